@@ -1,0 +1,14 @@
+#!/usr/bin/env bash
+# Prints the import paths of the packages in the current module that have a test
+# function with the prefix. Usage: hack/packages-with.sh Benchmark|Fuzz
+#
+# It reads the files instead of asking `go test -list`, which would link the test
+# of every package first.
+set -euo pipefail
+
+prefix=$1
+go list -f '{{.ImportPath}} {{.Dir}}' ./... | while read -r path dir; do
+	if grep -Eqs "^func ${prefix}[A-Z0-9_(]" "$dir"/*_test.go; then
+		echo "$path"
+	fi
+done
