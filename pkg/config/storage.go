@@ -1,0 +1,268 @@
+package config
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// podStorage holds, for each source, the pods of its last set. It belongs to one
+// goroutine.
+//
+// kubelet: pkg/kubelet/config/config.go podStorage.
+type podStorage struct {
+	sources map[string]*sourcePods
+	now     func() time.Time
+}
+
+func newPodStorage() *podStorage {
+	return &podStorage{sources: make(map[string]*sourcePods), now: time.Now}
+}
+
+// podEntry is one pod of a source.
+type podEntry struct {
+	// ref is the version that the source sent last, pod what the reader has.
+	ref, pod *v1.Pod
+	// generation is that of the last set in which the entry was.
+	generation uint64
+}
+
+// podName is what may stand but once in a set.
+type podName struct{ namespace, name string }
+
+func nameOf(pod *v1.Pod) podName { return podName{pod.Namespace, pod.Name} }
+
+// sourcePods is what one source has, found by pointer, by UID and by name. The
+// pointer decides whether a pod has to be looked at at all.
+type sourcePods struct {
+	byRef      map[*v1.Pod]*podEntry
+	byUID      map[types.UID]*podEntry
+	byName     map[podName]*podEntry
+	generation uint64
+	seen       bool
+}
+
+func newSourcePods(size int) *sourcePods {
+	return &sourcePods{
+		byRef:  make(map[*v1.Pod]*podEntry, size),
+		byUID:  make(map[types.UID]*podEntry, size),
+		byName: make(map[podName]*podEntry, size),
+	}
+}
+
+// mergeResult is what one set changed.
+type mergeResult struct {
+	adds, updates, deletes, removes, reconciles []*podEntry
+	// duplicates are the pods that were left out for their name.
+	duplicates []*v1.Pod
+	first      bool
+}
+
+// merge makes the set the source's present one and says what that changed.
+func (s *podStorage) merge(source string, set []*v1.Pod) *mergeResult {
+	pods := s.sources[source]
+	if pods == nil {
+		pods = newSourcePods(len(set))
+		s.sources[source] = pods
+	}
+	result := &mergeResult{first: !pods.seen}
+	pods.seen = true
+	pods.generation++
+
+	fresh, kept := pods.keep(set)
+	if len(fresh) == 0 && kept == len(pods.byUID) && kept == len(set) {
+		return result
+	}
+	if pods.ambiguous(fresh) {
+		s.mergeAmbiguous(source, pods, set, result)
+		return result
+	}
+	present := kept
+	before := len(pods.byUID)
+	for _, ref := range fresh {
+		if entry := pods.byUID[ref.UID]; entry != nil {
+			present++
+			result.compare(entry, ref)
+			pods.replace(entry, ref)
+			continue
+		}
+		entry := &podEntry{pod: annotate(ref, source, s.now())}
+		pods.byUID[ref.UID] = entry
+		pods.replace(entry, ref)
+		result.adds = append(result.adds, entry)
+	}
+	if present < before {
+		pods.sweep(result)
+	}
+	return result
+}
+
+// keep marks the entries whose pointer is in the set again. It returns the other
+// pods of the set, and how many entries it marked.
+func (p *sourcePods) keep(set []*v1.Pod) (fresh []*v1.Pod, kept int) {
+	for _, ref := range set {
+		if entry := p.byRef[ref]; entry != nil && entry.generation != p.generation {
+			entry.generation = p.generation
+			kept++
+			continue
+		}
+		fresh = append(fresh, ref)
+	}
+	return fresh, kept
+}
+
+// ambiguous tells whether a name or a UID stands twice in the set, so that the
+// set's order decides.
+func (p *sourcePods) ambiguous(fresh []*v1.Pod) bool {
+	for _, ref := range fresh {
+		if entry := p.byUID[ref.UID]; entry != nil && entry.generation == p.generation {
+			return true
+		}
+		if entry := p.byName[nameOf(ref)]; entry != nil && entry.generation == p.generation {
+			return true
+		}
+	}
+	if len(fresh) < 2 {
+		return false
+	}
+	names := make(map[podName]struct{}, len(fresh))
+	uids := make(map[types.UID]struct{}, len(fresh))
+	for _, ref := range fresh {
+		names[nameOf(ref)] = struct{}{}
+		uids[ref.UID] = struct{}{}
+	}
+	return len(names) != len(fresh) || len(uids) != len(fresh)
+}
+
+// replace makes ref the version of the entry that the source sent last.
+func (p *sourcePods) replace(entry *podEntry, ref *v1.Pod) {
+	if entry.ref != nil {
+		p.forget(entry)
+	}
+	entry.ref = ref
+	entry.generation = p.generation
+	p.byRef[ref] = entry
+	p.byName[nameOf(ref)] = entry
+}
+
+// forget drops the entry from the indexes of its last version.
+func (p *sourcePods) forget(entry *podEntry) {
+	delete(p.byRef, entry.ref)
+	if name := nameOf(entry.ref); p.byName[name] == entry {
+		delete(p.byName, name)
+	}
+}
+
+// sweep takes out the entries that were not in the last set.
+func (p *sourcePods) sweep(result *mergeResult) {
+	for uid, entry := range p.byUID {
+		if entry.generation == p.generation {
+			continue
+		}
+		p.forget(entry)
+		delete(p.byUID, uid)
+		result.removes = append(result.removes, entry)
+	}
+}
+
+// mergeAmbiguous merges a set in which a name or a UID stands twice, pod by pod
+// as the kubelet does: the first of a name counts, and each of a UID is compared
+// with what was known before the set.
+//
+// kubelet: pkg/kubelet/config/config.go merge, filterInvalidPods.
+func (s *podStorage) mergeAmbiguous(source string, pods *sourcePods, set []*v1.Pod, result *mergeResult) {
+	next := newSourcePods(len(set))
+	next.seen, next.generation = true, pods.generation
+	names := make(map[podName]struct{}, len(set))
+	for _, ref := range set {
+		name := nameOf(ref)
+		if _, taken := names[name]; taken {
+			result.duplicates = append(result.duplicates, ref)
+			continue
+		}
+		names[name] = struct{}{}
+		entry := pods.byUID[ref.UID]
+		if entry != nil {
+			result.compare(entry, ref)
+		} else {
+			entry = &podEntry{pod: annotate(ref, source, s.now())}
+			result.adds = append(result.adds, entry)
+		}
+		entry.ref, entry.generation = ref, pods.generation
+		next.byUID[ref.UID] = entry
+	}
+	for uid, entry := range pods.byUID {
+		if next.byUID[uid] == nil {
+			result.removes = append(result.removes, entry)
+		}
+	}
+	for _, entry := range next.byUID {
+		next.byRef[entry.ref] = entry
+		next.byName[nameOf(entry.ref)] = entry
+	}
+	s.sources[source] = next
+}
+
+// compare brings the entry up to ref and notes what that amounts to.
+func (r *mergeResult) compare(entry *podEntry, ref *v1.Pod) {
+	pod, what := checkAndUpdatePod(entry.pod, ref)
+	entry.pod = pod
+	switch what {
+	case unchanged:
+	case updated:
+		r.updates = append(r.updates, entry)
+	case reconciled:
+		r.reconciles = append(r.reconciles, entry)
+	case deleted:
+		r.deletes = append(r.deletes, entry)
+	}
+}
+
+// podUpdates returns the updates of the set in the kubelet's order: REMOVE, ADD,
+// UPDATE, DELETE, an empty ADD for a first set that has none of the last three,
+// RECONCILE. All but the last have More.
+//
+// kubelet: pkg/kubelet/config/config.go Merge.
+func (r *mergeResult) podUpdates(source string) []PodUpdate {
+	var updates []PodUpdate
+	add := func(op PodOperation, entries []*podEntry, always bool) {
+		if len(entries) == 0 && !always {
+			return
+		}
+		if n := len(updates); n > 0 {
+			updates[n-1].More = true
+		}
+		updates = append(updates, PodUpdate{Op: op, Source: source, Pods: sortedPods(entries)})
+	}
+	add(REMOVE, r.removes, false)
+	add(ADD, r.adds, false)
+	add(UPDATE, r.updates, false)
+	add(DELETE, r.deletes, false)
+	add(ADD, nil, r.first && len(r.adds)+len(r.updates)+len(r.deletes) == 0)
+	add(RECONCILE, r.reconciles, false)
+	return updates
+}
+
+// sortedPods returns the entries' pods by namespace, name and UID: what a source
+// sends may come out of a map, and the stream must not show it.
+func sortedPods(entries []*podEntry) []*v1.Pod {
+	pods := make([]*v1.Pod, len(entries))
+	for i, entry := range entries {
+		pods[i] = entry.pod
+	}
+	slices.SortStableFunc(pods, ComparePods)
+	return pods
+}
+
+// ComparePods orders pods by namespace, name and UID, the order in which pods
+// stand in an update.
+func ComparePods(a, b *v1.Pod) int {
+	return cmp.Or(
+		cmp.Compare(a.Namespace, b.Namespace),
+		cmp.Compare(a.Name, b.Name),
+		cmp.Compare(a.UID, b.UID),
+	)
+}
