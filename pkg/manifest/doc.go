@@ -1,0 +1,23 @@
+// Package manifest turns the bytes of a pod manifest into the pod that the
+// kubelet would make of them: decoded, defaulted, named after the node, given a
+// UID and validated.
+//
+// # Why it depends on k8s.io/kubernetes
+//
+// A static pod's UID is a hash over the decoded and defaulted internal pod, and
+// whether a pod is accepted is decided by the validation of the internal types.
+// Both change with each Kubernetes minor and neither is published in a staging
+// repository. Written anew they would be wrong for some manifest at some version,
+// and a pod whose UID differs from the kubelet's is another pod to everyone who
+// compares. So this package calls the kubelet's own: legacyscheme, apis/core and
+// its v1 defaults and conversion, apis/core/validation, api/pod and util/hash. It
+// is the only package of this module that imports k8s.io/kubernetes; a test holds
+// that.
+//
+// # What equals the kubelet's, and what is said more clearly
+//
+// Whether a manifest is accepted and what pod it gives are the kubelet's for the
+// same node name and the same path or URL, as written: the path is part of the
+// UID. Errors are worded here: they say in which field and line the fault lies,
+// and never contain the manifest itself.
+package manifest
