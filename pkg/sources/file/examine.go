@@ -1,0 +1,210 @@
+package file
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"reflect"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/klog/v2"
+)
+
+// addFile makes an entry of that name.
+func (s *Source) addFile(name string) *manifestFile {
+	f := &manifestFile{name: name, path: s.pathOf(name)}
+	s.files[name] = f
+	at, _ := slices.BinarySearch(s.order, name)
+	s.order = slices.Insert(s.order, at, name)
+	return f
+}
+
+func (s *Source) dropFile(f *manifestFile) {
+	if len(f.hops) > 0 {
+		s.linksDirty = true
+	}
+	delete(s.files, f.name)
+	delete(s.pending, f)
+	if at, found := slices.BinarySearch(s.order, f.name); found {
+		s.order = slices.Delete(s.order, at, at+1)
+	}
+	s.board.judge(f.path, nil)
+}
+
+// examine looks at the files named and works out what that makes of the set. It
+// tells whether the set changed.
+func (s *Source) examine(ctx context.Context, names []string) (changed bool) {
+	if len(names) == 0 {
+		return false
+	}
+	slices.Sort(names)
+	files := make([]*manifestFile, len(names))
+	for i, name := range names {
+		if files[i] = s.files[name]; files[i] == nil {
+			files[i] = s.addFile(name)
+		}
+	}
+	sights := s.lookAll(files)
+	now := time.Now()
+	var renewed []*manifestFile
+	for i, f := range files {
+		if s.apply(f, &sights[i], now) {
+			renewed = append(renewed, f)
+		}
+	}
+	changed, reassigned := s.assign(renewed)
+	for _, f := range slices.Concat(files, reassigned) {
+		s.judge(ctx, f)
+	}
+	return changed
+}
+
+// lookAll looks at all the files, several at a time where there are many.
+func (s *Source) lookAll(files []*manifestFile) []sight {
+	sights := make([]sight, len(files))
+	lookAt := func(i int) {
+		f := files[i]
+		if (f.name == singleFile) == s.root.isDir {
+			sights[i].gone = true // the path was a file before, or a directory
+			return
+		}
+		sights[i] = s.looker.look(f.path, f.knowledge)
+	}
+	workers := min(runtime.GOMAXPROCS(0), len(files)/4)
+	if workers < 2 {
+		for i := range files {
+			lookAt(i)
+		}
+		return sights
+	}
+	var next atomic.Int64
+	var wg sync.WaitGroup
+	for range workers {
+		wg.Go(func() {
+			for i := int(next.Add(1)) - 1; i < len(files); i = int(next.Add(1)) - 1 {
+				lookAt(i)
+			}
+		})
+	}
+	wg.Wait()
+	return sights
+}
+
+// apply takes over what was seen of the file. It tells whether the file has
+// another pod now, or none any more.
+func (s *Source) apply(f *manifestFile, seen *sight, now time.Time) (renewed bool) {
+	if seen.gone {
+		return s.applyGone(f, now)
+	}
+	f.goneSince = time.Time{}
+	if seen.busy {
+		f.busyWait = min(max(2*f.busyWait, busyRetry), busyRetryMax)
+		s.postpone(f, now.Add(f.busyWait))
+		return false
+	}
+	f.busyWait = 0
+	delete(s.pending, f)
+	if !slices.Equal(f.hops, seen.hops) {
+		f.hops, s.linksDirty = seen.hops, true
+	}
+	f.knowledge = seen.knowledge
+	if seen.same {
+		return false
+	}
+	f.fault, f.warnings = seen.fault, seen.warnings
+	switch {
+	case seen.fault == nil:
+		f.pod = seen.pod
+		return true
+	case f.serving == nil:
+		f.pod = nil // it does not count: there is nothing to hold
+		delete(s.waiting, f)
+	}
+	return false
+}
+
+func (s *Source) applyGone(f *manifestFile, now time.Time) (renewed bool) {
+	f.busyWait = 0
+	if f.goneSince.IsZero() {
+		f.goneSince = now
+	}
+	if f.serving != nil && now.Sub(f.goneSince) < removalGrace {
+		s.postpone(f, f.goneSince.Add(removalGrace))
+		return false
+	}
+	f.pod = nil
+	s.dropFile(f)
+	return true
+}
+
+func (s *Source) postpone(f *manifestFile, due time.Time) {
+	f.due = due
+	s.pending[f] = struct{}{}
+}
+
+// assign settles which file has what after some got another pod. It tells whether
+// the set changed, and returns the files that had to wait for their turn or still
+// have to.
+func (s *Source) assign(renewed []*manifestFile) (changed bool, waiting []*manifestFile) {
+	if len(renewed) == 0 {
+		return false, nil
+	}
+	for _, f := range renewed {
+		changed = changed || f.serving != nil
+		s.claims.release(f)
+		if f.pod == nil {
+			delete(s.waiting, f)
+		} else {
+			s.waiting[f] = struct{}{}
+		}
+	}
+	waiting = slices.SortedFunc(maps.Keys(s.waiting), func(a, b *manifestFile) int {
+		return cmp.Compare(a.name, b.name)
+	})
+	for _, f := range waiting {
+		if s.claims.acquire(f) {
+			delete(s.waiting, f)
+			changed = true
+		}
+	}
+	return changed, waiting
+}
+
+// judge works out the file's verdict, and tells of it where it is another one.
+func (s *Source) judge(ctx context.Context, f *manifestFile) {
+	if s.files[f.name] != f {
+		return // it is gone, and its verdict with it
+	}
+	v := Verdict{Path: f.path, Warnings: f.warnings}
+	switch {
+	case f.serving != nil && f.fault == nil:
+		v.State = Accepted
+	case f.serving != nil:
+		v.State, v.Reason = Held, f.fault.reason
+		v.Message = f.fault.message + "; the pod that it gave before is kept"
+	case f.fault != nil:
+		v.State, v.Reason, v.Message = Rejected, f.fault.reason, f.fault.message
+	case f.pod != nil:
+		v.State, v.Reason, v.Message = Shadowed, reasonDuplicate, f.conflict
+	default:
+		return // it is being written for the first time
+	}
+	if f.pod != nil {
+		v.Namespace, v.Name, v.UID = f.pod.Namespace, f.pod.Name, string(f.pod.UID)
+	}
+	if reflect.DeepEqual(v, f.verdict) {
+		return
+	}
+	f.verdict = v
+	s.board.judge(f.path, &v)
+	logger := klog.FromContext(ctx).WithValues("manifest", f.path, "state", v.State)
+	if v.State == Accepted {
+		logger.V(2).Info("Manifest accepted", "pod", klog.KObj(f.pod), "podUID", f.pod.UID, "warnings", v.Warnings)
+		return
+	}
+	logger.Info("Manifest not usable", "reason", v.Reason, "message", v.Message)
+}

@@ -1,0 +1,173 @@
+package file
+
+import (
+	"errors"
+	"hash/maphash"
+	"io/fs"
+	"os"
+	"syscall"
+	"time"
+	"unicode/utf8"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podconfigd/podconfigd/pkg/manifest"
+)
+
+const (
+	// settleWindow is for how long after its last modification a file that is
+	// still open for writing is left alone.
+	settleWindow = time.Second
+	// unsureWindow is the same where it can't be known whether it is open.
+	unsureWindow = 5 * time.Millisecond
+	// racyWindow is how much older than its reading a file's last change must be
+	// for its times to prove that nothing was written since: the coarsest clock
+	// among common file systems ticks every two seconds.
+	racyWindow = 2 * time.Second
+)
+
+// contentSeed makes content hashes comparable within this process.
+var contentSeed = maphash.MakeSeed()
+
+// signature is what tells that a file is the one that was read, unchanged.
+type signature struct {
+	dev, ino     uint64
+	size         int64
+	mtime, ctime time.Time
+	mode         fs.FileMode
+}
+
+func signatureOf(info fs.FileInfo) signature {
+	s := signature{size: info.Size(), mtime: info.ModTime(), mode: info.Mode()}
+	if st, ok := info.Sys().(*syscall.Stat_t); ok {
+		s.dev, s.ino = uint64(st.Dev), st.Ino
+		s.ctime = time.Unix(st.Ctim.Unix())
+	}
+	return s
+}
+
+// settled tells whether the times are old enough at the given moment to show any
+// later write.
+func (s signature) settled(at time.Time) bool {
+	return at.Sub(s.mtime) > racyWindow && at.Sub(s.ctime) > racyWindow
+}
+
+// knowledge is what an earlier look found out.
+type knowledge struct {
+	sig     signature
+	trusted bool // sig was settled when the file was read
+	content uint64
+	decoded bool // content is the hash of what pod or fault was made of
+}
+
+// sight is what a look at one path found.
+type sight struct {
+	knowledge
+	// gone: there is nothing of that name.
+	gone bool
+	// busy: somebody is writing it; look again soon.
+	busy bool
+	// same: nothing differs from the earlier look.
+	same     bool
+	pod      *v1.Pod
+	warnings []string
+	fault    *fault
+	// hops are the links on the way to it, where it is a link.
+	hops []hop
+}
+
+// looker looks at paths; it holds nothing that changes.
+type looker struct {
+	decoder *manifest.Decoder
+	metrics *metrics
+	// impatient: files are read even while they are being written.
+	impatient bool
+}
+
+// look reads and decodes the file at path as far as it differs from what is known
+// of it.
+func (l *looker) look(path string, known knowledge) sight {
+	info, err := os.Lstat(path)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
+		return sight{gone: true}
+	}
+	var s sight
+	if err == nil && info.Mode()&fs.ModeSymlink != 0 {
+		s.hops, _, _ = resolve(path) // what is wrong with the links, Stat says better
+		info, err = os.Stat(path)
+	}
+	switch {
+	case err != nil:
+		s.fault = faultOf(err)
+	case !info.Mode().IsRegular():
+		s.fault = notRegular(info.Mode())
+	case known.decoded && known.trusted && known.sig == signatureOf(info):
+		s.same, s.knowledge = true, known
+	case info.Size() >= manifest.MaxLength:
+		s.fault = faultOf(manifest.ErrTooLarge)
+	default:
+		l.read(path, known, &s)
+	}
+	return s
+}
+
+// read opens and reads a file that is regular, or was a moment ago.
+func (l *looker) read(path string, known knowledge, s *sight) {
+	// A FIFO put in the file's place must not block, and a device not be acted on.
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOCTTY, 0)
+	if err != nil {
+		s.fault = faultOf(err)
+		return
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	switch {
+	case err != nil:
+		s.fault = faultOf(err)
+		return
+	case !info.Mode().IsRegular():
+		s.fault = notRegular(info.Mode())
+		return
+	case !l.impatient && beingWritten(f, info.ModTime()):
+		s.busy = true
+		return
+	}
+	at := time.Now()
+	data, err := manifest.Read(f)
+	l.metrics.reads.Inc()
+	if err != nil {
+		s.fault = faultOf(err)
+		return
+	}
+	s.sig, s.decoded = signatureOf(info), true
+	s.trusted = s.sig.settled(at)
+	s.content = maphash.Bytes(contentSeed, data)
+	if known.decoded && known.content == s.content {
+		s.same = true
+		return
+	}
+	l.metrics.decodes.Inc()
+	s.pod, s.warnings, err = l.decoder.DecodeFile(path, data)
+	if err != nil {
+		s.fault = faultOf(err)
+	}
+	if !utf8.ValidString(path) {
+		s.warnings = append(s.warnings, "its path is not UTF-8 and is shown with replacement characters")
+	}
+}
+
+// beingWritten tells whether the file was modified lately and is not finished.
+func beingWritten(f *os.File, modified time.Time) bool {
+	age := time.Since(modified)
+	if age > settleWindow || age < -settleWindow {
+		return false
+	}
+	switch writers(f) {
+	case someWriters:
+		return true
+	case unknownWriters:
+		return age < unsureWindow
+	default:
+		return false
+	}
+}

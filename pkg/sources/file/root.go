@@ -1,0 +1,201 @@
+package file
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"k8s.io/klog/v2"
+)
+
+// singleFile is the name of the one file where the path is a file. No entry of a
+// directory that is read has it.
+const singleFile = "."
+
+// root is what is known of the manifest path itself.
+type root struct {
+	// known: a set can be told, for the path was read or was absent at the start.
+	known bool
+	// absent: it was absent at the start and still is.
+	absent bool
+	isDir  bool
+	// real is where the path leads, free of links, and id what stands there.
+	real string
+	id   fileID
+	// hops are the directory entries that decide where it leads.
+	hops []hop
+}
+
+// concerns tells whether a change of the directory entry at path may change what
+// the manifest path is.
+func (r *root) concerns(path string) bool {
+	for _, h := range r.hops {
+		if h.path() == path {
+			return true
+		}
+	}
+	return false
+}
+
+// moved tells whether something else stands at the path than was read last.
+func (r *root) moved() bool {
+	id, err := idOf(r.real)
+	return err != nil || id != r.id
+}
+
+// pathOf returns the path of a file as its pod's UID has it.
+func (s *Source) pathOf(name string) string {
+	if name == singleFile {
+		return s.path
+	}
+	return filepath.Join(s.path, name)
+}
+
+// list looks at the path anew and returns all files that are there or were.
+func (s *Source) list(ctx context.Context) []string {
+	s.metrics.scans.Inc()
+	s.root.hops, s.root.real, _ = resolve(s.path) // Stat says better what is wrong
+	s.arm(ctx)                                    // before reading, so that nothing is missed
+	names, isDir, err := readPath(s.path)
+	if err != nil {
+		s.unavailable(ctx, err)
+		return nil
+	}
+	s.available(ctx)
+	s.root.known, s.root.absent, s.root.isDir = true, false, isDir
+	s.root.id, _ = idOf(s.root.real) // zero where it is gone again: that counts as moved
+	if s.arm(ctx) {
+		// It became a directory since, or was replaced by one.
+		if again, _, err := readPath(s.path); err == nil {
+			names = again
+		}
+	}
+	for _, name := range names {
+		if s.files[name] == nil {
+			s.addFile(name)
+		}
+	}
+	return append([]string(nil), s.order...)
+}
+
+// readPath returns the names of the manifests at path.
+func readPath(path string) (names []string, isDir bool, err error) {
+	info, err := os.Stat(path)
+	switch {
+	case err != nil:
+		return nil, false, err
+	case info.Mode().IsRegular():
+		return []string{singleFile}, false, nil
+	case !info.IsDir():
+		return nil, false, errors.New("it is neither a directory nor a regular file")
+	}
+	dir, err := os.Open(path)
+	if err != nil {
+		return nil, false, err
+	}
+	defer dir.Close()
+	entries, err := dir.Readdirnames(-1)
+	if err != nil {
+		return nil, false, err
+	}
+	for _, name := range entries {
+		if !strings.HasPrefix(name, ".") {
+			names = append(names, name)
+		}
+	}
+	return names, true, nil
+}
+
+// unavailable notes that the path can't be read. A path that was never there is an
+// empty set; any other keeps its set.
+func (s *Source) unavailable(ctx context.Context, err error) {
+	logger := klog.FromContext(ctx)
+	if errors.Is(err, fs.ErrNotExist) && (!s.root.known || s.root.absent) {
+		if !s.root.absent {
+			logger.Info("The manifest path does not exist yet; until it does, the source has no pods")
+		}
+		s.root.known, s.root.absent = true, true
+		s.board.update(func(status *Status) { status.Absent = true })
+		return
+	}
+	// Whatever is missing is missing for this reason: nothing is removed.
+	for f := range s.pending {
+		f.goneSince, f.busyWait = time.Time{}, 0
+	}
+	clear(s.pending)
+	message := err.Error()
+	s.metrics.degraded.Set(1)
+	now := time.Now()
+	s.board.update(func(status *Status) {
+		if !status.Degraded || status.LastError != message {
+			logger.Error(err, "The manifest path can't be read; its last pods are held", "pods", len(s.order))
+		}
+		if !status.Degraded {
+			status.Degraded, status.DegradedSince = true, &now
+		}
+		status.LastError = message
+	})
+}
+
+// available notes that the path can be read.
+func (s *Source) available(ctx context.Context) {
+	s.metrics.degraded.Set(0)
+	s.board.update(func(status *Status) {
+		if status.Degraded {
+			klog.FromContext(ctx).Info("The manifest path can be read again", "after", time.Since(*status.DegradedSince))
+		}
+		status.Absent, status.Degraded, status.DegradedSince, status.LastError = false, false, nil, ""
+	})
+}
+
+// arm watches every directory that matters now. It tells whether one of them was
+// not watched before.
+func (s *Source) arm(ctx context.Context) (added bool) {
+	dirs := make(map[string]struct{})
+	for _, h := range s.root.hops {
+		dirs[h.dir] = struct{}{}
+	}
+	if info, err := os.Stat(s.root.real); err == nil && info.IsDir() {
+		dirs[s.root.real] = struct{}{}
+	}
+	s.links = make(map[string][]string)
+	for _, name := range s.order {
+		for _, h := range s.files[name].hops {
+			dirs[h.dir] = struct{}{}
+			s.links[h.path()] = append(s.links[h.path()], name)
+		}
+	}
+	added, err := s.watches.set(dirs)
+	logger := klog.FromContext(ctx)
+	s.board.update(func(status *Status) {
+		if err != nil {
+			if status.WatchError != err.Error() {
+				logger.Error(err, "Changes can't be watched; polling", "period", min(pollPeriod, s.period))
+			}
+			status.Watch, status.WatchError = watchPolling, err.Error()
+			s.metrics.watching.Set(0)
+			return
+		}
+		if status.WatchError != "" {
+			logger.Info("Changes are watched again")
+		}
+		status.Watch, status.WatchError = watchInotify, ""
+		s.metrics.watching.Set(1)
+	})
+	return added
+}
+
+// linked returns the files that are links.
+func (s *Source) linked() []string {
+	var names []string
+	for _, name := range s.order {
+		if len(s.files[name].hops) > 0 {
+			names = append(names, name)
+		}
+	}
+	return names
+}

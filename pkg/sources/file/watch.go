@@ -1,0 +1,149 @@
+package file
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"syscall"
+
+	"github.com/fsnotify/fsnotify"
+)
+
+// watcher tells of changes in directories; in tests it can be another one than
+// inotify's.
+type watcher interface {
+	Add(dir string) error
+	Remove(dir string) error
+	Close() error
+	Events() <-chan fsnotify.Event
+	Errors() <-chan error
+}
+
+type inotify struct{ *fsnotify.Watcher }
+
+func newInotify() (watcher, error) {
+	w, err := fsnotify.NewWatcher()
+	if err != nil {
+		return nil, err
+	}
+	return inotify{w}, nil
+}
+
+func (i inotify) Events() <-chan fsnotify.Event { return i.Watcher.Events }
+func (i inotify) Errors() <-chan error          { return i.Watcher.Errors }
+
+// idle is a watcher that tells of nothing.
+type idle struct{}
+
+func (idle) Add(string) error              { return nil }
+func (idle) Remove(string) error           { return nil }
+func (idle) Close() error                  { return nil }
+func (idle) Events() <-chan fsnotify.Event { return nil }
+func (idle) Errors() <-chan error          { return nil }
+
+// watches keeps a watcher on the directories that matter. It belongs to the
+// source's goroutine.
+type watches struct {
+	open    func() (watcher, error)
+	w       watcher
+	watched map[string]fileID
+}
+
+// fileID tells a directory from another one of the same name.
+type fileID struct{ dev, ino uint64 }
+
+func idOf(path string) (fileID, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return fileID{}, err
+	}
+	s := signatureOf(info)
+	return fileID{s.dev, s.ino}, nil
+}
+
+// events and errors return nil channels while there is no watcher.
+func (w *watches) events() <-chan fsnotify.Event {
+	if w.w == nil {
+		return nil
+	}
+	return w.w.Events()
+}
+
+func (w *watches) errors() <-chan error {
+	if w.w == nil {
+		return nil
+	}
+	return w.w.Errors()
+}
+
+// set makes dirs the directories that are watched. It tells whether any of them is
+// watched only from now on, so that what changed in it before is yet to be looked
+// for. A directory that is gone is passed over. On an error nothing is watched.
+func (w *watches) set(dirs map[string]struct{}) (added bool, err error) {
+	if w.w == nil {
+		if w.w, err = w.open(); err != nil {
+			w.w = nil
+			return false, limitError(err, "max_user_instances")
+		}
+		w.watched = make(map[string]fileID)
+	}
+	for dir := range w.watched {
+		if _, wanted := dirs[dir]; !wanted {
+			w.drop(dir)
+		}
+	}
+	for dir := range dirs {
+		id, err := idOf(dir)
+		if err != nil {
+			w.drop(dir)
+			continue
+		}
+		if was, ok := w.watched[dir]; ok && was == id {
+			continue
+		}
+		w.drop(dir)
+		if err := w.w.Add(dir); errors.Is(err, fs.ErrNotExist) {
+			continue
+		} else if err != nil {
+			w.close()
+			return false, limitError(fmt.Errorf("watching %s: %w", dir, err), "max_user_watches")
+		}
+		w.watched[dir] = id
+		added = true
+	}
+	return added, nil
+}
+
+// lost tells whether the event says that a watched directory is gone from its
+// place: the kernel watches it no longer, and another may stand there.
+func (w *watches) lost(event fsnotify.Event) bool {
+	if _, ok := w.watched[event.Name]; !ok || !event.Has(fsnotify.Remove|fsnotify.Rename) {
+		return false
+	}
+	w.drop(event.Name)
+	return true
+}
+
+// drop forgets a directory, also one that the kernel stopped watching by itself.
+func (w *watches) drop(dir string) {
+	if _, ok := w.watched[dir]; ok {
+		_ = w.w.Remove(dir) // it may be gone, which is what is wanted
+		delete(w.watched, dir)
+	}
+}
+
+func (w *watches) close() {
+	if w.w != nil {
+		_ = w.w.Close() // there is nothing to flush
+		w.w, w.watched = nil, nil
+	}
+}
+
+// limitError names the setting that helps where a limit was reached.
+func limitError(err error, sysctl string) error {
+	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EMFILE) {
+		return fmt.Errorf("%w (raise fs.inotify.%s)", err, sysctl)
+	}
+	return err
+}
