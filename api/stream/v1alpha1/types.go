@@ -1,0 +1,133 @@
+// Package v1alpha1 holds the JSON objects that the socket speaks: the lines of
+// /v1alpha1/updates and the object of /v1alpha1/status.
+package v1alpha1
+
+import (
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// ContentType is that of the stream of updates: one JSON object a line.
+const ContentType = "application/x-ndjson"
+
+// Update is one line of the stream.
+type Update struct {
+	// Instance names the daemon's state; a revision means nothing in another one.
+	Instance string `json:"instance"`
+	// Revision grows with each update. A stream can be resumed after it, but for the
+	// lines before the first BOOKMARK, which have the revision of the whole state.
+	Revision int64 `json:"revision"`
+	// Time is when the daemon took the update.
+	Time *time.Time `json:"time,omitempty"`
+	// Op is ADD, UPDATE, REMOVE, DELETE, RECONCILE, SET, SYNC, PLEG, HOUSEKEEPING or
+	// BOOKMARK.
+	Op string `json:"op"`
+	// Source is the source of the pods; of a SET, the one that changed.
+	Source string `json:"source,omitempty"`
+	// InitialSyncComplete: the present state has been told.
+	InitialSyncComplete bool `json:"initialSyncComplete,omitempty"`
+	// Reset: forget every pod; the present state follows. Message says why.
+	Reset bool `json:"reset,omitempty"`
+	// Restored: the pods are those of the last run; the source has not been seen yet.
+	Restored bool `json:"restored,omitempty"`
+	// Continues: more lines of this revision follow and belong to it.
+	Continues bool   `json:"continues,omitempty"`
+	Message   string `json:"message,omitempty"`
+	// Ready, in a BOOKMARK: every source has been seen.
+	Ready *bool `json:"ready,omitempty"`
+	// Sources, in a BOOKMARK: the state of each source.
+	Sources map[string]SourceState `json:"sources,omitempty"`
+	// Pods are whole, with apiVersion and kind.
+	Pods []*v1.Pod `json:"pods,omitempty"`
+}
+
+// SourceState is what a BOOKMARK says of a source.
+type SourceState struct {
+	// Seen: the source has told its first set.
+	Seen bool `json:"seen"`
+}
+
+// Status is the object of /v1alpha1/status.
+type Status struct {
+	Instance string `json:"instance"`
+	// Revision is that of the newest update, Compacted that of the newest one that
+	// can't be resumed from any more.
+	Revision  int64 `json:"revision"`
+	Compacted int64 `json:"compacted"`
+	// Ready: every source has been seen.
+	Ready bool `json:"ready"`
+	// NodeName is the node whose pods these are.
+	NodeName  string         `json:"nodeName"`
+	StartTime time.Time      `json:"startTime"`
+	Pods      int            `json:"pods"`
+	Sources   []SourceStatus `json:"sources"`
+	// Subscribers are those of the stream, the oldest first.
+	Subscribers []Subscriber `json:"subscribers"`
+}
+
+// SourceStatus is the state of one source.
+type SourceStatus struct {
+	Name string `json:"name"`
+	Seen bool   `json:"seen"`
+	// Degraded: it can't be read; its last set is held since then, and LastError says
+	// why.
+	Degraded      bool       `json:"degraded"`
+	DegradedSince *time.Time `json:"degradedSince,omitempty"`
+	LastError     string     `json:"lastError,omitempty"`
+	// LastChange is when it last told a set.
+	LastChange *time.Time `json:"lastChange,omitempty"`
+	Pods       int        `json:"pods"`
+	// File is there for the source "file".
+	File *FileStatus `json:"file,omitempty"`
+}
+
+// FileStatus is what only a file source has to say.
+type FileStatus struct {
+	// Path is the manifest path.
+	Path string `json:"path"`
+	// Absent: the path was not there at the start and is not there yet.
+	Absent bool `json:"absent,omitempty"`
+	// Watch is "inotify", or "polling" where that can't be had; WatchError says why.
+	Watch      string `json:"watch"`
+	WatchError string `json:"watchError,omitempty"`
+	// Overflows counts how often inotify lost events and the path was listed anew.
+	Overflows int `json:"overflows,omitempty"`
+	// Settling counts the files that are being written, or gone for a moment only.
+	Settling int `json:"settling,omitempty"`
+	// Manifests has a verdict for each manifest file, by path.
+	Manifests []Manifest `json:"manifests"`
+}
+
+// Manifest is the verdict on one manifest file.
+type Manifest struct {
+	Path string `json:"path"`
+	// State is Accepted, Rejected, Held (bad, but the pod it gave before is kept) or
+	// Shadowed (its pod's name or UID is that of another file).
+	State string `json:"state"`
+	// Namespace, Name and UID are those of the pod that it gives or gave last.
+	Namespace string `json:"namespace,omitempty"`
+	Name      string `json:"name,omitempty"`
+	UID       string `json:"uid,omitempty"`
+	// Reason is one word and Message a sentence on why it was not accepted.
+	Reason  string `json:"reason,omitempty"`
+	Message string `json:"message,omitempty"`
+	// Warnings are what the kubelet would pass over in silence.
+	Warnings []string `json:"warnings,omitempty"`
+}
+
+// Subscriber is one reader of the stream.
+type Subscriber struct {
+	ID int64 `json:"id"`
+	// PID and UID are those of the process at the other end of the socket.
+	PID       int32     `json:"pid,omitempty"`
+	UID       *uint32   `json:"uid,omitempty"`
+	UserAgent string    `json:"userAgent,omitempty"`
+	Mode      string    `json:"mode"`
+	Since     time.Time `json:"since"`
+	// Revision is the newest one it was given, Lag the number of revisions after it.
+	Revision int64 `json:"revision"`
+	Lag      int64 `json:"lag"`
+	// Resets counts how often it fell behind and was given the state anew.
+	Resets int `json:"resets,omitempty"`
+}
