@@ -1,0 +1,220 @@
+package journal
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"sync/atomic"
+	"time"
+
+	"github.com/podconfigd/podconfigd/pkg/config"
+)
+
+// batchSize is about how many entries a cursor takes at a time.
+const batchSize = 64
+
+// Cursor is one reader's place in the journal. Next belongs to one goroutine.
+type Cursor struct {
+	journal *Journal
+	opts    WatchOptions
+	id      int64
+	opened  time.Time
+
+	// position is the revision up to which the reader has been served.
+	position atomic.Int64
+	resets   atomic.Int32
+	// told is the revision of the last frame.
+	told    int64
+	started bool
+	// view is what the reader holds, in the snapshot modes.
+	view state
+}
+
+// Watch opens a cursor. It must be closed.
+func (j *Journal) Watch(opts WatchOptions) *Cursor {
+	if opts.Ops == nil {
+		opts.Ops = DefaultOperations()
+	}
+	if opts.Mode == "" {
+		opts.Mode = Incremental
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.nextID++
+	c := &Cursor{journal: j, opts: opts, id: j.nextID, opened: time.Now()}
+	c.position.Store(j.head)
+	j.cursors[c] = struct{}{}
+	return c
+}
+
+// Close gives the cursor back.
+func (c *Cursor) Close() {
+	c.journal.mu.Lock()
+	defer c.journal.mu.Unlock()
+	delete(c.journal.cursors, c)
+}
+
+// Next returns the next frames, and waits until there are some or the context is
+// done. Its error is the context's cause.
+func (c *Cursor) Next(ctx context.Context) ([]*Frame, error) {
+	for {
+		frames, changed := c.poll()
+		if len(frames) > 0 {
+			c.told = frames[len(frames)-1].Revision
+			return frames, nil
+		}
+		if changed == nil {
+			continue // there is more to look through
+		}
+		select {
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		case <-changed:
+		}
+	}
+}
+
+// poll returns what is there to be told now. Where it returns a channel too, that
+// was all there is, and the channel is closed when there is more.
+func (c *Cursor) poll() (frames []*Frame, changed <-chan struct{}) {
+	j := c.journal
+	j.mu.RLock()
+	if !c.started {
+		c.started = true
+		return c.start()
+	}
+	if c.position.Load() < j.compacted {
+		return c.reset(fmt.Sprintf("the reader fell behind: updates up to revision %d are gone", j.compacted))
+	}
+	entries, complete := j.afterLocked(c.position.Load(), batchSize)
+	bookmark := j.bookmarkLocked()
+	progress := j.progress
+	if complete {
+		changed = j.changed
+	}
+	j.mu.RUnlock()
+
+	frames = c.render(entries, bookmark)
+	if len(entries) > 0 {
+		c.position.Store(entries[len(entries)-1].revision)
+	}
+	if complete && len(frames) == 0 && c.told < progress {
+		bookmark.Revision = c.position.Load()
+		frames = []*Frame{bookmark.ready()}
+	}
+	return frames, changed
+}
+
+// afterLocked returns the entries after a revision, whole source sets, and whether
+// those are all.
+func (j *Journal) afterLocked(revision int64, limit int) (entries []*entry, complete bool) {
+	n := j.ring.len()
+	for i := n - int(j.head-revision); i < n; i++ {
+		e := j.ring.at(i)
+		entries = append(entries, e)
+		if len(entries) >= limit && !e.more && i < n-1 {
+			return entries, false
+		}
+	}
+	return entries, true
+}
+
+// start returns the first frames. It is called with the journal's lock held for
+// reading, and gives it back.
+func (c *Cursor) start() ([]*Frame, <-chan struct{}) {
+	j, since := c.journal, c.opts.Since
+	switch {
+	case since == nil:
+		return c.present("")
+	case c.opts.Instance != "" && c.opts.Instance != j.instance:
+		return c.reset(fmt.Sprintf("revision %d is of instance %s, this is %s", *since, c.opts.Instance, j.instance))
+	case *since < j.compacted:
+		return c.reset(fmt.Sprintf("revision %d is compacted: updates up to %d are gone", *since, j.compacted))
+	case *since > j.head:
+		return c.reset(fmt.Sprintf("revision %d is not one of this instance, whose newest is %d", *since, j.head))
+	}
+	c.position.Store(*since)
+	c.told = *since
+	if c.opts.Mode != Incremental {
+		c.view = maps.Clone(j.state)
+		for i := j.ring.len() - 1; i >= 0 && j.ring.at(i).revision > *since; i-- {
+			j.ring.at(i).undo(c.view)
+		}
+	}
+	j.mu.RUnlock()
+	return nil, nil
+}
+
+// reset tells the reader to forget what it has, and the present state. As for the
+// lock, see start.
+func (c *Cursor) reset(why string) ([]*Frame, <-chan struct{}) {
+	c.resets.Add(1)
+	c.journal.metrics.resets.Inc()
+	return c.present(why)
+}
+
+// present returns the present state as frames, after a Reset where why is given.
+// As for the lock, see start.
+func (c *Cursor) present(why string) ([]*Frame, <-chan struct{}) {
+	j := c.journal
+	view := maps.Clone(j.state)
+	head := j.head
+	bookmark := j.bookmarkLocked()
+	c.position.Store(head)
+	j.mu.RUnlock()
+
+	var frames []*Frame
+	if why != "" {
+		reset := bookmark
+		reset.Reset, reset.Message = true, why
+		frames = append(frames, reset.ready())
+	}
+	pods := c.opts.Selector.filter(view.sorted())
+	if c.opts.Mode == Incremental {
+		frames = append(frames, c.additions(head, pods)...)
+	} else {
+		c.view = view
+		if bookmark.anySeen() && c.opts.Ops[config.SET] {
+			frames = append(frames, split(Frame{
+				Instance: j.instance, Revision: head, Op: config.SET, Source: config.AllSource, Pods: pods,
+			})...)
+		}
+	}
+	bookmark.InitialSyncComplete = true
+	return append(frames, bookmark.ready()), nil
+}
+
+// additions returns the pods as ADD, source by source.
+func (c *Cursor) additions(revision int64, pods []*Pod) (frames []*Frame) {
+	if !c.opts.Ops[config.ADD] {
+		return nil
+	}
+	for len(pods) > 0 {
+		n := 1
+		for n < len(pods) && pods[n].Source == pods[0].Source {
+			n++
+		}
+		frames = append(frames, split(Frame{
+			Instance: c.journal.instance, Revision: revision,
+			Op: config.ADD, Source: pods[0].Source, Pods: pods[:n],
+		})...)
+		pods = pods[n:]
+	}
+	return frames
+}
+
+func (j *Journal) bookmarkLocked() Frame {
+	return Frame{
+		Instance: j.instance, Revision: j.head, Op: config.BOOKMARK,
+		Bookmark: &Bookmark{Ready: j.readyLocked(), Sources: j.sources},
+	}
+}
+
+func (f *Frame) anySeen() bool {
+	for _, s := range f.Bookmark.Sources {
+		if s.Seen {
+			return true
+		}
+	}
+	return false
+}

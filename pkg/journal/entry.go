@@ -1,0 +1,69 @@
+package journal
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/podconfigd/podconfigd/pkg/config"
+)
+
+// entry is one update in the ring.
+type entry struct {
+	revision int64
+	time     time.Time
+	op       config.PodOperation
+	source   string
+	pods     []*Pod
+	// before has, for each of pods, the version that was known until then, or nil.
+	before []*Pod
+	// more is true when the next entry came out of the same source set.
+	more bool
+	// readied: with this entry the last source was seen.
+	readied bool
+	size    int64
+
+	// frames are those of a reader that takes the update as it is.
+	frames func() []*Frame
+}
+
+// seal makes the entry ready to be read.
+func (e *entry) seal(instance string) {
+	for _, p := range e.pods {
+		e.size += int64(p.size)
+	}
+	e.frames = sync.OnceValue(func() []*Frame {
+		return split(Frame{
+			Instance: instance, Revision: e.revision, Time: e.time,
+			Op: e.op, Source: e.source, Pods: e.pods,
+		})
+	})
+}
+
+// redo brings a state up to the entry.
+func (e *entry) redo(s state) {
+	if !e.op.IsConfig() {
+		return
+	}
+	for _, p := range e.pods {
+		if e.op == config.REMOVE {
+			delete(s, p.key())
+		} else {
+			s[p.key()] = p
+		}
+	}
+}
+
+// undo takes the entry back from a state.
+func (e *entry) undo(s state) {
+	if !e.op.IsConfig() {
+		return
+	}
+	for i, p := range slices.Backward(e.pods) {
+		if before := e.before[i]; before != nil {
+			s[before.key()] = before
+		} else {
+			delete(s, p.key())
+		}
+	}
+}

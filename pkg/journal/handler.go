@@ -1,0 +1,44 @@
+package journal
+
+import (
+	"context"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podconfigd/podconfigd/pkg/config"
+)
+
+// HandlePodAdditions appends the update. With the methods that follow it makes the
+// journal a syncloop.SyncHandler.
+func (j *Journal) HandlePodAdditions(_ context.Context, update config.PodUpdate) { j.Append(update) }
+
+// HandlePodUpdates appends the update.
+func (j *Journal) HandlePodUpdates(_ context.Context, update config.PodUpdate) { j.Append(update) }
+
+// HandlePodRemoves appends the update.
+func (j *Journal) HandlePodRemoves(_ context.Context, update config.PodUpdate) { j.Append(update) }
+
+// HandlePodReconcile appends the update.
+func (j *Journal) HandlePodReconcile(_ context.Context, update config.PodUpdate) { j.Append(update) }
+
+// HandlePodSyncs appends a SYNC for each source that has any of the pods.
+func (j *Journal) HandlePodSyncs(_ context.Context, pods []*v1.Pod) {
+	bySource := make(map[string][]*v1.Pod)
+	var order []string
+	for _, pod := range pods {
+		source := pod.Annotations[config.ConfigSourceAnnotationKey]
+		if bySource[source] == nil {
+			order = append(order, source)
+		}
+		bySource[source] = append(bySource[source], pod)
+	}
+	for _, source := range order {
+		j.Append(config.PodUpdate{Op: config.SYNC, Source: source, Pods: bySource[source]})
+	}
+}
+
+// HandlePodCleanups tells readers how far the stream is that saw nothing of it.
+func (j *Journal) HandlePodCleanups(context.Context) error {
+	j.Progress()
+	return nil
+}

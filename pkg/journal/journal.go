@@ -1,0 +1,237 @@
+package journal
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/uuid"
+
+	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
+	"github.com/podconfigd/podconfigd/pkg/config"
+)
+
+// Defaults of Options.
+const (
+	// DefaultMaxUpdates and DefaultMaxBytes bound the ring: some hours of a busy
+	// node, and some tens of MiB of memory.
+	DefaultMaxUpdates = 8192
+	DefaultMaxBytes   = 16 << 20
+)
+
+// Options say how much a journal keeps.
+type Options struct {
+	// Sources are the names of all sources: the journal is ready when it has had an
+	// update from each.
+	Sources []string
+	// MaxUpdates and MaxBytes bound the ring, the latter by the size of the updates'
+	// pods as protobuf. The newest source set stays whatever its size. 0 stands for the
+	// default.
+	MaxUpdates int
+	MaxBytes   int64
+	// Registerer takes the journal's metrics; nil for none.
+	Registerer prometheus.Registerer
+}
+
+// Journal is the ordered series of updates and the state that they add up to. It
+// is safe for concurrent use.
+type Journal struct {
+	instance   string
+	maxUpdates int
+	maxBytes   int64
+	metrics    *metrics
+
+	// mu guards what follows. It is never held while a reader is written to or a pod
+	// encoded.
+	mu   sync.RWMutex
+	ring ring[*entry]
+	// head is the newest revision, compacted the newest that left the ring.
+	head, compacted int64
+	// progress is the revision up to which readers that saw nothing are told so.
+	progress int64
+	bytes    int64
+	state    state
+	byUID    map[types.UID]*Pod
+	// pending are the updates of a source set that is not complete yet.
+	pending []config.PodUpdate
+	// sources is replaced, not changed: frames share it.
+	sources map[string]v1alpha1.SourceState
+	// changed is closed and replaced when there is something new to read.
+	changed chan struct{}
+	cursors map[*Cursor]struct{}
+	nextID  int64
+}
+
+// New returns an empty journal. Its instance is new, and its revisions begin at
+// the present time in milliseconds: one of an earlier instance lies before them.
+func New(opts Options) *Journal {
+	start := time.Now().UnixMilli()
+	j := &Journal{
+		instance:   string(uuid.NewUUID()),
+		maxUpdates: cmp.Or(opts.MaxUpdates, DefaultMaxUpdates),
+		maxBytes:   cmp.Or(opts.MaxBytes, DefaultMaxBytes),
+		head:       start, compacted: start, progress: start,
+		state:   make(state),
+		byUID:   make(map[types.UID]*Pod),
+		sources: make(map[string]v1alpha1.SourceState),
+		changed: make(chan struct{}),
+		cursors: make(map[*Cursor]struct{}),
+	}
+	for _, source := range opts.Sources {
+		j.sources[source] = v1alpha1.SourceState{}
+	}
+	j.metrics = newMetrics(opts.Registerer, j)
+	return j
+}
+
+// Append takes an update. It becomes visible once what its source set changed is
+// complete, with the first update that does not have More. Append never waits for
+// a reader.
+//
+// A SYNC is taken only while some reader asks for that operation: it would
+// otherwise push updates out of the ring that somebody may still need.
+func (j *Journal) Append(u config.PodUpdate) {
+	now := time.Now()
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if !u.Op.IsConfig() {
+		if u.Op == config.SYNC && !j.wantedLocked(u.Op) {
+			return
+		}
+		j.commitLocked(u, now)
+		j.wakeLocked()
+		return
+	}
+	j.pending = append(j.pending, u)
+	if u.More {
+		return
+	}
+	for _, u := range j.pending {
+		j.commitLocked(u, now)
+	}
+	j.pending = nil
+	j.wakeLocked()
+}
+
+func (j *Journal) wakeLocked() {
+	close(j.changed)
+	j.changed = make(chan struct{})
+}
+
+func (j *Journal) wantedLocked(op config.PodOperation) bool {
+	for c := range j.cursors {
+		if c.opts.Ops[op] {
+			return true
+		}
+	}
+	return false
+}
+
+// commitLocked gives the update a revision and brings the state up to it.
+func (j *Journal) commitLocked(u config.PodUpdate, now time.Time) {
+	j.head++
+	e := &entry{
+		revision: j.head, time: now, op: u.Op, source: u.Source, more: u.More,
+		pods: make([]*Pod, len(u.Pods)), before: make([]*Pod, len(u.Pods)),
+	}
+	for i, object := range u.Pods {
+		e.pods[i], e.before[i] = j.takeLocked(u, object)
+	}
+	if u.Op.IsConfig() && u.Source != "" && !j.sources[u.Source].Seen {
+		j.sources = maps.Clone(j.sources)
+		j.sources[u.Source] = v1alpha1.SourceState{Seen: true}
+		e.readied = j.readyLocked()
+	}
+	e.seal(j.instance)
+	j.metrics.updates.WithLabelValues(u.Op.String(), u.Source).Inc()
+	j.ring.push(e)
+	j.bytes += e.size
+	j.compactLocked()
+}
+
+// takeLocked brings the state up to one pod of an update, and returns the pod and
+// the version before it.
+func (j *Journal) takeLocked(u config.PodUpdate, object *v1.Pod) (pod, before *Pod) {
+	key := podKey{u.Source, object.UID}
+	before = j.state[key]
+	if before != nil && (before.Object == object || u.Op == config.REMOVE) {
+		pod = before
+	} else {
+		pod = newPod(u.Source, object, j.metrics)
+	}
+	switch {
+	case u.Op == config.REMOVE:
+		delete(j.state, key)
+		if j.byUID[object.UID] == before {
+			delete(j.byUID, object.UID)
+		}
+	case u.Op.IsConfig():
+		j.state[key] = pod
+		j.byUID[object.UID] = pod
+	}
+	return pod, before
+}
+
+// compactLocked lets go of the oldest source sets until the ring is within its
+// bounds. The newest one stays.
+func (j *Journal) compactLocked() {
+	for j.ring.len() > 1 && (j.ring.len() > j.maxUpdates || j.bytes > j.maxBytes) {
+		e := j.ring.pop()
+		j.bytes -= e.size
+		j.compacted = e.revision
+	}
+}
+
+func (j *Journal) readyLocked() bool {
+	for _, s := range j.sources {
+		if !s.Seen {
+			return false
+		}
+	}
+	return true
+}
+
+// Progress has readers that were given nothing of late told how far the stream is,
+// so that what they resume from does not grow old.
+func (j *Journal) Progress() {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.progress < j.head {
+		j.progress = j.head
+		j.wakeLocked()
+	}
+}
+
+// Ready tells whether every source has been seen.
+func (j *Journal) Ready() bool {
+	j.mu.RLock()
+	defer j.mu.RUnlock()
+	return j.readyLocked()
+}
+
+// Pods returns the present pods by source, namespace and name, and the revision
+// at which they are present.
+func (j *Journal) Pods() (pods []*Pod, revision int64) {
+	j.mu.RLock()
+	pods = slices.Collect(maps.Values(j.state))
+	revision = j.head
+	j.mu.RUnlock()
+	sortPods(pods)
+	return pods, revision
+}
+
+// GetPodByUID returns the present pod of that UID.
+func (j *Journal) GetPodByUID(uid types.UID) (*v1.Pod, bool) {
+	j.mu.RLock()
+	defer j.mu.RUnlock()
+	p := j.byUID[uid]
+	if p == nil {
+		return nil, false
+	}
+	return p.Object, true
+}

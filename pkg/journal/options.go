@@ -1,0 +1,129 @@
+package journal
+
+import (
+	"fmt"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/podconfigd/podconfigd/pkg/config"
+)
+
+// Mode is how a reader is told of changes.
+//
+// kubelet: PodConfigNotificationMode in pkg/kubelet/config/config.go, up to v1.34.
+type Mode string
+
+// The modes.
+const (
+	// Incremental: what changed, as the merge emits it.
+	Incremental Mode = "incremental"
+	// SnapshotAndUpdates: all pods as a SET when some came or went, and UPDATE and
+	// DELETE for those that changed.
+	SnapshotAndUpdates Mode = "snapshot-and-updates"
+	// Snapshot: all pods as a SET at each change.
+	Snapshot Mode = "snapshot"
+)
+
+// ParseMode returns the mode of that name; Incremental for none.
+func ParseMode(name string) (Mode, error) {
+	modes := []Mode{Incremental, SnapshotAndUpdates, Snapshot}
+	if name == "" {
+		return Incremental, nil
+	}
+	if !slices.Contains(modes, Mode(name)) {
+		return "", fmt.Errorf("unknown mode %q: want one of %v", name, modes)
+	}
+	return Mode(name), nil
+}
+
+// Operations is a set of operations.
+type Operations map[config.PodOperation]bool
+
+// DefaultOperations are those that a reader gets that does not say which: the
+// config operations and SET.
+func DefaultOperations() Operations {
+	return Operations{
+		config.ADD: true, config.DELETE: true, config.REMOVE: true, config.UPDATE: true,
+		config.RECONCILE: true, config.SET: true,
+	}
+}
+
+// WatchOptions say what a reader wants.
+type WatchOptions struct {
+	Mode Mode
+	// Instance and Since say where to resume; Instance may be left out, and so may
+	// both: then the present state comes first.
+	Instance string
+	Since    *int64
+	// Ops are the operations wanted; nil stands for DefaultOperations. BOOKMARK comes
+	// in any case.
+	Ops Operations
+	// Selector is which pods are wanted; its zero value is all.
+	Selector Selector
+	// Reader says who reads, for the status.
+	Reader Reader
+}
+
+// Reader is who reads.
+type Reader struct {
+	PID       int32
+	UID       *uint32
+	UserAgent string
+}
+
+// Selector selects pods.
+type Selector struct {
+	Source, Namespace string
+	Labels            labels.Selector
+	Fields            fields.Selector
+}
+
+// FieldLabels are the fields that a field selector may name.
+var FieldLabels = []string{
+	"metadata.name", "metadata.namespace", "metadata.uid",
+	"spec.nodeName", "spec.restartPolicy", "spec.serviceAccountName", "status.phase",
+}
+
+func fieldsOf(pod *v1.Pod) fields.Set {
+	return fields.Set{
+		"metadata.name":           pod.Name,
+		"metadata.namespace":      pod.Namespace,
+		"metadata.uid":            string(pod.UID),
+		"spec.nodeName":           pod.Spec.NodeName,
+		"spec.restartPolicy":      string(pod.Spec.RestartPolicy),
+		"spec.serviceAccountName": pod.Spec.ServiceAccountName,
+		"status.phase":            string(pod.Status.Phase),
+	}
+}
+
+// everything tells whether the selector selects all pods.
+func (s *Selector) everything() bool {
+	return s.Source == "" && s.Namespace == "" &&
+		(s.Labels == nil || s.Labels.Empty()) && (s.Fields == nil || s.Fields.Empty())
+}
+
+// Matches tells whether the pod is selected.
+func (s *Selector) Matches(p *Pod) bool {
+	switch {
+	case s.Source != "" && s.Source != p.Source:
+		return false
+	case s.Namespace != "" && s.Namespace != p.Object.Namespace:
+		return false
+	case s.Labels != nil && !s.Labels.Matches(labels.Set(p.Object.Labels)):
+		return false
+	case s.Fields != nil && !s.Fields.Empty() && !s.Fields.Matches(fieldsOf(p.Object)):
+		return false
+	}
+	return true
+}
+
+// filter returns the pods that are selected.
+func (s *Selector) filter(pods []*Pod) []*Pod {
+	if s.everything() {
+		return pods
+	}
+	return slices.DeleteFunc(slices.Clone(pods), func(p *Pod) bool { return !s.Matches(p) })
+}

@@ -1,0 +1,139 @@
+package journal
+
+import (
+	"github.com/podconfigd/podconfigd/pkg/config"
+)
+
+// render returns the frames that the entries are to this reader. The bookmark is
+// that of the present.
+func (c *Cursor) render(entries []*entry, bookmark Frame) (frames []*Frame) {
+	for len(entries) > 0 {
+		n := 1
+		for entries[n-1].more && n < len(entries) {
+			n++
+		}
+		set := entries[:n]
+		entries = entries[n:]
+		if c.opts.Mode == Incremental || !set[0].op.IsConfig() {
+			for _, e := range set {
+				frames = append(frames, c.increment(e)...)
+			}
+		} else {
+			frames = append(frames, c.snapshot(set)...)
+		}
+		for _, e := range set {
+			if e.readied {
+				ready := bookmark
+				ready.Revision = set[n-1].revision
+				frames = append(frames, ready.ready())
+			}
+		}
+	}
+	return frames
+}
+
+// increment returns the frames of one entry: as it is for a reader that takes all
+// pods, and otherwise with the pods that come to be selected as ADD and those that
+// cease to be as REMOVE.
+func (c *Cursor) increment(e *entry) []*Frame {
+	if c.opts.Selector.everything() {
+		if !c.opts.Ops[e.op] {
+			return nil
+		}
+		return e.frames()
+	}
+	if c.opts.Selector.Source != "" && c.opts.Selector.Source != e.source {
+		return nil
+	}
+	var removes, adds, same []*Pod
+	for i, p := range e.pods {
+		was := e.before[i] != nil && c.opts.Selector.Matches(e.before[i])
+		is := e.op != config.REMOVE && c.opts.Selector.Matches(p)
+		switch {
+		case !e.op.IsConfig() && is:
+			same = append(same, p)
+		case !e.op.IsConfig():
+		case was && is:
+			same = append(same, p)
+		case is:
+			adds = append(adds, p)
+		case was:
+			removes = append(removes, e.before[i])
+		}
+	}
+	return c.selected(e, removes, adds, same)
+}
+
+// selected returns the frames of an entry whose pods were sorted out. They are of
+// one revision, so all but the last have Continues.
+func (c *Cursor) selected(e *entry, removes, adds, same []*Pod) (frames []*Frame) {
+	put := func(op config.PodOperation, pods []*Pod, always bool) {
+		if (len(pods) == 0 && !always) || !c.opts.Ops[op] {
+			return
+		}
+		frames = append(frames, split(Frame{
+			Instance: c.journal.instance, Revision: e.revision, Time: e.time,
+			Op: op, Source: e.source, Pods: pods,
+		})...)
+	}
+	put(config.REMOVE, removes, false)
+	put(config.ADD, adds, e.op == config.ADD && len(e.pods) == 0)
+	put(e.op, same, false)
+	for i, f := range frames {
+		f.Continues = i < len(frames)-1
+	}
+	return frames
+}
+
+// snapshot returns the frames of what one source set changed, in the snapshot
+// modes, and brings the reader's view up to it.
+//
+// kubelet: pkg/kubelet/config/config.go Merge, up to v1.34.
+func (c *Cursor) snapshot(set []*entry) (frames []*Frame) {
+	// revision is that of the last entry that the SET stands for.
+	var revision *entry
+	for _, e := range set {
+		e.redo(c.view)
+		if !c.concerns(e) {
+			continue
+		}
+		switch e.op {
+		case config.ADD, config.REMOVE:
+			revision = e
+		case config.UPDATE, config.DELETE:
+			if c.opts.Mode == Snapshot {
+				revision = e
+			}
+		}
+	}
+	if revision != nil && c.opts.Ops[config.SET] {
+		frames = split(Frame{
+			Instance: c.journal.instance, Revision: revision.revision, Time: revision.time,
+			Op: config.SET, Source: revision.source, Pods: c.opts.Selector.filter(c.view.sorted()),
+		})
+	}
+	if c.opts.Mode == Snapshot {
+		return frames
+	}
+	for _, e := range set {
+		if e.op == config.UPDATE || e.op == config.DELETE {
+			frames = append(frames, c.increment(e)...)
+		}
+	}
+	return frames
+}
+
+// concerns tells whether the entry has a pod that is or was selected, or is the
+// first word of a source without pods.
+func (c *Cursor) concerns(e *entry) bool {
+	s := &c.opts.Selector
+	if s.everything() || len(e.pods) == 0 {
+		return true
+	}
+	for i, p := range e.pods {
+		if s.Matches(p) || (e.before[i] != nil && s.Matches(e.before[i])) {
+			return true
+		}
+	}
+	return false
+}
