@@ -1,0 +1,32 @@
+package syncloop
+
+import (
+	"context"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podconfigd/podconfigd/pkg/config"
+)
+
+// SyncHandler takes what the loop has. The methods are the kubelet's, but for the
+// updates they take, which keep operation and source: a DELETE can be told from an
+// UPDATE by them, while the kubelet's handler has to look at each pod.
+//
+// kubelet: pkg/kubelet/kubelet.go SyncHandler.
+type SyncHandler interface {
+	HandlePodAdditions(ctx context.Context, update config.PodUpdate)
+	// HandlePodUpdates takes UPDATE, and DELETE, which is a graceful deletion.
+	HandlePodUpdates(ctx context.Context, update config.PodUpdate)
+	HandlePodRemoves(ctx context.Context, update config.PodUpdate)
+	HandlePodReconcile(ctx context.Context, update config.PodUpdate)
+	// HandlePodSyncs takes pods that did not change but are due to be looked at.
+	HandlePodSyncs(ctx context.Context, pods []*v1.Pod)
+	// HandlePodCleanups does the housekeeping.
+	HandlePodCleanups(ctx context.Context) error
+}
+
+// PodManager knows the present pods.
+type PodManager interface {
+	GetPodByUID(uid types.UID) (*v1.Pod, bool)
+}

@@ -1,0 +1,211 @@
+package syncloop
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/klog/v2"
+
+	"github.com/podconfigd/podconfigd/pkg/config"
+	"github.com/podconfigd/podconfigd/pkg/pleg"
+)
+
+const (
+	// syncPeriod is how often the loop looks which pods are due.
+	//
+	// kubelet: syncTicker in pkg/kubelet/kubelet.go syncLoop.
+	syncPeriod = time.Second
+	// housekeepingPeriod and housekeepingWarningDuration are the kubelet's.
+	housekeepingPeriod          = 2 * time.Second
+	housekeepingWarningDuration = time.Second
+	// DefaultSyncFrequency is how often each pod is offered again.
+	//
+	// kubelet: syncFrequency.
+	DefaultSyncFrequency = time.Minute
+)
+
+// ErrUpdatesClosed is returned by Run when the channel of updates was closed.
+var ErrUpdatesClosed = errors.New("the channel of pod updates was closed")
+
+// Options are the parts that a loop works with.
+type Options struct {
+	Handler SyncHandler
+	Pods    PodManager
+	// SourcesReady is told of each source seen, and says when housekeeping may begin.
+	SourcesReady config.SourcesReady
+	// PLEG is where events of the runtime come from; nil stands for pleg.None.
+	PLEG pleg.PodLifecycleEventGenerator
+	// SyncFrequency is how often each pod is offered again; 0 stands for
+	// DefaultSyncFrequency.
+	SyncFrequency time.Duration
+	// Registerer takes the loop's metrics; nil for none.
+	Registerer prometheus.Registerer
+}
+
+// Loop is the sync loop.
+type Loop struct {
+	handler      SyncHandler
+	pods         PodManager
+	sourcesReady config.SourcesReady
+	pleg         pleg.PodLifecycleEventGenerator
+	queue        *syncQueue
+	metrics      *metrics
+	lastActive   atomic.Int64 // UnixNano of the last iteration's end
+}
+
+// New returns a loop. It does nothing before Run.
+func New(opts Options) *Loop {
+	l := &Loop{
+		handler: opts.Handler, pods: opts.Pods, sourcesReady: opts.SourcesReady, pleg: opts.PLEG,
+		queue: newSyncQueue(cmp.Or(opts.SyncFrequency, DefaultSyncFrequency)),
+	}
+	if l.pleg == nil {
+		l.pleg = pleg.None{}
+	}
+	l.metrics = newMetrics(opts.Registerer, l)
+	return l
+}
+
+// LastActive is when the loop last ended an iteration; zero before the first. The
+// sync ticker makes it move at least once a second.
+func (l *Loop) LastActive() time.Time {
+	if n := l.lastActive.Load(); n != 0 {
+		return time.Unix(0, n)
+	}
+	return time.Time{}
+}
+
+// Run serves the updates until the context is done, and returns its cause, or
+// until the channel is closed.
+//
+// kubelet: pkg/kubelet/kubelet.go syncLoop.
+func (l *Loop) Run(ctx context.Context, updates <-chan config.PodUpdate) error {
+	syncTicker := time.NewTicker(syncPeriod)
+	defer syncTicker.Stop()
+	housekeepingTicker := time.NewTicker(housekeepingPeriod)
+	defer housekeepingTicker.Stop()
+	plegCh := l.pleg.Watch()
+	for {
+		err := l.syncLoopIteration(ctx, updates, syncTicker.C, housekeepingTicker.C, plegCh)
+		if err != nil {
+			return err
+		}
+		l.lastActive.Store(time.Now().UnixNano())
+	}
+}
+
+// syncLoopIteration takes one thing from one of the channels and hands it on.
+//
+// kubelet: pkg/kubelet/kubelet.go syncLoopIteration.
+func (l *Loop) syncLoopIteration(ctx context.Context, configCh <-chan config.PodUpdate,
+	syncCh, housekeepingCh <-chan time.Time, plegCh <-chan *pleg.PodLifecycleEvent,
+) error {
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case u, open := <-configCh:
+		if !open {
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+			return ErrUpdatesClosed
+		}
+		l.metrics.iterations.WithLabelValues("config").Inc()
+		l.dispatch(ctx, u)
+		l.sourcesReady.AddSource(u.Source)
+	case e := <-plegCh:
+		l.metrics.iterations.WithLabelValues("pleg").Inc()
+		l.handlePLEG(ctx, e)
+	case <-syncCh:
+		l.metrics.iterations.WithLabelValues("sync").Inc()
+		l.syncDue(ctx)
+	case <-housekeepingCh:
+		l.metrics.iterations.WithLabelValues("housekeeping").Inc()
+		l.housekeep(ctx)
+	}
+	return nil
+}
+
+// dispatch hands an update of the config to the handler.
+func (l *Loop) dispatch(ctx context.Context, u config.PodUpdate) {
+	logger := klog.FromContext(ctx)
+	level := 2
+	if u.Op == config.RECONCILE {
+		level = 4
+	}
+	if v := logger.V(level); v.Enabled() {
+		v.Info("SyncLoop "+u.Op.String(), "source", u.Source, "pods", klog.KObjSlice(u.Pods))
+	}
+	switch u.Op {
+	case config.ADD:
+		l.queue.put(u.Pods, time.Now())
+		l.handler.HandlePodAdditions(ctx, u)
+	case config.UPDATE, config.DELETE:
+		l.queue.put(u.Pods, time.Now())
+		l.handler.HandlePodUpdates(ctx, u)
+	case config.REMOVE:
+		l.queue.drop(u.Pods)
+		l.handler.HandlePodRemoves(ctx, u)
+	case config.RECONCILE:
+		l.handler.HandlePodReconcile(ctx, u)
+	default:
+		logger.Error(nil, "Invalid operation type received", "operation", u.Op)
+	}
+}
+
+// handlePLEG has the pod of an event looked at again, if a source wants it and the
+// event says more than that a dead container was taken away.
+//
+// kubelet: pkg/kubelet/kubelet.go syncLoopIteration, isSyncPodWorthy.
+func (l *Loop) handlePLEG(ctx context.Context, e *pleg.PodLifecycleEvent) {
+	logger := klog.FromContext(ctx)
+	if e == nil || e.Type == pleg.ContainerRemoved {
+		return
+	}
+	pod, ok := l.pods.GetPodByUID(e.ID)
+	if !ok {
+		logger.V(4).Info("SyncLoop (PLEG): pod does not exist, ignore irrelevant event", "podUID", e.ID, "event", e.Type)
+		return
+	}
+	logger.V(2).Info("SyncLoop (PLEG): event for pod", "pod", klog.KObj(pod), "event", e.Type)
+	l.handler.HandlePodSyncs(ctx, []*v1.Pod{pod})
+}
+
+// syncDue has those pods looked at whose turn it is.
+func (l *Loop) syncDue(ctx context.Context) {
+	due := l.queue.take(time.Now(), l.pods)
+	if len(due) == 0 {
+		return
+	}
+	slices.SortFunc(due, config.ComparePods)
+	if v := klog.FromContext(ctx).V(4); v.Enabled() {
+		v.Info("SyncLoop (SYNC) pods", "total", len(due), "pods", klog.KObjSlice(due))
+	}
+	l.handler.HandlePodSyncs(ctx, due)
+}
+
+// housekeep has the housekeeping done, once every source is ready.
+func (l *Loop) housekeep(ctx context.Context) {
+	logger := klog.FromContext(ctx)
+	if !l.sourcesReady.AllReady() {
+		logger.V(4).Info("SyncLoop (housekeeping, skipped): sources aren't ready yet")
+		return
+	}
+	start := time.Now()
+	if err := l.handler.HandlePodCleanups(ctx); err != nil {
+		logger.Error(err, "Failed cleaning pods")
+	}
+	duration := time.Since(start)
+	l.metrics.housekeeping.Observe(duration.Seconds())
+	if duration > housekeepingWarningDuration {
+		logger.Error(nil, "Housekeeping took longer than expected",
+			"expected", housekeepingWarningDuration, "actual", duration.Round(time.Millisecond))
+	}
+	logger.V(4).Info("SyncLoop (housekeeping) end", "duration", duration.Round(time.Millisecond))
+}
