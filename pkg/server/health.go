@@ -1,0 +1,46 @@
+package server
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+)
+
+// Check is one thing that health depends on.
+type Check struct {
+	Name string
+	// Check returns what is wrong, or nil.
+	Check func() error
+}
+
+// health answers as the health endpoints of Kubernetes do: "ok", or with ?verbose
+// and on a failure a line for each check.
+func health(name string, checks []Check) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		var report strings.Builder
+		healthy := true
+		for _, c := range checks {
+			if err := c.Check(); err != nil {
+				healthy = false
+				fmt.Fprintf(&report, "[-]%s failed: %v\n", c.Name, err)
+			} else {
+				fmt.Fprintf(&report, "[+]%s ok\n", c.Name)
+			}
+		}
+		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		w.Header().Set("X-Content-Type-Options", "nosniff")
+		_, verbose := r.URL.Query()["verbose"]
+		body := "ok"
+		switch {
+		case !healthy:
+			w.WriteHeader(http.StatusInternalServerError)
+			body = report.String() + name + " check failed\n"
+		case verbose:
+			body = report.String() + name + " check passed\n"
+		}
+		_, _ = w.Write([]byte(body)) // the client may have gone away
+	}
+}
+
+// ping is the check that there is an answer at all.
+var ping = Check{Name: "ping", Check: func() error { return nil }}

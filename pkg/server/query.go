@@ -1,0 +1,111 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/podconfigd/podconfigd/pkg/config"
+	"github.com/podconfigd/podconfigd/pkg/journal"
+)
+
+var updatesParameters = []string{"mode", "instance", "since", "ops", "source", "namespace", "labelSelector", "fieldSelector"}
+
+// parseUpdates reads the parameters of /v1alpha1/updates. Its error names all
+// parameters at fault.
+func parseUpdates(query string) (journal.WatchOptions, error) {
+	var opts journal.WatchOptions
+	values, err := parameters(query, updatesParameters)
+	if err != nil {
+		return opts, err
+	}
+	var errs []error
+	fail := func(name string, err error) {
+		errs = append(errs, fmt.Errorf("parameter %q: %w", name, err))
+	}
+	if opts.Mode, err = journal.ParseMode(values["mode"]); err != nil {
+		fail("mode", err)
+	}
+	opts.Instance = values["instance"]
+	if s := values["since"]; s != "" {
+		since, err := strconv.ParseInt(s, 10, 64)
+		if err != nil || since < 0 {
+			fail("since", fmt.Errorf("%q is not a revision: want a whole number that is not negative", s))
+		}
+		opts.Since = &since
+	} else if opts.Instance != "" {
+		fail("instance", errors.New("it means nothing without since"))
+	}
+	if opts.Ops, err = parseOps(values["ops"]); err != nil {
+		fail("ops", err)
+	}
+	opts.Selector.Source, opts.Selector.Namespace = values["source"], values["namespace"]
+	if opts.Selector.Labels, err = labels.Parse(values["labelSelector"]); err != nil {
+		fail("labelSelector", err)
+	}
+	if opts.Selector.Fields, err = parseFields(values["fieldSelector"]); err != nil {
+		fail("fieldSelector", err)
+	}
+	return opts, errors.Join(errs...)
+}
+
+// parameters returns the query's parameters, each of which must be known and stand
+// once.
+func parameters(query string, known []string) (map[string]string, error) {
+	values, err := url.ParseQuery(query)
+	if err != nil {
+		return nil, fmt.Errorf("the query can't be read: %w", err)
+	}
+	single := make(map[string]string, len(values))
+	for name, all := range values {
+		switch {
+		case !slices.Contains(known, name):
+			return nil, fmt.Errorf("unknown parameter %q: known are %s", name, strings.Join(known, ", "))
+		case len(all) > 1:
+			return nil, fmt.Errorf("parameter %q: it is given %d times", name, len(all))
+		}
+		single[name] = all[0]
+	}
+	return single, nil
+}
+
+// parseOps reads a list of operations; * is all of them, and nothing the default.
+func parseOps(list string) (journal.Operations, error) {
+	if list == "" {
+		return nil, nil //nolint:nilnil // nil is the default set
+	}
+	ops := make(journal.Operations)
+	for name := range strings.SplitSeq(list, ",") {
+		if name == "*" {
+			for op := config.ADD; op <= config.BOOKMARK; op++ {
+				ops[op] = true
+			}
+			continue
+		}
+		op, err := config.ParseOperation(strings.ToUpper(strings.TrimSpace(name)))
+		if err != nil {
+			return nil, err
+		}
+		ops[op] = true
+	}
+	return ops, nil
+}
+
+func parseFields(s string) (fields.Selector, error) {
+	selector, err := fields.ParseSelector(s)
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range selector.Requirements() {
+		if !slices.Contains(journal.FieldLabels, r.Field) {
+			return nil, fmt.Errorf("field label not supported: %q; supported are %s", r.Field, strings.Join(journal.FieldLabels, ", "))
+		}
+	}
+	return selector, nil
+}
