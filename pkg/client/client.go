@@ -1,0 +1,148 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
+)
+
+// SocketEnv is the environment variable that names the socket for clients.
+const SocketEnv = "PODCONFIGD_SOCKET"
+
+// dialTimeout is how long a connection may take to stand.
+const dialTimeout = 5 * time.Second
+
+// DefaultSocket is where the socket is unless someone says otherwise: what
+// PODCONFIGD_SOCKET says, else /run/podconfigd/podconfigd.sock for root, else
+// podconfigd/podconfigd.sock below XDG_RUNTIME_DIR.
+func DefaultSocket() string {
+	if socket := os.Getenv(SocketEnv); socket != "" {
+		return socket
+	}
+	return ServerSocket()
+}
+
+// ServerSocket is where the daemon puts its socket unless someone says otherwise. It
+// is empty where there is no such place.
+func ServerSocket() string {
+	dir := "/run"
+	if os.Geteuid() != 0 {
+		if dir = os.Getenv("XDG_RUNTIME_DIR"); dir == "" {
+			return ""
+		}
+	}
+	return filepath.Join(dir, "podconfigd", "podconfigd.sock")
+}
+
+// Client talks to one daemon. It is safe for concurrent use.
+type Client struct {
+	socket string
+	http   *http.Client
+}
+
+// New returns a client for the socket at that path. It does not connect yet.
+func New(socket string) *Client {
+	dialer := &net.Dialer{Timeout: dialTimeout}
+	return &Client{
+		socket: socket,
+		http: &http.Client{Transport: &http.Transport{
+			DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+				return dialer.DialContext(ctx, "unix", socket)
+			},
+			DisableCompression: true,
+			DisableKeepAlives:  true, // a stream has its connection for itself, and the rest is rare
+		}},
+	}
+}
+
+// Status returns the daemon's status.
+func (c *Client) Status(ctx context.Context) (*v1alpha1.Status, error) {
+	var status v1alpha1.Status
+	return &status, c.getJSON(ctx, "/v1alpha1/status", &status)
+}
+
+// Pods returns the present pods.
+func (c *Client) Pods(ctx context.Context) (*v1.PodList, error) {
+	var pods v1.PodList
+	return &pods, c.getJSON(ctx, "/pods", &pods)
+}
+
+func (c *Client) getJSON(ctx context.Context, path string, into any) error {
+	body, err := c.get(ctx, path, nil)
+	if err != nil {
+		return err
+	}
+	defer body.Close()
+	if err := json.NewDecoder(body).Decode(into); err != nil {
+		return fmt.Errorf("reading the answer to %s: %w", path, err)
+	}
+	return nil
+}
+
+// get returns the body of a good answer. A bad one is an error with the message in
+// it; [Refused] tells it from a connection that failed.
+func (c *Client) get(ctx context.Context, path string, query url.Values) (io.ReadCloser, error) {
+	target := url.URL{Scheme: "http", Host: "localhost", Path: path, RawQuery: query.Encode()}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, target.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("User-Agent", filepath.Base(os.Args[0]))
+	resp, err := c.http.Do(req)
+	if err != nil {
+		return nil, c.dialError(err)
+	}
+	if resp.StatusCode == http.StatusOK {
+		return resp.Body, nil
+	}
+	defer resp.Body.Close()
+	var status metav1.Status
+	if err := json.NewDecoder(io.LimitReader(resp.Body, 1<<20)).Decode(&status); err != nil || status.Message == "" {
+		status.Message = resp.Status
+	}
+	return nil, &RefusedError{Code: resp.StatusCode, Message: status.Message}
+}
+
+// RefusedError is the daemon's answer that it won't do what was asked.
+type RefusedError struct {
+	// Code is the HTTP status.
+	Code    int
+	Message string
+}
+
+// Error returns the daemon's message.
+func (e *RefusedError) Error() string { return e.Message }
+
+// dialError says what most likely is the matter.
+func (c *Client) dialError(err error) error {
+	if opErr, ok := errors.AsType[*net.OpError](err); ok {
+		err = opErr.Err // without the made-up URL
+	}
+	var hint string
+	switch {
+	case c.socket == "":
+		return errors.New("no socket: name it with --socket or PODCONFIGD_SOCKET")
+	case errors.Is(err, fs.ErrNotExist):
+		hint = ": is podconfigd running, and is this its socket?"
+	case errors.Is(err, syscall.ECONNREFUSED):
+		hint = ": podconfigd is not running; the socket is left over from an earlier run"
+	case errors.Is(err, fs.ErrPermission):
+		hint = ": you have no right to use the socket; see podconfigd's --socket-group and --socket-mode"
+	}
+	return fmt.Errorf("connecting to %s: %w%s", c.socket, err, hint)
+}

@@ -1,0 +1,16 @@
+// Package client reads podconfigd's stream of updates.
+//
+//	c := client.New(client.DefaultSocket())
+//	for update, err := range c.Updates(ctx, client.Options{}) {
+//		if err != nil {
+//			return err
+//		}
+//		// update.Op, update.Pods
+//	}
+//
+// The loop above goes on over restarts and lost connections: the client resumes
+// where it was, by instance and revision, and waits between attempts with backoff
+// and jitter. Where that can't be done, an update with Reset comes: forget every
+// pod, the present state follows. An update that the daemon split for its size is
+// handed on whole.
+package client

@@ -1,0 +1,173 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"math/rand/v2"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
+)
+
+const (
+	// firstRetry and lastRetry bound the wait before a connection is tried again;
+	// each is up to twice the one before.
+	firstRetry = 50 * time.Millisecond
+	lastRetry  = 5 * time.Second
+)
+
+// Options say which updates are wanted, and what is done between connections. The
+// names are those of the parameters of /v1alpha1/updates; empty ones are left out.
+type Options struct {
+	Mode, Ops, Source, Namespace, LabelSelector, FieldSelector string
+	// Instance and Since resume a stream that an earlier process read.
+	Instance string
+	Since    int64
+	// OnDisconnect is told, where it is set, why the stream broke off and after what
+	// time it is tried again.
+	OnDisconnect func(err error, retryIn time.Duration)
+	// Once ends the sequence with the error of the first connection that fails, for
+	// those who would rather start anew themselves.
+	Once bool
+}
+
+// Updates yields the updates of the stream until the context is done, and then
+// ends. An error ends it too: the daemon refused the request, or, with Once, the
+// connection failed.
+func (c *Client) Updates(ctx context.Context, opts Options) iter.Seq2[*v1alpha1.Update, error] {
+	return func(yield func(*v1alpha1.Update, error) bool) {
+		s := &subscription{client: c, opts: opts, instance: opts.Instance, since: opts.Since}
+		wait := firstRetry
+		for ctx.Err() == nil {
+			err := s.read(ctx, func(u *v1alpha1.Update) bool {
+				wait = firstRetry
+				return yield(u, nil)
+			})
+			var refused *RefusedError
+			switch {
+			case errors.Is(err, errStopped) || ctx.Err() != nil:
+				return
+			case opts.Once || errors.As(err, &refused):
+				yield(nil, err)
+				return
+			}
+			pause := wait/2 + rand.N(wait/2)
+			if opts.OnDisconnect != nil {
+				opts.OnDisconnect(err, pause)
+			}
+			select {
+			case <-ctx.Done():
+			case <-time.After(pause):
+			}
+			wait = min(2*wait, lastRetry)
+		}
+	}
+}
+
+// errStopped says that the reader wants no more.
+var errStopped = errors.New("stopped")
+
+// subscription is the place in the stream, over all connections.
+type subscription struct {
+	client *Client
+	opts   Options
+	// instance and since are what to resume from; since is 0 before the first state
+	// is complete.
+	instance string
+	since    int64
+	// handed: the reader has been given something.
+	handed bool
+	// parts are the lines of an update that is not whole yet.
+	parts []*v1alpha1.Update
+	// syncing: the lines that come are the present state, in the midst of which
+	// nothing can be resumed.
+	syncing bool
+}
+
+// read hands on the updates of one connection. It returns errStopped where the
+// reader wants no more, and else why the connection ended.
+func (s *subscription) read(ctx context.Context, yield func(*v1alpha1.Update) bool) error {
+	body, err := s.client.get(ctx, "/v1alpha1/updates", s.query())
+	if err != nil {
+		return err
+	}
+	defer body.Close()
+	s.parts, s.syncing = nil, s.since == 0
+	if s.syncing && s.handed {
+		// What was handed on is told again; some of it may be gone.
+		if !yield(&v1alpha1.Update{Op: "BOOKMARK", Reset: true, Message: "the connection was lost before the first state was complete"}) {
+			return errStopped
+		}
+	}
+	decoder := json.NewDecoder(body)
+	for {
+		u := new(v1alpha1.Update)
+		if err := decoder.Decode(u); err != nil {
+			if errors.Is(err, io.EOF) {
+				return errors.New("the daemon ended the stream")
+			}
+			return fmt.Errorf("reading the stream: %w", err)
+		}
+		if !s.take(u, yield) {
+			return errStopped
+		}
+	}
+}
+
+func (s *subscription) query() url.Values {
+	query := url.Values{}
+	set := func(name, value string) {
+		if value != "" {
+			query.Set(name, value)
+		}
+	}
+	set("mode", s.opts.Mode)
+	set("ops", s.opts.Ops)
+	set("source", s.opts.Source)
+	set("namespace", s.opts.Namespace)
+	set("labelSelector", s.opts.LabelSelector)
+	set("fieldSelector", s.opts.FieldSelector)
+	if s.since != 0 {
+		set("instance", s.instance)
+		query.Set("since", strconv.FormatInt(s.since, 10))
+	}
+	return query
+}
+
+// take hands a line on, with those that belong to it, once the last of them is
+// there. It returns false where the reader wants no more.
+func (s *subscription) take(u *v1alpha1.Update, yield func(*v1alpha1.Update) bool) bool {
+	if n := len(s.parts); n > 0 && s.parts[n-1].Op == u.Op && s.parts[n-1].Source == u.Source {
+		s.parts[n-1].Pods = append(s.parts[n-1].Pods, u.Pods...)
+	} else {
+		s.parts = append(s.parts, u)
+	}
+	if u.Continues {
+		return true
+	}
+	whole := s.parts
+	s.parts = nil
+	for _, part := range whole {
+		part.Continues = false
+		s.syncing = s.syncing || part.Reset
+		if part.InitialSyncComplete {
+			s.syncing = false
+		}
+		s.handed = true
+		if !yield(part) {
+			return false
+		}
+	}
+	if s.syncing {
+		s.since = 0
+	} else {
+		s.instance, s.since = u.Instance, u.Revision
+	}
+	return true
+}
