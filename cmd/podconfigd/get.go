@@ -1,0 +1,107 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podconfigd/podconfigd/pkg/config"
+)
+
+func newGetCommand() *cobra.Command {
+	cmd := &cobra.Command{Use: "get", Short: "Show what the daemon has"}
+	var flags clientFlags
+	var output, namespace string
+	pods := &cobra.Command{
+		Use:     "pods [NAME…]",
+		Aliases: []string{"pod", "po"},
+		Short:   "Show the pods that belong on the node",
+		Long:    "Show the pods that belong on the node, in all namespaces unless --namespace names one.",
+		RunE: func(cmd *cobra.Command, names []string) error {
+			if err := checkOutput(output, "json", "yaml", "name", "wide"); err != nil {
+				return err
+			}
+			c, err := flags.client()
+			if err != nil {
+				return err
+			}
+			list, err := c.Pods(cmd.Context())
+			if err != nil {
+				return err
+			}
+			list.Items = slices.DeleteFunc(list.Items, func(pod v1.Pod) bool {
+				return (namespace != "" && pod.Namespace != namespace) || (len(names) > 0 && !slices.Contains(names, pod.Name))
+			})
+			for _, name := range names {
+				if !slices.ContainsFunc(list.Items, func(pod v1.Pod) bool { return pod.Name == name }) {
+					return fmt.Errorf("pod %q not found", name)
+				}
+			}
+			return printPods(cmd.OutOrStdout(), cmd.ErrOrStderr(), output, list)
+		},
+	}
+	flags.add(pods)
+	pods.Flags().StringVarP(&output, "output", "o", "", "json, yaml, name or wide; a table if empty")
+	pods.Flags().StringVarP(&namespace, "namespace", "n", "", "only pods of this namespace")
+	pods.Flags().BoolP("all-namespaces", "A", true, "pods of all namespaces; the default")
+	cmd.AddCommand(pods)
+	return cmd
+}
+
+func printPods(out, notes io.Writer, output string, list *v1.PodList) error {
+	switch output {
+	case "json", "yaml":
+		list.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "PodList"}
+		for i := range list.Items {
+			list.Items[i].TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}
+		}
+		return printObject(out, output, list)
+	case "name":
+		for i := range list.Items {
+			fmt.Fprintln(out, "pod/"+list.Items[i].Name)
+		}
+		return nil
+	}
+	if len(list.Items) == 0 {
+		fmt.Fprintln(notes, "No resources found")
+		return nil
+	}
+	header := []string{"NAMESPACE", "NAME", "SOURCE", "CONTAINERS", "SEEN"}
+	if output == "wide" {
+		header = append(header, "UID", "IMAGES")
+	}
+	rows := make([][]string, len(list.Items))
+	for i := range list.Items {
+		rows[i] = podRow(&list.Items[i], output == "wide")
+	}
+	return printTable(out, header, rows)
+}
+
+func podRow(pod *v1.Pod, wide bool) []string {
+	var seen *time.Time
+	if t, err := time.Parse(time.RFC3339Nano, pod.Annotations[config.ConfigFirstSeenAnnotationKey]); err == nil {
+		seen = &t
+	}
+	row := []string{
+		pod.Namespace, pod.Name, pod.Annotations[config.ConfigSourceAnnotationKey],
+		fmt.Sprint(len(pod.Spec.Containers)), age(seen),
+	}
+	if wide {
+		row = append(row, string(pod.UID), strings.Join(images(pod), ","))
+	}
+	return row
+}
+
+func images(pod *v1.Pod) []string {
+	names := make([]string, len(pod.Spec.Containers))
+	for i := range pod.Spec.Containers {
+		names[i] = pod.Spec.Containers[i].Image
+	}
+	return names
+}

@@ -1,0 +1,75 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+	"k8s.io/component-base/featuregate"
+	logsapi "k8s.io/component-base/logs/api/v1"
+	_ "k8s.io/component-base/logs/json/register" // for --logging-format=json
+
+	"github.com/podconfigd/podconfigd/pkg/client"
+)
+
+func newRootCommand() *cobra.Command {
+	opts := newDaemonOptions()
+	logging := logsapi.NewLoggingConfiguration()
+	gates := featuregate.NewFeatureGate()
+	_ = logsapi.AddFeatureGates(gates) // fails only where a gate is added twice
+
+	cmd := &cobra.Command{
+		Use:   "podconfigd",
+		Short: "Merge the pods that a node's sources want, and serve every change on a unix socket",
+		Long: `podconfigd decides, as the kubelet does, which pods belong on this node, and tells
+each change on a unix socket as one ordered stream that can be resumed.
+
+Without a subcommand it runs the daemon.`,
+		Example: `  podconfigd --pod-manifest-path /etc/kubernetes/manifests
+  podconfigd watch
+  curl -N --unix-socket /run/podconfigd/podconfigd.sock http://localhost/v1alpha1/updates`,
+		Args:          noArgs,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := opts.validate(); err != nil {
+				return err
+			}
+			if err := logsapi.ValidateAndApply(logging, gates); err != nil {
+				return err
+			}
+			return runDaemon(cmd.Context(), opts)
+		},
+	}
+	opts.addFlags(cmd.Flags())
+	logsapi.AddFlags(logging, cmd.Flags())
+	for _, name := range []string{"log-flush-frequency", "vmodule", "log-text-split-stream", "log-text-info-buffer-size", "log-json-split-stream", "log-json-info-buffer-size"} {
+		if f := cmd.Flags().Lookup(name); f != nil {
+			f.Hidden = true
+		}
+	}
+	cmd.AddCommand(newWatchCommand(), newGetCommand(), newStatusCommand(), newValidateCommand(), newVersionCommand())
+	return cmd
+}
+
+// noArgs says which subcommands there are to those who misspell one.
+func noArgs(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	return fmt.Errorf("unknown command %q; see %q", args[0], cmd.CommandPath()+" --help")
+}
+
+// clientFlags are those of the commands that talk to a daemon.
+type clientFlags struct{ socket string }
+
+func (f *clientFlags) add(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.socket, "socket", client.DefaultSocket(), "the daemon's socket; "+client.SocketEnv+" names it too")
+}
+
+func (f *clientFlags) client() (*client.Client, error) {
+	if f.socket == "" {
+		return nil, errors.New("no socket: name it with --socket or " + client.SocketEnv)
+	}
+	return client.New(f.socket), nil
+}

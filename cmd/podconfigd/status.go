@@ -1,0 +1,115 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
+)
+
+func newStatusCommand() *cobra.Command {
+	var flags clientFlags
+	var output string
+	cmd := &cobra.Command{
+		Use:   "status",
+		Short: "Show the sources, the verdict on each manifest, and who reads the stream",
+		Args:  noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := checkOutput(output, "json", "yaml"); err != nil {
+				return err
+			}
+			c, err := flags.client()
+			if err != nil {
+				return err
+			}
+			status, err := c.Status(cmd.Context())
+			if err != nil {
+				return err
+			}
+			if output != "" {
+				return printObject(cmd.OutOrStdout(), output, status)
+			}
+			return printStatus(cmd.OutOrStdout(), status)
+		},
+	}
+	flags.add(cmd)
+	cmd.Flags().StringVarP(&output, "output", "o", "", "json or yaml; a text if empty")
+	return cmd
+}
+
+func printStatus(w io.Writer, s *v1alpha1.Status) error {
+	fmt.Fprintf(w, "Node:      %s\nInstance:  %s\nRevision:  %d (resumable from %d)\nReady:     %t\nPods:      %d\nUp:        %s\n\n",
+		s.NodeName, s.Instance, s.Revision, s.Compacted, s.Ready, s.Pods, age(&s.StartTime))
+	var rows [][]string
+	for _, source := range s.Sources {
+		rows = append(rows, sourceRow(&source))
+	}
+	if err := printTable(w, []string{"SOURCE", "SEEN", "PODS", "CHANGED", "STATE"}, rows); err != nil {
+		return err
+	}
+	for _, source := range s.Sources {
+		if source.File == nil || len(source.File.Manifests) == 0 {
+			continue
+		}
+		fmt.Fprintln(w)
+		rows = nil
+		for _, m := range source.File.Manifests {
+			rows = append(rows, manifestRow(&m))
+		}
+		if err := printTable(w, []string{"MANIFEST", "STATE", "POD", "MESSAGE"}, rows); err != nil {
+			return err
+		}
+	}
+	if len(s.Subscribers) == 0 {
+		return nil
+	}
+	fmt.Fprintln(w)
+	rows = nil
+	for _, sub := range s.Subscribers {
+		since := sub.Since
+		rows = append(rows, []string{
+			fmt.Sprint(sub.ID), fmt.Sprint(sub.PID), sub.UserAgent, sub.Mode, fmt.Sprint(sub.Lag), fmt.Sprint(sub.Resets), age(&since),
+		})
+	}
+	return printTable(w, []string{"SUBSCRIBER", "PID", "AGENT", "MODE", "LAG", "RESETS", "AGE"}, rows)
+}
+
+func sourceRow(source *v1alpha1.SourceStatus) []string {
+	state := "ok"
+	if f := source.File; f != nil {
+		state = f.Path + ", " + f.Watch
+		if f.WatchError != "" {
+			state += ": " + f.WatchError
+		}
+		if f.Absent {
+			state += "; the path does not exist yet"
+		}
+	}
+	if source.Degraded {
+		state += "; degraded, the last pods are held: " + source.LastError
+		if source.DegradedSince != nil {
+			state += " (since " + source.DegradedSince.Local().Format(time.DateTime) + ")"
+		}
+	}
+	return []string{source.Name, strconv.FormatBool(source.Seen), fmt.Sprint(source.Pods), age(source.LastChange), state}
+}
+
+func manifestRow(m *v1alpha1.Manifest) []string {
+	pod := "<none>"
+	if m.Name != "" {
+		pod = m.Namespace + "/" + m.Name
+	}
+	message := m.Message
+	for _, warning := range m.Warnings {
+		if message != "" {
+			message += "; "
+		}
+		message += "warning: " + warning
+	}
+	return []string{filepath.Base(m.Path), m.State, pod, message}
+}

@@ -1,0 +1,139 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
+	"github.com/podconfigd/podconfigd/internal/poddiff"
+)
+
+const (
+	tableFormat = "%-12s  %-9s  %-6s  %-36s  %s\n"
+	// maxChanges is how many differences a line shows, and maxRemoved of how many
+	// removed pods the last version is kept, to say what their successors changed.
+	maxChanges = 3
+	maxRemoved = 1000
+)
+
+// tablePrinter prints a line for each pod of an update. It remembers what it
+// printed, to say what changed.
+type tablePrinter struct {
+	w       io.Writer
+	headed  bool
+	present map[types.UID]*v1.Pod
+	removed map[types.NamespacedName]*v1.Pod
+	now     func() time.Time
+}
+
+func newTablePrinter(w io.Writer) *tablePrinter {
+	return &tablePrinter{
+		w: w, now: time.Now,
+		present: make(map[types.UID]*v1.Pod), removed: make(map[types.NamespacedName]*v1.Pod),
+	}
+}
+
+func (p *tablePrinter) print(u *v1alpha1.Update) error {
+	if !p.headed {
+		p.headed = true
+		if _, err := fmt.Fprintf(p.w, tableFormat, "TIME", "OP", "SOURCE", "POD", "CHANGED"); err != nil {
+			return err
+		}
+	}
+	at := p.now()
+	if u.Time != nil {
+		at = u.Time.Local()
+	}
+	if u.Reset {
+		clear(p.present)
+	}
+	if u.Op == "BOOKMARK" || len(u.Pods) == 0 {
+		return p.row(at, u.Op, u.Source, "-", remark(u))
+	}
+	for _, pod := range u.Pods {
+		if err := p.row(at, u.Op, u.Source, pod.Namespace+"/"+pod.Name, p.changed(u.Op, pod)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *tablePrinter) row(at time.Time, op, source, pod, changed string) error {
+	if source == "" {
+		source = "-"
+	}
+	_, err := fmt.Fprintf(p.w, tableFormat, at.Format("15:04:05.000"), op, source, pod, changed)
+	return err
+}
+
+// remark says what an update without pods tells.
+func remark(u *v1alpha1.Update) string {
+	switch {
+	case u.Reset:
+		return "reset: " + u.Message
+	case u.Op != "BOOKMARK":
+		return "no pods"
+	}
+	var remarks []string
+	if u.InitialSyncComplete {
+		remarks = append(remarks, "that is the present state")
+	}
+	if u.Ready != nil && *u.Ready {
+		remarks = append(remarks, "all sources are ready")
+	} else if u.Ready != nil {
+		remarks = append(remarks, "not seen yet: "+strings.Join(unseen(u.Sources), ", "))
+	}
+	return strings.Join(append(remarks, fmt.Sprintf("revision %d", u.Revision)), "; ")
+}
+
+func unseen(sources map[string]v1alpha1.SourceState) []string {
+	var names []string
+	for name, s := range sources {
+		if !s.Seen {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// changed says what the pod's line is about, and remembers the pod.
+func (p *tablePrinter) changed(op string, pod *v1.Pod) string {
+	name := types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}
+	before := p.present[pod.UID]
+	if op == "REMOVE" {
+		delete(p.present, pod.UID)
+		if len(p.removed) < maxRemoved {
+			p.removed[name] = pod
+		}
+		return ""
+	}
+	p.present[pod.UID] = pod
+	if op == "ADD" || op == "SET" {
+		if was := p.removed[name]; was != nil {
+			delete(p.removed, name)
+			return "anew: " + summary(poddiff.Compare(was, pod))
+		}
+		return strings.Join(images(pod), ", ")
+	}
+	if before == nil {
+		return ""
+	}
+	return summary(poddiff.Compare(before, pod))
+}
+
+func summary(changes []string) string {
+	switch n := len(changes) - maxChanges; {
+	case len(changes) == 0:
+		return "nothing but its UID"
+	case n > 0:
+		return strings.Join(changes[:maxChanges], "; ") + fmt.Sprintf("; and %d more", n)
+	}
+	return strings.Join(changes, "; ")
+}

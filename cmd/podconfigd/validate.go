@@ -1,0 +1,86 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/podconfigd/podconfigd/pkg/manifest"
+	"github.com/podconfigd/podconfigd/pkg/sources/file"
+)
+
+func newValidateCommand() *cobra.Command {
+	var hostname, output string
+	cmd := &cobra.Command{
+		Use:   "validate FILE…",
+		Short: "Say what the daemon would make of manifests",
+		Long: `Say what the daemon would make of each manifest, without one running. A directory
+stands for the manifests in it, which may not give two pods the same name.
+
+The exit code is 1 if any of them can't be used.`,
+		Example: "  podconfigd validate /etc/kubernetes/manifests\n  podconfigd validate web.yaml db.yaml",
+		Args:    cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, paths []string) error {
+			if err := checkOutput(output, "json", "yaml"); err != nil {
+				return err
+			}
+			verdicts, err := validateAll(cmd.Context(), paths, hostname)
+			if err != nil {
+				return err
+			}
+			return printVerdicts(cmd.OutOrStdout(), output, verdicts)
+		},
+	}
+	cmd.Flags().StringVar(&hostname, "hostname-override", "", "the node's name; the hostname if empty")
+	cmd.Flags().StringVarP(&output, "output", "o", "", "json or yaml; a line for each if empty")
+	return cmd
+}
+
+func validateAll(ctx context.Context, paths []string, hostname string) ([]file.Verdict, error) {
+	node, err := nodeName(hostname)
+	if err != nil {
+		return nil, err
+	}
+	verdicts := []file.Verdict{}
+	for _, path := range paths {
+		found, err := file.Check(ctx, file.Options{Path: path, Decoder: manifest.NewDecoder(node)})
+		if err != nil {
+			found = []file.Verdict{{Path: path, State: file.Rejected, Reason: "Unreadable", Message: err.Error()}}
+		}
+		verdicts = append(verdicts, found...)
+	}
+	return verdicts, nil
+}
+
+func printVerdicts(w io.Writer, output string, verdicts []file.Verdict) error {
+	failed := false
+	for _, v := range verdicts {
+		failed = failed || v.State != file.Accepted
+	}
+	if output != "" {
+		if err := printObject(w, output, verdicts); err != nil {
+			return err
+		}
+	} else {
+		for _, v := range verdicts {
+			printVerdict(w, v)
+		}
+	}
+	if failed {
+		return errSilent
+	}
+	return nil
+}
+
+func printVerdict(w io.Writer, v file.Verdict) {
+	if v.State == file.Accepted {
+		fmt.Fprintf(w, "%s: ok: pod %s/%s, UID %s\n", v.Path, v.Namespace, v.Name, v.UID)
+	} else {
+		fmt.Fprintf(w, "%s: %s: %s: %s\n", v.Path, v.State, v.Reason, v.Message)
+	}
+	for _, warning := range v.Warnings {
+		fmt.Fprintf(w, "%s: warning: %s\n", v.Path, warning)
+	}
+}

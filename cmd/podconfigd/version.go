@@ -1,0 +1,32 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/podconfigd/podconfigd/internal/version"
+)
+
+func newVersionCommand() *cobra.Command {
+	var output string
+	cmd := &cobra.Command{
+		Use:   "version",
+		Short: "Show which podconfigd this is",
+		Args:  noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := checkOutput(output, "json", "yaml"); err != nil {
+				return err
+			}
+			info := version.Get()
+			if output != "" {
+				return printObject(cmd.OutOrStdout(), output, info)
+			}
+			_, err := fmt.Fprintf(cmd.OutOrStdout(), "podconfigd %s, Kubernetes %s, %s, %s\n",
+				info.Version, info.Kubernetes, info.GoVersion, info.Platform)
+			return err
+		},
+	}
+	cmd.Flags().StringVarP(&output, "output", "o", "", "json or yaml; a line if empty")
+	return cmd
+}

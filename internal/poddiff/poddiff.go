@@ -1,0 +1,135 @@
+// Package poddiff says in a few words in what two versions of a pod differ.
+package poddiff
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podconfigd/podconfigd/pkg/config"
+)
+
+// maxValue is how many characters of a value are shown.
+const maxValue = 40
+
+// Compare returns a line for each place in which the pods differ, in the order of
+// their paths. What the merge notes in annotations is left out.
+func Compare(before, after *v1.Pod) []string {
+	var d differ
+	d.compare("metadata.labels", generic(before.Labels), generic(after.Labels))
+	d.compare("metadata.annotations", annotations(before), annotations(after))
+	d.compare("metadata.deletionTimestamp", generic(before.DeletionTimestamp), generic(after.DeletionTimestamp))
+	d.compare("spec", generic(before.Spec), generic(after.Spec))
+	d.compare("status", generic(before.Status), generic(after.Status))
+	return d.lines
+}
+
+func annotations(pod *v1.Pod) any {
+	kept := maps.Clone(pod.Annotations)
+	for _, key := range []string{
+		config.ConfigSourceAnnotationKey, config.ConfigFirstSeenAnnotationKey, config.ConfigHashAnnotationKey,
+	} {
+		delete(kept, key)
+	}
+	return generic(kept)
+}
+
+// generic returns a value as JSON has it.
+func generic(v any) any {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return err.Error()
+	}
+	var out any
+	if err := json.Unmarshal(data, &out); err != nil {
+		return err.Error()
+	}
+	return out
+}
+
+type differ struct{ lines []string }
+
+func (d *differ) compare(path string, before, after any) {
+	switch {
+	case before == nil && after == nil:
+		return
+	case isEmpty(before) && isEmpty(after):
+		return
+	}
+	mapBefore, okBefore := asMap(before)
+	mapAfter, okAfter := asMap(after)
+	if okBefore && okAfter {
+		keys := slices.AppendSeq(slices.Collect(maps.Keys(mapBefore)), maps.Keys(mapAfter))
+		slices.Sort(keys)
+		for _, key := range slices.Compact(keys) {
+			d.compare(join(path, key), mapBefore[key], mapAfter[key])
+		}
+		return
+	}
+	if was, is := show(before), show(after); was != is {
+		d.lines = append(d.lines, fmt.Sprintf("%s: %s → %s", path, was, is))
+	}
+}
+
+func isEmpty(v any) bool {
+	switch v := v.(type) {
+	case nil:
+		return true
+	case map[string]any:
+		return len(v) == 0
+	case []any:
+		return len(v) == 0
+	}
+	return false
+}
+
+// asMap returns an object's fields, or a list's elements by their names or, where
+// they have none, their places.
+func asMap(v any) (map[string]any, bool) {
+	switch v := v.(type) {
+	case map[string]any:
+		return v, true
+	case []any:
+		elements := make(map[string]any, len(v))
+		for i, element := range v {
+			key := fmt.Sprintf("[%d]", i)
+			if object, ok := element.(map[string]any); ok {
+				if name, ok := object["name"].(string); ok {
+					key = "[" + name + "]"
+				}
+			}
+			elements[key] = element
+		}
+		return elements, true
+	}
+	return nil, false
+}
+
+func join(path, key string) string {
+	if strings.HasPrefix(key, "[") {
+		return path + key
+	}
+	return path + "." + key
+}
+
+// show returns a value in few characters.
+func show(v any) string {
+	var s string
+	switch v := v.(type) {
+	case nil:
+		return "(none)"
+	case string:
+		s = v
+	default:
+		data, _ := json.Marshal(v) // it came out of JSON
+		s = string(data)
+	}
+	if runes := []rune(s); len(runes) > maxValue {
+		s = string(runes[:maxValue-1]) + "…"
+	}
+	return s
+}
