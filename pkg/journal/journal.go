@@ -50,8 +50,8 @@ type Journal struct {
 	// encoded.
 	mu   sync.RWMutex
 	ring ring[*entry]
-	// head is the newest revision, compacted the newest that left the ring.
-	head, compacted int64
+	// first is the revision before the first one, head the newest, compacted the newest that left the ring.
+	first, head, compacted int64
 	// progress is the revision up to which readers that saw nothing are told so.
 	progress int64
 	bytes    int64
@@ -75,7 +75,7 @@ func New(opts Options) *Journal {
 		instance:   string(uuid.NewUUID()),
 		maxUpdates: cmp.Or(opts.MaxUpdates, DefaultMaxUpdates),
 		maxBytes:   cmp.Or(opts.MaxBytes, DefaultMaxBytes),
-		head:       start, compacted: start, progress: start,
+		first:      start, head: start, compacted: start, progress: start,
 		state:   make(state),
 		byUID:   make(map[types.UID]*Pod),
 		sources: make(map[string]v1alpha1.SourceState),
