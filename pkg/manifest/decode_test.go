@@ -1,0 +1,220 @@
+package manifest
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+const good = `apiVersion: v1
+kind: Pod
+metadata:
+  name: web
+spec:
+  containers:
+  - name: nginx
+    image: nginx:1.27
+`
+
+func decode(t *testing.T, data string) (*v1.Pod, []string, error) {
+	t.Helper()
+	return NewDecoder("node1").DecodeFile("/etc/kubernetes/manifests/web.yaml", []byte(data))
+}
+
+func TestDecodeFile(t *testing.T) {
+	pod, warnings, err := decode(t, good)
+	if err != nil || len(warnings) > 0 {
+		t.Fatalf("%v, warnings %v", err, warnings)
+	}
+	for _, check := range []struct{ what, got, want string }{
+		{"name", pod.Name, "web-node1"},
+		{"namespace", pod.Namespace, "default"},
+		{"node name", pod.Spec.NodeName, "node1"},
+		{"config.hash", pod.Annotations["kubernetes.io/config.hash"], string(pod.UID)},
+		{"phase", string(pod.Status.Phase), "Pending"},
+		{"restart policy", string(pod.Spec.RestartPolicy), "Always"},
+		{"pull policy", string(pod.Spec.Containers[0].ImagePullPolicy), "IfNotPresent"},
+		{"DNS policy", string(pod.Spec.DNSPolicy), "ClusterFirst"},
+		{"scheduler", pod.Spec.SchedulerName, "default-scheduler"},
+		{"tolerations", fmt.Sprint(pod.Spec.Tolerations), "[{ Exists  NoExecute <nil>}]"},
+		// test/conformance holds it against the kubelet.
+		{"UID", string(pod.UID), "69fedbefbf589b11bf5b96593338c3b7"},
+	} {
+		if check.got != check.want {
+			t.Errorf("%s is %q, want %q", check.what, check.got, check.want)
+		}
+	}
+}
+
+func TestJSONAndYAMLAreTheSame(t *testing.T) {
+	fromYAML, _, err := decode(t, good)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fromJSON, _, err := decode(t, `{"kind":"Pod","apiVersion":"v1","metadata":{"name":"web"},"spec":{"containers":[{"image":"nginx:1.27","name":"nginx"}]}}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if fromYAML.UID != fromJSON.UID {
+		t.Errorf("UIDs %s and %s", fromYAML.UID, fromJSON.UID)
+	}
+}
+
+// The UID is that of the node, the path and the content, and an own one is kept.
+func TestUID(t *testing.T) {
+	uids := map[string]string{}
+	add := func(what, node, path, data string) {
+		pod, _, err := NewDecoder("n").DecodeFile(path, []byte(data))
+		if node != "n" {
+			pod, _, err = NewDecoder("m").DecodeFile(path, []byte(data))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if other, there := uids[string(pod.UID)]; there {
+			t.Errorf("%s has the UID of %s", what, other)
+		}
+		uids[string(pod.UID)] = what
+	}
+	add("one", "n", "/m/web.yaml", good)
+	add("another node", "m", "/m/web.yaml", good)
+	add("another path", "n", "/m/web2.yaml", good)
+	add("another image", "n", "/m/web.yaml", strings.Replace(good, "1.27", "1.28", 1))
+	pod, _, err := decode(t, strings.Replace(good, "name: web", "name: web\n  uid: abc", 1))
+	if err != nil || pod.UID != "abc" {
+		t.Errorf("UID %q, %v; want the manifest's own", pod.UID, err)
+	}
+}
+
+func aliasBomb() string {
+	bomb := "a: &a [x,x,x,x,x,x,x,x,x]\n"
+	for c := 'b'; c <= 'j'; c++ {
+		bomb += fmt.Sprintf("%c: &%c [%s]\n", c, c, strings.TrimSuffix(strings.Repeat(fmt.Sprintf("*%c,", c-1), 9), ","))
+	}
+	return bomb
+}
+
+func withSpec(spec string) string { return good + "  " + spec + "\n" }
+
+func TestRefusals(t *testing.T) {
+	for _, test := range []struct {
+		name, data string
+		reason     Reason
+		message    string
+	}{
+		{"empty", "", ReasonEmpty, "it is empty"},
+		{"white space", " \n\t\n", ReasonEmpty, "it is empty"},
+		{"a comment", "# nothing\n", ReasonNotAPod, "not an object"},
+		{"broken YAML", "kind: [", ReasonNotYAML, "line 1"},
+		{"binary", "\x00\x01\xff", ReasonNotYAML, "control characters"},
+		{"alias bomb", aliasBomb(), ReasonNotYAML, "excessive aliasing"},
+		{"a list", "[1, 2]", ReasonNotAPod, "not an object"},
+		{"a word", "pod", ReasonNotAPod, "not an object"},
+		{"no kind", "apiVersion: v1", ReasonNotAPod, "kind: Required"},
+		{"no version", "kind: Pod", ReasonNotAPod, "apiVersion: Required"},
+		{"an unknown kind", "apiVersion: v1\nkind: Foo", ReasonNotAPod, "it is v1 Foo, not v1 Pod"},
+		{"a Deployment", "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: x}", ReasonNotAPod, "it is apps/v1 Deployment, not v1 Pod"},
+		{"a Service", "apiVersion: v1\nkind: Service\nmetadata: {name: x}", ReasonNotAPod, "it is v1 Service, not v1 Pod"},
+		{"a List", "apiVersion: v1\nkind: List\nitems: []", ReasonNotAPod, "put each pod in a file of its own"},
+		{"a PodList", "apiVersion: v1\nkind: PodList\nitems: []", ReasonNotAPod, "put each pod in a file of its own"},
+		{"no name", "apiVersion: v1\nkind: Pod\nspec: {containers: [{name: a, image: b}]}", ReasonInvalid, "metadata.name: Required"},
+		{"no containers", "apiVersion: v1\nkind: Pod\nmetadata: {name: x}", ReasonInvalid, "spec.containers: Required"},
+		{"a wrong type", "apiVersion: v1\nkind: Pod\nmetadata: {name: x}\nspec: {containers: 5}", ReasonInvalid, "spec.containers"},
+		{"a bad name", strings.Replace(good, "name: web", "name: Web_1", 1), ReasonInvalid, "metadata.name: Invalid value"},
+		{"a bad port", good + "    ports: [{containerPort: 70000}]\n", ReasonInvalid, "containerPort"},
+		{"a service account", withSpec("serviceAccountName: builder"), ReasonForbidden, "serviceaccounts"},
+		{"a secret", withSpec("volumes: [{name: v, secret: {secretName: s}}]"), ReasonForbidden, "secrets"},
+		{"a config map", good + "    envFrom: [{configMapRef: {name: c}}]\n", ReasonForbidden, "configmaps"},
+		{"a claim", withSpec("volumes: [{name: v, persistentVolumeClaim: {claimName: c}}]"), ReasonForbidden, "persistentvolumeclaims"},
+		{"a resource claim", withSpec("resourceClaims: [{name: r, resourceClaimName: c}]"), ReasonForbidden, "resourceclaims"},
+		{
+			"a trust bundle", withSpec("volumes: [{name: v, projected: {sources: [{clusterTrustBundle: {name: b, path: p}}]}}]"),
+			ReasonForbidden, "clustertrustbundles",
+		},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			pod, _, err := decode(t, test.data)
+			refused, ok := errors.AsType[*Error](err)
+			if !ok || pod != nil {
+				t.Fatalf("pod %v, error %v", pod, err)
+			}
+			if refused.Reason != test.reason || !strings.Contains(err.Error(), test.message) {
+				t.Errorf("%s: %v; want %s with %q", refused.Reason, err, test.reason, test.message)
+			}
+			if strings.Contains(err.Error(), "\n") {
+				t.Errorf("the error has several lines: %q", err)
+			}
+			if test.reason == ReasonInvalid && strings.Contains(test.message, "spec.containers: R") && len(Fields(err)) == 0 {
+				t.Error("no fields are named")
+			}
+		})
+	}
+}
+
+func TestLaterDocuments(t *testing.T) {
+	for data, want := range map[string]int{
+		good:                              0,
+		"---\n" + good:                    0,
+		"# first\n---\n" + good:           0,
+		good + "---\n":                    0,
+		good + "---\n# nothing\n---\n":    0,
+		good + "---\n" + good:             1,
+		"---\n" + good + "--- {}\n---\n1": 2,
+		good + "----\n":                   0,
+		"a: |\n  x\n  ---\n  y\n":         0,
+	} {
+		if got := laterDocuments([]byte(data)); got != want {
+			t.Errorf("%d documents after the first, want %d, in\n%s", got, want, data)
+		}
+	}
+	pod, warnings, err := decode(t, good+"---\nkind: Pod\n")
+	if err != nil || pod.Name != "web-node1" || len(warnings) != 1 || !strings.Contains(warnings[0], "1 more YAML document") {
+		t.Errorf("pod %v, warnings %q, error %v", pod, warnings, err)
+	}
+}
+
+func TestRead(t *testing.T) {
+	for size, want := range map[int]error{0: nil, 100: nil, MaxLength - 1: nil, MaxLength: ErrTooLarge, MaxLength + 1: ErrTooLarge} {
+		data, err := Read(bytes.NewReader(make([]byte, size)))
+		if !errors.Is(err, want) || (err == nil && len(data) != size) {
+			t.Errorf("%d bytes gave %d and %v, want %v", size, len(data), err, want)
+		}
+	}
+}
+
+// Whatever the bytes, there is a pod or an error that says why not, and the same
+// bytes give the same pod.
+func FuzzDecodeFile(f *testing.F) {
+	f.Add([]byte(good))
+	f.Add([]byte(aliasBomb()))
+	f.Add([]byte(`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a","uid":"b"},"spec":{"containers":[{"name":"c","image":"d"}]}}`))
+	examples, _ := filepath.Glob("../../examples/manifests/*")
+	for _, path := range examples {
+		if data, err := os.ReadFile(path); err == nil {
+			f.Add(data)
+		}
+	}
+	decoder := NewDecoder("node")
+	f.Fuzz(func(t *testing.T, data []byte) {
+		pod, _, err := decoder.DecodeFile("/m/f", data)
+		if err != nil {
+			if _, ok := errors.AsType[*Error](err); !ok || pod != nil || err.Error() == "" {
+				t.Fatalf("pod %v and error %v", pod, err)
+			}
+			return
+		}
+		if pod.UID == "" || !strings.HasSuffix(pod.Name, "-node") || pod.Namespace == "" || pod.Spec.NodeName != "node" {
+			t.Errorf("incomplete: %v", pod.ObjectMeta)
+		}
+		again, _, err := decoder.DecodeFile("/m/f", data)
+		if err != nil || again.UID != pod.UID {
+			t.Errorf("the second time: UID %v, %v; want %s", again.UID, err, pod.UID)
+		}
+	})
+}

@@ -1,0 +1,232 @@
+package syncloop
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+
+	"github.com/podconfigd/podconfigd/pkg/config"
+	"github.com/podconfigd/podconfigd/pkg/pleg"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// recorder is a handler that writes down what it is given, and a pod manager.
+type recorder struct {
+	mu       sync.Mutex
+	calls    []string
+	cleanups int
+	syncs    map[types.UID][]time.Time
+	pods     map[types.UID]*v1.Pod
+}
+
+func newRecorder() *recorder {
+	return &recorder{syncs: map[types.UID][]time.Time{}, pods: map[types.UID]*v1.Pod{}}
+}
+
+func (r *recorder) note(method string, u config.PodUpdate) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.calls = append(r.calls, fmt.Sprintf("%s %s %s", method, u.Op, u.Pods[0].Name))
+	for _, p := range u.Pods {
+		r.pods[p.UID] = p
+		if u.Op == config.REMOVE {
+			delete(r.pods, p.UID)
+		}
+	}
+}
+
+func (r *recorder) HandlePodAdditions(_ context.Context, u config.PodUpdate) { r.note("additions", u) }
+func (r *recorder) HandlePodUpdates(_ context.Context, u config.PodUpdate)   { r.note("updates", u) }
+func (r *recorder) HandlePodRemoves(_ context.Context, u config.PodUpdate)   { r.note("removes", u) }
+func (r *recorder) HandlePodReconcile(_ context.Context, u config.PodUpdate) { r.note("reconcile", u) }
+
+func (r *recorder) HandlePodSyncs(_ context.Context, pods []*v1.Pod) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, p := range pods {
+		r.syncs[p.UID] = append(r.syncs[p.UID], time.Now())
+	}
+}
+
+func (r *recorder) HandlePodCleanups(context.Context) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.cleanups++
+	return errors.New("cleaning failed, which must not end the loop")
+}
+
+func (r *recorder) GetPodByUID(uid types.UID) (*v1.Pod, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	p, ok := r.pods[uid]
+	return p, ok
+}
+
+// events is a generator whose events the test makes.
+type events chan *pleg.PodLifecycleEvent
+
+func (e events) Watch() <-chan *pleg.PodLifecycleEvent { return e }
+func (e events) Healthy() (bool, error)                { return true, nil }
+
+// harness is a running loop.
+type harness struct {
+	*recorder
+	loop    *Loop
+	updates chan config.PodUpdate
+	events  events
+	seen    sets.Set[string]
+	done    chan error
+	cancel  context.CancelFunc
+}
+
+// run runs a loop inside a synctest bubble until the test ends.
+func run(t *testing.T, sources ...string) *harness {
+	t.Helper()
+	h := &harness{
+		recorder: newRecorder(), updates: make(chan config.PodUpdate), events: make(events), done: make(chan error, 1),
+	}
+	ready := config.NewSourcesReady(func(seen sets.Set[string]) bool { return seen.HasAll(sources...) })
+	h.loop = New(Options{Handler: h.recorder, Pods: h.recorder, SourcesReady: ready, PLEG: h.events})
+	ctx, cancel := context.WithCancel(t.Context())
+	h.cancel = cancel
+	go func() { h.done <- h.loop.Run(ctx, h.updates) }()
+	return h
+}
+
+func (h *harness) stop(t *testing.T) {
+	t.Helper()
+	h.cancel()
+	if err := <-h.done; !errors.Is(err, context.Canceled) {
+		t.Errorf("Run returned %v", err)
+	}
+}
+
+func (h *harness) send(op config.PodOperation, source string, names ...string) {
+	u := config.PodUpdate{Op: op, Source: source}
+	for _, name := range names {
+		u.Pods = append(u.Pods, &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name)}})
+	}
+	h.updates <- u
+	synctest.Wait()
+}
+
+func TestUpdatesGoToTheirHandlers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := run(t, "file")
+		for _, op := range []config.PodOperation{
+			config.ADD, config.UPDATE, config.DELETE, config.RECONCILE, config.REMOVE, config.SET,
+		} {
+			h.send(op, "file", "a")
+		}
+		h.stop(t)
+		want := []string{"additions ADD a", "updates UPDATE a", "updates DELETE a", "reconcile RECONCILE a", "removes REMOVE a"}
+		if diff := cmp.Diff(want, h.calls); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+	})
+}
+
+func TestHousekeepingWaitsForAllSources(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := run(t, "file", "api")
+		check := func(when string, want int) {
+			t.Helper()
+			time.Sleep(10*housekeepingPeriod + 1) //nolint:forbidigo // virtual time
+			synctest.Wait()
+			if h.cleanups != want {
+				t.Errorf("%s: %d cleanups, want %d", when, h.cleanups, want)
+			}
+			h.cleanups = 0
+		}
+		check("before any source", 0)
+		h.send(config.ADD, "file", "a")
+		check("with one of two sources", 0)
+		h.send(config.ADD, "api", "b")
+		check("with both", 10)
+		h.stop(t)
+	})
+}
+
+func TestPLEGEventsSyncTheirPod(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := run(t, "file")
+		h.send(config.ADD, "file", "a")
+		for _, e := range []*pleg.PodLifecycleEvent{
+			{ID: "a", Type: pleg.ContainerStarted}, {ID: "a", Type: pleg.ContainerDied},
+			{ID: "a", Type: pleg.ContainerRemoved}, {ID: "unknown", Type: pleg.ContainerDied},
+		} {
+			h.events <- e
+		}
+		synctest.Wait()
+		if n := len(h.syncs["a"]); n != 2 || len(h.syncs) != 1 {
+			t.Errorf("a was synced %d times and %d pods in all; want 2 of a alone", n, len(h.syncs))
+		}
+		h.stop(t)
+	})
+}
+
+func TestEachPodIsOfferedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := run(t, "file")
+		start := time.Now()
+		h.send(config.ADD, "file", "a", "b")
+		h.send(config.ADD, "file", "gone")
+		h.send(config.REMOVE, "file", "gone")
+		const times = 100
+		time.Sleep(times * DefaultSyncFrequency) //nolint:forbidigo // virtual time
+		h.stop(t)
+		for _, uid := range []types.UID{"a", "b"} {
+			last := start
+			for _, at := range h.syncs[uid] {
+				if wait := at.Sub(last); wait < DefaultSyncFrequency || wait > 3*DefaultSyncFrequency/2+syncPeriod {
+					t.Fatalf("%s was offered after %v", uid, wait)
+				}
+				last = at
+			}
+			if n := len(h.syncs[uid]); n < times*2/3 || n > times {
+				t.Errorf("%s was offered %d times in %d periods", uid, n, times)
+			}
+		}
+		if len(h.syncs["gone"]) > 0 {
+			t.Error("a removed pod was offered")
+		}
+	})
+}
+
+func TestTheLoopShowsThatItMoves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := run(t, "file")
+		if !h.loop.LastActive().IsZero() {
+			t.Error("active before the first iteration")
+		}
+		time.Sleep(time.Minute) //nolint:forbidigo // virtual time
+		synctest.Wait()
+		if idle := time.Since(h.loop.LastActive()); idle > syncPeriod {
+			t.Errorf("last active %v ago", idle)
+		}
+		h.stop(t)
+	})
+}
+
+func TestRunEndsWithTheChannel(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := run(t, "file")
+		close(h.updates)
+		if err := <-h.done; !errors.Is(err, ErrUpdatesClosed) {
+			t.Errorf("Run returned %v", err)
+		}
+		h.cancel()
+	})
+}
