@@ -5,7 +5,7 @@ MODULE := github.com/podconfigd/podconfigd
 GO ?= go
 
 # Modules below the root that ./... does not reach; one counts once it has a go.mod.
-NESTED_MODULES := test/bench
+NESTED_MODULES := test/bench test/conformance
 nested := $(patsubst %/go.mod,%,$(wildcard $(addsuffix /go.mod,$(NESTED_MODULES))))
 
 # Everything that is built for development only stays out of the tree.
