@@ -1,0 +1,301 @@
+package client_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/goleak"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
+	"github.com/podconfigd/podconfigd/pkg/client"
+	"github.com/podconfigd/podconfigd/pkg/config"
+	"github.com/podconfigd/podconfigd/pkg/journal"
+	"github.com/podconfigd/podconfigd/pkg/server"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func shortDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "pc")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return dir
+}
+
+// serve serves a journal on the socket until stop is called.
+func serve(t *testing.T, j *journal.Journal, socket string) (stop func()) {
+	t.Helper()
+	l, err := server.Listen(t.Context(), server.ListenOptions{Path: socket, Mode: 0o600})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := server.New(server.Options{Journal: j, Status: j.Status, Gatherer: prometheus.NewRegistry()})
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error)
+	go func() { done <- s.Run(ctx, l) }()
+	return sync.OnceFunc(func() { cancel(); <-done })
+}
+
+// add appends an update. One of many pods is large.
+func add(j *journal.Journal, op config.PodOperation, names ...string) {
+	u := config.PodUpdate{Op: op, Source: "file", Pods: []*v1.Pod{}}
+	for _, name := range names {
+		u.Pods = append(u.Pods, &v1.Pod{ObjectMeta: metav1.ObjectMeta{
+			Name: name, UID: types.UID(name), Annotations: map[string]string{"large": strings.Repeat("x", len(names)<<11)},
+		}})
+	}
+	j.Append(u)
+}
+
+// show returns an update in short.
+func show(u *v1alpha1.Update) string {
+	line := u.Op
+	for _, p := range u.Pods {
+		line += " " + p.Name
+	}
+	for _, flag := range []struct {
+		name string
+		set  bool
+	}{{"reset", u.Reset}, {"synced", u.InitialSyncComplete}, {"continues", u.Continues}} {
+		if flag.set {
+			line += " " + flag.name
+		}
+	}
+	return line
+}
+
+// scissors stand between client and server, and cut the first connection off after
+// some lines and bytes of the answer.
+type scissors struct {
+	lines, bytes int
+	cut          atomic.Bool
+}
+
+func (s *scissors) run(t *testing.T, from, to string) (stop func()) {
+	t.Helper()
+	l, err := net.Listen("unix", from) //nolint:noctx // it listens at once
+	if err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for {
+			client, err := l.Accept()
+			if err != nil {
+				return
+			}
+			wg.Go(func() { s.pipe(t, client, to) })
+		}
+	})
+	return func() { _ = l.Close(); wg.Wait() }
+}
+
+func (s *scissors) pipe(t *testing.T, client net.Conn, to string) {
+	t.Helper()
+	upstream, err := net.Dial("unix", to) //nolint:noctx // a local socket
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	var wg sync.WaitGroup
+	wg.Go(func() { _, _ = io.Copy(upstream, client); _ = upstream.Close() })
+	defer wg.Wait()
+	defer client.Close()
+	if s.cut.Swap(true) {
+		_, _ = io.Copy(client, upstream)
+		return
+	}
+	answer := bufio.NewReader(upstream)
+	for lines := 0; lines < s.lines; {
+		line, err := answer.ReadBytes('\n')
+		if _, werr := client.Write(line); werr != nil || err != nil {
+			return
+		}
+		if len(line) > 0 && line[0] == '{' {
+			lines++
+		}
+	}
+	_, _ = io.CopyN(client, answer, int64(s.bytes))
+}
+
+// A subscriber that is cut off after any line, or in the midst of the next one, and
+// resumes, is handed each update once.
+func TestResumeAfterEveryCut(t *testing.T) {
+	whole := []string{"ADD a b", "BOOKMARK synced", "UPDATE a", strings.TrimSpace("ADD " + many(32)), "REMOVE b", "ADD last"}
+	j := journal.New(journal.Options{Sources: []string{"file"}})
+	add(j, config.ADD, "a", "b")
+	dir := shortDir(t)
+	stop := serve(t, j, filepath.Join(dir, "s"))
+	defer stop()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	begun := make(chan struct{})
+	go func() { // the rest comes once every reader could have seen the state
+		<-begun
+		add(j, config.UPDATE, "a")
+		add(j, config.ADD, strings.Fields(many(32))...)
+		add(j, config.REMOVE, "b")
+		add(j, config.ADD, "last")
+	}()
+	// The large ADD is three lines, and so there are eight to cut after.
+	var readers sync.WaitGroup
+	var synced sync.WaitGroup
+	for lines := 0; lines <= 8; lines++ {
+		for _, bytes := range []int{0, 1, 60} {
+			synced.Add(1)
+			readers.Go(func() {
+				name := filepath.Join(dir, fmt.Sprintf("%d-%d", lines, bytes))
+				cutter := &scissors{lines: lines, bytes: bytes}
+				defer cutter.run(t, name, filepath.Join(dir, "s"))()
+				got := collect(ctx, t, client.New(name), synced.Done)
+				want := whole
+				if lines == 1 { // the state had begun and was not complete
+					want = append([]string{"ADD a b", "BOOKMARK reset"}, whole...)
+				}
+				if strings.Join(got, "\n") != strings.Join(want, "\n") {
+					t.Errorf("cut after %d lines and %d bytes: got\n%s", lines, bytes, strings.Join(got, "\n"))
+				}
+			})
+		}
+	}
+	synced.Wait()
+	close(begun)
+	readers.Wait()
+}
+
+func many(n int) (names string) {
+	for i := range n {
+		names += fmt.Sprintf(" m%02d", i)
+	}
+	return strings.TrimSpace(names)
+}
+
+// collect returns what is handed on up to the pod "last".
+func collect(ctx context.Context, t *testing.T, c *client.Client, synced func()) (got []string) {
+	t.Helper()
+	synced = sync.OnceFunc(synced)
+	defer synced()
+	for u, err := range c.Updates(ctx, client.Options{}) {
+		if err != nil {
+			t.Error(err)
+			return got
+		}
+		if u.InitialSyncComplete {
+			synced()
+		}
+		if got = append(got, show(u)); got[len(got)-1] == "ADD last" {
+			return got
+		}
+	}
+	return got
+}
+
+// Over a restart of the daemon, which is another instance, the reader is told to
+// forget what it has.
+func TestARestartIsAReset(t *testing.T) {
+	socket := filepath.Join(shortDir(t), "s")
+	first := journal.New(journal.Options{Sources: []string{"file"}})
+	add(first, config.ADD, "old")
+	stop := serve(t, first, socket)
+	second := journal.New(journal.Options{Sources: []string{"file"}})
+	add(second, config.ADD, "last")
+	var got []string
+	var disconnects int
+	opts := client.Options{OnDisconnect: func(err error, retryIn time.Duration) {
+		if err == nil || retryIn <= 0 {
+			t.Errorf("told of %v, to be tried again in %v", err, retryIn)
+		}
+		if disconnects++; disconnects == 3 {
+			stop = serve(t, second, socket)
+		}
+	}}
+	for u, err := range client.New(socket).Updates(t.Context(), opts) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, show(u))
+		if len(got) == 2 {
+			stop()
+		}
+		if len(got) == 5 {
+			break
+		}
+	}
+	stop()
+	want := "ADD old|BOOKMARK synced|BOOKMARK reset|ADD last|BOOKMARK synced"
+	if strings.Join(got, "|") != want {
+		t.Errorf("got %v", got)
+	}
+}
+
+func TestErrorsSayWhatToDo(t *testing.T) {
+	dir := shortDir(t)
+	file := filepath.Join(dir, "stale")
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: file, Net: "unix"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.SetUnlinkOnClose(false)
+	_ = l.Close()
+	for socket, want := range map[string]string{
+		filepath.Join(dir, "nothing"): "is podconfigd running, and is this its socket?",
+		file:                          "left over from an earlier run",
+		"":                            "name it with --socket or PODCONFIGD_SOCKET",
+	} {
+		_, err := client.New(socket).Pods(t.Context())
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v", socket, err)
+		}
+	}
+}
+
+func TestARefusalEndsTheSequence(t *testing.T) {
+	socket := filepath.Join(shortDir(t), "s")
+	defer serve(t, journal.New(journal.Options{}), socket)()
+	n := 0
+	for _, err := range client.New(socket).Updates(t.Context(), client.Options{Mode: "all"}) {
+		if n++; n > 1 {
+			t.Fatal("it went on")
+		}
+		if refused, ok := errors.AsType[*client.RefusedError](err); !ok || refused.Code != 400 || !strings.Contains(err.Error(), `"mode"`) {
+			t.Errorf("got %v", err)
+		}
+	}
+	if n != 1 {
+		t.Errorf("%d results, want the error", n)
+	}
+}
+
+func TestDefaultSocket(t *testing.T) {
+	t.Setenv(client.SocketEnv, "/x/y")
+	if got := client.DefaultSocket(); got != "/x/y" {
+		t.Errorf("got %s", got)
+	}
+	t.Setenv(client.SocketEnv, "")
+	t.Setenv("XDG_RUNTIME_DIR", "/xdg")
+	want := "/xdg/podconfigd/podconfigd.sock"
+	if os.Geteuid() == 0 {
+		want = "/run/podconfigd/podconfigd.sock"
+	}
+	if got := client.DefaultSocket(); got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}

@@ -1,0 +1,339 @@
+package server
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/goleak"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
+	"github.com/podconfigd/podconfigd/pkg/config"
+	"github.com/podconfigd/podconfigd/pkg/journal"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// daemon is a journal that is served on a socket.
+type daemon struct {
+	journal *journal.Journal
+	socket  string
+	http    *http.Client
+	sick    error
+}
+
+func serveJournal(t *testing.T, opts journal.Options) *daemon {
+	t.Helper()
+	registry := prometheus.NewRegistry()
+	opts.Sources, opts.Registerer = []string{"file"}, registry
+	d := &daemon{journal: journal.New(opts), socket: filepath.Join(shortDir(t), "s.sock")}
+	l, err := Listen(t.Context(), ListenOptions{Path: d.socket, Mode: 0o600})
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := New(Options{
+		Journal: d.journal, Status: d.journal.Status, Version: map[string]string{"version": "test"},
+		Live:  []Check{{Name: "syncloop", Check: func() error { return d.sick }}},
+		Ready: []Check{{Name: "sources", Check: func() error { return d.sick }}}, Registerer: registry, Gatherer: registry,
+	})
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error)
+	go func() { done <- server.Run(ctx, l) }()
+	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "unix", d.socket)
+	}}
+	d.http = &http.Client{Transport: transport}
+	t.Cleanup(func() {
+		transport.CloseIdleConnections()
+		start := time.Now()
+		cancel()
+		if err := <-done; !errors.Is(err, context.Canceled) {
+			t.Errorf("Run returned %v", err)
+		}
+		if took := time.Since(start); took > 2*drainTimeout {
+			t.Errorf("Run took %v to end", took)
+		}
+	})
+	return d
+}
+
+// add appends a pod of that size, as an update of its own.
+func (d *daemon) add(name string, size int) {
+	d.journal.Append(config.PodUpdate{Op: config.ADD, Source: "file", Pods: []*v1.Pod{{ObjectMeta: metav1.ObjectMeta{
+		Name: name, Namespace: "default", UID: types.UID(name), Annotations: map[string]string{"size": strings.Repeat("x", size)},
+	}}}})
+}
+
+func (d *daemon) get(t *testing.T, path string) (code int, body string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://localhost"+path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := d.http.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	data, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, string(data)
+}
+
+// reader reads the stream, line by line.
+type reader struct {
+	body    io.ReadCloser
+	scanner *bufio.Scanner
+}
+
+func (d *daemon) read(t *testing.T, query string) *reader {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://localhost/v1alpha1/updates"+query, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := d.http.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = resp.Body.Close() })
+	if resp.StatusCode != http.StatusOK || resp.Header.Get("Content-Type") != v1alpha1.ContentType {
+		t.Fatalf("status %s, content type %q", resp.Status, resp.Header.Get("Content-Type"))
+	}
+	r := &reader{resp.Body, bufio.NewScanner(resp.Body)}
+	r.scanner.Buffer(nil, 64<<20)
+	return r
+}
+
+func (r *reader) next(t *testing.T) *v1alpha1.Update {
+	t.Helper()
+	if !r.scanner.Scan() {
+		t.Fatalf("the stream ended: %v", r.scanner.Err())
+	}
+	u := new(v1alpha1.Update)
+	if err := json.Unmarshal(r.scanner.Bytes(), u); err != nil {
+		t.Fatalf("%v in %s", err, r.scanner.Bytes())
+	}
+	return u
+}
+
+func (r *reader) expect(t *testing.T, op string, pods ...string) *v1alpha1.Update {
+	t.Helper()
+	u := r.next(t)
+	var names []string
+	for _, p := range u.Pods {
+		names = append(names, p.Name)
+	}
+	if u.Op != op || fmt.Sprint(names) != fmt.Sprint(pods) {
+		t.Fatalf("got %s %v, want %s %v", u.Op, names, op, pods)
+	}
+	return u
+}
+
+func TestTheStream(t *testing.T) {
+	d := serveJournal(t, journal.Options{})
+	d.add("a", 1)
+	r := d.read(t, "")
+	r.expect(t, "ADD", "a")
+	if u := r.expect(t, "BOOKMARK"); !u.InitialSyncComplete || u.Ready == nil || !*u.Ready || !u.Sources["file"].Seen {
+		t.Errorf("the bookmark is %+v", u)
+	}
+	d.add("b", 1)
+	b := r.expect(t, "ADD", "b")
+	d.add("c", 1)
+	r.expect(t, "ADD", "c")
+
+	resumed := d.read(t, fmt.Sprintf("?instance=%s&since=%d", b.Instance, b.Revision))
+	resumed.expect(t, "ADD", "c")
+	if u := d.read(t, "?instance=other&since=1").expect(t, "BOOKMARK"); !u.Reset || !strings.Contains(u.Message, "instance other") {
+		t.Errorf("of another instance: %+v", u)
+	}
+	d.read(t, "?mode=snapshot").expect(t, "SET", "a", "b", "c")
+	d.read(t, "?fieldSelector=metadata.name%3Db").expect(t, "ADD", "b")
+}
+
+func TestParametersAtFaultAreNamed(t *testing.T) {
+	d := serveJournal(t, journal.Options{})
+	for query, want := range map[string]string{
+		"sinse=1":                    `unknown parameter "sinse": known are mode, instance, since`,
+		"mode=all":                   `parameter "mode": unknown mode "all": want one of [incremental snapshot-and-updates snapshot]`,
+		"since=x":                    `parameter "since": "x" is not a revision`,
+		"since=-1":                   `parameter "since": "-1" is not a revision`,
+		"instance=i":                 `parameter "instance": it means nothing without since`,
+		"ops=ADD,FOO":                `parameter "ops": unknown operation "FOO"`,
+		"labelSelector=%3D%3D":       `parameter "labelSelector"`,
+		"fieldSelector=spec.foo%3D1": `parameter "fieldSelector": field label not supported: "spec.foo"`,
+		"mode=a&since=b":             "parameter \"mode\": unknown mode \"a\": want one of [incremental snapshot-and-updates snapshot]\nparameter \"since\"",
+		"since=1&since=2":            `parameter "since": it is given 2 times`,
+		"%zz":                        "the query can't be read",
+	} {
+		code, body := d.get(t, "/v1alpha1/updates?"+query)
+		var status metav1.Status
+		if err := json.Unmarshal([]byte(body), &status); err != nil || status.Kind != "Status" || status.Reason != metav1.StatusReasonBadRequest {
+			t.Errorf("%s: %v in %s", query, err, body)
+		}
+		if code != http.StatusBadRequest || !strings.Contains(status.Message, want) {
+			t.Errorf("%s: %d %s, want %s", query, code, status.Message, want)
+		}
+	}
+}
+
+func TestOtherPaths(t *testing.T) {
+	d := serveJournal(t, journal.Options{})
+	d.add("a", 1)
+	for path, want := range map[string]string{
+		"/pods":            `"items":[{"kind":"Pod","apiVersion":"v1","metadata":{"name":"a"`,
+		"/v1alpha1/status": `"revision":`,
+		"/healthz":         "ok",
+		"/livez?verbose":   "[+]ping ok\n[+]syncloop ok\nlivez check passed\n",
+		"/readyz?verbose":  "[+]ping ok\n[+]sources ok\nreadyz check passed\n",
+		"/version":         `{"version":"test"}`,
+		"/metrics":         `podconfigd_journal_updates_total{op="ADD",source="file"} 1`,
+	} {
+		if code, body := d.get(t, path); code != http.StatusOK || !strings.Contains(body, want) {
+			t.Errorf("%s: %d %s, want %s", path, code, body, want)
+		}
+	}
+	if code, body := d.get(t, "/nothing"); code != http.StatusNotFound || !strings.Contains(body, "/v1alpha1/updates") {
+		t.Errorf("/nothing: %d %s", code, body)
+	}
+	d.sick = errors.New("it stands still")
+	if code, body := d.get(t, "/livez"); code != http.StatusInternalServerError || !strings.Contains(body, "[-]syncloop failed: it stands still") {
+		t.Errorf("/livez of the sick: %d %s", code, body)
+	}
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://localhost/pods", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := d.http.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusMethodNotAllowed || resp.Header.Get("Allow") != "GET, HEAD" {
+		t.Errorf("POST: %s, Allow %q", resp.Status, resp.Header.Get("Allow"))
+	}
+}
+
+func (d *daemon) dial(t *testing.T) net.Conn {
+	t.Helper()
+	conn, err := new(net.Dialer).DialContext(t.Context(), "unix", d.socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	return conn
+}
+
+// Clients that misbehave are their own trouble: the others are told of every
+// update, and the server ends in time.
+func TestMisbehavingClientsDisturbNoOne(t *testing.T) {
+	d := serveJournal(t, journal.Options{MaxUpdates: 100})
+	good := d.read(t, "")
+	good.expect(t, "BOOKMARK")
+
+	stuck := d.dial(t) // asks, and never reads
+	fmt.Fprint(stuck, "GET /v1alpha1/updates HTTP/1.1\r\nHost: localhost\r\n\r\n")
+	garbage := d.dial(t)
+	fmt.Fprint(garbage, "\x00\xff\x00 what is this\r\n\r\n")
+	halfway := d.dial(t) // half a header, and then nothing
+	fmt.Fprint(halfway, "GET /v1alpha1/updates HTTP/1.1\r\nHost: loc")
+	large := d.dial(t)
+	fmt.Fprint(large, "GET /v1alpha1/updates HTTP/1.1\r\nHost: localhost\r\nX-Large: ")
+	_, _ = large.Write(bytes.Repeat([]byte("x"), 1<<20)) // the server may close it first
+	if answer, _ := io.ReadAll(io.LimitReader(large, 64)); !bytes.Contains(answer, []byte("431")) {
+		t.Errorf("a header of 1 MiB was answered %q", answer)
+	}
+	if answer, _ := io.ReadAll(garbage); !bytes.Contains(answer, []byte("400")) {
+		t.Errorf("garbage was answered %q", answer)
+	}
+
+	const updates = 500
+	go func() {
+		for i := range updates {
+			d.add(fmt.Sprintf("p%d", i), 8<<10) // more than any socket buffer holds
+		}
+	}()
+	seen := 0
+	for seen < updates {
+		u := good.next(t)
+		if u.Reset {
+			seen = 0 // it was slower than the ring is long, and is told the state
+		}
+		seen += len(u.Pods)
+		if seen == 10 {
+			leaver := d.dial(t) // leaves in the midst of a line
+			fmt.Fprint(leaver, "GET /v1alpha1/updates HTTP/1.1\r\nHost: localhost\r\n\r\n")
+			if _, err := leaver.Read(make([]byte, 300)); err != nil {
+				t.Error(err)
+			}
+			_ = leaver.Close()
+		}
+	}
+	status := d.journal.Status()
+	var lag int64
+	for _, s := range status.Subscribers {
+		lag = max(lag, s.Lag)
+	}
+	if lag == 0 {
+		t.Errorf("the stuck client has no lag: %+v", status.Subscribers)
+	}
+}
+
+func TestTheStatusNamesSubscribers(t *testing.T) {
+	d := serveJournal(t, journal.Options{})
+	d.read(t, "?mode=snapshot").expect(t, "BOOKMARK")
+	subscribers := d.journal.Status().Subscribers
+	if len(subscribers) != 1 {
+		t.Fatalf("%d subscribers", len(subscribers))
+	}
+	s := subscribers[0]
+	if s.PID == 0 || s.UID == nil || s.Mode != "snapshot" || !strings.HasPrefix(s.UserAgent, "Go-http-client") {
+		t.Errorf("got %+v", s)
+	}
+}
+
+func TestRunMetricsServesNoPods(t *testing.T) {
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	registry := prometheus.NewRegistry()
+	server := New(Options{Journal: journal.New(journal.Options{}), Registerer: registry, Gatherer: registry})
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error)
+	go func() { done <- server.RunMetrics(ctx, l) }()
+	for path, want := range map[string]int{"/metrics": 200, "/healthz": 200, "/pods": 404, "/v1alpha1/updates": 404} {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+l.Addr().String()+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Close = true
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = resp.Body.Close()
+		if resp.StatusCode != want {
+			t.Errorf("%s: %d, want %d", path, resp.StatusCode, want)
+		}
+	}
+	cancel()
+	<-done
+}
