@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	tableFormat = "%-12s  %-9s  %-6s  %-36s  %s\n"
+	tableFormat = "%-12s  %-9s  %-6s  %-36s  %s"
 	// maxChanges is how many differences a line shows, and maxRemoved of how many
 	// removed pods the last version is kept, to say what their successors changed.
 	maxChanges = 3
@@ -42,7 +42,7 @@ func newTablePrinter(w io.Writer) *tablePrinter {
 func (p *tablePrinter) print(u *v1alpha1.Update) error {
 	if !p.headed {
 		p.headed = true
-		if _, err := fmt.Fprintf(p.w, tableFormat, "TIME", "OP", "SOURCE", "POD", "CHANGED"); err != nil {
+		if err := p.line("TIME", "OP", "SOURCE", "POD", "CHANGED"); err != nil {
 			return err
 		}
 	}
@@ -68,7 +68,11 @@ func (p *tablePrinter) row(at time.Time, op, source, pod, changed string) error 
 	if source == "" {
 		source = "-"
 	}
-	_, err := fmt.Fprintf(p.w, tableFormat, at.Format("15:04:05.000"), op, source, pod, changed)
+	return p.line(at.Format("15:04:05.000"), op, source, pod, changed)
+}
+
+func (p *tablePrinter) line(columns ...any) error {
+	_, err := fmt.Fprintln(p.w, strings.TrimRight(fmt.Sprintf(tableFormat, columns...), " "))
 	return err
 }
 

@@ -91,7 +91,7 @@ type scissors struct {
 
 func (s *scissors) run(t *testing.T, from, to string) (stop func()) {
 	t.Helper()
-	l, err := net.Listen("unix", from) //nolint:noctx // it listens at once
+	l, err := net.Listen("unix", from)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,7 +110,7 @@ func (s *scissors) run(t *testing.T, from, to string) (stop func()) {
 
 func (s *scissors) pipe(t *testing.T, client net.Conn, to string) {
 	t.Helper()
-	upstream, err := net.Dial("unix", to) //nolint:noctx // a local socket
+	upstream, err := net.Dial("unix", to)
 	if err != nil {
 		t.Error(err)
 		return
@@ -158,7 +158,7 @@ func TestResumeAfterEveryCut(t *testing.T) {
 	// The large ADD is three lines, and so there are eight to cut after.
 	var readers sync.WaitGroup
 	var synced sync.WaitGroup
-	for lines := 0; lines <= 8; lines++ {
+	for lines := range 9 {
 		for _, bytes := range []int{0, 1, 60} {
 			synced.Add(1)
 			readers.Go(func() {
@@ -269,7 +269,8 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 
 func TestARefusalEndsTheSequence(t *testing.T) {
 	socket := filepath.Join(shortDir(t), "s")
-	defer serve(t, journal.New(journal.Options{}), socket)()
+	stop := serve(t, journal.New(journal.Options{}), socket)
+	defer stop()
 	n := 0
 	for _, err := range client.New(socket).Updates(t.Context(), client.Options{Mode: "all"}) {
 		if n++; n > 1 {

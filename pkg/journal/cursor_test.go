@@ -278,7 +278,7 @@ func TestNextWaits(t *testing.T) {
 		if frames := show(j, <-got); frames != "1 ADD a\n1 BOOKMARK ready" {
 			t.Errorf("got %s", frames)
 		}
-		if _, err := c.Next(cancelled()); !errors.Is(err, context.Canceled) {
+		if _, err := c.Next(done()); !errors.Is(err, context.Canceled) {
 			t.Errorf("Next with a context that is done returned %v", err)
 		}
 	})

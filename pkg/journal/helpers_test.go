@@ -151,7 +151,7 @@ func present(j *Journal) replica {
 	return r
 }
 
-func cancelled() context.Context {
+func done() context.Context {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	return ctx

@@ -171,7 +171,7 @@ func TestTheStream(t *testing.T) {
 func TestParametersAtFaultAreNamed(t *testing.T) {
 	d := serveJournal(t, journal.Options{})
 	for query, want := range map[string]string{
-		"sinse=1":                    `unknown parameter "sinse": known are mode, instance, since`,
+		"from=1":                     `unknown parameter "from": known are mode, instance, since`,
 		"mode=all":                   `parameter "mode": unknown mode "all": want one of [incremental snapshot-and-updates snapshot]`,
 		"since=x":                    `parameter "since": "x" is not a revision`,
 		"since=-1":                   `parameter "since": "-1" is not a revision`,

@@ -86,7 +86,6 @@ type harness struct {
 	loop    *Loop
 	updates chan config.PodUpdate
 	events  events
-	seen    sets.Set[string]
 	done    chan error
 	cancel  context.CancelFunc
 }

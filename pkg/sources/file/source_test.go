@@ -1,0 +1,353 @@
+package file
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/fsnotify/fsnotify"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podconfigd/podconfigd/pkg/config"
+	"github.com/podconfigd/podconfigd/pkg/manifest"
+)
+
+const podManifest = "apiVersion: v1\nkind: Pod\nmetadata: {name: %s}\nspec: {containers: [{name: c, image: %q}]}\n"
+
+// fakeWatcher tells what the test wants told, for what inotify can't be made to.
+type fakeWatcher struct {
+	events chan fsnotify.Event
+	errors chan error
+	addErr error
+}
+
+func newFakeWatcher() *fakeWatcher {
+	return &fakeWatcher{events: make(chan fsnotify.Event), errors: make(chan error)}
+}
+
+func (w *fakeWatcher) Add(string) error              { return w.addErr }
+func (w *fakeWatcher) Remove(string) error           { return nil }
+func (w *fakeWatcher) Close() error                  { return nil }
+func (w *fakeWatcher) Events() <-chan fsnotify.Event { return w.events }
+func (w *fakeWatcher) Errors() <-chan error          { return w.errors }
+
+// harness is a running source.
+type harness struct {
+	t      *testing.T
+	source *Source
+	dir    string
+	sets   chan config.SourceSet
+}
+
+// run runs a source on a directory of the test's, until the test ends.
+func run(t *testing.T, dir string, opts Options) *harness {
+	t.Helper()
+	opts.Path, opts.Decoder = dir, manifest.NewDecoder("node1")
+	if opts.Period == 0 {
+		opts.Period = time.Hour // nothing is to be found by the relist
+	}
+	h := &harness{t: t, source: New(opts), dir: dir, sets: make(chan config.SourceSet)}
+	ctx, cancel := context.WithCancelCause(context.Background())
+	stop := errors.New("stop")
+	var running sync.WaitGroup
+	running.Go(func() {
+		if err := h.source.Run(ctx, h.sets); !errors.Is(err, stop) {
+			t.Errorf("Run returned %v", err)
+		}
+	})
+	t.Cleanup(func() { cancel(stop); running.Wait() })
+	return h
+}
+
+// put writes a manifest in one step.
+func (h *harness) put(name, image string) {
+	h.t.Helper()
+	temp := filepath.Join(h.t.TempDir(), "temp")
+	data := fmt.Sprintf(podManifest, strings.TrimSuffix(name, ".yaml"), image)
+	if err := os.WriteFile(temp, []byte(data), 0o644); err != nil {
+		h.t.Fatal(err)
+	}
+	if err := os.Rename(temp, filepath.Join(h.dir, name)); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+// expect waits for a set of these pods, "name=image".
+func (h *harness) expect(want ...string) []*v1.Pod {
+	h.t.Helper()
+	select {
+	case set := <-h.sets:
+		var got []string
+		for _, p := range set.Pods {
+			got = append(got, strings.TrimSuffix(p.Name, "-node1")+"="+p.Spec.Containers[0].Image)
+		}
+		if fmt.Sprint(got) != fmt.Sprint(want) {
+			h.t.Fatalf("got %v, want %v", got, want)
+		}
+		return set.Pods
+	case <-time.After(20 * time.Second):
+		h.t.Fatalf("no set for 20 s, want %v", want)
+		return nil
+	}
+}
+
+func TestUnchangedFilesKeepTheirPods(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	h := run(t, t.TempDir(), Options{Registerer: registry})
+	h.expect()
+	h.put("a.yaml", "1")
+	first := h.expect("a=1")
+	h.put("b.yaml", "1")
+	second := h.expect("a=1", "b=1")
+	if first[0] != second[0] {
+		t.Error("a is another pointer, though its file did not change")
+	}
+	if n := testutil.ToFloat64(h.source.metrics.decodes); n != 2 {
+		t.Errorf("2 files were decoded %v times", n)
+	}
+}
+
+// Where there is no inotify left, the source polls, says so, and goes back to
+// watching when it can.
+func TestPollingWhereWatchingFails(t *testing.T) {
+	for _, test := range []struct {
+		name, want string
+		open       func() (watcher, error)
+	}{
+		{"no instance", "fs.inotify.max_user_instances", func() (watcher, error) { return nil, syscall.EMFILE }},
+		{"no watch", "fs.inotify.max_user_watches", func() (watcher, error) {
+			w := newFakeWatcher()
+			w.addErr = syscall.ENOSPC
+			return w, nil
+		}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			var mu sync.Mutex
+			open := test.open
+			opts := Options{Registerer: prometheus.NewRegistry(), openWatcher: func() (watcher, error) {
+				mu.Lock()
+				defer mu.Unlock()
+				return open()
+			}}
+			h := run(t, t.TempDir(), opts)
+			h.expect()
+			status := h.source.Status()
+			if status.Watch != watchPolling || !strings.Contains(status.WatchError, test.want) {
+				t.Errorf("the status is %+v, want polling and %s", status, test.want)
+			}
+			h.put("a.yaml", "1")
+			h.expect("a=1")
+			if n := testutil.ToFloat64(h.source.metrics.watching); n != 0 {
+				t.Errorf("the metric says that it watches: %v", n)
+			}
+			mu.Lock()
+			open = newInotify
+			mu.Unlock()
+			h.put("b.yaml", "1")
+			h.expect("a=1", "b=1") // by the poll that opened it
+			if status := h.source.Status(); status.Watch != watchInotify || status.WatchError != "" {
+				t.Errorf("the status is %+v, want inotify again", status)
+			}
+			if n := testutil.ToFloat64(h.source.metrics.watching); n != 1 {
+				t.Errorf("the metric says that it polls: %v", n)
+			}
+		})
+	}
+}
+
+// Events that were lost are made up for by a new listing.
+func TestOverflowListsAnew(t *testing.T) {
+	w := newFakeWatcher()
+	h := run(t, t.TempDir(), Options{Registerer: prometheus.NewRegistry(), openWatcher: func() (watcher, error) { return w, nil }})
+	h.expect()
+	h.put("a.yaml", "1")
+	w.errors <- fsnotify.ErrEventOverflow
+	h.expect("a=1")
+	if n := h.source.Status().Overflows; n != 1 {
+		t.Errorf("the status says %d overflows", n)
+	}
+	if n := testutil.ToFloat64(h.source.metrics.overflows); n != 1 {
+		t.Errorf("the metric says %v overflows", n)
+	}
+}
+
+// A watcher that breaks is replaced.
+func TestABrokenWatcherIsReplaced(t *testing.T) {
+	watchers := make(chan *fakeWatcher, 2)
+	opts := Options{openWatcher: func() (watcher, error) {
+		w := newFakeWatcher()
+		watchers <- w
+		return w, nil
+	}}
+	h := run(t, t.TempDir(), opts)
+	h.expect()
+	h.put("a.yaml", "1")
+	(<-watchers).errors <- errors.New("broken")
+	h.expect("a=1")
+	h.put("b.yaml", "1")
+	(<-watchers).events <- fsnotify.Event{Name: filepath.Join(h.source.root.real, "b.yaml"), Op: fsnotify.Create}
+	h.expect("a=1", "b=1")
+}
+
+func TestTheRelistFindsWhatNobodyTells(t *testing.T) {
+	w := newFakeWatcher()
+	opts := Options{Period: 50 * time.Millisecond, openWatcher: func() (watcher, error) { return w, nil }}
+	h := run(t, t.TempDir(), opts)
+	h.expect()
+	h.put("a.yaml", "1")
+	h.expect("a=1")
+	if err := os.Remove(filepath.Join(h.dir, "a.yaml")); err != nil {
+		t.Fatal(err)
+	}
+	h.expect()
+}
+
+// The end comes at once, also while nobody takes the set.
+func TestRunEndsWhileNobodyReads(t *testing.T) {
+	source := New(Options{Path: t.TempDir(), Decoder: manifest.NewDecoder("n")})
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error)
+	go func() { done <- source.Run(ctx, make(chan config.SourceSet)) }()
+	cancel()
+	if err := <-done; !errors.Is(err, context.Canceled) {
+		t.Errorf("Run returned %v", err)
+	}
+}
+
+// A directory that can't be read at the start is not an empty one.
+func TestUnreadableAtTheStartSendsNothing(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "sub")
+	file := filepath.Dir(dir) + "/file"
+	if err := os.WriteFile(file, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	h := run(t, filepath.Join(file, "below"), Options{Period: 10 * time.Millisecond}) // ENOTDIR
+	deadline := time.After(20 * time.Second)
+	for !h.source.Status().Degraded {
+		select {
+		case set := <-h.sets:
+			t.Fatalf("it sent %v", set)
+		case <-deadline:
+			t.Fatal("not degraded after 20 s")
+		case <-time.After(time.Millisecond):
+		}
+	}
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	h.expect()
+}
+
+// The looker trusts a file's times only when they are old enough.
+func TestSignatures(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a.yaml")
+	write := func(image string) {
+		if err := os.WriteFile(path, fmt.Appendf(nil, podManifest, "a", image), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	l := looker{decoder: manifest.NewDecoder("n"), metrics: newMetrics(nil)}
+	write("1")
+	first := l.look(path, knowledge{})
+	if first.pod == nil || first.trusted {
+		t.Fatalf("a file just written: %+v", first)
+	}
+	again := l.look(path, first.knowledge)
+	if !again.same || testutil.ToFloat64(l.metrics.reads) != 2 || testutil.ToFloat64(l.metrics.decodes) != 1 {
+		t.Errorf("it was not read again, or decoded again: %+v", again)
+	}
+	old := first.knowledge
+	old.trusted = true
+	if s := l.look(path, old); !s.same || testutil.ToFloat64(l.metrics.reads) != 2 {
+		t.Errorf("a file of old times was read again: %+v", s)
+	}
+	write("2")
+	if s := l.look(path, first.knowledge); s.same || s.pod == nil {
+		t.Errorf("a change was not noticed: %+v", s)
+	}
+	if s := (signature{mtime: time.Unix(100, 0), ctime: time.Unix(100, 0)}); s.settled(time.Unix(101, 0)) || !s.settled(time.Unix(103, 0)) {
+		t.Error("settled is wrong")
+	}
+}
+
+func TestWriters(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a.yaml")
+	writer, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := func() *os.File {
+		f, err := os.Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = f.Close() })
+		return f
+	}
+	if got := writers(read()); got == unknownWriters {
+		t.Skip("leases can't be had here")
+	} else if got != someWriters {
+		t.Errorf("with a writer: %v", got)
+	}
+	if !beingWritten(read(), time.Now()) || beingWritten(read(), time.Now().Add(-2*settleWindow)) {
+		t.Error("beingWritten does not go by the time of the last modification")
+	}
+	if err := writer.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if got := writers(read()); got != noWriters {
+		t.Errorf("without: %v", got)
+	}
+}
+
+func TestResolve(t *testing.T) {
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := func(names ...string) string { return filepath.Join(append([]string{dir}, names...)...) }
+	if err := errors.Join(
+		os.MkdirAll(at("data", "v1"), 0o755), os.WriteFile(at("data", "v1", "f"), nil, 0o644),
+		os.Symlink("v1", at("data", "current")), os.Symlink("data/current/f", at("link")), os.Symlink(at("link"), at("again")),
+		os.Symlink("round", at("turn")), os.Symlink("turn", at("round")), os.Symlink("../nothing", at("data", "dangling")),
+	); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		path, real string
+		hops       []string
+		err        error
+	}{
+		{at("data", "v1", "f"), at("data", "v1", "f"), []string{at("data", "v1", "f")}, nil},
+		{at("again"), at("data", "v1", "f"), []string{at("again"), at("link"), at("data", "current"), at("data", "v1", "f")}, nil},
+		{at("data", "dangling"), at("nothing"), []string{at("data", "dangling"), at("nothing")}, syscall.ENOENT},
+		{at("data", "..", "data", ".", "v1"), at("data", "v1"), []string{at("data", "v1")}, nil},
+		{at("nothing", "below"), at("nothing"), []string{at("nothing")}, syscall.ENOENT},
+		{at("round"), "", nil, syscall.ELOOP},
+	} {
+		hops, real, err := resolve(test.path)
+		if !errors.Is(err, test.err) {
+			t.Errorf("%s: %v, want %v", test.path, err, test.err)
+		}
+		if test.hops == nil {
+			continue
+		}
+		var got []string
+		for _, h := range hops {
+			got = append(got, h.path())
+		}
+		if real != test.real || fmt.Sprint(got) != fmt.Sprint(test.hops) {
+			t.Errorf("%s leads to %s by %v, want %s by %v", test.path, real, got, test.real, test.hops)
+		}
+	}
+}
