@@ -1,0 +1,2 @@
+// Package e2e runs the real binary on a real socket.
+package e2e

@@ -1,0 +1,367 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
+	"github.com/podconfigd/podconfigd/pkg/client"
+)
+
+// binary is the daemon, built once.
+var binary string
+
+func TestMain(m *testing.M) {
+	os.Exit(func() int {
+		dir, err := os.MkdirTemp("", "e2e")
+		if err != nil {
+			panic(err)
+		}
+		defer os.RemoveAll(dir)
+		binary = filepath.Join(dir, "podconfigd")
+		build := exec.Command("go", "build", "-o", binary, "../../cmd/podconfigd")
+		build.Env = append(os.Environ(), "CGO_ENABLED=0")
+		if out, err := build.CombinedOutput(); err != nil {
+			fmt.Fprintf(os.Stderr, "building podconfigd: %v\n%s", err, out)
+			return 1
+		}
+		code := m.Run()
+		if err := goleak.Find(); code == 0 && err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		return code
+	}())
+}
+
+// logBuffer is what a process wrote, also while it writes.
+type logBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *logBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *logBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+// daemon is a running podconfigd.
+type daemon struct {
+	cmd    *exec.Cmd
+	dir    string
+	socket string
+	client *client.Client
+	log    *logBuffer
+}
+
+// start runs podconfigd on the directory "manifests" of dir.
+func start(t *testing.T, dir string, args ...string) *daemon {
+	t.Helper()
+	d := &daemon{dir: dir, socket: filepath.Join(dir, "s"), log: new(logBuffer)}
+	d.client = client.New(d.socket)
+	args = append([]string{
+		"--pod-manifest-path", filepath.Join(dir, "manifests"), "--socket", d.socket, "--hostname-override", "node1",
+	}, args...)
+	d.cmd = exec.Command(binary, args...)
+	d.cmd.Stdout, d.cmd.Stderr = d.log, d.log
+	if err := d.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if d.cmd.ProcessState == nil {
+			_ = d.cmd.Process.Kill()
+			_ = d.cmd.Wait()
+		}
+		if t.Failed() {
+			t.Logf("podconfigd said:\n%s", d.log)
+		}
+	})
+	return d
+}
+
+// shortDir returns a directory with room for a socket's path.
+func shortDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "e2e")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return dir
+}
+
+func (d *daemon) mkdir(t *testing.T) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Join(d.dir, "manifests"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// put puts a manifest of a pod of that name into the directory, in one step.
+func (d *daemon) put(t *testing.T, name, image string) {
+	t.Helper()
+	manifest := fmt.Sprintf("apiVersion: v1\nkind: Pod\nmetadata: {name: %s}\nspec: {containers: [{name: c, image: %q}]}\n", name, image)
+	temp := filepath.Join(d.dir, name)
+	if err := os.WriteFile(temp, []byte(manifest), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(temp, filepath.Join(d.dir, "manifests", name+".yaml")); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// stream is a subscriber of the daemon.
+type stream struct {
+	updates chan *v1alpha1.Update
+}
+
+func (d *daemon) watch(t *testing.T, opts client.Options) *stream {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	s := &stream{updates: make(chan *v1alpha1.Update, 1000)}
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for u, err := range d.client.Updates(ctx, opts) {
+			if err != nil {
+				t.Errorf("the stream: %v", err)
+				return
+			}
+			s.updates <- u
+		}
+	})
+	t.Cleanup(func() { cancel(); wg.Wait() })
+	return s
+}
+
+// expect waits for the next updates, "OP pod pod".
+func (s *stream) expect(t *testing.T, want ...string) {
+	t.Helper()
+	for _, line := range want {
+		var last *v1alpha1.Update
+		select {
+		case last = <-s.updates:
+		case <-time.After(20 * time.Second):
+			t.Fatalf("no update for 20 s, want %q", line)
+		}
+		got := last.Op
+		for _, p := range last.Pods {
+			got += " " + p.Name
+		}
+		if last.Reset {
+			got += " reset"
+		}
+		if got != line {
+			t.Fatalf("got %q, want %q", got, line)
+		}
+	}
+}
+
+// end sends the signal and returns how long the daemon took to end, and how.
+func (d *daemon) end(t *testing.T, signal os.Signal) (took time.Duration, err error) {
+	t.Helper()
+	begin := time.Now()
+	if err := d.cmd.Process.Signal(signal); err != nil {
+		t.Fatal(err)
+	}
+	err = d.cmd.Wait()
+	return time.Since(begin), err
+}
+
+func TestSIGTERMEndsTheDaemon(t *testing.T) {
+	for _, signal := range []os.Signal{syscall.SIGTERM, syscall.SIGINT} {
+		t.Run(signal.String(), func(t *testing.T) {
+			t.Parallel()
+			d := start(t, shortDir(t))
+			d.mkdir(t)
+			d.put(t, "a", "image")
+			syncUp(t, d.watch(t, client.Options{}))
+			took, err := d.end(t, signal)
+			if err != nil {
+				t.Errorf("it ended with %v", err)
+			}
+			if took > 2*time.Second {
+				t.Errorf("it took %v to end", took)
+			}
+			if _, err := os.Lstat(d.socket); !errors.Is(err, fs.ErrNotExist) {
+				t.Errorf("the socket file is there still: %v", err)
+			}
+		})
+	}
+}
+
+func TestSIGHUPIsHarmless(t *testing.T) {
+	t.Parallel()
+	d := start(t, shortDir(t))
+	d.mkdir(t)
+	s := d.watch(t, client.Options{})
+	syncUp(t, s)
+	for range 10 {
+		if err := d.cmd.Process.Signal(syscall.SIGHUP); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d.put(t, "a", "image")
+	s.expect(t, "ADD a-node1")
+}
+
+// syncUp takes the stream's beginning, until all sources are ready.
+func syncUp(t *testing.T, s *stream) {
+	t.Helper()
+	for {
+		select {
+		case u := <-s.updates:
+			if u.Ready != nil && *u.Ready {
+				return
+			}
+		case <-time.After(20 * time.Second):
+			t.Fatal("not ready after 20 s")
+		}
+	}
+}
+
+func TestTheSecondDaemonRefuses(t *testing.T) {
+	t.Parallel()
+	dir := shortDir(t)
+	first := start(t, dir)
+	first.mkdir(t)
+	s := first.watch(t, client.Options{})
+	syncUp(t, s)
+	second := start(t, dir)
+	if err := second.cmd.Wait(); err == nil || second.cmd.ProcessState.ExitCode() != 1 {
+		t.Errorf("the second ended with %v", err)
+	}
+	want := "podconfigd: making the socket " + first.socket + ": another process is serving it; stop it or choose another path with --socket\n"
+	if got := second.log.String(); got != want {
+		t.Errorf("the second said %q, want %q", got, want)
+	}
+	first.put(t, "a", "image")
+	s.expect(t, "ADD a-node1")
+}
+
+func TestADirectoryThatAppearsLater(t *testing.T) {
+	t.Parallel()
+	dir := shortDir(t)
+	d := start(t, dir)
+	s := d.watch(t, client.Options{})
+	syncUp(t, s)
+	status, err := d.client.Status(t.Context())
+	if err != nil || !status.Ready || !status.Sources[0].File.Absent || status.Sources[0].Degraded {
+		t.Errorf("the status of an absent directory: %+v, %v", status, err)
+	}
+	d.mkdir(t)
+	d.put(t, "a", "image")
+	s.expect(t, "ADD a-node1")
+}
+
+// Killed and started again, the daemon is another instance, and says so.
+func TestKilledAndStartedAgain(t *testing.T) {
+	t.Parallel()
+	dir := shortDir(t)
+	d := start(t, dir)
+	d.mkdir(t)
+	d.put(t, "a", "image")
+	s := d.watch(t, client.Options{})
+	for u := range s.updates {
+		if u.Ready != nil && *u.Ready && u.InitialSyncComplete {
+			break
+		}
+	}
+	if _, err := d.end(t, syscall.SIGKILL); err == nil {
+		t.Error("it ended well, though it was killed")
+	}
+	if err := os.Remove(filepath.Join(dir, "manifests", "a.yaml")); err != nil {
+		t.Fatal(err)
+	}
+	d = start(t, dir)
+	d.put(t, "b", "image")
+	sawReset := false
+	for u := range s.updates {
+		sawReset = sawReset || u.Reset
+		if len(u.Pods) > 0 && sawReset {
+			if u.Op != "ADD" || u.Pods[0].Name != "b-node1" {
+				t.Errorf("after the reset: %s %s", u.Op, u.Pods[0].Name)
+			}
+			break
+		}
+	}
+}
+
+// What a user types gives what the documentation says.
+func TestTheCommands(t *testing.T) {
+	t.Parallel()
+	d := start(t, shortDir(t))
+	d.mkdir(t)
+	d.put(t, "a", "nginx:1")
+	s := d.watch(t, client.Options{})
+	for u := range s.updates {
+		if len(u.Pods) > 0 {
+			break
+		}
+	}
+	run := func(args ...string) (string, error) {
+		cmd := exec.CommandContext(t.Context(), binary, args...)
+		cmd.Env = append(os.Environ(), client.SocketEnv+"="+d.socket)
+		out, err := cmd.CombinedOutput()
+		return string(out), err
+	}
+	for _, test := range []struct{ args, want string }{
+		{"get pods", "NAMESPACE   NAME      SOURCE   CONTAINERS   SEEN\ndefault     a-node1   file     1 "},
+		{"get pods -o name", "pod/a-node1\n"},
+		{"get pods -o wide", "nginx:1\n"},
+		{"get pods -n other", "No resources found\n"},
+		{"get pods -o yaml a-node1", "kind: PodList\n"},
+		{"status", "a.yaml     Accepted   default/a-node1"},
+		{"version", "podconfigd "},
+		{"version", "Kubernetes v1.36.3"},
+		{"completion bash", "complete"},
+		{"--help", "--pod-manifest-path"},
+	} {
+		if out, err := run(strings.Fields(test.args)...); err != nil || !strings.Contains(out, test.want) {
+			t.Errorf("%s: %v\n%s", test.args, err, out)
+		}
+	}
+	var status v1alpha1.Status
+	out, err := run("status", "-o", "json")
+	if err := errors.Join(err, json.Unmarshal([]byte(out), &status)); err != nil || status.NodeName != "node1" || status.Pods != 1 {
+		t.Errorf("status -o json: %v\n%s", err, out)
+	}
+	for _, test := range []struct{ args, want string }{
+		{"", "there is no source of pods: name a directory with --pod-manifest-path"},
+		{"frobnicate", `unknown command "frobnicate"`},
+		{"--pod-manifest-path x --socket-mode 9z", `--socket-mode: "9z" is not a file mode`},
+		{"--pod-manifest-path x --metrics-bind-address nonsense", "--metrics-bind-address"},
+		{"--pod-manifest-path x --journal-max-updates 0", "--journal-max-updates"},
+		{"--socket-mode 9z", "there is no source of pods: name a directory with --pod-manifest-path\n--socket-mode"},
+		{"watch -o table", `--output: unknown format "table": want one of json, yaml, name`},
+		{"watch --mode all", `parameter "mode": unknown mode "all"`},
+		{"get pods nothing", `pod "nothing" not found`},
+		{"status --socket /nowhere", "is podconfigd running, and is this its socket?"},
+		{"validate /nowhere", "/nowhere: Rejected: Unreadable"},
+	} {
+		out, err := run(strings.Fields(test.args)...)
+		if err == nil || !strings.Contains(out, test.want) {
+			t.Errorf("%s: %v\n%s", test.args, err, out)
+		}
+	}
+}
