@@ -21,13 +21,15 @@ func (s *Server) updates(w http.ResponseWriter, r *http.Request) {
 		badRequest(w, err)
 		return
 	}
-	opts.Reader = readerOf(r.Context(), r.UserAgent())
-	cursor := s.journal.Watch(opts)
-	defer cursor.Close()
-
 	w.Header().Set("Content-Type", v1alpha1.ContentType)
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(http.StatusOK)
+	if r.Method == http.MethodHead {
+		return
+	}
+	opts.Reader = readerOf(r.Context(), r.UserAgent())
+	cursor := s.journal.Watch(opts)
+	defer cursor.Close()
 	err = s.stream(r.Context(), w, cursor)
 	klog.FromContext(r.Context()).V(3).Info("Subscriber left", "reason", err,
 		"pid", opts.Reader.PID, "userAgent", opts.Reader.UserAgent)
