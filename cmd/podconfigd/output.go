@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -39,12 +40,21 @@ func printObject(w io.Writer, format string, v any) error {
 
 // printTable prints rows in columns, as kubectl does.
 func printTable(w io.Writer, header []string, rows [][]string) error {
-	table := tabwriter.NewWriter(w, 0, 8, 3, ' ', 0)
+	var out bytes.Buffer
+	table := tabwriter.NewWriter(&out, 0, 8, 3, ' ', 0)
 	fmt.Fprintln(table, strings.Join(header, "\t"))
 	for _, row := range rows {
 		fmt.Fprintln(table, strings.Join(row, "\t"))
 	}
-	return table.Flush()
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	for line := range strings.Lines(out.String()) {
+		if _, err := fmt.Fprintln(w, strings.TrimRight(line, " \n")); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func age(t *time.Time) string {

@@ -1,0 +1,82 @@
+package docs
+
+import (
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/podconfigd/podconfigd/"
+
+// imports returns, for each package of the module, what it imports itself, and what
+// it depends on in all.
+func imports(t *testing.T) (direct, all map[string][]string) {
+	t.Helper()
+	direct, all = map[string][]string{}, map[string][]string{}
+	out, err := exec.Command("go", "list", "-f", `{{.ImportPath}}|{{join .Imports " "}}|{{join .Deps " "}}`, module+"...").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(out)) {
+		parts := strings.Split(strings.TrimSpace(line), "|")
+		name := strings.TrimPrefix(parts[0], module)
+		direct[name], all[name] = strings.Fields(parts[1]), strings.Fields(parts[2])
+	}
+	return direct, all
+}
+
+// Imports point one way: cmd → server, sources, syncloop → journal, manifest,
+// config. What a package may use of this module is listed here, all of it.
+func TestImportsPointOneWay(t *testing.T) {
+	may := map[string][]string{
+		"api/stream/v1alpha1": {},
+		"pkg/config":          {},
+		"pkg/manifest":        {},
+		"pkg/pleg":            {},
+		"pkg/sources":         {},
+		"pkg/sources/file":    {"pkg/config", "pkg/manifest"},
+		"pkg/journal":         {"pkg/config", "api/stream/v1alpha1"},
+		"pkg/syncloop":        {"pkg/config", "pkg/pleg"},
+		"pkg/server":          {"pkg/config", "pkg/journal", "api/stream/v1alpha1"},
+		"pkg/client":          {"api/stream/v1alpha1"},
+	}
+	direct, _ := imports(t)
+	for name, imported := range direct {
+		allowed, listed := may[name]
+		if strings.HasPrefix(name, "pkg/") && !listed {
+			t.Errorf("%s is not listed here", name)
+		}
+		if !listed {
+			continue
+		}
+		for _, path := range imported {
+			if own, ok := strings.CutPrefix(path, module); ok && !strings.Contains(" "+strings.Join(allowed, " ")+" ", " "+own+" ") {
+				t.Errorf("%s imports %s", name, own)
+			}
+		}
+	}
+}
+
+func TestHeavyDependenciesStayWhereTheyAre(t *testing.T) {
+	direct, all := imports(t)
+	for name, imported := range direct {
+		for _, path := range imported {
+			if strings.HasPrefix(path, "k8s.io/kubernetes/") && name != "pkg/manifest" {
+				t.Errorf("%s imports %s: that is for pkg/manifest alone", name, path)
+			}
+		}
+	}
+	// A user of the merge, of the journal or of the client gets none of these.
+	for _, name := range []string{"pkg/config", "pkg/journal", "pkg/client", "pkg/syncloop"} {
+		for _, path := range all[name] {
+			for _, heavy := range []string{"k8s.io/kubernetes/", "k8s.io/client-go/", "github.com/fsnotify/", "google.golang.org/grpc", "github.com/spf13/cobra"} {
+				if strings.HasPrefix(path, heavy) {
+					t.Errorf("%s depends on %s", name, path)
+				}
+			}
+		}
+	}
+	if len(all["pkg/config"]) == 0 {
+		t.Error("go list found nothing")
+	}
+}

@@ -1,0 +1,207 @@
+package docs
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// patience is how long a command may take to print what is shown.
+const patience = 30 * time.Second
+
+// step is a command and what is shown of its output.
+type step struct {
+	line    int
+	command string
+	output  []string
+}
+
+// steps returns the commands in the console blocks of a Markdown file.
+func steps(markdown string) (all []step) {
+	inside := false
+	for i, line := range strings.Split(markdown, "\n") {
+		switch {
+		case strings.HasPrefix(line, "```"):
+			inside = strings.TrimSpace(line) == "```console"
+		case !inside:
+		case strings.HasPrefix(line, "$ "):
+			all = append(all, step{line: i + 1, command: strings.TrimPrefix(line, "$ ")})
+		case len(all) > 0:
+			last := &all[len(all)-1]
+			last.output = append(last.output, line)
+		}
+	}
+	return all
+}
+
+// pattern returns what the output must match, from its beginning.
+func (s *step) pattern() *regexp.Regexp {
+	quoted := regexp.QuoteMeta(strings.Join(s.output, "\n"))
+	return regexp.MustCompile(`^` + strings.ReplaceAll(quoted, "…", `.*`) + `(\n|$)`)
+}
+
+// output is what a process wrote, also while it writes.
+type output struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.b.Write(p)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.b.String()
+}
+
+// session runs commands in a directory, one after another.
+type session struct {
+	t   *testing.T
+	dir string
+	env []string
+}
+
+func (s *session) run(st step) error {
+	if value, ok := strings.CutPrefix(st.command, "export "); ok {
+		s.env = append(s.env, value)
+		return nil
+	}
+	out := new(output)
+	cmd := exec.Command("bash", "-c", st.command)
+	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = s.dir, append(os.Environ(), s.env...), out, out
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	var once sync.Once
+	s.t.Cleanup(func() {
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) // as a rule it has ended
+		once.Do(func() { <-ended })
+	})
+	deadline := time.After(patience)
+	for {
+		select {
+		case err := <-ended:
+			once.Do(func() {})
+			if err != nil {
+				return fmt.Errorf("%w, and it printed:\n%s", err, out)
+			}
+			if len(st.output) > 0 && !st.pattern().MatchString(out.String()) {
+				return fmt.Errorf("it printed:\n%s", out)
+			}
+			return nil
+		case <-deadline:
+			return fmt.Errorf("after %v it had printed:\n%s", patience, out)
+		case <-time.After(10 * time.Millisecond):
+			if len(st.output) > 0 && st.pattern().MatchString(out.String()) {
+				return nil // it may go on
+			}
+		}
+	}
+}
+
+func TestTheConsoleBlocks(t *testing.T) {
+	root, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	bin := filepath.Join(t.TempDir(), "bin")
+	if out, err := exec.Command("go", "build", "-o", bin+"/podconfigd", root+"/cmd/podconfigd").CombinedOutput(); err != nil {
+		t.Fatalf("building podconfigd: %v\n%s", err, out)
+	}
+	top, _ := filepath.Glob(filepath.Join(root, "*.md"))
+	docs, _ := filepath.Glob(filepath.Join(root, "docs", "*.md"))
+	ran := 0
+	for _, path := range append(top, docs...) {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all := steps(string(data))
+		if len(all) == 0 {
+			continue
+		}
+		t.Run(filepath.Base(path), func(t *testing.T) {
+			s := &session{t: t, dir: t.TempDir()}
+			if err := errors.Join(
+				os.Symlink(bin, filepath.Join(s.dir, "bin")),
+				os.Symlink(filepath.Join(root, "examples"), filepath.Join(s.dir, "examples")),
+			); err != nil {
+				t.Fatal(err)
+			}
+			for _, st := range all {
+				if target, ok := strings.CutPrefix(st.command, "make "); ok {
+					checkTarget(t, root, target) // running it from here would run this test
+					continue
+				}
+				if err := s.run(st); err != nil {
+					t.Fatalf("%s:%d: $ %s: %v", filepath.Base(path), st.line, st.command, err)
+				}
+			}
+		})
+		ran += len(all)
+	}
+	if ran < 5 {
+		t.Errorf("only %d commands were found", ran)
+	}
+}
+
+func checkTarget(t *testing.T, root, target string) {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(root, "Makefile"))
+	if err != nil || !regexp.MustCompile(`(?m)^`+regexp.QuoteMeta(target)+`:`).Match(data) {
+		t.Errorf("the Makefile has no target %q: %v", target, err)
+	}
+}
+
+// link is a link to a file in this repository.
+var link = regexp.MustCompile(`\]\(([^)#:]+)(#[^)]*)?\)`)
+
+func TestLinksLeadSomewhere(t *testing.T) {
+	for _, pattern := range []string{"../../*.md", "../../docs/*.md", "../../docs/adr/*.md"} {
+		paths, _ := filepath.Glob(pattern)
+		for _, path := range paths {
+			data, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, m := range link.FindAllStringSubmatch(string(data), -1) {
+				if _, err := os.Stat(filepath.Join(filepath.Dir(path), m[1])); err != nil {
+					t.Errorf("%s: a link to %s: %v", filepath.Base(path), m[1], err)
+				}
+			}
+		}
+	}
+}
+
+// Every test that docs/kubelet-differences.md names is there.
+func TestTheDifferencesNameTheirTests(t *testing.T) {
+	data, err := os.ReadFile("../../docs/kubelet-differences.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := regexp.MustCompile("`([a-z0-9-]+)\\.txtar`").FindAllStringSubmatch(string(data), -1)
+	if len(named) < 5 {
+		t.Errorf("only %d scenarios are named", len(named))
+	}
+	for _, m := range named {
+		if _, err := os.Stat("../script/testdata/" + m[1] + ".txtar"); err != nil {
+			t.Errorf("%s: %v", m[1], err)
+		}
+	}
+}
