@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"k8s.io/klog/v2"
+
+	"github.com/podconfigd/podconfigd/pkg/sources"
 )
 
 // addFile makes an entry of that name.
@@ -179,17 +181,17 @@ func (s *Source) judge(ctx context.Context, f *manifestFile) {
 	if s.files[f.name] != f {
 		return // it is gone, and its verdict with it
 	}
-	v := Verdict{Path: f.path, Warnings: f.warnings}
+	v := sources.Verdict{Path: f.path, Warnings: f.warnings}
 	switch {
 	case f.serving != nil && f.fault == nil:
-		v.State = Accepted
+		v.State = sources.Accepted
 	case f.serving != nil:
-		v.State, v.Reason = Held, f.fault.reason
+		v.State, v.Reason = sources.Held, f.fault.reason
 		v.Message = f.fault.message + "; the pod that it gave before is kept"
 	case f.fault != nil:
-		v.State, v.Reason, v.Message = Rejected, f.fault.reason, f.fault.message
+		v.State, v.Reason, v.Message = sources.Rejected, f.fault.reason, f.fault.message
 	case f.pod != nil:
-		v.State, v.Reason, v.Message = Shadowed, reasonDuplicate, f.conflict
+		v.State, v.Reason, v.Message = sources.Shadowed, sources.ReasonDuplicate, f.conflict
 	default:
 		return // it is being written for the first time
 	}
@@ -202,7 +204,7 @@ func (s *Source) judge(ctx context.Context, f *manifestFile) {
 	f.verdict = v
 	s.board.judge(f.path, &v)
 	logger := klog.FromContext(ctx).WithValues("manifest", f.path, "state", v.State)
-	if v.State == Accepted {
+	if v.State == sources.Accepted {
 		logger.V(2).Info("Manifest accepted", "pod", klog.KObj(f.pod), "podUID", f.pod.UID, "warnings", v.Warnings)
 		return
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/manifest"
+	"github.com/podconfigd/podconfigd/pkg/sources"
 )
 
 const (
@@ -93,7 +94,7 @@ type manifestFile struct {
 	due       time.Time
 	goneSince time.Time
 	busyWait  time.Duration
-	verdict   Verdict
+	verdict   sources.Verdict
 }
 
 // New returns a source. It does nothing before Run.

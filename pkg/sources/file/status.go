@@ -5,6 +5,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/podconfigd/podconfigd/pkg/sources"
 )
 
 // Status is what the source has to say of itself.
@@ -28,23 +30,23 @@ type Status struct {
 	// 50 ms: the next set will tell of them.
 	Settling int `json:"settling,omitempty"`
 	// Manifests has a verdict for each manifest, by path.
-	Manifests []Verdict `json:"manifests"`
+	Manifests []sources.Verdict `json:"manifests"`
 }
 
 // board is the status as others read it. The source writes to it what changed.
 type board struct {
 	mu       sync.Mutex
 	status   Status
-	verdicts map[string]Verdict
-	states   map[State]int
+	verdicts map[string]sources.Verdict
+	states   map[sources.State]int
 	metrics  *metrics
 }
 
 func newBoard(path string, m *metrics) *board {
 	return &board{
 		status:   Status{Path: path, Watch: watchPolling},
-		verdicts: make(map[string]Verdict),
-		states:   make(map[State]int),
+		verdicts: make(map[string]sources.Verdict),
+		states:   make(map[sources.State]int),
 		metrics:  m,
 	}
 }
@@ -56,7 +58,7 @@ func (b *board) update(change func(*Status)) {
 }
 
 // judge records the verdict on a file; nil takes it off.
-func (b *board) judge(path string, v *Verdict) {
+func (b *board) judge(path string, v *sources.Verdict) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if old, ok := b.verdicts[path]; ok {
@@ -69,7 +71,7 @@ func (b *board) judge(path string, v *Verdict) {
 	}
 }
 
-func (b *board) count(state State, by int) {
+func (b *board) count(state sources.State, by int) {
 	b.states[state] += by
 	b.metrics.manifests.WithLabelValues(string(state)).Set(float64(b.states[state]))
 }
@@ -78,10 +80,10 @@ func (b *board) read() Status {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	status := b.status
-	status.Manifests = make([]Verdict, 0, len(b.verdicts))
+	status.Manifests = make([]sources.Verdict, 0, len(b.verdicts))
 	for _, v := range b.verdicts {
 		status.Manifests = append(status.Manifests, v)
 	}
-	slices.SortFunc(status.Manifests, func(a, b Verdict) int { return cmp.Compare(a.Path, b.Path) })
+	slices.SortFunc(status.Manifests, func(a, b sources.Verdict) int { return cmp.Compare(a.Path, b.Path) })
 	return status
 }
