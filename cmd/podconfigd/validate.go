@@ -6,8 +6,10 @@ import (
 	"io"
 
 	"github.com/spf13/cobra"
+	"k8s.io/klog/v2"
 
 	"github.com/podconfigd/podconfigd/pkg/manifest"
+	"github.com/podconfigd/podconfigd/pkg/sources"
 	"github.com/podconfigd/podconfigd/pkg/sources/file"
 )
 
@@ -26,7 +28,9 @@ The exit code is 1 if any of them can't be used.`,
 			if err := checkOutput(output, "json", "yaml"); err != nil {
 				return err
 			}
-			verdicts, err := validateAll(cmd.Context(), paths, hostname)
+			// The source logs what it finds, and that is what is printed below.
+			ctx := klog.NewContext(cmd.Context(), klog.Logger{})
+			verdicts, err := validateAll(ctx, paths, hostname)
 			if err != nil {
 				return err
 			}
@@ -38,26 +42,26 @@ The exit code is 1 if any of them can't be used.`,
 	return cmd
 }
 
-func validateAll(ctx context.Context, paths []string, hostname string) ([]file.Verdict, error) {
+func validateAll(ctx context.Context, paths []string, hostname string) ([]sources.Verdict, error) {
 	node, err := nodeName(hostname)
 	if err != nil {
 		return nil, err
 	}
-	verdicts := []file.Verdict{}
+	verdicts := []sources.Verdict{}
 	for _, path := range paths {
 		found, err := file.Check(ctx, file.Options{Path: path, Decoder: manifest.NewDecoder(node)})
 		if err != nil {
-			found = []file.Verdict{{Path: path, State: file.Rejected, Reason: "Unreadable", Message: err.Error()}}
+			found = []sources.Verdict{{Path: path, State: sources.Rejected, Reason: "Unreadable", Message: err.Error()}}
 		}
 		verdicts = append(verdicts, found...)
 	}
 	return verdicts, nil
 }
 
-func printVerdicts(w io.Writer, output string, verdicts []file.Verdict) error {
+func printVerdicts(w io.Writer, output string, verdicts []sources.Verdict) error {
 	failed := false
 	for _, v := range verdicts {
-		failed = failed || v.State != file.Accepted
+		failed = failed || v.State != sources.Accepted
 	}
 	if output != "" {
 		if err := printObject(w, output, verdicts); err != nil {
@@ -74,8 +78,8 @@ func printVerdicts(w io.Writer, output string, verdicts []file.Verdict) error {
 	return nil
 }
 
-func printVerdict(w io.Writer, v file.Verdict) {
-	if v.State == file.Accepted {
+func printVerdict(w io.Writer, v sources.Verdict) {
+	if v.State == sources.Accepted {
 		fmt.Fprintf(w, "%s: ok: pod %s/%s, UID %s\n", v.Path, v.Namespace, v.Name, v.UID)
 	} else {
 		fmt.Fprintf(w, "%s: %s: %s: %s\n", v.Path, v.State, v.Reason, v.Message)
