@@ -140,7 +140,7 @@ func (s *scissors) pipe(t *testing.T, client net.Conn, to string) {
 // resumes, is handed each update once.
 func TestResumeAfterEveryCut(t *testing.T) {
 	whole := []string{"ADD a b", "BOOKMARK synced", "UPDATE a", strings.TrimSpace("ADD " + many(32)), "REMOVE b", "ADD last"}
-	j := journal.New(journal.Options{Sources: []string{"file"}})
+	j := journal.New(journal.Options{Sources: []string{"file"}, MaxBytes: 1 << 30})
 	add(j, config.ADD, "a", "b")
 	dir := shortDir(t)
 	stop := serve(t, j, filepath.Join(dir, "s"))

@@ -30,7 +30,7 @@ type entry struct {
 // seal makes the entry ready to be read.
 func (e *entry) seal(instance string) {
 	for _, p := range e.pods {
-		e.size += int64(p.size)
+		e.size += int64(p.size) * memoryFactor
 	}
 	e.frames = sync.OnceValue(func() []*Frame {
 		return split(Frame{

@@ -18,8 +18,8 @@ import (
 
 // Defaults of Options.
 const (
-	// DefaultMaxUpdates and DefaultMaxBytes bound the ring: some hours of a busy
-	// node, and some tens of MiB of memory.
+	// DefaultMaxUpdates and DefaultMaxBytes bound the ring: a thousand or more
+	// versions of pods, of which a quiet node makes some each day.
 	DefaultMaxUpdates = 8192
 	DefaultMaxBytes   = 16 << 20
 )
@@ -29,8 +29,8 @@ type Options struct {
 	// Sources are the names of all sources: the journal is ready when it has had an
 	// update from each.
 	Sources []string
-	// MaxUpdates and MaxBytes bound the ring, the latter by the size of the updates'
-	// pods as protobuf. The newest source set stays whatever its size. 0 stands for the
+	// MaxUpdates and MaxBytes bound the ring, the latter by about how much memory the
+	// updates' pods take. The newest update stays whatever its size. 0 stands for the
 	// default.
 	MaxUpdates int
 	MaxBytes   int64
@@ -177,8 +177,8 @@ func (j *Journal) takeLocked(u config.PodUpdate, object *v1.Pod) (pod, before *P
 	return pod, before
 }
 
-// compactLocked lets go of the oldest source sets until the ring is within its
-// bounds. The newest one stays.
+// compactLocked lets go of the oldest updates until the ring is within its bounds.
+// The newest one stays.
 func (j *Journal) compactLocked() {
 	for j.ring.len() > 1 && (j.ring.len() > j.maxUpdates || j.bytes > j.maxBytes) {
 		e := j.ring.pop()

@@ -34,7 +34,7 @@ func newMetrics(reg prometheus.Registerer, j *Journal) *metrics {
 		gauge("revision", "Revision of the newest update.", func() float64 { return float64(j.head) }),
 		gauge("compacted_revision", "Newest revision that can't be resumed from.", func() float64 { return float64(j.compacted) }),
 		gauge("entries", "Updates in the ring.", func() float64 { return float64(j.ring.len()) }),
-		gauge("bytes", "Size of the pods in the ring, as protobuf.", func() float64 { return float64(j.bytes) }),
+		gauge("bytes", "About how much memory the pods in the ring take.", func() float64 { return float64(j.bytes) }),
 		gauge("pods", "Pods in the present state.", func() float64 { return float64(len(j.state)) }),
 		gauge("subscribers", "Readers of the stream.", func() float64 { return float64(len(j.cursors)) }),
 		gauge("ready", "1 once every source has been seen.", func() float64 {
