@@ -11,7 +11,6 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
@@ -77,13 +76,9 @@ func (d *Decoder) DecodeFile(path string, data []byte) (pod *v1.Pod, warnings []
 	if err != nil {
 		return nil, nil, err
 	}
-	d.applyFileDefaults(internal, path)
-	if err := validate(internal); err != nil {
+	pod, err = d.finish(internal, origin{file: path})
+	if err != nil {
 		return nil, nil, err
-	}
-	pod = &v1.Pod{}
-	if err := corev1.Convert_core_Pod_To_v1_Pod(internal, pod, nil); err != nil {
-		return nil, nil, refuse(ReasonInvalid, "converting it to v1: %w", err)
 	}
 	if n := laterDocuments(data); n > 0 {
 		warnings = append(warnings, fmt.Sprintf(
@@ -102,29 +97,38 @@ func decodePod(data []byte) (*api.Pod, error) {
 	if err != nil {
 		return nil, refuse(ReasonNotYAML, "it is neither YAML nor JSON: %w", err)
 	}
-	obj, err := runtime.Decode(decoder, json)
-	if err != nil {
-		return nil, decodeError(err, json)
+	return decodeJSON(json)
+}
+
+// origin is where a manifest comes from: a file or a URL.
+type origin struct{ file, url string }
+
+// finish makes the pod out of what was decoded.
+func (d *Decoder) finish(internal *api.Pod, from origin) (*v1.Pod, error) {
+	d.applyDefaults(internal, from)
+	if err := validate(internal); err != nil {
+		return nil, err
 	}
-	pod, ok := obj.(*api.Pod)
-	if !ok {
-		return nil, notAPod(json)
-	}
-	if pod.Name == "" {
-		return nil, refuse(ReasonInvalid, "metadata.name: Required value: a pod needs a name")
+	pod := &v1.Pod{}
+	if err := corev1.Convert_core_Pod_To_v1_Pod(internal, pod, nil); err != nil {
+		return nil, refuse(ReasonInvalid, "converting it to v1: %w", err)
 	}
 	return pod, nil
 }
 
-// applyFileDefaults gives the pod what sets a static pod apart: UID, name,
-// namespace, node, hash annotation, toleration and phase.
-func (d *Decoder) applyFileDefaults(pod *api.Pod, path string) {
+// applyDefaults gives the pod what sets a static pod apart: UID, name, namespace,
+// node, hash annotation, phase and, where it comes from a file, a toleration.
+func (d *Decoder) applyDefaults(pod *api.Pod, from origin) {
 	if pod.UID == "" {
 		hasher := fnv.New128a()
 		hash.DeepHashObject(hasher, pod)
 		// DeepHashObject resets the hash, so the origin comes after it.
-		fmt.Fprintf(hasher, "host:%s", d.nodeName)
-		fmt.Fprintf(hasher, "file:%s", path)
+		if from.file != "" {
+			fmt.Fprintf(hasher, "host:%s", d.nodeName)
+			fmt.Fprintf(hasher, "file:%s", from.file)
+		} else {
+			fmt.Fprintf(hasher, "url:%s", from.url)
+		}
 		pod.UID = types.UID(hex.EncodeToString(hasher.Sum(nil)))
 	}
 	pod.Name = pod.Name + "-" + strings.ToLower(string(d.nodeName))
@@ -136,11 +140,13 @@ func (d *Decoder) applyFileDefaults(pod *api.Pod, path string) {
 		pod.Annotations = make(map[string]string)
 	}
 	pod.Annotations[configHashAnnotationKey] = string(pod.UID)
-	// Static pods are not evicted when the node has problems.
-	helper.AddOrUpdateTolerationInPod(pod, &api.Toleration{
-		Operator: api.TolerationOpExists,
-		Effect:   api.TaintEffectNoExecute,
-	})
+	if from.file != "" {
+		// Static pods are not evicted when the node has problems.
+		helper.AddOrUpdateTolerationInPod(pod, &api.Toleration{
+			Operator: api.TolerationOpExists,
+			Effect:   api.TaintEffectNoExecute,
+		})
+	}
 	pod.Status.Phase = api.PodPending
 }
 

@@ -1,0 +1,30 @@
+// Package http is the source of the pods that a manifest URL serves: a Pod or a
+// PodList, in YAML or JSON.
+//
+// # When it asks
+//
+// At the start and every period, put off by up to a tenth so that many nodes do not
+// ask at once. A server that gives an ETag or Last-Modified is asked whether there
+// is anything new, and an answer that there is not costs no decoding. After a
+// failure the next attempt comes after a second, then after twice as long each time
+// up to five minutes, or when Retry-After says; the first success ends that.
+//
+// # What is kept
+//
+// The pods of the last good answer stay until another good one comes: an error, an
+// empty body, garbage or a certificate that fails removes nothing, and the source is
+// degraded until it is over. Of a list, each pod is judged for itself: a bad one is
+// reported, and the version of it that was good last stays. Only a PodList that
+// says so removes pods: one in which they are not, or one of no items.
+//
+// Of two pods of one name or UID in a list the first counts, and the other is
+// reported.
+//
+// # What is secret
+//
+// The configured headers and the bearer token go to the host of the URL alone, not
+// along with a redirect to another, and stand in no log, error or status; nor do
+// user and query of the URL.
+//
+// kubelet: pkg/kubelet/config/http.go.
+package http

@@ -1,0 +1,181 @@
+package http
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	nethttp "net/http"
+	"net/url"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/klog/v2"
+
+	"github.com/podconfigd/podconfigd/pkg/config"
+	"github.com/podconfigd/podconfigd/pkg/manifest"
+)
+
+const (
+	// DefaultPeriod is how often the URL is asked.
+	//
+	// kubelet: httpCheckFrequency.
+	DefaultPeriod = 20 * time.Second
+	// jitter is by how much of the period at the most an attempt is put off.
+	jitter = 0.1
+	// firstRetry and lastRetry bound the wait after a failure, maxRetryAfter what a
+	// server may ask for.
+	firstRetry    = time.Second
+	lastRetry     = 5 * time.Minute
+	maxRetryAfter = time.Hour
+)
+
+// Options say what a Source reads.
+type Options struct {
+	// URL serves the manifest. It is part of the pods' UIDs as written.
+	URL string
+	// Header is sent with each request to the URL's host.
+	Header nethttp.Header
+	// CAFile holds the certificates that the server's is checked against, rather than
+	// the system's; CertFile and KeyFile are the client's; BearerTokenFile holds a
+	// token. Files are read again when they change.
+	CAFile, CertFile, KeyFile, BearerTokenFile string
+	// Decoder decodes the manifests.
+	Decoder *manifest.Decoder
+	// Period is how often the URL is asked; 0 stands for DefaultPeriod.
+	Period time.Duration
+	// Registerer takes the source's metrics; nil for none.
+	Registerer prometheus.Registerer
+}
+
+// Source is the source of the pods of a URL. Its state belongs to the goroutine of
+// Run.
+type Source struct {
+	url     string
+	shown   string // the URL without what may be secret
+	period  time.Duration
+	decoder *manifest.Decoder
+	fetcher *fetcher
+	board   *board
+	metrics *metrics
+
+	pods podSet
+	sent bool
+}
+
+// New returns a source, or says what is wrong with the options. It does nothing
+// before Run.
+func New(opts Options) (*Source, error) {
+	target, err := url.Parse(opts.URL)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("the manifest URL can't be read: %w", err)
+	case target.Scheme != "http" && target.Scheme != "https" || target.Host == "":
+		return nil, fmt.Errorf("the manifest URL %q is not one of http or https", redact(target))
+	case (opts.CertFile == "") != (opts.KeyFile == ""):
+		return nil, errors.New("a client certificate needs a file for the certificate and one for the key")
+	}
+	shown := redact(target)
+	m := newMetrics(opts.Registerer)
+	return &Source{
+		url: opts.URL, shown: shown, period: cmp.Or(opts.Period, DefaultPeriod), decoder: opts.Decoder,
+		fetcher: newFetcher(target, opts), board: newBoard(shown), metrics: m,
+		pods: make(podSet),
+	}, nil
+}
+
+// redact returns the URL without user and query, in which secrets may stand.
+func redact(u *url.URL) string {
+	shown := *u
+	shown.User, shown.RawQuery, shown.Fragment = nil, "", ""
+	return shown.String()
+}
+
+// Status returns what the source knows of itself and of each pod. It can be called
+// at any time.
+func (s *Source) Status() Status { return s.board.read() }
+
+// Run asks the URL and sends the set of pods at each change until the context is
+// done, and returns its cause.
+func (s *Source) Run(ctx context.Context, sets chan<- config.SourceSet) error {
+	ctx = klog.NewContext(ctx, klog.FromContext(ctx).WithValues("source", config.HTTPSource, "url", s.shown))
+	defer s.fetcher.close()
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	failures := 0
+	for {
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-timer.C:
+		}
+		answer, err := s.fetcher.fetch(ctx)
+		if err == nil && !answer.unchanged {
+			err = s.take(ctx, answer, sets)
+		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if err != nil {
+			failures++
+			wait := retryIn(failures, answer.retryAfter)
+			s.failed(ctx, err, failures, wait)
+			timer.Reset(wait)
+			continue
+		}
+		s.succeeded(ctx, failures)
+		failures = 0
+		timer.Reset(s.period + time.Duration(rand.Float64()*jitter*float64(s.period)))
+	}
+}
+
+// retryIn returns how long to wait after so many failures in a row.
+func retryIn(failures int, retryAfter time.Duration) time.Duration {
+	if retryAfter > 0 {
+		return min(retryAfter, maxRetryAfter)
+	}
+	wait := min(firstRetry<<min(failures-1, 16), lastRetry)
+	return wait/2 + rand.N(wait/2+1)
+}
+
+// take makes the answer the source's set and sends it if that is another one. The
+// answer is what the next request is conditional on only if this succeeds.
+func (s *Source) take(ctx context.Context, answer answer, sets chan<- config.SourceSet) error {
+	s.metrics.decodes.Inc()
+	items, err := s.decoder.DecodeURL(s.url, answer.body)
+	if err != nil {
+		return err
+	}
+	changed := s.pods.apply(items)
+	s.board.judge(ctx, s.pods)
+	s.fetcher.remember(answer)
+	if s.sent && !changed {
+		return nil
+	}
+	select {
+	case sets <- config.SourceSet{Pods: s.pods.serving()}:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	s.sent = true
+	s.board.changed(time.Now())
+	return nil
+}
+
+func (s *Source) failed(ctx context.Context, err error, failures int, wait time.Duration) {
+	s.metrics.failures.Inc()
+	s.metrics.degraded.Set(1)
+	// Not at each attempt: the status has the rest.
+	if s.board.failed(err) || failures == 1 {
+		klog.FromContext(ctx).Error(err, "Reading the manifest URL failed; its last pods are held", "retryIn", wait.Round(time.Millisecond))
+	}
+}
+
+func (s *Source) succeeded(ctx context.Context, failures int) {
+	s.metrics.degraded.Set(0)
+	s.board.succeeded(time.Now())
+	if failures > 0 {
+		klog.FromContext(ctx).Info("Reading the manifest URL succeeded again", "failures", failures)
+	}
+}
