@@ -53,14 +53,14 @@ func printStatus(w io.Writer, s *v1alpha1.Status) error {
 		return err
 	}
 	for _, source := range s.Sources {
-		if source.File == nil || len(source.File.Manifests) == 0 {
+		rows = nil
+		for _, m := range manifestsOf(&source) {
+			rows = append(rows, manifestRow(&m))
+		}
+		if len(rows) == 0 {
 			continue
 		}
 		fmt.Fprintln(w)
-		rows = nil
-		for _, m := range source.File.Manifests {
-			rows = append(rows, manifestRow(&m))
-		}
 		if err := printTable(w, []string{"MANIFEST", "STATE", "POD", "MESSAGE"}, rows); err != nil {
 			return err
 		}
@@ -79,6 +79,16 @@ func printStatus(w io.Writer, s *v1alpha1.Status) error {
 	return printTable(w, []string{"SUBSCRIBER", "PID", "AGENT", "MODE", "LAG", "RESETS", "AGE"}, rows)
 }
 
+func manifestsOf(source *v1alpha1.SourceStatus) []v1alpha1.Manifest {
+	switch {
+	case source.File != nil:
+		return source.File.Manifests
+	case source.HTTP != nil:
+		return source.HTTP.Manifests
+	}
+	return nil
+}
+
 func sourceRow(source *v1alpha1.SourceStatus) []string {
 	state := "ok"
 	if f := source.File; f != nil {
@@ -89,6 +99,9 @@ func sourceRow(source *v1alpha1.SourceStatus) []string {
 		if f.Absent {
 			state += "; the path does not exist yet"
 		}
+	}
+	if source.HTTP != nil {
+		state = source.HTTP.URL
 	}
 	if source.Degraded {
 		state += "; degraded, the last pods are held: " + source.LastError
@@ -111,5 +124,9 @@ func manifestRow(m *v1alpha1.Manifest) []string {
 		}
 		message += "warning: " + warning
 	}
-	return []string{filepath.Base(m.Path), m.State, pod, message}
+	name := "<none>"
+	if m.Path != "" {
+		name = filepath.Base(m.Path)
+	}
+	return []string{name, m.State, pod, message}
 }

@@ -35,6 +35,7 @@ func TestImportsPointOneWay(t *testing.T) {
 		"pkg/pleg":            {},
 		"pkg/sources":         {},
 		"pkg/sources/file":    {"pkg/config", "pkg/manifest", "pkg/sources"},
+		"pkg/sources/http":    {"pkg/config", "pkg/manifest", "pkg/sources"},
 		"pkg/journal":         {"pkg/config", "api/stream/v1alpha1"},
 		"pkg/syncloop":        {"pkg/config", "pkg/pleg"},
 		"pkg/server":          {"pkg/config", "pkg/journal", "api/stream/v1alpha1"},

@@ -6,7 +6,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -352,7 +355,7 @@ func TestTheCommands(t *testing.T) {
 		{"--pod-manifest-path x --socket-mode 9z", `--socket-mode: "9z" is not a file mode`},
 		{"--pod-manifest-path x --metrics-bind-address nonsense", "--metrics-bind-address"},
 		{"--pod-manifest-path x --journal-max-updates 0", "--journal-max-updates"},
-		{"--socket-mode 9z", "there is no source of pods: name a directory with --pod-manifest-path\n--socket-mode"},
+		{"--socket-mode 9z", "or a URL with --manifest-url\n--socket-mode"},
 		{"watch -o table", `--output: unknown format "table": want one of json, yaml, name`},
 		{"watch --mode all", `parameter "mode": unknown mode "all"`},
 		{"get pods nothing", `pod "nothing" not found`},
@@ -363,5 +366,63 @@ func TestTheCommands(t *testing.T) {
 		if err == nil || !strings.Contains(out, test.want) {
 			t.Errorf("%s: %v\n%s", test.args, err, out)
 		}
+	}
+}
+
+// Pods of a URL come beside those of the directory, and hold the stream's readiness
+// up until the URL was read.
+func TestAManifestURL(t *testing.T) {
+	t.Parallel()
+	var mu sync.Mutex
+	body := ""
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		if r.Header.Get("X-Key") != "secret" {
+			w.WriteHeader(http.StatusForbidden)
+		}
+		_, _ = io.WriteString(w, body)
+	}))
+	t.Cleanup(server.Close)
+	serve := func(s string) {
+		mu.Lock()
+		defer mu.Unlock()
+		body = s
+	}
+	d := start(t, shortDir(t), "--manifest-url", server.URL, "--manifest-url-header", "X-Key:secret", "--http-check-frequency", "10ms")
+	d.mkdir(t)
+	d.put(t, "a", "image")
+	s := d.watch(t, client.Options{Source: "file"})
+	for u := range s.updates {
+		if len(u.Pods) > 0 {
+			break
+		}
+	}
+	status, err := d.client.Status(t.Context())
+	if err != nil || status.Ready {
+		t.Errorf("ready before the URL was read: %+v, %v", status, err)
+	}
+	s = d.watch(t, client.Options{Source: "http"})
+	serve(`{"apiVersion":"v1","kind":"PodList","items":[{"metadata":{"name":"u"},"spec":{"containers":[{"name":"c","image":"i"}]}}]}`)
+	for u := range s.updates {
+		if len(u.Pods) > 0 {
+			if u.Op != "ADD" || u.Source != "http" || u.Pods[0].Name != "u-node1" {
+				t.Errorf("got %s of %s from %s", u.Op, u.Pods[0].Name, u.Source)
+			}
+			break
+		}
+	}
+	serve("garbage: [")
+	for !strings.Contains(d.log.String(), "Reading the manifest URL failed") {
+		<-time.After(10 * time.Millisecond)
+	}
+	serve(`{"apiVersion":"v1","kind":"PodList","items":[]}`)
+	for u := range s.updates {
+		if u.Op == "REMOVE" {
+			break
+		}
+	}
+	if strings.Contains(d.log.String(), "secret") {
+		t.Error("the log has the header in it")
 	}
 }

@@ -78,8 +78,9 @@ type SourceStatus struct {
 	// LastChange is when it last told a set.
 	LastChange *time.Time `json:"lastChange,omitempty"`
 	Pods       int        `json:"pods"`
-	// File is there for the source "file".
+	// File is there for the source "file", HTTP for the source "http".
 	File *FileStatus `json:"file,omitempty"`
+	HTTP *HTTPStatus `json:"http,omitempty"`
 }
 
 // FileStatus is what only a file source has to say.
@@ -99,9 +100,20 @@ type FileStatus struct {
 	Manifests []Manifest `json:"manifests"`
 }
 
-// Manifest is the verdict on one manifest file.
+// HTTPStatus is what only an HTTP source has to say.
+type HTTPStatus struct {
+	// URL is the manifest URL without user and query.
+	URL string `json:"url"`
+	// LastSuccess is when the server last gave a good answer.
+	LastSuccess *time.Time `json:"lastSuccess,omitempty"`
+	// Manifests has a verdict for each pod that it served.
+	Manifests []Manifest `json:"manifests"`
+}
+
+// Manifest is the verdict on one manifest.
 type Manifest struct {
-	Path string `json:"path"`
+	// Path is the file, or in a list the place where there is no name.
+	Path string `json:"path,omitempty"`
 	// State is Accepted, Rejected, Held (bad, but the pod it gave before is kept) or
 	// Shadowed (its pod's name or UID is that of another file).
 	State string `json:"state"`

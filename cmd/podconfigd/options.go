@@ -1,0 +1,135 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	nethttp "net/http"
+	"strconv"
+	"time"
+
+	"github.com/spf13/pflag"
+	cliflag "k8s.io/component-base/cli/flag"
+
+	"github.com/podconfigd/podconfigd/pkg/client"
+	"github.com/podconfigd/podconfigd/pkg/journal"
+	"github.com/podconfigd/podconfigd/pkg/sources/file"
+	"github.com/podconfigd/podconfigd/pkg/sources/http"
+)
+
+type daemonOptions struct {
+	manifestPath       string
+	fileCheckFrequency time.Duration
+	manifestURL        string
+	manifestURLHeader  map[string][]string
+	httpCheckFrequency time.Duration
+	manifestURLCAFile  string
+	manifestURLCert    string
+	manifestURLKey     string
+	manifestURLToken   string
+	hostnameOverride   string
+	socket             string
+	socketMode         string
+	socketGroup        string
+	metricsAddress     string
+	maxUpdates         int
+	maxBytes           int64
+}
+
+func newDaemonOptions() *daemonOptions {
+	return &daemonOptions{
+		fileCheckFrequency: file.DefaultPeriod,
+		manifestURLHeader:  make(map[string][]string),
+		httpCheckFrequency: http.DefaultPeriod,
+		socket:             client.ServerSocket(),
+		socketMode:         "0660",
+		maxUpdates:         journal.DefaultMaxUpdates,
+		maxBytes:           journal.DefaultMaxBytes,
+	}
+}
+
+func (o *daemonOptions) addFlags(flags *pflag.FlagSet) {
+	flags.StringVar(&o.manifestPath, "pod-manifest-path", o.manifestPath,
+		"directory of static pod manifests, or a single one; files whose names begin with a dot are ignored")
+	flags.DurationVar(&o.fileCheckFrequency, "file-check-frequency", o.fileCheckFrequency,
+		"how often the manifest path is listed whatever inotify says")
+	flags.StringVar(&o.manifestURL, "manifest-url", o.manifestURL, "URL that serves a Pod or a PodList")
+	flags.Var(cliflag.NewColonSeparatedMultimapStringString(&o.manifestURLHeader), "manifest-url-header",
+		"headers for the manifest URL, as name:value with commas between; may be repeated")
+	flags.DurationVar(&o.httpCheckFrequency, "http-check-frequency", o.httpCheckFrequency, "how often the manifest URL is asked")
+	flags.StringVar(&o.manifestURLCAFile, "manifest-url-ca-file", o.manifestURLCAFile,
+		"certificates that the manifest URL's is checked against; the system's if empty")
+	flags.StringVar(&o.manifestURLCert, "manifest-url-cert-file", o.manifestURLCert, "client certificate for the manifest URL")
+	flags.StringVar(&o.manifestURLKey, "manifest-url-key-file", o.manifestURLKey, "key of the client certificate")
+	flags.StringVar(&o.manifestURLToken, "manifest-url-token-file", o.manifestURLToken,
+		"file with a bearer token for the manifest URL. All these files are read again when they change")
+	flags.StringVar(&o.hostnameOverride, "hostname-override", o.hostnameOverride,
+		"the node's name; the hostname if empty. It is part of static pods' names and UIDs")
+	flags.StringVar(&o.socket, "socket", o.socket, "path of the unix socket to serve")
+	flags.StringVar(&o.socketMode, "socket-mode", o.socketMode, "the socket file's mode, in octal")
+	flags.StringVar(&o.socketGroup, "socket-group", o.socketGroup, "name or number of the socket file's group; the process's if empty")
+	flags.StringVar(&o.metricsAddress, "metrics-bind-address", o.metricsAddress,
+		"host:port to serve /metrics and health on besides; not at all if empty")
+	flags.IntVar(&o.maxUpdates, "journal-max-updates", o.maxUpdates, "how many updates are kept for subscribers to resume from")
+	flags.Int64Var(&o.maxBytes, "journal-max-bytes", o.maxBytes, "about how many bytes of memory those updates may take")
+}
+
+// validate returns all that is wrong with the options at once.
+func (o *daemonOptions) validate() error {
+	var errs []error
+	fail := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	if o.manifestPath == "" && o.manifestURL == "" {
+		fail("there is no source of pods: name a directory with --pod-manifest-path, or a URL with --manifest-url")
+	}
+	if o.fileCheckFrequency < time.Millisecond {
+		fail("--file-check-frequency: %v is too short: want 1ms or more", o.fileCheckFrequency)
+	}
+	if o.httpCheckFrequency < time.Millisecond {
+		fail("--http-check-frequency: %v is too short: want 1ms or more", o.httpCheckFrequency)
+	}
+	if o.manifestURL == "" && (len(o.manifestURLHeader) > 0 || o.manifestURLCAFile != "" || o.manifestURLCert != "" ||
+		o.manifestURLKey != "" || o.manifestURLToken != "") {
+		fail("the --manifest-url-… flags mean nothing without --manifest-url")
+	}
+	if (o.manifestURLCert == "") != (o.manifestURLKey == "") {
+		fail("--manifest-url-cert-file and --manifest-url-key-file go together")
+	}
+	if o.socket == "" {
+		fail("there is no place for the socket, for XDG_RUNTIME_DIR is not set: name one with --socket")
+	}
+	if _, err := o.mode(); err != nil {
+		fail("--socket-mode: %w", err)
+	}
+	if o.maxUpdates < 1 {
+		fail("--journal-max-updates: %d: want 1 or more", o.maxUpdates)
+	}
+	if o.maxBytes < 1 {
+		fail("--journal-max-bytes: %d: want 1 or more", o.maxBytes)
+	}
+	if o.metricsAddress != "" {
+		if _, _, err := net.SplitHostPort(o.metricsAddress); err != nil {
+			fail("--metrics-bind-address: %w", err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (o *daemonOptions) mode() (fs.FileMode, error) {
+	mode, err := strconv.ParseUint(o.socketMode, 8, 32)
+	if err != nil || mode > 0o777 {
+		return 0, fmt.Errorf("%q is not a file mode: want octal digits, as in 0660", o.socketMode)
+	}
+	return fs.FileMode(mode), nil
+}
+
+// header returns the configured headers as net/http has them.
+func (o *daemonOptions) header() nethttp.Header {
+	header := make(nethttp.Header)
+	for name, values := range o.manifestURLHeader {
+		for _, value := range values {
+			header.Add(name, value)
+		}
+	}
+	return header
+}
