@@ -1,0 +1,183 @@
+package script
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// daemon is a running podconfigd.
+type daemon struct {
+	cmd *exec.Cmd
+	log *output
+	// ended is closed when the process is gone and err is how it went.
+	ended chan struct{}
+	err   error
+}
+
+// output is what a process has written so far.
+type output struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.buf.Write(p)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.buf.String()
+}
+
+// cmdDaemon starts podconfigd, waits until it serves, and reads its stream.
+func (sc *scenario) cmdDaemon(in *invocation) error {
+	if sc.daemon != nil {
+		return errors.New("a daemon is running already")
+	}
+	if err := sc.settleStreams(); err != nil {
+		return err
+	}
+	path, unready, args := sc.abs("m"), false, in.args
+	var argv []string
+options:
+	for len(args) > 0 {
+		switch {
+		case args[0] == "-unready":
+			unready, args = true, args[1:]
+		case args[0] == "-path" && len(args) > 1:
+			path, args = args[1], args[2:]
+		case args[0] == "-via" && len(args) > 1:
+			argv, args = strings.Fields(args[1]), args[2:]
+		default:
+			break options
+		}
+	}
+	sc.path = sc.abs(path)
+	// An hour, so that what the daemon sees it sees by inotify and not by listing.
+	argv = append(argv, "podconfigd", "--pod-manifest-path="+path, "--hostname-override=node1",
+		"--socket="+sc.socket, "--file-check-frequency=1h", "-v=4")
+	d, err := sc.start(in, append(argv, args...))
+	if err != nil {
+		return err
+	}
+	sc.daemon = d
+	if err := sc.served(!unready); err != nil {
+		return err
+	}
+	s, err := sc.follow("", nil)
+	if err != nil {
+		return err
+	}
+	status, err := sc.client.Status(sc.tb.Context())
+	if err != nil {
+		return err
+	}
+	in.ts.Setenv("DAEMON_PID", strconv.Itoa(d.cmd.Process.Pid))
+	in.ts.Setenv("INSTANCE", status.Instance)
+	in.ts.Setenv("START", strconv.FormatInt(status.Compacted, 10))
+	in.ts.Setenv("REVISION", strconv.FormatInt(s.revision(), 10))
+	return nil
+}
+
+// start starts the process as the script's own commands are.
+func (sc *scenario) start(in *invocation, argv []string) (*daemon, error) {
+	program := argv[0]
+	if program == "podconfigd" {
+		program = filepath.Join(binDir, program) // it is on the script's PATH, not on this process's
+	}
+	d := &daemon{cmd: exec.Command(program, argv[1:]...), log: new(output), ended: make(chan struct{})}
+	d.cmd.Dir = sc.workDir
+	for _, name := range []string{"PATH", "HOME", "GORACE", "GOTRACEBACK"} {
+		d.cmd.Env = append(d.cmd.Env, name+"="+in.ts.Getenv(name))
+	}
+	d.cmd.Stdout, d.cmd.Stderr = d.log, d.log
+	if err := d.cmd.Start(); err != nil {
+		return nil, err
+	}
+	go func() {
+		defer close(d.ended)
+		d.err = d.cmd.Wait()
+	}()
+	sc.tb.Cleanup(func() {
+		if sc.tb.Failed() {
+			sc.tb.Logf("%s said:\n%s", strings.Join(argv, " "), d.log)
+		}
+	})
+	return d, nil
+}
+
+// served waits until the daemon answers and, where that is asked for, has seen its
+// source.
+func (sc *scenario) served(ready bool) error {
+	return poll(func() error {
+		if isClosed(sc.daemon.ended) {
+			return fmt.Errorf("the daemon ended: %w", errors.Join(errFinal, sc.daemon.err))
+		}
+		status, err := sc.client.Status(sc.tb.Context())
+		if err == nil && ready && !status.Ready {
+			err = errors.New("the daemon is not ready")
+		}
+		return err
+	})
+}
+
+// cmdShutdown ends the daemon.
+func (sc *scenario) cmdShutdown(in *invocation) error {
+	kill := len(in.args) == 1 && in.args[0] == "-kill"
+	if in.neg || len(in.args) > 0 && !kill {
+		return errUsage
+	}
+	if sc.daemon == nil {
+		return errors.New("no daemon is running")
+	}
+	return sc.shutdown(kill)
+}
+
+// shutdown ends the daemon, if there is one. Unless it is killed it must say
+// goodbye: exit with 0, end the streams and take its socket away.
+func (sc *scenario) shutdown(kill bool) error {
+	d := sc.daemon
+	if d == nil {
+		return nil
+	}
+	sc.daemon = nil
+	signal := syscall.SIGTERM
+	if kill {
+		signal = syscall.SIGKILL
+	}
+	if err := d.cmd.Process.Signal(signal); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return err
+	}
+	select {
+	case <-d.ended:
+	case <-time.After(patience):
+		_ = d.cmd.Process.Signal(syscall.SIGQUIT) // so that the log has its goroutines
+		<-d.ended
+		return fmt.Errorf("the daemon did not end within %v of a %v", patience, signal)
+	}
+	for _, s := range sc.streams {
+		<-s.ended
+	}
+	if kill {
+		return nil
+	}
+	if d.err != nil {
+		return fmt.Errorf("the daemon did not end well: %w", d.err)
+	}
+	if _, err := os.Lstat(sc.socket); err == nil {
+		return errors.New("the daemon left its socket behind")
+	}
+	return nil
+}

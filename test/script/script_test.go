@@ -1,0 +1,138 @@
+package script
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+	"go.uber.org/goleak"
+	"golang.org/x/sys/unix"
+)
+
+const daemonPackage = "github.com/podconfigd/podconfigd/cmd/podconfigd"
+
+// binDir is where the command stands that the scripts run.
+var binDir string
+
+// shortScripts are those that run under -short.
+var shortScripts = []string{
+	"add-edit-remove", "configmap", "editor-vim", "resume", "validate", "write-slowly",
+}
+
+func TestMain(m *testing.M) {
+	dir, err := buildCommand()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	binDir = dir
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+		os.RemoveAll(dir)
+		os.Exit(code)
+	}))
+}
+
+// buildCommand builds podconfigd into a new directory, with the race detector where
+// the tests have it. Others than this user may run what is there.
+func buildCommand() (dir string, err error) {
+	dir, err = os.MkdirTemp("", "podconfigd-script")
+	if err != nil {
+		return "", err
+	}
+	if err := os.Chmod(dir, 0o755); err != nil {
+		return "", err
+	}
+	args := []string{"build", "-o", filepath.Join(dir, "podconfigd")}
+	if raceEnabled {
+		args = append(args, "-race")
+	}
+	if out, err := exec.Command("go", append(args, daemonPackage)...).CombinedOutput(); err != nil {
+		return "", fmt.Errorf("building %s: %w\n%s", daemonPackage, err, out)
+	}
+	return dir, nil
+}
+
+func TestScripts(t *testing.T) {
+	params := testscript.Params{
+		Dir:                "testdata",
+		Setup:              setup,
+		Condition:          condition,
+		Cmds:               commands(),
+		RequireUniqueNames: true,
+	}
+	if testing.Short() {
+		params.Dir = ""
+		for _, name := range shortScripts {
+			params.Files = append(params.Files, filepath.Join("testdata", name+".txtar"))
+		}
+	}
+	testscript.Run(t, params)
+}
+
+// setup gives a script its scenario.
+func setup(env *testscript.Env) error {
+	tb, ok := env.T().(testing.TB)
+	if !ok {
+		return fmt.Errorf("%T is not a testing.TB", env.T())
+	}
+	// The path of a socket may have but 107 bytes, which $WORK can exceed.
+	socketDir, err := os.MkdirTemp("", "pcd")
+	if err != nil {
+		return err
+	}
+	env.Defer(func() { os.RemoveAll(socketDir) })
+	// Some scripts run the daemon as somebody else.
+	if err := os.Chmod(socketDir, 0o777); err != nil {
+		return err
+	}
+	if err := os.Chmod(filepath.Dir(env.WorkDir), 0o755); err != nil {
+		return err
+	}
+	sc := newScenario(tb, env.WorkDir, filepath.Join(socketDir, "s"))
+	env.Values[scenarioKey{}] = sc
+	env.Defer(sc.finish)
+	env.Setenv("PATH", binDir+string(os.PathListSeparator)+env.Getenv("PATH"))
+	env.Setenv("PODCONFIGD_SOCKET", sc.socket)
+	// A race ends the process that has it, and the exit is not put off otherwise.
+	env.Setenv("GORACE", "halt_on_error=1 atexit_sleep_ms=0")
+	return nil
+}
+
+// condition tells what this machine and user can do.
+func condition(cond string) (bool, error) {
+	switch cond {
+	case "root":
+		return os.Geteuid() == 0, nil
+	case "mknod":
+		return inTempDir(func(dir string) error {
+			return unix.Mknod(filepath.Join(dir, "null"), unix.S_IFCHR|0o600, int(unix.Mkdev(1, 3)))
+		})
+	case "lease":
+		return inTempDir(func(dir string) error {
+			f, err := os.OpenFile(filepath.Join(dir, "file"), os.O_CREATE|os.O_RDONLY, 0o600)
+			if err != nil {
+				return err
+			}
+			defer f.Close()
+			_, err = unix.FcntlInt(f.Fd(), unix.F_SETLEASE, unix.F_RDLCK)
+			return err
+		})
+	case "userns":
+		limit := "echo 0 >/proc/sys/user/max_inotify_instances"
+		return exec.Command("unshare", "--user", "--map-root-user", "sh", "-c", limit).Run() == nil, nil
+	}
+	return false, fmt.Errorf("unknown condition")
+}
+
+// inTempDir tells whether something can be done in a temporary directory.
+func inTempDir(try func(dir string) error) (bool, error) {
+	dir, err := os.MkdirTemp("", "pcd")
+	if err != nil {
+		return false, err
+	}
+	defer os.RemoveAll(dir)
+	return try(dir) == nil, nil
+}
