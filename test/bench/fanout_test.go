@@ -1,0 +1,136 @@
+package bench
+
+import (
+	"fmt"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+const (
+	// changers is how many manifests change in turn, and window how many changes may
+	// be under way. The one is so much larger than the other that no version is
+	// replaced before the daemon has read it.
+	changers = 110
+	window   = 32
+)
+
+// BenchmarkFanOut measures what it costs to tell many. Each op is one change of a
+// manifest, whose pod keeps its UID, so that it is one UPDATE of one pod; it is
+// delivered when a subscriber has read it. Up to 32 changes are under way at a time,
+// which keeps the daemon busy.
+func BenchmarkFanOut(b *testing.B) {
+	for _, subscribers := range []int{1, 10, 100} {
+		b.Run(fmt.Sprintf("subscribers=%d", subscribers), func(b *testing.B) {
+			f := newFanOut(b, subscribers)
+			for range changers { // warms up
+				f.change(b)
+			}
+			f.settle(b, 0)
+			before, encodes, cpu := f.changes, f.encodes(b), f.daemon.cpu(b)
+			begin := time.Now()
+			for b.Loop() {
+				f.change(b)
+			}
+			f.settle(b, 0)
+			took := time.Since(begin)
+			changes := float64(f.changes - before)
+			deliveries := changes * float64(subscribers)
+			b.ReportMetric(float64(took.Nanoseconds())/changes, "ns/op")
+			b.ReportMetric(deliveries/took.Seconds(), "deliveries/s")
+			b.ReportMetric((f.daemon.cpu(b)-cpu).Seconds()*1e6/deliveries, "cpu-µs/delivery")
+			b.ReportMetric((f.encodes(b)-encodes)/changes, "encodes/op")
+		})
+	}
+}
+
+// fanOut is a daemon and its subscribers.
+type fanOut struct {
+	daemon      *podconfigd
+	dir         *directory
+	subscribers int
+	// changes counts what was changed, delivered the pods that subscribers have read.
+	changes   int
+	delivered atomic.Int64
+	// news is filled after delivered has grown.
+	news     chan struct{}
+	failures chan error
+}
+
+func newFanOut(tb testing.TB, subscribers int) *fanOut {
+	tb.Helper()
+	f := &fanOut{
+		dir: newDirectory(tb), subscribers: subscribers,
+		news: make(chan struct{}, 1), failures: make(chan error, subscribers),
+	}
+	for i := range changers {
+		f.dir.put(tb, changer(i, 0))
+	}
+	f.daemon = startPodconfigd(tb, f.dir)
+	var readers sync.WaitGroup
+	tb.Cleanup(readers.Wait) // after the subscribers are closed
+	for range subscribers {
+		s := f.daemon.subscribe(tb)
+		s.first(tb)
+		readers.Go(func() { f.failures <- f.read(s) })
+	}
+	return f
+}
+
+func changer(i, version int) manifest {
+	name := fmt.Sprintf("pod-%04d", i)
+	return manifest{name: name, version: strconv.Itoa(version), uid: "uid-of-" + name}
+}
+
+// read counts what the subscriber is told, until its stream ends.
+func (f *fanOut) read(s *subscriber) error {
+	for {
+		line, _, err := s.next()
+		if err != nil {
+			return err
+		}
+		if line.is("UPDATE") {
+			f.delivered.Add(int64(line.pods()))
+			select {
+			case f.news <- struct{}{}:
+			default:
+			}
+		}
+	}
+}
+
+// change changes the next manifest, once the window allows it.
+func (f *fanOut) change(tb testing.TB) {
+	tb.Helper()
+	f.settle(tb, window-1)
+	f.dir.put(tb, changer(f.changes%changers, f.changes+1))
+	f.changes++
+}
+
+// settle waits until no more than that many changes are under way.
+func (f *fanOut) settle(tb testing.TB, underWay int) {
+	tb.Helper()
+	enough := int64(f.changes-underWay) * int64(f.subscribers)
+	if f.delivered.Load() >= enough {
+		return
+	}
+	timeout := time.NewTimer(patience)
+	defer timeout.Stop()
+	for f.delivered.Load() < enough {
+		select {
+		case <-f.news:
+		case err := <-f.failures:
+			tb.Fatal(err)
+		case <-timeout.C:
+			tb.Fatalf("%d of %d deliveries after %v", f.delivered.Load(), enough, patience)
+		}
+	}
+}
+
+// encodes returns how many versions of pods the daemon has encoded.
+func (f *fanOut) encodes(tb testing.TB) float64 {
+	tb.Helper()
+	return f.daemon.metric(tb, `podconfigd_journal_pod_encodes_total{form="json"}`)
+}

@@ -1,0 +1,70 @@
+package bench
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+)
+
+const (
+	// pace is the rest before each change, so that it finds the peer idle. It is in no
+	// figure that is reported.
+	pace = 5 * time.Millisecond
+	// warmUp is how many changes come before those that count.
+	warmUp = 20
+)
+
+// BenchmarkFileToStream measures the time from the rename of a manifest into the
+// directory until the ADD of its pod has been read: by a subscriber of podconfigd,
+// from the socket, and from the kubelet's channel within its process. Each op is
+// one change of the same manifest; others is how many more there are, which do not
+// change.
+func BenchmarkFileToStream(b *testing.B) {
+	for _, p := range peers {
+		for _, others := range []int{0, 110, 500} {
+			b.Run(fmt.Sprintf("peer=%s/others=%d", p.name, others), func(b *testing.B) {
+				dir := newDirectoryOf(b, others)
+				changing := manifest{name: "changing"}
+				dir.put(b, changing)
+				r := p.start(b, dir)
+				defer r.stop()
+				r.first(b)
+				pause(b, arming)
+				change := func(version int) time.Duration {
+					pause(b, pace)
+					changing.version = strconv.Itoa(version)
+					renamed := dir.put(b, changing)
+					return r.await(b, changing.version) - renamed
+				}
+				for i := range warmUp {
+					change(i + 1)
+				}
+				var times []time.Duration
+				for b.Loop() {
+					times = append(times, change(warmUp+len(times)+1))
+				}
+				report(b, times, 50, 99, 100)
+			})
+		}
+	}
+}
+
+// report reports the mean of the times as that of an op, and percentiles of them.
+func report(b *testing.B, times []time.Duration, percentiles ...int) {
+	b.Helper()
+	slices.Sort(times)
+	var sum time.Duration
+	for _, t := range times {
+		sum += t
+	}
+	b.ReportMetric(float64(sum.Nanoseconds())/float64(len(times)), "ns/op")
+	for _, p := range percentiles {
+		name := fmt.Sprintf("p%d-ms", p)
+		if p == 100 {
+			name = "max-ms"
+		}
+		b.ReportMetric(times[(len(times)-1)*p/100].Seconds()*1e3, name)
+	}
+}

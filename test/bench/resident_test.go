@@ -1,0 +1,47 @@
+package bench
+
+import (
+	"testing"
+	"time"
+)
+
+const (
+	// settling is the rest before memory is looked at, and idling for how long
+	// processor time is then measured.
+	settling = 5 * time.Second
+	idling   = 10 * time.Second
+)
+
+// BenchmarkResident measures what the daemon takes while nothing changes: the
+// memory that it holds with 110 static pods, which one subscriber has read and is
+// still there, and the share of one core that it uses. With journal=full the ring
+// of updates has been filled before, to the bounds that are its defaults.
+func BenchmarkResident(b *testing.B) {
+	b.Run("journal=empty", func(b *testing.B) { resident(b, 0) })
+	b.Run("journal=full", func(b *testing.B) { resident(b, 12000) })
+}
+
+func resident(b *testing.B, changes int) {
+	b.Helper()
+	const megabyte = 1e6
+	var rss, peak, cpu float64
+	for b.Loop() {
+		f := newFanOut(b, 1)
+		for range changes {
+			f.change(b)
+		}
+		f.settle(b, 0)
+		pause(b, settling)
+		rss += f.daemon.memory(b, "VmRSS") / megabyte
+		peak += f.daemon.memory(b, "VmHWM") / megabyte
+		before := f.daemon.cpu(b)
+		pause(b, idling)
+		cpu += 100 * (f.daemon.cpu(b) - before).Seconds() / idling.Seconds()
+		f.daemon.stop()
+	}
+	n := float64(b.N)
+	b.ReportMetric(0, "ns/op")
+	b.ReportMetric(rss/n, "rss-MB")
+	b.ReportMetric(peak/n, "peak-MB")
+	b.ReportMetric(cpu/n, "cpu-percent")
+}
