@@ -1,0 +1,54 @@
+package main
+
+import (
+	"bytes"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
+)
+
+func TestTheTableSaysWhatChanged(t *testing.T) {
+	var out bytes.Buffer
+	p := newTablePrinter(&out)
+	p.now = func() time.Time { return time.Date(2026, 11, 21, 1, 2, 3, 4e6, time.Local) }
+	pod := func(uid, image string) []*v1.Pod {
+		return []*v1.Pod{{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", UID: types.UID(uid)},
+			Spec:       v1.PodSpec{Containers: []v1.Container{{Name: "c", Image: image}}},
+		}}
+	}
+	ready, notReady := true, false
+	for _, u := range []*v1alpha1.Update{
+		{Op: "BOOKMARK", InitialSyncComplete: true, Ready: &notReady, Revision: 1, Sources: map[string]v1alpha1.SourceState{"file": {}, "http": {}}},
+		{Op: "ADD", Source: "file", Pods: pod("1", "i:1")},
+		{Op: "UPDATE", Source: "file", Pods: pod("1", "i:2")},
+		{Op: "REMOVE", Source: "file", Pods: pod("1", "i:2")},
+		{Op: "ADD", Source: "file", Pods: pod("2", "i:3")},
+		{Op: "ADD", Source: "http"},
+		{Op: "BOOKMARK", Ready: &ready, Revision: 9},
+		{Op: "BOOKMARK", Reset: true, Message: "because"},
+	} {
+		if err := p.print(u); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := `TIME          OP         SOURCE  POD                                   CHANGED
+01:02:03.004  BOOKMARK   -       -                                     that is the present state; not seen yet: file, http; revision 1
+01:02:03.004  ADD        file    default/web                           i:1
+01:02:03.004  UPDATE     file    default/web                           spec.containers[c].image: i:1 → i:2
+01:02:03.004  REMOVE     file    default/web
+01:02:03.004  ADD        file    default/web                           anew: spec.containers[c].image: i:2 → i:3
+01:02:03.004  ADD        http    -                                     no pods
+01:02:03.004  BOOKMARK   -       -                                     all sources are ready; revision 9
+01:02:03.004  BOOKMARK   -       -                                     reset: because
+`
+	if diff := cmp.Diff(want, out.String()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}

@@ -1,0 +1,59 @@
+package poddiff
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podconfigd/podconfigd/pkg/config"
+)
+
+func base() *v1.Pod {
+	return &v1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: "p", Annotations: map[string]string{config.ConfigHashAnnotationKey: "1"}},
+		Spec: v1.PodSpec{Containers: []v1.Container{
+			{Name: "a", Image: "i:1", Args: []string{"x", "y"}}, {Name: "b", Image: "j:1"},
+		}},
+	}
+}
+
+func TestCompare(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		change func(*v1.Pod)
+		want   []string
+	}{
+		{"nothing", func(*v1.Pod) {}, nil},
+		{"an image", func(p *v1.Pod) { p.Spec.Containers[1].Image = "j:2" }, []string{"spec.containers[b].image: j:1 → j:2"}},
+		{"an argument", func(p *v1.Pod) { p.Spec.Containers[0].Args[1] = "z" }, []string{"spec.containers[a].args[1]: y → z"}},
+		{"the order of containers", func(p *v1.Pod) {
+			c := p.Spec.Containers
+			c[0], c[1] = c[1], c[0]
+		}, nil},
+		{"a label", func(p *v1.Pod) { p.Labels = map[string]string{"k": "v"} }, []string{`metadata.labels: (none) → {"k":"v"}`}},
+		{"what the merge notes", func(p *v1.Pod) {
+			p.Annotations = map[string]string{config.ConfigHashAnnotationKey: "2", config.ConfigFirstSeenAnnotationKey: "now"}
+		}, nil},
+		{"deletion", func(p *v1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: time.Unix(0, 0)} },
+			[]string{"metadata.deletionTimestamp: (none) → 1970-01-01T00:00:00Z"}},
+		{"the status", func(p *v1.Pod) { p.Status.Phase = v1.PodRunning }, []string{`status.phase: (none) → Running`}},
+		{"a long value", func(p *v1.Pod) { p.Spec.Hostname = strings.Repeat("x", 100) },
+			[]string{"spec.hostname: (none) → " + strings.Repeat("x", maxValue-1) + "…"}},
+		{"a container less", func(p *v1.Pod) { p.Spec.Containers = p.Spec.Containers[:1] },
+			[]string{`spec.containers[b]: {"image":"j:1","name":"b","resources":{… → (none)`}},
+		{"an empty list", func(p *v1.Pod) { p.Spec.Volumes = []v1.Volume{} }, nil},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			after := base()
+			test.change(after)
+			got := Compare(base(), after)
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
