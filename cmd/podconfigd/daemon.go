@@ -91,6 +91,7 @@ func runDaemon(ctx context.Context, o *daemonOptions) error {
 		Version: version.Get(), Registerer: registry, Gatherer: registry,
 	})
 
+	stop := ctx
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return podConfig.Run(ctx) })
 	for _, source := range sources {
@@ -108,7 +109,7 @@ func runDaemon(ctx context.Context, o *daemonOptions) error {
 	logger.Info("podconfigd started", "version", version.Get().Version, "node", node,
 		"manifestPath", o.manifestPath, "socket", o.socket)
 	err = group.Wait()
-	if errors.Is(err, context.Canceled) {
+	if stop.Err() != nil { // it was told to, and every part returns the reason
 		logger.Info("podconfigd stopped")
 		return nil
 	}

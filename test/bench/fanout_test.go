@@ -73,7 +73,9 @@ func newFanOut(tb testing.TB, subscribers int) *fanOut {
 	tb.Cleanup(readers.Wait) // after the subscribers are closed
 	for range subscribers {
 		s := f.daemon.subscribe(tb)
-		s.first(tb)
+		if err := s.untilReady(); err != nil {
+			tb.Fatal(err)
+		}
 		readers.Go(func() { f.failures <- f.read(s) })
 	}
 	return f
@@ -87,12 +89,12 @@ func changer(i, version int) manifest {
 // read counts what the subscriber is told, until its stream ends.
 func (f *fanOut) read(s *subscriber) error {
 	for {
-		line, _, err := s.next()
+		event, err := s.next()
 		if err != nil {
 			return err
 		}
-		if line.is("UPDATE") {
-			f.delivered.Add(int64(line.pods()))
+		if event.Op == "UPDATE" {
+			f.delivered.Add(int64(event.Pods))
 			select {
 			case f.news <- struct{}{}:
 			default:

@@ -28,15 +28,15 @@ func BenchmarkFileToStream(b *testing.B) {
 				dir := newDirectoryOf(b, others)
 				changing := manifest{name: "changing"}
 				dir.put(b, changing)
-				r := p.start(b, dir)
-				defer r.stop()
-				r.first(b)
+				f := p.start(b, dir)
+				defer f.stop()
+				f.first(b)
 				pause(b, arming)
 				change := func(version int) time.Duration {
 					pause(b, pace)
 					changing.version = strconv.Itoa(version)
 					renamed := dir.put(b, changing)
-					return r.await(b, changing.version) - renamed
+					return f.await(b, changing.version) - renamed
 				}
 				for i := range warmUp {
 					change(i + 1)

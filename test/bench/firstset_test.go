@@ -19,14 +19,14 @@ func BenchmarkFirstSet(b *testing.B) {
 				dir := newDirectoryOf(b, manifests)
 				var times []time.Duration
 				for b.Loop() {
-					r := p.start(b, dir)
-					pods, took := r.first(b)
+					f := p.start(b, dir)
+					pods, took := f.first(b)
 					times = append(times, took)
 					b.StopTimer()
 					if pods != manifests {
 						b.Fatalf("the first set has %d pods, there are %d manifests", pods, manifests)
 					}
-					r.stop()
+					f.stop()
 					b.StartTimer()
 				}
 				report(b, times, 50, 100)

@@ -1,12 +1,9 @@
 package bench
 
 import (
+	"bufio"
 	"encoding/json"
-	"slices"
 	"testing"
-	"time"
-
-	v1 "k8s.io/api/core/v1"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/test/bench/internal/peer"
@@ -18,53 +15,50 @@ func TestPeers(t *testing.T) {
 	for _, p := range peers {
 		t.Run(p.name, func(t *testing.T) {
 			dir := newDirectoryOf(t, 3)
-			r := p.start(t, dir)
-			defer r.stop()
-			pods, took := r.first(t)
+			f := p.start(t, dir)
+			defer f.stop()
+			pods, took := f.first(t)
 			if pods != 3 || took <= 0 {
 				t.Errorf("the first set has %d pods after %v, want 3 after some time", pods, took)
 			}
 			pause(t, arming)
 			renamed := dir.put(t, manifest{name: "pod-0001", version: "1"})
-			if at := r.await(t, "1"); at <= renamed {
+			if at := f.await(t, "1"); at <= renamed {
 				t.Errorf("the change was told %v before it was made", renamed-at)
 			}
 		})
 	}
 }
 
-// TestLine holds what is read off the bytes of a line to what decoding it gives.
-func TestLine(t *testing.T) {
+// TestGlance holds what is read off the bytes of the daemon's lines to what decoding
+// them gives.
+func TestGlance(t *testing.T) {
 	dir := newDirectoryOf(t, 3)
-	s := startPodconfigd(t, dir).subscribe(t)
-	defer s.stop()
-	defer time.AfterFunc(patience, s.cancel).Stop()
-	for changed := false; ; {
-		line, _, err := s.next()
-		if err != nil {
-			t.Fatal(err)
-		}
+	p := startPodconfigd(t, dir)
+	body := p.get(t.Context(), t, "/v1alpha1/updates")
+	defer body.Close()
+	changed := false
+	for lines := bufio.NewScanner(body); lines.Scan(); {
 		var update v1alpha1.Update
-		if err := json.Unmarshal(line, &update); err != nil {
+		if err := json.Unmarshal(lines.Bytes(), &update); err != nil {
 			t.Fatal(err)
 		}
-		ready := update.Ready != nil && *update.Ready
-		hasVersion := slices.ContainsFunc(update.Pods, func(pod *v1.Pod) bool {
-			return pod.Annotations[peer.VersionAnnotation] == "1"
-		})
-		if !line.is(update.Op) || line.pods() != len(update.Pods) ||
-			line.ready() != ready || line.hasVersion("1") != hasVersion {
-			t.Errorf("%d pods, ready %t, version 1 %t, read off %s",
-				line.pods(), line.ready(), line.hasVersion("1"), line)
+		want := peer.Event{Op: update.Op, Pods: len(update.Pods), Ready: update.Ready != nil && *update.Ready}
+		if n := len(update.Pods); n > 0 {
+			want.Version = update.Pods[n-1].Annotations[peer.VersionAnnotation]
+		}
+		if got := glance(lines.Bytes()); got != want {
+			t.Errorf("%+v was read off, want %+v: %s", got, want, lines.Text())
 		}
 		switch {
-		case ready && !changed:
+		case want.Ready && !changed:
 			changed = true
 			dir.put(t, manifest{name: "pod-0001", version: "1"})
-		case hasVersion:
+		case want.Op == "ADD" && want.Version == "1":
 			return
 		}
 	}
+	t.Fatal("the stream ended")
 }
 
 // TestFanOut holds that every change reaches every subscriber and is encoded once.
@@ -87,7 +81,9 @@ func TestFanOut(t *testing.T) {
 // TestProcess holds that the figures of a process can be had.
 func TestProcess(t *testing.T) {
 	p := startPodconfigd(t, newDirectoryOf(t, 1))
-	p.subscribe(t).first(t)
+	if err := p.subscribe(t).untilReady(); err != nil {
+		t.Fatal(err)
+	}
 	if cpu := p.cpu(t); cpu <= 0 {
 		t.Errorf("the process had %v of processor time", cpu)
 	}

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"context"
 	"encoding/json"
 	"io"
 	"os/exec"
@@ -14,80 +15,104 @@ import (
 // to watch at about the time at which it has the set, and would miss the change.
 const arming = 100 * time.Millisecond
 
-// reader is what comes out of a peer that serves a directory.
-type reader interface {
-	// first waits for the first set. It returns how many pods that has, and how long
-	// it took from the start.
-	first(tb testing.TB) (pods int, took time.Duration)
-	// await waits for the ADD of a manifest's version and returns the moment at which
-	// it was there.
-	await(tb testing.TB, version string) time.Duration
-	// stop ends the peer.
-	stop()
-}
-
 // peers are the programs that are compared.
 var peers = []struct {
 	name  string
-	start func(testing.TB, *directory) reader
+	start func(testing.TB, *directory) *follower
 }{
 	// What a subscriber reads from the socket.
-	{"podconfigd", func(tb testing.TB, dir *directory) reader {
-		tb.Helper()
-		return startPodconfigd(tb, dir).subscribe(tb)
-	}},
+	{"podconfigd", followPodconfigd},
 	// What the kubelet's own code has in the channel between its merge and its sync
 	// loop.
-	{"kubelet", func(tb testing.TB, dir *directory) reader {
-		tb.Helper()
-		return startKubeletSource(tb, dir)
-	}},
+	{"kubelet", followKubelet},
 }
 
-// kubeletSource is a process of kubelet-source, which says when it has what.
-type kubeletSource struct {
-	*process
-	events *json.Decoder
-	out    io.Closer
+// follower has the events of a peer that serves a directory. They are read as they
+// come: whoever changes the directory may be held up in doing so for longer than
+// the peer takes.
+type follower struct {
+	events <-chan peer.Event
+	failed <-chan error
+	// stop ends the peer.
+	stop func()
 }
 
-func startKubeletSource(tb testing.TB, dir *directory) *kubeletSource {
+// follow reads events until there are no more.
+func follow(ctx context.Context, p *process, next func() (peer.Event, error)) *follower {
+	events, failed := make(chan peer.Event), make(chan error, 1)
+	go func() {
+		for {
+			event, err := next()
+			if err != nil {
+				failed <- err
+				return
+			}
+			select {
+			case events <- event:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return &follower{events: events, failed: failed, stop: p.stop}
+}
+
+func followPodconfigd(tb testing.TB, dir *directory) *follower {
 	tb.Helper()
-	k := &kubeletSource{}
-	k.process = start(tb, buildKubeletSource, func(cmd *exec.Cmd) {
-		out, err := cmd.StdoutPipe()
-		if err != nil {
+	p := startPodconfigd(tb, dir)
+	return follow(tb.Context(), p.process, p.subscribe(tb).next)
+}
+
+// followKubelet runs kubelet-source, which says itself when it has what.
+func followKubelet(tb testing.TB, dir *directory) *follower {
+	tb.Helper()
+	var out io.Reader
+	p := start(tb, buildKubeletSource, func(cmd *exec.Cmd) {
+		var err error
+		if out, err = cmd.StdoutPipe(); err != nil {
 			tb.Fatal(err)
 		}
-		k.events, k.out = json.NewDecoder(out), out
 	}, dir.path, nodeName)
-	return k
+	lines := json.NewDecoder(out)
+	return follow(tb.Context(), p, func() (event peer.Event, err error) {
+		err = lines.Decode(&event)
+		return event, err
+	})
 }
 
-func (k *kubeletSource) next(tb testing.TB) peer.Event {
+func (f *follower) next(tb testing.TB) peer.Event {
 	tb.Helper()
-	var event peer.Event
-	if err := k.events.Decode(&event); err != nil {
-		tb.Fatalf("reading from kubelet-source: %v", err)
+	select {
+	case event := <-f.events:
+		return event
+	case err := <-f.failed:
+		tb.Fatal(err)
+	case <-time.After(patience):
+		tb.Fatalf("nothing came for %v", patience)
 	}
-	return event
+	return peer.Event{}
 }
 
-func (k *kubeletSource) first(tb testing.TB) (pods int, took time.Duration) {
+// first waits for the first set. It returns how many pods that has, and how long it
+// took from the start.
+func (f *follower) first(tb testing.TB) (pods int, took time.Duration) {
 	tb.Helper()
-	defer time.AfterFunc(patience, func() { _ = k.out.Close() }).Stop()
-	event := k.next(tb)
-	return event.Pods, event.At - event.Started
-}
-
-func (k *kubeletSource) await(tb testing.TB, version string) time.Duration {
-	tb.Helper()
-	defer time.AfterFunc(patience, func() { _ = k.out.Close() }).Stop()
 	for {
-		if event := k.next(tb); event.Op == "ADD" && event.Version == version {
+		event := f.next(tb)
+		pods += event.Pods
+		if event.Ready {
+			return pods, event.At - event.Started
+		}
+	}
+}
+
+// await waits for the ADD of a manifest's version and returns the moment at which
+// it was there.
+func (f *follower) await(tb testing.TB, version string) time.Duration {
+	tb.Helper()
+	for {
+		if event := f.next(tb); event.Op == "ADD" && event.Version == version {
 			return event.At
 		}
 	}
 }
-
-func (k *kubeletSource) stop() { k.process.stop() }

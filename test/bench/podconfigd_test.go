@@ -103,9 +103,9 @@ func (p *podconfigd) metric(tb testing.TB, name string) float64 {
 
 // subscriber reads the stream of updates.
 type subscriber struct {
-	daemon *podconfigd
-	lines  *bufio.Reader
-	cancel context.CancelFunc
+	lines *bufio.Reader
+	// started is when the daemon's process was.
+	started time.Duration
 }
 
 // subscribe opens the stream.
@@ -117,73 +117,48 @@ func (p *podconfigd) subscribe(tb testing.TB) *subscriber {
 		cancel()
 		_ = body.Close() // there is nothing more to read
 	})
-	return &subscriber{daemon: p, lines: bufio.NewReaderSize(body, longestLine), cancel: cancel}
+	return &subscriber{lines: bufio.NewReaderSize(body, longestLine), started: p.started}
 }
 
-// next returns the next line, which is good until the next call, and the moment at
-// which all of it was there.
-func (s *subscriber) next() (line, time.Duration, error) {
-	data, err := s.lines.ReadSlice('\n')
+// next reads the next line and says what it holds.
+func (s *subscriber) next() (peer.Event, error) {
+	line, err := s.lines.ReadSlice('\n')
 	at := peer.Now()
 	if err != nil {
-		return nil, 0, fmt.Errorf("reading the stream: %w", err)
+		return peer.Event{}, fmt.Errorf("reading the stream: %w", err)
 	}
-	return data, at, nil
+	event := glance(line)
+	event.At, event.Started = at, s.started
+	return event, nil
 }
 
-// line is one line of the stream. To decode it would take longer than what is
-// measured, so it is looked at as bytes.
-type line []byte
-
-func (l line) is(op string) bool { return l.header(`"op":"` + op + `"`) }
-
-// ready tells whether the line is the bookmark that says that all sources are seen.
-func (l line) ready() bool { return l.is("BOOKMARK") && l.header(`"ready":true`) }
-
-func (l line) header(field string) bool {
-	return bytes.Contains(l[:min(len(l), headerLength)], []byte(field))
-}
-
-func (l line) pods() int { return bytes.Count(l, []byte(`"kind":"Pod"`)) }
-
-func (l line) hasVersion(version string) bool {
-	return bytes.Contains(l, []byte(`"`+peer.VersionAnnotation+`":"`+version+`"`))
-}
-
-// first waits until the daemon is ready, and returns how many pods it told until
-// then, and how long after the start of the process that was.
-func (s *subscriber) first(tb testing.TB) (pods int, took time.Duration) {
-	tb.Helper()
-	defer time.AfterFunc(patience, s.cancel).Stop()
+// untilReady reads the present state.
+func (s *subscriber) untilReady() error {
 	for {
-		line, at, err := s.next()
-		if err != nil {
-			tb.Fatal(err)
-		}
-		if line.ready() {
-			return pods, at - s.daemon.started
-		}
-		pods += line.pods()
-	}
-}
-
-// await waits for the ADD of that version and returns the moment at which it was
-// there.
-func (s *subscriber) await(tb testing.TB, version string) time.Duration {
-	tb.Helper()
-	defer time.AfterFunc(patience, s.cancel).Stop()
-	for {
-		line, at, err := s.next()
-		if err != nil {
-			tb.Fatal(err)
-		}
-		if line.is("ADD") && line.hasVersion(version) {
-			return at
+		if event, err := s.next(); err != nil || event.Ready {
+			return err
 		}
 	}
 }
 
-func (s *subscriber) stop() {
-	s.cancel()
-	s.daemon.stop()
+// glance reads off a line's bytes what the benchmarks want to know: to decode it
+// would take longer than what they measure.
+func glance(line []byte) peer.Event {
+	header := line[:min(len(line), headerLength)]
+	return peer.Event{
+		Op:      string(between(header, `"op":"`, '"')),
+		Pods:    bytes.Count(line, []byte(`"kind":"Pod"`)),
+		Version: string(between(line, `"`+peer.VersionAnnotation+`":"`, '"')),
+		Ready:   bytes.Contains(header, []byte(`"ready":true`)),
+	}
+}
+
+// between returns what stands between the last prefix and the delimiter after it.
+func between(line []byte, prefix string, delimiter byte) []byte {
+	at := bytes.LastIndex(line, []byte(prefix))
+	if at < 0 {
+		return nil
+	}
+	value, _, _ := bytes.Cut(line[at+len(prefix):], []byte{delimiter})
+	return value
 }

@@ -47,7 +47,7 @@ func run(ctx context.Context, path string, node types.NodeName) error {
 	for update := range podConfig.Updates() {
 		event := peer.Event{
 			At: peer.Now(), Started: started,
-			Op: operations[update.Op], Pods: len(update.Pods),
+			Op: operations[update.Op], Pods: len(update.Pods), Ready: true,
 		}
 		if n := len(update.Pods); n > 0 {
 			event.Version = update.Pods[n-1].Annotations[peer.VersionAnnotation]

@@ -1,5 +1,5 @@
-// Package peer is what the benchmarks and the processes that they measure have in
-// common: a clock, and the lines that kubelet-source writes.
+// Package peer is what the benchmarks and kubelet-source have in common: a clock, and
+// what there is to say of an update.
 package peer
 
 import (
@@ -11,16 +11,17 @@ import (
 // VersionAnnotation is the annotation that tells the versions of a manifest apart.
 const VersionAnnotation = "bench.podconfigd.dev/version"
 
-// Event is one line of kubelet-source: an update that it took from the kubelet's
-// channel.
+// Event is an update as it came out of a peer, without its pods.
 type Event struct {
 	Op string `json:"op"`
-	// At is when the update was taken, Started when the source was made.
+	// At is when it was there, Started when the peer began.
 	At      time.Duration `json:"at"`
 	Started time.Duration `json:"started"`
-	Pods    int           `json:"pods"`
-	// Version is the version annotation of the last of the pods.
+	// Pods is how many it has, Version the version annotation of the last of them.
+	Pods    int    `json:"pods"`
 	Version string `json:"version"`
+	// Ready: with this event all that there was at the start has been told.
+	Ready bool `json:"ready"`
 }
 
 // Now is the time since some fixed moment, the same for all processes of a machine.
