@@ -74,7 +74,9 @@ func (s *Source) lookAll(files []*manifestFile) []sight {
 			sights[i].gone = true // the path was a file before, or a directory
 			return
 		}
-		sights[i] = s.looker.look(f.path, f.knowledge)
+		l := s.looker
+		l.impatient = l.impatient || !f.busySince.IsZero() && time.Since(f.busySince) > busyLimit
+		sights[i] = l.look(f.path, f.knowledge)
 	}
 	workers := min(runtime.GOMAXPROCS(0), len(files)/4)
 	if workers < 2 {
@@ -104,11 +106,14 @@ func (s *Source) apply(f *manifestFile, seen *sight, now time.Time) (renewed boo
 	}
 	f.goneSince = time.Time{}
 	if seen.busy {
+		if f.busySince.IsZero() {
+			f.busySince = now
+		}
 		f.busyWait = min(max(2*f.busyWait, busyRetry), busyRetryMax)
 		s.postpone(f, now.Add(f.busyWait))
 		return false
 	}
-	f.busyWait = 0
+	f.busyWait, f.busySince = 0, time.Time{}
 	delete(s.pending, f)
 	if !slices.Equal(f.hops, seen.hops) {
 		f.hops, s.linksDirty = seen.hops, true
@@ -130,7 +135,7 @@ func (s *Source) apply(f *manifestFile, seen *sight, now time.Time) (renewed boo
 }
 
 func (s *Source) applyGone(f *manifestFile, now time.Time) (renewed bool) {
-	f.busyWait = 0
+	f.busyWait, f.busySince = 0, time.Time{}
 	if f.goneSince.IsZero() {
 		f.goneSince = now
 	}
@@ -167,10 +172,19 @@ func (s *Source) assign(renewed []*manifestFile) (changed bool, waiting []*manif
 	waiting = slices.SortedFunc(maps.Keys(s.waiting), func(a, b *manifestFile) int {
 		return cmp.Compare(a.name, b.name)
 	})
-	for _, f := range waiting {
-		if s.claims.acquire(f) {
-			delete(s.waiting, f)
-			changed = true
+	for again := true; again; {
+		again = false
+		for _, f := range waiting {
+			if _, waits := s.waiting[f]; !waits {
+				continue
+			}
+			had := f.serving != nil
+			if s.claims.acquire(f) {
+				delete(s.waiting, f)
+				changed = true
+			} else if had {
+				again = true // it gave up what it had, for which another may wait
+			}
 		}
 	}
 	return changed, waiting

@@ -124,7 +124,7 @@ func (s *Source) unavailable(ctx context.Context, err error) {
 	}
 	// Whatever is missing is missing for this reason: nothing is removed.
 	for f := range s.pending {
-		f.goneSince, f.busyWait = time.Time{}, 0
+		f.goneSince, f.busySince, f.busyWait = time.Time{}, time.Time{}, 0
 	}
 	clear(s.pending)
 	message := err.Error()

@@ -33,6 +33,9 @@ const (
 	// being written; each is twice the one before.
 	busyRetry    = time.Millisecond
 	busyRetryMax = 16 * time.Millisecond
+	// busyLimit is for how long a file is left alone that is written without end; it
+	// is read as it stands then.
+	busyLimit = 2 * time.Second
 
 	watchInotify = "inotify"
 	watchPolling = "polling"
@@ -94,6 +97,7 @@ type manifestFile struct {
 	due       time.Time
 	goneSince time.Time
 	busyWait  time.Duration
+	busySince time.Time
 	verdict   sources.Verdict
 }
 
@@ -159,7 +163,8 @@ func (s *Source) Run(ctx context.Context, sets chan<- config.SourceSet) error {
 		case <-relist.C:
 			dirty = s.list(ctx)
 		case <-poll.C:
-			if s.watches.w == nil {
+			// An ancestor that is renamed, or mounted over, tells nobody.
+			if s.watches.w == nil || s.root.moved() {
 				dirty = s.list(ctx)
 			}
 		case <-again.C:

@@ -351,3 +351,82 @@ func TestResolve(t *testing.T) {
 		}
 	}
 }
+
+// A file that somebody writes without end does not keep the others from being told.
+func TestAFileThatIsWrittenWithoutEnd(t *testing.T) {
+	dir := t.TempDir()
+	endless, err := os.Create(filepath.Join(dir, "log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if writers(endless) == unknownWriters {
+		t.Skip("leases can't be had here")
+	}
+	stop := make(chan struct{})
+	var writing sync.WaitGroup
+	writing.Go(func() {
+		defer endless.Close()
+		tick := time.NewTicker(20 * time.Millisecond)
+		defer tick.Stop()
+		for {
+			select {
+			case <-stop:
+				return
+			case <-tick.C:
+				if _, err := endless.WriteString("a line: [\n"); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+	})
+	t.Cleanup(func() { close(stop); writing.Wait() })
+	if err := os.WriteFile(filepath.Join(dir, "a.yaml"), fmt.Appendf(nil, podManifest, "a", "1"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	h := run(t, dir, Options{})
+	h.expect("a=1")
+}
+
+// Who waits for a UID is served when it becomes free, also if that is by another
+// one's giving it up for a name that it can't have.
+func TestWaitingForWhatIsGivenUp(t *testing.T) {
+	h := run(t, t.TempDir(), Options{})
+	h.expect()
+	put := func(file, name, uid string) {
+		data := strings.Replace(fmt.Sprintf(podManifest, name, "1"), "{name: "+name, "{uid: "+uid+", name: "+name, 1)
+		temp := filepath.Join(t.TempDir(), "temp")
+		if err := errors.Join(os.WriteFile(temp, []byte(data), 0o644), os.Rename(temp, filepath.Join(h.dir, file))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put("z.yaml", "xx", "u")
+	h.expect("xx=1")
+	put("b.yaml", "yy", "v")
+	h.expect("yy=1", "xx=1")
+	put("a.yaml", "ww", "u")
+	for deadline := time.After(20 * time.Second); len(h.source.Status().Manifests) < 3; {
+		select {
+		case <-deadline:
+			t.Fatal("a.yaml has no verdict")
+		case <-time.After(time.Millisecond):
+		}
+	}
+	put("z.yaml", "yy", "u")
+	h.expect("ww=1", "yy=1")
+}
+
+// An ancestor of the path that is renamed is noticed before the relist.
+func TestAnAncestorThatIsRenamed(t *testing.T) {
+	top := t.TempDir()
+	dir := filepath.Join(top, "a", "b", "manifests")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	h := run(t, dir, Options{})
+	h.expect()
+	if err := errors.Join(os.Rename(filepath.Join(top, "a"), filepath.Join(top, "old")), os.MkdirAll(dir, 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	h.put("new.yaml", "1")
+	h.expect("new=1")
+}
