@@ -19,25 +19,28 @@ import (
 // kubelet: pkg/kubelet/config/http.go NewSourceURL.
 const requestTimeout = 10 * time.Second
 
-// validators are what a conditional request is made of.
-type validators struct{ etag, lastModified string }
+// racyWindow is how old what is served must be for its validator to prove that
+// nothing was written since: servers make an ETag of a time in seconds and a size.
+const racyWindow = 2 * time.Second
 
 // answer is what the server said.
 type answer struct {
 	// unchanged: there is nothing new since the last answer that was remembered.
-	unchanged  bool
-	body       []byte
-	validators validators
+	unchanged bool
+	body      []byte
+	etag      string
 	// retryAfter is when the server wants to be asked again; 0 where it does not say.
 	retryAfter time.Duration
 }
 
 // fetcher asks the URL.
 type fetcher struct {
-	target     *url.URL
-	transport  *transport
-	validators validators
-	// last is the body that was remembered, for servers without validators.
+	target    *url.URL
+	transport *transport
+	// etag is that of the last answer that was remembered, and last its body, for
+	// servers without ETags. Last-Modified is no use: an older file that is put in the
+	// place of a newer one is not modified since, and neither is one of the same second.
+	etag string
 	last []byte
 }
 
@@ -48,7 +51,7 @@ func newFetcher(target *url.URL, opts Options) *fetcher {
 func (f *fetcher) close() { f.transport.close() }
 
 // remember makes the answer the one that the next are compared with.
-func (f *fetcher) remember(a answer) { f.validators, f.last = a.validators, a.body }
+func (f *fetcher) remember(a answer) { f.etag, f.last = a.etag, a.body }
 
 // fetch asks once.
 func (f *fetcher) fetch(ctx context.Context) (answer, error) {
@@ -62,11 +65,8 @@ func (f *fetcher) fetch(ctx context.Context) (answer, error) {
 	if err != nil {
 		return answer{}, errors.New("making the request failed") // its error has the URL in it
 	}
-	if f.validators.etag != "" {
-		req.Header.Set("If-None-Match", f.validators.etag)
-	}
-	if f.validators.lastModified != "" {
-		req.Header.Set("If-Modified-Since", f.validators.lastModified)
+	if f.etag != "" {
+		req.Header.Set("If-None-Match", f.etag)
 	}
 	resp, err := client.Do(req)
 	if err != nil {
@@ -75,10 +75,10 @@ func (f *fetcher) fetch(ctx context.Context) (answer, error) {
 	defer resp.Body.Close()
 	a := answer{
 		retryAfter: parseRetryAfter(resp.Header.Get("Retry-After"), time.Now()),
-		validators: validators{resp.Header.Get("ETag"), resp.Header.Get("Last-Modified")},
+		etag:       etagOf(resp.Header),
 	}
 	switch {
-	case resp.StatusCode == nethttp.StatusNotModified && f.validators != (validators{}):
+	case resp.StatusCode == nethttp.StatusNotModified && f.etag != "":
 		a.unchanged = true
 		return a, nil
 	case resp.StatusCode != nethttp.StatusOK:
@@ -89,6 +89,18 @@ func (f *fetcher) fetch(ctx context.Context) (answer, error) {
 	}
 	a.unchanged = f.last != nil && bytes.Equal(a.body, f.last)
 	return a, nil
+}
+
+// etagOf returns the answer's ETag, if it can be relied on.
+func etagOf(header nethttp.Header) string {
+	modified, err := nethttp.ParseTime(header.Get("Last-Modified"))
+	if err != nil {
+		return header.Get("ETag") // it is not made of a time
+	}
+	if now, err := nethttp.ParseTime(header.Get("Date")); err != nil || now.Sub(modified) < racyWindow {
+		return ""
+	}
+	return header.Get("ETag")
 }
 
 // withoutURL takes off what net/http puts around an error: a URL, in which secrets

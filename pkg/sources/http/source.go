@@ -70,7 +70,7 @@ func New(opts Options) (*Source, error) {
 	target, err := url.Parse(opts.URL)
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("the manifest URL can't be read: %w", err)
+		return nil, errors.New("the manifest URL can't be parsed") // and the reason would quote it
 	case target.Scheme != "http" && target.Scheme != "https" || target.Host == "":
 		return nil, fmt.Errorf("the manifest URL %q is not one of http or https", redact(target))
 	case (opts.CertFile == "") != (opts.KeyFile == ""):

@@ -324,7 +324,7 @@ func TestConditionalRequests(t *testing.T) {
 		s.mu.Unlock()
 		w.Header().Set("ETag", `"`+now+`"`)
 		w.Header().Set("Last-Modified", "Sat, 21 Nov 2026 00:00:00 GMT")
-		if r.Header.Get("If-None-Match") == `"`+now+`"` && r.Header.Get("If-Modified-Since") != "" {
+		if r.Header.Get("If-None-Match") == `"`+now+`"` {
 			w.WriteHeader(nethttp.StatusNotModified)
 			return
 		}
@@ -559,8 +559,10 @@ func TestNewRefuses(t *testing.T) {
 			t.Errorf("%+v was taken", opts)
 		}
 	}
-	if _, err := New(Options{URL: "ftp://user:s3cret@example.com?key=s3cret"}); strings.Contains(err.Error(), "s3cret") {
-		t.Errorf("the error has a secret in it: %v", err)
+	for _, target := range []string{"ftp://user:s3cret@example.com?key=s3cret", "https://user:s3cr%et@example.com/?key=s3cret"} {
+		if _, err := New(Options{URL: target}); err == nil || strings.Contains(err.Error(), "s3cr") {
+			t.Errorf("the error has a secret in it: %v", err)
+		}
 	}
 }
 
@@ -580,5 +582,45 @@ func TestAServerThatDoesNotAnswer(t *testing.T) {
 	t.Cleanup(func() { _ = conn.Close() })
 	if h.source.Status().Degraded {
 		t.Error("degraded before the time was up")
+	}
+}
+
+// A file server's Last-Modified does not hide an older file that takes the place of a
+// newer one, nor one of the same second.
+func TestAnOlderFileInTheNewersPlace(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "pods.yaml")
+	put := func(image string, modified time.Time) {
+		temp := filepath.Join(t.TempDir(), "temp")
+		if err := errors.Join(
+			os.WriteFile(temp, []byte(single("web", image)), 0o600), os.Chtimes(temp, modified, modified), os.Rename(temp, path),
+		); err != nil {
+			t.Fatal(err)
+		}
+	}
+	server := httptest.NewServer(nethttp.FileServer(nethttp.Dir(dir)))
+	t.Cleanup(server.Close)
+	now := time.Now()
+	put("2", now)
+	h := run(t, Options{URL: server.URL + "/pods.yaml"})
+	h.expect("web=2")
+	put("1", now.Add(-time.Hour))
+	h.expect("web=1")
+	put("3", now.Add(-time.Hour))
+	h.expect("web=3")
+}
+
+func TestETagsThatCanBeReliedOn(t *testing.T) {
+	const date = "Sat, 21 Nov 2026 00:01:00 GMT"
+	for _, test := range []struct{ modified, date, want string }{
+		{"", date, `"e"`},
+		{"Sat, 21 Nov 2026 00:00:00 GMT", date, `"e"`},
+		{"Sat, 21 Nov 2026 00:00:59 GMT", date, ""},
+		{"Sat, 21 Nov 2026 00:00:00 GMT", "", ""},
+	} {
+		header := nethttp.Header{"Etag": {`"e"`}, "Last-Modified": {test.modified}, "Date": {test.date}}
+		if got := etagOf(header); got != test.want {
+			t.Errorf("modified %q, date %q: %q, want %q", test.modified, test.date, got, test.want)
+		}
 	}
 }
