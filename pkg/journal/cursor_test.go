@@ -217,6 +217,36 @@ func TestASnapshotReaderIsToldOnlyOfItsPods(t *testing.T) {
 	expect(t, c, "3 SET a=1 b=1")
 }
 
+// A pod comes to be selected by whatever changes it, and is told once.
+func TestASnapshotReaderSeesWhatComesToMatch(t *testing.T) {
+	for _, mode := range []Mode{Snapshot, SnapshotAndUpdates} {
+		j := newJournal(Options{})
+		c := j.Watch(WatchOptions{Mode: mode, Selector: Selector{Labels: mustLabels("image=1")}})
+		appendSet(j, update(config.ADD, "a=2", "b=1"))
+		expect(t, c, "1 SET b=1", "1 BOOKMARK synced ready")
+		appendSet(j, update(config.RECONCILE, "a=1"))
+		expect(t, c, "2 SET a=1 b=1")
+		appendSet(j, update(config.UPDATE, "a=2"))
+		expect(t, c, "3 SET b=1")
+		appendSet(j, update(config.REMOVE, "b"), update(config.UPDATE, "a=1"))
+		expect(t, c, "5 SET a=1")
+	}
+}
+
+// What repeats pods that are there takes nothing of the ring's bytes.
+func TestSYNCTakesNoBytes(t *testing.T) {
+	j := newJournal(Options{})
+	a := update(config.ADD, "a")
+	appendSet(j, a)
+	c := j.Watch(WatchOptions{Ops: Operations{config.SYNC: true}})
+	defer c.Close()
+	before := j.bytes
+	j.HandlePodSyncs(t.Context(), a.Pods)
+	if j.head != j.first+2 || j.bytes != before {
+		t.Errorf("%d bytes for a SYNC", j.bytes-before)
+	}
+}
+
 func TestOperationsThatAreAskedFor(t *testing.T) {
 	j := newJournal(Options{})
 	appendSet(j, update(config.ADD, "a"))

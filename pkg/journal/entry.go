@@ -29,8 +29,10 @@ type entry struct {
 
 // seal makes the entry ready to be read.
 func (e *entry) seal(instance string) {
-	for _, p := range e.pods {
-		e.size += int64(p.size) * memoryFactor
+	for i, p := range e.pods {
+		if p != e.before[i] || e.op == config.REMOVE { // else the state has it too
+			e.size += int64(p.size) * memoryFactor
+		}
 	}
 	e.frames = sync.OnceValue(func() []*Frame {
 		return split(Frame{

@@ -97,6 +97,9 @@ func (c *Cursor) snapshot(set []*entry) (frames []*Frame) {
 		if !c.concerns(e) {
 			continue
 		}
+		if c.reselects(e) {
+			revision = e
+		}
 		switch e.op {
 		case config.ADD, config.REMOVE:
 			revision = e
@@ -117,10 +120,39 @@ func (c *Cursor) snapshot(set []*entry) (frames []*Frame) {
 	}
 	for _, e := range set {
 		if e.op == config.UPDATE || e.op == config.DELETE {
-			frames = append(frames, c.increment(e)...)
+			frames = append(frames, c.changed(e)...)
 		}
 	}
 	return frames
+}
+
+// changed returns the frames of an entry without the pods that come to be selected or
+// cease to be: those the SET has told.
+func (c *Cursor) changed(e *entry) []*Frame {
+	if c.opts.Selector.everything() {
+		return c.increment(e)
+	}
+	var same []*Pod
+	for i, p := range e.pods {
+		if e.before[i] != nil && c.opts.Selector.Matches(e.before[i]) && c.opts.Selector.Matches(p) {
+			same = append(same, p)
+		}
+	}
+	return c.selected(e, nil, nil, same)
+}
+
+// reselects tells whether a pod comes to be selected with the entry, or ceases to be.
+func (c *Cursor) reselects(e *entry) bool {
+	s := &c.opts.Selector
+	if s.everything() {
+		return false
+	}
+	for i, p := range e.pods {
+		if e.before[i] != nil && s.Matches(e.before[i]) != s.Matches(p) {
+			return true
+		}
+	}
+	return false
 }
 
 // concerns tells whether the entry has a pod that is or was selected, or is the
