@@ -12,6 +12,7 @@ import (
 	"os/user"
 	"path/filepath"
 	"strconv"
+	"sync"
 	"syscall"
 	"time"
 )
@@ -98,6 +99,8 @@ type listener struct {
 	*net.UnixListener
 	path string
 	made fs.FileInfo
+	once sync.Once
+	err  error
 }
 
 // Addr returns the socket's path.
@@ -105,6 +108,11 @@ func (l *listener) Addr() net.Addr { return &net.UnixAddr{Name: l.path, Net: "un
 
 // Close stops listening and removes the socket file, if it is still this one.
 func (l *listener) Close() error {
+	l.once.Do(func() { l.err = l.remove() })
+	return l.err
+}
+
+func (l *listener) remove() error {
 	if now, err := os.Lstat(l.path); err == nil && os.SameFile(now, l.made) {
 		_ = os.Remove(l.path) // without the file nobody can connect; with it nobody will be answered
 	}
