@@ -44,8 +44,8 @@ func TestGlance(t *testing.T) {
 			t.Fatal(err)
 		}
 		want := peer.Event{Op: update.Op, Pods: len(update.Pods), Ready: update.Ready != nil && *update.Ready}
-		if n := len(update.Pods); n > 0 {
-			want.Version = update.Pods[n-1].Annotations[peer.VersionAnnotation]
+		if len(update.Pods) > 0 {
+			want.Version = update.Pods[0].Annotations[peer.VersionAnnotation]
 		}
 		if got := glance(lines.Bytes()); got != want {
 			t.Errorf("%+v was read off, want %+v: %s", got, want, lines.Text())

@@ -11,9 +11,13 @@ import (
 	"github.com/podconfigd/podconfigd/test/bench/internal/peer"
 )
 
-// arming is the rest between the first set and the first change: the kubelet begins
-// to watch at about the time at which it has the set, and would miss the change.
-const arming = 100 * time.Millisecond
+const (
+	// arming is the rest between the first set and the first change: the kubelet begins
+	// to watch at about the time at which it has the set, and would miss the change.
+	arming = 100 * time.Millisecond
+	// backlog is how many events may wait; a change makes two.
+	backlog = 1024
+)
 
 // peers are the programs that are compared.
 var peers = []struct {
@@ -39,7 +43,7 @@ type follower struct {
 
 // follow reads events until there are no more.
 func follow(ctx context.Context, p *process, next func() (peer.Event, error)) *follower {
-	events, failed := make(chan peer.Event), make(chan error, 1)
+	events, failed := make(chan peer.Event, backlog), make(chan error, 1)
 	go func() {
 		for {
 			event, err := next()

@@ -153,9 +153,9 @@ func glance(line []byte) peer.Event {
 	}
 }
 
-// between returns what stands between the last prefix and the delimiter after it.
+// between returns what stands between the first prefix and the delimiter after it.
 func between(line []byte, prefix string, delimiter byte) []byte {
-	at := bytes.LastIndex(line, []byte(prefix))
+	at := bytes.Index(line, []byte(prefix))
 	if at < 0 {
 		return nil
 	}

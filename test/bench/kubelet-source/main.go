@@ -49,8 +49,8 @@ func run(ctx context.Context, path string, node types.NodeName) error {
 			At: peer.Now(), Started: started,
 			Op: operations[update.Op], Pods: len(update.Pods), Ready: true,
 		}
-		if n := len(update.Pods); n > 0 {
-			event.Version = update.Pods[n-1].Annotations[peer.VersionAnnotation]
+		if len(update.Pods) > 0 {
+			event.Version = update.Pods[0].Annotations[peer.VersionAnnotation]
 		}
 		if err := lines.Encode(event); err != nil {
 			return err

@@ -17,7 +17,7 @@ type Event struct {
 	// At is when it was there, Started when the peer began.
 	At      time.Duration `json:"at"`
 	Started time.Duration `json:"started"`
-	// Pods is how many it has, Version the version annotation of the last of them.
+	// Pods is how many it has, Version the version annotation of the first of them.
 	Pods    int    `json:"pods"`
 	Version string `json:"version"`
 	// Ready: with this event all that there was at the start has been told.
