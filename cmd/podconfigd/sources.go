@@ -52,8 +52,7 @@ func newSources(o *daemonOptions, node types.NodeName, registry prometheus.Regis
 }
 
 func fileStatus(into *v1alpha1.SourceStatus, from file.Status) {
-	into.Degraded, into.DegradedSince, into.LastError = from.Degraded, from.DegradedSince, from.LastError
-	into.LastChange = from.LastChange
+	condition(into, from.Condition)
 	into.File = &v1alpha1.FileStatus{
 		Path: from.Path, Absent: from.Absent, Watch: from.Watch, WatchError: from.WatchError,
 		Overflows: from.Overflows, Settling: from.Settling, Manifests: manifests(from.Manifests),
@@ -61,9 +60,13 @@ func fileStatus(into *v1alpha1.SourceStatus, from file.Status) {
 }
 
 func httpStatus(into *v1alpha1.SourceStatus, from http.Status) {
+	condition(into, from.Condition)
+	into.HTTP = &v1alpha1.HTTPStatus{URL: from.URL, LastSuccess: from.LastSuccess, Manifests: manifests(from.Manifests)}
+}
+
+func condition(into *v1alpha1.SourceStatus, from sources.Condition) {
 	into.Degraded, into.DegradedSince, into.LastError = from.Degraded, from.DegradedSince, from.LastError
 	into.LastChange = from.LastChange
-	into.HTTP = &v1alpha1.HTTPStatus{URL: from.URL, LastSuccess: from.LastSuccess, Manifests: manifests(from.Manifests)}
 }
 
 func manifests(verdicts []sources.Verdict) []v1alpha1.Manifest {

@@ -127,17 +127,11 @@ func (s *Source) unavailable(ctx context.Context, err error) {
 		f.goneSince, f.busySince, f.busyWait = time.Time{}, time.Time{}, 0
 	}
 	clear(s.pending)
-	message := err.Error()
 	s.metrics.degraded.Set(1)
-	now := time.Now()
 	s.board.update(func(status *Status) {
-		if !status.Degraded || status.LastError != message {
+		if status.Failed(err) {
 			logger.Error(err, "The manifest path can't be read; its last pods are held", "pods", len(s.order))
 		}
-		if !status.Degraded {
-			status.Degraded, status.DegradedSince = true, &now
-		}
-		status.LastError = message
 	})
 }
 
@@ -148,7 +142,8 @@ func (s *Source) available(ctx context.Context) {
 		if status.Degraded {
 			klog.FromContext(ctx).Info("The manifest path can be read again", "after", time.Since(*status.DegradedSince))
 		}
-		status.Absent, status.Degraded, status.DegradedSince, status.LastError = false, false, nil, ""
+		status.Absent = false
+		status.Succeeded()
 	})
 }
 

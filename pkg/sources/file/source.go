@@ -285,8 +285,7 @@ func (s *Source) settle(ctx context.Context, dirty []string, sets chan<- config.
 		return context.Cause(ctx)
 	}
 	s.sent = true
-	now := time.Now()
-	s.board.update(func(status *Status) { status.LastChange = &now })
+	s.board.update(func(status *Status) { status.Changed() })
 	return nil
 }
 

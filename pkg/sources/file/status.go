@@ -4,13 +4,13 @@ import (
 	"cmp"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/podconfigd/podconfigd/pkg/sources"
 )
 
 // Status is what the source has to say of itself.
 type Status struct {
+	sources.Condition
 	// Path is the manifest path.
 	Path string `json:"path"`
 	// Watch is "inotify", or "polling" where that can't be had; WatchError says why.
@@ -20,12 +20,6 @@ type Status struct {
 	Overflows int `json:"overflows,omitempty"`
 	// Absent: the path was not there at the start and is not there yet.
 	Absent bool `json:"absent,omitempty"`
-	// Degraded: the path can't be read and the last set is held, since when and why.
-	Degraded      bool       `json:"degraded,omitempty"`
-	DegradedSince *time.Time `json:"degradedSince,omitempty"`
-	LastError     string     `json:"lastError,omitempty"`
-	// LastChange is when the last set was sent.
-	LastChange *time.Time `json:"lastChange,omitempty"`
 	// Settling counts the files that are being written, or are gone for less than
 	// 50 ms: the next set will tell of them.
 	Settling int `json:"settling,omitempty"`

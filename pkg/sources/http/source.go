@@ -159,7 +159,7 @@ func (s *Source) take(ctx context.Context, answer answer, sets chan<- config.Sou
 		return context.Cause(ctx)
 	}
 	s.sent = true
-	s.board.changed(time.Now())
+	s.board.changed()
 	return nil
 }
 

@@ -14,16 +14,11 @@ import (
 
 // Status is what the source has to say of itself.
 type Status struct {
+	sources.Condition
 	// URL is the manifest URL without user and query.
 	URL string
-	// Degraded: the last attempts failed and the last pods are held, since when and
-	// why.
-	Degraded      bool
-	DegradedSince *time.Time
-	LastError     string
-	// LastSuccess is when the server last gave a good answer, LastChange when the last
-	// set was sent.
-	LastSuccess, LastChange *time.Time
+	// LastSuccess is when the server last gave a good answer.
+	LastSuccess *time.Time
 	// Manifests has a verdict for each pod.
 	Manifests []sources.Verdict
 }
@@ -48,27 +43,20 @@ func (b *board) read() Status {
 func (b *board) failed(err error) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	s := &b.status
-	if !s.Degraded {
-		now := time.Now()
-		s.Degraded, s.DegradedSince = true, &now
-	}
-	other := s.LastError != err.Error()
-	s.LastError = err.Error()
-	return other
+	return b.status.Failed(err)
 }
 
 func (b *board) succeeded(at time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.status.Degraded, b.status.DegradedSince, b.status.LastError = false, nil, ""
+	b.status.Succeeded()
 	b.status.LastSuccess = &at
 }
 
-func (b *board) changed(at time.Time) {
+func (b *board) changed() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.status.LastChange = &at
+	b.status.Changed()
 }
 
 // judge records the verdicts, and tells of those that are new and bad.
