@@ -1,0 +1,219 @@
+package components
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+)
+
+// User is the user that has the rights that podconfigd needs, and Nobody one that
+// has none.
+const (
+	User   = "podconfigd"
+	Nobody = "nobody"
+)
+
+// readyIn is how long a server may take until it is ready.
+const readyIn = 2 * time.Minute
+
+// Cluster is an etcd and a kube-apiserver, and no more of a cluster than that.
+type Cluster struct {
+	Etcd, APIServer *Process
+	// Address is the apiserver's host and port.
+	Address string
+	// Authority signed the apiserver's certificate, and the apiserver believes the
+	// client certificates that it signs.
+	Authority *Authority
+	// Client may do everything.
+	Client kubernetes.Interface
+
+	dir      string
+	etcdURL  string
+	apiFlags []string
+}
+
+// Start runs a cluster until the test ends. The flags are more of the apiserver's.
+func Start(tb testing.TB, apiFlags ...string) *Cluster {
+	tb.Helper()
+	dir, err := os.MkdirTemp("", "cluster")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { _ = os.RemoveAll(dir) })
+	addresses := freeAddresses(tb, 3)
+	c := &Cluster{
+		Address: addresses[0], Authority: NewAuthority(tb, "test"),
+		dir: dir, etcdURL: "http://" + addresses[1], apiFlags: apiFlags,
+	}
+	c.Etcd = start(tb, dir, "etcd", "--data-dir="+filepath.Join(dir, "etcd"), "--unsafe-no-fsync",
+		"--listen-client-urls="+c.etcdURL, "--advertise-client-urls="+c.etcdURL,
+		"--listen-peer-urls=http://"+addresses[2], "--initial-advertise-peer-urls=http://"+addresses[2],
+		"--initial-cluster=default=http://"+addresses[2])
+	c.AwaitEtcd(tb)
+	c.APIServer = c.StartAPIServer(tb, c.Address)
+	c.Client = c.clientFor(tb, c.Kubeconfig(tb, filepath.Join(dir, "admin.conf"), "admin", "system:masters"))
+	c.AwaitAPIServer(tb)
+	c.grant(tb)
+	return c
+}
+
+// StartAPIServer runs an apiserver on that address, beside others on the same etcd.
+func (c *Cluster) StartAPIServer(tb testing.TB, address string) *Process {
+	tb.Helper()
+	dir := filepath.Join(c.dir, strings.ReplaceAll(address, ":", "-"))
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		tb.Fatal(err)
+	}
+	cert, key := c.Authority.Issue(tb, "kube-apiserver")
+	certFile := writeFile(tb, filepath.Join(dir, "tls.crt"), cert)
+	keyFile := writeFile(tb, filepath.Join(dir, "tls.key"), key)
+	caFile := writeFile(tb, filepath.Join(c.dir, "ca.crt"), c.Authority.PEM)
+	accounts := filepath.Join(c.dir, "service-accounts.key")
+	if _, err := os.Stat(accounts); err != nil {
+		writeFile(tb, accounts, keyPEM(tb, newKey(tb)))
+	}
+	tokens := writeFile(tb, filepath.Join(c.dir, "tokens.csv"), []byte(User+"-token,"+User+",1\n"+Nobody+"-token,"+Nobody+",2\n"))
+	port := address[strings.LastIndexByte(address, ':')+1:]
+	return start(tb, dir, "kube-apiserver", append([]string{
+		"--etcd-servers=" + c.etcdURL, "--bind-address=127.0.0.1", "--advertise-address=127.0.0.1", "--secure-port=" + port,
+		"--endpoint-reconciler-type=none", "--disable-admission-plugins=ServiceAccount",
+		"--tls-cert-file=" + certFile, "--tls-private-key-file=" + keyFile, "--client-ca-file=" + caFile,
+		"--token-auth-file=" + tokens, "--authorization-mode=RBAC", "--service-cluster-ip-range=10.0.0.0/24",
+		"--service-account-issuer=https://kubernetes.default.svc",
+		"--service-account-key-file=" + accounts, "--service-account-signing-key-file=" + accounts,
+		"--shutdown-delay-duration=0s",
+	}, c.apiFlags...)...)
+}
+
+// AwaitEtcd returns once etcd is healthy.
+func (c *Cluster) AwaitEtcd(tb testing.TB) {
+	tb.Helper()
+	await(tb, "etcd", readyIn, func() error {
+		resp, err := http.Get(c.etcdURL + "/health")
+		if err != nil {
+			return err
+		}
+		defer resp.Body.Close()
+		_, _ = io.Copy(io.Discard, resp.Body)
+		if resp.StatusCode != http.StatusOK {
+			return fmt.Errorf("it answers %s", resp.Status)
+		}
+		return nil
+	})
+	http.DefaultClient.CloseIdleConnections()
+}
+
+// AwaitAPIServer returns once the apiserver is ready.
+func (c *Cluster) AwaitAPIServer(tb testing.TB) {
+	tb.Helper()
+	await(tb, "kube-apiserver", readyIn, func() error {
+		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+		defer cancel()
+		return c.Client.Discovery().RESTClient().Get().AbsPath("/readyz").Do(ctx).Error()
+	})
+}
+
+// Kubeconfig writes a kubeconfig with a client certificate of its own, and returns
+// its path.
+func (c *Cluster) Kubeconfig(tb testing.TB, path, user string, groups ...string) string {
+	tb.Helper()
+	conf := NewKubeconfig("https://"+c.Address, c.Authority.PEM)
+	conf.AuthInfos["user"].ClientCertificateData, conf.AuthInfos["user"].ClientKeyData = c.Authority.Issue(tb, user, groups...)
+	WriteKubeconfig(tb, path, conf)
+	return path
+}
+
+// TokenKubeconfig writes a kubeconfig with the token of User or Nobody.
+func (c *Cluster) TokenKubeconfig(tb testing.TB, path, user string) string {
+	tb.Helper()
+	conf := NewKubeconfig("https://"+c.Address, c.Authority.PEM)
+	conf.AuthInfos["user"].Token = user + "-token"
+	WriteKubeconfig(tb, path, conf)
+	return path
+}
+
+// NewKubeconfig returns a kubeconfig whose user "user" has no credentials yet.
+func NewKubeconfig(server string, ca []byte) *clientcmdapi.Config {
+	return &clientcmdapi.Config{
+		Clusters:       map[string]*clientcmdapi.Cluster{"cluster": {Server: server, CertificateAuthorityData: ca}},
+		AuthInfos:      map[string]*clientcmdapi.AuthInfo{"user": {}},
+		Contexts:       map[string]*clientcmdapi.Context{"context": {Cluster: "cluster", AuthInfo: "user"}},
+		CurrentContext: "context",
+	}
+}
+
+// WriteKubeconfig puts a kubeconfig into its place in one step.
+func WriteKubeconfig(tb testing.TB, path string, conf *clientcmdapi.Config) {
+	tb.Helper()
+	data, err := clientcmd.Write(*conf)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	writeFile(tb, path+".new", data)
+	if err := os.Rename(path+".new", path); err != nil {
+		tb.Fatal(err)
+	}
+}
+
+// grant gives User what podconfigd needs.
+func (c *Cluster) grant(tb testing.TB) {
+	tb.Helper()
+	role := &rbacv1.ClusterRole{
+		ObjectMeta: metav1.ObjectMeta{Name: User},
+		Rules: []rbacv1.PolicyRule{
+			{APIGroups: []string{""}, Resources: []string{"nodes"}, Verbs: []string{"get"}},
+			{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"list", "watch"}},
+		},
+	}
+	if _, err := c.Client.RbacV1().ClusterRoles().Create(tb.Context(), role, metav1.CreateOptions{}); err != nil {
+		tb.Fatal(err)
+	}
+	c.Bind(tb, User)
+}
+
+// Bind gives a user the rights of User.
+func (c *Cluster) Bind(tb testing.TB, user string) {
+	tb.Helper()
+	binding := &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "podconfigd:" + user},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: User},
+		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}},
+	}
+	_, err := c.Client.RbacV1().ClusterRoleBindings().Create(tb.Context(), binding, metav1.CreateOptions{})
+	if err != nil && !apierrors.IsAlreadyExists(err) {
+		tb.Fatal(err)
+	}
+}
+
+func (c *Cluster) clientFor(tb testing.TB, kubeconfig string) kubernetes.Interface {
+	tb.Helper()
+	conf, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	conf.QPS = -1
+	client, err := rest.HTTPClientFor(conf)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(client.CloseIdleConnections)
+	set, err := kubernetes.NewForConfigAndClient(conf, client)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return set
+}
