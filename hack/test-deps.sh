@@ -9,6 +9,7 @@ deps=(
 	vim.tiny=vim-tiny
 	rsync=rsync
 	curl=curl
+	nginx=nginx
 	cc=gcc
 )
 

@@ -18,6 +18,7 @@ func newGetCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "get", Short: "Show what the daemon has"}
 	var flags clientFlags
 	var output, namespace string
+	var mirrorPods bool
 	pods := &cobra.Command{
 		Use:     "pods [NAME…]",
 		Aliases: []string{"pod", "po"},
@@ -36,7 +37,8 @@ func newGetCommand() *cobra.Command {
 				return err
 			}
 			list.Items = slices.DeleteFunc(list.Items, func(pod v1.Pod) bool {
-				return (namespace != "" && pod.Namespace != namespace) || (len(names) > 0 && !slices.Contains(names, pod.Name))
+				_, mirror := pod.Annotations[v1.MirrorPodAnnotationKey]
+				return (mirror && !mirrorPods) || (namespace != "" && pod.Namespace != namespace) || (len(names) > 0 && !slices.Contains(names, pod.Name))
 			})
 			for _, name := range names {
 				if !slices.ContainsFunc(list.Items, func(pod v1.Pod) bool { return pod.Name == name }) {
@@ -49,6 +51,7 @@ func newGetCommand() *cobra.Command {
 	flags.add(pods)
 	pods.Flags().StringVarP(&output, "output", "o", "", "json, yaml, name or wide; a table if empty")
 	pods.Flags().StringVarP(&namespace, "namespace", "n", "", "only pods of this namespace")
+	pods.Flags().BoolVar(&mirrorPods, "mirror-pods", true, "also the pods by which a kubelet shows static pods to the apiserver")
 	pods.Flags().BoolP("all-namespaces", "A", true, "pods of all namespaces; the default")
 	cmd.AddCommand(pods)
 	return cmd

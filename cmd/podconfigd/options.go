@@ -14,6 +14,7 @@ import (
 
 	"github.com/podconfigd/podconfigd/pkg/client"
 	"github.com/podconfigd/podconfigd/pkg/journal"
+	"github.com/podconfigd/podconfigd/pkg/sources/apiserver"
 	"github.com/podconfigd/podconfigd/pkg/sources/file"
 	"github.com/podconfigd/podconfigd/pkg/sources/http"
 )
@@ -28,6 +29,8 @@ type daemonOptions struct {
 	manifestURLCert    string
 	manifestURLKey     string
 	manifestURLToken   string
+	kubeconfig         string
+	keepManagedFields  bool
 	hostnameOverride   string
 	socket             string
 	socketMode         string
@@ -64,8 +67,12 @@ func (o *daemonOptions) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.manifestURLKey, "manifest-url-key-file", o.manifestURLKey, "key of the client certificate")
 	flags.StringVar(&o.manifestURLToken, "manifest-url-token-file", o.manifestURLToken,
 		"file with a bearer token for the manifest URL. All these files are read again when they change")
+	flags.StringVar(&o.kubeconfig, "kubeconfig", o.kubeconfig,
+		"kubeconfig of the apiserver whose pods for this node are wanted; in a pod with a service account, that one's if empty")
+	flags.BoolVar(&o.keepManagedFields, "keep-managed-fields", o.keepManagedFields,
+		"keep metadata.managedFields of the apiserver's pods")
 	flags.StringVar(&o.hostnameOverride, "hostname-override", o.hostnameOverride,
-		"the node's name; the hostname if empty. It is part of static pods' names and UIDs")
+		"the node's name; the hostname if empty. It is part of static pods' names and UIDs, and what the apiserver's pods are bound to")
 	flags.StringVar(&o.socket, "socket", o.socket, "path of the unix socket to serve")
 	flags.StringVar(&o.socketMode, "socket-mode", o.socketMode, "the socket file's mode, in octal")
 	flags.StringVar(&o.socketGroup, "socket-group", o.socketGroup, "name or number of the socket file's group; the process's if empty")
@@ -79,8 +86,8 @@ func (o *daemonOptions) addFlags(flags *pflag.FlagSet) {
 func (o *daemonOptions) validate() error {
 	var errs []error
 	fail := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
-	if o.manifestPath == "" && o.manifestURL == "" {
-		fail("there is no source of pods: name a directory with --pod-manifest-path, or a URL with --manifest-url")
+	if o.manifestPath == "" && o.manifestURL == "" && !o.apiserver() {
+		fail("there is no source of pods: name a directory with --pod-manifest-path, a URL with --manifest-url, or an apiserver with --kubeconfig")
 	}
 	if o.fileCheckFrequency < time.Millisecond {
 		fail("--file-check-frequency: %v is too short: want 1ms or more", o.fileCheckFrequency)
@@ -114,6 +121,9 @@ func (o *daemonOptions) validate() error {
 	}
 	return errors.Join(errs...)
 }
+
+// apiserver tells whether there is an apiserver to take pods from.
+func (o *daemonOptions) apiserver() bool { return o.kubeconfig != "" || apiserver.InCluster() }
 
 func (o *daemonOptions) mode() (fs.FileMode, error) {
 	mode, err := strconv.ParseUint(o.socketMode, 8, 32)

@@ -8,9 +8,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
+	"github.com/podconfigd/podconfigd/internal/version"
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/manifest"
 	"github.com/podconfigd/podconfigd/pkg/sources"
+	"github.com/podconfigd/podconfigd/pkg/sources/apiserver"
 	"github.com/podconfigd/podconfigd/pkg/sources/file"
 	"github.com/podconfigd/podconfigd/pkg/sources/http"
 )
@@ -48,6 +50,15 @@ func newSources(o *daemonOptions, node types.NodeName, registry prometheus.Regis
 			httpStatus(into, s.Status())
 		}})
 	}
+	if o.apiserver() {
+		s := apiserver.New(apiserver.Options{
+			Kubeconfig: o.kubeconfig, Node: node, KeepManagedFields: o.keepManagedFields,
+			UserAgent: "podconfigd/" + version.Get().Version, Registerer: registry,
+		})
+		all = append(all, source{name: config.ApiserverSource, run: s.Run, status: func(into *v1alpha1.SourceStatus) {
+			apiserverStatus(into, s.Status())
+		}})
+	}
 	return all, nil
 }
 
@@ -62,6 +73,14 @@ func fileStatus(into *v1alpha1.SourceStatus, from file.Status) {
 func httpStatus(into *v1alpha1.SourceStatus, from http.Status) {
 	condition(into, from.Condition)
 	into.HTTP = &v1alpha1.HTTPStatus{URL: from.URL, LastSuccess: from.LastSuccess, Manifests: manifests(from.Manifests)}
+}
+
+func apiserverStatus(into *v1alpha1.SourceStatus, from apiserver.Status) {
+	condition(into, from.Condition)
+	into.API = &v1alpha1.APIStatus{
+		Server: from.Server, NodeKnown: from.NodeKnown, Connected: from.Connected,
+		LastList: from.LastList, LastEvent: from.LastEvent, Relists: from.Relists, WatchRestarts: from.WatchRestarts,
+	}
 }
 
 func condition(into *v1alpha1.SourceStatus, from sources.Condition) {

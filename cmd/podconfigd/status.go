@@ -5,6 +5,7 @@ import (
 	"io"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -103,6 +104,9 @@ func sourceRow(source *v1alpha1.SourceStatus) []string {
 	if source.HTTP != nil {
 		state = source.HTTP.URL
 	}
+	if source.API != nil {
+		state = apiserverState(source.API)
+	}
 	if source.Degraded {
 		state += "; degraded, the last pods are held: " + source.LastError
 		if source.DegradedSince != nil {
@@ -110,6 +114,22 @@ func sourceRow(source *v1alpha1.SourceStatus) []string {
 		}
 	}
 	return []string{source.Name, strconv.FormatBool(source.Seen), fmt.Sprint(source.Pods), age(source.LastChange), state}
+}
+
+func apiserverState(api *v1alpha1.APIStatus) string {
+	state := api.Server
+	switch {
+	case api.Connected:
+		state += ", watching"
+	case api.NodeKnown:
+		state += ", not connected"
+	default:
+		state += "; pods are held back until it knows the node"
+	}
+	if api.LastEvent != nil {
+		state += ", last event " + age(api.LastEvent) + " ago"
+	}
+	return fmt.Sprintf("%s, %d relists, %d watch restarts", strings.TrimLeft(state, ";, "), api.Relists, api.WatchRestarts)
 }
 
 func manifestRow(m *v1alpha1.Manifest) []string {

@@ -18,6 +18,7 @@ func newWatchCommand() *cobra.Command {
 	var flags clientFlags
 	var opts client.Options
 	var output string
+	var mirrorPods bool
 	cmd := &cobra.Command{
 		Use:   "watch",
 		Short: "Show the stream of updates as it comes",
@@ -38,6 +39,7 @@ daemon split for their size, which are whole again.`,
 			if err != nil {
 				return err
 			}
+			opts.NoMirrorPods = !mirrorPods
 			var last string
 			opts.OnDisconnect = func(err error, _ time.Duration) {
 				if err.Error() != last { // and not at each attempt
@@ -57,6 +59,7 @@ daemon split for their size, which are whole again.`,
 	f.StringVarP(&opts.Namespace, "namespace", "n", "", "only pods of this namespace")
 	f.StringVarP(&opts.LabelSelector, "selector", "l", "", "only pods whose labels match")
 	f.StringVar(&opts.FieldSelector, "field-selector", "", "only pods whose fields match")
+	f.BoolVar(&mirrorPods, "mirror-pods", true, "also the pods by which a kubelet shows static pods to the apiserver")
 	f.StringVar(&opts.Instance, "instance", "", "with --since: the instance that the revision is of")
 	f.Int64Var(&opts.Since, "since", 0, "resume after this revision, rather than begin with the present pods")
 	return cmd

@@ -26,6 +26,9 @@ const (
 // names are those of the parameters of /v1alpha1/updates; empty ones are left out.
 type Options struct {
 	Mode, Ops, Source, Namespace, LabelSelector, FieldSelector string
+	// NoMirrorPods leaves out the pods by which a kubelet shows static pods to the
+	// apiserver.
+	NoMirrorPods bool
 	// Instance and Since resume a stream that an earlier process read.
 	Instance string
 	Since    int64
@@ -133,6 +136,9 @@ func (s *subscription) query() url.Values {
 	set("namespace", s.opts.Namespace)
 	set("labelSelector", s.opts.LabelSelector)
 	set("fieldSelector", s.opts.FieldSelector)
+	if s.opts.NoMirrorPods {
+		query.Set("mirrorPods", "false")
+	}
 	if s.since != 0 {
 		set("instance", s.instance)
 		query.Set("since", strconv.FormatInt(s.since, 10))

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 
@@ -204,6 +205,22 @@ func TestSelectionIsOfPods(t *testing.T) {
 		"5 ADD y", "5 BOOKMARK synced ready")
 	expect(t, j.Watch(WatchOptions{Selector: Selector{Source: "api"}}), "5 BOOKMARK synced ready")
 	expect(t, j.Watch(WatchOptions{Selector: Selector{Namespace: "other"}}), "5 BOOKMARK synced ready")
+}
+
+func TestMirrorPodsCanBeLeftOut(t *testing.T) {
+	j := newJournal(Options{})
+	without := j.Watch(WatchOptions{Selector: Selector{NoMirrorPods: true}})
+	with := j.Watch(WatchOptions{})
+	expect(t, without, "0 BOOKMARK synced")
+	expect(t, with, "0 BOOKMARK synced")
+	both := update(config.ADD, "mirror", "own")
+	both.Pods[0].Annotations[v1.MirrorPodAnnotationKey] = "hash"
+	appendSet(j, both)
+	expect(t, without, "1 ADD own", "1 BOOKMARK ready")
+	expect(t, with, "1 ADD mirror own", "1 BOOKMARK ready")
+	appendSet(j, update(config.REMOVE, "mirror"))
+	expect(t, without)
+	expect(t, with, "2 REMOVE mirror")
 }
 
 func TestASnapshotReaderIsToldOnlyOfItsPods(t *testing.T) {

@@ -79,6 +79,9 @@ type Selector struct {
 	Source, Namespace string
 	Labels            labels.Selector
 	Fields            fields.Selector
+	// NoMirrorPods leaves out the pods by which a kubelet shows static pods to the
+	// apiserver.
+	NoMirrorPods bool
 }
 
 // FieldLabels are the fields that a field selector may name.
@@ -101,7 +104,7 @@ func fieldsOf(pod *v1.Pod) fields.Set {
 
 // everything tells whether the selector selects all pods.
 func (s *Selector) everything() bool {
-	return s.Source == "" && s.Namespace == "" &&
+	return s.Source == "" && s.Namespace == "" && !s.NoMirrorPods &&
 		(s.Labels == nil || s.Labels.Empty()) && (s.Fields == nil || s.Fields.Empty())
 }
 
@@ -116,8 +119,16 @@ func (s *Selector) Matches(p *Pod) bool {
 		return false
 	case s.Fields != nil && !s.Fields.Empty() && !s.Fields.Matches(fieldsOf(p.Object)):
 		return false
+	case s.NoMirrorPods && isMirrorPod(p.Object):
+		return false
 	}
 	return true
+}
+
+// kubelet: IsMirrorPod in pkg/kubelet/types/pod_update.go.
+func isMirrorPod(pod *v1.Pod) bool {
+	_, ok := pod.Annotations[v1.MirrorPodAnnotationKey]
+	return ok
 }
 
 // filter returns the pods that are selected.

@@ -15,7 +15,7 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/journal"
 )
 
-var updatesParameters = []string{"mode", "instance", "since", "ops", "source", "namespace", "labelSelector", "fieldSelector"}
+var updatesParameters = []string{"mode", "instance", "since", "ops", "source", "namespace", "labelSelector", "fieldSelector", "mirrorPods"}
 
 // parseUpdates reads the parameters of /v1alpha1/updates. Its error names all
 // parameters at fault.
@@ -51,6 +51,13 @@ func parseUpdates(query string) (journal.WatchOptions, error) {
 	}
 	if opts.Selector.Fields, err = parseFields(values["fieldSelector"]); err != nil {
 		fail("fieldSelector", err)
+	}
+	if s := values["mirrorPods"]; s != "" {
+		wanted, err := strconv.ParseBool(s)
+		if err != nil {
+			fail("mirrorPods", fmt.Errorf("%q is neither true nor false", s))
+		}
+		opts.Selector.NoMirrorPods = !wanted
 	}
 	return opts, errors.Join(errs...)
 }

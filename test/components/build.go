@@ -55,7 +55,7 @@ func start(tb testing.TB, logs, name string, args ...string) *Process {
 		p.Kill(tb)
 		log.Close()
 		if tb.Failed() {
-			tb.Logf("the end of %s's log:\n%s", name, tail(log.Name(), 8<<10))
+			tb.Logf("the end of %s's log:\n%s", name, tail(log.Name(), 2<<10))
 		}
 	})
 	return p
@@ -114,6 +114,12 @@ func tail(path string, size int64) string {
 }
 
 // freeAddresses returns addresses on loopback that nobody listens on.
+// FreeAddress returns a host and port on loopback that nobody listens on.
+func FreeAddress(tb testing.TB) string {
+	tb.Helper()
+	return freeAddresses(tb, 1)[0]
+}
+
 func freeAddresses(tb testing.TB, n int) []string {
 	tb.Helper()
 	addresses := make([]string, n)

@@ -78,9 +78,10 @@ type SourceStatus struct {
 	// LastChange is when it last told a set.
 	LastChange *time.Time `json:"lastChange,omitempty"`
 	Pods       int        `json:"pods"`
-	// File is there for the source "file", HTTP for the source "http".
+	// File is there for the source "file", HTTP for "http", API for "api".
 	File *FileStatus `json:"file,omitempty"`
 	HTTP *HTTPStatus `json:"http,omitempty"`
+	API  *APIStatus  `json:"api,omitempty"`
 }
 
 // FileStatus is what only a file source has to say.
@@ -108,6 +109,24 @@ type HTTPStatus struct {
 	LastSuccess *time.Time `json:"lastSuccess,omitempty"`
 	// Manifests has a verdict for each pod that it served.
 	Manifests []Manifest `json:"manifests"`
+}
+
+// APIStatus is what only an apiserver source has to say.
+type APIStatus struct {
+	// Server is the apiserver's URL.
+	Server string `json:"server"`
+	// NodeKnown: the apiserver knows the node; its pods are held back until then.
+	NodeKnown bool `json:"nodeKnown"`
+	// Connected: there is a watch.
+	Connected bool `json:"connected"`
+	// LastList is when all pods were listed last, LastEvent when the watch gave its
+	// last event, bookmarks among them.
+	LastList  *time.Time `json:"lastList,omitempty"`
+	LastEvent *time.Time `json:"lastEvent,omitempty"`
+	// Relists counts the lists after the first, WatchRestarts the watches that went on
+	// where one before had ended.
+	Relists       int `json:"relists"`
+	WatchRestarts int `json:"watchRestarts"`
 }
 
 // Manifest is the verdict on one manifest.

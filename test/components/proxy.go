@@ -1,0 +1,183 @@
+package components
+
+import (
+	"io"
+	"net"
+	"sync"
+	"testing"
+	"time"
+)
+
+// Proxy stands between a client and a server, and disturbs what they say.
+type Proxy struct {
+	// Address is where it listens.
+	Address string
+
+	target   string
+	listener net.Listener
+	running  sync.WaitGroup
+
+	mu    sync.Mutex
+	conns map[*net.TCPConn]bool // true for the client's side
+	// down: connections are closed as soon as they are made; delay: how late each
+	// piece is handed on; held: nothing is handed on before this is closed.
+	down  bool
+	delay time.Duration
+	held  chan struct{}
+}
+
+// NewProxy runs a proxy to that host and port until the test ends.
+func NewProxy(tb testing.TB, target string) *Proxy {
+	tb.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	p := &Proxy{
+		Address: listener.Addr().String(), target: target, listener: listener,
+		conns: make(map[*net.TCPConn]bool), held: make(chan struct{}),
+	}
+	close(p.held)
+	p.running.Go(p.accept)
+	tb.Cleanup(func() {
+		listener.Close()
+		p.Release()
+		p.Delay(0)
+		p.Down()
+		p.running.Wait()
+	})
+	return p
+}
+
+// Down cuts all connections and lets no more come about until Up.
+func (p *Proxy) Down() {
+	p.mu.Lock()
+	p.down = true
+	p.mu.Unlock()
+	p.Cut()
+}
+
+// Up ends Down.
+func (p *Proxy) Up() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.down = false
+}
+
+// Cut cuts all connections, at once and on both sides.
+func (p *Proxy) Cut() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for conn := range p.conns {
+		_ = conn.SetLinger(0)
+		conn.Close()
+	}
+}
+
+// HalfClose ends what the server says on all connections, and nothing else.
+func (p *Proxy) HalfClose() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for conn, client := range p.conns {
+		if client {
+			_ = conn.CloseWrite()
+		}
+	}
+}
+
+// Delay hands each piece on so much later.
+func (p *Proxy) Delay(by time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.delay = by
+}
+
+// Hold hands nothing on until Release; the connections stay.
+func (p *Proxy) Hold() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.held = make(chan struct{})
+}
+
+// Release ends Hold.
+func (p *Proxy) Release() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	select {
+	case <-p.held:
+	default:
+		close(p.held)
+	}
+}
+
+func (p *Proxy) accept() {
+	for {
+		conn, err := p.listener.Accept()
+		if err != nil {
+			return
+		}
+		client, ok := conn.(*net.TCPConn)
+		if !ok {
+			return
+		}
+		p.running.Go(func() { p.serve(client) })
+	}
+}
+
+func (p *Proxy) serve(client *net.TCPConn) {
+	defer client.Close()
+	conn, err := net.Dial("tcp", p.target)
+	if err != nil {
+		return
+	}
+	defer conn.Close()
+	server, ok := conn.(*net.TCPConn)
+	if !ok {
+		return
+	}
+	p.mu.Lock()
+	if p.down {
+		p.mu.Unlock()
+		_ = client.SetLinger(0)
+		return
+	}
+	p.conns[client], p.conns[server] = true, false
+	p.mu.Unlock()
+	defer func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		delete(p.conns, client)
+		delete(p.conns, server)
+	}()
+	var both sync.WaitGroup
+	both.Go(func() { p.copy(server, client) })
+	both.Go(func() { p.copy(client, server) })
+	both.Wait()
+}
+
+// copy hands on what comes until there is no more or it can't.
+func (p *Proxy) copy(to, from *net.TCPConn) {
+	buffer := make([]byte, 32<<10)
+	for {
+		n, err := from.Read(buffer)
+		p.mu.Lock()
+		held, delay := p.held, p.delay
+		p.mu.Unlock()
+		<-held
+		<-time.After(delay)
+		if n > 0 {
+			if _, err := to.Write(buffer[:n]); err != nil {
+				from.Close()
+				return
+			}
+		}
+		if err == io.EOF { //nolint:errorlint // Read returns it as it is
+			_ = to.CloseWrite()
+			return
+		}
+		if err != nil {
+			to.Close()
+			return
+		}
+	}
+}

@@ -1,0 +1,163 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
+	"github.com/podconfigd/podconfigd/pkg/client"
+)
+
+// follower adds the stream up, and holds it to what it promises.
+type follower struct {
+	mu       sync.Mutex
+	pods     map[string]*v1.Pod // by UID
+	revision int64
+	broken   []error
+	changed  chan struct{}
+	// updates counts those told, by operation.
+	updates map[string]int
+	// check, if set, is given each pod that is told.
+	check func(op string, pod *v1.Pod) error
+}
+
+func follow(t *testing.T, d *daemon) *follower {
+	t.Helper()
+	return followWith(t, d, nil)
+}
+
+func followWith(t *testing.T, d *daemon, check func(op string, pod *v1.Pod) error) *follower {
+	t.Helper()
+	f := &follower{
+		pods: make(map[string]*v1.Pod), changed: make(chan struct{}), updates: make(map[string]int), check: check,
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for u, err := range d.client.Updates(ctx, client.Options{}) {
+			if err != nil {
+				t.Errorf("the stream: %v", err)
+				return
+			}
+			f.take(u)
+		}
+	})
+	t.Cleanup(func() {
+		cancel()
+		wg.Wait()
+		if err := f.told(); err != nil {
+			t.Error(err)
+		}
+	})
+	return f
+}
+
+func (f *follower) fail(format string, args ...any) {
+	f.broken = append(f.broken, fmt.Errorf(format, args...))
+}
+
+func (f *follower) take(u *v1alpha1.Update) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	switch {
+	case u.Reset:
+		f.fail("the stream was reset: %s", u.Message)
+	case u.Op == "BOOKMARK":
+	case u.Revision < f.revision:
+		f.fail("revision %d after %d", u.Revision, f.revision)
+	}
+	f.revision = u.Revision
+	f.updates[u.Op] += len(u.Pods)
+	for _, pod := range u.Pods {
+		before, known := f.pods[string(pod.UID)]
+		switch {
+		case u.Op == "ADD" && known:
+			f.fail("%s was added twice", pod.Name)
+		case u.Op != "ADD" && !known:
+			f.fail("%s of %s, which was not there", u.Op, pod.Name)
+		case u.Op == "RECONCILE" && before.Generation > pod.Generation:
+			f.fail("%s went back in time", pod.Name)
+		}
+		if u.Op == "REMOVE" {
+			delete(f.pods, string(pod.UID))
+		} else {
+			f.pods[string(pod.UID)] = pod
+		}
+		if f.check != nil {
+			if err := f.check(u.Op, pod); err != nil {
+				f.broken = append(f.broken, err)
+			}
+		}
+	}
+	close(f.changed)
+	f.changed = make(chan struct{})
+}
+
+// told returns what was wrong with the stream so far.
+func (f *follower) told() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return errors.Join(f.broken...)
+}
+
+// state returns the pods.
+func (f *follower) state() []*v1.Pod {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.stateLocked()
+}
+
+// stateLocked is state for conditions, which are called with the lock held.
+func (f *follower) stateLocked() []*v1.Pod {
+	return slices.Collect(maps.Values(f.pods))
+}
+
+// await waits until the condition holds of the pods.
+func (f *follower) await(t *testing.T, what string, holds func(pods map[string]*v1.Pod) bool) {
+	t.Helper()
+	deadline := time.After(time.Minute)
+	for {
+		f.mu.Lock()
+		ok, changed, state := holds(f.pods), f.changed, f.stateLocked()
+		f.mu.Unlock()
+		if ok {
+			return
+		}
+		select {
+		case <-changed:
+		case <-deadline:
+			names := make([]string, len(state))
+			for i, pod := range state {
+				names[i] = fmt.Sprintf("%s step %s", pod.Name, pod.Labels["step"])
+			}
+			slices.Sort(names)
+			t.Fatalf("not within a minute: %s; there are %q", what, names)
+		}
+	}
+}
+
+// run runs a command of podconfigd against the daemon.
+func (d *daemon) run(t *testing.T, args ...string) (out string, code int) {
+	t.Helper()
+	cmd := exec.Command(binary, args...)
+	cmd.Env = append(os.Environ(), "PODCONFIGD_SOCKET="+d.socket)
+	data, err := cmd.Output()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		return string(data) + string(exit.Stderr), exit.ExitCode()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data), 0
+}
