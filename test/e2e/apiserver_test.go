@@ -141,7 +141,7 @@ func changesOfPods(t *testing.T, c *cluster) {
 	c.addNode(t, "other")
 	d := c.daemon(t, "changes", c.kubeconfig(t))
 	s := d.watch(t, client.Options{Source: "api"})
-	until(t, 10*time.Second, "ready", func() bool { return d.api(t).Seen })
+	s.expectState(t)
 	ctx := t.Context()
 
 	unbound := newPod("unbound", "")
@@ -161,7 +161,6 @@ func changesOfPods(t *testing.T, c *cluster) {
 			t.Fatal(err)
 		}
 	}
-	s.expectState(t)
 	s.expect(t, "ADD unbound")
 	do(c.patch(ctx, "unbound", `{"metadata":{"labels":{"step":"1"}}}`))
 	s.expect(t, "UPDATE unbound")

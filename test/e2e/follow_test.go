@@ -161,3 +161,10 @@ func (d *daemon) run(t *testing.T, args ...string) (out string, code int) {
 	}
 	return string(data), 0
 }
+
+// counts returns how many pods each operation has told of.
+func (f *follower) counts() map[string]int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return maps.Clone(f.updates)
+}

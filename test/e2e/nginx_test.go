@@ -6,17 +6,24 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
+	"syscall"
 	"testing"
 	"time"
+
+	"github.com/podconfigd/podconfigd/test/components"
 )
 
 // nginx is Debian's web server, serving a directory.
 type nginx struct {
 	dir, url string
 	cmd      *exec.Cmd
+	start    func(t *testing.T)
 }
 
-func newNginx(t *testing.T) *nginx {
+// newNginx starts nginx; with an authority it speaks TLS and asks for a client
+// certificate that the authority signed.
+func newNginx(t *testing.T, authorities ...*components.Authority) *nginx {
 	t.Helper()
 	path, err := exec.LookPath("nginx")
 	if err != nil {
@@ -32,6 +39,19 @@ func newNginx(t *testing.T) *nginx {
 	}
 	address := listener.Addr().String()
 	listener.Close()
+	scheme, listen := "http", "listen "+address+";"
+	for _, authority := range authorities {
+		cert, key := authority.Issue(t, "nginx")
+		for name, data := range map[string][]byte{"tls.crt": cert, "tls.key": key, "ca.crt": authority.PEM} {
+			if err := os.WriteFile(filepath.Join(dir, name), data, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		scheme = "https"
+		listen = fmt.Sprintf("listen %[1]s ssl; ssl_certificate %[2]s/tls.crt; ssl_certificate_key %[2]s/tls.key;"+
+			"ssl_client_certificate %[2]s/ca.crt; ssl_verify_client optional_no_ca;"+
+			`if ($ssl_client_s_dn !~ "CN=allowed") { return 403; }`, address, dir)
+	}
 	conf := filepath.Join(dir, "nginx.conf")
 	err = os.WriteFile(conf, fmt.Appendf(nil, `
 daemon off;
@@ -49,38 +69,70 @@ http {
 	gzip_types *;
 	gzip_min_length 0;
 	server {
-		listen %[2]s;
+		%[2]s
 		root %[1]s/www;
 		default_type application/json;
-		location /limited { return 429; }
-		location /moved { return 302 /pods; }
-		location /loop { return 302 /loop; }
+		recursive_error_pages on;
+		include %[1]s/answer;
 	}
-}`, dir, address), 0o644)
+}`, dir, listen), 0o644)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Mkdir(filepath.Join(dir, "www"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	n := &nginx{dir: dir, url: "http://" + address}
-	n.cmd = exec.Command(path, "-c", conf)
-	n.cmd.Stderr = os.Stderr
-	if err := n.cmd.Start(); err != nil {
-		t.Fatalf("%v: make test-deps installs it", err)
-	}
-	t.Cleanup(func() {
-		_ = n.cmd.Process.Kill()
-		_ = n.cmd.Wait()
-	})
-	until(t, 10*time.Second, "nginx listens", func() bool {
-		conn, err := net.Dial("tcp", address)
-		if err == nil {
-			conn.Close()
+	n := &nginx{dir: dir, url: scheme + "://" + address}
+	n.answer(t, "")
+	n.start = func(t *testing.T) {
+		t.Helper()
+		n.cmd = exec.Command(path, "-c", conf)
+		n.cmd.Stderr = os.Stderr
+		// Its workers too: they outlive a master that is killed.
+		n.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+		if err := n.cmd.Start(); err != nil {
+			t.Fatalf("%v: make test-deps installs it", err)
 		}
-		return err == nil
-	})
+		until(t, 10*time.Second, "nginx listens", func() bool {
+			conn, err := net.Dial("tcp", address)
+			if err == nil {
+				conn.Close()
+			}
+			return err == nil
+		})
+	}
+	n.start(t)
+	t.Cleanup(func() { n.signal(syscall.SIGKILL) })
 	return n
+}
+
+// signal sends a signal to all of nginx, and waits for its end if that is to be.
+func (n *nginx) signal(signal syscall.Signal) {
+	_ = syscall.Kill(-n.cmd.Process.Pid, signal)
+	if signal == syscall.SIGKILL {
+		_ = n.cmd.Wait()
+	}
+}
+
+// answer makes nginx answer by these directives rather than with files.
+func (n *nginx) answer(t *testing.T, directives string) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(n.dir, "answer"), []byte(directives), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if n.cmd != nil {
+		_ = n.cmd.Process.Signal(syscall.SIGHUP)
+	}
+}
+
+// requests returns the access log's lines.
+func (n *nginx) requests(t *testing.T) []string {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(n.dir, "access.log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Split(strings.TrimSpace(string(data)), "\n")
 }
 
 // put makes nginx serve the content, in one step.

@@ -2,6 +2,7 @@ package apiserver
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -67,6 +68,9 @@ func (s *Source) watch(ctx context.Context, opts metav1.ListOptions) (watch.Inte
 			w.inner.Stop()
 			err = context.Cause(ctx)
 		}
+		if err == nil {
+			err = w.begin()
+		}
 		if err != nil {
 			cancel(nil)
 		}
@@ -90,7 +94,9 @@ func remedied(err error) bool {
 
 // observedWatch is a watch whose events are noted on their way.
 type observedWatch struct {
-	inner   watch.Interface
+	inner watch.Interface
+	// first is an event that was there when the watch began.
+	first   *watch.Event
 	cancel  context.CancelCauseFunc
 	events  chan watch.Event
 	stopped chan struct{}
@@ -106,17 +112,37 @@ func (w *observedWatch) Stop() {
 	})
 }
 
+// begin returns an error where the watch is over already: client-go makes an empty one
+// of a connection that ends before there is an answer.
+func (w *observedWatch) begin() error {
+	select {
+	case event, ok := <-w.inner.ResultChan():
+		if !ok {
+			return errors.New("the connection ended before there was an answer")
+		}
+		w.first = &event
+	default:
+	}
+	return nil
+}
+
 // run hands the events on until there are no more, also of those that nobody wants.
 func (w *observedWatch) run(board *board) {
 	defer close(w.events)
 	defer w.cancel(nil)
 	defer board.watchEnded()
-	for event := range w.inner.ResultChan() {
+	hand := func(event watch.Event) {
 		board.event(event)
 		select {
 		case w.events <- event:
 		case <-w.stopped:
 		}
+	}
+	if w.first != nil {
+		hand(*w.first)
+	}
+	for event := range w.inner.ResultChan() {
+		hand(event)
 	}
 }
 

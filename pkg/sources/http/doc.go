@@ -4,11 +4,13 @@
 // # When it asks
 //
 // At the start and every period, put off by up to a tenth so that many nodes do not
-// ask at once. A server that gives an ETag is asked whether there is anything new, and
-// an answer that there is not costs no decoding; nor does a body that is as before. What
-// Last-Modified says is not relied on, for an older file may replace a newer one. After a
+// ask at once. A server that gives an ETag or, failing that, a Last-Modified is asked
+// whether there is anything new, and an answer that there is not costs no decoding; nor
+// does a body that is as before. "Not modified since" is believed only of the very time
+// that was given, for an older file may replace a newer one, and every eleventh request
+// is made without it, for a file may be replaced by another of the same time. After a
 // failure the next attempt comes after a second, then after twice as long each time
-// up to five minutes, or when Retry-After says; the first success ends that.
+// up to a minute, or when Retry-After says; the first success ends that.
 //
 // # What is kept
 //

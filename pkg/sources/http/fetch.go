@@ -19,16 +19,16 @@ import (
 // kubelet: pkg/kubelet/config/http.go NewSourceURL.
 const requestTimeout = 10 * time.Second
 
-// racyWindow is how old what is served must be for its validator to prove that
-// nothing was written since: servers make an ETag of a time in seconds and a size.
-const racyWindow = 2 * time.Second
+// maxConditional is after how many requests with nothing but a time to go by one is
+// made without, for a file can be replaced by another of the same time.
+const maxConditional = 10
 
 // answer is what the server said.
 type answer struct {
 	// unchanged: there is nothing new since the last answer that was remembered.
 	unchanged bool
 	body      []byte
-	etag      string
+	validator validator
 	// retryAfter is when the server wants to be asked again; 0 where it does not say.
 	retryAfter time.Duration
 }
@@ -37,11 +37,12 @@ type answer struct {
 type fetcher struct {
 	target    *url.URL
 	transport *transport
-	// etag is that of the last answer that was remembered, and last its body, for
-	// servers without ETags. Last-Modified is no use: an older file that is put in the
-	// place of a newer one is not modified since, and neither is one of the same second.
-	etag string
-	last []byte
+	// validator is that of the last answer that was remembered, and last its body, for
+	// servers without one.
+	validator validator
+	last      []byte
+	// conditional counts the conditional requests since the last that was not.
+	conditional int
 }
 
 func newFetcher(target *url.URL, opts Options) *fetcher {
@@ -51,7 +52,7 @@ func newFetcher(target *url.URL, opts Options) *fetcher {
 func (f *fetcher) close() { f.transport.close() }
 
 // remember makes the answer the one that the next are compared with.
-func (f *fetcher) remember(a answer) { f.etag, f.last = a.etag, a.body }
+func (f *fetcher) remember(a answer) { f.validator, f.last = a.validator, a.body }
 
 // fetch asks once.
 func (f *fetcher) fetch(ctx context.Context) (answer, error) {
@@ -65,8 +66,11 @@ func (f *fetcher) fetch(ctx context.Context) (answer, error) {
 	if err != nil {
 		return answer{}, errors.New("making the request failed") // its error has the URL in it
 	}
-	if f.etag != "" {
-		req.Header.Set("If-None-Match", f.etag)
+	if !f.validator.weak() || f.conditional < maxConditional {
+		f.validator.ask(req.Header)
+		f.conditional++
+	} else {
+		f.conditional = 0
 	}
 	resp, err := client.Do(req)
 	if err != nil {
@@ -75,32 +79,25 @@ func (f *fetcher) fetch(ctx context.Context) (answer, error) {
 	defer resp.Body.Close()
 	a := answer{
 		retryAfter: parseRetryAfter(resp.Header.Get("Retry-After"), time.Now()),
-		etag:       etagOf(resp.Header),
+		validator:  validatorOf(resp.Header),
 	}
 	switch {
-	case resp.StatusCode == nethttp.StatusNotModified && f.etag != "":
+	case resp.StatusCode == nethttp.StatusNotModified && f.validator.proves(resp.Header):
 		a.unchanged = true
 		return a, nil
+	case resp.StatusCode == nethttp.StatusNotModified && f.validator.modified != "":
+		f.validator = validator{}
+		return f.fetch(ctx)
 	case resp.StatusCode != nethttp.StatusOK:
 		return a, fmt.Errorf("the server answered %s", resp.Status)
 	}
 	if a.body, err = manifest.Read(resp.Body); err != nil {
 		return a, fmt.Errorf("reading the answer: %w", err)
 	}
-	a.unchanged = f.last != nil && bytes.Equal(a.body, f.last)
+	if a.unchanged = f.last != nil && bytes.Equal(a.body, f.last); a.unchanged {
+		f.validator = a.validator
+	}
 	return a, nil
-}
-
-// etagOf returns the answer's ETag, if it can be relied on.
-func etagOf(header nethttp.Header) string {
-	modified, err := nethttp.ParseTime(header.Get("Last-Modified"))
-	if err != nil {
-		return header.Get("ETag") // it is not made of a time
-	}
-	if now, err := nethttp.ParseTime(header.Get("Date")); err != nil || now.Sub(modified) < racyWindow {
-		return ""
-	}
-	return header.Get("ETag")
 }
 
 // withoutURL takes off what net/http puts around an error: a URL, in which secrets

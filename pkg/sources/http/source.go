@@ -27,7 +27,7 @@ const (
 	// firstRetry and lastRetry bound the wait after a failure, maxRetryAfter what a
 	// server may ask for.
 	firstRetry    = time.Second
-	lastRetry     = 5 * time.Minute
+	lastRetry     = time.Minute
 	maxRetryAfter = time.Hour
 )
 

@@ -586,7 +586,7 @@ func TestAServerThatDoesNotAnswer(t *testing.T) {
 }
 
 // A file server's Last-Modified does not hide an older file that takes the place of a
-// newer one, nor one of the same second.
+// newer one, nor for long one of the same time.
 func TestAnOlderFileInTheNewersPlace(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "pods.yaml")
@@ -598,29 +598,64 @@ func TestAnOlderFileInTheNewersPlace(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	server := httptest.NewServer(nethttp.FileServer(nethttp.Dir(dir)))
-	t.Cleanup(server.Close)
+	s := newSite(t, false)
+	files := nethttp.FileServer(nethttp.Dir(dir))
+	s.set(files.ServeHTTP)
 	now := time.Now()
-	put("2", now)
-	h := run(t, Options{URL: server.URL + "/pods.yaml"})
+	put("2", now.Add(-time.Hour))
+	h := run(t, Options{URL: s.URL + "/pods.yaml"})
 	h.expect("web=2")
-	put("1", now.Add(-time.Hour))
+	h.await("some 304", func(Status) bool {
+		_, statuses := s.seen()
+		return len(statuses) > 5 && statuses[len(statuses)-1] == nethttp.StatusNotModified
+	})
+	put("1", now.Add(-2*time.Hour))
 	h.expect("web=1")
-	put("3", now.Add(-time.Hour))
+	put("3", now.Add(-2*time.Hour))
 	h.expect("web=3")
 }
 
-func TestETagsThatCanBeReliedOn(t *testing.T) {
-	const date = "Sat, 21 Nov 2026 00:01:00 GMT"
-	for _, test := range []struct{ modified, date, want string }{
-		{"", date, `"e"`},
-		{"Sat, 21 Nov 2026 00:00:00 GMT", date, `"e"`},
-		{"Sat, 21 Nov 2026 00:00:59 GMT", date, ""},
-		{"Sat, 21 Nov 2026 00:00:00 GMT", "", ""},
+func TestValidatorsThatCanBeReliedOn(t *testing.T) {
+	const date, old = "Sat, 21 Nov 2026 00:01:00 GMT", "Sat, 21 Nov 2026 00:00:00 GMT"
+	for _, test := range []struct {
+		etag, modified, date string
+		want                 validator
+	}{
+		{"", "", date, validator{}},
+		{`"e"`, "", date, validator{etag: `"e"`}},
+		{`"e"`, old, date, validator{etag: `"e"`}},
+		{"", old, date, validator{modified: old}},
+		{`"e"`, "Sat, 21 Nov 2026 00:00:59 GMT", date, validator{}},
+		{"", "Sat, 21 Nov 2026 00:00:59 GMT", date, validator{}},
+		{`"e"`, old, "", validator{}},
 	} {
-		header := nethttp.Header{"Etag": {`"e"`}, "Last-Modified": {test.modified}, "Date": {test.date}}
-		if got := etagOf(header); got != test.want {
-			t.Errorf("modified %q, date %q: %q, want %q", test.modified, test.date, got, test.want)
+		header := nethttp.Header{"Etag": {test.etag}, "Last-Modified": {test.modified}, "Date": {test.date}}
+		if got := validatorOf(header); got != test.want {
+			t.Errorf("%+v: %+v", test, got)
 		}
 	}
+}
+
+// A 304 that does not repeat the time proves nothing, and the body is asked for.
+func TestNotModifiedWithoutATime(t *testing.T) {
+	s := newSite(t, false)
+	version := "1"
+	s.set(func(w nethttp.ResponseWriter, r *nethttp.Request) {
+		if r.Header.Get("If-Modified-Since") != "" {
+			w.WriteHeader(nethttp.StatusNotModified)
+			return
+		}
+		s.mu.Lock()
+		now := version
+		s.mu.Unlock()
+		w.Header().Set("Last-Modified", "Sat, 21 Nov 2020 00:00:00 GMT")
+		_, _ = io.WriteString(w, single("web", now))
+	})
+	h := run(t, Options{URL: s.URL})
+	h.expect("web=1")
+	s.mu.Lock()
+	version = "2"
+	s.mu.Unlock()
+	h.expect("web=2")
+	h.await("healthy", func(s Status) bool { return !s.Degraded })
 }

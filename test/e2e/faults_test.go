@@ -1,0 +1,253 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podconfigd/podconfigd/test/components"
+)
+
+// mutator changes the pods of a node at random, and remembers what it wrote.
+type mutator struct {
+	c    *cluster
+	node string
+
+	mu    sync.Mutex
+	steps map[string]int // the newest step of each name that may have been written
+	last  map[string]int // the newest step of each UID that was told
+	done  int
+}
+
+func newMutator(c *cluster, node string) *mutator {
+	return &mutator{c: c, node: node, steps: make(map[string]int), last: make(map[string]int)}
+}
+
+// run changes pods until the context is done. What fails because of the faults is
+// passed over.
+func (m *mutator) run(ctx context.Context) {
+	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // the same each time
+	for ctx.Err() == nil {
+		name := fmt.Sprintf("pod-%d", random.IntN(12))
+		call, cancel := context.WithTimeout(ctx, time.Second)
+		var err error
+		switch random.IntN(10) {
+		case 0, 1:
+			_, err = m.c.Client.CoreV1().Pods("default").Create(call, newPod(name, m.node), metav1.CreateOptions{})
+		case 2, 3, 4, 5:
+			err = m.c.patch(call, name, fmt.Sprintf(`{"metadata":{"labels":{"step":"%d"}}}`, m.next(name)))
+		case 6, 7:
+			err = m.c.patch(call, name, fmt.Sprintf(`{"status":{"phase":"Running","message":"%d"}}`, random.Int()), "status")
+		case 8:
+			err = m.c.delete(call, name, 30)
+		case 9:
+			err = m.c.delete(call, name, 0)
+		}
+		cancel()
+		m.mu.Lock()
+		if err == nil {
+			m.done++
+		}
+		m.mu.Unlock()
+		select {
+		case <-ctx.Done():
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+}
+
+func (m *mutator) next(name string) int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.steps[name]++
+	return m.steps[name]
+}
+
+func (m *mutator) writes() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.done
+}
+
+// check holds a pod that was told against what was written.
+func (m *mutator) check(op string, pod *v1.Pod) error {
+	if pod.Annotations["kubernetes.io/config.source"] != "api" {
+		return nil
+	}
+	if pod.Spec.NodeName != m.node {
+		return fmt.Errorf("%s %s is of node %s", op, pod.Name, pod.Spec.NodeName)
+	}
+	step, err := strconv.Atoi(pod.Labels["step"])
+	if err != nil {
+		return fmt.Errorf("%s %s: %w", op, pod.Name, err)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if step > m.steps[pod.Name] {
+		return fmt.Errorf("%s %s has step %d, which nobody wrote", op, pod.Name, step)
+	}
+	if last := m.last[string(pod.UID)]; step < last && op != "REMOVE" {
+		return fmt.Errorf("%s %s went from step %d back to %d", op, pod.Name, last, step)
+	}
+	m.last[string(pod.UID)] = step
+	return nil
+}
+
+// describe is what must be equal of a pod at both ends.
+func describe(pod *v1.Pod) string {
+	return fmt.Sprintf("%s %s step %s phase %s %q deleted %t", pod.Name, pod.UID, pod.Labels["step"],
+		pod.Status.Phase, pod.Status.Message, pod.DeletionTimestamp != nil)
+}
+
+// agrees waits until the stream adds up to what the apiserver has.
+func (m *mutator) agrees(t *testing.T, f *follower) {
+	t.Helper()
+	var list *v1.PodList
+	until(t, time.Minute, "a list", func() (ok bool) {
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		defer cancel()
+		var err error
+		list, err = m.c.Client.CoreV1().Pods("").List(ctx, metav1.ListOptions{FieldSelector: "spec.nodeName=" + m.node})
+		return err == nil
+	})
+	want := make(map[string]bool)
+	for i := range list.Items {
+		want[describe(&list.Items[i])] = true
+	}
+	f.await(t, fmt.Sprintf("what the apiserver has: %v", want), func(pods map[string]*v1.Pod) bool {
+		n := 0
+		for _, pod := range pods {
+			if pod.Annotations["kubernetes.io/config.source"] != "api" {
+				continue
+			}
+			if !want[describe(pod)] {
+				return false
+			}
+			n++
+		}
+		return n == len(want)
+	})
+}
+
+// Whatever happens between the daemon and the apiserver, no update is lost, none
+// comes twice and none is invented, and static pods flow.
+func TestApiserverFaults(t *testing.T) {
+	c := startCluster(t)
+	c.addNode(t, "node")
+	proxy := components.NewProxy(t, c.Address)
+	path := filepath.Join(shortDir(t), "kubeconfig")
+	conf := components.NewKubeconfig("https://"+proxy.Address, c.Authority.PEM)
+	conf.AuthInfos["user"].Token = components.User + "-token"
+	components.WriteKubeconfig(t, path, conf)
+	d := c.daemon(t, "node", path)
+	m := newMutator(c, "node")
+	f := followWith(t, d, m.check)
+
+	statics := 0
+	static := func(t *testing.T) {
+		t.Helper()
+		statics++
+		name := fmt.Sprintf("static-%d", statics)
+		d.put(t, name, "image")
+		begin := time.Now()
+		f.await(t, name, func(map[string]*v1.Pod) bool {
+			for _, pod := range f.stateLocked() {
+				if strings.HasPrefix(pod.Name, name+"-") {
+					return true
+				}
+			}
+			return false
+		})
+		if took := time.Since(begin); took > 5*time.Second {
+			t.Errorf("a static pod took %v", took)
+		}
+	}
+	for _, fault := range []struct {
+		name string
+		run  func(t *testing.T)
+	}{
+		{"connections are cut", func(*testing.T) {
+			for range 20 {
+				proxy.Cut()
+				<-time.After(100 * time.Millisecond)
+			}
+		}},
+		{"what is said comes late", func(t *testing.T) {
+			proxy.Delay(300 * time.Millisecond)
+			static(t)
+			<-time.After(2 * time.Second)
+			proxy.Cut()
+			<-time.After(2 * time.Second)
+			proxy.Delay(0)
+		}},
+		{"connections are half-closed", func(*testing.T) {
+			for range 10 {
+				proxy.HalfClose()
+				<-time.After(200 * time.Millisecond)
+			}
+		}},
+		{"nothing gets through", func(t *testing.T) {
+			proxy.Hold()
+			static(t)
+			<-time.After(2 * time.Second)
+			proxy.Cut()
+			proxy.Release()
+		}},
+		{"the apiserver is gone for 30 s", func(t *testing.T) {
+			before := f.state()
+			c.APIServer.Kill(t)
+			begin := time.Now()
+			until(t, 5*time.Second, "degraded", func() bool { return d.api(t).Degraded })
+			t.Logf("after %v: %s", time.Since(begin).Round(time.Millisecond), d.api(t).LastError)
+			static(t)
+			<-time.After(time.Until(begin.Add(30 * time.Second)))
+			if now := f.state(); len(now) < len(before) {
+				t.Errorf("%d pods before, %d after", len(before), len(now))
+			}
+			c.APIServer.Start(t)
+			c.AwaitAPIServer(t)
+			begin = time.Now()
+			until(t, 30*time.Second, "healthy", func() bool { return !d.api(t).Degraded && d.api(t).API.Connected })
+			t.Logf("back %v after the apiserver", time.Since(begin).Round(time.Millisecond))
+		}},
+		{"etcd is gone", func(t *testing.T) {
+			c.Etcd.Kill(t)
+			static(t)
+			<-time.After(5 * time.Second)
+			c.Etcd.Start(t)
+			c.AwaitEtcd(t)
+			c.AwaitAPIServer(t)
+		}},
+	} {
+		t.Run(fault.name, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			var running sync.WaitGroup
+			writes := m.writes()
+			running.Go(func() { m.run(ctx) })
+			until(t, time.Minute, "writes before", func() bool { return m.writes() > writes+50 })
+			fault.run(t)
+			writes = m.writes()
+			until(t, time.Minute, "writes after", func() bool { return m.writes() > writes+50 })
+			cancel()
+			running.Wait()
+			begin := time.Now()
+			m.agrees(t, f)
+			api := d.api(t).API
+			t.Logf("agreed after %v; %d relists, %d watch restarts; told %v", time.Since(begin).Round(time.Millisecond),
+				api.Relists, api.WatchRestarts, f.counts())
+			if err := f.told(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}

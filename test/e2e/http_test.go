@@ -1,0 +1,139 @@
+package e2e
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
+	"github.com/podconfigd/podconfigd/test/components"
+)
+
+// http returns the status of the HTTP source.
+func (d *daemon) http(t *testing.T) v1alpha1.SourceStatus {
+	t.Helper()
+	status, err := d.client.Status(t.Context())
+	if err != nil {
+		return v1alpha1.SourceStatus{}
+	}
+	for _, source := range status.Sources {
+		if source.Name == "http" {
+			return source
+		}
+	}
+	return v1alpha1.SourceStatus{}
+}
+
+func podJSON(name, image string) string {
+	return `{"metadata":{"name":"` + name + `"},"spec":{"containers":[{"name":"c","image":"` + image + `"}]}}`
+}
+
+func podListJSON(items ...string) string {
+	return `{"apiVersion":"v1","kind":"PodList","items":[` + strings.Join(items, ",") + `]}`
+}
+
+// image returns the image of the pod of that name, if it is there.
+func image(pods map[string]*v1.Pod, name string) string {
+	for _, pod := range pods {
+		if pod.Name == name {
+			return pod.Spec.Containers[0].Image
+		}
+	}
+	return ""
+}
+
+// An HTTP source on nginx, over TLS with a client certificate: whatever goes wrong,
+// the last pods stay and the status says why; each time, what it serves next counts.
+func TestHTTPSourceOnNginx(t *testing.T) {
+	authority, other := components.NewAuthority(t, "nginx"), components.NewAuthority(t, "another")
+	web := newNginx(t, authority)
+	dir := shortDir(t)
+	put := func(name string, data []byte) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	issue := func(user string) {
+		cert, key := authority.Issue(t, user)
+		put("tls.crt", cert)
+		put("tls.key", key)
+	}
+	issue("allowed")
+	web.put(t, "pods", podListJSON(podJSON("a", "1"), podJSON("b", "1")))
+	d := start(t, dir, "--manifest-url", web.url+"/pods", "--http-check-frequency", "50ms",
+		"--manifest-url-ca-file", put("ca.crt", authority.PEM),
+		"--manifest-url-cert-file", filepath.Join(dir, "tls.crt"), "--manifest-url-key-file", filepath.Join(dir, "tls.key"),
+		"--manifest-url-header", "Authorization:s3cret")
+	f := follow(t, d)
+	f.await(t, "both pods", func(pods map[string]*v1.Pod) bool { return len(pods) == 2 })
+
+	version := "1"
+	for _, fault := range []struct {
+		name, says string
+		begin, end func()
+	}{
+		{"an empty answer", "empty", func() { web.put(t, "pods", "") }, nil},
+		{"garbage", "neither", func() { web.put(t, "pods", "a: [") }, nil},
+		{"too much", "10", func() { web.put(t, "pods", strings.Repeat(" ", 10<<20+1)) }, nil},
+		{
+			"503", "503 Service Temporarily Unavailable",
+			func() { web.answer(t, "location /pods { return 503; }") }, func() { web.answer(t, "") },
+		},
+		{
+			"a redirect loop", "the server redirected 10 times",
+			func() { web.answer(t, "location /pods { return 302 /pods; }") }, func() { web.answer(t, "") },
+		},
+		{"another authority", "certificate signed by unknown authority", func() {
+			put("ca.crt", other.PEM)
+		}, func() { put("ca.crt", authority.PEM) }},
+		{"another client", "403 Forbidden", func() { issue("stranger") }, func() { issue("allowed") }},
+		{"nginx is gone", "connection refused", func() { web.signal(syscall.SIGKILL) }, func() { web.start(t) }},
+		{"nginx does not answer", "there was no answer within 10s", func() { web.signal(syscall.SIGSTOP) }, func() { web.signal(syscall.SIGCONT) }},
+	} {
+		t.Run(fault.name, func(t *testing.T) {
+			begin := time.Now()
+			fault.begin()
+			until(t, 30*time.Second, "degraded because "+fault.says, func() bool {
+				status := d.http(t)
+				return status.Degraded && status.DegradedSince != nil && strings.Contains(status.LastError, fault.says)
+			})
+			t.Logf("%q after %v", d.http(t).LastError, time.Since(begin).Round(time.Millisecond))
+			if n := len(f.state()); n != 2 {
+				t.Errorf("%d pods are held, want 2", n)
+			}
+			if fault.end != nil {
+				fault.end()
+			}
+			version += "1"
+			web.put(t, "pods", podListJSON(podJSON("a", version), podJSON("b", version)))
+			f.await(t, "the next version", func(pods map[string]*v1.Pod) bool {
+				return image(pods, "a-node1") == version && image(pods, "b-node1") == version
+			})
+			until(t, 30*time.Second, "healthy", func() bool { return !d.http(t).Degraded })
+		})
+	}
+
+	// One that is bad is held, the others count.
+	web.put(t, "pods", podListJSON(podJSON("a", "good"), podJSON("b", "")))
+	f.await(t, "the good one", func(pods map[string]*v1.Pod) bool {
+		return image(pods, "a-node1") == "good" && image(pods, "b-node1") == version
+	})
+	// nginx says that nothing changed, and nothing is decoded.
+	until(t, 30*time.Second, "a 304", func() bool {
+		lines := web.requests(t)
+		return strings.Contains(lines[len(lines)-1], `" 304 0 `)
+	})
+	// Only an empty list removes.
+	web.put(t, "pods", podListJSON())
+	f.await(t, "no pods", func(pods map[string]*v1.Pod) bool { return len(pods) == 0 })
+	if log := d.log.String(); strings.Contains(log, "s3cret") {
+		t.Errorf("the log has a secret in it:\n%s", log)
+	}
+}
