@@ -142,8 +142,21 @@ func (w *observedWatch) run(board *board) {
 		hand(*w.first)
 	}
 	for event := range w.inner.ResultChan() {
-		hand(event)
+		if !connectionBroke(event) {
+			hand(event)
+		}
 	}
+}
+
+// connectionBroke tells whether the event is client-go's word that it could not read
+// on, rather than the apiserver's. The watch ends with it, and goes on from where it
+// was; told of an error, the Reflector would list everything anew.
+func connectionBroke(event watch.Event) bool {
+	if event.Type != watch.Error {
+		return false
+	}
+	_, ok := apierrors.StatusCause(apierrors.FromObject(event.Object), "ClientWatchDecoding")
+	return ok
 }
 
 // endsInitialEvents tells whether the event is the bookmark after those that make up

@@ -94,18 +94,11 @@ func (s *Source) Run(ctx context.Context, sets chan<- config.SourceSet) error {
 
 // reflector returns the Reflector and the store that it fills.
 func (s *Source) reflector(ctx context.Context, sets chan<- config.SourceSet) *cache.Reflector {
-	var opts []cache.StoreOption
-	if !s.keep {
-		opts = append(opts, cache.WithTransformer(dropManagedFields))
-	}
-	store := &cache.UndeltaStore{
-		Store: cache.NewStore(cache.MetaNamespaceKeyFunc, opts...),
-		PushFunc: func(objects []any) {
-			if s.push(ctx, sets, objects) {
-				s.board.update(func(status *Status) { status.Changed() })
-			}
-		},
-	}
+	store := newStore(s.keep, func(objects []any) {
+		if s.push(ctx, sets, objects) {
+			s.board.update(func(status *Status) { status.Changed() })
+		}
+	})
 	logger := klog.FromContext(ctx)
 	return cache.NewReflectorWithOptions(s.listWatch(), &v1.Pod{}, store, cache.ReflectorOptions{
 		Name: "pods", Logger: &logger,
@@ -128,15 +121,6 @@ func (s *Source) push(ctx context.Context, sets chan<- config.SourceSet, objects
 	case <-ctx.Done():
 		return false
 	}
-}
-
-// dropManagedFields takes off what no node agent reads and is the larger part of
-// many pods. The object is not the store's yet.
-func dropManagedFields(object any) (any, error) {
-	if pod, ok := object.(*v1.Pod); ok {
-		pod.ManagedFields = nil
-	}
-	return object, nil
 }
 
 // waitForNode returns once the apiserver knows the node.

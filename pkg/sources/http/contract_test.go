@@ -1,0 +1,66 @@
+package http
+
+import (
+	"io"
+	"maps"
+	nethttp "net/http"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/podconfigd/podconfigd/pkg/manifest"
+	"github.com/podconfigd/podconfigd/pkg/sources/sourcetest"
+)
+
+// place is a server.
+type place struct {
+	source *Source
+
+	mu     sync.Mutex
+	images map[string]string
+	broken bool
+}
+
+func TestContract(t *testing.T) {
+	sourcetest.Run(t, func(t *testing.T) sourcetest.Place {
+		t.Helper()
+		p := &place{images: make(map[string]string)}
+		s := newSite(t, false)
+		s.set(p.serve)
+		var err error
+		p.source, err = New(Options{URL: s.URL, Decoder: manifest.NewDecoder("node"), Period: 10 * time.Millisecond})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	})
+}
+
+func (p *place) serve(w nethttp.ResponseWriter, _ *nethttp.Request) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.broken {
+		w.WriteHeader(nethttp.StatusServiceUnavailable)
+		return
+	}
+	var items []string
+	for _, name := range slices.Sorted(maps.Keys(p.images)) {
+		items = append(items, item(name, p.images[name]))
+	}
+	_, _ = io.WriteString(w, list(items...))
+}
+
+func (p *place) change(how func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	how()
+}
+
+func (p *place) Source() sourcetest.Source { return p.source }
+
+func (p *place) Put(_ *testing.T, name, image string) { p.change(func() { p.images[name] = image }) }
+func (p *place) Remove(_ *testing.T, name string)     { p.change(func() { delete(p.images, name) }) }
+func (p *place) Break(*testing.T)                     { p.change(func() { p.broken = true }) }
+func (p *place) Mend(*testing.T)                      { p.change(func() { p.broken = false }) }
+func (p *place) Degraded() bool                       { return p.source.Status().Degraded }

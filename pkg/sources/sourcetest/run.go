@@ -1,0 +1,284 @@
+package sourcetest
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+
+	"github.com/podconfigd/podconfigd/pkg/config"
+)
+
+const (
+	// patience is how long something may take that must come.
+	patience = 30 * time.Second
+	// quiet is how long nothing must come for it to be believed that nothing will:
+	// several periods of the places under test.
+	quiet = 300 * time.Millisecond
+	// endsWithin is how long Run may take to return.
+	endsWithin = time.Second
+)
+
+var errEnd = errors.New("the test ends it")
+
+// Run tests a source's contract on places that newPlace makes.
+func Run(t *testing.T, newPlace func(t *testing.T) Place) {
+	t.Helper()
+	for name, test := range map[string]func(*testing.T, Place){
+		"the first set may be empty":          firstSetEmpty,
+		"the first set is all there is":       firstSetFull,
+		"every change is a full set":          changes,
+		"unavailable is not empty":            unavailable,
+		"unavailable from the start":          unavailableFromTheStart,
+		"it ends at once":                     endsAtOnce,
+		"it ends while idle":                  endsIdle,
+		"it ends while nobody reads":          endsUnread,
+		"it ends while nobody reads a change": endsUnreadChange,
+		"it ends while unavailable":           endsUnavailable,
+	} {
+		t.Run(name, func(t *testing.T) { test(t, newPlace(t)) })
+	}
+}
+
+// running is a source that runs.
+type running struct {
+	place  Place
+	sets   chan config.SourceSet
+	cancel context.CancelCauseFunc
+	ended  chan error
+	// sent and copies are the pods as they were sent, and as they must stay.
+	sent, copies []*v1.Pod
+	last         map[string]*v1.Pod
+	ignored      goleak.Option
+}
+
+func start(t *testing.T, place Place) *running {
+	t.Helper()
+	ctx, cancel := context.WithCancelCause(context.Background())
+	r := &running{
+		place: place, sets: make(chan config.SourceSet), cancel: cancel, ended: make(chan error, 1),
+		last: make(map[string]*v1.Pod), ignored: goleak.IgnoreCurrent(),
+	}
+	source := place.Source()
+	go func() { r.ended <- source.Run(ctx, r.sets) }()
+	t.Cleanup(func() { r.end(t) })
+	return r
+}
+
+// end ends the source, and checks how it does and that nothing it sent has changed.
+func (r *running) end(t *testing.T) {
+	t.Helper()
+	if r.ended == nil {
+		return
+	}
+	begin := time.Now()
+	r.cancel(errEnd)
+	select {
+	case err := <-r.ended:
+		if !errors.Is(err, errEnd) {
+			t.Errorf("Run returned %v, want the context's cause", err)
+		}
+		if took := time.Since(begin); took > endsWithin {
+			t.Errorf("Run took %v to return", took)
+		}
+	case <-time.After(patience):
+		t.Fatal("Run does not return")
+	}
+	r.ended = nil
+	select {
+	case set, open := <-r.sets:
+		if !open {
+			t.Error("the channel was closed")
+		} else {
+			t.Errorf("%d pods were sent after the end", len(set.Pods))
+		}
+	case <-time.After(quiet):
+	}
+	if err := goleak.Find(r.ignored); err != nil {
+		t.Errorf("goroutines are left: %v", err)
+	}
+	for i, pod := range r.sent {
+		if !equality.Semantic.DeepEqual(pod, r.copies[i]) {
+			t.Errorf("pod %s was changed after it was sent", pod.Name)
+		}
+	}
+}
+
+// next returns the next set, which must be sound.
+func (r *running) next(t *testing.T) map[string]*v1.Pod {
+	t.Helper()
+	var set config.SourceSet
+	select {
+	case set = <-r.sets:
+	case <-time.After(patience):
+		t.Fatal("no set comes")
+	}
+	pods, uids := make(map[string]*v1.Pod), make(map[string]bool)
+	for _, pod := range set.Pods {
+		name, _, _ := strings.Cut(pod.Name, "-")
+		if pods[name] != nil {
+			t.Errorf("two pods of name %s", pod.Name)
+		}
+		if pod.UID == "" || uids[string(pod.UID)] {
+			t.Errorf("pod %s has no UID of its own: %q", pod.Name, pod.UID)
+		}
+		if before := r.last[name]; before != nil && before != pod && equality.Semantic.DeepEqual(before, pod) {
+			t.Errorf("pod %s did not change, and was sent as another pointer", pod.Name)
+		}
+		pods[name], uids[string(pod.UID)] = pod, true
+		if !slices.Contains(r.sent, pod) {
+			r.sent, r.copies = append(r.sent, pod), append(r.copies, pod.DeepCopy())
+		}
+	}
+	r.last = pods
+	return pods
+}
+
+// expect waits for the set "name=image name=image". Others may come before it: a
+// place may change in steps.
+func (r *running) expect(t *testing.T, want string) {
+	t.Helper()
+	var got string
+	deadline := time.Now().Add(patience)
+	for time.Now().Before(deadline) {
+		var all []string
+		for name, pod := range r.next(t) {
+			all = append(all, name+"="+pod.Spec.Containers[0].Image)
+		}
+		slices.Sort(all)
+		if got = strings.Join(all, " "); got == want {
+			return
+		}
+	}
+	t.Fatalf("got %q, want %q", got, want)
+}
+
+// silent fails if a set comes.
+func (r *running) silent(t *testing.T) {
+	t.Helper()
+	select {
+	case set := <-r.sets:
+		t.Errorf("%d pods were sent", len(set.Pods))
+	case <-time.After(quiet):
+	}
+}
+
+func (r *running) awaitDegraded(t *testing.T) {
+	t.Helper()
+	deadline := time.After(patience)
+	for !r.place.Degraded() {
+		select {
+		case set := <-r.sets:
+			t.Errorf("%d pods were sent while unavailable", len(set.Pods))
+		case <-deadline:
+			t.Fatal("it does not say that it can't read")
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}
+
+func firstSetEmpty(t *testing.T, place Place) {
+	r := start(t, place)
+	if pods := r.next(t); len(pods) != 0 {
+		t.Errorf("%d pods", len(pods))
+	}
+	r.silent(t)
+}
+
+func firstSetFull(t *testing.T, place Place) {
+	place.Put(t, "a", "1")
+	place.Put(t, "b", "1")
+	r := start(t, place)
+	if pods := r.next(t); len(pods) != 2 {
+		t.Errorf("%d pods", len(pods))
+	}
+	r.silent(t)
+}
+
+func changes(t *testing.T, place Place) {
+	place.Put(t, "a", "1")
+	r := start(t, place)
+	r.expect(t, "a=1")
+	place.Put(t, "b", "1")
+	r.expect(t, "a=1 b=1")
+	place.Put(t, "a", "2")
+	r.expect(t, "a=2 b=1")
+	place.Remove(t, "a")
+	r.expect(t, "b=1")
+	place.Put(t, "a", "3")
+	r.expect(t, "a=3 b=1")
+	place.Remove(t, "a")
+	place.Remove(t, "b")
+	r.expect(t, "")
+	r.silent(t)
+}
+
+func unavailable(t *testing.T, place Place) {
+	place.Put(t, "a", "1")
+	place.Put(t, "b", "1")
+	r := start(t, place)
+	r.expect(t, "a=1 b=1")
+	place.Break(t)
+	r.awaitDegraded(t)
+	r.silent(t)
+	place.Mend(t)
+	place.Put(t, "a", "2")
+	r.expect(t, "a=2 b=1")
+	if place.Degraded() {
+		t.Error("it still says that it can't read")
+	}
+}
+
+func unavailableFromTheStart(t *testing.T, place Place) {
+	place.Put(t, "a", "1")
+	place.Break(t)
+	r := start(t, place)
+	r.awaitDegraded(t)
+	r.silent(t)
+	place.Mend(t)
+	r.expect(t, "a=1")
+}
+
+func endsAtOnce(t *testing.T, place Place) {
+	place.Put(t, "a", "1")
+	start(t, place).end(t)
+}
+
+func endsIdle(t *testing.T, place Place) {
+	place.Put(t, "a", "1")
+	r := start(t, place)
+	r.expect(t, "a=1")
+	r.silent(t)
+	r.end(t)
+}
+
+func endsUnread(t *testing.T, place Place) {
+	place.Put(t, "a", "1")
+	r := start(t, place)
+	<-time.After(quiet) // the first set waits for a reader
+	r.end(t)
+}
+
+func endsUnreadChange(t *testing.T, place Place) {
+	place.Put(t, "a", "1")
+	r := start(t, place)
+	r.expect(t, "a=1")
+	place.Put(t, "a", "2")
+	<-time.After(quiet)
+	r.end(t)
+}
+
+func endsUnavailable(t *testing.T, place Place) {
+	place.Put(t, "a", "1")
+	r := start(t, place)
+	r.expect(t, "a=1")
+	place.Break(t)
+	r.awaitDegraded(t)
+	r.end(t)
+}
