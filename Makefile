@@ -42,7 +42,7 @@ build: ## Build the static binary, bin/podconfigd
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN) ./cmd/podconfigd
 
 .PHONY: test
-test: test-deps ## Run all tests with the race detector, and the nested modules' short ones
+test: test-deps components ## Run all tests with the race detector, and the nested modules' short ones
 	@echo '==> tests of the root module, with the race detector'
 	CGO_ENABLED=1 $(GO) test -race -count=1 -timeout $(TEST_TIMEOUT) ./...
 	@set -e; for m in $(nested); do \
@@ -53,6 +53,10 @@ test: test-deps ## Run all tests with the race detector, and the nested modules'
 .PHONY: test-deps
 test-deps: ## Install the Debian packages that tests need, where they are missing
 	@hack/test-deps.sh
+
+.PHONY: components
+components: ## Build the servers that tests run against, where they are missing
+	@CACHE='$(CACHE)' hack/components.sh >/dev/null
 
 .PHONY: test-short
 test-short: ## Run the fast tests, without the race detector
@@ -70,7 +74,7 @@ lint: $(GOLANGCI_LINT) ## Check formatting, linters, go.mod files and scripts
 		echo "==> golangci-lint in $$m"; \
 		(cd $$m && $(GOLANGCI_LINT) run --config $(CURDIR)/.golangci.yml ./...); \
 	done
-	@set -e; for m in . tools $(nested); do \
+	@set -e; for m in . tools test/components/servers $(nested); do \
 		echo "==> go mod tidy -diff in $$m"; \
 		(cd $$m && $(GO) mod tidy -diff); \
 	done
@@ -97,7 +101,7 @@ fmt: $(GOLANGCI_LINT) ## Format the Go code and its imports
 
 .PHONY: tidy
 tidy: ## Run go mod tidy in every module
-	@set -e; for m in . tools $(nested); do \
+	@set -e; for m in . tools test/components/servers $(nested); do \
 		echo "==> go mod tidy in $$m"; \
 		(cd $$m && $(GO) mod tidy); \
 	done

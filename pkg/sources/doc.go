@@ -22,4 +22,23 @@
 //     cost what changed in it.
 //   - The names of the pods in a set are distinct, and so are their UIDs; of two
 //     that clash, the source keeps one by a rule of its own and reports the other.
+//
+// # Writing another
+//
+// Package [github.com/podconfigd/podconfigd/pkg/sources/sourcetest] has these rules
+// as tests. A new source takes these steps:
+//
+//  1. A package below this one, with a Source, its Options, New and Run. Run is one
+//     goroutine that owns the state and selects on whatever tells of changes; embed
+//     a [Condition] in the Status, and say in it why nothing can be read.
+//  2. A contract_test.go that gives sourcetest.Run a place: something real that the
+//     test can change, break and mend. Then tests of what is the source's own.
+//  3. A name, as those in package config, and an entry in newSources of
+//     cmd/podconfigd, which gives it its channel; flags; a member of SourceStatus in
+//     api/stream.
+//  4. A row in docs/architecture.md and, where the kubelet has such a source, one for
+//     each difference in docs/kubelet-differences.md.
+//
+// The daemon needs to know nothing else: the Mux has a channel for each name, and
+// the node is ready once each has sent a set.
 package sources

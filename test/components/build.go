@@ -113,23 +113,26 @@ func tail(path string, size int64) string {
 	return string(data)
 }
 
-// freeAddresses returns addresses on loopback that nobody listens on.
 // FreeAddress returns a host and port on loopback that nobody listens on.
 func FreeAddress(tb testing.TB) string {
 	tb.Helper()
 	return freeAddresses(tb, 1)[0]
 }
 
+// freeAddresses returns such addresses that are not the same.
 func freeAddresses(tb testing.TB, n int) []string {
 	tb.Helper()
 	addresses := make([]string, n)
+	listeners := make([]net.Listener, n)
 	for i := range addresses {
-		listener, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
+		var err error
+		if listeners[i], err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
 			tb.Fatal(err)
 		}
-		defer listener.Close() //nolint:revive // they must differ, so all are held until the end
-		addresses[i] = listener.Addr().String()
+		addresses[i] = listeners[i].Addr().String()
+	}
+	for _, listener := range listeners {
+		listener.Close()
 	}
 	return addresses
 }

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -18,6 +19,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"sigs.k8s.io/yaml"
 )
 
 // User is the user that has the rights that podconfigd needs, and Nobody one that
@@ -92,7 +94,7 @@ func (c *Cluster) StartAPIServer(tb testing.TB, address string) *Process {
 		"--etcd-servers=" + c.etcdURL, "--bind-address=127.0.0.1", "--advertise-address=127.0.0.1", "--secure-port=" + port,
 		"--endpoint-reconciler-type=none", "--disable-admission-plugins=ServiceAccount",
 		"--tls-cert-file=" + certFile, "--tls-private-key-file=" + keyFile, "--client-ca-file=" + caFile,
-		"--token-auth-file=" + tokens, "--authorization-mode=RBAC", "--service-cluster-ip-range=10.0.0.0/24",
+		"--token-auth-file=" + tokens, "--authorization-mode=Node,RBAC", "--service-cluster-ip-range=10.0.0.0/24",
 		"--service-account-issuer=https://kubernetes.default.svc",
 		"--service-account-key-file=" + accounts, "--service-account-signing-key-file=" + accounts,
 		"--shutdown-delay-duration=0s",
@@ -169,18 +171,25 @@ func WriteKubeconfig(tb testing.TB, path string, conf *clientcmdapi.Config) {
 	}
 }
 
-// grant gives User what podconfigd needs.
+// grant gives User what deploy/kubernetes/rbac.yaml gives podconfigd.
 func (c *Cluster) grant(tb testing.TB) {
 	tb.Helper()
-	role := &rbacv1.ClusterRole{
-		ObjectMeta: metav1.ObjectMeta{Name: User},
-		Rules: []rbacv1.PolicyRule{
-			{APIGroups: []string{""}, Resources: []string{"nodes"}, Verbs: []string{"get"}},
-			{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"list", "watch"}},
-		},
-	}
-	if _, err := c.Client.RbacV1().ClusterRoles().Create(tb.Context(), role, metav1.CreateOptions{}); err != nil {
+	_, here, _, _ := runtime.Caller(0)
+	data, err := os.ReadFile(filepath.Join(filepath.Dir(here), "..", "..", "deploy", "kubernetes", "rbac.yaml"))
+	if err != nil {
 		tb.Fatal(err)
+	}
+	for document := range strings.SplitSeq(string(data), "\n---\n") {
+		role := &rbacv1.ClusterRole{}
+		if err := yaml.Unmarshal([]byte(document), role); err != nil {
+			tb.Fatal(err)
+		}
+		if role.Kind != "ClusterRole" {
+			continue
+		}
+		if _, err := c.Client.RbacV1().ClusterRoles().Create(tb.Context(), role, metav1.CreateOptions{}); err != nil {
+			tb.Fatal(err)
+		}
 	}
 	c.Bind(tb, User)
 }

@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -14,7 +13,6 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -129,6 +127,7 @@ func TestApiserver(t *testing.T) {
 		"rotation":        rotatedCredentials,
 		"token file":      rotatedToken,
 		"many pods":       manyPods,
+		"a kubelet's":     kubeletsCredentials,
 		"ends":            endsWhileWaiting,
 		"unknown version": compactedWatch,
 	} {
@@ -399,6 +398,14 @@ func rotatedCredentials(t *testing.T, c *cluster) {
 	f.await(t, "what came after", func(pods map[string]*v1.Pod) bool { return len(pods) == 4 })
 }
 
+// What a kubelet may do is enough.
+func kubeletsCredentials(t *testing.T, c *cluster) {
+	c.addNode(t, "kubelets")
+	c.addPod(t, "kubelets", "kubelets")
+	path := c.Kubeconfig(t, filepath.Join(shortDir(t), "kubeconfig"), "system:node:kubelets", "system:nodes")
+	recovers(t, c.daemon(t, "kubelets", path), "kubelets")
+}
+
 // A token in a file is replaced.
 func rotatedToken(t *testing.T, c *cluster) {
 	c.addNode(t, "token")
@@ -594,9 +601,4 @@ lines:
 		sum += value
 	}
 	return sum
-}
-
-// gone tells whether the error is one that a test that deletes at random meets.
-func gone(err error) bool {
-	return err == nil || apierrors.IsNotFound(err) || apierrors.IsConflict(err) || errors.Is(err, context.Canceled)
 }

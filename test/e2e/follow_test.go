@@ -152,8 +152,7 @@ func (d *daemon) run(t *testing.T, args ...string) (out string, code int) {
 	cmd := exec.Command(binary, args...)
 	cmd.Env = append(os.Environ(), "PODCONFIGD_SOCKET="+d.socket)
 	data, err := cmd.Output()
-	var exit *exec.ExitError
-	if errors.As(err, &exit) {
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 		return string(data) + string(exit.Stderr), exit.ExitCode()
 	}
 	if err != nil {

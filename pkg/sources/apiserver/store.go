@@ -25,7 +25,7 @@ func (s store) Replace(list []any, resourceVersion string) error {
 		if !ok {
 			continue
 		}
-		object, _, _ := s.Get(pod) //nolint:errcheck // a pod has a key
+		object, _, _ := s.Get(pod) // a pod has a key
 		if old, ok := object.(*v1.Pod); ok && old.UID == pod.UID && old.ResourceVersion == pod.ResourceVersion && pod.ResourceVersion != "" {
 			list[i] = old
 		}
