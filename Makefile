@@ -5,7 +5,7 @@ MODULE := github.com/podconfigd/podconfigd
 GO ?= go
 
 # Modules below the root that ./... does not reach; one counts once it has a go.mod.
-NESTED_MODULES := test/bench test/conformance
+NESTED_MODULES := test/bench test/conformance test/conformance/merge
 nested := $(patsubst %/go.mod,%,$(wildcard $(addsuffix /go.mod,$(NESTED_MODULES))))
 
 # Everything that is built for development only stays out of the tree.
@@ -27,6 +27,7 @@ BENCH ?= .
 BENCH_COUNT ?= 6
 BASE ?=
 FUZZTIME ?= 60s
+SEQUENCES ?= 1000000
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -35,7 +36,7 @@ FUZZTIME ?= 60s
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' Makefile
 	@echo
-	@echo "  Variables: BIN VERSION CACHE TEST_TIMEOUT BENCH BENCH_COUNT BASE FUZZTIME"
+	@echo "  Variables: BIN VERSION CACHE TEST_TIMEOUT BENCH BENCH_COUNT BASE FUZZTIME SEQUENCES"
 
 .PHONY: build
 build: ## Build the static binary, bin/podconfigd
@@ -81,6 +82,11 @@ lint: $(GOLANGCI_LINT) ## Check formatting, linters, go.mod files and scripts
 	@echo '==> bash -n'
 	@find . -name .git -prune -o \( -name '*.sh' -o -path ./.ci/run \) -print | \
 		xargs -n 1 bash -n
+
+.PHONY: conformance
+conformance: ## Compare SEQUENCES random sequences of sets with the kubelet's merge, and the manifests
+	cd test/conformance && $(GO) test -count=1 ./...
+	cd test/conformance/merge && $(GO) test -count=1 -timeout 0 -v . -sequences $(SEQUENCES)
 
 .PHONY: bench
 bench: $(BENCHSTAT) ## Run the benchmarks, BENCH_COUNT times each, and summarize; BASE=file compares

@@ -56,6 +56,8 @@ func newSourcePods(size int) *sourcePods {
 // mergeResult is what one set changed.
 type mergeResult struct {
 	adds, updates, deletes, removes, reconciles []*podEntry
+	// ambiguous: a name or a UID stood twice in the set.
+	ambiguous bool
 	// duplicates are the pods that were left out for their name.
 	duplicates []*v1.Pod
 	first      bool
@@ -174,6 +176,7 @@ func (p *sourcePods) sweep(result *mergeResult) {
 //
 // kubelet: pkg/kubelet/config/config.go merge, filterInvalidPods.
 func (s *podStorage) mergeAmbiguous(source string, pods *sourcePods, set []*v1.Pod, result *mergeResult) {
+	result.ambiguous = true
 	next := newSourcePods(len(set))
 	next.seen, next.generation = true, pods.generation
 	names := make(map[podName]struct{}, len(set))
@@ -235,7 +238,11 @@ func (r *mergeResult) podUpdates(source string) []PodUpdate {
 		if n := len(updates); n > 0 {
 			updates[n-1].More = true
 		}
-		updates = append(updates, PodUpdate{Op: op, Source: source, Pods: sortedPods(entries)})
+		pods := sortedPods(entries)
+		if r.ambiguous {
+			lastOfUIDLast(pods, entries)
+		}
+		updates = append(updates, PodUpdate{Op: op, Source: source, Pods: pods})
 	}
 	add(REMOVE, r.removes, false)
 	add(ADD, r.adds, false)
@@ -255,6 +262,23 @@ func sortedPods(entries []*podEntry) []*v1.Pod {
 	}
 	slices.SortStableFunc(pods, ComparePods)
 	return pods
+}
+
+// lastOfUIDLast sees to it that of several pods of one UID the last of the set, which
+// is the one that is kept, is the last of the update too, so that readers keep it.
+func lastOfUIDLast(pods []*v1.Pod, entries []*podEntry) {
+	kept := make(map[types.UID]*v1.Pod, len(entries))
+	for _, entry := range entries {
+		kept[entry.pod.UID] = entry.pod
+	}
+	last := make(map[types.UID]int, len(pods))
+	for i, pod := range pods {
+		last[pod.UID] = i
+	}
+	for uid, i := range last {
+		j := slices.Index(pods, kept[uid])
+		pods[i], pods[j] = pods[j], pods[i]
+	}
 }
 
 // ComparePods orders pods by namespace, name and UID, the order in which pods

@@ -71,7 +71,7 @@ func compare(t *testing.T, path string) []string {
 	t.Helper()
 	theirs, ours := byName(kubeletPods(t, path)), byName(ourPods(t, path))
 	if diff := cmp.Diff(theirs, ours); diff != "" {
-		t.Errorf("pods (-kubelet +podconfigd):\n%s", diff)
+		t.Errorf("pods (-kubelet +podconfigd):\n%.4000s", diff)
 	}
 	names := make([]string, 0, len(ours))
 	for name := range ours {

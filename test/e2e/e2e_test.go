@@ -355,7 +355,7 @@ func TestTheCommands(t *testing.T) {
 		{"--pod-manifest-path x --socket-mode 9z", `--socket-mode: "9z" is not a file mode`},
 		{"--pod-manifest-path x --metrics-bind-address nonsense", "--metrics-bind-address"},
 		{"--pod-manifest-path x --journal-max-updates 0", "--journal-max-updates"},
-		{"--socket-mode 9z", "or a URL with --manifest-url\n--socket-mode"},
+		{"--socket-mode 9z", "or an apiserver with --kubeconfig\n--socket-mode"},
 		{"watch -o table", `--output: unknown format "table": want one of json, yaml, name`},
 		{"watch --mode all", `parameter "mode": unknown mode "all"`},
 		{"get pods nothing", `pod "nothing" not found`},

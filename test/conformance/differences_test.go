@@ -1,0 +1,401 @@
+package conformance
+
+import (
+	"context"
+	"fmt"
+	"io"
+	nethttp "net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/go-logr/logr/funcr"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/klog/v2"
+	kubeletconfig "k8s.io/kubernetes/pkg/kubelet/config"
+	kubelettypes "k8s.io/kubernetes/pkg/kubelet/types"
+
+	"github.com/podconfigd/podconfigd/pkg/config"
+	"github.com/podconfigd/podconfigd/pkg/journal"
+	"github.com/podconfigd/podconfigd/pkg/manifest"
+	"github.com/podconfigd/podconfigd/pkg/sources/file"
+	"github.com/podconfigd/podconfigd/pkg/sources/http"
+)
+
+// The tests below show both sides of each difference that docs/kubelet-differences.md
+// has as one on purpose: what the kubelet's own sources do, and what ours do in its
+// place.
+
+// never is a period that no test lives to see, soon one that each does.
+const (
+	never = time.Hour
+	soon  = 200 * time.Millisecond
+	// quiet is how long nothing must come: several times soon.
+	quiet = time.Second
+)
+
+// side is what one side tells: "OP name=image name=image".
+type side struct {
+	name    string
+	updates chan string
+}
+
+func newSide(name string) *side { return &side{name, make(chan string, 1000)} }
+
+func (s *side) tell(op string, pods []*v1.Pod) {
+	parts := []string{op}
+	for _, p := range pods {
+		parts = append(parts, strings.TrimSuffix(p.Name, "-"+string(node))+"="+p.Spec.Containers[0].Image)
+	}
+	slices.Sort(parts[1:])
+	s.updates <- strings.Join(parts, " ")
+}
+
+func (s *side) expect(t *testing.T, want ...string) {
+	t.Helper()
+	for _, line := range want {
+		select {
+		case got := <-s.updates:
+			if got != line {
+				t.Fatalf("%s says %q, want %q", s.name, got, line)
+			}
+		case <-time.After(20 * time.Second):
+			t.Fatalf("%s says nothing, want %q", s.name, line)
+		}
+	}
+}
+
+func (s *side) silent(t *testing.T) {
+	t.Helper()
+	select {
+	case got := <-s.updates:
+		t.Fatalf("%s says %q, want nothing", s.name, got)
+	case <-time.After(quiet):
+	}
+}
+
+var kubeletOps = map[kubelettypes.PodOperation]string{
+	kubelettypes.ADD: "ADD", kubelettypes.DELETE: "DELETE", kubelettypes.REMOVE: "REMOVE",
+	kubelettypes.UPDATE: "UPDATE", kubelettypes.RECONCILE: "RECONCILE",
+}
+
+// kubeletSide runs the kubelet's PodConfig on what start starts. Its goroutines are
+// there until the test program ends.
+func kubeletSide(t *testing.T, start func(ctx context.Context, c *kubeletconfig.PodConfig)) *side {
+	t.Helper()
+	s := newSide("the kubelet")
+	c := kubeletconfig.NewPodConfig(&record.FakeRecorder{}, noSLI{})
+	start(klog.NewContext(context.Background(), logr.Discard()), c)
+	go func() {
+		for u := range c.Updates() {
+			s.tell(kubeletOps[u.Op], u.Pods)
+		}
+	}()
+	return s
+}
+
+func ourSide(t *testing.T, name string, run func(ctx context.Context, sets chan<- config.SourceSet) error) *side {
+	t.Helper()
+	s := newSide("podconfigd")
+	c := config.NewPodConfig()
+	channel := c.Channel(name)
+	ctx, cancel := context.WithCancel(klog.NewContext(context.Background(), logr.Discard()))
+	var running sync.WaitGroup
+	running.Go(func() { _ = c.Run(ctx) })
+	running.Go(func() { _ = run(ctx, channel) })
+	running.Go(func() {
+		for u := range c.Updates() {
+			s.tell(u.Op.String(), u.Pods)
+		}
+	})
+	t.Cleanup(func() { cancel(); running.Wait() })
+	return s
+}
+
+// onPath runs both sides on a path, and waits for what they say first.
+func onPath(t *testing.T, path string, kubeletsPeriod time.Duration, first ...string) (kubelet, ours *side) {
+	t.Helper()
+	kubelet = kubeletSide(t, func(ctx context.Context, c *kubeletconfig.PodConfig) {
+		kubeletconfig.NewSourceFile(logr.Discard(), path, node, kubeletsPeriod, c.Channel(ctx, "file"))
+	})
+	ours = ourSide(t, "file", file.New(file.Options{Path: path, Decoder: manifest.NewDecoder(node), Period: never}).Run)
+	kubelet.expect(t, first[0])
+	ours.expect(t, first[len(first)-1])
+	<-time.After(soon) // the kubelet lists before it watches
+	return kubelet, ours
+}
+
+func put(t *testing.T, dir, file, name, image string) {
+	t.Helper()
+	data := fmt.Sprintf("apiVersion: v1\nkind: Pod\nmetadata: {name: %s}\nspec: {containers: [{name: c, image: %q}]}\n", name, image)
+	temp := write(t, t.TempDir(), file, data)
+	must(t, os.Rename(temp, filepath.Join(dir, file)))
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestDifferenceManifestTurnsBad(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	put(t, dir, "a.yaml", "a", "1")
+	kubelet, ours := onPath(t, dir, soon, "ADD a=1")
+	temp := write(t, t.TempDir(), "a.yaml", "kind: [")
+	must(t, os.Rename(temp, filepath.Join(dir, "a.yaml")))
+	kubelet.expect(t, "REMOVE a=1")
+	ours.silent(t)
+}
+
+func TestDifferencePathVanishes(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "manifests")
+	must(t, os.Mkdir(dir, 0o755))
+	put(t, dir, "a.yaml", "a", "1")
+	kubelet, ours := onPath(t, dir, soon, "ADD a=1")
+	must(t, os.Rename(dir, dir+".away"))
+	kubelet.expect(t, "REMOVE a=1")
+	ours.silent(t)
+	must(t, os.Mkdir(dir, 0o755)) // an empty directory is another matter
+	ours.expect(t, "REMOVE a=1")
+}
+
+func TestTheSamePathAbsentAtTheStart(t *testing.T) {
+	t.Parallel()
+	kubelet, ours := onPath(t, filepath.Join(t.TempDir(), "manifests"), never, "ADD")
+	kubelet.silent(t)
+	ours.silent(t)
+}
+
+func TestDifferenceDirectoryRenamedAndMadeAgain(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "manifests")
+	must(t, os.Mkdir(dir, 0o755))
+	must(t, os.Mkdir(dir+".new", 0o755))
+	put(t, dir, "a.yaml", "a", "1")
+	put(t, dir+".new", "a.yaml", "a", "2")
+	kubelet, ours := onPath(t, dir, never, "ADD a=1")
+	must(t, os.Rename(dir, dir+".old"))
+	must(t, os.Rename(dir+".new", dir))
+	ours.expect(t, "REMOVE a=1", "ADD a=2") // another manifest has another UID
+	put(t, dir, "b.yaml", "b", "1")
+	ours.expect(t, "ADD b=1")
+	kubelet.silent(t)
+}
+
+func TestDifferenceTwoFilesOfOneName(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	put(t, dir, "a.yaml", "x", "1")
+	put(t, dir, "b.yaml", "x", "2")
+	kubelet, ours := onPath(t, dir, never, "ADD x=2", "ADD x=1")
+	must(t, os.Remove(filepath.Join(dir, "b.yaml"))) // the kubelet's winner, our loser
+	kubelet.expect(t, "REMOVE x=2")
+	kubelet.silent(t) // though a.yaml is still there
+	ours.silent(t)
+	put(t, dir, "b.yaml", "x", "2")
+	kubelet.expect(t, "ADD x=2")
+	ours.silent(t)
+	must(t, os.Remove(filepath.Join(dir, "a.yaml"))) // now the kubelet's loser, our winner
+	ours.expect(t, "REMOVE x=1", "ADD x=2")
+}
+
+// site serves what the test says.
+type site struct {
+	*httptest.Server
+	mu   sync.Mutex
+	body string
+}
+
+func newSite(t *testing.T, body string) *site {
+	t.Helper()
+	s := &site{body: body}
+	s.Server = httptest.NewServer(nethttp.HandlerFunc(func(w nethttp.ResponseWriter, _ *nethttp.Request) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		_, _ = io.WriteString(w, s.body)
+	}))
+	t.Cleanup(s.Close)
+	return s
+}
+
+func (s *site) serve(body string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.body = body
+}
+
+func podList(items ...string) string {
+	return `{"apiVersion":"v1","kind":"PodList","items":[` + strings.Join(items, ",") + `]}`
+}
+
+func podItem(name, image string) string {
+	return fmt.Sprintf(`{"metadata":{"name":%q},"spec":{"containers":[{"name":"c","image":%q}]}}`, name, image)
+}
+
+func onURL(t *testing.T, url string, logger logr.Logger) (kubelet, ours *side) {
+	t.Helper()
+	kubelet = kubeletSide(t, func(ctx context.Context, c *kubeletconfig.PodConfig) {
+		kubeletconfig.NewSourceURL(logger, url, nethttp.Header{}, node, soon, c.Channel(ctx, "http"))
+	})
+	source, err := http.New(http.Options{URL: url, Decoder: manifest.NewDecoder(node), Period: soon})
+	must(t, err)
+	return kubelet, ourSide(t, "http", source.Run)
+}
+
+func TestDifferenceBodyOfNoLength(t *testing.T) {
+	t.Parallel()
+	a := podList(podItem("a", "1"))
+	s := newSite(t, a)
+	kubelet, ours := onURL(t, s.URL, logr.Discard())
+	kubelet.expect(t, "ADD a=1")
+	ours.expect(t, "ADD a=1")
+	s.serve("")
+	kubelet.expect(t, "REMOVE a=1")
+	ours.silent(t)
+	s.serve(a)
+	kubelet.silent(t) // it is what it read last, it thinks
+	ours.silent(t)    // it never went
+	s.serve(podList())
+	kubelet.silent(t)
+	ours.expect(t, "REMOVE a=1")
+}
+
+func TestDifferenceGarbageIsSuccessfullyRead(t *testing.T) {
+	t.Parallel()
+	var mu sync.Mutex
+	var log []string
+	logger := funcr.New(func(_, args string) {
+		mu.Lock()
+		defer mu.Unlock()
+		log = append(log, args)
+	}, funcr.Options{})
+	said := func(text string) bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return slices.ContainsFunc(log, func(line string) bool { return strings.Contains(line, text) })
+	}
+	s := newSite(t, "kind: [")
+	kubelet, ours := onURL(t, s.URL, logger)
+	deadline := time.Now().Add(20 * time.Second)
+	for !said("Successfully read pods from URL") {
+		if time.Now().After(deadline) {
+			t.Fatalf("the kubelet does not say that it read garbage: %q", log)
+		}
+		<-time.After(10 * time.Millisecond)
+	}
+	kubelet.silent(t)
+	ours.silent(t) // and TestFailuresHoldTheLastSet in pkg/sources/http: it is degraded
+}
+
+func TestDifferenceOneBadPodInAList(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, podList(podItem("good", "1"), podItem("bad", "")))
+	kubelet, ours := onURL(t, s.URL, logr.Discard())
+	ours.expect(t, "ADD good=1")
+	kubelet.silent(t)
+}
+
+// A reader that does not read stalls the kubelet's sources, all of them; of ours it
+// stalls none.
+func TestDifferenceSlowReader(t *testing.T) {
+	t.Parallel()
+	set := func(i int) []*v1.Pod {
+		p := &v1.Pod{}
+		p.Name, p.UID, p.Namespace = "a", "a", "default"
+		p.Spec.Containers = []v1.Container{{Name: "c", Image: fmt.Sprint(i)}}
+		return []*v1.Pod{p}
+	}
+	const many = 200 // the kubelet's channel has room for 50
+	dir, other := t.TempDir(), newSite(t, podList())
+	put(t, dir, "a.yaml", "a", "0")
+	c := kubeletconfig.NewPodConfig(&record.FakeRecorder{}, noSLI{})
+	ctx := klog.NewContext(context.Background(), logr.Discard())
+	kubeletconfig.NewSourceFile(logr.Discard(), dir, node, never, c.Channel(ctx, "file"))
+	<-time.After(soon)
+	for i := range many {
+		put(t, dir, "a.yaml", "a", fmt.Sprint(i))
+		<-time.After(time.Millisecond)
+	}
+	deadline := time.Now().Add(20 * time.Second)
+	for len(c.Updates()) < cap(c.Updates()) {
+		if time.Now().After(deadline) {
+			t.Fatalf("the kubelet's channel has room for %d, and %d are in it", cap(c.Updates()), len(c.Updates()))
+		}
+		<-time.After(10 * time.Millisecond)
+	}
+	kubeletconfig.NewSourceURL(logr.Discard(), other.URL, nethttp.Header{}, node, soon, c.Channel(ctx, "http"))
+	<-time.After(quiet)
+	if c.SeenAllSources(sets.New("file", "http")) {
+		t.Error("the kubelet's second source gets through: this is no difference any more")
+	}
+
+	ours := config.NewPodConfig()
+	fileSets, httpSets := ours.Channel("file"), ours.Channel("http")
+	j := journal.New(journal.Options{Sources: ours.Sources()})
+	defer j.Watch(journal.WatchOptions{}).Close() // it is never read
+	octx, cancel := context.WithCancel(ctx)
+	var running sync.WaitGroup
+	defer running.Wait()
+	defer cancel()
+	running.Go(func() { _ = ours.Run(octx) })
+	running.Go(func() {
+		for u := range ours.Updates() {
+			j.Append(u)
+		}
+	})
+	for i := range many {
+		fileSets <- config.SourceSet{Pods: set(i)}
+	}
+	httpSets <- config.SourceSet{}
+	deadline = time.Now().Add(20 * time.Second)
+	for !ours.SeenAllSources(sets.New("file", "http")) {
+		if time.Now().After(deadline) {
+			t.Fatal("our second source does not get through")
+		}
+		<-time.After(time.Millisecond)
+	}
+}
+
+// The end of the context ends our source's goroutines, and none of the kubelet's.
+//
+// It looks at all goroutines that there are, and so is not run beside others.
+func TestDifferenceCancellation(t *testing.T) {
+	dir := t.TempDir()
+	count := func(text string) int {
+		buffer := make([]byte, 16<<20)
+		return strings.Count(string(buffer[:runtime.Stack(buffer, true)]), text)
+	}
+	const theirs, ourRun = "pkg/kubelet/config.(*sourceFile)", "pkg/sources/file.(*Source).Run"
+	before := count(theirs)
+	ctx, cancel := context.WithCancel(klog.NewContext(context.Background(), logr.Discard()))
+	c := kubeletconfig.NewPodConfig(&record.FakeRecorder{}, noSLI{})
+	kubeletconfig.NewSourceFile(logr.Discard(), dir, node, never, c.Channel(ctx, "file"))
+	<-c.Updates()
+	source := file.New(file.Options{Path: dir, Decoder: manifest.NewDecoder(node)})
+	sets := make(chan config.SourceSet)
+	ended := make(chan error)
+	go func() { ended <- source.Run(ctx, sets) }()
+	<-sets
+	cancel()
+	<-ended
+	if n := count(ourRun); n != 0 {
+		t.Errorf("%d of our goroutines are left", n)
+	}
+	<-time.After(quiet)
+	if count(theirs) <= before {
+		t.Error("the kubelet's goroutines end with the context: this is no difference any more")
+	}
+}

@@ -1,0 +1,18 @@
+package merge
+
+import "testing"
+
+// What TestMergeIsTheKubelets once found, as it was shrunk.
+func TestRegressions(t *testing.T) {
+	for name, steps := range map[string][]step{
+		"of three pods of one UID the last is kept": {
+			{"file", []pod{{Name: 0}, {Name: 2}, {Name: 1}}, false},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if err := compare(t, steps); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
