@@ -2,6 +2,7 @@ package components
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -180,14 +181,19 @@ func (c *Cluster) grant(tb testing.TB) {
 		tb.Fatal(err)
 	}
 	for document := range strings.SplitSeq(string(data), "\n---\n") {
-		role := &rbacv1.ClusterRole{}
-		if err := yaml.Unmarshal([]byte(document), role); err != nil {
+		var role rbacv1.ClusterRole
+		var binding rbacv1.ClusterRoleBinding
+		if err := errors.Join(yaml.Unmarshal([]byte(document), &role), yaml.Unmarshal([]byte(document), &binding)); err != nil {
 			tb.Fatal(err)
 		}
-		if role.Kind != "ClusterRole" {
-			continue
+		var err error
+		switch role.Kind {
+		case "ClusterRole":
+			_, err = c.Client.RbacV1().ClusterRoles().Create(tb.Context(), &role, metav1.CreateOptions{})
+		case "ClusterRoleBinding":
+			_, err = c.Client.RbacV1().ClusterRoleBindings().Create(tb.Context(), &binding, metav1.CreateOptions{})
 		}
-		if _, err := c.Client.RbacV1().ClusterRoles().Create(tb.Context(), role, metav1.CreateOptions{}); err != nil {
+		if err != nil {
 			tb.Fatal(err)
 		}
 	}

@@ -3,7 +3,9 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -12,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -127,6 +130,7 @@ func TestApiserver(t *testing.T) {
 		"rotation":        rotatedCredentials,
 		"token file":      rotatedToken,
 		"many pods":       manyPods,
+		"in a cluster":    inCluster,
 		"a kubelet's":     kubeletsCredentials,
 		"ends":            endsWhileWaiting,
 		"unknown version": compactedWatch,
@@ -228,6 +232,13 @@ func threeSources(t *testing.T, c *cluster) {
 func waitsForItsNode(t *testing.T, c *cluster) {
 	c.addPod(t, "early", "late-node")
 	d := c.daemon(t, "late-node", c.kubeconfig(t))
+	metrics := func() string {
+		out, err := exec.Command("curl", "-s", "--unix-socket", d.socket, "http://localhost/metrics").Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(out)
+	}
 	f := follow(t, d)
 	f.await(t, "the static pod", func(pods map[string]*v1.Pod) bool { return len(pods) == 1 })
 	until(t, 5*time.Second, "a clear error", func() bool {
@@ -242,6 +253,19 @@ func waitsForItsNode(t *testing.T, c *cluster) {
 		status := d.api(t)
 		return !status.Degraded && status.API.NodeKnown && status.API.Connected && status.API.LastList != nil && status.API.LastEvent != nil
 	})
+	for _, want := range []string{
+		"connected 1", "degraded 0", "relists_total 0", "watch_restarts_total 0", `watch_events_total{type="ADDED"} 1`,
+		"failures_total ", "last_list_timestamp_seconds ", "last_event_timestamp_seconds ",
+	} {
+		if !strings.Contains(metrics(), "\npodconfigd_api_source_"+want) {
+			t.Errorf("there is no metric podconfigd_api_source_%s", want)
+		}
+	}
+	out, _ := d.run(t, "status")
+	t.Logf("\n%s", out)
+	if !strings.Contains(out, c.Address+", watching, last event ") {
+		t.Errorf("status says:\n%s", out)
+	}
 }
 
 func mirrorPods(t *testing.T, c *cluster) {
@@ -404,6 +428,43 @@ func kubeletsCredentials(t *testing.T, c *cluster) {
 	c.addPod(t, "kubelets", "kubelets")
 	path := c.Kubeconfig(t, filepath.Join(shortDir(t), "kubeconfig"), "system:node:kubelets", "system:nodes")
 	recovers(t, c.daemon(t, "kubelets", path), "kubelets")
+}
+
+// In a pod with a service account nothing needs to be said. The pod is a mount
+// namespace with the files that a kubelet would put there.
+func inCluster(t *testing.T, c *cluster) {
+	if os.Getuid() != 0 {
+		t.Skip("makes a mount namespace")
+	}
+	c.addNode(t, "cluster")
+	c.addPod(t, "cluster", "cluster")
+	accounts := c.Client.CoreV1().ServiceAccounts("kube-system")
+	account := &v1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "podconfigd"}}
+	until(t, 20*time.Second, "the service account", func() bool { // the apiserver makes its namespace soon
+		_, err := accounts.Create(t.Context(), account, metav1.CreateOptions{})
+		return err == nil
+	})
+	token, err := accounts.CreateToken(t.Context(), "podconfigd", &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := shortDir(t)
+	for name, data := range map[string]string{"token": token.Status.Token, "ca.crt": string(c.Authority.PEM)} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(data), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	host, port, err := net.SplitHostPort(c.Address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("unshare", "--mount", "sh", "-ec", `
+		mount -t tmpfs tmpfs /run
+		mkdir -p /var/run/secrets/kubernetes.io/serviceaccount
+		mount --bind "$1" /var/run/secrets/kubernetes.io/serviceaccount
+		exec "$2" --socket "$1/s" --hostname-override cluster`, "sh", dir, binary)
+	cmd.Env = append(os.Environ(), "KUBERNETES_SERVICE_HOST="+host, "KUBERNETES_SERVICE_PORT="+port)
+	recovers(t, startCommand(t, dir, cmd), "cluster")
 }
 
 // A token in a file is replaced.

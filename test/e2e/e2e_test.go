@@ -81,12 +81,17 @@ type daemon struct {
 // start runs podconfigd on the directory "manifests" of dir.
 func start(t *testing.T, dir string, args ...string) *daemon {
 	t.Helper()
-	d := &daemon{dir: dir, socket: filepath.Join(dir, "s"), log: new(logBuffer)}
-	d.client = client.New(d.socket)
 	args = append([]string{
-		"--pod-manifest-path", filepath.Join(dir, "manifests"), "--socket", d.socket, "--hostname-override", "node1",
+		"--pod-manifest-path", filepath.Join(dir, "manifests"), "--socket", filepath.Join(dir, "s"), "--hostname-override", "node1",
 	}, args...)
-	d.cmd = exec.Command(binary, args...)
+	return startCommand(t, dir, exec.Command(binary, args...))
+}
+
+// startCommand starts podconfigd by a command that gives it the socket "s" of dir.
+func startCommand(t *testing.T, dir string, cmd *exec.Cmd) *daemon {
+	t.Helper()
+	d := &daemon{dir: dir, socket: filepath.Join(dir, "s"), log: new(logBuffer), cmd: cmd}
+	d.client = client.New(d.socket)
 	d.cmd.Stdout, d.cmd.Stderr = d.log, d.log
 	if err := d.cmd.Start(); err != nil {
 		t.Fatal(err)
