@@ -2,11 +2,13 @@ package config
 
 import (
 	"maps"
-	"reflect"
 	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podconfigd/podconfigd/internal/deepequal"
 )
 
 // localAnnotations are those that the merge keeps itself. They are carried over
@@ -41,7 +43,7 @@ const (
 // kubelet: pkg/kubelet/config/config.go checkAndUpdatePod.
 func checkAndUpdatePod(existing, ref *v1.Pod) (*v1.Pod, change) {
 	if !podsDifferSemantically(existing, ref) {
-		if reflect.DeepEqual(existing.Status, ref.Status) {
+		if sameStatus(&existing.Status, &ref.Status) {
 			return existing, unchanged
 		}
 		pod := *existing
@@ -63,16 +65,25 @@ func checkAndUpdatePod(existing, ref *v1.Pod) (*v1.Pod, change) {
 	return &pod, updated
 }
 
+// These compare as reflect.DeepEqual does, which is what the kubelet compares with.
+var (
+	sameSpec    = deepequal.Of[v1.PodSpec]()
+	sameStatus  = deepequal.Of[v1.PodStatus]()
+	sameLabels  = deepequal.Of[map[string]string]()
+	sameTime    = deepequal.Of[*metav1.Time]()
+	sameSeconds = deepequal.Of[*int64]()
+)
+
 // podsDifferSemantically tells whether the versions differ in anything but
 // status and local annotations. A nil and an empty list or map are different, as
 // they are to the kubelet.
 //
 // kubelet: pkg/kubelet/config/config.go podsDifferSemantically.
 func podsDifferSemantically(existing, ref *v1.Pod) bool {
-	return !reflect.DeepEqual(&existing.Spec, &ref.Spec) ||
-		!reflect.DeepEqual(existing.Labels, ref.Labels) ||
-		!reflect.DeepEqual(existing.DeletionTimestamp, ref.DeletionTimestamp) ||
-		!reflect.DeepEqual(existing.DeletionGracePeriodSeconds, ref.DeletionGracePeriodSeconds) ||
+	return !sameSpec(&existing.Spec, &ref.Spec) ||
+		!sameLabels(&existing.Labels, &ref.Labels) ||
+		!sameTime(&existing.DeletionTimestamp, &ref.DeletionTimestamp) ||
+		!sameSeconds(&existing.DeletionGracePeriodSeconds, &ref.DeletionGracePeriodSeconds) ||
 		!isAnnotationMapEqual(existing.Annotations, ref.Annotations)
 }
 
@@ -91,12 +102,13 @@ func isAnnotationMapEqual(existing, candidate map[string]string) bool {
 		}
 		foreign++
 	}
-	for k := range existing {
-		if !isLocalAnnotationKey(k) {
-			foreign--
+	local := 0
+	for _, key := range localAnnotations {
+		if _, ok := existing[key]; ok {
+			local++
 		}
 	}
-	return foreign == 0
+	return foreign == len(existing)-local
 }
 
 func isLocalAnnotationKey(key string) bool {

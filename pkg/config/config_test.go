@@ -3,6 +3,9 @@ package config
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 
@@ -69,6 +72,72 @@ func TestRunEndsWhileNobodyReads(t *testing.T) {
 		}
 		stop()
 	})
+}
+
+// Readers that read all of each pod while sets go on being merged find every pod as
+// it was when it came; the race detector holds that nobody writes to it meanwhile, nor
+// to the source's own.
+func TestPodsDoNotChangeWhileTheyAreRead(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	c := NewPodConfig()
+	inputs := c.Channel("api")
+	var running sync.WaitGroup
+	running.Go(func() { _ = c.Run(ctx) })
+	var readers []chan *v1.Pod
+	encode := func(p *v1.Pod) string {
+		data, err := p.Marshal()
+		if err != nil {
+			t.Error(err)
+		}
+		return string(data)
+	}
+	for range 4 {
+		pods := make(chan *v1.Pod, 100)
+		readers = append(readers, pods)
+		running.Go(func() {
+			first := make(map[*v1.Pod]string)
+			for p := range pods {
+				now := encode(p)
+				if was, ok := first[p]; ok && was != now {
+					t.Errorf("%s changed while it was read", p.Name)
+				}
+				first[p] = now
+			}
+			for p, was := range first {
+				if encode(p) != was {
+					t.Errorf("%s changed after it was read", p.Name)
+				}
+			}
+		})
+	}
+	running.Go(func() {
+		for u := range c.Updates() {
+			for _, p := range u.Pods {
+				for _, reader := range readers {
+					reader <- p
+				}
+			}
+		}
+		for _, reader := range readers {
+			close(reader)
+		}
+	})
+	changes := []func(*v1.Pod){image("2"), phase(v1.PodRunning), label("k", "v"), deleting, annotation("k", "v"), image("1")}
+	current := make([]*v1.Pod, 20)
+	for i := range current {
+		current[i] = pod(fmt.Sprint("pod-", i), fmt.Sprint(i))
+	}
+	for i := range 2000 {
+		set := slices.Clone(current)
+		inputs <- SourceSet{Pods: set}
+		// The source goes on reading what it sent, and so do we.
+		next := current[i%len(current)].DeepCopy()
+		changes[i%len(changes)](next)
+		next.Generation = int64(i)
+		current[i%len(current)] = next
+	}
+	cancel()
+	running.Wait()
 }
 
 func TestSeenAllSources(t *testing.T) {

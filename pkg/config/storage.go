@@ -2,7 +2,9 @@ package config
 
 import (
 	"cmp"
+	"runtime"
 	"slices"
+	"sync"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -26,8 +28,8 @@ func newPodStorage() *podStorage {
 type podEntry struct {
 	// ref is the version that the source sent last, pod what the reader has.
 	ref, pod *v1.Pod
-	// generation is that of the last set in which the entry was.
-	generation uint64
+	// found is the generation of the last set that had another pointer for it.
+	found uint32
 }
 
 // podName is what may stand but once in a set.
@@ -38,16 +40,16 @@ func nameOf(pod *v1.Pod) podName { return podName{pod.Namespace, pod.Name} }
 // sourcePods is what one source has, found by pointer, by UID and by name. The
 // pointer decides whether a pod has to be looked at at all.
 type sourcePods struct {
-	byRef      map[*v1.Pod]*podEntry
-	byUID      map[types.UID]*podEntry
-	byName     map[podName]*podEntry
-	generation uint64
+	refs   refTable
+	byUID  map[types.UID]*podEntry
+	byName map[podName]*podEntry
+	// generation counts the sets.
+	generation uint32
 	seen       bool
 }
 
 func newSourcePods(size int) *sourcePods {
 	return &sourcePods{
-		byRef:  make(map[*v1.Pod]*podEntry, size),
 		byUID:  make(map[types.UID]*podEntry, size),
 		byName: make(map[podName]*podEntry, size),
 	}
@@ -74,27 +76,29 @@ func (s *podStorage) merge(source string, set []*v1.Pod) *mergeResult {
 	pods.seen = true
 	pods.generation++
 
-	fresh, kept := pods.keep(set)
+	fresh, kept := pods.refs.touch(set, pods.generation)
 	if len(fresh) == 0 && kept == len(pods.byUID) && kept == len(set) {
 		return result
 	}
-	if pods.ambiguous(fresh) {
+	known, ambiguous := pods.find(fresh)
+	if ambiguous {
 		s.mergeAmbiguous(source, pods, set, result)
 		return result
 	}
 	present := kept
 	before := len(pods.byUID)
-	for _, ref := range fresh {
-		if entry := pods.byUID[ref.UID]; entry != nil {
+	outcomes := compareAll(known, fresh)
+	for i, ref := range fresh {
+		entry := known[i]
+		if entry != nil {
 			present++
-			result.compare(entry, ref)
-			pods.replace(entry, ref)
-			continue
+			result.note(entry, outcomes[i])
+		} else {
+			entry = &podEntry{pod: annotate(ref, source, s.now())}
+			pods.byUID[ref.UID] = entry
+			result.adds = append(result.adds, entry)
 		}
-		entry := &podEntry{pod: annotate(ref, source, s.now())}
-		pods.byUID[ref.UID] = entry
 		pods.replace(entry, ref)
-		result.adds = append(result.adds, entry)
 	}
 	if present < before {
 		pods.sweep(result)
@@ -102,28 +106,35 @@ func (s *podStorage) merge(source string, set []*v1.Pod) *mergeResult {
 	return result
 }
 
-// keep marks the entries whose pointer is in the set again. It returns the other
-// pods of the set, and how many entries it marked.
-func (p *sourcePods) keep(set []*v1.Pod) (fresh []*v1.Pod, kept int) {
-	for _, ref := range set {
-		if entry := p.byRef[ref]; entry != nil && entry.generation != p.generation {
-			entry.generation = p.generation
-			kept++
-			continue
+// find returns the entries of the pods' UIDs, nil where a pod is new, and whether a name
+// or a UID stands twice in the set, so that the set's order decides.
+func (p *sourcePods) find(fresh []*v1.Pod) (known []*podEntry, ambiguous bool) {
+	known = make([]*podEntry, len(fresh))
+	renamed := false
+	for i, ref := range fresh {
+		entry := p.byUID[ref.UID]
+		known[i] = entry
+		switch {
+		case entry == nil || nameOf(entry.ref) != nameOf(ref):
+			renamed = true
+		case entry.found == p.generation:
+			return nil, true
+		default:
+			entry.found = p.generation
 		}
-		fresh = append(fresh, ref)
+		if entry != nil && p.inSet(entry) {
+			return nil, true
+		}
 	}
-	return fresh, kept
+	// Pods that have the names that they had don't clash unless they did before.
+	return known, renamed && p.clash(fresh)
 }
 
-// ambiguous tells whether a name or a UID stands twice in the set, so that the
-// set's order decides.
-func (p *sourcePods) ambiguous(fresh []*v1.Pod) bool {
+// clash tells whether a name or a UID of the pods stands twice among them, or a name
+// is that of a pod whose pointer is in the set.
+func (p *sourcePods) clash(fresh []*v1.Pod) bool {
 	for _, ref := range fresh {
-		if entry := p.byUID[ref.UID]; entry != nil && entry.generation == p.generation {
-			return true
-		}
-		if entry := p.byName[nameOf(ref)]; entry != nil && entry.generation == p.generation {
+		if entry := p.byName[nameOf(ref)]; entry != nil && p.inSet(entry) {
 			return true
 		}
 	}
@@ -139,33 +150,33 @@ func (p *sourcePods) ambiguous(fresh []*v1.Pod) bool {
 	return len(names) != len(fresh) || len(uids) != len(fresh)
 }
 
+// inSet tells whether the entry's pointer is in the set that is being merged.
+func (p *sourcePods) inSet(entry *podEntry) bool { return p.refs.generation(entry.ref) == p.generation }
+
 // replace makes ref the version of the entry that the source sent last.
 func (p *sourcePods) replace(entry *podEntry, ref *v1.Pod) {
+	name := nameOf(ref)
 	if entry.ref != nil {
-		p.forget(entry)
+		p.refs.remove(entry.ref)
+		if before := nameOf(entry.ref); before != name && p.byName[before] == entry {
+			delete(p.byName, before)
+		}
 	}
 	entry.ref = ref
-	entry.generation = p.generation
-	p.byRef[ref] = entry
-	p.byName[nameOf(ref)] = entry
-}
-
-// forget drops the entry from the indexes of its last version.
-func (p *sourcePods) forget(entry *podEntry) {
-	delete(p.byRef, entry.ref)
-	if name := nameOf(entry.ref); p.byName[name] == entry {
-		delete(p.byName, name)
+	p.refs.put(entry, p.generation)
+	if p.byName[name] != entry {
+		p.byName[name] = entry
 	}
 }
 
 // sweep takes out the entries that were not in the last set.
 func (p *sourcePods) sweep(result *mergeResult) {
-	for uid, entry := range p.byUID {
-		if entry.generation == p.generation {
-			continue
+	for _, entry := range p.refs.absent(p.generation) {
+		p.refs.remove(entry.ref)
+		if name := nameOf(entry.ref); p.byName[name] == entry {
+			delete(p.byName, name)
 		}
-		p.forget(entry)
-		delete(p.byUID, uid)
+		delete(p.byUID, entry.ref.UID)
 		result.removes = append(result.removes, entry)
 	}
 }
@@ -189,12 +200,12 @@ func (s *podStorage) mergeAmbiguous(source string, pods *sourcePods, set []*v1.P
 		names[name] = struct{}{}
 		entry := pods.byUID[ref.UID]
 		if entry != nil {
-			result.compare(entry, ref)
+			result.note(entry, compare(entry, ref))
 		} else {
 			entry = &podEntry{pod: annotate(ref, source, s.now())}
 			result.adds = append(result.adds, entry)
 		}
-		entry.ref, entry.generation = ref, pods.generation
+		entry.ref = ref
 		next.byUID[ref.UID] = entry
 	}
 	for uid, entry := range pods.byUID {
@@ -203,17 +214,59 @@ func (s *podStorage) mergeAmbiguous(source string, pods *sourcePods, set []*v1.P
 		}
 	}
 	for _, entry := range next.byUID {
-		next.byRef[entry.ref] = entry
+		next.refs.put(entry, next.generation)
 		next.byName[nameOf(entry.ref)] = entry
 	}
 	s.sources[source] = next
 }
 
-// compare brings the entry up to ref and notes what that amounts to.
-func (r *mergeResult) compare(entry *podEntry, ref *v1.Pod) {
-	pod, what := checkAndUpdatePod(entry.pod, ref)
-	entry.pod = pod
-	switch what {
+// outcome is what a new version of a pod amounts to, and the pod as it is to be known.
+type outcome struct {
+	pod  *v1.Pod
+	what change
+}
+
+func compare(entry *podEntry, ref *v1.Pod) (o outcome) {
+	o.pod, o.what = checkAndUpdatePod(entry.pod, ref)
+	return o
+}
+
+// share is how many pods are worth a goroutine of their own to compare.
+const share = 32
+
+// compareAll compares the pods with their entries, where they have one. Large sets are
+// compared on all processors: it is reading the pods that takes the time.
+func compareAll(entries []*podEntry, refs []*v1.Pod) []outcome {
+	outcomes := make([]outcome, len(refs))
+	if len(refs) < 2*share {
+		for i, ref := range refs {
+			if entries[i] != nil {
+				outcomes[i] = compare(entries[i], ref)
+			}
+		}
+		return outcomes
+	}
+	some := func(from, to int) {
+		for i := from; i < to; i++ {
+			if entries[i] != nil {
+				outcomes[i] = compare(entries[i], refs[i])
+			}
+		}
+	}
+	workers := max(1, min(runtime.GOMAXPROCS(0), len(refs)/share))
+	var others sync.WaitGroup
+	for w := 1; w < workers; w++ {
+		others.Go(func() { some(w*len(refs)/workers, (w+1)*len(refs)/workers) })
+	}
+	some(0, len(refs)/workers)
+	others.Wait()
+	return outcomes
+}
+
+// note brings the entry up to the outcome, and remembers what that was.
+func (r *mergeResult) note(entry *podEntry, o outcome) {
+	entry.pod = o.pod
+	switch o.what {
 	case unchanged:
 	case updated:
 		r.updates = append(r.updates, entry)

@@ -175,27 +175,30 @@ func TestMergeDoesNotCompareKnownPointers(t *testing.T) {
 }
 
 func TestMergeCostFollowsTheChange(t *testing.T) {
-	const size = 1000
-	storage := newPodStorage()
-	set := make([]*v1.Pod, size)
-	for i := range set {
-		set[i] = pod(fmt.Sprint("pod-", i), fmt.Sprint(i))
-	}
-	storage.merge("file", set)
-	versions := [2]*v1.Pod{set[500].DeepCopy(), set[500].DeepCopy()}
-	image("2")(versions[0])
-	image("3")(versions[1])
-	turn := 0
-	allocs := testing.AllocsPerRun(100, func() {
-		next := slices.Clone(set)
-		next[500] = versions[turn%2]
-		turn++
-		if u := storage.merge("file", next).podUpdates("file"); len(u) != 1 || u[0].Op != UPDATE {
-			t.Fatalf("got %v, want one UPDATE", told(u))
+	for _, size := range []int{110, 500, 5000} {
+		storage := newPodStorage()
+		set := make([]*v1.Pod, size)
+		for i := range set {
+			set[i] = pod(fmt.Sprint("pod-", i), fmt.Sprint(i))
 		}
-	})
-	if allocs > 60 {
-		t.Errorf("one changed pod of %d took %.0f allocations, want no more than 60", size, allocs)
+		storage.merge("file", set)
+		const which = 100
+		versions := [2]*v1.Pod{set[which].DeepCopy(), set[which].DeepCopy()}
+		image("2")(versions[0])
+		image("3")(versions[1])
+		turn := 0
+		allocs := testing.AllocsPerRun(100, func() {
+			next := slices.Clone(set)
+			slices.Reverse(next[which+1:]) // the order does not matter
+			next[which] = versions[turn%2]
+			turn++
+			if u := storage.merge("file", next).podUpdates("file"); len(u) != 1 || u[0].Op != UPDATE {
+				t.Fatalf("got %v, want one UPDATE", told(u))
+			}
+		})
+		if allocs > 60 {
+			t.Errorf("one changed pod of %d took %.0f allocations, want no more than 60", size, allocs)
+		}
 	}
 }
 
@@ -272,7 +275,12 @@ func FuzzMerge(f *testing.F) {
 		for len(data) > 1 {
 			if data[0] == 0 {
 				want := m.merge(set)
-				if got := told(storage.merge("file", set).podUpdates("file")); got != want {
+				updates := storage.merge("file", set).podUpdates("file")
+				for _, u := range updates {
+					checkOrder(t, storage.sources["file"], u)
+					slices.SortFunc(u.Pods, ComparePods) // as the model has them
+				}
+				if got := told(updates); got != want {
 					t.Fatalf("got %q, want %q", got, want)
 				}
 				checkIndexes(t, storage.sources["file"])
@@ -286,6 +294,24 @@ func FuzzMerge(f *testing.F) {
 			set, data = append(set, pods[key]), data[2:]
 		}
 	})
+}
+
+// checkOrder holds an update's pods to their order, which only a UID that stands twice
+// may disturb, and its last pod of each UID to the one that is kept.
+func checkOrder(t *testing.T, p *sourcePods, u PodUpdate) {
+	t.Helper()
+	last := make(map[types.UID]*v1.Pod)
+	for _, pod := range u.Pods {
+		last[pod.UID] = pod
+	}
+	if len(last) == len(u.Pods) && !slices.IsSortedFunc(u.Pods, ComparePods) {
+		t.Errorf("%v is not in order", told([]PodUpdate{u}))
+	}
+	for uid, pod := range last {
+		if u.Op == ADD && p.byUID[uid].pod != pod {
+			t.Errorf("of the pods of UID %s in an ADD, %s comes last and %s is kept", uid, pod.Name, p.byUID[uid].pod.Name)
+		}
+	}
 }
 
 // fuzzPod makes a pod whose name is the first byte's, and whose UID and content are
@@ -303,11 +329,11 @@ func fuzzPod(key [2]byte) *v1.Pod {
 // checkIndexes holds the three indexes of a source to one another.
 func checkIndexes(t *testing.T, p *sourcePods) {
 	t.Helper()
-	if len(p.byRef) != len(p.byUID) || len(p.byName) != len(p.byUID) {
-		t.Fatalf("%d by pointer, %d by UID, %d by name", len(p.byRef), len(p.byUID), len(p.byName))
+	if p.refs.size != len(p.byUID) || len(p.byName) != len(p.byUID) {
+		t.Fatalf("%d by pointer, %d by UID, %d by name", p.refs.size, len(p.byUID), len(p.byName))
 	}
 	for entry := range maps.Values(p.byUID) {
-		if p.byRef[entry.ref] != entry || p.byName[nameOf(entry.ref)] != entry {
+		if p.refs.entries[p.refs.slot(entry.ref)] != entry || p.byName[nameOf(entry.ref)] != entry {
 			t.Fatalf("pod %s is not found by its pointer and name", entry.ref.Name)
 		}
 	}

@@ -218,3 +218,36 @@ func FuzzDecodeFile(f *testing.F) {
 		}
 	})
 }
+
+// Whatever the body, there are items or an error that says why not, and every item is
+// a whole pod or says what is wrong with it.
+func FuzzDecodeURL(f *testing.F) {
+	const item = `{"metadata":{"name":"a"},"spec":{"containers":[{"name":"c","image":"i"}]}}`
+	for _, body := range []string{
+		good, `{"apiVersion":"v1","kind":"PodList","items":[]}`, `{"apiVersion":"v1","kind":"PodList","items":[` + item + `,` + item + `,{},null,1]}`,
+		"apiVersion: v1\nkind: PodList\nitems:\n- metadata: {name: a}\n", `{"kind":"PodList","apiVersion":"v1"}`, "- a", aliasBomb(),
+	} {
+		f.Add([]byte(body))
+	}
+	decoder := NewDecoder("node")
+	f.Fuzz(func(t *testing.T, data []byte) {
+		items, err := decoder.DecodeURL("http://example.com/", data)
+		if err != nil {
+			if _, ok := errors.AsType[*Error](err); !ok || items != nil || err.Error() == "" {
+				t.Fatalf("items %v and error %v", items, err)
+			}
+			return
+		}
+		for _, item := range items {
+			if item.Err != nil {
+				if _, ok := errors.AsType[*Error](item.Err); !ok || item.Pod != nil {
+					t.Errorf("pod %v and error %v", item.Pod, item.Err)
+				}
+				continue
+			}
+			if item.Pod.UID == "" || !strings.HasSuffix(item.Pod.Name, "-node") || item.Pod.Namespace == "" || item.Name+"-node" != item.Pod.Name {
+				t.Errorf("incomplete: %q %v", item.Name, item.Pod.ObjectMeta)
+			}
+		}
+	})
+}

@@ -338,3 +338,30 @@ func TestRunMetricsServesNoPods(t *testing.T) {
 	cancel()
 	<-done
 }
+
+// Whatever the query, it is taken whole or refused with a reason; what is taken can be
+// watched with.
+func FuzzParseUpdates(f *testing.F) {
+	for _, query := range []string{
+		"", "mode=snapshot&ops=*&source=file", "instance=i&since=1", "since=-1", "labelSelector=a%3Db,c+in+(d)&fieldSelector=metadata.name%3Dx",
+		"ops=ADD,,UPDATE", "mirrorPods=false&mirrorPods=true", "%zz", "namespace=;&x",
+	} {
+		f.Add(query)
+	}
+	f.Fuzz(func(t *testing.T, query string) {
+		opts, err := parseUpdates(query)
+		if err != nil {
+			if err.Error() == "" {
+				t.Error("refused without a reason")
+			}
+			return
+		}
+		j := journal.New(journal.Options{Sources: []string{"file"}})
+		j.Append(config.PodUpdate{Op: config.ADD, Source: "file", Pods: []*v1.Pod{{}}})
+		cursor := j.Watch(opts)
+		defer cursor.Close()
+		if _, err := cursor.Next(t.Context()); err != nil {
+			t.Errorf("%q: %v", query, err)
+		}
+	})
+}

@@ -5,6 +5,7 @@ go 1.26.0
 replace github.com/podconfigd/podconfigd => ../..
 
 require (
+	github.com/go-logr/logr v1.4.3
 	github.com/podconfigd/podconfigd v0.0.0-00010101000000-000000000000
 	golang.org/x/sys v0.40.0
 	k8s.io/api v0.36.3
@@ -26,7 +27,6 @@ require (
 	github.com/emicklei/go-restful/v3 v3.13.0 // indirect
 	github.com/fsnotify/fsnotify v1.9.0 // indirect
 	github.com/fxamacker/cbor/v2 v2.9.0 // indirect
-	github.com/go-logr/logr v1.4.3 // indirect
 	github.com/go-logr/stdr v1.2.2 // indirect
 	github.com/go-openapi/jsonpointer v0.21.0 // indirect
 	github.com/go-openapi/jsonreference v0.20.2 // indirect

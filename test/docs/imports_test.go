@@ -30,7 +30,7 @@ func imports(t *testing.T) (direct, all map[string][]string) {
 func TestImportsPointOneWay(t *testing.T) {
 	may := map[string][]string{
 		"api/stream/v1alpha1":    {},
-		"pkg/config":             {},
+		"pkg/config":             {"internal/deepequal"},
 		"pkg/manifest":           {},
 		"pkg/pleg":               {},
 		"pkg/sources":            {},

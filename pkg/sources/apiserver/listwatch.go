@@ -24,9 +24,12 @@ func (s *Source) listWatch() *cache.ListWatch {
 	selector := fields.OneTermEqualSelector("spec.nodeName", string(s.node)).String()
 	return &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
-			// The Reflector does not wait for a list that it no longer wants.
-			s.running.Add(1)
-			defer s.running.Done()
+			// The Reflector does not wait for a list that it no longer wants, and may even
+			// begin one then.
+			if !s.calls.begin() {
+				return nil, context.Cause(ctx)
+			}
+			defer s.calls.running.Done()
 			opts.FieldSelector = selector
 			return s.list(ctx, opts)
 		},
@@ -80,7 +83,7 @@ func (s *Source) watch(ctx context.Context, opts metav1.ListOptions) (watch.Inte
 		return nil, err
 	}
 	s.board.watching(opts.SendInitialEvents != nil)
-	s.running.Go(func() { w.run(s.board) })
+	s.calls.running.Go(func() { w.run(s.board) })
 	return w, nil
 }
 

@@ -58,8 +58,33 @@ type Source struct {
 	keep      bool
 	board     *board
 	metrics   *metrics
-	// running counts the goroutines that are not the Reflector's to wait for.
+	calls     calls
+}
+
+// calls are those that the Reflector makes and does not wait for, and the goroutines
+// that they start.
+type calls struct {
+	mu      sync.Mutex
+	ended   bool
 	running sync.WaitGroup
+}
+
+// begin tells whether a call may begin; it ends with running.Done.
+func (c *calls) begin() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.ended {
+		c.running.Add(1)
+	}
+	return !c.ended
+}
+
+// end lets no more begin, and waits for the others.
+func (c *calls) end() {
+	c.mu.Lock()
+	c.ended = true
+	c.mu.Unlock()
+	c.running.Wait()
 }
 
 // New returns a source. It does nothing before Run.
@@ -80,10 +105,10 @@ func (s *Source) Run(ctx context.Context, sets chan<- config.SourceSet) error {
 	logger := klog.FromContext(ctx).WithValues("source", config.ApiserverSource)
 	// The Reflector's goroutines and requests end with this context.
 	ctx, cancel := context.WithCancel(klog.NewContext(ctx, logger))
-	defer s.running.Wait()
+	defer s.calls.end()
 	defer s.connector.close()
 	defer cancel()
-	s.running.Go(func() { s.followFiles(ctx) })
+	s.calls.running.Go(func() { s.followFiles(ctx) })
 	if err := s.waitForNode(ctx); err != nil {
 		return err
 	}

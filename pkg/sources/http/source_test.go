@@ -20,12 +20,14 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/manifest"
@@ -658,4 +660,43 @@ func TestNotModifiedWithoutATime(t *testing.T) {
 	s.mu.Unlock()
 	h.expect("web=2")
 	h.await("healthy", func(s Status) bool { return !s.Degraded })
+}
+
+// Whatever bodies follow one another, the pods that count have names and UIDs of their
+// own, a body that can't be used changes nothing, and one that comes again neither.
+func FuzzBodies(f *testing.F) {
+	f.Add([]byte(list(item("a", "1"), item("b", "1"))), []byte(list(item("a", "2"), `{"metadata":{"name":"b"}}`)))
+	f.Add([]byte(list(item("a", "1"), item("a", "2"))), []byte(list("{}", item("b", "1"))))
+	f.Add([]byte(single("a", "1")), []byte(""))
+	f.Add([]byte(list(`{"metadata":{"name":"a","uid":"u"},"spec":{"containers":[{"name":"c","image":"i"}]}}`,
+		`{"metadata":{"name":"b","uid":"u"},"spec":{"containers":[{"name":"c","image":"i"}]}}`)), []byte(list()))
+	decoder := manifest.NewDecoder("node")
+	f.Fuzz(func(t *testing.T, first, second []byte) {
+		pods := make(podSet)
+		for _, body := range [][]byte{first, second, first, second} {
+			before := pods.serving()
+			items, err := decoder.DecodeURL("http://example.com/", body)
+			if err != nil {
+				continue
+			}
+			changed := pods.apply(items)
+			now := pods.serving()
+			if changed == slices.Equal(before, now) {
+				t.Errorf("changed %t, from %d pods to %d", changed, len(before), len(now))
+			}
+			names, uids := make(map[string]bool), make(map[types.UID]bool)
+			for _, p := range now {
+				if names[p.Namespace+"/"+p.Name] || uids[p.UID] || p.UID == "" {
+					t.Errorf("pod %s/%s, UID %q, is there twice", p.Namespace, p.Name, p.UID)
+				}
+				names[p.Namespace+"/"+p.Name], uids[p.UID] = true, true
+			}
+			if items, err = decoder.DecodeURL("http://example.com/", body); err != nil || pods.apply(items) {
+				t.Errorf("the same body again changes something: %v", err)
+			}
+			if got := len(pods.verdicts()); got < len(now) {
+				t.Errorf("%d verdicts on %d pods", got, len(now))
+			}
+		}
+	})
 }
