@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"testing"
 	"time"
+	"unsafe"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -73,6 +74,18 @@ func TestOddTypes(t *testing.T) {
 			same(t, printed, other)
 		}
 	}
+}
+
+// What lies between the fields counts for nothing.
+func TestPadding(t *testing.T) {
+	type padded struct {
+		A bool
+		B int64
+	}
+	values := []padded{{A: true, B: 1}, {A: true, B: 1}}
+	*(*byte)(unsafe.Add(unsafe.Pointer(&values[1]), 3)) = 0xff
+	same(t, values[0], values[1])
+	same(t, values[:1], values[1:])
 }
 
 // mutate changes one thing somewhere in the value, and tells whether it did.

@@ -7,6 +7,7 @@ import (
 	"flag"
 	"fmt"
 	"reflect"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -276,13 +277,19 @@ func compareStep(us *ours, them []*kubelet, s step) error {
 }
 
 func TestMergeIsTheKubelets(t *testing.T) {
-	if err := flag.Set("rapid.checks", fmt.Sprint(*sequences)); err != nil {
+	shards := runtime.GOMAXPROCS(0)
+	if err := flag.Set("rapid.checks", fmt.Sprint(*sequences/shards+1)); err != nil {
 		t.Fatal(err)
 	}
-	rapid.Check(t, func(rt *rapid.T) {
-		steps := drawSteps(rt)
-		if err := compare(t, steps); err != nil {
-			rt.Fatalf("%v\nsteps: %v", err, steps)
-		}
-	})
+	for shard := range shards {
+		t.Run(fmt.Sprint(shard), func(t *testing.T) {
+			t.Parallel()
+			rapid.Check(t, func(rt *rapid.T) {
+				steps := drawSteps(rt)
+				if err := compare(t, steps); err != nil {
+					rt.Fatalf("%v\nsteps: %v", err, steps)
+				}
+			})
+		})
+	}
 }
