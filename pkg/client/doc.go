@@ -13,4 +13,7 @@
 // and jitter. Where that can't be done, an update with Reset comes: forget every
 // pod, the present state follows. An update that the daemon split for its size is
 // handed on whole.
+//
+// Those who only want the present pods run a [Cache], which is kept up to date from
+// the stream and can be listed, asked for a name, and indexed.
 package client

@@ -1,0 +1,191 @@
+package client_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podconfigd/podconfigd/pkg/client"
+	"github.com/podconfigd/podconfigd/pkg/config"
+	"github.com/podconfigd/podconfigd/pkg/journal"
+)
+
+// byFirst indexes pods by the first letter of their names.
+var byFirst = map[string]func(*v1.Pod) []string{"first": func(p *v1.Pod) []string { return []string{p.Name[:1]} }}
+
+// runCache runs a cache until the test ends, and returns what it said of changes.
+func runCache(t *testing.T, socket string) (cache *client.Cache, changes func() map[string]bool) {
+	t.Helper()
+	var mu sync.Mutex
+	present := make(map[string]bool)
+	cache = client.NewCache(client.New(socket), client.CacheOptions{
+		Indexers: byFirst,
+		OnChange: func(before, after *v1.Pod) {
+			mu.Lock()
+			defer mu.Unlock()
+			if before != nil {
+				if !present[before.Name] {
+					t.Errorf("%s changed or went, and never came", before.Name)
+				}
+				delete(present, before.Name)
+			}
+			if after != nil {
+				present[after.Name] = true
+			}
+		},
+	})
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error)
+	run := cache.Run
+	go func() { done <- run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("Run: %v", err)
+		}
+	})
+	return cache, func() map[string]bool {
+		mu.Lock()
+		defer mu.Unlock()
+		all := make(map[string]bool)
+		for name := range present {
+			all[name] = true
+		}
+		return all
+	}
+}
+
+func names(pods []*v1.Pod) string {
+	all := make([]string, len(pods))
+	for i, p := range pods {
+		all[i] = p.Name
+	}
+	return strings.Join(all, " ")
+}
+
+func awaitNames(t *testing.T, get func() []*v1.Pod, want string) {
+	t.Helper()
+	deadline := time.Now().Add(20 * time.Second)
+	for names(get()) != want {
+		if time.Now().After(deadline) {
+			t.Fatalf("got %q, want %q", names(get()), want)
+		}
+		<-time.After(time.Millisecond)
+	}
+}
+
+func TestCache(t *testing.T) {
+	socket := filepath.Join(shortDir(t), "s")
+	j := journal.New(journal.Options{Sources: []string{"file"}})
+	t.Cleanup(serve(t, j, socket))
+	cache, _ := runCache(t, socket)
+	select {
+	case <-cache.Synced():
+		t.Error("synced before the source was seen")
+	case <-time.After(50 * time.Millisecond):
+	}
+	add(j, config.ADD, "b", "a1", "a2")
+	<-cache.Synced()
+	awaitNames(t, cache.List, "a1 a2 b")
+	if got := names(cache.ByIndex("first", "a")); got != "a1 a2" {
+		t.Errorf("by index: %q", got)
+	}
+	if p, ok := cache.Get("", "b"); !ok || p.Name != "b" {
+		t.Errorf("Get: %v, %t", p, ok)
+	}
+	add(j, config.REMOVE, "a1")
+	awaitNames(t, func() []*v1.Pod { return cache.ByIndex("first", "a") }, "a2")
+	if _, ok := cache.Get("", "a1"); ok {
+		t.Error("a pod that is gone is still found")
+	}
+	if got := cache.ByIndex("other", "a"); len(got) != 0 {
+		t.Errorf("by an index that is not there: %v", got)
+	}
+}
+
+// A static pod comes before its mirror pod.
+func TestCachePrefersTheStaticPod(t *testing.T) {
+	socket := filepath.Join(shortDir(t), "s")
+	j := journal.New(journal.Options{Sources: []string{"api", "file"}})
+	t.Cleanup(serve(t, j, socket))
+	for source, mirror := range map[string]bool{"api": true, "file": false} {
+		p := &v1.Pod{}
+		p.Name, p.Namespace, p.UID, p.Labels = "a", "ns", "u", map[string]string{"source": source}
+		if mirror {
+			p.Annotations = map[string]string{v1.MirrorPodAnnotationKey: "hash"}
+		}
+		j.Append(config.PodUpdate{Op: config.ADD, Source: source, Pods: []*v1.Pod{p}})
+	}
+	cache, _ := runCache(t, socket)
+	<-cache.Synced()
+	if p, ok := cache.Get("ns", "a"); !ok || p.Labels["source"] != "file" {
+		t.Errorf("got %v", p)
+	}
+	if len(cache.List()) != 2 {
+		t.Errorf("got %v", cache.List())
+	}
+}
+
+// Whatever happens to daemon and connection, the cache ends with what there is, and
+// has told of each change once.
+func TestCacheConverges(t *testing.T) {
+	socket := filepath.Join(shortDir(t), "s")
+	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // the same each time
+	fresh := func() *journal.Journal {
+		return journal.New(journal.Options{Sources: []string{"file"}, MaxUpdates: 4})
+	}
+	j := fresh()
+	stop := serve(t, j, socket)
+	cache, changes := runCache(t, socket)
+	present := make(map[string]bool)
+	add(j, config.ADD)
+	for round := range 300 {
+		name := fmt.Sprintf("p%02d", random.IntN(20))
+		op := config.ADD
+		switch {
+		case present[name] && random.IntN(2) == 0:
+			op = config.UPDATE
+		case present[name]:
+			op = config.REMOVE
+		}
+		add(j, op, name)
+		if op == config.REMOVE {
+			delete(present, name)
+		} else {
+			present[name] = true
+		}
+		switch random.IntN(40) {
+		case 0: // another connection, behind the ring perhaps
+			stop()
+			stop = serve(t, j, socket)
+		case 1: // another instance, in which the pods are told anew
+			stop()
+			j = fresh()
+			var all []string
+			for name := range present {
+				all = append(all, name)
+			}
+			add(j, config.ADD, all...)
+			stop = serve(t, j, socket)
+		}
+		if round%50 == 49 {
+			pods, _ := j.Pods()
+			want := make([]*v1.Pod, len(pods))
+			for i, p := range pods {
+				want[i] = p.Object
+			}
+			awaitNames(t, cache.List, names(want))
+			if got := changes(); len(got) != len(want) {
+				t.Fatalf("told of %v, there are %s", got, names(want))
+			}
+		}
+	}
+	stop()
+}
