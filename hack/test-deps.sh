@@ -4,7 +4,8 @@
 set -euo pipefail
 
 # command=package. The editors and rsync each replace a file in a way of their own,
-# curl is a client of the socket that isn't ours, and the race detector needs cgo.
+# curl is a client of the socket that isn't ours, nginx serves a manifest URL, and the
+# race detector needs cgo.
 deps=(
 	vim.tiny=vim-tiny
 	rsync=rsync
@@ -34,7 +35,8 @@ command -v apt-get >/dev/null || fail "install them by hand, there is no apt-get
 [[ $(id -u) -eq 0 ]] || fail "run: sudo apt-get install --no-install-recommends ${packages[*]}"
 
 echo "==> apt-get install ${packages[*]}"
-export DEBIAN_FRONTEND=noninteractive
+# RUNLEVEL keeps Debian from starting what it installs.
+export DEBIAN_FRONTEND=noninteractive RUNLEVEL=1
 apt-get update -qq || fail "apt-get update failed"
 apt-get install -y -qq --no-install-recommends "${packages[@]}" >/dev/null ||
 	fail "apt-get install failed"
