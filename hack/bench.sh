@@ -36,3 +36,15 @@ fi
 
 echo "==> benchstat, of $out${BASE:+ against $BASE}"
 "${BENCHSTAT:-benchstat}" ${BASE:+"base=$BASE"} "run=$out"
+
+# What has the kubelet as its peer, side by side, and how many times faster ours is.
+peers=(-filter '/peer:(kubelet OR podconfigd)' -col '/peer@(kubelet podconfigd)')
+if grep -q '/peer=kubelet' "$out"; then
+	echo "==> beside the kubelet"
+	"${BENCHSTAT:-benchstat}" "${peers[@]}" "$out"
+	echo "==> the kubelet's time as a multiple of ours"
+	"${BENCHSTAT:-benchstat}" -format csv "${peers[@]}" "$out" 2>/dev/null | awk -F, '
+		$2 == "sec/op" { times = 1; next }
+		$1 == "" || $1 == "geomean" { times = 0 }
+		times && $2 > 0 && $4 > 0 { printf "%-40s %8.2f\n", $1, $2 / $4 }'
+fi

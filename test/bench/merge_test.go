@@ -119,7 +119,7 @@ func BenchmarkMergeOneOf(b *testing.B) {
 	const batch = 64
 	for _, n := range []int{110, 500, 5000} {
 		for _, kind := range mergers {
-			b.Run(fmt.Sprintf("pods=%d/%s", n, kind.name), func(b *testing.B) {
+			b.Run(fmt.Sprintf("pods=%d/peer=%s", n, kind.name), func(b *testing.B) {
 				pods := mergedPods(n)
 				m := startMerger(b, kind.make, slices.Clone(pods))
 				random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // the same each time
@@ -155,7 +155,7 @@ func BenchmarkMergeRelist(b *testing.B) {
 	const batch = 4
 	for _, n := range []int{110, 500, 5000} {
 		for _, kind := range mergers {
-			b.Run(fmt.Sprintf("pods=%d/%s", n, kind.name), func(b *testing.B) {
+			b.Run(fmt.Sprintf("pods=%d/peer=%s", n, kind.name), func(b *testing.B) {
 				m := startMerger(b, kind.make, mergedPods(n))
 				var sets [][]*v1.Pod
 				version := 0
@@ -209,7 +209,7 @@ func BenchmarkMergeBurst(b *testing.B) {
 	}{"none", noMerger})
 	for _, events := range []int{500, 1000, 2000} {
 		for _, kind := range kinds {
-			b.Run(fmt.Sprintf("events=%d/%s", events, kind.name), func(b *testing.B) {
+			b.Run(fmt.Sprintf("events=%d/peer=%s", events, kind.name), func(b *testing.B) {
 				pods := mergedPods(n)
 				m := startMerger(b, kind.make, slices.Clone(pods))
 				store := cache.NewUndeltaStore(func(objects []any) {
