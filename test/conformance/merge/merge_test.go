@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -278,7 +279,18 @@ func compareStep(us *ours, them []*kubelet, s step) error {
 
 func TestMergeIsTheKubelets(t *testing.T) {
 	shards := runtime.GOMAXPROCS(0)
-	if err := flag.Set("rapid.checks", fmt.Sprint(*sequences/shards+1)); err != nil {
+	each := *sequences/shards + 1
+	if testing.Short() {
+		each *= 5 // rapid divides by that, and 20,000 take seconds
+	}
+	var compared atomic.Int64
+	t.Cleanup(func() {
+		t.Logf("%d sequences", compared.Load())
+		if !t.Failed() && compared.Load() < int64(*sequences) {
+			t.Errorf("only %d sequences were compared, want %d", compared.Load(), *sequences)
+		}
+	})
+	if err := flag.Set("rapid.checks", fmt.Sprint(each)); err != nil {
 		t.Fatal(err)
 	}
 	for shard := range shards {
@@ -286,6 +298,7 @@ func TestMergeIsTheKubelets(t *testing.T) {
 			t.Parallel()
 			rapid.Check(t, func(rt *rapid.T) {
 				steps := drawSteps(rt)
+				compared.Add(1)
 				if err := compare(t, steps); err != nil {
 					rt.Fatalf("%v\nsteps: %v", err, steps)
 				}
