@@ -50,6 +50,9 @@ func image(pods map[string]*v1.Pod, name string) string {
 // An HTTP source on nginx, over TLS with a client certificate: whatever goes wrong,
 // the last pods stay and the status says why; each time, what it serves next counts.
 func TestHTTPSourceOnNginx(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits for a timeout of 10 s, and for nginx")
+	}
 	authority, other := components.NewAuthority(t, "nginx"), components.NewAuthority(t, "another")
 	web := newNginx(t, authority)
 	dir := shortDir(t)
