@@ -69,7 +69,9 @@ type connector struct {
 	files  []string
 	sum    fingerprint
 	broken error
-	// changed is closed when something of this changes.
+	// distrusted: the apiserver did not accept what current has of them.
+	distrusted bool
+	// changed is closed when the files change.
 	changed chan struct{}
 	closed  bool
 }
@@ -83,7 +85,7 @@ func newConnector(kubeconfig, userAgent string) *connector {
 func (c *connector) get() (current *client, changed <-chan struct{}, broken error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if sum := sumOf(append([]string{c.kubeconfig}, c.files...)); !c.closed && (sum != c.sum || c.current == nil) {
+	if sum := sumOf(append([]string{c.kubeconfig}, c.files...)); !c.closed && (sum != c.sum || c.current == nil || c.distrusted) {
 		c.load()
 	}
 	return c.current, c.changed, c.broken
@@ -94,16 +96,14 @@ func (c *connector) load() {
 	before := c.sum
 	made, err := makeClient(c.kubeconfig, c.userAgent)
 	c.files, c.sum, c.broken = made.files, made.sum, err
-	switch {
-	case c.broken != nil && c.sum == before:
-		return
-	case c.broken != nil:
-	case c.current != nil && c.current.sum == c.sum: // they are as they were
-	default:
+	if err == nil && (c.distrusted || c.current == nil || c.current.sum != c.sum) {
 		c.replace(made)
 	}
-	close(c.changed)
-	c.changed = make(chan struct{})
+	c.distrusted = false
+	if c.sum != before { // what is as it was is no reason to ask again sooner
+		close(c.changed)
+		c.changed = make(chan struct{})
+	}
 }
 
 func (c *connector) replace(by *client) {
@@ -113,14 +113,12 @@ func (c *connector) replace(by *client) {
 	c.current = by
 }
 
-// distrust has the files read again before the next attempt, for the apiserver does
-// not accept what the client has of them.
+// distrust has another client made for the next attempt, for the apiserver does not
+// accept this one.
 func (c *connector) distrust(refused *client) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.current == refused && refused != nil {
-		c.sum, refused.sum = fingerprint{}, fingerprint{}
-	}
+	c.distrusted = c.distrusted || c.current == refused
 }
 
 func (c *connector) close() {

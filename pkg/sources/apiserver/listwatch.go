@@ -120,7 +120,7 @@ func (w *observedWatch) Stop() {
 func (w *observedWatch) begin() error {
 	select {
 	case event, ok := <-w.inner.ResultChan():
-		if !ok {
+		if !ok || connectionBroke(event) {
 			return errors.New("the connection ended before there was an answer")
 		}
 		w.first = &event

@@ -182,7 +182,7 @@ func (s *Source) ask(ctx context.Context, final func(error) bool, do func(contex
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
 		case err == nil && broken != nil: // it was the client before that could
-			s.failed(ctx, broken, filesPeriod)
+			s.report(ctx, broken, filesPeriod)
 			return nil
 		case err == nil:
 			s.succeeded(ctx)
@@ -193,7 +193,8 @@ func (s *Source) ask(ctx context.Context, final func(error) bool, do func(contex
 			s.connector.distrust(client)
 		}
 		in := retryIn(failures, err)
-		s.failed(ctx, err, in)
+		s.metrics.failures.Inc()
+		s.report(ctx, err, in)
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
@@ -217,8 +218,8 @@ func retryIn(failures int, err error) time.Duration {
 	return in/2 + rand.N(in/2+1)
 }
 
-func (s *Source) failed(ctx context.Context, err error, in time.Duration) {
-	s.metrics.failures.Inc()
+// report notes why the source is degraded.
+func (s *Source) report(ctx context.Context, err error, in time.Duration) {
 	// Not at each attempt: the status has the rest.
 	if s.board.failed(err) {
 		klog.FromContext(ctx).Error(err, "Asking the apiserver failed; the last pods are held", "retryIn", in.Round(time.Millisecond))
@@ -245,7 +246,7 @@ func (s *Source) followFiles(ctx context.Context) {
 		_, _, broken := s.connector.get()
 		switch {
 		case broken != nil:
-			s.failed(ctx, broken, filesPeriod)
+			s.report(ctx, broken, filesPeriod)
 		case before != nil && s.board.read().Connected: // the files are again those in use
 			s.succeeded(ctx)
 		}

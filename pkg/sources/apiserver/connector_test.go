@@ -1,0 +1,53 @@
+package apiserver
+
+import (
+	"path/filepath"
+	"testing"
+
+	"github.com/podconfigd/podconfigd/test/components"
+)
+
+func closed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
+// Another client comes of other files, and of one that was refused. Only the former is
+// a reason to ask again at once: else who is refused would never wait.
+func TestConnector(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "kubeconfig")
+	c := newConnector(path, "")
+	defer c.close()
+	if client, _, broken := c.get(); client != nil || broken == nil {
+		t.Fatalf("of no kubeconfig came %v, %v", client, broken)
+	}
+	_, changed, _ := c.get()
+	conf := components.NewKubeconfig("https://127.0.0.1:1", nil)
+	components.WriteKubeconfig(t, path, conf)
+	first, _, broken := c.get()
+	if first == nil || broken != nil || !closed(changed) {
+		t.Fatalf("of a kubeconfig came %v, %v, told %t", first, broken, closed(changed))
+	}
+	again, changed, _ := c.get()
+	if again != first || closed(changed) {
+		t.Error("the same files made another client")
+	}
+	c.distrust(first)
+	second, _, _ := c.get()
+	if second == first || closed(changed) {
+		t.Errorf("refused: another client %t, told %t, want another and nobody told", second != first, closed(changed))
+	}
+	c.distrust(first) // by one who had asked with it before
+	if third, _, _ := c.get(); third != second {
+		t.Error("a client was given up for the one before it")
+	}
+	conf.AuthInfos["user"].Token = "another"
+	components.WriteKubeconfig(t, path, conf)
+	if third, _, _ := c.get(); third == second || !closed(changed) {
+		t.Error("other files were not noticed, or nobody was told")
+	}
+}
