@@ -238,29 +238,26 @@ const share = 32
 // compared on all processors: it is reading the pods that takes the time.
 func compareAll(entries []*podEntry, refs []*v1.Pod) []outcome {
 	outcomes := make([]outcome, len(refs))
-	if len(refs) < 2*share {
-		for i, ref := range refs {
-			if entries[i] != nil {
-				outcomes[i] = compare(entries[i], ref)
-			}
-		}
+	workers := min(runtime.GOMAXPROCS(0), len(refs)/share)
+	if workers < 2 {
+		compareSome(outcomes, entries, refs)
 		return outcomes
 	}
-	some := func(from, to int) {
-		for i := from; i < to; i++ {
-			if entries[i] != nil {
-				outcomes[i] = compare(entries[i], refs[i])
-			}
+	var all sync.WaitGroup
+	for w := range workers {
+		from, to := w*len(refs)/workers, (w+1)*len(refs)/workers
+		all.Go(func() { compareSome(outcomes[from:to], entries[from:to], refs[from:to]) })
+	}
+	all.Wait()
+	return outcomes
+}
+
+func compareSome(outcomes []outcome, entries []*podEntry, refs []*v1.Pod) {
+	for i, ref := range refs {
+		if entries[i] != nil {
+			outcomes[i] = compare(entries[i], ref)
 		}
 	}
-	workers := max(1, min(runtime.GOMAXPROCS(0), len(refs)/share))
-	var others sync.WaitGroup
-	for w := 1; w < workers; w++ {
-		others.Go(func() { some(w*len(refs)/workers, (w+1)*len(refs)/workers) })
-	}
-	some(0, len(refs)/workers)
-	others.Wait()
-	return outcomes
 }
 
 // note brings the entry up to the outcome, and remembers what that was.
