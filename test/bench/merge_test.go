@@ -113,6 +113,28 @@ func startMerger(b *testing.B, start func(context.Context) merger, first []*v1.P
 	return m
 }
 
+// mergeSets measures sets that change one pod each. They are made so many at a time,
+// while the clock stands.
+func mergeSets(b *testing.B, m merger, batch int, makeSet func() []*v1.Pod) {
+	b.Helper()
+	var sets [][]*v1.Pod
+	b.ReportAllocs()
+	for b.Loop() {
+		if len(sets) == 0 {
+			b.StopTimer()
+			for range batch {
+				sets = append(sets, makeSet())
+			}
+			b.StartTimer()
+		}
+		m.send(sets[0])
+		sets = sets[1:]
+		if got := m.next(); got != 1 {
+			b.Fatalf("an update of %d pods", got)
+		}
+	}
+}
+
 // BenchmarkMergeOneOf changes one pod of so many. The others are the pointers that
 // were sent before, in another order each time.
 func BenchmarkMergeOneOf(b *testing.B) {
@@ -123,27 +145,14 @@ func BenchmarkMergeOneOf(b *testing.B) {
 				pods := mergedPods(n)
 				m := startMerger(b, kind.make, slices.Clone(pods))
 				random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // the same each time
-				var sets [][]*v1.Pod
 				changed := 0
-				b.ReportAllocs()
-				for b.Loop() {
-					if len(sets) == 0 {
-						b.StopTimer()
-						for range batch {
-							changed++
-							pods[changed%n] = mergedPod(changed%n, changed)
-							set := slices.Clone(pods)
-							random.Shuffle(n, func(i, j int) { set[i], set[j] = set[j], set[i] })
-							sets = append(sets, set)
-						}
-						b.StartTimer()
-					}
-					m.send(sets[0])
-					sets = sets[1:]
-					if got := m.next(); got != 1 {
-						b.Fatalf("an update of %d pods", got)
-					}
-				}
+				mergeSets(b, m, batch, func() []*v1.Pod {
+					changed++
+					pods[changed%n] = mergedPod(changed%n, changed)
+					set := slices.Clone(pods)
+					random.Shuffle(n, func(i, j int) { set[i], set[j] = set[j], set[i] })
+					return set
+				})
 			})
 		}
 	}
@@ -157,26 +166,13 @@ func BenchmarkMergeRelist(b *testing.B) {
 		for _, kind := range mergers {
 			b.Run(fmt.Sprintf("pods=%d/peer=%s", n, kind.name), func(b *testing.B) {
 				m := startMerger(b, kind.make, mergedPods(n))
-				var sets [][]*v1.Pod
 				version := 0
-				b.ReportAllocs()
-				for b.Loop() {
-					if len(sets) == 0 {
-						b.StopTimer()
-						for range batch {
-							version++
-							set := mergedPods(n)
-							set[0] = mergedPod(0, version)
-							sets = append(sets, set)
-						}
-						b.StartTimer()
-					}
-					m.send(sets[0])
-					sets = sets[1:]
-					if got := m.next(); got != 1 {
-						b.Fatalf("an update of %d pods", got)
-					}
-				}
+				mergeSets(b, m, batch, func() []*v1.Pod {
+					version++
+					set := mergedPods(n)
+					set[0] = mergedPod(0, version)
+					return set
+				})
 			})
 		}
 	}

@@ -89,14 +89,17 @@ func (c *cluster) kubeconfig(t *testing.T) string {
 }
 
 // api returns the status of the apiserver source.
-func (d *daemon) api(t *testing.T) v1alpha1.SourceStatus {
+func (d *daemon) api(t *testing.T) v1alpha1.SourceStatus { t.Helper(); return d.source(t, "api") }
+
+// source returns the status of a source; a zero one while the daemon does not answer.
+func (d *daemon) source(t *testing.T, name string) v1alpha1.SourceStatus {
 	t.Helper()
 	status, err := d.client.Status(t.Context())
 	if err != nil {
 		return v1alpha1.SourceStatus{}
 	}
 	for _, source := range status.Sources {
-		if source.Name == "api" {
+		if source.Name == name {
 			return source
 		}
 	}

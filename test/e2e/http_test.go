@@ -15,19 +15,7 @@ import (
 )
 
 // http returns the status of the HTTP source.
-func (d *daemon) http(t *testing.T) v1alpha1.SourceStatus {
-	t.Helper()
-	status, err := d.client.Status(t.Context())
-	if err != nil {
-		return v1alpha1.SourceStatus{}
-	}
-	for _, source := range status.Sources {
-		if source.Name == "http" {
-			return source
-		}
-	}
-	return v1alpha1.SourceStatus{}
-}
+func (d *daemon) http(t *testing.T) v1alpha1.SourceStatus { t.Helper(); return d.source(t, "http") }
 
 func podJSON(name, image string) string {
 	return `{"metadata":{"name":"` + name + `"},"spec":{"containers":[{"name":"c","image":"` + image + `"}]}}`
