@@ -176,7 +176,7 @@ func TestCacheConverges(t *testing.T) {
 			stop = serve(t, j, socket)
 		}
 		if round%50 == 49 {
-			pods, _ := j.Pods()
+			pods := j.State().Pods
 			want := make([]*v1.Pod, len(pods))
 			for i, p := range pods {
 				want[i] = p.Object

@@ -165,7 +165,7 @@ func TestAReaderThatFallsBehindIsReset(t *testing.T) {
 }
 
 func TestTheRingIsBoundedByBytes(t *testing.T) {
-	size := int64(newPod("file", pod("p=1"), newJournal(Options{}).metrics).size) * memoryFactor
+	size := int64(newPod("file", pod("p=1"), 1, newJournal(Options{}).metrics).size) * memoryFactor
 	j := newJournal(Options{MaxBytes: 3 * size})
 	for i := range 10 {
 		appendSet(j, update(config.UPDATE, fmt.Sprintf("p=%d", i)))

@@ -17,14 +17,19 @@ type entry struct {
 	pods     []*Pod
 	// before has, for each of pods, the version that was known until then, or nil.
 	before []*Pod
+	// named is what the update does to what names stand for.
+	named []nameChange
+	// mirrors: there is a mirror pod among pods or before.
+	mirrors bool
 	// more is true when the next entry came out of the same source set.
 	more bool
 	// readied: with this entry the last source was seen.
 	readied bool
 	size    int64
 
-	// frames are those of a reader that takes the update as it is.
-	frames func() []*Frame
+	// frames are those of a reader that takes the update as it is, namedFrames those of
+	// one that follows names.
+	frames, namedFrames func() []*Frame
 }
 
 // seal makes the entry ready to be read.
@@ -35,11 +40,12 @@ func (e *entry) seal(instance string) {
 		}
 	}
 	e.frames = sync.OnceValue(func() []*Frame {
-		return split(Frame{
+		return split(Content{
 			Instance: instance, Revision: e.revision, Time: e.time,
 			Op: e.op, Source: e.source, Pods: e.pods,
 		})
 	})
+	e.namedFrames = sync.OnceValue(func() []*Frame { return e.renderNamed(instance, &Selector{}) })
 }
 
 // redo brings a state up to the entry.

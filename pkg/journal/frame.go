@@ -18,6 +18,14 @@ const maxFrame = 1 << 20
 // Frame is what a reader is given at once: an update, a part of a large one, or a
 // bookmark. It is shared and must not be written to.
 type Frame struct {
+	Content
+
+	header func() ([]byte, error)
+	forms  [formCount]formSlot
+}
+
+// Content is what a frame says.
+type Content struct {
 	Instance string
 	Revision int64
 	// Time is when the update was taken; zero in the first frames and bookmarks.
@@ -31,8 +39,35 @@ type Frame struct {
 	Message string
 	// Bookmark is there for BOOKMARK.
 	Bookmark *Bookmark
+}
 
-	header func() ([]byte, error)
+// Form is a wire form of frames that is encoded outside of this package.
+type Form int
+
+// The forms.
+const (
+	// PodConfigForm is that of podconfigd's gRPC service, PodsForm that of the kubelet's
+	// Pods API, WatchJSONForm and WatchProtobufForm those of the Kubernetes API.
+	PodConfigForm Form = iota
+	PodsForm
+	WatchJSONForm
+	WatchProtobufForm
+	formCount
+)
+
+type formSlot struct {
+	once  sync.Once
+	value any
+	err   error
+}
+
+// Encoded returns the frame in a form. encode is called for the first reader that
+// needs it, and its result shared by all; it is the same function for all of a form.
+func Encoded[T any](f *Frame, form Form, encode func(*Frame) (T, error)) (T, error) {
+	slot := &f.forms[form]
+	slot.once.Do(func() { slot.value, slot.err = encode(f) })
+	value, _ := slot.value.(T) // it is of no other type
+	return value, slot.err
 }
 
 // Bookmark is what a BOOKMARK says of the sources.
@@ -42,15 +77,15 @@ type Bookmark struct {
 }
 
 // split makes the frames of an update, of which all but the last have Continues.
-func split(whole Frame) []*Frame {
+func split(whole Content) []*Frame {
 	var frames []*Frame
 	pods, size := whole.Pods, 0
 	start := 0
 	cut := func(end int) {
-		f := whole
-		f.Pods = pods[start:end:end]
-		f.Continues = whole.Continues || end < len(pods)
-		frames = append(frames, f.ready())
+		part := whole
+		part.Pods = pods[start:end:end]
+		part.Continues = whole.Continues || end < len(pods)
+		frames = append(frames, newFrame(part))
 		start, size = end, 0
 	}
 	for i, p := range pods {
@@ -63,10 +98,10 @@ func split(whole Frame) []*Frame {
 	return frames
 }
 
-func (f Frame) ready() *Frame {
-	frame := &f
-	frame.header = sync.OnceValues(frame.encodeHeader)
-	return frame
+func newFrame(c Content) *Frame {
+	f := &Frame{Content: c}
+	f.header = sync.OnceValues(f.encodeHeader)
+	return f
 }
 
 // encodeHeader encodes everything but the pods.

@@ -129,7 +129,8 @@ func TestWriteList(t *testing.T) {
 	for _, pods := range [][]string{{}, {"a"}, {"a", "b"}} {
 		j := newJournal(Options{})
 		appendSet(j, update(config.ADD, pods...))
-		present, revision := j.Pods()
+		state := j.State()
+		present, revision := state.Pods, state.Revision
 		var b bytes.Buffer
 		if err := WriteList(&b, revision, present); err != nil {
 			t.Fatal(err)

@@ -143,9 +143,8 @@ func (r replica) String() string {
 
 // present is the state that the journal has, as a replica.
 func present(j *Journal) replica {
-	pods, _ := j.Pods()
 	r := replica{}
-	for _, p := range pods {
+	for _, p := range j.State().Pods {
 		r[p.Object.UID] = p.Object.Labels["image"]
 	}
 	return r

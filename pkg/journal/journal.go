@@ -57,6 +57,7 @@ type Journal struct {
 	bytes    int64
 	state    state
 	byUID    map[types.UID]*Pod
+	names    names
 	// pending are the updates of a source set that is not complete yet.
 	pending []config.PodUpdate
 	// sources is replaced, not changed: frames share it.
@@ -78,6 +79,7 @@ func New(opts Options) *Journal {
 		first:      start, head: start, compacted: start, progress: start,
 		state:   make(state),
 		byUID:   make(map[types.UID]*Pod),
+		names:   make(names),
 		sources: make(map[string]v1alpha1.SourceState),
 		changed: make(chan struct{}),
 		cursors: make(map[*Cursor]struct{}),
@@ -141,6 +143,12 @@ func (j *Journal) commitLocked(u config.PodUpdate, now time.Time) {
 	}
 	for i, object := range u.Pods {
 		e.pods[i], e.before[i] = j.takeLocked(u, object)
+		e.mirrors = e.mirrors || isMirrorPod(object) || (e.before[i] != nil && isMirrorPod(e.before[i].Object))
+		if u.Op == config.REMOVE {
+			e.named = j.names.replace(e.named, e.before[i], nil)
+		} else if u.Op.IsConfig() {
+			e.named = j.names.replace(e.named, e.before[i], e.pods[i])
+		}
 	}
 	if u.Op.IsConfig() && u.Source != "" && !j.sources[u.Source].Seen {
 		j.sources = maps.Clone(j.sources)
@@ -162,7 +170,7 @@ func (j *Journal) takeLocked(u config.PodUpdate, object *v1.Pod) (pod, before *P
 	if before != nil && (before.Object == object || u.Op == config.REMOVE) {
 		pod = before
 	} else {
-		pod = newPod(u.Source, object, j.metrics)
+		pod = newPod(u.Source, object, j.head, j.metrics)
 	}
 	switch {
 	case u.Op == config.REMOVE:
@@ -214,22 +222,35 @@ func (j *Journal) Ready() bool {
 	return j.readyLocked()
 }
 
-// Pods returns the present pods by source, namespace and name, and the revision
-// at which they are present.
-func (j *Journal) Pods() (pods []*Pod, revision int64) {
+// State is the present state.
+type State struct {
+	Instance string
+	Revision int64
+	// Pods are by source, namespace and name.
+	Pods     []*Pod
+	Bookmark *Bookmark
+}
+
+// State returns the present state.
+func (j *Journal) State() State {
 	j.mu.RLock()
-	pods = slices.Collect(maps.Values(j.state))
-	revision = j.head
+	pods := slices.Collect(maps.Values(j.state))
+	state := State{Instance: j.instance, Revision: j.head, Pods: pods, Bookmark: j.bookmarkLocked().Bookmark}
 	j.mu.RUnlock()
 	sortPods(pods)
-	return pods, revision
+	return state
+}
+
+// ByUID returns the present pod of that UID, or nil.
+func (j *Journal) ByUID(uid types.UID) *Pod {
+	j.mu.RLock()
+	defer j.mu.RUnlock()
+	return j.byUID[uid]
 }
 
 // GetPodByUID returns the present pod of that UID.
 func (j *Journal) GetPodByUID(uid types.UID) (*v1.Pod, bool) {
-	j.mu.RLock()
-	defer j.mu.RUnlock()
-	p := j.byUID[uid]
+	p := j.ByUID(uid)
 	if p == nil {
 		return nil, false
 	}

@@ -63,9 +63,35 @@ type WatchOptions struct {
 	Ops Operations
 	// Selector is which pods are wanted; its zero value is all.
 	Selector Selector
+	// Behind is what the reader is given where its place is gone.
+	Behind Behind
+	// ByName has the reader told of what names stand for, as Named has them: a name that
+	// comes to stand for a pod is an ADD, one that ceases to a REMOVE, all else an
+	// UPDATE. It goes with the mode Incremental only.
+	ByName bool
 	// Reader says who reads, for the status.
 	Reader Reader
 }
+
+// Behind is what a reader is given that has fallen out of the ring, or that asks to
+// resume where updates are gone.
+type Behind int
+
+const (
+	// Reset is a frame with Reset, and the present state.
+	Reset Behind = iota
+	// CatchUp is what it has missed in sum, as REMOVE, ADD and UPDATE. This is for readers
+	// whose protocol can't have them forget; it takes a list of what they hold.
+	CatchUp
+	// Fail is a CompactedError from Next.
+	Fail
+)
+
+// CompactedError says that what was asked for is gone.
+type CompactedError struct{ message string }
+
+// Error says which revision is gone.
+func (e *CompactedError) Error() string { return e.message }
 
 // Reader is who reads.
 type Reader struct {
@@ -106,6 +132,13 @@ func fieldsOf(pod *v1.Pod) fields.Set {
 func (s *Selector) everything() bool {
 	return s.Source == "" && s.Namespace == "" && !s.NoMirrorPods &&
 		(s.Labels == nil || s.Labels.Empty()) && (s.Fields == nil || s.Fields.Empty())
+}
+
+// takes tells whether the entry is to this selector as it is.
+func (s *Selector) takes(e *entry) bool {
+	all := *s
+	all.NoMirrorPods = s.NoMirrorPods && e.mirrors
+	return all.everything()
 }
 
 // Matches tells whether the pod is selected.

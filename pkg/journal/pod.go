@@ -1,15 +1,11 @@
 package journal
 
 import (
-	"bytes"
 	"cmp"
-	"encoding/json"
-	"fmt"
 	"slices"
 	"sync"
 
 	v1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podconfigd/podconfigd/pkg/config"
@@ -22,16 +18,20 @@ type Pod struct {
 	Object *v1.Pod
 	// Source is the name of the source that has it.
 	Source string
+	// Revision is that of the update that brought this version.
+	Revision int64
 
 	// size is that of the pod as protobuf, in bytes.
-	size    int
-	encoded func() ([]byte, error)
+	size     int
+	json     func() (jsonForm, error)
+	protobuf func() (protobufForm, error)
 }
 
 // memoryFactor is how many bytes of memory a pod takes for each of its bytes as
-// protobuf: about 6 for the object and 2 for its JSON, measured for pods of one
-// container (330 bytes) and of three with ten variables each (1347 bytes).
-const memoryFactor = 8
+// protobuf: about 6 for the object, 2 for its JSON and 1 for the protobuf itself,
+// measured for pods of one container (330 bytes) and of three with ten variables
+// each (1347 bytes).
+const memoryFactor = 9
 
 // podKey is what makes two versions the same pod.
 type podKey struct {
@@ -41,27 +41,22 @@ type podKey struct {
 
 func (p *Pod) key() podKey { return podKey{p.Source, p.Object.UID} }
 
-func newPod(source string, object *v1.Pod, m *metrics) *Pod {
-	p := &Pod{Object: object, Source: source, size: object.Size()}
-	p.encoded = sync.OnceValues(func() ([]byte, error) {
-		m.encodes.WithLabelValues("json").Inc()
-		return encodeJSON(object)
-	})
-	return p
+func (p *Pod) name() types.NamespacedName {
+	return types.NamespacedName{Namespace: p.Object.Namespace, Name: p.Object.Name}
 }
 
-// JSON returns the pod's JSON with apiVersion and kind, which is made once. The
-// bytes must not be written to.
-func (p *Pod) JSON() ([]byte, error) { return p.encoded() }
-
-func encodeJSON(pod *v1.Pod) ([]byte, error) {
-	whole := *pod
-	whole.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}
-	data, err := json.Marshal(&whole)
-	if err != nil {
-		return nil, fmt.Errorf("encoding pod %s/%s: %w", pod.Namespace, pod.Name, err)
+func newPod(source string, object *v1.Pod, revision int64, m *metrics) *Pod {
+	return &Pod{
+		Object: object, Source: source, Revision: revision, size: object.Size(),
+		json: sync.OnceValues(func() (jsonForm, error) {
+			m.encodes.WithLabelValues("json").Inc()
+			return encodeJSON(object)
+		}),
+		protobuf: sync.OnceValues(func() (protobufForm, error) {
+			m.encodes.WithLabelValues("protobuf").Inc()
+			return encodeProtobuf(object)
+		}),
 	}
-	return bytes.Clone(data), nil
 }
 
 // state is the pods at one revision.

@@ -1,12 +1,14 @@
 package journal
 
 import (
+	"slices"
+
 	"github.com/podconfigd/podconfigd/pkg/config"
 )
 
-// render returns the frames that the entries are to this reader. The bookmark is
+// render appends the frames that the entries are to this reader. The bookmark is
 // that of the present.
-func (c *Cursor) render(entries []*entry, bookmark Frame) (frames []*Frame) {
+func (c *Cursor) render(frames []*Frame, entries []*entry, bookmark Content) []*Frame {
 	for len(entries) > 0 {
 		n := 1
 		for entries[n-1].more && n < len(entries) {
@@ -17,6 +19,9 @@ func (c *Cursor) render(entries []*entry, bookmark Frame) (frames []*Frame) {
 		if c.opts.Mode == Incremental || !set[0].op.IsConfig() {
 			for _, e := range set {
 				frames = append(frames, c.increment(e)...)
+				if c.view != nil {
+					e.redo(c.view)
+				}
 			}
 		} else {
 			frames = append(frames, c.snapshot(set)...)
@@ -25,7 +30,7 @@ func (c *Cursor) render(entries []*entry, bookmark Frame) (frames []*Frame) {
 			if e.readied {
 				ready := bookmark
 				ready.Revision = set[n-1].revision
-				frames = append(frames, ready.ready())
+				frames = append(frames, newFrame(ready))
 			}
 		}
 	}
@@ -36,14 +41,18 @@ func (c *Cursor) render(entries []*entry, bookmark Frame) (frames []*Frame) {
 // pods, and otherwise with the pods that come to be selected as ADD and those that
 // cease to be as REMOVE.
 func (c *Cursor) increment(e *entry) []*Frame {
-	if c.opts.Selector.everything() {
+	switch {
+	case c.opts.ByName && c.opts.Selector.everything():
+		return e.namedFrames()
+	case c.opts.ByName:
+		return e.renderNamed(c.journal.instance, &c.opts.Selector)
+	case c.opts.Selector.Source != "" && c.opts.Selector.Source != e.source:
+		return nil
+	case c.opts.Selector.takes(e) || len(e.pods) == 0: // without pods: a source's first word
 		if !c.opts.Ops[e.op] {
 			return nil
 		}
 		return e.frames()
-	}
-	if c.opts.Selector.Source != "" && c.opts.Selector.Source != e.source {
-		return nil
 	}
 	var removes, adds, same []*Pod
 	for i, p := range e.pods {
@@ -61,24 +70,33 @@ func (c *Cursor) increment(e *entry) []*Frame {
 			removes = append(removes, e.before[i])
 		}
 	}
-	return c.selected(e, removes, adds, same)
+	return c.selected(e, []batch{{config.REMOVE, removes}, {config.ADD, adds}, {e.op, same}})
 }
 
-// selected returns the frames of an entry whose pods were sorted out. They are of
-// one revision, so all but the last have Continues.
-func (c *Cursor) selected(e *entry, removes, adds, same []*Pod) (frames []*Frame) {
-	put := func(op config.PodOperation, pods []*Pod, always bool) {
-		if (len(pods) == 0 && !always) || !c.opts.Ops[op] {
-			return
+// batch is the pods of an update that have one operation in common.
+type batch struct {
+	op   config.PodOperation
+	pods []*Pod
+}
+
+// selected returns the frames of those batches whose operations are wanted.
+func (c *Cursor) selected(e *entry, batches []batch) []*Frame {
+	batches = slices.DeleteFunc(batches, func(b batch) bool { return !c.opts.Ops[b.op] })
+	return e.inOrder(c.journal.instance, batches)
+}
+
+// inOrder returns the frames of the batches that have pods. They are of one revision,
+// so all but the last have Continues.
+func (e *entry) inOrder(instance string, batches []batch) (frames []*Frame) {
+	for _, b := range batches {
+		if len(b.pods) == 0 {
+			continue
 		}
-		frames = append(frames, split(Frame{
-			Instance: c.journal.instance, Revision: e.revision, Time: e.time,
-			Op: op, Source: e.source, Pods: pods,
+		frames = append(frames, split(Content{
+			Instance: instance, Revision: e.revision, Time: e.time,
+			Op: b.op, Source: e.source, Pods: b.pods,
 		})...)
 	}
-	put(config.REMOVE, removes, false)
-	put(config.ADD, adds, e.op == config.ADD && len(e.pods) == 0)
-	put(e.op, same, false)
 	for i, f := range frames {
 		f.Continues = i < len(frames)-1
 	}
@@ -110,7 +128,7 @@ func (c *Cursor) snapshot(set []*entry) (frames []*Frame) {
 		}
 	}
 	if revision != nil && c.opts.Ops[config.SET] {
-		frames = split(Frame{
+		frames = split(Content{
 			Instance: c.journal.instance, Revision: revision.revision, Time: revision.time,
 			Op: config.SET, Source: revision.source, Pods: c.opts.Selector.filter(c.view.sorted()),
 		})
@@ -138,7 +156,7 @@ func (c *Cursor) changed(e *entry) []*Frame {
 			same = append(same, p)
 		}
 	}
-	return c.selected(e, nil, nil, same)
+	return c.selected(e, []batch{{e.op, same}})
 }
 
 // reselects tells whether a pod comes to be selected with the entry, or ceases to be.

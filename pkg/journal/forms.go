@@ -1,0 +1,135 @@
+package journal
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strconv"
+
+	"google.golang.org/protobuf/encoding/protowire"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// A pod is marshaled once for each wire form. What the Kubernetes API shows differs
+// from that in nothing but metadata.resourceVersion, which is the journal's revision
+// there; it is put in without marshaling again.
+
+// jsonForm is a pod's JSON, and where its resourceVersion is or would be.
+type jsonForm struct {
+	data []byte
+	// start and end bound the member "resourceVersion" with its comma.
+	start, end int
+}
+
+const (
+	jsonMetadata        = `"metadata":{`
+	jsonResourceVersion = `"resourceVersion":"`
+)
+
+func encodeJSON(pod *v1.Pod) (jsonForm, error) {
+	whole := *pod
+	whole.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}
+	marshaled, err := json.Marshal(&whole)
+	if err != nil {
+		return jsonForm{}, fmt.Errorf("encoding pod %s/%s: %w", pod.Namespace, pod.Name, err)
+	}
+	f := jsonForm{data: bytes.Clone(marshaled)}
+	// Quotes within strings are escaped, and what comes before has no such members, so
+	// that these are the first.
+	f.start = bytes.Index(f.data, []byte(jsonMetadata)) + len(jsonMetadata)
+	f.end = f.start
+	if pod.ResourceVersion != "" {
+		f.start += bytes.Index(f.data[f.start:], []byte(jsonResourceVersion))
+		f.end = f.start + len(jsonResourceVersion)
+		f.end += bytes.IndexByte(f.data[f.end:], '"') + 1
+		switch {
+		case f.data[f.end] == ',':
+			f.end++
+		case f.data[f.start-1] == ',': // the last one
+			f.start--
+		}
+	}
+	return f, nil
+}
+
+// protobufForm is a pod as protobuf, and where its metadata is.
+type protobufForm struct {
+	data []byte
+	// start and end bound the content of the metadata, which is the first field.
+	start, end int
+}
+
+// Field numbers of v1.Pod and metav1.ObjectMeta.
+const (
+	podMetadata         = 1
+	metaResourceVersion = 6
+)
+
+func encodeProtobuf(pod *v1.Pod) (protobufForm, error) {
+	data, err := pod.Marshal()
+	if err != nil {
+		return protobufForm{}, fmt.Errorf("encoding pod %s/%s: %w", pod.Namespace, pod.Name, err)
+	}
+	number, _, tag := protowire.ConsumeTag(data)
+	if number != podMetadata {
+		return protobufForm{}, fmt.Errorf("encoding pod %s/%s: the first field is %d, not the metadata", pod.Namespace, pod.Name, number)
+	}
+	meta, n := protowire.ConsumeBytes(data[tag:])
+	if n < 0 {
+		return protobufForm{}, fmt.Errorf("encoding pod %s/%s: %w", pod.Namespace, pod.Name, protowire.ParseError(n))
+	}
+	return protobufForm{data: data, start: tag + n - len(meta), end: tag + n}, nil
+}
+
+// JSON returns the pod's JSON with apiVersion and kind, which is made once. The
+// bytes must not be written to.
+func (p *Pod) JSON() ([]byte, error) {
+	f, err := p.json()
+	return f.data, err
+}
+
+// Protobuf returns what v1.Pod.Marshal gives for the pod, which is made once. The
+// bytes must not be written to.
+func (p *Pod) Protobuf() ([]byte, error) {
+	f, err := p.protobuf()
+	return f.data, err
+}
+
+// AppendJSON appends the pod's JSON with a revision as its resourceVersion.
+func (p *Pod) AppendJSON(to []byte, revision int64) ([]byte, error) {
+	f, err := p.json()
+	if err != nil {
+		return to, err
+	}
+	to = append(to, f.data[:f.start]...)
+	last := to[len(to)-1]
+	if last != '{' && last != ',' {
+		to = append(to, ',')
+	}
+	to = append(to, jsonResourceVersion...)
+	to = strconv.AppendInt(to, revision, 10)
+	to = append(to, '"')
+	if f.data[f.end] != '}' {
+		to = append(to, ',')
+	}
+	return append(to, f.data[f.end:]...), nil
+}
+
+// AppendProtobuf appends the pod as protobuf with a revision as its resourceVersion.
+func (p *Pod) AppendProtobuf(to []byte, revision int64) ([]byte, error) {
+	f, err := p.protobuf()
+	if err != nil {
+		return to, err
+	}
+	// Of a field that is there twice the last one counts.
+	var digits [20]byte
+	version := strconv.AppendInt(digits[:0], revision, 10)
+	meta := f.data[f.start:f.end]
+	to = protowire.AppendTag(to, podMetadata, protowire.BytesType)
+	to = protowire.AppendVarint(to, uint64(len(meta)+protowire.SizeTag(metaResourceVersion)+protowire.SizeBytes(len(version))))
+	to = append(to, meta...)
+	to = protowire.AppendTag(to, metaResourceVersion, protowire.BytesType)
+	to = protowire.AppendBytes(to, version)
+	return append(to, f.data[f.end:]...), nil
+}
