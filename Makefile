@@ -15,8 +15,16 @@ CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/podconfigd
 TOOLS := $(CACHE)/tools/$(shell { $(GO) version; cat tools/go.mod tools/go.sum; } 2>/dev/null | sha256sum | cut -c1-12)
 GOLANGCI_LINT := $(TOOLS)/golangci-lint
 BENCHSTAT := $(TOOLS)/benchstat
+BUF := $(TOOLS)/buf
+PROTOC_PLUGINS := $(TOOLS)/protoc-gen-go $(TOOLS)/protoc-gen-go-grpc
 tool_golangci-lint := github.com/golangci/golangci-lint/v2/cmd/golangci-lint
 tool_benchstat := golang.org/x/perf/cmd/benchstat
+tool_buf := github.com/bufbuild/buf/cmd/buf
+tool_protoc-gen-go := google.golang.org/protobuf/cmd/protoc-gen-go
+tool_protoc-gen-go-grpc := google.golang.org/grpc/cmd/protoc-gen-go-grpc
+
+# The protobuf interface that changes are held to.
+API_BASELINE := api/baseline.json
 
 BIN ?= bin/podconfigd
 VERSION ?= $(shell git describe --always --dirty --tags 2>/dev/null)
@@ -68,7 +76,7 @@ demo: build ## Build, then run examples/demo.sh
 	examples/demo.sh $(BIN)
 
 .PHONY: lint
-lint: $(GOLANGCI_LINT) ## Check formatting, linters, go.mod files and scripts
+lint: $(GOLANGCI_LINT) lint-api ## Check formatting, linters, the protobuf interface, go.mod files and scripts
 	@echo '==> formatting'
 	@$(GOLANGCI_LINT) fmt --diff
 	@set -e; for m in . $(nested); do \
@@ -82,6 +90,20 @@ lint: $(GOLANGCI_LINT) ## Check formatting, linters, go.mod files and scripts
 	@echo '==> bash -n'
 	@find . -name .git -prune -o \( -name '*.sh' -o -path ./.ci/run \) -print | \
 		xargs -n 1 bash -n
+
+.PHONY: lint-api
+lint-api: $(BUF) $(PROTOC_PLUGINS) ## Check the protobuf interface, and that the code is what it generates
+	@echo '==> buf lint, buf breaking'
+	@$(BUF) lint
+	@$(BUF) breaking --against $(API_BASELINE)
+	@echo '==> generated code'
+	@rm -rf bin/generated && mkdir -p bin/generated && PATH='$(TOOLS)':"$$PATH" $(BUF) generate -o bin/generated
+	@for f in $$(cd bin/generated && find . -name '*.go'); do diff -u $$f bin/generated/$$f; done
+	@rm -rf bin/generated
+
+.PHONY: api-baseline
+api-baseline: $(BUF) ## Take the protobuf interface as it is for what later changes must not break
+	$(BUF) build --exclude-source-info -o $(API_BASELINE)
 
 .PHONY: conformance
 conformance: ## Compare SEQUENCES random sequences of sets with the kubelet's merge, and the manifests
@@ -98,7 +120,8 @@ fuzz: ## Run every fuzz target for FUZZTIME
 	@FUZZTIME='$(FUZZTIME)' hack/fuzz.sh . $(nested)
 
 .PHONY: generate
-generate: ## Write generated code anew
+generate: $(BUF) $(PROTOC_PLUGINS) ## Write generated code anew
+	PATH='$(TOOLS)':"$$PATH" $(BUF) generate
 	$(GO) generate ./...
 
 .PHONY: fmt
