@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"strings"
 	"time"
@@ -53,17 +52,13 @@ func runDaemon(ctx context.Context, o *daemonOptions) error {
 	if err != nil {
 		return err
 	}
-	mode, err := o.mode()
-	if err != nil {
-		return err
-	}
 	logger := klog.Background()
 	ctx = klog.NewContext(ctx, logger)
-	listener, err := server.Listen(ctx, server.ListenOptions{Path: o.socket, Mode: mode, Group: o.socketGroup})
+	sockets, err := listen(ctx, o)
 	if err != nil {
 		return err
 	}
-	defer listener.Close()
+	defer sockets.close()
 
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
@@ -89,6 +84,7 @@ func runDaemon(ctx context.Context, o *daemonOptions) error {
 		Live:    []server.Check{{Name: "syncloop", Check: loopCheck(loop, started)}},
 		Ready:   []server.Check{{Name: "sources", Check: sourcesCheck(updates)}},
 		Version: version.Get(), Registerer: registry, Gatherer: registry,
+		Limits: server.Limits{Subscribers: o.subscribers, SubscribersPerPeer: o.subscribersPerPeer},
 	})
 
 	stop := ctx
@@ -98,13 +94,12 @@ func runDaemon(ctx context.Context, o *daemonOptions) error {
 		group.Go(func() error { return source.run(ctx, source.sets) })
 	}
 	group.Go(func() error { return loop.Run(ctx, podConfig.Updates()) })
-	group.Go(func() error { return socket.Run(ctx, listener) })
-	if o.metricsAddress != "" {
-		tcp, err := (&net.ListenConfig{}).Listen(ctx, "tcp", o.metricsAddress)
-		if err != nil {
-			return fmt.Errorf("--metrics-bind-address: %w", err)
-		}
-		group.Go(func() error { return socket.RunMetrics(ctx, tcp) })
+	group.Go(func() error { return socket.Run(ctx, sockets.main) })
+	if sockets.podsAPI != nil {
+		group.Go(func() error { return socket.RunPodsAPI(ctx, sockets.podsAPI) })
+	}
+	if sockets.metrics != nil {
+		group.Go(func() error { return socket.RunMetrics(ctx, sockets.metrics) })
 	}
 	logger.Info("podconfigd started", "version", version.Get().Version, "node", node,
 		"manifestPath", o.manifestPath, "socket", o.socket)

@@ -14,10 +14,14 @@ import (
 
 	"github.com/podconfigd/podconfigd/pkg/client"
 	"github.com/podconfigd/podconfigd/pkg/journal"
+	"github.com/podconfigd/podconfigd/pkg/server"
 	"github.com/podconfigd/podconfigd/pkg/sources/apiserver"
 	"github.com/podconfigd/podconfigd/pkg/sources/file"
 	"github.com/podconfigd/podconfigd/pkg/sources/http"
 )
+
+// kubeletPodsAPISocket is where the kubelet serves its Pods API.
+const kubeletPodsAPISocket = "/var/lib/kubelet/pods-api/pods-api.sock"
 
 type daemonOptions struct {
 	manifestPath       string
@@ -35,6 +39,9 @@ type daemonOptions struct {
 	socket             string
 	socketMode         string
 	socketGroup        string
+	podsAPISocket      string
+	subscribers        int
+	subscribersPerPeer int
 	metricsAddress     string
 	maxUpdates         int
 	maxBytes           int64
@@ -47,6 +54,8 @@ func newDaemonOptions() *daemonOptions {
 		httpCheckFrequency: http.DefaultPeriod,
 		socket:             client.ServerSocket(),
 		socketMode:         "0660",
+		subscribers:        server.DefaultMaxSubscribers,
+		subscribersPerPeer: server.DefaultMaxSubscribersPerPeer,
 		maxUpdates:         journal.DefaultMaxUpdates,
 		maxBytes:           journal.DefaultMaxBytes,
 	}
@@ -76,6 +85,10 @@ func (o *daemonOptions) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.socket, "socket", o.socket, "path of the unix socket to serve")
 	flags.StringVar(&o.socketMode, "socket-mode", o.socketMode, "the socket file's mode, in octal")
 	flags.StringVar(&o.socketGroup, "socket-group", o.socketGroup, "name or number of the socket file's group; the process's if empty")
+	flags.StringVar(&o.podsAPISocket, "pods-api-socket", o.podsAPISocket,
+		"path of a second socket for the kubelet's Pods API alone; the kubelet's is "+kubeletPodsAPISocket+". Mode and group are the first one's")
+	flags.IntVar(&o.subscribers, "max-subscribers", o.subscribers, "how many streams may be open at a time")
+	flags.IntVar(&o.subscribersPerPeer, "max-subscribers-per-process", o.subscribersPerPeer, "how many of these may be one process's")
 	flags.StringVar(&o.metricsAddress, "metrics-bind-address", o.metricsAddress,
 		"host:port to serve /metrics and health on besides; not at all if empty")
 	flags.IntVar(&o.maxUpdates, "journal-max-updates", o.maxUpdates, "how many updates are kept for subscribers to resume from")
@@ -89,11 +102,12 @@ func (o *daemonOptions) validate() error {
 	if o.manifestPath == "" && o.manifestURL == "" && !o.apiserver() {
 		fail("there is no source of pods: name a directory with --pod-manifest-path, a URL with --manifest-url, or an apiserver with --kubeconfig")
 	}
-	if o.fileCheckFrequency < time.Millisecond {
-		fail("--file-check-frequency: %v is too short: want 1ms or more", o.fileCheckFrequency)
-	}
-	if o.httpCheckFrequency < time.Millisecond {
-		fail("--http-check-frequency: %v is too short: want 1ms or more", o.httpCheckFrequency)
+	for flag, period := range map[string]time.Duration{
+		"--file-check-frequency": o.fileCheckFrequency, "--http-check-frequency": o.httpCheckFrequency,
+	} {
+		if period < time.Millisecond {
+			fail("%s: %v is too short: want 1ms or more", flag, period)
+		}
 	}
 	if o.manifestURL == "" && (len(o.manifestURLHeader) > 0 || o.manifestURLCAFile != "" || o.manifestURLCert != "" ||
 		o.manifestURLKey != "" || o.manifestURLToken != "") {
@@ -102,24 +116,39 @@ func (o *daemonOptions) validate() error {
 	if (o.manifestURLCert == "") != (o.manifestURLKey == "") {
 		fail("--manifest-url-cert-file and --manifest-url-key-file go together")
 	}
+	o.validateSockets(fail)
+	for _, limit := range []struct {
+		flag  string
+		value int64
+	}{
+		{"--max-subscribers", int64(o.subscribers)},
+		{"--max-subscribers-per-process", int64(o.subscribersPerPeer)},
+		{"--journal-max-updates", int64(o.maxUpdates)},
+		{"--journal-max-bytes", o.maxBytes},
+	} {
+		if limit.value < 1 {
+			fail("%s: %d: want 1 or more", limit.flag, limit.value)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// validateSockets tells fail what is wrong with where the daemon is to listen.
+func (o *daemonOptions) validateSockets(fail func(format string, args ...any)) {
 	if o.socket == "" {
 		fail("there is no place for the socket, for XDG_RUNTIME_DIR is not set: name one with --socket")
 	}
 	if _, err := o.mode(); err != nil {
 		fail("--socket-mode: %w", err)
 	}
-	if o.maxUpdates < 1 {
-		fail("--journal-max-updates: %d: want 1 or more", o.maxUpdates)
-	}
-	if o.maxBytes < 1 {
-		fail("--journal-max-bytes: %d: want 1 or more", o.maxBytes)
+	if o.podsAPISocket != "" && o.podsAPISocket == o.socket {
+		fail("--pods-api-socket: it is the same as --socket, which speaks the Pods API anyway")
 	}
 	if o.metricsAddress != "" {
 		if _, _, err := net.SplitHostPort(o.metricsAddress); err != nil {
 			fail("--metrics-bind-address: %w", err)
 		}
 	}
-	return errors.Join(errs...)
 }
 
 // apiserver tells whether there is an apiserver to take pods from.

@@ -9,14 +9,16 @@
 //
 // # What is spoken
 //
-// HTTP/1.1. GET /v1alpha1/updates is the stream, one JSON object a line; see package
+// HTTP/1.1 and gRPC, told apart by the preface of HTTP/2. GET /v1alpha1/updates is the stream, one JSON object a line; see package
 // api/stream/v1alpha1. Beside it are /v1alpha1/status, /pods as the kubelet has it,
 // /healthz, /livez, /readyz, /metrics and /version. Errors are metav1.Status objects
-// that name the parameter at fault.
+// that name the parameter at fault. The gRPC services are podconfigd.v1alpha1.PodConfig,
+// the kubelet's v1alpha1.Pods, grpc.health.v1 and reflection; [Server.RunPodsAPI] serves
+// the kubelet's on a socket of its own.
 //
 // # Readers
 //
 // Each reader of the stream has a goroutine and a cursor. One that stops reading
 // blocks in its own write, and no one else; it is not dropped, and has the state
-// told anew when it comes back too late.
+// told anew when it comes back too late. [Limits] bound what one process may have.
 package server

@@ -12,13 +12,17 @@ func writeError(w http.ResponseWriter, code int, reason metav1.StatusReason, mes
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(code)
 	// What can't be written here the client has gone away from.
-	_ = json.NewEncoder(w).Encode(metav1.Status{
+	_ = json.NewEncoder(w).Encode(statusOf(code, reason, message))
+}
+
+func statusOf(code int, reason metav1.StatusReason, message string) *metav1.Status {
+	return &metav1.Status{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"},
 		Status:   metav1.StatusFailure,
 		Code:     int32(code),
 		Reason:   reason,
 		Message:  message,
-	})
+	}
 }
 
 func badRequest(w http.ResponseWriter, err error) {

@@ -13,9 +13,9 @@ type Check struct {
 	Check func() error
 }
 
-// health answers as the health endpoints of Kubernetes do: "ok", or with ?verbose
+// healthHandler answers as the health endpoints of Kubernetes do: "ok", or with ?verbose
 // and on a failure a line for each check.
-func health(name string, checks []Check) http.HandlerFunc {
+func healthHandler(name string, checks []Check) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		var report strings.Builder
 		healthy := true

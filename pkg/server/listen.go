@@ -26,6 +26,8 @@ var ErrSocketInUse = errors.New("another process is serving it")
 // ListenOptions say how the socket is made.
 type ListenOptions struct {
 	Path string
+	// Flag is what names the path, for error messages.
+	Flag string
 	// Mode is the file's mode.
 	Mode fs.FileMode
 	// Group is the name or number of the file's group; empty for the process's.
@@ -56,7 +58,7 @@ func listen(ctx context.Context, opts ListenOptions) (_ net.Listener, err error)
 		return nil, err
 	}
 	defer unlock()
-	if err := checkFree(ctx, opts.Path); err != nil {
+	if err := checkFree(ctx, opts); err != nil {
 		return nil, err
 	}
 
@@ -121,7 +123,8 @@ func (l *listener) remove() error {
 
 // checkFree returns an error where the path is taken by anything but a socket that
 // nobody serves.
-func checkFree(ctx context.Context, path string) error {
+func checkFree(ctx context.Context, opts ListenOptions) error {
+	path := opts.Path
 	info, err := os.Lstat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -129,14 +132,14 @@ func checkFree(ctx context.Context, path string) error {
 	case err != nil:
 		return err
 	case info.Mode()&fs.ModeSocket == 0:
-		return errors.New("there is a file of that name that is not a socket; move it away or choose another path with --socket")
+		return fmt.Errorf("there is a file of that name that is not a socket; move it away or choose another path with %s", opts.Flag)
 	}
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	conn, err := new(net.Dialer).DialContext(ctx, "unix", path)
 	if err == nil {
 		_ = conn.Close() // it was only to see whether anyone answers
-		return fmt.Errorf("%w; stop it or choose another path with --socket", ErrSocketInUse)
+		return fmt.Errorf("%w; stop it or choose another path with %s", ErrSocketInUse, opts.Flag)
 	}
 	if errors.Is(err, syscall.ECONNREFUSED) {
 		return nil // nobody listens any more: it is left over

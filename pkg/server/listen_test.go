@@ -26,7 +26,7 @@ func shortDir(t *testing.T) string {
 
 func listenAt(t *testing.T, path string) (net.Listener, error) {
 	t.Helper()
-	l, err := Listen(t.Context(), ListenOptions{Path: path, Mode: 0o660})
+	l, err := Listen(t.Context(), ListenOptions{Path: path, Flag: "--socket", Mode: 0o660})
 	if err == nil {
 		t.Cleanup(func() { _ = l.Close() })
 	}
@@ -37,7 +37,7 @@ func TestListenMakesTheSocket(t *testing.T) {
 	dir := shortDir(t)
 	path := filepath.Join(dir, "sub", "s.sock")
 	group := strconv.Itoa(os.Getegid())
-	l, err := Listen(t.Context(), ListenOptions{Path: path, Mode: 0o606, Group: group})
+	l, err := Listen(t.Context(), ListenOptions{Path: path, Flag: "--socket", Mode: 0o606, Group: group})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,7 +88,7 @@ func TestListenRefuses(t *testing.T) {
 		{"an unknown group", filepath.Join(dir, "s"), "no-such-group", "--socket-group: group: unknown group no-such-group"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			_, err := Listen(t.Context(), ListenOptions{Path: test.path, Mode: 0o660, Group: test.group})
+			_, err := Listen(t.Context(), ListenOptions{Path: test.path, Flag: "--socket", Mode: 0o660, Group: test.group})
 			if err == nil || !strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(), test.path) {
 				t.Errorf("got %v, want %q with the path", err, test.want)
 			}
@@ -116,7 +116,7 @@ func TestOneOfManyGetsTheSocket(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 20 {
 		wg.Go(func() {
-			l, err := Listen(t.Context(), ListenOptions{Path: path, Mode: 0o660})
+			l, err := Listen(t.Context(), ListenOptions{Path: path, Flag: "--socket", Mode: 0o660})
 			if err != nil {
 				if !errors.Is(err, ErrSocketInUse) {
 					t.Error(err)

@@ -9,17 +9,28 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/journal"
 )
 
+// peerID is the process at the other end of a connection. Its zero value stands for
+// one that is not known, as over TCP.
+type peerID struct {
+	known bool
+	pid   int32
+	uid   uint32
+}
+
 type peerKey struct{}
 
-// withPeer puts who is at the other end of a connection into its context.
-func withPeer(ctx context.Context, conn net.Conn) context.Context {
+// peerOf returns who is at the other end of a connection.
+func peerOf(conn net.Conn) peerID {
+	if inner, ok := conn.(interface{ NetConn() net.Conn }); ok {
+		conn = inner.NetConn()
+	}
 	uc, ok := conn.(*net.UnixConn)
 	if !ok {
-		return ctx
+		return peerID{}
 	}
 	raw, err := uc.SyscallConn()
 	if err != nil {
-		return ctx
+		return peerID{}
 	}
 	var cred *unix.Ucred
 	var credErr error
@@ -27,16 +38,26 @@ func withPeer(ctx context.Context, conn net.Conn) context.Context {
 		cred, credErr = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
 	})
 	if err != nil || credErr != nil {
-		return ctx
+		return peerID{}
 	}
-	return context.WithValue(ctx, peerKey{}, cred)
+	return peerID{known: true, pid: cred.Pid, uid: cred.Uid}
 }
 
-// readerOf returns who makes the request.
-func readerOf(ctx context.Context, userAgent string) journal.Reader {
+// withPeer puts who is at the other end of a connection into its context.
+func withPeer(ctx context.Context, conn net.Conn) context.Context {
+	return context.WithValue(ctx, peerKey{}, peerOf(conn))
+}
+
+// peerFrom returns who makes the request of the context.
+func peerFrom(ctx context.Context) peerID {
+	id, _ := ctx.Value(peerKey{}).(peerID) // not there over TCP
+	return id
+}
+
+func (p peerID) reader(userAgent string) journal.Reader {
 	reader := journal.Reader{UserAgent: userAgent}
-	if cred, ok := ctx.Value(peerKey{}).(*unix.Ucred); ok {
-		reader.PID, reader.UID = cred.Pid, &cred.Uid
+	if p.known {
+		reader.PID, reader.UID = p.pid, &p.uid
 	}
 	return reader
 }

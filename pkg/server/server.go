@@ -11,6 +11,9 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/health"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
 
@@ -23,6 +26,8 @@ const (
 	// maxHeader how many bytes it may have.
 	headerTimeout = 10 * time.Second
 	maxHeader     = 64 << 10
+	// maxQuery is how many bytes a query may have.
+	maxQuery = 16 << 10
 	// idleTimeout is how long a connection without a request is kept.
 	idleTimeout = 2 * time.Minute
 	// drainTimeout is how long requests have to end when the server does.
@@ -38,6 +43,8 @@ type Options struct {
 	Live, Ready []Check
 	// Version is the object of /version.
 	Version any
+	// Limits bound what clients may have.
+	Limits Limits
 	// Registerer takes the server's metrics, nil for none; Gatherer has what /metrics
 	// shows.
 	Registerer prometheus.Registerer
@@ -49,16 +56,56 @@ type Server struct {
 	journal *journal.Journal
 	opts    Options
 	metrics *metrics
+	limits  *limiter
+	health  *health.Server
 }
 
 // New returns a server. It does nothing before Run.
 func New(opts Options) *Server {
-	return &Server{journal: opts.Journal, opts: opts, metrics: newMetrics(opts.Registerer)}
+	return &Server{
+		journal: opts.Journal, opts: opts, metrics: newMetrics(opts.Registerer),
+		limits: newLimiter(opts.Limits), health: health.NewServer(),
+	}
 }
 
 // Run serves the listener until the context is done, ends every stream, and
 // returns the context's cause. It closes the listener.
-func (s *Server) Run(ctx context.Context, l net.Listener) error { return serve(ctx, l, s.Handler()) }
+func (s *Server) Run(ctx context.Context, l net.Listener) error {
+	return s.run(ctx, l, s.Handler(), func(ctx context.Context) *grpc.Server { return s.newGRPC(ctx, false) })
+}
+
+// RunPodsAPI serves the kubelet's Pods API alone, beside Run, as the kubelet does on a
+// socket of its own.
+func (s *Server) RunPodsAPI(ctx context.Context, l net.Listener) error {
+	return s.run(ctx, l, http.HandlerFunc(onlyGRPC), func(ctx context.Context) *grpc.Server { return s.newGRPC(ctx, true) })
+}
+
+func (s *Server) run(ctx context.Context, l net.Listener, plain http.Handler, modern func(context.Context) *grpc.Server) error {
+	split := newSplitter(l, s.limits)
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return split.run(ctx) })
+	group.Go(func() error { return serve(ctx, split.plain, plain) })
+	group.Go(func() error { return serveGRPC(ctx, modern(ctx), split.modern) })
+	group.Go(func() error { return serveGRPC(ctx, newRefuser(), split.refused) })
+	group.Go(func() error { return s.tellHealth(ctx) })
+	return group.Wait()
+}
+
+// onlyGRPC tells who speaks plain HTTP that it is the wrong socket.
+func onlyGRPC(w http.ResponseWriter, _ *http.Request) {
+	writeError(w, http.StatusNotFound, metav1.StatusReasonNotFound,
+		"this socket speaks gRPC only, as the kubelet's Pods API; podconfigd's own socket speaks HTTP too")
+}
+
+// unready returns what is wrong by the checks of /readyz, or nil.
+func (s *Server) unready() error {
+	for _, c := range s.opts.Ready {
+		if err := c.Check(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
 // RunMetrics serves nothing but metrics and health, for a listener that others than
 // the socket's users can reach.
@@ -109,14 +156,26 @@ func (s *Server) Handler() http.Handler {
 			"there is nothing at %s; there is /v1alpha1/updates, /v1alpha1/status, /pods, /healthz, /livez, /readyz, /metrics and /version",
 			r.URL.Path))
 	})
-	return readOnly(mux)
+	return readOnly(shortQuery(mux))
+}
+
+// shortQuery refuses queries that are too long.
+func shortQuery(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if n := len(r.URL.RawQuery); n > maxQuery {
+			writeError(w, http.StatusRequestURITooLong, metav1.StatusReasonBadRequest,
+				fmt.Sprintf("the query is %d bytes long: it may have %d", n, maxQuery))
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 func (s *Server) handleMetrics(mux *http.ServeMux) {
 	live := append([]Check{ping}, s.opts.Live...)
-	mux.HandleFunc("/healthz", health("healthz", live))
-	mux.HandleFunc("/livez", health("livez", live))
-	mux.HandleFunc("/readyz", health("readyz", append([]Check{ping}, s.opts.Ready...)))
+	mux.HandleFunc("/healthz", healthHandler("healthz", live))
+	mux.HandleFunc("/livez", healthHandler("livez", live))
+	mux.HandleFunc("/readyz", healthHandler("readyz", append([]Check{ping}, s.opts.Ready...)))
 	mux.Handle("/metrics", promhttp.HandlerFor(s.opts.Gatherer, promhttp.HandlerOpts{}))
 }
 
@@ -135,10 +194,16 @@ func readOnly(next http.Handler) http.Handler {
 
 // pods answers with the present pods, as the kubelet's /pods.
 func (s *Server) pods(w http.ResponseWriter, r *http.Request) {
-	pods, revision := s.journal.Pods()
+	release, refusal := s.limits.list(peerFrom(r.Context()))
+	if refusal != nil {
+		tooMany(w, refusal)
+		return
+	}
+	defer release()
+	state := s.journal.State()
 	w.Header().Set("Content-Type", "application/json")
 	out := bufio.NewWriterSize(w, streamBuffer)
-	err := journal.WriteList(out, revision, pods)
+	err := journal.WriteList(out, state.Revision, state.Pods)
 	if err == nil {
 		err = out.Flush()
 	}

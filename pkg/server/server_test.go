@@ -1,150 +1,23 @@
 package server
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
-	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"go.uber.org/goleak"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/journal"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-// daemon is a journal that is served on a socket.
-type daemon struct {
-	journal *journal.Journal
-	socket  string
-	http    *http.Client
-	sick    error
-}
-
-func serveJournal(t *testing.T, opts journal.Options) *daemon {
-	t.Helper()
-	registry := prometheus.NewRegistry()
-	opts.Sources, opts.Registerer = []string{"file"}, registry
-	d := &daemon{journal: journal.New(opts), socket: filepath.Join(shortDir(t), "s.sock")}
-	l, err := Listen(t.Context(), ListenOptions{Path: d.socket, Mode: 0o600})
-	if err != nil {
-		t.Fatal(err)
-	}
-	server := New(Options{
-		Journal: d.journal, Status: d.journal.Status, Version: map[string]string{"version": "test"},
-		Live:  []Check{{Name: "syncloop", Check: func() error { return d.sick }}},
-		Ready: []Check{{Name: "sources", Check: func() error { return d.sick }}}, Registerer: registry, Gatherer: registry,
-	})
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error)
-	go func() { done <- server.Run(ctx, l) }()
-	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return new(net.Dialer).DialContext(ctx, "unix", d.socket)
-	}}
-	d.http = &http.Client{Transport: transport}
-	t.Cleanup(func() {
-		transport.CloseIdleConnections()
-		start := time.Now()
-		cancel()
-		if err := <-done; !errors.Is(err, context.Canceled) {
-			t.Errorf("Run returned %v", err)
-		}
-		if took := time.Since(start); took > 2*drainTimeout {
-			t.Errorf("Run took %v to end", took)
-		}
-	})
-	return d
-}
-
-// add appends a pod of that size, as an update of its own.
-func (d *daemon) add(name string, size int) {
-	d.journal.Append(config.PodUpdate{Op: config.ADD, Source: "file", Pods: []*v1.Pod{{ObjectMeta: metav1.ObjectMeta{
-		Name: name, Namespace: "default", UID: types.UID(name), Annotations: map[string]string{"size": strings.Repeat("x", size)},
-	}}}})
-}
-
-func (d *daemon) get(t *testing.T, path string) (code int, body string) {
-	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://localhost"+path, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	resp, err := d.http.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	data, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return resp.StatusCode, string(data)
-}
-
-// reader reads the stream, line by line.
-type reader struct {
-	body    io.ReadCloser
-	scanner *bufio.Scanner
-}
-
-func (d *daemon) read(t *testing.T, query string) *reader {
-	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://localhost/v1alpha1/updates"+query, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	resp, err := d.http.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = resp.Body.Close() })
-	if resp.StatusCode != http.StatusOK || resp.Header.Get("Content-Type") != v1alpha1.ContentType {
-		t.Fatalf("status %s, content type %q", resp.Status, resp.Header.Get("Content-Type"))
-	}
-	r := &reader{resp.Body, bufio.NewScanner(resp.Body)}
-	r.scanner.Buffer(nil, 64<<20)
-	return r
-}
-
-func (r *reader) next(t *testing.T) *v1alpha1.Update {
-	t.Helper()
-	if !r.scanner.Scan() {
-		t.Fatalf("the stream ended: %v", r.scanner.Err())
-	}
-	u := new(v1alpha1.Update)
-	if err := json.Unmarshal(r.scanner.Bytes(), u); err != nil {
-		t.Fatalf("%v in %s", err, r.scanner.Bytes())
-	}
-	return u
-}
-
-func (r *reader) expect(t *testing.T, op string, pods ...string) *v1alpha1.Update {
-	t.Helper()
-	u := r.next(t)
-	var names []string
-	for _, p := range u.Pods {
-		names = append(names, p.Name)
-	}
-	if u.Op != op || fmt.Sprint(names) != fmt.Sprint(pods) {
-		t.Fatalf("got %s %v, want %s %v", u.Op, names, op, pods)
-	}
-	return u
-}
 
 func TestTheStream(t *testing.T) {
 	d := serveJournal(t, journal.Options{})
@@ -214,7 +87,7 @@ func TestOtherPaths(t *testing.T) {
 	if code, body := d.get(t, "/nothing"); code != http.StatusNotFound || !strings.Contains(body, "/v1alpha1/updates") {
 		t.Errorf("/nothing: %d %s", code, body)
 	}
-	d.sick = errors.New("it stands still")
+	d.fallSick("it stands still")
 	if code, body := d.get(t, "/livez"); code != http.StatusInternalServerError || !strings.Contains(body, "[-]syncloop failed: it stands still") {
 		t.Errorf("/livez of the sick: %d %s", code, body)
 	}
@@ -230,16 +103,6 @@ func TestOtherPaths(t *testing.T) {
 	if resp.StatusCode != http.StatusMethodNotAllowed || resp.Header.Get("Allow") != "GET, HEAD" {
 		t.Errorf("POST: %s, Allow %q", resp.Status, resp.Header.Get("Allow"))
 	}
-}
-
-func (d *daemon) dial(t *testing.T) net.Conn {
-	t.Helper()
-	conn, err := new(net.Dialer).DialContext(t.Context(), "unix", d.socket)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = conn.Close() })
-	return conn
 }
 
 // Clients that misbehave are their own trouble: the others are told of every

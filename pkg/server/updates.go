@@ -21,13 +21,20 @@ func (s *Server) updates(w http.ResponseWriter, r *http.Request) {
 		badRequest(w, err)
 		return
 	}
+	id := peerFrom(r.Context())
+	release, refusal := s.limits.subscriber(id)
+	if refusal != nil {
+		tooMany(w, refusal)
+		return
+	}
+	defer release()
 	w.Header().Set("Content-Type", v1alpha1.ContentType)
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(http.StatusOK)
 	if r.Method == http.MethodHead {
 		return
 	}
-	opts.Reader = readerOf(r.Context(), r.UserAgent())
+	opts.Reader = id.reader(r.UserAgent())
 	cursor := s.journal.Watch(opts)
 	defer cursor.Close()
 	err = s.stream(r.Context(), w, cursor)

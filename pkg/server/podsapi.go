@@ -1,0 +1,133 @@
+package server
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/mem"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protowire"
+	"k8s.io/apimachinery/pkg/types"
+	podsv1alpha1 "k8s.io/kubelet/pkg/apis/pods/v1alpha1"
+
+	"github.com/podconfigd/podconfigd/pkg/config"
+	"github.com/podconfigd/podconfigd/pkg/journal"
+)
+
+// podsAPI is the kubelet's Pods API. Like the kubelet's it has no mirror pods. Unlike
+// the kubelet's it keeps a slow watcher, and in a DELETED event it has the whole pod.
+//
+// kubelet: pkg/kubelet/apis/pods/server.go; KEP-4188.
+type podsAPI struct {
+	podsv1alpha1.UnimplementedPodsServer
+	server *Server
+}
+
+var podsSelector = journal.Selector{NoMirrorPods: true}
+
+func (a *podsAPI) ready() error {
+	if err := a.server.unready(); err != nil {
+		return status.Errorf(codes.FailedPrecondition, "the pods are not known yet: %v", err)
+	}
+	return nil
+}
+
+// ListPods returns the present pods by UID.
+func (a *podsAPI) ListPods(ctx context.Context, _ *podsv1alpha1.ListPodsRequest) (*podsv1alpha1.ListPodsResponse, error) {
+	if err := a.ready(); err != nil {
+		return nil, err
+	}
+	release, err := a.server.list(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	pods := slices.DeleteFunc(a.server.journal.State().Pods, func(p *journal.Pod) bool { return !podsSelector.Matches(p) })
+	slices.SortStableFunc(pods, byUID)
+	response := &podsv1alpha1.ListPodsResponse{Pods: make([][]byte, len(pods))}
+	for i, p := range pods {
+		if response.Pods[i], err = p.Protobuf(); err != nil {
+			return nil, status.Error(codes.Internal, err.Error())
+		}
+	}
+	return response, nil
+}
+
+// GetPod returns the present pod of a UID.
+func (a *podsAPI) GetPod(_ context.Context, request *podsv1alpha1.GetPodRequest) (*podsv1alpha1.GetPodResponse, error) {
+	if err := a.ready(); err != nil {
+		return nil, err
+	}
+	pod := a.server.journal.ByUID(types.UID(request.GetPodUID()))
+	if pod == nil || !podsSelector.Matches(pod) {
+		return nil, status.Errorf(codes.NotFound, "pod with UID %q not found", request.GetPodUID())
+	}
+	data, err := pod.Protobuf()
+	if err != nil {
+		return nil, status.Error(codes.Internal, err.Error())
+	}
+	return &podsv1alpha1.GetPodResponse{Pod: data}, nil
+}
+
+// WatchPods tells the present pods by UID, INITIAL_SYNC_COMPLETE, and then each change.
+func (a *podsAPI) WatchPods(_ *podsv1alpha1.WatchPodsRequest, stream grpc.ServerStreamingServer[podsv1alpha1.WatchPodsEvent]) error {
+	if err := a.ready(); err != nil {
+		return err
+	}
+	opts := journal.WatchOptions{Behind: journal.CatchUp, Selector: podsSelector}
+	synced := false
+	return a.server.follow(stream.Context(), opts, func(f *journal.Frame) error {
+		encoded, err := journal.Encoded(f, journal.PodsForm, podEvents)
+		if err != nil {
+			return status.Error(codes.Internal, err.Error())
+		}
+		for _, event := range encoded {
+			if err := stream.SendMsg(event); err != nil {
+				return err
+			}
+		}
+		if f.InitialSyncComplete && !synced {
+			synced = true
+			return stream.Send(&podsv1alpha1.WatchPodsEvent{Type: podsv1alpha1.EventType_INITIAL_SYNC_COMPLETE})
+		}
+		return nil
+	})
+}
+
+func byUID(a, b *journal.Pod) int { return cmp.Compare(a.Object.UID, b.Object.UID) }
+
+// Field numbers of podsv1alpha1.WatchPodsEvent.
+const (
+	eventType = 1
+	eventPod  = 2
+)
+
+// podEvents returns a WatchPodsEvent for each of the frame's pods: a []any of shared.
+func podEvents(f *journal.Frame) ([]any, error) {
+	kind := podsv1alpha1.EventType_MODIFIED
+	switch f.Op {
+	case config.ADD:
+		kind = podsv1alpha1.EventType_ADDED
+	case config.REMOVE:
+		kind = podsv1alpha1.EventType_DELETED
+	case config.UPDATE, config.DELETE, config.RECONCILE:
+	default:
+		return nil, nil
+	}
+	events := make([]any, len(f.Pods))
+	for i, p := range f.Pods {
+		pod, err := p.Protobuf()
+		if err != nil {
+			return nil, err
+		}
+		head := protowire.AppendTag(nil, eventType, protowire.VarintType)
+		head = protowire.AppendVarint(head, uint64(kind))
+		head = protowire.AppendTag(head, eventPod, protowire.BytesType)
+		head = protowire.AppendVarint(head, uint64(len(pod)))
+		events[i] = shared{mem.SliceBuffer(head), mem.SliceBuffer(pod)}
+	}
+	return events, nil
+}

@@ -1,0 +1,240 @@
+package server
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	v1 "k8s.io/api/core/v1"
+	podsv1alpha1 "k8s.io/kubelet/pkg/apis/pods/v1alpha1"
+
+	podconfigd "github.com/podconfigd/podconfigd/api/podconfigd/v1alpha1"
+	"github.com/podconfigd/podconfigd/pkg/config"
+	"github.com/podconfigd/podconfigd/pkg/journal"
+)
+
+// podsReader follows WatchPods with the client that the kubelet publishes.
+type podsReader struct {
+	stream grpc.ServerStreamingClient[podsv1alpha1.WatchPodsEvent]
+	// pods are those that it holds, by UID, with their label "app".
+	pods map[string]string
+}
+
+func watchPods(t *testing.T, conn *grpc.ClientConn) *podsReader {
+	t.Helper()
+	stream, err := podsv1alpha1.NewPodsClient(conn).WatchPods(t.Context(), &podsv1alpha1.WatchPodsRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &podsReader{stream, make(map[string]string)}
+}
+
+// next takes the next event over and returns it in short.
+func (r *podsReader) next(t *testing.T) string {
+	t.Helper()
+	event, err := r.stream.Recv()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var pod v1.Pod
+	if err := pod.Unmarshal(event.GetPod()); err != nil {
+		t.Fatal(err)
+	}
+	_, held := r.pods[string(pod.UID)]
+	switch event.GetType() {
+	case podsv1alpha1.EventType_ADDED, podsv1alpha1.EventType_MODIFIED:
+		if held != (event.GetType() == podsv1alpha1.EventType_MODIFIED) {
+			t.Errorf("%v of %s, which was held: %t", event.GetType(), pod.Name, held)
+		}
+		r.pods[string(pod.UID)] = pod.Labels["app"]
+	case podsv1alpha1.EventType_DELETED:
+		if !held || pod.Name == "" || pod.Namespace == "" {
+			t.Errorf("DELETED of %s/%s, which was held: %t", pod.Namespace, pod.Name, held)
+		}
+		delete(r.pods, string(pod.UID))
+	}
+	return strings.TrimSpace(event.GetType().String() + " " + pod.Name)
+}
+
+func (r *podsReader) expect(t *testing.T, want ...string) {
+	t.Helper()
+	for _, w := range want {
+		if got := r.next(t); got != w {
+			t.Fatalf("got %q, want %q", got, w)
+		}
+	}
+}
+
+func TestPodsAPI(t *testing.T) {
+	d := serveJournal(t, journal.Options{})
+	api := podsv1alpha1.NewPodsClient(d.grpc(t, d.pods))
+
+	if _, err := api.ListPods(t.Context(), &podsv1alpha1.ListPodsRequest{}); status.Code(err) != codes.FailedPrecondition {
+		t.Errorf("ListPods before the sources are ready: %v", err)
+	}
+	if _, err := api.GetPod(t.Context(), &podsv1alpha1.GetPodRequest{PodUID: "a"}); status.Code(err) != codes.FailedPrecondition {
+		t.Errorf("GetPod before the sources are ready: %v", err)
+	}
+	early := watchPods(t, d.grpc(t, d.pods))
+	if _, err := early.stream.Recv(); status.Code(err) != codes.FailedPrecondition || !strings.Contains(err.Error(), "not seen yet: file") {
+		t.Errorf("WatchPods before the sources are ready: %v", err)
+	}
+
+	change := func(op config.PodOperation, pods ...*v1.Pod) {
+		d.journal.Append(config.PodUpdate{Op: op, Source: config.FileSource, Pods: pods})
+	}
+	change(config.ADD, podWith("b", "x"), podWith("a", "x"), podWith("mirror-c", "x"))
+	// The same on both sockets.
+	readers := []*podsReader{watchPods(t, d.grpc(t, d.pods)), watchPods(t, d.grpc(t, d.socket))}
+	for _, r := range readers {
+		r.expect(t, "ADDED a", "ADDED b", "INITIAL_SYNC_COMPLETE")
+	}
+	change(config.UPDATE, podWith("a", "y"))
+	change(config.UPDATE, podWith("mirror-c", "y"))
+	change(config.RECONCILE, podWith("b", "y"))
+	change(config.SYNC, podWith("b", "y"))
+	change(config.DELETE, podWith("b", "z"))
+	change(config.REMOVE, podWith("b", "z"))
+	change(config.ADD, podWith("d", "x"))
+	for _, r := range readers {
+		r.expect(t, "MODIFIED a", "MODIFIED b", "MODIFIED b", "DELETED b", "ADDED d")
+	}
+
+	list, err := api.ListPods(t.Context(), &podsv1alpha1.ListPodsRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, data := range list.GetPods() {
+		var pod v1.Pod
+		if err := pod.Unmarshal(data); err != nil {
+			t.Fatal(err)
+		}
+		names = append(names, pod.Name+"="+pod.Labels["app"])
+	}
+	if fmt.Sprint(names) != "[a=y d=x]" {
+		t.Errorf("ListPods has %v", names)
+	}
+	got, err := api.GetPod(t.Context(), &podsv1alpha1.GetPodRequest{PodUID: "a"})
+	var pod v1.Pod
+	if err != nil || pod.Unmarshal(got.GetPod()) != nil || pod.Labels["app"] != "y" {
+		t.Errorf("GetPod: %v, %v", got, err)
+	}
+	for _, uid := range []string{"b", "mirror-c", ""} {
+		if _, err := api.GetPod(t.Context(), &podsv1alpha1.GetPodRequest{PodUID: uid}); status.Code(err) != codes.NotFound {
+			t.Errorf("GetPod of %q: %v", uid, err)
+		}
+	}
+}
+
+// A watcher that does not read for long is not dropped: it is told what it missed, in
+// sum, and never what does not fit to what it holds.
+func TestPodsAPIKeepsASlowWatcher(t *testing.T) {
+	d := serveJournal(t, journal.Options{MaxUpdates: 10})
+	large := func(name, label string) *v1.Pod {
+		pod := podWith(name, label)
+		pod.Annotations = map[string]string{"a": strings.Repeat("x", 200<<10)} // more than buffers hold
+		return pod
+	}
+	change := func(op config.PodOperation, pods ...*v1.Pod) {
+		d.journal.Append(config.PodUpdate{Op: op, Source: config.FileSource, Pods: pods})
+	}
+	change(config.ADD, large("stays", "0"), large("changes", "0"), large("goes", "0"))
+	r := watchPods(t, d.grpc(t, d.pods))
+	r.expect(t, "ADDED changes", "ADDED goes", "ADDED stays", "INITIAL_SYNC_COMPLETE")
+	change(config.REMOVE, large("goes", "0"))
+	change(config.ADD, large("comes", "0"))
+	for i := range 100 {
+		change(config.UPDATE, large("changes", fmt.Sprint(i)))
+		passing := large(fmt.Sprintf("passing-%d", i), "0")
+		change(config.ADD, passing)
+		change(config.REMOVE, passing)
+	}
+	change(config.UPDATE, large("last", "0"))
+	events := 0
+	for r.pods["last"] == "" || r.pods["changes"] != "99" {
+		r.next(t)
+		events++
+	}
+	if want := map[string]string{"stays": "0", "changes": "99", "comes": "0", "last": "0"}; fmt.Sprint(r.pods) != fmt.Sprint(want) {
+		t.Errorf("it holds %v, want %v", r.pods, want)
+	}
+	if resets := d.journal.Status().Subscribers[0].Resets; resets == 0 {
+		t.Errorf("it never fell behind, in %d events", events)
+	}
+	change(config.UPDATE, large("stays", "1"))
+	r.expect(t, "MODIFIED stays")
+}
+
+func TestThePodsSocketSpeaksNothingElse(t *testing.T) {
+	d := serveJournal(t, journal.Options{})
+	other := &daemon{socket: d.pods, http: &http.Client{Transport: unixTransport(d.pods)}}
+	if code, body := other.get(t, "/pods"); code != http.StatusNotFound || !strings.Contains(body, "this socket speaks gRPC only") {
+		t.Errorf("HTTP: %d %s", code, body)
+	}
+	_, err := podconfigd.NewPodConfigClient(d.grpc(t, d.pods)).Status(t.Context(), &podconfigd.StatusRequest{})
+	if status.Code(err) != codes.Unimplemented {
+		t.Errorf("PodConfig: %v", err)
+	}
+}
+
+// Each version of a pod is marshaled once a form, however many readers of however
+// many kinds there are.
+func TestPodsAreMarshalledOnceAForm(t *testing.T) {
+	d := serveJournal(t, journal.Options{})
+	d.add("a", 1)
+	var lines []*reader
+	var watchers []*podsReader
+	var streams []grpc.ServerStreamingClient[podconfigd.WatchResponse]
+	modes := []string{"incremental", "snapshot-and-updates", "snapshot"}
+	for i := range 30 {
+		lines = append(lines, d.read(t, "?mode="+modes[i%3]))
+		watchers = append(watchers, watchPods(t, d.grpc(t, d.socket)))
+		stream, err := podconfigd.NewPodConfigClient(d.grpc(t, d.socket)).Watch(t.Context(), &podconfigd.WatchRequest{Mode: podconfigd.Mode(i % 4)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		streams = append(streams, stream)
+	}
+	const changes = 20
+	for i := range changes {
+		d.journal.Append(config.PodUpdate{Op: config.UPDATE, Source: config.FileSource, Pods: []*v1.Pod{podWith("a", fmt.Sprint(i))}})
+	}
+	last := fmt.Sprint(changes - 1)
+	for i := range lines {
+		for u := lines[i].next(t); len(u.Pods) == 0 || u.Pods[0].Labels["app"] != last; u = lines[i].next(t) {
+			continue
+		}
+		for watchers[i].pods["a"] != last {
+			watchers[i].next(t)
+		}
+		for done := false; !done; {
+			message, err := streams[i].Recv()
+			if err != nil {
+				t.Fatal(err)
+			}
+			u := asLine(t, message)
+			done = len(u.Pods) > 0 && u.Pods[0].Labels["app"] == last
+		}
+	}
+	_, metrics := d.get(t, "/metrics")
+	for _, form := range []string{"json", "protobuf"} {
+		want := fmt.Sprintf(`podconfigd_journal_pod_encodes_total{form=%q} %d`, form, changes+1)
+		if !strings.Contains(metrics, want+"\n") {
+			t.Errorf("want %s, have %v", want, grep(metrics, "pod_encodes_total"))
+		}
+	}
+}
+
+func grep(text, part string) (lines []string) {
+	for line := range strings.Lines(text) {
+		if strings.Contains(line, part) {
+			lines = append(lines, line)
+		}
+	}
+	return lines
+}
