@@ -1,0 +1,219 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	podsv1alpha1 "k8s.io/kubelet/pkg/apis/pods/v1alpha1"
+	podsapi "k8s.io/kubernetes/pkg/kubelet/apis/pods"
+	kubepod "k8s.io/kubernetes/pkg/kubelet/pod"
+
+	"github.com/podconfigd/podconfigd/pkg/config"
+	"github.com/podconfigd/podconfigd/pkg/journal"
+	"github.com/podconfigd/podconfigd/pkg/server"
+)
+
+// paced is how many updates may be under way: half of what a watcher of the kubelet
+// may have waiting before it is dropped.
+const paced = 50
+
+// podsServers are the servers of the Pods API that are compared. Each listens on a
+// socket and returns a function that changes one of the pods.
+var podsServers = []struct {
+	name  string
+	start func(tb testing.TB, l net.Listener, pods []*v1.Pod) (change func(*v1.Pod))
+}{
+	{"podconfigd", startOurPodsAPI},
+	{"kubelet", startKubeletPodsAPI},
+}
+
+// BenchmarkPodsAPI measures what it costs to tell watchers of the Pods API. Each op is
+// one changed pod; it is delivered when the published client has it. The processor
+// time is that of both ends together, for they are in one process.
+func BenchmarkPodsAPI(b *testing.B) {
+	for _, s := range podsServers {
+		b.Run("watchers=100/peer="+s.name, func(b *testing.B) {
+			w := newPodsWatch(b, s.start, 100)
+			w.update(b, 10*paced) // warms up
+			before, cpu, begin := w.made, processCPU(b), time.Now()
+			for b.Loop() {
+				w.update(b, 1)
+			}
+			w.settle(b, 0)
+			deliveries := float64(w.made-before) * float64(len(w.delivered))
+			b.ReportMetric(deliveries/time.Since(begin).Seconds(), "deliveries/s")
+			b.ReportMetric((processCPU(b)-cpu).Seconds()*1e6/deliveries, "cpu-µs/delivery")
+		})
+	}
+}
+
+// podsWatch is a server of the Pods API with watchers.
+type podsWatch struct {
+	pods   []*v1.Pod
+	change func(*v1.Pod)
+	made   int
+	// delivered is how many updates each watcher has.
+	delivered []atomic.Int64
+	news      chan struct{}
+	failures  chan error
+}
+
+func newPodsWatch(tb testing.TB, start func(testing.TB, net.Listener, []*v1.Pod) func(*v1.Pod), watchers int) *podsWatch {
+	tb.Helper()
+	socket := filepath.Join(tb.TempDir(), "pods.sock")
+	l, err := new(net.ListenConfig).Listen(tb.Context(), "unix", socket)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	w := &podsWatch{
+		delivered: make([]atomic.Int64, watchers), news: make(chan struct{}, 1), failures: make(chan error, watchers),
+	}
+	for i := range changers {
+		w.pods = append(w.pods, benchPod(i))
+	}
+	w.change = start(tb, l, w.pods)
+	ctx, cancel := context.WithCancel(context.Background())
+	var running, synced sync.WaitGroup
+	tb.Cleanup(func() { cancel(); running.Wait() })
+	synced.Add(watchers)
+	for i := range watchers {
+		running.Go(func() { w.failures <- w.watch(ctx, socket, &w.delivered[i], synced.Done) })
+	}
+	synced.Wait()
+	return w
+}
+
+// watch reads as a watcher does, over a connection of its own.
+func (w *podsWatch) watch(ctx context.Context, socket string, delivered *atomic.Int64, synced func()) error {
+	conn, err := grpc.NewClient("unix://"+socket, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	stream, err := podsv1alpha1.NewPodsClient(conn).WatchPods(ctx, &podsv1alpha1.WatchPodsRequest{})
+	if err != nil {
+		return err
+	}
+	for {
+		event, err := stream.Recv()
+		if err != nil {
+			return err
+		}
+		switch event.GetType() {
+		case podsv1alpha1.EventType_INITIAL_SYNC_COMPLETE:
+			synced()
+		case podsv1alpha1.EventType_MODIFIED:
+			delivered.Add(1)
+			select {
+			case w.news <- struct{}{}:
+			default:
+			}
+		}
+	}
+}
+
+// update changes as many pods in turn, no more at a time than a watcher of the kubelet
+// bears.
+func (w *podsWatch) update(tb testing.TB, n int) {
+	tb.Helper()
+	for range n {
+		w.settle(tb, paced-1)
+		pod := *w.pods[w.made%len(w.pods)]
+		pod.Annotations = map[string]string{"version": fmt.Sprint(w.made)}
+		w.made++
+		w.change(&pod)
+	}
+}
+
+// settle waits until no watcher has more than that many updates still to come.
+func (w *podsWatch) settle(tb testing.TB, underWay int) {
+	tb.Helper()
+	enough := int64(w.made - underWay)
+	timeout := time.NewTimer(patience)
+	defer timeout.Stop()
+	for i := range w.delivered {
+		for w.delivered[i].Load() < enough {
+			select {
+			case <-w.news:
+			case err := <-w.failures:
+				tb.Fatal(err)
+			case <-timeout.C:
+				tb.Fatalf("watcher %d has %d of %d updates after %v", i, w.delivered[i].Load(), enough, patience)
+			}
+		}
+	}
+}
+
+// benchPod is a pod of three containers with ten variables each.
+func benchPod(i int) *v1.Pod {
+	name := fmt.Sprintf("pod-%04d", i)
+	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "default", Name: name, UID: types.UID("uid-of-" + name),
+		Annotations: map[string]string{config.ConfigSourceAnnotationKey: config.FileSource},
+	}}
+	for c := range 3 {
+		container := v1.Container{Name: fmt.Sprintf("container-%d", c), Image: "registry.example/image:1"}
+		for e := range 10 {
+			container.Env = append(container.Env, v1.EnvVar{Name: fmt.Sprintf("VARIABLE_%d", e), Value: "the value of a variable"})
+		}
+		pod.Spec.Containers = append(pod.Spec.Containers, container)
+	}
+	return pod
+}
+
+func startOurPodsAPI(tb testing.TB, l net.Listener, pods []*v1.Pod) func(*v1.Pod) {
+	tb.Helper()
+	updates := journal.New(journal.Options{Sources: []string{config.FileSource}})
+	updates.Append(config.PodUpdate{Op: config.ADD, Source: config.FileSource, Pods: pods})
+	s := server.New(server.Options{Journal: updates})
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() { _ = s.RunPodsAPI(ctx, l) }) // ends with the context
+	tb.Cleanup(func() { cancel(); running.Wait() })
+	return func(pod *v1.Pod) {
+		updates.Append(config.PodUpdate{Op: config.UPDATE, Source: config.FileSource, Pods: []*v1.Pod{pod}})
+	}
+}
+
+// noStatus knows no status: the pods have theirs.
+type noStatus struct{}
+
+// GetPodStatus finds none.
+func (noStatus) GetPodStatus(types.UID) (v1.PodStatus, bool) { return v1.PodStatus{}, false }
+
+func startKubeletPodsAPI(tb testing.TB, l net.Listener, pods []*v1.Pod) func(*v1.Pod) {
+	tb.Helper()
+	manager := kubepod.NewBasicPodManager()
+	manager.SetPods(pods)
+	s := podsapi.NewPodsServer(podsapi.NewBroadcaster(), manager, noStatus{})
+	g := grpc.NewServer()
+	podsv1alpha1.RegisterPodsServer(g, s)
+	go func() { _ = g.Serve(l) }() // ends with Stop
+	tb.Cleanup(g.Stop)
+	return func(pod *v1.Pod) {
+		manager.UpdatePod(pod)
+		s.OnPodUpdated(pod, pod.Status, false)
+	}
+}
+
+// processCPU returns the processor time that this process has had.
+func processCPU(tb testing.TB) time.Duration {
+	tb.Helper()
+	var used unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_PROCESS_CPUTIME_ID, &used); err != nil {
+		tb.Fatal(err)
+	}
+	return time.Duration(used.Nano())
+}
