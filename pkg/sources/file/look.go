@@ -115,7 +115,11 @@ func (l *looker) look(path string, known knowledge) sight {
 func (l *looker) read(path string, known knowledge, s *sight) {
 	// A FIFO put in the file's place must not block, and a device not be acted on.
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOCTTY, 0)
-	if err != nil {
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && len(s.hops) == 0:
+		s.gone = true // since it was looked at
+		return
+	case err != nil:
 		s.fault = faultOf(err)
 		return
 	}
