@@ -4,6 +4,7 @@ package version
 import (
 	"runtime"
 	"runtime/debug"
+	"strings"
 )
 
 // version is set when the binary is linked.
@@ -17,6 +18,11 @@ type Info struct {
 	Kubernetes string `json:"kubernetes"`
 	GoVersion  string `json:"goVersion"`
 	Platform   string `json:"platform"`
+	// Major, Minor and GitVersion are those of Kubernetes, as clients of its API expect
+	// them.
+	Major      string `json:"major"`
+	Minor      string `json:"minor"`
+	GitVersion string `json:"gitVersion"`
 }
 
 // Get returns what is known of this binary.
@@ -36,6 +42,10 @@ func Get() Info {
 		if dep.Path == "k8s.io/kubernetes" {
 			info.Kubernetes = dep.Version
 		}
+	}
+	if parts := strings.SplitN(strings.TrimPrefix(info.Kubernetes, "v"), ".", 3); len(parts) == 3 {
+		info.Major, info.Minor = parts[0], parts[1]
+		info.GitVersion = info.Kubernetes + "+podconfigd"
 	}
 	return info
 }

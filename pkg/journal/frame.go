@@ -47,11 +47,9 @@ type Form int
 // The forms.
 const (
 	// PodConfigForm is that of podconfigd's gRPC service, PodsForm that of the kubelet's
-	// Pods API, WatchJSONForm and WatchProtobufForm those of the Kubernetes API.
+	// Pods API.
 	PodConfigForm Form = iota
 	PodsForm
-	WatchJSONForm
-	WatchProtobufForm
 	formCount
 )
 

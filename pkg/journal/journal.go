@@ -2,6 +2,7 @@ package journal
 
 import (
 	"cmp"
+	"context"
 	"maps"
 	"slices"
 	"sync"
@@ -212,6 +213,23 @@ func (j *Journal) Progress() {
 	if j.progress < j.head {
 		j.progress = j.head
 		j.wakeLocked()
+	}
+}
+
+// WaitReady waits until every source has been seen. Its error is the context's cause.
+func (j *Journal) WaitReady(ctx context.Context) error {
+	for {
+		j.mu.RLock()
+		ready, changed := j.readyLocked(), j.changed
+		j.mu.RUnlock()
+		if ready {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-changed:
+		}
 	}
 }
 

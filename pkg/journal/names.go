@@ -118,11 +118,11 @@ func (j *Journal) named(at int64) (map[types.NamespacedName]*Pod, int64, error) 
 	return pods, revision, nil
 }
 
-// Get returns the pod that the name stands for, and the present revision.
-func (j *Journal) Get(name types.NamespacedName) (pod *Pod, revision int64) {
+// Get returns the pod that the name stands for, or nil.
+func (j *Journal) Get(name types.NamespacedName) *Pod {
 	j.mu.RLock()
 	defer j.mu.RUnlock()
-	return j.names.of(name), j.head
+	return j.names.of(name)
 }
 
 // renderNamed returns what the entry does to the names that stand for selected pods.

@@ -13,7 +13,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/status"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podconfigd/podconfigd/pkg/server/internal/respond"
 )
 
 // Limits keep one client from taking what the others need. A peer is a process at the
@@ -95,16 +96,10 @@ func (c *counter) release(p peerID) {
 	}
 }
 
-// tooMany answers a request that is over a limit.
-func tooMany(w http.ResponseWriter, refusal error) {
-	w.Header().Set("Retry-After", "1")
-	writeError(w, http.StatusTooManyRequests, metav1.StatusReasonTooManyRequests, refusal.Error())
-}
-
 // refuse tells a connection of HTTP/1.1 that it is one too many.
 func refuse(conn net.Conn, refusal error) {
-	_ = conn.SetWriteDeadline(time.Now().Add(refusalTime))                                                             // as below
-	body, _ := json.Marshal(statusOf(http.StatusTooManyRequests, metav1.StatusReasonTooManyRequests, refusal.Error())) // of strings
+	_ = conn.SetWriteDeadline(time.Now().Add(refusalTime)) // as below
+	body, _ := json.Marshal(respond.TooMany(refusal))      // of strings
 	// It is closed next, whether or not this gets through.
 	_, _ = fmt.Fprintf(conn, "HTTP/1.1 %d %s\r\nContent-Type: application/json\r\nRetry-After: 1\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s",
 		http.StatusTooManyRequests, http.StatusText(http.StatusTooManyRequests), len(body), body)

@@ -19,6 +19,8 @@ import (
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/pkg/journal"
+	"github.com/podconfigd/podconfigd/pkg/server/internal/respond"
+	"github.com/podconfigd/podconfigd/pkg/server/kubeapi"
 )
 
 const (
@@ -93,7 +95,7 @@ func (s *Server) run(ctx context.Context, l net.Listener, plain http.Handler, mo
 
 // onlyGRPC tells who speaks plain HTTP that it is the wrong socket.
 func onlyGRPC(w http.ResponseWriter, _ *http.Request) {
-	writeError(w, http.StatusNotFound, metav1.StatusReasonNotFound,
+	respond.Error(w, http.StatusNotFound, metav1.StatusReasonNotFound,
 		"this socket speaks gRPC only, as the kubelet's Pods API; podconfigd's own socket speaks HTTP too")
 }
 
@@ -147,13 +149,19 @@ func serve(ctx context.Context, l net.Listener, handler http.Handler) error {
 func (s *Server) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/v1alpha1/updates", s.updates)
-	mux.HandleFunc("/v1alpha1/status", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, s.opts.Status()) })
+	mux.HandleFunc("/v1alpha1/status", func(w http.ResponseWriter, _ *http.Request) { respond.JSON(w, s.opts.Status()) })
 	mux.HandleFunc("/pods", s.pods)
-	mux.HandleFunc("/version", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, s.opts.Version) })
+	mux.HandleFunc("/version", func(w http.ResponseWriter, _ *http.Request) { respond.JSON(w, s.opts.Version) })
 	s.handleMetrics(mux)
+	kubeapi.Register(mux, kubeapi.Options{
+		Journal: s.journal, Unready: s.unready, ReadyTimeout: kubeapi.DefaultReadyTimeout,
+		List:      func(ctx context.Context) (func(), error) { return s.limits.list(peerFrom(ctx)) },
+		Subscribe: func(ctx context.Context) (func(), error) { return s.limits.subscriber(peerFrom(ctx)) },
+		Reader:    func(r *http.Request) journal.Reader { return peerFrom(r.Context()).reader(r.UserAgent()) },
+	})
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		writeError(w, http.StatusNotFound, metav1.StatusReasonNotFound, fmt.Sprintf(
-			"there is nothing at %s; there is /v1alpha1/updates, /v1alpha1/status, /pods, /healthz, /livez, /readyz, /metrics and /version",
+		respond.Error(w, http.StatusNotFound, metav1.StatusReasonNotFound, fmt.Sprintf(
+			"there is nothing at %s; there is /v1alpha1/updates, /v1alpha1/status, /pods, /api/v1/pods, /healthz, /livez, /readyz, /metrics and /version",
 			r.URL.Path))
 	})
 	return readOnly(shortQuery(mux))
@@ -163,7 +171,7 @@ func (s *Server) Handler() http.Handler {
 func shortQuery(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if n := len(r.URL.RawQuery); n > maxQuery {
-			writeError(w, http.StatusRequestURITooLong, metav1.StatusReasonBadRequest,
+			respond.Error(w, http.StatusRequestURITooLong, metav1.StatusReasonBadRequest,
 				fmt.Sprintf("the query is %d bytes long: it may have %d", n, maxQuery))
 			return
 		}
@@ -184,7 +192,7 @@ func readOnly(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodGet && r.Method != http.MethodHead {
 			w.Header().Set("Allow", "GET, HEAD")
-			writeError(w, http.StatusMethodNotAllowed, metav1.StatusReasonMethodNotAllowed,
+			respond.Error(w, http.StatusMethodNotAllowed, metav1.StatusReasonMethodNotAllowed,
 				fmt.Sprintf("%s is not supported: podconfigd is read-only", r.Method))
 			return
 		}
@@ -196,7 +204,7 @@ func readOnly(next http.Handler) http.Handler {
 func (s *Server) pods(w http.ResponseWriter, r *http.Request) {
 	release, refusal := s.limits.list(peerFrom(r.Context()))
 	if refusal != nil {
-		tooMany(w, refusal)
+		respond.Status(w, respond.TooMany(refusal))
 		return
 	}
 	defer release()

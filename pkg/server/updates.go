@@ -9,6 +9,7 @@ import (
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/pkg/journal"
+	"github.com/podconfigd/podconfigd/pkg/server/internal/respond"
 )
 
 // streamBuffer is how many bytes of small frames go out together.
@@ -18,13 +19,13 @@ const streamBuffer = 16 << 10
 func (s *Server) updates(w http.ResponseWriter, r *http.Request) {
 	opts, err := parseUpdates(r.URL.RawQuery)
 	if err != nil {
-		badRequest(w, err)
+		respond.BadRequest(w, err)
 		return
 	}
 	id := peerFrom(r.Context())
 	release, refusal := s.limits.subscriber(id)
 	if refusal != nil {
-		tooMany(w, refusal)
+		respond.Status(w, respond.TooMany(refusal))
 		return
 	}
 	defer release()

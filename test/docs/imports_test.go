@@ -29,20 +29,22 @@ func imports(t *testing.T) (direct, all map[string][]string) {
 // config. What a package may use of this module is listed here, all of it.
 func TestImportsPointOneWay(t *testing.T) {
 	may := map[string][]string{
-		"api/podconfigd/v1alpha1": {},
-		"api/stream/v1alpha1":     {},
-		"pkg/config":              {"internal/deepequal"},
-		"pkg/manifest":            {},
-		"pkg/pleg":                {},
-		"pkg/sources":             {},
-		"pkg/sources/file":        {"pkg/config", "pkg/manifest", "pkg/sources"},
-		"pkg/sources/http":        {"pkg/config", "pkg/manifest", "pkg/sources"},
-		"pkg/sources/apiserver":   {"pkg/config", "pkg/sources"},
-		"pkg/sources/sourcetest":  {"pkg/config"},
-		"pkg/journal":             {"pkg/config", "api/stream/v1alpha1"},
-		"pkg/syncloop":            {"pkg/config", "pkg/pleg"},
-		"pkg/server":              {"pkg/config", "pkg/journal", "api/podconfigd/v1alpha1", "api/stream/v1alpha1"},
-		"pkg/client":              {"api/stream/v1alpha1"},
+		"api/podconfigd/v1alpha1":     {},
+		"api/stream/v1alpha1":         {},
+		"pkg/config":                  {"internal/deepequal"},
+		"pkg/manifest":                {},
+		"pkg/pleg":                    {},
+		"pkg/sources":                 {},
+		"pkg/sources/file":            {"pkg/config", "pkg/manifest", "pkg/sources"},
+		"pkg/sources/http":            {"pkg/config", "pkg/manifest", "pkg/sources"},
+		"pkg/sources/apiserver":       {"pkg/config", "pkg/sources"},
+		"pkg/sources/sourcetest":      {"pkg/config"},
+		"pkg/journal":                 {"pkg/config", "api/stream/v1alpha1"},
+		"pkg/syncloop":                {"pkg/config", "pkg/pleg"},
+		"pkg/server":                  {"pkg/config", "pkg/journal", "pkg/server/internal/respond", "pkg/server/kubeapi", "api/podconfigd/v1alpha1", "api/stream/v1alpha1"},
+		"pkg/server/kubeapi":          {"pkg/config", "pkg/journal", "pkg/server/internal/respond"},
+		"pkg/server/internal/respond": {},
+		"pkg/client":                  {"api/stream/v1alpha1"},
 	}
 	direct, _ := imports(t)
 	for name, imported := range direct {

@@ -1,21 +1,32 @@
-package server
+// Package respond writes the answers that all parts of the server give alike.
+package respond
 
 import (
 	"encoding/json"
 	"net/http"
+	"strconv"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// writeError answers with a metav1.Status.
-func writeError(w http.ResponseWriter, code int, reason metav1.StatusReason, message string) {
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(code)
-	// What can't be written here the client has gone away from.
-	_ = json.NewEncoder(w).Encode(statusOf(code, reason, message))
+// Error answers with a metav1.Status.
+func Error(w http.ResponseWriter, code int, reason metav1.StatusReason, message string) {
+	Status(w, StatusOf(code, reason, message))
 }
 
-func statusOf(code int, reason metav1.StatusReason, message string) *metav1.Status {
+// Status answers with the status, and says when to come again where its details do.
+func Status(w http.ResponseWriter, status *metav1.Status) {
+	w.Header().Set("Content-Type", "application/json")
+	if status.Details != nil && status.Details.RetryAfterSeconds > 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(int(status.Details.RetryAfterSeconds)))
+	}
+	w.WriteHeader(int(status.Code))
+	// What can't be written here the client has gone away from.
+	_ = json.NewEncoder(w).Encode(status)
+}
+
+// StatusOf returns a failure.
+func StatusOf(code int, reason metav1.StatusReason, message string) *metav1.Status {
 	return &metav1.Status{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"},
 		Status:   metav1.StatusFailure,
@@ -25,11 +36,20 @@ func statusOf(code int, reason metav1.StatusReason, message string) *metav1.Stat
 	}
 }
 
-func badRequest(w http.ResponseWriter, err error) {
-	writeError(w, http.StatusBadRequest, metav1.StatusReasonBadRequest, err.Error())
+// TooMany is a request that is over a limit.
+func TooMany(refusal error) *metav1.Status {
+	status := StatusOf(http.StatusTooManyRequests, metav1.StatusReasonTooManyRequests, refusal.Error())
+	status.Details = &metav1.StatusDetails{RetryAfterSeconds: 1}
+	return status
 }
 
-func writeJSON(w http.ResponseWriter, v any) {
+// BadRequest answers that the request can't be understood.
+func BadRequest(w http.ResponseWriter, err error) {
+	Error(w, http.StatusBadRequest, metav1.StatusReasonBadRequest, err.Error())
+}
+
+// JSON answers with an object.
+func JSON(w http.ResponseWriter, v any) {
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(v) // as in writeError
+	_ = json.NewEncoder(w).Encode(v) // as in Status
 }

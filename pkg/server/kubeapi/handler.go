@@ -1,0 +1,135 @@
+package kubeapi
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podconfigd/podconfigd/pkg/journal"
+	"github.com/podconfigd/podconfigd/pkg/server/internal/respond"
+)
+
+// DefaultReadyTimeout is how long a request waits for the sources.
+const DefaultReadyTimeout = 10 * time.Second
+
+// Options are what a handler needs.
+type Options struct {
+	Journal *journal.Journal
+	// Unready returns what is missing until every source has been seen.
+	Unready func() error
+	// ReadyTimeout is how long a request waits for that.
+	ReadyTimeout time.Duration
+	// List and Subscribe take a place among those who are given a list or a stream, until
+	// release is called, or return why there is none.
+	List, Subscribe func(context.Context) (release func(), refusal error)
+	// Reader says who makes a request.
+	Reader func(*http.Request) journal.Reader
+}
+
+// Handler serves the API.
+type Handler struct{ opts Options }
+
+// Register puts the API's paths into the mux.
+func Register(mux *http.ServeMux, opts Options) {
+	h := &Handler{opts}
+	mux.HandleFunc("/api", object(apiVersions))
+	mux.HandleFunc("/apis", object(apiGroups))
+	mux.HandleFunc("/api/v1", object(apiResources))
+	mux.HandleFunc("/api/v1/pods", h.pods)
+	mux.HandleFunc("/api/v1/namespaces/{namespace}/pods", h.pods)
+	mux.HandleFunc("/api/v1/namespaces/{namespace}/pods/{name}", h.pod)
+	for _, prefix := range []string{"/api/", "/apis/"} {
+		mux.HandleFunc(prefix, func(w http.ResponseWriter, r *http.Request) {
+			respond.Error(w, http.StatusNotFound, metav1.StatusReasonNotFound, fmt.Sprintf(
+				"the server could not find the requested resource: there is nothing at %s; podconfigd has pods only", r.URL.Path))
+		})
+	}
+}
+
+// Discovery, as a server that has pods only.
+var (
+	apiVersions = &metav1.APIVersions{
+		TypeMeta: metav1.TypeMeta{Kind: "APIVersions"},
+		Versions: []string{"v1"}, ServerAddressByClientCIDRs: []metav1.ServerAddressByClientCIDR{},
+	}
+	apiGroups = &metav1.APIGroupList{
+		TypeMeta: metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"}, Groups: []metav1.APIGroup{},
+	}
+	apiResources = &metav1.APIResourceList{
+		TypeMeta: metav1.TypeMeta{Kind: "APIResourceList"}, GroupVersion: "v1",
+		APIResources: []metav1.APIResource{{
+			Name: "pods", SingularName: "pod", Namespaced: true, Kind: "Pod",
+			Verbs: metav1.Verbs{"get", "list", "watch"}, ShortNames: []string{"po"}, Categories: []string{"all"},
+		}},
+	}
+)
+
+func object(v any) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) { respond.JSON(w, v) }
+}
+
+// ready waits until every source has been seen, and answers where that takes too
+// long.
+func (h *Handler) ready(w http.ResponseWriter, r *http.Request) bool {
+	ctx, cancel := context.WithTimeout(r.Context(), h.opts.ReadyTimeout)
+	defer cancel()
+	if h.opts.Journal.WaitReady(ctx) == nil {
+		return true
+	}
+	status := respond.StatusOf(http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable,
+		fmt.Sprintf("the pods are not known yet: %v", h.opts.Unready()))
+	status.Details = &metav1.StatusDetails{RetryAfterSeconds: 1}
+	respond.Status(w, status)
+	return false
+}
+
+// pods lists or watches.
+func (h *Handler) pods(w http.ResponseWriter, r *http.Request) {
+	opts, status := parseOptions(r)
+	if status == nil && opts.form == nil {
+		status = notAcceptable(r)
+	}
+	if status != nil {
+		respond.Status(w, status)
+		return
+	}
+	if !h.ready(w, r) {
+		return
+	}
+	if opts.watch {
+		h.watch(w, r, opts)
+	} else {
+		h.list(w, r, opts)
+	}
+}
+
+// pod answers with one pod.
+func (h *Handler) pod(w http.ResponseWriter, r *http.Request) {
+	form := negotiate(r)
+	if form == nil {
+		respond.Status(w, notAcceptable(r))
+		return
+	}
+	if !h.ready(w, r) {
+		return
+	}
+	name := types.NamespacedName{Namespace: r.PathValue("namespace"), Name: r.PathValue("name")}
+	pod := h.opts.Journal.Get(name)
+	if pod == nil {
+		status := respond.StatusOf(http.StatusNotFound, metav1.StatusReasonNotFound, fmt.Sprintf("pods %q not found", name.Name))
+		status.Details = &metav1.StatusDetails{Name: name.Name, Kind: "pods"}
+		respond.Status(w, status)
+		return
+	}
+	data, err := form.object(pod)
+	if err != nil {
+		respond.Error(w, http.StatusInternalServerError, metav1.StatusReasonInternalError, err.Error())
+		return
+	}
+	w.Header().Set("Content-Type", form.contentType)
+	_, _ = w.Write(data) // the client may have gone away
+}

@@ -1,0 +1,191 @@
+package kubeapi
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podconfigd/podconfigd/pkg/config"
+	"github.com/podconfigd/podconfigd/pkg/journal"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// api is a journal that is served.
+type api struct {
+	journal *journal.Journal
+	url     string
+	http    *http.Client
+	// base is the revision before the first update.
+	base int64
+}
+
+func serve(t *testing.T, opts journal.Options) *api {
+	t.Helper()
+	if opts.Sources == nil {
+		opts.Sources = []string{config.FileSource}
+	}
+	a := &api{journal: journal.New(opts)}
+	a.base = a.journal.State().Revision
+	none := func(context.Context) (func(), error) { return func() {}, nil }
+	mux := http.NewServeMux()
+	Register(mux, Options{
+		Journal: a.journal, Unready: func() error { return errors.New("not seen yet: api") }, ReadyTimeout: 50 * time.Millisecond,
+		List: none, Subscribe: none, Reader: func(*http.Request) journal.Reader { return journal.Reader{} },
+	})
+	server := httptest.NewServer(mux)
+	a.url, a.http = server.URL, server.Client()
+	t.Cleanup(func() {
+		server.CloseClientConnections()
+		server.Close()
+	})
+	return a
+}
+
+func podOf(source, namespace, name, version string) *v1.Pod {
+	return &v1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: namespace, Name: name, UID: types.UID(source + "-" + name),
+			Labels: map[string]string{"version": version}, ResourceVersion: map[bool]string{true: "77"}[source == "api"],
+		},
+		Spec:   v1.PodSpec{NodeName: "node1", Containers: []v1.Container{{Name: "c"}}},
+		Status: v1.PodStatus{Phase: v1.PodPending},
+	}
+}
+
+// change appends an update of one pod, "namespace/name=version".
+func (a *api) change(op config.PodOperation, source, what string) {
+	key, version, _ := strings.Cut(what, "=")
+	namespace, name, _ := strings.Cut(key, "/")
+	pod := podOf(source, namespace, name, version)
+	if strings.HasPrefix(version, "mirror") {
+		pod.Annotations = map[string]string{v1.MirrorPodAnnotationKey: "x"}
+	}
+	a.journal.Append(config.PodUpdate{Op: op, Source: source, Pods: []*v1.Pod{pod}})
+}
+
+// request returns the answer, which is closed with the test.
+func (a *api) request(t *testing.T, path, accept string) (code int, body io.Reader) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, a.url+path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if accept != "" {
+		req.Header.Set("Accept", accept)
+	}
+	resp, err := a.http.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = resp.Body.Close() })
+	return resp.StatusCode, resp.Body
+}
+
+func (a *api) get(t *testing.T, path, accept string) (code int, body string) {
+	t.Helper()
+	code, answer := a.request(t, path, accept)
+	data, err := io.ReadAll(answer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return code, string(data)
+}
+
+// show returns a pod in short, with revisions counted from the journal's first.
+func (a *api) show(t *testing.T, pod *v1.Pod) string {
+	t.Helper()
+	var revision int64
+	if _, err := fmt.Sscan(pod.ResourceVersion, &revision); err != nil {
+		t.Fatalf("resourceVersion %q: %v", pod.ResourceVersion, err)
+	}
+	s := fmt.Sprintf("%s/%s", pod.Namespace, pod.Name)
+	if v := pod.Labels["version"]; v != "" {
+		s += "=" + v
+	}
+	return fmt.Sprintf("%s@%d", s, revision-a.base)
+}
+
+// list returns a list in short, and where it goes on.
+func (a *api) list(t *testing.T, path string) (shown, next string) {
+	t.Helper()
+	code, body := a.get(t, path, "")
+	var list v1.PodList
+	if err := json.Unmarshal([]byte(body), &list); err != nil || code != http.StatusOK || list.Kind != "PodList" {
+		t.Fatalf("%s: %d %s: %v", path, code, body, err)
+	}
+	var pods []string
+	for i := range list.Items {
+		pods = append(pods, a.show(t, &list.Items[i]))
+	}
+	return strings.Join(pods, " "), list.Continue
+}
+
+// events reads a watch in JSON.
+type events struct {
+	api     *api
+	scanner *bufio.Scanner
+}
+
+func (a *api) watch(t *testing.T, query string) *events {
+	t.Helper()
+	code, body := a.request(t, "/api/v1/pods?watch=true&"+query, "")
+	if code != http.StatusOK {
+		data, _ := io.ReadAll(body)
+		t.Fatalf("%s: %d %s", query, code, data)
+	}
+	return &events{a, bufio.NewScanner(body)}
+}
+
+// expect reads the next events, "TYPE pod". What follows after an end is "".
+func (e *events) expect(t *testing.T, want ...string) {
+	t.Helper()
+	for _, w := range want {
+		if got := e.next(t); got != w {
+			t.Fatalf("got %q, want %q", got, w)
+		}
+	}
+}
+
+func (e *events) next(t *testing.T) string {
+	t.Helper()
+	if !e.scanner.Scan() {
+		return ""
+	}
+	var event struct {
+		Type   string
+		Object json.RawMessage
+	}
+	if err := json.Unmarshal(e.scanner.Bytes(), &event); err != nil {
+		t.Fatalf("%v in %s", err, e.scanner.Bytes())
+	}
+	if event.Type == "ERROR" {
+		var status metav1.Status
+		if err := json.Unmarshal(event.Object, &status); err != nil {
+			t.Fatal(err)
+		}
+		return fmt.Sprintf("ERROR %d %s", status.Code, status.Reason)
+	}
+	var pod v1.Pod
+	if err := json.Unmarshal(event.Object, &pod); err != nil {
+		t.Fatal(err)
+	}
+	shown := event.Type + " " + e.api.show(t, &pod)
+	if pod.Annotations[metav1.InitialEventsAnnotationKey] == "true" {
+		shown += " end"
+	}
+	return shown
+}

@@ -1,0 +1,174 @@
+package kubeapi
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+
+	"google.golang.org/protobuf/encoding/protowire"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podconfigd/podconfigd/pkg/journal"
+	"github.com/podconfigd/podconfigd/pkg/server/internal/respond"
+)
+
+// page is a piece of a list.
+type page struct {
+	pods     []*journal.Pod
+	revision int64
+	// next is where the next piece begins, nil after the last, and remaining how many
+	// pods are left; nil where that is not said.
+	next      *continuation
+	remaining *int64
+}
+
+// list answers with the pods.
+func (h *Handler) list(w http.ResponseWriter, r *http.Request, o *options) {
+	release, refusal := h.opts.List(r.Context())
+	if refusal != nil {
+		respond.Status(w, respond.TooMany(refusal))
+		return
+	}
+	defer release()
+	page, status := h.page(o)
+	if status != nil {
+		respond.Status(w, status)
+		return
+	}
+	data, err := o.form.list(page)
+	if err != nil {
+		respond.Error(w, http.StatusInternalServerError, metav1.StatusReasonInternalError, err.Error())
+		return
+	}
+	w.Header().Set("Content-Type", o.form.contentType)
+	_, _ = w.Write(data) // the client may have gone away
+}
+
+// page returns the pods that are asked for.
+func (h *Handler) page(o *options) (*page, *metav1.Status) {
+	var at int64
+	switch {
+	case o.next != nil:
+		at = o.next.Revision
+	case o.match == metav1.ResourceVersionMatchExact:
+		at = o.revision
+	}
+	all, revision, err := h.opts.Journal.Named(at)
+	if compacted, ok := errors.AsType[*journal.CompactedError](err); ok {
+		return nil, expired(compacted)
+	}
+	if at == 0 && o.revision > revision {
+		return nil, tooLarge(o.revision, revision)
+	}
+	p := &page{pods: slices.DeleteFunc(all, func(pod *journal.Pod) bool { return !o.selector.Matches(pod) }), revision: revision}
+	if o.next != nil {
+		after := slices.IndexFunc(p.pods, func(pod *journal.Pod) bool {
+			m := &pod.Object.ObjectMeta
+			return m.Namespace > o.next.Namespace || (m.Namespace == o.next.Namespace && m.Name > o.next.Name)
+		})
+		if after < 0 {
+			after = len(p.pods)
+		}
+		p.pods = p.pods[after:]
+	}
+	if n := int64(len(p.pods)) - o.limit; o.limit > 0 && n > 0 {
+		p.pods = p.pods[:o.limit]
+		last := p.pods[o.limit-1].Object
+		p.next = &continuation{Revision: revision, Namespace: last.Namespace, Name: last.Name}
+		p.remaining = &n
+	}
+	return p, nil
+}
+
+// expired says that a revision is gone.
+//
+// apiserver: apierrors.NewResourceExpired.
+func expired(err *journal.CompactedError) *metav1.Status {
+	return respond.StatusOf(http.StatusGone, metav1.StatusReasonExpired, "too old resource version: "+err.Error())
+}
+
+// tooLarge says that a revision has not come yet.
+//
+// apiserver: apiserver/pkg/storage NewTooLargeResourceVersionError.
+func tooLarge(revision, head int64) *metav1.Status {
+	status := respond.StatusOf(http.StatusGatewayTimeout, metav1.StatusReasonTimeout,
+		fmt.Sprintf("Too large resource version: %d, current: %d", revision, head))
+	status.Details = &metav1.StatusDetails{
+		RetryAfterSeconds: 1,
+		Causes:            []metav1.StatusCause{{Type: metav1.CauseTypeResourceVersionTooLarge, Message: "Too large resource version"}},
+	}
+	return status
+}
+
+func (p *page) meta() metav1.ListMeta {
+	meta := metav1.ListMeta{ResourceVersion: strconv.FormatInt(p.revision, 10), RemainingItemCount: p.remaining}
+	if p.next != nil {
+		meta.Continue = p.next.String()
+	}
+	return meta
+}
+
+// list returns a PodList, or a Table.
+func (f *form) list(p *page) ([]byte, error) {
+	switch {
+	case f.table:
+		return p.table(f)
+	case f.protobuf:
+		return p.protobuf()
+	}
+	return p.json()
+}
+
+// kindOfPod is what a pod's JSON begins with.
+var kindOfPod = []byte(`{"kind":"Pod","apiVersion":"v1",`)
+
+func (p *page) json() ([]byte, error) {
+	meta, err := json.Marshal(p.meta())
+	if err != nil {
+		return nil, err
+	}
+	data := append([]byte(`{"kind":"PodList","apiVersion":"v1","metadata":`), meta...)
+	data = append(data, `,"items":[`...)
+	for i, pod := range p.pods {
+		if i > 0 {
+			data = append(data, ',')
+		}
+		start := len(data)
+		if data, err = pod.AppendJSON(data, pod.Revision); err != nil {
+			return nil, err
+		}
+		if bytes.HasPrefix(data[start:], kindOfPod) { // the apiserver's items have none
+			data = slices.Delete(data, start+1, start+len(kindOfPod))
+		}
+	}
+	return append(data, "]}\n"...), nil
+}
+
+// Field numbers of v1.PodList.
+const (
+	listMetadata = 1
+	listItems    = 2
+)
+
+func (p *page) protobuf() ([]byte, error) {
+	listMeta := p.meta()
+	meta, err := listMeta.Marshal()
+	if err != nil {
+		return nil, err
+	}
+	raw := protowire.AppendTag(nil, listMetadata, protowire.BytesType)
+	raw = protowire.AppendBytes(raw, meta)
+	var item []byte
+	for _, pod := range p.pods {
+		if item, err = pod.AppendProtobuf(item[:0], pod.Revision); err != nil {
+			return nil, err
+		}
+		raw = protowire.AppendTag(raw, listItems, protowire.BytesType)
+		raw = protowire.AppendBytes(raw, item)
+	}
+	return envelope("PodList", raw)
+}

@@ -1,0 +1,205 @@
+package kubeapi
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/podconfigd/podconfigd/pkg/config"
+	"github.com/podconfigd/podconfigd/pkg/journal"
+)
+
+func TestLists(t *testing.T) {
+	a := serve(t, journal.Options{})
+	a.change(config.ADD, "file", "b/y=1")
+	a.change(config.ADD, "file", "a/x=1")
+	a.change(config.ADD, "file", "a/z=1")
+	a.change(config.UPDATE, "file", "a/x=2")
+	for path, want := range map[string]string{
+		"/api/v1/pods":                                                                             "a/x=2@4 a/z=1@3 b/y=1@1",
+		"/api/v1/namespaces/a/pods":                                                                "a/x=2@4 a/z=1@3",
+		"/api/v1/namespaces/none/pods":                                                             "",
+		"/api/v1/pods?labelSelector=version%3D1":                                                   "a/z=1@3 b/y=1@1",
+		"/api/v1/pods?fieldSelector=metadata.name%3Dx":                                             "a/x=2@4",
+		"/api/v1/pods?fieldSelector=metadata.namespace%3Db":                                        "b/y=1@1",
+		"/api/v1/pods?fieldSelector=spec.nodeName%3Dnode2":                                         "",
+		"/api/v1/pods?fieldSelector=status.phase%3DPending,spec.nodeName=node1":                    "a/x=2@4 a/z=1@3 b/y=1@1",
+		"/api/v1/pods?resourceVersion=0":                                                           "a/x=2@4 a/z=1@3 b/y=1@1",
+		fmt.Sprintf("/api/v1/pods?resourceVersion=%d", a.base+2):                                   "a/x=2@4 a/z=1@3 b/y=1@1",
+		fmt.Sprintf("/api/v1/pods?resourceVersionMatch=Exact&resourceVersion=%d", a.base+2):        "a/x=1@2 b/y=1@1",
+		fmt.Sprintf("/api/v1/pods?resourceVersionMatch=NotOlderThan&resourceVersion=%d", a.base+2): "a/x=2@4 a/z=1@3 b/y=1@1",
+		"/api/v1/pods?pretty=true&unknown=1":                                                       "a/x=2@4 a/z=1@3 b/y=1@1",
+	} {
+		if got, _ := a.list(t, path); got != want {
+			t.Errorf("%s: got %q, want %q", path, got, want)
+		}
+	}
+	var pod v1.Pod
+	code, body := a.get(t, "/api/v1/namespaces/a/pods/x", "")
+	if err := json.Unmarshal([]byte(body), &pod); err != nil || code != http.StatusOK || a.show(t, &pod) != "a/x=2@4" {
+		t.Errorf("get: %d %s", code, body)
+	}
+}
+
+// Pieces of a list are of one revision, and end with 410 when that is compacted.
+func TestPiecesOfAList(t *testing.T) {
+	a := serve(t, journal.Options{MaxUpdates: 10})
+	for i := range 5 {
+		a.change(config.ADD, "file", fmt.Sprintf("a/p%d=1", i))
+	}
+	first, next := a.list(t, "/api/v1/pods?limit=2")
+	if first != "a/p0=1@1 a/p1=1@2" || next == "" {
+		t.Fatalf("first: %s, then %q", first, next)
+	}
+	a.change(config.REMOVE, "file", "a/p3=1")
+	a.change(config.UPDATE, "file", "a/p2=2")
+	a.change(config.ADD, "file", "a/p21=1")
+	second, last := a.list(t, "/api/v1/pods?limit=2&continue="+next)
+	if second != "a/p2=1@3 a/p3=1@4" {
+		t.Errorf("second: %s", second)
+	}
+	if third, end := a.list(t, "/api/v1/pods?limit=2&continue="+last); third != "a/p4=1@5" || end != "" {
+		t.Errorf("third: %s, then %q", third, end)
+	}
+	for range 10 {
+		a.change(config.UPDATE, "file", "a/p0=2")
+	}
+	for _, query := range []string{"limit=2&continue=" + next, fmt.Sprintf("resourceVersionMatch=Exact&resourceVersion=%d", a.base+3)} {
+		code, body := a.get(t, "/api/v1/pods?"+query, "")
+		if code != http.StatusGone || !strings.Contains(body, `"reason":"Expired"`) {
+			t.Errorf("%s: %d %s", query, code, body)
+		}
+	}
+}
+
+// A name stands for one pod: the first by source, and a mirror pod for want of others.
+func TestNames(t *testing.T) {
+	a := serve(t, journal.Options{Sources: []string{"api", "file", "http"}})
+	a.change(config.ADD, "http", "a/x=http")
+	a.change(config.ADD, "api", "a/x=mirror")
+	a.change(config.ADD, "api", "a/only=mirror")
+	a.change(config.ADD, "file", "b/other=file")
+	list, _ := a.list(t, "/api/v1/pods")
+	if want := "a/only=mirror@3 a/x=http@1 b/other=file@4"; list != want {
+		t.Errorf("got %s, want %s", list, want)
+	}
+	w := a.watch(t, fmt.Sprintf("resourceVersion=%d", a.base+4))
+	a.change(config.UPDATE, "api", "a/x=mirror2")
+	a.change(config.ADD, "file", "a/x=file")    // comes before http
+	a.change(config.REMOVE, "http", "a/x=http") // nobody sees it
+	a.change(config.REMOVE, "file", "a/x=file") // the mirror pod is left
+	a.change(config.REMOVE, "api", "a/x=mirror2")
+	w.expect(t, "MODIFIED a/x=file@6", "MODIFIED a/x=mirror2@8", "DELETED a/x=mirror2@9")
+}
+
+func TestWhatIsWrongIsSaid(t *testing.T) {
+	a := serve(t, journal.Options{})
+	a.change(config.ADD, "file", "a/x=1")
+	for path, want := range map[string]string{
+		"/api/v1/pods?limit=-1":                                      `400 BadRequest parameter "limit": "-1" is not a whole number`,
+		"/api/v1/pods?limit=x&watch=maybe":                           "400 BadRequest parameter \"watch\": \"maybe\" is neither true nor false\nparameter \"limit\"",
+		"/api/v1/pods?continue=x":                                    `400 BadRequest parameter "continue": it is not a token that this server gave`,
+		"/api/v1/pods?labelSelector=%3D%3D":                          `400 BadRequest parameter "labelSelector"`,
+		"/api/v1/pods?fieldSelector=spec.foo%3D1":                    `400 BadRequest parameter "fieldSelector": field label not supported: spec.foo`,
+		"/api/v1/pods?resourceVersion=abc":                           `400 BadRequest parameter "resourceVersion"`,
+		"/api/v1/pods?resourceVersionMatch=Exact":                    `400 BadRequest parameter "resourceVersionMatch": it means nothing without resourceVersion`,
+		"/api/v1/pods?resourceVersion=1&resourceVersionMatch=Newest": `400 BadRequest parameter "resourceVersionMatch": "Newest" is neither Exact nor NotOlderThan`,
+		"/api/v1/pods?sendInitialEvents=true":                        `400 BadRequest parameter "sendInitialEvents": it is for watches`,
+		"/api/v1/pods?watch=true&sendInitialEvents=true":             `400 BadRequest parameter "sendInitialEvents": it wants resourceVersionMatch=NotOlderThan`,
+		"/api/v1/pods?watch=true&limit=1":                            `400 BadRequest parameter "limit, continue": they are for lists`,
+		"/api/v1/pods?resourceVersion=99999999999999":                "504 Timeout Too large resource version: 99999999999999, current: ",
+		"/api/v1/namespaces/a/pods/nope":                             `404 NotFound pods "nope" not found`,
+		"/api/v1/namespaces/a/pods/x/log":                            "404 NotFound the server could not find the requested resource: there is nothing at /api/v1/namespaces/a/pods/x/log",
+		"/apis/apps/v1/deployments":                                  "404 NotFound the server could not find the requested resource",
+	} {
+		code, body := a.get(t, path, "")
+		var status metav1.Status
+		if err := json.Unmarshal([]byte(body), &status); err != nil || status.Kind != "Status" || int(status.Code) != code {
+			t.Errorf("%s: %d %s", path, code, body)
+		}
+		if got := fmt.Sprintf("%d %s %s", code, status.Reason, status.Message); !strings.HasPrefix(got, want) {
+			t.Errorf("%s: got %s, want %s", path, got, want)
+		}
+	}
+	if code, body := a.get(t, "/api/v1/pods", "application/cbor, text/html"); code != http.StatusNotAcceptable || !strings.Contains(body, "application/vnd.kubernetes.protobuf") {
+		t.Errorf("of no form: %d %s", code, body)
+	}
+}
+
+// While a source has not been seen there is no list, for it would be taken for the
+// whole.
+func TestNothingIsServedBeforeTheSourcesAreReady(t *testing.T) {
+	a := serve(t, journal.Options{Sources: []string{"file", "api"}})
+	a.change(config.ADD, "file", "a/x=1")
+	for _, path := range []string{"/api/v1/pods", "/api/v1/pods?watch=true", "/api/v1/namespaces/a/pods/x"} {
+		code, body := a.get(t, path, "")
+		if code != http.StatusServiceUnavailable || !strings.Contains(body, "the pods are not known yet: not seen yet: api") {
+			t.Errorf("%s: %d %s", path, code, body)
+		}
+	}
+	a.change(config.ADD, "api", "a/y=1")
+	if got, _ := a.list(t, "/api/v1/pods"); got != "a/x=1@1 a/y=1@2" {
+		t.Errorf("got %s", got)
+	}
+}
+
+// client-go gets the same by JSON and by protobuf, and understands the errors.
+func TestForms(t *testing.T) {
+	a := serve(t, journal.Options{Sources: []string{"api", "file"}})
+	a.change(config.ADD, "api", "a/x=1")
+	a.change(config.ADD, "file", "a/y=1")
+	lists := make(map[string]*v1.PodList)
+	for _, form := range []string{jsonType, protobufType} {
+		client, err := kubernetes.NewForConfig(&rest.Config{
+			Host: a.url, ContentConfig: rest.ContentConfig{ContentType: form, AcceptContentTypes: form},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		list, err := client.CoreV1().Pods("").List(t.Context(), metav1.ListOptions{Limit: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		lists[form] = list
+		pod, err := client.CoreV1().Pods("a").Get(t.Context(), "x", metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(&list.Items[0], pod); diff != "" {
+			t.Errorf("%s: list and get differ: %s", form, diff)
+		}
+		if _, err := client.CoreV1().Pods("a").Get(t.Context(), "nope", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+			t.Errorf("%s: %v", form, err)
+		}
+		if _, err := client.CoreV1().Pods("").List(t.Context(), metav1.ListOptions{ResourceVersion: "1", ResourceVersionMatch: metav1.ResourceVersionMatchExact}); !apierrors.IsResourceExpired(err) {
+			t.Errorf("%s: %v", form, err)
+		}
+		server, err := client.Discovery().ServerResourcesForGroupVersion("v1")
+		if err != nil || len(server.APIResources) != 1 {
+			t.Errorf("discovery: %v, %v", server, err)
+		}
+		closeIdle(t, client)
+	}
+	if diff := cmp.Diff(lists[jsonType], lists[protobufType]); diff != "" {
+		t.Errorf("JSON (-) and protobuf (+) differ: %s", diff)
+	}
+	if got := a.show(t, &lists[jsonType].Items[0]); got != "a/x=1@1" || *lists[jsonType].RemainingItemCount != 1 {
+		t.Errorf("got %s, %+v", got, lists[jsonType].ListMeta)
+	}
+}
+
+func closeIdle(t *testing.T, client *kubernetes.Clientset) {
+	t.Helper()
+	if c, ok := client.CoreV1().RESTClient().(*rest.RESTClient); ok {
+		c.Client.CloseIdleConnections()
+	}
+}

@@ -1,0 +1,181 @@
+package kubeapi
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/podconfigd/podconfigd/pkg/journal"
+	"github.com/podconfigd/podconfigd/pkg/server/internal/respond"
+)
+
+// options are what a list or watch asks for. Parameters that are not known are passed
+// over, as the apiserver does.
+type options struct {
+	form     *form
+	watch    bool
+	selector journal.Selector
+	// revision is 0 where none was given, or that.
+	revision int64
+	given    bool
+	match    metav1.ResourceVersionMatch
+
+	limit    int64
+	next     *continuation
+	bookmark bool
+	// initial says whether the present pods come first; nil where it was not said.
+	initial *bool
+	timeout time.Duration
+}
+
+// continuation is what the parameter continue holds.
+type continuation struct {
+	Revision int64 `json:"rv"`
+	// Namespace and Name are those of the last pod that was told.
+	Namespace string `json:"ns"`
+	Name      string `json:"name"`
+}
+
+func (c *continuation) String() string {
+	data, _ := json.Marshal(c) // of strings and a number
+	return base64.RawURLEncoding.EncodeToString(data)
+}
+
+// parser collects what is wrong with the parameters.
+type parser struct {
+	query url.Values
+	errs  []error
+}
+
+func (p *parser) fail(name string, err error) {
+	p.errs = append(p.errs, fmt.Errorf("parameter %q: %w", name, err))
+}
+
+func (p *parser) bool(name string) (value, given bool) {
+	s, given := p.query[name]
+	if !given || s[0] == "" {
+		return given, given // as with ?watch
+	}
+	value, err := strconv.ParseBool(s[0])
+	if err != nil {
+		p.fail(name, fmt.Errorf("%q is neither true nor false", s[0]))
+	}
+	return value, true
+}
+
+func (p *parser) number(name string) int64 {
+	s := p.query.Get(name)
+	if s == "" {
+		return 0
+	}
+	n, err := strconv.ParseInt(s, 10, 64)
+	if err != nil || n < 0 {
+		p.fail(name, fmt.Errorf("%q is not a whole number that is not negative", s))
+	}
+	return n
+}
+
+// parseOptions reads a request. The status says what is wrong with it.
+func parseOptions(r *http.Request) (*options, *metav1.Status) {
+	query, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return nil, badRequest(fmt.Errorf("the query can't be read: %w", err))
+	}
+	p := &parser{query: query}
+	o := &options{form: negotiate(r)}
+	o.watch, _ = p.bool("watch")
+	o.bookmark, _ = p.bool("allowWatchBookmarks")
+	if initial, given := p.bool("sendInitialEvents"); given {
+		o.initial = &initial
+	}
+	o.limit = p.number("limit")
+	o.timeout = time.Duration(p.number("timeoutSeconds")) * time.Second
+	o.revision, o.given = p.number("resourceVersion"), query.Get("resourceVersion") != ""
+	o.match = metav1.ResourceVersionMatch(query.Get("resourceVersionMatch"))
+	o.selector = p.selector(r.PathValue("namespace"))
+	if token := query.Get("continue"); token != "" {
+		o.next = new(continuation)
+		data, err := base64.RawURLEncoding.DecodeString(token)
+		if err == nil {
+			err = json.Unmarshal(data, o.next)
+		}
+		if err != nil {
+			p.fail("continue", fmt.Errorf("it is not a token that this server gave: %w", err))
+		}
+	}
+	p.check(o)
+	if len(p.errs) > 0 {
+		return nil, badRequest(errors.Join(p.errs...))
+	}
+	return o, nil
+}
+
+func (p *parser) selector(namespace string) journal.Selector {
+	s := journal.Selector{Namespace: namespace}
+	var err error
+	if s.Labels, err = labels.Parse(p.query.Get("labelSelector")); err != nil {
+		p.fail("labelSelector", err)
+	}
+	if s.Fields, err = fields.ParseSelector(p.query.Get("fieldSelector")); err != nil {
+		p.fail("fieldSelector", err)
+		return s
+	}
+	for _, requirement := range s.Fields.Requirements() {
+		if !slices.Contains(journal.FieldLabels, requirement.Field) {
+			p.fail("fieldSelector", fmt.Errorf("field label not supported: %s; supported are %s",
+				requirement.Field, strings.Join(journal.FieldLabels, ", ")))
+		}
+	}
+	return s
+}
+
+// check holds the parameters to what they may be together.
+//
+// apiserver: k8s.io/apimachinery/pkg/apis/meta/internalversion/validation ValidateListOptions.
+func (p *parser) check(o *options) {
+	if o.watch {
+		switch {
+		case o.initial != nil && o.match != metav1.ResourceVersionMatchNotOlderThan:
+			p.fail("sendInitialEvents", errors.New("it wants resourceVersionMatch=NotOlderThan"))
+		case o.initial == nil && o.match != "":
+			p.fail("resourceVersionMatch", errors.New("for a watch it goes with sendInitialEvents only"))
+		}
+		if o.next != nil || o.limit != 0 {
+			p.fail("limit, continue", errors.New("they are for lists"))
+		}
+		return
+	}
+	if o.initial != nil {
+		p.fail("sendInitialEvents", errors.New("it is for watches"))
+	}
+	switch o.match {
+	case "":
+	case metav1.ResourceVersionMatchExact, metav1.ResourceVersionMatchNotOlderThan:
+		if !o.given {
+			p.fail("resourceVersionMatch", errors.New("it means nothing without resourceVersion"))
+		}
+		if o.match == metav1.ResourceVersionMatchExact && o.given && o.revision == 0 {
+			p.fail("resourceVersionMatch", errors.New("with Exact, resourceVersion has to be other than 0"))
+		}
+	default:
+		p.fail("resourceVersionMatch", fmt.Errorf("%q is neither Exact nor NotOlderThan", o.match))
+	}
+	if o.next != nil && (o.revision != 0 || o.match != "") {
+		p.fail("continue", errors.New("it says the resourceVersion itself"))
+	}
+}
+
+func badRequest(err error) *metav1.Status {
+	return respond.StatusOf(http.StatusBadRequest, metav1.StatusReasonBadRequest, err.Error())
+}
