@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds the servers that tests run against, where they are missing, and prints the
+# Builds the servers and clients that tests run against, where they are missing, and prints the
 # folder that they are in. Usage: hack/components.sh [NAME...]
 #
 # Sources come from the Go module proxy, in the versions of test/components/servers.
@@ -11,11 +11,12 @@ cd "$(dirname "${BASH_SOURCE[0]}")/../test/components/servers"
 declare -A package=(
 	[etcd]=go.etcd.io/etcd/server/v3
 	[kube-apiserver]=k8s.io/kubernetes/cmd/kube-apiserver
+	[kubectl]=k8s.io/kubernetes/cmd/kubectl
 )
-declare -A takes=([etcd]='half a minute' [kube-apiserver]='4 minutes')
+declare -A takes=([etcd]='half a minute' [kube-apiserver]='4 minutes' [kubectl]='1 minute')
 
 if [[ $# -eq 0 ]]; then
-	set -- etcd kube-apiserver
+	set -- etcd kube-apiserver kubectl
 fi
 
 # A new Go or a new version of a server makes a new folder.
@@ -37,7 +38,7 @@ for name in "$@"; do
 	path=${package[$name]?there is no component of the name $name}
 	# k8s.io/kubernetes knows its version from the linker only.
 	ldflags='-s -w'
-	if [[ $name == kube-apiserver ]]; then
+	if [[ $name == kube* ]]; then
 		version=$(go list -m -f '{{.Version}}' k8s.io/kubernetes)
 		minor=${version#v1.}
 		ldflags+=" -X k8s.io/component-base/version.gitVersion=$version"

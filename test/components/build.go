@@ -28,6 +28,16 @@ var build = sync.OnceValues(func() (string, error) {
 	return strings.TrimSpace(out.String()), nil
 })
 
+// Kubectl returns the path of kubectl.
+func Kubectl(tb testing.TB) string {
+	tb.Helper()
+	bin, err := build()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return filepath.Join(bin, "kubectl")
+}
+
 // Process is a server that runs.
 type Process struct {
 	name string

@@ -1,0 +1,353 @@
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/features"
+	featurestesting "k8s.io/client-go/features/testing"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+)
+
+// dialer dials the daemon's socket, and can be held up.
+type dialer struct {
+	socket string
+	mu     sync.Mutex
+	conns  []net.Conn
+	// held is held while nothing can be dialed.
+	held sync.RWMutex
+	// watchLists counts the watches that were to begin with the present pods.
+	watchLists atomic.Int32
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+func (d *dialer) dial(ctx context.Context, _, _ string) (net.Conn, error) {
+	d.held.RLock()
+	defer d.held.RUnlock()
+	conn, err := new(net.Dialer).DialContext(ctx, "unix", d.socket)
+	if err != nil {
+		return nil, err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.conns = append(d.conns, conn)
+	return &cutConn{conn}, nil
+}
+
+// cutConn is a connection that looks as if the other end had closed it when this one
+// has: a Reflector then goes on watching from its revision, rather than list anew.
+type cutConn struct{ net.Conn }
+
+func (c *cutConn) Read(into []byte) (int, error) {
+	n, err := c.Conn.Read(into)
+	if errors.Is(err, net.ErrClosed) {
+		err = io.EOF
+	}
+	return n, err
+}
+
+// cut closes all connections.
+func (d *dialer) cut() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, conn := range d.conns {
+		_ = conn.Close()
+	}
+	d.conns = nil
+}
+
+// get returns what the daemon answers.
+func (d *dialer) get(t *testing.T, path string) string {
+	t.Helper()
+	transport := &http.Transport{DialContext: d.dial, DisableKeepAlives: true}
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://localhost"+path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := transport.RoundTrip(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(body)
+}
+
+// kubernetesClient is client-go's.
+func kubernetesClient(t *testing.T, d *dialer, contentType string) kubernetes.Interface {
+	t.Helper()
+	client, err := kubernetes.NewForConfig(&rest.Config{
+		Host: "http://localhost", QPS: -1, Dial: d.dial,
+		WrapTransport: func(next http.RoundTripper) http.RoundTripper {
+			return roundTripper(func(r *http.Request) (*http.Response, error) {
+				if r.URL.Query().Get("sendInitialEvents") == "true" {
+					d.watchLists.Add(1)
+				}
+				return next.RoundTrip(r)
+			})
+		},
+		ContentConfig: rest.ContentConfig{ContentType: contentType, AcceptContentTypes: contentType},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(d.cut)
+	return client
+}
+
+// TestInformers has unmodified informers of client-go follow the daemon through changes,
+// kills and compactions: they end with what /pods has, each time.
+func TestInformers(t *testing.T) {
+	changes := 10_000
+	if testing.Short() {
+		changes = 400
+	}
+	for _, watchList := range []bool{true, false} {
+		t.Run(fmt.Sprintf("WatchList=%t", watchList), func(t *testing.T) {
+			featurestesting.SetFeatureDuringTest(t, features.WatchListClient, watchList)
+			var both sync.WaitGroup
+			for _, contentType := range []string{runtime.ContentTypeProtobuf, runtime.ContentTypeJSON} {
+				both.Go(func() {
+					// Each has its share of the changes.
+					t.Run(filepath.Base(contentType), func(t *testing.T) { testInformer(t, watchList, contentType, changes/4) })
+				})
+			}
+			both.Wait()
+		})
+	}
+}
+
+func testInformer(t *testing.T, watchList bool, contentType string, changes int) {
+	// So few updates are kept that an informer whose connection is lost soon finds its
+	// revision gone. A Reflector waits twice as long after each failure, so each has
+	// only as many as are needed.
+	args := []string{"--journal-max-updates", "20"}
+	d := &daemon{dir: shortDir(t)}
+	d.mkdir(t)
+	d = start(t, d.dir, args...)
+	d.awaitFiles(t) // a Reflector that can't connect makes do without WatchList
+	dialer := &dialer{socket: d.socket}
+	informer := informers.NewSharedInformerFactory(kubernetesClient(t, dialer, contentType), 0).Core().V1().Pods().Informer()
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		informer.RunWithContext(ctx)
+	}()
+	t.Cleanup(func() { cancel(); <-done })
+	kinds := make(map[string]int)
+	change := func(n int) {
+		for i := range n {
+			kinds[d.changeOne(t, i)]++
+		}
+	}
+	change(changes / 4)
+	d.awaitInformer(t, informer)
+
+	change(changes / 4)
+	_, _ = d.end(t, syscall.SIGKILL) // that it was killed is no error
+	change(10)
+	d = start(t, d.dir, args...)
+	d.awaitInformer(t, informer)
+
+	d.put(t, "told", "i") // a watch that tells nothing is not gone on with
+	d.awaitInformer(t, informer)
+	dialer.held.Lock() // its revision is compacted before it can go on
+	dialer.cut()
+	change(changes / 4)
+	d.awaitFiles(t)
+	dialer.held.Unlock()
+	d.awaitInformer(t, informer)
+	if metrics := dialer.get(t, "/metrics"); strings.Contains(metrics, "podconfigd_journal_resets_total 0\n") {
+		t.Error("its revision was not compacted")
+	}
+
+	change(changes / 8)
+	dialer.cut() // resumes from its revision
+	change(changes / 8)
+	d.awaitInformer(t, informer)
+	if n := dialer.watchLists.Load(); (n > 0) != watchList {
+		t.Errorf("%d watches began with the present pods", n)
+	}
+	if len(kinds) < 3 {
+		t.Errorf("the changes were %v", kinds)
+	}
+}
+
+// changeOne changes one manifest at random: a pod that keeps its UID, one that gets a
+// new one, or none any more.
+func (d *daemon) changeOne(t *testing.T, i int) (kind string) {
+	t.Helper()
+	name := fmt.Sprintf("pod-%d", rand.N(40))
+	uid := ""
+	switch rand.N(5) {
+	case 0:
+		err := os.Remove(filepath.Join(d.dir, "manifests", name+".yaml"))
+		if err != nil && !os.IsNotExist(err) {
+			t.Fatal(err)
+		}
+		return "removed"
+	case 1, 2, 3:
+		kind, uid = "updated", "\n  uid: uid-of-"+name
+	default:
+		kind = "replaced"
+	}
+	manifest := fmt.Sprintf("apiVersion: v1\nkind: Pod\nmetadata:\n  name: %s%s\n  annotations: {version: %q}\nspec: {containers: [{name: c, image: i}]}\n", name, uid, fmt.Sprint(i))
+	temp := filepath.Join(d.dir, name)
+	if err := os.WriteFile(temp, []byte(manifest), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(temp, filepath.Join(d.dir, "manifests", name+".yaml")); err != nil {
+		t.Fatal(err)
+	}
+	return kind
+}
+
+// files waits until the daemon has what the directory has, and returns that.
+func (d *daemon) files() (*v1.PodList, error) {
+	files, err := fs.Glob(os.DirFS(filepath.Join(d.dir, "manifests")), "*.yaml")
+	if err != nil {
+		return nil, err
+	}
+	list, err := d.client.Pods(context.Background())
+	if err != nil {
+		return nil, err
+	}
+	if len(list.Items) != len(files) {
+		return nil, fmt.Errorf("/pods has %d pods, the directory %d manifests", len(list.Items), len(files))
+	}
+	return list, nil
+}
+
+func (d *daemon) awaitFiles(t *testing.T) {
+	t.Helper()
+	eventually(t, time.Minute, func() error {
+		_, err := d.files()
+		return err
+	})
+}
+
+// awaitInformer waits until daemon and informer have what the directory has.
+func (d *daemon) awaitInformer(t *testing.T, informer cache.SharedIndexInformer) {
+	t.Helper()
+	begin := time.Now()
+	eventually(t, time.Minute, func() error {
+		list, err := d.files()
+		if err != nil {
+			return err
+		}
+		return sameAsInformer(list, informer)
+	})
+	t.Logf("the same after %v", time.Since(begin).Round(time.Millisecond))
+}
+
+func sameAsInformer(list *v1.PodList, informer cache.SharedIndexInformer) error {
+	held := informer.GetStore().List()
+	if len(held) != len(list.Items) {
+		return fmt.Errorf("/pods has %d pods, the informer %d", len(list.Items), len(held))
+	}
+	for i := range list.Items {
+		want := &list.Items[i]
+		object, found, err := informer.GetStore().GetByKey(want.Namespace + "/" + want.Name)
+		if err != nil || !found {
+			return fmt.Errorf("the informer has no %s: %w", want.Name, err)
+		}
+		got := object.(*v1.Pod).DeepCopy()
+		if got.ResourceVersion == "" {
+			return fmt.Errorf("%s has no resourceVersion", got.Name)
+		}
+		got.ResourceVersion, want.ResourceVersion = "", ""
+		got.TypeMeta, want.TypeMeta = metav1.TypeMeta{}, metav1.TypeMeta{}
+		if !apiequality.Semantic.DeepEqual(got, want) {
+			a, _ := json.Marshal(got)
+			b, _ := json.Marshal(want)
+			return fmt.Errorf("the informer has\n%s\n/pods\n%s", a, b)
+		}
+	}
+	return nil
+}
+
+// A list in pieces is of one revision, whatever changes meanwhile.
+func TestClientGoLists(t *testing.T) {
+	d := &daemon{dir: shortDir(t)}
+	d.mkdir(t)
+	for i := range 10 {
+		d.put(t, fmt.Sprintf("pod-%d", i), "i")
+	}
+	d = start(t, d.dir)
+	d.awaitFiles(t)
+	dialer := &dialer{socket: d.socket}
+	pods := kubernetesClient(t, dialer, runtime.ContentTypeProtobuf).CoreV1().Pods(metav1.NamespaceAll)
+	var names []string
+	opts := metav1.ListOptions{Limit: 3}
+	for {
+		page, err := pods.List(t.Context(), opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range page.Items {
+			names = append(names, page.Items[i].Name)
+		}
+		if opts.Continue = page.Continue; opts.Continue == "" {
+			break
+		}
+		d.put(t, fmt.Sprintf("pod-%d-new", len(names)), "i")
+		eventually(t, 10*time.Second, func() error {
+			_, err := kubernetesClient(t, dialer, runtime.ContentTypeJSON).CoreV1().Pods("default").
+				Get(t.Context(), fmt.Sprintf("pod-%d-new-node1", len(names)), metav1.GetOptions{})
+			return err
+		})
+	}
+	var want []string
+	for i := range 10 {
+		want = append(want, fmt.Sprintf("pod-%d-node1", i))
+	}
+	if !slices.Equal(names, want) {
+		t.Errorf("got %v, want %v", names, want)
+	}
+}
+
+// eventually waits until there is no error any more.
+func eventually(t *testing.T, within time.Duration, check func() error) {
+	t.Helper()
+	deadline := time.Now().Add(within)
+	for {
+		err := check()
+		if err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("not within %v: %v", within, err)
+		}
+		<-time.After(20 * time.Millisecond)
+	}
+}
