@@ -10,18 +10,19 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
 	"golang.org/x/sys/unix"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
 	podsv1alpha1 "k8s.io/kubelet/pkg/apis/pods/v1alpha1"
 	podsapi "k8s.io/kubernetes/pkg/kubelet/apis/pods"
 	kubepod "k8s.io/kubernetes/pkg/kubelet/pod"
 
 	"github.com/podconfigd/podconfigd/pkg/config"
-	"github.com/podconfigd/podconfigd/pkg/journal"
 	"github.com/podconfigd/podconfigd/pkg/server"
 )
 
@@ -45,7 +46,7 @@ var podsServers = []struct {
 func BenchmarkPodsAPI(b *testing.B) {
 	for _, s := range podsServers {
 		b.Run("watchers=100/peer="+s.name, func(b *testing.B) {
-			w := newPodsWatch(b, s.start, 100)
+			w := newPodsWatch(b, s.start, 100, false)
 			w.update(b, 10*paced) // warms up
 			before, cpu, begin := w.made, processCPU(b), time.Now()
 			for b.Loop() {
@@ -64,13 +65,17 @@ type podsWatch struct {
 	pods   []*v1.Pod
 	change func(*v1.Pod)
 	made   int
-	// delivered is how many updates each watcher has.
+	// check has the watchers decode what they are told, which costs more than to tell it.
+	check bool
+	// delivered is how many updates each watcher has, and held the version of each pod
+	// that it holds.
 	delivered []atomic.Int64
+	held      []*heldVersions
 	news      chan struct{}
 	failures  chan error
 }
 
-func newPodsWatch(tb testing.TB, start func(testing.TB, net.Listener, []*v1.Pod) func(*v1.Pod), watchers int) *podsWatch {
+func newPodsWatch(tb testing.TB, start func(testing.TB, net.Listener, []*v1.Pod) func(*v1.Pod), watchers int, check bool) *podsWatch {
 	tb.Helper()
 	socket := filepath.Join(tb.TempDir(), "pods.sock")
 	l, err := new(net.ListenConfig).Listen(tb.Context(), "unix", socket)
@@ -78,7 +83,8 @@ func newPodsWatch(tb testing.TB, start func(testing.TB, net.Listener, []*v1.Pod)
 		tb.Fatal(err)
 	}
 	w := &podsWatch{
-		delivered: make([]atomic.Int64, watchers), news: make(chan struct{}, 1), failures: make(chan error, watchers),
+		check:     check,
+		delivered: make([]atomic.Int64, watchers), held: make([]*heldVersions, watchers), news: make(chan struct{}, 1), failures: make(chan error, watchers),
 	}
 	for i := range changers {
 		w.pods = append(w.pods, benchPod(i))
@@ -89,14 +95,15 @@ func newPodsWatch(tb testing.TB, start func(testing.TB, net.Listener, []*v1.Pod)
 	tb.Cleanup(func() { cancel(); running.Wait() })
 	synced.Add(watchers)
 	for i := range watchers {
-		running.Go(func() { w.failures <- w.watch(ctx, socket, &w.delivered[i], synced.Done) })
+		w.held[i] = new(heldVersions)
+		running.Go(func() { w.failures <- w.watch(ctx, socket, i, synced.Done) })
 	}
 	synced.Wait()
 	return w
 }
 
 // watch reads as a watcher does, over a connection of its own.
-func (w *podsWatch) watch(ctx context.Context, socket string, delivered *atomic.Int64, synced func()) error {
+func (w *podsWatch) watch(ctx context.Context, socket string, i int, synced func()) error {
 	conn, err := grpc.NewClient("unix://"+socket, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		return err
@@ -115,7 +122,10 @@ func (w *podsWatch) watch(ctx context.Context, socket string, delivered *atomic.
 		case podsv1alpha1.EventType_INITIAL_SYNC_COMPLETE:
 			synced()
 		case podsv1alpha1.EventType_MODIFIED:
-			delivered.Add(1)
+			if w.check {
+				w.held[i].take(event.GetPod())
+			}
+			w.delivered[i].Add(1)
 			select {
 			case w.news <- struct{}{}:
 			default:
@@ -130,30 +140,43 @@ func (w *podsWatch) update(tb testing.TB, n int) {
 	tb.Helper()
 	for range n {
 		w.settle(tb, paced-1)
-		pod := *w.pods[w.made%len(w.pods)]
-		pod.Annotations = map[string]string{"version": fmt.Sprint(w.made)}
-		w.made++
-		w.change(&pod)
+		w.next()
 	}
+}
+
+// next changes the next pod.
+func (w *podsWatch) next() {
+	pod := *w.pods[w.made%len(w.pods)]
+	pod.Annotations = map[string]string{"version": fmt.Sprint(w.made)}
+	w.made++
+	w.change(&pod)
+}
+
+// heldVersions are the versions that a watcher holds.
+type heldVersions struct {
+	mu   sync.Mutex
+	pods map[types.UID]string
+	err  error
+}
+
+func (h *heldVersions) take(data []byte) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.pods == nil {
+		h.pods = make(map[types.UID]string)
+	}
+	var pod v1.Pod
+	if err := pod.Unmarshal(data); err != nil {
+		h.err = err
+		return
+	}
+	h.pods[pod.UID] = pod.Annotations["version"]
 }
 
 // settle waits until no watcher has more than that many updates still to come.
 func (w *podsWatch) settle(tb testing.TB, underWay int) {
 	tb.Helper()
-	enough := int64(w.made - underWay)
-	timeout := time.NewTimer(patience)
-	defer timeout.Stop()
-	for i := range w.delivered {
-		for w.delivered[i].Load() < enough {
-			select {
-			case <-w.news:
-			case err := <-w.failures:
-				tb.Fatal(err)
-			case <-timeout.C:
-				tb.Fatalf("watcher %d has %d of %d updates after %v", i, w.delivered[i].Load(), enough, patience)
-			}
-		}
-	}
+	awaitDeliveries(tb, w.delivered, int64(w.made-underWay), w.news, w.failures)
 }
 
 // benchPod is a pod of three containers with ten variables each.
@@ -175,13 +198,7 @@ func benchPod(i int) *v1.Pod {
 
 func startOurPodsAPI(tb testing.TB, l net.Listener, pods []*v1.Pod) func(*v1.Pod) {
 	tb.Helper()
-	updates := journal.New(journal.Options{Sources: []string{config.FileSource}})
-	updates.Append(config.PodUpdate{Op: config.ADD, Source: config.FileSource, Pods: pods})
-	s := server.New(server.Options{Journal: updates})
-	ctx, cancel := context.WithCancel(context.Background())
-	var running sync.WaitGroup
-	running.Go(func() { _ = s.RunPodsAPI(ctx, l) }) // ends with the context
-	tb.Cleanup(func() { cancel(); running.Wait() })
+	updates := serveJournal(tb, l, (*server.Server).RunPodsAPI, pods)
 	return func(pod *v1.Pod) {
 		updates.Append(config.PodUpdate{Op: config.UPDATE, Source: config.FileSource, Pods: []*v1.Pod{pod}})
 	}
@@ -195,6 +212,7 @@ func (noStatus) GetPodStatus(types.UID) (v1.PodStatus, bool) { return v1.PodStat
 
 func startKubeletPodsAPI(tb testing.TB, l net.Listener, pods []*v1.Pod) func(*v1.Pod) {
 	tb.Helper()
+	klog.SetLogger(logr.Discard()) // it has a line for each change
 	manager := kubepod.NewBasicPodManager()
 	manager.SetPods(pods)
 	s := podsapi.NewPodsServer(podsapi.NewBroadcaster(), manager, noStatus{})

@@ -1,0 +1,94 @@
+package bench
+
+import (
+	"fmt"
+	"runtime"
+	"testing"
+	"time"
+)
+
+// BenchmarkPodsAPIBurst changes pods without waiting for anyone, as many times as the
+// peer is given, before 100 watchers. It says how many of them were dropped, how many
+// end with what is there, and how far the heap grew, both ends together.
+func BenchmarkPodsAPIBurst(b *testing.B) {
+	for _, s := range podsServers {
+		updates := map[string]int{"podconfigd": 100_000, "kubelet": 2_000}[s.name]
+		b.Run(fmt.Sprintf("updates=%d/peer=%s", updates, s.name), func(b *testing.B) {
+			for b.Loop() {
+				b.StopTimer()
+				w := newPodsWatch(b, s.start, 100, true)
+				before := heap()
+				b.StartTimer()
+				for range updates {
+					w.next()
+				}
+				dropped, right := w.outcome()
+				b.ReportMetric(float64(dropped), "dropped")
+				b.ReportMetric(float64(right), "right")
+				b.ReportMetric((heap()-before)/(1<<20), "heap-MiB")
+			}
+		})
+	}
+}
+
+func heap() float64 {
+	runtime.GC()
+	var stats runtime.MemStats
+	runtime.ReadMemStats(&stats)
+	return float64(stats.HeapAlloc)
+}
+
+// outcome waits until every watcher holds what is there or has been dropped, and counts
+// both.
+func (w *podsWatch) outcome() (dropped, right int) {
+	want := make(map[string]bool)
+	for i := range min(w.made, len(w.pods)) {
+		want[fmt.Sprint(w.made-1-i)] = true
+	}
+	deadline := time.After(patience)
+	for {
+		right = 0
+		for _, held := range w.held {
+			if held.has(want) {
+				right++
+			}
+		}
+		if right+dropped >= len(w.held) {
+			return dropped, right
+		}
+		select {
+		case <-w.news:
+		case <-w.failures:
+			dropped++
+		case <-deadline:
+			return dropped, right
+		}
+	}
+}
+
+// has tells whether these versions, and no others, are held.
+func (h *heldVersions) has(want map[string]bool) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(h.pods) != len(want) || h.err != nil {
+		return false
+	}
+	for _, version := range h.pods {
+		if !want[version] {
+			return false
+		}
+	}
+	return true
+}
+
+// TestPodsAPIBurst holds that no watcher is dropped in a burst that is much longer than
+// the ring, and each ends with what is there.
+func TestPodsAPIBurst(t *testing.T) {
+	w := newPodsWatch(t, startOurPodsAPI, 10, true)
+	for range 20_000 {
+		w.next()
+	}
+	if dropped, right := w.outcome(); dropped != 0 || right != 10 {
+		t.Errorf("%d watchers were dropped, %d end with what is there", dropped, right)
+	}
+}
