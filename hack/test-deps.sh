@@ -4,12 +4,15 @@
 set -euo pipefail
 
 # command=package. The editors and rsync each replace a file in a way of their own,
-# curl is a client of the socket that isn't ours, nginx serves a manifest URL, and the
+# curl is a client of the socket that isn't ours, with jq and Python examples are
+# written, nginx serves a manifest URL, and the
 # race detector needs cgo.
 deps=(
 	vim.tiny=vim-tiny
 	rsync=rsync
 	curl=curl
+	jq=jq
+	python3=python3
 	nginx=nginx
 	cc=gcc
 )

@@ -14,31 +14,48 @@ import (
 	"github.com/podconfigd/podconfigd/test/components"
 )
 
+// bridge is another way to the daemon's socket, which can be cut.
+type bridge struct {
+	address string
+	cut     func()
+}
+
 // bridge makes the daemon's socket a port on loopback, for clients that can't dial a
-// unix socket.
-func (d *daemon) bridge(t *testing.T) (address string) {
+// unix socket, or another unix socket.
+func (d *daemon) bridge(t *testing.T, network, address string) *bridge {
 	t.Helper()
-	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	l, err := new(net.ListenConfig).Listen(t.Context(), network, address)
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(context.Background())
+	b := &bridge{address: l.Addr().String()}
 	var running sync.WaitGroup
+	var mu sync.Mutex
+	ctx, cancel := context.WithCancel(context.Background())
+	b.cut = func() {
+		mu.Lock()
+		defer mu.Unlock()
+		cancel()
+		ctx, cancel = context.WithCancel(context.Background())
+	}
 	running.Go(func() {
 		for {
 			conn, err := l.Accept()
 			if err != nil {
 				return
 			}
-			running.Go(func() { d.pass(ctx, conn) })
+			mu.Lock()
+			until := ctx
+			mu.Unlock()
+			running.Go(func() { d.pass(until, conn) })
 		}
 	})
 	t.Cleanup(func() {
-		cancel()
 		_ = l.Close()
+		b.cut()
 		running.Wait()
 	})
-	return l.Addr().String()
+	return b
 }
 
 // pass carries bytes both ways until either end closes.
@@ -69,7 +86,7 @@ func TestKubectl(t *testing.T) {
 	d.put(t, "web", "nginx:1.27")
 	d.put(t, "log", "fluent-bit")
 	d = start(t, d.dir)
-	server := "http://" + d.bridge(t)
+	server := "http://" + d.bridge(t, "tcp", "127.0.0.1:0").address
 	command := func(args ...string) *exec.Cmd {
 		cmd := exec.CommandContext(t.Context(), components.Kubectl(t), append([]string{"--server", server}, args...)...)
 		cmd.Env = []string{"HOME=" + t.TempDir(), "KUBECONFIG=/dev/null"}

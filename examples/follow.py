@@ -1,0 +1,97 @@
+#!/usr/bin/env python3
+"""Keeps the present pods of podconfigd, with nothing but Python's standard library.
+
+It prints a line for each pod that comes, changes or goes, and takes a lost connection
+up again where it was lost.
+
+    examples/follow.py [query, as in 'namespace=kube-system&mirrorPods=false']
+"""
+
+import http.client
+import json
+import os
+import socket
+import sys
+import time
+
+SOCKET = os.environ.get("PODCONFIGD_SOCKET", "/run/podconfigd/podconfigd.sock")
+
+
+class Connection(http.client.HTTPConnection):
+    """HTTP over a unix socket."""
+
+    def __init__(self, path):
+        super().__init__("localhost")
+        self.path = path
+
+    def connect(self):
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.connect(self.path)
+
+
+class Refused(Exception):
+    """The daemon won't do what was asked: to ask again is of no use."""
+
+
+class Pods:
+    """The present pods, by source and UID."""
+
+    def __init__(self, query=""):
+        self.query = query
+        self.pods = {}
+        # What to resume from. There is nothing before the first state is complete.
+        self.instance, self.since = "", 0
+        self.synced = False
+
+    def read(self):
+        """Follows the stream until the connection ends."""
+        query = self.query
+        self.synced = self.since != 0
+        if self.synced:
+            query += f"&instance={self.instance}&since={self.since}"
+        else:
+            self.pods.clear()
+        connection = Connection(SOCKET)
+        try:
+            connection.request("GET", "/v1alpha1/updates?" + query.lstrip("&"))
+            response = connection.getresponse()
+            if response.status != 200:
+                raise Refused(json.load(response)["message"])
+            for line in response:
+                self.take(json.loads(line))
+        finally:
+            connection.close()
+
+    def take(self, update):
+        """Takes one line over."""
+        if update.get("reset"):
+            print("RESET: forget every pod", flush=True)
+            self.pods.clear()
+            self.synced = False
+        for pod in update.get("pods", []):
+            key = update["source"], pod["metadata"]["uid"]
+            if update["op"] == "REMOVE":
+                self.pods.pop(key, None)
+            else:
+                self.pods[key] = pod
+            print(f"{update['op']}\t{pod['metadata']['namespace']}/{pod['metadata']['name']}", flush=True)
+        self.synced = self.synced or update.get("initialSyncComplete", False)
+        if self.synced and not update.get("continues"):
+            self.instance, self.since = update["instance"], update["revision"]
+
+
+def main():
+    pods = Pods(*sys.argv[1:2])
+    while True:
+        try:
+            pods.read()
+        except Refused as refusal:
+            sys.exit(f"podconfigd: {refusal}")
+        except (OSError, http.client.HTTPException) as error:
+            print(error, file=sys.stderr)
+        print(f"the connection was lost with {len(pods.pods)} pods; trying again", file=sys.stderr)
+        time.sleep(1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,42 @@
+#!/usr/bin/env bash
+# Follows podconfigd's stream with curl and jq, and prints a line for each pod that
+# comes, changes or goes. A lost connection is taken up again where it was lost.
+#
+#   examples/follow.sh [query, as in 'namespace=kube-system&mirrorPods=false']
+set -euo pipefail
+
+socket=${PODCONFIGD_SOCKET:-/run/podconfigd/podconfigd.sock}
+query=${1:-}
+
+# What to resume from: the instance and revision of the last line that was not in the
+# midst of a state or of an update in several lines.
+instance='' since=''
+
+while true; do
+	resume=${since:+instance=$instance&since=$since}
+	synced=${since:+yes}
+	while read -r op flag at revision pods; do
+		case $flag in
+		reset) synced='' && echo "RESET: forget every pod" ;;
+		synced) synced=yes ;;
+		refused) echo "podconfigd: $at $revision $pods" >&2 && exit 1 ;;
+		esac
+		for pod in $pods; do
+			printf '%s\t%s\n' "$op" "$pod"
+		done
+		if [[ $synced && $flag != continues ]]; then
+			instance=$at since=$revision
+		fi
+	done < <(curl -sSN --unix-socket "$socket" "http://localhost/v1alpha1/updates?$resume&$query" |
+		jq --unbuffered -r '
+			if .op == null then ["ERROR", "refused", .message]
+			else [
+				.op,
+				(if .reset then "reset" elif .initialSyncComplete then "synced"
+				elif .continues then "continues" else "-" end),
+				.instance, .revision,
+				(.pods // [] | map(.metadata.namespace + "/" + .metadata.name) | join(" "))
+			] end | join(" ")')
+	echo "the connection was lost; trying again" >&2
+	sleep 1
+done
