@@ -47,7 +47,7 @@ func TestFollowExamples(t *testing.T) {
 			}
 			expect("REMOVE default/late-node1")
 			_, _ = d.end(t, syscall.SIGKILL) // that it was killed is no error
-			d = start(t, d.dir)
+			start(t, d.dir)
 			expect("RESET: forget every pod", "ADD default/log-node1", "ADD default/web-node1")
 		})
 	}

@@ -31,12 +31,14 @@ func (d *daemon) bridge(t *testing.T, network, address string) *bridge {
 	b := &bridge{address: l.Addr().String()}
 	var running sync.WaitGroup
 	var mu sync.Mutex
-	ctx, cancel := context.WithCancel(context.Background())
+	var cancels []context.CancelFunc
 	b.cut = func() {
 		mu.Lock()
 		defer mu.Unlock()
-		cancel()
-		ctx, cancel = context.WithCancel(context.Background())
+		for _, cancel := range cancels {
+			cancel()
+		}
+		cancels = nil
 	}
 	running.Go(func() {
 		for {
@@ -44,10 +46,11 @@ func (d *daemon) bridge(t *testing.T, network, address string) *bridge {
 			if err != nil {
 				return
 			}
+			ctx, cancel := context.WithCancel(context.Background())
 			mu.Lock()
-			until := ctx
+			cancels = append(cancels, cancel)
 			mu.Unlock()
-			running.Go(func() { d.pass(until, conn) })
+			running.Go(func() { d.pass(ctx, conn) })
 		}
 	})
 	t.Cleanup(func() {
