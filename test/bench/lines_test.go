@@ -31,7 +31,7 @@ func BenchmarkLines(b *testing.B) {
 		start func(testing.TB, net.Listener) (change func(i int))
 	}{
 		{"podconfigd", startLines},
-		{"plain-write", func(tb testing.TB, l net.Listener) func(int) { return startPlainWrites(tb, l, line, readers) }},
+		{"plain-write", startPlainWrites(line, readers)},
 	} {
 		b.Run(fmt.Sprintf("readers=%d/peer=%s", readers, peer.name), func(b *testing.B) {
 			r := newLineReaders(b, peer.start, readers)
@@ -194,8 +194,15 @@ func serveJournal(tb testing.TB, l net.Listener, run func(*server.Server, contex
 	return updates
 }
 
-// startPlainWrites writes the line to every connection, for each change.
-func startPlainWrites(tb testing.TB, l net.Listener, line []byte, readers int) func(int) {
+// startPlainWrites returns what writes the line to every connection, for each change.
+func startPlainWrites(line []byte, readers int) func(testing.TB, net.Listener) func(int) {
+	return func(tb testing.TB, l net.Listener) func(int) {
+		tb.Helper()
+		return plainWriters(tb, l, line, readers)
+	}
+}
+
+func plainWriters(tb testing.TB, l net.Listener, line []byte, readers int) func(int) {
 	tb.Helper()
 	var running sync.WaitGroup
 	var mu sync.Mutex
