@@ -4,13 +4,14 @@
 set -euo pipefail
 
 # command=package. The editors and rsync each replace a file in a way of their own,
-# curl is a client of the socket that isn't ours, nginx serves a manifest URL, and the
-# race detector needs cgo.
+# curl is a client of the socket that isn't ours, nginx serves a manifest URL, runc is
+# what containerd runs containers with, and the race detector needs cgo.
 deps=(
 	vim.tiny=vim-tiny
 	rsync=rsync
 	curl=curl
 	nginx=nginx
+	runc=runc
 	cc=gcc
 )
 

@@ -1,0 +1,71 @@
+package components
+
+import (
+	"testing"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// Sandbox runs a sandbox on the host's network, whose pod's namespace is default,
+// and returns its ID.
+func (r *Runtime) Sandbox(tb testing.TB, name, uid string) string {
+	tb.Helper()
+	resp, err := r.CRI.RunPodSandbox(tb.Context(), &runtimeapi.RunPodSandboxRequest{Config: sandboxConfig(name, uid)})
+	if err != nil {
+		tb.Fatalf("running sandbox %s: %v", name, err)
+	}
+	return resp.GetPodSandboxId()
+}
+
+func sandboxConfig(name, uid string) *runtimeapi.PodSandboxConfig {
+	return &runtimeapi.PodSandboxConfig{
+		Metadata: &runtimeapi.PodSandboxMetadata{Name: name, Namespace: "default", Uid: uid},
+		Linux: &runtimeapi.LinuxPodSandboxConfig{SecurityContext: &runtimeapi.LinuxSandboxSecurityContext{
+			NamespaceOptions: &runtimeapi.NamespaceOption{Network: runtimeapi.NamespaceMode_NODE},
+		}},
+	}
+}
+
+// Create creates a container in a sandbox that Sandbox made, with the arguments of
+// the Image's program, and returns its ID. It does not run yet.
+func (r *Runtime) Create(tb testing.TB, sandbox, podName, podUID, name string, args ...string) string {
+	tb.Helper()
+	resp, err := r.CRI.CreateContainer(tb.Context(), &runtimeapi.CreateContainerRequest{
+		PodSandboxId: sandbox, SandboxConfig: sandboxConfig(podName, podUID),
+		Config: &runtimeapi.ContainerConfig{
+			Metadata: &runtimeapi.ContainerMetadata{Name: name},
+			Image:    &runtimeapi.ImageSpec{Image: Image}, Args: args,
+			Linux: &runtimeapi.LinuxContainerConfig{SecurityContext: &runtimeapi.LinuxContainerSecurityContext{
+				NamespaceOptions: &runtimeapi.NamespaceOption{Network: runtimeapi.NamespaceMode_NODE},
+			}},
+		},
+	})
+	if err != nil {
+		tb.Fatalf("creating container %s/%s: %v", podName, name, err)
+	}
+	return resp.GetContainerId()
+}
+
+// StartContainer runs a container.
+func (r *Runtime) StartContainer(tb testing.TB, id string) {
+	tb.Helper()
+	if _, err := r.CRI.StartContainer(tb.Context(), &runtimeapi.StartContainerRequest{ContainerId: id}); err != nil {
+		tb.Fatalf("starting container %s: %v", id, err)
+	}
+}
+
+// RemoveContainer removes a container, whether it runs or not.
+func (r *Runtime) RemoveContainer(tb testing.TB, id string) {
+	tb.Helper()
+	if _, err := r.CRI.RemoveContainer(tb.Context(), &runtimeapi.RemoveContainerRequest{ContainerId: id}); err != nil {
+		tb.Fatalf("removing container %s: %v", id, err)
+	}
+}
+
+// RemoveSandbox removes a sandbox and its containers.
+func (r *Runtime) RemoveSandbox(tb testing.TB, id string) {
+	tb.Helper()
+	if err := r.removeSandbox(tb.Context(), id); err != nil {
+		tb.Fatalf("removing sandbox %s: %v", id, err)
+	}
+}
