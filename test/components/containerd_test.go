@@ -1,12 +1,6 @@
 package components
 
-import (
-	"fmt"
-	"testing"
-	"time"
-
-	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
-)
+import "testing"
 
 func TestContainerds(t *testing.T) {
 	if testing.Short() {
@@ -18,21 +12,15 @@ func TestContainerds(t *testing.T) {
 			sandbox := r.Sandbox(t, "web", "uid")
 			id := r.Create(t, sandbox, "web", "uid", "c", "exit", "3")
 			r.StartContainer(t, id)
-			exited := func() error {
-				resp, err := r.CRI.ContainerStatus(t.Context(), &runtimeapi.ContainerStatusRequest{ContainerId: id})
-				if err != nil {
-					return err
-				}
-				if state, code := resp.GetStatus().GetState(), resp.GetStatus().GetExitCode(); state != runtimeapi.ContainerState_CONTAINER_EXITED || code != 3 {
-					return fmt.Errorf("it is %v with exit code %d", state, code)
-				}
-				return nil
+			if code := r.ExitCode(t, id); code != 3 {
+				t.Errorf("it exited with %d", code)
 			}
-			await(t, "the exit code", 10*time.Second, exited)
 			r.Kill(t) // its shims live on
 			r.Start(t)
 			r.Await(t)
-			await(t, "the exit code after a restart", 10*time.Second, exited)
+			if code := r.ExitCode(t, id); code != 3 {
+				t.Errorf("after a restart, it exited with %d", code)
+			}
 		})
 	}
 }

@@ -1,7 +1,11 @@
 package components
 
 import (
+	"encoding/json"
+	"fmt"
+	"syscall"
 	"testing"
+	"time"
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
@@ -67,5 +71,41 @@ func (r *Runtime) RemoveSandbox(tb testing.TB, id string) {
 	tb.Helper()
 	if err := r.removeSandbox(tb.Context(), id); err != nil {
 		tb.Fatalf("removing sandbox %s: %v", id, err)
+	}
+}
+
+// PID returns the first process of a container.
+func (r *Runtime) PID(tb testing.TB, id string) int {
+	tb.Helper()
+	resp, err := r.CRI.ContainerStatus(tb.Context(), &runtimeapi.ContainerStatusRequest{ContainerId: id, Verbose: true})
+	if err != nil {
+		tb.Fatalf("asking for the process of container %s: %v", id, err)
+	}
+	var info struct{ PID int }
+	if err := json.Unmarshal([]byte(resp.GetInfo()["info"]), &info); err != nil || info.PID <= 1 {
+		tb.Fatalf("container %s has no process (%v): %s", id, err, resp.GetInfo()["info"])
+	}
+	return info.PID
+}
+
+// ExitCode waits until a container has exited and returns its exit code.
+func (r *Runtime) ExitCode(tb testing.TB, id string) (code int32) {
+	tb.Helper()
+	await(tb, "the exit of container "+id, 20*time.Second, func() error {
+		resp, err := r.CRI.ContainerStatus(tb.Context(), &runtimeapi.ContainerStatusRequest{ContainerId: id})
+		if state := resp.GetStatus().GetState(); err == nil && state != runtimeapi.ContainerState_CONTAINER_EXITED {
+			err = fmt.Errorf("it is %v", state)
+		}
+		code = resp.GetStatus().GetExitCode()
+		return err
+	})
+	return code
+}
+
+// KillContainer sends a signal to the first process of a container.
+func (r *Runtime) KillContainer(tb testing.TB, id string, signal syscall.Signal) {
+	tb.Helper()
+	if err := syscall.Kill(r.PID(tb, id), signal); err != nil {
+		tb.Fatalf("killing container %s: %v", id, err)
 	}
 }
