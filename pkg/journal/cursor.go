@@ -52,6 +52,7 @@ func (c *Cursor) Close() {
 	c.journal.mu.Lock()
 	defer c.journal.mu.Unlock()
 	delete(c.journal.cursors, c)
+	c.journal.leftLocked(c, time.Now())
 }
 
 // Next returns the next frames, and waits until there are some or the context is
@@ -160,6 +161,7 @@ func (c *Cursor) present(why string) ([]*Frame, <-chan struct{}) {
 	view := maps.Clone(j.state)
 	head := j.head
 	bookmark := j.bookmarkLocked()
+	orphans := j.runtime.orphans
 	c.position.Store(head)
 	j.mu.RUnlock()
 
@@ -179,6 +181,9 @@ func (c *Cursor) present(why string) ([]*Frame, <-chan struct{}) {
 				Instance: j.instance, Revision: head, Op: config.SET, Source: config.AllSource, Pods: pods,
 			})...)
 		}
+	}
+	if c.opts.Ops[config.HOUSEKEEPING] && orphans != nil {
+		frames = append(frames, orphans.presentFrames(j.instance, head, &c.opts.Selector)...)
 	}
 	bookmark.InitialSyncComplete = true
 	return append(frames, bookmark.ready()), nil

@@ -31,6 +31,8 @@ type Frame struct {
 	Message string
 	// Bookmark is there for BOOKMARK.
 	Bookmark *Bookmark
+	// Event is there for PLEG.
+	Event *v1alpha1.Event
 
 	header func() ([]byte, error)
 }
@@ -74,6 +76,7 @@ func (f *Frame) encodeHeader() ([]byte, error) {
 	u := v1alpha1.Update{
 		Instance: f.Instance, Revision: f.Revision, Op: f.Op.String(), Source: f.Source,
 		InitialSyncComplete: f.InitialSyncComplete, Reset: f.Reset, Continues: f.Continues, Message: f.Message,
+		Event: f.Event,
 	}
 	if !f.Time.IsZero() {
 		u.Time = &f.Time

@@ -73,12 +73,12 @@ func (c *Cursor) selected(e *entry, removes, adds, same []*Pod) (frames []*Frame
 		}
 		frames = append(frames, split(Frame{
 			Instance: c.journal.instance, Revision: e.revision, Time: e.time,
-			Op: op, Source: e.source, Pods: pods,
+			Op: op, Source: e.source, Pods: pods, Event: e.event,
 		})...)
 	}
 	put(config.REMOVE, removes, false)
 	put(config.ADD, adds, e.op == config.ADD && len(e.pods) == 0)
-	put(e.op, same, false)
+	put(e.op, same, e.op == config.HOUSEKEEPING) // that there are none is worth telling
 	for i, f := range frames {
 		f.Continues = i < len(frames)-1
 	}
