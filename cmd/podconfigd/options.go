@@ -32,6 +32,7 @@ type daemonOptions struct {
 	kubeconfig         string
 	keepManagedFields  bool
 	hostnameOverride   string
+	runtime            runtimeOptions
 	socket             string
 	socketMode         string
 	socketGroup        string
@@ -43,6 +44,7 @@ type daemonOptions struct {
 func newDaemonOptions() *daemonOptions {
 	return &daemonOptions{
 		fileCheckFrequency: file.DefaultPeriod,
+		runtime:            newRuntimeOptions(),
 		manifestURLHeader:  make(map[string][]string),
 		httpCheckFrequency: http.DefaultPeriod,
 		socket:             client.ServerSocket(),
@@ -73,6 +75,7 @@ func (o *daemonOptions) addFlags(flags *pflag.FlagSet) {
 		"keep metadata.managedFields of the apiserver's pods")
 	flags.StringVar(&o.hostnameOverride, "hostname-override", o.hostnameOverride,
 		"the node's name; the hostname if empty. It is part of static pods' names and UIDs, and what the apiserver's pods are bound to")
+	o.runtime.addFlags(flags)
 	flags.StringVar(&o.socket, "socket", o.socket, "path of the unix socket to serve")
 	flags.StringVar(&o.socketMode, "socket-mode", o.socketMode, "the socket file's mode, in octal")
 	flags.StringVar(&o.socketGroup, "socket-group", o.socketGroup, "name or number of the socket file's group; the process's if empty")
@@ -101,6 +104,9 @@ func (o *daemonOptions) validate() error {
 	}
 	if (o.manifestURLCert == "") != (o.manifestURLKey == "") {
 		fail("--manifest-url-cert-file and --manifest-url-key-file go together")
+	}
+	if err := o.runtime.validate(); err != nil {
+		errs = append(errs, err)
 	}
 	if o.socket == "" {
 		fail("there is no place for the socket, for XDG_RUNTIME_DIR is not set: name one with --socket")
