@@ -16,8 +16,8 @@ const (
 	DefaultEventedRelistPeriod = 5 * time.Minute
 	DefaultRelistThreshold     = 3 * time.Minute
 	// DefaultCallTimeout is well below the threshold, so that a call that hangs is
-	// tried again before that.
-	DefaultCallTimeout = 30 * time.Second
+	// tried again before that. A shorter threshold makes it shorter.
+	DefaultCallTimeout = DefaultRelistThreshold / 6
 )
 
 const (
@@ -53,6 +53,6 @@ func (o Options) withDefaults() Options {
 	o.RelistPeriod = cmp.Or(o.RelistPeriod, DefaultRelistPeriod)
 	o.EventedRelistPeriod = cmp.Or(o.EventedRelistPeriod, DefaultEventedRelistPeriod)
 	o.RelistThreshold = cmp.Or(o.RelistThreshold, DefaultRelistThreshold)
-	o.CallTimeout = cmp.Or(o.CallTimeout, DefaultCallTimeout)
+	o.CallTimeout = cmp.Or(o.CallTimeout, min(DefaultCallTimeout, o.RelistThreshold/6))
 	return o
 }

@@ -25,7 +25,7 @@ var program = sync.OnceValues(func() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer os.RemoveAll(dir)
+	defer func() { _ = os.RemoveAll(dir) }()
 	out := filepath.Join(dir, "image")
 	cmd := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", out, "./image")
 	cmd.Dir = filepath.Dir(here)

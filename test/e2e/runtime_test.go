@@ -1,8 +1,13 @@
 package e2e
 
 import (
+	"context"
 	"fmt"
+	"io"
+	"net"
+	"net/http"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -102,6 +107,97 @@ func TestRuntimeOnTheStream(t *testing.T) {
 			t.Log(d.run(t, "status"))
 			t.Log(d.run(t, "get", "pods"))
 		})
+	}
+}
+
+// live returns the answer of /livez.
+func (d *daemon) live(t *testing.T) string {
+	t.Helper()
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "unix", d.socket)
+	}}}
+	resp, err := client.Get("http://localhost/livez?verbose")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(body)
+}
+
+// Whatever the runtime does, the config goes on; only the health says so.
+func TestConfigGoesOnWithoutARuntime(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs containerd")
+	}
+	r := components.StartRuntime(t, components.Containerd)
+	r.Kill(t)
+	dir := shortDir(t)
+	(&daemon{dir: dir}).mkdir(t)
+	d := start(t, dir, "--container-runtime-endpoint", r.Socket, "--pleg-relist-threshold", "2s", "--pleg-relist-period", "100ms")
+	s := d.watch(t, client.Options{})
+	syncUp(t, s)
+	pods := 0
+	configGoesOn := func() {
+		t.Helper()
+		pods++
+		name := fmt.Sprint("pod", pods)
+		begin := time.Now()
+		d.put(t, name, "image")
+		s.expect(t, "ADD "+name+"-node1")
+		if took := time.Since(begin); took > time.Second {
+			t.Errorf("an update took %v", took)
+		}
+	}
+	sick := func(why string) {
+		t.Helper()
+		until(t, 45*time.Second, "the runtime is missed", func() bool { return !strings.Contains(d.live(t), "[+]pleg ok") })
+		configGoesOn()
+		for _, part := range []string{"[-]pleg failed: pleg was last seen active ", " ago; threshold 2s; the runtime's last error: ", why, "[+]syncloop ok"} {
+			if live := d.live(t); !strings.Contains(live, part) {
+				t.Errorf("%q is not in %s", part, live)
+			}
+		}
+	}
+	well := func() {
+		t.Helper()
+		until(t, 20*time.Second, "the runtime is back", func() bool { return strings.Contains(d.live(t), "[+]pleg ok") })
+		configGoesOn()
+	}
+	sick("connect: connection refused")
+	r.Start(t)
+	well()
+	r.Signal(t, syscall.SIGSTOP)
+	sick("")
+	r.Signal(t, syscall.SIGCONT)
+	well()
+	r.Kill(t)
+	sick("connect: connection refused")
+	r.Start(t)
+	well()
+	if took, err := d.end(t, syscall.SIGTERM); err != nil || took > 2*time.Second {
+		t.Errorf("it ended after %v with %v", took, err)
+	}
+}
+
+// A runtime that stands still does not keep the daemon from ending.
+func TestSIGTERMWhileTheRuntimeHangs(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs containerd")
+	}
+	r := components.StartRuntime(t, components.Containerd)
+	dir := shortDir(t)
+	(&daemon{dir: dir}).mkdir(t)
+	d := start(t, dir, "--container-runtime-endpoint", r.Socket, "--pleg-relist-period", "10ms", "--pleg-relist-threshold", "1s")
+	syncUp(t, d.watch(t, client.Options{}))
+	r.Signal(t, syscall.SIGSTOP)
+	d.put(t, "a", "image")
+	<-time.After(200 * time.Millisecond) // a list hangs
+	if took, err := d.end(t, syscall.SIGTERM); err != nil || took > 2*time.Second {
+		t.Errorf("it ended after %v with %v", took, err)
 	}
 }
 
