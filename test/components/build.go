@@ -108,6 +108,9 @@ func (p *Process) Kill(tb testing.TB) {
 	<-p.done
 }
 
+// Pid is the server's process.
+func (p *Process) Pid() int { return p.cmd.Process.Pid }
+
 // Signal sends a signal, if the server runs.
 func (p *Process) Signal(tb testing.TB, signal syscall.Signal) {
 	tb.Helper()
