@@ -26,6 +26,8 @@ type CRIProxy struct {
 	mu    sync.Mutex
 	hooks map[string]func(ctx context.Context, request []byte) error
 	calls map[string]int
+	// broken is closed, and replaced, to end the calls that are on.
+	broken chan struct{}
 }
 
 // Proxy runs a proxy before the runtime until the test ends.
@@ -33,7 +35,7 @@ func (r *Runtime) Proxy(tb testing.TB) *CRIProxy {
 	tb.Helper()
 	p := &CRIProxy{
 		Socket: filepath.Join(tb.TempDir(), "p"),
-		hooks:  make(map[string]func(context.Context, []byte) error), calls: make(map[string]int),
+		hooks:  make(map[string]func(context.Context, []byte) error), calls: make(map[string]int), broken: make(chan struct{}),
 	}
 	conn, err := grpc.NewClient("unix://"+r.Socket, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
@@ -85,6 +87,14 @@ func (p *CRIProxy) Hang(method, containing string) (release func()) {
 	})
 }
 
+// Break ends all calls that are on.
+func (p *CRIProxy) Break() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	close(p.broken)
+	p.broken = make(chan struct{})
+}
+
 // Calls returns how often a method was called.
 func (p *CRIProxy) Calls(method string) int {
 	p.mu.Lock()
@@ -102,14 +112,23 @@ func (p *CRIProxy) forward(conn *grpc.ClientConn, in grpc.ServerStream) error {
 	}
 	p.mu.Lock()
 	p.calls[method]++
-	hook := p.hooks[method]
+	hook, broken := p.hooks[method], p.broken
 	p.mu.Unlock()
+	ctx, cancel := context.WithCancel(in.Context())
+	defer cancel()
+	go func() {
+		select {
+		case <-ctx.Done():
+		case <-broken:
+			cancel()
+		}
+	}()
 	if hook != nil {
-		if err := hook(in.Context(), request); err != nil {
+		if err := hook(ctx, request); err != nil {
 			return err
 		}
 	}
-	out, err := conn.NewStream(in.Context(), &grpc.StreamDesc{ServerStreams: true}, name, grpc.ForceCodecV2(bytesCodec{}))
+	out, err := conn.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true}, name, grpc.ForceCodecV2(bytesCodec{}))
 	if err != nil {
 		return err
 	}

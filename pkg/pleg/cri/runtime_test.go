@@ -306,6 +306,45 @@ func TestTheRuntimeStops(t *testing.T) {
 	})
 }
 
+// The stream of events breaks again and again while containers come and go. Each is
+// told of once.
+func TestTheStreamBreaks(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs containerd")
+	}
+	r := components.StartRuntime(t, components.Containerd)
+	p := r.Proxy(t)
+	w := watch(t, p.Socket, pleg.Options{RelistPeriod: 100 * time.Millisecond})
+	w.mode(t, components.Containerd)
+	sandbox := r.Sandbox(t, "p", "uid")
+	w.await(t, 5*time.Second, "Started uid/sandbox")
+	var want []string
+	for i := range 15 {
+		name := fmt.Sprint("c", i)
+		id := r.Create(t, sandbox, "p", "uid", name, "exit", fmt.Sprint(i%3))
+		if i%2 == 0 {
+			p.Break()
+		}
+		r.StartContainer(t, id)
+		if i%3 == 0 {
+			p.Break()
+		}
+		if code := r.ExitCode(t, id); code != int32(i%3) {
+			t.Fatalf("%s exited with %d", name, code)
+		}
+		want = append(want, "?Started uid/"+name, fmt.Sprintf("Died uid/%s %d", name, i%3))
+		if i%5 == 0 {
+			p.Break()
+		}
+	}
+	w.await(t, 10*time.Second, want...)
+	w.quiet(t)
+	w.mode(t, components.Containerd)
+	if n := w.Status().Fallbacks; n == 0 {
+		t.Error("the stream never broke")
+	}
+}
+
 func TestTheRuntimeRestarts(t *testing.T) {
 	for _, down := range []time.Duration{0, 11 * time.Second} {
 		t.Run(down.String(), func(t *testing.T) {
