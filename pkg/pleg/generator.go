@@ -1,7 +1,9 @@
 package pleg
 
 import (
+	"cmp"
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -198,6 +200,7 @@ func (g *Generator) relisted(ctx context.Context, begin time.Time, pods []*Pod, 
 		}
 	}
 	g.mu.Unlock()
+	slices.SortFunc(pods, func(a, b *Pod) int { return cmp.Compare(a.UID, b.UID) })
 	for _, p := range pods {
 		g.reconcile(ctx, inspection{uid: p.UID, pod: listed[p.UID], listed: begin})
 	}

@@ -288,3 +288,66 @@ func TestFallingBack(t *testing.T) {
 		r.stop()
 	})
 }
+
+// That a runtime has no events is said once, and found out again when it has.
+func TestNoEventsIsSaidOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newModel(1)
+		m.noEvents = true
+		r := read(t, Options{Runtime: m})
+		pass(time.Hour)
+		r.stop()
+		if n := strings.Count(r.log.String(), "does not tell of events"); n != 1 {
+			t.Errorf("it was said %d times:\n%s", n, r.log.String())
+		}
+		if n := m.tries(); n < 10 || n > 13 {
+			t.Errorf("events were asked for %d times in an hour", n)
+		}
+	})
+}
+
+// A stream that ends as soon as it begins is never relied on, is tried for ever, and
+// not in a hurry.
+func TestTheStreamIsTriedForEver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newModel(1)
+		m.streamErr = errors.New("it broke")
+		r := read(t, Options{Runtime: m})
+		for hour := range 3 {
+			before := m.tries()
+			pass(time.Hour)
+			n := m.tries() - before
+			if least := int(time.Hour / lastRetry); n < least || n > 3*least {
+				t.Errorf("hour %d: events were asked for %d times", hour, n)
+			}
+		}
+		s := r.Status()
+		if s.Evented || s.Fallbacks > 0 || s.StreamError != "it broke" || s.Relists < 3*3590 {
+			t.Errorf("status %+v", s)
+		}
+		r.stop()
+		if lines := strings.Count(r.log.String(), "\n"); lines > 3 {
+			t.Errorf("%d lines of log:\n%.1000s", lines, r.log.String())
+		}
+	})
+}
+
+// A runtime that fails for an hour in one way is in the log once, and once more when
+// it is back.
+func TestAnErrorIsLoggedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, r := relisted(t, Options{}, "a")
+		for _, err := range []error{errors.New("out to lunch"), nil} {
+			m.mu.Lock()
+			m.fail = err
+			m.mu.Unlock()
+			pass(time.Hour)
+		}
+		r.stop()
+		for _, line := range []string{"out to lunch", "answers again"} {
+			if n := strings.Count(r.log.String(), line); n != 1 {
+				t.Errorf("%q is in the log %d times:\n%s", line, n, r.log.String())
+			}
+		}
+	})
+}

@@ -1,6 +1,7 @@
 package pleg
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +14,8 @@ import (
 
 	"go.uber.org/goleak"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+	"k8s.io/klog/v2/textlogger"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -32,6 +35,9 @@ type model struct {
 	keeps    bool
 	kept     []RuntimeEvent
 	noEvents bool
+	// streamErr is what every stream ends with at once; attempts counts them.
+	streamErr error
+	attempts  int
 	// fail is what calls fail with.
 	fail error
 	// late: an event shows its pod as it is by the time that the event is told.
@@ -109,6 +115,12 @@ func (m *model) Events(ctx context.Context, opened func(), handle func(RuntimeEv
 		return err
 	}
 	m.mu.Lock()
+	m.attempts++
+	if err := m.streamErr; err != nil {
+		m.mu.Unlock()
+		opened()
+		return err
+	}
 	if m.noEvents {
 		m.mu.Unlock()
 		return fmt.Errorf("%w: no such method", ErrNoEvents)
@@ -138,6 +150,13 @@ func (m *model) Events(ctx context.Context, opened func(), handle func(RuntimeEv
 			handle(e)
 		}
 	}
+}
+
+// tries returns how often events were asked for.
+func (m *model) tries() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.attempts
 }
 
 // breakStream ends the stream; what was on its way is lost.
@@ -205,6 +224,8 @@ type reader struct {
 	*Generator
 	mu     sync.Mutex
 	events []*PodLifecycleEvent
+	// log is to be read after stop.
+	log    bytes.Buffer
 	cancel context.CancelFunc
 	done   sync.WaitGroup
 }
@@ -212,7 +233,8 @@ type reader struct {
 func read(t *testing.T, opts Options) *reader {
 	t.Helper()
 	r := &reader{Generator: New(opts)}
-	ctx, cancel := context.WithCancel(t.Context())
+	logger := textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(&r.log)))
+	ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), logger))
 	r.cancel = cancel
 	r.done.Go(func() {
 		if err := r.Run(ctx); !errors.Is(err, context.Canceled) {
