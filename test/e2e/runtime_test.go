@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -89,9 +90,6 @@ func TestRuntimeOnTheStream(t *testing.T) {
 			running := r.Create(t, sandbox, "web-node1", uid, "c", "pause")
 			r.StartContainer(t, running)
 			all.expectAll(t, 5*time.Second, "PLEG ContainerStarted c web-node1", "SYNC web-node1")
-			if out, _ := d.run(t, "get", "pods"); !strings.Contains(out, "1/1") {
-				t.Errorf("get pods:\n%s", out)
-			}
 			other := r.Sandbox(t, "stray", "stray")
 			all.expectAll(t, 5*time.Second, "PLEG ContainerStarted  stray", "HOUSEKEEPING stray")
 			r.RemoveSandbox(t, other)
@@ -104,9 +102,25 @@ func TestRuntimeOnTheStream(t *testing.T) {
 			if out, _ := d.run(t, "resync", "default/web-node1"); !strings.Contains(out, "too often") {
 				t.Errorf("resync again: %s", out)
 			}
-			t.Log(d.run(t, "status"))
-			t.Log(d.run(t, "get", "pods"))
+			matches(t, d, []string{"status"}, `(?m)^RUNTIME +WAY +PODS +CONTAINERS +RELISTED +FALLBACKS +STATE$`,
+				`(?m)^unix://\S+ +(events|relisting) +1 +1 +\d+s +0 +ok$`,
+				`(?m)^Relists: +\d+, 0 of them failed; p50 [0-9.]+ms, p99 [0-9.]+ms$`,
+				`(?m)^Events: +(ContainerChanged \d+, )?ContainerDied 2, ContainerRemoved 2, ContainerStarted \d; \d+ came from the runtime$`)
+			matches(t, d, []string{"get", "pods"}, `(?m)^NAMESPACE +NAME +SOURCE +READY +RESTARTS +AGE +SEEN$`,
+				`(?m)^default +web-node1 +file +1/1 +0 +\d+s +\d+s$`)
+			matches(t, d, []string{"get", "pods", "-o", "wide"}, `(?m)^NAMESPACE +NAME .* SEEN +UID +IMAGES$`)
 		})
+	}
+}
+
+// matches holds what a command prints to expressions.
+func matches(t *testing.T, d *daemon, args []string, expressions ...string) {
+	t.Helper()
+	out, code := d.run(t, args...)
+	for _, e := range expressions {
+		if code != 0 || !regexp.MustCompile(e).MatchString(out) {
+			t.Errorf("%v: exit code %d, no match of %s:\n%s", args, code, e, out)
+		}
 	}
 }
 
