@@ -3,6 +3,7 @@ package pleg
 import (
 	"cmp"
 	"context"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -192,6 +193,7 @@ func (g *Generator) relisted(ctx context.Context, begin time.Time, pods []*Pod, 
 	for _, p := range pods {
 		listed[p.UID] = p
 	}
+	maps.DeleteFunc(g.reinspect, func(uid types.UID, _ bool) bool { return listed[uid] == nil })
 	g.mu.Lock()
 	g.records.forget(now)
 	for uid := range g.records.pods {
