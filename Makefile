@@ -83,7 +83,7 @@ lint: $(GOLANGCI_LINT) lint-api ## Check formatting, linters, the protobuf inter
 		echo "==> golangci-lint in $$m"; \
 		(cd $$m && $(GOLANGCI_LINT) run --config $(CURDIR)/.golangci.yml ./...); \
 	done
-	@set -e; for m in . tools test/components/servers $(nested); do \
+	@set -e; for m in . tools test/components/servers test/components/containerd $(nested); do \
 		echo "==> go mod tidy -diff in $$m"; \
 		(cd $$m && $(GO) mod tidy -diff); \
 	done
@@ -130,7 +130,7 @@ fmt: $(GOLANGCI_LINT) ## Format the Go code and its imports
 
 .PHONY: tidy
 tidy: ## Run go mod tidy in every module
-	@set -e; for m in . tools test/components/servers $(nested); do \
+	@set -e; for m in . tools test/components/servers test/components/containerd $(nested); do \
 		echo "==> go mod tidy in $$m"; \
 		(cd $$m && $(GO) mod tidy); \
 	done

@@ -1,54 +1,95 @@
 #!/usr/bin/env bash
-# Builds the servers and clients that tests run against, where they are missing, and prints the
-# folder that they are in. Usage: hack/components.sh [NAME...]
+# Builds the servers and clients that tests run against, where they are missing, and
+# prints the folder of each. Usage: hack/components.sh [NAME...]
 #
-# Sources come from the Go module proxy, in the versions of test/components/servers.
+# Sources come from the Go module proxy, in the versions of test/components/servers
+# and test/components/containerd; debian-containerd is what apt-get has, unpacked and
+# not installed, so that it neither runs as a service nor replaces another containerd.
 # CACHE  where they are kept (default ~/.cache/podconfigd)
 set -euo pipefail
 
-cd "$(dirname "${BASH_SOURCE[0]}")/../test/components/servers"
+cd "$(dirname "${BASH_SOURCE[0]}")/../test/components"
 
 declare -A package=(
 	[etcd]=go.etcd.io/etcd/server/v3
 	[kube-apiserver]=k8s.io/kubernetes/cmd/kube-apiserver
 	[kubectl]=k8s.io/kubernetes/cmd/kubectl
+	[containerd]=github.com/containerd/containerd/v2/cmd/containerd
+	[containerd-shim-runc-v2]=github.com/containerd/containerd/v2/cmd/containerd-shim-runc-v2
+	[ctr]=github.com/containerd/containerd/v2/cmd/ctr
 )
-declare -A takes=([etcd]='half a minute' [kube-apiserver]='4 minutes' [kubectl]='1 minute')
+declare -A module=(
+	[etcd]=servers [kube-apiserver]=servers [kubectl]=servers
+	[containerd]=containerd [containerd-shim-runc-v2]=containerd [ctr]=containerd
+)
+declare -A takes=(
+	[etcd]='half a minute' [kube-apiserver]='4 minutes' [kubectl]='1 minute'
+	[containerd]='70 seconds' [containerd-shim-runc-v2]='10 seconds' [ctr]='10 seconds'
+)
 
 if [[ $# -eq 0 ]]; then
-	set -- etcd kube-apiserver kubectl
+	set -- etcd kube-apiserver kubectl containerd containerd-shim-runc-v2 ctr debian-containerd
 fi
 
-# A new Go or a new version of a server makes a new folder.
-cache=${CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/podconfigd}
-key=$({ go version; cat go.mod go.sum; } | sha256sum | cut -c1-12)
-out=$cache/components/$key
-mkdir -p "$out"
+cache=${CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/podconfigd}/components
 
-for name in "$@"; do
-	if [[ -x $out/$name ]]; then
-		continue
-	fi
-	# One at a time: several test programs may find it missing at once.
-	exec 9>"$out/lock"
-	flock 9
-	if [[ -x $out/$name ]]; then
-		continue
-	fi
-	path=${package[$name]?there is no component of the name $name}
+# build NAME OUT: from the Go module proxy.
+build() {
+	local name=$1 out=$2
 	# k8s.io/kubernetes knows its version from the linker only.
-	ldflags='-s -w'
+	local ldflags='-s -w'
 	if [[ $name == kube* ]]; then
+		local version minor
 		version=$(go list -m -f '{{.Version}}' k8s.io/kubernetes)
 		minor=${version#v1.}
 		ldflags+=" -X k8s.io/component-base/version.gitVersion=$version"
 		ldflags+=" -X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=${minor%%.*}"
 	fi
 	echo "==> building $name into $out (once; it takes about ${takes[$name]} from cold caches on 2 cores)" >&2
-	begin=$SECONDS
-	env -u GOOS -u GOARCH CGO_ENABLED=0 go build -trimpath -ldflags "$ldflags" -o "$out/$name.tmp" "$path" >&2
+	local begin=$SECONDS
+	env -u GOOS -u GOARCH CGO_ENABLED=0 go build -trimpath -ldflags "$ldflags" -o "$out/$name.tmp" "${package[$name]}" >&2
 	mv "$out/$name.tmp" "$out/$name"
 	echo "==> built $name in $((SECONDS - begin)) s" >&2
+}
+
+# unpack OUT: Debian's containerd.
+unpack() {
+	local out=$1 temp
+	command -v apt-get >/dev/null || {
+		echo "components: Debian's containerd can't be had: there is no apt-get here" >&2
+		return 1
+	}
+	echo "==> apt-get download containerd into $out (once)" >&2
+	temp=$(mktemp -d "$out/tmp.XXXXXX")
+	(
+		cd "$temp"
+		apt-get download -qq -o APT::Sandbox::User=root containerd >&2 || {
+			[[ $(id -u) -eq 0 ]] && apt-get update -qq >&2
+			apt-get download -qq -o APT::Sandbox::User=root containerd >&2
+		}
+		dpkg-deb -x containerd_*.deb x
+	)
+	mv "$temp"/x/usr/bin/{ctr,containerd-shim-runc-v2} "$out/"
+	mv "$temp/x/usr/bin/containerd" "$out/debian-containerd"
+	rm -r "$temp"
+}
+
+for name in "$@"; do
+	# A new Go or a new version of a server makes a new folder.
+	if [[ $name == debian-containerd ]]; then
+		out=$cache/debian-$(. /etc/os-release && echo "${VERSION_CODENAME-none}")
+	else
+		cd "${module[$name]?there is no component of the name $name}"
+		out=$cache/$({ go version; cat go.mod go.sum; } | sha256sum | cut -c1-12)
+	fi
+	mkdir -p "$out"
+	# One at a time: several test programs may find it missing at once.
+	exec 9>"$out/lock"
+	[[ -x $out/$name ]] || flock 9
+	if [[ ! -x $out/$name ]]; then
+		if [[ $name == debian-containerd ]]; then unpack "$out"; else build "$name" "$out"; fi
+	fi
 	exec 9>&-
+	[[ $name == debian-containerd ]] || cd ..
+	echo "$out"
 done
-echo "$out"

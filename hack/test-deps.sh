@@ -5,8 +5,8 @@ set -euo pipefail
 
 # command=package. The editors and rsync each replace a file in a way of their own,
 # curl is a client of the socket that isn't ours, with jq and Python examples are
-# written, nginx serves a manifest URL, and the
-# race detector needs cgo.
+# written, nginx serves a manifest URL, runc is what containerd runs containers with,
+# and the race detector needs cgo.
 deps=(
 	vim.tiny=vim-tiny
 	rsync=rsync
@@ -14,6 +14,7 @@ deps=(
 	jq=jq
 	python3=python3
 	nginx=nginx
+	runc=runc
 	cc=gcc
 )
 

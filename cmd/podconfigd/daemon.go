@@ -74,15 +74,22 @@ func runDaemon(ctx context.Context, o *daemonOptions) error {
 	updates := journal.New(journal.Options{
 		Sources: podConfig.Sources(), MaxUpdates: o.maxUpdates, MaxBytes: o.maxBytes, Registerer: registry,
 	})
+	runtime, err := newRuntime(&o.runtime, registry)
+	if err != nil {
+		return err
+	}
+	defer runtime.close()
 	loop := syncloop.New(syncloop.Options{
 		Handler: updates, Pods: updates,
 		SourcesReady: config.NewSourcesReady(podConfig.SeenAllSources), Registerer: registry,
+		PLEG: runtime.pleg(), SyncFrequency: o.runtime.syncFrequency,
 	})
 	socket := server.New(server.Options{
 		Journal: updates,
-		Status:  func() v1alpha1.Status { return daemonStatus(updates, sources, node, started) },
-		Live:    []server.Check{{Name: "syncloop", Check: loopCheck(loop, started)}},
+		Status:  func() v1alpha1.Status { return runtime.status(daemonStatus(updates, sources, node, started)) },
+		Live:    runtime.checks(server.Check{Name: "syncloop", Check: loopCheck(loop, started)}),
 		Ready:   []server.Check{{Name: "sources", Check: sourcesCheck(updates)}},
+		Runtime: runtime.pods(), Resync: resync(loop),
 		Version: version.Get(), Registerer: registry, Gatherer: registry,
 		Limits: server.Limits{Subscribers: o.subscribers, SubscribersPerPeer: o.subscribersPerPeer},
 	})
@@ -93,6 +100,7 @@ func runDaemon(ctx context.Context, o *daemonOptions) error {
 	for _, source := range sources {
 		group.Go(func() error { return source.run(ctx, source.sets) })
 	}
+	group.Go(func() error { return runtime.run(ctx) })
 	group.Go(func() error { return loop.Run(ctx, podConfig.Updates()) })
 	group.Go(func() error { return socket.Run(ctx, sockets.main) })
 	if sockets.podsAPI != nil {

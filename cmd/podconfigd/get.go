@@ -45,7 +45,13 @@ func newGetCommand() *cobra.Command {
 					return fmt.Errorf("pod %q not found", name)
 				}
 			}
-			return printPods(cmd.OutOrStdout(), cmd.ErrOrStderr(), output, list)
+			var running runtimePods
+			if output == "" || output == "wide" {
+				if running, err = askRuntime(cmd.Context(), c); err != nil {
+					return err
+				}
+			}
+			return printPods(cmd.OutOrStdout(), cmd.ErrOrStderr(), output, list, running)
 		},
 	}
 	flags.add(pods)
@@ -57,7 +63,7 @@ func newGetCommand() *cobra.Command {
 	return cmd
 }
 
-func printPods(out, notes io.Writer, output string, list *v1.PodList) error {
+func printPods(out, notes io.Writer, output string, list *v1.PodList, running runtimePods) error {
 	switch output {
 	case "json", "yaml":
 		list.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "PodList"}
@@ -76,25 +82,31 @@ func printPods(out, notes io.Writer, output string, list *v1.PodList) error {
 		return nil
 	}
 	header := []string{"NAMESPACE", "NAME", "SOURCE", "CONTAINERS", "SEEN"}
+	if running != nil {
+		header = []string{"NAMESPACE", "NAME", "SOURCE", "READY", "RESTARTS", "AGE", "SEEN"}
+	}
 	if output == "wide" {
 		header = append(header, "UID", "IMAGES")
 	}
 	rows := make([][]string, len(list.Items))
 	for i := range list.Items {
-		rows[i] = podRow(&list.Items[i], output == "wide")
+		rows[i] = podRow(&list.Items[i], running, output == "wide")
 	}
 	return printTable(out, header, rows)
 }
 
-func podRow(pod *v1.Pod, wide bool) []string {
+func podRow(pod *v1.Pod, running runtimePods, wide bool) []string {
 	var seen *time.Time
 	if t, err := time.Parse(time.RFC3339Nano, pod.Annotations[config.ConfigFirstSeenAnnotationKey]); err == nil {
 		seen = &t
 	}
-	row := []string{
-		pod.Namespace, pod.Name, pod.Annotations[config.ConfigSourceAnnotationKey],
-		fmt.Sprint(len(pod.Spec.Containers)), age(seen),
+	row := []string{pod.Namespace, pod.Name, pod.Annotations[config.ConfigSourceAnnotationKey]}
+	if running != nil {
+		row = append(row, running.columns(pod)...)
+	} else {
+		row = append(row, fmt.Sprint(len(pod.Spec.Containers)))
 	}
+	row = append(row, age(seen))
 	if wide {
 		row = append(row, string(pod.UID), strings.Join(images(pod), ","))
 	}

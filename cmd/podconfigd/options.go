@@ -36,6 +36,7 @@ type daemonOptions struct {
 	kubeconfig         string
 	keepManagedFields  bool
 	hostnameOverride   string
+	runtime            runtimeOptions
 	socket             string
 	socketMode         string
 	socketGroup        string
@@ -50,6 +51,7 @@ type daemonOptions struct {
 func newDaemonOptions() *daemonOptions {
 	return &daemonOptions{
 		fileCheckFrequency: file.DefaultPeriod,
+		runtime:            newRuntimeOptions(),
 		manifestURLHeader:  make(map[string][]string),
 		httpCheckFrequency: http.DefaultPeriod,
 		socket:             client.ServerSocket(),
@@ -82,6 +84,7 @@ func (o *daemonOptions) addFlags(flags *pflag.FlagSet) {
 		"keep metadata.managedFields of the apiserver's pods")
 	flags.StringVar(&o.hostnameOverride, "hostname-override", o.hostnameOverride,
 		"the node's name; the hostname if empty. It is part of static pods' names and UIDs, and what the apiserver's pods are bound to")
+	o.runtime.addFlags(flags)
 	flags.StringVar(&o.socket, "socket", o.socket, "path of the unix socket to serve")
 	flags.StringVar(&o.socketMode, "socket-mode", o.socketMode, "the socket file's mode, in octal")
 	flags.StringVar(&o.socketGroup, "socket-group", o.socketGroup, "name or number of the socket file's group; the process's if empty")
@@ -129,6 +132,9 @@ func (o *daemonOptions) validate() error {
 		if limit.value < 1 {
 			fail("%s: %d: want 1 or more", limit.flag, limit.value)
 		}
+	}
+	if err := o.runtime.validate(); err != nil {
+		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
 }

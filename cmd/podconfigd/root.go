@@ -48,7 +48,7 @@ Without a subcommand it runs the daemon.`,
 			f.Hidden = true
 		}
 	}
-	cmd.AddCommand(newWatchCommand(), newGetCommand(), newStatusCommand(), newValidateCommand(), newVersionCommand())
+	cmd.AddCommand(newWatchCommand(), newGetCommand(), newStatusCommand(), newResyncCommand(), newValidateCommand(), newVersionCommand())
 	return cmd
 }
 

@@ -66,6 +66,11 @@ func printStatus(w io.Writer, s *v1alpha1.Status) error {
 			return err
 		}
 	}
+	if s.Runtime != nil {
+		if err := printRuntime(w, s.Runtime); err != nil {
+			return err
+		}
+	}
 	if len(s.Subscribers) == 0 {
 		return nil
 	}

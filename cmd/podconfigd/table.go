@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -57,7 +58,7 @@ func (p *tablePrinter) print(u *v1alpha1.Update) error {
 		return p.row(at, u.Op, u.Source, "-", remark(u))
 	}
 	for _, pod := range u.Pods {
-		if err := p.row(at, u.Op, u.Source, pod.Namespace+"/"+pod.Name, p.changed(u.Op, pod)); err != nil {
+		if err := p.row(at, u.Op, u.Source, pod.Namespace+"/"+pod.Name, p.about(u, pod)); err != nil {
 			return err
 		}
 	}
@@ -105,6 +106,34 @@ func unseen(sources map[string]v1alpha1.SourceState) []string {
 	}
 	slices.Sort(names)
 	return names
+}
+
+// about says what the pod's line is about.
+func (p *tablePrinter) about(u *v1alpha1.Update, pod *v1.Pod) string {
+	switch u.Op {
+	case "SYNC":
+		return "unchanged"
+	case "HOUSEKEEPING":
+		return "no source wants it"
+	case "PLEG":
+		return eventSummary(u.Event)
+	}
+	return p.changed(u.Op, pod)
+}
+
+// eventSummary says what happened in the runtime.
+func eventSummary(e *v1alpha1.Event) string {
+	if e == nil {
+		return ""
+	}
+	about := e.Type
+	if name := cmp.Or(e.Container, "the sandbox"); e.ContainerID != "" {
+		about += ": " + name
+	}
+	if e.ExitCode != nil {
+		about += fmt.Sprintf(", exit code %d", *e.ExitCode)
+	}
+	return about
 }
 
 // changed says what the pod's line is about, and remembers the pod.

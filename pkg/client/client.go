@@ -82,6 +82,23 @@ func (c *Client) Pods(ctx context.Context) (*v1.PodList, error) {
 	return &pods, c.getJSON(ctx, "/pods", &pods)
 }
 
+// Runtime returns what the container runtime has. A [RefusedError] with code 404 says
+// that there is no runtime.
+func (c *Client) Runtime(ctx context.Context) (*v1alpha1.RuntimePods, error) {
+	var pods v1alpha1.RuntimePods
+	return &pods, c.getJSON(ctx, "/v1alpha1/runtime", &pods)
+}
+
+// Resync has a pod offered again, as a SYNC. A [RefusedError] with code 404 says that
+// there is no such pod, one with 429 that it was asked for too often.
+func (c *Client) Resync(ctx context.Context, namespace, name string) error {
+	body, err := c.do(ctx, http.MethodPost, "/v1alpha1/resync", url.Values{"namespace": {namespace}, "name": {name}})
+	if err != nil {
+		return err
+	}
+	return body.Close()
+}
+
 func (c *Client) getJSON(ctx context.Context, path string, into any) error {
 	body, err := c.get(ctx, path, nil)
 	if err != nil {
@@ -95,10 +112,14 @@ func (c *Client) getJSON(ctx context.Context, path string, into any) error {
 }
 
 // get returns the body of a good answer. A bad one is an error with the message in
-// it; [Refused] tells it from a connection that failed.
+// it; [RefusedError] tells it from a connection that failed.
 func (c *Client) get(ctx context.Context, path string, query url.Values) (io.ReadCloser, error) {
+	return c.do(ctx, http.MethodGet, path, query)
+}
+
+func (c *Client) do(ctx context.Context, method, path string, query url.Values) (io.ReadCloser, error) {
 	target := url.URL{Scheme: "http", Host: "localhost", Path: path, RawQuery: query.Encode()}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, target.String(), nil)
+	req, err := http.NewRequestWithContext(ctx, method, target.String(), nil)
 	if err != nil {
 		return nil, err
 	}

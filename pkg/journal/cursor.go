@@ -57,6 +57,7 @@ func (c *Cursor) Close() {
 	c.journal.mu.Lock()
 	defer c.journal.mu.Unlock()
 	delete(c.journal.cursors, c)
+	c.journal.leftLocked(c, time.Now())
 }
 
 // Next returns the next frames, and waits until there are some or the context is
@@ -212,7 +213,7 @@ func (c *Cursor) catchUp() ([]*Frame, <-chan struct{}) {
 		}
 	}
 	c.view = view
-	batches := []batch{{config.REMOVE, removes}, {config.ADD, adds}, {config.UPDATE, updates}}
+	batches := []batch{{op: config.REMOVE, pods: removes}, {op: config.ADD, pods: adds}, {op: config.UPDATE, pods: updates}}
 	for _, b := range batches {
 		sortPods(b.pods)
 	}
@@ -229,6 +230,7 @@ func (c *Cursor) present(why string) ([]*Frame, <-chan struct{}) {
 	}
 	head := j.head
 	bookmark := j.bookmarkLocked()
+	orphans := j.runtime.orphans
 	c.position.Store(head)
 	j.mu.RUnlock()
 
@@ -248,6 +250,9 @@ func (c *Cursor) present(why string) ([]*Frame, <-chan struct{}) {
 		frames = append(frames, split(Content{
 			Instance: j.instance, Revision: head, Op: config.SET, Source: config.AllSource, Pods: pods,
 		})...)
+	}
+	if c.opts.Ops[config.HOUSEKEEPING] && orphans != nil {
+		frames = append(frames, orphans.presentFrames(j.instance, head, &c.opts.Selector)...)
 	}
 	bookmark.InitialSyncComplete = true
 	return append(frames, newFrame(bookmark)), nil

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/pkg/config"
 )
 
@@ -26,6 +27,8 @@ type entry struct {
 	// readied: with this entry the last source was seen.
 	readied bool
 	size    int64
+	// event is that of a PLEG.
+	event *v1alpha1.Event
 
 	// frames are those of a reader that takes the update as it is, namedFrames those of
 	// one that follows names.
@@ -42,7 +45,7 @@ func (e *entry) seal(instance string) {
 	e.frames = sync.OnceValue(func() []*Frame {
 		return split(Content{
 			Instance: instance, Revision: e.revision, Time: e.time,
-			Op: e.op, Source: e.source, Pods: e.pods,
+			Op: e.op, Source: e.source, Pods: e.pods, Event: e.event,
 		})
 	})
 	e.namedFrames = sync.OnceValue(func() []*Frame { return e.renderNamed(instance, &Selector{}) })

@@ -39,6 +39,8 @@ type Content struct {
 	Message string
 	// Bookmark is there for BOOKMARK.
 	Bookmark *Bookmark
+	// Event is there for PLEG.
+	Event *v1alpha1.Event
 }
 
 // Form is a wire form of frames that is encoded outside of this package.
@@ -107,6 +109,7 @@ func (f *Frame) encodeHeader() ([]byte, error) {
 	u := v1alpha1.Update{
 		Instance: f.Instance, Revision: f.Revision, Op: f.Op.String(), Source: f.Source,
 		InitialSyncComplete: f.InitialSyncComplete, Reset: f.Reset, Continues: f.Continues, Message: f.Message,
+		Event: f.Event,
 	}
 	if !f.Time.IsZero() {
 		u.Time = &f.Time

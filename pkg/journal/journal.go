@@ -67,6 +67,7 @@ type Journal struct {
 	changed chan struct{}
 	cursors map[*Cursor]struct{}
 	nextID  int64
+	runtime runtimeState
 }
 
 // New returns an empty journal. Its instance is new, and its revisions begin at
@@ -96,17 +97,17 @@ func New(opts Options) *Journal {
 // complete, with the first update that does not have More. Append never waits for
 // a reader.
 //
-// A SYNC is taken only while some reader asks for that operation: it would
-// otherwise push updates out of the ring that somebody may still need.
+// A SYNC is taken only while some reader asks for that operation, or one did of late:
+// it would otherwise push updates out of the ring that somebody may still need.
 func (j *Journal) Append(u config.PodUpdate) {
 	now := time.Now()
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if !u.Op.IsConfig() {
-		if u.Op == config.SYNC && !j.wantedLocked(u.Op) {
+		if u.Op == config.SYNC && !j.wantedLocked(u.Op, now) {
 			return
 		}
-		j.commitLocked(u, now)
+		j.commitLocked(u, nil, now)
 		j.wakeLocked()
 		return
 	}
@@ -115,7 +116,7 @@ func (j *Journal) Append(u config.PodUpdate) {
 		return
 	}
 	for _, u := range j.pending {
-		j.commitLocked(u, now)
+		j.commitLocked(u, nil, now)
 	}
 	j.pending = nil
 	j.wakeLocked()
@@ -126,20 +127,11 @@ func (j *Journal) wakeLocked() {
 	j.changed = make(chan struct{})
 }
 
-func (j *Journal) wantedLocked(op config.PodOperation) bool {
-	for c := range j.cursors {
-		if c.opts.Ops[op] {
-			return true
-		}
-	}
-	return false
-}
-
 // commitLocked gives the update a revision and brings the state up to it.
-func (j *Journal) commitLocked(u config.PodUpdate, now time.Time) {
+func (j *Journal) commitLocked(u config.PodUpdate, event *v1alpha1.Event, now time.Time) *entry {
 	j.head++
 	e := &entry{
-		revision: j.head, time: now, op: u.Op, source: u.Source, more: u.More,
+		revision: j.head, time: now, op: u.Op, source: u.Source, more: u.More, event: event,
 		pods: make([]*Pod, len(u.Pods)), before: make([]*Pod, len(u.Pods)),
 	}
 	for i, object := range u.Pods {
@@ -161,6 +153,7 @@ func (j *Journal) commitLocked(u config.PodUpdate, now time.Time) {
 	j.ring.push(e)
 	j.bytes += e.size
 	j.compactLocked()
+	return e
 }
 
 // takeLocked brings the state up to one pod of an update, and returns the pod and

@@ -141,5 +141,5 @@ func (e *entry) renderNamed(instance string, s *Selector) (frames []*Frame) {
 			removes = append(removes, change.before)
 		}
 	}
-	return e.inOrder(instance, []batch{{config.REMOVE, removes}, {config.ADD, adds}, {config.UPDATE, updates}})
+	return e.inOrder(instance, []batch{{op: config.REMOVE, pods: removes}, {op: config.ADD, pods: adds}, {op: config.UPDATE, pods: updates}})
 }

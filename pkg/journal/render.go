@@ -70,13 +70,15 @@ func (c *Cursor) increment(e *entry) []*Frame {
 			removes = append(removes, e.before[i])
 		}
 	}
-	return c.selected(e, []batch{{config.REMOVE, removes}, {config.ADD, adds}, {e.op, same}})
+	return c.selected(e, []batch{{op: config.REMOVE, pods: removes}, {op: config.ADD, pods: adds}, {op: e.op, pods: same, always: e.op == config.HOUSEKEEPING}})
 }
 
 // batch is the pods of an update that have one operation in common.
 type batch struct {
 	op   config.PodOperation
 	pods []*Pod
+	// always: that there are none is worth telling.
+	always bool
 }
 
 // selected returns the frames of those batches whose operations are wanted.
@@ -89,12 +91,12 @@ func (c *Cursor) selected(e *entry, batches []batch) []*Frame {
 // so all but the last have Continues.
 func (e *entry) inOrder(instance string, batches []batch) (frames []*Frame) {
 	for _, b := range batches {
-		if len(b.pods) == 0 {
+		if len(b.pods) == 0 && !b.always {
 			continue
 		}
 		frames = append(frames, split(Content{
 			Instance: instance, Revision: e.revision, Time: e.time,
-			Op: b.op, Source: e.source, Pods: b.pods,
+			Op: b.op, Source: e.source, Pods: b.pods, Event: e.event,
 		})...)
 	}
 	for i, f := range frames {
@@ -156,7 +158,7 @@ func (c *Cursor) changed(e *entry) []*Frame {
 			same = append(same, p)
 		}
 	}
-	return c.selected(e, []batch{{e.op, same}})
+	return c.selected(e, []batch{{op: e.op, pods: same}})
 }
 
 // reselects tells whether a pod comes to be selected with the entry, or ceases to be.

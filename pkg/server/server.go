@@ -43,6 +43,10 @@ type Options struct {
 	Status func() v1alpha1.Status
 	// Live and Ready are the checks of /livez and /healthz, and of /readyz.
 	Live, Ready []Check
+	// Runtime returns the object of /v1alpha1/runtime; nil where there is no runtime.
+	Runtime func() v1alpha1.RuntimePods
+	// Resync has a pod offered again; see syncloop.Loop.Resync. Nil if that can't be.
+	Resync func(ctx context.Context, namespace, name string) error
 	// Version is the object of /version.
 	Version any
 	// Limits bound what clients may have.
@@ -150,6 +154,7 @@ func (s *Server) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/v1alpha1/updates", s.updates)
 	mux.HandleFunc("/v1alpha1/status", func(w http.ResponseWriter, _ *http.Request) { respond.JSON(w, s.opts.Status()) })
+	mux.HandleFunc("/v1alpha1/runtime", s.runtime)
 	mux.HandleFunc("/pods", s.pods)
 	mux.HandleFunc("/version", func(w http.ResponseWriter, _ *http.Request) { respond.JSON(w, s.opts.Version) })
 	s.handleMetrics(mux)
@@ -161,10 +166,10 @@ func (s *Server) Handler() http.Handler {
 	})
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		respond.Error(w, http.StatusNotFound, metav1.StatusReasonNotFound, fmt.Sprintf(
-			"there is nothing at %s; there is /v1alpha1/updates, /v1alpha1/status, /pods, /api/v1/pods, /healthz, /livez, /readyz, /metrics and /version",
+			"there is nothing at %s; there is /v1alpha1/updates, /v1alpha1/status, /v1alpha1/runtime, /v1alpha1/resync, /pods, /api/v1/pods, /healthz, /livez, /readyz, /metrics and /version",
 			r.URL.Path))
 	})
-	return readOnly(shortQuery(mux))
+	return shortQuery(s.handleResync(readOnly(mux)))
 }
 
 // shortQuery refuses queries that are too long.

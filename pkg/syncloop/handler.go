@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podconfigd/podconfigd/pkg/config"
+	"github.com/podconfigd/podconfigd/pkg/pleg"
 )
 
 // SyncHandler takes what the loop has. The methods are the kubelet's, but for the
@@ -22,6 +23,12 @@ type SyncHandler interface {
 	HandlePodReconcile(ctx context.Context, update config.PodUpdate)
 	// HandlePodSyncs takes pods that did not change but are due to be looked at.
 	HandlePodSyncs(ctx context.Context, pods []*v1.Pod)
+	// HandlePodLifecycleEvent takes what happened in the runtime. The pod is the
+	// present one, or where no source wants it, one of nothing but name and UID.
+	HandlePodLifecycleEvent(ctx context.Context, pod *v1.Pod, event *pleg.PodLifecycleEvent)
+	// HandlePodOrphans takes all pods that the runtime has and no source wants, when
+	// they are others than before. They have nothing but name and UID.
+	HandlePodOrphans(ctx context.Context, pods []*v1.Pod)
 	// HandlePodCleanups does the housekeeping.
 	HandlePodCleanups(ctx context.Context) error
 }
@@ -29,4 +36,6 @@ type SyncHandler interface {
 // PodManager knows the present pods.
 type PodManager interface {
 	GetPodByUID(uid types.UID) (*v1.Pod, bool)
+	// GetPodsByName returns the pods of that name, of which each source may have one.
+	GetPodsByName(namespace, name string) []*v1.Pod
 }

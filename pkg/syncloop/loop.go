@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 
 	"github.com/podconfigd/podconfigd/pkg/config"
@@ -56,6 +56,9 @@ type Loop struct {
 	pleg         pleg.PodLifecycleEventGenerator
 	queue        *syncQueue
 	metrics      *metrics
+	resyncs      chan resync
+	backoff      map[types.UID]*backoff
+	orphans      []types.UID
 	lastActive   atomic.Int64 // UnixNano of the last iteration's end
 }
 
@@ -63,7 +66,8 @@ type Loop struct {
 func New(opts Options) *Loop {
 	l := &Loop{
 		handler: opts.Handler, pods: opts.Pods, sourcesReady: opts.SourcesReady, pleg: opts.PLEG,
-		queue: newSyncQueue(cmp.Or(opts.SyncFrequency, DefaultSyncFrequency)),
+		queue:   newSyncQueue(cmp.Or(opts.SyncFrequency, DefaultSyncFrequency)),
+		resyncs: make(chan resync), backoff: make(map[types.UID]*backoff),
 	}
 	if l.pleg == nil {
 		l.pleg = pleg.None{}
@@ -122,6 +126,9 @@ func (l *Loop) syncLoopIteration(ctx context.Context, configCh <-chan config.Pod
 	case e := <-plegCh:
 		l.metrics.iterations.WithLabelValues("pleg").Inc()
 		l.handlePLEG(ctx, e)
+	case r := <-l.resyncs:
+		l.metrics.iterations.WithLabelValues("resync").Inc()
+		r.result <- l.resync(ctx, r)
 	case <-syncCh:
 		l.metrics.iterations.WithLabelValues("sync").Inc()
 		l.syncDue(ctx)
@@ -151,30 +158,15 @@ func (l *Loop) dispatch(ctx context.Context, u config.PodUpdate) {
 		l.handler.HandlePodUpdates(ctx, u)
 	case config.REMOVE:
 		l.queue.drop(u.Pods)
+		for _, pod := range u.Pods {
+			delete(l.backoff, pod.UID)
+		}
 		l.handler.HandlePodRemoves(ctx, u)
 	case config.RECONCILE:
 		l.handler.HandlePodReconcile(ctx, u)
 	default:
 		logger.Error(nil, "Invalid operation type received", "operation", u.Op)
 	}
-}
-
-// handlePLEG has the pod of an event looked at again, if a source wants it and the
-// event says more than that a dead container was taken away.
-//
-// kubelet: pkg/kubelet/kubelet.go syncLoopIteration, isSyncPodWorthy.
-func (l *Loop) handlePLEG(ctx context.Context, e *pleg.PodLifecycleEvent) {
-	logger := klog.FromContext(ctx)
-	if e == nil || e.Type == pleg.ContainerRemoved {
-		return
-	}
-	pod, ok := l.pods.GetPodByUID(e.ID)
-	if !ok {
-		logger.V(4).Info("SyncLoop (PLEG): pod does not exist, ignore irrelevant event", "podUID", e.ID, "event", e.Type)
-		return
-	}
-	logger.V(2).Info("SyncLoop (PLEG): event for pod", "pod", klog.KObj(pod), "event", e.Type)
-	l.handler.HandlePodSyncs(ctx, []*v1.Pod{pod})
 }
 
 // syncDue has those pods looked at whose turn it is.
@@ -198,6 +190,7 @@ func (l *Loop) housekeep(ctx context.Context) {
 		return
 	}
 	start := time.Now()
+	l.findOrphans(ctx)
 	if err := l.handler.HandlePodCleanups(ctx); err != nil {
 		logger.Error(err, "Failed cleaning pods")
 	}

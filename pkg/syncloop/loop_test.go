@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -60,6 +61,22 @@ func (r *recorder) HandlePodSyncs(_ context.Context, pods []*v1.Pod) {
 	}
 }
 
+func (r *recorder) HandlePodLifecycleEvent(_ context.Context, pod *v1.Pod, e *pleg.PodLifecycleEvent) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.calls = append(r.calls, fmt.Sprintf("event %s %s", e.Type, pod.UID))
+}
+
+func (r *recorder) HandlePodOrphans(_ context.Context, pods []*v1.Pod) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	line := "orphans"
+	for _, p := range pods {
+		line += " " + p.Name
+	}
+	r.calls = append(r.calls, line)
+}
+
 func (r *recorder) HandlePodCleanups(context.Context) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -74,18 +91,45 @@ func (r *recorder) GetPodByUID(uid types.UID) (*v1.Pod, bool) {
 	return p, ok
 }
 
-// events is a generator whose events the test makes.
-type events chan *pleg.PodLifecycleEvent
+func (r *recorder) GetPodsByName(_, name string) []*v1.Pod {
+	if pod, ok := r.GetPodByUID(types.UID(name)); ok {
+		return []*v1.Pod{pod}
+	}
+	return nil
+}
 
-func (e events) Watch() <-chan *pleg.PodLifecycleEvent { return e }
-func (e events) Healthy() (bool, error)                { return true, nil }
+// events is a generator whose events and pods the test makes.
+type events struct {
+	events chan *pleg.PodLifecycleEvent
+	pods   atomic.Pointer[[]*pleg.Pod]
+}
+
+func (e *events) Watch() <-chan *pleg.PodLifecycleEvent { return e.events }
+func (e *events) Healthy() (bool, error)                { return true, nil }
+
+func (e *events) Pods() ([]*pleg.Pod, bool) {
+	pods := e.pods.Load()
+	if pods == nil {
+		return nil, false
+	}
+	return *pods, true
+}
+
+// has sets the pods of the runtime.
+func (e *events) has(names ...string) {
+	pods := make([]*pleg.Pod, len(names))
+	for i, name := range names {
+		pods[i] = &pleg.Pod{UID: types.UID(name), Name: name}
+	}
+	e.pods.Store(&pods)
+}
 
 // harness is a running loop.
 type harness struct {
 	*recorder
 	loop    *Loop
 	updates chan config.PodUpdate
-	events  events
+	events  *events
 	done    chan error
 	cancel  context.CancelFunc
 }
@@ -94,7 +138,7 @@ type harness struct {
 func run(t *testing.T, sources ...string) *harness {
 	t.Helper()
 	h := &harness{
-		recorder: newRecorder(), updates: make(chan config.PodUpdate), events: make(events), done: make(chan error, 1),
+		recorder: newRecorder(), updates: make(chan config.PodUpdate), events: &events{events: make(chan *pleg.PodLifecycleEvent)}, done: make(chan error, 1),
 	}
 	ready := config.NewSourcesReady(func(seen sets.Set[string]) bool { return seen.HasAll(sources...) })
 	h.loop = New(Options{Handler: h.recorder, Pods: h.recorder, SourcesReady: ready, PLEG: h.events})
@@ -166,9 +210,15 @@ func TestPLEGEventsSyncTheirPod(t *testing.T) {
 			{ID: "a", Type: pleg.ContainerStarted}, {ID: "a", Type: pleg.ContainerDied},
 			{ID: "a", Type: pleg.ContainerRemoved}, {ID: "unknown", Type: pleg.ContainerDied},
 		} {
-			h.events <- e
+			h.events.events <- e
 		}
 		synctest.Wait()
+		want := []string{
+			"additions ADD a", "event ContainerStarted a", "event ContainerDied a", "event ContainerRemoved a", "event ContainerDied unknown",
+		}
+		if diff := cmp.Diff(want, h.calls); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
 		if n := len(h.syncs["a"]); n != 2 || len(h.syncs) != 1 {
 			t.Errorf("a was synced %d times and %d pods in all; want 2 of a alone", n, len(h.syncs))
 		}

@@ -34,12 +34,14 @@ type podconfigd struct {
 	client *http.Client
 }
 
-// startPodconfigd runs the daemon on the directory, with defaults otherwise.
-func startPodconfigd(tb testing.TB, dir *directory) *podconfigd {
+// startPodconfigd runs the daemon on the directory, with defaults but for the
+// arguments.
+func startPodconfigd(tb testing.TB, dir *directory, args ...string) *podconfigd {
 	tb.Helper()
 	socket := filepath.Join(filepath.Dir(dir.path), "podconfigd.sock")
-	p := start(tb, buildPodconfigd, func(*exec.Cmd) {},
-		"--pod-manifest-path", dir.path, "--hostname-override", nodeName, "--socket", socket)
+	p := start(tb, buildPodconfigd, func(*exec.Cmd) {}, append([]string{
+		"--pod-manifest-path", dir.path, "--hostname-override", nodeName, "--socket", socket,
+	}, args...)...)
 	transport := &http.Transport{
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx, socket) },
 	}

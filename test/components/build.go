@@ -16,32 +16,42 @@ import (
 	"time"
 )
 
-// build returns the folder with the servers, built if need be.
-var build = sync.OnceValues(func() (string, error) {
+// folders are those of the servers, by name.
+var folders sync.Map
+
+// folder returns the folder that a server is in, which is built if need be.
+func folder(tb testing.TB, name string) string {
+	tb.Helper()
+	once, _ := folders.LoadOrStore(name, sync.OnceValues(func() (string, error) { return build(name) }))
+	dir, err := once.(func() (string, error))() //nolint:errcheck // nothing else is stored
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return dir
+}
+
+func build(name string) (string, error) {
 	_, here, _, _ := runtime.Caller(0)
-	cmd := exec.Command(filepath.Join(filepath.Dir(here), "..", "..", "hack", "components.sh"))
+	cmd := exec.Command(filepath.Join(filepath.Dir(here), "..", "..", "hack", "components.sh"), name)
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, os.Stderr
 	if err := cmd.Run(); err != nil {
-		return "", fmt.Errorf("building the servers: %w", err)
+		return "", fmt.Errorf("building %s: %w", name, err)
 	}
 	return strings.TrimSpace(out.String()), nil
-})
+}
 
 // Kubectl returns the path of kubectl.
 func Kubectl(tb testing.TB) string {
 	tb.Helper()
-	bin, err := build()
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return filepath.Join(bin, "kubectl")
+	return filepath.Join(folder(tb, "kubectl"), "kubectl")
 }
 
 // Process is a server that runs.
 type Process struct {
 	name string
 	args []string
+	env  []string
 	cmd  *exec.Cmd
 	done chan struct{}
 	log  *os.File
@@ -50,19 +60,24 @@ type Process struct {
 // start runs a server until the test ends, or Kill.
 func start(tb testing.TB, logs, name string, args ...string) *Process {
 	tb.Helper()
-	bin, err := build()
-	if err != nil {
-		tb.Fatal(err)
-	}
+	p := newProcess(tb, logs, name, args...)
+	p.Start(tb)
+	return p
+}
+
+// newProcess returns a server that is not started yet, and ends with the test.
+func newProcess(tb testing.TB, logs, name string, args ...string) *Process {
+	tb.Helper()
 	log, err := os.OpenFile(filepath.Join(logs, name+".log"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
 	if err != nil {
 		tb.Fatal(err)
 	}
-	p := &Process{name: filepath.Join(bin, name), args: args, log: log}
-	p.Start(tb)
+	p := &Process{name: filepath.Join(folder(tb, name), name), args: args, log: log}
 	tb.Cleanup(func() {
-		p.Signal(tb, syscall.SIGCONT)
-		p.Kill(tb)
+		if p.done != nil {
+			p.Signal(tb, syscall.SIGCONT)
+			p.Kill(tb)
+		}
 		log.Close()
 		if tb.Failed() {
 			tb.Logf("the end of %s's log:\n%s", name, tail(log.Name(), 2<<10))
@@ -75,7 +90,7 @@ func start(tb testing.TB, logs, name string, args ...string) *Process {
 func (p *Process) Start(tb testing.TB) {
 	tb.Helper()
 	p.cmd = exec.Command(p.name, p.args...)
-	p.cmd.Stdout, p.cmd.Stderr = p.log, p.log
+	p.cmd.Stdout, p.cmd.Stderr, p.cmd.Env = p.log, p.log, p.env
 	// It goes with the test, also when that is killed.
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	done := make(chan struct{})
@@ -98,6 +113,9 @@ func (p *Process) Kill(tb testing.TB) {
 	p.Signal(tb, syscall.SIGKILL)
 	<-p.done
 }
+
+// Pid is the server's process.
+func (p *Process) Pid() int { return p.cmd.Process.Pid }
 
 // Signal sends a signal, if the server runs.
 func (p *Process) Signal(tb testing.TB, signal syscall.Signal) {

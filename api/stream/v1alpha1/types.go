@@ -38,7 +38,10 @@ type Update struct {
 	Ready *bool `json:"ready,omitempty"`
 	// Sources, in a BOOKMARK: the state of each source.
 	Sources map[string]SourceState `json:"sources,omitempty"`
-	// Pods are whole, with apiVersion and kind.
+	// Event, in a PLEG: what happened in the runtime.
+	Event *Event `json:"event,omitempty"`
+	// Pods are whole, with apiVersion and kind. Those that no source wants have nothing
+	// but name and UID, in a PLEG and a HOUSEKEEPING.
 	Pods []*v1.Pod `json:"pods,omitempty"`
 }
 
@@ -62,6 +65,8 @@ type Status struct {
 	StartTime time.Time      `json:"startTime"`
 	Pods      int            `json:"pods"`
 	Sources   []SourceStatus `json:"sources"`
+	// Runtime is there where there is a container runtime.
+	Runtime *RuntimeStatus `json:"runtime,omitempty"`
 	// Subscribers are those of the stream, the oldest first.
 	Subscribers []Subscriber `json:"subscribers"`
 }

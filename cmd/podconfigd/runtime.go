@@ -1,0 +1,195 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/spf13/pflag"
+
+	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
+	"github.com/podconfigd/podconfigd/pkg/pleg"
+	"github.com/podconfigd/podconfigd/pkg/pleg/cri"
+	"github.com/podconfigd/podconfigd/pkg/server"
+	"github.com/podconfigd/podconfigd/pkg/syncloop"
+)
+
+// runtimeOptions are those of the container runtime and the sync loop.
+type runtimeOptions struct {
+	endpoint        string
+	relistPeriod    time.Duration
+	syncFrequency   time.Duration
+	relistThreshold time.Duration
+}
+
+func newRuntimeOptions() runtimeOptions {
+	return runtimeOptions{
+		relistPeriod: pleg.DefaultRelistPeriod, relistThreshold: pleg.DefaultRelistThreshold,
+		syncFrequency: syncloop.DefaultSyncFrequency,
+	}
+}
+
+func (o *runtimeOptions) addFlags(flags *pflag.FlagSet) {
+	flags.StringVar(&o.endpoint, "container-runtime-endpoint", o.endpoint,
+		"CRI socket of the container runtime whose events are wanted, as in unix:///run/containerd/containerd.sock; none if empty")
+	flags.DurationVar(&o.relistPeriod, "pleg-relist-period", o.relistPeriod,
+		"how often the runtime is listed; every 5 minutes while it tells of events itself")
+	flags.DurationVar(&o.relistThreshold, "pleg-relist-threshold", o.relistThreshold,
+		"after what time without an answer of the runtime /healthz and /livez fail")
+	flags.DurationVar(&o.syncFrequency, "sync-frequency", o.syncFrequency,
+		"how often each pod is offered again to those who ask for SYNC, at the least; up to half as long again, so that not all are at once")
+}
+
+func (o *runtimeOptions) validate() error {
+	var errs []error
+	if o.endpoint != "" {
+		if _, err := cri.SocketPath(o.endpoint); err != nil {
+			errs = append(errs, fmt.Errorf("--container-runtime-endpoint: %w", err))
+		}
+	}
+	for _, d := range []struct {
+		name  string
+		value time.Duration
+		least time.Duration
+	}{
+		{"pleg-relist-period", o.relistPeriod, time.Millisecond},
+		{"pleg-relist-threshold", o.relistThreshold, time.Second},
+		{"sync-frequency", o.syncFrequency, time.Second},
+	} {
+		if d.value < d.least {
+			errs = append(errs, fmt.Errorf("--%s: %v is too short: want %v or more", d.name, d.value, d.least))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// runtime is the container runtime as the daemon has to do with it. Without an
+// endpoint it is one that never says anything.
+type runtime struct {
+	endpoint  string
+	client    *cri.Runtime
+	generator *pleg.Generator
+}
+
+func newRuntime(o *runtimeOptions, registry prometheus.Registerer) (*runtime, error) {
+	if o.endpoint == "" {
+		return &runtime{}, nil
+	}
+	client, err := cri.New(o.endpoint)
+	if err != nil {
+		return nil, fmt.Errorf("--container-runtime-endpoint: %w", err)
+	}
+	return &runtime{endpoint: o.endpoint, client: client, generator: pleg.New(pleg.Options{
+		Runtime: client, RelistPeriod: o.relistPeriod, RelistThreshold: o.relistThreshold, Registerer: registry,
+	})}, nil
+}
+
+func (r *runtime) pleg() pleg.PodLifecycleEventGenerator {
+	if r.generator == nil {
+		return pleg.None{}
+	}
+	return r.generator
+}
+
+func (r *runtime) run(ctx context.Context) error {
+	if r.generator == nil {
+		return nil
+	}
+	return r.generator.Run(ctx)
+}
+
+func (r *runtime) close() {
+	if r.client != nil {
+		_ = r.client.Close() // fails only where it is closed already
+	}
+}
+
+// checks adds the check of the runtime.
+func (r *runtime) checks(checks ...server.Check) []server.Check {
+	if r.generator == nil {
+		return checks
+	}
+	return append(checks, server.Check{Name: "pleg", Check: func() error {
+		_, err := r.generator.Healthy()
+		return err
+	}})
+}
+
+// status adds what is known of the runtime.
+func (r *runtime) status(status v1alpha1.Status) v1alpha1.Status {
+	if r.generator == nil {
+		return status
+	}
+	s := r.generator.Status()
+	healthy, _ := r.generator.Healthy()
+	status.Runtime = &v1alpha1.RuntimeStatus{
+		Endpoint: r.endpoint, Events: s.Evented, EventsError: s.StreamError, Healthy: healthy,
+		LastRelist: s.LastRelist, LastError: s.LastError, Relists: s.Relists, RelistErrors: s.RelistErrors,
+		RelistP50Seconds: s.P50.Seconds(), RelistP99Seconds: s.P99.Seconds(),
+		Received: s.Received, Fallbacks: s.Fallbacks, Told: make(map[string]int64, len(s.Events)),
+		Pods: s.Pods, Containers: s.Containers,
+	}
+	for kind, n := range s.Events {
+		status.Runtime.Told[string(kind)] = n
+	}
+	return status
+}
+
+// pods returns what tells of the runtime's pods; nil where there is no runtime.
+func (r *runtime) pods() func() v1alpha1.RuntimePods {
+	if r.generator == nil {
+		return nil
+	}
+	return func() v1alpha1.RuntimePods {
+		pods, _ := r.generator.Pods()
+		all := v1alpha1.RuntimePods{Pods: make([]v1alpha1.RuntimePod, len(pods))}
+		for i, p := range pods {
+			all.Pods[i] = runtimePod(p)
+		}
+		return all
+	}
+}
+
+func runtimePod(p *pleg.Pod) v1alpha1.RuntimePod {
+	pod := v1alpha1.RuntimePod{UID: string(p.UID), Namespace: p.Namespace, Name: p.Name}
+	newest := make(map[string]*pleg.Container)
+	for i := range p.Containers { // the older first
+		c := &p.Containers[i]
+		if c.Sandbox {
+			pod.CreatedAt = &c.CreatedAt
+		} else {
+			newest[c.Name] = c
+		}
+	}
+	pod.Containers = make([]v1alpha1.RuntimeContainer, 0, len(newest))
+	for name, c := range newest {
+		if c.State == pleg.StateRunning {
+			pod.Ready++
+		}
+		pod.Restarts += int(c.Attempt)
+		pod.Containers = append(pod.Containers, v1alpha1.RuntimeContainer{
+			ID: c.ID, Name: name, State: c.State.String(), ExitCode: c.ExitCode, Restarts: int(c.Attempt),
+		})
+	}
+	slices.SortFunc(pod.Containers, func(a, b v1alpha1.RuntimeContainer) int { return cmp.Compare(a.Name, b.Name) })
+	return pod
+}
+
+// resync has the loop offer a pod again, with the server's errors.
+func resync(loop *syncloop.Loop) func(ctx context.Context, namespace, name string) error {
+	return func(ctx context.Context, namespace, name string) error {
+		err := loop.Resync(ctx, namespace, name)
+		var soon *syncloop.TooSoonError
+		switch {
+		case errors.Is(err, syncloop.ErrNoPod):
+			return fmt.Errorf("%w: %w", server.ErrNotFound, err)
+		case errors.As(err, &soon):
+			return &server.RetryError{Err: err, After: soon.Wait}
+		}
+		return err
+	}
+}

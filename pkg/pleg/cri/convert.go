@@ -1,0 +1,119 @@
+package cri
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podconfigd/podconfigd/pkg/pleg"
+)
+
+// podUIDLabel is the label by which a kubelet says whose a container is. It is asked
+// only where the container's sandbox is gone.
+//
+// kubelet: k8s.io/kubelet/pkg/types KubernetesPodUIDLabel and those beside it.
+const (
+	podUIDLabel       = "io.kubernetes.pod.uid"
+	podNameLabel      = "io.kubernetes.pod.name"
+	podNamespaceLabel = "io.kubernetes.pod.namespace"
+)
+
+// group puts sandboxes and containers together, pod by pod.
+func group(sandboxes []*runtimeapi.PodSandbox, containers []*runtimeapi.Container) []*pleg.Pod {
+	pods := make([]*pleg.Pod, 0, len(sandboxes))
+	byUID := make(map[types.UID]*pleg.Pod, len(sandboxes))
+	bySandbox := make(map[string]*pleg.Pod, len(sandboxes))
+	pod := func(uid, namespace, name string) *pleg.Pod {
+		p := byUID[types.UID(uid)]
+		if p == nil {
+			p = &pleg.Pod{UID: types.UID(uid), Namespace: namespace, Name: name}
+			byUID[p.UID] = p
+			pods = append(pods, p)
+		}
+		return p
+	}
+	for _, s := range sandboxes {
+		m := s.GetMetadata()
+		if m == nil {
+			continue
+		}
+		p := pod(m.GetUid(), m.GetNamespace(), m.GetName())
+		bySandbox[s.GetId()] = p
+		p.Containers = append(p.Containers, pleg.Container{
+			ID: s.GetId(), Sandbox: true, State: sandboxState(s.GetState()),
+			Attempt: m.GetAttempt(), CreatedAt: time.Unix(0, s.GetCreatedAt()),
+		})
+	}
+	for _, c := range containers {
+		p := bySandbox[c.GetPodSandboxId()]
+		if labels := c.GetLabels(); p == nil && labels[podUIDLabel] != "" {
+			p = pod(labels[podUIDLabel], labels[podNamespaceLabel], labels[podNameLabel])
+		}
+		if p == nil {
+			continue // nobody's
+		}
+		p.Containers = append(p.Containers, pleg.Container{
+			ID: c.GetId(), Name: c.GetMetadata().GetName(), State: containerState(c.GetState()),
+			Attempt: c.GetMetadata().GetAttempt(), CreatedAt: time.Unix(0, c.GetCreatedAt()),
+		})
+	}
+	return pods
+}
+
+func sandboxState(s runtimeapi.PodSandboxState) pleg.State {
+	if s == runtimeapi.PodSandboxState_SANDBOX_READY {
+		return pleg.StateRunning
+	}
+	return pleg.StateExited
+}
+
+func containerState(s runtimeapi.ContainerState) pleg.State {
+	switch s {
+	case runtimeapi.ContainerState_CONTAINER_CREATED:
+		return pleg.StateCreated
+	case runtimeapi.ContainerState_CONTAINER_RUNNING:
+		return pleg.StateRunning
+	case runtimeapi.ContainerState_CONTAINER_EXITED:
+		return pleg.StateExited
+	}
+	return pleg.StateUnknown
+}
+
+var eventTypes = map[runtimeapi.ContainerEventType]pleg.RuntimeEventType{
+	runtimeapi.ContainerEventType_CONTAINER_CREATED_EVENT: pleg.EventCreated,
+	runtimeapi.ContainerEventType_CONTAINER_STARTED_EVENT: pleg.EventStarted,
+	runtimeapi.ContainerEventType_CONTAINER_STOPPED_EVENT: pleg.EventStopped,
+	runtimeapi.ContainerEventType_CONTAINER_DELETED_EVENT: pleg.EventDeleted,
+}
+
+// convertEvent returns what an event says; false where it is of a kind that is not
+// known here.
+func convertEvent(e *runtimeapi.ContainerEventResponse) (pleg.RuntimeEvent, bool) {
+	kind, known := eventTypes[e.GetContainerEventType()]
+	event := pleg.RuntimeEvent{Type: kind, ContainerID: e.GetContainerId()}
+	s := e.GetPodSandboxStatus()
+	m := s.GetMetadata()
+	if m == nil {
+		return event, known // the sandbox was gone before the runtime looked
+	}
+	event.Pod = &pleg.Pod{
+		UID: types.UID(m.GetUid()), Namespace: m.GetNamespace(), Name: m.GetName(),
+		Containers: []pleg.Container{{
+			ID: s.GetId(), Sandbox: true, State: sandboxState(s.GetState()),
+			Attempt: m.GetAttempt(), CreatedAt: time.Unix(0, s.GetCreatedAt()),
+		}},
+	}
+	for _, c := range e.GetContainersStatuses() {
+		container := pleg.Container{
+			ID: c.GetId(), Name: c.GetMetadata().GetName(), State: containerState(c.GetState()),
+			Attempt: c.GetMetadata().GetAttempt(), CreatedAt: time.Unix(0, c.GetCreatedAt()),
+		}
+		if container.State == pleg.StateExited {
+			code := c.GetExitCode()
+			container.ExitCode = &code
+		}
+		event.Pod.Containers = append(event.Pod.Containers, container)
+	}
+	return event, known
+}

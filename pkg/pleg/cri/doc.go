@@ -1,0 +1,2 @@
+// Package cri is the container runtime of package pleg that speaks CRI.
+package cri

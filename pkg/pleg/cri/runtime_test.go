@@ -1,0 +1,383 @@
+package cri_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/podconfigd/podconfigd/pkg/pleg"
+	"github.com/podconfigd/podconfigd/pkg/pleg/cri"
+	"github.com/podconfigd/podconfigd/test/components"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// watcher is a running generator and the events that it gave.
+type watcher struct {
+	*pleg.Generator
+	events chan *pleg.PodLifecycleEvent
+}
+
+// watch runs a generator on a socket until the test ends.
+func watch(t *testing.T, socket string, opts pleg.Options) *watcher {
+	t.Helper()
+	runtime, err := cri.New("unix://" + socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	opts.Runtime = runtime
+	w := &watcher{Generator: pleg.New(opts), events: make(chan *pleg.PodLifecycleEvent, 10000)}
+	ctx, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		if err := w.Run(ctx); !errors.Is(err, context.Canceled) {
+			t.Errorf("Run returned %v", err)
+		}
+	})
+	wg.Go(func() {
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case e := <-w.Watch():
+				w.events <- e
+			}
+		}
+	})
+	t.Cleanup(func() {
+		cancel()
+		wg.Wait()
+		runtime.Close()
+	})
+	return w
+}
+
+// line says what an event is: its type, its pod, its container or "sandbox", and the
+// exit code.
+func line(e *pleg.PodLifecycleEvent) string {
+	s := fmt.Sprintf("%s %s/%s", strings.TrimPrefix(string(e.Type), "Container"), e.ID, e.Container)
+	if e.Container == "" && e.ContainerID != "" {
+		s += "sandbox"
+	}
+	if e.ExitCode != nil {
+		s += fmt.Sprint(" ", *e.ExitCode)
+	}
+	return s
+}
+
+// await waits until every one of these events has come, in whatever order, and no
+// other than perhaps those with a question mark and that a container was created.
+func (w *watcher) await(t *testing.T, within time.Duration, want ...string) {
+	t.Helper()
+	missing := slices.Clone(want)
+	deadline := time.After(within)
+	for slices.ContainsFunc(missing, func(s string) bool { return s[0] != '?' }) {
+		select {
+		case e := <-w.events:
+			got := line(e)
+			i := slices.IndexFunc(missing, func(s string) bool { return strings.TrimPrefix(s, "?") == got })
+			if i < 0 && e.Type == pleg.ContainerChanged {
+				continue
+			}
+			if i < 0 {
+				t.Fatalf("unexpected event %q; still to come: %q", got, missing)
+			}
+			missing = slices.Delete(missing, i, i+1)
+		case <-deadline:
+			t.Fatalf("not within %v: %q; status %+v", within, missing, w.Status())
+		}
+	}
+}
+
+// quiet waits for a time in which the runtime is listed, unless it tells of events
+// itself, and wants no event meanwhile.
+func (w *watcher) quiet(t *testing.T) {
+	t.Helper()
+	relists := w.Status().Relists
+	enough := time.After(2 * time.Second)
+	for {
+		select {
+		case e := <-w.events:
+			if e.Type != pleg.ContainerChanged {
+				t.Fatalf("unexpected event %q", line(e))
+			}
+		case <-enough:
+			if s := w.Status(); !s.Evented && s.Relists == relists {
+				t.Fatal("the runtime was not listed meanwhile")
+			}
+			return
+		}
+	}
+}
+
+// mode waits until events are relied on, or are known not to be.
+func (w *watcher) mode(t *testing.T, runtime string) {
+	t.Helper()
+	until(t, "the way of the events is known", func() bool {
+		s := w.Status()
+		return s.Evented == (runtime == components.Containerd) && (s.Evented || s.StreamError != "") && s.Relists > 0
+	})
+}
+
+func until(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	deadline := time.Now().Add(time.Minute)
+	for !holds() {
+		if time.Now().After(deadline) {
+			t.Fatalf("not within a minute: %s", what)
+		}
+		<-time.After(10 * time.Millisecond)
+	}
+}
+
+// each runs a test on both containerds.
+func each(t *testing.T, run func(t *testing.T, r *components.Runtime, name string)) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("runs containerd")
+	}
+	for _, name := range components.Containerds {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			run(t, components.StartRuntime(t, name), name)
+		})
+	}
+}
+
+func TestLifeOfContainers(t *testing.T) {
+	each(t, func(t *testing.T, r *components.Runtime, name string) {
+		t.Helper()
+		w := watch(t, r.Socket, pleg.Options{})
+		w.mode(t, name)
+		sandbox := r.Sandbox(t, "p", "uid")
+		w.await(t, 5*time.Second, "Started uid/sandbox")
+		ids := map[string]string{}
+		for container, args := range map[string][]string{
+			"zero": {"exit", "0"}, "three": {"exit", "3"}, "killed": {"pause"}, "removed": {"pause"},
+		} {
+			ids[container] = r.Create(t, sandbox, "p", "uid", container, args...)
+		}
+		r.StartContainer(t, ids["killed"])
+		r.StartContainer(t, ids["removed"])
+		w.await(t, 5*time.Second, "Started uid/killed", "Started uid/removed")
+		r.StartContainer(t, ids["zero"])
+		r.StartContainer(t, ids["three"])
+		// Lists may come too late to see a container run, or to ask for its exit code.
+		w.await(t, 5*time.Second, "Died uid/zero 0", "Died uid/three 3", "?Started uid/zero", "?Started uid/three")
+		r.KillContainer(t, ids["killed"], syscall.SIGKILL)
+		w.await(t, 5*time.Second, "Died uid/killed 137")
+		r.RemoveContainer(t, ids["removed"])
+		w.await(t, 5*time.Second, "?Died uid/removed", "?Died uid/removed 137", "Removed uid/removed")
+		r.RemoveContainer(t, ids["zero"])
+		w.await(t, 5*time.Second, "Removed uid/zero")
+		r.RemoveSandbox(t, sandbox)
+		w.await(t, 5*time.Second, "Removed uid/three", "Removed uid/killed", "Died uid/sandbox", "Removed uid/sandbox")
+		if pods, known := w.Pods(); !known || len(pods) > 0 {
+			t.Errorf("left: %v", pods)
+		}
+	})
+}
+
+// relisting makes a proxy that hides the runtime's events.
+func relisting(t *testing.T, r *components.Runtime) *components.CRIProxy {
+	t.Helper()
+	p := r.Proxy(t)
+	p.Before("GetContainerEvents", func(context.Context, []byte) error {
+		return status.Error(codes.Unimplemented, "there are no events here")
+	})
+	return p
+}
+
+// run runs a pod of one container, and returns the IDs of its sandbox and container.
+func run(t *testing.T, r *components.Runtime, uid string, args ...string) (sandbox, container string) {
+	t.Helper()
+	sandbox = r.Sandbox(t, uid, uid)
+	container = r.Create(t, sandbox, uid, uid, "c", args...)
+	r.StartContainer(t, container)
+	return sandbox, container
+}
+
+func TestFiftyPods(t *testing.T) {
+	each(t, func(t *testing.T, r *components.Runtime, name string) {
+		t.Helper()
+		w := watch(t, r.Socket, pleg.Options{})
+		w.mode(t, name)
+		var wg sync.WaitGroup
+		var want []string
+		for i := range 50 {
+			uid := fmt.Sprintf("pod%02d", i)
+			want = append(want, "Started "+uid+"/sandbox", "?Started "+uid+"/c", fmt.Sprintf("Died %s/c %d", uid, i%3))
+			if i%10 == 0 { // ten at a time
+				wg.Wait()
+			}
+			wg.Go(func() { run(t, r, uid, "exit", fmt.Sprint(i%3)) })
+		}
+		wg.Wait()
+		w.await(t, time.Minute, want...)
+		w.quiet(t)
+	})
+}
+
+func TestAHungInspection(t *testing.T) {
+	each(t, func(t *testing.T, r *components.Runtime, _ string) {
+		t.Helper()
+		p := relisting(t, r)
+		w := watch(t, p.Socket, pleg.Options{CallTimeout: 20 * time.Second})
+		_, hung := run(t, r, "hung", "pause")
+		_, other := run(t, r, "other", "pause")
+		w.await(t, 5*time.Second, "Started hung/sandbox", "Started hung/c", "Started other/sandbox", "Started other/c")
+		release := p.Hang("ContainerStatus", hung)
+		defer release()
+		r.KillContainer(t, hung, syscall.SIGKILL)
+		r.KillContainer(t, other, syscall.SIGKILL)
+		w.await(t, 5*time.Second, "Died other/c 137")
+		w.quiet(t)
+		release()
+		w.await(t, 5*time.Second, "Died hung/c 137")
+	})
+}
+
+// impatient are options for tests of a runtime that does not answer.
+var impatient = pleg.Options{RelistPeriod: 100 * time.Millisecond, RelistThreshold: 2 * time.Second, CallTimeout: 500 * time.Millisecond}
+
+// sick waits until the generator is unhealthy, for a reason that contains the string.
+func (w *watcher) sick(t *testing.T, why string) {
+	t.Helper()
+	until(t, "unhealthy", func() bool { ok, _ := w.Healthy(); return !ok })
+	_, err := w.Healthy()
+	for _, part := range []string{"pleg was last seen active ", " ago; threshold 2s", why} {
+		if err == nil || !strings.Contains(err.Error(), part) {
+			t.Errorf("unhealthy: %v, want %q in it", err, part)
+		}
+	}
+}
+
+func (w *watcher) recovers(t *testing.T) {
+	t.Helper()
+	until(t, "healthy again", func() bool { ok, _ := w.Healthy(); return ok })
+}
+
+func TestAHungList(t *testing.T) {
+	each(t, func(t *testing.T, r *components.Runtime, _ string) {
+		t.Helper()
+		p := relisting(t, r)
+		w := watch(t, p.Socket, impatient)
+		_, c := run(t, r, "uid", "pause")
+		w.await(t, 5*time.Second, "Started uid/sandbox", "Started uid/c")
+		release := p.Hang("ListContainers", "")
+		defer release()
+		r.KillContainer(t, c, syscall.SIGKILL)
+		w.sick(t, "listing the runtime's containers: rpc error: code = DeadlineExceeded")
+		release()
+		w.recovers(t)
+		w.await(t, 5*time.Second, "Died uid/c 137")
+		w.quiet(t)
+	})
+}
+
+func TestTheRuntimeStops(t *testing.T) {
+	each(t, func(t *testing.T, r *components.Runtime, name string) {
+		t.Helper()
+		w := watch(t, r.Socket, impatient)
+		w.mode(t, name)
+		_, c := run(t, r, "uid", "pause")
+		w.await(t, 5*time.Second, "Started uid/sandbox", "Started uid/c")
+		process := r.PID(t, c)
+		r.Signal(t, syscall.SIGSTOP)
+		if err := syscall.Kill(process, syscall.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+		w.sick(t, "DeadlineExceeded")
+		r.Signal(t, syscall.SIGCONT)
+		w.recovers(t)
+		w.await(t, 10*time.Second, "Died uid/c 137")
+		w.quiet(t)
+		w.mode(t, name)
+	})
+}
+
+// The stream of events breaks again and again while containers come and go. Each is
+// told of once.
+func TestTheStreamBreaks(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs containerd")
+	}
+	r := components.StartRuntime(t, components.Containerd)
+	p := r.Proxy(t)
+	w := watch(t, p.Socket, pleg.Options{RelistPeriod: 100 * time.Millisecond})
+	w.mode(t, components.Containerd)
+	sandbox := r.Sandbox(t, "p", "uid")
+	w.await(t, 5*time.Second, "Started uid/sandbox")
+	var want []string
+	for i := range 15 {
+		name := fmt.Sprint("c", i)
+		id := r.Create(t, sandbox, "p", "uid", name, "exit", fmt.Sprint(i%3))
+		if i%2 == 0 {
+			p.Break()
+		}
+		r.StartContainer(t, id)
+		if i%3 == 0 {
+			p.Break()
+		}
+		if code := r.ExitCode(t, id); code != int32(i%3) {
+			t.Fatalf("%s exited with %d", name, code)
+		}
+		want = append(want, "?Started uid/"+name, fmt.Sprintf("Died uid/%s %d", name, i%3))
+		if i%5 == 0 {
+			p.Break()
+		}
+	}
+	w.await(t, 10*time.Second, want...)
+	w.quiet(t)
+	w.mode(t, components.Containerd)
+	if n := w.Status().Fallbacks; n == 0 {
+		t.Error("the stream never broke")
+	}
+}
+
+func TestTheRuntimeRestarts(t *testing.T) {
+	for _, down := range []time.Duration{0, 11 * time.Second} {
+		t.Run(down.String(), func(t *testing.T) {
+			each(t, func(t *testing.T, r *components.Runtime, name string) {
+				t.Helper()
+				w := watch(t, r.Socket, pleg.Options{RelistPeriod: 200 * time.Millisecond})
+				w.mode(t, name)
+				run(t, r, "stays", "pause")
+				_, dies := run(t, r, "dies", "pause")
+				sandbox, _ := run(t, r, "goes", "pause")
+				w.await(t, 5*time.Second, "Started stays/sandbox", "Started stays/c",
+					"Started dies/sandbox", "Started dies/c", "Started goes/sandbox", "Started goes/c")
+				process := r.PID(t, dies)
+				r.Kill(t)
+				if err := syscall.Kill(process, syscall.SIGKILL); err != nil {
+					t.Fatal(err)
+				}
+				if down > 0 {
+					until(t, "that it is gone is noticed", func() bool { return w.Status().LastError != "" })
+				}
+				<-time.After(down)
+				r.Start(t)
+				r.Await(t)
+				// containerd 2.4 does not ask its shim for the code, and says 255.
+				w.await(t, 20*time.Second, fmt.Sprint("Died dies/c ", r.ExitCode(t, dies)))
+				r.RemoveSandbox(t, sandbox)
+				w.await(t, 10*time.Second, "?Died goes/c", "?Died goes/c 137", "Removed goes/c", "Died goes/sandbox", "Removed goes/sandbox")
+				w.quiet(t)
+				w.mode(t, name)
+				if n := w.Status().Fallbacks; n != map[string]int64{components.Containerd: 1}[name] {
+					t.Errorf("%d fallbacks", n)
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,353 @@
+package pleg
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+func expect(t *testing.T, r *reader, want ...string) {
+	t.Helper()
+	synctest.Wait()
+	if got := r.take(); !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// relisted runs a generator on a runtime without events, which has pods of one
+// container each that run.
+func relisted(t *testing.T, opts Options, pods ...types.UID) (*model, *reader) {
+	t.Helper()
+	m := newModel(1)
+	m.noEvents = true
+	want := make([]string, len(pods))
+	for i, pod := range pods {
+		m.step(pod, "c-"+string(pod), StateCreated)
+		m.step(pod, "c-"+string(pod), StateRunning)
+		want[i] = fmt.Sprintf("ContainerStarted %s/c-%s", pod, pod)
+	}
+	opts.Runtime = m
+	r := read(t, opts)
+	pass(DefaultRelistPeriod + time.Millisecond)
+	expect(t, r, want...)
+	return m, r
+}
+
+func TestRelisting(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, r := relisted(t, Options{}, "a")
+		m.step("a", "c-a", StateExited)
+		expect(t, r)
+		pass(DefaultRelistPeriod)
+		expect(t, r, "ContainerDied a/c-a 3")
+		pass(10 * DefaultRelistPeriod)
+		expect(t, r)
+		m.step("a", "c-a", StateNone)
+		m.step("a", "next", StateCreated)
+		m.step("a", "next", StateRunning)
+		pass(DefaultRelistPeriod)
+		expect(t, r, "ContainerRemoved a/c-a", "ContainerStarted a/next")
+		m.step("a", "next", StateExited)
+		m.step("a", "next", StateNone)
+		pass(DefaultRelistPeriod)
+		expect(t, r, "ContainerDied a/next", "ContainerRemoved a/next")
+		if pods, known := r.Pods(); !known || len(pods) > 0 {
+			t.Errorf("left are %v", pods)
+		}
+		r.stop()
+	})
+}
+
+func TestAHungInspectionDelaysItsPodOnly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, r := relisted(t, Options{}, "a", "b")
+		m.hung["c-a"] = true
+		m.step("a", "c-a", StateExited)
+		m.step("b", "c-b", StateExited)
+		pass(DefaultRelistPeriod)
+		expect(t, r, "ContainerDied b/c-b 3")
+		relists := r.Status().Relists
+		pass(DefaultCallTimeout / 2)
+		if n := r.Status().Relists - relists; n < 14 {
+			t.Errorf("only %d lists meanwhile", n)
+		}
+		expect(t, r)
+		m.mu.Lock()
+		m.hung["c-a"] = false
+		m.mu.Unlock()
+		pass(DefaultCallTimeout) // the call that hangs is given up, and another one made
+		expect(t, r, "ContainerDied a/c-a 3")
+		r.stop()
+	})
+}
+
+func TestManyHungInspections(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var pods []types.UID
+		for i := range 2 * maxInspections {
+			pods = append(pods, types.UID(fmt.Sprintf("p%02d", i)))
+		}
+		m, r := relisted(t, Options{}, pods...)
+		m.mu.Lock()
+		for _, pod := range pods[:maxInspections] {
+			m.hung["c-"+string(pod)] = true
+		}
+		m.mu.Unlock()
+		for _, pod := range pods {
+			m.step(pod, "c-"+string(pod), StateExited)
+		}
+		pass(2 * DefaultCallTimeout)
+		if n := len(r.take()); n < maxInspections {
+			t.Errorf("%d pods were told of, there are %d that don't hang", n, maxInspections)
+		}
+		m.mu.Lock()
+		clear(m.hung)
+		m.mu.Unlock()
+		pass(3 * DefaultCallTimeout)
+		if got := len(r.inspecting) + len(r.waiting); got > 0 {
+			t.Errorf("%d inspections are left", got)
+		}
+		r.stop()
+	})
+}
+
+// A pod whose inspection failed, and of which events told the rest meanwhile, is to
+// be looked at.
+func TestPodSync(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newModel(1)
+		for _, to := range []State{StateCreated, StateRunning} {
+			m.step("a", "c-a", to)
+		}
+		r := read(t, Options{Runtime: m})
+		pass(5 * time.Second)
+		expect(t, r, "ContainerStarted a/c-a")
+		m.mu.Lock()
+		m.hung["c-a"] = true
+		stream := m.stream
+		m.stream, m.keeps = nil, true // the event is late
+		m.mu.Unlock()
+		m.step("a", "c-a", StateExited)
+		pass(DefaultEventedRelistPeriod + time.Second) // a list has it inspected
+		m.mu.Lock()
+		stream <- m.kept[0]
+		m.mu.Unlock()
+		expect(t, r, "ContainerDied a/c-a 3")
+		pass(DefaultEventedRelistPeriod + DefaultCallTimeout)
+		expect(t, r, "PodSync a/")
+		pass(2 * DefaultEventedRelistPeriod)
+		expect(t, r)
+		r.stop()
+	})
+}
+
+func TestHealth(t *testing.T) {
+	for _, noEvents := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			m := newModel(1)
+			m.noEvents = noEvents
+			r := read(t, Options{Runtime: m})
+			healthy := func(want string) {
+				t.Helper()
+				ok, err := r.Healthy()
+				if want == "" && !ok || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+					t.Errorf("healthy %v, %v; want %q", ok, err, want)
+				}
+			}
+			pass(20 * time.Minute)
+			healthy("")
+			m.mu.Lock()
+			m.fail = errors.New("the runtime is on holiday")
+			m.mu.Unlock()
+			pass(DefaultRelistThreshold - pingPeriod - time.Second)
+			healthy("")
+			pass(2 * pingPeriod)
+			healthy("; threshold 3m; the runtime's last error: the runtime is on holiday")
+			healthy("pleg was last seen active 3m")
+			m.mu.Lock()
+			m.fail = nil
+			m.mu.Unlock()
+			pass(2 * DefaultRelistPeriod)
+			healthy("")
+			r.stop()
+		})
+	}
+}
+
+// The runtime has as long as the threshold to come up.
+func TestHealthAtTheStart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newModel(1)
+		m.fail = errors.New("not there yet")
+		r := read(t, Options{Runtime: m})
+		if _, known := r.Pods(); known {
+			t.Error("pods are known without a list")
+		}
+		pass(DefaultRelistThreshold)
+		if ok, err := r.Healthy(); !ok {
+			t.Error(err)
+		}
+		pass(time.Second)
+		if ok, _ := r.Healthy(); ok {
+			t.Error("healthy after the threshold")
+		}
+		r.stop()
+	})
+}
+
+// Every call has a deadline, also the list's.
+func TestAHungListIsGivenUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, r := relisted(t, Options{}, "a")
+		m.mu.Lock()
+		m.slow = time.Hour
+		m.mu.Unlock()
+		before := r.Status()
+		pass(10*(DefaultCallTimeout+DefaultRelistPeriod) + time.Second)
+		after := r.Status()
+		if n := after.RelistErrors - before.RelistErrors; n < 8 || !strings.Contains(after.LastError, "deadline") {
+			t.Errorf("%d lists were given up; the last error is %q", n, after.LastError)
+		}
+		m.mu.Lock()
+		m.slow = 0
+		m.mu.Unlock()
+		pass(DefaultCallTimeout + DefaultRelistPeriod)
+		if s := r.Status(); s.LastError != "" {
+			t.Errorf("the last error is %q still", s.LastError)
+		}
+		r.stop()
+	})
+}
+
+// Who does not read delays nothing and loses nothing.
+func TestNobodyReads(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newModel(1)
+		g := New(Options{Runtime: m})
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- g.Run(ctx) }()
+		pass(5 * time.Second)
+		const containers = 1000
+		for i := range containers {
+			for _, to := range []State{StateCreated, StateRunning, StateExited, StateNone} {
+				m.step("p", fmt.Sprint("c", i), to)
+			}
+		}
+		pass(time.Hour)
+		if ok, err := g.Healthy(); !ok {
+			t.Error(err)
+		}
+		for i := range 4 * containers {
+			if e := <-g.Watch(); e.ContainerID != fmt.Sprint("c", i/4) {
+				t.Fatalf("event %d is of %s", i, e.ContainerID)
+			}
+		}
+		cancel()
+		<-done
+	})
+}
+
+func TestFallingBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newModel(1)
+		r := read(t, Options{Runtime: m})
+		pass(5 * time.Second)
+		relists := func(during time.Duration) int64 {
+			before := r.Status().Relists
+			pass(during)
+			return r.Status().Relists - before
+		}
+		if n := relists(time.Hour); n < 11 || n > 13 {
+			t.Errorf("%d lists in an hour with events", n)
+		}
+		m.mu.Lock()
+		m.noEvents = true
+		m.mu.Unlock()
+		m.breakStream()
+		if n := relists(time.Minute); n < 58 {
+			t.Errorf("%d lists in a minute without events", n)
+		}
+		if s := r.Status(); s.Evented || s.Fallbacks != 1 || !strings.Contains(s.StreamError, "no such method") {
+			t.Errorf("after the stream broke: %+v", s)
+		}
+		m.mu.Lock()
+		m.noEvents = false
+		m.mu.Unlock()
+		pass(unimplementedRetry + 5*time.Second)
+		if s := r.Status(); !s.Evented || s.StreamError != "" {
+			t.Errorf("after it came back: %+v", s)
+		}
+		r.stop()
+	})
+}
+
+// That a runtime has no events is said once, and found out again when it has.
+func TestNoEventsIsSaidOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newModel(1)
+		m.noEvents = true
+		r := read(t, Options{Runtime: m})
+		pass(time.Hour)
+		r.stop()
+		if n := strings.Count(r.log.String(), "does not tell of events"); n != 1 {
+			t.Errorf("it was said %d times:\n%s", n, r.log.String())
+		}
+		if n := m.tries(); n < 10 || n > 13 {
+			t.Errorf("events were asked for %d times in an hour", n)
+		}
+	})
+}
+
+// A stream that ends as soon as it begins is never relied on, is tried for ever, and
+// not in a hurry.
+func TestTheStreamIsTriedForEver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newModel(1)
+		m.streamErr = errors.New("it broke")
+		r := read(t, Options{Runtime: m})
+		for hour := range 3 {
+			before := m.tries()
+			pass(time.Hour)
+			n := m.tries() - before
+			if least := int(time.Hour / lastRetry); n < least || n > 3*least {
+				t.Errorf("hour %d: events were asked for %d times", hour, n)
+			}
+		}
+		s := r.Status()
+		if s.Evented || s.Fallbacks > 0 || s.StreamError != "it broke" || s.Relists < 3*3590 {
+			t.Errorf("status %+v", s)
+		}
+		r.stop()
+		if lines := strings.Count(r.log.String(), "\n"); lines > 3 {
+			t.Errorf("%d lines of log:\n%.1000s", lines, r.log.String())
+		}
+	})
+}
+
+// A runtime that fails for an hour in one way is in the log once, and once more when
+// it is back.
+func TestAnErrorIsLoggedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, r := relisted(t, Options{}, "a")
+		for _, err := range []error{errors.New("out to lunch"), nil} {
+			m.mu.Lock()
+			m.fail = err
+			m.mu.Unlock()
+			pass(time.Hour)
+		}
+		r.stop()
+		for _, line := range []string{"out to lunch", "answers again"} {
+			if n := strings.Count(r.log.String(), line); n != 1 {
+				t.Errorf("%q is in the log %d times:\n%s", line, n, r.log.String())
+			}
+		}
+	})
+}

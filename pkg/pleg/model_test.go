@@ -1,0 +1,283 @@
+package pleg
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+	"k8s.io/klog/v2/textlogger"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// model is a runtime whose containers live as the test has them live, whose answers
+// take their time, and whose stream of events breaks when it is told to.
+type model struct {
+	mu   sync.Mutex
+	rand *rand.Rand
+	// slow is how long an answer may take, before and after what it says is looked up.
+	slow       time.Duration
+	containers []*Container
+	pods       map[string]types.UID
+	stream     chan RuntimeEvent
+	broken     chan error
+	// kept are the events of a time without a stream, if it keeps those.
+	keeps    bool
+	kept     []RuntimeEvent
+	noEvents bool
+	// streamErr is what every stream ends with at once; attempts counts them.
+	streamErr error
+	attempts  int
+	// fail is what calls fail with.
+	fail error
+	// late: an event shows its pod as it is by the time that the event is told.
+	late bool
+	// hung are the containers whose inspection hangs.
+	hung map[string]bool
+}
+
+func newModel(seed uint64) *model {
+	return &model{rand: rand.New(rand.NewPCG(seed, 0)), pods: make(map[string]types.UID), hung: make(map[string]bool)}
+}
+
+func (m *model) wait(ctx context.Context) error {
+	m.mu.Lock()
+	var d time.Duration
+	if m.slow > 0 {
+		d = time.Duration(m.rand.Int64N(int64(m.slow)))
+	}
+	m.mu.Unlock()
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-time.After(d):
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		return m.fail
+	}
+}
+
+func (m *model) Pods(ctx context.Context) ([]*Pod, error) {
+	if err := m.wait(ctx); err != nil {
+		return nil, err
+	}
+	m.mu.Lock()
+	var pods []*Pod
+	for _, c := range m.containers {
+		uid := m.pods[c.ID]
+		i := slices.IndexFunc(pods, func(p *Pod) bool { return p.UID == uid })
+		if i < 0 {
+			i = len(pods)
+			pods = append(pods, &Pod{UID: uid})
+		}
+		listed := *c
+		listed.ExitCode = nil
+		pods[i].Containers = append(pods[i].Containers, listed)
+	}
+	m.mu.Unlock()
+	return pods, m.wait(ctx)
+}
+
+func (m *model) ExitCode(ctx context.Context, id string) (*int32, error) {
+	if err := m.wait(ctx); err != nil {
+		return nil, err
+	}
+	m.mu.Lock()
+	hung := m.hung[id]
+	var code *int32
+	for _, c := range m.containers {
+		if c.ID == id {
+			code = c.ExitCode
+		}
+	}
+	m.mu.Unlock()
+	if hung {
+		<-ctx.Done()
+		return nil, context.Cause(ctx)
+	}
+	return code, nil
+}
+
+func (m *model) Ping(ctx context.Context) error { return m.wait(ctx) }
+
+func (m *model) Events(ctx context.Context, opened func(), handle func(RuntimeEvent)) error {
+	if err := m.wait(ctx); err != nil {
+		return err
+	}
+	m.mu.Lock()
+	m.attempts++
+	if err := m.streamErr; err != nil {
+		m.mu.Unlock()
+		opened()
+		return err
+	}
+	if m.noEvents {
+		m.mu.Unlock()
+		return fmt.Errorf("%w: no such method", ErrNoEvents)
+	}
+	stream, broken := make(chan RuntimeEvent, 10000), make(chan error, 1)
+	for _, e := range m.kept {
+		stream <- e
+	}
+	m.kept, m.stream, m.broken = nil, stream, broken
+	m.mu.Unlock()
+	opened()
+	for {
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case err := <-broken:
+			return err
+		case e := <-stream:
+			if err := m.wait(ctx); err != nil {
+				return err
+			}
+			if m.late {
+				m.mu.Lock()
+				e.Pod = m.show(e.ContainerID)
+				m.mu.Unlock()
+			}
+			handle(e)
+		}
+	}
+}
+
+// tries returns how often events were asked for.
+func (m *model) tries() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.attempts
+}
+
+// breakStream ends the stream; what was on its way is lost.
+func (m *model) breakStream() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.stream != nil {
+		m.broken <- errors.New("the stream broke")
+		m.stream, m.broken = nil, nil
+	}
+}
+
+// tell tells of an event. The caller holds the lock.
+func (m *model) tell(kind RuntimeEventType, id string) {
+	e := RuntimeEvent{Type: kind, ContainerID: id, Pod: m.show(id)}
+	switch {
+	case m.stream != nil:
+		m.stream <- e
+	case m.keeps:
+		m.kept = append(m.kept, e)
+	}
+}
+
+// show returns the pod of a container; nil if nothing of it is there. The caller
+// holds the lock.
+func (m *model) show(id string) *Pod {
+	pod := &Pod{UID: m.pods[id]}
+	for _, c := range m.containers {
+		if m.pods[c.ID] == pod.UID {
+			pod.Containers = append(pod.Containers, *c)
+		}
+	}
+	if len(pod.Containers) == 0 {
+		return nil
+	}
+	return pod
+}
+
+// step moves a container one state on; StateNone makes it.
+func (m *model) step(pod types.UID, id string, to State) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if to == StateCreated {
+		m.pods[id] = pod
+		m.containers = append(m.containers, &Container{ID: id, Name: id, State: StateCreated, CreatedAt: time.Now()})
+		m.tell(EventCreated, id)
+		return
+	}
+	i := slices.IndexFunc(m.containers, func(c *Container) bool { return c.ID == id })
+	switch to {
+	case StateRunning:
+		m.containers[i].State = StateRunning
+		m.tell(EventStarted, id)
+	case StateExited:
+		m.containers[i].State, m.containers[i].ExitCode = StateExited, new(int32(len(id)))
+		m.tell(EventStopped, id)
+	case StateNone:
+		m.containers = slices.Delete(m.containers, i, i+1)
+		m.tell(EventDeleted, id)
+	}
+}
+
+// reader runs a generator inside a bubble and keeps its events.
+type reader struct {
+	*Generator
+	mu     sync.Mutex
+	events []*PodLifecycleEvent
+	// log is to be read after stop.
+	log    bytes.Buffer
+	cancel context.CancelFunc
+	done   sync.WaitGroup
+}
+
+func read(t *testing.T, opts Options) *reader {
+	t.Helper()
+	r := &reader{Generator: New(opts)}
+	logger := textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(&r.log)))
+	ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), logger))
+	r.cancel = cancel
+	r.done.Go(func() {
+		if err := r.Run(ctx); !errors.Is(err, context.Canceled) {
+			t.Errorf("Run returned %v", err)
+		}
+	})
+	r.done.Go(func() {
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case e := <-r.Watch():
+				r.mu.Lock()
+				r.events = append(r.events, e)
+				r.mu.Unlock()
+			}
+		}
+	})
+	return r
+}
+
+func (r *reader) stop() {
+	r.cancel()
+	r.done.Wait()
+}
+
+// take returns the events since the last time, by type, container and exit code.
+func (r *reader) take() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var lines []string
+	for _, e := range r.events {
+		line := fmt.Sprintf("%s %s/%s", e.Type, e.ID, e.Container)
+		if e.ExitCode != nil {
+			line += fmt.Sprint(" ", *e.ExitCode)
+		}
+		lines = append(lines, line)
+	}
+	r.events = nil
+	return lines
+}
+
+func pass(d time.Duration) {
+	time.Sleep(d) //nolint:forbidigo // virtual time
+	synctest.Wait()
+}

@@ -1,0 +1,138 @@
+package pleg
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// told checks that what was told of each container is told once and in order, and
+// returns it by container.
+func told(t *testing.T, events []*PodLifecycleEvent) map[string][]PodLifeCycleEventType {
+	t.Helper()
+	order := []PodLifeCycleEventType{ContainerChanged, ContainerStarted, ContainerDied, ContainerRemoved}
+	by := make(map[string][]PodLifeCycleEventType)
+	for _, e := range events {
+		if e.Type == PodSync {
+			continue
+		}
+		before := by[e.ContainerID]
+		if n := len(before); n > 0 && slices.Index(order, before[n-1]) >= slices.Index(order, e.Type) {
+			t.Errorf("%s was told of %s after %v", e.Type, e.ContainerID, before)
+		}
+		if e.ExitCode != nil && int(*e.ExitCode) != len(e.ContainerID) {
+			t.Errorf("%s is said to have exited with %d", e.ContainerID, *e.ExitCode)
+		}
+		by[e.ContainerID] = append(before, e.Type)
+	}
+	return by
+}
+
+// Containers come and go at random moments, while answers and events take up to
+// several periods, and the stream of events breaks and comes back, with or without
+// what it missed. Every event comes at most once and in its order; and in the end,
+// what was told is what is there.
+func TestRandomLives(t *testing.T) {
+	seeds := uint64(300)
+	if testing.Short() {
+		seeds = 30
+	}
+	for seed := range seeds {
+		synctest.Test(t, func(t *testing.T) {
+			m := newModel(seed)
+			random := newModel(seed + 1<<32).rand
+			m.slow = []time.Duration{time.Millisecond, 300 * time.Millisecond, 3 * time.Second}[seed%3]
+			m.noEvents, m.keeps, m.late = seed%4 == 0, seed%2 == 0, seed%5 == 0
+			r := read(t, Options{Runtime: m})
+			final := make(map[string]State)
+			var alive []string
+			for i := range 200 {
+				pass(time.Duration(random.Int64N(int64(400 * time.Millisecond))))
+				if random.IntN(20) == 0 {
+					m.breakStream()
+				}
+				if len(alive) == 0 || random.IntN(3) == 0 {
+					id := fmt.Sprintf("c%d", i)
+					m.step(types.UID(fmt.Sprint("pod", random.IntN(5))), id, StateCreated)
+					final[id] = StateCreated
+					alive = append(alive, id)
+					continue
+				}
+				n := random.IntN(len(alive))
+				id := alive[n]
+				next := (final[id] + 1) % StateUnknown
+				m.step("", id, next)
+				final[id] = next
+				if next == StateNone {
+					alive = slices.Delete(alive, n, n+1)
+				}
+			}
+			pass(time.Minute)
+			m.breakStream() // a list has the last word
+			pass(time.Minute)
+			by := told(t, r.events)
+			want := map[State]PodLifeCycleEventType{StateCreated: ContainerChanged, StateRunning: ContainerStarted, StateExited: ContainerDied, StateNone: ContainerRemoved}
+			for id, state := range final {
+				switch n := len(by[id]); {
+				case n == 0 && state == StateNone: // it came and went between two lists
+				case n == 0 || by[id][n-1] != want[state]:
+					t.Errorf("%s is %v, told were %v", id, state, by[id])
+				}
+			}
+			if len(r.records.pods) > 5 {
+				t.Errorf("there are records of %d pods", len(r.records.pods))
+			}
+			r.stop()
+		})
+		if t.Failed() {
+			t.Fatalf("seed %d", seed)
+		}
+	}
+}
+
+// A container that ran for a moment only has exited by the time that the runtime
+// tells that it started.
+func TestStartedAndGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newModel(1)
+		m.late = true
+		r := read(t, Options{Runtime: m})
+		pass(5 * time.Second)
+		m.slow = time.Second
+		for _, to := range []State{StateCreated, StateRunning, StateExited} {
+			m.step("p", "abc", to)
+		}
+		pass(5 * time.Second)
+		want := []string{"ContainerChanged p/abc", "ContainerStarted p/abc", "ContainerDied p/abc 3"}
+		if got := r.take(); !slices.Equal(got, want) {
+			t.Errorf("got %q, want %q", got, want)
+		}
+		r.stop()
+	})
+}
+
+// A stream that holds tells everything, with every exit code, as soon as it happens.
+func TestEventsAreToldAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newModel(1)
+		r := read(t, Options{Runtime: m})
+		pass(5 * time.Second)
+		if !r.Status().Evented {
+			t.Fatalf("events are not relied on: %+v", r.Status())
+		}
+		begin := time.Now()
+		for _, to := range []State{StateCreated, StateRunning, StateExited, StateNone} {
+			m.step("p", "abc", to)
+			synctest.Wait()
+		}
+		want := []string{"ContainerChanged p/abc", "ContainerStarted p/abc", "ContainerDied p/abc 3", "ContainerRemoved p/abc"}
+		if got := r.take(); !slices.Equal(got, want) || time.Since(begin) > 0 {
+			t.Errorf("after %v: %q", time.Since(begin), got)
+		}
+		r.stop()
+	})
+}

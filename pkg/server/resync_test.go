@@ -1,0 +1,78 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
+	"github.com/podconfigd/podconfigd/pkg/journal"
+)
+
+func TestResync(t *testing.T) {
+	var asked []string
+	opts := Options{Journal: journal.New(journal.Options{}), Gatherer: prometheus.NewRegistry()}
+	opts.Resync = func(_ context.Context, namespace, name string) error {
+		asked = append(asked, namespace+"/"+name)
+		switch name {
+		case "none":
+			return fmt.Errorf("resyncing: %w", ErrNotFound)
+		case "often":
+			return &RetryError{Err: errors.New("too often"), After: 1200 * time.Millisecond}
+		case "ended":
+			return context.Canceled
+		}
+		return nil
+	}
+	handler := New(opts).Handler()
+	for _, c := range []struct {
+		method, query string
+		code          int
+		message       string
+	}{
+		{"POST", "namespace=default&name=a", 200, `"status":"Success"`},
+		{"POST", "namespace=default&name=none", 404, "not found"},
+		{"POST", "namespace=default&name=often", 429, "too often"},
+		{"POST", "namespace=default&name=ended", 503, "canceled"},
+		{"POST", "namespace=default", 400, `parameter \"name\"`},
+		{"POST", "namespace=Default&name=a", 400, `parameter \"namespace\"`},
+		{"POST", "namespace=default&name=a&force=1", 400, `unknown parameter \"force\"`},
+		{"GET", "namespace=default&name=a", 405, "POST it"},
+	} {
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, httptest.NewRequest(c.method, "/v1alpha1/resync?"+c.query, nil))
+		if w.Code != c.code || !strings.Contains(w.Body.String(), c.message) {
+			t.Errorf("%s %s: %d %s, want %d %s", c.method, c.query, w.Code, w.Body, c.code, c.message)
+		}
+		if after := w.Header().Get("Retry-After"); (after == "2") != (c.code == 429) {
+			t.Errorf("%s %s: Retry-After %q", c.method, c.query, after)
+		}
+	}
+	if got := strings.Join(asked, " "); got != "default/a default/none default/often default/ended" {
+		t.Errorf("asked for %s", got)
+	}
+}
+
+func TestRuntimePods(t *testing.T) {
+	opts := Options{Journal: journal.New(journal.Options{}), Gatherer: prometheus.NewRegistry()}
+	get := func(code int, want string) {
+		t.Helper()
+		w := httptest.NewRecorder()
+		New(opts).Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/v1alpha1/runtime", nil))
+		if w.Code != code || !strings.Contains(w.Body.String(), want) {
+			t.Errorf("%d %s, want %d %s", w.Code, w.Body, code, want)
+		}
+	}
+	get(404, "--container-runtime-endpoint")
+	opts.Runtime = func() v1alpha1.RuntimePods {
+		return v1alpha1.RuntimePods{Pods: []v1alpha1.RuntimePod{{UID: "a", Ready: 1}}}
+	}
+	get(200, `{"pods":[{"uid":"a","namespace":"","name":"","ready":1,"restarts":0,"containers":null}]}`)
+}

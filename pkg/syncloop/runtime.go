@@ -1,0 +1,66 @@
+package syncloop
+
+import (
+	"context"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+
+	"github.com/podconfigd/podconfigd/pkg/pleg"
+)
+
+// handlePLEG hands an event on, and has its pod looked at again, if a source wants
+// it and the event says more than that a dead container was taken away.
+//
+// kubelet: pkg/kubelet/kubelet.go syncLoopIteration, isSyncPodWorthy.
+func (l *Loop) handlePLEG(ctx context.Context, e *pleg.PodLifecycleEvent) {
+	logger := klog.FromContext(ctx)
+	if e == nil {
+		return
+	}
+	pod, wanted := l.pods.GetPodByUID(e.ID)
+	if !wanted {
+		pod = named(e.ID, e.Namespace, e.Name)
+	}
+	l.handler.HandlePodLifecycleEvent(ctx, pod, e)
+	switch {
+	case !wanted:
+		logger.V(4).Info("SyncLoop (PLEG): pod does not exist, ignore irrelevant event", "podUID", e.ID, "event", e.Type)
+	case e.Type != pleg.ContainerRemoved:
+		logger.V(2).Info("SyncLoop (PLEG): event for pod", "pod", klog.KObj(pod), "event", e.Type)
+		l.handler.HandlePodSyncs(ctx, []*v1.Pod{pod})
+	}
+}
+
+// named returns a pod of which only the runtime knows.
+func named(uid types.UID, namespace, name string) *v1.Pod {
+	return &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: uid, Namespace: namespace, Name: name}}
+}
+
+// findOrphans looks which pods the runtime has that no source wants, and hands them
+// on if they are others than the last time.
+//
+// kubelet: pkg/kubelet/kubelet_pods.go HandlePodCleanups.
+func (l *Loop) findOrphans(ctx context.Context) {
+	pods, known := l.pleg.Pods()
+	if !known {
+		return
+	}
+	var orphans []*v1.Pod
+	var uids []types.UID
+	for _, p := range pods { // by UID
+		if _, wanted := l.pods.GetPodByUID(p.UID); !wanted {
+			orphans = append(orphans, named(p.UID, p.Namespace, p.Name))
+			uids = append(uids, p.UID)
+		}
+	}
+	if slices.Equal(uids, l.orphans) {
+		return
+	}
+	l.orphans = uids
+	klog.FromContext(ctx).V(2).Info("SyncLoop (housekeeping): pods that no source wants", "pods", klog.KObjSlice(orphans))
+	l.handler.HandlePodOrphans(ctx, orphans)
+}

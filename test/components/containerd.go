@@ -1,0 +1,214 @@
+package components
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// Containerds are the containerds there are: one that tells of its containers'
+// events over CRI, and Debian's, which does not know that call.
+var Containerds = []string{Containerd, DebianContainerd}
+
+// The names of the containerds.
+const (
+	Containerd       = "containerd"
+	DebianContainerd = "debian-containerd"
+)
+
+// Runtime is a containerd of a test's own. It runs what there is an [Image] for.
+type Runtime struct {
+	*Process
+	// Socket is where it serves CRI.
+	Socket string
+	CRI    runtimeapi.RuntimeServiceClient
+
+	dir string
+}
+
+// StartRuntime runs one of the Containerds until the test ends, and then removes
+// what was run in it. It skips the test where there is no right to.
+func StartRuntime(tb testing.TB, name string) *Runtime {
+	tb.Helper()
+	if os.Geteuid() != 0 {
+		tb.Skip("running containers takes root")
+	}
+	runc, err := exec.LookPath("runc")
+	if err != nil {
+		tb.Fatalf("%v: hack/test-deps.sh installs it", err)
+	}
+	dir, err := os.MkdirTemp("", "runtime")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	r := &Runtime{dir: dir, Socket: filepath.Join(dir, "s")}
+	tb.Cleanup(func() { r.sweep(tb) })
+	config := fmt.Sprintf(configs[name], dir, Image, runc)
+	r.Process = newProcess(tb, dir, name, "--config", writeFile(tb, filepath.Join(dir, "config.toml"), []byte(config)))
+	r.env = append(os.Environ(), "PATH="+folder(tb, name)+":"+os.Getenv("PATH"))
+	conn, err := grpc.NewClient("unix://"+r.Socket, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { conn.Close() })
+	r.CRI = runtimeapi.NewRuntimeServiceClient(conn)
+	r.Start(tb)
+	r.Await(tb)
+	// Shims outlive containerd, so what they hold goes first.
+	tb.Cleanup(func() { r.removeAll(tb) })
+	r.load(tb, name, runtimeapi.NewImageServiceClient(conn))
+	return r
+}
+
+// configs are the configurations: with the folder, the sandboxes' image, and runc.
+// The machine that tests run on may be a container itself, without AppArmor and
+// without the right to lower an OOM score.
+var configs = map[string]string{
+	Containerd: `version = 3
+root = "%[1]s/root"
+state = "%[1]s/state"
+imports = []
+disabled_plugins = ["io.containerd.internal.v1.opt", "io.containerd.nri.v1.nri"]
+[grpc]
+address = "%[1]s/s"
+[ttrpc]
+address = "%[1]s/t"
+[plugins."io.containerd.cri.v1.images".pinned_images]
+sandbox = "%[2]s"
+[plugins."io.containerd.cri.v1.runtime"]
+disable_apparmor = true
+restrict_oom_score_adj = true
+[plugins."io.containerd.cri.v1.runtime".cni]
+bin_dirs = ["%[1]s"]
+conf_dir = "%[1]s/cni"
+[plugins."io.containerd.cri.v1.runtime".containerd.runtimes.runc]
+runtime_type = "io.containerd.runc.v2"
+[plugins."io.containerd.cri.v1.runtime".containerd.runtimes.runc.options]
+BinaryName = "%[3]s"
+`,
+	DebianContainerd: `version = 2
+root = "%[1]s/root"
+state = "%[1]s/state"
+disabled_plugins = ["io.containerd.internal.v1.opt"]
+[grpc]
+address = "%[1]s/s"
+[ttrpc]
+address = "%[1]s/t"
+[plugins."io.containerd.grpc.v1.cri"]
+sandbox_image = "%[2]s"
+disable_apparmor = true
+restrict_oom_score_adj = true
+[plugins."io.containerd.grpc.v1.cri".cni]
+bin_dir = "%[1]s"
+conf_dir = "%[1]s/cni"
+[plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
+runtime_type = "io.containerd.runc.v2"
+[plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc.options]
+BinaryName = "%[3]s"
+`,
+}
+
+// Await returns once the runtime answers.
+func (r *Runtime) Await(tb testing.TB) {
+	tb.Helper()
+	await(tb, r.name, readyIn, func() error {
+		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+		defer cancel()
+		_, err := r.CRI.Version(ctx, &runtimeapi.VersionRequest{}, grpc.WaitForReady(true))
+		return err
+	})
+}
+
+// load gives the runtime its image.
+func (r *Runtime) load(tb testing.TB, name string, images runtimeapi.ImageServiceClient) {
+	tb.Helper()
+	path := filepath.Join(r.dir, "image.tar")
+	writeImage(tb, path)
+	args := []string{"--address", r.Socket, "--namespace", "k8s.io", "images", "import"}
+	if name == Containerd {
+		args = append(args, "--local")
+	}
+	if out, err := exec.Command(filepath.Join(folder(tb, name), "ctr"), append(args, path)...).CombinedOutput(); err != nil {
+		tb.Fatalf("importing the image: %v\n%s", err, out)
+	}
+	// The CRI part learns of it by an event.
+	await(tb, "the image", readyIn, func() error {
+		resp, err := images.ImageStatus(tb.Context(), &runtimeapi.ImageStatusRequest{Image: &runtimeapi.ImageSpec{Image: Image}})
+		if err == nil && resp.GetImage() == nil {
+			err = fmt.Errorf("%s is not there", Image)
+		}
+		return err
+	})
+}
+
+// removeAll removes every sandbox, with the containers in it.
+func (r *Runtime) removeAll(tb testing.TB) {
+	tb.Helper()
+	select {
+	case <-r.done:
+		r.Start(tb)
+	default:
+		r.Signal(tb, syscall.SIGCONT)
+	}
+	r.Await(tb)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	defer cancel()
+	list, err := r.CRI.ListPodSandbox(ctx, &runtimeapi.ListPodSandboxRequest{})
+	if err != nil {
+		tb.Errorf("listing the sandboxes to remove: %v", err)
+		return
+	}
+	for _, s := range list.GetItems() {
+		if err := r.removeSandbox(ctx, s.GetId()); err != nil {
+			tb.Errorf("removing sandbox %s: %v", s.GetId(), err)
+		}
+	}
+}
+
+func (r *Runtime) removeSandbox(ctx context.Context, id string) error {
+	if _, err := r.CRI.StopPodSandbox(ctx, &runtimeapi.StopPodSandboxRequest{PodSandboxId: id}); err != nil {
+		return err
+	}
+	_, err := r.CRI.RemovePodSandbox(ctx, &runtimeapi.RemovePodSandboxRequest{PodSandboxId: id})
+	return err
+}
+
+// sweep ends what is left of the runtime after it: shims, which name its socket in
+// their arguments, what they run, and mounts.
+func (r *Runtime) sweep(tb testing.TB) {
+	tb.Helper()
+	procs, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	for _, path := range procs {
+		data, _ := os.ReadFile(path)
+		args := strings.Split(string(data), "\x00")
+		if !strings.HasPrefix(filepath.Base(args[0]), "containerd-shim") || !slices.Contains(args, r.Socket) {
+			continue
+		}
+		if pid, err := strconv.Atoi(filepath.Base(filepath.Dir(path))); err == nil {
+			tb.Logf("ending shim %d, which outlived its runtime", pid)
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+	}
+	mounts, _ := os.ReadFile("/proc/self/mounts")
+	for line := range bytes.Lines(mounts) {
+		if fields := strings.Fields(string(line)); len(fields) > 1 && strings.HasPrefix(fields[1], r.dir+"/") {
+			_ = syscall.Unmount(fields[1], syscall.MNT_DETACH)
+		}
+	}
+	if err := os.RemoveAll(r.dir); err != nil {
+		tb.Errorf("removing what the runtime left: %v", err)
+	}
+}

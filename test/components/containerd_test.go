@@ -1,0 +1,26 @@
+package components
+
+import "testing"
+
+func TestContainerds(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts containerd")
+	}
+	for _, name := range Containerds {
+		t.Run(name, func(t *testing.T) {
+			r := StartRuntime(t, name)
+			sandbox := r.Sandbox(t, "web", "uid")
+			id := r.Create(t, sandbox, "web", "uid", "c", "exit", "3")
+			r.StartContainer(t, id)
+			if code := r.ExitCode(t, id); code != 3 {
+				t.Errorf("it exited with %d", code)
+			}
+			r.Kill(t) // its shims live on
+			r.Start(t)
+			r.Await(t)
+			if code := r.ExitCode(t, id); code != 3 {
+				t.Errorf("after a restart, it exited with %d", code)
+			}
+		})
+	}
+}

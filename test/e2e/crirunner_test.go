@@ -1,0 +1,222 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"syscall"
+	"testing"
+	"time"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podconfigd/podconfigd/pkg/client"
+	"github.com/podconfigd/podconfigd/test/components"
+)
+
+// runner is a node with a runtime, podconfigd, and crirunner between them.
+type runner struct {
+	*daemon
+	runtime *components.Runtime
+	cmd     *exec.Cmd
+}
+
+func startRunner(t *testing.T, name string) *runner {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("runs containerd")
+	}
+	dir := shortDir(t)
+	r := &runner{runtime: components.StartRuntime(t, name)}
+	(&daemon{dir: dir}).mkdir(t)
+	r.daemon = start(t, dir, "--container-runtime-endpoint", "unix://"+r.runtime.Socket)
+	syncUp(t, r.watch(t, client.Options{}))
+	program := filepath.Join(dir, "crirunner")
+	build := exec.Command("go", "build", "-o", program, "../../examples/crirunner")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("building crirunner: %v\n%s", err, out)
+	}
+	r.startRunner(t, program)
+	return r
+}
+
+func (r *runner) startRunner(t *testing.T, program string) {
+	t.Helper()
+	log := new(logBuffer)
+	cmd := exec.Command(program, "--socket", r.socket, "--container-runtime-endpoint", "unix://"+r.runtime.Socket)
+	cmd.Stdout, cmd.Stderr = log, log
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	r.cmd = cmd
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+		if t.Failed() {
+			t.Logf("crirunner said:\n%s", log)
+		}
+	})
+}
+
+// putPod puts a manifest of a pod with these lines of its spec into the directory.
+func (r *runner) putPod(t *testing.T, name string, args, spec string) {
+	t.Helper()
+	r.putManifest(t, name, fmt.Sprintf(`apiVersion: v1
+kind: Pod
+metadata: {name: %s}
+spec:
+  hostNetwork: true
+  containers: [{name: c, image: %q, args: [%s]}]
+%s`, name, components.Image, args, spec))
+}
+
+func (r *runner) putManifest(t *testing.T, name, manifest string) {
+	t.Helper()
+	temp := filepath.Join(r.dir, name)
+	if err := os.WriteFile(temp, []byte(manifest), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(temp, filepath.Join(r.dir, "manifests", name+".yaml")); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// running returns the containers that run, by ID, with their attempts.
+func (r *runner) containers(t *testing.T, state runtimeapi.ContainerState) []string {
+	t.Helper()
+	resp, err := r.runtime.CRI.ListContainers(t.Context(), &runtimeapi.ListContainersRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var lines []string
+	for _, c := range resp.GetContainers() {
+		if c.GetState() == state {
+			lines = append(lines, fmt.Sprintf("%s %s attempt %d", c.GetLabels()["io.kubernetes.pod.name"], c.GetId(), c.GetMetadata().GetAttempt()))
+		}
+	}
+	slices.Sort(lines)
+	return lines
+}
+
+func (r *runner) running(t *testing.T) []string {
+	t.Helper()
+	return r.containers(t, runtimeapi.ContainerState_CONTAINER_RUNNING)
+}
+
+func (r *runner) sandboxes(t *testing.T) int {
+	t.Helper()
+	resp, err := r.runtime.CRI.ListPodSandbox(t.Context(), &runtimeapi.ListPodSandboxRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(resp.GetItems())
+}
+
+// runsWithin drops a manifest and holds that its container soon runs. On a machine that
+// has other work to do, it may take another attempt or two to be that fast.
+func (r *runner) runsWithin(t *testing.T, name string, within time.Duration) {
+	t.Helper()
+	others := len(r.running(t))
+	for attempt := 1; ; attempt++ {
+		begin := time.Now()
+		r.putPod(t, name, "pause", "")
+		until(t, 20*time.Second, "the pod runs", func() bool { return len(r.running(t)) == others+1 })
+		took := time.Since(begin)
+		if took <= within {
+			t.Logf("%v from the manifest to the container", took)
+			return
+		}
+		if attempt == 3 {
+			t.Fatalf("it took %v from the manifest to the container, at the third attempt", took)
+		}
+		if err := os.Remove(filepath.Join(r.dir, "manifests", name+".yaml")); err != nil {
+			t.Fatal(err)
+		}
+		until(t, 20*time.Second, "the pod is gone", func() bool { return r.sandboxes(t) == others })
+	}
+}
+
+func TestCRIRunner(t *testing.T) {
+	for _, name := range components.Containerds {
+		t.Run(name, func(t *testing.T) {
+			r := startRunner(t, name)
+			r.putPod(t, "warm", "pause", "") // what is read from the disk for the first time
+			until(t, 20*time.Second, "the first pod runs", func() bool { return len(r.running(t)) == 1 })
+
+			r.runsWithin(t, "web", time.Second)
+			before := r.running(t)
+			r.putPod(t, "web", `sleep, "1000s"`, "")
+			until(t, 20*time.Second, "the pod is replaced", func() bool {
+				now := r.running(t)
+				return len(now) == 2 && now[0] == before[0] && now[1] != before[1] && r.sandboxes(t) == 2
+			})
+			before = r.running(t)
+
+			// Neither a restart of podconfigd nor one of crirunner touches what runs.
+			if _, err := r.end(t, syscall.SIGKILL); err == nil {
+				t.Error("it was not killed")
+			}
+			r.daemon = start(t, r.dir, "--container-runtime-endpoint", "unix://"+r.runtime.Socket)
+			s := r.watch(t, client.Options{Ops: "*"})
+			syncUp(t, s)
+			program := r.cmd.Path
+			_ = r.cmd.Process.Kill()
+			_ = r.cmd.Wait()
+			r.startRunner(t, program)
+			r.putPod(t, "mark", "pause", "") // once it runs, what was before has been looked at
+			until(t, 20*time.Second, "a new pod runs", func() bool { return len(r.running(t)) == 3 })
+			if now := r.running(t); !slices.Equal([]string{now[1], now[2]}, before) {
+				t.Errorf("after the restarts there runs %q, before %q", now, before)
+			}
+
+			if err := os.Remove(filepath.Join(r.dir, "manifests", "web.yaml")); err != nil {
+				t.Fatal(err)
+			}
+			until(t, 20*time.Second, "the pod is gone", func() bool { return r.sandboxes(t) == 2 && len(r.running(t)) == 2 })
+			// One that goes while crirunner is away is found as an orphan.
+			_ = r.cmd.Process.Kill()
+			_ = r.cmd.Wait()
+			if err := os.Remove(filepath.Join(r.dir, "manifests", "mark.yaml")); err != nil {
+				t.Fatal(err)
+			}
+			s.expectAll(t, 10*time.Second, "REMOVE mark-node1", "HOUSEKEEPING mark-node1")
+			r.startRunner(t, program)
+			until(t, 20*time.Second, "the orphan is gone", func() bool { return r.sandboxes(t) == 1 })
+		})
+	}
+}
+
+func TestCRIRunnerRestarts(t *testing.T) {
+	r := startRunner(t, components.Containerd)
+	r.putPod(t, "always", "exit, \"0\"", "  restartPolicy: Always\n")
+	r.putPod(t, "failure", "exit, \"3\"", "  restartPolicy: OnFailure\n")
+	r.putPod(t, "done", "exit, \"0\"", "  restartPolicy: OnFailure\n")
+	r.putPod(t, "never", "exit, \"3\"", "  restartPolicy: Never\n")
+	attempts := func() map[string]int {
+		all := make(map[string]int)
+		for _, line := range r.containers(t, runtimeapi.ContainerState_CONTAINER_EXITED) {
+			var name, id string
+			var attempt int
+			if _, err := fmt.Sscanf(line, "%s %s attempt %d", &name, &id, &attempt); err != nil {
+				t.Fatal(err)
+			}
+			all[name] = attempt
+		}
+		return all
+	}
+	until(t, 20*time.Second, "what exited is started again", func() bool {
+		now := attempts()
+		return now["always-node1"] >= 1 && now["failure-node1"] >= 1 && len(now) == 4
+	})
+	if now := attempts(); now["done-node1"] > 0 || now["never-node1"] > 0 {
+		t.Errorf("what was done was started again: %v", now)
+	}
+	if out, _ := r.run(t, "get", "pods"); len(out) == 0 {
+		t.Error("get pods says nothing")
+	} else {
+		t.Log(out)
+	}
+}

@@ -1,0 +1,232 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/podconfigd/podconfigd/pkg/client"
+	"github.com/podconfigd/podconfigd/test/components"
+)
+
+// next returns the next update, as "OP type container exit-code" for those of PLEG, and
+// otherwise "OP pod pod".
+func (s *stream) next(t *testing.T, within time.Duration) string {
+	t.Helper()
+	select {
+	case u := <-s.updates:
+		line := u.Op
+		if u.Event != nil {
+			line += " " + u.Event.Type + " " + u.Event.Container
+			if u.Event.ExitCode != nil {
+				line += fmt.Sprint(" ", *u.Event.ExitCode)
+			}
+		}
+		for _, p := range u.Pods {
+			line += " " + p.Name
+		}
+		return line
+	case <-time.After(within):
+		t.Fatalf("no update for %v", within)
+		return ""
+	}
+}
+
+// expectAll waits for these updates, in whatever order, and passes over others.
+func (s *stream) expectAll(t *testing.T, within time.Duration, want ...string) {
+	t.Helper()
+	deadline := time.Now().Add(within)
+	var got []string
+	for missing := want; len(missing) > 0; {
+		line := s.next(t, time.Until(deadline))
+		got = append(got, line)
+		var left []string
+		found := false
+		for _, m := range missing {
+			if m == line && !found {
+				found = true
+				continue
+			}
+			left = append(left, m)
+		}
+		missing = left
+		if time.Now().After(deadline) && len(missing) > 0 {
+			t.Fatalf("not within %v: %q; there was %q", within, missing, got)
+		}
+	}
+}
+
+func TestRuntimeOnTheStream(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs containerd")
+	}
+	for _, name := range components.Containerds {
+		t.Run(name, func(t *testing.T) {
+			r := components.StartRuntime(t, name)
+			dir := shortDir(t)
+			(&daemon{dir: dir}).mkdir(t)
+			d := start(t, dir, "--container-runtime-endpoint", "unix://"+r.Socket)
+			all, pods := d.watch(t, client.Options{Ops: "*"}), d.watch(t, client.Options{})
+			syncUp(t, all)
+			syncUp(t, pods)
+			d.put(t, "web", components.Image)
+			pods.expect(t, "ADD web-node1")
+			uid := d.uid(t, "web-node1")
+
+			sandbox := r.Sandbox(t, "web-node1", uid)
+			all.expectAll(t, 5*time.Second, "PLEG ContainerStarted  web-node1", "SYNC web-node1")
+			c := r.Create(t, sandbox, "web-node1", uid, "c", "sleep", "300ms", "3")
+			r.StartContainer(t, c)
+			all.expectAll(t, 5*time.Second, "PLEG ContainerDied c 3 web-node1", "SYNC web-node1")
+			r.RemoveContainer(t, c)
+			all.expectAll(t, 5*time.Second, "PLEG ContainerRemoved c web-node1")
+			running := r.Create(t, sandbox, "web-node1", uid, "c", "pause")
+			r.StartContainer(t, running)
+			all.expectAll(t, 5*time.Second, "PLEG ContainerStarted c web-node1", "SYNC web-node1")
+			other := r.Sandbox(t, "stray", "stray")
+			all.expectAll(t, 5*time.Second, "PLEG ContainerStarted  stray", "HOUSEKEEPING stray")
+			r.RemoveSandbox(t, other)
+			all.expectAll(t, 5*time.Second, "PLEG ContainerDied  stray", "PLEG ContainerRemoved  stray", "HOUSEKEEPING")
+
+			if out, _ := d.run(t, "resync", "default/web-node1"); out != "pod/web-node1 resynced\n" {
+				t.Errorf("resync: %s", out)
+			}
+			all.expectAll(t, 5*time.Second, "SYNC web-node1")
+			if out, _ := d.run(t, "resync", "default/web-node1"); !strings.Contains(out, "too often") {
+				t.Errorf("resync again: %s", out)
+			}
+			matches(t, d, []string{"status"}, `(?m)^RUNTIME +WAY +PODS +CONTAINERS +RELISTED +FALLBACKS +STATE$`,
+				`(?m)^unix://\S+ +(events|relisting) +1 +1 +\d+s +0 +ok$`,
+				`(?m)^Relists: +\d+, 0 of them failed; p50 [0-9.]+ms, p99 [0-9.]+ms$`,
+				`(?m)^Events: +(ContainerChanged \d+, )?ContainerDied 2, ContainerRemoved 2, ContainerStarted \d; \d+ came from the runtime$`)
+			matches(t, d, []string{"get", "pods"}, `(?m)^NAMESPACE +NAME +SOURCE +READY +RESTARTS +AGE +SEEN$`,
+				`(?m)^default +web-node1 +file +1/1 +0 +\d+s +\d+s$`)
+			matches(t, d, []string{"get", "pods", "-o", "wide"}, `(?m)^NAMESPACE +NAME .* SEEN +UID +IMAGES$`)
+		})
+	}
+}
+
+// matches holds what a command prints to expressions.
+func matches(t *testing.T, d *daemon, args []string, expressions ...string) {
+	t.Helper()
+	out, code := d.run(t, args...)
+	for _, e := range expressions {
+		if code != 0 || !regexp.MustCompile(e).MatchString(out) {
+			t.Errorf("%v: exit code %d, no match of %s:\n%s", args, code, e, out)
+		}
+	}
+}
+
+// live returns the answer of /livez.
+func (d *daemon) live(t *testing.T) string {
+	t.Helper()
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "unix", d.socket)
+	}}}
+	resp, err := client.Get("http://localhost/livez?verbose")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(body)
+}
+
+// Whatever the runtime does, the config goes on; only the health says so.
+func TestConfigGoesOnWithoutARuntime(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs containerd")
+	}
+	r := components.StartRuntime(t, components.Containerd)
+	r.Kill(t)
+	dir := shortDir(t)
+	(&daemon{dir: dir}).mkdir(t)
+	d := start(t, dir, "--container-runtime-endpoint", r.Socket, "--pleg-relist-threshold", "2s", "--pleg-relist-period", "100ms")
+	s := d.watch(t, client.Options{})
+	syncUp(t, s)
+	pods := 0
+	configGoesOn := func() {
+		t.Helper()
+		pods++
+		name := fmt.Sprint("pod", pods)
+		begin := time.Now()
+		d.put(t, name, "image")
+		s.expect(t, "ADD "+name+"-node1")
+		if took := time.Since(begin); took > time.Second {
+			t.Errorf("an update took %v", took)
+		}
+	}
+	sick := func(why string) {
+		t.Helper()
+		until(t, 45*time.Second, "the runtime is missed", func() bool { return !strings.Contains(d.live(t), "[+]pleg ok") })
+		configGoesOn()
+		for _, part := range []string{"[-]pleg failed: pleg was last seen active ", " ago; threshold 2s; the runtime's last error: ", why, "[+]syncloop ok"} {
+			if live := d.live(t); !strings.Contains(live, part) {
+				t.Errorf("%q is not in %s", part, live)
+			}
+		}
+	}
+	well := func() {
+		t.Helper()
+		until(t, 20*time.Second, "the runtime is back", func() bool { return strings.Contains(d.live(t), "[+]pleg ok") })
+		configGoesOn()
+	}
+	sick("connect: connection refused")
+	r.Start(t)
+	well()
+	r.Signal(t, syscall.SIGSTOP)
+	sick("")
+	r.Signal(t, syscall.SIGCONT)
+	well()
+	r.Kill(t)
+	sick("connect: connection refused")
+	r.Start(t)
+	well()
+	if took, err := d.end(t, syscall.SIGTERM); err != nil || took > 2*time.Second {
+		t.Errorf("it ended after %v with %v", took, err)
+	}
+}
+
+// A runtime that stands still does not keep the daemon from ending.
+func TestSIGTERMWhileTheRuntimeHangs(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs containerd")
+	}
+	r := components.StartRuntime(t, components.Containerd)
+	dir := shortDir(t)
+	(&daemon{dir: dir}).mkdir(t)
+	d := start(t, dir, "--container-runtime-endpoint", r.Socket, "--pleg-relist-period", "10ms", "--pleg-relist-threshold", "1s")
+	syncUp(t, d.watch(t, client.Options{}))
+	r.Signal(t, syscall.SIGSTOP)
+	d.put(t, "a", "image")
+	<-time.After(200 * time.Millisecond) // a list hangs
+	if took, err := d.end(t, syscall.SIGTERM); err != nil || took > 2*time.Second {
+		t.Errorf("it ended after %v with %v", took, err)
+	}
+}
+
+// uid returns the UID of a present pod.
+func (d *daemon) uid(t *testing.T, name string) string {
+	t.Helper()
+	list, err := d.client.Pods(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range list.Items {
+		if list.Items[i].Name == name {
+			return string(list.Items[i].UID)
+		}
+	}
+	t.Fatalf("there is no pod %s", name)
+	return ""
+}
