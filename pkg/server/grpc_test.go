@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
@@ -26,6 +27,7 @@ import (
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/journal"
+	"github.com/podconfigd/podconfigd/pkg/pleg"
 )
 
 func (d *daemon) grpc(t *testing.T, socket string) *grpc.ClientConn {
@@ -67,6 +69,11 @@ func asLine(t *testing.T, m *podconfigd.WatchResponse) *v1alpha1.Update {
 			u.Sources[name] = v1alpha1.SourceState{Seen: s.GetSeen()}
 		}
 	}
+	if e := m.GetEvent(); e != nil {
+		u.Event = &v1alpha1.Event{
+			Type: e.GetType(), PodUID: e.GetPodUid(), ContainerID: e.GetContainerId(), Container: e.GetContainer(), ExitCode: e.ExitCode,
+		}
+	}
 	for _, data := range m.GetPods() {
 		pod := &v1.Pod{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}}
 		if err := pod.Unmarshal(data); err != nil {
@@ -102,6 +109,9 @@ func TestWatchTellsWhatTheLinesTell(t *testing.T) {
 			podconfigd.Operation_OPERATION_ADD, podconfigd.Operation_OPERATION_SYNC, podconfigd.Operation_OPERATION_RECONCILE,
 		}}},
 		{"?instance=other&since=3", &podconfigd.WatchRequest{Instance: "other", Since: new(int64(3))}},
+		{"?ops=PLEG,HOUSEKEEPING", &podconfigd.WatchRequest{Ops: []podconfigd.Operation{
+			podconfigd.Operation_OPERATION_PLEG, podconfigd.Operation_OPERATION_HOUSEKEEPING,
+		}}},
 		{"?since=0", &podconfigd.WatchRequest{Since: new(int64(0))}},
 	}
 	api := podconfigd.NewPodConfigClient(d.grpc(t, d.socket))
@@ -119,6 +129,11 @@ func TestWatchTellsWhatTheLinesTell(t *testing.T) {
 	}
 	change(config.UPDATE, podWith("a", "y"), podWith("mirror-c", "z"))
 	change(config.SYNC, podWith("a", "y"))
+	d.journal.HandlePodLifecycleEvent(t.Context(), podWith("a", "y"), &pleg.PodLifecycleEvent{
+		ID: "a", Type: pleg.ContainerDied, ContainerID: "c1", Container: "c", ExitCode: new(int32(3)),
+	})
+	d.journal.HandlePodOrphans(t.Context(), []*v1.Pod{podWith("orphan", "")})
+	d.journal.HandlePodOrphans(t.Context(), nil)
 	change(config.RECONCILE, podWith("b", "x"))
 	change(config.DELETE, podWith("b", "x"))
 	change(config.REMOVE, podWith("b", "x"))
@@ -146,7 +161,7 @@ func compareUntil(t *testing.T, name string, lines *reader, stream grpc.ServerSt
 			t.Fatal(err)
 		}
 		want := lines.next(t)
-		if diff := cmp.Diff(want, asLine(t, message)); diff != "" {
+		if diff := cmp.Diff(want, asLine(t, message), cmpopts.EquateEmpty()); diff != "" {
 			t.Fatalf("%s: line (-) and message (+) differ: %s", name, diff)
 		}
 		if last(want) {
@@ -265,6 +280,10 @@ func fill(v reflect.Value, n *int64) {
 		v.SetBool(true)
 	case reflect.Uint32:
 		v.SetUint(uint64(*n))
+	case reflect.Float64:
+		v.SetFloat(float64(*n) + 0.5)
+	case reflect.Map:
+		v.Set(reflect.ValueOf(map[string]int64{"m": *n}))
 	default:
 		v.SetInt(*n)
 	}

@@ -84,6 +84,24 @@ func (a *podConfigAPI) Status(context.Context, *v1alpha1.StatusRequest) (*v1alph
 	return response, nil
 }
 
+// Resync has a pod offered again.
+func (a *podConfigAPI) Resync(ctx context.Context, request *v1alpha1.ResyncRequest) (*v1alpha1.ResyncResponse, error) {
+	err := a.server.offerAgain(ctx, request.GetNamespace(), request.GetName())
+	var retry *RetryError
+	var invalid *invalidError
+	switch {
+	case err == nil:
+		return &v1alpha1.ResyncResponse{}, nil
+	case errors.As(err, &invalid):
+		return nil, status.Error(codes.InvalidArgument, err.Error())
+	case errors.Is(err, ErrNotFound):
+		return nil, status.Error(codes.NotFound, err.Error())
+	case errors.As(err, &retry):
+		return nil, status.Error(codes.ResourceExhausted, err.Error())
+	}
+	return nil, status.Error(codes.Unavailable, err.Error())
+}
+
 var modes = map[v1alpha1.Mode]journal.Mode{
 	v1alpha1.Mode_MODE_UNSPECIFIED:          journal.Incremental,
 	v1alpha1.Mode_MODE_INCREMENTAL:          journal.Incremental,
@@ -176,6 +194,11 @@ func watchResponse(f *journal.Frame) (shared, error) {
 	}
 	if f.Bookmark != nil {
 		head.Bookmark = bookmark(f.Bookmark)
+	}
+	if e := f.Event; e != nil {
+		head.Event = &v1alpha1.Event{
+			Type: e.Type, PodUid: e.PodUID, ContainerId: e.ContainerID, Container: e.Container, ExitCode: e.ExitCode,
+		}
 	}
 	data, err := proto.Marshal(head)
 	if err != nil {

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -60,21 +61,39 @@ func (s *Server) handleResync(next http.Handler) http.Handler {
 	})
 }
 
+// invalidError says that there can be no pod of a name.
+type invalidError struct{ parameter, value, problem string }
+
+// Error names the parameter.
+func (e *invalidError) Error() string {
+	return fmt.Sprintf("parameter %q: %q: %s", e.parameter, e.value, e.problem)
+}
+
+// offerAgain has a pod offered again.
+func (s *Server) offerAgain(ctx context.Context, namespace, name string) error {
+	for _, p := range []struct{ parameter, value string }{{"namespace", namespace}, {"name", name}} {
+		if problems := validation.IsDNS1123Subdomain(p.value); len(problems) > 0 {
+			return &invalidError{p.parameter, p.value, problems[0]}
+		}
+	}
+	if s.opts.Resync == nil {
+		return errors.New("there is nothing that could offer a pod again")
+	}
+	return s.opts.Resync(ctx, namespace, name)
+}
+
 func (s *Server) resync(w http.ResponseWriter, r *http.Request) {
 	values, err := parameters(r.URL.RawQuery, []string{"namespace", "name"})
 	if err != nil {
 		respond.BadRequest(w, err)
 		return
 	}
-	for _, name := range []string{"namespace", "name"} {
-		if problems := validation.IsDNS1123Subdomain(values[name]); len(problems) > 0 {
-			respond.BadRequest(w, fmt.Errorf("parameter %q: %q: %s", name, values[name], problems[0]))
-			return
-		}
-	}
-	err = s.opts.Resync(r.Context(), values["namespace"], values["name"])
+	err = s.offerAgain(r.Context(), values["namespace"], values["name"])
 	var retry *RetryError
+	var invalid *invalidError
 	switch {
+	case errors.As(err, &invalid):
+		respond.BadRequest(w, err)
 	case err == nil:
 		respond.JSON(w, metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusSuccess, Code: http.StatusOK})
 	case errors.Is(err, ErrNotFound):

@@ -11,7 +11,10 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
+	podconfigd "github.com/podconfigd/podconfigd/api/podconfigd/v1alpha1"
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/pkg/journal"
 )
@@ -57,6 +60,15 @@ func TestResync(t *testing.T) {
 	}
 	if got := strings.Join(asked, " "); got != "default/a default/none default/often default/ended" {
 		t.Errorf("asked for %s", got)
+	}
+	api := &podConfigAPI{server: New(opts)}
+	for name, want := range map[string]codes.Code{
+		"a": codes.OK, "none": codes.NotFound, "often": codes.ResourceExhausted, "ended": codes.Unavailable, "A": codes.InvalidArgument,
+	} {
+		_, err := api.Resync(t.Context(), &podconfigd.ResyncRequest{Namespace: "default", Name: name})
+		if status.Code(err) != want {
+			t.Errorf("gRPC: %s: %v, want %v", name, err, want)
+		}
 	}
 }
 

@@ -355,8 +355,11 @@ type WatchResponse struct {
 	Message   string `protobuf:"bytes,10,opt,name=message,proto3" json:"message,omitempty"`
 	// bookmark is there for BOOKMARK.
 	Bookmark *Bookmark `protobuf:"bytes,11,opt,name=bookmark,proto3" json:"bookmark,omitempty"`
-	// pods are v1.Pod objects of Kubernetes, as v1.Pod.Marshal makes them.
-	Pods          [][]byte `protobuf:"bytes,12,rep,name=pods,proto3" json:"pods,omitempty"`
+	// pods are v1.Pod objects of Kubernetes, as v1.Pod.Marshal makes them. Those that no
+	// source wants have nothing but name and UID, in a PLEG and a HOUSEKEEPING.
+	Pods [][]byte `protobuf:"bytes,12,rep,name=pods,proto3" json:"pods,omitempty"`
+	// event is there for PLEG.
+	Event         *Event `protobuf:"bytes,13,opt,name=event,proto3" json:"event,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -475,6 +478,95 @@ func (x *WatchResponse) GetPods() [][]byte {
 	return nil
 }
 
+func (x *WatchResponse) GetEvent() *Event {
+	if x != nil {
+		return x.Event
+	}
+	return nil
+}
+
+// Event is what happened in the container runtime.
+type Event struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// type is ContainerStarted, ContainerDied, ContainerRemoved, ContainerChanged (it was
+	// created, or the runtime does not know its state) or PodSync.
+	Type   string `protobuf:"bytes,1,opt,name=type,proto3" json:"type,omitempty"`
+	PodUid string `protobuf:"bytes,2,opt,name=pod_uid,json=podUID,proto3" json:"pod_uid,omitempty"`
+	// container_id is the container's ID, or the sandbox's, where container is empty.
+	ContainerId string `protobuf:"bytes,3,opt,name=container_id,json=containerID,proto3" json:"container_id,omitempty"`
+	Container   string `protobuf:"bytes,4,opt,name=container,proto3" json:"container,omitempty"`
+	// exit_code is there with ContainerDied, unless the container was gone before the
+	// runtime could be asked, or is a sandbox.
+	ExitCode      *int32 `protobuf:"varint,5,opt,name=exit_code,json=exitCode,proto3,oneof" json:"exit_code,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Event) Reset() {
+	*x = Event{}
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Event) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Event) ProtoMessage() {}
+
+func (x *Event) ProtoReflect() protoreflect.Message {
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Event.ProtoReflect.Descriptor instead.
+func (*Event) Descriptor() ([]byte, []int) {
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *Event) GetType() string {
+	if x != nil {
+		return x.Type
+	}
+	return ""
+}
+
+func (x *Event) GetPodUid() string {
+	if x != nil {
+		return x.PodUid
+	}
+	return ""
+}
+
+func (x *Event) GetContainerId() string {
+	if x != nil {
+		return x.ContainerId
+	}
+	return ""
+}
+
+func (x *Event) GetContainer() string {
+	if x != nil {
+		return x.Container
+	}
+	return ""
+}
+
+func (x *Event) GetExitCode() int32 {
+	if x != nil && x.ExitCode != nil {
+		return *x.ExitCode
+	}
+	return 0
+}
+
 // Bookmark says how the sources are.
 type Bookmark struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -488,7 +580,7 @@ type Bookmark struct {
 
 func (x *Bookmark) Reset() {
 	*x = Bookmark{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[3]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -500,7 +592,7 @@ func (x *Bookmark) String() string {
 func (*Bookmark) ProtoMessage() {}
 
 func (x *Bookmark) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[3]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -513,7 +605,7 @@ func (x *Bookmark) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Bookmark.ProtoReflect.Descriptor instead.
 func (*Bookmark) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{3}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Bookmark) GetReady() bool {
@@ -541,7 +633,7 @@ type SourceState struct {
 
 func (x *SourceState) Reset() {
 	*x = SourceState{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[4]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -553,7 +645,7 @@ func (x *SourceState) String() string {
 func (*SourceState) ProtoMessage() {}
 
 func (x *SourceState) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[4]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -566,7 +658,7 @@ func (x *SourceState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SourceState.ProtoReflect.Descriptor instead.
 func (*SourceState) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{4}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *SourceState) GetSeen() bool {
@@ -586,7 +678,7 @@ type ListRequest struct {
 
 func (x *ListRequest) Reset() {
 	*x = ListRequest{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[5]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -598,7 +690,7 @@ func (x *ListRequest) String() string {
 func (*ListRequest) ProtoMessage() {}
 
 func (x *ListRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[5]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -611,7 +703,7 @@ func (x *ListRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRequest.ProtoReflect.Descriptor instead.
 func (*ListRequest) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{5}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *ListRequest) GetSelector() *PodSelector {
@@ -636,7 +728,7 @@ type ListResponse struct {
 
 func (x *ListResponse) Reset() {
 	*x = ListResponse{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[6]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -648,7 +740,7 @@ func (x *ListResponse) String() string {
 func (*ListResponse) ProtoMessage() {}
 
 func (x *ListResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[6]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -661,7 +753,7 @@ func (x *ListResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListResponse.ProtoReflect.Descriptor instead.
 func (*ListResponse) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{6}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ListResponse) GetInstance() string {
@@ -692,6 +784,96 @@ func (x *ListResponse) GetPods() [][]byte {
 	return nil
 }
 
+// ResyncRequest names a pod.
+type ResyncRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Namespace     string                 `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ResyncRequest) Reset() {
+	*x = ResyncRequest{}
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ResyncRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ResyncRequest) ProtoMessage() {}
+
+func (x *ResyncRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ResyncRequest.ProtoReflect.Descriptor instead.
+func (*ResyncRequest) Descriptor() ([]byte, []int) {
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *ResyncRequest) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *ResyncRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+// ResyncResponse has nothing to say.
+type ResyncResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ResyncResponse) Reset() {
+	*x = ResyncResponse{}
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ResyncResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ResyncResponse) ProtoMessage() {}
+
+func (x *ResyncResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ResyncResponse.ProtoReflect.Descriptor instead.
+func (*ResyncResponse) Descriptor() ([]byte, []int) {
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{9}
+}
+
 // StatusRequest asks for the status.
 type StatusRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -701,7 +883,7 @@ type StatusRequest struct {
 
 func (x *StatusRequest) Reset() {
 	*x = StatusRequest{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[7]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -713,7 +895,7 @@ func (x *StatusRequest) String() string {
 func (*StatusRequest) ProtoMessage() {}
 
 func (x *StatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[7]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -726,7 +908,7 @@ func (x *StatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusRequest.ProtoReflect.Descriptor instead.
 func (*StatusRequest) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{7}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{10}
 }
 
 // StatusResponse is the object of /v1alpha1/status: see Status in package
@@ -746,14 +928,16 @@ type StatusResponse struct {
 	Pods      int32                  `protobuf:"varint,7,opt,name=pods,proto3" json:"pods,omitempty"`
 	Sources   []*SourceStatus        `protobuf:"bytes,8,rep,name=sources,proto3" json:"sources,omitempty"`
 	// subscribers are those of the stream, the oldest first.
-	Subscribers   []*Subscriber `protobuf:"bytes,9,rep,name=subscribers,proto3" json:"subscribers,omitempty"`
+	Subscribers []*Subscriber `protobuf:"bytes,9,rep,name=subscribers,proto3" json:"subscribers,omitempty"`
+	// runtime is there where there is a container runtime.
+	Runtime       *RuntimeStatus `protobuf:"bytes,10,opt,name=runtime,proto3" json:"runtime,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *StatusResponse) Reset() {
 	*x = StatusResponse{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[8]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -765,7 +949,7 @@ func (x *StatusResponse) String() string {
 func (*StatusResponse) ProtoMessage() {}
 
 func (x *StatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[8]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -778,7 +962,7 @@ func (x *StatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusResponse.ProtoReflect.Descriptor instead.
 func (*StatusResponse) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{8}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *StatusResponse) GetInstance() string {
@@ -844,6 +1028,180 @@ func (x *StatusResponse) GetSubscribers() []*Subscriber {
 	return nil
 }
 
+func (x *StatusResponse) GetRuntime() *RuntimeStatus {
+	if x != nil {
+		return x.Runtime
+	}
+	return nil
+}
+
+// RuntimeStatus is what the daemon knows of the container runtime.
+type RuntimeStatus struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// endpoint is where the runtime is.
+	Endpoint string `protobuf:"bytes,1,opt,name=endpoint,proto3" json:"endpoint,omitempty"`
+	// events: the runtime tells of events itself; if not, it is listed, and events_error
+	// says why.
+	Events      bool   `protobuf:"varint,2,opt,name=events,proto3" json:"events,omitempty"`
+	EventsError string `protobuf:"bytes,3,opt,name=events_error,json=eventsError,proto3" json:"events_error,omitempty"`
+	Healthy     bool   `protobuf:"varint,4,opt,name=healthy,proto3" json:"healthy,omitempty"`
+	// last_relist is when the last list that came was asked for.
+	LastRelist *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=last_relist,json=lastRelist,proto3" json:"last_relist,omitempty"`
+	// last_error is what the runtime said when it was asked last, if that failed.
+	LastError string `protobuf:"bytes,6,opt,name=last_error,json=lastError,proto3" json:"last_error,omitempty"`
+	// relists counts the lists, and relist_errors those that failed; p50 and p99 are how
+	// many seconds the last ones took.
+	Relists          int64   `protobuf:"varint,7,opt,name=relists,proto3" json:"relists,omitempty"`
+	RelistErrors     int64   `protobuf:"varint,8,opt,name=relist_errors,json=relistErrors,proto3" json:"relist_errors,omitempty"`
+	RelistP50Seconds float64 `protobuf:"fixed64,9,opt,name=relist_p50_seconds,json=relistP50Seconds,proto3" json:"relist_p50_seconds,omitempty"`
+	RelistP99Seconds float64 `protobuf:"fixed64,10,opt,name=relist_p99_seconds,json=relistP99Seconds,proto3" json:"relist_p99_seconds,omitempty"`
+	// received counts the runtime's own events, fallbacks how often they broke off that
+	// had been relied on, and told the events told, by type.
+	Received  int64            `protobuf:"varint,11,opt,name=received,proto3" json:"received,omitempty"`
+	Fallbacks int64            `protobuf:"varint,12,opt,name=fallbacks,proto3" json:"fallbacks,omitempty"`
+	Told      map[string]int64 `protobuf:"bytes,13,rep,name=told,proto3" json:"told,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	// pods and containers count what the runtime has.
+	Pods          int32 `protobuf:"varint,14,opt,name=pods,proto3" json:"pods,omitempty"`
+	Containers    int32 `protobuf:"varint,15,opt,name=containers,proto3" json:"containers,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RuntimeStatus) Reset() {
+	*x = RuntimeStatus{}
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RuntimeStatus) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RuntimeStatus) ProtoMessage() {}
+
+func (x *RuntimeStatus) ProtoReflect() protoreflect.Message {
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RuntimeStatus.ProtoReflect.Descriptor instead.
+func (*RuntimeStatus) Descriptor() ([]byte, []int) {
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *RuntimeStatus) GetEndpoint() string {
+	if x != nil {
+		return x.Endpoint
+	}
+	return ""
+}
+
+func (x *RuntimeStatus) GetEvents() bool {
+	if x != nil {
+		return x.Events
+	}
+	return false
+}
+
+func (x *RuntimeStatus) GetEventsError() string {
+	if x != nil {
+		return x.EventsError
+	}
+	return ""
+}
+
+func (x *RuntimeStatus) GetHealthy() bool {
+	if x != nil {
+		return x.Healthy
+	}
+	return false
+}
+
+func (x *RuntimeStatus) GetLastRelist() *timestamppb.Timestamp {
+	if x != nil {
+		return x.LastRelist
+	}
+	return nil
+}
+
+func (x *RuntimeStatus) GetLastError() string {
+	if x != nil {
+		return x.LastError
+	}
+	return ""
+}
+
+func (x *RuntimeStatus) GetRelists() int64 {
+	if x != nil {
+		return x.Relists
+	}
+	return 0
+}
+
+func (x *RuntimeStatus) GetRelistErrors() int64 {
+	if x != nil {
+		return x.RelistErrors
+	}
+	return 0
+}
+
+func (x *RuntimeStatus) GetRelistP50Seconds() float64 {
+	if x != nil {
+		return x.RelistP50Seconds
+	}
+	return 0
+}
+
+func (x *RuntimeStatus) GetRelistP99Seconds() float64 {
+	if x != nil {
+		return x.RelistP99Seconds
+	}
+	return 0
+}
+
+func (x *RuntimeStatus) GetReceived() int64 {
+	if x != nil {
+		return x.Received
+	}
+	return 0
+}
+
+func (x *RuntimeStatus) GetFallbacks() int64 {
+	if x != nil {
+		return x.Fallbacks
+	}
+	return 0
+}
+
+func (x *RuntimeStatus) GetTold() map[string]int64 {
+	if x != nil {
+		return x.Told
+	}
+	return nil
+}
+
+func (x *RuntimeStatus) GetPods() int32 {
+	if x != nil {
+		return x.Pods
+	}
+	return 0
+}
+
+func (x *RuntimeStatus) GetContainers() int32 {
+	if x != nil {
+		return x.Containers
+	}
+	return 0
+}
+
 // SourceStatus is the state of one source.
 type SourceStatus struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -867,7 +1225,7 @@ type SourceStatus struct {
 
 func (x *SourceStatus) Reset() {
 	*x = SourceStatus{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[9]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -879,7 +1237,7 @@ func (x *SourceStatus) String() string {
 func (*SourceStatus) ProtoMessage() {}
 
 func (x *SourceStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[9]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -892,7 +1250,7 @@ func (x *SourceStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SourceStatus.ProtoReflect.Descriptor instead.
 func (*SourceStatus) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{9}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *SourceStatus) GetName() string {
@@ -987,7 +1345,7 @@ type FileStatus struct {
 
 func (x *FileStatus) Reset() {
 	*x = FileStatus{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[10]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -999,7 +1357,7 @@ func (x *FileStatus) String() string {
 func (*FileStatus) ProtoMessage() {}
 
 func (x *FileStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[10]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1012,7 +1370,7 @@ func (x *FileStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FileStatus.ProtoReflect.Descriptor instead.
 func (*FileStatus) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{10}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *FileStatus) GetPath() string {
@@ -1079,7 +1437,7 @@ type HTTPStatus struct {
 
 func (x *HTTPStatus) Reset() {
 	*x = HTTPStatus{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[11]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1091,7 +1449,7 @@ func (x *HTTPStatus) String() string {
 func (*HTTPStatus) ProtoMessage() {}
 
 func (x *HTTPStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[11]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1104,7 +1462,7 @@ func (x *HTTPStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HTTPStatus.ProtoReflect.Descriptor instead.
 func (*HTTPStatus) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{11}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *HTTPStatus) GetUrl() string {
@@ -1151,7 +1509,7 @@ type APIStatus struct {
 
 func (x *APIStatus) Reset() {
 	*x = APIStatus{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[12]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1163,7 +1521,7 @@ func (x *APIStatus) String() string {
 func (*APIStatus) ProtoMessage() {}
 
 func (x *APIStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[12]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1176,7 +1534,7 @@ func (x *APIStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use APIStatus.ProtoReflect.Descriptor instead.
 func (*APIStatus) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{12}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *APIStatus) GetServer() string {
@@ -1251,7 +1609,7 @@ type Manifest struct {
 
 func (x *Manifest) Reset() {
 	*x = Manifest{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[13]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1263,7 +1621,7 @@ func (x *Manifest) String() string {
 func (*Manifest) ProtoMessage() {}
 
 func (x *Manifest) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[13]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1276,7 +1634,7 @@ func (x *Manifest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Manifest.ProtoReflect.Descriptor instead.
 func (*Manifest) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{13}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Manifest) GetPath() string {
@@ -1356,7 +1714,7 @@ type Subscriber struct {
 
 func (x *Subscriber) Reset() {
 	*x = Subscriber{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[14]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1368,7 +1726,7 @@ func (x *Subscriber) String() string {
 func (*Subscriber) ProtoMessage() {}
 
 func (x *Subscriber) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[14]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1381,7 +1739,7 @@ func (x *Subscriber) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Subscriber.ProtoReflect.Descriptor instead.
 func (*Subscriber) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{14}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Subscriber) GetId() int64 {
@@ -1464,7 +1822,7 @@ const file_podconfigd_v1alpha1_podconfigd_proto_rawDesc = "" +
 	"\x05since\x18\x03 \x01(\x03H\x00R\x05since\x88\x01\x01\x120\n" +
 	"\x03ops\x18\x04 \x03(\x0e2\x1e.podconfigd.v1alpha1.OperationR\x03ops\x12<\n" +
 	"\bselector\x18\x05 \x01(\v2 .podconfigd.v1alpha1.PodSelectorR\bselectorB\b\n" +
-	"\x06_since\"\xac\x03\n" +
+	"\x06_since\"\xde\x03\n" +
 	"\rWatchResponse\x12\x1a\n" +
 	"\binstance\x18\x01 \x01(\tR\binstance\x12\x1a\n" +
 	"\brevision\x18\x02 \x01(\x03R\brevision\x12.\n" +
@@ -1478,7 +1836,16 @@ const file_podconfigd_v1alpha1_podconfigd_proto_rawDesc = "" +
 	"\amessage\x18\n" +
 	" \x01(\tR\amessage\x129\n" +
 	"\bbookmark\x18\v \x01(\v2\x1d.podconfigd.v1alpha1.BookmarkR\bbookmark\x12\x12\n" +
-	"\x04pods\x18\f \x03(\fR\x04pods\"\xc4\x01\n" +
+	"\x04pods\x18\f \x03(\fR\x04pods\x120\n" +
+	"\x05event\x18\r \x01(\v2\x1a.podconfigd.v1alpha1.EventR\x05event\"\xa5\x01\n" +
+	"\x05Event\x12\x12\n" +
+	"\x04type\x18\x01 \x01(\tR\x04type\x12\x17\n" +
+	"\apod_uid\x18\x02 \x01(\tR\x06podUID\x12!\n" +
+	"\fcontainer_id\x18\x03 \x01(\tR\vcontainerID\x12\x1c\n" +
+	"\tcontainer\x18\x04 \x01(\tR\tcontainer\x12 \n" +
+	"\texit_code\x18\x05 \x01(\x05H\x00R\bexitCode\x88\x01\x01B\f\n" +
+	"\n" +
+	"_exit_code\"\xc4\x01\n" +
 	"\bBookmark\x12\x14\n" +
 	"\x05ready\x18\x01 \x01(\bR\x05ready\x12D\n" +
 	"\asources\x18\x02 \x03(\v2*.podconfigd.v1alpha1.Bookmark.SourcesEntryR\asources\x1a\\\n" +
@@ -1493,8 +1860,12 @@ const file_podconfigd_v1alpha1_podconfigd_proto_rawDesc = "" +
 	"\binstance\x18\x01 \x01(\tR\binstance\x12\x1a\n" +
 	"\brevision\x18\x02 \x01(\x03R\brevision\x129\n" +
 	"\bbookmark\x18\x03 \x01(\v2\x1d.podconfigd.v1alpha1.BookmarkR\bbookmark\x12\x12\n" +
-	"\x04pods\x18\x04 \x03(\fR\x04pods\"\x0f\n" +
-	"\rStatusRequest\"\xe8\x02\n" +
+	"\x04pods\x18\x04 \x03(\fR\x04pods\"A\n" +
+	"\rResyncRequest\x12\x1c\n" +
+	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\"\x10\n" +
+	"\x0eResyncResponse\"\x0f\n" +
+	"\rStatusRequest\"\xa6\x03\n" +
 	"\x0eStatusResponse\x12\x1a\n" +
 	"\binstance\x18\x01 \x01(\tR\binstance\x12\x1a\n" +
 	"\brevision\x18\x02 \x01(\x03R\brevision\x12\x1c\n" +
@@ -1505,7 +1876,33 @@ const file_podconfigd_v1alpha1_podconfigd_proto_rawDesc = "" +
 	"start_time\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\tstartTime\x12\x12\n" +
 	"\x04pods\x18\a \x01(\x05R\x04pods\x12;\n" +
 	"\asources\x18\b \x03(\v2!.podconfigd.v1alpha1.SourceStatusR\asources\x12A\n" +
-	"\vsubscribers\x18\t \x03(\v2\x1f.podconfigd.v1alpha1.SubscriberR\vsubscribers\"\xa1\x03\n" +
+	"\vsubscribers\x18\t \x03(\v2\x1f.podconfigd.v1alpha1.SubscriberR\vsubscribers\x12<\n" +
+	"\aruntime\x18\n" +
+	" \x01(\v2\".podconfigd.v1alpha1.RuntimeStatusR\aruntime\"\xe0\x04\n" +
+	"\rRuntimeStatus\x12\x1a\n" +
+	"\bendpoint\x18\x01 \x01(\tR\bendpoint\x12\x16\n" +
+	"\x06events\x18\x02 \x01(\bR\x06events\x12!\n" +
+	"\fevents_error\x18\x03 \x01(\tR\veventsError\x12\x18\n" +
+	"\ahealthy\x18\x04 \x01(\bR\ahealthy\x12;\n" +
+	"\vlast_relist\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"lastRelist\x12\x1d\n" +
+	"\n" +
+	"last_error\x18\x06 \x01(\tR\tlastError\x12\x18\n" +
+	"\arelists\x18\a \x01(\x03R\arelists\x12#\n" +
+	"\rrelist_errors\x18\b \x01(\x03R\frelistErrors\x12,\n" +
+	"\x12relist_p50_seconds\x18\t \x01(\x01R\x10relistP50Seconds\x12,\n" +
+	"\x12relist_p99_seconds\x18\n" +
+	" \x01(\x01R\x10relistP99Seconds\x12\x1a\n" +
+	"\breceived\x18\v \x01(\x03R\breceived\x12\x1c\n" +
+	"\tfallbacks\x18\f \x01(\x03R\tfallbacks\x12@\n" +
+	"\x04told\x18\r \x03(\v2,.podconfigd.v1alpha1.RuntimeStatus.ToldEntryR\x04told\x12\x12\n" +
+	"\x04pods\x18\x0e \x01(\x05R\x04pods\x12\x1e\n" +
+	"\n" +
+	"containers\x18\x0f \x01(\x05R\n" +
+	"containers\x1a7\n" +
+	"\tToldEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"\xa1\x03\n" +
 	"\fSourceStatus\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04seen\x18\x02 \x01(\bR\x04seen\x12\x1a\n" +
@@ -1584,11 +1981,12 @@ const file_podconfigd_v1alpha1_podconfigd_proto_rawDesc = "" +
 	"\x10MODE_UNSPECIFIED\x10\x00\x12\x14\n" +
 	"\x10MODE_INCREMENTAL\x10\x01\x12\x1d\n" +
 	"\x19MODE_SNAPSHOT_AND_UPDATES\x10\x02\x12\x11\n" +
-	"\rMODE_SNAPSHOT\x10\x032\xfd\x01\n" +
+	"\rMODE_SNAPSHOT\x10\x032\xd0\x02\n" +
 	"\tPodConfig\x12P\n" +
 	"\x05Watch\x12!.podconfigd.v1alpha1.WatchRequest\x1a\".podconfigd.v1alpha1.WatchResponse0\x01\x12K\n" +
 	"\x04List\x12 .podconfigd.v1alpha1.ListRequest\x1a!.podconfigd.v1alpha1.ListResponse\x12Q\n" +
-	"\x06Status\x12\".podconfigd.v1alpha1.StatusRequest\x1a#.podconfigd.v1alpha1.StatusResponseB:Z8github.com/podconfigd/podconfigd/api/podconfigd/v1alpha1b\x06proto3"
+	"\x06Status\x12\".podconfigd.v1alpha1.StatusRequest\x1a#.podconfigd.v1alpha1.StatusResponse\x12Q\n" +
+	"\x06Resync\x12\".podconfigd.v1alpha1.ResyncRequest\x1a#.podconfigd.v1alpha1.ResyncResponseB:Z8github.com/podconfigd/podconfigd/api/podconfigd/v1alpha1b\x06proto3"
 
 var (
 	file_podconfigd_v1alpha1_podconfigd_proto_rawDescOnce sync.Once
@@ -1603,64 +2001,75 @@ func file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP() []byte {
 }
 
 var file_podconfigd_v1alpha1_podconfigd_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_podconfigd_v1alpha1_podconfigd_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
+var file_podconfigd_v1alpha1_podconfigd_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
 var file_podconfigd_v1alpha1_podconfigd_proto_goTypes = []any{
 	(Operation)(0),                // 0: podconfigd.v1alpha1.Operation
 	(Mode)(0),                     // 1: podconfigd.v1alpha1.Mode
 	(*PodSelector)(nil),           // 2: podconfigd.v1alpha1.PodSelector
 	(*WatchRequest)(nil),          // 3: podconfigd.v1alpha1.WatchRequest
 	(*WatchResponse)(nil),         // 4: podconfigd.v1alpha1.WatchResponse
-	(*Bookmark)(nil),              // 5: podconfigd.v1alpha1.Bookmark
-	(*SourceState)(nil),           // 6: podconfigd.v1alpha1.SourceState
-	(*ListRequest)(nil),           // 7: podconfigd.v1alpha1.ListRequest
-	(*ListResponse)(nil),          // 8: podconfigd.v1alpha1.ListResponse
-	(*StatusRequest)(nil),         // 9: podconfigd.v1alpha1.StatusRequest
-	(*StatusResponse)(nil),        // 10: podconfigd.v1alpha1.StatusResponse
-	(*SourceStatus)(nil),          // 11: podconfigd.v1alpha1.SourceStatus
-	(*FileStatus)(nil),            // 12: podconfigd.v1alpha1.FileStatus
-	(*HTTPStatus)(nil),            // 13: podconfigd.v1alpha1.HTTPStatus
-	(*APIStatus)(nil),             // 14: podconfigd.v1alpha1.APIStatus
-	(*Manifest)(nil),              // 15: podconfigd.v1alpha1.Manifest
-	(*Subscriber)(nil),            // 16: podconfigd.v1alpha1.Subscriber
-	nil,                           // 17: podconfigd.v1alpha1.Bookmark.SourcesEntry
-	(*timestamppb.Timestamp)(nil), // 18: google.protobuf.Timestamp
+	(*Event)(nil),                 // 5: podconfigd.v1alpha1.Event
+	(*Bookmark)(nil),              // 6: podconfigd.v1alpha1.Bookmark
+	(*SourceState)(nil),           // 7: podconfigd.v1alpha1.SourceState
+	(*ListRequest)(nil),           // 8: podconfigd.v1alpha1.ListRequest
+	(*ListResponse)(nil),          // 9: podconfigd.v1alpha1.ListResponse
+	(*ResyncRequest)(nil),         // 10: podconfigd.v1alpha1.ResyncRequest
+	(*ResyncResponse)(nil),        // 11: podconfigd.v1alpha1.ResyncResponse
+	(*StatusRequest)(nil),         // 12: podconfigd.v1alpha1.StatusRequest
+	(*StatusResponse)(nil),        // 13: podconfigd.v1alpha1.StatusResponse
+	(*RuntimeStatus)(nil),         // 14: podconfigd.v1alpha1.RuntimeStatus
+	(*SourceStatus)(nil),          // 15: podconfigd.v1alpha1.SourceStatus
+	(*FileStatus)(nil),            // 16: podconfigd.v1alpha1.FileStatus
+	(*HTTPStatus)(nil),            // 17: podconfigd.v1alpha1.HTTPStatus
+	(*APIStatus)(nil),             // 18: podconfigd.v1alpha1.APIStatus
+	(*Manifest)(nil),              // 19: podconfigd.v1alpha1.Manifest
+	(*Subscriber)(nil),            // 20: podconfigd.v1alpha1.Subscriber
+	nil,                           // 21: podconfigd.v1alpha1.Bookmark.SourcesEntry
+	nil,                           // 22: podconfigd.v1alpha1.RuntimeStatus.ToldEntry
+	(*timestamppb.Timestamp)(nil), // 23: google.protobuf.Timestamp
 }
 var file_podconfigd_v1alpha1_podconfigd_proto_depIdxs = []int32{
 	1,  // 0: podconfigd.v1alpha1.WatchRequest.mode:type_name -> podconfigd.v1alpha1.Mode
 	0,  // 1: podconfigd.v1alpha1.WatchRequest.ops:type_name -> podconfigd.v1alpha1.Operation
 	2,  // 2: podconfigd.v1alpha1.WatchRequest.selector:type_name -> podconfigd.v1alpha1.PodSelector
-	18, // 3: podconfigd.v1alpha1.WatchResponse.time:type_name -> google.protobuf.Timestamp
+	23, // 3: podconfigd.v1alpha1.WatchResponse.time:type_name -> google.protobuf.Timestamp
 	0,  // 4: podconfigd.v1alpha1.WatchResponse.op:type_name -> podconfigd.v1alpha1.Operation
-	5,  // 5: podconfigd.v1alpha1.WatchResponse.bookmark:type_name -> podconfigd.v1alpha1.Bookmark
-	17, // 6: podconfigd.v1alpha1.Bookmark.sources:type_name -> podconfigd.v1alpha1.Bookmark.SourcesEntry
-	2,  // 7: podconfigd.v1alpha1.ListRequest.selector:type_name -> podconfigd.v1alpha1.PodSelector
-	5,  // 8: podconfigd.v1alpha1.ListResponse.bookmark:type_name -> podconfigd.v1alpha1.Bookmark
-	18, // 9: podconfigd.v1alpha1.StatusResponse.start_time:type_name -> google.protobuf.Timestamp
-	11, // 10: podconfigd.v1alpha1.StatusResponse.sources:type_name -> podconfigd.v1alpha1.SourceStatus
-	16, // 11: podconfigd.v1alpha1.StatusResponse.subscribers:type_name -> podconfigd.v1alpha1.Subscriber
-	18, // 12: podconfigd.v1alpha1.SourceStatus.degraded_since:type_name -> google.protobuf.Timestamp
-	18, // 13: podconfigd.v1alpha1.SourceStatus.last_change:type_name -> google.protobuf.Timestamp
-	12, // 14: podconfigd.v1alpha1.SourceStatus.file:type_name -> podconfigd.v1alpha1.FileStatus
-	13, // 15: podconfigd.v1alpha1.SourceStatus.http:type_name -> podconfigd.v1alpha1.HTTPStatus
-	14, // 16: podconfigd.v1alpha1.SourceStatus.api:type_name -> podconfigd.v1alpha1.APIStatus
-	15, // 17: podconfigd.v1alpha1.FileStatus.manifests:type_name -> podconfigd.v1alpha1.Manifest
-	18, // 18: podconfigd.v1alpha1.HTTPStatus.last_success:type_name -> google.protobuf.Timestamp
-	15, // 19: podconfigd.v1alpha1.HTTPStatus.manifests:type_name -> podconfigd.v1alpha1.Manifest
-	18, // 20: podconfigd.v1alpha1.APIStatus.last_list:type_name -> google.protobuf.Timestamp
-	18, // 21: podconfigd.v1alpha1.APIStatus.last_event:type_name -> google.protobuf.Timestamp
-	18, // 22: podconfigd.v1alpha1.Subscriber.since:type_name -> google.protobuf.Timestamp
-	6,  // 23: podconfigd.v1alpha1.Bookmark.SourcesEntry.value:type_name -> podconfigd.v1alpha1.SourceState
-	3,  // 24: podconfigd.v1alpha1.PodConfig.Watch:input_type -> podconfigd.v1alpha1.WatchRequest
-	7,  // 25: podconfigd.v1alpha1.PodConfig.List:input_type -> podconfigd.v1alpha1.ListRequest
-	9,  // 26: podconfigd.v1alpha1.PodConfig.Status:input_type -> podconfigd.v1alpha1.StatusRequest
-	4,  // 27: podconfigd.v1alpha1.PodConfig.Watch:output_type -> podconfigd.v1alpha1.WatchResponse
-	8,  // 28: podconfigd.v1alpha1.PodConfig.List:output_type -> podconfigd.v1alpha1.ListResponse
-	10, // 29: podconfigd.v1alpha1.PodConfig.Status:output_type -> podconfigd.v1alpha1.StatusResponse
-	27, // [27:30] is the sub-list for method output_type
-	24, // [24:27] is the sub-list for method input_type
-	24, // [24:24] is the sub-list for extension type_name
-	24, // [24:24] is the sub-list for extension extendee
-	0,  // [0:24] is the sub-list for field type_name
+	6,  // 5: podconfigd.v1alpha1.WatchResponse.bookmark:type_name -> podconfigd.v1alpha1.Bookmark
+	5,  // 6: podconfigd.v1alpha1.WatchResponse.event:type_name -> podconfigd.v1alpha1.Event
+	21, // 7: podconfigd.v1alpha1.Bookmark.sources:type_name -> podconfigd.v1alpha1.Bookmark.SourcesEntry
+	2,  // 8: podconfigd.v1alpha1.ListRequest.selector:type_name -> podconfigd.v1alpha1.PodSelector
+	6,  // 9: podconfigd.v1alpha1.ListResponse.bookmark:type_name -> podconfigd.v1alpha1.Bookmark
+	23, // 10: podconfigd.v1alpha1.StatusResponse.start_time:type_name -> google.protobuf.Timestamp
+	15, // 11: podconfigd.v1alpha1.StatusResponse.sources:type_name -> podconfigd.v1alpha1.SourceStatus
+	20, // 12: podconfigd.v1alpha1.StatusResponse.subscribers:type_name -> podconfigd.v1alpha1.Subscriber
+	14, // 13: podconfigd.v1alpha1.StatusResponse.runtime:type_name -> podconfigd.v1alpha1.RuntimeStatus
+	23, // 14: podconfigd.v1alpha1.RuntimeStatus.last_relist:type_name -> google.protobuf.Timestamp
+	22, // 15: podconfigd.v1alpha1.RuntimeStatus.told:type_name -> podconfigd.v1alpha1.RuntimeStatus.ToldEntry
+	23, // 16: podconfigd.v1alpha1.SourceStatus.degraded_since:type_name -> google.protobuf.Timestamp
+	23, // 17: podconfigd.v1alpha1.SourceStatus.last_change:type_name -> google.protobuf.Timestamp
+	16, // 18: podconfigd.v1alpha1.SourceStatus.file:type_name -> podconfigd.v1alpha1.FileStatus
+	17, // 19: podconfigd.v1alpha1.SourceStatus.http:type_name -> podconfigd.v1alpha1.HTTPStatus
+	18, // 20: podconfigd.v1alpha1.SourceStatus.api:type_name -> podconfigd.v1alpha1.APIStatus
+	19, // 21: podconfigd.v1alpha1.FileStatus.manifests:type_name -> podconfigd.v1alpha1.Manifest
+	23, // 22: podconfigd.v1alpha1.HTTPStatus.last_success:type_name -> google.protobuf.Timestamp
+	19, // 23: podconfigd.v1alpha1.HTTPStatus.manifests:type_name -> podconfigd.v1alpha1.Manifest
+	23, // 24: podconfigd.v1alpha1.APIStatus.last_list:type_name -> google.protobuf.Timestamp
+	23, // 25: podconfigd.v1alpha1.APIStatus.last_event:type_name -> google.protobuf.Timestamp
+	23, // 26: podconfigd.v1alpha1.Subscriber.since:type_name -> google.protobuf.Timestamp
+	7,  // 27: podconfigd.v1alpha1.Bookmark.SourcesEntry.value:type_name -> podconfigd.v1alpha1.SourceState
+	3,  // 28: podconfigd.v1alpha1.PodConfig.Watch:input_type -> podconfigd.v1alpha1.WatchRequest
+	8,  // 29: podconfigd.v1alpha1.PodConfig.List:input_type -> podconfigd.v1alpha1.ListRequest
+	12, // 30: podconfigd.v1alpha1.PodConfig.Status:input_type -> podconfigd.v1alpha1.StatusRequest
+	10, // 31: podconfigd.v1alpha1.PodConfig.Resync:input_type -> podconfigd.v1alpha1.ResyncRequest
+	4,  // 32: podconfigd.v1alpha1.PodConfig.Watch:output_type -> podconfigd.v1alpha1.WatchResponse
+	9,  // 33: podconfigd.v1alpha1.PodConfig.List:output_type -> podconfigd.v1alpha1.ListResponse
+	13, // 34: podconfigd.v1alpha1.PodConfig.Status:output_type -> podconfigd.v1alpha1.StatusResponse
+	11, // 35: podconfigd.v1alpha1.PodConfig.Resync:output_type -> podconfigd.v1alpha1.ResyncResponse
+	32, // [32:36] is the sub-list for method output_type
+	28, // [28:32] is the sub-list for method input_type
+	28, // [28:28] is the sub-list for extension type_name
+	28, // [28:28] is the sub-list for extension extendee
+	0,  // [0:28] is the sub-list for field type_name
 }
 
 func init() { file_podconfigd_v1alpha1_podconfigd_proto_init() }
@@ -1669,14 +2078,15 @@ func file_podconfigd_v1alpha1_podconfigd_proto_init() {
 		return
 	}
 	file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[1].OneofWrappers = []any{}
-	file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[14].OneofWrappers = []any{}
+	file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[3].OneofWrappers = []any{}
+	file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[18].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_podconfigd_v1alpha1_podconfigd_proto_rawDesc), len(file_podconfigd_v1alpha1_podconfigd_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   16,
+			NumMessages:   21,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -25,6 +25,7 @@ const (
 	PodConfig_Watch_FullMethodName  = "/podconfigd.v1alpha1.PodConfig/Watch"
 	PodConfig_List_FullMethodName   = "/podconfigd.v1alpha1.PodConfig/List"
 	PodConfig_Status_FullMethodName = "/podconfigd.v1alpha1.PodConfig/Status"
+	PodConfig_Resync_FullMethodName = "/podconfigd.v1alpha1.PodConfig/Resync"
 )
 
 // PodConfigClient is the client API for PodConfig service.
@@ -46,6 +47,11 @@ type PodConfigClient interface {
 	List(ctx context.Context, in *ListRequest, opts ...grpc.CallOption) (*ListResponse, error)
 	// Status returns how the daemon, its sources and its subscribers are.
 	Status(ctx context.Context, in *StatusRequest, opts ...grpc.CallOption) (*StatusResponse, error)
+	// Resync has a pod offered again, as SYNC, to those who ask for that operation.
+	//
+	// Errors: INVALID_ARGUMENT where there can be no pod of that name, NOT_FOUND where
+	// there is none, RESOURCE_EXHAUSTED where it was asked for too often.
+	Resync(ctx context.Context, in *ResyncRequest, opts ...grpc.CallOption) (*ResyncResponse, error)
 }
 
 type podConfigClient struct {
@@ -95,6 +101,16 @@ func (c *podConfigClient) Status(ctx context.Context, in *StatusRequest, opts ..
 	return out, nil
 }
 
+func (c *podConfigClient) Resync(ctx context.Context, in *ResyncRequest, opts ...grpc.CallOption) (*ResyncResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ResyncResponse)
+	err := c.cc.Invoke(ctx, PodConfig_Resync_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // PodConfigServer is the server API for PodConfig service.
 // All implementations must embed UnimplementedPodConfigServer
 // for forward compatibility.
@@ -114,6 +130,11 @@ type PodConfigServer interface {
 	List(context.Context, *ListRequest) (*ListResponse, error)
 	// Status returns how the daemon, its sources and its subscribers are.
 	Status(context.Context, *StatusRequest) (*StatusResponse, error)
+	// Resync has a pod offered again, as SYNC, to those who ask for that operation.
+	//
+	// Errors: INVALID_ARGUMENT where there can be no pod of that name, NOT_FOUND where
+	// there is none, RESOURCE_EXHAUSTED where it was asked for too often.
+	Resync(context.Context, *ResyncRequest) (*ResyncResponse, error)
 	mustEmbedUnimplementedPodConfigServer()
 }
 
@@ -132,6 +153,9 @@ func (UnimplementedPodConfigServer) List(context.Context, *ListRequest) (*ListRe
 }
 func (UnimplementedPodConfigServer) Status(context.Context, *StatusRequest) (*StatusResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Status not implemented")
+}
+func (UnimplementedPodConfigServer) Resync(context.Context, *ResyncRequest) (*ResyncResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Resync not implemented")
 }
 func (UnimplementedPodConfigServer) mustEmbedUnimplementedPodConfigServer() {}
 func (UnimplementedPodConfigServer) testEmbeddedByValue()                   {}
@@ -201,6 +225,24 @@ func _PodConfig_Status_Handler(srv interface{}, ctx context.Context, dec func(in
 	return interceptor(ctx, in, info, handler)
 }
 
+func _PodConfig_Resync_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ResyncRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(PodConfigServer).Resync(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: PodConfig_Resync_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(PodConfigServer).Resync(ctx, req.(*ResyncRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // PodConfig_ServiceDesc is the grpc.ServiceDesc for PodConfig service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -215,6 +257,10 @@ var PodConfig_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Status",
 			Handler:    _PodConfig_Status_Handler,
+		},
+		{
+			MethodName: "Resync",
+			Handler:    _PodConfig_Resync_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{
