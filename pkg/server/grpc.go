@@ -40,10 +40,11 @@ func (s *Server) newGRPC(ctx context.Context, podsAPIOnly bool) *grpc.Server {
 		grpc.SharedWriteBuffer(true), // who is told nothing needs no buffer
 		grpc.MaxHeaderListSize(maxHeader),
 		grpc.MaxRecvMsgSize(maxHeader), // a request has no more to say than a query
+		grpc.MaxConcurrentStreams(uint32(s.limits.subscribers.each)),
 		grpc.ConnectionTimeout(headerTimeout),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: pingInterval, PermitWithoutStream: true}),
 		grpc.StreamInterceptor(func(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
-			return untilDone(ctx, srv, stream, handle)
+			return s.handleStream(ctx, srv, stream, handle)
 		}),
 	)
 	podsv1alpha1.RegisterPodsServer(g, &podsAPI{server: s})
@@ -83,8 +84,14 @@ type contextStream struct {
 // Context returns the other context.
 func (s contextStream) Context() context.Context { return s.ctx }
 
-// untilDone handles a stream, but no longer than until the server's context is done.
-func untilDone(server context.Context, srv any, stream grpc.ServerStream, handle grpc.StreamHandler) error {
+// handleStream handles a stream, of whichever service, as a subscriber: within the
+// limits, and no longer than until the server's context is done.
+func (s *Server) handleStream(server context.Context, srv any, stream grpc.ServerStream, handle grpc.StreamHandler) error {
+	release, refusal := s.limits.subscriber(grpcInfo(stream.Context()).id)
+	if refusal != nil {
+		return status.Error(codes.ResourceExhausted, refusal.Error())
+	}
+	defer release()
 	ctx, cancel := context.WithCancel(stream.Context())
 	defer cancel()
 	stop := context.AfterFunc(server, cancel)
@@ -99,13 +106,7 @@ func untilDone(server context.Context, srv any, stream grpc.ServerStream, handle
 // follow sends a cursor's frames until the client or the server goes away. send is
 // given each frame.
 func (s *Server) follow(ctx context.Context, opts journal.WatchOptions, send func(*journal.Frame) error) error {
-	id := grpcInfo(ctx).id
-	release, refusal := s.limits.subscriber(id)
-	if refusal != nil {
-		return status.Error(codes.ResourceExhausted, refusal.Error())
-	}
-	defer release()
-	opts.Reader = id.reader(userAgent(ctx))
+	opts.Reader = grpcInfo(ctx).id.reader(userAgent(ctx))
 	cursor := s.journal.Watch(opts)
 	defer cursor.Close()
 	for {

@@ -40,9 +40,18 @@ const (
 // refusalTime is how long a connection that is one too many is kept for its answer.
 const refusalTime = time.Second
 
+// maxRefusals and maxRefusalsPerPeer bound those; what is beyond them is closed without
+// a word.
+const (
+	maxRefusals        = 256
+	maxRefusalsPerPeer = 32
+)
+
 // limiter counts what each peer has under way.
 type limiter struct {
 	subscribers, lists, connections counter
+	// refusals are the connections that are kept for their answer.
+	refusals counter
 }
 
 func newLimiter(l Limits) *limiter {
@@ -51,6 +60,7 @@ func newLimiter(l Limits) *limiter {
 		subscribers: counter{what: "subscribers", all: all, each: each},
 		lists:       counter{what: "lists at a time", all: cmp.Or(l.Lists, defaultMaxLists), each: cmp.Or(l.ListsPerPeer, defaultMaxListsPerPeer)},
 		connections: counter{what: "connections", all: cmp.Or(l.Connections, 2*all), each: cmp.Or(l.ConnectionsPerPeer, 2*each)},
+		refusals:    counter{what: "refusals", all: maxRefusals, each: maxRefusalsPerPeer},
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"google.golang.org/grpc/codes"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/status"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	podsv1alpha1 "k8s.io/kubelet/pkg/apis/pods/v1alpha1"
@@ -101,6 +102,13 @@ func TestLimitsOfSubscribers(t *testing.T) {
 	}
 	if _, err := watchPods(t, conn).stream.Recv(); status.Code(err) != codes.ResourceExhausted {
 		t.Errorf("WatchPods: %v", err)
+	}
+	health, err := healthpb.NewHealthClient(conn).Watch(t.Context(), &healthpb.HealthCheckRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := health.Recv(); status.Code(err) != codes.ResourceExhausted {
+		t.Errorf("Health.Watch: %v", err)
 	}
 
 	other := d.elsewhere(t, "/v1alpha1/updates")

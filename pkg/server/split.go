@@ -76,7 +76,15 @@ func (s *splitter) run(ctx context.Context) error {
 // admit finds out what the connection speaks and hands it on, or refuses it where its
 // peer has too many.
 func (s *splitter) admit(ctx context.Context, conn net.Conn) {
-	release, refusal := s.limits.connection(peerOf(conn))
+	id := peerOf(conn)
+	release, refusal := s.limits.connection(id)
+	if refusal != nil {
+		var beyond error
+		if release, beyond = s.limits.refusals.take(id); beyond != nil {
+			_ = conn.Close() // nobody is told
+			return
+		}
+	}
 	admitted := &admittedConn{Conn: conn, refusal: refusal, release: sync.OnceFunc(release)}
 	patience := headerTimeout
 	if refusal != nil {
