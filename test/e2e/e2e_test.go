@@ -291,7 +291,7 @@ func TestKilledAndStartedAgain(t *testing.T) {
 	d.put(t, "a", "image")
 	s := d.watch(t, client.Options{})
 	for u := range s.updates {
-		if u.Ready != nil && *u.Ready && u.InitialSyncComplete {
+		if u.Ready != nil && *u.Ready { // with the state, or after it
 			break
 		}
 	}
