@@ -43,8 +43,8 @@ func (s *Server) newGRPC(ctx context.Context, podsAPIOnly bool) *grpc.Server {
 		grpc.MaxConcurrentStreams(uint32(s.limits.subscribers.each)),
 		grpc.ConnectionTimeout(headerTimeout),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: pingInterval, PermitWithoutStream: true}),
-		grpc.StreamInterceptor(func(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
-			return s.handleStream(ctx, srv, stream, handle)
+		grpc.ChainStreamInterceptor(s.limitStream, func(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
+			return untilDone(ctx, srv, stream, handle)
 		}),
 	)
 	podsv1alpha1.RegisterPodsServer(g, &podsAPI{server: s})
@@ -84,14 +84,18 @@ type contextStream struct {
 // Context returns the other context.
 func (s contextStream) Context() context.Context { return s.ctx }
 
-// handleStream handles a stream, of whichever service, as a subscriber: within the
-// limits, and no longer than until the server's context is done.
-func (s *Server) handleStream(server context.Context, srv any, stream grpc.ServerStream, handle grpc.StreamHandler) error {
+// limitStream counts a stream, of whichever service, as a subscriber.
+func (s *Server) limitStream(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
 	release, refusal := s.limits.subscriber(grpcInfo(stream.Context()).id)
 	if refusal != nil {
 		return status.Error(codes.ResourceExhausted, refusal.Error())
 	}
 	defer release()
+	return handle(srv, stream)
+}
+
+// untilDone handles a stream, but no longer than until the server's context is done.
+func untilDone(server context.Context, srv any, stream grpc.ServerStream, handle grpc.StreamHandler) error {
 	ctx, cancel := context.WithCancel(stream.Context())
 	defer cancel()
 	stop := context.AfterFunc(server, cancel)
