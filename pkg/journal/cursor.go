@@ -76,6 +76,7 @@ func (c *Cursor) Next(ctx context.Context) ([]*Frame, error) {
 		if changed == nil {
 			continue // there is more to look through
 		}
+		c.rest()
 		select {
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
@@ -83,6 +84,17 @@ func (c *Cursor) Next(ctx context.Context) ([]*Frame, error) {
 			runtime.Gosched() // what is appended with it can come with it: a tenth less work per update and reader
 		}
 	}
+}
+
+// rest lets go of what the last poll had: a cursor at rest holds nothing that has left
+// the ring.
+func (c *Cursor) rest() {
+	if cap(c.entries) > 4*batchSize || cap(c.frames) > 4*batchSize {
+		c.entries, c.frames = nil, nil
+		return
+	}
+	clear(c.entries[:cap(c.entries)])
+	clear(c.frames[:cap(c.frames)])
 }
 
 // poll returns what is there to be told now. Where it returns a channel too, that

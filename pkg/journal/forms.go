@@ -24,7 +24,7 @@ type jsonForm struct {
 
 const (
 	jsonMetadata        = `"metadata":{`
-	jsonResourceVersion = `"resourceVersion":"`
+	jsonResourceVersion = `"resourceVersion":`
 )
 
 func encodeJSON(pod *v1.Pod) (jsonForm, error) {
@@ -40,9 +40,13 @@ func encodeJSON(pod *v1.Pod) (jsonForm, error) {
 	f.start = bytes.Index(f.data, []byte(jsonMetadata)) + len(jsonMetadata)
 	f.end = f.start
 	if pod.ResourceVersion != "" {
-		f.start += bytes.Index(f.data[f.start:], []byte(jsonResourceVersion))
-		f.end = f.start + len(jsonResourceVersion)
-		f.end += bytes.IndexByte(f.data[f.end:], '"') + 1
+		value, err := json.Marshal(pod.ResourceVersion)
+		if err != nil {
+			return jsonForm{}, fmt.Errorf("encoding pod %s/%s: %w", pod.Namespace, pod.Name, err)
+		}
+		member := append([]byte(jsonResourceVersion), value...)
+		f.start += bytes.Index(f.data[f.start:], member)
+		f.end = f.start + len(member)
 		switch {
 		case f.data[f.end] == ',':
 			f.end++
@@ -108,6 +112,7 @@ func (p *Pod) AppendJSON(to []byte, revision int64) ([]byte, error) {
 		to = append(to, ',')
 	}
 	to = append(to, jsonResourceVersion...)
+	to = append(to, '"')
 	to = strconv.AppendInt(to, revision, 10)
 	to = append(to, '"')
 	if f.data[f.end] != '}' {

@@ -58,7 +58,7 @@ func drain(c *Cursor) (frames []*Frame) {
 		if len(got) > 0 {
 			c.told = got[len(got)-1].Revision
 		}
-		if len(got) == 0 && changed != nil {
+		if (len(got) == 0 && changed != nil) || c.failed != nil {
 			return frames
 		}
 	}

@@ -138,9 +138,9 @@ func (j *Journal) commitLocked(u config.PodUpdate, event *v1alpha1.Event, now ti
 		e.pods[i], e.before[i] = j.takeLocked(u, object)
 		e.mirrors = e.mirrors || isMirrorPod(object) || (e.before[i] != nil && isMirrorPod(e.before[i].Object))
 		if u.Op == config.REMOVE {
-			e.named = j.names.replace(e.named, e.before[i], nil)
+			e.named = j.names.replace(e.named, e.before[i], nil, j.head)
 		} else if u.Op.IsConfig() {
-			e.named = j.names.replace(e.named, e.before[i], e.pods[i])
+			e.named = j.names.replace(e.named, e.before[i], e.pods[i], j.head)
 		}
 	}
 	if u.Op.IsConfig() && u.Source != "" && !j.sources[u.Source].Seen {
@@ -170,13 +170,25 @@ func (j *Journal) takeLocked(u config.PodUpdate, object *v1.Pod) (pod, before *P
 	case u.Op == config.REMOVE:
 		delete(j.state, key)
 		if j.byUID[object.UID] == before {
-			delete(j.byUID, object.UID)
+			j.forgetUIDLocked(object.UID)
 		}
 	case u.Op.IsConfig():
 		j.state[key] = pod
 		j.byUID[object.UID] = pod
 	}
 	return pod, before
+}
+
+// forgetUIDLocked takes it that a source has no pod of that UID any more: another may
+// have one still.
+func (j *Journal) forgetUIDLocked(uid types.UID) {
+	delete(j.byUID, uid)
+	for _, source := range slices.Sorted(maps.Keys(j.sources)) {
+		if pod := j.state[podKey{source, uid}]; pod != nil {
+			j.byUID[uid] = pod
+			return
+		}
+	}
 }
 
 // compactLocked lets go of the oldest updates until the ring is within its bounds.

@@ -51,10 +51,10 @@ func (n names) state() state {
 }
 
 // replace puts after in before's place, either of which may be nil, and appends what
-// that does to the names.
-func (n names) replace(changes []nameChange, before, after *Pod) []nameChange {
+// that does to the names, at a revision.
+func (n names) replace(changes []nameChange, before, after *Pod, revision int64) []nameChange {
 	if before != nil && after != nil && before.name() != after.name() {
-		changes = n.replace(changes, before, nil)
+		changes = n.replace(changes, before, nil, revision)
 		before = nil
 	}
 	one := cmp.Or(after, before)
@@ -65,7 +65,7 @@ func (n names) replace(changes []nameChange, before, after *Pod) []nameChange {
 	change := nameChange{before: n.of(name)}
 	pods := n[name]
 	if before != nil {
-		pods = slices.DeleteFunc(pods, func(p *Pod) bool { return p == before })
+		pods = slices.DeleteFunc(pods, func(p *Pod) bool { return p.key() == before.key() })
 	}
 	if after != nil {
 		at, _ := slices.BinarySearchFunc(pods, after, compareOfName)
@@ -76,10 +76,34 @@ func (n names) replace(changes []nameChange, before, after *Pod) []nameChange {
 	} else {
 		n[name] = pods
 	}
-	if change.after = n.of(name); change.before != change.after {
-		changes = append(changes, change)
+	if change.after = n.of(name); change.before == change.after {
+		return changes
 	}
-	return changes
+	if change.after != nil && change.after.Revision != revision {
+		// It was there, but not what the name stands for: to those who follow names, its
+		// revision is this one.
+		shown := *change.after
+		shown.Revision = revision
+		change.after, pods[0] = &shown, &shown
+	}
+	return fold(changes, change)
+}
+
+// fold appends a change, or makes one of it and of an earlier one of the same name:
+// those who follow names are told what an update does in all.
+func fold(changes []nameChange, change nameChange) []nameChange {
+	name := cmp.Or(change.after, change.before).name()
+	for i := range changes {
+		if cmp.Or(changes[i].after, changes[i].before).name() != name {
+			continue
+		}
+		changes[i].after = change.after
+		if changes[i].before == changes[i].after {
+			return slices.Delete(changes, i, i+1)
+		}
+		return changes
+	}
+	return append(changes, change)
 }
 
 // Named returns the pods that names stand for, by namespace and name, as they were at

@@ -138,12 +138,21 @@ func (c *Cursor) snapshot(set []*entry) (frames []*Frame) {
 	if c.opts.Mode == Snapshot {
 		return frames
 	}
+	var changes []*Frame
 	for _, e := range set {
 		if e.op == config.UPDATE || e.op == config.DELETE {
-			frames = append(frames, c.changed(e)...)
+			changes = append(changes, c.changed(e)...)
 		}
 	}
-	return frames
+	// The SET comes first and stands for a later update, where that has a pod come to be
+	// selected. It is of the same revision as the first change then, and continues: who
+	// resumes from there is told the later updates again.
+	if len(frames) > 0 && len(changes) > 0 && frames[0].Revision >= changes[0].Revision {
+		for _, f := range frames {
+			f.Revision, f.Continues = changes[0].Revision, true
+		}
+	}
+	return append(frames, changes...)
 }
 
 // changed returns the frames of an entry without the pods that come to be selected or

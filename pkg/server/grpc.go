@@ -18,6 +18,8 @@ import (
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/reflection"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
 	podsv1alpha1 "k8s.io/kubelet/pkg/apis/pods/v1alpha1"
 
 	"github.com/podconfigd/podconfigd/api/podconfigd/v1alpha1"
@@ -42,6 +44,8 @@ func (s *Server) newGRPC(ctx context.Context, podsAPIOnly bool) *grpc.Server {
 		grpc.MaxRecvMsgSize(maxHeader), // a request has no more to say than a query
 		grpc.MaxConcurrentStreams(uint32(s.limits.subscribers.each)),
 		grpc.ConnectionTimeout(headerTimeout),
+		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: idleTimeout}),
+		grpc.UnaryInterceptor(shareLists),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: pingInterval, PermitWithoutStream: true}),
 		grpc.ChainStreamInterceptor(s.limitStream, func(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
 			return untilDone(ctx, srv, stream, handle)
@@ -83,6 +87,34 @@ type contextStream struct {
 
 // Context returns the other context.
 func (s contextStream) Context() context.Context { return s.ctx }
+
+// shareLists has lists sent as shared messages: what waits for a client that does not
+// read is then no copy of the pods.
+func shareLists(ctx context.Context, request any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
+	response, err := handle(ctx, request)
+	if err != nil {
+		return nil, err
+	}
+	switch r := response.(type) {
+	case *podsv1alpha1.ListPodsResponse:
+		return sharedPods(nil, listPods, r.GetPods()), nil
+	case *v1alpha1.ListResponse:
+		pods := r.GetPods()
+		r.Pods = nil
+		head, err := proto.Marshal(r)
+		if err != nil {
+			return nil, status.Error(codes.Internal, err.Error())
+		}
+		return sharedPods(head, responseListPods, pods), nil
+	}
+	return response, nil
+}
+
+// Field numbers of the pods of podsv1alpha1.ListPodsResponse and v1alpha1.ListResponse.
+const (
+	listPods         = 1
+	responseListPods = 4
+)
 
 // limitStream counts a stream, of whichever service, as a subscriber.
 func (s *Server) limitStream(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
@@ -145,6 +177,22 @@ func userAgent(ctx context.Context) string {
 
 // shared is a message that is encoded already, and that many streams send.
 type shared mem.BufferSlice
+
+// sharedPods returns a message that begins with what is encoded already, and goes on
+// with pods as a repeated field.
+func sharedPods(head []byte, field protowire.Number, pods [][]byte) shared {
+	message := make(shared, 0, 1+2*len(pods))
+	for _, pod := range pods {
+		head = protowire.AppendTag(head, field, protowire.BytesType)
+		head = protowire.AppendVarint(head, uint64(len(pod)))
+		message = append(message, mem.SliceBuffer(head), mem.SliceBuffer(pod))
+		head = nil
+	}
+	if len(pods) == 0 {
+		message = append(message, mem.SliceBuffer(head))
+	}
+	return message
+}
 
 // sharedCodec is the codec of protobuf that takes shared messages as they are.
 type sharedCodec struct{ encoding.CodecV2 }

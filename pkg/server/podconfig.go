@@ -8,10 +8,8 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protojson"
-	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 	"k8s.io/apimachinery/pkg/labels"
@@ -204,19 +202,11 @@ func watchResponse(f *journal.Frame) (shared, error) {
 	if err != nil {
 		return nil, fmt.Errorf("encoding update %d: %w", f.Revision, err)
 	}
-	message := make(shared, 0, 1+2*len(f.Pods))
-	for _, p := range f.Pods {
-		pod, err := p.Protobuf()
-		if err != nil {
+	pods := make([][]byte, len(f.Pods))
+	for i, p := range f.Pods {
+		if pods[i], err = p.Protobuf(); err != nil {
 			return nil, err
 		}
-		data = protowire.AppendTag(data, responsePods, protowire.BytesType)
-		data = protowire.AppendVarint(data, uint64(len(pod)))
-		message = append(message, mem.SliceBuffer(data), mem.SliceBuffer(pod))
-		data = nil
 	}
-	if len(f.Pods) == 0 {
-		message = append(message, mem.SliceBuffer(data))
-	}
-	return message, nil
+	return sharedPods(data, responsePods, pods), nil
 }

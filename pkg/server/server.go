@@ -32,6 +32,8 @@ const (
 	maxQuery = 16 << 10
 	// idleTimeout is how long a connection without a request is kept.
 	idleTimeout = 2 * time.Minute
+	// listTimeout is how long a client may take to read a list.
+	listTimeout = 30 * time.Second
 	// drainTimeout is how long requests have to end when the server does.
 	drainTimeout = time.Second
 )
@@ -159,7 +161,7 @@ func (s *Server) Handler() http.Handler {
 	mux.HandleFunc("/version", func(w http.ResponseWriter, _ *http.Request) { respond.JSON(w, s.opts.Version) })
 	s.handleMetrics(mux)
 	kubeapi.Register(mux, kubeapi.Options{
-		Journal: s.journal, Unready: s.unready, ReadyTimeout: kubeapi.DefaultReadyTimeout,
+		Journal: s.journal, Unready: s.unready, ReadyTimeout: kubeapi.DefaultReadyTimeout, ListTimeout: listTimeout,
 		List:      func(ctx context.Context) (func(), error) { return s.limits.list(peerFrom(ctx)) },
 		Subscribe: func(ctx context.Context) (func(), error) { return s.limits.subscriber(peerFrom(ctx)) },
 		Reader:    func(r *http.Request) journal.Reader { return peerFrom(r.Context()).reader(r.UserAgent()) },
@@ -169,12 +171,18 @@ func (s *Server) Handler() http.Handler {
 			"there is nothing at %s; there is /v1alpha1/updates, /v1alpha1/status, /v1alpha1/runtime, /v1alpha1/resync, /pods, /api/v1/pods, /healthz, /livez, /readyz, /metrics and /version",
 			r.URL.Path))
 	})
-	return shortQuery(s.handleResync(readOnly(mux)))
+	return wellFormed(s.handleResync(readOnly(mux)))
 }
 
-// shortQuery refuses queries that are too long.
-func shortQuery(next http.Handler) http.Handler {
+// wellFormed refuses queries that are too long, and bodies where none is wanted: with
+// one that does not come, net/http does not notice that the client has gone.
+func wellFormed(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.ContentLength != 0 && (r.Method == http.MethodGet || r.Method == http.MethodHead) {
+			w.Header().Set("Connection", "close")
+			respond.Error(w, http.StatusBadRequest, metav1.StatusReasonBadRequest, r.Method+" takes no body")
+			return
+		}
 		if n := len(r.URL.RawQuery); n > maxQuery {
 			respond.Error(w, http.StatusRequestURITooLong, metav1.StatusReasonBadRequest,
 				fmt.Sprintf("the query is %d bytes long: it may have %d", n, maxQuery))
@@ -213,6 +221,8 @@ func (s *Server) pods(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer release()
+	stop := respond.Within(w, listTimeout)
+	defer stop()
 	state := s.journal.State()
 	w.Header().Set("Content-Type", "application/json")
 	out := bufio.NewWriterSize(w, streamBuffer)

@@ -228,3 +228,25 @@ func FuzzParseUpdates(f *testing.F) {
 		}
 	})
 }
+
+// A body that does not come would keep net/http from noticing that the client is gone,
+// and HEAD has no stream.
+func TestRequestsThatWouldNeverEnd(t *testing.T) {
+	d := serveJournal(t, journal.Options{})
+	d.add("a", 1)
+	for _, path := range []string{"/v1alpha1/updates", "/api/v1/pods?watch=true"} {
+		conn := d.dial(t)
+		fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000\r\n\r\n", path)
+		if answer, _ := io.ReadAll(conn); !bytes.Contains(answer, []byte("400")) || !bytes.Contains(answer, []byte("GET takes no body")) {
+			t.Errorf("%s with a body was answered %q", path, answer)
+		}
+		conn = d.dial(t)
+		fmt.Fprintf(conn, "HEAD %s HTTP/1.1\r\nHost: localhost\r\n\r\nGET /livez HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n", path)
+		if answer, _ := io.ReadAll(conn); bytes.Count(answer, []byte("HTTP/1.1 200 OK")) != 2 {
+			t.Errorf("HEAD %s and a GET after it were answered %q", path, answer)
+		}
+	}
+	if subscribers := d.journal.Status().Subscribers; len(subscribers) > 0 {
+		t.Errorf("there are subscribers left: %+v", subscribers)
+	}
+}

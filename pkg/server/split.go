@@ -90,9 +90,9 @@ func (s *splitter) admit(ctx context.Context, conn net.Conn) {
 	if refusal != nil {
 		patience = refusalTime
 	}
+	_ = conn.SetReadDeadline(time.Now().Add(patience)) // fails where it is closed, which reading tells too
 	stop := context.AfterFunc(ctx, func() { _ = conn.SetReadDeadline(time.Unix(1, 0)) })
 	defer stop()
-	_ = conn.SetReadDeadline(time.Now().Add(patience)) // fails where it is closed, which reading tells too
 	head, modern, err := peek(conn)
 	if err != nil || !stop() {
 		_ = admitted.Close() // it is of no use

@@ -23,6 +23,8 @@ type Options struct {
 	Unready func() error
 	// ReadyTimeout is how long a request waits for that.
 	ReadyTimeout time.Duration
+	// ListTimeout is how long a client may take to read a list.
+	ListTimeout time.Duration
 	// List and Subscribe take a place among those who are given a list or a stream, until
 	// release is called, or return why there is none.
 	List, Subscribe func(context.Context) (release func(), refusal error)

@@ -43,7 +43,7 @@ func serve(t *testing.T, opts journal.Options) *api {
 	none := func(context.Context) (func(), error) { return func() {}, nil }
 	mux := http.NewServeMux()
 	Register(mux, Options{
-		Journal: a.journal, Unready: func() error { return errors.New("not seen yet: api") }, ReadyTimeout: 50 * time.Millisecond,
+		Journal: a.journal, Unready: func() error { return errors.New("not seen yet: api") }, ReadyTimeout: 50 * time.Millisecond, ListTimeout: time.Minute,
 		List: none, Subscribe: none, Reader: func(*http.Request) journal.Reader { return journal.Reader{} },
 	})
 	server := httptest.NewServer(mux)

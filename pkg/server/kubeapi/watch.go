@@ -62,6 +62,9 @@ func (h *Handler) watch(w http.ResponseWriter, r *http.Request, o *options) {
 	w.Header().Set("Content-Type", contentType)
 	w.Header().Set("Cache-Control", "no-cache, private")
 	w.WriteHeader(http.StatusOK)
+	if r.Method == http.MethodHead {
+		return
+	}
 	s := &stream{options: o, out: bufio.NewWriterSize(w, streamBuffer), initial: opts.Since == nil}
 	err := s.run(ctx, http.NewResponseController(w), cursor)
 	klog.FromContext(ctx).V(3).Info("Watch ended", "reason", err, "pid", opts.Reader.PID, "userAgent", opts.Reader.UserAgent)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"strconv"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -52,4 +53,11 @@ func BadRequest(w http.ResponseWriter, err error) {
 func JSON(w http.ResponseWriter, v any) {
 	w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(w).Encode(v) // as in Status
+}
+
+// Within has what is written fail after that time, until it is called off.
+func Within(w http.ResponseWriter, timeout time.Duration) (stop func()) {
+	control := http.NewResponseController(w)
+	_ = control.SetWriteDeadline(time.Now().Add(timeout)) // not all writers have deadlines: a test's
+	return func() { _ = control.SetWriteDeadline(time.Time{}) }
 }

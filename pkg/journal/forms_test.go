@@ -1,0 +1,57 @@
+package journal
+
+import (
+	"encoding/json"
+	"fmt"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Whatever its metadata look like, a pod with a revision as its resourceVersion is what
+// marshaling such a pod gives.
+func TestRevisionsInForms(t *testing.T) {
+	for _, meta := range []metav1.ObjectMeta{
+		{},
+		{Name: "a", UID: "u"},
+		{ResourceVersion: "1"},
+		{Name: "a", ResourceVersion: "77"},
+		{Name: "a", ResourceVersion: "77", UID: "u", Labels: map[string]string{"resourceVersion": "1"}},
+		{Name: "a", ResourceVersion: `a"b`},
+		{Name: "a", ResourceVersion: `a\`, Namespace: "n"},
+		{Name: "a", ResourceVersion: `<","uid":"x`},
+		{Name: `"metadata":{"resourceVersion":"5"`, ResourceVersion: "é\x00\u2028"},
+		{Annotations: map[string]string{"x": `"resourceVersion":"8"`}},
+	} {
+		object := &v1.Pod{ObjectMeta: meta, Spec: v1.PodSpec{NodeName: "n"}}
+		p := newPod("file", object, 5, newJournal(Options{}).metrics)
+		want := *object
+		want.ResourceVersion = "1795267200123"
+
+		var fromJSON, fromProtobuf, original v1.Pod
+		data, err := p.AppendJSON([]byte("x"), 1795267200123)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := json.Unmarshal(data[1:], &fromJSON); err != nil {
+			t.Fatalf("%v in %s", err, data)
+		}
+		fromJSON.TypeMeta = metav1.TypeMeta{}
+		if data, err = p.AppendProtobuf([]byte("x"), 1795267200123); err != nil {
+			t.Fatal(err)
+		}
+		if err := fromProtobuf.Unmarshal(data[1:]); err != nil {
+			t.Fatalf("%v in %q", err, data)
+		}
+		for form, got := range map[string]*v1.Pod{"JSON": &fromJSON, "protobuf": &fromProtobuf} {
+			if diff := cmp.Diff(&want, got); diff != "" {
+				t.Errorf("%s of %+v: %s", form, meta, diff)
+			}
+		}
+		if data, err = p.JSON(); err != nil || json.Unmarshal(data, &original) != nil || fmt.Sprintf("%q", original.ResourceVersion) != fmt.Sprintf("%q", meta.ResourceVersion) {
+			t.Errorf("its own JSON: %v, %s", err, data)
+		}
+	}
+}
