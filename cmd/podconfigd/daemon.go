@@ -134,13 +134,7 @@ func loopCheck(loop *syncloop.Loop, started time.Time) func() error {
 
 func sourcesCheck(updates *journal.Journal) func() error {
 	return func() error {
-		var unseen []string
-		for _, s := range updates.Status().Sources {
-			if !s.Seen {
-				unseen = append(unseen, s.Name)
-			}
-		}
-		if len(unseen) > 0 {
+		if unseen := updates.Unseen(); len(unseen) > 0 {
 			return fmt.Errorf("not seen yet: %s", strings.Join(unseen, ", "))
 		}
 		return nil

@@ -143,6 +143,7 @@ func (j *Journal) commitLocked(u config.PodUpdate, event *v1alpha1.Event, now ti
 			e.named = j.names.replace(e.named, e.before[i], e.pods[i], j.head)
 		}
 	}
+	e.named = fold(e.named)
 	if u.Op.IsConfig() && u.Source != "" && !j.sources[u.Source].Seen {
 		j.sources = maps.Clone(j.sources)
 		j.sources[u.Source] = v1alpha1.SourceState{Seen: true}
@@ -243,6 +244,27 @@ func (j *Journal) Ready() bool {
 	j.mu.RLock()
 	defer j.mu.RUnlock()
 	return j.readyLocked()
+}
+
+// Unseen returns the names of the sources that have not been seen yet.
+func (j *Journal) Unseen() []string {
+	j.mu.RLock()
+	defer j.mu.RUnlock()
+	var unseen []string
+	for name, s := range j.sources {
+		if !s.Seen {
+			unseen = append(unseen, name)
+		}
+	}
+	slices.Sort(unseen)
+	return unseen
+}
+
+// Revision returns that of the newest update.
+func (j *Journal) Revision() int64 {
+	j.mu.RLock()
+	defer j.mu.RUnlock()
+	return j.head
 }
 
 // State is the present state.

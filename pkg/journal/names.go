@@ -86,24 +86,27 @@ func (n names) replace(changes []nameChange, before, after *Pod, revision int64)
 		shown.Revision = revision
 		change.after, pods[0] = &shown, &shown
 	}
-	return fold(changes, change)
+	return append(changes, change)
 }
 
-// fold appends a change, or makes one of it and of an earlier one of the same name:
-// those who follow names are told what an update does in all.
-func fold(changes []nameChange, change nameChange) []nameChange {
-	name := cmp.Or(change.after, change.before).name()
-	for i := range changes {
-		if cmp.Or(changes[i].after, changes[i].before).name() != name {
-			continue
-		}
-		changes[i].after = change.after
-		if changes[i].before == changes[i].after {
-			return slices.Delete(changes, i, i+1)
-		}
+// fold makes one change of those of the same name: who follows names is told what an
+// update does in all.
+func fold(changes []nameChange) []nameChange {
+	if len(changes) < 2 {
 		return changes
 	}
-	return append(changes, change)
+	at := make(map[types.NamespacedName]int, len(changes))
+	folded := changes[:0]
+	for _, c := range changes {
+		name := cmp.Or(c.after, c.before).name()
+		if i, there := at[name]; there {
+			folded[i].after = c.after
+			continue
+		}
+		at[name] = len(folded)
+		folded = append(folded, c)
+	}
+	return slices.DeleteFunc(folded, func(c nameChange) bool { return c.before == c.after })
 }
 
 // Named returns the pods that names stand for, by namespace and name, as they were at

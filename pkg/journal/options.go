@@ -3,6 +3,7 @@ package journal
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/fields"
@@ -110,10 +111,24 @@ type Selector struct {
 	NoMirrorPods bool
 }
 
-// FieldLabels are the fields that a field selector may name.
-var FieldLabels = []string{
+// fieldLabels are the fields that a field selector may name.
+var fieldLabels = []string{
 	"metadata.name", "metadata.namespace", "metadata.uid",
 	"spec.nodeName", "spec.restartPolicy", "spec.serviceAccountName", "status.phase",
+}
+
+// ParseFields reads a field selector, of fields that pods can be selected by.
+func ParseFields(s string) (fields.Selector, error) {
+	selector, err := fields.ParseSelector(s)
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range selector.Requirements() {
+		if !slices.Contains(fieldLabels, r.Field) {
+			return nil, fmt.Errorf("field label not supported: %q; supported are %s", r.Field, strings.Join(fieldLabels, ", "))
+		}
+	}
+	return selector, nil
 }
 
 func fieldsOf(pod *v1.Pod) fields.Set {

@@ -2,9 +2,11 @@ package journal
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/pkg/config"
@@ -81,10 +83,10 @@ func (j *Journal) HandlePodOrphans(_ context.Context, pods []*v1.Pod) {
 func (j *Journal) GetPodsByName(namespace, name string) (pods []*v1.Pod) {
 	j.mu.RLock()
 	defer j.mu.RUnlock()
-	for _, p := range j.state.sorted() {
-		if p.Object.Namespace == namespace && p.Object.Name == name {
-			pods = append(pods, p.Object)
-		}
+	named := slices.Clone(j.names[types.NamespacedName{Namespace: namespace, Name: name}])
+	sortPods(named)
+	for _, p := range named {
+		pods = append(pods, p.Object)
 	}
 	return pods
 }

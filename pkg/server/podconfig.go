@@ -159,7 +159,7 @@ func podSelector(s *v1alpha1.PodSelector) (journal.Selector, error) {
 	if selector.Labels, err = labels.Parse(s.GetLabelSelector()); err != nil {
 		errs = append(errs, fmt.Errorf("selector.label_selector: %w", err))
 	}
-	if selector.Fields, err = parseFields(s.GetFieldSelector()); err != nil {
+	if selector.Fields, err = journal.ParseFields(s.GetFieldSelector()); err != nil {
 		errs = append(errs, fmt.Errorf("selector.field_selector: %w", err))
 	}
 	return selector, errors.Join(errs...)

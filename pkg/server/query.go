@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/podconfigd/podconfigd/pkg/config"
@@ -49,7 +48,7 @@ func parseUpdates(query string) (journal.WatchOptions, error) {
 	if opts.Selector.Labels, err = labels.Parse(values["labelSelector"]); err != nil {
 		fail("labelSelector", err)
 	}
-	if opts.Selector.Fields, err = parseFields(values["fieldSelector"]); err != nil {
+	if opts.Selector.Fields, err = journal.ParseFields(values["fieldSelector"]); err != nil {
 		fail("fieldSelector", err)
 	}
 	if s := values["mirrorPods"]; s != "" {
@@ -102,17 +101,4 @@ func parseOps(list string) (journal.Operations, error) {
 		ops[op] = true
 	}
 	return ops, nil
-}
-
-func parseFields(s string) (fields.Selector, error) {
-	selector, err := fields.ParseSelector(s)
-	if err != nil {
-		return nil, err
-	}
-	for _, r := range selector.Requirements() {
-		if !slices.Contains(journal.FieldLabels, r.Field) {
-			return nil, fmt.Errorf("field label not supported: %q; supported are %s", r.Field, strings.Join(journal.FieldLabels, ", "))
-		}
-	}
-	return selector, nil
 }

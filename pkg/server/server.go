@@ -79,7 +79,12 @@ func New(opts Options) *Server {
 // Run serves the listener until the context is done, ends every stream, and
 // returns the context's cause. It closes the listener.
 func (s *Server) Run(ctx context.Context, l net.Listener) error {
-	return s.run(ctx, l, s.Handler(), func(ctx context.Context) *grpc.Server { return s.newGRPC(ctx, false) })
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return s.tellHealth(ctx) })
+	group.Go(func() error {
+		return s.run(ctx, l, s.Handler(), func(ctx context.Context) *grpc.Server { return s.newGRPC(ctx, false) })
+	})
+	return group.Wait()
 }
 
 // RunPodsAPI serves the kubelet's Pods API alone, beside Run, as the kubelet does on a
@@ -95,7 +100,6 @@ func (s *Server) run(ctx context.Context, l net.Listener, plain http.Handler, mo
 	group.Go(func() error { return serve(ctx, split.plain, plain) })
 	group.Go(func() error { return serveGRPC(ctx, modern(ctx), split.modern) })
 	group.Go(func() error { return serveGRPC(ctx, newRefuser(), split.refused) })
-	group.Go(func() error { return s.tellHealth(ctx) })
 	return group.Wait()
 }
 

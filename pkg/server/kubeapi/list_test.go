@@ -109,7 +109,7 @@ func TestWhatIsWrongIsSaid(t *testing.T) {
 		"/api/v1/pods?limit=x&watch=maybe":                           "400 BadRequest parameter \"watch\": \"maybe\" is neither true nor false\nparameter \"limit\"",
 		"/api/v1/pods?continue=x":                                    `400 BadRequest parameter "continue": it is not a token that this server gave`,
 		"/api/v1/pods?labelSelector=%3D%3D":                          `400 BadRequest parameter "labelSelector"`,
-		"/api/v1/pods?fieldSelector=spec.foo%3D1":                    `400 BadRequest parameter "fieldSelector": field label not supported: spec.foo`,
+		"/api/v1/pods?fieldSelector=spec.foo%3D1":                    `400 BadRequest parameter "fieldSelector": field label not supported: "spec.foo"`,
 		"/api/v1/pods?resourceVersion=abc":                           `400 BadRequest parameter "resourceVersion"`,
 		"/api/v1/pods?resourceVersionMatch=Exact":                    `400 BadRequest parameter "resourceVersionMatch": it means nothing without resourceVersion`,
 		"/api/v1/pods?resourceVersion=1&resourceVersionMatch=Newest": `400 BadRequest parameter "resourceVersionMatch": "Newest" is neither Exact nor NotOlderThan`,

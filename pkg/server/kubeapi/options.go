@@ -7,13 +7,10 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/podconfigd/podconfigd/pkg/journal"
@@ -127,15 +124,8 @@ func (p *parser) selector(namespace string) journal.Selector {
 	if s.Labels, err = labels.Parse(p.query.Get("labelSelector")); err != nil {
 		p.fail("labelSelector", err)
 	}
-	if s.Fields, err = fields.ParseSelector(p.query.Get("fieldSelector")); err != nil {
+	if s.Fields, err = journal.ParseFields(p.query.Get("fieldSelector")); err != nil {
 		p.fail("fieldSelector", err)
-		return s
-	}
-	for _, requirement := range s.Fields.Requirements() {
-		if !slices.Contains(journal.FieldLabels, requirement.Field) {
-			p.fail("fieldSelector", fmt.Errorf("field label not supported: %s; supported are %s",
-				requirement.Field, strings.Join(journal.FieldLabels, ", ")))
-		}
 	}
 	return s
 }

@@ -36,13 +36,12 @@ func (h *Handler) watch(w http.ResponseWriter, r *http.Request, o *options) {
 	}
 	switch {
 	case o.initial != nil && !*o.initial && o.revision == 0:
-		_, head, _ := h.opts.Journal.Named(0) // the present is never gone
-		opts.Since = &head
+		opts.Since = new(h.opts.Journal.Revision())
 	case o.initial == nil && o.revision != 0, o.initial != nil && !*o.initial:
 		opts.Since = &o.revision
 	}
 	if o.initial != nil && *o.initial {
-		if _, head, _ := h.opts.Journal.Named(0); o.revision > head {
+		if head := h.opts.Journal.Revision(); o.revision > head {
 			respond.Status(w, tooLarge(o.revision, head))
 			return
 		}
