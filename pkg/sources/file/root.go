@@ -16,6 +16,10 @@ import (
 // directory that is read has it.
 const singleFile = "."
 
+// maxResolves is how often the path is followed in a row while it keeps changing;
+// what changes after that is told, or found by the relist.
+const maxResolves = 100
+
 // root is what is known of the manifest path itself.
 type root struct {
 	// known: a set can be told, for the path was read or was absent at the start.
@@ -58,8 +62,7 @@ func (s *Source) pathOf(name string) string {
 // list looks at the path anew and returns all files that are there or were.
 func (s *Source) list(ctx context.Context) []string {
 	s.metrics.scans.Inc()
-	s.root.hops, s.root.real, _ = resolve(s.path) // Stat says better what is wrong
-	s.arm(ctx)                                    // before reading, so that nothing is missed
+	s.resolve(ctx)
 	names, isDir, err := readPath(s.path)
 	if err != nil {
 		s.unavailable(ctx, err)
@@ -80,6 +83,18 @@ func (s *Source) list(ctx context.Context) []string {
 		}
 	}
 	return append([]string(nil), s.order...)
+}
+
+// resolve finds out where the path leads and watches what decides that, before
+// anything is read. What stood unwatched when it was followed may have changed
+// since, untold: it is followed again until all of it was watched before.
+func (s *Source) resolve(ctx context.Context) {
+	for range maxResolves {
+		s.root.hops, s.root.real, _ = resolve(s.path) // Stat says better what is wrong
+		if !s.arm(ctx) {
+			return
+		}
+	}
 }
 
 // readPath returns the names of the manifests at path.

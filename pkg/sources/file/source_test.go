@@ -310,48 +310,6 @@ func TestWriters(t *testing.T) {
 	}
 }
 
-func TestResolve(t *testing.T) {
-	dir, err := filepath.EvalSymlinks(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	at := func(names ...string) string { return filepath.Join(append([]string{dir}, names...)...) }
-	if err := errors.Join(
-		os.MkdirAll(at("data", "v1"), 0o755), os.WriteFile(at("data", "v1", "f"), nil, 0o644),
-		os.Symlink("v1", at("data", "current")), os.Symlink("data/current/f", at("link")), os.Symlink(at("link"), at("again")),
-		os.Symlink("round", at("turn")), os.Symlink("turn", at("round")), os.Symlink("../nothing", at("data", "dangling")),
-	); err != nil {
-		t.Fatal(err)
-	}
-	for _, test := range []struct {
-		path, real string
-		hops       []string
-		err        error
-	}{
-		{at("data", "v1", "f"), at("data", "v1", "f"), []string{at("data", "v1", "f")}, nil},
-		{at("again"), at("data", "v1", "f"), []string{at("again"), at("link"), at("data", "current"), at("data", "v1", "f")}, nil},
-		{at("data", "dangling"), at("nothing"), []string{at("data", "dangling"), at("nothing")}, syscall.ENOENT},
-		{at("data", "..", "data", ".", "v1"), at("data", "v1"), []string{at("data", "v1")}, nil},
-		{at("nothing", "below"), at("nothing"), []string{at("nothing")}, syscall.ENOENT},
-		{at("round"), "", nil, syscall.ELOOP},
-	} {
-		hops, real, err := resolve(test.path)
-		if !errors.Is(err, test.err) {
-			t.Errorf("%s: %v, want %v", test.path, err, test.err)
-		}
-		if test.hops == nil {
-			continue
-		}
-		var got []string
-		for _, h := range hops {
-			got = append(got, h.path())
-		}
-		if real != test.real || fmt.Sprint(got) != fmt.Sprint(test.hops) {
-			t.Errorf("%s leads to %s by %v, want %s by %v", test.path, real, got, test.real, test.hops)
-		}
-	}
-}
-
 // A file that somebody writes without end does not keep the others from being told.
 func TestAFileThatIsWrittenWithoutEnd(t *testing.T) {
 	dir := t.TempDir()
@@ -413,20 +371,4 @@ func TestWaitingForWhatIsGivenUp(t *testing.T) {
 	}
 	put("z.yaml", "yy", "u")
 	h.expect("ww=1", "yy=1")
-}
-
-// An ancestor of the path that is renamed is noticed before the relist.
-func TestAnAncestorThatIsRenamed(t *testing.T) {
-	top := t.TempDir()
-	dir := filepath.Join(top, "a", "b", "manifests")
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	h := run(t, dir, Options{})
-	h.expect()
-	if err := errors.Join(os.Rename(filepath.Join(top, "a"), filepath.Join(top, "old")), os.MkdirAll(dir, 0o755)); err != nil {
-		t.Fatal(err)
-	}
-	h.put("new.yaml", "1")
-	h.expect("new=1")
 }

@@ -88,21 +88,22 @@ func (w *watches) set(dirs map[string]struct{}) (added bool, err error) {
 		}
 		w.watched = make(map[string]fileID)
 	}
-	for dir := range w.watched {
-		if _, wanted := dirs[dir]; !wanted {
+	ids := make(map[string]fileID, len(dirs))
+	for dir := range dirs {
+		if id, err := idOf(dir); err == nil {
+			ids[dir] = id
+		}
+	}
+	// First, for where two directories changed places: one directory has one watch.
+	for dir, was := range w.watched {
+		if id, ok := ids[dir]; !ok || id != was {
 			w.drop(dir)
 		}
 	}
-	for dir := range dirs {
-		id, err := idOf(dir)
-		if err != nil {
-			w.drop(dir)
+	for dir, id := range ids {
+		if _, ok := w.watched[dir]; ok {
 			continue
 		}
-		if was, ok := w.watched[dir]; ok && was == id {
-			continue
-		}
-		w.drop(dir)
 		if err := w.w.Add(dir); errors.Is(err, fs.ErrNotExist) {
 			continue
 		} else if err != nil {
