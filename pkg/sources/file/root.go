@@ -45,10 +45,10 @@ func (r *root) concerns(path string) bool {
 	return false
 }
 
-// moved tells whether something else stands at the path than was read last.
-func (r *root) moved() bool {
-	id, err := idOf(r.real)
-	return err != nil || id != r.id
+// moved tells whether the path leads elsewhere than to what is watched.
+func (s *Source) moved() bool {
+	id, err := idOf(s.path)
+	return err != nil || id != s.root.id
 }
 
 // pathOf returns the path of a file as its pod's UID has it.
@@ -65,6 +65,7 @@ func (s *Source) list(ctx context.Context) []string {
 	s.resolve(ctx)
 	names, isDir, err := readPath(s.path)
 	if err != nil {
+		s.root.id = fileID{} // also if the same comes back
 		s.unavailable(ctx, err)
 		return nil
 	}
@@ -91,7 +92,7 @@ func (s *Source) list(ctx context.Context) []string {
 func (s *Source) resolve(ctx context.Context) {
 	for range maxResolves {
 		s.root.hops, s.root.real, _ = resolve(s.path) // Stat says better what is wrong
-		if !s.arm(ctx) {
+		if !s.arm(ctx) && s.watches.cover(s.root.hops) {
 			return
 		}
 	}
@@ -184,7 +185,7 @@ func (s *Source) arm(ctx context.Context) (added bool) {
 	s.board.update(func(status *Status) {
 		if err != nil {
 			if status.WatchError != err.Error() {
-				logger.Error(err, "Changes can't be watched; polling", "period", min(pollPeriod, s.period))
+				logger.Error(err, "Changes can't be watched; polling", "period", s.pollPeriod)
 			}
 			status.Watch, status.WatchError = watchPolling, err.Error()
 			s.metrics.watching.Set(0)

@@ -53,6 +53,7 @@ type Options struct {
 	Registerer prometheus.Registerer
 
 	openWatcher func() (watcher, error)
+	pollPeriod  time.Duration
 }
 
 // Source is the source of the pods of a directory or file. Its state belongs to
@@ -60,12 +61,14 @@ type Options struct {
 //
 // kubelet: pkg/kubelet/config/file.go.
 type Source struct {
-	path    string
-	period  time.Duration
-	looker  looker
-	metrics *metrics
-	board   *board
-	watches watches
+	path   string
+	period time.Duration
+	// pollPeriod is how often the path is looked at for what inotify does not tell.
+	pollPeriod time.Duration
+	looker     looker
+	metrics    *metrics
+	board      *board
+	watches    watches
 
 	root root
 	// files are the entries by name, and order their names in lexical order.
@@ -111,21 +114,25 @@ func New(opts Options) *Source {
 	if opts.Period == 0 {
 		opts.Period = DefaultPeriod
 	}
+	if opts.pollPeriod == 0 {
+		opts.pollPeriod = min(pollPeriod, opts.Period)
+	}
 	if opts.openWatcher == nil {
 		opts.openWatcher = newInotify
 	}
 	m := newMetrics(opts.Registerer)
 	return &Source{
-		path:    path,
-		period:  opts.Period,
-		looker:  looker{decoder: opts.Decoder, metrics: m},
-		metrics: m,
-		board:   newBoard(path, m),
-		watches: watches{open: opts.openWatcher},
-		files:   make(map[string]*manifestFile),
-		pending: make(map[*manifestFile]struct{}),
-		claims:  make(claims),
-		waiting: make(map[*manifestFile]struct{}),
+		path:       path,
+		period:     opts.Period,
+		pollPeriod: opts.pollPeriod,
+		looker:     looker{decoder: opts.Decoder, metrics: m},
+		metrics:    m,
+		board:      newBoard(path, m),
+		watches:    watches{open: opts.openWatcher},
+		files:      make(map[string]*manifestFile),
+		pending:    make(map[*manifestFile]struct{}),
+		claims:     make(claims),
+		waiting:    make(map[*manifestFile]struct{}),
 	}
 }
 
@@ -140,7 +147,7 @@ func (s *Source) Run(ctx context.Context, sets chan<- config.SourceSet) error {
 	defer s.watches.close()
 	relist := time.NewTicker(s.period)
 	defer relist.Stop()
-	poll := time.NewTicker(min(pollPeriod, s.period))
+	poll := time.NewTicker(s.pollPeriod)
 	defer poll.Stop()
 	again := time.NewTimer(0)
 	defer again.Stop()
@@ -164,7 +171,7 @@ func (s *Source) Run(ctx context.Context, sets chan<- config.SourceSet) error {
 			dirty = s.list(ctx)
 		case <-poll.C:
 			// An ancestor that is renamed, or mounted over, tells nobody.
-			if s.watches.w == nil || s.root.moved() {
+			if s.watches.w == nil || s.moved() {
 				dirty = s.list(ctx)
 			}
 		case <-again.C:
@@ -192,7 +199,7 @@ func (s *Source) rouse(timer *time.Timer) {
 
 // overdue returns the files that are to be looked at again by now.
 func (s *Source) overdue(ctx context.Context) []string {
-	if s.root.moved() {
+	if s.moved() {
 		return s.list(ctx)
 	}
 	now := time.Now()
@@ -251,7 +258,9 @@ func (s *Source) distrust(names ...string) {
 	}
 }
 
+// watchFailed starts watching anew: what was not told may be that a watch ended.
 func (s *Source) watchFailed(ctx context.Context, err error) {
+	s.watches.close()
 	logger := klog.FromContext(ctx)
 	if errors.Is(err, fsnotify.ErrEventOverflow) {
 		s.metrics.overflows.Inc()
@@ -260,7 +269,6 @@ func (s *Source) watchFailed(ctx context.Context, err error) {
 		return
 	}
 	logger.Error(err, "Watching failed, starting it anew")
-	s.watches.close()
 }
 
 // settle looks at the files named and sends the set if that changed anything.

@@ -116,6 +116,16 @@ func (w *watches) set(dirs map[string]struct{}) (added bool, err error) {
 	return added, nil
 }
 
+// cover tells whether all the entries' directories are watched, or nothing can be.
+func (w *watches) cover(hops []hop) bool {
+	for _, h := range hops {
+		if _, ok := w.watched[h.dir]; !ok && w.w != nil {
+			return false
+		}
+	}
+	return true
+}
+
 // lost tells whether the event says that a watched directory is gone from its
 // place: the kernel watches it no longer, and another may stand there.
 func (w *watches) lost(event fsnotify.Event) bool {

@@ -3,6 +3,7 @@ package file
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -152,5 +153,50 @@ func TestDirectoriesThatChangePlaces(t *testing.T) {
 				t.Fatal("nothing was told of ", file)
 			}
 		}
+	}
+}
+
+// Whatever becomes of the path and its ancestors, what is at it in the end is found,
+// and not only by the relist.
+func TestRandomLivesOfThePath(t *testing.T) {
+	for seed := range uint64(60) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			random := rand.New(rand.NewPCG(seed, 0))
+			top := t.TempDir()
+			first := filepath.Join(top, "a")
+			dir := filepath.Join(first, "b", "manifests")
+			if err := os.MkdirAll(dir, 0o755); err != nil {
+				t.Fatal(err)
+			}
+			h := run(t, dir, Options{pollPeriod: 20 * time.Millisecond})
+			h.expect()
+			for step := range 40 {
+				path := []string{first, filepath.Dir(dir), dir}[random.IntN(3)]
+				elsewhere := filepath.Join(top, fmt.Sprint("elsewhere", step))
+				// That some of these fail, as for want of the path, is part of the game.
+				switch random.IntN(5) {
+				case 0:
+					_ = os.Rename(path, elsewhere)
+				case 1:
+					_ = os.MkdirAll(dir, 0o755)
+				case 2:
+					_ = errors.Join(os.Rename(path, elsewhere), os.Symlink(elsewhere, path))
+				case 3:
+					_ = os.Remove(path)
+				case 4:
+					_ = os.RemoveAll(path)
+				}
+				<-time.After(time.Duration(random.IntN(300)) * time.Microsecond)
+			}
+			if err := os.MkdirAll(dir, 0o755); err != nil { // a link that leads nowhere
+				if err := errors.Join(os.RemoveAll(first), os.MkdirAll(dir, 0o755)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			<-time.After(time.Duration(random.IntN(2000)) * time.Microsecond)
+			h.put("new.yaml", "1")
+			h.expect("new=1")
+		})
 	}
 }
