@@ -31,6 +31,8 @@ if [[ $# -eq 0 ]]; then
 	set -- etcd kube-apiserver kubectl containerd containerd-shim-runc-v2 ctr debian-containerd
 fi
 
+debian_keys=/usr/share/keyrings/debian-archive-keyring.gpg
+
 cache=${CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/podconfigd}/components
 
 # build NAME OUT: from the Go module proxy.
@@ -52,7 +54,8 @@ build() {
 	echo "==> built $name in $((SECONDS - begin)) s" >&2
 }
 
-# unpack OUT: Debian's containerd.
+# unpack OUT: Debian's containerd 1.6, which does not tell of events. Where the release
+# that runs here has a later one, it is bookworm's.
 unpack() {
 	local out=$1 temp
 	command -v apt-get >/dev/null || {
@@ -63,12 +66,18 @@ unpack() {
 	temp=$(mktemp -d "$out/tmp.XXXXXX")
 	(
 		cd "$temp"
-		apt-get download -qq -o APT::Sandbox::User=root containerd >&2 || {
-			[[ $(id -u) -eq 0 ]] && apt-get update -qq >&2
-			apt-get download -qq -o APT::Sandbox::User=root containerd >&2
-		}
-		dpkg-deb -x containerd_*.deb x
+		download() { apt-get -qq -o APT::Sandbox::User=root "$@" download 'containerd=1.6.*' >&2; }
+		download 2>/dev/null && exit
+		[[ $(id -u) -ne 0 ]] || apt-get update -qq >&2
+		download 2>/dev/null && exit
+		echo '==> this release has no containerd 1.6; taking that of Debian bookworm' >&2
+		mkdir -p lists/partial cache/archives/partial
+		echo "deb [signed-by=$debian_keys] http://deb.debian.org/debian bookworm main" >sources
+		options=(-o Dir::Etc::sourcelist="$PWD/sources" -o Dir::Etc::sourceparts=- -o Dir::State::lists="$PWD/lists" -o Dir::Cache="$PWD/cache")
+		apt-get -qq -o APT::Sandbox::User=root "${options[@]}" update >&2
+		download "${options[@]}"
 	)
+	dpkg-deb -x "$temp"/containerd_*.deb "$temp/x"
 	mv "$temp"/x/usr/bin/{ctr,containerd-shim-runc-v2} "$out/"
 	mv "$temp/x/usr/bin/containerd" "$out/debian-containerd"
 	rm -r "$temp"
