@@ -72,6 +72,10 @@
 // writes a copy of a file in N pieces and keeps it open until the last; the daemon
 // has looked at the file after each of them.
 //
+//	exchange FILE FILE
+//
+// has two files change places in one step.
+//
 //	mksock FILE
 //
 // makes a socket that nobody listens on.

@@ -100,6 +100,7 @@ func commands() map[string]func(ts *testscript.TestScript, neg bool, args []stri
 	return map[string]func(ts *testscript.TestScript, neg bool, args []string){
 		"await":        command((*scenario).cmdAwait),
 		"daemon":       command((*scenario).cmdDaemon),
+		"exchange":     command((*scenario).cmdExchange),
 		"mksock":       command((*scenario).cmdMksock),
 		"pods":         command((*scenario).cmdPods),
 		"shutdown":     command((*scenario).cmdShutdown),

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // The daemon takes a file that is open to be half written for as long after each
@@ -61,6 +63,14 @@ func (sc *scenario) tooSlow(f *os.File) {
 	sc.tb.Helper()
 	f.Close()
 	sc.tb.Skip("this machine is too busy to write as slowly as this and no slower")
+}
+
+// cmdExchange has two files change places in one step.
+func (*scenario) cmdExchange(in *invocation) error {
+	if in.neg || len(in.args) != 2 {
+		return errUsage
+	}
+	return unix.Renameat2(unix.AT_FDCWD, in.ts.MkAbs(in.args[0]), unix.AT_FDCWD, in.ts.MkAbs(in.args[1]), unix.RENAME_EXCHANGE)
 }
 
 // cmdMksock makes a socket that nobody listens on.
