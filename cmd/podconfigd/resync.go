@@ -16,7 +16,7 @@ func newResyncCommand() *cobra.Command {
 without waiting for its turn (--sync-frequency). Who asks for the same pod again and
 again is made to wait, longer each time.`,
 		Example: "  podconfigd resync kube-system/etcd-node1",
-		Args:    cobra.ExactArgs(1),
+		Args:    someArgs("NAMESPACE/NAME", 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			namespace, name, ok := strings.Cut(args[0], "/")
 			if !ok || namespace == "" || name == "" || strings.Contains(name, "/") {

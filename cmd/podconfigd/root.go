@@ -49,15 +49,41 @@ Without a subcommand it runs the daemon.`,
 		}
 	}
 	cmd.AddCommand(newWatchCommand(), newGetCommand(), newStatusCommand(), newResyncCommand(), newValidateCommand(), newVersionCommand())
+	cmd.InitDefaultCompletionCmd()
+	for _, group := range cmd.Commands() {
+		if !group.Runnable() {
+			group.Args, group.DisableFlagsInUseLine = noArgs, true
+			group.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+		}
+	}
 	return cmd
 }
 
-// noArgs says which subcommands there are to those who misspell one.
+// noArgs says which subcommands there are to those who misspell one, and that there is
+// nothing to name to those who name something.
 func noArgs(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
-	return fmt.Errorf("unknown command %q; see %q", args[0], cmd.CommandPath()+" --help")
+	what := "unexpected argument"
+	if cmd.HasAvailableSubCommands() {
+		what = "unknown command"
+	}
+	return fmt.Errorf("%s %q; see %q", what, args[0], cmd.CommandPath()+" --help")
+}
+
+// someArgs refuses a command line without arguments, of which what is one, and one with
+// more than most; 0 is any number.
+func someArgs(what string, most int) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		switch {
+		case len(args) == 0:
+			return fmt.Errorf("%s is missing; see %q", what, cmd.CommandPath()+" --help")
+		case most > 0 && len(args) > most:
+			return fmt.Errorf("unexpected argument %q; see %q", args[most], cmd.CommandPath()+" --help")
+		}
+		return nil
+	}
 }
 
 // clientFlags are those of the commands that talk to a daemon.

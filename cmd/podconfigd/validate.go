@@ -23,7 +23,7 @@ stands for the manifests in it, which may not give two pods the same name.
 
 The exit code is 1 if any of them can't be used.`,
 		Example: "  podconfigd validate /etc/kubernetes/manifests\n  podconfigd validate web.yaml db.yaml",
-		Args:    cobra.MinimumNArgs(1),
+		Args:    someArgs("FILE", 0),
 		RunE: func(cmd *cobra.Command, paths []string) error {
 			if err := checkOutput(output, "json", "yaml"); err != nil {
 				return err
