@@ -1,6 +1,8 @@
 package main
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -18,7 +20,7 @@ func newGetCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "get", Short: "Show what the daemon has"}
 	var flags clientFlags
 	var output, namespace string
-	var mirrorPods bool
+	var mirrorPods, all bool
 	pods := &cobra.Command{
 		Use:     "pods [NAME…]",
 		Aliases: []string{"pod", "po"},
@@ -36,14 +38,16 @@ func newGetCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if all {
+				namespace = "" // as for kubectl
+			}
 			list.Items = slices.DeleteFunc(list.Items, func(pod v1.Pod) bool {
 				_, mirror := pod.Annotations[v1.MirrorPodAnnotationKey]
 				return (mirror && !mirrorPods) || (namespace != "" && pod.Namespace != namespace) || (len(names) > 0 && !slices.Contains(names, pod.Name))
 			})
-			for _, name := range names {
-				if !slices.ContainsFunc(list.Items, func(pod v1.Pod) bool { return pod.Name == name }) {
-					return fmt.Errorf("pod %q not found", name)
-				}
+			missing := notFound(names, list.Items)
+			if missing != nil && len(list.Items) == 0 {
+				return missing
 			}
 			var running runtimePods
 			if output == "" || output == "wide" {
@@ -51,16 +55,27 @@ func newGetCommand() *cobra.Command {
 					return err
 				}
 			}
-			return printPods(cmd.OutOrStdout(), cmd.ErrOrStderr(), output, list, running)
+			return cmp.Or(printPods(cmd.OutOrStdout(), cmd.ErrOrStderr(), output, list, running), missing)
 		},
 	}
 	flags.add(pods)
 	pods.Flags().StringVarP(&output, "output", "o", "", "json, yaml, name or wide; a table if empty")
 	pods.Flags().StringVarP(&namespace, "namespace", "n", "", "only pods of this namespace")
 	pods.Flags().BoolVar(&mirrorPods, "mirror-pods", true, "also the pods by which a kubelet shows static pods to the apiserver")
-	pods.Flags().BoolP("all-namespaces", "A", true, "pods of all namespaces; the default")
+	pods.Flags().BoolVarP(&all, "all-namespaces", "A", false, "pods of all namespaces, whatever --namespace says; as where neither is given")
 	cmd.AddCommand(pods)
 	return cmd
+}
+
+// notFound returns an error that has all the names that no pod has, or nil.
+func notFound(names []string, pods []v1.Pod) error {
+	var errs []error
+	for _, name := range names {
+		if !slices.ContainsFunc(pods, func(pod v1.Pod) bool { return pod.Name == name }) {
+			errs = append(errs, fmt.Errorf("pod %q not found", name))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 func printPods(out, notes io.Writer, output string, list *v1.PodList, running runtimePods) error {
