@@ -88,7 +88,9 @@ func printPods(out, notes io.Writer, output string, list *v1.PodList, running ru
 		return printObject(out, output, list)
 	case "name":
 		for i := range list.Items {
-			fmt.Fprintln(out, "pod/"+list.Items[i].Name)
+			if _, err := fmt.Fprintln(out, "pod/"+list.Items[i].Name); err != nil {
+				return err
+			}
 		}
 		return nil
 	}

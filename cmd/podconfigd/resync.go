@@ -29,8 +29,8 @@ again is made to wait, longer each time.`,
 			if err := c.Resync(cmd.Context(), namespace, name); err != nil {
 				return err
 			}
-			fmt.Fprintf(cmd.OutOrStdout(), "pod/%s resynced\n", name)
-			return nil
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "pod/%s resynced\n", name)
+			return err
 		},
 	}
 	flags.add(cmd)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -69,7 +70,9 @@ func printVerdicts(w io.Writer, output string, verdicts []sources.Verdict) error
 		}
 	} else {
 		for _, v := range verdicts {
-			printVerdict(w, v)
+			if err := printVerdict(w, v); err != nil {
+				return err
+			}
 		}
 	}
 	if failed {
@@ -78,13 +81,15 @@ func printVerdicts(w io.Writer, output string, verdicts []sources.Verdict) error
 	return nil
 }
 
-func printVerdict(w io.Writer, v sources.Verdict) {
+func printVerdict(w io.Writer, v sources.Verdict) error {
+	about := fmt.Sprintf("%s: %s: %s", v.State, v.Reason, v.Message)
 	if v.State == sources.Accepted {
-		fmt.Fprintf(w, "%s: ok: pod %s/%s, UID %s\n", v.Path, v.Namespace, v.Name, v.UID)
-	} else {
-		fmt.Fprintf(w, "%s: %s: %s: %s\n", v.Path, v.State, v.Reason, v.Message)
+		about = fmt.Sprintf("ok: pod %s/%s, UID %s", v.Namespace, v.Name, v.UID)
 	}
+	_, err := fmt.Fprintf(w, "%s: %s\n", v.Path, about)
 	for _, warning := range v.Warnings {
-		fmt.Fprintf(w, "%s: warning: %s\n", v.Path, warning)
+		_, warnErr := fmt.Fprintf(w, "%s: warning: %s\n", v.Path, warning)
+		err = cmp.Or(err, warnErr)
 	}
+	return err
 }
