@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
+	"unicode"
 
 	"k8s.io/apimachinery/pkg/util/duration"
 	"sigs.k8s.io/yaml"
@@ -38,13 +40,39 @@ func printObject(w io.Writer, format string, v any) error {
 	return encoder.Encode(v)
 }
 
+// cell returns the text as it goes into a table: a control character, which could move
+// the terminal's cursor or tear the row apart, as Go would escape it.
+func cell(text string) string {
+	if !strings.ContainsFunc(text, unicode.IsControl) {
+		return text
+	}
+	var escaped strings.Builder
+	for _, r := range text {
+		if unicode.IsControl(r) {
+			escaped.WriteString(strings.Trim(strconv.QuoteRune(r), "'"))
+		} else {
+			escaped.WriteRune(r)
+		}
+	}
+	return escaped.String()
+}
+
+// cells joins the row's cells.
+func cells(row []string) string {
+	clean := make([]string, len(row))
+	for i, text := range row {
+		clean[i] = cell(text)
+	}
+	return strings.Join(clean, "\t")
+}
+
 // printTable prints rows in columns, as kubectl does.
 func printTable(w io.Writer, header []string, rows [][]string) error {
 	var out bytes.Buffer
 	table := tabwriter.NewWriter(&out, 0, 8, 3, ' ', 0)
 	fmt.Fprintln(table, strings.Join(header, "\t"))
 	for _, row := range rows {
-		fmt.Fprintln(table, strings.Join(row, "\t"))
+		fmt.Fprintln(table, cells(row))
 	}
 	if err := table.Flush(); err != nil {
 		return err

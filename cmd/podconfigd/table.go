@@ -69,7 +69,7 @@ func (p *tablePrinter) row(at time.Time, op, source, pod, changed string) error 
 	if source == "" {
 		source = "-"
 	}
-	return p.line(at.Format("15:04:05.000"), op, source, pod, changed)
+	return p.line(at.Format("15:04:05.000"), op, source, pod, cell(changed))
 }
 
 func (p *tablePrinter) line(columns ...any) error {

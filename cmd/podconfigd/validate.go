@@ -86,9 +86,9 @@ func printVerdict(w io.Writer, v sources.Verdict) error {
 	if v.State == sources.Accepted {
 		about = fmt.Sprintf("ok: pod %s/%s, UID %s", v.Namespace, v.Name, v.UID)
 	}
-	_, err := fmt.Fprintf(w, "%s: %s\n", v.Path, about)
+	_, err := fmt.Fprintf(w, "%s: %s\n", cell(v.Path), cell(about))
 	for _, warning := range v.Warnings {
-		_, warnErr := fmt.Fprintf(w, "%s: warning: %s\n", v.Path, warning)
+		_, warnErr := fmt.Fprintf(w, "%s: warning: %s\n", cell(v.Path), cell(warning))
 		err = cmp.Or(err, warnErr)
 	}
 	return err
