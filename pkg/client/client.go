@@ -157,13 +157,21 @@ func (c *Client) dialError(err error) error {
 	var hint string
 	switch {
 	case c.socket == "":
-		return errors.New("no socket: name it with --socket or PODCONFIGD_SOCKET")
+		return errors.New("no socket: name it with --socket or " + SocketEnv)
 	case errors.Is(err, fs.ErrNotExist):
 		hint = ": is podconfigd running, and is this its socket?"
+	case errors.Is(err, syscall.ECONNREFUSED) && !isSocket(c.socket):
+		hint = ": it is not a socket; name podconfigd's with --socket or " + SocketEnv
 	case errors.Is(err, syscall.ECONNREFUSED):
 		hint = ": podconfigd is not running; the socket is left over from an earlier run"
 	case errors.Is(err, fs.ErrPermission):
 		hint = ": you have no right to use the socket; see podconfigd's --socket-group and --socket-mode"
 	}
 	return fmt.Errorf("connecting to %s: %w%s", c.socket, err, hint)
+}
+
+// isSocket tells whether the path leads to a socket, as far as one can see.
+func isSocket(path string) bool {
+	info, err := os.Stat(path)
+	return err != nil || info.Mode()&fs.ModeSocket != 0
 }
