@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"time"
@@ -34,6 +35,9 @@ daemon split for their size, which are whole again.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := checkOutput(output, "json", "yaml", "name"); err != nil {
 				return err
+			}
+			if opts.Instance != "" && opts.Since == 0 {
+				return errors.New("--instance means nothing without --since")
 			}
 			c, err := flags.client()
 			if err != nil {
