@@ -141,8 +141,12 @@ func (o *daemonOptions) validate() error {
 
 // validateSockets tells fail what is wrong with where the daemon is to listen.
 func (o *daemonOptions) validateSockets(fail func(format string, args ...any)) {
-	if o.socket == "" {
+	switch {
+	case o.socket != "":
+	case client.ServerSocket() == "":
 		fail("there is no place for the socket, for XDG_RUNTIME_DIR is not set: name one with --socket")
+	default:
+		fail("--socket: it is empty: want a path, as in %s", client.ServerSocket())
 	}
 	if _, err := o.mode(); err != nil {
 		fail("--socket-mode: %w", err)
