@@ -108,6 +108,8 @@ func TestWhatIsWrongIsSaid(t *testing.T) {
 		"/api/v1/pods?limit=-1":                                      `400 BadRequest parameter "limit": "-1" is not a whole number`,
 		"/api/v1/pods?limit=x&watch=maybe":                           "400 BadRequest parameter \"watch\": \"maybe\" is neither true nor false\nparameter \"limit\"",
 		"/api/v1/pods?continue=x":                                    `400 BadRequest parameter "continue": it is not a token that this server gave`,
+		"/api/v1/pods?continue=e30":                                  `400 BadRequest parameter "continue": it is not a token that this server gave: it names no revision`,
+		"/api/v1/pods?continue=bnVsbA":                               `400 BadRequest parameter "continue": it is not a token that this server gave`,
 		"/api/v1/pods?labelSelector=%3D%3D":                          `400 BadRequest parameter "labelSelector"`,
 		"/api/v1/pods?fieldSelector=spec.foo%3D1":                    `400 BadRequest parameter "fieldSelector": field label not supported: "spec.foo"`,
 		"/api/v1/pods?resourceVersion=abc":                           `400 BadRequest parameter "resourceVersion"`,

@@ -107,6 +107,9 @@ func parseOptions(r *http.Request) (*options, *metav1.Status) {
 		if err == nil {
 			err = json.Unmarshal(data, o.next)
 		}
+		if err == nil && (o.next.Revision <= 0 || o.next.Name == "") {
+			err = errors.New("it names no revision or no pod")
+		}
 		if err != nil {
 			p.fail("continue", fmt.Errorf("it is not a token that this server gave: %w", err))
 		}
