@@ -186,10 +186,16 @@ func resync(loop *syncloop.Loop) func(ctx context.Context, namespace, name strin
 		var soon *syncloop.TooSoonError
 		switch {
 		case errors.Is(err, syncloop.ErrNoPod):
-			return fmt.Errorf("%w: %w", server.ErrNotFound, err)
+			return noPodError{err}
 		case errors.As(err, &soon):
 			return &server.RetryError{Err: err, After: soon.Wait}
 		}
 		return err
 	}
 }
+
+// noPodError is the server's ErrNotFound in the loop's words.
+type noPodError struct{ error }
+
+// Is tells that it is.
+func (noPodError) Is(target error) bool { return target == server.ErrNotFound }

@@ -66,12 +66,18 @@ type invalidError struct{ parameter, value, problem string }
 
 // Error names the parameter.
 func (e *invalidError) Error() string {
+	if e.value == "" {
+		return fmt.Sprintf("parameter %q: %s", e.parameter, e.problem)
+	}
 	return fmt.Sprintf("parameter %q: %q: %s", e.parameter, e.value, e.problem)
 }
 
 // offerAgain has a pod offered again.
 func (s *Server) offerAgain(ctx context.Context, namespace, name string) error {
 	for _, p := range []struct{ parameter, value string }{{"namespace", namespace}, {"name", name}} {
+		if p.value == "" {
+			return &invalidError{p.parameter, p.value, "it is missing"}
+		}
 		if problems := validation.IsDNS1123Subdomain(p.value); len(problems) > 0 {
 			return &invalidError{p.parameter, p.value, problems[0]}
 		}
