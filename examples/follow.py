@@ -10,6 +10,7 @@ up again where it was lost.
 import http.client
 import json
 import os
+import signal
 import socket
 import sys
 import time
@@ -85,13 +86,16 @@ def main():
     while True:
         try:
             pods.read()
-        except Refused as refusal:
+        except (Refused, http.client.InvalidURL) as refusal:
             sys.exit(f"podconfigd: {refusal}")
         except (OSError, http.client.HTTPException) as error:
-            print(error, file=sys.stderr)
+            print(f"{SOCKET}: {error}", file=sys.stderr)
         print(f"the connection was lost with {len(pods.pods)} pods; trying again", file=sys.stderr)
         time.sleep(1)
 
 
 if __name__ == "__main__":
+    # End as other programs do where nobody reads any more, or at Ctrl-C.
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     main()

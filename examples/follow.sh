@@ -29,7 +29,7 @@ while true; do
 		fi
 	done < <(curl -sSN --unix-socket "$socket" "http://localhost/v1alpha1/updates?$resume&$query" |
 		jq --unbuffered -r '
-			if .op == null then ["ERROR", "refused", .message]
+			if .op == null then ["ERROR", "refused", (.message | gsub("\n"; "; "))]
 			else [
 				.op,
 				(if .reset then "reset" elif .initialSyncComplete then "synced"

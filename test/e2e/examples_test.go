@@ -53,6 +53,54 @@ func TestFollowExamples(t *testing.T) {
 	}
 }
 
+// TestFollowExamplesEnd holds how the examples end: with all that the daemon finds wrong
+// with a query, and without a word where nobody reads them any more.
+func TestFollowExamplesEnd(t *testing.T) {
+	d := &daemon{dir: shortDir(t)}
+	d.mkdir(t)
+	d.put(t, "web", "i")
+	d = start(t, d.dir)
+	d.awaitFiles(t)
+	for _, example := range []string{"follow.sh", "follow.py"} {
+		t.Run(example, func(t *testing.T) {
+			command := func(args ...string) *exec.Cmd {
+				cmd := exec.CommandContext(t.Context(), filepath.Join("..", "..", "examples", example), args...)
+				cmd.Env = append(os.Environ(), "PODCONFIGD_SOCKET="+d.socket)
+				return cmd
+			}
+			out, err := command("mode=full&since=x").CombinedOutput()
+			if err == nil || !strings.Contains(string(out), `parameter "mode"`) || !strings.Contains(string(out), `parameter "since"`) {
+				t.Errorf("of a query with two errors: %v: %s", err, out)
+			}
+			stderr, err := os.Create(filepath.Join(t.TempDir(), "stderr"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer stderr.Close()
+			unread, stdout, err := os.Pipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = unread.Close() // as head does
+			defer stdout.Close()
+			cmd := command()
+			cmd.Stdout, cmd.Stderr = stdout, stderr
+			cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			giveUp := time.AfterFunc(20*time.Second, func() { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) })
+			err = cmd.Wait()
+			giveUp.Stop()
+			_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // what it has started may be left
+			said, readErr := os.ReadFile(stderr.Name())
+			if err == nil || err.Error() != "signal: broken pipe" || len(said) > 0 || readErr != nil {
+				t.Errorf("where nobody reads: %v, %v: %s", err, readErr, said)
+			}
+		})
+	}
+}
+
 // runExample runs an example until the test ends, and returns its lines.
 func runExample(t *testing.T, name, socket string) <-chan string {
 	t.Helper()
