@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -282,6 +283,48 @@ func TestARefusalEndsTheSequence(t *testing.T) {
 	}
 	if n != 1 {
 		t.Errorf("%d results, want the error", n)
+	}
+}
+
+// Where there are too many subscribers, one that comes is refused, and one that comes
+// back waits.
+func TestTooManyIsForAMoment(t *testing.T) {
+	socket := filepath.Join(shortDir(t), "s")
+	l, err := net.Listen("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var asked atomic.Int32
+	s := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if n := asked.Add(1); n == 1 || n == 3 || n == 4 {
+			w.WriteHeader(http.StatusTooManyRequests)
+			_, _ = io.WriteString(w, `{"kind":"Status","apiVersion":"v1","message":"too many subscribers"}`)
+			return
+		}
+		_, _ = io.WriteString(w, `{"instance":"i","revision":1,"op":"BOOKMARK","initialSyncComplete":true}`+"\n")
+	})}
+	served := make(chan error)
+	go func() { served <- s.Serve(l) }()
+	defer func() { _ = s.Close(); <-served }()
+	c := client.New(socket)
+	for u, err := range c.Updates(t.Context(), client.Options{}) {
+		if refused, ok := errors.AsType[*client.RefusedError](err); !ok || refused.Code != http.StatusTooManyRequests {
+			t.Fatalf("at first: %v, %v", u, err)
+		}
+	}
+	var told []string
+	opts := client.Options{OnDisconnect: func(err error, _ time.Duration) { told = append(told, err.Error()) }}
+	n := 0
+	for _, err := range c.Updates(t.Context(), opts) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n++; n == 2 {
+			break
+		}
+	}
+	if got := strings.Join(told, ", "); got != "the daemon ended the stream, too many subscribers, too many subscribers" {
+		t.Errorf("told of %s", got)
 	}
 }
 

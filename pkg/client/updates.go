@@ -8,6 +8,7 @@ import (
 	"io"
 	"iter"
 	"math/rand/v2"
+	"net/http"
 	"net/url"
 	"strconv"
 	"time"
@@ -42,7 +43,8 @@ type Options struct {
 
 // Updates yields the updates of the stream until the context is done, and then
 // ends. An error ends it too: the daemon refused the request, or, with Once, the
-// connection failed.
+// connection failed. That there are too many subscribers is a refusal at first; a
+// reader that has been one waits for its place.
 func (c *Client) Updates(ctx context.Context, opts Options) iter.Seq2[*v1alpha1.Update, error] {
 	return func(yield func(*v1alpha1.Update, error) bool) {
 		s := &subscription{client: c, opts: opts, instance: opts.Instance, since: opts.Since}
@@ -52,11 +54,10 @@ func (c *Client) Updates(ctx context.Context, opts Options) iter.Seq2[*v1alpha1.
 				wait = firstRetry
 				return yield(u, nil)
 			})
-			var refused *RefusedError
 			switch {
 			case errors.Is(err, errStopped) || ctx.Err() != nil:
 				return
-			case opts.Once || errors.As(err, &refused):
+			case opts.Once || s.refused(err):
 				yield(nil, err)
 				return
 			}
@@ -121,6 +122,13 @@ func (s *subscription) read(ctx context.Context, yield func(*v1alpha1.Update) bo
 			return errStopped
 		}
 	}
+}
+
+// refused tells whether the daemon won't do what is asked, however often. Places may be
+// short for a moment where all readers come back at a time.
+func (s *subscription) refused(err error) bool {
+	refusal, ok := errors.AsType[*RefusedError](err)
+	return ok && (refusal.Code != http.StatusTooManyRequests || !s.handed)
 }
 
 func (s *subscription) query() url.Values {
