@@ -34,7 +34,7 @@ func TestControlCharactersAreEscaped(t *testing.T) {
 a\tb         i\x1b[31m\nnext
 приложение   i:1
 a\nb.yaml: Rejected: NotYAML: what\x1b\u009b
-01:02:03.004  ADD        file    default/web                           i\r\n
+01:02:03.004  ADD           file    default/web                           i\r\n
 `
 	if diff := cmp.Diff(want, out.String()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

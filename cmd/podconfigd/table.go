@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	tableFormat = "%-12s  %-9s  %-6s  %-36s  %s"
+	tableFormat = "%-12s  %-12s  %-6s  %-36s  %s"
 	// maxChanges is how many differences a line shows, and maxRemoved of how many
 	// removed pods the last version is kept, to say what their successors changed.
 	maxChanges = 3

@@ -32,21 +32,23 @@ func TestTheTableSaysWhatChanged(t *testing.T) {
 		{Op: "ADD", Source: "file", Pods: pod("2", "i:3")},
 		{Op: "ADD", Source: "http"},
 		{Op: "BOOKMARK", Ready: &ready, Revision: 9},
+		{Op: "HOUSEKEEPING", Pods: pod("9", "")},
 		{Op: "BOOKMARK", Reset: true, Message: "because"},
 	} {
 		if err := p.print(u); err != nil {
 			t.Fatal(err)
 		}
 	}
-	want := `TIME          OP         SOURCE  POD                                   CHANGED
-01:02:03.004  BOOKMARK   -       -                                     that is the present state; not seen yet: file, http; revision 1
-01:02:03.004  ADD        file    default/web                           i:1
-01:02:03.004  UPDATE     file    default/web                           spec.containers[c].image: i:1 → i:2
-01:02:03.004  REMOVE     file    default/web
-01:02:03.004  ADD        file    default/web                           anew: spec.containers[c].image: i:2 → i:3
-01:02:03.004  ADD        http    -                                     no pods
-01:02:03.004  BOOKMARK   -       -                                     all sources are ready; revision 9
-01:02:03.004  BOOKMARK   -       -                                     reset: because
+	want := `TIME          OP            SOURCE  POD                                   CHANGED
+01:02:03.004  BOOKMARK      -       -                                     that is the present state; not seen yet: file, http; revision 1
+01:02:03.004  ADD           file    default/web                           i:1
+01:02:03.004  UPDATE        file    default/web                           spec.containers[c].image: i:1 → i:2
+01:02:03.004  REMOVE        file    default/web
+01:02:03.004  ADD           file    default/web                           anew: spec.containers[c].image: i:2 → i:3
+01:02:03.004  ADD           http    -                                     no pods
+01:02:03.004  BOOKMARK      -       -                                     all sources are ready; revision 9
+01:02:03.004  HOUSEKEEPING  -       default/web                           no source wants it
+01:02:03.004  BOOKMARK      -       -                                     reset: because
 `
 	if diff := cmp.Diff(want, out.String()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
