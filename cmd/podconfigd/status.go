@@ -113,7 +113,11 @@ func sourceRow(source *v1alpha1.SourceStatus) []string {
 		state = apiserverState(source.API)
 	}
 	if source.Degraded {
-		state += "; degraded, the last pods are held: " + source.LastError
+		held := "degraded, the last pods are held"
+		if !source.Seen {
+			held = "degraded, nothing was read yet"
+		}
+		state += "; " + held + ": " + source.LastError
 		if source.DegradedSince != nil {
 			state += " (since " + source.DegradedSince.Local().Format(time.DateTime) + ")"
 		}
