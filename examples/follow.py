@@ -34,6 +34,10 @@ class Refused(Exception):
     """The daemon won't do what was asked: to ask again is of no use."""
 
 
+class TooMany(http.client.HTTPException):
+    """The daemon has no place for another reader at the moment."""
+
+
 class Pods:
     """The present pods, by source and UID."""
 
@@ -57,7 +61,9 @@ class Pods:
             connection.request("GET", "/v1alpha1/updates?" + query.lstrip("&"))
             response = connection.getresponse()
             if response.status != 200:
-                raise Refused(json.load(response)["message"])
+                message = json.load(response)["message"]
+                # All places are taken: who had one waits until there is one again.
+                raise (TooMany if response.status == 429 and self.synced else Refused)(message)
             for line in response:
                 self.take(json.loads(line))
         finally:

@@ -19,7 +19,12 @@ while true; do
 		case $flag in
 		reset) synced='' && echo "RESET: forget every pod" ;;
 		synced) synced=yes ;;
-		refused) echo "podconfigd: $at $revision $pods" >&2 && exit 1 ;;
+		refused)
+			echo "podconfigd: $at $revision $pods" >&2
+			# All places are taken: who had one waits until there is one again.
+			[[ $op == 429 && $since ]] || exit 1
+			continue
+			;;
 		esac
 		for pod in $pods; do
 			printf '%s\t%s\n' "$op" "$pod"
@@ -29,7 +34,7 @@ while true; do
 		fi
 	done < <(curl -sSN --unix-socket "$socket" "http://localhost/v1alpha1/updates?$resume&$query" |
 		jq --unbuffered -r '
-			if .op == null then ["ERROR", "refused", (.message | gsub("\n"; "; "))]
+			if .op == null then [.code, "refused", (.message | gsub("\n"; "; "))]
 			else [
 				.op,
 				(if .reset then "reset" elif .initialSyncComplete then "synced"

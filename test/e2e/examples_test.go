@@ -2,10 +2,14 @@ package e2e
 
 import (
 	"bufio"
+	"io"
+	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -96,6 +100,44 @@ func TestFollowExamplesEnd(t *testing.T) {
 			said, readErr := os.ReadFile(stderr.Name())
 			if err == nil || err.Error() != "signal: broken pipe" || len(said) > 0 || readErr != nil {
 				t.Errorf("where nobody reads: %v, %v: %s", err, readErr, said)
+			}
+		})
+	}
+}
+
+// TestFollowExamplesWaitForAPlace holds that an example that comes back when all places
+// are taken tries again.
+func TestFollowExamplesWaitForAPlace(t *testing.T) {
+	for _, example := range []string{"follow.sh", "follow.py"} {
+		t.Run(example, func(t *testing.T) {
+			socket := filepath.Join(shortDir(t), "s")
+			l, err := net.Listen("unix", socket)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var asked atomic.Int32
+			s := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				switch asked.Add(1) {
+				case 1:
+					_, _ = io.WriteString(w, `{"instance":"i","revision":5,"op":"BOOKMARK","initialSyncComplete":true}`+"\n")
+				case 2:
+					w.WriteHeader(http.StatusTooManyRequests)
+					_, _ = io.WriteString(w, `{"kind":"Status","message":"too many subscribers","code":429}`)
+				default:
+					_, _ = io.WriteString(w, `{"instance":"i","revision":6,"op":"ADD","source":"file","pods":[{"metadata":{"namespace":"since","name":"`+
+						r.URL.Query().Get("since")+`","uid":"u"}}]}`+"\n")
+				}
+			})}
+			served := make(chan error)
+			go func() { served <- s.Serve(l) }()
+			defer func() { _ = s.Close(); <-served }()
+			select {
+			case got := <-runExample(t, example, socket):
+				if got != "ADD since/5" {
+					t.Errorf("got %q", got)
+				}
+			case <-time.After(20 * time.Second):
+				t.Error("nothing for 20 s")
 			}
 		})
 	}
