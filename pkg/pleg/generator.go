@@ -32,6 +32,8 @@ type Generator struct {
 	again      bool // another list is wanted
 	inspecting map[types.UID]bool
 	waiting    []inspection
+	// later has what the newest list has of pods that were being inspected then.
+	later map[types.UID]inspection
 	// reinspect are the pods whose inspection failed.
 	reinspect map[types.UID]bool
 	logged    string
@@ -46,8 +48,8 @@ type Generator struct {
 func New(opts Options) *Generator {
 	g := &Generator{
 		opts: opts.withDefaults(), events: make(chan *PodLifecycleEvent), calls: make(chan call),
-		inspecting: make(map[types.UID]bool), reinspect: make(map[types.UID]bool), records: newRecords(),
-		state: generatorState{started: time.Now(), events: make(map[PodLifeCycleEventType]int64)},
+		inspecting: make(map[types.UID]bool), later: make(map[types.UID]inspection), reinspect: make(map[types.UID]bool),
+		records: newRecords(), state: generatorState{started: time.Now(), events: make(map[PodLifeCycleEventType]int64)},
 	}
 	g.metrics = newMetrics(opts.Registerer, g)
 	return g

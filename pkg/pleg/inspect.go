@@ -17,11 +17,12 @@ type inspection struct {
 
 // reconcile brings the record of a pod up to the list, and tells what changed. Where
 // that takes an exit code, the runtime is asked for it first, by another goroutine;
-// until then the record stays as it is, and further lists pass the pod over.
+// until then the record stays as it is, and of further lists the newest one waits.
 //
 // kubelet: pkg/kubelet/pleg/generic.go reconcilePodRecord.
 func (g *Generator) reconcile(ctx context.Context, i inspection) {
 	if g.inspecting[i.uid] {
+		g.later[i.uid] = i // there may be no other list for minutes
 		return
 	}
 	g.mu.Lock()
@@ -71,6 +72,8 @@ func (g *Generator) inspect(ctx context.Context, i inspection, ids []string) {
 // inspected takes what an inspection found, and begins another that waits.
 func (g *Generator) inspected(ctx context.Context, i inspection, codes map[string]*int32, err error) {
 	delete(g.inspecting, i.uid)
+	later, relisted := g.later[i.uid]
+	delete(g.later, i.uid)
 	if err != nil {
 		g.reinspect[i.uid] = true // when it is listed next
 		g.relistAfter(g.opts.RelistPeriod)
@@ -87,11 +90,18 @@ func (g *Generator) inspected(ctx context.Context, i inspection, codes map[strin
 		changes := g.records.compare(i.uid, i.pod, i.listed) // events may have changed it meanwhile
 		g.mu.Unlock()
 		g.conclude(ctx, i, changes)
+		if relisted {
+			g.reconcile(ctx, later)
+		}
 	}
 	for len(g.waiting) > 0 && len(g.inspecting)-len(g.waiting) < maxInspections {
 		next := g.waiting[0]
 		g.waiting = g.waiting[1:]
 		delete(g.inspecting, next.uid)
+		if later, relisted := g.later[next.uid]; relisted {
+			next = later
+			delete(g.later, next.uid)
+		}
 		g.reconcile(ctx, next)
 	}
 }
