@@ -110,7 +110,7 @@ func (g *Generator) inspected(ctx context.Context, i inspection, codes map[strin
 // inspected turns out not to have changed.
 func (g *Generator) conclude(ctx context.Context, i inspection, changes []change) {
 	g.mu.Lock()
-	events := g.records.apply(i.uid, i.pod, changes, time.Now())
+	events := g.records.apply(i.uid, i.pod, changes, i.listed)
 	g.mu.Unlock()
 	if len(events) == 0 && g.reinspect[i.uid] && i.pod != nil {
 		events = []*PodLifecycleEvent{{ID: i.uid, Type: PodSync, Namespace: i.pod.Namespace, Name: i.pod.Name}}

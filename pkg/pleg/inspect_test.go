@@ -67,3 +67,19 @@ func TestAListDuringAnInspection(t *testing.T) {
 		r.stop()
 	})
 }
+
+// A container that one list has and the next does not is gone, also where an
+// inspection kept the first one waiting.
+func TestAContainerGoesDuringAnInspection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h, r := inspected(t, func(m *model) {
+			m.step("a", "next", StateCreated)
+			m.step("a", "next", StateRunning)
+		})
+		h.step("a", "next", StateNone)
+		h.follow(t, r)
+		close(h.released)
+		expect(t, r, "ContainerDied a/c-a 3", "ContainerStarted a/next", "ContainerDied a/next", "ContainerRemoved a/next")
+		r.stop()
+	})
+}

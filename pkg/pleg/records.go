@@ -29,7 +29,8 @@ type record struct {
 
 type known struct {
 	Container
-	// since is when the container was first heard of.
+	// since is when the event came that first told of the container, or the list was
+	// asked for that first had it.
 	since time.Time
 }
 
@@ -95,8 +96,9 @@ func sortChanges(changes []change) {
 	})
 }
 
-// apply brings the records up to the changes and returns the events that they are.
-func (r *records) apply(uid types.UID, pod *Pod, changes []change, now time.Time) (events []*PodLifecycleEvent) {
+// apply brings the records up to the changes, which an event told at the given time or
+// a list that was asked for then has, and returns the events that they are.
+func (r *records) apply(uid types.UID, pod *Pod, changes []change, at time.Time) (events []*PodLifecycleEvent) {
 	rec := r.pods[uid]
 	if rec == nil {
 		if len(changes) == 0 {
@@ -123,10 +125,10 @@ func (r *records) apply(uid types.UID, pod *Pod, changes []change, now time.Time
 		if c.to == StateNone {
 			delete(rec.containers, id)
 			delete(r.owner, id)
-			r.gone[id] = now
+			r.gone[id] = at
 			continue
 		}
-		k := &known{Container: c.container, since: now}
+		k := &known{Container: c.container, since: at}
 		k.State = c.to
 		if before := rec.containers[id]; before != nil {
 			k.since = before.since
