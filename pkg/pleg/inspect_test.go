@@ -83,3 +83,20 @@ func TestAContainerGoesDuringAnInspection(t *testing.T) {
 		r.stop()
 	})
 }
+
+// A container whose removal is the first that is told of it is not brought back by
+// the list before.
+func TestAContainerIsRemovedDuringAnInspection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h, r := inspected(t, func(m *model) {
+			m.step("a", "next", StateCreated)
+			m.step("a", "next", StateRunning)
+		})
+		h.follow(t, r)
+		h.step("a", "next", StateNone)
+		synctest.Wait()
+		close(h.released)
+		expect(t, r, "ContainerDied a/c-a 3")
+		r.stop()
+	})
+}

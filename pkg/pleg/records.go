@@ -189,7 +189,10 @@ func (r *records) take(e RuntimeEvent, now time.Time) (events []*PodLifecycleEve
 		}
 	}
 	switch {
-	case to == StateNone && !owned, to != StateNone && late(from, to), from == to:
+	case to == StateNone && !owned:
+		r.gone[e.ContainerID] = now // a list that is not taken yet may have it
+		return nil, true
+	case to != StateNone && late(from, to), from == to:
 		return nil, true
 	case to == StateExited && !c.Sandbox && c.ExitCode == nil, !owned && !shown:
 		return nil, false
