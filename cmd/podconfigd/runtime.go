@@ -64,6 +64,11 @@ func (o *runtimeOptions) validate() error {
 			errs = append(errs, fmt.Errorf("--%s: %v is too short: want %v or more", d.name, d.value, d.least))
 		}
 	}
+	// Between two lists that come in time, the runtime must not be missed.
+	if least := 2 * o.relistPeriod; len(errs) == 0 && o.relistThreshold < least {
+		errs = append(errs, fmt.Errorf("--pleg-relist-threshold: %v is too short for --pleg-relist-period=%v: want %v or more",
+			o.relistThreshold, o.relistPeriod, least))
+	}
 	return errors.Join(errs...)
 }
 
