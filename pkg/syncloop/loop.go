@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -157,10 +158,6 @@ func (l *Loop) dispatch(ctx context.Context, u config.PodUpdate) {
 		l.queue.put(u.Pods, time.Now())
 		l.handler.HandlePodUpdates(ctx, u)
 	case config.REMOVE:
-		l.queue.drop(u.Pods)
-		for _, pod := range u.Pods {
-			delete(l.backoff, pod.UID)
-		}
 		l.handler.HandlePodRemoves(ctx, u)
 	case config.RECONCILE:
 		l.handler.HandlePodReconcile(ctx, u)
@@ -169,9 +166,12 @@ func (l *Loop) dispatch(ctx context.Context, u config.PodUpdate) {
 	}
 }
 
-// syncDue has those pods looked at whose turn it is.
+// syncDue has those pods looked at whose turn it is. A removed pod has no turn, unless
+// another source has one of its UID.
 func (l *Loop) syncDue(ctx context.Context) {
-	due := l.queue.take(time.Now(), l.pods)
+	now := time.Now()
+	maps.DeleteFunc(l.backoff, func(_ types.UID, b *backoff) bool { return b.over(now) })
+	due := l.queue.take(now, l.pods)
 	if len(due) == 0 {
 		return
 	}

@@ -254,6 +254,25 @@ func TestEachPodIsOfferedAgain(t *testing.T) {
 	})
 }
 
+// A UID that two sources have goes on having its turns when one of them removes it.
+func TestAPodOfTwoSourcesIsOfferedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := run(t, "file", "http")
+		h.send(config.ADD, "file", "a")
+		h.send(config.ADD, "http", "a")
+		left, _ := h.GetPodByUID("a")
+		h.send(config.REMOVE, "file", "a")
+		h.mu.Lock()
+		h.pods["a"] = left
+		h.mu.Unlock()
+		pass(2 * DefaultSyncFrequency)
+		h.stop(t)
+		if len(h.syncs["a"]) == 0 {
+			t.Error("it was not offered")
+		}
+	})
+}
+
 func TestTheLoopShowsThatItMoves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := run(t, "file")

@@ -31,12 +31,6 @@ func (q *syncQueue) put(pods []*v1.Pod, now time.Time) {
 	}
 }
 
-func (q *syncQueue) drop(pods []*v1.Pod) {
-	for _, pod := range pods {
-		delete(q.due, pod.UID)
-	}
-}
-
 // take returns the pods whose turn it is, and gives them another.
 func (q *syncQueue) take(now time.Time, pods PodManager) (due []*v1.Pod) {
 	for uid, at := range q.due {

@@ -42,6 +42,9 @@ type backoff struct {
 	wait time.Duration
 }
 
+// over tells that nobody has asked for so long that the waits begin anew.
+func (b *backoff) over(now time.Time) bool { return now.Sub(b.next) > b.wait }
+
 // Resync has the pods of that name offered again at once, as if they were due. It
 // returns ErrNoPod, a TooSoonError, or the cause of the context.
 func (l *Loop) Resync(ctx context.Context, namespace, name string) error {
@@ -73,7 +76,7 @@ func (l *Loop) resync(ctx context.Context, r resync) error {
 	}
 	for _, pod := range pods {
 		b := l.backoff[pod.UID]
-		if b == nil || now.Sub(b.next) > b.wait {
+		if b == nil || b.over(now) {
 			b = &backoff{wait: firstResync}
 			l.backoff[pod.UID] = b
 		} else {

@@ -83,9 +83,13 @@ func TestResync(t *testing.T) {
 		if err := h.loop.Resync(t.Context(), "default", "b"); !errors.Is(err, ErrNoPod) {
 			t.Errorf("a pod that is not there: %v", err)
 		}
+		pass(3 * firstResync)
 		h.stop(t)
 		if n := len(h.syncs["a"]); n < 10 {
 			t.Errorf("a was offered %d times", n)
+		}
+		if n := len(h.loop.backoff); n > 0 {
+			t.Errorf("%d waits are kept", n)
 		}
 	})
 }
