@@ -166,16 +166,16 @@ func freeAddresses(tb testing.TB, n int) []string {
 }
 
 // await calls done until it has no error.
-func await(tb testing.TB, what string, within time.Duration, done func() error) {
+func await(tb testing.TB, what string, done func() error) {
 	tb.Helper()
-	deadline := time.Now().Add(within)
+	deadline := time.Now().Add(readyIn)
 	for {
 		err := done()
 		if err == nil {
 			return
 		}
 		if time.Now().After(deadline) {
-			tb.Fatalf("%s: not within %v: %v", what, within, err)
+			tb.Fatalf("%s: not within %v: %v", what, readyIn, err)
 		}
 		<-time.After(50 * time.Millisecond)
 	}

@@ -30,7 +30,7 @@ const (
 	Nobody = "nobody"
 )
 
-// readyIn is how long a server may take until it is ready.
+// readyIn is how long a server may take until it is ready, or a container to exit.
 const readyIn = 2 * time.Minute
 
 // Cluster is an etcd and a kube-apiserver, and no more of a cluster than that.
@@ -105,7 +105,7 @@ func (c *Cluster) StartAPIServer(tb testing.TB, address string) *Process {
 // AwaitEtcd returns once etcd is healthy.
 func (c *Cluster) AwaitEtcd(tb testing.TB) {
 	tb.Helper()
-	await(tb, "etcd", readyIn, func() error {
+	await(tb, "etcd", func() error {
 		resp, err := http.Get(c.etcdURL + "/health")
 		if err != nil {
 			return err
@@ -123,7 +123,7 @@ func (c *Cluster) AwaitEtcd(tb testing.TB) {
 // AwaitAPIServer returns once the apiserver is ready.
 func (c *Cluster) AwaitAPIServer(tb testing.TB) {
 	tb.Helper()
-	await(tb, "kube-apiserver", readyIn, func() error {
+	await(tb, "kube-apiserver", func() error {
 		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 		defer cancel()
 		return c.Client.Discovery().RESTClient().Get().AbsPath("/readyz").Do(ctx).Error()

@@ -124,7 +124,7 @@ BinaryName = "%[3]s"
 // Await returns once the runtime answers.
 func (r *Runtime) Await(tb testing.TB) {
 	tb.Helper()
-	await(tb, r.name, readyIn, func() error {
+	await(tb, r.name, func() error {
 		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 		defer cancel()
 		_, err := r.CRI.Version(ctx, &runtimeapi.VersionRequest{}, grpc.WaitForReady(true))
@@ -145,7 +145,7 @@ func (r *Runtime) load(tb testing.TB, name string, images runtimeapi.ImageServic
 		tb.Fatalf("importing the image: %v\n%s", err, out)
 	}
 	// The CRI part learns of it by an event.
-	await(tb, "the image", readyIn, func() error {
+	await(tb, "the image", func() error {
 		resp, err := images.ImageStatus(tb.Context(), &runtimeapi.ImageStatusRequest{Image: &runtimeapi.ImageSpec{Image: Image}})
 		if err == nil && resp.GetImage() == nil {
 			err = fmt.Errorf("%s is not there", Image)

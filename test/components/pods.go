@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"syscall"
 	"testing"
-	"time"
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
@@ -96,7 +95,7 @@ func (r *Runtime) PID(tb testing.TB, id string) int {
 // ExitCode waits until a container has exited and returns its exit code.
 func (r *Runtime) ExitCode(tb testing.TB, id string) (code int32) {
 	tb.Helper()
-	await(tb, "the exit of container "+id, 20*time.Second, func() error {
+	await(tb, "the exit of container "+id, func() error {
 		resp, err := r.CRI.ContainerStatus(tb.Context(), &runtimeapi.ContainerStatusRequest{ContainerId: id})
 		if state := resp.GetStatus().GetState(); err == nil && state != runtimeapi.ContainerState_CONTAINER_EXITED {
 			err = fmt.Errorf("it is %v", state)
