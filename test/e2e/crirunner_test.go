@@ -116,26 +116,26 @@ func (r *runner) sandboxes(t *testing.T) int {
 }
 
 // runsWithin drops a manifest and holds that its container soon runs. On a machine that
-// has other work to do, it may take another attempt or two to be that fast.
+// has other work to do, it may take some attempts to be that fast.
 func (r *runner) runsWithin(t *testing.T, name string, within time.Duration) {
 	t.Helper()
 	others := len(r.running(t))
 	for attempt := 1; ; attempt++ {
 		begin := time.Now()
 		r.putPod(t, name, "pause", "")
-		until(t, 20*time.Second, "the pod runs", func() bool { return len(r.running(t)) == others+1 })
+		until(t, time.Minute, "the pod runs", func() bool { return len(r.running(t)) == others+1 })
 		took := time.Since(begin)
 		if took <= within {
 			t.Logf("%v from the manifest to the container", took)
 			return
 		}
-		if attempt == 3 {
-			t.Fatalf("it took %v from the manifest to the container, at the third attempt", took)
+		if attempt == 20 {
+			t.Fatalf("it took %v from the manifest to the container, at attempt %d", took, attempt)
 		}
 		if err := os.Remove(filepath.Join(r.dir, "manifests", name+".yaml")); err != nil {
 			t.Fatal(err)
 		}
-		until(t, 20*time.Second, "the pod is gone", func() bool { return r.sandboxes(t) == others })
+		until(t, time.Minute, "the pod is gone", func() bool { return r.sandboxes(t) == others })
 	}
 }
 
@@ -144,12 +144,12 @@ func TestCRIRunner(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := startRunner(t, name)
 			r.putPod(t, "warm", "pause", "") // what is read from the disk for the first time
-			until(t, 20*time.Second, "the first pod runs", func() bool { return len(r.running(t)) == 1 })
+			until(t, time.Minute, "the first pod runs", func() bool { return len(r.running(t)) == 1 })
 
 			r.runsWithin(t, "web", time.Second)
 			before := r.running(t)
 			r.putPod(t, "web", `sleep, "1000s"`, "")
-			until(t, 20*time.Second, "the pod is replaced", func() bool {
+			until(t, time.Minute, "the pod is replaced", func() bool {
 				now := r.running(t)
 				return len(now) == 2 && now[0] == before[0] && now[1] != before[1] && r.sandboxes(t) == 2
 			})
@@ -167,24 +167,24 @@ func TestCRIRunner(t *testing.T) {
 			_ = r.cmd.Wait()
 			r.startRunner(t, program)
 			r.putPod(t, "mark", "pause", "") // once it runs, what was before has been looked at
-			until(t, 20*time.Second, "a new pod runs", func() bool { return len(r.running(t)) == 3 })
-			if now := r.running(t); !slices.Equal([]string{now[1], now[2]}, before) {
+			until(t, time.Minute, "a new pod runs", func() bool { return len(r.running(t)) == 3 })
+			if now := r.running(t); len(now) != 3 || !slices.Equal(now[1:], before) {
 				t.Errorf("after the restarts there runs %q, before %q", now, before)
 			}
 
 			if err := os.Remove(filepath.Join(r.dir, "manifests", "web.yaml")); err != nil {
 				t.Fatal(err)
 			}
-			until(t, 20*time.Second, "the pod is gone", func() bool { return r.sandboxes(t) == 2 && len(r.running(t)) == 2 })
+			until(t, time.Minute, "the pod is gone", func() bool { return r.sandboxes(t) == 2 && len(r.running(t)) == 2 })
 			// One that goes while crirunner is away is found as an orphan.
 			_ = r.cmd.Process.Kill()
 			_ = r.cmd.Wait()
 			if err := os.Remove(filepath.Join(r.dir, "manifests", "mark.yaml")); err != nil {
 				t.Fatal(err)
 			}
-			s.expectAll(t, 10*time.Second, "REMOVE mark-node1", "HOUSEKEEPING mark-node1")
+			s.expectAll(t, time.Minute, "REMOVE mark-node1", "HOUSEKEEPING mark-node1")
 			r.startRunner(t, program)
-			until(t, 20*time.Second, "the orphan is gone", func() bool { return r.sandboxes(t) == 1 })
+			until(t, time.Minute, "the orphan is gone", func() bool { return r.sandboxes(t) == 1 })
 		})
 	}
 }
@@ -207,7 +207,7 @@ func TestCRIRunnerRestarts(t *testing.T) {
 		}
 		return all
 	}
-	until(t, 20*time.Second, "what exited is started again", func() bool {
+	until(t, time.Minute, "what exited is started again", func() bool {
 		now := attempts()
 		return now["always-node1"] >= 1 && now["failure-node1"] >= 1 && len(now) == 4
 	})

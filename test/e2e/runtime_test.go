@@ -81,33 +81,34 @@ func TestRuntimeOnTheStream(t *testing.T) {
 			uid := d.uid(t, "web-node1")
 
 			sandbox := r.Sandbox(t, "web-node1", uid)
-			all.expectAll(t, 5*time.Second, "PLEG ContainerStarted  web-node1", "SYNC web-node1")
+			all.expectAll(t, time.Minute, "PLEG ContainerStarted  web-node1", "SYNC web-node1")
 			c := r.Create(t, sandbox, "web-node1", uid, "c", "sleep", "300ms", "3")
 			r.StartContainer(t, c)
-			all.expectAll(t, 5*time.Second, "PLEG ContainerDied c 3 web-node1", "SYNC web-node1")
+			all.expectAll(t, time.Minute, "PLEG ContainerDied c 3 web-node1", "SYNC web-node1")
 			r.RemoveContainer(t, c)
-			all.expectAll(t, 5*time.Second, "PLEG ContainerRemoved c web-node1")
+			all.expectAll(t, time.Minute, "PLEG ContainerRemoved c web-node1")
 			running := r.Create(t, sandbox, "web-node1", uid, "c", "pause")
 			r.StartContainer(t, running)
-			all.expectAll(t, 5*time.Second, "PLEG ContainerStarted c web-node1", "SYNC web-node1")
+			all.expectAll(t, time.Minute, "PLEG ContainerStarted c web-node1", "SYNC web-node1")
 			other := r.Sandbox(t, "stray", "stray")
-			all.expectAll(t, 5*time.Second, "PLEG ContainerStarted  stray", "HOUSEKEEPING stray")
+			all.expectAll(t, time.Minute, "PLEG ContainerStarted  stray", "HOUSEKEEPING stray")
 			r.RemoveSandbox(t, other)
-			all.expectAll(t, 5*time.Second, "PLEG ContainerDied  stray", "PLEG ContainerRemoved  stray", "HOUSEKEEPING")
+			all.expectAll(t, time.Minute, "PLEG ContainerDied  stray", "PLEG ContainerRemoved  stray", "HOUSEKEEPING")
 
 			if out, _ := d.run(t, "resync", "default/web-node1"); out != "pod/web-node1 resynced\n" {
 				t.Errorf("resync: %s", out)
 			}
-			all.expectAll(t, 5*time.Second, "SYNC web-node1")
-			if out, _ := d.run(t, "resync", "default/web-node1"); !strings.Contains(out, "too often") {
-				t.Errorf("resync again: %s", out)
-			}
+			all.expectAll(t, time.Minute, "SYNC web-node1")
+			until(t, time.Minute, "a resync is refused", func() bool {
+				out, _ := d.run(t, "resync", "default/web-node1")
+				return strings.Contains(out, "too often")
+			})
 			matches(t, d, []string{"status"}, `(?m)^RUNTIME +WAY +PODS +CONTAINERS +RELISTED +FALLBACKS +STATE$`,
-				`(?m)^unix://\S+ +(events|relisting) +1 +1 +\d+s +0 +ok$`,
-				`(?m)^Relists: +\d+, 0 of them failed; p50 [0-9.]+ms, p99 [0-9.]+ms$`,
+				`(?m)^unix://\S+ +(events|relisting) +1 +1 +\d+\w* +0 +ok$`,
+				`(?m)^Relists: +\d+, 0 of them failed; p50 [0-9.]+m?s, p99 [0-9.]+m?s$`,
 				`(?m)^Events: +(ContainerChanged \d+, )?ContainerDied 2, ContainerRemoved 2, ContainerStarted \d; \d+ came from the runtime$`)
 			matches(t, d, []string{"get", "pods"}, `(?m)^NAMESPACE +NAME +SOURCE +READY +RESTARTS +AGE +SEEN$`,
-				`(?m)^default +web-node1 +file +1/1 +0 +\d+s +\d+s$`)
+				`(?m)^default +web-node1 +file +1/1 +0 +\d+\w* +\d+\w*$`)
 			matches(t, d, []string{"get", "pods", "-o", "wide"}, `(?m)^NAMESPACE +NAME .* SEEN +UID +IMAGES$`)
 		})
 	}
@@ -159,26 +160,31 @@ func TestConfigGoesOnWithoutARuntime(t *testing.T) {
 		t.Helper()
 		pods++
 		name := fmt.Sprint("pod", pods)
-		begin := time.Now()
 		d.put(t, name, "image")
 		s.expect(t, "ADD "+name+"-node1")
-		if took := time.Since(begin); took > time.Second {
-			t.Errorf("an update took %v", took)
-		}
 	}
 	sick := func(why string) {
 		t.Helper()
-		until(t, 45*time.Second, "the runtime is missed", func() bool { return !strings.Contains(d.live(t), "[+]pleg ok") })
-		configGoesOn()
-		for _, part := range []string{"[-]pleg failed: pleg was last seen active ", " ago; threshold 2s; the runtime's last error: ", why, "[+]syncloop ok"} {
-			if live := d.live(t); !strings.Contains(live, part) {
-				t.Errorf("%q is not in %s", part, live)
+		var live string
+		defer func() {
+			if t.Failed() {
+				t.Logf("the health is: %s", live)
 			}
-		}
+		}()
+		until(t, time.Minute, "the runtime is missed, with "+why, func() bool {
+			live = d.live(t)
+			for _, part := range []string{"[-]pleg failed: pleg was last seen active ", " ago; threshold 2s; the runtime's last error: ", why, "[+]syncloop ok"} {
+				if !strings.Contains(live, part) {
+					return false
+				}
+			}
+			return true
+		})
+		configGoesOn()
 	}
 	well := func() {
 		t.Helper()
-		until(t, 20*time.Second, "the runtime is back", func() bool { return strings.Contains(d.live(t), "[+]pleg ok") })
+		until(t, time.Minute, "the runtime is back", func() bool { return strings.Contains(d.live(t), "[+]pleg ok") })
 		configGoesOn()
 	}
 	sick("connect: connection refused")
@@ -192,25 +198,31 @@ func TestConfigGoesOnWithoutARuntime(t *testing.T) {
 	sick("connect: connection refused")
 	r.Start(t)
 	well()
-	if took, err := d.end(t, syscall.SIGTERM); err != nil || took > 2*time.Second {
+	if took, err := d.end(t, syscall.SIGTERM); err != nil || took > 10*time.Second {
 		t.Errorf("it ended after %v with %v", took, err)
 	}
 }
 
-// A runtime that stands still does not keep the daemon from ending.
+// A runtime that stands still does not keep the daemon from ending, with a list on its
+// way that has half a minute.
 func TestSIGTERMWhileTheRuntimeHangs(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs containerd")
 	}
-	r := components.StartRuntime(t, components.Containerd)
+	r := components.StartRuntime(t, components.DebianContainerd)
+	proxy := r.Proxy(t)
 	dir := shortDir(t)
 	(&daemon{dir: dir}).mkdir(t)
-	d := start(t, dir, "--container-runtime-endpoint", r.Socket, "--pleg-relist-period", "10ms", "--pleg-relist-threshold", "1s")
+	d := start(t, dir, "--container-runtime-endpoint", proxy.Socket, "--pleg-relist-period", "10ms")
 	syncUp(t, d.watch(t, client.Options{}))
 	r.Signal(t, syscall.SIGSTOP)
-	d.put(t, "a", "image")
-	<-time.After(200 * time.Millisecond) // a list hangs
-	if took, err := d.end(t, syscall.SIGTERM); err != nil || took > 2*time.Second {
+	lists := func() int { return proxy.Calls("ListPodSandbox") + proxy.Calls("ListContainers") }
+	until(t, time.Minute, "a list hangs", func() bool {
+		before := lists()
+		<-time.After(time.Second)
+		return before > 0 && lists() == before
+	})
+	if took, err := d.end(t, syscall.SIGTERM); err != nil || took > 10*time.Second {
 		t.Errorf("it ended after %v with %v", took, err)
 	}
 }
