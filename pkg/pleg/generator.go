@@ -145,10 +145,16 @@ func (g *Generator) relistIn(now time.Time) time.Duration {
 		return 0
 	}
 	period := g.opts.RelistPeriod
-	if s.evented {
+	if g.seldomLocked(now) {
 		period = g.opts.EventedRelistPeriod
 	}
 	return s.listed.Add(period).Sub(now)
+}
+
+// seldomLocked tells whether events are relied on. They are not while a container is
+// about to be started: containerd has no event for one that can't be.
+func (g *Generator) seldomLocked(now time.Time) bool {
+	return g.state.evented && !g.records.starting(now)
 }
 
 // schedule sets the timer: to the period after the answer, as the kubelet does, so
@@ -156,7 +162,7 @@ func (g *Generator) relistIn(now time.Time) time.Duration {
 func (g *Generator) schedule() {
 	wait := g.opts.RelistPeriod
 	g.mu.Lock()
-	if g.state.evented && g.state.lastError == "" && !g.again {
+	if g.seldomLocked(time.Now()) && g.state.lastError == "" && !g.again {
 		wait = min(pingPeriod, g.opts.RelistThreshold/10, g.opts.EventedRelistPeriod)
 	}
 	g.mu.Unlock()

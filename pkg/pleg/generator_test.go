@@ -289,6 +289,37 @@ func TestFallingBack(t *testing.T) {
 	})
 }
 
+// A runtime tells of no event when a container can't be started. A list finds it soon,
+// and lists are rare again after that, and where a container is not started at all.
+func TestAContainerThatCannotBeStarted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newModel(1)
+		r := read(t, Options{Runtime: m})
+		pass(5 * time.Second)
+		m.step("a", "c-a", StateCreated)
+		expect(t, r, "ContainerChanged a/c-a")
+		pass(10 * DefaultRelistPeriod)
+		m.mu.Lock()
+		stream := m.stream
+		m.stream = nil
+		m.mu.Unlock()
+		m.step("a", "c-a", StateExited)
+		m.mu.Lock()
+		m.stream = stream
+		m.mu.Unlock()
+		pass(DefaultRelistPeriod + time.Millisecond)
+		expect(t, r, "ContainerDied a/c-a 3")
+		m.step("a", "never", StateCreated)
+		pass(2 * startingAge)
+		relists := r.Status().Relists
+		pass(time.Hour)
+		if n := r.Status().Relists - relists; n > 13 {
+			t.Errorf("%d lists in an hour with events", n)
+		}
+		r.stop()
+	})
+}
+
 // That a runtime has no events is said once, and found out again when it has.
 func TestNoEventsIsSaidOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -71,6 +71,12 @@ func TestRandomLives(t *testing.T) {
 					alive = slices.Delete(alive, n, n+1)
 				}
 			}
+			for _, id := range alive { // what is about to be started has the runtime listed
+				if final[id] == StateCreated {
+					m.step("", id, StateRunning)
+					final[id] = StateRunning
+				}
+			}
 			m.mu.Lock()
 			m.slow = time.Millisecond
 			m.mu.Unlock()

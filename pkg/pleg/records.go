@@ -12,6 +12,10 @@ import (
 // late report does not bring it back.
 const tombstoneAge = 10 * time.Minute
 
+// startingAge is for how long a container that was created is taken for one that is
+// about to be started.
+const startingAge = time.Minute
+
 // records are what is known of the runtime's pods. What changes them makes events.
 type records struct {
 	pods map[types.UID]*record
@@ -201,6 +205,18 @@ func (r *records) take(e RuntimeEvent, now time.Time) (events []*PodLifecycleEve
 		c.ExitCode = nil
 	}
 	return r.apply(uid, e.Pod, []change{{container: c, from: from, to: to}}, now), true
+}
+
+// starting tells whether a container that was created of late does not run yet.
+func (r *records) starting(now time.Time) bool {
+	for _, rec := range r.pods {
+		for _, k := range rec.containers {
+			if k.State == StateCreated && now.Sub(k.since) < startingAge {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // forget drops what is remembered of containers that are long gone.

@@ -63,7 +63,7 @@ func (g *Generator) streamed(ctx context.Context, e RuntimeEvent) {
 	events, enough := g.records.take(e, now)
 	g.mu.Unlock()
 	g.emit(ctx, events)
-	if !enough {
+	if !enough || e.Type == EventCreated {
 		g.relistAfter(g.opts.RelistPeriod)
 	}
 }
