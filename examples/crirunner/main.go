@@ -79,7 +79,7 @@ type agent struct {
 // follow takes the stream. The client resumes it over restarts and lost connections.
 func (a *agent) follow(ctx context.Context, c *client.Client) error {
 	defer a.group.Wait()
-	opts := client.Options{Ops: "ADD,UPDATE,DELETE,REMOVE,SYNC,HOUSEKEEPING"}
+	opts := client.Options{Ops: "ADD,UPDATE,DELETE,REMOVE,SYNC,HOUSEKEEPING", NoMirrorPods: true}
 	for update, err := range c.Updates(ctx, opts) {
 		if err != nil {
 			return err

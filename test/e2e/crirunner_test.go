@@ -189,6 +189,28 @@ func TestCRIRunner(t *testing.T) {
 	}
 }
 
+// A mirror pod is how a kubelet shows a static pod: it is not to run, nor to take the
+// place of the static pod, whose name it has.
+func TestCRIRunnerLeavesMirrorPodsAlone(t *testing.T) {
+	r := startRunner(t, components.Containerd)
+	r.putManifest(t, "mirror", fmt.Sprintf(`apiVersion: v1
+kind: Pod
+metadata: {name: mirror, annotations: {kubernetes.io/config.mirror: hash}}
+spec:
+  hostNetwork: true
+  containers: [{name: c, image: %q}]
+`, components.Image))
+	until(t, time.Minute, "the mirror pod is there", func() bool {
+		list, err := r.client.Pods(t.Context())
+		return err == nil && len(list.Items) == 1
+	})
+	r.putPod(t, "web", "pause", "")
+	until(t, time.Minute, "the other pod runs", func() bool { return len(r.running(t)) > 0 })
+	if n := r.sandboxes(t); n != 1 {
+		t.Errorf("there are %d sandboxes", n)
+	}
+}
+
 func TestCRIRunnerRestarts(t *testing.T) {
 	r := startRunner(t, components.Containerd)
 	r.putPod(t, "always", "exit, \"0\"", "  restartPolicy: Always\n")
