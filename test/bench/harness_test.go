@@ -47,7 +47,7 @@ func TestGlance(t *testing.T) {
 		if len(update.Pods) > 0 {
 			want.Version = update.Pods[0].Annotations[peer.VersionAnnotation]
 		}
-		if got := glance(lines.Bytes()); got != want {
+		if got := peer.Glance(lines.Bytes()); got != want {
 			t.Errorf("%+v was read off, want %+v: %s", got, want, lines.Text())
 		}
 		switch {

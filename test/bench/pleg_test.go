@@ -70,7 +70,7 @@ func BenchmarkPLEGExitToStream(b *testing.B) {
 			p.settle(b, 1, way.events)
 			body := p.get(b.Context(), b, "/v1alpha1/updates?ops=PLEG")
 			defer body.Close()
-			lines := bufio.NewReaderSize(body, longestLine)
+			lines := bufio.NewReaderSize(body, peer.LongestLine)
 			var stopped <-chan time.Duration
 			if way.events {
 				stopped = runtimeStops(b, r)

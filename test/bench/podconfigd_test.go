@@ -2,7 +2,6 @@ package bench
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -19,11 +18,6 @@ import (
 )
 
 const (
-	// longestLine bounds a line of the stream: a frame carries about 1 MiB of pods as
-	// protobuf, and the JSON of these is less than twice that.
-	longestLine = 2 << 20
-	// headerLength is within what a line's fields before its pods take.
-	headerLength = 256
 	// redial is the time between attempts to connect to a socket that is not there yet.
 	redial = 100 * time.Microsecond
 )
@@ -31,6 +25,7 @@ const (
 // podconfigd is a daemon.
 type podconfigd struct {
 	*process
+	socket string
 	client *http.Client
 }
 
@@ -46,7 +41,7 @@ func startPodconfigd(tb testing.TB, dir *directory, args ...string) *podconfigd 
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx, socket) },
 	}
 	tb.Cleanup(transport.CloseIdleConnections)
-	return &podconfigd{process: p, client: &http.Client{Transport: transport}}
+	return &podconfigd{process: p, socket: socket, client: &http.Client{Transport: transport}}
 }
 
 // dial connects to a socket as soon as it is there.
@@ -119,7 +114,7 @@ func (p *podconfigd) subscribe(tb testing.TB) *subscriber {
 		cancel()
 		_ = body.Close() // there is nothing more to read
 	})
-	return &subscriber{lines: bufio.NewReaderSize(body, longestLine), started: p.started}
+	return &subscriber{lines: bufio.NewReaderSize(body, peer.LongestLine), started: p.started}
 }
 
 // next reads the next line and says what it holds.
@@ -129,7 +124,7 @@ func (s *subscriber) next() (peer.Event, error) {
 	if err != nil {
 		return peer.Event{}, fmt.Errorf("reading the stream: %w", err)
 	}
-	event := glance(line)
+	event := peer.Glance(line)
 	event.At, event.Started = at, s.started
 	return event, nil
 }
@@ -141,26 +136,4 @@ func (s *subscriber) untilReady() error {
 			return err
 		}
 	}
-}
-
-// glance reads off a line's bytes what the benchmarks want to know: to decode it
-// would take longer than what they measure.
-func glance(line []byte) peer.Event {
-	header := line[:min(len(line), headerLength)]
-	return peer.Event{
-		Op:      string(between(header, `"op":"`, '"')),
-		Pods:    bytes.Count(line, []byte(`"kind":"Pod"`)),
-		Version: string(between(line, `"`+peer.VersionAnnotation+`":"`, '"')),
-		Ready:   bytes.Contains(header, []byte(`"ready":true`)),
-	}
-}
-
-// between returns what stands between the first prefix and the delimiter after it.
-func between(line []byte, prefix string, delimiter byte) []byte {
-	at := bytes.Index(line, []byte(prefix))
-	if at < 0 {
-		return nil
-	}
-	value, _, _ := bytes.Cut(line[at+len(prefix):], []byte{delimiter})
-	return value
 }

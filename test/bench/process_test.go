@@ -23,9 +23,9 @@ import (
 // no bound on what is measured, but on how long a benchmark hangs.
 const patience = 30 * time.Second
 
-// buildPodconfigd and buildKubeletSource return the programs' paths, and build them
-// the first time. podconfigd is built as "make build" does, from its own go.mod.
-var buildPodconfigd, buildKubeletSource func() (string, error)
+// buildPodconfigd and the others return the programs' paths, and build them the first
+// time. podconfigd is built as "make build" does, from its own go.mod.
+var buildPodconfigd, buildKubeletSource, buildLineReader func() (string, error)
 
 func TestMain(m *testing.M) { os.Exit(runAll(m)) }
 
@@ -38,6 +38,7 @@ func runAll(m *testing.M) int {
 	defer os.RemoveAll(dir)
 	buildPodconfigd = program(dir, "../..", "./cmd/podconfigd")
 	buildKubeletSource = program(dir, ".", "./kubelet-source")
+	buildLineReader = program(dir, ".", "./line-reader")
 	return m.Run()
 }
 

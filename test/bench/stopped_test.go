@@ -1,12 +1,13 @@
 package bench
 
 import (
+	"bytes"
 	"fmt"
+	"io"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strconv"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -17,16 +18,16 @@ import (
 // stopInterval is the time from one change to the next: long enough for 100
 // subscribers to have read the one before, so that what is measured is how late they
 // are told and not how long they stand in line.
-const stopInterval = 4 * time.Millisecond
+const stopInterval = 20 * time.Millisecond
 
 // phase is how many changes are made before the subscriber is stopped, or goes on:
 // what else the machine does meets both alike.
-const phase = 50
+const phase = 25
 
 // BenchmarkStoppedSubscriber measures how late 99 subscribers are told of a change
-// while the hundredth reads, and while it is stopped with SIGSTOP, in turns. Each op is
-// 50 changes in either state. The ring is full before anything is measured, and the
-// growth of the daemon's memory is that since.
+// while the hundredth reads, and while it is stopped with SIGSTOP, in turns. Each is a
+// process, and so are agents. An op is 25 changes in either state. The ring is full
+// before anything is measured, and the growth of the daemon's memory is that since.
 func BenchmarkStoppedSubscriber(b *testing.B) {
 	s := newStoppable(b)
 	b.Run("subscribers=100", func(b *testing.B) {
@@ -51,48 +52,45 @@ func BenchmarkStoppedSubscriber(b *testing.B) {
 	})
 }
 
-// stoppable is a daemon with 99 subscribers that are measured and one in a process of
-// its own.
+// stoppable is a daemon with 99 subscribers that are measured and one that is stopped.
 type stoppable struct {
-	daemon *podconfigd
-	dir    *directory
-	other  *exec.Cmd
-	made   int
+	daemon  *podconfigd
+	dir     *directory
+	readers []*lineReader
+	other   *process
+	made    int
+	// renamed is when each change was made that counts.
+	renamed map[int]time.Duration
+}
 
-	mu sync.Mutex
-	// counts is how many changes each has been told of, renamed is when each was made, and
-	// latencies is what was measured since.
-	counts    [99]int
-	renamed   map[int]time.Duration
-	latencies []time.Duration
-	told      chan struct{}
+// lineReader is a subscriber in a process of its own.
+type lineReader struct {
+	notes *os.File
+	rest  []byte
+	ready bool
+	// pods is how many changed pods it was told of.
+	pods int
 }
 
 func newStoppable(tb testing.TB) *stoppable {
 	tb.Helper()
-	s := &stoppable{dir: newDirectory(tb), renamed: make(map[int]time.Duration), told: make(chan struct{}, 1)}
+	s := &stoppable{dir: newDirectory(tb), renamed: make(map[int]time.Duration)}
 	for i := range changers {
 		s.dir.put(tb, changer(i, 0))
 	}
-	s.daemon = startPodconfigd(tb, s.dir)
-	var readers sync.WaitGroup
-	tb.Cleanup(readers.Wait) // after the subscribers are closed
-	for i := range s.counts {
-		subscriber := s.daemon.subscribe(tb)
-		if err := subscriber.untilReady(); err != nil {
+	s.daemon = startPodconfigd(tb, s.dir, "--max-subscribers-per-process=1")
+	for i := range 100 {
+		path := filepath.Join(tb.TempDir(), fmt.Sprint(i))
+		notes, err := os.Create(path)
+		if err != nil {
 			tb.Fatal(err)
 		}
-		readers.Go(func() { s.read(i, subscriber) })
+		tb.Cleanup(func() { notes.Close() })
+		s.other = start(tb, buildLineReader, func(*exec.Cmd) {}, s.daemon.socket, path)
+		s.readers = append(s.readers, &lineReader{notes: notes})
 	}
-	socket := filepath.Join(filepath.Dir(s.dir.path), "podconfigd.sock")
-	s.other = exec.CommandContext(tb.Context(), "curl", "-sN", "-o", "/dev/null", "--unix-socket", socket, "http://localhost/v1alpha1/updates")
-	if err := s.other.Start(); err != nil {
-		tb.Fatal(err)
-	}
-	tb.Cleanup(func() {
-		_ = s.other.Process.Kill()
-		_ = s.other.Wait() // it was killed
-	})
+	s.await(tb)
+	s.readers = s.readers[:99]
 	for i := range 3000 { // fills the ring
 		if s.change(tb); i%window == 0 {
 			s.await(tb)
@@ -103,32 +101,8 @@ func newStoppable(tb testing.TB) *stoppable {
 
 func (s *stoppable) signal(tb testing.TB, signal syscall.Signal) {
 	tb.Helper()
-	if err := s.other.Process.Signal(signal); err != nil {
+	if err := syscall.Kill(s.other.pid, signal); err != nil {
 		tb.Fatal(err)
-	}
-}
-
-// read notes how late the subscriber is told.
-func (s *stoppable) read(i int, subscriber *subscriber) {
-	for {
-		event, err := subscriber.next()
-		if err != nil {
-			return // it is closed
-		}
-		version, err := strconv.Atoi(event.Version)
-		if event.Op != "UPDATE" || err != nil {
-			continue
-		}
-		s.mu.Lock()
-		s.counts[i] += event.Pods
-		if renamed, ok := s.renamed[version]; ok {
-			s.latencies = append(s.latencies, event.At-renamed)
-		}
-		s.mu.Unlock()
-		select {
-		case s.told <- struct{}{}:
-		default:
-		}
 	}
 }
 
@@ -136,9 +110,7 @@ func (s *stoppable) read(i int, subscriber *subscriber) {
 func (s *stoppable) change(tb testing.TB) {
 	tb.Helper()
 	s.made++
-	s.mu.Lock()
 	s.renamed[s.made] = peer.Now() // a moment too early, rather than too late
-	s.mu.Unlock()
 	s.dir.put(tb, changer(s.made%changers, s.made))
 }
 
@@ -146,36 +118,61 @@ func (s *stoppable) change(tb testing.TB) {
 // each.
 func (s *stoppable) measure(tb testing.TB) []time.Duration {
 	tb.Helper()
-	s.mu.Lock()
-	s.latencies = nil
+	s.await(tb)
 	clear(s.renamed)
-	s.mu.Unlock()
 	for range phase {
 		s.change(tb)
 		pause(tb, stopInterval)
 	}
-	s.await(tb)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.latencies
+	return s.await(tb)
 }
 
-// await waits until the 99 have been told of every change.
-func (s *stoppable) await(tb testing.TB) {
+// await waits until the readers have been told of every change, and returns how late
+// they were told of those that count.
+func (s *stoppable) await(tb testing.TB) []time.Duration {
 	tb.Helper()
-	timeout := time.NewTimer(patience)
-	defer timeout.Stop()
-	for !s.allHave(s.made) {
-		select {
-		case <-s.told:
-		case <-timeout.C:
-			tb.Fatalf("of %d changes the subscribers were told %v", s.made, s.counts)
+	var latencies []time.Duration
+	deadline := time.Now().Add(patience)
+	for i, r := range s.readers {
+		for {
+			latencies = append(latencies, r.read(tb, s.renamed)...)
+			if r.ready && r.pods >= s.made {
+				break
+			}
+			if time.Now().After(deadline) {
+				tb.Fatalf("of %d changes subscriber %d was told %d", s.made, i, r.pods)
+			}
+			pause(tb, 5*time.Millisecond)
 		}
 	}
+	return latencies
 }
 
-func (s *stoppable) allHave(changes int) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return slices.Min(s.counts[:]) >= changes
+// read reads what the subscriber noted since, and returns how late it was told of the
+// changes in renamed.
+func (r *lineReader) read(tb testing.TB, renamed map[int]time.Duration) []time.Duration {
+	tb.Helper()
+	more, err := io.ReadAll(r.notes)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	r.rest = append(r.rest, more...)
+	var latencies []time.Duration
+	for {
+		line, rest, whole := bytes.Cut(r.rest, []byte("\n"))
+		if !whole {
+			return latencies
+		}
+		r.rest = rest
+		var pods, version int
+		var at time.Duration
+		if _, err := fmt.Sscan(string(line), &pods, &version, &at); err != nil {
+			tb.Fatalf("%q: %v", line, err)
+		}
+		r.ready = true
+		r.pods += pods
+		if when, ok := renamed[version]; ok && pods > 0 {
+			latencies = append(latencies, at-when)
+		}
+	}
 }
