@@ -59,7 +59,7 @@ daemon split for their size, which are whole again.`,
 	f.StringVarP(&output, "output", "o", "", "json, yaml or name; a table if empty")
 	f.StringVar(&opts.Mode, "mode", "", "incremental, snapshot-and-updates or snapshot; incremental if empty")
 	f.StringVar(&opts.Ops, "ops", "", "operations wanted, with commas between; * is all; those of the config if empty")
-	f.StringVar(&opts.Source, "source", "", "only pods of this source")
+	f.StringVar(&opts.Source, "source", "", "only pods of this source: file, http or api")
 	f.StringVarP(&opts.Namespace, "namespace", "n", "", "only pods of this namespace")
 	f.StringVarP(&opts.LabelSelector, "selector", "l", "", "only pods whose labels match")
 	f.StringVar(&opts.FieldSelector, "field-selector", "", "only pods whose fields match")

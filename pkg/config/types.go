@@ -28,6 +28,17 @@ const (
 	AllSource = "*"
 )
 
+// ParseSource returns the name of a source, or an empty string for all of them.
+func ParseSource(name string) (string, error) {
+	switch name {
+	case FileSource, HTTPSource, ApiserverSource:
+		return name, nil
+	case "", AllSource:
+		return "", nil
+	}
+	return "", fmt.Errorf("unknown source %q: want %s, %s or %s", name, FileSource, HTTPSource, ApiserverSource)
+}
+
 // PodOperation says what an update does to the pods it carries.
 type PodOperation int
 

@@ -153,9 +153,12 @@ func watchOptions(request *v1alpha1.WatchRequest) (journal.WatchOptions, error) 
 }
 
 func podSelector(s *v1alpha1.PodSelector) (journal.Selector, error) {
-	selector := journal.Selector{Source: s.GetSource(), Namespace: s.GetNamespace(), NoMirrorPods: s.GetNoMirrorPods()}
+	selector := journal.Selector{Namespace: s.GetNamespace(), NoMirrorPods: s.GetNoMirrorPods()}
 	var errs []error
 	var err error
+	if selector.Source, err = config.ParseSource(s.GetSource()); err != nil {
+		errs = append(errs, fmt.Errorf("selector.source: %w", err))
+	}
 	if selector.Labels, err = labels.Parse(s.GetLabelSelector()); err != nil {
 		errs = append(errs, fmt.Errorf("selector.label_selector: %w", err))
 	}

@@ -44,7 +44,10 @@ func parseUpdates(query string) (journal.WatchOptions, error) {
 	if opts.Ops, err = parseOps(values["ops"]); err != nil {
 		fail("ops", err)
 	}
-	opts.Selector.Source, opts.Selector.Namespace = values["source"], values["namespace"]
+	if opts.Selector.Source, err = config.ParseSource(values["source"]); err != nil {
+		fail("source", err)
+	}
+	opts.Selector.Namespace = values["namespace"]
 	if opts.Selector.Labels, err = labels.Parse(values["labelSelector"]); err != nil {
 		fail("labelSelector", err)
 	}
