@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/klog/v2"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
@@ -41,6 +42,10 @@ func nodeName(override string) (types.NodeName, error) {
 	name = strings.ToLower(strings.TrimSpace(name))
 	if name == "" {
 		return "", errors.New("the node's name is empty: name it with --hostname-override")
+	}
+	// Every static pod's name ends in it, and the apiserver takes no node of another name.
+	if problems := validation.IsDNS1123Subdomain(name); len(problems) > 0 {
+		return "", fmt.Errorf("%q can't be the node's name: name another with --hostname-override: %s", name, problems[0])
 	}
 	return types.NodeName(name), nil
 }
