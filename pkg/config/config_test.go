@@ -190,3 +190,14 @@ func TestOperationNames(t *testing.T) {
 		t.Errorf("got %q", got)
 	}
 }
+
+func TestParseSource(t *testing.T) {
+	for name, want := range map[string]string{"": "", AllSource: "", "file": FileSource, "http": HTTPSource, "api": ApiserverSource} {
+		if got, err := ParseSource(name); got != want || err != nil {
+			t.Errorf("%q is %q, %v", name, got, err)
+		}
+	}
+	if _, err := ParseSource("apiserver"); err == nil || err.Error() != `unknown source "apiserver": want file, http or api` {
+		t.Errorf("apiserver: %v", err)
+	}
+}

@@ -33,9 +33,9 @@
 //     a [Condition] in the Status, and say in it why nothing can be read.
 //  2. A contract_test.go that gives sourcetest.Run a place: something real that the
 //     test can change, break and mend. Then tests of what is the source's own.
-//  3. A name, as those in package config, and an entry in newSources of
-//     cmd/podconfigd, which gives it its channel; flags; a member of SourceStatus in
-//     api/stream.
+//  3. A name in package config, whose ParseSource has readers ask for those only; an
+//     entry in newSources of cmd/podconfigd, which gives it its channel; flags; a
+//     member of SourceStatus in api/stream.
 //  4. A row in docs/architecture.md and, where the kubelet has such a source, one for
 //     each difference in docs/kubelet-differences.md.
 //
