@@ -39,7 +39,7 @@ func (o *runtimeOptions) addFlags(flags *pflag.FlagSet) {
 	flags.DurationVar(&o.relistPeriod, "pleg-relist-period", o.relistPeriod,
 		"how often the runtime is listed; every 5 minutes while it tells of events itself")
 	flags.DurationVar(&o.relistThreshold, "pleg-relist-threshold", o.relistThreshold,
-		"after what time without an answer of the runtime /healthz and /livez fail")
+		"after what time without an answer of the runtime /healthz and /livez fail; twice --pleg-relist-period or more")
 	flags.DurationVar(&o.syncFrequency, "sync-frequency", o.syncFrequency,
 		"how often each pod is offered again to those who ask for SYNC, at the least; up to half as long again, so that not all are at once")
 }
