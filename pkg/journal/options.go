@@ -3,12 +3,12 @@ package journal
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 
+	"github.com/podconfigd/podconfigd/internal/podfields"
 	"github.com/podconfigd/podconfigd/pkg/config"
 )
 
@@ -111,38 +111,6 @@ type Selector struct {
 	NoMirrorPods bool
 }
 
-// fieldLabels are the fields that a field selector may name.
-var fieldLabels = []string{
-	"metadata.name", "metadata.namespace", "metadata.uid",
-	"spec.nodeName", "spec.restartPolicy", "spec.serviceAccountName", "status.phase",
-}
-
-// ParseFields reads a field selector, of fields that pods can be selected by.
-func ParseFields(s string) (fields.Selector, error) {
-	selector, err := fields.ParseSelector(s)
-	if err != nil {
-		return nil, err
-	}
-	for _, r := range selector.Requirements() {
-		if !slices.Contains(fieldLabels, r.Field) {
-			return nil, fmt.Errorf("field label not supported: %q; supported are %s", r.Field, strings.Join(fieldLabels, ", "))
-		}
-	}
-	return selector, nil
-}
-
-func fieldsOf(pod *v1.Pod) fields.Set {
-	return fields.Set{
-		"metadata.name":           pod.Name,
-		"metadata.namespace":      pod.Namespace,
-		"metadata.uid":            string(pod.UID),
-		"spec.nodeName":           pod.Spec.NodeName,
-		"spec.restartPolicy":      string(pod.Spec.RestartPolicy),
-		"spec.serviceAccountName": pod.Spec.ServiceAccountName,
-		"status.phase":            string(pod.Status.Phase),
-	}
-}
-
 // everything tells whether the selector selects all pods.
 func (s *Selector) everything() bool {
 	return s.Source == "" && s.Namespace == "" && !s.NoMirrorPods &&
@@ -165,7 +133,7 @@ func (s *Selector) Matches(p *Pod) bool {
 		return false
 	case s.Labels != nil && !s.Labels.Matches(labels.Set(p.Object.Labels)):
 		return false
-	case s.Fields != nil && !s.Fields.Empty() && !s.Fields.Matches(fieldsOf(p.Object)):
+	case s.Fields != nil && !s.Fields.Empty() && !s.Fields.Matches(podfields.Of(p.Object)):
 		return false
 	case s.NoMirrorPods && isMirrorPod(p.Object):
 		return false

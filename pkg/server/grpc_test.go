@@ -180,7 +180,7 @@ func TestWatchSaysWhichFieldIsWrong(t *testing.T) {
 		"ops[1]: OPERATION_UNSPECIFIED is not an operation":            {Ops: []podconfigd.Operation{1, 0}},
 		`selector.source: unknown source "apiserver"`:                  {Selector: &podconfigd.PodSelector{Source: "apiserver"}},
 		"selector.label_selector: ":                                    {Selector: &podconfigd.PodSelector{LabelSelector: "=="}},
-		`selector.field_selector: field label not supported: "spec.x"`: {Selector: &podconfigd.PodSelector{FieldSelector: "spec.x=1"}},
+		`selector.field_selector: field label not supported: spec.x;`: {Selector: &podconfigd.PodSelector{FieldSelector: "spec.x=1"}},
 	} {
 		stream, err := api.Watch(t.Context(), request)
 		if err != nil {

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/podconfigd/podconfigd/api/podconfigd/v1alpha1"
+	"github.com/podconfigd/podconfigd/internal/podfields"
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/journal"
 )
@@ -162,7 +163,7 @@ func podSelector(s *v1alpha1.PodSelector) (journal.Selector, error) {
 	if selector.Labels, err = labels.Parse(s.GetLabelSelector()); err != nil {
 		errs = append(errs, fmt.Errorf("selector.label_selector: %w", err))
 	}
-	if selector.Fields, err = journal.ParseFields(s.GetFieldSelector()); err != nil {
+	if selector.Fields, err = podfields.Parse(s.GetFieldSelector()); err != nil {
 		errs = append(errs, fmt.Errorf("selector.field_selector: %w", err))
 	}
 	return selector, errors.Join(errs...)

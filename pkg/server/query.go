@@ -10,6 +10,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/labels"
 
+	"github.com/podconfigd/podconfigd/internal/podfields"
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/journal"
 )
@@ -51,7 +52,7 @@ func parseUpdates(query string) (journal.WatchOptions, error) {
 	if opts.Selector.Labels, err = labels.Parse(values["labelSelector"]); err != nil {
 		fail("labelSelector", err)
 	}
-	if opts.Selector.Fields, err = journal.ParseFields(values["fieldSelector"]); err != nil {
+	if opts.Selector.Fields, err = podfields.Parse(values["fieldSelector"]); err != nil {
 		fail("fieldSelector", err)
 	}
 	if s := values["mirrorPods"]; s != "" {

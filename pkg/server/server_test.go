@@ -53,7 +53,7 @@ func TestParametersAtFaultAreNamed(t *testing.T) {
 		"ops=ADD,FOO":                `parameter "ops": unknown operation "FOO"`,
 		"source=apiserver":           `parameter "source": unknown source "apiserver": want file, http or api`,
 		"labelSelector=%3D%3D":       `parameter "labelSelector"`,
-		"fieldSelector=spec.foo%3D1": `parameter "fieldSelector": field label not supported: "spec.foo"`,
+		"fieldSelector=spec.foo%3D1": `parameter "fieldSelector": field label not supported: spec.foo;`,
 		"mirrorPods=maybe":           `parameter "mirrorPods": "maybe" is neither true nor false`,
 		"mode=a&since=b":             "parameter \"mode\": unknown mode \"a\": want one of [incremental snapshot-and-updates snapshot]\nparameter \"since\"",
 		"since=1&since=2":            `parameter "since": it is given 2 times`,

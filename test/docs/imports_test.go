@@ -40,10 +40,10 @@ func TestImportsPointOneWay(t *testing.T) {
 		"pkg/sources/http":            {"pkg/config", "pkg/manifest", "pkg/sources"},
 		"pkg/sources/apiserver":       {"pkg/config", "pkg/sources"},
 		"pkg/sources/sourcetest":      {"pkg/config"},
-		"pkg/journal":                 {"pkg/config", "pkg/pleg", "api/stream/v1alpha1"},
+		"pkg/journal":                 {"internal/podfields", "pkg/config", "pkg/pleg", "api/stream/v1alpha1"},
 		"pkg/syncloop":                {"pkg/config", "pkg/pleg"},
-		"pkg/server":                  {"pkg/config", "pkg/journal", "pkg/server/internal/respond", "pkg/server/kubeapi", "api/podconfigd/v1alpha1", "api/stream/v1alpha1"},
-		"pkg/server/kubeapi":          {"pkg/config", "pkg/journal", "pkg/server/internal/respond"},
+		"pkg/server":                  {"internal/podfields", "pkg/config", "pkg/journal", "pkg/server/internal/respond", "pkg/server/kubeapi", "api/podconfigd/v1alpha1", "api/stream/v1alpha1"},
+		"pkg/server/kubeapi":          {"internal/podfields", "pkg/config", "pkg/journal", "pkg/server/internal/respond"},
 		"pkg/server/internal/respond": {},
 		"pkg/client":                  {"api/stream/v1alpha1"},
 	}

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
+	"github.com/podconfigd/podconfigd/internal/podfields"
 	"github.com/podconfigd/podconfigd/pkg/journal"
 	"github.com/podconfigd/podconfigd/pkg/server/internal/respond"
 )
@@ -127,7 +128,7 @@ func (p *parser) selector(namespace string) journal.Selector {
 	if s.Labels, err = labels.Parse(p.query.Get("labelSelector")); err != nil {
 		p.fail("labelSelector", err)
 	}
-	if s.Fields, err = journal.ParseFields(p.query.Get("fieldSelector")); err != nil {
+	if s.Fields, err = podfields.Parse(p.query.Get("fieldSelector")); err != nil {
 		p.fail("fieldSelector", err)
 	}
 	return s

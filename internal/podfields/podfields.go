@@ -1,0 +1,89 @@
+// Package podfields selects pods by field, as the apiserver does.
+package podfields
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/fields"
+)
+
+// supported are the fields that a selector may name: the apiserver's, and metadata.uid.
+//
+// apiserver: k8s.io/kubernetes/pkg/apis/core/v1 addConversionFuncs.
+var supported = []string{
+	"metadata.name", "metadata.namespace", "metadata.uid", "spec.nodeName", "spec.host", "spec.restartPolicy",
+	"spec.schedulerName", "spec.serviceAccountName", "spec.hostNetwork", "status.phase", "status.podIP",
+	"status.podIPs", "status.nominatedNodeName",
+}
+
+// Parse reads a field selector. Its error names the first field that is not supported,
+// and the ones that are.
+func Parse(s string) (fields.Selector, error) {
+	selector, err := fields.ParseSelector(s)
+	if err != nil {
+		return nil, err
+	}
+	return selector.Transform(func(field, value string) (string, string, error) {
+		switch {
+		case field == "spec.host": // its name in the first versions of Kubernetes
+			return "spec.nodeName", value, nil
+		case slices.Contains(supported, field):
+			return field, value, nil
+		}
+		return "", "", fmt.Errorf("field label not supported: %s; supported are %s", field, strings.Join(supported, ", "))
+	})
+}
+
+// Of returns the fields of a pod for a selector from Parse.
+func Of(pod *v1.Pod) fields.Fields { return podFields{pod} }
+
+type podFields struct{ pod *v1.Pod }
+
+// Has tells whether the pod has the field.
+func (f podFields) Has(field string) bool { return slices.Contains(supported, field) }
+
+// Get returns the value of a field. That of status.podIPs is always empty, as it is in
+// the apiserver.
+//
+// apiserver: k8s.io/kubernetes/pkg/registry/core/pod ToSelectableFields.
+func (f podFields) Get(field string) string {
+	switch field {
+	case "metadata.name":
+		return f.pod.Name
+	case "metadata.namespace":
+		return f.pod.Namespace
+	case "metadata.uid":
+		return string(f.pod.UID)
+	case "spec.nodeName":
+		return f.pod.Spec.NodeName
+	case "spec.restartPolicy":
+		return string(f.pod.Spec.RestartPolicy)
+	case "spec.schedulerName":
+		return f.pod.Spec.SchedulerName
+	case "spec.serviceAccountName":
+		return f.pod.Spec.ServiceAccountName
+	case "spec.hostNetwork":
+		return strconv.FormatBool(f.pod.Spec.HostNetwork)
+	case "status.phase":
+		return string(f.pod.Status.Phase)
+	case "status.podIP":
+		return podIP(&f.pod.Status)
+	case "status.nominatedNodeName":
+		return f.pod.Status.NominatedNodeName
+	}
+	return ""
+}
+
+// podIP returns the first of the pod's addresses.
+//
+// apiserver: k8s.io/kubernetes/pkg/apis/core/v1 Convert_v1_PodStatus_To_core_PodStatus.
+func podIP(status *v1.PodStatus) string {
+	if status.PodIP == "" && len(status.PodIPs) > 0 {
+		return status.PodIPs[0].IP
+	}
+	return status.PodIP
+}
