@@ -44,7 +44,7 @@ class Pods:
     def __init__(self, query=""):
         self.query = query
         self.pods = {}
-        # What to resume from. There is nothing before the first state is complete.
+        # What to resume from: those of the last line that had a revision.
         self.instance, self.since = "", 0
         self.synced = False
 
@@ -83,7 +83,7 @@ class Pods:
                 self.pods[key] = pod
             print(f"{update['op']}\t{pod['metadata']['namespace']}/{pod['metadata']['name']}", flush=True)
         self.synced = self.synced or update.get("initialSyncComplete", False)
-        if self.synced and not update.get("continues"):
+        if self.synced and "revision" in update and not update.get("continues"):
             self.instance, self.since = update["instance"], update["revision"]
 
 

@@ -8,8 +8,7 @@ set -euo pipefail
 socket=${PODCONFIGD_SOCKET:-/run/podconfigd/podconfigd.sock}
 query=${1:-}
 
-# What to resume from: the instance and revision of the last line that was not in the
-# midst of a state or of an update in several lines.
+# What to resume from: the instance and revision of the last line that had a revision.
 instance='' since=''
 
 while true; do
@@ -29,7 +28,7 @@ while true; do
 		for pod in $pods; do
 			printf '%s\t%s\n' "$op" "$pod"
 		done
-		if [[ $synced && $flag != continues ]]; then
+		if [[ $synced && $flag != continues && $revision != - ]]; then
 			instance=$at since=$revision
 		fi
 	done < <(curl -sSN --unix-socket "$socket" "http://localhost/v1alpha1/updates?$resume&$query" |
@@ -39,7 +38,7 @@ while true; do
 				.op,
 				(if .reset then "reset" elif .initialSyncComplete then "synced"
 				elif .continues then "continues" else "-" end),
-				.instance, .revision,
+				.instance, (.revision // "-"),
 				(.pods // [] | map(.metadata.namespace + "/" + .metadata.name) | join(" "))
 			] end | join(" ")')
 	echo "the connection was lost; trying again" >&2

@@ -40,7 +40,9 @@ func ExampleClient_Updates_resume() {
 			log.Fatal(err)
 		}
 		fmt.Println(update.Op, len(update.Pods))
-		instance, revision = update.Instance, update.Revision // to be saved once it is acted on
+		if update.Revision != 0 { // to be saved once the update is acted on
+			instance, revision = update.Instance, update.Revision
+		}
 	}
 	fmt.Println("resume from", instance, revision)
 }

@@ -81,16 +81,16 @@ var errStopped = errors.New("stopped")
 type subscription struct {
 	client *Client
 	opts   Options
-	// instance and since are what to resume from; since is 0 before the first state
-	// is complete.
+	// instance and since are those of the last line that had a revision: what to resume
+	// from. since is 0 until then.
 	instance string
 	since    int64
 	// handed: the reader has been given something.
 	handed bool
 	// parts are the lines of an update that is not whole yet.
 	parts []*v1alpha1.Update
-	// syncing: the lines that come are the present state, in the midst of which
-	// nothing can be resumed.
+	// syncing: the lines that come are the present state. Daemons older than this
+	// client give them a revision from which they can't be resumed.
 	syncing bool
 }
 
@@ -157,8 +157,13 @@ func (s *subscription) query() url.Values {
 // take hands a line on, with those that belong to it, once the last of them is
 // there. It returns false where the reader wants no more.
 func (s *subscription) take(u *v1alpha1.Update, yield func(*v1alpha1.Update) bool) bool {
+	s.syncing = (s.syncing || u.Reset) && !u.InitialSyncComplete
+	if s.syncing || u.Continues {
+		u.Revision = 0
+	}
 	if n := len(s.parts); n > 0 && s.parts[n-1].Op == u.Op && s.parts[n-1].Source == u.Source {
 		s.parts[n-1].Pods = append(s.parts[n-1].Pods, u.Pods...)
+		s.parts[n-1].Revision = u.Revision
 	} else {
 		s.parts = append(s.parts, u)
 	}
@@ -169,18 +174,12 @@ func (s *subscription) take(u *v1alpha1.Update, yield func(*v1alpha1.Update) boo
 	s.parts = nil
 	for _, part := range whole {
 		part.Continues = false
-		s.syncing = s.syncing || part.Reset
-		if part.InitialSyncComplete {
-			s.syncing = false
-		}
 		s.handed = true
 		if !yield(part) {
 			return false
 		}
 	}
-	if s.syncing {
-		s.since = 0
-	} else {
+	if u.Revision != 0 {
 		s.instance, s.since = u.Instance, u.Revision
 	}
 	return true

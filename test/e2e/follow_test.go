@@ -72,11 +72,11 @@ func (f *follower) take(u *v1alpha1.Update) {
 	switch {
 	case u.Reset:
 		f.fail("the stream was reset: %s", u.Message)
-	case u.Op == "BOOKMARK":
+	case u.Op == "BOOKMARK" || u.Revision == 0:
 	case u.Revision < f.revision:
 		f.fail("revision %d after %d", u.Revision, f.revision)
 	}
-	f.revision = u.Revision
+	f.revision = max(f.revision, u.Revision)
 	f.updates[u.Op] += len(u.Pods)
 	for _, pod := range u.Pods {
 		before, known := f.pods[string(pod.UID)]

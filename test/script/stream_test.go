@@ -26,6 +26,8 @@ import (
 // update is one update of a stream as scripts see it.
 type update struct {
 	revision int64
+	// size is how many pods it has, those of barriers too.
+	size int
 	// at is when the daemon took it; zero in the first lines of a stream and in
 	// bookmarks.
 	at        time.Time
@@ -42,6 +44,12 @@ func (u update) String() string {
 		words = append(words, u.source)
 	}
 	return strings.Join(append(words, u.pods...), " ")
+}
+
+// follows tells whether no revision lies between an update and one of the revision before:
+// an update has one for each of its pods, and is known by the last.
+func (u update) follows(before int64) bool {
+	return u.revision > before && u.revision <= before+int64(max(1, u.size))
 }
 
 // each returns an update for each of the update's pods.
@@ -71,10 +79,13 @@ type stream struct {
 	mu       sync.Mutex
 	changed  chan struct{} // closed and replaced at each line
 	instance string
-	// newest is the revision of the last line, or that after which the stream resumed.
+	// newest is the revision of the last line that had one, or that after which the
+	// stream resumed.
 	newest int64
-	// continues: there is more of that revision.
+	// continues: the last line was not the last of its update, of which pieces counts the
+	// pods so far.
 	continues bool
+	pieces    int
 	synced    bool
 	// updates are those that the script has not accounted for.
 	updates []update
@@ -162,12 +173,19 @@ func (s *stream) fail(err error) {
 }
 
 func (s *stream) take(u *v1alpha1.Update) {
-	line := update{revision: u.Revision, op: u.Op, source: u.Source, continues: u.Continues}
+	line := update{revision: u.Revision, size: s.pieces + len(u.Pods), op: u.Op, source: u.Source, continues: u.Continues}
 	if u.Time != nil {
 		line.at = *u.Time
 	}
-	s.checkOrder(u)
-	s.instance, s.newest, s.continues = u.Instance, u.Revision, u.Continues
+	if u.Revision != 0 {
+		s.checkOrder(u, line)
+		s.newest = u.Revision
+	}
+	s.checkInstance(u)
+	s.continues, s.pieces = u.Continues, 0
+	if u.Continues {
+		s.pieces = line.size
+	}
 	if u.Op == "BOOKMARK" {
 		s.takeBookmark(u, line)
 		return
@@ -191,6 +209,7 @@ func (s *stream) take(u *v1alpha1.Update) {
 	if n := len(s.updates) - 1; n >= 0 && s.updates[n].continues && s.updates[n].op == u.Op && s.updates[n].source == u.Source {
 		s.updates[n].pods = append(s.updates[n].pods, line.pods...)
 		s.updates[n].continues = u.Continues
+		s.updates[n].revision, s.updates[n].size = line.revision, line.size
 		return
 	}
 	s.updates = append(s.updates, line)
@@ -213,16 +232,22 @@ func (s *stream) takeBookmark(u *v1alpha1.Update, line update) {
 	s.updates = append(s.updates, line)
 }
 
-// checkOrder holds a line to the promises about revisions.
-func (s *stream) checkOrder(u *v1alpha1.Update) {
+// checkInstance holds a line to the promise that a stream is of one instance.
+func (s *stream) checkInstance(u *v1alpha1.Update) {
+	if s.instance != "" && u.Instance != s.instance {
+		s.fail(fmt.Errorf("a line is of instance %s, after one of %s", u.Instance, s.instance))
+	}
+	s.instance = u.Instance
+}
+
+// checkOrder holds a line that has a revision to the promises about these.
+func (s *stream) checkOrder(u *v1alpha1.Update, line update) {
 	switch {
-	case s.instance != "" && u.Instance != s.instance:
-		s.fail(fmt.Errorf("revision %d is of instance %s, after one of %s", u.Revision, u.Instance, s.instance))
 	case u.Revision < s.newest && !u.Reset:
 		s.fail(fmt.Errorf("revision %d came after %d", u.Revision, s.newest))
 	case u.Time != nil && u.Revision == s.newest && !s.continues:
 		s.fail(fmt.Errorf("revision %d came twice", u.Revision))
-	case s.gapless && u.Time != nil && s.newest != 0 && u.Revision > s.newest+1:
+	case s.gapless && u.Time != nil && s.newest != 0 && u.Revision > s.newest && !line.follows(s.newest):
 		s.fail(fmt.Errorf("revision %d came after %d: some are missing", u.Revision, s.newest))
 	}
 }

@@ -152,7 +152,7 @@ func (e *expectation) compare(updates []update) error {
 	}
 	for i, u := range updates[1:] {
 		// What one set of the source changed is taken at one time.
-		if u.revision != updates[i].revision+1 || !u.at.Equal(updates[i].at) {
+		if !u.follows(updates[i].revision) || !u.at.Equal(updates[i].at) {
 			return fmt.Errorf("these did not come out of one change:%s", indent(got))
 		}
 	}

@@ -15,9 +15,10 @@ const ContentType = "application/x-ndjson"
 type Update struct {
 	// Instance names the daemon's state; a revision means nothing in another one.
 	Instance string `json:"instance"`
-	// Revision grows with each update. A stream can be resumed after it, but for the
-	// lines before the first BOOKMARK, which have the revision of the whole state.
-	Revision int64 `json:"revision"`
+	// Revision grows with each update. A stream can be resumed after it, with Instance.
+	// A line that can't be resumed from has none, and leaves the last one in force: the
+	// pods before the first BOOKMARK, a reset, and the lines of an update but its last.
+	Revision int64 `json:"revision,omitempty"`
 	// Time is when the daemon took the update.
 	Time *time.Time `json:"time,omitempty"`
 	// Op is ADD, UPDATE, REMOVE, DELETE, RECONCILE, SET, SYNC, PLEG, HOUSEKEEPING or
