@@ -103,7 +103,7 @@ func runDaemon(ctx context.Context, o *daemonOptions) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return podConfig.Run(ctx) })
 	for _, source := range sources {
-		group.Go(func() error { return source.run(ctx, source.sets) })
+		group.Go(func() error { return source.Run(ctx, source.sets) })
 	}
 	group.Go(func() error { return runtime.run(ctx) })
 	group.Go(func() error { return loop.Run(ctx, podConfig.Updates()) })
@@ -152,8 +152,10 @@ func daemonStatus(updates *journal.Journal, sources []source, node types.NodeNam
 	status.NodeName, status.StartTime = string(node), started
 	for i := range status.Sources {
 		for _, source := range sources {
-			if source.name == status.Sources[i].Name {
-				source.status(&status.Sources[i])
+			if merged := &status.Sources[i]; source.name == merged.Name {
+				seen, pods := merged.Seen, merged.Pods
+				*merged = source.Status()
+				merged.Seen, merged.Pods = seen, pods
 			}
 		}
 	}

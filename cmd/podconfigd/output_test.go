@@ -9,7 +9,6 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
-	"github.com/podconfigd/podconfigd/pkg/sources"
 )
 
 // An image or a file name can hold anything: it must not reach the terminal as it is,
@@ -19,7 +18,7 @@ func TestControlCharactersAreEscaped(t *testing.T) {
 	if err := printTable(&out, []string{"NAME", "IMAGE"}, [][]string{{"a\tb", "i\x1b[31m\nnext"}, {"приложение", "i:1"}}); err != nil {
 		t.Fatal(err)
 	}
-	if err := printVerdict(&out, sources.Verdict{Path: "a\nb.yaml", State: sources.Rejected, Reason: "NotYAML", Message: "what\x1b\u009b"}); err != nil {
+	if err := printVerdict(&out, v1alpha1.Manifest{Path: "a\nb.yaml", State: v1alpha1.ManifestRejected, Reason: "NotYAML", Message: "what\x1b\u009b"}); err != nil {
 		t.Fatal(err)
 	}
 	table := newTablePrinter(&out)

@@ -157,5 +157,5 @@ func manifestRow(m *v1alpha1.Manifest) []string {
 	if m.Path != "" {
 		name = filepath.Base(m.Path)
 	}
-	return []string{name, m.State, pod, message}
+	return []string{name, string(m.State), pod, message}
 }

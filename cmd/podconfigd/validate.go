@@ -9,8 +9,8 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/klog/v2"
 
+	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/pkg/manifest"
-	"github.com/podconfigd/podconfigd/pkg/sources"
 	"github.com/podconfigd/podconfigd/pkg/sources/file"
 )
 
@@ -43,26 +43,26 @@ The exit code is 1 if any of them can't be used.`,
 	return cmd
 }
 
-func validateAll(ctx context.Context, paths []string, hostname string) ([]sources.Verdict, error) {
+func validateAll(ctx context.Context, paths []string, hostname string) ([]v1alpha1.Manifest, error) {
 	node, err := nodeName(hostname)
 	if err != nil {
 		return nil, err
 	}
-	verdicts := []sources.Verdict{}
+	verdicts := []v1alpha1.Manifest{}
 	for _, path := range paths {
 		found, err := file.Check(ctx, file.Options{Path: path, Decoder: manifest.NewDecoder(node)})
 		if err != nil {
-			found = []sources.Verdict{{Path: path, State: sources.Rejected, Reason: "Unreadable", Message: err.Error()}}
+			found = []v1alpha1.Manifest{{Path: path, State: v1alpha1.ManifestRejected, Reason: "Unreadable", Message: err.Error()}}
 		}
 		verdicts = append(verdicts, found...)
 	}
 	return verdicts, nil
 }
 
-func printVerdicts(w io.Writer, output string, verdicts []sources.Verdict) error {
+func printVerdicts(w io.Writer, output string, verdicts []v1alpha1.Manifest) error {
 	failed := false
 	for _, v := range verdicts {
-		failed = failed || v.State != sources.Accepted
+		failed = failed || v.State != v1alpha1.ManifestAccepted
 	}
 	if output != "" {
 		if err := printObject(w, output, verdicts); err != nil {
@@ -81,9 +81,9 @@ func printVerdicts(w io.Writer, output string, verdicts []sources.Verdict) error
 	return nil
 }
 
-func printVerdict(w io.Writer, v sources.Verdict) error {
+func printVerdict(w io.Writer, v v1alpha1.Manifest) error {
 	about := fmt.Sprintf("%s: %s: %s", v.State, v.Reason, v.Message)
-	if v.State == sources.Accepted {
+	if v.State == v1alpha1.ManifestAccepted {
 		about = fmt.Sprintf("ok: pod %s/%s, UID %s", v.Namespace, v.Name, v.UID)
 	}
 	_, err := fmt.Fprintf(w, "%s: %s\n", cell(v.Path), cell(about))

@@ -17,7 +17,7 @@ func (sc *scenario) cmdStatus(in *invocation) error {
 	if in.neg || len(in.args) < 2 || len(in.args) > 3 {
 		return errUsage
 	}
-	state, file := in.args[0], in.args[1]
+	state, file := v1alpha1.ManifestState(in.args[0]), in.args[1]
 	why, err := regexp.Compile(strings.Join(in.args[2:], ""))
 	if err != nil {
 		return err

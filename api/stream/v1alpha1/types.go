@@ -135,13 +135,27 @@ type APIStatus struct {
 	WatchRestarts int `json:"watchRestarts"`
 }
 
+// ManifestState says what became of a manifest.
+type ManifestState string
+
+// The states of a manifest.
+const (
+	// ManifestAccepted: its pod is in the source's set.
+	ManifestAccepted ManifestState = "Accepted"
+	// ManifestRejected: it can't be used and gave no pod before.
+	ManifestRejected ManifestState = "Rejected"
+	// ManifestHeld: it can't be used now; the pod that it gave before is in the set.
+	ManifestHeld ManifestState = "Held"
+	// ManifestShadowed: it is valid, but another manifest has its pod's name or UID.
+	ManifestShadowed ManifestState = "Shadowed"
+)
+
 // Manifest is the verdict on one manifest.
 type Manifest struct {
 	// Path is the file, or in a list the place where there is no name.
 	Path string `json:"path,omitempty"`
-	// State is Accepted, Rejected, Held (bad, but the pod it gave before is kept) or
-	// Shadowed (its pod's name or UID is that of another file).
-	State string `json:"state"`
+	// State is what became of the manifest.
+	State ManifestState `json:"state"`
 	// Namespace, Name and UID are those of the pod that it gives or gave last.
 	Namespace string `json:"namespace,omitempty"`
 	Name      string `json:"name,omitempty"`

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podconfigd/podconfigd/pkg/sources"
 	"github.com/podconfigd/podconfigd/pkg/sources/sourcetest"
 	"github.com/podconfigd/podconfigd/test/components"
 )
@@ -45,7 +46,7 @@ func TestContract(t *testing.T) {
 	})
 }
 
-func (p *place) Source() sourcetest.Source { return p.source }
+func (p *place) Source() sources.Source { return p.source }
 
 // name returns the pod's name at the apiserver, of which there is one for all nodes.
 func (p *place) name(name string) string { return name + "-" + p.node }
@@ -77,4 +78,3 @@ func (p *place) Remove(t *testing.T, name string) {
 
 func (p *place) Break(*testing.T) { p.proxy.Down() }
 func (p *place) Mend(*testing.T)  { p.proxy.Up() }
-func (p *place) Degraded() bool   { return p.source.Status().Degraded }

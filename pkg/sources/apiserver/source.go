@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
+	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/pkg/config"
 )
 
@@ -97,7 +98,7 @@ func New(opts Options) *Source {
 }
 
 // Status returns what the source knows of itself. It can be called at any time.
-func (s *Source) Status() Status { return s.board.read() }
+func (s *Source) Status() v1alpha1.SourceStatus { return s.board.Status() }
 
 // Run waits until the apiserver knows the node, and then sends the set of its pods
 // at each change until the context is done. It returns the context's cause.
@@ -121,7 +122,7 @@ func (s *Source) Run(ctx context.Context, sets chan<- config.SourceSet) error {
 func (s *Source) reflector(ctx context.Context, sets chan<- config.SourceSet) *cache.Reflector {
 	store := newStore(s.keep, func(objects []any) {
 		if s.push(ctx, sets, objects) {
-			s.board.update(func(status *Status) { status.Changed() })
+			s.board.Sent()
 		}
 	})
 	logger := klog.FromContext(ctx)
@@ -164,7 +165,7 @@ func (s *Source) waitForNode(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.board.update(func(status *Status) { status.NodeKnown = true })
+	s.board.update(func(status *v1alpha1.APIStatus) { status.NodeKnown = true })
 	return nil
 }
 
@@ -175,7 +176,7 @@ func (s *Source) ask(ctx context.Context, final func(error) bool, do func(contex
 		client, changed, broken := s.connector.get()
 		err := broken
 		if client != nil {
-			s.board.update(func(status *Status) { status.Server = client.server })
+			s.board.update(func(status *v1alpha1.APIStatus) { status.Server = client.server })
 			err = do(ctx, client.rest)
 		}
 		switch {
@@ -220,16 +221,11 @@ func retryIn(failures int, err error) time.Duration {
 
 // report notes why the source is degraded.
 func (s *Source) report(ctx context.Context, err error, in time.Duration) {
-	// Not at each attempt: the status has the rest.
-	if s.board.failed(err) {
-		klog.FromContext(ctx).Error(err, "Asking the apiserver failed; the last pods are held", "retryIn", in.Round(time.Millisecond))
-	}
+	s.board.Failed(ctx, err, "Asking the apiserver failed; the last pods are held", "retryIn", in.Round(time.Millisecond))
 }
 
 func (s *Source) succeeded(ctx context.Context) {
-	if s.board.succeeded() {
-		klog.FromContext(ctx).Info("Asking the apiserver succeeded again")
-	}
+	s.board.Succeeded(ctx, "Asking the apiserver succeeded again")
 }
 
 // followFiles has the connector notice other files also while nothing is asked.
@@ -247,7 +243,7 @@ func (s *Source) followFiles(ctx context.Context) {
 		switch {
 		case broken != nil:
 			s.report(ctx, broken, filesPeriod)
-		case before != nil && s.board.read().Connected: // the files are again those in use
+		case before != nil && s.board.Status().API.Connected: // the files are again those in use
 			s.succeeded(ctx)
 		}
 		before = broken

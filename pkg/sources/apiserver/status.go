@@ -7,66 +7,30 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/watch"
 
+	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
+	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/sources"
 )
 
-// Status is what the source has to say of itself.
-type Status struct {
-	sources.Condition
-	// Server is the apiserver's URL; empty before the kubeconfig could be read.
-	Server string
-	// NodeKnown: the apiserver knew the node; pods are held back until then.
-	NodeKnown bool
-	// Connected: there is a watch.
-	Connected bool
-	// LastList is when a list was complete last, LastEvent when a watch gave its last
-	// event, bookmarks among them.
-	LastList, LastEvent *time.Time
-	// Relists counts the lists after the first, WatchRestarts the watches that went on
-	// where one before had ended.
-	Relists, WatchRestarts int
-}
-
 // board is the status as others read it, and the metrics that go with it.
 type board struct {
+	*sources.Board
 	metrics *metrics
 
-	mu     sync.Mutex
-	status Status
+	mu sync.Mutex // guards what follows
 	// watches counts those that were begun; with a list, the first goes with it.
 	lists, watches int
 }
 
-func newBoard(m *metrics) *board { return &board{metrics: m} }
-
-func (b *board) read() Status {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.status
+func newBoard(m *metrics) *board {
+	return &board{metrics: m, Board: sources.NewBoard(v1alpha1.SourceStatus{
+		Name: config.ApiserverSource, API: &v1alpha1.APIStatus{},
+	}, m.degraded)}
 }
 
-func (b *board) update(change func(*Status)) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	change(&b.status)
-}
-
-// failed notes an error, and tells whether it is another one than the last.
-func (b *board) failed(err error) bool {
-	b.metrics.degraded.Set(1)
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.status.Failed(err)
-}
-
-// succeeded tells whether it is news.
-func (b *board) succeeded() bool {
-	b.metrics.degraded.Set(0)
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	was := b.status.Degraded
-	b.status.Succeeded()
-	return was
+// update changes what is the apiserver source's own.
+func (b *board) update(change func(*v1alpha1.APIStatus)) {
+	b.Update(func(status *v1alpha1.SourceStatus) { change(status.API) })
 }
 
 // listed notes that a list is complete.
@@ -74,35 +38,44 @@ func (b *board) listed() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	now := time.Now()
-	b.status.LastList = &now
 	b.metrics.lastList.Set(float64(now.UnixMilli()) / 1000)
-	if b.lists++; b.lists > 1 {
-		b.status.Relists++
+	b.lists++
+	again := b.lists > 1
+	if again {
 		b.metrics.relists.Inc()
 	}
 	b.watches = 0
+	b.update(func(status *v1alpha1.APIStatus) {
+		status.LastList = &now
+		if again {
+			status.Relists++
+		}
+	})
 }
 
 // watching notes that a watch has begun, which is to list first or not.
 func (b *board) watching(lists bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.status.Connected = true
 	b.metrics.connected.Set(1)
-	if lists {
-		return
+	if !lists {
+		b.watches++
 	}
-	if b.watches++; b.watches > 1 {
-		b.status.WatchRestarts++
+	again := !lists && b.watches > 1
+	if again {
 		b.metrics.restarts.Inc()
 	}
+	b.update(func(status *v1alpha1.APIStatus) {
+		status.Connected = true
+		if again {
+			status.WatchRestarts++
+		}
+	})
 }
 
 func (b *board) watchEnded() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.status.Connected = false
 	b.metrics.connected.Set(0)
+	b.update(func(status *v1alpha1.APIStatus) { status.Connected = false })
 }
 
 func (b *board) event(event watch.Event) {
@@ -113,11 +86,9 @@ func (b *board) event(event watch.Event) {
 		b.mu.Unlock()
 	}
 	b.metrics.events.WithLabelValues(string(event.Type)).Inc()
-	b.mu.Lock()
-	defer b.mu.Unlock()
 	now := time.Now()
-	b.status.LastEvent = &now
 	b.metrics.lastEvent.Set(float64(now.UnixMilli()) / 1000)
+	b.update(func(status *v1alpha1.APIStatus) { status.LastEvent = &now })
 }
 
 type metrics struct {

@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 
-	"github.com/podconfigd/podconfigd/pkg/sources"
+	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 )
 
 // Check returns the verdicts that a source with these options would have at its
 // first listing. It watches nothing and waits for no one who is writing. A path that is
 // empty, as from a variable that is not set, is not taken for the root directory.
-func Check(ctx context.Context, opts Options) ([]sources.Verdict, error) {
+func Check(ctx context.Context, opts Options) ([]v1alpha1.Manifest, error) {
 	if opts.Path == "" {
 		return nil, errors.New("the path is empty")
 	}
@@ -21,5 +21,5 @@ func Check(ctx context.Context, opts Options) ([]sources.Verdict, error) {
 	}
 	s.looker.impatient = true
 	s.examine(ctx, s.list(ctx))
-	return s.Status().Manifests, nil
+	return s.Status().File.Manifests, nil
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/podconfigd/podconfigd/pkg/manifest"
+	"github.com/podconfigd/podconfigd/pkg/sources"
 	"github.com/podconfigd/podconfigd/pkg/sources/sourcetest"
 )
 
@@ -36,7 +37,7 @@ func (p *place) must(t *testing.T, err error) {
 	}
 }
 
-func (p *place) Source() sourcetest.Source { return p.source }
+func (p *place) Source() sources.Source { return p.source }
 
 func (p *place) Put(t *testing.T, name, image string) {
 	t.Helper()
@@ -68,5 +69,3 @@ func (p *place) lead(t *testing.T, to string) {
 	p.must(t, os.Symlink(to, temp))
 	p.must(t, os.Rename(temp, filepath.Join(p.parent, "current")))
 }
-
-func (p *place) Degraded() bool { return p.source.Status().Degraded }

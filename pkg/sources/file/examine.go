@@ -13,6 +13,7 @@ import (
 
 	"k8s.io/klog/v2"
 
+	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/pkg/sources"
 )
 
@@ -195,17 +196,17 @@ func (s *Source) judge(ctx context.Context, f *manifestFile) {
 	if s.files[f.name] != f {
 		return // it is gone, and its verdict with it
 	}
-	v := sources.Verdict{Path: f.path, Warnings: f.warnings}
+	v := v1alpha1.Manifest{Path: f.path, Warnings: f.warnings}
 	switch {
 	case f.serving != nil && f.fault == nil:
-		v.State = sources.Accepted
+		v.State = v1alpha1.ManifestAccepted
 	case f.serving != nil:
-		v.State, v.Reason = sources.Held, f.fault.reason
+		v.State, v.Reason = v1alpha1.ManifestHeld, f.fault.reason
 		v.Message = f.fault.message + "; the pod that it gave before is kept"
 	case f.fault != nil:
-		v.State, v.Reason, v.Message = sources.Rejected, f.fault.reason, f.fault.message
+		v.State, v.Reason, v.Message = v1alpha1.ManifestRejected, f.fault.reason, f.fault.message
 	case f.pod != nil:
-		v.State, v.Reason, v.Message = sources.Shadowed, sources.ReasonDuplicate, f.conflict
+		v.State, v.Reason, v.Message = v1alpha1.ManifestShadowed, sources.ReasonDuplicate, f.conflict
 	default:
 		return // it is being written for the first time
 	}
@@ -218,7 +219,7 @@ func (s *Source) judge(ctx context.Context, f *manifestFile) {
 	f.verdict = v
 	s.board.judge(f.path, &v)
 	logger := klog.FromContext(ctx).WithValues("manifest", f.path, "state", v.State)
-	if v.State == sources.Accepted {
+	if v.State == v1alpha1.ManifestAccepted {
 		logger.V(2).Info("Manifest accepted", "pod", klog.KObj(f.pod), "podUID", f.pod.UID, "warnings", v.Warnings)
 		return
 	}

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"k8s.io/klog/v2"
+
+	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 )
 
 // singleFile is the name of the one file where the path is a file. No entry of a
@@ -135,7 +137,7 @@ func (s *Source) unavailable(ctx context.Context, err error) {
 			logger.Info("The manifest path does not exist yet; until it does, the source has no pods")
 		}
 		s.root.known, s.root.absent = true, true
-		s.board.update(func(status *Status) { status.Absent = true })
+		s.board.update(func(status *v1alpha1.FileStatus) { status.Absent = true })
 		return
 	}
 	// Whatever is missing is missing for this reason: nothing is removed.
@@ -143,24 +145,13 @@ func (s *Source) unavailable(ctx context.Context, err error) {
 		f.goneSince, f.busySince, f.busyWait = time.Time{}, time.Time{}, 0
 	}
 	clear(s.pending)
-	s.metrics.degraded.Set(1)
-	s.board.update(func(status *Status) {
-		if status.Failed(err) {
-			logger.Error(err, "The manifest path can't be read; its last pods are held", "pods", len(s.order))
-		}
-	})
+	s.board.Failed(ctx, err, "The manifest path can't be read; its last pods are held", "pods", len(s.order))
 }
 
 // available notes that the path can be read.
 func (s *Source) available(ctx context.Context) {
-	s.metrics.degraded.Set(0)
-	s.board.update(func(status *Status) {
-		if status.Degraded {
-			klog.FromContext(ctx).Info("The manifest path can be read again", "after", time.Since(*status.DegradedSince))
-		}
-		status.Absent = false
-		status.Succeeded()
-	})
+	s.board.update(func(status *v1alpha1.FileStatus) { status.Absent = false })
+	s.board.Succeeded(ctx, "The manifest path can be read again")
 }
 
 // arm watches every directory that matters now. It tells whether one of them was
@@ -182,7 +173,7 @@ func (s *Source) arm(ctx context.Context) (added bool) {
 	}
 	added, err := s.watches.set(dirs)
 	logger := klog.FromContext(ctx)
-	s.board.update(func(status *Status) {
+	s.board.update(func(status *v1alpha1.FileStatus) {
 		if err != nil {
 			if status.WatchError != err.Error() {
 				logger.Error(err, "Changes can't be watched; polling", "period", s.pollPeriod)

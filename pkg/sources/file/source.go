@@ -14,9 +14,9 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
 
+	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/manifest"
-	"github.com/podconfigd/podconfigd/pkg/sources"
 )
 
 const (
@@ -101,7 +101,7 @@ type manifestFile struct {
 	goneSince time.Time
 	busyWait  time.Duration
 	busySince time.Time
-	verdict   sources.Verdict
+	verdict   v1alpha1.Manifest
 }
 
 // New returns a source. It does nothing before Run.
@@ -138,7 +138,7 @@ func New(opts Options) *Source {
 
 // Status returns what the source knows of itself and of each manifest. It can be
 // called at any time.
-func (s *Source) Status() Status { return s.board.read() }
+func (s *Source) Status() v1alpha1.SourceStatus { return s.board.read() }
 
 // Run sends the set of pods at each change until the context is done, and returns
 // its cause.
@@ -183,7 +183,7 @@ func (s *Source) Run(ctx context.Context, sets chan<- config.SourceSet) error {
 // rouse sets the timer to the first moment at which a file is to be looked at
 // again.
 func (s *Source) rouse(timer *time.Timer) {
-	s.board.update(func(status *Status) { status.Settling = len(s.pending) })
+	s.board.update(func(status *v1alpha1.FileStatus) { status.Settling = len(s.pending) })
 	var first time.Time
 	for f := range s.pending {
 		if first.IsZero() || f.due.Before(first) {
@@ -264,7 +264,7 @@ func (s *Source) watchFailed(ctx context.Context, err error) {
 	logger := klog.FromContext(ctx)
 	if errors.Is(err, fsnotify.ErrEventOverflow) {
 		s.metrics.overflows.Inc()
-		s.board.update(func(status *Status) { status.Overflows++ })
+		s.board.update(func(status *v1alpha1.FileStatus) { status.Overflows++ })
 		logger.Info("The inotify queue overflowed, listing the path anew")
 		return
 	}
@@ -293,7 +293,7 @@ func (s *Source) settle(ctx context.Context, dirty []string, sets chan<- config.
 		return context.Cause(ctx)
 	}
 	s.sent = true
-	s.board.update(func(status *Status) { status.Changed() })
+	s.board.Sent()
 	return nil
 }
 

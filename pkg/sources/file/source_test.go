@@ -141,7 +141,7 @@ func TestPollingWhereWatchingFails(t *testing.T) {
 			}}
 			h := run(t, t.TempDir(), opts)
 			h.expect()
-			status := h.source.Status()
+			status := h.source.Status().File
 			if status.Watch != watchPolling || !strings.Contains(status.WatchError, test.want) {
 				t.Errorf("the status is %+v, want polling and %s", status, test.want)
 			}
@@ -155,7 +155,7 @@ func TestPollingWhereWatchingFails(t *testing.T) {
 			mu.Unlock()
 			h.put("b.yaml", "1")
 			h.expect("a=1", "b=1") // by the poll that opened it
-			if status := h.source.Status(); status.Watch != watchInotify || status.WatchError != "" {
+			if status := h.source.Status().File; status.Watch != watchInotify || status.WatchError != "" {
 				t.Errorf("the status is %+v, want inotify again", status)
 			}
 			if n := testutil.ToFloat64(h.source.metrics.watching); n != 1 {
@@ -173,7 +173,7 @@ func TestOverflowListsAnew(t *testing.T) {
 	h.put("a.yaml", "1")
 	w.errors <- fsnotify.ErrEventOverflow
 	h.expect("a=1")
-	if n := h.source.Status().Overflows; n != 1 {
+	if n := h.source.Status().File.Overflows; n != 1 {
 		t.Errorf("the status says %d overflows", n)
 	}
 	if n := testutil.ToFloat64(h.source.metrics.overflows); n != 1 {
@@ -362,7 +362,7 @@ func TestWaitingForWhatIsGivenUp(t *testing.T) {
 	put("b.yaml", "yy", "v")
 	h.expect("yy=1", "xx=1")
 	put("a.yaml", "ww", "u")
-	for deadline := time.After(20 * time.Second); len(h.source.Status().Manifests) < 3; {
+	for deadline := time.After(20 * time.Second); len(h.source.Status().File.Manifests) < 3; {
 		select {
 		case <-deadline:
 			t.Fatal("a.yaml has no verdict")

@@ -5,54 +5,39 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
+	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/sources"
 )
 
-// Status is what the source has to say of itself.
-type Status struct {
-	sources.Condition
-	// Path is the manifest path.
-	Path string `json:"path"`
-	// Watch is "inotify", or "polling" where that can't be had; WatchError says why.
-	Watch      string `json:"watch"`
-	WatchError string `json:"watchError,omitempty"`
-	// Overflows counts how often inotify lost events and the path was listed anew.
-	Overflows int `json:"overflows,omitempty"`
-	// Absent: the path was not there at the start and is not there yet.
-	Absent bool `json:"absent,omitempty"`
-	// Settling counts the files that are being written, or are gone for less than
-	// 50 ms: the next set will tell of them.
-	Settling int `json:"settling,omitempty"`
-	// Manifests has a verdict for each manifest, by path.
-	Manifests []sources.Verdict `json:"manifests"`
-}
-
 // board is the status as others read it. The source writes to it what changed.
 type board struct {
-	mu       sync.Mutex
-	status   Status
-	verdicts map[string]sources.Verdict
-	states   map[sources.State]int
-	metrics  *metrics
+	*sources.Board
+	metrics *metrics
+
+	mu       sync.Mutex // guards what follows
+	verdicts map[string]v1alpha1.Manifest
+	states   map[v1alpha1.ManifestState]int
 }
 
 func newBoard(path string, m *metrics) *board {
 	return &board{
-		status:   Status{Path: path, Watch: watchPolling},
-		verdicts: make(map[string]sources.Verdict),
-		states:   make(map[sources.State]int),
+		Board: sources.NewBoard(v1alpha1.SourceStatus{
+			Name: config.FileSource, File: &v1alpha1.FileStatus{Path: path, Watch: watchPolling},
+		}, m.degraded),
+		verdicts: make(map[string]v1alpha1.Manifest),
+		states:   make(map[v1alpha1.ManifestState]int),
 		metrics:  m,
 	}
 }
 
-func (b *board) update(change func(*Status)) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	change(&b.status)
+// update changes what is the file source's own.
+func (b *board) update(change func(*v1alpha1.FileStatus)) {
+	b.Update(func(status *v1alpha1.SourceStatus) { change(status.File) })
 }
 
 // judge records the verdict on a file; nil takes it off.
-func (b *board) judge(path string, v *sources.Verdict) {
+func (b *board) judge(path string, v *v1alpha1.Manifest) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if old, ok := b.verdicts[path]; ok {
@@ -65,19 +50,19 @@ func (b *board) judge(path string, v *sources.Verdict) {
 	}
 }
 
-func (b *board) count(state sources.State, by int) {
+func (b *board) count(state v1alpha1.ManifestState, by int) {
 	b.states[state] += by
 	b.metrics.manifests.WithLabelValues(string(state)).Set(float64(b.states[state]))
 }
 
-func (b *board) read() Status {
+func (b *board) read() v1alpha1.SourceStatus {
+	status := b.Status()
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	status := b.status
-	status.Manifests = make([]sources.Verdict, 0, len(b.verdicts))
+	status.File.Manifests = make([]v1alpha1.Manifest, 0, len(b.verdicts))
 	for _, v := range b.verdicts {
-		status.Manifests = append(status.Manifests, v)
+		status.File.Manifests = append(status.File.Manifests, v)
 	}
-	slices.SortFunc(status.Manifests, func(a, b sources.Verdict) int { return cmp.Compare(a.Path, b.Path) })
+	slices.SortFunc(status.File.Manifests, func(a, b v1alpha1.Manifest) int { return cmp.Compare(a.Path, b.Path) })
 	return status
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/podconfigd/podconfigd/pkg/manifest"
+	"github.com/podconfigd/podconfigd/pkg/sources"
 	"github.com/podconfigd/podconfigd/pkg/sources/sourcetest"
 )
 
@@ -57,10 +58,9 @@ func (p *place) change(how func()) {
 	how()
 }
 
-func (p *place) Source() sourcetest.Source { return p.source }
+func (p *place) Source() sources.Source { return p.source }
 
 func (p *place) Put(_ *testing.T, name, image string) { p.change(func() { p.images[name] = image }) }
 func (p *place) Remove(_ *testing.T, name string)     { p.change(func() { delete(p.images, name) }) }
 func (p *place) Break(*testing.T)                     { p.change(func() { p.broken = true }) }
 func (p *place) Mend(*testing.T)                      { p.change(func() { p.broken = false }) }
-func (p *place) Degraded() bool                       { return p.source.Status().Degraded }

@@ -9,6 +9,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/pkg/manifest"
 	"github.com/podconfigd/podconfigd/pkg/sources"
 )
@@ -122,11 +123,11 @@ func (s podSet) serving() []*v1.Pod {
 }
 
 // verdicts returns what there is to say of each pod.
-func (s podSet) verdicts() []sources.Verdict {
-	verdicts := make([]sources.Verdict, 0, len(s))
+func (s podSet) verdicts() []v1alpha1.Manifest {
+	verdicts := make([]v1alpha1.Manifest, 0, len(s))
 	for _, key := range s.keys() {
 		state := s[key]
-		v := sources.Verdict{State: sources.Accepted, Namespace: key.namespace, Name: key.name}
+		v := v1alpha1.Manifest{State: v1alpha1.ManifestAccepted, Namespace: key.namespace, Name: key.name}
 		if key.index > 0 {
 			v.Path = fmt.Sprintf("items[%d]", key.index-1)
 		}
@@ -135,13 +136,13 @@ func (s podSet) verdicts() []sources.Verdict {
 		}
 		switch {
 		case state.shadowed != "":
-			v.State, v.Reason, v.Message = sources.Shadowed, sources.ReasonDuplicate, "it has "+state.shadowed
+			v.State, v.Reason, v.Message = v1alpha1.ManifestShadowed, sources.ReasonDuplicate, "it has "+state.shadowed
 		case state.fault != nil && state.pod != nil:
-			v.State, v.Reason, v.Message = sources.Held, string(state.fault.Reason), state.fault.Error()+"; the pod that it gave before is kept"
+			v.State, v.Reason, v.Message = v1alpha1.ManifestHeld, string(state.fault.Reason), state.fault.Error()+"; the pod that it gave before is kept"
 		case state.fault != nil:
-			v.State, v.Reason, v.Message = sources.Rejected, string(state.fault.Reason), state.fault.Error()
+			v.State, v.Reason, v.Message = v1alpha1.ManifestRejected, string(state.fault.Reason), state.fault.Error()
 		case !state.present:
-			v.State, v.Reason = sources.Held, "Missing"
+			v.State, v.Reason = v1alpha1.ManifestHeld, "Missing"
 			v.Message = "it is not in the list, but something is whose name can't be read"
 		}
 		verdicts = append(verdicts, v)

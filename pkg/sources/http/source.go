@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/klog/v2"
 
+	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/manifest"
 )
@@ -57,7 +58,7 @@ type Source struct {
 	period  time.Duration
 	decoder *manifest.Decoder
 	fetcher *fetcher
-	board   *board
+	board   board
 	metrics *metrics
 
 	pods podSet
@@ -80,7 +81,7 @@ func New(opts Options) (*Source, error) {
 	m := newMetrics(opts.Registerer)
 	return &Source{
 		url: opts.URL, shown: shown, period: cmp.Or(opts.Period, DefaultPeriod), decoder: opts.Decoder,
-		fetcher: newFetcher(target, opts), board: newBoard(shown), metrics: m,
+		fetcher: newFetcher(target, opts), board: newBoard(shown, m), metrics: m,
 		pods: make(podSet),
 	}, nil
 }
@@ -94,7 +95,7 @@ func redact(u *url.URL) string {
 
 // Status returns what the source knows of itself and of each pod. It can be called
 // at any time.
-func (s *Source) Status() Status { return s.board.read() }
+func (s *Source) Status() v1alpha1.SourceStatus { return s.board.Status() }
 
 // Run asks the URL and sends the set of pods at each change until the context is
 // done, and returns its cause.
@@ -120,11 +121,12 @@ func (s *Source) Run(ctx context.Context, sets chan<- config.SourceSet) error {
 		if err != nil {
 			failures++
 			wait := retryIn(failures, answer.retryAfter)
-			s.failed(ctx, err, failures, wait)
+			s.metrics.failures.Inc()
+			s.board.Failed(ctx, err, "Reading the manifest URL failed; its last pods are held", "retryIn", wait.Round(time.Millisecond))
 			timer.Reset(wait)
 			continue
 		}
-		s.succeeded(ctx, failures)
+		s.board.succeeded(ctx)
 		failures = 0
 		timer.Reset(s.period + time.Duration(rand.Float64()*jitter*float64(s.period)))
 	}
@@ -159,23 +161,6 @@ func (s *Source) take(ctx context.Context, answer answer, sets chan<- config.Sou
 		return context.Cause(ctx)
 	}
 	s.sent = true
-	s.board.changed()
+	s.board.Sent()
 	return nil
-}
-
-func (s *Source) failed(ctx context.Context, err error, failures int, wait time.Duration) {
-	s.metrics.failures.Inc()
-	s.metrics.degraded.Set(1)
-	// Not at each attempt: the status has the rest.
-	if s.board.failed(err) || failures == 1 {
-		klog.FromContext(ctx).Error(err, "Reading the manifest URL failed; its last pods are held", "retryIn", wait.Round(time.Millisecond))
-	}
-}
-
-func (s *Source) succeeded(ctx context.Context, failures int) {
-	s.metrics.degraded.Set(0)
-	s.board.succeeded(time.Now())
-	if failures > 0 {
-		klog.FromContext(ctx).Info("Reading the manifest URL succeeded again", "failures", failures)
-	}
 }

@@ -29,9 +29,9 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/manifest"
-	"github.com/podconfigd/podconfigd/pkg/sources"
 )
 
 // item returns a pod as it stands in a list.
@@ -166,7 +166,7 @@ func (h *harness) expect(want ...string) []*v1.Pod {
 }
 
 // await waits until the status is as the function wants it; no set may come.
-func (h *harness) await(what string, ok func(Status) bool) {
+func (h *harness) await(what string, ok func(v1alpha1.SourceStatus) bool) {
 	h.t.Helper()
 	deadline := time.After(20 * time.Second)
 	for !ok(h.source.Status()) {
@@ -182,7 +182,7 @@ func (h *harness) await(what string, ok func(Status) bool) {
 
 func (h *harness) degraded(because string) {
 	h.t.Helper()
-	h.await("degraded for "+because, func(s Status) bool {
+	h.await("degraded for "+because, func(s v1alpha1.SourceStatus) bool {
 		return s.Degraded && s.DegradedSince != nil && strings.Contains(s.LastError, because)
 	})
 }
@@ -242,7 +242,7 @@ func TestFailuresHoldTheLastSet(t *testing.T) {
 			h.degraded(test.because)
 			s.serve(single("web", "2"))
 			h.expect("web=2")
-			h.await("healthy", func(s Status) bool { return !s.Degraded && s.LastError == "" })
+			h.await("healthy", func(s v1alpha1.SourceStatus) bool { return !s.Degraded && s.LastError == "" })
 		})
 	}
 }
@@ -267,11 +267,11 @@ func TestWhatWasServedBeforeComesBack(t *testing.T) {
 	s.serve("")
 	h.degraded("empty")
 	s.serve(single("web", "1"))
-	h.await("healthy", func(s Status) bool { return !s.Degraded })
+	h.await("healthy", func(s v1alpha1.SourceStatus) bool { return !s.Degraded })
 	s.serve("a: [")
 	h.degraded("neither")
 	_, before := s.seen()
-	h.await("more requests", func(st Status) bool {
+	h.await("more requests", func(st v1alpha1.SourceStatus) bool {
 		_, now := s.seen()
 		return len(now) > len(before) && st.Degraded
 	})
@@ -286,9 +286,9 @@ func TestEachItemIsJudgedForItself(t *testing.T) {
 	s.serve(list(item("a", "1"), item("b", "1")))
 	h := run(t, Options{URL: s.URL})
 	h.expect("a=1", "b=1")
-	verdict := func(name string, state sources.State, message string) func(Status) bool {
-		return func(s Status) bool {
-			for _, v := range s.Manifests {
+	verdict := func(name string, state v1alpha1.ManifestState, message string) func(v1alpha1.SourceStatus) bool {
+		return func(s v1alpha1.SourceStatus) bool {
+			for _, v := range s.HTTP.Manifests {
 				if strings.HasPrefix(v.Path+v.Name, name) && v.State == state && strings.Contains(v.Message, message) {
 					return true
 				}
@@ -298,15 +298,15 @@ func TestEachItemIsJudgedForItself(t *testing.T) {
 	}
 	s.serve(list(item("a", "2"), `{"metadata":{"name":"b"},"spec":{}}`, `{"metadata":{"name":"c"},"spec":{"containers":5}}`))
 	h.expect("a=2", "b=1")
-	h.await("b held", verdict("b", sources.Held, "spec.containers: Required value; the pod that it gave before is kept"))
-	h.await("c rejected", verdict("c", sources.Rejected, "spec.containers"))
+	h.await("b held", verdict("b", v1alpha1.ManifestHeld, "spec.containers: Required value; the pod that it gave before is kept"))
+	h.await("c rejected", verdict("c", v1alpha1.ManifestRejected, "spec.containers"))
 	s.serve(list(item("a", "3"), item("b", "2"), item("a", "4")))
 	h.expect("a=3", "b=2")
-	h.await("the second a shadowed", verdict("items[2]", sources.Shadowed, "the name of an earlier one"))
+	h.await("the second a shadowed", verdict("items[2]", v1alpha1.ManifestShadowed, "the name of an earlier one"))
 	// What can't be named may be what is missing.
 	s.serve(list(item("a", "5"), `"what"`))
 	h.expect("a=5", "b=2")
-	h.await("b held", verdict("b", sources.Held, "can't be read"))
+	h.await("b held", verdict("b", v1alpha1.ManifestHeld, "can't be read"))
 	s.serve(list(item("a", "5")))
 	h.expect("a=5")
 	uid := func(name string) string {
@@ -314,7 +314,7 @@ func TestEachItemIsJudgedForItself(t *testing.T) {
 	}
 	s.serve(list(uid("x"), uid("y")))
 	h.expect("x=1")
-	h.await("y shadowed", verdict("y", sources.Shadowed, "the UID of default/x"))
+	h.await("y shadowed", verdict("y", v1alpha1.ManifestShadowed, "the UID of default/x"))
 }
 
 func TestConditionalRequests(t *testing.T) {
@@ -335,7 +335,7 @@ func TestConditionalRequests(t *testing.T) {
 	s.set(handler)
 	h := run(t, Options{URL: s.URL})
 	h.expect("web=1")
-	h.await("some 304", func(Status) bool {
+	h.await("some 304", func(v1alpha1.SourceStatus) bool {
 		_, statuses := s.seen()
 		return len(statuses) > 5 && statuses[len(statuses)-1] == nethttp.StatusNotModified
 	})
@@ -355,7 +355,7 @@ func TestConditionalRequests(t *testing.T) {
 	})
 	h.degraded("neither")
 	s.set(handler)
-	h.await("healthy", func(s Status) bool { return !s.Degraded })
+	h.await("healthy", func(s v1alpha1.SourceStatus) bool { return !s.Degraded })
 }
 
 func TestGzip(t *testing.T) {
@@ -448,7 +448,7 @@ func TestSecretsStayAtHome(t *testing.T) {
 	if err := os.WriteFile(token, []byte("new-token"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	h.await("the new token", func(Status) bool {
+	h.await("the new token", func(v1alpha1.SourceStatus) bool {
 		requests, _ := home.seen()
 		return requests[len(requests)-1].Header.Get("Authorization") == "Bearer new-token"
 	})
@@ -545,7 +545,7 @@ func TestClientCertificatesAreReadAgain(t *testing.T) {
 	h := run(t, Options{URL: s.URL, CAFile: ca, CertFile: cert, KeyFile: key})
 	h.expect("web=1")
 	renewed := put()
-	h.await("the new certificate", func(Status) bool {
+	h.await("the new certificate", func(v1alpha1.SourceStatus) bool {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		return serials[len(serials)-1] == string(renewed.cert)
@@ -607,7 +607,7 @@ func TestAnOlderFileInTheNewersPlace(t *testing.T) {
 	put("2", now.Add(-time.Hour))
 	h := run(t, Options{URL: s.URL + "/pods.yaml"})
 	h.expect("web=2")
-	h.await("some 304", func(Status) bool {
+	h.await("some 304", func(v1alpha1.SourceStatus) bool {
 		_, statuses := s.seen()
 		return len(statuses) > 5 && statuses[len(statuses)-1] == nethttp.StatusNotModified
 	})
@@ -659,7 +659,7 @@ func TestNotModifiedWithoutATime(t *testing.T) {
 	version = "2"
 	s.mu.Unlock()
 	h.expect("web=2")
-	h.await("healthy", func(s Status) bool { return !s.Degraded })
+	h.await("healthy", func(s v1alpha1.SourceStatus) bool { return !s.Degraded })
 }
 
 // Whatever bodies follow one another, the pods that count have names and UIDs of their

@@ -3,74 +3,45 @@ package http
 import (
 	"context"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/klog/v2"
 
+	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
+	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/sources"
 )
 
-// Status is what the source has to say of itself.
-type Status struct {
-	sources.Condition
-	// URL is the manifest URL without user and query.
-	URL string
-	// LastSuccess is when the server last gave a good answer.
-	LastSuccess *time.Time
-	// Manifests has a verdict for each pod.
-	Manifests []sources.Verdict
-}
-
 // board is the status as others read it.
-type board struct {
-	mu     sync.Mutex
-	status Status
+type board struct{ *sources.Board }
+
+func newBoard(url string, m *metrics) board {
+	return board{sources.NewBoard(v1alpha1.SourceStatus{
+		Name: config.HTTPSource,
+		HTTP: &v1alpha1.HTTPStatus{URL: url, Manifests: []v1alpha1.Manifest{}},
+	}, m.degraded)}
 }
 
-func newBoard(url string) *board { return &board{status: Status{URL: url}} }
-
-func (b *board) read() Status {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	status := b.status
-	status.Manifests = slices.Clone(status.Manifests)
-	return status
-}
-
-// failed notes an error, and tells whether it is another one than the last.
-func (b *board) failed(err error) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.status.Failed(err)
-}
-
-func (b *board) succeeded(at time.Time) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.status.Succeeded()
-	b.status.LastSuccess = &at
-}
-
-func (b *board) changed() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.status.Changed()
+// succeeded records that the server gave a good answer.
+func (b board) succeeded(ctx context.Context) {
+	now := time.Now()
+	b.Update(func(status *v1alpha1.SourceStatus) { status.HTTP.LastSuccess = &now })
+	b.Succeeded(ctx, "Reading the manifest URL succeeded again")
 }
 
 // judge records the verdicts, and tells of those that are new and bad.
-func (b *board) judge(ctx context.Context, pods podSet) {
+func (b board) judge(ctx context.Context, pods podSet) {
 	verdicts := pods.verdicts()
-	b.mu.Lock()
-	before := b.status.Manifests
-	b.status.Manifests = verdicts
-	b.mu.Unlock()
+	var before []v1alpha1.Manifest
+	b.Update(func(status *v1alpha1.SourceStatus) {
+		before, status.HTTP.Manifests = status.HTTP.Manifests, verdicts
+	})
 	for _, v := range verdicts {
-		same := func(old sources.Verdict) bool {
+		same := func(old v1alpha1.Manifest) bool {
 			return old.Path == v.Path && old.Namespace == v.Namespace && old.Name == v.Name && old.State == v.State && old.Message == v.Message
 		}
-		if v.State != sources.Accepted && !slices.ContainsFunc(before, same) {
+		if v.State != v1alpha1.ManifestAccepted && !slices.ContainsFunc(before, same) {
 			klog.FromContext(ctx).Info("Manifest not usable", "pod", klog.KRef(v.Namespace, v.Name), "item", v.Path,
 				"state", v.State, "reason", v.Reason, "message", v.Message)
 		}

@@ -1,24 +1,18 @@
 package sourcetest
 
 import (
-	"context"
 	"testing"
 
-	"github.com/podconfigd/podconfigd/pkg/config"
+	"github.com/podconfigd/podconfigd/pkg/sources"
 )
-
-// Source is a source under test.
-type Source interface {
-	Run(ctx context.Context, sets chan<- config.SourceSet) error
-}
 
 // Place is what a source reads. It is made empty and available, and is one source's.
 //
 // Names are single letters; the source's pods may have a suffix to theirs that begins
 // with a hyphen, as static pods have.
 type Place interface {
-	// Source returns a new source that reads the place.
-	Source() Source
+	// Source returns the source that reads the place. It is called once.
+	Source() sources.Source
 	// Put puts a pod of that name, whose container has that image, or changes it.
 	Put(t *testing.T, name, image string)
 	// Remove removes the pod of that name.
@@ -27,6 +21,4 @@ type Place interface {
 	// was changed meanwhile.
 	Break(t *testing.T)
 	Mend(t *testing.T)
-	// Degraded tells whether the source says that it can't read.
-	Degraded() bool
 }

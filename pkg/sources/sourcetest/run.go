@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 
 	"github.com/podconfigd/podconfigd/pkg/config"
+	"github.com/podconfigd/podconfigd/pkg/sources"
 )
 
 const (
@@ -48,7 +49,7 @@ func Run(t *testing.T, newPlace func(t *testing.T) Place) {
 
 // running is a source that runs.
 type running struct {
-	place  Place
+	source sources.Source
 	sets   chan config.SourceSet
 	cancel context.CancelCauseFunc
 	ended  chan error
@@ -62,11 +63,10 @@ func start(t *testing.T, place Place) *running {
 	t.Helper()
 	ctx, cancel := context.WithCancelCause(context.Background())
 	r := &running{
-		place: place, sets: make(chan config.SourceSet), cancel: cancel, ended: make(chan error, 1),
+		source: place.Source(), sets: make(chan config.SourceSet), cancel: cancel, ended: make(chan error, 1),
 		last: make(map[string]*v1.Pod), ignored: goleak.IgnoreCurrent(),
 	}
-	source := place.Source()
-	go func() { r.ended <- source.Run(ctx, r.sets) }()
+	go func() { r.ended <- r.source.Run(ctx, r.sets) }()
 	t.Cleanup(func() { r.end(t) })
 	return r
 }
@@ -169,10 +169,24 @@ func (r *running) silent(t *testing.T) {
 	}
 }
 
+// degraded tells whether the source says that it can't read, and checks that the status
+// says why and since when.
+func (r *running) degraded(t *testing.T) bool {
+	t.Helper()
+	status := r.source.Status()
+	if status.Degraded != (status.DegradedSince != nil) || status.Degraded != (status.LastError != "") {
+		t.Errorf("the status says degraded %t, since %v, for %q", status.Degraded, status.DegradedSince, status.LastError)
+	}
+	if status.Name == "" {
+		t.Error("the status does not name the source")
+	}
+	return status.Degraded
+}
+
 func (r *running) awaitDegraded(t *testing.T) {
 	t.Helper()
 	deadline := time.After(patience)
-	for !r.place.Degraded() {
+	for !r.degraded(t) {
 		select {
 		case set := <-r.sets:
 			t.Errorf("%d pods were sent while unavailable", len(set.Pods))
@@ -230,7 +244,7 @@ func unavailable(t *testing.T, place Place) {
 	place.Mend(t)
 	place.Put(t, "a", "2")
 	r.expect(t, "a=2 b=1")
-	for deadline := time.After(patience); place.Degraded(); { // it may say so after it sends
+	for deadline := time.After(patience); r.degraded(t); { // it may say so after it sends
 		select {
 		case <-deadline:
 			t.Fatal("it still says that it can't read")
