@@ -11,20 +11,23 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// A pod is marshaled once for each wire form. What the Kubernetes API shows differs
-// from that in nothing but metadata.resourceVersion, which is the journal's revision
-// there; it is put in without marshaling again.
+// A pod is marshaled once for each wire form. The Kubernetes API's form differs in two
+// fields of the metadata, which are inserted without marshaling again: resourceVersion
+// is the journal's revision, and a static pod has a creationTimestamp.
 
 // jsonForm is a pod's JSON, and where its resourceVersion is or would be.
 type jsonForm struct {
 	data []byte
 	// start and end bound the member "resourceVersion" with its comma.
 	start, end int
+	// created is the member "creationTimestamp" for a pod that has none.
+	created []byte
 }
 
 const (
-	jsonMetadata        = `"metadata":{`
-	jsonResourceVersion = `"resourceVersion":`
+	jsonMetadata          = `"metadata":{`
+	jsonResourceVersion   = `"resourceVersion":`
+	jsonCreationTimestamp = `"creationTimestamp":`
 )
 
 func encodeJSON(pod *v1.Pod) (jsonForm, error) {
@@ -54,6 +57,13 @@ func encodeJSON(pod *v1.Pod) (jsonForm, error) {
 			f.start--
 		}
 	}
+	if created := firstSeen(pod); !created.IsZero() {
+		value, err := created.MarshalJSON()
+		if err != nil {
+			return jsonForm{}, fmt.Errorf("encoding pod %s/%s: %w", pod.Namespace, pod.Name, err)
+		}
+		f.created = append([]byte(jsonCreationTimestamp), value...)
+	}
 	return f, nil
 }
 
@@ -62,12 +72,15 @@ type protobufForm struct {
 	data []byte
 	// start and end bound the content of the metadata, which is the first field.
 	start, end int
+	// created is the content of the field creationTimestamp for a pod that has none.
+	created []byte
 }
 
 // Field numbers of v1.Pod and metav1.ObjectMeta.
 const (
-	podMetadata         = 1
-	metaResourceVersion = 6
+	podMetadata           = 1
+	metaResourceVersion   = 6
+	metaCreationTimestamp = 8
 )
 
 func encodeProtobuf(pod *v1.Pod) (protobufForm, error) {
@@ -83,7 +96,13 @@ func encodeProtobuf(pod *v1.Pod) (protobufForm, error) {
 	if n < 0 {
 		return protobufForm{}, fmt.Errorf("encoding pod %s/%s: %w", pod.Namespace, pod.Name, protowire.ParseError(n))
 	}
-	return protobufForm{data: data, start: tag + n - len(meta), end: tag + n}, nil
+	f := protobufForm{data: data, start: tag + n - len(meta), end: tag + n}
+	if created := firstSeen(pod); !created.IsZero() {
+		if f.created, err = created.Marshal(); err != nil {
+			return protobufForm{}, fmt.Errorf("encoding pod %s/%s: %w", pod.Namespace, pod.Name, err)
+		}
+	}
+	return f, nil
 }
 
 // JSON returns the pod's JSON with apiVersion and kind, which is made once. The
@@ -100,7 +119,8 @@ func (p *Pod) Protobuf() ([]byte, error) {
 	return f.data, err
 }
 
-// AppendJSON appends the pod's JSON with a revision as its resourceVersion.
+// AppendJSON appends the pod's JSON as the Kubernetes API has it, with a revision as its
+// resourceVersion.
 func (p *Pod) AppendJSON(to []byte, revision int64) ([]byte, error) {
 	f, err := p.json()
 	if err != nil {
@@ -115,13 +135,18 @@ func (p *Pod) AppendJSON(to []byte, revision int64) ([]byte, error) {
 	to = append(to, '"')
 	to = strconv.AppendInt(to, revision, 10)
 	to = append(to, '"')
+	if len(f.created) > 0 {
+		to = append(to, ',')
+		to = append(to, f.created...)
+	}
 	if f.data[f.end] != '}' {
 		to = append(to, ',')
 	}
 	return append(to, f.data[f.end:]...), nil
 }
 
-// AppendProtobuf appends the pod as protobuf with a revision as its resourceVersion.
+// AppendProtobuf appends the pod as protobuf as the Kubernetes API has it, with a
+// revision as its resourceVersion.
 func (p *Pod) AppendProtobuf(to []byte, revision int64) ([]byte, error) {
 	f, err := p.protobuf()
 	if err != nil {
@@ -131,10 +156,18 @@ func (p *Pod) AppendProtobuf(to []byte, revision int64) ([]byte, error) {
 	var digits [20]byte
 	version := strconv.AppendInt(digits[:0], revision, 10)
 	meta := f.data[f.start:f.end]
+	size := len(meta) + protowire.SizeTag(metaResourceVersion) + protowire.SizeBytes(len(version))
+	if len(f.created) > 0 {
+		size += protowire.SizeTag(metaCreationTimestamp) + protowire.SizeBytes(len(f.created))
+	}
 	to = protowire.AppendTag(to, podMetadata, protowire.BytesType)
-	to = protowire.AppendVarint(to, uint64(len(meta)+protowire.SizeTag(metaResourceVersion)+protowire.SizeBytes(len(version))))
+	to = protowire.AppendVarint(to, uint64(size))
 	to = append(to, meta...)
 	to = protowire.AppendTag(to, metaResourceVersion, protowire.BytesType)
 	to = protowire.AppendBytes(to, version)
+	if len(f.created) > 0 {
+		to = protowire.AppendTag(to, metaCreationTimestamp, protowire.BytesType)
+		to = protowire.AppendBytes(to, f.created)
+	}
 	return append(to, f.data[f.end:]...), nil
 }

@@ -4,15 +4,20 @@ import (
 	"encoding/json"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podconfigd/podconfigd/pkg/config"
 )
 
-// Whatever its metadata look like, a pod with a revision as its resourceVersion is what
-// marshaling such a pod gives.
+// Whatever its metadata look like, a pod in the Kubernetes API's form is what marshaling
+// it gives with its revision as resourceVersion and, where it has no creationTimestamp,
+// the time at which it was first seen. Its own form has neither.
 func TestRevisionsInForms(t *testing.T) {
+	const seen = "2026-05-04T03:02:01.987654321+02:00"
 	for _, meta := range []metav1.ObjectMeta{
 		{},
 		{Name: "a", UID: "u"},
@@ -24,11 +29,18 @@ func TestRevisionsInForms(t *testing.T) {
 		{Name: "a", ResourceVersion: `<","uid":"x`},
 		{Name: `"metadata":{"resourceVersion":"5"`, ResourceVersion: "é\x00\u2028"},
 		{Annotations: map[string]string{"x": `"resourceVersion":"8"`}},
+		{Annotations: map[string]string{config.ConfigFirstSeenAnnotationKey: seen}},
+		{Name: "a", ResourceVersion: "77", Annotations: map[string]string{config.ConfigFirstSeenAnnotationKey: seen}},
+		{Name: "a", Annotations: map[string]string{config.ConfigFirstSeenAnnotationKey: "yesterday"}},
+		{CreationTimestamp: metav1.Unix(1e9, 0), Annotations: map[string]string{config.ConfigFirstSeenAnnotationKey: seen}},
 	} {
 		object := &v1.Pod{ObjectMeta: meta, Spec: v1.PodSpec{NodeName: "n"}}
 		p := newPod("file", object, 5, newJournal(Options{}).metrics)
 		want := *object
 		want.ResourceVersion = "1795267200123"
+		if meta.CreationTimestamp.IsZero() && meta.Annotations[config.ConfigFirstSeenAnnotationKey] == seen {
+			want.CreationTimestamp = metav1.Unix(time.Date(2026, 5, 4, 1, 2, 1, 0, time.UTC).Unix(), 0)
+		}
 
 		var fromJSON, fromProtobuf, original v1.Pod
 		data, err := p.AppendJSON([]byte("x"), 1795267200123)
@@ -50,7 +62,7 @@ func TestRevisionsInForms(t *testing.T) {
 				t.Errorf("%s of %+v: %s", form, meta, diff)
 			}
 		}
-		if data, err = p.JSON(); err != nil || json.Unmarshal(data, &original) != nil || fmt.Sprintf("%q", original.ResourceVersion) != fmt.Sprintf("%q", meta.ResourceVersion) {
+		if data, err = p.JSON(); err != nil || json.Unmarshal(data, &original) != nil || fmt.Sprintf("%q", original.ResourceVersion) != fmt.Sprintf("%q", meta.ResourceVersion) || !original.CreationTimestamp.Equal(&meta.CreationTimestamp) {
 			t.Errorf("its own JSON: %v, %s", err, data)
 		}
 	}

@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"slices"
 	"sync"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podconfigd/podconfigd/pkg/config"
@@ -57,6 +59,29 @@ func newPod(source string, object *v1.Pod, revision int64, m *metrics) *Pod {
 			return encodeProtobuf(object)
 		}),
 	}
+}
+
+// Created returns the creationTimestamp that the Kubernetes API shows: the pod's own,
+// or for a static pod, which has none, the time at which it was first seen. It is zero
+// where neither is known.
+func (p *Pod) Created() metav1.Time {
+	if !p.Object.CreationTimestamp.IsZero() {
+		return p.Object.CreationTimestamp
+	}
+	return firstSeen(p.Object)
+}
+
+// firstSeen returns the time at which a pod without a creationTimestamp was first seen,
+// in whole seconds. It stays the same for as long as its source has the UID.
+func firstSeen(pod *v1.Pod) metav1.Time {
+	if !pod.CreationTimestamp.IsZero() {
+		return metav1.Time{}
+	}
+	seen, err := time.Parse(time.RFC3339, pod.Annotations[config.ConfigFirstSeenAnnotationKey])
+	if err != nil { // not one of the merge's pods
+		return metav1.Time{}
+	}
+	return metav1.Unix(seen.Unix(), 0)
 }
 
 // state is the pods at one revision.

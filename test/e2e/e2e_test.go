@@ -129,7 +129,12 @@ func (d *daemon) mkdir(t *testing.T) {
 // put puts a manifest of a pod of that name into the directory, in one step.
 func (d *daemon) put(t *testing.T, name, image string) {
 	t.Helper()
-	manifest := fmt.Sprintf("apiVersion: v1\nkind: Pod\nmetadata: {name: %s}\nspec: {containers: [{name: c, image: %q}]}\n", name, image)
+	d.putFile(t, name, fmt.Sprintf("apiVersion: v1\nkind: Pod\nmetadata: {name: %s}\nspec: {containers: [{name: c, image: %q}]}\n", name, image))
+}
+
+// putFile puts a manifest into the directory, in one step.
+func (d *daemon) putFile(t *testing.T, name, manifest string) {
+	t.Helper()
 	temp := filepath.Join(d.dir, name)
 	if err := os.WriteFile(temp, []byte(manifest), 0o644); err != nil {
 		t.Fatal(err)

@@ -285,7 +285,11 @@ func sameAsInformer(list *v1.PodList, informer cache.SharedIndexInformer) error 
 		if got.ResourceVersion == "" {
 			return fmt.Errorf("%s has no resourceVersion", got.Name)
 		}
+		if got.CreationTimestamp.IsZero() || !want.CreationTimestamp.IsZero() {
+			return fmt.Errorf("%s was created at %q, of /pods at %q", got.Name, got.CreationTimestamp, want.CreationTimestamp)
+		}
 		got.ResourceVersion, want.ResourceVersion = "", ""
+		got.CreationTimestamp = metav1.Time{} // static pods have one in the Kubernetes API alone
 		got.TypeMeta, want.TypeMeta = metav1.TypeMeta{}, metav1.TypeMeta{}
 		if !apiequality.Semantic.DeepEqual(got, want) {
 			a, _ := json.Marshal(got)

@@ -3,9 +3,11 @@ package e2e
 import (
 	"bufio"
 	"context"
+	"fmt"
 	"io"
 	"net"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -82,6 +84,56 @@ func (d *daemon) pass(ctx context.Context, conn net.Conn) {
 	both.Wait()
 }
 
+// kubectl is a real kubectl that talks to a server.
+type kubectl struct{ server string }
+
+// kubectl is one that talks to the daemon.
+func (d *daemon) kubectl(t *testing.T) kubectl {
+	t.Helper()
+	return kubectl{"http://" + d.bridge(t, "tcp", "127.0.0.1:0").address}
+}
+
+func (k kubectl) command(t *testing.T, args ...string) *exec.Cmd {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), components.Kubectl(t), append([]string{"--server", k.server}, args...)...)
+	cmd.Env = []string{"HOME=" + t.TempDir(), "KUBECONFIG=/dev/null"}
+	return cmd
+}
+
+// run returns what a command prints, which must not fail.
+func (k kubectl) run(t *testing.T, args ...string) string {
+	t.Helper()
+	out, err := k.command(t, args...).CombinedOutput()
+	if err != nil {
+		t.Errorf("kubectl %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+	return string(out)
+}
+
+// fails returns what a command prints, which must fail.
+func (k kubectl) fails(t *testing.T, args ...string) string {
+	t.Helper()
+	out, err := k.command(t, args...).CombinedOutput()
+	if err == nil {
+		t.Errorf("kubectl %s does not fail:\n%s", strings.Join(args, " "), out)
+	}
+	return string(out)
+}
+
+// hasLines looks for lines in what a command printed, whatever the space in them.
+func hasLines(t *testing.T, out string, lines ...string) {
+	t.Helper()
+	for _, line := range lines {
+		found := false
+		for l := range strings.Lines(out) {
+			found = found || strings.Join(strings.Fields(l), " ") == line
+		}
+		if !found {
+			t.Errorf("there is no line %q in\n%s", line, out)
+		}
+	}
+}
+
 // TestKubectl has a real kubectl read the daemon.
 func TestKubectl(t *testing.T) {
 	d := &daemon{dir: shortDir(t)}
@@ -89,55 +141,27 @@ func TestKubectl(t *testing.T) {
 	d.put(t, "web", "nginx:1.27")
 	d.put(t, "log", "fluent-bit")
 	d = start(t, d.dir)
-	server := "http://" + d.bridge(t, "tcp", "127.0.0.1:0").address
-	command := func(args ...string) *exec.Cmd {
-		cmd := exec.CommandContext(t.Context(), components.Kubectl(t), append([]string{"--server", server}, args...)...)
-		cmd.Env = []string{"HOME=" + t.TempDir(), "KUBECONFIG=/dev/null"}
-		return cmd
-	}
-	kubectl := func(args ...string) string {
-		t.Helper()
-		out, err := command(args...).CombinedOutput()
-		if err != nil {
-			t.Errorf("kubectl %s: %v\n%s", strings.Join(args, " "), err, out)
-		}
-		return string(out)
-	}
-	has := func(out string, lines ...string) {
-		t.Helper()
-		for _, line := range lines {
-			found := false
-			for l := range strings.Lines(out) {
-				found = found || strings.Join(strings.Fields(l), " ") == line
-			}
-			if !found {
-				t.Errorf("there is no line %q in\n%s", line, out)
-			}
-		}
-	}
-	has(kubectl("get", "pods", "-A", "-o", "wide"),
-		"NAMESPACE NAME READY STATUS RESTARTS AGE IP NODE NOMINATED NODE READINESS GATES",
-		"default web-node1 0/1 Pending 0 <unknown> <none> node1 <none> <none>",
-		"default log-node1 0/1 Pending 0 <unknown> <none> node1 <none> <none>")
-	has(kubectl("get", "pod", "web-node1", "-o", "yaml"),
+	kubectl := d.kubectl(t)
+	hasLines(t, kubectl.run(t, "get", "pods", "-A", "-o", "wide"),
+		"NAMESPACE NAME READY STATUS RESTARTS AGE IP NODE NOMINATED NODE READINESS GATES")
+	hasLines(t, kubectl.run(t, "get", "pod", "web-node1", "-o", "yaml"),
 		"kind: Pod", "name: web-node1", "nodeName: node1", "- image: nginx:1.27", "phase: Pending")
-	has(kubectl("describe", "pod", "web-node1"), "Name: web-node1", "Image: nginx:1.27", "Status: Pending", "Node: node1/")
-	has(kubectl("get", "po", "--field-selector", "metadata.name=log-node1", "-o", "name"), "pod/log-node1")
-	has(kubectl("get", "pods", "--chunk-size=1", "-o", "name"), "pod/log-node1", "pod/web-node1")
-	has(kubectl("get", "pods", "-l", "app=none"), "No resources found in default namespace.")
-	has(kubectl("wait", "--for=jsonpath={.status.phase}=Pending", "pod/web-node1", "--timeout=10s"), "pod/web-node1 condition met")
+	hasLines(t, kubectl.run(t, "describe", "pod", "web-node1"), "Name: web-node1", "Image: nginx:1.27", "Status: Pending", "Node: node1/")
+	hasLines(t, kubectl.run(t, "get", "po", "--field-selector", "metadata.name=log-node1", "-o", "name"), "pod/log-node1")
+	hasLines(t, kubectl.run(t, "get", "pods", "--chunk-size=1", "-o", "name"), "pod/log-node1", "pod/web-node1")
+	hasLines(t, kubectl.run(t, "get", "pods", "-l", "app=none"), "No resources found in default namespace.")
+	hasLines(t, kubectl.run(t, "wait", "--for=jsonpath={.status.phase}=Pending", "pod/web-node1", "--timeout=10s"), "pod/web-node1 condition met")
 	for args, want := range map[string]string{
 		"get pod nope":         `Error from server (NotFound): pods "nope" not found`,
 		"delete pod web-node1": "Error from server (MethodNotAllowed): DELETE is not supported: podconfigd is read-only",
 		"run x --image=i":      "POST is not supported: podconfigd is read-only",
 	} {
-		out, err := command(strings.Fields(args)...).CombinedOutput()
-		if err == nil || !strings.Contains(string(out), want) {
-			t.Errorf("kubectl %s: %v, %s; want %s", args, err, out, want)
+		if out := kubectl.fails(t, strings.Fields(args)...); !strings.Contains(out, want) {
+			t.Errorf("kubectl %s: %s; want %s", args, out, want)
 		}
 	}
 
-	watch := command("get", "pods", "-A", "-w", "--output-watch-events", "-o", "wide")
+	watch := kubectl.command(t, "get", "pods", "-A", "-w", "--output-watch-events", "-o", "wide")
 	stdout, err := watch.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -175,5 +199,63 @@ func TestKubectl(t *testing.T) {
 	_ = watch.Process.Kill()
 	for range lines {
 		continue
+	}
+}
+
+// Static pods have the creationTimestamp that the time makes at which they were first
+// seen, for kubectl to show and to sort by.
+func TestKubectlAges(t *testing.T) {
+	d := &daemon{dir: shortDir(t)}
+	d.mkdir(t)
+	put := func(name, image string) {
+		t.Helper()
+		d.putFile(t, name, fmt.Sprintf("apiVersion: v1\nkind: Pod\nmetadata: {name: %s, uid: uid-of-%[1]s}\nspec: {containers: [{name: c, image: %q}]}\n", name, image))
+	}
+	put("z", "i")
+	d = start(t, d.dir)
+	kubectl := d.kubectl(t)
+	created := func(name string) string {
+		return kubectl.run(t, "get", "pod", name+"-node1", "-o", "jsonpath={.metadata.creationTimestamp}")
+	}
+	first := created("z")
+	since, err := time.Parse(time.RFC3339, first)
+	if err != nil || time.Since(since) > time.Minute {
+		t.Fatalf("z was created at %q: %v", first, err)
+	}
+	<-time.After(time.Until(since.Add(1100 * time.Millisecond))) // creationTimestamp has seconds
+	put("a", "i")
+	put("z", "j")
+	eventually(t, 10*time.Second, func() error {
+		if out := kubectl.run(t, "get", "pods", "-o", "jsonpath={.items[*].spec.containers[*].image}"); out != "i j" {
+			return fmt.Errorf("images %q", out)
+		}
+		return nil
+	})
+	if after := created("z"); after != first {
+		t.Errorf("an update of the pod moves its creation from %s to %s", first, after)
+	}
+	var names []string
+	table := kubectl.run(t, "get", "pods", "--sort-by=.metadata.creationTimestamp")
+	for line := range strings.Lines(table) {
+		row := strings.Fields(line)
+		names = append(names, row[0])
+		if age := row[len(row)-1]; row[0] != "NAME" && !strings.HasSuffix(age, "s") {
+			t.Errorf("%s is of age %q", row[0], age)
+		}
+	}
+	if !slices.Equal(names, []string{"NAME", "z-node1", "a-node1"}) {
+		t.Errorf("sorted by creation:\n%s", table)
+	}
+	if out := kubectl.run(t, "get", "pods", "-o", "custom-columns=C:.metadata.creationTimestamp", "--no-headers"); strings.Contains(out, "<none>") {
+		t.Errorf("custom columns:\n%s", out)
+	}
+	pods, err := d.client.Pods(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range pods.Items {
+		if !pods.Items[i].CreationTimestamp.IsZero() {
+			t.Errorf("/pods has a creationTimestamp: %v", pods.Items[i].CreationTimestamp)
+		}
 	}
 }

@@ -80,18 +80,25 @@ func (f *form) bookmark(mark *v1.Pod) ([]byte, error) {
 
 // addRow adds the pod, with what of it is to go with its row.
 func (f *form) addRow(table *metav1.Table, p *journal.Pod, revision int64) (err error) {
-	row := metav1.TableRow{Cells: Cells(p.Object, time.Now())}
+	pod := shown(p, revision)
+	row := metav1.TableRow{Cells: Cells(pod, time.Now())}
 	switch f.include {
 	case metav1.IncludeNone:
 	case metav1.IncludeObject:
 		row.Object.Raw, err = p.AppendJSON(nil, revision)
 	default:
-		meta := p.Object.ObjectMeta
-		meta.ResourceVersion = strconv.FormatInt(revision, 10)
-		row.Object.Raw, err = json.Marshal(partial(&meta))
+		row.Object.Raw, err = json.Marshal(partial(&pod.ObjectMeta))
 	}
 	table.Rows = append(table.Rows, row)
 	return err
+}
+
+// shown returns the pod as this API has it, of a revision.
+func shown(p *journal.Pod, revision int64) *v1.Pod {
+	pod := *p.Object
+	pod.ResourceVersion = strconv.FormatInt(revision, 10)
+	pod.CreationTimestamp = p.Created()
+	return &pod
 }
 
 func partial(meta *metav1.ObjectMeta) *metav1.PartialObjectMetadata {
