@@ -29,6 +29,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
@@ -149,21 +150,19 @@ type worker struct {
 	grace int64
 }
 
-const (
-	firstRetry = 100 * time.Millisecond
-	lastRetry  = 10 * time.Second
-)
+// retries are the waits after a failure: 100 ms, then twice as long each time up to 10 s.
+var retries = wait.Backoff{Duration: 100 * time.Millisecond, Factor: 2, Steps: 32, Cap: 10 * time.Second}
 
 func (w *worker) run(ctx context.Context) {
 	var pod *v1.Pod
 	var again <-chan time.Time
-	wait := firstRetry
+	backoff := retries
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case pod = <-w.wanted:
-			wait = firstRetry
+			backoff = retries
 		case <-again:
 		}
 		again = nil
@@ -172,9 +171,9 @@ func (w *worker) run(ctx context.Context) {
 		case ctx.Err() != nil:
 			return
 		case err != nil:
-			slog.Error("syncing failed; it is tried again", "pod", w.name, "in", wait, "err", err)
-			again = time.After(wait)
-			wait = min(2*wait, lastRetry)
+			pause := backoff.Step()
+			slog.Error("syncing failed; it is tried again", "pod", w.name, "in", pause, "err", err)
+			again = time.After(pause)
 		case next > 0:
 			again = time.After(next)
 		}

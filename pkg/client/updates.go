@@ -7,21 +7,19 @@ import (
 	"fmt"
 	"io"
 	"iter"
-	"math/rand/v2"
 	"net/http"
 	"net/url"
 	"strconv"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/wait"
+
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 )
 
-const (
-	// firstRetry and lastRetry bound the wait before a connection is tried again;
-	// each is up to twice the one before.
-	firstRetry = 50 * time.Millisecond
-	lastRetry  = 5 * time.Second
-)
+// retries are the waits before a connection is tried again: 25 to 50 ms, then twice as
+// long each time up to 5 s.
+var retries = wait.Backoff{Duration: 25 * time.Millisecond, Factor: 2, Jitter: 1, Steps: 32, Cap: 2500 * time.Millisecond}
 
 // Options say which updates are wanted, and what is done between connections. The
 // names are those of the parameters of /v1alpha1/updates; empty ones are left out.
@@ -48,10 +46,10 @@ type Options struct {
 func (c *Client) Updates(ctx context.Context, opts Options) iter.Seq2[*v1alpha1.Update, error] {
 	return func(yield func(*v1alpha1.Update, error) bool) {
 		s := &subscription{client: c, opts: opts, instance: opts.Instance, since: opts.Since}
-		wait := firstRetry
+		backoff := retries
 		for ctx.Err() == nil {
 			err := s.read(ctx, func(u *v1alpha1.Update) bool {
-				wait = firstRetry
+				backoff = retries
 				return yield(u, nil)
 			})
 			switch {
@@ -61,7 +59,7 @@ func (c *Client) Updates(ctx context.Context, opts Options) iter.Seq2[*v1alpha1.
 				yield(nil, err)
 				return
 			}
-			pause := wait/2 + rand.N(wait/2)
+			pause := backoff.Step()
 			if opts.OnDisconnect != nil {
 				opts.OnDisconnect(err, pause)
 			}
@@ -69,7 +67,6 @@ func (c *Client) Updates(ctx context.Context, opts Options) iter.Seq2[*v1alpha1.
 			case <-ctx.Done():
 			case <-time.After(pause):
 			}
-			wait = min(2*wait, lastRetry)
 		}
 	}
 }

@@ -348,7 +348,7 @@ func TestTheStreamIsTriedForEver(t *testing.T) {
 			before := m.tries()
 			pass(time.Hour)
 			n := m.tries() - before
-			if least := int(time.Hour / lastRetry); n < least || n > 3*least {
+			if least := int(time.Hour / (2 * streamRetries.Cap)); n < least || n > 3*least {
 				t.Errorf("hour %d: events were asked for %d times", hour, n)
 			}
 		}

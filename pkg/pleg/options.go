@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/util/wait"
 )
 
 // Defaults of Options.
@@ -24,15 +25,16 @@ const (
 	// pingPeriod is how often the runtime is asked whether it is there while it is
 	// not listed; oftener where the threshold is short.
 	pingPeriod = 10 * time.Second
-	// firstRetry and lastRetry bound the wait before the stream of events is tried
-	// again, and unimplementedRetry is the wait where the runtime has no such thing: it
-	// may be replaced by one that does.
-	firstRetry         = 100 * time.Millisecond
-	lastRetry          = 30 * time.Second
+	// unimplementedRetry is the wait before the stream of events is tried again where the
+	// runtime has no such thing: it may be replaced by one that does.
 	unimplementedRetry = 5 * time.Minute
 	// maxInspections is how many pods are inspected at once; the others wait.
 	maxInspections = 32
 )
+
+// streamRetries are the waits before the stream of events is tried again: 50 to 100 ms,
+// then twice as long each time up to half a minute.
+var streamRetries = wait.Backoff{Duration: 50 * time.Millisecond, Factor: 2, Jitter: 1, Steps: 32, Cap: 15 * time.Second}
 
 // Options say what a generator works with.
 type Options struct {

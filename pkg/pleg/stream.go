@@ -3,7 +3,6 @@ package pleg
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"time"
 
 	"k8s.io/klog/v2"
@@ -14,12 +13,12 @@ import (
 // kubelet: pkg/kubelet/pleg/evented.go watchEventsChannel, which gives up after five
 // attempts.
 func (g *Generator) follow(ctx context.Context) {
-	wait := firstRetry
+	backoff := streamRetries
 	for {
 		err := g.opts.Runtime.Events(ctx,
 			func() { g.post(ctx, func(context.Context) { g.streamOpened() }) },
 			func(e RuntimeEvent) {
-				wait = firstRetry
+				backoff = streamRetries
 				g.post(ctx, func(ctx context.Context) { g.streamed(ctx, e) })
 			})
 		if ctx.Err() != nil {
@@ -28,9 +27,9 @@ func (g *Generator) follow(ctx context.Context) {
 		var settled bool
 		g.post(ctx, func(ctx context.Context) { settled = g.streamBroke(ctx, err) })
 		if settled {
-			wait = firstRetry
+			backoff = streamRetries
 		}
-		pause := wait/2 + rand.N(wait/2)
+		pause := backoff.Step()
 		if errors.Is(err, ErrNoEvents) {
 			pause = unimplementedRetry
 		}
@@ -39,7 +38,6 @@ func (g *Generator) follow(ctx context.Context) {
 			return
 		case <-time.After(pause):
 		}
-		wait = min(2*wait, lastRetry)
 	}
 }
 

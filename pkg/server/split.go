@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"golang.org/x/net/http2"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/klog/v2"
 )
 
@@ -41,6 +42,10 @@ func newSplitter(l net.Listener, limits *limiter) *splitter {
 	return &splitter{listener: l, limits: limits, plain: side(), modern: side(), refused: side()}
 }
 
+// acceptRetries are the waits after an error of Accept that may pass, as when there are
+// too many open files; net/http has the same.
+var acceptRetries = wait.Backoff{Duration: 5 * time.Millisecond, Factor: 2, Steps: 32, Cap: time.Second}
+
 // run accepts connections until the context is done, and closes the listener.
 func (s *splitter) run(ctx context.Context) error {
 	var looking sync.WaitGroup
@@ -50,10 +55,10 @@ func (s *splitter) run(ctx context.Context) error {
 	stop := context.AfterFunc(ctx, func() { _ = s.listener.Close() })
 	defer stop()
 	defer s.listener.Close()
-	for wait := time.Duration(0); ; {
+	for backoff := acceptRetries; ; {
 		conn, err := s.listener.Accept()
 		if err == nil {
-			wait = 0
+			backoff = acceptRetries
 			looking.Go(func() { s.admit(ctx, conn) })
 			continue
 		}
@@ -63,12 +68,11 @@ func (s *splitter) run(ctx context.Context) error {
 		if errors.Is(err, net.ErrClosed) {
 			return err
 		}
-		// As net/http does: it passes, as when there are too many files.
-		wait = min(max(2*wait, 5*time.Millisecond), time.Second)
-		klog.FromContext(ctx).Error(err, "Accepting a connection failed", "retryIn", wait)
+		pause := backoff.Step()
+		klog.FromContext(ctx).Error(err, "Accepting a connection failed", "retryIn", pause)
 		select {
 		case <-ctx.Done():
-		case <-time.After(wait):
+		case <-time.After(pause):
 		}
 	}
 }

@@ -29,7 +29,7 @@ type answer struct {
 	unchanged bool
 	body      []byte
 	validator validator
-	// retryAfter is when the server wants to be asked again; 0 where it does not say.
+	// retryAfter is how long the server asks to be left alone; 0 where it does not say.
 	retryAfter time.Duration
 }
 
@@ -112,13 +112,15 @@ func withoutURL(err error) error {
 	return fmt.Errorf("asking the server: %w", err)
 }
 
-// parseRetryAfter reads a number of seconds or a date.
+// parseRetryAfter reads a number of seconds or a date. It returns maxRetryAfter for
+// anything later.
 func parseRetryAfter(value string, now time.Time) time.Duration {
-	if seconds, err := strconv.ParseInt(value, 10, 32); err == nil {
-		return max(0, time.Duration(seconds)*time.Second)
+	seconds, err := strconv.ParseInt(value, 10, 64)
+	if err == nil || errors.Is(err, strconv.ErrRange) {
+		return time.Duration(min(max(seconds, 0), int64(maxRetryAfter/time.Second))) * time.Second
 	}
 	if at, err := nethttp.ParseTime(value); err == nil {
-		return max(0, at.Sub(now))
+		return min(max(at.Sub(now), 0), maxRetryAfter)
 	}
 	return 0
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/klog/v2"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
@@ -25,12 +26,13 @@ const (
 	DefaultPeriod = 20 * time.Second
 	// jitter is by how much of the period at the most an attempt is put off.
 	jitter = 0.1
-	// firstRetry and lastRetry bound the wait after a failure, maxRetryAfter what a
-	// server may ask for.
-	firstRetry    = time.Second
-	lastRetry     = time.Minute
+	// maxRetryAfter is the longest wait after a failure that a server may ask for.
 	maxRetryAfter = time.Hour
 )
+
+// retries are the waits after a failure, unless the server asks for a longer one: half a
+// second to a second, then twice as long each time up to a minute.
+var retries = wait.Backoff{Duration: 500 * time.Millisecond, Factor: 2, Jitter: 1, Steps: 32, Cap: 30 * time.Second}
 
 // Options say what a Source reads.
 type Options struct {
@@ -104,7 +106,7 @@ func (s *Source) Run(ctx context.Context, sets chan<- config.SourceSet) error {
 	defer s.fetcher.close()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	failures := 0
+	backoff := retries
 	for {
 		select {
 		case <-ctx.Done():
@@ -119,26 +121,16 @@ func (s *Source) Run(ctx context.Context, sets chan<- config.SourceSet) error {
 			return context.Cause(ctx)
 		}
 		if err != nil {
-			failures++
-			wait := retryIn(failures, answer.retryAfter)
+			pause := max(backoff.Step(), answer.retryAfter)
 			s.metrics.failures.Inc()
-			s.board.Failed(ctx, err, "Reading the manifest URL failed; its last pods are held", "retryIn", wait.Round(time.Millisecond))
-			timer.Reset(wait)
+			s.board.Failed(ctx, err, "Reading the manifest URL failed; its last pods are held", "retryIn", pause.Round(time.Millisecond))
+			timer.Reset(pause)
 			continue
 		}
 		s.board.succeeded(ctx)
-		failures = 0
+		backoff = retries
 		timer.Reset(s.period + time.Duration(rand.Float64()*jitter*float64(s.period)))
 	}
-}
-
-// retryIn returns how long to wait after so many failures in a row.
-func retryIn(failures int, retryAfter time.Duration) time.Duration {
-	if retryAfter > 0 {
-		return min(retryAfter, maxRetryAfter)
-	}
-	wait := min(firstRetry<<min(failures-1, 16), lastRetry)
-	return wait/2 + rand.N(wait/2+1)
 }
 
 // take makes the answer the source's set and sends it if that is another one. The

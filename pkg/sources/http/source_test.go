@@ -374,28 +374,23 @@ func TestGzip(t *testing.T) {
 }
 
 func TestBackoff(t *testing.T) {
-	last := time.Duration(0)
+	backoff, full := retries, time.Second
 	for failures := 1; failures < 100; failures++ {
-		wait := retryIn(failures, 0)
-		full := min(firstRetry<<min(failures-1, 16), lastRetry)
-		if wait < full/2 || wait > full {
-			t.Errorf("after %d failures: %v, want %v to %v", failures, wait, full/2, full)
+		if pause := backoff.Step(); pause < full/2 || pause > full {
+			t.Errorf("after %d failures: %v, want %v to %v", failures, pause, full/2, full)
 		}
-		last = wait
+		full = min(2*full, time.Minute)
 	}
-	if last < lastRetry/2 {
-		t.Errorf("in the end: %v", last)
-	}
-	if got := retryIn(1, 7*time.Second); got != 7*time.Second {
-		t.Errorf("Retry-After 7: %v", got)
-	}
-	if got := retryIn(1, 24*time.Hour); got != maxRetryAfter {
-		t.Errorf("Retry-After of a day: %v", got)
-	}
+}
+
+func TestRetryAfter(t *testing.T) {
 	now := time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC)
 	for value, want := range map[string]time.Duration{
 		"": 0, "5": 5 * time.Second, "-1": 0, "soon": 0,
 		"Sat, 21 Nov 2026 00:01:00 GMT": time.Minute, "Fri, 20 Nov 2026 00:01:00 GMT": 0,
+		// A century, in each form, and numbers that no integer holds.
+		"3155760000": time.Hour, "Sat, 21 Nov 2126 00:00:00 GMT": time.Hour, "Fri, 31 Dec 9999 23:59:59 GMT": time.Hour,
+		"9223372036854775807": time.Hour, "99999999999999999999": time.Hour, "-99999999999999999999": 0,
 	} {
 		if got := parseRetryAfter(value, now); got != want {
 			t.Errorf("%q: %v, want %v", value, got, want)
