@@ -1,36 +1,37 @@
 package syncloop
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+)
 
 type metrics struct {
 	iterations   *prometheus.CounterVec
 	housekeeping prometheus.Histogram
 }
 
-// newMetrics registers the loop's metrics, where there is a registry.
+// newMetrics registers the loop's metrics unless reg is nil.
 func newMetrics(reg prometheus.Registerer, l *Loop) *metrics {
 	const namespace, subsystem = "podconfigd", "sync_loop"
-	m := &metrics{
-		iterations: prometheus.NewCounterVec(prometheus.CounterOpts{
+	factory := promauto.With(reg)
+	factory.NewGaugeFunc(prometheus.GaugeOpts{
+		Namespace: namespace, Subsystem: subsystem, Name: "last_active_timestamp_seconds",
+		Help: "Unix time at which the last iteration ended; 0 before the first.",
+	}, func() float64 {
+		at := l.LastActive()
+		if at.IsZero() {
+			return 0
+		}
+		return float64(at.UnixNano()) / 1e9
+	})
+	return &metrics{
+		iterations: factory.NewCounterVec(prometheus.CounterOpts{
 			Namespace: namespace, Subsystem: subsystem, Name: "iterations_total",
 			Help: "Iterations of the sync loop, by the channel that was served.",
 		}, []string{"channel"}),
-		housekeeping: prometheus.NewHistogram(prometheus.HistogramOpts{
+		housekeeping: factory.NewHistogram(prometheus.HistogramOpts{
 			Namespace: namespace, Subsystem: subsystem, Name: "housekeeping_duration_seconds",
 			Help: "Time that housekeeping took.", Buckets: prometheus.ExponentialBuckets(0.0001, 10, 6),
 		}),
 	}
-	if reg != nil {
-		reg.MustRegister(m.iterations, m.housekeeping, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Namespace: namespace, Subsystem: subsystem, Name: "last_active_timestamp_seconds",
-			Help: "Unix time at which the last iteration ended; 0 before the first.",
-		}, func() float64 {
-			at := l.LastActive()
-			if at.IsZero() {
-				return 0
-			}
-			return float64(at.UnixNano()) / 1e9
-		}))
-	}
-	return m
 }

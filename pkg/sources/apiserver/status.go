@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
@@ -97,20 +98,21 @@ type metrics struct {
 	connected, degraded, lastList, lastEvent prometheus.Gauge
 }
 
-// newMetrics registers the source's metrics, where there is a registry.
+// newMetrics registers the source's metrics unless reg is nil.
 func newMetrics(reg prometheus.Registerer) *metrics {
 	const namespace, subsystem = "podconfigd", "api_source"
+	factory := promauto.With(reg)
 	counter := func(name, help string) prometheus.Counter {
-		return prometheus.NewCounter(prometheus.CounterOpts{Namespace: namespace, Subsystem: subsystem, Name: name, Help: help})
+		return factory.NewCounter(prometheus.CounterOpts{Namespace: namespace, Subsystem: subsystem, Name: name, Help: help})
 	}
 	gauge := func(name, help string) prometheus.Gauge {
-		return prometheus.NewGauge(prometheus.GaugeOpts{Namespace: namespace, Subsystem: subsystem, Name: name, Help: help})
+		return factory.NewGauge(prometheus.GaugeOpts{Namespace: namespace, Subsystem: subsystem, Name: name, Help: help})
 	}
-	m := &metrics{
+	return &metrics{
 		relists:  counter("relists_total", "Lists of the node's pods after the first."),
 		restarts: counter("watch_restarts_total", "Watches that went on where one before had ended."),
 		failures: counter("failures_total", "Attempts to ask the apiserver that failed."),
-		events: prometheus.NewCounterVec(prometheus.CounterOpts{
+		events: factory.NewCounterVec(prometheus.CounterOpts{
 			Namespace: namespace, Subsystem: subsystem, Name: "watch_events_total", Help: "Events of watches, by type.",
 		}, []string{"type"}),
 		connected: gauge("connected", "1 while there is a watch."),
@@ -118,8 +120,4 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		lastList:  gauge("last_list_timestamp_seconds", "When a list was complete last."),
 		lastEvent: gauge("last_event_timestamp_seconds", "When a watch gave its last event."),
 	}
-	if reg != nil {
-		reg.MustRegister(m.relists, m.restarts, m.failures, m.events, m.connected, m.degraded, m.lastList, m.lastEvent)
-	}
-	return m
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 	"k8s.io/klog/v2"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
@@ -53,22 +54,19 @@ type metrics struct {
 	degraded          prometheus.Gauge
 }
 
-// newMetrics registers the source's metrics, where there is a registry.
+// newMetrics registers the source's metrics unless reg is nil.
 func newMetrics(reg prometheus.Registerer) *metrics {
 	const namespace, subsystem = "podconfigd", "http_source"
-	m := &metrics{
-		decodes: prometheus.NewCounter(prometheus.CounterOpts{
+	factory := promauto.With(reg)
+	return &metrics{
+		decodes: factory.NewCounter(prometheus.CounterOpts{
 			Namespace: namespace, Subsystem: subsystem, Name: "decodes_total", Help: "Answers that were decoded.",
 		}),
-		failures: prometheus.NewCounter(prometheus.CounterOpts{
+		failures: factory.NewCounter(prometheus.CounterOpts{
 			Namespace: namespace, Subsystem: subsystem, Name: "failures_total", Help: "Attempts that failed.",
 		}),
-		degraded: prometheus.NewGauge(prometheus.GaugeOpts{
+		degraded: factory.NewGauge(prometheus.GaugeOpts{
 			Namespace: namespace, Subsystem: subsystem, Name: "degraded", Help: "1 while attempts fail and the last pods are held.",
 		}),
 	}
-	if reg != nil {
-		reg.MustRegister(m.decodes, m.failures, m.degraded)
-	}
-	return m
 }
