@@ -5,6 +5,8 @@ import (
 	"errors"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
+	"github.com/podconfigd/podconfigd/pkg/sources/file/follow"
+	"github.com/podconfigd/podconfigd/pkg/sources/file/manifests"
 )
 
 // Check returns the verdicts that a source with these options would have at its
@@ -14,12 +16,13 @@ func Check(ctx context.Context, opts Options) ([]v1alpha1.Manifest, error) {
 	if opts.Path == "" {
 		return nil, errors.New("the path is empty")
 	}
-	opts.Registerer, opts.openWatcher = nil, func() (watcher, error) { return idle{}, nil }
-	s := New(opts)
-	if _, _, err := readPath(s.path); err != nil {
+	path := follow.Clean(opts.Path)
+	names, dir, err := follow.List(path)
+	if err != nil {
 		return nil, err
 	}
-	s.looker.impatient = true
-	s.examine(ctx, s.list(ctx))
-	return s.Status().File.Manifests, nil
+	board := newBoard(path, newMetrics(nil))
+	set := manifests.New(manifests.Options{Path: path, Decoder: opts.Decoder, Judge: board.judge, Impatient: true})
+	set.LookAll(ctx, dir, names)
+	return board.read().File.Manifests, nil
 }

@@ -1,5 +1,9 @@
 // Package file is the source of static pods: a directory of manifests, or a
-// single one.
+// single one. It puts together packages
+// [github.com/podconfigd/podconfigd/pkg/sources/file/follow], which reports the files
+// that may have changed, and
+// [github.com/podconfigd/podconfigd/pkg/sources/file/manifests], which makes a set of
+// pods of them.
 //
 // # What is read
 //
@@ -10,7 +14,7 @@
 //
 // # When
 //
-// At once when inotify tells of a change, and every period besides. Watched are
+// At once when inotify reports a change, and every period besides. Watched are
 // the directory, the directory that holds it, and every directory that a symbolic
 // link on the way to a manifest stands in or leads to; so a volume of a ConfigMap,
 // whose files all change when its "..data" link is replaced, gives one set. Where
@@ -22,9 +26,9 @@
 //
 // # What is kept
 //
-//   - A manifest that turns bad keeps the pod that it last gave, until the file is
-//     gone for 50 ms. An editor that moves a file away and writes it anew
-//     makes one change, not two.
+//   - A manifest that turns bad keeps its last good pod, until the file is gone for
+//     50 ms. An editor that moves a file away and writes a new one makes one change,
+//     not two.
 //   - Where two files give a pod the same name or the same UID, the one that had it
 //     keeps it; at a first listing that is the first by name. The other is reported
 //     and takes over when the first one goes.

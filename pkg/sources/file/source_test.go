@@ -14,11 +14,12 @@ import (
 
 	"github.com/fsnotify/fsnotify"
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/testutil"
+	"golang.org/x/sys/unix"
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/manifest"
+	"github.com/podconfigd/podconfigd/pkg/sources/file/follow"
 )
 
 const podManifest = "apiVersion: v1\nkind: Pod\nmetadata: {name: %s}\nspec: {containers: [{name: c, image: %q}]}\n"
@@ -42,10 +43,11 @@ func (w *fakeWatcher) Errors() <-chan error          { return w.errors }
 
 // harness is a running source.
 type harness struct {
-	t      *testing.T
-	source *Source
-	dir    string
-	sets   chan config.SourceSet
+	t        *testing.T
+	source   *Source
+	registry *prometheus.Registry
+	dir      string
+	sets     chan config.SourceSet
 }
 
 // run runs a source on a directory of the test's, until the test ends.
@@ -55,7 +57,9 @@ func run(t *testing.T, dir string, opts Options) *harness {
 	if opts.Period == 0 {
 		opts.Period = time.Hour // nothing is to be found by the relist
 	}
-	h := &harness{t: t, source: New(opts), dir: dir, sets: make(chan config.SourceSet)}
+	registry := prometheus.NewRegistry()
+	opts.Registerer = registry
+	h := &harness{t: t, source: New(opts), registry: registry, dir: dir, sets: make(chan config.SourceSet)}
 	ctx, cancel := context.WithCancelCause(context.Background())
 	stop := errors.New("stop")
 	var running sync.WaitGroup
@@ -66,6 +70,23 @@ func run(t *testing.T, dir string, opts Options) *harness {
 	})
 	t.Cleanup(func() { cancel(stop); running.Wait() })
 	return h
+}
+
+// metric returns the value of one of the source's metrics.
+func (h *harness) metric(name string) float64 {
+	h.t.Helper()
+	families, err := h.registry.Gather()
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	for _, family := range families {
+		if family.GetName() == "podconfigd_file_source_"+name {
+			m := family.GetMetric()[0]
+			return m.GetCounter().GetValue() + m.GetGauge().GetValue()
+		}
+	}
+	h.t.Fatalf("there is no metric %s", name)
+	return 0
 }
 
 // put writes a manifest in one step.
@@ -101,8 +122,7 @@ func (h *harness) expect(want ...string) []*v1.Pod {
 }
 
 func TestUnchangedFilesKeepTheirPods(t *testing.T) {
-	registry := prometheus.NewRegistry()
-	h := run(t, t.TempDir(), Options{Registerer: registry})
+	h := run(t, t.TempDir(), Options{})
 	h.expect()
 	h.put("a.yaml", "1")
 	first := h.expect("a=1")
@@ -111,7 +131,7 @@ func TestUnchangedFilesKeepTheirPods(t *testing.T) {
 	if first[0] != second[0] {
 		t.Error("a is another pointer, though its file did not change")
 	}
-	if n := testutil.ToFloat64(h.source.metrics.decodes); n != 2 {
+	if n := h.metric("decodes_total"); n != 2 {
 		t.Errorf("2 files were decoded %v times", n)
 	}
 }
@@ -121,10 +141,10 @@ func TestUnchangedFilesKeepTheirPods(t *testing.T) {
 func TestPollingWhereWatchingFails(t *testing.T) {
 	for _, test := range []struct {
 		name, want string
-		open       func() (watcher, error)
+		open       func() (follow.Watcher, error)
 	}{
-		{"no instance", "fs.inotify.max_user_instances", func() (watcher, error) { return nil, syscall.EMFILE }},
-		{"no watch", "fs.inotify.max_user_watches", func() (watcher, error) {
+		{"no instance", "fs.inotify.max_user_instances", func() (follow.Watcher, error) { return nil, syscall.EMFILE }},
+		{"no watch", "fs.inotify.max_user_watches", func() (follow.Watcher, error) {
 			w := newFakeWatcher()
 			w.addErr = syscall.ENOSPC
 			return w, nil
@@ -134,7 +154,7 @@ func TestPollingWhereWatchingFails(t *testing.T) {
 			t.Parallel()
 			var mu sync.Mutex
 			open := test.open
-			opts := Options{Registerer: prometheus.NewRegistry(), openWatcher: func() (watcher, error) {
+			opts := Options{openWatcher: func() (follow.Watcher, error) {
 				mu.Lock()
 				defer mu.Unlock()
 				return open()
@@ -142,23 +162,23 @@ func TestPollingWhereWatchingFails(t *testing.T) {
 			h := run(t, t.TempDir(), opts)
 			h.expect()
 			status := h.source.Status().File
-			if status.Watch != watchPolling || !strings.Contains(status.WatchError, test.want) {
+			if status.Watch != follow.WatchPolling || !strings.Contains(status.WatchError, test.want) {
 				t.Errorf("the status is %+v, want polling and %s", status, test.want)
 			}
 			h.put("a.yaml", "1")
 			h.expect("a=1")
-			if n := testutil.ToFloat64(h.source.metrics.watching); n != 0 {
+			if n := h.metric("watching"); n != 0 {
 				t.Errorf("the metric says that it watches: %v", n)
 			}
 			mu.Lock()
-			open = newInotify
+			open = follow.Inotify
 			mu.Unlock()
 			h.put("b.yaml", "1")
 			h.expect("a=1", "b=1") // by the poll that opened it
-			if status := h.source.Status().File; status.Watch != watchInotify || status.WatchError != "" {
+			if status := h.source.Status().File; status.Watch != follow.WatchInotify || status.WatchError != "" {
 				t.Errorf("the status is %+v, want inotify again", status)
 			}
-			if n := testutil.ToFloat64(h.source.metrics.watching); n != 1 {
+			if n := h.metric("watching"); n != 1 {
 				t.Errorf("the metric says that it polls: %v", n)
 			}
 		})
@@ -168,7 +188,7 @@ func TestPollingWhereWatchingFails(t *testing.T) {
 // Events that were lost are made up for by a new listing.
 func TestOverflowListsAnew(t *testing.T) {
 	w := newFakeWatcher()
-	h := run(t, t.TempDir(), Options{Registerer: prometheus.NewRegistry(), openWatcher: func() (watcher, error) { return w, nil }})
+	h := run(t, t.TempDir(), Options{openWatcher: func() (follow.Watcher, error) { return w, nil }})
 	h.expect()
 	h.put("a.yaml", "1")
 	w.errors <- fsnotify.ErrEventOverflow
@@ -176,7 +196,7 @@ func TestOverflowListsAnew(t *testing.T) {
 	if n := h.source.Status().File.Overflows; n != 1 {
 		t.Errorf("the status says %d overflows", n)
 	}
-	if n := testutil.ToFloat64(h.source.metrics.overflows); n != 1 {
+	if n := h.metric("watch_overflows_total"); n != 1 {
 		t.Errorf("the metric says %v overflows", n)
 	}
 }
@@ -184,7 +204,7 @@ func TestOverflowListsAnew(t *testing.T) {
 // A watcher that breaks is replaced.
 func TestABrokenWatcherIsReplaced(t *testing.T) {
 	watchers := make(chan *fakeWatcher, 2)
-	opts := Options{openWatcher: func() (watcher, error) {
+	opts := Options{openWatcher: func() (follow.Watcher, error) {
 		w := newFakeWatcher()
 		watchers <- w
 		return w, nil
@@ -195,13 +215,17 @@ func TestABrokenWatcherIsReplaced(t *testing.T) {
 	(<-watchers).errors <- errors.New("broken")
 	h.expect("a=1")
 	h.put("b.yaml", "1")
-	(<-watchers).events <- fsnotify.Event{Name: filepath.Join(h.source.root.real, "b.yaml"), Op: fsnotify.Create}
+	real, err := filepath.EvalSymlinks(h.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	(<-watchers).events <- fsnotify.Event{Name: filepath.Join(real, "b.yaml"), Op: fsnotify.Create}
 	h.expect("a=1", "b=1")
 }
 
 func TestTheRelistFindsWhatNobodyTells(t *testing.T) {
 	w := newFakeWatcher()
-	opts := Options{Period: 50 * time.Millisecond, openWatcher: func() (watcher, error) { return w, nil }}
+	opts := Options{Period: 50 * time.Millisecond, openWatcher: func() (follow.Watcher, error) { return w, nil }}
 	h := run(t, t.TempDir(), opts)
 	h.expect()
 	h.put("a.yaml", "1")
@@ -248,68 +272,6 @@ func TestUnreadableAtTheStartSendsNothing(t *testing.T) {
 	h.expect()
 }
 
-// The looker trusts a file's times only when they are old enough.
-func TestSignatures(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "a.yaml")
-	write := func(image string) {
-		if err := os.WriteFile(path, fmt.Appendf(nil, podManifest, "a", image), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	l := looker{decoder: manifest.NewDecoder("n"), metrics: newMetrics(nil)}
-	write("1")
-	first := l.look(path, knowledge{})
-	if first.pod == nil || first.trusted {
-		t.Fatalf("a file just written: %+v", first)
-	}
-	again := l.look(path, first.knowledge)
-	if !again.same || testutil.ToFloat64(l.metrics.reads) != 2 || testutil.ToFloat64(l.metrics.decodes) != 1 {
-		t.Errorf("it was not read again, or decoded again: %+v", again)
-	}
-	old := first.knowledge
-	old.trusted = true
-	if s := l.look(path, old); !s.same || testutil.ToFloat64(l.metrics.reads) != 2 {
-		t.Errorf("a file of old times was read again: %+v", s)
-	}
-	write("2")
-	if s := l.look(path, first.knowledge); s.same || s.pod == nil {
-		t.Errorf("a change was not noticed: %+v", s)
-	}
-	if s := (signature{mtime: time.Unix(100, 0), ctime: time.Unix(100, 0)}); s.settled(time.Unix(101, 0)) || !s.settled(time.Unix(103, 0)) {
-		t.Error("settled is wrong")
-	}
-}
-
-func TestWriters(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "a.yaml")
-	writer, err := os.Create(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	read := func() *os.File {
-		f, err := os.Open(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = f.Close() })
-		return f
-	}
-	if got := writers(read()); got == unknownWriters {
-		t.Skip("leases can't be had here")
-	} else if got != someWriters {
-		t.Errorf("with a writer: %v", got)
-	}
-	if !beingWritten(read(), time.Now()) || beingWritten(read(), time.Now().Add(-2*settleWindow)) {
-		t.Error("beingWritten does not go by the time of the last modification")
-	}
-	if err := writer.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if got := writers(read()); got != noWriters {
-		t.Errorf("without: %v", got)
-	}
-}
-
 // A file that somebody writes without end does not keep the others from being told.
 func TestAFileThatIsWrittenWithoutEnd(t *testing.T) {
 	dir := t.TempDir()
@@ -317,7 +279,7 @@ func TestAFileThatIsWrittenWithoutEnd(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if writers(endless) == unknownWriters {
+	if _, err := unix.FcntlInt(endless.Fd(), unix.F_SETLEASE, unix.F_RDLCK); !errors.Is(err, unix.EAGAIN) {
 		t.Skip("leases can't be had here")
 	}
 	stop := make(chan struct{})

@@ -8,6 +8,7 @@ import (
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/sources"
+	"github.com/podconfigd/podconfigd/pkg/sources/file/follow"
 )
 
 // board is the status as others read it. The source writes to it what changed.
@@ -23,7 +24,7 @@ type board struct {
 func newBoard(path string, m *metrics) *board {
 	return &board{
 		Board: sources.NewBoard(v1alpha1.SourceStatus{
-			Name: config.FileSource, File: &v1alpha1.FileStatus{Path: path, Watch: watchPolling},
+			Name: config.FileSource, File: &v1alpha1.FileStatus{Path: path, Watch: follow.WatchPolling},
 		}, m.degraded),
 		verdicts: make(map[string]v1alpha1.Manifest),
 		states:   make(map[v1alpha1.ManifestState]int),
@@ -34,6 +35,14 @@ func newBoard(path string, m *metrics) *board {
 // update changes what is the file source's own.
 func (b *board) update(change func(*v1alpha1.FileStatus)) {
 	b.Update(func(status *v1alpha1.SourceStatus) { change(status.File) })
+}
+
+// follow records how changes are found and how many files are unsettled.
+func (b *board) follow(from follow.Status, unsettled int) {
+	b.update(func(status *v1alpha1.FileStatus) {
+		status.Watch, status.WatchError, status.Overflows = from.Watch, from.WatchError, from.Overflows
+		status.Settling = unsettled
+	})
 }
 
 // judge records the verdict on a file; nil takes it off.

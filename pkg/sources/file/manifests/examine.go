@@ -1,4 +1,4 @@
-package file
+package manifests
 
 import (
 	"cmp"
@@ -15,45 +15,26 @@ import (
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/pkg/sources"
+	"github.com/podconfigd/podconfigd/pkg/sources/file/follow"
 )
-
-// addFile makes an entry of that name.
-func (s *Source) addFile(name string) *manifestFile {
-	f := &manifestFile{name: name, path: s.pathOf(name)}
-	s.files[name] = f
-	at, _ := slices.BinarySearch(s.order, name)
-	s.order = slices.Insert(s.order, at, name)
-	return f
-}
-
-func (s *Source) dropFile(f *manifestFile) {
-	if len(f.hops) > 0 {
-		s.linksDirty = true
-	}
-	delete(s.files, f.name)
-	delete(s.pending, f)
-	if at, found := slices.BinarySearch(s.order, f.name); found {
-		s.order = slices.Delete(s.order, at, at+1)
-	}
-	s.board.judge(f.path, nil)
-}
 
 // examine looks at the files named and works out what that makes of the set. It
 // tells whether the set changed.
-func (s *Source) examine(ctx context.Context, names []string) (changed bool) {
+func (s *Set) examine(ctx context.Context, names []string) (changed bool) {
 	if len(names) == 0 {
 		return false
 	}
 	slices.Sort(names)
-	files := make([]*manifestFile, len(names))
+	names = slices.Compact(names)
+	files := make([]*file, len(names))
 	for i, name := range names {
 		if files[i] = s.files[name]; files[i] == nil {
-			files[i] = s.addFile(name)
+			files[i] = s.add(name)
 		}
 	}
 	sights := s.lookAll(files)
 	now := time.Now()
-	var renewed []*manifestFile
+	var renewed []*file
 	for i, f := range files {
 		if s.apply(f, &sights[i], now) {
 			renewed = append(renewed, f)
@@ -61,17 +42,17 @@ func (s *Source) examine(ctx context.Context, names []string) (changed bool) {
 	}
 	changed, reassigned := s.assign(renewed)
 	for _, f := range slices.Concat(files, reassigned) {
-		s.judge(ctx, f)
+		s.pass(ctx, f)
 	}
 	return changed
 }
 
 // lookAll looks at all the files, several at a time where there are many.
-func (s *Source) lookAll(files []*manifestFile) []sight {
+func (s *Set) lookAll(files []*file) []sight {
 	sights := make([]sight, len(files))
 	lookAt := func(i int) {
 		f := files[i]
-		if (f.name == singleFile) == s.root.isDir {
+		if (f.name == follow.Single) == s.dir {
 			sights[i].gone = true // the path was a file before, or a directory
 			return
 		}
@@ -101,7 +82,7 @@ func (s *Source) lookAll(files []*manifestFile) []sight {
 
 // apply takes over what was seen of the file. It tells whether the file has
 // another pod now, or none any more.
-func (s *Source) apply(f *manifestFile, seen *sight, now time.Time) (renewed bool) {
+func (s *Set) apply(f *file, seen *sight, now time.Time) (renewed bool) {
 	if seen.gone {
 		return s.applyGone(f, now)
 	}
@@ -116,9 +97,6 @@ func (s *Source) apply(f *manifestFile, seen *sight, now time.Time) (renewed boo
 	}
 	f.busyWait, f.busySince = 0, time.Time{}
 	delete(s.pending, f)
-	if !slices.Equal(f.hops, seen.hops) {
-		f.hops, s.linksDirty = seen.hops, true
-	}
 	f.knowledge = seen.knowledge
 	if seen.same {
 		return false
@@ -135,7 +113,7 @@ func (s *Source) apply(f *manifestFile, seen *sight, now time.Time) (renewed boo
 	return false
 }
 
-func (s *Source) applyGone(f *manifestFile, now time.Time) (renewed bool) {
+func (s *Set) applyGone(f *file, now time.Time) (renewed bool) {
 	f.busyWait, f.busySince = 0, time.Time{}
 	if f.goneSince.IsZero() {
 		f.goneSince = now
@@ -145,11 +123,11 @@ func (s *Source) applyGone(f *manifestFile, now time.Time) (renewed bool) {
 		return false
 	}
 	f.pod = nil
-	s.dropFile(f)
+	s.drop(f)
 	return true
 }
 
-func (s *Source) postpone(f *manifestFile, due time.Time) {
+func (s *Set) postpone(f *file, due time.Time) {
 	f.due = due
 	s.pending[f] = struct{}{}
 }
@@ -157,7 +135,7 @@ func (s *Source) postpone(f *manifestFile, due time.Time) {
 // assign settles which file has what after some got another pod. It tells whether
 // the set changed, and returns the files that had to wait for their turn or still
 // have to.
-func (s *Source) assign(renewed []*manifestFile) (changed bool, waiting []*manifestFile) {
+func (s *Set) assign(renewed []*file) (changed bool, waiting []*file) {
 	if len(renewed) == 0 {
 		return false, nil
 	}
@@ -170,7 +148,7 @@ func (s *Source) assign(renewed []*manifestFile) (changed bool, waiting []*manif
 			s.waiting[f] = struct{}{}
 		}
 	}
-	waiting = slices.SortedFunc(maps.Keys(s.waiting), func(a, b *manifestFile) int {
+	waiting = slices.SortedFunc(maps.Keys(s.waiting), func(a, b *file) int {
 		return cmp.Compare(a.name, b.name)
 	})
 	for again := true; again; {
@@ -191,8 +169,8 @@ func (s *Source) assign(renewed []*manifestFile) (changed bool, waiting []*manif
 	return changed, waiting
 }
 
-// judge works out the file's verdict, and tells of it where it is another one.
-func (s *Source) judge(ctx context.Context, f *manifestFile) {
+// pass works out the file's verdict, and tells of it where it is another one.
+func (s *Set) pass(ctx context.Context, f *file) {
 	if s.files[f.name] != f {
 		return // it is gone, and its verdict with it
 	}
@@ -217,7 +195,7 @@ func (s *Source) judge(ctx context.Context, f *manifestFile) {
 		return
 	}
 	f.verdict = v
-	s.board.judge(f.path, &v)
+	s.judge(f.path, &v)
 	logger := klog.FromContext(ctx).WithValues("manifest", f.path, "state", v.State)
 	if v.State == v1alpha1.ManifestAccepted {
 		logger.V(2).Info("Manifest accepted", "pod", klog.KObj(f.pod), "podUID", f.pod.UID, "warnings", v.Warnings)

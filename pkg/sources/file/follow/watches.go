@@ -1,18 +1,17 @@
-package file
+package follow
 
 import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"syscall"
 
 	"github.com/fsnotify/fsnotify"
 )
 
-// watcher tells of changes in directories; in tests it can be another one than
+// Watcher reports changes in directories. In tests it can be another one than
 // inotify's.
-type watcher interface {
+type Watcher interface {
 	Add(dir string) error
 	Remove(dir string) error
 	Close() error
@@ -22,7 +21,8 @@ type watcher interface {
 
 type inotify struct{ *fsnotify.Watcher }
 
-func newInotify() (watcher, error) {
+// Inotify opens a [Watcher] that uses inotify.
+func Inotify() (Watcher, error) {
 	w, err := fsnotify.NewWatcher()
 	if err != nil {
 		return nil, err
@@ -33,33 +33,11 @@ func newInotify() (watcher, error) {
 func (i inotify) Events() <-chan fsnotify.Event { return i.Watcher.Events }
 func (i inotify) Errors() <-chan error          { return i.Watcher.Errors }
 
-// idle is a watcher that tells of nothing.
-type idle struct{}
-
-func (idle) Add(string) error              { return nil }
-func (idle) Remove(string) error           { return nil }
-func (idle) Close() error                  { return nil }
-func (idle) Events() <-chan fsnotify.Event { return nil }
-func (idle) Errors() <-chan error          { return nil }
-
-// watches keeps a watcher on the directories that matter. It belongs to the
-// source's goroutine.
+// watches keeps a Watcher on the directories that matter.
 type watches struct {
-	open    func() (watcher, error)
-	w       watcher
+	open    func() (Watcher, error)
+	w       Watcher
 	watched map[string]fileID
-}
-
-// fileID tells a directory from another one of the same name.
-type fileID struct{ dev, ino uint64 }
-
-func idOf(path string) (fileID, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return fileID{}, err
-	}
-	s := signatureOf(info)
-	return fileID{s.dev, s.ino}, nil
 }
 
 // events and errors return nil channels while there is no watcher.

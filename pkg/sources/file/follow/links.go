@@ -1,9 +1,10 @@
-package file
+package follow
 
 import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 )
@@ -67,4 +68,60 @@ func split(path string) []string {
 		}
 	}
 	return names
+}
+
+// links are the files in the directory that are symbolic links.
+type links struct {
+	// hops says which directory entries decide where a file's links lead.
+	hops map[string][]hop
+	// dependents says which files depend on a directory entry, by its path.
+	dependents map[string][]string
+}
+
+// update finds out where the file leads. It tells whether that has changed.
+func (l *links) update(name, path string) (changed bool) {
+	var hops []hop
+	if info, err := os.Lstat(path); err == nil && info.Mode()&fs.ModeSymlink != 0 {
+		hops, _, _ = resolve(path) // who reads the file finds out what is wrong with it
+	}
+	if slices.Equal(l.hops[name], hops) {
+		return false
+	}
+	if hops == nil {
+		delete(l.hops, name)
+		return true
+	}
+	if l.hops == nil {
+		l.hops = make(map[string][]hop)
+	}
+	l.hops[name] = hops
+	return true
+}
+
+// retain forgets all files but these. It tells whether any was known.
+func (l *links) retain(names []string) (changed bool) {
+	if len(l.hops) == 0 {
+		return false
+	}
+	present := make(map[string]struct{}, len(names))
+	for _, name := range names {
+		present[name] = struct{}{}
+	}
+	for name := range l.hops {
+		if _, ok := present[name]; !ok {
+			delete(l.hops, name)
+			changed = true
+		}
+	}
+	return changed
+}
+
+// index renews dependents.
+func (l *links) index() {
+	l.dependents = make(map[string][]string)
+	for name, hops := range l.hops {
+		for _, h := range hops {
+			l.dependents[h.path()] = append(l.dependents[h.path()], name)
+		}
+	}
 }

@@ -1,4 +1,4 @@
-package file
+package manifests
 
 import (
 	"errors"
@@ -72,8 +72,6 @@ type sight struct {
 	pod      *v1.Pod
 	warnings []string
 	fault    *fault
-	// hops are the links on the way to it, where it is a link.
-	hops []hop
 }
 
 // looker looks at paths; it holds nothing that changes.
@@ -92,8 +90,9 @@ func (l *looker) look(path string, known knowledge) sight {
 		return sight{gone: true}
 	}
 	var s sight
+	isLink := false
 	if err == nil && info.Mode()&fs.ModeSymlink != 0 {
-		s.hops, _, _ = resolve(path) // what is wrong with the links, Stat says better
+		isLink = true
 		info, err = os.Stat(path)
 	}
 	switch {
@@ -106,17 +105,17 @@ func (l *looker) look(path string, known knowledge) sight {
 	case info.Size() >= manifest.MaxLength:
 		s.fault = faultOf(manifest.ErrTooLarge)
 	default:
-		l.read(path, known, &s)
+		l.read(path, isLink, known, &s)
 	}
 	return s
 }
 
 // read opens and reads a file that is regular, or was a moment ago.
-func (l *looker) read(path string, known knowledge, s *sight) {
+func (l *looker) read(path string, isLink bool, known knowledge, s *sight) {
 	// A FIFO put in the file's place must not block, and a device not be acted on.
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOCTTY, 0)
 	switch {
-	case errors.Is(err, fs.ErrNotExist) && len(s.hops) == 0:
+	case errors.Is(err, fs.ErrNotExist) && !isLink:
 		s.gone = true // since it was looked at
 		return
 	case err != nil:

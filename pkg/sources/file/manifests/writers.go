@@ -1,4 +1,4 @@
-package file
+package manifests
 
 import (
 	"errors"

@@ -1,4 +1,4 @@
-package file
+package manifests
 
 import (
 	"fmt"
@@ -26,10 +26,10 @@ func (c claim) String() string {
 }
 
 // claims says which file has what. Who has something keeps it.
-type claims map[claim]*manifestFile
+type claims map[claim]*file
 
 // release gives back what the file has and its present pod does not need.
-func (c claims) release(f *manifestFile) {
+func (c claims) release(f *file) {
 	if f.serving == nil {
 		return
 	}
@@ -50,7 +50,7 @@ func (c claims) release(f *manifestFile) {
 
 // acquire takes what the file's pod needs and makes it the one that the file
 // serves. It takes all of it or nothing, and tells which.
-func (c claims) acquire(f *manifestFile) bool {
+func (c claims) acquire(f *file) bool {
 	for _, needs := range claimsOf(f.pod) {
 		if owner := c[needs]; owner != nil && owner != f {
 			f.conflict = fmt.Sprintf("its pod's %s is that of %s, which had it first; it takes over when that one goes",
@@ -67,7 +67,7 @@ func (c claims) acquire(f *manifestFile) bool {
 }
 
 // drop gives back everything that the file has.
-func (c claims) drop(f *manifestFile) {
+func (c claims) drop(f *file) {
 	if f.serving == nil {
 		return
 	}

@@ -1,0 +1,94 @@
+package follow
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+)
+
+// Single is the name of the file where the path is a file. No entry of a directory
+// that is read has it.
+const Single = "."
+
+// Clean returns the path as the kubelet makes it part of a pod's UID: without the
+// slashes at its end.
+func Clean(path string) string {
+	if clean := strings.TrimRight(path, string(filepath.Separator)); clean != "" {
+		return clean
+	}
+	return string(filepath.Separator)
+}
+
+// Join returns the path of a file below the manifest path, as its pod's UID has it.
+func Join(path, name string) string {
+	if name == Single {
+		return path
+	}
+	return filepath.Join(path, name)
+}
+
+// List returns the names of the files at path: those in the directory whose names
+// don't begin with a dot, in no order, or [Single].
+func List(path string) (names []string, isDir bool, err error) {
+	info, err := os.Stat(path)
+	switch {
+	case err != nil:
+		return nil, false, err
+	case info.Mode().IsRegular():
+		return []string{Single}, false, nil
+	case !info.IsDir():
+		return nil, false, errors.New("it is neither a directory nor a regular file")
+	}
+	dir, err := os.Open(path)
+	if err != nil {
+		return nil, false, err
+	}
+	defer dir.Close()
+	entries, err := dir.Readdirnames(-1)
+	if err != nil {
+		return nil, false, err
+	}
+	for _, name := range entries {
+		if !strings.HasPrefix(name, ".") {
+			names = append(names, name)
+		}
+	}
+	return names, true, nil
+}
+
+// root is what is known of the manifest path itself.
+type root struct {
+	isDir bool
+	// real is where the path leads, free of links, and id what stands there.
+	real string
+	id   fileID
+	// hops are the directory entries that decide where it leads.
+	hops []hop
+}
+
+// concerns tells whether a change of the directory entry at path may change what
+// the manifest path is.
+func (r *root) concerns(path string) bool {
+	for _, h := range r.hops {
+		if h.path() == path {
+			return true
+		}
+	}
+	return false
+}
+
+// fileID tells a file or directory from another one of the same name.
+type fileID struct{ dev, ino uint64 }
+
+func idOf(path string) (fileID, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return fileID{}, err
+	}
+	if st, ok := info.Sys().(*syscall.Stat_t); ok {
+		return fileID{uint64(st.Dev), st.Ino}, nil
+	}
+	return fileID{}, nil
+}

@@ -1,0 +1,54 @@
+package follow
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Two watched directories that change places in one step are both watched after.
+func TestDirectoriesThatChangePlaces(t *testing.T) {
+	top := t.TempDir()
+	dirs := make(map[string]struct{})
+	for i := range 8 { // the order in which they are gone over is not ours to choose
+		for _, name := range []string{"x", "y"} {
+			dir := filepath.Join(top, fmt.Sprint(name, i))
+			dirs[dir] = struct{}{}
+			if err := os.Mkdir(dir, 0o755); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	w := watches{open: Inotify}
+	defer w.close()
+	if _, err := w.set(dirs); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 8 {
+		x, y := filepath.Join(top, fmt.Sprint("x", i)), filepath.Join(top, fmt.Sprint("y", i))
+		if err := unix.Renameat2(unix.AT_FDCWD, x, unix.AT_FDCWD, y, unix.RENAME_EXCHANGE); err != nil {
+			t.Skip(err) // not every file system can
+		}
+	}
+	if added, err := w.set(dirs); err != nil || !added {
+		t.Fatal(added, err)
+	}
+	for dir := range dirs {
+		file := filepath.Join(dir, "new")
+		if err := os.WriteFile(file, nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		for told := false; !told; {
+			select {
+			case event := <-w.events():
+				told = event.Name == file
+			case <-time.After(20 * time.Second):
+				t.Fatal("nothing was told of ", file)
+			}
+		}
+	}
+}

@@ -1,0 +1,116 @@
+package file
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/podconfigd/podconfigd/pkg/sources/file/follow"
+)
+
+// An ancestor of the path that is renamed is noticed before the relist.
+func TestAnAncestorThatIsRenamed(t *testing.T) {
+	top := t.TempDir()
+	dir := filepath.Join(top, "a", "b", "manifests")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	h := run(t, dir, Options{})
+	h.expect()
+	if err := errors.Join(os.Rename(filepath.Join(top, "a"), filepath.Join(top, "old")), os.MkdirAll(dir, 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	h.put("new.yaml", "1")
+	h.expect("new=1")
+}
+
+// stagedWatcher is inotify, and does something just before each watch is added: the
+// moment at which a change is seen by nobody.
+type stagedWatcher struct {
+	follow.Watcher
+	before func(dir string)
+}
+
+func (w stagedWatcher) Add(dir string) error {
+	w.before(dir)
+	return w.Watcher.Add(dir)
+}
+
+// What comes into being on the way to the path between two looks at it is told by
+// no event, and yet what is in it then is.
+func TestAPathThatGrowsUnwatched(t *testing.T) {
+	top, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(top, "a", "b", "c", "manifests")
+	if err := os.Mkdir(filepath.Join(top, "a"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	grown := make(chan struct{})
+	h := run(t, dir, Options{openWatcher: func() (follow.Watcher, error) {
+		w, err := follow.Inotify()
+		return stagedWatcher{w, func(watched string) {
+			if watched != filepath.Join(top, "a") {
+				return
+			}
+			if err := os.MkdirAll(dir, 0o755); err != nil {
+				t.Error(err)
+			}
+			close(grown)
+		}}, err
+	}})
+	h.expect()
+	<-grown
+	h.put("new.yaml", "1")
+	h.expect("new=1")
+}
+
+// Whatever becomes of the path and its ancestors, what is at it in the end is found,
+// and not only by the relist.
+func TestRandomLivesOfThePath(t *testing.T) {
+	for seed := range uint64(60) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			random := rand.New(rand.NewPCG(seed, 0))
+			top := t.TempDir()
+			first := filepath.Join(top, "a")
+			dir := filepath.Join(first, "b", "manifests")
+			if err := os.MkdirAll(dir, 0o755); err != nil {
+				t.Fatal(err)
+			}
+			h := run(t, dir, Options{pollPeriod: 20 * time.Millisecond})
+			h.expect()
+			for step := range 40 {
+				path := []string{first, filepath.Dir(dir), dir}[random.IntN(3)]
+				elsewhere := filepath.Join(top, fmt.Sprint("elsewhere", step))
+				// That some of these fail, as for want of the path, is part of the game.
+				switch random.IntN(5) {
+				case 0:
+					_ = os.Rename(path, elsewhere)
+				case 1:
+					_ = os.MkdirAll(dir, 0o755)
+				case 2:
+					_ = errors.Join(os.Rename(path, elsewhere), os.Symlink(elsewhere, path))
+				case 3:
+					_ = os.Remove(path)
+				case 4:
+					_ = os.RemoveAll(path)
+				}
+				<-time.After(time.Duration(random.IntN(300)) * time.Microsecond)
+			}
+			if err := os.MkdirAll(dir, 0o755); err != nil { // a link that leads nowhere
+				if err := errors.Join(os.RemoveAll(first), os.MkdirAll(dir, 0o755)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			<-time.After(time.Duration(random.IntN(2000)) * time.Microsecond)
+			h.put("new.yaml", "1")
+			h.expect("new=1")
+		})
+	}
+}
