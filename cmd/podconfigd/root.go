@@ -32,7 +32,7 @@ Without a subcommand it runs the daemon.`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := opts.validate(); err != nil {
+			if err := opts.complete(); err != nil {
 				return err
 			}
 			if err := logsapi.ValidateAndApply(logging, gates); err != nil {

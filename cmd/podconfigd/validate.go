@@ -10,6 +10,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
+	"github.com/podconfigd/podconfigd/pkg/daemon"
 	"github.com/podconfigd/podconfigd/pkg/manifest"
 	"github.com/podconfigd/podconfigd/pkg/sources/file"
 )
@@ -44,7 +45,7 @@ The exit code is 1 if any of them can't be used.`,
 }
 
 func validateAll(ctx context.Context, paths []string, hostname string) ([]v1alpha1.Manifest, error) {
-	node, err := nodeName(hostname)
+	node, err := daemon.NodeName(hostname)
 	if err != nil {
 		return nil, err
 	}

@@ -19,6 +19,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
+	"github.com/podconfigd/podconfigd/internal/socketpath"
 )
 
 // SocketEnv is the environment variable that names the socket for clients.
@@ -34,19 +35,7 @@ func DefaultSocket() string {
 	if socket := os.Getenv(SocketEnv); socket != "" {
 		return socket
 	}
-	return ServerSocket()
-}
-
-// ServerSocket is where the daemon puts its socket unless someone says otherwise. It
-// is empty where there is no such place.
-func ServerSocket() string {
-	dir := "/run"
-	if os.Geteuid() != 0 {
-		if dir = os.Getenv("XDG_RUNTIME_DIR"); dir == "" {
-			return ""
-		}
-	}
-	return filepath.Join(dir, "podconfigd", "podconfigd.sock")
+	return socketpath.Default()
 }
 
 // Client talks to one daemon. It is safe for concurrent use.

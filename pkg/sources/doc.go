@@ -16,9 +16,9 @@
 //     status.
 //  2. A contract_test.go that gives sourcetest.Run a place: something real that the
 //     test can change, break and mend. Then tests of what is the source's own.
-//  3. A name in package config, so that ParseSource accepts it; an entry where the
-//     daemon makes its sources, which gives it its channel; flags; a member of
-//     SourceStatus in api/stream.
+//  3. A name in package config, so that ParseSource accepts it; an entry in newSources of
+//     pkg/daemon, which gives it its channel; fields of daemon.Config and flags; a
+//     member of SourceStatus in api/stream.
 //  4. A row in docs/architecture.md and, where the kubelet has such a source, one for
 //     each difference in docs/kubelet-differences.md.
 //

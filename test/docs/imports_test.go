@@ -25,7 +25,7 @@ func imports(t *testing.T) (direct, all map[string][]string) {
 	return direct, all
 }
 
-// Imports point one way: cmd → server, sources, syncloop → journal, manifest,
+// Imports point one way: cmd → daemon → server, sources, syncloop → journal, manifest,
 // config. What a package may use of this module is listed here, all of it.
 func TestImportsPointOneWay(t *testing.T) {
 	may := map[string][]string{
@@ -47,7 +47,11 @@ func TestImportsPointOneWay(t *testing.T) {
 		"pkg/server":                  {"internal/podfields", "pkg/config", "pkg/journal", "pkg/server/internal/respond", "pkg/server/kubeapi", "api/podconfigd/v1alpha1", "api/stream/v1alpha1"},
 		"pkg/server/kubeapi":          {"internal/podfields", "pkg/config", "pkg/journal", "pkg/server/internal/respond"},
 		"pkg/server/internal/respond": {},
-		"pkg/client":                  {"api/stream/v1alpha1"},
+		"pkg/client":                  {"api/stream/v1alpha1", "internal/socketpath"},
+		"pkg/daemon": {"pkg/config", "pkg/manifest", "pkg/sources", "pkg/sources/file", "pkg/sources/http", "pkg/sources/apiserver",
+			"pkg/pleg", "pkg/pleg/cri", "pkg/syncloop", "pkg/journal", "pkg/server", "api/stream/v1alpha1", "internal/socketpath", "internal/version"},
+		"cmd/podconfigd": {"pkg/config", "pkg/daemon", "pkg/client", "pkg/manifest", "pkg/sources", "pkg/sources/file", "pkg/sources/apiserver",
+			"api/stream/v1alpha1", "internal/poddiff", "internal/version"},
 	}
 	direct, _ := imports(t)
 	for name, imported := range direct {

@@ -1,4 +1,4 @@
-package main
+package daemon
 
 import (
 	"context"
@@ -14,29 +14,25 @@ type sockets struct {
 }
 
 // listen makes all sockets, or none.
-func listen(ctx context.Context, o *daemonOptions) (_ *sockets, err error) {
+func listen(ctx context.Context, c *Config) (_ *sockets, err error) {
 	s := new(sockets)
 	defer func() {
 		if err != nil {
 			s.close()
 		}
 	}()
-	mode, err := o.mode()
-	if err != nil {
-		return nil, err
-	}
-	opts := server.ListenOptions{Path: o.socket, Flag: "--socket", Mode: mode, Group: o.socketGroup}
+	opts := server.ListenOptions{Path: c.Socket, Flag: "--socket", Mode: c.SocketMode, Group: c.SocketGroup}
 	if s.main, err = server.Listen(ctx, opts); err != nil {
 		return nil, err
 	}
-	if o.podsAPISocket != "" {
-		opts.Path, opts.Flag = o.podsAPISocket, "--pods-api-socket"
+	if c.PodsAPISocket != "" {
+		opts.Path, opts.Flag = c.PodsAPISocket, "--pods-api-socket"
 		if s.podsAPI, err = server.Listen(ctx, opts); err != nil {
 			return nil, err
 		}
 	}
-	if o.metricsAddress != "" {
-		if s.metrics, err = new(net.ListenConfig).Listen(ctx, "tcp", o.metricsAddress); err != nil {
+	if c.MetricsBindAddress != "" {
+		if s.metrics, err = new(net.ListenConfig).Listen(ctx, "tcp", c.MetricsBindAddress); err != nil {
 			return nil, fmt.Errorf("--metrics-bind-address: %w", err)
 		}
 	}

@@ -1,4 +1,4 @@
-package main
+package daemon
 
 import (
 	"cmp"
@@ -6,10 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/spf13/pflag"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/pkg/pleg"
@@ -17,60 +15,6 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/server"
 	"github.com/podconfigd/podconfigd/pkg/syncloop"
 )
-
-// runtimeOptions are those of the container runtime and the sync loop.
-type runtimeOptions struct {
-	endpoint        string
-	relistPeriod    time.Duration
-	syncFrequency   time.Duration
-	relistThreshold time.Duration
-}
-
-func newRuntimeOptions() runtimeOptions {
-	return runtimeOptions{
-		relistPeriod: pleg.DefaultRelistPeriod, relistThreshold: pleg.DefaultRelistThreshold,
-		syncFrequency: syncloop.DefaultSyncFrequency,
-	}
-}
-
-func (o *runtimeOptions) addFlags(flags *pflag.FlagSet) {
-	flags.StringVar(&o.endpoint, "container-runtime-endpoint", o.endpoint,
-		"CRI socket of the container runtime whose events are wanted, as in unix:///run/containerd/containerd.sock; none if empty")
-	flags.DurationVar(&o.relistPeriod, "pleg-relist-period", o.relistPeriod,
-		"how often the runtime is listed; every 5 minutes while it tells of events itself")
-	flags.DurationVar(&o.relistThreshold, "pleg-relist-threshold", o.relistThreshold,
-		"after what time without an answer of the runtime /healthz and /livez fail; twice --pleg-relist-period or more")
-	flags.DurationVar(&o.syncFrequency, "sync-frequency", o.syncFrequency,
-		"how often each pod is offered again to those who ask for SYNC, at the least; up to half as long again, so that not all are at once")
-}
-
-func (o *runtimeOptions) validate() error {
-	var errs []error
-	if o.endpoint != "" {
-		if _, err := cri.SocketPath(o.endpoint); err != nil {
-			errs = append(errs, fmt.Errorf("--container-runtime-endpoint: %w", err))
-		}
-	}
-	for _, d := range []struct {
-		name  string
-		value time.Duration
-		least time.Duration
-	}{
-		{"pleg-relist-period", o.relistPeriod, time.Millisecond},
-		{"pleg-relist-threshold", o.relistThreshold, time.Second},
-		{"sync-frequency", o.syncFrequency, time.Second},
-	} {
-		if d.value < d.least {
-			errs = append(errs, fmt.Errorf("--%s: %v is too short: want %v or more", d.name, d.value, d.least))
-		}
-	}
-	// Between two lists that come in time, the runtime must not be missed.
-	if least := 2 * o.relistPeriod; len(errs) == 0 && o.relistThreshold < least {
-		errs = append(errs, fmt.Errorf("--pleg-relist-threshold: %v is too short for --pleg-relist-period=%v: want %v or more",
-			o.relistThreshold, o.relistPeriod, least))
-	}
-	return errors.Join(errs...)
-}
 
 // runtime is the container runtime as the daemon has to do with it. Without an
 // endpoint it is one that never says anything.
@@ -80,16 +24,16 @@ type runtime struct {
 	generator *pleg.Generator
 }
 
-func newRuntime(o *runtimeOptions, registry prometheus.Registerer) (*runtime, error) {
-	if o.endpoint == "" {
+func newRuntime(c *Config, registry prometheus.Registerer) (*runtime, error) {
+	if c.ContainerRuntimeEndpoint == "" {
 		return &runtime{}, nil
 	}
-	client, err := cri.New(o.endpoint)
+	client, err := cri.New(c.ContainerRuntimeEndpoint)
 	if err != nil {
 		return nil, fmt.Errorf("--container-runtime-endpoint: %w", err)
 	}
-	return &runtime{endpoint: o.endpoint, client: client, generator: pleg.New(pleg.Options{
-		Runtime: client, RelistPeriod: o.relistPeriod, RelistThreshold: o.relistThreshold, Registerer: registry,
+	return &runtime{endpoint: c.ContainerRuntimeEndpoint, client: client, generator: pleg.New(pleg.Options{
+		Runtime: client, RelistPeriod: c.PLEGRelistPeriod, RelistThreshold: c.PLEGRelistThreshold, Registerer: registry,
 	})}, nil
 }
 

@@ -1,4 +1,4 @@
-package main
+package daemon
 
 import (
 	"fmt"
@@ -22,29 +22,29 @@ type source struct {
 	sets chan<- config.SourceSet
 }
 
-// newSources makes the sources that the options name.
-func newSources(o *daemonOptions, node types.NodeName, registry prometheus.Registerer) ([]source, error) {
+// newSources makes the sources that the configuration names.
+func newSources(c *Config, node types.NodeName, registry prometheus.Registerer) ([]source, error) {
 	var all []source
 	decoder := manifest.NewDecoder(node)
-	if o.manifestPath != "" {
+	if c.StaticPodPath != "" {
 		s := file.New(file.Options{
-			Path: o.manifestPath, Decoder: decoder, Period: o.fileCheckFrequency, Registerer: registry,
+			Path: c.StaticPodPath, Decoder: decoder, Period: c.FileCheckFrequency, Registerer: registry,
 		})
 		all = append(all, source{name: config.FileSource, Source: s})
 	}
-	if o.manifestURL != "" {
+	if c.StaticPodURL != "" {
 		s, err := http.New(http.Options{
-			URL: o.manifestURL, Header: o.header(), Decoder: decoder, Period: o.httpCheckFrequency, Registerer: registry,
-			CAFile: o.manifestURLCAFile, CertFile: o.manifestURLCert, KeyFile: o.manifestURLKey, BearerTokenFile: o.manifestURLToken,
+			URL: c.StaticPodURL, Header: c.StaticPodURLHeader, Decoder: decoder, Period: c.HTTPCheckFrequency, Registerer: registry,
+			CAFile: c.StaticPodURLCAFile, CertFile: c.StaticPodURLCertFile, KeyFile: c.StaticPodURLKeyFile, BearerTokenFile: c.StaticPodURLTokenFile,
 		})
 		if err != nil {
 			return nil, fmt.Errorf("--manifest-url: %w", err)
 		}
 		all = append(all, source{name: config.HTTPSource, Source: s})
 	}
-	if o.apiserver() {
+	if c.apiserver() {
 		s := apiserver.New(apiserver.Options{
-			Kubeconfig: o.kubeconfig, Node: node, KeepManagedFields: o.keepManagedFields,
+			Kubeconfig: c.Kubeconfig, Node: node, KeepManagedFields: c.KeepManagedFields,
 			UserAgent: "podconfigd/" + version.Get().Version, Registerer: registry,
 		})
 		all = append(all, source{name: config.ApiserverSource, Source: s})

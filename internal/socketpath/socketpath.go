@@ -1,0 +1,20 @@
+// Package socketpath knows where the daemon's socket is by default.
+package socketpath
+
+import (
+	"os"
+	"path/filepath"
+)
+
+// Default returns the default path of the daemon's socket:
+// /run/podconfigd/podconfigd.sock for root, else podconfigd/podconfigd.sock in
+// XDG_RUNTIME_DIR. It is empty if XDG_RUNTIME_DIR is not set.
+func Default() string {
+	dir := "/run"
+	if os.Geteuid() != 0 {
+		if dir = os.Getenv("XDG_RUNTIME_DIR"); dir == "" {
+			return ""
+		}
+	}
+	return filepath.Join(dir, "podconfigd", "podconfigd.sock")
+}

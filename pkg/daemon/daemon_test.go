@@ -1,0 +1,92 @@
+package daemon_test
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/podconfigd/podconfigd/pkg/daemon"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// valid returns a configuration that has nothing wrong with it.
+func valid() daemon.Config {
+	config := daemon.DefaultConfig()
+	config.StaticPodPath, config.Socket = "manifests", "podconfigd.sock"
+	return config
+}
+
+func TestDefaultConfigLacksOnlyASource(t *testing.T) {
+	config := daemon.DefaultConfig()
+	config.Socket = "podconfigd.sock" // its default depends on the user
+	if err := config.Validate(); err == nil || !strings.HasPrefix(err.Error(), "there is no source of pods") || strings.Contains(err.Error(), "\n") {
+		t.Errorf("without a source: %v", err)
+	}
+	config.InCluster = true
+	if err := config.Validate(); err != nil {
+		t.Errorf("with the apiserver: %v", err)
+	}
+}
+
+func TestValidateReportsEveryFaultAtOnce(t *testing.T) {
+	config := daemon.Config{
+		StaticPodURLHeader:       http.Header{"A": {"b"}},
+		StaticPodURLKeyFile:      "key",
+		SocketMode:               fs.ModeSetuid | 0o600,
+		MetricsBindAddress:       "9090",
+		ContainerRuntimeEndpoint: "tcp://1.2.3.4:5",
+		SyncFrequency:            25 * time.Hour,
+		MaxSubscribers:           1 << 62,
+	}
+	err := config.Validate()
+	for _, want := range []string{
+		"there is no source of pods", "--manifest-url-… flags", "--manifest-url-cert-file and", "--socket: it is empty",
+		"--socket-mode: 04", "--metrics-bind-address: ", "--container-runtime-endpoint: ",
+		"--file-check-frequency: 0s is too short: want 1ms or more", "--http-check-frequency: 0s", "--pleg-relist-period: 0s",
+		"--pleg-relist-threshold: 0s", "--sync-frequency: 25h0m0s is too long: want 24h0m0s or less",
+		"--max-subscribers: 4611686018427387904: want 1048576 or less", "--max-subscribers-per-process: 0: want 1 or more",
+		"--journal-max-updates: 0", "--journal-max-bytes: 0",
+	} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("no %q in:\n%v", want, err)
+		}
+	}
+	if _, again := daemon.New(config); again == nil || again.Error() != err.Error() {
+		t.Errorf("New says %v", again)
+	}
+}
+
+func TestNewOpensNothing(t *testing.T) {
+	config := valid()
+	config.Socket = filepath.Join(t.TempDir(), "s")
+	if _, err := daemon.New(config); err != nil {
+		t.Fatal(err)
+	}
+	if found, _ := filepath.Glob(filepath.Join(filepath.Dir(config.Socket), "*")); len(found) > 0 {
+		t.Errorf("New made %v", found)
+	}
+}
+
+func TestRunReturnsTheCause(t *testing.T) {
+	config := valid()
+	dir := t.TempDir()
+	config.StaticPodPath, config.Socket = dir, filepath.Join(dir, ".s")
+	d, err := daemon.New(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cause := errors.New("enough")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(cause)
+	if err := d.Run(ctx); !errors.Is(err, cause) {
+		t.Errorf("Run returns %v", err)
+	}
+}

@@ -1,0 +1,114 @@
+package daemon
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"time"
+
+	"github.com/podconfigd/podconfigd/internal/socketpath"
+	"github.com/podconfigd/podconfigd/pkg/pleg/cri"
+)
+
+// Validate returns everything that is wrong with the configuration in one error.
+func (c *Config) Validate() error {
+	var errs []error
+	fail := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	if c.StaticPodPath == "" && c.StaticPodURL == "" && !c.apiserver() {
+		fail("there is no source of pods: name a directory with --pod-manifest-path, a URL with --manifest-url, or an apiserver with --kubeconfig")
+	}
+	if c.StaticPodURL == "" && (len(c.StaticPodURLHeader) > 0 || c.StaticPodURLCAFile != "" || c.StaticPodURLCertFile != "" ||
+		c.StaticPodURLKeyFile != "" || c.StaticPodURLTokenFile != "") {
+		fail("the --manifest-url-… flags mean nothing without --manifest-url")
+	}
+	if (c.StaticPodURLCertFile == "") != (c.StaticPodURLKeyFile == "") {
+		fail("--manifest-url-cert-file and --manifest-url-key-file go together")
+	}
+	c.validateSockets(fail)
+	c.validateLimits(fail)
+	c.validatePeriods(fail)
+	if c.ContainerRuntimeEndpoint != "" {
+		if _, err := cri.SocketPath(c.ContainerRuntimeEndpoint); err != nil {
+			fail("--container-runtime-endpoint: %w", err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (c *Config) validateSockets(fail func(format string, args ...any)) {
+	switch fallback := socketpath.Default(); {
+	case c.Socket != "":
+	case fallback == "":
+		fail("there is no place for the socket, for XDG_RUNTIME_DIR is not set: name one with --socket")
+	default:
+		fail("--socket: it is empty: want a path, as in %s", fallback)
+	}
+	if c.SocketMode&^fs.ModePerm != 0 {
+		fail("--socket-mode: %#o is not a file mode: want permission bits alone, as in 0660", uint32(c.SocketMode))
+	}
+	if c.PodsAPISocket != "" && c.PodsAPISocket == c.Socket {
+		fail("--pods-api-socket: it is the same as --socket, which speaks the Pods API anyway")
+	}
+	if c.MetricsBindAddress != "" {
+		if _, _, err := net.SplitHostPort(c.MetricsBindAddress); err != nil {
+			fail("--metrics-bind-address: %w", err)
+		}
+	}
+}
+
+// The largest values of Config's numbers. They are far beyond use, and small enough that
+// no sum or product of them overflows.
+const (
+	maxPeriod            = 24 * time.Hour
+	maxSubscribers       = 1 << 20
+	maxJournalMaxUpdates = 1 << 24
+	maxJournalMaxBytes   = 1 << 40
+)
+
+func (c *Config) validateLimits(fail func(format string, args ...any)) {
+	for _, limit := range []struct {
+		flag        string
+		value, most int64
+	}{
+		{"--max-subscribers", int64(c.MaxSubscribers), maxSubscribers},
+		{"--max-subscribers-per-process", int64(c.MaxSubscribersPerProcess), maxSubscribers},
+		{"--journal-max-updates", int64(c.JournalMaxUpdates), maxJournalMaxUpdates},
+		{"--journal-max-bytes", c.JournalMaxBytes, maxJournalMaxBytes},
+	} {
+		switch {
+		case limit.value < 1:
+			fail("%s: %d: want 1 or more", limit.flag, limit.value)
+		case limit.value > limit.most:
+			fail("%s: %d: want %d or less", limit.flag, limit.value, limit.most)
+		}
+	}
+}
+
+func (c *Config) validatePeriods(fail func(format string, args ...any)) {
+	valid := true
+	for _, period := range []struct {
+		flag               string
+		value, least, most time.Duration
+	}{
+		{"--file-check-frequency", c.FileCheckFrequency, time.Millisecond, maxPeriod},
+		{"--http-check-frequency", c.HTTPCheckFrequency, time.Millisecond, maxPeriod},
+		{"--pleg-relist-period", c.PLEGRelistPeriod, time.Millisecond, maxPeriod},
+		{"--pleg-relist-threshold", c.PLEGRelistThreshold, time.Second, 2 * maxPeriod},
+		{"--sync-frequency", c.SyncFrequency, time.Second, maxPeriod},
+	} {
+		switch {
+		case period.value < period.least:
+			valid = false
+			fail("%s: %v is too short: want %v or more", period.flag, period.value, period.least)
+		case period.value > period.most:
+			valid = false
+			fail("%s: %v is too long: want %v or less", period.flag, period.value, period.most)
+		}
+	}
+	// Between two lists that come in time, the runtime must not be missed.
+	if least := 2 * c.PLEGRelistPeriod; valid && c.PLEGRelistThreshold < least {
+		fail("--pleg-relist-threshold: %v is too short for --pleg-relist-period=%v: want %v or more",
+			c.PLEGRelistThreshold, c.PLEGRelistPeriod, least)
+	}
+}
