@@ -15,6 +15,8 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/client"
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/journal"
+
+	"github.com/podconfigd/podconfigd/internal/testutil"
 )
 
 // byFirst indexes pods by the first letter of their names.
@@ -82,7 +84,7 @@ func awaitNames(t *testing.T, get func() []*v1.Pod, want string) {
 }
 
 func TestCache(t *testing.T) {
-	socket := filepath.Join(shortDir(t), "s")
+	socket := filepath.Join(testutil.ShortDir(t), "s")
 	j := journal.New(journal.Options{Sources: []string{"file"}})
 	t.Cleanup(serve(t, j, socket))
 	cache, _ := runCache(t, socket)
@@ -112,7 +114,7 @@ func TestCache(t *testing.T) {
 
 // A static pod comes before its mirror pod.
 func TestCachePrefersTheStaticPod(t *testing.T) {
-	socket := filepath.Join(shortDir(t), "s")
+	socket := filepath.Join(testutil.ShortDir(t), "s")
 	j := journal.New(journal.Options{Sources: []string{"api", "file"}})
 	t.Cleanup(serve(t, j, socket))
 	for source, mirror := range map[string]bool{"api": true, "file": false} {
@@ -136,7 +138,7 @@ func TestCachePrefersTheStaticPod(t *testing.T) {
 // Whatever happens to daemon and connection, the cache ends with what there is, and
 // has told of each change once.
 func TestCacheConverges(t *testing.T) {
-	socket := filepath.Join(shortDir(t), "s")
+	socket := filepath.Join(testutil.ShortDir(t), "s")
 	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // the same each time
 	fresh := func() *journal.Journal {
 		return journal.New(journal.Options{Sources: []string{"file"}, MaxUpdates: 4})

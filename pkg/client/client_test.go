@@ -27,19 +27,11 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/journal"
 	"github.com/podconfigd/podconfigd/pkg/server"
+
+	"github.com/podconfigd/podconfigd/internal/testutil"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-func shortDir(t *testing.T) string {
-	t.Helper()
-	dir, err := os.MkdirTemp("", "pc")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	return dir
-}
 
 // serve serves a journal on the socket until stop is called.
 func serve(t *testing.T, j *journal.Journal, socket string) (stop func()) {
@@ -143,7 +135,7 @@ func TestResumeAfterEveryCut(t *testing.T) {
 	whole := []string{"ADD a b", "BOOKMARK synced", "UPDATE a", strings.TrimSpace("ADD " + many(32)), "REMOVE b", "ADD last"}
 	j := journal.New(journal.Options{Sources: []string{"file"}, MaxBytes: 1 << 30})
 	add(j, config.ADD, "a", "b")
-	dir := shortDir(t)
+	dir := testutil.ShortDir(t)
 	stop := serve(t, j, filepath.Join(dir, "s"))
 	defer stop()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -212,7 +204,7 @@ func collect(ctx context.Context, t *testing.T, c *client.Client, synced func())
 // Over a restart of the daemon, which is another instance, the reader is told to
 // forget what it has.
 func TestARestartIsAReset(t *testing.T) {
-	socket := filepath.Join(shortDir(t), "s")
+	socket := filepath.Join(testutil.ShortDir(t), "s")
 	first := journal.New(journal.Options{Sources: []string{"file"}})
 	add(first, config.ADD, "old")
 	stop := serve(t, first, socket)
@@ -248,7 +240,7 @@ func TestARestartIsAReset(t *testing.T) {
 }
 
 func TestErrorsSayWhatToDo(t *testing.T) {
-	dir := shortDir(t)
+	dir := testutil.ShortDir(t)
 	file := filepath.Join(dir, "stale")
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: file, Net: "unix"})
 	if err != nil {
@@ -269,7 +261,7 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 }
 
 func TestARefusalEndsTheSequence(t *testing.T) {
-	socket := filepath.Join(shortDir(t), "s")
+	socket := filepath.Join(testutil.ShortDir(t), "s")
 	stop := serve(t, journal.New(journal.Options{}), socket)
 	defer stop()
 	n := 0
@@ -289,7 +281,7 @@ func TestARefusalEndsTheSequence(t *testing.T) {
 // Where there are too many subscribers, one that comes is refused, and one that comes
 // back waits.
 func TestTooManyIsForAMoment(t *testing.T) {
-	socket := filepath.Join(shortDir(t), "s")
+	socket := filepath.Join(testutil.ShortDir(t), "s")
 	l, err := net.Listen("unix", socket)
 	if err != nil {
 		t.Fatal(err)

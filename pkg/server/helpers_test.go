@@ -24,6 +24,8 @@ import (
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/journal"
+
+	"github.com/podconfigd/podconfigd/internal/testutil"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -62,7 +64,7 @@ func serveWithLimits(t *testing.T, opts journal.Options, limits Limits) *daemon 
 	t.Helper()
 	registry := prometheus.NewRegistry()
 	opts.Sources, opts.Registerer = []string{"file"}, registry
-	dir := shortDir(t)
+	dir := testutil.ShortDir(t)
 	d := &daemon{journal: journal.New(opts), socket: filepath.Join(dir, "s.sock"), pods: filepath.Join(dir, "p.sock")}
 	listen := func(path string) net.Listener {
 		l, err := Listen(t.Context(), ListenOptions{Path: path, Mode: 0o600})

@@ -11,18 +11,9 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-)
 
-// shortDir returns a directory whose path leaves room for a socket's.
-func shortDir(t *testing.T) string {
-	t.Helper()
-	dir, err := os.MkdirTemp("", "pc")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	return dir
-}
+	"github.com/podconfigd/podconfigd/internal/testutil"
+)
 
 func listenAt(t *testing.T, path string) (net.Listener, error) {
 	t.Helper()
@@ -34,7 +25,7 @@ func listenAt(t *testing.T, path string) (net.Listener, error) {
 }
 
 func TestListenMakesTheSocket(t *testing.T) {
-	dir := shortDir(t)
+	dir := testutil.ShortDir(t)
 	path := filepath.Join(dir, "sub", "s.sock")
 	group := strconv.Itoa(os.Getegid())
 	l, err := Listen(t.Context(), ListenOptions{Path: path, Flag: "--socket", Mode: 0o606, Group: group})
@@ -58,7 +49,7 @@ func TestListenMakesTheSocket(t *testing.T) {
 }
 
 func TestListenReplacesAStaleSocket(t *testing.T) {
-	path := filepath.Join(shortDir(t), "s.sock")
+	path := filepath.Join(testutil.ShortDir(t), "s.sock")
 	stale, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
 	if err != nil {
 		t.Fatal(err)
@@ -71,7 +62,7 @@ func TestListenReplacesAStaleSocket(t *testing.T) {
 }
 
 func TestListenRefuses(t *testing.T) {
-	dir := shortDir(t)
+	dir := testutil.ShortDir(t)
 	served := filepath.Join(dir, "served")
 	if _, err := listenAt(t, served); err != nil {
 		t.Fatal(err)
@@ -107,7 +98,7 @@ func TestListenRefuses(t *testing.T) {
 // Of many that start on a stale socket at once, one gets it, and nobody's is taken
 // away.
 func TestOneOfManyGetsTheSocket(t *testing.T) {
-	path := filepath.Join(shortDir(t), "s.sock")
+	path := filepath.Join(testutil.ShortDir(t), "s.sock")
 	if err := syscall.Mknod(path, syscall.S_IFSOCK|0o600, 0); err != nil {
 		t.Fatal(err)
 	}
@@ -139,7 +130,7 @@ func TestOneOfManyGetsTheSocket(t *testing.T) {
 
 // A daemon that ends leaves the socket of its successor alone.
 func TestCloseLeavesASuccessorsSocket(t *testing.T) {
-	path := filepath.Join(shortDir(t), "s.sock")
+	path := filepath.Join(testutil.ShortDir(t), "s.sock")
 	first, err := listenAt(t, path)
 	if err != nil {
 		t.Fatal(err)

@@ -17,6 +17,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/podconfigd/podconfigd/test/bench/internal/peer"
+
+	"github.com/podconfigd/podconfigd/internal/testutil"
 )
 
 // patience is how long anything is waited for before the benchmark gives up. It is
@@ -25,36 +27,14 @@ const patience = 30 * time.Second
 
 // buildPodconfigd and the others return the programs' paths, and build them the first
 // time. podconfigd is built as "make build" does, from its own go.mod.
-var buildPodconfigd, buildKubeletSource, buildLineReader func() (string, error)
+var (
+	buildPodconfigd    = program(".", "./cmd/podconfigd")
+	buildKubeletSource = program("test/bench", "./kubelet-source")
+	buildLineReader    = program("test/bench", "./line-reader")
+)
 
-func TestMain(m *testing.M) { os.Exit(runAll(m)) }
-
-func runAll(m *testing.M) int {
-	dir, err := os.MkdirTemp("", "podconfigd-bench-")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "making a folder for the programs:", err)
-		return 1
-	}
-	defer os.RemoveAll(dir)
-	buildPodconfigd = program(dir, "../..", "./cmd/podconfigd")
-	buildKubeletSource = program(dir, ".", "./kubelet-source")
-	buildLineReader = program(dir, ".", "./line-reader")
-	return m.Run()
-}
-
-// program returns a function that builds a package of a module once.
-func program(into, module, pkg string) func() (string, error) {
-	return sync.OnceValues(func() (string, error) {
-		path := filepath.Join(into, filepath.Base(pkg))
-		cmd := exec.CommandContext(context.Background(),
-			"go", "build", "-trimpath", "-ldflags", "-s -w", "-o", path, pkg)
-		cmd.Dir = module
-		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-		if out, err := cmd.CombinedOutput(); err != nil {
-			return "", fmt.Errorf("building %s: %w\n%s", pkg, err, out)
-		}
-		return path, nil
-	})
+func program(module, pkg string) func() (string, error) {
+	return sync.OnceValues(func() (string, error) { return testutil.Program(module, pkg) })
 }
 
 // process is a program that runs.

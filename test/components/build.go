@@ -14,6 +14,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/podconfigd/podconfigd/internal/testutil"
 )
 
 // folders are those of the servers, by name.
@@ -31,8 +33,11 @@ func folder(tb testing.TB, name string) string {
 }
 
 func build(name string) (string, error) {
-	_, here, _, _ := runtime.Caller(0)
-	cmd := exec.Command(filepath.Join(filepath.Dir(here), "..", "..", "hack", "components.sh"), name)
+	root, err := testutil.Root()
+	if err != nil {
+		return "", err
+	}
+	cmd := exec.Command(filepath.Join(root, "hack", "components.sh"), name)
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, os.Stderr
 	if err := cmd.Run(); err != nil {

@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -21,6 +20,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"sigs.k8s.io/yaml"
+
+	"github.com/podconfigd/podconfigd/internal/testutil"
 )
 
 // User is the user that has the rights that podconfigd needs, and Nobody one that
@@ -52,11 +53,7 @@ type Cluster struct {
 // Start runs a cluster until the test ends. The flags are more of the apiserver's.
 func Start(tb testing.TB, apiFlags ...string) *Cluster {
 	tb.Helper()
-	dir, err := os.MkdirTemp("", "cluster")
-	if err != nil {
-		tb.Fatal(err)
-	}
-	tb.Cleanup(func() { _ = os.RemoveAll(dir) })
+	dir := testutil.ShortDir(tb)
 	addresses := freeAddresses(tb, 3)
 	c := &Cluster{
 		Address: addresses[0], Authority: NewAuthority(tb, "test"),
@@ -175,8 +172,11 @@ func WriteKubeconfig(tb testing.TB, path string, conf *clientcmdapi.Config) {
 // grant gives User what deploy/kubernetes/rbac.yaml gives podconfigd.
 func (c *Cluster) grant(tb testing.TB) {
 	tb.Helper()
-	_, here, _, _ := runtime.Caller(0)
-	data, err := os.ReadFile(filepath.Join(filepath.Dir(here), "..", "..", "deploy", "kubernetes", "rbac.yaml"))
+	root, err := testutil.Root()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	data, err := os.ReadFile(filepath.Join(root, "deploy", "kubernetes", "rbac.yaml"))
 	if err != nil {
 		tb.Fatal(err)
 	}

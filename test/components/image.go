@@ -7,39 +7,20 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"runtime"
-	"sync"
 	"testing"
+
+	"github.com/podconfigd/podconfigd/internal/testutil"
 )
 
 // Image is the image that the runtime has: its one program is test/components/image,
 // which pauses if no arguments say otherwise.
 const Image = "docker.io/podconfigd/test:1"
 
-// program returns that program, built once.
-var program = sync.OnceValues(func() ([]byte, error) {
-	_, here, _, _ := runtime.Caller(0)
-	dir, err := os.MkdirTemp("", "image")
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = os.RemoveAll(dir) }()
-	out := filepath.Join(dir, "image")
-	cmd := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", out, "./image")
-	cmd.Dir = filepath.Dir(here)
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if said, err := cmd.CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("building the image's program: %w: %s", err, said)
-	}
-	return os.ReadFile(out)
-})
-
 // writeImage writes an archive as docker save makes them, with Image in it.
 func writeImage(tb testing.TB, path string) {
 	tb.Helper()
-	binary, err := program()
+	binary, err := os.ReadFile(testutil.MustProgram(tb, ".", "./test/components/image"))
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -1,7 +1,6 @@
 package docs
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -13,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/podconfigd/podconfigd/internal/testutil"
 )
 
 // patience is how long a command may take to print what is shown.
@@ -49,24 +50,6 @@ func (s *step) pattern() *regexp.Regexp {
 	return regexp.MustCompile(`^` + strings.ReplaceAll(quoted, "…", `.*`) + `(\n|$)`)
 }
 
-// output is what a process wrote, also while it writes.
-type output struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (o *output) Write(p []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.b.Write(p)
-}
-
-func (o *output) String() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.b.String()
-}
-
 // session runs commands in a directory, one after another.
 type session struct {
 	t   *testing.T
@@ -79,7 +62,7 @@ func (s *session) run(st step) error {
 		s.env = append(s.env, value)
 		return nil
 	}
-	out := new(output)
+	out := new(testutil.Buffer)
 	cmd := exec.Command("bash", "-c", st.command)
 	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = s.dir, append(os.Environ(), s.env...), out, out
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -116,14 +99,11 @@ func (s *session) run(st step) error {
 }
 
 func TestTheConsoleBlocks(t *testing.T) {
-	root, err := filepath.Abs("../..")
+	root, err := testutil.Root()
 	if err != nil {
 		t.Fatal(err)
 	}
-	bin := filepath.Join(t.TempDir(), "bin")
-	if out, err := exec.Command("go", "build", "-o", bin+"/podconfigd", root+"/cmd/podconfigd").CombinedOutput(); err != nil {
-		t.Fatalf("building podconfigd: %v\n%s", err, out)
-	}
+	bin := filepath.Dir(testutil.MustProgram(t, ".", "./cmd/podconfigd"))
 	top, _ := filepath.Glob(filepath.Join(root, "*.md"))
 	docs, _ := filepath.Glob(filepath.Join(root, "docs", "*.md"))
 	ran := 0

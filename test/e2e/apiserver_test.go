@@ -22,6 +22,8 @@ import (
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/pkg/client"
 	"github.com/podconfigd/podconfigd/test/components"
+
+	"github.com/podconfigd/podconfigd/internal/testutil"
 )
 
 // cluster is what a test does to a cluster.
@@ -85,7 +87,7 @@ func (c *cluster) daemon(t *testing.T, node, kubeconfig string, args ...string) 
 // kubeconfig writes one with the rights that podconfigd needs.
 func (c *cluster) kubeconfig(t *testing.T) string {
 	t.Helper()
-	return c.TokenKubeconfig(t, filepath.Join(shortDir(t), "kubeconfig"), components.User)
+	return c.TokenKubeconfig(t, filepath.Join(testutil.ShortDir(t), "kubeconfig"), components.User)
 }
 
 // api returns the status of the apiserver source.
@@ -350,7 +352,7 @@ func wrongCertificate(t *testing.T, c *cluster) {
 func forbidden(t *testing.T, c *cluster) {
 	c.addNode(t, "forbidden")
 	c.addPod(t, "forbidden", "forbidden")
-	d := c.daemon(t, "forbidden", c.TokenKubeconfig(t, filepath.Join(shortDir(t), "kubeconfig"), components.Nobody))
+	d := c.daemon(t, "forbidden", c.TokenKubeconfig(t, filepath.Join(testutil.ShortDir(t), "kubeconfig"), components.Nobody))
 	complains(t, d, `User "nobody" cannot get resource "nodes"`)
 	c.Bind(t, components.Nobody)
 	recovers(t, d, "forbidden")
@@ -429,7 +431,7 @@ func rotatedCredentials(t *testing.T, c *cluster) {
 func kubeletsCredentials(t *testing.T, c *cluster) {
 	c.addNode(t, "kubelets")
 	c.addPod(t, "kubelets", "kubelets")
-	path := c.Kubeconfig(t, filepath.Join(shortDir(t), "kubeconfig"), "system:node:kubelets", "system:nodes")
+	path := c.Kubeconfig(t, filepath.Join(testutil.ShortDir(t), "kubeconfig"), "system:node:kubelets", "system:nodes")
 	recovers(t, c.daemon(t, "kubelets", path), "kubelets")
 }
 
@@ -451,7 +453,7 @@ func inCluster(t *testing.T, c *cluster) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir := shortDir(t)
+	dir := testutil.ShortDir(t)
 	for name, data := range map[string]string{"token": token.Status.Token, "ca.crt": string(c.Authority.PEM)} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(data), 0o600); err != nil {
 			t.Fatal(err)

@@ -14,6 +14,8 @@ import (
 
 	"github.com/podconfigd/podconfigd/pkg/client"
 	"github.com/podconfigd/podconfigd/test/components"
+
+	"github.com/podconfigd/podconfigd/internal/testutil"
 )
 
 // runner is a node with a runtime, podconfigd, and crirunner between them.
@@ -28,24 +30,18 @@ func startRunner(t *testing.T, name string) *runner {
 	if testing.Short() {
 		t.Skip("runs containerd")
 	}
-	dir := shortDir(t)
+	dir := testutil.ShortDir(t)
 	r := &runner{runtime: components.StartRuntime(t, name)}
 	(&daemon{dir: dir}).mkdir(t)
 	r.daemon = start(t, dir, "--container-runtime-endpoint", "unix://"+r.runtime.Socket)
 	syncUp(t, r.watch(t, client.Options{}))
-	program := filepath.Join(dir, "crirunner")
-	build := exec.Command("go", "build", "-o", program, "../../examples/crirunner")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("building crirunner: %v\n%s", err, out)
-	}
-	r.startRunner(t, program)
+	r.startRunner(t, testutil.MustProgram(t, ".", "./examples/crirunner"))
 	return r
 }
 
 func (r *runner) startRunner(t *testing.T, program string) {
 	t.Helper()
-	log := new(logBuffer)
+	log := new(testutil.Buffer)
 	cmd := exec.Command(program, "--socket", r.socket, "--container-runtime-endpoint", "unix://"+r.runtime.Socket)
 	cmd.Stdout, cmd.Stderr = log, log
 	if err := cmd.Start(); err != nil {

@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -23,23 +22,18 @@ import (
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/pkg/client"
+
+	"github.com/podconfigd/podconfigd/internal/testutil"
 )
 
-// binary is the daemon, built once.
+// binary is the daemon as "make build" has it.
 var binary string
 
 func TestMain(m *testing.M) {
 	os.Exit(func() int {
-		dir, err := os.MkdirTemp("", "e2e")
-		if err != nil {
-			panic(err)
-		}
-		defer os.RemoveAll(dir)
-		binary = filepath.Join(dir, "podconfigd")
-		build := exec.Command("go", "build", "-o", binary, "../../cmd/podconfigd")
-		build.Env = append(os.Environ(), "CGO_ENABLED=0")
-		if out, err := build.CombinedOutput(); err != nil {
-			fmt.Fprintf(os.Stderr, "building podconfigd: %v\n%s", err, out)
+		var err error
+		if binary, err = testutil.Program(".", "./cmd/podconfigd"); err != nil {
+			fmt.Fprintln(os.Stderr, err)
 			return 1
 		}
 		code := m.Run()
@@ -51,31 +45,13 @@ func TestMain(m *testing.M) {
 	}())
 }
 
-// logBuffer is what a process wrote, also while it writes.
-type logBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *logBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *logBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
-}
-
 // daemon is a running podconfigd.
 type daemon struct {
 	cmd    *exec.Cmd
 	dir    string
 	socket string
 	client *client.Client
-	log    *logBuffer
+	log    *testutil.Buffer
 }
 
 // start runs podconfigd on the directory "manifests" of dir.
@@ -90,7 +66,7 @@ func start(t *testing.T, dir string, args ...string) *daemon {
 // startCommand starts podconfigd by a command that gives it the socket "s" of dir.
 func startCommand(t *testing.T, dir string, cmd *exec.Cmd) *daemon {
 	t.Helper()
-	d := &daemon{dir: dir, socket: filepath.Join(dir, "s"), log: new(logBuffer), cmd: cmd}
+	d := &daemon{dir: dir, socket: filepath.Join(dir, "s"), log: new(testutil.Buffer), cmd: cmd}
 	d.client = client.New(d.socket)
 	d.cmd.Stdout, d.cmd.Stderr = d.log, d.log
 	if err := d.cmd.Start(); err != nil {
@@ -106,17 +82,6 @@ func startCommand(t *testing.T, dir string, cmd *exec.Cmd) *daemon {
 		}
 	})
 	return d
-}
-
-// shortDir returns a directory with room for a socket's path.
-func shortDir(t *testing.T) string {
-	t.Helper()
-	dir, err := os.MkdirTemp("", "e2e")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	return dir
 }
 
 func (d *daemon) mkdir(t *testing.T) {
@@ -205,7 +170,7 @@ func TestSIGTERMEndsTheDaemon(t *testing.T) {
 	for _, signal := range []os.Signal{syscall.SIGTERM, syscall.SIGINT} {
 		t.Run(signal.String(), func(t *testing.T) {
 			t.Parallel()
-			d := start(t, shortDir(t))
+			d := start(t, testutil.ShortDir(t))
 			d.mkdir(t)
 			d.put(t, "a", "image")
 			syncUp(t, d.watch(t, client.Options{}))
@@ -225,7 +190,7 @@ func TestSIGTERMEndsTheDaemon(t *testing.T) {
 
 func TestSIGHUPIsHarmless(t *testing.T) {
 	t.Parallel()
-	d := start(t, shortDir(t))
+	d := start(t, testutil.ShortDir(t))
 	d.mkdir(t)
 	s := d.watch(t, client.Options{})
 	syncUp(t, s)
@@ -255,7 +220,7 @@ func syncUp(t *testing.T, s *stream) {
 
 func TestTheSecondDaemonRefuses(t *testing.T) {
 	t.Parallel()
-	dir := shortDir(t)
+	dir := testutil.ShortDir(t)
 	first := start(t, dir)
 	first.mkdir(t)
 	s := first.watch(t, client.Options{})
@@ -274,7 +239,7 @@ func TestTheSecondDaemonRefuses(t *testing.T) {
 
 func TestADirectoryThatAppearsLater(t *testing.T) {
 	t.Parallel()
-	dir := shortDir(t)
+	dir := testutil.ShortDir(t)
 	d := start(t, dir)
 	s := d.watch(t, client.Options{})
 	syncUp(t, s)
@@ -290,7 +255,7 @@ func TestADirectoryThatAppearsLater(t *testing.T) {
 // Killed and started again, the daemon is another instance, and says so.
 func TestKilledAndStartedAgain(t *testing.T) {
 	t.Parallel()
-	dir := shortDir(t)
+	dir := testutil.ShortDir(t)
 	d := start(t, dir)
 	d.mkdir(t)
 	d.put(t, "a", "image")
@@ -323,7 +288,7 @@ func TestKilledAndStartedAgain(t *testing.T) {
 // What a user types gives what the documentation says.
 func TestTheCommands(t *testing.T) {
 	t.Parallel()
-	d := start(t, shortDir(t))
+	d := start(t, testutil.ShortDir(t))
 	d.mkdir(t)
 	d.put(t, "a", "nginx:1")
 	s := d.watch(t, client.Options{})
@@ -399,7 +364,7 @@ func TestAManifestURL(t *testing.T) {
 		defer mu.Unlock()
 		body = s
 	}
-	d := start(t, shortDir(t), "--manifest-url", server.URL, "--manifest-url-header", "X-Key:secret", "--http-check-frequency", "10ms")
+	d := start(t, testutil.ShortDir(t), "--manifest-url", server.URL, "--manifest-url-header", "X-Key:secret", "--http-check-frequency", "10ms")
 	d.mkdir(t)
 	d.put(t, "a", "image")
 	s := d.watch(t, client.Options{Source: "file"})

@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/podconfigd/podconfigd/internal/testutil"
 )
 
 // TestFollowExamples runs the examples that follow the stream: they tell changes, go
@@ -20,7 +22,7 @@ import (
 func TestFollowExamples(t *testing.T) {
 	for _, example := range []string{"follow.sh", "follow.py"} {
 		t.Run(example, func(t *testing.T) {
-			d := &daemon{dir: shortDir(t)}
+			d := &daemon{dir: testutil.ShortDir(t)}
 			d.mkdir(t)
 			d.put(t, "web", "i")
 			d = start(t, d.dir)
@@ -60,7 +62,7 @@ func TestFollowExamples(t *testing.T) {
 // TestFollowExamplesEnd holds how the examples end: with all that the daemon finds wrong
 // with a query, and without a word where nobody reads them any more.
 func TestFollowExamplesEnd(t *testing.T) {
-	d := &daemon{dir: shortDir(t)}
+	d := &daemon{dir: testutil.ShortDir(t)}
 	d.mkdir(t)
 	d.put(t, "web", "i")
 	d = start(t, d.dir)
@@ -110,7 +112,7 @@ func TestFollowExamplesEnd(t *testing.T) {
 func TestFollowExamplesWaitForAPlace(t *testing.T) {
 	for _, example := range []string{"follow.sh", "follow.py"} {
 		t.Run(example, func(t *testing.T) {
-			socket := filepath.Join(shortDir(t), "s")
+			socket := filepath.Join(testutil.ShortDir(t), "s")
 			l, err := net.Listen("unix", socket)
 			if err != nil {
 				t.Fatal(err)

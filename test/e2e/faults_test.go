@@ -15,6 +15,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podconfigd/podconfigd/test/components"
+
+	"github.com/podconfigd/podconfigd/internal/testutil"
 )
 
 // mutator changes the pods of a node at random, and remembers what it wrote.
@@ -144,7 +146,7 @@ func TestApiserverFaults(t *testing.T) {
 	c := startCluster(t)
 	c.addNode(t, "node")
 	proxy := components.NewProxy(t, c.Address)
-	path := filepath.Join(shortDir(t), "kubeconfig")
+	path := filepath.Join(testutil.ShortDir(t), "kubeconfig")
 	conf := components.NewKubeconfig("https://"+proxy.Address, c.Authority.PEM)
 	conf.AuthInfos["user"].Token = components.User + "-token"
 	components.WriteKubeconfig(t, path, conf)

@@ -12,6 +12,8 @@ import (
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/test/components"
+
+	"github.com/podconfigd/podconfigd/internal/testutil"
 )
 
 // http returns the status of the HTTP source.
@@ -43,7 +45,7 @@ func TestHTTPSourceOnNginx(t *testing.T) {
 	}
 	authority, other := components.NewAuthority(t, "nginx"), components.NewAuthority(t, "another")
 	web := newNginx(t, authority)
-	dir := shortDir(t)
+	dir := testutil.ShortDir(t)
 	put := func(name string, data []byte) string {
 		path := filepath.Join(dir, name)
 		if err := os.WriteFile(path, data, 0o600); err != nil {

@@ -30,6 +30,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/podconfigd/podconfigd/internal/testutil"
 )
 
 // dialer dials the daemon's socket, and can be held up.
@@ -151,7 +153,7 @@ func testInformer(t *testing.T, watchList bool, contentType string, changes int)
 	// revision gone. A Reflector waits twice as long after each failure, so each has
 	// only as many as are needed.
 	args := []string{"--journal-max-updates", "20"}
-	d := &daemon{dir: shortDir(t)}
+	d := &daemon{dir: testutil.ShortDir(t)}
 	d.mkdir(t)
 	d = start(t, d.dir, args...)
 	d.awaitFiles(t) // a Reflector that can't connect makes do without WatchList
@@ -302,7 +304,7 @@ func sameAsInformer(list *v1.PodList, informer cache.SharedIndexInformer) error 
 
 // A list in pieces is of one revision, whatever changes meanwhile.
 func TestClientGoLists(t *testing.T) {
-	d := &daemon{dir: shortDir(t)}
+	d := &daemon{dir: testutil.ShortDir(t)}
 	d.mkdir(t)
 	for i := range 10 {
 		d.put(t, fmt.Sprintf("pod-%d", i), "i")

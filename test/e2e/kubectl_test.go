@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/podconfigd/podconfigd/test/components"
+
+	"github.com/podconfigd/podconfigd/internal/testutil"
 )
 
 // bridge is another way to the daemon's socket, which can be cut.
@@ -136,7 +138,7 @@ func hasLines(t *testing.T, out string, lines ...string) {
 
 // TestKubectl has a real kubectl read the daemon.
 func TestKubectl(t *testing.T) {
-	d := &daemon{dir: shortDir(t)}
+	d := &daemon{dir: testutil.ShortDir(t)}
 	d.mkdir(t)
 	d.put(t, "web", "nginx:1.27")
 	d.put(t, "log", "fluent-bit")
@@ -205,7 +207,7 @@ func TestKubectl(t *testing.T) {
 // Static pods have the creationTimestamp that the time makes at which they were first
 // seen, for kubectl to show and to sort by.
 func TestKubectlAges(t *testing.T) {
-	d := &daemon{dir: shortDir(t)}
+	d := &daemon{dir: testutil.ShortDir(t)}
 	d.mkdir(t)
 	put := func(name, image string) {
 		t.Helper()

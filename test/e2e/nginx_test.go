@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/podconfigd/podconfigd/test/components"
+
+	"github.com/podconfigd/podconfigd/internal/testutil"
 )
 
 // nginx is Debian's web server, serving a directory.
@@ -29,7 +31,7 @@ func newNginx(t *testing.T, authorities ...*components.Authority) *nginx {
 	if err != nil {
 		path = "/usr/sbin/nginx"
 	}
-	dir := shortDir(t)
+	dir := testutil.ShortDir(t)
 	if err := os.Chmod(dir, 0o755); err != nil { //nolint:gosec // nginx's workers read it
 		t.Fatal(err)
 	}

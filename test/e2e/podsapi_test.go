@@ -8,12 +8,14 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	v1 "k8s.io/api/core/v1"
 	podsv1alpha1 "k8s.io/kubelet/pkg/apis/pods/v1alpha1"
+
+	"github.com/podconfigd/podconfigd/internal/testutil"
 )
 
 // TestPodsAPISocket has the client that the kubelet publishes watch a socket at a place
 // like the kubelet's.
 func TestPodsAPISocket(t *testing.T) {
-	d := &daemon{dir: shortDir(t)}
+	d := &daemon{dir: testutil.ShortDir(t)}
 	d.mkdir(t)
 	d.put(t, "a", "i")
 	socket := filepath.Join(d.dir, "pods-api", "pods-api.sock")

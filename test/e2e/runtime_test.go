@@ -14,6 +14,8 @@ import (
 
 	"github.com/podconfigd/podconfigd/pkg/client"
 	"github.com/podconfigd/podconfigd/test/components"
+
+	"github.com/podconfigd/podconfigd/internal/testutil"
 )
 
 // next returns the next update, as "OP type container exit-code" for those of PLEG, and
@@ -70,7 +72,7 @@ func TestRuntimeOnTheStream(t *testing.T) {
 	for _, name := range components.Containerds {
 		t.Run(name, func(t *testing.T) {
 			r := components.StartRuntime(t, name)
-			dir := shortDir(t)
+			dir := testutil.ShortDir(t)
 			(&daemon{dir: dir}).mkdir(t)
 			d := start(t, dir, "--container-runtime-endpoint", "unix://"+r.Socket)
 			all, pods := d.watch(t, client.Options{Ops: "*"}), d.watch(t, client.Options{})
@@ -150,7 +152,7 @@ func TestConfigGoesOnWithoutARuntime(t *testing.T) {
 	}
 	r := components.StartRuntime(t, components.Containerd)
 	r.Kill(t)
-	dir := shortDir(t)
+	dir := testutil.ShortDir(t)
 	(&daemon{dir: dir}).mkdir(t)
 	d := start(t, dir, "--container-runtime-endpoint", r.Socket, "--pleg-relist-threshold", "2s", "--pleg-relist-period", "100ms")
 	s := d.watch(t, client.Options{})
@@ -211,7 +213,7 @@ func TestSIGTERMWhileTheRuntimeHangs(t *testing.T) {
 	}
 	r := components.StartRuntime(t, components.DebianContainerd)
 	proxy := r.Proxy(t)
-	dir := shortDir(t)
+	dir := testutil.ShortDir(t)
 	(&daemon{dir: dir}).mkdir(t)
 	d := start(t, dir, "--container-runtime-endpoint", proxy.Socket, "--pleg-relist-period", "10ms")
 	syncUp(t, d.watch(t, client.Options{}))

@@ -1,7 +1,6 @@
 package script
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -9,36 +8,19 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
+
+	"github.com/podconfigd/podconfigd/internal/testutil"
 )
 
 // daemon is a running podconfigd.
 type daemon struct {
 	cmd *exec.Cmd
-	log *output
+	log *testutil.Buffer
 	// ended is closed when the process is gone and err is how it went.
 	ended chan struct{}
 	err   error
-}
-
-// output is what a process has written so far.
-type output struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (o *output) Write(p []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.buf.Write(p)
-}
-
-func (o *output) String() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.buf.String()
 }
 
 // cmdDaemon starts podconfigd, waits until it serves, and reads its stream.
@@ -97,7 +79,7 @@ func (sc *scenario) start(in *invocation, argv []string) (*daemon, error) {
 	if program == "podconfigd" {
 		program = filepath.Join(binDir, program) // it is on the script's PATH, not on this process's
 	}
-	d := &daemon{cmd: exec.Command(program, argv[1:]...), log: new(output), ended: make(chan struct{})}
+	d := &daemon{cmd: exec.Command(program, argv[1:]...), log: new(testutil.Buffer), ended: make(chan struct{})}
 	d.cmd.Dir = sc.workDir
 	for _, name := range []string{"PATH", "HOME", "GORACE", "GOTRACEBACK"} {
 		d.cmd.Env = append(d.cmd.Env, name+"="+in.ts.Getenv(name))

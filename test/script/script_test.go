@@ -1,6 +1,7 @@
 package script
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -10,9 +11,9 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
-)
 
-const daemonPackage = "github.com/podconfigd/podconfigd/cmd/podconfigd"
+	"github.com/podconfigd/podconfigd/internal/testutil"
+)
 
 // binDir is where the command stands that the scripts run.
 var binDir string
@@ -23,7 +24,7 @@ var shortScripts = []string{
 }
 
 func TestMain(m *testing.M) {
-	dir, err := buildCommand()
+	dir, err := installCommand()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
@@ -35,24 +36,22 @@ func TestMain(m *testing.M) {
 	}))
 }
 
-// buildCommand builds podconfigd into a new directory, with the race detector where
-// the tests have it. Others than this user may run what is there.
-func buildCommand() (dir string, err error) {
+// installCommand puts podconfigd into a new directory, with the race detector where the
+// tests have it. Others than this user may run what is there.
+func installCommand() (dir string, err error) {
+	program, err := testutil.RaceProgram(".", "./cmd/podconfigd")
+	if err != nil {
+		return "", err
+	}
 	dir, err = os.MkdirTemp("", "podconfigd-script")
 	if err != nil {
 		return "", err
 	}
-	if err := os.Chmod(dir, 0o755); err != nil {
+	data, err := os.ReadFile(program)
+	if err != nil {
 		return "", err
 	}
-	args := []string{"build", "-o", filepath.Join(dir, "podconfigd")}
-	if raceEnabled {
-		args = append(args, "-race")
-	}
-	if out, err := exec.Command("go", append(args, daemonPackage)...).CombinedOutput(); err != nil {
-		return "", fmt.Errorf("building %s: %w\n%s", daemonPackage, err, out)
-	}
-	return dir, nil
+	return dir, errors.Join(os.WriteFile(filepath.Join(dir, "podconfigd"), data, 0o755), os.Chmod(dir, 0o755)) //nolint:gosec // as is said above
 }
 
 func TestScripts(t *testing.T) {

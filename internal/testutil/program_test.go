@@ -1,0 +1,24 @@
+package testutil
+
+import (
+	"os"
+	"os/exec"
+	"testing"
+)
+
+// A command that is up to date is not linked again.
+func TestAProgramIsBuiltOnce(t *testing.T) {
+	first := MustProgram(t, ".", "./test/components/image")
+	before, err := os.Stat(first)
+	if err != nil {
+		t.Fatal(err)
+	}
+	second := MustProgram(t, ".", "./test/components/image")
+	after, err := os.Stat(second)
+	if err != nil || !os.SameFile(before, after) {
+		t.Errorf("it was linked again: %v", err)
+	}
+	if err := exec.Command(second, "exit", "0").Run(); err != nil {
+		t.Error(err)
+	}
+}
