@@ -109,10 +109,10 @@ func (s *Source) take(ctx context.Context, change follow.Change) (changed bool) 
 	return s.set.Look(ctx, change.Names)
 }
 
-// send sends the set if it changed. The first set waits for files that are being
-// written: it says that the source has been seen.
+// send sends the set if it changed. The first set says that the source has been
+// seen, so it waits for files that could not be read yet.
 func (s *Source) send(ctx context.Context, changed bool, sets chan<- config.SourceSet) error {
-	if s.sent && !changed || !s.sent && (!s.known || s.set.Busy()) {
+	if s.sent && !changed || !s.sent && (!s.known || s.set.Unread()) {
 		return nil
 	}
 	select {

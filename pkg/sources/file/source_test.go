@@ -47,6 +47,7 @@ type harness struct {
 	source   *Source
 	registry *prometheus.Registry
 	dir      string
+	temp     string
 	sets     chan config.SourceSet
 }
 
@@ -59,7 +60,7 @@ func run(t *testing.T, dir string, opts Options) *harness {
 	}
 	registry := prometheus.NewRegistry()
 	opts.Registerer = registry
-	h := &harness{t: t, source: New(opts), registry: registry, dir: dir, sets: make(chan config.SourceSet)}
+	h := &harness{t: t, source: New(opts), registry: registry, dir: dir, temp: t.TempDir(), sets: make(chan config.SourceSet)}
 	ctx, cancel := context.WithCancelCause(context.Background())
 	stop := errors.New("stop")
 	var running sync.WaitGroup
@@ -89,17 +90,27 @@ func (h *harness) metric(name string) float64 {
 	return 0
 }
 
+// prepare writes a manifest elsewhere, and rename moves it into the directory.
+func (h *harness) prepare(name, image string) {
+	h.t.Helper()
+	data := fmt.Sprintf(podManifest, strings.TrimSuffix(name, ".yaml"), image)
+	if err := os.WriteFile(filepath.Join(h.temp, name), []byte(data), 0o644); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+func (h *harness) rename(name string) {
+	h.t.Helper()
+	if err := os.Rename(filepath.Join(h.temp, name), filepath.Join(h.dir, name)); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
 // put writes a manifest in one step.
 func (h *harness) put(name, image string) {
 	h.t.Helper()
-	temp := filepath.Join(h.t.TempDir(), "temp")
-	data := fmt.Sprintf(podManifest, strings.TrimSuffix(name, ".yaml"), image)
-	if err := os.WriteFile(temp, []byte(data), 0o644); err != nil {
-		h.t.Fatal(err)
-	}
-	if err := os.Rename(temp, filepath.Join(h.dir, name)); err != nil {
-		h.t.Fatal(err)
-	}
+	h.prepare(name, image)
+	h.rename(name)
 }
 
 // expect waits for a set of these pods, "name=image".

@@ -96,7 +96,13 @@ func (s *Set) apply(f *file, seen *sight, now time.Time) (renewed bool) {
 		return false
 	}
 	f.busyWait, f.busySince = 0, time.Time{}
-	delete(s.pending, f)
+	if seen.starved {
+		f.starvedWait = min(max(2*f.starvedWait, starvedRetry), starvedRetryMax)
+		s.postpone(f, now.Add(f.starvedWait))
+	} else {
+		f.starvedWait = 0
+		delete(s.pending, f)
+	}
 	f.knowledge = seen.knowledge
 	if seen.same {
 		return false
@@ -114,7 +120,7 @@ func (s *Set) apply(f *file, seen *sight, now time.Time) (renewed bool) {
 }
 
 func (s *Set) applyGone(f *file, now time.Time) (renewed bool) {
-	f.busyWait, f.busySince = 0, time.Time{}
+	f.busyWait, f.busySince, f.starvedWait = 0, time.Time{}, 0
 	if f.goneSince.IsZero() {
 		f.goneSince = now
 	}

@@ -67,6 +67,8 @@ type sight struct {
 	gone bool
 	// busy: somebody is writing it; look again soon.
 	busy bool
+	// starved: there was no descriptor left to open it; look again soon.
+	starved bool
 	// same: nothing differs from the earlier look.
 	same     bool
 	pod      *v1.Pod
@@ -120,6 +122,7 @@ func (l *looker) read(path string, isLink bool, known knowledge, s *sight) {
 		return
 	case err != nil:
 		s.fault = faultOf(err)
+		s.starved = errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)
 		return
 	}
 	defer f.Close()

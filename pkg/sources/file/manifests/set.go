@@ -24,6 +24,10 @@ const (
 	// busyLimit is for how long a file is left alone that is written without end; it
 	// is read as it stands then.
 	busyLimit = 2 * time.Second
+	// starvedRetry and starvedRetryMax are the waits between looks at a file for which
+	// there is no descriptor.
+	starvedRetry    = 10 * time.Millisecond
+	starvedRetryMax = time.Second
 )
 
 // Options say what a Set is made of.
@@ -51,7 +55,8 @@ type Set struct {
 	// files are the entries by name, and order their names in lexical order.
 	files map[string]*file
 	order []string
-	// pending are the files that are to be looked at again: gone, or being written.
+	// pending are the files that are to be looked at again: gone, being written, or
+	// without a descriptor to open them.
 	pending map[*file]struct{}
 	claims  claims
 	// waiting are the files whose pod's name or UID another file has.
@@ -67,13 +72,15 @@ type file struct {
 	fault        *fault
 	conflict     string
 	warnings     []string
-	// due is when to look again while the file is pending, for it is gone since
-	// goneSince or is being written and was last left for busyWait.
-	due       time.Time
-	goneSince time.Time
-	busyWait  time.Duration
-	busySince time.Time
-	verdict   v1alpha1.Manifest
+	// due is when to look again while the file is pending: it is gone since goneSince,
+	// is being written and was last left for busyWait, or could not be opened for want
+	// of a descriptor and was last left for starvedWait.
+	due         time.Time
+	goneSince   time.Time
+	busyWait    time.Duration
+	busySince   time.Time
+	starvedWait time.Duration
+	verdict     v1alpha1.Manifest
 }
 
 // New returns a set without files.
@@ -123,7 +130,7 @@ func (s *Set) Distrust(names []string) {
 // reason, and nothing is removed.
 func (s *Set) Hold() {
 	for f := range s.pending {
-		f.goneSince, f.busySince, f.busyWait = time.Time{}, time.Time{}, 0
+		f.goneSince, f.busySince, f.busyWait, f.starvedWait = time.Time{}, time.Time{}, 0, 0
 	}
 	clear(s.pending)
 }
@@ -139,10 +146,11 @@ func (s *Set) Unsettled() (n int, due time.Time) {
 	return len(s.pending), due
 }
 
-// Busy tells whether any file is being written.
-func (s *Set) Busy() bool {
+// Unread tells whether there are files that could not be read yet, because they are
+// being written or because there was no descriptor.
+func (s *Set) Unread() bool {
 	for f := range s.pending {
-		if f.busyWait > 0 {
+		if f.busyWait > 0 || f.starvedWait > 0 {
 			return true
 		}
 	}

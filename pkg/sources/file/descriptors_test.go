@@ -1,0 +1,64 @@
+package file
+
+import (
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// exhaust leaves the process no descriptor to open until the function that it returns
+// is called. A test that calls it must not be parallel to others.
+func exhaust(t *testing.T) (free func()) {
+	t.Helper()
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+		t.Fatal(err)
+	}
+	set := func(soft uint64) {
+		if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: soft, Max: limit.Max}); err != nil {
+			t.Error(err)
+		}
+	}
+	t.Cleanup(func() { set(limit.Cur) })
+	set(1)
+	return func() { set(limit.Cur) }
+}
+
+// awaitMessage waits until the verdict on the only manifest says so.
+func (h *harness) awaitMessage(text string) {
+	h.t.Helper()
+	for deadline := time.After(20 * time.Second); ; {
+		manifests := h.source.Status().File.Manifests
+		if len(manifests) == 1 && strings.Contains(manifests[0].Message, text) {
+			return
+		}
+		select {
+		case <-deadline:
+			h.t.Fatalf("the verdicts are %+v, want %q", manifests, text)
+		case <-time.After(time.Millisecond):
+		}
+	}
+}
+
+// A manifest that can't be opened for want of a descriptor is read as soon as there is
+// one, not only at the next relist.
+func TestNoDescriptorLeft(t *testing.T) {
+	h := run(t, t.TempDir(), Options{})
+	h.expect()
+	h.prepare("a.yaml", "1")
+	free := exhaust(t)
+	h.rename("a.yaml")
+	h.awaitMessage("too many open files")
+	free()
+	h.expect("a=1")
+
+	// The pod that is there is kept meanwhile.
+	h.prepare("a.yaml", "2")
+	free = exhaust(t)
+	h.rename("a.yaml")
+	h.awaitMessage("too many open files")
+	free()
+	h.expect("a=2")
+	h.awaitMessage("")
+}
