@@ -18,7 +18,8 @@
 // the directory, the directory that holds it, and every directory that a symbolic
 // link on the way to a manifest stands in or leads to; so a volume of a ConfigMap,
 // whose files all change when its "..data" link is replaced, gives one set. Where
-// inotify can't be had the source polls instead and says so.
+// inotify can't be had the source polls instead and says so. A mount or unmount makes
+// a listing too, for inotify does not report it.
 //
 // A file that did not change is not read, and one whose bytes did not change is
 // not decoded. A file that somebody has open for writing is left until they close

@@ -7,7 +7,8 @@
 // At once when inotify reports an event, and at each full relist besides. Watched
 // are the directory, the directory that holds it, and every directory that a
 // symbolic link on the way to a file stands in or leads to. Where inotify can't be
-// had, the path is polled.
+// had, the path is polled. A mount or unmount, anywhere, makes a listing: inotify does
+// not report what is mounted over a directory.
 //
 // Every directory that matters is watched before the files that depend on it are
 // reported. Whoever looks at a file after it was reported therefore misses nothing:

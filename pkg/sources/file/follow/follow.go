@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/fsnotify/fsnotify"
@@ -80,6 +81,8 @@ type Follower struct {
 	watches watches
 	root    root
 	links   links
+	// cause is why changes can't be watched; empty while they are.
+	cause string
 }
 
 // New returns a follower. It does nothing before Changes.
@@ -110,19 +113,21 @@ func (f *Follower) Status() Status { return f.status }
 func (f *Follower) Changes(ctx context.Context, again <-chan time.Time) iter.Seq[Change] {
 	return func(yield func(Change) bool) {
 		defer f.watches.close()
+		mounts := watchMounts(ctx)
+		defer mounts.close()
 		relist := time.NewTicker(f.period)
 		defer relist.Stop()
 		poll := time.NewTicker(f.pollPeriod)
 		defer poll.Stop()
 
 		for change, ok := f.list(ctx), true; ok && yield(change); {
-			change, ok = f.next(ctx, relist.C, poll.C, again)
+			change, ok = f.next(ctx, relist.C, poll.C, again, mounts.changed)
 		}
 	}
 }
 
 // next waits for a change, or for the end of the context.
-func (f *Follower) next(ctx context.Context, relist, poll, again <-chan time.Time) (change Change, ok bool) {
+func (f *Follower) next(ctx context.Context, relist, poll, again <-chan time.Time, mounts <-chan struct{}) (change Change, ok bool) {
 	for {
 		select {
 		case <-ctx.Done():
@@ -134,8 +139,10 @@ func (f *Follower) next(ctx context.Context, relist, poll, again <-chan time.Tim
 			return f.list(ctx), true
 		case <-relist:
 			return f.list(ctx), true
+		case <-mounts:
+			return f.list(ctx), true
 		case <-poll:
-			// There is no event when an ancestor is renamed or mounted over.
+			// There is no event when an ancestor is renamed.
 			if f.watches.w == nil || f.moved() {
 				return f.list(ctx), true
 			}
@@ -286,17 +293,27 @@ func (f *Follower) arm(ctx context.Context) (added bool) {
 	added, err := f.watches.set(dirs)
 	logger := klog.FromContext(ctx)
 	if err != nil {
-		if f.status.WatchError != err.Error() {
+		if cause := causeOf(err); f.cause != cause {
+			f.cause = cause
 			logger.Error(err, "Changes can't be watched; polling", "period", f.pollPeriod)
 		}
 		f.status.Watch, f.status.WatchError = WatchPolling, err.Error()
 		f.metrics.watching.Set(0)
 		return added
 	}
-	if f.status.WatchError != "" {
+	if f.cause != "" {
+		f.cause = ""
 		logger.Info("Changes are watched again")
 	}
 	f.status.Watch, f.status.WatchError = WatchInotify, ""
 	f.metrics.watching.Set(1)
 	return added
+}
+
+// causeOf returns what is the same in two errors that differ in the directory only.
+func causeOf(err error) string {
+	if errno, ok := errors.AsType[syscall.Errno](err); ok {
+		return errno.Error()
+	}
+	return err.Error()
 }

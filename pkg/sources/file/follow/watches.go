@@ -4,6 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
+	"os"
+	"slices"
 	"syscall"
 
 	"github.com/fsnotify/fsnotify"
@@ -78,7 +81,7 @@ func (w *watches) set(dirs map[string]struct{}) (added bool, err error) {
 			w.drop(dir)
 		}
 	}
-	for dir, id := range ids {
+	for _, dir := range slices.Sorted(maps.Keys(ids)) { // an error names the same one each time
 		if _, ok := w.watched[dir]; ok {
 			continue
 		}
@@ -88,7 +91,7 @@ func (w *watches) set(dirs map[string]struct{}) (added bool, err error) {
 			w.close()
 			return false, limitError(fmt.Errorf("watching %s: %w", dir, err), "max_user_watches")
 		}
-		w.watched[dir] = id
+		w.watched[dir] = ids[dir]
 		added = true
 	}
 	return added, nil
@@ -131,8 +134,20 @@ func (w *watches) close() {
 
 // limitError names the setting that helps where a limit was reached.
 func limitError(err error, sysctl string) error {
-	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EMFILE) {
+	switch {
+	case errors.Is(err, syscall.EMFILE) && noDescriptors():
+		return fmt.Errorf("%w (raise the limit of open files, RLIMIT_NOFILE)", err)
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EMFILE):
 		return fmt.Errorf("%w (raise fs.inotify.%s)", err, sysctl)
 	}
 	return err
+}
+
+// noDescriptors tells whether the process can't open any file now.
+func noDescriptors() bool {
+	f, err := os.Open(os.DevNull)
+	if err == nil {
+		_ = f.Close() // nothing was written
+	}
+	return errors.Is(err, syscall.EMFILE)
 }

@@ -1,0 +1,84 @@
+package follow
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/fsnotify/fsnotify"
+	"github.com/go-logr/logr/funcr"
+	"k8s.io/klog/v2"
+)
+
+// refusing is a watcher that can watch nothing.
+type refusing struct{ err error }
+
+func (r refusing) Add(string) error            { return r.err }
+func (refusing) Remove(string) error           { return nil }
+func (refusing) Close() error                  { return nil }
+func (refusing) Events() <-chan fsnotify.Event { return nil }
+func (refusing) Errors() <-chan error          { return nil }
+
+// That changes can't be watched is logged once for each cause, whichever directory it
+// is that can't be.
+func TestPollingIsLoggedOnceForACause(t *testing.T) {
+	dir := t.TempDir()
+	for i := range 5 {
+		elsewhere := t.TempDir()
+		target := filepath.Join(elsewhere, "f")
+		if err := os.WriteFile(target, nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Symlink(target, filepath.Join(dir, fmt.Sprint("f", i))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var lines []string
+	ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), funcr.New(func(_, args string) { lines = append(lines, args) }, funcr.Options{})))
+	defer cancel()
+	cause := syscall.ENOSPC
+	f := New(Options{Path: dir, Period: time.Millisecond, Open: func() (Watcher, error) { return refusing{cause}, nil }})
+	n := 0
+	for range f.Changes(ctx, nil) {
+		switch n++; n {
+		case 50:
+			cause = syscall.EACCES
+		case 100:
+			cancel()
+		}
+	}
+	if len(lines) != 2 || !strings.Contains(lines[0], "no space left") || !strings.Contains(lines[1], "permission denied") {
+		t.Errorf("after %d listings %d lines: %s", n, len(lines), strings.Join(lines, "\n"))
+	}
+	if status := f.Status(); status.Watch != WatchPolling || !strings.Contains(status.WatchError, "permission denied") {
+		t.Errorf("the status is %+v", status)
+	}
+}
+
+// Where it is the process that has no descriptor left, the limit of inotify instances
+// is not the one to raise.
+func TestWhichLimitToRaise(t *testing.T) {
+	if err := limitError(syscall.EMFILE, "max_user_instances"); !strings.Contains(err.Error(), "raise fs.inotify.max_user_instances") {
+		t.Error(err)
+	}
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: 1, Max: limit.Max}); err != nil {
+		t.Fatal(err)
+	}
+	_, err := Inotify()
+	err = limitError(err, "max_user_instances")
+	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+		t.Fatal(err)
+	}
+	if err == nil || !strings.Contains(err.Error(), "raise the limit of open files, RLIMIT_NOFILE") {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,89 @@
+package follow
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+	"k8s.io/klog/v2"
+)
+
+// mountPause is the least time between two reports of mounts. A node that starts many
+// containers mounts a lot elsewhere, and each report makes a listing.
+const mountPause = 100 * time.Millisecond
+
+// mounts reports changes of the mounts that this process sees.
+type mounts struct {
+	changed chan struct{}
+	// info is /proc/self/mountinfo, and stop an eventfd that ends the reports.
+	info, stop int
+	running    sync.WaitGroup
+}
+
+// watchMounts starts to report. Where mounts can't be watched there are no reports: a
+// mount over the path is found by the polls then.
+func watchMounts(ctx context.Context) *mounts {
+	m := &mounts{changed: make(chan struct{}, 1), info: -1, stop: -1}
+	if err := m.open(); err != nil {
+		klog.FromContext(ctx).Error(err, "Mounts can't be watched; polling")
+		return m
+	}
+	m.running.Go(func() {
+		for m.wait(-1, unix.POLLPRI) {
+			select {
+			case m.changed <- struct{}{}:
+			default:
+			}
+			if !m.wait(mountPause, 0) {
+				return
+			}
+		}
+	})
+	return m
+}
+
+func (m *mounts) open() (err error) {
+	if m.info, err = unix.Open("/proc/self/mountinfo", unix.O_RDONLY|unix.O_CLOEXEC, 0); err != nil {
+		return fmt.Errorf("opening /proc/self/mountinfo: %w", err)
+	}
+	if m.stop, err = unix.Eventfd(0, unix.EFD_CLOEXEC); err != nil {
+		return fmt.Errorf("making an eventfd: %w", err)
+	}
+	return nil
+}
+
+// wait waits for such an event on mountinfo, at most that long. It tells whether the
+// reports go on. It takes a thread: an edge-triggered poller, as that of the runtime is,
+// would also wake at the start, since the file can always be read.
+func (m *mounts) wait(timeout time.Duration, event int16) (goOn bool) {
+	fds := []unix.PollFd{{Fd: int32(m.stop), Events: unix.POLLIN}, {Fd: int32(m.info), Events: event}}
+	if event == 0 {
+		fds = fds[:1] // POLLERR would be reported nevertheless
+	}
+	millis := int(timeout.Milliseconds())
+	if timeout < 0 {
+		millis = -1
+	}
+	for {
+		_, err := unix.Poll(fds, millis)
+		if !errors.Is(err, unix.EINTR) {
+			return err == nil && fds[0].Revents == 0
+		}
+	}
+}
+
+// close ends the reports.
+func (m *mounts) close() {
+	if m.stop >= 0 {
+		_, _ = unix.Write(m.stop, []byte{1, 0, 0, 0, 0, 0, 0, 0}) // an eventfd at 0 takes it
+	}
+	m.running.Wait()
+	for _, fd := range []int{m.info, m.stop} {
+		if fd >= 0 {
+			_ = unix.Close(fd) // nothing was written
+		}
+	}
+}

@@ -1,0 +1,83 @@
+package file
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// inMountNamespace runs the test in a process with a mount namespace of its own. It
+// tells whether this is that process.
+func inMountNamespace(t *testing.T) bool {
+	t.Helper()
+	const inside = "PODCONFIGD_TEST_IN_MOUNT_NAMESPACE"
+	if os.Getenv(inside) != "" {
+		return true
+	}
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v")
+	cmd.Env = append(os.Environ(), inside+"=1")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS}
+	if os.Geteuid() != 0 {
+		cmd.SysProcAttr = &syscall.SysProcAttr{
+			Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS,
+			UidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Geteuid(), Size: 1}},
+			GidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getegid(), Size: 1}},
+		}
+	}
+	out, err := cmd.CombinedOutput()
+	if errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.ENOSPC) {
+		t.Skip("no mount namespace can be had: ", err)
+	}
+	if err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+	return false
+}
+
+// A mount over the path, over a directory above it or over a file in it is noticed when
+// it is made and when it is taken away, not at the next poll or relist.
+func TestMounts(t *testing.T) {
+	if !inMountNamespace(t) {
+		return
+	}
+	top := t.TempDir()
+	dir, other := filepath.Join(top, "a", "manifests"), filepath.Join(top, "other")
+	if err := errors.Join(os.MkdirAll(dir, 0o755), os.MkdirAll(filepath.Join(other, "manifests"), 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	h := run(t, dir, Options{pollPeriod: time.Hour})
+	h.expect()
+	h.put("a.yaml", "1")
+	h.expect("a=1")
+	h.prepare("a.yaml", "2")
+	if err := os.Rename(filepath.Join(h.temp, "a.yaml"), filepath.Join(other, "manifests", "a.yaml")); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		name, source, target, fstype string
+		want                         []string
+	}{
+		{"an empty file system over the path", "none", dir, "tmpfs", nil},
+		{"a directory over the path", filepath.Join(other, "manifests"), dir, "", []string{"a=2"}},
+		{"a directory over the one above", other, filepath.Dir(dir), "", []string{"a=2"}},
+		{"a file over a manifest", filepath.Join(other, "manifests", "a.yaml"), filepath.Join(dir, "a.yaml"), "", []string{"a=2"}},
+	} {
+		t.Log(test.name)
+		flags := uintptr(0)
+		if test.fstype == "" {
+			flags = syscall.MS_BIND
+		}
+		if err := syscall.Mount(test.source, test.target, test.fstype, flags, ""); err != nil {
+			t.Fatal(err)
+		}
+		h.expect(test.want...)
+		if err := syscall.Unmount(test.target, syscall.MNT_DETACH); err != nil {
+			t.Fatal(err)
+		}
+		h.expect("a=1")
+	}
+}
