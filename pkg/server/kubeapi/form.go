@@ -3,12 +3,13 @@ package kubeapi
 import (
 	"encoding/json"
 	"fmt"
-	"mime"
 	"net/http"
 	"strings"
 
+	"github.com/munnerz/goautoneg"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/podconfigd/podconfigd/pkg/journal"
 	"github.com/podconfigd/podconfigd/pkg/server/internal/respond"
@@ -28,35 +29,40 @@ type form struct {
 	include metav1.IncludeObjectPolicy
 }
 
-// negotiate returns the first form that the request accepts and this server has, or
-// nil.
+// negotiate returns the form of the greatest weight that the request accepts and this
+// server has, or nil.
 func negotiate(r *http.Request) *form {
 	accept := strings.Join(r.Header.Values("Accept"), ",")
 	if accept == "" {
 		accept = jsonType
 	}
-	include := metav1.IncludeObjectPolicy(r.URL.Query().Get("includeObject"))
-	for part := range strings.SplitSeq(accept, ",") {
-		media, params, err := mime.ParseMediaType(strings.TrimSpace(part))
-		if err != nil {
-			continue
-		}
-		f := &form{contentType: jsonType, include: include}
-		switch as := params["as"]; {
-		case as == "":
-		case as == "Table" && params["g"] == metav1.GroupName && params["v"] == "v1" && media == jsonType:
-			f.table = true
-			f.contentType = "application/json;as=Table;g=meta.k8s.io;v=v1"
-		default:
-			continue
-		}
-		switch media {
-		case jsonType, "application/*", "*/*":
-			return f
-		case protobufType:
-			f.contentType, f.protobuf = protobufType, true
+	for _, clause := range goautoneg.ParseAccept(accept) {
+		if f := formOf(&clause); f != nil {
+			f.include = metav1.IncludeObjectPolicy(r.URL.Query().Get("includeObject"))
 			return f
 		}
+	}
+	return nil
+}
+
+// formOf returns the form that a clause of the header Accept asks for, or nil.
+func formOf(clause *goautoneg.Accept) *form {
+	f := new(form)
+	switch clause.Type + "/" + clause.SubType {
+	case jsonType, "application/*", "*/*":
+		f.contentType = jsonType
+	case protobufType:
+		f.contentType, f.protobuf = protobufType, true
+	default:
+		return nil
+	}
+	as := schema.GroupVersionKind{Group: clause.Params["g"], Version: clause.Params["v"], Kind: clause.Params["as"]}
+	switch {
+	case as.Empty():
+		return f
+	case as == metav1.SchemeGroupVersion.WithKind("Table") && !f.protobuf:
+		f.table = true
+		return f
 	}
 	return nil
 }
@@ -65,6 +71,18 @@ func notAcceptable(r *http.Request) *metav1.Status {
 	return respond.StatusOf(http.StatusNotAcceptable, metav1.StatusReasonNotAcceptable, fmt.Sprintf(
 		"only the following media types are accepted: %s, also as=Table;g=meta.k8s.io;v=v1, and %s; not %q",
 		jsonType, protobufType, r.Header.Get("Accept")))
+}
+
+// check holds the parameters of the form to what they may be.
+func (f *form) check() error {
+	switch f.include {
+	case "", metav1.IncludeMetadata, metav1.IncludeObject, metav1.IncludeNone:
+		return nil
+	}
+	if !f.table {
+		return nil
+	}
+	return fmt.Errorf("expected Metadata, Object or None, got %q", f.include)
 }
 
 // object returns one pod.

@@ -38,12 +38,17 @@ type Handler struct{ opts Options }
 // Register puts the API's paths into the mux.
 func Register(mux *http.ServeMux, opts Options) {
 	h := &Handler{opts}
-	mux.HandleFunc("/api", object(apiVersions))
-	mux.HandleFunc("/apis", object(apiGroups))
-	mux.HandleFunc("/api/v1", object(apiResources))
-	mux.HandleFunc("/api/v1/pods", h.pods)
-	mux.HandleFunc("/api/v1/namespaces/{namespace}/pods", h.pods)
-	mux.HandleFunc("/api/v1/namespaces/{namespace}/pods/{name}", h.pod)
+	for path, handler := range map[string]http.HandlerFunc{
+		"/api":                                object(apiVersions),
+		"/apis":                               object(apiGroups),
+		"/api/v1":                             object(apiResources),
+		"/api/v1/pods":                        h.pods,
+		"/api/v1/namespaces/{namespace}/pods": h.pods,
+		"/api/v1/namespaces/{namespace}/pods/{name}": h.pod,
+	} {
+		mux.HandleFunc(path, handler)
+		mux.HandleFunc(path+"/{$}", handler) // the same, as for the apiserver
+	}
 	for _, prefix := range []string{"/api/", "/apis/"} {
 		mux.HandleFunc(prefix, func(w http.ResponseWriter, r *http.Request) {
 			respond.Error(w, http.StatusNotFound, metav1.StatusReasonNotFound, fmt.Sprintf(
@@ -92,9 +97,6 @@ func (h *Handler) ready(w http.ResponseWriter, r *http.Request) bool {
 // pods lists or watches.
 func (h *Handler) pods(w http.ResponseWriter, r *http.Request) {
 	opts, status := parseOptions(r)
-	if status == nil && opts.form == nil {
-		status = notAcceptable(r)
-	}
 	if status != nil {
 		respond.Status(w, status)
 		return
@@ -111,12 +113,16 @@ func (h *Handler) pods(w http.ResponseWriter, r *http.Request) {
 
 // pod answers with one pod.
 func (h *Handler) pod(w http.ResponseWriter, r *http.Request) {
-	form := negotiate(r)
-	if form == nil {
-		respond.Status(w, notAcceptable(r))
+	opts, status := parseOptions(r)
+	if status != nil {
+		respond.Status(w, status)
 		return
 	}
 	if !h.ready(w, r) {
+		return
+	}
+	if head := h.opts.Journal.Revision(); opts.revision > head {
+		respond.Status(w, tooLarge(opts.revision, head))
 		return
 	}
 	name := types.NamespacedName{Namespace: r.PathValue("namespace"), Name: r.PathValue("name")}
@@ -127,11 +133,11 @@ func (h *Handler) pod(w http.ResponseWriter, r *http.Request) {
 		respond.Status(w, status)
 		return
 	}
-	data, err := form.object(pod)
+	data, err := opts.form.object(pod)
 	if err != nil {
 		respond.Error(w, http.StatusInternalServerError, metav1.StatusReasonInternalError, err.Error())
 		return
 	}
-	w.Header().Set("Content-Type", form.contentType)
+	w.Header().Set("Content-Type", opts.form.contentType)
 	_, _ = w.Write(data) // the client may have gone away
 }

@@ -77,8 +77,8 @@ func (a *api) change(op config.PodOperation, source, what string) {
 	a.journal.Append(config.PodUpdate{Op: op, Source: source, Pods: []*v1.Pod{pod}})
 }
 
-// request returns the answer, which is closed with the test.
-func (a *api) request(t *testing.T, path, accept string) (code int, body io.Reader) {
+// do returns the answer, which is closed with the test.
+func (a *api) do(t *testing.T, path, accept string) *http.Response {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, a.url+path, nil)
 	if err != nil {
@@ -92,6 +92,13 @@ func (a *api) request(t *testing.T, path, accept string) (code int, body io.Read
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = resp.Body.Close() })
+	return resp
+}
+
+// request returns the code and the body of the answer.
+func (a *api) request(t *testing.T, path, accept string) (code int, body io.Reader) {
+	t.Helper()
+	resp := a.do(t, path, accept)
 	return resp.StatusCode, resp.Body
 }
 

@@ -59,12 +59,12 @@ func (h *Handler) page(o *options) (*page, *metav1.Status) {
 	case o.match == metav1.ResourceVersionMatchExact:
 		at = o.revision
 	}
+	if head := h.opts.Journal.Revision(); o.revision > head {
+		return nil, tooLarge(o.revision, head)
+	}
 	all, revision, err := h.opts.Journal.Named(at)
 	if compacted, ok := errors.AsType[*journal.CompactedError](err); ok {
 		return nil, expired(compacted)
-	}
-	if at == 0 && o.revision > revision {
-		return nil, tooLarge(o.revision, revision)
 	}
 	p := &page{pods: slices.DeleteFunc(all, func(pod *journal.Pod) bool { return !o.selector.Matches(pod) }), revision: revision}
 	if o.next != nil {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -18,7 +19,7 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/server/internal/respond"
 )
 
-// options are what a list or watch asks for. Parameters that are not known are passed
+// options are what a request asks for. Parameters that are not known are passed
 // over, as the apiserver does.
 type options struct {
 	form     *form
@@ -72,14 +73,18 @@ func (p *parser) bool(name string) (value, given bool) {
 	return value, true
 }
 
-func (p *parser) number(name string) int64 {
+// maxSeconds is how many seconds a time.Duration can be.
+const maxSeconds = int64(math.MaxInt64 / time.Second)
+
+// number returns the value of a parameter that is a whole number up to the largest.
+func (p *parser) number(name string, largest int64) int64 {
 	s := p.query.Get(name)
 	if s == "" {
 		return 0
 	}
 	n, err := strconv.ParseInt(s, 10, 64)
-	if err != nil || n < 0 {
-		p.fail(name, fmt.Errorf("%q is not a whole number that is not negative", s))
+	if err != nil || n < 0 || n > largest {
+		p.fail(name, fmt.Errorf("expected a whole number from 0 to %d, got %q", largest, s))
 	}
 	return n
 }
@@ -92,17 +97,34 @@ func parseOptions(r *http.Request) (*options, *metav1.Status) {
 	}
 	p := &parser{query: query}
 	o := &options{form: negotiate(r)}
+	if o.form == nil {
+		return nil, notAcceptable(r)
+	}
+	if err := o.form.check(); err != nil {
+		p.fail("includeObject", err)
+	}
+	o.revision, o.given = p.number("resourceVersion", math.MaxInt64), query.Get("resourceVersion") != ""
+	if r.PathValue("name") == "" {
+		p.listOptions(o, r.PathValue("namespace"))
+	}
+	if len(p.errs) > 0 {
+		return nil, badRequest(errors.Join(p.errs...))
+	}
+	return o, nil
+}
+
+// listOptions reads the parameters that lists and watches have.
+func (p *parser) listOptions(o *options, namespace string) {
 	o.watch, _ = p.bool("watch")
 	o.bookmark, _ = p.bool("allowWatchBookmarks")
 	if initial, given := p.bool("sendInitialEvents"); given {
 		o.initial = &initial
 	}
-	o.limit = p.number("limit")
-	o.timeout = time.Duration(p.number("timeoutSeconds")) * time.Second
-	o.revision, o.given = p.number("resourceVersion"), query.Get("resourceVersion") != ""
-	o.match = metav1.ResourceVersionMatch(query.Get("resourceVersionMatch"))
-	o.selector = p.selector(r.PathValue("namespace"))
-	if token := query.Get("continue"); token != "" {
+	o.limit = p.number("limit", math.MaxInt64)
+	o.timeout = time.Duration(p.number("timeoutSeconds", maxSeconds)) * time.Second
+	o.match = metav1.ResourceVersionMatch(p.query.Get("resourceVersionMatch"))
+	o.selector = p.selector(namespace)
+	if token := p.query.Get("continue"); token != "" {
 		o.next = new(continuation)
 		data, err := base64.RawURLEncoding.DecodeString(token)
 		if err == nil {
@@ -116,10 +138,6 @@ func parseOptions(r *http.Request) (*options, *metav1.Status) {
 		}
 	}
 	p.check(o)
-	if len(p.errs) > 0 {
-		return nil, badRequest(errors.Join(p.errs...))
-	}
-	return o, nil
 }
 
 func (p *parser) selector(namespace string) journal.Selector {
@@ -145,8 +163,8 @@ func (p *parser) check(o *options) {
 		case o.initial == nil && o.match != "":
 			p.fail("resourceVersionMatch", errors.New("for a watch it goes with sendInitialEvents only"))
 		}
-		if o.next != nil || o.limit != 0 {
-			p.fail("limit, continue", errors.New("they are for lists"))
+		if o.next != nil { // a limit means nothing here, but clients send one
+			p.fail("continue", errors.New("it is for lists"))
 		}
 		return
 	}
