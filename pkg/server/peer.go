@@ -43,11 +43,6 @@ func peerOf(conn net.Conn) peerID {
 	return peerID{known: true, pid: cred.Pid, uid: cred.Uid}
 }
 
-// withPeer puts who is at the other end of a connection into its context.
-func withPeer(ctx context.Context, conn net.Conn) context.Context {
-	return context.WithValue(ctx, peerKey{}, peerOf(conn))
-}
-
 // peerFrom returns who makes the request of the context.
 func peerFrom(ctx context.Context) peerID {
 	id, _ := ctx.Value(peerKey{}).(peerID) // not there over TCP

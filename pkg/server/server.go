@@ -134,7 +134,7 @@ func serve(ctx context.Context, l net.Listener, handler http.Handler) error {
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeader,
 		BaseContext:       func(net.Listener) context.Context { return ctx },
-		ConnContext:       withPeer,
+		ConnContext:       withConn,
 		ErrorLog:          klogErrors(ctx),
 	}
 	failed := make(chan error, 1)
@@ -167,7 +167,7 @@ func (s *Server) Handler() http.Handler {
 	kubeapi.Register(mux, kubeapi.Options{
 		Journal: s.journal, Unready: s.unready, ReadyTimeout: kubeapi.DefaultReadyTimeout, ListTimeout: listTimeout,
 		List:      func(ctx context.Context) (func(), error) { return s.limits.list(peerFrom(ctx)) },
-		Subscribe: func(ctx context.Context) (func(), error) { return s.limits.subscriber(peerFrom(ctx)) },
+		Subscribe: s.subscribe,
 		Reader:    func(r *http.Request) journal.Reader { return peerFrom(r.Context()).reader(r.UserAgent()) },
 	})
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {

@@ -103,7 +103,7 @@ func (s *splitter) admit(ctx context.Context, conn net.Conn) {
 		return
 	}
 	_ = conn.SetReadDeadline(time.Time{})
-	admitted.head = head
+	admitted.head, admitted.http1 = head, !modern
 	side := s.plain
 	switch {
 	case refusal != nil && modern:
@@ -139,33 +139,6 @@ func peek(conn net.Conn) (head []byte, modern bool, err error) {
 		}
 	}
 }
-
-// admittedConn is a connection of which the beginning has been read.
-type admittedConn struct {
-	net.Conn
-	head    []byte
-	refusal error
-	release func()
-}
-
-// Read returns the beginning first.
-func (c *admittedConn) Read(into []byte) (int, error) {
-	if len(c.head) > 0 {
-		n := copy(into, c.head)
-		c.head = c.head[n:]
-		return n, nil
-	}
-	return c.Conn.Read(into)
-}
-
-// Close closes the connection and gives its place back.
-func (c *admittedConn) Close() error {
-	defer c.release()
-	return c.Conn.Close()
-}
-
-// NetConn returns the connection itself, which knows its peer.
-func (c *admittedConn) NetConn() net.Conn { return c.Conn }
 
 // Accept returns the next connection.
 func (h *handedOn) Accept() (net.Conn, error) {

@@ -22,8 +22,7 @@ func (s *Server) updates(w http.ResponseWriter, r *http.Request) {
 		respond.BadRequest(w, err)
 		return
 	}
-	id := peerFrom(r.Context())
-	release, refusal := s.limits.subscriber(id)
+	release, refusal := s.subscribe(r.Context())
 	if refusal != nil {
 		respond.Status(w, respond.TooMany(refusal))
 		return
@@ -35,7 +34,7 @@ func (s *Server) updates(w http.ResponseWriter, r *http.Request) {
 	if r.Method == http.MethodHead {
 		return
 	}
-	opts.Reader = id.reader(r.UserAgent())
+	opts.Reader = peerFrom(r.Context()).reader(r.UserAgent())
 	cursor := s.journal.Watch(opts)
 	defer cursor.Close()
 	err = s.stream(r.Context(), w, cursor)
