@@ -4,7 +4,6 @@ import (
 	"context"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/pleg"
@@ -29,13 +28,4 @@ type SyncHandler interface {
 	// HandlePodOrphans takes all pods that the runtime has and no source wants, when
 	// they are others than before. They have nothing but name and UID.
 	HandlePodOrphans(ctx context.Context, pods []*v1.Pod)
-	// HandlePodCleanups does the housekeeping.
-	HandlePodCleanups(ctx context.Context) error
-}
-
-// PodManager knows the present pods.
-type PodManager interface {
-	GetPodByUID(uid types.UID) (*v1.Pod, bool)
-	// GetPodsByName returns the pods of that name, of which each source may have one.
-	GetPodsByName(namespace, name string) []*v1.Pod
 }

@@ -8,11 +8,13 @@ import (
 	"testing/synctest"
 	"time"
 
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/klog/v2"
 	"k8s.io/klog/v2/textlogger"
 
 	"github.com/podconfigd/podconfigd/pkg/config"
+	"github.com/podconfigd/podconfigd/pkg/pleg"
 )
 
 // slow is a handler whose housekeeping takes some time.
@@ -21,9 +23,8 @@ type slow struct {
 	takes time.Duration
 }
 
-func (s *slow) HandlePodCleanups(context.Context) error {
+func (s *slow) HandlePodOrphans(context.Context, []*v1.Pod) {
 	time.Sleep(s.takes) //nolint:forbidigo // virtual time
-	return nil
 }
 
 func TestSlowHousekeepingIsLogged(t *testing.T) {
@@ -32,8 +33,10 @@ func TestSlowHousekeepingIsLogged(t *testing.T) {
 			var log bytes.Buffer
 			logger := textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(&log)))
 			handler := &slow{recorder: newRecorder(), takes: takes}
+			runtime := &events{events: make(chan *pleg.PodLifecycleEvent)}
+			runtime.has("orphan")
 			loop := New(Options{
-				Handler: handler, Pods: handler,
+				Handler: handler, PLEG: runtime,
 				SourcesReady: config.NewSourcesReady(func(sets.Set[string]) bool { return true }),
 			})
 			ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), logger))

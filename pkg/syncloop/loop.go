@@ -37,7 +37,6 @@ var ErrUpdatesClosed = errors.New("the channel of pod updates was closed")
 // Options are the parts that a loop works with.
 type Options struct {
 	Handler SyncHandler
-	Pods    PodManager
 	// SourcesReady is told of each source seen, and says when housekeeping may begin.
 	SourcesReady config.SourcesReady
 	// PLEG is where events of the runtime come from; nil stands for pleg.None.
@@ -52,7 +51,7 @@ type Options struct {
 // Loop is the sync loop.
 type Loop struct {
 	handler      SyncHandler
-	pods         PodManager
+	pods         *podManager
 	sourcesReady config.SourcesReady
 	pleg         pleg.PodLifecycleEventGenerator
 	queue        *syncQueue
@@ -66,7 +65,7 @@ type Loop struct {
 // New returns a loop. It does nothing before Run.
 func New(opts Options) *Loop {
 	l := &Loop{
-		handler: opts.Handler, pods: opts.Pods, sourcesReady: opts.SourcesReady, pleg: opts.PLEG,
+		handler: opts.Handler, pods: newPodManager(), sourcesReady: opts.SourcesReady, pleg: opts.PLEG,
 		queue:   newSyncQueue(cmp.Or(opts.SyncFrequency, DefaultSyncFrequency)),
 		resyncs: make(chan resync), backoff: make(map[types.UID]*backoff),
 	}
@@ -150,6 +149,9 @@ func (l *Loop) dispatch(ctx context.Context, u config.PodUpdate) {
 	if v := logger.V(level); v.Enabled() {
 		v.Info("SyncLoop "+u.Op.String(), "source", u.Source, "pods", klog.KObjSlice(u.Pods))
 	}
+	if u.Op.IsConfig() {
+		l.pods.take(u)
+	}
 	switch u.Op {
 	case config.ADD:
 		l.queue.put(u.Pods, time.Now())
@@ -191,9 +193,6 @@ func (l *Loop) housekeep(ctx context.Context) {
 	}
 	start := time.Now()
 	l.findOrphans(ctx)
-	if err := l.handler.HandlePodCleanups(ctx); err != nil {
-		logger.Error(err, "Failed cleaning pods")
-	}
 	duration := time.Since(start)
 	l.metrics.housekeeping.Observe(duration.Seconds())
 	if duration > housekeepingWarningDuration {

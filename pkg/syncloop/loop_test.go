@@ -23,29 +23,19 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// recorder is a handler that writes down what it is given, and a pod manager.
+// recorder is a handler that writes down what it is given.
 type recorder struct {
-	mu       sync.Mutex
-	calls    []string
-	cleanups int
-	syncs    map[types.UID][]time.Time
-	pods     map[types.UID]*v1.Pod
+	mu    sync.Mutex
+	calls []string
+	syncs map[types.UID][]time.Time
 }
 
-func newRecorder() *recorder {
-	return &recorder{syncs: map[types.UID][]time.Time{}, pods: map[types.UID]*v1.Pod{}}
-}
+func newRecorder() *recorder { return &recorder{syncs: map[types.UID][]time.Time{}} }
 
 func (r *recorder) note(method string, u config.PodUpdate) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.calls = append(r.calls, fmt.Sprintf("%s %s %s", method, u.Op, u.Pods[0].Name))
-	for _, p := range u.Pods {
-		r.pods[p.UID] = p
-		if u.Op == config.REMOVE {
-			delete(r.pods, p.UID)
-		}
-	}
 }
 
 func (r *recorder) HandlePodAdditions(_ context.Context, u config.PodUpdate) { r.note("additions", u) }
@@ -77,37 +67,19 @@ func (r *recorder) HandlePodOrphans(_ context.Context, pods []*v1.Pod) {
 	r.calls = append(r.calls, line)
 }
 
-func (r *recorder) HandlePodCleanups(context.Context) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.cleanups++
-	return errors.New("cleaning failed, which must not end the loop")
-}
-
-func (r *recorder) GetPodByUID(uid types.UID) (*v1.Pod, bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	p, ok := r.pods[uid]
-	return p, ok
-}
-
-func (r *recorder) GetPodsByName(_, name string) []*v1.Pod {
-	if pod, ok := r.GetPodByUID(types.UID(name)); ok {
-		return []*v1.Pod{pod}
-	}
-	return nil
-}
-
 // events is a generator whose events and pods the test makes.
 type events struct {
 	events chan *pleg.PodLifecycleEvent
 	pods   atomic.Pointer[[]*pleg.Pod]
+	// asked counts how often housekeeping asked for the pods.
+	asked atomic.Int32
 }
 
 func (e *events) Watch() <-chan *pleg.PodLifecycleEvent { return e.events }
 func (e *events) Healthy() (bool, error)                { return true, nil }
 
 func (e *events) Pods() ([]*pleg.Pod, bool) {
+	e.asked.Add(1)
 	pods := e.pods.Load()
 	if pods == nil {
 		return nil, false
@@ -141,7 +113,7 @@ func run(t *testing.T, sources ...string) *harness {
 		recorder: newRecorder(), updates: make(chan config.PodUpdate), events: &events{events: make(chan *pleg.PodLifecycleEvent)}, done: make(chan error, 1),
 	}
 	ready := config.NewSourcesReady(func(seen sets.Set[string]) bool { return seen.HasAll(sources...) })
-	h.loop = New(Options{Handler: h.recorder, Pods: h.recorder, SourcesReady: ready, PLEG: h.events})
+	h.loop = New(Options{Handler: h.recorder, SourcesReady: ready, PLEG: h.events})
 	ctx, cancel := context.WithCancel(t.Context())
 	h.cancel = cancel
 	go func() { h.done <- h.loop.Run(ctx, h.updates) }()
@@ -159,7 +131,7 @@ func (h *harness) stop(t *testing.T) {
 func (h *harness) send(op config.PodOperation, source string, names ...string) {
 	u := config.PodUpdate{Op: op, Source: source}
 	for _, name := range names {
-		u.Pods = append(u.Pods, &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name)}})
+		u.Pods = append(u.Pods, &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID(name)}})
 	}
 	h.updates <- u
 	synctest.Wait()
@@ -188,10 +160,9 @@ func TestHousekeepingWaitsForAllSources(t *testing.T) {
 			t.Helper()
 			time.Sleep(10*housekeepingPeriod + 1) //nolint:forbidigo // virtual time
 			synctest.Wait()
-			if h.cleanups != want {
-				t.Errorf("%s: %d cleanups, want %d", when, h.cleanups, want)
+			if n := int(h.events.asked.Swap(0)); n != want {
+				t.Errorf("%s: %d times housekeeping, want %d", when, n, want)
 			}
-			h.cleanups = 0
 		}
 		check("before any source", 0)
 		h.send(config.ADD, "file", "a")
@@ -260,11 +231,7 @@ func TestAPodOfTwoSourcesIsOfferedAgain(t *testing.T) {
 		h := run(t, "file", "http")
 		h.send(config.ADD, "file", "a")
 		h.send(config.ADD, "http", "a")
-		left, _ := h.GetPodByUID("a")
 		h.send(config.REMOVE, "file", "a")
-		h.mu.Lock()
-		h.pods["a"] = left
-		h.mu.Unlock()
 		pass(2 * DefaultSyncFrequency)
 		h.stop(t)
 		if len(h.syncs["a"]) == 0 {

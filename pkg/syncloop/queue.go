@@ -32,12 +32,12 @@ func (q *syncQueue) put(pods []*v1.Pod, now time.Time) {
 }
 
 // take returns the pods whose turn it is, and gives them another.
-func (q *syncQueue) take(now time.Time, pods PodManager) (due []*v1.Pod) {
+func (q *syncQueue) take(now time.Time, pods *podManager) (due []*v1.Pod) {
 	for uid, at := range q.due {
 		if at.After(now) {
 			continue
 		}
-		pod, ok := pods.GetPodByUID(uid)
+		pod, ok := pods.get(uid)
 		if !ok {
 			delete(q.due, uid)
 			continue

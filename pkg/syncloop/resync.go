@@ -64,7 +64,7 @@ func (l *Loop) Resync(ctx context.Context, namespace, name string) error {
 
 func (l *Loop) resync(ctx context.Context, r resync) error {
 	what := fmt.Sprintf("resyncing pod %s/%s", r.namespace, r.name)
-	pods := l.pods.GetPodsByName(r.namespace, r.name)
+	pods := l.pods.named(r.namespace, r.name)
 	if len(pods) == 0 {
 		return fmt.Errorf("%s: %w", what, ErrNoPod)
 	}

@@ -21,7 +21,7 @@ func (l *Loop) handlePLEG(ctx context.Context, e *pleg.PodLifecycleEvent) {
 	if e == nil {
 		return
 	}
-	pod, wanted := l.pods.GetPodByUID(e.ID)
+	pod, wanted := l.pods.get(e.ID)
 	if !wanted {
 		pod = named(e.ID, e.Namespace, e.Name)
 	}
@@ -52,7 +52,7 @@ func (l *Loop) findOrphans(ctx context.Context) {
 	var orphans []*v1.Pod
 	var uids []types.UID
 	for _, p := range pods { // by UID
-		if _, wanted := l.pods.GetPodByUID(p.UID); !wanted {
+		if _, wanted := l.pods.get(p.UID); !wanted {
 			orphans = append(orphans, named(p.UID, p.Namespace, p.Name))
 			uids = append(uids, p.UID)
 		}
