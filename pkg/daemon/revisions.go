@@ -1,0 +1,55 @@
+package daemon
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// revisions is the file beside the socket that keeps a revision which no earlier instance
+// has exceeded. The next instance begins above it, so that a revision of an earlier one is
+// never taken for one of its own, though the clock was set back in between.
+//
+// It does not survive a reboot, where the socket is in /run. Nor does what it protects
+// against: after a reboot the clock is read from the hardware or the network.
+type revisions struct{ path string }
+
+func revisionsBeside(socket string) revisions { return revisions{socket + ".revision"} }
+
+// floor returns the revision that the file has; 0 where there is no file.
+func (r revisions) floor() (int64, error) {
+	data, err := os.ReadFile(r.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, fmt.Errorf("reading the highest revision: %w", err)
+	}
+	revision, err := strconv.ParseInt(strings.TrimSpace(string(data)), 10, 64)
+	if err != nil || revision < 0 || revision > maxFloor {
+		return 0, fmt.Errorf("reading the highest revision: %s: expected a number of milliseconds since 1970, got %q; remove the file",
+			r.path, strings.TrimSpace(string(data[:min(len(data), 40)])))
+	}
+	return revision, nil
+}
+
+// maxFloor leaves room for revisions above it: the year 10000.
+const maxFloor = 253402300800000
+
+// reserve puts a revision into the file.
+func (r revisions) reserve(ceiling int64) error {
+	f, err := os.CreateTemp(filepath.Dir(r.path), "."+filepath.Base(r.path))
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(strconv.FormatInt(ceiling, 10) + "\n")
+	if err := errors.Join(err, f.Close()); err != nil {
+		_ = os.Remove(f.Name()) // the first error is the one to tell
+		return fmt.Errorf("writing %s: %w", f.Name(), err)
+	}
+	return os.Rename(f.Name(), r.path)
+}

@@ -1,0 +1,37 @@
+package daemon
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestTheHighestRevisionIsKept(t *testing.T) {
+	r := revisionsBeside(filepath.Join(t.TempDir(), "podconfigd.sock"))
+	if floor, err := r.floor(); floor != 0 || err != nil {
+		t.Errorf("without a file: %d, %v", floor, err)
+	}
+	for _, n := range []int64{1795267200123, 1795267300000} {
+		if err := r.reserve(n); err != nil {
+			t.Fatal(err)
+		}
+		if floor, err := r.floor(); floor != n || err != nil {
+			t.Errorf("after %d: %d, %v", n, floor, err)
+		}
+	}
+	if files, _ := os.ReadDir(filepath.Dir(r.path)); len(files) != 1 {
+		t.Errorf("%d files are left: %v", len(files), files)
+	}
+	for _, bad := range []string{"", "x", "-1", "9223372036854775807", strings.Repeat("1", 1<<20)} {
+		if err := os.WriteFile(r.path, []byte(bad), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if floor, err := r.floor(); err == nil || !strings.Contains(err.Error(), r.path) || len(err.Error()) > 300 {
+			t.Errorf("%.40q: %d, %v", bad, floor, err)
+		}
+	}
+	if err := revisionsBeside("/does/not/exist").reserve(1); err == nil {
+		t.Error("no error where there is no directory")
+	}
+}
