@@ -16,6 +16,7 @@ import (
 	"github.com/podconfigd/podconfigd/internal/version"
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/journal"
+	"github.com/podconfigd/podconfigd/pkg/journal/wire"
 	"github.com/podconfigd/podconfigd/pkg/server"
 	"github.com/podconfigd/podconfigd/pkg/syncloop"
 )
@@ -36,6 +37,10 @@ type Daemon struct {
 	loop      *syncloop.Loop
 	journal   *journal.Journal
 	server    *server.Server
+
+	revisions revisions
+	// warning is what is wrong and does not keep the daemon from running.
+	warning error
 }
 
 // New returns a daemon of that configuration. Its error has everything that is wrong
@@ -49,7 +54,7 @@ func New(c Config) (*Daemon, error) {
 		return nil, err
 	}
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), wire.Encodes())
 
 	d := &Daemon{config: c, node: node, started: time.Now(), podConfig: config.NewPodConfig()}
 	if d.sources, err = newSources(&c, node, registry); err != nil {
@@ -58,14 +63,18 @@ func New(c Config) (*Daemon, error) {
 	for i := range d.sources {
 		d.sources[i].sets = d.podConfig.Channel(d.sources[i].name)
 	}
+	d.revisions = revisionsBeside(c.Socket)
+	floor, floorErr := d.revisions.floor()
+	d.warning = floorErr
 	d.journal = journal.New(journal.Options{
 		Sources: d.podConfig.Sources(), MaxUpdates: c.JournalMaxUpdates, MaxBytes: c.JournalMaxBytes, Registerer: registry,
+		Floor: floor, Reserve: d.revisions.reserve,
 	})
 	if d.runtime, err = newRuntime(&c, registry); err != nil {
 		return nil, err
 	}
 	d.loop = syncloop.New(syncloop.Options{
-		Handler: d.journal, Pods: d.journal,
+		Handler:      d.journal,
 		SourcesReady: config.NewSourcesReady(d.podConfig.SeenAllSources), Registerer: registry,
 		PLEG: d.runtime.pleg(), SyncFrequency: c.SyncFrequency,
 	})
@@ -92,12 +101,16 @@ func (d *Daemon) Run(ctx context.Context) error {
 	}
 	defer sockets.close()
 	logger := klog.FromContext(ctx)
+	if d.warning != nil {
+		logger.Error(d.warning, "The highest revision of the last run is not known; if the clock was set back, a client that resumes without an instance may miss updates")
+	}
 	stop := ctx
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return d.podConfig.Run(ctx) })
 	for _, source := range d.sources {
 		group.Go(func() error { return source.Run(ctx, source.sets) })
 	}
+	group.Go(func() error { return d.journal.Run(ctx) })
 	group.Go(func() error { return d.runtime.run(ctx) })
 	group.Go(func() error { return d.loop.Run(ctx, d.podConfig.Updates()) })
 	group.Go(func() error { return d.server.Run(ctx, sockets.main) })
@@ -110,7 +123,8 @@ func (d *Daemon) Run(ctx context.Context) error {
 	logger.Info("podconfigd started", "version", version.Get().Version, "node", d.node,
 		"manifestPath", d.config.StaticPodPath, "socket", d.config.Socket)
 	err = group.Wait()
-	if stop.Err() != nil { // every part returns the reason
+	_ = d.revisions.reserve(d.journal.Revision()) // the one that is there is higher
+	if stop.Err() != nil {                        // every part returns the reason
 		logger.Info("podconfigd stopped")
 		return context.Cause(stop)
 	}

@@ -36,9 +36,3 @@ func (j *Journal) HandlePodSyncs(_ context.Context, pods []*v1.Pod) {
 		j.Append(config.PodUpdate{Op: config.SYNC, Source: source, Pods: bySource[source]})
 	}
 }
-
-// HandlePodCleanups tells readers how far the stream is that saw nothing of it.
-func (j *Journal) HandlePodCleanups(context.Context) error {
-	j.Progress()
-	return nil
-}

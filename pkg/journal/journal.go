@@ -2,10 +2,10 @@ package journal
 
 import (
 	"cmp"
-	"context"
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -30,228 +30,276 @@ type Options struct {
 	// Sources are the names of all sources: the journal is ready when it has had an
 	// update from each.
 	Sources []string
-	// MaxUpdates and MaxBytes bound the ring, the latter by about how much memory the
-	// updates' pods take. The newest update stays whatever its size. 0 stands for the
-	// default.
+	// MaxUpdates and MaxBytes bound the ring: the latter by about how much memory the
+	// versions of pods take that are not present any more. The newest set stays whatever
+	// its size, but see Run. 0 stands for the default.
 	MaxUpdates int
 	MaxBytes   int64
+	// Floor is a revision that none of this journal's may be below: the highest of an
+	// earlier instance.
+	Floor int64
+	// Reserve, if set, is given a revision that none will be above until it is called
+	// again. It is called by Run. An error is logged, and Reserve is tried again.
+	Reserve func(ceiling int64) error
 	// Registerer takes the journal's metrics; nil for none.
 	Registerer prometheus.Registerer
 }
 
-// Journal is the ordered series of updates and the state that they add up to. It
-// is safe for concurrent use.
+// Journal is the ordered series of updates and the state that they add up to. It is
+// safe for concurrent use.
 type Journal struct {
 	instance   string
 	maxUpdates int
 	maxBytes   int64
+	reserve    func(int64) error
 	metrics    *metrics
 
-	// mu guards what follows. It is never held while a reader is written to or a pod
+	// appending guards pending, the updates of a source set that is not complete yet. It is
+	// taken before mu.
+	appending sync.Mutex
+	pending   []config.PodUpdate
+
+	// mu guards what follows. It is never held while a subscriber is written to or a pod
 	// encoded.
 	mu   sync.RWMutex
-	ring ring[*entry]
+	ring ring[*Set]
 	// first is the revision before the first one, head the newest, compacted the newest that left the ring.
 	first, head, compacted int64
-	// progress is the revision up to which readers that saw nothing are told so.
+	// progress is the revision up to which subscribers that saw nothing are told so.
 	progress int64
-	bytes    int64
-	state    state
-	byUID    map[types.UID]*Pod
-	names    names
-	// pending are the updates of a source set that is not complete yet.
-	pending []config.PodUpdate
-	// sources is replaced, not changed: frames share it.
-	sources map[string]v1alpha1.SourceState
+	// updates and bytes are those of the sets in the ring.
+	updates int
+	bytes   int64
+	state   map[podKey]*Pod
+	names   index[types.NamespacedName]
+	uids    index[types.UID]
+	// bookmark is replaced, not changed: bookmarks share it.
+	bookmark *Bookmark
 	// changed is closed and replaced when there is something new to read.
 	changed chan struct{}
-	cursors map[*Cursor]struct{}
-	nextID  int64
-	runtime runtimeState
+	// subscribers and demand are who reads, and what of the runtime they ask for.
+	subscribers map[*Subscriber]struct{}
+	nextID      int64
+	demand      map[config.PodOperation]*demand
+	// orphans are those of the newest HOUSEKEEPING; nil before the first.
+	orphans []*Pod
+
+	// orders are what Snapshot last sorted.
+	orders [orderCount]atomic.Pointer[any]
 }
 
-// New returns an empty journal. Its instance is new, and its revisions begin at
-// the present time in milliseconds: one of an earlier instance lies before them.
+// Bookmark is what the journal knows of the sources.
+type Bookmark struct {
+	// Ready: every source has been seen.
+	Ready   bool
+	Sources map[string]v1alpha1.SourceState
+}
+
+// AnySeen tells whether at least one source has been seen.
+func (b *Bookmark) AnySeen() bool {
+	for _, s := range b.Sources {
+		if s.Seen {
+			return true
+		}
+	}
+	return false
+}
+
+// with returns the bookmark once the source has been seen.
+func (b *Bookmark) with(source string) *Bookmark {
+	next := &Bookmark{Ready: true, Sources: maps.Clone(b.Sources)}
+	next.Sources[source] = v1alpha1.SourceState{Seen: true}
+	for _, s := range next.Sources {
+		next.Ready = next.Ready && s.Seen
+	}
+	return next
+}
+
+// New returns an empty journal. Its instance is new, and its revisions begin at the
+// present time in milliseconds, or above the floor where that is later: a revision of
+// an earlier instance lies before them.
 func New(opts Options) *Journal {
-	start := time.Now().UnixMilli()
+	start := max(time.Now().UnixMilli(), opts.Floor)
+	sources := make(map[string]v1alpha1.SourceState)
+	for _, source := range opts.Sources {
+		sources[source] = v1alpha1.SourceState{}
+	}
 	j := &Journal{
 		instance:   string(uuid.NewUUID()),
 		maxUpdates: cmp.Or(opts.MaxUpdates, DefaultMaxUpdates),
 		maxBytes:   cmp.Or(opts.MaxBytes, DefaultMaxBytes),
+		reserve:    opts.Reserve,
 		first:      start, head: start, compacted: start, progress: start,
-		state:   make(state),
-		byUID:   make(map[types.UID]*Pod),
-		names:   make(names),
-		sources: make(map[string]v1alpha1.SourceState),
-		changed: make(chan struct{}),
-		cursors: make(map[*Cursor]struct{}),
-	}
-	for _, source := range opts.Sources {
-		j.sources[source] = v1alpha1.SourceState{}
+		state:       make(map[podKey]*Pod),
+		names:       newIndex((*Pod).name),
+		uids:        newIndex(func(p *Pod) types.UID { return p.Object.UID }),
+		bookmark:    &Bookmark{Ready: len(sources) == 0, Sources: sources},
+		changed:     make(chan struct{}),
+		subscribers: make(map[*Subscriber]struct{}),
+		demand:      make(map[config.PodOperation]*demand),
 	}
 	j.metrics = newMetrics(opts.Registerer, j)
 	return j
 }
 
 // Append takes an update. It becomes visible once what its source set changed is
-// complete, with the first update that does not have More. Append never waits for
-// a reader.
+// complete, with the first update that does not have More. Append never waits for a
+// subscriber.
 //
-// A SYNC is taken only while some reader asks for that operation, or one did of late:
-// it would otherwise push updates out of the ring that somebody may still need.
+// A SYNC is taken only while a subscriber asks for that operation, or one did in the
+// last minutes: otherwise it would push updates out of the ring that are still needed.
 func (j *Journal) Append(u config.PodUpdate) {
 	now := time.Now()
-	j.mu.Lock()
-	defer j.mu.Unlock()
 	if !u.Op.IsConfig() {
-		if u.Op == config.SYNC && !j.wantedLocked(u.Op, now) {
-			return
+		pods := prepare(u)
+		j.mu.Lock()
+		defer j.mu.Unlock()
+		if j.wantedLocked(u.Op, now) {
+			j.commitLocked([]config.PodUpdate{u}, [][]*Pod{pods}, nil, now)
 		}
-		j.commitLocked(u, nil, now)
-		j.wakeLocked()
 		return
 	}
+	j.appending.Lock()
+	defer j.appending.Unlock()
 	j.pending = append(j.pending, u)
 	if u.More {
 		return
 	}
-	for _, u := range j.pending {
-		j.commitLocked(u, nil, now)
+	pods := make([][]*Pod, len(j.pending))
+	for i, u := range j.pending {
+		pods[i] = prepare(u)
 	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.commitLocked(j.pending, pods, nil, now)
 	j.pending = nil
-	j.wakeLocked()
 }
 
-func (j *Journal) wakeLocked() {
+// prepare makes the versions that the update brings. That takes time (a pod has to be
+// measured), so it is done before the lock is taken.
+func prepare(u config.PodUpdate) []*Pod {
+	if u.Op == config.REMOVE {
+		return nil // the versions are there
+	}
+	pods := make([]*Pod, len(u.Pods))
+	for i, object := range u.Pods {
+		pods[i] = NewPod(u.Source, object)
+	}
+	return pods
+}
+
+// commitLocked gives the updates of a set their revisions, brings the state up to them
+// and makes them visible. It is the only way into the ring.
+func (j *Journal) commitLocked(updates []config.PodUpdate, prepared [][]*Pod, event *v1alpha1.Event, now time.Time) {
+	set := &Set{First: j.head + 1, Time: now}
+	for i, u := range updates {
+		update := &Update{
+			First: j.head + 1, Time: now, Op: u.Op, Source: u.Source, Event: event,
+			Pods: make([]*Pod, len(u.Pods)), Before: make([]*Pod, len(u.Pods)),
+		}
+		if len(u.Pods) == 0 {
+			j.head++
+		}
+		for k, object := range u.Pods {
+			j.head++
+			var next *Pod
+			if prepared[i] != nil {
+				next = prepared[i][k]
+			}
+			j.takeLocked(set, update, k, object, next)
+		}
+		update.Revision = j.head
+		set.Updates = append(set.Updates, update)
+		j.seenLocked(set, u)
+		j.metrics.updates.WithLabelValues(u.Op.String(), u.Source).Inc()
+	}
+	set.Names, j.head = revised(&j.names, j.head)
+	set.UIDs = j.uids.changes()
+	set.Revision = j.head
+	set.Updates[len(set.Updates)-1].Revision = j.head
+	j.pushLocked(set)
 	close(j.changed)
 	j.changed = make(chan struct{})
 }
 
-// commitLocked gives the update a revision and brings the state up to it.
-func (j *Journal) commitLocked(u config.PodUpdate, event *v1alpha1.Event, now time.Time) *entry {
-	j.head++
-	e := &entry{
-		revision: j.head, time: now, op: u.Op, source: u.Source, more: u.More, event: event,
-		pods: make([]*Pod, len(u.Pods)), before: make([]*Pod, len(u.Pods)),
-	}
-	for i, object := range u.Pods {
-		e.pods[i], e.before[i] = j.takeLocked(u, object)
-		e.mirrors = e.mirrors || isMirrorPod(object) || (e.before[i] != nil && isMirrorPod(e.before[i].Object))
-		if u.Op == config.REMOVE {
-			e.named = j.names.replace(e.named, e.before[i], nil, j.head)
-		} else if u.Op.IsConfig() {
-			e.named = j.names.replace(e.named, e.before[i], e.pods[i], j.head)
-		}
-	}
-	e.named = fold(e.named)
-	if u.Op.IsConfig() && u.Source != "" && !j.sources[u.Source].Seen {
-		j.sources = maps.Clone(j.sources)
-		j.sources[u.Source] = v1alpha1.SourceState{Seen: true}
-		e.readied = j.readyLocked()
-	}
-	e.seal(j.instance)
-	j.metrics.updates.WithLabelValues(u.Op.String(), u.Source).Inc()
-	j.ring.push(e)
-	j.bytes += e.size
-	j.compactLocked()
-	return e
-}
-
-// takeLocked brings the state up to one pod of an update, and returns the pod and
-// the version before it.
-func (j *Journal) takeLocked(u config.PodUpdate, object *v1.Pod) (pod, before *Pod) {
+// takeLocked brings the state up to one pod of an update. prepared is its version.
+func (j *Journal) takeLocked(set *Set, u *Update, n int, object *v1.Pod, prepared *Pod) {
 	key := podKey{u.Source, object.UID}
-	before = j.state[key]
-	if before != nil && (before.Object == object || u.Op == config.REMOVE) {
-		pod = before
-	} else {
-		pod = newPod(u.Source, object, j.head, j.metrics)
-	}
+	before := j.state[key]
+	pod := prepared
 	switch {
+	case u.Op == config.REMOVE && before == nil: // the merge removes what it added only
+		pod = NewPod(u.Source, object).at(j.head)
+	case u.Op == config.REMOVE, before != nil && before.Object == object:
+		pod = before
+	default:
+		pod.Revision = j.head
+	}
+	u.Pods[n], u.Before[n] = pod, before
+	u.Mirrors = u.Mirrors || isMirrorPod(object) || (before != nil && isMirrorPod(before.Object))
+	switch {
+	case !u.Op.IsConfig():
+		if pod != before {
+			set.size += int64(pod.size) * memoryFactor
+		}
+		return
 	case u.Op == config.REMOVE:
 		delete(j.state, key)
-		if j.byUID[object.UID] == before {
-			j.forgetUIDLocked(object.UID)
-		}
-	case u.Op.IsConfig():
+		j.names.replace(before, nil, j.head)
+		j.uids.replace(before, nil, j.head)
+	default:
 		j.state[key] = pod
-		j.byUID[object.UID] = pod
+		j.names.replace(before, pod, j.head)
+		j.uids.replace(before, pod, j.head)
 	}
-	return pod, before
-}
-
-// forgetUIDLocked takes it that a source has no pod of that UID any more: another may
-// have one still.
-func (j *Journal) forgetUIDLocked(uid types.UID) {
-	delete(j.byUID, uid)
-	for _, source := range slices.Sorted(maps.Keys(j.sources)) {
-		if pod := j.state[podKey{source, uid}]; pod != nil {
-			j.byUID[uid] = pod
-			return
-		}
+	// What is not present any more is held by the set that replaced it, and by nothing
+	// that stays longer.
+	if before != nil {
+		set.size += int64(before.size) * memoryFactor
 	}
 }
 
-// compactLocked lets go of the oldest updates until the ring is within its bounds.
-// The newest one stays.
-func (j *Journal) compactLocked() {
-	for j.ring.len() > 1 && (j.ring.len() > j.maxUpdates || j.bytes > j.maxBytes) {
-		e := j.ring.pop()
-		j.bytes -= e.size
-		j.compacted = e.revision
+// seenLocked takes note of a source's first update.
+func (j *Journal) seenLocked(set *Set, u config.PodUpdate) {
+	if !u.Op.IsConfig() || u.Source == "" || j.bookmark.Sources[u.Source].Seen {
+		return
+	}
+	j.bookmark = j.bookmark.with(u.Source)
+	set.Readied = j.bookmark.Ready
+}
+
+// memoized is how many of the newest sets keep what views make of them.
+const memoized = 64
+
+func (j *Journal) pushLocked(set *Set) {
+	j.ring.push(set)
+	j.updates += len(set.Updates)
+	j.bytes += set.size
+	for j.ring.len() > 1 && (j.updates > j.maxUpdates || j.bytes > j.maxBytes) {
+		j.popLocked()
+	}
+	if n := j.ring.len(); n > memoized {
+		j.ring.at(n - 1 - memoized).forget()
 	}
 }
 
-func (j *Journal) readyLocked() bool {
-	for _, s := range j.sources {
-		if !s.Seen {
-			return false
-		}
-	}
-	return true
+func (j *Journal) popLocked() {
+	set := j.ring.pop()
+	j.updates -= len(set.Updates)
+	j.bytes -= set.size
+	j.compacted = set.Revision
 }
 
-// Progress has readers that were given nothing of late told how far the stream is,
-// so that what they resume from does not grow old.
-func (j *Journal) Progress() {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	if j.progress < j.head {
-		j.progress = j.head
-		j.wakeLocked()
-	}
-}
-
-// WaitReady waits until every source has been seen. Its error is the context's cause.
-func (j *Journal) WaitReady(ctx context.Context) error {
-	for {
-		j.mu.RLock()
-		ready, changed := j.readyLocked(), j.changed
-		j.mu.RUnlock()
-		if ready {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-changed:
-		}
-	}
-}
-
-// Ready tells whether every source has been seen.
-func (j *Journal) Ready() bool {
-	j.mu.RLock()
-	defer j.mu.RUnlock()
-	return j.readyLocked()
-}
+// Instance returns the instance's ID.
+func (j *Journal) Instance() string { return j.instance }
 
 // Unseen returns the names of the sources that have not been seen yet.
 func (j *Journal) Unseen() []string {
 	j.mu.RLock()
-	defer j.mu.RUnlock()
+	bookmark := j.bookmark
+	j.mu.RUnlock()
 	var unseen []string
-	for name, s := range j.sources {
+	for name, s := range bookmark.Sources {
 		if !s.Seen {
 			unseen = append(unseen, name)
 		}
@@ -265,39 +313,4 @@ func (j *Journal) Revision() int64 {
 	j.mu.RLock()
 	defer j.mu.RUnlock()
 	return j.head
-}
-
-// State is the present state.
-type State struct {
-	Instance string
-	Revision int64
-	// Pods are by source, namespace and name.
-	Pods     []*Pod
-	Bookmark *Bookmark
-}
-
-// State returns the present state.
-func (j *Journal) State() State {
-	j.mu.RLock()
-	pods := slices.Collect(maps.Values(j.state))
-	state := State{Instance: j.instance, Revision: j.head, Pods: pods, Bookmark: j.bookmarkLocked().Bookmark}
-	j.mu.RUnlock()
-	sortPods(pods)
-	return state
-}
-
-// ByUID returns the present pod of that UID, or nil.
-func (j *Journal) ByUID(uid types.UID) *Pod {
-	j.mu.RLock()
-	defer j.mu.RUnlock()
-	return j.byUID[uid]
-}
-
-// GetPodByUID returns the present pod of that UID.
-func (j *Journal) GetPodByUID(uid types.UID) (*v1.Pod, bool) {
-	p := j.ByUID(uid)
-	if p == nil {
-		return nil, false
-	}
-	return p.Object, true
 }

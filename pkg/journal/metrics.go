@@ -1,10 +1,13 @@
 package journal
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+)
 
 type metrics struct {
-	updates, encodes *prometheus.CounterVec
-	resets           prometheus.Counter
+	updates *prometheus.CounterVec
+	resets  prometheus.Counter
 }
 
 // newMetrics registers the journal's metrics, where there is a registry.
@@ -12,37 +15,30 @@ func newMetrics(reg prometheus.Registerer, j *Journal) *metrics {
 	opts := func(name, help string) prometheus.Opts {
 		return prometheus.Opts{Namespace: "podconfigd", Subsystem: "journal", Name: name, Help: help}
 	}
-	m := &metrics{
-		updates: prometheus.NewCounterVec(prometheus.CounterOpts(
-			opts("updates_total", "Updates taken, by operation and source.")), []string{"op", "source"}),
-		encodes: prometheus.NewCounterVec(prometheus.CounterOpts(
-			opts("pod_encodes_total", "Versions of pods encoded, by wire form; each is encoded once a form.")), []string{"form"}),
-		resets: prometheus.NewCounter(prometheus.CounterOpts(
-			opts("resets_total", "Times that a reader was given the state anew."))),
-	}
-	if reg == nil {
-		return m
-	}
-	gauge := func(name, help string, read func() float64) prometheus.Collector {
-		return prometheus.NewGaugeFunc(prometheus.GaugeOpts(opts(name, help)), func() float64 {
+	auto := promauto.With(reg)
+	gauge := func(name, help string, read func() float64) {
+		auto.NewGaugeFunc(prometheus.GaugeOpts(opts(name, help)), func() float64 {
 			j.mu.RLock()
 			defer j.mu.RUnlock()
 			return read()
 		})
 	}
-	reg.MustRegister(m.updates, m.encodes, m.resets,
-		gauge("revision", "Revision of the newest update.", func() float64 { return float64(j.head) }),
-		gauge("compacted_revision", "Newest revision that can't be resumed from.", func() float64 { return float64(j.compacted) }),
-		gauge("entries", "Updates in the ring.", func() float64 { return float64(j.ring.len()) }),
-		gauge("bytes", "About how much memory the pods in the ring take.", func() float64 { return float64(j.bytes) }),
-		gauge("pods", "Pods in the present state.", func() float64 { return float64(len(j.state)) }),
-		gauge("subscribers", "Readers of the stream.", func() float64 { return float64(len(j.cursors)) }),
-		gauge("ready", "1 once every source has been seen.", func() float64 {
-			if j.readyLocked() {
-				return 1
-			}
-			return 0
-		}),
-	)
-	return m
+	gauge("revision", "Revision of the newest update.", func() float64 { return float64(j.head) })
+	gauge("compacted_revision", "Newest revision that can't be resumed from.", func() float64 { return float64(j.compacted) })
+	gauge("entries", "Updates in the ring.", func() float64 { return float64(j.updates) })
+	gauge("bytes", "About how much memory the pods take that only the ring holds.", func() float64 { return float64(j.bytes) })
+	gauge("pods", "Pods in the present state.", func() float64 { return float64(len(j.state)) })
+	gauge("subscribers", "Subscribers of the stream.", func() float64 { return float64(len(j.subscribers)) })
+	gauge("ready", "1 once every source has been seen.", func() float64 {
+		if j.bookmark.Ready {
+			return 1
+		}
+		return 0
+	})
+	return &metrics{
+		updates: auto.NewCounterVec(prometheus.CounterOpts(
+			opts("updates_total", "Updates taken, by operation and source.")), []string{"op", "source"}),
+		resets: auto.NewCounter(prometheus.CounterOpts(
+			opts("resets_total", "Times that a subscriber was given the present state again."))),
+	}
 }

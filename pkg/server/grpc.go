@@ -24,6 +24,7 @@ import (
 
 	"github.com/podconfigd/podconfigd/api/podconfigd/v1alpha1"
 	"github.com/podconfigd/podconfigd/pkg/journal"
+	"github.com/podconfigd/podconfigd/pkg/journal/view"
 )
 
 // pingInterval is how often a gRPC client may ask whether the connection stands.
@@ -139,25 +140,39 @@ func untilDone(server context.Context, srv any, stream grpc.ServerStream, handle
 	return err
 }
 
-// follow sends a cursor's frames until the client or the server goes away. send is
-// given each frame.
-func (s *Server) follow(ctx context.Context, opts journal.WatchOptions, send func(*journal.Frame) error) error {
-	opts.Reader = grpcInfo(ctx).id.reader(userAgent(ctx))
-	cursor := s.journal.Watch(opts)
+// follow sends a cursor's frames until the client or the server goes away, and closes the
+// cursor. encode returns the messages of a frame.
+func follow(s *Server, stream grpc.ServerStream, cursor *view.Cursor, encode func(*view.Frame) ([]any, error)) error {
 	defer cursor.Close()
+	ctx := stream.Context()
+	var messages []any
 	for {
 		frames, err := cursor.Next(ctx)
 		if err != nil {
 			return status.FromContextError(err).Err()
 		}
+		messages = messages[:0]
 		for _, f := range frames {
-			if err := send(f); err != nil {
+			encoded, err := encode(f)
+			if err != nil {
+				return status.Error(codes.Internal, err.Error())
+			}
+			messages = append(messages, encoded...)
+		}
+		n := len(frames)
+		clear(frames) // while it waits for the client, it holds what is encoded only
+		for i, message := range messages {
+			messages[i] = nil
+			if err := stream.SendMsg(message); err != nil {
 				return err
 			}
 		}
-		s.metrics.frames.Add(float64(len(frames)))
+		s.metrics.frames.Add(float64(n))
 	}
 }
+
+// grpcClient returns who makes the call of the context.
+func grpcClient(ctx context.Context) journal.Client { return grpcInfo(ctx).id.client(userAgent(ctx)) }
 
 // list takes a place among those who are given a list.
 func (s *Server) list(ctx context.Context) (release func(), err error) {

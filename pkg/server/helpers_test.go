@@ -49,7 +49,7 @@ func (d *daemon) check() error {
 }
 
 func (d *daemon) ready() error {
-	if !d.journal.Ready() {
+	if len(d.journal.Unseen()) > 0 {
 		return errors.New("not seen yet: file")
 	}
 	return d.check()

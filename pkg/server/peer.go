@@ -49,10 +49,10 @@ func peerFrom(ctx context.Context) peerID {
 	return id
 }
 
-func (p peerID) reader(userAgent string) journal.Reader {
-	reader := journal.Reader{UserAgent: userAgent}
+func (p peerID) client(userAgent string) journal.Client {
+	client := journal.Client{UserAgent: userAgent}
 	if p.known {
-		reader.PID, reader.UID = p.pid, &p.uid
+		client.PID, client.UID = p.pid, &p.uid
 	}
-	return reader
+	return client
 }

@@ -18,6 +18,8 @@ import (
 	"github.com/podconfigd/podconfigd/internal/podfields"
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/journal"
+	"github.com/podconfigd/podconfigd/pkg/journal/view"
+	"github.com/podconfigd/podconfigd/pkg/journal/wire"
 )
 
 // podConfigAPI is podconfigd's own gRPC service.
@@ -32,12 +34,9 @@ func (a *podConfigAPI) Watch(request *v1alpha1.WatchRequest, stream grpc.ServerS
 	if err != nil {
 		return status.Error(codes.InvalidArgument, err.Error())
 	}
-	return a.server.follow(stream.Context(), opts, func(f *journal.Frame) error {
-		encoded, err := journal.Encoded(f, journal.PodConfigForm, watchResponse)
-		if err != nil {
-			return status.Error(codes.Internal, err.Error())
-		}
-		return stream.SendMsg(encoded)
+	opts.Client = grpcClient(stream.Context())
+	return follow(a.server, stream, view.Stream(a.server.journal, opts), func(f *view.Frame) ([]any, error) {
+		return journal.Once(&f.Memo, responseKey{}, func() ([]any, error) { return watchResponse(f) })
 	})
 }
 
@@ -60,7 +59,7 @@ func (a *podConfigAPI) List(ctx context.Context, request *v1alpha1.ListRequest) 
 		if !selector.Matches(p) {
 			continue
 		}
-		data, err := p.Protobuf()
+		data, err := wire.Protobuf(p)
 		if err != nil {
 			return nil, status.Error(codes.Internal, err.Error())
 		}
@@ -101,11 +100,11 @@ func (a *podConfigAPI) Resync(ctx context.Context, request *v1alpha1.ResyncReque
 	return nil, status.Error(codes.Unavailable, err.Error())
 }
 
-var modes = map[v1alpha1.Mode]journal.Mode{
-	v1alpha1.Mode_MODE_UNSPECIFIED:          journal.Incremental,
-	v1alpha1.Mode_MODE_INCREMENTAL:          journal.Incremental,
-	v1alpha1.Mode_MODE_SNAPSHOT_AND_UPDATES: journal.SnapshotAndUpdates,
-	v1alpha1.Mode_MODE_SNAPSHOT:             journal.Snapshot,
+var modes = map[v1alpha1.Mode]view.Mode{
+	v1alpha1.Mode_MODE_UNSPECIFIED:          view.IncrementalMode,
+	v1alpha1.Mode_MODE_INCREMENTAL:          view.IncrementalMode,
+	v1alpha1.Mode_MODE_SNAPSHOT_AND_UPDATES: view.SnapshotAndUpdatesMode,
+	v1alpha1.Mode_MODE_SNAPSHOT:             view.SnapshotMode,
 }
 
 // operations has the Go operation of each of protobuf.
@@ -123,8 +122,8 @@ var operations = map[v1alpha1.Operation]config.PodOperation{
 }
 
 // watchOptions reads a request. Its error names all fields at fault.
-func watchOptions(request *v1alpha1.WatchRequest) (journal.WatchOptions, error) {
-	opts := journal.WatchOptions{Instance: request.GetInstance(), Since: request.Since}
+func watchOptions(request *v1alpha1.WatchRequest) (view.StreamOptions, error) {
+	opts := view.StreamOptions{Instance: request.GetInstance(), Since: request.Since}
 	var errs []error
 	mode, known := modes[request.GetMode()]
 	if !known {
@@ -153,8 +152,8 @@ func watchOptions(request *v1alpha1.WatchRequest) (journal.WatchOptions, error) 
 	return opts, errors.Join(append(errs, err)...)
 }
 
-func podSelector(s *v1alpha1.PodSelector) (journal.Selector, error) {
-	selector := journal.Selector{Namespace: s.GetNamespace(), NoMirrorPods: s.GetNoMirrorPods()}
+func podSelector(s *v1alpha1.PodSelector) (view.Selector, error) {
+	selector := view.Selector{Namespace: s.GetNamespace(), NoMirrorPods: s.GetNoMirrorPods()}
 	var errs []error
 	var err error
 	if selector.Source, err = config.ParseSource(s.GetSource()); err != nil {
@@ -180,8 +179,11 @@ func bookmark(b *journal.Bookmark) *v1alpha1.Bookmark {
 // responsePods is the field number of v1alpha1.WatchResponse.pods.
 const responsePods = 12
 
-// watchResponse returns the frame as a WatchResponse.
-func watchResponse(f *journal.Frame) (shared, error) {
+// responseKey is what a frame keeps its WatchResponse under.
+type responseKey struct{}
+
+// watchResponse returns the frame as a WatchResponse: a []any of one shared.
+func watchResponse(f *view.Frame) ([]any, error) {
 	head := &v1alpha1.WatchResponse{
 		Instance: f.Instance, Revision: f.Revision, Source: f.Source, Message: f.Message,
 		InitialSyncComplete: f.InitialSyncComplete, Reset_: f.Reset, Continues: f.Continues,
@@ -208,9 +210,9 @@ func watchResponse(f *journal.Frame) (shared, error) {
 	}
 	pods := make([][]byte, len(f.Pods))
 	for i, p := range f.Pods {
-		if pods[i], err = p.Protobuf(); err != nil {
+		if pods[i], err = wire.Protobuf(p); err != nil {
 			return nil, err
 		}
 	}
-	return sharedPods(data, responsePods, pods), nil
+	return []any{sharedPods(data, responsePods, pods)}, nil
 }

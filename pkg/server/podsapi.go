@@ -1,7 +1,6 @@
 package server
 
 import (
-	"cmp"
 	"context"
 	"slices"
 
@@ -15,6 +14,8 @@ import (
 
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/journal"
+	"github.com/podconfigd/podconfigd/pkg/journal/view"
+	"github.com/podconfigd/podconfigd/pkg/journal/wire"
 )
 
 // podsAPI is the kubelet's Pods API. Like the kubelet's it has no mirror pods. Unlike
@@ -26,7 +27,7 @@ type podsAPI struct {
 	server *Server
 }
 
-var podsSelector = journal.Selector{NoMirrorPods: true}
+var podsSelector = view.Selector{NoMirrorPods: true}
 
 func (a *podsAPI) ready() error {
 	if err := a.server.unready(); err != nil {
@@ -45,11 +46,15 @@ func (a *podsAPI) ListPods(ctx context.Context, _ *podsv1alpha1.ListPodsRequest)
 		return nil, err
 	}
 	defer release()
-	pods := slices.DeleteFunc(a.server.journal.State().Pods, func(p *journal.Pod) bool { return !podsSelector.Matches(p) })
-	slices.SortStableFunc(pods, byUID)
+	snapshot := a.server.journal.Snapshot(journal.ByUID)
+	pods, err := snapshot.Pods(0, snapshot.Len)
+	if err != nil { // it is of this moment
+		return nil, status.Error(codes.Unavailable, err.Error())
+	}
+	pods = slices.DeleteFunc(pods, func(p *journal.Pod) bool { return !podsSelector.Matches(p) })
 	response := &podsv1alpha1.ListPodsResponse{Pods: make([][]byte, len(pods))}
 	for i, p := range pods {
-		if response.Pods[i], err = p.Protobuf(); err != nil {
+		if response.Pods[i], err = wire.Protobuf(p); err != nil {
 			return nil, status.Error(codes.Internal, err.Error())
 		}
 	}
@@ -65,7 +70,7 @@ func (a *podsAPI) GetPod(_ context.Context, request *podsv1alpha1.GetPodRequest)
 	if pod == nil || !podsSelector.Matches(pod) {
 		return nil, status.Errorf(codes.NotFound, "pod with UID %q not found", request.GetPodUID())
 	}
-	data, err := pod.Protobuf()
+	data, err := wire.Protobuf(pod)
 	if err != nil {
 		return nil, status.Error(codes.Internal, err.Error())
 	}
@@ -77,27 +82,16 @@ func (a *podsAPI) WatchPods(_ *podsv1alpha1.WatchPodsRequest, stream grpc.Server
 	if err := a.ready(); err != nil {
 		return err
 	}
-	opts := journal.WatchOptions{Behind: journal.CatchUp, Selector: podsSelector}
+	opts := view.Options{Selector: podsSelector, Client: grpcClient(stream.Context())}
 	synced := false
-	return a.server.follow(stream.Context(), opts, func(f *journal.Frame) error {
-		encoded, err := journal.Encoded(f, journal.PodsForm, podEvents)
-		if err != nil {
-			return status.Error(codes.Internal, err.Error())
-		}
-		for _, event := range encoded {
-			if err := stream.SendMsg(event); err != nil {
-				return err
-			}
-		}
+	return follow(a.server, stream, view.UIDs(a.server.journal, opts), func(f *view.Frame) ([]any, error) {
 		if f.InitialSyncComplete && !synced {
 			synced = true
-			return stream.Send(&podsv1alpha1.WatchPodsEvent{Type: podsv1alpha1.EventType_INITIAL_SYNC_COMPLETE})
+			return []any{&podsv1alpha1.WatchPodsEvent{Type: podsv1alpha1.EventType_INITIAL_SYNC_COMPLETE}}, nil
 		}
-		return nil
+		return journal.Once(&f.Memo, eventsKey{}, func() ([]any, error) { return podEvents(f) })
 	})
 }
-
-func byUID(a, b *journal.Pod) int { return cmp.Compare(a.Object.UID, b.Object.UID) }
 
 // Field numbers of podsv1alpha1.WatchPodsEvent.
 const (
@@ -105,8 +99,11 @@ const (
 	eventPod  = 2
 )
 
+// eventsKey is what a frame keeps its events under.
+type eventsKey struct{}
+
 // podEvents returns a WatchPodsEvent for each of the frame's pods: a []any of shared.
-func podEvents(f *journal.Frame) ([]any, error) {
+func podEvents(f *view.Frame) ([]any, error) {
 	kind := podsv1alpha1.EventType_MODIFIED
 	switch f.Op {
 	case config.ADD:
@@ -119,7 +116,7 @@ func podEvents(f *journal.Frame) ([]any, error) {
 	}
 	events := make([]any, len(f.Pods))
 	for i, p := range f.Pods {
-		pod, err := p.Protobuf()
+		pod, err := wire.Protobuf(p)
 		if err != nil {
 			return nil, err
 		}

@@ -13,14 +13,15 @@ import (
 	"github.com/podconfigd/podconfigd/internal/podfields"
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/journal"
+	"github.com/podconfigd/podconfigd/pkg/journal/view"
 )
 
 var updatesParameters = []string{"mode", "instance", "since", "ops", "source", "namespace", "labelSelector", "fieldSelector", "mirrorPods"}
 
 // parseUpdates reads the parameters of /v1alpha1/updates. Its error names all
 // parameters at fault.
-func parseUpdates(query string) (journal.WatchOptions, error) {
-	var opts journal.WatchOptions
+func parseUpdates(query string) (view.StreamOptions, error) {
+	var opts view.StreamOptions
 	values, err := parameters(query, updatesParameters)
 	if err != nil {
 		return opts, err
@@ -29,7 +30,7 @@ func parseUpdates(query string) (journal.WatchOptions, error) {
 	fail := func(name string, err error) {
 		errs = append(errs, fmt.Errorf("parameter %q: %w", name, err))
 	}
-	if opts.Mode, err = journal.ParseMode(values["mode"]); err != nil {
+	if opts.Mode, err = view.ParseMode(values["mode"]); err != nil {
 		fail("mode", err)
 	}
 	opts.Instance = values["instance"]

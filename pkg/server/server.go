@@ -19,6 +19,7 @@ import (
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/pkg/journal"
+	"github.com/podconfigd/podconfigd/pkg/journal/wire"
 	"github.com/podconfigd/podconfigd/pkg/server/internal/respond"
 	"github.com/podconfigd/podconfigd/pkg/server/kubeapi"
 )
@@ -34,6 +35,8 @@ const (
 	idleTimeout = 2 * time.Minute
 	// listTimeout is how long a client may take to read a list.
 	listTimeout = 30 * time.Second
+	// listBuffer is how many bytes of a list go out together.
+	listBuffer = 16 << 10
 	// drainTimeout is how long requests have to end when the server does.
 	drainTimeout = time.Second
 )
@@ -168,7 +171,7 @@ func (s *Server) Handler() http.Handler {
 		Journal: s.journal, Unready: s.unready, ReadyTimeout: kubeapi.DefaultReadyTimeout, ListTimeout: listTimeout,
 		List:      func(ctx context.Context) (func(), error) { return s.limits.list(peerFrom(ctx)) },
 		Subscribe: s.subscribe,
-		Reader:    func(r *http.Request) journal.Reader { return peerFrom(r.Context()).reader(r.UserAgent()) },
+		Client:    func(r *http.Request) journal.Client { return peerFrom(r.Context()).client(r.UserAgent()) },
 	})
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		respond.Error(w, http.StatusNotFound, metav1.StatusReasonNotFound, fmt.Sprintf(
@@ -229,8 +232,8 @@ func (s *Server) pods(w http.ResponseWriter, r *http.Request) {
 	defer stop()
 	state := s.journal.State()
 	w.Header().Set("Content-Type", "application/json")
-	out := bufio.NewWriterSize(w, streamBuffer)
-	err := journal.WriteList(out, state.Revision, state.Pods)
+	out := bufio.NewWriterSize(w, listBuffer)
+	err := wire.WriteList(out, state.Revision, state.Pods)
 	if err == nil {
 		err = out.Flush()
 	}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/journal"
+	"github.com/podconfigd/podconfigd/pkg/journal/view"
 )
 
 func TestTheStream(t *testing.T) {
@@ -232,7 +233,7 @@ func FuzzParseUpdates(f *testing.F) {
 		}
 		j := journal.New(journal.Options{Sources: []string{"file"}})
 		j.Append(config.PodUpdate{Op: config.ADD, Source: "file", Pods: []*v1.Pod{{}}})
-		cursor := j.Watch(opts)
+		cursor := view.Stream(j, opts)
 		defer cursor.Close()
 		if _, err := cursor.Next(t.Context()); err != nil {
 			t.Errorf("%q: %v", query, err)

@@ -17,6 +17,8 @@ import (
 
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/journal"
+	"github.com/podconfigd/podconfigd/pkg/journal/view"
+	"github.com/podconfigd/podconfigd/pkg/journal/wire"
 	"github.com/podconfigd/podconfigd/pkg/server"
 )
 
@@ -54,18 +56,18 @@ func lineOf(tb testing.TB, pod *v1.Pod) []byte {
 	tb.Helper()
 	j := journal.New(journal.Options{Sources: []string{config.FileSource}})
 	since := j.State().Revision
-	cursor := j.Watch(journal.WatchOptions{Since: &since})
+	cursor := view.Stream(j, view.StreamOptions{Since: &since})
 	defer cursor.Close()
 	j.Append(config.PodUpdate{Op: config.UPDATE, Source: config.FileSource, Pods: []*v1.Pod{pod}})
 	frames, err := cursor.Next(tb.Context())
 	if err != nil {
 		tb.Fatal(err)
 	}
-	var line bytes.Buffer
-	if err := frames[0].WriteJSON(&line); err != nil {
+	line, err := wire.AppendLine(nil, frames[0])
+	if err != nil {
 		tb.Fatal(err)
 	}
-	return line.Bytes()
+	return line
 }
 
 // lineReaders are readers that count lines.

@@ -26,6 +26,7 @@ import (
 
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/journal"
+	"github.com/podconfigd/podconfigd/pkg/journal/view"
 	"github.com/podconfigd/podconfigd/pkg/manifest"
 	"github.com/podconfigd/podconfigd/pkg/sources/file"
 	"github.com/podconfigd/podconfigd/pkg/sources/http"
@@ -345,7 +346,7 @@ func TestDifferenceSlowReader(t *testing.T) {
 	ours := config.NewPodConfig()
 	fileSets, httpSets := ours.Channel("file"), ours.Channel("http")
 	j := journal.New(journal.Options{Sources: ours.Sources()})
-	defer j.Watch(journal.WatchOptions{}).Close() // it is never read
+	defer view.Stream(j, view.StreamOptions{}).Close() // it is never read
 	octx, cancel := context.WithCancel(ctx)
 	var running sync.WaitGroup
 	defer running.Wait()

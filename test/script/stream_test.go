@@ -219,6 +219,7 @@ func (s *stream) takeBookmark(u *v1alpha1.Update, line update) {
 	switch {
 	case u.Reset:
 		clear(s.held)
+		s.newest = 0
 		line.pods = []string{"reset"}
 	case u.InitialSyncComplete:
 		s.synced = true

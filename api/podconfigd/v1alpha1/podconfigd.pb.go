@@ -117,9 +117,11 @@ const (
 	Mode_MODE_UNSPECIFIED Mode = 0
 	// What changed, as it is merged.
 	Mode_MODE_INCREMENTAL Mode = 1
-	// All pods as SET when some came or went, and UPDATE and DELETE for the others.
+	// All pods as SET when some came or went, and UPDATE and DELETE for the others;
+	// RECONCILE only if ops has it.
 	Mode_MODE_SNAPSHOT_AND_UPDATES Mode = 2
-	// All pods as SET at each change.
+	// All pods as SET at each change; at a change of the status alone only if ops has
+	// RECONCILE.
 	Mode_MODE_SNAPSHOT Mode = 3
 )
 
@@ -256,8 +258,8 @@ type WatchRequest struct {
 	// since resumes the stream after that revision. Where it is not set, the present
 	// pods come first.
 	Since *int64 `protobuf:"varint,3,opt,name=since,proto3,oneof" json:"since,omitempty"`
-	// ops are the operations wanted; those of the config and SET where there are none.
-	// BOOKMARK comes in any case.
+	// ops are the operations wanted. The default is ADD, UPDATE, REMOVE and DELETE, with
+	// RECONCILE in the incremental mode and SET in the others. BOOKMARK comes in any case.
 	Ops []Operation `protobuf:"varint,4,rep,packed,name=ops,proto3,enum=podconfigd.v1alpha1.Operation" json:"ops,omitempty"`
 	// selector is of pods, not of events: a pod that comes to match is ADDed, one that
 	// ceases to is REMOVEd.
@@ -336,8 +338,8 @@ type WatchResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// instance names the daemon's state; a revision means nothing in another one.
 	Instance string `protobuf:"bytes,1,opt,name=instance,proto3" json:"instance,omitempty"`
-	// revision grows with each update. A stream can be resumed after it, but for what
-	// comes before the first BOOKMARK, which has the revision of the whole state.
+	// revision is what to resume from, once the message has been handled. It is 0 where
+	// one can't: before the first BOOKMARK, with reset, and with continues.
 	Revision int64 `protobuf:"varint,2,opt,name=revision,proto3" json:"revision,omitempty"`
 	// time is when the daemon took the update.
 	Time *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=time,proto3" json:"time,omitempty"`
@@ -350,7 +352,7 @@ type WatchResponse struct {
 	Reset_ bool `protobuf:"varint,7,opt,name=reset,proto3" json:"reset,omitempty"`
 	// restored: the pods are those of the last run; the source was not seen yet.
 	Restored bool `protobuf:"varint,8,opt,name=restored,proto3" json:"restored,omitempty"`
-	// continues: more of this revision follows and belongs to it.
+	// continues: more messages of the same update follow.
 	Continues bool   `protobuf:"varint,9,opt,name=continues,proto3" json:"continues,omitempty"`
 	Message   string `protobuf:"bytes,10,opt,name=message,proto3" json:"message,omitempty"`
 	// bookmark is there for BOOKMARK.

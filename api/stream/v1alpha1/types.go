@@ -32,7 +32,7 @@ type Update struct {
 	Reset bool `json:"reset,omitempty"`
 	// Restored: the pods are those of the last run; the source has not been seen yet.
 	Restored bool `json:"restored,omitempty"`
-	// Continues: more lines of this revision follow and belong to it.
+	// Continues: more lines of the same update follow.
 	Continues bool   `json:"continues,omitempty"`
 	Message   string `json:"message,omitempty"`
 	// Ready, in a BOOKMARK: every source has been seen.

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/podconfigd/podconfigd/pkg/journal"
+	"github.com/podconfigd/podconfigd/pkg/journal/wire"
 	"github.com/podconfigd/podconfigd/pkg/server/internal/respond"
 )
 
@@ -91,13 +92,13 @@ func (f *form) object(pod *journal.Pod) ([]byte, error) {
 	case f.table:
 		return f.tableOf(true, pod.Revision, pod)
 	case f.protobuf:
-		raw, err := pod.AppendProtobuf(nil, pod.Revision)
+		raw, err := wire.AppendProtobuf(nil, pod, pod.Revision)
 		if err != nil {
 			return nil, err
 		}
 		return envelope("Pod", raw)
 	}
-	return pod.AppendJSON(nil, pod.Revision)
+	return wire.AppendJSON(nil, pod, pod.Revision)
 }
 
 // magic is what a protobuf object of Kubernetes begins with.

@@ -28,8 +28,8 @@ type Options struct {
 	// List and Subscribe take a place among those who are given a list or a stream, until
 	// release is called, or return why there is none.
 	List, Subscribe func(context.Context) (release func(), refusal error)
-	// Reader says who makes a request.
-	Reader func(*http.Request) journal.Reader
+	// Client says who makes a request.
+	Client func(*http.Request) journal.Client
 }
 
 // Handler serves the API.
@@ -126,7 +126,7 @@ func (h *Handler) pod(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	name := types.NamespacedName{Namespace: r.PathValue("namespace"), Name: r.PathValue("name")}
-	pod := h.opts.Journal.Get(name)
+	pod := h.opts.Journal.ByName(name)
 	if pod == nil {
 		status := respond.StatusOf(http.StatusNotFound, metav1.StatusReasonNotFound, fmt.Sprintf("pods %q not found", name.Name))
 		status.Details = &metav1.StatusDetails{Name: name.Name, Kind: "pods"}

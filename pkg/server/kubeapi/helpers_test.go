@@ -44,7 +44,7 @@ func serve(t *testing.T, opts journal.Options) *api {
 	mux := http.NewServeMux()
 	Register(mux, Options{
 		Journal: a.journal, Unready: func() error { return errors.New("not seen yet: api") }, ReadyTimeout: 50 * time.Millisecond, ListTimeout: time.Minute,
-		List: none, Subscribe: none, Reader: func(*http.Request) journal.Reader { return journal.Reader{} },
+		List: none, Subscribe: none, Client: func(*http.Request) journal.Client { return journal.Client{} },
 	})
 	server := httptest.NewServer(mux)
 	a.url, a.http = server.URL, server.Client()

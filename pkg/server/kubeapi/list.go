@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podconfigd/podconfigd/pkg/journal"
+	"github.com/podconfigd/podconfigd/pkg/journal/wire"
 	"github.com/podconfigd/podconfigd/pkg/server/internal/respond"
 )
 
@@ -140,7 +141,7 @@ func (p *page) json() ([]byte, error) {
 			data = append(data, ',')
 		}
 		start := len(data)
-		if data, err = pod.AppendJSON(data, pod.Revision); err != nil {
+		if data, err = wire.AppendJSON(data, pod, pod.Revision); err != nil {
 			return nil, err
 		}
 		if bytes.HasPrefix(data[start:], kindOfPod) { // the apiserver's items have none
@@ -166,7 +167,7 @@ func (p *page) protobuf() ([]byte, error) {
 	raw = protowire.AppendBytes(raw, meta)
 	var item []byte
 	for _, pod := range p.pods {
-		if item, err = pod.AppendProtobuf(item[:0], pod.Revision); err != nil {
+		if item, err = wire.AppendProtobuf(item[:0], pod, pod.Revision); err != nil {
 			return nil, err
 		}
 		raw = protowire.AppendTag(raw, listItems, protowire.BytesType)

@@ -101,7 +101,8 @@ func TestNames(t *testing.T) {
 	a.change(config.REMOVE, "http", "a/x=http") // nobody sees it
 	a.change(config.REMOVE, "file", "a/x=file") // the mirror pod is left
 	a.change(config.REMOVE, "api", "a/x=mirror2")
-	w.expect(t, "MODIFIED a/x=file@6", "MODIFIED a/x=mirror2@8", "DELETED a/x=mirror2@9")
+	// One pod goes and another comes, each with a revision to resume from.
+	w.expect(t, "DELETED a/x=http@6", "ADDED a/x=file@7", "DELETED a/x=file@9", "ADDED a/x=mirror2@10", "DELETED a/x=mirror2@11")
 }
 
 func TestWhatIsWrongIsSaid(t *testing.T) {

@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/podconfigd/podconfigd/internal/podfields"
-	"github.com/podconfigd/podconfigd/pkg/journal"
+	"github.com/podconfigd/podconfigd/pkg/journal/view"
 	"github.com/podconfigd/podconfigd/pkg/server/internal/respond"
 )
 
@@ -24,7 +24,7 @@ import (
 type options struct {
 	form     *form
 	watch    bool
-	selector journal.Selector
+	selector view.Selector
 	// revision is 0 where none was given, or that.
 	revision int64
 	given    bool
@@ -140,8 +140,8 @@ func (p *parser) listOptions(o *options, namespace string) {
 	p.check(o)
 }
 
-func (p *parser) selector(namespace string) journal.Selector {
-	s := journal.Selector{Namespace: namespace}
+func (p *parser) selector(namespace string) view.Selector {
+	s := view.Selector{Namespace: namespace}
 	var err error
 	if s.Labels, err = labels.Parse(p.query.Get("labelSelector")); err != nil {
 		p.fail("labelSelector", err)

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	"github.com/podconfigd/podconfigd/pkg/journal"
+	"github.com/podconfigd/podconfigd/pkg/journal/wire"
 )
 
 // The apiserver's own printers are not used: they bring every API group with them,
@@ -85,7 +86,7 @@ func (f *form) addRow(table *metav1.Table, p *journal.Pod, revision int64) (err 
 	switch f.include {
 	case metav1.IncludeNone:
 	case metav1.IncludeObject:
-		row.Object.Raw, err = p.AppendJSON(nil, revision)
+		row.Object.Raw, err = wire.AppendJSON(nil, p, revision)
 	default:
 		row.Object.Raw, err = json.Marshal(partial(&pod.ObjectMeta))
 	}
@@ -97,7 +98,7 @@ func (f *form) addRow(table *metav1.Table, p *journal.Pod, revision int64) (err 
 func shown(p *journal.Pod, revision int64) *v1.Pod {
 	pod := *p.Object
 	pod.ResourceVersion = strconv.FormatInt(revision, 10)
-	pod.CreationTimestamp = p.Created()
+	pod.CreationTimestamp = wire.Created(p)
 	return &pod
 }
 

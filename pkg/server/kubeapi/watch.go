@@ -1,13 +1,14 @@
 package kubeapi
 
 import (
-	"bufio"
+	"bytes"
 	"context"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"net/http"
 	"strconv"
+	"sync"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,11 +18,17 @@ import (
 
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/journal"
+	"github.com/podconfigd/podconfigd/pkg/journal/view"
+	"github.com/podconfigd/podconfigd/pkg/journal/wire"
 	"github.com/podconfigd/podconfigd/pkg/server/internal/respond"
 )
 
-// streamBuffer is how many bytes of small events go out together.
-const streamBuffer = 16 << 10
+// buffers are what events are encoded into. A watch has one only while it has something
+// to write.
+var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
+
+// maxBuffer is how large a buffer may be that is kept for others.
+const maxBuffer = 64 << 10
 
 // watch tells changes until the client or the server goes away, or the time is up.
 func (h *Handler) watch(w http.ResponseWriter, r *http.Request, o *options) {
@@ -31,9 +38,7 @@ func (h *Handler) watch(w http.ResponseWriter, r *http.Request, o *options) {
 		return
 	}
 	defer release()
-	opts := journal.WatchOptions{
-		Selector: o.selector, ByName: true, Behind: journal.Fail, Reader: h.opts.Reader(r),
-	}
+	opts := view.NamesOptions{Options: view.Options{Selector: o.selector, Client: h.opts.Client(r)}}
 	switch {
 	case o.initial != nil && !*o.initial && o.revision == 0:
 		opts.Since = new(h.opts.Journal.Revision())
@@ -52,7 +57,7 @@ func (h *Handler) watch(w http.ResponseWriter, r *http.Request, o *options) {
 		ctx, cancel = context.WithTimeout(ctx, o.timeout)
 		defer cancel()
 	}
-	cursor := h.opts.Journal.Watch(opts)
+	cursor := view.Names(h.opts.Journal, opts)
 	defer cursor.Close()
 	contentType := o.form.contentType
 	if o.form.protobuf {
@@ -64,43 +69,67 @@ func (h *Handler) watch(w http.ResponseWriter, r *http.Request, o *options) {
 	if r.Method == http.MethodHead {
 		return
 	}
-	s := &stream{options: o, out: bufio.NewWriterSize(w, streamBuffer), initial: opts.Since == nil}
-	err := s.run(ctx, http.NewResponseController(w), cursor)
-	klog.FromContext(ctx).V(3).Info("Watch ended", "reason", err, "pid", opts.Reader.PID, "userAgent", opts.Reader.UserAgent)
+	s := &stream{options: o, initial: opts.Since == nil}
+	err := s.run(ctx, w, cursor)
+	klog.FromContext(ctx).V(3).Info("Watch ended", "reason", err, "pid", opts.Client.PID, "userAgent", opts.Client.UserAgent)
 }
 
 // stream writes events.
 type stream struct {
 	*options
-	out *bufio.Writer
-	// initial: the pods that come are the present ones, each of its own revision.
+	out *bytes.Buffer
+	// initial: the pods that come are the present ones.
 	initial bool
 	// headed: the columns of a table have been told.
 	headed bool
 	buffer []byte
 }
 
-func (s *stream) run(ctx context.Context, control *http.ResponseController, cursor *journal.Cursor) error {
+func (s *stream) run(ctx context.Context, w http.ResponseWriter, cursor *view.Cursor) error {
+	control := http.NewResponseController(w)
 	for {
 		if err := control.Flush(); err != nil { // the first time, so that the client knows that it is on
 			return err
 		}
 		frames, err := cursor.Next(ctx)
 		if compacted, ok := errors.AsType[*journal.CompactedError](err); ok {
-			return s.end(expired(compacted))
+			return s.write(w, func() error { return s.end(expired(compacted)) })
 		}
 		if err != nil {
 			return err
 		}
-		for _, f := range frames {
-			if err := s.frame(f); err != nil {
-				return err
+		err = s.write(w, func() error {
+			for i, f := range frames {
+				frames[i] = nil
+				if err := s.frame(f); err != nil {
+					return err
+				}
 			}
-		}
-		if err := s.out.Flush(); err != nil {
+			return nil
+		})
+		if err != nil {
 			return err
 		}
 	}
+}
+
+// write writes what encode puts into the buffer. While it waits for the client, it holds
+// what is encoded only.
+func (s *stream) write(w http.ResponseWriter, encode func() error) error {
+	s.out, _ = buffers.Get().(*bytes.Buffer) // there is nothing else in it
+	s.out.Reset()
+	defer func() {
+		if s.out.Cap() <= maxBuffer {
+			buffers.Put(s.out)
+		}
+		s.out, s.buffer = nil, nil
+	}()
+	if err := encode(); err != nil {
+		return err
+	}
+	s.buffer = nil
+	_, err := w.Write(s.out.Bytes())
+	return err
 }
 
 // end tells why the watch ends.
@@ -109,14 +138,12 @@ func (s *stream) end(status *metav1.Status) error {
 	if err != nil {
 		return err
 	}
-	if err := s.event(watch.Error, object); err != nil {
-		return err
-	}
-	return s.out.Flush()
+	s.event(watch.Error, object)
+	return nil
 }
 
 // frame tells the events of a frame.
-func (s *stream) frame(f *journal.Frame) error {
+func (s *stream) frame(f *view.Frame) error {
 	kind := watch.Modified
 	switch f.Op {
 	case config.ADD:
@@ -126,12 +153,8 @@ func (s *stream) frame(f *journal.Frame) error {
 	case config.BOOKMARK:
 		return s.bookmarkOf(f)
 	}
-	for _, pod := range f.Pods {
-		revision := f.Revision
-		if s.initial {
-			revision = pod.Revision
-		}
-		if err := s.pod(kind, pod, revision); err != nil {
+	for i, pod := range f.Pods {
+		if err := s.pod(kind, pod, f.Revisions[i]); err != nil {
 			return err
 		}
 	}
@@ -145,23 +168,24 @@ func (s *stream) pod(kind watch.EventType, pod *journal.Pod, revision int64) (er
 		s.buffer, err = s.form.tableOf(!s.headed, revision, pod)
 		s.headed = true
 	case s.form.protobuf:
-		if s.buffer, err = pod.AppendProtobuf(s.buffer[:0], revision); err == nil {
+		if s.buffer, err = wire.AppendProtobuf(s.buffer[:0], pod, revision); err == nil {
 			var object []byte
 			if object, err = envelope("Pod", s.buffer); err == nil {
-				return s.event(kind, object)
+				s.event(kind, object)
+				return nil
 			}
 		}
 	default:
-		s.buffer, err = pod.AppendJSON(s.buffer[:0], revision)
+		s.buffer, err = wire.AppendJSON(s.buffer[:0], pod, revision)
 	}
-	if err != nil {
-		return err
+	if err == nil {
+		s.event(kind, s.buffer)
 	}
-	return s.event(kind, s.buffer)
+	return err
 }
 
 // bookmarkOf tells how far the watch is, and the end of the present pods.
-func (s *stream) bookmarkOf(f *journal.Frame) error {
+func (s *stream) bookmarkOf(f *view.Frame) error {
 	end := s.initial && f.InitialSyncComplete
 	if end {
 		s.initial = false
@@ -193,26 +217,23 @@ func (s *stream) bookmarkOf(f *journal.Frame) error {
 	if err != nil {
 		return err
 	}
-	return s.event(watch.Bookmark, object)
+	s.event(watch.Bookmark, object)
+	return nil
 }
 
-// event writes an event, the object of which is encoded.
-func (s *stream) event(kind watch.EventType, object []byte) error {
+// event puts an event into the buffer. The object is encoded already.
+func (s *stream) event(kind watch.EventType, object []byte) {
 	if !s.form.protobuf {
-		_, _ = s.out.WriteString(`{"type":"` + string(kind) + `","object":`) // as below
-		_, _ = s.out.Write(object)
-		_, err := s.out.WriteString("}\n") // a writer that has failed goes on to
-		return err
+		s.out.WriteString(`{"type":"` + string(kind) + `","object":`)
+		s.out.Write(object)
+		s.out.WriteString("}\n")
+		return
 	}
 	event := metav1.WatchEvent{Type: string(kind), Object: runtime.RawExtension{Raw: object}}
-	data, err := event.Marshal()
-	if err != nil {
-		return err
-	}
 	// apimachinery: pkg/util/framer NewLengthDelimitedFrameWriter.
 	var length [4]byte
+	data, _ := event.Marshal() // of bytes and a string
 	binary.BigEndian.PutUint32(length[:], uint32(len(data)))
-	_, _ = s.out.Write(length[:]) // as above
-	_, err = s.out.Write(data)
-	return err
+	s.out.Write(length[:])
+	s.out.Write(data)
 }

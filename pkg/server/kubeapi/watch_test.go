@@ -26,12 +26,12 @@ func TestWhereWatchesBegin(t *testing.T) {
 	a.change(config.ADD, "file", "a/x=1")
 	a.change(config.UPDATE, "file", "a/x=2")
 	watches := map[*events][]string{
-		a.watch(t, ""):                                                                                {"ADDED a/x=2@3", "ADDED b/y=1@1"},
-		a.watch(t, "resourceVersion=0"):                                                               {"ADDED a/x=2@3", "ADDED b/y=1@1"},
-		a.watch(t, "allowWatchBookmarks=true"):                                                        {"ADDED a/x=2@3", "ADDED b/y=1@1"},
-		a.watch(t, initialEvents):                                                                     {"ADDED a/x=2@3", "ADDED b/y=1@1", "BOOKMARK /@3 end"},
-		a.watch(t, initialEvents+"&resourceVersion=1"):                                                {"ADDED a/x=2@3", "ADDED b/y=1@1", "BOOKMARK /@3 end"},
-		a.watch(t, "sendInitialEvents=true&resourceVersionMatch=NotOlderThan"):                        {"ADDED a/x=2@3", "ADDED b/y=1@1"},
+		a.watch(t, ""):                                                                                {"ADDED b/y=1@1", "ADDED a/x=2@3"},
+		a.watch(t, "resourceVersion=0"):                                                               {"ADDED b/y=1@1", "ADDED a/x=2@3"},
+		a.watch(t, "allowWatchBookmarks=true"):                                                        {"ADDED b/y=1@1", "ADDED a/x=2@3"},
+		a.watch(t, initialEvents):                                                                     {"ADDED b/y=1@1", "ADDED a/x=2@3", "BOOKMARK /@3 end"},
+		a.watch(t, initialEvents+"&resourceVersion=1"):                                                {"ADDED b/y=1@1", "ADDED a/x=2@3", "BOOKMARK /@3 end"},
+		a.watch(t, "sendInitialEvents=true&resourceVersionMatch=NotOlderThan"):                        {"ADDED b/y=1@1", "ADDED a/x=2@3"},
 		a.watch(t, "sendInitialEvents=false&resourceVersionMatch=NotOlderThan"):                       {},
 		a.watch(t, fmt.Sprintf("resourceVersion=%d", a.base+1)):                                       {"ADDED a/x=1@2", "MODIFIED a/x=2@3"},
 		a.watch(t, fmt.Sprintf("resourceVersion=%d", a.base+3)):                                       {},

@@ -26,6 +26,7 @@ import (
 
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/journal"
+	"github.com/podconfigd/podconfigd/pkg/journal/view"
 )
 
 // sequences is how many random ones TestMergeIsTheKubelets compares.
@@ -71,12 +72,12 @@ func content(p *v1.Pod) string {
 }
 
 var modes = []struct {
-	ours    journal.Mode
+	ours    view.Mode
 	kubelet kubeletconfig.PodConfigNotificationMode
 }{
-	{journal.Incremental, kubeletconfig.PodConfigNotificationIncremental},
-	{journal.SnapshotAndUpdates, kubeletconfig.PodConfigNotificationSnapshotAndUpdates},
-	{journal.Snapshot, kubeletconfig.PodConfigNotificationSnapshot},
+	{view.IncrementalMode, kubeletconfig.PodConfigNotificationIncremental},
+	{view.SnapshotAndUpdatesMode, kubeletconfig.PodConfigNotificationSnapshotAndUpdates},
+	{view.SnapshotMode, kubeletconfig.PodConfigNotificationSnapshot},
 }
 
 type noSLI struct{}
@@ -131,7 +132,7 @@ func (k *kubelet) merge(s step) (updates []update, err error) {
 // ours is our merger and journal, with a reader in each mode.
 type ours struct {
 	channels map[string]chan<- config.SourceSet
-	frames   []chan *journal.Frame
+	frames   []chan *view.Frame
 	running  sync.WaitGroup
 	sent     map[string]map[pod]*v1.Pod
 	copies   map[*v1.Pod]*v1.Pod
@@ -155,9 +156,9 @@ func newOurs(ctx context.Context, sources []string) *ours {
 		}
 	})
 	for _, mode := range modes {
-		frames := make(chan *journal.Frame, 1000)
+		frames := make(chan *view.Frame, 1000)
 		o.frames = append(o.frames, frames)
-		cursor := j.Watch(journal.WatchOptions{Mode: mode.ours})
+		cursor := view.Stream(j, view.StreamOptions{Mode: mode.ours})
 		o.running.Go(func() {
 			defer cursor.Close()
 			for {

@@ -1,4 +1,4 @@
-package journal
+package view
 
 import (
 	"context"
@@ -15,23 +15,24 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/podconfigd/podconfigd/pkg/config"
+	"github.com/podconfigd/podconfigd/pkg/journal"
 )
 
 func TestAStreamBeginsWithThePresentState(t *testing.T) {
-	j := newJournal(Options{Sources: []string{"api", "file"}})
-	early := j.Watch(WatchOptions{})
+	j := newJournal(journal.Options{Sources: []string{"api", "file"}})
+	early := j.watch(StreamOptions{})
 	expect(t, early, "0 BOOKMARK synced")
 	appendSet(j, update(config.ADD, "b", "a"))
 	api := update(config.ADD, "c")
 	api.Source = "api"
 	appendSet(j, api)
-	expect(t, early, "1 ADD b a", "2 ADD c", "2 BOOKMARK ready")
-	expect(t, j.Watch(WatchOptions{}), "2 ADD c", "2 ADD a b", "2 BOOKMARK synced ready")
+	expect(t, early, "2 ADD b a", "3 ADD c", "3 BOOKMARK ready")
+	expect(t, j.watch(StreamOptions{}), "- ADD c", "- ADD a b", "3 BOOKMARK synced ready")
 }
 
 func TestOneSetBecomesVisibleAtOnce(t *testing.T) {
-	j := newJournal(Options{})
-	c := j.Watch(WatchOptions{})
+	j := newJournal(journal.Options{})
+	c := j.watch(StreamOptions{})
 	expect(t, c, "0 BOOKMARK synced")
 	u := update(config.ADD, "a")
 	u.More = true
@@ -42,7 +43,7 @@ func TestOneSetBecomesVisibleAtOnce(t *testing.T) {
 }
 
 // changes is a series of sets with every operation in it.
-func changes(j *Journal) {
+func makeChanges(j *testJournal) {
 	appendSet(j, update(config.ADD, "a=1", "b=1"))
 	appendSet(j, update(config.REMOVE, "b"), update(config.ADD, "c=1"), update(config.UPDATE, "a=2"))
 	appendSet(j, update(config.DELETE, "a=3"), update(config.RECONCILE, "c=2"))
@@ -55,22 +56,22 @@ func TestModes(t *testing.T) {
 		mode Mode
 		want []string
 	}{
-		{Incremental, []string{
-			"1 ADD a=1 b=1", "1 BOOKMARK ready", "2 REMOVE b=1", "3 ADD c=1", "4 UPDATE a=2",
-			"5 DELETE a=3", "6 RECONCILE c=2", "7 RECONCILE c=3", "8 REMOVE a=3",
+		{IncrementalMode, []string{
+			"2 ADD a=1 b=1", "2 BOOKMARK ready", "3 REMOVE b=1", "4 ADD c=1", "5 UPDATE a=2",
+			"6 DELETE a=3", "7 RECONCILE c=2", "8 RECONCILE c=3", "9 REMOVE a=3",
 		}},
-		{SnapshotAndUpdates, []string{
-			"1 SET a=1 b=1", "1 BOOKMARK ready", "3 SET a=2 c=1", "4 UPDATE a=2", "5 DELETE a=3", "8 SET c=3",
+		{SnapshotAndUpdatesMode, []string{
+			"2 SET a=1 b=1", "2 BOOKMARK ready", "4 SET a=2 c=1", "5 UPDATE a=2", "6 DELETE a=3", "9 SET c=3",
 		}},
-		{Snapshot, []string{
-			"1 SET a=1 b=1", "1 BOOKMARK ready", "4 SET a=2 c=1", "5 SET a=3 c=2", "8 SET c=3",
+		{SnapshotMode, []string{
+			"2 SET a=1 b=1", "2 BOOKMARK ready", "5 SET a=2 c=1", "6 SET a=3 c=2", "9 SET c=3",
 		}},
 	} {
 		t.Run(string(test.mode), func(t *testing.T) {
-			j := newJournal(Options{})
-			c := j.Watch(WatchOptions{Mode: test.mode})
+			j := newJournal(journal.Options{})
+			c := j.watch(StreamOptions{Mode: test.mode})
 			expect(t, c, "0 BOOKMARK synced")
-			changes(j)
+			makeChanges(j)
 			expect(t, c, test.want...)
 		})
 	}
@@ -79,35 +80,35 @@ func TestModes(t *testing.T) {
 // The first SET is not sent before any source was seen: it would say that there is
 // nothing.
 func TestNoSnapshotBeforeASourceIsSeen(t *testing.T) {
-	j := newJournal(Options{Sources: []string{"api", "file"}})
-	expect(t, j.Watch(WatchOptions{Mode: Snapshot}), "0 BOOKMARK synced")
+	j := newJournal(journal.Options{Sources: []string{"api", "file"}})
+	expect(t, j.watch(StreamOptions{Mode: SnapshotMode}), "0 BOOKMARK synced")
 	appendSet(j, update(config.ADD))
-	expect(t, j.Watch(WatchOptions{Mode: Snapshot}), "1 SET", "1 BOOKMARK synced")
+	expect(t, j.watch(StreamOptions{Mode: SnapshotMode}), "- SET", "1 BOOKMARK synced")
 }
 
 // A reader that is cut off after any frame, and resumes, is given what it would
 // have been given, each revision once.
 func TestResumeAfterEveryFrame(t *testing.T) {
-	for _, mode := range []Mode{Incremental, SnapshotAndUpdates, Snapshot} {
+	for _, mode := range []Mode{IncrementalMode, SnapshotAndUpdatesMode, SnapshotMode} {
 		for _, selector := range []Selector{{}, {Labels: mustLabels("image in (1,3)")}} {
 			t.Run(fmt.Sprintf("%s/%v", mode, selector.Labels), func(t *testing.T) {
-				j := newJournal(Options{})
-				whole := j.Watch(WatchOptions{Mode: mode, Selector: selector})
-				frames := drain(whole)
-				changes(j)
-				changes(j)
-				frames = append(frames, drain(whole)...)
+				j := newJournal(journal.Options{})
+				whole := j.watch(StreamOptions{Mode: mode, Options: Options{Selector: selector}})
+				frames := whole.drain()
+				makeChanges(j)
+				makeChanges(j)
+				frames = append(frames, whole.drain()...)
 				for cut := range frames {
-					if frames[cut].Continues {
-						continue // a reader hands on whole updates only
-					}
 					since := frames[cut].Revision
-					resumed := j.Watch(WatchOptions{Mode: mode, Selector: selector, Since: &since, Instance: j.instance})
+					if since == 0 {
+						continue
+					}
+					resumed := j.watch(StreamOptions{Mode: mode, Options: Options{Selector: selector}, Since: &since, Instance: j.Instance()})
 					rest := cut + 1
 					for rest < len(frames) && frames[rest].Revision == since {
 						rest++ // the bookmark at the same revision
 					}
-					if got, want := show(j, drain(resumed)), show(j, frames[rest:]); got != want {
+					if got, want := show(j, resumed.drain()), show(j, frames[rest:]); got != want {
 						t.Errorf("after %q: got\n%s\nwant\n%s", showFrame(j, frames[cut]), got, want)
 					}
 				}
@@ -117,23 +118,23 @@ func TestResumeAfterEveryFrame(t *testing.T) {
 }
 
 func TestResumeThatCannotBe(t *testing.T) {
-	j := newJournal(Options{MaxUpdates: 2})
-	changes(j)
+	j := newJournal(journal.Options{MaxUpdates: 2})
+	makeChanges(j)
 	revision := func(n int64) *int64 { n += j.first; return &n }
 	for _, test := range []struct {
 		name   string
-		opts   WatchOptions
+		opts   StreamOptions
 		reason string
 	}{
-		{"compacted", WatchOptions{Since: revision(3)}, "is compacted"},
-		{"of another instance", WatchOptions{Since: revision(8), Instance: "other"}, "is of instance other"},
-		{"of an instance before", WatchOptions{Since: revision(-1000)}, "is compacted"},
-		{"not there yet", WatchOptions{Since: revision(9)}, "is not one of this instance"},
+		{"compacted", StreamOptions{Since: revision(4)}, "is compacted"},
+		{"of another instance", StreamOptions{Since: revision(9), Instance: "other"}, "is of instance other"},
+		{"of an instance before", StreamOptions{Since: revision(-1000)}, "is compacted"},
+		{"not there yet", StreamOptions{Since: revision(10)}, "is not one of this instance"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			c := j.Watch(test.opts)
-			frames := drain(c)
-			if got, want := show(j, frames), "8 BOOKMARK reset ready\n8 ADD c=3\n8 BOOKMARK synced ready"; got != want {
+			c := j.watch(test.opts)
+			frames := c.drain()
+			if got, want := show(j, frames), "- BOOKMARK reset ready\n- ADD c=3\n9 BOOKMARK synced ready"; got != want {
 				t.Fatalf("got\n%s\nwant\n%s", got, want)
 			}
 			if !strings.Contains(frames[0].Message, test.reason) {
@@ -141,13 +142,13 @@ func TestResumeThatCannotBe(t *testing.T) {
 			}
 		})
 	}
-	expect(t, j.Watch(WatchOptions{Since: revision(6)}), "7 RECONCILE c=3", "8 REMOVE a=3")
-	expect(t, j.Watch(WatchOptions{Since: revision(8)}))
+	expect(t, j.watch(StreamOptions{Since: revision(7)}), "8 RECONCILE c=3", "9 REMOVE a=3")
+	expect(t, j.watch(StreamOptions{Since: revision(9)}))
 }
 
 func TestAReaderThatFallsBehindIsReset(t *testing.T) {
-	j := newJournal(Options{MaxUpdates: 4})
-	c := j.Watch(WatchOptions{})
+	j := newJournal(journal.Options{MaxUpdates: 4})
+	c := j.watch(StreamOptions{})
 	expect(t, c, "0 BOOKMARK synced")
 	for i := range 4 {
 		appendSet(j, update(config.ADD, fmt.Sprintf("p%d", i)))
@@ -156,26 +157,11 @@ func TestAReaderThatFallsBehindIsReset(t *testing.T) {
 	for i := range 5 {
 		appendSet(j, update(config.REMOVE, fmt.Sprintf("p%d", i)))
 	}
-	expect(t, c, "9 BOOKMARK reset ready", "9 BOOKMARK synced ready")
+	expect(t, c, "- BOOKMARK reset ready", "9 BOOKMARK synced ready")
 	appendSet(j, update(config.ADD, "q"))
 	expect(t, c, "10 ADD q")
 	if got := j.Status().Subscribers[0].Resets; got != 1 {
 		t.Errorf("status says %d resets, want 1", got)
-	}
-}
-
-func TestTheRingIsBoundedByBytes(t *testing.T) {
-	size := int64(newPod("file", pod("p=1"), 1, newJournal(Options{}).metrics).size) * memoryFactor
-	j := newJournal(Options{MaxBytes: 3 * size})
-	for i := range 10 {
-		appendSet(j, update(config.UPDATE, fmt.Sprintf("p=%d", i)))
-	}
-	if n := j.ring.len(); n != 3 || j.bytes != 3*size || j.compacted != j.head-3 {
-		t.Errorf("%d updates of %d bytes, compacted up to %d of %d; want 3 of %d bytes", n, j.bytes, j.compacted, j.head, 3*size)
-	}
-	appendSet(j, update(config.ADD, "a", "b", "c", "d", "e"))
-	if n := j.ring.len(); n != 1 {
-		t.Errorf("%d updates, want the newest alone, though it is too large", n)
 	}
 }
 
@@ -188,95 +174,83 @@ func mustLabels(s string) labels.Selector {
 }
 
 func TestSelectionIsOfPods(t *testing.T) {
-	j := newJournal(Options{})
-	ones := j.Watch(WatchOptions{Selector: Selector{Labels: mustLabels("image=1")}})
+	j := newJournal(journal.Options{})
+	ones := j.watch(StreamOptions{Options: Options{Selector: Selector{Labels: mustLabels("image=1")}}})
 	expect(t, ones, "0 BOOKMARK synced")
 	appendSet(j, update(config.ADD, "a=1", "b=2"))
-	expect(t, ones, "1 ADD a=1", "1 BOOKMARK ready")
+	expect(t, ones, "2 ADD a=1", "2 BOOKMARK ready")
 	appendSet(j, update(config.UPDATE, "a=2", "b=1"))
-	expect(t, ones, "2 REMOVE a=1 continues", "2 ADD b=1")
+	expect(t, ones, "- REMOVE a=1 continues", "4 ADD b=1")
 	appendSet(j, update(config.UPDATE, "a=3"))
 	expect(t, ones)
 	appendSet(j, update(config.REMOVE, "a", "b"))
-	expect(t, ones, "4 REMOVE b=1")
+	expect(t, ones, "7 REMOVE b=1")
 
 	appendSet(j, update(config.ADD, "x", "y"))
-	expect(t, j.Watch(WatchOptions{Selector: Selector{Fields: fields.OneTermEqualSelector("metadata.name", "y")}}),
-		"5 ADD y", "5 BOOKMARK synced ready")
-	expect(t, j.Watch(WatchOptions{Selector: Selector{Source: "api"}}), "5 BOOKMARK synced ready")
-	expect(t, j.Watch(WatchOptions{Selector: Selector{Namespace: "other"}}), "5 BOOKMARK synced ready")
+	expect(t, j.watch(StreamOptions{Options: Options{Selector: Selector{Fields: fields.OneTermEqualSelector("metadata.name", "y")}}}),
+		"- ADD y", "9 BOOKMARK synced ready")
+	expect(t, j.watch(StreamOptions{Options: Options{Selector: Selector{Source: "api"}}}), "9 BOOKMARK synced ready")
+	expect(t, j.watch(StreamOptions{Options: Options{Selector: Selector{Namespace: "other"}}}), "9 BOOKMARK synced ready")
 }
 
 func TestMirrorPodsCanBeLeftOut(t *testing.T) {
-	j := newJournal(Options{})
-	without := j.Watch(WatchOptions{Selector: Selector{NoMirrorPods: true}})
-	with := j.Watch(WatchOptions{})
+	j := newJournal(journal.Options{})
+	without := j.watch(StreamOptions{Options: Options{Selector: Selector{NoMirrorPods: true}}})
+	with := j.watch(StreamOptions{})
 	expect(t, without, "0 BOOKMARK synced")
 	expect(t, with, "0 BOOKMARK synced")
 	both := update(config.ADD, "mirror", "own")
 	both.Pods[0].Annotations[v1.MirrorPodAnnotationKey] = "hash"
 	appendSet(j, both)
-	expect(t, without, "1 ADD own", "1 BOOKMARK ready")
-	expect(t, with, "1 ADD mirror own", "1 BOOKMARK ready")
+	expect(t, without, "2 ADD own", "2 BOOKMARK ready")
+	expect(t, with, "2 ADD mirror own", "2 BOOKMARK ready")
 	appendSet(j, update(config.REMOVE, "mirror"))
 	expect(t, without)
-	expect(t, with, "2 REMOVE mirror")
+	expect(t, with, "3 REMOVE mirror")
 }
 
 func TestASnapshotReaderIsToldOnlyOfItsPods(t *testing.T) {
-	j := newJournal(Options{})
-	c := j.Watch(WatchOptions{Mode: Snapshot, Selector: Selector{Labels: mustLabels("image=1")}})
+	j := newJournal(journal.Options{})
+	c := j.watch(StreamOptions{Mode: SnapshotMode, Options: Options{Selector: Selector{Labels: mustLabels("image=1")}}})
+	expect(t, c, "0 BOOKMARK synced")
 	appendSet(j, update(config.ADD, "a=1", "b=2"))
-	expect(t, c, "1 SET a=1", "1 BOOKMARK synced ready")
+	expect(t, c, "2 SET a=1", "2 BOOKMARK ready")
 	appendSet(j, update(config.UPDATE, "b=3"))
 	expect(t, c)
 	appendSet(j, update(config.UPDATE, "b=1"))
-	expect(t, c, "3 SET a=1 b=1")
+	expect(t, c, "4 SET a=1 b=1")
 }
 
 // A pod comes to be selected by whatever changes it, and is told once.
 func TestASnapshotReaderSeesWhatComesToMatch(t *testing.T) {
-	for _, mode := range []Mode{Snapshot, SnapshotAndUpdates} {
-		j := newJournal(Options{})
-		c := j.Watch(WatchOptions{Mode: mode, Selector: Selector{Labels: mustLabels("image=1")}})
+	for _, mode := range []Mode{SnapshotMode, SnapshotAndUpdatesMode} {
+		j := newJournal(journal.Options{})
+		c := j.watch(StreamOptions{Mode: mode, Options: Options{Selector: Selector{Labels: mustLabels("image=1")}}})
+		expect(t, c, "0 BOOKMARK synced")
 		appendSet(j, update(config.ADD, "a=2", "b=1"))
-		expect(t, c, "1 SET b=1", "1 BOOKMARK synced ready")
+		expect(t, c, "2 SET b=1", "2 BOOKMARK ready")
 		appendSet(j, update(config.RECONCILE, "a=1"))
-		expect(t, c, "2 SET a=1 b=1")
+		expect(t, c, "3 SET a=1 b=1")
 		appendSet(j, update(config.UPDATE, "a=2"))
-		expect(t, c, "3 SET b=1")
+		expect(t, c, "4 SET b=1")
 		appendSet(j, update(config.REMOVE, "b"), update(config.UPDATE, "a=1"))
-		expect(t, c, "5 SET a=1")
-	}
-}
-
-// What repeats pods that are there takes nothing of the ring's bytes.
-func TestSYNCTakesNoBytes(t *testing.T) {
-	j := newJournal(Options{})
-	a := update(config.ADD, "a")
-	appendSet(j, a)
-	c := j.Watch(WatchOptions{Ops: Operations{config.SYNC: true}})
-	defer c.Close()
-	before := j.bytes
-	j.HandlePodSyncs(t.Context(), a.Pods)
-	if j.head != j.first+2 || j.bytes != before {
-		t.Errorf("%d bytes for a SYNC", j.bytes-before)
+		expect(t, c, "6 SET a=1")
 	}
 }
 
 func TestOperationsThatAreAskedFor(t *testing.T) {
-	j := newJournal(Options{})
+	j := newJournal(journal.Options{})
 	appendSet(j, update(config.ADD, "a"))
-	plain := j.Watch(WatchOptions{})
-	expect(t, plain, "1 ADD a", "1 BOOKMARK synced ready")
+	plain := j.watch(StreamOptions{})
+	expect(t, plain, "- ADD a", "1 BOOKMARK synced ready")
 	j.HandlePodSyncs(t.Context(), update(config.SYNC, "a").Pods)
-	if j.head != j.first+1 {
+	if j.Revision() != j.first+1 {
 		t.Error("a SYNC was taken though nobody asked for it")
 	}
-	syncs := j.Watch(WatchOptions{Ops: Operations{config.SYNC: true}})
-	expect(t, syncs, "1 BOOKMARK synced ready")
+	syncs := j.watch(StreamOptions{Ops: journal.Operations{config.SYNC: true}})
+	expect(t, syncs, "2 BOOKMARK synced ready")
 	j.HandlePodSyncs(t.Context(), update(config.SYNC, "a").Pods)
-	expect(t, syncs, "2 SYNC a")
+	expect(t, syncs, "3 SYNC a")
 	expect(t, plain)
 	syncs.Close()
 	if n := len(j.Status().Subscribers); n != 1 {
@@ -286,32 +260,28 @@ func TestOperationsThatAreAskedFor(t *testing.T) {
 
 // A reader whose selection hides everything is told how far the stream is.
 func TestProgress(t *testing.T) {
-	j := newJournal(Options{})
-	c := j.Watch(WatchOptions{Selector: Selector{Namespace: "other"}})
-	all := j.Watch(WatchOptions{})
+	j := newJournal(journal.Options{})
+	c := j.watch(StreamOptions{Options: Options{Selector: Selector{Namespace: "other"}}})
+	all := j.watch(StreamOptions{})
 	expect(t, c, "0 BOOKMARK synced")
 	appendSet(j, update(config.ADD, "a"))
 	appendSet(j, update(config.ADD, "b"))
 	expect(t, c, "1 BOOKMARK ready")
-	drain(all)
+	all.drain()
 	appendSet(j, update(config.ADD, "c"))
 	expect(t, c)
-	if err := j.HandlePodCleanups(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	j.Progress()
 	expect(t, c, "3 BOOKMARK ready")
 	expect(t, all, "3 ADD c")
-	if err := j.HandlePodCleanups(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	j.Progress()
 	expect(t, c)
 	expect(t, all)
 }
 
 func TestNextWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		j := newJournal(Options{})
-		c := j.Watch(WatchOptions{})
+		j := newJournal(journal.Options{})
+		c := j.watch(StreamOptions{})
 		next(t, c)
 		got := make(chan []*Frame)
 		go func() { got <- next(t, c) }()
@@ -331,53 +301,55 @@ func TestNextWaits(t *testing.T) {
 	})
 }
 
-func awaitRevision(j *Journal, revision int64) {
+func awaitRevision(j *testJournal, revision int64) {
 	for {
-		j.mu.RLock()
-		head, changed := j.head, j.changed
-		j.mu.RUnlock()
+		head := j.Revision()
+		r, err := j.After(head, nil, 1)
 		if head >= revision {
 			return
 		}
-		<-changed
+		if err == nil && r.Changed != nil {
+			<-r.Changed
+		}
 	}
 }
 
 // Readers of every kind, some of them slow, end with the state that the journal
 // has, and see revisions grow.
 func TestReadersConverge(t *testing.T) {
-	j := newJournal(Options{MaxUpdates: 50})
+	j := newJournal(journal.Options{MaxUpdates: 50})
 	random := rand.New(rand.NewPCG(1, 2))
 	const updates = 2000
-	var readers sync.WaitGroup
+	var subscribers sync.WaitGroup
 	last := j.first + updates
 	for i := range 12 {
-		mode := []Mode{Incremental, SnapshotAndUpdates, Snapshot}[i%3]
-		c := j.Watch(WatchOptions{Mode: mode})
-		readers.Go(func() {
+		mode := []Mode{IncrementalMode, SnapshotAndUpdatesMode, SnapshotMode}[i%3]
+		c := j.watch(StreamOptions{Mode: mode})
+		subscribers.Go(func() {
 			got, revision := replica{}, int64(0)
-			for c.position.Load() < last || revision < last {
+			for c.position < last || revision < last {
 				for _, f := range next(t, c) {
-					if f.Revision < revision {
+					if f.Revision != 0 && f.Revision < revision {
 						t.Errorf("revision %d after %d", f.Revision, revision)
 					}
-					if revision = f.Revision; f.Op == config.SET {
+					if f.Op == config.SET {
 						clear(got)
 					}
+					revision = max(revision, f.Revision)
 					got.apply(f)
 				}
 				if i >= 6 {
 					awaitRevision(j, min(last, revision+100)) // so slow that it falls behind
 				}
 			}
-			if want := present(j).String(); got.String() != want {
+			if want := presentOf(j).String(); got.String() != want {
 				t.Errorf("%s reader has %s, want %s", mode, got, want)
 			}
 		})
 	}
 	for n := range updates {
 		op, name := config.ADD, fmt.Sprintf("p%d", random.IntN(20))
-		if _, there := j.GetPodByUID(pod(name).UID); there {
+		if _, there := j.Revision(), j.ByUID(pod(name).UID) != nil; there {
 			op = []config.PodOperation{config.UPDATE, config.REMOVE, config.DELETE}[random.IntN(3)]
 		}
 		if n == updates-1 {
@@ -385,5 +357,5 @@ func TestReadersConverge(t *testing.T) {
 		}
 		appendSet(j, update(op, fmt.Sprintf("%s=%d", name, n)))
 	}
-	readers.Wait()
+	subscribers.Wait()
 }

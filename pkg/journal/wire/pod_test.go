@@ -1,4 +1,4 @@
-package journal
+package wire
 
 import (
 	"encoding/json"
@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podconfigd/podconfigd/pkg/config"
+	"github.com/podconfigd/podconfigd/pkg/journal"
 )
 
 // Whatever its metadata look like, a pod in the Kubernetes API's form is what marshaling
@@ -35,7 +36,7 @@ func TestRevisionsInForms(t *testing.T) {
 		{CreationTimestamp: metav1.Unix(1e9, 0), Annotations: map[string]string{config.ConfigFirstSeenAnnotationKey: seen}},
 	} {
 		object := &v1.Pod{ObjectMeta: meta, Spec: v1.PodSpec{NodeName: "n"}}
-		p := newPod("file", object, 5, newJournal(Options{}).metrics)
+		p := journal.NewPod("file", object)
 		want := *object
 		want.ResourceVersion = "1795267200123"
 		if meta.CreationTimestamp.IsZero() && meta.Annotations[config.ConfigFirstSeenAnnotationKey] == seen {
@@ -43,7 +44,7 @@ func TestRevisionsInForms(t *testing.T) {
 		}
 
 		var fromJSON, fromProtobuf, original v1.Pod
-		data, err := p.AppendJSON([]byte("x"), 1795267200123)
+		data, err := AppendJSON([]byte("x"), p, 1795267200123)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -51,7 +52,7 @@ func TestRevisionsInForms(t *testing.T) {
 			t.Fatalf("%v in %s", err, data)
 		}
 		fromJSON.TypeMeta = metav1.TypeMeta{}
-		if data, err = p.AppendProtobuf([]byte("x"), 1795267200123); err != nil {
+		if data, err = AppendProtobuf([]byte("x"), p, 1795267200123); err != nil {
 			t.Fatal(err)
 		}
 		if err := fromProtobuf.Unmarshal(data[1:]); err != nil {
@@ -62,7 +63,7 @@ func TestRevisionsInForms(t *testing.T) {
 				t.Errorf("%s of %+v: %s", form, meta, diff)
 			}
 		}
-		if data, err = p.JSON(); err != nil || json.Unmarshal(data, &original) != nil || fmt.Sprintf("%q", original.ResourceVersion) != fmt.Sprintf("%q", meta.ResourceVersion) || !original.CreationTimestamp.Equal(&meta.CreationTimestamp) {
+		if data, err = JSON(p); err != nil || json.Unmarshal(data, &original) != nil || fmt.Sprintf("%q", original.ResourceVersion) != fmt.Sprintf("%q", meta.ResourceVersion) || !original.CreationTimestamp.Equal(&meta.CreationTimestamp) {
 			t.Errorf("its own JSON: %v, %s", err, data)
 		}
 	}

@@ -1,4 +1,4 @@
-package journal
+package wire
 
 import (
 	"bytes"
@@ -9,6 +9,8 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podconfigd/podconfigd/pkg/journal"
 )
 
 // A pod is marshaled once for each wire form. The Kubernetes API's form differs in two
@@ -105,24 +107,45 @@ func encodeProtobuf(pod *v1.Pod) (protobufForm, error) {
 	return f, nil
 }
 
-// JSON returns the pod's JSON with apiVersion and kind, which is made once. The
-// bytes must not be written to.
-func (p *Pod) JSON() ([]byte, error) {
-	f, err := p.json()
+// formKey is what a pod keeps a form under.
+type formKey int
+
+const (
+	jsonKey formKey = iota
+	protobufKey
+)
+
+func jsonOf(p *journal.Pod) (jsonForm, error) {
+	return journal.Once(p.Memo, jsonKey, func() (jsonForm, error) {
+		encodes.WithLabelValues("json").Inc()
+		return encodeJSON(p.Object)
+	})
+}
+
+func protobufOf(p *journal.Pod) (protobufForm, error) {
+	return journal.Once(p.Memo, protobufKey, func() (protobufForm, error) {
+		encodes.WithLabelValues("protobuf").Inc()
+		return encodeProtobuf(p.Object)
+	})
+}
+
+// JSON returns the pod's JSON with apiVersion and kind. The bytes must not be written to.
+func JSON(p *journal.Pod) ([]byte, error) {
+	f, err := jsonOf(p)
 	return f.data, err
 }
 
-// Protobuf returns what v1.Pod.Marshal gives for the pod, which is made once. The
-// bytes must not be written to.
-func (p *Pod) Protobuf() ([]byte, error) {
-	f, err := p.protobuf()
+// Protobuf returns what v1.Pod.Marshal gives for the pod. The bytes must not be written
+// to.
+func Protobuf(p *journal.Pod) ([]byte, error) {
+	f, err := protobufOf(p)
 	return f.data, err
 }
 
 // AppendJSON appends the pod's JSON as the Kubernetes API has it, with a revision as its
 // resourceVersion.
-func (p *Pod) AppendJSON(to []byte, revision int64) ([]byte, error) {
-	f, err := p.json()
+func AppendJSON(to []byte, p *journal.Pod, revision int64) ([]byte, error) {
+	f, err := jsonOf(p)
 	if err != nil {
 		return to, err
 	}
@@ -147,8 +170,8 @@ func (p *Pod) AppendJSON(to []byte, revision int64) ([]byte, error) {
 
 // AppendProtobuf appends the pod as protobuf as the Kubernetes API has it, with a
 // revision as its resourceVersion.
-func (p *Pod) AppendProtobuf(to []byte, revision int64) ([]byte, error) {
-	f, err := p.protobuf()
+func AppendProtobuf(to []byte, p *journal.Pod, revision int64) ([]byte, error) {
+	f, err := protobufOf(p)
 	if err != nil {
 		return to, err
 	}

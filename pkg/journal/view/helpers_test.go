@@ -1,4 +1,4 @@
-package journal
+package view
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podconfigd/podconfigd/pkg/config"
+	"github.com/podconfigd/podconfigd/pkg/journal"
 )
 
 // pod returns a pod whose UID is its name; content is "name" or "name=image".
@@ -35,37 +36,57 @@ func update(op config.PodOperation, contents ...string) config.PodUpdate {
 	return u
 }
 
+// testJournal is a journal that knows its first revision.
+type testJournal struct {
+	*journal.Journal
+	first int64
+}
+
+func newJournal(opts journal.Options) *testJournal {
+	if opts.Sources == nil {
+		opts.Sources = []string{"file"}
+	}
+	j := journal.New(opts)
+	return &testJournal{j, j.Revision()}
+}
+
+// watch begins a subscription to the stream.
+func (j *testJournal) watch(opts StreamOptions) *testCursor {
+	return &testCursor{j, Stream(j.Journal, opts)}
+}
+
+// testCursor is a cursor that knows its journal.
+type testCursor struct {
+	of *testJournal
+	*Cursor
+}
+
 // appendSet appends updates as those of one source set.
-func appendSet(j *Journal, updates ...config.PodUpdate) {
+func appendSet(j *testJournal, updates ...config.PodUpdate) {
 	for i, u := range updates {
 		u.More = i < len(updates)-1
 		j.Append(u)
 	}
 }
 
-func newJournal(opts Options) *Journal {
-	if opts.Sources == nil {
-		opts.Sources = []string{"file"}
+// drain returns all frames that are there now, and the error that the cursor ends with.
+func drain(c *Cursor) (frames []*Frame, err error) {
+	for {
+		changed, err := c.poll()
+		frames = append(frames, c.out...)
+		if (len(c.out) == 0 && changed != nil) || err != nil {
+			return frames, err
+		}
 	}
-	return New(opts)
 }
 
-// drain returns all frames that are there now.
-func drain(c *Cursor) (frames []*Frame) {
-	for {
-		got, changed := c.poll()
-		frames = append(frames, got...)
-		if len(got) > 0 {
-			c.told = got[len(got)-1].Revision
-		}
-		if (len(got) == 0 && changed != nil) || c.failed != nil {
-			return frames
-		}
-	}
+func (c *testCursor) drain() []*Frame {
+	frames, _ := drain(c.Cursor) // the stream's have none
+	return frames
 }
 
 // next returns the frames that come next, and fails where none come.
-func next(t *testing.T, c *Cursor) []*Frame {
+func next(t *testing.T, c *testCursor) []*Frame {
 	t.Helper()
 	frames, err := c.Next(t.Context())
 	if err != nil {
@@ -75,7 +96,7 @@ func next(t *testing.T, c *Cursor) []*Frame {
 }
 
 // show returns frames in short, with revisions counted from the journal's first.
-func show(j *Journal, frames []*Frame) string {
+func show(j *testJournal, frames []*Frame) string {
 	lines := make([]string, len(frames))
 	for i, f := range frames {
 		lines[i] = showFrame(j, f)
@@ -83,8 +104,12 @@ func show(j *Journal, frames []*Frame) string {
 	return strings.Join(lines, "\n")
 }
 
-func showFrame(j *Journal, f *Frame) string {
-	line := fmt.Sprintf("%d %s", f.Revision-j.first, f.Op)
+func showFrame(j *testJournal, f *Frame) string {
+	line := "-"
+	if f.Revision != 0 {
+		line = fmt.Sprint(f.Revision - j.first)
+	}
+	line += " " + f.Op.String()
 	for _, p := range f.Pods {
 		line += " " + p.Object.Name
 		if image := p.Object.Labels["image"]; image != "" {
@@ -108,9 +133,9 @@ func showFrame(j *Journal, f *Frame) string {
 }
 
 // expect compares what the cursor has now with the lines wanted.
-func expect(t *testing.T, c *Cursor, want ...string) {
+func expect(t *testing.T, c *testCursor, want ...string) {
 	t.Helper()
-	if got := show(c.journal, drain(c)); got != strings.Join(want, "\n") {
+	if got := show(c.of, c.drain()); got != strings.Join(want, "\n") {
 		t.Errorf("got\n%s\nwant\n%s", got, strings.Join(want, "\n"))
 	}
 }
@@ -141,8 +166,8 @@ func (r replica) String() string {
 	return strings.Join(lines, " ")
 }
 
-// present is the state that the journal has, as a replica.
-func present(j *Journal) replica {
+// presentOf is the state that the journal has, as a replica.
+func presentOf(j *testJournal) replica {
 	r := replica{}
 	for _, p := range j.State().Pods {
 		r[p.Object.UID] = p.Object.Labels["image"]

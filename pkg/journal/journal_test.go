@@ -1,0 +1,245 @@
+package journal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podconfigd/podconfigd/pkg/config"
+)
+
+// pod returns a pod whose UID is its name; content is "name" or "name=image".
+func pod(content string) *v1.Pod {
+	name, image, _ := strings.Cut(content, "=")
+	return &v1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID(name)},
+		Spec:       v1.PodSpec{Containers: []v1.Container{{Name: "c", Image: image}}},
+	}
+}
+
+func update(op config.PodOperation, contents ...string) config.PodUpdate {
+	u := config.PodUpdate{Op: op, Source: "file", Pods: []*v1.Pod{}}
+	for _, content := range contents {
+		u.Pods = append(u.Pods, pod(content))
+	}
+	return u
+}
+
+// appendSet appends updates as those of one source set.
+func appendSet(j *Journal, updates ...config.PodUpdate) {
+	for i, u := range updates {
+		u.More = i < len(updates)-1
+		j.Append(u)
+	}
+}
+
+func newJournal(opts Options) *Journal {
+	if opts.Sources == nil {
+		opts.Sources = []string{"file"}
+	}
+	return New(opts)
+}
+
+// size is how many bytes a pod of this test is counted for.
+func size(pods int) int64 { return int64(pods) * int64(pod("p=1").Size()) * memoryFactor }
+
+// What is present takes nothing of the ring's bytes, and each version that is not is
+// counted once, for as long as the ring holds it.
+func TestTheRingIsBoundedByBytes(t *testing.T) {
+	j := newJournal(Options{MaxBytes: size(3)})
+	appendSet(j, update(config.ADD, "p=0"))
+	if j.bytes != 0 {
+		t.Errorf("%d bytes for a pod that is present", j.bytes)
+	}
+	for i := range 10 {
+		appendSet(j, update(config.UPDATE, fmt.Sprintf("p=%d", i)))
+		if want := size(min(i+1, 3)); j.bytes != want {
+			t.Errorf("%d bytes after %d updates, want %d", j.bytes, i+1, want)
+		}
+	}
+	if n := j.ring.len(); n != 3 || j.compacted != j.head-3 {
+		t.Errorf("%d sets, compacted up to %d of %d", n, j.compacted, j.head)
+	}
+}
+
+// A subscriber that keeps up is never reset, however large a set is.
+func TestTheNewestSetStays(t *testing.T) {
+	for _, opts := range []Options{{MaxUpdates: 1}, {MaxBytes: 1}} {
+		j := newJournal(opts)
+		appendSet(j, update(config.ADD, "a=1", "b=1", "c=1"))
+		for range 3 {
+			before := j.Revision()
+			appendSet(j, update(config.REMOVE, "a"), update(config.ADD, "d"), update(config.UPDATE, "b=2", "c=2"))
+			reading, err := j.After(before, nil, 10)
+			if err != nil || len(reading.Sets) != 1 || len(reading.Sets[0].Updates) != 3 {
+				t.Errorf("after a set of three updates: %d sets, %v", len(reading.Sets), err)
+			}
+			appendSet(j, update(config.ADD, "a=1"), update(config.REMOVE, "d"))
+		}
+	}
+}
+
+// A set that alone is too large is there for those who keep up, and no longer.
+func TestASetThatIsTooLargeLeaves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		j := newJournal(Options{MaxBytes: size(2)})
+		done := make(chan error)
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() { done <- j.Run(ctx) }()
+		appendSet(j, update(config.ADD, "a=1", "b=1", "c=1"))
+		before := j.Revision()
+		appendSet(j, update(config.REMOVE, "a", "b", "c"))
+		time.Sleep(oversized - time.Second) //nolint:forbidigo // virtual time
+		synctest.Wait()
+		if _, err := j.After(before, nil, 1); err != nil {
+			t.Errorf("too early: %v", err)
+		}
+		time.Sleep(tick + time.Second) //nolint:forbidigo // virtual time
+		synctest.Wait()
+		_, err := j.After(before, nil, 1)
+		if _, gone := errors.AsType[*CompactedError](err); !gone || j.bytes != 0 || j.ring.len() != 0 {
+			t.Errorf("%v, %d bytes in %d sets", err, j.bytes, j.ring.len())
+		}
+		if err := j.Resumable("", j.Revision(), nil); err != nil {
+			t.Errorf("the present revision can't be resumed from: %v", err)
+		}
+		cancel()
+		<-done
+	})
+}
+
+// Each pod of an update has a revision of its own, from which the rest can be read.
+func TestEachPodHasARevision(t *testing.T) {
+	j := newJournal(Options{})
+	before := j.Revision()
+	appendSet(j, update(config.ADD, "a", "b", "c"), update(config.RECONCILE, "a=2"))
+	for n, want := range []string{"a@1 b@2 c@3 | a@4", "b@2 c@3 | a@4", "c@3 | a@4", "a@4", ""} {
+		reading, err := j.After(before+int64(n), nil, 10)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var updates []string
+		for _, set := range reading.Sets {
+			for _, u := range set.Updates {
+				var pods []string
+				for i, p := range u.Pods {
+					if p.Revision != u.First+int64(i) {
+						t.Errorf("pod %d of an update from %d has revision %d", i, u.First, p.Revision)
+					}
+					pods = append(pods, fmt.Sprintf("%s@%d", p.Object.Name, p.Revision-before))
+				}
+				updates = append(updates, strings.Join(pods, " "))
+			}
+		}
+		if got := strings.Join(updates, " | "); got != want {
+			t.Errorf("after %d: %s, want %s", n, got, want)
+		}
+	}
+}
+
+// showNames returns what the last set did to names: -pod, +pod or ~pod, by UID.
+func showNames(j *Journal) (changes []string) {
+	set := j.ring.at(j.ring.len() - 1)
+	last := set.First - 1
+	for _, c := range set.Names {
+		if c.Revision <= last {
+			changes = append(changes, "revision twice")
+		}
+		last = c.Revision
+		switch {
+		case c.Before == nil:
+			changes = append(changes, "+"+string(c.After.Object.UID))
+		case c.After == nil:
+			changes = append(changes, "-"+string(c.Before.Object.UID))
+		default:
+			changes = append(changes, "~"+string(c.After.Object.UID))
+		}
+	}
+	if last > set.Revision {
+		changes = append(changes, "revision beyond the set")
+	}
+	return changes
+}
+
+// A set is one change of a name: what is there in between is not shown.
+func TestASetIsOneChangeOfAName(t *testing.T) {
+	j := newJournal(Options{Sources: []string{"api", "file"}})
+	of := func(op config.PodOperation, source string, pods ...*v1.Pod) config.PodUpdate {
+		return config.PodUpdate{Op: op, Source: source, Pods: pods}
+	}
+	named := func(name, uid string) *v1.Pod {
+		p := pod(name)
+		p.UID = types.UID(uid)
+		return p
+	}
+	mirror := named("web", "mirror")
+	mirror.Annotations = map[string]string{v1.MirrorPodAnnotationKey: "x"}
+	first, second := named("web", "first"), named("web", "second")
+	for _, step := range []struct {
+		what string
+		set  []config.PodUpdate
+		want []string
+	}{
+		{"a static pod", []config.PodUpdate{of(config.ADD, "file", first)}, []string{"+first"}},
+		{"its mirror pod", []config.PodUpdate{of(config.ADD, "api", mirror)}, nil},
+		{"the static pod is replaced", []config.PodUpdate{of(config.REMOVE, "file", first), of(config.ADD, "file", second)}, []string{"-first", "+second"}},
+		{"the static pod goes", []config.PodUpdate{of(config.REMOVE, "file", second)}, []string{"-second", "+mirror"}},
+		{"it comes back", []config.PodUpdate{of(config.ADD, "file", second)}, []string{"-mirror", "+second"}},
+		{"it is renamed", []config.PodUpdate{of(config.UPDATE, "file", named("db", "second"))}, []string{"-second", "+mirror", "+second"}},
+		{"two swap names", []config.PodUpdate{of(config.ADD, "file", named("web", "third"))}, []string{"-mirror", "+third"}},
+		{"two swap names", []config.PodUpdate{of(config.UPDATE, "file", named("web", "second"), named("db", "third"))}, []string{"-third", "-second", "+second", "+third"}},
+	} {
+		appendSet(j, step.set...)
+		got := showNames(j)
+		slices.Sort(got)
+		want := slices.Sorted(slices.Values(step.want))
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: %q, want %q", step.what, showNames(j), step.want)
+		}
+	}
+}
+
+// Revisions begin above what an earlier instance may have given out, though the clock
+// was set back.
+func TestRevisionsBeginAboveTheFloor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var ceiling int64
+		fail := errors.New("no space left")
+		floor := time.Now().Add(time.Hour).UnixMilli()
+		j := newJournal(Options{Floor: floor, Reserve: func(n int64) error {
+			if err := fail; err != nil {
+				fail = nil
+				return err
+			}
+			ceiling = n
+			return nil
+		}})
+		if j.Revision() != floor {
+			t.Errorf("revisions begin at %d, want %d", j.Revision(), floor)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- j.Run(ctx) }()
+		for i := range 10 {
+			time.Sleep(2 * tick) //nolint:forbidigo // virtual time
+			synctest.Wait()
+			if ceiling < j.Revision() {
+				t.Errorf("revision %d is above the ceiling %d", j.Revision(), ceiling)
+			}
+			for k := range reserved / 4 {
+				appendSet(j, update(config.UPDATE, fmt.Sprintf("p=%d", i*k)))
+			}
+		}
+		cancel()
+		<-done
+	})
+}

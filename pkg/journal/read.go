@@ -1,0 +1,107 @@
+package journal
+
+import (
+	"context"
+	"fmt"
+	"sort"
+
+	"github.com/podconfigd/podconfigd/pkg/config"
+)
+
+// CompactedError says that what was asked for is gone.
+type CompactedError struct{ message string }
+
+// Error says which revision is gone.
+func (e *CompactedError) Error() string { return e.message }
+
+// Reading is what comes after a revision.
+type Reading struct {
+	// Sets are the next ones. The first is cut to what came after the revision.
+	Sets []*Set
+	// Changed is closed when there is more; nil where there is more already.
+	Changed <-chan struct{}
+	// Progress is up to where subscribers that are told nothing are told so.
+	Progress int64
+	Bookmark *Bookmark
+}
+
+// After returns what came after a revision, at most limit sets, appended to buffer. The
+// error is a CompactedError where that is gone.
+func (j *Journal) After(revision int64, buffer []*Set, limit int) (Reading, error) {
+	j.mu.RLock()
+	defer j.mu.RUnlock()
+	if revision < j.compacted {
+		return Reading{}, &CompactedError{fmt.Sprintf("the subscriber fell behind: updates up to revision %d are gone", j.compacted)}
+	}
+	r := Reading{Sets: buffer, Progress: j.progress, Bookmark: j.bookmark}
+	n := j.ring.len()
+	i := j.searchLocked(revision)
+	for ; i < n && len(r.Sets) < limit; i++ {
+		r.Sets = append(r.Sets, j.ring.at(i))
+	}
+	if len(r.Sets) > 0 {
+		r.Sets[0] = r.Sets[0].after(revision)
+	}
+	if i == n {
+		r.Changed = j.changed
+	}
+	return r, nil
+}
+
+// searchLocked returns which set is the first with something after the revision.
+func (j *Journal) searchLocked(revision int64) int {
+	n := j.ring.len()
+	if n == 0 || j.ring.at(n-1).Revision <= revision {
+		return n
+	}
+	if n > 1 && j.ring.at(n-2).Revision <= revision { // as a rule
+		return n - 1
+	}
+	return sort.Search(n, func(i int) bool { return j.ring.at(i).Revision > revision })
+}
+
+// Resumable returns why the journal can't go on from a revision for a subscriber that
+// asks for these operations, or nil where it can. An empty instance stands for this one.
+func (j *Journal) Resumable(instance string, revision int64, ops Operations) error {
+	j.mu.RLock()
+	defer j.mu.RUnlock()
+	if instance != "" && instance != j.instance {
+		return &CompactedError{fmt.Sprintf("revision %d is of instance %s, this is %s", revision, instance, j.instance)}
+	}
+	if err := j.goneLocked(revision); err != nil {
+		return err
+	}
+	for op := config.ADD; op <= config.BOOKMARK; op++ {
+		if d := j.demand[op]; d != nil && ops[op] && revision <= d.hole {
+			return &CompactedError{fmt.Sprintf("%s updates after revision %d were not recorded: no subscriber asked for them", op, revision)}
+		}
+	}
+	return nil
+}
+
+func (j *Journal) goneLocked(revision int64) error {
+	switch {
+	case revision < j.compacted:
+		return &CompactedError{fmt.Sprintf("revision %d is compacted: updates up to %d are gone", revision, j.compacted)}
+	case revision > j.head:
+		return &CompactedError{fmt.Sprintf("revision %d is not one of this instance, whose newest is %d", revision, j.head)}
+	}
+	return nil
+}
+
+// WaitReady waits until every source has been seen. Its error is the context's cause.
+func (j *Journal) WaitReady(ctx context.Context) error {
+	for {
+		j.mu.RLock()
+		ready, changed := j.bookmark.Ready, j.changed
+		j.mu.RUnlock()
+		if ready {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-changed:
+		}
+	}
+}

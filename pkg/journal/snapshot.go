@@ -1,0 +1,167 @@
+package journal
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podconfigd/podconfigd/pkg/config"
+)
+
+// Order is of what a snapshot has one pod each, and in which order.
+type Order int
+
+// The orders.
+const (
+	// BySource has all pods, by source, namespace and name.
+	BySource Order = iota
+	// ByName has the pod of each name, by revision.
+	ByName
+	// ByUID has the pod of each UID, by UID.
+	ByUID
+	orderCount
+)
+
+// Snapshot is the state at one revision. It is read piece by piece and holds no pods:
+// whoever reads it slowly keeps no old version of a pod alive. Once the revision has
+// left the ring, it can't be read any more.
+type Snapshot struct {
+	Revision int64
+	Bookmark *Bookmark
+	// Orphans are those of the newest HOUSEKEEPING; nil before the first.
+	Orphans []*Pod
+	// Len is how many pods there are.
+	Len int
+
+	journal *Journal
+	read    func(from, to int) []*Pod
+}
+
+// Snapshot returns the present state.
+func (j *Journal) Snapshot(order Order) *Snapshot {
+	switch order {
+	case ByName:
+		return snapshot(j, order, j.names.keys,
+			func(a, b *Pod) int { return cmp.Compare(a.Revision, b.Revision) }, (*Pod).name, j.names.of,
+			func(s *Set, past map[types.NamespacedName]*Pod) { s.undoNames(0, past) })
+	case ByUID:
+		return snapshot(j, order, j.uids.keys,
+			func(a, b *Pod) int { return cmp.Compare(a.Object.UID, b.Object.UID) }, j.uids.key, j.uids.of,
+			func(s *Set, past map[types.UID]*Pod) {
+				for _, c := range slices.Backward(s.UIDs) {
+					past[cmp.Or(c.Before, c.After).Object.UID] = c.Before
+				}
+			})
+	}
+	return snapshot(j, order, j.all, comparePods, (*Pod).key, func(key podKey) *Pod { return j.state[key] },
+		func(s *Set, past map[podKey]*Pod) { s.undo(func(key podKey, before *Pod) { past[key] = before }) })
+}
+
+func (j *Journal) all() []*Pod {
+	pods := make([]*Pod, 0, len(j.state))
+	for _, p := range j.state {
+		pods = append(pods, p)
+	}
+	return pods
+}
+
+// keys returns the pod of each key.
+func (x *index[K]) keys() []*Pod {
+	pods := make([]*Pod, 0, len(x.pods))
+	for _, all := range x.pods {
+		pods = append(pods, all[0])
+	}
+	return pods
+}
+
+// sorted is the order of the keys at a revision.
+type sorted[K comparable] struct {
+	revision int64
+	keys     []K
+}
+
+// snapshot makes a snapshot. The keys are sorted outside of the lock, once for all
+// subscribers that begin at the same revision. present returns what a key has now, and
+// undo puts into past what keys had before a set.
+func snapshot[K comparable](
+	j *Journal, order Order, all func() []*Pod, compare func(a, b *Pod) int, keyOf func(*Pod) K,
+	present func(K) *Pod, undo func(s *Set, past map[K]*Pod),
+) *Snapshot {
+	var found *sorted[K]
+	if last := j.orders[order].Load(); last != nil {
+		found, _ = (*last).(*sorted[K]) // it is of no other type
+	}
+	var pods []*Pod
+	j.mu.RLock()
+	s := &Snapshot{Revision: j.head, Bookmark: j.bookmark, Orphans: j.orphans, journal: j}
+	if found == nil || found.revision != j.head {
+		found, pods = nil, all()
+	}
+	j.mu.RUnlock()
+	if found == nil {
+		slices.SortFunc(pods, compare)
+		found = &sorted[K]{revision: s.Revision, keys: make([]K, len(pods))}
+		for i, p := range pods {
+			found.keys[i] = keyOf(p)
+		}
+		next := any(found)
+		j.orders[order].Store(&next)
+	}
+	s.Len = len(found.keys)
+	s.read = func(from, to int) []*Pod {
+		past := make(map[K]*Pod)
+		j.undoLocked(s.Revision, func(set *Set) { undo(set, past) })
+		pods := make([]*Pod, to-from)
+		for i, key := range found.keys[from:to] {
+			pod, changed := past[key]
+			if !changed {
+				pod = present(key)
+			}
+			pods[i] = pod
+		}
+		return pods
+	}
+	return s
+}
+
+// Pods returns some of the pods, as they were at the snapshot's revision. The error is
+// a CompactedError where that is gone.
+func (s *Snapshot) Pods(from, to int) ([]*Pod, error) {
+	s.journal.mu.RLock()
+	defer s.journal.mu.RUnlock()
+	if s.Revision < s.journal.compacted {
+		return nil, &CompactedError{fmt.Sprintf("the subscriber fell behind: updates up to revision %d are gone", s.journal.compacted)}
+	}
+	return s.read(from, to), nil
+}
+
+// At returns all pods as they were after a set that is in the ring, in the order of
+// BySource. The error is a CompactedError where the set is gone.
+func (j *Journal) At(revision int64) ([]*Pod, error) {
+	j.mu.RLock()
+	if err := j.goneLocked(revision); err != nil {
+		j.mu.RUnlock()
+		return nil, err
+	}
+	past := make(map[podKey]*Pod)
+	j.undoLocked(revision, func(s *Set) { s.undo(func(key podKey, before *Pod) { past[key] = before }) })
+	pods := make([]*Pod, 0, len(j.state))
+	for key, p := range j.state {
+		if _, changed := past[key]; !changed {
+			pods = append(pods, p)
+		}
+	}
+	j.mu.RUnlock()
+	for _, p := range past {
+		if p != nil {
+			pods = append(pods, p)
+		}
+	}
+	sortPods(pods)
+	return pods, nil
+}
+
+// Operations is a set of operations.
+type Operations map[config.PodOperation]bool

@@ -1,0 +1,96 @@
+package journal
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podconfigd/podconfigd/pkg/config"
+)
+
+// State is the present state.
+type State struct {
+	Instance string
+	Revision int64
+	// Pods are by source, namespace and name.
+	Pods     []*Pod
+	Bookmark *Bookmark
+}
+
+// State returns the present state.
+func (j *Journal) State() State {
+	j.mu.RLock()
+	pods := slices.Collect(maps.Values(j.state))
+	state := State{Instance: j.instance, Revision: j.head, Pods: pods, Bookmark: j.bookmark}
+	j.mu.RUnlock()
+	sortPods(pods)
+	return state
+}
+
+// ByUID returns the present pod of that UID, or nil.
+func (j *Journal) ByUID(uid types.UID) *Pod {
+	j.mu.RLock()
+	defer j.mu.RUnlock()
+	return j.uids.of(uid)
+}
+
+// ByName returns the present pod of that name, or nil.
+func (j *Journal) ByName(name types.NamespacedName) *Pod {
+	j.mu.RLock()
+	defer j.mu.RUnlock()
+	return j.names.of(name)
+}
+
+// Named returns the pod of each name, by namespace and name, as they were at a
+// revision; for 0 the present ones. It returns the revision too, and a CompactedError
+// where that is gone.
+func (j *Journal) Named(at int64) ([]*Pod, int64, error) {
+	pods, revision, err := j.named(at)
+	if err != nil {
+		return nil, 0, err
+	}
+	slices.SortFunc(pods, func(a, b *Pod) int { return config.ComparePods(a.Object, b.Object) })
+	return pods, revision, nil
+}
+
+func (j *Journal) named(at int64) ([]*Pod, int64, error) {
+	j.mu.RLock()
+	defer j.mu.RUnlock()
+	revision := cmp.Or(at, j.head)
+	if err := j.goneLocked(revision); err != nil {
+		return nil, 0, err
+	}
+	past := make(map[types.NamespacedName]*Pod)
+	j.undoLocked(revision, func(s *Set) { s.undoNames(revision, past) })
+	pods := make([]*Pod, 0, len(j.names.pods))
+	for name, present := range j.names.pods {
+		if _, changed := past[name]; !changed {
+			pods = append(pods, present[0])
+		}
+	}
+	for _, pod := range past {
+		if pod != nil {
+			pods = append(pods, pod)
+		}
+	}
+	return pods, revision, nil
+}
+
+// undoLocked gives undo all sets with something after the revision, the newest first.
+func (j *Journal) undoLocked(revision int64, undo func(*Set)) {
+	for i := j.ring.len() - 1; i >= 0 && j.ring.at(i).Revision > revision; i-- {
+		undo(j.ring.at(i))
+	}
+}
+
+// undoNames puts into past what the names had before those changes of the set that
+// came after the revision; nil for nothing.
+func (s *Set) undoNames(revision int64, past map[types.NamespacedName]*Pod) {
+	for _, c := range slices.Backward(s.Names) {
+		if c.Revision > revision {
+			past[cmp.Or(c.Before, c.After).name()] = c.Before
+		}
+	}
+}

@@ -1,0 +1,90 @@
+package journal
+
+import (
+	"cmp"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
+)
+
+// Client is who opened the connection of a subscriber.
+type Client struct {
+	PID       int32
+	UID       *uint32
+	UserAgent string
+}
+
+// Subscriber is one who reads the journal.
+type Subscriber struct {
+	journal  *Journal
+	id       int64
+	opened   time.Time
+	mode     string
+	ops      Operations
+	client   Client
+	position atomic.Int64
+	resets   atomic.Int32
+}
+
+// Subscribe takes note of a subscriber, for the status and so that the operations are
+// recorded that it asks for. It must be closed.
+func (j *Journal) Subscribe(mode string, ops Operations, client Client) *Subscriber {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.nextID++
+	s := &Subscriber{journal: j, id: j.nextID, opened: time.Now(), mode: mode, ops: ops, client: client}
+	j.subscribers[s] = struct{}{}
+	j.askLocked(ops)
+	s.position.Store(j.head)
+	return s
+}
+
+// Close forgets the subscriber.
+func (s *Subscriber) Close() {
+	s.journal.mu.Lock()
+	defer s.journal.mu.Unlock()
+	delete(s.journal.subscribers, s)
+	s.journal.leaveLocked(s.ops, time.Now())
+}
+
+// MoveTo notes the revision up to which the subscriber has been served.
+func (s *Subscriber) MoveTo(revision int64) { s.position.Store(revision) }
+
+// Reset notes that the subscriber was given the present state again.
+func (s *Subscriber) Reset() {
+	s.resets.Add(1)
+	s.journal.metrics.resets.Inc()
+}
+
+// Status fills in what the journal knows: revisions, readiness, pods, sources and
+// subscribers.
+func (j *Journal) Status() v1alpha1.Status {
+	j.mu.RLock()
+	defer j.mu.RUnlock()
+	status := v1alpha1.Status{
+		Instance: j.instance, Revision: j.head, Compacted: j.compacted,
+		Ready: j.bookmark.Ready, Pods: len(j.state),
+		Sources:     make([]v1alpha1.SourceStatus, 0, len(j.bookmark.Sources)),
+		Subscribers: make([]v1alpha1.Subscriber, 0, len(j.subscribers)),
+	}
+	pods := make(map[string]int)
+	for key := range j.state {
+		pods[key.source]++
+	}
+	for name, s := range j.bookmark.Sources {
+		status.Sources = append(status.Sources, v1alpha1.SourceStatus{Name: name, Seen: s.Seen, Pods: pods[name]})
+	}
+	slices.SortFunc(status.Sources, func(a, b v1alpha1.SourceStatus) int { return cmp.Compare(a.Name, b.Name) })
+	for s := range j.subscribers {
+		position := s.position.Load()
+		status.Subscribers = append(status.Subscribers, v1alpha1.Subscriber{
+			ID: s.id, Mode: s.mode, Since: s.opened, Resets: int(s.resets.Load()),
+			PID: s.client.PID, UID: s.client.UID, UserAgent: s.client.UserAgent,
+			Revision: position, Lag: j.head - position,
+		})
+	}
+	slices.SortFunc(status.Subscribers, func(a, b v1alpha1.Subscriber) int { return cmp.Compare(a.ID, b.ID) })
+	return status
+}

@@ -1,0 +1,332 @@
+package view
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podconfigd/podconfigd/pkg/config"
+	"github.com/podconfigd/podconfigd/pkg/journal"
+)
+
+// TestRandomSubscribers has subscribers of every view follow random sets of three sources
+// that clash in names and UIDs, at times too slowly, cut off after any frame, and holds
+// what each is told to what it holds.
+func TestRandomSubscribers(t *testing.T) {
+	for seed := range uint64(300) {
+		r := rand.New(rand.NewPCG(seed, 7))
+		j := newJournal(journal.Options{Sources: []string{"api", "file", "http"}, MaxUpdates: 1 + r.IntN(30)})
+		odd := Options{Selector: Selector{Labels: mustLabels("image in (1, 3, 5)")}}
+		subscribers := []*testSubscriber{
+			{name: "incremental", open: openStream(StreamOptions{})},
+			{name: "incremental, selected", Options: odd, open: openStream(StreamOptions{Options: odd})},
+			{name: "snapshots", mode: SnapshotMode, Options: odd, open: openStream(StreamOptions{Mode: SnapshotMode, Options: odd, Ops: allOps()})},
+			{name: "snapshots and updates", mode: SnapshotAndUpdatesMode, Options: odd, open: openStream(StreamOptions{Mode: SnapshotAndUpdatesMode, Options: odd, Ops: allOps()})},
+			{name: "names", view: journal.ByName, open: openNames(Options{})},
+			{name: "names, selected", view: journal.ByName, Options: odd, open: openNames(odd)},
+			{name: "UIDs", view: journal.ByUID, Options: Options{Selector: podsAPI}, open: func(j *testJournal, _ *int64) *Cursor { return UIDs(j.Journal, Options{Selector: podsAPI}) }},
+		}
+		history := map[int64]string{}
+		for range 100 {
+			randomSet(r, j)
+			history[j.Revision()] = showNamed(t, j, 0)
+			for _, s := range subscribers {
+				s.random = r
+				if r.IntN(4) == 0 {
+					s.read(t, j, 1+r.IntN(6))
+				}
+				if r.IntN(12) == 0 && s.view != journal.ByUID { // the Pods API can't be resumed
+					s.cut()
+				}
+			}
+		}
+		for _, s := range subscribers {
+			s.random = nil
+			s.read(t, j, 1<<20)
+			s.compare(t, j)
+		}
+		for revision, want := range history {
+			if revision >= j.Status().Compacted && showNamed(t, j, revision) != want {
+				t.Errorf("names at %d: %s, want %s", revision-j.first, showNamed(t, j, revision), want)
+			}
+		}
+		if t.Failed() {
+			t.Fatalf("seed %d", seed)
+		}
+	}
+}
+
+var podsAPI = Selector{NoMirrorPods: true}
+
+func allOps() journal.Operations {
+	ops := DefaultOperations(SnapshotMode)
+	ops[config.RECONCILE] = true
+	return ops
+}
+
+func openStream(opts StreamOptions) func(*testJournal, *int64) *Cursor {
+	return func(j *testJournal, since *int64) *Cursor {
+		opts.Since = since
+		return Stream(j.Journal, opts)
+	}
+}
+
+func openNames(opts Options) func(*testJournal, *int64) *Cursor {
+	return func(j *testJournal, since *int64) *Cursor {
+		return Names(j.Journal, NamesOptions{Options: opts, Since: since})
+	}
+}
+
+// randomSet appends what a source's random set could give.
+func randomSet(r *rand.Rand, j *testJournal) {
+	source := []string{"api", "file", "http"}[r.IntN(3)]
+	there := map[types.UID]*v1.Pod{}
+	for _, p := range j.State().Pods {
+		if p.Source == source {
+			there[p.Object.UID] = p.Object
+		}
+	}
+	pods := map[config.PodOperation][]*v1.Pod{}
+	touched := map[types.UID]bool{}
+	for range 1 + r.IntN(6) {
+		uid := types.UID(fmt.Sprint("u", r.IntN(8)))
+		if touched[uid] {
+			continue
+		}
+		touched[uid] = true
+		p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{
+			Namespace: "default", Name: fmt.Sprint("n", r.IntN(4)), UID: uid, Labels: map[string]string{"image": fmt.Sprint(r.IntN(6))},
+		}}
+		if r.IntN(10) == 0 { // now and then a pod that takes a frame of its own
+			p.Annotations = map[string]string{"large": strings.Repeat("x", PieceSize)}
+		}
+		if source == "api" && r.IntN(2) == 0 {
+			p.Annotations = map[string]string{v1.MirrorPodAnnotationKey: "x"}
+		}
+		op := config.ADD
+		if before := there[uid]; before != nil {
+			op = []config.PodOperation{config.UPDATE, config.REMOVE, config.DELETE, config.RECONCILE}[r.IntN(4)]
+			if op == config.REMOVE {
+				p = before
+			}
+		}
+		pods[op] = append(pods[op], p)
+	}
+	var set []config.PodUpdate
+	for _, op := range []config.PodOperation{config.REMOVE, config.ADD, config.UPDATE, config.DELETE, config.RECONCILE} {
+		if len(pods[op]) > 0 {
+			set = append(set, config.PodUpdate{Op: op, Source: source, Pods: pods[op]})
+		}
+	}
+	appendSet(j, set...)
+}
+
+func showNamed(t *testing.T, j *testJournal, at int64) string {
+	t.Helper()
+	pods, _, err := j.Named(at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := make([]string, len(pods))
+	for i, p := range pods {
+		lines[i] = showPod(p, p.Revision)
+	}
+	return strings.Join(lines, " ")
+}
+
+func showPod(p *journal.Pod, revision int64) string {
+	return fmt.Sprintf("%s=%s/%s/%s@%d", p.Object.Name, p.Source, p.Object.UID, p.Object.Labels["image"], revision)
+}
+
+// testSubscriber is a naive client: it saves each revision that it is given, and nothing
+// else, and resumes from it.
+type testSubscriber struct {
+	Options
+
+	name string
+	mode Mode
+	view journal.Order
+	open func(j *testJournal, since *int64) *Cursor
+
+	// random cuts names off between two pods, where it is set.
+	random *rand.Rand
+	cursor *Cursor
+	since  *int64
+	told   *Frame
+	held   map[string]string
+	// strict: it was not cut off in an update, whose first pieces come twice then.
+	strict bool
+}
+
+// key is what the subscriber tells pods apart by.
+func (s *testSubscriber) key(p *journal.Pod) string {
+	switch s.view {
+	case journal.ByName:
+		return p.Object.Name
+	case journal.ByUID:
+		return string(p.Object.UID)
+	}
+	return p.Source + "/" + string(p.Object.UID)
+}
+
+func (s *testSubscriber) cut() {
+	if s.cursor != nil {
+		s.cursor.Close()
+		s.cursor, s.strict, s.told = nil, false, nil
+	}
+}
+
+// read takes some batches of what is there.
+func (s *testSubscriber) read(t *testing.T, j *testJournal, batches int) {
+	t.Helper()
+	for range batches {
+		if s.cursor == nil {
+			if s.since == nil {
+				s.held, s.strict = map[string]string{}, true
+			}
+			s.cursor = s.open(j, s.since)
+		}
+		changed, err := s.cursor.poll()
+		for _, f := range s.cursor.out {
+			if !s.take(t, f) {
+				break
+			}
+		}
+		if s.cursor == nil {
+			continue
+		}
+		if _, gone := errors.AsType[*journal.CompactedError](err); gone {
+			s.cut() // and it lists again
+			s.since = nil
+			continue
+		}
+		if changed != nil && len(s.cursor.out) == 0 {
+			return
+		}
+	}
+}
+
+// take takes a frame, and says whether it was not cut off.
+func (s *testSubscriber) take(t *testing.T, f *Frame) bool {
+	t.Helper()
+	if last := s.told; last != nil && last.Continues && !f.Reset && !f.Time.Equal(last.Time) {
+		t.Errorf("%s: %v after %v, which continues", s.name, f.Op, last.Op)
+	}
+	if f.Continues && f.Revision != 0 || f.Reset && f.Revision != 0 {
+		t.Errorf("%s: %v has revision %d, from which one can't resume", s.name, f.Op, f.Revision)
+	}
+	if f.Revision != 0 {
+		if s.since != nil && f.Revision < *s.since {
+			t.Errorf("%s: %v of %d after %d", s.name, f.Op, f.Revision, *s.since)
+		}
+		s.since = new(f.Revision)
+	}
+	if f.Reset || (f.Op == config.SET && (s.told == nil || s.told.Op != config.SET || !s.told.Continues)) {
+		s.held, s.strict = map[string]string{}, true
+	}
+	if f.Reset {
+		s.since = nil // all that it has is void
+	}
+	s.told = f
+	for i, p := range f.Pods {
+		if s.takePod(t, f, i, p); s.view == journal.ByName && s.random != nil && s.random.IntN(20) == 0 {
+			s.cut()
+			return false
+		}
+	}
+	return true
+}
+
+func (s *testSubscriber) takePod(t *testing.T, f *Frame, i int, p *journal.Pod) {
+	t.Helper()
+	_, held := s.held[s.key(p)]
+	revision := int64(0)
+	if s.view == journal.ByName {
+		revision = f.Revisions[i]
+		if s.since != nil && revision <= *s.since {
+			t.Errorf("%s: revision %d after %d", s.name, revision, *s.since)
+		}
+		s.since = new(revision)
+		if f.Op != config.REMOVE && revision != p.Revision {
+			t.Errorf("%s: revision %d of %s", s.name, revision, showPod(p, p.Revision))
+		}
+	}
+	switch {
+	case !s.strict:
+	case f.Op == config.REMOVE && !held, f.Op == config.ADD && held,
+		(f.Op == config.UPDATE || f.Op == config.DELETE || f.Op == config.RECONCILE) && !held:
+		t.Errorf("%s: %v of %s, which was held: %t", s.name, f.Op, showPod(p, 0), held)
+	}
+	if f.Op == config.REMOVE {
+		delete(s.held, s.key(p))
+		return
+	}
+	s.held[s.key(p)] = showPod(p, revision)
+}
+
+// compare holds what the subscriber has to what is there.
+func (s *testSubscriber) compare(t *testing.T, j *testJournal) {
+	t.Helper()
+	want := map[string]string{}
+	snapshot := j.Snapshot(s.view)
+	pods, err := snapshot.Pods(0, snapshot.Len)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range pods {
+		if s.Selector.Matches(p) {
+			revision := int64(0)
+			if s.view == journal.ByName {
+				revision = p.Revision
+			}
+			want[s.key(p)] = showPod(p, revision)
+		}
+	}
+	if !maps.Equal(s.held, want) {
+		t.Errorf("%s: it holds\n%v, want\n%v", s.name, slices.Sorted(maps.Values(s.held)), slices.Sorted(maps.Values(want)))
+	}
+}
+
+// A pod is gone for its UID only once no source has it.
+func TestUIDsOfSeveralSources(t *testing.T) {
+	j := newJournal(journal.Options{Sources: []string{"file", "http"}})
+	c := UIDs(j.Journal, Options{})
+	defer c.Close()
+	of := func(op config.PodOperation, source string, want ...string) {
+		t.Helper()
+		u := update(op, "a="+source)
+		u.Source = source
+		appendSet(j, u)
+		frames, err := drain(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, f := range frames {
+			for _, p := range f.Pods {
+				got = append(got, fmt.Sprintf("%v %s", f.Op, p.Source))
+			}
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%v of %s: told %q, want %q", op, source, got, want)
+		}
+	}
+	of(config.ADD, "http", "ADD http")
+	of(config.ADD, "file", "UPDATE file")
+	of(config.REMOVE, "file", "UPDATE http")
+	if p := j.ByUID("a"); p == nil || p.Source != "http" {
+		t.Errorf("after one source removed it: %v", p)
+	}
+	of(config.REMOVE, "http", "REMOVE http")
+	if p := j.ByUID("a"); p != nil {
+		t.Errorf("after both removed it: %v", p)
+	}
+}

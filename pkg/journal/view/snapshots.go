@@ -1,0 +1,167 @@
+package view
+
+import (
+	"github.com/podconfigd/podconfigd/pkg/config"
+	"github.com/podconfigd/podconfigd/pkg/journal"
+)
+
+// snapshots tells all pods at each change, in the snapshot modes.
+//
+// kubelet: pkg/kubelet/config/config.go Merge, up to v1.34.
+type snapshots struct {
+	stream
+
+	// open: a SET has been begun and continues.
+	open bool
+}
+
+func (v *snapshots) begin(s *journal.Snapshot, why string) []*Frame {
+	v.open = v.ops[config.SET] && s.Bookmark.AnySeen()
+	return v.stream.begin(s, why)
+}
+
+// present returns the first pods as a piece of a SET.
+func (v *snapshots) present(pods []*journal.Pod, last bool) (*Frame, int) {
+	if !v.open {
+		return nil, len(pods)
+	}
+	f := &Frame{Instance: v.journal.Instance(), Op: config.SET, Source: config.AllSource, Continues: true}
+	for i, p := range pods {
+		if !v.selector.Matches(p) {
+			continue
+		}
+		if len(f.Pods) > 0 && f.size+p.Size() > PieceSize {
+			return f, i
+		}
+		f.Pods = append(f.Pods, p)
+		f.size += p.Size()
+	}
+	if last {
+		v.open, f.Continues = false, false
+		return f, len(pods)
+	}
+	return nonempty(f), len(pods)
+}
+
+// end returns the SET where there are no pods.
+func (v *snapshots) end(s *journal.Snapshot) (frames []*Frame) {
+	if v.open {
+		v.open = false
+		frames = []*Frame{{Instance: v.journal.Instance(), Op: config.SET, Source: config.AllSource}}
+	}
+	return append(frames, v.stream.end(s)...)
+}
+
+func (v *snapshots) frames(set *journal.Set) ([]*Frame, error) {
+	return journal.Once(&set.Memo, v.key(), func() ([]*Frame, error) {
+		if len(set.Updates) > 0 && !set.Updates[0].Op.IsConfig() {
+			return v.update(set.Updates[0]), nil
+		}
+		return v.set(set)
+	})
+}
+
+// set returns the frames of what one source set changed. The SET comes first, with the
+// state after the whole set.
+func (v *snapshots) set(set *journal.Set) ([]*Frame, error) {
+	var frames, changes []*Frame
+	revision := v.revision(set)
+	if revision != nil && v.ops[config.SET] {
+		pods, err := v.journal.At(set.Revision)
+		if err != nil {
+			return nil, err
+		}
+		frames = pieces(frameOf(v.journal.Instance(), revision), batch{op: config.SET, pods: v.selector.filter(pods), always: true})
+	}
+	if v.mode == SnapshotAndUpdatesMode {
+		for _, u := range set.Updates {
+			switch u.Op {
+			case config.UPDATE, config.DELETE, config.RECONCILE:
+				changes = append(changes, v.changed(u)...)
+			}
+		}
+	}
+	// A SET that stands for a later update than the first change has no revision: who
+	// resumed from there would miss that change.
+	if n := len(frames); n > 0 && len(changes) > 0 && frames[n-1].Revision >= first(changes) {
+		frames[n-1].Revision, frames[n-1].Continues = 0, true
+	}
+	return append(frames, changes...), nil
+}
+
+// first returns the first revision that frames have.
+func first(frames []*Frame) int64 {
+	for _, f := range frames {
+		if f.Revision != 0 {
+			return f.Revision
+		}
+	}
+	return 0
+}
+
+// revision returns the last update of the set that the SET stands for; nil for none.
+func (v *snapshots) revision(set *journal.Set) (last *journal.Update) {
+	for _, u := range set.Updates {
+		if !v.concerns(u) {
+			continue
+		}
+		if v.reselects(u) {
+			last = u
+		}
+		switch u.Op {
+		case config.ADD, config.REMOVE:
+			last = u
+		case config.UPDATE, config.DELETE:
+			if v.mode == SnapshotMode {
+				last = u
+			}
+		case config.RECONCILE:
+			if v.mode == SnapshotMode && v.ops[config.RECONCILE] {
+				last = u
+			}
+		}
+	}
+	return last
+}
+
+// changed returns the frames of an update without the pods that come to be selected or
+// cease to be: those the SET has told.
+func (v *snapshots) changed(u *journal.Update) []*Frame {
+	if v.selector.everything() {
+		return v.update(u)
+	}
+	var same []*journal.Pod
+	for i, p := range u.Pods {
+		if v.selector.was(u.Before[i]) && v.selector.Matches(p) {
+			same = append(same, p)
+		}
+	}
+	return v.wanted(frameOf(v.journal.Instance(), u), batch{op: u.Op, pods: same})
+}
+
+// reselects tells whether a pod comes to be selected with the update, or ceases to be.
+func (v *snapshots) reselects(u *journal.Update) bool {
+	if v.selector.everything() {
+		return false
+	}
+	for i, p := range u.Pods {
+		if u.Before[i] != nil && v.selector.Matches(u.Before[i]) != v.selector.Matches(p) {
+			return true
+		}
+	}
+	return false
+}
+
+// concerns tells whether the update has a pod that is or was selected, or is the first
+// word of a source without pods.
+func (v *snapshots) concerns(u *journal.Update) bool {
+	if v.selector.everything() || len(u.Pods) == 0 {
+		return true
+	}
+	for i, p := range u.Pods {
+		if v.selector.Matches(p) || v.selector.was(u.Before[i]) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,88 @@
+package wire
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+
+	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
+	"github.com/podconfigd/podconfigd/pkg/config"
+	"github.com/podconfigd/podconfigd/pkg/journal"
+	"github.com/podconfigd/podconfigd/pkg/journal/view"
+)
+
+// lineKey is what a frame keeps the header of its line under.
+type lineKey struct{}
+
+// AppendLine appends the frame as one line of JSON.
+func AppendLine(to []byte, f *view.Frame) ([]byte, error) {
+	header, err := journal.Once(&f.Memo, lineKey{}, func() ([]byte, error) { return encodeHeader(f) })
+	if err != nil {
+		return to, err
+	}
+	if f.Op == config.BOOKMARK {
+		return append(append(to, header...), '\n'), nil
+	}
+	to = append(to, header[:len(header)-1]...) // without its last brace
+	if to, err = appendPods(append(to, `,"pods":[`...), f.Pods); err != nil {
+		return to, err
+	}
+	return append(to, "]}\n"...), nil
+}
+
+// encodeHeader encodes everything but the pods.
+func encodeHeader(f *view.Frame) ([]byte, error) {
+	u := v1alpha1.Update{
+		Instance: f.Instance, Revision: f.Revision, Op: f.Op.String(), Source: f.Source,
+		InitialSyncComplete: f.InitialSyncComplete, Reset: f.Reset, Continues: f.Continues, Message: f.Message,
+		Event: f.Event,
+	}
+	if !f.Time.IsZero() {
+		u.Time = &f.Time
+	}
+	if b := f.Bookmark; b != nil {
+		u.Ready, u.Sources = &b.Ready, b.Sources
+	}
+	data, err := json.Marshal(&u)
+	if err != nil {
+		return nil, fmt.Errorf("encoding update %d: %w", f.Revision, err)
+	}
+	return data, nil
+}
+
+func appendPods(to []byte, pods []*journal.Pod) ([]byte, error) {
+	for i, p := range pods {
+		if i > 0 {
+			to = append(to, ',')
+		}
+		data, err := JSON(p)
+		if err != nil {
+			return to, err
+		}
+		to = append(to, data...)
+	}
+	return to, nil
+}
+
+// WriteList writes the pods as a v1 PodList.
+func WriteList(w io.Writer, revision int64, pods []*journal.Pod) error {
+	between := fmt.Sprintf(`{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"%d"},"items":[`, revision)
+	for _, p := range pods {
+		data, err := JSON(p)
+		if err != nil {
+			return err
+		}
+		if _, err := io.WriteString(w, between); err != nil {
+			return err
+		}
+		if _, err := w.Write(data); err != nil {
+			return err
+		}
+		between = ","
+	}
+	if len(pods) > 0 {
+		between = ""
+	}
+	_, err := io.WriteString(w, between+"]}\n")
+	return err
+}
