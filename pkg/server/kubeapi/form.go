@@ -68,6 +68,7 @@ func formOf(clause *goautoneg.Accept) *form {
 	return nil
 }
 
+// notAcceptable says which forms there are.
 func notAcceptable(r *http.Request) *metav1.Status {
 	return respond.StatusOf(http.StatusNotAcceptable, metav1.StatusReasonNotAcceptable, fmt.Sprintf(
 		"only the following media types are accepted: %s, also as=Table;g=meta.k8s.io;v=v1, and %s; not %q",
@@ -96,7 +97,7 @@ func (f *form) object(pod *journal.Pod) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		return envelope("Pod", raw)
+		return envelope("v1", "Pod", raw)
 	}
 	return wire.AppendJSON(nil, pod, pod.Revision)
 }
@@ -104,11 +105,11 @@ func (f *form) object(pod *journal.Pod) ([]byte, error) {
 // magic is what a protobuf object of Kubernetes begins with.
 var magic = []byte("k8s\x00")
 
-// envelope puts a protobuf message into what says its kind.
+// envelope puts a protobuf message into one that says its kind.
 //
 // apimachinery: pkg/runtime/serializer/protobuf.
-func envelope(kind string, raw []byte) ([]byte, error) {
-	unknown := runtime.Unknown{TypeMeta: runtime.TypeMeta{APIVersion: "v1", Kind: kind}, Raw: raw}
+func envelope(version, kind string, raw []byte) ([]byte, error) {
+	unknown := runtime.Unknown{TypeMeta: runtime.TypeMeta{APIVersion: version, Kind: kind}, Raw: raw}
 	data := make([]byte, len(magic)+unknown.Size())
 	copy(data, magic)
 	if _, err := unknown.MarshalToSizedBuffer(data[len(magic):]); err != nil {
@@ -126,5 +127,5 @@ func (f *form) status(s *metav1.Status) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return envelope("Status", raw)
+	return envelope("v1", "Status", raw)
 }

@@ -41,6 +41,9 @@ func Register(mux *http.ServeMux, opts Options) {
 	for path, handler := range map[string]http.HandlerFunc{
 		"/api":                                object(apiVersions),
 		"/apis":                               object(apiGroups),
+		"/openapi/v2":                         openAPIEmpty,
+		"/openapi/v3":                         openAPIIndex,
+		openAPIPath:                           h.openAPI,
 		"/api/v1":                             object(apiResources),
 		"/api/v1/pods":                        h.pods,
 		"/api/v1/namespaces/{namespace}/pods": h.pods,
@@ -49,12 +52,14 @@ func Register(mux *http.ServeMux, opts Options) {
 		mux.HandleFunc(path, handler)
 		mux.HandleFunc(path+"/{$}", handler) // the same, as for the apiserver
 	}
-	for _, prefix := range []string{"/api/", "/apis/"} {
-		mux.HandleFunc(prefix, func(w http.ResponseWriter, r *http.Request) {
-			respond.Error(w, http.StatusNotFound, metav1.StatusReasonNotFound, fmt.Sprintf(
-				"the server could not find the requested resource: there is nothing at %s; podconfigd has pods only", r.URL.Path))
-		})
+	for _, prefix := range []string{"/api/", "/apis/", "/openapi/"} {
+		mux.HandleFunc(prefix, notFound)
 	}
+}
+
+func notFound(w http.ResponseWriter, r *http.Request) {
+	respond.Error(w, http.StatusNotFound, metav1.StatusReasonNotFound, fmt.Sprintf(
+		"the server could not find the requested resource: there is nothing at %s; podconfigd has pods only", r.URL.Path))
 }
 
 // Discovery, as a server that has pods only.
@@ -70,7 +75,7 @@ var (
 		TypeMeta: metav1.TypeMeta{Kind: "APIResourceList"}, GroupVersion: "v1",
 		APIResources: []metav1.APIResource{{
 			Name: "pods", SingularName: "pod", Namespaced: true, Kind: "Pod",
-			Verbs: metav1.Verbs{"get", "list", "watch"}, ShortNames: []string{"po"}, Categories: []string{"all"},
+			Verbs: podVerbs, ShortNames: []string{"po"}, Categories: []string{"all"},
 		}},
 	}
 )

@@ -46,7 +46,7 @@ func serve(t *testing.T, opts journal.Options) *api {
 		Journal: a.journal, Unready: func() error { return errors.New("not seen yet: api") }, ReadyTimeout: 50 * time.Millisecond, ListTimeout: time.Minute,
 		List: none, Subscribe: none, Client: func(*http.Request) journal.Client { return journal.Client{} },
 	})
-	server := httptest.NewServer(mux)
+	server := httptest.NewServer(Writes(mux))
 	a.url, a.http = server.URL, server.Client()
 	t.Cleanup(func() {
 		server.CloseClientConnections()
@@ -77,8 +77,15 @@ func (a *api) change(op config.PodOperation, source, what string) {
 	a.journal.Append(config.PodUpdate{Op: op, Source: source, Pods: []*v1.Pod{pod}})
 }
 
-// do returns the answer, which is closed with the test.
-func (a *api) do(t *testing.T, path, accept string) *http.Response {
+// answer is the beginning of an answer, and its body, which is closed with the test.
+type answer struct {
+	code         int
+	header       http.Header
+	uncompressed bool
+	body         io.Reader
+}
+
+func (a *api) do(t *testing.T, path, accept string) answer {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, a.url+path, nil)
 	if err != nil {
@@ -92,14 +99,14 @@ func (a *api) do(t *testing.T, path, accept string) *http.Response {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = resp.Body.Close() })
-	return resp
+	return answer{resp.StatusCode, resp.Header, resp.Uncompressed, resp.Body}
 }
 
 // request returns the code and the body of the answer.
 func (a *api) request(t *testing.T, path, accept string) (code int, body io.Reader) {
 	t.Helper()
-	resp := a.do(t, path, accept)
-	return resp.StatusCode, resp.Body
+	got := a.do(t, path, accept)
+	return got.code, got.body
 }
 
 func (a *api) get(t *testing.T, path, accept string) (code int, body string) {

@@ -173,5 +173,5 @@ func (p *page) protobuf() ([]byte, error) {
 		raw = protowire.AppendTag(raw, listItems, protowire.BytesType)
 		raw = protowire.AppendBytes(raw, item)
 	}
-	return envelope("PodList", raw)
+	return envelope("v1", "PodList", raw)
 }

@@ -109,13 +109,13 @@ func TestAcceptedForms(t *testing.T) {
 		";;,/,q=,": "",
 	} {
 		for _, path := range []string{"/api/v1/pods", "/api/v1/namespaces/a/pods/x"} {
-			resp := a.do(t, path, accept)
-			got, wantCode := resp.Header.Get("Content-Type"), http.StatusOK
+			answer := a.do(t, path, accept)
+			got, wantCode := answer.header.Get("Content-Type"), http.StatusOK
 			if want == "" {
 				wantCode, want = http.StatusNotAcceptable, jsonType
 			}
-			if resp.StatusCode != wantCode || got != want {
-				t.Errorf("%s, Accept: %s: %d %s, want %d %s", path, accept, resp.StatusCode, got, wantCode, want)
+			if answer.code != wantCode || got != want {
+				t.Errorf("%s, Accept: %s: %d %s, want %d %s", path, accept, answer.code, got, wantCode, want)
 			}
 			if wantCode == http.StatusNotAcceptable {
 				want = ""

@@ -170,7 +170,7 @@ func (s *stream) pod(kind watch.EventType, pod *journal.Pod, revision int64) (er
 	case s.form.protobuf:
 		if s.buffer, err = wire.AppendProtobuf(s.buffer[:0], pod, revision); err == nil {
 			var object []byte
-			if object, err = envelope("Pod", s.buffer); err == nil {
+			if object, err = envelope("v1", "Pod", s.buffer); err == nil {
 				s.event(kind, object)
 				return nil
 			}
@@ -209,7 +209,7 @@ func (s *stream) bookmarkOf(f *view.Frame) error {
 	case s.form.protobuf:
 		var raw []byte
 		if raw, err = mark.Marshal(); err == nil {
-			object, err = envelope("Pod", raw)
+			object, err = envelope("v1", "Pod", raw)
 		}
 	default:
 		object, err = json.Marshal(mark)

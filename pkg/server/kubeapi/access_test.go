@@ -1,0 +1,169 @@
+package kubeapi
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/podconfigd/podconfigd/pkg/config"
+	"github.com/podconfigd/podconfigd/pkg/journal"
+)
+
+// clientsets returns client-go's, one that speaks JSON and one that speaks protobuf.
+func (a *api) clientsets(t *testing.T) map[string]*kubernetes.Clientset {
+	t.Helper()
+	clients := make(map[string]*kubernetes.Clientset)
+	for _, form := range []string{jsonType, protobufType} {
+		client, err := kubernetes.NewForConfig(&rest.Config{
+			Host: a.url, QPS: -1, ContentConfig: rest.ContentConfig{ContentType: form, AcceptContentTypes: form},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { closeIdle(t, client) })
+		clients[form] = client
+	}
+	return clients
+}
+
+func TestReviewsOfAccess(t *testing.T) {
+	a := serve(t, journal.Options{})
+	resource := func(group, version, resource, subresource, verb string) authorizationv1.SelfSubjectAccessReviewSpec {
+		return authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authorizationv1.ResourceAttributes{
+			Namespace: "default", Name: "x", Group: group, Version: version, Resource: resource, Subresource: subresource, Verb: verb,
+		}}
+	}
+	path := func(verb, path string) authorizationv1.SelfSubjectAccessReviewSpec {
+		return authorizationv1.SelfSubjectAccessReviewSpec{NonResourceAttributes: &authorizationv1.NonResourceAttributes{Verb: verb, Path: path}}
+	}
+	for form, client := range a.clientsets(t) {
+		reviews := client.AuthorizationV1().SelfSubjectAccessReviews()
+		for _, c := range []struct {
+			spec authorizationv1.SelfSubjectAccessReviewSpec
+			want bool
+		}{
+			{resource("", "", "pods", "", "get"), true},
+			{resource("", "v1", "pods", "", "list"), true},
+			{resource("", "*", "pods", "", "watch"), true},
+			{resource("", "v2", "pods", "", "watch"), false},
+			{resource("", "v1", "pods", "", "create"), false},
+			{resource("", "v1", "pods", "", "*"), false},
+			{resource("", "v1", "pods", "log", "get"), false},
+			{resource("", "v1", "*", "", "get"), false},
+			{resource("*", "*", "*", "*", "*"), false},
+			{resource("", "v1", "nodes", "", "get"), false},
+			{resource("apps", "v1", "pods", "", "get"), false},
+			{path("get", "/healthz"), true},
+			{path("get", "/openapi/v3/api/v1"), true},
+			{path("get", "/apis2"), false},
+			{path("get", "/"), false},
+			{path("post", "/healthz"), false},
+		} {
+			got, err := reviews.Create(t.Context(), &authorizationv1.SelfSubjectAccessReview{Spec: c.spec}, metav1.CreateOptions{})
+			if err != nil {
+				t.Fatalf("%s: %+v: %v", form, c.spec, err)
+			}
+			if got.Status.Allowed != c.want || !strings.Contains(got.Status.Reason, "read-only") || got.Spec.String() != c.spec.String() {
+				t.Errorf("%s: got %+v, want %t", form, got, c.want)
+			}
+		}
+		if _, err := reviews.Create(t.Context(), &authorizationv1.SelfSubjectAccessReview{}, metav1.CreateOptions{}); !apierrors.IsBadRequest(err) || !strings.Contains(err.Error(), "spec.resourceAttributes") {
+			t.Errorf("%s: of nothing: %v", form, err)
+		}
+		rules, err := client.AuthorizationV1().SelfSubjectRulesReviews().Create(t.Context(),
+			&authorizationv1.SelfSubjectRulesReview{Spec: authorizationv1.SelfSubjectRulesReviewSpec{Namespace: "default"}}, metav1.CreateOptions{})
+		if err != nil || fmt.Sprint(rules.Status.ResourceRules) != "[{[get list watch] [] [pods] []}]" || rules.Spec.Namespace != "default" {
+			t.Errorf("%s: rules %+v: %v", form, rules, err)
+		}
+		_, err = client.AuthorizationV1().SubjectAccessReviews().Create(t.Context(), &authorizationv1.SubjectAccessReview{}, metav1.CreateOptions{})
+		if !apierrors.IsNotFound(err) {
+			t.Errorf("%s: another's access: %v", form, err)
+		}
+	}
+}
+
+func TestBrokenReviews(t *testing.T) {
+	a := serve(t, journal.Options{})
+	for body, want := range map[string]string{
+		"":            "unexpected end of JSON input",
+		"[]":          "cannot unmarshal array",
+		"{}":          `expected apiVersion authorization.k8s.io/v1, kind SelfSubjectAccessReview, got apiVersion \"\", kind \"\"`,
+		"k8s\x00\xff": "reading a SelfSubjectAccessReview",
+		"k8s\x00":     `got apiVersion \"\"`,
+		`{"kind":"SelfSubjectAccessReview","apiVersion":"authorization.k8s.io/v1beta1"}`: `got apiVersion \"authorization.k8s.io/v1beta1\"`,
+		strings.Repeat(" ", 64<<10+1): "request body too large",
+	} {
+		code, answer := a.send(t, http.MethodPost, "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", body)
+		if code != http.StatusBadRequest || !strings.Contains(answer, want) {
+			t.Errorf("%.80q: %d %s, want %s", body, code, answer, want)
+		}
+	}
+}
+
+// send returns the answer to a request with a body.
+func (a *api) send(t *testing.T, method, path, body string) (code int, answer string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, a.url+path, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := a.http.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	data, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, string(data)
+}
+
+// Whatever is written through this API is refused with the reason.
+func TestWritesAreRefused(t *testing.T) {
+	a := serve(t, journal.Options{})
+	a.change(config.ADD, "file", "a/x=1")
+	for form, client := range a.clientsets(t) {
+		pods := client.CoreV1().Pods("a")
+		pod := podOf("file", "a", "x", "2")
+		for write, do := range map[string]func() error{
+			"POST": func() error { _, err := pods.Create(t.Context(), pod, metav1.CreateOptions{}); return err },
+			"PUT":  func() error { _, err := pods.Update(t.Context(), pod, metav1.UpdateOptions{}); return err },
+			"PATCH": func() error {
+				_, err := pods.Patch(t.Context(), "x", types.MergePatchType, []byte("{}"), metav1.PatchOptions{})
+				return err
+			},
+			"DELETE":  func() error { return pods.Delete(t.Context(), "x", metav1.DeleteOptions{}) },
+			"DELETE ": func() error { return pods.DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{}) },
+			"PUT ":    func() error { _, err := pods.UpdateStatus(t.Context(), pod, metav1.UpdateOptions{}); return err },
+			"POST ": func() error {
+				_, err := client.CoreV1().ConfigMaps("a").Create(t.Context(), &v1.ConfigMap{}, metav1.CreateOptions{})
+				return err
+			},
+		} {
+			err := do()
+			want := strings.TrimSpace(write) + " is not supported: podconfigd is read-only; change pods at their source"
+			if !apierrors.IsMethodNotSupported(err) || !strings.HasPrefix(err.Error(), want) {
+				t.Errorf("%s, %s: %v, want %s", form, write, err, want)
+			}
+		}
+	}
+	for _, method := range []string{http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodOptions} {
+		code, answer := a.send(t, method, "/api/v1/namespaces/a/pods/x", "{}")
+		var status metav1.Status
+		if err := json.Unmarshal([]byte(answer), &status); err != nil || code != http.StatusMethodNotAllowed || status.Reason != metav1.StatusReasonMethodNotAllowed {
+			t.Errorf("%s: %d %s", method, code, answer)
+		}
+	}
+}

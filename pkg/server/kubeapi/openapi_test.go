@@ -1,0 +1,219 @@
+package kubeapi
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"flag"
+	"io"
+	"maps"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/podconfigd/podconfigd/pkg/journal"
+)
+
+var update = flag.Bool("update", false, "write openapi_v3.json.gz")
+
+// TestOpenAPIDocument holds the document that is served to what Kubernetes publishes of
+// the version in go.mod. With -update it writes it.
+func TestOpenAPIDocument(t *testing.T) {
+	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "k8s.io/kubernetes").Output()
+	if err != nil {
+		t.Fatalf("looking for k8s.io/kubernetes: %v", err)
+	}
+	data, err := os.ReadFile(filepath.Join(strings.TrimSpace(string(out)), "api", "openapi-spec", "v3", "api__v1_openapi.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := json.Marshal(cutOut(t, data))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if *update {
+		var compressed bytes.Buffer
+		w, _ := gzip.NewWriterLevel(&compressed, gzip.BestCompression) // there is that level
+		if _, err := w.Write(want); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile("openapi_v3.json.gz", compressed.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	r, err := gzip.NewReader(bytes.NewReader(openAPIV3))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := io.ReadAll(r)
+	if err != nil || !bytes.Equal(got, want) {
+		t.Errorf("openapi_v3.json.gz is not what k8s.io/kubernetes in go.mod publishes (%v): run go generate", err)
+	}
+}
+
+type jsonObject = map[string]any
+
+// cutOut returns of Kubernetes' document of api/v1 what podconfigd serves: lists, watches
+// and gets of pods, and the schemas of what they answer with.
+func cutOut(t *testing.T, data []byte) jsonObject {
+	t.Helper()
+	var document struct {
+		OpenAPI    string
+		Components struct{ Schemas map[string]any }
+		Paths      map[string]jsonObject
+	}
+	if err := json.Unmarshal(data, &document); err != nil {
+		t.Fatal(err)
+	}
+	paths := jsonObject{}
+	for _, path := range []string{"/api/v1/pods", "/api/v1/namespaces/{namespace}/pods", "/api/v1/namespaces/{namespace}/pods/{name}"} {
+		from := document.Paths[path]
+		get := from["get"].(jsonObject)
+		paths[path] = jsonObject{"get": get, "parameters": honored(from["parameters"])}
+		if get["parameters"] != nil {
+			get["parameters"] = honored(get["parameters"])
+		}
+		answers := get["responses"].(jsonObject)
+		content := answers["200"].(jsonObject)["content"].(jsonObject)
+		maps.DeleteFunc(content, func(contentType string, _ any) bool {
+			return !strings.HasPrefix(contentType, jsonType) && !strings.HasPrefix(contentType, protobufType)
+		})
+		delete(answers, "401")
+	}
+	// kubectl sends an object without a look at it where the server would look at it,
+	// which it takes from here. Then it prints the server's answer.
+	named := paths["/api/v1/namespaces/{namespace}/pods/{name}"].(jsonObject)
+	named["patch"] = jsonObject{
+		"description": "not supported: podconfigd is read-only",
+		"operationId": "patchCoreV1NamespacedPod",
+		"parameters": []any{jsonObject{
+			"name": "fieldValidation", "in": "query", "description": "without effect",
+			"schema": jsonObject{"type": "string"},
+		}},
+		"responses":                       jsonObject{"405": jsonObject{"description": "Method Not Allowed"}},
+		"x-kubernetes-action":             "patch",
+		"x-kubernetes-group-version-kind": named["get"].(jsonObject)["x-kubernetes-group-version-kind"],
+	}
+	schemas := jsonObject{}
+	addSchemas(schemas, document.Components.Schemas, paths)
+	return jsonObject{
+		"openapi":    document.OpenAPI,
+		"info":       jsonObject{"title": "podconfigd", "description": "the pods of a node, read-only", "version": "v1"},
+		"paths":      paths,
+		"components": jsonObject{"schemas": schemas},
+	}
+}
+
+// honored returns the parameters without those that podconfigd passes over.
+func honored(parameters any) []any {
+	return slices.DeleteFunc(parameters.([]any), func(p any) bool {
+		return slices.Contains([]string{"pretty", "shardSelector"}, p.(jsonObject)["name"].(string))
+	})
+}
+
+// addSchemas adds the schemas that a value refers to, also by way of others.
+func addSchemas(to jsonObject, all map[string]any, value any) {
+	switch value := value.(type) {
+	case jsonObject:
+		for key, v := range value {
+			if ref, ok := v.(string); ok && key == "$ref" {
+				name := strings.TrimPrefix(ref, "#/components/schemas/")
+				if to[name] == nil {
+					to[name] = all[name]
+					addSchemas(to, all, all[name])
+				}
+				continue
+			}
+			addSchemas(to, all, v)
+		}
+	case []any:
+		for _, v := range value {
+			addSchemas(to, all, v)
+		}
+	}
+}
+
+func TestOpenAPI(t *testing.T) {
+	a := serve(t, journal.Options{})
+	_, body := a.get(t, "/openapi/v3", "")
+	var index struct {
+		Paths map[string]struct{ ServerRelativeURL string }
+	}
+	if err := json.Unmarshal([]byte(body), &index); err != nil {
+		t.Fatal(err)
+	}
+	got := a.do(t, index.Paths["api/v1"].ServerRelativeURL, jsonType) // asks for gzip, and undoes it
+	var document struct {
+		Components struct{ Schemas map[string]any }
+		Paths      map[string]map[string]any
+	}
+	if err := json.NewDecoder(got.body).Decode(&document); err != nil {
+		t.Fatal(err)
+	}
+	if !got.uncompressed || got.header.Get("Content-Type") != jsonType || !strings.Contains(got.header.Get("Cache-Control"), "immutable") {
+		t.Errorf("answered as %v", got.header)
+	}
+	if n := len(document.Components.Schemas); n < 100 || document.Components.Schemas["io.k8s.api.core.v1.Pod"] == nil {
+		t.Errorf("%d schemas", n)
+	}
+	want := map[string][]string{
+		"/api/v1/pods":                               {"get", "parameters"},
+		"/api/v1/namespaces/{namespace}/pods":        {"get", "parameters"},
+		"/api/v1/namespaces/{namespace}/pods/{name}": {"get", "parameters", "patch"},
+	}
+	paths := make(map[string][]string)
+	for path, operations := range document.Paths {
+		paths[path] = slices.Sorted(maps.Keys(operations))
+	}
+	if diff := cmp.Diff(want, paths); diff != "" {
+		t.Error(diff)
+	}
+
+	// Without gzip, and of another hash.
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, a.url+openAPIPath+"?hash=OTHER", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Accept-Encoding", "identity")
+	plain, err := a.http.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer plain.Body.Close()
+	if data, err := io.ReadAll(plain.Body); err != nil || !json.Valid(data) || plain.Header.Get("Content-Encoding") != "" || plain.Header.Get("Cache-Control") != "" {
+		t.Errorf("plain: %v, %v, %.100s", err, plain.Header, data)
+	}
+	req.Header.Set("If-None-Match", got.header.Get("Etag"))
+	again, err := a.http.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer again.Body.Close()
+	if again.StatusCode != http.StatusNotModified {
+		t.Errorf("the document that the client has: %s", again.Status)
+	}
+	if code, body := a.get(t, openAPIPath, "application/com.github.proto-openapi.spec.v3@v1.0+protobuf"); code != http.StatusNotAcceptable {
+		t.Errorf("as protobuf: %d %.100s", code, body)
+	}
+	if code, body := a.get(t, "/openapi/v3/apis/apps/v1", ""); code != http.StatusNotFound {
+		t.Errorf("of another group: %d %s", code, body)
+	}
+	for form, client := range a.clientsets(t) {
+		if document, err := client.Discovery().OpenAPISchema(); err != nil || document.GetInfo().GetTitle() != "podconfigd" || document.GetSwagger() != "2.0" {
+			t.Errorf("%s: version 2: %v, %v", form, document, err)
+		}
+	}
+	if code, body := a.get(t, "/openapi/v2", ""); code != http.StatusOK || !json.Valid([]byte(body)) {
+		t.Errorf("version 2: %d %s", code, body)
+	}
+}
