@@ -13,13 +13,10 @@ import (
 	"google.golang.org/grpc/encoding"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
-	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/reflection"
 	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/encoding/protowire"
-	"google.golang.org/protobuf/proto"
 	podsv1alpha1 "k8s.io/kubelet/pkg/apis/pods/v1alpha1"
 
 	"github.com/podconfigd/podconfigd/api/podconfigd/v1alpha1"
@@ -46,15 +43,14 @@ func (s *Server) newGRPC(ctx context.Context, podsAPIOnly bool) *grpc.Server {
 		grpc.MaxConcurrentStreams(uint32(s.limits.subscribers.each)),
 		grpc.ConnectionTimeout(headerTimeout),
 		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: idleTimeout}),
-		grpc.UnaryInterceptor(shareLists),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: pingInterval, PermitWithoutStream: true}),
 		grpc.ChainStreamInterceptor(s.limitStream, func(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
 			return untilDone(ctx, srv, stream, handle)
 		}),
 	)
-	podsv1alpha1.RegisterPodsServer(g, &podsAPI{server: s})
+	s.register(g, &podsv1alpha1.Pods_ServiceDesc, &podsAPI{server: s})
 	if !podsAPIOnly {
-		v1alpha1.RegisterPodConfigServer(g, &podConfigAPI{server: s})
+		s.register(g, &v1alpha1.PodConfig_ServiceDesc, &podConfigAPI{server: s})
 	}
 	healthpb.RegisterHealthServer(g, s.health)
 	reflection.Register(g)
@@ -89,36 +85,11 @@ type contextStream struct {
 // Context returns the other context.
 func (s contextStream) Context() context.Context { return s.ctx }
 
-// shareLists has lists sent as shared messages: what waits for a client that does not
-// read is then no copy of the pods.
-func shareLists(ctx context.Context, request any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
-	response, err := handle(ctx, request)
-	if err != nil {
-		return nil, err
-	}
-	switch r := response.(type) {
-	case *podsv1alpha1.ListPodsResponse:
-		return sharedPods(nil, listPods, r.GetPods()), nil
-	case *v1alpha1.ListResponse:
-		pods := r.GetPods()
-		r.Pods = nil
-		head, err := proto.Marshal(r)
-		if err != nil {
-			return nil, status.Error(codes.Internal, err.Error())
-		}
-		return sharedPods(head, responseListPods, pods), nil
-	}
-	return response, nil
-}
-
-// Field numbers of the pods of podsv1alpha1.ListPodsResponse and v1alpha1.ListResponse.
-const (
-	listPods         = 1
-	responseListPods = 4
-)
-
 // limitStream counts a stream, of whichever service, as a subscriber.
-func (s *Server) limitStream(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
+func (s *Server) limitStream(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
+	if !info.IsServerStream {
+		return handle(srv, stream)
+	}
 	release, refusal := s.limits.subscriber(grpcInfo(stream.Context()).id)
 	if refusal != nil {
 		return status.Error(codes.ResourceExhausted, refusal.Error())
@@ -174,50 +145,11 @@ func follow(s *Server, stream grpc.ServerStream, cursor *view.Cursor, encode fun
 // grpcClient returns who makes the call of the context.
 func grpcClient(ctx context.Context) journal.Client { return grpcInfo(ctx).id.client(userAgent(ctx)) }
 
-// list takes a place among those who are given a list.
-func (s *Server) list(ctx context.Context) (release func(), err error) {
-	release, refusal := s.limits.list(grpcInfo(ctx).id)
-	if refusal != nil {
-		return nil, status.Error(codes.ResourceExhausted, refusal.Error())
-	}
-	return release, nil
-}
-
 func userAgent(ctx context.Context) string {
 	if agent := metadata.ValueFromIncomingContext(ctx, "user-agent"); len(agent) > 0 {
 		return agent[0]
 	}
 	return ""
-}
-
-// shared is a message that is encoded already, and that many streams send.
-type shared mem.BufferSlice
-
-// sharedPods returns a message that begins with what is encoded already, and goes on
-// with pods as a repeated field.
-func sharedPods(head []byte, field protowire.Number, pods [][]byte) shared {
-	message := make(shared, 0, 1+2*len(pods))
-	for _, pod := range pods {
-		head = protowire.AppendTag(head, field, protowire.BytesType)
-		head = protowire.AppendVarint(head, uint64(len(pod)))
-		message = append(message, mem.SliceBuffer(head), mem.SliceBuffer(pod))
-		head = nil
-	}
-	if len(pods) == 0 {
-		message = append(message, mem.SliceBuffer(head))
-	}
-	return message
-}
-
-// sharedCodec is the codec of protobuf that takes shared messages as they are.
-type sharedCodec struct{ encoding.CodecV2 }
-
-// Marshal returns the message on the wire.
-func (c sharedCodec) Marshal(v any) (mem.BufferSlice, error) {
-	if s, ok := v.(shared); ok {
-		return mem.BufferSlice(s), nil
-	}
-	return c.CodecV2.Marshal(v)
 }
 
 // peerCredentials is the security of a unix socket: the kernel says who is at its
@@ -227,8 +159,16 @@ type peerCredentials struct{}
 // peerInfo is what peerCredentials finds out.
 type peerInfo struct {
 	id peerID
-	// refusal is why nothing is done for the connection.
-	refusal error
+	// conn is the connection; nil where it is not this package's.
+	conn *admittedConn
+}
+
+// refusal returns why nothing is done for the connection; nil usually.
+func (p peerInfo) refusal() error {
+	if p.conn == nil {
+		return nil
+	}
+	return p.conn.refusal
 }
 
 // AuthType names the way.
@@ -236,11 +176,8 @@ func (peerInfo) AuthType() string { return "unix" }
 
 // ServerHandshake asks the kernel.
 func (peerCredentials) ServerHandshake(conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
-	info := peerInfo{id: peerOf(conn)}
-	if admitted, ok := conn.(*admittedConn); ok {
-		info.refusal = admitted.refusal
-	}
-	return conn, info, nil
+	admitted, _ := conn.(*admittedConn)
+	return conn, peerInfo{id: peerOf(conn), conn: admitted}, nil
 }
 
 // ClientHandshake is not for clients.

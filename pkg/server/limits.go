@@ -27,6 +27,9 @@ type Limits struct {
 	// Connections and ConnectionsPerPeer bound the connections that are open. They are
 	// twice the bounds of subscribers by default.
 	Connections, ConnectionsPerPeer int
+	// ListTimeout is how long a client may take to read a list, or any other answer that
+	// is no stream.
+	ListTimeout time.Duration
 }
 
 // Defaults of Limits. A node has some dozen agents.
@@ -35,6 +38,7 @@ const (
 	DefaultMaxSubscribersPerPeer = 256
 	defaultMaxLists              = 64
 	defaultMaxListsPerPeer       = 16
+	defaultListTimeout           = 30 * time.Second
 )
 
 // refusalTime is how long a connection that is one too many is kept for its answer.
@@ -51,7 +55,8 @@ const (
 type limiter struct {
 	subscribers, lists, connections counter
 	// refusals are the connections that are kept for their answer.
-	refusals counter
+	refusals    counter
+	listTimeout time.Duration
 }
 
 func newLimiter(l Limits) *limiter {
@@ -61,6 +66,7 @@ func newLimiter(l Limits) *limiter {
 		lists:       counter{what: "lists at a time", all: cmp.Or(l.Lists, defaultMaxLists), each: cmp.Or(l.ListsPerPeer, defaultMaxListsPerPeer)},
 		connections: counter{what: "connections", all: cmp.Or(l.Connections, 2*all), each: cmp.Or(l.ConnectionsPerPeer, 2*each)},
 		refusals:    counter{what: "refusals", all: maxRefusals, each: maxRefusalsPerPeer},
+		listTimeout: cmp.Or(l.ListTimeout, defaultListTimeout),
 	}
 }
 
@@ -124,7 +130,7 @@ func newRefuser() *grpc.Server {
 		grpc.MaxHeaderListSize(maxHeader),
 		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionAge: refusalTime, MaxConnectionAgeGrace: refusalTime}),
 		grpc.UnknownServiceHandler(func(_ any, stream grpc.ServerStream) error {
-			return status.Error(codes.ResourceExhausted, grpcInfo(stream.Context()).refusal.Error())
+			return status.Error(codes.ResourceExhausted, grpcInfo(stream.Context()).refusal().Error())
 		}),
 	)
 }

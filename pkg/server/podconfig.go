@@ -41,16 +41,11 @@ func (a *podConfigAPI) Watch(request *v1alpha1.WatchRequest, stream grpc.ServerS
 }
 
 // List returns the present pods.
-func (a *podConfigAPI) List(ctx context.Context, request *v1alpha1.ListRequest) (*v1alpha1.ListResponse, error) {
+func (a *podConfigAPI) List(_ context.Context, request *v1alpha1.ListRequest) (*v1alpha1.ListResponse, error) {
 	selector, err := podSelector(request.GetSelector())
 	if err != nil {
 		return nil, status.Error(codes.InvalidArgument, err.Error())
 	}
-	release, err := a.server.list(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer release()
 	state := a.server.journal.State()
 	response := &v1alpha1.ListResponse{
 		Instance: state.Instance, Revision: state.Revision, Bookmark: bookmark(state.Bookmark),

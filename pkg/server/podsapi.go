@@ -37,15 +37,10 @@ func (a *podsAPI) ready() error {
 }
 
 // ListPods returns the present pods by UID.
-func (a *podsAPI) ListPods(ctx context.Context, _ *podsv1alpha1.ListPodsRequest) (*podsv1alpha1.ListPodsResponse, error) {
+func (a *podsAPI) ListPods(_ context.Context, _ *podsv1alpha1.ListPodsRequest) (*podsv1alpha1.ListPodsResponse, error) {
 	if err := a.ready(); err != nil {
 		return nil, err
 	}
-	release, err := a.server.list(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer release()
 	snapshot := a.server.journal.Snapshot(journal.ByUID)
 	pods, err := snapshot.Pods(0, snapshot.Len)
 	if err != nil { // it is of this moment
@@ -54,9 +49,11 @@ func (a *podsAPI) ListPods(ctx context.Context, _ *podsv1alpha1.ListPodsRequest)
 	pods = slices.DeleteFunc(pods, func(p *journal.Pod) bool { return !podsSelector.Matches(p) })
 	response := &podsv1alpha1.ListPodsResponse{Pods: make([][]byte, len(pods))}
 	for i, p := range pods {
-		if response.Pods[i], err = wire.Protobuf(p); err != nil {
+		data, err := wire.Protobuf(p)
+		if err != nil {
 			return nil, status.Error(codes.Internal, err.Error())
 		}
+		response.Pods[i] = data
 	}
 	return response, nil
 }

@@ -33,8 +33,6 @@ const (
 	maxQuery = 16 << 10
 	// idleTimeout is how long a connection without a request is kept.
 	idleTimeout = 2 * time.Minute
-	// listTimeout is how long a client may take to read a list.
-	listTimeout = 30 * time.Second
 	// listBuffer is how many bytes of a list go out together.
 	listBuffer = 16 << 10
 	// drainTimeout is how long requests have to end when the server does.
@@ -168,7 +166,7 @@ func (s *Server) Handler() http.Handler {
 	mux.HandleFunc("/version", func(w http.ResponseWriter, _ *http.Request) { respond.JSON(w, s.opts.Version) })
 	s.handleMetrics(mux)
 	kubeapi.Register(mux, kubeapi.Options{
-		Journal: s.journal, Unready: s.unready, ReadyTimeout: kubeapi.DefaultReadyTimeout, ListTimeout: listTimeout,
+		Journal: s.journal, Unready: s.unready, ReadyTimeout: kubeapi.DefaultReadyTimeout, ListTimeout: s.limits.listTimeout,
 		List:      func(ctx context.Context) (func(), error) { return s.limits.list(peerFrom(ctx)) },
 		Subscribe: s.subscribe,
 		Client:    func(r *http.Request) journal.Client { return peerFrom(r.Context()).client(r.UserAgent()) },
@@ -228,7 +226,7 @@ func (s *Server) pods(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer release()
-	stop := respond.Within(w, listTimeout)
+	stop := respond.Within(w, s.limits.listTimeout)
 	defer stop()
 	state := s.journal.State()
 	w.Header().Set("Content-Type", "application/json")
