@@ -193,6 +193,9 @@ func wellFormed(next http.Handler) http.Handler {
 				fmt.Sprintf("the query is %d bytes long: it may have %d", n, maxQuery))
 			return
 		}
+		if r.Method == http.MethodHead { // has no stream
+			r = r.WithContext(context.WithValue(r.Context(), connKey{}, nil))
+		}
 		next.ServeHTTP(w, r)
 	})
 }
