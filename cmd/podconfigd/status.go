@@ -3,7 +3,9 @@ package main
 import (
 	"fmt"
 	"io"
+	"maps"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -55,7 +57,8 @@ func printStatus(w io.Writer, s *v1alpha1.Status) error {
 	}
 	for _, source := range s.Sources {
 		rows = nil
-		for _, m := range manifestsOf(&source) {
+		shown, omitted := manifestsOf(&source)
+		for _, m := range shown {
 			rows = append(rows, manifestRow(&m))
 		}
 		if len(rows) == 0 {
@@ -64,6 +67,9 @@ func printStatus(w io.Writer, s *v1alpha1.Status) error {
 		fmt.Fprintln(w)
 		if err := printTable(w, []string{"MANIFEST", "STATE", "POD", "MESSAGE"}, rows); err != nil {
 			return err
+		}
+		for _, state := range slices.Sorted(maps.Keys(omitted)) {
+			fmt.Fprintf(w, "and %d more %s\n", omitted[state], state)
 		}
 	}
 	if s.Runtime != nil {
@@ -85,14 +91,14 @@ func printStatus(w io.Writer, s *v1alpha1.Status) error {
 	return printTable(w, []string{"SUBSCRIBER", "PID", "AGENT", "MODE", "LAG", "RESETS", "AGE"}, rows)
 }
 
-func manifestsOf(source *v1alpha1.SourceStatus) []v1alpha1.Manifest {
+func manifestsOf(source *v1alpha1.SourceStatus) (shown []v1alpha1.Manifest, omitted map[v1alpha1.ManifestState]int) {
 	switch {
 	case source.File != nil:
-		return source.File.Manifests
+		return source.File.Manifests, source.File.ManifestsOmitted
 	case source.HTTP != nil:
-		return source.HTTP.Manifests
+		return source.HTTP.Manifests, source.HTTP.ManifestsOmitted
 	}
-	return nil
+	return nil, nil
 }
 
 func sourceRow(source *v1alpha1.SourceStatus) []string {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
@@ -18,5 +19,19 @@ func TestADegradedSourceHoldsWhatWasSeen(t *testing.T) {
 		if row := sourceRow(&source); row[len(row)-1] != want {
 			t.Errorf("seen %t: got %q, want %q", seen, row[len(row)-1], want)
 		}
+	}
+}
+
+func TestManifestsThatAreNotShown(t *testing.T) {
+	status := &v1alpha1.Status{Sources: []v1alpha1.SourceStatus{{Name: "file", File: &v1alpha1.FileStatus{
+		Manifests:        []v1alpha1.Manifest{{Path: "/m/a.yaml", State: v1alpha1.ManifestRejected, Message: "it is empty"}},
+		ManifestsOmitted: map[v1alpha1.ManifestState]int{v1alpha1.ManifestRejected: 7, v1alpha1.ManifestHeld: 2},
+	}}}}
+	var out strings.Builder
+	if err := printStatus(&out, status); err != nil {
+		t.Fatal(err)
+	}
+	if want := "it is empty\nand 2 more Held\nand 7 more Rejected\n"; !strings.HasSuffix(out.String(), want) {
+		t.Errorf("got %q, want it to end in %q", out.String(), want)
 	}
 }

@@ -2,6 +2,7 @@ package sources
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -51,17 +52,20 @@ func (b *Board) Update(change func(*v1alpha1.SourceStatus)) {
 }
 
 // Failed records that the source can't be read. It logs the error with the message, but
-// not if it is the same error as the last.
+// not if it is the same error as the last. A very long error is cut.
 func (b *Board) Failed(ctx context.Context, err error, message string, keysAndValues ...any) {
 	b.degraded.Set(1)
-	news := false
+	text, news := ShortText(err.Error()), false
+	if text != err.Error() {
+		err = errors.New(text)
+	}
 	b.Update(func(status *v1alpha1.SourceStatus) {
 		if !status.Degraded {
 			now := time.Now()
 			status.Degraded, status.DegradedSince = true, &now
 		}
-		news = status.LastError != err.Error()
-		status.LastError = err.Error()
+		news = status.LastError != text
+		status.LastError = text
 	})
 	if news {
 		klog.FromContext(ctx).Error(err, message, keysAndValues...)

@@ -31,7 +31,7 @@ func TestBoard(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var lines []string
 		ctx := klog.NewContext(context.Background(), funcr.New(func(_, args string) { lines = append(lines, args) }, funcr.Options{}))
-		gauge := prometheus.NewGauge(prometheus.GaugeOpts{Name: "degraded"})
+		gauge := prometheus.NewGauge(prometheus.GaugeOpts{Name: "degraded", Help: "1 while degraded."})
 		board := sources.NewBoard(v1alpha1.SourceStatus{Name: "s", File: &v1alpha1.FileStatus{}}, gauge)
 		since := time.Now()
 		for _, message := range []string{"refused", "refused", "reset", "refused"} {

@@ -1339,10 +1339,12 @@ type FileStatus struct {
 	Overflows int32 `protobuf:"varint,5,opt,name=overflows,proto3" json:"overflows,omitempty"`
 	// settling counts the files that are being written, or gone for a moment only.
 	Settling int32 `protobuf:"varint,6,opt,name=settling,proto3" json:"settling,omitempty"`
-	// manifests has a verdict for each manifest file, by path.
-	Manifests     []*Manifest `protobuf:"bytes,7,rep,name=manifests,proto3" json:"manifests,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	// manifests has a verdict for each manifest file, by path: for 1000 that are Accepted
+	// and 200 of each other state at most. manifests_omitted counts the others by state.
+	Manifests        []*Manifest      `protobuf:"bytes,7,rep,name=manifests,proto3" json:"manifests,omitempty"`
+	ManifestsOmitted map[string]int32 `protobuf:"bytes,8,rep,name=manifests_omitted,json=manifestsOmitted,proto3" json:"manifests_omitted,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *FileStatus) Reset() {
@@ -1424,6 +1426,13 @@ func (x *FileStatus) GetManifests() []*Manifest {
 	return nil
 }
 
+func (x *FileStatus) GetManifestsOmitted() map[string]int32 {
+	if x != nil {
+		return x.ManifestsOmitted
+	}
+	return nil
+}
+
 // HTTPStatus is what only an HTTP source has to say.
 type HTTPStatus struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1431,10 +1440,12 @@ type HTTPStatus struct {
 	Url string `protobuf:"bytes,1,opt,name=url,proto3" json:"url,omitempty"`
 	// last_success is when the server last gave a good answer.
 	LastSuccess *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=last_success,json=lastSuccess,proto3" json:"last_success,omitempty"`
-	// manifests has a verdict for each pod that it served.
-	Manifests     []*Manifest `protobuf:"bytes,3,rep,name=manifests,proto3" json:"manifests,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	// manifests has a verdict for each pod that it served: for 1000 that are Accepted and
+	// 200 of each other state at most. manifests_omitted counts the others by state.
+	Manifests        []*Manifest      `protobuf:"bytes,3,rep,name=manifests,proto3" json:"manifests,omitempty"`
+	ManifestsOmitted map[string]int32 `protobuf:"bytes,4,rep,name=manifests_omitted,json=manifestsOmitted,proto3" json:"manifests_omitted,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *HTTPStatus) Reset() {
@@ -1484,6 +1495,13 @@ func (x *HTTPStatus) GetLastSuccess() *timestamppb.Timestamp {
 func (x *HTTPStatus) GetManifests() []*Manifest {
 	if x != nil {
 		return x.Manifests
+	}
+	return nil
+}
+
+func (x *HTTPStatus) GetManifestsOmitted() map[string]int32 {
+	if x != nil {
+		return x.ManifestsOmitted
 	}
 	return nil
 }
@@ -1918,7 +1936,7 @@ const file_podconfigd_v1alpha1_podconfigd_proto_rawDesc = "" +
 	"\x04file\x18\b \x01(\v2\x1f.podconfigd.v1alpha1.FileStatusR\x04file\x123\n" +
 	"\x04http\x18\t \x01(\v2\x1f.podconfigd.v1alpha1.HTTPStatusR\x04http\x120\n" +
 	"\x03api\x18\n" +
-	" \x01(\v2\x1e.podconfigd.v1alpha1.APIStatusR\x03api\"\xe6\x01\n" +
+	" \x01(\v2\x1e.podconfigd.v1alpha1.APIStatusR\x03api\"\x8f\x03\n" +
 	"\n" +
 	"FileStatus\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12\x16\n" +
@@ -1928,12 +1946,20 @@ const file_podconfigd_v1alpha1_podconfigd_proto_rawDesc = "" +
 	"watchError\x12\x1c\n" +
 	"\toverflows\x18\x05 \x01(\x05R\toverflows\x12\x1a\n" +
 	"\bsettling\x18\x06 \x01(\x05R\bsettling\x12;\n" +
-	"\tmanifests\x18\a \x03(\v2\x1d.podconfigd.v1alpha1.ManifestR\tmanifests\"\x9a\x01\n" +
+	"\tmanifests\x18\a \x03(\v2\x1d.podconfigd.v1alpha1.ManifestR\tmanifests\x12b\n" +
+	"\x11manifests_omitted\x18\b \x03(\v25.podconfigd.v1alpha1.FileStatus.ManifestsOmittedEntryR\x10manifestsOmitted\x1aC\n" +
+	"\x15ManifestsOmittedEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x05R\x05value:\x028\x01\"\xc3\x02\n" +
 	"\n" +
 	"HTTPStatus\x12\x10\n" +
 	"\x03url\x18\x01 \x01(\tR\x03url\x12=\n" +
 	"\flast_success\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\vlastSuccess\x12;\n" +
-	"\tmanifests\x18\x03 \x03(\v2\x1d.podconfigd.v1alpha1.ManifestR\tmanifests\"\x95\x02\n" +
+	"\tmanifests\x18\x03 \x03(\v2\x1d.podconfigd.v1alpha1.ManifestR\tmanifests\x12b\n" +
+	"\x11manifests_omitted\x18\x04 \x03(\v25.podconfigd.v1alpha1.HTTPStatus.ManifestsOmittedEntryR\x10manifestsOmitted\x1aC\n" +
+	"\x15ManifestsOmittedEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x05R\x05value:\x028\x01\"\x95\x02\n" +
 	"\tAPIStatus\x12\x16\n" +
 	"\x06server\x18\x01 \x01(\tR\x06server\x12\x1d\n" +
 	"\n" +
@@ -2003,7 +2029,7 @@ func file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP() []byte {
 }
 
 var file_podconfigd_v1alpha1_podconfigd_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_podconfigd_v1alpha1_podconfigd_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
+var file_podconfigd_v1alpha1_podconfigd_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
 var file_podconfigd_v1alpha1_podconfigd_proto_goTypes = []any{
 	(Operation)(0),                // 0: podconfigd.v1alpha1.Operation
 	(Mode)(0),                     // 1: podconfigd.v1alpha1.Mode
@@ -2028,50 +2054,54 @@ var file_podconfigd_v1alpha1_podconfigd_proto_goTypes = []any{
 	(*Subscriber)(nil),            // 20: podconfigd.v1alpha1.Subscriber
 	nil,                           // 21: podconfigd.v1alpha1.Bookmark.SourcesEntry
 	nil,                           // 22: podconfigd.v1alpha1.RuntimeStatus.ToldEntry
-	(*timestamppb.Timestamp)(nil), // 23: google.protobuf.Timestamp
+	nil,                           // 23: podconfigd.v1alpha1.FileStatus.ManifestsOmittedEntry
+	nil,                           // 24: podconfigd.v1alpha1.HTTPStatus.ManifestsOmittedEntry
+	(*timestamppb.Timestamp)(nil), // 25: google.protobuf.Timestamp
 }
 var file_podconfigd_v1alpha1_podconfigd_proto_depIdxs = []int32{
 	1,  // 0: podconfigd.v1alpha1.WatchRequest.mode:type_name -> podconfigd.v1alpha1.Mode
 	0,  // 1: podconfigd.v1alpha1.WatchRequest.ops:type_name -> podconfigd.v1alpha1.Operation
 	2,  // 2: podconfigd.v1alpha1.WatchRequest.selector:type_name -> podconfigd.v1alpha1.PodSelector
-	23, // 3: podconfigd.v1alpha1.WatchResponse.time:type_name -> google.protobuf.Timestamp
+	25, // 3: podconfigd.v1alpha1.WatchResponse.time:type_name -> google.protobuf.Timestamp
 	0,  // 4: podconfigd.v1alpha1.WatchResponse.op:type_name -> podconfigd.v1alpha1.Operation
 	6,  // 5: podconfigd.v1alpha1.WatchResponse.bookmark:type_name -> podconfigd.v1alpha1.Bookmark
 	5,  // 6: podconfigd.v1alpha1.WatchResponse.event:type_name -> podconfigd.v1alpha1.Event
 	21, // 7: podconfigd.v1alpha1.Bookmark.sources:type_name -> podconfigd.v1alpha1.Bookmark.SourcesEntry
 	2,  // 8: podconfigd.v1alpha1.ListRequest.selector:type_name -> podconfigd.v1alpha1.PodSelector
 	6,  // 9: podconfigd.v1alpha1.ListResponse.bookmark:type_name -> podconfigd.v1alpha1.Bookmark
-	23, // 10: podconfigd.v1alpha1.StatusResponse.start_time:type_name -> google.protobuf.Timestamp
+	25, // 10: podconfigd.v1alpha1.StatusResponse.start_time:type_name -> google.protobuf.Timestamp
 	15, // 11: podconfigd.v1alpha1.StatusResponse.sources:type_name -> podconfigd.v1alpha1.SourceStatus
 	20, // 12: podconfigd.v1alpha1.StatusResponse.subscribers:type_name -> podconfigd.v1alpha1.Subscriber
 	14, // 13: podconfigd.v1alpha1.StatusResponse.runtime:type_name -> podconfigd.v1alpha1.RuntimeStatus
-	23, // 14: podconfigd.v1alpha1.RuntimeStatus.last_relist:type_name -> google.protobuf.Timestamp
+	25, // 14: podconfigd.v1alpha1.RuntimeStatus.last_relist:type_name -> google.protobuf.Timestamp
 	22, // 15: podconfigd.v1alpha1.RuntimeStatus.told:type_name -> podconfigd.v1alpha1.RuntimeStatus.ToldEntry
-	23, // 16: podconfigd.v1alpha1.SourceStatus.degraded_since:type_name -> google.protobuf.Timestamp
-	23, // 17: podconfigd.v1alpha1.SourceStatus.last_change:type_name -> google.protobuf.Timestamp
+	25, // 16: podconfigd.v1alpha1.SourceStatus.degraded_since:type_name -> google.protobuf.Timestamp
+	25, // 17: podconfigd.v1alpha1.SourceStatus.last_change:type_name -> google.protobuf.Timestamp
 	16, // 18: podconfigd.v1alpha1.SourceStatus.file:type_name -> podconfigd.v1alpha1.FileStatus
 	17, // 19: podconfigd.v1alpha1.SourceStatus.http:type_name -> podconfigd.v1alpha1.HTTPStatus
 	18, // 20: podconfigd.v1alpha1.SourceStatus.api:type_name -> podconfigd.v1alpha1.APIStatus
 	19, // 21: podconfigd.v1alpha1.FileStatus.manifests:type_name -> podconfigd.v1alpha1.Manifest
-	23, // 22: podconfigd.v1alpha1.HTTPStatus.last_success:type_name -> google.protobuf.Timestamp
-	19, // 23: podconfigd.v1alpha1.HTTPStatus.manifests:type_name -> podconfigd.v1alpha1.Manifest
-	23, // 24: podconfigd.v1alpha1.APIStatus.last_list:type_name -> google.protobuf.Timestamp
-	23, // 25: podconfigd.v1alpha1.APIStatus.last_event:type_name -> google.protobuf.Timestamp
-	23, // 26: podconfigd.v1alpha1.Subscriber.since:type_name -> google.protobuf.Timestamp
-	7,  // 27: podconfigd.v1alpha1.Bookmark.SourcesEntry.value:type_name -> podconfigd.v1alpha1.SourceState
-	3,  // 28: podconfigd.v1alpha1.PodConfig.Watch:input_type -> podconfigd.v1alpha1.WatchRequest
-	8,  // 29: podconfigd.v1alpha1.PodConfig.List:input_type -> podconfigd.v1alpha1.ListRequest
-	12, // 30: podconfigd.v1alpha1.PodConfig.Status:input_type -> podconfigd.v1alpha1.StatusRequest
-	10, // 31: podconfigd.v1alpha1.PodConfig.Resync:input_type -> podconfigd.v1alpha1.ResyncRequest
-	4,  // 32: podconfigd.v1alpha1.PodConfig.Watch:output_type -> podconfigd.v1alpha1.WatchResponse
-	9,  // 33: podconfigd.v1alpha1.PodConfig.List:output_type -> podconfigd.v1alpha1.ListResponse
-	13, // 34: podconfigd.v1alpha1.PodConfig.Status:output_type -> podconfigd.v1alpha1.StatusResponse
-	11, // 35: podconfigd.v1alpha1.PodConfig.Resync:output_type -> podconfigd.v1alpha1.ResyncResponse
-	32, // [32:36] is the sub-list for method output_type
-	28, // [28:32] is the sub-list for method input_type
-	28, // [28:28] is the sub-list for extension type_name
-	28, // [28:28] is the sub-list for extension extendee
-	0,  // [0:28] is the sub-list for field type_name
+	23, // 22: podconfigd.v1alpha1.FileStatus.manifests_omitted:type_name -> podconfigd.v1alpha1.FileStatus.ManifestsOmittedEntry
+	25, // 23: podconfigd.v1alpha1.HTTPStatus.last_success:type_name -> google.protobuf.Timestamp
+	19, // 24: podconfigd.v1alpha1.HTTPStatus.manifests:type_name -> podconfigd.v1alpha1.Manifest
+	24, // 25: podconfigd.v1alpha1.HTTPStatus.manifests_omitted:type_name -> podconfigd.v1alpha1.HTTPStatus.ManifestsOmittedEntry
+	25, // 26: podconfigd.v1alpha1.APIStatus.last_list:type_name -> google.protobuf.Timestamp
+	25, // 27: podconfigd.v1alpha1.APIStatus.last_event:type_name -> google.protobuf.Timestamp
+	25, // 28: podconfigd.v1alpha1.Subscriber.since:type_name -> google.protobuf.Timestamp
+	7,  // 29: podconfigd.v1alpha1.Bookmark.SourcesEntry.value:type_name -> podconfigd.v1alpha1.SourceState
+	3,  // 30: podconfigd.v1alpha1.PodConfig.Watch:input_type -> podconfigd.v1alpha1.WatchRequest
+	8,  // 31: podconfigd.v1alpha1.PodConfig.List:input_type -> podconfigd.v1alpha1.ListRequest
+	12, // 32: podconfigd.v1alpha1.PodConfig.Status:input_type -> podconfigd.v1alpha1.StatusRequest
+	10, // 33: podconfigd.v1alpha1.PodConfig.Resync:input_type -> podconfigd.v1alpha1.ResyncRequest
+	4,  // 34: podconfigd.v1alpha1.PodConfig.Watch:output_type -> podconfigd.v1alpha1.WatchResponse
+	9,  // 35: podconfigd.v1alpha1.PodConfig.List:output_type -> podconfigd.v1alpha1.ListResponse
+	13, // 36: podconfigd.v1alpha1.PodConfig.Status:output_type -> podconfigd.v1alpha1.StatusResponse
+	11, // 37: podconfigd.v1alpha1.PodConfig.Resync:output_type -> podconfigd.v1alpha1.ResyncResponse
+	34, // [34:38] is the sub-list for method output_type
+	30, // [30:34] is the sub-list for method input_type
+	30, // [30:30] is the sub-list for extension type_name
+	30, // [30:30] is the sub-list for extension extendee
+	0,  // [0:30] is the sub-list for field type_name
 }
 
 func init() { file_podconfigd_v1alpha1_podconfigd_proto_init() }
@@ -2088,7 +2118,7 @@ func file_podconfigd_v1alpha1_podconfigd_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_podconfigd_v1alpha1_podconfigd_proto_rawDesc), len(file_podconfigd_v1alpha1_podconfigd_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   21,
+			NumMessages:   23,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -103,8 +103,10 @@ type FileStatus struct {
 	Overflows int `json:"overflows,omitempty"`
 	// Settling counts the files that are being written, or gone for a moment only.
 	Settling int `json:"settling,omitempty"`
-	// Manifests has a verdict for each manifest file, by path.
-	Manifests []Manifest `json:"manifests"`
+	// Manifests has a verdict for each manifest file, by path: for 1000 that are Accepted
+	// and 200 of each other state at most. ManifestsOmitted counts the others by state.
+	Manifests        []Manifest            `json:"manifests"`
+	ManifestsOmitted map[ManifestState]int `json:"manifestsOmitted,omitempty"`
 }
 
 // HTTPStatus is what only an HTTP source has to say.
@@ -113,8 +115,10 @@ type HTTPStatus struct {
 	URL string `json:"url"`
 	// LastSuccess is when the server last gave a good answer.
 	LastSuccess *time.Time `json:"lastSuccess,omitempty"`
-	// Manifests has a verdict for each pod that it served.
-	Manifests []Manifest `json:"manifests"`
+	// Manifests has a verdict for each pod that it served: for 1000 that are Accepted and
+	// 200 of each other state at most. ManifestsOmitted counts the others by state.
+	Manifests        []Manifest            `json:"manifests"`
+	ManifestsOmitted map[ManifestState]int `json:"manifestsOmitted,omitempty"`
 }
 
 // APIStatus is what only an apiserver source has to say.

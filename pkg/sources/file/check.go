@@ -24,5 +24,5 @@ func Check(ctx context.Context, opts Options) ([]v1alpha1.Manifest, error) {
 	board := newBoard(path, newMetrics(nil))
 	set := manifests.New(manifests.Options{Path: path, Decoder: opts.Decoder, Judge: board.judge, Impatient: true})
 	set.LookAll(ctx, dir, names)
-	return board.read().File.Manifests, nil
+	return board.all(), nil
 }

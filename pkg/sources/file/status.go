@@ -66,12 +66,22 @@ func (b *board) count(state v1alpha1.ManifestState, by int) {
 
 func (b *board) read() v1alpha1.SourceStatus {
 	status := b.Status()
+	var verdicts sources.Verdicts
+	for _, v := range b.all() {
+		verdicts.Add(v)
+	}
+	status.File.Manifests, status.File.ManifestsOmitted = verdicts.Shown(), verdicts.Omitted()
+	return status
+}
+
+// all returns the verdict on each file, by path.
+func (b *board) all() []v1alpha1.Manifest {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	status.File.Manifests = make([]v1alpha1.Manifest, 0, len(b.verdicts))
+	all := make([]v1alpha1.Manifest, 0, len(b.verdicts))
 	for _, v := range b.verdicts {
-		status.File.Manifests = append(status.File.Manifests, v)
+		all = append(all, v)
 	}
-	slices.SortFunc(status.File.Manifests, func(a, b v1alpha1.Manifest) int { return cmp.Compare(a.Path, b.Path) })
-	return status
+	slices.SortFunc(all, func(a, b v1alpha1.Manifest) int { return cmp.Compare(a.Path, b.Path) })
+	return all
 }

@@ -11,8 +11,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"k8s.io/klog/v2"
-
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/pkg/sources"
 	"github.com/podconfigd/podconfigd/pkg/sources/file/follow"
@@ -44,6 +42,7 @@ func (s *Set) examine(ctx context.Context, names []string) (changed bool) {
 	for _, f := range slices.Concat(files, reassigned) {
 		s.pass(ctx, f)
 	}
+	s.reporter.Flush(ctx)
 	return changed
 }
 
@@ -202,10 +201,5 @@ func (s *Set) pass(ctx context.Context, f *file) {
 	}
 	f.verdict = v
 	s.judge(f.path, &v)
-	logger := klog.FromContext(ctx).WithValues("manifest", f.path, "state", v.State)
-	if v.State == v1alpha1.ManifestAccepted {
-		logger.V(2).Info("Manifest accepted", "pod", klog.KObj(f.pod), "podUID", f.pod.UID, "warnings", v.Warnings)
-		return
-	}
-	logger.Info("Manifest not usable", "reason", v.Reason, "message", v.Message)
+	s.reporter.Report(ctx, v)
 }

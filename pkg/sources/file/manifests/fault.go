@@ -6,6 +6,7 @@ import (
 	"syscall"
 
 	"github.com/podconfigd/podconfigd/pkg/manifest"
+	"github.com/podconfigd/podconfigd/pkg/sources"
 )
 
 // Reasons beside those of packages manifest and sources.
@@ -27,7 +28,7 @@ func faultOf(err error) *fault {
 	var pathErr *fs.PathError
 	switch {
 	case errors.As(err, &refused):
-		return &fault{string(refused.Reason), refused.Error()}
+		return &fault{string(refused.Reason), sources.ShortText(refused.Error())}
 	case errors.Is(err, syscall.ELOOP):
 		return &fault{reasonCyclicLink, "its symbolic links lead in a circle"}
 	case errors.Is(err, fs.ErrNotExist):

@@ -10,6 +10,7 @@ import (
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/pkg/manifest"
+	"github.com/podconfigd/podconfigd/pkg/sources"
 	"github.com/podconfigd/podconfigd/pkg/sources/file/follow"
 )
 
@@ -50,6 +51,8 @@ type Set struct {
 	path   string
 	looker looker
 	judge  func(path string, v *v1alpha1.Manifest)
+	// reporter logs the verdicts.
+	reporter *sources.Reporter
 	// dir: the path is a directory.
 	dir bool
 	// files are the entries by name, and order their names in lexical order.
@@ -86,13 +89,14 @@ type file struct {
 // New returns a set without files.
 func New(opts Options) *Set {
 	return &Set{
-		path:    opts.Path,
-		looker:  looker{decoder: opts.Decoder, metrics: newMetrics(opts.Registerer), impatient: opts.Impatient},
-		judge:   opts.Judge,
-		files:   make(map[string]*file),
-		pending: make(map[*file]struct{}),
-		claims:  make(claims),
-		waiting: make(map[*file]struct{}),
+		path:     opts.Path,
+		looker:   looker{decoder: opts.Decoder, metrics: newMetrics(opts.Registerer), impatient: opts.Impatient},
+		judge:    opts.Judge,
+		reporter: sources.NewReporter(),
+		files:    make(map[string]*file),
+		pending:  make(map[*file]struct{}),
+		claims:   make(claims),
+		waiting:  make(map[*file]struct{}),
 	}
 }
 

@@ -1,0 +1,172 @@
+package sources
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"golang.org/x/time/rate"
+	"k8s.io/klog/v2"
+
+	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
+)
+
+// What is shown and logged of manifests is bounded: whoever writes them may write very
+// many, with other names each time.
+const (
+	// maxAccepted and maxOthers are how many manifests of each state the status shows.
+	maxAccepted = 1000
+	maxOthers   = 200
+	// maxText is the length in bytes of a text in the status and in the log, and
+	// maxWarnings the number of warnings on a manifest there.
+	maxText     = 2048
+	maxWarnings = 20
+	// logBurst is how many verdicts are logged at once; further ones at the rate of one
+	// each logEvery. Those that are not logged are counted in a line of their own, one each
+	// countEvery at most.
+	logBurst   = 200
+	logEvery   = 10 * time.Second
+	countEvery = time.Minute
+)
+
+// Verdicts are the verdicts on the manifests of a source: the ones that are shown, and
+// how many there are beyond those. The zero value has none.
+type Verdicts struct {
+	shown  []v1alpha1.Manifest
+	counts map[v1alpha1.ManifestState]int
+}
+
+// Add adds the verdict on one more manifest.
+func (v *Verdicts) Add(m v1alpha1.Manifest) {
+	if v.counts == nil {
+		v.counts = make(map[v1alpha1.ManifestState]int)
+	}
+	v.counts[m.State]++
+	if v.counts[m.State] <= shownOf(m.State) {
+		v.shown = append(v.shown, shorten(m))
+	}
+}
+
+// Merge adds the verdicts of another.
+func (v *Verdicts) Merge(other *Verdicts) {
+	for _, m := range other.shown {
+		v.Add(m)
+	}
+	for state, n := range other.Omitted() {
+		v.counts[state] += n
+	}
+}
+
+func shownOf(state v1alpha1.ManifestState) int {
+	if state == v1alpha1.ManifestAccepted {
+		return maxAccepted
+	}
+	return maxOthers
+}
+
+// Shown returns the manifests to show, in the order in which they were added.
+func (v *Verdicts) Shown() []v1alpha1.Manifest {
+	if v.shown == nil {
+		return []v1alpha1.Manifest{}
+	}
+	return v.shown
+}
+
+// Omitted counts the manifests that are not shown, by state.
+func (v *Verdicts) Omitted() map[v1alpha1.ManifestState]int {
+	var omitted map[v1alpha1.ManifestState]int
+	for state, n := range v.counts {
+		if more := n - shownOf(state); more > 0 {
+			if omitted == nil {
+				omitted = make(map[v1alpha1.ManifestState]int)
+			}
+			omitted[state] = more
+		}
+	}
+	return omitted
+}
+
+// shorten bounds the texts of a verdict.
+func shorten(m v1alpha1.Manifest) v1alpha1.Manifest {
+	for _, text := range []*string{&m.Path, &m.Namespace, &m.Name, &m.UID, &m.Reason, &m.Message} {
+		*text = ShortText(*text)
+	}
+	warnings := m.Warnings
+	m.Warnings = nil
+	for i, warning := range warnings {
+		if i == maxWarnings {
+			m.Warnings = append(m.Warnings, fmt.Sprintf("and %d more", len(warnings)-i))
+			break
+		}
+		m.Warnings = append(m.Warnings, ShortText(warning))
+	}
+	return m
+}
+
+// ShortText returns the text, or its beginning and its length where it is too long.
+func ShortText(text string) string {
+	if len(text) <= maxText {
+		return text
+	}
+	end := maxText
+	for end > maxText-utf8.UTFMax && !utf8.RuneStart(text[end]) {
+		end--
+	}
+	return fmt.Sprintf("%s… (%d bytes)", strings.Clone(text[:end]), len(text))
+}
+
+// Reporter logs verdicts. It belongs to one goroutine.
+type Reporter struct {
+	lines, counts *rate.Limiter
+	unlogged      int
+}
+
+// NewReporter returns a Reporter.
+func NewReporter() *Reporter {
+	return &Reporter{
+		lines:  rate.NewLimiter(rate.Every(logEvery), logBurst),
+		counts: rate.NewLimiter(rate.Every(countEvery), 1),
+	}
+}
+
+// Report logs a verdict that is news: at level 2 if the manifest was accepted.
+func (r *Reporter) Report(ctx context.Context, m v1alpha1.Manifest) {
+	logger := klog.FromContext(ctx)
+	if m.State == v1alpha1.ManifestAccepted {
+		logger = logger.V(2)
+	}
+	switch {
+	case !logger.Enabled():
+		return
+	case !r.lines.Allow():
+		r.unlogged++
+		return
+	}
+	m = shorten(m)
+	logger = logger.WithValues("state", m.State)
+	if m.Path != "" {
+		logger = logger.WithValues("manifest", m.Path)
+	}
+	if m.Name != "" {
+		logger = logger.WithValues("pod", klog.KRef(m.Namespace, m.Name))
+	}
+	if m.State == v1alpha1.ManifestAccepted {
+		logger.Info("Manifest accepted", "podUID", m.UID, "warnings", m.Warnings)
+		return
+	}
+	logger.Info("Manifest not usable", "reason", m.Reason, "message", m.Message)
+}
+
+// Skip counts verdicts that were left out, and so are not reported.
+func (r *Reporter) Skip(n int) { r.unlogged += n }
+
+// Flush logs how many verdicts were not. It is called after each look at the manifests.
+func (r *Reporter) Flush(ctx context.Context) {
+	if r.unlogged == 0 || !r.counts.Allow() {
+		return
+	}
+	klog.FromContext(ctx).Info("Further verdicts on manifests are not logged", "count", r.unlogged)
+	r.unlogged = 0
+}
