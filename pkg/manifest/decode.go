@@ -154,7 +154,7 @@ func (d *Decoder) applyDefaults(pod *api.Pod, from origin) {
 func validate(pod *api.Pod) error {
 	opts := podutil.GetValidationOptionsFromPodSpecAndMeta(&pod.Spec, nil, &pod.ObjectMeta, nil)
 	if errs := validation.ValidatePodCreate(pod, opts); len(errs) > 0 {
-		return &Error{Reason: ReasonInvalid, Fields: errs, err: errs.ToAggregate()}
+		return invalid(errs)
 	}
 	if utilfeature.DefaultFeatureGate.Enabled(features.PreventStaticPodAPIReferences) {
 		_, resource, err := podutil.HasAPIObjectReference(pod)

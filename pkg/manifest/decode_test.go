@@ -219,12 +219,52 @@ func FuzzDecodeFile(f *testing.F) {
 	})
 }
 
+// A pod with very many faults is refused in time that grows with its size, and the message
+// names some of them.
+func TestManyFaults(t *testing.T) {
+	const containers = 20_000 // to join all of their faults took minutes
+	data := `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"},"spec":{"containers":[{}` + strings.Repeat(",{}", containers-1) + `]}}`
+	_, _, err := NewDecoder("node1").DecodeFile("/m/f", []byte(data))
+	if err == nil {
+		t.Fatal("it was taken")
+	}
+	message := err.Error()
+	if len(message) > 4096 || !strings.Contains(message, "spec.containers[0].name: Required value") || !strings.HasSuffix(message, " more") {
+		t.Errorf("the message has %d bytes: %.5000s", len(message), message)
+	}
+	if n := len(Fields(err)); n != maxFaults {
+		t.Errorf("%d fields are kept", n)
+	}
+}
+
+func TestTooManyItems(t *testing.T) {
+	list := func(n int) []byte {
+		return []byte(`{"apiVersion":"v1","kind":"PodList","items":[{}` + strings.Repeat(",{}", n-1) + `]}`)
+	}
+	decoder := NewDecoder("node1")
+	items, err := decoder.DecodeURL("http://example.com/", list(MaxItems))
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for range items {
+		if n++; n == 3 { // the rest is not decoded
+			break
+		}
+	}
+	for _, n := range []int{MaxItems + 1, 3_000_000} {
+		if _, err = decoder.DecodeURL("http://example.com/", list(n)); err == nil || !strings.Contains(err.Error(), "at most 50000 pods") {
+			t.Errorf("%d items: %v", n, err)
+		}
+	}
+}
+
 // Whatever the body, there are items or an error that says why not, and every item is
 // a whole pod or says what is wrong with it.
 func FuzzDecodeURL(f *testing.F) {
 	const item = `{"metadata":{"name":"a"},"spec":{"containers":[{"name":"c","image":"i"}]}}`
 	for _, body := range []string{
-		good, `{"apiVersion":"v1","kind":"PodList","items":[]}`, `{"apiVersion":"v1","kind":"PodList","items":[` + item + `,` + item + `,{},null,1]}`,
+		good, `{"apiVersion":"v1","kind":"PodList","items":[]}`, `{"apiVersion":"v1","kind":"PodList","items":[` + strings.Replace(item, `"a"`, `"a","Name":""`, 1) + `]}`, `{"apiVersion":"v1","kind":"PodList","items":[` + item + `,` + item + `,{},null,1]}`,
 		"apiVersion: v1\nkind: PodList\nitems:\n- metadata: {name: a}\n", `{"kind":"PodList","apiVersion":"v1"}`, "- a", aliasBomb(),
 	} {
 		f.Add([]byte(body))
@@ -238,7 +278,7 @@ func FuzzDecodeURL(f *testing.F) {
 			}
 			return
 		}
-		for _, item := range items {
+		for item := range items {
 			if item.Err != nil {
 				if _, ok := errors.AsType[*Error](item.Err); !ok || item.Pod != nil {
 					t.Errorf("pod %v and error %v", item.Pod, item.Err)

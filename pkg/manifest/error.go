@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -33,7 +34,8 @@ const (
 // Error is the refusal of one manifest.
 type Error struct {
 	Reason Reason
-	// Fields holds the faults one by one where validation found them.
+	// Fields holds the faults one by one where validation found them, the first twenty at
+	// most.
 	Fields field.ErrorList
 	err    error
 }
@@ -46,6 +48,20 @@ func (e *Error) Unwrap() error { return e.err }
 
 func refuse(reason Reason, format string, args ...any) *Error {
 	return &Error{Reason: reason, err: fmt.Errorf(format, args...)}
+}
+
+// maxFaults is how many faults of a pod an Error names. A pod of 1 MiB can have half a
+// million, and to join them takes time that grows with their square.
+const maxFaults = 20
+
+// invalid returns the refusal of a pod for those faults.
+func invalid(faults field.ErrorList) *Error {
+	named := slices.Clone(faults[:min(len(faults), maxFaults)])
+	e := &Error{Reason: ReasonInvalid, Fields: named, err: named.ToAggregate()}
+	if more := len(faults) - len(named); more > 0 {
+		e.err = fmt.Errorf("%w and %d more", e.err, more)
+	}
+	return e
 }
 
 // decodeError says what kind of fault the decoder found.

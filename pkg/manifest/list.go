@@ -2,8 +2,11 @@ package manifest
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"iter"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -22,14 +25,19 @@ type Item struct {
 	Err error
 }
 
-// DecodeURL returns the pods of what a manifest URL served: a Pod, or a PodList in
-// which each item is judged for itself. The URL is part of the pods' UIDs.
+// MaxItems is how many pods a PodList may have. 10 MiB have room for three million empty
+// ones, which take half a minute and half a gigabyte to refuse one by one.
+const MaxItems = 50_000
+
+// DecodeURL returns the pods of what a manifest URL served: a Pod, or a PodList of
+// MaxItems at most, in which each item is judged for itself. An item is decoded when the
+// sequence comes to it. The URL is part of the pods' UIDs.
 //
 // The error, where there is one, is an [*Error], and concerns the whole. A PodList
 // must have items, if only an empty list.
 //
 // kubelet: pkg/kubelet/config/common.go tryDecodeSinglePod, tryDecodePodList.
-func (d *Decoder) DecodeURL(url string, data []byte) ([]Item, error) {
+func (d *Decoder) DecodeURL(url string, data []byte) (iter.Seq[Item], error) {
 	if len(bytes.TrimSpace(data)) == 0 {
 		return nil, refuse(ReasonEmpty, "it is empty; serve a PodList with an empty list of items to have no pods")
 	}
@@ -39,24 +47,55 @@ func (d *Decoder) DecodeURL(url string, data []byte) ([]Item, error) {
 	}
 	var list struct {
 		metav1.TypeMeta
-		Items *[]json.RawMessage
+		Items *rawItems
 	}
 	// What is no PodList, or a broken one, is left to the decoder to word.
-	if err := json.Unmarshal(raw, &list); err != nil || list.Kind != "PodList" || list.APIVersion != "v1" {
+	err = json.Unmarshal(raw, &list)
+	if errors.Is(err, errTooManyItems) {
+		return nil, errTooManyItems
+	}
+	if err != nil || list.Kind != "PodList" || list.APIVersion != "v1" {
 		item := d.decodeItem(url, raw)
 		if refused, ok := item.Err.(*Error); ok && refused.Reason == ReasonNotAPod { //nolint:errorlint // it is not wrapped
 			return nil, refused
 		}
-		return []Item{item}, nil
+		return func(yield func(Item) bool) { yield(item) }, nil
 	}
 	if list.Items == nil {
 		return nil, refuse(ReasonInvalid, "items: Required value: a PodList without pods has an empty list of them")
 	}
-	items := make([]Item, len(*list.Items))
-	for i, raw := range *list.Items {
-		items[i] = d.decodeListItem(url, raw)
+	return func(yield func(Item) bool) {
+		for _, raw := range *list.Items {
+			if !yield(d.decodeListItem(url, raw)) {
+				return
+			}
+		}
+	}, nil
+}
+
+// rawItems are the items of a PodList.
+type rawItems []json.RawMessage
+
+var errTooManyItems = refuse(ReasonTooLarge, "items: Too many: a PodList may have at most %d pods", MaxItems)
+
+// UnmarshalJSON stops where there are too many.
+func (r *rawItems) UnmarshalJSON(data []byte) error {
+	decoder := json.NewDecoder(bytes.NewReader(data))
+	if token, err := decoder.Token(); err != nil || token != json.Delim('[') {
+		return errors.New("items: it is not a list")
 	}
-	return items, nil
+	*r = rawItems{}
+	for decoder.More() {
+		if len(*r) == MaxItems {
+			return errTooManyItems
+		}
+		var item json.RawMessage
+		if err := decoder.Decode(&item); err != nil {
+			return err
+		}
+		*r = append(*r, item)
+	}
+	return nil
 }
 
 // decodeListItem decodes an item of a PodList, which needs no kind of its own.
@@ -74,17 +113,19 @@ func (d *Decoder) decodeListItem(url string, raw json.RawMessage) Item {
 }
 
 func (d *Decoder) decodeItem(url string, raw []byte) Item {
-	item := nameOf(raw)
 	internal, err := decodeJSON(raw)
-	if err == nil {
-		item.Pod, err = d.finish(internal, origin{url: url})
+	if err != nil {
+		item := nameOf(raw)
+		item.Err = err
+		return item
 	}
-	item.Err = err
+	item := Item{Namespace: cmp.Or(internal.Namespace, metav1.NamespaceDefault), Name: internal.Name}
+	item.Pod, item.Err = d.finish(internal, origin{url: url})
 	return item
 }
 
-// nameOf returns what the manifest says that the pod is called, as far as that can
-// be read.
+// nameOf returns what a manifest that can't be decoded says that the pod is called, as
+// far as that can be read.
 func nameOf(raw []byte) Item {
 	var named struct {
 		Metadata struct {
@@ -94,11 +135,7 @@ func nameOf(raw []byte) Item {
 	if json.Unmarshal(raw, &named) != nil || named.Metadata.Name == "" {
 		return Item{}
 	}
-	item := Item{Namespace: named.Metadata.Namespace, Name: named.Metadata.Name}
-	if item.Namespace == "" {
-		item.Namespace = metav1.NamespaceDefault
-	}
-	return item
+	return Item{Namespace: cmp.Or(named.Metadata.Namespace, metav1.NamespaceDefault), Name: named.Metadata.Name}
 }
 
 // decodeJSON decodes and defaults a pod, and looks at nothing else.

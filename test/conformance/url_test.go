@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/record"
@@ -84,6 +85,68 @@ func TestURLsGiveTheKubeletsPods(t *testing.T) {
 			if len(ours) == 0 && name != "an empty list" {
 				t.Error("there are none")
 			}
+		})
+	}
+}
+
+// What an answer of each shape does, at the start and after a good one. Nothing said means
+// that the source is not seen, or keeps its pods.
+func TestURLAnswersOfEachShape(t *testing.T) {
+	t.Parallel()
+	const seen, removed, nothing = "ADD", "REMOVE a=1", ""
+	type says struct{ atTheStart, later string }
+	for _, test := range []struct {
+		name, body      string
+		kubelet, ours   says
+		differsByDesign bool
+	}{
+		{name: "a Pod that is invalid", body: `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"},"spec":{"containers":[{"name":"c"}]}}`},
+		{name: "a Pod of another name that is invalid", body: `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"b"},"spec":{"containers":[{"name":"c"}]}}`},
+		{name: "a Pod that can't be decoded", body: `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"},"spec":{"containers":5}}`},
+		{name: "a Pod without a name", body: `{"apiVersion":"v1","kind":"Pod","spec":{"containers":[{"name":"c","image":"i"}]}}`},
+		{name: "a Pod that refers to a ConfigMap", body: `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"},"spec":{"containers":[{"name":"c","image":"i","envFrom":[{"configMapRef":{"name":"m"}}]}]}}`},
+		{name: "a PodList of one bad Pod", body: podList(podItem("a", ""))},
+		{name: "a PodList of bad Pods of other names", body: podList(podItem("b", ""), podItem("c", ""))},
+		{name: "a PodList of bad Pods, one without a name", body: podList(podItem("b", ""), `{"metadata":{}}`)},
+		{name: "an empty PodList", body: podList(), kubelet: says{seen, removed}, ours: says{seen, removed}},
+		{name: "a PodList without items", body: `{"apiVersion":"v1","kind":"PodList"}`, kubelet: says{seen, removed}, differsByDesign: true},
+		{name: "an empty body", body: "", kubelet: says{seen, removed}, differsByDesign: true},
+		{name: "a body of white space", body: " \n"},
+		{name: "another kind", body: `{"apiVersion":"v1","kind":"Service","metadata":{"name":"s"}}`},
+		{name: "a List", body: `{"apiVersion":"v1","kind":"List","items":[` + podItem("a", "2") + `]}`},
+		{name: "another version", body: strings.Replace(podList(podItem("a", "2")), `"v1"`, `"v2"`, 1)},
+		{name: "half an answer", body: podList(podItem("a", "2"))[:40]},
+		{name: "no YAML", body: "kind: ["},
+	} {
+		if !test.differsByDesign && test.kubelet != test.ours {
+			t.Errorf("%s: what is meant to be the same differs", test.name)
+		}
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			check := func(t *testing.T, kubelet, ours *side, wantOfKubelet, wantOfOurs string) {
+				t.Helper()
+				for side, want := range map[*side]string{kubelet: wantOfKubelet, ours: wantOfOurs} {
+					if want == nothing {
+						side.silent(t)
+						continue
+					}
+					side.expect(t, want)
+				}
+			}
+			t.Run("at the start", func(t *testing.T) {
+				t.Parallel()
+				kubelet, ours := onURL(t, newSite(t, test.body).URL, logr.Discard())
+				check(t, kubelet, ours, test.kubelet.atTheStart, test.ours.atTheStart)
+			})
+			t.Run("later", func(t *testing.T) {
+				t.Parallel()
+				s := newSite(t, podList(podItem("a", "1")))
+				kubelet, ours := onURL(t, s.URL, logr.Discard())
+				kubelet.expect(t, "ADD a=1")
+				ours.expect(t, "ADD a=1")
+				s.serve(test.body)
+				check(t, kubelet, ours, test.kubelet.later, test.ours.later)
+			})
 		})
 	}
 }

@@ -15,10 +15,15 @@
 // # What is kept
 //
 // The pods of the last good answer stay until another good one comes: an error, an
-// empty body, garbage or a certificate that fails removes nothing, and the source is
-// degraded until it is over. Of a list, each pod is judged for itself: a bad one is
-// reported, and the version of it that was good last stays. Only a PodList that
-// says so removes pods: one in which they are not, or one of no items.
+// empty body, garbage, an invalid Pod, a PodList without a valid one or a certificate
+// that fails removes nothing, and the source is degraded until it is over. At the start,
+// the source is not seen until then. Of a PodList with a valid pod, each is judged for
+// itself: a bad one is reported, and the version of it that was good last stays. Only a
+// PodList that says so removes pods: one in which they are not, or one of no items.
+//
+// An item whose name can't be read may be any of the pods that are missing, and these are
+// held while there is one. When further pods go missing, and more are missing then than
+// items have no name, those that were missing before are removed.
 //
 // Of two pods of one name or UID in a list the first counts, and the other is
 // reported.

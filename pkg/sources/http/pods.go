@@ -2,114 +2,173 @@ package http
 
 import (
 	"cmp"
+	"context"
+	"errors"
 	"fmt"
+	"iter"
 	"reflect"
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/pkg/manifest"
-	"github.com/podconfigd/podconfigd/pkg/sources"
 )
 
-// podKey is what a manifest says that its pod is called, or its place in the list
-// where it says nothing.
-type podKey struct {
-	namespace, name string
-	index           int
-}
+// podKey is what a manifest says that its pod is called.
+type podKey struct{ namespace, name string }
+
+func (k podKey) String() string { return k.namespace + "/" + k.name }
 
 // podState is what is known of one pod of the URL.
 type podState struct {
-	// pod is the last good version; it is in the set unless shadowed.
+	// pod is the last good version; it is in the set.
 	pod *v1.Pod
-	// fault is what is wrong with the present version; shadowed by whom it is.
-	fault    *manifest.Error
-	shadowed string
-	present  bool
+	// fault is what is wrong with the present version.
+	fault *manifest.Error
+	// present: it is in the last answer. Otherwise it is held, missing for so many answers.
+	present bool
+	missing int
 }
 
-// podSet is the pods of the URL.
-type podSet map[podKey]*podState
+// podSet is the pods of the URL that ever were good, as long as they are served or held.
+type podSet struct {
+	pods map[podKey]*podState
+	// refused are the verdicts on the items of the last answer that give no pod.
+	refused refusals
+	// unusable: no item of the last answer can be used.
+	unusable bool
+}
 
-// apply takes the items of an answer over. It tells whether the pods that count are
-// other ones.
-func (s podSet) apply(items []manifest.Item) (changed bool) {
+func newPodSet() *podSet { return &podSet{pods: make(map[podKey]*podState)} }
+
+// answerSoFar is what was seen of an answer's items.
+type answerSoFar struct {
+	names map[podKey]struct{}
+	uids  map[types.UID]podKey
+	// nameless and bad count the items whose name can't be read and those that can't be
+	// used; first says what is wrong with the first of the latter.
+	items, nameless, bad int
+	first                error
+}
+
+// apply takes the items of an answer over, until the context is done. It tells whether
+// the pods that count are other ones. An answer of which no item can be used changes
+// nothing and is an error.
+func (s *podSet) apply(ctx context.Context, items iter.Seq[manifest.Item]) (changed bool, err error) {
 	before := s.serving()
-	for _, state := range s {
-		state.present = false
+	s.refused = refusals{}
+	for _, state := range s.pods {
+		state.present, state.fault = false, nil
 	}
-	nameless := false
-	uids := make(map[types.UID]podKey)
-	for i, item := range items {
-		key := podKey{namespace: item.Namespace, name: item.Name}
-		if item.Name == "" {
-			nameless = true
-			key.index = i + 1
+	seen := answerSoFar{names: make(map[podKey]struct{}), uids: make(map[types.UID]podKey)}
+	for item := range items {
+		if ctx.Err() != nil {
+			return false, context.Cause(ctx)
 		}
-		if was := s[key]; was != nil && was.present {
-			key.index = i + 1
-			s[key] = &podState{present: true, shadowed: "the name of an earlier one in the list"}
-			continue
-		}
-		s.take(key, item, uids)
+		s.take(item, &seen)
+		seen.items++
 	}
-	for key, state := range s {
-		// A pod that is missing may be the one whose name can't be read.
-		if !state.present && (!nameless || state.pod == nil) {
-			delete(s, key)
+	s.unusable = seen.items > 0 && seen.bad == seen.items
+	if s.unusable {
+		err = fmt.Errorf("no pod in the answer can be used: %w", seen.first)
+		if more := seen.bad - 1; more > 0 {
+			err = fmt.Errorf("%w; and %d more", err, more)
 		}
+		return false, err
 	}
-	return !slices.Equal(before, s.serving())
+	s.drop(seen.nameless)
+	return !slices.Equal(before, s.serving()), nil
 }
 
-// take takes over the item that is the first of its name.
-func (s podSet) take(key podKey, item manifest.Item, uids map[types.UID]podKey) {
-	state := s[key]
+// take takes over one item.
+func (s *podSet) take(item manifest.Item, seen *answerSoFar) {
+	key := podKey{item.Namespace, item.Name}
+	place := fmt.Sprintf("items[%d]", seen.items)
+	var fault *manifest.Error
+	if errors.As(item.Err, &fault) {
+		label := place
+		if item.Name != "" {
+			label = key.String()
+		}
+		if seen.bad++; seen.bad == 1 {
+			seen.first = fmt.Errorf("%s: %w", label, fault)
+		}
+	}
+	if item.Name == "" {
+		seen.nameless++
+		s.refused.reject(place, key, fault)
+		return
+	}
+	if _, twice := seen.names[key]; twice {
+		s.refused.shadow(place, key, "the name of an earlier one in the list")
+		return
+	}
+	seen.names[key] = struct{}{}
+	state := s.pods[key]
+	if fault != nil {
+		if state == nil {
+			s.refused.reject("", key, fault)
+			return
+		}
+		state.present, state.missing, state.fault = true, 0, fault
+		return
+	}
+	if other, taken := seen.uids[item.Pod.UID]; taken {
+		delete(s.pods, key)
+		s.refused.shadow("", key, fmt.Sprintf("the UID of %s, which is earlier in the list", other))
+		return
+	}
+	seen.uids[item.Pod.UID] = key
 	if state == nil {
 		state = &podState{}
-		s[key] = state
+		s.pods[key] = state
 	}
-	state.present, state.fault, state.shadowed = true, nil, ""
-	if item.Err != nil {
-		state.fault, _ = item.Err.(*manifest.Error) //nolint:errorlint // items have no other errors
-		return
-	}
-	if other, taken := uids[item.Pod.UID]; taken {
-		state.pod, state.shadowed = nil, fmt.Sprintf("the UID of %s/%s, which is earlier in the list", other.namespace, other.name)
-		return
-	}
-	uids[item.Pod.UID] = key
+	state.present, state.missing = true, 0
 	// What did not change keeps its pointer, so that nobody compares it.
 	if state.pod == nil || !reflect.DeepEqual(state.pod, item.Pod) {
 		state.pod = item.Pod
 	}
 }
 
-// keys returns the keys by namespace, name and place.
-func (s podSet) keys() []podKey {
-	keys := make([]podKey, 0, len(s))
-	for key := range s {
+// drop drops the pods that are missing. One that is missing may be one whose name can't
+// be read: while there are such items, it is held. Where more are missing than that, those
+// that were missing before go when further ones are missing, so that they don't add up.
+func (s *podSet) drop(nameless int) {
+	missing, further := 0, false
+	for _, state := range s.pods {
+		if !state.present {
+			missing++
+			state.missing++
+			further = further || state.missing == 1
+		}
+	}
+	for key, state := range s.pods {
+		if !state.present && (nameless == 0 || missing > nameless && further && state.missing > 1) {
+			delete(s.pods, key)
+		}
+	}
+}
+
+// keys returns the keys by namespace and name.
+func (s *podSet) keys() []podKey {
+	keys := make([]podKey, 0, len(s.pods))
+	for key := range s.pods {
 		keys = append(keys, key)
 	}
 	slices.SortFunc(keys, func(a, b podKey) int {
-		return cmp.Or(cmp.Compare(a.namespace, b.namespace), cmp.Compare(a.name, b.name), cmp.Compare(a.index, b.index))
+		return cmp.Or(cmp.Compare(a.namespace, b.namespace), cmp.Compare(a.name, b.name))
 	})
 	return keys
 }
 
 // serving returns the pods that count. Of two of one UID, of which one is held, the
 // one that is present counts.
-func (s podSet) serving() []*v1.Pod {
+func (s *podSet) serving() []*v1.Pod {
 	pods := []*v1.Pod{}
 	seen := make(map[types.UID]int)
 	for _, key := range s.keys() {
-		state := s[key]
-		if state.pod == nil {
-			continue
-		}
+		state := s.pods[key]
 		if at, twice := seen[state.pod.UID]; twice {
 			if state.fault == nil {
 				pods[at] = state.pod
@@ -120,32 +179,4 @@ func (s podSet) serving() []*v1.Pod {
 		pods = append(pods, state.pod)
 	}
 	return pods
-}
-
-// verdicts returns what there is to say of each pod.
-func (s podSet) verdicts() []v1alpha1.Manifest {
-	verdicts := make([]v1alpha1.Manifest, 0, len(s))
-	for _, key := range s.keys() {
-		state := s[key]
-		v := v1alpha1.Manifest{State: v1alpha1.ManifestAccepted, Namespace: key.namespace, Name: key.name}
-		if key.index > 0 {
-			v.Path = fmt.Sprintf("items[%d]", key.index-1)
-		}
-		if state.pod != nil {
-			v.Name, v.UID = state.pod.Name, string(state.pod.UID)
-		}
-		switch {
-		case state.shadowed != "":
-			v.State, v.Reason, v.Message = v1alpha1.ManifestShadowed, sources.ReasonDuplicate, "it has "+state.shadowed
-		case state.fault != nil && state.pod != nil:
-			v.State, v.Reason, v.Message = v1alpha1.ManifestHeld, string(state.fault.Reason), state.fault.Error()+"; the pod that it gave before is kept"
-		case state.fault != nil:
-			v.State, v.Reason, v.Message = v1alpha1.ManifestRejected, string(state.fault.Reason), state.fault.Error()
-		case !state.present:
-			v.State, v.Reason = v1alpha1.ManifestHeld, "Missing"
-			v.Message = "it is not in the list, but something is whose name can't be read"
-		}
-		verdicts = append(verdicts, v)
-	}
-	return verdicts
 }

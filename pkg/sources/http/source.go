@@ -60,10 +60,10 @@ type Source struct {
 	period  time.Duration
 	decoder *manifest.Decoder
 	fetcher *fetcher
-	board   board
+	board   *board
 	metrics *metrics
 
-	pods podSet
+	pods *podSet
 	sent bool
 }
 
@@ -84,7 +84,7 @@ func New(opts Options) (*Source, error) {
 	return &Source{
 		url: opts.URL, shown: shown, period: cmp.Or(opts.Period, DefaultPeriod), decoder: opts.Decoder,
 		fetcher: newFetcher(target, opts), board: newBoard(shown, m), metrics: m,
-		pods: make(podSet),
+		pods: newPodSet(),
 	}, nil
 }
 
@@ -141,8 +141,14 @@ func (s *Source) take(ctx context.Context, answer answer, sets chan<- config.Sou
 	if err != nil {
 		return err
 	}
-	changed := s.pods.apply(items)
-	s.board.judge(ctx, s.pods)
+	changed, err := s.pods.apply(ctx, items)
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	s.board.judge(ctx, s.pods.verdicts())
+	if err != nil {
+		return err
+	}
 	s.fetcher.remember(answer)
 	if s.sent && !changed {
 		return nil

@@ -119,6 +119,12 @@ type harness struct {
 
 func run(t *testing.T, opts Options) *harness {
 	t.Helper()
+	return runWith(t, context.Background(), opts)
+}
+
+// runWith is run with a context that has the test's logger.
+func runWith(t *testing.T, ctx context.Context, opts Options) *harness {
+	t.Helper()
 	opts.Decoder = manifest.NewDecoder("node1")
 	if opts.Period == 0 {
 		opts.Period = 5 * time.Millisecond
@@ -128,7 +134,7 @@ func run(t *testing.T, opts Options) *harness {
 		t.Fatal(err)
 	}
 	h := &harness{t: t, source: source, sets: make(chan config.SourceSet)}
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(ctx)
 	var running sync.WaitGroup
 	running.Go(func() {
 		if err := source.Run(ctx, h.sets); !errors.Is(err, context.Canceled) {
@@ -667,15 +673,18 @@ func FuzzBodies(f *testing.F) {
 		`{"metadata":{"name":"b","uid":"u"},"spec":{"containers":[{"name":"c","image":"i"}]}}`)), []byte(list()))
 	decoder := manifest.NewDecoder("node")
 	f.Fuzz(func(t *testing.T, first, second []byte) {
-		pods := make(podSet)
+		pods := newPodSet()
 		for _, body := range [][]byte{first, second, first, second} {
 			before := pods.serving()
 			items, err := decoder.DecodeURL("http://example.com/", body)
 			if err != nil {
 				continue
 			}
-			changed := pods.apply(items)
+			changed, err := pods.apply(t.Context(), items)
 			now := pods.serving()
+			if err != nil && changed {
+				t.Errorf("it can't be used, and changes something: %v", err)
+			}
 			if changed == slices.Equal(before, now) {
 				t.Errorf("changed %t, from %d pods to %d", changed, len(before), len(now))
 			}
@@ -686,10 +695,12 @@ func FuzzBodies(f *testing.F) {
 				}
 				names[p.Namespace+"/"+p.Name], uids[p.UID] = true, true
 			}
-			if items, err = decoder.DecodeURL("http://example.com/", body); err != nil || pods.apply(items) {
-				t.Errorf("the same body again changes something: %v", err)
+			if items, err = decoder.DecodeURL("http://example.com/", body); err != nil {
+				t.Errorf("the same body again: %v", err)
+			} else if changed, _ := pods.apply(t.Context(), items); changed {
+				t.Error("the same body again changes something")
 			}
-			if got := len(pods.verdicts()); got < len(now) {
+			if got := len(pods.verdicts().Shown()); got < len(now) {
 				t.Errorf("%d verdicts on %d pods", got, len(now))
 			}
 		}

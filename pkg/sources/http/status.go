@@ -2,12 +2,10 @@ package http
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
-	"k8s.io/klog/v2"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/pkg/config"
@@ -15,38 +13,23 @@ import (
 )
 
 // board is the status as others read it.
-type board struct{ *sources.Board }
+type board struct {
+	*sources.Board
+	reporter *sources.Reporter
+}
 
-func newBoard(url string, m *metrics) board {
-	return board{sources.NewBoard(v1alpha1.SourceStatus{
+func newBoard(url string, m *metrics) *board {
+	return &board{reporter: sources.NewReporter(), Board: sources.NewBoard(v1alpha1.SourceStatus{
 		Name: config.HTTPSource,
 		HTTP: &v1alpha1.HTTPStatus{URL: url, Manifests: []v1alpha1.Manifest{}},
 	}, m.degraded)}
 }
 
 // succeeded records that the server gave a good answer.
-func (b board) succeeded(ctx context.Context) {
+func (b *board) succeeded(ctx context.Context) {
 	now := time.Now()
 	b.Update(func(status *v1alpha1.SourceStatus) { status.HTTP.LastSuccess = &now })
 	b.Succeeded(ctx, "Reading the manifest URL succeeded again")
-}
-
-// judge records the verdicts, and tells of those that are new and bad.
-func (b board) judge(ctx context.Context, pods podSet) {
-	verdicts := pods.verdicts()
-	var before []v1alpha1.Manifest
-	b.Update(func(status *v1alpha1.SourceStatus) {
-		before, status.HTTP.Manifests = status.HTTP.Manifests, verdicts
-	})
-	for _, v := range verdicts {
-		same := func(old v1alpha1.Manifest) bool {
-			return old.Path == v.Path && old.Namespace == v.Namespace && old.Name == v.Name && old.State == v.State && old.Message == v.Message
-		}
-		if v.State != v1alpha1.ManifestAccepted && !slices.ContainsFunc(before, same) {
-			klog.FromContext(ctx).Info("Manifest not usable", "pod", klog.KRef(v.Namespace, v.Name), "item", v.Path,
-				"state", v.State, "reason", v.Reason, "message", v.Message)
-		}
-	}
 }
 
 type metrics struct {

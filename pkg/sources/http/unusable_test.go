@@ -1,0 +1,218 @@
+package http
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/go-logr/logr/funcr"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/klog/v2"
+
+	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
+	"github.com/podconfigd/podconfigd/pkg/manifest"
+)
+
+// bad returns a pod without containers as it stands in a list.
+func bad(name string) string { return fmt.Sprintf(`{"metadata":{"name":%q},"spec":{}}`, name) }
+
+// An answer of which no pod can be used is no answer: nothing is removed, the source is
+// degraded, and at the start it is not seen.
+func TestAnAnswerOfWhichNothingCanBeUsed(t *testing.T) {
+	for _, test := range []struct{ name, body, because string }{
+		{"a Pod", strings.Replace(bad("web"), "{", `{"apiVersion":"v1","kind":"Pod",`, 1), "default/web: spec.containers: Required value"},
+		{"a Pod of another name", strings.Replace(bad("other"), "{", `{"apiVersion":"v1","kind":"Pod",`, 1), "default/other: spec.containers: Required value"},
+		{"a list", list(bad("x"), bad("web"), "1"), "default/x: spec.containers: Required value; and 2 more"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			s := newSite(t, false)
+			s.serve(test.body)
+			h := run(t, Options{URL: s.URL})
+			h.degraded(test.because)
+			s.serve(list(item("web", "1"), item("db", "1")))
+			h.expect("db=1", "web=1")
+			h.await("healthy", func(s v1alpha1.SourceStatus) bool { return !s.Degraded })
+			s.serve(test.body)
+			h.degraded(test.because)
+			states := make(map[string]v1alpha1.ManifestState)
+			for _, m := range h.source.Status().HTTP.Manifests {
+				states[m.Name] = m.State
+			}
+			if states["web-node1"] != v1alpha1.ManifestHeld || states["db-node1"] != v1alpha1.ManifestHeld {
+				t.Errorf("the verdicts are %v, want web and db Held", states)
+			}
+			s.serve(list(item("web", "1")))
+			h.expect("web=1")
+			h.await("healthy", func(s v1alpha1.SourceStatus) bool { return !s.Degraded && len(s.HTTP.Manifests) == 1 })
+		})
+	}
+}
+
+// applier applies bodies to a podSet.
+type applier struct {
+	*testing.T
+	pods *podSet
+}
+
+func (a applier) apply(body string) error {
+	a.Helper()
+	items, err := manifest.NewDecoder("node1").DecodeURL("http://example.com/", []byte(body))
+	if err != nil {
+		a.Fatal(err)
+	}
+	_, err = a.pods.apply(a.Context(), items)
+	return err
+}
+
+func (a applier) expect(want ...string) {
+	a.Helper()
+	var names []string
+	for _, p := range a.pods.serving() {
+		names = append(names, strings.TrimSuffix(p.Name, "-node1"))
+	}
+	if !slices.Equal(names, want) {
+		a.Errorf("pods %q, want %q", names, want)
+	}
+}
+
+// Pods that may be the ones whose name can't be read are held, but they don't add up
+// while others come and go.
+func TestHeldPodsDoNotAddUp(t *testing.T) {
+	a := applier{t, newPodSet()}
+	for _, step := range []struct {
+		body string
+		want []string
+	}{
+		{list(item("a", "1"), item("b", "1"), item("c", "1")), []string{"a", "b", "c"}},
+		{list(item("a", "1"), "1"), []string{"a", "b", "c"}}, // b or c may be the 1
+		{list(item("a", "2"), "1"), []string{"a", "b", "c"}}, // and still may
+		{list(item("d", "1"), "1"), []string{"a", "d"}},      // now a may be, too
+		{list(item("e", "1"), "1"), []string{"d", "e"}},
+		{list(item("e", "1"), item("d", "1"), "1"), []string{"d", "e"}},
+		{list(item("e", "1"), "1", "2"), []string{"d", "e"}},
+		{list(item("f", "1"), "1", "2"), []string{"d", "e", "f"}}, // two are missing, and two can't be named
+		{list(item("f", "1")), []string{"f"}},
+	} {
+		if err := a.apply(step.body); err != nil {
+			t.Error(err)
+		}
+		a.expect(step.want...)
+	}
+	for i := range 50 {
+		if err := a.apply(list(item(fmt.Sprint("x", i), "1"), "1")); err != nil {
+			t.Error(err)
+		}
+		if n := len(a.pods.pods); n > 2 {
+			t.Fatalf("%d pods are kept after %d answers", n, i)
+		}
+	}
+}
+
+// logged collects what is logged at the default verbosity.
+type logged struct {
+	mu    sync.Mutex
+	lines []string
+}
+
+func (l *logged) context() context.Context {
+	return klog.NewContext(context.Background(), funcr.New(func(_, args string) {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.lines = append(l.lines, args)
+	}, funcr.Options{}))
+}
+
+// read returns the lines with that text in them, and the bytes of all.
+func (l *logged) read(text string) (found []string, bytes int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, line := range l.lines {
+		bytes += len(line)
+		if strings.Contains(line, text) {
+			found = append(found, line)
+		}
+	}
+	return found, bytes
+}
+
+// A server that has thousands of invalid pods with other names each time fills neither
+// the log nor the status.
+func TestAFloodOfInvalidPods(t *testing.T) {
+	const many = 3_000 // more take long with the race detector
+	s := newSite(t, false)
+	flood := func(generation int) string {
+		items := []string{item("good", fmt.Sprint(generation))}
+		for i := range many {
+			items = append(items, bad(fmt.Sprintf("g%d-%d-%s", generation, i, strings.Repeat("x", 100))))
+		}
+		return list(items...)
+	}
+	var log logged
+	s.serve(flood(0))
+	h := runWith(t, log.context(), Options{URL: s.URL})
+	for generation := range 3 {
+		s.serve(flood(generation))
+		h.expect(fmt.Sprintf("good=%d", generation))
+		h.await("the verdicts", func(status v1alpha1.SourceStatus) bool {
+			return status.HTTP.ManifestsOmitted[v1alpha1.ManifestRejected] == many-200
+		})
+		if n := len(h.source.Status().HTTP.Manifests); n != 201 {
+			t.Errorf("%d verdicts are shown", n)
+		}
+	}
+	lines, bytes := log.read("Manifest not usable")
+	if len(lines) == 0 || len(lines) > 210 || bytes > 200_000 {
+		t.Errorf("%d lines tell of manifests, %d bytes in all", len(lines), bytes)
+	}
+	if counts, _ := log.read(`"count"=2800`); len(counts) != 1 {
+		t.Errorf("%d lines tell how many more there are", len(counts))
+	}
+	if n := len(h.source.pods.pods); n != 1 {
+		t.Errorf("%d pods are kept", n)
+	}
+}
+
+// Very long names and messages are cut where they are shown and logged.
+func TestLongTexts(t *testing.T) {
+	long := strings.Repeat("A", 1<<20)
+	s := newSite(t, false)
+	s.serve(list(item("a", "1"), item(long, "1"), strings.Replace(item("b", "1"), `"c"`, `"`+long+`"`, 1)))
+	var log logged
+	h := runWith(t, log.context(), Options{URL: s.URL})
+	h.expect("a=1")
+	s.serve(single(long, "1"))
+	h.degraded("default/AAAA")
+	status := h.source.Status()
+	for _, m := range status.HTTP.Manifests {
+		if len(m.Name)+len(m.Message) > 5000 {
+			t.Errorf("a verdict has a name of %d bytes and a message of %d", len(m.Name), len(m.Message))
+		}
+	}
+	if len(status.LastError) > 2100 || !strings.Contains(status.LastError, "bytes)") {
+		t.Errorf("the error has %d bytes", len(status.LastError))
+	}
+	if lines, bytes := log.read("Manifest not usable"); len(lines) < 2 || bytes > 20_000 {
+		t.Errorf("%d lines, %d bytes are logged", len(lines), bytes)
+	}
+}
+
+// An answer is not decoded further once the context is done.
+func TestTheEndInTheMiddleOfAnAnswer(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	decoded := 0
+	_, err := newPodSet().apply(ctx, func(yield func(manifest.Item) bool) {
+		for decoded = 1; yield(manifest.Item{Namespace: "default", Name: fmt.Sprint(decoded), Pod: &v1.Pod{}}); decoded++ {
+			if decoded == 10 {
+				cancel()
+			}
+		}
+	})
+	if !errors.Is(err, context.Canceled) || decoded != 11 {
+		t.Errorf("%d items were decoded, and the error is %v", decoded, err)
+	}
+}

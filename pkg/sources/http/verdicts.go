@@ -1,0 +1,75 @@
+package http
+
+import (
+	"context"
+
+	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
+	"github.com/podconfigd/podconfigd/pkg/manifest"
+	"github.com/podconfigd/podconfigd/pkg/sources"
+)
+
+// refusals are the verdicts on items that give no pod, as many as are shown.
+type refusals struct{ sources.Verdicts }
+
+func (r *refusals) reject(place string, key podKey, fault *manifest.Error) {
+	r.Add(v1alpha1.Manifest{
+		Path: place, State: v1alpha1.ManifestRejected, Namespace: key.namespace, Name: key.name,
+		Reason: string(fault.Reason), Message: fault.Error(),
+	})
+}
+
+func (r *refusals) shadow(place string, key podKey, by string) {
+	r.Add(v1alpha1.Manifest{
+		Path: place, State: v1alpha1.ManifestShadowed, Namespace: key.namespace, Name: key.name,
+		Reason: sources.ReasonDuplicate, Message: "it has " + by,
+	})
+}
+
+// verdicts returns the verdicts on all pods and items.
+func (s *podSet) verdicts() *sources.Verdicts {
+	all := &sources.Verdicts{}
+	for _, key := range s.keys() {
+		state := s.pods[key]
+		v := v1alpha1.Manifest{
+			State: v1alpha1.ManifestAccepted, Namespace: key.namespace, Name: state.pod.Name, UID: string(state.pod.UID),
+		}
+		switch {
+		case state.fault != nil:
+			v.State, v.Reason, v.Message = v1alpha1.ManifestHeld, string(state.fault.Reason), state.fault.Error()+"; the pod that it gave before is kept"
+		case !state.present && s.unusable:
+			v.State, v.Reason, v.Message = v1alpha1.ManifestHeld, "Missing", "it is not in the answer, of which nothing can be used"
+		case !state.present:
+			v.State, v.Reason, v.Message = v1alpha1.ManifestHeld, "Missing", "it is not in the list, but something is whose name can't be read"
+		}
+		all.Add(v)
+	}
+	all.Merge(&s.refused.Verdicts)
+	return all
+}
+
+// judge records the verdicts, and logs those that are news.
+func (b *board) judge(ctx context.Context, verdicts *sources.Verdicts) {
+	shown, omitted := verdicts.Shown(), verdicts.Omitted()
+	var before []v1alpha1.Manifest
+	b.Update(func(status *v1alpha1.SourceStatus) {
+		before, status.HTTP.Manifests = status.HTTP.Manifests, shown
+		status.HTTP.ManifestsOmitted = omitted
+	})
+	type subject struct{ path, namespace, name string }
+	old := make(map[subject]*v1alpha1.Manifest, len(before))
+	for i := range before {
+		old[subject{before[i].Path, before[i].Namespace, before[i].Name}] = &before[i]
+	}
+	for i := range shown {
+		v := &shown[i]
+		if was := old[subject{v.Path, v.Namespace, v.Name}]; was == nil || was.State != v.State || was.Message != v.Message {
+			b.reporter.Report(ctx, *v)
+		}
+	}
+	for state, n := range omitted {
+		if state != v1alpha1.ManifestAccepted {
+			b.reporter.Skip(n)
+		}
+	}
+	b.reporter.Flush(ctx)
+}
