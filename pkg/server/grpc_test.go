@@ -284,7 +284,11 @@ func fill(v reflect.Value, n *int64) {
 	case reflect.Float64:
 		v.SetFloat(float64(*n) + 0.5)
 	case reflect.Map:
-		v.Set(reflect.ValueOf(map[string]int64{"m": *n}))
+		key, value := reflect.New(v.Type().Key()).Elem(), reflect.New(v.Type().Elem()).Elem()
+		fill(key, n)
+		fill(value, n)
+		v.Set(reflect.MakeMap(v.Type()))
+		v.SetMapIndex(key, value)
 	default:
 		v.SetInt(*n)
 	}
