@@ -3,7 +3,6 @@ package wire
 import (
 	"time"
 
-	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podconfigd/podconfigd/pkg/config"
@@ -17,12 +16,12 @@ func Created(p *journal.Pod) metav1.Time {
 	if !p.Object.CreationTimestamp.IsZero() {
 		return p.Object.CreationTimestamp
 	}
-	return firstSeen(p.Object)
+	return firstSeen(&p.Object.ObjectMeta)
 }
 
 // firstSeen returns the time at which a pod without a creationTimestamp was first seen,
 // in whole seconds. It stays the same for as long as its source has the UID.
-func firstSeen(pod *v1.Pod) metav1.Time {
+func firstSeen(pod *metav1.ObjectMeta) metav1.Time {
 	if !pod.CreationTimestamp.IsZero() {
 		return metav1.Time{}
 	}

@@ -32,10 +32,16 @@ const (
 	jsonCreationTimestamp = `"creationTimestamp":`
 )
 
-func encodeJSON(pod *v1.Pod) (jsonForm, error) {
+// encodePodJSON encodes the whole pod.
+func encodePodJSON(pod *v1.Pod) (jsonForm, error) {
 	whole := *pod
 	whole.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}
-	marshaled, err := json.Marshal(&whole)
+	return encodeJSON(&whole, &pod.ObjectMeta)
+}
+
+// encodeJSON encodes an object, the metadata of which are a pod's.
+func encodeJSON(object any, pod *metav1.ObjectMeta) (jsonForm, error) {
+	marshaled, err := json.Marshal(object)
 	if err != nil {
 		return jsonForm{}, fmt.Errorf("encoding pod %s/%s: %w", pod.Namespace, pod.Name, err)
 	}
@@ -85,8 +91,9 @@ const (
 	metaCreationTimestamp = 8
 )
 
-func encodeProtobuf(pod *v1.Pod) (protobufForm, error) {
-	data, err := pod.Marshal()
+// encodeProtobuf encodes an object, the first field of which are a pod's metadata.
+func encodeProtobuf(object interface{ Marshal() ([]byte, error) }, pod *metav1.ObjectMeta) (protobufForm, error) {
+	data, err := object.Marshal()
 	if err != nil {
 		return protobufForm{}, fmt.Errorf("encoding pod %s/%s: %w", pod.Namespace, pod.Name, err)
 	}
@@ -113,19 +120,21 @@ type formKey int
 const (
 	jsonKey formKey = iota
 	protobufKey
+	metadataJSONKey
+	metadataProtobufKey
 )
 
 func jsonOf(p *journal.Pod) (jsonForm, error) {
 	return journal.Once(p.Memo, jsonKey, func() (jsonForm, error) {
 		encodes.WithLabelValues("json").Inc()
-		return encodeJSON(p.Object)
+		return encodePodJSON(p.Object)
 	})
 }
 
 func protobufOf(p *journal.Pod) (protobufForm, error) {
 	return journal.Once(p.Memo, protobufKey, func() (protobufForm, error) {
 		encodes.WithLabelValues("protobuf").Inc()
-		return encodeProtobuf(p.Object)
+		return encodeProtobuf(p.Object, &p.Object.ObjectMeta)
 	})
 }
 
@@ -149,6 +158,12 @@ func AppendJSON(to []byte, p *journal.Pod, revision int64) ([]byte, error) {
 	if err != nil {
 		return to, err
 	}
+	return f.append(to, revision), nil
+}
+
+// append appends the form with a resourceVersion, and a creationTimestamp if there is
+// none.
+func (f *jsonForm) append(to []byte, revision int64) []byte {
 	to = append(to, f.data[:f.start]...)
 	last := to[len(to)-1]
 	if last != '{' && last != ',' {
@@ -165,7 +180,7 @@ func AppendJSON(to []byte, p *journal.Pod, revision int64) ([]byte, error) {
 	if f.data[f.end] != '}' {
 		to = append(to, ',')
 	}
-	return append(to, f.data[f.end:]...), nil
+	return append(to, f.data[f.end:]...)
 }
 
 // AppendProtobuf appends the pod as protobuf as the Kubernetes API has it, with a
@@ -175,6 +190,12 @@ func AppendProtobuf(to []byte, p *journal.Pod, revision int64) ([]byte, error) {
 	if err != nil {
 		return to, err
 	}
+	return f.append(to, revision), nil
+}
+
+// append appends the form with a resourceVersion, and a creationTimestamp if there is
+// none.
+func (f *protobufForm) append(to []byte, revision int64) []byte {
 	// Of a field that is there twice the last one counts.
 	var digits [20]byte
 	version := strconv.AppendInt(digits[:0], revision, 10)
@@ -192,5 +213,5 @@ func AppendProtobuf(to []byte, p *journal.Pod, revision int64) ([]byte, error) {
 		to = protowire.AppendTag(to, metaCreationTimestamp, protowire.BytesType)
 		to = protowire.AppendBytes(to, f.created)
 	}
-	return append(to, f.data[f.end:]...), nil
+	return append(to, f.data[f.end:]...)
 }

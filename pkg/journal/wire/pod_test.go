@@ -63,6 +63,21 @@ func TestRevisionsInForms(t *testing.T) {
 				t.Errorf("%s of %+v: %s", form, meta, diff)
 			}
 		}
+		var metadataJSON, metadataProtobuf metav1.PartialObjectMetadata
+		if data, err = AppendMetadataJSON([]byte("x"), p, 1795267200123); err != nil || json.Unmarshal(data[1:], &metadataJSON) != nil {
+			t.Fatalf("metadata as JSON: %v in %s", err, data)
+		}
+		if metadataJSON.Kind != "PartialObjectMetadata" || metadataJSON.APIVersion != "meta.k8s.io/v1" {
+			t.Errorf("metadata as JSON are of %+v", metadataJSON.TypeMeta)
+		}
+		if data, err = AppendMetadataProtobuf([]byte("x"), p, 1795267200123); err != nil || metadataProtobuf.Unmarshal(data[1:]) != nil {
+			t.Fatalf("metadata as protobuf: %v in %q", err, data)
+		}
+		for form, got := range map[string]*metav1.ObjectMeta{"JSON": &metadataJSON.ObjectMeta, "protobuf": &metadataProtobuf.ObjectMeta} {
+			if diff := cmp.Diff(&want.ObjectMeta, got); diff != "" {
+				t.Errorf("metadata as %s of %+v: %s", form, meta, diff)
+			}
+		}
 		if data, err = JSON(p); err != nil || json.Unmarshal(data, &original) != nil || fmt.Sprintf("%q", original.ResourceVersion) != fmt.Sprintf("%q", meta.ResourceVersion) || !original.CreationTimestamp.Equal(&meta.CreationTimestamp) {
 			t.Errorf("its own JSON: %v, %s", err, data)
 		}

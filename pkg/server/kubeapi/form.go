@@ -11,8 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/podconfigd/podconfigd/pkg/journal"
-	"github.com/podconfigd/podconfigd/pkg/journal/wire"
 	"github.com/podconfigd/podconfigd/pkg/server/internal/respond"
 )
 
@@ -25,6 +23,10 @@ const (
 type form struct {
 	contentType string
 	protobuf    bool
+	// kind is what pods are shown as, and asked the kind that the request names, "" for
+	// none.
+	kind  *kind
+	asked string
 	// table: as rows. With include that says what of the pod goes with a row.
 	table   bool
 	include metav1.IncludeObjectPolicy
@@ -48,7 +50,7 @@ func negotiate(r *http.Request) *form {
 
 // formOf returns the form that a clause of the header Accept asks for, or nil.
 func formOf(clause *goautoneg.Accept) *form {
-	f := new(form)
+	f := &form{kind: pods, asked: clause.Params["as"]}
 	switch clause.Type + "/" + clause.SubType {
 	case jsonType, "application/*", "*/*":
 		f.contentType = jsonType
@@ -57,22 +59,45 @@ func formOf(clause *goautoneg.Accept) *form {
 	default:
 		return nil
 	}
-	as := schema.GroupVersionKind{Group: clause.Params["g"], Version: clause.Params["v"], Kind: clause.Params["as"]}
+	version := schema.GroupVersion{Group: clause.Params["g"], Version: clause.Params["v"]}
 	switch {
-	case as.Empty():
+	case f.asked == "" && version.Empty():
 		return f
-	case as == metav1.SchemeGroupVersion.WithKind("Table") && !f.protobuf:
+	case version != metav1.SchemeGroupVersion:
+		return nil
+	case f.asked == "Table" && !f.protobuf:
 		f.table = true
+		return f
+	case f.asked == partialMetadata.name, f.asked == partialMetadata.list:
+		f.kind = partialMetadata
 		return f
 	}
 	return nil
 }
 
+// fits says what is wrong where the form is not one of a list, or only one of lists.
+//
+// apiserver: pkg/endpoints/handlers asPartialObjectMetadata, asPartialObjectMetadataList.
+func (f *form) fits(list bool) *metav1.Status {
+	var problem string
+	switch {
+	case list && f.asked == partialMetadata.name:
+		problem = "a list"
+	case !list && f.asked == partialMetadata.list:
+		problem = "not a list"
+	default:
+		return nil
+	}
+	return respond.StatusOf(http.StatusNotAcceptable, metav1.StatusReasonNotAcceptable,
+		fmt.Sprintf("you requested %s, but the requested object is %s", f.asked, problem))
+}
+
 // notAcceptable says which forms there are.
 func notAcceptable(r *http.Request) *metav1.Status {
 	return respond.StatusOf(http.StatusNotAcceptable, metav1.StatusReasonNotAcceptable, fmt.Sprintf(
-		"only the following media types are accepted: %s, also as=Table;g=meta.k8s.io;v=v1, and %s; not %q",
-		jsonType, protobufType, r.Header.Get("Accept")))
+		"only the following media types are accepted: %s and %s, both also with as=PartialObjectMetadata (for a list, as=PartialObjectMetadataList);g=meta.k8s.io;v=v1, "+
+			"and %s;as=Table;g=meta.k8s.io;v=v1; not %q",
+		jsonType, protobufType, jsonType, r.Header.Get("Accept")))
 }
 
 // check holds the parameters of the form to what they may be.
@@ -85,21 +110,6 @@ func (f *form) check() error {
 		return nil
 	}
 	return fmt.Errorf("expected Metadata, Object or None, got %q", f.include)
-}
-
-// object returns one pod.
-func (f *form) object(pod *journal.Pod) ([]byte, error) {
-	switch {
-	case f.table:
-		return f.tableOf(true, pod.Revision, pod)
-	case f.protobuf:
-		raw, err := wire.AppendProtobuf(nil, pod, pod.Revision)
-		if err != nil {
-			return nil, err
-		}
-		return envelope("v1", "Pod", raw)
-	}
-	return wire.AppendJSON(nil, pod, pod.Revision)
 }
 
 // magic is what a protobuf object of Kubernetes begins with.

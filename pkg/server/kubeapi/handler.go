@@ -138,7 +138,13 @@ func (h *Handler) pod(w http.ResponseWriter, r *http.Request) {
 		respond.Status(w, status)
 		return
 	}
-	data, err := opts.form.object(pod)
+	var data []byte
+	var err error
+	if opts.form.table {
+		data, err = opts.form.tableOf(true, pod.Revision, pod)
+	} else {
+		data, err = opts.form.object(nil, pod, pod.Revision)
+	}
 	if err != nil {
 		respond.Error(w, http.StatusInternalServerError, metav1.StatusReasonInternalError, err.Error())
 		return

@@ -1,19 +1,15 @@
 package kubeapi
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
 	"slices"
 	"strconv"
 
-	"google.golang.org/protobuf/encoding/protowire"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podconfigd/podconfigd/pkg/journal"
-	"github.com/podconfigd/podconfigd/pkg/journal/wire"
 	"github.com/podconfigd/podconfigd/pkg/server/internal/respond"
 )
 
@@ -40,7 +36,11 @@ func (h *Handler) list(w http.ResponseWriter, r *http.Request, o *options) {
 		respond.Status(w, status)
 		return
 	}
-	data, err := o.form.list(page)
+	list := o.form.list
+	if o.form.table {
+		list = o.form.listTable
+	}
+	data, err := list(page)
 	if err != nil {
 		respond.Error(w, http.StatusInternalServerError, metav1.StatusReasonInternalError, err.Error())
 		return
@@ -113,65 +113,4 @@ func (p *page) meta() metav1.ListMeta {
 		meta.Continue = p.next.String()
 	}
 	return meta
-}
-
-// list returns a PodList, or a Table.
-func (f *form) list(p *page) ([]byte, error) {
-	switch {
-	case f.table:
-		return p.table(f)
-	case f.protobuf:
-		return p.protobuf()
-	}
-	return p.json()
-}
-
-// kindOfPod is what a pod's JSON begins with.
-var kindOfPod = []byte(`{"kind":"Pod","apiVersion":"v1",`)
-
-func (p *page) json() ([]byte, error) {
-	meta, err := json.Marshal(p.meta())
-	if err != nil {
-		return nil, err
-	}
-	data := append([]byte(`{"kind":"PodList","apiVersion":"v1","metadata":`), meta...)
-	data = append(data, `,"items":[`...)
-	for i, pod := range p.pods {
-		if i > 0 {
-			data = append(data, ',')
-		}
-		start := len(data)
-		if data, err = wire.AppendJSON(data, pod, pod.Revision); err != nil {
-			return nil, err
-		}
-		if bytes.HasPrefix(data[start:], kindOfPod) { // the apiserver's items have none
-			data = slices.Delete(data, start+1, start+len(kindOfPod))
-		}
-	}
-	return append(data, "]}\n"...), nil
-}
-
-// Field numbers of v1.PodList.
-const (
-	listMetadata = 1
-	listItems    = 2
-)
-
-func (p *page) protobuf() ([]byte, error) {
-	listMeta := p.meta()
-	meta, err := listMeta.Marshal()
-	if err != nil {
-		return nil, err
-	}
-	raw := protowire.AppendTag(nil, listMetadata, protowire.BytesType)
-	raw = protowire.AppendBytes(raw, meta)
-	var item []byte
-	for _, pod := range p.pods {
-		if item, err = wire.AppendProtobuf(item[:0], pod, pod.Revision); err != nil {
-			return nil, err
-		}
-		raw = protowire.AppendTag(raw, listItems, protowire.BytesType)
-		raw = protowire.AppendBytes(raw, item)
-	}
-	return envelope("v1", "PodList", raw)
 }

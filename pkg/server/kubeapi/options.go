@@ -110,6 +110,9 @@ func parseOptions(r *http.Request) (*options, *metav1.Status) {
 	if len(p.errs) > 0 {
 		return nil, badRequest(errors.Join(p.errs...))
 	}
+	if status := o.form.fits(r.PathValue("name") == "" && !o.watch); status != nil {
+		return nil, status
+	}
 	return o, nil
 }
 

@@ -44,8 +44,8 @@ func (f *form) tableOf(headed bool, revision int64, pod *journal.Pod) ([]byte, e
 	return json.Marshal(table)
 }
 
-// table returns a list as a table.
-func (p *page) table(f *form) ([]byte, error) {
+// listTable returns a list as a table.
+func (f *form) listTable(p *page) ([]byte, error) {
 	table := newTable(true)
 	table.ListMeta = p.meta()
 	for _, pod := range p.pods {
@@ -67,11 +67,11 @@ func newTable(headed bool) *metav1.Table {
 	return table
 }
 
-// bookmark returns a table without pods.
-func (f *form) bookmark(mark *v1.Pod) ([]byte, error) {
+// bookmarkTable returns a table of no pod.
+func (f *form) bookmarkTable(meta *metav1.ObjectMeta) ([]byte, error) {
 	table := newTable(false)
-	table.ResourceVersion = mark.ResourceVersion
-	object, err := json.Marshal(partial(&mark.ObjectMeta))
+	table.ResourceVersion = meta.ResourceVersion
+	object, err := (&form{kind: partialMetadata}).bookmark(meta)
 	if err != nil {
 		return nil, err
 	}
@@ -81,32 +81,18 @@ func (f *form) bookmark(mark *v1.Pod) ([]byte, error) {
 
 // addRow adds the pod, with what of it is to go with its row.
 func (f *form) addRow(table *metav1.Table, p *journal.Pod, revision int64) (err error) {
-	pod := shown(p, revision)
-	row := metav1.TableRow{Cells: Cells(pod, time.Now())}
+	pod := *p.Object
+	pod.CreationTimestamp = wire.Created(p)
+	row := metav1.TableRow{Cells: Cells(&pod, time.Now())}
 	switch f.include {
 	case metav1.IncludeNone:
 	case metav1.IncludeObject:
 		row.Object.Raw, err = wire.AppendJSON(nil, p, revision)
 	default:
-		row.Object.Raw, err = json.Marshal(partial(&pod.ObjectMeta))
+		row.Object.Raw, err = wire.AppendMetadataJSON(nil, p, revision)
 	}
 	table.Rows = append(table.Rows, row)
 	return err
-}
-
-// shown returns the pod as this API has it, of a revision.
-func shown(p *journal.Pod, revision int64) *v1.Pod {
-	pod := *p.Object
-	pod.ResourceVersion = strconv.FormatInt(revision, 10)
-	pod.CreationTimestamp = wire.Created(p)
-	return &pod
-}
-
-func partial(meta *metav1.ObjectMeta) *metav1.PartialObjectMetadata {
-	return &metav1.PartialObjectMetadata{
-		TypeMeta:   metav1.TypeMeta{Kind: "PartialObjectMetadata", APIVersion: metav1.SchemeGroupVersion.Group + "/v1"},
-		ObjectMeta: *meta,
-	}
 }
 
 // Cells returns a pod's row, as the columns of the apiserver's tables are: name, ready,

@@ -4,13 +4,11 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"net/http"
 	"strconv"
 	"sync"
 
-	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
@@ -19,7 +17,6 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/journal"
 	"github.com/podconfigd/podconfigd/pkg/journal/view"
-	"github.com/podconfigd/podconfigd/pkg/journal/wire"
 	"github.com/podconfigd/podconfigd/pkg/server/internal/respond"
 )
 
@@ -163,20 +160,11 @@ func (s *stream) frame(f *view.Frame) error {
 
 // pod tells one event of a pod.
 func (s *stream) pod(kind watch.EventType, pod *journal.Pod, revision int64) (err error) {
-	switch {
-	case s.form.table:
+	if s.form.table {
 		s.buffer, err = s.form.tableOf(!s.headed, revision, pod)
 		s.headed = true
-	case s.form.protobuf:
-		if s.buffer, err = wire.AppendProtobuf(s.buffer[:0], pod, revision); err == nil {
-			var object []byte
-			if object, err = envelope("v1", "Pod", s.buffer); err == nil {
-				s.event(kind, object)
-				return nil
-			}
-		}
-	default:
-		s.buffer, err = wire.AppendJSON(s.buffer[:0], pod, revision)
+	} else {
+		s.buffer, err = s.form.object(s.buffer, pod, revision)
 	}
 	if err == nil {
 		s.event(kind, s.buffer)
@@ -194,26 +182,15 @@ func (s *stream) bookmarkOf(f *view.Frame) error {
 	if !s.bookmark || (end && !asked) {
 		return nil
 	}
-	mark := &v1.Pod{
-		TypeMeta:   metav1.TypeMeta{Kind: "Pod", APIVersion: "v1"},
-		ObjectMeta: metav1.ObjectMeta{ResourceVersion: strconv.FormatInt(f.Revision, 10)},
-	}
+	meta := &metav1.ObjectMeta{ResourceVersion: strconv.FormatInt(f.Revision, 10)}
 	if end {
-		mark.Annotations = map[string]string{metav1.InitialEventsAnnotationKey: "true"}
+		meta.Annotations = map[string]string{metav1.InitialEventsAnnotationKey: "true"}
 	}
-	var object []byte
-	var err error
-	switch {
-	case s.form.table:
-		object, err = s.form.bookmark(mark)
-	case s.form.protobuf:
-		var raw []byte
-		if raw, err = mark.Marshal(); err == nil {
-			object, err = envelope("v1", "Pod", raw)
-		}
-	default:
-		object, err = json.Marshal(mark)
+	bookmark := s.form.bookmark
+	if s.form.table {
+		bookmark = s.form.bookmarkTable
 	}
+	object, err := bookmark(meta)
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,155 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/features"
+	featurestesting "k8s.io/client-go/features/testing"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/metadata/metadatainformer"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/podconfigd/podconfigd/internal/testutil"
+)
+
+var podsResource = schema.GroupVersionResource{Version: "v1", Resource: "pods"}
+
+// TestMetadataInformers has informers of client-go that want metadata only follow the
+// daemon: by the events of one watch, without another list.
+func TestMetadataInformers(t *testing.T) {
+	for _, watchList := range []bool{true, false} {
+		for _, form := range []string{runtime.ContentTypeProtobuf, runtime.ContentTypeJSON} {
+			t.Run(fmt.Sprintf("WatchList=%t/%s", watchList, form), func(t *testing.T) {
+				featurestesting.SetFeatureDuringTest(t, features.WatchListClient, watchList)
+				testMetadataInformer(t, form)
+			})
+		}
+	}
+}
+
+func testMetadataInformer(t *testing.T, form string) {
+	d := &daemon{dir: testutil.ShortDir(t)}
+	d.mkdir(t)
+	put := func(name, version string) {
+		t.Helper()
+		d.putFile(t, name, fmt.Sprintf("apiVersion: v1\nkind: Pod\nmetadata: {name: %s, uid: uid-of-%[1]s, labels: {version: %q}}\nspec: {containers: [{name: c, image: i}]}\n", name, version))
+	}
+	for i := range 3 {
+		put(fmt.Sprintf("pod-%d", i), "0")
+	}
+	d = start(t, d.dir)
+	d.awaitFiles(t)
+	dialer := &dialer{socket: d.socket}
+	t.Cleanup(dialer.cut)
+	var mu sync.Mutex
+	var asked []string
+	client, err := metadata.NewForConfig(&rest.Config{
+		Host: "http://localhost", QPS: -1, Dial: dialer.dial,
+		WrapTransport: func(next http.RoundTripper) http.RoundTripper {
+			return roundTripper(func(r *http.Request) (*http.Response, error) {
+				mu.Lock()
+				asked = append(asked, r.URL.RequestURI())
+				mu.Unlock()
+				r = r.Clone(r.Context())
+				if form == runtime.ContentTypeJSON { // it would rather have protobuf
+					_, accept, _ := strings.Cut(r.Header.Get("Accept"), ",")
+					r.Header.Set("Accept", accept)
+				}
+				return next.RoundTrip(r)
+			})
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	informer := metadatainformer.NewSharedInformerFactory(client, 0).ForResource(podsResource).Informer()
+	events := make(chan string, 100)
+	show := func(event string, object any) {
+		pod := object.(*metav1.PartialObjectMetadata)
+		events <- fmt.Sprintf("%s %s=%s", event, pod.Name, pod.Labels["version"])
+	}
+	if _, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(object any) { show("add", object) },
+		UpdateFunc: func(_, object any) { show("update", object) },
+		DeleteFunc: func(object any) { show("delete", object) },
+	}); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		informer.RunWithContext(ctx)
+	}()
+	t.Cleanup(func() { cancel(); <-done })
+	expect := func(want string) {
+		t.Helper()
+		select {
+		case got := <-events:
+			if got != want {
+				t.Fatalf("got %q, want %q", got, want)
+			}
+		case <-time.After(20 * time.Second):
+			t.Fatalf("no event for 20 s, want %q", want)
+		}
+	}
+	for range 3 {
+		<-events // in any order
+	}
+	mu.Lock()
+	before := len(asked)
+	mu.Unlock()
+	for i := 1; i <= 20; i++ {
+		put("pod-1", fmt.Sprint(i))
+		expect(fmt.Sprintf("update pod-1-node1=%d", i))
+	}
+	put("late", "0")
+	expect("add late-node1=0")
+	if err := os.Remove(filepath.Join(d.dir, "manifests", "pod-2.yaml")); err != nil {
+		t.Fatal(err)
+	}
+	expect("delete pod-2-node1=0")
+	d.awaitMetadata(t, informer)
+
+	mu.Lock()
+	defer mu.Unlock()
+	// The watch that follows a list may begin after the list's pods are told.
+	if n := len(asked); n > 2 || n > before+1 {
+		t.Errorf("it listed or watched anew: %s", strings.Join(asked, " "))
+	}
+}
+
+// awaitMetadata waits until the informer has the metadata of the pods in /pods.
+func (d *daemon) awaitMetadata(t *testing.T, informer cache.SharedIndexInformer) {
+	t.Helper()
+	eventually(t, 20*time.Second, func() error {
+		list, err := d.files()
+		if err != nil {
+			return err
+		}
+		if n := len(informer.GetStore().List()); n != len(list.Items) {
+			return fmt.Errorf("/pods has %d pods, the informer %d", len(list.Items), n)
+		}
+		for i := range list.Items {
+			want := &list.Items[i].ObjectMeta
+			object, _, err := informer.GetStore().GetByKey(want.Namespace + "/" + want.Name)
+			got, ok := object.(*metav1.PartialObjectMetadata)
+			if err != nil || !ok || got.UID != want.UID || fmt.Sprint(got.Labels, got.Annotations) != fmt.Sprint(want.Labels, want.Annotations) || got.CreationTimestamp.IsZero() {
+				return fmt.Errorf("the informer has %+v, /pods %+v: %w", object, want, err)
+			}
+		}
+		return nil
+	})
+}
