@@ -93,8 +93,18 @@ func (c *PodConfig) Run(ctx context.Context) error {
 
 // merge sends what the set changes, all of it or until the context is done.
 func (c *PodConfig) merge(ctx context.Context, in sourcedSet) error {
-	result := c.storage.merge(in.source, in.set.Pods)
 	logger := klog.FromContext(ctx)
+	before := c.storage.count(in.source)
+	result := c.storage.merge(in.source, in.set.Pods)
+	left := c.storage.count(in.source)
+	// An unmounted directory shows an empty one below it, and an emptied list may be a
+	// mistake: that pods go away is right then, but not without a word.
+	switch removed := before - left; {
+	case removed > 0 && left == 0:
+		logger.Info("Source removed all of its pods", "source", in.source, "origin", in.set.Origin, "removed", removed)
+	case removed > left:
+		logger.Info("Source removed most of its pods", "source", in.source, "origin", in.set.Origin, "removed", removed, "left", left)
+	}
 	for _, d := range result.duplicates {
 		logger.Info("Pod has the name of another one in the same set, ignoring it",
 			"pod", klog.KObj(d), "podUID", d.UID, "source", in.source)

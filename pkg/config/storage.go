@@ -65,6 +65,14 @@ type mergeResult struct {
 	first      bool
 }
 
+// count returns how many pods the source has.
+func (s *podStorage) count(source string) int {
+	if pods := s.sources[source]; pods != nil {
+		return len(pods.byUID)
+	}
+	return 0
+}
+
 // merge makes the set the source's present one and says what that changed.
 func (s *podStorage) merge(source string, set []*v1.Pod) *mergeResult {
 	pods := s.sources[source]

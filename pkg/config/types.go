@@ -110,6 +110,8 @@ type PodUpdate struct {
 // write to them.
 type SourceSet struct {
 	Pods []*v1.Pod
+	// Origin is where the pods were read, for the log: a path, or a URL without secrets.
+	Origin string
 }
 
 // IsMirrorPod tells whether the pod is the apiserver's image of a static pod.

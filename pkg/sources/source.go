@@ -20,6 +20,7 @@ import (
 //   - Run never closes sets.
 //   - A pod that was sent is shared and is never written to again. A pod that did not
 //     change is sent as the same pointer, so the cost of a set follows what changed.
+//   - A set names its origin, which has no secrets in it.
 //   - Names and UIDs of the pods in a set are distinct. Of two pods that clash, the
 //     source keeps one by a rule of its own and reports the other.
 type Source interface {

@@ -142,7 +142,7 @@ func (s *Source) push(ctx context.Context, sets chan<- config.SourceSet, objects
 		}
 	}
 	select {
-	case sets <- config.SourceSet{Pods: pods}:
+	case sets <- config.SourceSet{Pods: pods, Origin: s.board.Status().API.Server}:
 		return true
 	case <-ctx.Done():
 		return false

@@ -154,7 +154,7 @@ func (s *Source) take(ctx context.Context, answer answer, sets chan<- config.Sou
 		return nil
 	}
 	select {
-	case sets <- config.SourceSet{Pods: s.pods.serving()}:
+	case sets <- config.SourceSet{Pods: s.pods.serving(), Origin: s.shown}:
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}

@@ -119,6 +119,9 @@ func (r *running) next(t *testing.T) map[string]*v1.Pod {
 	case <-time.After(patience):
 		t.Fatal("no set comes")
 	}
+	if set.Origin == "" {
+		t.Error("the set does not say where its pods were read")
+	}
 	pods, uids := make(map[string]*v1.Pod), make(map[string]bool)
 	for _, pod := range set.Pods {
 		name, _, _ := strings.Cut(pod.Name, "-")
