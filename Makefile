@@ -8,6 +8,11 @@ GO ?= go
 NESTED_MODULES := test/bench test/conformance test/conformance/merge
 nested := $(patsubst %/go.mod,%,$(wildcard $(addsuffix /go.mod,$(NESTED_MODULES))))
 
+# The go command with the flags that hack/components.sh and internal/testutil build with, so
+# that no package is compiled a second time. The tests of the root module are compiled with
+# the race detector, and nothing is compiled in a third way.
+SHARED = CGO_ENABLED=0 GOFLAGS='$(GOFLAGS) -trimpath' $(GO)
+
 # Everything that is built for development only stays out of the tree.
 CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/podconfigd
 
@@ -48,7 +53,7 @@ help: ## Show this list
 
 .PHONY: build
 build: ## Build the static binary, bin/podconfigd
-	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN) ./cmd/podconfigd
+	$(SHARED) build -ldflags '$(LDFLAGS)' -o $(BIN) ./cmd/podconfigd
 
 .PHONY: test
 test: test-deps components ## Run all tests with the race detector, and the nested modules' short ones
@@ -56,7 +61,8 @@ test: test-deps components ## Run all tests with the race detector, and the nest
 	CGO_ENABLED=1 $(GO) test -race -count=1 -timeout $(TEST_TIMEOUT) ./...
 	@set -e; for m in $(nested); do \
 		echo "==> vet and short tests of $$m"; \
-		(cd $$m && $(GO) vet ./... && $(GO) test -count=1 -short -timeout $(TEST_TIMEOUT) ./...); \
+		(cd $$m && $(SHARED) vet ./... && \
+			$(SHARED) test -count=1 -short -timeout $(TEST_TIMEOUT) ./...); \
 	done
 
 .PHONY: test-deps
@@ -107,8 +113,8 @@ api-baseline: $(BUF) ## Take the protobuf interface as it is for what later chan
 
 .PHONY: conformance
 conformance: ## Compare SEQUENCES random sequences of sets with the kubelet's merge, and the manifests
-	cd test/conformance && $(GO) test -count=1 ./...
-	cd test/conformance/merge && $(GO) test -count=1 -timeout 0 -v . -sequences $(SEQUENCES)
+	cd test/conformance && $(SHARED) test -count=1 ./...
+	cd test/conformance/merge && $(SHARED) test -count=1 -timeout 0 -v . -sequences $(SEQUENCES)
 
 .PHONY: bench
 bench: $(BENCHSTAT) ## Run the benchmarks, BENCH_COUNT times each, and summarize; BASE=file compares

@@ -22,10 +22,6 @@ declare -A module=(
 	[etcd]=servers [kube-apiserver]=servers [kubectl]=servers
 	[containerd]=containerd [containerd-shim-runc-v2]=containerd [ctr]=containerd
 )
-declare -A takes=(
-	[etcd]='half a minute' [kube-apiserver]='4 minutes' [kubectl]='1 minute'
-	[containerd]='70 seconds' [containerd-shim-runc-v2]='10 seconds' [ctr]='10 seconds'
-)
 
 if [[ $# -eq 0 ]]; then
 	set -- etcd kube-apiserver kubectl containerd containerd-shim-runc-v2 ctr debian-containerd
@@ -35,23 +31,31 @@ debian_keys=/usr/share/keyrings/debian-archive-keyring.gpg
 
 cache=${CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/podconfigd}/components
 
-# build NAME OUT: from the Go module proxy.
+# build OUT NAME...: from the Go module proxy, all at once: while one is linked, which takes
+# one processor, the others are compiled.
 build() {
-	local name=$1 out=$2
+	local out=$1 name packages=()
+	shift
+	for name in "$@"; do packages+=("${package[$name]}"); done
 	# k8s.io/kubernetes knows its version from the linker only.
-	local ldflags='-s -w'
-	if [[ $name == kube* ]]; then
-		local version minor
+	local ldflags='-s -w' version minor
+	if [[ " $* " == *' kube'* ]]; then
 		version=$(go list -m -f '{{.Version}}' k8s.io/kubernetes)
 		minor=${version#v1.}
 		ldflags+=" -X k8s.io/component-base/version.gitVersion=$version"
 		ldflags+=" -X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=${minor%%.*}"
 	fi
-	echo "==> building $name into $out (once; it takes about ${takes[$name]} from cold caches on 2 cores)" >&2
+	echo "==> building $* into $out (once; from cold caches on 2 cores all servers take about six minutes)" >&2
 	local begin=$SECONDS
-	env -u GOOS -u GOARCH CGO_ENABLED=0 go build -trimpath -ldflags "$ldflags" -o "$out/$name.tmp" "${package[$name]}" >&2
-	mv "$out/$name.tmp" "$out/$name"
-	echo "==> built $name in $((SECONDS - begin)) s" >&2
+	rm -rf "$out/tmp" && mkdir "$out/tmp"
+	env -u GOOS -u GOARCH CGO_ENABLED=0 go build -trimpath -ldflags "$ldflags" -o "$out/tmp/" "${packages[@]}" >&2
+	for name in "$@"; do
+		# go build names etcd for the last part of its path that is no version.
+		[[ -e $out/tmp/$name ]] || mv "$out/tmp/$(basename "$(dirname "${package[$name]}")")" "$out/tmp/$name"
+		mv "$out/tmp/$name" "$out/$name"
+	done
+	rm -r "$out/tmp"
+	echo "==> built $* in $((SECONDS - begin)) s" >&2
 }
 
 # unpack OUT: Debian's containerd 1.6, which does not tell of events. Where the release
@@ -83,22 +87,46 @@ unpack() {
 	rm -r "$temp"
 }
 
-for name in "$@"; do
-	# A new Go or a new version of a server makes a new folder.
-	if [[ $name == debian-containerd ]]; then
-		out=$cache/debian-$(. /etc/os-release && echo "${VERSION_CODENAME-none}")
+# folder NAME: where it is kept. A new Go or a new version of a server makes a new folder.
+folder() {
+	if [[ $1 == debian-containerd ]]; then
+		echo "$cache/debian-$(. /etc/os-release && echo "${VERSION_CODENAME-none}")"
 	else
-		cd "${module[$name]?there is no component of the name $name}"
-		out=$cache/$({ go version; cat go.mod go.sum; } | sha256sum | cut -c1-12)
+		(
+			cd "${module[$1]?there is no component of the name $1}"
+			echo "$cache/$({ go version; cat go.mod go.sum; } | sha256sum | cut -c1-12)"
+		)
 	fi
+}
+
+# provide NAME...: of one folder, those that are missing in it.
+provide() {
+	local out name missing=()
+	out=$(folder "$1")
 	mkdir -p "$out"
 	# One at a time: several test programs may find it missing at once.
 	exec 9>"$out/lock"
-	[[ -x $out/$name ]] || flock 9
-	if [[ ! -x $out/$name ]]; then
-		if [[ $name == debian-containerd ]]; then unpack "$out"; else build "$name" "$out"; fi
+	for name in "$@"; do [[ -x $out/$name ]] || missing+=("$name"); done
+	[[ ${#missing[@]} -eq 0 ]] || flock 9
+	missing=()
+	for name in "$@"; do [[ -x $out/$name ]] || missing+=("$name"); done
+	if [[ ${#missing[@]} -gt 0 ]]; then
+		if [[ $1 == debian-containerd ]]; then
+			unpack "$out"
+		else
+			(cd "${module[$1]}" && build "$out" "${missing[@]}")
+		fi
 	fi
 	exec 9>&-
-	[[ $name == debian-containerd ]] || cd ..
-	echo "$out"
+}
+
+declare -A together=()
+for name in "$@"; do
+	kind=${module[$name]-$name}
+	together[$kind]+="$name "
 done
+for kind in "${!together[@]}"; do
+	read -ra names <<<"${together[$kind]}"
+	provide "${names[@]}"
+done
+for name in "$@"; do folder "$name"; done
