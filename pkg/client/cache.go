@@ -3,6 +3,7 @@ package client
 import (
 	"cmp"
 	"context"
+	"maps"
 	"slices"
 	"sync"
 
@@ -18,9 +19,10 @@ type CacheOptions struct {
 	Options
 	// Indexers give, by the name of an index, the values under which a pod is found.
 	Indexers map[string]func(*v1.Pod) []string
-	// OnChange is told, where it is set, of each pod that came (before is nil), went
-	// (after is nil) or changed. It is called from Run, one call after the other, when
-	// the cache has the change.
+	// OnChange, if set, is called for each pod that came (before is nil), went (after is
+	// nil) or changed in spec, status, labels, annotations or deletion. A pod that is told
+	// again as it was, as after a restart of the daemon, did not change. The calls are made
+	// from Run, one after the other, when the cache has the change.
 	OnChange func(before, after *v1.Pod)
 }
 
@@ -43,6 +45,10 @@ type cacheKey struct {
 	uid    types.UID
 }
 
+func compareKeys(a, b cacheKey) int {
+	return cmp.Or(cmp.Compare(a.source, b.source), cmp.Compare(a.uid, b.uid))
+}
+
 // NewCache returns an empty cache. Run fills it.
 func NewCache(c *Client, opts CacheOptions) *Cache {
 	cache := &Cache{client: c, opts: opts, synced: make(chan struct{}), pods: make(map[cacheKey]*v1.Pod)}
@@ -53,8 +59,8 @@ func NewCache(c *Client, opts CacheOptions) *Cache {
 	return cache
 }
 
-// Run keeps the cache up to date until the context is done, and returns nil then; or
-// an error where the daemon refuses the request. It is called once.
+// Run keeps the cache up to date until the context is done, and returns the context's
+// cause; or an error if the daemon refuses the request. It is called once.
 func (c *Cache) Run(ctx context.Context) error {
 	// next is the present state that is being told after a reset; what is known stays
 	// until it is whole.
@@ -83,7 +89,7 @@ func (c *Cache) Run(ctx context.Context) error {
 			close(c.synced)
 		}
 	}
-	return nil
+	return context.Cause(ctx)
 }
 
 // Synced is closed once every source of the daemon has been seen and its pods are in
@@ -101,21 +107,17 @@ func (c *Cache) take(u *v1alpha1.Update) {
 	}
 }
 
-// replace makes these the pods of the cache.
+// replace makes these the pods of the cache: first those go that are not among them.
 func (c *Cache) replace(pods map[cacheKey]*v1.Pod) {
 	c.mu.RLock()
-	var gone []cacheKey
-	for key := range c.pods {
-		if pods[key] == nil {
-			gone = append(gone, key)
-		}
-	}
+	gone := maps.Clone(c.pods)
 	c.mu.RUnlock()
-	for _, key := range gone {
+	maps.DeleteFunc(gone, func(key cacheKey, _ *v1.Pod) bool { return pods[key] != nil })
+	for _, key := range slices.SortedFunc(maps.Keys(gone), compareKeys) {
 		c.set(key, nil)
 	}
-	for key, pod := range pods {
-		c.set(key, pod)
+	for _, key := range slices.SortedFunc(maps.Keys(pods), compareKeys) {
+		c.set(key, pods[key])
 	}
 }
 
@@ -132,7 +134,7 @@ func (c *Cache) set(key cacheKey, after *v1.Pod) {
 		c.index(after, func(found map[cacheKey]*v1.Pod) { found[key] = after })
 	}
 	c.mu.Unlock()
-	if c.opts.OnChange != nil && (before != nil || after != nil) {
+	if c.opts.OnChange != nil && !same(before, after) {
 		c.opts.OnChange(before, after)
 	}
 }

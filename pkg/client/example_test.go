@@ -57,8 +57,8 @@ func ExampleCache() {
 		},
 	})
 	go func() {
-		if err := cache.Run(ctx); err != nil {
-			log.Print(err)
+		if err := cache.Run(ctx); ctx.Err() == nil {
+			log.Print(err) // the daemon refuses the request
 		}
 	}()
 	<-cache.Synced()
