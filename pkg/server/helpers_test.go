@@ -60,6 +60,10 @@ func serveJournal(t *testing.T, opts journal.Options) *daemon {
 	return serveWithLimits(t, opts, Limits{})
 }
 
+// endsWithin is how long the server may take to end beside drainTimeout, on a machine that
+// has other work to do.
+const endsWithin = 10 * time.Second
+
 func serveWithLimits(t *testing.T, opts journal.Options, limits Limits) *daemon {
 	t.Helper()
 	registry := prometheus.NewRegistry()
@@ -94,7 +98,7 @@ func serveWithLimits(t *testing.T, opts journal.Options, limits Limits) *daemon 
 				t.Errorf("Run returned %v", err)
 			}
 		}
-		if took := time.Since(start); took > 2*drainTimeout {
+		if took := time.Since(start); took > drainTimeout+endsWithin {
 			t.Errorf("Run took %v to end", took)
 		}
 	})

@@ -23,7 +23,7 @@ import (
 
 // patience is how long anything is waited for before the benchmark gives up. It is
 // no bound on what is measured, but on how long a benchmark hangs.
-const patience = 30 * time.Second
+const patience = testutil.Patience
 
 // buildPodconfigd and the others return the programs' paths, and build them the first
 // time. podconfigd is built as "make build" does, from its own go.mod.

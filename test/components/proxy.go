@@ -64,6 +64,18 @@ func (p *Proxy) Up() {
 	p.down = false
 }
 
+// Connections counts those that clients have.
+func (p *Proxy) Connections() (n int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, client := range p.conns {
+		if client {
+			n++
+		}
+	}
+	return n
+}
+
 // Cut cuts all connections, at once and on both sides.
 func (p *Proxy) Cut() {
 	p.mu.Lock()

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -24,6 +25,7 @@ import (
 	kubeletconfig "k8s.io/kubernetes/pkg/kubelet/config"
 	kubelettypes "k8s.io/kubernetes/pkg/kubelet/types"
 
+	"github.com/podconfigd/podconfigd/internal/testutil"
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/journal"
 	"github.com/podconfigd/podconfigd/pkg/journal/view"
@@ -69,7 +71,7 @@ func (s *side) expect(t *testing.T, want ...string) {
 			if got != line {
 				t.Fatalf("%s says %q, want %q", s.name, got, line)
 			}
-		case <-time.After(20 * time.Second):
+		case <-time.After(testutil.Patience):
 			t.Fatalf("%s says nothing, want %q", s.name, line)
 		}
 	}
@@ -131,8 +133,29 @@ func onPath(t *testing.T, path string, kubeletsPeriod time.Duration, first ...st
 	ours = ourSide(t, "file", file.New(file.Options{Path: path, Decoder: manifest.NewDecoder(node), Period: never}).Run)
 	kubelet.expect(t, first[0])
 	ours.expect(t, first[len(first)-1])
-	<-time.After(soon) // the kubelet lists before it watches
+	awaitWatches(t, path, 2) // the kubelet lists before it watches
 	return kubelet, ours
+}
+
+// awaitWatches waits until this process has so many inotify watches of a directory, if
+// it is there: one of the kubelet, and one of ours.
+func awaitWatches(t *testing.T, dir string, n int) {
+	t.Helper()
+	info, err := os.Stat(dir)
+	if os.IsNotExist(err) {
+		return
+	}
+	must(t, err)
+	watch := fmt.Sprintf(" ino:%x ", info.Sys().(*syscall.Stat_t).Ino)
+	testutil.Until(t, "the watches are there", func() bool {
+		found := 0
+		files, _ := filepath.Glob("/proc/self/fdinfo/*")
+		for _, file := range files {
+			data, _ := os.ReadFile(file) // some are closed meanwhile
+			found += strings.Count(string(data), watch)
+		}
+		return found >= n
+	})
 }
 
 func put(t *testing.T, dir, file, name, image string) {
@@ -290,7 +313,7 @@ func TestDifferenceGarbageIsSuccessfullyRead(t *testing.T) {
 	}
 	s := newSite(t, "kind: [")
 	kubelet, ours := onURL(t, s.URL, logger)
-	deadline := time.Now().Add(20 * time.Second)
+	deadline := time.Now().Add(testutil.Patience)
 	for !said("Successfully read pods from URL") {
 		if time.Now().After(deadline) {
 			t.Fatalf("the kubelet does not say that it read garbage: %q", log)
@@ -325,12 +348,12 @@ func TestDifferenceSlowReader(t *testing.T) {
 	c := kubeletconfig.NewPodConfig(&record.FakeRecorder{}, noSLI{})
 	ctx := klog.NewContext(context.Background(), logr.Discard())
 	kubeletconfig.NewSourceFile(logr.Discard(), dir, node, never, c.Channel(ctx, "file"))
-	<-time.After(soon)
+	awaitWatches(t, dir, 1)
 	for i := range many {
 		put(t, dir, "a.yaml", "a", fmt.Sprint(i))
 		<-time.After(time.Millisecond)
 	}
-	deadline := time.Now().Add(20 * time.Second)
+	deadline := time.Now().Add(testutil.Patience)
 	for len(c.Updates()) < cap(c.Updates()) {
 		if time.Now().After(deadline) {
 			t.Fatalf("the kubelet's channel has room for %d, and %d are in it", cap(c.Updates()), len(c.Updates()))
@@ -361,7 +384,7 @@ func TestDifferenceSlowReader(t *testing.T) {
 		fileSets <- config.SourceSet{Pods: set(i)}
 	}
 	httpSets <- config.SourceSet{}
-	deadline = time.Now().Add(20 * time.Second)
+	deadline = time.Now().Add(testutil.Patience)
 	for !ours.SeenAllSources(sets.New("file", "http")) {
 		if time.Now().After(deadline) {
 			t.Fatal("our second source does not get through")

@@ -16,9 +16,6 @@ import (
 	"github.com/podconfigd/podconfigd/internal/testutil"
 )
 
-// patience is how long a command may take to print what is shown.
-const patience = 30 * time.Second
-
 // step is a command and what is shown of its output.
 type step struct {
 	line    int
@@ -76,7 +73,7 @@ func (s *session) run(st step) error {
 		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) // as a rule it has ended
 		once.Do(func() { <-ended })
 	})
-	deadline := time.After(patience)
+	deadline := time.After(testutil.Patience)
 	for {
 		select {
 		case err := <-ended:
@@ -89,7 +86,7 @@ func (s *session) run(st step) error {
 			}
 			return nil
 		case <-deadline:
-			return fmt.Errorf("after %v it had printed:\n%s", patience, out)
+			return fmt.Errorf("after %v it had printed:\n%s", testutil.Patience, out)
 		case <-time.After(10 * time.Millisecond):
 			if len(st.output) > 0 && st.pattern().MatchString(out.String()) {
 				return nil // it may go on

@@ -108,18 +108,6 @@ func (d *daemon) source(t *testing.T, name string) v1alpha1.SourceStatus {
 	return v1alpha1.SourceStatus{}
 }
 
-// until waits until the condition holds.
-func until(t *testing.T, within time.Duration, what string, holds func() bool) {
-	t.Helper()
-	deadline := time.Now().Add(within)
-	for !holds() {
-		if time.Now().After(deadline) {
-			t.Fatalf("not within %v: %s", within, what)
-		}
-		<-time.After(20 * time.Millisecond)
-	}
-}
-
 // each runs on one cluster, every one with nodes of its own.
 func TestApiserver(t *testing.T) {
 	c := startCluster(t)
@@ -204,8 +192,8 @@ func (s *stream) expectState(t *testing.T) {
 			if u.Ready != nil && *u.Ready {
 				return
 			}
-		case <-time.After(20 * time.Second):
-			t.Fatal("not ready for 20 s")
+		case <-time.After(testutil.Patience):
+			t.Fatalf("not ready for %v", testutil.Patience)
 		}
 	}
 }
@@ -246,7 +234,7 @@ func waitsForItsNode(t *testing.T, c *cluster) {
 	}
 	f := follow(t, d)
 	f.await(t, "the static pod", func(pods map[string]*v1.Pod) bool { return len(pods) == 1 })
-	until(t, 5*time.Second, "a clear error", func() bool {
+	testutil.Until(t, "a clear error", func() bool {
 		status := d.api(t)
 		return status.Degraded && !status.Seen && !status.API.NodeKnown &&
 			strings.Contains(status.LastError, `does not know the node "late-node"`) &&
@@ -254,7 +242,7 @@ func waitsForItsNode(t *testing.T, c *cluster) {
 	})
 	c.addNode(t, "late-node")
 	f.await(t, "the pod", func(pods map[string]*v1.Pod) bool { return len(pods) == 2 })
-	until(t, 5*time.Second, "healthy", func() bool {
+	testutil.Until(t, "healthy", func() bool {
 		status := d.api(t)
 		return !status.Degraded && status.API.NodeKnown && status.API.Connected && status.API.LastList != nil && status.API.LastEvent != nil
 	})
@@ -311,7 +299,7 @@ func managedFields(t *testing.T, c *cluster) {
 func complains(t *testing.T, d *daemon, what string) {
 	t.Helper()
 	begin := time.Now()
-	until(t, 10*time.Second, "a clear error: "+what, func() bool {
+	testutil.Until(t, "a clear error: "+what, func() bool {
 		status := d.api(t)
 		return status.Degraded && strings.Contains(status.LastError, what) &&
 			strings.Contains(strings.ReplaceAll(d.log.String(), `\"`, `"`), what)
@@ -332,7 +320,7 @@ func recovers(t *testing.T, d *daemon, pod string) {
 	f.await(t, "the pod "+pod, func(map[string]*v1.Pod) bool {
 		return slices.ContainsFunc(f.stateLocked(), func(p *v1.Pod) bool { return p.Name == pod })
 	})
-	until(t, 10*time.Second, "healthy", func() bool { return !d.api(t).Degraded && d.api(t).API.Connected })
+	testutil.Until(t, "healthy", func() bool { return !d.api(t).Degraded && d.api(t).API.Connected })
 	t.Logf("recovered after %v", time.Since(begin).Round(time.Millisecond))
 }
 
@@ -445,7 +433,7 @@ func inCluster(t *testing.T, c *cluster) {
 	c.addPod(t, "cluster", "cluster")
 	accounts := c.Client.CoreV1().ServiceAccounts("kube-system")
 	account := &v1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "podconfigd"}}
-	until(t, 20*time.Second, "the service account", func() bool { // the apiserver makes its namespace soon
+	testutil.Until(t, "the service account", func() bool { // the apiserver makes its namespace soon
 		_, err := accounts.Create(t.Context(), account, metav1.CreateOptions{})
 		return err == nil
 	})
@@ -514,23 +502,20 @@ func manyPods(t *testing.T, c *cluster) {
 	workers.Wait()
 	d := c.daemon(t, "many", c.kubeconfig(t))
 	s := d.watch(t, client.Options{Source: "api"})
-	until(t, 5*time.Second, "waiting for the node", func() bool { return d.api(t).Degraded })
+	testutil.Until(t, "waiting for the node", func() bool { return d.api(t).Degraded })
 	c.addNode(t, "many")
-	until(t, 10*time.Second, "the list", func() bool { return strings.Contains(d.log.String(), "The apiserver knows the node") })
+	testutil.Until(t, "the list", func() bool { return strings.Contains(d.log.String(), "The apiserver knows the node") })
 	for seen := 0; seen < n; {
 		select {
 		case u := <-s.updates:
 			seen += len(u.Pods)
-		case <-time.After(20 * time.Second):
+		case <-time.After(testutil.Patience):
 			t.Fatalf("%d pods of %d", seen, n)
 		}
 	}
 	last := time.Now()
 	listed := logTime(t, d.log.String(), "The apiserver knows the node")
 	t.Logf("%d pods: %v from before the list to after the last ADD", n, last.Sub(listed).Round(time.Millisecond))
-	if took := last.Sub(listed); took > 10*time.Second {
-		t.Errorf("it took %v", took)
-	}
 }
 
 // logTime returns when the line that has the text was logged.
@@ -554,15 +539,27 @@ func endsWhileWaiting(t *testing.T, c *cluster) {
 	p := components.NewProxy(t, c.Address)
 	path := c.kubeconfig(t)
 	conf := components.NewKubeconfig("https://"+p.Address, c.Authority.PEM)
+	conf.AuthInfos["user"].Token = components.User + "-token"
 	components.WriteKubeconfig(t, path, conf)
-	for name, disturb := range map[string]func(){"silent": p.Hold, "down": func() { p.Release(); p.Down() }, "no node": p.Up} {
-		disturb()
-		d := c.daemon(t, "nowhere", path)
-		until(t, 10*time.Second, "running", func() bool { return d.api(t).Name == "api" })
-		<-time.After(300 * time.Millisecond)
-		if took, err := d.end(t, syscall.SIGTERM); err != nil || took > 3*time.Second {
-			t.Errorf("%s: it ended after %v with %v", name, took, err)
-		}
+	for _, disturbance := range []struct {
+		name    string
+		begin   func()
+		waiting func(d *daemon) bool
+	}{
+		{"silent", p.Hold, func(d *daemon) bool { return d.api(t).Name == "api" && p.Connections() > 0 }},
+		{"down", func() { p.Release(); p.Down() }, func(d *daemon) bool { return d.api(t).Degraded }},
+		{"no node", p.Up, func(d *daemon) bool { return strings.Contains(d.api(t).LastError, "does not know the node") }},
+	} {
+		disturbance.begin()
+		testutil.Within(t, 3*time.Second, "the end while the apiserver is "+disturbance.name, func() time.Duration {
+			d := c.daemon(t, "nowhere", path)
+			testutil.Until(t, "it waits", func() bool { return disturbance.waiting(d) })
+			took, err := d.end(t, syscall.SIGTERM)
+			if err != nil {
+				t.Errorf("%s: it ended with %v", disturbance.name, err)
+			}
+			return took
+		})
 	}
 }
 
@@ -627,7 +624,7 @@ func TestFiftyNodes(t *testing.T) {
 		daemons[i] = c.daemon(t, node, c.kubeconfig(t))
 	}
 	for i, d := range daemons {
-		until(t, time.Minute, "ready", func() bool { return d.api(t).Seen })
+		testutil.Until(t, "ready", func() bool { return d.api(t).Seen })
 		list, err := d.client.Pods(t.Context())
 		if err != nil {
 			t.Fatal(err)

@@ -139,8 +139,8 @@ func (s *stream) expect(t *testing.T, want ...string) {
 		var last *v1alpha1.Update
 		select {
 		case last = <-s.updates:
-		case <-time.After(20 * time.Second):
-			t.Fatalf("no update for 20 s, want %q", line)
+		case <-time.After(testutil.Patience):
+			t.Fatalf("no update for %v, want %q", testutil.Patience, line)
 		}
 		got := last.Op
 		for _, p := range last.Pods {
@@ -170,20 +170,20 @@ func TestSIGTERMEndsTheDaemon(t *testing.T) {
 	for _, signal := range []os.Signal{syscall.SIGTERM, syscall.SIGINT} {
 		t.Run(signal.String(), func(t *testing.T) {
 			t.Parallel()
-			d := start(t, testutil.ShortDir(t))
-			d.mkdir(t)
-			d.put(t, "a", "image")
-			syncUp(t, d.watch(t, client.Options{}))
-			took, err := d.end(t, signal)
-			if err != nil {
-				t.Errorf("it ended with %v", err)
-			}
-			if took > 2*time.Second {
-				t.Errorf("it took %v to end", took)
-			}
-			if _, err := os.Lstat(d.socket); !errors.Is(err, fs.ErrNotExist) {
-				t.Errorf("the socket file is there still: %v", err)
-			}
+			testutil.Within(t, 2*time.Second, "the end", func() time.Duration {
+				d := start(t, testutil.ShortDir(t))
+				d.mkdir(t)
+				d.put(t, "a", "image")
+				syncUp(t, d.watch(t, client.Options{}))
+				took, err := d.end(t, signal)
+				if err != nil {
+					t.Errorf("it ended with %v", err)
+				}
+				if _, err := os.Lstat(d.socket); !errors.Is(err, fs.ErrNotExist) {
+					t.Errorf("the socket file is there still: %v", err)
+				}
+				return took
+			})
 		})
 	}
 }
@@ -212,8 +212,8 @@ func syncUp(t *testing.T, s *stream) {
 			if u.Ready != nil && *u.Ready {
 				return
 			}
-		case <-time.After(20 * time.Second):
-			t.Fatal("not ready after 20 s")
+		case <-time.After(testutil.Patience):
+			t.Fatalf("not ready after %v", testutil.Patience)
 		}
 	}
 }

@@ -37,8 +37,8 @@ func TestFollowExamples(t *testing.T) {
 						if got != w {
 							t.Fatalf("got %q, want %q", got, w)
 						}
-					case <-time.After(20 * time.Second):
-						t.Fatalf("nothing for 20 s, want %q", w)
+					case <-time.After(testutil.Patience):
+						t.Fatalf("nothing for %v, want %q", testutil.Patience, w)
 					}
 				}
 			}
@@ -95,7 +95,7 @@ func TestFollowExamplesEnd(t *testing.T) {
 			if err := cmd.Start(); err != nil {
 				t.Fatal(err)
 			}
-			giveUp := time.AfterFunc(20*time.Second, func() { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) })
+			giveUp := time.AfterFunc(testutil.Patience, func() { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) })
 			err = cmd.Wait()
 			giveUp.Stop()
 			_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // what it has started may be left
@@ -138,8 +138,8 @@ func TestFollowExamplesWaitForAPlace(t *testing.T) {
 				if got != "ADD since/5" {
 					t.Errorf("got %q", got)
 				}
-			case <-time.After(20 * time.Second):
-				t.Error("nothing for 20 s")
+			case <-time.After(testutil.Patience):
+				t.Errorf("nothing for %v", testutil.Patience)
 			}
 		})
 	}

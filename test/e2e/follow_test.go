@@ -15,6 +15,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
+	"github.com/podconfigd/podconfigd/internal/testutil"
 	"github.com/podconfigd/podconfigd/pkg/client"
 )
 
@@ -125,7 +126,7 @@ func (f *follower) stateLocked() []*v1.Pod {
 // await waits until the condition holds of the pods.
 func (f *follower) await(t *testing.T, what string, holds func(pods map[string]*v1.Pod) bool) {
 	t.Helper()
-	deadline := time.After(time.Minute)
+	deadline := time.After(testutil.Patience)
 	for {
 		f.mu.Lock()
 		ok, changed, state := holds(f.pods), f.changed, f.stateLocked()
@@ -141,7 +142,7 @@ func (f *follower) await(t *testing.T, what string, holds func(pods map[string]*
 				names[i] = fmt.Sprintf("%s step %s", pod.Name, pod.Labels["step"])
 			}
 			slices.Sort(names)
-			t.Fatalf("not within a minute: %s; there are %q", what, names)
+			t.Fatalf("not within %v: %s; there are %q", testutil.Patience, what, names)
 		}
 	}
 }

@@ -93,7 +93,7 @@ func TestHTTPSourceOnNginx(t *testing.T) {
 		t.Run(fault.name, func(t *testing.T) {
 			begin := time.Now()
 			fault.begin()
-			until(t, 30*time.Second, "degraded because "+fault.says, func() bool {
+			testutil.Until(t, "degraded because "+fault.says, func() bool {
 				status := d.http(t)
 				return status.Degraded && status.DegradedSince != nil && strings.Contains(status.LastError, fault.says)
 			})
@@ -109,7 +109,7 @@ func TestHTTPSourceOnNginx(t *testing.T) {
 			f.await(t, "the next version", func(pods map[string]*v1.Pod) bool {
 				return image(pods, "a-node1") == version && image(pods, "b-node1") == version
 			})
-			until(t, 30*time.Second, "healthy", func() bool { return !d.http(t).Degraded })
+			testutil.Until(t, "healthy", func() bool { return !d.http(t).Degraded })
 		})
 	}
 
@@ -119,7 +119,7 @@ func TestHTTPSourceOnNginx(t *testing.T) {
 		return image(pods, "a-node1") == "good" && image(pods, "b-node1") == version
 	})
 	// nginx says that nothing changed, and nothing is decoded.
-	until(t, 30*time.Second, "a 304", func() bool {
+	testutil.Until(t, "a 304", func() bool {
 		lines := web.requests(t)
 		return strings.Contains(lines[len(lines)-1], `" 304 0 `)
 	})

@@ -252,7 +252,7 @@ func (d *daemon) files() (*v1.PodList, error) {
 
 func (d *daemon) awaitFiles(t *testing.T) {
 	t.Helper()
-	eventually(t, time.Minute, func() error {
+	testutil.Eventually(t, func() error {
 		_, err := d.files()
 		return err
 	})
@@ -262,7 +262,7 @@ func (d *daemon) awaitFiles(t *testing.T) {
 func (d *daemon) awaitInformer(t *testing.T, informer cache.SharedIndexInformer) {
 	t.Helper()
 	begin := time.Now()
-	eventually(t, time.Minute, func() error {
+	testutil.Eventually(t, func() error {
 		list, err := d.files()
 		if err != nil {
 			return err
@@ -327,7 +327,7 @@ func TestClientGoLists(t *testing.T) {
 			break
 		}
 		d.put(t, fmt.Sprintf("pod-%d-new", len(names)), "i")
-		eventually(t, 10*time.Second, func() error {
+		testutil.Eventually(t, func() error {
 			_, err := kubernetesClient(t, dialer, runtime.ContentTypeJSON).CoreV1().Pods("default").
 				Get(t.Context(), fmt.Sprintf("pod-%d-new-node1", len(names)), metav1.GetOptions{})
 			return err
@@ -339,21 +339,5 @@ func TestClientGoLists(t *testing.T) {
 	}
 	if !slices.Equal(names, want) {
 		t.Errorf("got %v, want %v", names, want)
-	}
-}
-
-// eventually waits until there is no error any more.
-func eventually(t *testing.T, within time.Duration, check func() error) {
-	t.Helper()
-	deadline := time.Now().Add(within)
-	for {
-		err := check()
-		if err == nil {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("not within %v: %v", within, err)
-		}
-		<-time.After(20 * time.Millisecond)
 	}
 }

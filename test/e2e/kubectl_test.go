@@ -187,7 +187,7 @@ func TestKubectl(t *testing.T) {
 				if line == want {
 					return
 				}
-			case <-time.After(20 * time.Second):
+			case <-time.After(testutil.Patience):
 				t.Fatalf("kubectl get -w does not say %q", want)
 			}
 		}
@@ -221,13 +221,13 @@ func TestKubectlAges(t *testing.T) {
 	}
 	first := created("z")
 	since, err := time.Parse(time.RFC3339, first)
-	if err != nil || time.Since(since) > time.Minute {
+	if err != nil || time.Since(since) > testutil.Patience {
 		t.Fatalf("z was created at %q: %v", first, err)
 	}
 	<-time.After(time.Until(since.Add(1100 * time.Millisecond))) // creationTimestamp has seconds
 	put("a", "i")
 	put("z", "j")
-	eventually(t, 10*time.Second, func() error {
+	testutil.Eventually(t, func() error {
 		if out := kubectl.run(t, "get", "pods", "-o", "jsonpath={.items[*].spec.containers[*].image}"); out != "i j" {
 			return fmt.Errorf("images %q", out)
 		}

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/podconfigd/podconfigd/test/components"
 
@@ -95,7 +94,7 @@ http {
 		if err := n.cmd.Start(); err != nil {
 			t.Fatalf("%v: make test-deps installs it", err)
 		}
-		until(t, 10*time.Second, "nginx listens", func() bool {
+		testutil.Until(t, "nginx listens", func() bool {
 			conn, err := net.Dial("tcp", address)
 			if err == nil {
 				conn.Close()

@@ -144,10 +144,10 @@ func (sc *scenario) shutdown(kill bool) error {
 	}
 	select {
 	case <-d.ended:
-	case <-time.After(patience):
+	case <-time.After(testutil.Patience):
 		_ = d.cmd.Process.Signal(syscall.SIGQUIT) // so that the log has its goroutines
 		<-d.ended
-		return fmt.Errorf("the daemon did not end within %v of a %v", patience, signal)
+		return fmt.Errorf("the daemon did not end within %v of a %v", testutil.Patience, signal)
 	}
 	for _, s := range sc.streams {
 		<-s.ended

@@ -15,15 +15,12 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
+	"github.com/podconfigd/podconfigd/internal/testutil"
 	"github.com/podconfigd/podconfigd/pkg/client"
 )
 
-const (
-	// patience is how long anything is waited for before the script fails.
-	patience = 20 * time.Second
-	// pollPeriod is how often is looked for what nobody tells of.
-	pollPeriod = 5 * time.Millisecond
-)
+// pollPeriod is how often is looked for what nobody tells of.
+const pollPeriod = 5 * time.Millisecond
 
 // scenario is what the commands of one script share.
 type scenario struct {
@@ -132,7 +129,7 @@ var errFinal = errors.New("waiting does not mend that")
 func poll(try func() error) error {
 	ticker := time.NewTicker(pollPeriod)
 	defer ticker.Stop()
-	deadline := time.After(patience)
+	deadline := time.After(testutil.Patience)
 	for {
 		err := try()
 		if err == nil || errors.Is(err, errFinal) {
@@ -140,7 +137,7 @@ func poll(try func() error) error {
 		}
 		select {
 		case <-deadline:
-			return fmt.Errorf("after %v: %w", patience, err)
+			return fmt.Errorf("after %v: %w", testutil.Patience, err)
 		case <-ticker.C:
 		}
 	}

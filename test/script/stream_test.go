@@ -21,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
+	"github.com/podconfigd/podconfigd/internal/testutil"
 )
 
 // update is one update of a stream as scripts see it.
@@ -283,7 +284,7 @@ var errStreamEnded = errors.New("the stream ended")
 
 // wait waits until the condition, which is called with the lock held, holds.
 func (s *stream) wait(condition func() bool) error {
-	deadline := time.After(patience)
+	deadline := time.After(testutil.Patience)
 	for {
 		// In this order, so that no line is missed.
 		ended := isClosed(s.ended)
@@ -301,7 +302,7 @@ func (s *stream) wait(condition func() bool) error {
 		case <-changed:
 		case <-s.ended:
 		case <-deadline:
-			return fmt.Errorf("it did not come within %v", patience)
+			return fmt.Errorf("it did not come within %v", testutil.Patience)
 		}
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/podconfigd/podconfigd/internal/testutil"
 )
 
 // exhaust leaves the process no descriptor to open until the function that it returns
@@ -28,7 +30,7 @@ func exhaust(t *testing.T) (free func()) {
 // awaitMessage waits until the verdict on the only manifest says so.
 func (h *harness) awaitMessage(text string) {
 	h.t.Helper()
-	for deadline := time.After(20 * time.Second); ; {
+	for deadline := time.After(testutil.Patience); ; {
 		manifests := h.source.Status().File.Manifests
 		if len(manifests) == 1 && strings.Contains(manifests[0].Message, text) {
 			return

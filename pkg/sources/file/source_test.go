@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/podconfigd/podconfigd/internal/testutil"
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/manifest"
 	"github.com/podconfigd/podconfigd/pkg/sources/file/follow"
@@ -126,8 +127,8 @@ func (h *harness) expect(want ...string) []*v1.Pod {
 			h.t.Fatalf("got %v, want %v", got, want)
 		}
 		return set.Pods
-	case <-time.After(20 * time.Second):
-		h.t.Fatalf("no set for 20 s, want %v", want)
+	case <-time.After(testutil.Patience):
+		h.t.Fatalf("no set for %v, want %v", testutil.Patience, want)
 		return nil
 	}
 }
@@ -267,13 +268,13 @@ func TestUnreadableAtTheStartSendsNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	h := run(t, filepath.Join(file, "below"), Options{Period: 10 * time.Millisecond}) // ENOTDIR
-	deadline := time.After(20 * time.Second)
+	deadline := time.After(testutil.Patience)
 	for !h.source.Status().Degraded {
 		select {
 		case set := <-h.sets:
 			t.Fatalf("it sent %v", set)
 		case <-deadline:
-			t.Fatal("not degraded after 20 s")
+			t.Fatalf("not degraded after %v", testutil.Patience)
 		case <-time.After(time.Millisecond):
 		}
 	}
@@ -335,7 +336,7 @@ func TestWaitingForWhatIsGivenUp(t *testing.T) {
 	put("b.yaml", "yy", "v")
 	h.expect("yy=1", "xx=1")
 	put("a.yaml", "ww", "u")
-	for deadline := time.After(20 * time.Second); len(h.source.Status().File.Manifests) < 3; {
+	for deadline := time.After(testutil.Patience); len(h.source.Status().File.Manifests) < 3; {
 		select {
 		case <-deadline:
 			t.Fatal("a.yaml has no verdict")

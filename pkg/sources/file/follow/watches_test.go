@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/podconfigd/podconfigd/internal/testutil"
 )
 
 // Two watched directories that change places in one step are both watched after.
@@ -46,7 +48,7 @@ func TestDirectoriesThatChangePlaces(t *testing.T) {
 			select {
 			case event := <-w.events():
 				told = event.Name == file
-			case <-time.After(20 * time.Second):
+			case <-time.After(testutil.Patience):
 				t.Fatal("nothing was told of ", file)
 			}
 		}
