@@ -134,7 +134,7 @@ func testMetadataInformer(t *testing.T, form string) {
 // awaitMetadata waits until the informer has the metadata of the pods in /pods.
 func (d *daemon) awaitMetadata(t *testing.T, informer cache.SharedIndexInformer) {
 	t.Helper()
-	eventually(t, 20*time.Second, func() error {
+	testutil.Eventually(t, func() error {
 		list, err := d.files()
 		if err != nil {
 			return err
