@@ -62,20 +62,20 @@ func New(socket string) *Client {
 // Status returns the daemon's status.
 func (c *Client) Status(ctx context.Context) (*v1alpha1.Status, error) {
 	var status v1alpha1.Status
-	return &status, c.getJSON(ctx, "/v1alpha1/status", &status)
+	return &status, c.getJSON(ctx, "/v1alpha1/status", nil, &status)
 }
 
-// Pods returns the present pods.
+// Pods returns the present pods, mirror pods included.
 func (c *Client) Pods(ctx context.Context) (*v1.PodList, error) {
 	var pods v1.PodList
-	return &pods, c.getJSON(ctx, "/pods", &pods)
+	return &pods, c.getJSON(ctx, "/pods", url.Values{"mirrorPods": {"true"}}, &pods)
 }
 
 // Runtime returns what the container runtime has. A [RefusedError] with code 404 says
 // that there is no runtime.
 func (c *Client) Runtime(ctx context.Context) (*v1alpha1.RuntimePods, error) {
 	var pods v1alpha1.RuntimePods
-	return &pods, c.getJSON(ctx, "/v1alpha1/runtime", &pods)
+	return &pods, c.getJSON(ctx, "/v1alpha1/runtime", nil, &pods)
 }
 
 // Resync has a pod offered again, as a SYNC. A [RefusedError] with code 404 says that
@@ -88,8 +88,8 @@ func (c *Client) Resync(ctx context.Context, namespace, name string) error {
 	return body.Close()
 }
 
-func (c *Client) getJSON(ctx context.Context, path string, into any) error {
-	body, err := c.get(ctx, path, nil)
+func (c *Client) getJSON(ctx context.Context, path string, query url.Values, into any) error {
+	body, err := c.get(ctx, path, query)
 	if err != nil {
 		return err
 	}

@@ -64,7 +64,8 @@ func serveJournal(t *testing.T, opts journal.Options) *daemon {
 // has other work to do.
 const endsWithin = 10 * time.Second
 
-func serveWithLimits(t *testing.T, opts journal.Options, limits Limits) *daemon {
+// serveWithLimits serves a journal; change may change the server's other options.
+func serveWithLimits(t *testing.T, opts journal.Options, limits Limits, change ...func(*Options)) *daemon {
 	t.Helper()
 	registry := prometheus.NewRegistry()
 	opts.Sources, opts.Registerer = []string{"file"}, registry
@@ -77,11 +78,15 @@ func serveWithLimits(t *testing.T, opts journal.Options, limits Limits) *daemon 
 		}
 		return l
 	}
-	server := New(Options{
+	options := Options{
 		Journal: d.journal, Status: d.journal.Status, Version: map[string]string{"version": "test"},
 		Live:  []Check{{Name: "syncloop", Check: d.check}},
 		Ready: []Check{{Name: "sources", Check: d.ready}}, Registerer: registry, Gatherer: registry, Limits: limits,
-	})
+	}
+	for _, f := range change {
+		f(&options)
+	}
+	server := New(options)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error)
 	socket, pods := listen(d.socket), listen(d.pods)

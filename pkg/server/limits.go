@@ -24,6 +24,8 @@ type Limits struct {
 	Subscribers, SubscribersPerPeer int
 	// Lists and ListsPerPeer bound the lists that are being answered.
 	Lists, ListsPerPeer int
+	// Scrapes bounds the answers of /metrics that are under way over TCP.
+	Scrapes int
 	// Connections and ConnectionsPerPeer bound the connections that are open. They are
 	// twice the bounds of subscribers by default.
 	Connections, ConnectionsPerPeer int
@@ -38,6 +40,7 @@ const (
 	DefaultMaxSubscribersPerPeer = 256
 	defaultMaxLists              = 64
 	defaultMaxListsPerPeer       = 16
+	defaultMaxScrapes            = 16
 	defaultListTimeout           = 30 * time.Second
 )
 
@@ -53,7 +56,7 @@ const (
 
 // limiter counts what each peer has under way.
 type limiter struct {
-	subscribers, lists, connections counter
+	subscribers, lists, scrapes, connections counter
 	// refusals are the connections that are kept for their answer.
 	refusals    counter
 	listTimeout time.Duration
@@ -64,6 +67,7 @@ func newLimiter(l Limits) *limiter {
 	return &limiter{
 		subscribers: counter{what: "subscribers", all: all, each: each},
 		lists:       counter{what: "lists at a time", all: cmp.Or(l.Lists, defaultMaxLists), each: cmp.Or(l.ListsPerPeer, defaultMaxListsPerPeer)},
+		scrapes:     counter{what: "scrapes at a time", all: cmp.Or(l.Scrapes, defaultMaxScrapes)},
 		connections: counter{what: "connections", all: cmp.Or(l.Connections, 2*all), each: cmp.Or(l.ConnectionsPerPeer, 2*each)},
 		refusals:    counter{what: "refusals", all: maxRefusals, each: maxRefusalsPerPeer},
 		listTimeout: cmp.Or(l.ListTimeout, defaultListTimeout),

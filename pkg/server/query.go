@@ -56,14 +56,24 @@ func parseUpdates(query string) (view.StreamOptions, error) {
 	if opts.Selector.Fields, err = podfields.Parse(values["fieldSelector"]); err != nil {
 		fail("fieldSelector", err)
 	}
-	if s := values["mirrorPods"]; s != "" {
-		wanted, err := strconv.ParseBool(s)
-		if err != nil {
-			fail("mirrorPods", fmt.Errorf("%q is neither true nor false", s))
-		}
-		opts.Selector.NoMirrorPods = !wanted
+	mirrorPods, err := parseBool(values["mirrorPods"], true)
+	if err != nil {
+		fail("mirrorPods", err)
 	}
+	opts.Selector.NoMirrorPods = !mirrorPods
 	return opts, errors.Join(errs...)
+}
+
+// parseBool reads a parameter that is true or false, and fallback if it is not given.
+func parseBool(s string, fallback bool) (bool, error) {
+	if s == "" {
+		return fallback, nil
+	}
+	value, err := strconv.ParseBool(s)
+	if err != nil {
+		return false, fmt.Errorf("%q is neither true nor false", s)
+	}
+	return value, nil
 }
 
 // parameters returns the query's parameters, each of which must be known and stand

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -19,6 +20,7 @@ import (
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/pkg/journal"
+	"github.com/podconfigd/podconfigd/pkg/journal/view"
 	"github.com/podconfigd/podconfigd/pkg/journal/wire"
 	"github.com/podconfigd/podconfigd/pkg/server/internal/respond"
 	"github.com/podconfigd/podconfigd/pkg/server/kubeapi"
@@ -98,7 +100,7 @@ func (s *Server) run(ctx context.Context, l net.Listener, plain http.Handler, mo
 	split := newSplitter(l, s.limits)
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return split.run(ctx) })
-	group.Go(func() error { return serve(ctx, split.plain, plain) })
+	group.Go(func() error { return s.serve(ctx, split.plain, plain) })
 	group.Go(func() error { return serveGRPC(ctx, modern(ctx), split.modern) })
 	group.Go(func() error { return serveGRPC(ctx, newRefuser(), split.refused) })
 	return group.Wait()
@@ -124,14 +126,16 @@ func (s *Server) unready() error {
 // the socket's users can reach.
 func (s *Server) RunMetrics(ctx context.Context, l net.Listener) error {
 	mux := http.NewServeMux()
-	s.handleMetrics(mux)
-	return serve(ctx, l, readOnly(mux))
+	s.handleMetrics(mux, &s.limits.scrapes)
+	return s.serve(ctx, l, readOnly(mux))
 }
 
-func serve(ctx context.Context, l net.Listener, handler http.Handler) error {
+func (s *Server) serve(ctx context.Context, l net.Listener, handler http.Handler) error {
 	server := &http.Server{
 		Handler:           handler,
 		ReadHeaderTimeout: headerTimeout,
+		ReadTimeout:       s.limits.listTimeout, // of a whole request
+		WriteTimeout:      s.limits.listTimeout, // of an answer; see admittedConn.stream for those without end
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeader,
 		BaseContext:       func(net.Listener) context.Context { return ctx },
@@ -160,11 +164,13 @@ func serve(ctx context.Context, l net.Listener, handler http.Handler) error {
 func (s *Server) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/v1alpha1/updates", s.updates)
-	mux.HandleFunc("/v1alpha1/status", func(w http.ResponseWriter, _ *http.Request) { respond.JSON(w, s.opts.Status()) })
-	mux.HandleFunc("/v1alpha1/runtime", s.runtime)
-	mux.HandleFunc("/pods", s.pods)
+	lists := &s.limits.lists
+	mux.HandleFunc("/v1alpha1/status", limited(lists, func(w http.ResponseWriter, _ *http.Request) { respond.JSON(w, s.opts.Status()) }))
+	mux.HandleFunc("/v1alpha1/runtime", limited(lists, s.runtime))
+	mux.HandleFunc("/pods", limited(lists, s.pods))
+	mux.HandleFunc("/pods/{$}", limited(lists, s.pods))
 	mux.HandleFunc("/version", func(w http.ResponseWriter, _ *http.Request) { respond.JSON(w, s.opts.Version) })
-	s.handleMetrics(mux)
+	s.handleMetrics(mux, lists)
 	kubeapi.Register(mux, kubeapi.Options{
 		Journal: s.journal, Unready: s.unready, ReadyTimeout: kubeapi.DefaultReadyTimeout, ListTimeout: s.limits.listTimeout,
 		List:      func(ctx context.Context) (func(), error) { return s.limits.list(peerFrom(ctx)) },
@@ -200,12 +206,13 @@ func wellFormed(next http.Handler) http.Handler {
 	})
 }
 
-func (s *Server) handleMetrics(mux *http.ServeMux) {
+// handleMetrics serves health, and metrics to as many clients as lists has places.
+func (s *Server) handleMetrics(mux *http.ServeMux, lists *counter) {
 	live := append([]Check{ping}, s.opts.Live...)
 	mux.HandleFunc("/healthz", healthHandler("healthz", live))
 	mux.HandleFunc("/livez", healthHandler("livez", live))
 	mux.HandleFunc("/readyz", healthHandler("readyz", append([]Check{ping}, s.opts.Ready...)))
-	mux.Handle("/metrics", promhttp.HandlerFor(s.opts.Gatherer, promhttp.HandlerOpts{}))
+	mux.HandleFunc("/metrics", limited(lists, promhttp.HandlerFor(s.opts.Gatherer, promhttp.HandlerOpts{}).ServeHTTP))
 }
 
 // readOnly refuses every method that would write.
@@ -221,21 +228,38 @@ func readOnly(next http.Handler) http.Handler {
 	})
 }
 
-// pods answers with the present pods, as the kubelet's /pods.
+// limited has the handler take a place while it answers.
+func limited(places *counter, handle http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		release, refusal := places.take(peerFrom(r.Context()))
+		if refusal != nil {
+			respond.Status(w, respond.TooMany(refusal))
+			return
+		}
+		defer release()
+		handle(w, r)
+	}
+}
+
+// pods answers with the present pods, as the kubelet's /pods: without mirror pods, unless
+// they are asked for.
 func (s *Server) pods(w http.ResponseWriter, r *http.Request) {
-	release, refusal := s.limits.list(peerFrom(r.Context()))
-	if refusal != nil {
-		respond.Status(w, respond.TooMany(refusal))
+	values, err := parameters(r.URL.RawQuery, []string{"mirrorPods"})
+	if err != nil {
+		respond.BadRequest(w, err)
 		return
 	}
-	defer release()
-	stop := respond.Within(w, s.limits.listTimeout)
-	defer stop()
+	mirrorPods, err := parseBool(values["mirrorPods"], false)
+	if err != nil {
+		respond.BadRequest(w, fmt.Errorf("parameter \"mirrorPods\": %w", err))
+		return
+	}
+	selector := view.Selector{NoMirrorPods: !mirrorPods}
 	state := s.journal.State()
+	state.Pods = slices.DeleteFunc(state.Pods, func(p *journal.Pod) bool { return !selector.Matches(p) })
 	w.Header().Set("Content-Type", "application/json")
 	out := bufio.NewWriterSize(w, listBuffer)
-	err := wire.WriteList(out, state.Revision, state.Pods)
-	if err == nil {
+	if err = wire.WriteList(out, state.Revision, state.Pods); err == nil {
 		err = out.Flush()
 	}
 	if err != nil {

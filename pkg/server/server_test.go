@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -185,23 +186,29 @@ func TestTheStatusNamesSubscribers(t *testing.T) {
 	}
 }
 
-func TestRunMetricsServesNoPods(t *testing.T) {
+// serveMetrics runs RunMetrics until the test ends, and returns its address.
+func serveMetrics(t *testing.T, server *Server) string {
+	t.Helper()
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	registry := prometheus.NewRegistry()
-	server := New(Options{Journal: journal.New(journal.Options{}), Registerer: registry, Gatherer: registry})
-	ctx, cancel := context.WithCancel(t.Context())
+	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error)
 	go func() { done <- server.RunMetrics(ctx, l) }()
+	t.Cleanup(func() {
+		http.DefaultClient.CloseIdleConnections()
+		cancel()
+		<-done
+	})
+	return l.Addr().String()
+}
+
+func TestRunMetricsServesNoPods(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	address := serveMetrics(t, New(Options{Journal: journal.New(journal.Options{}), Registerer: registry, Gatherer: registry}))
 	for path, want := range map[string]int{"/metrics": 200, "/healthz": 200, "/pods": 404, "/v1alpha1/updates": 404} {
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+l.Addr().String()+path, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		req.Close = true
-		resp, err := http.DefaultClient.Do(req)
+		resp, err := http.Get("http://" + address + path)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -210,8 +217,42 @@ func TestRunMetricsServesNoPods(t *testing.T) {
 			t.Errorf("%s: %d, want %d", path, resp.StatusCode, want)
 		}
 	}
-	cancel()
-	<-done
+}
+
+// /pods is the kubelet's: it has no mirror pods, unless they are asked for.
+func TestPodsHasMirrorPodsOnlyOnRequest(t *testing.T) {
+	d := serveJournal(t, journal.Options{})
+	d.journal.Append(config.PodUpdate{Op: config.ADD, Source: "file", Pods: []*v1.Pod{podWith("a", ""), podWith("mirror-a", ""), podWith("b", "")}})
+	for path, want := range map[string]string{
+		"/pods": "a b", "/pods/": "a b", "/pods?mirrorPods=false": "a b", "/pods?mirrorPods=true": "a b mirror-a", "/pods/?mirrorPods=1": "a b mirror-a",
+	} {
+		code, body := d.get(t, path)
+		var list v1.PodList
+		if err := json.Unmarshal([]byte(body), &list); err != nil || code != http.StatusOK {
+			t.Fatalf("%s: %d, %v", path, code, err)
+		}
+		var names []string
+		for i := range list.Items {
+			names = append(names, list.Items[i].Name)
+		}
+		slices.Sort(names)
+		if got := strings.Join(names, " "); got != want {
+			t.Errorf("%s: %s, want %s", path, got, want)
+		}
+	}
+	for query, want := range map[string]string{
+		"mirrorPods=yes": `parameter "mirrorPods": "yes" is neither true nor false`, "mirrorpods=true": `unknown parameter "mirrorpods": known are mirrorPods`,
+		"mirrorPods=true&mirrorPods=true": `parameter "mirrorPods": it is given 2 times`,
+	} {
+		code, body := d.get(t, "/pods?"+query)
+		var status metav1.Status
+		if err := json.Unmarshal([]byte(body), &status); err != nil || code != http.StatusBadRequest || !strings.Contains(status.Message, want) {
+			t.Errorf("%s: %d %s, %v, want %s", query, code, body, err, want)
+		}
+	}
+	if code, _ := d.get(t, "/pods/a"); code != http.StatusNotFound {
+		t.Errorf("/pods/a: %d", code)
+	}
 }
 
 // Whatever the query, it is taken whole or refused with a reason; what is taken can be

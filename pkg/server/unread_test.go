@@ -2,14 +2,17 @@ package server
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
 	"google.golang.org/grpc/codes"
@@ -17,6 +20,7 @@ import (
 	podsv1alpha1 "k8s.io/kubelet/pkg/apis/pods/v1alpha1"
 
 	podconfigd "github.com/podconfigd/podconfigd/api/podconfigd/v1alpha1"
+	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/pkg/journal"
 )
 
@@ -128,15 +132,89 @@ func TestAnswersThatNobodyReadsHaveADeadline(t *testing.T) {
 		}
 		d.listed(t, call.method+" had its time")
 	}
-	for i := range 32 {
+}
+
+// large has a server answer with a megabyte where it can.
+func large(o *Options) {
+	large := strings.Repeat("x", 1<<20)
+	o.Status = func() v1alpha1.Status { return v1alpha1.Status{NodeName: large} }
+	o.Runtime = func() v1alpha1.RuntimePods { return v1alpha1.RuntimePods{Pods: []v1alpha1.RuntimePod{{Name: large}}} }
+	o.Version = large
+	o.Live = []Check{{Name: "large", Check: func() error { return errors.New(large) }}}
+	o.Registerer.MustRegister(prometheus.NewGauge(prometheus.GaugeOpts{Name: "large", Help: large}))
+}
+
+// An answer of HTTP that nobody reads has its place among the lists, if it is large, and
+// its time.
+func TestAnswersOfHTTPThatNobodyReads(t *testing.T) {
+	d := serveWithLimits(t, journal.Options{}, Limits{Lists: 1, ListTimeout: 500 * time.Millisecond}, large)
+	for i := range 16 {
 		d.add(fmt.Sprint(i), 64<<10)
 	}
-	for _, path := range []string{"/pods", "/api/v1/pods"} {
+	for path, counts := range map[string]bool{
+		"/pods": true, "/pods/?mirrorPods=true": true, "/api/v1/pods": true, "/v1alpha1/status": true, "/v1alpha1/runtime": true,
+		"/metrics": true, "/version": false, "/livez": false,
+	} {
 		conn := d.dial(t)
 		request(t, conn, path, "")
 		if _, err := conn.Read(make([]byte, 16)); err != nil {
 			t.Fatal(err)
 		}
+		if counts {
+			for _, other := range []string{"/pods", "/v1alpha1/status", "/v1alpha1/runtime", "/metrics"} {
+				code, body := d.get(t, other)
+				refused(t, code, body, "too many lists at a time: there are 1")
+			}
+		}
 		d.listed(t, path+" had its time")
+		closed(t, conn, path)
+	}
+}
+
+// closed waits until the daemon has closed the connection.
+func closed(t *testing.T, conn net.Conn, path string) {
+	t.Helper()
+	_ = conn.SetWriteDeadline(time.Now().Add(10 * time.Second))
+	for {
+		// What a closed connection is sent fails at once.
+		if _, err := conn.Write([]byte("x")); errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Fatalf("%s: the connection stands", path)
+		} else if err != nil {
+			return
+		}
+	}
+}
+
+// What others can reach over TCP takes no place from the socket's clients.
+func TestMetricsThatNobodyReads(t *testing.T) {
+	var options *Options
+	serveWithLimits(t, journal.Options{}, Limits{}, large, func(o *Options) { options = o })
+	options.Registerer.MustRegister(prometheus.NewGauge(prometheus.GaugeOpts{Name: "larger", Help: strings.Repeat("x", 16<<20)}))
+	address := serveMetrics(t, New(Options{
+		Gatherer: options.Gatherer, Limits: Limits{Lists: 1, Scrapes: 2, ListTimeout: time.Second},
+	}))
+	var stuck []net.Conn
+	for range 2 {
+		conn, err := net.Dial("tcp", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		request(t, conn, "/metrics", "")
+		if _, err := conn.Read(make([]byte, 16)); err != nil {
+			t.Fatal(err)
+		}
+		stuck = append(stuck, conn)
+	}
+	resp, err := http.Get("http://" + address + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = resp.Body.Close()
+	if resp.StatusCode != http.StatusTooManyRequests {
+		t.Errorf("a third scrape: %s", resp.Status)
+	}
+	for _, conn := range stuck {
+		closed(t, conn, "/metrics")
 	}
 }

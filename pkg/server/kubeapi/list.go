@@ -45,8 +45,7 @@ func (h *Handler) list(w http.ResponseWriter, r *http.Request, o *options) {
 		respond.Error(w, http.StatusInternalServerError, metav1.StatusReasonInternalError, err.Error())
 		return
 	}
-	stop := respond.Within(w, h.opts.ListTimeout)
-	defer stop()
+	respond.Within(w, h.opts.ListTimeout)
 	w.Header().Set("Content-Type", o.form.contentType)
 	_, _ = w.Write(data) // the client may have gone away
 }

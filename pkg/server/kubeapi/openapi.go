@@ -62,8 +62,7 @@ func (h *Handler) openAPI(w http.ResponseWriter, r *http.Request) {
 		respond.Status(w, notAcceptable(r))
 		return
 	}
-	stop := respond.Within(w, h.opts.ListTimeout)
-	defer stop()
+	respond.Within(w, h.opts.ListTimeout)
 	header := w.Header()
 	header.Set("Etag", `"`+openAPIHash()+`"`)
 	header.Set("Vary", "Accept-Encoding")

@@ -55,9 +55,8 @@ func JSON(w http.ResponseWriter, v any) {
 	_ = json.NewEncoder(w).Encode(v) // as in Status
 }
 
-// Within has what is written fail after that time, until it is called off.
-func Within(w http.ResponseWriter, timeout time.Duration) (stop func()) {
-	control := http.NewResponseController(w)
-	_ = control.SetWriteDeadline(time.Now().Add(timeout)) // not all writers have deadlines: a test's
-	return func() { _ = control.SetWriteDeadline(time.Time{}) }
+// Within has what is written fail after that time. The server clears that with the next
+// request.
+func Within(w http.ResponseWriter, timeout time.Duration) {
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(timeout)) // not all writers have deadlines: a test's
 }
