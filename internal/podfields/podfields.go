@@ -11,18 +11,27 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 )
 
-// supported are the fields that a selector may name: the apiserver's, and metadata.uid.
+// apiFields are the fields that a selector may name in the Kubernetes API, and allFields
+// those in podconfigd's own interfaces.
 //
 // apiserver: k8s.io/kubernetes/pkg/apis/core/v1 addConversionFuncs.
-var supported = []string{
-	"metadata.name", "metadata.namespace", "metadata.uid", "spec.nodeName", "spec.host", "spec.restartPolicy",
-	"spec.schedulerName", "spec.serviceAccountName", "spec.hostNetwork", "status.phase", "status.podIP",
-	"status.podIPs", "status.nominatedNodeName",
-}
+var (
+	apiFields = []string{
+		"metadata.name", "metadata.namespace", "spec.nodeName", "spec.host", "spec.restartPolicy",
+		"spec.schedulerName", "spec.serviceAccountName", "spec.hostNetwork", "status.phase", "status.podIP",
+		"status.podIPs", "status.nominatedNodeName",
+	}
+	allFields = append([]string{"metadata.uid"}, apiFields...)
+)
 
-// Parse reads a field selector. Its error names the first field that is not supported,
-// and the ones that are.
-func Parse(s string) (fields.Selector, error) {
+// Parse reads a field selector of podconfigd's own interfaces. Its error names the first
+// field that is not supported, and the ones that are.
+func Parse(s string) (fields.Selector, error) { return parse(s, allFields) }
+
+// ParseAPI reads a field selector of the Kubernetes API, as Parse does.
+func ParseAPI(s string) (fields.Selector, error) { return parse(s, apiFields) }
+
+func parse(s string, supported []string) (fields.Selector, error) {
 	selector, err := fields.ParseSelector(s)
 	if err != nil {
 		return nil, err
@@ -44,7 +53,7 @@ func Of(pod *v1.Pod) fields.Fields { return podFields{pod} }
 type podFields struct{ pod *v1.Pod }
 
 // Has tells whether the pod has the field.
-func (f podFields) Has(field string) bool { return slices.Contains(supported, field) }
+func (f podFields) Has(field string) bool { return slices.Contains(allFields, field) }
 
 // Get returns the value of a field. That of status.podIPs is always empty, as it is in
 // the apiserver.

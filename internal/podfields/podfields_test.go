@@ -57,12 +57,24 @@ func TestFieldSelectors(t *testing.T) {
 		}
 	}
 	for selector, want := range map[string]string{
-		"spec.foo=1":             "field label not supported: spec.foo; supported are metadata.name, metadata.namespace,",
+		"spec.foo=1":             "field label not supported: spec.foo; supported are metadata.uid, metadata.name, metadata.namespace,",
 		"metadata.name=x,spec=1": "field label not supported: spec;",
 		"metadata.name":          "invalid selector",
 	} {
 		if _, err := Parse(selector); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: got %v, want %s", selector, err, want)
+		}
+	}
+}
+
+// The apiserver selects by no UID.
+func TestSelectorsOfTheKubernetesAPI(t *testing.T) {
+	if _, err := ParseAPI("metadata.uid=u"); err == nil || !strings.HasPrefix(err.Error(), "field label not supported: metadata.uid; supported are metadata.name,") {
+		t.Errorf("metadata.uid: %v", err)
+	}
+	for _, field := range apiFields {
+		if _, err := ParseAPI(field + "=x"); err != nil {
+			t.Error(err)
 		}
 	}
 }

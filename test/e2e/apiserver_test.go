@@ -127,6 +127,7 @@ func TestApiserver(t *testing.T) {
 		"a kubelet's":     kubeletsCredentials,
 		"ends":            endsWhileWaiting,
 		"unknown version": compactedWatch,
+		"same answers":    sameAnswers,
 	} {
 		t.Run(name, func(t *testing.T) { run(t, c) })
 	}

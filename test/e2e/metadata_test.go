@@ -101,8 +101,8 @@ func testMetadataInformer(t *testing.T, form string) {
 			if got != want {
 				t.Fatalf("got %q, want %q", got, want)
 			}
-		case <-time.After(20 * time.Second):
-			t.Fatalf("no event for 20 s, want %q", want)
+		case <-time.After(testutil.Patience):
+			t.Fatalf("no event for %v, want %q", testutil.Patience, want)
 		}
 	}
 	for range 3 {

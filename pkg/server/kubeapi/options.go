@@ -149,7 +149,7 @@ func (p *parser) selector(namespace string) view.Selector {
 	if s.Labels, err = labels.Parse(p.query.Get("labelSelector")); err != nil {
 		p.fail("labelSelector", err)
 	}
-	if s.Fields, err = podfields.Parse(p.query.Get("fieldSelector")); err != nil {
+	if s.Fields, err = podfields.ParseAPI(p.query.Get("fieldSelector")); err != nil {
 		p.fail("fieldSelector", err)
 	}
 	return s
