@@ -28,7 +28,12 @@ import (
 const pingInterval = 10 * time.Second
 
 // grpcWriteBuffer is how many bytes go out in one system call where as many are there.
-const grpcWriteBuffer = 64 << 10
+// grpcReadBuffer is for requests, which are small. A connection has both for as long as it
+// stands or is written to.
+const (
+	grpcWriteBuffer = 8 << 10
+	grpcReadBuffer  = 2 << 10
+)
 
 // newGRPC returns a server of all gRPC services, or of the kubelet's Pods API alone.
 // Its streams end when the context is done.
@@ -37,6 +42,7 @@ func (s *Server) newGRPC(ctx context.Context, podsAPIOnly bool) *grpc.Server {
 		grpc.Creds(peerCredentials{}),
 		grpc.ForceServerCodecV2(sharedCodec{encoding.GetCodecV2("proto")}),
 		grpc.WriteBufferSize(grpcWriteBuffer),
+		grpc.ReadBufferSize(grpcReadBuffer),
 		grpc.SharedWriteBuffer(true), // who is told nothing needs no buffer
 		grpc.MaxHeaderListSize(maxHeader),
 		grpc.MaxRecvMsgSize(maxHeader), // a request has no more to say than a query

@@ -11,7 +11,7 @@ import (
 // PieceSize is about how many bytes of pods, as protobuf, a frame carries, and about how
 // many Next returns at a time. A pod that is larger has a frame of its own. As JSON it
 // is about twice that.
-const PieceSize = 8 << 10
+const PieceSize = 6 << 10
 
 // Frame is what a subscriber is given at once: an update, a piece of one, or a bookmark.
 // It is shared and must not be written to.

@@ -1,0 +1,68 @@
+package view
+
+import (
+	"fmt"
+	"runtime"
+	"testing"
+	"weak"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podconfigd/podconfigd/pkg/config"
+	"github.com/podconfigd/podconfigd/pkg/journal"
+)
+
+// A subscriber that waits for its client, wherever it is, keeps no version of a pod alive
+// that has left the ring.
+func TestASlowSubscriberHoldsNoPods(t *testing.T) {
+	j := newJournal(journal.Options{MaxUpdates: 3})
+	var versions []weak.Pointer[v1.Pod]
+	change := func(op config.PodOperation, n int) {
+		u := update(op)
+		for i := range 60 {
+			p := pod(fmt.Sprintf("p%d=%d", i, n))
+			p.Annotations["large"] = fmt.Sprintf("%0500d", n)
+			versions = append(versions, weak.Make(p))
+			u.Pods = append(u.Pods, p)
+		}
+		appendSet(j, u)
+	}
+	change(config.ADD, 0)
+	var slow []*Cursor
+	for i := range 40 {
+		c := []func() *Cursor{
+			func() *Cursor { return Stream(j.Journal, StreamOptions{}) },
+			func() *Cursor { return Stream(j.Journal, StreamOptions{Mode: SnapshotMode}) },
+			func() *Cursor { return Names(j.Journal, NamesOptions{}) },
+			func() *Cursor { return UIDs(j.Journal, Options{}) },
+		}[i%4]()
+		defer c.Close()
+		for range i / 4 { // one is stuck in the present pods, another in an update
+			frames, err := c.Next(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			clear(frames)
+			if i%8 > 3 {
+				change(config.UPDATE, i)
+			}
+		}
+		slow = append(slow, c)
+	}
+	for n := range 10 {
+		change(config.UPDATE, 100+n)
+	}
+	runtime.GC()
+	runtime.GC()
+	alive := 0
+	for _, v := range versions {
+		if v.Value() != nil {
+			alive++
+		}
+	}
+	if ring := 4 * 60; alive > ring {
+		t.Errorf("%d versions are alive, of which the ring and the present state hold %d", alive, ring)
+	}
+	runtime.KeepAlive(slow)
+	runtime.KeepAlive(j)
+}
