@@ -37,11 +37,11 @@ func (o *daemonOptions) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.StaticPodPath, "pod-manifest-path", o.StaticPodPath,
 		"directory of static pod manifests, or a single one; files whose names begin with a dot are ignored")
 	flags.DurationVar(&o.FileCheckFrequency, "file-check-frequency", o.FileCheckFrequency,
-		"how often the manifest path is listed whatever inotify says")
+		"full relist interval, in addition to inotify; 1ms to 24h")
 	flags.StringVar(&o.StaticPodURL, "manifest-url", o.StaticPodURL, "URL that serves a Pod or a PodList")
 	flags.Var(cliflag.NewColonSeparatedMultimapStringString(&o.header), "manifest-url-header",
 		"headers for the manifest URL, as name:value with commas between; may be repeated")
-	flags.DurationVar(&o.HTTPCheckFrequency, "http-check-frequency", o.HTTPCheckFrequency, "how often the manifest URL is asked")
+	flags.DurationVar(&o.HTTPCheckFrequency, "http-check-frequency", o.HTTPCheckFrequency, "how often the manifest URL is requested; 1ms to 24h")
 	flags.StringVar(&o.StaticPodURLCAFile, "manifest-url-ca-file", o.StaticPodURLCAFile,
 		"certificates that the manifest URL's is checked against; the system's if empty")
 	flags.StringVar(&o.StaticPodURLCertFile, "manifest-url-cert-file", o.StaticPodURLCertFile, "client certificate for the manifest URL")
@@ -56,21 +56,21 @@ func (o *daemonOptions) addFlags(flags *pflag.FlagSet) {
 		"the node's name; the hostname if empty. It is part of static pods' names and UIDs, and what the apiserver's pods are bound to")
 	o.addRuntimeFlags(flags)
 	o.addSocketFlags(flags)
-	flags.IntVar(&o.MaxSubscribers, "max-subscribers", o.MaxSubscribers, "how many streams may be open at a time")
-	flags.IntVar(&o.MaxSubscribersPerProcess, "max-subscribers-per-process", o.MaxSubscribersPerProcess, "how many of these may be one process's")
-	flags.IntVar(&o.JournalMaxUpdates, "journal-max-updates", o.JournalMaxUpdates, "how many updates are kept for subscribers to resume from")
-	flags.Int64Var(&o.JournalMaxBytes, "journal-max-bytes", o.JournalMaxBytes, "about how many bytes of memory those updates may take")
+	flags.IntVar(&o.MaxSubscribers, "max-subscribers", o.MaxSubscribers, "how many streams may be open at a time, 1 to 1048576")
+	flags.IntVar(&o.MaxSubscribersPerProcess, "max-subscribers-per-process", o.MaxSubscribersPerProcess, "how many of these one process may have, 1 to 1048576; processes outside of podconfigd's PID namespace count by user")
+	flags.IntVar(&o.JournalMaxUpdates, "journal-max-updates", o.JournalMaxUpdates, "how many updates are kept for subscribers to resume from, 1 to 16777216")
+	flags.Int64Var(&o.JournalMaxBytes, "journal-max-bytes", o.JournalMaxBytes, "about how many bytes of memory those updates may take, 1 to 1099511627776 (1 TiB)")
 }
 
 func (o *daemonOptions) addRuntimeFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.ContainerRuntimeEndpoint, "container-runtime-endpoint", o.ContainerRuntimeEndpoint,
 		"CRI socket of the container runtime whose events are wanted, as in unix:///run/containerd/containerd.sock; none if empty")
 	flags.DurationVar(&o.PLEGRelistPeriod, "pleg-relist-period", o.PLEGRelistPeriod,
-		"how often the runtime is listed; every 5 minutes while it tells of events itself")
+		"how often the runtime is listed, 1ms to 24h; every 5 minutes while it sends events itself")
 	flags.DurationVar(&o.PLEGRelistThreshold, "pleg-relist-threshold", o.PLEGRelistThreshold,
-		"after what time without an answer of the runtime /healthz and /livez fail; twice --pleg-relist-period or more")
+		"how long the runtime may give no answer before /healthz and /livez fail, 1s to 48h; at least twice --pleg-relist-period")
 	flags.DurationVar(&o.SyncFrequency, "sync-frequency", o.SyncFrequency,
-		"how often each pod is offered again to those who ask for SYNC, at the least; up to half as long again, so that not all are at once")
+		"shortest time between two SYNCs of a pod, 1s to 24h; the longest is half as long again, so that not all are at once")
 }
 
 func (o *daemonOptions) addSocketFlags(flags *pflag.FlagSet) {

@@ -18,7 +18,8 @@ import (
 )
 
 // Limits keep one client from taking what the others need. A peer is a process at the
-// other end of the socket. A limit that is 0 stands for its default.
+// other end of the socket; all of a user's that are outside of the daemon's PID namespace
+// are one. A limit that is 0 stands for its default.
 type Limits struct {
 	// Subscribers and SubscribersPerPeer bound the streams that are open.
 	Subscribers, SubscribersPerPeer int
@@ -94,8 +95,8 @@ func (c *counter) take(p peerID) (release func(), refusal error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
-	case c.peers[p] >= c.each && p.pid != 0: // 0 is whoever is in another PID namespace
-		return func() {}, fmt.Errorf("too many %s: process %d has %d, and no more are allowed to one", c.what, p.pid, c.each)
+	case p.known && c.peers[p] >= c.each:
+		return func() {}, fmt.Errorf("too many %s: %v has %d, and no more are allowed to one", c.what, p, c.each)
 	case c.total >= c.all:
 		return func() {}, fmt.Errorf("too many %s: there are %d, and no more are allowed in all", c.what, c.all)
 	}

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"fmt"
 	"net"
 
 	"golang.org/x/sys/unix"
@@ -10,11 +11,20 @@ import (
 )
 
 // peerID is the process at the other end of a connection. Its zero value stands for
-// one that is not known, as over TCP.
+// one that is not known, as over TCP. One that is outside of the daemon's PID namespace has
+// no PID here: then all of its user's are one.
 type peerID struct {
 	known bool
 	pid   int32
 	uid   uint32
+}
+
+// String says which process it is, as the limits count it.
+func (p peerID) String() string {
+	if p.pid == 0 {
+		return fmt.Sprintf("user %d, outside of podconfigd's PID namespace,", p.uid)
+	}
+	return fmt.Sprintf("process %d", p.pid)
 }
 
 type peerKey struct{}

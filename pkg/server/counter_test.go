@@ -1,0 +1,46 @@
+package server
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestCounterCountsByPeer(t *testing.T) {
+	c := counter{what: "places", all: 5, each: 2}
+	process, outside, other := peerID{known: true, pid: 7}, peerID{known: true, uid: 1}, peerID{known: true, uid: 2}
+	var releases []func()
+	take := func(p peerID, want string) {
+		t.Helper()
+		release, refusal := c.take(p)
+		if got := ""; refusal != nil {
+			got = refusal.Error()
+			if want == "" || !strings.Contains(got, want) {
+				t.Errorf("%v: %s, want %q", p, got, want)
+			}
+			return
+		}
+		if want != "" {
+			t.Errorf("%v was given a place, want %q", p, want)
+		}
+		releases = append(releases, release)
+	}
+	take(process, "")
+	take(process, "")
+	take(process, "too many places: process 7 has 2, and no more are allowed to one")
+	take(outside, "")
+	take(outside, "")
+	take(outside, "too many places: user 1, outside of podconfigd's PID namespace, has 2, and no more are allowed to one")
+	take(other, "")
+	take(other, "too many places: there are 5, and no more are allowed in all")
+	for _, release := range releases {
+		release()
+	}
+	if c.total != 0 || len(c.peers) != 0 {
+		t.Errorf("%d are left, of %v", c.total, c.peers)
+	}
+	// Who is not known, as over TCP, is counted in all alone.
+	for range 5 {
+		take(peerID{}, "")
+	}
+	take(peerID{}, "too many places: there are 5")
+}
