@@ -1,10 +1,14 @@
 package daemon
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/podconfigd/podconfigd/internal/testutil"
 )
 
 func TestTheHighestRevisionIsKept(t *testing.T) {
@@ -33,5 +37,34 @@ func TestTheHighestRevisionIsKept(t *testing.T) {
 	}
 	if err := revisionsBeside("/does/not/exist").reserve(1); err == nil {
 		t.Error("no error where there is no directory")
+	}
+}
+
+// The clock may be set back between two runs: revisions go on above those of the last one.
+func TestRevisionsGrowOverARestart(t *testing.T) {
+	c := DefaultConfig()
+	c.Socket, c.StaticPodPath = filepath.Join(testutil.ShortDir(t), "s"), t.TempDir()
+	future := time.Now().Add(24 * time.Hour).UnixMilli()
+	if err := revisionsBeside(c.Socket).reserve(future); err != nil {
+		t.Fatal(err)
+	}
+	d, err := New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := d.journal.Revision(); got < future {
+		t.Errorf("revisions begin at %d, below %d", got, future)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- d.Run(ctx) }()
+	testutil.Until(t, "revisions are reserved", func() bool {
+		floor, err := revisionsBeside(c.Socket).floor()
+		return err == nil && floor > future
+	})
+	cancel()
+	<-done
+	if floor, err := revisionsBeside(c.Socket).floor(); err != nil || floor != d.journal.Revision() {
+		t.Errorf("after a clean stop at %d the file has %d, %v", d.journal.Revision(), floor, err)
 	}
 }

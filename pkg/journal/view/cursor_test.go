@@ -278,6 +278,26 @@ func TestProgress(t *testing.T) {
 	expect(t, all)
 }
 
+// A source that says nothing keeps nobody from being told how far the stream is.
+func TestProgressWhileASourceIsUnseen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		j := newJournal(journal.Options{Sources: []string{"api", "file"}})
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- j.Run(ctx) }()
+		c := j.watch(StreamOptions{Options: Options{Selector: Selector{Namespace: "other"}}})
+		defer c.Close()
+		expect(t, c, "0 BOOKMARK synced")
+		appendSet(j, update(config.ADD, "a"))
+		expect(t, c)
+		if frames := next(t, c); show(j, frames) != "1 BOOKMARK" { // it waits for the ticker
+			t.Errorf("got %s", show(j, frames))
+		}
+		cancel()
+		<-done
+	})
+}
+
 func TestNextWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := newJournal(journal.Options{})

@@ -39,8 +39,8 @@ func TestASlowSubscriberHoldsNoPods(t *testing.T) {
 		defer c.Close()
 		for range i / 4 { // one is stuck in the present pods, another in an update
 			frames, err := c.Next(t.Context())
-			if err != nil {
-				t.Fatal(err)
+			if err != nil { // the names', which fell behind
+				break
 			}
 			clear(frames)
 			if i%8 > 3 {
