@@ -46,16 +46,14 @@ class Pods:
         self.pods = {}
         # What to resume from: those of the last line that had a revision.
         self.instance, self.since = "", 0
-        self.synced = False
 
     def read(self):
         """Follows the stream until the connection ends."""
         query = self.query
-        self.synced = self.since != 0
-        if self.synced:
+        if self.since:
             query += f"&instance={self.instance}&since={self.since}"
         else:
-            self.pods.clear()
+            self.pods.clear()  # it begins with all of them
         connection = Connection(SOCKET)
         try:
             connection.request("GET", "/v1alpha1/updates?" + query.lstrip("&"))
@@ -63,7 +61,7 @@ class Pods:
             if response.status != 200:
                 message = json.load(response)["message"]
                 # All places are taken: who had one waits until there is one again.
-                raise (TooMany if response.status == 429 and self.synced else Refused)(message)
+                raise (TooMany if response.status == 429 and self.since else Refused)(message)
             for line in response:
                 self.take(json.loads(line))
         finally:
@@ -74,7 +72,6 @@ class Pods:
         if update.get("reset"):
             print("RESET: forget every pod", flush=True)
             self.pods.clear()
-            self.synced = False
         for pod in update.get("pods", []):
             key = update["source"], pod["metadata"]["uid"]
             if update["op"] == "REMOVE":
@@ -82,8 +79,7 @@ class Pods:
             else:
                 self.pods[key] = pod
             print(f"{update['op']}\t{pod['metadata']['namespace']}/{pod['metadata']['name']}", flush=True)
-        self.synced = self.synced or update.get("initialSyncComplete", False)
-        if self.synced and "revision" in update and not update.get("continues"):
+        if "revision" in update:
             self.instance, self.since = update["instance"], update["revision"]
 
 

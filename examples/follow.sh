@@ -9,15 +9,14 @@ socket=${PODCONFIGD_SOCKET:-/run/podconfigd/podconfigd.sock}
 query=${1:-}
 
 # What to resume from: the instance and revision of the last line that had a revision.
-instance='' since=''
+instance='' since='' told=''
 
 while true; do
+	[[ $told && ! $since ]] && echo "RESET: forget every pod" # it begins again with all pods
 	resume=${since:+instance=$instance&since=$since}
-	synced=${since:+yes}
 	while read -r op flag at revision pods; do
 		case $flag in
-		reset) synced='' && echo "RESET: forget every pod" ;;
-		synced) synced=yes ;;
+		reset) echo "RESET: forget every pod" ;;
 		refused)
 			echo "podconfigd: $at $revision $pods" >&2
 			# All places are taken: who had one waits until there is one again.
@@ -27,8 +26,9 @@ while true; do
 		esac
 		for pod in $pods; do
 			printf '%s\t%s\n' "$op" "$pod"
+			told=yes
 		done
-		if [[ $synced && $flag != continues && $revision != - ]]; then
+		if [[ $revision != - ]]; then
 			instance=$at since=$revision
 		fi
 	done < <(curl -sSN --unix-socket "$socket" "http://localhost/v1alpha1/updates?$resume&$query" |
@@ -36,8 +36,7 @@ while true; do
 			if .op == null then [.code, "refused", (.message | gsub("\n"; "; "))]
 			else [
 				.op,
-				(if .reset then "reset" elif .initialSyncComplete then "synced"
-				elif .continues then "continues" else "-" end),
+				(if .reset then "reset" else "-" end),
 				.instance, (.revision // "-"),
 				(.pods // [] | map(.metadata.namespace + "/" + .metadata.name) | join(" "))
 			] end | join(" ")')

@@ -28,7 +28,8 @@ type Options struct {
 	// NoMirrorPods leaves out the pods by which a kubelet shows static pods to the
 	// apiserver.
 	NoMirrorPods bool
-	// Instance and Since resume a stream that an earlier process read.
+	// Instance and Since resume a stream that an earlier process read: they are those of
+	// the last update that had a revision, and that it has acted on.
 	Instance string
 	Since    int64
 	// OnDisconnect is told, where it is set, why the stream broke off and after what
@@ -86,9 +87,6 @@ type subscription struct {
 	handed bool
 	// parts are the lines of an update that is not whole yet.
 	parts []*v1alpha1.Update
-	// syncing: the lines that come are the present state. Daemons older than this
-	// client give them a revision from which they can't be resumed.
-	syncing bool
 }
 
 // read hands on the updates of one connection. It returns errStopped where the
@@ -99,8 +97,8 @@ func (s *subscription) read(ctx context.Context, yield func(*v1alpha1.Update) bo
 		return err
 	}
 	defer body.Close()
-	s.parts, s.syncing = nil, s.since == 0
-	if s.syncing && s.handed {
+	s.parts = nil
+	if s.since == 0 && s.handed {
 		// What was handed on is told again; some of it may be gone.
 		if !yield(&v1alpha1.Update{Op: "BOOKMARK", Reset: true, Message: "the connection was lost before the first state was complete"}) {
 			return errStopped
@@ -154,10 +152,6 @@ func (s *subscription) query() url.Values {
 // take hands a line on, with those that belong to it, once the last of them is
 // there. It returns false where the reader wants no more.
 func (s *subscription) take(u *v1alpha1.Update, yield func(*v1alpha1.Update) bool) bool {
-	s.syncing = (s.syncing || u.Reset) && !u.InitialSyncComplete
-	if s.syncing || u.Continues {
-		u.Revision = 0
-	}
 	if n := len(s.parts); n > 0 && s.parts[n-1].Op == u.Op && s.parts[n-1].Source == u.Source {
 		s.parts[n-1].Pods = append(s.parts[n-1].Pods, u.Pods...)
 		s.parts[n-1].Revision = u.Revision

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"bufio"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -140,6 +141,58 @@ func TestFollowExamplesWaitForAPlace(t *testing.T) {
 				}
 			case <-time.After(testutil.Patience):
 				t.Errorf("nothing for %v", testutil.Patience)
+			}
+		})
+	}
+}
+
+// TestFollowExamplesSaveRevisions holds that an example resumes after the last line that
+// had a revision, wherever the connection is lost.
+func TestFollowExamplesSaveRevisions(t *testing.T) {
+	pod := func(op, name, more string) string {
+		return fmt.Sprintf(`{"instance":"i","op":%q,"source":"file",%s"pods":[{"metadata":{"namespace":"ns","name":%q,"uid":%[3]q}}]}`+"\n", op, more, name)
+	}
+	bookmark := func(more string) string { return `{"instance":"i","op":"BOOKMARK",` + more + "}\n" }
+	replies := []struct{ since, body string }{
+		{"", pod("ADD", "a", "")}, // lost before the first state is complete
+		{"", pod("ADD", "b", "") + bookmark(`"revision":5,"initialSyncComplete":true`) + pod("ADD", "c", `"continues":true,`)},
+		{"5", pod("ADD", "c", `"continues":true,`) + pod("ADD", "d", `"revision":7,`)},
+		{"7", bookmark(`"reset":true,"message":"m"`) + pod("ADD", "e", "")},
+		{"7", bookmark(`"reset":true,"message":"m"`) + pod("ADD", "f", "") + bookmark(`"revision":9,"initialSyncComplete":true`)},
+		{"9", pod("ADD", "g", `"revision":10,`)},
+	}
+	for _, example := range []string{"follow.sh", "follow.py"} {
+		t.Run(example, func(t *testing.T) {
+			socket := filepath.Join(testutil.ShortDir(t), "s")
+			l, err := net.Listen("unix", socket)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var asked atomic.Int32
+			s := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				n := int(asked.Add(1)) - 1
+				if n >= len(replies) {
+					<-r.Context().Done()
+					return
+				}
+				if since := r.URL.Query().Get("since"); since != replies[n].since {
+					t.Errorf("request %d resumes from %q, want %q", n, since, replies[n].since)
+				}
+				_, _ = io.WriteString(w, replies[n].body)
+			})}
+			served := make(chan error)
+			go func() { served <- s.Serve(l) }()
+			defer func() { _ = s.Close(); <-served }()
+			lines := runExample(t, example, socket)
+			for {
+				select {
+				case line := <-lines:
+					if line == "ADD ns/g" {
+						return
+					}
+				case <-time.After(testutil.Patience):
+					t.Fatalf("nothing for %v", testutil.Patience)
+				}
 			}
 		})
 	}
