@@ -143,7 +143,7 @@ func sameForms(t *testing.T, path string, apiserver, podconfigd endpoint) {
 // sameParameters compares what is answered to parameters and paths that clients use.
 func sameParameters(t *testing.T, path string, apiserver, podconfigd endpoint) {
 	for _, query := range []string{
-		"?limit=0", "?limit=9223372036854775807", "?limit=9223372036854775808", "?limit=x", "?limit=1", "?limit=1&limit=2",
+		"?limit=0", "?limit=-1", "?limit=-9223372036854775808", "?watch=true&limit=-1", "?limit=9223372036854775807", "?limit=9223372036854775808", "?limit=x", "?limit=1", "?limit=1&limit=2",
 		"?timeoutSeconds=9223372036", "?timeoutSeconds=9223372036854775808", "?timeoutSeconds=x",
 		"?watch=true&limit=1", "?watch=true&limit=x", "?watch=1&timeoutSeconds=9223372036", "?watch=0",
 		"?resourceVersion=0", "?resourceVersion=-1", "?resourceVersion=x", "?resourceVersion=18446744073709551616",

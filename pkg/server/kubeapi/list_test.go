@@ -109,7 +109,7 @@ func TestWhatIsWrongIsSaid(t *testing.T) {
 	a := serve(t, journal.Options{})
 	a.change(config.ADD, "file", "a/x=1")
 	for path, want := range map[string]string{
-		"/api/v1/pods?limit=-1":                                                       `400 BadRequest parameter "limit": expected a whole number from 0 to`,
+		"/api/v1/pods?timeoutSeconds=-1":                                              `400 BadRequest parameter "timeoutSeconds": expected a whole number from 0 to`,
 		"/api/v1/pods?limit=x&watch=maybe":                                            "400 BadRequest parameter \"watch\": \"maybe\" is neither true nor false\nparameter \"limit\"",
 		"/api/v1/pods?continue=x":                                                     `400 BadRequest parameter "continue": it is not a token that this server gave`,
 		"/api/v1/pods?continue=e30":                                                   `400 BadRequest parameter "continue": it is not a token that this server gave: it names no revision`,

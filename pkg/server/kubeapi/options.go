@@ -76,15 +76,15 @@ func (p *parser) bool(name string) (value, given bool) {
 // maxSeconds is how many seconds a time.Duration can be.
 const maxSeconds = int64(math.MaxInt64 / time.Second)
 
-// number returns the value of a parameter that is a whole number up to the largest.
-func (p *parser) number(name string, largest int64) int64 {
+// number returns the value of a parameter that is a whole number within bounds.
+func (p *parser) number(name string, smallest, largest int64) int64 {
 	s := p.query.Get(name)
 	if s == "" {
 		return 0
 	}
 	n, err := strconv.ParseInt(s, 10, 64)
-	if err != nil || n < 0 || n > largest {
-		p.fail(name, fmt.Errorf("expected a whole number from 0 to %d, got %q", largest, s))
+	if err != nil || n < smallest || n > largest {
+		p.fail(name, fmt.Errorf("expected a whole number from %d to %d, got %q", smallest, largest, s))
 	}
 	return n
 }
@@ -103,7 +103,7 @@ func parseOptions(r *http.Request) (*options, *metav1.Status) {
 	if err := o.form.check(); err != nil {
 		p.fail("includeObject", err)
 	}
-	o.revision, o.given = p.number("resourceVersion", math.MaxInt64), query.Get("resourceVersion") != ""
+	o.revision, o.given = p.number("resourceVersion", 0, math.MaxInt64), query.Get("resourceVersion") != ""
 	if r.PathValue("name") == "" {
 		p.listOptions(o, r.PathValue("namespace"))
 	}
@@ -123,8 +123,8 @@ func (p *parser) listOptions(o *options, namespace string) {
 	if initial, given := p.bool("sendInitialEvents"); given {
 		o.initial = &initial
 	}
-	o.limit = p.number("limit", math.MaxInt64)
-	o.timeout = time.Duration(p.number("timeoutSeconds", maxSeconds)) * time.Second
+	o.limit = p.number("limit", math.MinInt64, math.MaxInt64) // none where it is not positive, as for the apiserver
+	o.timeout = time.Duration(p.number("timeoutSeconds", 0, maxSeconds)) * time.Second
 	o.match = metav1.ResourceVersionMatch(p.query.Get("resourceVersionMatch"))
 	o.selector = p.selector(namespace)
 	if token := p.query.Get("continue"); token != "" {

@@ -23,11 +23,9 @@ func TestNumbers(t *testing.T) {
 		largest           int64
 		zero, withLargest string
 	}{
-		{"/api/v1/pods?", "limit", math.MaxInt64, pod, pod},
 		{"/api/v1/pods?", "timeoutSeconds", maxSeconds, pod, pod},
 		{"/api/v1/pods?", "resourceVersion", math.MaxInt64, pod, "504 Too large resource version"},
 		{"/api/v1/pods?resourceVersionMatch=Exact&", "resourceVersion", math.MaxInt64, "400 other than 0", "504 Too large resource version"},
-		{"/api/v1/pods?watch=true&", "limit", math.MaxInt64, pod, pod},
 		{"/api/v1/pods?watch=true&", "timeoutSeconds", maxSeconds, pod, pod},
 		{"/api/v1/pods?watch=true&", "resourceVersion", math.MaxInt64, pod, "200 Expired"},
 		{"/api/v1/namespaces/a/pods/x?", "resourceVersion", math.MaxInt64, pod, "504 Too large resource version"},
@@ -37,6 +35,15 @@ func TestNumbers(t *testing.T) {
 		for _, value := range []string{"0", largest, more, "9223372036854775807", "9223372036854775808", "18446744073709551616", "-1", "1e3", "0x1", "x"} {
 			expected := cmp.Or(want[value], fmt.Sprintf(`400 parameter \"%s\": expected a whole number from 0 to %d, got \"%s\"`, c.parameter, c.largest, value))
 			a.expectBeginning(t, c.path+c.parameter+"="+value, expected)
+		}
+	}
+	// A limit that is not positive is none, as for the apiserver.
+	for _, path := range []string{"/api/v1/pods?limit=", "/api/v1/pods?watch=true&limit="} {
+		for _, value := range []string{"0", "-1", "-9223372036854775808", "1", "9223372036854775807"} {
+			a.expectBeginning(t, path+value, pod)
+		}
+		for _, value := range []string{"-9223372036854775809", "9223372036854775808", "1e3", "x"} {
+			a.expectBeginning(t, path+value, `400 parameter \"limit\": expected a whole number from -9223372036854775808 to 9223372036854775807, got \"`+value)
 		}
 	}
 	a.expectBeginning(t, "/api/v1/pods?watch=true&timeoutSeconds=18446744074", `400 parameter \"timeoutSeconds\"`)

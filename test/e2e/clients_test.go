@@ -1,0 +1,165 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"sync/atomic"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/dynamic/dynamicinformer"
+	"k8s.io/client-go/features"
+	featurestesting "k8s.io/client-go/features/testing"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+	watchtools "k8s.io/client-go/tools/watch"
+
+	"github.com/podconfigd/podconfigd/internal/testutil"
+)
+
+// TestInformersWithOptions has informers of client-go follow the daemon that were made
+// with options their authors use.
+func TestInformersWithOptions(t *testing.T) {
+	typed := func(tweak func(*metav1.ListOptions)) func(*testing.T, *rest.Config) cache.SharedIndexInformer {
+		return func(t *testing.T, config *rest.Config) cache.SharedIndexInformer {
+			client, err := kubernetes.NewForConfig(config)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithTweakListOptions(tweak)).Core().V1().Pods().Informer()
+		}
+	}
+	for name, informer := range map[string]func(*testing.T, *rest.Config) cache.SharedIndexInformer{
+		"limit": typed(func(o *metav1.ListOptions) { o.Limit = 2 }),
+		"fields": typed(func(o *metav1.ListOptions) {
+			o.FieldSelector = "spec.host=node1,spec.hostNetwork=false,status.podIP!=10.0.0.1,spec.schedulerName=default-scheduler"
+		}),
+		"short watches": typed(func(o *metav1.ListOptions) { o.TimeoutSeconds = new(int64(1)) }),
+		"long watches":  typed(func(o *metav1.ListOptions) { o.TimeoutSeconds = new(int64(9223372036)) }),
+		"dynamic": func(t *testing.T, config *rest.Config) cache.SharedIndexInformer {
+			client, err := dynamic.NewForConfig(config)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return dynamicinformer.NewDynamicSharedInformerFactory(client, 0).ForResource(podsResource).Informer()
+		},
+	} {
+		for _, watchList := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s/WatchList=%t", name, watchList), func(t *testing.T) {
+				featurestesting.SetFeatureDuringTest(t, features.WatchListClient, watchList)
+				d := &daemon{dir: testutil.ShortDir(t)}
+				d.mkdir(t)
+				for i := range 5 {
+					d.put(t, fmt.Sprintf("pod-%d", i), "i")
+				}
+				d = start(t, d.dir)
+				d.awaitFiles(t)
+				dialer := &dialer{socket: d.socket}
+				t.Cleanup(dialer.cut)
+				var lists atomic.Int32
+				followed := informer(t, &rest.Config{Host: "http://localhost", QPS: -1, Dial: dialer.dial, WrapTransport: func(next http.RoundTripper) http.RoundTripper {
+					return roundTripper(func(r *http.Request) (*http.Response, error) {
+						if !r.URL.Query().Has("watch") {
+							lists.Add(1)
+						}
+						return next.RoundTrip(r)
+					})
+				}})
+				runInformer(t, followed)
+				d.awaitKeys(t, followed)
+				first := lists.Load()
+				for i := range 10 {
+					d.put(t, fmt.Sprintf("pod-%d", i), "j")
+				}
+				d.awaitKeys(t, followed)
+				dialer.cut()
+				for i := range 20 {
+					d.put(t, fmt.Sprintf("pod-%d", i), "k")
+				}
+				d.awaitKeys(t, followed)
+				// A Reflector lists again after a watch of less than a second without events.
+				if n := lists.Load(); n != first && name != "short watches" {
+					t.Errorf("it listed %d times at first, and %d times later, when it should watch", first, n-first)
+				}
+			})
+		}
+	}
+}
+
+func runInformer(t *testing.T, informer cache.SharedIndexInformer) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		informer.RunWithContext(ctx)
+	}()
+	t.Cleanup(func() { cancel(); <-done })
+}
+
+// awaitKeys waits until daemon and informer have the pods of the directory, by name and
+// UID, which comes of what the manifest says.
+func (d *daemon) awaitKeys(t *testing.T, informer cache.SharedIndexInformer) {
+	t.Helper()
+	testutil.Eventually(t, func() error {
+		list, err := d.files()
+		if err != nil {
+			return err
+		}
+		if n := len(informer.GetStore().List()); n != len(list.Items) {
+			return fmt.Errorf("/pods has %d pods, the informer %d", len(list.Items), n)
+		}
+		for i := range list.Items {
+			want := &list.Items[i]
+			object, _, err := informer.GetStore().GetByKey(want.Namespace + "/" + want.Name)
+			if err != nil {
+				return err
+			}
+			if got, err := meta.Accessor(object); err != nil || got.GetUID() != want.UID {
+				return fmt.Errorf("the informer has %v, /pods %v: %w", object, want, err)
+			}
+		}
+		return nil
+	})
+}
+
+// A RetryWatcher goes on from the resourceVersion of the last event when its watch is cut.
+func TestRetryWatcher(t *testing.T) {
+	d := &daemon{dir: testutil.ShortDir(t)}
+	d.mkdir(t)
+	d.put(t, "first", "i")
+	d = start(t, d.dir)
+	d.awaitFiles(t)
+	dialer := &dialer{socket: d.socket}
+	pods := kubernetesClient(t, dialer, runtime.ContentTypeJSON).CoreV1().Pods(metav1.NamespaceAll)
+	list, err := pods.List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	watcher, err := watchtools.NewRetryWatcherWithContext(t.Context(), list.ResourceVersion, &cache.ListWatch{
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			return pods.Watch(ctx, o)
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { watcher.Stop(); <-watcher.Done() }()
+	for i := range 5 {
+		name := fmt.Sprintf("pod-%d", i)
+		d.put(t, name, "i")
+		event := <-watcher.ResultChan()
+		pod, err := meta.Accessor(event.Object)
+		if err != nil || event.Type != watch.Added || pod.GetName() != name+"-node1" {
+			t.Fatalf("got %s of %+v, want %s ADDED", event.Type, event.Object, name)
+		}
+		dialer.cut()
+	}
+}
