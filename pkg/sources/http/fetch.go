@@ -7,10 +7,10 @@ import (
 	"fmt"
 	nethttp "net/http"
 	"net/url"
-	"strconv"
 	"time"
 
 	"github.com/podconfigd/podconfigd/pkg/manifest"
+	"github.com/podconfigd/podconfigd/pkg/sources"
 )
 
 // requestTimeout is how long an answer may take, from the connection to its last
@@ -78,7 +78,7 @@ func (f *fetcher) fetch(ctx context.Context) (answer, error) {
 	}
 	defer resp.Body.Close()
 	a := answer{
-		retryAfter: parseRetryAfter(resp.Header.Get("Retry-After"), time.Now()),
+		retryAfter: sources.RetryAfter(resp.Header.Get("Retry-After"), time.Now(), maxRetryAfter),
 		validator:  validatorOf(resp.Header),
 	}
 	switch {
@@ -110,17 +110,4 @@ func withoutURL(err error) error {
 		err = wrapped.Err
 	}
 	return fmt.Errorf("asking the server: %w", err)
-}
-
-// parseRetryAfter reads a number of seconds or a date. It returns maxRetryAfter for
-// anything later.
-func parseRetryAfter(value string, now time.Time) time.Duration {
-	seconds, err := strconv.ParseInt(value, 10, 64)
-	if err == nil || errors.Is(err, strconv.ErrRange) {
-		return time.Duration(min(max(seconds, 0), int64(maxRetryAfter/time.Second))) * time.Second
-	}
-	if at, err := nethttp.ParseTime(value); err == nil {
-		return min(max(at.Sub(now), 0), maxRetryAfter)
-	}
-	return 0
 }

@@ -1,0 +1,21 @@
+package sources
+
+import (
+	"errors"
+	"net/http"
+	"strconv"
+	"time"
+)
+
+// RetryAfter returns how long the value of a Retry-After header asks to wait: a number of
+// seconds or a date. It returns most for anything longer, and 0 for no valid value.
+func RetryAfter(value string, now time.Time, most time.Duration) time.Duration {
+	seconds, err := strconv.ParseInt(value, 10, 64)
+	if err == nil || errors.Is(err, strconv.ErrRange) {
+		return time.Duration(min(max(seconds, 0), int64(most/time.Second))) * time.Second
+	}
+	if at, err := http.ParseTime(value); err == nil {
+		return min(max(at.Sub(now), 0), most)
+	}
+	return 0
+}
