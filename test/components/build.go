@@ -116,8 +116,11 @@ func (p *Process) Start(tb testing.TB) {
 func (p *Process) Kill(tb testing.TB) {
 	tb.Helper()
 	p.Signal(tb, syscall.SIGKILL)
-	<-p.done
+	p.Wait()
 }
+
+// Wait waits until the server has ended.
+func (p *Process) Wait() { <-p.done }
 
 // Pid is the server's process.
 func (p *Process) Pid() int { return p.cmd.Process.Pid }

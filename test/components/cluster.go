@@ -59,7 +59,7 @@ func Start(tb testing.TB, apiFlags ...string) *Cluster {
 		Address: addresses[0], Authority: NewAuthority(tb, "test"),
 		dir: dir, etcdURL: "http://" + addresses[1], apiFlags: apiFlags,
 	}
-	c.Etcd = start(tb, dir, "etcd", "--data-dir="+filepath.Join(dir, "etcd"), "--unsafe-no-fsync",
+	c.Etcd = start(tb, dir, "etcd", "--data-dir="+c.data(), "--unsafe-no-fsync",
 		"--listen-client-urls="+c.etcdURL, "--advertise-client-urls="+c.etcdURL,
 		"--listen-peer-urls=http://"+addresses[2], "--initial-advertise-peer-urls=http://"+addresses[2],
 		"--initial-cluster=default=http://"+addresses[2])
@@ -146,9 +146,12 @@ func (c *Cluster) TokenKubeconfig(tb testing.TB, path, user string) string {
 	return path
 }
 
+// Config is a kubeconfig.
+type Config = clientcmdapi.Config
+
 // NewKubeconfig returns a kubeconfig whose user "user" has no credentials yet.
-func NewKubeconfig(server string, ca []byte) *clientcmdapi.Config {
-	return &clientcmdapi.Config{
+func NewKubeconfig(server string, ca []byte) *Config {
+	return &Config{
 		Clusters:       map[string]*clientcmdapi.Cluster{"cluster": {Server: server, CertificateAuthorityData: ca}},
 		AuthInfos:      map[string]*clientcmdapi.AuthInfo{"user": {}},
 		Contexts:       map[string]*clientcmdapi.Context{"context": {Cluster: "cluster", AuthInfo: "user"}},
@@ -157,7 +160,7 @@ func NewKubeconfig(server string, ca []byte) *clientcmdapi.Config {
 }
 
 // WriteKubeconfig puts a kubeconfig into its place in one step.
-func WriteKubeconfig(tb testing.TB, path string, conf *clientcmdapi.Config) {
+func WriteKubeconfig(tb testing.TB, path string, conf *Config) {
 	tb.Helper()
 	data, err := clientcmd.Write(*conf)
 	if err != nil {

@@ -13,12 +13,12 @@ type Proxy struct {
 	// Address is where it listens.
 	Address string
 
-	target   string
 	listener net.Listener
 	running  sync.WaitGroup
 
-	mu    sync.Mutex
-	conns map[*net.TCPConn]bool // true for the client's side
+	mu     sync.Mutex
+	target string
+	conns  map[*net.TCPConn]bool // true for the client's side
 	// down: connections are closed as soon as they are made; delay: how late each
 	// piece is handed on; held: nothing is handed on before this is closed.
 	down  bool
@@ -74,6 +74,15 @@ func (p *Proxy) Connections() (n int) {
 		}
 	}
 	return n
+}
+
+// Replace puts another server into the place of the one before, whose connections are
+// cut.
+func (p *Proxy) Replace(target string) {
+	p.mu.Lock()
+	p.target = target
+	p.mu.Unlock()
+	p.Cut()
 }
 
 // Cut cuts all connections, at once and on both sides.
@@ -138,7 +147,10 @@ func (p *Proxy) accept() {
 
 func (p *Proxy) serve(client *net.TCPConn) {
 	defer client.Close()
-	conn, err := net.Dial("tcp", p.target)
+	p.mu.Lock()
+	target := p.target
+	p.mu.Unlock()
+	conn, err := net.Dial("tcp", target)
 	if err != nil {
 		return
 	}
