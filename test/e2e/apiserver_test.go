@@ -409,7 +409,7 @@ func rotatedCredentials(t *testing.T, c *cluster) {
 	recovers(t, d, "rotation")
 	f := follow(t, d)
 	issue("stranger")
-	complains(t, d, `User "stranger" cannot watch resource "pods"`)
+	complains(t, d, `User "stranger" cannot list resource "pods"`)
 	issue(components.User)
 	recovers(t, d, "rotation")
 	c.addPod(t, "rotated", "rotation")
@@ -609,10 +609,14 @@ func compactedWatch(t *testing.T, c *cluster) {
 	}
 }
 
-// Fifty daemons for fifty nodes: each has one watch, and its own pods.
-func TestFiftyNodes(t *testing.T) {
+// Sixty daemons for sixty nodes: each has one watch, and its own pods. A restart of the
+// apiserver costs no list of whole pods, though its revisions went on.
+func TestSixtyNodes(t *testing.T) {
 	c := startCluster(t)
-	const n = 50
+	const (
+		n     = 60
+		large = 32 << 10
+	)
 	watches := func() float64 {
 		return c.metric(t, "apiserver_longrunning_requests", `resource="pods"`, `verb="WATCH"`)
 	}
@@ -621,7 +625,10 @@ func TestFiftyNodes(t *testing.T) {
 	for i := range daemons {
 		node := fmt.Sprintf("n%d", i)
 		c.addNode(t, node)
-		c.addPod(t, "pod-of-"+node, node)
+		pod := newPod("pod-of-"+node, node)
+		pod.Spec.Containers[0].Args = []string{strings.Repeat("x", large)}
+		_, err := c.Client.CoreV1().Pods("default").Create(t.Context(), pod, metav1.CreateOptions{})
+		c.do(t, err)
 		daemons[i] = c.daemon(t, node, c.kubeconfig(t))
 	}
 	for i, d := range daemons {
@@ -635,8 +642,38 @@ func TestFiftyNodes(t *testing.T) {
 			t.Errorf("%s has %d pods: %v", node, len(list.Items), list.Items)
 		}
 	}
-	if got := watches() - before; got != n {
-		t.Errorf("%v watches of pods for %d daemons", got, n)
+	testutil.Until(t, "a watch for each", func() bool { return watches()-before == n })
+
+	c.pass(t, c.revision(t)+100)
+	c.APIServer.Kill(t)
+	c.APIServer.Start(t) // its metrics begin anew
+	c.AwaitAPIServer(t)
+	for i, d := range daemons {
+		testutil.Until(t, "healthy again", func() bool {
+			s := d.api(t)
+			return !s.Degraded && s.API.Connected && s.API.WatchRestarts+s.API.Relists > 0
+		})
+		if api := d.api(t).API; api.Relists != 0 {
+			t.Errorf("daemon %d listed its pods again: %+v\n%s", i, api, d.log)
+		}
+	}
+	sent := c.metric(t, "apiserver_response_sizes_sum", `resource="pods"`, `verb="LIST"`)
+	lists := c.metric(t, "apiserver_request_total", `resource="pods"`, `verb="LIST"`, `code="200"`)
+	watchLists := c.metric(t, "apiserver_watch_list_duration_seconds_count", `resource="pods"`)
+	events := c.metric(t, "apiserver_watch_events_total", `resource="pods"`)
+	t.Logf("%.0f lists of metadata, %.0f bytes together; %.0f watches that list; %.0f events of watches", lists, sent, watchLists, events)
+	// The apiserver itself has an informer of all pods.
+	if lists < n || lists > 2*n || sent > large*n/10 || watchLists > 1 {
+		t.Error("pods were listed as wholes")
+	}
+
+	// The watches are there, and tell.
+	for i, d := range daemons {
+		f := follow(t, d)
+		c.do(t, c.patch(t.Context(), fmt.Sprintf("pod-of-n%d", i), `{"metadata":{"labels":{"step":"1"}}}`))
+		f.await(t, "the change", func(pods map[string]*v1.Pod) bool {
+			return slices.ContainsFunc(f.stateLocked(), func(pod *v1.Pod) bool { return pod.Labels["step"] == "1" })
+		})
 	}
 }
 

@@ -110,15 +110,15 @@ func describe(pod *v1.Pod) string {
 		pod.Status.Phase, pod.Status.Message, pod.DeletionTimestamp != nil)
 }
 
-// agrees waits until the stream adds up to what the apiserver has.
-func (m *mutator) agrees(t *testing.T, f *follower) {
+// agrees waits until the stream adds up to the pods that the apiserver has of the node.
+func (c *cluster) agrees(t *testing.T, f *follower, node string) {
 	t.Helper()
 	var list *v1.PodList
 	testutil.Until(t, "a list", func() (ok bool) {
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 		defer cancel()
 		var err error
-		list, err = m.c.Client.CoreV1().Pods("").List(ctx, metav1.ListOptions{FieldSelector: "spec.nodeName=" + m.node})
+		list, err = c.Client.CoreV1().Pods("").List(ctx, metav1.ListOptions{FieldSelector: "spec.nodeName=" + node})
 		return err == nil
 	})
 	want := make(map[string]bool)
@@ -240,7 +240,7 @@ func TestApiserverFaults(t *testing.T) {
 			cancel()
 			running.Wait()
 			begin := time.Now()
-			m.agrees(t, f)
+			c.agrees(t, f, "node")
 			api := d.api(t).API
 			t.Logf("agreed after %v; %d relists, %d watch restarts; told %v", time.Since(begin).Round(time.Millisecond),
 				api.Relists, api.WatchRestarts, f.counts())

@@ -30,10 +30,11 @@ const dialTimeout = 4 * time.Second
 // serviceAccountToken is the file by which client-go knows that it is in a cluster.
 const serviceAccountToken = "/var/run/secrets/kubernetes.io/serviceaccount/token"
 
-// codecs knows the core API and nothing else, for nothing else is asked for.
+// codecs knows the core API and lists of metadata: nothing else is asked for.
 var codecs = func() serializer.CodecFactory {
 	scheme := runtime.NewScheme()
 	metav1.AddToGroupVersion(scheme, v1.SchemeGroupVersion)
+	utilruntime.Must(metav1.AddMetaToScheme(scheme))
 	utilruntime.Must(v1.AddToScheme(scheme))
 	return serializer.NewCodecFactory(scheme)
 }()
@@ -60,6 +61,7 @@ type fingerprint [sha256.Size]byte
 // connector makes clients of a kubeconfig, another each time the files change.
 type connector struct {
 	kubeconfig, userAgent string
+	dial                  connrotation.DialFunc
 
 	mu sync.Mutex
 	// current is made of the newest files that could be used.
@@ -77,7 +79,10 @@ type connector struct {
 }
 
 func newConnector(kubeconfig, userAgent string) *connector {
-	return &connector{kubeconfig: kubeconfig, userAgent: userAgent, changed: make(chan struct{})}
+	return &connector{
+		kubeconfig: kubeconfig, userAgent: userAgent, changed: make(chan struct{}),
+		dial: (&net.Dialer{Timeout: dialTimeout, KeepAlive: 30 * time.Second}).DialContext,
+	}
 }
 
 // get returns the client to use, if there is one yet, a channel that is closed when
@@ -94,7 +99,7 @@ func (c *connector) get() (current *client, changed <-chan struct{}, broken erro
 // load makes a client of the files, and leaves the one before where it can't.
 func (c *connector) load() {
 	before := c.sum
-	made, err := makeClient(c.kubeconfig, c.userAgent)
+	made, err := c.makeClient()
 	c.files, c.sum, c.broken = made.files, made.sum, err
 	if err == nil && (c.distrusted || c.current == nil || c.current.sum != c.sum) {
 		c.replace(made)
@@ -121,6 +126,13 @@ func (c *connector) distrust(refused *client) {
 	c.distrusted = c.distrusted || c.current == refused
 }
 
+// replaced tells whether another client took the place of that one.
+func (c *connector) replaced(client *client) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.current != client
+}
+
 func (c *connector) close() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -144,42 +156,43 @@ func sumOf(files []string) fingerprint {
 
 // makeClient returns a client made of the kubeconfig; with an error one that is no
 // more than the files that were read.
-func makeClient(kubeconfig, userAgent string) (*client, error) {
+func (c *connector) makeClient() (*client, error) {
 	made := &client{}
-	conf, err := loadConfig(kubeconfig)
+	conf, err := loadConfig(c.kubeconfig)
 	if err == nil {
 		made.files = slices.DeleteFunc([]string{conf.CAFile, conf.CertFile, conf.KeyFile}, func(name string) bool { return name == "" })
 	}
-	all := append([]string{kubeconfig}, made.files...)
+	all := append([]string{c.kubeconfig}, made.files...)
 	made.sum = sumOf(all)
 	if err == nil {
-		conf, err = loadConfig(kubeconfig) // what the fingerprint is of
+		conf, err = loadConfig(c.kubeconfig) // what the fingerprint is of
 	}
 	if err == nil {
-		err = made.connect(conf, userAgent)
+		err = made.connect(conf, c.userAgent, c.dial)
 	}
 	if sumOf(all) != made.sum { // they are being written: the next look is to read them again
 		made.sum = fingerprint{}
 	}
 	if err != nil {
-		return made, fmt.Errorf("%s: %w", configName(kubeconfig), err)
+		return made, fmt.Errorf("%s: %w", configName(c.kubeconfig), err)
 	}
 	return made, nil
 }
 
 // connect gives the client connections of its own, and no goroutine.
-func (c *client) connect(conf *rest.Config, userAgent string) error {
+func (c *client) connect(conf *rest.Config, userAgent string, dial connrotation.DialFunc) error {
 	// With what is in the files rather than their names client-go starts nothing to
 	// reload them, which could not be stopped again.
 	if err := rest.LoadTLSFiles(conf); err != nil {
 		return err
 	}
 	conf.CAFile, conf.CertFile, conf.KeyFile = "", "", ""
-	c.dialer = connrotation.NewDialer((&net.Dialer{Timeout: dialTimeout, KeepAlive: 30 * time.Second}).DialContext)
+	c.dialer = connrotation.NewDialer(dial)
 	conf.Dial = c.dialer.DialContext
 	if conf.Proxy == nil {
 		conf.Proxy = nethttp.ProxyFromEnvironment // said outright, it keeps the transport out of client-go's cache
 	}
+	conf.Wrap(func(next nethttp.RoundTripper) nethttp.RoundTripper { return &notingTransport{next} })
 	conf.UserAgent = cmp.Or(userAgent, rest.DefaultKubernetesUserAgent())
 	conf.QPS = -1 // there is one watch, and attempts wait as they do
 	conf.APIPath, conf.GroupVersion = "/api", &v1.SchemeGroupVersion

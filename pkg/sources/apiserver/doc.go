@@ -13,10 +13,14 @@
 //
 // # Reaching the apiserver
 //
-// What the Reflector asks for is asked until there is an answer, with waits of up to
-// ten seconds between attempts; only answers that the Reflector itself has a remedy
-// for, such as an expired resourceVersion, are handed on. So nothing waits longer
-// than that once the apiserver is back, and nothing waits when the context is done.
+// Every request waits its turn at one gate: attempts of all kinds share one back-off of
+// up to ten seconds, or what the apiserver's Retry-After says, up to a minute. Each
+// failure is counted, logged once and shown in the status. No wait is longer than the
+// context.
+//
+// When a watch has ended, the pods held are compared with the metadata of those that the
+// apiserver has, before another watch goes on: see [store.resume]. So what is held comes
+// to equal what the apiserver has, also if that was restored from a backup or replaced.
 //
 // The kubeconfig and the certificates that it names are looked at every two seconds
 // and before each attempt. When they change, the connections made with the old ones

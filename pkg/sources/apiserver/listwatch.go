@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
-	"time"
 
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -14,14 +12,29 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
 )
 
-// listWatch is how the Reflector asks: of whichever client is current, until there is
-// an answer, and seen by the board.
-func (s *Source) listWatch() *cache.ListWatch {
-	selector := fields.OneTermEqualSelector("spec.nodeName", string(s.node)).String()
+// metadataOnly accepts a list of the metadata of pods.
+const metadataOnly = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1," +
+	"application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+
+// listWatch is how the Reflector asks for the pods that the store is to have.
+type listWatch struct {
+	*Source
+	logger   klog.Logger
+	store    *store
+	selector string
+	// listed: the watch to come follows a list.
+	listed bool
+}
+
+func (s *Source) listWatch(logger klog.Logger, store *store) *cache.ListWatch {
+	l := &listWatch{
+		Source: s, logger: logger, store: store,
+		selector: fields.OneTermEqualSelector("spec.nodeName", string(s.node)).String(),
+	}
 	return &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
 			// The Reflector does not wait for a list that it no longer wants, and may even
@@ -30,144 +43,127 @@ func (s *Source) listWatch() *cache.ListWatch {
 				return nil, context.Cause(ctx)
 			}
 			defer s.calls.running.Done()
-			opts.FieldSelector = selector
-			return s.list(ctx, opts)
+			return l.list(klog.NewContext(ctx, logger), opts)
 		},
 		WatchFuncWithContext: func(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
-			opts.FieldSelector = selector
-			return s.watch(ctx, opts)
+			ctx = klog.NewContext(ctx, logger)
+			opts.Watch = true
+			if opts.SendInitialEvents != nil {
+				return l.watchList(ctx, opts)
+			}
+			return l.watch(ctx, opts)
 		},
 	}
 }
 
-func (s *Source) list(ctx context.Context, opts metav1.ListOptions) (*v1.PodList, error) {
+// list lists whole pods.
+func (l *listWatch) list(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
 	list := &v1.PodList{}
-	err := s.ask(ctx, remedied, func(ctx context.Context, client rest.Interface) error {
-		ctx, cancel := context.WithTimeout(ctx, answerTimeout)
-		defer cancel()
-		return client.Get().Resource("pods").VersionedParams(&opts, metav1.ParameterCodec).MaxRetries(0).Do(ctx).Into(list)
+	err := l.ask(ctx, remedied, func(ctx context.Context, client *client) error {
+		return l.get(ctx, client, opts, "", list)
 	})
 	if err != nil {
 		return nil, err
 	}
 	if list.Continue == "" {
-		s.board.listed()
+		l.board.listed()
+		l.listed = true
 	}
 	return list, nil
 }
 
-func (s *Source) watch(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
-	opts.Watch = true
-	w := &observedWatch{events: make(chan watch.Event), stopped: make(chan struct{})}
-	err := s.ask(ctx, remedied, func(ctx context.Context, client rest.Interface) error {
-		ctx, cancel := context.WithCancelCause(ctx) // ends with the watch
-		tooLong := time.AfterFunc(answerTimeout, func() {
-			cancel(fmt.Errorf("there was no answer within %v", answerTimeout))
-		})
-		var err error
-		w.inner, err = client.Get().Resource("pods").VersionedParams(&opts, metav1.ParameterCodec).MaxRetries(0).Watch(ctx)
-		w.cancel = cancel
-		if !tooLong.Stop() && err == nil {
-			w.inner.Stop()
-			err = context.Cause(ctx)
-		}
-		if err == nil {
-			err = w.begin()
-		}
-		if err != nil {
-			cancel(nil)
-		}
-		return err
-	})
-	if err != nil {
-		return nil, err
+// get makes one request for a list.
+func (l *listWatch) get(ctx context.Context, client *client, opts metav1.ListOptions, accept string, into runtime.Object) error {
+	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
+	defer cancel()
+	opts.FieldSelector = l.selector
+	request := client.rest.Get().Resource("pods").VersionedParams(&opts, metav1.ParameterCodec).MaxRetries(0)
+	if accept != "" {
+		request.SetHeader("Accept", accept)
 	}
-	s.board.watching(opts.SendInitialEvents != nil)
-	s.calls.running.Go(func() { w.run(s.board) })
-	return w, nil
-}
-
-// remedied tells whether the Reflector has a remedy for the error: to list anew, at
-// another resourceVersion, or rather than to watch a list.
-func remedied(err error) bool {
-	return apierrors.IsResourceExpired(err) || apierrors.IsGone(err) || apierrors.IsTimeout(err) ||
-		apierrors.HasStatusCause(err, metav1.CauseTypeResourceVersionTooLarge) ||
-		apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsNotAcceptable(err)
-}
-
-// observedWatch is a watch whose events are noted on their way.
-type observedWatch struct {
-	inner watch.Interface
-	// first is an event that was there when the watch began.
-	first   *watch.Event
-	cancel  context.CancelCauseFunc
-	events  chan watch.Event
-	stopped chan struct{}
-	once    sync.Once
-}
-
-func (w *observedWatch) ResultChan() <-chan watch.Event { return w.events }
-
-func (w *observedWatch) Stop() {
-	w.once.Do(func() {
-		close(w.stopped)
-		w.inner.Stop()
-	})
-}
-
-// begin returns an error where the watch is over already: client-go makes an empty one
-// of a connection that ends before there is an answer.
-func (w *observedWatch) begin() error {
-	select {
-	case event, ok := <-w.inner.ResultChan():
-		if !ok || connectionBroke(event) {
-			return errors.New("the connection ended before there was an answer")
-		}
-		w.first = &event
-	default:
+	if err := request.Do(ctx).Into(into); err != nil {
+		return err
+	}
+	if list, err := meta.ListAccessor(into); err != nil || list.GetResourceVersion() == "" {
+		return errors.New("the answer is no list of the apiserver's: it has no resourceVersion")
 	}
 	return nil
 }
 
-// run hands the events on until there are no more, also of those that nobody wants.
-func (w *observedWatch) run(board *board) {
-	defer close(w.events)
-	defer w.cancel(nil)
-	defer board.watchEnded()
-	hand := func(event watch.Event) {
-		board.event(event)
-		select {
-		case w.events <- event:
-		case <-w.stopped:
-		}
+// watchList begins a watch that lists whole pods first.
+func (l *listWatch) watchList(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
+	opts.ResourceVersion = "" // the newest: the apiserver may have gone back in time
+	var w *observedWatch
+	err := l.ask(ctx, remedied, func(ctx context.Context, client *client) (err error) {
+		w, err = l.open(ctx, client, opts)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("watching a list: %v", err) //nolint:errorlint // whatever it is, the Reflector is to list
 	}
-	if w.first != nil {
-		hand(*w.first)
-	}
-	for event := range w.inner.ResultChan() {
-		if !connectionBroke(event) {
-			hand(event)
-		}
-	}
+	l.observe(ctx, w, false)
+	return w, nil
 }
 
-// connectionBroke tells whether the event is client-go's word that it could not read
-// on, rather than the apiserver's. The watch ends with it, and goes on from where it
-// was; told of an error, the Reflector would list everything anew.
-func connectionBroke(event watch.Event) bool {
-	if event.Type != watch.Error {
-		return false
+// watch begins a watch that goes on from a resourceVersion. If it does not follow a list,
+// the store is compared with what the apiserver has first: without a watch there is no
+// knowing whether that is what it was. Another may have taken its place, or it may have
+// been restored from a backup, and neither has to show in how connections fail.
+func (l *listWatch) watch(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
+	at, followsList := opts.ResourceVersion, l.listed
+	l.listed = false
+	compare := !followsList
+	var w *observedWatch
+	err := l.ask(ctx, remedied, func(ctx context.Context, client *client) error {
+		w = nil
+		if compare {
+			from, ok, err := l.compare(ctx, client, at)
+			if err != nil || !ok {
+				return err
+			}
+			opts.ResourceVersion = from
+		}
+		compare = true // if there is another attempt
+		opened, err := l.open(ctx, client, opts)
+		if err != nil {
+			return err
+		}
+		w = opened
+		return w.stands(ctx)
+	})
+	if err != nil {
+		return nil, err
 	}
-	_, ok := apierrors.StatusCause(apierrors.FromObject(event.Object), "ClientWatchDecoding")
-	return ok
+	if w == nil {
+		l.logger.Info("The apiserver's pods differ from those held in more than a watch would tell; listing them all", "resourceVersion", at)
+		return nil, apierrors.NewResourceExpired("the apiserver does not have the pods that are held")
+	}
+	l.gate.succeeded(ctx, w.first != nil)
+	l.observe(ctx, w, !followsList)
+	return w, nil
 }
 
-// endsInitialEvents tells whether the event is the bookmark after those that make up
-// a list.
-func endsInitialEvents(event watch.Event) bool {
-	if event.Type != watch.Bookmark {
-		return false
+// compare returns from where a watch can go on, if one can.
+func (l *listWatch) compare(ctx context.Context, client *client, at string) (from string, ok bool, err error) {
+	list := &metav1.PartialObjectMetadataList{}
+	// 0 is whatever the apiserver's cache has.
+	if err := l.get(ctx, client, metav1.ListOptions{ResourceVersion: "0"}, metadataOnly, list); err != nil {
+		return "", false, err
 	}
-	object, err := meta.Accessor(event.Object)
-	return err == nil && object.GetAnnotations()[metav1.InitialEventsAnnotationKey] == "true"
+	from, ok = l.store.resume(list, at)
+	result := "same"
+	if !ok {
+		result = "other"
+	}
+	l.metrics.comparisons.WithLabelValues(result).Inc()
+	return from, ok, nil
+}
+
+// remedied tells whether the Reflector has a remedy for the error: to list, at another
+// resourceVersion, or rather than to watch a list.
+func remedied(err error) bool {
+	return apierrors.IsResourceExpired(err) || apierrors.IsGone(err) ||
+		apierrors.HasStatusCause(err, metav1.CauseTypeResourceVersionTooLarge) ||
+		apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsNotAcceptable(err) ||
+		apierrors.IsMethodNotSupported(err) || undecodable(err)
 }

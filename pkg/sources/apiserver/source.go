@@ -3,17 +3,16 @@ package apiserver
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"sync"
 	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
@@ -22,15 +21,6 @@ import (
 )
 
 const (
-	// firstRetry and lastRetry bound the wait after a failure, nodeRetry that while
-	// the node is not known, which is no failure of the apiserver's, and maxRetryAfter
-	// what an apiserver may ask for.
-	//
-	// kubelet: WaitForAPIServerSyncPeriod is what nodeRetry is.
-	firstRetry    = 250 * time.Millisecond
-	lastRetry     = 10 * time.Second
-	nodeRetry     = time.Second
-	maxRetryAfter = time.Minute
 	// answerTimeout is for how long an answer, or the beginning of a watch's, is
 	// waited for.
 	answerTimeout = 30 * time.Second
@@ -59,6 +49,7 @@ type Source struct {
 	keep      bool
 	board     *board
 	metrics   *metrics
+	gate      *gate
 	calls     calls
 }
 
@@ -91,8 +82,9 @@ func (c *calls) end() {
 // New returns a source. It does nothing before Run.
 func New(opts Options) *Source {
 	m := newMetrics(opts.Registerer)
+	b := newBoard(m)
 	return &Source{
-		node: opts.Node, keep: opts.KeepManagedFields, metrics: m, board: newBoard(m),
+		node: opts.Node, keep: opts.KeepManagedFields, metrics: m, board: b, gate: newGate(b, m),
 		connector: newConnector(opts.Kubeconfig, opts.UserAgent),
 	}
 }
@@ -114,7 +106,7 @@ func (s *Source) Run(ctx context.Context, sets chan<- config.SourceSet) error {
 		return err
 	}
 	logger.Info("The apiserver knows the node; watching its pods", "node", s.node)
-	s.reflector(ctx, sets).RunWithContext(ctx)
+	s.reflector(ctx, sets).RunWithContext(quiet(ctx))
 	return context.Cause(ctx)
 }
 
@@ -126,10 +118,9 @@ func (s *Source) reflector(ctx context.Context, sets chan<- config.SourceSet) *c
 		}
 	})
 	logger := klog.FromContext(ctx)
-	return cache.NewReflectorWithOptions(s.listWatch(), &v1.Pod{}, store, cache.ReflectorOptions{
+	return cache.NewReflectorWithOptions(s.listWatch(logger, store), &v1.Pod{}, store, cache.ReflectorOptions{
 		Name: "pods", Logger: &logger,
-		// It comes between one watch and the next list only: see doc.go.
-		Backoff: &wait.Backoff{Duration: firstRetry, Cap: lastRetry, Steps: 10, Factor: 2, Jitter: 1},
+		Backoff: &wait.Backoff{}, // none: the gate has it
 	})
 }
 
@@ -153,99 +144,98 @@ func (s *Source) push(ctx context.Context, sets chan<- config.SourceSet, objects
 //
 // kubelet: nodeHasSynced in NewSourceApiserver.
 func (s *Source) waitForNode(ctx context.Context) error {
-	err := s.ask(ctx, nil, func(ctx context.Context, client rest.Interface) error {
+	err := s.ask(ctx, func(error) bool { return false }, func(ctx context.Context, client *client) error {
 		ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 		defer cancel()
-		err := client.Get().Resource("nodes").Name(string(s.node)).MaxRetries(0).Do(ctx).Into(&v1.Node{})
+		node := &v1.Node{}
+		err := client.rest.Get().Resource("nodes").Name(string(s.node)).MaxRetries(0).Do(ctx).Into(node)
+		if err == nil && node.Name != string(s.node) {
+			return fmt.Errorf("the answer is not the node %q", s.node)
+		}
 		if apierrors.IsNotFound(err) && apierrors.ReasonForError(err) == metav1.StatusReasonNotFound {
-			return fmt.Errorf("the apiserver does not know the node %q yet, its pods are held back until then: %w", s.node, err)
+			return unknownNodeError{fmt.Errorf("the apiserver does not know the node %q yet, its pods are held back until then: %w", s.node, err)}
 		}
 		return err
 	})
 	if err != nil {
 		return err
 	}
+	s.gate.calm()
 	s.board.update(func(status *v1alpha1.APIStatus) { status.NodeKnown = true })
 	return nil
 }
 
-// ask does what do does until it succeeds, with waits between. It returns an error
-// only where that is one of those in final, or the context is done.
-func (s *Source) ask(ctx context.Context, final func(error) bool, do func(context.Context, rest.Interface) error) error {
-	for failures := 1; ; failures++ {
-		client, changed, broken := s.connector.get()
-		err := broken
-		if client != nil {
-			s.board.update(func(status *v1alpha1.APIStatus) { status.Server = client.server })
-			err = do(ctx, client.rest)
+// unknownNodeError is the apiserver's answer while it does not know the node.
+type unknownNodeError struct{ error }
+
+// ask does what do does, when the gate lets it, until it succeeds. It returns an error
+// only if that is one of those in final, or the context is done.
+func (s *Source) ask(ctx context.Context, final func(error) bool, do func(context.Context, *client) error) error {
+	for {
+		client, err := s.turn(ctx)
+		var answer answer
+		if err == nil {
+			err = do(answer.note(quiet(ctx)), client)
 		}
 		switch {
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
-		case err == nil && broken != nil: // it was the client before that could
-			s.report(ctx, broken, filesPeriod)
-			return nil
 		case err == nil:
-			s.succeeded(ctx)
 			return nil
-		case final != nil && final(err):
-			return err
-		case apierrors.IsUnauthorized(err):
+		case client != nil && apierrors.IsUnauthorized(err):
 			s.connector.distrust(client)
 		}
-		in := retryIn(failures, err)
-		s.metrics.failures.Inc()
-		s.report(ctx, err, in)
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-time.After(in):
-		case <-changed:
-			failures = 0
+		s.gate.failed(ctx, err, answer.retryAfter)
+		if final(err) {
+			return err
 		}
 	}
 }
 
-// retryIn returns how long to wait after so many failures in a row.
-func retryIn(failures int, err error) time.Duration {
-	if seconds, ok := apierrors.SuggestsClientDelay(err); ok && seconds > 0 {
-		return min(time.Duration(seconds)*time.Second, maxRetryAfter)
+// turn waits until an attempt may be made, and returns the client to make it with. Other
+// files end the wait.
+func (s *Source) turn(ctx context.Context) (*client, error) {
+	for {
+		client, changed, broken := s.connector.get()
+		s.gate.read(ctx, broken)
+		pause := s.gate.pause()
+		switch {
+		case pause <= 0 && client == nil:
+			return nil, broken
+		case pause <= 0:
+			s.board.update(func(status *v1alpha1.APIStatus) { status.Server = client.server })
+			return client, nil
+		}
+		select {
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		case <-time.After(pause):
+		case <-changed:
+			s.gate.calm()
+		}
 	}
-	longest := lastRetry
-	if apierrors.IsNotFound(err) {
-		longest = nodeRetry
-	}
-	in := min(firstRetry<<min(failures-1, 10), longest)
-	return in/2 + rand.N(in/2+1)
 }
 
-// report notes why the source is degraded.
-func (s *Source) report(ctx context.Context, err error, in time.Duration) {
-	s.board.Failed(ctx, err, "Asking the apiserver failed; the last pods are held", "retryIn", in.Round(time.Millisecond))
-}
-
-func (s *Source) succeeded(ctx context.Context) {
-	s.board.Succeeded(ctx, "Asking the apiserver succeeded again")
+// quiet returns a context in which client-go does not log. What it would say of failures
+// is what the gate says; with -v=4 it says it all the same.
+func quiet(ctx context.Context) context.Context {
+	if klog.FromContext(ctx).V(4).Enabled() {
+		return ctx
+	}
+	return klog.NewContext(ctx, logr.Discard())
 }
 
 // followFiles has the connector notice other files also while nothing is asked.
 func (s *Source) followFiles(ctx context.Context) {
 	ticker := time.NewTicker(filesPeriod)
 	defer ticker.Stop()
-	var before error
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
+			_, _, broken := s.connector.get()
+			s.gate.read(ctx, broken)
 		}
-		_, _, broken := s.connector.get()
-		switch {
-		case broken != nil:
-			s.report(ctx, broken, filesPeriod)
-		case before != nil && s.board.Status().API.Connected: // the files are again those in use
-			s.succeeded(ctx)
-		}
-		before = broken
 	}
 }

@@ -1,7 +1,6 @@
 package apiserver
 
 import (
-	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -17,10 +16,6 @@ import (
 type board struct {
 	*sources.Board
 	metrics *metrics
-
-	mu sync.Mutex // guards what follows
-	// watches counts those that were begun; with a list, the first goes with it.
-	lists, watches int
 }
 
 func newBoard(m *metrics) *board {
@@ -34,35 +29,22 @@ func (b *board) update(change func(*v1alpha1.APIStatus)) {
 	b.Update(func(status *v1alpha1.SourceStatus) { change(status.API) })
 }
 
-// listed notes that a list is complete.
+// listed records that a list is complete.
 func (b *board) listed() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
 	now := time.Now()
 	b.metrics.lastList.Set(float64(now.UnixMilli()) / 1000)
-	b.lists++
-	again := b.lists > 1
-	if again {
-		b.metrics.relists.Inc()
-	}
-	b.watches = 0
 	b.update(func(status *v1alpha1.APIStatus) {
-		status.LastList = &now
-		if again {
+		if status.LastList != nil {
 			status.Relists++
+			b.metrics.relists.Inc()
 		}
+		status.LastList = &now
 	})
 }
 
-// watching notes that a watch has begun, which is to list first or not.
-func (b *board) watching(lists bool) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
+// watching records that a watch began, and whether it went on where another had ended.
+func (b *board) watching(again bool) {
 	b.metrics.connected.Set(1)
-	if !lists {
-		b.watches++
-	}
-	again := !lists && b.watches > 1
 	if again {
 		b.metrics.restarts.Inc()
 	}
@@ -74,18 +56,14 @@ func (b *board) watching(lists bool) {
 	})
 }
 
+// watchEnded records that there is no watch.
 func (b *board) watchEnded() {
 	b.metrics.connected.Set(0)
 	b.update(func(status *v1alpha1.APIStatus) { status.Connected = false })
 }
 
+// event records an event of a watch.
 func (b *board) event(event watch.Event) {
-	if endsInitialEvents(event) {
-		b.listed()
-		b.mu.Lock()
-		b.watches = 1 // it goes on as a watch
-		b.mu.Unlock()
-	}
 	b.metrics.events.WithLabelValues(string(event.Type)).Inc()
 	now := time.Now()
 	b.metrics.lastEvent.Set(float64(now.UnixMilli()) / 1000)
@@ -94,7 +72,7 @@ func (b *board) event(event watch.Event) {
 
 type metrics struct {
 	relists, restarts, failures              prometheus.Counter
-	events                                   *prometheus.CounterVec
+	events, comparisons                      *prometheus.CounterVec
 	connected, degraded, lastList, lastEvent prometheus.Gauge
 }
 
@@ -108,16 +86,18 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 	gauge := func(name, help string) prometheus.Gauge {
 		return factory.NewGauge(prometheus.GaugeOpts{Namespace: namespace, Subsystem: subsystem, Name: name, Help: help})
 	}
+	counters := func(name, help, label string) *prometheus.CounterVec {
+		return factory.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Subsystem: subsystem, Name: name, Help: help}, []string{label})
+	}
 	return &metrics{
-		relists:  counter("relists_total", "Lists of the node's pods after the first."),
-		restarts: counter("watch_restarts_total", "Watches that went on where one before had ended."),
-		failures: counter("failures_total", "Attempts to ask the apiserver that failed."),
-		events: factory.NewCounterVec(prometheus.CounterOpts{
-			Namespace: namespace, Subsystem: subsystem, Name: "watch_events_total", Help: "Events of watches, by type.",
-		}, []string{"type"}),
-		connected: gauge("connected", "1 while there is a watch."),
-		degraded:  gauge("degraded", "1 while the apiserver can't be asked and the last pods are held."),
-		lastList:  gauge("last_list_timestamp_seconds", "When a list was complete last."),
-		lastEvent: gauge("last_event_timestamp_seconds", "When a watch gave its last event."),
+		relists:     counter("relists_total", "Lists of the node's pods after the first."),
+		restarts:    counter("watch_restarts_total", "Watches that went on where one before had ended."),
+		failures:    counter("failures_total", "Attempts to ask the apiserver that failed."),
+		events:      counters("watch_events_total", "Events of watches, by type.", "type"),
+		comparisons: counters("comparisons_total", "Comparisons of the pods with the apiserver's, before a watch went on, by result: same or other.", "result"),
+		connected:   gauge("connected", "1 while there is a watch."),
+		degraded:    gauge("degraded", "1 while the apiserver can't be asked and the last pods are held."),
+		lastList:    gauge("last_list_timestamp_seconds", "When a list was complete last."),
+		lastEvent:   gauge("last_event_timestamp_seconds", "When a watch gave its last event."),
 	}
 }

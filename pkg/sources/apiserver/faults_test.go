@@ -1,0 +1,310 @@
+package apiserver
+
+import (
+	"fmt"
+	"maps"
+	nethttp "net/http"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// The ways in which a request fails, or its answer.
+var failing = map[string]nethttp.HandlerFunc{
+	"the answer is aborted": func(w nethttp.ResponseWriter, _ *nethttp.Request) {
+		flush(w)
+		panic(nethttp.ErrAbortHandler)
+	},
+	"there is no answer": func(nethttp.ResponseWriter, *nethttp.Request) { panic(nethttp.ErrAbortHandler) },
+	"the answer is garbage": func(w nethttp.ResponseWriter, _ *nethttp.Request) {
+		_, _ = w.Write([]byte("<html>\n"))
+	},
+	"the answer is empty": func(w nethttp.ResponseWriter, _ *nethttp.Request) { flush(w) },
+	"the answer ends early": func(w nethttp.ResponseWriter, _ *nethttp.Request) {
+		w.Header().Set("Content-Length", "1000")
+		pod := fakePod("a", "10")
+		event(w, "ADDED", &pod)
+	},
+	"an event says 410": func(w nethttp.ResponseWriter, r *nethttp.Request) {
+		if r.URL.Query().Get("watch") == "" {
+			status(nethttp.StatusGone, metav1.StatusReasonExpired)(w, r)
+			return
+		}
+		event(w, "ERROR", statusOf(nethttp.StatusGone, metav1.StatusReasonExpired))
+	},
+	"an event says 500": func(w nethttp.ResponseWriter, _ *nethttp.Request) {
+		event(w, "ERROR", statusOf(nethttp.StatusInternalServerError, metav1.StatusReasonInternalError))
+	},
+	"an event says 429": func(w nethttp.ResponseWriter, _ *nethttp.Request) {
+		event(w, "ERROR", statusOf(nethttp.StatusTooManyRequests, metav1.StatusReasonTooManyRequests))
+	},
+	"400": status(nethttp.StatusBadRequest, metav1.StatusReasonBadRequest),
+	"403": status(nethttp.StatusForbidden, metav1.StatusReasonForbidden),
+	"404": status(nethttp.StatusNotFound, metav1.StatusReasonNotFound),
+	"406": status(nethttp.StatusNotAcceptable, metav1.StatusReasonNotAcceptable),
+	"410": status(nethttp.StatusGone, metav1.StatusReasonExpired),
+	"422": status(nethttp.StatusUnprocessableEntity, metav1.StatusReasonInvalid),
+	"429": status(nethttp.StatusTooManyRequests, metav1.StatusReasonTooManyRequests),
+	"500": status(nethttp.StatusInternalServerError, metav1.StatusReasonInternalError),
+	"502 of a proxy": func(w nethttp.ResponseWriter, _ *nethttp.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		w.WriteHeader(nethttp.StatusBadGateway)
+		_, _ = w.Write([]byte("<html>502 Bad Gateway</html>"))
+	},
+	"503": status(nethttp.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable),
+	"504": status(nethttp.StatusGatewayTimeout, metav1.StatusReasonTimeout),
+}
+
+// bounded holds a source that can't ask to what every failure has in common.
+func (f *fake) bounded(since time.Time, before int) {
+	f.t.Helper()
+	attempts := f.attempts(since)
+	for i := 1; i < len(attempts); i++ {
+		if gap := attempts[i].at.Sub(attempts[i-1].at); gap > lastRetry+time.Second {
+			f.t.Errorf("%v between attempts", gap)
+		}
+	}
+	if n := len(attempts); n > 60 {
+		f.t.Errorf("%d requests in %v", n, time.Since(since))
+	}
+	if n := f.failures() - before; n < 10 || n > len(attempts) {
+		f.t.Errorf("failures_total grew by %d over %d requests", n, len(attempts))
+	}
+	if n := f.errors(); n < 1 || n > 4 {
+		f.t.Errorf("%d errors were logged", n)
+	}
+}
+
+// degraded looks at the status each second for so long.
+func (f *fake) degraded(wait time.Duration) {
+	f.t.Helper()
+	for end := time.Now().Add(wait); time.Now().Before(end); <-time.After(time.Second) {
+		if status := f.source.Status(); !status.Degraded || status.LastError == "" {
+			f.t.Fatalf("the status is %+v", status)
+		}
+	}
+}
+
+// healthy waits until the source works, and has the pods.
+func (f *fake) healthy(within time.Duration, pods int) {
+	f.t.Helper()
+	for end := time.Now().Add(within); ; <-time.After(100 * time.Millisecond) {
+		if status := f.source.Status(); !status.Degraded && status.API.Connected && f.has(pods) {
+			return
+		}
+		if time.Now().After(end) {
+			f.t.Fatalf("not healthy after %v: %+v", within, f.source.Status())
+		}
+	}
+}
+
+// However the requests fail, attempts share one back-off and are counted, logged once
+// and seen in the status.
+func TestNothingSucceeds(t *testing.T) {
+	for name, fault := range failing {
+		t.Run(name, func(t *testing.T) {
+			run(t, podRequests(fault), func(f *fake) {
+				begin := time.Now()
+				<-time.After(100 * time.Millisecond)
+				f.degraded(2 * time.Minute)
+				f.bounded(begin, 0)
+				if f.has(0) {
+					f.t.Error("a set was sent")
+				}
+				f.mend(nil)
+				f.healthy(lastRetry+time.Second, 2)
+			})
+		})
+	}
+}
+
+// After a first list that succeeded, likewise. What is held is held.
+func TestNothingSucceedsAnyMore(t *testing.T) {
+	for name, fault := range failing {
+		t.Run(name, func(t *testing.T) {
+			var cut atomic.Bool
+			run(t, map[string]nethttp.HandlerFunc{listing: listThenCut(&cut)}, func(f *fake) {
+				f.healthy(2*time.Second, 2)
+				<-time.After(time.Minute)
+				begin, before := time.Now(), f.failures()
+				f.mend(podRequests(fault))
+				cut.Store(true)
+				<-time.After(2 * time.Second)
+				f.degraded(2 * time.Minute)
+				f.bounded(begin, before)
+				if !f.has(2) {
+					f.t.Error("the pods are no longer held")
+				}
+				f.mend(nil)
+				f.healthy(lastRetry+time.Second, 2)
+			})
+		})
+	}
+}
+
+// listThenCut lists two pods, and is cut once that is to be.
+func listThenCut(cut *atomic.Bool) nethttp.HandlerFunc {
+	return func(w nethttp.ResponseWriter, r *nethttp.Request) {
+		for _, pod := range []string{"a", "b"} {
+			pod := fakePod(pod, map[string]string{"a": "10", "b": "11"}[pod])
+			event(w, "ADDED", &pod)
+		}
+		bookmark(w, "20", true)
+		for !cut.Load() && r.Context().Err() == nil {
+			<-time.After(100 * time.Millisecond)
+		}
+		panic(nethttp.ErrAbortHandler)
+	}
+}
+
+// Where lists succeed and watches do not, attempts share one back-off too.
+func TestWatchesFail(t *testing.T) {
+	var cut atomic.Bool
+	cut.Store(true)
+	for name, fault := range failing {
+		for which, faults := range map[string]map[string]nethttp.HandlerFunc{
+			"all":   {listing: fault, watching: fault},
+			"plain": {listing: listThenCut(&cut), watching: fault},
+		} {
+			t.Run(fmt.Sprintf("%s/%s", name, which), func(t *testing.T) {
+				run(t, maps.Clone(faults), func(f *fake) {
+					begin := time.Now()
+					<-time.After(3 * time.Second)
+					attempts := len(f.attempts(begin))
+					<-time.After(2 * time.Minute)
+					if n := len(f.attempts(begin)); n > 100 || n < attempts+10 {
+						f.t.Errorf("%d requests in two minutes", n)
+					}
+					if n := f.failures(); n < 10 {
+						f.t.Errorf("failures_total is %d", n)
+					}
+					if n := f.errors(); n < 1 || n > 4 {
+						f.t.Errorf("%d errors were logged", n)
+					}
+					f.mend(nil)
+					f.healthy(lastRetry+time.Second, 2)
+				})
+			})
+		}
+	}
+}
+
+// An initial watch that fails is followed by a list, as client-go has it.
+func TestListsWhereWatchListFails(t *testing.T) {
+	for name, fault := range failing {
+		switch name {
+		case "403", "404", "429", "500", "502 of a proxy", "503", "504", "there is no answer":
+			continue // a list would fail as well
+		}
+		t.Run(name, func(t *testing.T) {
+			run(t, map[string]nethttp.HandlerFunc{listing: fault}, func(f *fake) {
+				begin := time.Now()
+				f.healthy(3*time.Second, 2)
+				<-time.After(time.Minute)
+				if n := len(f.attempts(begin)); n != 3 {
+					f.t.Errorf("%d requests: %v", n, f.attempts(begin))
+				}
+			})
+		})
+	}
+}
+
+// Retry-After is kept to, also beside a Status that says nothing of it, up to a minute.
+func TestRetryAfter(t *testing.T) {
+	for header, want := range map[string]time.Duration{"30": 30 * time.Second, "3155760000": time.Minute, "99999999999999999999": time.Minute} {
+		for _, code := range []int{nethttp.StatusTooManyRequests, nethttp.StatusServiceUnavailable, nethttp.StatusBadRequest} {
+			t.Run(fmt.Sprint(code, " ", header), func(t *testing.T) {
+				fault := status(code, "", "Retry-After", header)
+				run(t, podRequests(fault), func(f *fake) {
+					<-time.After(10 * time.Minute)
+					attempts := f.attempts(time.Time{})
+					for i := 1; i < len(attempts); i++ {
+						if gap := attempts[i].at.Sub(attempts[i-1].at); gap < want || gap > want+time.Second {
+							f.t.Fatalf("%v between attempts, want %v", gap, want)
+						}
+					}
+					if len(attempts) < 10 {
+						f.t.Errorf("%d attempts", len(attempts))
+					}
+				})
+			})
+		}
+	}
+}
+
+// A watch on which bookmarks came, and then nothing more, is not healthy until
+// something comes.
+func TestSilentWatch(t *testing.T) {
+	var silent atomic.Bool
+	talk := func(w nethttp.ResponseWriter, r *nethttp.Request) {
+		flush(w)
+		for version := 21; ; version++ {
+			select {
+			case <-time.After(time.Minute):
+				if !silent.Load() {
+					bookmark(w, fmt.Sprint(version), false)
+				}
+			case <-r.Context().Done():
+				return
+			}
+		}
+	}
+	faults := map[string]nethttp.HandlerFunc{watching: talk, listing: func(w nethttp.ResponseWriter, r *nethttp.Request) {
+		bookmark(w, "20", true)
+		talk(w, r)
+	}}
+	run(t, faults, func(f *fake) {
+		f.healthy(time.Second, 0)
+		<-time.After(4*time.Minute + 30*time.Second)
+		f.mu.Lock()
+		f.pods = nil
+		f.mu.Unlock()
+		if f.source.Status().Degraded || f.failures() != 0 {
+			f.t.Fatalf("degraded though bookmarks come: %+v", f.source.Status())
+		}
+		silent.Store(true)
+		<-time.After(2*time.Minute + 31*time.Second)
+		f.degraded(10 * time.Minute)
+		if n := len(f.attempts(time.Now().Add(-10 * time.Minute))); n < 4 || n > 30 {
+			f.t.Errorf("%d requests in ten minutes of silence", n)
+		}
+		f.mend(map[string]nethttp.HandlerFunc{watching: func(w nethttp.ResponseWriter, r *nethttp.Request) {
+			bookmark(w, "100", false)
+			<-r.Context().Done()
+		}})
+		f.healthy(3*time.Minute, 0)
+	})
+}
+
+// A watch on which no bookmark ever came may be silent.
+func TestQuietWatch(t *testing.T) {
+	run(t, nil, func(f *fake) {
+		f.healthy(time.Second, 2)
+		<-time.After(20 * time.Minute)
+		if f.source.Status().Degraded || f.failures() != 0 {
+			f.t.Errorf("the status is %+v", f.source.Status())
+		}
+	})
+}
+
+// Something that is no apiserver answers everything with an object, of whatever kind: no
+// node is known, no pod removed.
+func TestAnswersOfNoApiserver(t *testing.T) {
+	nothing := func(w nethttp.ResponseWriter, _ *nethttp.Request) { write(w, map[string]any{}) }
+	run(t, map[string]nethttp.HandlerFunc{getNode: nothing}, func(f *fake) {
+		<-time.After(time.Minute)
+		if api := f.source.Status().API; api.NodeKnown || !f.source.Status().Degraded {
+			f.t.Errorf("the status is %+v", f.source.Status())
+		}
+		f.mend(podRequests(nothing))
+		<-time.After(time.Minute)
+		f.degraded(time.Minute)
+		if f.has(0) {
+			f.t.Error("a set was sent")
+		}
+		f.mend(nil)
+		f.healthy(lastRetry+time.Second, 2)
+	})
+}

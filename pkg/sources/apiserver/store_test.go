@@ -1,0 +1,196 @@
+package apiserver
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+// history is what an apiserver has and had.
+type history struct {
+	// writer tells a history's writes from those of another, as the time of managedFields
+	// does.
+	writer  string
+	version int
+	pods    map[string]*v1.Pod
+	events  []watch.Event
+}
+
+// write makes random writes, of pods and of other things.
+func (h *history) write(random *rand.Rand, most int) {
+	for range random.IntN(most + 1) {
+		h.version++
+		name := []string{"a", "b", "c"}[random.IntN(3)]
+		old, exists := h.pods[name]
+		switch []string{"another object", "put", "put", "delete"}[random.IntN(4)] {
+		case "put":
+			pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(fmt.Sprint(name, h.writer, h.version))}}
+			kind := watch.Added
+			if exists {
+				pod, kind = old.DeepCopy(), watch.Modified
+			}
+			pod.ResourceVersion = strconv.Itoa(h.version)
+			pod.Status.Message = fmt.Sprint(h.writer, h.version)
+			pod.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: h.writer}}
+			h.pods[name] = pod
+			h.events = append(h.events, watch.Event{Type: kind, Object: pod})
+		case "delete":
+			if exists {
+				delete(h.pods, name)
+				pod := old.DeepCopy()
+				pod.ResourceVersion = strconv.Itoa(h.version)
+				h.events = append(h.events, watch.Event{Type: watch.Deleted, Object: pod})
+			}
+		}
+	}
+}
+
+// fork returns a history that goes on from here.
+func (h *history) fork(writer string) *history {
+	return &history{writer: writer, version: h.version, pods: maps.Clone(h.pods), events: slices.Clip(h.events)}
+}
+
+// list returns the metadata of its pods.
+func (h *history) list() *metav1.PartialObjectMetadataList {
+	list := &metav1.PartialObjectMetadataList{ListMeta: metav1.ListMeta{ResourceVersion: strconv.Itoa(h.version)}}
+	for _, pod := range h.pods {
+		list.Items = append(list.Items, metav1.PartialObjectMetadata{ObjectMeta: *pod.ObjectMeta.DeepCopy()})
+	}
+	return list
+}
+
+// watch gives a store the events since a version.
+func (h *history) watch(t *testing.T, s *store, from string) {
+	t.Helper()
+	since, err := strconv.Atoi(from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, event := range h.events {
+		pod := event.Object.(*v1.Pod).DeepCopy()
+		if version, _ := strconv.Atoi(pod.ResourceVersion); version <= since {
+			continue
+		}
+		switch event.Type {
+		case watch.Added:
+			err = s.Add(pod)
+		case watch.Modified:
+			err = s.Update(pod)
+		case watch.Deleted:
+			err = s.Delete(pod)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// Wherever the list is from - later in the same history, earlier, or from another one that
+// has a beginning in common with it - a watch that goes on makes the store equal to what
+// the apiserver has.
+func TestResume(t *testing.T) {
+	resumed, listed := 0, 0
+	for seed := range uint64(20000) {
+		random := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // the same each time
+		// 9 and 10 are the other way round as text.
+		base := &history{writer: "base", version: 8, pods: make(map[string]*v1.Pod)}
+		base.write(random, 4)
+		old := base.fork("old")
+		old.write(random, 4)
+		s := newStore(false, func([]any) {})
+		var pods []any
+		for _, pod := range old.pods {
+			pods = append(pods, pod.DeepCopy())
+		}
+		at := strconv.Itoa(old.version)
+		if err := s.Replace(pods, at); err != nil {
+			t.Fatal(err)
+		}
+
+		now := old
+		if random.IntN(2) == 0 {
+			now = base.fork("now")
+		}
+		now.write(random, 8)
+		list := now.list()
+		now.write(random, 4)
+		from, ok := s.resume(list, at)
+		if !ok {
+			listed++
+			continue
+		}
+		resumed++
+		now.watch(t, s, from)
+		if len(s.List()) != len(now.pods) {
+			t.Fatalf("seed %d: %d pods, want %d", seed, len(s.List()), len(now.pods))
+		}
+		for name, want := range now.pods {
+			object, _, _ := s.GetByKey(name)
+			if pod, ok := object.(*v1.Pod); !ok || pod.UID != want.UID || pod.Status.Message != want.Status.Message {
+				t.Fatalf("seed %d: %s is %v, want %v", seed, name, object, want)
+			}
+		}
+	}
+	t.Logf("%d times a watch went on, %d times all was to be listed", resumed, listed)
+	if resumed < 1000 || listed < 1000 {
+		t.Error("one of them is not tested")
+	}
+}
+
+// Where nothing but other objects changed, a watch goes on from the list's version. So it
+// does if the list is from a cache that is behind.
+func TestResumeWhereNothingChanged(t *testing.T) {
+	h := &history{writer: "w", version: 8, pods: make(map[string]*v1.Pod)}
+	h.write(rand.New(rand.NewPCG(1, 0)), 20) //nolint:gosec // the same each time
+	for _, version := range []int{h.version - 1, h.version, h.version + 5} {
+		s := newStore(false, func([]any) {})
+		for _, pod := range h.pods {
+			if err := s.Add(pod.DeepCopy()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		list := h.list()
+		list.ResourceVersion = strconv.Itoa(version)
+		if from, ok := s.resume(list, strconv.Itoa(h.version)); !ok || from != list.ResourceVersion {
+			t.Errorf("of a list at %d: %q, %t", version, from, ok)
+		}
+	}
+}
+
+// Of the pods that a list brings, those that are equal stay the same pointers; those of
+// the same UID and resourceVersion that are not equal are replaced.
+func TestReplaceComparesPods(t *testing.T) {
+	s := newStore(false, func([]any) {})
+	list := func(message string) []any {
+		var all []any
+		for _, name := range []string{"same", "other"} {
+			pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name), ResourceVersion: "7", ManagedFields: []metav1.ManagedFieldsEntry{{}}}}
+			if name == "other" {
+				pod.Status.Message = message
+			}
+			all = append(all, pod)
+		}
+		return all
+	}
+	replace := func(message string) (same, other any) {
+		if err := s.Replace(list(message), "7"); err != nil {
+			t.Fatal(err)
+		}
+		same, _, _ = s.GetByKey("same")
+		other, _, _ = s.GetByKey("other")
+		return same, other
+	}
+	same, other := replace("one")
+	again, changed := replace("two")
+	if same != again || other == changed {
+		t.Errorf("the same pointer for what is equal %t, for what is not %t", same == again, other == changed)
+	}
+}

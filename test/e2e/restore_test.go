@@ -1,0 +1,259 @@
+package e2e
+
+import (
+	"fmt"
+	"net/http"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podconfigd/podconfigd/internal/testutil"
+	"github.com/podconfigd/podconfigd/test/components"
+)
+
+// away is a daemon on its way to the apiserver, which can be closed.
+type away struct {
+	name        string
+	d           *daemon
+	f           *follower
+	close, open func(t *testing.T)
+}
+
+// ways starts a daemon for the node on each of three ways to the apiserver.
+func (c *cluster) ways(t *testing.T, node string) []*away {
+	t.Helper()
+	direct := &away{name: "direct", d: c.daemon(t, node, c.kubeconfig(t))}
+	direct.close = func(t *testing.T) { t.Helper(); direct.d.signal(t, syscall.SIGSTOP) }
+	direct.open = func(t *testing.T) { t.Helper(); direct.d.signal(t, syscall.SIGCONT) }
+
+	proxy := components.NewProxy(t, c.Address)
+	conf := components.NewKubeconfig("https://"+proxy.Address, c.Authority.PEM)
+	conf.AuthInfos["user"].Token = components.User + "-token"
+	layer4 := &away{name: "layer 4", d: c.daemonOf(t, node, conf)}
+	layer4.close = func(*testing.T) { proxy.Down() }
+	layer4.open = func(*testing.T) { proxy.Up() }
+
+	web := newNginx(t)
+	layer7 := &away{name: "layer 7"}
+	layer7.close = func(t *testing.T) { t.Helper(); web.answer(t, "location / { return 503; }"); web.awaits(t, 503) }
+	layer7.open = func(t *testing.T) {
+		t.Helper()
+		web.answer(t, `location / {
+			proxy_pass https://`+c.Address+`; proxy_http_version 1.1; proxy_set_header Authorization "Bearer `+components.User+`-token";
+			proxy_set_header Connection ""; proxy_buffering off; proxy_read_timeout 1h; gzip off;
+		}`)
+		web.awaits(t, 200)
+	}
+	layer7.open(t)
+	layer7.d = c.daemonOf(t, node, components.NewKubeconfig(web.url, nil))
+
+	all := []*away{direct, layer4, layer7}
+	for _, w := range all {
+		w.f = follow(t, w.d)
+		w.f.backwards = true
+	}
+	return all
+}
+
+// daemonOf starts podconfigd for a node with that kubeconfig.
+func (c *cluster) daemonOf(t *testing.T, node string, conf *components.Config) *daemon {
+	t.Helper()
+	path := filepath.Join(testutil.ShortDir(t), "kubeconfig")
+	components.WriteKubeconfig(t, path, conf)
+	return c.daemon(t, node, path)
+}
+
+func (d *daemon) signal(t *testing.T, signal syscall.Signal) {
+	t.Helper()
+	if err := d.cmd.Process.Signal(signal); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// awaits waits until nginx answers with that code.
+func (n *nginx) awaits(t *testing.T, code int) {
+	t.Helper()
+	testutil.Until(t, fmt.Sprintf("nginx answers %d", code), func() bool {
+		resp, err := http.Get(n.url + "/readyz")
+		if err != nil {
+			return false
+		}
+		resp.Body.Close()
+		return resp.StatusCode == code
+	})
+	http.DefaultClient.CloseIdleConnections()
+}
+
+// revision returns the apiserver's newest revision.
+func (c *cluster) revision(t *testing.T) int {
+	t.Helper()
+	list, err := c.Client.CoreV1().ConfigMaps("default").List(t.Context(), metav1.ListOptions{Limit: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return atoi(t, list.ResourceVersion)
+}
+
+func atoi(t *testing.T, s string) int {
+	t.Helper()
+	n, err := strconv.Atoi(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// pass writes until the apiserver's revision is greater.
+func (c *cluster) pass(t *testing.T, revision int) {
+	t.Helper()
+	for c.revision(t) <= revision {
+		for range 20 {
+			filler := &v1.ConfigMap{ObjectMeta: metav1.ObjectMeta{GenerateName: "filler-"}}
+			if _, err := c.Client.CoreV1().ConfigMaps("default").Create(t.Context(), filler, metav1.CreateOptions{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+func (c *cluster) do(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// settle waits until every daemon has what the apiserver has.
+func (c *cluster) settle(t *testing.T, node string, ways []*away) {
+	t.Helper()
+	for _, w := range ways {
+		begin := time.Now()
+		c.agrees(t, w.f, node)
+		testutil.Until(t, w.name+": healthy", func() bool { s := w.d.api(t); return !s.Degraded && s.API.Connected })
+		api := w.d.api(t).API
+		t.Logf("%s: agrees after %v; %d relists, %d watch restarts", w.name, time.Since(begin).Round(time.Millisecond), api.Relists, api.WatchRestarts)
+	}
+}
+
+// diverge changes pods after a backup of them, in every way, and has the daemons see it.
+func (c *cluster) diverge(t *testing.T, step int) {
+	t.Helper()
+	c.pass(t, c.revision(t)+200)
+	c.do(t, c.patch(t.Context(), "p0", fmt.Sprintf(`{"metadata":{"labels":{"step":"%d"}}}`, step)))
+	c.do(t, c.delete(t.Context(), "p1", 0))
+	c.do(t, c.patch(t.Context(), "p2", fmt.Sprintf(`{"status":{"phase":"Running","message":"%d"}}`, step), "status"))
+	c.do(t, c.delete(t.Context(), "p3", 0))
+	c.addPod(t, "p3", "node")
+	c.addPod(t, fmt.Sprintf("new%d", step), "node")
+}
+
+// What the daemon has comes to equal what the apiserver has, also where that went back
+// in time, on any way to it.
+func TestApiserverGoesBackInTime(t *testing.T) {
+	c := startCluster(t)
+	c.addNode(t, "node")
+	for i := range 5 {
+		c.addPod(t, fmt.Sprintf("p%d", i), "node")
+	}
+	backup := c.Backup(t)
+	ways := c.ways(t, "node")
+	c.settle(t, "node", ways)
+	each := func(do func(w *away)) {
+		for _, w := range ways {
+			do(w)
+		}
+	}
+
+	t.Run("a backup", func(t *testing.T) {
+		c.diverge(t, 1)
+		c.settle(t, "node", ways)
+		c.Restore(t, backup)
+		c.settle(t, "node", ways)
+	})
+	t.Run("a backup whose revisions pass the old ones", func(t *testing.T) {
+		c.diverge(t, 2)
+		c.settle(t, "node", ways)
+		before := c.revision(t)
+		each(func(w *away) { w.close(t) })
+		c.Restore(t, backup)
+		c.addPod(t, "other", "node")
+		c.pass(t, before+100)
+		each(func(w *away) { w.open(t) })
+		c.settle(t, "node", ways)
+	})
+	t.Run("a backup, and a pod comes to the same revision", func(t *testing.T) { c.sameRevision(t, backup, ways) })
+	t.Run("nothing", func(t *testing.T) {
+		c.pass(t, c.revision(t)+1000)
+		c.settle(t, "node", ways)
+		c.Restore(t, "")
+		c.addNode(t, "node")
+		c.addPod(t, "p0", "node")
+		c.addPod(t, "first", "node")
+		c.settle(t, "node", ways)
+	})
+}
+
+// sameRevision has a pod be, after the backup is back, of the UID and resourceVersion
+// that it had before, but of another status.
+func (c *cluster) sameRevision(t *testing.T, backup string, ways []*away) {
+	for attempt := range 5 {
+		c.Restore(t, backup)
+		c.pass(t, c.revision(t)+200)
+		c.do(t, c.patch(t.Context(), "p2", `{"status":{"phase":"Running","message":"before"}}`, "status"))
+		old, err := c.Client.CoreV1().Pods("default").Get(t.Context(), "p2", metav1.GetOptions{})
+		c.do(t, err)
+		c.settle(t, "node", ways)
+		before := c.revision(t)
+		for _, w := range ways {
+			w.close(t)
+		}
+		c.Restore(t, backup)
+		now := old.DeepCopy()
+		for i := 0; atoi(t, now.ResourceVersion) < atoi(t, old.ResourceVersion) || i == 0; i++ {
+			c.do(t, c.patch(t.Context(), "p2", fmt.Sprintf(`{"status":{"phase":"Running","message":"after %d"}}`, i), "status"))
+			now, err = c.Client.CoreV1().Pods("default").Get(t.Context(), "p2", metav1.GetOptions{})
+			c.do(t, err)
+		}
+		c.pass(t, before+100)
+		for _, w := range ways {
+			w.open(t)
+		}
+		c.settle(t, "node", ways)
+		if now.UID == old.UID && now.ResourceVersion == old.ResourceVersion && !strings.HasPrefix(old.Status.Message, "after") {
+			return
+		}
+		t.Logf("attempt %d: revision %s rather than %s", attempt, now.ResourceVersion, old.ResourceVersion)
+	}
+	t.Error("the pod never came to the same revision")
+}
+
+// Another apiserver takes the place of the one before, at once: for a client it is a
+// cut connection.
+func TestApiserverIsReplaced(t *testing.T) {
+	one, other := startCluster(t), startCluster(t)
+	for i, c := range []*cluster{one, other} {
+		c.addNode(t, "node")
+		c.addPod(t, "both", "node")
+		c.addPod(t, fmt.Sprintf("only%d", i), "node")
+	}
+	one.pass(t, other.revision(t)+500)
+	one.addPod(t, "late", "node")
+	proxy := components.NewProxy(t, one.Address)
+	conf := components.NewKubeconfig("https://"+proxy.Address, append(one.Authority.PEM, other.Authority.PEM...))
+	conf.AuthInfos["user"].Token = components.User + "-token"
+	d := one.daemonOf(t, "node", conf)
+	ways := []*away{{name: "proxy", d: d, f: follow(t, d)}}
+	ways[0].f.backwards = true
+	one.settle(t, "node", ways)
+	proxy.Replace(other.Address)
+	other.settle(t, "node", ways)
+	other.pass(t, one.revision(t)+100)
+	proxy.Replace(one.Address)
+	one.settle(t, "node", ways)
+}
