@@ -9,6 +9,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
+	"github.com/podconfigd/podconfigd/pkg/sources/file"
 )
 
 // An image or a file name can hold anything: it must not reach the terminal as it is,
@@ -18,7 +19,9 @@ func TestControlCharactersAreEscaped(t *testing.T) {
 	if err := printTable(&out, []string{"NAME", "IMAGE"}, [][]string{{"a\tb", "i\x1b[31m\nnext"}, {"приложение", "i:1"}}); err != nil {
 		t.Fatal(err)
 	}
-	if err := printVerdict(&out, v1alpha1.Manifest{Path: "a\nb.yaml", State: v1alpha1.ManifestRejected, Reason: "NotYAML", Message: "what\x1b\u009b"}); err != nil {
+	v := file.Verdict{File: "a\nb.yaml"}
+	v.State, v.Reason, v.Message = v1alpha1.ManifestRejected, "NotYAML", "what\x1b\u009b"
+	if err := printVerdicts(&out, "", []file.Verdict{v}); err != nil {
 		t.Fatal(err)
 	}
 	table := newTablePrinter(&out)

@@ -3,7 +3,6 @@ package manifest
 import (
 	"bytes"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"hash/fnv"
 	"io"
@@ -11,18 +10,14 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/validation/field"
-	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
-	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
-	podutil "k8s.io/kubernetes/pkg/api/pod"
 	api "k8s.io/kubernetes/pkg/apis/core"
 	"k8s.io/kubernetes/pkg/apis/core/helper"
 	_ "k8s.io/kubernetes/pkg/apis/core/install" // registers the core types and their defaults
 	corev1 "k8s.io/kubernetes/pkg/apis/core/v1"
-	"k8s.io/kubernetes/pkg/apis/core/validation"
-	"k8s.io/kubernetes/pkg/features"
 	"k8s.io/kubernetes/pkg/util/hash"
 )
 
@@ -37,8 +32,9 @@ const MaxLength = 10 << 20
 // kubelet: pkg/kubelet/types ConfigHashAnnotationKey.
 const configHashAnnotationKey = "kubernetes.io/config.hash"
 
-// decoder reads every registered version, defaults it and gives the internal type.
-var decoder = legacyscheme.Codecs.UniversalDecoder()
+// decoder reads every registered version, defaults it and gives the internal type. It
+// also reports what the kubelet's passes over: fields that are unknown or there twice.
+var decoder = serializer.NewCodecFactory(legacyscheme.Scheme, serializer.EnableStrict).UniversalDecoder()
 
 // Decoder decodes the manifests of one node. It is safe for concurrent use.
 type Decoder struct {
@@ -49,7 +45,7 @@ type Decoder struct {
 func NewDecoder(nodeName types.NodeName) *Decoder { return &Decoder{nodeName: nodeName} }
 
 // ErrTooLarge is the refusal of a manifest of MaxLength bytes or more.
-var ErrTooLarge error = refuse(ReasonTooLarge, "it has 10 MiB or more; a manifest must be smaller")
+var ErrTooLarge error = refuse(ReasonTooLarge, "10 MiB or more: a manifest must be smaller")
 
 // Read reads a manifest of less than MaxLength bytes.
 func Read(r io.Reader) ([]byte, error) {
@@ -68,50 +64,63 @@ func Read(r io.Reader) ([]byte, error) {
 // file's name, or the manifest path itself where that is the file.
 //
 // The error, where there is one, is an [*Error]. The warnings tell of things that
-// the kubelet passes over in silence.
+// the kubelet passes over in silence; a manifest that is refused has them too.
 //
 // kubelet: pkg/kubelet/config/common.go tryDecodeSinglePod, applyDefaults.
-func (d *Decoder) DecodeFile(path string, data []byte) (pod *v1.Pod, warnings []string, err error) {
-	internal, err := decodePod(data)
+func (d *Decoder) DecodeFile(path string, data []byte) (pod *v1.Pod, warnings []Fault, err error) {
+	if len(bytes.TrimSpace(data)) == 0 {
+		return nil, nil, refuse(ReasonEmpty, "the file is empty")
+	}
+	t := newText(path, data)
+	json, duplicates, err := t.toJSON() // JSON is YAML, so this serves for both
 	if err != nil {
 		return nil, nil, err
 	}
-	pod, err = d.finish(internal, origin{file: path})
-	if err != nil {
-		return nil, nil, err
+	internal, found, err := t.decodePod(json)
+	if err == nil {
+		pod, err = d.finish(t, internal, json, origin{file: path})
 	}
-	if n := laterDocuments(data); n > 0 {
-		warnings = append(warnings, fmt.Sprintf(
-			"it holds %d more YAML document(s) after the first; only the first is read, as the kubelet does: put each pod in a file of its own", n))
+	found.addAll(duplicates)
+	if line, n := laterDocuments(data); n > 0 {
+		found.add(func() Fault {
+			return Fault{Line: line, Message: fmt.Sprintf(
+				"%d more YAML document(s) after the first are ignored, as the kubelet does: put each pod in a file of its own", n)}
+		})
 	}
-	return pod, warnings, nil
+	return pod, found.bounded(), err
 }
 
 // decodePod decodes and defaults, and looks at nothing else.
-func decodePod(data []byte) (*api.Pod, error) {
-	if len(bytes.TrimSpace(data)) == 0 {
-		return nil, refuse(ReasonEmpty, "it is empty")
+func (t *text) decodePod(json []byte) (pod *api.Pod, warnings findings, err error) {
+	obj, err := runtime.Decode(decoder, json)
+	if strict, ok := runtime.AsStrictDecodingError(err); ok && obj != nil {
+		warnings, err = t.strictFaults(strict.Errors()), nil
 	}
-	// JSON is YAML, so this serves for both.
-	json, err := utilyaml.ToJSON(data)
 	if err != nil {
-		return nil, refuse(ReasonNotYAML, "it is neither YAML nor JSON: %w", err)
+		return nil, warnings, t.undecodable(err, json)
 	}
-	return decodeJSON(json)
+	pod, ok := obj.(*api.Pod)
+	if !ok {
+		return nil, warnings, t.undecodable(fmt.Errorf("it is a %T", obj), json)
+	}
+	if pod.Name == "" {
+		return nil, warnings, t.refuse(ReasonInvalid, t.at("metadata.name", "Required value: a pod needs a name"))
+	}
+	return pod, warnings, nil
 }
 
 // origin is where a manifest comes from: a file or a URL.
 type origin struct{ file, url string }
 
 // finish makes the pod out of what was decoded.
-func (d *Decoder) finish(internal *api.Pod, from origin) (*v1.Pod, error) {
+func (d *Decoder) finish(t *text, internal *api.Pod, json []byte, from origin) (*v1.Pod, error) {
 	d.applyDefaults(internal, from)
-	if err := validate(internal); err != nil {
+	if err := t.validate(internal, json); err != nil {
 		return nil, err
 	}
 	pod := &v1.Pod{}
 	if err := corev1.Convert_core_Pod_To_v1_Pod(internal, pod, nil); err != nil {
-		return nil, refuse(ReasonInvalid, "converting it to v1: %w", err)
+		return nil, t.refuse(ReasonInvalid, Fault{Message: "converting it to v1: " + err.Error()})
 	}
 	return pod, nil
 }
@@ -150,58 +159,24 @@ func (d *Decoder) applyDefaults(pod *api.Pod, from origin) {
 	pod.Status.Phase = api.PodPending
 }
 
-// validate holds the pod to the API's rules and to those for static pods.
-func validate(pod *api.Pod) error {
-	opts := podutil.GetValidationOptionsFromPodSpecAndMeta(&pod.Spec, nil, &pod.ObjectMeta, nil)
-	if errs := validation.ValidatePodCreate(pod, opts); len(errs) > 0 {
-		return invalid(errs)
-	}
-	if utilfeature.DefaultFeatureGate.Enabled(features.PreventStaticPodAPIReferences) {
-		_, resource, err := podutil.HasAPIObjectReference(pod)
-		if err != nil {
-			return refuse(ReasonForbidden, "looking for references to API objects: %w", err)
-		}
-		if resource != "" {
-			return refuse(ReasonForbidden, "a static pod may not refer to API objects, and this one refers to %s", resource)
-		}
-		return nil
-	}
-	return validateLegacy(pod)
-}
-
-// validateLegacy is what holds for static pods where the feature gate
-// PreventStaticPodAPIReferences is off.
-func validateLegacy(pod *api.Pod) error {
-	for _, volume := range pod.Spec.Volumes {
-		if volume.Projected == nil {
-			continue
-		}
-		for _, source := range volume.Projected.Sources {
-			if source.ClusterTrustBundle != nil {
-				return refuse(ReasonForbidden, "a static pod may not use ClusterTrustBundle volumes, and volume %q does", volume.Name)
-			}
-		}
-	}
-	if len(pod.Spec.ResourceClaims) > 0 {
-		return refuse(ReasonForbidden, "a static pod may not use resource claims")
-	}
-	return nil
-}
-
-// laterDocuments counts the YAML documents after the first that hold anything.
-func laterDocuments(data []byte) int {
-	documents, content := 0, false
+// laterDocuments counts the YAML documents after the first that hold anything, and
+// returns the line in which the first of them begins.
+func laterDocuments(data []byte) (first, n int) {
+	documents, content, number, start := 0, false, 0, 0
 	for line := range bytes.Lines(data) {
+		number++
 		if rest, isStart := documentStart(line); isStart {
-			content, line = false, rest
+			content, line, start = false, rest, number
 		}
 		if line = bytes.TrimSpace(line); len(line) == 0 || line[0] == '#' || content {
 			continue
 		}
 		content = true
-		documents++
+		if documents++; documents == 2 {
+			first = start
+		}
 	}
-	return max(documents-1, 0)
+	return first, max(documents-1, 0)
 }
 
 // documentStart tells whether the line begins a YAML document, and returns what
@@ -212,12 +187,4 @@ func documentStart(line []byte) (rest []byte, ok bool) {
 		return nil, false
 	}
 	return rest, true
-}
-
-// Fields returns the faults by field, where validation found any.
-func Fields(err error) field.ErrorList {
-	if e, ok := errors.AsType[*Error](err); ok {
-		return e.Fields
-	}
-	return nil
 }

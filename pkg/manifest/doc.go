@@ -18,6 +18,17 @@
 //
 // Whether a manifest is accepted and what pod it gives are the kubelet's for the
 // same node name and the same path or URL, as written: the path is part of the
-// UID. Errors are worded here: they say in which field and line the fault lies,
-// and never contain the manifest itself.
+// UID. Errors are worded here: each [Fault] has the field and the line. They do not
+// contain the manifest itself, and no value of an environment variable.
+//
+// What the kubelet ignores without a word is a warning: fields that Kubernetes does not
+// know, duplicate keys, further YAML documents.
+//
+// # How lines are found
+//
+// The kubelet converts YAML to JSON and decodes that, and after that nobody knows about
+// lines. So the manifest is parsed once more, to a tree of nodes, if there is something
+// to say of it, and the field's path is followed in that tree. A good manifest costs
+// nothing more: decoding it strictly, which finds what is to be warned of, takes as long
+// as decoding it.
 package manifest

@@ -5,14 +5,11 @@ import (
 	"cmp"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"iter"
+	"strings"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
-	api "k8s.io/kubernetes/pkg/apis/core"
 )
 
 // Item is one pod of a manifest that may hold several.
@@ -23,6 +20,8 @@ type Item struct {
 	// Pod is the pod, or nil where Err says what is wrong.
 	Pod *v1.Pod
 	Err error
+	// Warnings tell of things that the kubelet passes over in silence.
+	Warnings []Fault
 }
 
 // MaxItems is how many pods a PodList may have. 10 MiB have room for three million empty
@@ -39,11 +38,12 @@ const MaxItems = 50_000
 // kubelet: pkg/kubelet/config/common.go tryDecodeSinglePod, tryDecodePodList.
 func (d *Decoder) DecodeURL(url string, data []byte) (iter.Seq[Item], error) {
 	if len(bytes.TrimSpace(data)) == 0 {
-		return nil, refuse(ReasonEmpty, "it is empty; serve a PodList with an empty list of items to have no pods")
+		return nil, refuse(ReasonEmpty, "the answer is empty: serve a PodList with an empty list of items to have no pods")
 	}
-	raw, err := utilyaml.ToJSON(data)
+	t := newText("", data)
+	raw, duplicates, err := t.toJSON()
 	if err != nil {
-		return nil, refuse(ReasonNotYAML, "it is neither YAML nor JSON: %w", err)
+		return nil, err
 	}
 	var list struct {
 		metav1.TypeMeta
@@ -55,18 +55,18 @@ func (d *Decoder) DecodeURL(url string, data []byte) (iter.Seq[Item], error) {
 		return nil, errTooManyItems
 	}
 	if err != nil || list.Kind != "PodList" || list.APIVersion != "v1" {
-		item := d.decodeItem(url, raw)
-		if refused, ok := item.Err.(*Error); ok && refused.Reason == ReasonNotAPod { //nolint:errorlint // it is not wrapped
+		item := d.decodeItem(t, url, raw, duplicates)
+		if refused, ok := item.Err.(*Error); ok && (refused.Reason == ReasonNotAPod || refused.Reason == ReasonNotYAML) { //nolint:errorlint // it is not wrapped
 			return nil, refused
 		}
 		return func(yield func(Item) bool) { yield(item) }, nil
 	}
 	if list.Items == nil {
-		return nil, refuse(ReasonInvalid, "items: Required value: a PodList without pods has an empty list of them")
+		return nil, t.refuse(ReasonInvalid, t.at("items", "Required value: a PodList without pods has an empty list of them"))
 	}
 	return func(yield func(Item) bool) {
-		for _, raw := range *list.Items {
-			if !yield(d.decodeListItem(url, raw)) {
+		for i, raw := range *list.Items {
+			if !yield(d.decodeListItem(t.item(i), url, raw, duplicates)) {
 				return
 			}
 		}
@@ -82,7 +82,7 @@ var errTooManyItems = refuse(ReasonTooLarge, "items: Too many: a PodList may hav
 func (r *rawItems) UnmarshalJSON(data []byte) error {
 	decoder := json.NewDecoder(bytes.NewReader(data))
 	if token, err := decoder.Token(); err != nil || token != json.Delim('[') {
-		return errors.New("items: it is not a list")
+		return errors.New("items: expected list")
 	}
 	*r = rawItems{}
 	for decoder.More() {
@@ -99,28 +99,36 @@ func (r *rawItems) UnmarshalJSON(data []byte) error {
 }
 
 // decodeListItem decodes an item of a PodList, which needs no kind of its own.
-func (d *Decoder) decodeListItem(url string, raw json.RawMessage) Item {
+func (d *Decoder) decodeListItem(t *text, url string, raw json.RawMessage, duplicates findings) Item {
 	var object map[string]json.RawMessage
 	if err := json.Unmarshal(raw, &object); err != nil || object == nil {
-		return Item{Err: refuse(ReasonNotAPod, "it is not an object, let alone a v1 Pod")}
+		return Item{Err: t.refuse(ReasonNotAPod, t.at("", "not a Kubernetes object: expected a v1 Pod"))}
 	}
 	object["apiVersion"], object["kind"] = json.RawMessage(`"v1"`), json.RawMessage(`"Pod"`)
 	typed, err := json.Marshal(object)
 	if err != nil {
-		return Item{Err: refuse(ReasonInvalid, "decoding it: %w", err)}
+		return Item{Err: t.refuse(ReasonInvalid, t.at("", "decoding it: %v", err))}
 	}
-	return d.decodeItem(url, typed)
+	return d.decodeItem(t, url, typed, duplicates)
 }
 
-func (d *Decoder) decodeItem(url string, raw []byte) Item {
-	internal, err := decodeJSON(raw)
-	if err != nil {
-		item := nameOf(raw)
+// decodeItem decodes the JSON of one pod.
+func (d *Decoder) decodeItem(t *text, url string, raw []byte, duplicates findings) (item Item) {
+	internal, found, err := t.decodePod(raw)
+	if err == nil {
+		item = Item{Namespace: cmp.Or(internal.Namespace, metav1.NamespaceDefault), Name: internal.Name}
+		item.Pod, item.Err = d.finish(t, internal, raw, origin{url: url})
+	} else {
+		item = nameOf(raw)
 		item.Err = err
-		return item
 	}
-	item := Item{Namespace: cmp.Or(internal.Namespace, metav1.NamespaceDefault), Name: internal.Name}
-	item.Pod, item.Err = d.finish(internal, origin{url: url})
+	for _, f := range duplicates.faults {
+		if field, ok := strings.CutPrefix(f.Field, t.prefix); ok {
+			f.Field = strings.TrimPrefix(field, ".")
+			found.add(func() Fault { return f })
+		}
+	}
+	item.Warnings = found.bounded()
 	return item
 }
 
@@ -136,28 +144,4 @@ func nameOf(raw []byte) Item {
 		return Item{}
 	}
 	return Item{Namespace: cmp.Or(named.Metadata.Namespace, metav1.NamespaceDefault), Name: named.Metadata.Name}
-}
-
-// decodeJSON decodes and defaults a pod, and looks at nothing else.
-func decodeJSON(data []byte) (*api.Pod, error) {
-	obj, err := runtime.Decode(decoder, data)
-	if err != nil {
-		return nil, decodeError(err, data)
-	}
-	pod, ok := obj.(*api.Pod)
-	if !ok {
-		return nil, notAPod(data)
-	}
-	if pod.Name == "" {
-		return nil, refuse(ReasonInvalid, "metadata.name: Required value: a pod needs a name")
-	}
-	return pod, nil
-}
-
-// String returns the item's name, for messages.
-func (i *Item) String() string {
-	if i.Name == "" {
-		return "(no name)"
-	}
-	return fmt.Sprintf("%s/%s", i.Namespace, i.Name)
 }

@@ -131,10 +131,11 @@ func NewReporter() *Reporter {
 	}
 }
 
-// Report logs a verdict that is news: at level 2 if the manifest was accepted.
+// Report logs a verdict that is news: at level 2 if the manifest was accepted without a
+// warning.
 func (r *Reporter) Report(ctx context.Context, m v1alpha1.Manifest) {
 	logger := klog.FromContext(ctx)
-	if m.State == v1alpha1.ManifestAccepted {
+	if m.State == v1alpha1.ManifestAccepted && len(m.Warnings) == 0 {
 		logger = logger.V(2)
 	}
 	switch {
@@ -152,11 +153,17 @@ func (r *Reporter) Report(ctx context.Context, m v1alpha1.Manifest) {
 	if m.Name != "" {
 		logger = logger.WithValues("pod", klog.KRef(m.Namespace, m.Name))
 	}
-	if m.State == v1alpha1.ManifestAccepted {
-		logger.Info("Manifest accepted", "podUID", m.UID, "warnings", m.Warnings)
-		return
+	if len(m.Warnings) > 0 {
+		logger = logger.WithValues("warnings", m.Warnings)
 	}
-	logger.Info("Manifest not usable", "reason", m.Reason, "message", m.Message)
+	switch {
+	case m.State != v1alpha1.ManifestAccepted:
+		logger.Info("Manifest not usable", "reason", m.Reason, "message", m.Message)
+	case len(m.Warnings) > 0:
+		logger.Info("Manifest accepted with warnings", "podUID", m.UID)
+	default:
+		logger.Info("Manifest accepted", "podUID", m.UID)
+	}
 }
 
 // Skip counts verdicts that were left out, and so are not reported.

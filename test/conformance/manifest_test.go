@@ -10,6 +10,7 @@ import (
 	"sync"
 	"testing"
 	"time"
+	"unicode/utf16"
 
 	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
@@ -128,6 +129,12 @@ func TestManifestsGiveTheKubeletsPods(t *testing.T) {
 		write(t, dir, fmt.Sprintf("accepted-%02d.yaml", i), fmt.Sprintf(podHead, fmt.Sprintf("accepted-%02d", i))+spec)
 		want++
 	}
+	for i, data := range odd("odd") {
+		write(t, dir, fmt.Sprintf("odd-%02d.yaml", i), strings.ReplaceAll(data, "odd", fmt.Sprintf("odd-%02d", i)))
+		want++
+	}
+	write(t, dir, "utf16.yaml", utf16le(fmt.Sprintf(podHead, "utf16")))
+	want++
 	write(t, dir, "accepted-uid.yaml", strings.Replace(fmt.Sprintf(podHead, "uid"), "{name: uid}", "{name: uid, uid: own, namespace: ns, annotations: {a: b}, labels: {c: d}}", 1))
 	want++
 	for i, data := range []string{
@@ -140,6 +147,9 @@ func TestManifestsGiveTheKubeletsPods(t *testing.T) {
 		fmt.Sprintf(podHead, "ctb") + "  volumes: [{name: v, projected: {sources: [{clusterTrustBundle: {name: b, path: p}}]}}]\n",
 		fmt.Sprintf(podHead, "pull") + "  imagePullSecrets: [{name: s}]\n",
 		fmt.Sprintf(podHead, "restart") + "  restartPolicy: Sometimes\n",
+		fmt.Sprintf(podHead, "port") + "  initContainers: [{name: i, image: j, ports: [{containerPort: \"80\"}]}]\n",
+		"{apiVersion: v1, kind: Pod, metadata: {name: flow}, spec: {containers: [{name: c, image: i}]}}",
+		fmt.Sprintf(podHead, "number") + "  hostname: 5\n", fmt.Sprintf(podHead, "half") + "  hostname: \"half",
 	} {
 		write(t, dir, fmt.Sprintf("refused-%02d.yaml", i), data)
 	}
@@ -147,6 +157,30 @@ func TestManifestsGiveTheKubeletsPods(t *testing.T) {
 	if got := compare(t, dir); len(got) != want {
 		t.Errorf("%d pods, want %d: %v", len(got), want, got)
 	}
+}
+
+// odd returns manifests of a pod of that name that the kubelet accepts, for it ignores
+// what is odd about them.
+func odd(name string) []string {
+	head := fmt.Sprintf(podHead, name)
+	return []string{
+		"\ufeff" + head,
+		strings.ReplaceAll(head, "\n", "\r\n"),
+		head + "  imagePullPolcy: Always\n  Containers: []\n",
+		head + "  restartPolicy: Always\n  restartPolicy: Never\n",
+		head + "  containers: [{name: d, image: j}]\n",
+		head + "metadata: {name: " + name + ", labels: {a: b}}\n",
+		"x: &x {name: c, image: i}\n" + strings.Replace(head, "[{name: c, image: i}]", "[{<<: *x, image: j}]", 1),
+		`{"apiVersion":"v1","kind":"Pod","kind":"Pod","metadata":{"name":"` + name + `"},"spec":{"hostNetwork":true},"spec":{"containers":[{"name":"c","image":"i","image":"j","x":1}]}}`,
+	}
+}
+
+func utf16le(s string) string {
+	b := []byte{0xff, 0xfe}
+	for _, unit := range utf16.Encode([]rune(s)) {
+		b = append(b, byte(unit), byte(unit>>8))
+	}
+	return string(b)
 }
 
 // The path as it is written is part of the UID.

@@ -4,15 +4,18 @@ import (
 	"context"
 	"errors"
 
-	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/pkg/sources/file/follow"
 	"github.com/podconfigd/podconfigd/pkg/sources/file/manifests"
 )
 
+// Verdict is the verdict on a manifest, and what was found in it one by one.
+type Verdict = manifests.Verdict
+
 // Check returns the verdicts that a source with these options would have at its
 // first listing. It watches nothing and waits for no one who is writing. A path that is
-// empty, as from a variable that is not set, is not taken for the root directory.
-func Check(ctx context.Context, opts Options) ([]v1alpha1.Manifest, error) {
+// empty, as from a variable that is not set, is not taken for the root directory. Where
+// as is not empty, the pods' UIDs are those of files in that directory.
+func Check(ctx context.Context, opts Options, as string) ([]Verdict, error) {
 	if opts.Path == "" {
 		return nil, errors.New("the path is empty")
 	}
@@ -21,8 +24,10 @@ func Check(ctx context.Context, opts Options) ([]v1alpha1.Manifest, error) {
 	if err != nil {
 		return nil, err
 	}
-	board := newBoard(path, newMetrics(nil))
-	set := manifests.New(manifests.Options{Path: path, Decoder: opts.Decoder, Judge: board.judge, Impatient: true})
+	if as != "" {
+		as = follow.Clean(as)
+	}
+	set := manifests.New(manifests.Options{Path: path, As: as, Decoder: opts.Decoder, Impatient: true})
 	set.LookAll(ctx, dir, names)
-	return board.all(), nil
+	return set.Verdicts(), nil
 }

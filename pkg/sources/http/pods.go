@@ -24,8 +24,10 @@ func (k podKey) String() string { return k.namespace + "/" + k.name }
 type podState struct {
 	// pod is the last good version; it is in the set.
 	pod *v1.Pod
-	// fault is what is wrong with the present version.
-	fault *manifest.Error
+	// fault is what is wrong with the present version, and warnings what the kubelet would
+	// pass over in silence.
+	fault    *manifest.Error
+	warnings []manifest.Fault
 	// present: it is in the last answer. Otherwise it is held, missing for so many answers.
 	present bool
 	missing int
@@ -59,7 +61,7 @@ func (s *podSet) apply(ctx context.Context, items iter.Seq[manifest.Item]) (chan
 	before := s.serving()
 	s.refused = refusals{}
 	for _, state := range s.pods {
-		state.present, state.fault = false, nil
+		state.present, state.fault, state.warnings = false, nil, nil
 	}
 	seen := answerSoFar{names: make(map[podKey]struct{}), uids: make(map[types.UID]podKey)}
 	for item := range items {
@@ -111,7 +113,7 @@ func (s *podSet) take(item manifest.Item, seen *answerSoFar) {
 			s.refused.reject("", key, fault)
 			return
 		}
-		state.present, state.missing, state.fault = true, 0, fault
+		state.present, state.missing, state.fault, state.warnings = true, 0, fault, item.Warnings
 		return
 	}
 	if other, taken := seen.uids[item.Pod.UID]; taken {
@@ -124,7 +126,7 @@ func (s *podSet) take(item manifest.Item, seen *answerSoFar) {
 		state = &podState{}
 		s.pods[key] = state
 	}
-	state.present, state.missing = true, 0
+	state.present, state.missing, state.warnings = true, 0, item.Warnings
 	// What did not change keeps its pointer, so that nobody compares it.
 	if state.pod == nil || !reflect.DeepEqual(state.pod, item.Pod) {
 		state.pod = item.Pod

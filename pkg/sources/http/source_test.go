@@ -221,12 +221,12 @@ func TestFailuresHoldTheLastSet(t *testing.T) {
 		name, because string
 		answer        nethttp.HandlerFunc
 	}{
-		{"no length", "it is empty", func(nethttp.ResponseWriter, *nethttp.Request) {}},
+		{"no length", "the answer is empty", func(nethttp.ResponseWriter, *nethttp.Request) {}},
 		{"a 500", "500 Internal", func(w nethttp.ResponseWriter, _ *nethttp.Request) { w.WriteHeader(nethttp.StatusInternalServerError) }},
 		{"a 404", "404 Not Found", func(w nethttp.ResponseWriter, _ *nethttp.Request) { w.WriteHeader(nethttp.StatusNotFound) }},
 		{"a 304 nobody asked for", "304 Not Modified", func(w nethttp.ResponseWriter, _ *nethttp.Request) { w.WriteHeader(nethttp.StatusNotModified) }},
 		{"garbage", "neither YAML nor JSON", func(w nethttp.ResponseWriter, _ *nethttp.Request) { _, _ = io.WriteString(w, "a: [") }},
-		{"a Service", "not v1 Pod", func(w nethttp.ResponseWriter, _ *nethttp.Request) {
+		{"a Service", "expected apiVersion v1, kind Pod", func(w nethttp.ResponseWriter, _ *nethttp.Request) {
 			_, _ = io.WriteString(w, `{"apiVersion":"v1","kind":"Service","metadata":{"name":"s"}}`)
 		}},
 		{"no items", "items: Required", func(w nethttp.ResponseWriter, _ *nethttp.Request) {

@@ -2,6 +2,7 @@ package http
 
 import (
 	"context"
+	"slices"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/pkg/manifest"
@@ -33,6 +34,9 @@ func (s *podSet) verdicts() *sources.Verdicts {
 		v := v1alpha1.Manifest{
 			State: v1alpha1.ManifestAccepted, Namespace: key.namespace, Name: state.pod.Name, UID: string(state.pod.UID),
 		}
+		for _, warning := range state.warnings {
+			v.Warnings = append(v.Warnings, warning.In(""))
+		}
 		switch {
 		case state.fault != nil:
 			v.State, v.Reason, v.Message = v1alpha1.ManifestHeld, string(state.fault.Reason), state.fault.Error()+"; the pod that it gave before is kept"
@@ -62,7 +66,7 @@ func (b *board) judge(ctx context.Context, verdicts *sources.Verdicts) {
 	}
 	for i := range shown {
 		v := &shown[i]
-		if was := old[subject{v.Path, v.Namespace, v.Name}]; was == nil || was.State != v.State || was.Message != v.Message {
+		if was := old[subject{v.Path, v.Namespace, v.Name}]; was == nil || was.State != v.State || was.Message != v.Message || !slices.Equal(was.Warnings, v.Warnings) {
 			b.reporter.Report(ctx, *v)
 		}
 	}

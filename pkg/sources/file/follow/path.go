@@ -1,7 +1,7 @@
 package follow
 
 import (
-	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -39,7 +39,7 @@ func List(path string) (names []string, isDir bool, err error) {
 	case info.Mode().IsRegular():
 		return []string{Single}, false, nil
 	case !info.IsDir():
-		return nil, false, errors.New("it is neither a directory nor a regular file")
+		return nil, false, fmt.Errorf("%s is neither a directory nor a regular file", path)
 	}
 	dir, err := os.Open(path)
 	if err != nil {

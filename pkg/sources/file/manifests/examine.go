@@ -4,15 +4,12 @@ import (
 	"cmp"
 	"context"
 	"maps"
-	"reflect"
 	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
-	"github.com/podconfigd/podconfigd/pkg/sources"
 	"github.com/podconfigd/podconfigd/pkg/sources/file/follow"
 )
 
@@ -56,6 +53,7 @@ func (s *Set) lookAll(files []*file) []sight {
 			return
 		}
 		l := s.looker
+		l.as = f.as
 		l.impatient = l.impatient || !f.busySince.IsZero() && time.Since(f.busySince) > busyLimit
 		sights[i] = l.look(f.path, f.knowledge)
 	}
@@ -172,34 +170,4 @@ func (s *Set) assign(renewed []*file) (changed bool, waiting []*file) {
 		}
 	}
 	return changed, waiting
-}
-
-// pass works out the file's verdict, and tells of it where it is another one.
-func (s *Set) pass(ctx context.Context, f *file) {
-	if s.files[f.name] != f {
-		return // it is gone, and its verdict with it
-	}
-	v := v1alpha1.Manifest{Path: f.path, Warnings: f.warnings}
-	switch {
-	case f.serving != nil && f.fault == nil:
-		v.State = v1alpha1.ManifestAccepted
-	case f.serving != nil:
-		v.State, v.Reason = v1alpha1.ManifestHeld, f.fault.reason
-		v.Message = f.fault.message + "; the pod that it gave before is kept"
-	case f.fault != nil:
-		v.State, v.Reason, v.Message = v1alpha1.ManifestRejected, f.fault.reason, f.fault.message
-	case f.pod != nil:
-		v.State, v.Reason, v.Message = v1alpha1.ManifestShadowed, sources.ReasonDuplicate, f.conflict
-	default:
-		return // it is being written for the first time
-	}
-	if f.pod != nil {
-		v.Namespace, v.Name, v.UID = f.pod.Namespace, f.pod.Name, string(f.pod.UID)
-	}
-	if reflect.DeepEqual(v, f.verdict) {
-		return
-	}
-	f.verdict = v
-	s.judge(f.path, &v)
-	s.reporter.Report(ctx, v)
 }

@@ -6,7 +6,6 @@ import (
 	"syscall"
 
 	"github.com/podconfigd/podconfigd/pkg/manifest"
-	"github.com/podconfigd/podconfigd/pkg/sources"
 )
 
 // Reasons beside those of packages manifest and sources.
@@ -18,8 +17,15 @@ const (
 	reasonCyclicLink   = "CyclicLink"
 )
 
-// fault is a reason and a sentence on what is wrong with a manifest.
-type fault struct{ reason, message string }
+// fault is a reason, and what is wrong with a manifest.
+type fault struct {
+	reason string
+	faults []manifest.Fault
+}
+
+func newFault(reason, message string) *fault {
+	return &fault{reason, []manifest.Fault{{Message: message}}}
+}
 
 // faultOf words the error of looking at a manifest, without the path in it: the
 // verdict has that.
@@ -28,15 +34,15 @@ func faultOf(err error) *fault {
 	var pathErr *fs.PathError
 	switch {
 	case errors.As(err, &refused):
-		return &fault{string(refused.Reason), sources.ShortText(refused.Error())}
+		return &fault{string(refused.Reason), refused.Faults}
 	case errors.Is(err, syscall.ELOOP):
-		return &fault{reasonCyclicLink, "its symbolic links lead in a circle"}
+		return newFault(reasonCyclicLink, "its symbolic links form a cycle")
 	case errors.Is(err, fs.ErrNotExist):
-		return &fault{reasonDanglingLink, "it is a symbolic link to something that does not exist"}
+		return newFault(reasonDanglingLink, "a symbolic link to something that does not exist")
 	case errors.As(err, &pathErr):
-		return &fault{reasonUnreadable, "it can't be read: " + pathErr.Err.Error()}
+		return newFault(reasonUnreadable, "can't be read: "+pathErr.Err.Error())
 	}
-	return &fault{reasonUnreadable, "it can't be read: " + err.Error()}
+	return newFault(reasonUnreadable, "can't be read: "+err.Error())
 }
 
 // notRegular words what a file is that is no manifest.
@@ -44,7 +50,7 @@ func notRegular(mode fs.FileMode) *fault {
 	kind := "neither a file nor a link to one"
 	switch {
 	case mode.IsDir():
-		return &fault{reasonDirectory, "it is a directory; subdirectories are not read"}
+		return newFault(reasonDirectory, "a directory: subdirectories are not read")
 	case mode&fs.ModeNamedPipe != 0:
 		kind = "a FIFO"
 	case mode&fs.ModeSocket != 0:
@@ -52,5 +58,5 @@ func notRegular(mode fs.FileMode) *fault {
 	case mode&fs.ModeDevice != 0:
 		kind = "a device"
 	}
-	return &fault{reasonNotRegular, "it is " + kind + "; only regular files are read"}
+	return newFault(reasonNotRegular, kind+": only regular files are read")
 }

@@ -72,7 +72,7 @@ type sight struct {
 	// same: nothing differs from the earlier look.
 	same     bool
 	pod      *v1.Pod
-	warnings []string
+	warnings []manifest.Fault
 	fault    *fault
 }
 
@@ -82,6 +82,8 @@ type looker struct {
 	metrics *metrics
 	// impatient: files are read even while they are being written.
 	impatient bool
+	// as is the path that the pod's UID has.
+	as string
 }
 
 // look reads and decodes the file at path as far as it differs from what is known
@@ -153,12 +155,12 @@ func (l *looker) read(path string, isLink bool, known knowledge, s *sight) {
 		return
 	}
 	l.metrics.decodes.Inc()
-	s.pod, s.warnings, err = l.decoder.DecodeFile(path, data)
+	s.pod, s.warnings, err = l.decoder.DecodeFile(l.as, data)
 	if err != nil {
 		s.fault = faultOf(err)
 	}
 	if !utf8.ValidString(path) {
-		s.warnings = append(s.warnings, "its path is not UTF-8 and is shown with replacement characters")
+		s.warnings = append(s.warnings, manifest.Fault{Message: "the path is not UTF-8 and is shown with replacement characters"})
 	}
 }
 

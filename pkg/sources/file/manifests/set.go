@@ -2,6 +2,7 @@ package manifests
 
 import (
 	"context"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -35,12 +36,14 @@ const (
 type Options struct {
 	// Path is the directory or file. It is part of the pods' UIDs as written.
 	Path string
+	// As is the directory that the pods' UIDs are to have instead; empty for Path.
+	As string
 	// Decoder decodes the manifests.
 	Decoder *manifest.Decoder
 	// Registerer takes the metrics; nil for none.
 	Registerer prometheus.Registerer
 	// Judge is called with each verdict on a file that differs from the one before,
-	// and with nil when the file is gone.
+	// and with nil when the file is gone. It may be nil.
 	Judge func(path string, v *v1alpha1.Manifest)
 	// Impatient: files are read even while they are being written.
 	Impatient bool
@@ -49,6 +52,7 @@ type Options struct {
 // Set is the pods of the files below a path. It belongs to one goroutine.
 type Set struct {
 	path   string
+	as     string
 	looker looker
 	judge  func(path string, v *v1alpha1.Manifest)
 	// reporter logs the verdicts.
@@ -70,11 +74,13 @@ type Set struct {
 type file struct {
 	knowledge
 	name, path string
+	// as is the path that the pod's UID has, as a rule the same.
+	as string
 	// pod is the last good one; serving the one in the set, as a rule the same.
 	pod, serving *v1.Pod
 	fault        *fault
 	conflict     string
-	warnings     []string
+	warnings     []manifest.Fault
 	// due is when to look again while the file is pending: it is gone since goneSince,
 	// is being written and was last left for busyWait, or could not be opened for want
 	// of a descriptor and was last left for starvedWait.
@@ -90,6 +96,7 @@ type file struct {
 func New(opts Options) *Set {
 	return &Set{
 		path:     opts.Path,
+		as:       opts.As,
 		looker:   looker{decoder: opts.Decoder, metrics: newMetrics(opts.Registerer), impatient: opts.Impatient},
 		judge:    opts.Judge,
 		reporter: sources.NewReporter(),
@@ -175,6 +182,10 @@ func (s *Set) Pods() []*v1.Pod {
 // add makes an entry of that name.
 func (s *Set) add(name string) *file {
 	f := &file{name: name, path: follow.Join(s.path, name)}
+	f.as = f.path
+	if s.as != "" {
+		f.as = follow.Join(s.as, filepath.Base(f.path))
+	}
 	s.files[name] = f
 	at, _ := slices.BinarySearch(s.order, name)
 	s.order = slices.Insert(s.order, at, name)
@@ -187,5 +198,7 @@ func (s *Set) drop(f *file) {
 	if at, found := slices.BinarySearch(s.order, f.name); found {
 		s.order = slices.Delete(s.order, at, at+1)
 	}
-	s.judge(f.path, nil)
+	if s.judge != nil {
+		s.judge(f.as, nil)
+	}
 }

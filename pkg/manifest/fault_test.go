@@ -1,0 +1,328 @@
+package manifest
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"unicode/utf16"
+)
+
+// inContainer and inSpec are good with more lines, the first of which is line 9.
+func inContainer(lines string) string { return good + indent("    ", lines) }
+func inSpec(lines string) string      { return good + indent("  ", lines) }
+
+func indent(by, lines string) string {
+	return by + strings.ReplaceAll(strings.TrimSuffix(lines, "\n"), "\n", "\n"+by) + "\n"
+}
+
+// faultTests are manifests that are refused, with all that is said of them.
+var faultTests = []struct {
+	name, data string
+	reason     Reason
+	want       []string
+}{
+	{
+		"a string for an integer", inContainer("ports:\n- containerPort: \"80\""), ReasonInvalid,
+		[]string{`web.yaml:10: spec.containers[0].ports[0].containerPort: expected integer, got string "80"`},
+	},
+	{
+		"a number and a boolean for a string", inContainer("command: [a, 1.10]\nworkingDir: yes"), ReasonInvalid,
+		[]string{
+			`web.yaml:9: spec.containers[0].command[1]: expected string, got number 1.10: put it in quotes`,
+			`web.yaml:10: spec.containers[0].workingDir: expected string, got boolean yes: put it in quotes`,
+		},
+	},
+	{
+		"what may be secret is not repeated", inContainer("env:\n- name: PASSWORD\n  value: 12345"), ReasonInvalid,
+		[]string{`web.yaml:11: spec.containers[0].env[0].value: expected string, got number: put it in quotes`},
+	},
+	{
+		"lists and objects", inSpec("containers: 5\nvolumes: {a: b}\nsecurityContext: []\nhostNetwork: \"true\""), ReasonInvalid,
+		[]string{
+			`web.yaml:9: spec.containers: expected list, got number 5`,
+			`web.yaml:10: spec.volumes: expected list, got object`,
+			`web.yaml:11: spec.securityContext: expected object, got list`,
+			`web.yaml:12: spec.hostNetwork: expected boolean, got string "true"`,
+		},
+	},
+	{
+		"numbers that are too large", inSpec("priority: 3000000000\nactiveDeadlineSeconds: 1e30\nterminationGracePeriodSeconds: 1.5"), ReasonInvalid,
+		[]string{
+			`web.yaml:9: spec.priority: expected integer of 32 bits, got number 3000000000`,
+			`web.yaml:10: spec.activeDeadlineSeconds: expected integer, got number 1e30`,
+			`web.yaml:11: spec.terminationGracePeriodSeconds: expected integer, got number 1.5`,
+		},
+	},
+	{
+		"types that decode themselves", inContainer("resources:\n  limits:\n    memory: 64Mb\nlivenessProbe:\n  httpGet: {port: true}"), ReasonInvalid,
+		[]string{
+			`web.yaml:11: spec.containers[0].resources.limits[memory]: expected quantity such as 500m or 64Mi, got string "64Mb"`,
+			`web.yaml:13: spec.containers[0].livenessProbe.httpGet.port: expected integer or string, got boolean true`,
+		},
+	},
+	{
+		"behind an alias and a merge", "x: &x {image: 5}\n" + good + "  - <<: *x\n    name: z\n", ReasonInvalid,
+		[]string{`web.yaml:1: spec.containers[1].image: expected string, got number 5: put it in quotes`},
+	},
+	{
+		"keys with dots", strings.Replace(good, "metadata:\n", "metadata:\n  labels:\n    a.b/c: 5\n", 1), ReasonInvalid,
+		[]string{`web.yaml:5: metadata.labels[a.b/c]: expected string, got number 5: put it in quotes`},
+	},
+	{
+		"rules of the API", strings.Replace(inContainer("ports: [{containerPort: 70000}]"), "    image: nginx:1.27\n", "", 1), ReasonInvalid,
+		[]string{
+			`web.yaml:7: spec.containers[0].image: Required value`,
+			`web.yaml:8: spec.containers[0].ports[0].containerPort: Invalid value: 70000: must be between 1 and 65535, inclusive`,
+		},
+	},
+	{
+		"no containers", "apiVersion: v1\nkind: Pod\nmetadata:\n  name: x\nspec:\n  hostNetwork: true\n", ReasonInvalid,
+		[]string{`web.yaml:5: spec.containers: Required value`},
+	},
+	{
+		"references", inSpec("serviceAccountName: builder"), ReasonForbidden,
+		[]string{`web.yaml:9: spec.serviceAccountName: static pods can't refer to API objects: serviceaccounts`},
+	},
+	{
+		"references of two volumes", inSpec("nodeSelector: {secret: a}\nvolumes:\n- name: a\n  secret: {secretName: s}\n- {name: b, secret: {secretName: t}}"), ReasonForbidden,
+		[]string{
+			`web.yaml:12: spec.volumes[0].secret: static pods can't refer to API objects: secrets`,
+			`web.yaml:13: spec.volumes[1].secret: static pods can't refer to API objects: secrets`,
+		},
+	},
+	{"another kind", "apiVersion: apps/v1\nkind: Deployment\nspec: 5\n", ReasonNotAPod, []string{
+		`web.yaml:2: kind: expected apiVersion v1, kind Pod, got apiVersion apps/v1, kind Deployment`,
+	}},
+	{"another version", "# a\napiVersion: v2\nkind: Pod\n", ReasonNotAPod, []string{
+		`web.yaml:2: apiVersion: expected apiVersion v1, kind Pod, got apiVersion v2, kind Pod`,
+	}},
+	{"neither version nor kind", "\n\nmetadata: {}\n", ReasonNotAPod, []string{
+		`web.yaml:3: apiVersion: Required value: expected v1`, `web.yaml:3: kind: Required value: expected Pod`,
+	}},
+	{"a version that is a number", "apiVersion: 1\nkind: Pod\n", ReasonInvalid, []string{
+		`web.yaml:1: apiVersion: expected string, got number 1: put it in quotes`,
+	}},
+	{"an error in the first line", "\tkind: Pod\n", ReasonNotYAML, []string{
+		`web.yaml:1: neither YAML nor JSON: found character that cannot start any token`,
+	}},
+	{"an error in a later line", good + "  a: b: c\n", ReasonNotYAML, []string{
+		`web.yaml:9: neither YAML nor JSON: mapping values are not allowed in this context`,
+	}},
+	{"an unknown anchor", good + "  volumes: *v\n", ReasonNotYAML, []string{
+		`web.yaml:9: neither YAML nor JSON: unknown anchor 'v' referenced`,
+	}},
+	{"a control character", good + "# \x01\n", ReasonNotYAML, []string{
+		`web.yaml:9: neither YAML nor JSON: control characters are not allowed`,
+	}},
+	{"not UTF-8", good + "# \xff\n", ReasonNotYAML, []string{
+		`web.yaml:9: neither YAML nor JSON: invalid leading UTF-8 octet`,
+	}},
+	{"half", good[:len(good)-len("image: nginx:1.27\n")] + "\"image", ReasonNotYAML, []string{
+		`web.yaml:8: neither YAML nor JSON: found unexpected end of stream`,
+	}},
+	{"broken JSON", "{\n \"apiVersion\": \"v1\",\n \"kind\": \"Pod\",\n}", ReasonNotYAML, []string{
+		`web.yaml:4: not JSON, though it begins with {: invalid character '}' looking for beginning of object key string`,
+	}},
+	{"a flow mapping", "{apiVersion: v1, kind: Pod}", ReasonNotYAML, []string{
+		`web.yaml:1: not JSON, though it begins with {: invalid character 'a' looking for beginning of object key string`,
+	}},
+	{"no name", strings.Replace(good, "  name: web\n", "  labels: {}\n", 1), ReasonInvalid, []string{
+		`web.yaml:3: metadata.name: Required value: a pod needs a name`,
+	}},
+	{"many faults", inContainer("command: [" + strings.TrimSuffix(strings.Repeat("1,", 25), ",") + "]"), ReasonInvalid, append(
+		manyFaults(20), "and 5 more",
+	)},
+}
+
+func manyFaults(n int) (faults []string) {
+	for i := range 25 {
+		faults = append(faults, fmt.Sprintf("web.yaml:9: spec.containers[0].command[%d]: expected string, got number 1: put it in quotes", i))
+	}
+	slices.Sort(faults)
+	return faults[:n]
+}
+
+func in(faults []Fault) (lines []string) {
+	for _, f := range faults {
+		lines = append(lines, f.In("web.yaml"))
+	}
+	return lines
+}
+
+func TestFaultsSayWhere(t *testing.T) {
+	for _, test := range faultTests {
+		t.Run(test.name, func(t *testing.T) {
+			_, _, err := decode(t, test.data)
+			refused, ok := errors.AsType[*Error](err)
+			if !ok || refused.Reason != test.reason {
+				t.Fatalf("error %v, want %s", err, test.reason)
+			}
+			if got := in(refused.Faults); !slices.Equal(got, test.want) {
+				t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(test.want, "\n"))
+			}
+			if want := strings.Join(test.want, "; "); err.Error() != want {
+				t.Errorf("as one error it is %q", err)
+			}
+		})
+	}
+}
+
+// utf16le encodes with a byte order mark.
+func utf16le(s string) string {
+	var b strings.Builder
+	for _, unit := range append([]uint16{0xfeff}, utf16.Encode([]rune(s))...) {
+		b.WriteByte(byte(unit))
+		b.WriteByte(byte(unit >> 8))
+	}
+	return b.String()
+}
+
+// What the kubelet passes over in silence is a warning, and the pod counts.
+func TestWarnings(t *testing.T) {
+	polcy := []string{`web.yaml:9: spec.containers[0].imagePullPolcy: unknown field, ignored; did you mean imagePullPolicy?`}
+	for _, test := range []struct {
+		name, data string
+		want       []string
+	}{
+		{"none", good, nil},
+		{"a misspelled field", inContainer("imagePullPolcy: Always"), polcy},
+		{"several", inSpec("contaners: []\nhostnetwork: true\nimage: x\nzzzz: {a: b}\na.b: c"), []string{
+			`web.yaml:9: spec.contaners: unknown field, ignored; did you mean containers?`,
+			`web.yaml:10: spec.hostnetwork: unknown field, ignored; did you mean hostNetwork?`,
+			`web.yaml:11: spec.image: unknown field, ignored`,
+			`web.yaml:12: spec.zzzz: unknown field, ignored`,
+			`web.yaml:13: spec.a.b: unknown field, ignored`,
+		}},
+		{"at the top", "meta: {}\n" + good, []string{`web.yaml:1: meta: unknown field, ignored`}},
+		{"inline fields", inSpec("volumes: [{name: v, hostPth: {path: /}, emptyDir: {}}]"), []string{
+			`web.yaml:9: spec.volumes[0].hostPth: unknown field, ignored; did you mean hostPath?`,
+		}},
+		{"a duplicate key", inContainer("image: nginx:1.28"), []string{
+			`web.yaml:9: spec.containers[0].image: duplicate key, also in line 8; only the last value counts`,
+		}},
+		{"duplicate objects", good + "metadata: {name: other}\n", []string{
+			`web.yaml:9: metadata: duplicate key, also in line 3; only the last value counts`,
+		}},
+		{"a merge that is overridden is none", "x: &x {name: a, image: b}\n" + good + "  - <<: *x\n    name: z\n", []string{
+			`web.yaml:1: x: unknown field, ignored`,
+		}},
+		{"CRLF", strings.ReplaceAll(inContainer("imagePullPolcy: Always"), "\n", "\r\n"), polcy},
+		{"a byte order mark", "\ufeff" + inContainer("imagePullPolcy: Always"), polcy},
+		{"UTF-16", utf16le(inContainer("imagePullPolcy: Always")), polcy},
+		{
+			"JSON", `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"},` + "\n" + `"spec":{"containers":[{"name":"a","name":"b",` + "\n" + `"image":"c","Tty":true}]}}`,
+			[]string{
+				`web.yaml:2: spec.containers[0].name: duplicate key`,
+				`web.yaml:3: spec.containers[0].Tty: unknown field, ignored; did you mean tty?`,
+			},
+		},
+		{"several documents", good + "---\n# nothing\n---\n" + good, []string{
+			`web.yaml:11: 1 more YAML document(s) after the first are ignored, as the kubelet does: put each pod in a file of its own`,
+		}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			pod, warnings, err := decode(t, test.data)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := in(warnings); !slices.Equal(got, test.want) {
+				t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(test.want, "\n"))
+			}
+			if kubelets, err := kubeletsDecode([]byte(test.data)); err != nil || kubelets.Name+"-node1" != pod.Name || kubelets.Spec.Containers[0].Image != pod.Spec.Containers[0].Image {
+				t.Errorf("the kubelet decodes %v, %v", kubelets, err)
+			}
+		})
+	}
+}
+
+// A manifest that is refused has its warnings too.
+func TestWarningsBesideAnError(t *testing.T) {
+	_, warnings, err := decode(t, strings.Replace(inContainer("imagePullPolcy: Always"), "image: nginx:1.27", "image: ''", 1))
+	if err == nil || len(warnings) != 1 {
+		t.Errorf("error %v, warnings %v", err, warnings)
+	}
+}
+
+// Of a large manifest the faults are told, though not where they are and no duplicate
+// keys; and what is made to be large is refused.
+func TestLargeManifests(t *testing.T) {
+	padding := "#" + strings.Repeat(" x", maxLocated/2) + "\n"
+	_, warnings, err := decode(t, padding+inContainer("image: a\nimagePullPolcy: b"))
+	want := []string{`spec.containers[0].imagePullPolcy: unknown field, ignored; did you mean imagePullPolicy?`}
+	if got := in(warnings); err != nil || !slices.Equal(got, want) {
+		t.Errorf("%v, got %q", err, got)
+	}
+	for _, data := range []string{
+		strings.Repeat("a:\n", 1<<19), strings.Repeat("- ", 1<<20), strings.Repeat("[", 1<<20), strings.Repeat("{\"a\":", 1<<20),
+	} {
+		if _, _, err := decode(t, data); err == nil {
+			t.Errorf("%.10q is accepted", data)
+		}
+	}
+	// Each of many faults costs a look at all beside it, so not all are located.
+	var labels strings.Builder
+	for i := range 30_000 {
+		fmt.Fprintf(&labels, "    l%d: 5\n", i)
+	}
+	_, _, err = decode(t, strings.Replace(good, "metadata:\n", "metadata:\n  labels:\n"+labels.String(), 1))
+	if err == nil || !strings.Contains(err.Error(), "and 29980 more") || !strings.HasPrefix(err.Error(), "web.yaml:5: metadata.labels[l0]: expected string") {
+		t.Error(err)
+	}
+}
+
+// The faults of a list's items have the path in the item, and the line if the answer has
+// several.
+func TestFaultsOfItems(t *testing.T) {
+	const item = `{"metadata":{"name":"a"},"spec":{"containers":[{"name":"c","image":"i","tti":true}]}}`
+	list := "apiVersion: v1\nkind: PodList\nitems:\n- " + item + "\n- metadata: {name: b, name: c}\n  spec: {containers: [{name: 5, image: i}]}\n- 1\n"
+	for _, test := range []struct {
+		data string
+		want []string
+	}{
+		{list, []string{
+			"line 4: spec.containers[0].tti: unknown field, ignored; did you mean tty?",
+			"line 5: metadata.name: duplicate key, also in line 5; only the last value counts",
+			"line 6: spec.containers[0].name: expected string, got number 5: put it in quotes",
+			"line 7: not a Kubernetes object: expected a v1 Pod",
+		}},
+		{`{"apiVersion":"v1","kind":"PodList","items":[` + item + `]}`, []string{
+			"spec.containers[0].tti: unknown field, ignored; did you mean tty?",
+		}},
+	} {
+		items, err := NewDecoder("node").DecodeURL("http://example.com", []byte(test.data))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for item := range items {
+			for _, warning := range item.Warnings {
+				got = append(got, warning.In(""))
+			}
+			if item.Err != nil {
+				got = append(got, item.Err.Error())
+			}
+		}
+		if !slices.Equal(got, test.want) {
+			t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(test.want, "\n"))
+		}
+	}
+}
+
+func TestNearest(t *testing.T) {
+	for path, want := range map[string]string{
+		"spec.containers[0].imagePullPolcy": "imagePullPolicy",
+		"spec.containers[12].Ports":         "ports",
+		"spec.initContainer":                "initContainers",
+		"specs":                             "spec",
+		"metadata.lables":                   "labels",
+		"spec.nonsense":                     "",
+		"spec." + strings.Repeat("x", 1000): "",
+		"spec.containers[0].env[0].valueFrom.fieldRef.fieldpath": "fieldPath",
+	} {
+		if got := nearest(path); got != want {
+			t.Errorf("nearest to %s is %q, want %q", path, got, want)
+		}
+	}
+}

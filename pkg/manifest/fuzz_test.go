@@ -1,0 +1,125 @@
+package manifest
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/kubernetes/pkg/api/legacyscheme"
+	api "k8s.io/kubernetes/pkg/apis/core"
+)
+
+// kubeletsDecode decodes as the kubelet does.
+//
+// kubelet: pkg/kubelet/config/common.go tryDecodeSinglePod.
+func kubeletsDecode(data []byte) (*api.Pod, error) {
+	json, err := utilyaml.ToJSON(data)
+	if err != nil {
+		return nil, err
+	}
+	obj, err := runtime.Decode(legacyscheme.Codecs.UniversalDecoder(), json)
+	if err != nil {
+		return nil, err
+	}
+	pod, ok := obj.(*api.Pod)
+	if !ok {
+		return nil, errors.New("it is no pod")
+	}
+	return pod, nil
+}
+
+// checkFaults checks that each is in a line that there is, and is told in one line.
+func checkFaults(t *testing.T, data []byte, faults []Fault) {
+	t.Helper()
+	lines := 2 + bytes.Count(data, []byte("\n")) + bytes.Count(data, []byte("\r")) +
+		bytes.Count(data, []byte("\u0085")) + bytes.Count(data, []byte("\u2028")) + bytes.Count(data, []byte("\u2029"))
+	if len(faults) > maxFaults+1 {
+		t.Errorf("there are %d faults", len(faults))
+	}
+	for _, f := range faults {
+		if f.Line < 0 || f.Line > lines || f.Message == "" || strings.ContainsAny(f.In("f"), "\n\r") || len(f.In("f")) > 2*maxFaultLength+100 {
+			t.Errorf("%+v", f)
+		}
+	}
+}
+
+// Whatever the bytes, there is a pod or an error that says why not, and the same
+// bytes give the same pod.
+func FuzzDecodeFile(f *testing.F) {
+	f.Add([]byte(good))
+	f.Add([]byte(aliasBomb()))
+	for _, test := range faultTests {
+		f.Add([]byte(test.data))
+	}
+	f.Add([]byte(`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a","uid":"b"},"spec":{"containers":[{"name":"c","image":"d"}]}}`))
+	examples, _ := filepath.Glob("../../examples/manifests/*")
+	for _, path := range examples {
+		if data, err := os.ReadFile(path); err == nil {
+			f.Add(data)
+		}
+	}
+	decoder := NewDecoder("node")
+	f.Fuzz(func(t *testing.T, data []byte) {
+		pod, warnings, err := decoder.DecodeFile("/m/f", data)
+		checkFaults(t, data, warnings)
+		if _, kubelets := kubeletsDecode(data); err == nil && kubelets != nil {
+			t.Fatalf("accepted, and the kubelet says %v", kubelets)
+		}
+		if err != nil {
+			refused, ok := errors.AsType[*Error](err)
+			if !ok || pod != nil || len(refused.Faults) == 0 || err.Error() == "" {
+				t.Fatalf("pod %v and error %v", pod, err)
+			}
+			checkFaults(t, data, refused.Faults)
+			if pod, _ := kubeletsDecode(data); pod != nil && (refused.Reason == ReasonNotYAML || refused.Reason == ReasonNotAPod) {
+				t.Fatalf("refused (%v), and the kubelet decodes it", err)
+			}
+			return
+		}
+		if pod.UID == "" || !strings.HasSuffix(pod.Name, "-node") || pod.Namespace == "" || pod.Spec.NodeName != "node" {
+			t.Errorf("incomplete: %v", pod.ObjectMeta)
+		}
+		again, _, err := decoder.DecodeFile("/m/f", data)
+		if err != nil || again.UID != pod.UID {
+			t.Errorf("the second time: UID %v, %v; want %s", again.UID, err, pod.UID)
+		}
+	})
+}
+
+// Whatever the body, there are items or an error that says why not, and every item is
+// a whole pod or says what is wrong with it.
+func FuzzDecodeURL(f *testing.F) {
+	const item = `{"metadata":{"name":"a"},"spec":{"containers":[{"name":"c","image":"i"}]}}`
+	for _, body := range []string{
+		good, `{"apiVersion":"v1","kind":"PodList","items":[]}`, `{"apiVersion":"v1","kind":"PodList","items":[` + strings.Replace(item, `"a"`, `"a","Name":""`, 1) + `]}`, `{"apiVersion":"v1","kind":"PodList","items":[` + item + `,` + item + `,{},null,1]}`,
+		"apiVersion: v1\nkind: PodList\nitems:\n- metadata: {name: a}\n", `{"kind":"PodList","apiVersion":"v1"}`, "- a", aliasBomb(),
+	} {
+		f.Add([]byte(body))
+	}
+	decoder := NewDecoder("node")
+	f.Fuzz(func(t *testing.T, data []byte) {
+		items, err := decoder.DecodeURL("http://example.com/", data)
+		if err != nil {
+			if _, ok := errors.AsType[*Error](err); !ok || items != nil || err.Error() == "" {
+				t.Fatalf("items %v and error %v", items, err)
+			}
+			return
+		}
+		for item := range items {
+			if item.Err != nil {
+				if _, ok := errors.AsType[*Error](item.Err); !ok || item.Pod != nil {
+					t.Errorf("pod %v and error %v", item.Pod, item.Err)
+				}
+				continue
+			}
+			if item.Pod.UID == "" || !strings.HasSuffix(item.Pod.Name, "-node") || item.Pod.Namespace == "" || item.Name+"-node" != item.Pod.Name {
+				t.Errorf("incomplete: %q %v", item.Name, item.Pod.ObjectMeta)
+			}
+		}
+	})
+}

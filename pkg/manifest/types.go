@@ -1,0 +1,189 @@
+package manifest
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+)
+
+var podType = reflect.TypeFor[v1.Pod]()
+
+// expectations say what types that decode themselves take.
+var expectations = map[reflect.Type]string{
+	reflect.TypeFor[resource.Quantity]():     "quantity such as 500m or 64Mi",
+	reflect.TypeFor[intstr.IntOrString]():    "integer or string",
+	reflect.TypeFor[metav1.Time]():           "time such as 2026-01-31T23:59:59Z",
+	reflect.TypeFor[metav1.MicroTime]():      "time such as 2026-01-31T23:59:59.000000Z",
+	reflect.TypeFor[metav1.Duration]():       "duration such as 1m30s",
+	reflect.TypeFor[v1.ResourceQuotaScope](): "string",
+}
+
+// mismatches returns a fault for each value in the JSON of a pod that has another type
+// than its field. The decoder names only one of them, without the indices on the way.
+func (t *text) mismatches(data []byte) (found findings) {
+	decoder := json.NewDecoder(bytes.NewReader(data))
+	decoder.UseNumber()
+	var value any
+	if decoder.Decode(&value) != nil {
+		return found
+	}
+	walk(value, podType, "", func(path string, typ reflect.Type, value any) {
+		if want := expected(value, typ); want != "" {
+			found.add(func() Fault {
+				line, node := t.locate(path)
+				return Fault{line, path, fmt.Sprintf("expected %s, got %s", want, got(path, value, node, want))}
+			})
+		}
+	})
+	return found
+}
+
+// walk visits the value and all values below it that have a type.
+func walk(value any, typ reflect.Type, path string, visit func(path string, typ reflect.Type, value any)) {
+	for typ.Kind() == reflect.Pointer {
+		typ = typ.Elem()
+	}
+	visit(path, typ, value)
+	if decodesItself(typ) {
+		return
+	}
+	switch value := value.(type) {
+	case []any:
+		if typ.Kind() == reflect.Slice {
+			for i, item := range value {
+				walk(item, typ.Elem(), fmt.Sprintf("%s[%d]", path, i), visit)
+			}
+		}
+	case map[string]any:
+		fields := fieldsOf(typ)
+		for _, key := range slices.Sorted(maps.Keys(value)) {
+			if typ.Kind() == reflect.Map {
+				walk(value[key], typ.Elem(), fmt.Sprintf("%s[%s]", path, key), visit)
+			} else if field := fields[key]; field != nil {
+				walk(value[key], field, join(path, key), visit)
+			}
+		}
+	}
+}
+
+// join returns the path of a field below another one.
+func join(path, field string) string {
+	if path == "" || field == "" {
+		return path + field
+	}
+	return path + "." + field
+}
+
+func decodesItself(typ reflect.Type) bool {
+	return reflect.PointerTo(typ).Implements(reflect.TypeFor[json.Unmarshaler]())
+}
+
+// fieldsOf returns the fields of a struct by their names in JSON, also those of structs
+// in it that are inline. It returns nil for other types.
+func fieldsOf(typ reflect.Type) map[string]reflect.Type {
+	if typ.Kind() != reflect.Struct {
+		return nil
+	}
+	fields := make(map[string]reflect.Type)
+	for field := range typ.Fields() {
+		name, options, _ := strings.Cut(field.Tag.Get("json"), ",")
+		switch {
+		case name == "" && (field.Anonymous || options == "inline"):
+			maps.Copy(fields, fieldsOf(field.Type))
+		case name != "" && name != "-":
+			fields[name] = field.Type
+		}
+	}
+	return fields
+}
+
+// expected says what the type takes, where it is not such a value.
+func expected(value any, typ reflect.Type) string {
+	if value == nil {
+		return "" // null is no value
+	}
+	if decodesItself(typ) {
+		data, err := json.Marshal(value)
+		if err == nil {
+			err = json.Unmarshal(data, reflect.New(typ).Interface())
+		}
+		if err == nil {
+			return ""
+		}
+		if want := expectations[typ]; want != "" {
+			return want
+		}
+		return "another value (" + err.Error() + ")"
+	}
+	switch typ.Kind() { //nolint:exhaustive // the API has no others
+	case reflect.String:
+		return wanted[string](value, "string")
+	case reflect.Bool:
+		return wanted[bool](value, "boolean")
+	case reflect.Struct, reflect.Map:
+		return wanted[map[string]any](value, "object")
+	case reflect.Slice:
+		return wanted[[]any](value, "list")
+	case reflect.Int, reflect.Int32, reflect.Int64:
+		number, ok := value.(json.Number)
+		if _, err := strconv.ParseInt(number.String(), 10, 64); !ok || err != nil {
+			return "integer"
+		}
+		if _, err := strconv.ParseInt(number.String(), 10, typ.Bits()); err != nil {
+			return fmt.Sprintf("integer of %d bits", typ.Bits())
+		}
+	}
+	return ""
+}
+
+func wanted[T any](value any, name string) string {
+	if _, ok := value.(T); ok {
+		return ""
+	}
+	return name
+}
+
+// got describes a value, as it was written where that is known. Values that may be
+// secret are not repeated.
+func got(path string, value any, node *yaml.Node, want string) string {
+	written := fmt.Sprint(value)
+	if node != nil && node.Kind == yaml.ScalarNode {
+		written = node.Value
+	}
+	const maxLength = 64
+	if len(written) > maxLength {
+		written = strings.ToValidUTF8(written[:maxLength], "") + "…"
+	}
+	hint := ""
+	if want == "string" {
+		hint = ": put it in quotes"
+	}
+	if strings.HasSuffix(path, "].value") { // of an environment variable, for instance
+		written = ""
+	}
+	switch value.(type) {
+	case string:
+		if written != "" {
+			written = strconv.Quote(written)
+		}
+		return strings.TrimSpace("string " + written)
+	case json.Number:
+		return strings.TrimSpace("number "+written) + hint
+	case bool:
+		return strings.TrimSpace("boolean "+written) + hint
+	case []any:
+		return "list"
+	}
+	return "object"
+}

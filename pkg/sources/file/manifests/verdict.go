@@ -1,0 +1,78 @@
+package manifests
+
+import (
+	"context"
+	"path/filepath"
+	"reflect"
+	"strings"
+
+	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
+	"github.com/podconfigd/podconfigd/pkg/manifest"
+	"github.com/podconfigd/podconfigd/pkg/sources"
+)
+
+// Verdict is the verdict on a file, and what was found in it one by one.
+type Verdict struct {
+	v1alpha1.Manifest
+	// File is the file that was read. The verdict's Path is that of the pod's UID.
+	File             string
+	Faults, Warnings []manifest.Fault
+}
+
+// Verdicts returns the verdicts on all files, in the order of their names.
+func (s *Set) Verdicts() []Verdict {
+	verdicts := make([]Verdict, 0, len(s.order))
+	for _, name := range s.order {
+		if f := s.files[name]; f.verdict.State != "" {
+			v := Verdict{Manifest: f.verdict, File: f.path, Warnings: f.warnings}
+			if f.fault != nil {
+				v.Faults = f.fault.faults
+			}
+			verdicts = append(verdicts, v)
+		}
+	}
+	return verdicts
+}
+
+// pass works out the file's verdict, and reports and logs it where it is another one.
+func (s *Set) pass(ctx context.Context, f *file) {
+	if s.files[f.name] != f {
+		return // it is gone, and its verdict with it
+	}
+	v := v1alpha1.Manifest{Path: f.as, Warnings: texts(f.path, f.warnings)}
+	if f.fault != nil {
+		v.Reason, v.Message = f.fault.reason, strings.Join(texts(f.path, f.fault.faults), "; ")
+	}
+	switch {
+	case f.serving != nil && f.fault == nil:
+		v.State = v1alpha1.ManifestAccepted
+	case f.serving != nil:
+		v.State = v1alpha1.ManifestHeld
+		v.Message += "; its last good pod is kept"
+	case f.fault != nil:
+		v.State = v1alpha1.ManifestRejected
+	case f.pod != nil:
+		v.State, v.Reason, v.Message = v1alpha1.ManifestShadowed, sources.ReasonDuplicate, f.conflict
+	default:
+		return // it is being written for the first time
+	}
+	if f.pod != nil {
+		v.Namespace, v.Name, v.UID = f.pod.Namespace, f.pod.Name, string(f.pod.UID)
+	}
+	if reflect.DeepEqual(v, f.verdict) {
+		return
+	}
+	f.verdict = v
+	if s.judge != nil {
+		s.judge(f.as, &v)
+	}
+	s.reporter.Report(ctx, v)
+}
+
+// texts returns the faults as lines of text.
+func texts(path string, faults []manifest.Fault) (lines []string) {
+	for _, f := range faults {
+		lines = append(lines, f.In(filepath.Base(path)))
+	}
+	return lines
+}
