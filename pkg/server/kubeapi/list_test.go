@@ -105,6 +105,20 @@ func TestNames(t *testing.T) {
 	w.expect(t, "DELETED a/x=http@6", "ADDED a/x=file@7", "DELETED a/x=file@9", "ADDED a/x=mirror2@10", "DELETED a/x=mirror2@11")
 }
 
+// docs/kubernetes-api.md tells the order.
+func TestTheOrderOfSources(t *testing.T) {
+	a := serve(t, journal.Options{Sources: []string{"api", "file", "http"}})
+	for _, source := range []string{"http", "file", "api"} {
+		a.change(config.ADD, source, "a/x="+source)
+	}
+	for _, source := range []string{"api", "file", "http"} {
+		if got, _ := a.list(t, "/api/v1/pods"); !strings.HasPrefix(got, "a/x="+source+"@") {
+			t.Errorf("got %s, want that of %s", got, source)
+		}
+		a.change(config.REMOVE, source, "a/x="+source)
+	}
+}
+
 func TestWhatIsWrongIsSaid(t *testing.T) {
 	a := serve(t, journal.Options{})
 	a.change(config.ADD, "file", "a/x=1")
