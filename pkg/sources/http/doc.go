@@ -6,11 +6,17 @@
 // At the start and every period, put off by up to a tenth so that many nodes do not
 // ask at once. A server that gives an ETag or, failing that, a Last-Modified is asked
 // whether there is anything new, and an answer that there is not costs no decoding; nor
-// does a body that is as before. "Not modified since" is believed only of the very time
-// that was given, for an older file may replace a newer one, and every eleventh request
-// is made without it, for a file may be replaced by another of the same time. After a
-// failure the next attempt comes after a second, then after twice as long each time
-// up to a minute, or when Retry-After says; the first success ends that.
+// does a body that is as before. "Not modified" is believed only of the very ETag or time
+// that was given, for an older file may replace a newer one. Every eleventh request is
+// made without a condition, for a file may be replaced by another of the same time, and a
+// cache may answer for a server that it no longer asks. After a failure the next attempt
+// comes after a second, then after twice as long each time up to a minute. Retry-After
+// makes that longer, up to an hour. The first success ends it.
+//
+// # What it takes
+//
+// An answer has 10 MiB at most, unpacked, and 256 KiB of headers. It must be whole within
+// 10 seconds, the redirects on the way included, of which there are ten at most.
 //
 // # What is kept
 //

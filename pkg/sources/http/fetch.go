@@ -1,8 +1,9 @@
 package http
 
 import (
-	"bytes"
+	"cmp"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	nethttp "net/http"
@@ -19,8 +20,9 @@ import (
 // kubelet: pkg/kubelet/config/http.go NewSourceURL.
 const requestTimeout = 10 * time.Second
 
-// maxConditional is after how many requests with nothing but a time to go by one is
-// made without, for a file can be replaced by another of the same time.
+// maxConditional is after how many conditional requests one is made without a condition:
+// a file can be replaced by another of the same time, and a cache on the way may answer
+// for a server that it no longer asks.
 const maxConditional = 10
 
 // answer is what the server said.
@@ -28,6 +30,7 @@ type answer struct {
 	// unchanged: there is nothing new since the last answer that was remembered.
 	unchanged bool
 	body      []byte
+	sum       [sha256.Size]byte
 	validator validator
 	// retryAfter is how long the server asks to be left alone; 0 where it does not say.
 	retryAfter time.Duration
@@ -36,27 +39,28 @@ type answer struct {
 // fetcher asks the URL.
 type fetcher struct {
 	target    *url.URL
+	timeout   time.Duration
 	transport *transport
-	// validator is that of the last answer that was remembered, and last its body, for
-	// servers without one.
+	// validator is that of the last answer that was remembered, and last the sum of its
+	// body, for servers without one.
 	validator validator
-	last      []byte
-	// conditional counts the conditional requests since the last that was not.
+	last      *[sha256.Size]byte
+	// conditional counts the requests since the last that was made without a condition.
 	conditional int
 }
 
 func newFetcher(target *url.URL, opts Options) *fetcher {
-	return &fetcher{target: target, transport: newTransport(target, opts)}
+	return &fetcher{target: target, timeout: cmp.Or(opts.timeout, requestTimeout), transport: newTransport(target, opts)}
 }
 
 func (f *fetcher) close() { f.transport.close() }
 
 // remember makes the answer the one that the next are compared with.
-func (f *fetcher) remember(a answer) { f.validator, f.last = a.validator, a.body }
+func (f *fetcher) remember(a answer) { f.validator, f.last = a.validator, &a.sum }
 
 // fetch asks once.
 func (f *fetcher) fetch(ctx context.Context) (answer, error) {
-	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	ctx, cancel := context.WithTimeout(ctx, f.timeout)
 	defer cancel()
 	client, err := f.transport.client()
 	if err != nil {
@@ -66,7 +70,7 @@ func (f *fetcher) fetch(ctx context.Context) (answer, error) {
 	if err != nil {
 		return answer{}, errors.New("making the request failed") // its error has the URL in it
 	}
-	if !f.validator.weak() || f.conditional < maxConditional {
+	if f.validator != (validator{}) && f.conditional < maxConditional {
 		f.validator.ask(req.Header)
 		f.conditional++
 	} else {
@@ -74,7 +78,7 @@ func (f *fetcher) fetch(ctx context.Context) (answer, error) {
 	}
 	resp, err := client.Do(req)
 	if err != nil {
-		return answer{}, withoutURL(err)
+		return answer{}, f.explain("asking the server", err)
 	}
 	defer resp.Body.Close()
 	a := answer{
@@ -85,29 +89,30 @@ func (f *fetcher) fetch(ctx context.Context) (answer, error) {
 	case resp.StatusCode == nethttp.StatusNotModified && f.validator.proves(resp.Header):
 		a.unchanged = true
 		return a, nil
-	case resp.StatusCode == nethttp.StatusNotModified && f.validator.modified != "":
+	case resp.StatusCode == nethttp.StatusNotModified && f.validator != (validator{}):
 		f.validator = validator{}
 		return f.fetch(ctx)
 	case resp.StatusCode != nethttp.StatusOK:
 		return a, fmt.Errorf("the server answered %s", resp.Status)
 	}
 	if a.body, err = manifest.Read(resp.Body); err != nil {
-		return a, fmt.Errorf("reading the answer: %w", err)
+		return a, f.explain("reading the answer", err)
 	}
-	if a.unchanged = f.last != nil && bytes.Equal(a.body, f.last); a.unchanged {
+	a.sum = sha256.Sum256(a.body)
+	if a.unchanged = f.last != nil && a.sum == *f.last; a.unchanged {
 		f.validator = a.validator
 	}
 	return a, nil
 }
 
-// withoutURL takes off what net/http puts around an error: a URL, in which secrets
-// may stand.
-func withoutURL(err error) error {
+// explain says what failed. It takes off what net/http puts around an error: a URL, in
+// which secrets may stand.
+func (f *fetcher) explain(doing string, err error) error {
 	if wrapped, ok := errors.AsType[*url.Error](err); ok {
-		if wrapped.Timeout() {
-			return fmt.Errorf("there was no answer within %v: %w", requestTimeout, wrapped.Err)
-		}
 		err = wrapped.Err
 	}
-	return fmt.Errorf("asking the server: %w", err)
+	if errors.Is(err, context.DeadlineExceeded) {
+		return fmt.Errorf("%s: there was no whole answer within %v: %w", doing, f.timeout, err)
+	}
+	return fmt.Errorf("%s: %w", doing, err)
 }

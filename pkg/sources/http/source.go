@@ -50,6 +50,8 @@ type Options struct {
 	Period time.Duration
 	// Registerer takes the source's metrics; nil for none.
 	Registerer prometheus.Registerer
+
+	timeout time.Duration
 }
 
 // Source is the source of the pods of a URL. Its state belongs to the goroutine of

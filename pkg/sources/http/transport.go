@@ -11,8 +11,15 @@ import (
 	"os"
 )
 
-// maxRedirects is net/http's own limit.
-const maxRedirects = 10
+const (
+	// maxRedirects is net/http's own limit.
+	maxRedirects = 10
+	// maxHeaderBytes is how long the headers of an answer may be; net/http has 10 MiB.
+	maxHeaderBytes = 256 << 10
+	// maxIdle is how many connections are kept for the next request. The descriptors that
+	// redirects to ever other servers could take are the other sources' too.
+	maxIdle = 2
+)
 
 // transport makes the client for each request. It reads the credentials' files each
 // time, and makes a new client when one of them has changed.
@@ -60,6 +67,7 @@ func (t *transport) client() (*nethttp.Client, error) {
 	t.close()
 	t.inner = nethttp.DefaultTransport.(*nethttp.Transport).Clone() //nolint:errcheck,forcetypeassert // it is one
 	t.inner.TLSClientConfig = tlsConfig
+	t.inner.MaxResponseHeaderBytes, t.inner.MaxIdleConns = maxHeaderBytes, maxIdle
 	t.token = string(bytes.TrimSpace(files[3]))
 	t.loaded = files
 	t.current = &nethttp.Client{Transport: t, CheckRedirect: func(_ *nethttp.Request, via []*nethttp.Request) error {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/go-logr/logr/funcr"
 	v1 "k8s.io/api/core/v1"
@@ -140,6 +141,20 @@ func (l *logged) read(text string) (found []string, bytes int) {
 	return found, bytes
 }
 
+// await waits until a line has that text in it.
+func (l *logged) await(t *testing.T, text string) {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); ; {
+		if lines, _ := l.read(text); len(lines) > 0 {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("nothing is logged with %s in it", text)
+		}
+		<-time.After(10 * time.Millisecond)
+	}
+}
+
 // A server that has thousands of invalid pods with other names each time fills neither
 // the log nor the status.
 func TestAFloodOfInvalidPods(t *testing.T) {
@@ -165,6 +180,7 @@ func TestAFloodOfInvalidPods(t *testing.T) {
 			t.Errorf("%d verdicts are shown", n)
 		}
 	}
+	log.await(t, `"count"=2800`)
 	lines, bytes := log.read("Manifest not usable")
 	if len(lines) == 0 || len(lines) > 210 || bytes > 200_000 {
 		t.Errorf("%d lines tell of manifests, %d bytes in all", len(lines), bytes)
@@ -196,6 +212,7 @@ func TestLongTexts(t *testing.T) {
 	if len(status.LastError) > 2100 || !strings.Contains(status.LastError, "bytes)") {
 		t.Errorf("the error has %d bytes", len(status.LastError))
 	}
+	log.await(t, "Reading the manifest URL failed")
 	if lines, bytes := log.read("Manifest not usable"); len(lines) < 2 || bytes > 20_000 {
 		t.Errorf("%d lines, %d bytes are logged", len(lines), bytes)
 	}

@@ -2,8 +2,12 @@ package http
 
 import (
 	nethttp "net/http"
+	"strings"
 	"time"
 )
+
+// maxETag is how long an ETag may be: it is sent back with each request.
+const maxETag = 1024
 
 // racyWindow is how old what is served must be for its validator to prove that
 // nothing was written since: servers make an ETag of a time in seconds and a size.
@@ -18,6 +22,9 @@ type validator struct{ etag, modified string }
 // validatorOf returns the answer's validator, if it can be relied on.
 func validatorOf(header nethttp.Header) validator {
 	etag, last := header.Get("ETag"), header.Get("Last-Modified")
+	if len(etag) > maxETag {
+		etag = ""
+	}
 	modified, err := nethttp.ParseTime(last)
 	if err != nil {
 		return validator{etag: etag} // it is not made of a time
@@ -31,9 +38,6 @@ func validatorOf(header nethttp.Header) validator {
 	return validator{modified: last}
 }
 
-// weak tells whether there is only a time to go by.
-func (v validator) weak() bool { return v.modified != "" }
-
 // ask makes a request conditional.
 func (v validator) ask(header nethttp.Header) {
 	switch {
@@ -46,7 +50,12 @@ func (v validator) ask(header nethttp.Header) {
 
 // proves tells whether the header of a 304 says that it would serve the same again.
 // "Not modified since" does not: it is also true of an older file that was put in the
-// place of a newer one. That is told by the time, which must be there and the same.
+// place of a newer one. That is told by the time, which must be there and the same. An
+// ETag, if there is one, must be that which was asked for.
 func (v validator) proves(header nethttp.Header) bool {
-	return v.etag != "" || (v.modified != "" && header.Get("Last-Modified") == v.modified)
+	if v.etag == "" {
+		return v.modified != "" && header.Get("Last-Modified") == v.modified
+	}
+	now := header.Get("ETag")
+	return now == "" || strings.TrimPrefix(now, "W/") == strings.TrimPrefix(v.etag, "W/")
 }

@@ -1,0 +1,345 @@
+package http
+
+import (
+	"bufio"
+	"compress/gzip"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"net"
+	nethttp "net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
+)
+
+// rawSite is a server that answers requests with bytes of the test's choice.
+type rawSite struct {
+	URL    string
+	answer atomic.Pointer[func(w net.Conn)]
+	// written counts the bytes that the clients took.
+	written atomic.Int64
+}
+
+// newRawSite serves the answer, a whole one with status line and headers, and then closes
+// the connection.
+func newRawSite(t *testing.T, answer func(w net.Conn)) *rawSite {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &rawSite{URL: "http://" + listener.Addr().String()}
+	s.set(answer)
+	var mu sync.Mutex
+	var conns []net.Conn
+	var running sync.WaitGroup
+	running.Go(func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			mu.Lock()
+			conns = append(conns, conn)
+			mu.Unlock()
+			running.Go(func() {
+				defer conn.Close()
+				if _, err := nethttp.ReadRequest(bufio.NewReader(conn)); err == nil {
+					(*s.answer.Load())(counter{conn, &s.written})
+				}
+			})
+		}
+	})
+	t.Cleanup(func() {
+		listener.Close()
+		mu.Lock()
+		for _, conn := range conns {
+			conn.Close()
+		}
+		mu.Unlock()
+		running.Wait()
+	})
+	return s
+}
+
+func (s *rawSite) set(answer func(w net.Conn)) { s.answer.Store(&answer) }
+
+type counter struct {
+	net.Conn
+	written *atomic.Int64
+}
+
+func (c counter) Write(p []byte) (int, error) {
+	n, err := c.Conn.Write(p)
+	c.written.Add(int64(n))
+	return n, err
+}
+
+// whole is an answer with that body.
+func whole(body string) func(w net.Conn) {
+	return func(w net.Conn) {
+		fmt.Fprintf(w, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
+	}
+}
+
+// forever writes the text until nobody takes it any more.
+func forever(w io.Writer, text string) {
+	buffer := []byte(strings.Repeat(text, max(1, 4096/len(text))))
+	for {
+		if _, err := w.Write(buffer); err != nil {
+			return
+		}
+	}
+}
+
+// drip writes the text byte by byte, with waits that are shorter than the timeout of these
+// tests, until nobody takes it any more.
+func drip(w io.Writer, text string) {
+	for {
+		for i := range len(text) {
+			if _, err := io.WriteString(w, text[i:i+1]); err != nil {
+				return
+			}
+			<-time.After(10 * time.Millisecond)
+		}
+	}
+}
+
+// Whatever a server answers, the source says what is wrong with it in little time, takes
+// few bytes, holds its pods, and goes on when the server does.
+func TestHostileAnswers(t *testing.T) {
+	const ok = "HTTP/1.1 200 OK\r\n"
+	const chunked = ok + "Transfer-Encoding: chunked\r\n\r\n"
+	// How much may be taken, with what the kernel has room for on both sides.
+	const headers, body = 8 << 20, 32 << 20
+	for _, test := range []struct {
+		name, because string
+		answer        func(w net.Conn)
+		most          int64
+	}{
+		{"an endless body", "10 MiB", func(w net.Conn) { forever(w, ok+"\r\n") }, body},
+		{"an endless body in chunks", "10 MiB", func(w net.Conn) {
+			_, _ = io.WriteString(w, chunked)
+			forever(w, "4\r\na: 1\r\n")
+		}, body},
+		{"a body of any length that is announced", "10 MiB", func(w net.Conn) {
+			_, _ = io.WriteString(w, ok+"Content-Length: 9223372036854775807\r\n\r\n")
+			forever(w, " ")
+		}, body},
+		{"a body byte by byte", "no whole answer within 500ms", func(w net.Conn) {
+			_, _ = io.WriteString(w, ok+"\r\n")
+			drip(w, "a: 1\n")
+		}, headers},
+		{"a header byte by byte", "no whole answer within 500ms", func(w net.Conn) {
+			drip(w, ok+"A: "+strings.Repeat("x", 1000))
+		}, headers},
+		{"no answer", "no whole answer within 500ms", func(w net.Conn) {
+			_, _ = io.Copy(io.Discard, w)
+		}, headers},
+		{"a gzip bomb", "10 MiB", func(w net.Conn) {
+			_, _ = io.WriteString(w, ok+"Content-Encoding: gzip\r\n\r\n")
+			z := gzip.NewWriter(w)
+			forever(z, strings.Repeat("\n", 4096))
+		}, headers},
+		{"endless headers", "response headers", func(w net.Conn) {
+			_, _ = io.WriteString(w, ok)
+			forever(w, "A: b\r\n")
+		}, headers},
+		{"an endless header", "response headers", func(w net.Conn) {
+			_, _ = io.WriteString(w, ok+"A: ")
+			forever(w, "b")
+		}, headers},
+		{"an endless status", "response headers", func(w net.Conn) {
+			_, _ = io.WriteString(w, "HTTP/1.1 200 ")
+			forever(w, "OK")
+		}, headers},
+		{"endless interim answers", "", func(w net.Conn) {
+			forever(w, "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n")
+		}, headers},
+		{"an endless trailer", "", func(w net.Conn) {
+			_, _ = io.WriteString(w, chunked+"4\r\na: 1\r\n0\r\n")
+			forever(w, "A: b\r\n")
+		}, headers},
+		{"endless chunk extensions", "", func(w net.Conn) {
+			_, _ = io.WriteString(w, chunked)
+			forever(w, "1;"+strings.Repeat("a", 1000)+"\r\n\n\r\n")
+		}, body},
+		{"no HTTP", "malformed", func(w net.Conn) { _, _ = io.WriteString(w, "220 mail ready\r\n\r\n") }, headers},
+		{"a long status that is none of ours", "the server answered 500", func(w net.Conn) {
+			fmt.Fprintf(w, "HTTP/1.1 500 %s\r\nContent-Length: 0\r\n\r\n", strings.Repeat("x", 60_000))
+		}, headers},
+		{"a redirect to a file", "unsupported protocol scheme", func(w net.Conn) {
+			_, _ = io.WriteString(w, "HTTP/1.1 302 Found\r\nLocation: file:///etc/passwd\r\nContent-Length: 0\r\n\r\n")
+		}, headers},
+		{"a redirect to nowhere", "302", func(w net.Conn) {
+			_, _ = io.WriteString(w, "HTTP/1.1 302 Found\r\nContent-Length: 0\r\n\r\n")
+		}, headers},
+		{"a redirect with an endless body", "redirected 10 times", func(w net.Conn) {
+			_, _ = io.WriteString(w, "HTTP/1.1 302 Found\r\nLocation: /\r\n\r\n")
+			forever(w, " ")
+		}, 10 * headers},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			s := newRawSite(t, whole(single("web", "1")))
+			timeout := time.Duration(0)
+			if strings.Contains(test.because, "500ms") {
+				timeout = 500 * time.Millisecond
+			}
+			h := run(t, Options{URL: s.URL, timeout: timeout})
+			h.expect("web=1")
+			s.set(test.answer)
+			begin, before := time.Now(), s.written.Load()
+			h.degraded(test.because)
+			if took := time.Since(begin); took > 15*time.Second {
+				t.Errorf("it took %v to give up", took)
+			}
+			if n := s.written.Load() - before; n > test.most {
+				t.Errorf("%d bytes were taken", n)
+			}
+			if n := len(h.source.Status().LastError); n > 3000 {
+				t.Errorf("the error has %d bytes", n)
+			}
+			s.set(whole(single("web", "2")))
+			h.expect("web=2")
+		})
+	}
+}
+
+// Over HTTP/2, too.
+func TestEndlessHeadersOverHTTP2(t *testing.T) {
+	s := httptest.NewUnstartedServer(nethttp.HandlerFunc(func(w nethttp.ResponseWriter, r *nethttp.Request) {
+		if r.ProtoMajor != 2 {
+			t.Errorf("it was asked with %s", r.Proto)
+		}
+		for i := range 5000 {
+			w.Header().Set(fmt.Sprint("A", i), strings.Repeat("b", 1000))
+		}
+	}))
+	s.EnableHTTP2 = true
+	s.Config.ErrorLog = discard
+	s.StartTLS()
+	defer s.Close()
+	run(t, Options{URL: s.URL, CAFile: caFile(t, s)}).degraded("")
+}
+
+// A validator that can't be sent, or is not worth sending, is not used.
+func TestUnusableValidators(t *testing.T) {
+	for name, etag := range map[string]string{
+		"very long": `"` + strings.Repeat("x", 30_000) + `"`, "empty": "",
+	} {
+		t.Run(name, func(t *testing.T) {
+			var asked atomic.Int32
+			s := newSite(t, false)
+			s.set(func(w nethttp.ResponseWriter, r *nethttp.Request) {
+				if r.Header.Get("If-None-Match") != "" {
+					t.Errorf("If-None-Match: %.100q", r.Header.Get("If-None-Match"))
+				}
+				w.Header()["Etag"] = []string{etag}
+				_, _ = io.WriteString(w, single("web", fmt.Sprint(asked.Add(1))))
+			})
+			h := run(t, Options{URL: s.URL})
+			h.expect("web=1")
+			h.expect("web=2")
+		})
+	}
+}
+
+// A server, or a cache before it, that answers "not modified" whatever is asked is not
+// believed for ever; and one that says so of another version is not believed at all.
+func TestNotModifiedWithoutCause(t *testing.T) {
+	for name, test := range map[string]struct {
+		etag     string
+		believed int32
+	}{"of that version": {`"1"`, maxConditional}, "of another version": {`"2"`, 1}, "of no version": {"", maxConditional}} {
+		t.Run(name, func(t *testing.T) {
+			var whole, notModified atomic.Int32
+			s := newSite(t, false)
+			s.set(func(w nethttp.ResponseWriter, r *nethttp.Request) {
+				if r.Header.Get("If-None-Match") != "" {
+					notModified.Add(1)
+					w.Header()["Etag"] = []string{test.etag}
+					w.WriteHeader(nethttp.StatusNotModified)
+					return
+				}
+				version := fmt.Sprint(whole.Add(1))
+				w.Header().Set("ETag", `"`+version+`"`)
+				_, _ = io.WriteString(w, single("web", version))
+			})
+			h := run(t, Options{URL: s.URL})
+			h.expect("web=1")
+			h.expect("web=2")
+			if n := notModified.Load(); n != test.believed {
+				t.Errorf("it was believed %d times, want %d", n, test.believed)
+			}
+			h.await("healthy", func(s v1alpha1.SourceStatus) bool { return !s.Degraded })
+		})
+	}
+}
+
+// Redirects to other servers each time don't leave connections behind.
+func TestRedirectsLeaveNoConnections(t *testing.T) {
+	var open atomic.Int32
+	var sites []*httptest.Server
+	for i := range 9 {
+		s := httptest.NewUnstartedServer(nethttp.HandlerFunc(func(w nethttp.ResponseWriter, r *nethttp.Request) {
+			if i > 0 {
+				nethttp.Redirect(w, r, sites[i-1].URL, nethttp.StatusFound)
+				return
+			}
+			_, _ = io.WriteString(w, single("web", "1"))
+		}))
+		s.Config.ConnState = func(_ net.Conn, state nethttp.ConnState) {
+			switch state {
+			case nethttp.StateNew:
+				open.Add(1)
+			case nethttp.StateClosed, nethttp.StateHijacked:
+				open.Add(-1)
+			case nethttp.StateActive, nethttp.StateIdle:
+			}
+		}
+		s.Start()
+		t.Cleanup(s.Close)
+		sites = append(sites, s)
+	}
+	h := run(t, Options{URL: sites[8].URL, Period: time.Hour})
+	h.expect("web=1")
+	deadline := time.Now().Add(20 * time.Second)
+	for open.Load() > 2 {
+		if time.Now().After(deadline) {
+			t.Fatalf("%d connections are open", open.Load())
+		}
+		<-time.After(10 * time.Millisecond)
+	}
+}
+
+// A server that asks to be left alone for a century is asked again after an hour.
+func TestRetryAfterACentury(t *testing.T) {
+	s := newSite(t, false)
+	s.set(func(w nethttp.ResponseWriter, _ *nethttp.Request) {
+		w.Header().Set("Retry-After", "3155760000")
+		w.WriteHeader(nethttp.StatusServiceUnavailable)
+	})
+	var log logged
+	runWith(t, log.context(), Options{URL: s.URL}).degraded("503")
+	log.await(t, `"retryIn"="1h0m0s"`)
+}
+
+// caFile writes the server's certificate to a file.
+func caFile(t *testing.T, s *httptest.Server) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "ca.pem")
+	data := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
