@@ -12,7 +12,6 @@ import (
 	"os/user"
 	"path/filepath"
 	"strconv"
-	"sync"
 	"syscall"
 	"time"
 )
@@ -35,16 +34,22 @@ type ListenOptions struct {
 }
 
 // Listen makes the socket and listens on it. Its directory is made where it is
-// missing.
+// missing. A Server that serves the listener makes the file again when it is gone.
 func Listen(ctx context.Context, opts ListenOptions) (net.Listener, error) {
-	l, err := listen(ctx, opts)
+	made, err := listen(ctx, opts)
 	if err != nil {
 		return nil, fmt.Errorf("making the socket %s: %w", opts.Path, err)
 	}
-	return l, nil
+	return &listener{opts: opts, socket: made}, nil
 }
 
-func listen(ctx context.Context, opts ListenOptions) (_ net.Listener, err error) {
+// socket is a socket and its file, as it was made.
+type socket struct {
+	*net.UnixListener
+	file fs.FileInfo
+}
+
+func listen(ctx context.Context, opts ListenOptions) (_ *socket, err error) {
 	gid, err := groupID(opts.Group)
 	if err != nil {
 		return nil, err
@@ -93,32 +98,7 @@ func listen(ctx context.Context, opts ListenOptions) (_ net.Listener, err error)
 	if err := os.Rename(temp, opts.Path); err != nil {
 		return nil, err
 	}
-	return &listener{UnixListener: inner, path: opts.Path, made: made}, nil
-}
-
-// listener takes its socket file away when it is closed.
-type listener struct {
-	*net.UnixListener
-	path string
-	made fs.FileInfo
-	once sync.Once
-	err  error
-}
-
-// Addr returns the socket's path.
-func (l *listener) Addr() net.Addr { return &net.UnixAddr{Name: l.path, Net: "unix"} }
-
-// Close stops listening and removes the socket file, if it is still this one.
-func (l *listener) Close() error {
-	l.once.Do(func() { l.err = l.remove() })
-	return l.err
-}
-
-func (l *listener) remove() error {
-	if now, err := os.Lstat(l.path); err == nil && os.SameFile(now, l.made) {
-		_ = os.Remove(l.path) // without the file nobody can connect; with it nobody will be answered
-	}
-	return l.UnixListener.Close()
+	return &socket{inner, made}, nil
 }
 
 // checkFree returns an error where the path is taken by anything but a socket that

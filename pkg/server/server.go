@@ -100,6 +100,10 @@ func (s *Server) run(ctx context.Context, l net.Listener, plain http.Handler, mo
 	split := newSplitter(l, s.limits)
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return split.run(ctx) })
+	if kept, ok := l.(*listener); ok {
+		remakes := s.metrics.remakes.WithLabelValues(l.Addr().String())
+		group.Go(func() error { return kept.keep(ctx, remakes.Inc) })
+	}
 	group.Go(func() error { return s.serve(ctx, split.plain, plain) })
 	group.Go(func() error { return serveGRPC(ctx, modern(ctx), split.modern) })
 	group.Go(func() error { return serveGRPC(ctx, newRefuser(), split.refused) })

@@ -1,0 +1,176 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/podconfigd/podconfigd/internal/testutil"
+	"github.com/podconfigd/podconfigd/pkg/journal"
+)
+
+// answers waits until the sockets are served: that of HTTP, and that of the Pods API,
+// which answers HTTP with 404.
+func (d *daemon) answers(t *testing.T) {
+	t.Helper()
+	for path, want := range map[string]int{d.socket: http.StatusOK, d.pods: http.StatusNotFound} {
+		testutil.Eventually(t, func() error {
+			client := http.Client{Transport: unixTransport(path), Timeout: testutil.Patience}
+			defer client.CloseIdleConnections()
+			resp, err := client.Get("http://localhost/livez")
+			if err != nil {
+				return err
+			}
+			_ = resp.Body.Close()
+			if resp.StatusCode != want {
+				return fmt.Errorf("%s: %s", path, resp.Status)
+			}
+			return nil
+		})
+	}
+}
+
+func (d *daemon) remakes(t *testing.T) string {
+	t.Helper()
+	_, metrics := d.get(t, "/metrics")
+	var found []string
+	for line := range strings.Lines(metrics) {
+		if value, ok := strings.CutPrefix(line, `podconfigd_server_socket_remakes_total{socket="`+d.socket+`"} `); ok {
+			found = append(found, strings.TrimSpace(value))
+		}
+	}
+	return strings.Join(found, ",")
+}
+
+func TestASocketThatIsGoneIsMadeAgain(t *testing.T) {
+	d := serveJournal(t, journal.Options{})
+	d.add("a", 1)
+	before := d.read(t, "")
+	before.expect(t, "ADD", "a")
+	before.expect(t, "BOOKMARK")
+	dir := filepath.Dir(d.socket)
+	for i, remove := range []func() error{
+		func() error { return errors.Join(os.Remove(d.socket), os.Remove(d.pods)) },
+		func() error { return os.RemoveAll(dir) },
+		func() error { return os.Rename(dir, dir+".away") },
+		func() error { // what is there is a socket that nobody serves
+			return errors.Join(leftOver(d.socket), leftOver(d.pods))
+		},
+	} {
+		if err := remove(); err != nil {
+			t.Fatal(err)
+		}
+		d.answers(t)
+		if got := d.remakes(t); got != fmt.Sprint(i+1) {
+			t.Errorf("the metric has %s remakes of %d", got, i+1)
+		}
+		info, err := os.Lstat(d.socket)
+		if err != nil || info.Mode().Perm() != 0o600 {
+			t.Errorf("the file that is made again: %v, %v", info, err)
+		}
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir + ".away") })
+	// Who was connected is connected.
+	d.add("b", 1)
+	before.expect(t, "ADD", "b")
+}
+
+// leftOver replaces the file by a socket that nobody serves.
+func leftOver(path string) error {
+	if err := os.Remove(path); err != nil {
+		return err
+	}
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	if err != nil {
+		return err
+	}
+	l.SetUnlinkOnClose(false)
+	return l.Close()
+}
+
+// Where another daemon has taken the place, it is left alone until it goes.
+func TestASocketThatIsTakenIsLeftAlone(t *testing.T) {
+	d := serveJournal(t, journal.Options{})
+	if err := os.Remove(d.socket); err != nil {
+		t.Fatal(err)
+	}
+	other, err := net.Listen("unix", d.socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // it looks whether the place is taken, each period
+		conn, err := other.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = conn.Close()
+	}
+	if err := other.Close(); err != nil {
+		t.Fatal(err)
+	}
+	d.answers(t)
+}
+
+// Nor is a file touched that is no socket.
+func TestAFileInTheSocketsPlaceIsLeftAlone(t *testing.T) {
+	path := filepath.Join(testutil.ShortDir(t), "s.sock")
+	made, err := listenAt(t, path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := made.(*listener)
+	if again, err := l.restore(t.Context()); again || err != nil {
+		t.Errorf("restored what is there: %v, %v", again, err)
+	}
+	if err := os.WriteFile(path+".new", []byte("precious"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(path+".new", path); err != nil {
+		t.Fatal(err)
+	}
+	if again, err := l.restore(t.Context()); again || err == nil || !strings.Contains(err.Error(), "not a socket") {
+		t.Errorf("restored where a file is: %v, %v", again, err)
+	}
+	if data, err := os.ReadFile(path); err != nil || string(data) != "precious" {
+		t.Errorf("the file: %q, %v", data, err)
+	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	if again, err := l.restore(t.Context()); !again || err != nil {
+		t.Errorf("restored where nothing is: %v, %v", again, err)
+	}
+	// One that is closed makes no file.
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	_ = l.Close()
+	if again, err := l.restore(t.Context()); again || err != nil {
+		t.Errorf("restored after Close: %v, %v", again, err)
+	}
+	if _, err := os.Lstat(path); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the file after Close: %v", err)
+	}
+}
+
+// Whatever goes wrong, the path is told that users know, not the name under which the
+// socket was made.
+func TestErrorsNameTheSocketsPath(t *testing.T) {
+	path := filepath.Join(testutil.ShortDir(t), "s.sock")
+	l, err := listenAt(t, path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.(*listener).socket.SetDeadline(time.Unix(1, 0)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.Accept(); err == nil || err.Error() != "accept unix "+path+": i/o timeout" {
+		t.Errorf("Accept: %v", err)
+	}
+}

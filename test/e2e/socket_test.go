@@ -1,0 +1,114 @@
+package e2e
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	podsv1alpha1 "k8s.io/kubelet/pkg/apis/pods/v1alpha1"
+
+	"github.com/podconfigd/podconfigd/internal/testutil"
+	"github.com/podconfigd/podconfigd/pkg/client"
+)
+
+// TestSocketsThatAreRemoved holds that the daemon makes its sockets again when somebody
+// removes them, or the directory that they are in.
+func TestSocketsThatAreRemoved(t *testing.T) {
+	t.Parallel()
+	dir := testutil.ShortDir(t)
+	run := filepath.Join(dir, "run")
+	socket, podsSocket := filepath.Join(run, "s"), filepath.Join(run, "pods")
+	d := start(t, dir, "--socket", socket, "--pods-api-socket", podsSocket)
+	d.socket, d.client = socket, client.New(socket)
+	d.mkdir(t)
+	d.put(t, "a", "image")
+	before := d.watch(t, client.Options{})
+	syncUp(t, before)
+	for _, remove := range []func() error{
+		func() error { return errors.Join(os.Remove(socket), os.Remove(podsSocket)) },
+		func() error { return os.RemoveAll(run) },
+	} {
+		if err := remove(); err != nil {
+			t.Fatal(err)
+		}
+		testutil.Eventually(t, func() error {
+			_, err := d.client.Status(t.Context())
+			return err
+		})
+		testutil.Eventually(t, func() error {
+			conn, err := grpc.NewClient("unix://"+podsSocket, grpc.WithTransportCredentials(insecure.NewCredentials()))
+			if err != nil {
+				return err
+			}
+			defer conn.Close()
+			_, err = podsv1alpha1.NewPodsClient(conn).ListPods(t.Context(), &podsv1alpha1.ListPodsRequest{})
+			return err
+		})
+		if info, err := os.Lstat(socket); err != nil || info.Mode() != fs.ModeSocket|0o660 {
+			t.Errorf("the socket that is made again: %v, %v", info, err)
+		}
+	}
+	for _, path := range []string{socket, podsSocket} {
+		if n := strings.Count(d.log.String(), `made again" socket="`+path+`"`); n != 2 {
+			t.Errorf("%d log lines name %s, want 2", n, path)
+		}
+	}
+	d.put(t, "b", "image") // the stream from before goes on
+	before.expect(t, "ADD b-node1")
+	if _, err := d.end(t, syscall.SIGTERM); err != nil {
+		t.Error(err)
+	}
+	if left, _ := filepath.Glob(run + "/*"); len(left) > 1 || len(left) == 1 && left[0] != socket+".revision" {
+		t.Errorf("it left %v", left)
+	}
+}
+
+// TestAnotherDaemonTookTheSocket holds that two daemons do not take the socket from each
+// other.
+func TestAnotherDaemonTookTheSocket(t *testing.T) {
+	t.Parallel()
+	dir := testutil.ShortDir(t)
+	first := start(t, dir)
+	first.mkdir(t)
+	instance := func() string {
+		status, err := first.client.Status(t.Context())
+		if err != nil {
+			return ""
+		}
+		return status.Instance
+	}
+	testutil.Until(t, "the first answers", func() bool { return instance() != "" })
+	mine := instance()
+	// It can't take the place while nobody lets it.
+	if err := first.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(first.socket); err != nil {
+		t.Fatal(err)
+	}
+	second := start(t, dir)
+	testutil.Until(t, "the second answers", func() bool { return instance() != "" })
+	theirs := instance()
+	if err := first.cmd.Process.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	testutil.Until(t, "the first says why it can't have the socket", func() bool {
+		return strings.Contains(first.log.String(), "another process is serving it")
+	})
+	if now := instance(); now != theirs || now == mine {
+		t.Errorf("%s answers, the first is %s, the second %s", now, mine, theirs)
+	}
+	if _, err := second.end(t, syscall.SIGTERM); err != nil {
+		t.Error(err)
+	}
+	testutil.Until(t, "the first has it again", func() bool { return instance() == mine })
+	if n := strings.Count(first.log.String(), "another process is serving it"); n != 1 {
+		t.Errorf("it said %d times that the socket is taken", n)
+	}
+}
