@@ -186,7 +186,7 @@ func (s *Server) Handler() http.Handler {
 			"there is nothing at %s; there is /v1alpha1/updates, /v1alpha1/status, /v1alpha1/runtime, /v1alpha1/resync, /pods, /api/v1/pods, /healthz, /livez, /readyz, /metrics and /version",
 			r.URL.Path))
 	})
-	return wellFormed(s.handleResync(kubeapi.Writes(readOnly(mux))))
+	return wellFormed(s.handleResync(kubeapi.Writes(readOnly(mux), kubeapi.DefaultBodyTimeout)))
 }
 
 // wellFormed refuses queries that are too long, and bodies where none is wanted: with

@@ -20,24 +20,29 @@ import (
 
 const (
 	reviewsPrefix = "/apis/authorization.k8s.io/v1/"
-	// maxReview is how many bytes a review may have, and reviewTimeout how long a client
-	// may take to send one.
-	maxReview     = 64 << 10
-	reviewTimeout = 10 * time.Second
+	// maxReview is how many bytes a review may have.
+	maxReview = 64 << 10
 )
+
+// DefaultBodyTimeout is how long a client may take to send the body of a request.
+const DefaultBodyTimeout = 10 * time.Second
 
 // podVerbs are what clients may do with pods.
 var podVerbs = []string{"get", "list", "watch"}
 
 // Writes answers the requests that would change something through the Kubernetes API,
-// and hands all others on. Reviews of access are posted but change nothing.
-func Writes(next http.Handler) http.Handler {
+// and hands all others on. Reviews of access are posted but change nothing. The time is
+// how long a client may take to send the body.
+func Writes(next http.Handler, bodyTimeout time.Duration) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		path := strings.TrimSuffix(r.URL.Path, "/")
-		switch {
-		case r.Method == http.MethodGet || r.Method == http.MethodHead,
-			!strings.HasPrefix(path, "/api/") && !strings.HasPrefix(path, "/apis/"):
+		if r.Method == http.MethodGet || r.Method == http.MethodHead || (!strings.HasPrefix(path, "/api/") && !strings.HasPrefix(path, "/apis/")) {
 			next.ServeHTTP(w, r)
+			return
+		}
+		// net/http, too, reads the body before it sends an answer.
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTimeout)) // not all writers have deadlines: a test's
+		switch {
 		case r.Method == http.MethodPost && path == reviewsPrefix+"selfsubjectaccessreviews":
 			answerReview(w, r, "SelfSubjectAccessReview", new(authorizationv1.SelfSubjectAccessReview), reviewAccess)
 		case r.Method == http.MethodPost && path == reviewsPrefix+"selfsubjectrulesreviews":
@@ -65,7 +70,6 @@ func answerReview[R review](w http.ResponseWriter, r *http.Request, kind string,
 		respond.Status(w, notAcceptable(r))
 		return
 	}
-	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(reviewTimeout)) // not all writers have deadlines: a test's
 	data, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxReview))
 	if err == nil {
 		err = decodeReview(data, kind, review)

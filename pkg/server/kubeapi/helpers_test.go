@@ -46,7 +46,7 @@ func serve(t *testing.T, opts journal.Options) *api {
 		Journal: a.journal, Unready: func() error { return errors.New("not seen yet: api") }, ReadyTimeout: 50 * time.Millisecond, ListTimeout: time.Minute,
 		List: none, Subscribe: none, Client: func(*http.Request) journal.Client { return journal.Client{} },
 	})
-	server := httptest.NewServer(Writes(mux))
+	server := httptest.NewServer(Writes(mux, 50*time.Millisecond))
 	a.url, a.http = server.URL, server.Client()
 	t.Cleanup(func() {
 		server.CloseClientConnections()
