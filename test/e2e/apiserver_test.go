@@ -341,8 +341,9 @@ func wrongCertificate(t *testing.T, c *cluster) {
 func forbidden(t *testing.T, c *cluster) {
 	c.addNode(t, "forbidden")
 	c.addPod(t, "forbidden", "forbidden")
-	d := c.daemon(t, "forbidden", c.TokenKubeconfig(t, filepath.Join(testutil.ShortDir(t), "kubeconfig"), components.Nobody))
-	complains(t, d, `User "nobody" cannot get resource "nodes"`)
+	path := c.TokenKubeconfig(t, filepath.Join(testutil.ShortDir(t), "kubeconfig"), components.Nobody)
+	d := c.daemon(t, "forbidden", path)
+	complains(t, d, `user "user" of kubeconfig `+path+` (token in the kubeconfig): nodes "forbidden" is forbidden: User "nobody" cannot get resource "nodes"`)
 	c.Bind(t, components.Nobody)
 	recovers(t, d, "forbidden")
 }
@@ -409,7 +410,7 @@ func rotatedCredentials(t *testing.T, c *cluster) {
 	recovers(t, d, "rotation")
 	f := follow(t, d)
 	issue("stranger")
-	complains(t, d, `User "stranger" cannot list resource "pods"`)
+	complains(t, d, `user "user" of kubeconfig `+path+" (client certificate "+filepath.Join(dir, "tls.crt")+`): listing pods: pods is forbidden: User "stranger" cannot list resource "pods"`)
 	issue(components.User)
 	recovers(t, d, "rotation")
 	c.addPod(t, "rotated", "rotation")
@@ -474,7 +475,7 @@ func rotatedToken(t *testing.T, c *cluster) {
 	conf.AuthInfos["user"].TokenFile = token
 	components.WriteKubeconfig(t, path, conf)
 	d := c.daemon(t, "token", path)
-	complains(t, d, "Unauthorized")
+	complains(t, d, `the apiserver refuses the credentials of user "user" of kubeconfig `+path+" (token file "+token+"): Unauthorized")
 	if err := os.WriteFile(token, []byte(components.User+"-token"), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -49,7 +49,9 @@ func InCluster() bool {
 type client struct {
 	rest   rest.Interface
 	server string
-	dialer *connrotation.Dialer
+	// credentials names the user and where the credentials come from.
+	credentials string
+	dialer      *connrotation.Dialer
 	// files are those that the kubeconfig names, sum is of them and of it.
 	files []string
 	sum   fingerprint
@@ -158,14 +160,14 @@ func sumOf(files []string) fingerprint {
 // more than the files that were read.
 func (c *connector) makeClient() (*client, error) {
 	made := &client{}
-	conf, err := loadConfig(c.kubeconfig)
+	conf, _, err := loadConfig(c.kubeconfig)
 	if err == nil {
 		made.files = slices.DeleteFunc([]string{conf.CAFile, conf.CertFile, conf.KeyFile}, func(name string) bool { return name == "" })
 	}
 	all := append([]string{c.kubeconfig}, made.files...)
 	made.sum = sumOf(all)
 	if err == nil {
-		conf, err = loadConfig(c.kubeconfig) // what the fingerprint is of
+		conf, made.credentials, err = loadConfig(c.kubeconfig) // what the fingerprint is of
 	}
 	if err == nil {
 		err = made.connect(conf, c.userAgent, c.dial)
@@ -212,22 +214,25 @@ func configName(kubeconfig string) string {
 	return "kubeconfig " + kubeconfig
 }
 
-// loadConfig reads a kubeconfig, or the pod's service account for an empty path.
-func loadConfig(kubeconfig string) (*rest.Config, error) {
+// loadConfig reads a kubeconfig, or the pod's service account for an empty path, and names
+// the credentials.
+func loadConfig(kubeconfig string) (conf *rest.Config, credentials string, err error) {
 	if kubeconfig == "" {
-		return rest.InClusterConfig()
+		conf, err = rest.InClusterConfig()
+		return conf, "service account token " + serviceAccountToken, err
 	}
 	file, err := clientcmd.LoadFromFile(kubeconfig)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	if err := usable(file); err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	if err := clientcmd.ResolveLocalPaths(file); err != nil {
-		return nil, err
+		return nil, "", err
 	}
-	return clientcmd.NewNonInteractiveClientConfig(*file, "", &clientcmd.ConfigOverrides{}, nil).ClientConfig()
+	conf, err = clientcmd.NewNonInteractiveClientConfig(*file, "", &clientcmd.ConfigOverrides{}, nil).ClientConfig()
+	return conf, credentialsOf(kubeconfig, file), err
 }
 
 // usable says what a kubeconfig lacks, more plainly than client-go, which goes on to

@@ -308,3 +308,18 @@ func TestAnswersOfNoApiserver(t *testing.T) {
 		f.healthy(lastRetry+time.Second, 2)
 	})
 }
+
+// A request that is never answered fails, and the error says so.
+func TestNoAnswer(t *testing.T) {
+	fault := func(_ nethttp.ResponseWriter, r *nethttp.Request) { <-r.Context().Done() }
+	run(t, podRequests(fault), func(f *fake) {
+		<-time.After(answerTimeout + time.Second)
+		if got, want := f.source.Status().LastError, "watching pods: there was no answer within 30s"; got != want {
+			f.t.Errorf("the last error is %q, want %q", got, want)
+		}
+		<-time.After(10 * time.Minute)
+		if n := f.failures(); n < 12 || n > 22 {
+			f.t.Errorf("%d failures in ten minutes", n)
+		}
+	})
+}

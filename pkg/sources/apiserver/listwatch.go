@@ -82,10 +82,10 @@ func (l *listWatch) get(ctx context.Context, client *client, opts metav1.ListOpt
 		request.SetHeader("Accept", accept)
 	}
 	if err := request.Do(ctx).Into(into); err != nil {
-		return err
+		return fmt.Errorf("listing pods: %w", err)
 	}
 	if list, err := meta.ListAccessor(into); err != nil || list.GetResourceVersion() == "" {
-		return errors.New("the answer is no list of the apiserver's: it has no resourceVersion")
+		return errors.New("the answer is not a list from an apiserver: it has no resourceVersion")
 	}
 	return nil
 }
@@ -135,7 +135,7 @@ func (l *listWatch) watch(ctx context.Context, opts metav1.ListOptions) (watch.I
 		return nil, err
 	}
 	if w == nil {
-		l.logger.Info("The apiserver's pods differ from those held in more than a watch would tell; listing them all", "resourceVersion", at)
+		l.logger.Info("The apiserver does not have the pods that are held; listing all pods", "resourceVersion", at)
 		return nil, apierrors.NewResourceExpired("the apiserver does not have the pods that are held")
 	}
 	l.gate.succeeded(ctx, w.first != nil)

@@ -182,8 +182,11 @@ func (s *Source) ask(ctx context.Context, final func(error) bool, do func(contex
 			return context.Cause(ctx)
 		case err == nil:
 			return nil
-		case client != nil && apierrors.IsUnauthorized(err):
+		case apierrors.IsUnauthorized(err):
 			s.connector.distrust(client)
+		}
+		if client != nil {
+			err = client.refused(err)
 		}
 		s.gate.failed(ctx, err, answer.retryAfter)
 		if final(err) {

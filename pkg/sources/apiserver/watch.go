@@ -24,8 +24,8 @@ const (
 )
 
 var (
-	errEnded  = errors.New("the connection ended")
-	errSilent = fmt.Errorf("the watch told nothing for %v, not even bookmarks, after it had told some", silence)
+	errEnded  = errors.New("the connection was closed")
+	errSilent = fmt.Errorf("the watch had no event and no bookmark for %v, after earlier bookmarks", silence)
 )
 
 // observedWatch is a watch whose events are noted on their way.
@@ -64,13 +64,15 @@ func (l *listWatch) open(ctx context.Context, client *client, opts metav1.ListOp
 	})
 	opts.FieldSelector = l.selector
 	inner, err := client.rest.Get().Resource("pods").VersionedParams(&opts, metav1.ParameterCodec).MaxRetries(0).Watch(ctx)
-	if !tooLong.Stop() && err == nil {
-		inner.Stop()
+	if !tooLong.Stop() {
+		if err == nil {
+			inner.Stop()
+		}
 		err = context.Cause(ctx)
 	}
 	if err != nil {
 		cancel(nil)
-		return nil, err
+		return nil, fmt.Errorf("watching pods: %w", err)
 	}
 	return &observedWatch{
 		inner: inner, client: client, cancel: cancel, begun: time.Now(), at: opts.ResourceVersion, lists: opts.SendInitialEvents != nil,
@@ -87,7 +89,7 @@ func (w *observedWatch) stands(ctx context.Context) (err error) {
 		if err = failure(event, ok); err == nil {
 			w.first = &event
 		} else {
-			err = fmt.Errorf("the watch ended at once: %w", err)
+			err = fmt.Errorf("watching pods: the watch ended at once: %w", err)
 		}
 	case <-time.After(standing):
 	case <-ctx.Done():
@@ -145,7 +147,7 @@ func (l *listWatch) hand(ctx context.Context, w *observedWatch) error {
 func (l *listWatch) patience(w *observedWatch) (time.Duration, error) {
 	switch {
 	case w.lists:
-		return answerTimeout, fmt.Errorf("nothing came for %v", answerTimeout)
+		return answerTimeout, fmt.Errorf("there was no event for %v", answerTimeout)
 	case w.bookmarks || l.gate.isSilent():
 		return silence, errSilent
 	}
@@ -182,9 +184,9 @@ func (l *listWatch) ended(ctx context.Context, w *observedWatch, err error) {
 	case errors.Is(err, errSilent):
 		l.gate.fellSilent(ctx, err)
 	case w.lists:
-		l.gate.failed(ctx, fmt.Errorf("the list that begins a watch is not complete: %w", err), 0)
+		l.gate.failed(ctx, fmt.Errorf("watching pods: the watch ended before its initial list was complete: %w", err), 0)
 	default:
-		l.gate.failed(ctx, fmt.Errorf("the watch ended soon: %w", err), 0)
+		l.gate.failed(ctx, fmt.Errorf("watching pods: %w", err), 0)
 	}
 	switch {
 	case w.lists: // the Reflector lists, rather than to watch a list again
@@ -212,7 +214,7 @@ func failure(event watch.Event, ok bool) error {
 		return apierrors.FromObject(event.Object)
 	}
 	if _, ok := event.Object.(*v1.Pod); !ok {
-		return fmt.Errorf("want events of pods, got one of a %T", event.Object)
+		return fmt.Errorf("an event is of a %T, not of a pod", event.Object)
 	}
 	return nil
 }

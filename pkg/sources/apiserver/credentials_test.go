@@ -1,0 +1,73 @@
+package apiserver
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"fmt"
+	nethttp "net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/podconfigd/podconfigd/test/components"
+)
+
+// Whoever has to mend it is told which file and which user.
+func TestCredentialsAreNamed(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "kubeconfig")
+	for want, user := range map[string]*clientcmdapi.AuthInfo{
+		"token file /tokens/a":                 {TokenFile: "/tokens/a"},
+		"token in the kubeconfig":              {Token: "secret"},
+		"password in the kubeconfig":           {Username: "me", Password: "secret"},
+		"client certificate /tls.crt":          {ClientCertificate: "/tls.crt", ClientKey: "/tls.key"},
+		"client certificate in the kubeconfig": {ClientCertificateData: []byte("x"), ClientKeyData: []byte("secret")},
+		"command get-token":                    {Exec: &clientcmdapi.ExecConfig{Command: "get-token", APIVersion: "client.authentication.k8s.io/v1", InteractiveMode: "Never"}},
+		"no credentials":                       {},
+	} {
+		conf := components.NewKubeconfig("https://127.0.0.1:1", nil)
+		conf.AuthInfos["user"] = user
+		components.WriteKubeconfig(t, path, conf)
+		_, got, _ := loadConfig(path) // not all of the files are there
+		if want := fmt.Sprintf("user %q of kubeconfig %s (%s)", "user", path, want); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
+
+// A server that refuses a client certificate may do so in the handshake.
+func TestRefusedInTheHandshake(t *testing.T) {
+	authority := components.NewAuthority(t, "another")
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM(authority.PEM)
+	server := httptest.NewUnstartedServer(nethttp.NotFoundHandler())
+	server.TLS = &tls.Config{ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: pool, MinVersion: tls.VersionTLS12}
+	server.StartTLS()
+	defer server.Close()
+	for name, issue := range map[string]func(user *clientcmdapi.AuthInfo){
+		"none": func(*clientcmdapi.AuthInfo) {},
+		"another's": func(user *clientcmdapi.AuthInfo) {
+			user.ClientCertificateData, user.ClientKeyData = components.NewAuthority(t, "third").Issue(t, "me")
+		},
+	} {
+		path := filepath.Join(t.TempDir(), "kubeconfig")
+		ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+		conf := components.NewKubeconfig(server.URL, ca)
+		issue(conf.AuthInfos["user"])
+		components.WriteKubeconfig(t, path, conf)
+		c := newConnector(path, "")
+		t.Cleanup(c.close)
+		client, _, err := c.get()
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = client.refused(client.rest.Get().Resource("pods").Do(t.Context()).Error())
+		want := fmt.Sprintf("the apiserver refuses the credentials of user %q of kubeconfig %s (", "user", path)
+		if err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("certificate %s: got %v, want %s…", name, err, want)
+		}
+	}
+}
