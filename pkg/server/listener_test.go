@@ -57,8 +57,7 @@ func TestASocketThatIsGoneIsMadeAgain(t *testing.T) {
 	dir := filepath.Dir(d.socket)
 	for i, remove := range []func() error{
 		func() error { return errors.Join(os.Remove(d.socket), os.Remove(d.pods)) },
-		func() error { return os.RemoveAll(dir) },
-		func() error { return os.Rename(dir, dir+".away") },
+		func() error { return errors.Join(os.Rename(dir, dir+".away"), os.RemoveAll(dir+".away")) },
 		func() error { // what is there is a socket that nobody serves
 			return errors.Join(leftOver(d.socket), leftOver(d.pods))
 		},
@@ -75,32 +74,33 @@ func TestASocketThatIsGoneIsMadeAgain(t *testing.T) {
 			t.Errorf("the file that is made again: %v, %v", info, err)
 		}
 	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir + ".away") })
 	// Who was connected is connected.
 	d.add("b", 1)
 	before.expect(t, "ADD", "b")
 }
 
-// leftOver replaces the file by a socket that nobody serves.
+// leftOver replaces the file by a socket that nobody serves, in one step.
 func leftOver(path string) error {
-	if err := os.Remove(path); err != nil {
-		return err
-	}
-	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	l, err := takeOver(path)
 	if err != nil {
 		return err
 	}
-	l.SetUnlinkOnClose(false)
 	return l.Close()
+}
+
+// takeOver replaces the file by another socket, in one step.
+func takeOver(path string) (net.Listener, error) {
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path + ".new", Net: "unix"})
+	if err != nil {
+		return nil, err
+	}
+	return l, os.Rename(path+".new", path)
 }
 
 // Where another daemon has taken the place, it is left alone until it goes.
 func TestASocketThatIsTakenIsLeftAlone(t *testing.T) {
 	d := serveJournal(t, journal.Options{})
-	if err := os.Remove(d.socket); err != nil {
-		t.Fatal(err)
-	}
-	other, err := net.Listen("unix", d.socket)
+	other, err := takeOver(d.socket)
 	if err != nil {
 		t.Fatal(err)
 	}
