@@ -1,25 +1,25 @@
 package file
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+)
 
 type metrics struct {
 	degraded  prometheus.Gauge
 	manifests *prometheus.GaugeVec
 }
 
-// newMetrics registers the metrics, where there is a registry.
+// newMetrics registers the metrics unless reg is nil.
 func newMetrics(reg prometheus.Registerer) *metrics {
-	m := &metrics{
-		degraded: prometheus.NewGauge(prometheus.GaugeOpts{
+	factory := promauto.With(reg)
+	return &metrics{
+		degraded: factory.NewGauge(prometheus.GaugeOpts{
 			Namespace: "podconfigd", Subsystem: "file_source", Name: "degraded",
 			Help: "1 while the path can't be read and its last set is held.",
 		}),
-		manifests: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		manifests: factory.NewGaugeVec(prometheus.GaugeOpts{
 			Namespace: "podconfigd", Subsystem: "file_source", Name: "manifests", Help: "Manifest files by state.",
 		}, []string{"state"}),
 	}
-	if reg != nil {
-		reg.MustRegister(m.degraded, m.manifests)
-	}
-	return m
 }

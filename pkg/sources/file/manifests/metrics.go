@@ -1,22 +1,22 @@
 package manifests
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+)
 
 type metrics struct{ reads, decodes prometheus.Counter }
 
-// newMetrics registers the metrics, where there is a registry.
+// newMetrics registers the metrics unless reg is nil.
 func newMetrics(reg prometheus.Registerer) *metrics {
+	factory := promauto.With(reg)
 	counter := func(name, help string) prometheus.Counter {
-		return prometheus.NewCounter(prometheus.CounterOpts{
+		return factory.NewCounter(prometheus.CounterOpts{
 			Namespace: "podconfigd", Subsystem: "file_source", Name: name, Help: help,
 		})
 	}
-	m := &metrics{
+	return &metrics{
 		reads:   counter("reads_total", "Manifest files read."),
 		decodes: counter("decodes_total", "Manifest files decoded."),
 	}
-	if reg != nil {
-		reg.MustRegister(m.reads, m.decodes)
-	}
-	return m
 }
