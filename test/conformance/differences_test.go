@@ -203,6 +203,22 @@ func TestTheSamePathAbsentAtTheStart(t *testing.T) {
 	ours.silent(t)
 }
 
+// A manifest path that is a file, and none that can be used, is no empty set.
+func TestTheSameSingleFileInvalidAtTheStart(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	path := write(t, dir, "a.yaml", "kind: [")
+	kubelet := kubeletSide(t, func(ctx context.Context, c *kubeletconfig.PodConfig) {
+		kubeletconfig.NewSourceFile(logr.Discard(), path, node, soon, c.Channel(ctx, "file"))
+	})
+	ours := ourSide(t, "file", file.New(file.Options{Path: path, Decoder: manifest.NewDecoder(node), Period: never}).Run)
+	kubelet.silent(t)
+	ours.silent(t)
+	put(t, dir, "a.yaml", "a", "1")
+	kubelet.expect(t, "ADD a=1")
+	ours.expect(t, "ADD a=1")
+}
+
 func TestDifferenceDirectoryRenamedAndMadeAgain(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "manifests")

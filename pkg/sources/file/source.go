@@ -110,9 +110,12 @@ func (s *Source) take(ctx context.Context, change follow.Change) (changed bool) 
 }
 
 // send sends the set if it changed. The first set says that the source has been
-// seen, so it waits for files that could not be read yet.
+// seen, so it waits for files that could not be read yet, and for a single file that can
+// be used.
+//
+// kubelet: pkg/kubelet/config/file.go listConfig.
 func (s *Source) send(ctx context.Context, changed bool, sets chan<- config.SourceSet) error {
-	if s.sent && !changed || !s.sent && (!s.known || s.set.Unread()) {
+	if s.sent && !changed || !s.sent && (!s.known || s.set.Unread() || s.set.Unusable()) {
 		return nil
 	}
 	select {
@@ -129,7 +132,9 @@ func (s *Source) send(ctx context.Context, changed bool, sets chan<- config.Sour
 // empty set; any other keeps its set.
 func (s *Source) unavailable(ctx context.Context, err error) {
 	logger := klog.FromContext(ctx)
-	if errors.Is(err, fs.ErrNotExist) && (!s.known || s.absent) {
+	neverRead := !s.known || s.absent || !s.sent && s.set.Unusable()
+	if errors.Is(err, fs.ErrNotExist) && neverRead {
+		s.set.LookAll(ctx, false, nil) // a file that could not be used is gone
 		if !s.absent {
 			logger.Info("The manifest path does not exist yet; until it does, the source has no pods")
 		}

@@ -168,6 +168,12 @@ func (s *Set) Unread() bool {
 	return false
 }
 
+// Unusable tells whether the path is a single file that gives no pod and gave none.
+func (s *Set) Unusable() bool {
+	f := s.files[follow.Single]
+	return !s.dir && f != nil && f.fault != nil && f.serving == nil
+}
+
 // Pods returns the pods of all files, in the order of the files' names.
 func (s *Set) Pods() []*v1.Pod {
 	pods := make([]*v1.Pod, 0, len(s.order))
