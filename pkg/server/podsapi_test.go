@@ -234,12 +234,3 @@ func TestPodsAreMarshalledOnceAForm(t *testing.T) {
 		}
 	}
 }
-
-func grep(text, part string) (lines []string) {
-	for line := range strings.Lines(text) {
-		if strings.Contains(line, part) {
-			lines = append(lines, line)
-		}
-	}
-	return lines
-}

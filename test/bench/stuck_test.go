@@ -122,8 +122,14 @@ func stuckBytes(b *testing.B, ask []byte) (heap, stacks int64) {
 		pause(b, 50*time.Millisecond)
 	}
 	heapBefore, stacksBefore := memory()
+	var stuck []net.Conn
+	defer func() {
+		for _, conn := range stuck {
+			_ = conn.Close()
+		}
+	}()
 	for i := range stuckSubscribers {
-		defer subscribe(b, socket, ask).Close()
+		stuck = append(stuck, subscribe(b, socket, ask))
 		if i%10 == 9 {
 			change(config.UPDATE)
 		}

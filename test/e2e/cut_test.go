@@ -69,7 +69,7 @@ func (c *countedConn) Read(into []byte) (int, error) {
 	if over < 0 || c.of.cut.Swap(true) {
 		return n, err
 	}
-	_ = c.Conn.Close() // the other end sees that it is gone
+	_ = c.Close() // the other end sees that it is gone
 	return n - int(over), io.EOF
 }
 

@@ -3,6 +3,7 @@ package view
 import (
 	"context"
 	"runtime"
+	"slices"
 
 	"github.com/podconfigd/podconfigd/pkg/journal"
 )
@@ -181,7 +182,7 @@ func (c *Cursor) tell(set *journal.Set, present *journal.Bookmark) (whole bool, 
 		return false, err
 	}
 	if set.Readied {
-		frames = append(frames[:len(frames):len(frames)], bookmark(c.journal.Instance(), set.Revision, present))
+		frames = append(slices.Clip(frames), bookmark(c.journal.Instance(), set.Revision, present))
 	}
 	for _, f := range frames[min(c.skip, len(frames)):] {
 		if len(c.out) > 0 && (c.size+f.size > PieceSize || len(c.out) == lookahead) {

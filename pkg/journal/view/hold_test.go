@@ -36,7 +36,7 @@ func TestASlowSubscriberHoldsNoPods(t *testing.T) {
 			func() *Cursor { return Names(j.Journal, NamesOptions{}) },
 			func() *Cursor { return UIDs(j.Journal, Options{}) },
 		}[i%4]()
-		defer c.Close()
+		t.Cleanup(c.Close)
 		for range i / 4 { // one is stuck in the present pods, another in an update
 			frames, err := c.Next(t.Context())
 			if err != nil { // the names', which fell behind

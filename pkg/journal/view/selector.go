@@ -45,7 +45,7 @@ func (s *Selector) everything() bool { return s.selects(true) }
 // selects tells whether the selector selects all pods of an update, with mirror pods
 // among them or not.
 func (s *Selector) selects(mirrors bool) bool {
-	return s.Source == "" && s.Namespace == "" && !(s.NoMirrorPods && mirrors) &&
+	return s.Source == "" && s.Namespace == "" && (!s.NoMirrorPods || !mirrors) &&
 		(s.Labels == nil || s.Labels.Empty()) && (s.Fields == nil || s.Fields.Empty())
 }
 
