@@ -2,6 +2,7 @@ package manifest
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/hex"
 	"fmt"
 	"hash/fnv"
@@ -162,27 +163,31 @@ func (d *Decoder) applyDefaults(pod *api.Pod, from origin) {
 // laterDocuments counts the YAML documents after the first that hold anything, and
 // returns the line in which the first of them begins.
 func laterDocuments(data []byte) (first, n int) {
+	data = bytes.TrimPrefix(data, []byte("\ufeff"))
 	documents, content, number, start := 0, false, 0, 0
 	for line := range bytes.Lines(data) {
 		number++
-		if rest, isStart := documentStart(line); isStart {
+		if rest, ok := cutMarker(line, "---"); ok {
 			content, line, start = false, rest, number
+		} else if _, ok := cutMarker(line, "..."); ok {
+			content, line, start = false, nil, 0
 		}
-		if line = bytes.TrimSpace(line); len(line) == 0 || line[0] == '#' || content {
+		line = bytes.TrimSpace(line)
+		if content || len(line) == 0 || line[0] == '#' || line[0] == '%' { // a directive is no content
 			continue
 		}
 		content = true
 		if documents++; documents == 2 {
-			first = start
+			first = cmp.Or(start, number)
 		}
 	}
 	return first, max(documents-1, 0)
 }
 
-// documentStart tells whether the line begins a YAML document, and returns what
-// else stands on it.
-func documentStart(line []byte) (rest []byte, ok bool) {
-	rest, ok = bytes.CutPrefix(line, []byte("---"))
+// cutMarker tells whether the line begins with the marker of the beginning or end of a
+// YAML document, and returns what else stands on it.
+func cutMarker(line []byte, marker string) (rest []byte, ok bool) {
+	rest, ok = bytes.CutPrefix(line, []byte(marker))
 	if !ok || (len(rest) > 0 && !bytes.ContainsAny(rest[:1], " \t\r\n")) {
 		return nil, false
 	}

@@ -163,6 +163,11 @@ func TestLaterDocuments(t *testing.T) {
 		"---\n" + good + "--- {}\n---\n1": 2,
 		good + "----\n":                   0,
 		"a: |\n  x\n  ---\n  y\n":         0,
+		"%YAML 1.1\n# a\n---\n" + good:    0,
+		"\ufeff---\n" + good:              0,
+		good + "...\n":                    0,
+		good + "...\n" + good:             1,
+		good + "...\n%YAML 1.1\n---\n{}":  1,
 	} {
 		if _, got := laterDocuments([]byte(data)); got != want {
 			t.Errorf("%d documents after the first, want %d, in\n%s", got, want, data)

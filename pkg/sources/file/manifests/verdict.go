@@ -41,7 +41,7 @@ func (s *Set) pass(ctx context.Context, f *file) {
 	}
 	v := v1alpha1.Manifest{Path: f.as, Warnings: texts(f.path, f.warnings)}
 	if f.fault != nil {
-		v.Reason, v.Message = f.fault.reason, strings.Join(texts(f.path, f.fault.faults), "; ")
+		v.Reason, v.Message = f.fault.reason, sources.ShortText(strings.Join(texts(f.path, f.fault.faults), "; "))
 	}
 	switch {
 	case f.serving != nil && f.fault == nil:
