@@ -208,6 +208,11 @@ func TestWarnings(t *testing.T) {
 		{"a merge that is overridden is none", "x: &x {name: a, image: b}\n" + good + "  - <<: *x\n    name: z\n", []string{
 			`web.yaml:1: x: unknown field, ignored`,
 		}},
+		{"a key that is an alias", "a: &k b\n*k : c\n*k : d\n" + good, []string{
+			`web.yaml:1: a: unknown field, ignored`,
+			`web.yaml:3: b: unknown field, ignored`,
+			`web.yaml:3: b: duplicate key, also in line 2; only the last value counts`,
+		}},
 		{"CRLF", strings.ReplaceAll(inContainer("imagePullPolcy: Always"), "\n", "\r\n"), polcy},
 		{"a byte order mark", "\ufeff" + inContainer("imagePullPolcy: Always"), polcy},
 		{"UTF-16", utf16le(inContainer("imagePullPolcy: Always")), polcy},

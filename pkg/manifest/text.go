@@ -109,10 +109,10 @@ func locate(n *yaml.Node, path string, line int) (int, *yaml.Node) {
 // path. Of several the last counts, and of nested ones the longest key.
 func entry(n *yaml.Node, path string) (key, value *yaml.Node, rest string) {
 	for i := 0; i+1 < len(n.Content); i += 2 {
-		k := n.Content[i]
-		after, ok := cutKey(path, k.Value)
-		if ok && (key == nil || len(k.Value) >= len(key.Value)) {
-			key, value, rest = k, n.Content[i+1], after
+		name := nameOfKey(n.Content[i])
+		after, ok := cutKey(path, name)
+		if ok && (key == nil || len(name) >= len(nameOfKey(key))) {
+			key, value, rest = n.Content[i], n.Content[i+1], after
 		}
 	}
 	if key != nil {
@@ -129,6 +129,14 @@ func entry(n *yaml.Node, path string) (key, value *yaml.Node, rest string) {
 		}
 	}
 	return nil, nil, ""
+}
+
+// nameOfKey returns the name of a key, which may be an alias.
+func nameOfKey(key *yaml.Node) string {
+	if key.Kind == yaml.AliasNode {
+		return key.Alias.Value
+	}
+	return key.Value
 }
 
 // mergedBy returns the mappings that a merge key takes over.
@@ -177,13 +185,14 @@ func (t *text) duplicates() (found findings) {
 			lines := make(map[string]int, len(n.Content)/2)
 			for i := 0; i+1 < len(n.Content); i += 2 {
 				key := n.Content[i]
-				below := strings.TrimPrefix(path+"."+key.Value, ".")
-				if first := lines[key.Value]; first > 0 && key.Tag != "!!merge" {
+				name := nameOfKey(key)
+				below := join(path, name)
+				if first := lines[name]; first > 0 && key.Tag != "!!merge" {
 					found.add(func() Fault {
 						return Fault{key.Line, below, fmt.Sprintf("duplicate key, also in line %d; only the last value counts", first)}
 					})
 				}
-				lines[key.Value] = key.Line
+				lines[name] = key.Line
 				look(n.Content[i+1], below)
 			}
 		}
