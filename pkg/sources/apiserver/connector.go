@@ -200,7 +200,7 @@ func (c *client) connect(conf *rest.Config, userAgent string, dial connrotation.
 	conf.APIPath, conf.GroupVersion = "/api", &v1.SchemeGroupVersion
 	conf.NegotiatedSerializer = codecs.WithoutConversion()
 	conf.ContentType = runtime.ContentTypeProtobuf
-	conf.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
+	conf.AcceptContentTypes = wholeObjects
 	c.server = conf.Host
 	var err error
 	c.rest, err = rest.RESTClientFor(conf)

@@ -323,3 +323,24 @@ func TestNoAnswer(t *testing.T) {
 		}
 	})
 }
+
+// An apiserver that knows no metadata alone answers with whole pods, and a watch goes on
+// all the same.
+func TestNoMetadataAlone(t *testing.T) {
+	var cut atomic.Bool
+	pods := func(w nethttp.ResponseWriter, _ *nethttp.Request) {
+		write(w, map[string]any{
+			"apiVersion": "v1", "kind": "PodList", "metadata": map[string]any{"resourceVersion": "30"},
+			"items": []any{fakePod("a", "10"), fakePod("b", "11")},
+		})
+	}
+	run(t, map[string]nethttp.HandlerFunc{listing: listThenCut(&cut), listMeta: pods}, func(f *fake) {
+		f.healthy(time.Second, 2)
+		cut.Store(true)
+		<-time.After(time.Minute)
+		f.healthy(0, 2)
+		if api := f.source.Status().API; api.Relists != 0 || api.WatchRestarts != 1 {
+			f.t.Errorf("the status is %+v", api)
+		}
+	})
+}

@@ -46,7 +46,7 @@ type gate struct {
 	// asking is why the last attempt failed, files why the kubeconfig, or what it names,
 	// can't be used.
 	asking, files error
-	// silent: a watch fell silent, and none has told anything since.
+	// silent: a watch fell silent, and the next ones told nothing either.
 	silent bool
 	// logged has the errors of this row that were logged, unresolved tells whether one was
 	// since the last success that was.
@@ -74,6 +74,7 @@ func (g *gate) failed(ctx context.Context, err error, retryAfter time.Duration) 
 	g.metrics.failures.Inc()
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	g.silent = errors.Is(err, errSilent)
 	in := g.backoff.Step()
 	if _, ok := errors.AsType[unknownNodeError](err); ok {
 		in = min(in, nodeRetry)
@@ -98,15 +99,7 @@ func (g *gate) succeeded(ctx context.Context, told bool) {
 	}
 }
 
-// fellSilent notes that a watch told nothing for too long.
-func (g *gate) fellSilent(ctx context.Context, err error) {
-	g.mu.Lock()
-	g.silent = true
-	g.mu.Unlock()
-	g.failed(ctx, err, 0)
-}
-
-// isSilent tells whether watches have told nothing since one fell silent.
+// isSilent tells whether a watch fell silent, and the next ones told nothing either.
 func (g *gate) isSilent() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()

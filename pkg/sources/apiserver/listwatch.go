@@ -16,9 +16,12 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// metadataOnly accepts a list of the metadata of pods.
-const metadataOnly = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1," +
-	"application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+// What is accepted of an apiserver. What knows no metadata alone may answer with pods.
+const (
+	wholeObjects = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
+	onlyMetadata = ";as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,"
+	metadataOnly = runtime.ContentTypeProtobuf + onlyMetadata + runtime.ContentTypeJSON + onlyMetadata + wholeObjects
+)
 
 // listWatch is how the Reflector asks for the pods that the store is to have.
 type listWatch struct {
@@ -58,9 +61,17 @@ func (s *Source) listWatch(logger klog.Logger, store *store) *cache.ListWatch {
 
 // list lists whole pods.
 func (l *listWatch) list(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
-	list := &v1.PodList{}
+	var list *v1.PodList
 	err := l.ask(ctx, remedied, func(ctx context.Context, client *client) error {
-		return l.get(ctx, client, opts, "", list)
+		answer, err := l.get(ctx, client, opts, wholeObjects)
+		if err != nil {
+			return err
+		}
+		var ok bool
+		if list, ok = answer.(*v1.PodList); !ok {
+			return fmt.Errorf("listing pods: the answer is a %T", answer)
+		}
+		return nil
 	})
 	if err != nil {
 		return nil, err
@@ -72,22 +83,20 @@ func (l *listWatch) list(ctx context.Context, opts metav1.ListOptions) (runtime.
 	return list, nil
 }
 
-// get makes one request for a list.
-func (l *listWatch) get(ctx context.Context, client *client, opts metav1.ListOptions, accept string, into runtime.Object) error {
+// get makes one request for a list, of objects in the form that accept says.
+func (l *listWatch) get(ctx context.Context, client *client, opts metav1.ListOptions, accept string) (runtime.Object, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
 	opts.FieldSelector = l.selector
-	request := client.rest.Get().Resource("pods").VersionedParams(&opts, metav1.ParameterCodec).MaxRetries(0)
-	if accept != "" {
-		request.SetHeader("Accept", accept)
+	list, err := client.rest.Get().Resource("pods").VersionedParams(&opts, metav1.ParameterCodec).
+		SetHeader("Accept", accept).MaxRetries(0).Do(ctx).Get()
+	if err != nil {
+		return nil, fmt.Errorf("listing pods: %w", err)
 	}
-	if err := request.Do(ctx).Into(into); err != nil {
-		return fmt.Errorf("listing pods: %w", err)
+	if list, err := meta.ListAccessor(list); err != nil || list.GetResourceVersion() == "" {
+		return nil, errors.New("listing pods: the answer is not a list from an apiserver: it has no resourceVersion")
 	}
-	if list, err := meta.ListAccessor(into); err != nil || list.GetResourceVersion() == "" {
-		return errors.New("the answer is not a list from an apiserver: it has no resourceVersion")
-	}
-	return nil
+	return list, nil
 }
 
 // watchList begins a watch that lists whole pods first.
@@ -145,18 +154,39 @@ func (l *listWatch) watch(ctx context.Context, opts metav1.ListOptions) (watch.I
 
 // compare returns from where a watch can go on, if one can.
 func (l *listWatch) compare(ctx context.Context, client *client, at string) (from string, ok bool, err error) {
-	list := &metav1.PartialObjectMetadataList{}
 	// 0 is whatever the apiserver's cache has.
-	if err := l.get(ctx, client, metav1.ListOptions{ResourceVersion: "0"}, metadataOnly, list); err != nil {
+	list, err := l.get(ctx, client, metav1.ListOptions{ResourceVersion: "0"}, metadataOnly)
+	if err != nil {
 		return "", false, err
 	}
-	from, ok = l.store.resume(list, at)
+	pods, version, err := metadataOf(list)
+	if err != nil {
+		return "", false, err
+	}
+	from, ok = l.store.resume(pods, version, at)
 	result := "same"
 	if !ok {
 		result = "other"
 	}
 	l.metrics.comparisons.WithLabelValues(result).Inc()
 	return from, ok, nil
+}
+
+// metadataOf returns the metadata of the pods of a list, and its resourceVersion.
+func metadataOf(list runtime.Object) (pods []*metav1.ObjectMeta, version string, err error) {
+	switch list := list.(type) {
+	case *metav1.PartialObjectMetadataList:
+		for i := range list.Items {
+			pods = append(pods, &list.Items[i].ObjectMeta)
+		}
+		return pods, list.ResourceVersion, nil
+	case *v1.PodList:
+		for i := range list.Items {
+			pods = append(pods, &list.Items[i].ObjectMeta)
+		}
+		return pods, list.ResourceVersion, nil
+	}
+	return nil, "", fmt.Errorf("listing metadata of pods: the answer is a %T", list)
 }
 
 // remedied tells whether the Reflector has a remedy for the error: to list, at another

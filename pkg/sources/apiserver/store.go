@@ -71,20 +71,19 @@ func (s *store) take(object any) {
 	}
 }
 
-// resume compares the store, as of a resourceVersion, with a list of the apiserver's. It
-// returns the resourceVersion from which a watch makes the store equal to what the
-// apiserver has; none if no watch does and everything has to be listed.
+// resume compares the store, as of the resourceVersion at, with a list that the apiserver
+// has of a version. It returns the resourceVersion from which a watch makes the store equal
+// to what the apiserver has; none if no watch does and everything has to be listed.
 //
 // The answer holds whether or not the apiserver has the history that the store comes
 // from. Pods that are equal are equal, wherever from; a pod of the list that is newer
 // than the store comes with a watch from the store's resourceVersion. Everything else
 // would not: a pod that differs and is not newer, and a pod that is not in the list,
 // which may have been deleted after the store's resourceVersion or have never existed.
-func (s *store) resume(list *metav1.PartialObjectMetadataList, at string) (from string, ok bool) {
-	from = list.ResourceVersion
+func (s *store) resume(pods []*metav1.ObjectMeta, version, at string) (from string, ok bool) {
+	from = version
 	known := 0
-	for i := range list.Items {
-		pod := &list.Items[i].ObjectMeta
+	for _, pod := range pods {
 		held, exists := s.prints[cache.MetaObjectToName(pod)]
 		if exists {
 			known++
@@ -97,7 +96,7 @@ func (s *store) resume(list *metav1.PartialObjectMetadataList, at string) (from 
 		}
 		from = at
 	}
-	return from, known == len(s.prints) && from != ""
+	return from, known == len(s.prints)
 }
 
 // metaPrint tells one metadata of a pod from another.

@@ -25,7 +25,7 @@ const (
 
 var (
 	errEnded  = errors.New("the connection was closed")
-	errSilent = fmt.Errorf("the watch had no event and no bookmark for %v, after earlier bookmarks", silence)
+	errSilent = fmt.Errorf("no event and no bookmark for %v, after earlier bookmarks", silence)
 )
 
 // observedWatch is a watch whose events are noted on their way.
@@ -181,8 +181,6 @@ func (l *listWatch) ended(ctx context.Context, w *observedWatch, err error) {
 	}
 	switch {
 	case l.connector.replaced(w.client), lasted && errors.Is(err, errEnded):
-	case errors.Is(err, errSilent):
-		l.gate.fellSilent(ctx, err)
 	case w.lists:
 		l.gate.failed(ctx, fmt.Errorf("watching pods: the watch ended before its initial list was complete: %w", err), 0)
 	default:
