@@ -93,6 +93,9 @@ func (d *Decoder) DecodeFile(path string, data []byte) (pod *v1.Pod, warnings []
 
 // decodePod decodes and defaults, and looks at nothing else.
 func (t *text) decodePod(json []byte) (pod *api.Pod, warnings findings, err error) {
+	if tooMany(json) {
+		return nil, warnings, errTooManyValues
+	}
 	obj, err := runtime.Decode(decoder, json)
 	if strict, ok := runtime.AsStrictDecodingError(err); ok && obj != nil {
 		warnings, err = t.strictFaults(strict.Errors()), nil

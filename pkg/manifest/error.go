@@ -17,7 +17,7 @@ type Reason string
 const (
 	// ReasonEmpty: there is nothing in it.
 	ReasonEmpty Reason = "Empty"
-	// ReasonTooLarge: it has MaxLength bytes or more.
+	// ReasonTooLarge: it has MaxLength bytes or more, or too many values or items.
 	ReasonTooLarge Reason = "TooLarge"
 	// ReasonNotYAML: it can't be read as YAML or JSON.
 	ReasonNotYAML Reason = "NotYAML"
