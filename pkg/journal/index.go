@@ -4,8 +4,9 @@ import (
 	"cmp"
 	"slices"
 
-	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podconfigd/podconfigd/pkg/config"
 )
 
 // An index has one pod for each name, or for each UID. Where several sources have one,
@@ -13,19 +14,13 @@ import (
 // it is the image of a static pod.
 
 func preferred(a, b *Pod) int {
-	if am, bm := isMirrorPod(a.Object), isMirrorPod(b.Object); am != bm {
+	if am, bm := config.IsMirrorPod(a.Object), config.IsMirrorPod(b.Object); am != bm {
 		if bm {
 			return -1
 		}
 		return 1
 	}
 	return cmp.Or(cmp.Compare(a.Source, b.Source), cmp.Compare(a.Object.UID, b.Object.UID))
-}
-
-// kubelet: IsMirrorPod in pkg/kubelet/types/pod_update.go.
-func isMirrorPod(pod *v1.Pod) bool {
-	_, ok := pod.Annotations[v1.MirrorPodAnnotationKey]
-	return ok
 }
 
 // index has all pods of each key, the one that counts first.

@@ -236,7 +236,7 @@ func (j *Journal) takeLocked(set *Set, u *Update, n int, object *v1.Pod, prepare
 		pod.Revision = j.head
 	}
 	u.Pods[n], u.Before[n] = pod, before
-	u.Mirrors = u.Mirrors || isMirrorPod(object) || (before != nil && isMirrorPod(before.Object))
+	u.Mirrors = u.Mirrors || config.IsMirrorPod(object) || (before != nil && config.IsMirrorPod(before.Object))
 	switch {
 	case !u.Op.IsConfig():
 		if pod != before {

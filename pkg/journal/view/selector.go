@@ -3,11 +3,11 @@ package view
 import (
 	"slices"
 
-	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/podconfigd/podconfigd/internal/podfields"
+	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/journal"
 )
 
@@ -60,7 +60,7 @@ func (s *Selector) Matches(p *journal.Pod) bool {
 		return false
 	case s.Fields != nil && !s.Fields.Empty() && !s.Fields.Matches(podfields.Of(p.Object)):
 		return false
-	case s.NoMirrorPods && isMirrorPod(p.Object):
+	case s.NoMirrorPods && config.IsMirrorPod(p.Object):
 		return false
 	}
 	return true
@@ -75,10 +75,4 @@ func (s *Selector) filter(pods []*journal.Pod) []*journal.Pod {
 		return pods
 	}
 	return slices.DeleteFunc(slices.Clone(pods), func(p *journal.Pod) bool { return !s.Matches(p) })
-}
-
-// kubelet: IsMirrorPod in pkg/kubelet/types/pod_update.go.
-func isMirrorPod(pod *v1.Pod) bool {
-	_, ok := pod.Annotations[v1.MirrorPodAnnotationKey]
-	return ok
 }
