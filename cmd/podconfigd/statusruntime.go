@@ -11,11 +11,11 @@ import (
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 )
 
-// printRuntime prints what is known of the container runtime.
+// printRuntime prints the status of the container runtime.
 func printRuntime(w io.Writer, r *v1alpha1.RuntimeStatus) error {
-	way := "events"
+	mode := "events"
 	if !r.Events {
-		way = "relisting"
+		mode = "relisting"
 	}
 	state := "ok"
 	if r.LastError != "" {
@@ -25,20 +25,20 @@ func printRuntime(w io.Writer, r *v1alpha1.RuntimeStatus) error {
 		state = "unhealthy: " + state
 	}
 	fmt.Fprintln(w)
-	if err := printTable(w, []string{"RUNTIME", "WAY", "PODS", "CONTAINERS", "RELISTED", "FALLBACKS", "STATE"}, [][]string{{
-		r.Endpoint, way, fmt.Sprint(r.Pods), fmt.Sprint(r.Containers), age(r.LastRelist), fmt.Sprint(r.Fallbacks), state,
+	if err := printTable(w, []string{"RUNTIME", "MODE", "PODS", "CONTAINERS", "RELISTED", "FALLBACKS", "STATE"}, [][]string{{
+		r.Endpoint, mode, fmt.Sprint(r.Pods), fmt.Sprint(r.Containers), age(r.LastRelist), fmt.Sprint(r.Fallbacks), state,
 	}}); err != nil {
 		return err
 	}
-	told := make([]string, 0, len(r.Told))
-	for _, kind := range slices.Sorted(maps.Keys(r.Told)) {
-		told = append(told, fmt.Sprintf("%s %d", kind, r.Told[kind]))
+	emitted := make([]string, 0, len(r.Emitted))
+	for _, kind := range slices.Sorted(maps.Keys(r.Emitted)) {
+		emitted = append(emitted, fmt.Sprintf("%s %d", kind, r.Emitted[kind]))
 	}
-	if len(told) == 0 {
-		told = []string{"none"}
+	if len(emitted) == 0 {
+		emitted = []string{"none"}
 	}
-	fmt.Fprintf(w, "Relists:   %d, %d of them failed; p50 %s, p99 %s\nEvents:    %s; %d came from the runtime\n",
-		r.Relists, r.RelistErrors, seconds(r.RelistP50Seconds), seconds(r.RelistP99Seconds), strings.Join(told, ", "), r.Received)
+	fmt.Fprintf(w, "Relists:   %d, %d failed; p50 %s, p99 %s\nEmitted:   %s\nReceived:  %d events from the runtime\n",
+		r.Relists, r.RelistErrors, seconds(r.RelistP50Seconds), seconds(r.RelistP99Seconds), strings.Join(emitted, ", "), r.Received)
 	return nil
 }
 

@@ -16,8 +16,8 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/syncloop"
 )
 
-// runtime is the container runtime as the daemon has to do with it. Without an
-// endpoint it is one that never says anything.
+// runtime connects the daemon to the container runtime. Without an endpoint it has no
+// client and no generator, and all methods work.
 type runtime struct {
 	endpoint  string
 	client    *cri.Runtime
@@ -53,11 +53,11 @@ func (r *runtime) run(ctx context.Context) error {
 
 func (r *runtime) close() {
 	if r.client != nil {
-		_ = r.client.Close() // fails only where it is closed already
+		_ = r.client.Close() // fails only if it is already closed
 	}
 }
 
-// checks adds the check of the runtime.
+// checks appends the health check of the runtime.
 func (r *runtime) checks(checks ...server.Check) []server.Check {
 	if r.generator == nil {
 		return checks
@@ -68,7 +68,7 @@ func (r *runtime) checks(checks ...server.Check) []server.Check {
 	}})
 }
 
-// status adds what is known of the runtime.
+// status adds the status of the runtime.
 func (r *runtime) status(status v1alpha1.Status) v1alpha1.Status {
 	if r.generator == nil {
 		return status
@@ -79,16 +79,16 @@ func (r *runtime) status(status v1alpha1.Status) v1alpha1.Status {
 		Endpoint: r.endpoint, Events: s.Evented, EventsError: s.StreamError, Healthy: healthy,
 		LastRelist: s.LastRelist, LastError: s.LastError, Relists: s.Relists, RelistErrors: s.RelistErrors,
 		RelistP50Seconds: s.P50.Seconds(), RelistP99Seconds: s.P99.Seconds(),
-		Received: s.Received, Fallbacks: s.Fallbacks, Told: make(map[string]int64, len(s.Events)),
+		Received: s.Received, Fallbacks: s.Fallbacks, Emitted: make(map[string]int64, len(s.Events)),
 		Pods: s.Pods, Containers: s.Containers,
 	}
 	for kind, n := range s.Events {
-		status.Runtime.Told[string(kind)] = n
+		status.Runtime.Emitted[string(kind)] = n
 	}
 	return status
 }
 
-// pods returns what tells of the runtime's pods; nil where there is no runtime.
+// pods returns a function that lists the pods of the runtime, or nil without a runtime.
 func (r *runtime) pods() func() v1alpha1.RuntimePods {
 	if r.generator == nil {
 		return nil
@@ -106,7 +106,7 @@ func (r *runtime) pods() func() v1alpha1.RuntimePods {
 func runtimePod(p *pleg.Pod) v1alpha1.RuntimePod {
 	pod := v1alpha1.RuntimePod{UID: string(p.UID), Namespace: p.Namespace, Name: p.Name}
 	newest := make(map[string]*pleg.Container)
-	for i := range p.Containers { // the older first
+	for i := range p.Containers { // the oldest first
 		c := &p.Containers[i]
 		if c.Sandbox {
 			pod.CreatedAt = &c.CreatedAt
@@ -128,7 +128,8 @@ func runtimePod(p *pleg.Pod) v1alpha1.RuntimePod {
 	return pod
 }
 
-// resync has the loop offer a pod again, with the server's errors.
+// resync returns a function that requests a SYNC from the loop. It maps the errors of the
+// loop to errors of the server.
 func resync(loop *syncloop.Loop) func(ctx context.Context, namespace, name string) error {
 	return func(ctx context.Context, namespace, name string) error {
 		err := loop.Resync(ctx, namespace, name)
@@ -143,8 +144,8 @@ func resync(loop *syncloop.Loop) func(ctx context.Context, namespace, name strin
 	}
 }
 
-// noPodError is the server's ErrNotFound in the loop's words.
+// noPodError is server.ErrNotFound with the message of the loop.
 type noPodError struct{ error }
 
-// Is tells that it is.
+// Is reports whether the target is server.ErrNotFound.
 func (noPodError) Is(target error) bool { return target == server.ErrNotFound }

@@ -106,10 +106,10 @@ func TestRuntimeOnTheStream(t *testing.T) {
 				err := d.client.Resync(t.Context(), "default", "web-node1")
 				return err != nil && strings.Contains(err.Error(), "too often")
 			})
-			matches(t, d, []string{"status"}, `(?m)^RUNTIME +WAY +PODS +CONTAINERS +RELISTED +FALLBACKS +STATE$`,
+			matches(t, d, []string{"status"}, `(?m)^RUNTIME +MODE +PODS +CONTAINERS +RELISTED +FALLBACKS +STATE$`,
 				`(?m)^unix://\S+ +(events|relisting) +1 +1 +\d+\w* +\d+ +ok$`,
 				`(?m)^Relists: +\d+, \d+ of them failed; p50 `+duration+`, p99 `+duration+`$`,
-				`(?m)^Events: +(ContainerChanged \d+, )?ContainerDied 2, ContainerRemoved 2, ContainerStarted \d+(, PodSync \d+)?; \d+ came from the runtime$`)
+				`(?m)^Emitted: +(ContainerChanged \d+, )?ContainerDied 2, ContainerRemoved 2, ContainerStarted \d+(, PodSync \d+)?\nReceived: +\d+ events from the runtime$`)
 			matches(t, d, []string{"get", "pods"}, `(?m)^NAMESPACE +NAME +SOURCE +READY +RESTARTS +AGE +SEEN$`,
 				`(?m)^default +web-node1 +file +1/1 +0 +\d+\w* +\d+\w*$`)
 			matches(t, d, []string{"get", "pods", "-o", "wide"}, `(?m)^NAMESPACE +NAME .* SEEN +UID +IMAGES$`)

@@ -4,8 +4,8 @@
 // 	protoc        (unknown)
 // source: podconfigd/v1alpha1/podconfigd.proto
 
-// The stream of updates as gRPC. The same guarantees hold, and the same words are
-// used, as for /v1alpha1/updates: see package api/stream/v1alpha1.
+// Package podconfigd.v1alpha1 is the gRPC API of the daemon. It has the same guarantees and
+// terms as the HTTP API /v1alpha1/updates: see the Go package api/stream/v1alpha1.
 
 package v1alpha1
 
@@ -25,30 +25,30 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// Operation is what an update says of its pods.
+// Operation is the meaning of an update for its pods.
 type Operation int32
 
 const (
 	Operation_OPERATION_UNSPECIFIED Operation = 0
-	// ADD: pods that came.
+	// ADD: new pods.
 	Operation_OPERATION_ADD Operation = 1
 	// UPDATE: pods that changed.
 	Operation_OPERATION_UPDATE Operation = 2
-	// REMOVE: pods that are gone.
+	// REMOVE: pods that no longer exist.
 	Operation_OPERATION_REMOVE Operation = 3
-	// DELETE: pods that are to end gracefully.
+	// DELETE: pods that must terminate gracefully.
 	Operation_OPERATION_DELETE Operation = 4
-	// RECONCILE: pods of which only the status changed.
+	// RECONCILE: pods whose status alone changed.
 	Operation_OPERATION_RECONCILE Operation = 5
 	// SET: all pods, in the snapshot modes.
 	Operation_OPERATION_SET Operation = 6
-	// SYNC: pods that did not change but are due to be looked at.
+	// SYNC: unchanged pods that are due for a sync.
 	Operation_OPERATION_SYNC Operation = 7
-	// PLEG: something changed in the container runtime.
+	// PLEG: an event of the container runtime.
 	Operation_OPERATION_PLEG Operation = 8
-	// HOUSEKEEPING: what the runtime has and no source wants.
+	// HOUSEKEEPING: pods in the runtime that are in no source.
 	Operation_OPERATION_HOUSEKEEPING Operation = 9
-	// BOOKMARK: how far the stream is, and which sources have been seen.
+	// BOOKMARK: the current revision, and which sources have been seen.
 	Operation_OPERATION_BOOKMARK Operation = 10
 )
 
@@ -109,18 +109,18 @@ func (Operation) EnumDescriptor() ([]byte, []int) {
 	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{0}
 }
 
-// Mode is how a subscriber is told of changes.
+// Mode selects how a stream represents changes.
 type Mode int32
 
 const (
 	// The same as incremental.
 	Mode_MODE_UNSPECIFIED Mode = 0
-	// What changed, as it is merged.
+	// Each change, as the merge produces it.
 	Mode_MODE_INCREMENTAL Mode = 1
-	// All pods as SET when some came or went, and UPDATE and DELETE for the others;
-	// RECONCILE only if ops has it.
+	// A SET of all pods when pods are added or removed. UPDATE and DELETE for other changes,
+	// and RECONCILE if ops has it.
 	Mode_MODE_SNAPSHOT_AND_UPDATES Mode = 2
-	// All pods as SET at each change; at a change of the status alone only if ops has
+	// A SET of all pods at each change. A change of the status alone counts only if ops has
 	// RECONCILE.
 	Mode_MODE_SNAPSHOT Mode = 3
 )
@@ -168,17 +168,17 @@ func (Mode) EnumDescriptor() ([]byte, []int) {
 	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{1}
 }
 
-// PodSelector selects pods; a field that is empty selects all.
+// PodSelector selects pods. An empty field selects all pods.
 type PodSelector struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// source is the name of a source: file, http or api.
 	Source    string `protobuf:"bytes,1,opt,name=source,proto3" json:"source,omitempty"`
 	Namespace string `protobuf:"bytes,2,opt,name=namespace,proto3" json:"namespace,omitempty"`
-	// label_selector and field_selector are written as for kubectl.
+	// label_selector and field_selector have the syntax of kubectl.
 	LabelSelector string `protobuf:"bytes,3,opt,name=label_selector,json=labelSelector,proto3" json:"label_selector,omitempty"`
 	FieldSelector string `protobuf:"bytes,4,opt,name=field_selector,json=fieldSelector,proto3" json:"field_selector,omitempty"`
-	// no_mirror_pods leaves out the pods by which a kubelet shows static pods to the
-	// apiserver.
+	// no_mirror_pods excludes mirror pods, which a kubelet creates in the apiserver for its
+	// static pods.
 	NoMirrorPods  bool `protobuf:"varint,5,opt,name=no_mirror_pods,json=noMirrorPods,proto3" json:"no_mirror_pods,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -249,20 +249,20 @@ func (x *PodSelector) GetNoMirrorPods() bool {
 	return false
 }
 
-// WatchRequest says what is wanted.
+// WatchRequest configures a stream.
 type WatchRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Mode  Mode                   `protobuf:"varint,1,opt,name=mode,proto3,enum=podconfigd.v1alpha1.Mode" json:"mode,omitempty"`
-	// instance is that of the revision in since; it may be left out.
+	// instance is the instance of the revision in since. It is optional.
 	Instance string `protobuf:"bytes,2,opt,name=instance,proto3" json:"instance,omitempty"`
-	// since resumes the stream after that revision. Where it is not set, the present
-	// pods come first.
+	// since resumes the stream after this revision. If it is not set, the stream starts with
+	// the current pods.
 	Since *int64 `protobuf:"varint,3,opt,name=since,proto3,oneof" json:"since,omitempty"`
-	// ops are the operations wanted. The default is ADD, UPDATE, REMOVE and DELETE, with
-	// RECONCILE in the incremental mode and SET in the others. BOOKMARK comes in any case.
+	// ops selects operations. The default is ADD, UPDATE, REMOVE and DELETE, with RECONCILE
+	// in the incremental mode and SET in the other modes. BOOKMARK is always sent.
 	Ops []Operation `protobuf:"varint,4,rep,packed,name=ops,proto3,enum=podconfigd.v1alpha1.Operation" json:"ops,omitempty"`
-	// selector is of pods, not of events: a pod that comes to match is ADDed, one that
-	// ceases to is REMOVEd.
+	// selector selects pods, not events. A pod that starts to match is sent as ADD. A pod
+	// that no longer matches is sent as REMOVE.
 	Selector      *PodSelector `protobuf:"bytes,5,opt,name=selector,proto3" json:"selector,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -333,34 +333,36 @@ func (x *WatchRequest) GetSelector() *PodSelector {
 	return nil
 }
 
-// WatchResponse is one update, or a part of one.
+// WatchResponse is one update, or one frame of a split update.
 type WatchResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// instance names the daemon's state; a revision means nothing in another one.
+	// instance identifies the state of the daemon. A revision is valid only for its instance.
 	Instance string `protobuf:"bytes,1,opt,name=instance,proto3" json:"instance,omitempty"`
-	// revision is what to resume from, once the message has been handled. It is 0 where
-	// one can't: before the first BOOKMARK, with reset, and with continues.
+	// revision is the revision to resume from after the message has been handled. It is 0 if
+	// the message can't be resumed from: before the first BOOKMARK, with reset, and with
+	// continues.
 	Revision int64 `protobuf:"varint,2,opt,name=revision,proto3" json:"revision,omitempty"`
-	// time is when the daemon took the update.
+	// time is the time at which the daemon recorded the update.
 	Time *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=time,proto3" json:"time,omitempty"`
 	Op   Operation              `protobuf:"varint,4,opt,name=op,proto3,enum=podconfigd.v1alpha1.Operation" json:"op,omitempty"`
-	// source is that of the pods; of a SET, the one that changed.
+	// source is the source of the pods. In a SET, it is the source that changed.
 	Source string `protobuf:"bytes,5,opt,name=source,proto3" json:"source,omitempty"`
-	// initial_sync_complete: the present state has been told.
+	// initial_sync_complete is true in the BOOKMARK after the current pods.
 	InitialSyncComplete bool `protobuf:"varint,6,opt,name=initial_sync_complete,json=initialSyncComplete,proto3" json:"initial_sync_complete,omitempty"`
-	// reset: forget every pod; the present state follows. message says why.
+	// reset is true if the subscriber must forget every pod. The current pods follow. message
+	// gives the reason.
 	Reset_ bool `protobuf:"varint,7,opt,name=reset,proto3" json:"reset,omitempty"`
-	// restored: the pods are those of the last run; the source was not seen yet.
+	// restored is true if the pods are from the last run and the source has not been seen yet.
 	Restored bool `protobuf:"varint,8,opt,name=restored,proto3" json:"restored,omitempty"`
-	// continues: more messages of the same update follow.
+	// continues is true if more messages of the same update follow.
 	Continues bool   `protobuf:"varint,9,opt,name=continues,proto3" json:"continues,omitempty"`
 	Message   string `protobuf:"bytes,10,opt,name=message,proto3" json:"message,omitempty"`
-	// bookmark is there for BOOKMARK.
+	// bookmark is set for BOOKMARK.
 	Bookmark *Bookmark `protobuf:"bytes,11,opt,name=bookmark,proto3" json:"bookmark,omitempty"`
-	// pods are v1.Pod objects of Kubernetes, as v1.Pod.Marshal makes them. Those that no
-	// source wants have nothing but name and UID, in a PLEG and a HOUSEKEEPING.
+	// pods are v1.Pod objects of Kubernetes, encoded by v1.Pod.Marshal. In a PLEG or
+	// HOUSEKEEPING, a pod that is in no source has only namespace, name and UID.
 	Pods [][]byte `protobuf:"bytes,12,rep,name=pods,proto3" json:"pods,omitempty"`
-	// event is there for PLEG.
+	// event is set for PLEG.
 	Event         *Event `protobuf:"bytes,13,opt,name=event,proto3" json:"event,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -487,18 +489,18 @@ func (x *WatchResponse) GetEvent() *Event {
 	return nil
 }
 
-// Event is what happened in the container runtime.
+// Event is an event of the container runtime.
 type Event struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// type is ContainerStarted, ContainerDied, ContainerRemoved, ContainerChanged (it was
-	// created, or the runtime does not know its state) or PodSync.
+	// type is ContainerStarted, ContainerDied, ContainerRemoved, ContainerChanged (the
+	// container was created, or its state is unknown) or PodSync.
 	Type   string `protobuf:"bytes,1,opt,name=type,proto3" json:"type,omitempty"`
 	PodUid string `protobuf:"bytes,2,opt,name=pod_uid,json=podUID,proto3" json:"pod_uid,omitempty"`
-	// container_id is the container's ID, or the sandbox's, where container is empty.
+	// container_id is the ID of the container, or of the sandbox if container is empty.
 	ContainerId string `protobuf:"bytes,3,opt,name=container_id,json=containerID,proto3" json:"container_id,omitempty"`
 	Container   string `protobuf:"bytes,4,opt,name=container,proto3" json:"container,omitempty"`
-	// exit_code is there with ContainerDied, unless the container was gone before the
-	// runtime could be asked, or is a sandbox.
+	// exit_code is set for ContainerDied. It is not set for a sandbox, or if the container
+	// was removed before its exit code could be read.
 	ExitCode      *int32 `protobuf:"varint,5,opt,name=exit_code,json=exitCode,proto3,oneof" json:"exit_code,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -569,10 +571,10 @@ func (x *Event) GetExitCode() int32 {
 	return 0
 }
 
-// Bookmark says how the sources are.
+// Bookmark has the state of the sources.
 type Bookmark struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// ready: every source has been seen.
+	// ready is true if every source has been seen.
 	Ready bool `protobuf:"varint,1,opt,name=ready,proto3" json:"ready,omitempty"`
 	// sources has the state of each source by its name.
 	Sources       map[string]*SourceState `protobuf:"bytes,2,rep,name=sources,proto3" json:"sources,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
@@ -624,10 +626,10 @@ func (x *Bookmark) GetSources() map[string]*SourceState {
 	return nil
 }
 
-// SourceState is what a BOOKMARK says of a source.
+// SourceState is the state of a source in a BOOKMARK.
 type SourceState struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// seen: the source has told its first set.
+	// seen is true if the source has delivered its first set.
 	Seen          bool `protobuf:"varint,1,opt,name=seen,proto3" json:"seen,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -670,7 +672,7 @@ func (x *SourceState) GetSeen() bool {
 	return false
 }
 
-// ListRequest says which pods are wanted.
+// ListRequest selects the pods of a list.
 type ListRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Selector      *PodSelector           `protobuf:"bytes,1,opt,name=selector,proto3" json:"selector,omitempty"`
@@ -715,14 +717,14 @@ func (x *ListRequest) GetSelector() *PodSelector {
 	return nil
 }
 
-// ListResponse has the present pods.
+// ListResponse has the current pods.
 type ListResponse struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
 	Instance string                 `protobuf:"bytes,1,opt,name=instance,proto3" json:"instance,omitempty"`
-	// revision is that at which these are the pods.
+	// revision is the revision of the list.
 	Revision int64     `protobuf:"varint,2,opt,name=revision,proto3" json:"revision,omitempty"`
 	Bookmark *Bookmark `protobuf:"bytes,3,opt,name=bookmark,proto3" json:"bookmark,omitempty"`
-	// pods are v1.Pod objects of Kubernetes, as v1.Pod.Marshal makes them.
+	// pods are v1.Pod objects of Kubernetes, encoded by v1.Pod.Marshal.
 	Pods          [][]byte `protobuf:"bytes,4,rep,name=pods,proto3" json:"pods,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -839,7 +841,7 @@ func (x *ResyncRequest) GetName() string {
 	return ""
 }
 
-// ResyncResponse has nothing to say.
+// ResyncResponse is empty.
 type ResyncResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -876,7 +878,7 @@ func (*ResyncResponse) Descriptor() ([]byte, []int) {
 	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{9}
 }
 
-// StatusRequest asks for the status.
+// StatusRequest is empty.
 type StatusRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -913,25 +915,25 @@ func (*StatusRequest) Descriptor() ([]byte, []int) {
 	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{10}
 }
 
-// StatusResponse is the object of /v1alpha1/status: see Status in package
-// api/stream/v1alpha1, whose field names these are.
+// StatusResponse is the object of /v1alpha1/status. The field names are those of Status in
+// the Go package api/stream/v1alpha1.
 type StatusResponse struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
 	Instance string                 `protobuf:"bytes,1,opt,name=instance,proto3" json:"instance,omitempty"`
-	// revision is that of the newest update, compacted that of the newest one that
-	// can't be resumed from any more.
+	// revision is the revision of the newest update. A stream can resume after compacted and
+	// every later revision.
 	Revision  int64 `protobuf:"varint,2,opt,name=revision,proto3" json:"revision,omitempty"`
 	Compacted int64 `protobuf:"varint,3,opt,name=compacted,proto3" json:"compacted,omitempty"`
-	// ready: every source has been seen.
+	// ready is true if every source has been seen.
 	Ready bool `protobuf:"varint,4,opt,name=ready,proto3" json:"ready,omitempty"`
-	// node_name is the node whose pods these are.
+	// node_name is the name of the node.
 	NodeName  string                 `protobuf:"bytes,5,opt,name=node_name,json=nodeName,proto3" json:"node_name,omitempty"`
 	StartTime *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=start_time,json=startTime,proto3" json:"start_time,omitempty"`
 	Pods      int32                  `protobuf:"varint,7,opt,name=pods,proto3" json:"pods,omitempty"`
 	Sources   []*SourceStatus        `protobuf:"bytes,8,rep,name=sources,proto3" json:"sources,omitempty"`
-	// subscribers are those of the stream, the oldest first.
+	// subscribers has the subscribers of the stream, oldest first.
 	Subscribers []*Subscriber `protobuf:"bytes,9,rep,name=subscribers,proto3" json:"subscribers,omitempty"`
-	// runtime is there where there is a container runtime.
+	// runtime is set if the daemon has a container runtime.
 	Runtime       *RuntimeStatus `protobuf:"bytes,10,opt,name=runtime,proto3" json:"runtime,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1037,32 +1039,33 @@ func (x *StatusResponse) GetRuntime() *RuntimeStatus {
 	return nil
 }
 
-// RuntimeStatus is what the daemon knows of the container runtime.
+// RuntimeStatus is the status of the container runtime.
 type RuntimeStatus struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// endpoint is where the runtime is.
+	// endpoint is the CRI endpoint of the runtime.
 	Endpoint string `protobuf:"bytes,1,opt,name=endpoint,proto3" json:"endpoint,omitempty"`
-	// events: the runtime tells of events itself; if not, it is listed, and events_error
-	// says why.
+	// events is true while the daemon relies on the events of the runtime. If false, the
+	// daemon lists the runtime at each relist period, and events_error gives the reason.
 	Events      bool   `protobuf:"varint,2,opt,name=events,proto3" json:"events,omitempty"`
 	EventsError string `protobuf:"bytes,3,opt,name=events_error,json=eventsError,proto3" json:"events_error,omitempty"`
 	Healthy     bool   `protobuf:"varint,4,opt,name=healthy,proto3" json:"healthy,omitempty"`
-	// last_relist is when the last list that came was asked for.
+	// last_relist is the time at which the last successful list was requested.
 	LastRelist *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=last_relist,json=lastRelist,proto3" json:"last_relist,omitempty"`
-	// last_error is what the runtime said when it was asked last, if that failed.
+	// last_error is the error of the last request to the runtime; empty if it succeeded.
 	LastError string `protobuf:"bytes,6,opt,name=last_error,json=lastError,proto3" json:"last_error,omitempty"`
-	// relists counts the lists, and relist_errors those that failed; p50 and p99 are how
-	// many seconds the last ones took.
+	// relists counts the lists, relist_errors the failed ones. relist_p50_seconds and
+	// relist_p99_seconds are percentiles of the duration of the most recent lists.
 	Relists          int64   `protobuf:"varint,7,opt,name=relists,proto3" json:"relists,omitempty"`
 	RelistErrors     int64   `protobuf:"varint,8,opt,name=relist_errors,json=relistErrors,proto3" json:"relist_errors,omitempty"`
 	RelistP50Seconds float64 `protobuf:"fixed64,9,opt,name=relist_p50_seconds,json=relistP50Seconds,proto3" json:"relist_p50_seconds,omitempty"`
 	RelistP99Seconds float64 `protobuf:"fixed64,10,opt,name=relist_p99_seconds,json=relistP99Seconds,proto3" json:"relist_p99_seconds,omitempty"`
-	// received counts the runtime's own events, fallbacks how often they broke off that
-	// had been relied on, and told the events told, by type.
+	// received counts the events that the runtime sent. fallbacks counts how often the event
+	// stream broke while the daemon relied on it. emitted counts the events that the PLEG
+	// emitted, by type.
 	Received  int64            `protobuf:"varint,11,opt,name=received,proto3" json:"received,omitempty"`
 	Fallbacks int64            `protobuf:"varint,12,opt,name=fallbacks,proto3" json:"fallbacks,omitempty"`
-	Told      map[string]int64 `protobuf:"bytes,13,rep,name=told,proto3" json:"told,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
-	// pods and containers count what the runtime has.
+	Emitted   map[string]int64 `protobuf:"bytes,13,rep,name=emitted,proto3" json:"emitted,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	// pods and containers count the pods and containers of the runtime.
 	Pods          int32 `protobuf:"varint,14,opt,name=pods,proto3" json:"pods,omitempty"`
 	Containers    int32 `protobuf:"varint,15,opt,name=containers,proto3" json:"containers,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -1183,9 +1186,9 @@ func (x *RuntimeStatus) GetFallbacks() int64 {
 	return 0
 }
 
-func (x *RuntimeStatus) GetTold() map[string]int64 {
+func (x *RuntimeStatus) GetEmitted() map[string]int64 {
 	if x != nil {
-		return x.Told
+		return x.Emitted
 	}
 	return nil
 }
@@ -1209,15 +1212,15 @@ type SourceStatus struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	Seen  bool                   `protobuf:"varint,2,opt,name=seen,proto3" json:"seen,omitempty"`
-	// degraded: it can't be read; its last set is held since then, and last_error says
-	// why.
+	// degraded is true while the source can't be read. The daemon keeps the last set of the
+	// source since degraded_since. last_error gives the reason.
 	Degraded      bool                   `protobuf:"varint,3,opt,name=degraded,proto3" json:"degraded,omitempty"`
 	DegradedSince *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=degraded_since,json=degradedSince,proto3" json:"degraded_since,omitempty"`
 	LastError     string                 `protobuf:"bytes,5,opt,name=last_error,json=lastError,proto3" json:"last_error,omitempty"`
-	// last_change is when it last told a set.
+	// last_change is the time at which the source last delivered a set.
 	LastChange *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=last_change,json=lastChange,proto3" json:"last_change,omitempty"`
 	Pods       int32                  `protobuf:"varint,7,opt,name=pods,proto3" json:"pods,omitempty"`
-	// One of these is there, by the kind of the source.
+	// file is set for the source "file", http for "http", api for "api".
 	File          *FileStatus `protobuf:"bytes,8,opt,name=file,proto3" json:"file,omitempty"`
 	Http          *HTTPStatus `protobuf:"bytes,9,opt,name=http,proto3" json:"http,omitempty"`
 	Api           *APIStatus  `protobuf:"bytes,10,opt,name=api,proto3" json:"api,omitempty"`
@@ -1325,22 +1328,25 @@ func (x *SourceStatus) GetApi() *APIStatus {
 	return nil
 }
 
-// FileStatus is what only a file source has to say.
+// FileStatus is the part of the status that is specific to a file source.
 type FileStatus struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// path is the manifest path.
 	Path string `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
-	// absent: the path was not there at the start and is not there yet.
+	// absent is true if the path has not existed since the start.
 	Absent bool `protobuf:"varint,2,opt,name=absent,proto3" json:"absent,omitempty"`
-	// watch is "inotify", or "polling" where that can't be had; watch_error says why.
+	// watch is "inotify", or "polling" if inotify is not available. watch_error gives the
+	// reason.
 	Watch      string `protobuf:"bytes,3,opt,name=watch,proto3" json:"watch,omitempty"`
 	WatchError string `protobuf:"bytes,4,opt,name=watch_error,json=watchError,proto3" json:"watch_error,omitempty"`
-	// overflows counts how often inotify lost events and the path was listed anew.
+	// overflows counts how often inotify lost events. The source relists the path each time.
 	Overflows int32 `protobuf:"varint,5,opt,name=overflows,proto3" json:"overflows,omitempty"`
-	// settling counts the files that are being written, or gone for a moment only.
+	// settling counts the files whose change is not applied yet: the file is being written,
+	// or is missing for a moment.
 	Settling int32 `protobuf:"varint,6,opt,name=settling,proto3" json:"settling,omitempty"`
-	// manifests has a verdict for each manifest file, by path: for 1000 that are Accepted
-	// and 200 of each other state at most. manifests_omitted counts the others by state.
+	// manifests has the verdicts on the manifest files, ordered by path: at most 1000 with the
+	// state Accepted and 200 of each other state. manifests_omitted counts the others by
+	// state.
 	Manifests        []*Manifest      `protobuf:"bytes,7,rep,name=manifests,proto3" json:"manifests,omitempty"`
 	ManifestsOmitted map[string]int32 `protobuf:"bytes,8,rep,name=manifests_omitted,json=manifestsOmitted,proto3" json:"manifests_omitted,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
 	unknownFields    protoimpl.UnknownFields
@@ -1433,15 +1439,15 @@ func (x *FileStatus) GetManifestsOmitted() map[string]int32 {
 	return nil
 }
 
-// HTTPStatus is what only an HTTP source has to say.
+// HTTPStatus is the part of the status that is specific to an HTTP source.
 type HTTPStatus struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// url is the manifest URL without user and query.
 	Url string `protobuf:"bytes,1,opt,name=url,proto3" json:"url,omitempty"`
-	// last_success is when the server last gave a good answer.
+	// last_success is the time of the last usable response.
 	LastSuccess *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=last_success,json=lastSuccess,proto3" json:"last_success,omitempty"`
-	// manifests has a verdict for each pod that it served: for 1000 that are Accepted and
-	// 200 of each other state at most. manifests_omitted counts the others by state.
+	// manifests has the verdicts on the pods in the response: at most 1000 with the state
+	// Accepted and 200 of each other state. manifests_omitted counts the others by state.
 	Manifests        []*Manifest      `protobuf:"bytes,3,rep,name=manifests,proto3" json:"manifests,omitempty"`
 	ManifestsOmitted map[string]int32 `protobuf:"bytes,4,rep,name=manifests_omitted,json=manifestsOmitted,proto3" json:"manifests_omitted,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
 	unknownFields    protoimpl.UnknownFields
@@ -1506,21 +1512,21 @@ func (x *HTTPStatus) GetManifestsOmitted() map[string]int32 {
 	return nil
 }
 
-// APIStatus is what only an apiserver source has to say.
+// APIStatus is the part of the status that is specific to an apiserver source.
 type APIStatus struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// server is the apiserver's URL.
+	// server is the URL of the apiserver.
 	Server string `protobuf:"bytes,1,opt,name=server,proto3" json:"server,omitempty"`
-	// node_known: the apiserver knows the node; its pods are held back until then.
+	// node_known is true if the apiserver has the node. The source delivers no pods before.
 	NodeKnown bool `protobuf:"varint,2,opt,name=node_known,json=nodeKnown,proto3" json:"node_known,omitempty"`
-	// connected: there is a watch.
+	// connected is true while a watch is open.
 	Connected bool `protobuf:"varint,3,opt,name=connected,proto3" json:"connected,omitempty"`
-	// last_list is when all pods were listed last, last_event when the watch gave its
-	// last event, bookmarks among them.
+	// last_list is the time of the last full list. last_event is the time of the last event
+	// of the watch; bookmarks count as events.
 	LastList  *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=last_list,json=lastList,proto3" json:"last_list,omitempty"`
 	LastEvent *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=last_event,json=lastEvent,proto3" json:"last_event,omitempty"`
-	// relists counts the lists after the first, watch_restarts the watches that went
-	// on where one before had ended.
+	// relists counts the lists after the first. watch_restarts counts the watches that
+	// resumed where the previous watch ended.
 	Relists       int32 `protobuf:"varint,6,opt,name=relists,proto3" json:"relists,omitempty"`
 	WatchRestarts int32 `protobuf:"varint,7,opt,name=watch_restarts,json=watchRestarts,proto3" json:"watch_restarts,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -1609,19 +1615,22 @@ func (x *APIStatus) GetWatchRestarts() int32 {
 // Manifest is the verdict on one manifest.
 type Manifest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// path is the file, or in a list the place where there is no name.
+	// path is the path of the file. For an item of a list without a name, it is the position
+	// in the list.
 	Path string `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
-	// state is Accepted, Rejected, Held (bad, but the pod it gave before is kept) or
-	// Shadowed (its pod's name or UID is that of another file).
+	// state is Accepted, Rejected, Held or Shadowed. Held: the manifest can't be used now, and
+	// the set has the pod of its last usable version. Shadowed: the manifest is valid, but
+	// another manifest already has the name or UID of its pod.
 	State string `protobuf:"bytes,2,opt,name=state,proto3" json:"state,omitempty"`
-	// namespace, name and uid are those of the pod that it gives or gave last.
+	// namespace, name and uid identify the pod of the manifest, or of its last usable version.
 	Namespace string `protobuf:"bytes,3,opt,name=namespace,proto3" json:"namespace,omitempty"`
 	Name      string `protobuf:"bytes,4,opt,name=name,proto3" json:"name,omitempty"`
 	Uid       string `protobuf:"bytes,5,opt,name=uid,proto3" json:"uid,omitempty"`
-	// reason is one word and message a sentence on why it was not accepted.
+	// reason and message say why the manifest was not accepted. reason is one word in
+	// CamelCase, message is readable text.
 	Reason  string `protobuf:"bytes,6,opt,name=reason,proto3" json:"reason,omitempty"`
 	Message string `protobuf:"bytes,7,opt,name=message,proto3" json:"message,omitempty"`
-	// warnings are what the kubelet would pass over in silence.
+	// warnings are faults that the kubelet ignores without a message.
 	Warnings      []string `protobuf:"bytes,8,rep,name=warnings,proto3" json:"warnings,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1713,20 +1722,21 @@ func (x *Manifest) GetWarnings() []string {
 	return nil
 }
 
-// Subscriber is one reader of the stream.
+// Subscriber is one open stream.
 type Subscriber struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Id    int64                  `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
-	// pid and uid are those of the process at the other end of the socket.
+	// pid and uid are the process ID and user ID of the client.
 	Pid       int32                  `protobuf:"varint,2,opt,name=pid,proto3" json:"pid,omitempty"`
 	Uid       *uint32                `protobuf:"varint,3,opt,name=uid,proto3,oneof" json:"uid,omitempty"`
 	UserAgent string                 `protobuf:"bytes,4,opt,name=user_agent,json=userAgent,proto3" json:"user_agent,omitempty"`
 	Mode      string                 `protobuf:"bytes,5,opt,name=mode,proto3" json:"mode,omitempty"`
 	Since     *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=since,proto3" json:"since,omitempty"`
-	// revision is the newest one it was given, lag the number of revisions after it.
+	// revision is the newest revision that was sent to the subscriber. lag is the number of
+	// later revisions.
 	Revision int64 `protobuf:"varint,7,opt,name=revision,proto3" json:"revision,omitempty"`
 	Lag      int64 `protobuf:"varint,8,opt,name=lag,proto3" json:"lag,omitempty"`
-	// resets counts how often it fell behind and was given the state anew.
+	// resets counts how often the subscriber fell behind the journal and got a reset.
 	Resets        int32 `protobuf:"varint,9,opt,name=resets,proto3" json:"resets,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1898,7 +1908,7 @@ const file_podconfigd_v1alpha1_podconfigd_proto_rawDesc = "" +
 	"\asources\x18\b \x03(\v2!.podconfigd.v1alpha1.SourceStatusR\asources\x12A\n" +
 	"\vsubscribers\x18\t \x03(\v2\x1f.podconfigd.v1alpha1.SubscriberR\vsubscribers\x12<\n" +
 	"\aruntime\x18\n" +
-	" \x01(\v2\".podconfigd.v1alpha1.RuntimeStatusR\aruntime\"\xe0\x04\n" +
+	" \x01(\v2\".podconfigd.v1alpha1.RuntimeStatusR\aruntime\"\xec\x04\n" +
 	"\rRuntimeStatus\x12\x1a\n" +
 	"\bendpoint\x18\x01 \x01(\tR\bendpoint\x12\x16\n" +
 	"\x06events\x18\x02 \x01(\bR\x06events\x12!\n" +
@@ -1914,13 +1924,13 @@ const file_podconfigd_v1alpha1_podconfigd_proto_rawDesc = "" +
 	"\x12relist_p99_seconds\x18\n" +
 	" \x01(\x01R\x10relistP99Seconds\x12\x1a\n" +
 	"\breceived\x18\v \x01(\x03R\breceived\x12\x1c\n" +
-	"\tfallbacks\x18\f \x01(\x03R\tfallbacks\x12@\n" +
-	"\x04told\x18\r \x03(\v2,.podconfigd.v1alpha1.RuntimeStatus.ToldEntryR\x04told\x12\x12\n" +
+	"\tfallbacks\x18\f \x01(\x03R\tfallbacks\x12I\n" +
+	"\aemitted\x18\r \x03(\v2/.podconfigd.v1alpha1.RuntimeStatus.EmittedEntryR\aemitted\x12\x12\n" +
 	"\x04pods\x18\x0e \x01(\x05R\x04pods\x12\x1e\n" +
 	"\n" +
 	"containers\x18\x0f \x01(\x05R\n" +
-	"containers\x1a7\n" +
-	"\tToldEntry\x12\x10\n" +
+	"containers\x1a:\n" +
+	"\fEmittedEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"\xa1\x03\n" +
 	"\fSourceStatus\x12\x12\n" +
@@ -2053,7 +2063,7 @@ var file_podconfigd_v1alpha1_podconfigd_proto_goTypes = []any{
 	(*Manifest)(nil),              // 19: podconfigd.v1alpha1.Manifest
 	(*Subscriber)(nil),            // 20: podconfigd.v1alpha1.Subscriber
 	nil,                           // 21: podconfigd.v1alpha1.Bookmark.SourcesEntry
-	nil,                           // 22: podconfigd.v1alpha1.RuntimeStatus.ToldEntry
+	nil,                           // 22: podconfigd.v1alpha1.RuntimeStatus.EmittedEntry
 	nil,                           // 23: podconfigd.v1alpha1.FileStatus.ManifestsOmittedEntry
 	nil,                           // 24: podconfigd.v1alpha1.HTTPStatus.ManifestsOmittedEntry
 	(*timestamppb.Timestamp)(nil), // 25: google.protobuf.Timestamp
@@ -2074,7 +2084,7 @@ var file_podconfigd_v1alpha1_podconfigd_proto_depIdxs = []int32{
 	20, // 12: podconfigd.v1alpha1.StatusResponse.subscribers:type_name -> podconfigd.v1alpha1.Subscriber
 	14, // 13: podconfigd.v1alpha1.StatusResponse.runtime:type_name -> podconfigd.v1alpha1.RuntimeStatus
 	25, // 14: podconfigd.v1alpha1.RuntimeStatus.last_relist:type_name -> google.protobuf.Timestamp
-	22, // 15: podconfigd.v1alpha1.RuntimeStatus.told:type_name -> podconfigd.v1alpha1.RuntimeStatus.ToldEntry
+	22, // 15: podconfigd.v1alpha1.RuntimeStatus.emitted:type_name -> podconfigd.v1alpha1.RuntimeStatus.EmittedEntry
 	25, // 16: podconfigd.v1alpha1.SourceStatus.degraded_since:type_name -> google.protobuf.Timestamp
 	25, // 17: podconfigd.v1alpha1.SourceStatus.last_change:type_name -> google.protobuf.Timestamp
 	16, // 18: podconfigd.v1alpha1.SourceStatus.file:type_name -> podconfigd.v1alpha1.FileStatus

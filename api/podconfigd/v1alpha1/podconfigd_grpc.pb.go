@@ -4,8 +4,8 @@
 // - protoc             (unknown)
 // source: podconfigd/v1alpha1/podconfigd.proto
 
-// The stream of updates as gRPC. The same guarantees hold, and the same words are
-// used, as for /v1alpha1/updates: see package api/stream/v1alpha1.
+// Package podconfigd.v1alpha1 is the gRPC API of the daemon. It has the same guarantees and
+// terms as the HTTP API /v1alpha1/updates: see the Go package api/stream/v1alpha1.
 
 package v1alpha1
 
@@ -32,25 +32,25 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// PodConfig tells which pods belong on the node.
+// PodConfig serves the pods that belong on the node.
 type PodConfigClient interface {
-	// Watch tells the present pods and then each change, until the client ends it. A
-	// client that is slow is not dropped: one that falls behind what the daemon keeps
-	// is given a BOOKMARK with reset, and the present pods.
+	// Watch sends the current pods and then each change, until the client cancels. A slow
+	// subscriber is not dropped. If it falls behind the journal, it gets a BOOKMARK with
+	// reset, and then the current pods.
 	//
-	// Errors: INVALID_ARGUMENT where a field can't be understood, RESOURCE_EXHAUSTED
-	// where there are too many subscribers, UNAVAILABLE where the daemon stops.
+	// Errors: INVALID_ARGUMENT if a field is invalid, RESOURCE_EXHAUSTED if there are too
+	// many subscribers, UNAVAILABLE if the daemon stops.
 	Watch(ctx context.Context, in *WatchRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchResponse], error)
-	// List returns the present pods and their revision, which Watch can go on from.
+	// List returns the current pods and their revision. Watch can resume from the revision.
 	//
 	// Errors: INVALID_ARGUMENT and RESOURCE_EXHAUSTED as for Watch.
 	List(ctx context.Context, in *ListRequest, opts ...grpc.CallOption) (*ListResponse, error)
-	// Status returns how the daemon, its sources and its subscribers are.
+	// Status returns the status of the daemon, its sources and its subscribers.
 	Status(ctx context.Context, in *StatusRequest, opts ...grpc.CallOption) (*StatusResponse, error)
-	// Resync has a pod offered again, as SYNC, to those who ask for that operation.
+	// Resync sends a SYNC for one pod to the subscribers that request the SYNC operation.
 	//
-	// Errors: INVALID_ARGUMENT where there can be no pod of that name, NOT_FOUND where
-	// there is none, RESOURCE_EXHAUSTED where it was asked for too often.
+	// Errors: INVALID_ARGUMENT if the name is not valid for a pod, NOT_FOUND if there is no
+	// such pod, RESOURCE_EXHAUSTED if the client requests it too often.
 	Resync(ctx context.Context, in *ResyncRequest, opts ...grpc.CallOption) (*ResyncResponse, error)
 }
 
@@ -115,25 +115,25 @@ func (c *podConfigClient) Resync(ctx context.Context, in *ResyncRequest, opts ..
 // All implementations must embed UnimplementedPodConfigServer
 // for forward compatibility.
 //
-// PodConfig tells which pods belong on the node.
+// PodConfig serves the pods that belong on the node.
 type PodConfigServer interface {
-	// Watch tells the present pods and then each change, until the client ends it. A
-	// client that is slow is not dropped: one that falls behind what the daemon keeps
-	// is given a BOOKMARK with reset, and the present pods.
+	// Watch sends the current pods and then each change, until the client cancels. A slow
+	// subscriber is not dropped. If it falls behind the journal, it gets a BOOKMARK with
+	// reset, and then the current pods.
 	//
-	// Errors: INVALID_ARGUMENT where a field can't be understood, RESOURCE_EXHAUSTED
-	// where there are too many subscribers, UNAVAILABLE where the daemon stops.
+	// Errors: INVALID_ARGUMENT if a field is invalid, RESOURCE_EXHAUSTED if there are too
+	// many subscribers, UNAVAILABLE if the daemon stops.
 	Watch(*WatchRequest, grpc.ServerStreamingServer[WatchResponse]) error
-	// List returns the present pods and their revision, which Watch can go on from.
+	// List returns the current pods and their revision. Watch can resume from the revision.
 	//
 	// Errors: INVALID_ARGUMENT and RESOURCE_EXHAUSTED as for Watch.
 	List(context.Context, *ListRequest) (*ListResponse, error)
-	// Status returns how the daemon, its sources and its subscribers are.
+	// Status returns the status of the daemon, its sources and its subscribers.
 	Status(context.Context, *StatusRequest) (*StatusResponse, error)
-	// Resync has a pod offered again, as SYNC, to those who ask for that operation.
+	// Resync sends a SYNC for one pod to the subscribers that request the SYNC operation.
 	//
-	// Errors: INVALID_ARGUMENT where there can be no pod of that name, NOT_FOUND where
-	// there is none, RESOURCE_EXHAUSTED where it was asked for too often.
+	// Errors: INVALID_ARGUMENT if the name is not valid for a pod, NOT_FOUND if there is no
+	// such pod, RESOURCE_EXHAUSTED if the client requests it too often.
 	Resync(context.Context, *ResyncRequest) (*ResyncResponse, error)
 	mustEmbedUnimplementedPodConfigServer()
 }

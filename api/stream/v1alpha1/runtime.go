@@ -2,75 +2,76 @@ package v1alpha1
 
 import "time"
 
-// Event is what happened in the container runtime.
+// Event is an event of the container runtime.
 type Event struct {
-	// Type is ContainerStarted, ContainerDied, ContainerRemoved, ContainerChanged (it was
-	// created, or the runtime does not know its state) or PodSync.
+	// Type is ContainerStarted, ContainerDied, ContainerRemoved, ContainerChanged (the
+	// container was created, or its state is unknown) or PodSync.
 	Type   string `json:"type"`
 	PodUID string `json:"podUID"`
-	// ContainerID is the container's ID, or the sandbox's, where Container is empty.
+	// ContainerID is the ID of the container, or of the sandbox if Container is empty.
 	ContainerID string `json:"containerID,omitempty"`
 	Container   string `json:"container,omitempty"`
-	// ExitCode is there with ContainerDied, unless the container was gone before the
-	// runtime could be asked, or is a sandbox.
+	// ExitCode is set for ContainerDied. It is not set for a sandbox, or if the container
+	// was removed before its exit code could be read.
 	ExitCode *int32 `json:"exitCode,omitempty"`
 }
 
-// RuntimeStatus is what the daemon knows of the container runtime.
+// RuntimeStatus is the status of the container runtime.
 type RuntimeStatus struct {
-	// Endpoint is where the runtime is.
+	// Endpoint is the CRI endpoint of the runtime.
 	Endpoint string `json:"endpoint"`
-	// Events: the runtime tells of events itself; if not, it is listed, and EventsError
-	// says why.
+	// Events is true while the daemon relies on the events of the runtime. If false, the
+	// daemon lists the runtime at each relist period, and EventsError gives the reason.
 	Events      bool   `json:"events"`
 	EventsError string `json:"eventsError,omitempty"`
 	Healthy     bool   `json:"healthy"`
-	// LastRelist is when the last list that came was asked for.
+	// LastRelist is the time at which the last successful list was requested.
 	LastRelist *time.Time `json:"lastRelist,omitempty"`
-	// LastError is what the runtime said when it was asked last, if that failed.
+	// LastError is the error of the last request to the runtime; empty if it succeeded.
 	LastError string `json:"lastError,omitempty"`
-	// Relists counts the lists, and RelistErrors those that failed; P50 and P99 are how
-	// many seconds the last ones took.
+	// Relists counts the lists, RelistErrors the failed ones. RelistP50Seconds and
+	// RelistP99Seconds are percentiles of the duration of the most recent lists.
 	Relists          int64   `json:"relists"`
 	RelistErrors     int64   `json:"relistErrors"`
 	RelistP50Seconds float64 `json:"relistP50Seconds"`
 	RelistP99Seconds float64 `json:"relistP99Seconds"`
-	// Received counts the runtime's own events, Fallbacks how often they broke off that
-	// had been relied on, and Told the events told, by type.
+	// Received counts the events that the runtime sent. Fallbacks counts how often the
+	// event stream broke while the daemon relied on it. Emitted counts the events that the
+	// PLEG emitted, by type.
 	Received  int64            `json:"received"`
 	Fallbacks int64            `json:"fallbacks"`
-	Told      map[string]int64 `json:"told"`
-	// Pods and Containers count what the runtime has.
+	Emitted   map[string]int64 `json:"emitted"`
+	// Pods and Containers count the pods and containers of the runtime.
 	Pods       int `json:"pods"`
 	Containers int `json:"containers"`
 }
 
-// RuntimePods is the object of /v1alpha1/runtime: the runtime's pods, by UID.
+// RuntimePods is the object of /v1alpha1/runtime: the pods of the runtime, ordered by UID.
 type RuntimePods struct {
 	Pods []RuntimePod `json:"pods"`
 }
 
-// RuntimePod is what the runtime has of a pod.
+// RuntimePod is a pod of the runtime.
 type RuntimePod struct {
 	UID       string `json:"uid"`
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
-	// Ready counts the containers that run, Restarts the ones that came after another
-	// of their name.
+	// Ready counts the running containers. Restarts counts the containers that replaced
+	// another container of the same name.
 	Ready    int `json:"ready"`
 	Restarts int `json:"restarts"`
-	// CreatedAt is when the newest sandbox was.
+	// CreatedAt is the creation time of the newest sandbox.
 	CreatedAt *time.Time `json:"createdAt,omitempty"`
-	// Containers are the newest of each name.
+	// Containers has the newest container of each name.
 	Containers []RuntimeContainer `json:"containers"`
 }
 
-// RuntimeContainer is what the runtime has of a container.
+// RuntimeContainer is a container of the runtime.
 type RuntimeContainer struct {
 	ID    string `json:"id"`
 	Name  string `json:"name"`
 	State string `json:"state"`
-	// ExitCode is that of a container that exited, if it is known.
+	// ExitCode is the exit code of an exited container, if it is known.
 	ExitCode *int32 `json:"exitCode,omitempty"`
 	Restarts int    `json:"restarts"`
 }

@@ -1,5 +1,5 @@
-// Package v1alpha1 holds the JSON objects that the socket speaks: the lines of
-// /v1alpha1/updates and the object of /v1alpha1/status.
+// Package v1alpha1 has the types of the JSON objects on the socket: the lines of
+// /v1alpha1/updates, and the objects of /v1alpha1/status and /v1alpha1/runtime.
 package v1alpha1
 
 import (
@@ -8,67 +8,71 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// ContentType is that of the stream of updates: one JSON object a line.
+// ContentType is the content type of the stream of updates: one JSON object per line.
 const ContentType = "application/x-ndjson"
 
 // Update is one line of the stream.
 type Update struct {
-	// Instance names the daemon's state; a revision means nothing in another one.
+	// Instance identifies the state of the daemon. A revision is valid only for its
+	// instance.
 	Instance string `json:"instance"`
-	// Revision grows with each update. A stream can be resumed after it, with Instance.
-	// A line that can't be resumed from has none, and leaves the last one in force: the
-	// pods before the first BOOKMARK, a reset, and the lines of an update but its last.
+	// Revision grows with each update. To resume the stream after this line, pass Instance
+	// and Revision. A line without a revision can't be resumed from; keep the revision of an
+	// earlier line. Lines without a revision are the pods before the first BOOKMARK, a reset,
+	// and all lines of a split update except its last.
 	Revision int64 `json:"revision,omitempty"`
-	// Time is when the daemon took the update.
+	// Time is the time at which the daemon recorded the update.
 	Time *time.Time `json:"time,omitempty"`
 	// Op is ADD, UPDATE, REMOVE, DELETE, RECONCILE, SET, SYNC, PLEG, HOUSEKEEPING or
 	// BOOKMARK.
 	Op string `json:"op"`
-	// Source is the source of the pods; of a SET, the one that changed.
+	// Source is the source of the pods. In a SET, it is the source that changed.
 	Source string `json:"source,omitempty"`
-	// InitialSyncComplete: the present state has been told.
+	// InitialSyncComplete is true in the BOOKMARK after the current pods.
 	InitialSyncComplete bool `json:"initialSyncComplete,omitempty"`
-	// Reset: forget every pod; the present state follows. Message says why.
+	// Reset is true if the subscriber must forget every pod. The current pods follow.
+	// Message gives the reason.
 	Reset bool `json:"reset,omitempty"`
-	// Restored: the pods are those of the last run; the source has not been seen yet.
+	// Restored is true if the pods are from the last run and the source has not been seen
+	// yet.
 	Restored bool `json:"restored,omitempty"`
-	// Continues: more lines of the same update follow.
+	// Continues is true if more lines of the same update follow.
 	Continues bool   `json:"continues,omitempty"`
 	Message   string `json:"message,omitempty"`
-	// Ready, in a BOOKMARK: every source has been seen.
+	// Ready is set in a BOOKMARK. It is true if every source has been seen.
 	Ready *bool `json:"ready,omitempty"`
-	// Sources, in a BOOKMARK: the state of each source.
+	// Sources is set in a BOOKMARK. It has the state of each source.
 	Sources map[string]SourceState `json:"sources,omitempty"`
-	// Event, in a PLEG: what happened in the runtime.
+	// Event is set in a PLEG.
 	Event *Event `json:"event,omitempty"`
-	// Pods are whole, with apiVersion and kind. Those that no source wants have nothing
-	// but name and UID, in a PLEG and a HOUSEKEEPING.
+	// Pods are complete v1.Pod objects with apiVersion and kind. In a PLEG or HOUSEKEEPING,
+	// a pod that is in no source has only namespace, name and UID.
 	Pods []*v1.Pod `json:"pods,omitempty"`
 }
 
-// SourceState is what a BOOKMARK says of a source.
+// SourceState is the state of a source in a BOOKMARK.
 type SourceState struct {
-	// Seen: the source has told its first set.
+	// Seen is true if the source has delivered its first set.
 	Seen bool `json:"seen"`
 }
 
 // Status is the object of /v1alpha1/status.
 type Status struct {
 	Instance string `json:"instance"`
-	// Revision is that of the newest update, Compacted that of the newest one that
-	// can't be resumed from any more.
+	// Revision is the revision of the newest update. A stream can resume after Compacted
+	// and every later revision.
 	Revision  int64 `json:"revision"`
 	Compacted int64 `json:"compacted"`
-	// Ready: every source has been seen.
+	// Ready is true if every source has been seen.
 	Ready bool `json:"ready"`
-	// NodeName is the node whose pods these are.
+	// NodeName is the name of the node.
 	NodeName  string         `json:"nodeName"`
 	StartTime time.Time      `json:"startTime"`
 	Pods      int            `json:"pods"`
 	Sources   []SourceStatus `json:"sources"`
-	// Runtime is there where there is a container runtime.
+	// Runtime is set if the daemon has a container runtime.
 	Runtime *RuntimeStatus `json:"runtime,omitempty"`
-	// Subscribers are those of the stream, the oldest first.
+	// Subscribers has the subscribers of the stream, oldest first.
 	Subscribers []Subscriber `json:"subscribers"`
 }
 
@@ -76,113 +80,122 @@ type Status struct {
 type SourceStatus struct {
 	Name string `json:"name"`
 	Seen bool   `json:"seen"`
-	// Degraded: it can't be read; its last set is held since then, and LastError says
-	// why.
+	// Degraded is true while the source can't be read. The daemon keeps the last set of the
+	// source since DegradedSince. LastError gives the reason.
 	Degraded      bool       `json:"degraded"`
 	DegradedSince *time.Time `json:"degradedSince,omitempty"`
 	LastError     string     `json:"lastError,omitempty"`
-	// LastChange is when it last told a set.
+	// LastChange is the time at which the source last delivered a set.
 	LastChange *time.Time `json:"lastChange,omitempty"`
 	Pods       int        `json:"pods"`
-	// File is there for the source "file", HTTP for "http", API for "api".
+	// File is set for the source "file", HTTP for "http", API for "api".
 	File *FileStatus `json:"file,omitempty"`
 	HTTP *HTTPStatus `json:"http,omitempty"`
 	API  *APIStatus  `json:"api,omitempty"`
 }
 
-// FileStatus is what only a file source has to say.
+// FileStatus is the part of the status that is specific to a file source.
 type FileStatus struct {
 	// Path is the manifest path.
 	Path string `json:"path"`
-	// Absent: the path was not there at the start and is not there yet.
+	// Absent is true if the path has not existed since the start.
 	Absent bool `json:"absent,omitempty"`
-	// Watch is "inotify", or "polling" where that can't be had; WatchError says why.
+	// Watch is "inotify", or "polling" if inotify is not available. WatchError gives the
+	// reason.
 	Watch      string `json:"watch"`
 	WatchError string `json:"watchError,omitempty"`
-	// Overflows counts how often inotify lost events and the path was listed anew.
+	// Overflows counts how often inotify lost events. The source relists the path each time.
 	Overflows int `json:"overflows,omitempty"`
-	// Settling counts the files that are being written, or gone for a moment only.
+	// Settling counts the files whose change is not applied yet: the file is being written,
+	// or is missing for a moment.
 	Settling int `json:"settling,omitempty"`
-	// Manifests has a verdict for each manifest file, by path: for 1000 that are Accepted
-	// and 200 of each other state at most. ManifestsOmitted counts the others by state.
+	// Manifests has the verdicts on the manifest files, ordered by path: at most 1000 with
+	// the state Accepted and 200 of each other state. ManifestsOmitted counts the others by
+	// state.
 	Manifests        []Manifest            `json:"manifests"`
 	ManifestsOmitted map[ManifestState]int `json:"manifestsOmitted,omitempty"`
 }
 
-// HTTPStatus is what only an HTTP source has to say.
+// HTTPStatus is the part of the status that is specific to an HTTP source.
 type HTTPStatus struct {
 	// URL is the manifest URL without user and query.
 	URL string `json:"url"`
-	// LastSuccess is when the server last gave a good answer.
+	// LastSuccess is the time of the last usable response.
 	LastSuccess *time.Time `json:"lastSuccess,omitempty"`
-	// Manifests has a verdict for each pod that it served: for 1000 that are Accepted and
-	// 200 of each other state at most. ManifestsOmitted counts the others by state.
+	// Manifests has the verdicts on the pods in the response: at most 1000 with the state
+	// Accepted and 200 of each other state. ManifestsOmitted counts the others by state.
 	Manifests        []Manifest            `json:"manifests"`
 	ManifestsOmitted map[ManifestState]int `json:"manifestsOmitted,omitempty"`
 }
 
-// APIStatus is what only an apiserver source has to say.
+// APIStatus is the part of the status that is specific to an apiserver source.
 type APIStatus struct {
-	// Server is the apiserver's URL.
+	// Server is the URL of the apiserver.
 	Server string `json:"server"`
-	// NodeKnown: the apiserver knows the node; its pods are held back until then.
+	// NodeKnown is true if the apiserver has the node. The source delivers no pods before.
 	NodeKnown bool `json:"nodeKnown"`
-	// Connected: there is a watch.
+	// Connected is true while a watch is open.
 	Connected bool `json:"connected"`
-	// LastList is when all pods were listed last, LastEvent when the watch gave its
-	// last event, bookmarks among them.
+	// LastList is the time of the last full list. LastEvent is the time of the last event
+	// of the watch; bookmarks count as events.
 	LastList  *time.Time `json:"lastList,omitempty"`
 	LastEvent *time.Time `json:"lastEvent,omitempty"`
-	// Relists counts the lists after the first, WatchRestarts the watches that went on
-	// where one before had ended.
+	// Relists counts the lists after the first. WatchRestarts counts the watches that
+	// resumed where the previous watch ended.
 	Relists       int `json:"relists"`
 	WatchRestarts int `json:"watchRestarts"`
 }
 
-// ManifestState says what became of a manifest.
+// ManifestState is the outcome for a manifest.
 type ManifestState string
 
 // The states of a manifest.
 const (
-	// ManifestAccepted: its pod is in the source's set.
+	// ManifestAccepted means that the pod of the manifest is in the set of the source.
 	ManifestAccepted ManifestState = "Accepted"
-	// ManifestRejected: it can't be used and gave no pod before.
+	// ManifestRejected means that the manifest can't be used and gave no pod before.
 	ManifestRejected ManifestState = "Rejected"
-	// ManifestHeld: it can't be used now; the pod that it gave before is in the set.
+	// ManifestHeld means that the manifest can't be used now. The set has the pod of its
+	// last usable version.
 	ManifestHeld ManifestState = "Held"
-	// ManifestShadowed: it is valid, but another manifest has its pod's name or UID.
+	// ManifestShadowed means that the manifest is valid, but another manifest already has
+	// the name or UID of its pod.
 	ManifestShadowed ManifestState = "Shadowed"
 )
 
 // Manifest is the verdict on one manifest.
 type Manifest struct {
-	// Path is the file, or in a list the place where there is no name.
+	// Path is the path of the file. For an item of a list without a name, it is the position
+	// in the list.
 	Path string `json:"path,omitempty"`
-	// State is what became of the manifest.
+	// State is the outcome.
 	State ManifestState `json:"state"`
-	// Namespace, Name and UID are those of the pod that it gives or gave last.
+	// Namespace, Name and UID identify the pod of the manifest, or of its last usable
+	// version.
 	Namespace string `json:"namespace,omitempty"`
 	Name      string `json:"name,omitempty"`
 	UID       string `json:"uid,omitempty"`
-	// Reason is one word and Message a sentence on why it was not accepted.
+	// Reason and Message say why the manifest was not accepted. Reason is one word in
+	// CamelCase, Message is readable text.
 	Reason  string `json:"reason,omitempty"`
 	Message string `json:"message,omitempty"`
-	// Warnings are what the kubelet would pass over in silence.
+	// Warnings are faults that the kubelet ignores without a message.
 	Warnings []string `json:"warnings,omitempty"`
 }
 
-// Subscriber is one reader of the stream.
+// Subscriber is one open stream.
 type Subscriber struct {
 	ID int64 `json:"id"`
-	// PID and UID are those of the process at the other end of the socket.
+	// PID and UID are the process ID and user ID of the client.
 	PID       int32     `json:"pid,omitempty"`
 	UID       *uint32   `json:"uid,omitempty"`
 	UserAgent string    `json:"userAgent,omitempty"`
 	Mode      string    `json:"mode"`
 	Since     time.Time `json:"since"`
-	// Revision is the newest one it was given, Lag the number of revisions after it.
+	// Revision is the newest revision that was sent to the subscriber. Lag is the number of
+	// later revisions.
 	Revision int64 `json:"revision"`
 	Lag      int64 `json:"lag"`
-	// Resets counts how often it fell behind and was given the state anew.
+	// Resets counts how often the subscriber fell behind the journal and got a reset.
 	Resets int `json:"resets,omitempty"`
 }
