@@ -17,15 +17,26 @@ import (
 )
 
 func newGetCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "get", Short: "Show what the daemon has"}
+	cmd := &cobra.Command{Use: "get", Short: "Display resources of the daemon"}
 	var flags clientFlags
 	var output, namespace string
 	var mirrorPods, all bool
 	pods := &cobra.Command{
 		Use:     "pods [NAME…]",
 		Aliases: []string{"pod", "po"},
-		Short:   "Show the pods that belong on the node",
-		Long:    "Show the pods that belong on the node, in all namespaces unless --namespace names one.",
+		Short:   "List the pods that belong on the node",
+		Long: `List the pods that belong on the node.
+
+The list has the pods of all namespaces. Use --namespace to select one namespace.
+Pass one or more names to select pods by name.`,
+		Example: `  # List all pods
+  podconfigd get pods
+
+  # List the pods of one namespace as JSON
+  podconfigd get pods -n kube-system -o json
+
+  # List one pod with its UID and images
+  podconfigd get pods web-node1 -o wide`,
 		RunE: func(cmd *cobra.Command, names []string) error {
 			if err := checkOutput(output, "json", "yaml", "name", "wide"); err != nil {
 				return err
@@ -59,15 +70,15 @@ func newGetCommand() *cobra.Command {
 		},
 	}
 	flags.add(pods)
-	pods.Flags().StringVarP(&output, "output", "o", "", "json, yaml, name or wide; a table if empty")
-	pods.Flags().StringVarP(&namespace, "namespace", "n", "", "only pods of this namespace")
-	pods.Flags().BoolVar(&mirrorPods, "mirror-pods", true, "also the pods by which a kubelet shows static pods to the apiserver")
-	pods.Flags().BoolVarP(&all, "all-namespaces", "A", false, "pods of all namespaces, whatever --namespace says; as where neither is given")
+	pods.Flags().StringVarP(&output, "output", "o", "", "Output format. One of: json, yaml, name, wide. If empty, prints a table.")
+	pods.Flags().StringVarP(&namespace, "namespace", "n", "", "Namespace of the pods. If empty, lists all namespaces.")
+	pods.Flags().BoolVar(&mirrorPods, "mirror-pods", true, "Include mirror pods, which a kubelet creates in the apiserver for its static pods.")
+	pods.Flags().BoolVarP(&all, "all-namespaces", "A", false, "List the pods of all namespaces and ignore --namespace. This is the default without --namespace.")
 	cmd.AddCommand(pods)
 	return cmd
 }
 
-// notFound returns an error that has all the names that no pod has, or nil.
+// notFound returns one error that lists every name without a pod, or nil.
 func notFound(names []string, pods []v1.Pod) error {
 	var errs []error
 	for _, name := range names {

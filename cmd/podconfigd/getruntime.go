@@ -12,14 +12,14 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/client"
 )
 
-// runtimePods are the container runtime's, by UID; nil where there is no runtime.
+// runtimePods are the pods of the container runtime by UID, or nil without a runtime.
 type runtimePods map[string]*v1alpha1.RuntimePod
 
-// askRuntime asks the daemon what the container runtime has.
+// askRuntime requests the pods of the container runtime from the daemon.
 func askRuntime(ctx context.Context, c *client.Client) (runtimePods, error) {
 	runtime, err := c.Runtime(ctx)
 	if refused, ok := errors.AsType[*client.RefusedError](err); ok && refused.Code == http.StatusNotFound {
-		return nil, nil //nolint:nilnil // there is none
+		return nil, nil //nolint:nilnil // the daemon has no runtime
 	}
 	if err != nil {
 		return nil, err
@@ -31,8 +31,8 @@ func askRuntime(ctx context.Context, c *client.Client) (runtimePods, error) {
 	return pods, nil
 }
 
-// columns returns how many of the pod's containers run, how often they were begun
-// again, and how old the pod's sandbox is.
+// columns returns the READY, RESTARTS and AGE columns of the pod: the number of running
+// containers, the number of restarts, and the age of the sandbox.
 func (r runtimePods) columns(pod *v1.Pod) []string {
 	running := r[string(pod.UID)]
 	if running == nil {

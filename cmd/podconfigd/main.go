@@ -1,5 +1,5 @@
-// Command podconfigd merges the pods that a node's sources want and serves every
-// change on a unix socket.
+// Command podconfigd merges the pods from the sources of a node and serves every change
+// on a unix socket.
 package main
 
 import (
@@ -17,7 +17,7 @@ func main() { os.Exit(run()) }
 func run() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	// There is nothing that a SIGHUP would read again: sources do that by themselves.
+	// SIGHUP has no configuration to reload: the sources detect changes themselves.
 	signal.Ignore(syscall.SIGHUP)
 	err := newRootCommand().ExecuteContext(ctx)
 	switch {
@@ -30,5 +30,5 @@ func run() int {
 	return 1
 }
 
-// errSilent is the failure of a command that has said already what is wrong.
+// errSilent is the failure of a command that has already printed what is wrong.
 var errSilent = errors.New("failed")

@@ -22,7 +22,7 @@ const kubeletPodsAPISocket = "/var/lib/kubelet/pods-api/pods-api.sock"
 // daemonOptions are the flags of the daemon.
 type daemonOptions struct {
 	daemon.Config
-	// header and mode are Config's as the flags have them.
+	// header and mode are the flag values of StaticPodURLHeader and SocketMode.
 	header map[string][]string
 	mode   string
 }
@@ -35,56 +35,61 @@ func newDaemonOptions() *daemonOptions {
 
 func (o *daemonOptions) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.StaticPodPath, "pod-manifest-path", o.StaticPodPath,
-		"directory of static pod manifests, or a single one; files whose names begin with a dot are ignored")
+		"Path to a directory of static pod manifests, or to a single manifest file. Files whose names begin with a dot are ignored.")
 	flags.DurationVar(&o.FileCheckFrequency, "file-check-frequency", o.FileCheckFrequency,
-		"full relist interval, in addition to inotify; 1ms to 24h")
-	flags.StringVar(&o.StaticPodURL, "manifest-url", o.StaticPodURL, "URL that serves a Pod or a PodList")
+		"Full relist interval for --pod-manifest-path, in addition to inotify. 1ms to 24h.")
+	flags.StringVar(&o.StaticPodURL, "manifest-url", o.StaticPodURL, "URL of a Pod or PodList manifest.")
 	flags.Var(cliflag.NewColonSeparatedMultimapStringString(&o.header), "manifest-url-header",
-		"headers for the manifest URL, as name:value with commas between; may be repeated")
-	flags.DurationVar(&o.HTTPCheckFrequency, "http-check-frequency", o.HTTPCheckFrequency, "how often the manifest URL is requested; 1ms to 24h")
+		"Comma-separated list of HTTP headers, each `name:value`, for requests to --manifest-url. Can be repeated.")
+	flags.DurationVar(&o.HTTPCheckFrequency, "http-check-frequency", o.HTTPCheckFrequency, "Interval between requests to --manifest-url. 1ms to 24h.")
 	flags.StringVar(&o.StaticPodURLCAFile, "manifest-url-ca-file", o.StaticPodURLCAFile,
-		"certificates that the manifest URL's is checked against; the system's if empty")
-	flags.StringVar(&o.StaticPodURLCertFile, "manifest-url-cert-file", o.StaticPodURLCertFile, "client certificate for the manifest URL")
-	flags.StringVar(&o.StaticPodURLKeyFile, "manifest-url-key-file", o.StaticPodURLKeyFile, "key of the client certificate")
+		"Path to the CA certificates that verify the server of --manifest-url. If empty, uses the CA certificates of the system. Reloaded when the file changes.")
+	flags.StringVar(&o.StaticPodURLCertFile, "manifest-url-cert-file", o.StaticPodURLCertFile,
+		"Path to the client certificate for --manifest-url. Requires --manifest-url-key-file. Reloaded when the file changes.")
+	flags.StringVar(&o.StaticPodURLKeyFile, "manifest-url-key-file", o.StaticPodURLKeyFile,
+		"Path to the private key of --manifest-url-cert-file. Reloaded when the file changes.")
 	flags.StringVar(&o.StaticPodURLTokenFile, "manifest-url-token-file", o.StaticPodURLTokenFile,
-		"file with a bearer token for the manifest URL. All these files are read again when they change")
+		"Path to a file with a bearer token for --manifest-url. Reloaded when the file changes.")
 	flags.StringVar(&o.Kubeconfig, "kubeconfig", o.Kubeconfig,
-		"kubeconfig of the apiserver whose pods for this node are wanted; in a pod with a service account, that one's if empty")
+		"Path to a kubeconfig. podconfigd takes the pods of this node from its apiserver. If empty and podconfigd runs in a pod with a service account, uses that service account.")
 	flags.BoolVar(&o.KeepManagedFields, "keep-managed-fields", o.KeepManagedFields,
-		"keep metadata.managedFields of the apiserver's pods")
+		"Keep metadata.managedFields of pods from the apiserver.")
 	flags.StringVar(&o.NodeName, "hostname-override", o.NodeName,
-		"the node's name; the hostname if empty. It is part of static pods' names and UIDs, and what the apiserver's pods are bound to")
+		"Name of the node. If empty, uses the hostname. The names and UIDs of static pods contain it. The apiserver source selects pods with this spec.nodeName.")
 	o.addRuntimeFlags(flags)
 	o.addSocketFlags(flags)
-	flags.IntVar(&o.MaxSubscribers, "max-subscribers", o.MaxSubscribers, "how many streams may be open at a time, 1 to 1048576")
-	flags.IntVar(&o.MaxSubscribersPerProcess, "max-subscribers-per-process", o.MaxSubscribersPerProcess, "how many of these one process may have, 1 to 1048576; processes outside of podconfigd's PID namespace count by user")
-	flags.IntVar(&o.JournalMaxUpdates, "journal-max-updates", o.JournalMaxUpdates, "how many updates are kept for subscribers to resume from, 1 to 16777216")
-	flags.Int64Var(&o.JournalMaxBytes, "journal-max-bytes", o.JournalMaxBytes, "about how many bytes of memory those updates may take, 1 to 1099511627776 (1 TiB)")
+	flags.IntVar(&o.MaxSubscribers, "max-subscribers", o.MaxSubscribers, "Maximum number of open streams. 1 to 1048576.")
+	flags.IntVar(&o.MaxSubscribersPerProcess, "max-subscribers-per-process", o.MaxSubscribersPerProcess,
+		"Maximum number of open streams of one client process. Processes outside the PID namespace of podconfigd are counted by user. 1 to 1048576.")
+	flags.IntVar(&o.JournalMaxUpdates, "journal-max-updates", o.JournalMaxUpdates,
+		"Maximum number of updates that the journal keeps for subscribers to resume from. 1 to 16777216.")
+	flags.Int64Var(&o.JournalMaxBytes, "journal-max-bytes", o.JournalMaxBytes,
+		"Approximate maximum memory, in bytes, of the updates that the journal keeps. 1 to 1099511627776 (1 TiB).")
 }
 
 func (o *daemonOptions) addRuntimeFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.ContainerRuntimeEndpoint, "container-runtime-endpoint", o.ContainerRuntimeEndpoint,
-		"CRI socket of the container runtime whose events are wanted, as in unix:///run/containerd/containerd.sock; none if empty")
+		"CRI socket of the container runtime, for example unix:///run/containerd/containerd.sock. If empty, podconfigd connects to no runtime and the stream has no PLEG or HOUSEKEEPING updates.")
 	flags.DurationVar(&o.PLEGRelistPeriod, "pleg-relist-period", o.PLEGRelistPeriod,
-		"how often the runtime is listed, 1ms to 24h; every 5 minutes while it sends events itself")
+		"Interval between lists of the container runtime. 1ms to 24h. While the runtime sends events, the interval is 5 minutes.")
 	flags.DurationVar(&o.PLEGRelistThreshold, "pleg-relist-threshold", o.PLEGRelistThreshold,
-		"how long the runtime may give no answer before /healthz and /livez fail, 1s to 48h; at least twice --pleg-relist-period")
+		"Time without an answer from the container runtime after which /healthz and /livez fail. 1s to 48h, and at least twice --pleg-relist-period.")
 	flags.DurationVar(&o.SyncFrequency, "sync-frequency", o.SyncFrequency,
-		"shortest time between two SYNCs of a pod, 1s to 24h; the longest is half as long again, so that not all are at once")
+		"Minimum time between two SYNCs of a pod. 1s to 24h. Each interval is random, up to 1.5 times this value, to spread the load.")
 }
 
 func (o *daemonOptions) addSocketFlags(flags *pflag.FlagSet) {
-	flags.StringVar(&o.Socket, "socket", o.Socket, "path of the unix socket to serve")
-	flags.StringVar(&o.mode, "socket-mode", o.mode, "the socket file's mode, in octal")
-	flags.StringVar(&o.SocketGroup, "socket-group", o.SocketGroup, "name or number of the socket file's group; the process's if empty")
+	flags.StringVar(&o.Socket, "socket", o.Socket, "Path of the unix socket to serve.")
+	flags.StringVar(&o.mode, "socket-mode", o.mode, "File mode of the sockets, in octal.")
+	flags.StringVar(&o.SocketGroup, "socket-group", o.SocketGroup, "Name or number of the group that owns the sockets. If empty, uses the group of the podconfigd process.")
 	flags.StringVar(&o.PodsAPISocket, "pods-api-socket", o.PodsAPISocket,
-		"path of a second socket for the kubelet's Pods API alone; the kubelet's is "+kubeletPodsAPISocket+". Mode and group are the first one's")
+		"Path of a second unix socket that serves only the Pods API of the kubelet. The kubelet uses "+kubeletPodsAPISocket+". --socket-mode and --socket-group apply.")
 	flags.StringVar(&o.MetricsBindAddress, "metrics-bind-address", o.MetricsBindAddress,
-		"host:port to serve /metrics and health on besides; not at all if empty")
+		"TCP address, as host:port, that also serves /metrics, /healthz, /livez and /readyz. If empty, podconfigd opens no TCP port.")
 }
 
-// complete fills in what the flags have in another form, and returns everything that is
-// wrong with the options.
+// complete converts the header and mode flags, validates all options, and returns every
+// fault in one error.
 func (o *daemonOptions) complete() error {
 	o.StaticPodURLHeader = make(http.Header)
 	for name, values := range o.header {
@@ -100,7 +105,7 @@ func (o *daemonOptions) complete() error {
 func parseMode(s string) (fs.FileMode, error) {
 	mode, err := strconv.ParseUint(s, 8, 32)
 	if err != nil || mode > 0o777 {
-		return 0, fmt.Errorf("--socket-mode: %q is not a file mode: want octal digits, as in 0660", s)
+		return 0, fmt.Errorf("--socket-mode: %q is not a file mode: expected octal digits, for example 0660", s)
 	}
 	return fs.FileMode(mode), nil
 }
@@ -114,5 +119,5 @@ func runDaemon(ctx context.Context, o *daemonOptions) error {
 	if err := d.Run(klog.NewContext(ctx, klog.Background())); ctx.Err() == nil {
 		return err
 	}
-	return nil // it was told to stop
+	return nil // the context ended, which is a normal stop
 }

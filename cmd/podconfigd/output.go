@@ -16,13 +16,12 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// checkOutput returns an error where the format is none of those known; "" is the
-// table.
+// checkOutput returns an error if the format is not a known one. "" is the table.
 func checkOutput(format string, known ...string) error {
 	if format == "" || slices.Contains(known, format) {
 		return nil
 	}
-	return fmt.Errorf("--output: unknown format %q: want one of %s", format, strings.Join(known, ", "))
+	return fmt.Errorf("--output: unknown format %q: expected one of %s", format, strings.Join(known, ", "))
 }
 
 // printObject prints an object as json or yaml.
@@ -40,8 +39,8 @@ func printObject(w io.Writer, format string, v any) error {
 	return encoder.Encode(v)
 }
 
-// cell returns the text as it goes into a table: a control character, which could move
-// the terminal's cursor or tear the row apart, as Go would escape it.
+// cell returns the text for a table cell. It escapes control characters as Go does,
+// because they can move the cursor of the terminal or break the row.
 func cell(text string) string {
 	if !strings.ContainsFunc(text, unicode.IsControl) {
 		return text

@@ -20,13 +20,19 @@ func newRootCommand() *cobra.Command {
 
 	cmd := &cobra.Command{
 		Use:   "podconfigd",
-		Short: "Merge the pods that a node's sources want, and serve every change on a unix socket",
-		Long: `podconfigd decides, as the kubelet does, which pods belong on this node, and tells
-each change on a unix socket as one ordered stream that can be resumed.
+		Short: "Merge the pods of a node and serve every change on a unix socket",
+		Long: `podconfigd decides which pods belong on this node, with the rules of the kubelet.
+It takes the pods from a manifest directory, a manifest URL and an apiserver.
+It serves every change on a unix socket as one ordered, resumable stream.
 
-Without a subcommand it runs the daemon.`,
-		Example: `  podconfigd --pod-manifest-path /etc/kubernetes/manifests
+Without a subcommand, podconfigd runs the daemon.`,
+		Example: `  # Run the daemon with a directory of static pod manifests
+  podconfigd --pod-manifest-path /etc/kubernetes/manifests
+
+  # Print the pods of the node, then every change
   podconfigd watch
+
+  # Read the stream with another client
   curl -N --unix-socket /run/podconfigd/podconfigd.sock http://localhost/v1alpha1/updates`,
 		Args:          noArgs,
 		SilenceUsage:  true,
@@ -59,8 +65,8 @@ Without a subcommand it runs the daemon.`,
 	return cmd
 }
 
-// noArgs says which subcommands there are to those who misspell one, and that there is
-// nothing to name to those who name something.
+// noArgs refuses arguments. For a command with subcommands, the error reports an unknown
+// command.
 func noArgs(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
@@ -72,8 +78,8 @@ func noArgs(cmd *cobra.Command, args []string) error {
 	return fmt.Errorf("%s %q; see %q", what, args[0], cmd.CommandPath()+" --help")
 }
 
-// someArgs refuses a command line without arguments, of which what is one, and one with
-// more than most; 0 is any number.
+// someArgs requires at least one argument and at most most; 0 is no maximum. what names
+// the argument in errors.
 func someArgs(what string, most int) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		switch {
@@ -86,16 +92,16 @@ func someArgs(what string, most int) cobra.PositionalArgs {
 	}
 }
 
-// clientFlags are those of the commands that talk to a daemon.
+// clientFlags are the flags of the commands that connect to a daemon.
 type clientFlags struct{ socket string }
 
 func (f *clientFlags) add(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.socket, "socket", client.DefaultSocket(), "the daemon's socket; "+client.SocketEnv+" names it too")
+	cmd.Flags().StringVar(&f.socket, "socket", client.DefaultSocket(), "Path of the daemon's unix socket. The environment variable "+client.SocketEnv+" sets the default.")
 }
 
 func (f *clientFlags) client() (*client.Client, error) {
 	if f.socket == "" {
-		return nil, errors.New("no socket: name it with --socket or " + client.SocketEnv)
+		return nil, errors.New("no socket path: set --socket or " + client.SocketEnv)
 	}
 	return client.New(f.socket), nil
 }

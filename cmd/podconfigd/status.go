@@ -20,8 +20,20 @@ func newStatusCommand() *cobra.Command {
 	var output string
 	cmd := &cobra.Command{
 		Use:   "status",
-		Short: "Show the sources, the verdict on each manifest, and who reads the stream",
-		Args:  noArgs,
+		Short: "Show the status of the daemon",
+		Long: `Show the status of the daemon:
+
+- its node, instance and revision
+- each source, and what is wrong with it
+- the verdict on each manifest
+- the container runtime, if the daemon has one
+- each subscriber, and its lag in updates`,
+		Example: `  # Show the status
+  podconfigd status
+
+  # Show the status as JSON
+  podconfigd status -o json`,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := checkOutput(output, "json", "yaml"); err != nil {
 				return err
@@ -41,7 +53,7 @@ func newStatusCommand() *cobra.Command {
 		},
 	}
 	flags.add(cmd)
-	cmd.Flags().StringVarP(&output, "output", "o", "", "json or yaml; a text if empty")
+	cmd.Flags().StringVarP(&output, "output", "o", "", "Output format. One of: json, yaml. If empty, prints text.")
 	return cmd
 }
 
@@ -119,9 +131,9 @@ func sourceRow(source *v1alpha1.SourceStatus) []string {
 		state = apiserverState(source.API)
 	}
 	if source.Degraded {
-		held := "degraded, the last pods are held"
+		held := "degraded, keeping the last pods"
 		if !source.Seen {
-			held = "degraded, nothing was read yet"
+			held = "degraded, no pods read yet"
 		}
 		state += "; " + held + ": " + source.LastError
 		if source.DegradedSince != nil {
@@ -139,7 +151,7 @@ func apiserverState(api *v1alpha1.APIStatus) string {
 	case api.NodeKnown:
 		state += ", not connected"
 	default:
-		state += "; pods are held back until it knows the node"
+		state += "; waiting until the apiserver has the node"
 	}
 	if api.LastEvent != nil {
 		state += ", last event " + age(api.LastEvent) + " ago"

@@ -12,8 +12,8 @@ func TestADegradedSourceHoldsWhatWasSeen(t *testing.T) {
 		Name: "http", Degraded: true, LastError: "refused", HTTP: &v1alpha1.HTTPStatus{URL: "http://h/"},
 	}
 	for seen, want := range map[bool]string{
-		false: "http://h/; degraded, nothing was read yet: refused",
-		true:  "http://h/; degraded, the last pods are held: refused",
+		false: "http://h/; degraded, no pods read yet: refused",
+		true:  "http://h/; degraded, keeping the last pods: refused",
 	} {
 		source.Seen = seen
 		if row := sourceRow(&source); row[len(row)-1] != want {

@@ -17,14 +17,14 @@ import (
 
 const (
 	tableFormat = "%-12s  %-12s  %-6s  %-36s  %s"
-	// maxChanges is how many differences a line shows, and maxRemoved of how many
-	// removed pods the last version is kept, to say what their successors changed.
+	// maxChanges is the maximum number of differences on a line. maxRemoved is the maximum
+	// number of removed pods that are kept, to show what their successors changed.
 	maxChanges = 3
 	maxRemoved = 1000
 )
 
-// tablePrinter prints a line for each pod of an update. It remembers what it
-// printed, to say what changed.
+// tablePrinter prints a line for each pod of an update. It keeps the pods that it printed,
+// to show what changed.
 type tablePrinter struct {
 	w       io.Writer
 	headed  bool
@@ -77,7 +77,7 @@ func (p *tablePrinter) line(columns ...any) error {
 	return err
 }
 
-// remark says what an update without pods tells.
+// remark describes an update without pods.
 func remark(u *v1alpha1.Update) string {
 	switch {
 	case u.Reset:
@@ -87,12 +87,12 @@ func remark(u *v1alpha1.Update) string {
 	}
 	var remarks []string
 	if u.InitialSyncComplete {
-		remarks = append(remarks, "that is the present state")
+		remarks = append(remarks, "initial sync complete")
 	}
 	if u.Ready != nil && *u.Ready {
-		remarks = append(remarks, "all sources are ready")
+		remarks = append(remarks, "all sources ready")
 	} else if u.Ready != nil {
-		remarks = append(remarks, "not seen yet: "+strings.Join(unseen(u.Sources), ", "))
+		remarks = append(remarks, "waiting for sources: "+strings.Join(unseen(u.Sources), ", "))
 	}
 	return strings.Join(append(remarks, fmt.Sprintf("revision %d", u.Revision)), "; ")
 }
@@ -108,20 +108,20 @@ func unseen(sources map[string]v1alpha1.SourceState) []string {
 	return names
 }
 
-// about says what the pod's line is about.
+// about returns the CHANGED column of the pod's line.
 func (p *tablePrinter) about(u *v1alpha1.Update, pod *v1.Pod) string {
 	switch u.Op {
 	case "SYNC":
 		return "unchanged"
 	case "HOUSEKEEPING":
-		return "no source wants it"
+		return "not in any source"
 	case "PLEG":
 		return eventSummary(u.Event)
 	}
 	return p.changed(u.Op, pod)
 }
 
-// eventSummary says what happened in the runtime.
+// eventSummary describes an event of the runtime.
 func eventSummary(e *v1alpha1.Event) string {
 	if e == nil {
 		return ""
@@ -136,7 +136,7 @@ func eventSummary(e *v1alpha1.Event) string {
 	return about
 }
 
-// changed says what the pod's line is about, and remembers the pod.
+// changed describes the difference to the last version of the pod, and keeps the pod.
 func (p *tablePrinter) changed(op string, pod *v1.Pod) string {
 	name := types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}
 	before := p.present[pod.UID]
@@ -151,7 +151,7 @@ func (p *tablePrinter) changed(op string, pod *v1.Pod) string {
 	if op == "ADD" || op == "SET" {
 		if was := p.removed[name]; was != nil {
 			delete(p.removed, name)
-			return "anew: " + summary(poddiff.Compare(was, pod))
+			return "recreated: " + summary(poddiff.Compare(was, pod))
 		}
 		return strings.Join(images(pod), ", ")
 	}
@@ -164,7 +164,7 @@ func (p *tablePrinter) changed(op string, pod *v1.Pod) string {
 func summary(changes []string) string {
 	switch n := len(changes) - maxChanges; {
 	case len(changes) == 0:
-		return "nothing but its UID"
+		return "only the UID"
 	case n > 0:
 		return strings.Join(changes[:maxChanges], "; ") + fmt.Sprintf("; and %d more", n)
 	}

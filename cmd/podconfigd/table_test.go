@@ -40,14 +40,14 @@ func TestTheTableSaysWhatChanged(t *testing.T) {
 		}
 	}
 	want := `TIME          OP            SOURCE  POD                                   CHANGED
-01:02:03.004  BOOKMARK      -       -                                     that is the present state; not seen yet: file, http; revision 1
+01:02:03.004  BOOKMARK      -       -                                     initial sync complete; waiting for sources: file, http; revision 1
 01:02:03.004  ADD           file    default/web                           i:1
 01:02:03.004  UPDATE        file    default/web                           spec.containers[c].image: i:1 → i:2
 01:02:03.004  REMOVE        file    default/web
-01:02:03.004  ADD           file    default/web                           anew: spec.containers[c].image: i:2 → i:3
+01:02:03.004  ADD           file    default/web                           recreated: spec.containers[c].image: i:2 → i:3
 01:02:03.004  ADD           http    -                                     no pods
-01:02:03.004  BOOKMARK      -       -                                     all sources are ready; revision 9
-01:02:03.004  HOUSEKEEPING  -       default/web                           no source wants it
+01:02:03.004  BOOKMARK      -       -                                     all sources ready; revision 9
+01:02:03.004  HOUSEKEEPING  -       default/web                           not in any source
 01:02:03.004  BOOKMARK      -       -                                     reset: because
 `
 	if diff := cmp.Diff(want, out.String()); diff != "" {

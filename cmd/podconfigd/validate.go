@@ -26,28 +26,34 @@ func newValidateCommand() *cobra.Command {
 	var output string
 	cmd := &cobra.Command{
 		Use:   "validate FILE…",
-		Short: "Say what the daemon would make of manifests",
-		Long: `Say what the daemon would make of each manifest. No daemon needs to run. A directory
-stands for the manifests in it, which may not give two pods the same name. FILEs are
-judged one by one otherwise.
+		Short: "Check manifests as the daemon does",
+		Long: `Check manifests as the daemon does. No daemon needs to run.
 
-The UID of a static pod depends on the path of its file, as the daemon is given it. The
-UID that is printed holds for the path beside it: that of FILE as given, or that of a
-file of this name in the directory that --pod-manifest-path names. The directory need not
-exist.
+FILE is a manifest or a directory. For a directory, the command checks each manifest in
+it, and also that no two manifests give the same pod name. The command checks each FILE
+independently of the others.
 
-What the kubelet ignores, such as a misspelled field or a duplicate key, is a warning.
+The command prints one verdict per manifest, with the name and UID of the pod. The UID of
+a static pod depends on the path of its file, as the daemon gets it. By default, the UID
+is for FILE as given. With --pod-manifest-path, it is for a file of the same name in that
+directory. The directory need not exist.
 
-The exit code is 1 if a manifest can't be used. With --strict it is also 1 if there is a
+Faults that the kubelet ignores, for example a misspelled field or a duplicate key, are
+warnings.
+
+The exit code is 1 if a manifest can't be used. With --strict, it is also 1 if there is a
 warning.`,
-		Example: "  podconfigd validate /etc/kubernetes/manifests\n" +
-			"  podconfigd validate --strict --pod-manifest-path=/etc/kubernetes/manifests web.yaml db.yaml",
+		Example: `  # Check the manifests of a directory
+  podconfigd validate /etc/kubernetes/manifests
+
+  # Check two manifests before they are copied, and fail on warnings
+  podconfigd validate --strict --pod-manifest-path=/etc/kubernetes/manifests web.yaml db.yaml`,
 		Args: someArgs("FILE", 0),
 		RunE: func(cmd *cobra.Command, paths []string) error {
 			if err := checkOutput(output, "json", "yaml"); err != nil {
 				return err
 			}
-			// The source logs what it finds, and that is what is printed below.
+			// The source logs its verdicts, which are printed below.
 			ctx := klog.NewContext(cmd.Context(), klog.Logger{})
 			verdicts, err := opts.validate(ctx, paths)
 			if err != nil {
@@ -62,11 +68,11 @@ warning.`,
 			return nil
 		},
 	}
-	cmd.Flags().StringVar(&opts.hostname, "hostname-override", "", "the node's name; the hostname if empty")
+	cmd.Flags().StringVar(&opts.hostname, "hostname-override", "", "Name of the node. If empty, uses the hostname.")
 	cmd.Flags().StringVar(&opts.manifestPath, "pod-manifest-path", "",
-		"the directory in which the files will be, as it is given to the daemon; the UIDs hold for this path")
-	cmd.Flags().BoolVar(&opts.strict, "strict", false, "fail if there are warnings, such as unknown fields and duplicate keys")
-	cmd.Flags().StringVarP(&output, "output", "o", "", "json or yaml; text if empty")
+		"Path of the directory that will contain the files, as the daemon gets it. The printed UIDs are for this directory.")
+	cmd.Flags().BoolVar(&opts.strict, "strict", false, "Fail if there are warnings, for example unknown fields and duplicate keys.")
+	cmd.Flags().StringVarP(&output, "output", "o", "", "Output format. One of: json, yaml. If empty, prints text.")
 	return cmd
 }
 

@@ -22,14 +22,20 @@ func newWatchCommand() *cobra.Command {
 	var mirrorPods bool
 	cmd := &cobra.Command{
 		Use:   "watch",
-		Short: "Show the stream of updates as it comes",
-		Long: `Show the stream of updates as it comes: first the present pods, then each change.
-When the daemon goes away, watch waits for it and goes on where it was.
+		Short: "Print the stream of updates",
+		Long: `Print the stream of updates: first the current pods, then each change.
 
-With -o json each update is a line as the socket has it, but for those that the
-daemon split for their size, which are whole again.`,
-		Example: `  podconfigd watch
+When the connection to the daemon breaks, watch reconnects and resumes the stream.
+
+With -o json, the command prints one update per line, in the format of the socket.
+Updates that the daemon splits into frames are printed whole.`,
+		Example: `  # Print the current pods, then every change
+  podconfigd watch
+
+  # Print the names of changed pods in one namespace
   podconfigd watch -n kube-system -o name
+
+  # Print the full set of pods after each change, as JSON
   podconfigd watch --mode snapshot -o json`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -37,7 +43,7 @@ daemon split for their size, which are whole again.`,
 				return err
 			}
 			if opts.Instance != "" && opts.Since == 0 {
-				return errors.New("--instance means nothing without --since")
+				return errors.New("--instance requires --since")
 			}
 			c, err := flags.client()
 			if err != nil {
@@ -46,9 +52,9 @@ daemon split for their size, which are whole again.`,
 			opts.NoMirrorPods = !mirrorPods
 			var last string
 			opts.OnDisconnect = func(err error, _ time.Duration) {
-				if err.Error() != last { // and not at each attempt
+				if err.Error() != last { // once, not at each attempt
 					last = err.Error()
-					fmt.Fprintf(cmd.ErrOrStderr(), "podconfigd: %v; trying until it is back\n", err)
+					fmt.Fprintf(cmd.ErrOrStderr(), "podconfigd: %v; reconnecting\n", err)
 				}
 			}
 			return watch(cmd.Context(), c, opts, newPrinter(output, cmd.OutOrStdout()))
@@ -56,16 +62,16 @@ daemon split for their size, which are whole again.`,
 	}
 	flags.add(cmd)
 	f := cmd.Flags()
-	f.StringVarP(&output, "output", "o", "", "json, yaml or name; a table if empty")
-	f.StringVar(&opts.Mode, "mode", "", "incremental, snapshot-and-updates or snapshot; incremental if empty")
-	f.StringVar(&opts.Ops, "ops", "", "operations wanted, with commas between; * is all; those of the config if empty")
-	f.StringVar(&opts.Source, "source", "", "only pods of this source: file, http or api")
-	f.StringVarP(&opts.Namespace, "namespace", "n", "", "only pods of this namespace")
-	f.StringVarP(&opts.LabelSelector, "selector", "l", "", "only pods whose labels match")
-	f.StringVar(&opts.FieldSelector, "field-selector", "", "only pods whose fields match")
-	f.BoolVar(&mirrorPods, "mirror-pods", true, "also the pods by which a kubelet shows static pods to the apiserver")
-	f.StringVar(&opts.Instance, "instance", "", "with --since: the instance that the revision is of")
-	f.Int64Var(&opts.Since, "since", 0, "resume after this revision, rather than begin with the present pods")
+	f.StringVarP(&output, "output", "o", "", "Output format. One of: json, yaml, name. If empty, prints a table.")
+	f.StringVar(&opts.Mode, "mode", "", "Mode of the stream. One of: incremental, snapshot-and-updates, snapshot. If empty, incremental.")
+	f.StringVar(&opts.Ops, "ops", "", "Comma-separated list of operations. * selects all. If empty, selects ADD, UPDATE, REMOVE and DELETE, with RECONCILE in the incremental mode and SET in the other modes.")
+	f.StringVar(&opts.Source, "source", "", "Select pods of one source. One of: file, http, api.")
+	f.StringVarP(&opts.Namespace, "namespace", "n", "", "Select pods of one namespace.")
+	f.StringVarP(&opts.LabelSelector, "selector", "l", "", "Select pods by label, for example app=web.")
+	f.StringVar(&opts.FieldSelector, "field-selector", "", "Select pods by field, for example metadata.name=web-node1.")
+	f.BoolVar(&mirrorPods, "mirror-pods", true, "Include mirror pods, which a kubelet creates in the apiserver for its static pods.")
+	f.StringVar(&opts.Instance, "instance", "", "Instance of the --since revision. Requires --since.")
+	f.Int64Var(&opts.Since, "since", 0, "Resume after this revision. If 0, the stream starts with the current pods.")
 	return cmd
 }
 

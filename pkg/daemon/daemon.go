@@ -21,11 +21,11 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/syncloop"
 )
 
-// loopThreshold is how long the sync loop may stand still and be healthy; its tickers
-// move it every second.
+// loopThreshold is the time without an iteration of the sync loop after which the daemon
+// is not live. The tickers of the loop start an iteration every second.
 const loopThreshold = 30 * time.Second
 
-// Daemon is the parts of podconfigd, put together.
+// Daemon has all parts of podconfigd.
 type Daemon struct {
 	config  Config
 	node    types.NodeName
@@ -39,12 +39,12 @@ type Daemon struct {
 	server    *server.Server
 
 	revisions revisions
-	// warning is what is wrong and does not keep the daemon from running.
+	// warning is an error that does not stop the daemon. Run logs it.
 	warning error
 }
 
-// New returns a daemon of that configuration. Its error has everything that is wrong
-// with it.
+// New returns a daemon with that configuration. The error lists every fault of the
+// configuration.
 func New(c Config) (*Daemon, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
@@ -90,9 +90,10 @@ func New(c Config) (*Daemon, error) {
 	return d, nil
 }
 
-// Run opens the sockets, runs all parts until the context is done or one of them fails,
-// and returns when all have ended: with the context's cause, or with what failed. It can
-// be called once. It logs with the context's logger.
+// Run opens the sockets and runs all parts until the context is done or one part fails.
+// It returns when all parts have ended. The error is the cause of the context, or the
+// error of the part that failed. Run can be called once. It logs with the logger of the
+// context.
 func (d *Daemon) Run(ctx context.Context) error {
 	defer d.runtime.close()
 	sockets, err := listen(ctx, &d.config)
@@ -102,7 +103,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	defer sockets.close()
 	logger := klog.FromContext(ctx)
 	if d.warning != nil {
-		logger.Error(d.warning, "The highest revision of the last run is not known; if the clock was set back, a client that resumes without an instance may miss updates")
+		logger.Error(d.warning, "Could not read the highest revision of the last run; if the clock was set back, a client that resumes without an instance can miss updates")
 	}
 	stop := ctx
 	group, ctx := errgroup.WithContext(ctx)
@@ -123,8 +124,8 @@ func (d *Daemon) Run(ctx context.Context) error {
 	logger.Info("podconfigd started", "version", version.Get().Version, "node", d.node,
 		"manifestPath", d.config.StaticPodPath, "socket", d.config.Socket)
 	err = group.Wait()
-	_ = d.revisions.reserve(d.journal.Revision()) // the one that is there is higher
-	if stop.Err() != nil {                        // every part returns the reason
+	_ = d.revisions.reserve(d.journal.Revision()) // on failure the file has a higher one
+	if stop.Err() != nil {                        // every part returns the cause
 		logger.Info("podconfigd stopped")
 		return context.Cause(stop)
 	}
@@ -137,19 +138,20 @@ func (d *Daemon) checkLoop() error {
 		last = d.started
 	}
 	if idle := time.Since(last); idle > loopThreshold {
-		return fmt.Errorf("sync loop was last seen active %v ago; threshold %v", idle.Round(time.Second), loopThreshold)
+		return fmt.Errorf("the sync loop was last active %v ago: the threshold is %v", idle.Round(time.Second), loopThreshold)
 	}
 	return nil
 }
 
 func (d *Daemon) checkSources() error {
 	if unseen := d.journal.Unseen(); len(unseen) > 0 {
-		return fmt.Errorf("not seen yet: %s", strings.Join(unseen, ", "))
+		return fmt.Errorf("waiting for sources: %s", strings.Join(unseen, ", "))
 	}
 	return nil
 }
 
-// status adds to the journal's status what the daemon, the sources and the runtime know.
+// status returns the status of the journal, completed by the daemon, the sources and the
+// runtime.
 func (d *Daemon) status() v1alpha1.Status {
 	status := d.journal.Status()
 	status.NodeName, status.StartTime = string(d.node), d.started

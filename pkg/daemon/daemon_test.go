@@ -27,7 +27,7 @@ func valid() daemon.Config {
 func TestDefaultConfigLacksOnlyASource(t *testing.T) {
 	config := daemon.DefaultConfig()
 	config.Socket = "podconfigd.sock" // its default depends on the user
-	if err := config.Validate(); err == nil || !strings.HasPrefix(err.Error(), "there is no source of pods") || strings.Contains(err.Error(), "\n") {
+	if err := config.Validate(); err == nil || !strings.HasPrefix(err.Error(), "no source of pods") || strings.Contains(err.Error(), "\n") {
 		t.Errorf("without a source: %v", err)
 	}
 	config.InCluster = true
@@ -48,11 +48,11 @@ func TestValidateReportsEveryFaultAtOnce(t *testing.T) {
 	}
 	err := config.Validate()
 	for _, want := range []string{
-		"there is no source of pods", "--manifest-url-… flags", "--manifest-url-cert-file and", "--socket: it is empty",
+		"no source of pods", "--manifest-url-… flags", "--manifest-url-cert-file and", "--socket: empty",
 		"--socket-mode: 04", "--metrics-bind-address: ", "--container-runtime-endpoint: ",
-		"--file-check-frequency: 0s is too short: want 1ms or more", "--http-check-frequency: 0s", "--pleg-relist-period: 0s",
-		"--pleg-relist-threshold: 0s", "--sync-frequency: 25h0m0s is too long: want 24h0m0s or less",
-		"--max-subscribers: 4611686018427387904: want 1048576 or less", "--max-subscribers-per-process: 0: want 1 or more",
+		"--file-check-frequency: 0s is too short: expected 1ms or more", "--http-check-frequency: 0s", "--pleg-relist-period: 0s",
+		"--pleg-relist-threshold: 0s", "--sync-frequency: 25h0m0s is too long: expected 24h0m0s or less",
+		"--max-subscribers: 4611686018427387904 is too large: expected 1048576 or less", "--max-subscribers-per-process: 0 is too small: expected 1 or more",
 		"--journal-max-updates: 0", "--journal-max-bytes: 0",
 	} {
 		if err == nil || !strings.Contains(err.Error(), want) {

@@ -1,5 +1,5 @@
-// Package daemon is podconfigd as a library: it puts the sources, the merge, the sync
-// loop, the journal and the server together, and runs them.
+// Package daemon is podconfigd as a library. It builds the sources, the merge, the sync
+// loop, the journal and the server, connects them, and runs them.
 //
 //	config := daemon.DefaultConfig()
 //	config.StaticPodPath = "/etc/kubernetes/manifests"
@@ -10,9 +10,9 @@
 //	}
 //	return d.Run(ctx)
 //
-// New checks the configuration and builds the parts. It opens no file or socket and
-// starts no goroutine. Run opens the sockets, runs everything, and returns when all that
-// it started has ended.
+// New validates the configuration and builds the parts. It opens no socket and starts no
+// goroutine. Run opens the sockets and runs the parts. It returns when all goroutines that
+// it started have ended.
 //
-// The command podconfigd is this package with flags.
+// The command podconfigd adds flags to this package.
 package daemon

@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// NodeName returns the node's name as the kubelet has it: the override, or else the
-// hostname, in lower case.
+// NodeName returns the name of the node, with the rules of the kubelet: the override, or
+// the hostname if the override is empty, in lower case.
 //
 // kubelet: k8s.io/component-helpers/node/util GetHostname.
 func NodeName(override string) (types.NodeName, error) {
@@ -19,17 +19,17 @@ func NodeName(override string) (types.NodeName, error) {
 	if name == "" {
 		hostname, err := os.Hostname()
 		if err != nil {
-			return "", fmt.Errorf("finding out the hostname (name the node with --hostname-override): %w", err)
+			return "", fmt.Errorf("reading the hostname: %w; set the node name with --hostname-override", err)
 		}
 		name = hostname
 	}
 	name = strings.ToLower(strings.TrimSpace(name))
 	if name == "" {
-		return "", errors.New("the node's name is empty: name it with --hostname-override")
+		return "", errors.New("the node name is empty: set it with --hostname-override")
 	}
-	// Every static pod's name ends in it, and the apiserver takes no node of another name.
+	// The name of every static pod ends in it, and the apiserver accepts only such node names.
 	if problems := validation.IsDNS1123Subdomain(name); len(problems) > 0 {
-		return "", fmt.Errorf("%q can't be the node's name: name another with --hostname-override: %s", name, problems[0])
+		return "", fmt.Errorf("invalid node name %q: %s; set another with --hostname-override", name, problems[0])
 	}
 	return types.NodeName(name), nil
 }

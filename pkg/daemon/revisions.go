@@ -10,17 +10,17 @@ import (
 	"strings"
 )
 
-// revisions is the file beside the socket that keeps a revision which no earlier instance
-// has exceeded. The next instance begins above it, so that a revision of an earlier one is
-// never taken for one of its own, though the clock was set back in between.
+// revisions is a file beside the socket. It holds a revision that no earlier instance has
+// exceeded. The next instance starts above it. So an instance never accepts a revision of
+// an earlier one as its own, even if the clock was set back in between.
 //
-// It does not survive a reboot, where the socket is in /run. Nor does what it protects
-// against: after a reboot the clock is read from the hardware or the network.
+// If the socket is in /run, the file does not survive a reboot. It does not need to: after
+// a reboot, the clock is read from the hardware or the network.
 type revisions struct{ path string }
 
 func revisionsBeside(socket string) revisions { return revisions{socket + ".revision"} }
 
-// floor returns the revision that the file has; 0 where there is no file.
+// floor returns the revision in the file, or 0 if there is no file.
 func (r revisions) floor() (int64, error) {
 	data, err := os.ReadFile(r.path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -37,10 +37,10 @@ func (r revisions) floor() (int64, error) {
 	return revision, nil
 }
 
-// maxFloor leaves room for revisions above it: the year 10000.
+// maxFloor is the largest accepted floor, the year 10000. It leaves room for revisions above it.
 const maxFloor = 253402300800000
 
-// reserve puts a revision into the file.
+// reserve writes a revision to the file.
 func (r revisions) reserve(ceiling int64) error {
 	f, err := os.CreateTemp(filepath.Dir(r.path), "."+filepath.Base(r.path))
 	if err != nil {
@@ -48,7 +48,7 @@ func (r revisions) reserve(ceiling int64) error {
 	}
 	_, err = f.WriteString(strconv.FormatInt(ceiling, 10) + "\n")
 	if err := errors.Join(err, f.Close()); err != nil {
-		_ = os.Remove(f.Name()) // the first error is the one to tell
+		_ = os.Remove(f.Name()) // the first error is the one to report
 		return fmt.Errorf("writing %s: %w", f.Name(), err)
 	}
 	return os.Rename(f.Name(), r.path)

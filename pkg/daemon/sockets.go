@@ -8,12 +8,12 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/server"
 )
 
-// sockets are what the daemon listens on; those that are not wanted are nil.
+// sockets are the listeners of the daemon. A listener that is not configured is nil.
 type sockets struct {
 	main, podsAPI, metrics net.Listener
 }
 
-// listen makes all sockets, or none.
+// listen opens all sockets, or none.
 func listen(ctx context.Context, c *Config) (_ *sockets, err error) {
 	s := new(sockets)
 	defer func() {
@@ -42,7 +42,7 @@ func listen(ctx context.Context, c *Config) (_ *sockets, err error) {
 func (s *sockets) close() {
 	for _, l := range []net.Listener{s.main, s.podsAPI, s.metrics} {
 		if l != nil {
-			_ = l.Close() // it may be closed already
+			_ = l.Close() // it may already be closed
 		}
 	}
 }

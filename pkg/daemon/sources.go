@@ -15,14 +15,14 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/sources/http"
 )
 
-// source is a source as the daemon has to do with it.
+// source is a source with its name and its channel to the merge.
 type source struct {
 	sources.Source
 	name string
 	sets chan<- config.SourceSet
 }
 
-// newSources makes the sources that the configuration names.
+// newSources returns the sources of the configuration.
 func newSources(c *Config, node types.NodeName, registry prometheus.Registerer) ([]source, error) {
 	var all []source
 	decoder := manifest.NewDecoder(node)

@@ -11,19 +11,19 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/pleg/cri"
 )
 
-// Validate returns everything that is wrong with the configuration in one error.
+// Validate returns every fault of the configuration in one error.
 func (c *Config) Validate() error {
 	var errs []error
 	fail := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	if c.StaticPodPath == "" && c.StaticPodURL == "" && !c.apiserver() {
-		fail("there is no source of pods: name a directory with --pod-manifest-path, a URL with --manifest-url, or an apiserver with --kubeconfig")
+		fail("no source of pods: set --pod-manifest-path, --manifest-url or --kubeconfig")
 	}
 	if c.StaticPodURL == "" && (len(c.StaticPodURLHeader) > 0 || c.StaticPodURLCAFile != "" || c.StaticPodURLCertFile != "" ||
 		c.StaticPodURLKeyFile != "" || c.StaticPodURLTokenFile != "") {
-		fail("the --manifest-url-… flags mean nothing without --manifest-url")
+		fail("the --manifest-url-… flags require --manifest-url")
 	}
 	if (c.StaticPodURLCertFile == "") != (c.StaticPodURLKeyFile == "") {
-		fail("--manifest-url-cert-file and --manifest-url-key-file go together")
+		fail("--manifest-url-cert-file and --manifest-url-key-file: set both or neither")
 	}
 	c.validateSockets(fail)
 	c.validateLimits(fail)
@@ -40,15 +40,15 @@ func (c *Config) validateSockets(fail func(format string, args ...any)) {
 	switch fallback := socketpath.Default(); {
 	case c.Socket != "":
 	case fallback == "":
-		fail("there is no place for the socket, for XDG_RUNTIME_DIR is not set: name one with --socket")
+		fail("no default path for the socket, because XDG_RUNTIME_DIR is not set: set --socket")
 	default:
-		fail("--socket: it is empty: want a path, as in %s", fallback)
+		fail("--socket: empty: expected a path, for example %s", fallback)
 	}
 	if c.SocketMode&^fs.ModePerm != 0 {
-		fail("--socket-mode: %#o is not a file mode: want permission bits alone, as in 0660", uint32(c.SocketMode))
+		fail("--socket-mode: %#o is not a file mode: expected only permission bits, for example 0660", uint32(c.SocketMode))
 	}
 	if c.PodsAPISocket != "" && c.PodsAPISocket == c.Socket {
-		fail("--pods-api-socket: it is the same as --socket, which speaks the Pods API anyway")
+		fail("--pods-api-socket: same path as --socket: --socket already serves the Pods API; set another path or remove the flag")
 	}
 	if c.MetricsBindAddress != "" {
 		if _, _, err := net.SplitHostPort(c.MetricsBindAddress); err != nil {
@@ -57,8 +57,8 @@ func (c *Config) validateSockets(fail func(format string, args ...any)) {
 	}
 }
 
-// The largest values of Config's numbers. They are far beyond use, and small enough that
-// no sum or product of them overflows.
+// The largest values of the numbers in Config. They are far beyond practical values, and
+// small enough that no sum or product of them overflows.
 const (
 	maxPeriod            = 24 * time.Hour
 	maxSubscribers       = 1 << 20
@@ -78,9 +78,9 @@ func (c *Config) validateLimits(fail func(format string, args ...any)) {
 	} {
 		switch {
 		case limit.value < 1:
-			fail("%s: %d: want 1 or more", limit.flag, limit.value)
+			fail("%s: %d is too small: expected 1 or more", limit.flag, limit.value)
 		case limit.value > limit.most:
-			fail("%s: %d: want %d or less", limit.flag, limit.value, limit.most)
+			fail("%s: %d is too large: expected %d or less", limit.flag, limit.value, limit.most)
 		}
 	}
 }
@@ -100,15 +100,15 @@ func (c *Config) validatePeriods(fail func(format string, args ...any)) {
 		switch {
 		case period.value < period.least:
 			valid = false
-			fail("%s: %v is too short: want %v or more", period.flag, period.value, period.least)
+			fail("%s: %v is too short: expected %v or more", period.flag, period.value, period.least)
 		case period.value > period.most:
 			valid = false
-			fail("%s: %v is too long: want %v or less", period.flag, period.value, period.most)
+			fail("%s: %v is too long: expected %v or less", period.flag, period.value, period.most)
 		}
 	}
-	// Between two lists that come in time, the runtime must not be missed.
+	// The threshold must be longer than the time between two lists that are on time.
 	if least := 2 * c.PLEGRelistPeriod; valid && c.PLEGRelistThreshold < least {
-		fail("--pleg-relist-threshold: %v is too short for --pleg-relist-period=%v: want %v or more",
+		fail("--pleg-relist-threshold: %v is too short for --pleg-relist-period=%v: expected %v or more",
 			c.PLEGRelistThreshold, c.PLEGRelistPeriod, least)
 	}
 }
