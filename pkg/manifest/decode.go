@@ -64,8 +64,8 @@ func Read(r io.Reader) ([]byte, error) {
 // UID and must be as the kubelet would have it: the manifest path joined with the
 // file's name, or the manifest path itself where that is the file.
 //
-// The error, where there is one, is an [*Error]. The warnings tell of things that
-// the kubelet passes over in silence; a manifest that is refused has them too.
+// The error, if there is one, is an [*Error]. The warnings are about things that the
+// kubelet ignores in silence. A manifest that is refused has warnings too.
 //
 // kubelet: pkg/kubelet/config/common.go tryDecodeSinglePod, applyDefaults.
 func (d *Decoder) DecodeFile(path string, data []byte) (pod *v1.Pod, warnings []Fault, err error) {

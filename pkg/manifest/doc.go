@@ -7,7 +7,7 @@
 // A static pod's UID is a hash over the decoded and defaulted internal pod, and
 // whether a pod is accepted is decided by the validation of the internal types.
 // Both change with each Kubernetes minor and neither is published in a staging
-// repository. Written anew they would be wrong for some manifest at some version,
+// repository. Written again they would be wrong for some manifest at some version,
 // and a pod whose UID differs from the kubelet's is another pod to everyone who
 // compares. So this package calls the kubelet's own: legacyscheme, apis/core and
 // its v1 defaults and conversion, apis/core/validation, api/pod and util/hash. It

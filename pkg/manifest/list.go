@@ -20,7 +20,7 @@ type Item struct {
 	// Pod is the pod, or nil where Err says what is wrong.
 	Pod *v1.Pod
 	Err error
-	// Warnings tell of things that the kubelet passes over in silence.
+	// Warnings are about things that the kubelet ignores in silence.
 	Warnings []Fault
 }
 

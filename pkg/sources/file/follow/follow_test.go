@@ -82,3 +82,55 @@ func TestWhichLimitToRaise(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// First there is a listing, then the names that events are about: that of a file, and
+// that of a link to what changes elsewhere.
+func TestChanges(t *testing.T) {
+	dir, elsewhere := t.TempDir(), t.TempDir()
+	target := filepath.Join(elsewhere, "target")
+	write := func(path, text string) {
+		t.Helper()
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(target, "1")
+	if err := os.Symlink(target, filepath.Join(dir, "link")); err != nil {
+		t.Fatal(err)
+	}
+	write(filepath.Join(dir, ".hidden"), "")
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	again := make(chan time.Time, 1)
+	f := New(Options{Path: dir, Period: time.Hour, PollPeriod: time.Hour})
+	step, done := 0, false
+	for change := range f.Changes(ctx, again) {
+		switch {
+		case step == 0 && change.Listed && change.Dir && fmt.Sprint(change.Names) == "[link]":
+			write(filepath.Join(dir, "file"), "")
+		case step == 1 && !change.Listed && fmt.Sprint(change.Names, change.Told) == "[file] [file]":
+			write(target, "2")
+		case step == 2 && fmt.Sprint(change.Names) == "[link]":
+			again <- time.Now()
+		case step == 3 && !change.Listed && len(change.Names) == 0:
+			if err := os.Rename(dir, dir+".old"); err != nil {
+				t.Fatal(err)
+			}
+		case step == 4 && os.IsNotExist(change.Err):
+			done = true
+		case step > 0 && !change.Listed && change.Err == nil: // further events of the same writing
+			step--
+		default:
+			t.Fatalf("at step %d: %+v", step, change)
+		}
+		if step++; done {
+			break
+		}
+	}
+	if !done {
+		t.Errorf("step %d took too long", step)
+	}
+	if status := f.Status(); status.Watch != WatchInotify {
+		t.Errorf("the status is %+v", status)
+	}
+}

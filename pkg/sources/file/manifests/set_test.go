@@ -1,0 +1,154 @@
+package manifests
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/podconfigd/podconfigd/pkg/manifest"
+	"github.com/podconfigd/podconfigd/pkg/sources/file/follow"
+)
+
+// bench is a set and its directory.
+type bench struct {
+	*testing.T
+	dir string
+	set *Set
+}
+
+func newBench(t *testing.T) *bench {
+	t.Helper()
+	dir := t.TempDir()
+	return &bench{t, dir, New(Options{Path: dir, Decoder: manifest.NewDecoder("n"), Impatient: true})}
+}
+
+func (b *bench) write(file, data string) {
+	b.Helper()
+	if err := os.WriteFile(filepath.Join(b.dir, file), []byte(data), 0o644); err != nil {
+		b.Fatal(err)
+	}
+}
+
+func (b *bench) remove(file string) {
+	b.Helper()
+	if err := os.Remove(filepath.Join(b.dir, file)); err != nil {
+		b.Fatal(err)
+	}
+}
+
+func (b *bench) lookAll() (changed bool) {
+	b.Helper()
+	names, dir, err := follow.List(b.dir)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return b.set.LookAll(b.Context(), dir, names)
+}
+
+func (b *bench) expect(want string) {
+	b.Helper()
+	var got []string
+	for _, p := range b.set.Pods() {
+		got = append(got, strings.TrimSuffix(p.Name, "-n")+"="+p.Spec.Containers[0].Image)
+	}
+	if strings.Join(got, " ") != want {
+		b.Errorf("the pods are %q, want %q", got, want)
+	}
+}
+
+func (b *bench) states() (states string) {
+	for _, v := range b.set.Verdicts() {
+		states += fmt.Sprintf("%s %s ", filepath.Base(v.File), v.State)
+	}
+	return strings.TrimSpace(states)
+}
+
+func pod(name, image string) string { return fmt.Sprintf(podManifest, name, image) }
+
+// What is looked at changes the set, and nothing else does.
+func TestLook(t *testing.T) {
+	b := newBench(t)
+	if b.lookAll() {
+		t.Error("an empty directory changed an empty set")
+	}
+	b.write("a.yaml", pod("a", "1"))
+	b.write("b.yaml", pod("b", "1"))
+	if changed := b.set.Look(t.Context(), []string{"a.yaml"}); !changed {
+		t.Error("a.yaml changed nothing")
+	}
+	b.expect("a=1")
+	if !b.lookAll() || b.lookAll() {
+		t.Error("b.yaml is a change, once")
+	}
+	b.expect("a=1 b=1")
+	b.write("b.yaml", "kind: [")
+	if b.set.Look(t.Context(), []string{"b.yaml"}) {
+		t.Error("a manifest that turned bad changed the set")
+	}
+	b.expect("a=1 b=1")
+	if got := b.states(); got != "a.yaml Accepted b.yaml Held" {
+		t.Error(got)
+	}
+}
+
+// Of two files of one pod name the first has it until it is gone for the grace.
+func TestTakingOver(t *testing.T) {
+	b := newBench(t)
+	b.write("a.yaml", pod("x", "1"))
+	b.write("b.yaml", pod("x", "2"))
+	b.lookAll()
+	b.expect("x=1")
+	if got := b.states(); got != "a.yaml Accepted b.yaml Shadowed" {
+		t.Error(got)
+	}
+	b.remove("a.yaml")
+	if b.lookAll() {
+		t.Error("the file counts as gone at once")
+	}
+	n, due := b.set.Unsettled()
+	if n != 1 {
+		t.Fatalf("%d files are unsettled", n)
+	}
+	<-time.After(time.Until(due))
+	if !b.set.Look(t.Context(), nil) {
+		t.Error("after the grace nothing changed")
+	}
+	b.expect("x=2")
+	if got := b.states(); got != "b.yaml Accepted" {
+		t.Error(got)
+	}
+}
+
+// What is missing while the path can't be read is not removed, however long it takes.
+func TestHold(t *testing.T) {
+	b := newBench(t)
+	b.write("a.yaml", pod("a", "1"))
+	b.lookAll()
+	b.remove("a.yaml")
+	b.lookAll()
+	b.set.Hold()
+	if n, _ := b.set.Unsettled(); n != 0 {
+		t.Errorf("%d files are unsettled", n)
+	}
+	if b.set.Look(t.Context(), nil) {
+		t.Error("something changed")
+	}
+	b.expect("a=1")
+}
+
+// The pods' UIDs can be those of another directory.
+func TestAs(t *testing.T) {
+	b, elsewhere := newBench(t), newBench(t)
+	elsewhere.set = New(Options{Path: elsewhere.dir, As: b.dir, Decoder: manifest.NewDecoder("n"), Impatient: true})
+	for _, bench := range []*bench{b, elsewhere} {
+		bench.write("a.yaml", pod("a", "1"))
+		bench.lookAll()
+	}
+	v, other := b.set.Verdicts()[0], elsewhere.set.Verdicts()[0]
+	if v.UID != other.UID || v.Path != other.Path || v.File == other.File {
+		t.Errorf("%+v and %+v", v, other)
+	}
+}
