@@ -85,7 +85,10 @@ func New(c Config) (*Daemon, error) {
 		Ready:   []server.Check{{Name: "sources", Check: d.checkSources}},
 		Runtime: d.runtime.pods(), Resync: resync(d.loop),
 		Version: version.Get(), Registerer: registry, Gatherer: registry,
-		Limits: server.Limits{Subscribers: c.MaxSubscribers, SubscribersPerPeer: c.MaxSubscribersPerProcess},
+		Limits: server.Limits{
+			Subscribers: c.MaxSubscribers, SubscribersPerPeer: c.MaxSubscribersPerProcess,
+			Descriptors: max(1, descriptorLimit()-reservedDescriptors),
+		},
 	})
 	return d, nil
 }
@@ -105,6 +108,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	if d.warning != nil {
 		logger.Error(d.warning, "Could not read the highest revision of the last run; if the clock was set back, a client that resumes without an instance can miss updates")
 	}
+	d.tellConnections(logger)
 	stop := ctx
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return d.podConfig.Run(ctx) })

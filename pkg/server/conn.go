@@ -19,6 +19,8 @@ var errClientSpoke = errors.New("the client sent something after its request")
 // where requests end, and while it is a stream, whatever comes from the client closes it.
 type admittedConn struct {
 	net.Conn
+	// local is the address of the listener, which a socket's own need not be.
+	local net.Addr
 	// refusal is why nothing but health is answered; nil usually.
 	refusal error
 	release func()
@@ -94,6 +96,9 @@ func (c *admittedConn) Close() error {
 	return c.Conn.Close()
 }
 
+// LocalAddr returns the address of the listener.
+func (c *admittedConn) LocalAddr() net.Addr { return c.local }
+
 // NetConn returns the connection itself, which knows its peer.
 func (c *admittedConn) NetConn() net.Conn { return c.Conn }
 
@@ -123,7 +128,12 @@ func (s *headerScanner) next(data []byte) int {
 	return len(data)
 }
 
-type connKey struct{}
+// connKey is the key of a request's connection, and headKey that of whether its method is
+// HEAD, which has no stream.
+type (
+	connKey struct{}
+	headKey struct{}
+)
 
 // withConn puts the connection and who is at its other end into a context.
 func withConn(ctx context.Context, conn net.Conn) context.Context {
@@ -131,12 +141,19 @@ func withConn(ctx context.Context, conn net.Conn) context.Context {
 	return context.WithValue(ctx, peerKey{}, peerOf(conn))
 }
 
+// connFrom returns the connection of the request of the context; nil where it has none, as
+// in tests.
+func connFrom(ctx context.Context) *admittedConn {
+	conn, _ := ctx.Value(connKey{}).(*admittedConn)
+	return conn
+}
+
 // subscribe takes a place among the subscribers for the request of the context, whose
 // connection is a stream until release is called.
 func (s *Server) subscribe(ctx context.Context) (release func(), refusal error) {
 	giveBack, refusal := s.limits.subscriber(peerFrom(ctx))
-	conn, ok := ctx.Value(connKey{}).(*admittedConn)
-	if refusal != nil || !ok {
+	conn := connFrom(ctx)
+	if refusal != nil || conn == nil || ctx.Value(headKey{}) != nil {
 		return giveBack, refusal
 	}
 	stop := conn.stream()

@@ -169,14 +169,6 @@ type peerInfo struct {
 	conn *admittedConn
 }
 
-// refusal returns why nothing is done for the connection; nil usually.
-func (p peerInfo) refusal() error {
-	if p.conn == nil {
-		return nil
-	}
-	return p.conn.refusal
-}
-
 // AuthType names the way.
 func (peerInfo) AuthType() string { return "unix" }
 

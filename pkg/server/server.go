@@ -97,7 +97,7 @@ func (s *Server) RunPodsAPI(ctx context.Context, l net.Listener) error {
 }
 
 func (s *Server) run(ctx context.Context, l net.Listener, plain http.Handler, modern func(context.Context) *grpc.Server) error {
-	split := newSplitter(l, s.limits)
+	split := newSplitter(l, &s.limits.sockets)
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return split.run(ctx) })
 	if kept, ok := l.(*listener); ok {
@@ -106,7 +106,8 @@ func (s *Server) run(ctx context.Context, l net.Listener, plain http.Handler, mo
 	}
 	group.Go(func() error { return s.serve(ctx, split.plain, plain) })
 	group.Go(func() error { return serveGRPC(ctx, modern(ctx), split.modern) })
-	group.Go(func() error { return serveGRPC(ctx, newRefuser(), split.refused) })
+	group.Go(func() error { return serve(ctx, split.refusedPlain, s.refuser()) })
+	group.Go(func() error { return serveGRPC(ctx, s.grpcRefuser(), split.refusedModern) })
 	return group.Wait()
 }
 
@@ -115,6 +116,9 @@ func onlyGRPC(w http.ResponseWriter, _ *http.Request) {
 	respond.Error(w, http.StatusNotFound, metav1.StatusReasonNotFound,
 		"this socket speaks gRPC only, as the kubelet's Pods API; podconfigd's own socket speaks HTTP too")
 }
+
+// MaxConnections is how many connections to sockets may be open at a time.
+func (s *Server) MaxConnections() int { return s.limits.sockets.connections.all }
 
 // unready returns what is wrong by the checks of /readyz, or nil.
 func (s *Server) unready() error {
@@ -131,21 +135,34 @@ func (s *Server) unready() error {
 func (s *Server) RunMetrics(ctx context.Context, l net.Listener) error {
 	mux := http.NewServeMux()
 	s.handleMetrics(mux, &s.limits.scrapes)
-	return s.serve(ctx, l, readOnly(mux))
+	split := newSplitter(l, &s.limits.tcp)
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return split.run(ctx) })
+	for _, side := range []*handedOn{split.plain, split.modern} { // net/http refuses HTTP/2 itself
+		group.Go(func() error { return s.serve(ctx, side, readOnly(mux)) })
+	}
+	for _, side := range []*handedOn{split.refusedPlain, split.refusedModern} {
+		group.Go(func() error { return serve(ctx, side, s.refuser()) })
+	}
+	return group.Wait()
 }
 
+// serve serves HTTP/1.1.
 func (s *Server) serve(ctx context.Context, l net.Listener, handler http.Handler) error {
-	server := &http.Server{
+	return serve(ctx, l, &http.Server{
 		Handler:           handler,
 		ReadHeaderTimeout: headerTimeout,
-		ReadTimeout:       s.limits.listTimeout, // of a whole request
+		ReadTimeout:       s.limits.listTimeout, // of a request
 		WriteTimeout:      s.limits.listTimeout, // of an answer; see admittedConn.stream for those without end
 		IdleTimeout:       idleTimeout,
-		MaxHeaderBytes:    maxHeader,
-		BaseContext:       func(net.Listener) context.Context { return ctx },
-		ConnContext:       withConn,
-		ErrorLog:          klogErrors(ctx),
-	}
+	})
+}
+
+func serve(ctx context.Context, l net.Listener, server *http.Server) error {
+	server.MaxHeaderBytes = maxHeader
+	server.BaseContext = func(net.Listener) context.Context { return ctx }
+	server.ConnContext = withConn
+	server.ErrorLog = klogErrors(ctx)
 	failed := make(chan error, 1)
 	go func() { failed <- server.Serve(l) }()
 	select {
@@ -203,8 +220,8 @@ func wellFormed(next http.Handler) http.Handler {
 				fmt.Sprintf("the query is %d bytes long: it may have %d", n, maxQuery))
 			return
 		}
-		if r.Method == http.MethodHead { // has no stream
-			r = r.WithContext(context.WithValue(r.Context(), connKey{}, nil))
+		if r.Method == http.MethodHead {
+			r = r.WithContext(context.WithValue(r.Context(), headKey{}, true))
 		}
 		next.ServeHTTP(w, r)
 	})
@@ -212,11 +229,15 @@ func wellFormed(next http.Handler) http.Handler {
 
 // handleMetrics serves health, and metrics to as many clients as lists has places.
 func (s *Server) handleMetrics(mux *http.ServeMux, lists *counter) {
+	s.handleHealth(mux)
+	mux.HandleFunc("/metrics", limited(lists, promhttp.HandlerFor(s.opts.Gatherer, promhttp.HandlerOpts{}).ServeHTTP))
+}
+
+func (s *Server) handleHealth(mux *http.ServeMux) {
 	live := append([]Check{ping}, s.opts.Live...)
 	mux.HandleFunc("/healthz", healthHandler("healthz", live))
 	mux.HandleFunc("/livez", healthHandler("livez", live))
 	mux.HandleFunc("/readyz", healthHandler("readyz", append([]Check{ping}, s.opts.Ready...)))
-	mux.HandleFunc("/metrics", limited(lists, promhttp.HandlerFor(s.opts.Gatherer, promhttp.HandlerOpts{}).ServeHTTP))
 }
 
 // readOnly refuses every method that would write.

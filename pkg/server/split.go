@@ -12,15 +12,15 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// splitter hands the connections of one listener to two servers: those that begin
-// with the preface of HTTP/2 to one, all others to the other.
+// splitter admits the connections of one listener, as many as a gate lets through, and
+// hands them to servers: those that begin with the preface of HTTP/2 to one, all others to
+// another, and those that are too many to servers of their own.
 type splitter struct {
 	listener net.Listener
-	limits   *limiter
+	gate     *gate
 
-	plain, modern *handedOn
-	// refused are those of the modern that are too many.
-	refused *handedOn
+	plain, modern               *handedOn
+	refusedPlain, refusedModern *handedOn
 }
 
 // handedOn is a listener whose connections another one has accepted.
@@ -31,7 +31,7 @@ type handedOn struct {
 	close  func()
 }
 
-func newSplitter(l net.Listener, limits *limiter) *splitter {
+func newSplitter(l net.Listener, gate *gate) *splitter {
 	side := func() *handedOn {
 		closed := make(chan struct{})
 		return &handedOn{
@@ -39,7 +39,10 @@ func newSplitter(l net.Listener, limits *limiter) *splitter {
 			close: sync.OnceFunc(func() { close(closed) }),
 		}
 	}
-	return &splitter{listener: l, limits: limits, plain: side(), modern: side(), refused: side()}
+	return &splitter{
+		listener: l, gate: gate,
+		plain: side(), modern: side(), refusedPlain: side(), refusedModern: side(),
+	}
 }
 
 // acceptRetries are the waits after an error of Accept that may pass, as when there are
@@ -55,11 +58,18 @@ func (s *splitter) run(ctx context.Context) error {
 	stop := context.AfterFunc(ctx, func() { _ = s.listener.Close() })
 	defer stop()
 	defer s.listener.Close()
+	logger := klog.FromContext(ctx).WithValues("address", s.listener.Addr())
+	failures := 0
 	for backoff := acceptRetries; ; {
 		conn, err := s.listener.Accept()
 		if err == nil {
-			backoff = acceptRetries
-			looking.Go(func() { s.admit(ctx, conn) })
+			if failures > 0 {
+				logger.Info("Connections are accepted again", "failures", failures)
+				failures, backoff = 0, acceptRetries
+			}
+			if admitted := s.admit(conn); admitted != nil {
+				looking.Go(func() { s.handOn(ctx, admitted) })
+			}
 			continue
 		}
 		if ctx.Err() != nil {
@@ -68,57 +78,55 @@ func (s *splitter) run(ctx context.Context) error {
 		if errors.Is(err, net.ErrClosed) {
 			return err
 		}
-		pause := backoff.Step()
-		klog.FromContext(ctx).Error(err, "Accepting a connection failed", "retryIn", pause)
+		if failures++; failures == 1 {
+			logger.Error(err, "No connection can be accepted for now; trying until one can")
+		}
 		select {
 		case <-ctx.Done():
-		case <-time.After(pause):
+		case <-time.After(backoff.Step()):
 		}
 	}
 }
 
-// admit finds out what the connection speaks and hands it on, or refuses it where its
-// peer has too many.
-func (s *splitter) admit(ctx context.Context, conn net.Conn) {
+// admit has the gate count a connection. It closes one that is not even to be refused, and
+// returns nil.
+func (s *splitter) admit(conn net.Conn) *admittedConn {
 	id := peerOf(conn)
-	release, refusal := s.limits.connection(id)
+	release, refusal := s.gate.connections.take(id)
 	if refusal != nil {
 		var beyond error
-		if release, beyond = s.limits.refusals.take(id); beyond != nil {
+		if release, beyond = s.gate.refusals.take(id); beyond != nil {
 			_ = conn.Close() // nobody is told
-			return
+			return nil
 		}
 	}
-	admitted := &admittedConn{Conn: conn, refusal: refusal, release: sync.OnceFunc(release)}
-	patience := headerTimeout
-	if refusal != nil {
-		patience = refusalTime
+	return &admittedConn{Conn: conn, local: s.listener.Addr(), refusal: refusal, release: sync.OnceFunc(release)}
+}
+
+// handOn finds out what the connection speaks and hands it to the server for that.
+func (s *splitter) handOn(ctx context.Context, conn *admittedConn) {
+	patience, plain, modern := headerTimeout, s.plain, s.modern
+	if conn.refusal != nil {
+		patience, plain, modern = refusalTime, s.refusedPlain, s.refusedModern
 	}
 	_ = conn.SetReadDeadline(time.Now().Add(patience)) // fails where it is closed, which reading tells too
 	stop := context.AfterFunc(ctx, func() { _ = conn.SetReadDeadline(time.Unix(1, 0)) })
 	defer stop()
-	head, modern, err := peek(conn)
+	head, http2, err := peek(conn.Conn)
 	if err != nil || !stop() {
-		_ = admitted.Close() // it is of no use
+		_ = conn.Close() // it is of no use
 		return
 	}
 	_ = conn.SetReadDeadline(time.Time{})
-	admitted.head, admitted.http1 = head, !modern
-	side := s.plain
-	switch {
-	case refusal != nil && modern:
-		side = s.refused
-	case refusal != nil:
-		refuse(conn, refusal)
-		_ = admitted.Close()
-		return
-	case modern:
-		side = s.modern
+	conn.head, conn.http1 = head, !http2
+	side := plain
+	if http2 {
+		side = modern
 	}
 	select {
-	case side.conns <- admitted:
+	case side.conns <- conn:
 	case <-side.closed:
-		_ = admitted.Close() // nobody takes it any more
+		_ = conn.Close() // nobody takes it any more
 	}
 }
 

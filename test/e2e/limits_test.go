@@ -2,8 +2,12 @@ package e2e
 
 import (
 	"bufio"
+	"context"
 	"errors"
+	"fmt"
 	"io/fs"
+	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -115,4 +119,61 @@ func (d *daemon) firstLine(t *testing.T, user *syscall.Credential) string {
 		t.Fatal(err)
 	}
 	return line
+}
+
+// TestClientsLeaveTheSourcesDescriptors holds that clients can't take the file descriptors
+// that the daemon needs to read its manifests, and that probes are answered meanwhile.
+func TestClientsLeaveTheSourcesDescriptors(t *testing.T) {
+	t.Parallel()
+	dir := testutil.ShortDir(t)
+	args := []string{"-c", `ulimit -n 64 && exec "$0" "$@"`, binary, "--pod-manifest-path", filepath.Join(dir, "manifests"),
+		"--socket", filepath.Join(dir, "s"), "--hostname-override", "node1"}
+	d := startCommand(t, dir, exec.Command("sh", args...))
+	d.mkdir(t)
+	stream := d.watch(t, client.Options{})
+	syncUp(t, stream)
+	testutil.Until(t, "the daemon says how many connections there may be", func() bool {
+		return strings.Contains(d.log.String(), `RLIMIT_NOFILE=64 connections=`)
+	})
+	for i := range 200 {
+		conn, err := net.Dial("unix", d.socket)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = conn.Close() })
+		// One that is closed already is one too many.
+		_, _ = fmt.Fprintf(conn, "GET /v1alpha1/updates HTTP/1.1\r\nHost: localhost\r\n\r\n")
+		if i%50 == 49 {
+			name := fmt.Sprintf("p%d", i)
+			d.put(t, name, "image")
+			stream.expect(t, "ADD "+name+"-node1")
+		}
+	}
+	for _, path := range []string{"/healthz", "/livez", "/readyz"} {
+		testutil.Eventually(t, func() error {
+			transport := &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+				return new(net.Dialer).DialContext(ctx, "unix", d.socket)
+			}}
+			resp, err := (&http.Client{Transport: transport}).Get("http://localhost" + path)
+			if err != nil {
+				return err
+			}
+			_ = resp.Body.Close()
+			if resp.StatusCode != http.StatusOK {
+				return fmt.Errorf("%s: %s", path, resp.Status)
+			}
+			return nil
+		})
+	}
+	if refusal := d.refusedWatch(t); !strings.Contains(refusal, "too many connections: ") {
+		t.Error(refusal)
+	}
+	if strings.Contains(d.log.String(), "too many open files") {
+		t.Error("the daemon ran out of descriptors")
+	}
+	status, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", d.cmd.Process.Pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%d descriptors are in use", len(status))
 }

@@ -1,0 +1,44 @@
+package server
+
+import (
+	"fmt"
+	"sync"
+)
+
+// counter counts one kind of thing by peer.
+type counter struct {
+	what      string
+	all, each int
+
+	mu    sync.Mutex
+	total int
+	peers map[peerID]int
+}
+
+// take counts one more for the peer until release is called. A refusal says which
+// limit was reached; release does nothing then.
+func (c *counter) take(p peerID) (release func(), refusal error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case p.known && c.peers[p] >= c.each:
+		return func() {}, fmt.Errorf("too many %s: %v has %d, and no more are allowed to one", c.what, p, c.each)
+	case c.total >= c.all:
+		return func() {}, fmt.Errorf("too many %s: there are %d, and no more are allowed in all", c.what, c.all)
+	}
+	if c.peers == nil {
+		c.peers = make(map[peerID]int)
+	}
+	c.total++
+	c.peers[p]++
+	return func() { c.release(p) }, nil
+}
+
+func (c *counter) release(p peerID) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.total--
+	if c.peers[p]--; c.peers[p] == 0 {
+		delete(c.peers, p)
+	}
+}

@@ -1,0 +1,42 @@
+package server
+
+import (
+	"net/http"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/status"
+
+	"github.com/podconfigd/podconfigd/pkg/server/internal/respond"
+)
+
+// refuser answers connections that are too many: with health, for probes must not fail
+// because clients are many, and to all else that they are too many.
+func (s *Server) refuser() *http.Server {
+	mux := http.NewServeMux()
+	s.handleHealth(mux)
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		respond.Status(w, respond.TooMany(connFrom(r.Context()).refusal))
+	})
+	server := &http.Server{Handler: wellFormed(mux), ReadTimeout: refusalTime, WriteTimeout: refusalTime}
+	server.SetKeepAlivesEnabled(false)
+	return server
+}
+
+// grpcRefuser is the refuser of connections of gRPC.
+func (s *Server) grpcRefuser() *grpc.Server {
+	g := grpc.NewServer(
+		grpc.Creds(peerCredentials{}),
+		grpc.ConnectionTimeout(refusalTime),
+		grpc.MaxHeaderListSize(maxHeader),
+		grpc.MaxRecvMsgSize(maxHeader),
+		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionAge: refusalTime, MaxConnectionAgeGrace: refusalTime}),
+		grpc.UnknownServiceHandler(func(_ any, stream grpc.ServerStream) error {
+			return status.Error(codes.ResourceExhausted, grpcInfo(stream.Context()).conn.refusal.Error())
+		}),
+	)
+	healthpb.RegisterHealthServer(g, s.health)
+	return g
+}

@@ -1,0 +1,169 @@
+package server
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-logr/logr/funcr"
+	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/grpc/codes"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/status"
+	"k8s.io/klog/v2"
+
+	podconfigd "github.com/podconfigd/podconfigd/api/podconfigd/v1alpha1"
+	"github.com/podconfigd/podconfigd/internal/testutil"
+	"github.com/podconfigd/podconfigd/pkg/journal"
+)
+
+// askOn makes a request on a connection of its own, which the answer ends.
+func (d *daemon) askOn(t *testing.T, conn net.Conn, path string) (code int, body string, closes bool) {
+	t.Helper()
+	_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
+	request(t, conn, path, "")
+	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		t.Fatalf("%s: %v", path, err)
+	}
+	defer resp.Body.Close()
+	data, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatalf("%s: %v", path, err)
+	}
+	return resp.StatusCode, string(data), resp.Close
+}
+
+// Health is answered also where all connections are taken.
+func TestHealthWhereAllConnectionsAreTaken(t *testing.T) {
+	for name, test := range map[string]struct {
+		limits Limits
+		have   int
+	}{
+		"in all": {Limits{Connections: 2}, 2}, "for the process": {Limits{ConnectionsPerPeer: 2}, 2}, "by descriptors": {Limits{Descriptors: 64}, 40},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := serveWithLimits(t, journal.Options{}, test.limits)
+			d.add("a", 1)
+			for range test.have {
+				if code, _, _ := d.askOn(t, d.dial(t), "/livez"); code != http.StatusOK {
+					t.Fatal(code)
+				}
+			}
+			for path, want := range map[string]string{"/healthz": "ok", "/livez?verbose": "[+]syncloop ok", "/readyz": "ok"} {
+				if code, body, closes := d.askOn(t, d.dial(t), path); code != http.StatusOK || !strings.Contains(body, want) || !closes {
+					t.Errorf("%s: %d %s, closes: %v", path, code, body, closes)
+				}
+			}
+			for _, path := range []string{"/pods", "/v1alpha1/updates", "/nothing"} {
+				code, body, closes := d.askOn(t, d.dial(t), path)
+				refused(t, code, body, "too many connections: ")
+				if !closes {
+					t.Errorf("%s: the connection stands", path)
+				}
+			}
+			resp, err := d.http.Head("http://localhost/pods")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _ = resp.Body.Close(); resp.StatusCode != http.StatusTooManyRequests {
+				t.Errorf("HEAD: %s", resp.Status)
+			}
+			conn := d.grpc(t, d.socket)
+			testutil.Eventually(t, func() error { // it is brought up to date each second
+				answer, err := healthpb.NewHealthClient(conn).Check(t.Context(), &healthpb.HealthCheckRequest{})
+				if err == nil && answer.GetStatus() != healthpb.HealthCheckResponse_SERVING {
+					err = fmt.Errorf("health over gRPC: %v", answer)
+				}
+				return err
+			})
+			if _, err := podconfigd.NewPodConfigClient(conn).Status(t.Context(), &podconfigd.StatusRequest{}); status.Code(err) != codes.ResourceExhausted {
+				t.Errorf("Status over gRPC: %v", err)
+			}
+			d.fallSick("it stands still")
+			if code, body, _ := d.askOn(t, d.dial(t), "/readyz"); code != http.StatusInternalServerError || !strings.Contains(body, "it stands still") {
+				t.Errorf("/readyz of the sick: %d %s", code, body)
+			}
+		})
+	}
+}
+
+// Over TCP too.
+func TestHealthWhereAllConnectionsOfTCPAreTaken(t *testing.T) {
+	d := serveJournal(t, journal.Options{})
+	address := serveMetrics(t, New(Options{Gatherer: prometheus.NewRegistry(), Limits: Limits{ScrapeConnections: 2}}))
+	dial := func() net.Conn {
+		conn, err := net.Dial("tcp", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = conn.Close() })
+		return conn
+	}
+	for range 2 {
+		if code, _, closes := d.askOn(t, dial(), "/metrics"); code != http.StatusOK || closes {
+			t.Fatal(code, closes)
+		}
+	}
+	if code, _, closes := d.askOn(t, dial(), "/readyz"); code != http.StatusOK || !closes {
+		t.Errorf("/readyz: %d, closes: %v", code, closes)
+	}
+	code, body, _ := d.askOn(t, dial(), "/metrics")
+	refused(t, code, body, "too many connections: there are 2")
+}
+
+// starved is a listener for whose connections there are no descriptors for a while.
+type starved struct {
+	net.Listener
+	until time.Time
+	tries atomic.Int32
+	done  chan struct{}
+	close sync.Once
+}
+
+func (s *starved) Accept() (net.Conn, error) {
+	s.tries.Add(1)
+	if time.Now().Before(s.until) {
+		return nil, &net.OpError{Op: "accept", Net: "unix", Err: os.NewSyscallError("accept4", syscall.EMFILE)}
+	}
+	<-s.done
+	return nil, net.ErrClosed
+}
+
+func (s *starved) Close() error   { s.close.Do(func() { close(s.done) }); return nil }
+func (s *starved) Addr() net.Addr { return &net.UnixAddr{Name: "/run/s", Net: "unix"} }
+
+func TestAcceptBacksOffAndLogsOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var lines []string
+		logger := funcr.New(func(_, line string) { lines = append(lines, line) }, funcr.Options{})
+		ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), logger))
+		l := &starved{until: time.Now().Add(time.Minute), done: make(chan struct{})}
+		split := newSplitter(l, &newLimiter(Limits{}).sockets)
+		done := make(chan error)
+		go func() { done <- split.run(ctx) }()
+		time.Sleep(2 * time.Minute) //nolint:forbidigo // time is virtual
+		cancel()
+		if err := <-done; !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+		if n := l.tries.Load(); n > 80 {
+			t.Errorf("%d attempts in a minute", n)
+		}
+		if len(lines) != 1 || !strings.Contains(lines[0], "too many open files") {
+			t.Errorf("logged %q", lines)
+		}
+	})
+}
