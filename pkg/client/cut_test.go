@@ -184,7 +184,8 @@ func (h *history) cut(t *testing.T, read reader, cuts []int) {
 	defer cancel()
 	dir := testutil.ShortDir(t)
 	j := h.journal()
-	defer serve(t, j, filepath.Join(dir, "s"))()
+	stop := serve(t, j, filepath.Join(dir, "s"))
+	defer stop()
 	var clients, synced sync.WaitGroup
 	var mu sync.Mutex
 	var last int64
@@ -234,7 +235,8 @@ func (h *history) cuts(t *testing.T) (cuts []int) {
 	t.Helper()
 	j := h.journal()
 	socket := filepath.Join(testutil.ShortDir(t), "s")
-	defer serve(t, j, socket)()
+	stop := serve(t, j, socket)
+	defer stop()
 	from := h.begin(j)
 	conn, err := net.Dial("unix", socket)
 	if err != nil {
