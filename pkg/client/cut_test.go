@@ -167,7 +167,7 @@ func TestCutAnywhere(t *testing.T) {
 
 func (h *history) cutAnywhere(t *testing.T, read reader) {
 	t.Helper()
-	const together = 200 // a process may have 256 streams
+	const together = 200
 	var cuts []int
 	for i, at := range h.cuts(t) {
 		if i%max(1, h.every) == 0 {
