@@ -61,6 +61,7 @@ func eachStream(t *testing.T, test func(t *testing.T, d *daemon, path string)) {
 
 func TestAByteAfterTheRequestEndsAStream(t *testing.T) {
 	eachStream(t, func(t *testing.T, d *daemon, path string) {
+		t.Helper()
 		for _, then := range []string{"x", "\n", "\r\n", "GET /pods HTTP/1.1\r\nHost: localhost\r\n\r\n"} {
 			together := d.dial(t)
 			request(t, together, path, then)
@@ -82,6 +83,7 @@ func TestAByteAfterTheRequestEndsAStream(t *testing.T) {
 // A client that is gone keeps no place, whatever it sent before.
 func TestAStreamEndsWithItsClient(t *testing.T) {
 	eachStream(t, func(t *testing.T, d *daemon, path string) {
+		t.Helper()
 		for _, then := range []string{"", "x"} {
 			gone := d.dial(t)
 			request(t, gone, path, "")
@@ -104,6 +106,7 @@ func TestAStreamEndsWithItsClient(t *testing.T) {
 // Neither does one that has left the stream unread.
 func TestAByteEndsAStreamThatNobodyReads(t *testing.T) {
 	eachStream(t, func(t *testing.T, d *daemon, path string) {
+		t.Helper()
 		for i := range 32 {
 			d.add(fmt.Sprint(i), 64<<10)
 		}
@@ -128,6 +131,7 @@ func TestAByteEndsAStreamThatNobodyReads(t *testing.T) {
 // What is no stream can be pipelined, and comes before one on the same connection.
 func TestRequestsBeforeAStreamOnItsConnection(t *testing.T) {
 	eachStream(t, func(t *testing.T, d *daemon, path string) {
+		t.Helper()
 		conn := d.dial(t)
 		fmt.Fprint(conn, "GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\nGET /livez HTTP/1.1\nHost: localhost\n\n"+
 			"POST /v1alpha1/resync HTTP/1.1\r\nHost: localhost\r\nContent-Length: 6\r\n\r\na\r\n\r\nb")

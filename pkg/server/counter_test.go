@@ -12,10 +12,9 @@ func TestCounterCountsByPeer(t *testing.T) {
 	take := func(p peerID, want string) {
 		t.Helper()
 		release, refusal := c.take(p)
-		if got := ""; refusal != nil {
-			got = refusal.Error()
-			if want == "" || !strings.Contains(got, want) {
-				t.Errorf("%v: %s, want %q", p, got, want)
+		if refusal != nil {
+			if want == "" || !strings.Contains(refusal.Error(), want) {
+				t.Errorf("%v: %v, want %q", p, refusal, want)
 			}
 			return
 		}

@@ -54,9 +54,9 @@ func (s *Server) newGRPC(ctx context.Context, podsAPIOnly bool) *grpc.Server {
 			return untilDone(ctx, srv, stream, handle)
 		}),
 	)
-	s.register(g, &podsv1alpha1.Pods_ServiceDesc, &podsAPI{server: s})
+	s.register(g, &podsv1alpha1.Pods_ServiceDesc, &podsAPI{server: s}) //nolint:contextcheck // a call has its own
 	if !podsAPIOnly {
-		s.register(g, &v1alpha1.PodConfig_ServiceDesc, &podConfigAPI{server: s})
+		s.register(g, &v1alpha1.PodConfig_ServiceDesc, &podConfigAPI{server: s}) //nolint:contextcheck // as above
 	}
 	healthpb.RegisterHealthServer(g, s.health)
 	reflection.Register(g)

@@ -70,7 +70,7 @@ func (s *socket) remove(path string) error {
 	if s.at(path) {
 		_ = os.Remove(path) // without the file nobody can connect; with it nobody will be answered
 	}
-	return s.UnixListener.Close()
+	return s.Close()
 }
 
 // at tells whether the path is the socket's file. Its inode is not given to another file

@@ -199,7 +199,7 @@ func TestMetricsThatNobodyReads(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer conn.Close()
+		t.Cleanup(func() { _ = conn.Close() })
 		request(t, conn, "/metrics", "")
 		if _, err := conn.Read(make([]byte, 16)); err != nil {
 			t.Fatal(err)
