@@ -11,8 +11,8 @@ import (
 	"github.com/podconfigd/podconfigd/internal/deepequal"
 )
 
-// localAnnotations are those that the merge keeps itself. They are carried over
-// from version to version and are no reason for an update.
+// localAnnotations are the annotations that the merge sets. It copies them from version
+// to version. They never cause an update.
 //
 // kubelet: pkg/kubelet/config/config.go localAnnotations.
 var localAnnotations = []string{
@@ -21,7 +21,7 @@ var localAnnotations = []string{
 	ConfigFirstSeenAnnotationKey,
 }
 
-// change is what a new version of a pod amounts to.
+// change is the difference between two versions of a pod.
 type change int
 
 const (
@@ -31,14 +31,13 @@ const (
 	deleted
 )
 
-// checkAndUpdatePod compares the pod as it is known with the version that the
-// source has now. It returns the pod as it is to be known from now on, a shallow
-// copy where something changed and existing itself where nothing did, and what
-// the change amounts to. Neither of its arguments is written to.
+// checkAndUpdatePod compares the stored pod with the new version from the source. It
+// returns the pod to store, and the kind of change. The returned pod is existing itself
+// if nothing changed, and otherwise a shallow copy. The function writes to neither
+// argument.
 //
-// What is taken over is what the kubelet takes over: an update brings spec,
-// labels, deletion fields, generation, status and annotations; a reconcile the
-// status alone.
+// The copied fields are those of the kubelet. An update copies spec, labels, deletion
+// fields, generation, status and annotations. A reconcile copies only the status.
 //
 // kubelet: pkg/kubelet/config/config.go checkAndUpdatePod.
 func checkAndUpdatePod(existing, ref *v1.Pod) (*v1.Pod, change) {
@@ -65,7 +64,7 @@ func checkAndUpdatePod(existing, ref *v1.Pod) (*v1.Pod, change) {
 	return &pod, updated
 }
 
-// These compare as reflect.DeepEqual does, which is what the kubelet compares with.
+// These functions compare like reflect.DeepEqual, which the kubelet uses.
 var (
 	sameSpec    = deepequal.Of[v1.PodSpec]()
 	sameStatus  = deepequal.Of[v1.PodStatus]()
@@ -74,9 +73,8 @@ var (
 	sameSeconds = deepequal.Of[*int64]()
 )
 
-// podsDifferSemantically tells whether the versions differ in anything but
-// status and local annotations. A nil and an empty list or map are different, as
-// they are to the kubelet.
+// podsDifferSemantically reports whether the versions differ in more than status and
+// local annotations. A nil list or map differs from an empty one, as in the kubelet.
 //
 // kubelet: pkg/kubelet/config/config.go podsDifferSemantically.
 func podsDifferSemantically(existing, ref *v1.Pod) bool {
@@ -87,8 +85,7 @@ func podsDifferSemantically(existing, ref *v1.Pod) bool {
 		!isAnnotationMapEqual(existing.Annotations, ref.Annotations)
 }
 
-// isAnnotationMapEqual tells whether the annotations are the same but for the
-// local ones.
+// isAnnotationMapEqual reports whether the annotations are equal, ignoring the local ones.
 //
 // kubelet: pkg/kubelet/config/config.go isAnnotationMapEqual.
 func isAnnotationMapEqual(existing, candidate map[string]string) bool {
@@ -115,8 +112,8 @@ func isLocalAnnotationKey(key string) bool {
 	return slices.Contains(localAnnotations, key)
 }
 
-// carryAnnotations returns the source's annotations with the local ones of the
-// existing version over them.
+// carryAnnotations returns the annotations of the source, overwritten by the local
+// annotations of the existing version.
 //
 // kubelet: pkg/kubelet/config/config.go updateAnnotations.
 func carryAnnotations(existing, ref map[string]string) map[string]string {
@@ -130,8 +127,8 @@ func carryAnnotations(existing, ref map[string]string) map[string]string {
 	return annotations
 }
 
-// annotate returns a shallow copy of a pod that is new to the source, with the
-// source's name and the time at which it was first seen.
+// annotate returns a shallow copy of a new pod, annotated with the name of the source and
+// the time at which it was first seen.
 func annotate(ref *v1.Pod, source string, now time.Time) *v1.Pod {
 	pod := *ref
 	pod.Annotations = make(map[string]string, len(ref.Annotations)+2)

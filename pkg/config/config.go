@@ -8,11 +8,10 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// updatesBuffer is the kubelet's: how many updates wait for the reader before the
-// merge does.
+// updatesBuffer is the capacity of the channel of updates. The kubelet uses the same.
 const updatesBuffer = 50
 
-// PodConfig merges the sets of many sources into one series of updates.
+// PodConfig merges the sets of several sources into one sequence of updates.
 //
 // kubelet: pkg/kubelet/config/config.go PodConfig.
 type PodConfig struct {
@@ -20,13 +19,13 @@ type PodConfig struct {
 	storage *podStorage
 	updates chan PodUpdate
 
-	// mu guards sources and seen, and is held for their reading and writing only.
+	// mu guards sources and seen. It is held only to read or write them.
 	mu      sync.Mutex
 	sources sets.Set[string]
 	seen    sets.Set[string]
 }
 
-// NewPodConfig returns a PodConfig without any source. It does nothing before Run.
+// NewPodConfig returns a PodConfig without sources. It does nothing before Run.
 func NewPodConfig() *PodConfig {
 	return &PodConfig{
 		mux:     newMux(),
@@ -37,13 +36,12 @@ func NewPodConfig() *PodConfig {
 	}
 }
 
-// Channel adds a source of that name, if it is not there yet, and returns the
-// channel on which it sends its sets. It may be called before and during Run. A
-// source must select on its context at each send and never close the channel.
-// The name must not be empty.
+// Channel adds a source with that name if it does not exist, and returns the channel for
+// its sets. Channel may be called before and during Run. A source must select on its
+// context at each send, and must not close the channel. The name must not be empty.
 func (c *PodConfig) Channel(source string) chan<- SourceSet {
 	if source == "" {
-		panic("config: Channel was given an empty source name")
+		panic("config: Channel: the source name is empty")
 	}
 	c.mu.Lock()
 	c.sources.Insert(source)
@@ -61,8 +59,8 @@ func (c *PodConfig) Sources() []string {
 	return sets.List(c.sources)
 }
 
-// SeenAllSources tells whether every source has sent a set and is among
-// seenSources, those whose first update the caller has taken.
+// SeenAllSources reports whether every source has sent a set and is in seenSources.
+// seenSources are the sources whose first update the caller has received.
 //
 // kubelet: pkg/kubelet/config/config.go SeenAllSources.
 func (c *PodConfig) SeenAllSources(seenSources sets.Set[string]) bool {
@@ -71,8 +69,8 @@ func (c *PodConfig) SeenAllSources(seenSources sets.Set[string]) bool {
 	return seenSources.IsSuperset(c.sources) && c.seen.IsSuperset(c.sources)
 }
 
-// Run merges what the sources send until the context is done, and returns its
-// cause. It may be called once.
+// Run merges the sets of the sources until the context is done, and returns the cause of
+// the context. It may be called once.
 func (c *PodConfig) Run(ctx context.Context) error {
 	defer close(c.updates)
 	var listeners sync.WaitGroup
@@ -91,14 +89,14 @@ func (c *PodConfig) Run(ctx context.Context) error {
 	}
 }
 
-// merge sends what the set changes, all of it or until the context is done.
+// merge merges a set and sends the updates. It stops early if the context is done.
 func (c *PodConfig) merge(ctx context.Context, in sourcedSet) error {
 	logger := klog.FromContext(ctx)
 	before := c.storage.count(in.source)
 	result := c.storage.merge(in.source, in.set.Pods)
 	left := c.storage.count(in.source)
-	// An unmounted directory shows an empty one below it, and an emptied list may be a
-	// mistake: that pods go away is right then, but not without a word.
+	// The cause may be a mistake, for example an unmounted directory or a list that was
+	// emptied. The removal is correct, but it is logged.
 	switch removed := before - left; {
 	case removed > 0 && left == 0:
 		logger.Info("Source removed all of its pods", "source", in.source, "origin", in.set.Origin, "removed", removed)
@@ -106,7 +104,7 @@ func (c *PodConfig) merge(ctx context.Context, in sourcedSet) error {
 		logger.Info("Source removed most of its pods", "source", in.source, "origin", in.set.Origin, "removed", removed, "left", left)
 	}
 	for _, d := range result.duplicates {
-		logger.Info("Pod has the name of another one in the same set, ignoring it",
+		logger.Info("Ignoring a pod: another pod of the same set has the same name",
 			"pod", klog.KObj(d), "podUID", d.UID, "source", in.source)
 	}
 	c.mu.Lock()

@@ -197,7 +197,7 @@ func TestParseSource(t *testing.T) {
 			t.Errorf("%q is %q, %v", name, got, err)
 		}
 	}
-	if _, err := ParseSource("apiserver"); err == nil || err.Error() != `unknown source "apiserver": want file, http or api` {
+	if _, err := ParseSource("apiserver"); err == nil || err.Error() != `unknown source "apiserver": expected file, http or api` {
 		t.Errorf("apiserver: %v", err)
 	}
 }

@@ -5,20 +5,20 @@ import (
 	"sync"
 )
 
-// sourcedSet is a set and the name of the source that it came from.
+// sourcedSet is a set with the name of its source.
 type sourcedSet struct {
 	source string
 	set    SourceSet
 }
 
-// mux takes the sets of all sources in, each on a channel of its own, and hands
-// them to one reader.
+// mux receives the sets of each source on its own channel and sends them all on one
+// channel.
 //
 // kubelet: pkg/kubelet/config/mux.go.
 type mux struct {
 	merged chan sourcedSet
 
-	// mu guards what follows; nothing is sent or waited for while it is held.
+	// mu guards the fields below. No goroutine sends or waits while it holds mu.
 	mu        sync.Mutex
 	channels  map[string]chan SourceSet
 	ctx       context.Context //nolint:containedctx // the life of run, for channels made while it runs
@@ -32,7 +32,7 @@ func newMux() *mux {
 	}
 }
 
-// channel returns the channel of a source, the same one at each call.
+// channel returns the channel of a source. Each call returns the same channel.
 func (m *mux) channel(source string) chan SourceSet {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -47,8 +47,8 @@ func (m *mux) channel(source string) chan SourceSet {
 	return ch
 }
 
-// run starts a listener for each channel, present and to come, and returns when
-// the context is done and all of them have ended.
+// run starts a listener for each channel, also for channels that are added later. It
+// returns when the context is done and all listeners have ended.
 func (m *mux) run(ctx context.Context) {
 	m.mu.Lock()
 	m.ctx = ctx

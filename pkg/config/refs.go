@@ -7,22 +7,23 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// refTable finds a source's entries by the pointers that it sent, which is what every
-// set does with every pod: a hash table with linear probing, laid out so that the
-// look-ups of a large set stay in the processor's caches. The zero table is empty.
+// refTable maps the pod pointers of a source to its entries. Every set looks up every pod.
+// The table is a hash table with linear probing. Its layout keeps the look-ups of a large
+// set in the caches of the processor. The zero table is empty.
 type refTable struct {
-	refs []*v1.Pod // nil where there is none
-	// generations are those of the last sets in which the refs were.
+	refs []*v1.Pod // nil for an empty slot
+	// generations has, for each ref, the generation of the last set with this ref.
 	generations []uint32
 	entries     []*podEntry
 	size        int
 	shift       uint8
 }
 
-// minRefs is the room of the smallest table.
+// minRefs is the capacity of the smallest table.
 const minRefs = 16
 
-// slot returns the ref's slot: where it is or would be. There must be room.
+// slot returns the slot of ref, or the slot for ref if the table does not have it. The
+// table must not be full.
 func (t *refTable) slot(ref *v1.Pod) int {
 	mask := len(t.refs) - 1
 	i := t.home(ref)
@@ -32,14 +33,14 @@ func (t *refTable) slot(ref *v1.Pod) int {
 	return i
 }
 
-// home returns the slot at which the search for ref begins.
+// home returns the slot at which the search for ref starts.
 func (t *refTable) home(ref *v1.Pod) int { return int(hash(ref) >> t.shift) }
 
-// hash is Fibonacci hashing: the upper bits are what counts.
+// hash is Fibonacci hashing: the upper bits are significant.
 func hash(ref *v1.Pod) uint64 { return uint64(uintptr(unsafe.Pointer(ref))) * 0x9e3779b97f4a7c15 }
 
-// touch notes which of the refs are in the set of this generation. It returns those
-// that are not there, or stood in the set already, and how many the others are.
+// touch marks the refs of the set with this generation. It returns the refs that are not in
+// the table or occur a second time in the set, and the number of the other refs.
 func (t *refTable) touch(set []*v1.Pod, generation uint32) (fresh []*v1.Pod, touched int) {
 	if t.size == 0 {
 		return set, 0
@@ -60,12 +61,12 @@ func (t *refTable) touch(set []*v1.Pod, generation uint32) (fresh []*v1.Pod, tou
 	return fresh, touched
 }
 
-// generation returns that of the last set in which ref was.
+// generation returns the generation of the last set with ref.
 func (t *refTable) generation(ref *v1.Pod) uint32 { return t.generations[t.slot(ref)] }
 
-// put puts an entry under its ref, which must not be there yet.
+// put adds an entry under its ref, which must not be in the table.
 func (t *refTable) put(entry *podEntry, generation uint32) {
-	if 2*(t.size+1) > len(t.refs) { // half full: beyond that, searches grow longer
+	if 2*(t.size+1) > len(t.refs) { // above half full, searches become longer
 		t.grow(2 * (t.size + 1))
 	}
 	i := t.slot(entry.ref)
@@ -73,7 +74,7 @@ func (t *refTable) put(entry *podEntry, generation uint32) {
 	t.size++
 }
 
-// grow makes room for n refs.
+// grow increases the capacity to n refs.
 func (t *refTable) grow(n int) {
 	before := *t
 	length := max(minRefs, 1<<bits.Len(uint(n)))
@@ -87,7 +88,8 @@ func (t *refTable) grow(n int) {
 	}
 }
 
-// remove takes out a ref that is there, and moves up those that had to make way.
+// remove removes a ref, which must be in the table. It moves displaced refs closer to
+// their home slots.
 func (t *refTable) remove(ref *v1.Pod) {
 	mask := len(t.refs) - 1
 	hole := t.slot(ref)

@@ -6,20 +6,20 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 )
 
-// SourcesReadyFn tells whether all sources are among those seen.
+// SourcesReadyFn reports whether all sources are in sourcesSeen.
 type SourcesReadyFn func(sourcesSeen sets.Set[string]) bool
 
-// SourcesReady tracks which sources a reader of the updates has seen.
+// SourcesReady tracks the sources from which the caller has received an update.
 //
 // kubelet: pkg/kubelet/config/sources.go.
 type SourcesReady interface {
 	// AddSource marks the source as seen.
 	AddSource(source string)
-	// AllReady tells whether every configured source has been seen.
+	// AllReady reports whether every configured source has been seen.
 	AllReady() bool
 }
 
-// NewSourcesReady returns a SourcesReady over the function, as a rule
+// NewSourcesReady returns a SourcesReady that uses fn, usually
 // [PodConfig.SeenAllSources]. It is safe for concurrent use.
 func NewSourcesReady(fn SourcesReadyFn) SourcesReady {
 	return &sourcesImpl{seen: sets.New[string](), ready: fn}

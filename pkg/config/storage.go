@@ -11,8 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// podStorage holds, for each source, the pods of its last set. It belongs to one
-// goroutine.
+// podStorage stores the pods of the last set of each source. Only one goroutine uses it.
 //
 // kubelet: pkg/kubelet/config/config.go podStorage.
 type podStorage struct {
@@ -26,19 +25,19 @@ func newPodStorage() *podStorage {
 
 // podEntry is one pod of a source.
 type podEntry struct {
-	// ref is the version that the source sent last, pod what the reader has.
+	// ref is the last version from the source, pod the version in the last update.
 	ref, pod *v1.Pod
-	// found is the generation of the last set that had another pointer for it.
+	// found is the generation of the last set with another pointer for this pod.
 	found uint32
 }
 
-// podName is what may stand but once in a set.
+// podName identifies a pod within a set.
 type podName struct{ namespace, name string }
 
 func nameOf(pod *v1.Pod) podName { return podName{pod.Namespace, pod.Name} }
 
-// sourcePods is what one source has, found by pointer, by UID and by name. The
-// pointer decides whether a pod has to be looked at at all.
+// sourcePods has the pods of one source by pointer, by UID and by name. A pod whose
+// pointer is unchanged is not compared.
 type sourcePods struct {
 	refs   refTable
 	byUID  map[types.UID]*podEntry
@@ -55,17 +54,17 @@ func newSourcePods(size int) *sourcePods {
 	}
 }
 
-// mergeResult is what one set changed.
+// mergeResult has the changes of one set.
 type mergeResult struct {
 	adds, updates, deletes, removes, reconciles []*podEntry
-	// ambiguous: a name or a UID stood twice in the set.
+	// ambiguous is true if a name or a UID occurs twice in the set.
 	ambiguous bool
-	// duplicates are the pods that were left out for their name.
+	// duplicates are the pods that were ignored because of their name.
 	duplicates []*v1.Pod
 	first      bool
 }
 
-// count returns how many pods the source has.
+// count returns the number of pods of the source.
 func (s *podStorage) count(source string) int {
 	if pods := s.sources[source]; pods != nil {
 		return len(pods.byUID)
@@ -73,7 +72,7 @@ func (s *podStorage) count(source string) int {
 	return 0
 }
 
-// merge makes the set the source's present one and says what that changed.
+// merge stores the set as the current set of the source, and returns the changes.
 func (s *podStorage) merge(source string, set []*v1.Pod) *mergeResult {
 	pods := s.sources[source]
 	if pods == nil {
@@ -114,8 +113,8 @@ func (s *podStorage) merge(source string, set []*v1.Pod) *mergeResult {
 	return result
 }
 
-// find returns the entries of the pods' UIDs, nil where a pod is new, and whether a name
-// or a UID stands twice in the set, so that the set's order decides.
+// find returns the entries for the UIDs of the pods; nil for a new pod. It also returns
+// whether a name or a UID occurs twice in the set, so that the order of the set matters.
 func (p *sourcePods) find(fresh []*v1.Pod) (known []*podEntry, ambiguous bool) {
 	known = make([]*podEntry, len(fresh))
 	renamed := false
@@ -134,12 +133,12 @@ func (p *sourcePods) find(fresh []*v1.Pod) (known []*podEntry, ambiguous bool) {
 			return nil, true
 		}
 	}
-	// Pods that have the names that they had don't clash unless they did before.
+	// If no pod has a new name, a clash would have existed before.
 	return known, renamed && p.clash(fresh)
 }
 
-// clash tells whether a name or a UID of the pods stands twice among them, or a name
-// is that of a pod whose pointer is in the set.
+// clash reports whether a name or a UID occurs twice in the pods, or a name belongs to a
+// pod whose pointer is in the set.
 func (p *sourcePods) clash(fresh []*v1.Pod) bool {
 	for _, ref := range fresh {
 		if entry := p.byName[nameOf(ref)]; entry != nil && p.inSet(entry) {
@@ -158,10 +157,10 @@ func (p *sourcePods) clash(fresh []*v1.Pod) bool {
 	return len(names) != len(fresh) || len(uids) != len(fresh)
 }
 
-// inSet tells whether the entry's pointer is in the set that is being merged.
+// inSet reports whether the pointer of the entry is in the set that is being merged.
 func (p *sourcePods) inSet(entry *podEntry) bool { return p.refs.generation(entry.ref) == p.generation }
 
-// replace makes ref the version of the entry that the source sent last.
+// replace stores ref as the last version of the entry from the source.
 func (p *sourcePods) replace(entry *podEntry, ref *v1.Pod) {
 	name := nameOf(ref)
 	if entry.ref != nil {
@@ -177,7 +176,7 @@ func (p *sourcePods) replace(entry *podEntry, ref *v1.Pod) {
 	}
 }
 
-// sweep takes out the entries that were not in the last set.
+// sweep removes the entries that are not in the last set.
 func (p *sourcePods) sweep(result *mergeResult) {
 	for _, entry := range p.refs.absent(p.generation) {
 		p.refs.remove(entry.ref)
@@ -189,9 +188,9 @@ func (p *sourcePods) sweep(result *mergeResult) {
 	}
 }
 
-// mergeAmbiguous merges a set in which a name or a UID stands twice, pod by pod
-// as the kubelet does: the first of a name counts, and each of a UID is compared
-// with what was known before the set.
+// mergeAmbiguous merges a set in which a name or a UID occurs twice. It merges pod by pod,
+// as the kubelet does. Of several pods with the same name, the first counts. Each pod with
+// the same UID is compared with the version from before the set.
 //
 // kubelet: pkg/kubelet/config/config.go merge, filterInvalidPods.
 func (s *podStorage) mergeAmbiguous(source string, pods *sourcePods, set []*v1.Pod, result *mergeResult) {
@@ -228,7 +227,7 @@ func (s *podStorage) mergeAmbiguous(source string, pods *sourcePods, set []*v1.P
 	s.sources[source] = next
 }
 
-// outcome is what a new version of a pod amounts to, and the pod as it is to be known.
+// outcome is the pod to store, and the kind of change.
 type outcome struct {
 	pod  *v1.Pod
 	what change
@@ -239,11 +238,11 @@ func compare(entry *podEntry, ref *v1.Pod) (o outcome) {
 	return o
 }
 
-// share is how many pods are worth a goroutine of their own to compare.
+// share is the minimum number of pods that each comparing goroutine gets.
 const share = 32
 
-// compareAll compares the pods with their entries, where they have one. Large sets are
-// compared on all processors: it is reading the pods that takes the time.
+// compareAll compares each pod that has an entry with it. It compares large sets on all
+// processors, because reading the pods takes most of the time.
 func compareAll(entries []*podEntry, refs []*v1.Pod) []outcome {
 	outcomes := make([]outcome, len(refs))
 	workers := min(runtime.GOMAXPROCS(0), len(refs)/share)
@@ -268,7 +267,7 @@ func compareSome(outcomes []outcome, entries []*podEntry, refs []*v1.Pod) {
 	}
 }
 
-// note brings the entry up to the outcome, and remembers what that was.
+// note stores the outcome in the entry, and records the kind of change.
 func (r *mergeResult) note(entry *podEntry, o outcome) {
 	entry.pod = o.pod
 	switch o.what {
@@ -282,9 +281,9 @@ func (r *mergeResult) note(entry *podEntry, o outcome) {
 	}
 }
 
-// podUpdates returns the updates of the set in the kubelet's order: REMOVE, ADD,
-// UPDATE, DELETE, an empty ADD for a first set that has none of the last three,
-// RECONCILE. All but the last have More.
+// podUpdates returns the updates of the set in the order of the kubelet: REMOVE, ADD,
+// UPDATE, DELETE, RECONCILE. If a first set has no ADD, UPDATE or DELETE, an empty ADD
+// comes before RECONCILE. More is true in all updates except the last.
 //
 // kubelet: pkg/kubelet/config/config.go Merge.
 func (r *mergeResult) podUpdates(source string) []PodUpdate {
@@ -311,8 +310,8 @@ func (r *mergeResult) podUpdates(source string) []PodUpdate {
 	return updates
 }
 
-// sortedPods returns the entries' pods by namespace, name and UID: what a source
-// sends may come out of a map, and the stream must not show it.
+// sortedPods returns the pods of the entries, ordered by namespace, name and UID. The order
+// of the stream must not depend on the order of a map in a source.
 func sortedPods(entries []*podEntry) []*v1.Pod {
 	pods := make([]*v1.Pod, len(entries))
 	for i, entry := range entries {
@@ -322,8 +321,8 @@ func sortedPods(entries []*podEntry) []*v1.Pod {
 	return pods
 }
 
-// lastOfUIDLast sees to it that of several pods of one UID the last of the set, which
-// is the one that is kept, is the last of the update too, so that readers keep it.
+// lastOfUIDLast orders several pods of one UID. The storage keeps the last one of the set.
+// This pod becomes the last one in the update too, so that subscribers keep the same pod.
 func lastOfUIDLast(pods []*v1.Pod, entries []*podEntry) {
 	kept := make(map[types.UID]*v1.Pod, len(entries))
 	for _, entry := range entries {
@@ -339,8 +338,8 @@ func lastOfUIDLast(pods []*v1.Pod, entries []*podEntry) {
 	}
 }
 
-// ComparePods orders pods by namespace, name and UID, the order in which pods
-// stand in an update.
+// ComparePods orders pods by namespace, name and UID. This is the order of the pods in an
+// update.
 func ComparePods(a, b *v1.Pod) int {
 	return cmp.Or(
 		cmp.Compare(a.Namespace, b.Namespace),

@@ -6,7 +6,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// Annotation keys that the merge sets or treats as its own.
+// Annotation keys that the merge sets or treats as local.
 //
 // kubelet: pkg/kubelet/types/pod_update.go.
 const (
@@ -16,7 +16,7 @@ const (
 	ConfigHashAnnotationKey      = "kubernetes.io/config.hash"
 )
 
-// Names of the sources, as the kubelet has them.
+// Names of the sources, as in the kubelet.
 const (
 	// FileSource names the static pod directory or file.
 	FileSource = "file"
@@ -28,7 +28,7 @@ const (
 	AllSource = "*"
 )
 
-// ParseSource returns the name of a source, or an empty string for all of them.
+// ParseSource returns the name of a source, or an empty string for all sources.
 func ParseSource(name string) (string, error) {
 	switch name {
 	case FileSource, HTTPSource, ApiserverSource:
@@ -36,36 +36,35 @@ func ParseSource(name string) (string, error) {
 	case "", AllSource:
 		return "", nil
 	}
-	return "", fmt.Errorf("unknown source %q: want %s, %s or %s", name, FileSource, HTTPSource, ApiserverSource)
+	return "", fmt.Errorf("unknown source %q: expected %s, %s or %s", name, FileSource, HTTPSource, ApiserverSource)
 }
 
-// PodOperation says what an update does to the pods it carries.
+// PodOperation is the meaning of an update for its pods.
 type PodOperation int
 
-// The operations. ADD to RECONCILE leave the merge; the others join the stream
-// further down.
+// The operations. The merge emits ADD to RECONCILE. Later stages add the others.
 //
 // kubelet: pkg/kubelet/types/pod_update.go.
 const (
-	// ADD: pods that are new to the source.
+	// ADD: pods that are new in the source.
 	ADD PodOperation = iota
 	// DELETE: pods that are being deleted gracefully (deletionTimestamp is set).
 	DELETE
-	// REMOVE: pods that the source no longer has.
+	// REMOVE: pods that are no longer in the source.
 	REMOVE
-	// UPDATE: pods of which the source has another version.
+	// UPDATE: pods that changed.
 	UPDATE
-	// RECONCILE: pods of which only the status differs from what was known.
+	// RECONCILE: pods whose status alone changed.
 	RECONCILE
-	// SET: all pods of all sources; in the snapshot modes only.
+	// SET: all pods of all sources, only in the snapshot modes.
 	SET
-	// SYNC: pods that are due to be looked at again, unchanged.
+	// SYNC: unchanged pods that are due for a sync.
 	SYNC
 	// PLEG: a pod whose containers changed state in the runtime.
 	PLEG
-	// HOUSEKEEPING: pods that run and that no source wants.
+	// HOUSEKEEPING: pods in the runtime that are in no source.
 	HOUSEKEEPING
-	// BOOKMARK: no pods; a point from which the stream can be resumed.
+	// BOOKMARK: no pods, a point from which the stream can be resumed.
 	BOOKMARK
 )
 
@@ -73,7 +72,7 @@ var operationNames = [...]string{
 	"ADD", "DELETE", "REMOVE", "UPDATE", "RECONCILE", "SET", "SYNC", "PLEG", "HOUSEKEEPING", "BOOKMARK",
 }
 
-// String returns the operation's name as it stands in the stream.
+// String returns the name of the operation in the stream.
 func (o PodOperation) String() string {
 	if o < 0 || int(o) >= len(operationNames) {
 		return fmt.Sprintf("PodOperation(%d)", int(o))
@@ -88,33 +87,33 @@ func ParseOperation(name string) (PodOperation, error) {
 			return PodOperation(i), nil
 		}
 	}
-	return 0, fmt.Errorf("unknown operation %q: want one of %v", name, operationNames)
+	return 0, fmt.Errorf("unknown operation %q: expected one of %v", name, operationNames)
 }
 
-// IsConfig tells whether the operation is one that the merge emits.
+// IsConfig reports whether the merge emits the operation.
 func (o PodOperation) IsConfig() bool { return o <= RECONCILE }
 
-// PodUpdate is one change: an operation and the pods it concerns. Pods is never
-// nil, and the pods in it are shared and must not be written to.
+// PodUpdate is one operation and its pods. Pods is never nil. The pods are shared: do not
+// write to them.
 type PodUpdate struct {
 	Pods   []*v1.Pod
 	Op     PodOperation
 	Source string
-	// More is true when another update out of the same source set follows: what
-	// a set changed is complete with the first update that has it false.
+	// More is true if another update of the same set follows. The first update with More
+	// false completes the changes of a set.
 	More bool
 }
 
-// SourceSet is the full set of pods that a source has at one moment. The pods
-// belong to everyone once they are sent: neither the source nor anyone else may
-// write to them.
+// SourceSet is the full set of pods of a source at one moment. After the source has sent
+// the set, the pods are shared: nobody may write to them.
 type SourceSet struct {
 	Pods []*v1.Pod
-	// Origin is where the pods were read, for the log: a path, or a URL without secrets.
+	// Origin is the origin of the pods, for the log: a path, or a URL without secrets.
 	Origin string
 }
 
-// IsMirrorPod tells whether the pod is the apiserver's image of a static pod.
+// IsMirrorPod reports whether the pod is a mirror pod: the copy of a static pod in the
+// apiserver.
 //
 // kubelet: pkg/kubelet/types/pod_update.go IsMirrorPod.
 func IsMirrorPod(pod *v1.Pod) bool {

@@ -1,28 +1,28 @@
-// Package pleg is the pod lifecycle event generator: it tells what changed in the
-// container runtime, pod by pod.
+// Package pleg is the pod lifecycle event generator. It emits an event for each change of
+// a container in the container runtime.
 //
-// # Where events come from
+// # Sources of changes
 //
-// A [Generator] lists the runtime's sandboxes and containers every second and
-// compares with what it knew. Where the runtime tells of events itself, they are
-// taken as they come, and the lists become rare. Both feed the same records, and an
-// event leaves when a record changes. So neither of two reports of one thing makes
-// it be told twice, and what the stream of events missed, the next list brings.
+// A [Generator] lists the sandboxes and containers of the runtime every second and
+// compares them with its records. If the runtime has an event stream, the generator
+// applies its events to the same records, and lists the runtime rarely. A change of a
+// record emits an event. So a change that both a list and an event report is emitted once.
+// If the event stream misses a change, the next list finds it.
 //
-// # Reports that are late
+// # Late reports
 //
-// Lists and events overtake one another. A container only ever goes from created to
-// running to exited to gone, and its ID is never used again; so a report that would
-// lead back is an old one and passed over. A container that a list does not have is
-// gone only if it was known before the list was asked for.
+// Lists and events can arrive out of order. The state of a container changes only from
+// created to running to exited to gone, and its ID is never reused. So a report with an
+// earlier state is old, and the generator ignores it. If a list does not have a container,
+// the container is gone only if it was recorded before the list was requested.
 //
-// # What can hang
+// # Slow runtimes
 //
-// The runtime can. Every call has a deadline and a goroutine of its own: a list that
-// hangs delays the lists, an inspection that hangs delays its pod, and the events of
-// the others go on. The generator never waits for who reads its events, either.
+// Every call to the runtime has a deadline and its own goroutine. A list that hangs delays
+// only lists. An inspection that hangs delays only its pod. The events of other pods are
+// not delayed. The generator never waits for the receiver of its events.
 //
-// The types and rules are the kubelet's (pkg/kubelet/pleg), the way events and lists
-// share records is not: see docs/kubelet-differences.md. Package pleg/cri has the
-// runtime that speaks CRI. A loop without a runtime gets [None].
+// The types and rules are those of the kubelet (pkg/kubelet/pleg). The shared records of
+// events and lists are different: see docs/kubelet-differences.md. Package pleg/cri
+// implements the runtime with CRI. Without a runtime, use [None].
 package pleg

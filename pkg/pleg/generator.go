@@ -12,33 +12,32 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// Generator makes events of what a runtime says when it is listed, and of what it
-// says by itself.
+// Generator emits events from the lists and the events of a runtime.
 //
-// One goroutine, that of Run, changes the records. The calls to the runtime are made
-// by others, which hand it what came of them.
+// Only the goroutine of Run changes the records. Other goroutines call the runtime and
+// pass the results to it.
 type Generator struct {
 	opts    Options
 	events  chan *PodLifecycleEvent
 	metrics *metrics
-	// calls are what other goroutines have for that of Run to do.
+	// calls has the functions that the goroutine of Run executes for other goroutines.
 	calls chan call
 	group sync.WaitGroup
 
-	// The goroutine of Run has these for itself.
+	// Only the goroutine of Run uses the following fields.
 	queue      []*PodLifecycleEvent
 	timer      *time.Timer
 	relisting  bool
-	again      bool // another list is wanted
+	again      bool // another list is due
 	inspecting map[types.UID]bool
 	waiting    []inspection
-	// later has what the newest list has of pods that were being inspected then.
+	// later has the pods of the newest list that were being inspected at that time.
 	later map[types.UID]inspection
-	// reinspect are the pods whose inspection failed.
+	// reinspect has the pods whose inspection failed.
 	reinspect map[types.UID]bool
 	logged    string
 
-	// mu guards the records and what the status shows.
+	// mu guards records and state.
 	mu      sync.Mutex
 	records *records
 	state   generatorState
@@ -58,7 +57,7 @@ func New(opts Options) *Generator {
 // Watch returns the channel of events.
 func (g *Generator) Watch() <-chan *PodLifecycleEvent { return g.events }
 
-// Run tells of events until the context is done, and returns its cause.
+// Run emits events until the context is done, and returns the cause of the context.
 //
 // kubelet: pkg/kubelet/pleg/generic.go Start, workerLoopIteration.
 func (g *Generator) Run(ctx context.Context) error {
@@ -89,13 +88,13 @@ func (g *Generator) Run(ctx context.Context) error {
 	}
 }
 
-// call is something for the goroutine of Run to do.
+// call is a function that the goroutine of Run executes.
 type call struct {
 	do   func(ctx context.Context)
 	done chan struct{}
 }
 
-// post has the goroutine of Run do something, and returns once it has.
+// post executes do in the goroutine of Run, and waits for it.
 func (g *Generator) post(ctx context.Context, do func(ctx context.Context)) {
 	c := call{do: do, done: make(chan struct{})}
 	select {
@@ -105,7 +104,7 @@ func (g *Generator) post(ctx context.Context, do func(ctx context.Context)) {
 	}
 }
 
-// due lists the runtime, or while that is not due yet asks it whether it is there.
+// due lists the runtime if a list is due, and otherwise pings it.
 func (g *Generator) due(ctx context.Context) {
 	if g.relisting {
 		return
@@ -136,7 +135,7 @@ func (g *Generator) due(ctx context.Context) {
 	})
 }
 
-// relistIn returns in what time the next list is due.
+// relistIn returns the time until the next list.
 func (g *Generator) relistIn(now time.Time) time.Duration {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -151,14 +150,14 @@ func (g *Generator) relistIn(now time.Time) time.Duration {
 	return s.listed.Add(period).Sub(now)
 }
 
-// seldomLocked tells whether events are relied on. They are not while a container is
-// about to be started: containerd has no event for one that can't be.
+// seldomLocked reports whether the generator relies on events and lists rarely. It does not
+// while a container is about to start, because containerd sends no event if the start fails.
 func (g *Generator) seldomLocked(now time.Time) bool {
 	return g.state.evented && !g.records.starting(now)
 }
 
-// schedule sets the timer: to the period after the answer, as the kubelet does, so
-// that a slow runtime is not asked without a pause.
+// schedule sets the timer. The period starts at the response, as in the kubelet, so that a
+// slow runtime is not called without a pause.
 func (g *Generator) schedule() {
 	wait := g.opts.RelistPeriod
 	g.mu.Lock()
@@ -169,17 +168,17 @@ func (g *Generator) schedule() {
 	g.timer.Reset(wait)
 }
 
-// relistAfter has the runtime listed once more in that time, or if it is being listed
-// then, a period later.
+// relistAfter schedules one more list after that time. If a list is running then, the list
+// follows a period later.
 func (g *Generator) relistAfter(wait time.Duration) {
 	if g.again && wait > 0 {
-		return // it is already, and not put off
+		return // a list is already due, do not delay it
 	}
 	g.again = true
 	g.timer.Reset(wait)
 }
 
-// relisted takes a list.
+// relisted handles a list.
 //
 // kubelet: pkg/kubelet/pleg/generic.go Relist.
 func (g *Generator) relisted(ctx context.Context, begin time.Time, pods []*Pod, err error) {
@@ -190,10 +189,10 @@ func (g *Generator) relisted(ctx context.Context, begin time.Time, pods []*Pod, 
 	evented := g.state.evented && !before
 	g.mu.Unlock()
 	if evented {
-		klog.FromContext(ctx).Info("The runtime tells of events; relisting seldom", "period", g.opts.EventedRelistPeriod)
+		klog.FromContext(ctx).Info("Receiving events from the runtime, relisting at a longer period", "period", g.opts.EventedRelistPeriod)
 	}
 	g.metrics.relists.Observe(now.Sub(begin).Seconds())
-	if g.failed(ctx, "Listing the runtime's pods failed", err) {
+	if g.failed(ctx, "Failed to list the pods of the runtime", err) {
 		g.metrics.relistErrors.Inc()
 		return
 	}
@@ -216,14 +215,14 @@ func (g *Generator) relisted(ctx context.Context, begin time.Time, pods []*Pod, 
 	}
 }
 
-// failed logs an error, once for each that is another than the one before, and tells
-// whether there was one.
+// failed logs an error if it differs from the previous one. It reports whether err is not
+// nil.
 func (g *Generator) failed(ctx context.Context, what string, err error) bool {
 	logger := klog.FromContext(ctx)
 	if err == nil {
 		if g.logged != "" {
 			g.logged = ""
-			logger.Info("The runtime answers again")
+			logger.Info("The runtime recovered")
 		}
 		return false
 	}
@@ -234,16 +233,16 @@ func (g *Generator) failed(ctx context.Context, what string, err error) bool {
 	return true
 }
 
-// pinged takes the answer to a ping. One that failed makes the lists go on, for the
-// stream of events may be of no use either.
+// pinged handles the result of a ping. After a failed ping, the generator lists at each
+// period, because the event stream may have failed too.
 func (g *Generator) pinged(ctx context.Context, begin time.Time, err error) {
 	g.mu.Lock()
 	g.state.ping(begin, err)
 	g.mu.Unlock()
-	g.failed(ctx, "Asking the runtime for its version failed", err)
+	g.failed(ctx, "Failed to request the version of the runtime", err)
 }
 
-// emit puts events into the queue.
+// emit appends events to the queue.
 func (g *Generator) emit(ctx context.Context, events []*PodLifecycleEvent) {
 	logger := klog.FromContext(ctx).V(4)
 	for _, e := range events {

@@ -169,7 +169,7 @@ func TestHealth(t *testing.T) {
 			pass(DefaultRelistThreshold - pingPeriod - time.Second)
 			healthy("")
 			pass(2 * pingPeriod)
-			healthy("; threshold 3m; the runtime's last error: the runtime is on holiday")
+			healthy("; threshold 3m; last error: the runtime is on holiday")
 			healthy("pleg was last seen active 3m")
 			m.mu.Lock()
 			m.fail = nil
@@ -328,7 +328,7 @@ func TestNoEventsIsSaidOnce(t *testing.T) {
 		r := read(t, Options{Runtime: m})
 		pass(time.Hour)
 		r.stop()
-		if n := strings.Count(r.log.String(), "does not tell of events"); n != 1 {
+		if n := strings.Count(r.log.String(), "The runtime has no event stream, relisting"); n != 1 {
 			t.Errorf("it was said %d times:\n%s", n, r.log.String())
 		}
 		if n := m.tries(); n < 10 || n > 13 {
@@ -375,7 +375,7 @@ func TestAnErrorIsLoggedOnce(t *testing.T) {
 			pass(time.Hour)
 		}
 		r.stop()
-		for _, line := range []string{"out to lunch", "answers again"} {
+		for _, line := range []string{"out to lunch", "The runtime recovered"} {
 			if n := strings.Count(r.log.String(), line); n != 1 {
 				t.Errorf("%q is in the log %d times:\n%s", line, n, r.log.String())
 			}

@@ -8,21 +8,21 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// inspection is what a list has of a pod, and what is to be asked besides.
+// inspection is a pod of a list.
 type inspection struct {
 	uid    types.UID
-	pod    *Pod // nil: it is gone
+	pod    *Pod // nil if the pod is gone
 	listed time.Time
 }
 
-// reconcile brings the record of a pod up to the list, and tells what changed. Where
-// that takes an exit code, the runtime is asked for it first, by another goroutine;
-// until then the record stays as it is, and of further lists the newest one waits.
+// reconcile updates the record of a pod from a list, and emits the changes. If a change
+// needs an exit code, another goroutine requests it first. Until then the record does not
+// change, and the newest of any further lists waits.
 //
 // kubelet: pkg/kubelet/pleg/generic.go reconcilePodRecord.
 func (g *Generator) reconcile(ctx context.Context, i inspection) {
 	if g.inspecting[i.uid] {
-		g.later[i.uid] = i // there may be no other list for minutes
+		g.later[i.uid] = i // the next list may be minutes away
 		return
 	}
 	g.mu.Lock()
@@ -43,7 +43,7 @@ func (g *Generator) reconcile(ctx context.Context, i inspection) {
 	g.inspect(ctx, i, exits(changes))
 }
 
-// exits returns the containers that exited with a code that is not known.
+// exits returns the exited containers whose exit code is not known.
 func exits(changes []change) (ids []string) {
 	for _, c := range changes {
 		if c.to == StateExited && !c.container.Sandbox && c.container.ExitCode == nil {
@@ -53,7 +53,7 @@ func exits(changes []change) (ids []string) {
 	return ids
 }
 
-// inspect asks the runtime for the exit codes of a pod's containers.
+// inspect requests the exit codes of containers of a pod.
 func (g *Generator) inspect(ctx context.Context, i inspection, ids []string) {
 	g.group.Go(func() {
 		call, cancel := context.WithTimeout(ctx, g.opts.CallTimeout)
@@ -69,16 +69,16 @@ func (g *Generator) inspect(ctx context.Context, i inspection, ids []string) {
 	})
 }
 
-// inspected takes what an inspection found, and begins another that waits.
+// inspected handles the result of an inspection, and starts waiting ones.
 func (g *Generator) inspected(ctx context.Context, i inspection, codes map[string]*int32, err error) {
 	delete(g.inspecting, i.uid)
 	later, relisted := g.later[i.uid]
 	delete(g.later, i.uid)
 	if err != nil {
-		g.reinspect[i.uid] = true // when it is listed next
+		g.reinspect[i.uid] = true // at the next list
 		g.relistAfter(g.opts.RelistPeriod)
 		g.metrics.inspectErrors.Inc()
-		klog.FromContext(ctx).Error(err, "Inspecting a pod failed; it is tried again at the next list",
+		klog.FromContext(ctx).Error(err, "Failed to inspect a pod, retrying at the next list",
 			"pod", klog.KRef(i.pod.Namespace, i.pod.Name), "podUID", i.uid)
 	} else {
 		for n := range i.pod.Containers {
@@ -87,7 +87,7 @@ func (g *Generator) inspected(ctx context.Context, i inspection, codes map[strin
 			}
 		}
 		g.mu.Lock()
-		changes := g.records.compare(i.uid, i.pod, i.listed) // events may have changed it meanwhile
+		changes := g.records.compare(i.uid, i.pod, i.listed) // events may have changed the record
 		g.mu.Unlock()
 		g.conclude(ctx, i, changes)
 		if relisted {
@@ -106,8 +106,8 @@ func (g *Generator) inspected(ctx context.Context, i inspection, codes map[strin
 	}
 }
 
-// conclude applies the changes, and tells of a PodSync where a pod that could not be
-// inspected turns out not to have changed.
+// conclude applies the changes and emits their events. If an earlier inspection of the pod
+// failed and nothing changed, it emits a PodSync.
 func (g *Generator) conclude(ctx context.Context, i inspection, changes []change) {
 	g.mu.Lock()
 	events := g.records.apply(i.uid, i.pod, changes, i.listed)

@@ -11,7 +11,7 @@ type metrics struct {
 	events                                 *prometheus.CounterVec
 }
 
-// newMetrics registers the generator's metrics unless reg is nil.
+// newMetrics registers the metrics of the generator. If reg is nil, it registers none.
 func newMetrics(reg prometheus.Registerer, g *Generator) *metrics {
 	factory := promauto.With(reg)
 	opts := func(name, help string) prometheus.Opts {
@@ -23,29 +23,29 @@ func newMetrics(reg prometheus.Registerer, g *Generator) *metrics {
 	gauge := func(name, help string, read func(Status) float64) {
 		factory.NewGaugeFunc(prometheus.GaugeOpts(opts(name, help)), func() float64 { return read(g.Status()) })
 	}
-	gauge("last_seen_seconds", "Unix time of the last list; 0 before the first.", func(s Status) float64 {
+	gauge("last_seen_seconds", "Unix time of the last list of the runtime. 0 before the first.", func(s Status) float64 {
 		if s.LastRelist == nil {
 			return 0
 		}
 		return float64(s.LastRelist.UnixNano()) / 1e9
 	})
-	gauge("evented", "1 while the runtime's own events are relied on.", func(s Status) float64 {
+	gauge("evented", "1 while the daemon relies on the events of the runtime, else 0.", func(s Status) float64 {
 		if s.Evented {
 			return 1
 		}
 		return 0
 	})
-	gauge("pods", "Pods that the runtime has.", func(s Status) float64 { return float64(s.Pods) })
-	gauge("containers", "Containers that the runtime has, sandboxes not among them.", func(s Status) float64 { return float64(s.Containers) })
+	gauge("pods", "Number of pods in the runtime.", func(s Status) float64 { return float64(s.Pods) })
+	gauge("containers", "Number of containers in the runtime, without sandboxes.", func(s Status) float64 { return float64(s.Containers) })
 	return &metrics{
 		relists: factory.NewHistogram(prometheus.HistogramOpts{
 			Namespace: "podconfigd", Subsystem: "pleg", Name: "relist_duration_seconds",
-			Help: "Time that listing the runtime's pods took.", Buckets: prometheus.ExponentialBuckets(0.001, 4, 8),
+			Help: "Duration of lists of the runtime in seconds.", Buckets: prometheus.ExponentialBuckets(0.001, 4, 8),
 		}),
-		relistErrors:  counter("relist_errors_total", "Lists that the runtime did not give."),
-		inspectErrors: counter("inspect_errors_total", "Inspections of pods that failed."),
-		fallbacks:     counter("fallbacks_total", "Times that the runtime's stream of events broke."),
+		relistErrors:  counter("relist_errors_total", "Number of failed lists of the runtime."),
+		inspectErrors: counter("inspect_errors_total", "Number of failed inspections of pods."),
+		fallbacks:     counter("fallbacks_total", "Number of times that the event stream of the runtime broke while the daemon relied on it."),
 		events: factory.NewCounterVec(prometheus.CounterOpts(
-			opts("events_total", "Events made, by type.")), []string{"type"}),
+			opts("events_total", "Number of emitted events, by type.")), []string{"type"}),
 	}
 }

@@ -16,38 +16,38 @@ const (
 	DefaultRelistPeriod        = time.Second
 	DefaultEventedRelistPeriod = 5 * time.Minute
 	DefaultRelistThreshold     = 3 * time.Minute
-	// DefaultCallTimeout is well below the threshold, so that a call that hangs is
-	// tried again before that. A shorter threshold makes it shorter.
+	// DefaultCallTimeout is well below the threshold, so that a call that hangs is retried
+	// before the threshold. A shorter threshold reduces it.
 	DefaultCallTimeout = DefaultRelistThreshold / 6
 )
 
 const (
-	// pingPeriod is how often the runtime is asked whether it is there while it is
-	// not listed; oftener where the threshold is short.
+	// pingPeriod is the maximum interval between pings while lists are rare. A short
+	// threshold reduces it.
 	pingPeriod = 10 * time.Second
-	// unimplementedRetry is the wait before the stream of events is tried again where the
-	// runtime has no such thing: it may be replaced by one that does.
+	// unimplementedRetry is the wait before the event stream is retried if the runtime does
+	// not implement it. The runtime may be replaced by one that does.
 	unimplementedRetry = 5 * time.Minute
-	// maxInspections is how many pods are inspected at once; the others wait.
+	// maxInspections is the maximum number of concurrent inspections.
 	maxInspections = 32
 )
 
-// streamRetries are the waits before the stream of events is tried again: 50 to 100 ms,
-// then twice as long each time up to half a minute.
+// streamRetries are the waits before the event stream is retried: 50 to 100 ms at first,
+// doubled each time, up to 30 seconds.
 var streamRetries = wait.Backoff{Duration: 50 * time.Millisecond, Factor: 2, Jitter: 1, Steps: 32, Cap: 15 * time.Second}
 
-// Options say what a generator works with.
+// Options configures a generator. A duration of 0 is its default.
 type Options struct {
 	Runtime Runtime
-	// RelistPeriod is how often the runtime is listed, EventedRelistPeriod how often
-	// while it tells of events itself.
+	// RelistPeriod is the interval between lists of the runtime. EventedRelistPeriod is the
+	// interval while the generator relies on the events of the runtime.
 	RelistPeriod, EventedRelistPeriod time.Duration
-	// RelistThreshold is after what time without an answer the generator is unhealthy.
+	// RelistThreshold is the time without an answer from the runtime after which the
+	// generator is unhealthy.
 	RelistThreshold time.Duration
-	// CallTimeout is how long the runtime may take for an answer. The durations stand
-	// for their defaults where they are 0.
+	// CallTimeout is the timeout of each call to the runtime.
 	CallTimeout time.Duration
-	// Registerer takes the generator's metrics; nil for none.
+	// Registerer registers the metrics of the generator; nil for none.
 	Registerer prometheus.Registerer
 }
 

@@ -2,62 +2,61 @@ package pleg
 
 import "k8s.io/apimachinery/pkg/types"
 
-// PodLifeCycleEventType says what happened.
+// PodLifeCycleEventType is the type of an event.
 type PodLifeCycleEventType string
 
 // The events.
 const (
-	// ContainerStarted: a container runs that did not before.
+	// ContainerStarted: a container started.
 	ContainerStarted PodLifeCycleEventType = "ContainerStarted"
-	// ContainerDied: a container exited, or was gone before it was seen to.
+	// ContainerDied: a container exited, or was removed before its exit was observed.
 	ContainerDied PodLifeCycleEventType = "ContainerDied"
-	// ContainerRemoved: a container is gone; that it died has been told.
+	// ContainerRemoved: a container was removed. A ContainerDied always comes before.
 	ContainerRemoved PodLifeCycleEventType = "ContainerRemoved"
-	// PodSync: something changed that no other event says.
+	// PodSync: a change that has no other event.
 	PodSync PodLifeCycleEventType = "PodSync"
-	// ContainerChanged: a container neither runs nor has exited: it was created, or
-	// the runtime does not know.
+	// ContainerChanged: a container was created, or its state is unknown.
 	ContainerChanged PodLifeCycleEventType = "ContainerChanged"
 )
 
-// PodLifecycleEvent is a change in the runtime.
+// PodLifecycleEvent is a change of a container in the runtime.
 //
 // kubelet: pkg/kubelet/pleg/pleg.go, where Data holds the container's ID.
 type PodLifecycleEvent struct {
 	// ID is the UID of the pod.
 	ID types.UID
-	// Type says what happened.
+	// Type is the type of the event.
 	Type PodLifeCycleEventType
-	// Namespace and Name are the pod's, as the runtime has them.
+	// Namespace and Name are the namespace and name of the pod in the runtime.
 	Namespace, Name string
-	// ContainerID is the container's ID, or the sandbox's; empty with PodSync.
+	// ContainerID is the ID of the container or sandbox; empty for PodSync.
 	ContainerID string
-	// Container is the container's name; empty for a sandbox.
+	// Container is the name of the container; empty for a sandbox.
 	Container string
-	// ExitCode is there with ContainerDied, unless the container was gone before
-	// the runtime could be asked, or is a sandbox.
+	// ExitCode is set for ContainerDied. It is nil for a sandbox, or if the container was
+	// removed before its exit code could be read.
 	ExitCode *int32
 }
 
-// PodLifecycleEventGenerator tells of changes in the runtime.
+// PodLifecycleEventGenerator emits the changes in the runtime.
 type PodLifecycleEventGenerator interface {
-	// Watch returns the channel of events, the same at each call.
+	// Watch returns the channel of events. Each call returns the same channel.
 	Watch() <-chan *PodLifecycleEvent
-	// Healthy says whether events can be relied on, and if not, why.
+	// Healthy reports whether the generator works. The error gives the reason if not.
 	Healthy() (bool, error)
-	// Pods returns the pods that the runtime has, by UID. It is false as long as they
-	// have not been listed.
+	// Pods returns the pods of the runtime, ordered by UID. It returns false before the
+	// first list.
 	Pods() ([]*Pod, bool)
 }
 
-// None is the generator where there is no runtime: it has no events.
+// None is the generator without a runtime. It emits no events.
 type None struct{}
 
-// Watch returns nil: nothing ever comes.
+// Watch returns nil, a channel that never receives.
 func (None) Watch() <-chan *PodLifecycleEvent { return nil }
 
-// Healthy returns true: there is nothing that could fail.
+// Healthy returns true.
 func (None) Healthy() (bool, error) { return true, nil }
 
-// Pods returns false: no pods are known.
+// Pods returns false.
 func (None) Pods() ([]*Pod, bool) { return nil, false }

@@ -8,20 +8,20 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// tombstoneAge is for how long a container that is gone is remembered, so that a
-// late report does not bring it back.
+// tombstoneAge is how long a removed container is recorded, so that a late report does not
+// add it again.
 const tombstoneAge = 10 * time.Minute
 
-// startingAge is for how long a container that was created is taken for one that is
-// about to be started.
+// startingAge is how long a created container counts as about to start.
 const startingAge = time.Minute
 
-// records are what is known of the runtime's pods. What changes them makes events.
+// records has the known state of the pods of the runtime. A change of a record emits an
+// event.
 type records struct {
 	pods map[types.UID]*record
 	// owner has the pod of each container and sandbox.
 	owner map[string]types.UID
-	// gone are the containers that were removed, and when.
+	// gone has the removed containers and the time of their removal.
 	gone map[string]time.Time
 }
 
@@ -33,8 +33,8 @@ type record struct {
 
 type known struct {
 	Container
-	// since is when the event came that first told of the container, or the list was
-	// asked for that first had it.
+	// since is the time at which the first event of the container arrived, or the first list
+	// with the container was requested.
 	since time.Time
 }
 
@@ -44,18 +44,18 @@ func newRecords() *records {
 	}
 }
 
-// change is a container's way from one state to another.
+// change is a change of the state of a container.
 type change struct {
 	container Container
 	from, to  State
 }
 
-// late tells whether a report of a state is older than what is known: a container
-// never goes back, but for what the runtime has forgotten and found again.
+// late reports whether a reported state is older than the known state. A container never
+// returns to an earlier state, except from unknown.
 func late(from, to State) bool { return from != StateUnknown && to < from }
 
-// compare returns what a list that was asked for at the given time changes of a pod.
-// Containers that it does not have are gone if they were known before.
+// compare returns the changes of a pod in a list that was requested at the given time. A
+// container that is not in the list is gone if it was recorded before that time.
 func (r *records) compare(uid types.UID, pod *Pod, listed time.Time) (changes []change) {
 	rec := r.pods[uid]
 	reported := make(map[string]bool)
@@ -86,8 +86,8 @@ func (r *records) compare(uid types.UID, pod *Pod, listed time.Time) (changes []
 	return changes
 }
 
-// sortChanges puts containers before sandboxes, as the kubelet has them, and the
-// older before the younger.
+// sortChanges orders containers before sandboxes, as the kubelet does, and older ones
+// before newer ones.
 func sortChanges(changes []change) {
 	slices.SortFunc(changes, func(a, b change) int {
 		if a.container.Sandbox != b.container.Sandbox {
@@ -100,8 +100,8 @@ func sortChanges(changes []change) {
 	})
 }
 
-// apply brings the records up to the changes, which an event told at the given time or
-// a list that was asked for then has, and returns the events that they are.
+// apply applies the changes to the records, and returns their events. at is the time at
+// which the event arrived or the list was requested.
 func (r *records) apply(uid types.UID, pod *Pod, changes []change, at time.Time) (events []*PodLifecycleEvent) {
 	rec := r.pods[uid]
 	if rec == nil {
@@ -146,7 +146,7 @@ func (r *records) apply(uid types.UID, pod *Pod, changes []change, at time.Time)
 	return events
 }
 
-// eventsOf returns what there is to tell of a change of state.
+// eventsOf returns the event types for a change of state.
 //
 // kubelet: pkg/kubelet/pleg/generic.go generateEvents.
 func eventsOf(from, to State) []PodLifeCycleEventType {
@@ -159,21 +159,21 @@ func eventsOf(from, to State) []PodLifeCycleEventType {
 		return []PodLifeCycleEventType{ContainerChanged}
 	}
 	if from == StateExited {
-		return []PodLifeCycleEventType{ContainerRemoved} // that it died has been told
+		return []PodLifeCycleEventType{ContainerRemoved} // ContainerDied was emitted before
 	}
 	return []PodLifeCycleEventType{ContainerDied, ContainerRemoved}
 }
 
-// eventStates are the states that events of the runtime lead to.
+// eventStates maps events of the runtime to the new state of the container.
 var eventStates = map[RuntimeEventType]State{
 	EventCreated: StateCreated, EventStarted: StateRunning, EventStopped: StateExited, EventDeleted: StateNone,
 }
 
-// take takes an event of the runtime, and returns the events that it makes. It is
-// false where the event does not say enough, and a list has to.
+// take applies an event of the runtime, and returns the events to emit. It returns false
+// if the event has too little data, so that a list is necessary.
 //
-// What the runtime shows of the pod with it may be of a later time: so it is asked for
-// names and exit codes alone, and the other containers have events of their own.
+// The pod in the event may be from a later time. So only its names and exit codes are used.
+// The other containers have their own events.
 func (r *records) take(e RuntimeEvent, now time.Time) (events []*PodLifecycleEvent, enough bool) {
 	to := eventStates[e.Type]
 	if _, gone := r.gone[e.ContainerID]; gone {
@@ -194,7 +194,7 @@ func (r *records) take(e RuntimeEvent, now time.Time) (events []*PodLifecycleEve
 	}
 	switch {
 	case to == StateNone && !owned:
-		r.gone[e.ContainerID] = now // a list that is not taken yet may have it
+		r.gone[e.ContainerID] = now // a pending list may still have it
 		return nil, true
 	case to != StateNone && late(from, to), from == to:
 		return nil, true
@@ -207,7 +207,7 @@ func (r *records) take(e RuntimeEvent, now time.Time) (events []*PodLifecycleEve
 	return r.apply(uid, e.Pod, []change{{container: c, from: from, to: to}}, now), true
 }
 
-// starting tells whether a container that was created of late does not run yet.
+// starting reports whether a recently created container does not run yet.
 func (r *records) starting(now time.Time) bool {
 	for _, rec := range r.pods {
 		for _, k := range rec.containers {
@@ -219,7 +219,7 @@ func (r *records) starting(now time.Time) bool {
 	return false
 }
 
-// forget drops what is remembered of containers that are long gone.
+// forget deletes the old entries of removed containers.
 func (r *records) forget(now time.Time) {
 	for id, at := range r.gone {
 		if now.Sub(at) > tombstoneAge {
@@ -228,7 +228,7 @@ func (r *records) forget(now time.Time) {
 	}
 }
 
-// snapshot returns the pods by UID.
+// snapshot returns the pods, ordered by UID.
 func (r *records) snapshot() []*Pod {
 	pods := make([]*Pod, 0, len(r.pods))
 	for _, rec := range r.pods {

@@ -8,64 +8,65 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// ErrNoEvents is returned by a runtime that can only be listed.
-var ErrNoEvents = errors.New("the runtime does not tell of events")
+// ErrNoEvents is returned by a runtime without an event stream.
+var ErrNoEvents = errors.New("the runtime has no event stream")
 
-// Runtime is a container runtime. Each call ends with its context. It is used by
-// several goroutines at once.
+// Runtime is a container runtime. Each call returns when its context is done. A Runtime
+// must be safe for concurrent use.
 type Runtime interface {
-	// Pods lists every pod that has a sandbox or a container, in whatever state.
+	// Pods lists every pod that has a sandbox or a container, in any state.
 	Pods(ctx context.Context) ([]*Pod, error)
-	// ExitCode returns the exit code of a container that has exited; nil if it is gone.
+	// ExitCode returns the exit code of an exited container, or nil if the container is gone.
 	ExitCode(ctx context.Context, containerID string) (*int32, error)
 	// Ping returns nil if the runtime answers.
 	Ping(ctx context.Context) error
-	// Events calls opened once it listens, then handle for each event, one at a time,
-	// until the stream breaks. It never returns nil; ErrNoEvents says that there is no
-	// such thing.
+	// Events calls opened when the stream is open, and then handle for each event, one at a
+	// time, until the stream breaks. It never returns nil. It returns ErrNoEvents if the
+	// runtime has no event stream.
 	Events(ctx context.Context, opened func(), handle func(RuntimeEvent)) error
 }
 
-// State is what is known of a container.
+// State is the state of a container.
 type State int
 
 // The states, in the order in which a container goes through them.
 const (
-	StateNone State = iota // not known, or no longer
+	StateNone State = iota // not recorded, or removed
 	StateCreated
 	StateRunning
 	StateExited
-	// StateUnknown: the runtime does not know.
+	// StateUnknown: the runtime reports the state as unknown.
 	StateUnknown
 )
 
-// String returns the state's name.
+// String returns the name of the state.
 func (s State) String() string {
 	return [...]string{"non-existent", "created", "running", "exited", "unknown"}[s]
 }
 
-// Pod is what a runtime has of a pod.
+// Pod is a pod in the runtime.
 type Pod struct {
 	UID             types.UID
 	Namespace, Name string
-	// Containers are the containers and sandboxes, those that exited too.
+	// Containers has the containers and sandboxes, including exited ones.
 	Containers []Container
 }
 
 // Container is a container, or a sandbox.
 type Container struct {
 	ID, Name string
-	// Sandbox: it is the pod's sandbox, which counts as a container.
+	// Sandbox is true for a sandbox.
 	Sandbox bool
 	State   State
-	// Attempt is how often its like was created before.
+	// Attempt is the number of earlier containers with the same name, or of earlier
+	// sandboxes.
 	Attempt   uint32
 	CreatedAt time.Time
-	// ExitCode is known after the container exited, if the runtime has been asked.
+	// ExitCode is set after the container exited and the exit code was read.
 	ExitCode *int32
 }
 
-// RuntimeEventType says what a runtime tells of a container.
+// RuntimeEventType is the type of an event of the runtime.
 type RuntimeEventType int
 
 // The events of a runtime.
@@ -76,10 +77,10 @@ const (
 	EventDeleted
 )
 
-// RuntimeEvent is what a runtime tells by itself.
+// RuntimeEvent is an event of the runtime.
 type RuntimeEvent struct {
 	Type        RuntimeEventType
 	ContainerID string
-	// Pod is the whole pod at about that time; nil if it is gone.
+	// Pod is the pod at about the time of the event, or nil if it is gone.
 	Pod *Pod
 }

@@ -10,21 +10,21 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 )
 
-// keptDurations is of how many relists the status knows how long they took.
+// keptDurations is the number of relists whose durations are kept for the percentiles.
 const keptDurations = 512
 
-// generatorState is what the generator knows of itself.
+// generatorState is the state of the generator, apart from its records.
 type generatorState struct {
 	started time.Time
-	// listed is when the last list was asked for that came.
+	// listed is the time at which the last successful list was requested.
 	listed time.Time
-	// active is when the runtime was last asked something that it answered.
+	// active is the time at which the last successful list or ping was requested.
 	active time.Time
-	// lastError is of the last list or ping; empty if that went well.
+	// lastError is the error of the last list or ping; empty if it succeeded.
 	lastError string
 
-	// evented: events can be relied on, and lists are rare. They can from the first
-	// list on that was asked for after opened, which is zero where there is no stream.
+	// evented is true if the generator relies on events and lists rarely. It becomes true
+	// with the first list that was requested after opened. opened is zero without a stream.
 	evented           bool
 	opened            time.Time
 	streamError       string
@@ -35,7 +35,7 @@ type generatorState struct {
 	durations                                  []time.Duration
 }
 
-// relist takes note of a list.
+// relist records a list.
 func (s *generatorState) relist(begin, end time.Time, err error) {
 	s.relists++
 	if len(s.durations) == keptDurations {
@@ -54,7 +54,7 @@ func (s *generatorState) relist(begin, end time.Time, err error) {
 	}
 }
 
-// ping takes note of the answer to a ping.
+// ping records a ping.
 func (s *generatorState) ping(begin time.Time, err error) {
 	if err != nil {
 		s.lastError = err.Error()
@@ -63,11 +63,10 @@ func (s *generatorState) ping(begin time.Time, err error) {
 	s.active = begin
 }
 
-// Healthy says whether the runtime answered of late. It has from the start for as
-// long as the threshold to do so.
+// Healthy reports whether the runtime answered within the threshold. At the start, the
+// generator is healthy until the threshold has passed.
 //
-// kubelet: pkg/kubelet/pleg/generic.go Healthy, which is unhealthy until the first
-// list.
+// kubelet: pkg/kubelet/pleg/generic.go Healthy, which is unhealthy until the first list.
 func (g *Generator) Healthy() (bool, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -82,12 +81,13 @@ func (g *Generator) Healthy() (bool, error) {
 	msg := fmt.Sprintf("pleg was last seen active %s ago; threshold %s",
 		duration.HumanDuration(idle), duration.HumanDuration(g.opts.RelistThreshold))
 	if g.state.lastError != "" {
-		msg += "; the runtime's last error: " + g.state.lastError
+		msg += "; last error: " + g.state.lastError
 	}
 	return false, errors.New(msg)
 }
 
-// Pods returns the pods that the runtime has, by UID.
+// Pods returns the pods of the runtime, ordered by UID. It returns false before the first
+// list.
 func (g *Generator) Pods() ([]*Pod, bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -97,28 +97,29 @@ func (g *Generator) Pods() ([]*Pod, bool) {
 	return g.records.snapshot(), true
 }
 
-// Status is what a generator says of itself.
+// Status is the status of a generator.
 type Status struct {
-	// Evented: the runtime's own events are relied on. If not, StreamError says why
-	// there are none.
+	// Evented is true while the generator relies on the events of the runtime. If false,
+	// StreamError gives the reason.
 	Evented     bool
 	StreamError string
-	// Pods and Containers count what the runtime has, sandboxes not among the latter.
+	// Pods and Containers count the pods and containers of the runtime, without sandboxes.
 	Pods, Containers int
-	// LastRelist is when the last list that came was asked for, LastError what the
-	// runtime said when it failed last, if it has not answered since.
+	// LastRelist is the time at which the last successful list was requested. LastError is
+	// the error of the last list or ping; empty if it succeeded.
 	LastRelist *time.Time
 	LastError  string
-	// Relists and RelistErrors count lists, P50 and P99 are how long the last ones took.
+	// Relists counts the lists, RelistErrors the failed ones. P50 and P99 are percentiles of
+	// the duration of the most recent lists.
 	Relists, RelistErrors int64
 	P50, P99              time.Duration
-	// Received counts the runtime's own events, Events those that were made, and
-	// Fallbacks how often the stream broke that had been relied on.
+	// Received counts the events from the runtime, Events the emitted events. Fallbacks
+	// counts how often the stream broke while the generator relied on it.
 	Received, Fallbacks int64
 	Events              map[PodLifeCycleEventType]int64
 }
 
-// Status returns what the generator has to say of itself.
+// Status returns the status of the generator.
 func (g *Generator) Status() Status {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -8,7 +8,7 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// follow follows the runtime's own events until the context is done.
+// follow receives the events of the runtime until the context is done.
 //
 // kubelet: pkg/kubelet/pleg/evented.go watchEventsChannel, which gives up after five
 // attempts.
@@ -41,16 +41,17 @@ func (g *Generator) follow(ctx context.Context) {
 	}
 }
 
-// streamOpened: whether the runtime serves the stream, and since when, is not known
-// yet. Lists go on until one was asked for a period later, or after the first event:
-// that one has whatever happened before.
+// streamOpened handles the opening of the stream. It is not known yet whether and since
+// when the runtime serves the stream. So the generator relies on events only after a list
+// that was requested one period later, or after the first event. That list has every
+// earlier change.
 func (g *Generator) streamOpened() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.state.opened = time.Now().Add(g.opts.RelistPeriod)
 }
 
-// streamed takes an event.
+// streamed handles an event of the stream.
 func (g *Generator) streamed(ctx context.Context, e RuntimeEvent) {
 	now := time.Now()
 	g.mu.Lock()
@@ -66,7 +67,7 @@ func (g *Generator) streamed(ctx context.Context, e RuntimeEvent) {
 	}
 }
 
-// streamBroke goes back to relisting, and tells whether events had been relied on.
+// streamBroke returns to relisting. It reports whether the generator relied on the stream.
 func (g *Generator) streamBroke(ctx context.Context, err error) bool {
 	logger := klog.FromContext(ctx)
 	g.mu.Lock()
@@ -83,13 +84,13 @@ func (g *Generator) streamBroke(ctx context.Context, err error) bool {
 	g.mu.Unlock()
 	switch {
 	case evented:
-		logger.Info("The runtime's stream of events broke; relisting until it is back", "err", err, "period", g.opts.RelistPeriod)
+		logger.Info("The event stream of the runtime broke, relisting until it is restored", "err", err, "period", g.opts.RelistPeriod)
 		g.metrics.fallbacks.Inc()
 		g.relistAfter(0)
 	case errors.Is(err, ErrNoEvents) && !said:
-		logger.Info("The runtime does not tell of events; relisting", "period", g.opts.RelistPeriod)
+		logger.Info("The runtime has no event stream, relisting", "period", g.opts.RelistPeriod)
 	default:
-		logger.V(4).Info("Following the runtime's events failed", "err", err)
+		logger.V(4).Info("Failed to receive events from the runtime", "err", err)
 	}
 	return evented
 }

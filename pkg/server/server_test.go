@@ -53,7 +53,7 @@ func TestParametersAtFaultAreNamed(t *testing.T) {
 		"since=-1":                   `parameter "since": "-1" is not a revision`,
 		"instance=i":                 `parameter "instance": it means nothing without since`,
 		"ops=ADD,FOO":                `parameter "ops": unknown operation "FOO"`,
-		"source=apiserver":           `parameter "source": unknown source "apiserver": want file, http or api`,
+		"source=apiserver":           `parameter "source": unknown source "apiserver": expected file, http or api`,
 		"labelSelector=%3D%3D":       `parameter "labelSelector"`,
 		"fieldSelector=spec.foo%3D1": `parameter "fieldSelector": field label not supported: spec.foo;`,
 		"mirrorPods=maybe":           `parameter "mirrorPods": "maybe" is neither true nor false`,

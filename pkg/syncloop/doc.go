@@ -1,13 +1,11 @@
-// Package syncloop is the loop in which everything that may change what runs on
-// the node comes together, as it does in the kubelet: updates of the config, events
-// of the runtime, and two tickers, one for pods that are due to be looked at again
-// and one for housekeeping.
+// Package syncloop is the sync loop of the kubelet. It has four inputs: the updates of the
+// config, the events of the runtime, a ticker for pods that are due for a sync, and a
+// ticker for housekeeping.
 //
-// One goroutine takes one of these at a time and hands it to a [SyncHandler], so a
-// handler is never called twice at once and sees the updates in their order. A
-// handler must not wait for anything that can be slow: while it does, nothing else
-// moves.
+// One goroutine takes one input at a time and calls a [SyncHandler]. So the calls of a
+// handler never overlap, and the handler gets the updates in order. A handler must not
+// block, because the loop waits for it.
 //
-// Housekeeping is done only when every source has been seen, for until then a pod
-// that no source wants may be one whose source has not spoken yet.
+// Housekeeping starts when every source has been seen. Before that, a pod that is in no
+// source may belong to a source that has not delivered its first set.
 package syncloop

@@ -9,23 +9,23 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/pleg"
 )
 
-// SyncHandler takes what the loop has. The methods are the kubelet's, but for the
-// updates they take, which keep operation and source: a DELETE can be told from an
-// UPDATE by them, while the kubelet's handler has to look at each pod.
+// SyncHandler handles the inputs of the loop. The methods have the names of the kubelet.
+// They take the whole update, with operation and source. So a handler can distinguish a
+// DELETE from an UPDATE without looking at each pod, as the handler of the kubelet must.
 //
 // kubelet: pkg/kubelet/kubelet.go SyncHandler.
 type SyncHandler interface {
 	HandlePodAdditions(ctx context.Context, update config.PodUpdate)
-	// HandlePodUpdates takes UPDATE, and DELETE, which is a graceful deletion.
+	// HandlePodUpdates handles UPDATE, and DELETE, which is a graceful deletion.
 	HandlePodUpdates(ctx context.Context, update config.PodUpdate)
 	HandlePodRemoves(ctx context.Context, update config.PodUpdate)
 	HandlePodReconcile(ctx context.Context, update config.PodUpdate)
-	// HandlePodSyncs takes pods that did not change but are due to be looked at.
+	// HandlePodSyncs handles unchanged pods that are due for a sync.
 	HandlePodSyncs(ctx context.Context, pods []*v1.Pod)
-	// HandlePodLifecycleEvent takes what happened in the runtime. The pod is the
-	// present one, or where no source wants it, one of nothing but name and UID.
+	// HandlePodLifecycleEvent handles an event of the runtime. pod is the current pod. If no
+	// source has the pod, it has only namespace, name and UID.
 	HandlePodLifecycleEvent(ctx context.Context, pod *v1.Pod, event *pleg.PodLifecycleEvent)
-	// HandlePodOrphans takes all pods that the runtime has and no source wants, when
-	// they are others than before. They have nothing but name and UID.
+	// HandlePodOrphans handles all pods in the runtime that are in no source. The loop calls
+	// it when these pods change. They have only namespace, name and UID.
 	HandlePodOrphans(ctx context.Context, pods []*v1.Pod)
 }

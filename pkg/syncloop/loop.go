@@ -18,33 +18,33 @@ import (
 )
 
 const (
-	// syncPeriod is how often the loop looks which pods are due.
+	// syncPeriod is the interval at which the loop checks which pods are due for a sync.
 	//
 	// kubelet: syncTicker in pkg/kubelet/kubelet.go syncLoop.
 	syncPeriod = time.Second
-	// housekeepingPeriod and housekeepingWarningDuration are the kubelet's.
+	// housekeepingPeriod and housekeepingWarningDuration have the values of the kubelet.
 	housekeepingPeriod          = 2 * time.Second
 	housekeepingWarningDuration = time.Second
-	// DefaultSyncFrequency is how often each pod is offered again.
+	// DefaultSyncFrequency is the default minimum time between two SYNCs of a pod.
 	//
 	// kubelet: syncFrequency.
 	DefaultSyncFrequency = time.Minute
 )
 
 // ErrUpdatesClosed is returned by Run when the channel of updates was closed.
-var ErrUpdatesClosed = errors.New("the channel of pod updates was closed")
+var ErrUpdatesClosed = errors.New("the channel of pod updates is closed")
 
-// Options are the parts that a loop works with.
+// Options configures a loop.
 type Options struct {
 	Handler SyncHandler
-	// SourcesReady is told of each source seen, and says when housekeeping may begin.
+	// SourcesReady tracks the seen sources. Housekeeping starts when all are seen.
 	SourcesReady config.SourcesReady
-	// PLEG is where events of the runtime come from; nil stands for pleg.None.
+	// PLEG emits the events of the runtime. nil is pleg.None.
 	PLEG pleg.PodLifecycleEventGenerator
-	// SyncFrequency is how often each pod is offered again; 0 stands for
+	// SyncFrequency is the minimum time between two SYNCs of a pod. 0 is
 	// DefaultSyncFrequency.
 	SyncFrequency time.Duration
-	// Registerer takes the loop's metrics; nil for none.
+	// Registerer registers the metrics of the loop; nil for none.
 	Registerer prometheus.Registerer
 }
 
@@ -76,8 +76,8 @@ func New(opts Options) *Loop {
 	return l
 }
 
-// LastActive is when the loop last ended an iteration; zero before the first. The
-// sync ticker makes it move at least once a second.
+// LastActive returns the time at which the loop last ended an iteration; zero before the
+// first. The sync ticker starts an iteration at least once a second.
 func (l *Loop) LastActive() time.Time {
 	if n := l.lastActive.Load(); n != 0 {
 		return time.Unix(0, n)
@@ -85,8 +85,8 @@ func (l *Loop) LastActive() time.Time {
 	return time.Time{}
 }
 
-// Run serves the updates until the context is done, and returns its cause, or
-// until the channel is closed.
+// Run runs the loop until the context is done or the channel is closed. It returns the
+// cause of the context, or ErrUpdatesClosed.
 //
 // kubelet: pkg/kubelet/kubelet.go syncLoop.
 func (l *Loop) Run(ctx context.Context, updates <-chan config.PodUpdate) error {
@@ -104,7 +104,7 @@ func (l *Loop) Run(ctx context.Context, updates <-chan config.PodUpdate) error {
 	}
 }
 
-// syncLoopIteration takes one thing from one of the channels and hands it on.
+// syncLoopIteration takes one input from one of the channels and handles it.
 //
 // kubelet: pkg/kubelet/kubelet.go syncLoopIteration.
 func (l *Loop) syncLoopIteration(ctx context.Context, configCh <-chan config.PodUpdate,
@@ -139,7 +139,7 @@ func (l *Loop) syncLoopIteration(ctx context.Context, configCh <-chan config.Pod
 	return nil
 }
 
-// dispatch hands an update of the config to the handler.
+// dispatch passes an update of the config to the handler.
 func (l *Loop) dispatch(ctx context.Context, u config.PodUpdate) {
 	logger := klog.FromContext(ctx)
 	level := 2
@@ -168,8 +168,8 @@ func (l *Loop) dispatch(ctx context.Context, u config.PodUpdate) {
 	}
 }
 
-// syncDue has those pods looked at whose turn it is. A removed pod has no turn, unless
-// another source has one of its UID.
+// syncDue sends a SYNC for the pods that are due. A removed pod is never due, unless
+// another source has a pod with its UID.
 func (l *Loop) syncDue(ctx context.Context) {
 	now := time.Now()
 	maps.DeleteFunc(l.backoff, func(_ types.UID, b *backoff) bool { return b.over(now) })
@@ -184,7 +184,7 @@ func (l *Loop) syncDue(ctx context.Context) {
 	l.handler.HandlePodSyncs(ctx, due)
 }
 
-// housekeep has the housekeeping done, once every source is ready.
+// housekeep runs the housekeeping if every source is ready.
 func (l *Loop) housekeep(ctx context.Context) {
 	logger := klog.FromContext(ctx)
 	if !l.sourcesReady.AllReady() {

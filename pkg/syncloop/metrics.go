@@ -10,13 +10,13 @@ type metrics struct {
 	housekeeping prometheus.Histogram
 }
 
-// newMetrics registers the loop's metrics unless reg is nil.
+// newMetrics registers the metrics of the loop. If reg is nil, it registers none.
 func newMetrics(reg prometheus.Registerer, l *Loop) *metrics {
 	const namespace, subsystem = "podconfigd", "sync_loop"
 	factory := promauto.With(reg)
 	factory.NewGaugeFunc(prometheus.GaugeOpts{
 		Namespace: namespace, Subsystem: subsystem, Name: "last_active_timestamp_seconds",
-		Help: "Unix time at which the last iteration ended; 0 before the first.",
+		Help: "Unix time at which the last iteration of the sync loop ended. 0 before the first.",
 	}, func() float64 {
 		at := l.LastActive()
 		if at.IsZero() {
@@ -27,11 +27,11 @@ func newMetrics(reg prometheus.Registerer, l *Loop) *metrics {
 	return &metrics{
 		iterations: factory.NewCounterVec(prometheus.CounterOpts{
 			Namespace: namespace, Subsystem: subsystem, Name: "iterations_total",
-			Help: "Iterations of the sync loop, by the channel that was served.",
+			Help: "Number of iterations of the sync loop, by channel.",
 		}, []string{"channel"}),
 		housekeeping: factory.NewHistogram(prometheus.HistogramOpts{
 			Namespace: namespace, Subsystem: subsystem, Name: "housekeeping_duration_seconds",
-			Help: "Time that housekeeping took.", Buckets: prometheus.ExponentialBuckets(0.0001, 10, 6),
+			Help: "Duration of housekeeping in seconds.", Buckets: prometheus.ExponentialBuckets(0.0001, 10, 6),
 		}),
 	}
 }

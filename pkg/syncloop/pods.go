@@ -10,13 +10,13 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/config"
 )
 
-// podManager knows the present pods, from the updates that the loop dispatched. It
-// belongs to the loop's goroutine.
+// podManager stores the current pods, from the updates that the loop dispatched. Only the
+// goroutine of the loop uses it.
 //
 // kubelet: pkg/kubelet/pod Manager.
 type podManager struct{ byUID map[types.UID][]sourcePod }
 
-// sourcePod is a pod of a source. Several sources may have one of the same UID.
+// sourcePod is a pod of a source. Several sources may have a pod with the same UID.
 type sourcePod struct {
 	source string
 	pod    *v1.Pod
@@ -24,7 +24,7 @@ type sourcePod struct {
 
 func newPodManager() *podManager { return &podManager{make(map[types.UID][]sourcePod)} }
 
-// take brings the pods up to an update of the config.
+// take applies an update of the config.
 func (m *podManager) take(u config.PodUpdate) {
 	for _, pod := range u.Pods {
 		pods := m.byUID[pod.UID]
@@ -46,7 +46,7 @@ func (m *podManager) take(u config.PodUpdate) {
 	}
 }
 
-// get returns the pod of a UID, of the first source that has one.
+// get returns the pod with that UID from the first source that has one.
 func (m *podManager) get(uid types.UID) (*v1.Pod, bool) {
 	if pods := m.byUID[uid]; len(pods) > 0 {
 		return pods[0].pod, true
@@ -54,7 +54,7 @@ func (m *podManager) get(uid types.UID) (*v1.Pod, bool) {
 	return nil, false
 }
 
-// named returns the pods of a name by source. Each source may have one.
+// named returns the pods with that name, ordered by source. Each source may have one.
 func (m *podManager) named(namespace, name string) []*v1.Pod {
 	var found []sourcePod
 	for _, pods := range m.byUID {

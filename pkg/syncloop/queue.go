@@ -8,12 +8,12 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// syncJitter is by how much of the period at the most a pod's turn is put off, so
-// that pods that came together do not stay together.
+// syncJitter is the maximum random delay of a sync, as a fraction of the period. It spreads
+// the syncs of pods that were added together.
 const syncJitter = 0.5
 
-// syncQueue says which pods are due to be looked at again. It belongs to the
-// loop's goroutine.
+// syncQueue has the time at which each pod is due for a sync. Only the goroutine of the
+// loop uses it.
 //
 // kubelet: pkg/kubelet/util/queue, and getPodsToSync in pkg/kubelet/kubelet.go.
 type syncQueue struct {
@@ -31,7 +31,7 @@ func (q *syncQueue) put(pods []*v1.Pod, now time.Time) {
 	}
 }
 
-// take returns the pods whose turn it is, and gives them another.
+// take returns the pods that are due, and schedules their next sync.
 func (q *syncQueue) take(now time.Time, pods *podManager) (due []*v1.Pod) {
 	for uid, at := range q.due {
 		if at.After(now) {

@@ -10,25 +10,26 @@ import (
 )
 
 const (
-	// firstResync and lastResync bound the wait before a pod is offered again for the
-	// asking; each is twice the one before, until nobody asks for as long again.
+	// firstResync and lastResync are the minimum and maximum wait after a resync of a pod.
+	// The wait doubles with each resync. It starts again at firstResync if the pod is not
+	// requested for one more wait after the wait has ended.
 	firstResync = time.Second
 	lastResync  = time.Minute
 )
 
-// ErrNoPod is returned where there is no pod of the name.
-var ErrNoPod = errors.New("there is no such pod")
+// ErrNoPod is returned if there is no pod with the name.
+var ErrNoPod = errors.New("no such pod")
 
-// TooSoonError is returned where a pod was asked for too often.
+// TooSoonError is returned if a pod is requested too often.
 type TooSoonError struct {
-	// Wait is after what time it can be had.
+	// Wait is the time until the next request can succeed.
 	Wait time.Duration
 	what string
 }
 
-// Error says what was asked for, and when it can be had.
+// Error names the pod and the time to wait.
 func (e *TooSoonError) Error() string {
-	return fmt.Sprintf("%s: it was asked for too often; try again in %v", e.what, e.Wait.Round(time.Millisecond))
+	return fmt.Sprintf("%s: too many requests for this pod; try again in %v", e.what, e.Wait.Round(time.Millisecond))
 }
 
 type resync struct {
@@ -36,16 +37,16 @@ type resync struct {
 	result          chan<- error
 }
 
-// backoff says from when on a pod may be asked for.
+// backoff has the time from which a pod may be requested again.
 type backoff struct {
 	next time.Time
 	wait time.Duration
 }
 
-// over tells that nobody has asked for so long that the waits begin anew.
+// over reports whether the backoff has expired, so that the next wait is firstResync.
 func (b *backoff) over(now time.Time) bool { return now.Sub(b.next) > b.wait }
 
-// Resync has the pods of that name offered again at once, as if they were due. It
+// Resync sends a SYNC for the pods with that name at once, as if they were due. It
 // returns ErrNoPod, a TooSoonError, or the cause of the context.
 func (l *Loop) Resync(ctx context.Context, namespace, name string) error {
 	result := make(chan error, 1)
@@ -84,7 +85,7 @@ func (l *Loop) resync(ctx context.Context, r resync) error {
 		}
 		b.next = now.Add(b.wait)
 	}
-	klog.FromContext(ctx).V(2).Info("SyncLoop (resync): pods are offered again", "pods", klog.KObjSlice(pods))
+	klog.FromContext(ctx).V(2).Info("SyncLoop (RESYNC) pods", "pods", klog.KObjSlice(pods))
 	l.queue.put(pods, now)
 	l.handler.HandlePodSyncs(ctx, pods)
 	return nil

@@ -12,8 +12,8 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/pleg"
 )
 
-// handlePLEG hands an event on, and has its pod looked at again, if a source wants
-// it and the event says more than that a dead container was taken away.
+// handlePLEG passes an event to the handler. It also sends a SYNC for the pod if a source
+// has the pod, unless the event is ContainerRemoved.
 //
 // kubelet: pkg/kubelet/kubelet.go syncLoopIteration, isSyncPodWorthy.
 func (l *Loop) handlePLEG(ctx context.Context, e *pleg.PodLifecycleEvent) {
@@ -35,13 +35,13 @@ func (l *Loop) handlePLEG(ctx context.Context, e *pleg.PodLifecycleEvent) {
 	}
 }
 
-// named returns a pod of which only the runtime knows.
+// named returns a pod that only the runtime has.
 func named(uid types.UID, namespace, name string) *v1.Pod {
 	return &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: uid, Namespace: namespace, Name: name}}
 }
 
-// findOrphans looks which pods the runtime has that no source wants, and hands them
-// on if they are others than the last time.
+// findOrphans finds the pods in the runtime that are in no source. It passes them to the
+// handler if they changed since the last time.
 //
 // kubelet: pkg/kubelet/kubelet_pods.go HandlePodCleanups.
 func (l *Loop) findOrphans(ctx context.Context) {
@@ -61,6 +61,6 @@ func (l *Loop) findOrphans(ctx context.Context) {
 		return
 	}
 	l.orphans = uids
-	klog.FromContext(ctx).V(2).Info("SyncLoop (housekeeping): pods that no source wants", "pods", klog.KObjSlice(orphans))
+	klog.FromContext(ctx).V(2).Info("SyncLoop (housekeeping): pods in the runtime that are in no source", "pods", klog.KObjSlice(orphans))
 	l.handler.HandlePodOrphans(ctx, orphans)
 }

@@ -179,7 +179,7 @@ func TestConfigGoesOnWithoutARuntime(t *testing.T) {
 		}()
 		testutil.Until(t, "the runtime is missed, with "+why, func() bool {
 			live = d.live(t)
-			for _, part := range []string{"[-]pleg failed: pleg was last seen active ", " ago; threshold 2s; the runtime's last error: ", why, "[+]syncloop ok"} {
+			for _, part := range []string{"[-]pleg failed: pleg was last seen active ", " ago; threshold 2s; last error: ", why, "[+]syncloop ok"} {
 				if !strings.Contains(live, part) {
 					return false
 				}

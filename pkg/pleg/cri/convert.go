@@ -9,8 +9,8 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/pleg"
 )
 
-// podUIDLabel is the label by which a kubelet says whose a container is. It is asked
-// only where the container's sandbox is gone.
+// podUIDLabel is the label with which a kubelet marks the pod of a container. It is used
+// only if the sandbox of the container is gone.
 //
 // kubelet: k8s.io/kubelet/pkg/types KubernetesPodUIDLabel and those beside it.
 const (
@@ -19,7 +19,7 @@ const (
 	podNamespaceLabel = "io.kubernetes.pod.namespace"
 )
 
-// group puts sandboxes and containers together, pod by pod.
+// group groups sandboxes and containers by pod.
 func group(sandboxes []*runtimeapi.PodSandbox, containers []*runtimeapi.Container) []*pleg.Pod {
 	pods := make([]*pleg.Pod, 0, len(sandboxes))
 	byUID := make(map[types.UID]*pleg.Pod, len(sandboxes))
@@ -51,7 +51,7 @@ func group(sandboxes []*runtimeapi.PodSandbox, containers []*runtimeapi.Containe
 			p = pod(labels[podUIDLabel], labels[podNamespaceLabel], labels[podNameLabel])
 		}
 		if p == nil {
-			continue // nobody's
+			continue // it belongs to no pod
 		}
 		p.Containers = append(p.Containers, pleg.Container{
 			ID: c.GetId(), Name: c.GetMetadata().GetName(), State: containerState(c.GetState()),
@@ -87,15 +87,14 @@ var eventTypes = map[runtimeapi.ContainerEventType]pleg.RuntimeEventType{
 	runtimeapi.ContainerEventType_CONTAINER_DELETED_EVENT: pleg.EventDeleted,
 }
 
-// convertEvent returns what an event says; false where it is of a kind that is not
-// known here.
+// convertEvent converts an event. It returns false if the type of the event is unknown.
 func convertEvent(e *runtimeapi.ContainerEventResponse) (pleg.RuntimeEvent, bool) {
 	kind, known := eventTypes[e.GetContainerEventType()]
 	event := pleg.RuntimeEvent{Type: kind, ContainerID: e.GetContainerId()}
 	s := e.GetPodSandboxStatus()
 	m := s.GetMetadata()
 	if m == nil {
-		return event, known // the sandbox was gone before the runtime looked
+		return event, known // the sandbox is gone
 	}
 	event.Pod = &pleg.Pod{
 		UID: types.UID(m.GetUid()), Namespace: m.GetNamespace(), Name: m.GetName(),

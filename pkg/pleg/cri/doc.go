@@ -1,2 +1,2 @@
-// Package cri is the container runtime of package pleg that speaks CRI.
+// Package cri implements the container runtime of package pleg with CRI.
 package cri

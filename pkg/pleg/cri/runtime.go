@@ -19,21 +19,21 @@ import (
 )
 
 const (
-	// firstRetry and lastRetry bound the wait before a connection is tried again, the
-	// latter far below gRPC's two minutes: a runtime that restarts is there in seconds.
+	// firstRetry and lastRetry are the minimum and maximum wait before a reconnect. The
+	// default maximum of gRPC is two minutes, but a runtime restarts in seconds.
 	firstRetry = 100 * time.Millisecond
 	lastRetry  = 3 * time.Second
-	// maxMessage is how large an answer may be: a list of all containers can be.
+	// maxMessage is the maximum size of a response. A list of all containers can be large.
 	//
 	// kubelet: k8s.io/cri-client/pkg/utils.go maxMsgSize.
 	maxMessage = 16 << 20
 )
 
-// Runtime is a runtime behind a CRI socket.
+// Runtime is a container runtime with a CRI socket.
 //
-// It uses the generated client rather than k8s.io/cri-client, whose constructor
-// fails unless the runtime answers, which logs what it returns, and which brings
-// OpenTelemetry's gRPC instrumentation.
+// It uses the generated client instead of k8s.io/cri-client. The constructor of cri-client
+// fails if the runtime does not answer. cri-client also logs the errors that it returns,
+// and depends on the gRPC instrumentation of OpenTelemetry.
 type Runtime struct {
 	conn   *grpc.ClientConn
 	client runtimeapi.RuntimeServiceClient
@@ -41,8 +41,8 @@ type Runtime struct {
 
 var _ pleg.Runtime = (*Runtime)(nil)
 
-// New returns the runtime at an endpoint, a path or a unix:// URL of one. It does
-// not connect yet. It must be closed.
+// New returns the runtime at an endpoint, which is a path or a unix:// URL. New does not
+// connect. The caller must close the runtime.
 func New(endpoint string) (*Runtime, error) {
 	path, err := SocketPath(endpoint)
 	if err != nil {
@@ -61,25 +61,25 @@ func New(endpoint string) (*Runtime, error) {
 	return &Runtime{conn: conn, client: runtimeapi.NewRuntimeServiceClient(conn)}, nil
 }
 
-// SocketPath returns the path of the socket that an endpoint names.
+// SocketPath returns the path of the socket of an endpoint.
 func SocketPath(endpoint string) (string, error) {
 	path := strings.TrimPrefix(endpoint, "unix://")
 	switch {
 	case strings.Contains(path, "://"):
-		return "", fmt.Errorf("runtime endpoint %q: want a unix socket, as in unix:///run/containerd/containerd.sock", endpoint)
+		return "", fmt.Errorf("runtime endpoint %q: expected a unix socket, for example unix:///run/containerd/containerd.sock", endpoint)
 	case !filepath.IsAbs(path):
-		return "", fmt.Errorf("runtime endpoint %q: want an absolute path, as in unix:///run/containerd/containerd.sock", endpoint)
+		return "", fmt.Errorf("runtime endpoint %q: expected an absolute path, for example unix:///run/containerd/containerd.sock", endpoint)
 	}
 	return path, nil
 }
 
-// Close ends the connection.
+// Close closes the connection.
 func (r *Runtime) Close() error { return r.conn.Close() }
 
-// Ping asks the runtime for its version.
+// Ping requests the version of the runtime.
 func (r *Runtime) Ping(ctx context.Context) error {
 	if _, err := r.client.Version(ctx, &runtimeapi.VersionRequest{}); err != nil {
-		return fmt.Errorf("asking the runtime for its version: %w", err)
+		return fmt.Errorf("requesting the version of the runtime: %w", err)
 	}
 	return nil
 }
@@ -90,35 +90,35 @@ func (r *Runtime) Ping(ctx context.Context) error {
 func (r *Runtime) Pods(ctx context.Context) ([]*pleg.Pod, error) {
 	sandboxes, err := r.client.ListPodSandbox(ctx, &runtimeapi.ListPodSandboxRequest{})
 	if err != nil {
-		return nil, fmt.Errorf("listing the runtime's sandboxes: %w", err)
+		return nil, fmt.Errorf("listing the sandboxes of the runtime: %w", err)
 	}
 	containers, err := r.client.ListContainers(ctx, &runtimeapi.ListContainersRequest{})
 	if err != nil {
-		return nil, fmt.Errorf("listing the runtime's containers: %w", err)
+		return nil, fmt.Errorf("listing the containers of the runtime: %w", err)
 	}
 	return group(sandboxes.GetItems(), containers.GetContainers()), nil
 }
 
-// ExitCode asks for the status of a container.
+// ExitCode requests the exit code of a container. It returns nil if the container is gone.
 func (r *Runtime) ExitCode(ctx context.Context, containerID string) (*int32, error) {
 	resp, err := r.client.ContainerStatus(ctx, &runtimeapi.ContainerStatusRequest{ContainerId: containerID})
 	if status.Code(err) == codes.NotFound {
-		return nil, nil //nolint:nilnil // it is gone, and nobody knows its exit code
+		return nil, nil //nolint:nilnil // the container is gone, and its exit code unknown
 	}
 	if err != nil {
-		return nil, fmt.Errorf("asking for the status of container %s: %w", containerID, err)
+		return nil, fmt.Errorf("requesting the status of container %s: %w", containerID, err)
 	}
 	if resp.GetStatus().GetState() != runtimeapi.ContainerState_CONTAINER_EXITED {
-		return nil, fmt.Errorf("asking for the exit code of container %s: it is %v", containerID, resp.GetStatus().GetState())
+		return nil, fmt.Errorf("requesting the exit code of container %s: expected an exited container, got state %v", containerID, resp.GetStatus().GetState())
 	}
 	code := resp.GetStatus().GetExitCode()
 	return &code, nil
 }
 
-// Events follows the runtime's events.
+// Events receives the events of the runtime.
 func (r *Runtime) Events(ctx context.Context, opened func(), handle func(pleg.RuntimeEvent)) error {
 	ctx, cancel := context.WithCancel(ctx)
-	defer cancel() // else the stream would outlive an error of ours
+	defer cancel() // ends the stream
 	stream, err := r.client.GetContainerEvents(ctx, &runtimeapi.GetEventsRequest{})
 	if err != nil {
 		return eventsError(err)
@@ -139,5 +139,5 @@ func eventsError(err error) error {
 	if status.Code(err) == codes.Unimplemented {
 		return errors.Join(pleg.ErrNoEvents, err)
 	}
-	return fmt.Errorf("following the runtime's events: %w", err)
+	return fmt.Errorf("receiving events from the runtime: %w", err)
 }

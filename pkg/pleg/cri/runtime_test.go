@@ -270,7 +270,7 @@ func TestAHungList(t *testing.T) {
 		release := p.Hang("ListContainers", "")
 		defer release()
 		r.KillContainer(t, c, syscall.SIGKILL)
-		w.sick(t, "listing the runtime's containers: rpc error: code = DeadlineExceeded")
+		w.sick(t, "listing the containers of the runtime: rpc error: code = DeadlineExceeded")
 		release()
 		w.recovers(t)
 		w.await(t, "Died uid/c 137")
