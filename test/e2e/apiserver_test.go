@@ -663,8 +663,9 @@ func TestSixtyNodes(t *testing.T) {
 	watchLists := c.metric(t, "apiserver_watch_list_duration_seconds_count", `resource="pods"`)
 	events := c.metric(t, "apiserver_watch_events_total", `resource="pods"`)
 	t.Logf("%.0f lists of metadata, %.0f bytes together; %.0f watches that list; %.0f events of watches", lists, sent, watchLists, events)
-	// The apiserver itself has an informer of all pods.
-	if lists < n || lists > 2*n || sent > large*n/10 || watchLists > 1 {
+	// The apiserver itself has an informer of all pods. A daemon compares more than once if
+	// it is refused the watch while the apiserver starts.
+	if lists < n || sent/lists > large/10 || watchLists > n/10 {
 		t.Error("pods were listed as wholes")
 	}
 

@@ -156,6 +156,7 @@ func (c *cluster) diverge(t *testing.T, step int) {
 // What the daemon has comes to equal what the apiserver has, also where that went back
 // in time, on any way to it.
 func TestApiserverGoesBackInTime(t *testing.T) {
+	t.Parallel()
 	c := startCluster(t)
 	c.addNode(t, "node")
 	for i := range 5 {
@@ -236,6 +237,7 @@ func (c *cluster) sameRevision(t *testing.T, backup string, ways []*away) {
 // Another apiserver takes the place of the one before, at once: for a client it is a
 // cut connection.
 func TestApiserverIsReplaced(t *testing.T) {
+	t.Parallel()
 	one, other := startCluster(t), startCluster(t)
 	for i, c := range []*cluster{one, other} {
 		c.addNode(t, "node")

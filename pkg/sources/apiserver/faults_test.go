@@ -120,6 +120,31 @@ func TestNothingSucceeds(t *testing.T) {
 	}
 }
 
+// So do the requests for the node. While the apiserver does not know it, they are a second
+// apart.
+func TestNodeFails(t *testing.T) {
+	for name, fault := range failing {
+		t.Run(name, func(t *testing.T) {
+			run(t, map[string]nethttp.HandlerFunc{getNode: fault}, func(f *fake) {
+				<-time.After(100 * time.Millisecond)
+				f.degraded(2 * time.Minute)
+				least, most := 10, 40
+				if name == "404" {
+					least, most = 100, 140
+				}
+				if n := f.failures(); n < least || n > most {
+					f.t.Errorf("%d failures in two minutes", n)
+				}
+				if n := f.errors(); n != 1 {
+					f.t.Errorf("%d errors were logged", n)
+				}
+				f.mend(nil)
+				f.healthy(lastRetry+time.Second, 2)
+			})
+		})
+	}
+}
+
 // After a first list that succeeded, likewise. What is held is held.
 func TestNothingSucceedsAnyMore(t *testing.T) {
 	for name, fault := range failing {

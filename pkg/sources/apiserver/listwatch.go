@@ -144,8 +144,8 @@ func (l *listWatch) watch(ctx context.Context, opts metav1.ListOptions) (watch.I
 		return nil, err
 	}
 	if w == nil {
-		l.logger.Info("The apiserver does not have the pods that are held; listing all pods", "resourceVersion", at)
-		return nil, apierrors.NewResourceExpired("the apiserver does not have the pods that are held")
+		l.logger.Info("The apiserver's pods differ from the pods held; listing all pods", "resourceVersion", at)
+		return nil, apierrors.NewResourceExpired("the apiserver's pods differ from the pods held")
 	}
 	l.gate.succeeded(ctx, w.first != nil)
 	l.observe(ctx, w, !followsList)
