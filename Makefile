@@ -1,22 +1,21 @@
-# `make` or `make help` lists the targets. Recipes are plain sh; what needs more
-# lives in hack/.
+# `make` or `make help` lists the targets. Recipes are plain sh. Longer scripts are in hack/.
 
 MODULE := github.com/podconfigd/podconfigd
 GO ?= go
 
-# Modules below the root that ./... does not reach; one counts once it has a go.mod.
+# Nested modules, which ./... does not include.
 NESTED_MODULES := test/bench test/conformance test/conformance/merge
 nested := $(patsubst %/go.mod,%,$(wildcard $(addsuffix /go.mod,$(NESTED_MODULES))))
 
-# The go command with the flags that hack/components.sh and internal/testutil build with, so
-# that no package is compiled a second time. The tests of the root module are compiled with
-# the race detector, and nothing is compiled in a third way.
+# The go command with the flags of hack/components.sh and internal/testutil. With the same
+# flags, no package is compiled twice. Only the tests of the root module are compiled
+# differently: with the race detector.
 SHARED = CGO_ENABLED=0 GOFLAGS='$(GOFLAGS) -trimpath' $(GO)
 
-# Everything that is built for development only stays out of the tree.
+# Everything that is only for development is built outside of the tree.
 CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/podconfigd
 
-# A new Go or a new version of any tool makes a new folder.
+# Each version of Go and of the tools has its own folder.
 TOOLS := $(CACHE)/tools/$(shell { $(GO) version; cat tools/go.mod tools/go.sum; } 2>/dev/null | sha256sum | cut -c1-12)
 GOLANGCI_LINT := $(TOOLS)/golangci-lint
 BENCHSTAT := $(TOOLS)/benchstat
@@ -28,7 +27,7 @@ tool_buf := github.com/bufbuild/buf/cmd/buf
 tool_protoc-gen-go := google.golang.org/protobuf/cmd/protoc-gen-go
 tool_protoc-gen-go-grpc := google.golang.org/grpc/cmd/protoc-gen-go-grpc
 
-# The protobuf interface that changes are held to.
+# The protobuf interface that changes are compared with.
 API_BASELINE := api/baseline.json
 
 BIN ?= bin/podconfigd
@@ -46,7 +45,7 @@ SEQUENCES ?= 1000000
 .DELETE_ON_ERROR:
 
 .PHONY: help
-help: ## Show this list
+help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' Makefile
 	@echo
 	@echo "  Variables: BIN VERSION CACHE TEST_TIMEOUT BENCH BENCH_COUNT BASE FUZZTIME SEQUENCES"
@@ -56,7 +55,7 @@ build: ## Build the static binary, bin/podconfigd
 	$(SHARED) build -ldflags '$(LDFLAGS)' -o $(BIN) ./cmd/podconfigd
 
 .PHONY: test
-test: test-deps components ## Run all tests with the race detector, and the nested modules' short ones
+test: test-deps components ## Run all tests with the race detector, and the short tests of the nested modules
 	@echo '==> tests of the root module, with the race detector'
 	CGO_ENABLED=1 $(GO) test -race -count=1 -timeout $(TEST_TIMEOUT) ./...
 	@set -e; for m in $(nested); do \
@@ -66,11 +65,11 @@ test: test-deps components ## Run all tests with the race detector, and the nest
 	done
 
 .PHONY: test-deps
-test-deps: ## Install the Debian packages that tests need, where they are missing
+test-deps: ## Install the Debian packages that the tests need, if they are missing
 	@hack/test-deps.sh
 
 .PHONY: components
-components: ## Build the servers that tests run against, where they are missing
+components: ## Build the servers that the tests need, if they are missing
 	@CACHE='$(CACHE)' hack/components.sh >/dev/null
 
 .PHONY: test-short
@@ -98,7 +97,7 @@ lint: $(GOLANGCI_LINT) lint-api ## Check formatting, linters, the protobuf inter
 		xargs -n 1 bash -n
 
 .PHONY: lint-api
-lint-api: $(BUF) $(PROTOC_PLUGINS) ## Check the protobuf interface, and that the code is what it generates
+lint-api: $(BUF) $(PROTOC_PLUGINS) ## Check the protobuf interface, and that the generated code is up to date
 	@echo '==> buf lint, buf breaking'
 	@$(BUF) lint
 	@$(BUF) breaking --against $(API_BASELINE)
@@ -108,16 +107,16 @@ lint-api: $(BUF) $(PROTOC_PLUGINS) ## Check the protobuf interface, and that the
 	@rm -rf bin/generated
 
 .PHONY: api-baseline
-api-baseline: $(BUF) ## Take the protobuf interface as it is for what later changes must not break
+api-baseline: $(BUF) ## Store the protobuf interface as the baseline for the check of breaking changes
 	$(BUF) build --exclude-source-info -o $(API_BASELINE)
 
 .PHONY: conformance
-conformance: ## Compare SEQUENCES random sequences of sets with the kubelet's merge, and the manifests
+conformance: ## Compare SEQUENCES random sequences of sets, and the manifests, with the kubelet
 	cd test/conformance && $(SHARED) test -count=1 ./...
 	cd test/conformance/merge && $(SHARED) test -count=1 -timeout 0 -v . -sequences $(SEQUENCES)
 
 .PHONY: bench
-bench: $(BENCHSTAT) ## Run the benchmarks, BENCH_COUNT times each, and summarize; BASE=file compares
+bench: $(BENCHSTAT) ## Run each benchmark BENCH_COUNT times and summarize; BASE=file compares with an earlier run
 	@BENCHSTAT='$(BENCHSTAT)' BENCH='$(BENCH)' BENCH_COUNT='$(BENCH_COUNT)' BASE='$(BASE)' \
 		hack/bench.sh '$(CACHE)/bench' . $(nested)
 
@@ -126,7 +125,7 @@ fuzz: ## Run every fuzz target for FUZZTIME
 	@FUZZTIME='$(FUZZTIME)' hack/fuzz.sh . $(nested)
 
 .PHONY: generate
-generate: $(BUF) $(PROTOC_PLUGINS) ## Write generated code anew
+generate: $(BUF) $(PROTOC_PLUGINS) ## Regenerate the generated code
 	PATH='$(TOOLS)':"$$PATH" $(BUF) generate
 	$(GO) generate ./...
 
@@ -142,14 +141,14 @@ tidy: ## Run go mod tidy in every module
 	done
 
 .PHONY: clean
-clean: ## Remove what was built into the tree (the cache stays: rm -r it by hand)
+clean: ## Remove what was built into the tree, but not the cache
 	rm -rf bin
 
-# Built when missing, and only then: the folder's name tells what it was built from.
-# Tools run here, whatever is being cross-compiled. The move makes an interrupted
-# build leave nothing that looks finished.
+# A tool is built only if it is missing, because the name of the folder identifies its
+# version. Tools are built for this machine, even when cross-compiling. The final move
+# prevents that an interrupted build leaves a partial binary.
 $(TOOLS)/%:
-	@echo '==> building $* into $(TOOLS) (once; the first time it takes minutes)'
+	@echo '==> building $* into $(TOOLS) (only once; takes minutes)'
 	@mkdir -p $(TOOLS)
 	@cd tools && env -u GOOS -u GOARCH CGO_ENABLED=0 \
 		$(GO) build -trimpath -o $@.tmp $(tool_$*)

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Shows podconfigd at work: starts it on a copy of examples/manifests, and shows its
-# stream while manifests are added, edited, broken, mended and removed. It ends by
-# itself and leaves nothing behind.
+# Demonstrates podconfigd. Starts the daemon on a copy of examples/manifests, and prints the
+# stream while it adds, edits, breaks, fixes and removes manifests. Removes its files when
+# it ends.
 #
 #   examples/demo.sh [path of the podconfigd binary]
 set -euo pipefail
@@ -24,21 +24,21 @@ trap 'exit 130' INT TERM
 
 say() { printf '\n# %s\n' "$*"; }
 
-# run shows a command, runs it, and gives the stream a moment to be read.
+# run prints a command, runs it, and waits a moment for the stream.
 run() {
 	printf '$ %s\n' "$*"
 	(cd "$work" && eval "$*")
 	sleep 0.7
 }
 
-# await runs a command until it succeeds, for 10 s at most.
+# await runs a command until it succeeds, for at most 10 s.
 await() {
 	for _ in $(seq 100); do
 		if "$@" >/dev/null 2>&1; then return 0; fi
 		if ! kill -0 "$daemon" 2>/dev/null; then break; fi
 		sleep 0.1
 	done
-	echo "demo: '$*' did not succeed; the daemon said:" >&2
+	echo "demo: '$*' did not succeed; the log of the daemon:" >&2
 	cat "$work/log" >&2
 	return 1
 }
@@ -51,35 +51,35 @@ say "podconfigd --pod-manifest-path $manifests"
 daemon=$!
 await "$bin" status
 
-say 'podconfigd watch, in the background from here on'
+say 'podconfigd watch, in the background'
 "$bin" watch &
 watcher=$!
 sleep 0.7
 
-say 'A pod is added: its manifest is renamed into the directory.'
+say 'Add a pod: rename its manifest into the directory.'
 run "sed 's/name: web/name: shop/; s/8080/9090/' manifests/web.yaml > shop.yaml && mv shop.yaml manifests/"
 
-say 'It is edited. A static pod has another UID then, so it is removed and added, in two revisions.'
+say 'Edit the manifest. The UID of a static pod changes with its manifest, so there is a REMOVE and an ADD.'
 run "sed -i 's/nginx:1.27/nginx:1.28/' manifests/shop.yaml"
 
-say 'It is broken. The pod stays as it was, and the status says what is wrong.'
+say 'Break the manifest. The pod does not change, and the status shows the fault.'
 run "echo 'spec: [' >> manifests/shop.yaml"
 "$bin" status | sed -n '/^MANIFEST/,/^$/p'
 
-say 'It is mended, with a third image.'
+say 'Fix the manifest, with a third image.'
 run "sed 's/name: web/name: shop/; s/8080/9090/; s/nginx:1.27/nginx:1.29/' manifests/web.yaml > shop.yaml && mv shop.yaml manifests/"
 
-say 'Another file claims the same pod. The first keeps it, until it is gone.'
-run "cp manifests/shop.yaml manifests/usurper.yaml"
+say 'Add a second file with the same pod. The first file has priority until it is removed.'
+run "cp manifests/shop.yaml manifests/second.yaml"
 "$bin" status | sed -n '/^MANIFEST/p; / Shadowed /p'
 run "rm manifests/shop.yaml"
 
-say 'The directory vanishes: nothing is removed. An empty one says that there is nothing.'
+say 'Move the directory away: no pod is removed. Create an empty directory: all pods are removed.'
 run "mv manifests elsewhere"
 "$bin" status | sed -n '/^SOURCE/,/^$/p'
 run "mkdir manifests"
 
-say "curl --unix-socket $PODCONFIGD_SOCKET http://localhost/readyz?verbose, or the like of it"
+say 'Check the readiness with curl, or list the pods without curl'
 if command -v curl >/dev/null; then
 	curl -s --unix-socket "$PODCONFIGD_SOCKET" 'http://localhost/readyz?verbose'
 else
@@ -93,4 +93,4 @@ kill "$daemon"
 wait "$daemon"
 daemon=''
 [ ! -e "$PODCONFIGD_SOCKET" ]
-say 'That was it: the daemon ended with 0 and took its socket away.'
+say 'The daemon exited with 0 and removed its socket.'

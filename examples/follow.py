@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Keeps the present pods of podconfigd, with nothing but Python's standard library.
+"""Keeps the current pods of podconfigd, with only the Python standard library.
 
-It prints a line for each pod that comes, changes or goes, and takes a lost connection
-up again where it was lost.
+It prints a line for each pod that is added, changed or removed. After a lost connection,
+it reconnects and resumes the stream.
 
-    examples/follow.py [query, as in 'namespace=kube-system&mirrorPods=false']
+    examples/follow.py [query, for example 'namespace=kube-system&mirrorPods=false']
 """
 
 import http.client
@@ -31,36 +31,36 @@ class Connection(http.client.HTTPConnection):
 
 
 class Refused(Exception):
-    """The daemon won't do what was asked: to ask again is of no use."""
+    """The daemon refused the request. A retry would fail too."""
 
 
 class TooMany(http.client.HTTPException):
-    """The daemon has no place for another reader at the moment."""
+    """The daemon has too many subscribers. A later retry can succeed."""
 
 
 class Pods:
-    """The present pods, by source and UID."""
+    """The current pods, by source and UID."""
 
     def __init__(self, query=""):
         self.query = query
         self.pods = {}
-        # What to resume from: those of the last line that had a revision.
+        # To resume, pass the instance and revision of the last line with a revision.
         self.instance, self.since = "", 0
 
     def read(self):
-        """Follows the stream until the connection ends."""
+        """Reads the stream until the connection ends."""
         query = self.query
         if self.since:
             query += f"&instance={self.instance}&since={self.since}"
         else:
-            self.pods.clear()  # it begins with all of them
+            self.pods.clear()  # the stream starts with all pods
         connection = Connection(SOCKET)
         try:
             connection.request("GET", "/v1alpha1/updates?" + query.lstrip("&"))
             response = connection.getresponse()
             if response.status != 200:
                 message = json.load(response)["message"]
-                # All places are taken: who had one waits until there is one again.
+                # Retry on 429 only if the stream was open before.
                 raise (TooMany if response.status == 429 and self.since else Refused)(message)
             for line in response:
                 self.take(json.loads(line))
@@ -68,7 +68,7 @@ class Pods:
             connection.close()
 
     def take(self, update):
-        """Takes one line over."""
+        """Applies one line of the stream."""
         if update.get("reset"):
             print("RESET: forget every pod", flush=True)
             self.pods.clear()
@@ -92,12 +92,12 @@ def main():
             sys.exit(f"podconfigd: {refusal}")
         except (OSError, http.client.HTTPException) as error:
             print(f"{SOCKET}: {error}", file=sys.stderr)
-        print(f"the connection was lost with {len(pods.pods)} pods; trying again", file=sys.stderr)
+        print(f"connection lost, {len(pods.pods)} pods known; reconnecting", file=sys.stderr)
         time.sleep(1)
 
 
 if __name__ == "__main__":
-    # End as other programs do where nobody reads any more, or at Ctrl-C.
+    # Exit without a traceback on a closed pipe or Ctrl-C.
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     main()

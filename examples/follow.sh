@@ -1,32 +1,32 @@
 #!/usr/bin/env bash
-# Follows podconfigd's stream with curl and jq, and prints a line for each pod that
-# comes, changes or goes. A lost connection is taken up again where it was lost.
+# Reads the stream of podconfigd with curl and jq, and prints a line for each pod that is
+# added, changed or removed. After a lost connection, it reconnects and resumes the stream.
 #
-#   examples/follow.sh [query, as in 'namespace=kube-system&mirrorPods=false']
+#   examples/follow.sh [query, for example 'namespace=kube-system&mirrorPods=false']
 set -euo pipefail
 
 socket=${PODCONFIGD_SOCKET:-/run/podconfigd/podconfigd.sock}
 query=${1:-}
 
-# What to resume from: the instance and revision of the last line that had a revision.
-instance='' since='' told=''
+# To resume, pass the instance and revision of the last line with a revision.
+instance='' since='' printed=''
 
 while true; do
-	[[ $told && ! $since ]] && echo "RESET: forget every pod" # it begins again with all pods
+	[[ $printed && ! $since ]] && echo "RESET: forget every pod" # the stream starts with all pods
 	resume=${since:+instance=$instance&since=$since}
 	while read -r op flag at revision pods; do
 		case $flag in
 		reset) echo "RESET: forget every pod" ;;
 		refused)
 			echo "podconfigd: $at $revision $pods" >&2
-			# All places are taken: who had one waits until there is one again.
+			# There are too many subscribers. Retry only if the stream was open before.
 			[[ $op == 429 && $since ]] || exit 1
 			continue
 			;;
 		esac
 		for pod in $pods; do
 			printf '%s\t%s\n' "$op" "$pod"
-			told=yes
+			printed=yes
 		done
 		if [[ $revision != - ]]; then
 			instance=$at since=$revision
@@ -40,6 +40,6 @@ while true; do
 				.instance, (.revision // "-"),
 				(.pods // [] | map(.metadata.namespace + "/" + .metadata.name) | join(" "))
 			] end | join(" ")')
-	echo "the connection was lost; trying again" >&2
+	echo "connection lost; reconnecting" >&2
 	sleep 1
 done

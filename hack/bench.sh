@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # Runs the benchmarks of the modules and summarizes them with benchstat.
-# Usage: hack/bench.sh OUTPUT-DIR MODULE-DIR..., the modules relative to the root
+# Usage: hack/bench.sh OUTPUT-DIR MODULE-DIR...
+# MODULE-DIR is relative to the root of the repository.
 #
-# BENCH        which benchmarks, a regular expression (default .)
-# BENCH_COUNT  how often each (default 6)
-# BASE         the output of an earlier run to compare with (default none), relative
-#              to the root
-# BENCHSTAT    the benchstat command (default benchstat)
+# BENCH        regular expression of the benchmarks to run (default .)
+# BENCH_COUNT  number of runs of each benchmark (default 6)
+# BASE         output of an earlier run to compare with, relative to the root (default none)
+# BENCHSTAT    benchstat command (default benchstat)
 set -euo pipefail
 
 outdir=$1
@@ -24,7 +24,7 @@ for module in "$@"; do
 	fi
 	mapfile -t packages <<<"$found"
 	echo "==> benchmarks of $module: ${packages[*]}"
-	# One package after the other (-p 1): two at once would measure each other.
+	# Run one package at a time (-p 1), because parallel benchmarks disturb each other.
 	(cd "$module" && go test -p 1 -run '^$' -bench "${BENCH:-.}" -benchmem \
 		-count "${BENCH_COUNT:-6}" -timeout 0 "${packages[@]}") | tee -a "$out"
 done
@@ -37,12 +37,12 @@ fi
 echo "==> benchstat, of $out${BASE:+ against $BASE}"
 "${BENCHSTAT:-benchstat}" ${BASE:+"base=$BASE"} "run=$out"
 
-# What has the kubelet as its peer, side by side, and how many times faster ours is.
+# For benchmarks that also run the kubelet: both results, and the ratio of the times.
 peers=(-filter '/peer:(kubelet OR podconfigd)' -col '/peer@(kubelet podconfigd)')
 if grep -q '/peer=kubelet' "$out"; then
-	echo "==> beside the kubelet"
+	echo "==> podconfigd and the kubelet"
 	"${BENCHSTAT:-benchstat}" "${peers[@]}" "$out"
-	echo "==> the kubelet's time as a multiple of ours"
+	echo "==> time of the kubelet divided by time of podconfigd"
 	"${BENCHSTAT:-benchstat}" -format csv "${peers[@]}" "$out" 2>/dev/null | awk -F, '
 		$2 == "sec/op" { times = 1; next }
 		$1 == "" || $1 == "geomean" { times = 0 }

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Builds the servers and clients that tests run against, where they are missing, and
-# prints the folder of each. Usage: hack/components.sh [NAME...]
+# Builds the servers and clients that the tests need, unless they exist, and prints the
+# folder of each. Usage: hack/components.sh [NAME...]
 #
-# Sources come from the Go module proxy, in the versions of test/components/servers
-# and test/components/containerd; debian-containerd is what apt-get has, unpacked and
-# not installed, so that it neither runs as a service nor replaces another containerd.
-# CACHE  where they are kept (default ~/.cache/podconfigd)
+# The sources come from the Go module proxy, in the versions of test/components/servers and
+# test/components/containerd. debian-containerd is a package from apt-get. It is unpacked
+# and not installed, so it does not run as a service and does not replace another containerd.
+# CACHE  folder of the binaries (default ~/.cache/podconfigd)
 set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/../test/components"
@@ -31,13 +31,13 @@ debian_keys=/usr/share/keyrings/debian-archive-keyring.gpg
 
 cache=${CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/podconfigd}/components
 
-# build OUT NAME...: from the Go module proxy, all at once: while one is linked, which takes
-# one processor, the others are compiled.
+# build OUT NAME... builds from the Go module proxy. It builds all at once: linking uses only
+# one processor, and the others compile.
 build() {
 	local out=$1 name packages=()
 	shift
 	for name in "$@"; do packages+=("${package[$name]}"); done
-	# k8s.io/kubernetes knows its version from the linker only.
+	# k8s.io/kubernetes gets its version only from the linker.
 	local ldflags='-s -w' version minor
 	if [[ " $* " == *' kube'* ]]; then
 		version=$(go list -m -f '{{.Version}}' k8s.io/kubernetes)
@@ -45,12 +45,12 @@ build() {
 		ldflags+=" -X k8s.io/component-base/version.gitVersion=$version"
 		ldflags+=" -X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=${minor%%.*}"
 	fi
-	echo "==> building $* into $out (once; from cold caches on 2 cores all servers take about six minutes)" >&2
+	echo "==> building $* into $out (only once; all servers take about six minutes with cold caches on 2 cores)" >&2
 	local begin=$SECONDS
 	rm -rf "$out/tmp" && mkdir "$out/tmp"
 	env -u GOOS -u GOARCH CGO_ENABLED=0 go build -trimpath -ldflags "$ldflags" -o "$out/tmp/" "${packages[@]}" >&2
 	for name in "$@"; do
-		# go build names etcd for the last part of its path that is no version.
+		# go build names the etcd binary after the last path element that is not a version.
 		[[ -e $out/tmp/$name ]] || mv "$out/tmp/$(basename "$(dirname "${package[$name]}")")" "$out/tmp/$name"
 		mv "$out/tmp/$name" "$out/$name"
 	done
@@ -58,12 +58,12 @@ build() {
 	echo "==> built $* in $((SECONDS - begin)) s" >&2
 }
 
-# unpack OUT: Debian's containerd 1.6, which does not tell of events. Where the release
-# that runs here has a later one, it is bookworm's.
+# unpack OUT unpacks Debian's containerd 1.6, which has no event stream. If this Debian
+# release has a later containerd, it takes the package of bookworm.
 unpack() {
 	local out=$1 temp
 	command -v apt-get >/dev/null || {
-		echo "components: Debian's containerd can't be had: there is no apt-get here" >&2
+		echo "components: downloading Debian's containerd: apt-get not found" >&2
 		return 1
 	}
 	echo "==> apt-get download containerd into $out (once)" >&2
@@ -74,7 +74,7 @@ unpack() {
 		download 2>/dev/null && exit
 		[[ $(id -u) -ne 0 ]] || apt-get update -qq >&2
 		download 2>/dev/null && exit
-		echo '==> this release has no containerd 1.6; taking that of Debian bookworm' >&2
+		echo '==> this release has no containerd 1.6; using the package of Debian bookworm' >&2
 		mkdir -p lists/partial cache/archives/partial
 		echo "deb [signed-by=$debian_keys] http://deb.debian.org/debian bookworm main" >sources
 		options=(-o Dir::Etc::sourcelist="$PWD/sources" -o Dir::Etc::sourceparts=- -o Dir::State::lists="$PWD/lists" -o Dir::Cache="$PWD/cache")
@@ -87,24 +87,25 @@ unpack() {
 	rm -r "$temp"
 }
 
-# folder NAME: where it is kept. A new Go or a new version of a server makes a new folder.
+# folder NAME prints the folder of a component. Each version of Go and of the servers has
+# its own folder.
 folder() {
 	if [[ $1 == debian-containerd ]]; then
 		echo "$cache/debian-$(. /etc/os-release && echo "${VERSION_CODENAME-none}")"
 	else
 		(
-			cd "${module[$1]?there is no component of the name $1}"
+			cd "${module[$1]?unknown component $1}"
 			echo "$cache/$({ go version; cat go.mod go.sum; } | sha256sum | cut -c1-12)"
 		)
 	fi
 }
 
-# provide NAME...: of one folder, those that are missing in it.
+# provide NAME... builds the missing components of one folder.
 provide() {
 	local out name missing=()
 	out=$(folder "$1")
 	mkdir -p "$out"
-	# One at a time: several test programs may find it missing at once.
+	# The lock is necessary because several test programs may start at the same time.
 	exec 9>"$out/lock"
 	for name in "$@"; do [[ -x $out/$name ]] || missing+=("$name"); done
 	[[ ${#missing[@]} -eq 0 ]] || flock 9

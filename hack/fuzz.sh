@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# Runs every fuzz target of the modules for a while, one after the other. A failing
-# input is written below testdata/fuzz of its package, to be committed with the fix.
-# Usage: hack/fuzz.sh MODULE-DIR..., relative to the root
+# Runs every fuzz target of the modules, one at a time. Go writes a failing input to
+# testdata/fuzz of the package. Commit it together with the fix.
+# Usage: hack/fuzz.sh MODULE-DIR...
+# MODULE-DIR is relative to the root of the repository.
 #
-# FUZZTIME  how long each target runs (default 60s)
+# FUZZTIME  duration of each target (default 60s)
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)

@@ -1,9 +1,8 @@
 #!/usr/bin/env bash
-# Prints the import paths of the packages in the current module that have a test
-# function with the prefix. Usage: hack/packages-with.sh Benchmark|Fuzz
+# Prints the import paths of the packages in the current module that have a test function
+# with the prefix. Usage: hack/packages-with.sh Benchmark|Fuzz
 #
-# It reads the files instead of asking `go test -list`, which would link the test
-# of every package first.
+# It reads the files, because `go test -list` links the test of every package first.
 set -euo pipefail
 
 prefix=$1

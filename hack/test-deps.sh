@@ -1,12 +1,11 @@
 #!/usr/bin/env bash
-# Installs the Debian packages whose commands the tests run, where a command is
-# missing. Usage: hack/test-deps.sh
+# Installs the Debian packages of the commands that the tests need, if a command is missing.
+# Usage: hack/test-deps.sh
 set -euo pipefail
 
-# command=package. The editors and rsync each replace a file in a way of their own,
-# curl is a client of the socket that isn't ours, with jq and Python examples are
-# written, nginx serves a manifest URL, runc is what containerd runs containers with,
-# and the race detector needs cgo.
+# command=package. vim and rsync replace files in different ways. curl is an independent
+# client of the socket. Examples use jq and Python. nginx serves a manifest URL. containerd
+# needs runc. The race detector needs cgo, and cgo needs a C compiler.
 deps=(
 	vim.tiny=vim-tiny
 	rsync=rsync
@@ -32,14 +31,14 @@ if [[ ${#packages[@]} -eq 0 ]]; then
 fi
 
 fail() {
-	echo "test-deps: missing: ${packages[*]} (Debian's names): $1" >&2
+	echo "test-deps: missing Debian packages: ${packages[*]}: $1" >&2
 	exit 1
 }
-command -v apt-get >/dev/null || fail "install them by hand, there is no apt-get here"
+command -v apt-get >/dev/null || fail "apt-get not found; install them manually"
 [[ $(id -u) -eq 0 ]] || fail "run: sudo apt-get install --no-install-recommends ${packages[*]}"
 
 echo "==> apt-get install ${packages[*]}"
-# RUNLEVEL keeps Debian from starting what it installs.
+# With RUNLEVEL=1, Debian does not start the installed services.
 export DEBIAN_FRONTEND=noninteractive RUNLEVEL=1
 apt-get update -qq || fail "apt-get update failed"
 apt-get install -y -qq --no-install-recommends "${packages[@]}" >/dev/null ||

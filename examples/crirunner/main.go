@@ -1,15 +1,18 @@
-// Command crirunner makes a container runtime run what podconfigd's stream says: a
-// node agent in a few hundred lines. It runs pods on the host's network, with their
-// containers' commands and environment, restarts what exits as the
-// restart policy says, replaces what changed and removes what is wanted no more.
-// What else a kubelet does (probes, init containers, networks, volumes), it does not.
+// Command crirunner runs the pods of podconfigd's stream in a container runtime. It is a
+// small node agent:
+//
+//   - It runs the containers of pods with hostNetwork, with their commands and environment.
+//   - It restarts exited containers according to the restart policy.
+//   - It replaces changed containers and removes pods that are removed from the stream.
+//
+// It does not do what else a kubelet does, for example probes, init containers, networks
+// and volumes.
 //
 //	podconfigd --pod-manifest-path DIR --container-runtime-endpoint unix:///run/containerd/containerd.sock
 //	crirunner --container-runtime-endpoint unix:///run/containerd/containerd.sock
 //
-// It keeps no state: what runs is in the runtime, and what should run in the stream.
-// So it, podconfigd and the runtime may each be killed and restarted, and nothing
-// that runs is touched.
+// crirunner keeps no state. The runtime has the running containers, and the stream has the
+// desired pods. So a restart of crirunner, podconfigd or the runtime stops no container.
 package main
 
 import (
@@ -37,8 +40,8 @@ import (
 )
 
 func main() {
-	endpoint := flag.String("container-runtime-endpoint", "unix:///run/containerd/containerd.sock", "the runtime's CRI socket")
-	socket := flag.String("socket", client.DefaultSocket(), "podconfigd's socket")
+	endpoint := flag.String("container-runtime-endpoint", "unix:///run/containerd/containerd.sock", "CRI socket of the container runtime")
+	socket := flag.String("socket", client.DefaultSocket(), "path of the socket of podconfigd")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := run(ctx, *socket, *endpoint)
@@ -63,21 +66,20 @@ func run(ctx context.Context, socket, endpoint string) error {
 	return a.follow(ctx, client.New(socket))
 }
 
-// agent has what should run, and a worker for each pod that is or was wanted. Pods go
-// by name here: an edited static pod is another one, of another UID, which must not
-// run before the one that it replaces is gone.
+// agent has the desired pods, and a worker for each pod name. It identifies pods by name:
+// an edited static pod has a new UID, and must not run before the old one is removed.
 type agent struct {
 	runtime *runtime
 	wanted  map[types.NamespacedName]*v1.Pod
-	// stale are the pods that were wanted before a reset and have not been told of
-	// since; syncing is true until the present state has been told after it.
+	// stale has the pods from before a reset that were not sent again yet. syncing is true
+	// after a reset until the current pods are complete.
 	stale   map[types.NamespacedName]bool
 	syncing bool
 	workers map[types.NamespacedName]*worker
 	group   sync.WaitGroup
 }
 
-// follow takes the stream. The client resumes it over restarts and lost connections.
+// follow reads the stream. The client resumes it after restarts and lost connections.
 func (a *agent) follow(ctx context.Context, c *client.Client) error {
 	defer a.group.Wait()
 	opts := client.Options{Ops: "ADD,UPDATE,DELETE,REMOVE,SYNC,HOUSEKEEPING", NoMirrorPods: true}
@@ -90,7 +92,7 @@ func (a *agent) follow(ctx context.Context, c *client.Client) error {
 	return nil
 }
 
-// take takes an update of the stream, and wakes the workers that it concerns.
+// take applies an update of the stream, and wakes the workers of its pods.
 func (a *agent) take(ctx context.Context, u *v1alpha1.Update) {
 	if u.Reset {
 		a.syncing = true
@@ -106,15 +108,14 @@ func (a *agent) take(ctx context.Context, u *v1alpha1.Update) {
 			delete(a.stale, name)
 		case "REMOVE":
 			if current := a.wanted[name]; current == nil || current.UID != pod.UID {
-				continue // its successor came first
+				continue // the pod that replaces it was added first
 			}
 			delete(a.wanted, name)
 		}
-		a.wake(ctx, name) // with SYNC and HOUSEKEEPING, to look what there is to do
+		a.wake(ctx, name) // also for SYNC and HOUSEKEEPING
 	}
-	// After a reset the present state follows. And after a restart of podconfigd that
-	// is not all: its sources speak one after the other, and what none has told of yet
-	// may still come, until all are ready.
+	// After a reset, the current pods follow. After a restart of podconfigd, they are not
+	// complete until all sources are ready, because each source delivers its set on its own.
 	a.syncing = a.syncing && !u.InitialSyncComplete
 	if !a.syncing && u.Ready != nil && *u.Ready {
 		for name := range a.stale {
@@ -125,7 +126,7 @@ func (a *agent) take(ctx context.Context, u *v1alpha1.Update) {
 	}
 }
 
-// wake has a pod's worker bring the pod to what is wanted now.
+// wake sends the desired state of the pod to its worker.
 func (a *agent) wake(ctx context.Context, name types.NamespacedName) {
 	w := a.workers[name]
 	if w == nil {
@@ -134,23 +135,23 @@ func (a *agent) wake(ctx context.Context, name types.NamespacedName) {
 		a.group.Go(func() { w.run(ctx) })
 	}
 	select {
-	case <-w.wanted: // what it has not begun with yet is outdated
+	case <-w.wanted: // discard the state that the worker has not received yet
 	default:
 	}
 	w.wanted <- a.wanted[name]
 }
 
-// worker looks after one pod; so a pod that takes long to stop delays no other.
+// worker manages one pod. So a pod that stops slowly does not delay other pods.
 type worker struct {
 	name    types.NamespacedName
 	runtime *runtime
-	// wanted has the pod as it should be, nil if it should not.
+	// wanted has the desired pod, or nil if the pod must be removed.
 	wanted chan *v1.Pod
-	// grace is how many seconds its containers have to end.
+	// grace is the time in seconds that its containers have to stop.
 	grace int64
 }
 
-// retries are the waits after a failure: 100 ms, then twice as long each time up to 10 s.
+// retries are the waits after a failure: 100 ms, doubled each time, up to 10 s.
 var retries = wait.Backoff{Duration: 100 * time.Millisecond, Factor: 2, Steps: 32, Cap: 10 * time.Second}
 
 func (w *worker) run(ctx context.Context) {
@@ -172,7 +173,7 @@ func (w *worker) run(ctx context.Context) {
 			return
 		case err != nil:
 			pause := backoff.Step()
-			slog.Error("syncing failed; it is tried again", "pod", w.name, "in", pause, "err", err)
+			slog.Error("failed to sync, retrying", "pod", w.name, "in", pause, "err", err)
 			again = time.After(pause)
 		case next > 0:
 			again = time.After(next)
@@ -180,14 +181,13 @@ func (w *worker) run(ctx context.Context) {
 	}
 }
 
-// sync brings the pod to what is wanted. It returns after what time there is more to
-// do, if there is.
+// sync brings the pod to the desired state. It returns the time until the next sync, or 0.
 func (w *worker) sync(ctx context.Context, pod *v1.Pod) (next time.Duration, err error) {
 	if pod != nil && pod.Spec.TerminationGracePeriodSeconds != nil {
 		w.grace = *pod.Spec.TerminationGracePeriodSeconds
 	}
 	if pod != nil && (pod.DeletionTimestamp != nil || !pod.Spec.HostNetwork) {
-		pod = nil // it is to end, or nothing that can be run here
+		pod = nil // it must stop, or crirunner does not support it
 	}
 	id, config, err := w.sandbox(ctx, pod)
 	if pod == nil || err != nil {
@@ -204,15 +204,15 @@ func (w *worker) sync(ctx context.Context, pod *v1.Pod) (next time.Duration, err
 	return next, errors.Join(errs...)
 }
 
-// sandbox removes the sandboxes of the pod's name but the one that is wanted, which
-// it returns, and runs it if there is none.
+// sandbox returns the sandbox of the pod, and runs one if there is none. It removes all
+// other sandboxes with the name of the pod.
 func (w *worker) sandbox(ctx context.Context, pod *v1.Pod) (id string, config *runtimeapi.PodSandboxConfig, err error) {
 	sandboxes, err := w.runtime.sandboxes(ctx, w.name)
 	if err != nil {
 		return "", nil, err
 	}
 	attempt := uint32(0)
-	for _, s := range sandboxes { // the newest first
+	for _, s := range sandboxes { // newest first
 		if pod != nil && s.GetMetadata().GetUid() == string(pod.UID) {
 			if id == "" && s.GetState() == runtimeapi.PodSandboxState_SANDBOX_READY {
 				id, attempt = s.GetId(), s.GetMetadata().GetAttempt()
@@ -235,7 +235,7 @@ func (w *worker) sandbox(ctx context.Context, pod *v1.Pod) (id string, config *r
 	return id, config, err
 }
 
-// container brings one container to what is wanted.
+// container brings one container to the desired state.
 func (w *worker) container(ctx context.Context, pod *v1.Pod, c *v1.Container, sandbox string, config *runtimeapi.PodSandboxConfig) (next time.Duration, err error) {
 	status, err := w.runtime.newest(ctx, sandbox, c.Name)
 	if err != nil {
@@ -266,12 +266,12 @@ func (w *worker) container(ctx context.Context, pod *v1.Pod, c *v1.Container, sa
 	return 0, w.runtime.start(ctx, pod, c, attempt, sandbox, config)
 }
 
-// restarts tells whether a container that exited is to run again.
+// restarts reports whether an exited container must be restarted.
 func restarts(policy v1.RestartPolicy, exitCode int32) bool {
 	return policy == v1.RestartPolicyAlways || (policy == v1.RestartPolicyOnFailure && exitCode != 0)
 }
 
-// backoff is how long a container that exited is left alone.
+// backoff returns the time between the exit of a container and its restart.
 func backoff(attempt uint32) time.Duration {
 	if attempt < 2 {
 		return 0

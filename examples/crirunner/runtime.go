@@ -13,8 +13,8 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// The labels by which crirunner finds what it runs again, and the annotation that
-// says of which version of the container it is.
+// The labels with which crirunner finds its sandboxes and containers, and the annotation
+// with the version of a container.
 const (
 	ownerKey     = "crirunner"
 	namespaceKey = "io.kubernetes.pod.namespace"
@@ -30,8 +30,7 @@ type runtime struct {
 	images runtimeapi.ImageServiceClient
 }
 
-// sandboxes returns the sandboxes of all pods that have had that name, the newest
-// first.
+// sandboxes returns the sandboxes of all pods with that name, newest first.
 func (r *runtime) sandboxes(ctx context.Context, name types.NamespacedName) ([]*runtimeapi.PodSandbox, error) {
 	resp, err := r.ListPodSandbox(ctx, &runtimeapi.ListPodSandboxRequest{Filter: &runtimeapi.PodSandboxFilter{
 		LabelSelector: map[string]string{ownerKey: "true", namespaceKey: name.Namespace, nameKey: name.Name},
@@ -62,7 +61,7 @@ func (r *runtime) runSandbox(ctx context.Context, config *runtimeapi.PodSandboxC
 	return resp.GetPodSandboxId(), nil
 }
 
-// newest returns the newest container of that name in the sandbox; nil if there is
+// newest returns the newest container with that name in the sandbox, or nil if there is
 // none.
 func (r *runtime) newest(ctx context.Context, sandbox, name string) (*runtimeapi.ContainerStatus, error) {
 	resp, err := r.ListContainers(ctx, &runtimeapi.ListContainersRequest{Filter: &runtimeapi.ContainerFilter{
@@ -77,16 +76,16 @@ func (r *runtime) newest(ctx context.Context, sandbox, name string) (*runtimeapi
 	newest := slices.MaxFunc(resp.GetContainers(), func(a, b *runtimeapi.Container) int { return cmp.Compare(a.GetCreatedAt(), b.GetCreatedAt()) })
 	status, err := r.ContainerStatus(ctx, &runtimeapi.ContainerStatusRequest{ContainerId: newest.GetId()})
 	if err != nil {
-		return nil, fmt.Errorf("asking for the status of container %s: %w", name, err)
+		return nil, fmt.Errorf("requesting the status of container %s: %w", name, err)
 	}
 	return status.GetStatus(), nil
 }
 
-// start creates and starts a container, whose image is pulled if it is not there.
+// start creates and starts a container. It pulls the image if it is missing.
 func (r *runtime) start(ctx context.Context, pod *v1.Pod, c *v1.Container, attempt uint32, sandbox string, config *runtimeapi.PodSandboxConfig) error {
 	image := &runtimeapi.ImageSpec{Image: c.Image}
 	if resp, err := r.images.ImageStatus(ctx, &runtimeapi.ImageStatusRequest{Image: image}); err != nil {
-		return fmt.Errorf("asking for image %s: %w", c.Image, err)
+		return fmt.Errorf("requesting image %s: %w", c.Image, err)
 	} else if resp.GetImage() == nil {
 		if _, err := r.images.PullImage(ctx, &runtimeapi.PullImageRequest{Image: image, SandboxConfig: config}); err != nil {
 			return fmt.Errorf("pulling image %s: %w", c.Image, err)
@@ -119,13 +118,13 @@ func containerConfig(pod *v1.Pod, c *v1.Container, attempt uint32) *runtimeapi.C
 	return config
 }
 
-// hash tells versions of a container apart.
+// hash returns a hash of the container spec.
 func hash(c *v1.Container) string {
 	data, _ := json.Marshal(c) // it came as JSON
 	return fmt.Sprintf("%x", sha256.Sum256(data))
 }
 
-// remove stops a sandbox's containers and removes it with them.
+// remove stops and removes a sandbox and its containers.
 func (r *runtime) remove(ctx context.Context, sandbox string, grace int64) error {
 	containers, err := r.ListContainers(ctx, &runtimeapi.ListContainersRequest{Filter: &runtimeapi.ContainerFilter{PodSandboxId: sandbox}})
 	if err != nil {
