@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 )
 
 func main() { os.Exit(run()) }
@@ -26,7 +27,15 @@ func run() int {
 	case errors.Is(err, errSilent):
 		return 1
 	}
-	fmt.Fprintln(os.Stderr, "podconfigd:", err)
+	printed := make(chan struct{})
+	go func() {
+		defer close(printed)
+		fmt.Fprintln(os.Stderr, "podconfigd:", err)
+	}()
+	select {
+	case <-printed:
+	case <-time.After(logCloseTimeout): // nobody reads stderr
+	}
 	return 1
 }
 

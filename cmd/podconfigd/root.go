@@ -41,9 +41,12 @@ Without a subcommand, podconfigd runs the daemon.`,
 			if err := opts.complete(); err != nil {
 				return err
 			}
-			if err := logsapi.ValidateAndApply(logging, gates); err != nil {
+			sink, err := startLogging(logging, gates)
+			defer sink.Close(logCloseTimeout)
+			if err != nil {
 				return err
 			}
+			opts.Collectors = append(opts.Collectors, droppedLines(sink))
 			return runDaemon(cmd.Context(), opts)
 		},
 	}

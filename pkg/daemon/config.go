@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/podconfigd/podconfigd/internal/socketpath"
 	"github.com/podconfigd/podconfigd/pkg/journal"
 	"github.com/podconfigd/podconfigd/pkg/pleg"
@@ -99,6 +101,9 @@ type Config struct {
 	// memory. Flags: --journal-max-updates, --journal-max-bytes.
 	JournalMaxUpdates int
 	JournalMaxBytes   int64
+
+	// Collectors are metrics of the program around the daemon, which /metrics serves too.
+	Collectors []prometheus.Collector
 }
 
 // DefaultConfig returns a Config with all defaults and no source.

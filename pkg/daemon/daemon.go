@@ -55,6 +55,7 @@ func New(c Config) (*Daemon, error) {
 	}
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), wire.Encodes())
+	registry.MustRegister(c.Collectors...)
 
 	d := &Daemon{config: c, node: node, started: time.Now(), podConfig: config.NewPodConfig()}
 	if d.sources, err = newSources(&c, node, registry); err != nil {

@@ -1,0 +1,43 @@
+package main
+
+import (
+	"io"
+	"log"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/grpc/grpclog"
+	"k8s.io/component-base/featuregate"
+	logsapi "k8s.io/component-base/logs/api/v1"
+	"k8s.io/klog/v2"
+
+	"github.com/podconfigd/podconfigd/internal/logsink"
+)
+
+// logCloseTimeout is how long the daemon waits at its end for log lines to be written.
+const logCloseTimeout = time.Second
+
+// startLogging makes the daemon log to stderr through a sink: a stderr that nobody reads,
+// or that is broken, neither blocks nor ends the daemon.
+func startLogging(config *logsapi.LoggingConfiguration, gates featuregate.FeatureGate) (*logsink.Sink, error) {
+	// A write to a broken stderr raises SIGPIPE, which would end the process. A handler, unlike
+	// an ignored signal, is not inherited by the credential plugins that the daemon starts.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
+	sink := logsink.New(os.Stderr, logsink.DefaultSize, func(lines int64) {
+		klog.Background().Info("Log lines were dropped because stderr was not read", "lines", lines)
+	})
+	log.SetOutput(sink)
+	grpclog.SetLoggerV2(grpclog.NewLoggerV2(io.Discard, io.Discard, sink))
+	return sink, logsapi.ValidateAndApplyWithOptions(config, &logsapi.LoggingOptions{ErrorStream: sink, InfoStream: sink}, gates)
+}
+
+// droppedLines is the metric of log lines that did not get through.
+func droppedLines(sink *logsink.Sink) prometheus.Collector {
+	return prometheus.NewCounterFunc(prometheus.CounterOpts{
+		Namespace: "podconfigd", Subsystem: "log", Name: "dropped_lines_total",
+		Help: "Log lines that were dropped because stderr was not read or is broken.",
+	}, func() float64 { return float64(sink.Dropped()) })
+}

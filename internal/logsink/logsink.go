@@ -1,0 +1,123 @@
+// Package logsink keeps logging from blocking the program: log lines wait in a bounded
+// queue for a stream that is slow, stuck or broken. What does not fit is dropped and
+// counted.
+package logsink
+
+import (
+	"io"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// DefaultSize is how many bytes of log lines wait at most.
+const DefaultSize = 256 << 10
+
+// Sink is an io.Writer that never waits and never fails.
+type Sink struct {
+	stream    io.Writer
+	size      int
+	onDropped func(lines int64)
+
+	// dropped counts all lines that did not get through, lost those that onDropped has not
+	// been told of.
+	dropped, lost atomic.Int64
+	// noting: what is written now is how many lines were dropped, which always fits.
+	noting atomic.Bool
+
+	// mu guards what follows.
+	mu     sync.Mutex
+	queue  [][]byte
+	queued int
+	closed bool
+	wake   chan struct{}
+	done   chan struct{}
+}
+
+// New returns a sink for a stream, with at most size bytes of lines that wait. After lines
+// were dropped, onDropped is called with their number as soon as a line gets through. It
+// may write a line to the sink, which follows those that wait already. Close ends the sink's goroutine.
+func New(stream io.Writer, size int, onDropped func(lines int64)) *Sink {
+	s := &Sink{stream: stream, size: size, onDropped: onDropped, wake: make(chan struct{}, 1), done: make(chan struct{})}
+	go s.run()
+	return s
+}
+
+// Write queues one line, or drops it if the queue is full. It always succeeds.
+func (s *Sink) Write(line []byte) (int, error) {
+	s.mu.Lock()
+	fits := s.noting.Load() || (!s.closed && s.queued+len(line) <= s.size)
+	if fits {
+		s.queue = append(s.queue, append([]byte(nil), line...))
+		s.queued += len(line)
+	}
+	s.mu.Unlock()
+	if !fits {
+		s.drop()
+	}
+	s.notify()
+	return len(line), nil
+}
+
+// Dropped returns how many lines did not get through.
+func (s *Sink) Dropped() int64 { return s.dropped.Load() }
+
+// Close waits until the queued lines are written, but no longer than the limit. A write
+// that is stuck is left behind.
+func (s *Sink) Close(limit time.Duration) {
+	s.mu.Lock()
+	s.closed = true
+	s.mu.Unlock()
+	s.notify()
+	select {
+	case <-s.done:
+	case <-time.After(limit):
+	}
+}
+
+func (s *Sink) drop() {
+	s.dropped.Add(1)
+	s.lost.Add(1)
+}
+
+func (s *Sink) notify() {
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (s *Sink) run() {
+	defer close(s.done)
+	for {
+		line, closed := s.next()
+		switch {
+		case line == nil && closed:
+			return
+		case line == nil:
+			<-s.wake
+			continue
+		}
+		if _, err := s.stream.Write(line); err != nil {
+			s.drop() // a broken stream: there is nobody to tell
+			continue
+		}
+		if lost := s.lost.Swap(0); lost > 0 {
+			s.noting.Store(true)
+			s.onDropped(lost)
+			s.noting.Store(false)
+		}
+	}
+}
+
+func (s *Sink) next() (line []byte, closed bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.queue) == 0 {
+		s.queue = nil
+		return nil, s.closed
+	}
+	line, s.queue = s.queue[0], s.queue[1:]
+	s.queued -= len(line)
+	return line, s.closed
+}
