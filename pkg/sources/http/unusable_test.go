@@ -158,7 +158,7 @@ func (l *logged) await(t *testing.T, text string) {
 // A server that has thousands of invalid pods with other names each time fills neither
 // the log nor the status.
 func TestAFloodOfInvalidPods(t *testing.T) {
-	const many = 3_000 // more take long with the race detector
+	const many = 1_000 // more take long with the race detector
 	s := newSite(t, false)
 	flood := func(generation int) string {
 		items := []string{item("good", fmt.Sprint(generation))}
@@ -180,12 +180,12 @@ func TestAFloodOfInvalidPods(t *testing.T) {
 			t.Errorf("%d verdicts are shown", n)
 		}
 	}
-	log.await(t, `"count"=2800`)
+	log.await(t, `"count"=800`)
 	lines, bytes := log.read("Manifest not usable")
 	if len(lines) == 0 || len(lines) > 210 || bytes > 200_000 {
 		t.Errorf("%d lines tell of manifests, %d bytes in all", len(lines), bytes)
 	}
-	if counts, _ := log.read(`"count"=2800`); len(counts) != 1 {
+	if counts, _ := log.read(`"count"=800`); len(counts) != 1 {
 		t.Errorf("%d lines tell how many more there are", len(counts))
 	}
 	if n := len(h.source.pods.pods); n != 1 {
