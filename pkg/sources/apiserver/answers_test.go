@@ -1,0 +1,120 @@
+package apiserver
+
+import (
+	"fmt"
+	nethttp "net/http"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// A watch on which bookmarks came, and then nothing more, is not healthy until
+// something comes.
+func TestSilentWatch(t *testing.T) {
+	var silent atomic.Bool
+	talk := func(w nethttp.ResponseWriter, r *nethttp.Request) {
+		flush(w)
+		for version := 21; ; version++ {
+			select {
+			case <-time.After(time.Minute):
+				if !silent.Load() {
+					bookmark(w, fmt.Sprint(version), false)
+				}
+			case <-r.Context().Done():
+				return
+			}
+		}
+	}
+	faults := map[string]nethttp.HandlerFunc{watching: talk, listing: func(w nethttp.ResponseWriter, r *nethttp.Request) {
+		bookmark(w, "20", true)
+		talk(w, r)
+	}}
+	run(t, faults, func(f *fake) {
+		f.healthy(time.Second, 0)
+		<-time.After(4*time.Minute + 30*time.Second)
+		f.mu.Lock()
+		f.pods = nil
+		f.mu.Unlock()
+		if f.source.Status().Degraded || f.failures() != 0 {
+			f.t.Fatalf("degraded though bookmarks come: %+v", f.source.Status())
+		}
+		silent.Store(true)
+		<-time.After(2*time.Minute + 31*time.Second)
+		f.degraded(10 * time.Minute)
+		if n := len(f.attempts(time.Now().Add(-10 * time.Minute))); n < 4 || n > 30 {
+			f.t.Errorf("%d requests in ten minutes of silence", n)
+		}
+		f.mend(map[string]nethttp.HandlerFunc{watching: func(w nethttp.ResponseWriter, r *nethttp.Request) {
+			bookmark(w, "100", false)
+			<-r.Context().Done()
+		}})
+		f.healthy(3*time.Minute, 0)
+	})
+}
+
+// A watch on which no bookmark ever came may be silent.
+func TestQuietWatch(t *testing.T) {
+	run(t, nil, func(f *fake) {
+		f.healthy(time.Second, 2)
+		<-time.After(20 * time.Minute)
+		if f.source.Status().Degraded || f.failures() != 0 {
+			f.t.Errorf("the status is %+v", f.source.Status())
+		}
+	})
+}
+
+// Something that is no apiserver answers everything with an object, of whatever kind: no
+// node is known, no pod removed.
+func TestAnswersOfNoApiserver(t *testing.T) {
+	nothing := func(w nethttp.ResponseWriter, _ *nethttp.Request) { write(w, map[string]any{}) }
+	run(t, map[string]nethttp.HandlerFunc{getNode: nothing}, func(f *fake) {
+		<-time.After(time.Minute)
+		if api := f.source.Status().API; api.NodeKnown || !f.source.Status().Degraded {
+			f.t.Errorf("the status is %+v", f.source.Status())
+		}
+		f.mend(podRequests(nothing))
+		<-time.After(time.Minute)
+		f.degraded(time.Minute)
+		if f.has(0) {
+			f.t.Error("a set was sent")
+		}
+		f.mend(nil)
+		f.healthy(lastRetry+time.Second, 2)
+	})
+}
+
+// A request that is never answered fails, and the error says so.
+func TestNoAnswer(t *testing.T) {
+	fault := func(_ nethttp.ResponseWriter, r *nethttp.Request) { <-r.Context().Done() }
+	run(t, podRequests(fault), func(f *fake) {
+		<-time.After(answerTimeout + time.Second)
+		if got, want := f.source.Status().LastError, "watching pods: there was no answer within 30s"; got != want {
+			f.t.Errorf("the last error is %q, want %q", got, want)
+		}
+		<-time.After(10 * time.Minute)
+		if n := f.failures(); n < 12 || n > 22 {
+			f.t.Errorf("%d failures in ten minutes", n)
+		}
+	})
+}
+
+// An apiserver that knows no metadata alone answers with whole pods, and a watch goes on
+// all the same.
+func TestNoMetadataAlone(t *testing.T) {
+	var cut atomic.Bool
+	pods := func(w nethttp.ResponseWriter, _ *nethttp.Request) {
+		write(w, map[string]any{
+			"apiVersion": "v1", "kind": "PodList", "metadata": map[string]any{"resourceVersion": "30"},
+			"items": []any{fakePod("a", "10"), fakePod("b", "11")},
+		})
+	}
+	run(t, map[string]nethttp.HandlerFunc{listing: listThenCut(&cut), listMeta: pods}, func(f *fake) {
+		f.healthy(time.Second, 2)
+		cut.Store(true)
+		<-time.After(time.Minute)
+		f.healthy(0, 2)
+		if api := f.source.Status().API; api.Relists != 0 || api.WatchRestarts != 1 {
+			f.t.Errorf("the status is %+v", api)
+		}
+	})
+}
