@@ -67,4 +67,11 @@ func TestRevisionsGrowOverARestart(t *testing.T) {
 	if floor, err := revisionsBeside(c.Socket).floor(); err != nil || floor != d.journal.Revision() {
 		t.Errorf("after a clean stop at %d the file has %d, %v", d.journal.Revision(), floor, err)
 	}
+	next, err := New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if last := d.journal.Revision(); next.journal.Resumable("", last, nil) == nil {
+		t.Errorf("the next instance goes on from %d, the last revision of the one before", last)
+	}
 }

@@ -35,8 +35,8 @@ type Options struct {
 	// its size, but see Run. 0 stands for the default.
 	MaxUpdates int
 	MaxBytes   int64
-	// Floor is a revision that none of this journal's may be below: the highest of an
-	// earlier instance.
+	// Floor is a revision that all of this journal's are above: the highest of an earlier
+	// instance.
 	Floor int64
 	// Reserve, if set, is given a revision that none will be above until it is called
 	// again. It is called by Run. An error is logged, and Reserve is tried again.
@@ -119,7 +119,7 @@ func (b *Bookmark) with(source string) *Bookmark {
 // present time in milliseconds, or above the floor where that is later: a revision of
 // an earlier instance lies before them.
 func New(opts Options) *Journal {
-	start := max(time.Now().UnixMilli(), opts.Floor)
+	start := max(time.Now().UnixMilli(), opts.Floor+1)
 	sources := make(map[string]v1alpha1.SourceState)
 	for _, source := range opts.Sources {
 		sources[source] = v1alpha1.SourceState{}

@@ -223,8 +223,8 @@ func TestRevisionsBeginAboveTheFloor(t *testing.T) {
 			ceiling = n
 			return nil
 		}})
-		if j.Revision() != floor {
-			t.Errorf("revisions begin at %d, want %d", j.Revision(), floor)
+		if j.Revision() != floor+1 || j.Resumable("", floor, nil) == nil {
+			t.Errorf("revisions begin at %d, and %d can be resumed from", j.Revision(), floor)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
@@ -235,8 +235,12 @@ func TestRevisionsBeginAboveTheFloor(t *testing.T) {
 			if ceiling < j.Revision() {
 				t.Errorf("revision %d is above the ceiling %d", j.Revision(), ceiling)
 			}
-			for k := range reserved / 4 {
-				appendSet(j, update(config.UPDATE, fmt.Sprintf("p=%d", i*k)))
+			appendSet(j, update(config.UPDATE, fmt.Sprintf("p=%d", i)))
+			j.mu.Lock()
+			j.head += 100_000 // as two polls of a URL with 20,000 pods, under other names each time
+			j.mu.Unlock()
+			if ceiling < j.Revision() {
+				t.Errorf("revision %d is above the ceiling %d", j.Revision(), ceiling)
 			}
 		}
 		cancel()

@@ -14,7 +14,7 @@ const (
 	// those who keep up.
 	oversized = 10 * time.Second
 	// reserved is how many revisions are reserved at a time.
-	reserved = 1 << 16
+	reserved = 1 << 20
 )
 
 // Run does what is due from time to time, until the context is done, and returns its
