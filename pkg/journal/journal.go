@@ -239,10 +239,6 @@ func (j *Journal) takeLocked(set *Set, u *Update, n int, object *v1.Pod, prepare
 	u.Mirrors = u.Mirrors || config.IsMirrorPod(object) || (before != nil && config.IsMirrorPod(before.Object))
 	switch {
 	case !u.Op.IsConfig():
-		if pod != before {
-			set.size += int64(pod.size) * memoryFactor
-		}
-		return
 	case u.Op == config.REMOVE:
 		delete(j.state, key)
 		j.names.replace(before, nil, j.head)
@@ -254,8 +250,12 @@ func (j *Journal) takeLocked(set *Set, u *Update, n int, object *v1.Pod, prepare
 	}
 	// What is not present any more is held by the set that replaced it, and by nothing
 	// that stays longer.
-	if before != nil {
+	present := j.state[key]
+	if before != nil && before != present {
 		set.size += int64(before.size) * memoryFactor
+	}
+	if pod != before && pod != present {
+		set.size += int64(pod.size) * memoryFactor
 	}
 }
 

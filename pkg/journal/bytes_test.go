@@ -1,0 +1,99 @@
+package journal
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podconfigd/podconfigd/pkg/config"
+	"github.com/podconfigd/podconfigd/pkg/pleg"
+)
+
+// heldByRing returns the bytes of the versions that the ring holds and that are not
+// present, each counted once.
+func heldByRing(j *Journal) (bytes int64) {
+	counted := make(map[*v1.Pod]bool)
+	for _, p := range j.state {
+		counted[p.Object] = true
+	}
+	for i := range j.ring.len() {
+		for _, u := range j.ring.at(i).Updates {
+			for k, p := range u.Pods {
+				for _, version := range []*Pod{p, u.Before[k]} {
+					if version != nil && !counted[version.Object] {
+						counted[version.Object] = true
+						bytes += int64(version.size) * memoryFactor
+					}
+				}
+			}
+		}
+	}
+	return bytes
+}
+
+// sourced returns a pod of "file", as the merge annotates it.
+func sourced(content string) *v1.Pod {
+	p := pod(content)
+	p.Annotations = map[string]string{config.ConfigSourceAnnotationKey: "file"}
+	return p
+}
+
+// randomUpdates returns updates of one set: pods twice, REMOVE of what never came, and
+// versions that are present already among them.
+func randomUpdates(r *rand.Rand, j *Journal) (set []config.PodUpdate) {
+	last := make(map[types.UID]*v1.Pod)
+	for range 1 + r.IntN(3) {
+		u := update([]config.PodOperation{config.ADD, config.UPDATE, config.REMOVE, config.RECONCILE}[r.IntN(4)])
+		for range r.IntN(4) {
+			uid := types.UID(fmt.Sprint("p", r.IntN(6)))
+			p, touched := last[uid]
+			if present := j.ByUID(uid); !touched && present != nil {
+				p = present.Object
+			}
+			if p == nil || r.IntN(3) > 0 {
+				p = sourced(fmt.Sprintf("%s=%d", uid, r.IntN(9)))
+			}
+			u.Pods = append(u.Pods, p)
+			if last[uid] = p; u.Op == config.REMOVE {
+				last[uid] = nil
+			}
+		}
+		set = append(set, u)
+	}
+	return set
+}
+
+// Whatever is appended, what is counted is what the ring holds beside the present state.
+func TestBytesAreWhatTheRingHolds(t *testing.T) {
+	for seed := range uint64(100) {
+		r := rand.New(rand.NewPCG(seed, 1))
+		j := newJournal(Options{MaxUpdates: 1 + r.IntN(20), MaxBytes: size(1 + r.IntN(20))})
+		if r.IntN(2) == 0 {
+			defer j.Subscribe("", Operations{config.PLEG: true, config.SYNC: true}, Client{}).Close()
+		}
+		for step := range 100 {
+			switch r.IntN(8) {
+			case 0:
+				j.HandlePodLifecycleEvent(t.Context(), sourced("p1=other"), &pleg.PodLifecycleEvent{ID: "p1"})
+			case 1:
+				j.HandlePodOrphans(t.Context(), []*v1.Pod{pod(fmt.Sprint("orphan", r.IntN(5)))})
+			case 2:
+				if p := j.ByUID("p2"); p != nil {
+					j.HandlePodSyncs(t.Context(), []*v1.Pod{p.Object})
+				}
+			default:
+				appendSet(j, randomUpdates(r, j)...)
+			}
+			updates := 0
+			for i := range j.ring.len() {
+				updates += len(j.ring.at(i).Updates)
+			}
+			if held := heldByRing(j); j.bytes != held || j.updates != updates {
+				t.Fatalf("seed %d, step %d: %d bytes in %d updates are counted, the ring holds %d in %d", seed, step, j.bytes, j.updates, held, updates)
+			}
+		}
+	}
+}
