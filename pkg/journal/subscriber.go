@@ -41,12 +41,14 @@ func (j *Journal) Subscribe(mode string, ops Operations, client Client) *Subscri
 	return s
 }
 
-// Close forgets the subscriber.
+// Close forgets the subscriber. It may be called again.
 func (s *Subscriber) Close() {
 	s.journal.mu.Lock()
 	defer s.journal.mu.Unlock()
-	delete(s.journal.subscribers, s)
-	s.journal.leaveLocked(s.ops, time.Now())
+	if _, there := s.journal.subscribers[s]; there {
+		delete(s.journal.subscribers, s)
+		s.journal.leaveLocked(s.ops, time.Now())
+	}
 }
 
 // MoveTo notes the revision up to which the subscriber has been served.
@@ -77,12 +79,16 @@ func (j *Journal) Status() v1alpha1.Status {
 		status.Sources = append(status.Sources, v1alpha1.SourceStatus{Name: name, Seen: s.Seen, Pods: pods[name]})
 	}
 	slices.SortFunc(status.Sources, func(a, b v1alpha1.SourceStatus) int { return cmp.Compare(a.Name, b.Name) })
+	newest := j.compacted // what there is to read: the head may be after it
+	if n := j.ring.len(); n > 0 {
+		newest = j.ring.at(n - 1).Revision
+	}
 	for s := range j.subscribers {
 		position := s.position.Load()
 		status.Subscribers = append(status.Subscribers, v1alpha1.Subscriber{
 			ID: s.id, Mode: s.mode, Since: s.opened, Resets: int(s.resets.Load()),
 			PID: s.client.PID, UID: s.client.UID, UserAgent: s.client.UserAgent,
-			Revision: position, Lag: j.head - position,
+			Revision: position, Lag: max(0, newest-position),
 		})
 	}
 	slices.SortFunc(status.Subscribers, func(a, b v1alpha1.Subscriber) int { return cmp.Compare(a.ID, b.ID) })

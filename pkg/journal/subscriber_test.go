@@ -1,0 +1,53 @@
+package journal
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/podconfigd/podconfigd/pkg/config"
+	"github.com/podconfigd/podconfigd/pkg/pleg"
+)
+
+// A subscriber that is closed twice takes nothing from another that asks for the same.
+func TestCloseTwice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		j := newJournal(Options{})
+		ops := Operations{config.PLEG: true}
+		closed, open := j.Subscribe("", ops, Client{}), j.Subscribe("", ops, Client{})
+		defer open.Close()
+		closed.Close()
+		closed.Close()
+		time.Sleep(linger) //nolint:forbidigo // virtual time
+		before := j.Revision()
+		j.HandlePodLifecycleEvent(t.Context(), pod("a"), &pleg.PodLifecycleEvent{ID: "a"})
+		if j.Revision() == before {
+			t.Error("an event that a subscriber asks for is not recorded")
+		}
+	})
+}
+
+// The lag is what there is to read, whichever revisions were passed over.
+func TestLag(t *testing.T) {
+	j := newJournal(Options{})
+	lag := func() int64 { return j.Status().Subscribers[0].Lag }
+	s := j.Subscribe("", nil, Client{})
+	defer s.Close()
+	appendSet(j, update(config.ADD, "a", "b"))
+	if got := lag(); got != 2 {
+		t.Errorf("lag %d after an update of two pods", got)
+	}
+	s.MoveTo(j.Revision())
+	j.HandlePodLifecycleEvent(t.Context(), pod("a"), &pleg.PodLifecycleEvent{ID: "a"}) // not recorded
+	before := j.Revision()
+	asks := j.Subscribe("", Operations{config.PLEG: true}, Client{})
+	defer asks.Close()
+	if j.Revision() == before {
+		t.Fatal("the subscriber that asks begins in the hole")
+	}
+	for _, s := range j.Status().Subscribers {
+		if s.Lag != 0 {
+			t.Errorf("subscriber %d, which has everything, lags by %d", s.ID, s.Lag)
+		}
+	}
+}
