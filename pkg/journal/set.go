@@ -36,6 +36,30 @@ func (u *Update) after(revision int64) *Update {
 	return &rest
 }
 
+// Once returns the update with each pod once: where a source has a UID twice, the merge
+// tells both, of which the second replaces the first.
+func (u *Update) Once() *Update {
+	again := func(before *Pod) bool { return before != nil && before.Revision >= u.First }
+	if !slices.ContainsFunc(u.Before, again) {
+		return u
+	}
+	once, before := *u, slices.Clone(u.Before)
+	replaced := make([]bool, len(u.Pods))
+	for i, b := range u.Before {
+		if again(b) {
+			n := b.Revision - u.First // of the pod that brought it
+			before[i], replaced[n] = before[n], true
+		}
+	}
+	once.Pods, once.Before = nil, nil
+	for i, p := range u.Pods {
+		if !replaced[i] {
+			once.Pods, once.Before = append(once.Pods, p), append(once.Before, before[i])
+		}
+	}
+	return &once
+}
+
 // Change is what a set does to a name or to a UID.
 type Change struct {
 	// Revision is the change's own: no other change of the set has it. It is 0 for a UID.

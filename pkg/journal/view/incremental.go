@@ -99,6 +99,7 @@ func (s *stream) update(u *journal.Update) []*Frame {
 		return s.wanted(whole, batch{op: u.Op, pods: sel.filter(u.Pods), always: u.Op == config.HOUSEKEEPING})
 	}
 	var removes, adds, same []*journal.Pod
+	u = u.Once()
 	for i, p := range u.Pods {
 		was := sel.was(u.Before[i])
 		is := u.Op != config.REMOVE && sel.Matches(p)

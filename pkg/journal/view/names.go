@@ -1,6 +1,8 @@
 package view
 
 import (
+	"cmp"
+
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/journal"
 )
@@ -36,7 +38,7 @@ func Names(j *journal.Journal, opts NamesOptions) *Cursor {
 type names struct {
 	instance string
 	selector Selector
-	// failed is why the subscription can't begin.
+	// failed is why the subscription can't begin: its place is gone.
 	failed error
 }
 
@@ -45,7 +47,7 @@ func (v *names) begin(*journal.Snapshot, string) []*Frame { return nil }
 func (v *names) end(*journal.Snapshot) []*Frame           { return nil }
 func (v *names) delivered(*Frame)                         {}
 
-func (v *names) behind(err error) error { return err }
+func (v *names) behind(err error) error { return cmp.Or(v.failed, err) }
 
 // present returns the first pods as an ADD.
 func (v *names) present(pods []*journal.Pod, _ bool) (*Frame, int) {
@@ -75,9 +77,6 @@ type (
 )
 
 func (v *names) frames(set *journal.Set) ([]*Frame, error) {
-	if v.failed != nil {
-		return nil, v.failed
-	}
 	return journal.Once(&set.Memo, namesKey{v.selector.selection()}, func() ([]*Frame, error) {
 		return changes(v.instance, &v.selector, set, set.Names), nil
 	})

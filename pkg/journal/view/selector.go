@@ -1,6 +1,7 @@
 package view
 
 import (
+	"fmt"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/fields"
@@ -31,12 +32,25 @@ type selection struct {
 func (s *Selector) selection() selection {
 	key := selection{source: s.Source, namespace: s.Namespace, noMirrorPods: s.NoMirrorPods}
 	if s.Labels != nil {
-		key.labels = s.Labels.String()
+		key.labels = textOf(s.Labels)
 	}
 	if s.Fields != nil {
-		key.fields = s.Fields.String()
+		key.fields = textOf(s.Fields)
 	}
 	return key
+}
+
+// textOf returns the selector as text. Its own text is empty both where it matches
+// nothing and where it matches everything.
+func textOf(s interface {
+	fmt.Stringer
+	Empty() bool
+}) string {
+	text := s.String()
+	if text == "" && !s.Empty() {
+		return "\x00"
+	}
+	return text
 }
 
 // everything tells whether the selector selects all pods.

@@ -155,7 +155,10 @@ func (v *snapshots) reselects(u *journal.Update) bool {
 // concerns tells whether the update has a pod that is or was selected, or is the first
 // word of a source without pods.
 func (v *snapshots) concerns(u *journal.Update) bool {
-	if v.selector.everything() || len(u.Pods) == 0 {
+	switch {
+	case v.selector.Source != "" && v.selector.Source != u.Source:
+		return false
+	case v.selector.everything() || len(u.Pods) == 0:
 		return true
 	}
 	for i, p := range u.Pods {
