@@ -10,6 +10,10 @@ import (
 // safe for concurrent use.
 type Memo struct{ first atomic.Pointer[derived] }
 
+// maxDerived is how many values a Memo keeps: clients choose the selections, so they
+// choose how many there are. What is beyond is computed each time.
+const maxDerived = 16
+
 // derived is one derived value. They form a list: there are few of them.
 type derived struct {
 	key   any
@@ -31,14 +35,18 @@ func Once[T any](m *Memo, key any, compute func() (T, error)) (T, error) {
 func (m *Memo) find(key any) *derived {
 	var added *derived
 	for {
-		first := m.first.Load()
+		first, length := m.first.Load(), 0
 		for d := first; d != nil; d = d.next {
 			if d.key == key {
 				return d
 			}
+			length++
 		}
 		if added == nil {
 			added = &derived{key: key}
+		}
+		if first == forgotten || length >= maxDerived {
+			return added // for this caller alone
 		}
 		added.next = first
 		if m.first.CompareAndSwap(first, added) {
@@ -47,5 +55,9 @@ func (m *Memo) find(key any) *derived {
 	}
 }
 
-// forget lets go of all derived values. They are computed again if they are needed.
-func (m *Memo) forget() { m.first.Store(nil) }
+// forgotten is the list of a Memo that keeps nothing any more.
+var forgotten = new(derived)
+
+// forget lets go of all derived values, for good: they are computed each time that they
+// are needed.
+func (m *Memo) forget() { m.first.Store(forgotten) }

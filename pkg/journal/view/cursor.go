@@ -4,6 +4,7 @@ import (
 	"context"
 	"runtime"
 	"slices"
+	"weak"
 
 	"github.com/podconfigd/podconfigd/pkg/journal"
 )
@@ -47,9 +48,11 @@ type Cursor struct {
 	view       projection
 
 	// position is the revision up to which the subscriber has been served, and skip how
-	// many frames of what comes next.
+	// many frames of what comes next. begun are all of these, for as long as the garbage
+	// collector leaves them: most sets don't keep them.
 	position int64
 	skip     int
+	begun    weak.Pointer[[]*Frame]
 	// told is the revision up to which the subscriber knows that it has been served.
 	told int64
 	// opening is the present state while it is told; nil after.
@@ -177,15 +180,14 @@ func (c *Cursor) openMore() error {
 
 // tell puts what there is to tell of a set, and says whether that was all of it.
 func (c *Cursor) tell(set *journal.Set, present *journal.Bookmark) (whole bool, err error) {
-	frames, err := c.view.frames(set)
+	frames, err := c.framesOf(set, present)
 	if err != nil {
 		return false, err
 	}
-	if set.Readied {
-		frames = append(slices.Clip(frames), bookmark(c.journal.Instance(), set.Revision, present))
-	}
 	for _, f := range frames[min(c.skip, len(frames)):] {
 		if len(c.out) > 0 && (c.size+f.size > PieceSize || len(c.out) == lookahead) {
+			begun := frames
+			c.begun = weak.Make(&begun)
 			return false, nil
 		}
 		c.put(f)
@@ -197,6 +199,18 @@ func (c *Cursor) tell(set *journal.Set, present *journal.Bookmark) (whole bool, 
 	c.position, c.skip = set.Revision, 0
 	c.subscriber.MoveTo(c.position)
 	return true, nil
+}
+
+// framesOf returns the frames of a set.
+func (c *Cursor) framesOf(set *journal.Set, present *journal.Bookmark) ([]*Frame, error) {
+	if begun := c.begun.Value(); begun != nil && c.skip > 0 {
+		return *begun, nil
+	}
+	frames, err := c.view.frames(set)
+	if err == nil && set.Readied {
+		frames = append(slices.Clip(frames), bookmark(c.journal.Instance(), set.Revision, present))
+	}
+	return frames, err
 }
 
 func (c *Cursor) put(f *Frame) {
