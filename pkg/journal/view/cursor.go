@@ -53,7 +53,7 @@ type Cursor struct {
 	position int64
 	skip     int
 	begun    weak.Pointer[[]*Frame]
-	// told is the revision up to which the subscriber knows that it has been served.
+	// told is the newest revision that the subscriber was given: what it resumes from.
 	told int64
 	// opening is the present state while it is told; nil after.
 	opening *opening
@@ -142,7 +142,6 @@ func (c *Cursor) poll() (changed <-chan struct{}, err error) {
 		}
 	}
 	if reading.Changed != nil && len(c.out) == 0 && c.told < min(reading.Progress, c.position) {
-		c.told = c.position
 		c.put(bookmark(c.journal.Instance(), c.position, reading.Bookmark))
 	}
 	return reading.Changed, nil
@@ -172,7 +171,6 @@ func (c *Cursor) openMore() error {
 		synced := bookmark(c.journal.Instance(), o.snapshot.Revision, o.snapshot.Bookmark)
 		synced.InitialSyncComplete = true
 		c.put(synced)
-		c.told = o.snapshot.Revision
 		c.opening = nil
 	}
 	return nil
@@ -192,9 +190,6 @@ func (c *Cursor) tell(set *journal.Set, present *journal.Bookmark) (whole bool, 
 		}
 		c.put(f)
 		c.skip++
-	}
-	if len(frames) > 0 {
-		c.told = set.Revision
 	}
 	c.position, c.skip = set.Revision, 0
 	c.subscriber.MoveTo(c.position)
@@ -216,6 +211,11 @@ func (c *Cursor) framesOf(set *journal.Set, present *journal.Bookmark) ([]*Frame
 func (c *Cursor) put(f *Frame) {
 	c.out = append(c.out, f)
 	c.size += f.size
+	if f.Revision != 0 {
+		c.told = f.Revision
+	} else if n := len(f.Revisions); n > 0 {
+		c.told = f.Revisions[n-1]
+	}
 	c.view.delivered(f)
 }
 

@@ -1,12 +1,61 @@
 package view
 
 import (
+	"context"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/journal"
 )
+
+// Who is told only a part of a set is told how far the stream is all the same, before the
+// set leaves the ring.
+func TestProgressAfterAPartOfASet(t *testing.T) {
+	ones := Options{Selector: Selector{Labels: mustLabels("image=1")}}
+	for name, open := range map[string]func(j *testJournal, since *int64) *Cursor{
+		"stream": openStream(StreamOptions{Options: ones}), "names": openNames(ones),
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				j := newJournal(journal.Options{MaxBytes: 1})
+				ctx, cancel := context.WithCancel(t.Context())
+				done := make(chan error)
+				go func() { done <- j.Run(ctx) }()
+				appendSet(j, update(config.ADD, "a=1", "b=2"))
+				c := open(j, nil)
+				defer c.Close()
+				var since int64
+				read := func() {
+					frames, err := drain(c)
+					if err != nil {
+						t.Fatal(err)
+					}
+					for _, f := range frames {
+						since = max(since, f.Revision)
+						for _, revision := range f.Revisions {
+							since = max(since, revision)
+						}
+					}
+				}
+				read()
+				appendSet(j, update(config.REMOVE, "a"), update(config.UPDATE, "b=3"))
+				for range 30 {
+					read()
+					time.Sleep(time.Second) //nolint:forbidigo // virtual time
+					synctest.Wait()
+				}
+				if compacted := j.Status().Compacted; compacted != j.Revision() || since != compacted {
+					t.Errorf("it resumes from %d, up to %d is compacted, the newest is %d", since-j.first, compacted-j.first, j.Revision()-j.first)
+				}
+				cancel()
+				<-done
+			})
+		})
+	}
+}
 
 // A subscription by name that can't begin says why.
 func TestNamesThatCannotBeResumed(t *testing.T) {
