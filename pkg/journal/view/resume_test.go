@@ -1,0 +1,163 @@
+package view
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/podconfigd/podconfigd/pkg/config"
+	"github.com/podconfigd/podconfigd/pkg/journal"
+)
+
+// states returns, for each revision that can be resumed from, what a client has that took
+// everything up to there pod by pod: by source and UID, and by name.
+func states(t *testing.T, j *testJournal) (pods, names map[int64]map[string]*journal.Pod) {
+	t.Helper()
+	from := j.Status().Compacted
+	all, err := j.At(from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	named, _, err := j.Named(from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pod, name := map[string]*journal.Pod{}, map[string]*journal.Pod{}
+	for _, p := range all {
+		pod[podKeyOf(p)] = p
+	}
+	for _, p := range named {
+		name[p.Object.Name] = p
+	}
+	reading, err := j.After(from, nil, 1<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pods, names = map[int64]map[string]*journal.Pod{}, map[int64]map[string]*journal.Pod{}
+	at := from
+	upTo := func(revision int64) { // not with it
+		for ; at < revision; at++ {
+			pods[at], names[at] = maps.Clone(pod), maps.Clone(name)
+		}
+	}
+	for _, set := range reading.Sets {
+		changes := set.Names
+		advance := func(revision int64) {
+			upTo(revision)
+			for len(changes) > 0 && changes[0].Revision <= revision {
+				if c := changes[0]; c.After != nil {
+					name[c.After.Object.Name] = c.After
+				} else {
+					delete(name, c.Before.Object.Name)
+				}
+				changes = changes[1:]
+			}
+		}
+		for _, u := range set.Updates {
+			for i, p := range u.Pods {
+				advance(u.First + int64(i))
+				switch {
+				case !u.Op.IsConfig():
+				case u.Op == config.REMOVE:
+					delete(pod, podKeyOf(p))
+				default:
+					pod[podKeyOf(p)] = p
+				}
+			}
+		}
+		for len(changes) > 0 {
+			advance(changes[0].Revision)
+		}
+	}
+	upTo(j.Revision() + 1)
+	return pods, names
+}
+
+func podKeyOf(p *journal.Pod) string { return p.Source + "/" + string(p.Object.UID) }
+
+// Whatever interface gave out a revision, each view goes on from it: also from the middle
+// of an update, and from revisions that no pod has.
+func TestResumeFromEveryRevision(t *testing.T) {
+	for seed := range uint64(30) {
+		r := rand.New(rand.NewPCG(seed, 3))
+		j := newJournal(journal.Options{Sources: []string{"api", "file", "http"}, MaxUpdates: 1 + r.IntN(60)})
+		for range 30 {
+			randomSet(r, j, seed%2 == 0)
+			if r.IntN(4) == 0 {
+				unrecorded(t, j)
+			}
+		}
+		pods, names := states(t, j)
+		odd := Selector{Labels: mustLabels("image in (1, 3, 5)")}
+		for since := j.Status().Compacted; since <= j.Revision(); since++ {
+			for _, selector := range []Selector{{}, odd, podsAPI, {Source: "file"}} {
+				for _, mode := range []Mode{IncrementalMode, SnapshotMode, SnapshotAndUpdatesMode} {
+					s := resumed(selector, mode, journal.BySource, since, pods[since])
+					s.open = openStream(StreamOptions{Options: s.Options, Mode: mode, Ops: opsOf(mode)})
+					s.strict = mode == IncrementalMode && seed%2 > 0
+					s.follow(t, j)
+				}
+				s := resumed(selector, IncrementalMode, journal.ByName, since, names[since])
+				s.open, s.strict = openNames(s.Options), true
+				s.follow(t, j)
+			}
+			named, _, err := j.Named(since)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, p := range named {
+				if names[since][p.Object.Name] != p {
+					t.Errorf("names at %d: %s, told was %v", since-j.first, showPod(p, p.Revision), names[since][p.Object.Name])
+				}
+			}
+			if len(named) != len(names[since]) {
+				t.Errorf("names at %d: %d, told were %d", since-j.first, len(named), len(names[since]))
+			}
+			if t.Failed() {
+				t.Fatalf("seed %d, since %d", seed, since-j.first)
+			}
+		}
+	}
+}
+
+func opsOf(mode Mode) journal.Operations {
+	if mode == IncrementalMode {
+		return nil
+	}
+	return allOps()
+}
+
+// unrecorded has an event that nobody asks for, and then somebody who asks, so that the
+// next revision has nothing.
+func unrecorded(t *testing.T, j *testJournal) {
+	t.Helper()
+	p, e := died("a")
+	j.HandlePodLifecycleEvent(t.Context(), p, e)
+	j.watch(StreamOptions{Ops: journal.Operations{config.PLEG: true}}).Close()
+}
+
+// resumed returns a subscriber that has some of the pods.
+func resumed(selector Selector, mode Mode, view journal.Order, since int64, pods map[string]*journal.Pod) *testSubscriber {
+	s := &testSubscriber{
+		name: fmt.Sprintf("%s by %d of %+v", mode, view, selector), mode: mode, view: view,
+		Options: Options{Selector: selector}, since: new(since), held: map[string]string{},
+	}
+	for key, p := range pods {
+		if selector.Matches(p) {
+			s.held[key] = showPod(p, 0)
+			if view == journal.ByName {
+				s.held[key] = showPod(p, p.Revision)
+			}
+		}
+	}
+	return s
+}
+
+// follow reads everything, and compares.
+func (s *testSubscriber) follow(t *testing.T, j *testJournal) {
+	t.Helper()
+	s.read(t, j, 1<<20)
+	s.cut()
+	s.compare(t, j)
+}
