@@ -20,18 +20,20 @@ import (
 // logCloseTimeout is how long the daemon waits at its end for log lines to be written.
 const logCloseTimeout = time.Second
 
-// startLogging makes the daemon log to stderr through a sink: a stderr that nobody reads,
-// or that is broken, neither blocks nor ends the daemon.
-func startLogging(config *logsapi.LoggingConfiguration, gates featuregate.FeatureGate) (*logsink.Sink, error) {
+// startLogging makes the daemon log to the sink, so that a stderr that nobody reads, or
+// that is broken, neither blocks nor ends it.
+func startLogging(sink *logsink.Sink, config *logsapi.LoggingConfiguration, gates featuregate.FeatureGate) error {
 	// A write to a broken stderr raises SIGPIPE, which would end the process. A handler, unlike
 	// an ignored signal, is not inherited by the credential plugins that the daemon starts.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
-	sink := logsink.New(os.Stderr, logsink.DefaultSize, func(lines int64) {
-		klog.Background().Info("Log lines were dropped because stderr was not read", "lines", lines)
-	})
 	log.SetOutput(sink)
 	grpclog.SetLoggerV2(grpclog.NewLoggerV2(io.Discard, io.Discard, sink))
-	return sink, logsapi.ValidateAndApplyWithOptions(config, &logsapi.LoggingOptions{ErrorStream: sink, InfoStream: sink}, gates)
+	return logsapi.ValidateAndApplyWithOptions(config, &logsapi.LoggingOptions{ErrorStream: sink, InfoStream: sink}, gates)
+}
+
+// reportDropped logs how many lines did not get through.
+func reportDropped(lines int64) {
+	klog.Background().Info("Log lines were dropped because stderr was not read", "lines", lines)
 }
 
 // droppedLines is the metric of log lines that did not get through.

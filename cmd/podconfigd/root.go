@@ -3,12 +3,14 @@ package main
 import (
 	"errors"
 	"fmt"
+	"os"
 
 	"github.com/spf13/cobra"
 	"k8s.io/component-base/featuregate"
 	logsapi "k8s.io/component-base/logs/api/v1"
 	_ "k8s.io/component-base/logs/json/register" // for --logging-format=json
 
+	"github.com/podconfigd/podconfigd/internal/logsink"
 	"github.com/podconfigd/podconfigd/pkg/client"
 )
 
@@ -41,9 +43,9 @@ Without a subcommand, podconfigd runs the daemon.`,
 			if err := opts.complete(); err != nil {
 				return err
 			}
-			sink, err := startLogging(logging, gates)
+			sink := logsink.New(os.Stderr, logsink.DefaultSize, reportDropped)
 			defer sink.Close(logCloseTimeout)
-			if err != nil {
+			if err := startLogging(sink, logging, gates); err != nil {
 				return err
 			}
 			opts.Collectors = append(opts.Collectors, droppedLines(sink))
