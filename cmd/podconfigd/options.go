@@ -80,12 +80,12 @@ func (o *daemonOptions) addRuntimeFlags(flags *pflag.FlagSet) {
 
 func (o *daemonOptions) addSocketFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.Socket, "socket", o.Socket, "Path of the unix socket to serve.")
-	flags.StringVar(&o.mode, "socket-mode", o.mode, "File mode of the sockets, in octal.")
-	flags.StringVar(&o.SocketGroup, "socket-group", o.SocketGroup, "Name or number of the group that owns the sockets. If empty, uses the group of the podconfigd process.")
+	flags.StringVar(&o.mode, "socket-mode", o.mode, "File mode of the sockets, in octal. 0 to 0777.")
+	flags.StringVar(&o.SocketGroup, "socket-group", o.SocketGroup, "Name or number, 0 to 2147483647, of the group that owns the sockets. If empty, uses the group of the podconfigd process.")
 	flags.StringVar(&o.PodsAPISocket, "pods-api-socket", o.PodsAPISocket,
 		"Path of a second unix socket that serves only the Pods API of the kubelet. The kubelet uses "+kubeletPodsAPISocket+". --socket-mode and --socket-group apply.")
 	flags.StringVar(&o.MetricsBindAddress, "metrics-bind-address", o.MetricsBindAddress,
-		"TCP address, as host:port, that also serves /metrics, /healthz, /livez and /readyz. If empty, podconfigd opens no TCP port.")
+		"TCP address, as host:port, that also serves /metrics, /healthz, /livez and /readyz. The port is 0 to 65535. If empty, podconfigd opens no TCP port.")
 }
 
 // complete converts the header and mode flags, validates all options, and returns every

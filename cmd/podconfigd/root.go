@@ -54,6 +54,7 @@ Without a subcommand, podconfigd runs the daemon.`,
 	}
 	opts.addFlags(cmd.Flags())
 	logsapi.AddFlags(logging, cmd.Flags())
+	cmd.Flags().Lookup("v").Usage = "Verbosity of the log. 0 to 2147483647."
 	for _, name := range []string{"log-flush-frequency", "vmodule", "log-text-split-stream", "log-text-info-buffer-size", "log-json-split-stream", "log-json-info-buffer-size"} {
 		if f := cmd.Flags().Lookup(name); f != nil {
 			f.Hidden = true

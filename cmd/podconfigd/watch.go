@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -42,6 +43,9 @@ Updates that the daemon splits into frames are printed whole.`,
 			if err := checkOutput(output, "json", "yaml", "name"); err != nil {
 				return err
 			}
+			if opts.Since < 0 {
+				return fmt.Errorf("--since: %d is not a revision: expected 0 to %d", opts.Since, math.MaxInt64)
+			}
 			if opts.Instance != "" && opts.Since == 0 {
 				return errors.New("--instance requires --since")
 			}
@@ -71,7 +75,7 @@ Updates that the daemon splits into frames are printed whole.`,
 	f.StringVar(&opts.FieldSelector, "field-selector", "", "Select pods by field, for example metadata.name=web-node1.")
 	f.BoolVar(&mirrorPods, "mirror-pods", true, "Include mirror pods, which a kubelet creates in the apiserver for its static pods.")
 	f.StringVar(&opts.Instance, "instance", "", "Instance of the --since revision. Requires --since.")
-	f.Int64Var(&opts.Since, "since", 0, "Resume after this revision. If 0, the stream starts with the current pods.")
+	f.Int64Var(&opts.Since, "since", 0, "Resume after this revision. 0 to 9223372036854775807. If 0, the stream starts with the current pods.")
 	return cmd
 }
 

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -51,8 +52,11 @@ func (c *Config) validateSockets(fail func(format string, args ...any)) {
 		fail("--pods-api-socket: same path as --socket: --socket already serves the Pods API; set another path or remove the flag")
 	}
 	if c.MetricsBindAddress != "" {
-		if _, _, err := net.SplitHostPort(c.MetricsBindAddress); err != nil {
+		_, port, err := net.SplitHostPort(c.MetricsBindAddress)
+		if err != nil {
 			fail("--metrics-bind-address: %w", err)
+		} else if _, err := net.DefaultResolver.LookupPort(context.Background(), "tcp", port); err != nil {
+			fail("--metrics-bind-address: port %q: expected 0 to 65535, or the name of a service", port)
 		}
 	}
 }

@@ -76,6 +76,8 @@ func TestListenRefuses(t *testing.T) {
 		{"a file", file, "", "not a socket; move it away"},
 		{"a directory", dir, "", "not a socket"},
 		{"a long path", filepath.Join(dir, strings.Repeat("x", 120)), "", "too long by"},
+		{"a negative group", filepath.Join(dir, "s"), "-1", "--socket-group: group: unknown group -1"},
+		{"a group beyond the largest", filepath.Join(dir, "s"), "2147483648", "--socket-group: group: unknown group 2147483648"},
 		{"an unknown group", filepath.Join(dir, "s"), "no-such-group", "--socket-group: group: unknown group no-such-group"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

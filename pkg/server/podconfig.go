@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -126,7 +127,7 @@ func watchOptions(request *v1alpha1.WatchRequest) (view.StreamOptions, error) {
 	}
 	opts.Mode = mode
 	if opts.Since != nil && *opts.Since < 0 {
-		errs = append(errs, fmt.Errorf("since: %d is not a revision: want one that is not negative", *opts.Since))
+		errs = append(errs, fmt.Errorf("since: %d is not a revision: expected 0 to %d", *opts.Since, math.MaxInt64))
 	}
 	if opts.Since == nil && opts.Instance != "" {
 		errs = append(errs, errors.New("instance: it means nothing without since"))

@@ -3,6 +3,7 @@ package server
 import (
 	"errors"
 	"fmt"
+	"math"
 	"net/url"
 	"slices"
 	"strconv"
@@ -37,7 +38,7 @@ func parseUpdates(query string) (view.StreamOptions, error) {
 	if s := values["since"]; s != "" {
 		since, err := strconv.ParseInt(s, 10, 64)
 		if err != nil || since < 0 {
-			fail("since", fmt.Errorf("%q is not a revision: want a whole number that is not negative", s))
+			fail("since", fmt.Errorf("%q is not a revision: expected 0 to %d", s, math.MaxInt64))
 		}
 		opts.Since = &since
 	} else if opts.Instance != "" {

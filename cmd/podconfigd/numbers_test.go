@@ -1,0 +1,148 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// number is what a flag takes.
+type number struct {
+	taken, refused []string
+	// help is what the flag's help says of it.
+	help string
+	// with are other flags that go with it.
+	with string
+}
+
+// beyond are values that no flag takes: the largest that there is, one more, and no whole
+// number.
+var (
+	beyond         = []string{"9223372036854775807", "9223372036854775808", "1e308", "-9223372036854775808"}
+	beyondDuration = []string{"2562047h", "2562048h", "-2562047h", "0", "-1ns", "-1s"}
+)
+
+// numbers are all flags that take a number, by command.
+var numbers = map[string]map[string]number{
+	"podconfigd": {
+		"file-check-frequency":        period("1ms", "24h", "999µs", "24h0m0.000000001s"),
+		"http-check-frequency":        period("1ms", "24h", "999µs", "24h0m0.000000001s"),
+		"sync-frequency":              period("1s", "24h", "999ms", "24h0m0.000000001s"),
+		"pleg-relist-period":          period("1ms", "24h", "999µs", "24h0m0.000000001s").and("--pleg-relist-threshold=48h"),
+		"pleg-relist-threshold":       period("1s", "48h", "999ms", "48h0m0.000000001s").and("--pleg-relist-period=1ms"),
+		"max-subscribers":             integer("1", "1048576", "1048577"),
+		"max-subscribers-per-process": integer("1", "1048576", "1048577"),
+		"journal-max-updates":         integer("1", "16777216", "16777217"),
+		"journal-max-bytes":           integer("1", "1099511627776", "1099511627777"),
+		"socket-mode":                 {taken: []string{"0", "0777"}, refused: append(beyond, "-1", "01000"), help: "0 to 0777"},
+		"metrics-bind-address": {
+			taken: []string{":0", ":65535"}, refused: []string{":-1", ":65536", ":9223372036854775807", ":9223372036854775808", ":1e308"},
+			help: "0 to 65535",
+		},
+		"v": {taken: []string{"0", "2147483647"}, refused: append(beyond, "-1", "2147483648"), help: "0 to 2147483647"},
+	},
+	"podconfigd watch": {
+		"since": {
+			taken: []string{"0", "1", "9223372036854775807"}, refused: []string{"-1", "9223372036854775808", "1e308"},
+			help: "0 to 9223372036854775807",
+		},
+	},
+}
+
+func integer(least, most, more string) number {
+	return number{
+		taken: []string{least, most}, refused: append([]string{"0", "-1", more}, beyond...),
+		help: least + " to " + most,
+	}
+}
+
+func period(least, most, less, more string) number {
+	return number{
+		taken: []string{least, most}, refused: append([]string{less, more}, beyondDuration...),
+		help: least + " to " + most,
+	}
+}
+
+func (n number) and(with string) number { n.with = with; return n }
+
+// Each number has a largest value, which the help says. Beyond it, the flag is refused by
+// name.
+func TestNumbersOfFlags(t *testing.T) {
+	for command, flags := range numbers {
+		for name, number := range flags {
+			t.Run(command+"/"+name, func(t *testing.T) {
+				flag := find(t, command).Flags().Lookup(name)
+				if flag == nil || !strings.Contains(flag.Usage, number.help) {
+					t.Errorf("the help does not say %q: %+v", number.help, flag)
+				}
+				for _, value := range number.taken {
+					if err := give(t, command, name, value, number.with); err != nil {
+						t.Errorf("%s is refused: %v", value, err)
+					}
+				}
+				for _, value := range number.refused {
+					err := give(t, command, name, value, number.with)
+					if err == nil || !strings.Contains(err.Error(), "--"+name) {
+						t.Errorf("%s: %v, want an error that names the flag", value, err)
+					}
+				}
+			})
+		}
+	}
+}
+
+// No flag that takes a number is left out above.
+func TestAllNumbersOfFlagsAreTried(t *testing.T) {
+	types := []string{"bool", "string", "stringSlice", "colonSeparatedMultimapStringString", "name:value"}
+	var look func(cmd *cobra.Command)
+	look = func(cmd *cobra.Command) {
+		cmd.Flags().VisitAll(func(flag *pflag.Flag) {
+			_, tried := numbers[cmd.CommandPath()][flag.Name]
+			if !tried && !flag.Hidden && !slices.Contains(types, flag.Value.Type()) {
+				t.Errorf("%s --%s is of type %s, and not tried", cmd.CommandPath(), flag.Name, flag.Value.Type())
+			}
+		})
+		for _, below := range cmd.Commands() {
+			look(below)
+		}
+	}
+	look(newRootCommand())
+}
+
+func find(t *testing.T, path string) *cobra.Command {
+	t.Helper()
+	cmd, _, err := newRootCommand().Find(strings.Fields(path)[1:])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cmd
+}
+
+// give returns what the command says of a flag.
+func give(t *testing.T, command, name, value, with string) error {
+	t.Helper()
+	args := append([]string{fmt.Sprintf("--%s=%s", name, value)}, strings.Fields(with)...)
+	if command != "podconfigd" {
+		root := newRootCommand()
+		root.SetOut(io.Discard)
+		root.SetArgs(append(append(strings.Fields(command)[1:], args...), "--socket="))
+		if err := root.Execute(); !strings.Contains(err.Error(), "no socket path") {
+			return err
+		}
+		return nil
+	}
+	if err := newRootCommand().ParseFlags(args); err != nil {
+		return err
+	}
+	opts, flags := newDaemonOptions(), pflag.NewFlagSet(command, pflag.ContinueOnError)
+	flags.ParseErrorsAllowlist.UnknownFlags = true // those of logging
+	opts.addFlags(flags)
+	opts.StaticPodPath = "manifests"
+	return errors.Join(flags.Parse(args), opts.complete())
+}

@@ -1,0 +1,100 @@
+package server
+
+import (
+	"fmt"
+	"math"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	podconfigd "github.com/podconfigd/podconfigd/api/podconfigd/v1alpha1"
+	"github.com/podconfigd/podconfigd/pkg/journal"
+)
+
+// A revision to resume from may be any that there can be. One that the journal does not
+// have is answered with a reset; anything else is refused by name.
+func TestNumbersOfUpdates(t *testing.T) {
+	d := serveJournal(t, journal.Options{})
+	d.add("a", 1)
+	for _, since := range []string{"0", "1", "9223372036854775807"} {
+		if u := d.read(t, "?since="+since).expect(t, "BOOKMARK"); !u.Reset || u.Revision != 0 {
+			t.Errorf("since=%s: %+v, want a reset", since, u)
+		}
+	}
+	for _, since := range []string{"-1", "9223372036854775808", "-9223372036854775808", "1e308", "1.5", "0x10", "18446744073709551616"} {
+		code, body := d.get(t, "/v1alpha1/updates?since="+url.QueryEscape(since))
+		want := fmt.Sprintf(`parameter \"since\": \"%s\" is not a revision: expected 0 to 9223372036854775807`, since)
+		if code != http.StatusBadRequest || !strings.Contains(body, want) {
+			t.Errorf("since=%s: %d %s", since, code, body)
+		}
+	}
+}
+
+// numericFields are all fields of requests that are numbers, or names of them.
+var numericFields = []string{"WatchRequest.mode", "WatchRequest.since", "WatchRequest.ops"}
+
+func TestNumbersOfRequests(t *testing.T) {
+	d := serveJournal(t, journal.Options{})
+	d.add("a", 1)
+	api := podconfigd.NewPodConfigClient(d.grpc(t, d.socket))
+	for _, number := range []int64{0, 1, math.MaxInt64} {
+		stream, err := api.Watch(t.Context(), &podconfigd.WatchRequest{Since: &number})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if u, err := stream.Recv(); err != nil || !u.GetReset_() || u.GetRevision() != 0 {
+			t.Errorf("since: %d: %v, %v, want a reset", number, u, err)
+		}
+	}
+	refused := map[string][]*podconfigd.WatchRequest{}
+	for _, number := range []int64{-1, math.MinInt64} {
+		refused["since: "] = append(refused["since: "], &podconfigd.WatchRequest{Since: &number})
+	}
+	for _, number := range []int32{-1, 1000, math.MaxInt32, math.MinInt32} {
+		refused["mode: "] = append(refused["mode: "], &podconfigd.WatchRequest{Mode: podconfigd.Mode(number)})
+		refused["ops[0]: "] = append(refused["ops[0]: "], &podconfigd.WatchRequest{Ops: []podconfigd.Operation{podconfigd.Operation(number)}})
+	}
+	for field, requests := range refused {
+		for _, request := range requests {
+			stream, err := api.Watch(t.Context(), request)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := stream.Recv(); status.Code(err) != codes.InvalidArgument || !strings.Contains(err.Error(), field) {
+				t.Errorf("%v: %v, want an error that names %q", request, err, field)
+			}
+		}
+	}
+
+	// And there are no others.
+	services := podconfigd.File_podconfigd_v1alpha1_podconfigd_proto.Services()
+	for i := range services.Len() {
+		methods := services.Get(i).Methods()
+		for j := range methods.Len() {
+			checkFields(t, methods.Get(j).Input())
+		}
+	}
+}
+
+func checkFields(t *testing.T, message protoreflect.MessageDescriptor) {
+	t.Helper()
+	for i := range message.Fields().Len() {
+		field := message.Fields().Get(i)
+		name := string(message.Name()) + "." + string(field.Name())
+		switch field.Kind() {
+		case protoreflect.StringKind, protoreflect.BoolKind, protoreflect.BytesKind:
+		case protoreflect.MessageKind:
+			checkFields(t, field.Message())
+		default:
+			if !slices.Contains(numericFields, name) {
+				t.Errorf("%s is a number that is not tried", name)
+			}
+		}
+	}
+}

@@ -1,0 +1,42 @@
+package e2e
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"sync/atomic"
+	"testing"
+
+	"github.com/podconfigd/podconfigd/internal/testutil"
+	"github.com/podconfigd/podconfigd/pkg/client"
+)
+
+// With every number as large as it may be, the daemon works as it does with others: what
+// is computed of them does not overflow.
+func TestTheLargestNumbers(t *testing.T) {
+	t.Parallel()
+	var requests atomic.Int32
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if requests.Add(1) == 1 {
+			w.WriteHeader(http.StatusInternalServerError) // so that it waits with back-off
+			return
+		}
+		_, _ = w.Write([]byte(podListJSON(podJSON("u", "1"))))
+	}))
+	t.Cleanup(server.Close)
+	d := &daemon{dir: testutil.ShortDir(t)}
+	d.mkdir(t)
+	d.put(t, "a", "image")
+	d = start(t, d.dir, "--manifest-url", server.URL, "--http-check-frequency=24h", "--file-check-frequency=24h",
+		"--sync-frequency=24h", "--pleg-relist-period=24h", "--pleg-relist-threshold=48h", "--container-runtime-endpoint=unix:///nowhere",
+		"--max-subscribers=1048576", "--max-subscribers-per-process=1048576",
+		"--journal-max-updates=16777216", "--journal-max-bytes=1099511627776")
+	s := d.watch(t, client.Options{Ops: "*", Source: "file"})
+	syncUp(t, s)
+	for _, name := range []string{"b", "c", "d"} {
+		d.put(t, name, "image")
+		s.expect(t, "ADD "+name+"-node1") // and not a SYNC of each pod all the time
+	}
+	if n := requests.Load(); n != 2 {
+		t.Errorf("%d requests to the manifest URL, want one that fails and one more", n)
+	}
+}
