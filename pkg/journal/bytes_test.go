@@ -72,7 +72,7 @@ func TestBytesAreWhatTheRingHolds(t *testing.T) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		j := newJournal(Options{MaxUpdates: 1 + r.IntN(20), MaxBytes: size(1 + r.IntN(20))})
 		if r.IntN(2) == 0 {
-			defer j.Subscribe("", Operations{config.PLEG: true, config.SYNC: true}, Client{}).Close()
+			t.Cleanup(j.Subscribe("", Operations{config.PLEG: true, config.SYNC: true}, Client{}).Close)
 		}
 		for step := range 100 {
 			switch r.IntN(8) {

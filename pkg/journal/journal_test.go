@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -212,7 +213,7 @@ func TestASetIsOneChangeOfAName(t *testing.T) {
 // was set back.
 func TestRevisionsBeginAboveTheFloor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var ceiling int64
+		var ceiling atomic.Int64
 		fail := errors.New("no space left")
 		floor := time.Now().Add(time.Hour).UnixMilli()
 		j := newJournal(Options{Floor: floor, Reserve: func(n int64) error {
@@ -220,7 +221,7 @@ func TestRevisionsBeginAboveTheFloor(t *testing.T) {
 				fail = nil
 				return err
 			}
-			ceiling = n
+			ceiling.Store(n)
 			return nil
 		}})
 		if j.Revision() != floor+1 || j.Resumable("", floor, nil) == nil {
@@ -232,15 +233,15 @@ func TestRevisionsBeginAboveTheFloor(t *testing.T) {
 		for i := range 10 {
 			time.Sleep(2 * tick) //nolint:forbidigo // virtual time
 			synctest.Wait()
-			if ceiling < j.Revision() {
-				t.Errorf("revision %d is above the ceiling %d", j.Revision(), ceiling)
+			if ceiling.Load() < j.Revision() {
+				t.Errorf("revision %d is above the ceiling %d", j.Revision(), ceiling.Load())
 			}
 			appendSet(j, update(config.UPDATE, fmt.Sprintf("p=%d", i)))
 			j.mu.Lock()
 			j.head += 100_000 // as two polls of a URL with 20,000 pods, under other names each time
 			j.mu.Unlock()
-			if ceiling < j.Revision() {
-				t.Errorf("revision %d is above the ceiling %d", j.Revision(), ceiling)
+			if ceiling.Load() < j.Revision() {
+				t.Errorf("revision %d is above the ceiling %d", j.Revision(), ceiling.Load())
 			}
 		}
 		cancel()

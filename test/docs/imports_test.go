@@ -53,7 +53,7 @@ func TestImportsPointOneWay(t *testing.T) {
 		"pkg/daemon": {"pkg/config", "pkg/manifest", "pkg/sources", "pkg/sources/file", "pkg/sources/http", "pkg/sources/apiserver",
 			"pkg/pleg", "pkg/pleg/cri", "pkg/syncloop", "pkg/journal", "pkg/journal/wire", "pkg/server", "api/stream/v1alpha1", "internal/socketpath", "internal/version"},
 		"cmd/podconfigd": {"pkg/config", "pkg/daemon", "pkg/client", "pkg/manifest", "pkg/sources", "pkg/sources/file", "pkg/sources/apiserver",
-			"api/stream/v1alpha1", "internal/poddiff", "internal/version"},
+			"api/stream/v1alpha1", "internal/logsink", "internal/poddiff", "internal/version"},
 	}
 	direct, _ := imports(t)
 	for name, imported := range direct {
