@@ -4,9 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"math"
 	"net"
-	"strconv"
 	"time"
 
 	"github.com/podconfigd/podconfigd/internal/socketpath"
@@ -56,7 +54,7 @@ func (c *Config) validateSockets(fail func(format string, args ...any)) {
 		_, port, err := net.SplitHostPort(c.MetricsBindAddress)
 		if err != nil {
 			fail("--metrics-bind-address: %w", err)
-		} else if n, err := strconv.ParseInt(port, 10, 64); err == nil && (n < 0 || n > math.MaxUint16) || errors.Is(err, strconv.ErrRange) {
+		} else if _, err := net.LookupPort("tcp", port); err != nil { //nolint:noctx // it reads /etc/services and waits for nothing
 			fail("--metrics-bind-address: port %q: expected 0 to 65535, or the name of a service", port)
 		}
 	}
