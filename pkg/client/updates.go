@@ -152,6 +152,9 @@ func (s *subscription) query() url.Values {
 // take hands a line on, with those that belong to it, once the last of them is
 // there. It returns false where the reader wants no more.
 func (s *subscription) take(u *v1alpha1.Update, yield func(*v1alpha1.Update) bool) bool {
+	if u.Reset {
+		s.parts = nil // what had begun is void
+	}
 	if n := len(s.parts); n > 0 && s.parts[n-1].Op == u.Op && s.parts[n-1].Source == u.Source {
 		s.parts[n-1].Pods = append(s.parts[n-1].Pods, u.Pods...)
 		s.parts[n-1].Revision = u.Revision

@@ -1,0 +1,28 @@
+package client
+
+import (
+	"testing"
+
+	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
+)
+
+// A reset that comes in the middle of an update voids the pieces that came before: they
+// are not handed on, for a part of a SET would be taken for all pods.
+func TestAResetVoidsABegunUpdate(t *testing.T) {
+	s := &subscription{instance: "i", since: 7}
+	var handed []*v1alpha1.Update
+	yield := func(u *v1alpha1.Update) bool { handed = append(handed, u); return true }
+	for _, u := range []*v1alpha1.Update{
+		{Instance: "i", Op: "SET", Continues: true},
+		{Instance: "i", Op: "BOOKMARK", Reset: true},
+		{Instance: "i", Op: "SET"},
+		{Instance: "i", Op: "BOOKMARK", InitialSyncComplete: true, Revision: 9},
+	} {
+		if !s.take(u, yield) {
+			t.Fatal("take ended the stream")
+		}
+	}
+	if len(handed) != 3 || !handed[0].Reset || handed[1].Op != "SET" || s.since != 9 {
+		t.Errorf("handed on: %d updates, the first %+v; since %d", len(handed), handed[0], s.since)
+	}
+}
