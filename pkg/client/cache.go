@@ -13,22 +13,21 @@ import (
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 )
 
-// CacheOptions say what a Cache holds.
+// CacheOptions configures a Cache.
 type CacheOptions struct {
-	// Options select the pods. Mode, Ops and Once must be left as they are.
+	// Options selects the pods. Mode, Ops and Once must be empty.
 	Options
-	// Indexers give, by the name of an index, the values under which a pod is found.
+	// Indexers has a function for each index. It returns the index values of a pod.
 	Indexers map[string]func(*v1.Pod) []string
-	// OnChange, if set, is called for each pod that came (before is nil), went (after is
-	// nil) or changed in spec, status, labels, annotations or deletion. A pod that is told
-	// again as it was, as after a restart of the daemon, did not change. The calls are made
-	// from Run, one after the other, when the cache has the change.
+	// OnChange, if set, is called for each pod that is added (before is nil), removed (after
+	// is nil) or changed in spec, status, labels, annotations or deletion. It is not called
+	// for a pod that is sent again unchanged, for example after a restart of the daemon. Run
+	// calls it, one call at a time, after the cache has the change.
 	OnChange func(before, after *v1.Pod)
 }
 
-// Cache holds the present pods, for those who only want these. Its pods are shared and
-// must not be written to. It can be read at any time; while the connection is down it
-// has what was last known.
+// Cache holds the current pods. The pods are shared: do not write to them. The cache can be
+// read at any time. Without a connection, it has the last known pods.
 type Cache struct {
 	client *Client
 	opts   CacheOptions
@@ -39,7 +38,7 @@ type Cache struct {
 	indexes map[string]map[string]map[cacheKey]*v1.Pod
 }
 
-// cacheKey tells one pod from another: two sources may have one of the same UID.
+// cacheKey identifies a pod. Two sources may have a pod with the same UID.
 type cacheKey struct {
 	source string
 	uid    types.UID
@@ -59,11 +58,11 @@ func NewCache(c *Client, opts CacheOptions) *Cache {
 	return cache
 }
 
-// Run keeps the cache up to date until the context is done, and returns the context's
-// cause; or an error if the daemon refuses the request. It is called once.
+// Run keeps the cache up to date until the context is done, and returns the cause of the
+// context. It returns an error if the daemon refuses the request. Call it once.
 func (c *Cache) Run(ctx context.Context) error {
-	// next is the present state that is being told after a reset; what is known stays
-	// until it is whole.
+	// next collects the current pods after a reset. The cache keeps the old pods until next
+	// is complete.
 	var next map[cacheKey]*v1.Pod
 	ready := false
 	for u, err := range c.client.Updates(ctx, c.opts.Options) {
@@ -92,11 +91,11 @@ func (c *Cache) Run(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-// Synced is closed once every source of the daemon has been seen and its pods are in
-// the cache.
+// Synced returns a channel that is closed when every source of the daemon has been seen and
+// its pods are in the cache.
 func (c *Cache) Synced() <-chan struct{} { return c.synced }
 
-// take takes over an update.
+// take applies an update.
 func (c *Cache) take(u *v1alpha1.Update) {
 	for _, pod := range u.Pods {
 		if u.Op == "REMOVE" {
@@ -107,7 +106,7 @@ func (c *Cache) take(u *v1alpha1.Update) {
 	}
 }
 
-// replace makes these the pods of the cache: first those go that are not among them.
+// replace replaces the pods of the cache. It first removes the pods that are not in pods.
 func (c *Cache) replace(pods map[cacheKey]*v1.Pod) {
 	c.mu.RLock()
 	gone := maps.Clone(c.pods)
@@ -121,7 +120,7 @@ func (c *Cache) replace(pods map[cacheKey]*v1.Pod) {
 	}
 }
 
-// set puts a pod in, or takes it out for nil.
+// set adds or replaces a pod, or removes it if after is nil.
 func (c *Cache) set(key cacheKey, after *v1.Pod) {
 	c.mu.Lock()
 	before := c.pods[key]
@@ -139,7 +138,7 @@ func (c *Cache) set(key cacheKey, after *v1.Pod) {
 	}
 }
 
-// index changes what is found under each of the pod's values.
+// index applies change to the entry of each index value of the pod.
 func (c *Cache) index(pod *v1.Pod, change func(found map[cacheKey]*v1.Pod)) {
 	for name, indexer := range c.opts.Indexers {
 		for _, value := range indexer(pod) {
@@ -155,23 +154,23 @@ func (c *Cache) index(pod *v1.Pod, change func(found map[cacheKey]*v1.Pod)) {
 	}
 }
 
-// List returns all pods by namespace, name and UID.
+// List returns all pods, ordered by namespace, name and UID.
 func (c *Cache) List() []*v1.Pod {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	return sorted(c.pods)
 }
 
-// ByIndex returns the pods that an index has under a value, in List's order. An index
-// that the cache was not made with has none.
+// ByIndex returns the pods with that index value, in the order of List. It returns none for
+// an unknown index.
 func (c *Cache) ByIndex(index, value string) []*v1.Pod {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	return sorted(c.indexes[index][value])
 }
 
-// Get returns the pod of that name; where a static pod and its mirror pod have it, the
-// static one.
+// Get returns the pod with that name. If a static pod and its mirror pod have the name, it
+// returns the static pod.
 func (c *Cache) Get(namespace, name string) (*v1.Pod, bool) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()

@@ -22,15 +22,15 @@ import (
 	"github.com/podconfigd/podconfigd/internal/socketpath"
 )
 
-// SocketEnv is the environment variable that names the socket for clients.
+// SocketEnv is the environment variable with the path of the socket.
 const SocketEnv = "PODCONFIGD_SOCKET"
 
-// dialTimeout is how long a connection may take to stand.
+// dialTimeout is the timeout for a new connection.
 const dialTimeout = 5 * time.Second
 
-// DefaultSocket is where the socket is unless someone says otherwise: what
-// PODCONFIGD_SOCKET says, else /run/podconfigd/podconfigd.sock for root, else
-// podconfigd/podconfigd.sock below XDG_RUNTIME_DIR.
+// DefaultSocket returns the default path of the socket: the value of PODCONFIGD_SOCKET if it
+// is set, /run/podconfigd/podconfigd.sock for root, and otherwise
+// podconfigd/podconfigd.sock in XDG_RUNTIME_DIR.
 func DefaultSocket() string {
 	if socket := os.Getenv(SocketEnv); socket != "" {
 		return socket
@@ -38,13 +38,13 @@ func DefaultSocket() string {
 	return socketpath.Default()
 }
 
-// Client talks to one daemon. It is safe for concurrent use.
+// Client is a client of one daemon. It is safe for concurrent use.
 type Client struct {
 	socket string
 	http   *http.Client
 }
 
-// New returns a client for the socket at that path. It does not connect yet.
+// New returns a client for the socket at that path. It does not connect.
 func New(socket string) *Client {
 	dialer := &net.Dialer{Timeout: dialTimeout}
 	return &Client{
@@ -54,7 +54,7 @@ func New(socket string) *Client {
 				return dialer.DialContext(ctx, "unix", socket)
 			},
 			DisableCompression: true,
-			DisableKeepAlives:  true, // a stream has its connection for itself, and the rest is rare
+			DisableKeepAlives:  true, // a stream uses its own connection, and other requests are rare
 		}},
 	}
 }
@@ -65,21 +65,21 @@ func (c *Client) Status(ctx context.Context) (*v1alpha1.Status, error) {
 	return &status, c.getJSON(ctx, "/v1alpha1/status", nil, &status)
 }
 
-// Pods returns the present pods, mirror pods included.
+// Pods returns the current pods, including mirror pods.
 func (c *Client) Pods(ctx context.Context) (*v1.PodList, error) {
 	var pods v1.PodList
 	return &pods, c.getJSON(ctx, "/pods", url.Values{"mirrorPods": {"true"}}, &pods)
 }
 
-// Runtime returns what the container runtime has. A [RefusedError] with code 404 says
-// that there is no runtime.
+// Runtime returns the pods of the container runtime. It returns a [RefusedError] with code
+// 404 if the daemon has no runtime.
 func (c *Client) Runtime(ctx context.Context) (*v1alpha1.RuntimePods, error) {
 	var pods v1alpha1.RuntimePods
 	return &pods, c.getJSON(ctx, "/v1alpha1/runtime", nil, &pods)
 }
 
-// Resync has a pod offered again, as a SYNC. A [RefusedError] with code 404 says that
-// there is no such pod, one with 429 that it was asked for too often.
+// Resync sends a SYNC for one pod. It returns a [RefusedError] with code 404 if there is no
+// such pod, and with 429 if there are too many requests for the pod.
 func (c *Client) Resync(ctx context.Context, namespace, name string) error {
 	body, err := c.do(ctx, http.MethodPost, "/v1alpha1/resync", url.Values{"namespace": {namespace}, "name": {name}})
 	if err != nil {
@@ -95,13 +95,13 @@ func (c *Client) getJSON(ctx context.Context, path string, query url.Values, int
 	}
 	defer body.Close()
 	if err := json.NewDecoder(body).Decode(into); err != nil {
-		return fmt.Errorf("reading the answer to %s: %w", path, err)
+		return fmt.Errorf("reading the response to %s: %w", path, err)
 	}
 	return nil
 }
 
-// get returns the body of a good answer. A bad one is an error with the message in
-// it; [RefusedError] tells it from a connection that failed.
+// get returns the body of a successful response. It returns a [RefusedError] for any other
+// response.
 func (c *Client) get(ctx context.Context, path string, query url.Values) (io.ReadCloser, error) {
 	return c.do(ctx, http.MethodGet, path, query)
 }
@@ -128,17 +128,17 @@ func (c *Client) do(ctx context.Context, method, path string, query url.Values) 
 	return nil, &RefusedError{Code: resp.StatusCode, Message: status.Message}
 }
 
-// RefusedError is the daemon's answer that it won't do what was asked.
+// RefusedError is an error response of the daemon.
 type RefusedError struct {
 	// Code is the HTTP status.
 	Code    int
 	Message string
 }
 
-// Error returns the daemon's message.
+// Error returns the message of the daemon.
 func (e *RefusedError) Error() string { return e.Message }
 
-// dialError says what most likely is the matter.
+// dialError adds a likely cause to the error of a connection.
 func (c *Client) dialError(err error) error {
 	if opErr, ok := errors.AsType[*net.OpError](err); ok {
 		err = opErr.Err // without the made-up URL
@@ -146,20 +146,20 @@ func (c *Client) dialError(err error) error {
 	var hint string
 	switch {
 	case c.socket == "":
-		return errors.New("no socket: name it with --socket or " + SocketEnv)
+		return errors.New("no socket path: set --socket or " + SocketEnv)
 	case errors.Is(err, fs.ErrNotExist):
 		hint = ": is podconfigd running, and is this its socket?"
 	case errors.Is(err, syscall.ECONNREFUSED) && !isSocket(c.socket):
-		hint = ": it is not a socket; name podconfigd's with --socket or " + SocketEnv
+		hint = ": not a socket: set the path with --socket or " + SocketEnv
 	case errors.Is(err, syscall.ECONNREFUSED):
-		hint = ": podconfigd is not running; the socket is left over from an earlier run"
+		hint = ": podconfigd is not running: the socket is from an earlier run"
 	case errors.Is(err, fs.ErrPermission):
-		hint = ": you have no right to use the socket; see podconfigd's --socket-group and --socket-mode"
+		hint = ": no permission to use the socket: see --socket-group and --socket-mode of podconfigd"
 	}
 	return fmt.Errorf("connecting to %s: %w%s", c.socket, err, hint)
 }
 
-// isSocket tells whether the path leads to a socket, as far as one can see.
+// isSocket reports whether the path is a socket. It returns true if that can't be determined.
 func isSocket(path string) bool {
 	info, err := os.Stat(path)
 	return err != nil || info.Mode()&fs.ModeSocket != 0

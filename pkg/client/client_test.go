@@ -254,8 +254,8 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 	_ = l.Close()
 	for socket, want := range map[string]string{
 		filepath.Join(dir, "nothing"): "is podconfigd running, and is this its socket?",
-		file:                          "left over from an earlier run",
-		"":                            "name it with --socket or PODCONFIGD_SOCKET",
+		file:                          "the socket is from an earlier run",
+		"":                            "set --socket or PODCONFIGD_SOCKET",
 	} {
 		_, err := client.New(socket).Pods(t.Context())
 		if err == nil || !strings.Contains(err.Error(), want) {

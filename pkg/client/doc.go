@@ -8,12 +8,12 @@
 //		// update.Op, update.Pods
 //	}
 //
-// The loop above goes on over restarts and lost connections: the client resumes
-// where it was, by instance and revision, and waits between attempts with backoff
-// and jitter, also where others have taken all places meanwhile. Where it can't
-// resume, an update with Reset comes: forget every pod, the present state follows.
-// An update that the daemon split for its size is handed on whole.
+// The loop continues after restarts of the daemon and lost connections. The client
+// resumes by instance and revision. It waits between attempts with backoff and jitter,
+// also if there are too many subscribers in the meantime. If it can't resume, the loop
+// gets an update with Reset: forget every pod, the current pods follow. Updates that the
+// daemon splits into frames are delivered whole.
 //
-// Those who only want the present pods run a [Cache], which is kept up to date from
-// the stream and can be listed, asked for a name, and indexed.
+// For only the current pods, run a [Cache]. It follows the stream, and supports lists,
+// names and indexes.
 package client

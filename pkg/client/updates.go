@@ -17,33 +17,33 @@ import (
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 )
 
-// retries are the waits before a connection is tried again: 25 to 50 ms, then twice as
-// long each time up to 5 s.
+// retries are the waits before a reconnect: 25 to 50 ms at first, doubled each time, up to
+// 5 s.
 var retries = wait.Backoff{Duration: 25 * time.Millisecond, Factor: 2, Jitter: 1, Steps: 32, Cap: 2500 * time.Millisecond}
 
-// Options say which updates are wanted, and what is done between connections. The
-// names are those of the parameters of /v1alpha1/updates; empty ones are left out.
+// Options selects updates and configures reconnects. The fields have the names of the
+// parameters of /v1alpha1/updates. Empty fields are not sent.
 type Options struct {
 	Mode, Ops, Source, Namespace, LabelSelector, FieldSelector string
-	// NoMirrorPods leaves out the pods by which a kubelet shows static pods to the
-	// apiserver.
+	// NoMirrorPods excludes mirror pods, which a kubelet creates in the apiserver for its
+	// static pods.
 	NoMirrorPods bool
-	// Instance and Since resume a stream that an earlier process read: they are those of
-	// the last update that had a revision, and that it has acted on.
+	// Instance and Since resume a stream of an earlier run. Use the instance and revision of
+	// the last handled update with a revision.
 	Instance string
 	Since    int64
-	// OnDisconnect is told, where it is set, why the stream broke off and after what
-	// time it is tried again.
+	// OnDisconnect, if set, is called when the stream breaks, with the reason and the time
+	// until the next attempt.
 	OnDisconnect func(err error, retryIn time.Duration)
-	// Once ends the sequence with the error of the first connection that fails, for
-	// those who would rather start anew themselves.
+	// Once disables reconnects: the sequence ends with the error of the first connection
+	// that fails.
 	Once bool
 }
 
-// Updates yields the updates of the stream until the context is done, and then
-// ends. An error ends it too: the daemon refused the request, or, with Once, the
-// connection failed. That there are too many subscribers is a refusal at first; a
-// reader that has been one waits for its place.
+// Updates yields the updates of the stream until the context is done. It ends with an error
+// if the daemon refuses the request, or, with Once, if the connection fails. If there are
+// too many subscribers, the first connection is refused. After an update has been
+// delivered, Updates retries instead.
 func (c *Client) Updates(ctx context.Context, opts Options) iter.Seq2[*v1alpha1.Update, error] {
 	return func(yield func(*v1alpha1.Update, error) bool) {
 		s := &subscription{client: c, opts: opts, instance: opts.Instance, since: opts.Since}
@@ -72,25 +72,25 @@ func (c *Client) Updates(ctx context.Context, opts Options) iter.Seq2[*v1alpha1.
 	}
 }
 
-// errStopped says that the reader wants no more.
+// errStopped means that the caller ended the loop.
 var errStopped = errors.New("stopped")
 
-// subscription is the place in the stream, over all connections.
+// subscription is the position in the stream, over all connections.
 type subscription struct {
 	client *Client
 	opts   Options
-	// instance and since are those of the last line that had a revision: what to resume
-	// from. since is 0 until then.
+	// instance and since are the instance and revision of the last line with a revision.
+	// since is 0 before.
 	instance string
 	since    int64
-	// handed: the reader has been given something.
-	handed bool
-	// parts are the lines of an update that is not whole yet.
+	// delivered is true if an update was delivered.
+	delivered bool
+	// parts are the lines of an incomplete update.
 	parts []*v1alpha1.Update
 }
 
-// read hands on the updates of one connection. It returns errStopped where the
-// reader wants no more, and else why the connection ended.
+// read delivers the updates of one connection. It returns errStopped if the caller ended the
+// loop, and otherwise the reason why the connection ended.
 func (s *subscription) read(ctx context.Context, yield func(*v1alpha1.Update) bool) error {
 	body, err := s.client.get(ctx, "/v1alpha1/updates", s.query())
 	if err != nil {
@@ -98,8 +98,8 @@ func (s *subscription) read(ctx context.Context, yield func(*v1alpha1.Update) bo
 	}
 	defer body.Close()
 	s.parts = nil
-	if s.since == 0 && s.handed {
-		// What was handed on is told again; some of it may be gone.
+	if s.since == 0 && s.delivered {
+		// The stream starts again, and some of the delivered pods may be removed.
 		if !yield(&v1alpha1.Update{Op: "BOOKMARK", Reset: true, Message: "the connection was lost before the first state was complete"}) {
 			return errStopped
 		}
@@ -119,11 +119,11 @@ func (s *subscription) read(ctx context.Context, yield func(*v1alpha1.Update) bo
 	}
 }
 
-// refused tells whether the daemon won't do what is asked, however often. Places may be
-// short for a moment where all readers come back at a time.
+// refused reports whether a retry is useless. A 429 is temporary after updates were
+// delivered: all subscribers may reconnect at the same time.
 func (s *subscription) refused(err error) bool {
 	refusal, ok := errors.AsType[*RefusedError](err)
-	return ok && (refusal.Code != http.StatusTooManyRequests || !s.handed)
+	return ok && (refusal.Code != http.StatusTooManyRequests || !s.delivered)
 }
 
 func (s *subscription) query() url.Values {
@@ -149,8 +149,7 @@ func (s *subscription) query() url.Values {
 	return query
 }
 
-// take hands a line on, with those that belong to it, once the last of them is
-// there. It returns false where the reader wants no more.
+// take delivers an update after its last line. It returns false if the caller ended the loop.
 func (s *subscription) take(u *v1alpha1.Update, yield func(*v1alpha1.Update) bool) bool {
 	if u.Reset {
 		s.parts = nil // what had begun is void
@@ -168,7 +167,7 @@ func (s *subscription) take(u *v1alpha1.Update, yield func(*v1alpha1.Update) boo
 	s.parts = nil
 	for _, part := range whole {
 		part.Continues = false
-		s.handed = true
+		s.delivered = true
 		if !yield(part) {
 			return false
 		}
