@@ -36,6 +36,8 @@ type known struct {
 	// since is the time at which the first event of the container arrived, or the first list
 	// with the container was requested.
 	since time.Time
+	// changed is the same for its present state.
+	changed time.Time
 }
 
 func newRecords() *records {
@@ -54,6 +56,13 @@ type change struct {
 // returns to an earlier state, except from unknown.
 func late(from, to State) bool { return from != StateUnknown && to < from }
 
+// returns reports whether the container is a sandbox that is ready again: the CRI shows
+// one as not ready while the runtime cannot reach it, too. Only a list that was requested
+// after it was not ready counts.
+func (k *known) returns(c Container, listed time.Time) bool {
+	return c.Sandbox && k.State == StateExited && c.State == StateRunning && k.changed.Before(listed)
+}
+
 // compare returns the changes of a pod in a list that was requested at the given time. A
 // container that is not in the list is gone if it was recorded before that time.
 func (r *records) compare(uid types.UID, pod *Pod, listed time.Time) (changes []change) {
@@ -65,11 +74,12 @@ func (r *records) compare(uid types.UID, pod *Pod, listed time.Time) (changes []
 			if _, gone := r.gone[c.ID]; gone {
 				continue
 			}
-			from := StateNone
+			from, back := StateNone, false
 			if rec != nil && rec.containers[c.ID] != nil {
-				from = rec.containers[c.ID].State
+				k := rec.containers[c.ID]
+				from, back = k.State, k.returns(c, listed)
 			}
-			if from != c.State && !late(from, c.State) {
+			if from != c.State && (back || !late(from, c.State)) {
 				changes = append(changes, change{container: c, from: from, to: c.State})
 			}
 		}
@@ -132,7 +142,7 @@ func (r *records) apply(uid types.UID, pod *Pod, changes []change, at time.Time)
 			r.gone[id] = at
 			continue
 		}
-		k := &known{Container: c.container, since: at}
+		k := &known{Container: c.container, since: at, changed: at}
 		k.State = c.to
 		if before := rec.containers[id]; before != nil {
 			k.since = before.since
