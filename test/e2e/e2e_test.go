@@ -325,12 +325,12 @@ func TestTheCommands(t *testing.T) {
 		t.Errorf("status -o json: %v\n%s", err, out)
 	}
 	for _, test := range []struct{ args, want string }{
-		{"", "no source of pods: name a directory with --pod-manifest-path"},
+		{"", "no source of pods: set --pod-manifest-path"},
 		{"frobnicate", `unknown command "frobnicate"`},
 		{"--pod-manifest-path x --socket-mode 9z", `--socket-mode: "9z" is not a file mode`},
 		{"--pod-manifest-path x --metrics-bind-address nonsense", "--metrics-bind-address"},
 		{"--pod-manifest-path x --journal-max-updates 0", "--journal-max-updates"},
-		{"--socket-mode 9z", "or an apiserver with --kubeconfig\n--socket-mode"},
+		{"--socket-mode 9z", "or --kubeconfig\n--socket-mode"},
 		{"watch -o table", `--output: unknown format "table": expected one of json, yaml, name`},
 		{"watch --mode all", `parameter "mode": unknown mode "all"`},
 		{"get pods nothing", `pod "nothing" not found`},

@@ -104,11 +104,11 @@ func TestRuntimeOnTheStream(t *testing.T) {
 			// Not by the command: to start it can take as long as a resync is refused.
 			testutil.Until(t, "a resync is refused", func() bool {
 				err := d.client.Resync(t.Context(), "default", "web-node1")
-				return err != nil && strings.Contains(err.Error(), "too often")
+				return err != nil && strings.Contains(err.Error(), "too many requests")
 			})
 			matches(t, d, []string{"status"}, `(?m)^RUNTIME +MODE +PODS +CONTAINERS +RELISTED +FALLBACKS +STATE$`,
 				`(?m)^unix://\S+ +(events|relisting) +1 +1 +\d+\w* +\d+ +ok$`,
-				`(?m)^Relists: +\d+, \d+ of them failed; p50 `+duration+`, p99 `+duration+`$`,
+				`(?m)^Relists: +\d+, \d+ failed; p50 `+duration+`, p99 `+duration+`$`,
 				`(?m)^Emitted: +(ContainerChanged \d+, )?ContainerDied 2, ContainerRemoved 2, ContainerStarted \d+(, PodSync \d+)?\nReceived: +\d+ events from the runtime$`)
 			matches(t, d, []string{"get", "pods"}, `(?m)^NAMESPACE +NAME +SOURCE +READY +RESTARTS +AGE +SEEN$`,
 				`(?m)^default +web-node1 +file +1/1 +0 +\d+\w* +\d+\w*$`)
