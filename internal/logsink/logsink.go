@@ -19,8 +19,8 @@ type Sink struct {
 	size      int
 	onDropped func(lines int64)
 
-	// dropped counts all lines that did not get through, lost those that onDropped has not
-	// been told of.
+	// dropped counts all lines that did not get through, lost those not reported
+	// yet.
 	dropped, lost atomic.Int64
 	// noting: what is written now is how many lines were dropped, which always fits.
 	noting atomic.Bool

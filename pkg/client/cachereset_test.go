@@ -63,7 +63,7 @@ func TestOnChangeOverAReset(t *testing.T) {
 		}
 		slices.Sort(got)
 		if !slices.Equal(got, want) {
-			t.Errorf("told of %q, want %q", got, want)
+			t.Errorf("OnChange got %q, want %q", got, want)
 		}
 	}
 	expect("none to changes=1", "none to goes=1", "none to stays=1")

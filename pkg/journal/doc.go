@@ -25,7 +25,7 @@
 // # Sides
 //
 // The writing side never waits: [Journal.Append] puts the set into the ring and wakes
-// whoever waits. A subscriber has a revision, and reads with [Journal.After] and
+// the subscribers that wait. A subscriber has a revision, and reads with [Journal.After] and
 // [Journal.Snapshot]. It holds no pods while it waits for its client, so a slow
 // subscriber costs nothing but its place.
 //

@@ -49,7 +49,7 @@ func TestASetKeepsLittle(t *testing.T) {
 	}
 }
 
-// Whoever asks at the same time shares what is computed.
+// Concurrent callers share one computed value.
 func TestMemoIsShared(t *testing.T) {
 	var m Memo
 	var computed [maxDerived]atomic.Int32
