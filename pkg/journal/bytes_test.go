@@ -12,8 +12,8 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/pleg"
 )
 
-// heldByRing returns the bytes of the versions that the ring holds and that are not
-// present, each counted once.
+// heldByRing returns the bytes of the versions in the ring that are not current. Each
+// version counts once.
 func heldByRing(j *Journal) (bytes int64) {
 	counted := make(map[*v1.Pod]bool)
 	for _, p := range j.state {
@@ -41,8 +41,8 @@ func sourced(content string) *v1.Pod {
 	return p
 }
 
-// randomUpdates returns updates of one set: pods twice, REMOVE of what never came, and
-// versions that are present already among them.
+// randomUpdates returns random updates of one set. Some have a pod twice, a REMOVE of an
+// unknown pod, or a version that is already current.
 func randomUpdates(r *rand.Rand, j *Journal) (set []config.PodUpdate) {
 	last := make(map[types.UID]*v1.Pod)
 	for range 1 + r.IntN(3) {
@@ -66,7 +66,7 @@ func randomUpdates(r *rand.Rand, j *Journal) (set []config.PodUpdate) {
 	return set
 }
 
-// Whatever is appended, what is counted is what the ring holds beside the present state.
+// The ring's count of bytes is always the size of the versions that only the ring holds.
 func TestBytesAreWhatTheRingHolds(t *testing.T) {
 	for seed := range uint64(100) {
 		r := rand.New(rand.NewPCG(seed, 1))

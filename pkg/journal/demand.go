@@ -11,20 +11,22 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/pleg"
 )
 
-// linger is for how long an operation that only some subscribers ask for is recorded
-// after the last of these has left: it may come back and resume.
+// linger is how long an operation that is recorded on demand is still recorded after its
+// last subscriber has left. The subscriber may return and resume.
 const linger = 5 * time.Minute
 
-// demand is who asks for an operation that is recorded only on demand.
+// demand is the demand for an operation that is recorded only while a subscriber requests
+// it.
 type demand struct {
 	subscribers int
-	// until is until when it is recorded though no subscriber asks for it any more.
+	// until is the end of the recording, after the last subscriber has left.
 	until time.Time
-	// hole is the revision after which one was last not recorded; 0 for never.
+	// hole is the newest revision at which the operation was not recorded; 0 if there is
+	// none.
 	hole int64
 }
 
-// onDemand tells whether the operation is recorded only while a subscriber asks for it.
+// onDemand reports whether the operation is recorded only while a subscriber requests it.
 func onDemand(op config.PodOperation) bool { return op == config.SYNC || op == config.PLEG }
 
 func (j *Journal) demandLocked(op config.PodOperation) *demand {
@@ -36,8 +38,7 @@ func (j *Journal) demandLocked(op config.PodOperation) *demand {
 	return d
 }
 
-// wantedLocked tells whether the operation is to be recorded now. Where it is not, it
-// notes the hole.
+// wantedLocked reports whether the operation is recorded now. If not, it sets the hole.
 func (j *Journal) wantedLocked(op config.PodOperation, now time.Time) bool {
 	if !onDemand(op) {
 		return true
@@ -50,8 +51,8 @@ func (j *Journal) wantedLocked(op config.PodOperation, now time.Time) bool {
 	return false
 }
 
-// askLocked takes note that a subscriber asks for operations. A revision that it can
-// be given is after all holes.
+// askLocked counts a subscriber that requests the operations. All holes are before any
+// revision that the subscriber then gets.
 func (j *Journal) askLocked(ops Operations) {
 	for op, wanted := range ops {
 		if !wanted || !onDemand(op) {
@@ -65,7 +66,7 @@ func (j *Journal) askLocked(ops Operations) {
 	}
 }
 
-// leaveLocked takes note that it does not any more.
+// leaveLocked counts the subscriber no longer.
 func (j *Journal) leaveLocked(ops Operations, now time.Time) {
 	for op, wanted := range ops {
 		if wanted && onDemand(op) {
@@ -76,8 +77,8 @@ func (j *Journal) leaveLocked(ops Operations, now time.Time) {
 	}
 }
 
-// HandlePodLifecycleEvent appends a PLEG, while a subscriber asks for that operation or
-// one did in the last minutes.
+// HandlePodLifecycleEvent appends a PLEG, if a subscriber requests the operation or
+// requested it within the last minutes.
 func (j *Journal) HandlePodLifecycleEvent(_ context.Context, pod *v1.Pod, e *pleg.PodLifecycleEvent) {
 	now := time.Now()
 	u := config.PodUpdate{Op: config.PLEG, Source: pod.Annotations[config.ConfigSourceAnnotationKey], Pods: []*v1.Pod{pod}}
@@ -93,7 +94,7 @@ func (j *Journal) HandlePodLifecycleEvent(_ context.Context, pod *v1.Pod, e *ple
 	}, now)
 }
 
-// HandlePodOrphans appends a HOUSEKEEPING. The newest one is a part of what is present.
+// HandlePodOrphans appends a HOUSEKEEPING. The newest one is part of the current state.
 func (j *Journal) HandlePodOrphans(_ context.Context, pods []*v1.Pod) {
 	if pods == nil {
 		pods = []*v1.Pod{}

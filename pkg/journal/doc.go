@@ -1,44 +1,50 @@
-// Package journal gives each update a revision and lets any number of subscribers
-// follow from any revision that is still there. It stores: what a subscriber is told
-// of it is package view's, and how that looks on the wire package wire's.
+// Package journal gives each update a revision. Any number of subscribers can read from
+// any revision that the journal still has. The journal only stores: package view selects
+// what a subscriber gets, and package wire encodes it.
 //
 // # Guarantees
 //
-// To one subscriber the stream is ordered (revisions only grow), complete (nothing is
-// left out without being announced) and unique (no revision twice). It can be
-// resumed: after revision R comes exactly what came after R. Where that is gone, the
-// subscriber is told so.
+// The stream of one subscriber is
+//
+//   - ordered: revisions only increase,
+//   - complete: no update is missing without a notice,
+//   - unique: it has no revision twice,
+//   - resumable: after revision R come exactly the updates after R. If the journal no longer has
+//     them, the subscriber gets a notice.
 //
 // # Revisions
 //
-// Each pod of an update has a revision of its own. The update is known by its last
-// one. So a client that takes pods one by one can resume between two pods of an
-// update, and loses neither.
+// Each pod of an update has its own revision. The update has the revision of its last
+// pod. So a client that reads pods one by one can resume between two pods of an update
+// and misses neither.
 //
 // # Sets
 //
-// The ring holds sets: what one set of a source changed becomes visible together, is
-// read together and leaves the ring together. The newest set stays whatever its size,
-// so that a subscriber that keeps up is never reset. A set that alone is larger than
-// the ring may be leaves after a while, when those who keep up have read it.
+// The ring holds sets. All changes of one set of a source become visible together, are
+// read together and leave the ring together. The newest set always stays, whatever its
+// size. So a subscriber that keeps up is never reset. If the newest set alone exceeds the
+// limit of the ring, it leaves after some time, in which subscribers that keep up have
+// read it.
 //
-// # Sides
+// # Writers and subscribers
 //
-// The writing side never waits: [Journal.Append] puts the set into the ring and wakes
-// the subscribers that wait. A subscriber has a revision, and reads with [Journal.After] and
-// [Journal.Snapshot]. It holds no pods while it waits for its client, so a slow
-// subscriber costs nothing but its place.
+// Writing never waits: [Journal.Append] adds the set to the ring and wakes the waiting
+// subscribers. A subscriber has a revision, and reads with [Journal.After] and
+// [Journal.Snapshot]. While it waits for its client, it holds no pods. So a slow
+// subscriber costs only its entry.
 //
 // # Undo
 //
-// The ring keeps with each pod the version before it. This is what lets a selection be
-// one of pods and not of events (a pod that comes to match is an ADD to that
-// subscriber), and what gives the state at any revision that can be resumed from, by
-// walking back from the present one.
+// The ring keeps, for each pod, the version before the update. With it
+//
+//   - a selection is of pods, not of events: a pod that starts to match is an ADD to the
+//     subscriber,
+//   - the state at any revision that can be resumed from is known: the current state, undone
+//     set by set.
 //
 // # Durability
 //
-// A durable store has one place: commit, which all that gets a revision goes through.
-// What it has to restore at a start is what New makes empty: the present state, and
-// the newest revision.
+// A durable store has one place: commit. Everything that gets a revision passes through
+// it. At a start, the store restores what New leaves empty: the current state and the
+// newest revision.
 package journal

@@ -8,8 +8,8 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/config"
 )
 
-// HandlePodAdditions appends the update. With the methods that follow it makes the
-// journal a syncloop.SyncHandler.
+// HandlePodAdditions appends the update. With the methods below, the journal is a
+// syncloop.SyncHandler.
 func (j *Journal) HandlePodAdditions(_ context.Context, update config.PodUpdate) { j.Append(update) }
 
 // HandlePodUpdates appends the update.

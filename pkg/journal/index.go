@@ -9,9 +9,9 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/config"
 )
 
-// An index has one pod for each name, or for each UID. Where several sources have one,
-// that is the first by source and UID, and a mirror pod only where there is no other:
-// it is the image of a static pod.
+// An index has one pod for each name, or for each UID. If several sources have one, it is
+// the first by source and UID. A mirror pod counts only if there is no other, because it
+// is a copy of a static pod.
 
 func preferred(a, b *Pod) int {
 	if am, bm := config.IsMirrorPod(a.Object), config.IsMirrorPod(b.Object); am != bm {
@@ -23,20 +23,22 @@ func preferred(a, b *Pod) int {
 	return cmp.Or(cmp.Compare(a.Source, b.Source), cmp.Compare(a.Object.UID, b.Object.UID))
 }
 
-// index has all pods of each key, the one that counts first.
+// index has all pods of each key. The pod that counts is the first.
 type index[K comparable] struct {
 	key  func(*Pod) K
 	pods map[K][]*Pod
-	// touched are the keys that the present set has touched so far, and at where each is.
+	// touched are the keys that the current set has changed, and at is the position of
+	// each.
 	touched []touch[K]
 	at      map[K]int
 }
 
-// touch is what a set did to a key.
+// touch is the change of a key by a set.
 type touch[K comparable] struct {
 	key    K
 	before *Pod
-	// first and last are the revisions of the first and the last pod that did it.
+	// first and last are the revisions of the first and the last pod that changed the
+	// key.
 	first, last int64
 }
 
@@ -52,7 +54,7 @@ func (x *index[K]) of(key K) *Pod {
 	return nil
 }
 
-// replace puts after in the place of before at a revision. Either may be nil.
+// replace replaces before by after at a revision. Either may be nil.
 func (x *index[K]) replace(before, after *Pod, revision int64) {
 	if before != nil {
 		key := x.key(before)
@@ -80,7 +82,7 @@ func (x *index[K]) touch(key K, revision int64) {
 	x.touched[n].last = revision
 }
 
-// take returns what the present set touched, and begins the next.
+// take returns what the current set has touched, and starts the next set.
 func (x *index[K]) take() []touch[K] {
 	touched := x.touched
 	x.touched = nil
@@ -88,7 +90,7 @@ func (x *index[K]) take() []touch[K] {
 	return touched
 }
 
-// changes returns what the set that ends here does to the keys.
+// changes returns the changes of the keys by the set that ends here.
 func (x *index[K]) changes() []Change {
 	var changes []Change
 	for _, t := range x.take() {
@@ -106,10 +108,10 @@ type nameChange struct {
 	name types.NamespacedName
 }
 
-// revised returns what the set that ends here does to the keys, each change with a
-// revision of its own: that of the pod that made it, where no other change has it, and
-// else one after head. It returns the new head too. A key whose pod has another UID
-// than before has two changes, that the one goes and that the other comes.
+// revised returns the changes of the keys by the set that ends here, and the new head.
+// Each change has its own revision: that of the pod that caused it, or, if another change
+// has this revision already, one after head. A key whose pod has another UID than before
+// has two changes: the old pod is removed and the new one added.
 func revised(names *index[types.NamespacedName], head int64) ([]Change, int64) {
 	var all []nameChange
 	for _, t := range names.take() {
@@ -142,8 +144,8 @@ func revised(names *index[types.NamespacedName], head int64) ([]Change, int64) {
 		if c.After == nil || c.After.Revision == c.Revision {
 			continue
 		}
-		// By its name the pod is of this revision: it was present before, under another
-		// name or behind another pod, or the change is a late one.
+		// In this index, the pod has this revision. It was present before under another
+		// name or behind another pod, or the change has a revision after head.
 		changes[i].After = c.After.at(c.Revision)
 		names.pods[c.After.name()][0] = changes[i].After
 	}

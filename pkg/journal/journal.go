@@ -19,33 +19,33 @@ import (
 
 // Defaults of Options.
 const (
-	// DefaultMaxUpdates and DefaultMaxBytes bound the ring: a thousand or more
-	// versions of pods, of which a quiet node makes some each day.
+	// DefaultMaxUpdates and DefaultMaxBytes limit the ring. They allow at least a
+	// thousand versions of pods. An idle node makes a few each day.
 	DefaultMaxUpdates = 8192
 	DefaultMaxBytes   = 16 << 20
 )
 
-// Options say how much a journal keeps.
+// Options configure a journal.
 type Options struct {
-	// Sources are the names of all sources: the journal is ready when it has had an
-	// update from each.
+	// Sources are the names of all sources. The journal is ready after an update from
+	// each.
 	Sources []string
-	// MaxUpdates and MaxBytes bound the ring: the latter by about how much memory the
-	// versions of pods take that are not present any more. The newest set stays whatever
-	// its size, but see Run. 0 stands for the default.
+	// MaxUpdates and MaxBytes limit the ring. MaxBytes is the approximate memory of the
+	// versions of pods that are no longer current. The newest set stays whatever its
+	// size, but see Run. 0 means the default.
 	MaxUpdates int
 	MaxBytes   int64
-	// Floor is a revision that all of this journal's are above: the highest of an earlier
-	// instance.
+	// Floor is a revision below all revisions of this journal: the highest revision of an
+	// earlier instance.
 	Floor int64
-	// Reserve, if set, is given a revision that none will be above until it is called
-	// again. It is called by Run. An error is logged, and Reserve is tried again.
+	// Reserve, if set, is called by Run with a ceiling. No revision is above the ceiling
+	// until the next call. If it fails, Run logs the error and retries.
 	Reserve func(ceiling int64) error
-	// Registerer takes the journal's metrics; nil for none.
+	// Registerer is for the journal's metrics; nil for none.
 	Registerer prometheus.Registerer
 }
 
-// Journal is the ordered series of updates and the state that they add up to. It is
+// Journal is the ordered sequence of updates, and the state that results from them. It is
 // safe for concurrent use.
 type Journal struct {
 	instance   string
@@ -54,48 +54,49 @@ type Journal struct {
 	reserve    func(int64) error
 	metrics    *metrics
 
-	// appending guards pending, the updates of a source set that is not complete yet. It is
-	// taken before mu.
+	// appending guards pending, the updates of a set that is not complete yet. It is
+	// locked before mu.
 	appending sync.Mutex
 	pending   []config.PodUpdate
 
-	// mu guards what follows. It is never held while a subscriber is written to or a pod
-	// encoded.
+	// mu guards the fields below. It is never held during a write to a subscriber or the
+	// encoding of a pod.
 	mu   sync.RWMutex
 	ring ring[*Set]
-	// first is the revision before the first one, head the newest, compacted the newest that left the ring.
+	// first is the revision before the first one, head is the newest, compacted is the
+	// newest one that left the ring.
 	first, head, compacted int64
-	// progress is the revision up to which subscribers that saw nothing are told so.
+	// progress is the revision for bookmarks of subscribers that got no update.
 	progress int64
-	// updates and bytes are those of the sets in the ring.
+	// updates and bytes are the totals of the sets in the ring.
 	updates int
 	bytes   int64
 	state   map[podKey]*Pod
 	names   index[types.NamespacedName]
 	uids    index[types.UID]
-	// bookmark is replaced, not changed: bookmarks share it.
+	// bookmark is shared. It is replaced, never changed.
 	bookmark *Bookmark
 	// changed is closed and replaced when there is something new to read.
 	changed chan struct{}
-	// subscribers and demand are who reads, and what of the runtime they ask for.
+	// subscribers are the current ones, and demand is what they request of the runtime.
 	subscribers map[*Subscriber]struct{}
 	nextID      int64
 	demand      map[config.PodOperation]*demand
-	// orphans are those of the newest HOUSEKEEPING; nil before the first.
+	// orphans are the pods of the newest HOUSEKEEPING; nil before the first.
 	orphans []*Pod
 
-	// orders are what Snapshot last sorted.
+	// orders are the latest sort orders of Snapshot.
 	orders [orderCount]atomic.Pointer[any]
 }
 
-// Bookmark is what the journal knows of the sources.
+// Bookmark is the state of the sources.
 type Bookmark struct {
 	// Ready: every source has been seen.
 	Ready   bool
 	Sources map[string]v1alpha1.SourceState
 }
 
-// AnySeen tells whether at least one source has been seen.
+// AnySeen reports whether at least one source has been seen.
 func (b *Bookmark) AnySeen() bool {
 	for _, s := range b.Sources {
 		if s.Seen {
@@ -105,7 +106,7 @@ func (b *Bookmark) AnySeen() bool {
 	return false
 }
 
-// with returns the bookmark once the source has been seen.
+// with returns the bookmark after the source has been seen.
 func (b *Bookmark) with(source string) *Bookmark {
 	next := &Bookmark{Ready: true, Sources: maps.Clone(b.Sources)}
 	next.Sources[source] = v1alpha1.SourceState{Seen: true}
@@ -115,9 +116,9 @@ func (b *Bookmark) with(source string) *Bookmark {
 	return next
 }
 
-// New returns an empty journal. Its instance is new, and its revisions begin at the
-// present time in milliseconds, or above the floor where that is later: a revision of
-// an earlier instance lies before them.
+// New returns an empty journal with a new instance ID. Its revisions start at the current
+// time in milliseconds, or above the floor if that is later. So revisions of earlier
+// instances are lower.
 func New(opts Options) *Journal {
 	start := max(time.Now().UnixMilli(), opts.Floor+1)
 	sources := make(map[string]v1alpha1.SourceState)
@@ -142,12 +143,12 @@ func New(opts Options) *Journal {
 	return j
 }
 
-// Append takes an update. It becomes visible once what its source set changed is
-// complete, with the first update that does not have More. Append never waits for a
-// subscriber.
+// Append appends an update. The updates of one set become visible together, with the
+// first update that does not have More. Append never waits for a subscriber.
 //
-// A SYNC is taken only while a subscriber asks for that operation, or one did in the
-// last minutes: otherwise it would push updates out of the ring that are still needed.
+// A SYNC is recorded only if a subscriber requests the operation or requested it within
+// the last minutes. Otherwise SYNCs would push updates out of the ring that are still
+// needed.
 func (j *Journal) Append(u config.PodUpdate) {
 	now := time.Now()
 	if !u.Op.IsConfig() {
@@ -175,11 +176,11 @@ func (j *Journal) Append(u config.PodUpdate) {
 	j.pending = nil
 }
 
-// prepare makes the versions that the update brings. That takes time (a pod has to be
-// measured), so it is done before the lock is taken.
+// prepare makes the versions of the update's pods. It computes the size of each pod,
+// which takes time, so it runs before the lock.
 func prepare(u config.PodUpdate) []*Pod {
 	if u.Op == config.REMOVE {
-		return nil // the versions are there
+		return nil // it makes no versions
 	}
 	pods := make([]*Pod, len(u.Pods))
 	for i, object := range u.Pods {
@@ -188,8 +189,8 @@ func prepare(u config.PodUpdate) []*Pod {
 	return pods
 }
 
-// commitLocked gives the updates of a set their revisions, brings the state up to them
-// and makes them visible. It is the only way into the ring.
+// commitLocked gives revisions to the updates of a set, applies them to the state and
+// makes them visible. It is the only way into the ring.
 func (j *Journal) commitLocked(updates []config.PodUpdate, prepared [][]*Pod, event *v1alpha1.Event, now time.Time) {
 	set := &Set{First: j.head + 1, Time: now}
 	for i, u := range updates {
@@ -222,13 +223,13 @@ func (j *Journal) commitLocked(updates []config.PodUpdate, prepared [][]*Pod, ev
 	j.changed = make(chan struct{})
 }
 
-// takeLocked brings the state up to one pod of an update. prepared is its version.
+// takeLocked applies one pod of an update to the state. prepared is its version.
 func (j *Journal) takeLocked(set *Set, u *Update, n int, object *v1.Pod, prepared *Pod) {
 	key := podKey{u.Source, object.UID}
 	before := j.state[key]
 	pod := prepared
 	switch {
-	case u.Op == config.REMOVE && before == nil: // the merge removes what it added only
+	case u.Op == config.REMOVE && before == nil: // the merge removes only what it added
 		pod = NewPod(u.Source, object).at(j.head)
 	case u.Op == config.REMOVE, before != nil && before.Object == object:
 		pod = before
@@ -248,8 +249,8 @@ func (j *Journal) takeLocked(set *Set, u *Update, n int, object *v1.Pod, prepare
 		j.names.replace(before, pod, j.head)
 		j.uids.replace(before, pod, j.head)
 	}
-	// What is not present any more is held by the set that replaced it, and by nothing
-	// that stays longer.
+	// A version that is no longer current belongs to the set that replaced it. Nothing
+	// else holds it longer.
 	present := j.state[key]
 	if before != nil && before != present {
 		set.size += int64(before.size) * memoryFactor
@@ -259,7 +260,7 @@ func (j *Journal) takeLocked(set *Set, u *Update, n int, object *v1.Pod, prepare
 	}
 }
 
-// seenLocked takes note of a source's first update.
+// seenLocked records the first update of a source.
 func (j *Journal) seenLocked(set *Set, u config.PodUpdate) {
 	if !u.Op.IsConfig() || u.Source == "" || j.bookmark.Sources[u.Source].Seen {
 		return
@@ -268,7 +269,7 @@ func (j *Journal) seenLocked(set *Set, u config.PodUpdate) {
 	set.Readied = j.bookmark.Ready
 }
 
-// memoized is how many of the newest sets keep what views make of them.
+// memoized is the number of newest sets that keep the frames of views.
 const memoized = 64
 
 func (j *Journal) pushLocked(set *Set) {
@@ -293,7 +294,7 @@ func (j *Journal) popLocked() {
 // Instance returns the instance's ID.
 func (j *Journal) Instance() string { return j.instance }
 
-// Unseen returns the names of the sources that have not been seen yet.
+// Unseen returns the names of the sources that have not been seen.
 func (j *Journal) Unseen() []string {
 	j.mu.RLock()
 	bookmark := j.bookmark
@@ -308,7 +309,7 @@ func (j *Journal) Unseen() []string {
 	return unseen
 }
 
-// Revision returns that of the newest update.
+// Revision returns the newest revision.
 func (j *Journal) Revision() int64 {
 	j.mu.RLock()
 	defer j.mu.RUnlock()

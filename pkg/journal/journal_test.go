@@ -35,7 +35,7 @@ func update(op config.PodOperation, contents ...string) config.PodUpdate {
 	return u
 }
 
-// appendSet appends updates as those of one source set.
+// appendSet appends updates as one set.
 func appendSet(j *Journal, updates ...config.PodUpdate) {
 	for i, u := range updates {
 		u.More = i < len(updates)-1
@@ -50,11 +50,11 @@ func newJournal(opts Options) *Journal {
 	return New(opts)
 }
 
-// size is how many bytes a pod of this test is counted for.
+// size returns the bytes that are counted for pods of this test.
 func size(pods int) int64 { return int64(pods) * int64(pod("p=1").Size()) * memoryFactor }
 
-// What is present takes nothing of the ring's bytes, and each version that is not is
-// counted once, for as long as the ring holds it.
+// Current pods do not count for the ring. Each other version counts once, as long as the
+// ring holds it.
 func TestTheRingIsBoundedByBytes(t *testing.T) {
 	j := newJournal(Options{MaxBytes: size(3)})
 	appendSet(j, update(config.ADD, "p=0"))
@@ -89,7 +89,7 @@ func TestTheNewestSetStays(t *testing.T) {
 	}
 }
 
-// A set that alone is too large is there for those who keep up, and no longer.
+// A set that alone is too large stays only for subscribers that keep up.
 func TestASetThatIsTooLargeLeaves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := newJournal(Options{MaxBytes: size(2)})
@@ -111,14 +111,14 @@ func TestASetThatIsTooLargeLeaves(t *testing.T) {
 			t.Errorf("%v, %d bytes in %d sets", err, j.bytes, j.ring.len())
 		}
 		if err := j.Resumable("", j.Revision(), nil); err != nil {
-			t.Errorf("the present revision can't be resumed from: %v", err)
+			t.Errorf("the current revision can't be resumed from: %v", err)
 		}
 		cancel()
 		<-done
 	})
 }
 
-// Each pod of an update has a revision of its own, from which the rest can be read.
+// Each pod of an update has its own revision. The rest can be read from it.
 func TestEachPodHasARevision(t *testing.T) {
 	j := newJournal(Options{})
 	before := j.Revision()
@@ -147,7 +147,7 @@ func TestEachPodHasARevision(t *testing.T) {
 	}
 }
 
-// showNames returns what the last set did to names: -pod, +pod or ~pod, by UID.
+// showNames returns the changes of names by the last set: -pod, +pod or ~pod, by UID.
 func showNames(j *Journal) (changes []string) {
 	set := j.ring.at(j.ring.len() - 1)
 	last := set.First - 1
@@ -171,7 +171,7 @@ func showNames(j *Journal) (changes []string) {
 	return changes
 }
 
-// A set is one change of a name: what is there in between is not shown.
+// A set is one change of a name. Its intermediate states are not visible.
 func TestASetIsOneChangeOfAName(t *testing.T) {
 	j := newJournal(Options{Sources: []string{"api", "file"}})
 	of := func(op config.PodOperation, source string, pods ...*v1.Pod) config.PodUpdate {
@@ -209,9 +209,8 @@ func TestASetIsOneChangeOfAName(t *testing.T) {
 	}
 }
 
-// Revisions begin above what an earlier instance may have given out, though the clock
-// was set back.
-func TestRevisionsBeginAboveTheFloor(t *testing.T) {
+// Revisions start above those of an earlier instance, even if the clock was set back.
+func TestRevisionsStartAboveTheFloor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var ceiling atomic.Int64
 		fail := errors.New("no space left")
@@ -238,7 +237,7 @@ func TestRevisionsBeginAboveTheFloor(t *testing.T) {
 			}
 			appendSet(j, update(config.UPDATE, fmt.Sprintf("p=%d", i)))
 			j.mu.Lock()
-			j.head += 100_000 // as two polls of a URL with 20,000 pods, under other names each time
+			j.head += 100_000 // like two polls of a URL with 20,000 pods, whose names change each time
 			j.mu.Unlock()
 			if ceiling.Load() < j.Revision() {
 				t.Errorf("revision %d is above the ceiling %d", j.Revision(), ceiling.Load())

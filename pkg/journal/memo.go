@@ -5,16 +5,16 @@ import (
 	"sync/atomic"
 )
 
-// Memo keeps what is derived from a value that does not change: it is computed once,
-// by the first subscriber that needs it, and shared. Its zero value is empty. It is
-// safe for concurrent use.
+// Memo caches values that are derived from an immutable value. The first subscriber that
+// needs one computes it, and all share it. The zero value is empty. It is safe for
+// concurrent use.
 type Memo struct{ first atomic.Pointer[derived] }
 
-// maxDerived is how many values a Memo keeps: clients choose the selections, so they
-// choose how many there are. What is beyond is computed each time.
+// maxDerived is the maximum number of values in a Memo. Clients choose the selections,
+// and so the number of values. Further values are computed each time.
 const maxDerived = 16
 
-// derived is one derived value. They form a list: there are few of them.
+// derived is one derived value. They form a list, because there are few.
 type derived struct {
 	key   any
 	next  *derived
@@ -23,12 +23,12 @@ type derived struct {
 	err   error
 }
 
-// Once returns what compute returned for the key when it was first called. The type of
-// a value is fixed by its key.
+// Once returns the result of the first call of compute for the key. Each key has one type
+// of value.
 func Once[T any](m *Memo, key any, compute func() (T, error)) (T, error) {
 	d := m.find(key)
 	d.once.Do(func() { d.value, d.err = compute() })
-	value, _ := d.value.(T) // it is of no other type
+	value, _ := d.value.(T) // each key has one type
 	return value, d.err
 }
 
@@ -46,7 +46,7 @@ func (m *Memo) find(key any) *derived {
 			added = &derived{key: key}
 		}
 		if first == forgotten || length >= maxDerived {
-			return added // for this caller alone
+			return added // only for this caller
 		}
 		added.next = first
 		if m.first.CompareAndSwap(first, added) {
@@ -55,9 +55,8 @@ func (m *Memo) find(key any) *derived {
 	}
 }
 
-// forgotten is the list of a Memo that keeps nothing any more.
+// forgotten is the list of a Memo that no longer caches.
 var forgotten = new(derived)
 
-// forget lets go of all derived values, for good: they are computed each time that they
-// are needed.
+// forget removes all cached values and stops caching.
 func (m *Memo) forget() { m.first.Store(forgotten) }

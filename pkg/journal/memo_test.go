@@ -9,7 +9,7 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/config"
 )
 
-// computed returns how often a value is computed that is asked for twice.
+// computed requests a value twice and returns the number of times that it is computed.
 func computed(m *Memo, key any) (times int) {
 	for range 2 {
 		_, _ = Once(m, key, func() (int, error) { times++; return times, nil })
@@ -17,8 +17,8 @@ func computed(m *Memo, key any) (times int) {
 	return times
 }
 
-// Clients choose the selections that a set is asked for, so a set keeps what is made of it
-// for some of them, and only while it is one of the newest.
+// Clients choose the selections. So a set caches only some values, and only while it is
+// one of the newest.
 func TestASetKeepsLittle(t *testing.T) {
 	j := newJournal(Options{})
 	before := j.Revision()

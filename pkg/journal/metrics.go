@@ -10,7 +10,7 @@ type metrics struct {
 	resets  prometheus.Counter
 }
 
-// newMetrics registers the journal's metrics, where there is a registry.
+// newMetrics registers the journal's metrics, if there is a registry.
 func newMetrics(reg prometheus.Registerer, j *Journal) *metrics {
 	opts := func(name, help string) prometheus.Opts {
 		return prometheus.Opts{Namespace: "podconfigd", Subsystem: "journal", Name: name, Help: help}
@@ -27,7 +27,7 @@ func newMetrics(reg prometheus.Registerer, j *Journal) *metrics {
 	gauge("compacted_revision", "Newest revision that can't be resumed from.", func() float64 { return float64(j.compacted) })
 	gauge("entries", "Updates in the ring.", func() float64 { return float64(j.updates) })
 	gauge("bytes", "About how much memory the pods take that only the ring holds.", func() float64 { return float64(j.bytes) })
-	gauge("pods", "Pods in the present state.", func() float64 { return float64(len(j.state)) })
+	gauge("pods", "Current pods.", func() float64 { return float64(len(j.state)) })
 	gauge("subscribers", "Subscribers of the stream.", func() float64 { return float64(len(j.subscribers)) })
 	gauge("ready", "1 once every source has been seen.", func() float64 {
 		if j.bookmark.Ready {
@@ -39,6 +39,6 @@ func newMetrics(reg prometheus.Registerer, j *Journal) *metrics {
 		updates: auto.NewCounterVec(prometheus.CounterOpts(
 			opts("updates_total", "Updates taken, by operation and source.")), []string{"op", "source"}),
 		resets: auto.NewCounter(prometheus.CounterOpts(
-			opts("resets_total", "Times that a subscriber was given the present state again."))),
+			opts("resets_total", "Resets of subscribers, to the current state."))),
 	}
 }

@@ -10,29 +10,27 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/config"
 )
 
-// Pod is one version of a pod in the journal. It does not change, and all subscribers
-// share it.
+// Pod is one version of a pod. It is immutable, and all subscribers share it.
 type Pod struct {
-	// Object is the pod. It must not be written to.
+	// Object is the pod. It is read-only.
 	Object *v1.Pod
-	// Source is the name of the source that has it.
+	// Source is the name of the pod's source.
 	Source string
-	// Revision is the revision at which this version came.
+	// Revision is the revision of this version.
 	Revision int64
-	// Memo keeps the version's encodings.
+	// Memo caches the encodings of the version.
 	*Memo
 
-	// size is that of the pod as protobuf, in bytes.
+	// size is the size of the pod as protobuf, in bytes.
 	size int
 }
 
-// memoryFactor is how many bytes of memory a pod takes for each of its bytes as
-// protobuf: about 6 for the object, 2 for its JSON and 1 for the protobuf itself,
-// measured for pods of one container (330 bytes) and of three with ten variables
-// each (1347 bytes).
+// memoryFactor is the memory of a pod per byte of its protobuf: about 6 bytes for the
+// object, 2 for its JSON and 1 for the protobuf. Measured for pods of one container (330
+// bytes) and of three with ten variables each (1347 bytes).
 const memoryFactor = 9
 
-// NewPod returns a version of a pod that is in no journal yet.
+// NewPod returns a version of a pod that is not in a journal yet.
 func NewPod(source string, object *v1.Pod) *Pod {
 	return &Pod{Object: object, Source: source, Memo: new(Memo), size: object.Size()}
 }
@@ -50,7 +48,7 @@ func (p *Pod) at(revision int64) *Pod {
 	return &other
 }
 
-// podKey is what makes two versions the same pod.
+// podKey identifies a pod: versions of the same pod have the same key.
 type podKey struct {
 	source string
 	uid    types.UID

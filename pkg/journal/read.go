@@ -8,25 +8,25 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/config"
 )
 
-// CompactedError says that what was asked for is gone.
+// CompactedError is the error for a revision that the journal no longer has.
 type CompactedError struct{ message string }
 
-// Error says which revision is gone.
+// Error has the revision.
 func (e *CompactedError) Error() string { return e.message }
 
-// Reading is what comes after a revision.
+// Reading is the result of After.
 type Reading struct {
-	// Sets are the next ones. The first is cut to what came after the revision.
+	// Sets are the next ones. The first is cut to the part after the revision.
 	Sets []*Set
-	// Changed is closed when there is more; nil where there is more already.
+	// Changed is closed when there are more sets; nil if there are more already.
 	Changed <-chan struct{}
-	// Progress is up to where subscribers that are told nothing are told so.
+	// Progress is the revision for a bookmark, if the subscriber got no update.
 	Progress int64
 	Bookmark *Bookmark
 }
 
-// After returns what came after a revision, at most limit sets, appended to buffer. The
-// error is a CompactedError where that is gone.
+// After returns the sets after a revision, at most limit, appended to buffer. The error
+// is a CompactedError if the journal no longer has them.
 func (j *Journal) After(revision int64, buffer []*Set, limit int) (Reading, error) {
 	j.mu.RLock()
 	defer j.mu.RUnlock()
@@ -48,20 +48,20 @@ func (j *Journal) After(revision int64, buffer []*Set, limit int) (Reading, erro
 	return r, nil
 }
 
-// searchLocked returns which set is the first with something after the revision.
+// searchLocked returns the index of the first set with an update after the revision.
 func (j *Journal) searchLocked(revision int64) int {
 	n := j.ring.len()
 	if n == 0 || j.ring.at(n-1).Revision <= revision {
 		return n
 	}
-	if n > 1 && j.ring.at(n-2).Revision <= revision { // as a rule
+	if n > 1 && j.ring.at(n-2).Revision <= revision { // usually
 		return n - 1
 	}
 	return sort.Search(n, func(i int) bool { return j.ring.at(i).Revision > revision })
 }
 
-// Resumable returns why the journal can't go on from a revision for a subscriber that
-// asks for these operations, or nil where it can. An empty instance stands for this one.
+// Resumable returns nil if a subscriber that requests the operations can resume from the
+// revision, and otherwise the reason. An empty instance means this one.
 func (j *Journal) Resumable(instance string, revision int64, ops Operations) error {
 	j.mu.RLock()
 	defer j.mu.RUnlock()

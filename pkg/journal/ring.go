@@ -1,6 +1,6 @@
 package journal
 
-// ring is a queue that is read by index from its oldest element on.
+// ring is a queue with access by index, from the oldest element on.
 type ring[T any] struct {
 	slots []T
 	start int
@@ -18,7 +18,7 @@ func (r *ring[T]) push(v T) {
 	r.count++
 }
 
-// pop takes the oldest element out. The ring must not be empty.
+// pop removes and returns the oldest element. The ring must not be empty.
 func (r *ring[T]) pop() T {
 	var zero T
 	v := r.slots[r.start]
@@ -28,7 +28,7 @@ func (r *ring[T]) pop() T {
 	return v
 }
 
-// at returns the element that is the i-th oldest.
+// at returns the i-th oldest element.
 func (r *ring[T]) at(i int) T { return r.slots[(r.start+i)%len(r.slots)] }
 
 func (r *ring[T]) len() int { return r.count }

@@ -8,18 +8,18 @@ import (
 )
 
 const (
-	// tick is how often Run looks.
+	// tick is the period of Run.
 	tick = 2 * time.Second
-	// oversized is how long a set that alone is larger than the ring may be stays for
-	// those who keep up.
+	// oversized is how long a set that alone exceeds the limit of the ring stays for
+	// subscribers that keep up.
 	oversized = 10 * time.Second
-	// reserved is how many revisions are reserved at a time.
+	// reserved is the number of revisions that are reserved at a time.
 	reserved = 1 << 20
 )
 
-// Run does what is due from time to time, until the context is done, and returns its
-// cause: subscribers that were told nothing are told how far the stream is, a set that
-// alone is larger than the ring may be leaves it, and revisions are reserved.
+// Run does periodic work until the context is done, and returns its cause. It sends
+// progress to subscribers that got no update, removes a set that alone exceeds the limit
+// of the ring, and reserves revisions.
 func (j *Journal) Run(ctx context.Context) error {
 	ticker := time.NewTicker(tick)
 	defer ticker.Stop()
@@ -36,8 +36,8 @@ func (j *Journal) Run(ctx context.Context) error {
 	}
 }
 
-// reserveFrom reserves revisions where few are left below the ceiling, and returns the
-// present ceiling.
+// reserveFrom reserves revisions if few are left below the ceiling, and returns the
+// ceiling.
 func (j *Journal) reserveFrom(ctx context.Context, ceiling int64) int64 {
 	head := j.Revision()
 	if j.reserve == nil || ceiling-head > reserved/2 {
@@ -47,13 +47,13 @@ func (j *Journal) reserveFrom(ctx context.Context, ceiling int64) int64 {
 		if ceiling == 0 {
 			klog.FromContext(ctx).Error(err, "Reserving revisions failed; if the clock is set back before the next start, a client that resumes without an instance may miss updates")
 		}
-		return max(ceiling, 1) // tried again
+		return max(ceiling, 1) // retried at the next tick
 	}
 	return head + reserved
 }
 
-// Progress has subscribers that were given nothing of late told how far the stream is,
-// so that what they resume from does not grow old.
+// Progress wakes subscribers that got no update, so that they send a bookmark. Their
+// revision to resume from stays recent.
 func (j *Journal) Progress() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -64,8 +64,7 @@ func (j *Journal) Progress() {
 	}
 }
 
-// trim lets go of the newest set where it alone is too large and has been there for
-// long enough.
+// trim removes the newest set if it alone is too large and is old enough.
 func (j *Journal) trim(now time.Time) {
 	j.mu.Lock()
 	defer j.mu.Unlock()

@@ -8,24 +8,24 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/config"
 )
 
-// Update is one update. It does not change.
+// Update is one update. It is immutable.
 type Update struct {
-	// First is the revision of its first pod, and Revision its last one, by which the
-	// update is known.
+	// First is the revision of its first pod. Revision is that of its last pod, and of
+	// the update.
 	First, Revision int64
 	Time            time.Time
 	Op              config.PodOperation
 	Source          string
 	Pods            []*Pod
-	// Before has, for each of Pods, the version that was present until then, or nil.
+	// Before has, for each of Pods, the version before the update, or nil.
 	Before []*Pod
-	// Mirrors: a mirror pod is among Pods or Before.
+	// Mirrors is whether Pods or Before have a mirror pod.
 	Mirrors bool
-	// Event is there for PLEG.
+	// Event is set in a PLEG.
 	Event *v1alpha1.Event
 }
 
-// after returns the part of the update that came after the revision.
+// after returns the part of the update after the revision.
 func (u *Update) after(revision int64) *Update {
 	if revision < u.First {
 		return u
@@ -36,8 +36,8 @@ func (u *Update) after(revision int64) *Update {
 	return &rest
 }
 
-// Once returns the update with each pod once: where a source has a UID twice, the merge
-// tells both, of which the second replaces the first.
+// Once returns the update with each pod once. If a source has a UID twice, the update of
+// the merge has both pods, and the second replaces the first.
 func (u *Update) Once() *Update {
 	again := func(before *Pod) bool { return before != nil && before.Revision >= u.First }
 	if !slices.ContainsFunc(u.Before, again) {
@@ -47,7 +47,7 @@ func (u *Update) Once() *Update {
 	replaced := make([]bool, len(u.Pods))
 	for i, b := range u.Before {
 		if again(b) {
-			n := b.Revision - u.First // of the pod that brought it
+			n := b.Revision - u.First // the revision of the pod that brought it
 			before[i], replaced[n] = before[n], true
 		}
 	}
@@ -60,34 +60,34 @@ func (u *Update) Once() *Update {
 	return &once
 }
 
-// Change is what a set does to a name or to a UID.
+// Change is the change of a name or of a UID by a set.
 type Change struct {
 	// Revision is the change's own: no other change of the set has it. It is 0 for a UID.
 	Revision int64
-	// Before and After are the pod of that name or UID; nil for none.
+	// Before and After are the pods of the name or UID; nil for none.
 	Before, After *Pod
 }
 
-// Set is what one set of a source changed, or one update of another kind. All of it
-// becomes visible at once. It does not change.
+// Set is the changes by one set of a source, or one update of another kind. All of it
+// becomes visible at once. It is immutable.
 type Set struct {
-	// First is the revision of its first pod, Revision its last one.
+	// First is the revision of its first pod, Revision that of its last.
 	First, Revision int64
 	Time            time.Time
 	Updates         []*Update
-	// Names and UIDs are what the set does to the pods by name and by UID, in the order
-	// of revisions.
+	// Names and UIDs are the changes of the pods by name and by UID, in the order of
+	// revisions.
 	Names, UIDs []Change
-	// Readied: with this set the last source was seen.
+	// Readied is whether the last source was seen with this set.
 	Readied bool
-	// Memo keeps what views make of the set, while it is one of the newest.
+	// Memo caches the frames of views, while the set is one of the newest.
 	Memo
 
-	// size is how much memory it holds that the present state does not.
+	// size is the memory of the versions that only the set holds.
 	size int64
 }
 
-// after returns the part of the set that came after the revision.
+// after returns the part of the set after the revision.
 func (s *Set) after(revision int64) *Set {
 	if revision < s.First {
 		return s
@@ -106,8 +106,7 @@ func (s *Set) after(revision int64) *Set {
 	return rest
 }
 
-// undo gives put the versions that were present before the set, the newest change
-// first.
+// undo calls put with the versions before the set, the newest change first.
 func (s *Set) undo(put func(key podKey, before *Pod)) {
 	for _, u := range slices.Backward(s.Updates) {
 		if !u.Op.IsConfig() {

@@ -10,7 +10,7 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/config"
 )
 
-// Order is of what a snapshot has one pod each, and in which order.
+// Order is the key of a snapshot, which has one pod for each, and the order of its pods.
 type Order int
 
 // The orders.
@@ -24,22 +24,22 @@ const (
 	orderCount
 )
 
-// Snapshot is the state at one revision. It is read piece by piece and holds no pods:
-// whoever reads it slowly keeps no old version of a pod alive. Once the revision has
-// left the ring, it can't be read any more.
+// Snapshot is the state at one revision. It is read piece by piece and holds no pods. So
+// a slow subscriber keeps no old version of a pod in memory. It can't be read after the
+// revision has left the ring.
 type Snapshot struct {
 	Revision int64
 	Bookmark *Bookmark
-	// Orphans are those of the newest HOUSEKEEPING; nil before the first.
+	// Orphans are the pods of the newest HOUSEKEEPING; nil before the first.
 	Orphans []*Pod
-	// Len is how many pods there are.
+	// Len is the number of pods.
 	Len int
 
 	journal *Journal
 	read    func(from, to int) []*Pod
 }
 
-// Snapshot returns the present state.
+// Snapshot returns the current state.
 func (j *Journal) Snapshot(order Order) *Snapshot {
 	switch order {
 	case ByName:
@@ -82,16 +82,16 @@ type sorted[K comparable] struct {
 	keys     []K
 }
 
-// snapshot makes a snapshot. The keys are sorted outside of the lock, once for all
-// subscribers that begin at the same revision. present returns what a key has now, and
-// undo puts into past what keys had before a set.
+// snapshot makes a snapshot. It sorts the keys outside of the lock, once for all
+// subscribers that start at the same revision. present returns the current pod of a key.
+// undo puts into past the pods of the keys before a set.
 func snapshot[K comparable](
 	j *Journal, order Order, all func() []*Pod, compare func(a, b *Pod) int, keyOf func(*Pod) K,
 	present func(K) *Pod, undo func(s *Set, past map[K]*Pod),
 ) *Snapshot {
 	var found *sorted[K]
 	if last := j.orders[order].Load(); last != nil {
-		found, _ = (*last).(*sorted[K]) // it is of no other type
+		found, _ = (*last).(*sorted[K]) // each order has one type
 	}
 	var pods []*Pod
 	j.mu.RLock()
@@ -126,8 +126,8 @@ func snapshot[K comparable](
 	return s
 }
 
-// Pods returns some of the pods, as they were at the snapshot's revision. The error is
-// a CompactedError where that is gone.
+// Pods returns some of the pods, as they were at the snapshot's revision. The error is a
+// CompactedError if the journal no longer has them.
 func (s *Snapshot) Pods(from, to int) ([]*Pod, error) {
 	s.journal.mu.RLock()
 	defer s.journal.mu.RUnlock()
@@ -137,8 +137,8 @@ func (s *Snapshot) Pods(from, to int) ([]*Pod, error) {
 	return s.read(from, to), nil
 }
 
-// At returns all pods as they were after a set that is in the ring, in the order of
-// BySource. The error is a CompactedError where the set is gone.
+// At returns all pods as they were after a set, in the order of BySource. The error is a
+// CompactedError if the set has left the ring.
 func (j *Journal) At(revision int64) ([]*Pod, error) {
 	j.mu.RLock()
 	if err := j.goneLocked(revision); err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/config"
 )
 
-// State is the present state.
+// State is the current state.
 type State struct {
 	Instance string
 	Revision int64
@@ -19,7 +19,7 @@ type State struct {
 	Bookmark *Bookmark
 }
 
-// State returns the present state.
+// State returns the current state.
 func (j *Journal) State() State {
 	j.mu.RLock()
 	pods := slices.Collect(maps.Values(j.state))
@@ -29,23 +29,23 @@ func (j *Journal) State() State {
 	return state
 }
 
-// ByUID returns the present pod of that UID, or nil.
+// ByUID returns the current pod of the UID, or nil.
 func (j *Journal) ByUID(uid types.UID) *Pod {
 	j.mu.RLock()
 	defer j.mu.RUnlock()
 	return j.uids.of(uid)
 }
 
-// ByName returns the present pod of that name, or nil.
+// ByName returns the current pod of the name, or nil.
 func (j *Journal) ByName(name types.NamespacedName) *Pod {
 	j.mu.RLock()
 	defer j.mu.RUnlock()
 	return j.names.of(name)
 }
 
-// Named returns the pod of each name, by namespace and name, as they were at a
-// revision; for 0 the present ones. It returns the revision too, and a CompactedError
-// where that is gone.
+// Named returns the pod of each name at a revision, by namespace and name, and the
+// revision. 0 means the newest revision. The error is a CompactedError if the journal no
+// longer has the revision.
 func (j *Journal) Named(at int64) ([]*Pod, int64, error) {
 	pods, revision, err := j.named(at)
 	if err != nil {
@@ -78,15 +78,16 @@ func (j *Journal) named(at int64) ([]*Pod, int64, error) {
 	return pods, revision, nil
 }
 
-// undoLocked gives undo all sets with something after the revision, the newest first.
+// undoLocked calls undo with each set that has an update after the revision, the newest
+// first.
 func (j *Journal) undoLocked(revision int64, undo func(*Set)) {
 	for i := j.ring.len() - 1; i >= 0 && j.ring.at(i).Revision > revision; i-- {
 		undo(j.ring.at(i))
 	}
 }
 
-// undoNames puts into past what the names had before those changes of the set that
-// came after the revision; nil for nothing.
+// undoNames puts into past the pods of the names before the set's changes after the
+// revision; nil for none.
 func (s *Set) undoNames(revision int64, past map[types.NamespacedName]*Pod) {
 	for _, c := range slices.Backward(s.Names) {
 		if c.Revision > revision {

@@ -9,14 +9,14 @@ import (
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 )
 
-// Client is who opened the connection of a subscriber.
+// Client is the process that opened the connection of a subscriber.
 type Client struct {
 	PID       int32
 	UID       *uint32
 	UserAgent string
 }
 
-// Subscriber is one who reads the journal.
+// Subscriber is an entry for one subscriber.
 type Subscriber struct {
 	journal  *Journal
 	id       int64
@@ -28,8 +28,8 @@ type Subscriber struct {
 	resets   atomic.Int32
 }
 
-// Subscribe takes note of a subscriber, for the status and so that the operations are
-// recorded that it asks for. It must be closed.
+// Subscribe registers a subscriber. It is listed in the status, and the operations that
+// it requests are recorded. The caller must close it.
 func (j *Journal) Subscribe(mode string, ops Operations, client Client) *Subscriber {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -41,7 +41,7 @@ func (j *Journal) Subscribe(mode string, ops Operations, client Client) *Subscri
 	return s
 }
 
-// Close forgets the subscriber. It may be called again.
+// Close removes the subscriber. It may be called more than once.
 func (s *Subscriber) Close() {
 	s.journal.mu.Lock()
 	defer s.journal.mu.Unlock()
@@ -51,17 +51,17 @@ func (s *Subscriber) Close() {
 	}
 }
 
-// MoveTo notes the revision up to which the subscriber has been served.
+// MoveTo sets the revision that the subscriber has reached.
 func (s *Subscriber) MoveTo(revision int64) { s.position.Store(revision) }
 
-// Reset notes that the subscriber was given the present state again.
+// Reset counts a reset of the subscriber.
 func (s *Subscriber) Reset() {
 	s.resets.Add(1)
 	s.journal.metrics.resets.Inc()
 }
 
-// Status fills in what the journal knows: revisions, readiness, pods, sources and
-// subscribers.
+// Status returns the journal's part of the status: revisions, readiness, pods, sources
+// and subscribers.
 func (j *Journal) Status() v1alpha1.Status {
 	j.mu.RLock()
 	defer j.mu.RUnlock()
@@ -79,7 +79,7 @@ func (j *Journal) Status() v1alpha1.Status {
 		status.Sources = append(status.Sources, v1alpha1.SourceStatus{Name: name, Seen: s.Seen, Pods: pods[name]})
 	}
 	slices.SortFunc(status.Sources, func(a, b v1alpha1.SourceStatus) int { return cmp.Compare(a.Name, b.Name) })
-	newest := j.compacted // what there is to read: the head may be after it
+	newest := j.compacted // the newest set that can be read: the head may be after it
 	if n := j.ring.len(); n > 0 {
 		newest = j.ring.at(n - 1).Revision
 	}

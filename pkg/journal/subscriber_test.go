@@ -9,7 +9,7 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/pleg"
 )
 
-// A subscriber that is closed twice takes nothing from another that asks for the same.
+// Closing a subscriber twice does not affect another one that requests the same.
 func TestCloseTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := newJournal(Options{})
@@ -27,7 +27,7 @@ func TestCloseTwice(t *testing.T) {
 	})
 }
 
-// The lag is what there is to read, whichever revisions were passed over.
+// The lag is the number of updates to read, even if revisions were skipped.
 func TestLag(t *testing.T) {
 	j := newJournal(Options{})
 	lag := func() int64 { return j.Status().Subscribers[0].Lag }

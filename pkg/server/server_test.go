@@ -48,7 +48,7 @@ func TestParametersAtFaultAreNamed(t *testing.T) {
 	d := serveJournal(t, journal.Options{})
 	for query, want := range map[string]string{
 		"from=1":                     `unknown parameter "from": known are mode, instance, since`,
-		"mode=all":                   `parameter "mode": unknown mode "all": want one of [incremental snapshot-and-updates snapshot]`,
+		"mode=all":                   `parameter "mode": unknown mode "all": expected one of [incremental snapshot-and-updates snapshot]`,
 		"since=x":                    `parameter "since": "x" is not a revision`,
 		"since=-1":                   `parameter "since": "-1" is not a revision`,
 		"instance=i":                 `parameter "instance": it means nothing without since`,
@@ -57,7 +57,7 @@ func TestParametersAtFaultAreNamed(t *testing.T) {
 		"labelSelector=%3D%3D":       `parameter "labelSelector"`,
 		"fieldSelector=spec.foo%3D1": `parameter "fieldSelector": field label not supported: spec.foo;`,
 		"mirrorPods=maybe":           `parameter "mirrorPods": "maybe" is neither true nor false`,
-		"mode=a&since=b":             "parameter \"mode\": unknown mode \"a\": want one of [incremental snapshot-and-updates snapshot]\nparameter \"since\"",
+		"mode=a&since=b":             "parameter \"mode\": unknown mode \"a\": expected one of [incremental snapshot-and-updates snapshot]\nparameter \"since\"",
 		"since=1&since=2":            `parameter "since": it is given 2 times`,
 		"%zz":                        "the query can't be read",
 	} {

@@ -9,64 +9,64 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/journal"
 )
 
-// lookahead is how many sets a cursor reads at a time.
+// lookahead is the number of sets that a cursor reads at a time.
 const lookahead = 64
 
-// Options are what all views have in common.
+// Options are common to all views.
 type Options struct {
-	// Selector is which pods are wanted.
+	// Selector selects the pods.
 	Selector Selector
-	// Client says who reads, for the status.
+	// Client is for the status.
 	Client journal.Client
 }
 
-// projection is what a view makes of the journal. It belongs to one cursor.
+// projection is the part of a view that differs. It belongs to one cursor.
 type projection interface {
-	// order is of what the present state is told.
+	// order is the order of the current state.
 	order() journal.Order
-	// begin returns the frames with which the present state begins. why says why it is
-	// told again; it is empty at the start.
+	// begin returns the first frames of the current state. why is the reason for sending
+	// it again; it is empty at the start.
 	begin(s *journal.Snapshot, why string) []*Frame
-	// present returns a frame of the first of the pods, or nil for nothing, and how many of
-	// them it stands for. last says that no more follow.
+	// present returns a frame of the first of the pods, or nil for none, and the number
+	// of pods that it covers. last means that no more pods follow.
 	present(pods []*journal.Pod, last bool) (f *Frame, taken int)
-	// end returns the frames between the last of the present pods and the bookmark.
+	// end returns the frames between the current pods and the bookmark.
 	end(s *journal.Snapshot) []*Frame
-	// frames returns what is told of a set, as a rule from the set's memo. The error is a
-	// CompactedError where that can't be had any more.
+	// frames returns the frames of a set, usually from the set's memo. The error is a
+	// CompactedError if they can't be computed any more.
 	frames(set *journal.Set) ([]*Frame, error)
 	// delivered is called with each frame that the cursor returns.
 	delivered(f *Frame)
-	// behind returns the error for a subscriber whose place is gone; nil to begin again.
+	// behind returns the error for a subscriber that fell behind; nil to start again.
 	behind(err error) error
 }
 
-// Cursor is a subscriber's place in the journal. Its methods belong to one goroutine.
+// Cursor is a subscriber's position in the journal. Its methods belong to one goroutine.
 type Cursor struct {
 	journal    *journal.Journal
 	subscriber *journal.Subscriber
 	view       projection
 
-	// position is the revision up to which the subscriber has been served, and skip how
-	// many frames of what comes next. begun are all of these, for as long as the garbage
-	// collector leaves them: most sets don't keep them.
+	// position is the revision that the subscriber has reached. skip is the number of
+	// frames of the next set that it has got. begun are all frames of this set, until the
+	// garbage collector frees them: most sets do not cache them.
 	position int64
 	skip     int
 	begun    weak.Pointer[[]*Frame]
-	// told is the newest revision that the subscriber was given: what it resumes from.
-	told int64
-	// opening is the present state while it is told; nil after.
+	// sent is the newest revision that the subscriber got, from which it resumes.
+	sent int64
+	// opening is set while the current state is sent.
 	opening *opening
-	// sets and out are used again for each reading.
+	// sets and out are reused for each reading.
 	sets []*journal.Set
 	out  []*Frame
 	size int
 }
 
-// opening is the telling of the present state.
+// opening is the progress in sending the current state.
 type opening struct {
 	snapshot *journal.Snapshot
-	// begin are the frames that come first, next is the pod that comes then.
+	// begin are the first frames. next is the next pod after them.
 	begin []*Frame
 	next  int
 }
@@ -75,13 +75,13 @@ func newCursor(j *journal.Journal, mode string, ops journal.Operations, client j
 	return &Cursor{journal: j, subscriber: j.Subscribe(mode, ops, client)}
 }
 
-// resume begins after a revision.
+// resume starts after a revision.
 func (c *Cursor) resume(revision int64) {
-	c.position, c.told = revision, revision
+	c.position, c.sent = revision, revision
 	c.subscriber.MoveTo(revision)
 }
 
-// open begins with the present state.
+// open starts with the current state.
 func (c *Cursor) open(why string) {
 	s := c.journal.Snapshot(c.view.order())
 	c.opening = &opening{snapshot: s, begin: c.view.begin(s, why)}
@@ -92,10 +92,10 @@ func (c *Cursor) open(why string) {
 // Close ends the subscription.
 func (c *Cursor) Close() { c.subscriber.Close() }
 
-// Next returns the next frames, of about PieceSize together, and waits until there are
-// some or the context is done. Encode them and clear the slice before you wait for the
-// client: it is good until the next call, and holds pods alive. The error is the
-// context's cause, or a CompactedError where the view says so.
+// Next returns the next frames, together about PieceSize. It waits until there are some
+// or the context is done. The slice is valid until the next call, and holds pods. So
+// encode the frames and clear the slice before you wait for the client. The error is the
+// context's cause, or a CompactedError if the view returns one.
 func (c *Cursor) Next(ctx context.Context) ([]*Frame, error) {
 	for {
 		changed, err := c.poll()
@@ -103,19 +103,19 @@ func (c *Cursor) Next(ctx context.Context) ([]*Frame, error) {
 			return c.out, err
 		}
 		if changed == nil {
-			continue // there is more to look through
+			continue // there are more sets to read
 		}
 		select {
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
 		case <-changed:
-			runtime.Gosched() // what is appended with it can come with it: a tenth less work per update and subscriber
+			runtime.Gosched() // an update that is appended next can be sent together with it: 10 % less work per update and subscriber
 		}
 	}
 }
 
-// poll collects what can be told now. Where it returns a channel, that was all, and the
-// channel is closed when there is more.
+// poll collects the frames that are available. If it returns a channel, there are no
+// more, and the channel is closed when there are.
 func (c *Cursor) poll() (changed <-chan struct{}, err error) {
 	c.out, c.size = c.out[:0], 0
 	for c.opening != nil && c.size < PieceSize/2 {
@@ -131,9 +131,9 @@ func (c *Cursor) poll() (changed <-chan struct{}, err error) {
 		return nil, c.fellBehind(err)
 	}
 	c.sets = reading.Sets
-	defer clear(c.sets) // a cursor that waits holds nothing that has left the ring
+	defer clear(c.sets) // a waiting cursor holds nothing that has left the ring
 	for _, set := range c.sets {
-		whole, err := c.tell(set, reading.Bookmark)
+		whole, err := c.add(set, reading.Bookmark)
 		if err != nil {
 			return nil, c.fellBehind(err)
 		}
@@ -141,13 +141,13 @@ func (c *Cursor) poll() (changed <-chan struct{}, err error) {
 			return nil, nil
 		}
 	}
-	if reading.Changed != nil && len(c.out) == 0 && c.told < min(reading.Progress, c.position) {
+	if reading.Changed != nil && len(c.out) == 0 && c.sent < min(reading.Progress, c.position) {
 		c.put(bookmark(c.journal.Instance(), c.position, reading.Bookmark))
 	}
 	return reading.Changed, nil
 }
 
-// openMore puts the next frames of the present state.
+// openMore adds the next frames of the current state.
 func (c *Cursor) openMore() error {
 	o := c.opening
 	switch {
@@ -176,8 +176,8 @@ func (c *Cursor) openMore() error {
 	return nil
 }
 
-// tell puts what there is to tell of a set, and says whether that was all of it.
-func (c *Cursor) tell(set *journal.Set, present *journal.Bookmark) (whole bool, err error) {
+// add adds the frames of a set, and reports whether these were all.
+func (c *Cursor) add(set *journal.Set, present *journal.Bookmark) (whole bool, err error) {
 	frames, err := c.framesOf(set, present)
 	if err != nil {
 		return false, err
@@ -212,14 +212,14 @@ func (c *Cursor) put(f *Frame) {
 	c.out = append(c.out, f)
 	c.size += f.size
 	if f.Revision != 0 {
-		c.told = f.Revision
+		c.sent = f.Revision
 	} else if n := len(f.Revisions); n > 0 {
-		c.told = f.Revisions[n-1]
+		c.sent = f.Revisions[n-1]
 	}
 	c.view.delivered(f)
 }
 
-// fellBehind does what the view does for a subscriber whose place is gone.
+// fellBehind handles a subscriber that fell behind, as the view does.
 func (c *Cursor) fellBehind(err error) error {
 	if final := c.view.behind(err); final != nil {
 		return final

@@ -18,7 +18,7 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/journal"
 )
 
-func TestAStreamBeginsWithThePresentState(t *testing.T) {
+func TestAStreamStartsWithTheCurrentState(t *testing.T) {
 	j := newJournal(journal.Options{Sources: []string{"api", "file"}})
 	early := j.watch(StreamOptions{})
 	expect(t, early, "0 BOOKMARK synced")
@@ -42,7 +42,7 @@ func TestOneSetBecomesVisibleAtOnce(t *testing.T) {
 	expect(t, c, "1 ADD a", "2 RECONCILE", "2 BOOKMARK ready")
 }
 
-// changes is a series of sets with every operation in it.
+// changes appends sets with every operation.
 func makeChanges(j *testJournal) {
 	appendSet(j, update(config.ADD, "a=1", "b=1"))
 	appendSet(j, update(config.REMOVE, "b"), update(config.ADD, "c=1"), update(config.UPDATE, "a=2"))
@@ -77,8 +77,7 @@ func TestModes(t *testing.T) {
 	}
 }
 
-// The first SET is not sent before any source was seen: it would say that there is
-// nothing.
+// The first SET is not sent before a source was seen. An earlier one would be empty.
 func TestNoSnapshotBeforeASourceIsSeen(t *testing.T) {
 	j := newJournal(journal.Options{Sources: []string{"api", "file"}})
 	expect(t, j.watch(StreamOptions{Mode: SnapshotMode}), "0 BOOKMARK synced")
@@ -86,8 +85,8 @@ func TestNoSnapshotBeforeASourceIsSeen(t *testing.T) {
 	expect(t, j.watch(StreamOptions{Mode: SnapshotMode}), "- SET", "1 BOOKMARK synced")
 }
 
-// A reader that is cut off after any frame, and resumes, is given what it would
-// have been given, each revision once.
+// A subscriber that is disconnected after any frame, and resumes, gets the same as
+// without the disconnect, each revision once.
 func TestResumeAfterEveryFrame(t *testing.T) {
 	for _, mode := range []Mode{IncrementalMode, SnapshotAndUpdatesMode, SnapshotMode} {
 		for _, selector := range []Selector{{}, {Labels: mustLabels("image in (1,3)")}} {
@@ -117,7 +116,7 @@ func TestResumeAfterEveryFrame(t *testing.T) {
 	}
 }
 
-func TestResumeThatCannotBe(t *testing.T) {
+func TestResumeFails(t *testing.T) {
 	j := newJournal(journal.Options{MaxUpdates: 2})
 	makeChanges(j)
 	revision := func(n int64) *int64 { n += j.first; return &n }
@@ -146,7 +145,7 @@ func TestResumeThatCannotBe(t *testing.T) {
 	expect(t, j.watch(StreamOptions{Since: revision(9)}))
 }
 
-func TestAReaderThatFallsBehindIsReset(t *testing.T) {
+func TestASubscriberThatFallsBehindIsReset(t *testing.T) {
 	j := newJournal(journal.Options{MaxUpdates: 4})
 	c := j.watch(StreamOptions{})
 	expect(t, c, "0 BOOKMARK synced")
@@ -209,7 +208,7 @@ func TestMirrorPodsCanBeLeftOut(t *testing.T) {
 	expect(t, with, "3 REMOVE mirror")
 }
 
-func TestASnapshotReaderIsToldOnlyOfItsPods(t *testing.T) {
+func TestASnapshotSubscriberGetsOnlyItsPods(t *testing.T) {
 	j := newJournal(journal.Options{})
 	c := j.watch(StreamOptions{Mode: SnapshotMode, Options: Options{Selector: Selector{Labels: mustLabels("image=1")}}})
 	expect(t, c, "0 BOOKMARK synced")
@@ -221,8 +220,8 @@ func TestASnapshotReaderIsToldOnlyOfItsPods(t *testing.T) {
 	expect(t, c, "4 SET a=1 b=1")
 }
 
-// A pod comes to be selected by whatever changes it, and is told once.
-func TestASnapshotReaderSeesWhatComesToMatch(t *testing.T) {
+// A pod can start to match by any change, and is sent once.
+func TestASnapshotSubscriberGetsPodsThatStartToMatch(t *testing.T) {
 	for _, mode := range []Mode{SnapshotMode, SnapshotAndUpdatesMode} {
 		j := newJournal(journal.Options{})
 		c := j.watch(StreamOptions{Mode: mode, Options: Options{Selector: Selector{Labels: mustLabels("image=1")}}})
@@ -238,7 +237,7 @@ func TestASnapshotReaderSeesWhatComesToMatch(t *testing.T) {
 	}
 }
 
-func TestOperationsThatAreAskedFor(t *testing.T) {
+func TestRequestedOperations(t *testing.T) {
 	j := newJournal(journal.Options{})
 	appendSet(j, update(config.ADD, "a"))
 	plain := j.watch(StreamOptions{})
@@ -258,7 +257,7 @@ func TestOperationsThatAreAskedFor(t *testing.T) {
 	}
 }
 
-// A reader whose selection hides everything is told how far the stream is.
+// A subscriber whose selection matches nothing gets bookmarks.
 func TestProgress(t *testing.T) {
 	j := newJournal(journal.Options{})
 	c := j.watch(StreamOptions{Options: Options{Selector: Selector{Namespace: "other"}}})
@@ -278,7 +277,7 @@ func TestProgress(t *testing.T) {
 	expect(t, all)
 }
 
-// A source that says nothing keeps nobody from being told how far the stream is.
+// Bookmarks are sent even if a source is never seen.
 func TestProgressWhileASourceIsUnseen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := newJournal(journal.Options{Sources: []string{"api", "file"}})
@@ -328,15 +327,15 @@ func awaitRevision(j *testJournal, revision int64) {
 		if head >= revision {
 			return
 		}
-		if err == nil && len(r.Sets) == 0 { // what came since is not to be waited for
+		if err == nil && len(r.Sets) == 0 { // do not wait for later ones
 			<-r.Changed
 		}
 	}
 }
 
-// Readers of every kind, some of them slow, end with the state that the journal
-// has, and see revisions grow.
-func TestReadersConverge(t *testing.T) {
+// Subscribers of every kind, some of them slow, end with the state of the journal, and
+// revisions only increase.
+func TestSubscribersConverge(t *testing.T) {
 	j := newJournal(journal.Options{MaxUpdates: 50})
 	random := rand.New(rand.NewPCG(1, 2))
 	const updates = 2000
@@ -363,7 +362,7 @@ func TestReadersConverge(t *testing.T) {
 				}
 			}
 			if want := presentOf(j).String(); got.String() != want {
-				t.Errorf("%s reader has %s, want %s", mode, got, want)
+				t.Errorf("%s subscriber has %s, want %s", mode, got, want)
 			}
 		})
 	}
@@ -373,7 +372,7 @@ func TestReadersConverge(t *testing.T) {
 			op = []config.PodOperation{config.UPDATE, config.REMOVE, config.DELETE}[random.IntN(3)]
 		}
 		if n == updates-1 {
-			op, name = config.ADD, "last" // of which every mode tells
+			op, name = config.ADD, "last" // which every mode sends
 		}
 		appendSet(j, update(op, fmt.Sprintf("%s=%d", name, n)))
 	}

@@ -8,49 +8,48 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/journal"
 )
 
-// PieceSize is about how many bytes of pods, as protobuf, a frame carries, and about how
-// many Next returns at a time. A pod that is larger has a frame of its own. As JSON it
-// is about twice that.
+// PieceSize is the approximate size of the pods in a frame, and of the frames that Next
+// returns, in bytes of protobuf. A larger pod has its own frame. As JSON it is about
+// twice that.
 const PieceSize = 6 << 10
 
-// Frame is what a subscriber is given at once: an update, a piece of one, or a bookmark.
-// It is shared and must not be written to.
+// Frame is an update, a piece of one, or a bookmark. It is shared and read-only.
 type Frame struct {
 	// Instance is the journal's.
 	Instance string
-	// Revision is the one to resume from; 0 where that can't be.
+	// Revision is the one to resume from; 0 if the stream can't be resumed here.
 	Revision int64
-	// Time is when the update was taken; zero in the first frames and bookmarks.
+	// Time is when the update was recorded; zero in the first frames and bookmarks.
 	Time   time.Time
 	Op     config.PodOperation
 	Source string
 	Pods   []*journal.Pod
-	// Revisions are those of the pods, in the view Names: each can be resumed from.
+	// Revisions are those of the pods, in the view Names. Each can be resumed from.
 	Revisions []int64
 
 	InitialSyncComplete, Reset, Continues bool
-	// Message says why there was a Reset.
+	// Message is the reason for a Reset.
 	Message string
-	// Bookmark is there for BOOKMARK.
+	// Bookmark is set in a BOOKMARK.
 	Bookmark *journal.Bookmark
-	// Event is there for PLEG.
+	// Event is set in a PLEG.
 	Event *v1alpha1.Event
-	// Memo keeps the frame's encodings.
+	// Memo caches the encodings of the frame.
 	journal.Memo
 
 	size int
 }
 
-// batch is the pods of an update that have one operation in common.
+// batch is the pods of an update that have the same operation.
 type batch struct {
 	op   config.PodOperation
 	pods []*journal.Pod
-	// always: that there are none is worth telling.
+	// always is whether to send the batch even without pods.
 	always bool
 }
 
-// pieces returns the frames of batches, which together are one update: all but the last
-// continue, and the last alone has the revision.
+// pieces returns the frames of batches that are one update. All except the last continue,
+// and only the last has the revision.
 func pieces(whole *Frame, batches ...batch) []*Frame {
 	var frames []*Frame
 	for _, b := range batches {

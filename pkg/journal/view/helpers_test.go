@@ -36,7 +36,7 @@ func update(op config.PodOperation, contents ...string) config.PodUpdate {
 	return u
 }
 
-// testJournal is a journal that knows its first revision.
+// testJournal is a journal with its first revision.
 type testJournal struct {
 	*journal.Journal
 	first int64
@@ -50,18 +50,18 @@ func newJournal(opts journal.Options) *testJournal {
 	return &testJournal{j, j.Revision()}
 }
 
-// watch begins a subscription to the stream.
+// watch starts a subscription to the stream.
 func (j *testJournal) watch(opts StreamOptions) *testCursor {
 	return &testCursor{j, Stream(j.Journal, opts)}
 }
 
-// testCursor is a cursor that knows its journal.
+// testCursor is a cursor with its journal.
 type testCursor struct {
 	of *testJournal
 	*Cursor
 }
 
-// appendSet appends updates as those of one source set.
+// appendSet appends updates as one set.
 func appendSet(j *testJournal, updates ...config.PodUpdate) {
 	for i, u := range updates {
 		u.More = i < len(updates)-1
@@ -69,7 +69,7 @@ func appendSet(j *testJournal, updates ...config.PodUpdate) {
 	}
 }
 
-// drain returns all frames that are there now, and the error that the cursor ends with.
+// drain returns all available frames, and the error of the cursor.
 func drain(c *Cursor) (frames []*Frame, err error) {
 	for {
 		changed, err := c.poll()
@@ -81,11 +81,11 @@ func drain(c *Cursor) (frames []*Frame, err error) {
 }
 
 func (c *testCursor) drain() []*Frame {
-	frames, _ := drain(c.Cursor) // the stream's have none
+	frames, _ := drain(c.Cursor) // those of the stream have none
 	return frames
 }
 
-// next returns the frames that come next, and fails where none come.
+// next returns the next frames, and fails if there are none.
 func next(t *testing.T, c *testCursor) []*Frame {
 	t.Helper()
 	frames, err := c.Next(t.Context())
@@ -95,7 +95,7 @@ func next(t *testing.T, c *testCursor) []*Frame {
 	return frames
 }
 
-// show returns frames in short, with revisions counted from the journal's first.
+// show returns frames in short, with revisions relative to the journal's first.
 func show(j *testJournal, frames []*Frame) string {
 	lines := make([]string, len(frames))
 	for i, f := range frames {
@@ -132,7 +132,7 @@ func showFrame(j *testJournal, f *Frame) string {
 	return line
 }
 
-// expect compares what the cursor has now with the lines wanted.
+// expect compares the available frames with the wanted lines.
 func expect(t *testing.T, c *testCursor, want ...string) {
 	t.Helper()
 	if got := show(c.of, c.drain()); got != strings.Join(want, "\n") {
@@ -140,7 +140,7 @@ func expect(t *testing.T, c *testCursor, want ...string) {
 	}
 }
 
-// replica is the state that a reader builds from what it is given.
+// replica is the state of a subscriber, built from its frames.
 type replica map[types.UID]string
 
 func (r replica) apply(f *Frame) {
@@ -166,7 +166,7 @@ func (r replica) String() string {
 	return strings.Join(lines, " ")
 }
 
-// presentOf is the state that the journal has, as a replica.
+// presentOf returns the state of the journal as a replica.
 func presentOf(j *testJournal) replica {
 	r := replica{}
 	for _, p := range j.State().Pods {

@@ -12,8 +12,8 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/journal"
 )
 
-// A subscriber that waits for its client, wherever it is, keeps no version of a pod alive
-// that has left the ring.
+// A subscriber that waits for its client, at any point, holds no version of a pod that
+// has left the ring.
 func TestASlowSubscriberHoldsNoPods(t *testing.T) {
 	j := newJournal(journal.Options{MaxUpdates: 3})
 	var versions []weak.Pointer[v1.Pod]
@@ -37,9 +37,9 @@ func TestASlowSubscriberHoldsNoPods(t *testing.T) {
 			func() *Cursor { return UIDs(j.Journal, Options{}) },
 		}[i%4]()
 		t.Cleanup(c.Close)
-		for range i / 4 { // one is stuck in the present pods, another in an update
+		for range i / 4 { // one is stuck in the current pods, another in an update
 			frames, err := c.Next(t.Context())
-			if err != nil { // the names', which fell behind
+			if err != nil { // names, which fell behind
 				break
 			}
 			clear(frames)
@@ -61,7 +61,7 @@ func TestASlowSubscriberHoldsNoPods(t *testing.T) {
 		}
 	}
 	if ring := 4 * 60; alive > ring {
-		t.Errorf("%d versions are alive, of which the ring and the present state hold %d", alive, ring)
+		t.Errorf("%d versions are alive, of which the ring and the current state hold %d", alive, ring)
 	}
 	runtime.KeepAlive(slow)
 	runtime.KeepAlive(j)

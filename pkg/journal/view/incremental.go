@@ -7,11 +7,11 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/journal"
 )
 
-// incremental tells updates as the merge emits them.
+// incremental sends updates as the merge emits them.
 type incremental struct {
 	stream
 
-	// open is the source whose ADD of the present pods has been begun and continues.
+	// open is the source whose ADD of the current pods has started and continues.
 	open string
 }
 
@@ -43,7 +43,7 @@ func (v *incremental) present(pods []*journal.Pod, last bool) (*Frame, int) {
 		f.Pods = append(f.Pods, p)
 		f.size += p.Size()
 	}
-	if !last { // what follows may be of the same source
+	if !last { // more pods of the source may follow
 		if nonempty(f) != nil {
 			f.Continues, v.open = true, source
 		}
@@ -52,7 +52,7 @@ func (v *incremental) present(pods []*journal.Pod, last bool) (*Frame, int) {
 	return v.whole(f), len(pods)
 }
 
-// whole returns the last piece of a source's ADD; nil where there is none.
+// whole returns the last piece of a source's ADD; nil for none.
 func (v *incremental) whole(f *Frame) *Frame {
 	if v.open == "" {
 		return nonempty(f)
@@ -61,7 +61,7 @@ func (v *incremental) whole(f *Frame) *Frame {
 	return f
 }
 
-// close returns an empty last piece: of what was left of a source nothing was selected.
+// close returns an empty last piece: none of the source's remaining pods is selected.
 func (v *incremental) close() *Frame {
 	f := &Frame{Instance: v.journal.Instance(), Op: config.ADD, Source: v.open}
 	v.open = ""
@@ -84,16 +84,16 @@ func (v *incremental) frames(set *journal.Set) ([]*Frame, error) {
 	})
 }
 
-// update returns the frames of one update: as it is for a subscriber that takes all pods,
-// and otherwise with the pods that come to be selected as ADD and those that cease to be
-// as REMOVE.
+// update returns the frames of one update. A subscriber that selects all pods gets it as
+// it is. For others, pods that start to match are in an ADD, and pods that no longer
+// match in a REMOVE.
 func (s *stream) update(u *journal.Update) []*Frame {
 	sel := &s.selector
 	whole := frameOf(s.journal.Instance(), u)
 	switch {
 	case sel.Source != "" && sel.Source != u.Source:
 		return nil
-	case sel.selects(u.Mirrors) || len(u.Pods) == 0: // without pods: a source's first word
+	case sel.selects(u.Mirrors) || len(u.Pods) == 0: // no pods: the first set of a source
 		return s.wanted(whole, batch{op: u.Op, pods: u.Pods, always: true})
 	case !u.Op.IsConfig():
 		return s.wanted(whole, batch{op: u.Op, pods: sel.filter(u.Pods), always: u.Op == config.HOUSEKEEPING})
@@ -115,7 +115,7 @@ func (s *stream) update(u *journal.Update) []*Frame {
 	return s.wanted(whole, batch{op: config.REMOVE, pods: removes}, batch{op: config.ADD, pods: adds}, batch{op: u.Op, pods: same})
 }
 
-// wanted returns the frames of those batches whose operations are wanted.
+// wanted returns the frames of the batches with requested operations.
 func (s *stream) wanted(whole *Frame, batches ...batch) []*Frame {
 	return pieces(whole, slices.DeleteFunc(batches, func(b batch) bool { return !s.ops[b.op] })...)
 }

@@ -7,19 +7,19 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/journal"
 )
 
-// NamesOptions say what a subscriber of names wants.
+// NamesOptions are the options of Names.
 type NamesOptions struct {
 	Options
 
-	// Since is the revision to resume from; nil for the present state first.
+	// Since is the revision to resume from; nil to start with the current state.
 	Since *int64
 }
 
-// Names begins a subscription to the pod of each name: a name that comes to have a pod is
-// an ADD, one that has none any more a REMOVE, all else an UPDATE. Each pod has a revision
-// of its own in Revisions, also the present ones, which come in the order of these: a
-// client can resume after each pod. One that falls behind gets a CompactedError. It must be
-// closed.
+// Names starts a subscription to the pod of each name. A name that gets a pod is an ADD,
+// a name that loses its pod a REMOVE, any other change an UPDATE. Revisions has the
+// revision of each pod, also of the current pods, which come in the order of revisions. A
+// client can resume after each pod. A subscriber that falls behind gets a CompactedError.
+// The caller must close the cursor.
 func Names(j *journal.Journal, opts NamesOptions) *Cursor {
 	c := newCursor(j, string(IncrementalMode), nil, opts.Client)
 	v := &names{instance: j.Instance(), selector: opts.Selector}
@@ -38,7 +38,7 @@ func Names(j *journal.Journal, opts NamesOptions) *Cursor {
 type names struct {
 	instance string
 	selector Selector
-	// failed is why the subscription can't begin: its place is gone.
+	// failed is why the subscription can't start: the revision is compacted.
 	failed error
 }
 
@@ -70,7 +70,7 @@ func (f *Frame) put(p *journal.Pod, revision int64) {
 	f.size += p.Size()
 }
 
-// namesKey and uidsKey are what a set keeps the frames of these views under.
+// namesKey and uidsKey are the keys of these views in the memo of a set.
 type (
 	namesKey struct{ selection selection }
 	uidsKey  struct{ selection selection }
@@ -82,8 +82,8 @@ func (v *names) frames(set *journal.Set) ([]*Frame, error) {
 	})
 }
 
-// changes returns the frames of changes, those of one operation that follow each other
-// together.
+// changes returns the frames of changes. Consecutive changes with the same operation are
+// in one frame.
 func changes(instance string, s *Selector, set *journal.Set, all []journal.Change) (frames []*Frame) {
 	var last *Frame
 	for _, change := range all {

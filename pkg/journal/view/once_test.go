@@ -11,7 +11,7 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/journal"
 )
 
-// counting is a selector of everything that counts what it is asked.
+// counting is a selector of everything that counts its calls.
 type counting struct {
 	labels.Selector
 	matches *int
@@ -24,10 +24,10 @@ func (c counting) Matches(labels.Labels) bool {
 	return true
 }
 
-// What a subscriber is told of a large set is made once for it, also where the set keeps
-// nothing: where it resumes in the middle, or reads one that is not new.
-func TestALargeSetIsGoneThroughOnce(t *testing.T) {
-	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // or it is made again after a collection
+// The frames of a large set are computed once per subscriber, even if the set does not
+// cache them, because the subscriber resumes in the middle of it or the set is not new.
+func TestALargeSetIsReadOnce(t *testing.T) {
+	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // a collection would cause it to be computed again
 	j := newJournal(journal.Options{})
 	before := j.Revision()
 	large := update(config.ADD)

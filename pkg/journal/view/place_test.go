@@ -11,8 +11,8 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/journal"
 )
 
-// Who is told only a part of a set is told how far the stream is all the same, before the
-// set leaves the ring.
+// A subscriber that selects only a part of a set gets a bookmark before the set leaves
+// the ring.
 func TestProgressAfterAPartOfASet(t *testing.T) {
 	ones := Options{Selector: Selector{Labels: mustLabels("image=1")}}
 	for name, open := range map[string]func(j *testJournal, since *int64) *Cursor{
@@ -57,8 +57,8 @@ func TestProgressAfterAPartOfASet(t *testing.T) {
 	}
 }
 
-// A subscription by name that can't begin says why.
-func TestNamesThatCannotBeResumed(t *testing.T) {
+// A subscription by name that can't start has an error with the reason.
+func TestNamesCannotResume(t *testing.T) {
 	j := newJournal(journal.Options{MaxUpdates: 1})
 	appendSet(j, update(config.ADD, "a"))
 	appendSet(j, update(config.ADD, "b"))

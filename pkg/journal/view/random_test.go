@@ -18,9 +18,9 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/journal"
 )
 
-// TestRandomSubscribers has subscribers of every view follow random sets of three sources
-// that clash in names and UIDs, at times too slowly, cut off after any frame, and holds
-// what each is told to what it holds.
+// TestRandomSubscribers runs subscribers of every view on random sets of three sources
+// with conflicting names and UIDs. Subscribers are too slow at times, or disconnected
+// after any frame. The test compares what they have with the journal.
 func TestRandomSubscribers(t *testing.T) {
 	for seed := range uint64(300) {
 		r := rand.New(rand.NewPCG(seed, 7))
@@ -86,8 +86,8 @@ func openNames(opts Options) func(*testJournal, *int64) *Cursor {
 	}
 }
 
-// randomSet appends what a source's random set could give; twice has it give a UID twice
-// now and then, of which the second stays.
+// randomSet appends the updates of a random set. If twice, it may have a UID twice, of
+// which the second stays.
 func randomSet(r *rand.Rand, j *testJournal, twice bool) {
 	source := []string{"api", "file", "http"}[r.IntN(3)]
 	there := map[types.UID]*v1.Pod{}
@@ -107,7 +107,7 @@ func randomSet(r *rand.Rand, j *testJournal, twice bool) {
 		p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{
 			Namespace: "default", Name: fmt.Sprint("n", r.IntN(4)), UID: uid, Labels: map[string]string{"image": fmt.Sprint(r.IntN(6))},
 		}}
-		if r.IntN(10) == 0 { // now and then a pod that takes a frame of its own
+		if r.IntN(10) == 0 { // sometimes a pod that needs its own frame
 			p.Annotations = map[string]string{"large": strings.Repeat("x", PieceSize)}
 		}
 		if source == "api" && r.IntN(2) == 0 {
@@ -153,7 +153,7 @@ func showPod(p *journal.Pod, revision int64) string {
 	return fmt.Sprintf("%s=%s/%s/%s@%d", p.Object.Name, p.Source, p.Object.UID, p.Object.Labels["image"], revision)
 }
 
-// testSubscriber is a naive client: it saves each revision that it is given, and nothing
+// testSubscriber is a naive client: it saves each revision that it gets, and nothing
 // else, and resumes from it.
 type testSubscriber struct {
 	Options
@@ -163,19 +163,20 @@ type testSubscriber struct {
 	view journal.Order
 	open func(j *testJournal, since *int64) *Cursor
 
-	// random cuts names off between two pods, where it is set.
+	// random, if set, disconnects names between two pods.
 	random *rand.Rand
 	cursor *Cursor
 	since  *int64
-	told   *Frame
+	last   *Frame
 	held   map[string]string
-	// added is when each was last an ADD: an update may have a UID twice.
+	// added is the time of the last ADD of each: an update may have a UID twice.
 	added map[string]time.Time
-	// strict: it was not cut off in an update, whose first pieces come twice then.
+	// strict means that it was not disconnected within an update, which repeats the first
+	// pieces.
 	strict bool
 }
 
-// key is what the subscriber tells pods apart by.
+// key is the subscriber's key of a pod.
 func (s *testSubscriber) key(p *journal.Pod) string {
 	switch s.view {
 	case journal.ByName:
@@ -189,11 +190,11 @@ func (s *testSubscriber) key(p *journal.Pod) string {
 func (s *testSubscriber) cut() {
 	if s.cursor != nil {
 		s.cursor.Close()
-		s.cursor, s.strict, s.told = nil, false, nil
+		s.cursor, s.strict, s.last = nil, false, nil
 	}
 }
 
-// read takes some batches of what is there.
+// read reads some of the available batches.
 func (s *testSubscriber) read(t *testing.T, j *testJournal, batches int) {
 	t.Helper()
 	for range batches {
@@ -214,7 +215,7 @@ func (s *testSubscriber) read(t *testing.T, j *testJournal, batches int) {
 			continue
 		}
 		if _, gone := errors.AsType[*journal.CompactedError](err); gone {
-			s.cut() // and it lists again
+			s.cut() // it lists again
 			s.since = nil
 			continue
 		}
@@ -224,10 +225,10 @@ func (s *testSubscriber) read(t *testing.T, j *testJournal, batches int) {
 	}
 }
 
-// take takes a frame, and says whether it was not cut off.
+// take applies a frame, and reports whether it was not disconnected.
 func (s *testSubscriber) take(t *testing.T, f *Frame) bool {
 	t.Helper()
-	if last := s.told; last != nil && last.Continues && !f.Reset && !f.Time.Equal(last.Time) {
+	if last := s.last; last != nil && last.Continues && !f.Reset && !f.Time.Equal(last.Time) {
 		t.Errorf("%s: %v after %v, which continues", s.name, f.Op, last.Op)
 	}
 	if f.Continues && f.Revision != 0 || f.Reset && f.Revision != 0 {
@@ -239,10 +240,10 @@ func (s *testSubscriber) take(t *testing.T, f *Frame) bool {
 		}
 		s.since = new(f.Revision)
 	}
-	if f.Reset || (f.Op == config.SET && (s.told == nil || s.told.Op != config.SET || !s.told.Continues)) {
+	if f.Reset || (f.Op == config.SET && (s.last == nil || s.last.Op != config.SET || !s.last.Continues)) {
 		s.held, s.strict = map[string]string{}, true
 	}
-	s.told = f
+	s.last = f
 	for i, p := range f.Pods {
 		if s.takePod(t, f, i, p); s.view == journal.ByName && s.random != nil && s.random.IntN(20) == 0 {
 			s.cut()
@@ -282,7 +283,7 @@ func (s *testSubscriber) takePod(t *testing.T, f *Frame, i int, p *journal.Pod) 
 	}
 }
 
-// compare holds what the subscriber has to what is there.
+// compare compares the subscriber's state with the journal.
 func (s *testSubscriber) compare(t *testing.T, j *testJournal) {
 	t.Helper()
 	want := map[string]string{}
@@ -305,7 +306,7 @@ func (s *testSubscriber) compare(t *testing.T, j *testJournal) {
 	}
 }
 
-// A pod is gone for its UID only once no source has it.
+// A UID is removed only when no source has it.
 func TestUIDsOfSeveralSources(t *testing.T) {
 	j := newJournal(journal.Options{Sources: []string{"file", "http"}})
 	c := UIDs(j.Journal, Options{})
@@ -326,7 +327,7 @@ func TestUIDsOfSeveralSources(t *testing.T) {
 			}
 		}
 		if !slices.Equal(got, want) {
-			t.Errorf("%v of %s: told %q, want %q", op, source, got, want)
+			t.Errorf("%v of %s: got %q, want %q", op, source, got, want)
 		}
 	}
 	of(config.ADD, "http", "ADD http")

@@ -10,8 +10,8 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/journal"
 )
 
-// states returns, for each revision that can be resumed from, what a client has that took
-// everything up to there pod by pod: by source and UID, and by name.
+// states returns, for each revision that can be resumed from, the state of a client that
+// has read pod by pod up to there: by source and UID, and by name.
 func states(t *testing.T, j *testJournal) (pods, names map[int64]map[string]*journal.Pod) {
 	t.Helper()
 	from := j.Status().Compacted
@@ -76,8 +76,8 @@ func states(t *testing.T, j *testJournal) (pods, names map[int64]map[string]*jou
 
 func podKeyOf(p *journal.Pod) string { return p.Source + "/" + string(p.Object.UID) }
 
-// Whatever interface gave out a revision, each view goes on from it: also from the middle
-// of an update, and from revisions that no pod has.
+// Each view can resume from a revision of any interface, also from the middle of an
+// update, and from revisions that no pod has.
 func TestResumeFromEveryRevision(t *testing.T) {
 	for seed := range uint64(8) {
 		r := rand.New(rand.NewPCG(seed, 3))
@@ -108,11 +108,11 @@ func TestResumeFromEveryRevision(t *testing.T) {
 			}
 			for _, p := range named {
 				if names[since][p.Object.Name] != p {
-					t.Errorf("names at %d: %s, told was %v", since-j.first, showPod(p, p.Revision), names[since][p.Object.Name])
+					t.Errorf("names at %d: %s, the subscriber has %v", since-j.first, showPod(p, p.Revision), names[since][p.Object.Name])
 				}
 			}
 			if len(named) != len(names[since]) {
-				t.Errorf("names at %d: %d, told were %d", since-j.first, len(named), len(names[since]))
+				t.Errorf("names at %d: %d, the subscriber has %d", since-j.first, len(named), len(names[since]))
 			}
 			if t.Failed() {
 				t.Fatalf("seed %d, since %d", seed, since-j.first)
@@ -128,8 +128,8 @@ func opsOf(mode Mode) journal.Operations {
 	return allOps()
 }
 
-// unrecorded has an event that nobody asks for, and then somebody who asks, so that the
-// next revision has nothing.
+// unrecorded makes an event that no subscriber requests, and then a subscriber that
+// requests it. So the next revision is empty.
 func unrecorded(t *testing.T, j *testJournal) {
 	t.Helper()
 	p, e := died("a")

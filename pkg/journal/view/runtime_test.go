@@ -18,7 +18,7 @@ func died(name string) (*v1.Pod, *pleg.PodLifecycleEvent) {
 	return pod(name), &pleg.PodLifecycleEvent{ID: pod(name).UID, Type: pleg.ContainerDied, ContainerID: "id", Container: "c", ExitCode: new(int32(3))}
 }
 
-func TestEventsAreForThoseWhoAsk(t *testing.T) {
+func TestEventsAreSentOnRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := newJournal(journal.Options{})
 		ctx := t.Context()
@@ -42,7 +42,7 @@ func TestEventsAreForThoseWhoAsk(t *testing.T) {
 			t.Errorf("the event is %+v", e)
 		}
 		expect(t, other)
-		// Who comes back soon is told what there was meanwhile.
+		// A subscriber that returns soon gets the events of the meantime.
 		asks.Close()
 		j.HandlePodLifecycleEvent(ctx, p, e)
 		since := frames[0].Revision
@@ -54,14 +54,14 @@ func TestEventsAreForThoseWhoAsk(t *testing.T) {
 		if j.Revision() != since+1 {
 			t.Errorf("an event that nobody asked for got revision %d", j.Revision()-j.first)
 		}
-		// Who comes back late is told that there is a hole.
+		// A subscriber that returns late gets a reset.
 		late := j.watch(StreamOptions{Ops: journal.Operations{config.PLEG: true}, Since: &since})
 		defer late.Close()
 		frames = late.drain()
 		if got := show(j, frames); got != "- BOOKMARK reset ready\n5 BOOKMARK synced ready" || !strings.Contains(frames[0].Message, "PLEG updates after revision") {
 			t.Errorf("got %s, %s", got, frames[0].Message)
 		}
-		// From there on nothing is missing, and the other never asked.
+		// After that, nothing is missing, although the other subscriber requests nothing.
 		since = frames[len(frames)-1].Revision
 		again := j.watch(StreamOptions{Ops: journal.Operations{config.PLEG: true}, Since: &since})
 		defer again.Close()
@@ -87,7 +87,7 @@ func TestEventsAreSelectedByTheirPod(t *testing.T) {
 	}
 }
 
-func TestOrphansAreToldAtTheStartToo(t *testing.T) {
+func TestOrphansAreSentAtTheStartToo(t *testing.T) {
 	j := newJournal(journal.Options{})
 	ops := journal.Operations{config.HOUSEKEEPING: true}
 	early := j.watch(StreamOptions{Ops: ops})
@@ -103,7 +103,7 @@ func TestOrphansAreToldAtTheStartToo(t *testing.T) {
 	expect(t, only, "- HOUSEKEEPING y", "2 BOOKMARK synced")
 	files := j.watch(StreamOptions{Ops: ops, Options: Options{Selector: Selector{Source: "file"}}})
 	defer files.Close()
-	expect(t, files, "2 BOOKMARK synced") // an orphan is of no source
+	expect(t, files, "2 BOOKMARK synced") // an orphan has no source
 	j.HandlePodOrphans(t.Context(), nil)
 	for _, c := range []*testCursor{early, late, only} {
 		expect(t, c, "3 HOUSEKEEPING")

@@ -12,18 +12,18 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/journal"
 )
 
-// Selector selects pods. Its zero value selects all.
+// Selector selects pods. The zero value selects all.
 type Selector struct {
 	Source, Namespace string
 	Labels            labels.Selector
 	Fields            fields.Selector
-	// NoMirrorPods leaves out the pods by which a kubelet shows static pods to the
-	// apiserver.
+	// NoMirrorPods leaves out mirror pods: the copies of static pods that a kubelet
+	// creates in the apiserver.
 	NoMirrorPods bool
 }
 
-// selection is a selector in a form that can be compared: two subscribers that have the
-// same are told the same.
+// selection is a comparable form of a selector. Two subscribers with the same selection
+// get the same pods.
 type selection struct {
 	source, namespace, labels, fields string
 	noMirrorPods                      bool
@@ -40,8 +40,8 @@ func (s *Selector) selection() selection {
 	return key
 }
 
-// textOf returns the selector as text. Its own text is empty both where it matches
-// nothing and where it matches everything.
+// textOf returns the selector as text. The text of a selector that matches nothing is
+// empty, as is that of one that matches everything.
 func textOf(s interface {
 	fmt.Stringer
 	Empty() bool
@@ -53,17 +53,17 @@ func textOf(s interface {
 	return text
 }
 
-// everything tells whether the selector selects all pods.
+// everything reports whether the selector selects all pods.
 func (s *Selector) everything() bool { return s.selects(true) }
 
-// selects tells whether the selector selects all pods of an update, with mirror pods
-// among them or not.
+// selects reports whether the selector selects all pods of an update. mirrors is whether
+// it has mirror pods.
 func (s *Selector) selects(mirrors bool) bool {
 	return s.Source == "" && s.Namespace == "" && (!s.NoMirrorPods || !mirrors) &&
 		(s.Labels == nil || s.Labels.Empty()) && (s.Fields == nil || s.Fields.Empty())
 }
 
-// Matches tells whether the pod is selected.
+// Matches reports whether the pod is selected.
 func (s *Selector) Matches(p *journal.Pod) bool {
 	switch {
 	case s.Source != "" && s.Source != p.Source:
@@ -80,10 +80,10 @@ func (s *Selector) Matches(p *journal.Pod) bool {
 	return true
 }
 
-// was tells whether the version was there and selected.
+// was reports whether the version exists and was selected.
 func (s *Selector) was(p *journal.Pod) bool { return p != nil && s.Matches(p) }
 
-// filter returns the pods that are selected.
+// filter returns the selected pods.
 func (s *Selector) filter(pods []*journal.Pod) []*journal.Pod {
 	if s.everything() {
 		return pods

@@ -12,8 +12,8 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/journal"
 )
 
-// A source may have a UID twice in a set. The merge then emits both pods, of which the last
-// stays: a subscriber that selects the first one only holds neither.
+// A source may have a UID twice in a set. The merge then emits both pods, and the last
+// one stays. A subscriber that selects only the first one has neither.
 func TestAUIDTwiceInAnUpdate(t *testing.T) {
 	same := func(contents ...string) config.PodUpdate {
 		u := update(config.ADD, contents...)
@@ -49,7 +49,8 @@ func TestAUIDTwiceInAnUpdate(t *testing.T) {
 	expect(t, c, "3 ADD a=1")
 }
 
-// The text of a selector that matches nothing is that of one that matches everything.
+// The text of a selector that matches nothing is the same as that of one that matches
+// everything.
 func TestASelectorOfNothing(t *testing.T) {
 	j := newJournal(journal.Options{})
 	all := j.watch(StreamOptions{Options: Options{Selector: Selector{Labels: labels.Everything(), Fields: fields.Everything()}}})
@@ -67,8 +68,8 @@ func TestASelectorOfNothing(t *testing.T) {
 	expect(t, noFields, "1 BOOKMARK ready")
 }
 
-// That another source has no pods is nothing to those who want the pods of one source.
-func TestTheFirstWordOfAnotherSource(t *testing.T) {
+// An empty set of another source is not sent to subscribers that select a source.
+func TestTheFirstSetOfAnotherSource(t *testing.T) {
 	for _, mode := range []Mode{IncrementalMode, SnapshotMode, SnapshotAndUpdatesMode} {
 		j := newJournal(journal.Options{Sources: []string{"file", "http"}})
 		appendSet(j, update(config.ADD, "a"))

@@ -5,13 +5,13 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/journal"
 )
 
-// snapshots tells all pods at each change, in the snapshot modes.
+// snapshots sends all pods at each change, in the snapshot modes.
 //
 // kubelet: pkg/kubelet/config/config.go Merge, up to v1.34.
 type snapshots struct {
 	stream
 
-	// open: a SET has been begun and continues.
+	// open is whether a SET has started and continues.
 	open bool
 }
 
@@ -43,7 +43,7 @@ func (v *snapshots) present(pods []*journal.Pod, last bool) (*Frame, int) {
 	return nonempty(f), len(pods)
 }
 
-// end returns the SET where there are no pods.
+// end returns the SET if there are no pods.
 func (v *snapshots) end(s *journal.Snapshot) (frames []*Frame) {
 	if v.open {
 		v.open = false
@@ -61,8 +61,7 @@ func (v *snapshots) frames(set *journal.Set) ([]*Frame, error) {
 	})
 }
 
-// set returns the frames of what one source set changed. The SET comes first, with the
-// state after the whole set.
+// set returns the frames of a set. The SET comes first, with the state after the set.
 func (v *snapshots) set(set *journal.Set) ([]*Frame, error) {
 	var frames, changes []*Frame
 	revision := v.revision(set)
@@ -81,15 +80,15 @@ func (v *snapshots) set(set *journal.Set) ([]*Frame, error) {
 			}
 		}
 	}
-	// A SET that stands for a later update than the first change has no revision: who
-	// resumed from there would miss that change.
+	// If the SET covers later updates than the first change, it has no revision. A
+	// subscriber that resumed from there would miss that change.
 	if n := len(frames); n > 0 && len(changes) > 0 && frames[n-1].Revision >= first(changes) {
 		frames[n-1].Revision, frames[n-1].Continues = 0, true
 	}
 	return append(frames, changes...), nil
 }
 
-// first returns the first revision that frames have.
+// first returns the first revision of the frames.
 func first(frames []*Frame) int64 {
 	for _, f := range frames {
 		if f.Revision != 0 {
@@ -99,7 +98,7 @@ func first(frames []*Frame) int64 {
 	return 0
 }
 
-// revision returns the last update of the set that the SET stands for; nil for none.
+// revision returns the last update of the set that the SET covers; nil for none.
 func (v *snapshots) revision(set *journal.Set) (last *journal.Update) {
 	for _, u := range set.Updates {
 		if !v.concerns(u) {
@@ -124,8 +123,8 @@ func (v *snapshots) revision(set *journal.Set) (last *journal.Update) {
 	return last
 }
 
-// changed returns the frames of an update without the pods that come to be selected or
-// cease to be: those the SET has told.
+// changed returns the frames of an update without the pods that start or stop to match.
+// The SET covers those.
 func (v *snapshots) changed(u *journal.Update) []*Frame {
 	if v.selector.everything() {
 		return v.update(u)
@@ -139,7 +138,7 @@ func (v *snapshots) changed(u *journal.Update) []*Frame {
 	return v.wanted(frameOf(v.journal.Instance(), u), batch{op: u.Op, pods: same})
 }
 
-// reselects tells whether a pod comes to be selected with the update, or ceases to be.
+// reselects reports whether a pod starts or stops to match with the update.
 func (v *snapshots) reselects(u *journal.Update) bool {
 	if v.selector.everything() {
 		return false
@@ -152,8 +151,8 @@ func (v *snapshots) reselects(u *journal.Update) bool {
 	return false
 }
 
-// concerns tells whether the update has a pod that is or was selected, or is the first
-// word of a source without pods.
+// concerns reports whether the update has a pod that is or was selected, or is the empty
+// first set of a source.
 func (v *snapshots) concerns(u *journal.Update) bool {
 	switch {
 	case v.selector.Source != "" && v.selector.Source != u.Source:

@@ -12,9 +12,9 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/journal"
 )
 
-// BenchmarkAppendBesideStarts measures how long an update takes to get into the journal,
-// alone and while a thousand subscribers begin at once, again and again. An op is an
-// update; the journal has 500 pods.
+// BenchmarkAppendBesideStarts measures how long an append takes, alone and while a
+// thousand subscribers repeatedly start at once. An op is an update. The journal has 500
+// pods.
 func BenchmarkAppendBesideStarts(b *testing.B) {
 	for _, starts := range []int{0, 1000} {
 		b.Run(fmt.Sprintf("starts=%d", starts), func(b *testing.B) {
@@ -45,7 +45,7 @@ func BenchmarkAppendBesideStarts(b *testing.B) {
 	}
 }
 
-// begin begins a subscription, reads the present state, and begins again.
+// begin starts a subscription, reads the current state, and starts again.
 func begin(ctx context.Context, j *testJournal) {
 	for ctx.Err() == nil {
 		c := Stream(j.Journal, StreamOptions{})

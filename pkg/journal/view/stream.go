@@ -8,52 +8,52 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/journal"
 )
 
-// Mode is how a subscriber of the stream is told of changes.
+// Mode is the mode of a subscriber of the stream.
 //
 // kubelet: PodConfigNotificationMode in pkg/kubelet/config/config.go, up to v1.34.
 type Mode string
 
 // The modes.
 const (
-	// IncrementalMode: what changed, as the merge emits it.
+	// IncrementalMode sends the changes, as the merge emits them.
 	IncrementalMode Mode = "incremental"
-	// SnapshotAndUpdatesMode: all pods as a SET when some came or went, and UPDATE and
-	// DELETE for those that changed.
+	// SnapshotAndUpdatesMode sends all pods as a SET when pods come or go, and UPDATE and
+	// DELETE for pods that change.
 	SnapshotAndUpdatesMode Mode = "snapshot-and-updates"
-	// SnapshotMode: all pods as a SET at each change.
+	// SnapshotMode sends all pods as a SET at each change.
 	SnapshotMode Mode = "snapshot"
 )
 
-// ParseMode returns the mode of that name; IncrementalMode for none.
+// ParseMode returns the mode with the name; IncrementalMode for an empty name.
 func ParseMode(name string) (Mode, error) {
 	modes := []Mode{IncrementalMode, SnapshotAndUpdatesMode, SnapshotMode}
 	if name == "" {
 		return IncrementalMode, nil
 	}
 	if !slices.Contains(modes, Mode(name)) {
-		return "", fmt.Errorf("unknown mode %q: want one of %v", name, modes)
+		return "", fmt.Errorf("unknown mode %q: expected one of %v", name, modes)
 	}
 	return Mode(name), nil
 }
 
-// StreamOptions say what a subscriber of the stream wants.
+// StreamOptions are the options of Stream.
 type StreamOptions struct {
 	Options
 
 	Mode Mode
-	// Instance and Since say where to resume; Instance may be left out, and so may
-	// both: then the present state comes first.
+	// Instance and Since are where to resume. Instance may be empty. If Since is nil, the
+	// current state comes first.
 	Instance string
 	Since    *int64
-	// Ops are the operations wanted; nil stands for DefaultOperations of the mode. BOOKMARK
-	// comes in any case.
+	// Ops are the requested operations; nil means DefaultOperations of the mode. BOOKMARK
+	// is always sent.
 	Ops journal.Operations
 }
 
-// DefaultOperations are those that a subscriber gets that does not say which: the config
-// operations, and in the snapshot modes SET. A change of the status alone, RECONCILE, is
-// among them in the incremental mode only, as for the kubelet; the other modes have it
-// for those who ask.
+// DefaultOperations are the operations of a subscriber that requests none: the config
+// operations, and in the snapshot modes also SET. As in the kubelet, RECONCILE, a change
+// of only the status, is among them in the incremental mode only. In the other modes, a
+// subscriber can request it.
 func DefaultOperations(mode Mode) journal.Operations {
 	ops := journal.Operations{
 		config.ADD: true, config.DELETE: true, config.REMOVE: true, config.UPDATE: true,
@@ -66,7 +66,7 @@ func DefaultOperations(mode Mode) journal.Operations {
 	return ops
 }
 
-// Stream begins a subscription to the stream of updates. It must be closed.
+// Stream starts a subscription to the stream of updates. The caller must close it.
 func Stream(j *journal.Journal, opts StreamOptions) *Cursor {
 	if opts.Mode == "" {
 		opts.Mode = IncrementalMode
@@ -75,23 +75,23 @@ func Stream(j *journal.Journal, opts StreamOptions) *Cursor {
 		opts.Ops = DefaultOperations(opts.Mode)
 	}
 	c := newCursor(j, string(opts.Mode), opts.Ops, opts.Client)
-	told := stream{journal: j, selector: opts.Selector, ops: opts.Ops, mode: opts.Mode}
+	common := stream{journal: j, selector: opts.Selector, ops: opts.Ops, mode: opts.Mode}
 	if opts.Mode == IncrementalMode {
-		c.view = &incremental{stream: told}
+		c.view = &incremental{stream: common}
 	} else {
-		c.view = &snapshots{stream: told}
+		c.view = &snapshots{stream: common}
 	}
 	if opts.Since == nil {
 		c.open("")
 	} else if err := j.Resumable(opts.Instance, *opts.Since, opts.Ops); err != nil {
-		_ = c.fellBehind(err) // the stream begins again
+		_ = c.fellBehind(err) // the stream starts again
 	} else {
 		c.resume(*opts.Since)
 	}
 	return c
 }
 
-// stream is what the modes of the stream have in common.
+// stream is the common part of the modes.
 type stream struct {
 	journal  *journal.Journal
 	selector Selector
@@ -101,7 +101,7 @@ type stream struct {
 
 func (s *stream) order() journal.Order { return journal.BySource }
 
-// begin tells the subscriber to forget what it has, where it was told something before.
+// begin sends a reset, unless the subscriber has got nothing yet.
 func (s *stream) begin(snapshot *journal.Snapshot, why string) []*Frame {
 	if why == "" {
 		return nil
@@ -111,7 +111,7 @@ func (s *stream) begin(snapshot *journal.Snapshot, why string) []*Frame {
 	return []*Frame{reset}
 }
 
-// end returns the orphans. They are of no source.
+// end returns the orphans. They have no source.
 func (s *stream) end(snapshot *journal.Snapshot) []*Frame {
 	if !s.ops[config.HOUSEKEEPING] || snapshot.Orphans == nil || s.selector.Source != "" {
 		return nil
@@ -122,10 +122,10 @@ func (s *stream) end(snapshot *journal.Snapshot) []*Frame {
 
 func (s *stream) delivered(*Frame) {}
 
-// behind: the subscriber is reset.
+// behind: the subscriber gets a reset.
 func (s *stream) behind(error) error { return nil }
 
-// streamKey is what a set keeps the frames of a stream's view under.
+// streamKey is the key of a stream's frames in the memo of a set.
 type streamKey struct {
 	mode      Mode
 	ops       [config.BOOKMARK + 1]bool

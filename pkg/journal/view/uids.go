@@ -12,11 +12,10 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/journal"
 )
 
-// UIDs begins a subscription to the pod of each UID, for a protocol that can't have its
-// clients forget what they hold: a UID that comes to have a pod is an ADD, one that has
-// none any more a REMOVE, all else an UPDATE. A subscriber that falls behind is told what
-// it has missed in sum; of a pod that went meanwhile the REMOVE has nothing but name,
-// namespace and UID. It must be closed.
+// UIDs starts a subscription to the pod of each UID, for a protocol without a reset. A
+// UID that gets a pod is an ADD, a UID that loses its pod a REMOVE, any other change an
+// UPDATE. A subscriber that falls behind gets the difference. In it, the REMOVE of a pod
+// has only name, namespace and UID. The caller must close the cursor.
 func UIDs(j *journal.Journal, opts Options) *Cursor {
 	c := newCursor(j, string(IncrementalMode), nil, opts.Client)
 	c.view = &uids{instance: j.Instance(), selector: opts.Selector, held: make(map[types.UID]held)}
@@ -27,11 +26,11 @@ func UIDs(j *journal.Journal, opts Options) *Cursor {
 type uids struct {
 	instance string
 	selector Selector
-	// held is what the subscriber has been told: no pods, so that it keeps none alive.
+	// held is what the subscriber has. It has no pods, so it keeps none in memory.
 	held map[types.UID]held
 }
 
-// held is what is kept of a pod that a subscriber has been told.
+// held identifies the version of a pod that a subscriber has.
 type held struct {
 	name     types.NamespacedName
 	revision int64
@@ -39,13 +38,13 @@ type held struct {
 
 func (v *uids) order() journal.Order { return journal.ByUID }
 
-// begin removes what the subscriber holds and is not there any more.
+// begin removes the pods that the subscriber has and that are gone.
 func (v *uids) begin(s *journal.Snapshot, _ string) []*Frame {
 	if len(v.held) == 0 {
 		return nil
 	}
 	present, err := s.Pods(0, s.Len)
-	if err != nil { // the next reading of the snapshot says so too
+	if err != nil { // the next read of the snapshot returns the error too
 		return nil
 	}
 	there := make(map[types.UID]bool, len(present))
@@ -66,8 +65,8 @@ func (v *uids) begin(s *journal.Snapshot, _ string) []*Frame {
 
 func (v *uids) end(*journal.Snapshot) []*Frame { return nil }
 
-// present returns the first pods that the subscriber does not hold as they are, as far as
-// they have one operation in common.
+// present returns the first pods of which the subscriber does not have the current
+// version, as long as their operation is the same.
 func (v *uids) present(pods []*journal.Pod, _ bool) (*Frame, int) {
 	var f *Frame
 	for i, p := range pods {
@@ -94,7 +93,7 @@ func (v *uids) present(pods []*journal.Pod, _ bool) (*Frame, int) {
 	return f, len(pods)
 }
 
-// delivered keeps what the subscriber holds.
+// delivered records what the subscriber has.
 func (v *uids) delivered(f *Frame) {
 	for _, p := range f.Pods {
 		if f.Op == config.REMOVE {
@@ -107,7 +106,7 @@ func (v *uids) delivered(f *Frame) {
 	}
 }
 
-// behind: the subscriber is told the difference.
+// behind: the subscriber gets the difference.
 func (v *uids) behind(error) error { return nil }
 
 func (v *uids) frames(set *journal.Set) ([]*Frame, error) {

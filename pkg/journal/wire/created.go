@@ -9,9 +9,9 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/journal"
 )
 
-// Created returns the creationTimestamp that the Kubernetes API shows: the pod's own,
-// or for a static pod, which has none, the time at which it was first seen. It is zero
-// where neither is known.
+// Created returns the creationTimestamp for the Kubernetes API: the pod's own, or for a
+// static pod, which has none, the time at which it was first seen. It is zero if neither
+// is known.
 func Created(p *journal.Pod) metav1.Time {
 	if !p.Object.CreationTimestamp.IsZero() {
 		return p.Object.CreationTimestamp
@@ -26,7 +26,7 @@ func firstSeen(pod *metav1.ObjectMeta) metav1.Time {
 		return metav1.Time{}
 	}
 	seen, err := time.Parse(time.RFC3339, pod.Annotations[config.ConfigFirstSeenAnnotationKey])
-	if err != nil { // not one of the merge's pods
+	if err != nil { // the pod is not from the merge
 		return metav1.Time{}
 	}
 	return metav1.Unix(seen.Unix(), 0)

@@ -1,4 +1,4 @@
-// Package wire has the bytes of pods and frames: as JSON, and as protobuf. A version of a
-// pod is encoded once for each form, by the first subscriber that needs it, and all
-// share the bytes. So are the headers of frames.
+// Package wire encodes pods and frames as JSON and as protobuf. The first subscriber that
+// needs a version of a pod, or the header of a frame, encodes it. All subscribers share
+// the bytes.
 package wire

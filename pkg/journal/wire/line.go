@@ -11,7 +11,7 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/journal/view"
 )
 
-// lineKey is what a frame keeps the header of its line under.
+// lineKey is the key of a line's header in the memo of a frame.
 type lineKey struct{}
 
 // AppendLine appends the frame as one line of JSON.
@@ -23,14 +23,14 @@ func AppendLine(to []byte, f *view.Frame) ([]byte, error) {
 	if f.Op == config.BOOKMARK {
 		return append(append(to, header...), '\n'), nil
 	}
-	to = append(to, header[:len(header)-1]...) // without its last brace
+	to = append(to, header[:len(header)-1]...) // without the last brace
 	if to, err = appendPods(append(to, `,"pods":[`...), f.Pods); err != nil {
 		return to, err
 	}
 	return append(to, "]}\n"...), nil
 }
 
-// encodeHeader encodes everything but the pods.
+// encodeHeader encodes everything except the pods.
 func encodeHeader(f *view.Frame) ([]byte, error) {
 	u := v1alpha1.Update{
 		Instance: f.Instance, Revision: f.Revision, Op: f.Op.String(), Source: f.Source,

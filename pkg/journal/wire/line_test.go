@@ -46,7 +46,7 @@ func line(t *testing.T, f *view.Frame) string {
 	return string(b)
 }
 
-// next returns the frames that come next, of one or more calls of Next.
+// next returns the next frames, of one or more calls of Next.
 func next(t *testing.T, c *view.Cursor, calls int) (frames []*view.Frame) {
 	t.Helper()
 	for range calls {
@@ -92,7 +92,7 @@ func TestLinesAreWhatTheDesignSays(t *testing.T) {
 	}
 }
 
-// What can't be resumed from says no revision, rather than 0.
+// A line that can't be resumed from has no revision, not revision 0.
 func TestALineWithoutRevision(t *testing.T) {
 	j := newJournal()
 	j.Append(add("a"))
@@ -127,7 +127,8 @@ func TestALineIsTheWholeUpdate(t *testing.T) {
 	}
 }
 
-// However many read an update, and in whatever mode, its pods are encoded once.
+// The pods of an update are encoded once, whatever the number and the modes of
+// subscribers.
 func TestEachPodIsEncodedOnce(t *testing.T) {
 	j := newJournal()
 	before := testutil.ToFloat64(encodes.WithLabelValues("json"))

@@ -6,7 +6,7 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/journal"
 )
 
-// metadataOf returns the object by which the Kubernetes API shows a pod's metadata alone.
+// metadataOf returns the pod's metadata as an object of the Kubernetes API.
 func metadataOf(p *journal.Pod) *metav1.PartialObjectMetadata {
 	return &metav1.PartialObjectMetadata{
 		TypeMeta:   metav1.TypeMeta{Kind: "PartialObjectMetadata", APIVersion: metav1.SchemeGroupVersion.String()},
@@ -14,8 +14,8 @@ func metadataOf(p *journal.Pod) *metav1.PartialObjectMetadata {
 	}
 }
 
-// AppendMetadataJSON appends the pod's metadata as a PartialObjectMetadata in JSON, with a
-// revision as its resourceVersion.
+// AppendMetadataJSON appends the pod's metadata as a PartialObjectMetadata in JSON. The
+// revision is its resourceVersion.
 func AppendMetadataJSON(to []byte, p *journal.Pod, revision int64) ([]byte, error) {
 	f, err := journal.Once(p.Memo, metadataJSONKey, func() (jsonForm, error) {
 		encodes.WithLabelValues("metadata-json").Inc()
@@ -28,7 +28,7 @@ func AppendMetadataJSON(to []byte, p *journal.Pod, revision int64) ([]byte, erro
 }
 
 // AppendMetadataProtobuf appends the pod's metadata as a PartialObjectMetadata in
-// protobuf, with a revision as its resourceVersion.
+// protobuf. The revision is its resourceVersion.
 func AppendMetadataProtobuf(to []byte, p *journal.Pod, revision int64) ([]byte, error) {
 	f, err := journal.Once(p.Memo, metadataProtobufKey, func() (protobufForm, error) {
 		encodes.WithLabelValues("metadata-protobuf").Inc()

@@ -2,11 +2,11 @@ package wire
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// encodes counts for the whole process: what is encoded of a pod belongs to no server.
+// encodes counts for the whole process, because an encoding belongs to no server.
 var encodes = prometheus.NewCounterVec(prometheus.CounterOpts{
 	Namespace: "podconfigd", Subsystem: "journal", Name: "pod_encodes_total",
 	Help: "Versions of pods encoded, by wire form; each is encoded once a form.",
 }, []string{"form"})
 
-// Encodes returns the metric of how many versions of pods have been encoded.
+// Encodes returns the metric of encoded versions of pods.
 func Encodes() *prometheus.CounterVec { return encodes }

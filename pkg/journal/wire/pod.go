@@ -13,16 +13,16 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/journal"
 )
 
-// A pod is marshaled once for each wire form. The Kubernetes API's form differs in two
-// fields of the metadata, which are inserted without marshaling again: resourceVersion
-// is the journal's revision, and a static pod has a creationTimestamp.
+// A pod is encoded once for each format. The format of the Kubernetes API differs in two
+// fields of the metadata, which are inserted into the bytes: resourceVersion is the
+// journal's revision, and a static pod gets a creationTimestamp.
 
-// jsonForm is a pod's JSON, and where its resourceVersion is or would be.
+// jsonForm is a pod's JSON, and the position of its resourceVersion.
 type jsonForm struct {
 	data []byte
-	// start and end bound the member "resourceVersion" with its comma.
+	// start and end are the range of the member "resourceVersion" with its comma.
 	start, end int
-	// created is the member "creationTimestamp" for a pod that has none.
+	// created is the member "creationTimestamp" for a pod without one.
 	created []byte
 }
 
@@ -39,15 +39,15 @@ func encodePodJSON(pod *v1.Pod) (jsonForm, error) {
 	return encodeJSON(&whole, &pod.ObjectMeta)
 }
 
-// encodeJSON encodes an object, the metadata of which are a pod's.
+// encodeJSON encodes an object with the metadata of a pod.
 func encodeJSON(object any, pod *metav1.ObjectMeta) (jsonForm, error) {
 	marshaled, err := json.Marshal(object)
 	if err != nil {
 		return jsonForm{}, fmt.Errorf("encoding pod %s/%s: %w", pod.Namespace, pod.Name, err)
 	}
 	f := jsonForm{data: bytes.Clone(marshaled)}
-	// Quotes within strings are escaped, and what comes before has no such members, so
-	// that these are the first.
+	// Quotes within strings are escaped, and nothing before has such members. So these
+	// are the first.
 	f.start = bytes.Index(f.data, []byte(jsonMetadata)) + len(jsonMetadata)
 	f.end = f.start
 	if pod.ResourceVersion != "" {
@@ -61,7 +61,7 @@ func encodeJSON(object any, pod *metav1.ObjectMeta) (jsonForm, error) {
 		switch {
 		case f.data[f.end] == ',':
 			f.end++
-		case f.data[f.start-1] == ',': // the last one
+		case f.data[f.start-1] == ',': // it is the last one
 			f.start--
 		}
 	}
@@ -75,12 +75,12 @@ func encodeJSON(object any, pod *metav1.ObjectMeta) (jsonForm, error) {
 	return f, nil
 }
 
-// protobufForm is a pod as protobuf, and where its metadata is.
+// protobufForm is a pod as protobuf, and the position of its metadata.
 type protobufForm struct {
 	data []byte
-	// start and end bound the content of the metadata, which is the first field.
+	// start and end are the range of the metadata, which is the first field.
 	start, end int
-	// created is the content of the field creationTimestamp for a pod that has none.
+	// created is the content of the field creationTimestamp for a pod without one.
 	created []byte
 }
 
@@ -91,7 +91,7 @@ const (
 	metaCreationTimestamp = 8
 )
 
-// encodeProtobuf encodes an object, the first field of which are a pod's metadata.
+// encodeProtobuf encodes an object whose first field is a pod's metadata.
 func encodeProtobuf(object interface{ Marshal() ([]byte, error) }, pod *metav1.ObjectMeta) (protobufForm, error) {
 	data, err := object.Marshal()
 	if err != nil {
@@ -114,7 +114,7 @@ func encodeProtobuf(object interface{ Marshal() ([]byte, error) }, pod *metav1.O
 	return f, nil
 }
 
-// formKey is what a pod keeps a form under.
+// formKey is the key of a format in the memo of a pod.
 type formKey int
 
 const (
@@ -138,20 +138,19 @@ func protobufOf(p *journal.Pod) (protobufForm, error) {
 	})
 }
 
-// JSON returns the pod's JSON with apiVersion and kind. The bytes must not be written to.
+// JSON returns the pod's JSON with apiVersion and kind. The bytes are read-only.
 func JSON(p *journal.Pod) ([]byte, error) {
 	f, err := jsonOf(p)
 	return f.data, err
 }
 
-// Protobuf returns what v1.Pod.Marshal gives for the pod. The bytes must not be written
-// to.
+// Protobuf returns the result of v1.Pod.Marshal. The bytes are read-only.
 func Protobuf(p *journal.Pod) ([]byte, error) {
 	f, err := protobufOf(p)
 	return f.data, err
 }
 
-// AppendJSON appends the pod's JSON as the Kubernetes API has it, with a revision as its
+// AppendJSON appends the pod's JSON for the Kubernetes API. The revision is its
 // resourceVersion.
 func AppendJSON(to []byte, p *journal.Pod, revision int64) ([]byte, error) {
 	f, err := jsonOf(p)
@@ -161,7 +160,7 @@ func AppendJSON(to []byte, p *journal.Pod, revision int64) ([]byte, error) {
 	return f.append(to, revision), nil
 }
 
-// append appends the form with a resourceVersion, and a creationTimestamp if there is
+// append appends the JSON with a resourceVersion, and with a creationTimestamp if it has
 // none.
 func (f *jsonForm) append(to []byte, revision int64) []byte {
 	to = append(to, f.data[:f.start]...)
@@ -183,8 +182,8 @@ func (f *jsonForm) append(to []byte, revision int64) []byte {
 	return append(to, f.data[f.end:]...)
 }
 
-// AppendProtobuf appends the pod as protobuf as the Kubernetes API has it, with a
-// revision as its resourceVersion.
+// AppendProtobuf appends the pod as protobuf for the Kubernetes API. The revision is its
+// resourceVersion.
 func AppendProtobuf(to []byte, p *journal.Pod, revision int64) ([]byte, error) {
 	f, err := protobufOf(p)
 	if err != nil {
@@ -193,10 +192,10 @@ func AppendProtobuf(to []byte, p *journal.Pod, revision int64) ([]byte, error) {
 	return f.append(to, revision), nil
 }
 
-// append appends the form with a resourceVersion, and a creationTimestamp if there is
-// none.
+// append appends the protobuf with a resourceVersion, and with a creationTimestamp if it
+// has none.
 func (f *protobufForm) append(to []byte, revision int64) []byte {
-	// Of a field that is there twice the last one counts.
+	// If a field is there twice, the last one counts.
 	var digits [20]byte
 	version := strconv.AppendInt(digits[:0], revision, 10)
 	meta := f.data[f.start:f.end]

@@ -14,9 +14,9 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/journal"
 )
 
-// Whatever its metadata look like, a pod in the Kubernetes API's form is what marshaling
-// it gives with its revision as resourceVersion and, where it has no creationTimestamp,
-// the time at which it was first seen. Its own form has neither.
+// For any metadata, the Kubernetes API's form of a pod equals the marshaled pod with its
+// revision as resourceVersion and, if it has no creationTimestamp, the time at which it
+// was first seen. The plain form has neither.
 func TestRevisionsInForms(t *testing.T) {
 	const seen = "2026-05-04T03:02:01.987654321+02:00"
 	for _, meta := range []metav1.ObjectMeta{
