@@ -12,11 +12,11 @@ import (
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 )
 
-// Board is the status of a source as others read it. The source writes to it.
+// Board has the status of a source. The source writes it, others read it.
 type Board struct {
 	degraded prometheus.Gauge
 
-	mu     sync.Mutex // guards status; nothing is called while it is held but Update's function
+	mu     sync.Mutex // guards status; only Update's function is called under it
 	status v1alpha1.SourceStatus
 }
 

@@ -1,27 +1,26 @@
-// Package sources declares what a source of pods is. Each source is a package below
-// this one.
+// Package sources declares the interface of a source of pods. Each source is a package
+// below this one.
 //
-// A [Source] knows one place that pods come from. It sends the full set of those pods
-// each time it changes, on the channel that
-// [github.com/podconfigd/podconfigd/pkg/config.PodConfig.Channel] gave for its name.
-// The rules that it keeps are the comment of [Source].
+// A [Source] reads pods from one place. Each time these pods change, it sends the full
+// set on its channel, which is
+// [github.com/podconfigd/podconfigd/pkg/config.PodConfig.Channel] of its name. The
+// comment of [Source] has its rules.
 //
-// # Writing another
+// # How to write a source
 //
-// Package [github.com/podconfigd/podconfigd/pkg/sources/sourcetest] has these rules
-// as tests. A new source takes these steps:
+// Package [github.com/podconfigd/podconfigd/pkg/sources/sourcetest] tests these rules. A
+// new source needs:
 //
-//  1. A package below this one, with a Source, its Options, New and Run. Run is one
-//     goroutine that owns the state and selects on every change. A [Board] holds the
-//     status.
-//  2. A contract_test.go that gives sourcetest.Run a place: something real that the
-//     test can change, break and mend. Then tests of what is the source's own.
+//  1. A package below this one with a Source, its Options, New and Run. Run is one goroutine
+//     that owns the state and selects on every change. A [Board] has the status.
+//  2. A contract_test.go that passes sourcetest.Run a real place, which the test can change,
+//     break and repair, and tests of the source's own behavior.
 //  3. A name in package config, so that ParseSource accepts it; an entry in newSources of
-//     pkg/daemon, which gives it its channel; fields of daemon.Config and flags; a
-//     member of SourceStatus in api/stream.
-//  4. A row in docs/architecture.md and, where the kubelet has such a source, one for
-//     each difference in docs/kubelet-differences.md.
+//     pkg/daemon, which connects its channel; fields of daemon.Config and flags; a member of
+//     SourceStatus in api/stream.
+//  4. A row in docs/architecture.md. If the kubelet has such a source, also a row for each
+//     difference in docs/kubelet-differences.md.
 //
-// The daemon needs to know nothing else: the Mux has a channel for each name, and
-// the node is ready once each has sent a set.
+// No other part of the daemon changes: the Mux has a channel for each name, and the node
+// is ready after each source has sent a set.
 package sources

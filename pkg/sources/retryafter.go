@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// RetryAfter returns how long the value of a Retry-After header asks to wait: a number of
-// seconds or a date. It returns most for anything longer, and 0 for no valid value.
+// RetryAfter returns the wait of a Retry-After header, whose value is a number of seconds
+// or a date. It returns most for any longer wait, and 0 for an invalid value.
 func RetryAfter(value string, now time.Time, most time.Duration) time.Duration {
 	seconds, err := strconv.ParseInt(value, 10, 64)
 	if err == nil || errors.Is(err, strconv.ErrRange) {

@@ -7,26 +7,26 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/config"
 )
 
-// Source reads the pods of one place. Its constructor only allocates, and Run is called
-// once at most.
+// Source reads the pods of one place. Its constructor only allocates. Run is called at
+// most once.
 //
-//   - Run sends the full set of pods on sets: first as soon as the set is known, even
-//     if it is empty, then each time it changes. The source is not ready until then,
-//     and neither is the node.
-//   - Unavailable is not empty. A source that can't read sends nothing, keeps what it
-//     sent last, and reports why and since when in its status.
-//   - Every send selects on the context too. Run returns the context's cause within a
-//     second of the context's end. By then every goroutine that it started has ended.
+//   - Run sends the full set of pods on sets: first as soon as the set is known, even if it is
+//     empty, then each time it changes. Until the first set, neither the source nor the node is
+//     ready.
+//   - Unavailable is not empty. A source that can't read sends nothing and keeps its last set.
+//     Its status has the reason and the time.
+//   - Every send also selects on the context. Run returns the context's cause within a second
+//     of the context's end. By then, every goroutine that it started has ended.
 //   - Run never closes sets.
-//   - A pod that was sent is shared and is never written to again. A pod that did not
-//     change is sent as the same pointer, so the cost of a set follows what changed.
-//   - A set names its origin, which has no secrets in it.
-//   - Names and UIDs of the pods in a set are distinct. Of two pods that clash, the
-//     source keeps one by a rule of its own and reports the other.
+//   - A pod is shared and read-only after it was sent. A pod that did not change is sent as the
+//     same pointer, so the cost of a set depends on the changes.
+//   - A set names its origin, without secrets.
+//   - Names and UIDs of the pods in a set are distinct. If two pods conflict, the source
+//     chooses one by its own rule and reports the other.
 type Source interface {
 	Run(ctx context.Context, sets chan<- config.SourceSet) error
-	// Status returns what the source knows of itself. It can be called at any time, by
-	// any goroutine. Seen and Pods are zero: whoever merges the sets knows them.
+	// Status returns the status of the source. Any goroutine can call it at any time.
+	// Seen and Pods are zero: the merge has them.
 	Status() v1alpha1.SourceStatus
 }
 

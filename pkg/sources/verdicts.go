@@ -13,26 +13,27 @@ import (
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 )
 
-// What is shown and logged of manifests is bounded: whoever writes them may write very
-// many, with other names each time.
+// The verdicts in the status and the log are limited. The authors of manifests may write
+// very many, whose names change each time.
 const (
-	// maxAccepted and maxOthers are how many manifests of each state the status shows.
+	// maxAccepted and maxOthers are the maximum number of manifests of each state in the
+	// status.
 	maxAccepted = 1000
 	maxOthers   = 200
-	// maxText is the length in bytes of a text in the status and in the log, and
-	// maxWarnings the number of warnings on a manifest there.
+	// maxText is the maximum length in bytes of a text in the status and in the log.
+	// maxWarnings is the maximum number of warnings on a manifest.
 	maxText     = 2048
 	maxWarnings = 20
-	// logBurst is how many verdicts are logged at once; further ones at the rate of one
-	// each logEvery. Those that are not logged are counted in a line of their own, one each
-	// countEvery at most.
+	// logBurst is the number of verdicts that are logged at once. Further ones are logged
+	// at the rate of one each logEvery. A line of its own counts the others, at most one
+	// each countEvery.
 	logBurst   = 200
 	logEvery   = 10 * time.Second
 	countEvery = time.Minute
 )
 
-// Verdicts are the verdicts on the manifests of a source: the ones that are shown, and
-// how many there are beyond those. The zero value has none.
+// Verdicts are the verdicts on the manifests of a source: those that are shown, and the
+// number of others. The zero value has none.
 type Verdicts struct {
 	shown  []v1alpha1.Manifest
 	counts map[v1alpha1.ManifestState]int
@@ -88,7 +89,7 @@ func (v *Verdicts) Omitted() map[v1alpha1.ManifestState]int {
 	return omitted
 }
 
-// shorten bounds the texts of a verdict.
+// shorten shortens the texts of a verdict.
 func shorten(m v1alpha1.Manifest) v1alpha1.Manifest {
 	for _, text := range []*string{&m.Path, &m.Namespace, &m.Name, &m.UID, &m.Reason, &m.Message} {
 		*text = ShortText(*text)
@@ -105,7 +106,7 @@ func shorten(m v1alpha1.Manifest) v1alpha1.Manifest {
 	return m
 }
 
-// ShortText returns the text, or its beginning and its length where it is too long.
+// ShortText returns the text. If it is too long, it returns its beginning and its length.
 func ShortText(text string) string {
 	if len(text) <= maxText {
 		return text
@@ -131,8 +132,7 @@ func NewReporter() *Reporter {
 	}
 }
 
-// Report logs a verdict that is news: at level 2 if the manifest was accepted without a
-// warning.
+// Report logs a new verdict: at level 2 if the manifest was accepted without a warning.
 func (r *Reporter) Report(ctx context.Context, m v1alpha1.Manifest) {
 	logger := klog.FromContext(ctx)
 	if m.State == v1alpha1.ManifestAccepted && len(m.Warnings) == 0 {
@@ -166,10 +166,11 @@ func (r *Reporter) Report(ctx context.Context, m v1alpha1.Manifest) {
 	}
 }
 
-// Skip counts verdicts that were left out, and so are not reported.
+// Skip counts verdicts that are not reported.
 func (r *Reporter) Skip(n int) { r.unlogged += n }
 
-// Flush logs how many verdicts were not. It is called after each look at the manifests.
+// Flush logs the number of verdicts that were not logged. Call it after each look at the
+// manifests.
 func (r *Reporter) Flush(ctx context.Context) {
 	if r.unlogged == 0 || !r.counts.Allow() {
 		return

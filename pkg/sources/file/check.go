@@ -8,13 +8,13 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/sources/file/manifests"
 )
 
-// Verdict is the verdict on a manifest, and what was found in it one by one.
+// Verdict is the verdict on a manifest, with its faults and warnings one by one.
 type Verdict = manifests.Verdict
 
-// Check returns the verdicts that a source with these options would have at its
-// first listing. It watches nothing and waits for no one who is writing. A path that is
-// empty, as from a variable that is not set, is not taken for the root directory. Where
-// as is not empty, the pods' UIDs are those of files in that directory.
+// Check returns the verdicts that a source with these options has at its first listing.
+// It watches nothing, and does not wait for files that are being written. An empty path,
+// for example from an unset variable, is an error, not the root directory. If as is not
+// empty, the pods get the UIDs of files in that directory.
 func Check(ctx context.Context, opts Options, as string) ([]Verdict, error) {
 	if opts.Path == "" {
 		return nil, errors.New("the path is empty")

@@ -1,41 +1,43 @@
-// Package file is the source of static pods: a directory of manifests, or a
-// single one. It puts together packages
-// [github.com/podconfigd/podconfigd/pkg/sources/file/follow], which reports the files
-// that may have changed, and
-// [github.com/podconfigd/podconfigd/pkg/sources/file/manifests], which makes a set of
-// pods of them.
+// Package file is the source of static pods: a directory of manifests, or a single
+// manifest. Package [github.com/podconfigd/podconfigd/pkg/sources/file/follow] reports
+// the files that may have changed. Package
+// [github.com/podconfigd/podconfigd/pkg/sources/file/manifests] makes a set of pods of
+// them.
 //
-// # What is read
+// # Which files are read
 //
-// In a directory, every entry whose name does not begin with a dot, in lexical
-// order and without going into subdirectories; symbolic links are followed. Each
-// file holds one v1 Pod in YAML or JSON. This is the kubelet's rule
+// In a directory, the source reads all files whose names do not begin with a dot, in
+// lexical order. It does not read subdirectories. It follows symbolic links. Each file
+// has one v1 Pod as YAML or JSON. This is the kubelet's rule
 // (pkg/kubelet/config/file.go).
 //
-// # When
+// # When files are read
 //
-// At once when inotify reports a change, and every period besides. Watched are
-// the directory, the directory that holds it, and every directory that a symbolic
-// link on the way to a manifest stands in or leads to; so a volume of a ConfigMap,
-// whose files all change when its "..data" link is replaced, gives one set. Where
-// inotify can't be had the source polls instead and says so. A mount or unmount makes
-// a listing too, for inotify does not report it.
+// The source reads at once when inotify reports a change, and in addition lists the path
+// every period. It watches
 //
-// A file that did not change is not read, and one whose bytes did not change is
-// not decoded. A file that somebody has open for writing is left until they close
-// it, for as long as it was modified within the last second.
+//   - the directory,
+//   - the directory that contains it,
+//   - every directory that has a symbolic link on the way to a manifest, or the target of one.
 //
-// # What is kept
+// So a volume of a ConfigMap, whose files all change when its "..data" link is replaced,
+// gives one set. If inotify is not available, the source polls, and its status shows it.
+// A mount or unmount also causes a listing, because inotify does not report it.
 //
-//   - A manifest that turns bad keeps its last good pod, until the file is gone for
-//     50 ms. An editor that moves a file away and writes a new one makes one change,
-//     not two.
-//   - Where two files give a pod the same name or the same UID, the one that had it
-//     keeps it; at a first listing that is the first by name. The other is reported
-//     and takes over when the first one goes.
-//   - A path that vanishes after it was read keeps its set, and the source is
-//     degraded; an empty directory in its place clears it. A path that was never
-//     there is an empty set.
+// A file that did not change is not read, and a file whose bytes did not change is not
+// decoded. A file that is open for writing is read after it is closed, or after it has
+// not been modified for a second.
 //
-// Every manifest has a verdict, which [Source.Status] lists.
+// # Which pods stay
+//
+//   - If a manifest becomes bad, its last good pod stays until the file has been gone for
+//     50 ms. An editor that moves a file away and writes a new one makes one change, not two.
+//   - If two files give a pod the same name or the same UID, the file that had it first keeps
+//     it. At the first listing, this is the first by name. The other file is reported, and
+//     takes over when the first is removed.
+//   - If the path vanishes after it was read, the set stays and the source is degraded. An
+//     empty directory at the path removes the pods. A path that never existed is an empty
+//     set.
+//
+// Every manifest has a verdict. [Source.Status] lists them.
 package file

@@ -21,23 +21,23 @@ import (
 // kubelet: fileCheckFrequency.
 const DefaultPeriod = 20 * time.Second
 
-// Options say what a Source reads.
+// Options configure a Source.
 type Options struct {
-	// Path is the directory or file. It is part of the pods' UIDs as written.
+	// Path is the directory or file. The pods' UIDs depend on its spelling.
 	Path string
 	// Decoder decodes the manifests.
 	Decoder *manifest.Decoder
-	// Period is the full relist interval; 0 stands for DefaultPeriod.
+	// Period is the full relist interval; 0 means DefaultPeriod.
 	Period time.Duration
-	// Registerer takes the source's metrics; nil for none.
+	// Registerer is for the source's metrics; nil for none.
 	Registerer prometheus.Registerer
 
 	openWatcher func() (follow.Watcher, error)
 	pollPeriod  time.Duration
 }
 
-// Source is the source of the pods of a directory or file. Its state belongs to
-// the goroutine of Run.
+// Source reads the pods of a directory or file. Its state belongs to the goroutine of
+// Run.
 //
 // kubelet: pkg/kubelet/config/file.go.
 type Source struct {
@@ -46,9 +46,9 @@ type Source struct {
 	follower *follow.Follower
 	set      *manifests.Set
 
-	// known: a set can be sent, for the path was read or was absent at the start.
+	// known means that a set can be sent: the path was read, or was absent at the start.
 	known bool
-	// absent: it was absent at the start and still is.
+	// absent means that the path was absent at the start and still is.
 	absent bool
 	sent   bool
 }
@@ -69,8 +69,8 @@ func New(opts Options) *Source {
 	return s
 }
 
-// Status returns what the source knows of itself and of each manifest. It can be
-// called at any time.
+// Status returns the status of the source and of each manifest. It can be called at any
+// time.
 func (s *Source) Status() v1alpha1.SourceStatus { return s.board.read() }
 
 // Run sends the set of pods at each change until the context is done, and returns
@@ -95,9 +95,9 @@ func (s *Source) Run(ctx context.Context, sets chan<- config.SourceSet) error {
 	return context.Cause(ctx)
 }
 
-// take looks at the files that may have changed. It tells whether the set changed.
+// take looks at the files that may have changed. It reports whether the set changed.
 func (s *Source) take(ctx context.Context, change follow.Change) (changed bool) {
-	s.set.Distrust(change.Told)
+	s.set.Distrust(change.Reported)
 	switch {
 	case change.Err != nil:
 		s.unavailable(ctx, change.Err)
@@ -109,9 +109,9 @@ func (s *Source) take(ctx context.Context, change follow.Change) (changed bool) 
 	return s.set.Look(ctx, change.Names)
 }
 
-// send sends the set if it changed. The first set says that the source has been
-// seen, so it waits for files that could not be read yet, and for a single file that can
-// be used.
+// send sends the set if it changed. With the first set, the source counts as seen. So the
+// first set waits for files that could not be read yet, and for a single file that is not
+// good yet.
 //
 // kubelet: pkg/kubelet/config/file.go listConfig.
 func (s *Source) send(ctx context.Context, changed bool, sets chan<- config.SourceSet) error {
@@ -128,13 +128,13 @@ func (s *Source) send(ctx context.Context, changed bool, sets chan<- config.Sour
 	return nil
 }
 
-// unavailable notes that the path can't be read. A path that was never there is an
-// empty set; any other keeps its set.
+// unavailable records that the path can't be read. A path that never existed is an empty
+// set. Any other keeps its set.
 func (s *Source) unavailable(ctx context.Context, err error) {
 	logger := klog.FromContext(ctx)
 	neverRead := !s.known || s.absent || !s.sent && s.set.Unusable()
 	if errors.Is(err, fs.ErrNotExist) && neverRead {
-		s.set.LookAll(ctx, false, nil) // a file that could not be used is gone
+		s.set.LookAll(ctx, false, nil) // a file that was not good is gone
 		if !s.absent {
 			logger.Info("The manifest path does not exist yet; until it does, the source has no pods")
 		}
@@ -146,7 +146,7 @@ func (s *Source) unavailable(ctx context.Context, err error) {
 	s.board.Failed(ctx, err, "The manifest path can't be read; its last pods are held", "pods", len(s.set.Pods()))
 }
 
-// available notes that the path can be read.
+// available records that the path can be read.
 func (s *Source) available(ctx context.Context) {
 	s.known, s.absent = true, false
 	s.board.update(func(status *v1alpha1.FileStatus) { status.Absent = false })

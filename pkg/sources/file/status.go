@@ -11,12 +11,12 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/sources/file/follow"
 )
 
-// board is the status as others read it. The source writes to it what changed.
+// board has the status. The source writes the changes, others read it.
 type board struct {
 	*sources.Board
 	metrics *metrics
 
-	mu       sync.Mutex // guards what follows
+	mu       sync.Mutex // guards the fields below
 	verdicts map[string]v1alpha1.Manifest
 	states   map[v1alpha1.ManifestState]int
 }
@@ -32,12 +32,12 @@ func newBoard(path string, m *metrics) *board {
 	}
 }
 
-// update changes what is the file source's own.
+// update changes the part of the status that only the file source has.
 func (b *board) update(change func(*v1alpha1.FileStatus)) {
 	b.Update(func(status *v1alpha1.SourceStatus) { change(status.File) })
 }
 
-// follow records how changes are found and how many files are unsettled.
+// follow records how changes are found, and the number of unsettled files.
 func (b *board) follow(from follow.Status, unsettled int) {
 	b.update(func(status *v1alpha1.FileStatus) {
 		status.Watch, status.WatchError, status.Overflows = from.Watch, from.WatchError, from.Overflows
@@ -45,7 +45,7 @@ func (b *board) follow(from follow.Status, unsettled int) {
 	})
 }
 
-// judge records the verdict on a file; nil takes it off.
+// judge records the verdict on a file; nil removes it.
 func (b *board) judge(path string, v *v1alpha1.Manifest) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -1,11 +1,10 @@
-// Package sourcetest is the contract of a source as tests: what package sources says
-// that every source owes. A source passes them with
+// Package sourcetest tests a source against the contract in package sources. A source
+// uses it as follows:
 //
 //	func TestContract(t *testing.T) {
 //		sourcetest.Run(t, func(t *testing.T) sourcetest.Place { return newPlace(t) })
 //	}
 //
-// where a Place is whatever the source reads, with the means to change it and to
-// make it unavailable. It should be the real thing: a directory, a web server, an
-// apiserver.
+// A Place is what the source reads, with methods that change it and make it unavailable.
+// It should be real: a directory, a web server, an apiserver.
 package sourcetest

@@ -6,19 +6,19 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/sources"
 )
 
-// Place is what a source reads. It is made empty and available, and is one source's.
+// Place is what a source reads. It starts empty and available, and belongs to one source.
 //
-// Names are single letters; the source's pods may have a suffix to theirs that begins
-// with a hyphen, as static pods have.
+// Names are single letters. The names of the source's pods may have a suffix that begins
+// with a hyphen, like those of static pods.
 type Place interface {
 	// Source returns the source that reads the place. It is called once.
 	Source() sources.Source
-	// Put puts a pod of that name, whose container has that image, or changes it.
+	// Put adds or changes the pod with the name. Its container has the image.
 	Put(t *testing.T, name, image string)
-	// Remove removes the pod of that name.
+	// Remove removes the pod with the name.
 	Remove(t *testing.T, name string)
-	// Break makes the place unavailable, and Mend available again, as it was or as it
-	// was changed meanwhile.
+	// Break makes the place unavailable. Mend makes it available again. Its pods are the
+	// same, or those that were changed in the meantime.
 	Break(t *testing.T)
 	Mend(t *testing.T)
 }

@@ -17,13 +17,13 @@ import (
 )
 
 const (
-	// patience is how long something is waited for that must come.
+	// patience is the longest wait for something that must come.
 	patience = 2 * time.Minute
-	// quiet is how long nothing must come for it to be believed that nothing will:
-	// several periods of the places under test.
+	// quiet is the wait after which nothing is assumed to come: several periods of the
+	// places under test.
 	quiet = 300 * time.Millisecond
-	// endsWithin is how long Run may take to return: a second, on a machine that has other
-	// work to do.
+	// endsWithin is the longest time that Run may take to return: a second, on a busy
+	// machine.
 	endsWithin = 5 * time.Second
 )
 
@@ -48,13 +48,14 @@ func Run(t *testing.T, newPlace func(t *testing.T) Place) {
 	}
 }
 
-// running is a source that runs.
+// running is a source during Run.
 type running struct {
 	source sources.Source
 	sets   chan config.SourceSet
 	cancel context.CancelCauseFunc
 	ended  chan error
-	// sent and copies are the pods as they were sent, and as they must stay.
+	// sent are the pods as sent. copies are copies of their contents, which must not
+	// change.
 	sent, copies []*v1.Pod
 	last         map[string]*v1.Pod
 	ignored      goleak.Option
@@ -72,7 +73,7 @@ func start(t *testing.T, place Place) *running {
 	return r
 }
 
-// end ends the source, and checks how it does and that nothing it sent has changed.
+// end ends the source. It checks how Run returns, and that nothing it sent has changed.
 func (r *running) end(t *testing.T) {
 	t.Helper()
 	if r.ended == nil {
@@ -111,7 +112,7 @@ func (r *running) end(t *testing.T) {
 	}
 }
 
-// next returns the next set, which must be sound.
+// next returns the next set, which must be valid.
 func (r *running) next(t *testing.T) map[string]*v1.Pod {
 	t.Helper()
 	var set config.SourceSet
@@ -144,8 +145,8 @@ func (r *running) next(t *testing.T) map[string]*v1.Pod {
 	return pods
 }
 
-// expect waits for the set "name=image name=image". Others may come before it: a
-// place may change in steps.
+// expect waits for the set "name=image name=image". Other sets may come before it,
+// because a place may change in steps.
 func (r *running) expect(t *testing.T, want string) {
 	t.Helper()
 	var got string
@@ -173,8 +174,8 @@ func (r *running) silent(t *testing.T) {
 	}
 }
 
-// degraded tells whether the source says that it can't read, and checks that the status
-// says why and since when.
+// degraded reports whether the source is degraded. It checks that the status has the
+// reason and the time.
 func (r *running) degraded(t *testing.T) bool {
 	t.Helper()
 	status := r.source.Status()
@@ -248,7 +249,7 @@ func unavailable(t *testing.T, place Place) {
 	place.Mend(t)
 	place.Put(t, "a", "2")
 	r.expect(t, "a=2 b=1")
-	for deadline := time.After(patience); r.degraded(t); { // it may say so after it sends
+	for deadline := time.After(patience); r.degraded(t); { // the status may change after the set
 		select {
 		case <-deadline:
 			t.Fatal("it still says that it can't read")
@@ -283,7 +284,7 @@ func endsIdle(t *testing.T, place Place) {
 func endsUnread(t *testing.T, place Place) {
 	place.Put(t, "a", "1")
 	r := start(t, place)
-	<-time.After(quiet) // the first set waits for a reader
+	<-time.After(quiet) // the first set waits for a receiver
 	r.end(t)
 }
 

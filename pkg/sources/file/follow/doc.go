@@ -1,16 +1,15 @@
-// Package follow tells which files at a manifest path may have changed. It knows
-// the path, the symbolic links on the way to it and in it, the inotify watches and
-// the polling. It reads no file.
+// Package follow reports which files at a manifest path may have changed. It handles the
+// path, the symbolic links on the way to it and in it, the inotify watches and the
+// polling. It reads no file.
 //
 // # When a change is reported
 //
-// At once when inotify reports an event, and at each full relist besides. Watched
-// are the directory, the directory that holds it, and every directory that a
-// symbolic link on the way to a file stands in or leads to. Where inotify can't be
-// had, the path is polled. A mount or unmount, anywhere, makes a listing: inotify does
-// not report what is mounted over a directory.
+// A change is reported at once when inotify reports an event, and at each full relist.
+// The package watches the directory, the directory that contains it, and every directory
+// that has a symbolic link on the way to a file, or the target of one. If inotify is not
+// available, it polls the path. A mount or unmount anywhere causes a listing, because
+// inotify does not report a mount over a directory.
 //
-// Every directory that matters is watched before the files that depend on it are
-// reported. Whoever looks at a file after it was reported therefore misses nothing:
-// a later change is another event.
+// Before a file is reported, all directories that affect it are watched. So a caller that
+// looks at a file after it was reported misses nothing: a later change is another event.
 package follow

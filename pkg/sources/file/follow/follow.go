@@ -18,60 +18,60 @@ import (
 )
 
 const (
-	// DefaultPollPeriod is how often the path is polled where inotify can't be had.
+	// DefaultPollPeriod is the period of polling if inotify is not available.
 	DefaultPollPeriod = time.Second
-	// maxResolves is how often links are followed in a row while they keep changing.
-	// A later change is reported by an event, or found by the relist.
+	// maxResolves is the maximum number of times that changing links are resolved in a
+	// row. An event reports a later change, or the relist finds it.
 	maxResolves = 100
-	// maxEvents is how many events are taken at a time.
+	// maxEvents is the maximum number of events that are read at a time.
 	maxEvents = 1024
 )
 
-// How changes are found, as Status has it.
+// Values of Status.Watch.
 const (
 	WatchInotify = "inotify"
 	WatchPolling = "polling"
 )
 
-// Options say what a Follower follows.
+// Options configure a Follower.
 type Options struct {
 	// Path is the directory or file, as Clean returns it.
 	Path string
-	// Period is the full relist interval, in addition to inotify. PollPeriod is how
-	// often the path is looked at for what inotify does not report, and how often it
-	// is listed where there is no inotify; 0 stands for DefaultPollPeriod, or for
-	// Period where that is shorter.
+	// Period is the full relist interval, in addition to inotify. PollPeriod is the
+	// interval of checks for changes that inotify does not report, and of listings
+	// without inotify. 0 means DefaultPollPeriod, or Period if that is shorter.
 	Period, PollPeriod time.Duration
-	// Registerer takes the metrics; nil for none.
+	// Registerer is for the metrics; nil for none.
 	Registerer prometheus.Registerer
-	// Open opens a watcher; nil stands for Inotify.
+	// Open opens a watcher; nil means Inotify.
 	Open func() (Watcher, error)
 }
 
-// Status says how changes are found.
+// Status is how changes are found.
 type Status struct {
-	// Watch is WatchInotify, or WatchPolling where that can't be had; WatchError says
-	// why.
+	// Watch is WatchInotify, or WatchPolling if inotify is not available. WatchError is
+	// the reason.
 	Watch, WatchError string
-	// Overflows counts how often inotify lost events and the path was listed again.
+	// Overflows is the number of times that inotify lost events and the path was listed
+	// again.
 	Overflows int
 }
 
-// Change says which files may have changed.
+// Change is the files that may have changed.
 type Change struct {
-	// Err is why the path can't be listed. Nothing is known of its files then.
+	// Err is why the path can't be listed. Then the state of its files is unknown.
 	Err error
-	// Listed: Names are all files that are there, and Dir says what kind of path it
-	// is. Any other file is gone.
+	// Listed means that Names are all files. Any other file is gone. Dir is whether the
+	// path is a directory.
 	Listed, Dir bool
 	// Names are the files to look at.
 	Names []string
-	// Told are the files that an event named. Even if their times are what they were
-	// before, they may have changed.
-	Told []string
+	// Reported are the files with an event. They may have changed even if their times are
+	// the same.
+	Reported []string
 }
 
-// Follower follows one path. It belongs to one goroutine.
+// Follower reports the changes at one path. It belongs to one goroutine.
 type Follower struct {
 	path               string
 	period, pollPeriod time.Duration
@@ -81,11 +81,11 @@ type Follower struct {
 	watches watches
 	root    root
 	links   links
-	// cause is why changes can't be watched; empty while they are.
+	// cause is why changes can't be watched; empty if they are.
 	cause string
 }
 
-// New returns a follower. It does nothing before Changes.
+// New returns a Follower. It does nothing before Changes.
 func New(opts Options) *Follower {
 	if opts.PollPeriod == 0 {
 		opts.PollPeriod = min(DefaultPollPeriod, opts.Period)
@@ -103,13 +103,13 @@ func New(opts Options) *Follower {
 	}
 }
 
-// Status returns how changes are found. It is for the goroutine that ranges over
-// Changes.
+// Status returns how changes are found. Only the goroutine that ranges over Changes may
+// call it.
 func (f *Follower) Status() Status { return f.status }
 
-// Changes follows the path until the context is done: first a listing, then each
-// change. When again fires there is a change too, which may name no file: that is for
-// files that are to be looked at another time.
+// Changes yields a listing and then each change, until the context is done. It also
+// yields a change, possibly without files, when again fires. The caller uses it for files
+// to look at again.
 func (f *Follower) Changes(ctx context.Context, again <-chan time.Time) iter.Seq[Change] {
 	return func(yield func(Change) bool) {
 		defer f.watches.close()
@@ -126,7 +126,7 @@ func (f *Follower) Changes(ctx context.Context, again <-chan time.Time) iter.Seq
 	}
 }
 
-// next waits for a change, or for the end of the context.
+// next waits for a change or the end of the context.
 func (f *Follower) next(ctx context.Context, relist, poll, again <-chan time.Time, mounts <-chan struct{}) (change Change, ok bool) {
 	for {
 		select {
@@ -142,7 +142,7 @@ func (f *Follower) next(ctx context.Context, relist, poll, again <-chan time.Tim
 		case <-mounts:
 			return f.list(ctx), true
 		case <-poll:
-			// There is no event when an ancestor is renamed.
+			// Renaming an ancestor causes no event.
 			if f.watches.w == nil || f.moved() {
 				return f.list(ctx), true
 			}
@@ -155,7 +155,7 @@ func (f *Follower) next(ctx context.Context, relist, poll, again <-chan time.Tim
 	}
 }
 
-// drain returns the event and those that wait behind it.
+// drain returns the event and those in the queue after it.
 func (f *Follower) drain(event fsnotify.Event) []fsnotify.Event {
 	events := []fsnotify.Event{event}
 	for len(events) < maxEvents {
@@ -169,8 +169,8 @@ func (f *Follower) drain(event fsnotify.Event) []fsnotify.Event {
 	return events
 }
 
-// affected returns the files that the events concern, and all where they concern the
-// path itself.
+// affected returns the files of the events, and all files if an event affects the path
+// itself.
 func (f *Follower) affected(ctx context.Context, events []fsnotify.Event) Change {
 	told := make(map[string]struct{}, len(events))
 	relist := false
@@ -190,13 +190,13 @@ func (f *Follower) affected(ctx context.Context, events []fsnotify.Event) Change
 	names := slices.Collect(maps.Keys(told))
 	if relist {
 		change := f.list(ctx)
-		change.Told = names
+		change.Reported = names
 		return change
 	}
-	return Change{Names: f.followLinks(ctx, slices.Clone(names)), Told: names}
+	return Change{Names: f.followLinks(ctx, slices.Clone(names)), Reported: names}
 }
 
-// watchFailed starts watching again: the end of a watch may be what was lost.
+// watchFailed restarts watching. The lost event may have been the end of a watch.
 func (f *Follower) watchFailed(ctx context.Context, err error) {
 	f.watches.close()
 	logger := klog.FromContext(ctx)
@@ -209,25 +209,25 @@ func (f *Follower) watchFailed(ctx context.Context, err error) {
 	logger.Error(err, "Watching failed, starting it again")
 }
 
-// moved tells whether the path leads elsewhere than to what is watched.
+// moved reports whether the path leads to another place than the watched one.
 func (f *Follower) moved() bool {
 	id, err := idOf(f.path)
 	return err != nil || id != f.root.id
 }
 
-// list looks at the path again.
+// list lists the path again.
 func (f *Follower) list(ctx context.Context) Change {
 	f.metrics.scans.Inc()
 	f.followPath(ctx)
 	names, isDir, err := List(f.path)
 	if err != nil {
-		f.root.id = fileID{} // also if the same comes back
+		f.root.id = fileID{} // even if the same directory returns
 		return Change{Err: err}
 	}
 	f.root.isDir = isDir
-	f.root.id, _ = idOf(f.root.real) // zero where it is gone again: that counts as moved
+	f.root.id, _ = idOf(f.root.real) // zero if it is gone again, which counts as moved
 	if f.arm(ctx) {
-		// It became a directory since, or was replaced by one.
+		// It became a directory in the meantime, or was replaced by one.
 		if again, _, err := List(f.path); err == nil {
 			names = again
 		}
@@ -238,26 +238,26 @@ func (f *Follower) list(ctx context.Context) Change {
 	return Change{Listed: true, Dir: isDir, Names: f.followLinks(ctx, names)}
 }
 
-// followPath finds out where the path leads and watches what decides that, before
-// anything is read. What was not watched yet when the path was followed may have
-// changed since: it is followed again until all of it was watched before.
+// followPath resolves the path, and watches all directories that affect it before
+// anything is read. A directory may have changed before it was watched. So the path is
+// resolved again until all directories were watched before.
 func (f *Follower) followPath(ctx context.Context) {
 	for range maxResolves {
-		f.root.hops, f.root.real, _ = resolve(f.path) // Stat says better what is wrong
+		f.root.hops, f.root.real, _ = resolve(f.path) // Stat has a better error
 		if !f.arm(ctx) && f.watches.cover(f.root.hops) {
 			return
 		}
 	}
 }
 
-// followLinks does the same for the files of these names that are links. It returns
-// the names, and the other links too where a directory is watched only from now on:
-// what changed in it before was not reported.
+// followLinks does the same for the files of these names that are links. It returns the
+// names, and also the other links if a directory is newly watched, because its earlier
+// changes were not reported.
 func (f *Follower) followLinks(ctx context.Context, names []string) []string {
 	for range maxResolves {
 		changed := false
 		for _, name := range names {
-			if name != Single { // that is the path itself
+			if name != Single { // this is the path itself
 				changed = f.links.update(name, Join(f.path, name)) || changed
 			}
 		}
@@ -275,8 +275,8 @@ func (f *Follower) followLinks(ctx context.Context, names []string) []string {
 	return names
 }
 
-// arm watches every directory that matters now. It tells whether one of them was
-// not watched before.
+// arm watches all directories that matter now. It reports whether one of them is newly
+// watched.
 func (f *Follower) arm(ctx context.Context) (added bool) {
 	dirs := make(map[string]struct{})
 	for _, h := range f.root.hops {
@@ -310,7 +310,7 @@ func (f *Follower) arm(ctx context.Context) (added bool) {
 	return added
 }
 
-// causeOf returns what is the same in two errors that differ in the directory only.
+// causeOf returns the part of an error that does not depend on the directory.
 func causeOf(err error) string {
 	if errno, ok := errors.AsType[syscall.Errno](err); ok {
 		return errno.Error()

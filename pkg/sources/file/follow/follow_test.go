@@ -108,7 +108,7 @@ func TestChanges(t *testing.T) {
 		switch {
 		case step == 0 && change.Listed && change.Dir && fmt.Sprint(change.Names) == "[link]":
 			write(filepath.Join(dir, "file"), "")
-		case step == 1 && !change.Listed && fmt.Sprint(change.Names, change.Told) == "[file] [file]":
+		case step == 1 && !change.Listed && fmt.Sprint(change.Names, change.Reported) == "[file] [file]":
 			write(target, "2")
 		case step == 2 && fmt.Sprint(change.Names) == "[link]":
 			again <- time.Now()

@@ -9,17 +9,17 @@ import (
 	"syscall"
 )
 
-// maxLinks is how many symbolic links a path may lead over; Linux has the same.
+// maxLinks is the maximum number of symbolic links in a path, as in Linux.
 const maxLinks = 40
 
-// hop is a directory entry that decides where a path leads. Its directory is free
-// of links, so one directory has one name however it is reached.
+// hop is a directory entry on the way of a path. Its directory has no links in its path,
+// so each directory has one name.
 type hop struct{ dir, base string }
 
 func (h hop) path() string { return filepath.Join(h.dir, h.base) }
 
-// resolve follows path and returns the entries on the way that are links, and the
-// one where it ends or is missing; and the path where it ends, free of links.
+// resolve follows path. It returns the entries on the way that are links, the entry where
+// the path ends or is missing, and the real path without links.
 func resolve(path string) (hops []hop, real string, err error) {
 	abs, err := filepath.Abs(path)
 	if err != nil {
@@ -72,17 +72,17 @@ func split(path string) []string {
 
 // links are the files in the directory that are symbolic links.
 type links struct {
-	// hops says which directory entries decide where a file's links lead.
+	// hops has the directory entries that determine the target of a file's links.
 	hops map[string][]hop
-	// dependents says which files depend on a directory entry, by its path.
+	// dependents has the files that depend on a directory entry, by its path.
 	dependents map[string][]string
 }
 
-// update finds out where the file leads. It tells whether that has changed.
+// update resolves the file. It reports whether the result has changed.
 func (l *links) update(name, path string) (changed bool) {
 	var hops []hop
 	if info, err := os.Lstat(path); err == nil && info.Mode()&fs.ModeSymlink != 0 {
-		hops, _, _ = resolve(path) // who reads the file finds out what is wrong with it
+		hops, _, _ = resolve(path) // reading the file gives the error
 	}
 	if slices.Equal(l.hops[name], hops) {
 		return false
@@ -98,7 +98,7 @@ func (l *links) update(name, path string) (changed bool) {
 	return true
 }
 
-// retain forgets all files but these. It tells whether any was known.
+// retain forgets all other files. It reports whether there were any.
 func (l *links) retain(names []string) (changed bool) {
 	if len(l.hops) == 0 {
 		return false
@@ -116,7 +116,7 @@ func (l *links) retain(names []string) (changed bool) {
 	return changed
 }
 
-// index renews dependents.
+// index rebuilds dependents.
 func (l *links) index() {
 	l.dependents = make(map[string][]string)
 	for name, hops := range l.hops {

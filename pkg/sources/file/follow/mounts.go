@@ -11,20 +11,20 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// mountPause is the least time between two reports of mounts. A node that starts many
-// containers mounts a lot elsewhere, and each report makes a listing.
+// mountPause is the minimum time between two reports of mounts. A node that starts many
+// containers has many mounts in other places, and each report causes a listing.
 const mountPause = 100 * time.Millisecond
 
 // mounts reports changes of the mounts that this process sees.
 type mounts struct {
 	changed chan struct{}
-	// info is /proc/self/mountinfo, and stop an eventfd that ends the reports.
+	// info is /proc/self/mountinfo. stop is an eventfd that ends the reports.
 	info, stop int
 	running    sync.WaitGroup
 }
 
-// watchMounts starts to report. Where mounts can't be watched there are no reports: a
-// mount over the path is found by the polls then.
+// watchMounts starts the reports. If mounts can't be watched there are none, and polling
+// finds a mount over the path.
 func watchMounts(ctx context.Context) *mounts {
 	m := &mounts{changed: make(chan struct{}, 1), info: -1, stop: -1}
 	if err := m.open(); err != nil {
@@ -55,13 +55,13 @@ func (m *mounts) open() (err error) {
 	return nil
 }
 
-// wait waits for such an event on mountinfo, at most that long. It tells whether the
-// reports go on. It takes a thread: an edge-triggered poller, as that of the runtime is,
-// would also wake at the start, since the file can always be read.
+// wait waits for the event on mountinfo, for at most the timeout. It reports whether to
+// continue. It blocks a thread. The poller of the runtime is edge-triggered, and would
+// also wake at the start, because the file is always readable.
 func (m *mounts) wait(timeout time.Duration, event int16) (goOn bool) {
 	fds := []unix.PollFd{{Fd: int32(m.stop), Events: unix.POLLIN}, {Fd: int32(m.info), Events: event}}
 	if event == 0 {
-		fds = fds[:1] // POLLERR would be reported nevertheless
+		fds = fds[:1] // POLLERR is reported anyway
 	}
 	millis := int(timeout.Milliseconds())
 	if timeout < 0 {
@@ -78,7 +78,7 @@ func (m *mounts) wait(timeout time.Duration, event int16) (goOn bool) {
 // close ends the reports.
 func (m *mounts) close() {
 	if m.stop >= 0 {
-		_, _ = unix.Write(m.stop, []byte{1, 0, 0, 0, 0, 0, 0, 0}) // an eventfd at 0 takes it
+		_, _ = unix.Write(m.stop, []byte{1, 0, 0, 0, 0, 0, 0, 0}) // an eventfd at 0 accepts it
 	}
 	m.running.Wait()
 	for _, fd := range []int{m.info, m.stop} {

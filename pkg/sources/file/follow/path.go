@@ -8,12 +8,12 @@ import (
 	"syscall"
 )
 
-// Single is the name of the file where the path is a file. No entry of a directory
-// that is read has it.
+// Single is the name of the file if the path is a file. No entry of a directory has this
+// name.
 const Single = "."
 
-// Clean returns the path as the kubelet makes it part of a pod's UID: without the
-// slashes at its end.
+// Clean returns the path without trailing slashes, as the kubelet uses it for a pod's
+// UID.
 func Clean(path string) string {
 	if clean := strings.TrimRight(path, string(filepath.Separator)); clean != "" {
 		return clean
@@ -21,7 +21,7 @@ func Clean(path string) string {
 	return string(filepath.Separator)
 }
 
-// Join returns the path of a file below the manifest path, as its pod's UID has it.
+// Join returns the path of a file below the manifest path, as used for its pod's UID.
 func Join(path, name string) string {
 	if name == Single {
 		return path
@@ -29,8 +29,8 @@ func Join(path, name string) string {
 	return filepath.Join(path, name)
 }
 
-// List returns the names of the files at path: those in the directory whose names
-// don't begin with a dot, in no order, or [Single].
+// List returns the names of the files at path: either the names in the directory that do
+// not begin with a dot, in no order, or [Single].
 func List(path string) (names []string, isDir bool, err error) {
 	info, err := os.Stat(path)
 	switch {
@@ -58,18 +58,19 @@ func List(path string) (names []string, isDir bool, err error) {
 	return names, true, nil
 }
 
-// root is what is known of the manifest path itself.
+// root is the state of the manifest path.
 type root struct {
 	isDir bool
-	// real is where the path leads, free of links, and id what stands there.
+	// real is the resolved path, without links. id identifies the file or directory
+	// there.
 	real string
 	id   fileID
-	// hops are the directory entries that decide where it leads.
+	// hops are the directory entries that determine it.
 	hops []hop
 }
 
-// concerns tells whether a change of the directory entry at path may change what
-// the manifest path is.
+// concerns reports whether a change of the directory entry at path may change the
+// manifest path.
 func (r *root) concerns(path string) bool {
 	for _, h := range r.hops {
 		if h.path() == path {
@@ -79,7 +80,7 @@ func (r *root) concerns(path string) bool {
 	return false
 }
 
-// fileID tells a file or directory from another one of the same name.
+// fileID distinguishes files or directories with the same name.
 type fileID struct{ dev, ino uint64 }
 
 func idOf(path string) (fileID, error) {

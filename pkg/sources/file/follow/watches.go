@@ -12,8 +12,7 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// Watcher reports changes in directories. In tests it can be another one than
-// inotify's.
+// Watcher reports changes in directories. Tests replace inotify by another one.
 type Watcher interface {
 	Add(dir string) error
 	Remove(dir string) error
@@ -43,7 +42,7 @@ type watches struct {
 	watched map[string]fileID
 }
 
-// events and errors return nil channels while there is no watcher.
+// events and errors return nil channels if there is no watcher.
 func (w *watches) events() <-chan fsnotify.Event {
 	if w.w == nil {
 		return nil
@@ -58,9 +57,9 @@ func (w *watches) errors() <-chan error {
 	return w.w.Errors()
 }
 
-// set makes dirs the directories that are watched. It tells whether any of them is
-// watched only from now on, so that what changed in it before is yet to be looked
-// for. A directory that is gone is passed over. On an error nothing is watched.
+// set makes dirs the watched directories. It reports whether one of them is newly
+// watched, because its earlier changes were not reported. It skips a missing directory.
+// On an error nothing is watched.
 func (w *watches) set(dirs map[string]struct{}) (added bool, err error) {
 	if w.w == nil {
 		if w.w, err = w.open(); err != nil {
@@ -75,13 +74,14 @@ func (w *watches) set(dirs map[string]struct{}) (added bool, err error) {
 			ids[dir] = id
 		}
 	}
-	// First, for where two directories changed places: one directory has one watch.
+	// Removals come first, in case two directories were swapped: each directory has one
+	// watch.
 	for dir, was := range w.watched {
 		if id, ok := ids[dir]; !ok || id != was {
 			w.drop(dir)
 		}
 	}
-	for _, dir := range slices.Sorted(maps.Keys(ids)) { // an error names the same one each time
+	for _, dir := range slices.Sorted(maps.Keys(ids)) { // sorted, so that an error always names the same one
 		if _, ok := w.watched[dir]; ok {
 			continue
 		}
@@ -97,7 +97,8 @@ func (w *watches) set(dirs map[string]struct{}) (added bool, err error) {
 	return added, nil
 }
 
-// cover tells whether all the entries' directories are watched, or nothing can be.
+// cover reports whether the directories of all entries are watched, or nothing can be
+// watched.
 func (w *watches) cover(hops []hop) bool {
 	for _, h := range hops {
 		if _, ok := w.watched[h.dir]; !ok && w.w != nil {
@@ -107,8 +108,8 @@ func (w *watches) cover(hops []hop) bool {
 	return true
 }
 
-// lost tells whether the event says that a watched directory is gone from its
-// place: the kernel watches it no longer, and another may stand there.
+// lost reports whether the event means that a watched directory has left its place. The
+// kernel no longer watches it, and another directory may be there.
 func (w *watches) lost(event fsnotify.Event) bool {
 	if _, ok := w.watched[event.Name]; !ok || !event.Has(fsnotify.Remove|fsnotify.Rename) {
 		return false
@@ -117,10 +118,10 @@ func (w *watches) lost(event fsnotify.Event) bool {
 	return true
 }
 
-// drop forgets a directory, also one that the kernel stopped watching by itself.
+// drop forgets a directory, also if the kernel has already stopped watching it.
 func (w *watches) drop(dir string) {
 	if _, ok := w.watched[dir]; ok {
-		_ = w.w.Remove(dir) // it may be gone, which is what is wanted
+		_ = w.w.Remove(dir) // it may be gone already
 		delete(w.watched, dir)
 	}
 }
@@ -132,7 +133,7 @@ func (w *watches) close() {
 	}
 }
 
-// limitError names the setting that helps where a limit was reached.
+// limitError adds the setting to change, if a limit was reached.
 func limitError(err error, sysctl string) error {
 	switch {
 	case errors.Is(err, syscall.EMFILE) && noDescriptors():
@@ -143,7 +144,7 @@ func limitError(err error, sysctl string) error {
 	return err
 }
 
-// noDescriptors tells whether the process can't open any file now.
+// noDescriptors reports whether the process can't open a file now.
 func noDescriptors() bool {
 	f, err := os.Open(os.DevNull)
 	if err == nil {

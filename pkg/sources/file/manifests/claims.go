@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// claim is something that only one pod of the set can have: a full name or a UID.
+// claim is a full name or a UID. Only one pod of the set can have it.
 type claim struct {
 	namespace, name string
 	uid             types.UID
@@ -25,10 +25,10 @@ func (c claim) String() string {
 	return fmt.Sprintf("name %s/%s", c.namespace, c.name)
 }
 
-// claims says which file has what. Who has something keeps it.
+// claims has the file of each claim. The first file keeps it.
 type claims map[claim]*file
 
-// release gives back what the file has and its present pod does not need.
+// release removes the claims of the file that its current pod does not need.
 func (c claims) release(f *file) {
 	if f.serving == nil {
 		return
@@ -48,8 +48,8 @@ func (c claims) release(f *file) {
 	}
 }
 
-// acquire takes what the file's pod needs and makes it the one that the file
-// serves. It takes all of it or nothing, and tells which.
+// acquire claims what the file's pod needs and makes it the pod that the file serves. It
+// acquires all claims or none, and reports which.
 func (c claims) acquire(f *file) bool {
 	for _, needs := range claimsOf(f.pod) {
 		if owner := c[needs]; owner != nil && owner != f {
@@ -66,7 +66,7 @@ func (c claims) acquire(f *file) bool {
 	return true
 }
 
-// drop gives back everything that the file has.
+// drop removes all claims of the file.
 func (c claims) drop(f *file) {
 	if f.serving == nil {
 		return

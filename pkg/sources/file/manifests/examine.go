@@ -13,8 +13,7 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/sources/file/follow"
 )
 
-// examine looks at the files named and works out what that makes of the set. It
-// tells whether the set changed.
+// examine reads the named files and updates the set. It reports whether the set changed.
 func (s *Set) examine(ctx context.Context, names []string) (changed bool) {
 	if len(names) == 0 {
 		return false
@@ -43,13 +42,13 @@ func (s *Set) examine(ctx context.Context, names []string) (changed bool) {
 	return changed
 }
 
-// lookAll looks at all the files, several at a time where there are many.
+// lookAll looks at all the files, in parallel if there are many.
 func (s *Set) lookAll(files []*file) []sight {
 	sights := make([]sight, len(files))
 	lookAt := func(i int) {
 		f := files[i]
 		if (f.name == follow.Single) == s.dir {
-			sights[i].gone = true // the path was a file before, or a directory
+			sights[i].gone = true // the path changed between a file and a directory
 			return
 		}
 		l := s.looker
@@ -77,8 +76,8 @@ func (s *Set) lookAll(files []*file) []sight {
 	return sights
 }
 
-// apply takes over what was seen of the file. It tells whether the file has
-// another pod now, or none any more.
+// apply applies the result of a look to the file. It reports whether the file has another
+// pod now, or none any more.
 func (s *Set) apply(f *file, seen *sight, now time.Time) (renewed bool) {
 	if seen.gone {
 		return s.applyGone(f, now)
@@ -110,7 +109,7 @@ func (s *Set) apply(f *file, seen *sight, now time.Time) (renewed bool) {
 		f.pod = seen.pod
 		return true
 	case f.serving == nil:
-		f.pod = nil // it does not count: there is nothing to hold
+		f.pod = nil // a rejected pod: there is nothing to hold
 		delete(s.waiting, f)
 	}
 	return false
@@ -135,9 +134,8 @@ func (s *Set) postpone(f *file, due time.Time) {
 	s.pending[f] = struct{}{}
 }
 
-// assign settles which file has what after some got another pod. It tells whether
-// the set changed, and returns the files that had to wait for their turn or still
-// have to.
+// assign assigns claims after some files got another pod. It reports whether the set
+// changed, and returns the files that waited or still wait for a claim.
 func (s *Set) assign(renewed []*file) (changed bool, waiting []*file) {
 	if len(renewed) == 0 {
 		return false, nil
@@ -165,7 +163,7 @@ func (s *Set) assign(renewed []*file) (changed bool, waiting []*file) {
 				delete(s.waiting, f)
 				changed = true
 			} else if had {
-				again = true // it gave up what it had, for which another may wait
+				again = true // it released its claims, and another file may wait for them
 			}
 		}
 	}

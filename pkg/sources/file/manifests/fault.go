@@ -8,7 +8,7 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/manifest"
 )
 
-// Reasons beside those of packages manifest and sources.
+// Reasons in addition to those of packages manifest and sources.
 const (
 	reasonDirectory    = "IsDirectory"
 	reasonNotRegular   = "NotRegular"
@@ -17,7 +17,7 @@ const (
 	reasonCyclicLink   = "CyclicLink"
 )
 
-// fault is a reason, and what is wrong with a manifest.
+// fault is a reason, and the faults of a manifest.
 type fault struct {
 	reason string
 	faults []manifest.Fault
@@ -27,8 +27,7 @@ func newFault(reason, message string) *fault {
 	return &fault{reason, []manifest.Fault{{Message: message}}}
 }
 
-// faultOf words the error of looking at a manifest, without the path in it: the
-// verdict has that.
+// faultOf returns the fault for an error, without the path, which the verdict has.
 func faultOf(err error) *fault {
 	var refused *manifest.Error
 	var pathErr *fs.PathError
@@ -45,7 +44,7 @@ func faultOf(err error) *fault {
 	return newFault(reasonUnreadable, "can't be read: "+err.Error())
 }
 
-// notRegular words what a file is that is no manifest.
+// notRegular returns the fault for something that is not a regular file.
 func notRegular(mode fs.FileMode) *fault {
 	kind := "neither a file nor a link to one"
 	switch {

@@ -15,21 +15,21 @@ import (
 )
 
 const (
-	// settleWindow is for how long after its last modification a file that is
-	// still open for writing is left alone.
+	// settleWindow is how long after its last modification a file that is still open for
+	// writing is not read.
 	settleWindow = time.Second
-	// unsureWindow is the same where it can't be known whether it is open.
+	// unsureWindow is the same if it is unknown whether the file is open.
 	unsureWindow = 5 * time.Millisecond
-	// racyWindow is how much older than its reading a file's last change must be
-	// for its times to prove that nothing was written since: the coarsest clock
-	// among common file systems ticks every two seconds.
+	// racyWindow is the minimum age of a file's last change, at the time of reading, for
+	// its times to prove that it is unchanged. The coarsest clock among common file
+	// systems ticks every two seconds.
 	racyWindow = 2 * time.Second
 )
 
 // contentSeed makes content hashes comparable within this process.
 var contentSeed = maphash.MakeSeed()
 
-// signature is what tells that a file is the one that was read, unchanged.
+// signature identifies the state of a file. A file with the same signature is unchanged.
 type signature struct {
 	dev, ino     uint64
 	size         int64
@@ -46,48 +46,47 @@ func signatureOf(info fs.FileInfo) signature {
 	return s
 }
 
-// settled tells whether the times are old enough at the given moment to show any
-// later write.
+// settled reports whether the times are old enough at the given moment to show any later
+// write.
 func (s signature) settled(at time.Time) bool {
 	return at.Sub(s.mtime) > racyWindow && at.Sub(s.ctime) > racyWindow
 }
 
-// knowledge is what an earlier look found out.
+// knowledge is the result of an earlier look.
 type knowledge struct {
 	sig     signature
 	trusted bool // sig was settled when the file was read
 	content uint64
-	decoded bool // content is the hash of what pod or fault was made of
+	decoded bool // content is the hash of the bytes of pod or fault
 }
 
-// sight is what a look at one path found.
+// sight is the result of a look at one path.
 type sight struct {
 	knowledge
-	// gone: there is nothing of that name.
+	// gone means that the file does not exist.
 	gone bool
-	// busy: somebody is writing it; look again soon.
+	// busy means that the file is being written. Look again soon.
 	busy bool
-	// starved: there was no descriptor left to open it; look again soon.
+	// starved means that no file descriptor was left to open it. Look again soon.
 	starved bool
-	// same: nothing differs from the earlier look.
+	// same means that nothing changed since the earlier look.
 	same     bool
 	pod      *v1.Pod
 	warnings []manifest.Fault
 	fault    *fault
 }
 
-// looker looks at paths; it holds nothing that changes.
+// looker looks at paths. It is immutable.
 type looker struct {
 	decoder *manifest.Decoder
 	metrics *metrics
-	// impatient: files are read even while they are being written.
+	// impatient means that files are read even while they are being written.
 	impatient bool
-	// as is the path that the pod's UID has.
+	// as is the path for the pod's UID.
 	as string
 }
 
-// look reads and decodes the file at path as far as it differs from what is known
-// of it.
+// look reads and decodes the file at path, as far as it differs from the earlier look.
 func (l *looker) look(path string, known knowledge) sight {
 	info, err := os.Lstat(path)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
@@ -114,13 +113,14 @@ func (l *looker) look(path string, known knowledge) sight {
 	return s
 }
 
-// read opens and reads a file that is regular, or was a moment ago.
+// read opens and reads a file that was regular a moment ago.
 func (l *looker) read(path string, isLink bool, known knowledge, s *sight) {
-	// A FIFO put in the file's place must not block, and a device not be acted on.
+	// If the file was replaced by a FIFO, opening it must not block. If it was replaced
+	// by a device, opening it must have no effect.
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOCTTY, 0)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && !isLink:
-		s.gone = true // since it was looked at
+		s.gone = true // removed since the look
 		return
 	case err != nil:
 		s.fault = faultOf(err)
@@ -164,7 +164,7 @@ func (l *looker) read(path string, isLink bool, known knowledge, s *sight) {
 	}
 }
 
-// beingWritten tells whether the file was modified lately and is not finished.
+// beingWritten reports whether the file was modified recently and is not closed.
 func beingWritten(f *os.File, modified time.Time) bool {
 	age := time.Since(modified)
 	if age > settleWindow || age < -settleWindow {

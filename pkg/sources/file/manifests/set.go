@@ -16,40 +16,40 @@ import (
 )
 
 const (
-	// removalGrace is for how long a file must be gone before its pod is. Editors
+	// removalGrace is how long a file must be missing before its pod is removed. Editors
 	// move the old file away or unlink it before they write the new one.
 	removalGrace = 50 * time.Millisecond
-	// busyRetry and busyRetryMax are the waits between looks at a file that is
-	// being written; each is twice the one before.
+	// busyRetry and busyRetryMax are the first and the longest wait before the next look
+	// at a file that is being written. Each wait is twice the previous one.
 	busyRetry    = time.Millisecond
 	busyRetryMax = 16 * time.Millisecond
-	// busyLimit is for how long a file is left alone that is written without end; it
-	// is read as it stands then.
+	// busyLimit is the longest wait for a file that is written continuously. Then it is
+	// read as it is.
 	busyLimit = 2 * time.Second
-	// starvedRetry and starvedRetryMax are the waits between looks at a file for which
-	// there is no descriptor.
+	// starvedRetry and starvedRetryMax are the first and the longest wait before the next
+	// look at a file for which there was no descriptor.
 	starvedRetry    = 10 * time.Millisecond
 	starvedRetryMax = time.Second
 )
 
-// Options say what a Set is made of.
+// Options configure a Set.
 type Options struct {
-	// Path is the directory or file. It is part of the pods' UIDs as written.
+	// Path is the directory or file. The pods' UIDs depend on its spelling.
 	Path string
-	// As is the directory that the pods' UIDs are to have instead; empty for Path.
+	// As is used instead of Path for the pods' UIDs; empty for Path.
 	As string
 	// Decoder decodes the manifests.
 	Decoder *manifest.Decoder
-	// Registerer takes the metrics; nil for none.
+	// Registerer is for the metrics; nil for none.
 	Registerer prometheus.Registerer
-	// Judge is called with each verdict on a file that differs from the one before,
-	// and with nil when the file is gone. It may be nil.
+	// Judge is called with each changed verdict on a file, and with nil when the file is
+	// gone. It may be nil.
 	Judge func(path string, v *v1alpha1.Manifest)
-	// Impatient: files are read even while they are being written.
+	// Impatient means that files are read even while they are being written.
 	Impatient bool
 }
 
-// Set is the pods of the files below a path. It belongs to one goroutine.
+// Set is the pods of the files at a path. It belongs to one goroutine.
 type Set struct {
 	path   string
 	as     string
@@ -57,16 +57,16 @@ type Set struct {
 	judge  func(path string, v *v1alpha1.Manifest)
 	// reporter logs the verdicts.
 	reporter *sources.Reporter
-	// dir: the path is a directory.
+	// dir is whether the path is a directory.
 	dir bool
-	// files are the entries by name, and order their names in lexical order.
+	// files are the entries by name. order has their names in lexical order.
 	files map[string]*file
 	order []string
-	// pending are the files that are to be looked at again: gone, being written, or
-	// without a descriptor to open them.
+	// pending are the files to look at again: missing, being written, or without a
+	// descriptor to open them.
 	pending map[*file]struct{}
 	claims  claims
-	// waiting are the files whose pod's name or UID another file has.
+	// waiting are the files whose pod's name or UID belongs to another file.
 	waiting map[*file]struct{}
 }
 
@@ -74,16 +74,16 @@ type Set struct {
 type file struct {
 	knowledge
 	name, path string
-	// as is the path that the pod's UID has, as a rule the same.
+	// as is the path for the pod's UID, usually the same.
 	as string
-	// pod is the last good one; serving the one in the set, as a rule the same.
+	// pod is the last good pod. serving is the pod in the set, usually the same.
 	pod, serving *v1.Pod
 	fault        *fault
 	conflict     string
 	warnings     []manifest.Fault
-	// due is when to look again while the file is pending: it is gone since goneSince,
-	// is being written and was last left for busyWait, or could not be opened for want
-	// of a descriptor and was last left for starvedWait.
+	// due is the time of the next look at a pending file. It is missing since goneSince,
+	// or it is being written and the last wait was busyWait, or there was no descriptor
+	// and the last wait was starvedWait.
 	due         time.Time
 	goneSince   time.Time
 	busyWait    time.Duration
@@ -107,8 +107,8 @@ func New(opts Options) *Set {
 	}
 }
 
-// Look looks at the files of these names, and at those that are due, and works out
-// what that makes of the set. It tells whether the set changed.
+// Look looks at the named files and at those that are due, and updates the set. It
+// reports whether the set changed.
 func (s *Set) Look(ctx context.Context, names []string) (changed bool) {
 	now := time.Now()
 	names = slices.Clone(names)
@@ -120,15 +120,15 @@ func (s *Set) Look(ctx context.Context, names []string) (changed bool) {
 	return s.examine(ctx, names)
 }
 
-// LookAll is Look where these are all the files that are there. Files that are known
-// and not among the names are looked at too.
+// LookAll is Look for a listing: names are all files. It also looks at known files that
+// are not among them.
 func (s *Set) LookAll(ctx context.Context, dir bool, names []string) (changed bool) {
 	s.dir = dir
 	return s.examine(ctx, slices.Concat(names, s.order))
 }
 
-// Distrust notes that something was said of the files: that their times are as
-// before proves nothing then.
+// Distrust marks files with a reported change. Their times no longer prove that they are
+// unchanged.
 func (s *Set) Distrust(names []string) {
 	for _, name := range names {
 		if f := s.files[name]; f != nil {
@@ -137,8 +137,8 @@ func (s *Set) Distrust(names []string) {
 	}
 }
 
-// Hold notes that the path can't be read: whatever is missing is missing for that
-// reason, and nothing is removed.
+// Hold marks the path as unreadable. Missing files are missing for that reason, so
+// nothing is removed.
 func (s *Set) Hold() {
 	for f := range s.pending {
 		f.goneSince, f.busySince, f.busyWait, f.starvedWait = time.Time{}, time.Time{}, 0, 0
@@ -146,8 +146,7 @@ func (s *Set) Hold() {
 	clear(s.pending)
 }
 
-// Unsettled is how many files are to be looked at again, and due when the first of
-// them is.
+// Unsettled returns the number of files to look at again, and when the first is due.
 func (s *Set) Unsettled() (n int, due time.Time) {
 	for f := range s.pending {
 		if due.IsZero() || f.due.Before(due) {
@@ -157,8 +156,8 @@ func (s *Set) Unsettled() (n int, due time.Time) {
 	return len(s.pending), due
 }
 
-// Unread tells whether there are files that could not be read yet, because they are
-// being written or because there was no descriptor.
+// Unread reports whether files could not be read yet, because they are being written or
+// because there was no descriptor.
 func (s *Set) Unread() bool {
 	for f := range s.pending {
 		if f.busyWait > 0 || f.starvedWait > 0 {
@@ -168,13 +167,13 @@ func (s *Set) Unread() bool {
 	return false
 }
 
-// Unusable tells whether the path is a single file that gives no pod and gave none.
+// Unusable reports whether the path is a single file that has never given a pod.
 func (s *Set) Unusable() bool {
 	f := s.files[follow.Single]
 	return !s.dir && f != nil && f.fault != nil && f.serving == nil
 }
 
-// Pods returns the pods of all files, in the order of the files' names.
+// Pods returns the pods of all files, sorted by file name.
 func (s *Set) Pods() []*v1.Pod {
 	pods := make([]*v1.Pod, 0, len(s.order))
 	for _, name := range s.order {
@@ -185,7 +184,7 @@ func (s *Set) Pods() []*v1.Pod {
 	return pods
 }
 
-// add makes an entry of that name.
+// add adds an entry with the name.
 func (s *Set) add(name string) *file {
 	f := &file{name: name, path: follow.Join(s.path, name)}
 	f.as = f.path

@@ -11,15 +11,15 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/sources"
 )
 
-// Verdict is the verdict on a file, and what was found in it one by one.
+// Verdict is the verdict on a file, with its faults and warnings one by one.
 type Verdict struct {
 	v1alpha1.Manifest
-	// File is the file that was read. The verdict's Path is that of the pod's UID.
+	// File is the file that was read. The verdict's Path is the one of the pod's UID.
 	File             string
 	Faults, Warnings []manifest.Fault
 }
 
-// Verdicts returns the verdicts on all files, in the order of their names.
+// Verdicts returns the verdicts on all files, sorted by name.
 func (s *Set) Verdicts() []Verdict {
 	verdicts := make([]Verdict, 0, len(s.order))
 	for _, name := range s.order {
@@ -34,10 +34,10 @@ func (s *Set) Verdicts() []Verdict {
 	return verdicts
 }
 
-// pass works out the file's verdict, and reports and logs it where it is another one.
+// pass updates the file's verdict. If it changed, it reports and logs it.
 func (s *Set) pass(ctx context.Context, f *file) {
 	if s.files[f.name] != f {
-		return // it is gone, and its verdict with it
+		return // the file and its verdict are gone
 	}
 	v := v1alpha1.Manifest{Path: f.as, Warnings: texts(f.path, f.warnings)}
 	if f.fault != nil {
@@ -54,7 +54,7 @@ func (s *Set) pass(ctx context.Context, f *file) {
 	case f.pod != nil:
 		v.State, v.Reason, v.Message = v1alpha1.ManifestShadowed, sources.ReasonDuplicate, f.conflict
 	default:
-		return // it is being written for the first time
+		return // it is still being written for the first time
 	}
 	if f.pod != nil {
 		v.Namespace, v.Name, v.UID = f.pod.Namespace, f.pod.Name, string(f.pod.UID)

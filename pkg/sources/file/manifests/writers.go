@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// writerCount is how many processes have a file open for writing, as far as that
-// can be known.
+// writerCount is whether processes have a file open for writing, as far as this can be
+// known.
 type writerCount int
 
 const (
@@ -17,10 +17,10 @@ const (
 	someWriters
 )
 
-// writers tells whether anyone has the file open for writing. fsnotify does not
-// pass IN_CLOSE_WRITE on, but a read lease is granted only on a file that nobody
-// has open for writing, so one is taken and given back at once. That needs the
-// file's owner or CAP_LEASE, and a local file system; elsewhere it isn't known.
+// writers returns whether a process has the file open for writing. fsnotify does not
+// deliver IN_CLOSE_WRITE. But a read lease is granted only on a file that nobody has open
+// for writing. So writers takes one and releases it at once. This needs the file's owner
+// or CAP_LEASE, and a local file system. Otherwise the answer is unknown.
 func writers(f *os.File) writerCount {
 	conn, err := f.SyscallConn()
 	if err != nil {
@@ -32,7 +32,7 @@ func writers(f *os.File) writerCount {
 		switch {
 		case err == nil:
 			count = noWriters
-			_, _ = unix.FcntlInt(fd, unix.F_SETLEASE, unix.F_UNLCK) // closing the file gives it back too
+			_, _ = unix.FcntlInt(fd, unix.F_SETLEASE, unix.F_UNLCK) // closing the file releases it too
 		case errors.Is(err, unix.EAGAIN):
 			count = someWriters
 		}
