@@ -105,7 +105,7 @@ func (t *text) decodePod(json []byte) (pod *api.Pod, warnings findings, err erro
 	}
 	pod, ok := obj.(*api.Pod)
 	if !ok {
-		return nil, warnings, t.undecodable(fmt.Errorf("it is a %T", obj), json)
+		return nil, warnings, t.undecodable(fmt.Errorf("expected a Pod, got %T", obj), json)
 	}
 	if pod.Name == "" {
 		return nil, warnings, t.refuse(ReasonInvalid, t.at("metadata.name", "Required value: a pod needs a name"))
@@ -124,7 +124,7 @@ func (d *Decoder) finish(t *text, internal *api.Pod, json []byte, from origin) (
 	}
 	pod := &v1.Pod{}
 	if err := corev1.Convert_core_Pod_To_v1_Pod(internal, pod, nil); err != nil {
-		return nil, t.refuse(ReasonInvalid, Fault{Message: "converting it to v1: " + err.Error()})
+		return nil, t.refuse(ReasonInvalid, Fault{Message: "can't be converted to v1: " + err.Error()})
 	}
 	return pod, nil
 }

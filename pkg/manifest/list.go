@@ -107,7 +107,7 @@ func (d *Decoder) decodeListItem(t *text, url string, raw json.RawMessage, dupli
 	object["apiVersion"], object["kind"] = json.RawMessage(`"v1"`), json.RawMessage(`"Pod"`)
 	typed, err := json.Marshal(object)
 	if err != nil {
-		return Item{Err: t.refuse(ReasonInvalid, t.at("", "decoding it: %v", err))}
+		return Item{Err: t.refuse(ReasonInvalid, t.at("", "can't be decoded: %v", err))}
 	}
 	return d.decodeItem(t, url, typed, duplicates)
 }

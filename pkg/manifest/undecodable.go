@@ -14,7 +14,7 @@ import (
 func (t *text) undecodable(err error, data []byte) *Error {
 	if syntax, ok := errors.AsType[*json.SyntaxError](json.Unmarshal(data, new(any))); ok && utilyaml.IsJSONBuffer(t.data) {
 		line := 1 + bytes.Count(data[:min(int(syntax.Offset), len(data))], []byte("\n"))
-		return t.refuse(ReasonNotYAML, Fault{Line: line, Message: "not JSON, though it begins with {: " + syntax.Error()})
+		return t.refuse(ReasonNotYAML, Fault{Line: line, Message: "starts with {, but is not valid JSON: " + syntax.Error()})
 	}
 	if refused := t.notAPod(data); refused != nil {
 		return refused
@@ -22,7 +22,7 @@ func (t *text) undecodable(err error, data []byte) *Error {
 	if found := t.mismatches(data); len(found.faults) > 0 {
 		return t.refuseAll(ReasonInvalid, found)
 	}
-	return t.refuse(ReasonInvalid, Fault{Message: "decoding it: " + err.Error()})
+	return t.refuse(ReasonInvalid, Fault{Message: "can't be decoded: " + err.Error()})
 }
 
 // notAPod says what the JSON is instead of a v1 Pod. It returns nil where it is one.

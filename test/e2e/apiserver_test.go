@@ -238,8 +238,8 @@ func waitsForItsNode(t *testing.T, c *cluster) {
 	testutil.Until(t, "a clear error", func() bool {
 		status := d.api(t)
 		return status.Degraded && !status.Seen && !status.API.NodeKnown &&
-			strings.Contains(status.LastError, `does not know the node "late-node"`) &&
-			strings.Contains(d.log.String(), `does not know the node \"late-node\"`)
+			strings.Contains(status.LastError, `does not have the node "late-node"`) &&
+			strings.Contains(d.log.String(), `does not have the node \"late-node\"`)
 	})
 	c.addNode(t, "late-node")
 	f.await(t, "the pod", func(pods map[string]*v1.Pod) bool { return len(pods) == 2 })
@@ -352,9 +352,9 @@ func brokenKubeconfig(t *testing.T, c *cluster) {
 	c.addNode(t, "kubeconfig")
 	c.addPod(t, "kubeconfig", "kubeconfig")
 	for content, complaint := range map[string]string{
-		"":  "it is empty: want clusters, users, contexts and a current-context",
+		"":  "the file is empty: expected clusters, users, contexts and a current-context",
 		"{": "did not find expected node content",
-		"apiVersion: v1\nkind: Config\ncurrent-context: a\n": `there is no context of the name "a"`,
+		"apiVersion: v1\nkind: Config\ncurrent-context: a\n": `current-context "a": expected the name of a context in the file`,
 		"missing": "no such file or directory",
 	} {
 		path := c.kubeconfig(t)
@@ -475,7 +475,7 @@ func rotatedToken(t *testing.T, c *cluster) {
 	conf.AuthInfos["user"].TokenFile = token
 	components.WriteKubeconfig(t, path, conf)
 	d := c.daemon(t, "token", path)
-	complains(t, d, `the apiserver refuses the credentials of user "user" of kubeconfig `+path+" (token file "+token+"): Unauthorized")
+	complains(t, d, `the apiserver refused the credentials of user "user" of kubeconfig `+path+" (token file "+token+"): Unauthorized")
 	if err := os.WriteFile(token, []byte(components.User+"-token"), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -506,7 +506,7 @@ func manyPods(t *testing.T, c *cluster) {
 	s := d.watch(t, client.Options{Source: "api"})
 	testutil.Until(t, "waiting for the node", func() bool { return d.api(t).Degraded })
 	c.addNode(t, "many")
-	testutil.Until(t, "the list", func() bool { return strings.Contains(d.log.String(), "The apiserver knows the node") })
+	testutil.Until(t, "the list", func() bool { return strings.Contains(d.log.String(), "The apiserver has the node") })
 	for seen := 0; seen < n; {
 		select {
 		case u := <-s.updates:
@@ -516,7 +516,7 @@ func manyPods(t *testing.T, c *cluster) {
 		}
 	}
 	last := time.Now()
-	listed := logTime(t, d.log.String(), "The apiserver knows the node")
+	listed := logTime(t, d.log.String(), "The apiserver has the node")
 	t.Logf("%d pods: %v from before the list to after the last ADD", n, last.Sub(listed).Round(time.Millisecond))
 }
 
@@ -550,7 +550,7 @@ func endsWhileWaiting(t *testing.T, c *cluster) {
 	}{
 		{"silent", p.Hold, func(d *daemon) bool { return d.api(t).Name == "api" && p.Connections() > 0 }},
 		{"down", func() { p.Release(); p.Down() }, func(d *daemon) bool { return d.api(t).Degraded }},
-		{"no node", p.Up, func(d *daemon) bool { return strings.Contains(d.api(t).LastError, "does not know the node") }},
+		{"no node", p.Up, func(d *daemon) bool { return strings.Contains(d.api(t).LastError, "does not have the node") }},
 	} {
 		disturbance.begin()
 		testutil.Within(t, 3*time.Second, "the end while the apiserver is "+disturbance.name, func() time.Duration {

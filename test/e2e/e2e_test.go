@@ -388,7 +388,7 @@ func TestAManifestURL(t *testing.T) {
 		}
 	}
 	serve("garbage: [")
-	for !strings.Contains(d.log.String(), "Reading the manifest URL failed") {
+	for !strings.Contains(d.log.String(), "Failed to read the manifest URL") {
 		<-time.After(10 * time.Millisecond)
 	}
 	serve(`{"apiVersion":"v1","kind":"PodList","items":[]}`)

@@ -88,7 +88,7 @@ func TestHTTPSourceOnNginx(t *testing.T) {
 		}, func() { put("ca.crt", authority.PEM) }},
 		{"another client", "403 Forbidden", func() { issue("stranger") }, func() { issue("allowed") }},
 		{"nginx is gone", "connection refused", func() { web.signal(syscall.SIGKILL) }, func() { web.start(t) }},
-		{"nginx does not answer", "there was no whole answer within 10s", func() { web.signal(syscall.SIGSTOP) }, func() { web.signal(syscall.SIGCONT) }},
+		{"nginx does not answer", "no complete answer within 10s", func() { web.signal(syscall.SIGSTOP) }, func() { web.signal(syscall.SIGCONT) }},
 	} {
 		t.Run(fault.name, func(t *testing.T) {
 			begin := time.Now()

@@ -8,21 +8,21 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/sources"
 )
 
-// answer is what client-go does not hand on of the answer to a request.
+// answer is the part of the answer to a request that client-go does not return.
 type answer struct {
-	// retryAfter is how long the server asks to be left alone; 0 if it doesn't. client-go
-	// overlooks it beside a Status.
+	// retryAfter is the wait that the server asks for; 0 if none. client-go ignores it if
+	// the answer also has a Status.
 	retryAfter time.Duration
 }
 
 type answerKey struct{}
 
-// note returns a context whose requests are noted.
+// note returns a context. The answers to its requests are recorded.
 func (a *answer) note(ctx context.Context) context.Context {
 	return context.WithValue(ctx, answerKey{}, a)
 }
 
-// notingTransport notes the answers to requests whose context asks for that.
+// notingTransport records the answers to requests whose context is from answer.note.
 type notingTransport struct{ next nethttp.RoundTripper }
 
 func (t *notingTransport) RoundTrip(req *nethttp.Request) (*nethttp.Response, error) {

@@ -88,7 +88,7 @@ func TestNoAnswer(t *testing.T) {
 	fault := func(_ nethttp.ResponseWriter, r *nethttp.Request) { <-r.Context().Done() }
 	run(t, podRequests(fault), func(f *fake) {
 		<-time.After(answerTimeout + time.Second)
-		if got, want := f.source.Status().LastError, "watching pods: there was no answer within 30s"; got != want {
+		if got, want := f.source.Status().LastError, "watching pods: no answer within 30s"; got != want {
 			f.t.Errorf("the last error is %q, want %q", got, want)
 		}
 		<-time.After(10 * time.Minute)

@@ -23,14 +23,14 @@ import (
 	"k8s.io/client-go/util/connrotation"
 )
 
-// dialTimeout is how long a connection may take to be made, so that the status soon
-// says that it can't be.
+// dialTimeout is the maximum time to establish a connection. It is short, so that the
+// status shows a failure early.
 const dialTimeout = 4 * time.Second
 
-// serviceAccountToken is the file by which client-go knows that it is in a cluster.
+// serviceAccountToken is the file that shows client-go that it is in a cluster.
 const serviceAccountToken = "/var/run/secrets/kubernetes.io/serviceaccount/token"
 
-// codecs knows the core API and lists of metadata: nothing else is asked for.
+// codecs has the core API and lists of metadata. The source requests nothing else.
 var codecs = func() serializer.CodecFactory {
 	scheme := runtime.NewScheme()
 	metav1.AddToGroupVersion(scheme, v1.SchemeGroupVersion)
@@ -39,41 +39,42 @@ var codecs = func() serializer.CodecFactory {
 	return serializer.NewCodecFactory(scheme)
 }()
 
-// InCluster tells whether the process is in a pod with a service account.
+// InCluster reports whether the process is in a pod with a service account.
 func InCluster() bool {
 	_, err := os.Stat(serviceAccountToken)
 	return err == nil && os.Getenv("KUBERNETES_SERVICE_HOST") != "" && os.Getenv("KUBERNETES_SERVICE_PORT") != ""
 }
 
-// client speaks to an apiserver with what some version of the files said.
+// client is a client for an apiserver, made of one version of the files.
 type client struct {
 	rest   rest.Interface
 	server string
-	// credentials names the user and where the credentials come from.
+	// credentials names the user and the source of the credentials.
 	credentials string
 	dialer      *connrotation.Dialer
-	// files are those that the kubeconfig names, sum is of them and of it.
+	// files are the files in the kubeconfig. sum is the fingerprint of them and of the
+	// kubeconfig.
 	files []string
 	sum   fingerprint
 }
 
-// fingerprint tells one content of the files from another.
+// fingerprint identifies the contents of the files.
 type fingerprint [sha256.Size]byte
 
-// connector makes clients of a kubeconfig, another each time the files change.
+// connector makes clients of a kubeconfig: a new one each time the files change.
 type connector struct {
 	kubeconfig, userAgent string
 	dial                  connrotation.DialFunc
 
 	mu sync.Mutex
-	// current is made of the newest files that could be used.
+	// current is made of the newest usable files.
 	current *client
-	// files are those that the kubeconfig named last, and sum what was in them and in
-	// it; broken is why they can't be used.
+	// files are the files in the last kubeconfig. sum is the fingerprint of them and of
+	// the kubeconfig. broken is why they can't be used.
 	files  []string
 	sum    fingerprint
 	broken error
-	// distrusted: the apiserver did not accept what current has of them.
+	// distrusted means that the apiserver did not accept current.
 	distrusted bool
 	// changed is closed when the files change.
 	changed chan struct{}
@@ -87,8 +88,8 @@ func newConnector(kubeconfig, userAgent string) *connector {
 	}
 }
 
-// get returns the client to use, if there is one yet, a channel that is closed when
-// there is another, and why the files as they are now can't be used, if so.
+// get returns the client to use, if there is one, a channel that is closed when there is
+// another, and the reason if the current files can't be used.
 func (c *connector) get() (current *client, changed <-chan struct{}, broken error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -98,7 +99,7 @@ func (c *connector) get() (current *client, changed <-chan struct{}, broken erro
 	return c.current, c.changed, c.broken
 }
 
-// load makes a client of the files, and leaves the one before where it can't.
+// load makes a client of the files. If it can't, the previous client stays.
 func (c *connector) load() {
 	before := c.sum
 	made, err := c.makeClient()
@@ -107,7 +108,7 @@ func (c *connector) load() {
 		c.replace(made)
 	}
 	c.distrusted = false
-	if c.sum != before { // what is as it was is no reason to ask again sooner
+	if c.sum != before { // unchanged files are no reason to retry sooner
 		close(c.changed)
 		c.changed = make(chan struct{})
 	}
@@ -120,7 +121,7 @@ func (c *connector) replace(by *client) {
 	c.current = by
 }
 
-// distrust has another client made for the next attempt, for the apiserver does not
+// distrust requests another client for the next attempt, because the apiserver does not
 // accept this one.
 func (c *connector) distrust(refused *client) {
 	c.mu.Lock()
@@ -128,7 +129,7 @@ func (c *connector) distrust(refused *client) {
 	c.distrusted = c.distrusted || c.current == refused
 }
 
-// replaced tells whether another client took the place of that one.
+// replaced reports whether another client has replaced that one.
 func (c *connector) replaced(client *client) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -142,7 +143,7 @@ func (c *connector) close() {
 	c.closed = true
 }
 
-// sumOf returns the fingerprint of the files; one that can't be read counts as such.
+// sumOf returns the fingerprint of the files. An unreadable file counts as such.
 func sumOf(files []string) fingerprint {
 	hash := sha256.New()
 	for _, file := range files {
@@ -156,8 +157,8 @@ func sumOf(files []string) fingerprint {
 	return fingerprint(hash.Sum(nil))
 }
 
-// makeClient returns a client made of the kubeconfig; with an error one that is no
-// more than the files that were read.
+// makeClient returns a client made of the kubeconfig. If it fails, the client has only
+// the files that were read.
 func (c *connector) makeClient() (*client, error) {
 	made := &client{}
 	conf, _, err := loadConfig(c.kubeconfig)
@@ -167,12 +168,12 @@ func (c *connector) makeClient() (*client, error) {
 	all := append([]string{c.kubeconfig}, made.files...)
 	made.sum = sumOf(all)
 	if err == nil {
-		conf, made.credentials, err = loadConfig(c.kubeconfig) // what the fingerprint is of
+		conf, made.credentials, err = loadConfig(c.kubeconfig) // after the fingerprint
 	}
 	if err == nil {
 		err = made.connect(conf, c.userAgent, c.dial)
 	}
-	if sumOf(all) != made.sum { // they are being written: the next look is to read them again
+	if sumOf(all) != made.sum { // they are being written: the next check reads them again
 		made.sum = fingerprint{}
 	}
 	if err != nil {
@@ -181,10 +182,10 @@ func (c *connector) makeClient() (*client, error) {
 	return made, nil
 }
 
-// connect gives the client connections of its own, and no goroutine.
+// connect gives the client its own connections, and no goroutine.
 func (c *client) connect(conf *rest.Config, userAgent string, dial connrotation.DialFunc) error {
-	// With what is in the files rather than their names client-go starts nothing to
-	// reload them, which could not be stopped again.
+	// If client-go gets the contents of files, not their names, it starts no goroutine to
+	// reload them. Such a goroutine could not be stopped.
 	if err := rest.LoadTLSFiles(conf); err != nil {
 		return err
 	}
@@ -192,11 +193,11 @@ func (c *client) connect(conf *rest.Config, userAgent string, dial connrotation.
 	c.dialer = connrotation.NewDialer(dial)
 	conf.Dial = c.dialer.DialContext
 	if conf.Proxy == nil {
-		conf.Proxy = nethttp.ProxyFromEnvironment // said outright, it keeps the transport out of client-go's cache
+		conf.Proxy = nethttp.ProxyFromEnvironment // set explicitly, it keeps the transport out of client-go's cache
 	}
 	conf.Wrap(func(next nethttp.RoundTripper) nethttp.RoundTripper { return &notingTransport{next} })
 	conf.UserAgent = cmp.Or(userAgent, rest.DefaultKubernetesUserAgent())
-	conf.QPS = -1 // there is one watch, and attempts wait as they do
+	conf.QPS = -1 // no limit: there is one watch, and the gate delays attempts
 	conf.APIPath, conf.GroupVersion = "/api", &v1.SchemeGroupVersion
 	conf.NegotiatedSerializer = codecs.WithoutConversion()
 	conf.ContentType = runtime.ContentTypeProtobuf
@@ -214,8 +215,8 @@ func configName(kubeconfig string) string {
 	return "kubeconfig " + kubeconfig
 }
 
-// loadConfig reads a kubeconfig, or the pod's service account for an empty path, and names
-// the credentials.
+// loadConfig reads a kubeconfig, or the pod's service account if the path is empty. It
+// also returns the name of the credentials.
 func loadConfig(kubeconfig string) (conf *rest.Config, credentials string, err error) {
 	if kubeconfig == "" {
 		conf, err = rest.InClusterConfig()
@@ -235,21 +236,21 @@ func loadConfig(kubeconfig string) (conf *rest.Config, credentials string, err e
 	return conf, credentialsOf(kubeconfig, file), err
 }
 
-// usable says what a kubeconfig lacks, more plainly than client-go, which goes on to
-// other places that a configuration could come from.
+// usable returns what is missing in a kubeconfig. client-go's error is less clear,
+// because it also tries other sources of configuration.
 func usable(file *clientcmdapi.Config) error {
 	switch {
 	case clientcmdapi.IsConfigEmpty(file):
-		return errors.New("it is empty: want clusters, users, contexts and a current-context")
+		return errors.New("the file is empty: expected clusters, users, contexts and a current-context")
 	case file.CurrentContext == "":
-		return errors.New("it has no current-context")
+		return errors.New("the file has no current-context")
 	case file.Contexts[file.CurrentContext] == nil:
-		return fmt.Errorf("there is no context of the name %q, which is the current-context", file.CurrentContext)
+		return fmt.Errorf("current-context %q: expected the name of a context in the file", file.CurrentContext)
 	}
 	context := file.Contexts[file.CurrentContext]
 	switch {
 	case file.Clusters[context.Cluster] == nil:
-		return fmt.Errorf("there is no cluster of the name %q, which context %q names", context.Cluster, file.CurrentContext)
+		return fmt.Errorf("context %q: cluster %q: expected the name of a cluster in the file", file.CurrentContext, context.Cluster)
 	case file.Clusters[context.Cluster].Server == "":
 		return fmt.Errorf("cluster %q has no server", context.Cluster)
 	}

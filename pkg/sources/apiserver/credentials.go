@@ -11,7 +11,8 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// credentialsOf names the user of a usable kubeconfig and where the credentials are.
+// credentialsOf names the user of a usable kubeconfig and the location of the
+// credentials.
 func credentialsOf(path string, file *clientcmdapi.Config) string {
 	name := file.Contexts[file.CurrentContext].AuthInfo
 	user := cmp.Or(file.AuthInfos[name], &clientcmdapi.AuthInfo{})
@@ -35,19 +36,19 @@ func credentialsOf(path string, file *clientcmdapi.Config) string {
 	return fmt.Sprintf("user %q of kubeconfig %s (%s)", name, path, what)
 }
 
-// refused adds whose credentials they are to an error that says that the apiserver refused
-// them.
+// refused adds the credentials to an error if the apiserver refused them.
 func (c *client) refused(err error) error {
 	switch {
 	case apierrors.IsUnauthorized(err), refusedInTLS(err):
-		return fmt.Errorf("the apiserver refuses the credentials of %s: %w", c.credentials, err)
+		return fmt.Errorf("the apiserver refused the credentials of %s: %w", c.credentials, err)
 	case apierrors.IsForbidden(err):
 		return fmt.Errorf("%s: %w", c.credentials, err)
 	}
 	return err
 }
 
-// refusedInTLS tells whether the error is a TLS server's alert about the client certificate.
+// refusedInTLS reports whether the error is a TLS server's alert about the client
+// certificate.
 func refusedInTLS(err error) bool {
 	alert, ok := errors.AsType[*net.OpError](err)
 	return ok && alert.Op == "remote error" && strings.Contains(alert.Err.Error(), "certificate")

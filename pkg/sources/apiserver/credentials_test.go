@@ -65,7 +65,7 @@ func TestRefusedInTheHandshake(t *testing.T) {
 			t.Fatal(err)
 		}
 		err = client.refused(client.rest.Get().Resource("pods").Do(t.Context()).Error())
-		want := fmt.Sprintf("the apiserver refuses the credentials of user %q of kubeconfig %s (", "user", path)
+		want := fmt.Sprintf("the apiserver refused the credentials of user %q of kubeconfig %s (", "user", path)
 		if err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("certificate %s: got %v, want %s…", name, err, want)
 		}

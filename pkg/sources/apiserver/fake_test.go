@@ -268,7 +268,7 @@ func (f *fake) errors() (n int) {
 	for _, line := range f.logged {
 		if strings.Contains(line, `"error"=`) || strings.Contains(line, `"err"=`) {
 			n++
-			if !strings.Contains(line, "Asking the apiserver failed") {
+			if !strings.Contains(line, "A request to the apiserver failed") {
 				f.t.Errorf("somebody else logged: %s", line)
 			}
 		}

@@ -14,42 +14,43 @@ import (
 )
 
 const (
-	// lastRetry is the longest wait after a failure, nodeRetry that while the apiserver
-	// does not know the node, and maxRetryAfter what an apiserver may ask for.
+	// lastRetry is the longest wait after a failure, nodeRetry the wait while the
+	// apiserver does not have the node, and maxRetryAfter the longest wait that an
+	// apiserver may ask for.
 	//
-	// kubelet: WaitForAPIServerSyncPeriod is what nodeRetry is.
+	// kubelet: nodeRetry is WaitForAPIServerSyncPeriod.
 	lastRetry     = 10 * time.Second
 	nodeRetry     = time.Second
 	maxRetryAfter = time.Minute
-	// lasting is how long a watch must last to end the row of failures before it.
+	// lasting is how long a watch must last to end a series of failures.
 	lasting = lastRetry
-	// loggedErrors bounds how many different errors of a row are logged.
+	// loggedErrors is the maximum number of different errors that are logged in a series.
 	loggedErrors = 16
 )
 
-// retries are the waits after failures: an eighth to a quarter of a second, then twice
-// as long each time.
+// retries are the waits after failures: an eighth to a quarter of a second, doubled each
+// time.
 var retries = wait.Backoff{Duration: 125 * time.Millisecond, Factor: 2, Jitter: 1, Steps: 32, Cap: lastRetry / 2}
 
-// gate is what every request passes, whatever it asks for. All share one back-off, and
-// each failure is counted, logged and shown here.
+// gate is passed by every request. All requests share one backoff. The gate counts, logs
+// and shows each failure.
 //
-// Failures are in a row until a watch has lasted. That a request succeeded does not end
-// the row: the next one can fail again at once, as where lists work and watches don't.
+// A series of failures ends after a watch has lasted. A successful request does not end
+// it: the next one can fail at once, for example if lists work and watches don't.
 type gate struct {
 	board   *board
 	metrics *metrics
 
-	mu      sync.Mutex // guards what follows; the board's are taken while it is held
+	mu      sync.Mutex // guards the fields below; the board's are locked under it
 	backoff wait.Backoff
-	next    time.Time // when the next attempt may be made
-	// asking is why the last attempt failed, files why the kubeconfig, or what it names,
-	// can't be used.
+	next    time.Time // time of the next attempt
+	// asking is why the last attempt failed. files is why the kubeconfig, or a file in
+	// it, can't be used.
 	asking, files error
-	// silent: a watch fell silent, and the next ones told nothing either.
+	// silent means that a watch went silent, and the next ones had no events either.
 	silent bool
-	// logged has the errors of this row that were logged, unresolved tells whether one was
-	// since the last success that was.
+	// logged has the logged errors of this series. unresolved means that an error was
+	// logged after the last logged success.
 	logged     map[string]bool
 	unresolved bool
 }
@@ -58,15 +59,15 @@ func newGate(b *board, m *metrics) *gate {
 	return &gate{board: b, metrics: m, backoff: retries, logged: make(map[string]bool)}
 }
 
-// pause returns how long it is until the next attempt may be made.
+// pause returns the wait until the next attempt.
 func (g *gate) pause() time.Duration {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return time.Until(g.next)
 }
 
-// failed notes that an attempt failed, or what it began. The server may have asked to be
-// left alone for some time.
+// failed records that an attempt, or the watch that it started, failed. The server may
+// have asked for a wait.
 func (g *gate) failed(ctx context.Context, err error, retryAfter time.Duration) {
 	if ctx.Err() != nil {
 		return
@@ -88,25 +89,25 @@ func (g *gate) failed(ctx context.Context, err error, retryAfter time.Duration) 
 	g.show(ctx, "retryIn", in.Round(time.Millisecond))
 }
 
-// succeeded notes that there is a watch, or that it told something.
-func (g *gate) succeeded(ctx context.Context, told bool) {
+// succeeded records that there is a watch, and whether it had an event (active).
+func (g *gate) succeeded(ctx context.Context, active bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.silent = g.silent && !told
+	g.silent = g.silent && !active
 	if g.asking != nil && !g.silent {
 		g.asking = nil
 		g.show(ctx)
 	}
 }
 
-// isSilent tells whether a watch fell silent, and the next ones told nothing either.
+// isSilent reports whether a watch went silent, and the next ones had no events either.
 func (g *gate) isSilent() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.silent
 }
 
-// calm ends the row of failures.
+// calm ends the series of failures.
 func (g *gate) calm() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -114,7 +115,7 @@ func (g *gate) calm() {
 	clear(g.logged)
 }
 
-// read notes whether the files could be used.
+// read records whether the files can be used.
 func (g *gate) read(ctx context.Context, broken error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -124,7 +125,7 @@ func (g *gate) read(ctx context.Context, broken error) {
 	}
 }
 
-// show has the board tell what is wrong. It is called with the lock held.
+// show updates the board. The caller holds the lock.
 func (g *gate) show(ctx context.Context, keysAndValues ...any) {
 	err := g.files
 	if err == nil {
@@ -139,19 +140,19 @@ func (g *gate) show(ctx context.Context, keysAndValues ...any) {
 	}
 	if err == nil {
 		g.unresolved = false
-		g.board.Succeeded(ctx, "Asking the apiserver succeeded again")
+		g.board.Succeeded(ctx, "Requests to the apiserver succeed again")
 		return
 	}
 	if log {
 		g.unresolved, g.logged[err.Error()] = true, true
 	}
-	g.board.Failed(ctx, err, "Asking the apiserver failed; the last pods are held", keysAndValues...)
+	g.board.Failed(ctx, err, "A request to the apiserver failed, keeping the last pods", keysAndValues...)
 }
 
-// ports are what differs in the text of the same error from one connection to the next.
+// ports is the part of an error's text that differs between connections.
 var ports = regexp.MustCompile(`\S+:\d+->`)
 
-// stable returns the error with a text that is the same whatever the connection.
+// stable returns the error with a text that does not depend on the connection.
 func stable(err error) error {
 	if text := ports.ReplaceAllString(err.Error(), ""); text != err.Error() {
 		return errors.New(text)

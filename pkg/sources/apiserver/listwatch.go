@@ -16,20 +16,21 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// What is accepted of an apiserver. What knows no metadata alone may answer with pods.
+// Values of the Accept header. A server that does not support metadata may answer with
+// pods.
 const (
 	wholeObjects = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
 	onlyMetadata = ";as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,"
 	metadataOnly = runtime.ContentTypeProtobuf + onlyMetadata + runtime.ContentTypeJSON + onlyMetadata + wholeObjects
 )
 
-// listWatch is how the Reflector asks for the pods that the store is to have.
+// listWatch makes the requests of the Reflector.
 type listWatch struct {
 	*Source
 	logger   klog.Logger
 	store    *store
 	selector string
-	// listed: the watch to come follows a list.
+	// listed means that the next watch follows a list.
 	listed bool
 }
 
@@ -40,8 +41,8 @@ func (s *Source) listWatch(logger klog.Logger, store *store) *cache.ListWatch {
 	}
 	return &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
-			// The Reflector does not wait for a list that it no longer wants, and may even
-			// begin one then.
+			// The Reflector does not wait for a list that it no longer needs, and may
+			// even start one then.
 			if !s.calls.begin() {
 				return nil, context.Cause(ctx)
 			}
@@ -59,7 +60,7 @@ func (s *Source) listWatch(logger klog.Logger, store *store) *cache.ListWatch {
 	}
 }
 
-// list lists whole pods.
+// list lists complete pods.
 func (l *listWatch) list(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
 	var list *v1.PodList
 	err := l.ask(ctx, remedied, func(ctx context.Context, client *client) error {
@@ -69,7 +70,7 @@ func (l *listWatch) list(ctx context.Context, opts metav1.ListOptions) (runtime.
 		}
 		var ok bool
 		if list, ok = answer.(*v1.PodList); !ok {
-			return fmt.Errorf("listing pods: the answer is a %T", answer)
+			return fmt.Errorf("listing pods: expected a PodList, got %T", answer)
 		}
 		return nil
 	})
@@ -83,7 +84,7 @@ func (l *listWatch) list(ctx context.Context, opts metav1.ListOptions) (runtime.
 	return list, nil
 }
 
-// get makes one request for a list, of objects in the form that accept says.
+// get makes one request for a list, of objects in the format of accept.
 func (l *listWatch) get(ctx context.Context, client *client, opts metav1.ListOptions, accept string) (runtime.Object, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
@@ -94,30 +95,30 @@ func (l *listWatch) get(ctx context.Context, client *client, opts metav1.ListOpt
 		return nil, fmt.Errorf("listing pods: %w", err)
 	}
 	if list, err := meta.ListAccessor(list); err != nil || list.GetResourceVersion() == "" {
-		return nil, errors.New("listing pods: the answer is not a list from an apiserver: it has no resourceVersion")
+		return nil, errors.New("listing pods: expected a list of an apiserver, got one without a resourceVersion")
 	}
 	return list, nil
 }
 
-// watchList begins a watch that lists whole pods first.
+// watchList starts a watch that lists complete pods first.
 func (l *listWatch) watchList(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
-	opts.ResourceVersion = "" // the newest: the apiserver may have gone back in time
+	opts.ResourceVersion = "" // the newest: the apiserver may have been restored
 	var w *observedWatch
 	err := l.ask(ctx, remedied, func(ctx context.Context, client *client) (err error) {
 		w, err = l.open(ctx, client, opts)
 		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("watching a list: %v", err) //nolint:errorlint // whatever it is, the Reflector is to list
+		return nil, fmt.Errorf("watching a list: %v", err) //nolint:errorlint // any error: the Reflector must list
 	}
 	l.observe(ctx, w, false)
 	return w, nil
 }
 
-// watch begins a watch that goes on from a resourceVersion. If it does not follow a list,
-// the store is compared with what the apiserver has first: without a watch there is no
-// knowing whether that is what it was. Another may have taken its place, or it may have
-// been restored from a backup, and neither has to show in how connections fail.
+// watch starts a watch from a resourceVersion. If it does not follow a list, it first
+// compares the store with the apiserver. While there was no watch, the apiserver may have
+// been replaced, or restored from a backup. Errors of connections do not always show
+// this.
 func (l *listWatch) watch(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
 	at, followsList := opts.ResourceVersion, l.listed
 	l.listed = false
@@ -132,7 +133,7 @@ func (l *listWatch) watch(ctx context.Context, opts metav1.ListOptions) (watch.I
 			}
 			opts.ResourceVersion = from
 		}
-		compare = true // if there is another attempt
+		compare = true // for the next attempt
 		opened, err := l.open(ctx, client, opts)
 		if err != nil {
 			return err
@@ -152,9 +153,9 @@ func (l *listWatch) watch(ctx context.Context, opts metav1.ListOptions) (watch.I
 	return w, nil
 }
 
-// compare returns from where a watch can go on, if one can.
+// compare returns the resourceVersion for the next watch, if there is one.
 func (l *listWatch) compare(ctx context.Context, client *client, at string) (from string, ok bool, err error) {
-	// 0 is whatever the apiserver's cache has.
+	// 0 means any state of the apiserver's cache.
 	list, err := l.get(ctx, client, metav1.ListOptions{ResourceVersion: "0"}, metadataOnly)
 	if err != nil {
 		return "", false, err
@@ -186,11 +187,11 @@ func metadataOf(list runtime.Object) (pods []*metav1.ObjectMeta, version string,
 		}
 		return pods, list.ResourceVersion, nil
 	}
-	return nil, "", fmt.Errorf("listing metadata of pods: the answer is a %T", list)
+	return nil, "", fmt.Errorf("listing metadata of pods: expected a list, got %T", list)
 }
 
-// remedied tells whether the Reflector has a remedy for the error: to list, at another
-// resourceVersion, or rather than to watch a list.
+// remedied reports whether the Reflector handles the error: it lists, at another
+// resourceVersion, or without a watch.
 func remedied(err error) bool {
 	return apierrors.IsResourceExpired(err) || apierrors.IsGone(err) ||
 		apierrors.HasStatusCause(err, metav1.CauseTypeResourceVersionTooLarge) ||

@@ -21,28 +21,29 @@ import (
 )
 
 const (
-	// answerTimeout is for how long an answer, or the beginning of a watch's, is
-	// waited for.
+	// answerTimeout is the maximum time until an answer, or the start of a watch's
+	// answer.
 	answerTimeout = 30 * time.Second
-	// filesPeriod is how often the kubeconfig and what it names are looked at.
+	// filesPeriod is the interval of checks of the kubeconfig and the files in it.
 	filesPeriod = 2 * time.Second
 )
 
-// Options say what a Source reads.
+// Options configure a Source.
 type Options struct {
-	// Kubeconfig is the path of a kubeconfig; in-cluster configuration if empty.
+	// Kubeconfig is the path of a kubeconfig. If empty, the in-cluster configuration is
+	// used.
 	Kubeconfig string
-	// Node is the node whose pods are wanted.
+	// Node is the node whose pods are requested.
 	Node types.NodeName
 	// KeepManagedFields keeps the pods' metadata.managedFields.
 	KeepManagedFields bool
-	// UserAgent is what the source calls itself; client-go's default if empty.
+	// UserAgent is the source's user agent; client-go's default if empty.
 	UserAgent string
-	// Registerer takes the source's metrics; nil for none.
+	// Registerer is for the source's metrics; nil for none.
 	Registerer prometheus.Registerer
 }
 
-// Source is the source of the pods of an apiserver.
+// Source reads the pods of an apiserver.
 type Source struct {
 	node      types.NodeName
 	connector *connector
@@ -53,15 +54,14 @@ type Source struct {
 	calls     calls
 }
 
-// calls are those that the Reflector makes and does not wait for, and the goroutines
-// that they start.
+// calls are the Reflector's calls that it does not wait for, and their goroutines.
 type calls struct {
 	mu      sync.Mutex
 	ended   bool
 	running sync.WaitGroup
 }
 
-// begin tells whether a call may begin; it ends with running.Done.
+// begin reports whether a call may start. The caller ends it with running.Done.
 func (c *calls) begin() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -71,7 +71,7 @@ func (c *calls) begin() bool {
 	return !c.ended
 }
 
-// end lets no more begin, and waits for the others.
+// end prevents new calls, and waits for the running ones.
 func (c *calls) end() {
 	c.mu.Lock()
 	c.ended = true
@@ -89,11 +89,11 @@ func New(opts Options) *Source {
 	}
 }
 
-// Status returns what the source knows of itself. It can be called at any time.
+// Status returns the status of the source. It can be called at any time.
 func (s *Source) Status() v1alpha1.SourceStatus { return s.board.Status() }
 
-// Run waits until the apiserver knows the node, and then sends the set of its pods
-// at each change until the context is done. It returns the context's cause.
+// Run waits until the apiserver has the node. Then it sends the set of the node's pods at
+// each change, until the context is done. It returns the context's cause.
 func (s *Source) Run(ctx context.Context, sets chan<- config.SourceSet) error {
 	logger := klog.FromContext(ctx).WithValues("source", config.ApiserverSource)
 	// The Reflector's goroutines and requests end with this context.
@@ -105,7 +105,7 @@ func (s *Source) Run(ctx context.Context, sets chan<- config.SourceSet) error {
 	if err := s.waitForNode(ctx); err != nil {
 		return err
 	}
-	logger.Info("The apiserver knows the node; watching its pods", "node", s.node)
+	logger.Info("The apiserver has the node, watching its pods", "node", s.node)
 	s.reflector(ctx, sets).RunWithContext(quiet(ctx))
 	return context.Cause(ctx)
 }
@@ -120,11 +120,11 @@ func (s *Source) reflector(ctx context.Context, sets chan<- config.SourceSet) *c
 	logger := klog.FromContext(ctx)
 	return cache.NewReflectorWithOptions(s.listWatch(logger, store), &v1.Pod{}, store, cache.ReflectorOptions{
 		Name: "pods", Logger: &logger,
-		Backoff: &wait.Backoff{}, // none: the gate has it
+		Backoff: &wait.Backoff{}, // none: the gate has the backoff
 	})
 }
 
-// push sends the set, and tells whether it did.
+// push sends the set, and reports whether it did.
 func (s *Source) push(ctx context.Context, sets chan<- config.SourceSet, objects []any) bool {
 	pods := make([]*v1.Pod, 0, len(objects))
 	for _, object := range objects {
@@ -140,7 +140,7 @@ func (s *Source) push(ctx context.Context, sets chan<- config.SourceSet, objects
 	}
 }
 
-// waitForNode returns once the apiserver knows the node.
+// waitForNode returns when the apiserver has the node.
 //
 // kubelet: nodeHasSynced in NewSourceApiserver.
 func (s *Source) waitForNode(ctx context.Context) error {
@@ -150,10 +150,10 @@ func (s *Source) waitForNode(ctx context.Context) error {
 		node := &v1.Node{}
 		err := client.rest.Get().Resource("nodes").Name(string(s.node)).MaxRetries(0).Do(ctx).Into(node)
 		if err == nil && node.Name != string(s.node) {
-			return fmt.Errorf("the answer is not the node %q", s.node)
+			return fmt.Errorf("expected node %q, got another object", s.node)
 		}
 		if apierrors.IsNotFound(err) && apierrors.ReasonForError(err) == metav1.StatusReasonNotFound {
-			return unknownNodeError{fmt.Errorf("the apiserver does not know the node %q yet, its pods are held back until then: %w", s.node, err)}
+			return unknownNodeError{fmt.Errorf("the apiserver does not have the node %q, waiting until it does: %w", s.node, err)}
 		}
 		return err
 	})
@@ -165,11 +165,11 @@ func (s *Source) waitForNode(ctx context.Context) error {
 	return nil
 }
 
-// unknownNodeError is the apiserver's answer while it does not know the node.
+// unknownNodeError is the apiserver's answer if it does not have the node.
 type unknownNodeError struct{ error }
 
-// ask does what do does, when the gate lets it, until it succeeds. It returns an error
-// only if that is one of those in final, or the context is done.
+// ask calls do, when the gate allows it, until it succeeds. It returns an error only if
+// final reports true for it, or the context is done.
 func (s *Source) ask(ctx context.Context, final func(error) bool, do func(context.Context, *client) error) error {
 	for {
 		client, err := s.turn(ctx)
@@ -195,8 +195,8 @@ func (s *Source) ask(ctx context.Context, final func(error) bool, do func(contex
 	}
 }
 
-// turn waits until an attempt may be made, and returns the client to make it with. Other
-// files end the wait.
+// turn waits for the next attempt, and returns its client. A change of the files ends the
+// wait.
 func (s *Source) turn(ctx context.Context) (*client, error) {
 	for {
 		client, changed, broken := s.connector.get()
@@ -219,8 +219,8 @@ func (s *Source) turn(ctx context.Context) (*client, error) {
 	}
 }
 
-// quiet returns a context in which client-go does not log. What it would say of failures
-// is what the gate says; with -v=4 it says it all the same.
+// quiet returns a context in which client-go does not log. The gate logs the failures.
+// With -v=4, client-go logs too.
 func quiet(ctx context.Context) context.Context {
 	if klog.FromContext(ctx).V(4).Enabled() {
 		return ctx
@@ -228,7 +228,7 @@ func quiet(ctx context.Context) context.Context {
 	return klog.NewContext(ctx, logr.Discard())
 }
 
-// followFiles has the connector notice other files also while nothing is asked.
+// followFiles checks the files also while there are no requests.
 func (s *Source) followFiles(ctx context.Context) {
 	ticker := time.NewTicker(filesPeriod)
 	defer ticker.Stop()

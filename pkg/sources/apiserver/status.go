@@ -12,7 +12,7 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/sources"
 )
 
-// board is the status as others read it, and the metrics that go with it.
+// board has the status and the metrics that belong to it.
 type board struct {
 	*sources.Board
 	metrics *metrics
@@ -24,7 +24,7 @@ func newBoard(m *metrics) *board {
 	}, m.degraded)}
 }
 
-// update changes what is the apiserver source's own.
+// update changes the part of the status that only the apiserver source has.
 func (b *board) update(change func(*v1alpha1.APIStatus)) {
 	b.Update(func(status *v1alpha1.SourceStatus) { change(status.API) })
 }
@@ -42,7 +42,7 @@ func (b *board) listed() {
 	})
 }
 
-// watching records that a watch began, and whether it went on where another had ended.
+// watching records that a watch started, and whether it resumed after another.
 func (b *board) watching(again bool) {
 	b.metrics.connected.Set(1)
 	if again {
@@ -91,13 +91,13 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 	}
 	return &metrics{
 		relists:     counter("relists_total", "Lists of the node's pods after the first."),
-		restarts:    counter("watch_restarts_total", "Watches that went on where one before had ended."),
-		failures:    counter("failures_total", "Attempts to ask the apiserver that failed."),
+		restarts:    counter("watch_restarts_total", "Watches that resumed after another."),
+		failures:    counter("failures_total", "Failed requests to the apiserver."),
 		events:      counters("watch_events_total", "Events of watches, by type.", "type"),
-		comparisons: counters("comparisons_total", "Comparisons of the pods with the apiserver's, before a watch went on, by result: same or other.", "result"),
+		comparisons: counters("comparisons_total", "Comparisons of the pods with the apiserver's, before a watch resumes, by result: same or other.", "result"),
 		connected:   gauge("connected", "1 while there is a watch."),
-		degraded:    gauge("degraded", "1 while the apiserver can't be asked and the last pods are held."),
-		lastList:    gauge("last_list_timestamp_seconds", "When a list was complete last."),
-		lastEvent:   gauge("last_event_timestamp_seconds", "When a watch gave its last event."),
+		degraded:    gauge("degraded", "1 if requests to the apiserver fail. The last pods stay."),
+		lastList:    gauge("last_list_timestamp_seconds", "Unix time of the last complete list."),
+		lastEvent:   gauge("last_event_timestamp_seconds", "Unix time of the last event of a watch."),
 	}
 }

@@ -10,13 +10,13 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// store is an UndeltaStore that keeps the objects that it has when a list brings them
-// again: a pod that did not change stays the same pointer, and costs no comparison. It
-// is the Reflector's, and called by one goroutine at a time.
+// store is an UndeltaStore that keeps its objects if a list has equal ones. So an
+// unchanged pod keeps its pointer and needs no comparison. It belongs to the Reflector,
+// which calls it from one goroutine at a time.
 type store struct {
 	*cache.UndeltaStore
 	keepManagedFields bool
-	// prints are of the metadata of the pods, managedFields among them, by key.
+	// prints are the fingerprints of the pods' metadata with managedFields, by key.
 	prints map[cache.ObjectName]metaPrint
 }
 
@@ -44,13 +44,13 @@ func (s *store) Delete(object any) error {
 	return s.UndeltaStore.Delete(object)
 }
 
-// Replace compares the pods as wholes. UID and resourceVersion do not tell pods apart
-// if the apiserver went back in time and on from there.
+// Replace compares complete pods. UID and resourceVersion are not enough to identify a
+// version if the apiserver was restored.
 func (s *store) Replace(list []any, resourceVersion string) error {
 	clear(s.prints)
 	for i := range list {
 		s.take(list[i])
-		old, exists, _ := s.Get(list[i]) // a pod has a key
+		old, exists, _ := s.Get(list[i]) // every pod has a key
 		if exists && apiequality.Semantic.DeepEqual(old, list[i]) {
 			list[i] = old
 		}
@@ -58,8 +58,8 @@ func (s *store) Replace(list []any, resourceVersion string) error {
 	return s.UndeltaStore.Replace(list, resourceVersion)
 }
 
-// take remembers a pod's metadata, and takes off managedFields: no node agent reads
-// them, and they are the larger part of many pods.
+// take records a pod's fingerprint, and removes managedFields: no node agent uses them,
+// and they are the larger part of many pods.
 func (s *store) take(object any) {
 	pod, ok := object.(*v1.Pod)
 	if !ok {
@@ -71,15 +71,17 @@ func (s *store) take(object any) {
 	}
 }
 
-// resume compares the store, as of the resourceVersion at, with a list that the apiserver
-// has of a version. It returns the resourceVersion from which a watch makes the store equal
-// to what the apiserver has; none if no watch does and everything has to be listed.
+// resume compares the store, which is at a resourceVersion, with a list of the apiserver
+// that has a version. It returns the resourceVersion from which a watch makes the store
+// equal to the apiserver. It returns none if there is no such watch and all pods must be
+// listed.
 //
-// The answer holds whether or not the apiserver has the history that the store comes
-// from. Pods that are equal are equal, wherever from; a pod of the list that is newer
-// than the store comes with a watch from the store's resourceVersion. Everything else
-// would not: a pod that differs and is not newer, and a pod that is not in the list,
-// which may have been deleted after the store's resourceVersion or have never existed.
+// The result is correct even if the apiserver does not have the history of the store.
+// Equal pods are equal in any history. A pod of the list that is newer than the store
+// comes with a watch from the store's resourceVersion. All other differences would not
+// come: a pod that differs and is not newer, and a pod that is not in the list. The
+// latter may have been deleted after the store's resourceVersion, or may never have
+// existed.
 func (s *store) resume(pods []*metav1.ObjectMeta, version, at string) (from string, ok bool) {
 	from = version
 	known := 0
@@ -99,17 +101,17 @@ func (s *store) resume(pods []*metav1.ObjectMeta, version, at string) (from stri
 	return from, known == len(s.prints)
 }
 
-// metaPrint tells one metadata of a pod from another.
+// metaPrint is the fingerprint of a pod's metadata.
 type metaPrint uint64
 
 var printSeed = maphash.MakeSeed()
 
-// printOf returns the fingerprint of a pod's metadata. Every write to a pod, of its status
-// too, leaves its time in managedFields.
+// printOf returns the fingerprint of a pod's metadata. Every write to a pod, also to its
+// status, leaves its time in managedFields.
 func printOf(meta *metav1.ObjectMeta) metaPrint {
 	data, err := meta.Marshal()
 	if err != nil {
-		return 0 // it is of no message that can fail
+		return 0 // this type of message can't fail
 	}
 	return metaPrint(maphash.Bytes(printSeed, data))
 }

@@ -14,12 +14,12 @@ import (
 )
 
 const (
-	// standing is how long a watch must be there without an error to be one.
+	// standing is how long a watch must last without an error to count as started.
 	standing = time.Second
-	// silence is how long a watch may tell nothing, not even a bookmark, after it told
-	// bookmarks. An apiserver tells one a minute, and goes on once it has begun to.
+	// silence is how long a watch may have no event and no bookmark, after earlier
+	// bookmarks. An apiserver sends a bookmark each minute, after it has sent the first.
 	silence = 150 * time.Second
-	// maxWatch is longer than any watch that the Reflector asks for.
+	// maxWatch is longer than any watch of the Reflector.
 	maxWatch = 11 * time.Minute
 )
 
@@ -28,19 +28,19 @@ var (
 	errSilent = fmt.Errorf("no event and no bookmark for %v, after earlier bookmarks", silence)
 )
 
-// observedWatch is a watch whose events are noted on their way.
+// observedWatch is a watch whose events are recorded.
 type observedWatch struct {
 	inner  watch.Interface
 	client *client
 	cancel context.CancelCauseFunc
-	// begun is when the watch began, or was done with its list, and at the resourceVersion
-	// from which it went on then.
+	// begun is the time at which the watch started, or completed its list. at is its
+	// resourceVersion then.
 	begun time.Time
 	at    string
-	// lists: the events are a list, up to a bookmark. Then told: there were events since,
-	// and bookmarks: among them bookmarks.
-	lists, told, bookmarks bool
-	// first is an event that was there when the watch began.
+	// lists means that the events are a list, up to a bookmark. After that, active means
+	// that there was an event, and bookmarks that there was a bookmark.
+	lists, active, bookmarks bool
+	// first is an event that came with the start of the watch.
 	first   *watch.Event
 	events  chan watch.Event
 	stopped chan struct{}
@@ -60,7 +60,7 @@ func (w *observedWatch) Stop() {
 func (l *listWatch) open(ctx context.Context, client *client, opts metav1.ListOptions) (*observedWatch, error) {
 	ctx, cancel := context.WithCancelCause(ctx) // ends with the watch
 	tooLong := time.AfterFunc(answerTimeout, func() {
-		cancel(fmt.Errorf("there was no answer within %v", answerTimeout))
+		cancel(fmt.Errorf("no answer within %v", answerTimeout))
 	})
 	opts.FieldSelector = l.selector
 	inner, err := client.rest.Get().Resource("pods").VersionedParams(&opts, metav1.ParameterCodec).MaxRetries(0).Watch(ctx)
@@ -80,9 +80,9 @@ func (l *listWatch) open(ctx context.Context, client *client, opts metav1.ListOp
 	}, nil
 }
 
-// stands returns once the watch has told something or gone on for a while. It returns
-// why the watch is over, if it is: client-go makes an empty one of a connection that ends
-// before there is an answer, and apiservers begin one to say that they can't.
+// stands returns after the watch has had an event or has lasted for some time. If the
+// watch is over, it returns why. client-go makes an empty watch of a connection that ends
+// before there is an answer, and apiservers start a watch only to send an error.
 func (w *observedWatch) stands(ctx context.Context) (err error) {
 	select {
 	case event, ok := <-w.inner.ResultChan():
@@ -102,7 +102,7 @@ func (w *observedWatch) stands(ctx context.Context) (err error) {
 	return err
 }
 
-// observe hands the watch's events on until there are no more, and notes why.
+// observe forwards the watch's events until there are no more, and records why it ended.
 func (l *listWatch) observe(ctx context.Context, w *observedWatch, again bool) {
 	l.board.watching(again)
 	l.calls.running.Go(func() {
@@ -119,10 +119,10 @@ func (l *listWatch) observe(ctx context.Context, w *observedWatch, again bool) {
 	})
 }
 
-// hand hands events on, and returns why there are no more.
+// hand forwards events, and returns why there are no more.
 func (l *listWatch) hand(ctx context.Context, w *observedWatch) error {
 	if w.first != nil {
-		l.tell(ctx, w, *w.first)
+		l.forward(ctx, w, *w.first)
 	}
 	patience := time.NewTimer(0)
 	defer patience.Stop()
@@ -134,7 +134,7 @@ func (l *listWatch) hand(ctx context.Context, w *observedWatch) error {
 			if err := failure(event, ok); err != nil {
 				return err
 			}
-			l.tell(ctx, w, event)
+			l.forward(ctx, w, event)
 		case <-patience.C:
 			return late
 		case <-w.stopped:
@@ -143,24 +143,24 @@ func (l *listWatch) hand(ctx context.Context, w *observedWatch) error {
 	}
 }
 
-// patience returns how long to wait for the next event, and what is wrong if none comes.
+// patience returns the wait for the next event, and the error if none comes.
 func (l *listWatch) patience(w *observedWatch) (time.Duration, error) {
 	switch {
 	case w.lists:
-		return answerTimeout, fmt.Errorf("there was no event for %v", answerTimeout)
+		return answerTimeout, fmt.Errorf("no event for %v", answerTimeout)
 	case w.bookmarks || l.gate.isSilent():
 		return silence, errSilent
 	}
 	return maxWatch, errEnded
 }
 
-// tell hands one event on.
-func (l *listWatch) tell(ctx context.Context, w *observedWatch, event watch.Event) {
+// forward forwards one event.
+func (l *listWatch) forward(ctx context.Context, w *observedWatch, event watch.Event) {
 	l.board.event(event)
 	pod, _ := event.Object.(*v1.Pod)
 	switch {
 	case !w.lists:
-		w.told = true
+		w.active = true
 		w.bookmarks = w.bookmarks || event.Type == watch.Bookmark
 	case event.Type == watch.Bookmark && pod.Annotations[metav1.InitialEventsAnnotationKey] == "true":
 		w.lists, w.begun, w.at = false, time.Now(), pod.ResourceVersion
@@ -172,8 +172,8 @@ func (l *listWatch) tell(ctx context.Context, w *observedWatch, event watch.Even
 	w.send(event)
 }
 
-// ended notes why a watch ended that nobody stopped. One that lasted may just end: the
-// next goes on from where it was.
+// ended records why a watch ended, unless it was stopped. A watch that has lasted may end
+// without an error: the next one resumes.
 func (l *listWatch) ended(ctx context.Context, w *observedWatch, err error) {
 	lasted := !w.lists && time.Since(w.begun) >= lasting
 	if lasted {
@@ -187,10 +187,10 @@ func (l *listWatch) ended(ctx context.Context, w *observedWatch, err error) {
 		l.gate.failed(ctx, fmt.Errorf("watching pods: %w", err), 0)
 	}
 	switch {
-	case w.lists: // the Reflector lists, rather than to watch a list again
+	case w.lists: // the Reflector lists, instead of watching a list again
 		status := apierrors.NewInternalError(err).ErrStatus
 		w.send(watch.Event{Type: watch.Error, Object: &status})
-	case !w.told: // it lists after a watch that told nothing and was short, too
+	case !w.active: // the Reflector also lists after a short watch without events
 		w.send(watch.Event{Type: watch.Bookmark, Object: &v1.Pod{ObjectMeta: metav1.ObjectMeta{ResourceVersion: w.at}}})
 	}
 }
@@ -203,7 +203,7 @@ func (w *observedWatch) send(event watch.Event) {
 	}
 }
 
-// failure returns why an event is the end of a watch, if it is.
+// failure returns the error if an event ends the watch.
 func failure(event watch.Event, ok bool) error {
 	if !ok {
 		return errEnded
@@ -212,12 +212,12 @@ func failure(event watch.Event, ok bool) error {
 		return apierrors.FromObject(event.Object)
 	}
 	if _, ok := event.Object.(*v1.Pod); !ok {
-		return fmt.Errorf("an event is of a %T, not of a pod", event.Object)
+		return fmt.Errorf("expected an event of a Pod, got %T", event.Object)
 	}
 	return nil
 }
 
-// undecodable tells whether the error is client-go's word that it could not read an event.
+// undecodable reports whether client-go failed to decode an event.
 func undecodable(err error) bool {
 	return apierrors.HasStatusCause(err, "ClientWatchDecoding")
 }

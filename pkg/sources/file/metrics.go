@@ -16,7 +16,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 	return &metrics{
 		degraded: factory.NewGauge(prometheus.GaugeOpts{
 			Namespace: "podconfigd", Subsystem: "file_source", Name: "degraded",
-			Help: "1 while the path can't be read and its last set is held.",
+			Help: "1 if the path can't be read. The last set stays.",
 		}),
 		manifests: factory.NewGaugeVec(prometheus.GaugeOpts{
 			Namespace: "podconfigd", Subsystem: "file_source", Name: "manifests", Help: "Manifest files by state.",

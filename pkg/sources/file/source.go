@@ -143,7 +143,7 @@ func (s *Source) unavailable(ctx context.Context, err error) {
 		return
 	}
 	s.set.Hold()
-	s.board.Failed(ctx, err, "The manifest path can't be read; its last pods are held", "pods", len(s.set.Pods()))
+	s.board.Failed(ctx, err, "Failed to read the manifest path, keeping its last pods", "pods", len(s.set.Pods()))
 }
 
 // available records that the path can be read.

@@ -134,14 +134,14 @@ func TestHostileAnswers(t *testing.T) {
 			_, _ = io.WriteString(w, ok+"Content-Length: 9223372036854775807\r\n\r\n")
 			forever(w, " ")
 		}, body},
-		{"a body byte by byte", "no whole answer within 500ms", func(w net.Conn) {
+		{"a body byte by byte", "no complete answer within 500ms", func(w net.Conn) {
 			_, _ = io.WriteString(w, ok+"\r\n")
 			drip(w, "a: 1\n")
 		}, headers},
-		{"a header byte by byte", "no whole answer within 500ms", func(w net.Conn) {
+		{"a header byte by byte", "no complete answer within 500ms", func(w net.Conn) {
 			drip(w, ok+"A: "+strings.Repeat("x", 1000))
 		}, headers},
-		{"no answer", "no whole answer within 500ms", func(w net.Conn) {
+		{"no answer", "no complete answer within 500ms", func(w net.Conn) {
 			_, _ = io.Copy(io.Discard, w)
 		}, headers},
 		{"a gzip bomb", "10 MiB", func(w net.Conn) {

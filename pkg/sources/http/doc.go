@@ -1,44 +1,44 @@
-// Package http is the source of the pods that a manifest URL serves: a Pod or a
-// PodList, in YAML or JSON.
+// Package http is the source of the pods of a manifest URL, which serves a Pod or a
+// PodList, as YAML or JSON.
 //
-// # When it asks
+// # Requests
 //
-// At the start and every period, put off by up to a tenth so that many nodes do not
-// ask at once. A server that gives an ETag or, failing that, a Last-Modified is asked
-// whether there is anything new, and an answer that there is not costs no decoding; nor
-// does a body that is as before. "Not modified" is believed only of the very ETag or time
-// that was given, for an older file may replace a newer one. Every eleventh request is
-// made without a condition, for a file may be replaced by another of the same time, and a
-// cache may answer for a server that it no longer asks. After a failure the next attempt
-// comes after a second, then after twice as long each time up to a minute. Retry-After
-// makes that longer, up to an hour. The first success ends it.
+// The source sends a request at the start and every period. Each is delayed by up to a
+// tenth of the period, so that many nodes do not send theirs at once. If the server sends
+// an ETag, or at least a Last-Modified, requests are conditional, and an answer without a
+// change is not decoded. Neither is a body that is the same as before. "Not modified"
+// counts only if it has the same ETag or time, because an older file may replace a newer
+// one. Every eleventh request has no condition, because a file may be replaced by another
+// of the same time, and a cache may answer without asking the server. After a failure,
+// the source waits for a second. The wait doubles with each failure, up to a minute.
+// Retry-After makes it longer, up to an hour. The first success ends it.
 //
-// # What it takes
+// # Limits
 //
-// An answer has 10 MiB at most, unpacked, and 256 KiB of headers. It must be whole within
-// 10 seconds, the redirects on the way included, of which there are ten at most.
+// An answer has at most 10 MiB, unpacked, and 256 KiB of headers. It must be complete
+// within 10 seconds, including at most ten redirects.
 //
-// # What is kept
+// # Which pods stay
 //
-// The pods of the last good answer stay until another good one comes: an error, an
-// empty body, garbage, an invalid Pod, a PodList without a valid one or a certificate
-// that fails removes nothing, and the source is degraded until it is over. At the start,
-// the source is not seen until then. Of a PodList with a valid pod, each is judged for
-// itself: a bad one is reported, and the version of it that was good last stays. Only a
-// PodList that says so removes pods: one in which they are not, or one of no items.
+// The pods of the last good answer stay until the next good answer. An error, an empty
+// body, garbage, an invalid Pod, a PodList without a valid pod, and an invalid
+// certificate remove nothing. Then the source is degraded. At the start, it is not seen
+// until the first good answer. In a PodList with a valid pod, each item has its own
+// verdict. An invalid item is reported, and its last good version stays. Only a PodList
+// can remove pods: those that are not in it, or all if its items are empty.
 //
-// An item whose name can't be read may be any of the pods that are missing, and these are
-// held while there is one. When further pods go missing, and more are missing then than
-// items have no name, those that were missing before are removed.
+// An item whose name can't be read may be any of the missing pods. While there is such an
+// item, missing pods are held. If further pods are missing, and there are more missing
+// pods than items without a name, the pods that were missing before are removed.
 //
-// Of two pods of one name or UID in a list the first counts, and the other is
+// If two pods in a list have the same name or UID, the first counts, and the other is
 // reported.
 //
-// # What is secret
+// # Secrets
 //
-// The configured headers and the bearer token go to the host of the URL alone, not
-// along with a redirect to another, and stand in no log, error or status; nor do
-// user and query of the URL.
+// The configured headers and the bearer token are sent only to the host of the URL, not
+// to the target of a redirect to another host. Logs, errors and the status do not contain
+// them, nor the user and the query of the URL.
 //
 // kubelet: pkg/kubelet/config/http.go.
 package http

@@ -14,38 +14,36 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/sources"
 )
 
-// requestTimeout is how long an answer may take, from the connection to its last
-// byte.
+// requestTimeout is the maximum time of an answer, from the connection to its last byte.
 //
 // kubelet: pkg/kubelet/config/http.go NewSourceURL.
 const requestTimeout = 10 * time.Second
 
-// maxConditional is after how many conditional requests one is made without a condition:
-// a file can be replaced by another of the same time, and a cache on the way may answer
-// for a server that it no longer asks.
+// maxConditional is the maximum number of conditional requests in a row. A file can be
+// replaced by another of the same time, and a cache may answer without asking the server.
 const maxConditional = 10
 
-// answer is what the server said.
+// answer is the answer of the server.
 type answer struct {
-	// unchanged: there is nothing new since the last answer that was remembered.
+	// unchanged means that nothing changed since the last remembered answer.
 	unchanged bool
 	body      []byte
 	sum       [sha256.Size]byte
 	validator validator
-	// retryAfter is how long the server asks to be left alone; 0 where it does not say.
+	// retryAfter is the wait that the server asks for; 0 if none.
 	retryAfter time.Duration
 }
 
-// fetcher asks the URL.
+// fetcher requests the URL.
 type fetcher struct {
 	target    *url.URL
 	timeout   time.Duration
 	transport *transport
-	// validator is that of the last answer that was remembered, and last the sum of its
-	// body, for servers without one.
+	// validator is the validator of the last remembered answer. last is the sum of its
+	// body, for servers without a validator.
 	validator validator
 	last      *[sha256.Size]byte
-	// conditional counts the requests since the last that was made without a condition.
+	// conditional counts the requests since the last one without a condition.
 	conditional int
 }
 
@@ -55,10 +53,10 @@ func newFetcher(target *url.URL, opts Options) *fetcher {
 
 func (f *fetcher) close() { f.transport.close() }
 
-// remember makes the answer the one that the next are compared with.
+// remember stores the answer, with which the next ones are compared.
 func (f *fetcher) remember(a answer) { f.validator, f.last = a.validator, &a.sum }
 
-// fetch asks once.
+// fetch sends one request.
 func (f *fetcher) fetch(ctx context.Context) (answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, f.timeout)
 	defer cancel()
@@ -68,7 +66,7 @@ func (f *fetcher) fetch(ctx context.Context) (answer, error) {
 	}
 	req, err := nethttp.NewRequestWithContext(ctx, nethttp.MethodGet, f.target.String(), nil)
 	if err != nil {
-		return answer{}, errors.New("making the request failed") // its error has the URL in it
+		return answer{}, errors.New("creating the request failed") // the error of net/http contains the URL
 	}
 	if f.validator != (validator{}) && f.conditional < maxConditional {
 		f.validator.ask(req.Header)
@@ -105,14 +103,14 @@ func (f *fetcher) fetch(ctx context.Context) (answer, error) {
 	return a, nil
 }
 
-// explain says what failed. It takes off what net/http puts around an error: a URL, in
-// which secrets may stand.
+// explain returns an error for a failed step. It removes the URL, which may contain
+// secrets, from an error of net/http.
 func (f *fetcher) explain(doing string, err error) error {
 	if wrapped, ok := errors.AsType[*url.Error](err); ok {
 		err = wrapped.Err
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
-		return fmt.Errorf("%s: there was no whole answer within %v: %w", doing, f.timeout, err)
+		return fmt.Errorf("%s: no complete answer within %v: %w", doing, f.timeout, err)
 	}
 	return fmt.Errorf("%s: %w", doing, err)
 }

@@ -15,48 +15,47 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/manifest"
 )
 
-// podKey is what a manifest says that its pod is called.
+// podKey is the name of a pod in a manifest.
 type podKey struct{ namespace, name string }
 
 func (k podKey) String() string { return k.namespace + "/" + k.name }
 
-// podState is what is known of one pod of the URL.
+// podState is the state of one pod of the URL.
 type podState struct {
-	// pod is the last good version; it is in the set.
+	// pod is the last good version. It is in the set.
 	pod *v1.Pod
-	// fault is what is wrong with the present version, and warnings what the kubelet would
-	// pass over in silence.
+	// fault is the fault of the current version. warnings are what the kubelet ignores.
 	fault    *manifest.Error
 	warnings []manifest.Fault
-	// present: it is in the last answer. Otherwise it is held, missing for so many answers.
+	// present means that the pod is in the last answer. Otherwise it is held, and missing
+	// is the number of answers without it.
 	present bool
 	missing int
 }
 
-// podSet is the pods of the URL that ever were good, as long as they are served or held.
+// podSet has the pods of the URL, as long as they are served or held.
 type podSet struct {
 	pods map[podKey]*podState
-	// refused are the verdicts on the items of the last answer that give no pod.
+	// refused are the verdicts on the items of the last answer without a pod.
 	refused refusals
-	// unusable: no item of the last answer can be used.
+	// unusable means that the last answer had no valid item.
 	unusable bool
 }
 
 func newPodSet() *podSet { return &podSet{pods: make(map[podKey]*podState)} }
 
-// answerSoFar is what was seen of an answer's items.
+// answerSoFar is the state of reading an answer.
 type answerSoFar struct {
 	names map[podKey]struct{}
 	uids  map[types.UID]podKey
-	// nameless and bad count the items whose name can't be read and those that can't be
-	// used; first says what is wrong with the first of the latter.
+	// nameless counts the items whose name can't be read, and bad the invalid ones. first
+	// is the error of the first invalid one.
 	items, nameless, bad int
 	first                error
 }
 
-// apply takes the items of an answer over, until the context is done. It tells whether
-// the pods that count are other ones. An answer of which no item can be used changes
-// nothing and is an error.
+// apply applies the items of an answer, until the context is done. It reports whether the
+// set changed. An answer without a valid item changes nothing and is an error.
 func (s *podSet) apply(ctx context.Context, items iter.Seq[manifest.Item]) (changed bool, err error) {
 	before := s.serving()
 	s.refused = refusals{}
@@ -73,7 +72,7 @@ func (s *podSet) apply(ctx context.Context, items iter.Seq[manifest.Item]) (chan
 	}
 	s.unusable = seen.items > 0 && seen.bad == seen.items
 	if s.unusable {
-		err = fmt.Errorf("no pod in the answer can be used: %w", seen.first)
+		err = fmt.Errorf("no valid pod in the answer: %w", seen.first)
 		if more := seen.bad - 1; more > 0 {
 			err = fmt.Errorf("%w; and %d more", err, more)
 		}
@@ -83,12 +82,12 @@ func (s *podSet) apply(ctx context.Context, items iter.Seq[manifest.Item]) (chan
 	return !slices.Equal(before, s.serving()), nil
 }
 
-// take takes over one item.
+// take applies one item.
 func (s *podSet) take(item manifest.Item, seen *answerSoFar) {
 	key := podKey{item.Namespace, item.Name}
 	place := fmt.Sprintf("items[%d]", seen.items)
-	var fault *manifest.Error
-	if errors.As(item.Err, &fault) {
+	fault, invalid := errors.AsType[*manifest.Error](item.Err)
+	if invalid {
 		label := place
 		if item.Name != "" {
 			label = key.String()
@@ -103,7 +102,7 @@ func (s *podSet) take(item manifest.Item, seen *answerSoFar) {
 		return
 	}
 	if _, twice := seen.names[key]; twice {
-		s.refused.shadow(place, key, "the name of an earlier one in the list")
+		s.refused.shadow(place, key, "the pod's name is taken by an earlier item of the list")
 		return
 	}
 	seen.names[key] = struct{}{}
@@ -118,7 +117,7 @@ func (s *podSet) take(item manifest.Item, seen *answerSoFar) {
 	}
 	if other, taken := seen.uids[item.Pod.UID]; taken {
 		delete(s.pods, key)
-		s.refused.shadow("", key, fmt.Sprintf("the UID of %s, which is earlier in the list", other))
+		s.refused.shadow("", key, fmt.Sprintf("the pod's UID is taken by %s, which is earlier in the list", other))
 		return
 	}
 	seen.uids[item.Pod.UID] = key
@@ -127,15 +126,16 @@ func (s *podSet) take(item manifest.Item, seen *answerSoFar) {
 		s.pods[key] = state
 	}
 	state.present, state.missing, state.warnings = true, 0, item.Warnings
-	// What did not change keeps its pointer, so that nobody compares it.
+	// An unchanged pod keeps its pointer, so that the merge does not compare it.
 	if state.pod == nil || !reflect.DeepEqual(state.pod, item.Pod) {
 		state.pod = item.Pod
 	}
 }
 
-// drop drops the pods that are missing. One that is missing may be one whose name can't
-// be read: while there are such items, it is held. Where more are missing than that, those
-// that were missing before go when further ones are missing, so that they don't add up.
+// drop removes missing pods. A missing pod may be one whose name can't be read. While
+// there are such items, it is held. If there are more missing pods than such items,
+// further missing pods cause the removal of those that were missing before. So the number
+// of held pods is limited.
 func (s *podSet) drop(nameless int) {
 	missing, further := 0, false
 	for _, state := range s.pods {
@@ -164,8 +164,8 @@ func (s *podSet) keys() []podKey {
 	return keys
 }
 
-// serving returns the pods that count. Of two of one UID, of which one is held, the
-// one that is present counts.
+// serving returns the pods that count. If two have the same UID and one is held, the
+// present one counts.
 func (s *podSet) serving() []*v1.Pod {
 	pods := []*v1.Pod{}
 	seen := make(map[types.UID]int)

@@ -20,45 +20,44 @@ import (
 )
 
 const (
-	// DefaultPeriod is how often the URL is asked.
+	// DefaultPeriod is the interval between requests.
 	//
 	// kubelet: httpCheckFrequency.
 	DefaultPeriod = 20 * time.Second
-	// jitter is by how much of the period at the most an attempt is put off.
+	// jitter is the maximum delay of a request, as a fraction of the period.
 	jitter = 0.1
 	// maxRetryAfter is the longest wait after a failure that a server may ask for.
 	maxRetryAfter = time.Hour
 )
 
 // retries are the waits after a failure, unless the server asks for a longer one: half a
-// second to a second, then twice as long each time up to a minute.
+// second to a second, doubled each time, up to a minute.
 var retries = wait.Backoff{Duration: 500 * time.Millisecond, Factor: 2, Jitter: 1, Steps: 32, Cap: 30 * time.Second}
 
-// Options say what a Source reads.
+// Options configure a Source.
 type Options struct {
-	// URL serves the manifest. It is part of the pods' UIDs as written.
+	// URL serves the manifest. The pods' UIDs depend on its spelling.
 	URL string
 	// Header is sent with each request to the URL's host.
 	Header nethttp.Header
-	// CAFile holds the certificates that the server's is checked against, rather than
-	// the system's; CertFile and KeyFile are the client's; BearerTokenFile holds a
-	// token. Files are read again when they change.
+	// CAFile has the certificates that verify the server; the system's are used if it is
+	// empty. CertFile and KeyFile are the client's certificate and key. BearerTokenFile
+	// has a token. The files are reloaded when they change.
 	CAFile, CertFile, KeyFile, BearerTokenFile string
 	// Decoder decodes the manifests.
 	Decoder *manifest.Decoder
-	// Period is how often the URL is asked; 0 stands for DefaultPeriod.
+	// Period is the interval between requests; 0 means DefaultPeriod.
 	Period time.Duration
-	// Registerer takes the source's metrics; nil for none.
+	// Registerer is for the source's metrics; nil for none.
 	Registerer prometheus.Registerer
 
 	timeout time.Duration
 }
 
-// Source is the source of the pods of a URL. Its state belongs to the goroutine of
-// Run.
+// Source reads the pods of a URL. Its state belongs to the goroutine of Run.
 type Source struct {
 	url     string
-	shown   string // the URL without what may be secret
+	shown   string // the URL without secrets
 	period  time.Duration
 	decoder *manifest.Decoder
 	fetcher *fetcher
@@ -69,17 +68,16 @@ type Source struct {
 	sent bool
 }
 
-// New returns a source, or says what is wrong with the options. It does nothing
-// before Run.
+// New returns a source, or an error if an option is invalid. It does nothing before Run.
 func New(opts Options) (*Source, error) {
 	target, err := url.Parse(opts.URL)
 	switch {
 	case err != nil:
-		return nil, errors.New("the manifest URL can't be parsed") // and the reason would quote it
+		return nil, errors.New("the manifest URL is not a valid URL") // the error of url.Parse contains the URL
 	case target.Scheme != "http" && target.Scheme != "https" || target.Host == "":
-		return nil, fmt.Errorf("the manifest URL %q is not one of http or https", redact(target))
+		return nil, fmt.Errorf("manifest URL %q: expected http or https", redact(target))
 	case (opts.CertFile == "") != (opts.KeyFile == ""):
-		return nil, errors.New("a client certificate needs a file for the certificate and one for the key")
+		return nil, errors.New("client certificate: expected both a certificate file and a key file")
 	}
 	shown := redact(target)
 	m := newMetrics(opts.Registerer)
@@ -90,19 +88,18 @@ func New(opts Options) (*Source, error) {
 	}, nil
 }
 
-// redact returns the URL without user and query, in which secrets may stand.
+// redact returns the URL without user and query, which may contain secrets.
 func redact(u *url.URL) string {
 	shown := *u
 	shown.User, shown.RawQuery, shown.Fragment = nil, "", ""
 	return shown.String()
 }
 
-// Status returns what the source knows of itself and of each pod. It can be called
-// at any time.
+// Status returns the status of the source and of each pod. It can be called at any time.
 func (s *Source) Status() v1alpha1.SourceStatus { return s.board.Status() }
 
-// Run asks the URL and sends the set of pods at each change until the context is
-// done, and returns its cause.
+// Run requests the URL and sends the set of pods at each change, until the context is
+// done. It returns the context's cause.
 func (s *Source) Run(ctx context.Context, sets chan<- config.SourceSet) error {
 	ctx = klog.NewContext(ctx, klog.FromContext(ctx).WithValues("source", config.HTTPSource, "url", s.shown))
 	defer s.fetcher.close()
@@ -125,7 +122,7 @@ func (s *Source) Run(ctx context.Context, sets chan<- config.SourceSet) error {
 		if err != nil {
 			pause := max(backoff.Step(), answer.retryAfter)
 			s.metrics.failures.Inc()
-			s.board.Failed(ctx, err, "Reading the manifest URL failed; its last pods are held", "retryIn", pause.Round(time.Millisecond))
+			s.board.Failed(ctx, err, "Failed to read the manifest URL, keeping its last pods", "retryIn", pause.Round(time.Millisecond))
 			timer.Reset(pause)
 			continue
 		}
@@ -135,8 +132,8 @@ func (s *Source) Run(ctx context.Context, sets chan<- config.SourceSet) error {
 	}
 }
 
-// take makes the answer the source's set and sends it if that is another one. The
-// answer is what the next request is conditional on only if this succeeds.
+// take applies the answer, and sends the set if it changed. Only if this succeeds is the
+// answer remembered.
 func (s *Source) take(ctx context.Context, answer answer, sets chan<- config.SourceSet) error {
 	s.metrics.decodes.Inc()
 	items, err := s.decoder.DecodeURL(s.url, answer.body)

@@ -309,7 +309,7 @@ func TestEachItemIsJudgedForItself(t *testing.T) {
 	}
 	s.serve(list(item("a", "2"), `{"metadata":{"name":"b"},"spec":{}}`, `{"metadata":{"name":"c"},"spec":{"containers":5}}`))
 	h.expect("a=2", "b=1")
-	h.await("b held", verdict("b", v1alpha1.ManifestHeld, "spec.containers: Required value; the pod that it gave before is kept"))
+	h.await("b held", verdict("b", v1alpha1.ManifestHeld, "spec.containers: Required value; its last good pod is kept"))
 	h.await("c rejected", verdict("c", v1alpha1.ManifestRejected, "spec.containers"))
 	s.serve(list(item("a", "3"), item("b", "2"), item("a", "4")))
 	h.expect("a=3", "b=2")
@@ -475,7 +475,7 @@ func TestCertificates(t *testing.T) {
 	if err := os.WriteFile(ca, []byte("nothing"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	h.degraded("there is no certificate in " + ca)
+	h.degraded("no certificate in " + ca)
 	if err := os.Remove(ca); err != nil {
 		t.Fatal(err)
 	}

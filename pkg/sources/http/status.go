@@ -12,7 +12,7 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/sources"
 )
 
-// board is the status as others read it.
+// board has the status.
 type board struct {
 	*sources.Board
 	reporter *sources.Reporter
@@ -29,7 +29,7 @@ func newBoard(url string, m *metrics) *board {
 func (b *board) succeeded(ctx context.Context) {
 	now := time.Now()
 	b.Update(func(status *v1alpha1.SourceStatus) { status.HTTP.LastSuccess = &now })
-	b.Succeeded(ctx, "Reading the manifest URL succeeded again")
+	b.Succeeded(ctx, "The manifest URL can be read again")
 }
 
 type metrics struct {
@@ -46,10 +46,10 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 			Namespace: namespace, Subsystem: subsystem, Name: "decodes_total", Help: "Answers that were decoded.",
 		}),
 		failures: factory.NewCounter(prometheus.CounterOpts{
-			Namespace: namespace, Subsystem: subsystem, Name: "failures_total", Help: "Attempts that failed.",
+			Namespace: namespace, Subsystem: subsystem, Name: "failures_total", Help: "Failed requests.",
 		}),
 		degraded: factory.NewGauge(prometheus.GaugeOpts{
-			Namespace: namespace, Subsystem: subsystem, Name: "degraded", Help: "1 while attempts fail and the last pods are held.",
+			Namespace: namespace, Subsystem: subsystem, Name: "degraded", Help: "1 if the URL can't be read. The last pods stay.",
 		}),
 	}
 }

@@ -14,14 +14,16 @@ import (
 const (
 	// maxRedirects is net/http's own limit.
 	maxRedirects = 10
-	// maxHeaderBytes is how long the headers of an answer may be; net/http has 10 MiB.
+	// maxHeaderBytes is the maximum size of the headers of an answer; net/http has 10
+	// MiB.
 	maxHeaderBytes = 256 << 10
-	// maxIdle is how many connections are kept for the next request. The descriptors that
-	// redirects to ever other servers could take are the other sources' too.
+	// maxIdle is the number of connections that are kept for the next request. It is
+	// small, because redirects to many servers would use the file descriptors of other
+	// sources.
 	maxIdle = 2
 )
 
-// transport makes the client for each request. It reads the credentials' files each
+// transport makes the client for each request. It reads the files with credentials each
 // time, and makes a new client when one of them has changed.
 type transport struct {
 	target *url.URL
@@ -65,7 +67,7 @@ func (t *transport) client() (*nethttp.Client, error) {
 		return nil, err
 	}
 	t.close()
-	t.inner = nethttp.DefaultTransport.(*nethttp.Transport).Clone() //nolint:errcheck,forcetypeassert // it is one
+	t.inner = nethttp.DefaultTransport.(*nethttp.Transport).Clone() //nolint:errcheck,forcetypeassert // it is a Transport
 	t.inner.TLSClientConfig = tlsConfig
 	t.inner.MaxResponseHeaderBytes, t.inner.MaxIdleConns = maxHeaderBytes, maxIdle
 	t.token = string(bytes.TrimSpace(files[3]))
@@ -84,7 +86,7 @@ func (t *transport) tlsConfig(ca, cert, key []byte) (*tls.Config, error) {
 	if t.opts.CAFile != "" {
 		c.RootCAs = x509.NewCertPool()
 		if !c.RootCAs.AppendCertsFromPEM(ca) {
-			return nil, fmt.Errorf("there is no certificate in %s", t.opts.CAFile)
+			return nil, fmt.Errorf("no certificate in %s", t.opts.CAFile)
 		}
 	}
 	if t.opts.CertFile != "" {
@@ -97,8 +99,8 @@ func (t *transport) tlsConfig(ca, cert, key []byte) (*tls.Config, error) {
 	return c, nil
 }
 
-// RoundTrip adds the configured headers and the token, to requests for the URL's own
-// host and scheme only.
+// RoundTrip adds the configured headers and the token, only to requests for the URL's own
+// host and scheme.
 func (t *transport) RoundTrip(req *nethttp.Request) (*nethttp.Response, error) {
 	if t.inner == nil {
 		return nil, errors.New("there is no client yet")
@@ -106,7 +108,7 @@ func (t *transport) RoundTrip(req *nethttp.Request) (*nethttp.Response, error) {
 	own := req.URL.Host == t.target.Host && req.URL.Scheme == t.target.Scheme
 	clone := req.Clone(req.Context())
 	if !own {
-		clone.Header.Del("Referer") // it has the URL's query in it
+		clone.Header.Del("Referer") // it contains the URL's query
 	} else {
 		for name, values := range t.header {
 			clone.Header[nethttp.CanonicalHeaderKey(name)] = values

@@ -212,7 +212,7 @@ func TestLongTexts(t *testing.T) {
 	if len(status.LastError) > 2100 || !strings.Contains(status.LastError, "bytes)") {
 		t.Errorf("the error has %d bytes", len(status.LastError))
 	}
-	log.await(t, "Reading the manifest URL failed")
+	log.await(t, "Failed to read the manifest URL")
 	if lines, bytes := log.read("Manifest not usable"); len(lines) < 2 || bytes > 20_000 {
 		t.Errorf("%d lines, %d bytes are logged", len(lines), bytes)
 	}

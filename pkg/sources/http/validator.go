@@ -6,20 +6,20 @@ import (
 	"time"
 )
 
-// maxETag is how long an ETag may be: it is sent back with each request.
+// maxETag is the maximum length of an ETag, which is sent back with each request.
 const maxETag = 1024
 
-// racyWindow is how old what is served must be for its validator to prove that
-// nothing was written since: servers make an ETag of a time in seconds and a size.
+// racyWindow is the minimum age of a file for its validator to prove that it is
+// unchanged. Servers make an ETag of a time in seconds and a size.
 const racyWindow = 2 * time.Second
 
-// validator is what a server can tell by that it would serve the same again: an ETag
-// or, where there is none, the time of the last modification. Its zero value is none.
+// validator identifies a version of what a server serves: an ETag or, if there is none,
+// the time of the last modification. The zero value is none.
 //
 // RFC 9110, sections 8.8 and 13.1.
 type validator struct{ etag, modified string }
 
-// validatorOf returns the answer's validator, if it can be relied on.
+// validatorOf returns the answer's validator, if it is reliable.
 func validatorOf(header nethttp.Header) validator {
 	etag, last := header.Get("ETag"), header.Get("Last-Modified")
 	if len(etag) > maxETag {
@@ -27,7 +27,7 @@ func validatorOf(header nethttp.Header) validator {
 	}
 	modified, err := nethttp.ParseTime(last)
 	if err != nil {
-		return validator{etag: etag} // it is not made of a time
+		return validator{etag: etag} // it does not contain a time
 	}
 	if now, err := nethttp.ParseTime(header.Get("Date")); err != nil || now.Sub(modified) < racyWindow {
 		return validator{}
@@ -48,10 +48,10 @@ func (v validator) ask(header nethttp.Header) {
 	}
 }
 
-// proves tells whether the header of a 304 says that it would serve the same again.
-// "Not modified since" does not: it is also true of an older file that was put in the
-// place of a newer one. That is told by the time, which must be there and the same. An
-// ETag, if there is one, must be that which was asked for.
+// proves reports whether the header of a 304 proves that nothing changed. The status
+// alone does not: it is also true for an older file that replaced a newer one. So the
+// time must be there and be the same. An ETag, if there is one, must be the requested
+// one.
 func (v validator) proves(header nethttp.Header) bool {
 	if v.etag == "" {
 		return v.modified != "" && header.Get("Last-Modified") == v.modified

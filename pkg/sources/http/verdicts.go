@@ -9,7 +9,7 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/sources"
 )
 
-// refusals are the verdicts on items that give no pod, as many as are shown.
+// refusals are the verdicts on items without a pod, as many as are shown.
 type refusals struct{ sources.Verdicts }
 
 func (r *refusals) reject(place string, key podKey, fault *manifest.Error) {
@@ -22,7 +22,7 @@ func (r *refusals) reject(place string, key podKey, fault *manifest.Error) {
 func (r *refusals) shadow(place string, key podKey, by string) {
 	r.Add(v1alpha1.Manifest{
 		Path: place, State: v1alpha1.ManifestShadowed, Namespace: key.namespace, Name: key.name,
-		Reason: sources.ReasonDuplicate, Message: "it has " + by,
+		Reason: sources.ReasonDuplicate, Message: by,
 	})
 }
 
@@ -39,11 +39,11 @@ func (s *podSet) verdicts() *sources.Verdicts {
 		}
 		switch {
 		case state.fault != nil:
-			v.State, v.Reason, v.Message = v1alpha1.ManifestHeld, string(state.fault.Reason), state.fault.Error()+"; the pod that it gave before is kept"
+			v.State, v.Reason, v.Message = v1alpha1.ManifestHeld, string(state.fault.Reason), state.fault.Error()+"; its last good pod is kept"
 		case !state.present && s.unusable:
-			v.State, v.Reason, v.Message = v1alpha1.ManifestHeld, "Missing", "it is not in the answer, of which nothing can be used"
+			v.State, v.Reason, v.Message = v1alpha1.ManifestHeld, "Missing", "not in the answer, which has no valid pod"
 		case !state.present:
-			v.State, v.Reason, v.Message = v1alpha1.ManifestHeld, "Missing", "it is not in the list, but something is whose name can't be read"
+			v.State, v.Reason, v.Message = v1alpha1.ManifestHeld, "Missing", "not in the list, which has an item whose name can't be read"
 		}
 		all.Add(v)
 	}
@@ -51,7 +51,7 @@ func (s *podSet) verdicts() *sources.Verdicts {
 	return all
 }
 
-// judge records the verdicts, and logs those that are news.
+// judge records the verdicts, and logs the new ones.
 func (b *board) judge(ctx context.Context, verdicts *sources.Verdicts) {
 	shown, omitted := verdicts.Shown(), verdicts.Omitted()
 	var before []v1alpha1.Manifest

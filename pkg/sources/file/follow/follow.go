@@ -206,7 +206,7 @@ func (f *Follower) watchFailed(ctx context.Context, err error) {
 		logger.Info("The inotify queue overflowed, listing the path again")
 		return
 	}
-	logger.Error(err, "Watching failed, starting it again")
+	logger.Error(err, "Watching failed, restarting")
 }
 
 // moved reports whether the path leads to another place than the watched one.
@@ -295,7 +295,7 @@ func (f *Follower) arm(ctx context.Context) (added bool) {
 	if err != nil {
 		if cause := causeOf(err); f.cause != cause {
 			f.cause = cause
-			logger.Error(err, "Changes can't be watched; polling", "period", f.pollPeriod)
+			logger.Error(err, "Failed to watch for changes, polling", "period", f.pollPeriod)
 		}
 		f.status.Watch, f.status.WatchError = WatchPolling, err.Error()
 		f.metrics.watching.Set(0)
@@ -303,7 +303,7 @@ func (f *Follower) arm(ctx context.Context) (added bool) {
 	}
 	if f.cause != "" {
 		f.cause = ""
-		logger.Info("Changes are watched again")
+		logger.Info("Watching for changes again")
 	}
 	f.status.Watch, f.status.WatchError = WatchInotify, ""
 	f.metrics.watching.Set(1)

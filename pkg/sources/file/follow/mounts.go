@@ -28,7 +28,7 @@ type mounts struct {
 func watchMounts(ctx context.Context) *mounts {
 	m := &mounts{changed: make(chan struct{}, 1), info: -1, stop: -1}
 	if err := m.open(); err != nil {
-		klog.FromContext(ctx).Error(err, "Mounts can't be watched; polling")
+		klog.FromContext(ctx).Error(err, "Failed to watch mounts, polling")
 		return m
 	}
 	m.running.Go(func() {
@@ -50,7 +50,7 @@ func (m *mounts) open() (err error) {
 		return fmt.Errorf("opening /proc/self/mountinfo: %w", err)
 	}
 	if m.stop, err = unix.Eventfd(0, unix.EFD_CLOEXEC); err != nil {
-		return fmt.Errorf("making an eventfd: %w", err)
+		return fmt.Errorf("creating an eventfd: %w", err)
 	}
 	return nil
 }

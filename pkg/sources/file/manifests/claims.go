@@ -53,7 +53,7 @@ func (c claims) release(f *file) {
 func (c claims) acquire(f *file) bool {
 	for _, needs := range claimsOf(f.pod) {
 		if owner := c[needs]; owner != nil && owner != f {
-			f.conflict = fmt.Sprintf("the pod's %s is taken by %s; this manifest takes over when that one is gone",
+			f.conflict = fmt.Sprintf("the pod's %s is taken by %s; this manifest takes over when that one is removed",
 				needs, filepath.Base(owner.path))
 			c.drop(f)
 			return false

@@ -29,17 +29,17 @@ func newFault(reason, message string) *fault {
 
 // faultOf returns the fault for an error, without the path, which the verdict has.
 func faultOf(err error) *fault {
-	var refused *manifest.Error
-	var pathErr *fs.PathError
-	switch {
-	case errors.As(err, &refused):
+	if refused, ok := errors.AsType[*manifest.Error](err); ok {
 		return &fault{string(refused.Reason), refused.Faults}
+	}
+	switch {
 	case errors.Is(err, syscall.ELOOP):
 		return newFault(reasonCyclicLink, "its symbolic links form a cycle")
 	case errors.Is(err, fs.ErrNotExist):
 		return newFault(reasonDanglingLink, "a symbolic link to something that does not exist")
-	case errors.As(err, &pathErr):
-		return newFault(reasonUnreadable, "can't be read: "+pathErr.Err.Error())
+	}
+	if pathErr, ok := errors.AsType[*fs.PathError](err); ok {
+		err = pathErr.Err
 	}
 	return newFault(reasonUnreadable, "can't be read: "+err.Error())
 }
