@@ -29,20 +29,20 @@ func ownPIDs(cmd *exec.Cmd) {
 	}
 }
 
-// refusedWatch watches, and returns the refusal.
+// refusedWatch opens a stream and returns the error.
 func (d *daemon) refusedWatch(t *testing.T) string {
 	t.Helper()
 	for _, err := range d.client.Updates(t.Context(), client.Options{Once: true}) {
 		if err == nil {
-			t.Fatal("a place was given")
+			t.Fatal("the subscriber was admitted")
 		}
-		var refused *client.RefusedError
-		if !errors.As(err, &refused) || refused.Code != 429 {
+		refused, ok := errors.AsType[*client.RefusedError](err)
+		if !ok || refused.Code != 429 {
 			t.Fatal(err)
 		}
 		return refused.Message
 	}
-	t.Fatal("the stream ended without a word")
+	t.Fatal("the stream ended without an error")
 	return ""
 }
 

@@ -313,7 +313,7 @@ func TestEachItemIsJudgedForItself(t *testing.T) {
 	h.await("c rejected", verdict("c", v1alpha1.ManifestRejected, "spec.containers"))
 	s.serve(list(item("a", "3"), item("b", "2"), item("a", "4")))
 	h.expect("a=3", "b=2")
-	h.await("the second a shadowed", verdict("items[2]", v1alpha1.ManifestShadowed, "the name of an earlier one"))
+	h.await("the second a shadowed", verdict("items[2]", v1alpha1.ManifestShadowed, "the pod's name is taken by an earlier item"))
 	// What can't be named may be what is missing.
 	s.serve(list(item("a", "5"), `"what"`))
 	h.expect("a=5", "b=2")
@@ -325,7 +325,7 @@ func TestEachItemIsJudgedForItself(t *testing.T) {
 	}
 	s.serve(list(uid("x"), uid("y")))
 	h.expect("x=1")
-	h.await("y shadowed", verdict("y", v1alpha1.ManifestShadowed, "the UID of default/x"))
+	h.await("y shadowed", verdict("y", v1alpha1.ManifestShadowed, "the pod's UID is taken by default/x"))
 }
 
 func TestConditionalRequests(t *testing.T) {
