@@ -40,6 +40,9 @@ BENCH_COUNT ?= 6
 BASE ?=
 FUZZTIME ?= 60s
 SEQUENCES ?= 1000000
+STEPS ?= 20000
+KILLS ?= 1000
+SEED ?= 0
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -48,7 +51,7 @@ SEQUENCES ?= 1000000
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' Makefile
 	@echo
-	@echo "  Variables: BIN VERSION CACHE TEST_TIMEOUT BENCH BENCH_COUNT BASE FUZZTIME SEQUENCES"
+	@echo "  Variables: BIN VERSION CACHE TEST_TIMEOUT BENCH BENCH_COUNT BASE FUZZTIME SEQUENCES STEPS KILLS SEED"
 
 .PHONY: build
 build: ## Build the static binary, bin/podconfigd
@@ -114,6 +117,11 @@ api-baseline: $(BUF) ## Store the protobuf interface as the baseline for the che
 conformance: ## Compare SEQUENCES random sequences of sets, and the manifests, with the kubelet
 	cd test/conformance && $(SHARED) test -count=1 ./...
 	cd test/conformance/merge && $(SHARED) test -count=1 -timeout 0 -v . -sequences $(SEQUENCES)
+
+.PHONY: soak
+soak: ## Change the sources STEPS times, kill the daemon KILLS times, and check what subscribers receive
+	CGO_ENABLED=1 $(GO) test -race -count=1 -timeout 0 -v ./test/soak -run '^TestHistories$$' \
+		-args -seed $(SEED) -steps $(STEPS) -kills $(KILLS)
 
 .PHONY: bench
 bench: $(BENCHSTAT) ## Run each benchmark BENCH_COUNT times and summarize; BASE=file compares with an earlier run

@@ -1,0 +1,77 @@
+package soak
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/podconfigd/podconfigd/internal/testutil"
+)
+
+// binary is the daemon as "make build" has it.
+var binary string
+
+func TestMain(m *testing.M) {
+	os.Exit(func() int {
+		var err error
+		if binary, err = testutil.Program(".", "./cmd/podconfigd"); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		code := m.Run()
+		if err := goleak.Find(); code == 0 && err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		return code
+	}())
+}
+
+// daemon is podconfigd, which is killed and started again.
+type daemon struct {
+	socket string
+	args   []string
+	log    *testutil.Buffer
+	cmd    *exec.Cmd
+}
+
+// newDaemon returns a daemon with the directory "manifests" of dir. It is not started.
+func newDaemon(t *testing.T, dir string, args ...string) *daemon {
+	t.Helper()
+	d := &daemon{socket: filepath.Join(dir, "s"), log: new(testutil.Buffer)}
+	d.args = append([]string{
+		"--pod-manifest-path", filepath.Join(dir, "manifests"), "--socket", d.socket, "--hostname-override", nodeName,
+		"--sync-frequency", "24h", // a SYNC takes revisions, whether a subscriber asks for it or not
+		"--http-check-frequency", "10ms",
+	}, args...)
+	t.Cleanup(func() {
+		d.kill()
+		if t.Failed() {
+			path := filepath.Join(os.TempDir(), "podconfigd-soak.log")
+			t.Logf("the log of podconfigd is in %s: %v", path, os.WriteFile(path, []byte(d.log.String()), 0o600))
+		}
+	})
+	return d
+}
+
+func (d *daemon) start(t *testing.T) {
+	t.Helper()
+	d.cmd = exec.Command(binary, d.args...)
+	d.cmd.Stdout, d.cmd.Stderr = d.log, d.log
+	if err := d.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// kill ends the daemon by SIGKILL.
+func (d *daemon) kill() {
+	if d.cmd != nil {
+		_ = d.cmd.Process.Kill()
+		_ = d.cmd.Wait()
+		d.cmd = nil
+	}
+}

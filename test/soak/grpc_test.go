@@ -1,0 +1,103 @@
+package soak
+
+import (
+	"context"
+	"fmt"
+	"net"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podconfigd/podconfigd/api/podconfigd/v1alpha1"
+	"github.com/podconfigd/podconfigd/test/soak/history"
+)
+
+// grpcStream follows podconfigd.v1alpha1.PodConfig/Watch.
+type grpcStream struct{ *subscriber }
+
+// connection returns a new connection, which the cutter ends some time.
+func (s *subscriber) connection() (*grpc.ClientConn, error) {
+	return grpc.NewClient("passthrough:///podconfigd", grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithNoProxy(),
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return s.cutter.dial(ctx, "", "") }))
+}
+
+// ended returns the error of a call unless it only says that the connection was cut, or the
+// daemon is not there, or does not know the pods yet.
+func ended(err error) error {
+	switch status.Code(err) {
+	case codes.Unavailable, codes.Canceled, codes.FailedPrecondition, codes.Internal:
+		return nil // Internal: cut within a message
+	}
+	return err
+}
+
+func (s grpcStream) read(ctx context.Context) error {
+	conn, err := s.connection()
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	selection := s.history.Selection
+	request := &v1alpha1.WatchRequest{
+		Instance: s.instance, Selector: &v1alpha1.PodSelector{Source: selection.Source, Namespace: selection.Namespace},
+	}
+	if s.since != 0 {
+		request.Since = new(s.since)
+	}
+	if selection.Tier != "" {
+		request.Selector.LabelSelector = "tier=" + selection.Tier
+	}
+	if selection.Name != "" {
+		request.Selector.FieldSelector = "metadata.name=" + selection.Name
+	}
+	stream, err := v1alpha1.NewPodConfigClient(conn).Watch(ctx, request)
+	if err != nil {
+		return ended(err)
+	}
+	s.connect()
+	for {
+		response, err := stream.Recv()
+		if err != nil {
+			return ended(err)
+		}
+		m, err := messageOf(response)
+		if err != nil {
+			return err
+		}
+		s.take(ctx, m)
+	}
+}
+
+func messageOf(r *v1alpha1.WatchResponse) (*history.Message, error) {
+	op := r.GetOp().String()[len("OPERATION_"):]
+	m := &history.Message{
+		Instance: r.GetInstance(), Revision: r.GetRevision(), Op: op, Source: r.GetSource(),
+		Synced: r.GetInitialSyncComplete(), Reset: r.GetReset_(), Continues: r.GetContinues(),
+	}
+	if r.GetTime() != nil {
+		m.Time = r.GetTime().AsTime()
+	}
+	for _, data := range r.GetPods() {
+		p, err := podOf(data)
+		if err != nil {
+			return nil, err
+		}
+		m.Pods = append(m.Pods, p)
+	}
+	return m, nil
+}
+
+// podOf reads a pod in protobuf.
+func podOf(data []byte) (history.Pod, error) {
+	var p v1.Pod
+	if err := p.Unmarshal(data); err != nil {
+		return history.Pod{}, fmt.Errorf("a pod: %w", err)
+	}
+	return history.Pod{
+		Source: p.Annotations["kubernetes.io/config.source"], Namespace: p.Namespace, Name: p.Name, UID: string(p.UID),
+		Version: p.Labels["version"], Tier: p.Labels["tier"],
+	}, nil
+}

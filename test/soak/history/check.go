@@ -1,0 +1,87 @@
+package history
+
+import "fmt"
+
+// Promise is one of the six.
+type Promise string
+
+// The promises.
+const (
+	Ordered      Promise = "ordered"
+	Unique       Promise = "unique"
+	Reliable     Promise = "reliable"
+	Atomic       Promise = "atomic"
+	Resumable    Promise = "resumable"
+	Bookmarkable Promise = "bookmarkable"
+)
+
+// Options say what the daemon was told.
+type Options struct {
+	// MaxUpdates is how many updates the daemon keeps.
+	MaxUpdates int
+	// Clashes: a name may be in several sources. Such an update takes more revisions than it
+	// has pods.
+	Clashes bool
+}
+
+// Violation is a promise that was not kept.
+type Violation struct {
+	Promise    Promise
+	Subscriber string
+	// Connection and Message count from 0. Message is -1 for the connection as a whole.
+	Connection, Message int
+	What                string
+}
+
+func (v Violation) String() string {
+	return fmt.Sprintf("%s: %s, connection %d, message %d: %s", v.Promise, v.Subscriber, v.Connection, v.Message, v.What)
+}
+
+// Report is what the checker found.
+type Report struct {
+	Violations []Violation
+	// Updates counts the updates of the log, and Messages those of the histories. Compared
+	// counts the comparisons of messages and states with the log, Unknown the messages for
+	// which the log has a hole. Resumes, Resets and Bookmarks count what was judged.
+	Updates, Messages, Compared, Unknown, Resumes, Resets, Bookmarks int
+}
+
+func (r *Report) String() string {
+	return fmt.Sprintf("%d violations; %d updates, %d messages, %d comparisons with the log, %d not known to it; %d resumes, %d resets, %d bookmarks",
+		len(r.Violations), r.Updates, r.Messages, r.Compared, r.Unknown, r.Resumes, r.Resets, r.Bookmarks)
+}
+
+// updatesOfASet is how many updates a set can have. A set leaves the journal whole, so some
+// of its updates may be gone that came after a revision within it.
+const updatesOfASet = 5
+
+// Check judges histories of the same daemon, which may have been started again.
+func Check(histories []*History, opts Options) *Report {
+	r := new(Report)
+	log := newLog(histories, opts, r)
+	for _, h := range histories {
+		c := cursor{report: r, log: log, history: h}
+		switch h.View {
+		case Stream:
+			(&streamCheck{cursor: c, seen: make(map[place]bool)}).run()
+		case Names:
+			(&namesCheck{cursor: c}).run()
+		}
+	}
+	return r
+}
+
+// cursor is where in a history the checker is.
+type cursor struct {
+	report  *Report
+	log     *log
+	history *History
+	// connection and message count from 0.
+	connection, message int
+}
+
+func (c *cursor) violated(promise Promise, format string, args ...any) {
+	c.report.Violations = append(c.report.Violations, Violation{
+		promise, c.history.Subscriber, c.connection, c.message, fmt.Sprintf(format, args...),
+	})
+}

@@ -1,0 +1,236 @@
+package history
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+)
+
+// place is a revision of an instance.
+type place struct {
+	instance string
+	revision int64
+}
+
+// entry is an update of the log.
+type entry struct {
+	place
+
+	time   time.Time
+	op     string
+	source string
+	pods   []Pod
+}
+
+// first is the revision of the update's first pod, if no revision was spent on anything
+// else. An update without pods has a revision too.
+func (e *entry) first() int64 { return e.revision - int64(max(1, len(e.pods))) + 1 }
+
+func (e *entry) String() string { return fmt.Sprint(e.op, " ", e.revision, " ", e.pods) }
+
+func (e *entry) equal(o *entry) bool {
+	return e.op == o.op && e.source == o.source && e.time.Equal(o.time) && slices.Equal(e.pods, o.pods)
+}
+
+// log is what the histories have in sum, by instance.
+type log struct {
+	opts  Options
+	lines map[string]*timeline
+	// order has the instances by their revisions.
+	order []*timeline
+}
+
+// timeline is one instance: its updates, and the state at some revisions.
+type timeline struct {
+	instance string
+	entries  map[int64]*entry
+	// states are those that a subscriber of everything was given whole.
+	states map[int64]map[key]Pod
+	// points are the revisions of both.
+	points []int64
+}
+
+// newLog joins the updates of those subscribers that take everything. Two that were given
+// different things under one revision break the promise Atomic.
+func newLog(histories []*History, opts Options, r *Report) *log {
+	l := &log{opts: opts, lines: make(map[string]*timeline)}
+	for _, h := range histories {
+		for _, c := range h.Connections {
+			r.Messages += len(c.Messages)
+		}
+		if h.takesAll() {
+			l.take(h, r)
+		}
+	}
+	for _, line := range l.lines {
+		for revision := range line.entries {
+			line.points = append(line.points, revision)
+		}
+		for revision := range line.states {
+			line.points = append(line.points, revision)
+		}
+		slices.Sort(line.points)
+		line.points = slices.Compact(line.points)
+		r.Updates += len(line.entries)
+		if len(line.points) > 0 {
+			l.order = append(l.order, line)
+		}
+	}
+	slices.SortFunc(l.order, func(a, b *timeline) int { return cmp.Compare(a.points[0], b.points[0]) })
+	return l
+}
+
+func (l *log) line(instance string) *timeline {
+	line := l.lines[instance]
+	if line == nil {
+		line = &timeline{instance: instance, entries: make(map[int64]*entry), states: make(map[int64]map[key]Pod)}
+		l.lines[instance] = line
+	}
+	return line
+}
+
+// take adds what a subscriber has seen.
+func (l *log) take(h *History, r *Report) {
+	c := cursor{report: r, history: h}
+	for c.connection = range h.Connections {
+		var pieces []*Message
+		var opening map[key]Pod
+		if h.Connections[c.connection].Since == 0 {
+			opening = make(map[key]Pod)
+		}
+		for i, m := range h.Connections[c.connection].Messages {
+			c.message = i
+			switch {
+			case m.Reset:
+				opening, pieces = make(map[key]Pod), nil
+			case m.Op == Bookmark:
+				if m.Synced && opening != nil && m.Revision != 0 {
+					l.state(m, opening)
+				}
+				opening, pieces = nil, nil
+			case opening != nil:
+				apply(opening, m.Op, m.Pods)
+			default:
+				if pieces = append(pieces, m); !m.Continues {
+					l.entry(c, entryOf(pieces))
+					pieces = nil
+				}
+			}
+		}
+	}
+}
+
+// entryOf joins the pieces of an update.
+func entryOf(pieces []*Message) *entry {
+	m := pieces[len(pieces)-1]
+	e := &entry{place: place{m.Instance, m.Revision}, time: m.Time, op: m.Op, source: m.Source}
+	for _, piece := range pieces {
+		e.pods = append(e.pods, piece.Pods...)
+	}
+	return e
+}
+
+func (l *log) entry(c cursor, e *entry) {
+	if e.revision == 0 {
+		return // judged with the history
+	}
+	line := l.line(e.instance)
+	if other := line.entries[e.revision]; other == nil {
+		line.entries[e.revision] = e
+	} else if !other.equal(e) {
+		c.violated(Atomic, "update %d is %s %v; another subscriber was given %s %v", e.revision, e.op, e.pods, other.op, other.pods)
+	}
+}
+
+// state adds the present pods of a revision. If two subscribers were given different ones,
+// the comparison with the updates shows which of them is wrong.
+func (l *log) state(m *Message, pods map[key]Pod) {
+	line := l.line(m.Instance)
+	if line.states[m.Revision] == nil {
+		line.states[m.Revision] = pods
+	}
+}
+
+// apply brings a state up to an update, as docs/clients.md tells a client to.
+func apply(state map[key]Pod, op string, pods []Pod) {
+	for _, p := range pods {
+		if op == Remove {
+			delete(state, p.key())
+		} else {
+			state[p.key()] = p
+		}
+	}
+}
+
+// walker goes through a timeline.
+type walker struct {
+	log  *log
+	line *timeline
+	// next is the next point. state is the one at the revision, if known is set.
+	next     int
+	revision int64
+	state    map[key]Pod
+	known    bool
+	// set is the time of the newest update, and pods counts those of its set so far.
+	set  time.Time
+	pods int
+}
+
+func (l *log) walk(instance string) *walker { return l.walkOf(l.line(instance)) }
+
+func (l *log) walkOf(line *timeline) *walker {
+	return &walker{log: l, line: line, state: make(map[key]Pod)}
+}
+
+// lineOf returns the instance that a revision is of. It is nil if the log does not have it.
+func (l *log) lineOf(revision int64) *timeline {
+	for _, line := range l.order {
+		if line.points[0] <= revision && revision <= line.points[len(line.points)-1] {
+			return line
+		}
+	}
+	return nil
+}
+
+// peek returns the revision of the next point.
+func (w *walker) peek() (revision int64, more bool) {
+	if w.next == len(w.line.points) {
+		return 0, false
+	}
+	return w.line.points[w.next], true
+}
+
+// step goes to the next point. It returns the update there, which is nil if there is only a
+// state, and whether it follows the known state.
+func (w *walker) step() (e *entry, follows bool) {
+	revision := w.line.points[w.next]
+	w.next++
+	if e = w.line.entries[revision]; e != nil {
+		if !e.time.Equal(w.set) {
+			w.set, w.pods = e.time, 0
+		}
+		w.pods += len(e.pods)
+		gap := e.first() - w.revision - 1
+		w.known = w.known && (gap == 0 || w.log.opts.Clashes && gap > 0 && gap <= int64(w.pods))
+		apply(w.state, e.op, e.pods)
+	} else if w.known && revision != w.revision { // nobody saw what came between
+		w.known = false
+	}
+	w.revision, follows = revision, w.known
+	if state := w.line.states[revision]; state != nil && !w.known {
+		w.state, w.known = maps.Clone(state), true
+	}
+	return e, follows
+}
+
+// last reports whether the newest update is the last of its set. Within a set, the state is
+// none that the daemon ever had.
+func (w *walker) last() bool {
+	if w.next == len(w.line.points) {
+		return true
+	}
+	e := w.line.entries[w.line.points[w.next]]
+	return e == nil || !e.time.Equal(w.set)
+}

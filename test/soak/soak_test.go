@@ -1,0 +1,175 @@
+package soak
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"k8s.io/klog/v2"
+
+	"github.com/podconfigd/podconfigd/internal/testutil"
+	"github.com/podconfigd/podconfigd/test/soak/history"
+)
+
+var (
+	seed  = flag.Uint64("seed", 0, "what the changes and cuts follow from; 0 for the time")
+	steps = flag.Int("steps", 300, "number of changes")
+	kills = flag.Int("kills", 5, "how often the daemon is killed")
+)
+
+// TestHistories has sources change at random, and judges what each subscriber received.
+func TestHistories(t *testing.T) {
+	if *seed == 0 {
+		*seed = uint64(time.Now().UnixNano())
+	}
+	t.Logf("repeat with: -args -seed %d -steps %d -kills %d", *seed, *steps, *kills)
+	// In the small journal, subscribers that pause fall behind.
+	for _, updates := range []int{40, 8192} {
+		t.Run(fmt.Sprint(updates), func(t *testing.T) { soak(t, updates) })
+	}
+}
+
+// world is one run.
+type world struct {
+	t       *testing.T
+	random  *rand.Rand
+	steps   *progress
+	daemon  *daemon
+	mutator *mutator
+	// whole is never cut and never pauses.
+	whole *subscriber
+	all   []*subscriber
+	wg    sync.WaitGroup
+}
+
+func soak(t *testing.T, updates int) {
+	t.Helper()
+	dir := testutil.ShortDir(t)
+	w := &world{t: t, random: rand.New(rand.NewPCG(*seed, uint64(updates))), steps: newProgress()}
+	w.mutator = newMutator(t, rand.New(rand.NewPCG(*seed, 1)), dir)
+	w.daemon = newDaemon(t, dir, "--journal-max-updates", strconv.Itoa(updates), "--manifest-url", w.mutator.web.URL)
+	w.daemon.start(t)
+	ctx, cancel := context.WithCancel(klog.NewContext(context.Background(), klog.Logger{}))
+	defer func() { cancel(); w.wg.Wait() }()
+	w.subscribe(ctx)
+	begin := time.Now()
+	w.play()
+	w.rest()
+	cancel()
+	w.wg.Wait()
+
+	histories := make([]*history.History, len(w.all))
+	for i, s := range w.all {
+		histories[i] = s.history
+	}
+	r := history.Check(histories, history.Options{MaxUpdates: updates})
+	for i, v := range r.Violations {
+		if i == 20 {
+			break
+		}
+		t.Error(v)
+	}
+	t.Logf("in %v: %v; changes: %v", time.Since(begin).Round(time.Millisecond), r, w.mutator.kinds)
+	if r.Compared < r.Messages/10 || r.Resumes < len(w.all) {
+		t.Error("too little was judged")
+	}
+}
+
+// subscriber returns a new one. most is about how many bytes its longest connections read;
+// 0 if it is never cut.
+func (w *world) subscriber(name string, view history.View, s history.Selection, most int, ops ...string) *subscriber {
+	random := func(n int) *rand.Rand { return rand.New(rand.NewPCG(*seed, uint64(100*n+len(w.all)))) }
+	one := &subscriber{
+		t: w.t, random: random(1), steps: w.steps, changed: make(chan struct{}), held: make(map[string]history.Pod),
+		cutter:  &cutter{socket: w.daemon.socket, random: random(2), most: most, rest: w.steps.atRest},
+		history: &history.History{Subscriber: name, View: view, Selection: s, Ops: ops},
+	}
+	one.pauses = strings.Contains(name, "slow")
+	w.all = append(w.all, one)
+	return one
+}
+
+// subscribe starts all subscribers.
+func (w *world) subscribe(ctx context.Context) {
+	const far, near = 1 << 20, 1 << 15
+	everything := history.Selection{}
+	w.whole = w.subscriber("ndjson", history.Stream, everything, 0)
+	for _, s := range []*subscriber{
+		w.whole,
+		w.subscriber("ndjson, cut", history.Stream, everything, far),
+		w.subscriber("ndjson, cut often", history.Stream, everything, near),
+		w.subscriber("ndjson, slow", history.Stream, everything, 0),
+		w.subscriber("ndjson, slow and cut", history.Stream, everything, far),
+		w.subscriber("ndjson, source", history.Stream, history.Selection{Source: httpSource}, near),
+		w.subscriber("ndjson, namespace", history.Stream, history.Selection{Namespace: namespaces[2]}, near),
+		w.subscriber("ndjson, labels", history.Stream, history.Selection{Tier: tiers[0]}, near),
+		w.subscriber("ndjson, name", history.Stream, history.Selection{Name: "pod-7-" + nodeName}, far),
+		w.subscriber("ndjson, operations", history.Stream, everything, near, history.Add, history.Remove),
+	} {
+		w.wg.Go(func() { s.follow(ctx, ndjson{s}.read) })
+	}
+	for _, s := range []*subscriber{
+		w.subscriber("gRPC", history.Stream, everything, 0),
+		w.subscriber("gRPC, cut", history.Stream, everything, near),
+		w.subscriber("gRPC, slow and cut", history.Stream, everything, far),
+		w.subscriber("gRPC, labels", history.Stream, history.Selection{Tier: tiers[1]}, near),
+	} {
+		w.wg.Go(func() { s.follow(ctx, grpcStream{s}.read) })
+	}
+}
+
+// play makes the changes.
+func (w *world) play() {
+	kill := make(map[int]bool)
+	for _, step := range w.random.Perm(*steps)[:min(*kills, *steps)] {
+		kill[step] = true
+	}
+	for step := range *steps {
+		w.steps.advance(false)
+		w.mutator.change()
+		if kill[step] {
+			w.daemon.kill()
+			for range w.random.IntN(3) {
+				w.mutator.change()
+			}
+			w.daemon.start(w.t)
+		} else if w.random.IntN(10) < 7 {
+			w.barrier()
+		}
+	}
+}
+
+// barrier waits until the daemon has read the directory.
+func (w *world) barrier() {
+	w.t.Helper()
+	want := w.mutator.barrier().pod(fileSource)
+	if err := w.whole.await("the barrier", func(held map[string]history.Pod) error {
+		if got := held[w.whole.key(want)]; got != want {
+			return fmt.Errorf("it holds %v, want %v", got, want)
+		}
+		return nil
+	}); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// rest ends the changes, and waits until every subscriber holds the truth.
+func (w *world) rest() {
+	w.mutator.heal()
+	w.steps.advance(true)
+	for _, s := range w.all {
+		if s.history.Ops != nil { // it does not know the versions
+			continue
+		}
+		want := w.mutator.truth.pods(s.history.Selection)
+		if err := s.await("the truth", func(held map[string]history.Pod) error { return same(held, want) }); err != nil {
+			w.t.Error(err)
+		}
+	}
+}

@@ -1,0 +1,78 @@
+package soak
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/podconfigd/podconfigd/test/soak/history"
+)
+
+const nodeName = "node1"
+
+// manifest is a pod as a source has it.
+type manifest struct {
+	namespace, name, uid, version, tier string
+	// size is how many bytes are added, so that some updates take several messages.
+	size int
+}
+
+func (m manifest) json() string {
+	data, err := json.Marshal(map[string]any{
+		"apiVersion": "v1", "kind": "Pod",
+		"metadata": map[string]any{
+			"namespace": m.namespace, "name": m.name, "uid": m.uid,
+			"labels":      map[string]string{"version": m.version, "tier": m.tier},
+			"annotations": map[string]string{"fill": strings.Repeat("x", m.size)},
+		},
+		"spec": map[string]any{"containers": []any{map[string]string{"name": "c", "image": "i"}}},
+	})
+	if err != nil {
+		panic(err) // of maps and strings
+	}
+	return string(data)
+}
+
+func (m manifest) pod(source string) history.Pod {
+	return history.Pod{
+		Source: source, Namespace: m.namespace, Name: m.name + "-" + nodeName, UID: m.uid, Version: m.version, Tier: m.tier,
+	}
+}
+
+// truth is what the sources have, by source and the name of the pod.
+type truth map[string]map[string]manifest
+
+// pods returns what a subscriber of the stream must hold, by source and UID.
+func (t truth) pods(s history.Selection) map[string]history.Pod {
+	pods := make(map[string]history.Pod)
+	for source, all := range t {
+		for _, m := range all {
+			if p := m.pod(source); s.Matches(p) {
+				pods[source+"/"+p.UID] = p
+			}
+		}
+	}
+	return pods
+}
+
+// same says how what a subscriber holds differs from what it must hold; nil if it does not.
+func same(got, want map[string]history.Pod) error {
+	if maps.Equal(got, want) {
+		return nil
+	}
+	var diff []string
+	for key, w := range want {
+		if g := got[key]; g != w {
+			diff = append(diff, fmt.Sprintf("holds %v, want %v", g, w))
+		}
+	}
+	for key, g := range got {
+		if _, there := want[key]; !there {
+			diff = append(diff, fmt.Sprintf("holds %v, want nothing", g))
+		}
+	}
+	slices.Sort(diff)
+	return fmt.Errorf("%s", strings.Join(diff, "\n"))
+}
