@@ -3,7 +3,6 @@ package daemon
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -13,7 +12,6 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/pleg"
 	"github.com/podconfigd/podconfigd/pkg/pleg/cri"
 	"github.com/podconfigd/podconfigd/pkg/server"
-	"github.com/podconfigd/podconfigd/pkg/syncloop"
 )
 
 // runtime connects the daemon to the container runtime. Without an endpoint it has no
@@ -127,25 +125,3 @@ func runtimePod(p *pleg.Pod) v1alpha1.RuntimePod {
 	slices.SortFunc(pod.Containers, func(a, b v1alpha1.RuntimeContainer) int { return cmp.Compare(a.Name, b.Name) })
 	return pod
 }
-
-// resync returns a function that requests a SYNC from the loop. It maps the errors of the
-// loop to errors of the server.
-func resync(loop *syncloop.Loop) func(ctx context.Context, namespace, name string) error {
-	return func(ctx context.Context, namespace, name string) error {
-		err := loop.Resync(ctx, namespace, name)
-		var soon *syncloop.TooSoonError
-		switch {
-		case errors.Is(err, syncloop.ErrNoPod):
-			return noPodError{err}
-		case errors.As(err, &soon):
-			return &server.RetryError{Err: err, After: soon.Wait}
-		}
-		return err
-	}
-}
-
-// noPodError is server.ErrNotFound with the message of the loop.
-type noPodError struct{ error }
-
-// Is reports whether the target is server.ErrNotFound.
-func (noPodError) Is(target error) bool { return target == server.ErrNotFound }

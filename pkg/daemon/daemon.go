@@ -84,7 +84,7 @@ func New(c Config) (*Daemon, error) {
 		Status:  d.status,
 		Live:    d.runtime.checks(server.Check{Name: "syncloop", Check: d.checkLoop}),
 		Ready:   []server.Check{{Name: "sources", Check: d.checkSources}},
-		Runtime: d.runtime.pods(), Resync: resync(d.loop),
+		Runtime: d.runtime.pods(), Resync: d.loop.Resync,
 		Version: version.Get(), Registerer: registry, Gatherer: registry,
 		Limits: server.Limits{
 			Subscribers: c.MaxSubscribers, SubscribersPerPeer: c.MaxSubscribersPerProcess,

@@ -13,6 +13,8 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/podconfigd/podconfigd/api/podconfigd/v1alpha1"
@@ -78,22 +80,25 @@ func (a *podConfigAPI) Status(context.Context, *v1alpha1.StatusRequest) (*v1alph
 	return response, nil
 }
 
-// Resync has a pod offered again.
+// resyncCodes has the code of each status that a resync can fail with. All other errors mean
+// that the daemon can't answer now.
+var resyncCodes = map[metav1.StatusReason]codes.Code{
+	metav1.StatusReasonBadRequest:      codes.InvalidArgument,
+	metav1.StatusReasonNotFound:        codes.NotFound,
+	metav1.StatusReasonTooManyRequests: codes.ResourceExhausted,
+}
+
+// Resync sends a SYNC for one pod to its subscribers.
 func (a *podConfigAPI) Resync(ctx context.Context, request *v1alpha1.ResyncRequest) (*v1alpha1.ResyncResponse, error) {
-	err := a.server.offerAgain(ctx, request.GetNamespace(), request.GetName())
-	var retry *RetryError
-	var invalid *invalidError
-	switch {
-	case err == nil:
+	err := a.server.resync(ctx, request.GetNamespace(), request.GetName())
+	if err == nil {
 		return &v1alpha1.ResyncResponse{}, nil
-	case errors.As(err, &invalid):
-		return nil, status.Error(codes.InvalidArgument, err.Error())
-	case errors.Is(err, ErrNotFound):
-		return nil, status.Error(codes.NotFound, err.Error())
-	case errors.As(err, &retry):
-		return nil, status.Error(codes.ResourceExhausted, err.Error())
 	}
-	return nil, status.Error(codes.Unavailable, err.Error())
+	code, known := resyncCodes[apierrors.ReasonForError(err)]
+	if !known {
+		code = codes.Unavailable
+	}
+	return nil, status.Error(code, err.Error())
 }
 
 var modes = map[v1alpha1.Mode]view.Mode{

@@ -2,20 +2,18 @@ package server
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	podconfigd "github.com/podconfigd/podconfigd/api/podconfigd/v1alpha1"
-	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/pkg/journal"
 )
 
@@ -26,9 +24,9 @@ func TestResync(t *testing.T) {
 		asked = append(asked, namespace+"/"+name)
 		switch name {
 		case "none":
-			return fmt.Errorf("resyncing: %w", ErrNotFound)
+			return fmt.Errorf("resyncing: %w", apierrors.NewNotFound(schema.GroupResource{Resource: "pods"}, name))
 		case "often":
-			return &RetryError{Err: errors.New("too often"), After: 1200 * time.Millisecond}
+			return apierrors.NewTooManyRequests("too often", 2)
 		case "ended":
 			return context.Canceled
 		}
@@ -70,21 +68,4 @@ func TestResync(t *testing.T) {
 			t.Errorf("gRPC: %s: %v, want %v", name, err, want)
 		}
 	}
-}
-
-func TestRuntimePods(t *testing.T) {
-	opts := Options{Journal: journal.New(journal.Options{}), Gatherer: prometheus.NewRegistry()}
-	get := func(code int, want string) {
-		t.Helper()
-		w := httptest.NewRecorder()
-		New(opts).Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/v1alpha1/runtime", nil))
-		if w.Code != code || !strings.Contains(w.Body.String(), want) {
-			t.Errorf("%d %s, want %d %s", w.Code, w.Body, code, want)
-		}
-	}
-	get(404, "--container-runtime-endpoint")
-	opts.Runtime = func() v1alpha1.RuntimePods {
-		return v1alpha1.RuntimePods{Pods: []v1alpha1.RuntimePod{{UID: "a", Ready: 1}}}
-	}
-	get(200, `{"pods":[{"uid":"a","namespace":"","name":"","ready":1,"restarts":0,"containers":null}]}`)
 }

@@ -50,7 +50,8 @@ type Options struct {
 	Live, Ready []Check
 	// Runtime returns the object of /v1alpha1/runtime; nil where there is no runtime.
 	Runtime func() v1alpha1.RuntimePods
-	// Resync has a pod offered again; see syncloop.Loop.Resync. Nil if that can't be.
+	// Resync sends a SYNC for one pod; nil if that is not possible. An error with a status,
+	// see k8s.io/apimachinery/pkg/api/errors, is the answer. Other errors are answered 503.
 	Resync func(ctx context.Context, namespace, name string) error
 	// Version is the object of /version.
 	Version any
@@ -187,7 +188,7 @@ func (s *Server) Handler() http.Handler {
 	mux.HandleFunc("/v1alpha1/updates", s.updates)
 	lists := &s.limits.lists
 	mux.HandleFunc("/v1alpha1/status", limited(lists, func(w http.ResponseWriter, _ *http.Request) { respond.JSON(w, s.opts.Status()) }))
-	mux.HandleFunc("/v1alpha1/runtime", limited(lists, s.runtime))
+	mux.HandleFunc("/v1alpha1/runtime", limited(lists, s.containerRuntime))
 	mux.HandleFunc("/pods", limited(lists, s.pods))
 	mux.HandleFunc("/pods/{$}", limited(lists, s.pods))
 	mux.HandleFunc("/version", func(w http.ResponseWriter, _ *http.Request) { respond.JSON(w, s.opts.Version) })

@@ -2,10 +2,13 @@ package syncloop
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"math"
+	"net/http"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
 )
 
@@ -16,21 +19,6 @@ const (
 	firstResync = time.Second
 	lastResync  = time.Minute
 )
-
-// ErrNoPod is returned if there is no pod with the name.
-var ErrNoPod = errors.New("no such pod")
-
-// TooSoonError is returned if a pod is requested too often.
-type TooSoonError struct {
-	// Wait is the time until the next request can succeed.
-	Wait time.Duration
-	what string
-}
-
-// Error names the pod and the time to wait.
-func (e *TooSoonError) Error() string {
-	return fmt.Sprintf("%s: too many requests for this pod; try again in %v", e.what, e.Wait.Round(time.Millisecond))
-}
 
 type resync struct {
 	namespace, name string
@@ -47,7 +35,10 @@ type backoff struct {
 func (b *backoff) over(now time.Time) bool { return now.Sub(b.next) > b.wait }
 
 // Resync sends a SYNC for the pods with that name at once, as if they were due. It
-// returns ErrNoPod, a TooSoonError, or the cause of the context.
+// returns an error that apierrors.IsNotFound reports if there is no such pod, one that
+// apierrors.IsTooManyRequests reports if the pod is requested too often, or the cause of the
+// context. apierrors.SuggestsClientDelay returns the seconds until the next request can
+// succeed.
 func (l *Loop) Resync(ctx context.Context, namespace, name string) error {
 	result := make(chan error, 1)
 	select {
@@ -67,12 +58,18 @@ func (l *Loop) resync(ctx context.Context, r resync) error {
 	what := fmt.Sprintf("resyncing pod %s/%s", r.namespace, r.name)
 	pods := l.pods.named(r.namespace, r.name)
 	if len(pods) == 0 {
-		return fmt.Errorf("%s: %w", what, ErrNoPod)
+		return &apierrors.StatusError{ErrStatus: metav1.Status{
+			Status: metav1.StatusFailure, Code: http.StatusNotFound, Reason: metav1.StatusReasonNotFound,
+			Message: what + ": no such pod",
+		}}
 	}
 	now := time.Now()
 	for _, pod := range pods {
 		if b := l.backoff[pod.UID]; b != nil && now.Before(b.next) {
-			return &TooSoonError{Wait: b.next.Sub(now), what: what}
+			wait := b.next.Sub(now)
+			return apierrors.NewTooManyRequests(
+				fmt.Sprintf("%s: too many requests for this pod; try again in %v", what, wait.Round(time.Millisecond)),
+				int(math.Ceil(wait.Seconds())))
 		}
 	}
 	for _, pod := range pods {

@@ -3,11 +3,15 @@ package syncloop
 import (
 	"context"
 	"errors"
+	"fmt"
+	"math"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podconfigd/podconfigd/pkg/config"
@@ -58,9 +62,10 @@ func TestResync(t *testing.T) {
 		resync := func(want time.Duration) {
 			t.Helper()
 			err := h.loop.Resync(t.Context(), "default", "a")
-			soon, ok := errors.AsType[*TooSoonError](err)
+			seconds, delay := apierrors.SuggestsClientDelay(err)
 			switch {
-			case want == 0 && err != nil, want > 0 && (!ok || soon.Wait != want):
+			case want == 0 && err != nil,
+				want > 0 && (!apierrors.IsTooManyRequests(err) || !delay || seconds != int(math.Ceil(want.Seconds())) || !strings.HasSuffix(err.Error(), fmt.Sprintf(" try again in %v", want))):
 				t.Errorf("resync: %v, want to wait for %v", err, want)
 			}
 		}
@@ -80,7 +85,7 @@ func TestResync(t *testing.T) {
 		pass(lastResync + 1) // and who leaves it alone for a while begins anew
 		resync(0)
 		resync(firstResync)
-		if err := h.loop.Resync(t.Context(), "default", "b"); !errors.Is(err, ErrNoPod) {
+		if err := h.loop.Resync(t.Context(), "default", "b"); !apierrors.IsNotFound(err) || err.Error() != "resyncing pod default/b: no such pod" {
 			t.Errorf("a pod that is not there: %v", err)
 		}
 		pass(3 * firstResync)
