@@ -29,7 +29,7 @@ func TestControlCharactersAreEscaped(t *testing.T) {
 	table.now = func() time.Time { return time.Date(2026, 11, 21, 1, 2, 3, 4e6, time.Local) }
 	pod := &v1.Pod{Spec: v1.PodSpec{Containers: []v1.Container{{Image: "i\r\n"}}}}
 	pod.Namespace, pod.Name = "default", "web"
-	if err := table.print(&v1alpha1.Update{Op: "ADD", Source: "file", Pods: []*v1.Pod{pod}}); err != nil {
+	if err := table.print(&v1alpha1.Update{Op: v1alpha1.OpAdd, Source: "file", Pods: []*v1.Pod{pod}}); err != nil {
 		t.Fatal(err)
 	}
 	want := `NAME         IMAGE

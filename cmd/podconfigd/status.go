@@ -97,7 +97,7 @@ func printStatus(w io.Writer, s *v1alpha1.Status) error {
 	for _, sub := range s.Subscribers {
 		since := sub.Since
 		rows = append(rows, []string{
-			fmt.Sprint(sub.ID), fmt.Sprint(sub.PID), sub.UserAgent, sub.Mode, fmt.Sprint(sub.Lag), fmt.Sprint(sub.Resets), age(&since),
+			fmt.Sprint(sub.ID), fmt.Sprint(sub.PID), sub.UserAgent, string(sub.Mode), fmt.Sprint(sub.Lag), fmt.Sprint(sub.Resets), age(&since),
 		})
 	}
 	return printTable(w, []string{"SUBSCRIBER", "PID", "AGENT", "MODE", "LAG", "RESETS", "AGE"}, rows)

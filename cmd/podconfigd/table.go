@@ -54,7 +54,7 @@ func (p *tablePrinter) print(u *v1alpha1.Update) error {
 	if u.Reset {
 		clear(p.present)
 	}
-	if u.Op == "BOOKMARK" || len(u.Pods) == 0 {
+	if u.Op == v1alpha1.OpBookmark || len(u.Pods) == 0 {
 		return p.row(at, u.Op, u.Source, "-", remark(u))
 	}
 	for _, pod := range u.Pods {
@@ -65,7 +65,7 @@ func (p *tablePrinter) print(u *v1alpha1.Update) error {
 	return nil
 }
 
-func (p *tablePrinter) row(at time.Time, op, source, pod, changed string) error {
+func (p *tablePrinter) row(at time.Time, op v1alpha1.Op, source, pod, changed string) error {
 	if source == "" {
 		source = "-"
 	}
@@ -82,7 +82,7 @@ func remark(u *v1alpha1.Update) string {
 	switch {
 	case u.Reset:
 		return "reset: " + u.Message
-	case u.Op != "BOOKMARK":
+	case u.Op != v1alpha1.OpBookmark:
 		return "no pods"
 	}
 	var remarks []string
@@ -111,11 +111,11 @@ func unseen(sources map[string]v1alpha1.SourceState) []string {
 // about returns the CHANGED column of the pod's line.
 func (p *tablePrinter) about(u *v1alpha1.Update, pod *v1.Pod) string {
 	switch u.Op {
-	case "SYNC":
+	case v1alpha1.OpSync:
 		return "unchanged"
-	case "HOUSEKEEPING":
+	case v1alpha1.OpHousekeeping:
 		return "not in any source"
-	case "PLEG":
+	case v1alpha1.OpPLEG:
 		return eventSummary(u.Event)
 	}
 	return p.changed(u.Op, pod)
@@ -137,10 +137,10 @@ func eventSummary(e *v1alpha1.Event) string {
 }
 
 // changed describes the difference to the last version of the pod, and keeps the pod.
-func (p *tablePrinter) changed(op string, pod *v1.Pod) string {
+func (p *tablePrinter) changed(op v1alpha1.Op, pod *v1.Pod) string {
 	name := types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}
 	before := p.present[pod.UID]
-	if op == "REMOVE" {
+	if op == v1alpha1.OpRemove {
 		delete(p.present, pod.UID)
 		if len(p.removed) < maxRemoved {
 			p.removed[name] = pod
@@ -148,7 +148,7 @@ func (p *tablePrinter) changed(op string, pod *v1.Pod) string {
 		return ""
 	}
 	p.present[pod.UID] = pod
-	if op == "ADD" || op == "SET" {
+	if op == v1alpha1.OpAdd || op == v1alpha1.OpSet {
 		if was := p.removed[name]; was != nil {
 			delete(p.removed, name)
 			return "recreated: " + summary(poddiff.Compare(was, pod))

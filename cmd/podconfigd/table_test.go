@@ -25,15 +25,15 @@ func TestTheTableSaysWhatChanged(t *testing.T) {
 	}
 	ready, notReady := true, false
 	for _, u := range []*v1alpha1.Update{
-		{Op: "BOOKMARK", InitialSyncComplete: true, Ready: &notReady, Revision: 1, Sources: map[string]v1alpha1.SourceState{"file": {}, "http": {}}},
-		{Op: "ADD", Source: "file", Pods: pod("1", "i:1")},
-		{Op: "UPDATE", Source: "file", Pods: pod("1", "i:2")},
-		{Op: "REMOVE", Source: "file", Pods: pod("1", "i:2")},
-		{Op: "ADD", Source: "file", Pods: pod("2", "i:3")},
-		{Op: "ADD", Source: "http"},
-		{Op: "BOOKMARK", Ready: &ready, Revision: 9},
-		{Op: "HOUSEKEEPING", Pods: pod("9", "")},
-		{Op: "BOOKMARK", Reset: true, Message: "because"},
+		{Op: v1alpha1.OpBookmark, InitialSyncComplete: true, Ready: &notReady, Revision: 1, Sources: map[string]v1alpha1.SourceState{"file": {}, "http": {}}},
+		{Op: v1alpha1.OpAdd, Source: "file", Pods: pod("1", "i:1")},
+		{Op: v1alpha1.OpUpdate, Source: "file", Pods: pod("1", "i:2")},
+		{Op: v1alpha1.OpRemove, Source: "file", Pods: pod("1", "i:2")},
+		{Op: v1alpha1.OpAdd, Source: "file", Pods: pod("2", "i:3")},
+		{Op: v1alpha1.OpAdd, Source: "http"},
+		{Op: v1alpha1.OpBookmark, Ready: &ready, Revision: 9},
+		{Op: v1alpha1.OpHousekeeping, Pods: pod("9", "")},
+		{Op: v1alpha1.OpBookmark, Reset: true, Message: "because"},
 	} {
 		if err := p.print(u); err != nil {
 			t.Fatal(err)

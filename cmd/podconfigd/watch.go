@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -19,7 +20,7 @@ import (
 func newWatchCommand() *cobra.Command {
 	var flags clientFlags
 	var opts client.Options
-	var output string
+	var output, ops string
 	var mirrorPods bool
 	cmd := &cobra.Command{
 		Use:   "watch",
@@ -54,6 +55,11 @@ Updates that the daemon splits into frames are printed whole.`,
 				return err
 			}
 			opts.NoMirrorPods = !mirrorPods
+			if ops != "" {
+				for op := range strings.SplitSeq(ops, ",") {
+					opts.Ops = append(opts.Ops, v1alpha1.Op(op))
+				}
+			}
 			var last string
 			opts.OnDisconnect = func(err error, _ time.Duration) {
 				if err.Error() != last { // once, not at each attempt
@@ -67,8 +73,8 @@ Updates that the daemon splits into frames are printed whole.`,
 	flags.add(cmd)
 	f := cmd.Flags()
 	f.StringVarP(&output, "output", "o", "", "Output format. One of: json, yaml, name. If empty, prints a table.")
-	f.StringVar(&opts.Mode, "mode", "", "Mode of the stream. One of: incremental, snapshot-and-updates, snapshot. If empty, incremental.")
-	f.StringVar(&opts.Ops, "ops", "", "Comma-separated list of operations. * selects all. If empty, selects ADD, UPDATE, REMOVE and DELETE, with RECONCILE in the incremental mode and SET in the other modes.")
+	f.StringVar((*string)(&opts.Mode), "mode", "", "Mode of the stream. One of: incremental, snapshot-and-updates, snapshot. If empty, incremental.")
+	f.StringVar(&ops, "ops", "", "Comma-separated list of operations. * selects all. If empty, selects ADD, UPDATE, REMOVE and DELETE, with RECONCILE in the incremental mode and SET in the other modes.")
 	f.StringVar(&opts.Source, "source", "", "Select pods of one source. One of: file, http, api.")
 	f.StringVarP(&opts.Namespace, "namespace", "n", "", "Select pods of one namespace.")
 	f.StringVarP(&opts.LabelSelector, "selector", "l", "", "Select pods by label, for example app=web.")

@@ -82,7 +82,12 @@ type agent struct {
 // follow reads the stream. The client resumes it after restarts and lost connections.
 func (a *agent) follow(ctx context.Context, c *client.Client) error {
 	defer a.group.Wait()
-	opts := client.Options{Ops: "ADD,UPDATE,DELETE,REMOVE,SYNC,HOUSEKEEPING", NoMirrorPods: true}
+	opts := client.Options{
+		Ops: []v1alpha1.Op{
+			v1alpha1.OpAdd, v1alpha1.OpUpdate, v1alpha1.OpDelete, v1alpha1.OpRemove, v1alpha1.OpSync, v1alpha1.OpHousekeeping,
+		},
+		NoMirrorPods: true,
+	}
 	for update, err := range c.Updates(ctx, opts) {
 		if err != nil {
 			return err
@@ -103,10 +108,10 @@ func (a *agent) take(ctx context.Context, u *v1alpha1.Update) {
 	for _, pod := range u.Pods {
 		name := types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}
 		switch u.Op {
-		case "ADD", "UPDATE", "DELETE":
+		case v1alpha1.OpAdd, v1alpha1.OpUpdate, v1alpha1.OpDelete:
 			a.wanted[name] = pod
 			delete(a.stale, name)
-		case "REMOVE":
+		case v1alpha1.OpRemove:
 			if current := a.wanted[name]; current == nil || current.UID != pod.UID {
 				continue // the pod that replaces it was added first
 			}

@@ -72,11 +72,11 @@ func (c *Cache) Run(ctx context.Context) error {
 		switch {
 		case u.Reset:
 			next = make(map[cacheKey]*v1.Pod)
-		case u.Op != "BOOKMARK" && next != nil:
+		case u.Op != v1alpha1.OpBookmark && next != nil:
 			for _, pod := range u.Pods {
 				next[cacheKey{u.Source, pod.UID}] = pod
 			}
-		case u.Op != "BOOKMARK":
+		case u.Op != v1alpha1.OpBookmark:
 			c.take(u)
 		}
 		if u.InitialSyncComplete && next != nil {
@@ -98,7 +98,7 @@ func (c *Cache) Synced() <-chan struct{} { return c.synced }
 // take applies an update.
 func (c *Cache) take(u *v1alpha1.Update) {
 	for _, pod := range u.Pods {
-		if u.Op == "REMOVE" {
+		if u.Op == v1alpha1.OpRemove {
 			c.set(cacheKey{u.Source, pod.UID}, nil)
 		} else {
 			c.set(cacheKey{u.Source, pod.UID}, pod)

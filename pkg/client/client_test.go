@@ -63,7 +63,7 @@ func add(j *journal.Journal, op config.PodOperation, names ...string) {
 
 // show returns an update in short.
 func show(u *v1alpha1.Update) string {
-	line := u.Op
+	line := string(u.Op)
 	for _, p := range u.Pods {
 		line += " " + p.Name
 	}

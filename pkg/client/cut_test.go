@@ -48,10 +48,11 @@ func (n *naive) read(body io.Reader, acted func()) {
 			return
 		}
 		var u struct {
-			Instance, Op string
-			Revision     int64
-			Reset        bool
-			Pods         []v1.Pod
+			Instance string
+			Op       v1alpha1.Op
+			Revision int64
+			Reset    bool
+			Pods     []v1.Pod
 		}
 		if err := json.Unmarshal(line, &u); err != nil {
 			panic(err)
@@ -60,7 +61,7 @@ func (n *naive) read(body io.Reader, acted func()) {
 			clear(n.Pods)
 		}
 		for i := range u.Pods {
-			if u.Op == "REMOVE" {
+			if u.Op == v1alpha1.OpRemove {
 				delete(n.Pods, u.Pods[i].Name)
 			} else {
 				n.Pods[u.Pods[i].Name] = u.Pods[i].Annotations["version"]
@@ -345,7 +346,7 @@ func (n *naive) apply(u *v1alpha1.Update) {
 		clear(n.Pods)
 	}
 	for _, pod := range u.Pods {
-		if u.Op == "REMOVE" {
+		if u.Op == v1alpha1.OpRemove {
 			delete(n.Pods, pod.Name)
 		} else {
 			n.Pods[pod.Name] = pod.Annotations["version"]

@@ -13,16 +13,16 @@ func TestAResetVoidsABegunUpdate(t *testing.T) {
 	var handed []*v1alpha1.Update
 	yield := func(u *v1alpha1.Update) bool { handed = append(handed, u); return true }
 	for _, u := range []*v1alpha1.Update{
-		{Instance: "i", Op: "SET", Continues: true},
-		{Instance: "i", Op: "BOOKMARK", Reset: true},
-		{Instance: "i", Op: "SET"},
-		{Instance: "i", Op: "BOOKMARK", InitialSyncComplete: true, Revision: 9},
+		{Instance: "i", Op: v1alpha1.OpSet, Continues: true},
+		{Instance: "i", Op: v1alpha1.OpBookmark, Reset: true},
+		{Instance: "i", Op: v1alpha1.OpSet},
+		{Instance: "i", Op: v1alpha1.OpBookmark, InitialSyncComplete: true, Revision: 9},
 	} {
 		if !s.take(u, yield) {
 			t.Fatal("take ended the stream")
 		}
 	}
-	if len(handed) != 3 || !handed[0].Reset || handed[1].Op != "SET" || s.since != 9 {
+	if len(handed) != 3 || !handed[0].Reset || handed[1].Op != v1alpha1.OpSet || s.since != 9 {
 		t.Errorf("handed on: %d updates, the first %+v; since %d", len(handed), handed[0], s.since)
 	}
 }

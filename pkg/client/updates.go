@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -24,7 +25,12 @@ var retries = wait.Backoff{Duration: 25 * time.Millisecond, Factor: 2, Jitter: 1
 // Options selects updates and configures reconnects. The fields have the names of the
 // parameters of /v1alpha1/updates. Empty fields are not sent.
 type Options struct {
-	Mode, Ops, Source, Namespace, LabelSelector, FieldSelector string
+	// Mode is the mode of the stream; ModeIncremental if empty.
+	Mode v1alpha1.Mode
+	// Ops are the operations of the stream, or OpAll. If empty, the mode determines them.
+	Ops []v1alpha1.Op
+	// Source, Namespace, LabelSelector and FieldSelector select pods.
+	Source, Namespace, LabelSelector, FieldSelector string
 	// NoMirrorPods excludes mirror pods, which a kubelet creates in the apiserver for its
 	// static pods.
 	NoMirrorPods bool
@@ -100,7 +106,7 @@ func (s *subscription) read(ctx context.Context, yield func(*v1alpha1.Update) bo
 	s.parts = nil
 	if s.since == 0 && s.delivered {
 		// The stream starts again, and some of the delivered pods may be removed.
-		if !yield(&v1alpha1.Update{Op: "BOOKMARK", Reset: true, Message: "the connection was lost before the first state was complete"}) {
+		if !yield(&v1alpha1.Update{Op: v1alpha1.OpBookmark, Reset: true, Message: "the connection was lost before the first state was complete"}) {
 			return errStopped
 		}
 	}
@@ -133,8 +139,12 @@ func (s *subscription) query() url.Values {
 			query.Set(name, value)
 		}
 	}
-	set("mode", s.opts.Mode)
-	set("ops", s.opts.Ops)
+	set("mode", string(s.opts.Mode))
+	ops := make([]string, len(s.opts.Ops))
+	for i, op := range s.opts.Ops {
+		ops[i] = string(op)
+	}
+	set("ops", strings.Join(ops, ","))
 	set("source", s.opts.Source)
 	set("namespace", s.opts.Namespace)
 	set("labelSelector", s.opts.LabelSelector)

@@ -86,7 +86,7 @@ func (j *Journal) Status() v1alpha1.Status {
 	for s := range j.subscribers {
 		position := s.position.Load()
 		status.Subscribers = append(status.Subscribers, v1alpha1.Subscriber{
-			ID: s.id, Mode: s.mode, Since: s.opened, Resets: int(s.resets.Load()),
+			ID: s.id, Mode: v1alpha1.Mode(s.mode), Since: s.opened, Resets: int(s.resets.Load()),
 			PID: s.client.PID, UID: s.client.UID, UserAgent: s.client.UserAgent,
 			Revision: position, Lag: max(0, newest-position),
 		})

@@ -57,7 +57,7 @@ func asLine(t *testing.T, m *podconfigd.WatchResponse) *v1alpha1.Update {
 	t.Helper()
 	u := &v1alpha1.Update{
 		Instance: m.GetInstance(), Revision: m.GetRevision(), Source: m.GetSource(), Message: m.GetMessage(),
-		Op:                  strings.TrimPrefix(m.GetOp().String(), "OPERATION_"),
+		Op:                  v1alpha1.Op(strings.TrimPrefix(m.GetOp().String(), "OPERATION_")),
 		InitialSyncComplete: m.GetInitialSyncComplete(), Reset: m.GetReset_(), Continues: m.GetContinues(),
 	}
 	if m.GetTime() != nil {

@@ -178,7 +178,7 @@ func (r *reader) next(t *testing.T) *v1alpha1.Update {
 	return u
 }
 
-func (r *reader) expect(t *testing.T, op string, pods ...string) *v1alpha1.Update {
+func (r *reader) expect(t *testing.T, op v1alpha1.Op, pods ...string) *v1alpha1.Update {
 	t.Helper()
 	u := r.next(t)
 	var names []string

@@ -18,6 +18,7 @@ import (
 	podsv1alpha1 "k8s.io/kubelet/pkg/apis/pods/v1alpha1"
 
 	podconfigd "github.com/podconfigd/podconfigd/api/podconfigd/v1alpha1"
+	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/pkg/journal"
 )
 
@@ -86,8 +87,8 @@ func TestLimitsOfSubscribers(t *testing.T) {
 	d.add("a", 1)
 	mine := []*reader{d.read(t, ""), d.read(t, "")}
 	for _, r := range mine {
-		r.expect(t, "ADD", "a")
-		r.expect(t, "BOOKMARK")
+		r.expect(t, v1alpha1.OpAdd, "a")
+		r.expect(t, v1alpha1.OpBookmark)
 	}
 	tooMany := fmt.Sprintf("too many subscribers: process %d has 2", os.Getpid())
 	code, body := d.get(t, "/v1alpha1/updates")
@@ -124,7 +125,7 @@ func TestLimitsOfSubscribers(t *testing.T) {
 	// Those that are there notice nothing, and a place that is given back can be had.
 	d.add("b", 1)
 	for _, r := range mine {
-		r.expect(t, "ADD", "b")
+		r.expect(t, v1alpha1.OpAdd, "b")
 	}
 	_ = mine[0].body.Close()
 	for {
@@ -136,7 +137,7 @@ func TestLimitsOfSubscribers(t *testing.T) {
 			break
 		}
 	}
-	d.read(t, "").expect(t, "ADD", "a", "b")
+	d.read(t, "").expect(t, v1alpha1.OpAdd, "a", "b")
 }
 
 func TestLimitsOfLists(t *testing.T) {
@@ -176,8 +177,8 @@ func TestLimitsOfConnections(t *testing.T) {
 	d := serveWithLimits(t, journal.Options{}, Limits{ConnectionsPerPeer: 3})
 	d.add("a", 1)
 	held := d.read(t, "")
-	held.expect(t, "ADD", "a")
-	held.expect(t, "BOOKMARK")
+	held.expect(t, v1alpha1.OpAdd, "a")
+	held.expect(t, v1alpha1.OpBookmark)
 	// One that says nothing counts too.
 	idle := d.dial(t)
 	third := d.dial(t)
@@ -206,7 +207,7 @@ func TestLimitsOfConnections(t *testing.T) {
 		t.Errorf("another process was given %s, %v", data, err)
 	}
 	d.add("b", 1)
-	held.expect(t, "ADD", "b")
+	held.expect(t, v1alpha1.OpAdd, "b")
 	_ = idle.Close()
 	for {
 		again := d.dial(t)

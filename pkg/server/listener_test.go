@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/internal/testutil"
 	"github.com/podconfigd/podconfigd/pkg/journal"
 )
@@ -52,8 +53,8 @@ func TestASocketThatIsGoneIsMadeAgain(t *testing.T) {
 	d := serveJournal(t, journal.Options{})
 	d.add("a", 1)
 	before := d.read(t, "")
-	before.expect(t, "ADD", "a")
-	before.expect(t, "BOOKMARK")
+	before.expect(t, v1alpha1.OpAdd, "a")
+	before.expect(t, v1alpha1.OpBookmark)
 	dir := filepath.Dir(d.socket)
 	for i, remove := range []func() error{
 		func() error { return errors.Join(os.Remove(d.socket), os.Remove(d.pods)) },
@@ -74,7 +75,7 @@ func TestASocketThatIsGoneIsMadeAgain(t *testing.T) {
 	}
 	// Who was connected is connected.
 	d.add("b", 1)
-	before.expect(t, "ADD", "b")
+	before.expect(t, v1alpha1.OpAdd, "b")
 }
 
 // leftOver replaces the file by a socket that nobody serves, in one step.

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	podconfigd "github.com/podconfigd/podconfigd/api/podconfigd/v1alpha1"
+	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/pkg/journal"
 )
 
@@ -23,7 +24,7 @@ func TestNumbersOfUpdates(t *testing.T) {
 	d := serveJournal(t, journal.Options{})
 	d.add("a", 1)
 	for _, since := range []string{"0", "1", "9223372036854775807"} {
-		if u := d.read(t, "?since="+since).expect(t, "BOOKMARK"); !u.Reset || u.Revision != 0 {
+		if u := d.read(t, "?since="+since).expect(t, v1alpha1.OpBookmark); !u.Reset || u.Revision != 0 {
 			t.Errorf("since=%s: %+v, want a reset", since, u)
 		}
 	}

@@ -17,6 +17,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/journal"
 	"github.com/podconfigd/podconfigd/pkg/journal/view"
@@ -26,22 +27,22 @@ func TestTheStream(t *testing.T) {
 	d := serveJournal(t, journal.Options{})
 	d.add("a", 1)
 	r := d.read(t, "")
-	r.expect(t, "ADD", "a")
-	if u := r.expect(t, "BOOKMARK"); !u.InitialSyncComplete || u.Ready == nil || !*u.Ready || !u.Sources["file"].Seen {
+	r.expect(t, v1alpha1.OpAdd, "a")
+	if u := r.expect(t, v1alpha1.OpBookmark); !u.InitialSyncComplete || u.Ready == nil || !*u.Ready || !u.Sources["file"].Seen {
 		t.Errorf("the bookmark is %+v", u)
 	}
 	d.add("b", 1)
-	b := r.expect(t, "ADD", "b")
+	b := r.expect(t, v1alpha1.OpAdd, "b")
 	d.add("c", 1)
-	r.expect(t, "ADD", "c")
+	r.expect(t, v1alpha1.OpAdd, "c")
 
 	resumed := d.read(t, fmt.Sprintf("?instance=%s&since=%d", b.Instance, b.Revision))
-	resumed.expect(t, "ADD", "c")
-	if u := d.read(t, "?instance=other&since=1").expect(t, "BOOKMARK"); !u.Reset || !strings.Contains(u.Message, "instance other") {
+	resumed.expect(t, v1alpha1.OpAdd, "c")
+	if u := d.read(t, "?instance=other&since=1").expect(t, v1alpha1.OpBookmark); !u.Reset || !strings.Contains(u.Message, "instance other") {
 		t.Errorf("of another instance: %+v", u)
 	}
-	d.read(t, "?mode=snapshot").expect(t, "SET", "a", "b", "c")
-	d.read(t, "?fieldSelector=metadata.name%3Db").expect(t, "ADD", "b")
+	d.read(t, "?mode=snapshot").expect(t, v1alpha1.OpSet, "a", "b", "c")
+	d.read(t, "?fieldSelector=metadata.name%3Db").expect(t, v1alpha1.OpAdd, "b")
 }
 
 func TestParametersAtFaultAreNamed(t *testing.T) {
@@ -114,7 +115,7 @@ func TestOtherPaths(t *testing.T) {
 func TestMisbehavingClientsDisturbNoOne(t *testing.T) {
 	d := serveJournal(t, journal.Options{MaxUpdates: 100})
 	good := d.read(t, "")
-	good.expect(t, "BOOKMARK")
+	good.expect(t, v1alpha1.OpBookmark)
 
 	stuck := d.dial(t) // asks, and does not read
 	fmt.Fprint(stuck, "GET /v1alpha1/updates HTTP/1.1\r\nHost: localhost\r\n\r\n")
@@ -175,7 +176,7 @@ func TestMisbehavingClientsDisturbNoOne(t *testing.T) {
 
 func TestTheStatusNamesSubscribers(t *testing.T) {
 	d := serveJournal(t, journal.Options{})
-	d.read(t, "?mode=snapshot").expect(t, "BOOKMARK")
+	d.read(t, "?mode=snapshot").expect(t, v1alpha1.OpBookmark)
 	subscribers := d.journal.Status().Subscribers
 	if len(subscribers) != 1 {
 		t.Fatalf("%d subscribers", len(subscribers))

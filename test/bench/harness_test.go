@@ -43,7 +43,7 @@ func TestGlance(t *testing.T) {
 		if err := json.Unmarshal(lines.Bytes(), &update); err != nil {
 			t.Fatal(err)
 		}
-		want := peer.Event{Op: update.Op, Pods: len(update.Pods), Ready: update.Ready != nil && *update.Ready}
+		want := peer.Event{Op: string(update.Op), Pods: len(update.Pods), Ready: update.Ready != nil && *update.Ready}
 		if len(update.Pods) > 0 {
 			want.Version = update.Pods[0].Annotations[peer.VersionAnnotation]
 		}
@@ -54,7 +54,7 @@ func TestGlance(t *testing.T) {
 		case want.Ready && !changed:
 			changed = true
 			dir.put(t, manifest{name: "pod-0001", version: "1"})
-		case want.Op == "ADD" && want.Version == "1":
+		case want.Op == string(v1alpha1.OpAdd) && want.Version == "1":
 			return
 		}
 	}

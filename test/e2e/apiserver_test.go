@@ -273,7 +273,7 @@ func mirrorPods(t *testing.T, c *cluster) {
 	d := c.daemon(t, "mirror", c.kubeconfig(t))
 	f := follow(t, d)
 	f.await(t, "all", func(pods map[string]*v1.Pod) bool { return len(pods) == 3 })
-	d.watch(t, client.Options{NoMirrorPods: true, Source: "api"}).expect(t, "ADD no-mirror", "BOOKMARK")
+	d.watch(t, client.Options{NoMirrorPods: true, Source: "api"}).expect(t, "ADD no-mirror", string(v1alpha1.OpBookmark))
 	out, code := d.run(t, "get", "pods", "--mirror-pods=false", "-o", "name")
 	if want := "pod/no-mirror\npod/static-mirror\n"; out != want || code != 0 {
 		t.Errorf("get pods without mirror pods: %d %q, want %q", code, out, want)

@@ -12,10 +12,10 @@ import (
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
+	"github.com/podconfigd/podconfigd/internal/testutil"
 	"github.com/podconfigd/podconfigd/pkg/client"
 	"github.com/podconfigd/podconfigd/test/components"
-
-	"github.com/podconfigd/podconfigd/internal/testutil"
 )
 
 // runner is a node with a runtime, podconfigd, and crirunner between them.
@@ -150,7 +150,7 @@ func TestCRIRunner(t *testing.T) {
 				t.Error("it was not killed")
 			}
 			r.daemon = start(t, r.dir, "--container-runtime-endpoint", "unix://"+r.runtime.Socket)
-			s := r.watch(t, client.Options{Ops: "*"})
+			s := r.watch(t, client.Options{Ops: []v1alpha1.Op{v1alpha1.OpAll}})
 			syncUp(t, s)
 			program := r.cmd.Path
 			_ = r.cmd.Process.Kill()

@@ -142,7 +142,7 @@ func (s *stream) expect(t *testing.T, want ...string) {
 		case <-time.After(testutil.Patience):
 			t.Fatalf("no update for %v, want %q", testutil.Patience, line)
 		}
-		got := last.Op
+		got := string(last.Op)
 		for _, p := range last.Pods {
 			got += " " + p.Name
 		}
@@ -277,7 +277,7 @@ func TestKilledAndStartedAgain(t *testing.T) {
 	for u := range s.updates {
 		sawReset = sawReset || u.Reset
 		if len(u.Pods) > 0 && sawReset {
-			if u.Op != "ADD" || u.Pods[0].Name != "b-node1" {
+			if u.Op != v1alpha1.OpAdd || u.Pods[0].Name != "b-node1" {
 				t.Errorf("after the reset: %s %s", u.Op, u.Pods[0].Name)
 			}
 			break
@@ -381,7 +381,7 @@ func TestAManifestURL(t *testing.T) {
 	serve(`{"apiVersion":"v1","kind":"PodList","items":[{"metadata":{"name":"u"},"spec":{"containers":[{"name":"c","image":"i"}]}}]}`)
 	for u := range s.updates {
 		if len(u.Pods) > 0 {
-			if u.Op != "ADD" || u.Source != "http" || u.Pods[0].Name != "u-node1" {
+			if u.Op != v1alpha1.OpAdd || u.Source != "http" || u.Pods[0].Name != "u-node1" {
 				t.Errorf("got %s of %s from %s", u.Op, u.Pods[0].Name, u.Source)
 			}
 			break
@@ -393,7 +393,7 @@ func TestAManifestURL(t *testing.T) {
 	}
 	serve(`{"apiVersion":"v1","kind":"PodList","items":[]}`)
 	for u := range s.updates {
-		if u.Op == "REMOVE" {
+		if u.Op == v1alpha1.OpRemove {
 			break
 		}
 	}

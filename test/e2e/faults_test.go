@@ -14,9 +14,9 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/podconfigd/podconfigd/test/components"
-
+	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/internal/testutil"
+	"github.com/podconfigd/podconfigd/test/components"
 )
 
 // mutator changes the pods of a node at random, and remembers what it wrote.
@@ -81,7 +81,7 @@ func (m *mutator) writes() int {
 }
 
 // check holds a pod that was told against what was written.
-func (m *mutator) check(op string, pod *v1.Pod) error {
+func (m *mutator) check(op v1alpha1.Op, pod *v1.Pod) error {
 	if pod.Annotations["kubernetes.io/config.source"] != "api" {
 		return nil
 	}
@@ -97,7 +97,7 @@ func (m *mutator) check(op string, pod *v1.Pod) error {
 	if step > m.steps[pod.Name] {
 		return fmt.Errorf("%s %s has step %d, which nobody wrote", op, pod.Name, step)
 	}
-	if last := m.last[string(pod.UID)]; step < last && op != "REMOVE" {
+	if last := m.last[string(pod.UID)]; step < last && op != v1alpha1.OpRemove {
 		return fmt.Errorf("%s %s went from step %d back to %d", op, pod.Name, last, step)
 	}
 	m.last[string(pod.UID)] = step

@@ -27,11 +27,11 @@ type follower struct {
 	broken   []error
 	changed  chan struct{}
 	// updates counts those told, by operation.
-	updates map[string]int
+	updates map[v1alpha1.Op]int
 	// backwards: pods may go back in time.
 	backwards bool
 	// check, if set, is given each pod that is told.
-	check func(op string, pod *v1.Pod) error
+	check func(op v1alpha1.Op, pod *v1.Pod) error
 }
 
 func follow(t *testing.T, d *daemon) *follower {
@@ -39,10 +39,10 @@ func follow(t *testing.T, d *daemon) *follower {
 	return followWith(t, d, nil)
 }
 
-func followWith(t *testing.T, d *daemon, check func(op string, pod *v1.Pod) error) *follower {
+func followWith(t *testing.T, d *daemon, check func(op v1alpha1.Op, pod *v1.Pod) error) *follower {
 	t.Helper()
 	f := &follower{
-		pods: make(map[string]*v1.Pod), changed: make(chan struct{}), updates: make(map[string]int), check: check,
+		pods: make(map[string]*v1.Pod), changed: make(chan struct{}), updates: make(map[v1alpha1.Op]int), check: check,
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
@@ -75,7 +75,7 @@ func (f *follower) take(u *v1alpha1.Update) {
 	switch {
 	case u.Reset:
 		f.fail("the stream was reset: %s", u.Message)
-	case u.Op == "BOOKMARK" || u.Revision == 0:
+	case u.Op == v1alpha1.OpBookmark || u.Revision == 0:
 	case u.Revision < f.revision:
 		f.fail("revision %d after %d", u.Revision, f.revision)
 	}
@@ -84,14 +84,14 @@ func (f *follower) take(u *v1alpha1.Update) {
 	for _, pod := range u.Pods {
 		before, known := f.pods[string(pod.UID)]
 		switch {
-		case u.Op == "ADD" && known:
+		case u.Op == v1alpha1.OpAdd && known:
 			f.fail("%s was added twice", pod.Name)
-		case u.Op != "ADD" && !known:
+		case u.Op != v1alpha1.OpAdd && !known:
 			f.fail("%s of %s, which was not there", u.Op, pod.Name)
-		case u.Op == "RECONCILE" && before.Generation > pod.Generation && !f.backwards:
+		case u.Op == v1alpha1.OpReconcile && before.Generation > pod.Generation && !f.backwards:
 			f.fail("%s went back in time", pod.Name)
 		}
-		if u.Op == "REMOVE" {
+		if u.Op == v1alpha1.OpRemove {
 			delete(f.pods, string(pod.UID))
 		} else {
 			f.pods[string(pod.UID)] = pod
@@ -165,7 +165,7 @@ func (d *daemon) run(t *testing.T, args ...string) (out string, code int) {
 }
 
 // counts returns how many pods each operation has told of.
-func (f *follower) counts() map[string]int {
+func (f *follower) counts() map[v1alpha1.Op]int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return maps.Clone(f.updates)

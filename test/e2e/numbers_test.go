@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/internal/testutil"
 	"github.com/podconfigd/podconfigd/pkg/client"
 )
@@ -30,7 +31,7 @@ func TestTheLargestNumbers(t *testing.T) {
 		"--sync-frequency=24h", "--pleg-relist-period=24h", "--pleg-relist-threshold=48h", "--container-runtime-endpoint=unix:///nowhere",
 		"--max-subscribers=1048576", "--max-subscribers-per-process=1048576",
 		"--journal-max-updates=16777216", "--journal-max-bytes=1099511627776")
-	s := d.watch(t, client.Options{Ops: "*", Source: "file"})
+	s := d.watch(t, client.Options{Ops: []v1alpha1.Op{v1alpha1.OpAll}, Source: "file"})
 	syncUp(t, s)
 	for _, name := range []string{"b", "c", "d"} {
 		d.put(t, name, "image")

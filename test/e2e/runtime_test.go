@@ -12,10 +12,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
+	"github.com/podconfigd/podconfigd/internal/testutil"
 	"github.com/podconfigd/podconfigd/pkg/client"
 	"github.com/podconfigd/podconfigd/test/components"
-
-	"github.com/podconfigd/podconfigd/internal/testutil"
 )
 
 // next returns the next update, as "OP type container exit-code" for those of PLEG, and
@@ -24,7 +24,7 @@ func (s *stream) next(t *testing.T) string {
 	t.Helper()
 	select {
 	case u := <-s.updates:
-		line := u.Op
+		line := string(u.Op)
 		if u.Event != nil {
 			line += " " + u.Event.Type + " " + u.Event.Container
 			if u.Event.ExitCode != nil {
@@ -75,7 +75,7 @@ func TestRuntimeOnTheStream(t *testing.T) {
 			dir := testutil.ShortDir(t)
 			(&daemon{dir: dir}).mkdir(t)
 			d := start(t, dir, "--container-runtime-endpoint", "unix://"+r.Socket)
-			all, pods := d.watch(t, client.Options{Ops: "*"}), d.watch(t, client.Options{})
+			all, pods := d.watch(t, client.Options{Ops: []v1alpha1.Op{v1alpha1.OpAll}}), d.watch(t, client.Options{})
 			syncUp(t, all)
 			syncUp(t, pods)
 			d.put(t, "web", components.Image)

@@ -32,7 +32,7 @@ type update struct {
 	// at is when the daemon took it; zero in the first lines of a stream and in
 	// bookmarks.
 	at        time.Time
-	op        string
+	op        v1alpha1.Op
 	source    string
 	pods      []string
 	continues bool
@@ -40,7 +40,7 @@ type update struct {
 
 // String returns the update as scripts write it.
 func (u update) String() string {
-	words := []string{u.op}
+	words := []string{string(u.op)}
 	if u.source != "" {
 		words = append(words, u.source)
 	}
@@ -187,7 +187,7 @@ func (s *stream) take(u *v1alpha1.Update) {
 	if u.Continues {
 		s.pieces = line.size
 	}
-	if u.Op == "BOOKMARK" {
+	if u.Op == v1alpha1.OpBookmark {
 		s.takeBookmark(u, line)
 		return
 	}
@@ -196,14 +196,14 @@ func (s *stream) take(u *v1alpha1.Update) {
 		s.hold(u.Op, pod)
 		if pod.Namespace == barrierNamespace {
 			s.barrier, barrier = pod.Spec.Containers[0].Image, true
-			if u.Op == "REMOVE" {
+			if u.Op == v1alpha1.OpRemove {
 				s.barrier = ""
 			}
 			continue
 		}
 		line.pods = append(line.pods, podText(pod))
 	}
-	if barrier && len(line.pods) == 0 && u.Op != "SET" {
+	if barrier && len(line.pods) == 0 && u.Op != v1alpha1.OpSet {
 		s.barrierOnly[u.Revision] = true
 		return
 	}
@@ -255,16 +255,16 @@ func (s *stream) checkOrder(u *v1alpha1.Update, line update) {
 }
 
 // hold brings what the reader has up to one pod of an update.
-func (s *stream) hold(op string, pod *v1.Pod) {
+func (s *stream) hold(op v1alpha1.Op, pod *v1.Pod) {
 	if !s.additive {
 		return
 	}
 	name := pod.Namespace + "/" + pod.Name
 	_, present := s.held[pod.UID]
-	if present == (op == "ADD") {
+	if present == (op == v1alpha1.OpAdd) {
 		s.fail(fmt.Errorf("%s of %s, UID %s: was it present? %t", op, name, pod.UID, present))
 	}
-	if op == "REMOVE" {
+	if op == v1alpha1.OpRemove {
 		delete(s.held, pod.UID)
 		return
 	}

@@ -23,9 +23,8 @@ type Update struct {
 	Revision int64 `json:"revision,omitempty"`
 	// Time is the time at which the daemon recorded the update.
 	Time *time.Time `json:"time,omitempty"`
-	// Op is ADD, UPDATE, REMOVE, DELETE, RECONCILE, SET, SYNC, PLEG, HOUSEKEEPING or
-	// BOOKMARK.
-	Op string `json:"op"`
+	// Op is the operation.
+	Op Op `json:"op"`
 	// Source is the source of the pods. In a SET, it is the source that changed.
 	Source string `json:"source,omitempty"`
 	// InitialSyncComplete is true in the BOOKMARK after the current pods.
@@ -190,7 +189,7 @@ type Subscriber struct {
 	PID       int32     `json:"pid,omitempty"`
 	UID       *uint32   `json:"uid,omitempty"`
 	UserAgent string    `json:"userAgent,omitempty"`
-	Mode      string    `json:"mode"`
+	Mode      Mode      `json:"mode"`
 	Since     time.Time `json:"since"`
 	// Revision is the newest revision that was sent to the subscriber. Lag is the number of
 	// later revisions.

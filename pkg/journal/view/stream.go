@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/journal"
 )
@@ -11,17 +12,13 @@ import (
 // Mode is the mode of a subscriber of the stream.
 //
 // kubelet: PodConfigNotificationMode in pkg/kubelet/config/config.go, up to v1.34.
-type Mode string
+type Mode = v1alpha1.Mode
 
 // The modes.
 const (
-	// IncrementalMode sends the changes, as the merge emits them.
-	IncrementalMode Mode = "incremental"
-	// SnapshotAndUpdatesMode sends all pods as a SET when pods come or go, and UPDATE and
-	// DELETE for pods that change.
-	SnapshotAndUpdatesMode Mode = "snapshot-and-updates"
-	// SnapshotMode sends all pods as a SET at each change.
-	SnapshotMode Mode = "snapshot"
+	IncrementalMode        = v1alpha1.ModeIncremental
+	SnapshotAndUpdatesMode = v1alpha1.ModeSnapshotAndUpdates
+	SnapshotMode           = v1alpha1.ModeSnapshot
 )
 
 // ParseMode returns the mode with the name; IncrementalMode for an empty name.

@@ -33,7 +33,7 @@ func AppendLine(to []byte, f *view.Frame) ([]byte, error) {
 // encodeHeader encodes everything except the pods.
 func encodeHeader(f *view.Frame) ([]byte, error) {
 	u := v1alpha1.Update{
-		Instance: f.Instance, Revision: f.Revision, Op: f.Op.String(), Source: f.Source,
+		Instance: f.Instance, Revision: f.Revision, Op: v1alpha1.Op(f.Op.String()), Source: f.Source,
 		InitialSyncComplete: f.InitialSyncComplete, Reset: f.Reset, Continues: f.Continues, Message: f.Message,
 		Event: f.Event,
 	}

@@ -118,7 +118,7 @@ func TestALineIsTheWholeUpdate(t *testing.T) {
 		t.Errorf("time %v, want %v", got.Time, f.Time)
 	}
 	got.Time = nil
-	want := v1alpha1.Update{Instance: j.Instance(), Revision: j.Revision(), Op: "ADD", Source: "file", Pods: []*v1.Pod{pod("a"), pod("b")}}
+	want := v1alpha1.Update{Instance: j.Instance(), Revision: j.Revision(), Op: v1alpha1.OpAdd, Source: "file", Pods: []*v1.Pod{pod("a"), pod("b")}}
 	for _, p := range want.Pods {
 		p.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}
 	}

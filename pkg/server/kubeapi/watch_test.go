@@ -185,9 +185,9 @@ func TestTables(t *testing.T) {
 	}
 	_, body := a.request(t, "/api/v1/pods?watch=true&"+initialEvents, accept)
 	decoder := json.NewDecoder(body)
-	for i, want := range []string{"ADDED", "BOOKMARK", "MODIFIED"} {
+	for i, want := range []watch.EventType{watch.Added, watch.Bookmark, watch.Modified} {
 		var event struct {
-			Type   string
+			Type   watch.EventType
 			Object metav1.Table
 		}
 		if err := decoder.Decode(&event); err != nil {
@@ -196,7 +196,7 @@ func TestTables(t *testing.T) {
 		if event.Type != want || (len(event.Object.ColumnDefinitions) > 0) != (i == 0) || len(event.Object.Rows) != 1 {
 			t.Errorf("event %d is %+v, want %s", i, event, want)
 		}
-		if want == "BOOKMARK" {
+		if want == watch.Bookmark {
 			a.change(config.UPDATE, "file", "a/x=2")
 		}
 	}
