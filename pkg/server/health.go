@@ -44,3 +44,20 @@ func healthHandler(name string, checks []Check) http.HandlerFunc {
 
 // ping is the check that there is an answer at all.
 var ping = Check{Name: "ping", Check: func() error { return nil }}
+
+// unready returns what is wrong by the checks of /readyz, or nil.
+func (s *Server) unready() error {
+	for _, c := range s.opts.Ready {
+		if err := c.Check(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Server) handleHealth(mux *http.ServeMux) {
+	live := append([]Check{ping}, s.opts.Live...)
+	mux.HandleFunc("/healthz", healthHandler("healthz", live))
+	mux.HandleFunc("/livez", healthHandler("livez", live))
+	mux.HandleFunc("/readyz", healthHandler("readyz", append([]Check{ping}, s.opts.Ready...)))
+}

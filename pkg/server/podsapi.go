@@ -81,7 +81,7 @@ func (a *podsAPI) WatchPods(_ *podsv1alpha1.WatchPodsRequest, stream grpc.Server
 	}
 	opts := view.Options{Selector: podsSelector, Client: grpcClient(stream.Context())}
 	synced := false
-	return follow(a.server, stream, view.UIDs(a.server.journal, opts), func(f *view.Frame) ([]any, error) {
+	return sendFrames(a.server, stream, view.UIDs(a.server.journal, opts), func(f *view.Frame) ([]any, error) {
 		if f.InitialSyncComplete && !synced {
 			synced = true
 			return []any{&podsv1alpha1.WatchPodsEvent{Type: podsv1alpha1.EventType_INITIAL_SYNC_COMPLETE}}, nil

@@ -92,14 +92,6 @@ func (f *form) fits(list bool) *metav1.Status {
 		fmt.Sprintf("you requested %s, but the requested object is %s", f.asked, problem))
 }
 
-// notAcceptable says which forms there are.
-func notAcceptable(r *http.Request) *metav1.Status {
-	return respond.StatusOf(http.StatusNotAcceptable, metav1.StatusReasonNotAcceptable, fmt.Sprintf(
-		"only the following media types are accepted: %s and %s, both also with as=PartialObjectMetadata (for a list, as=PartialObjectMetadataList);g=meta.k8s.io;v=v1, "+
-			"and %s;as=Table;g=meta.k8s.io;v=v1; not %q",
-		jsonType, protobufType, jsonType, r.Header.Get("Accept")))
-}
-
 // check holds the parameters of the form to what they may be.
 func (f *form) check() error {
 	switch f.include {

@@ -2,7 +2,6 @@ package kubeapi
 
 import (
 	"errors"
-	"fmt"
 	"net/http"
 	"slices"
 	"strconv"
@@ -84,26 +83,6 @@ func (h *Handler) page(o *options) (*page, *metav1.Status) {
 		p.remaining = &n
 	}
 	return p, nil
-}
-
-// expired says that a revision is gone.
-//
-// apiserver: apierrors.NewResourceExpired.
-func expired(err *journal.CompactedError) *metav1.Status {
-	return respond.StatusOf(http.StatusGone, metav1.StatusReasonExpired, "too old resource version: "+err.Error())
-}
-
-// tooLarge says that a revision has not come yet.
-//
-// apiserver: apiserver/pkg/storage NewTooLargeResourceVersionError.
-func tooLarge(revision, head int64) *metav1.Status {
-	status := respond.StatusOf(http.StatusGatewayTimeout, metav1.StatusReasonTimeout,
-		fmt.Sprintf("Too large resource version: %d, current: %d", revision, head))
-	status.Details = &metav1.StatusDetails{
-		RetryAfterSeconds: 1,
-		Causes:            []metav1.StatusCause{{Type: metav1.CauseTypeResourceVersionTooLarge, Message: "Too large resource version"}},
-	}
-	return status
 }
 
 func (p *page) meta() metav1.ListMeta {

@@ -16,7 +16,6 @@ import (
 
 	"github.com/podconfigd/podconfigd/internal/podfields"
 	"github.com/podconfigd/podconfigd/pkg/journal/view"
-	"github.com/podconfigd/podconfigd/pkg/server/internal/respond"
 )
 
 // options are what a request asks for. Parameters that are not known are passed
@@ -36,19 +35,6 @@ type options struct {
 	// initial says whether the present pods come first; nil where it was not said.
 	initial *bool
 	timeout time.Duration
-}
-
-// continuation is what the parameter continue holds.
-type continuation struct {
-	Revision int64 `json:"rv"`
-	// Namespace and Name are those of the last pod that was told.
-	Namespace string `json:"ns"`
-	Name      string `json:"name"`
-}
-
-func (c *continuation) String() string {
-	data, _ := json.Marshal(c) // of strings and a number
-	return base64.RawURLEncoding.EncodeToString(data)
 }
 
 // parser collects what is wrong with the parameters.
@@ -189,8 +175,4 @@ func (p *parser) check(o *options) {
 	if o.next != nil && (o.revision != 0 || o.match != "") {
 		p.fail("continue", errors.New("it says the resourceVersion itself"))
 	}
-}
-
-func badRequest(err error) *metav1.Status {
-	return respond.StatusOf(http.StatusBadRequest, metav1.StatusReasonBadRequest, err.Error())
 }

@@ -1,0 +1,77 @@
+package server
+
+import (
+	"context"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/podconfigd/podconfigd/pkg/journal/view"
+)
+
+// contextStream is a stream with another context.
+type contextStream struct {
+	grpc.ServerStream
+	ctx context.Context
+}
+
+// Context returns the other context.
+func (s contextStream) Context() context.Context { return s.ctx }
+
+// limitStream counts a stream, of whichever service, as a subscriber.
+func (s *Server) limitStream(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
+	if !info.IsServerStream {
+		return handle(srv, stream)
+	}
+	release, refusal := s.limits.subscriber(grpcInfo(stream.Context()).id)
+	if refusal != nil {
+		return status.Error(codes.ResourceExhausted, refusal.Error())
+	}
+	defer release()
+	return handle(srv, stream)
+}
+
+// untilDone handles a stream, but no longer than until the server's context is done.
+func untilDone(server context.Context, srv any, stream grpc.ServerStream, handle grpc.StreamHandler) error {
+	ctx, cancel := context.WithCancel(stream.Context())
+	defer cancel()
+	stop := context.AfterFunc(server, cancel)
+	defer stop()
+	err := handle(srv, contextStream{stream, ctx})
+	if server.Err() != nil {
+		return status.Error(codes.Unavailable, "podconfigd is stopping")
+	}
+	return err
+}
+
+// sendFrames sends a cursor's frames until the client or the server goes away, and closes the
+// cursor. encode returns the messages of a frame.
+func sendFrames(s *Server, stream grpc.ServerStream, cursor *view.Cursor, encode func(*view.Frame) ([]any, error)) error {
+	defer cursor.Close()
+	ctx := stream.Context()
+	var messages []any
+	for {
+		frames, err := cursor.Next(ctx)
+		if err != nil {
+			return status.FromContextError(err).Err()
+		}
+		messages = messages[:0]
+		for _, f := range frames {
+			encoded, err := encode(f)
+			if err != nil {
+				return status.Error(codes.Internal, err.Error())
+			}
+			messages = append(messages, encoded...)
+		}
+		n := len(frames)
+		clear(frames) // while it waits for the client, it holds what is encoded only
+		for i, message := range messages {
+			messages[i] = nil
+			if err := stream.SendMsg(message); err != nil {
+				return err
+			}
+		}
+		s.metrics.frames.Add(float64(n))
+	}
+}

@@ -1,0 +1,130 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podconfigd/podconfigd/pkg/journal"
+	"github.com/podconfigd/podconfigd/pkg/server/internal/respond"
+	"github.com/podconfigd/podconfigd/pkg/server/kubeapi"
+)
+
+// onlyGRPC tells who speaks plain HTTP that it is the wrong socket.
+func onlyGRPC(w http.ResponseWriter, _ *http.Request) {
+	respond.Error(w, http.StatusNotFound, metav1.StatusReasonNotFound,
+		"this socket speaks gRPC only, as the kubelet's Pods API; podconfigd's own socket speaks HTTP too")
+}
+
+// maxQuery is how many bytes a query may have.
+const maxQuery = 16 << 10
+
+// serve serves HTTP/1.1.
+func (s *Server) serve(ctx context.Context, l net.Listener, handler http.Handler) error {
+	return serve(ctx, l, &http.Server{
+		Handler:           handler,
+		ReadHeaderTimeout: headerTimeout,
+		ReadTimeout:       s.limits.listTimeout, // of a request
+		WriteTimeout:      s.limits.listTimeout, // of an answer; see admittedConn.stream for those without end
+		IdleTimeout:       idleTimeout,
+	})
+}
+
+func serve(ctx context.Context, l net.Listener, server *http.Server) error {
+	server.MaxHeaderBytes = maxHeader
+	server.BaseContext = func(net.Listener) context.Context { return ctx }
+	server.ConnContext = withConn
+	server.ErrorLog = klogErrors(ctx)
+	failed := make(chan error, 1)
+	go func() { failed <- server.Serve(l) }()
+	select {
+	case err := <-failed:
+		return fmt.Errorf("serving %s: %w", l.Addr(), err)
+	case <-ctx.Done():
+	}
+	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTimeout)
+	defer cancel()
+	if err := server.Shutdown(drain); err != nil {
+		_ = server.Close() // whoever does not read is cut off
+	}
+	if err := <-failed; !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("serving %s: %w", l.Addr(), err)
+	}
+	return context.Cause(ctx)
+}
+
+// Handler returns what the server answers to requests.
+func (s *Server) Handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("/v1alpha1/updates", s.updates)
+	lists := &s.limits.lists
+	mux.HandleFunc("/v1alpha1/status", limited(lists, func(w http.ResponseWriter, _ *http.Request) { respond.JSON(w, s.opts.Status()) }))
+	mux.HandleFunc("/v1alpha1/runtime", limited(lists, s.containerRuntime))
+	mux.HandleFunc("/pods", limited(lists, s.pods))
+	mux.HandleFunc("/pods/{$}", limited(lists, s.pods))
+	mux.HandleFunc("/version", func(w http.ResponseWriter, _ *http.Request) { respond.JSON(w, s.opts.Version) })
+	s.handleMetrics(mux, lists)
+	kubeapi.Register(mux, kubeapi.Options{
+		Journal: s.journal, Unready: s.unready, ReadyTimeout: kubeapi.DefaultReadyTimeout, ListTimeout: s.limits.listTimeout,
+		List:      func(ctx context.Context) (func(), error) { return s.limits.list(peerFrom(ctx)) },
+		Subscribe: s.subscribe,
+		Client:    func(r *http.Request) journal.Client { return peerFrom(r.Context()).client(r.UserAgent()) },
+	})
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		respond.Error(w, http.StatusNotFound, metav1.StatusReasonNotFound, fmt.Sprintf(
+			"there is nothing at %s; there is /v1alpha1/updates, /v1alpha1/status, /v1alpha1/runtime, /v1alpha1/resync, /pods, /api/v1/pods, /healthz, /livez, /readyz, /metrics and /version",
+			r.URL.Path))
+	})
+	return wellFormed(s.handleResync(kubeapi.Writes(readOnly(mux), kubeapi.DefaultBodyTimeout)))
+}
+
+// wellFormed refuses queries that are too long, and bodies where none is wanted: with
+// one that does not come, net/http does not notice that the client has gone.
+func wellFormed(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.ContentLength != 0 && (r.Method == http.MethodGet || r.Method == http.MethodHead) {
+			w.Header().Set("Connection", "close")
+			respond.Error(w, http.StatusBadRequest, metav1.StatusReasonBadRequest, r.Method+" takes no body")
+			return
+		}
+		if n := len(r.URL.RawQuery); n > maxQuery {
+			respond.Error(w, http.StatusRequestURITooLong, metav1.StatusReasonBadRequest,
+				fmt.Sprintf("the query is %d bytes long: it may have %d", n, maxQuery))
+			return
+		}
+		if r.Method == http.MethodHead {
+			r = r.WithContext(context.WithValue(r.Context(), headKey{}, true))
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// readOnly refuses every method that would write.
+func readOnly(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodGet && r.Method != http.MethodHead {
+			w.Header().Set("Allow", "GET, HEAD")
+			respond.Error(w, http.StatusMethodNotAllowed, metav1.StatusReasonMethodNotAllowed,
+				fmt.Sprintf("%s is not supported: podconfigd is read-only", r.Method))
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// limited has the handler take a place while it answers.
+func limited(places *counter, handle http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		release, refusal := places.take(peerFrom(r.Context()))
+		if refusal != nil {
+			respond.Status(w, respond.TooMany(refusal))
+			return
+		}
+		defer release()
+		handle(w, r)
+	}
+}

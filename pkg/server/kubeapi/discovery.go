@@ -1,0 +1,34 @@
+package kubeapi
+
+import (
+	"net/http"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podconfigd/podconfigd/pkg/server/internal/respond"
+)
+
+// Discovery, as a server that has pods only.
+var (
+	apiVersions = &metav1.APIVersions{
+		TypeMeta: metav1.TypeMeta{Kind: "APIVersions"},
+		Versions: []string{"v1"}, ServerAddressByClientCIDRs: []metav1.ServerAddressByClientCIDR{},
+	}
+	apiGroups = &metav1.APIGroupList{
+		TypeMeta: metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"}, Groups: []metav1.APIGroup{},
+	}
+	apiResources = &metav1.APIResourceList{
+		TypeMeta: metav1.TypeMeta{Kind: "APIResourceList"}, GroupVersion: "v1",
+		APIResources: []metav1.APIResource{{
+			Name: "pods", SingularName: "pod", Namespaced: true, Kind: "Pod",
+			Verbs: podVerbs, ShortNames: []string{"po"}, Categories: []string{"all"},
+		}},
+	}
+)
+
+func object(v any) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) { respond.JSON(w, v) }
+}
+
+// podVerbs are what clients may do with pods.
+var podVerbs = []string{"get", "list", "watch"}

@@ -1,0 +1,48 @@
+package kubeapi
+
+import (
+	"fmt"
+	"net/http"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podconfigd/podconfigd/pkg/journal"
+	"github.com/podconfigd/podconfigd/pkg/server/internal/respond"
+)
+
+// expired says that a revision is gone.
+//
+// apiserver: apierrors.NewResourceExpired.
+func expired(err *journal.CompactedError) *metav1.Status {
+	return respond.StatusOf(http.StatusGone, metav1.StatusReasonExpired, "too old resource version: "+err.Error())
+}
+
+// tooLarge says that a revision has not come yet.
+//
+// apiserver: apiserver/pkg/storage NewTooLargeResourceVersionError.
+func tooLarge(revision, head int64) *metav1.Status {
+	status := respond.StatusOf(http.StatusGatewayTimeout, metav1.StatusReasonTimeout,
+		fmt.Sprintf("Too large resource version: %d, current: %d", revision, head))
+	status.Details = &metav1.StatusDetails{
+		RetryAfterSeconds: 1,
+		Causes:            []metav1.StatusCause{{Type: metav1.CauseTypeResourceVersionTooLarge, Message: "Too large resource version"}},
+	}
+	return status
+}
+
+func notFound(w http.ResponseWriter, r *http.Request) {
+	respond.Error(w, http.StatusNotFound, metav1.StatusReasonNotFound, fmt.Sprintf(
+		"the server could not find the requested resource: there is nothing at %s; podconfigd has pods only", r.URL.Path))
+}
+
+func badRequest(err error) *metav1.Status {
+	return respond.StatusOf(http.StatusBadRequest, metav1.StatusReasonBadRequest, err.Error())
+}
+
+// notAcceptable says which forms there are.
+func notAcceptable(r *http.Request) *metav1.Status {
+	return respond.StatusOf(http.StatusNotAcceptable, metav1.StatusReasonNotAcceptable, fmt.Sprintf(
+		"only the following media types are accepted: %s and %s, both also with as=PartialObjectMetadata (for a list, as=PartialObjectMetadataList);g=meta.k8s.io;v=v1, "+
+			"and %s;as=Table;g=meta.k8s.io;v=v1; not %q",
+		jsonType, protobufType, jsonType, r.Header.Get("Accept")))
+}

@@ -1,0 +1,43 @@
+package kubeapi
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podconfigd/podconfigd/pkg/server/internal/respond"
+)
+
+// DefaultBodyTimeout is how long a client may take to send the body of a request.
+const DefaultBodyTimeout = 10 * time.Second
+
+// Writes answers the requests that would change something through the Kubernetes API,
+// and hands all others on. Reviews of access are posted but change nothing. The time is
+// how long a client may take to send the body.
+func Writes(next http.Handler, bodyTimeout time.Duration) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		path := strings.TrimSuffix(r.URL.Path, "/")
+		if r.Method == http.MethodGet || r.Method == http.MethodHead || (!strings.HasPrefix(path, "/api/") && !strings.HasPrefix(path, "/apis/")) {
+			next.ServeHTTP(w, r)
+			return
+		}
+		// net/http, too, reads the body before it sends an answer.
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTimeout)) // not all writers have deadlines: a test's
+		switch {
+		case r.Method == http.MethodPost && path == reviewsPrefix+"selfsubjectaccessreviews":
+			answerReview(w, r, "SelfSubjectAccessReview", new(authorizationv1.SelfSubjectAccessReview), reviewAccess)
+		case r.Method == http.MethodPost && path == reviewsPrefix+"selfsubjectrulesreviews":
+			answerReview(w, r, "SelfSubjectRulesReview", new(authorizationv1.SelfSubjectRulesReview), reviewRules)
+		case strings.HasPrefix(path, "/apis/authorization.k8s.io/"), strings.HasPrefix(path, "/apis/authentication.k8s.io/"):
+			notFound(w, r)
+		default:
+			w.Header().Set("Allow", "GET, HEAD")
+			respond.Error(w, http.StatusMethodNotAllowed, metav1.StatusReasonMethodNotAllowed, fmt.Sprintf(
+				"%s is not supported: podconfigd is read-only; change pods at their source: the manifest directory, the manifest URL or the apiserver", r.Method))
+		}
+	})
+}

@@ -1,0 +1,106 @@
+package kubeapi
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podconfigd/podconfigd/pkg/config"
+	"github.com/podconfigd/podconfigd/pkg/journal"
+)
+
+// send returns the answer to a request with a body.
+func (a *api) send(t *testing.T, method, path, body string) (code int, answer string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, a.url+path, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := a.http.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	data, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, string(data)
+}
+
+// Whatever is written through this API is refused with the reason.
+func TestWritesAreRefused(t *testing.T) {
+	a := serve(t, journal.Options{})
+	a.change(config.ADD, "file", "a/x=1")
+	for form, client := range a.clientsets(t) {
+		pods := client.CoreV1().Pods("a")
+		pod := podOf("file", "a", "x", "2")
+		for write, do := range map[string]func() error{
+			"POST": func() error { _, err := pods.Create(t.Context(), pod, metav1.CreateOptions{}); return err },
+			"PUT":  func() error { _, err := pods.Update(t.Context(), pod, metav1.UpdateOptions{}); return err },
+			"PATCH": func() error {
+				_, err := pods.Patch(t.Context(), "x", types.MergePatchType, []byte("{}"), metav1.PatchOptions{})
+				return err
+			},
+			"DELETE":  func() error { return pods.Delete(t.Context(), "x", metav1.DeleteOptions{}) },
+			"DELETE ": func() error { return pods.DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{}) },
+			"PUT ":    func() error { _, err := pods.UpdateStatus(t.Context(), pod, metav1.UpdateOptions{}); return err },
+			"POST ": func() error {
+				_, err := client.CoreV1().ConfigMaps("a").Create(t.Context(), &v1.ConfigMap{}, metav1.CreateOptions{})
+				return err
+			},
+		} {
+			err := do()
+			want := strings.TrimSpace(write) + " is not supported: podconfigd is read-only; change pods at their source"
+			if !apierrors.IsMethodNotSupported(err) || !strings.HasPrefix(err.Error(), want) {
+				t.Errorf("%s, %s: %v, want %s", form, write, err, want)
+			}
+		}
+	}
+	for _, method := range []string{http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodOptions} {
+		code, answer := a.send(t, method, "/api/v1/namespaces/a/pods/x", "{}")
+		var status metav1.Status
+		if err := json.Unmarshal([]byte(answer), &status); err != nil || code != http.StatusMethodNotAllowed || status.Reason != metav1.StatusReasonMethodNotAllowed {
+			t.Errorf("%s: %d %s", method, code, answer)
+		}
+	}
+}
+
+// A client that announces a body and does not send it is answered nevertheless.
+func TestBodiesThatDoNotCome(t *testing.T) {
+	a := serve(t, journal.Options{})
+	for request, want := range map[string]int{
+		"POST /apis/authorization.k8s.io/v1/selfsubjectaccessreviews": http.StatusBadRequest,
+		"POST /api/v1/namespaces/a/pods":                              http.StatusMethodNotAllowed,
+		"DELETE /api/v1/namespaces/a/pods/x":                          http.StatusMethodNotAllowed,
+	} {
+		for _, body := range []string{"Content-Length: 100\r\n\r\n{", "Transfer-Encoding: chunked\r\n\r\n5\r\n{"} {
+			conn, err := net.Dial("tcp", strings.TrimPrefix(a.url, "http://"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = conn.Close() })
+			if _, err := fmt.Fprintf(conn, "%s HTTP/1.1\r\nHost: x\r\n%s", request, body); err != nil {
+				t.Fatal(err)
+			}
+			resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+			if err != nil {
+				t.Fatalf("%s: %v", request, err)
+			}
+			_ = resp.Body.Close()
+			if resp.StatusCode != want {
+				t.Errorf("%s: %s, want %d", request, resp.Status, want)
+			}
+		}
+	}
+}

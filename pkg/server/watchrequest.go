@@ -1,0 +1,83 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/podconfigd/podconfigd/api/podconfigd/v1alpha1"
+	"github.com/podconfigd/podconfigd/internal/podfields"
+	"github.com/podconfigd/podconfigd/pkg/config"
+	"github.com/podconfigd/podconfigd/pkg/journal"
+	"github.com/podconfigd/podconfigd/pkg/journal/view"
+)
+
+var modes = map[v1alpha1.Mode]view.Mode{
+	v1alpha1.Mode_MODE_UNSPECIFIED:          view.IncrementalMode,
+	v1alpha1.Mode_MODE_INCREMENTAL:          view.IncrementalMode,
+	v1alpha1.Mode_MODE_SNAPSHOT_AND_UPDATES: view.SnapshotAndUpdatesMode,
+	v1alpha1.Mode_MODE_SNAPSHOT:             view.SnapshotMode,
+}
+
+// operations has the Go operation of each of protobuf.
+var operations = map[v1alpha1.Operation]config.PodOperation{
+	v1alpha1.Operation_OPERATION_ADD:          config.ADD,
+	v1alpha1.Operation_OPERATION_UPDATE:       config.UPDATE,
+	v1alpha1.Operation_OPERATION_REMOVE:       config.REMOVE,
+	v1alpha1.Operation_OPERATION_DELETE:       config.DELETE,
+	v1alpha1.Operation_OPERATION_RECONCILE:    config.RECONCILE,
+	v1alpha1.Operation_OPERATION_SET:          config.SET,
+	v1alpha1.Operation_OPERATION_SYNC:         config.SYNC,
+	v1alpha1.Operation_OPERATION_PLEG:         config.PLEG,
+	v1alpha1.Operation_OPERATION_HOUSEKEEPING: config.HOUSEKEEPING,
+	v1alpha1.Operation_OPERATION_BOOKMARK:     config.BOOKMARK,
+}
+
+// watchOptions reads a request. Its error names all fields at fault.
+func watchOptions(request *v1alpha1.WatchRequest) (view.StreamOptions, error) {
+	opts := view.StreamOptions{Instance: request.GetInstance(), Since: request.Since}
+	var errs []error
+	mode, known := modes[request.GetMode()]
+	if !known {
+		errs = append(errs, fmt.Errorf("mode: %d is not a mode", request.GetMode()))
+	}
+	opts.Mode = mode
+	if opts.Since != nil && *opts.Since < 0 {
+		errs = append(errs, fmt.Errorf("since: %d is not a revision: expected 0 to %d", *opts.Since, math.MaxInt64))
+	}
+	if opts.Since == nil && opts.Instance != "" {
+		errs = append(errs, errors.New("instance: it means nothing without since"))
+	}
+	if len(request.GetOps()) > 0 {
+		opts.Ops = make(journal.Operations)
+	}
+	for i, op := range request.GetOps() {
+		o, known := operations[op]
+		if !known {
+			errs = append(errs, fmt.Errorf("ops[%d]: %v is not an operation", i, op))
+			continue
+		}
+		opts.Ops[o] = true
+	}
+	selector, err := podSelector(request.GetSelector())
+	opts.Selector = selector
+	return opts, errors.Join(append(errs, err)...)
+}
+
+func podSelector(s *v1alpha1.PodSelector) (view.Selector, error) {
+	selector := view.Selector{Namespace: s.GetNamespace(), NoMirrorPods: s.GetNoMirrorPods()}
+	var errs []error
+	var err error
+	if selector.Source, err = config.ParseSource(s.GetSource()); err != nil {
+		errs = append(errs, fmt.Errorf("selector.source: %w", err))
+	}
+	if selector.Labels, err = labels.Parse(s.GetLabelSelector()); err != nil {
+		errs = append(errs, fmt.Errorf("selector.label_selector: %w", err))
+	}
+	if selector.Fields, err = podfields.Parse(s.GetFieldSelector()); err != nil {
+		errs = append(errs, fmt.Errorf("selector.field_selector: %w", err))
+	}
+	return selector, errors.Join(errs...)
+}
