@@ -6,11 +6,11 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// shared is a message that is encoded already, and that many streams send.
+// shared is an encoded message. Several streams can send it.
 type shared mem.BufferSlice
 
-// sharedPods returns a message that begins with what is encoded already, and goes on
-// with pods as a repeated field.
+// sharedPods returns a message that consists of head, which is encoded, and the pods as a
+// repeated field.
 func sharedPods(head []byte, field protowire.Number, pods [][]byte) shared {
 	message := make(shared, 0, 1+2*len(pods))
 	for _, pod := range pods {
@@ -25,17 +25,17 @@ func sharedPods(head []byte, field protowire.Number, pods [][]byte) shared {
 	return message
 }
 
-// tracked is a message, and what to call once it is written. A message that is given up
-// may be forgotten without a call.
+// tracked is a message with a function that is called after the message is written. The
+// function may not be called if the stream ends before.
 type tracked struct {
 	message any
 	written func()
 }
 
-// sharedCodec is the codec of protobuf that takes shared and tracked messages.
+// sharedCodec is the protobuf codec, extended by shared and tracked messages.
 type sharedCodec struct{ encoding.CodecV2 }
 
-// Marshal returns the message on the wire.
+// Marshal encodes a message.
 func (c sharedCodec) Marshal(v any) (mem.BufferSlice, error) {
 	switch v := v.(type) {
 	case shared:
@@ -50,22 +50,22 @@ func (c sharedCodec) Marshal(v any) (mem.BufferSlice, error) {
 	return c.CodecV2.Marshal(v)
 }
 
-// endMark returns an empty buffer to end a message with. gRPC frees a message's buffers
-// when it has written the message.
+// endMark returns an empty buffer for the end of a message. gRPC frees the buffers of a message
+// after it has written the message. Then freed is called.
 func endMark(freed func()) mem.Buffer {
 	nothing := make([]byte, 0, endMarkSize)
 	return mem.NewBuffer(&nothing, freedPool{freed})
 }
 
-// endMarkSize is what a buffer must be able to hold to be given back to its pool when it
-// is freed; see mem.IsBelowBufferPoolingThreshold.
+// endMarkSize is the minimum capacity of a buffer that is returned to its pool when it is
+// freed; see mem.IsBelowBufferPoolingThreshold.
 const endMarkSize = 1<<10 + 1
 
-// freedPool is a pool of one buffer that tells when it is given back.
+// freedPool is a pool that calls a function when a buffer is returned to it.
 type freedPool struct{ freed func() }
 
-// Get returns a buffer of its own.
+// Get returns a new buffer.
 func (freedPool) Get(length int) *[]byte { return new(make([]byte, length)) }
 
-// Put tells that the buffer is free.
+// Put calls the function.
 func (p freedPool) Put(*[]byte) { p.freed() }

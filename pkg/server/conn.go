@@ -8,36 +8,38 @@ import (
 	"time"
 )
 
-// errClientSpoke ends a stream whose client sends more than its request.
-var errClientSpoke = errors.New("the client sent something after its request")
+// errClientSpoke ends a stream whose client sends data after its request.
+var errClientSpoke = errors.New("the client sent data after its request")
 
 // admittedConn is a connection that the limits allow.
 //
-// net/http reads one byte ahead while it handles a request, to notice that the client is
-// gone. A byte that comes, as of a pipelined request, ends the looking, and a client that
-// goes away after it holds the place of its stream forever. So the connection knows
-// where requests end, and while it is a stream, whatever comes from the client closes it.
+// While net/http handles a request, it reads one byte to detect that the client has gone. If
+// the client sends a byte, for example of a pipelined request, net/http stops reading. A
+// client that disconnects after that would keep the place of its stream forever. So the
+// connection finds the end of each request header. While it is a stream, any input from the
+// client closes it.
 type admittedConn struct {
 	net.Conn
-	// local is the address of the listener, which a socket's own need not be.
+	// local is the address of the listener. The address of the connection itself can be the
+	// temporary name of the socket.
 	local net.Addr
-	// refusal is why nothing but health is answered; nil usually.
+	// refusal is the reason why only health is served; nil for a connection within the limits.
 	refusal error
 	release func()
-	// head is what has been read and not handed on.
+	// head has the bytes that were read from Conn and not returned by Read yet.
 	head []byte
-	// http1 has Read stop where a request's header ends.
+	// http1 makes Read stop at the end of the header of a request.
 	http1 bool
 	scan  headerScanner
 
 	mu sync.Mutex // guards what follows
-	// between: the last byte that was handed on ended a request's header.
+	// between is true if the last byte that Read returned ended the header of a request.
 	between bool
-	// streaming: the request that is being handled is a stream.
+	// streaming is true while the current request is a stream.
 	streaming bool
 }
 
-// Read returns what the client sends, at most until the end of a request's header.
+// Read reads from the client, at most until the end of the header of a request.
 func (c *admittedConn) Read(into []byte) (int, error) {
 	n, err := c.read(into)
 	c.mu.Lock()
@@ -48,7 +50,7 @@ func (c *admittedConn) Read(into []byte) (int, error) {
 	if !c.streaming || n == 0 && err == nil {
 		return n, err
 	}
-	_ = c.Conn.Close() // so that whoever writes to a client that does not read returns too
+	_ = c.Conn.Close() // ends a write to a client that does not read
 	if err == nil {
 		err = errClientSpoke
 	}
@@ -72,16 +74,15 @@ func (c *admittedConn) read(into []byte) (n int, err error) {
 	return n, err
 }
 
-// stream has the connection end with the first thing that the client does, be it that it
-// sends something, or that it hangs up, until stop is called. Writing has no deadline
-// meanwhile.
+// stream closes the connection when the client sends anything or disconnects, until stop is
+// called. It removes the write deadline.
 func (c *admittedConn) stream() (stop func()) {
-	_ = c.SetWriteDeadline(time.Time{}) // fails where it is closed, which writing tells too
+	_ = c.SetWriteDeadline(time.Time{}) // if the connection is closed, writes fail too
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.streaming = true
 	if !c.between {
-		_ = c.Conn.Close() // what came is with net/http already
+		_ = c.Conn.Close() // net/http already has bytes that follow the request
 	}
 	return func() {
 		c.mu.Lock()
@@ -90,7 +91,7 @@ func (c *admittedConn) stream() (stop func()) {
 	}
 }
 
-// Close closes the connection and gives its place back.
+// Close closes the connection and releases its place.
 func (c *admittedConn) Close() error {
 	defer c.release()
 	return c.Conn.Close()
@@ -99,31 +100,31 @@ func (c *admittedConn) Close() error {
 // LocalAddr returns the address of the listener.
 func (c *admittedConn) LocalAddr() net.Addr { return c.local }
 
-// NetConn returns the connection itself, which knows its peer.
+// NetConn returns the underlying connection, which has the credentials of the peer.
 func (c *admittedConn) NetConn() net.Conn { return c.Conn }
 
-// connKey is the key of a request's connection, and headKey that of whether its method is
+// connKey is the context key of the connection of a request. headKey is set if the method is
 // HEAD, which has no stream.
 type (
 	connKey struct{}
 	headKey struct{}
 )
 
-// withConn puts the connection and who is at its other end into a context.
+// withConn adds the connection and its peer to a context.
 func withConn(ctx context.Context, conn net.Conn) context.Context {
 	ctx = context.WithValue(ctx, connKey{}, conn)
 	return context.WithValue(ctx, peerKey{}, peerOf(conn))
 }
 
-// connFrom returns the connection of the request of the context; nil where it has none, as
-// in tests.
+// connFrom returns the connection of the request of the context. It returns nil without one,
+// as in tests.
 func connFrom(ctx context.Context) *admittedConn {
 	conn, _ := ctx.Value(connKey{}).(*admittedConn)
 	return conn
 }
 
-// subscribe takes a place among the subscribers for the request of the context, whose
-// connection is a stream until release is called.
+// subscribe counts the request of the context as a subscriber and makes its connection a
+// stream, until release is called.
 func (s *Server) subscribe(ctx context.Context) (release func(), refusal error) {
 	giveBack, refusal := s.limits.subscriber(peerFrom(ctx))
 	conn := connFrom(ctx)

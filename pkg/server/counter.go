@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// counter counts one kind of thing by peer.
+// counter limits one kind of resource, in total and by peer.
 type counter struct {
 	what      string
 	all, each int
@@ -15,8 +15,8 @@ type counter struct {
 	peers map[peerID]int
 }
 
-// take counts one more for the peer until release is called. A refusal says which
-// limit was reached; release does nothing then.
+// take counts one more for the peer until release is called. If a limit is reached, refusal
+// names it and release does nothing.
 func (c *counter) take(p peerID) (release func(), refusal error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

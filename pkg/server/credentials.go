@@ -12,7 +12,7 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/journal"
 )
 
-// grpcClient returns who makes the call of the context.
+// grpcClient returns the client of the call of the context.
 func grpcClient(ctx context.Context) journal.Client { return grpcInfo(ctx).id.client(userAgent(ctx)) }
 
 func userAgent(ctx context.Context) string {
@@ -22,40 +22,40 @@ func userAgent(ctx context.Context) string {
 	return ""
 }
 
-// peerCredentials is the security of a unix socket: the kernel says who is at its
-// other end.
+// peerCredentials are transport credentials for a unix socket. The kernel identifies the client
+// process.
 type peerCredentials struct{}
 
-// peerInfo is what peerCredentials finds out.
+// peerInfo is the result of the handshake of peerCredentials.
 type peerInfo struct {
 	id peerID
-	// conn is the connection; nil where it is not this package's.
+	// conn is the connection; nil if it is not from a splitter.
 	conn *admittedConn
 }
 
-// AuthType names the way.
+// AuthType returns the name of the protocol.
 func (peerInfo) AuthType() string { return "unix" }
 
-// ServerHandshake asks the kernel.
+// ServerHandshake requests the client process from the kernel.
 func (peerCredentials) ServerHandshake(conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	admitted, _ := conn.(*admittedConn)
 	return conn, peerInfo{id: peerOf(conn), conn: admitted}, nil
 }
 
-// ClientHandshake is not for clients.
+// ClientHandshake returns an error.
 func (peerCredentials) ClientHandshake(context.Context, string, net.Conn) (net.Conn, credentials.AuthInfo, error) {
-	return nil, nil, errors.New("these credentials are a server's")
+	return nil, nil, errors.New("peer credentials are only for servers")
 }
 
-// Info returns what the handshake is about.
+// Info returns the name of the protocol.
 func (peerCredentials) Info() credentials.ProtocolInfo {
 	return credentials.ProtocolInfo{SecurityProtocol: "unix"}
 }
 
-// Clone returns the same.
+// Clone returns the same credentials.
 func (c peerCredentials) Clone() credentials.TransportCredentials { return c }
 
-// OverrideServerName does nothing: there is no name.
+// OverrideServerName does nothing, because there is no server name.
 func (peerCredentials) OverrideServerName(string) error { return nil }
 
 func grpcInfo(ctx context.Context) peerInfo {

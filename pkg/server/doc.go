@@ -1,24 +1,26 @@
-// Package server puts the journal on a unix socket.
+// Package server serves the journal on a unix socket.
 //
 // # The socket
 //
-// [Listen] makes the socket file, with its mode and group, before anyone can find
-// it under its name. A file that a dead daemon left is replaced; one that is
-// served, and any that is not a socket, is left alone and an error. The file goes
-// when the listener is closed.
+// [Listen] creates the socket file with its mode and group under another name, and then
+// renames it. So no client finds a half-made socket. Listen replaces the file of a daemon
+// that has ended. If another process serves the path, or the file is not a socket, Listen
+// returns an error and does not touch the file. Closing the listener removes the file.
 //
-// # What is spoken
+// # Protocols
 //
-// HTTP/1.1 and gRPC, told apart by the preface of HTTP/2. GET /v1alpha1/updates is the stream, one JSON object a line; see package
-// api/stream/v1alpha1. Beside it are /v1alpha1/status, /pods as the kubelet has it,
-// /healthz, /livez, /readyz, /metrics and /version. Errors are metav1.Status objects
-// that name the parameter at fault. The gRPC services are podconfigd.v1alpha1.PodConfig,
-// the kubelet's v1alpha1.Pods, grpc.health.v1 and reflection; [Server.RunPodsAPI] serves
-// the kubelet's on a socket of its own.
+// The socket speaks HTTP/1.1 and gRPC. The server distinguishes them by the preface of
+// HTTP/2. GET /v1alpha1/updates is the stream, one JSON object per line; see package
+// api/stream/v1alpha1. Other paths are /v1alpha1/status, /v1alpha1/runtime,
+// /v1alpha1/resync, /pods as the kubelet serves it, the Kubernetes API below /api,
+// /healthz, /livez, /readyz, /metrics and /version. Errors are metav1.Status objects that
+// name the invalid parameter. The gRPC services are podconfigd.v1alpha1.PodConfig, the
+// Pods API of the kubelet (v1alpha1.Pods), grpc.health.v1 and reflection.
+// [Server.RunPodsAPI] serves the Pods API on a socket of its own.
 //
-// # Readers
+// # Subscribers
 //
-// Each reader of the stream has a goroutine and a cursor. One that stops reading
-// blocks in its own write, and no one else; it is not dropped, and has the state
-// told anew when it comes back too late. [Limits] bound what one process may have.
+// Each subscriber has a goroutine and a cursor. A subscriber that stops reading blocks only
+// its own writes. It is not dropped. If it falls behind the journal, it gets a reset and
+// the current state. [Limits] bound what one client process may have.
 package server

@@ -17,18 +17,18 @@ import (
 	"github.com/podconfigd/podconfigd/api/podconfigd/v1alpha1"
 )
 
-// pingInterval is how often a gRPC client may ask whether the connection stands.
+// pingInterval is the minimum interval between keepalive pings of a gRPC client.
 const pingInterval = 10 * time.Second
 
-// grpcWriteBuffer is how many bytes go out in one system call where as many are there.
-// grpcReadBuffer is for requests, which are small. A connection has both for as long as it
-// stands or is written to.
+// grpcWriteBuffer is the maximum number of bytes that are written in one system call. A
+// connection has a write buffer only during a write. grpcReadBuffer is small, because requests
+// are small.
 const (
 	grpcWriteBuffer = 8 << 10
 	grpcReadBuffer  = 2 << 10
 )
 
-// newGRPC returns a server of all gRPC services, or of the kubelet's Pods API alone.
+// newGRPC returns a server with all gRPC services, or with only the Pods API of the kubelet.
 // Its streams end when the context is done.
 func (s *Server) newGRPC(ctx context.Context, podsAPIOnly bool) *grpc.Server {
 	g := grpc.NewServer(
@@ -36,9 +36,9 @@ func (s *Server) newGRPC(ctx context.Context, podsAPIOnly bool) *grpc.Server {
 		grpc.ForceServerCodecV2(sharedCodec{encoding.GetCodecV2("proto")}),
 		grpc.WriteBufferSize(grpcWriteBuffer),
 		grpc.ReadBufferSize(grpcReadBuffer),
-		grpc.SharedWriteBuffer(true), // who is told nothing needs no buffer
+		grpc.SharedWriteBuffer(true), // an idle connection needs no buffer
 		grpc.MaxHeaderListSize(maxHeader),
-		grpc.MaxRecvMsgSize(maxHeader), // a request has no more to say than a query
+		grpc.MaxRecvMsgSize(maxHeader), // as for a query over HTTP
 		grpc.MaxConcurrentStreams(uint32(s.limits.subscribers.each)),
 		grpc.ConnectionTimeout(headerTimeout),
 		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: idleTimeout}),
@@ -65,7 +65,7 @@ func serveGRPC(ctx context.Context, g *grpc.Server, l net.Listener) error {
 		return fmt.Errorf("serving gRPC on %s: %w", l.Addr(), err)
 	case <-ctx.Done():
 	}
-	// Those who do not read are cut off.
+	// Stop closes the connections of clients that do not read.
 	cut := time.AfterFunc(drainTimeout, g.Stop)
 	defer cut.Stop()
 	g.GracefulStop()

@@ -176,7 +176,7 @@ func TestWatchSaysWhichFieldIsWrong(t *testing.T) {
 	for want, request := range map[string]*podconfigd.WatchRequest{
 		"mode: 9 is not a mode":                                       {Mode: 9},
 		"since: -1 is not a revision":                                 {Since: new(int64(-1))},
-		"instance: it means nothing without since":                    {Instance: "i"},
+		"instance: requires since":                                    {Instance: "i"},
 		"ops[1]: OPERATION_UNSPECIFIED is not an operation":           {Ops: []podconfigd.Operation{1, 0}},
 		`selector.source: unknown source "apiserver"`:                 {Selector: &podconfigd.PodSelector{Source: "apiserver"}},
 		"selector.label_selector: ":                                   {Selector: &podconfigd.PodSelector{LabelSelector: "=="}},

@@ -10,11 +10,11 @@ import (
 	"github.com/podconfigd/podconfigd/api/podconfigd/v1alpha1"
 )
 
-// healthPeriod is how often the state that grpc.health.v1 tells is brought up to date.
+// healthPeriod is the interval at which the state of grpc.health.v1 is updated.
 const healthPeriod = time.Second
 
-// updateHealth has grpc.health.v1 say, of the server and of each service, what /readyz
-// does, until the context is done.
+// updateHealth updates the state of grpc.health.v1, for the server and for each service, from
+// the checks of /readyz until the context is done.
 func (s *Server) updateHealth(ctx context.Context) error {
 	ticker := time.NewTicker(healthPeriod)
 	defer ticker.Stop()

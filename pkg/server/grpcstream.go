@@ -19,7 +19,7 @@ type contextStream struct {
 // Context returns the other context.
 func (s contextStream) Context() context.Context { return s.ctx }
 
-// limitStream counts a stream, of whichever service, as a subscriber.
+// limitStream counts a stream of any service as a subscriber.
 func (s *Server) limitStream(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
 	if !info.IsServerStream {
 		return handle(srv, stream)
@@ -32,7 +32,7 @@ func (s *Server) limitStream(srv any, stream grpc.ServerStream, info *grpc.Strea
 	return handle(srv, stream)
 }
 
-// untilDone handles a stream, but no longer than until the server's context is done.
+// untilDone handles a stream until the context of the server is done.
 func untilDone(server context.Context, srv any, stream grpc.ServerStream, handle grpc.StreamHandler) error {
 	ctx, cancel := context.WithCancel(stream.Context())
 	defer cancel()
@@ -45,8 +45,8 @@ func untilDone(server context.Context, srv any, stream grpc.ServerStream, handle
 	return err
 }
 
-// sendFrames sends a cursor's frames until the client or the server goes away, and closes the
-// cursor. encode returns the messages of a frame.
+// sendFrames sends the frames of a cursor until the client disconnects or the server stops. It
+// closes the cursor. encode returns the messages of a frame.
 func sendFrames(s *Server, stream grpc.ServerStream, cursor *view.Cursor, encode func(*view.Frame) ([]any, error)) error {
 	defer cursor.Close()
 	ctx := stream.Context()
@@ -65,7 +65,7 @@ func sendFrames(s *Server, stream grpc.ServerStream, cursor *view.Cursor, encode
 			messages = append(messages, encoded...)
 		}
 		n := len(frames)
-		clear(frames) // while it waits for the client, it holds what is encoded only
+		clear(frames) // a client that does not read holds only the encoded messages
 		for i, message := range messages {
 			messages[i] = nil
 			if err := stream.SendMsg(message); err != nil {

@@ -1,15 +1,16 @@
 package server
 
-// headerScanner finds where the headers of requests end: at an empty line that is not
-// the first.
+// headerScanner finds the ends of request headers. A header ends at an empty line that is not
+// its first line.
 type headerScanner struct {
-	// begun: there was a line that is not empty. line: the current one is not.
+	// begun is true after a line that is not empty. line is true if the current line is not
+	// empty.
 	begun, line bool
-	// ended: the last byte ended a header.
+	// ended is true if the last byte ended a header.
 	ended bool
 }
 
-// next returns how many bytes there are until the first end of a header, that included.
+// next returns the number of bytes up to and including the first end of a header, or all.
 func (s *headerScanner) next(data []byte) int {
 	for i, b := range data {
 		s.ended = b == '\n' && s.begun && !s.line

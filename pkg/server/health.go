@@ -6,15 +6,15 @@ import (
 	"strings"
 )
 
-// Check is one thing that health depends on.
+// Check is one health check.
 type Check struct {
 	Name string
-	// Check returns what is wrong, or nil.
+	// Check returns the fault, or nil.
 	Check func() error
 }
 
-// healthHandler answers as the health endpoints of Kubernetes do: "ok", or with ?verbose
-// and on a failure a line for each check.
+// healthHandler answers as the health endpoints of Kubernetes do: with "ok", or with a line
+// for each check if a check fails or the query has verbose.
 func healthHandler(name string, checks []Check) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		var report strings.Builder
@@ -42,10 +42,10 @@ func healthHandler(name string, checks []Check) http.HandlerFunc {
 	}
 }
 
-// ping is the check that there is an answer at all.
+// ping is the check that the server answers.
 var ping = Check{Name: "ping", Check: func() error { return nil }}
 
-// unready returns what is wrong by the checks of /readyz, or nil.
+// unready returns the first failure of the checks of /readyz, or nil.
 func (s *Server) unready() error {
 	for _, c := range s.opts.Ready {
 		if err := c.Check(); err != nil {

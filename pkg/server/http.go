@@ -14,13 +14,13 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/server/kubeapi"
 )
 
-// onlyGRPC tells who speaks plain HTTP that it is the wrong socket.
+// onlyGRPC answers plain HTTP on a socket that speaks only gRPC.
 func onlyGRPC(w http.ResponseWriter, _ *http.Request) {
 	respond.Error(w, http.StatusNotFound, metav1.StatusReasonNotFound,
 		"this socket speaks gRPC only, as the kubelet's Pods API; podconfigd's own socket speaks HTTP too")
 }
 
-// maxQuery is how many bytes a query may have.
+// maxQuery is the maximum size of a query in bytes.
 const maxQuery = 16 << 10
 
 // serve serves HTTP/1.1.
@@ -29,7 +29,7 @@ func (s *Server) serve(ctx context.Context, l net.Listener, handler http.Handler
 		Handler:           handler,
 		ReadHeaderTimeout: headerTimeout,
 		ReadTimeout:       s.limits.listTimeout, // of a request
-		WriteTimeout:      s.limits.listTimeout, // of an answer; see admittedConn.stream for those without end
+		WriteTimeout:      s.limits.listTimeout, // of an answer; admittedConn.stream removes it for a stream
 		IdleTimeout:       idleTimeout,
 	})
 }
@@ -49,7 +49,7 @@ func serve(ctx context.Context, l net.Listener, server *http.Server) error {
 	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTimeout)
 	defer cancel()
 	if err := server.Shutdown(drain); err != nil {
-		_ = server.Close() // whoever does not read is cut off
+		_ = server.Close() // closes the connections of clients that do not read
 	}
 	if err := <-failed; !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("serving %s: %w", l.Addr(), err)
@@ -57,7 +57,7 @@ func serve(ctx context.Context, l net.Listener, server *http.Server) error {
 	return context.Cause(ctx)
 }
 
-// Handler returns what the server answers to requests.
+// Handler returns the handler of all HTTP requests.
 func (s *Server) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/v1alpha1/updates", s.updates)
@@ -82,8 +82,8 @@ func (s *Server) Handler() http.Handler {
 	return wellFormed(s.handleResync(kubeapi.Writes(readOnly(mux), kubeapi.DefaultBodyTimeout)))
 }
 
-// wellFormed refuses queries that are too long, and bodies where none is wanted: with
-// one that does not come, net/http does not notice that the client has gone.
+// wellFormed refuses queries that are too long, and a GET or HEAD with a body: net/http
+// does not detect that a client has gone while the body of its request is missing.
 func wellFormed(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.ContentLength != 0 && (r.Method == http.MethodGet || r.Method == http.MethodHead) {
@@ -103,7 +103,7 @@ func wellFormed(next http.Handler) http.Handler {
 	})
 }
 
-// readOnly refuses every method that would write.
+// readOnly refuses every method but GET and HEAD.
 func readOnly(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodGet && r.Method != http.MethodHead {
@@ -116,7 +116,7 @@ func readOnly(next http.Handler) http.Handler {
 	})
 }
 
-// limited has the handler take a place while it answers.
+// limited counts a request in places until the handler returns.
 func limited(places *counter, handle http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		release, refusal := places.take(peerFrom(r.Context()))

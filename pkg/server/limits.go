@@ -5,30 +5,29 @@ import (
 	"time"
 )
 
-// Limits keep one client from taking what the others need. A peer is a process at the
-// other end of the socket; all of a user's that are outside of the daemon's PID namespace
-// are one. A limit that is 0 stands for its default.
+// Limits prevents one client from taking what other clients need. A peer is a client
+// process. All processes of a user that are outside the PID namespace of the daemon are one
+// peer. A limit of 0 is its default.
 type Limits struct {
-	// Subscribers and SubscribersPerPeer bound the streams that are open.
+	// Subscribers and SubscribersPerPeer limit the open streams.
 	Subscribers, SubscribersPerPeer int
-	// Lists and ListsPerPeer bound the lists that are being answered.
+	// Lists and ListsPerPeer limit the lists that are sent at the same time.
 	Lists, ListsPerPeer int
-	// Scrapes bounds the answers of /metrics that are under way over TCP.
+	// Scrapes limits the answers of /metrics that are sent over TCP at the same time.
 	Scrapes int
-	// Connections and ConnectionsPerPeer bound the connections to sockets that are open.
-	// They are twice the bounds of subscribers by default.
+	// Connections and ConnectionsPerPeer limit the open connections to sockets. The default
+	// is twice the limit of subscribers.
 	Connections, ConnectionsPerPeer int
-	// ScrapeConnections bounds the connections over TCP that are open.
+	// ScrapeConnections limits the open connections over TCP.
 	ScrapeConnections int
-	// Descriptors bounds what all connections together may take of the process's file
-	// descriptors. 0 is no bound.
+	// Descriptors limits the file descriptors of all connections together. 0 is no limit.
 	Descriptors int
-	// ListTimeout is how long a client may take to read a list, or any other answer that
-	// is no stream.
+	// ListTimeout is the time in which a client must read a list, or any other answer that is
+	// not a stream.
 	ListTimeout time.Duration
 }
 
-// Defaults of Limits. A node has some dozen agents.
+// Defaults of Limits. A node has a few dozen agents.
 const (
 	DefaultMaxSubscribers        = 1024
 	DefaultMaxSubscribersPerPeer = 256
@@ -39,26 +38,26 @@ const (
 	defaultListTimeout           = 30 * time.Second
 )
 
-// refusalTime is how long a connection that is one too many is kept for its answer.
+// refusalTime is the time for which a connection beyond the limit is kept for its answer.
 const refusalTime = time.Second
 
-// These bound the connections that are kept for their answer, and those over TCP; what is
-// beyond them is closed without a word.
+// Limits of the connections that are kept only for their answer. Connections beyond them are
+// closed without an answer.
 const (
 	maxRefusals        = 256
 	maxRefusalsPerPeer = 32
 	maxScrapeRefusals  = 8
 )
 
-// limiter counts what each peer has under way.
+// limiter counts what each peer uses.
 type limiter struct {
 	subscribers, lists, scrapes counter
-	// sockets is for the connections to sockets, tcp for those over TCP.
+	// sockets counts the connections to sockets, tcp the connections over TCP.
 	sockets, tcp gate
 	listTimeout  time.Duration
 }
 
-// gate counts connections, and those that are too many and kept for their answer.
+// gate counts connections, and the connections beyond the limit that are kept for their answer.
 type gate struct{ connections, refusals counter }
 
 func newLimiter(l Limits) *limiter {
@@ -83,8 +82,8 @@ func newLimiter(l Limits) *limiter {
 	return limits
 }
 
-// share divides file descriptors among the connections where there are too few of them.
-// Each kind keeps one.
+// share divides the file descriptors among the kinds of connections. Each kind gets at least
+// one.
 func (l *limiter) share(descriptors int) {
 	left := descriptors
 	for _, c := range []*counter{&l.tcp.refusals, &l.tcp.connections, &l.sockets.refusals} {

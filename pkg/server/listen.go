@@ -16,34 +16,35 @@ import (
 	"time"
 )
 
-// maxSocketPath is how many bytes the path of a unix socket may have on Linux.
+// maxSocketPath is the maximum length of the path of a unix socket on Linux, in bytes.
 const maxSocketPath = 107
 
-// ErrSocketInUse is returned where another process serves the socket.
+// ErrSocketInUse is returned if another process serves the socket.
 var ErrSocketInUse = errors.New("another process is serving it")
 
-// ListenOptions say how the socket is made.
+// ListenOptions configures a socket.
 type ListenOptions struct {
 	Path string
-	// Flag is what names the path, for error messages.
+	// Flag is the name of the flag that sets Path, for error messages.
 	Flag string
-	// Mode is the file's mode.
+	// Mode is the mode of the socket file.
 	Mode fs.FileMode
-	// Group is the name or number of the file's group; empty for the process's.
+	// Group is the name or number of the group of the socket file; the group of the process if
+	// empty.
 	Group string
 }
 
-// Listen makes the socket and listens on it. Its directory is made where it is
-// missing. A Server that serves the listener makes the file again when it is gone.
+// Listen creates the socket and listens on it. It creates the directory if it is missing. A
+// Server that serves the listener creates the socket file again if it is removed.
 func Listen(ctx context.Context, opts ListenOptions) (net.Listener, error) {
 	made, err := listen(ctx, opts)
 	if err != nil {
-		return nil, fmt.Errorf("making the socket %s: %w", opts.Path, err)
+		return nil, fmt.Errorf("creating the socket %s: %w", opts.Path, err)
 	}
 	return &listener{opts: opts, socket: made}, nil
 }
 
-// socket is a socket and its file, as it was made.
+// socket is a socket and its file.
 type socket struct {
 	*net.UnixListener
 	file fs.FileInfo
@@ -67,8 +68,8 @@ func listen(ctx context.Context, opts ListenOptions) (_ *socket, err error) {
 		return nil, err
 	}
 
-	// The file gets its mode under another name, and its name by a rename: nobody
-	// finds it half made, and a stale one is replaced in one step.
+	// The file gets its mode under a temporary name, and then its name by a rename. So no
+	// client finds a half-made socket, and a stale file is replaced in one step.
 	temp := filepath.Join(dir, "."+randomName())
 	if n := max(len(temp), len(opts.Path)); n > maxSocketPath {
 		return nil, fmt.Errorf("the path is too long by %d bytes: a unix socket's may have %d, less %d for its making",
@@ -81,7 +82,7 @@ func listen(ctx context.Context, opts ListenOptions) (_ *socket, err error) {
 	inner.SetUnlinkOnClose(false)
 	defer func() {
 		if err != nil {
-			_ = inner.Close() // the first error is the one to tell
+			_ = inner.Close() // the first error is the one to report
 			_ = os.Remove(temp)
 		}
 	}()
@@ -101,8 +102,8 @@ func listen(ctx context.Context, opts ListenOptions) (_ *socket, err error) {
 	return &socket{inner, made}, nil
 }
 
-// checkFree returns an error where the path is taken by anything but a socket that
-// nobody serves.
+// checkFree returns an error if the path exists, unless it is a socket that no process
+// serves.
 func checkFree(ctx context.Context, opts ListenOptions) error {
 	path := opts.Path
 	info, err := os.Lstat(path)
@@ -118,20 +119,20 @@ func checkFree(ctx context.Context, opts ListenOptions) error {
 	defer cancel()
 	conn, err := new(net.Dialer).DialContext(ctx, "unix", path)
 	if err == nil {
-		_ = conn.Close() // it was only to see whether anyone answers
+		_ = conn.Close() // the connection was only a test
 		return fmt.Errorf("%w; stop it or choose another path with %s", ErrSocketInUse, opts.Flag)
 	}
 	if errors.Is(err, syscall.ECONNREFUSED) {
-		return nil // nobody listens any more: it is left over
+		return nil // the socket is from an earlier run
 	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	return fmt.Errorf("finding out whether it is served: %w", err)
+	return fmt.Errorf("checking whether another process serves it: %w", err)
 }
 
-// lockDir keeps other daemons from making a socket in the directory until unlock
-// is called. It leaves no file behind.
+// lockDir prevents other daemons from creating a socket in the directory until unlock is
+// called. It creates no file.
 func lockDir(dir string) (unlock func(), err error) {
 	f, err := os.Open(dir)
 	if err != nil {

@@ -11,11 +11,11 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// keepPeriod is how often a socket's file is looked for.
+// keepPeriod is the interval at which the socket file is checked.
 const keepPeriod = time.Second
 
-// listener listens on a socket, makes the socket's file again when it is gone, and takes
-// it away when it is closed.
+// listener listens on a socket, creates the socket file again if it is removed, and removes it
+// when the listener is closed.
 type listener struct {
 	opts ListenOptions
 
@@ -41,20 +41,20 @@ func (l *listener) Accept() (net.Conn, error) {
 			continue
 		}
 		if op, ok := errors.AsType[*net.OpError](err); ok {
-			op.Addr = l.Addr() // and not the name under which the socket was made
+			op.Addr = l.Addr() // not the temporary name of the socket
 		}
 		return nil, err
 	}
 }
 
-// replaced tells whether the listener has another socket now.
+// replaced reports whether the listener has another socket now.
 func (l *listener) replaced(socket *socket) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return !l.closed && l.socket != socket
 }
 
-// Close stops listening and removes the socket file, if it is still this one.
+// Close stops listening. It removes the socket file unless another file has replaced it.
 func (l *listener) Close() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -65,28 +65,29 @@ func (l *listener) Close() error {
 	return l.socket.remove(l.opts.Path)
 }
 
-// remove closes the socket, and removes its file if that has the path still.
+// remove closes the socket, and removes its file if it is still at the path.
 func (s *socket) remove(path string) error {
 	if s.at(path) {
-		_ = os.Remove(path) // without the file nobody can connect; with it nobody will be answered
+		_ = os.Remove(path) // if it stays, clients get "connection refused"
 	}
 	return s.Close()
 }
 
-// at tells whether the path is the socket's file. Its inode is not given to another file
-// while the socket is open.
+// at reports whether the path is the socket file. No other file can get its inode while the
+// socket is open.
 func (s *socket) at(path string) bool {
 	now, err := os.Lstat(path)
 	return err == nil && os.SameFile(now, s.file)
 }
 
-// keep makes the socket's file again whenever it is gone, or is another one that nobody
-// serves, until the context is done. It calls made then, and returns the context's cause.
+// keep creates the socket file again if it is removed, or replaced by a socket that no process
+// serves, until the context is done. It calls made each time, and returns the cause of the
+// context.
 func (l *listener) keep(ctx context.Context, made func()) error {
 	logger := klog.FromContext(ctx)
 	ticker := time.NewTicker(keepPeriod)
 	defer ticker.Stop()
-	for told := ""; ; {
+	for logged := ""; ; {
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
@@ -94,20 +95,20 @@ func (l *listener) keep(ctx context.Context, made func()) error {
 		}
 		again, err := l.restore(ctx)
 		switch {
-		case err != nil && ctx.Err() == nil && err.Error() != told:
-			told = err.Error()
-			logger.Error(err, "The socket's file is gone and can't be made again: no client can connect until it can", "socket", l.opts.Path)
+		case err != nil && ctx.Err() == nil && err.Error() != logged:
+			logged = err.Error()
+			logger.Error(err, "The socket file is gone and could not be created again; clients can't connect; retrying", "socket", l.opts.Path)
 		case err == nil:
-			told = ""
+			logged = ""
 		}
 		if again {
-			logger.Info("The socket's file was gone, and is made again", "socket", l.opts.Path)
+			logger.Info("The socket file was gone; created it again", "socket", l.opts.Path)
 			made()
 		}
 	}
 }
 
-// restore makes the socket's file again if it is gone.
+// restore creates the socket file again if it is gone.
 func (l *listener) restore(ctx context.Context) (again bool, err error) {
 	l.mu.Lock()
 	old := l.socket
@@ -125,6 +126,6 @@ func (l *listener) restore(ctx context.Context) (again bool, err error) {
 		return false, made.remove(l.opts.Path)
 	}
 	l.socket = made
-	_ = old.Close() // whoever is connected stays so
+	_ = old.Close() // open connections stay
 	return true, nil
 }

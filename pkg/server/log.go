@@ -8,7 +8,7 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// klogWriter hands on what net/http has to say of single connections.
+// klogWriter logs the errors of net/http about single connections.
 type klogWriter struct{ logger klog.Logger }
 
 // Write logs a line.

@@ -7,21 +7,21 @@ import (
 
 type metrics struct {
 	frames prometheus.Counter
-	// remakes counts by socket.
+	// remakes counts how often a socket file was created again, by socket.
 	remakes *prometheus.CounterVec
 }
 
-// newMetrics registers the server's metrics unless reg is nil.
+// newMetrics registers the metrics of the server. If reg is nil, it registers none.
 func newMetrics(reg prometheus.Registerer) *metrics {
 	factory := promauto.With(reg)
 	return &metrics{
 		frames: factory.NewCounter(prometheus.CounterOpts{
 			Namespace: "podconfigd", Subsystem: "server", Name: "stream_frames_total",
-			Help: "Lines written to readers of the stream.",
+			Help: "Number of frames sent to subscribers.",
 		}),
 		remakes: factory.NewCounterVec(prometheus.CounterOpts{
 			Namespace: "podconfigd", Subsystem: "server", Name: "socket_remakes_total",
-			Help: "Times that the file of a socket was gone and was made again.",
+			Help: "Number of times that a missing socket file was created again.",
 		}, []string{"socket"}),
 	}
 }

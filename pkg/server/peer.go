@@ -10,16 +10,16 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/journal"
 )
 
-// peerID is the process at the other end of a connection. Its zero value stands for
-// one that is not known, as over TCP. One that is outside of the daemon's PID namespace has
-// no PID here: then all of its user's are one.
+// peerID identifies the client process of a connection. The zero value is an unknown process,
+// as over TCP. A process outside the PID namespace of the daemon has PID 0. All such
+// processes of a user have the same peerID.
 type peerID struct {
 	known bool
 	pid   int32
 	uid   uint32
 }
 
-// String says which process it is, as the limits count it.
+// String describes the process for error messages.
 func (p peerID) String() string {
 	if p.pid == 0 {
 		return fmt.Sprintf("user %d, outside of podconfigd's PID namespace,", p.uid)
@@ -29,7 +29,7 @@ func (p peerID) String() string {
 
 type peerKey struct{}
 
-// peerOf returns who is at the other end of a connection.
+// peerOf returns the client process of a connection.
 func peerOf(conn net.Conn) peerID {
 	if inner, ok := conn.(interface{ NetConn() net.Conn }); ok {
 		conn = inner.NetConn()
@@ -53,9 +53,9 @@ func peerOf(conn net.Conn) peerID {
 	return peerID{known: true, pid: cred.Pid, uid: cred.Uid}
 }
 
-// peerFrom returns who makes the request of the context.
+// peerFrom returns the client process of the request of the context.
 func peerFrom(ctx context.Context) peerID {
-	id, _ := ctx.Value(peerKey{}).(peerID) // not there over TCP
+	id, _ := ctx.Value(peerKey{}).(peerID) // the zero value over TCP
 	return id
 }
 

@@ -17,13 +17,13 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/journal/wire"
 )
 
-// podConfigAPI is podconfigd's own gRPC service.
+// podConfigAPI is the gRPC service podconfigd.v1alpha1.PodConfig.
 type podConfigAPI struct {
 	v1alpha1.UnimplementedPodConfigServer
 	server *Server
 }
 
-// Watch tells the stream of updates.
+// Watch sends the stream of updates.
 func (a *podConfigAPI) Watch(request *v1alpha1.WatchRequest, stream grpc.ServerStreamingServer[v1alpha1.WatchResponse]) error {
 	opts, err := watchOptions(request)
 	if err != nil {
@@ -35,7 +35,7 @@ func (a *podConfigAPI) Watch(request *v1alpha1.WatchRequest, stream grpc.ServerS
 	})
 }
 
-// List returns the present pods.
+// List returns the current pods.
 func (a *podConfigAPI) List(_ context.Context, request *v1alpha1.ListRequest) (*v1alpha1.ListResponse, error) {
 	selector, err := podSelector(request.GetSelector())
 	if err != nil {
@@ -58,8 +58,7 @@ func (a *podConfigAPI) List(_ context.Context, request *v1alpha1.ListRequest) (*
 	return response, nil
 }
 
-// Status returns the status. Its messages have the fields of the JSON object, under
-// the same names.
+// Status returns the status. Its messages have the same field names as the JSON object.
 func (a *podConfigAPI) Status(context.Context, *v1alpha1.StatusRequest) (*v1alpha1.StatusResponse, error) {
 	data, err := json.Marshal(a.server.opts.Status())
 	if err != nil {

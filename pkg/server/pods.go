@@ -14,11 +14,11 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/server/internal/respond"
 )
 
-// listBuffer is how many bytes of a list go out together.
+// listBuffer is the number of bytes of a list that are written at once.
 const listBuffer = 16 << 10
 
-// pods answers with the present pods, as the kubelet's /pods: without mirror pods, unless
-// they are asked for.
+// pods answers with the current pods. Like /pods of the kubelet, the answer has mirror pods
+// only if the query has mirrorPods=true.
 func (s *Server) pods(w http.ResponseWriter, r *http.Request) {
 	values, err := parameters(r.URL.RawQuery, []string{"mirrorPods"})
 	if err != nil {

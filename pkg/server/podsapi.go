@@ -18,8 +18,8 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/journal/wire"
 )
 
-// podsAPI is the kubelet's Pods API. Like the kubelet's it has no mirror pods. Unlike
-// the kubelet's it keeps a slow watcher, and in a DELETED event it has the whole pod.
+// podsAPI is the Pods API of the kubelet. As in the kubelet, it has no mirror pods. Unlike the
+// kubelet, it does not drop a slow subscriber, and a DELETED event has the whole pod.
 //
 // kubelet: pkg/kubelet/apis/pods/server.go; KEP-4188.
 type podsAPI struct {
@@ -36,14 +36,14 @@ func (a *podsAPI) ready() error {
 	return nil
 }
 
-// ListPods returns the present pods by UID.
+// ListPods returns the current pods, ordered by UID.
 func (a *podsAPI) ListPods(_ context.Context, _ *podsv1alpha1.ListPodsRequest) (*podsv1alpha1.ListPodsResponse, error) {
 	if err := a.ready(); err != nil {
 		return nil, err
 	}
 	snapshot := a.server.journal.Snapshot(journal.ByUID)
 	pods, err := snapshot.Pods(0, snapshot.Len)
-	if err != nil { // it is of this moment
+	if err != nil { // only if the journal falls behind in between
 		return nil, status.Error(codes.Unavailable, err.Error())
 	}
 	pods = slices.DeleteFunc(pods, func(p *journal.Pod) bool { return !podsSelector.Matches(p) })
@@ -58,7 +58,7 @@ func (a *podsAPI) ListPods(_ context.Context, _ *podsv1alpha1.ListPodsRequest) (
 	return response, nil
 }
 
-// GetPod returns the present pod of a UID.
+// GetPod returns the current pod with that UID.
 func (a *podsAPI) GetPod(_ context.Context, request *podsv1alpha1.GetPodRequest) (*podsv1alpha1.GetPodResponse, error) {
 	if err := a.ready(); err != nil {
 		return nil, err
@@ -74,7 +74,7 @@ func (a *podsAPI) GetPod(_ context.Context, request *podsv1alpha1.GetPodRequest)
 	return &podsv1alpha1.GetPodResponse{Pod: data}, nil
 }
 
-// WatchPods tells the present pods by UID, INITIAL_SYNC_COMPLETE, and then each change.
+// WatchPods sends the current pods ordered by UID, INITIAL_SYNC_COMPLETE, and then each change.
 func (a *podsAPI) WatchPods(_ *podsv1alpha1.WatchPodsRequest, stream grpc.ServerStreamingServer[podsv1alpha1.WatchPodsEvent]) error {
 	if err := a.ready(); err != nil {
 		return err
@@ -96,10 +96,10 @@ const (
 	eventPod  = 2
 )
 
-// eventsKey is what a frame keeps its events under.
+// eventsKey is the key of the events in the memo of a frame.
 type eventsKey struct{}
 
-// podEvents returns a WatchPodsEvent for each of the frame's pods: a []any of shared.
+// podEvents encodes a WatchPodsEvent for each pod of the frame: messages of type shared.
 func podEvents(f *view.Frame) ([]any, error) {
 	kind := podsv1alpha1.EventType_MODIFIED
 	switch f.Op {

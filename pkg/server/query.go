@@ -19,8 +19,8 @@ import (
 
 var updatesParameters = []string{"mode", "instance", "since", "ops", "source", "namespace", "labelSelector", "fieldSelector", "mirrorPods"}
 
-// parseUpdates reads the parameters of /v1alpha1/updates. Its error names all
-// parameters at fault.
+// parseUpdates parses the parameters of /v1alpha1/updates. Its error names every invalid
+// parameter.
 func parseUpdates(query string) (view.StreamOptions, error) {
 	var opts view.StreamOptions
 	values, err := parameters(query, updatesParameters)
@@ -42,7 +42,7 @@ func parseUpdates(query string) (view.StreamOptions, error) {
 		}
 		opts.Since = &since
 	} else if opts.Instance != "" {
-		fail("instance", errors.New("it means nothing without since"))
+		fail("instance", errors.New("requires since"))
 	}
 	if opts.Ops, err = parseOps(values["ops"]); err != nil {
 		fail("ops", err)
@@ -65,39 +65,40 @@ func parseUpdates(query string) (view.StreamOptions, error) {
 	return opts, errors.Join(errs...)
 }
 
-// parseBool reads a parameter that is true or false, and fallback if it is not given.
+// parseBool parses a boolean parameter. It returns fallback if the parameter is empty.
 func parseBool(s string, fallback bool) (bool, error) {
 	if s == "" {
 		return fallback, nil
 	}
 	value, err := strconv.ParseBool(s)
 	if err != nil {
-		return false, fmt.Errorf("%q is neither true nor false", s)
+		return false, fmt.Errorf("expected true or false, got %q", s)
 	}
 	return value, nil
 }
 
-// parameters returns the query's parameters, each of which must be known and stand
-// once.
+// parameters returns the parameters of the query. It returns an error if one is unknown or is
+// given more than once.
 func parameters(query string, known []string) (map[string]string, error) {
 	values, err := url.ParseQuery(query)
 	if err != nil {
-		return nil, fmt.Errorf("the query can't be read: %w", err)
+		return nil, fmt.Errorf("parsing the query: %w", err)
 	}
 	single := make(map[string]string, len(values))
 	for name, all := range values {
 		switch {
 		case !slices.Contains(known, name):
-			return nil, fmt.Errorf("unknown parameter %q: known are %s", name, strings.Join(known, ", "))
+			return nil, fmt.Errorf("unknown parameter %q: expected one of %s", name, strings.Join(known, ", "))
 		case len(all) > 1:
-			return nil, fmt.Errorf("parameter %q: it is given %d times", name, len(all))
+			return nil, fmt.Errorf("parameter %q: given %d times, expected once", name, len(all))
 		}
 		single[name] = all[0]
 	}
 	return single, nil
 }
 
-// parseOps reads a list of operations; * is all of them, and nothing the default.
+// parseOps parses a list of operations. * is all operations. The empty list is nil, the
+// default.
 func parseOps(list string) (journal.Operations, error) {
 	if list == "" {
 		return nil, nil //nolint:nilnil // nil is the default set

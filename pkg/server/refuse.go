@@ -12,8 +12,8 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/server/internal/respond"
 )
 
-// refuser answers connections that are too many: with health, for probes must not fail
-// because clients are many, and to all else that they are too many.
+// refuser serves connections beyond the limit. It serves health, because probes must not fail
+// if there are many clients. It refuses all other requests.
 func (s *Server) refuser() *http.Server {
 	mux := http.NewServeMux()
 	s.handleHealth(mux)
@@ -25,7 +25,7 @@ func (s *Server) refuser() *http.Server {
 	return server
 }
 
-// grpcRefuser is the refuser of connections of gRPC.
+// grpcRefuser is the refuser for gRPC.
 func (s *Server) grpcRefuser() *grpc.Server {
 	g := grpc.NewServer(
 		grpc.Creds(peerCredentials{}),

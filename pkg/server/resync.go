@@ -55,7 +55,7 @@ func (s *Server) postResync(w http.ResponseWriter, r *http.Request) {
 func (s *Server) resync(ctx context.Context, namespace, name string) error {
 	for _, p := range []struct{ parameter, value string }{{"namespace", namespace}, {"name", name}} {
 		if p.value == "" {
-			return apierrors.NewBadRequest(fmt.Sprintf("parameter %q: it is missing", p.parameter))
+			return apierrors.NewBadRequest(fmt.Sprintf("parameter %q: required", p.parameter))
 		}
 		if problems := validation.IsDNS1123Subdomain(p.value); len(problems) > 0 {
 			return apierrors.NewBadRequest(fmt.Sprintf("parameter %q: %q: %s", p.parameter, p.value, problems[0]))

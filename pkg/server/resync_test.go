@@ -42,7 +42,7 @@ func TestResync(t *testing.T) {
 		{"POST", "namespace=default&name=none", 404, "not found"},
 		{"POST", "namespace=default&name=often", 429, "too often"},
 		{"POST", "namespace=default&name=ended", 503, "canceled"},
-		{"POST", "namespace=default", 400, `parameter \"name\": it is missing"`},
+		{"POST", "namespace=default", 400, `parameter \"name\": required"`},
 		{"POST", "namespace=Default&name=a", 400, `parameter \"namespace\"`},
 		{"POST", "namespace=default&name=a&force=1", 400, `unknown parameter \"force\"`},
 		{"GET", "namespace=default&name=a", 405, "POST it"},

@@ -17,39 +17,39 @@ import (
 )
 
 const (
-	// headerTimeout is how long a client may take to send a request's header, and
-	// maxHeader how many bytes it may have.
+	// headerTimeout is the time in which a client must send the header of a request.
+	// maxHeader is the maximum size of a header in bytes.
 	headerTimeout = 10 * time.Second
 	maxHeader     = 64 << 10
-	// idleTimeout is how long a connection without a request is kept.
+	// idleTimeout is the time after which a connection without a request is closed.
 	idleTimeout = 2 * time.Minute
-	// drainTimeout is how long requests have to end when the server does.
+	// drainTimeout is the time in which requests must end when the server stops.
 	drainTimeout = time.Second
 )
 
-// Options are what a server serves.
+// Options configures a server.
 type Options struct {
 	Journal *journal.Journal
 	// Status returns the object of /v1alpha1/status.
 	Status func() v1alpha1.Status
-	// Live and Ready are the checks of /livez and /healthz, and of /readyz.
+	// Live has the checks of /livez and /healthz. Ready has the checks of /readyz.
 	Live, Ready []Check
-	// Runtime returns the object of /v1alpha1/runtime; nil where there is no runtime.
+	// Runtime returns the object of /v1alpha1/runtime; nil without a container runtime.
 	Runtime func() v1alpha1.RuntimePods
 	// Resync sends a SYNC for one pod; nil if that is not possible. An error with a status,
 	// see k8s.io/apimachinery/pkg/api/errors, is the answer. Other errors are answered 503.
 	Resync func(ctx context.Context, namespace, name string) error
 	// Version is the object of /version.
 	Version any
-	// Limits bound what clients may have.
+	// Limits limits what clients may have.
 	Limits Limits
-	// Registerer takes the server's metrics, nil for none; Gatherer has what /metrics
-	// shows.
+	// Registerer registers the metrics of the server; nil for none. Gatherer has the metrics
+	// that /metrics serves.
 	Registerer prometheus.Registerer
 	Gatherer   prometheus.Gatherer
 }
 
-// Server serves the journal and what belongs to it.
+// Server serves the journal.
 type Server struct {
 	journal *journal.Journal
 	opts    Options
@@ -66,8 +66,8 @@ func New(opts Options) *Server {
 	}
 }
 
-// Run serves the listener until the context is done, ends every stream, and
-// returns the context's cause. It closes the listener.
+// Run serves the listener until the context is done. Then it ends every stream, closes the
+// listener, and returns the cause of the context.
 func (s *Server) Run(ctx context.Context, l net.Listener) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return s.updateHealth(ctx) })
@@ -77,8 +77,8 @@ func (s *Server) Run(ctx context.Context, l net.Listener) error {
 	return group.Wait()
 }
 
-// RunPodsAPI serves the kubelet's Pods API alone, beside Run, as the kubelet does on a
-// socket of its own.
+// RunPodsAPI serves only the Pods API of the kubelet, on a socket of its own as the kubelet
+// does. It can run at the same time as Run.
 func (s *Server) RunPodsAPI(ctx context.Context, l net.Listener) error {
 	return s.run(ctx, l, http.HandlerFunc(onlyGRPC), func(ctx context.Context) *grpc.Server { return s.newGRPC(ctx, true) })
 }
@@ -98,18 +98,18 @@ func (s *Server) run(ctx context.Context, l net.Listener, plain http.Handler, mo
 	return group.Wait()
 }
 
-// MaxConnections is how many connections to sockets may be open at a time.
+// MaxConnections returns the maximum number of open connections to sockets.
 func (s *Server) MaxConnections() int { return s.limits.sockets.connections.all }
 
-// RunMetrics serves nothing but metrics and health, for a listener that others than
-// the socket's users can reach.
+// RunMetrics serves only metrics and health, for a listener that is not limited to the
+// users of the socket.
 func (s *Server) RunMetrics(ctx context.Context, l net.Listener) error {
 	mux := http.NewServeMux()
 	s.handleMetrics(mux, &s.limits.scrapes)
 	split := newSplitter(l, &s.limits.tcp)
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return split.run(ctx) })
-	for _, side := range []*handedOn{split.plain, split.modern} { // net/http refuses HTTP/2 itself
+	for _, side := range []*handedOn{split.plain, split.modern} { // net/http refuses HTTP/2
 		group.Go(func() error { return s.serve(ctx, side, readOnly(mux)) })
 	}
 	for _, side := range []*handedOn{split.refusedPlain, split.refusedModern} {
@@ -118,7 +118,7 @@ func (s *Server) RunMetrics(ctx context.Context, l net.Listener) error {
 	return group.Wait()
 }
 
-// handleMetrics serves health, and metrics to as many clients as lists has places.
+// handleMetrics serves health and metrics. Requests for metrics are counted in lists.
 func (s *Server) handleMetrics(mux *http.ServeMux, lists *counter) {
 	s.handleHealth(mux)
 	mux.HandleFunc("/metrics", limited(lists, promhttp.HandlerFor(s.opts.Gatherer, promhttp.HandlerOpts{}).ServeHTTP))

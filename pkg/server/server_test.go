@@ -48,19 +48,19 @@ func TestTheStream(t *testing.T) {
 func TestParametersAtFaultAreNamed(t *testing.T) {
 	d := serveJournal(t, journal.Options{})
 	for query, want := range map[string]string{
-		"from=1":                     `unknown parameter "from": known are mode, instance, since`,
+		"from=1":                     `unknown parameter "from": expected one of mode, instance, since`,
 		"mode=all":                   `parameter "mode": unknown mode "all": expected one of [incremental snapshot-and-updates snapshot]`,
 		"since=x":                    `parameter "since": "x" is not a revision`,
 		"since=-1":                   `parameter "since": "-1" is not a revision`,
-		"instance=i":                 `parameter "instance": it means nothing without since`,
+		"instance=i":                 `parameter "instance": requires since`,
 		"ops=ADD,FOO":                `parameter "ops": unknown operation "FOO"`,
 		"source=apiserver":           `parameter "source": unknown source "apiserver": expected file, http or api`,
 		"labelSelector=%3D%3D":       `parameter "labelSelector"`,
 		"fieldSelector=spec.foo%3D1": `parameter "fieldSelector": field label not supported: spec.foo;`,
-		"mirrorPods=maybe":           `parameter "mirrorPods": "maybe" is neither true nor false`,
+		"mirrorPods=maybe":           `parameter "mirrorPods": expected true or false, got "maybe"`,
 		"mode=a&since=b":             "parameter \"mode\": unknown mode \"a\": expected one of [incremental snapshot-and-updates snapshot]\nparameter \"since\"",
-		"since=1&since=2":            `parameter "since": it is given 2 times`,
-		"%zz":                        "the query can't be read",
+		"since=1&since=2":            `parameter "since": given 2 times`,
+		"%zz":                        "parsing the query: ",
 	} {
 		code, body := d.get(t, "/v1alpha1/updates?"+query)
 		var status metav1.Status
@@ -242,8 +242,8 @@ func TestPodsHasMirrorPodsOnlyOnRequest(t *testing.T) {
 		}
 	}
 	for query, want := range map[string]string{
-		"mirrorPods=yes": `parameter "mirrorPods": "yes" is neither true nor false`, "mirrorpods=true": `unknown parameter "mirrorpods": known are mirrorPods`,
-		"mirrorPods=true&mirrorPods=true": `parameter "mirrorPods": it is given 2 times`,
+		"mirrorPods=yes": `parameter "mirrorPods": expected true or false, got "yes"`, "mirrorpods=true": `unknown parameter "mirrorpods": expected one of mirrorPods`,
+		"mirrorPods=true&mirrorPods=true": `parameter "mirrorPods": given 2 times`,
 	} {
 		code, body := d.get(t, "/pods?"+query)
 		var status metav1.Status

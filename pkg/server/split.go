@@ -12,9 +12,9 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// splitter admits the connections of one listener, as many as a gate lets through, and
-// hands them to servers: those that begin with the preface of HTTP/2 to one, all others to
-// another, and those that are too many to servers of their own.
+// splitter accepts the connections of one listener and passes each to one of four servers:
+// by protocol, and by whether the gate admits the connection. A connection that begins with
+// the preface of HTTP/2 is gRPC, every other connection is HTTP/1.1.
 type splitter struct {
 	listener net.Listener
 	gate     *gate
@@ -23,7 +23,7 @@ type splitter struct {
 	refusedPlain, refusedModern *handedOn
 }
 
-// handedOn is a listener whose connections another one has accepted.
+// handedOn is a listener for connections that a splitter accepted.
 type handedOn struct {
 	addr   net.Addr
 	conns  chan net.Conn
@@ -45,11 +45,11 @@ func newSplitter(l net.Listener, gate *gate) *splitter {
 	}
 }
 
-// acceptRetries are the waits after an error of Accept that may pass, as when there are
-// too many open files; net/http has the same.
+// acceptRetries are the waits after a temporary error of Accept, for example too many open
+// files. net/http has the same waits.
 var acceptRetries = wait.Backoff{Duration: 5 * time.Millisecond, Factor: 2, Steps: 32, Cap: time.Second}
 
-// run accepts connections until the context is done, and closes the listener.
+// run accepts connections until the context is done. It closes the listener.
 func (s *splitter) run(ctx context.Context) error {
 	var looking sync.WaitGroup
 	defer looking.Wait()
@@ -64,7 +64,7 @@ func (s *splitter) run(ctx context.Context) error {
 		conn, err := s.listener.Accept()
 		if err == nil {
 			if failures > 0 {
-				logger.Info("Connections are accepted again", "failures", failures)
+				logger.Info("Accepting connections again", "failures", failures)
 				failures, backoff = 0, acceptRetries
 			}
 			if admitted := s.admit(conn); admitted != nil {
@@ -79,7 +79,7 @@ func (s *splitter) run(ctx context.Context) error {
 			return err
 		}
 		if failures++; failures == 1 {
-			logger.Error(err, "No connection can be accepted for now; trying until one can")
+			logger.Error(err, "Failed to accept a connection; retrying")
 		}
 		select {
 		case <-ctx.Done():
@@ -88,33 +88,33 @@ func (s *splitter) run(ctx context.Context) error {
 	}
 }
 
-// admit has the gate count a connection. It closes one that is not even to be refused, and
-// returns nil.
+// admit counts a connection. It closes a connection that can't even be refused, and returns
+// nil.
 func (s *splitter) admit(conn net.Conn) *admittedConn {
 	id := peerOf(conn)
 	release, refusal := s.gate.connections.take(id)
 	if refusal != nil {
 		var beyond error
 		if release, beyond = s.gate.refusals.take(id); beyond != nil {
-			_ = conn.Close() // nobody is told
+			_ = conn.Close() // without an answer
 			return nil
 		}
 	}
 	return &admittedConn{Conn: conn, local: s.listener.Addr(), refusal: refusal, release: sync.OnceFunc(release)}
 }
 
-// handOn finds out what the connection speaks and hands it to the server for that.
+// handOn detects the protocol of the connection and passes it to the server for it.
 func (s *splitter) handOn(ctx context.Context, conn *admittedConn) {
 	patience, plain, modern := headerTimeout, s.plain, s.modern
 	if conn.refusal != nil {
 		patience, plain, modern = refusalTime, s.refusedPlain, s.refusedModern
 	}
-	_ = conn.SetReadDeadline(time.Now().Add(patience)) // fails where it is closed, which reading tells too
+	_ = conn.SetReadDeadline(time.Now().Add(patience)) // if the connection is closed, reads fail too
 	stop := context.AfterFunc(ctx, func() { _ = conn.SetReadDeadline(time.Unix(1, 0)) })
 	defer stop()
 	head, http2, err := peek(conn.Conn)
 	if err != nil || !stop() {
-		_ = conn.Close() // it is of no use
+		_ = conn.Close() // the client has gone, or the server stops
 		return
 	}
 	_ = conn.SetReadDeadline(time.Time{})
@@ -126,12 +126,12 @@ func (s *splitter) handOn(ctx context.Context, conn *admittedConn) {
 	select {
 	case side.conns <- conn:
 	case <-side.closed:
-		_ = conn.Close() // nobody takes it any more
+		_ = conn.Close() // the server stops
 	}
 }
 
-// peek reads until it is plain whether the connection begins with the preface of
-// HTTP/2, and returns what it has read.
+// peek reads until it is known whether the connection begins with the preface of HTTP/2. It
+// returns the bytes that it read.
 func peek(conn net.Conn) (head []byte, modern bool, err error) {
 	head = make([]byte, len(http2.ClientPreface))
 	for n := 0; ; {
@@ -158,11 +158,11 @@ func (h *handedOn) Accept() (net.Conn, error) {
 	}
 }
 
-// Close has Accept return, now and later.
+// Close ends Accept.
 func (h *handedOn) Close() error {
 	h.close()
 	return nil
 }
 
-// Addr returns the address of the listener that accepts.
+// Addr returns the address of the listener of the splitter.
 func (h *handedOn) Addr() net.Addr { return h.addr }

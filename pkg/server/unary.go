@@ -14,14 +14,14 @@ import (
 	"github.com/podconfigd/podconfigd/api/podconfigd/v1alpha1"
 )
 
-// listCalls are the calls whose answers may be as large as all pods together.
+// listCalls are the calls whose answers can be as large as all pods together.
 var listCalls = map[string]bool{
 	podsv1alpha1.Pods_ListPods_FullMethodName: true,
 	v1alpha1.PodConfig_List_FullMethodName:    true,
 	v1alpha1.PodConfig_Status_FullMethodName:  true,
 }
 
-// register registers a service of which the calls with one answer are handled by answer.
+// register registers a service. Its calls with one response are handled by answer.
 func (s *Server) register(g *grpc.Server, desc *grpc.ServiceDesc, service any) {
 	streams := slices.Clone(desc.Streams)
 	for _, method := range desc.Methods {
@@ -37,9 +37,10 @@ func (s *Server) register(g *grpc.Server, desc *grpc.ServiceDesc, service any) {
 	}, service)
 }
 
-// answer handles a call that has one answer, until the answer is written. A list has its
-// place until then. gRPC itself is done with such a call once the answer waits for the
-// client to open its window, and whoever never does piles up answers.
+// answer handles a call with one response, until the response is written. Until then, a list
+// is counted. gRPC itself returns from such a call while the response waits for the flow
+// control window of the client. A client that never opens its window could accumulate
+// responses.
 func (s *Server) answer(stream grpc.ServerStream, list bool, handle func(context.Context) (any, error)) error {
 	ctx := stream.Context()
 	if list {
@@ -69,14 +70,14 @@ func (s *Server) answer(stream grpc.ServerStream, list bool, handle func(context
 		return status.FromContextError(ctx.Err()).Err()
 	case <-timeout.C:
 		if conn := grpcInfo(ctx).conn; conn != nil {
-			_ = conn.Close() // gRPC has no way to give up a single answer
+			_ = conn.Close() // gRPC can't abort a single response
 		}
-		return status.Error(codes.DeadlineExceeded, "the client does not read the answer")
+		return status.Error(codes.DeadlineExceeded, "the client did not read the response in time")
 	}
 }
 
-// share returns lists as shared messages: what waits for a client that does not read is
-// then no copy of the pods.
+// share returns a response with pods as a shared message. So a response that waits for its
+// client has no copy of the pods.
 func share(response any) (any, error) {
 	switch r := response.(type) {
 	case *podsv1alpha1.ListPodsResponse:
@@ -95,7 +96,7 @@ func share(response any) (any, error) {
 	return response, nil
 }
 
-// Field numbers of the pods of podsv1alpha1.ListPodsResponse, podsv1alpha1.GetPodResponse
+// Field numbers of the pods in podsv1alpha1.ListPodsResponse, podsv1alpha1.GetPodResponse
 // and v1alpha1.ListResponse.
 const (
 	listPods         = 1

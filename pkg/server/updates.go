@@ -13,14 +13,14 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/server/internal/respond"
 )
 
-// buffers are what frames are encoded into. A subscriber has one only while it has
-// something to write.
+// buffers are the buffers into which frames are encoded. A subscriber has one only while it
+// writes.
 var buffers = sync.Pool{New: func() any { return new([]byte) }}
 
-// maxBuffer is how large a buffer may be that is kept for others.
+// maxBuffer is the maximum size of a buffer that is reused.
 const maxBuffer = 64 << 10
 
-// updates serves the stream until the client or the server goes away.
+// updates serves the stream until the client disconnects or the server stops.
 func (s *Server) updates(w http.ResponseWriter, r *http.Request) {
 	opts, err := parseUpdates(r.URL.RawQuery)
 	if err != nil {
@@ -47,12 +47,11 @@ func (s *Server) updates(w http.ResponseWriter, r *http.Request) {
 		"pid", opts.Client.PID, "userAgent", opts.Client.UserAgent)
 }
 
-// stream writes what the cursor has, and waits for more, until an error, which it
-// returns.
+// stream writes the frames of the cursor until an error, and returns the error.
 func (s *Server) stream(ctx context.Context, w http.ResponseWriter, cursor *view.Cursor) error {
 	control := http.NewResponseController(w)
 	for {
-		if err := control.Flush(); err != nil { // the first time, so that the client knows that it is on
+		if err := control.Flush(); err != nil { // the first flush sends the header
 			return err
 		}
 		frames, err := cursor.Next(ctx)
@@ -65,9 +64,10 @@ func (s *Server) stream(ctx context.Context, w http.ResponseWriter, cursor *view
 	}
 }
 
-// write encodes the frames, lets go of them, and only then waits for the client.
+// write encodes the frames, releases them, and then writes. So a client that does not read
+// holds only the encoded bytes.
 func (s *Server) write(w http.ResponseWriter, frames []*view.Frame) (err error) {
-	buffer, _ := buffers.Get().(*[]byte) // there is nothing else in it
+	buffer, _ := buffers.Get().(*[]byte) // the pool has nothing else
 	line := (*buffer)[:0]
 	defer func() {
 		if cap(line) <= maxBuffer {

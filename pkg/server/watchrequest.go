@@ -21,7 +21,7 @@ var modes = map[v1alpha1.Mode]view.Mode{
 	v1alpha1.Mode_MODE_SNAPSHOT:             view.SnapshotMode,
 }
 
-// operations has the Go operation of each of protobuf.
+// operations maps the operations of protobuf to those of config.
 var operations = map[v1alpha1.Operation]config.PodOperation{
 	v1alpha1.Operation_OPERATION_ADD:          config.ADD,
 	v1alpha1.Operation_OPERATION_UPDATE:       config.UPDATE,
@@ -35,7 +35,7 @@ var operations = map[v1alpha1.Operation]config.PodOperation{
 	v1alpha1.Operation_OPERATION_BOOKMARK:     config.BOOKMARK,
 }
 
-// watchOptions reads a request. Its error names all fields at fault.
+// watchOptions converts a request. Its error names every invalid field.
 func watchOptions(request *v1alpha1.WatchRequest) (view.StreamOptions, error) {
 	opts := view.StreamOptions{Instance: request.GetInstance(), Since: request.Since}
 	var errs []error
@@ -48,7 +48,7 @@ func watchOptions(request *v1alpha1.WatchRequest) (view.StreamOptions, error) {
 		errs = append(errs, fmt.Errorf("since: %d is not a revision: expected 0 to %d", *opts.Since, math.MaxInt64))
 	}
 	if opts.Since == nil && opts.Instance != "" {
-		errs = append(errs, errors.New("instance: it means nothing without since"))
+		errs = append(errs, errors.New("instance: requires since"))
 	}
 	if len(request.GetOps()) > 0 {
 		opts.Ops = make(journal.Operations)

@@ -23,10 +23,10 @@ func bookmark(b *journal.Bookmark) *v1alpha1.Bookmark {
 // responsePods is the field number of v1alpha1.WatchResponse.pods.
 const responsePods = 12
 
-// responseKey is what a frame keeps its WatchResponse under.
+// responseKey is the key of the WatchResponse in the memo of a frame.
 type responseKey struct{}
 
-// watchResponse returns the frame as a WatchResponse: a []any of one shared.
+// watchResponse encodes the frame as a WatchResponse: one message of type shared.
 func watchResponse(f *view.Frame) ([]any, error) {
 	head := &v1alpha1.WatchResponse{
 		Instance: f.Instance, Revision: f.Revision, Source: f.Source, Message: f.Message,

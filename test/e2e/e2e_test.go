@@ -229,7 +229,7 @@ func TestTheSecondDaemonRefuses(t *testing.T) {
 	if err := second.cmd.Wait(); err == nil || second.cmd.ProcessState.ExitCode() != 1 {
 		t.Errorf("the second ended with %v", err)
 	}
-	want := "podconfigd: making the socket " + first.socket + ": another process is serving it; stop it or choose another path with --socket\n"
+	want := "podconfigd: creating the socket " + first.socket + ": another process is serving it; stop it or choose another path with --socket\n"
 	if got := second.log.String(); got != want {
 		t.Errorf("the second said %q, want %q", got, want)
 	}

@@ -1,4 +1,4 @@
-// Package respond writes the answers that all parts of the server give alike.
+// Package respond writes the answers that all parts of the server have in common.
 package respond
 
 import (
@@ -15,18 +15,18 @@ func Error(w http.ResponseWriter, code int, reason metav1.StatusReason, message 
 	Status(w, StatusOf(code, reason, message))
 }
 
-// Status answers with the status, and says when to come again where its details do.
+// Status answers with the status. It sets the header Retry-After if the details of the status
+// have retryAfterSeconds.
 func Status(w http.ResponseWriter, status *metav1.Status) {
 	w.Header().Set("Content-Type", "application/json")
 	if status.Details != nil && status.Details.RetryAfterSeconds > 0 {
 		w.Header().Set("Retry-After", strconv.Itoa(int(status.Details.RetryAfterSeconds)))
 	}
 	w.WriteHeader(int(status.Code))
-	// What can't be written here the client has gone away from.
-	_ = json.NewEncoder(w).Encode(status)
+	_ = json.NewEncoder(w).Encode(status) // fails only if the client has gone
 }
 
-// StatusOf returns a failure.
+// StatusOf returns the status of a failure.
 func StatusOf(code int, reason metav1.StatusReason, message string) *metav1.Status {
 	return &metav1.Status{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"},
@@ -37,26 +37,25 @@ func StatusOf(code int, reason metav1.StatusReason, message string) *metav1.Stat
 	}
 }
 
-// TooMany is a request that is over a limit.
+// TooMany returns the status of a request beyond a limit.
 func TooMany(refusal error) *metav1.Status {
 	status := StatusOf(http.StatusTooManyRequests, metav1.StatusReasonTooManyRequests, refusal.Error())
 	status.Details = &metav1.StatusDetails{RetryAfterSeconds: 1}
 	return status
 }
 
-// BadRequest answers that the request can't be understood.
+// BadRequest answers that the request is invalid.
 func BadRequest(w http.ResponseWriter, err error) {
 	Error(w, http.StatusBadRequest, metav1.StatusReasonBadRequest, err.Error())
 }
 
-// JSON answers with an object.
+// JSON answers with an object as JSON.
 func JSON(w http.ResponseWriter, v any) {
 	w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(w).Encode(v) // as in Status
 }
 
-// Within has what is written fail after that time. The server clears that with the next
-// request.
+// Within sets a deadline for writing the answer. The server resets it at the next request.
 func Within(w http.ResponseWriter, timeout time.Duration) {
-	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(timeout)) // not all writers have deadlines: a test's
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(timeout)) // the writer of a test may have no deadlines
 }
