@@ -33,7 +33,7 @@ func TestKubectlIsToldReadOnly(t *testing.T) {
 	}
 
 	const readOnly = " is not supported: podconfigd is read-only; change pods at their source: the manifest directory, the manifest URL or the apiserver"
-	const no = "no - podconfigd serves the Kubernetes API read-only: get, list and watch of pods, and nothing else"
+	const no = "no - podconfigd serves the Kubernetes API read-only: only get, list and watch of pods"
 	for args, want := range map[string]string{
 		"create -f " + newPod:                   `Error from server (MethodNotAllowed): error when creating "` + newPod + `": POST` + readOnly,
 		"apply -f " + newPod:                    `Error from server (MethodNotAllowed): error when creating "` + newPod + `": POST` + readOnly,

@@ -5,15 +5,15 @@ import (
 	"encoding/json"
 )
 
-// continuation is what the parameter continue holds.
+// continuation is the content of the parameter continue.
 type continuation struct {
 	Revision int64 `json:"rv"`
-	// Namespace and Name are those of the last pod that was told.
+	// Namespace and Name identify the last pod of the previous page.
 	Namespace string `json:"ns"`
 	Name      string `json:"name"`
 }
 
 func (c *continuation) String() string {
-	data, _ := json.Marshal(c) // of strings and a number
+	data, _ := json.Marshal(c) // never fails for strings and a number
 	return base64.RawURLEncoding.EncodeToString(data)
 }

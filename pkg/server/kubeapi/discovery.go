@@ -8,7 +8,7 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/server/internal/respond"
 )
 
-// Discovery, as a server that has pods only.
+// The discovery documents of a server that has only pods.
 var (
 	apiVersions = &metav1.APIVersions{
 		TypeMeta: metav1.TypeMeta{Kind: "APIVersions"},
@@ -30,5 +30,5 @@ func object(v any) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) { respond.JSON(w, v) }
 }
 
-// podVerbs are what clients may do with pods.
+// podVerbs are the verbs that are allowed for pods.
 var podVerbs = []string{"get", "list", "watch"}

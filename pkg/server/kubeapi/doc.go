@@ -1,30 +1,30 @@
-// Package kubeapi serves the journal's pods as a read-only Kubernetes API: what
-// client-go's Reflector and informers need, and kubectl.
+// Package kubeapi serves the pods of the journal as a read-only Kubernetes API: what kubectl
+// and the Reflectors and informers of client-go need.
 //
 // # Pods
 //
-// Each namespace and name shows one pod. Where several sources have one of that name, it
-// is the first by source and UID, and a mirror pod only where there is no other. Its
-// resourceVersion is the journal's revision at which the name came to show it. A static
-// pod's creationTimestamp is the time at which it was first seen.
+// Each namespace/name maps to one pod. If several sources have a pod with the name, it is the
+// first by source and UID. A mirror pod is served only if no other pod has its name. The
+// resourceVersion of a pod is the revision of the journal at which the name got this pod. The
+// creationTimestamp of a static pod is the time at which it was first seen.
 //
 // # Lists and watches
 //
-// All pieces of a list are of one revision. A list can be of an earlier revision that
-// the journal still has. A watch starts at a revision, or with the present pods,
-// followed by a bookmark where sendInitialEvents asks for it. Where the revision is
-// gone, or the client falls behind, a watch ends with 410 Gone, and clients list again.
+// All pages of a list are of one revision. A list can be of an earlier revision that the
+// journal still has. A watch starts at a revision, or with the current pods. With
+// sendInitialEvents, a bookmark follows the current pods. If the revision is compacted, or the
+// client falls behind, the watch ends with 410 Gone and the client lists again.
 //
-// Until every source has been seen, requests wait for a while and are then answered
-// 503: an informer takes a list for all there is, and drops what is not in it.
+// Until every source has been seen, requests wait for a while and are then answered 503. An
+// informer would take an incomplete list as complete and drop the missing pods.
 //
-// # Forms
+// # Formats
 //
-// JSON and protobuf, of whole pods and of their metadata, and tables in JSON. Each form
-// of a pod is encoded once for all clients.
+// Pods and their metadata are served as JSON and protobuf, tables as JSON. Each format of a pod
+// is encoded once for all clients.
 //
-// # Everything else
+// # Other requests
 //
-// Requests that would write are answered 405. Reviews of the client's own access are
-// answered, and the API's description is served, cut out of what Kubernetes publishes.
+// Writes are answered 405. Reviews of the client's own access are answered. The API is
+// described by the part of the OpenAPI document of Kubernetes that applies.
 package kubeapi

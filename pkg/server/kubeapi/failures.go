@@ -10,14 +10,14 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/server/internal/respond"
 )
 
-// expired says that a revision is gone.
+// expired is the status for a compacted revision.
 //
 // apiserver: apierrors.NewResourceExpired.
 func expired(err *journal.CompactedError) *metav1.Status {
 	return respond.StatusOf(http.StatusGone, metav1.StatusReasonExpired, "too old resource version: "+err.Error())
 }
 
-// tooLarge says that a revision has not come yet.
+// tooLarge is the status for a revision that does not exist yet.
 //
 // apiserver: apiserver/pkg/storage NewTooLargeResourceVersionError.
 func tooLarge(revision, head int64) *metav1.Status {
@@ -39,7 +39,7 @@ func badRequest(err error) *metav1.Status {
 	return respond.StatusOf(http.StatusBadRequest, metav1.StatusReasonBadRequest, err.Error())
 }
 
-// notAcceptable says which forms there are.
+// notAcceptable is the status for a format that is not served.
 func notAcceptable(r *http.Request) *metav1.Status {
 	return respond.StatusOf(http.StatusNotAcceptable, metav1.StatusReasonNotAcceptable, fmt.Sprintf(
 		"only the following media types are accepted: %s and %s, both also with as=PartialObjectMetadata (for a list, as=PartialObjectMetadataList);g=meta.k8s.io;v=v1, "+

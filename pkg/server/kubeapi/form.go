@@ -19,20 +19,21 @@ const (
 	protobufType = "application/vnd.kubernetes.protobuf"
 )
 
-// form is how a request wants its answer.
+// form is the format of an answer.
 type form struct {
 	contentType string
 	protobuf    bool
-	// kind is what pods are shown as, and asked the kind that the request names, "" for
-	// none.
-	kind  *kind
-	asked string
-	// table: as rows. With include that says what of the pod goes with a row.
+	// kind is the kind as which pods are served. requested is the kind that the request
+	// names, or empty.
+	kind      *kind
+	requested string
+	// table is true if pods are served as rows. include is the part of the pod that each row
+	// has.
 	table   bool
 	include metav1.IncludeObjectPolicy
 }
 
-// negotiate returns the form of the greatest weight that the request accepts and this
+// negotiate returns the format with the greatest weight that the request accepts and this
 // server has, or nil.
 func negotiate(r *http.Request) *form {
 	accept := strings.Join(r.Header.Values("Accept"), ",")
@@ -48,9 +49,9 @@ func negotiate(r *http.Request) *form {
 	return nil
 }
 
-// formOf returns the form that a clause of the header Accept asks for, or nil.
+// formOf returns the format that a clause of the header Accept requests, or nil.
 func formOf(clause *goautoneg.Accept) *form {
-	f := &form{kind: pods, asked: clause.Params["as"]}
+	f := &form{kind: pods, requested: clause.Params["as"]}
 	switch clause.Type + "/" + clause.SubType {
 	case jsonType, "application/*", "*/*":
 		f.contentType = jsonType
@@ -61,38 +62,38 @@ func formOf(clause *goautoneg.Accept) *form {
 	}
 	version := schema.GroupVersion{Group: clause.Params["g"], Version: clause.Params["v"]}
 	switch {
-	case f.asked == "" && version.Empty():
+	case f.requested == "" && version.Empty():
 		return f
 	case version != metav1.SchemeGroupVersion:
 		return nil
-	case f.asked == "Table" && !f.protobuf:
+	case f.requested == "Table" && !f.protobuf:
 		f.table = true
 		return f
-	case f.asked == partialMetadata.name, f.asked == partialMetadata.list:
+	case f.requested == partialMetadata.name, f.requested == partialMetadata.list:
 		f.kind = partialMetadata
 		return f
 	}
 	return nil
 }
 
-// fits says what is wrong where the form is not one of a list, or only one of lists.
+// fits returns a status if the requested kind is a list and the object is not, or the reverse.
 //
 // apiserver: pkg/endpoints/handlers asPartialObjectMetadata, asPartialObjectMetadataList.
 func (f *form) fits(list bool) *metav1.Status {
 	var problem string
 	switch {
-	case list && f.asked == partialMetadata.name:
+	case list && f.requested == partialMetadata.name:
 		problem = "a list"
-	case !list && f.asked == partialMetadata.list:
+	case !list && f.requested == partialMetadata.list:
 		problem = "not a list"
 	default:
 		return nil
 	}
 	return respond.StatusOf(http.StatusNotAcceptable, metav1.StatusReasonNotAcceptable,
-		fmt.Sprintf("you requested %s, but the requested object is %s", f.asked, problem))
+		fmt.Sprintf("you requested %s, but the requested object is %s", f.requested, problem))
 }
 
-// check holds the parameters of the form to what they may be.
+// check validates the parameters of the format.
 func (f *form) check() error {
 	switch f.include {
 	case "", metav1.IncludeMetadata, metav1.IncludeObject, metav1.IncludeNone:
@@ -104,10 +105,10 @@ func (f *form) check() error {
 	return fmt.Errorf("expected Metadata, Object or None, got %q", f.include)
 }
 
-// magic is what a protobuf object of Kubernetes begins with.
+// magic is the start of each protobuf object of Kubernetes.
 var magic = []byte("k8s\x00")
 
-// envelope puts a protobuf message into one that says its kind.
+// envelope wraps a protobuf message in a message that has its kind.
 //
 // apimachinery: pkg/runtime/serializer/protobuf.
 func envelope(version, kind string, raw []byte) ([]byte, error) {
@@ -120,7 +121,7 @@ func envelope(version, kind string, raw []byte) ([]byte, error) {
 	return data, nil
 }
 
-// status returns a status as an object of this form.
+// status encodes a status in this format.
 func (f *form) status(s *metav1.Status) ([]byte, error) {
 	if !f.protobuf {
 		return json.Marshal(s)

@@ -10,8 +10,8 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/server/internal/respond"
 )
 
-// pod answers with one pod.
-func (h *Handler) pod(w http.ResponseWriter, r *http.Request) {
+// pod answers a request for one pod.
+func (h *handler) pod(w http.ResponseWriter, r *http.Request) {
 	opts, status := parseOptions(r)
 	if status != nil {
 		respond.Status(w, status)

@@ -12,31 +12,31 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/server/internal/respond"
 )
 
-// DefaultReadyTimeout is how long a request waits for the sources.
+// DefaultReadyTimeout is the time for which a request waits until every source has been seen.
 const DefaultReadyTimeout = 10 * time.Second
 
-// Options are what a handler needs.
+// Options configures the API.
 type Options struct {
 	Journal *journal.Journal
-	// Unready returns what is missing until every source has been seen.
+	// Unready returns the reason why the pods are not complete yet, or nil.
 	Unready func() error
-	// ReadyTimeout is how long a request waits for that.
+	// ReadyTimeout is the time for which a request waits until every source has been seen.
 	ReadyTimeout time.Duration
-	// ListTimeout is how long a client may take to read a list.
+	// ListTimeout is the time in which a client must read a list.
 	ListTimeout time.Duration
-	// List and Subscribe take a place among those who are given a list or a stream, until
-	// release is called, or return why there is none.
+	// List and Subscribe count a list or a stream until release is called. If a limit is
+	// reached, they return a refusal.
 	List, Subscribe func(context.Context) (release func(), refusal error)
-	// Client says who makes a request.
+	// Client returns the client of a request.
 	Client func(*http.Request) journal.Client
 }
 
-// Handler serves the API.
-type Handler struct{ opts Options }
+// handler serves the API.
+type handler struct{ opts Options }
 
-// Register puts the API's paths into the mux.
+// Register adds the paths of the API to the mux.
 func Register(mux *http.ServeMux, opts Options) {
-	h := &Handler{opts}
+	h := &handler{opts}
 	for path, handler := range map[string]http.HandlerFunc{
 		"/api":                                object(apiVersions),
 		"/apis":                               object(apiGroups),
@@ -49,16 +49,16 @@ func Register(mux *http.ServeMux, opts Options) {
 		"/api/v1/namespaces/{namespace}/pods/{name}": h.pod,
 	} {
 		mux.HandleFunc(path, handler)
-		mux.HandleFunc(path+"/{$}", handler) // the same, as for the apiserver
+		mux.HandleFunc(path+"/{$}", handler) // as the apiserver does
 	}
 	for _, prefix := range []string{"/api/", "/apis/", "/openapi/"} {
 		mux.HandleFunc(prefix, notFound)
 	}
 }
 
-// ready waits until every source has been seen, and answers where that takes too
-// long.
-func (h *Handler) ready(w http.ResponseWriter, r *http.Request) bool {
+// ready waits until every source has been seen. If that takes too long, it answers and returns
+// false.
+func (h *handler) ready(w http.ResponseWriter, r *http.Request) bool {
 	ctx, cancel := context.WithTimeout(r.Context(), h.opts.ReadyTimeout)
 	defer cancel()
 	if h.opts.Journal.WaitReady(ctx) == nil {
@@ -72,7 +72,7 @@ func (h *Handler) ready(w http.ResponseWriter, r *http.Request) bool {
 }
 
 // pods lists or watches.
-func (h *Handler) pods(w http.ResponseWriter, r *http.Request) {
+func (h *handler) pods(w http.ResponseWriter, r *http.Request) {
 	opts, status := parseOptions(r)
 	if status != nil {
 		respond.Status(w, status)

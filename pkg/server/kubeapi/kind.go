@@ -12,12 +12,12 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/journal/wire"
 )
 
-// kind is a kind of object that pods are shown as.
+// kind is a kind of object as which pods are served.
 type kind struct {
 	version, name, list string
-	// appendJSON and appendProtobuf append a pod as such an object, of a revision.
+	// appendJSON and appendProtobuf append a pod as such an object, with that revision.
 	appendJSON, appendProtobuf func(to []byte, p *journal.Pod, revision int64) ([]byte, error)
-	// bare is what an object's JSON begins with that it does not begin with in a list.
+	// bare is the start of the JSON of an object that the items of a list don't have.
 	bare []byte
 }
 
@@ -33,7 +33,7 @@ var (
 	}
 )
 
-// object returns an object of the kind, to is used again.
+// object encodes the pod as an object of the kind. It may reuse to.
 func (f *form) object(to []byte, p *journal.Pod, revision int64) ([]byte, error) {
 	if !f.protobuf {
 		return f.kind.appendJSON(to[:0], p, revision)
@@ -45,20 +45,20 @@ func (f *form) object(to []byte, p *journal.Pod, revision int64) ([]byte, error)
 	return envelope(f.kind.version, f.kind.name, raw)
 }
 
-// bookmark returns an object of the kind that has only metadata.
+// bookmark encodes an object of the kind that has only metadata.
 func (f *form) bookmark(meta *metav1.ObjectMeta) ([]byte, error) {
 	mark := &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{Kind: f.kind.name, APIVersion: f.kind.version}, ObjectMeta: *meta}
 	if !f.protobuf {
 		return json.Marshal(mark)
 	}
-	raw, err := mark.Marshal() // metadata are the first field of all kinds
+	raw, err := mark.Marshal() // metadata is the first field of all kinds
 	if err != nil {
 		return nil, err
 	}
 	return envelope(f.kind.version, f.kind.name, raw)
 }
 
-// list returns a list of objects of the kind.
+// list encodes a list of objects of the kind.
 func (f *form) list(p *page) ([]byte, error) {
 	if f.protobuf {
 		return f.kind.listProtobuf(p)

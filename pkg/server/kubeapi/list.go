@@ -12,18 +12,18 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/server/internal/respond"
 )
 
-// page is a piece of a list.
+// page is a page of a list.
 type page struct {
 	pods     []*journal.Pod
 	revision int64
-	// next is where the next piece begins, nil after the last, and remaining how many
-	// pods are left; nil where that is not said.
+	// next is the start of the next page; nil on the last page. remaining is the number of
+	// pods on later pages; nil if it is not reported.
 	next      *continuation
 	remaining *int64
 }
 
-// list answers with the pods.
-func (h *Handler) list(w http.ResponseWriter, r *http.Request, o *options) {
+// list answers with a list of pods.
+func (h *handler) list(w http.ResponseWriter, r *http.Request, o *options) {
 	release, refusal := h.opts.List(r.Context())
 	if refusal != nil {
 		respond.Status(w, respond.TooMany(refusal))
@@ -49,8 +49,8 @@ func (h *Handler) list(w http.ResponseWriter, r *http.Request, o *options) {
 	_, _ = w.Write(data) // the client may have gone away
 }
 
-// page returns the pods that are asked for.
-func (h *Handler) page(o *options) (*page, *metav1.Status) {
+// page returns the requested page.
+func (h *handler) page(o *options) (*page, *metav1.Status) {
 	var at int64
 	switch {
 	case o.next != nil:

@@ -16,31 +16,31 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/server/internal/respond"
 )
 
-// openAPIV3 describes what of api/v1 is served: it is cut out of the document that
-// Kubernetes publishes, by TestOpenAPIDocument. It is kept compressed, and sent so.
+// openAPIV3 describes the part of api/v1 that is served. TestOpenAPIDocument extracts it from
+// the document that Kubernetes publishes. It is stored and sent compressed.
 //
 //go:generate go test -run ^TestOpenAPIDocument$ . -update
 //go:embed openapi_v3.json.gz
 var openAPIV3 []byte
 
 // An empty document of version 2, as JSON and as the protobuf message
-// openapi.v2.Document. With it, kubectl skips its own validation of objects whose kind
-// is not served, and then says that there is no such kind.
+// openapi.v2.Document. With it, kubectl does not validate objects whose kind is not served, and
+// reports that the server has no such kind.
 const (
 	openAPIV2JSON     = `{"swagger":"2.0","info":{"title":"podconfigd","version":"v1"},"paths":{}}` + "\n"
 	openAPIV2Protobuf = "\x0a\x032.0\x12\x10\x0a\x0apodconfigd\x12\x02v1"
 )
 
-// Types of the document of version 2 as protobuf. Clients ask for the former, which is
-// not a media type that they could read in an answer.
+// Media types of the document of version 2 as protobuf. Clients request the first. It is not
+// a valid media type for an answer.
 //
 // apiserver: k8s.io/kube-openapi/pkg/handler.
 const (
-	openAPIV2Asked    = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
-	openAPIV2Answered = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
+	openAPIV2Requested = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
+	openAPIV2Answered  = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 )
 
-// openAPIHash changes with the document: clients cache it by that.
+// openAPIHash is the hash of the document. Clients cache the document by its hash.
 var openAPIHash = sync.OnceValue(func() string {
 	sum := sha256.Sum256(openAPIV3)
 	return strings.ToUpper(hex.EncodeToString(sum[:]))
@@ -57,7 +57,7 @@ func openAPIIndex(w http.ResponseWriter, _ *http.Request) {
 }
 
 // openAPI answers with the document.
-func (h *Handler) openAPI(w http.ResponseWriter, r *http.Request) {
+func (h *handler) openAPI(w http.ResponseWriter, r *http.Request) {
 	if accepted(r, jsonType) == "" {
 		respond.Status(w, notAcceptable(r))
 		return
@@ -87,7 +87,7 @@ func (h *Handler) openAPI(w http.ResponseWriter, r *http.Request) {
 
 // openAPIEmpty answers with the document of version 2.
 func openAPIEmpty(w http.ResponseWriter, r *http.Request) {
-	switch accepted(r, jsonType, openAPIV2Asked, openAPIV2Answered) {
+	switch accepted(r, jsonType, openAPIV2Requested, openAPIV2Answered) {
 	case "":
 		respond.Status(w, notAcceptable(r))
 	case jsonType:

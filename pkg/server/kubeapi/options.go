@@ -18,13 +18,12 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/journal/view"
 )
 
-// options are what a request asks for. Parameters that are not known are passed
-// over, as the apiserver does.
+// options are the options of a request. Unknown parameters are ignored, as by the apiserver.
 type options struct {
 	form     *form
 	watch    bool
 	selector view.Selector
-	// revision is 0 where none was given, or that.
+	// revision is the parameter resourceVersion, or 0. given is true if it is not empty.
 	revision int64
 	given    bool
 	match    metav1.ResourceVersionMatch
@@ -32,12 +31,12 @@ type options struct {
 	limit    int64
 	next     *continuation
 	bookmark bool
-	// initial says whether the present pods come first; nil where it was not said.
+	// initial is the parameter sendInitialEvents; nil if it was not given.
 	initial *bool
 	timeout time.Duration
 }
 
-// parser collects what is wrong with the parameters.
+// parser parses parameters and collects their faults.
 type parser struct {
 	query url.Values
 	errs  []error
@@ -50,19 +49,19 @@ func (p *parser) fail(name string, err error) {
 func (p *parser) bool(name string) (value, given bool) {
 	s, given := p.query[name]
 	if !given || s[0] == "" {
-		return given, given // as with ?watch
+		return given, given // ?watch is true
 	}
 	value, err := strconv.ParseBool(s[0])
 	if err != nil {
-		p.fail(name, fmt.Errorf("%q is neither true nor false", s[0]))
+		p.fail(name, fmt.Errorf("expected true or false, got %q", s[0]))
 	}
 	return value, true
 }
 
-// maxSeconds is how many seconds a time.Duration can be.
+// maxSeconds is the maximum of a time.Duration in seconds.
 const maxSeconds = int64(math.MaxInt64 / time.Second)
 
-// number returns the value of a parameter that is a whole number within bounds.
+// number parses a parameter that is a whole number within bounds.
 func (p *parser) number(name string, smallest, largest int64) int64 {
 	s := p.query.Get(name)
 	if s == "" {
@@ -75,11 +74,11 @@ func (p *parser) number(name string, smallest, largest int64) int64 {
 	return n
 }
 
-// parseOptions reads a request. The status says what is wrong with it.
+// parseOptions parses a request. It returns a status if the request is invalid.
 func parseOptions(r *http.Request) (*options, *metav1.Status) {
 	query, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
-		return nil, badRequest(fmt.Errorf("the query can't be read: %w", err))
+		return nil, badRequest(fmt.Errorf("parsing the query: %w", err))
 	}
 	p := &parser{query: query}
 	o := &options{form: negotiate(r)}
@@ -102,14 +101,14 @@ func parseOptions(r *http.Request) (*options, *metav1.Status) {
 	return o, nil
 }
 
-// listOptions reads the parameters that lists and watches have.
+// listOptions parses the parameters of lists and watches.
 func (p *parser) listOptions(o *options, namespace string) {
 	o.watch, _ = p.bool("watch")
 	o.bookmark, _ = p.bool("allowWatchBookmarks")
 	if initial, given := p.bool("sendInitialEvents"); given {
 		o.initial = &initial
 	}
-	o.limit = p.number("limit", math.MinInt64, math.MaxInt64) // none where it is not positive, as for the apiserver
+	o.limit = p.number("limit", math.MinInt64, math.MaxInt64) // not positive: no limit, as for the apiserver
 	o.timeout = time.Duration(p.number("timeoutSeconds", 0, maxSeconds)) * time.Second
 	o.match = metav1.ResourceVersionMatch(p.query.Get("resourceVersionMatch"))
 	o.selector = p.selector(namespace)
@@ -120,10 +119,10 @@ func (p *parser) listOptions(o *options, namespace string) {
 			err = json.Unmarshal(data, o.next)
 		}
 		if err == nil && (o.next.Revision <= 0 || o.next.Name == "") {
-			err = errors.New("it names no revision or no pod")
+			err = errors.New("no revision or no pod")
 		}
 		if err != nil {
-			p.fail("continue", fmt.Errorf("it is not a token that this server gave: %w", err))
+			p.fail("continue", fmt.Errorf("not a token of this server: %w", err))
 		}
 	}
 	p.check(o)
@@ -141,38 +140,38 @@ func (p *parser) selector(namespace string) view.Selector {
 	return s
 }
 
-// check holds the parameters to what they may be together.
+// check validates the combination of the parameters.
 //
 // apiserver: k8s.io/apimachinery/pkg/apis/meta/internalversion/validation ValidateListOptions.
 func (p *parser) check(o *options) {
 	if o.watch {
 		switch {
 		case o.initial != nil && o.match != metav1.ResourceVersionMatchNotOlderThan:
-			p.fail("sendInitialEvents", errors.New("it wants resourceVersionMatch=NotOlderThan"))
+			p.fail("sendInitialEvents", errors.New("requires resourceVersionMatch=NotOlderThan"))
 		case o.initial == nil && o.match != "":
-			p.fail("resourceVersionMatch", errors.New("for a watch it goes with sendInitialEvents only"))
+			p.fail("resourceVersionMatch", errors.New("requires sendInitialEvents in a watch"))
 		}
-		if o.next != nil { // a limit means nothing here, but clients send one
-			p.fail("continue", errors.New("it is for lists"))
+		if o.next != nil { // limit is ignored, because clients send it
+			p.fail("continue", errors.New("not allowed in a watch"))
 		}
 		return
 	}
 	if o.initial != nil {
-		p.fail("sendInitialEvents", errors.New("it is for watches"))
+		p.fail("sendInitialEvents", errors.New("only allowed in a watch"))
 	}
 	switch o.match {
 	case "":
 	case metav1.ResourceVersionMatchExact, metav1.ResourceVersionMatchNotOlderThan:
 		if !o.given {
-			p.fail("resourceVersionMatch", errors.New("it means nothing without resourceVersion"))
+			p.fail("resourceVersionMatch", errors.New("requires resourceVersion"))
 		}
 		if o.match == metav1.ResourceVersionMatchExact && o.given && o.revision == 0 {
-			p.fail("resourceVersionMatch", errors.New("with Exact, resourceVersion has to be other than 0"))
+			p.fail("resourceVersionMatch", errors.New("Exact requires a resourceVersion other than 0"))
 		}
 	default:
-		p.fail("resourceVersionMatch", fmt.Errorf("%q is neither Exact nor NotOlderThan", o.match))
+		p.fail("resourceVersionMatch", fmt.Errorf("expected Exact or NotOlderThan, got %q", o.match))
 	}
 	if o.next != nil && (o.revision != 0 || o.match != "") {
-		p.fail("continue", errors.New("it says the resourceVersion itself"))
+		p.fail("continue", errors.New("not allowed together with resourceVersion or resourceVersionMatch"))
 	}
 }

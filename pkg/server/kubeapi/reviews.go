@@ -19,17 +19,17 @@ import (
 
 const (
 	reviewsPrefix = "/apis/authorization.k8s.io/v1/"
-	// maxReview is how many bytes a review may have.
+	// maxReview is the maximum size of a review in bytes.
 	maxReview = 64 << 10
 )
 
-// review is an object that asks for something and is answered with its status.
+// review is an object whose status is the answer.
 type review interface {
 	Marshal() ([]byte, error)
 	Unmarshal(data []byte) error
 }
 
-// answerReview reads a review, has its status filled in, and answers with it.
+// answerReview decodes a review, calls fill to set its status, and answers with the review.
 func answerReview[R review](w http.ResponseWriter, r *http.Request, kind string, review R, fill func(R) error) {
 	f := negotiate(r)
 	if f == nil || f.table {
@@ -63,7 +63,7 @@ func answerReview[R review](w http.ResponseWriter, r *http.Request, kind string,
 	_, _ = w.Write(data) // the client may have gone away
 }
 
-// decodeReview reads a review of that kind as JSON or protobuf, whichever it is.
+// decodeReview decodes a review of that kind from JSON or protobuf.
 func decodeReview(data []byte, kind string, review review) error {
 	var is metav1.TypeMeta
 	if raw, ok := bytes.CutPrefix(data, magic); ok {
@@ -86,7 +86,7 @@ func decodeReview(data []byte, kind string, review review) error {
 	return nil
 }
 
-// reviewAccess says whether the client may do something.
+// reviewAccess sets whether the client is allowed to do something.
 func reviewAccess(review *authorizationv1.SelfSubjectAccessReview) error {
 	resource, path := review.Spec.ResourceAttributes, review.Spec.NonResourceAttributes
 	if (resource == nil) == (path == nil) {
@@ -101,12 +101,12 @@ func reviewAccess(review *authorizationv1.SelfSubjectAccessReview) error {
 	}
 	review.Status = authorizationv1.SubjectAccessReviewStatus{
 		Allowed: allowed,
-		Reason:  "podconfigd serves the Kubernetes API read-only: get, list and watch of pods, and nothing else",
+		Reason:  "podconfigd serves the Kubernetes API read-only: only get, list and watch of pods",
 	}
 	return nil
 }
 
-// reviewRules lists what the client may do.
+// reviewRules sets what the client is allowed to do.
 func reviewRules(review *authorizationv1.SelfSubjectRulesReview) error {
 	review.Status = authorizationv1.SubjectRulesReviewStatus{
 		ResourceRules:    []authorizationv1.ResourceRule{{Verbs: podVerbs, APIGroups: []string{""}, Resources: []string{"pods"}}},
@@ -115,12 +115,12 @@ func reviewRules(review *authorizationv1.SelfSubjectRulesReview) error {
 	return nil
 }
 
-// readPaths are the paths beside pods that clients may get, in the form of RBAC rules.
+// readPaths are the paths other than pods that clients may get, in the syntax of RBAC rules.
 var readPaths = []string{
 	"/api", "/api/*", "/apis", "/apis/*", "/healthz", "/livez", "/metrics", "/openapi/*", "/pods", "/readyz", "/v1alpha1/*", "/version",
 }
 
-// covers tells whether a path is one of those that a rule is about.
+// covers reports whether a rule applies to a path.
 func covers(rule, path string) bool {
 	prefix, all := strings.CutSuffix(rule, "*")
 	return path == rule || (all && strings.HasPrefix(path, prefix))

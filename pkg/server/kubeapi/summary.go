@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// summary is what a row says of a pod's containers.
+// summary is the state of the containers of a pod as a table shows it.
 type summary struct {
 	ready, containers int
 	reason            string
@@ -22,7 +22,7 @@ type summary struct {
 // kubelet: NodeUnreachablePodReason in pkg/util/node.
 const nodeLost = "NodeLost"
 
-// summarize sums up the pod's containers.
+// summarize returns the summary of a pod.
 //
 // apiserver: k8s.io/kubernetes/pkg/printers/internalversion printPod.
 func summarize(pod *v1.Pod) *summary {
@@ -37,7 +37,7 @@ func summarize(pod *v1.Pod) *summary {
 	}
 	initializing, sidecars := s.initContainers(pod)
 	if c := condition(pod, v1.PodInitialized); !initializing || (c != nil && c.Status == v1.ConditionTrue) {
-		// Restarts of what is done with are not told any more, but for the sidecars'.
+		// Restarts of completed init containers are not shown, except for sidecars.
 		s.restarts, s.lastRestart = sidecars.restarts, sidecars.lastRestart
 		s.mainContainers(pod)
 	}
@@ -59,8 +59,8 @@ func (s *summary) count(c *v1.ContainerStatus) {
 	}
 }
 
-// initContainers takes the init containers in, up to the first that is not done. It
-// says whether there is one, and what of this was the sidecars'.
+// initContainers adds the init containers up to the first that has not completed. It returns
+// whether there is one, and the share of the sidecars.
 func (s *summary) initContainers(pod *v1.Pod) (initializing bool, sidecars summary) {
 	isSidecar := make(map[string]bool)
 	for i := range pod.Spec.InitContainers {
@@ -96,8 +96,8 @@ func (s *summary) initContainers(pod *v1.Pod) (initializing bool, sidecars summa
 	return false, sidecars
 }
 
-// mainContainers takes the containers in, the last first: the first that has something
-// to say has the last word.
+// mainContainers adds the containers in reverse order, so that the first container with a
+// reason determines the reason of the pod.
 func (s *summary) mainContainers(pod *v1.Pod) {
 	running, failure := false, ""
 	for i := range slices.Backward(pod.Status.ContainerStatuses) {
@@ -131,7 +131,7 @@ func (s *summary) mainContainers(pod *v1.Pod) {
 	}
 }
 
-// exit says how a container ended.
+// exit returns the reason why a container ended.
 func exit(t *v1.ContainerStateTerminated) string {
 	switch {
 	case t.Reason != "":

@@ -15,18 +15,18 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/journal/wire"
 )
 
-// The apiserver's own printers are not used: they bring every API group with them,
-// which costs 20 MB of binary and 11 MB of resident memory. A test in
-// test/conformance holds these rows to theirs.
+// The printers of the apiserver are not used, because they import every API group, which
+// costs 20 MB of binary and 11 MB of resident memory. A test in test/conformance compares the
+// rows.
 
-// columns are those of pods.
+// columns are the columns of pods.
 //
 // apiserver: k8s.io/kubernetes/pkg/printers/internalversion.
 var columns = []metav1.TableColumnDefinition{
 	{Name: "Name", Type: "string", Format: "name", Description: metav1.ObjectMeta{}.SwaggerDoc()["name"]},
-	{Name: "Ready", Type: "string", Description: "How many of the pod's containers are ready."},
-	{Name: "Status", Type: "string", Description: "The state of the pod's containers in sum."},
-	{Name: "Restarts", Type: "string", Description: "How often containers of the pod were restarted, and when one was last."},
+	{Name: "Ready", Type: "string", Description: "The number of ready containers of the pod."},
+	{Name: "Status", Type: "string", Description: "The aggregate state of the containers of the pod."},
+	{Name: "Restarts", Type: "string", Description: "The number of container restarts of the pod, and the time since the last."},
 	{Name: "Age", Type: "string", Description: metav1.ObjectMeta{}.SwaggerDoc()["creationTimestamp"]},
 	{Name: "IP", Type: "string", Priority: 1, Description: v1.PodStatus{}.SwaggerDoc()["podIP"]},
 	{Name: "Node", Type: "string", Priority: 1, Description: v1.PodSpec{}.SwaggerDoc()["nodeName"]},
@@ -34,7 +34,7 @@ var columns = []metav1.TableColumnDefinition{
 	{Name: "Readiness Gates", Type: "string", Priority: 1, Description: v1.PodSpec{}.SwaggerDoc()["readinessGates"]},
 }
 
-// tableOf returns a table of one pod, which is shown as of a revision.
+// tableOf encodes a table with one pod at a revision.
 func (f *form) tableOf(headed bool, revision int64, pod *journal.Pod) ([]byte, error) {
 	table := newTable(headed)
 	table.ResourceVersion = strconv.FormatInt(revision, 10)
@@ -44,7 +44,7 @@ func (f *form) tableOf(headed bool, revision int64, pod *journal.Pod) ([]byte, e
 	return json.Marshal(table)
 }
 
-// listTable returns a list as a table.
+// listTable encodes a list as a table.
 func (f *form) listTable(p *page) ([]byte, error) {
 	table := newTable(true)
 	table.ListMeta = p.meta()
@@ -67,7 +67,7 @@ func newTable(headed bool) *metav1.Table {
 	return table
 }
 
-// bookmarkTable returns a table of no pod.
+// bookmarkTable encodes a table with no pod.
 func (f *form) bookmarkTable(meta *metav1.ObjectMeta) ([]byte, error) {
 	table := newTable(false)
 	table.ResourceVersion = meta.ResourceVersion
@@ -79,7 +79,7 @@ func (f *form) bookmarkTable(meta *metav1.ObjectMeta) ([]byte, error) {
 	return json.Marshal(table)
 }
 
-// addRow adds the pod, with what of it is to go with its row.
+// addRow adds the row of a pod, with the part of the pod that the request includes.
 func (f *form) addRow(table *metav1.Table, p *journal.Pod, revision int64) (err error) {
 	pod := *p.Object
 	pod.CreationTimestamp = wire.Created(p)
@@ -95,8 +95,8 @@ func (f *form) addRow(table *metav1.Table, p *journal.Pod, revision int64) (err 
 	return err
 }
 
-// Cells returns a pod's row, as the columns of the apiserver's tables are: name, ready,
-// status, restarts, age, and the wide ones.
+// Cells returns the cells of a pod in the columns of the apiserver: name, ready, status,
+// restarts, age, and the wide columns.
 //
 // apiserver: k8s.io/kubernetes/pkg/printers/internalversion printPod.
 func Cells(pod *v1.Pod, now time.Time) []any {
@@ -129,7 +129,7 @@ func orNone(s string) string {
 	return s
 }
 
-// gates says how many of the pod's readiness gates are open.
+// gates returns how many of the readiness gates of the pod are open.
 func gates(pod *v1.Pod) string {
 	if len(pod.Spec.ReadinessGates) == 0 {
 		return "<none>"

@@ -20,15 +20,16 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/server/internal/respond"
 )
 
-// buffers are what events are encoded into. A watch has one only while it has something
-// to write.
+// buffers are the buffers into which events are encoded. A watch has one only while it
+// writes.
 var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
 
-// maxBuffer is how large a buffer may be that is kept for others.
+// maxBuffer is the maximum size of a buffer that is reused.
 const maxBuffer = 64 << 10
 
-// watch tells changes until the client or the server goes away, or the time is up.
-func (h *Handler) watch(w http.ResponseWriter, r *http.Request, o *options) {
+// watch sends events until the client disconnects, the server stops, or the timeout of the
+// request expires.
+func (h *handler) watch(w http.ResponseWriter, r *http.Request, o *options) {
 	release, refusal := h.opts.Subscribe(r.Context())
 	if refusal != nil {
 		respond.Status(w, respond.TooMany(refusal))
@@ -71,13 +72,13 @@ func (h *Handler) watch(w http.ResponseWriter, r *http.Request, o *options) {
 	klog.FromContext(ctx).V(3).Info("Watch ended", "reason", err, "pid", opts.Client.PID, "userAgent", opts.Client.UserAgent)
 }
 
-// stream writes events.
+// stream writes the events of a watch.
 type stream struct {
 	*options
 	out *bytes.Buffer
-	// initial: the pods that come are the present ones.
+	// initial is true until the end of the current pods.
 	initial bool
-	// headed: the columns of a table have been told.
+	// headed is true after the column definitions of a table were sent.
 	headed bool
 	buffer []byte
 }
@@ -85,7 +86,7 @@ type stream struct {
 func (s *stream) run(ctx context.Context, w http.ResponseWriter, cursor *view.Cursor) error {
 	control := http.NewResponseController(w)
 	for {
-		if err := control.Flush(); err != nil { // the first time, so that the client knows that it is on
+		if err := control.Flush(); err != nil { // the first flush sends the header
 			return err
 		}
 		frames, err := cursor.Next(ctx)
@@ -110,10 +111,10 @@ func (s *stream) run(ctx context.Context, w http.ResponseWriter, cursor *view.Cu
 	}
 }
 
-// write writes what encode puts into the buffer. While it waits for the client, it holds
-// what is encoded only.
+// write calls encode, which encodes into s.out, and writes the result. A client that does not
+// read holds only the encoded bytes.
 func (s *stream) write(w http.ResponseWriter, encode func() error) error {
-	s.out, _ = buffers.Get().(*bytes.Buffer) // there is nothing else in it
+	s.out, _ = buffers.Get().(*bytes.Buffer) // the pool has nothing else
 	s.out.Reset()
 	defer func() {
 		if s.out.Cap() <= maxBuffer {
@@ -129,7 +130,7 @@ func (s *stream) write(w http.ResponseWriter, encode func() error) error {
 	return err
 }
 
-// end tells why the watch ends.
+// end encodes an ERROR event with the reason why the watch ends.
 func (s *stream) end(status *metav1.Status) error {
 	object, err := s.form.status(status)
 	if err != nil {
@@ -139,7 +140,7 @@ func (s *stream) end(status *metav1.Status) error {
 	return nil
 }
 
-// frame tells the events of a frame.
+// frame encodes the events of a frame.
 func (s *stream) frame(f *view.Frame) error {
 	kind := watch.Modified
 	switch f.Op {
@@ -158,7 +159,7 @@ func (s *stream) frame(f *view.Frame) error {
 	return nil
 }
 
-// pod tells one event of a pod.
+// pod encodes one event.
 func (s *stream) pod(kind watch.EventType, pod *journal.Pod, revision int64) (err error) {
 	if s.form.table {
 		s.buffer, err = s.form.tableOf(!s.headed, revision, pod)
@@ -172,14 +173,14 @@ func (s *stream) pod(kind watch.EventType, pod *journal.Pod, revision int64) (er
 	return err
 }
 
-// bookmarkOf tells how far the watch is, and the end of the present pods.
+// bookmarkOf encodes a bookmark, if the client requested bookmarks or the current pods end.
 func (s *stream) bookmarkOf(f *view.Frame) error {
 	end := s.initial && f.InitialSyncComplete
 	if end {
 		s.initial = false
 	}
-	asked := s.options.initial != nil && *s.options.initial
-	if !s.bookmark || (end && !asked) {
+	requested := s.options.initial != nil && *s.options.initial
+	if !s.bookmark || (end && !requested) {
 		return nil
 	}
 	meta := &metav1.ObjectMeta{ResourceVersion: strconv.FormatInt(f.Revision, 10)}
@@ -198,7 +199,7 @@ func (s *stream) bookmarkOf(f *view.Frame) error {
 	return nil
 }
 
-// event puts an event into the buffer. The object is encoded already.
+// event encodes an event with an encoded object.
 func (s *stream) event(kind watch.EventType, object []byte) {
 	if !s.form.protobuf {
 		s.out.WriteString(`{"type":"` + string(kind) + `","object":`)
@@ -209,7 +210,7 @@ func (s *stream) event(kind watch.EventType, object []byte) {
 	event := metav1.WatchEvent{Type: string(kind), Object: runtime.RawExtension{Raw: object}}
 	// apimachinery: pkg/util/framer NewLengthDelimitedFrameWriter.
 	var length [4]byte
-	data, _ := event.Marshal() // of bytes and a string
+	data, _ := event.Marshal() // never fails for bytes and a string
 	binary.BigEndian.PutUint32(length[:], uint32(len(data)))
 	s.out.Write(length[:])
 	s.out.Write(data)

@@ -12,12 +12,12 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/server/internal/respond"
 )
 
-// DefaultBodyTimeout is how long a client may take to send the body of a request.
+// DefaultBodyTimeout is the time in which a client must send the body of a request.
 const DefaultBodyTimeout = 10 * time.Second
 
-// Writes answers the requests that would change something through the Kubernetes API,
-// and hands all others on. Reviews of access are posted but change nothing. The time is
-// how long a client may take to send the body.
+// Writes answers the writing requests of the Kubernetes API, and passes all other requests on.
+// It refuses them, except for reviews of access, which change nothing. bodyTimeout is the time
+// in which a client must send the body.
 func Writes(next http.Handler, bodyTimeout time.Duration) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		path := strings.TrimSuffix(r.URL.Path, "/")
@@ -25,8 +25,8 @@ func Writes(next http.Handler, bodyTimeout time.Duration) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		}
-		// net/http, too, reads the body before it sends an answer.
-		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTimeout)) // not all writers have deadlines: a test's
+		// net/http also reads the body before it sends an answer.
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTimeout)) // the writer of a test may have no deadlines
 		switch {
 		case r.Method == http.MethodPost && path == reviewsPrefix+"selfsubjectaccessreviews":
 			answerReview(w, r, "SelfSubjectAccessReview", new(authorizationv1.SelfSubjectAccessReview), reviewAccess)
