@@ -166,7 +166,7 @@ func (p *parser) check(o *options) {
 			p.fail("resourceVersionMatch", errors.New("requires resourceVersion"))
 		}
 		if o.match == metav1.ResourceVersionMatchExact && o.given && o.revision == 0 {
-			p.fail("resourceVersionMatch", errors.New("Exact requires a resourceVersion other than 0"))
+			p.fail("resourceVersionMatch", errors.New("resourceVersionMatch=Exact requires a resourceVersion other than 0"))
 		}
 	default:
 		p.fail("resourceVersionMatch", fmt.Errorf("expected Exact or NotOlderThan, got %q", o.match))
