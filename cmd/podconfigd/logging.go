@@ -20,8 +20,8 @@ import (
 // logCloseTimeout is how long the daemon waits at its end for log lines to be written.
 const logCloseTimeout = time.Second
 
-// startLogging makes the daemon log to the sink, so that a stderr that nobody reads, or
-// that is broken, neither blocks nor ends it.
+// startLogging makes the daemon log to the sink. So a blocked or broken stderr neither
+// blocks nor ends the daemon.
 func startLogging(sink *logsink.Sink, config *logsapi.LoggingConfiguration, gates featuregate.FeatureGate) error {
 	// A write to a broken stderr raises SIGPIPE, which would end the process. A handler, unlike
 	// an ignored signal, is not inherited by the credential plugins that the daemon starts.
@@ -31,12 +31,12 @@ func startLogging(sink *logsink.Sink, config *logsapi.LoggingConfiguration, gate
 	return logsapi.ValidateAndApplyWithOptions(config, &logsapi.LoggingOptions{ErrorStream: sink, InfoStream: sink}, gates)
 }
 
-// reportDropped logs how many lines did not get through.
+// reportDropped logs the number of dropped lines.
 func reportDropped(lines int64) {
 	klog.Background().Info("Log lines were dropped because stderr was not read", "lines", lines)
 }
 
-// droppedLines is the metric of log lines that did not get through.
+// droppedLines is the metric of dropped log lines.
 func droppedLines(sink *logsink.Sink) prometheus.Collector {
 	return prometheus.NewCounterFunc(prometheus.CounterOpts{
 		Namespace: "podconfigd", Subsystem: "log", Name: "dropped_lines_total",

@@ -34,10 +34,10 @@ func run() int {
 	}()
 	select {
 	case <-printed:
-	case <-time.After(logCloseTimeout): // nobody reads stderr
+	case <-time.After(logCloseTimeout): // stderr is blocked
 	}
 	return 1
 }
 
-// errSilent is the failure of a command that has already printed what is wrong.
+// errSilent is the error of a command that has already printed its errors.
 var errSilent = errors.New("failed")

@@ -15,7 +15,7 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/sources/file"
 )
 
-// validateOptions say how manifests are judged, and which make the command fail.
+// validateOptions configure the verdicts, and when the command fails.
 type validateOptions struct {
 	hostname, manifestPath string
 	strict                 bool
@@ -76,7 +76,7 @@ warning.`,
 	return cmd
 }
 
-// fails tells whether the command fails because of the verdict.
+// fails reports whether the command fails because of the verdict.
 func (o *validateOptions) fails(v file.Verdict) bool {
 	return v.State != v1alpha1.ManifestAccepted || o.strict && len(v.Warnings) > 0
 }
@@ -117,8 +117,8 @@ func printVerdicts(w io.Writer, output string, verdicts []file.Verdict) error {
 	return nil
 }
 
-// verdictLines returns the verdict, and then each fault and warning in a line that
-// begins with its place, as compilers do.
+// verdictLines returns the verdict, and then each fault and warning in a line that starts
+// with its position, as compilers do.
 func verdictLines(v *file.Verdict) []string {
 	if v.State == v1alpha1.ManifestAccepted {
 		lines := []string{fmt.Sprintf("%s: ok: pod %s/%s, path %s, UID %s", v.File, v.Namespace, v.Name, v.Path, v.UID)}

@@ -1,7 +1,7 @@
-// Package deepequal compares values as [reflect.DeepEqual] does, several times faster
-// and without allocations: how a type is compared is worked out once.
+// Package deepequal compares values as [reflect.DeepEqual] does, several times faster and
+// without allocations. It prepares the comparison once for each type.
 //
-// It is for types such as the Kubernetes API's, which have no cycles.
+// It is for types without cycles, such as those of the Kubernetes API.
 package deepequal
 
 import (
@@ -10,28 +10,28 @@ import (
 	"unsafe"
 )
 
-// Of returns a function that tells whether two values of the type are deeply equal,
-// as reflect.DeepEqual would.
+// Of returns a function that reports whether two values of the type are deeply equal, as
+// reflect.DeepEqual does.
 func Of[T any]() func(a, b *T) bool {
 	p := programs.of(reflect.TypeFor[T]())
 	return func(a, b *T) bool { return p.equal(unsafe.Pointer(a), unsafe.Pointer(b)) }
 }
 
-// program is how values of a type are compared: step by step, nested structs and all.
+// program is the list of steps that compare values of a type, including nested structs.
 type program struct {
 	steps []step
 	size  uintptr
 }
 
-// step compares what lies at an offset.
+// step compares the values at an offset.
 type step struct {
 	kind   kind
 	offset uintptr
-	// size is that of flat values.
+	// size is the size of flat values.
 	size uintptr
-	// element is for what a pointer leads to, or a slice holds.
+	// element compares the target of a pointer, or the elements of a slice.
 	element *program
-	// typ is for what is left to reflect.
+	// typ is the type, if reflect compares it.
 	typ reflect.Type
 }
 
@@ -42,15 +42,15 @@ const (
 	flatWord               // eight bytes
 	flatBytes              // size bytes
 	text                   // a string
-	pointer                // to an element
-	flatSlice              // of elements of size bytes
-	slice                  // of elements
-	stringMap              // from strings to strings
-	otherMap               // mostly nil
+	pointer                // a pointer to an element
+	flatSlice              // a slice of elements of size bytes
+	slice                  // a slice of elements
+	stringMap              // a map from strings to strings
+	otherMap               // a map that is usually nil
 	somethings             // anything else
 )
 
-// programs are those that were made.
+// programs are the existing programs.
 var programs = cache{made: make(map[reflect.Type]*program)}
 
 type cache struct {
@@ -65,7 +65,7 @@ func (c *cache) of(t reflect.Type) *program {
 }
 
 func (c *cache) ofLocked(t reflect.Type) *program {
-	if p := c.made[t]; p != nil { // perhaps it is being made: t is part of itself
+	if p := c.made[t]; p != nil { // it may be incomplete: t contains itself
 		return p
 	}
 	p := &program{size: t.Size()}
@@ -103,7 +103,7 @@ func (c *cache) stepsLocked(steps []step, t reflect.Type, offset uintptr) []step
 	return append(steps, s)
 }
 
-// flat tells whether values of the type are equal exactly when their bytes are.
+// flat reports whether values of the type are equal exactly if their bytes are.
 func flat(t reflect.Type) bool {
 	switch t.Kind() { //nolint:exhaustive // the others are not
 	case reflect.Bool, reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64,
@@ -114,7 +114,7 @@ func flat(t reflect.Type) bool {
 	case reflect.Struct:
 		end := uintptr(0)
 		for field := range t.Fields() {
-			if !flat(field.Type) || field.Offset != end { // there is a gap, which may hold anything
+			if !flat(field.Type) || field.Offset != end { // the padding between fields may have any content
 				return false
 			}
 			end = field.Offset + field.Type.Size()
@@ -124,7 +124,7 @@ func flat(t reflect.Type) bool {
 	return false
 }
 
-// merge makes one step of those for flat values that lie together.
+// merge merges adjacent steps for flat values.
 func merge(steps []step) (merged []step) {
 	for _, s := range steps {
 		if n := len(merged); n > 0 && s.kind == flatBytes && merged[n-1].kind == flatBytes && merged[n-1].offset+merged[n-1].size == s.offset {
@@ -144,13 +144,13 @@ func merge(steps []step) (merged []step) {
 	return merged
 }
 
-// header is how Go lays a slice out.
+// header is Go's layout of a slice.
 type header struct {
 	data     unsafe.Pointer
 	len, cap int
 }
 
-// equal tells whether what lies at the two places is equal.
+// equal reports whether the values at the two addresses are equal.
 func (p *program) equal(a, b unsafe.Pointer) bool {
 	for i := range p.steps {
 		s := &p.steps[i]
@@ -184,7 +184,7 @@ func (p *program) equal(a, b unsafe.Pointer) bool {
 	return true
 }
 
-// reflected leaves it to reflect.
+// reflected compares with reflect.
 func (s *step) reflected(a, b unsafe.Pointer) bool {
 	return reflect.DeepEqual(reflect.NewAt(s.typ, a).Elem().Interface(), reflect.NewAt(s.typ, b).Elem().Interface())
 }
@@ -211,7 +211,7 @@ func (s *step) sameSlice(a, b *header) bool {
 	return true
 }
 
-// sameMap compares maps whose keys and elements are strings, of whatever name.
+// sameMap compares maps whose keys and elements have a string type.
 func sameMap(a, b map[string]string) bool {
 	if len(a) != len(b) || (a == nil) != (b == nil) {
 		return false

@@ -1,5 +1,5 @@
-// Package logsink keeps logging from blocking the program: log lines wait in a bounded
-// queue for a stream that is slow, stuck or broken. What does not fit is dropped and
+// Package logsink prevents logging from blocking the program. Log lines wait in a bounded
+// queue if the stream is slow, stuck or broken. Lines that do not fit are dropped and
 // counted.
 package logsink
 
@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// DefaultSize is how many bytes of log lines wait at most.
+// DefaultSize is the maximum size in bytes of waiting log lines.
 const DefaultSize = 256 << 10
 
 // Sink is an io.Writer that never waits and never fails.
@@ -19,13 +19,13 @@ type Sink struct {
 	size      int
 	onDropped func(lines int64)
 
-	// dropped counts all lines that did not get through, lost those not reported
-	// yet.
+	// dropped counts all dropped lines, lost those that are not reported yet.
 	dropped, lost atomic.Int64
-	// noting: what is written now is how many lines were dropped, which always fits.
+	// noting means that the current line is the report of dropped lines, which always
+	// fits.
 	noting atomic.Bool
 
-	// mu guards what follows.
+	// mu guards the fields below.
 	mu     sync.Mutex
 	queue  [][]byte
 	queued int
@@ -34,9 +34,10 @@ type Sink struct {
 	done   chan struct{}
 }
 
-// New returns a sink for a stream, with at most size bytes of lines that wait. After lines
-// were dropped, onDropped is called with their number as soon as a line gets through. It
-// may write a line to the sink, which follows those that wait already. Close ends the sink's goroutine.
+// New returns a sink for a stream, with at most size bytes of waiting lines. After lines
+// were dropped, it calls onDropped with their number when the next line is written.
+// onDropped may write a line to the sink, which follows the waiting lines. Close ends the
+// sink's goroutine.
 func New(stream io.Writer, size int, onDropped func(lines int64)) *Sink {
 	s := &Sink{stream: stream, size: size, onDropped: onDropped, wake: make(chan struct{}, 1), done: make(chan struct{})}
 	go s.run()
@@ -59,11 +60,11 @@ func (s *Sink) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// Dropped returns how many lines did not get through.
+// Dropped returns the number of dropped lines.
 func (s *Sink) Dropped() int64 { return s.dropped.Load() }
 
-// Close waits until the queued lines are written, but no longer than the limit. A write
-// that is stuck is left behind.
+// Close waits until the queued lines are written, at most for the limit. It abandons a
+// stuck write.
 func (s *Sink) Close(limit time.Duration) {
 	s.mu.Lock()
 	s.closed = true
@@ -99,7 +100,7 @@ func (s *Sink) run() {
 			continue
 		}
 		if _, err := s.stream.Write(line); err != nil {
-			s.drop() // a broken stream: there is nobody to tell
+			s.drop() // a broken stream
 			continue
 		}
 		if lost := s.lost.Swap(0); lost > 0 {

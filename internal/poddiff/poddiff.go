@@ -1,4 +1,4 @@
-// Package poddiff says in a few words in what two versions of a pod differ.
+// Package poddiff describes the differences of two versions of a pod in a few words.
 package poddiff
 
 import (
@@ -13,11 +13,11 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/config"
 )
 
-// maxValue is how many characters of a value are shown.
+// maxValue is the maximum length of a shown value in characters.
 const maxValue = 40
 
-// Compare returns a line for each place in which the pods differ, in the order of
-// their paths. What the merge notes in annotations is left out.
+// Compare returns a line for each difference of the pods, in the order of the fields'
+// paths. It ignores the annotations of the merge.
 func Compare(before, after *v1.Pod) []string {
 	var d differ
 	d.compare("metadata.labels", generic(before.Labels), generic(after.Labels))
@@ -38,7 +38,7 @@ func annotations(pod *v1.Pod) any {
 	return generic(kept)
 }
 
-// generic returns a value as JSON has it.
+// generic converts a value to the types of JSON.
 func generic(v any) any {
 	data, err := json.Marshal(v)
 	if err != nil {
@@ -87,8 +87,8 @@ func isEmpty(v any) bool {
 	return false
 }
 
-// asMap returns an object's fields, or a list's elements by their names or, where
-// they have none, their places.
+// asMap returns an object's fields, or a list's elements by name or, if they have none,
+// by index.
 func asMap(v any) (map[string]any, bool) {
 	switch v := v.(type) {
 	case map[string]any:
@@ -116,7 +116,7 @@ func join(path, key string) string {
 	return path + "." + key
 }
 
-// show returns a value in few characters.
+// show returns a short form of a value.
 func show(v any) string {
 	var s string
 	switch v := v.(type) {
@@ -125,7 +125,7 @@ func show(v any) string {
 	case string:
 		s = v
 	default:
-		data, _ := json.Marshal(v) // it came out of JSON
+		data, _ := json.Marshal(v) // it is from JSON
 		s = string(data)
 	}
 	if runes := []rune(s); len(runes) > maxValue {

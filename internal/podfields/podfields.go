@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 )
 
-// apiFields are the fields that a selector may name in the Kubernetes API, and allFields
+// apiFields are the fields that a selector supports in the Kubernetes API, and allFields
 // those in podconfigd's own interfaces.
 //
 // apiserver: k8s.io/kubernetes/pkg/apis/core/v1 addConversionFuncs.
@@ -24,11 +24,11 @@ var (
 	allFields = append([]string{"metadata.uid"}, apiFields...)
 )
 
-// Parse reads a field selector of podconfigd's own interfaces. Its error names the first
-// field that is not supported, and the ones that are.
+// Parse parses a field selector of podconfigd's own interfaces. Its error has the first
+// field that is not supported, and the supported fields.
 func Parse(s string) (fields.Selector, error) { return parse(s, allFields) }
 
-// ParseAPI reads a field selector of the Kubernetes API, as Parse does.
+// ParseAPI parses a field selector of the Kubernetes API, as Parse does.
 func ParseAPI(s string) (fields.Selector, error) { return parse(s, apiFields) }
 
 func parse(s string, supported []string) (fields.Selector, error) {
@@ -52,11 +52,10 @@ func Of(pod *v1.Pod) fields.Fields { return podFields{pod} }
 
 type podFields struct{ pod *v1.Pod }
 
-// Has tells whether the pod has the field.
+// Has reports whether the pod has the field.
 func (f podFields) Has(field string) bool { return slices.Contains(allFields, field) }
 
-// Get returns the value of a field. That of status.podIPs is always empty, as it is in
-// the apiserver.
+// Get returns the value of a field. status.podIPs is always empty, as in the apiserver.
 //
 // apiserver: k8s.io/kubernetes/pkg/registry/core/pod ToSelectableFields.
 func (f podFields) Get(field string) string {

@@ -1,4 +1,4 @@
-// Package socketpath knows where the daemon's socket is by default.
+// Package socketpath has the default path of the daemon's socket.
 package socketpath
 
 import (

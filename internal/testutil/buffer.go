@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// Buffer is what a process has written so far. It can be read while the process writes.
+// Buffer collects the output of a process. It can be read while the process writes.
 type Buffer struct {
 	mu  sync.Mutex
 	buf bytes.Buffer

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// ShortDir returns a directory for sockets, which is removed with the test: the path of
-// a socket may have 107 bytes, and that of t.TempDir has too many of them.
+// ShortDir returns a directory for sockets, which is removed after the test. The path of
+// a socket has at most 107 bytes, and t.TempDir uses too many of them.
 func ShortDir(tb testing.TB) string {
 	tb.Helper()
 	dir, err := os.MkdirTemp("", "pc")

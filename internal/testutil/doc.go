@@ -1,3 +1,3 @@
-// Package testutil holds what the tests of several packages need: waiting, the output of
-// a process, a place for sockets, and the commands of this module, built once.
+// Package testutil is shared by the tests of several packages: waiting, the output of a
+// process, a directory for sockets, and the commands of this module, built once.
 package testutil

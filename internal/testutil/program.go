@@ -10,16 +10,16 @@ import (
 	"testing"
 )
 
-// Program returns the path of a command, which is built where it is not up to date: pkg
-// is a package of the module in that directory of the source tree, as in
-// Program(".", "./cmd/podconfigd"). It is built as "make build" and the servers of
-// test/components are, and so shares what was compiled for these.
+// Program returns the path of a command, and builds it if it is not up to date. pkg is a
+// package of the module in that directory of the source tree, for example Program(".",
+// "./cmd/podconfigd"). The build shares its results with "make build" and the servers of
+// test/components.
 func Program(module, pkg string) (string, error) {
 	return build(module, pkg, "", "CGO_ENABLED=0", "-trimpath", "-ldflags=-s -w")
 }
 
-// RaceProgram is Program with the race detector, sharing what was compiled for tests
-// that have it, where this test has it; and without where it has not.
+// RaceProgram is Program with the race detector if this test has it, and otherwise
+// without. The build shares its results with tests that have the race detector.
 func RaceProgram(module, pkg string) (string, error) {
 	if !Race {
 		return Program(module, pkg)
@@ -27,7 +27,7 @@ func RaceProgram(module, pkg string) (string, error) {
 	return build(module, pkg, "-race", "CGO_ENABLED=1", "-race")
 }
 
-// MustProgram is Program for tests.
+// MustProgram is Program for tests. It fails the test on an error.
 func MustProgram(tb testing.TB, module, pkg string) string {
 	tb.Helper()
 	path, err := Program(module, pkg)
@@ -37,8 +37,8 @@ func MustProgram(tb testing.TB, module, pkg string) string {
 	return path
 }
 
-// build builds into the source tree's folder bin, which git ignores. The go command links
-// nothing that is there and up to date. Test programs that run beside this one wait.
+// build builds into the folder bin of the source tree, which git ignores. The go command
+// links only what is not up to date. Other test programs wait for the build.
 func build(module, pkg, suffix, env string, flags ...string) (string, error) {
 	root, err := Root()
 	if err != nil {

@@ -2,5 +2,5 @@
 
 package testutil
 
-// Race tells whether the test is built with the race detector.
+// Race is whether the test is built with the race detector.
 const Race = true

@@ -5,12 +5,11 @@ import (
 	"time"
 )
 
-// Patience is how long a test waits for what must come. It bounds how long a test hangs,
-// and says nothing of how long anything may take: a machine may be slow and have other
-// work to do.
+// Patience is the longest wait of a test. It limits how long a test hangs. It does not
+// mean that anything may take as long: a machine may be slow and busy.
 const Patience = 2 * time.Minute
 
-// pollPeriod is the time between two looks at a condition.
+// pollPeriod is the time between two checks of a condition.
 const pollPeriod = 10 * time.Millisecond
 
 // Until waits until the condition holds.
@@ -24,7 +23,7 @@ func Until(tb testing.TB, what string, holds func() bool) {
 	}
 }
 
-// Eventually waits until there is no error any more.
+// Eventually waits until check returns no error.
 func Eventually(tb testing.TB, check func() error) {
 	tb.Helper()
 	var err error
@@ -37,9 +36,9 @@ func Eventually(tb testing.TB, check func() error) {
 	}
 }
 
-// Within holds that something takes no longer than a limit. do returns how long it took.
-// On a machine that has other work to do, it may take some attempts to be that fast; what
-// is never that fast fails the test.
+// Within fails if something takes longer than a limit. do returns how long it took. On a
+// busy machine, it may need several attempts to be fast enough. If none is, the test
+// fails.
 func Within(tb testing.TB, limit time.Duration, what string, do func() (took time.Duration)) {
 	tb.Helper()
 	const attempts = 10

@@ -1,4 +1,4 @@
-// Package version says which podconfigd this is.
+// Package version has the version of podconfigd.
 package version
 
 import (
@@ -7,14 +7,14 @@ import (
 	"strings"
 )
 
-// version is set when the binary is linked.
+// version is set by the linker.
 var version = ""
 
-// Info is what is known of the binary.
+// Info is the version of the binary.
 type Info struct {
 	// Version is the release or commit.
 	Version string `json:"version"`
-	// Kubernetes is the release whose rules for pods are built in.
+	// Kubernetes is the Kubernetes release whose rules for pods are built in.
 	Kubernetes string `json:"kubernetes"`
 	GoVersion  string `json:"goVersion"`
 	Platform   string `json:"platform"`
@@ -25,7 +25,7 @@ type Info struct {
 	GitVersion string `json:"gitVersion"`
 }
 
-// Get returns what is known of this binary.
+// Get returns the version of this binary.
 func Get() Info {
 	info := Info{
 		Version: version, Kubernetes: "unknown",

@@ -22,19 +22,19 @@ import (
 	"k8s.io/kubernetes/pkg/util/hash"
 )
 
-// MaxLength is the size in bytes that a manifest must stay below.
+// MaxLength is the size limit of a manifest in bytes. A manifest must be smaller.
 //
-// kubelet: pkg/kubelet/config/common.go maxConfigLength, and utilio.ReadAtMost,
-// which refuses the limit itself.
+// kubelet: pkg/kubelet/config/common.go maxConfigLength, and utilio.ReadAtMost, which
+// refuses the limit itself.
 const MaxLength = 10 << 20
 
-// configHashAnnotationKey is the annotation that holds the pod's UID.
+// configHashAnnotationKey is the annotation with the pod's UID.
 //
 // kubelet: pkg/kubelet/types ConfigHashAnnotationKey.
 const configHashAnnotationKey = "kubernetes.io/config.hash"
 
-// decoder reads every registered version, defaults it and gives the internal type. It
-// also reports what the kubelet's passes over: fields that are unknown or there twice.
+// decoder reads every registered version, applies defaults and returns the internal type.
+// It also reports unknown and duplicate fields, which the kubelet's decoder ignores.
 var decoder = serializer.NewCodecFactory(legacyscheme.Scheme, serializer.EnableStrict).UniversalDecoder()
 
 // Decoder decodes the manifests of one node. It is safe for concurrent use.
@@ -42,10 +42,10 @@ type Decoder struct {
 	nodeName types.NodeName
 }
 
-// NewDecoder returns a decoder for the node of that name.
+// NewDecoder returns a decoder for the node with the name.
 func NewDecoder(nodeName types.NodeName) *Decoder { return &Decoder{nodeName: nodeName} }
 
-// ErrTooLarge is the refusal of a manifest of MaxLength bytes or more.
+// ErrTooLarge is the error for a manifest of MaxLength bytes or more.
 var ErrTooLarge error = refuse(ReasonTooLarge, "10 MiB or more: a manifest must be smaller")
 
 // Read reads a manifest of less than MaxLength bytes.
@@ -60,12 +60,12 @@ func Read(r io.Reader) ([]byte, error) {
 	return data, nil
 }
 
-// DecodeFile returns the pod of a manifest file. The path is part of the pod's
-// UID and must be as the kubelet would have it: the manifest path joined with the
-// file's name, or the manifest path itself where that is the file.
+// DecodeFile returns the pod of a manifest file. The path is part of the pod's UID and
+// must be the kubelet's: the manifest path joined with the file's name, or the manifest
+// path itself if it is the file.
 //
-// The error, if there is one, is an [*Error]. The warnings are about things that the
-// kubelet ignores in silence. A manifest that is refused has warnings too.
+// The error, if there is one, is an [*Error]. The warnings are faults that the kubelet
+// ignores. A refused manifest has warnings too.
 //
 // kubelet: pkg/kubelet/config/common.go tryDecodeSinglePod, applyDefaults.
 func (d *Decoder) DecodeFile(path string, data []byte) (pod *v1.Pod, warnings []Fault, err error) {
@@ -73,7 +73,7 @@ func (d *Decoder) DecodeFile(path string, data []byte) (pod *v1.Pod, warnings []
 		return nil, nil, refuse(ReasonEmpty, "the file is empty")
 	}
 	t := newText(path, data)
-	json, duplicates, err := t.toJSON() // JSON is YAML, so this serves for both
+	json, duplicates, err := t.toJSON() // JSON is YAML too
 	if err != nil {
 		return nil, nil, err
 	}
@@ -91,7 +91,7 @@ func (d *Decoder) DecodeFile(path string, data []byte) (pod *v1.Pod, warnings []
 	return pod, found.bounded(), err
 }
 
-// decodePod decodes and defaults, and looks at nothing else.
+// decodePod only decodes and applies defaults.
 func (t *text) decodePod(json []byte) (pod *api.Pod, warnings findings, err error) {
 	if tooMany(json) {
 		return nil, warnings, errTooManyValues
@@ -113,10 +113,10 @@ func (t *text) decodePod(json []byte) (pod *api.Pod, warnings findings, err erro
 	return pod, warnings, nil
 }
 
-// origin is where a manifest comes from: a file or a URL.
+// origin is the source of a manifest: a file or a URL.
 type origin struct{ file, url string }
 
-// finish makes the pod out of what was decoded.
+// finish makes the pod of the decoded object.
 func (d *Decoder) finish(t *text, internal *api.Pod, json []byte, from origin) (*v1.Pod, error) {
 	d.applyDefaults(internal, from)
 	if err := t.validate(internal, json); err != nil {
@@ -129,13 +129,13 @@ func (d *Decoder) finish(t *text, internal *api.Pod, json []byte, from origin) (
 	return pod, nil
 }
 
-// applyDefaults gives the pod what sets a static pod apart: UID, name, namespace,
-// node, hash annotation, phase and, where it comes from a file, a toleration.
+// applyDefaults adds the properties of a static pod: UID, name, namespace, node, hash
+// annotation, phase and, if it is from a file, a toleration.
 func (d *Decoder) applyDefaults(pod *api.Pod, from origin) {
 	if pod.UID == "" {
 		hasher := fnv.New128a()
 		hash.DeepHashObject(hasher, pod)
-		// DeepHashObject resets the hash, so the origin comes after it.
+		// DeepHashObject resets the hash, so add the origin after it.
 		if from.file != "" {
 			fmt.Fprintf(hasher, "host:%s", d.nodeName)
 			fmt.Fprintf(hasher, "file:%s", from.file)
@@ -163,8 +163,8 @@ func (d *Decoder) applyDefaults(pod *api.Pod, from origin) {
 	pod.Status.Phase = api.PodPending
 }
 
-// laterDocuments counts the YAML documents after the first that hold anything, and
-// returns the line in which the first of them begins.
+// laterDocuments counts the non-empty YAML documents after the first, and returns the
+// first line of the first of them.
 func laterDocuments(data []byte) (first, n int) {
 	data = bytes.TrimPrefix(data, []byte("\ufeff"))
 	documents, content, number, start := 0, false, 0, 0
@@ -176,7 +176,7 @@ func laterDocuments(data []byte) (first, n int) {
 			content, line, start = false, nil, 0
 		}
 		line = bytes.TrimSpace(line)
-		if content || len(line) == 0 || line[0] == '#' || line[0] == '%' { // a directive is no content
+		if content || len(line) == 0 || line[0] == '#' || line[0] == '%' { // a directive is not content
 			continue
 		}
 		content = true
@@ -187,8 +187,8 @@ func laterDocuments(data []byte) (first, n int) {
 	return first, max(documents-1, 0)
 }
 
-// cutMarker tells whether the line begins with the marker of the beginning or end of a
-// YAML document, and returns what else stands on it.
+// cutMarker reports whether the line starts with the marker of the start or end of a YAML
+// document, and returns the rest of the line.
 func cutMarker(line []byte, marker string) (rest []byte, ok bool) {
 	rest, ok = bytes.CutPrefix(line, []byte(marker))
 	if !ok || (len(rest) > 0 && !bytes.ContainsAny(rest[:1], " \t\r\n")) {

@@ -10,48 +10,49 @@ import (
 	"unicode/utf8"
 )
 
-// Reason says in one word why a manifest was refused.
+// Reason is the reason for refusing a manifest, in one word.
 type Reason string
 
 // The reasons for which a manifest is refused.
 const (
-	// ReasonEmpty: there is nothing in it.
+	// ReasonEmpty: the manifest is empty.
 	ReasonEmpty Reason = "Empty"
-	// ReasonTooLarge: it has MaxLength bytes or more, or too many values or items.
+	// ReasonTooLarge: the manifest has MaxLength bytes or more, or too many values or
+	// items.
 	ReasonTooLarge Reason = "TooLarge"
-	// ReasonNotYAML: it can't be read as YAML or JSON.
+	// ReasonNotYAML: the manifest is neither YAML nor JSON.
 	ReasonNotYAML Reason = "NotYAML"
-	// ReasonNotAPod: it is an object, but not a v1 Pod.
+	// ReasonNotAPod: the manifest is not a v1 Pod.
 	ReasonNotAPod Reason = "NotAPod"
 	// ReasonInvalid: the pod breaks a rule of the API.
 	ReasonInvalid Reason = "Invalid"
-	// ReasonForbidden: the pod uses what a static pod may not.
+	// ReasonForbidden: the pod uses something that a static pod can't.
 	ReasonForbidden Reason = "Forbidden"
 )
 
 const (
-	// maxFaults is how many faults of one manifest are reported one by one.
+	// maxFaults is the maximum number of faults that are reported for a manifest.
 	maxFaults = 20
-	// maxWorded is how many are put into words, so that the first of them by line can be
-	// found.
+	// maxWorded is the maximum number of faults with a message. The reported ones are the
+	// first of them by line.
 	maxWorded = 200
-	// maxFaultLength is how long a fault's message may be, in bytes.
+	// maxFaultLength is the maximum length of a fault's message in bytes.
 	maxFaultLength = 512
 )
 
-// Fault is one thing that is wrong with a manifest, or noteworthy.
+// Fault is a fault of a manifest, or a warning.
 type Fault struct {
-	// Line is the line in the file, or 0 where it is not known.
+	// Line is the line in the file, or 0 if it is unknown.
 	Line int
-	// Field is the path of the field, such as spec.containers[0].image. It is empty
-	// where the fault is not that of one field.
+	// Field is the path of the field, such as spec.containers[0].image. It is empty if
+	// the fault does not belong to one field.
 	Field string
-	// Message says what is wrong, in one line.
+	// Message describes the fault in one line.
 	Message string
 }
 
-// In returns the fault as one line of text that says where in the file it is. Without
-// the file's name it begins with the line.
+// In returns the fault as one line of text with its position in the file. If file is
+// empty, the text starts with the line.
 func (f Fault) In(file string) string {
 	message := f.Message
 	if f.Field != "" {
@@ -66,14 +67,15 @@ func (f Fault) In(file string) string {
 	return fmt.Sprintf("%s:%d: %s", file, f.Line, message)
 }
 
-// findings are faults of one manifest. A pod of 1 MiB can have half a million, of which
-// only so many are put into words.
+// findings are faults of one manifest. A pod of 1 MiB can have half a million. Only some
+// of them get a message.
 type findings struct {
 	faults []Fault
 	more   int
 }
 
-// add adds what the function returns. It is not called where there are too many.
+// add adds the fault that find returns. It does not call find if there are too many
+// faults.
 func (f *findings) add(find func() Fault) {
 	if len(f.faults) >= maxWorded {
 		f.more++
@@ -90,8 +92,8 @@ func (f *findings) addAll(other findings) {
 	f.more += other.more
 }
 
-// bounded returns the faults in the order of their lines, those without one last: the
-// first ones, and how many more there are.
+// bounded returns the first faults, in the order of their lines, and the number of
+// further ones. Faults without a line come last.
 func (f *findings) bounded() []Fault {
 	faults := f.faults
 	slices.SortStableFunc(faults, func(a, b Fault) int {
@@ -111,7 +113,7 @@ func (f *findings) bounded() []Fault {
 	return faults
 }
 
-// oneLine returns the text without control characters, cut off where it is too long.
+// oneLine returns the text without control characters, truncated if it is too long.
 func oneLine(s string) string {
 	if len(s) > maxFaultLength {
 		end := maxFaultLength
@@ -128,16 +130,17 @@ func oneLine(s string) string {
 	}, s)
 }
 
-// Error is the refusal of one manifest.
+// Error is the error for a refused manifest.
 type Error struct {
 	Reason Reason
-	// Faults are what is wrong, at least one thing, in the order of the lines.
+	// Faults are the faults, at least one, in the order of their lines.
 	Faults []Fault
-	// file is the name of the file without its directory, where it is a file.
+	// file is the name of the file without its directory; empty if the manifest is not
+	// from a file.
 	file string
 }
 
-// Error returns what is wrong with the manifest, in one line.
+// Error returns the faults of the manifest in one line.
 func (e *Error) Error() string {
 	texts := make([]string, len(e.Faults))
 	for i, f := range e.Faults {
@@ -146,12 +149,12 @@ func (e *Error) Error() string {
 	return strings.Join(texts, "; ")
 }
 
-// refuse returns the refusal for one fault that is that of the whole manifest.
+// refuse returns the error for a fault of the whole manifest.
 func refuse(reason Reason, format string, args ...any) *Error {
 	return newText("", nil).refuse(reason, Fault{Message: fmt.Sprintf(format, args...)})
 }
 
-// refuse returns the refusal for these faults.
+// refuse returns the error for these faults.
 func (t *text) refuse(reason Reason, faults ...Fault) *Error {
 	return t.refuseAll(reason, findings{faults: faults})
 }

@@ -12,33 +12,33 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Item is one pod of a manifest that may hold several.
+// Item is one pod of a manifest.
 type Item struct {
-	// Namespace and Name are the manifest's own, without the node's name; both are
-	// empty where they can't be read.
+	// Namespace and Name are from the manifest, without the node name. Both are empty if
+	// they can't be read.
 	Namespace, Name string
-	// Pod is the pod, or nil where Err says what is wrong.
+	// Pod is the pod, or nil if Err is set.
 	Pod *v1.Pod
 	Err error
-	// Warnings are about things that the kubelet ignores in silence.
+	// Warnings are faults that the kubelet ignores.
 	Warnings []Fault
 }
 
-// MaxItems is how many pods a PodList may have. 10 MiB have room for three million empty
-// ones, which take half a minute and half a gigabyte to refuse one by one.
+// MaxItems is the maximum number of pods in a PodList. 10 MiB have room for three million
+// empty ones. Refusing those one by one takes half a minute and half a gigabyte.
 const MaxItems = 50_000
 
-// DecodeURL returns the pods of what a manifest URL served: a Pod, or a PodList of
-// MaxItems at most, in which each item is judged for itself. An item is decoded when the
-// sequence comes to it. The URL is part of the pods' UIDs.
+// DecodeURL returns the pods of the answer of a manifest URL: a Pod, or a PodList of at
+// most MaxItems. Each item of a list has its own verdict. An item is decoded when the
+// sequence reaches it. The URL is part of the pods' UIDs.
 //
-// The error, where there is one, is an [*Error], and concerns the whole. A PodList
-// must have items, if only an empty list.
+// The error, if there is one, is an [*Error] and applies to the whole answer. A PodList
+// must have items, which may be an empty list.
 //
 // kubelet: pkg/kubelet/config/common.go tryDecodeSinglePod, tryDecodePodList.
 func (d *Decoder) DecodeURL(url string, data []byte) (iter.Seq[Item], error) {
 	if len(bytes.TrimSpace(data)) == 0 {
-		return nil, refuse(ReasonEmpty, "the answer is empty: serve a PodList with an empty list of items to have no pods")
+		return nil, refuse(ReasonEmpty, "the answer is empty: to remove all pods, serve a PodList with an empty list of items")
 	}
 	t := newText("", data)
 	raw, duplicates, err := t.toJSON()
@@ -49,7 +49,7 @@ func (d *Decoder) DecodeURL(url string, data []byte) (iter.Seq[Item], error) {
 		metav1.TypeMeta
 		Items *rawItems
 	}
-	// What is no PodList, or a broken one, is left to the decoder to word.
+	// If this is not a valid PodList, the decoder returns the error.
 	err = json.Unmarshal(raw, &list)
 	if errors.Is(err, errTooManyItems) {
 		return nil, errTooManyItems
@@ -62,7 +62,7 @@ func (d *Decoder) DecodeURL(url string, data []byte) (iter.Seq[Item], error) {
 		return func(yield func(Item) bool) { yield(item) }, nil
 	}
 	if list.Items == nil {
-		return nil, t.refuse(ReasonInvalid, t.at("items", "Required value: a PodList without pods has an empty list of them"))
+		return nil, t.refuse(ReasonInvalid, t.at("items", "Required value: for no pods, use an empty list"))
 	}
 	return func(yield func(Item) bool) {
 		for i, raw := range *list.Items {
@@ -78,7 +78,7 @@ type rawItems []json.RawMessage
 
 var errTooManyItems = refuse(ReasonTooLarge, "items: Too many: a PodList may have at most %d pods", MaxItems)
 
-// UnmarshalJSON stops where there are too many.
+// UnmarshalJSON stops if there are too many.
 func (r *rawItems) UnmarshalJSON(data []byte) error {
 	decoder := json.NewDecoder(bytes.NewReader(data))
 	if token, err := decoder.Token(); err != nil || token != json.Delim('[') {
@@ -98,7 +98,7 @@ func (r *rawItems) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// decodeListItem decodes an item of a PodList, which needs no kind of its own.
+// decodeListItem decodes an item of a PodList, which may have no kind.
 func (d *Decoder) decodeListItem(t *text, url string, raw json.RawMessage, duplicates findings) Item {
 	var object map[string]json.RawMessage
 	if err := json.Unmarshal(raw, &object); err != nil || object == nil {
@@ -132,8 +132,7 @@ func (d *Decoder) decodeItem(t *text, url string, raw []byte, duplicates finding
 	return item
 }
 
-// nameOf returns what a manifest that can't be decoded says that the pod is called, as
-// far as that can be read.
+// nameOf returns the name in a manifest that can't be decoded, if it can be read.
 func nameOf(raw []byte) Item {
 	var named struct {
 		Metadata struct {

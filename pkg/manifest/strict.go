@@ -15,14 +15,15 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// toJSON returns the manifest as JSON, as the kubelet converts it, and the keys that it
-// has twice.
+// toJSON converts the manifest to JSON, as the kubelet does, and returns its duplicate
+// keys.
 //
-// The strict conversion gives the same as the kubelet's or fails. It is tried first: that
-// costs a look-up for each key, and a second conversion would cost as much as the first.
-// It fails with a text for each duplicate, so a large manifest is not given to it.
+// The strict conversion gives the same JSON as the kubelet's or fails. So it is tried
+// first. It costs a lookup for each key, and a second conversion would cost as much as
+// the first. Its error has a text for each duplicate, so it is not used for a large
+// manifest.
 func (t *text) toJSON() (data []byte, duplicates findings, err error) {
-	isJSON := utilyaml.IsJSONBuffer(t.data) // the decoder finds duplicates in that
+	isJSON := utilyaml.IsJSONBuffer(t.data) // the decoder finds its duplicates
 	large := len(t.data) > maxLocated
 	if !isJSON && !large {
 		if data, err = yaml.YAMLToJSONStrict(t.data); err == nil {
@@ -39,7 +40,7 @@ func (t *text) toJSON() (data []byte, duplicates findings, err error) {
 	return data, t.duplicates(), nil
 }
 
-// maxFieldName is longer than the name of any field in a pod.
+// maxFieldName is more than the length of any field name in a pod.
 const maxFieldName = 64
 
 var (
@@ -47,7 +48,7 @@ var (
 	yamlAnchor = regexp.MustCompile(`^unknown anchor '(.*)' referenced$`)
 )
 
-// notYAML words the parser's error.
+// notYAML returns the fault for the parser's error.
 func (t *text) notYAML(err error) *Error {
 	line, message := parserError(err)
 	if line == 0 {
@@ -61,11 +62,11 @@ func parserError(err error) (line int, message string) {
 	if parts == nil {
 		return 0, err.Error()
 	}
-	line, _ = strconv.Atoi(parts[1]) // 0 where there is none
+	line, _ = strconv.Atoi(parts[1]) // 0 if there is none
 	return line, parts[2]
 }
 
-// lineOf finds the line of an error for which the parser gives none.
+// lineOf finds the line of an error that has none.
 func (t *text) lineOf(message string) int {
 	var at int
 	anchor := yamlAnchor.FindStringSubmatch(message)
@@ -79,7 +80,8 @@ func (t *text) lineOf(message string) int {
 	case bytes.HasPrefix(t.data, []byte("\ufeff")):
 		return 0
 	default:
-		// An error in the first line has none. Then it is put into the second.
+		// For an error in the first line, the parser returns no line. So the manifest is
+		// moved to the second line.
 		_, err := utilyaml.ToJSON(append([]byte("#\n"), t.data...))
 		if err == nil {
 			return 0
@@ -93,8 +95,8 @@ func (t *text) lineOf(message string) int {
 	return 1 + bytes.Count(t.data[:at], []byte("\n"))
 }
 
-// strictFaults words what the strict decoder found: fields that Kubernetes does not
-// know, and in JSON those that are there twice.
+// strictFaults returns the faults for the errors of the strict decoder: unknown fields
+// and, in JSON, duplicate fields.
 func (t *text) strictFaults(errs []error) (found findings) {
 	for _, err := range errs {
 		located, ok := err.(interface{ FieldPath() string })
@@ -115,8 +117,8 @@ func (t *text) strictFaults(errs []error) (found findings) {
 	return found
 }
 
-// nearest returns the field that is most like the one at the end of the path and stands
-// in the same place, or nothing where none is like it.
+// nearest returns the known field that is most similar to the last field of the path, at
+// the same place; empty if none is similar.
 func nearest(path string) string {
 	typ, name := podType, path
 	for {
@@ -149,8 +151,8 @@ func nearest(path string) string {
 	}
 }
 
-// distance is how many characters must be inserted, deleted, replaced or exchanged with
-// the next one to make b of a (optimal string alignment).
+// distance returns the number of characters to insert, delete, replace or swap with the
+// next one, to turn a into b (optimal string alignment).
 func distance(a, b string) int {
 	before, above := make([]int, len(b)+1), make([]int, len(b)+1)
 	row := make([]int, len(b)+1)

@@ -9,27 +9,27 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// maxLocated is the size in bytes up to which faults are located and duplicate keys are
-// looked for. The tree of nodes that this needs takes many times the size.
+// maxLocated is the maximum size in bytes of a manifest whose faults get lines and whose
+// duplicate keys are found. The tree of nodes takes many times this size.
 const maxLocated = 1 << 20
 
-// maxLookUps is how many fields of one manifest are located: each costs a look at every
-// key beside it and beside those above it.
+// maxLookUps is the maximum number of fields of one manifest that get a line. Each lookup
+// visits every key beside the field and beside its parents.
 const maxLookUps = 1000
 
-// text is a manifest as it was written. It knows in which line a field is. That is asked
-// of a manifest only if there is something to say of it: to parse it once more would
-// cost every manifest.
+// text is the text of a manifest. It returns the line of a field. It parses the manifest
+// for this only if there is a fault or a warning, because parsing every manifest again
+// would be expensive.
 type text struct {
-	// file is the path, or empty where the manifest is from a URL.
+	// file is the path, or empty if the manifest is from a URL.
 	file string
 	data []byte
-	// prefix is the path of the pod in the text: empty, or that of an item in a list.
+	// prefix is the path of the pod in the text: empty, or the path of an item of a list.
 	prefix string
 	nodes  *nodes
 }
 
-// nodes is the tree of a text, which its items share.
+// nodes is the tree of a text. All items of the text share it.
 type nodes struct {
 	parsed  bool
 	root    *yaml.Node
@@ -61,9 +61,9 @@ func (t *text) tree() *yaml.Node {
 	return t.nodes.root
 }
 
-// locate returns the line of a field of the pod and its node. Where the field is missing, the line
-// is that of the nearest field above that is there, and the node nil. The line is 0
-// where it says nothing.
+// locate returns the line and the node of a field of the pod. If the field is missing, it
+// returns the line of the closest existing parent and a nil node. The line is 0 if it has
+// no meaning.
 func (t *text) locate(path string) (line int, node *yaml.Node) {
 	root := t.tree()
 	if t.nodes.lookUps++; root == nil || t.nodes.lookUps > maxLookUps {
@@ -71,18 +71,18 @@ func (t *text) locate(path string) (line int, node *yaml.Node) {
 	}
 	line, node = locate(root, join(t.prefix, path), root.Line)
 	if t.file == "" && !bytes.ContainsRune(bytes.TrimSpace(t.data), '\n') {
-		line = 0 // what a server sends in one line has no lines
+		line = 0 // the text has only one line, from a server
 	}
 	return line, node
 }
 
-// at returns the fault of that field of the pod.
+// at returns the fault of a field of the pod.
 func (t *text) at(path, format string, args ...any) Fault {
 	line, _ := t.locate(path)
 	return Fault{Line: line, Field: path, Message: fmt.Sprintf(format, args...)}
 }
 
-// locate follows a path as package field and sigs.k8s.io/json write it:
+// locate follows a path in the notation of package field and sigs.k8s.io/json:
 // "metadata.labels[a.b/c]", "spec.containers[0].image".
 func locate(n *yaml.Node, path string, line int) (int, *yaml.Node) {
 	if n.Kind == yaml.AliasNode {
@@ -91,7 +91,7 @@ func locate(n *yaml.Node, path string, line int) (int, *yaml.Node) {
 	if path == "" {
 		return line, n
 	}
-	switch n.Kind { //nolint:exhaustive // there is nothing below the others
+	switch n.Kind { //nolint:exhaustive // the others have nothing below them
 	case yaml.SequenceNode:
 		index, rest, _ := strings.Cut(strings.TrimPrefix(path, "["), "]")
 		if i, err := strconv.Atoi(index); err == nil && i >= 0 && i < len(n.Content) {
@@ -105,8 +105,8 @@ func locate(n *yaml.Node, path string, line int) (int, *yaml.Node) {
 	return line, nil
 }
 
-// entry returns the entry of a mapping with which the path begins, and the rest of the
-// path. Of several the last counts, and of nested ones the longest key.
+// entry returns the entry of a mapping for the first element of the path, and the rest of
+// the path. If several match, the last counts, and the longest key.
 func entry(n *yaml.Node, path string) (key, value *yaml.Node, rest string) {
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		name := nameOfKey(n.Content[i])
@@ -139,7 +139,7 @@ func nameOfKey(key *yaml.Node) string {
 	return key.Value
 }
 
-// mergedBy returns the mappings that a merge key takes over.
+// mergedBy returns the mappings that a merge key includes.
 func mergedBy(n *yaml.Node) []*yaml.Node {
 	nodes := []*yaml.Node{n}
 	if n.Kind == yaml.SequenceNode {
@@ -157,7 +157,7 @@ func mergedBy(n *yaml.Node) []*yaml.Node {
 	return mappings
 }
 
-// cutKey returns what comes after a key at the beginning of a path.
+// cutKey returns the path after a key, if the path starts with the key.
 func cutKey(path, key string) (rest string, ok bool) {
 	if strings.HasPrefix(path, "[") {
 		if rest, ok = strings.CutPrefix(path[1:], key); ok && strings.HasPrefix(rest, "]") {
@@ -168,7 +168,7 @@ func cutKey(path, key string) (rest string, ok bool) {
 	return rest, ok && (rest == "" || rest[0] == '.' || rest[0] == '[')
 }
 
-// duplicates returns a fault for each key that its mapping has already.
+// duplicates returns a fault for each duplicate key of a mapping.
 func (t *text) duplicates() (found findings) {
 	root := t.tree()
 	if root == nil {
@@ -176,7 +176,7 @@ func (t *text) duplicates() (found findings) {
 	}
 	var look func(n *yaml.Node, path string)
 	look = func(n *yaml.Node, path string) {
-		switch n.Kind { //nolint:exhaustive // scalars have none, and an alias is looked at where its anchor is
+		switch n.Kind { //nolint:exhaustive // scalars have no keys, and an alias is visited at its anchor
 		case yaml.SequenceNode:
 			for i, item := range n.Content {
 				look(item, fmt.Sprintf("%s[%d]", path, i))

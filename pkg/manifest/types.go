@@ -19,7 +19,7 @@ import (
 
 var podType = reflect.TypeFor[v1.Pod]()
 
-// expectations say what types that decode themselves take.
+// expectations are the values that types with their own decoder accept.
 var expectations = map[reflect.Type]string{
 	reflect.TypeFor[resource.Quantity]():     "quantity such as 500m or 64Mi",
 	reflect.TypeFor[intstr.IntOrString]():    "integer or string",
@@ -29,8 +29,8 @@ var expectations = map[reflect.Type]string{
 	reflect.TypeFor[v1.ResourceQuotaScope](): "string",
 }
 
-// mismatches returns a fault for each value in the JSON of a pod that has another type
-// than its field. The decoder names only one of them, without the indices on the way.
+// mismatches returns a fault for each value in the JSON of a pod whose type is not the
+// type of its field. The decoder's error has only one of them, without list indices.
 func (t *text) mismatches(data []byte) (found findings) {
 	decoder := json.NewDecoder(bytes.NewReader(data))
 	decoder.UseNumber()
@@ -49,7 +49,7 @@ func (t *text) mismatches(data []byte) (found findings) {
 	return found
 }
 
-// walk visits the value and all values below it that have a type.
+// walk visits the value, and all values below it whose type is known.
 func walk(value any, typ reflect.Type, path string, visit func(path string, typ reflect.Type, value any)) {
 	for typ.Kind() == reflect.Pointer {
 		typ = typ.Elem()
@@ -89,8 +89,8 @@ func decodesItself(typ reflect.Type) bool {
 	return reflect.PointerTo(typ).Implements(reflect.TypeFor[json.Unmarshaler]())
 }
 
-// fieldsOf returns the fields of a struct by their names in JSON, also those of structs
-// in it that are inline. It returns nil for other types.
+// fieldsOf returns the fields of a struct by their JSON names, including the fields of
+// inlined structs. It returns nil for other types.
 func fieldsOf(typ reflect.Type) map[string]reflect.Type {
 	if typ.Kind() != reflect.Struct {
 		return nil
@@ -108,10 +108,10 @@ func fieldsOf(typ reflect.Type) map[string]reflect.Type {
 	return fields
 }
 
-// expected says what the type takes, where it is not such a value.
+// expected returns what the type accepts, or an empty string if it accepts the value.
 func expected(value any, typ reflect.Type) string {
 	if value == nil {
-		return "" // null is no value
+		return "" // null is accepted
 	}
 	if decodesItself(typ) {
 		data, err := json.Marshal(value)
@@ -126,7 +126,7 @@ func expected(value any, typ reflect.Type) string {
 		}
 		return "another value (" + err.Error() + ")"
 	}
-	switch typ.Kind() { //nolint:exhaustive // the API has no others
+	switch typ.Kind() { //nolint:exhaustive // the API has no other kinds
 	case reflect.String:
 		return wanted[string](value, "string")
 	case reflect.Bool:
@@ -154,8 +154,8 @@ func wanted[T any](value any, name string) string {
 	return name
 }
 
-// got describes a value, as it was written where that is known. Values that may be
-// secret are not repeated.
+// got describes a value, in its spelling in the manifest if that is known. It does not
+// repeat values that may be secret.
 func got(path string, value any, node *yaml.Node, want string) string {
 	written := fmt.Sprint(value)
 	if node != nil && node.Kind == yaml.ScalarNode {
@@ -169,7 +169,7 @@ func got(path string, value any, node *yaml.Node, want string) string {
 	if want == "string" {
 		hint = ": put it in quotes"
 	}
-	if strings.HasSuffix(path, "].value") { // of an environment variable, for instance
+	if strings.HasSuffix(path, "].value") { // for example of an environment variable
 		written = ""
 	}
 	switch value.(type) {

@@ -10,7 +10,7 @@ import (
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 )
 
-// undecodable says what is wrong with JSON that the decoder does not take.
+// undecodable returns the faults of JSON that the decoder rejects.
 func (t *text) undecodable(err error, data []byte) *Error {
 	if syntax, ok := errors.AsType[*json.SyntaxError](json.Unmarshal(data, new(any))); ok && utilyaml.IsJSONBuffer(t.data) {
 		line := 1 + bytes.Count(data[:min(int(syntax.Offset), len(data))], []byte("\n"))
@@ -25,7 +25,7 @@ func (t *text) undecodable(err error, data []byte) *Error {
 	return t.refuse(ReasonInvalid, Fault{Message: "can't be decoded: " + err.Error()})
 }
 
-// notAPod says what the JSON is instead of a v1 Pod. It returns nil where it is one.
+// notAPod returns the error for JSON that is not a v1 Pod, or nil.
 func (t *text) notAPod(data []byte) *Error {
 	const expected = "expected apiVersion v1, kind Pod"
 	var object map[string]any

@@ -13,7 +13,7 @@ import (
 	"k8s.io/kubernetes/pkg/features"
 )
 
-// validate holds the pod to the API's rules and to those for static pods.
+// validate checks the rules of the API and the rules for static pods.
 func (t *text) validate(pod *api.Pod, json []byte) error {
 	opts := podutil.GetValidationOptionsFromPodSpecAndMeta(&pod.Spec, nil, &pod.ObjectMeta, nil)
 	if errs := validation.ValidatePodCreate(pod, opts); len(errs) > 0 {
@@ -36,7 +36,7 @@ func (t *text) validate(pod *api.Pod, json []byte) error {
 	return nil
 }
 
-// validateLegacy is what holds for static pods where the feature gate
+// validateLegacy checks the rules for static pods when the feature gate
 // PreventStaticPodAPIReferences is off.
 func (t *text) validateLegacy(pod *api.Pod, json []byte) error {
 	for _, volume := range pod.Spec.Volumes {
@@ -55,8 +55,8 @@ func (t *text) validateLegacy(pod *api.Pod, json []byte) error {
 	return nil
 }
 
-// references are the fields that refer to objects of a resource, as
-// podutil.HasAPIObjectReference names it.
+// references are the fields that refer to objects of a resource, by the names of
+// podutil.HasAPIObjectReference.
 var references = map[string][]string{
 	"serviceaccounts":        {"serviceAccountName", "serviceAccount", "serviceAccountToken"},
 	"secrets":                {"imagePullSecrets", "secret", "secretRef", "secretKeyRef", "azureFile", "nodePublishSecretRef"},
@@ -69,7 +69,7 @@ var references = map[string][]string{
 	"podcertificates":        {"podCertificate"},
 }
 
-// forbid returns the refusal of a pod that refers to objects of that resource.
+// forbid returns the error for a pod that refers to objects of the resource.
 func (t *text) forbid(data []byte, resource string) *Error {
 	message := fmt.Sprintf("static pods can't refer to API objects: %s", resource)
 	name, _, _ := strings.Cut(resource, " ")

@@ -1,13 +1,13 @@
 package manifest
 
-// maxValues is how many objects, lists and members a pod may have. In 10 MiB there is room
-// for five million, of which decoding makes gigabytes.
+// maxValues is the maximum number of objects, lists and members of a pod. 10 MiB have
+// room for five million, which take gigabytes to decode.
 const maxValues = 100_000
 
 var errTooManyValues = refuse(ReasonTooLarge, "more than %d values: a manifest must have fewer", maxValues)
 
-// tooMany tells whether there are more than maxValues in JSON: whether it opens objects and
-// lists, and separates their members, more often than that.
+// tooMany reports whether the JSON has more than maxValues values. It counts the starts
+// of objects and lists, and the separators of their members.
 func tooMany(json []byte) bool {
 	if len(json) <= maxValues {
 		return false
