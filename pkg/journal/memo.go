@@ -16,20 +16,34 @@ const maxDerived = 16
 
 // derived is one derived value. They form a list, because there are few.
 type derived struct {
-	key   any
-	next  *derived
-	once  sync.Once
+	key  any
+	next *derived
+
+	mu    sync.Mutex
+	done  atomic.Bool // value and err are set
 	value any
 	err   error
 }
 
 // Once returns the result of the first call of compute for the key. Each key has one type
-// of value.
+// of value. A key that is a pointer or a [unique.Handle] costs no allocation.
 func Once[T any](m *Memo, key any, compute func() (T, error)) (T, error) {
 	d := m.find(key)
-	d.once.Do(func() { d.value, d.err = compute() })
+	if !d.done.Load() {
+		fill(d, compute)
+	}
 	value, _ := d.value.(T) // each key has one type
 	return value, d.err
+}
+
+// fill computes the value. A sync.Once would make each call of Once allocate a function.
+func fill[T any](d *derived, compute func() (T, error)) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !d.done.Load() {
+		d.value, d.err = compute()
+		d.done.Store(true)
+	}
 }
 
 func (m *Memo) find(key any) *derived {

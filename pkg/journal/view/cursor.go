@@ -184,8 +184,10 @@ func (c *Cursor) add(set *journal.Set, present *journal.Bookmark) (whole bool, e
 	}
 	for _, f := range frames[min(c.skip, len(frames)):] {
 		if len(c.out) > 0 && (c.size+f.size > PieceSize || len(c.out) == lookahead) {
-			begun := frames
-			c.begun = weak.Make(&begun)
+			if c.skip > 0 {
+				begun := frames
+				c.begun = weak.Make(&begun)
+			}
 			return false, nil
 		}
 		c.put(f)

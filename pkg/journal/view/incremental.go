@@ -76,7 +76,7 @@ func nonempty(f *Frame) *Frame {
 }
 
 func (v *incremental) frames(set *journal.Set) ([]*Frame, error) {
-	return journal.Once(&set.Memo, v.key(), func() (frames []*Frame, _ error) {
+	return journal.Once(&set.Memo, v.key, func() (frames []*Frame, _ error) {
 		for _, u := range set.Updates {
 			frames = append(frames, v.update(u)...)
 		}

@@ -2,6 +2,7 @@ package view
 
 import (
 	"cmp"
+	"unique"
 
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/journal"
@@ -22,7 +23,7 @@ type NamesOptions struct {
 // The caller must close the cursor.
 func Names(j *journal.Journal, opts NamesOptions) *Cursor {
 	c := newCursor(j, string(IncrementalMode), nil, opts.Client)
-	v := &names{instance: j.Instance(), selector: opts.Selector}
+	v := &names{instance: j.Instance(), selector: opts.Selector, key: unique.Make(namesKey{opts.Selector.selection()})}
 	c.view = v
 	if opts.Since == nil {
 		c.open("")
@@ -38,6 +39,7 @@ func Names(j *journal.Journal, opts NamesOptions) *Cursor {
 type names struct {
 	instance string
 	selector Selector
+	key      unique.Handle[namesKey]
 	// failed is why the subscription can't start: the revision is compacted.
 	failed error
 }
@@ -77,7 +79,7 @@ type (
 )
 
 func (v *names) frames(set *journal.Set) ([]*Frame, error) {
-	return journal.Once(&set.Memo, namesKey{v.selector.selection()}, func() ([]*Frame, error) {
+	return journal.Once(&set.Memo, v.key, func() ([]*Frame, error) {
 		return changes(v.instance, &v.selector, set, set.Names), nil
 	})
 }

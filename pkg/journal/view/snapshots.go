@@ -53,7 +53,7 @@ func (v *snapshots) end(s *journal.Snapshot) (frames []*Frame) {
 }
 
 func (v *snapshots) frames(set *journal.Set) ([]*Frame, error) {
-	return journal.Once(&set.Memo, v.key(), func() ([]*Frame, error) {
+	return journal.Once(&set.Memo, v.key, func() ([]*Frame, error) {
 		if len(set.Updates) > 0 && !set.Updates[0].Op.IsConfig() {
 			return v.update(set.Updates[0]), nil
 		}

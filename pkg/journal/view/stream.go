@@ -3,6 +3,7 @@ package view
 import (
 	"fmt"
 	"slices"
+	"unique"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/pkg/config"
@@ -72,7 +73,7 @@ func Stream(j *journal.Journal, opts StreamOptions) *Cursor {
 		opts.Ops = DefaultOperations(opts.Mode)
 	}
 	c := newCursor(j, string(opts.Mode), opts.Ops, opts.Client)
-	common := stream{journal: j, selector: opts.Selector, ops: opts.Ops, mode: opts.Mode}
+	common := stream{journal: j, selector: opts.Selector, ops: opts.Ops, mode: opts.Mode, key: keyOf(opts)}
 	if opts.Mode == IncrementalMode {
 		c.view = &incremental{stream: common}
 	} else {
@@ -94,6 +95,7 @@ type stream struct {
 	selector Selector
 	ops      journal.Operations
 	mode     Mode
+	key      unique.Handle[streamKey]
 }
 
 func (s *stream) order() journal.Order { return journal.BySource }
@@ -129,10 +131,10 @@ type streamKey struct {
 	selection selection
 }
 
-func (s *stream) key() streamKey {
-	key := streamKey{mode: s.mode, selection: s.selector.selection()}
-	for op, wanted := range s.ops {
+func keyOf(opts StreamOptions) unique.Handle[streamKey] {
+	key := streamKey{mode: opts.Mode, selection: opts.Selector.selection()}
+	for op, wanted := range opts.Ops {
 		key.ops[op] = wanted
 	}
-	return key
+	return unique.Make(key)
 }

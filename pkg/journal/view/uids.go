@@ -3,6 +3,7 @@ package view
 import (
 	"cmp"
 	"slices"
+	"unique"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -18,7 +19,7 @@ import (
 // has only name, namespace and UID. The caller must close the cursor.
 func UIDs(j *journal.Journal, opts Options) *Cursor {
 	c := newCursor(j, string(IncrementalMode), nil, opts.Client)
-	c.view = &uids{instance: j.Instance(), selector: opts.Selector, held: make(map[types.UID]held)}
+	c.view = &uids{instance: j.Instance(), selector: opts.Selector, key: unique.Make(uidsKey{opts.Selector.selection()}), held: make(map[types.UID]held)}
 	c.open("")
 	return c
 }
@@ -26,6 +27,7 @@ func UIDs(j *journal.Journal, opts Options) *Cursor {
 type uids struct {
 	instance string
 	selector Selector
+	key      unique.Handle[uidsKey]
 	// held is what the subscriber has. It has no pods, so it keeps none in memory.
 	held map[types.UID]held
 }
@@ -110,7 +112,7 @@ func (v *uids) delivered(f *Frame) {
 func (v *uids) behind(error) error { return nil }
 
 func (v *uids) frames(set *journal.Set) ([]*Frame, error) {
-	return journal.Once(&set.Memo, uidsKey{v.selector.selection()}, func() ([]*Frame, error) {
+	return journal.Once(&set.Memo, v.key, func() ([]*Frame, error) {
 		return changes(v.instance, &v.selector, set, set.UIDs), nil
 	})
 }
