@@ -12,17 +12,17 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// number is what a flag takes.
+// number has test values for a flag.
 type number struct {
 	taken, refused []string
-	// help is what the flag's help says of it.
+	// help is the range in the flag's help.
 	help string
-	// with are other flags that go with it.
+	// with are other flags that are necessary.
 	with string
 }
 
-// beyond are values that no flag takes: the largest that there is, one more, and no whole
-// number.
+// beyond are values that no flag accepts: the largest number, one more, and a number that
+// is not whole.
 var (
 	beyond         = []string{"9223372036854775807", "9223372036854775808", "1e308", "-9223372036854775808"}
 	beyondDuration = []string{"2562047h", "2562048h", "-2562047h", "0", "-1ns", "-1s"}
@@ -71,8 +71,8 @@ func period(least, most, less, more string) number {
 
 func (n number) and(with string) number { n.with = with; return n }
 
-// Each number has a largest value, which the help says. Beyond it, the flag is refused by
-// name.
+// Each number has a range, which the help contains. Outside of it, the error names the
+// flag.
 func TestNumbersOfFlags(t *testing.T) {
 	for command, flags := range numbers {
 		for name, number := range flags {
@@ -97,7 +97,7 @@ func TestNumbersOfFlags(t *testing.T) {
 	}
 }
 
-// No flag that takes a number is left out above.
+// The test above has all flags that take a number.
 func TestAllNumbersOfFlagsAreTried(t *testing.T) {
 	types := []string{"bool", "string", "stringSlice", "colonSeparatedMultimapStringString", "name:value"}
 	var look func(cmd *cobra.Command)
@@ -124,7 +124,7 @@ func find(t *testing.T, path string) *cobra.Command {
 	return cmd
 }
 
-// give returns what the command says of a flag.
+// give returns the error of the command for a flag.
 func give(t *testing.T, command, name, value, with string) error {
 	t.Helper()
 	args := append([]string{fmt.Sprintf("--%s=%s", name, value)}, strings.Fields(with)...)
@@ -141,7 +141,7 @@ func give(t *testing.T, command, name, value, with string) error {
 		return err
 	}
 	opts, flags := newDaemonOptions(), pflag.NewFlagSet(command, pflag.ContinueOnError)
-	flags.ParseErrorsAllowlist.UnknownFlags = true // those of logging
+	flags.ParseErrorsAllowlist.UnknownFlags = true // the flags of logging
 	opts.addFlags(flags)
 	opts.StaticPodPath = "manifests"
 	return errors.Join(flags.Parse(args), opts.complete())

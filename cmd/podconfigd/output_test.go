@@ -12,8 +12,8 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/sources/file"
 )
 
-// An image or a file name can hold anything: it must not reach the terminal as it is,
-// nor look like a row of its own.
+// An image or a file name can contain anything. It must not reach the terminal unescaped,
+// nor look like another row.
 func TestControlCharactersAreEscaped(t *testing.T) {
 	var out bytes.Buffer
 	if err := printTable(&out, []string{"NAME", "IMAGE"}, [][]string{{"a\tb", "i\x1b[31m\nnext"}, {"приложение", "i:1"}}); err != nil {

@@ -22,7 +22,7 @@ type tree struct {
 
 type odd struct {
 	A     bool
-	B     int64 // after a gap
+	B     int64 // after padding
 	C     bool
 	F     float64
 	I     any
@@ -34,7 +34,7 @@ type odd struct {
 	time  time.Time
 }
 
-// same holds Of against reflect.DeepEqual.
+// same compares Of with reflect.DeepEqual.
 func same[T any](t *testing.T, a, b T) {
 	t.Helper()
 	got, want := Of[T]()(&a, &b), reflect.DeepEqual(a, b)
@@ -68,7 +68,7 @@ func TestOddTypes(t *testing.T) {
 	quantities := []resource.Quantity{{}, resource.MustParse("1"), resource.MustParse("1.0"), resource.MustParse("1Mi"), resource.MustParse("123456789012345678901234567890")}
 	for i := range quantities {
 		printed := quantities[i].DeepCopy()
-		_ = printed.String() // is remembered in it
+		_ = printed.String() // the message caches its size
 		for _, other := range append(quantities, printed) {
 			same(t, quantities[i], other)
 			same(t, printed, other)
@@ -76,7 +76,7 @@ func TestOddTypes(t *testing.T) {
 	}
 }
 
-// What lies between the fields counts for nothing.
+// The padding between fields is ignored.
 func TestPadding(t *testing.T) {
 	type padded struct {
 		A bool
@@ -88,7 +88,7 @@ func TestPadding(t *testing.T) {
 	same(t, values[:1], values[1:])
 }
 
-// mutate changes one thing somewhere in the value, and tells whether it did.
+// mutate changes one value at a random place, and reports whether it did.
 func mutate(v reflect.Value, pick func(n int) int, depth int) bool {
 	if !v.CanSet() || depth > 20 {
 		return false
@@ -191,7 +191,7 @@ func BenchmarkSpec(b *testing.B) {
 		}
 		pod.Spec.Containers = append(pod.Spec.Containers, container)
 	}
-	other := &v1.Pod{} // with strings of its own
+	other := &v1.Pod{} // with other strings of equal content
 	if data, err := pod.Marshal(); err != nil || other.Unmarshal(data) != nil {
 		b.Fatal(err)
 	}

@@ -49,7 +49,7 @@ func TestFieldSelectors(t *testing.T) {
 		"status.podIP=":          {},
 		"status.podIP=10.0.0.1":  {Status: v1.PodStatus{PodIP: "10.0.0.1"}},
 		"status.podIP=10.0.0.2":  {Status: v1.PodStatus{PodIPs: []v1.PodIP{{IP: "10.0.0.2"}}}},
-		// Of two that differ, the apiserver takes podIP.
+		// If the two differ, the apiserver uses podIP.
 		"status.podIP=10.0.0.3": {Status: v1.PodStatus{PodIP: "10.0.0.3", PodIPs: []v1.PodIP{{IP: "10.0.0.4"}}}},
 	} {
 		if s, err := Parse(selector); err != nil || !s.Matches(Of(pod)) {
@@ -67,7 +67,7 @@ func TestFieldSelectors(t *testing.T) {
 	}
 }
 
-// The apiserver selects by no UID.
+// The apiserver does not support the UID.
 func TestSelectorsOfTheKubernetesAPI(t *testing.T) {
 	if _, err := ParseAPI("metadata.uid=u"); err == nil || !strings.HasPrefix(err.Error(), "field label not supported: metadata.uid; supported are metadata.name,") {
 		t.Errorf("metadata.uid: %v", err)

@@ -15,7 +15,7 @@ import (
 
 var errStop = errors.New("stop")
 
-// start runs a PodConfig and returns what ends it and waits for that.
+// start runs a PodConfig and returns a function that ends it and waits for the end.
 func start(t *testing.T, c *PodConfig) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancelCause(t.Context())
@@ -43,7 +43,7 @@ func TestRunMergesEachSourceOnItsOwnChannel(t *testing.T) {
 		got := map[string]string{}
 		for range 2 {
 			u := <-c.Updates()
-			got[u.Source] = told([]PodUpdate{u})
+			got[u.Source] = summary([]PodUpdate{u})
 		}
 		if got["file"] != "ADD a" || got["api"] != "ADD" {
 			t.Errorf("got %v", got)
@@ -55,8 +55,8 @@ func TestRunMergesEachSourceOnItsOwnChannel(t *testing.T) {
 	})
 }
 
-// A reader that stops reading holds the merge up, not its end.
-func TestRunEndsWhileNobodyReads(t *testing.T) {
+// Without a receiver, the merge waits, but Run still ends.
+func TestRunEndsWithoutAReceiver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := NewPodConfig()
 		ch := c.Channel("file")
@@ -74,16 +74,16 @@ func TestRunEndsWhileNobodyReads(t *testing.T) {
 	})
 }
 
-// Readers that read all of each pod while sets go on being merged find every pod as
-// it was when it came; the race detector holds that nobody writes to it meanwhile, nor
-// to the source's own.
+// Receivers that read all of each pod during later merges always find the same content.
+// The race detector checks that nobody writes to the pods, or to those of the source, in
+// the meantime.
 func TestPodsDoNotChangeWhileTheyAreRead(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	c := NewPodConfig()
 	inputs := c.Channel("api")
 	var running sync.WaitGroup
 	running.Go(func() { _ = c.Run(ctx) })
-	var readers []chan *v1.Pod
+	var receivers []chan *v1.Pod
 	encode := func(p *v1.Pod) string {
 		data, err := p.Marshal()
 		if err != nil {
@@ -93,7 +93,7 @@ func TestPodsDoNotChangeWhileTheyAreRead(t *testing.T) {
 	}
 	for range 4 {
 		pods := make(chan *v1.Pod, 100)
-		readers = append(readers, pods)
+		receivers = append(receivers, pods)
 		running.Go(func() {
 			first := make(map[*v1.Pod]string)
 			for p := range pods {
@@ -113,13 +113,13 @@ func TestPodsDoNotChangeWhileTheyAreRead(t *testing.T) {
 	running.Go(func() {
 		for u := range c.Updates() {
 			for _, p := range u.Pods {
-				for _, reader := range readers {
-					reader <- p
+				for _, receiver := range receivers {
+					receiver <- p
 				}
 			}
 		}
-		for _, reader := range readers {
-			close(reader)
+		for _, receiver := range receivers {
+			close(receiver)
 		}
 	})
 	changes := []func(*v1.Pod){image("2"), phase(v1.PodRunning), label("k", "v"), deleting, annotation("k", "v"), image("1")}
@@ -130,7 +130,7 @@ func TestPodsDoNotChangeWhileTheyAreRead(t *testing.T) {
 	for i := range 2000 {
 		set := slices.Clone(current)
 		inputs <- SourceSet{Pods: set}
-		// The source goes on reading what it sent, and so do we.
+		// The source continues to read the pods that it sent, and so does the test.
 		next := current[i%len(current)].DeepCopy()
 		changes[i%len(changes)](next)
 		next.Generation = int64(i)

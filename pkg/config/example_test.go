@@ -10,7 +10,7 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/config"
 )
 
-// inventory is a source: it tells its set, and again when that changes.
+// inventory is a source. It sends its set, and again when the set changes.
 type inventory struct{ changes chan []*v1.Pod }
 
 func (s inventory) Run(ctx context.Context, sets chan<- config.SourceSet) error {
@@ -28,8 +28,7 @@ func (s inventory) Run(ctx context.Context, sets chan<- config.SourceSet) error 
 	}
 }
 
-// A program with a source of pods of its own gives it a channel, runs both, and
-// reads what changes.
+// A program with its own source gets a channel for it, runs both, and reads the updates.
 func Example() {
 	ctx, cancel := context.WithCancel(context.Background())
 	podConfig := config.NewPodConfig()

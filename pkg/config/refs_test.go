@@ -7,7 +7,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// The table against a map.
+// Compares the table with a map.
 func TestRefTable(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // the same each time
 	pods := make([]v1.Pod, 300)

@@ -14,8 +14,8 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// That a source loses most or all of its pods is one line of the log, with the source, the
-// place where they were and the number.
+// If a source loses most or all of its pods, the log has one line with the source, the
+// path or URL and the number.
 func TestRemovalOfMostPodsIsLogged(t *testing.T) {
 	pods := func(from, to int) (set []*v1.Pod) {
 		for i := from; i < to; i++ {

@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// pod returns a pod of that name and UID, changed by the functions.
+// pod returns a pod with the name and UID, changed by the functions.
 func pod(name, uid string, change ...func(*v1.Pod)) *v1.Pod {
 	p := &v1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default", UID: types.UID(uid)},
@@ -49,8 +49,8 @@ func deleting(p *v1.Pod) {
 	p.DeletionTimestamp, p.DeletionGracePeriodSeconds = &metav1.Time{Time: time.Unix(1000, 0)}, &grace
 }
 
-// told returns the updates in short: "ADD a b; REMOVE c".
-func told(updates []PodUpdate) string {
+// summary returns the updates in short: "ADD a b; REMOVE c".
+func summary(updates []PodUpdate) string {
 	var parts []string
 	for i, u := range updates {
 		if u.More != (i < len(updates)-1) {
@@ -101,7 +101,7 @@ func TestMergeEmitsWhatTheKubeletDoes(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			storage := newPodStorage()
 			for i, set := range test.sets {
-				if got := told(storage.merge("file", set).podUpdates("file")); got != test.want[i] {
+				if got := summary(storage.merge("file", set).podUpdates("file")); got != test.want[i] {
 					t.Errorf("set %d: got %q, want %q", i, got, test.want[i])
 				}
 			}
@@ -112,10 +112,10 @@ func TestMergeEmitsWhatTheKubeletDoes(t *testing.T) {
 func TestMergeKeepsSourcesApart(t *testing.T) {
 	storage := newPodStorage()
 	storage.merge("file", []*v1.Pod{pod("a", "1")})
-	if got := told(storage.merge("api", []*v1.Pod{pod("a", "1")}).podUpdates("api")); got != "ADD a" {
+	if got := summary(storage.merge("api", []*v1.Pod{pod("a", "1")}).podUpdates("api")); got != "ADD a" {
 		t.Errorf("the same pod from another source: got %q, want an ADD", got)
 	}
-	if got := told(storage.merge("file", nil).podUpdates("file")); got != "REMOVE a" {
+	if got := summary(storage.merge("file", nil).podUpdates("file")); got != "REMOVE a" {
 		t.Errorf("an empty set: got %q, want a REMOVE", got)
 	}
 }
@@ -136,7 +136,7 @@ func TestMergeCarriesAnnotations(t *testing.T) {
 	}
 }
 
-// What was sent and what was emitted belongs to others: neither may change.
+// The merge changes neither the pods of the source nor the emitted pods.
 func TestMergeWritesIntoNothing(t *testing.T) {
 	storage := newPodStorage()
 	versions := []*v1.Pod{
@@ -161,15 +161,14 @@ func TestMergeWritesIntoNothing(t *testing.T) {
 	}
 }
 
-// A pod whose pointer was sent before is not compared again, in whatever order the
-// set comes; so one that was changed in place, which is against the rules, is not
-// noticed.
+// A pod with a known pointer is not compared again, in any order of the set. So a change
+// in place, which is not allowed, is not detected.
 func TestMergeDoesNotCompareKnownPointers(t *testing.T) {
 	storage := newPodStorage()
 	a, b := pod("a", "1"), pod("b", "2")
 	storage.merge("file", []*v1.Pod{a, b})
 	a.Spec.Containers[0].Image = "changed in place"
-	if got := told(storage.merge("file", []*v1.Pod{pod("b", "2", image("2")), a}).podUpdates("file")); got != "UPDATE b" {
+	if got := summary(storage.merge("file", []*v1.Pod{pod("b", "2", image("2")), a}).podUpdates("file")); got != "UPDATE b" {
 		t.Errorf("got %q, want UPDATE b alone", got)
 	}
 }
@@ -193,7 +192,7 @@ func TestMergeCostFollowsTheChange(t *testing.T) {
 			next[which] = versions[turn%2]
 			turn++
 			if u := storage.merge("file", next).podUpdates("file"); len(u) != 1 || u[0].Op != UPDATE {
-				t.Fatalf("got %v, want one UPDATE", told(u))
+				t.Fatalf("got %v, want one UPDATE", summary(u))
 			}
 		})
 		if allocs > 60 {
@@ -202,8 +201,8 @@ func TestMergeCostFollowsTheChange(t *testing.T) {
 	}
 }
 
-// model is the merge in as few words as can be: what the kubelet's merge does,
-// without regard to cost.
+// model is the shortest possible merge: the same result as the kubelet's, without regard
+// to cost.
 type model struct {
 	known map[types.UID]*v1.Pod
 	seen  bool
@@ -260,8 +259,8 @@ func (m *model) merge(set []*v1.Pod) string {
 	return strings.Join(parts, "; ")
 }
 
-// FuzzMerge holds the merge against the model: each byte pair is a pod of the next
-// set, a zero ends a set.
+// FuzzMerge compares the merge with the model. Each pair of bytes is a pod of the next
+// set. A zero ends a set.
 func FuzzMerge(f *testing.F) {
 	f.Add([]byte{1, 1, 2, 2, 0, 1, 17, 2, 2, 0, 0})
 	f.Add([]byte{1, 1, 1, 2, 0, 1, 2, 1, 1, 0})
@@ -269,7 +268,7 @@ func FuzzMerge(f *testing.F) {
 	f.Add([]byte{0, 0, 5, 5, 0, 5, 21, 0, 5, 37, 0, 5, 69, 0, 5, 133, 0})
 	f.Fuzz(func(t *testing.T, data []byte) {
 		storage, m := newPodStorage(), &model{known: map[types.UID]*v1.Pod{}}
-		// The same bytes give the same pointer, so that both ways are gone.
+		// The same bytes give the same pointer, to test both paths.
 		pods := map[[2]byte]*v1.Pod{}
 		var set []*v1.Pod
 		for len(data) > 1 {
@@ -278,9 +277,9 @@ func FuzzMerge(f *testing.F) {
 				updates := storage.merge("file", set).podUpdates("file")
 				for _, u := range updates {
 					checkOrder(t, storage.sources["file"], u)
-					slices.SortFunc(u.Pods, ComparePods) // as the model has them
+					slices.SortFunc(u.Pods, ComparePods) // the order of the model
 				}
-				if got := told(updates); got != want {
+				if got := summary(updates); got != want {
 					t.Fatalf("got %q, want %q", got, want)
 				}
 				checkIndexes(t, storage.sources["file"])
@@ -296,8 +295,8 @@ func FuzzMerge(f *testing.F) {
 	})
 }
 
-// checkOrder holds an update's pods to their order, which only a UID that stands twice
-// may disturb, and its last pod of each UID to the one that is kept.
+// checkOrder checks the order of an update's pods, which only a duplicate UID may break.
+// The last pod of each UID must be the stored one.
 func checkOrder(t *testing.T, p *sourcePods, u PodUpdate) {
 	t.Helper()
 	last := make(map[types.UID]*v1.Pod)
@@ -305,7 +304,7 @@ func checkOrder(t *testing.T, p *sourcePods, u PodUpdate) {
 		last[pod.UID] = pod
 	}
 	if len(last) == len(u.Pods) && !slices.IsSortedFunc(u.Pods, ComparePods) {
-		t.Errorf("%v is not in order", told([]PodUpdate{u}))
+		t.Errorf("%v is not in order", summary([]PodUpdate{u}))
 	}
 	for uid, pod := range last {
 		if u.Op == ADD && p.byUID[uid].pod != pod {
@@ -314,8 +313,7 @@ func checkOrder(t *testing.T, p *sourcePods, u PodUpdate) {
 	}
 }
 
-// fuzzPod makes a pod whose name is the first byte's, and whose UID and content are
-// the second's.
+// fuzzPod makes a pod: the first byte is the name, the second the UID and the content.
 func fuzzPod(key [2]byte) *v1.Pod {
 	p := pod(fmt.Sprintf("%03d", key[0]%8), fmt.Sprint(key[1]&7))
 	for i, change := range []func(*v1.Pod){image("2"), phase(v1.PodRunning), label("k", "v"), deleting, annotation("k", "v")} {
@@ -326,7 +324,7 @@ func fuzzPod(key [2]byte) *v1.Pod {
 	return p
 }
 
-// checkIndexes holds the three indexes of a source to one another.
+// checkIndexes compares the three indexes of a source.
 func checkIndexes(t *testing.T, p *sourcePods) {
 	t.Helper()
 	if p.refs.size != len(p.byUID) || len(p.byName) != len(p.byUID) {

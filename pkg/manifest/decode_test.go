@@ -41,7 +41,7 @@ func TestDecodeFile(t *testing.T) {
 		{"DNS policy", string(pod.Spec.DNSPolicy), "ClusterFirst"},
 		{"scheduler", pod.Spec.SchedulerName, "default-scheduler"},
 		{"tolerations", fmt.Sprint(pod.Spec.Tolerations), "[{ Exists  NoExecute <nil>}]"},
-		// test/conformance holds it against the kubelet.
+		// test/conformance compares it with the kubelet's.
 		{"UID", string(pod.UID), "69fedbefbf589b11bf5b96593338c3b7"},
 	} {
 		if check.got != check.want {
@@ -64,7 +64,7 @@ func TestJSONAndYAMLAreTheSame(t *testing.T) {
 	}
 }
 
-// The UID is that of the node, the path and the content, and an own one is kept.
+// The UID depends on the node, the path and the content. A UID in the manifest is kept.
 func TestUID(t *testing.T) {
 	uids := map[string]string{}
 	add := func(what, node, path, data string) {
@@ -188,10 +188,10 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// A pod with very many faults is refused in time that grows with its size, and the message
-// names some of them.
+// The time to refuse a pod with very many faults is proportional to its size. The message
+// has some of the faults.
 func TestManyFaults(t *testing.T) {
-	const containers = 20_000 // to join all of their faults took minutes
+	const containers = 20_000 // joining all of their faults took minutes
 	data := `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"},"spec":{"containers":[{}` + strings.Repeat(",{}", containers-1) + `]}}`
 	_, _, err := NewDecoder("node1").DecodeFile("/m/f", []byte(data))
 	if err == nil {

@@ -9,7 +9,8 @@ import (
 	"unicode/utf16"
 )
 
-// inContainer and inSpec are good with more lines, the first of which is line 9.
+// inContainer and inSpec are good manifests with additional lines, the first of which is
+// line 9.
 func inContainer(lines string) string { return good + indent("    ", lines) }
 func inSpec(lines string) string      { return good + indent("  ", lines) }
 
@@ -17,7 +18,7 @@ func indent(by, lines string) string {
 	return by + strings.ReplaceAll(strings.TrimSuffix(lines, "\n"), "\n", "\n"+by) + "\n"
 }
 
-// faultTests are manifests that are refused, with all that is said of them.
+// faultTests are bad manifests and their faults.
 var faultTests = []struct {
 	name, data string
 	reason     Reason
@@ -179,7 +180,7 @@ func utf16le(s string) string {
 	return b.String()
 }
 
-// What the kubelet passes over in silence is a warning, and the pod counts.
+// What the kubelet ignores is a warning, and the pod is accepted.
 func TestWarnings(t *testing.T) {
 	polcy := []string{`web.yaml:9: spec.containers[0].imagePullPolcy: unknown field, ignored; did you mean imagePullPolicy?`}
 	for _, test := range []struct {
@@ -250,8 +251,8 @@ func TestWarningsBesideAnError(t *testing.T) {
 	}
 }
 
-// Of a large manifest the faults are told, though not where they are and no duplicate
-// keys; and what is made to be large is refused.
+// The faults of a large manifest have no lines, and its duplicate keys are not found. A
+// manifest that is made to be expensive is refused.
 func TestLargeManifests(t *testing.T) {
 	padding := "#" + strings.Repeat(" x", maxLocated/2) + "\n"
 	_, warnings, err := decode(t, padding+inContainer("image: a\nimagePullPolcy: b"))
@@ -266,7 +267,7 @@ func TestLargeManifests(t *testing.T) {
 			t.Errorf("%.10q is accepted", data)
 		}
 	}
-	// Each of many faults costs a look at all beside it, so not all are located.
+	// Locating a fault visits all keys beside it, so not all of many faults are located.
 	var labels strings.Builder
 	for i := range 30_000 {
 		fmt.Fprintf(&labels, "    l%d: 5\n", i)
@@ -277,8 +278,8 @@ func TestLargeManifests(t *testing.T) {
 	}
 }
 
-// The faults of a list's items have the path in the item, and the line if the answer has
-// several.
+// The faults of a list's items have the path within the item, and the line if the answer
+// has several lines.
 func TestFaultsOfItems(t *testing.T) {
 	const item = `{"metadata":{"name":"a"},"spec":{"containers":[{"name":"c","image":"i","tti":true}]}}`
 	list := "apiVersion: v1\nkind: PodList\nitems:\n- " + item + "\n- metadata: {name: b, name: c}\n  spec: {containers: [{name: 5, image: i}]}\n- 1\n"

@@ -33,7 +33,7 @@ func kubeletsDecode(data []byte) (*api.Pod, error) {
 	return pod, nil
 }
 
-// checkFaults checks that each is in a line that there is, and is told in one line.
+// checkFaults checks that each fault has an existing line, and one line of text.
 func checkFaults(t *testing.T, data []byte, faults []Fault) {
 	t.Helper()
 	lines := 2 + bytes.Count(data, []byte("\n")) + bytes.Count(data, []byte("\r")) +
@@ -48,8 +48,7 @@ func checkFaults(t *testing.T, data []byte, faults []Fault) {
 	}
 }
 
-// Whatever the bytes, there is a pod or an error that says why not, and the same
-// bytes give the same pod.
+// Any bytes give a pod or an error with a reason, and the same bytes give the same pod.
 func FuzzDecodeFile(f *testing.F) {
 	f.Add([]byte(good))
 	f.Add([]byte(aliasBomb()))
@@ -91,8 +90,8 @@ func FuzzDecodeFile(f *testing.F) {
 	})
 }
 
-// Whatever the body, there are items or an error that says why not, and every item is
-// a whole pod or says what is wrong with it.
+// Any body gives items or an error with a reason, and every item has a complete pod or an
+// error.
 func FuzzDecodeURL(f *testing.F) {
 	const item = `{"metadata":{"name":"a"},"spec":{"containers":[{"name":"c","image":"i"}]}}`
 	for _, body := range []string{

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// A pod with very many values is refused before anything is made of them.
+// A pod with very many values is refused before it is decoded.
 func TestTooManyValues(t *testing.T) {
 	const pod = `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"},"spec":{"containers":[{"name":"c","image":"i"}],`
 	many := strings.Repeat(",{}", 1<<20/3)

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-func expect(t *testing.T, r *reader, want ...string) {
+func expect(t *testing.T, r *receiver, want ...string) {
 	t.Helper()
 	synctest.Wait()
 	if got := r.take(); !slices.Equal(got, want) {
@@ -21,9 +21,9 @@ func expect(t *testing.T, r *reader, want ...string) {
 	}
 }
 
-// relisted runs a generator on a runtime without events, which has pods of one
-// container each that run.
-func relisted(t *testing.T, opts Options, pods ...types.UID) (*model, *reader) {
+// relisted runs a generator on a runtime without events. The runtime has pods of one
+// running container each.
+func relisted(t *testing.T, opts Options, pods ...types.UID) (*model, *receiver) {
 	t.Helper()
 	m := newModel(1)
 	m.noEvents = true
@@ -82,7 +82,7 @@ func TestAHungInspectionDelaysItsPodOnly(t *testing.T) {
 		m.mu.Lock()
 		m.hung["c-a"] = false
 		m.mu.Unlock()
-		pass(DefaultCallTimeout) // the call that hangs is given up, and another one made
+		pass(DefaultCallTimeout) // the hanging call is cancelled, and another one made
 		expect(t, r, "ContainerDied a/c-a 3")
 		r.stop()
 	})
@@ -105,7 +105,7 @@ func TestManyHungInspections(t *testing.T) {
 		}
 		pass(2 * DefaultCallTimeout)
 		if n := len(r.take()); n < maxInspections {
-			t.Errorf("%d pods were told of, there are %d that don't hang", n, maxInspections)
+			t.Errorf("%d pods had events, there are %d that don't hang", n, maxInspections)
 		}
 		m.mu.Lock()
 		clear(m.hung)
@@ -118,8 +118,8 @@ func TestManyHungInspections(t *testing.T) {
 	})
 }
 
-// A pod whose inspection failed, and of which events told the rest meanwhile, is to
-// be looked at.
+// A pod whose inspection failed, and whose other changes came as events in the meantime,
+// gets a PodSync.
 func TestPodSync(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newModel(1)
@@ -135,7 +135,7 @@ func TestPodSync(t *testing.T) {
 		m.stream, m.keeps = nil, true // the event is late
 		m.mu.Unlock()
 		m.step("a", "c-a", StateExited)
-		pass(DefaultEventedRelistPeriod + time.Second) // a list has it inspected
+		pass(DefaultEventedRelistPeriod + time.Second) // a list causes its inspection
 		m.mu.Lock()
 		stream <- m.kept[0]
 		m.mu.Unlock()
@@ -181,7 +181,7 @@ func TestHealth(t *testing.T) {
 	}
 }
 
-// The runtime has as long as the threshold to come up.
+// The runtime may take as long as the threshold to start.
 func TestHealthAtTheStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newModel(1)
@@ -202,7 +202,7 @@ func TestHealthAtTheStart(t *testing.T) {
 	})
 }
 
-// Every call has a deadline, also the list's.
+// Every call has a deadline, also the one of a list.
 func TestAHungListIsGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, r := relisted(t, Options{}, "a")
@@ -226,8 +226,8 @@ func TestAHungListIsGivenUp(t *testing.T) {
 	})
 }
 
-// Who does not read delays nothing and loses nothing.
-func TestNobodyReads(t *testing.T) {
+// Without a receiver, nothing is delayed and nothing is lost.
+func TestNoReceiver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newModel(1)
 		g := New(Options{Runtime: m})
@@ -289,8 +289,8 @@ func TestFallingBack(t *testing.T) {
 	})
 }
 
-// A runtime tells of no event when a container can't be started. A list finds it soon,
-// and lists are rare again after that, and where a container is not started at all.
+// If a container can't be started, the runtime sends no event. A list finds it soon.
+// After that lists are rare again, also if the container is never started.
 func TestAContainerThatCannotBeStarted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newModel(1)
@@ -320,8 +320,8 @@ func TestAContainerThatCannotBeStarted(t *testing.T) {
 	})
 }
 
-// That a runtime has no events is said once, and found out again when it has.
-func TestNoEventsIsSaidOnce(t *testing.T) {
+// The log says once that a runtime has no events. The generator detects when it has them.
+func TestNoEventsIsLoggedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newModel(1)
 		m.noEvents = true
@@ -337,9 +337,9 @@ func TestNoEventsIsSaidOnce(t *testing.T) {
 	})
 }
 
-// A stream that ends as soon as it begins is never relied on, is tried for ever, and
-// not in a hurry.
-func TestTheStreamIsTriedForEver(t *testing.T) {
+// A stream that ends as soon as it opens is never relied on. It is retried forever, with
+// waits.
+func TestTheStreamIsRetriedForever(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newModel(1)
 		m.streamErr = errors.New("it broke")
@@ -363,8 +363,8 @@ func TestTheStreamIsTriedForEver(t *testing.T) {
 	})
 }
 
-// A runtime that fails for an hour in one way is in the log once, and once more when
-// it is back.
+// If a runtime fails for an hour in one way, the log has one line, and one more when it
+// recovers.
 func TestAnErrorIsLoggedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, r := relisted(t, Options{}, "a")

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// held is a runtime that does not tell exit codes before it is let go.
+// held is a runtime that returns no exit codes until it is released.
 type held struct {
 	*model
 	released chan struct{}
@@ -23,8 +23,8 @@ func (h *held) ExitCode(ctx context.Context, id string) (*int32, error) {
 	}
 }
 
-// follow has the runtime tell of events from now on, and waits until they are relied on.
-func (h *held) follow(t *testing.T, r *reader) {
+// follow makes the runtime send events, and waits until the generator relies on them.
+func (h *held) follow(t *testing.T, r *receiver) {
 	t.Helper()
 	h.mu.Lock()
 	h.streamErr = nil
@@ -35,9 +35,9 @@ func (h *held) follow(t *testing.T, r *reader) {
 	}
 }
 
-// inspected runs a generator while a pod's inspection takes its time: its container
-// c-a has exited, and while listed is the state of the others. Events are not told yet.
-func inspected(t *testing.T, while func(m *model)) (*held, *reader) {
+// inspected runs a generator during the inspection of a pod. Its container c-a has
+// exited, and while sets the state of the others. Events are not sent yet.
+func inspected(t *testing.T, while func(m *model)) (*held, *receiver) {
 	t.Helper()
 	m := newModel(1)
 	m.streamErr = errors.New("not yet")
@@ -54,8 +54,8 @@ func inspected(t *testing.T, while func(m *model)) (*held, *reader) {
 	return h, r
 }
 
-// A list that comes while a pod is inspected may be the last one for minutes: what it
-// has of the pod counts.
+// A list during an inspection of a pod may be the last one for minutes. Its state of the
+// pod counts.
 func TestAListDuringAnInspection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, r := inspected(t, func(*model) {})
@@ -68,8 +68,8 @@ func TestAListDuringAnInspection(t *testing.T) {
 	})
 }
 
-// A container that one list has and the next does not is gone, also where an
-// inspection kept the first one waiting.
+// A container that is in one list and not in the next is gone, also if an inspection
+// delayed the first one.
 func TestAContainerGoesDuringAnInspection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, r := inspected(t, func(m *model) {
@@ -84,8 +84,7 @@ func TestAContainerGoesDuringAnInspection(t *testing.T) {
 	})
 }
 
-// A container whose removal is the first that is told of it is not brought back by
-// the list before.
+// A container whose first event is its removal does not return with the list before.
 func TestAContainerIsRemovedDuringAnInspection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, r := inspected(t, func(m *model) {

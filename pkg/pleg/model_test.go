@@ -21,27 +21,27 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// model is a runtime whose containers live as the test has them live, whose answers
-// take their time, and whose stream of events breaks when it is told to.
+// model is a runtime with containers, delays and a stream of events that the test
+// controls.
 type model struct {
 	mu   sync.Mutex
 	rand *rand.Rand
-	// slow is how long an answer may take, before and after what it says is looked up.
+	// slow is the maximum delay of an answer, before and after its data is read.
 	slow       time.Duration
 	containers []*Container
 	pods       map[string]types.UID
 	stream     chan RuntimeEvent
 	broken     chan error
-	// kept are the events of a time without a stream, if it keeps those.
+	// kept are the events during a time without a stream, if keeps.
 	keeps    bool
 	kept     []RuntimeEvent
 	noEvents bool
-	// streamErr is what every stream ends with at once; attempts counts them.
+	// streamErr is the error with which every stream ends at once. attempts counts them.
 	streamErr error
 	attempts  int
-	// fail is what calls fail with.
+	// fail is the error of all calls.
 	fail error
-	// late: an event shows its pod as it is by the time that the event is told.
+	// late means that an event has its pod as of the time at which it is sent.
 	late bool
 	// hung are the containers whose inspection hangs.
 	hung map[string]bool
@@ -58,8 +58,8 @@ func (m *model) wait(ctx context.Context) error {
 		d = time.Duration(m.rand.Int64N(int64(m.slow)))
 	}
 	m.mu.Unlock()
-	// Timers that are due at once are left out: Go's race detector crashes now and then
-	// where two goroutines of a synctest bubble run such ones at a time (go1.26.8).
+	// No timers that are due at once: Go's race detector sometimes crashes if two
+	// goroutines of a synctest bubble run such timers at a time (go1.26.8).
 	if d > 0 {
 		select {
 		case <-ctx.Done():
@@ -156,14 +156,14 @@ func (m *model) Events(ctx context.Context, opened func(), handle func(RuntimeEv
 	}
 }
 
-// tries returns how often events were asked for.
+// tries returns the number of attempts to open the stream.
 func (m *model) tries() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.attempts
 }
 
-// breakStream ends the stream; what was on its way is lost.
+// breakStream ends the stream. Events that are being sent are lost.
 func (m *model) breakStream() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -173,8 +173,8 @@ func (m *model) breakStream() {
 	}
 }
 
-// tell tells of an event. The caller holds the lock.
-func (m *model) tell(kind RuntimeEventType, id string) {
+// send sends an event. The caller holds the lock.
+func (m *model) send(kind RuntimeEventType, id string) {
 	e := RuntimeEvent{Type: kind, ContainerID: id, Pod: m.show(id)}
 	switch {
 	case m.stream != nil:
@@ -184,8 +184,7 @@ func (m *model) tell(kind RuntimeEventType, id string) {
 	}
 }
 
-// show returns the pod of a container; nil if nothing of it is there. The caller
-// holds the lock.
+// show returns the pod of a container; nil if it has nothing. The caller holds the lock.
 func (m *model) show(id string) *Pod {
 	pod := &Pod{UID: m.pods[id]}
 	for _, c := range m.containers {
@@ -199,44 +198,44 @@ func (m *model) show(id string) *Pod {
 	return pod
 }
 
-// step moves a container one state on; StateNone makes it.
+// step moves a container to the next state. StateNone creates it.
 func (m *model) step(pod types.UID, id string, to State) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if to == StateCreated {
 		m.pods[id] = pod
 		m.containers = append(m.containers, &Container{ID: id, Name: id, State: StateCreated, CreatedAt: time.Now()})
-		m.tell(EventCreated, id)
+		m.send(EventCreated, id)
 		return
 	}
 	i := slices.IndexFunc(m.containers, func(c *Container) bool { return c.ID == id })
 	switch to {
 	case StateRunning:
 		m.containers[i].State = StateRunning
-		m.tell(EventStarted, id)
+		m.send(EventStarted, id)
 	case StateExited:
 		m.containers[i].State, m.containers[i].ExitCode = StateExited, new(int32(len(id)))
-		m.tell(EventStopped, id)
+		m.send(EventStopped, id)
 	case StateNone:
 		m.containers = slices.Delete(m.containers, i, i+1)
-		m.tell(EventDeleted, id)
+		m.send(EventDeleted, id)
 	}
 }
 
-// reader runs a generator inside a bubble and keeps its events.
-type reader struct {
+// receiver runs a generator inside a bubble and keeps its events.
+type receiver struct {
 	*Generator
 	mu     sync.Mutex
 	events []*PodLifecycleEvent
-	// log is to be read after stop.
+	// log may be read after stop.
 	log    bytes.Buffer
 	cancel context.CancelFunc
 	done   sync.WaitGroup
 }
 
-func read(t *testing.T, opts Options) *reader {
+func read(t *testing.T, opts Options) *receiver {
 	t.Helper()
-	r := &reader{Generator: New(opts)}
+	r := &receiver{Generator: New(opts)}
 	logger := textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(&r.log)))
 	ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), logger))
 	r.cancel = cancel
@@ -260,13 +259,13 @@ func read(t *testing.T, opts Options) *reader {
 	return r
 }
 
-func (r *reader) stop() {
+func (r *receiver) stop() {
 	r.cancel()
 	r.done.Wait()
 }
 
 // take returns the events since the last time, by type, container and exit code.
-func (r *reader) take() []string {
+func (r *receiver) take() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var lines []string

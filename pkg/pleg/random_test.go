@@ -10,9 +10,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// told checks that what was told of each container is told once and in order, and
-// returns it by container.
-func told(t *testing.T, events []*PodLifecycleEvent) map[string][]PodLifeCycleEventType {
+// emitted checks that the events of each container come once and in order, and returns
+// them by container.
+func emitted(t *testing.T, events []*PodLifecycleEvent) map[string][]PodLifeCycleEventType {
 	t.Helper()
 	order := []PodLifeCycleEventType{ContainerChanged, ContainerStarted, ContainerDied, ContainerRemoved}
 	by := make(map[string][]PodLifeCycleEventType)
@@ -22,7 +22,7 @@ func told(t *testing.T, events []*PodLifecycleEvent) map[string][]PodLifeCycleEv
 		}
 		before := by[e.ContainerID]
 		if n := len(before); n > 0 && slices.Index(order, before[n-1]) >= slices.Index(order, e.Type) {
-			t.Errorf("%s was told of %s after %v", e.Type, e.ContainerID, before)
+			t.Errorf("%s was emitted for %s after %v", e.Type, e.ContainerID, before)
 		}
 		if e.ExitCode != nil && int(*e.ExitCode) != len(e.ContainerID) {
 			t.Errorf("%s is said to have exited with %d", e.ContainerID, *e.ExitCode)
@@ -32,10 +32,10 @@ func told(t *testing.T, events []*PodLifecycleEvent) map[string][]PodLifeCycleEv
 	return by
 }
 
-// Containers come and go at random moments, while answers and events take up to
-// several periods, and the stream of events breaks and comes back, with or without
-// what it missed. Every event comes at most once and in its order; and in the end,
-// what was told is what is there, whether events or lists have the last word.
+// Containers come and go at random times. Answers and events are delayed by up to several
+// periods. The stream of events breaks and returns, with or without the missed events.
+// Every event is emitted at most once and in order. In the end, the events match the
+// runtime, whether events or lists come last.
 func TestRandomLives(t *testing.T) {
 	seeds := uint64(300)
 	if testing.Short() {
@@ -71,7 +71,7 @@ func TestRandomLives(t *testing.T) {
 					alive = slices.Delete(alive, n, n+1)
 				}
 			}
-			for _, id := range alive { // what is about to be started has the runtime listed
+			for _, id := range alive { // a container that is about to start causes lists
 				if final[id] == StateCreated {
 					m.step("", id, StateRunning)
 					final[id] = StateRunning
@@ -80,14 +80,14 @@ func TestRandomLives(t *testing.T) {
 			m.mu.Lock()
 			m.slow = time.Millisecond
 			m.mu.Unlock()
-			pass(2 * time.Minute) // enough for the stream to come back, and no list after that
-			by := told(t, r.events)
+			pass(2 * time.Minute) // enough for the stream to return, without a list after that
+			by := emitted(t, r.events)
 			want := map[State]PodLifeCycleEventType{StateCreated: ContainerChanged, StateRunning: ContainerStarted, StateExited: ContainerDied, StateNone: ContainerRemoved}
 			for id, state := range final {
 				switch n := len(by[id]); {
 				case n == 0 && state == StateNone: // it came and went between two lists
 				case n == 0 || by[id][n-1] != want[state]:
-					t.Errorf("%s is %v, told were %v", id, state, by[id])
+					t.Errorf("%s is %v, the events were %v", id, state, by[id])
 				}
 			}
 			if len(r.records.pods) > 5 {
@@ -101,8 +101,7 @@ func TestRandomLives(t *testing.T) {
 	}
 }
 
-// A container that ran for a moment only has exited by the time that the runtime
-// tells that it started.
+// A container that ran only for a moment has exited when the runtime sends its start.
 func TestStartedAndGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newModel(1)
@@ -122,8 +121,8 @@ func TestStartedAndGone(t *testing.T) {
 	})
 }
 
-// A stream that holds tells everything, with every exit code, as soon as it happens.
-func TestEventsAreToldAtOnce(t *testing.T) {
+// With a stable stream, every event is emitted at once, with every exit code.
+func TestEventsAreEmittedAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newModel(1)
 		r := read(t, Options{Runtime: m})

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// A sandbox that is not ready may be ready again. A list that was requested before it was
-// not ready does not show that.
+// A sandbox that is not ready may become ready again. A list that was requested before it
+// was not ready does not prove that.
 func TestASandboxIsReadyAgain(t *testing.T) {
 	r := newRecords()
 	start := time.Unix(1e9, 0)
@@ -31,5 +31,5 @@ func TestASandboxIsReadyAgain(t *testing.T) {
 
 	r = newRecords()
 	list(StateExited, false, 0, ContainerDied)
-	list(StateRunning, false, time.Second) // a container does not
+	list(StateRunning, false, time.Second) // a container never returns
 }

@@ -26,7 +26,7 @@ var (
 	_ sources.Source = (*http.Source)(nil)
 )
 
-// An error is logged once for each cause, and its end once.
+// An error is logged once per cause, and its end once.
 func TestBoard(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var lines []string

@@ -46,7 +46,8 @@ func TestVerdictsAreBounded(t *testing.T) {
 	}
 }
 
-// Whatever there is to say, a bounded number of lines is logged, and how many were not.
+// For any number of verdicts, the number of log lines is limited, and a line counts the
+// others.
 func TestReporterIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var lines []string

@@ -23,7 +23,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// recorder is a handler that writes down what it is given.
+// recorder is a handler that records its calls.
 type recorder struct {
 	mu    sync.Mutex
 	calls []string
@@ -67,11 +67,11 @@ func (r *recorder) HandlePodOrphans(_ context.Context, pods []*v1.Pod) {
 	r.calls = append(r.calls, line)
 }
 
-// events is a generator whose events and pods the test makes.
+// events is a generator with the events and pods of the test.
 type events struct {
 	events chan *pleg.PodLifecycleEvent
 	pods   atomic.Pointer[[]*pleg.Pod]
-	// asked counts how often housekeeping asked for the pods.
+	// asked counts the requests of housekeeping for the pods.
 	asked atomic.Int32
 }
 
@@ -226,7 +226,7 @@ func TestEachPodIsOfferedAgain(t *testing.T) {
 }
 
 // A UID that two sources have goes on having its turns when one of them removes it.
-func TestAPodOfTwoSourcesIsOfferedAgain(t *testing.T) {
+func TestAPodOfTwoSourcesIsSyncedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := run(t, "file", "http")
 		h.send(config.ADD, "file", "a")

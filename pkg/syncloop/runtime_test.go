@@ -32,13 +32,13 @@ func (h *harness) expect(t *testing.T, want ...string) {
 	h.calls = nil
 }
 
-func TestOrphansAreToldWhenTheyChange(t *testing.T) {
+func TestOrphansAreSentWhenTheyChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := run(t, "file", "api")
 		h.send(config.ADD, "file", "a")
 		h.events.has("a", "b", "c")
 		pass(3 * housekeepingPeriod)
-		h.expect(t, "additions ADD a") // a source that was not seen may want them
+		h.expect(t, "additions ADD a") // a source that was not seen may have them
 		h.send(config.ADD, "api", "b")
 		pass(3 * housekeepingPeriod)
 		h.expect(t, "additions ADD b", "orphans c")
@@ -69,7 +69,7 @@ func TestResync(t *testing.T) {
 				t.Errorf("resync: %v, want to wait for %v", err, want)
 			}
 		}
-		// Whoever asks as soon as it is allowed waits twice as long each time.
+		// The wait doubles with each request that comes as soon as it is allowed.
 		for wait := firstResync; wait < lastResync; wait *= 2 {
 			resync(0)
 			resync(wait)
@@ -82,7 +82,7 @@ func TestResync(t *testing.T) {
 			resync(lastResync)
 			pass(lastResync)
 		}
-		pass(lastResync + 1) // and who leaves it alone for a while begins anew
+		pass(lastResync + 1) // after a pause, the wait starts again
 		resync(0)
 		resync(firstResync)
 		if err := h.loop.Resync(t.Context(), "default", "b"); !apierrors.IsNotFound(err) || err.Error() != "resyncing pod default/b: no such pod" {
@@ -99,7 +99,7 @@ func TestResync(t *testing.T) {
 	})
 }
 
-// A pod that was asked for is not due for a period.
+// After a resync, the pod is not due for a period.
 func TestResyncPutsOffTheTicker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := run(t, "file")
@@ -117,8 +117,8 @@ func TestResyncPutsOffTheTicker(t *testing.T) {
 	})
 }
 
-// Fifty pods that come at once are not due at once.
-func TestTurnsAreSpread(t *testing.T) {
+// Fifty pods that are added together are not due together.
+func TestSyncsAreSpread(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := run(t, "file")
 		names := make([]string, 50)

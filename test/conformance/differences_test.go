@@ -350,7 +350,7 @@ func TestDifferenceOneBadPodInAList(t *testing.T) {
 
 // A reader that does not read stalls the kubelet's sources, all of them; of ours it
 // stalls none.
-func TestDifferenceSlowReader(t *testing.T) {
+func TestDifferenceSlowSubscriber(t *testing.T) {
 	t.Parallel()
 	set := func(i int) []*v1.Pod {
 		p := &v1.Pod{}

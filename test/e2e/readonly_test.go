@@ -10,8 +10,8 @@ import (
 	"github.com/podconfigd/podconfigd/internal/testutil"
 )
 
-// TestKubectlIsToldReadOnly tries what a real kubectl could change, and asks what it may.
-func TestKubectlIsToldReadOnly(t *testing.T) {
+// TestKubectlPrintsReadOnly tries what a real kubectl could change, and asks what it may.
+func TestKubectlPrintsReadOnly(t *testing.T) {
 	d := &daemon{dir: testutil.ShortDir(t)}
 	d.mkdir(t)
 	d.put(t, "web", "nginx:1.27")

@@ -11,8 +11,8 @@ import (
 // impatient are options for tests of a runtime that does not answer.
 var impatient = pleg.Options{RelistPeriod: 100 * time.Millisecond, RelistThreshold: 2 * time.Second, CallTimeout: 500 * time.Millisecond}
 
-// sick waits until the generator is unhealthy, for a reason that contains the string.
-func (w *watcher) sick(t *testing.T, why string) {
+// sick waits until the generator is unhealthy, with a reason that contains the text.
+func (w *observer) sick(t *testing.T, why string) {
 	t.Helper()
 	var err error
 	defer func() {
@@ -31,7 +31,7 @@ func (w *watcher) sick(t *testing.T, why string) {
 	})
 }
 
-func (w *watcher) recovers(t *testing.T) {
+func (w *observer) recovers(t *testing.T) {
 	t.Helper()
 	until(t, "healthy again", func() bool { ok, _ := w.Healthy(); return ok })
 }

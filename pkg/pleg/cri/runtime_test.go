@@ -22,21 +22,21 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// watcher is a running generator and the events that it gave.
-type watcher struct {
+// observer is a running generator and its events.
+type observer struct {
 	*pleg.Generator
 	events chan *pleg.PodLifecycleEvent
 }
 
 // watch runs a generator on a socket until the test ends.
-func watch(t *testing.T, socket string, opts pleg.Options) *watcher {
+func watch(t *testing.T, socket string, opts pleg.Options) *observer {
 	t.Helper()
 	runtime, err := cri.New("unix://" + socket)
 	if err != nil {
 		t.Fatal(err)
 	}
 	opts.Runtime = runtime
-	w := &watcher{Generator: pleg.New(opts), events: make(chan *pleg.PodLifecycleEvent, 10000)}
+	w := &observer{Generator: pleg.New(opts), events: make(chan *pleg.PodLifecycleEvent, 10000)}
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	wg.Go(func() {
@@ -62,7 +62,7 @@ func watch(t *testing.T, socket string, opts pleg.Options) *watcher {
 	return w
 }
 
-// line says what an event is: its type, its pod, its container or "sandbox", and the
+// line returns an event as text: its type, its pod, its container or "sandbox", and the
 // exit code.
 func line(e *pleg.PodLifecycleEvent) string {
 	s := fmt.Sprintf("%s %s/%s", strings.TrimPrefix(string(e.Type), "Container"), e.ID, e.Container)
@@ -75,18 +75,18 @@ func line(e *pleg.PodLifecycleEvent) string {
 	return s
 }
 
-// patience is for how long tests wait for what is to happen: a machine may be slow.
+// patience is the longest wait of a test. A machine may be slow.
 const patience = 2 * time.Minute
 
-// incidental tells whether an event may come at any time: that a container was created,
-// and that a pod is to be looked at since the runtime took too long to be asked about it.
+// incidental reports whether an event may come at any time: ContainerChanged, and PodSync
+// for a pod whose inspection took too long.
 func incidental(e *pleg.PodLifecycleEvent) bool {
 	return e.Type == pleg.ContainerChanged || e.Type == pleg.PodSync
 }
 
-// await waits until every one of these events has come, in whatever order, and no
-// other than perhaps those with a question mark and incidental ones.
-func (w *watcher) await(t *testing.T, want ...string) {
+// await waits until each of these events has come, in any order. It accepts other events
+// only if they are incidental or have a question mark.
+func (w *observer) await(t *testing.T, want ...string) {
 	t.Helper()
 	missing := slices.Clone(want)
 	deadline := time.After(patience)
@@ -108,9 +108,9 @@ func (w *watcher) await(t *testing.T, want ...string) {
 	}
 }
 
-// quiet waits for a time in which the runtime is listed, unless it tells of events
-// itself, and wants no event meanwhile.
-func (w *watcher) quiet(t *testing.T) {
+// quiet waits until the runtime has been listed, or some time if it sends events. No
+// event may come.
+func (w *observer) quiet(t *testing.T) {
 	t.Helper()
 	relists := w.Status().Relists
 	enough, deadline := time.After(2*time.Second), time.Now().Add(patience)
@@ -133,8 +133,8 @@ func (w *watcher) quiet(t *testing.T) {
 	}
 }
 
-// mode waits until events are relied on, or are known not to be.
-func (w *watcher) mode(t *testing.T, runtime string) {
+// mode waits until the generator relies on events, or knows that there are none.
+func (w *observer) mode(t *testing.T, runtime string) {
 	t.Helper()
 	until(t, "the way of the events is known", func() bool {
 		s := w.Status()
@@ -185,7 +185,7 @@ func TestLifeOfContainers(t *testing.T) {
 		w.await(t, "Started uid/killed", "Started uid/removed")
 		r.StartContainer(t, ids["zero"])
 		r.StartContainer(t, ids["three"])
-		// Lists may come too late to see a container run, or to ask for its exit code.
+		// A list may be too late to see a container run, or to request its exit code.
 		w.await(t, "Died uid/zero 0", "Died uid/three 3", "?Started uid/zero", "?Started uid/three")
 		r.KillContainer(t, ids["killed"], syscall.SIGKILL)
 		w.await(t, "Died uid/killed 137")
@@ -201,7 +201,7 @@ func TestLifeOfContainers(t *testing.T) {
 	})
 }
 
-// relisting makes a proxy that hides the runtime's events.
+// relisting returns a proxy that hides the runtime's events.
 func relisting(t *testing.T, r *components.Runtime) *components.CRIProxy {
 	t.Helper()
 	p := r.Proxy(t)
@@ -299,8 +299,8 @@ func TestTheRuntimeStops(t *testing.T) {
 	})
 }
 
-// The stream of events breaks again and again while containers come and go. Each is
-// told of once.
+// The stream of events breaks repeatedly while containers come and go. Each event is
+// emitted once.
 func TestTheStreamBreaks(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs containerd")
@@ -361,7 +361,8 @@ func TestTheRuntimeRestarts(t *testing.T) {
 				<-time.After(down)
 				r.Start(t)
 				r.Await(t)
-				// containerd 2.4 does not ask its shim for the code, and says 255.
+				// containerd 2.4 does not request the code from its shim, and returns
+				// 255.
 				w.await(t, fmt.Sprint("Died dies/c ", r.ExitCode(t, dies)))
 				r.RemoveSandbox(t, sandbox)
 				w.await(t, "?Died goes/c", "?Died goes/c 137", "Removed goes/c", "Died goes/sandbox", "Removed goes/sandbox")

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// A watch on which bookmarks came, and then nothing more, is not healthy until
-// something comes.
+// A watch that had bookmarks, and then nothing, is unhealthy until the next event or
+// bookmark.
 func TestSilentWatch(t *testing.T) {
 	var silent atomic.Bool
 	talk := func(w nethttp.ResponseWriter, r *nethttp.Request) {
@@ -52,7 +52,7 @@ func TestSilentWatch(t *testing.T) {
 	})
 }
 
-// A watch on which no bookmark ever came may be silent.
+// A watch without bookmarks may be silent.
 func TestQuietWatch(t *testing.T) {
 	run(t, nil, func(f *fake) {
 		f.healthy(time.Second, 2)
@@ -63,8 +63,8 @@ func TestQuietWatch(t *testing.T) {
 	})
 }
 
-// Something that is no apiserver answers everything with an object, of whatever kind: no
-// node is known, no pod removed.
+// If a server that is not an apiserver answers every request with some object, the node
+// stays unknown and no pod is removed.
 func TestAnswersOfNoApiserver(t *testing.T) {
 	nothing := func(w nethttp.ResponseWriter, _ *nethttp.Request) { write(w, map[string]any{}) }
 	run(t, map[string]nethttp.HandlerFunc{getNode: nothing}, func(f *fake) {
@@ -98,9 +98,9 @@ func TestNoAnswer(t *testing.T) {
 	})
 }
 
-// An apiserver that knows no metadata alone answers with whole pods, and a watch goes on
-// all the same.
-func TestNoMetadataAlone(t *testing.T) {
+// If an apiserver does not support metadata and answers with complete pods, the watch
+// still resumes.
+func TestMetadataIsNotSupported(t *testing.T) {
 	var cut atomic.Bool
 	pods := func(w nethttp.ResponseWriter, _ *nethttp.Request) {
 		write(w, map[string]any{

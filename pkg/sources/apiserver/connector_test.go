@@ -16,8 +16,8 @@ func closed(c <-chan struct{}) bool {
 	}
 }
 
-// Another client comes of other files, and of one that was refused. Only the former is
-// a reason to ask again at once: else who is refused would never wait.
+// Changed files, and a refused client, cause a new client. Only changed files are a
+// reason to retry at once. Otherwise a client with refused credentials would never wait.
 func TestConnector(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "kubeconfig")
 	c := newConnector(path, "")
@@ -41,7 +41,7 @@ func TestConnector(t *testing.T) {
 	if second == first || closed(changed) {
 		t.Errorf("refused: another client %t, told %t, want another and nobody told", second != first, closed(changed))
 	}
-	c.distrust(first) // by one who had asked with it before
+	c.distrust(first) // from a request that started before
 	if third, _, _ := c.get(); third != second {
 		t.Error("a client was given up for the one before it")
 	}

@@ -48,7 +48,7 @@ func TestContract(t *testing.T) {
 
 func (p *place) Source() sources.Source { return p.source }
 
-// name returns the pod's name at the apiserver, of which there is one for all nodes.
+// name returns the pod's name in the apiserver, which is shared by all nodes.
 func (p *place) name(name string) string { return name + "-" + p.node }
 
 func (p *place) Put(t *testing.T, name, image string) {

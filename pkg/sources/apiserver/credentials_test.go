@@ -16,7 +16,7 @@ import (
 	"github.com/podconfigd/podconfigd/test/components"
 )
 
-// Whoever has to mend it is told which file and which user.
+// The error names the file and the user of the refused credentials.
 func TestCredentialsAreNamed(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "kubeconfig")
 	for want, user := range map[string]*clientcmdapi.AuthInfo{
@@ -31,7 +31,7 @@ func TestCredentialsAreNamed(t *testing.T) {
 		conf := components.NewKubeconfig("https://127.0.0.1:1", nil)
 		conf.AuthInfos["user"] = user
 		components.WriteKubeconfig(t, path, conf)
-		_, got, _ := loadConfig(path) // not all of the files are there
+		_, got, _ := loadConfig(path) // some of the files do not exist
 		if want := fmt.Sprintf("user %q of kubeconfig %s (%s)", "user", path, want); got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}

@@ -27,7 +27,7 @@ import (
 	"github.com/podconfigd/podconfigd/test/components"
 )
 
-// The requests that a source makes.
+// The requests of a source.
 const (
 	getNode  = "get the node"
 	listPods = "list pods"
@@ -37,12 +37,12 @@ const (
 )
 
 func init() {
-	// The second sleeps, on a time of the bubble before.
+	// The second handler sleeps in a time from before the bubble.
 	utilruntime.ErrorHandlers = utilruntime.ErrorHandlers[:1]
 }
 
-// fake is an apiserver with the faults that a real one can't be made to have. It is
-// asked over pipes, in virtual time.
+// fake is an apiserver with faults that a real one can't have. Its connections are pipes,
+// in virtual time.
 type fake struct {
 	t      *testing.T
 	source *Source
@@ -160,7 +160,7 @@ func (f *fake) ServeHTTP(w nethttp.ResponseWriter, r *nethttp.Request) {
 	f.asked = append(f.asked, request{what, time.Now()})
 	fault, pods := f.faults[what], f.pods
 	f.mu.Unlock()
-	<-time.After(10 * time.Millisecond) // as a real one takes
+	<-time.After(10 * time.Millisecond) // like a real one
 	w.Header().Set("Content-Type", "application/json")
 	if fault != nil {
 		fault(w, r)
@@ -218,7 +218,7 @@ func bookmark(w nethttp.ResponseWriter, version string, endsList bool) {
 	event(w, "BOOKMARK", pod)
 }
 
-// status returns a handler that answers with that code and a Status.
+// status returns a handler that answers with the code and a Status.
 func status(code int, reason metav1.StatusReason, header ...string) nethttp.HandlerFunc {
 	return func(w nethttp.ResponseWriter, _ *nethttp.Request) {
 		for i := 0; i+1 < len(header); i += 2 {
@@ -236,19 +236,19 @@ func statusOf(code int, reason metav1.StatusReason) map[string]any {
 	}
 }
 
-// podRequests are the faults that make each request of pods fail so.
+// podRequests are faults for each request of pods.
 func podRequests(fault nethttp.HandlerFunc) map[string]nethttp.HandlerFunc {
 	return map[string]nethttp.HandlerFunc{listPods: fault, listMeta: fault, listing: fault, watching: fault}
 }
 
-// mend ends the faults, or puts others into their place.
+// mend replaces the faults.
 func (f *fake) mend(faults map[string]nethttp.HandlerFunc) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.faults = faults
 }
 
-// attempts returns the requests of pods since then.
+// attempts returns the requests of pods after since.
 func (f *fake) attempts(since time.Time) (all []request) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -260,7 +260,7 @@ func (f *fake) attempts(since time.Time) (all []request) {
 	return all
 }
 
-// errors returns how many errors were logged, which all have to be the source's.
+// errors returns the number of logged errors. All must be from the source.
 func (f *fake) errors() (n int) {
 	f.t.Helper()
 	f.mu.Lock()
@@ -276,10 +276,10 @@ func (f *fake) errors() (n int) {
 	return n
 }
 
-// failures is the metric.
+// failures returns the metric.
 func (f *fake) failures() int { return int(testutil.ToFloat64(f.source.metrics.failures)) }
 
-// holds waits until the last set has so many pods.
+// has waits until the last set has this number of pods.
 func (f *fake) has(pods int) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()

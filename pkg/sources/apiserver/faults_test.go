@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// The ways in which a request fails, or its answer.
+// The ways in which a request or its answer fails.
 var failing = map[string]nethttp.HandlerFunc{
 	"the answer is aborted": func(w nethttp.ResponseWriter, _ *nethttp.Request) {
 		flush(w)
@@ -57,7 +57,7 @@ var failing = map[string]nethttp.HandlerFunc{
 	"504": status(nethttp.StatusGatewayTimeout, metav1.StatusReasonTimeout),
 }
 
-// bounded holds a source that can't ask to what every failure has in common.
+// bounded checks what all failures have in common.
 func (f *fake) bounded(since time.Time, before int) {
 	f.t.Helper()
 	attempts := f.attempts(since)
@@ -77,7 +77,7 @@ func (f *fake) bounded(since time.Time, before int) {
 	}
 }
 
-// degraded looks at the status each second for so long.
+// degraded checks the status each second for the duration.
 func (f *fake) degraded(wait time.Duration) {
 	f.t.Helper()
 	for end := time.Now().Add(wait); time.Now().Before(end); <-time.After(time.Second) {
@@ -100,8 +100,8 @@ func (f *fake) healthy(within time.Duration, pods int) {
 	}
 }
 
-// However the requests fail, attempts share one back-off and are counted, logged once
-// and seen in the status.
+// Whatever the failure, attempts share one backoff, are counted, logged once and shown in
+// the status.
 func TestNothingSucceeds(t *testing.T) {
 	for name, fault := range failing {
 		t.Run(name, func(t *testing.T) {
@@ -120,8 +120,8 @@ func TestNothingSucceeds(t *testing.T) {
 	}
 }
 
-// So do the requests for the node. While the apiserver does not know it, they are a second
-// apart.
+// The same for requests for the node. While the apiserver does not have it, they are a
+// second apart.
 func TestNodeFails(t *testing.T) {
 	for name, fault := range failing {
 		t.Run(name, func(t *testing.T) {
@@ -145,8 +145,8 @@ func TestNodeFails(t *testing.T) {
 	}
 }
 
-// After a first list that succeeded, likewise. What is held is held.
-func TestNothingSucceedsAnyMore(t *testing.T) {
+// The same after a first list that succeeded. The pods stay.
+func TestNothingSucceedsAfterAList(t *testing.T) {
 	for name, fault := range failing {
 		t.Run(name, func(t *testing.T) {
 			var cut atomic.Bool
@@ -169,7 +169,7 @@ func TestNothingSucceedsAnyMore(t *testing.T) {
 	}
 }
 
-// listThenCut lists two pods, and is cut once that is to be.
+// listThenCut lists two pods, and then breaks connections when cut is true.
 func listThenCut(cut *atomic.Bool) nethttp.HandlerFunc {
 	return func(w nethttp.ResponseWriter, r *nethttp.Request) {
 		for _, pod := range []string{"a", "b"} {
@@ -184,7 +184,7 @@ func listThenCut(cut *atomic.Bool) nethttp.HandlerFunc {
 	}
 }
 
-// Where lists succeed and watches do not, attempts share one back-off too.
+// If lists succeed and watches fail, attempts share one backoff too.
 func TestWatchesFail(t *testing.T) {
 	var cut atomic.Bool
 	cut.Store(true)
@@ -216,7 +216,7 @@ func TestWatchesFail(t *testing.T) {
 	}
 }
 
-// An initial watch that fails is followed by a list, as client-go has it.
+// After an initial watch that fails, client-go lists.
 func TestListsWhereWatchListFails(t *testing.T) {
 	for name, fault := range failing {
 		switch name {
@@ -236,7 +236,7 @@ func TestListsWhereWatchListFails(t *testing.T) {
 	}
 }
 
-// Retry-After is kept to, also beside a Status that says nothing of it, up to a minute.
+// Retry-After is honored up to a minute, also if the answer has a Status without it.
 func TestRetryAfter(t *testing.T) {
 	for header, want := range map[string]time.Duration{"30": 30 * time.Second, "3155760000": time.Minute, "99999999999999999999": time.Minute} {
 		for _, code := range []int{nethttp.StatusTooManyRequests, nethttp.StatusServiceUnavailable, nethttp.StatusBadRequest} {

@@ -14,10 +14,9 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// history is what an apiserver has and had.
+// history is the current and past state of an apiserver.
 type history struct {
-	// writer tells a history's writes from those of another, as the time of managedFields
-	// does.
+	// writer distinguishes the writes of two histories, like the time in managedFields.
 	writer  string
 	version int
 	pods    map[string]*v1.Pod
@@ -53,12 +52,12 @@ func (h *history) write(random *rand.Rand, most int) {
 	}
 }
 
-// fork returns a history that goes on from here.
+// fork returns a history that continues from here.
 func (h *history) fork(writer string) *history {
 	return &history{writer: writer, version: h.version, pods: maps.Clone(h.pods), events: slices.Clip(h.events)}
 }
 
-// list returns the metadata of its pods, and its version.
+// list returns the metadata of its pods, and the version.
 func (h *history) list() (pods []*metav1.ObjectMeta, version string) {
 	for _, pod := range h.pods {
 		pods = append(pods, pod.ObjectMeta.DeepCopy())
@@ -66,7 +65,7 @@ func (h *history) list() (pods []*metav1.ObjectMeta, version string) {
 	return pods, strconv.Itoa(h.version)
 }
 
-// watch gives a store the events since a version.
+// watch applies the events since a version to a store.
 func (h *history) watch(t *testing.T, s *store, from string) {
 	t.Helper()
 	since, err := strconv.Atoi(from)
@@ -92,14 +91,13 @@ func (h *history) watch(t *testing.T, s *store, from string) {
 	}
 }
 
-// Wherever the list is from - later in the same history, earlier, or from another one that
-// has a beginning in common with it - a watch that goes on makes the store equal to what
-// the apiserver has.
+// For any list - from later or earlier in the same history, or from another history with
+// a common start - a watch that resumes makes the store equal to the apiserver.
 func TestResume(t *testing.T) {
 	resumed, listed := 0, 0
 	for seed := range uint64(20000) {
 		random := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // the same each time
-		// 9 and 10 are the other way round as text.
+		// 9 and 10 have the opposite order as text.
 		base := &history{writer: "base", version: 8, pods: make(map[string]*v1.Pod)}
 		base.write(random, 4)
 		old := base.fork("old")
@@ -144,8 +142,8 @@ func TestResume(t *testing.T) {
 	}
 }
 
-// Where nothing but other objects changed, a watch goes on from the list's version. So it
-// does if the list is from a cache that is behind.
+// If only other objects changed, a watch resumes from the list's version. The same if the
+// list is from a cache that is behind.
 func TestResumeWhereNothingChanged(t *testing.T) {
 	h := &history{writer: "w", version: 8, pods: make(map[string]*v1.Pod)}
 	h.write(rand.New(rand.NewPCG(1, 0)), 20) //nolint:gosec // the same each time
@@ -163,8 +161,8 @@ func TestResumeWhereNothingChanged(t *testing.T) {
 	}
 }
 
-// Of the pods that a list brings, those that are equal stay the same pointers; those of
-// the same UID and resourceVersion that are not equal are replaced.
+// Equal pods of a list keep their pointers. Pods with the same UID and resourceVersion
+// that are not equal are replaced.
 func TestReplaceComparesPods(t *testing.T) {
 	s := newStore(false, func([]any) {})
 	list := func(message string) []any {

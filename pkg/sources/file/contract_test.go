@@ -11,8 +11,8 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/sources/sourcetest"
 )
 
-// place is a directory, below a link that can be made to lead nowhere: an absent
-// directory would be an empty one at the start.
+// place is a directory behind a symbolic link. Breaking the link makes it unavailable,
+// because an absent directory would count as empty at the start.
 type place struct {
 	parent, dir string
 	source      *Source
@@ -62,7 +62,7 @@ func (p *place) Mend(t *testing.T) {
 	p.lead(t, "real")
 }
 
-// lead leads the link to another place, in one step.
+// lead changes the target of the link, in one step.
 func (p *place) lead(t *testing.T, to string) {
 	t.Helper()
 	temp := filepath.Join(p.parent, "temp")

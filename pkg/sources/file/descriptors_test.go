@@ -9,8 +9,8 @@ import (
 	"github.com/podconfigd/podconfigd/internal/testutil"
 )
 
-// exhaust leaves the process no descriptor to open until the function that it returns
-// is called. A test that calls it must not be parallel to others.
+// exhaust uses all file descriptors of the process until free is called. A test that
+// calls it must not run in parallel with others.
 func exhaust(t *testing.T) (free func()) {
 	t.Helper()
 	var limit syscall.Rlimit
@@ -27,7 +27,7 @@ func exhaust(t *testing.T) (free func()) {
 	return func() { set(limit.Cur) }
 }
 
-// awaitMessage waits until the verdict on the only manifest says so.
+// awaitMessage waits until the verdict on the only manifest has the text.
 func (h *harness) awaitMessage(text string) {
 	h.t.Helper()
 	for deadline := time.After(testutil.Patience); ; {
@@ -43,8 +43,8 @@ func (h *harness) awaitMessage(text string) {
 	}
 }
 
-// A manifest that can't be opened for want of a descriptor is read as soon as there is
-// one, not only at the next relist.
+// A manifest that can't be opened because no file descriptor is left is read as soon as
+// there is one, not only at the next relist.
 func TestNoDescriptorLeft(t *testing.T) {
 	h := run(t, t.TempDir(), Options{})
 	h.expect()
@@ -55,7 +55,7 @@ func TestNoDescriptorLeft(t *testing.T) {
 	free()
 	h.expect("a=1")
 
-	// The pod that is there is kept meanwhile.
+	// The present pod stays in the meantime.
 	h.prepare("a.yaml", "2")
 	free = exhaust(t)
 	h.rename("a.yaml")

@@ -18,8 +18,8 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/manifest"
 )
 
-// Thousands of files that are no manifests, with other names each time, fill neither the
-// log nor the status. Check has a verdict on each.
+// Thousands of invalid files, whose names change each time, fill neither the log nor the
+// status. Check has a verdict on each.
 func TestAFloodOfInvalidFiles(t *testing.T) {
 	const many = 1000
 	dir := t.TempDir()

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// inMountNamespace runs the test in a process with a mount namespace of its own. It
-// tells whether this is that process.
+// inMountNamespace runs the test in a process with its own mount namespace. It reports
+// whether this is that process.
 func inMountNamespace(t *testing.T) bool {
 	t.Helper()
 	const inside = "PODCONFIGD_TEST_IN_MOUNT_NAMESPACE"
@@ -38,8 +38,8 @@ func inMountNamespace(t *testing.T) bool {
 	return false
 }
 
-// A mount over the path, over a directory above it or over a file in it is noticed when
-// it is made and when it is taken away, not at the next poll or relist.
+// A mount over the path, over a directory above it or over a file in it takes effect at
+// once, and so does an unmount. Neither waits for the next poll or relist.
 func TestMounts(t *testing.T) {
 	if !inMountNamespace(t) {
 		return

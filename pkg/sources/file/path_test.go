@@ -12,7 +12,7 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/sources/file/follow"
 )
 
-// An ancestor of the path that is renamed is noticed before the relist.
+// Renaming an ancestor of the path takes effect before the relist.
 func TestAnAncestorThatIsRenamed(t *testing.T) {
 	top := t.TempDir()
 	dir := filepath.Join(top, "a", "b", "manifests")
@@ -28,8 +28,8 @@ func TestAnAncestorThatIsRenamed(t *testing.T) {
 	h.expect("new=1")
 }
 
-// stagedWatcher is inotify, and does something just before each watch is added: the
-// moment at which a change is seen by nobody.
+// stagedWatcher is inotify with a hook before each watch is added: changes at this moment
+// are not reported.
 type stagedWatcher struct {
 	follow.Watcher
 	before func(dir string)
@@ -40,8 +40,8 @@ func (w stagedWatcher) Add(dir string) error {
 	return w.Watcher.Add(dir)
 }
 
-// What comes into being on the way to the path between two looks at it is told by
-// no event, and yet what is in it then is.
+// Directories that are created on the way to the path between two looks cause no event.
+// Their files are found all the same.
 func TestAPathThatGrowsUnwatched(t *testing.T) {
 	top, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
@@ -70,7 +70,7 @@ func TestAPathThatGrowsUnwatched(t *testing.T) {
 	h.expect("new=1")
 }
 
-// Whatever becomes of the path and its ancestors, what is at it in the end is found,
+// After any changes of the path and its ancestors, the final files at the path are found,
 // and not only by the relist.
 func TestRandomLivesOfThePath(t *testing.T) {
 	for seed := range uint64(60) {
@@ -88,7 +88,7 @@ func TestRandomLivesOfThePath(t *testing.T) {
 			for step := range 40 {
 				path := []string{first, filepath.Dir(dir), dir}[random.IntN(3)]
 				elsewhere := filepath.Join(top, fmt.Sprint("elsewhere", step))
-				// That some of these fail, as for want of the path, is part of the game.
+				// Some of these may fail, for example if the path does not exist.
 				switch random.IntN(5) {
 				case 0:
 					_ = os.Rename(path, elsewhere)
@@ -103,7 +103,7 @@ func TestRandomLivesOfThePath(t *testing.T) {
 				}
 				<-time.After(time.Duration(random.IntN(300)) * time.Microsecond)
 			}
-			if err := os.MkdirAll(dir, 0o755); err != nil { // a link that leads nowhere
+			if err := os.MkdirAll(dir, 0o755); err != nil { // a dangling link
 				if err := errors.Join(os.RemoveAll(first), os.MkdirAll(dir, 0o755)); err != nil {
 					t.Fatal(err)
 				}

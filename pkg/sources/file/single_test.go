@@ -9,9 +9,10 @@ import (
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 )
 
-// A single file that can't be used at the start is no empty set: the source is not seen
-// until it can, or until the file is gone, which is as if it had never been there.
-func TestSingleFileThatCanNotBeUsedAtTheStart(t *testing.T) {
+// A single file that is bad at the start is not an empty set. The source is not seen
+// until the file is good, or until it is removed, which counts as if it had never
+// existed.
+func TestSingleFileThatIsBadAtTheStart(t *testing.T) {
 	t.Run("mended", func(t *testing.T) {
 		h, path := startOnUnusableFile(t)
 		h.prepare("a.yaml", "1")

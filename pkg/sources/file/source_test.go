@@ -25,7 +25,8 @@ import (
 
 const podManifest = "apiVersion: v1\nkind: Pod\nmetadata: {name: %s}\nspec: {containers: [{name: c, image: %q}]}\n"
 
-// fakeWatcher tells what the test wants told, for what inotify can't be made to.
+// fakeWatcher reports the events of the test, for cases that inotify can't produce on
+// request.
 type fakeWatcher struct {
 	events chan fsnotify.Event
 	errors chan error
@@ -52,12 +53,12 @@ type harness struct {
 	sets     chan config.SourceSet
 }
 
-// run runs a source on a directory of the test's, until the test ends.
+// run runs a source on a directory until the test ends.
 func run(t *testing.T, dir string, opts Options) *harness {
 	t.Helper()
 	opts.Path, opts.Decoder = dir, manifest.NewDecoder("node1")
 	if opts.Period == 0 {
-		opts.Period = time.Hour // nothing is to be found by the relist
+		opts.Period = time.Hour // no relist
 	}
 	registry := prometheus.NewRegistry()
 	opts.Registerer = registry
@@ -91,7 +92,7 @@ func (h *harness) metric(name string) float64 {
 	return 0
 }
 
-// prepare writes a manifest elsewhere, and rename moves it into the directory.
+// prepare writes a manifest to another place, and rename moves it into the directory.
 func (h *harness) prepare(name, image string) {
 	h.t.Helper()
 	data := fmt.Sprintf(podManifest, strings.TrimSuffix(name, ".yaml"), image)
@@ -148,8 +149,8 @@ func TestUnchangedFilesKeepTheirPods(t *testing.T) {
 	}
 }
 
-// Where there is no inotify left, the source polls, says so, and goes back to
-// watching when it can.
+// If inotify is not available, the source polls, shows it in the status, and returns to
+// inotify when possible.
 func TestPollingWhereWatchingFails(t *testing.T) {
 	for _, test := range []struct {
 		name, want string
@@ -186,7 +187,7 @@ func TestPollingWhereWatchingFails(t *testing.T) {
 			open = follow.Inotify
 			mu.Unlock()
 			h.put("b.yaml", "1")
-			h.expect("a=1", "b=1") // by the poll that opened it
+			h.expect("a=1", "b=1") // found by the poll that enabled it
 			if status := h.source.Status().File; status.Watch != follow.WatchInotify || status.WatchError != "" {
 				t.Errorf("the status is %+v, want inotify again", status)
 			}
@@ -197,8 +198,8 @@ func TestPollingWhereWatchingFails(t *testing.T) {
 	}
 }
 
-// Events that were lost are made up for by a new listing.
-func TestOverflowListsAnew(t *testing.T) {
+// After lost events, the path is listed again.
+func TestOverflowListsAgain(t *testing.T) {
 	w := newFakeWatcher()
 	h := run(t, t.TempDir(), Options{openWatcher: func() (follow.Watcher, error) { return w, nil }})
 	h.expect()
@@ -235,7 +236,7 @@ func TestABrokenWatcherIsReplaced(t *testing.T) {
 	h.expect("a=1", "b=1")
 }
 
-func TestTheRelistFindsWhatNobodyTells(t *testing.T) {
+func TestTheRelistFindsUnreportedChanges(t *testing.T) {
 	w := newFakeWatcher()
 	opts := Options{Period: 50 * time.Millisecond, openWatcher: func() (follow.Watcher, error) { return w, nil }}
 	h := run(t, t.TempDir(), opts)
@@ -248,8 +249,8 @@ func TestTheRelistFindsWhatNobodyTells(t *testing.T) {
 	h.expect()
 }
 
-// The end comes at once, also while nobody takes the set.
-func TestRunEndsWhileNobodyReads(t *testing.T) {
+// Run ends at once, also if nobody receives the set.
+func TestRunEndsWithoutAReceiver(t *testing.T) {
 	source := New(Options{Path: t.TempDir(), Decoder: manifest.NewDecoder("n")})
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error)
@@ -284,8 +285,8 @@ func TestUnreadableAtTheStartSendsNothing(t *testing.T) {
 	h.expect()
 }
 
-// A file that somebody writes without end does not keep the others from being told.
-func TestAFileThatIsWrittenWithoutEnd(t *testing.T) {
+// A file that is written continuously does not delay the others.
+func TestAFileThatIsWrittenContinuously(t *testing.T) {
 	dir := t.TempDir()
 	endless, err := os.Create(filepath.Join(dir, "log"))
 	if err != nil {
@@ -319,9 +320,9 @@ func TestAFileThatIsWrittenWithoutEnd(t *testing.T) {
 	h.expect("a=1")
 }
 
-// Who waits for a UID is served when it becomes free, also if that is by another
-// one's giving it up for a name that it can't have.
-func TestWaitingForWhatIsGivenUp(t *testing.T) {
+// A file that waits for a UID gets it when it is released, also if another file releases
+// it for a name that it can't have.
+func TestWaitingForAReleasedUID(t *testing.T) {
 	h := run(t, t.TempDir(), Options{})
 	h.expect()
 	put := func(file, name, uid string) {

@@ -20,15 +20,15 @@ import (
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 )
 
-// rawSite is a server that answers requests with bytes of the test's choice.
+// rawSite is a server that answers with any bytes.
 type rawSite struct {
 	URL    string
 	answer atomic.Pointer[func(w net.Conn)]
-	// written counts the bytes that the clients took.
+	// written counts the bytes that clients received.
 	written atomic.Int64
 }
 
-// newRawSite serves the answer, a whole one with status line and headers, and then closes
+// newRawSite serves the answer, which includes status line and headers, and then closes
 // the connection.
 func newRawSite(t *testing.T, answer func(w net.Conn)) *rawSite {
 	t.Helper()
@@ -83,14 +83,14 @@ func (c counter) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// whole is an answer with that body.
+// whole returns an answer with the body.
 func whole(body string) func(w net.Conn) {
 	return func(w net.Conn) {
 		fmt.Fprintf(w, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
 	}
 }
 
-// forever writes the text until nobody takes it any more.
+// forever writes the text until the connection fails.
 func forever(w io.Writer, text string) {
 	buffer := []byte(strings.Repeat(text, max(1, 4096/len(text))))
 	for {
@@ -100,8 +100,8 @@ func forever(w io.Writer, text string) {
 	}
 }
 
-// drip writes the text byte by byte, with waits that are shorter than the timeout of these
-// tests, until nobody takes it any more.
+// drip writes the text byte by byte until the connection fails. Its waits are shorter
+// than the timeout of these tests.
 func drip(w io.Writer, text string) {
 	for {
 		for i := range len(text) {
@@ -113,12 +113,12 @@ func drip(w io.Writer, text string) {
 	}
 }
 
-// Whatever a server answers, the source says what is wrong with it in little time, takes
-// few bytes, holds its pods, and goes on when the server does.
+// For any answer, the source soon reports an error, receives few bytes, keeps its pods,
+// and continues when the server recovers.
 func TestHostileAnswers(t *testing.T) {
 	const ok = "HTTP/1.1 200 OK\r\n"
 	const chunked = ok + "Transfer-Encoding: chunked\r\n\r\n"
-	// How much may be taken, with what the kernel has room for on both sides.
+	// The maximum number of bytes, including the kernel's buffers on both sides.
 	const headers, body = 8 << 20, 32 << 20
 	for _, test := range []struct {
 		name, because string
@@ -214,7 +214,7 @@ func TestHostileAnswers(t *testing.T) {
 	}
 }
 
-// Over HTTP/2, too.
+// The same over HTTP/2.
 func TestEndlessHeadersOverHTTP2(t *testing.T) {
 	s := httptest.NewUnstartedServer(nethttp.HandlerFunc(func(w nethttp.ResponseWriter, r *nethttp.Request) {
 		if r.ProtoMajor != 2 {
@@ -231,7 +231,7 @@ func TestEndlessHeadersOverHTTP2(t *testing.T) {
 	run(t, Options{URL: s.URL, CAFile: caFile(t, s)}).degraded("")
 }
 
-// A validator that can't be sent, or is not worth sending, is not used.
+// A validator that can't be sent, or is too long, is not used.
 func TestUnusableValidators(t *testing.T) {
 	for name, etag := range map[string]string{
 		"very long": `"` + strings.Repeat("x", 30_000) + `"`, "empty": "",
@@ -253,8 +253,8 @@ func TestUnusableValidators(t *testing.T) {
 	}
 }
 
-// A server, or a cache before it, that answers "not modified" whatever is asked is not
-// believed for ever; and one that says so of another version is not believed at all.
+// If a server, or a cache in front of it, always answers "not modified", it is believed
+// only for some time. If it does so for another version, it is never believed.
 func TestNotModifiedWithoutCause(t *testing.T) {
 	for name, test := range map[string]struct {
 		etag     string
@@ -285,7 +285,7 @@ func TestNotModifiedWithoutCause(t *testing.T) {
 	}
 }
 
-// Redirects to other servers each time don't leave connections behind.
+// Redirects to new servers each time leave no connections open.
 func TestRedirectsLeaveNoConnections(t *testing.T) {
 	var open atomic.Int32
 	var sites []*httptest.Server
@@ -321,7 +321,7 @@ func TestRedirectsLeaveNoConnections(t *testing.T) {
 	}
 }
 
-// A server that asks to be left alone for a century is asked again after an hour.
+// If a server asks for a wait of a century, the next request comes after an hour.
 func TestRetryAfterACentury(t *testing.T) {
 	s := newSite(t, false)
 	s.set(func(w nethttp.ResponseWriter, _ *nethttp.Request) {

@@ -5,5 +5,5 @@ import (
 	"log"
 )
 
-// discard is for what the servers of these tests have to say of broken connections.
+// discard is the log of the servers of these tests, which report broken connections.
 var discard = log.New(io.Discard, "", 0)

@@ -35,7 +35,7 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/manifest"
 )
 
-// item returns a pod as it stands in a list.
+// item returns a pod as an item of a list.
 func item(name, image string) string {
 	return fmt.Sprintf(`{"metadata":{"name":%q},"spec":{"containers":[{"name":"c","image":%q}]}}`, name, image)
 }
@@ -57,7 +57,7 @@ type site struct {
 	statuses []int
 }
 
-// statusRecorder notes the status of an answer.
+// statusRecorder records the status of an answer.
 type statusRecorder struct {
 	nethttp.ResponseWriter
 	status int
@@ -118,8 +118,8 @@ type harness struct {
 	sets   chan config.SourceSet
 }
 
-// endsWithin is how long Run may take to end: a moment, and much less than any timeout,
-// on a machine that has other work to do.
+// endsWithin is the maximum time until Run ends: a moment, and much less than any
+// timeout, on a busy machine.
 const endsWithin = 5 * time.Second
 
 func run(t *testing.T, opts Options) *harness {
@@ -176,7 +176,7 @@ func (h *harness) expect(want ...string) []*v1.Pod {
 	}
 }
 
-// await waits until the status is as the function wants it; no set may come.
+// await waits until the status matches the function. No set may come.
 func (h *harness) await(what string, ok func(v1alpha1.SourceStatus) bool) {
 	h.t.Helper()
 	deadline := time.After(testutil.Patience)
@@ -213,8 +213,8 @@ func TestAPodAndAPodList(t *testing.T) {
 	h.expect()
 }
 
-// Whatever fails, the last pods stay, and the source says what fails, until an
-// answer is good.
+// For any failure, the last pods stay, and the status has the error until an answer is
+// good.
 func TestFailuresHoldTheLastSet(t *testing.T) {
 	huge := strings.Repeat("x", manifest.MaxLength)
 	for _, test := range []struct {
@@ -258,7 +258,7 @@ func TestFailuresHoldTheLastSet(t *testing.T) {
 	}
 }
 
-// What fails at the start sends nothing: the source has not been seen.
+// A failure at the start sends nothing: the source is not seen.
 func TestAFailureAtTheStartSendsNothing(t *testing.T) {
 	s := newSite(t, false)
 	s.set(func(w nethttp.ResponseWriter, _ *nethttp.Request) { w.WriteHeader(nethttp.StatusServiceUnavailable) })
@@ -268,8 +268,8 @@ func TestAFailureAtTheStartSendsNothing(t *testing.T) {
 	h.expect()
 }
 
-// A → failure → A, and A → garbage → garbage: nothing is lost, and garbage is not
-// taken for read.
+// A → failure → A, and A → garbage → garbage: nothing is lost, and garbage is not stored
+// as read.
 func TestWhatWasServedBeforeComesBack(t *testing.T) {
 	s := newSite(t, false)
 	s.serve(single("web", "1"))
@@ -314,7 +314,7 @@ func TestEachItemIsJudgedForItself(t *testing.T) {
 	s.serve(list(item("a", "3"), item("b", "2"), item("a", "4")))
 	h.expect("a=3", "b=2")
 	h.await("the second a shadowed", verdict("items[2]", v1alpha1.ManifestShadowed, "the pod's name is taken by an earlier item"))
-	// What can't be named may be what is missing.
+	// An item without a readable name may be the missing pod.
 	s.serve(list(item("a", "5"), `"what"`))
 	h.expect("a=5", "b=2")
 	h.await("b held", verdict("b", v1alpha1.ManifestHeld, "can't be read"))
@@ -413,7 +413,7 @@ func TestRetryAfterIsHonoured(t *testing.T) {
 	}
 }
 
-// Headers and token go to the URL's own host, and nowhere else.
+// Headers and token are sent only to the URL's own host.
 func TestSecretsStayAtHome(t *testing.T) {
 	token := filepath.Join(t.TempDir(), "token")
 	if err := os.WriteFile(token, []byte("s3cret-token\n"), 0o600); err != nil {
@@ -562,8 +562,8 @@ func TestNewRefuses(t *testing.T) {
 	}
 }
 
-// A server that does not answer is given up after a while, and does not hold up the
-// end of Run.
+// A server that does not answer fails after the timeout, and does not delay the end of
+// Run.
 func TestAServerThatDoesNotAnswer(t *testing.T) {
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -571,7 +571,7 @@ func TestAServerThatDoesNotAnswer(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = l.Close() })
 	h := run(t, Options{URL: "http://" + l.Addr().String()})
-	conn, err := l.Accept() // it asks, and run's cleanup measures how it ends
+	conn, err := l.Accept() // the source sends its request, and run's cleanup measures the end
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -581,8 +581,8 @@ func TestAServerThatDoesNotAnswer(t *testing.T) {
 	}
 }
 
-// A file server's Last-Modified does not hide an older file that takes the place of a
-// newer one, nor for long one of the same time.
+// A file server's Last-Modified does not hide an older file that replaces a newer one. It
+// hides one of the same time only for some requests.
 func TestAnOlderFileInTheNewersPlace(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "pods.yaml")
@@ -632,7 +632,7 @@ func TestValidatorsThatCanBeReliedOn(t *testing.T) {
 	}
 }
 
-// A 304 that does not repeat the time proves nothing, and the body is asked for.
+// A 304 without the same time proves nothing. The body is requested.
 func TestNotModifiedWithoutATime(t *testing.T) {
 	s := newSite(t, false)
 	version := "1"
@@ -656,8 +656,8 @@ func TestNotModifiedWithoutATime(t *testing.T) {
 	h.await("healthy", func(s v1alpha1.SourceStatus) bool { return !s.Degraded })
 }
 
-// Whatever bodies follow one another, the pods that count have names and UIDs of their
-// own, a body that can't be used changes nothing, and one that comes again neither.
+// For any sequence of bodies, the pods in the set have distinct names and UIDs. A bad
+// body changes nothing, and neither does a repeated one.
 func FuzzBodies(f *testing.F) {
 	f.Add([]byte(list(item("a", "1"), item("b", "1"))), []byte(list(item("a", "2"), `{"metadata":{"name":"b"}}`)))
 	f.Add([]byte(list(item("a", "1"), item("a", "2"))), []byte(list("{}", item("b", "1"))))

@@ -18,12 +18,12 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/manifest"
 )
 
-// bad returns a pod without containers as it stands in a list.
+// bad returns a pod without containers as an item of a list.
 func bad(name string) string { return fmt.Sprintf(`{"metadata":{"name":%q},"spec":{}}`, name) }
 
-// An answer of which no pod can be used is no answer: nothing is removed, the source is
-// degraded, and at the start it is not seen.
-func TestAnAnswerOfWhichNothingCanBeUsed(t *testing.T) {
+// An answer without a valid pod removes nothing, and the source is degraded. At the start
+// it is not seen.
+func TestAnAnswerWithoutAValidPod(t *testing.T) {
 	for _, test := range []struct{ name, body, because string }{
 		{"a Pod", strings.Replace(bad("web"), "{", `{"apiVersion":"v1","kind":"Pod",`, 1), "default/web: spec.containers: Required value"},
 		{"a Pod of another name", strings.Replace(bad("other"), "{", `{"apiVersion":"v1","kind":"Pod",`, 1), "default/other: spec.containers: Required value"},
@@ -81,8 +81,8 @@ func (a applier) expect(want ...string) {
 	}
 }
 
-// Pods that may be the ones whose name can't be read are held, but they don't add up
-// while others come and go.
+// Pods are held if they may be the items whose name can't be read. Their number stays
+// limited while others come and go.
 func TestHeldPodsDoNotAddUp(t *testing.T) {
 	a := applier{t, newPodSet()}
 	for _, step := range []struct {
@@ -90,13 +90,13 @@ func TestHeldPodsDoNotAddUp(t *testing.T) {
 		want []string
 	}{
 		{list(item("a", "1"), item("b", "1"), item("c", "1")), []string{"a", "b", "c"}},
-		{list(item("a", "1"), "1"), []string{"a", "b", "c"}}, // b or c may be the 1
-		{list(item("a", "2"), "1"), []string{"a", "b", "c"}}, // and still may
-		{list(item("d", "1"), "1"), []string{"a", "d"}},      // now a may be, too
+		{list(item("a", "1"), "1"), []string{"a", "b", "c"}}, // item 1 may be b or c
+		{list(item("a", "2"), "1"), []string{"a", "b", "c"}}, // still
+		{list(item("d", "1"), "1"), []string{"a", "d"}},      // now it may be a, too
 		{list(item("e", "1"), "1"), []string{"d", "e"}},
 		{list(item("e", "1"), item("d", "1"), "1"), []string{"d", "e"}},
 		{list(item("e", "1"), "1", "2"), []string{"d", "e"}},
-		{list(item("f", "1"), "1", "2"), []string{"d", "e", "f"}}, // two are missing, and two can't be named
+		{list(item("f", "1"), "1", "2"), []string{"d", "e", "f"}}, // two pods are missing, and two items have no name
 		{list(item("f", "1")), []string{"f"}},
 	} {
 		if err := a.apply(step.body); err != nil {
@@ -114,7 +114,7 @@ func TestHeldPodsDoNotAddUp(t *testing.T) {
 	}
 }
 
-// logged collects what is logged at the default verbosity.
+// logged collects the log at the default verbosity.
 type logged struct {
 	mu    sync.Mutex
 	lines []string
@@ -128,7 +128,7 @@ func (l *logged) context() context.Context {
 	}, funcr.Options{}))
 }
 
-// read returns the lines with that text in them, and the bytes of all.
+// read returns the lines with the text, and the size of all lines in bytes.
 func (l *logged) read(text string) (found []string, bytes int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -141,7 +141,7 @@ func (l *logged) read(text string) (found []string, bytes int) {
 	return found, bytes
 }
 
-// await waits until a line has that text in it.
+// await waits for a line with the text.
 func (l *logged) await(t *testing.T, text string) {
 	t.Helper()
 	for deadline := time.Now().Add(20 * time.Second); ; {
@@ -155,10 +155,10 @@ func (l *logged) await(t *testing.T, text string) {
 	}
 }
 
-// A server that has thousands of invalid pods with other names each time fills neither
-// the log nor the status.
+// Thousands of invalid pods of a server, whose names change each time, fill neither the
+// log nor the status.
 func TestAFloodOfInvalidPods(t *testing.T) {
-	const many = 1_000 // more take long with the race detector
+	const many = 1_000 // more take too long with the race detector
 	s := newSite(t, false)
 	flood := func(generation int) string {
 		items := []string{item("good", fmt.Sprint(generation))}
@@ -193,7 +193,7 @@ func TestAFloodOfInvalidPods(t *testing.T) {
 	}
 }
 
-// Very long names and messages are cut where they are shown and logged.
+// Very long names and messages are truncated in the status and the log.
 func TestLongTexts(t *testing.T) {
 	long := strings.Repeat("A", 1<<20)
 	s := newSite(t, false)
@@ -218,7 +218,7 @@ func TestLongTexts(t *testing.T) {
 	}
 }
 
-// An answer is not decoded further once the context is done.
+// Decoding of an answer stops when the context is done.
 func TestTheEndInTheMiddleOfAnAnswer(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	decoded := 0

@@ -7,7 +7,7 @@ import (
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 )
 
-// What the kubelet ignores in a pod is a warning in the verdict, for as long as it is
+// What the kubelet ignores in a pod is a warning in the verdict, as long as the pod is
 // served, and in the log.
 func TestWarningsOnItems(t *testing.T) {
 	const warning = "spec.containers[0].imagePullPolcy: unknown field, ignored; did you mean imagePullPolicy?"

@@ -24,9 +24,8 @@ func (refusing) Close() error                  { return nil }
 func (refusing) Events() <-chan fsnotify.Event { return nil }
 func (refusing) Errors() <-chan error          { return nil }
 
-// That changes can't be watched is logged once for each cause, whichever directory it
-// is that can't be.
-func TestPollingIsLoggedOnceForACause(t *testing.T) {
+// A failure to watch is logged once per cause, even if the directories differ.
+func TestPollingIsLoggedOncePerCause(t *testing.T) {
 	dir := t.TempDir()
 	for i := range 5 {
 		elsewhere := t.TempDir()
@@ -60,8 +59,8 @@ func TestPollingIsLoggedOnceForACause(t *testing.T) {
 	}
 }
 
-// Where it is the process that has no descriptor left, the limit of inotify instances
-// is not the one to raise.
+// If the process has no file descriptor left, the error names this limit, not the limit
+// of inotify instances.
 func TestWhichLimitToRaise(t *testing.T) {
 	if err := limitError(syscall.EMFILE, "max_user_instances"); !strings.Contains(err.Error(), "raise fs.inotify.max_user_instances") {
 		t.Error(err)
@@ -83,8 +82,8 @@ func TestWhichLimitToRaise(t *testing.T) {
 	}
 }
 
-// First there is a listing, then the names that events are about: that of a file, and
-// that of a link to what changes elsewhere.
+// The first change is a listing. Later ones have the names from the events: of a file,
+// and of a link whose target changed.
 func TestChanges(t *testing.T) {
 	dir, elsewhere := t.TempDir(), t.TempDir()
 	target := filepath.Join(elsewhere, "target")
@@ -118,7 +117,7 @@ func TestChanges(t *testing.T) {
 			}
 		case step == 4 && os.IsNotExist(change.Err):
 			done = true
-		case step > 0 && !change.Listed && change.Err == nil: // further events of the same writing
+		case step > 0 && !change.Listed && change.Err == nil: // further events of the same write
 			step--
 		default:
 			t.Fatalf("at step %d: %+v", step, change)

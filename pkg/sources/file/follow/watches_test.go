@@ -12,11 +12,11 @@ import (
 	"github.com/podconfigd/podconfigd/internal/testutil"
 )
 
-// Two watched directories that change places in one step are both watched after.
+// If two watched directories are swapped in one step, both are watched after that.
 func TestDirectoriesThatChangePlaces(t *testing.T) {
 	top := t.TempDir()
 	dirs := make(map[string]struct{})
-	for i := range 8 { // the order in which they are gone over is not ours to choose
+	for i := range 8 { // the order of the map is random
 		for _, name := range []string{"x", "y"} {
 			dir := filepath.Join(top, fmt.Sprint(name, i))
 			dirs[dir] = struct{}{}
@@ -33,7 +33,7 @@ func TestDirectoriesThatChangePlaces(t *testing.T) {
 	for i := range 8 {
 		x, y := filepath.Join(top, fmt.Sprint("x", i)), filepath.Join(top, fmt.Sprint("y", i))
 		if err := unix.Renameat2(unix.AT_FDCWD, x, unix.AT_FDCWD, y, unix.RENAME_EXCHANGE); err != nil {
-			t.Skip(err) // not every file system can
+			t.Skip(err) // not supported by every file system
 		}
 	}
 	if added, err := w.set(dirs); err != nil || !added {

@@ -14,8 +14,7 @@ import (
 
 const podManifest = "apiVersion: v1\nkind: Pod\nmetadata: {name: %s}\nspec: {containers: [{name: c, image: %q}]}\n"
 
-// A file that goes between the look at it and its opening is gone, and no link to
-// nowhere.
+// A file that is removed between the look and the open is gone, not a dangling link.
 func TestReadOfAFileThatIsGone(t *testing.T) {
 	l := looker{metrics: newMetrics(nil)}
 	var s sight
@@ -30,7 +29,7 @@ func TestReadOfAFileThatIsGone(t *testing.T) {
 	}
 }
 
-// The looker trusts a file's times only when they are old enough.
+// The looker trusts a file's times only if they are old enough.
 func TestSignatures(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.yaml")
 	write := func(image string) {

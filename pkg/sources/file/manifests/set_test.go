@@ -68,7 +68,7 @@ func (b *bench) states() (states string) {
 
 func pod(name, image string) string { return fmt.Sprintf(podManifest, name, image) }
 
-// What is looked at changes the set, and nothing else does.
+// Only the files that are looked at change the set.
 func TestLook(t *testing.T) {
 	b := newBench(t)
 	if b.lookAll() {
@@ -94,7 +94,8 @@ func TestLook(t *testing.T) {
 	}
 }
 
-// Of two files of one pod name the first has it until it is gone for the grace.
+// If two files give the same pod name, the first has it until it has been missing for the
+// grace period.
 func TestTakingOver(t *testing.T) {
 	b := newBench(t)
 	b.write("a.yaml", pod("x", "1"))
@@ -122,7 +123,8 @@ func TestTakingOver(t *testing.T) {
 	}
 }
 
-// What is missing while the path can't be read is not removed, however long it takes.
+// Files that are missing while the path can't be read are not removed, however long it
+// takes.
 func TestHold(t *testing.T) {
 	b := newBench(t)
 	b.write("a.yaml", pod("a", "1"))
