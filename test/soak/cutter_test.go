@@ -27,8 +27,9 @@ func (c *cutter) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	// Any order of magnitude is as likely as another.
-	return &cutConn{conn, c, int(math.Exp(c.random.Float64() * math.Log(float64(c.most))))}, nil
+	// Any order of magnitude is as likely as another, from within the headers on.
+	const least = 100
+	return &cutConn{conn, c, int(least * math.Exp(c.random.Float64()*math.Log(float64(c.most/least))))}, nil
 }
 
 // cutConn looks as if the daemon had closed it.

@@ -96,8 +96,5 @@ func podOf(data []byte) (history.Pod, error) {
 	if err := p.Unmarshal(data); err != nil {
 		return history.Pod{}, fmt.Errorf("a pod: %w", err)
 	}
-	return history.Pod{
-		Source: p.Annotations["kubernetes.io/config.source"], Namespace: p.Namespace, Name: p.Name, UID: string(p.UID),
-		Version: p.Labels["version"], Tier: p.Labels["tier"],
-	}, nil
+	return recordOf(&p), nil
 }

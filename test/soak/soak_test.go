@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/klog/v2"
 
 	"github.com/podconfigd/podconfigd/internal/testutil"
@@ -122,6 +123,36 @@ func (w *world) subscribe(ctx context.Context) {
 	} {
 		w.wg.Go(func() { s.follow(ctx, grpcStream{s}.read) })
 	}
+	w.subscribeKubernetes(ctx, far, near)
+}
+
+// subscribeKubernetes starts the subscribers of the Kubernetes API and of the Pods API.
+func (w *world) subscribeKubernetes(ctx context.Context, far, near int) {
+	everything := history.Selection{}
+	for _, s := range []*subscriber{
+		w.subscriber("Kubernetes", history.Names, everything, 0),
+		w.subscriber("Kubernetes, cut", history.Names, everything, near),
+		w.subscriber("Kubernetes, slow and cut", history.Names, everything, far),
+		w.subscriber("Kubernetes, watch list", history.Names, everything, near),
+		w.subscriber("Kubernetes, namespace", history.Names, history.Selection{Namespace: namespaces[0]}, far),
+		w.subscriber("Kubernetes, labels", history.Names, history.Selection{Tier: tiers[2]}, near),
+		w.subscriber("Kubernetes, name, watch list", history.Names, history.Selection{Name: "pod-7-" + nodeName}, far),
+	} {
+		w.wg.Go(func() { s.follow(ctx, kubernetes{s, strings.Contains(s.history.Subscriber, "watch list")}.read) })
+	}
+	for _, s := range []*subscriber{
+		w.subscriber("Pods API", history.UIDs, everything, 0),
+		w.subscriber("Pods API, cut", history.UIDs, everything, far),
+		w.subscriber("Pods API, slow and cut", history.UIDs, everything, far),
+	} {
+		w.wg.Go(func() { s.follow(ctx, podsAPI{s}.read) })
+	}
+	for contentType, s := range map[string]*subscriber{
+		runtime.ContentTypeJSON:     w.subscriber("Reflector, JSON", history.Names, everything, far),
+		runtime.ContentTypeProtobuf: w.subscriber("Reflector, protobuf", history.Names, everything, far),
+	} {
+		w.wg.Go(func() { reflector{s, contentType}.run(ctx) })
+	}
 }
 
 // play makes the changes.
@@ -167,7 +198,7 @@ func (w *world) rest() {
 		if s.history.Ops != nil { // it does not know the versions
 			continue
 		}
-		want := w.mutator.truth.pods(s.history.Selection)
+		want := w.mutator.truth.of(s)
 		if err := s.await("the truth", func(held map[string]history.Pod) error { return same(held, want) }); err != nil {
 			w.t.Error(err)
 		}

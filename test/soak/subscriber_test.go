@@ -70,7 +70,19 @@ func (s *subscriber) take(ctx context.Context, m *history.Message) {
 	}
 }
 
-func (s *subscriber) key(p history.Pod) string { return p.Source + "/" + p.UID }
+// forget has the subscriber begin again.
+func (s *subscriber) forget() { s.instance, s.since = "", 0 }
+
+// key is what the subscriber tells pods apart by.
+func (s *subscriber) key(p history.Pod) string {
+	switch s.history.View {
+	case history.Names:
+		return p.Namespace + "/" + p.Name
+	case history.UIDs:
+		return p.UID
+	}
+	return p.Source + "/" + p.UID
+}
 
 // await waits until a condition holds for what the subscriber holds.
 func (s *subscriber) await(what string, holds func(map[string]history.Pod) error) error {

@@ -44,16 +44,19 @@ func (m manifest) pod(source string) history.Pod {
 // truth is what the sources have, by source and the name of the pod.
 type truth map[string]map[string]manifest
 
-// pods returns what a subscriber of the stream must hold, by source and UID.
-func (t truth) pods(s history.Selection) map[string]history.Pod {
+// of returns what a subscriber must hold. Of two pods with the same key, the one of the first
+// source counts.
+func (t truth) of(s *subscriber) map[string]history.Pod {
 	pods := make(map[string]history.Pod)
-	for source, all := range t {
-		for _, m := range all {
-			if p := m.pod(source); s.Matches(p) {
-				pods[source+"/"+p.UID] = p
+	for _, source := range slices.Sorted(maps.Keys(t)) {
+		for _, m := range t[source] {
+			p := m.pod(source)
+			if _, there := pods[s.key(p)]; !there {
+				pods[s.key(p)] = p
 			}
 		}
 	}
+	maps.DeleteFunc(pods, func(_ string, p history.Pod) bool { return !s.history.Selection.Matches(p) })
 	return pods
 }
 

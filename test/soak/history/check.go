@@ -66,6 +66,8 @@ func Check(histories []*History, opts Options) *Report {
 			(&streamCheck{cursor: c, seen: make(map[place]bool)}).run()
 		case Names:
 			(&namesCheck{cursor: c}).run()
+		case UIDs:
+			(&uidsCheck{cursor: c}).run()
 		}
 	}
 	return r

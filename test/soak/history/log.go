@@ -3,6 +3,7 @@ package history
 import (
 	"cmp"
 	"fmt"
+	"hash/maphash"
 	"maps"
 	"slices"
 	"time"
@@ -40,6 +41,13 @@ type log struct {
 	lines map[string]*timeline
 	// order has the instances by their revisions.
 	order []*timeline
+
+	// complete: the log has everything from the beginning of each instance on, when there
+	// were no pods.
+	complete bool
+	// sums has the places after each set, by a sum over the pods of each UID there.
+	seed maphash.Seed
+	sums map[uint64][]place
 }
 
 // timeline is one instance: its updates, and the state at some revisions.
@@ -79,7 +87,44 @@ func newLog(histories []*History, opts Options, r *Report) *log {
 		}
 	}
 	slices.SortFunc(l.order, func(a, b *timeline) int { return cmp.Compare(a.points[0], b.points[0]) })
+	l.index()
 	return l
+}
+
+// index finds out what complete and sums say.
+func (l *log) index() {
+	l.seed, l.sums, l.complete = maphash.MakeSeed(), make(map[uint64][]place), len(l.order) > 0
+	for _, line := range l.order {
+		w := l.walkOf(line)
+		for i := range line.points {
+			if _, follows := w.step(); i > 0 && !follows || i == 0 && len(w.state) > 0 {
+				l.complete = false
+			}
+			if w.last() {
+				sum := l.sum(byUID(w.state))
+				l.sums[sum] = append(l.sums[sum], place{line.instance, w.revision})
+			}
+		}
+	}
+}
+
+func (l *log) sum(pods map[string]Pod) (sum uint64) {
+	for _, p := range pods {
+		sum += maphash.Comparable(l.seed, p)
+	}
+	return sum
+}
+
+// having returns walkers to the places after a set at which the pods are these, by UID.
+func (l *log) having(pods map[string]Pod) (walkers []*walker) {
+	for _, at := range l.sums[l.sum(pods)] {
+		w := l.walk(at.instance)
+		for w.revision < at.revision {
+			w.step()
+		}
+		walkers = append(walkers, w)
+	}
+	return walkers
 }
 
 func (l *log) line(instance string) *timeline {

@@ -21,17 +21,26 @@ func selected(state map[key]Pod, s Selection) map[key]Pod {
 	return out
 }
 
-// named returns the pod that each name shows: that of the first source, and of this the one
-// with the lowest UID.
+// named returns the pod that each name shows, and byUID that of each UID: that of the first
+// source, and of this the one with the lowest UID.
 func named(state map[key]Pod, s Selection) map[name]Pod {
-	out := make(map[name]Pod)
+	pods := first(state, (*Pod).name)
+	maps.DeleteFunc(pods, func(_ name, p Pod) bool { return !s.Matches(p) })
+	return pods
+}
+
+func byUID(state map[key]Pod) map[string]Pod {
+	return first(state, func(p *Pod) string { return p.UID })
+}
+
+func first[K comparable](state map[key]Pod, by func(*Pod) K) map[K]Pod {
+	out := make(map[K]Pod)
 	for _, p := range state {
-		first, there := out[p.name()]
-		if !there || p.Source < first.Source || p.Source == first.Source && p.UID < first.UID {
-			out[p.name()] = p
+		one, there := out[by(&p)]
+		if !there || p.Source < one.Source || p.Source == one.Source && p.UID < one.UID {
+			out[by(&p)] = p
 		}
 	}
-	maps.DeleteFunc(out, func(_ name, p Pod) bool { return !s.Matches(p) })
 	return out
 }
 
