@@ -11,10 +11,10 @@ here=$(dirname "$(realpath "$0")")
 work=$(mktemp -d "${TMPDIR:-/tmp}/podconfigd-demo.XXXXXX")
 export PODCONFIGD_SOCKET="$work/podconfigd.sock"
 manifests="$work/manifests"
-daemon='' watcher=''
+daemon='' stream=''
 
 cleanup() {
-	[ -z "$watcher" ] || kill "$watcher" 2>/dev/null || true
+	[ -z "$stream" ] || kill "$stream" 2>/dev/null || true
 	[ -z "$daemon" ] || kill "$daemon" 2>/dev/null || true
 	wait || true
 	rm -rf "$work"
@@ -53,7 +53,7 @@ await "$bin" status
 
 say 'podconfigd watch, in the background'
 "$bin" watch &
-watcher=$!
+stream=$!
 sleep 0.7
 
 say 'Add a pod: rename its manifest into the directory.'
@@ -87,8 +87,8 @@ else
 fi
 
 say 'SIGTERM'
-kill "$watcher" && wait "$watcher" 2>/dev/null || true
-watcher=''
+kill "$stream" && wait "$stream" 2>/dev/null || true
+stream=''
 kill "$daemon"
 wait "$daemon"
 daemon=''
