@@ -25,8 +25,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// The pods of k8s.io/api's own testdata, which touch every field at once and are not
-// meant to be valid; and valid ones with each part of their specs by itself.
+// The pods of k8s.io/api's own testdata, which have every field at once and are not
+// valid, and valid pods with each part of their specs on its own.
 func TestPodsOfTheAPIsTestdata(t *testing.T) {
 	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "k8s.io/api").Output()
 	if err != nil {
@@ -60,7 +60,7 @@ func TestPodsOfTheAPIsTestdata(t *testing.T) {
 	}
 }
 
-// plainPod returns a pod that is accepted.
+// plainPod returns a valid pod.
 func plainPod() *v1.Pod {
 	return &v1.Pod{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
@@ -69,7 +69,7 @@ func plainPod() *v1.Pod {
 }
 
 // partsOf returns a plain pod for each field of the spec, and for each field of its
-// containers, with that field in it.
+// containers, with that field set.
 func partsOf(t *testing.T, data []byte) (pods []*v1.Pod) {
 	t.Helper()
 	var whole v1.Pod
@@ -138,14 +138,14 @@ func TestKubeadmsControlPlane(t *testing.T) {
 	}
 }
 
-// edit sets one field of a pod to one value.
+// edit sets one field of a pod to a value.
 type edit struct {
 	path  string
 	apply func(pod *v1.Pod)
 }
 
-// editsOf returns edits for each field below the type, however deep. get leads from a
-// pod to the field, making what is missing on the way.
+// editsOf returns edits for each field of the type, at any depth. get returns the field
+// of a pod, and creates missing parents.
 func editsOf(path string, typ reflect.Type, get func(*v1.Pod) reflect.Value, depth int) (edits []edit) {
 	set := func(name string, value any) {
 		edits = append(edits, edit{path + "=" + name, func(pod *v1.Pod) {
@@ -172,7 +172,7 @@ func editsOf(path string, typ reflect.Type, get func(*v1.Pod) reflect.Value, dep
 		set("time", metav1.Time{Time: time.Unix(1, 0).UTC()})
 		return edits
 	}
-	switch typ.Kind() { //nolint:exhaustive // what else there is in the API fails below
+	switch typ.Kind() { //nolint:exhaustive // the API has no other kinds
 	case reflect.String:
 		for _, value := range []string{"x", "/x", "1.2.3.4", "Always", "Never"} {
 			set(value, value)
@@ -226,7 +226,7 @@ func editsOf(path string, typ reflect.Type, get func(*v1.Pod) reflect.Value, dep
 	return edits
 }
 
-// named gives what is new in a list the name and image that it must have.
+// named sets the required name and image of a new list element.
 func named(item reflect.Value) {
 	if item.Kind() != reflect.Struct {
 		return
@@ -246,10 +246,9 @@ func TestEveryFieldOfTheSpec(t *testing.T) {
 	edits = append(edits, editsOf("metadata", reflect.TypeFor[metav1.ObjectMeta](), func(pod *v1.Pod) reflect.Value {
 		return reflect.ValueOf(&pod.ObjectMeta).Elem()
 	}, 0)...)
-	// Which of several pods of one name or UID counts is a difference on purpose. Of a
-	// manifest with a time in it, the kubelet makes one UID when it decodes it first
-	// and another from then on: the hash goes over the time's zone, and what Go caches
-	// in it.
+	// If several pods have one name or UID, the choice is an intended difference. For a
+	// manifest with a time, the kubelet computes one UID at the first decoding and
+	// another from then on: the hash includes the time's zone and what Go caches in it.
 	edits = slices.DeleteFunc(edits, func(e edit) bool {
 		field, _, _ := strings.Cut(e.path, "=")
 		return slices.Contains([]string{"metadata.Name", "metadata.UID", "metadata.CreationTimestamp", "metadata.DeletionTimestamp"}, field)

@@ -34,19 +34,19 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/sources/http"
 )
 
-// The tests below show both sides of each difference that docs/kubelet-differences.md
-// has as one on purpose: what the kubelet's own sources do, and what ours do in its
-// place.
+// The tests below show both sides of each intended difference in
+// docs/kubelet-differences.md: what the kubelet's own sources do, and what podconfigd's
+// do instead.
 
-// never is a period that no test lives to see, soon one that each does.
+// never is a period that is longer than any test, soon one that is shorter.
 const (
 	never = time.Hour
 	soon  = 200 * time.Millisecond
-	// quiet is how long nothing must come: several times soon.
+	// quiet is how long nothing may come: several times soon.
 	quiet = time.Second
 )
 
-// side is what one side tells: "OP name=image name=image".
+// side has the updates of one side: "OP name=image name=image".
 type side struct {
 	name    string
 	updates chan string
@@ -91,8 +91,8 @@ var kubeletOps = map[kubelettypes.PodOperation]string{
 	kubelettypes.UPDATE: "UPDATE", kubelettypes.RECONCILE: "RECONCILE",
 }
 
-// kubeletSide runs the kubelet's PodConfig on what start starts. Its goroutines are
-// there until the test program ends.
+// kubeletSide runs the kubelet's PodConfig on what start starts. Its goroutines run until
+// the test program ends.
 func kubeletSide(t *testing.T, start func(ctx context.Context, c *kubeletconfig.PodConfig)) *side {
 	t.Helper()
 	s := newSide("the kubelet")
@@ -124,7 +124,7 @@ func ourSide(t *testing.T, name string, run func(ctx context.Context, sets chan<
 	return s
 }
 
-// onPath runs both sides on a path, and waits for what they say first.
+// onPath runs both sides on a path, and waits for their first updates.
 func onPath(t *testing.T, path string, kubeletsPeriod time.Duration, first ...string) (kubelet, ours *side) {
 	t.Helper()
 	kubelet = kubeletSide(t, func(ctx context.Context, c *kubeletconfig.PodConfig) {
@@ -137,8 +137,8 @@ func onPath(t *testing.T, path string, kubeletsPeriod time.Duration, first ...st
 	return kubelet, ours
 }
 
-// awaitWatches waits until this process has so many inotify watches of a directory, if
-// it is there: one of the kubelet, and one of ours.
+// awaitWatches waits until this process has this number of inotify watches of a
+// directory, if it exists: one of the kubelet, and one of podconfigd.
 func awaitWatches(t *testing.T, dir string, n int) {
 	t.Helper()
 	info, err := os.Stat(dir)
@@ -151,7 +151,7 @@ func awaitWatches(t *testing.T, dir string, n int) {
 		found := 0
 		files, _ := filepath.Glob("/proc/self/fdinfo/*")
 		for _, file := range files {
-			data, _ := os.ReadFile(file) // some are closed meanwhile
+			data, _ := os.ReadFile(file) // some are closed in the meantime
 			found += strings.Count(string(data), watch)
 		}
 		return found >= n
@@ -192,7 +192,7 @@ func TestDifferencePathVanishes(t *testing.T) {
 	must(t, os.Rename(dir, dir+".away"))
 	kubelet.expect(t, "REMOVE a=1")
 	ours.silent(t)
-	must(t, os.Mkdir(dir, 0o755)) // an empty directory is another matter
+	must(t, os.Mkdir(dir, 0o755)) // an empty directory is not a vanished one
 	ours.expect(t, "REMOVE a=1")
 }
 
@@ -203,7 +203,7 @@ func TestTheSamePathAbsentAtTheStart(t *testing.T) {
 	ours.silent(t)
 }
 
-// A manifest path that is a file, and none that can be used, is no empty set.
+// A manifest path that is a single bad file is not an empty set.
 func TestTheSameSingleFileInvalidAtTheStart(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -241,18 +241,18 @@ func TestDifferenceTwoFilesOfOneName(t *testing.T) {
 	put(t, dir, "a.yaml", "x", "1")
 	put(t, dir, "b.yaml", "x", "2")
 	kubelet, ours := onPath(t, dir, never, "ADD x=2", "ADD x=1")
-	must(t, os.Remove(filepath.Join(dir, "b.yaml"))) // the kubelet's winner, our loser
+	must(t, os.Remove(filepath.Join(dir, "b.yaml"))) // the file that the kubelet uses
 	kubelet.expect(t, "REMOVE x=2")
 	kubelet.silent(t) // though a.yaml is still there
 	ours.silent(t)
 	put(t, dir, "b.yaml", "x", "2")
 	kubelet.expect(t, "ADD x=2")
 	ours.silent(t)
-	must(t, os.Remove(filepath.Join(dir, "a.yaml"))) // now the kubelet's loser, our winner
+	must(t, os.Remove(filepath.Join(dir, "a.yaml"))) // the file that podconfigd uses
 	ours.expect(t, "REMOVE x=1", "ADD x=2")
 }
 
-// site serves what the test says.
+// site is a server with the test's answers.
 type site struct {
 	*httptest.Server
 	mu   sync.Mutex
@@ -306,8 +306,8 @@ func TestDifferenceBodyOfNoLength(t *testing.T) {
 	kubelet.expect(t, "REMOVE a=1")
 	ours.silent(t)
 	s.serve(a)
-	kubelet.silent(t) // it is what it read last, it thinks
-	ours.silent(t)    // it never went
+	kubelet.silent(t) // the kubelet takes it for the last answer
+	ours.silent(t)    // the pod was never removed
 	s.serve(podList())
 	kubelet.silent(t)
 	ours.expect(t, "REMOVE a=1")
@@ -337,7 +337,7 @@ func TestDifferenceGarbageIsSuccessfullyRead(t *testing.T) {
 		<-time.After(10 * time.Millisecond)
 	}
 	kubelet.silent(t)
-	ours.silent(t) // and TestFailuresHoldTheLastSet in pkg/sources/http: it is degraded
+	ours.silent(t) // the source is degraded, see TestFailuresHoldTheLastSet in pkg/sources/http
 }
 
 func TestDifferenceOneBadPodInAList(t *testing.T) {
@@ -348,7 +348,7 @@ func TestDifferenceOneBadPodInAList(t *testing.T) {
 	kubelet.silent(t)
 }
 
-// A reader that does not read stalls the kubelet's sources, all of them; of ours it
+// A subscriber that does not read stalls all sources of the kubelet. In podconfigd it
 // stalls none.
 func TestDifferenceSlowSubscriber(t *testing.T) {
 	t.Parallel()
@@ -358,7 +358,7 @@ func TestDifferenceSlowSubscriber(t *testing.T) {
 		p.Spec.Containers = []v1.Container{{Name: "c", Image: fmt.Sprint(i)}}
 		return []*v1.Pod{p}
 	}
-	const many = 200 // the kubelet's channel has room for 50
+	const many = 200 // the kubelet's channel has a capacity of 50
 	dir, other := t.TempDir(), newSite(t, podList())
 	put(t, dir, "a.yaml", "a", "0")
 	c := kubeletconfig.NewPodConfig(&record.FakeRecorder{}, noSLI{})
@@ -385,7 +385,7 @@ func TestDifferenceSlowSubscriber(t *testing.T) {
 	ours := config.NewPodConfig()
 	fileSets, httpSets := ours.Channel("file"), ours.Channel("http")
 	j := journal.New(journal.Options{Sources: ours.Sources()})
-	defer view.Stream(j, view.StreamOptions{}).Close() // it is never read
+	defer view.Stream(j, view.StreamOptions{}).Close() // nobody reads it
 	octx, cancel := context.WithCancel(ctx)
 	var running sync.WaitGroup
 	defer running.Wait()
@@ -409,9 +409,10 @@ func TestDifferenceSlowSubscriber(t *testing.T) {
 	}
 }
 
-// The end of the context ends our source's goroutines, and none of the kubelet's.
+// The end of the context ends the goroutines of podconfigd's source, and none of the
+// kubelet's.
 //
-// It looks at all goroutines that there are, and so is not run beside others.
+// The test looks at all goroutines, so it does not run in parallel with others.
 func TestDifferenceCancellation(t *testing.T) {
 	dir := t.TempDir()
 	count := func(text string) int {

@@ -1,3 +1,3 @@
-// Package conformance holds podconfigd against the kubelet itself. It is a module
-// of its own so that the kubelet's dependencies are not ours.
+// Package conformance compares podconfigd with the kubelet. It is its own module, so that
+// podconfigd does not get the kubelet's dependencies.
 package conformance

@@ -30,7 +30,7 @@ type noSLI struct{}
 
 func (noSLI) ObservedPodOnWatch(*v1.Pod, time.Time) {}
 
-// kubeletPods returns what the kubelet's own file source makes of a path.
+// kubeletPods returns the pods of the kubelet's file source for a path.
 func kubeletPods(t *testing.T, path string) []*v1.Pod {
 	t.Helper()
 	ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), klog.Logger{}))
@@ -40,7 +40,7 @@ func kubeletPods(t *testing.T, path string) []*v1.Pod {
 	return (<-cfg.Updates()).Pods
 }
 
-// ourPods returns what ours makes of it.
+// ourPods returns the pods of podconfigd's.
 func ourPods(t *testing.T, path string) []*v1.Pod {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -66,8 +66,7 @@ func byName(pods []*v1.Pod) map[string]*v1.Pod {
 	return named
 }
 
-// compare holds the pods of a path against each other, all that is in them, and
-// returns their names.
+// compare compares all fields of the pods of a path, and returns their names.
 func compare(t *testing.T, path string) []string {
 	t.Helper()
 	theirs, ours := byName(kubeletPods(t, path)), byName(ourPods(t, path))
@@ -93,8 +92,8 @@ func write(t *testing.T, dir, name, data string) string {
 
 const podHead = "apiVersion: v1\nkind: Pod\nmetadata: {name: %s}\nspec:\n  containers: [{name: c, image: i}]\n"
 
-// The manifests below are named for whether they are to be accepted, so that the
-// test can't pass with nothing accepted.
+// The names of the manifests below say whether they are good. So the test can't pass if
+// none is accepted.
 func TestManifestsGiveTheKubeletsPods(t *testing.T) {
 	dir := t.TempDir()
 	examples, err := filepath.Glob("../../examples/manifests/*")
@@ -159,8 +158,8 @@ func TestManifestsGiveTheKubeletsPods(t *testing.T) {
 	}
 }
 
-// odd returns manifests of a pod of that name that the kubelet accepts, for it ignores
-// what is odd about them.
+// odd returns manifests of a pod with the name. They have faults that the kubelet
+// ignores.
 func odd(name string) []string {
 	head := fmt.Sprintf(podHead, name)
 	return []string{
@@ -183,7 +182,7 @@ func utf16le(s string) string {
 	return string(b)
 }
 
-// The path as it is written is part of the UID.
+// The UID depends on the spelling of the path.
 func TestPathsGiveTheKubeletsUIDs(t *testing.T) {
 	dir := t.TempDir()
 	path := write(t, dir, "web.yaml", fmt.Sprintf(podHead, "web"))

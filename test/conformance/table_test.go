@@ -18,7 +18,7 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/server/kubeapi"
 )
 
-// TestRowsOfTables holds the rows that kubectl is given to those of the apiserver's own
+// TestRowsOfTables compares the rows for kubectl with those of the apiserver's own
 // printers, for random pods.
 func TestRowsOfTables(t *testing.T) {
 	generator := printers.NewTableGenerator().With(printersinternal.AddHandlers)
@@ -39,7 +39,7 @@ func TestRowsOfTables(t *testing.T) {
 		}
 		seen[got[2]] = true
 	}
-	// As many as there are reasons, or the pods are not various enough.
+	// Fewer would mean that the pods are not diverse enough.
 	if len(seen) < 30 {
 		t.Errorf("only %d different states: %v", len(seen), seen)
 	}
@@ -47,7 +47,7 @@ func TestRowsOfTables(t *testing.T) {
 
 func pick[T any](r *rand.Rand, values ...T) T { return values[r.IntN(len(values))] }
 
-// podInSomeState returns a pod of any state that a row tells of.
+// podInSomeState returns a pod in any state that a row shows.
 func podInSomeState(r *rand.Rand) *v1.Pod {
 	pod := &v1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: "p", CreationTimestamp: someTime(r)},
@@ -97,7 +97,7 @@ func podInSomeState(r *rand.Rand) *v1.Pod {
 	return pod
 }
 
-// someTime is such that no second boundary is near, for both sides look at the clock.
+// someTime is far enough from the next second: both sides read the clock.
 func someTime(r *rand.Rand) metav1.Time {
 	return pick(r, metav1.Time{}, metav1.NewTime(time.Now().Add(-90*time.Minute-30*time.Second)), metav1.NewTime(time.Now().Add(-50*time.Hour-30*time.Minute)))
 }

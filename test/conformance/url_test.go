@@ -55,8 +55,8 @@ func ourURLPods(t *testing.T, url string) []*v1.Pod {
 	return (<-cfg.Updates()).Pods
 }
 
-// A Pod and a PodList, in YAML and JSON, give the kubelet's pods; an item's own kind
-// does not matter.
+// A Pod and a PodList, as YAML and JSON, give the kubelet's pods. The kind of an item is
+// ignored.
 func TestURLsGiveTheKubeletsPods(t *testing.T) {
 	a := fmt.Sprintf(podHead, "a")
 	indented := func(s string) string {
@@ -89,8 +89,8 @@ func TestURLsGiveTheKubeletsPods(t *testing.T) {
 	}
 }
 
-// What an answer of each shape does, at the start and after a good one. Nothing said means
-// that the source is not seen, or keeps its pods.
+// The effect of each shape of answer, at the start and after a good one. An empty result
+// means that the source is not seen, or keeps its pods.
 func TestURLAnswersOfEachShape(t *testing.T) {
 	t.Parallel()
 	const seen, removed, nothing = "ADD", "REMOVE a=1", ""

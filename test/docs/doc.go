@@ -1,8 +1,7 @@
-// Package docs keeps what the documentation says true.
+// Package docs checks the documentation.
 //
-// Of each Markdown file it runs the blocks marked "console", in order and in one
-// empty directory that has the examples and the binary in the places that the
-// repository has them. A line that begins with "$ " is a command, the lines below
-// it what it prints; "…" stands for anything. A command below which something is
-// shown may run on after it has printed that.
+// It runs the "console" blocks of each Markdown file, in order and in one empty directory
+// with the examples and the binary at their usual relative paths. A line that begins with
+// "$ " is a command. The lines below it are its output; "…" matches anything. A command
+// with output may continue to run after it has printed this output.
 package docs

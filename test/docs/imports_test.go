@@ -8,8 +8,7 @@ import (
 
 const module = "github.com/podconfigd/podconfigd/"
 
-// imports returns, for each package of the module, what it imports itself, and what
-// it depends on in all.
+// imports returns, for each package of the module, its imports, and all its dependencies.
 func imports(t *testing.T) (direct, all map[string][]string) {
 	t.Helper()
 	direct, all = map[string][]string{}, map[string][]string{}
@@ -26,7 +25,7 @@ func imports(t *testing.T) (direct, all map[string][]string) {
 }
 
 // Imports point one way: cmd → daemon → server, sources, syncloop → journal, manifest,
-// config. What a package may use of this module is listed here, all of it.
+// config. The list has all packages of this module that a package may import.
 func TestImportsPointOneWay(t *testing.T) {
 	may := map[string][]string{
 		"api/podconfigd/v1alpha1":     {},
@@ -81,7 +80,7 @@ func TestHeavyDependenciesStayWhereTheyAre(t *testing.T) {
 			}
 		}
 	}
-	// A user of the merge, of the journal or of the client gets none of these.
+	// Users of these packages do not get heavy dependencies.
 	for _, name := range []string{"pkg/config", "pkg/journal", "pkg/client", "pkg/syncloop"} {
 		for _, path := range all[name] {
 			for _, heavy := range []string{"k8s.io/kubernetes/", "k8s.io/client-go/", "github.com/fsnotify/", "google.golang.org/grpc", "github.com/spf13/cobra"} {

@@ -16,7 +16,7 @@ import (
 	"github.com/podconfigd/podconfigd/internal/testutil"
 )
 
-// step is a command and what is shown of its output.
+// step is a command and its documented output.
 type step struct {
 	line    int
 	command string
@@ -41,13 +41,13 @@ func steps(markdown string) (all []step) {
 	return all
 }
 
-// pattern returns what the output must match, from its beginning.
+// pattern matches the start of the output.
 func (s *step) pattern() *regexp.Regexp {
 	quoted := regexp.QuoteMeta(strings.Join(s.output, "\n"))
 	return regexp.MustCompile(`^` + strings.ReplaceAll(quoted, "…", `.*`) + `(\n|$)`)
 }
 
-// session runs commands in a directory, one after another.
+// session runs commands in a directory, in order.
 type session struct {
 	t   *testing.T
 	dir string
@@ -70,7 +70,7 @@ func (s *session) run(st step) error {
 	go func() { ended <- cmd.Wait() }()
 	var once sync.Once
 	s.t.Cleanup(func() {
-		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) // as a rule it has ended
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) // usually it has ended
 		once.Do(func() { <-ended })
 	})
 	deadline := time.After(testutil.Patience)
@@ -89,7 +89,7 @@ func (s *session) run(st step) error {
 			return fmt.Errorf("after %v it had printed:\n%s", testutil.Patience, out)
 		case <-time.After(10 * time.Millisecond):
 			if len(st.output) > 0 && st.pattern().MatchString(out.String()) {
-				return nil // it may go on
+				return nil // it may continue to run
 			}
 		}
 	}
@@ -123,7 +123,7 @@ func TestTheConsoleBlocks(t *testing.T) {
 			}
 			for _, st := range all {
 				if target, ok := strings.CutPrefix(st.command, "make "); ok {
-					checkTarget(t, root, target) // running it from here would run this test
+					checkTarget(t, root, target) // running it would run this test again
 					continue
 				}
 				if err := s.run(st); err != nil {
@@ -166,7 +166,7 @@ func TestLinksLeadSomewhere(t *testing.T) {
 	}
 }
 
-// Every test that docs/kubelet-differences.md names is there.
+// Every test in docs/kubelet-differences.md exists.
 func TestTheDifferencesNameTheirTests(t *testing.T) {
 	data, err := os.ReadFile("../../docs/kubelet-differences.md")
 	if err != nil {

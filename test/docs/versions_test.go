@@ -8,8 +8,8 @@ import (
 	"github.com/podconfigd/podconfigd/internal/testutil"
 )
 
-// The modules that this one and the servers of the tests both need are of one version, so
-// that they are compiled once for both.
+// Modules that both this module and the servers of the tests need have the same version,
+// so that they are compiled only once.
 func TestTheServersHaveOurVersions(t *testing.T) {
 	root, err := testutil.Root()
 	if err != nil {

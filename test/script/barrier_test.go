@@ -10,7 +10,7 @@ import (
 	"slices"
 )
 
-// barrierNamespace is that of the pods of barriers, which scripts don't see.
+// barrierNamespace is the namespace of the pods of barriers, which scripts do not see.
 const barrierNamespace = "barrier"
 
 const barrierManifest = `apiVersion: v1
@@ -19,9 +19,9 @@ metadata: {name: barrier, namespace: ` + barrierNamespace + `}
 spec: {containers: [{name: barrier, image: %q}]}
 `
 
-// barrier returns once the daemon has told all that follows from what was done to
-// its files so far. Nothing here waits for time to pass: it makes changes of its own,
-// which the daemon takes in order with those before, and waits for their updates.
+// barrier returns when the daemon has sent all updates for the changes of its files so
+// far. It does not wait for time to pass. It makes its own changes, which the daemon
+// handles after the earlier ones, and waits for their updates.
 func (sc *scenario) barrier() error {
 	if err := sc.check(); err != nil {
 		return err
@@ -38,10 +38,10 @@ func (sc *scenario) barrier() error {
 	return sc.checkPods()
 }
 
-// barrierInDir puts a manifest into the manifest path. By the time its pod is told
-// a second time, the status that the daemon shows is one from after the first, and
-// counts every file that was found to be half written or gone. When there is none of
-// those, all is on its way that is to come, ahead of the pod's removal.
+// barrierInDir puts a manifest into the manifest path, twice. When its pod is sent for
+// the second time, the status is from after the first time, and counts every incomplete
+// or missing file. If there are none, all updates for earlier changes come before the
+// removal of the pod.
 func (sc *scenario) barrierInDir() error {
 	for range 2 {
 		if err := sc.putBarrier(); err != nil {
@@ -56,8 +56,7 @@ func (sc *scenario) barrierInDir() error {
 
 func (sc *scenario) barrierFile() string { return filepath.Join(sc.path, "zz-barrier.yaml") }
 
-// putBarrier puts the barrier's manifest in place, another one than there was, and
-// waits for its pod.
+// putBarrier writes a new version of the barrier's manifest, and waits for its pod.
 func (sc *scenario) putBarrier() error {
 	sc.barriers++
 	image := fmt.Sprintf("barrier:%d", sc.barriers)
@@ -80,7 +79,7 @@ func (sc *scenario) removeBarrier() error {
 	return s.wait(func() bool { return s.barrier == "" })
 }
 
-// settled waits until the daemon waits for no file.
+// settled waits until the daemon has no file to look at again.
 func (sc *scenario) settled() error {
 	return poll(func() error {
 		_, source, err := sc.source()
@@ -91,8 +90,8 @@ func (sc *scenario) settled() error {
 	})
 }
 
-// barrierByListing is for a manifest path that nothing can be put into. It has the
-// daemon list the path twice: by the second time, what the first found has been sent.
+// barrierByListing is for a manifest path that can't contain the barrier's manifest. It
+// causes two listings: at the second, the changes of the first have been sent.
 func (sc *scenario) barrierByListing() error {
 	for range 2 {
 		before, err := sc.scans()
@@ -124,8 +123,8 @@ func (sc *scenario) barrierByListing() error {
 	return s.wait(func() bool { return s.newest >= status.Revision })
 }
 
-// nudge makes an event that concerns the manifest path and changes nothing: it sets
-// a file's mode to what it is, or makes a link that leads nowhere where nothing is.
+// nudge causes an event at the manifest path without a change: it sets a file's mode to
+// its current value, or creates a dangling link if nothing is there.
 func (sc *scenario) nudge() error {
 	info, err := os.Stat(sc.path)
 	if err == nil {
@@ -141,7 +140,7 @@ func (sc *scenario) nudge() error {
 	return os.Remove(path)
 }
 
-// check returns the first promise that a stream broke.
+// check returns the first broken guarantee of a stream.
 func (sc *scenario) check() error {
 	for _, name := range slices.Sorted(maps.Keys(sc.streams)) {
 		if err := sc.streams[name].check(); err != nil {
@@ -151,7 +150,7 @@ func (sc *scenario) check() error {
 	return nil
 }
 
-// checkPods holds what the daemon's own stream added up to against /pods.
+// checkPods compares the pods of the daemon's own stream with /pods.
 func (sc *scenario) checkPods() error {
 	list, err := sc.client.Pods(sc.tb.Context())
 	if err != nil {
@@ -171,7 +170,7 @@ func (sc *scenario) checkPods() error {
 	return nil
 }
 
-// barrierOnly returns the revisions in which nothing but a barrier's pod changed.
+// barrierOnly returns the revisions in which only a barrier's pod changed.
 func (sc *scenario) barrierOnly() map[int64]bool {
 	s := sc.streams[""]
 	if s == nil {

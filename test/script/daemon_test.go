@@ -18,7 +18,7 @@ import (
 type daemon struct {
 	cmd *exec.Cmd
 	log *testutil.Buffer
-	// ended is closed when the process is gone and err is how it went.
+	// ended is closed when the process has ended. err is its exit error.
 	ended chan struct{}
 	err   error
 }
@@ -47,7 +47,7 @@ options:
 		}
 	}
 	sc.path = sc.abs(path)
-	// An hour, so that what the daemon sees it sees by inotify and not by listing.
+	// With a relist interval of an hour, changes are found by inotify, not by listing.
 	argv = append(argv, "podconfigd", "--pod-manifest-path="+path, "--hostname-override=node1",
 		"--socket="+sc.socket, "--file-check-frequency=1h", "-v=4")
 	d, err := sc.start(in, append(argv, args...))
@@ -73,11 +73,11 @@ options:
 	return nil
 }
 
-// start starts the process as the script's own commands are.
+// start starts the process in the same way as the script's own commands.
 func (sc *scenario) start(in *invocation, argv []string) (*daemon, error) {
 	program := argv[0]
 	if program == "podconfigd" {
-		program = filepath.Join(binDir, program) // it is on the script's PATH, not on this process's
+		program = filepath.Join(binDir, program) // use the script's PATH, not this process's
 	}
 	d := &daemon{cmd: exec.Command(program, argv[1:]...), log: new(testutil.Buffer), ended: make(chan struct{})}
 	d.cmd.Dir = sc.workDir
@@ -100,8 +100,7 @@ func (sc *scenario) start(in *invocation, argv []string) (*daemon, error) {
 	return d, nil
 }
 
-// served waits until the daemon answers and, where that is asked for, has seen its
-// source.
+// served waits until the daemon answers and, if requested, has seen its source.
 func (sc *scenario) served(ready bool) error {
 	return poll(func() error {
 		if isClosed(sc.daemon.ended) {
@@ -127,8 +126,8 @@ func (sc *scenario) cmdShutdown(in *invocation) error {
 	return sc.shutdown(kill)
 }
 
-// shutdown ends the daemon, if there is one. Unless it is killed it must say
-// goodbye: exit with 0, end the streams and take its socket away.
+// shutdown ends the daemon, if it runs. Unless it is killed, it must exit with 0, end the
+// streams and remove its socket.
 func (sc *scenario) shutdown(kill bool) error {
 	d := sc.daemon
 	if d == nil {
@@ -145,7 +144,7 @@ func (sc *scenario) shutdown(kill bool) error {
 	select {
 	case <-d.ended:
 	case <-time.After(testutil.Patience):
-		_ = d.cmd.Process.Signal(syscall.SIGQUIT) // so that the log has its goroutines
+		_ = d.cmd.Process.Signal(syscall.SIGQUIT) // to log its goroutines
 		<-d.ended
 		return fmt.Errorf("the daemon did not end within %v of a %v", testutil.Patience, signal)
 	}

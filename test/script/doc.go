@@ -1,63 +1,63 @@
-// Package script runs the scripts in testdata against the real command: what is
-// done to files, and what the daemon then tells.
+// Package script runs the scripts in testdata with the real command. A script changes
+// files and checks the updates of the daemon.
 //
 // A script is a txtar archive in the language of
-// [github.com/rogpeppe/go-internal/testscript]. It begins with a comment that says
-// in one line what it shows, and runs in a directory of its own, $WORK, with
-// podconfigd on its PATH and PODCONFIGD_SOCKET set, so that "exec podconfigd status"
-// asks the script's own daemon. The node is called node1. What tools do to files is
-// left to the tools: exec cp, sed, vim.tiny, rsync.
+// [github.com/rogpeppe/go-internal/testscript]. It starts with a comment of one line that
+// says what it shows. It runs in its own directory, $WORK. podconfigd is on its PATH, and
+// PODCONFIGD_SOCKET is set, so "exec podconfigd status" connects to the script's own
+// daemon. The node name is node1. Files are changed by the usual tools: exec cp, sed,
+// vim.tiny, rsync.
 //
 // # Commands
 //
-// These are there beside testscript's own:
+// In addition to the commands of testscript:
 //
 //	daemon [-path PATH] [-via 'PROGRAM ARG…'] [-unready] [FLAG…]
 //
-// starts podconfigd on the directory $WORK/m or on the path as it is given, waits
-// until it is ready (not so with -unready), and reads its stream from the present
-// state on. With -via another program is to start it. The path is listed anew once an
-// hour unless a flag says otherwise: what is told is told by inotify. The command sets
-// $DAEMON_PID, $INSTANCE, $START, which is the revision before the first update, and
-// $REVISION, the newest one.
+// starts podconfigd on the directory $WORK/m or on the given path, waits until it is
+// ready (except with -unready), and reads its stream from the start. With -via, another
+// program starts it. The relist interval is an hour unless a flag sets it, so all changes
+// are detected by inotify. The command sets $DAEMON_PID, $INSTANCE, $START, which is the
+// revision before the first update, and $REVISION, the newest one.
 //
 //	shutdown [-kill]
 //
-// ends the daemon. Unless it is killed it must exit with 0, end its streams and
-// remove its socket. A daemon that still runs when the script ends is shut down so.
+// ends the daemon. Unless it is killed, it must exit with 0, end its streams and remove
+// its socket. At the end of a script, a running daemon is shut down in the same way.
 //
 //	updates [-of STREAM] [-loose | -together] [-file FILE] [LINE…]
 //	! updates [-of STREAM]
 //
-// wait until the stream has told these updates, or none, since the last such command,
-// in this order and nothing else, and see to it that nothing more is to come. A line
-// is an operation, the source and the pods with their images:
+// wait until the stream has sent exactly these updates, or none, since the last such
+// command, in this order, and check that no more follow. A line has an operation, the
+// source and the pods with their images:
 //
 //	ADD file default/db-node1 [postgres:18] default/web-node1 [nginx:1,log:2]
 //
-// With -together they must have come out of one change. With -loose each line is for
-// one pod, and they may come in any order and number of updates: that is for several
-// files that are written one after the other. The lines of FILE count before the
-// others. The command sets $REVISION.
+// With -together, the updates must be from one change. With -loose, each line has one
+// pod, and the lines may come in any order and number of updates. Use it for several
+// files that are written one after the other. The lines of FILE come before the others.
+// The command sets $REVISION.
 //
-// Without -of the stream is that of daemon. An "updates" for it goes before those for
-// others, which tell what followed from the same changes.
+// Without -of, the stream is that of daemon. Check this stream first: the command waits
+// until all effects of the changes are there, and the other streams are compared up to
+// that point.
 //
 //	subscribe STREAM [QUERY]
 //
-// reads another stream, with the parameters of /v1alpha1/updates. Unlike daemon's it
-// also has the lines "BOOKMARK initialSyncComplete" and "BOOKMARK reset".
+// reads another stream, with the parameters of /v1alpha1/updates. In addition to updates
+// it has the lines "BOOKMARK initialSyncComplete" and "BOOKMARK reset".
 //
 //	status STATE FILE [REGEXP]
 //
-// waits until the verdict on the file of that name is Accepted, Rejected, Held or
-// Shadowed, with "Reason: Message; Warning" to match; or until there is none, which
-// is called absent.
+// waits until the verdict on the file is Accepted, Rejected, Held or Shadowed, and
+// "Reason: Message; Warning" matches. The state absent means that there is no verdict.
 //
 //	source KEY=REGEXP…
 //
-// waits until the status of the file source matches, each value as a whole: absent,
-// degraded, lastError, manifests and pods (their numbers), seen, watch, watchError.
+// waits until the status of the file source matches. Each regular expression must match
+// the whole value: absent, degraded, lastError, manifests and pods (their numbers), seen,
+// watch, watchError.
 //
 //	pods [NAMESPACE/NAME…]
 //
@@ -69,32 +69,30 @@
 //
 //	write-slowly FROM TO N
 //
-// writes a copy of a file in N pieces and keeps it open until the last; the daemon
-// has looked at the file after each of them.
+// writes a copy of a file in N pieces and keeps it open until the last one. After each
+// piece, it waits until the daemon has looked at the file.
 //
 //	exchange FILE FILE
 //
-// has two files change places in one step.
+// swaps two files in one step.
 //
 //	mksock FILE
 //
-// makes a socket that nobody listens on.
+// makes a socket on which nothing listens.
 //
 // # Conditions
 //
-// [root]; [mknod], the right to make devices; [lease], whether the file system tells
-// if a file is open; [userns], whether there are user namespaces with limits of their
-// own for inotify.
+// [root]; [mknod]: the script can make devices; [lease]: the file system reports whether
+// a file is open; [userns]: there are user namespaces with their own limits for inotify.
 //
-// # What holds in every script
+// # Checks in every script
 //
-// All streams are held to what they promise: revisions grow, none is missing, no pod
-// is added twice or changed when it isn't there. What the daemon's stream adds up to
-// is compared with /pods at each "updates". A script must account for every update,
-// and the daemon must end well.
+// All streams are checked: revisions increase, none is missing, no pod is added twice or
+// changed when it is not there. At each "updates", the pods of the daemon's stream are
+// compared with /pods. A script must expect every update, and the daemon must end well.
 //
-// Nothing sleeps. That nothing more is to come is found out by a barrier: a manifest
-// of the harness's own is put into the directory, and what it gives comes after all
-// that was done before. Scripts don't see its pod, which is in the namespace barrier;
-// "exec podconfigd watch" does.
+// Nothing sleeps. To check that no more updates follow, the package uses a barrier: it
+// puts its own manifest into the directory. The update for its pod comes after the
+// updates for all earlier changes. Scripts do not see this pod, which is in the namespace
+// barrier, except with "exec podconfigd watch".
 package script

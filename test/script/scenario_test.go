@@ -19,10 +19,10 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/client"
 )
 
-// pollPeriod is how often is looked for what nobody tells of.
+// pollPeriod is the interval of checks for conditions without a notification.
 const pollPeriod = 5 * time.Millisecond
 
-// scenario is what the commands of one script share.
+// scenario is the state that the commands of one script share.
 type scenario struct {
 	tb      testing.TB
 	workDir string
@@ -30,12 +30,12 @@ type scenario struct {
 	http    *http.Client
 	client  *client.Client
 
-	// path is the manifest path of the daemon that was started last.
+	// path is the manifest path of the last daemon.
 	path   string
 	daemon *daemon
-	// streams are those that are read, by name; "" is the daemon's own.
+	// streams are the open streams, by name; "" is the daemon's own.
 	streams map[string]*stream
-	// barriers counts the manifests that barriers have written.
+	// barriers counts the manifests of barriers.
 	barriers int
 }
 
@@ -56,8 +56,8 @@ func newScenario(tb testing.TB, workDir, socket string) *scenario {
 	}
 }
 
-// finish ends what a script left running, and fails a script that passed over any
-// update.
+// finish ends everything that a script has started. It fails a script that did not expect
+// every update.
 func (sc *scenario) finish() {
 	passed := !sc.tb.Failed() && !sc.tb.Skipped()
 	if err := sc.shutdown(false); err != nil {
@@ -68,8 +68,8 @@ func (sc *scenario) finish() {
 	}
 }
 
-// settleStreams forgets the streams, which have ended. Each must have kept its
-// promises, and the script must have accounted for all of its updates.
+// settleStreams checks and removes the streams, which have ended. Each must be correct,
+// and the script must have expected all of its updates.
 func (sc *scenario) settleStreams() error {
 	var errs []error
 	barrierOnly := sc.barrierOnly()
@@ -92,7 +92,7 @@ type invocation struct {
 	args []string
 }
 
-// commands returns those that scripts have beside testscript's own.
+// commands returns the commands that are added to testscript's own.
 func commands() map[string]func(ts *testscript.TestScript, neg bool, args []string) {
 	return map[string]func(ts *testscript.TestScript, neg bool, args []string){
 		"await":        command((*scenario).cmdAwait),
@@ -109,7 +109,7 @@ func commands() map[string]func(ts *testscript.TestScript, neg bool, args []stri
 	}
 }
 
-// errUsage is returned by a command that was not given what it takes.
+// errUsage is returned by a command with wrong arguments.
 var errUsage = errors.New("the package comment says how this command is used")
 
 func command(run func(*scenario, *invocation) error) func(*testscript.TestScript, bool, []string) {
@@ -122,7 +122,7 @@ func command(run func(*scenario, *invocation) error) func(*testscript.TestScript
 	}
 }
 
-// errFinal in an error says that waiting does not mend it.
+// errFinal in an error means that waiting longer does not help.
 var errFinal = errors.New("waiting does not mend that")
 
 // poll calls try until it returns nil, and fails with its last error.
@@ -143,7 +143,7 @@ func poll(try func() error) error {
 	}
 }
 
-// get returns the body of what the daemon answers.
+// get returns the body of the daemon's answer.
 func (sc *scenario) get(path string) ([]byte, error) {
 	resp, err := sc.http.Get("http://localhost" + path)
 	if err != nil {
@@ -158,7 +158,7 @@ func (sc *scenario) get(path string) ([]byte, error) {
 
 var scansMetric = regexp.MustCompile(`(?m)^podconfigd_file_source_scans_total (\S+)$`)
 
-// scans returns how often the daemon has listed the manifest path, as it says it.
+// scans returns how often the daemon has listed the manifest path.
 func (sc *scenario) scans() (string, error) {
 	metrics, err := sc.get("/metrics")
 	if err != nil {
@@ -171,7 +171,7 @@ func (sc *scenario) scans() (string, error) {
 	return string(found[1]), nil
 }
 
-// source returns the status of the daemon and, in it, of its file source.
+// source returns the status of the daemon and of its file source.
 func (sc *scenario) source() (*v1alpha1.Status, *v1alpha1.SourceStatus, error) {
 	status, err := sc.client.Status(sc.tb.Context())
 	if err != nil {
@@ -185,7 +185,7 @@ func (sc *scenario) source() (*v1alpha1.Status, *v1alpha1.SourceStatus, error) {
 	return nil, nil, errors.New("the status has no file source")
 }
 
-// abs returns the path as seen from $WORK.
+// abs returns the path relative to $WORK as an absolute path.
 func (sc *scenario) abs(path string) string {
 	if filepath.IsAbs(path) {
 		return path

@@ -15,7 +15,7 @@ import (
 	"github.com/podconfigd/podconfigd/internal/testutil"
 )
 
-// binDir is where the command stands that the scripts run.
+// binDir is the directory of the command that the scripts run.
 var binDir string
 
 // shortScripts are those that run under -short.
@@ -36,8 +36,8 @@ func TestMain(m *testing.M) {
 	}))
 }
 
-// installCommand puts podconfigd into a new directory, with the race detector where the
-// tests have it. Others than this user may run what is there.
+// installCommand installs podconfigd in a new directory, with the race detector if the
+// tests have it. Other users may run it.
 func installCommand() (dir string, err error) {
 	program, err := testutil.RaceProgram(".", "./cmd/podconfigd")
 	if err != nil {
@@ -51,7 +51,7 @@ func installCommand() (dir string, err error) {
 	if err != nil {
 		return "", err
 	}
-	return dir, errors.Join(os.WriteFile(filepath.Join(dir, "podconfigd"), data, 0o755), os.Chmod(dir, 0o755)) //nolint:gosec // as is said above
+	return dir, errors.Join(os.WriteFile(filepath.Join(dir, "podconfigd"), data, 0o755), os.Chmod(dir, 0o755)) //nolint:gosec // see above
 }
 
 func TestScripts(t *testing.T) {
@@ -77,13 +77,13 @@ func setup(env *testscript.Env) error {
 	if !ok {
 		return fmt.Errorf("%T is not a testing.TB", env.T())
 	}
-	// The path of a socket may have but 107 bytes, which $WORK can exceed.
+	// The path of a socket has at most 107 bytes, and $WORK can be longer.
 	socketDir, err := os.MkdirTemp("", "pcd")
 	if err != nil {
 		return err
 	}
 	env.Defer(func() { os.RemoveAll(socketDir) })
-	// Some scripts run the daemon as somebody else.
+	// Some scripts run the daemon as another user.
 	if err := os.Chmod(socketDir, 0o777); err != nil {
 		return err
 	}
@@ -95,12 +95,12 @@ func setup(env *testscript.Env) error {
 	env.Defer(sc.finish)
 	env.Setenv("PATH", binDir+string(os.PathListSeparator)+env.Getenv("PATH"))
 	env.Setenv("PODCONFIGD_SOCKET", sc.socket)
-	// A race ends the process that has it, and the exit is not put off otherwise.
+	// A data race ends the process. It does not delay its exit.
 	env.Setenv("GORACE", "halt_on_error=1 atexit_sleep_ms=0")
 	return nil
 }
 
-// condition tells what this machine and user can do.
+// condition reports whether this machine and user support something.
 func condition(cond string) (bool, error) {
 	switch cond {
 	case "root":
@@ -126,7 +126,7 @@ func condition(cond string) (bool, error) {
 	return false, fmt.Errorf("unknown condition")
 }
 
-// inTempDir tells whether something can be done in a temporary directory.
+// inTempDir reports whether something works in a temporary directory.
 func inTempDir(try func(dir string) error) (bool, error) {
 	dir, err := os.MkdirTemp("", "pcd")
 	if err != nil {

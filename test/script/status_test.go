@@ -12,7 +12,7 @@ import (
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 )
 
-// cmdStatus waits until the verdict on a manifest is as the script has it.
+// cmdStatus waits for the expected verdict on a manifest.
 func (sc *scenario) cmdStatus(in *invocation) error {
 	if in.neg || len(in.args) < 2 || len(in.args) > 3 {
 		return errUsage
@@ -42,7 +42,7 @@ func (sc *scenario) cmdStatus(in *invocation) error {
 	})
 }
 
-// verdictOn returns the verdict on the manifest of that name, or nil.
+// verdictOn returns the verdict on the manifest with the name, or nil.
 func verdictOn(source *v1alpha1.SourceStatus, file string) *v1alpha1.Manifest {
 	for i := range source.File.Manifests {
 		if m := &source.File.Manifests[i]; filepath.Base(m.Path) == file {
@@ -52,7 +52,7 @@ func verdictOn(source *v1alpha1.SourceStatus, file string) *v1alpha1.Manifest {
 	return nil
 }
 
-// cmdSource waits until the file source's status is as the script has it.
+// cmdSource waits for the expected status of the file source.
 func (sc *scenario) cmdSource(in *invocation) error {
 	if in.neg || len(in.args) == 0 {
 		return errUsage
@@ -96,7 +96,7 @@ func (sc *scenario) cmdSource(in *invocation) error {
 	})
 }
 
-// cmdPods holds /pods against the names that the script gives.
+// cmdPods compares /pods with the expected names.
 func (sc *scenario) cmdPods(in *invocation) error {
 	if in.neg {
 		return errUsage

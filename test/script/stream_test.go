@@ -24,13 +24,13 @@ import (
 	"github.com/podconfigd/podconfigd/internal/testutil"
 )
 
-// update is one update of a stream as scripts see it.
+// update is one update of a stream, as in scripts.
 type update struct {
 	revision int64
-	// size is how many pods it has, those of barriers too.
+	// size is the number of its pods, including those of barriers.
 	size int
-	// at is when the daemon took it; zero in the first lines of a stream and in
-	// bookmarks.
+	// at is the time at which the daemon recorded it; zero in the first lines of a stream
+	// and in bookmarks.
 	at        time.Time
 	op        v1alpha1.Op
 	source    string
@@ -47,8 +47,8 @@ func (u update) String() string {
 	return strings.Join(append(words, u.pods...), " ")
 }
 
-// follows tells whether no revision lies between an update and one of the revision before:
-// an update has one for each of its pods, and is known by the last.
+// follows reports whether no revision is missing between before and this update. An
+// update has one revision for each of its pods. Its own is the last of them.
 func (u update) follows(before int64) bool {
 	return u.revision > before && u.revision <= before+int64(max(1, u.size))
 }
@@ -66,40 +66,40 @@ func (u update) each() []update {
 	return all
 }
 
-// stream reads one stream of the daemon and holds it to what the stream promises:
-// revisions grow, an unselected stream leaves none out, a pod is added when it is not
-// there and changed or removed when it is.
+// stream reads one stream of the daemon and checks its guarantees: revisions increase, a
+// stream of all pods leaves none out, a pod is added if it is not there and changed or
+// removed if it is.
 type stream struct {
 	bookmarks bool
 	gapless   bool
-	additive  bool // held is what the reader has
-	// ended is closed when the stream is, after the last update.
+	additive  bool // held are the subscriber's pods
+	// ended is closed when the stream ends, after the last update.
 	ended chan struct{}
 
-	// mu guards what follows.
+	// mu guards the fields below.
 	mu       sync.Mutex
 	changed  chan struct{} // closed and replaced at each line
 	instance string
-	// newest is the revision of the last line that had one, or that after which the
+	// newest is the revision of the last line with a revision, or the one from which the
 	// stream resumed.
 	newest int64
-	// continues: the last line was not the last of its update, of which pieces counts the
-	// pods so far.
+	// continues means that the last line was not the last of its update. pieces counts
+	// the pods of this update so far.
 	continues bool
 	pieces    int
 	synced    bool
-	// updates are those that the script has not accounted for.
+	// updates are those that the script has not expected yet.
 	updates []update
 	held    map[types.UID]string
-	// barrier is the image of the barrier's pod, empty where there is none; of
-	// barrierOnly are the revisions in which there was nothing else.
+	// barrier is the image of the barrier's pod; empty if there is none. barrierOnly has
+	// the revisions with nothing else.
 	barrier     string
 	barrierOnly map[int64]bool
 	broken      error
 }
 
-// subscribeTo opens a stream, whose context ends it. With bookmarks it also tells of
-// those that end the first state.
+// subscribeTo opens a stream, which ends with the context. With bookmarks, it also
+// records those that end the first state.
 func subscribeTo(ctx context.Context, c *http.Client, query url.Values, bookmarks bool) (*stream, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://localhost/v1alpha1/updates?"+query.Encode(), nil)
 	if err != nil {
@@ -111,7 +111,7 @@ func subscribeTo(ctx context.Context, c *http.Client, query url.Values, bookmark
 	}
 	if resp.StatusCode != http.StatusOK || resp.Header.Get("Content-Type") != v1alpha1.ContentType {
 		defer resp.Body.Close()
-		body, _ := io.ReadAll(resp.Body) // whatever it is goes into the error
+		body, _ := io.ReadAll(resp.Body) // the body is only for the error
 		return nil, fmt.Errorf("the daemon answers %s, %s: %s", resp.Status, resp.Header.Get("Content-Type"), body)
 	}
 	incremental := query.Get("mode") == "" && query.Get("ops") == ""
@@ -143,7 +143,7 @@ func (s *stream) read(body io.ReadCloser) {
 	for {
 		line, err := lines.ReadBytes('\n')
 		if err != nil {
-			return // the daemon's end is looked at elsewhere
+			return // other checks cover the end of the daemon
 		}
 		var u v1alpha1.Update
 		decoder := json.NewDecoder(bytes.NewReader(line))
@@ -166,7 +166,7 @@ func (s *stream) locked(f func()) {
 	f()
 }
 
-// fail notes the first promise that was broken.
+// fail records the first broken guarantee.
 func (s *stream) fail(err error) {
 	if s.broken == nil {
 		s.broken = err
@@ -234,7 +234,7 @@ func (s *stream) takeBookmark(u *v1alpha1.Update, line update) {
 	s.updates = append(s.updates, line)
 }
 
-// checkInstance holds a line to the promise that a stream is of one instance.
+// checkInstance checks that all lines have the same instance.
 func (s *stream) checkInstance(u *v1alpha1.Update) {
 	if s.instance != "" && u.Instance != s.instance {
 		s.fail(fmt.Errorf("a line is of instance %s, after one of %s", u.Instance, s.instance))
@@ -242,7 +242,7 @@ func (s *stream) checkInstance(u *v1alpha1.Update) {
 	s.instance = u.Instance
 }
 
-// checkOrder holds a line that has a revision to the promises about these.
+// checkOrder checks the revision of a line.
 func (s *stream) checkOrder(u *v1alpha1.Update, line update) {
 	switch {
 	case u.Revision < s.newest && !u.Reset:
@@ -254,7 +254,7 @@ func (s *stream) checkOrder(u *v1alpha1.Update, line update) {
 	}
 }
 
-// hold brings what the reader has up to one pod of an update.
+// hold applies one pod of an update to the subscriber's pods.
 func (s *stream) hold(op v1alpha1.Op, pod *v1.Pod) {
 	if !s.additive {
 		return
@@ -271,7 +271,7 @@ func (s *stream) hold(op v1alpha1.Op, pod *v1.Pod) {
 	s.held[pod.UID] = name
 }
 
-// podText returns a pod as scripts write it.
+// podText returns a pod as in scripts.
 func podText(pod *v1.Pod) string {
 	images := make([]string, len(pod.Spec.Containers))
 	for i := range pod.Spec.Containers {
@@ -282,11 +282,11 @@ func podText(pod *v1.Pod) string {
 
 var errStreamEnded = errors.New("the stream ended")
 
-// wait waits until the condition, which is called with the lock held, holds.
+// wait waits for the condition, which is called with the lock held.
 func (s *stream) wait(condition func() bool) error {
 	deadline := time.After(testutil.Patience)
 	for {
-		// In this order, so that no line is missed.
+		// In this order, no line is missed.
 		ended := isClosed(s.ended)
 		done, changed := s.look(condition)
 		if err := s.check(); err != nil {
@@ -307,8 +307,8 @@ func (s *stream) wait(condition func() bool) error {
 	}
 }
 
-// look tells whether the condition holds, and returns what is closed at the next
-// line.
+// look reports whether the condition holds. It returns a channel that is closed at the
+// next line.
 func (s *stream) look(condition func() bool) (done bool, changed <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -324,7 +324,7 @@ func isClosed(c <-chan struct{}) bool {
 	}
 }
 
-// check returns the first promise that the stream broke.
+// check returns the first broken guarantee.
 func (s *stream) check() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -337,30 +337,29 @@ func (s *stream) revision() int64 {
 	return s.newest
 }
 
-// pending returns the updates that the script has not accounted for, without those
-// that only a barrier caused.
+// pending returns the updates that the script has not expected yet, without those of only
+// a barrier.
 func (s *stream) pending(barrierOnly map[int64]bool) []update {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return withoutBarriers(s.updates, barrierOnly)
 }
 
-// withoutBarriers leaves out the updates of those revisions in which only a barrier's
-// pod changed.
+// withoutBarriers removes the updates in which only a barrier's pod changed.
 func withoutBarriers(updates []update, barrierOnly map[int64]bool) []update {
 	return slices.DeleteFunc(slices.Clone(updates), func(u update) bool {
 		return !u.at.IsZero() && barrierOnly[u.revision]
 	})
 }
 
-// forget drops the updates: the script has accounted for them.
+// forget drops the updates, because the script has expected them.
 func (s *stream) forget() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.updates = nil
 }
 
-// pods returns the names of the pods that the reader has.
+// pods returns the names of the subscriber's pods.
 func (s *stream) pods() map[types.UID]string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

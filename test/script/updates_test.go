@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// cmdSubscribe reads one more stream of the daemon.
+// cmdSubscribe reads another stream of the daemon.
 func (sc *scenario) cmdSubscribe(in *invocation) error {
 	if in.neg || len(in.args) < 1 || len(in.args) > 2 {
 		return errUsage
@@ -25,8 +25,7 @@ func (sc *scenario) cmdSubscribe(in *invocation) error {
 	return err
 }
 
-// follow opens a stream and waits until it has told the present state, unless it is
-// to resume from an earlier one.
+// follow opens a stream and waits until it has the current state, unless it resumes.
 func (sc *scenario) follow(name string, query url.Values) (*stream, error) {
 	s, err := subscribeTo(sc.tb.Context(), sc.http, query, name != "")
 	if err != nil {
@@ -39,15 +38,15 @@ func (sc *scenario) follow(name string, query url.Values) (*stream, error) {
 	return s, err
 }
 
-// expectation is what a script says of a stream.
+// expectation is what a script expects of a stream.
 type expectation struct {
 	lines []string
-	// loose: in any order and in whatever updates; together: out of one change.
+	// loose: in any order and in any updates; together: from one change.
 	loose, together bool
 }
 
-// cmdUpdates waits until a stream has told what the script expects, and makes sure
-// that it tells nothing else.
+// cmdUpdates waits until a stream has the expected updates, and checks that it has no
+// others.
 func (sc *scenario) cmdUpdates(in *invocation) error {
 	name, want, err := sc.expected(in)
 	if err != nil {
@@ -57,7 +56,7 @@ func (sc *scenario) cmdUpdates(in *invocation) error {
 	if s == nil {
 		return fmt.Errorf("there is no stream %q", name)
 	}
-	barrierOnly := sc.barrierOnly() // there is no barrier now that could add to it
+	barrierOnly := sc.barrierOnly() // no barrier can be added now
 	err = s.wait(func() bool {
 		got := want.arrange(withoutBarriers(s.updates, barrierOnly))
 		return len(got) >= len(want.lines) || !want.loose && !isPrefix(got, want.lines)
@@ -76,9 +75,8 @@ func (sc *scenario) cmdUpdates(in *invocation) error {
 	return nil
 }
 
-// nothingMore returns once the stream has told all that follows from what was done
-// so far; and for another one than the daemon's, what it is to tell of what the
-// daemon's has told.
+// nothingMore returns when the stream has all updates of earlier changes. For another
+// stream than the daemon's, these are the changes that the daemon's stream has.
 func (sc *scenario) nothingMore(name string) error {
 	own := sc.streams[""]
 	if name == "" {
@@ -87,14 +85,13 @@ func (sc *scenario) nothingMore(name string) error {
 	if len(own.pending(nil)) > 0 {
 		return errors.New("the updates of the daemon's own stream are to be named first")
 	}
-	// A stream that the barrier's pod is not in has a bookmark of that revision before
-	// long.
+	// A stream without the barrier's pod soon gets a bookmark of its revision.
 	newest := own.revision()
 	s := sc.streams[name]
 	return s.wait(func() bool { return s.newest >= newest })
 }
 
-// expected reads the command's arguments.
+// expected parses the command's arguments.
 func (sc *scenario) expected(in *invocation) (stream string, want expectation, err error) {
 	args := in.args
 	for len(args) > 0 && strings.HasPrefix(args[0], "-") {
@@ -123,7 +120,7 @@ func (sc *scenario) expected(in *invocation) (stream string, want expectation, e
 	return stream, want, nil
 }
 
-// arrange returns the updates as the expectation has them.
+// arrange returns the updates in the form of the expectation.
 func (e *expectation) arrange(updates []update) []string {
 	var lines []string
 	for _, u := range updates {
@@ -141,7 +138,7 @@ func (e *expectation) arrange(updates []update) []string {
 	return lines
 }
 
-// compare tells how the updates differ from what is expected.
+// compare returns the differences between the updates and the expected ones.
 func (e *expectation) compare(updates []update) error {
 	got := e.arrange(updates)
 	if !slices.Equal(e.lines, got) {
@@ -151,7 +148,7 @@ func (e *expectation) compare(updates []update) error {
 		return nil
 	}
 	for i, u := range updates[1:] {
-		// What one set of the source changed is taken at one time.
+		// All updates of one set have the same time.
 		if !u.follows(updates[i].revision) || !u.at.Equal(updates[i].at) {
 			return fmt.Errorf("these did not come out of one change:%s", indent(got))
 		}
@@ -159,7 +156,7 @@ func (e *expectation) compare(updates []update) error {
 	return nil
 }
 
-// indent returns the lines as a block to follow a sentence.
+// indent returns the lines as an indented block.
 func indent(lines []string) string {
 	if len(lines) == 0 {
 		return " nothing"

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The daemon takes a file that is open to be half written for as long after each
-// write, and for as long altogether.
+// The daemon treats an open file as incomplete for this time after each write, and at
+// most for this total time.
 const (
 	writerWindow = time.Second
 	writerLimit  = 2 * time.Second
@@ -36,7 +36,7 @@ func (sc *scenario) cmdWriteSlowly(in *invocation) error {
 	began, written := time.Now(), time.Now()
 	for i := range pieces {
 		if i > 0 {
-			// By the time the barrier's pod is there, the daemon has looked at the file.
+			// When the barrier's pod is there, the daemon has looked at the file.
 			if err := sc.putBarrier(); err != nil {
 				return err
 			}
@@ -58,14 +58,14 @@ func (sc *scenario) cmdWriteSlowly(in *invocation) error {
 	return sc.removeBarrier()
 }
 
-// tooSlow skips the script: the daemon may rightly have read a part of the file.
+// tooSlow skips the script if the daemon may have read a part of the file, correctly.
 func (sc *scenario) tooSlow(f *os.File) {
 	sc.tb.Helper()
 	f.Close()
 	sc.tb.Skip("this machine is too busy to write as slowly as this and no slower")
 }
 
-// cmdExchange has two files change places in one step.
+// cmdExchange swaps two files in one step.
 func (*scenario) cmdExchange(in *invocation) error {
 	if in.neg || len(in.args) != 2 {
 		return errUsage
@@ -73,12 +73,12 @@ func (*scenario) cmdExchange(in *invocation) error {
 	return unix.Renameat2(unix.AT_FDCWD, in.ts.MkAbs(in.args[0]), unix.AT_FDCWD, in.ts.MkAbs(in.args[1]), unix.RENAME_EXCHANGE)
 }
 
-// cmdMksock makes a socket that nobody listens on.
+// cmdMksock makes a socket on which nothing listens.
 func (*scenario) cmdMksock(in *invocation) error {
 	if in.neg || len(in.args) != 1 {
 		return errUsage
 	}
-	// The path of a socket must be short when it is made, not afterwards.
+	// The path of a socket must be short when the socket is made, but not later.
 	dir, err := os.MkdirTemp("", "pcd")
 	if err != nil {
 		return err

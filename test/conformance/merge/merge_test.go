@@ -29,10 +29,10 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/journal/view"
 )
 
-// sequences is how many random ones TestMergeIsTheKubelets compares.
+// sequences is the number of random sequences of TestMergeIsTheKubelets.
 var sequences = flag.Int("sequences", 20000, "how many random sequences to compare")
 
-// update is an update as both sides are compared by.
+// update is an update of either side, for the comparison.
 type update struct {
 	Op, Source string
 	Pods       []*v1.Pod
@@ -46,7 +46,7 @@ func (u update) String() string {
 	return fmt.Sprintf("%s %s [%s]", u.Op, u.Source, strings.Join(names, " "))
 }
 
-// normalize orders the pods, and takes off the time at which they were first seen.
+// normalize orders the pods, and removes the time at which they were first seen.
 func normalize(op, source string, pods []*v1.Pod) (update, error) {
 	u := update{Op: op, Source: source, Pods: make([]*v1.Pod, len(pods))}
 	for i, p := range pods {
@@ -106,8 +106,8 @@ func newKubelet(ctx context.Context, mode kubeletconfig.PodConfigNotificationMod
 	return k
 }
 
-// merge returns what the kubelet makes of the set. Pods are copies, for the kubelet
-// writes into them.
+// merge returns the kubelet's updates for the set. Pods are copies, because the kubelet
+// writes to them.
 func (k *kubelet) merge(s step) (updates []update, err error) {
 	pods := make([]*v1.Pod, len(s.Pods))
 	for i, p := range s.Pods {
@@ -129,7 +129,7 @@ func (k *kubelet) merge(s step) (updates []update, err error) {
 	}
 }
 
-// ours is our merger and journal, with a reader in each mode.
+// ours is podconfigd's merger and journal, with a subscriber in each mode.
 type ours struct {
 	channels map[string]chan<- config.SourceSet
 	frames   []chan *view.Frame
@@ -175,7 +175,7 @@ func newOurs(ctx context.Context, sources []string) *ours {
 	return o
 }
 
-// pods returns the pods of the set: the same pointers as before or new ones.
+// pods returns the pods of the set: with the same pointers as before, or with new ones.
 func (o *ours) pods(s step) []*v1.Pod {
 	pods := make([]*v1.Pod, len(s.Pods))
 	for i, p := range s.Pods {
@@ -189,7 +189,7 @@ func (o *ours) pods(s step) []*v1.Pod {
 	return pods
 }
 
-// merge returns what each mode's reader is told of the set.
+// merge returns the updates for the set in each mode.
 func (o *ours) merge(s step) (told [][]update, err error) {
 	o.channels[s.Source] <- config.SourceSet{Pods: o.pods(s)}
 	synctest.Wait()
@@ -217,7 +217,7 @@ func (o *ours) merge(s step) (told [][]update, err error) {
 	return told, nil
 }
 
-// unwritten returns an error if a pod that was sent has been written to.
+// unwritten returns an error if a pod was written to after it was sent.
 func (o *ours) unwritten() error {
 	for p, was := range o.copies {
 		if !reflect.DeepEqual(p, was) {
@@ -229,7 +229,7 @@ func (o *ours) unwritten() error {
 
 var allSources = []string{"api", "file", "http"}
 
-// compare puts the steps through both sides, and returns where they differ.
+// compare runs the steps on both sides, and returns the differences.
 func compare(t *testing.T, steps []step) (err error) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -282,7 +282,7 @@ func TestMergeIsTheKubelets(t *testing.T) {
 	shards := runtime.GOMAXPROCS(0)
 	each := *sequences/shards + 1
 	if testing.Short() {
-		each *= 5 // rapid divides by that, and 20,000 take seconds
+		each *= 5 // rapid divides by this, and 20,000 take seconds
 	}
 	var compared atomic.Int64
 	t.Cleanup(func() {

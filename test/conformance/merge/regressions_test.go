@@ -2,7 +2,7 @@ package merge
 
 import "testing"
 
-// What TestMergeIsTheKubelets once found, as it was shrunk.
+// Shrunk sequences of earlier failures of TestMergeIsTheKubelets.
 func TestRegressions(t *testing.T) {
 	for name, steps := range map[string][]step{
 		"of three pods of one UID the last is kept": {

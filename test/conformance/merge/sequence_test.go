@@ -13,13 +13,14 @@ import (
 	"pgregory.net/rapid"
 )
 
-// pod is a pod in short: each field is one of a few values of the real one. Zero is
-// the plainest.
+// pod is a pod in short: each field is the index of a value of the real field. Zero is
+// the simplest.
 type pod struct {
 	Namespace, Name, UID, Image, Tolerations, Labels, Annotations, Deletion, Grace, Status, Generation, Rest int
 }
 
-// fields are those that change what a pod is like, with the number of their values.
+// fields are the fields that change the content of a pod, with the number of their
+// values.
 var fields = []struct {
 	of func(*pod) *int
 	n  int
@@ -49,7 +50,7 @@ var annotations = []map[string]string{
 	{"kubernetes.io/config.hash": "2"},
 }
 
-// object returns the pod in full, made anew each time.
+// object returns a new complete pod.
 func (p pod) object() *v1.Pod {
 	object := &v1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
@@ -85,7 +86,7 @@ func (p pod) object() *v1.Pod {
 type step struct {
 	Source string
 	Pods   []pod
-	// Same: pods that the source sent before are sent as the same pointers.
+	// Same means that pods that the source sent before keep their pointers.
 	Same bool
 }
 
@@ -99,8 +100,7 @@ func (s step) String() string {
 
 func oneOf(t *rapid.T, n int, what string) int { return rapid.IntRange(0, n-1).Draw(t, what) }
 
-// drawSteps draws a sequence. Each set is made of the one that its source sent
-// before.
+// drawSteps draws a sequence. Each set is a change of the previous set of its source.
 func drawSteps(t *rapid.T) []step {
 	before := make(map[string][]pod)
 	steps := make([]step, 1+oneOf(t, 10, "steps"))
@@ -130,23 +130,23 @@ func edit(t *rapid.T, pods []pod) []pod {
 	switch what {
 	case 3, 4, 5, 6, 7:
 		change(t, &pods[i])
-	case 8: // it goes
+	case 8: // remove it
 		return slices.Delete(pods, i, i+1)
-	case 9: // another pod of its name
+	case 9: // replace it by another pod with its name
 		pods[i].UID = oneOf(t, 6, "uid")
-	case 10: // the order is another
+	case 10: // change the order
 		j := oneOf(t, len(pods), "other")
 		pods[i], pods[j] = pods[j], pods[i]
 	case 11:
 		switch oneOf(t, 4, "rare") {
-		case 0: // it stands there twice
+		case 0: // duplicate it
 			return append(pods, pods[i])
-		case 1: // its UID is another's too
+		case 1: // give another pod its UID
 			j := oneOf(t, len(pods), "other")
 			pods[i].UID = pods[j].UID
-		case 2: // it has another name
+		case 2: // rename it
 			pods[i].Name = oneOf(t, 4, "name")
-		case 3: // nothing is left
+		case 3: // remove all
 			return nil
 		}
 	}
