@@ -26,7 +26,7 @@ import (
 	"github.com/podconfigd/podconfigd/internal/testutil"
 )
 
-// cluster is what a test does to a cluster.
+// cluster is a cluster with helper methods.
 type cluster struct {
 	*components.Cluster
 }
@@ -73,7 +73,7 @@ func (c *cluster) delete(ctx context.Context, name string, grace int64) error {
 	return c.Client.CoreV1().Pods("default").Delete(ctx, name, metav1.DeleteOptions{GracePeriodSeconds: &grace})
 }
 
-// daemon starts podconfigd for a node, with a static pod "static" of its own.
+// daemon starts podconfigd for a node, with its own static pod "static".
 func (c *cluster) daemon(t *testing.T, node, kubeconfig string, args ...string) *daemon {
 	t.Helper()
 	dir := filepath.Dir(kubeconfig)
@@ -84,7 +84,7 @@ func (c *cluster) daemon(t *testing.T, node, kubeconfig string, args ...string) 
 	return start(t, dir, append([]string{"--kubeconfig", kubeconfig, "--hostname-override", node}, args...)...)
 }
 
-// kubeconfig writes one with the rights that podconfigd needs.
+// kubeconfig writes a kubeconfig with the rights that podconfigd needs.
 func (c *cluster) kubeconfig(t *testing.T) string {
 	t.Helper()
 	return c.TokenKubeconfig(t, filepath.Join(testutil.ShortDir(t), "kubeconfig"), components.User)
@@ -93,7 +93,7 @@ func (c *cluster) kubeconfig(t *testing.T) string {
 // api returns the status of the apiserver source.
 func (d *daemon) api(t *testing.T) v1alpha1.SourceStatus { t.Helper(); return d.source(t, "api") }
 
-// source returns the status of a source; a zero one while the daemon does not answer.
+// source returns the status of a source; a zero one if the daemon does not answer.
 func (d *daemon) source(t *testing.T, name string) v1alpha1.SourceStatus {
 	t.Helper()
 	status, err := d.client.Status(t.Context())
@@ -108,7 +108,7 @@ func (d *daemon) source(t *testing.T, name string) v1alpha1.SourceStatus {
 	return v1alpha1.SourceStatus{}
 }
 
-// each runs on one cluster, every one with nodes of its own.
+// Each test has its own nodes, and all run on one cluster.
 func TestApiserver(t *testing.T) {
 	c := startCluster(t)
 	for name, run := range map[string]func(*testing.T, *cluster){
@@ -166,7 +166,7 @@ func changesOfPods(t *testing.T, c *cluster) {
 	do(c.patch(ctx, "unbound", `{"metadata":{"annotations":{"kubernetes.io/config.seen":"local to the node"}}}`))
 	do(c.delete(ctx, "unbound", 30))
 	s.expect(t, "DELETE unbound")
-	do(c.delete(ctx, "unbound", 0)) // the apiserver shortens the grace period to nothing first
+	do(c.delete(ctx, "unbound", 0)) // the apiserver first sets the grace period to 0
 	s.expect(t, "DELETE unbound", "REMOVE unbound")
 
 	c.addPod(t, "short", "changes")
@@ -174,7 +174,7 @@ func changesOfPods(t *testing.T, c *cluster) {
 	do(c.delete(ctx, "short", 0))
 	s.expect(t, "DELETE short", "REMOVE short")
 
-	// One of the same name is another pod.
+	// Another pod with the same name is a different pod.
 	c.addPod(t, "short", "changes")
 	s.expect(t, "ADD short")
 	do(c.delete(ctx, "short", 0))
@@ -184,7 +184,7 @@ func changesOfPods(t *testing.T, c *cluster) {
 	}
 }
 
-// expectState passes over the first state, which is whatever it is.
+// expectState skips the first state.
 func (s *stream) expectState(t *testing.T) {
 	t.Helper()
 	for {
@@ -295,8 +295,8 @@ func managedFields(t *testing.T, c *cluster) {
 	}
 }
 
-// complains waits for an error that both the log and the status have, while static
-// pods flow.
+// complains waits for an error in both the log and the status. Static pods must still be
+// delivered.
 func complains(t *testing.T, d *daemon, what string) {
 	t.Helper()
 	begin := time.Now()
@@ -313,7 +313,7 @@ func complains(t *testing.T, d *daemon, what string) {
 	})
 }
 
-// recovers waits until the source works and has told the pod.
+// recovers waits until the source works and has sent the pod.
 func recovers(t *testing.T, d *daemon, pod string) {
 	t.Helper()
 	begin := time.Now()
@@ -371,7 +371,7 @@ func brokenKubeconfig(t *testing.T, c *cluster) {
 		c.TokenKubeconfig(t, path, components.User)
 		recovers(t, d, "kubeconfig")
 
-		// What is in use stays in use while the file can't be.
+		// Bad files do not replace the ones in use.
 		write()
 		complains(t, d, complaint)
 		if !d.api(t).API.Connected {
@@ -382,7 +382,7 @@ func brokenKubeconfig(t *testing.T, c *cluster) {
 	}
 }
 
-// A client certificate is replaced: requests are made with the new one.
+// A client certificate is replaced. New requests use the new one.
 func rotatedCredentials(t *testing.T, c *cluster) {
 	c.addNode(t, "rotation")
 	c.addPod(t, "rotation", "rotation")
@@ -401,7 +401,7 @@ func rotatedCredentials(t *testing.T, c *cluster) {
 		t.Fatal(err)
 	}
 	conf := components.NewKubeconfig("https://"+c.Address, nil)
-	conf.Clusters["cluster"].CertificateAuthority = "ca.crt" // relative paths are from the kubeconfig
+	conf.Clusters["cluster"].CertificateAuthority = "ca.crt" // paths are relative to the kubeconfig
 	conf.AuthInfos["user"].ClientCertificate, conf.AuthInfos["user"].ClientKey = "tls.crt", "tls.key"
 	components.WriteKubeconfig(t, path, conf)
 	d := c.daemon(t, "rotation", path)
@@ -417,7 +417,7 @@ func rotatedCredentials(t *testing.T, c *cluster) {
 	f.await(t, "what came after", func(pods map[string]*v1.Pod) bool { return len(pods) == 4 })
 }
 
-// What a kubelet may do is enough.
+// The rights of a kubelet are enough.
 func kubeletsCredentials(t *testing.T, c *cluster) {
 	c.addNode(t, "kubelets")
 	c.addPod(t, "kubelets", "kubelets")
@@ -425,8 +425,8 @@ func kubeletsCredentials(t *testing.T, c *cluster) {
 	recovers(t, c.daemon(t, "kubelets", path), "kubelets")
 }
 
-// In a pod with a service account nothing needs to be said. The pod is a mount
-// namespace with the files that a kubelet would put there.
+// In a pod with a service account, no kubeconfig is needed. The pod is a mount namespace
+// with the files that a kubelet would create.
 func inCluster(t *testing.T, c *cluster) {
 	if os.Getuid() != 0 {
 		t.Skip("makes a mount namespace")
@@ -435,7 +435,7 @@ func inCluster(t *testing.T, c *cluster) {
 	c.addPod(t, "cluster", "cluster")
 	accounts := c.Client.CoreV1().ServiceAccounts("kube-system")
 	account := &v1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "podconfigd"}}
-	testutil.Until(t, "the service account", func() bool { // the apiserver makes its namespace soon
+	testutil.Until(t, "the service account", func() bool { // the apiserver creates its namespace with a delay
 		_, err := accounts.Create(t.Context(), account, metav1.CreateOptions{})
 		return err == nil
 	})
@@ -482,7 +482,7 @@ func rotatedToken(t *testing.T, c *cluster) {
 	recovers(t, d, "token")
 }
 
-// 500 pods: from the list to the last ADD.
+// 500 pods: measured from the list to the last ADD.
 func manyPods(t *testing.T, c *cluster) {
 	const n = 500
 	names := make(chan int)
@@ -520,7 +520,7 @@ func manyPods(t *testing.T, c *cluster) {
 	t.Logf("%d pods: %v from before the list to after the last ADD", n, last.Sub(listed).Round(time.Millisecond))
 }
 
-// logTime returns when the line that has the text was logged.
+// logTime returns the time of the log line with the text.
 func logTime(t *testing.T, log, text string) time.Time {
 	t.Helper()
 	for line := range strings.Lines(log) {
@@ -536,7 +536,7 @@ func logTime(t *testing.T, log, text string) time.Time {
 	return time.Time{}
 }
 
-// The daemon ends at once also while it waits for an apiserver.
+// The daemon ends at once, also while it waits for an apiserver.
 func endsWhileWaiting(t *testing.T, c *cluster) {
 	p := components.NewProxy(t, c.Address)
 	path := c.kubeconfig(t)
@@ -565,7 +565,7 @@ func endsWhileWaiting(t *testing.T, c *cluster) {
 	}
 }
 
-// The watch's resourceVersion is one that the apiserver no longer has.
+// The apiserver no longer has the resourceVersion of the watch.
 func compactedWatch(t *testing.T, c *cluster) {
 	c.addNode(t, "compacted")
 	second := components.FreeAddress(t)
@@ -591,7 +591,7 @@ func compactedWatch(t *testing.T, c *cluster) {
 	}
 	c.addPod(t, "comes", "compacted")
 	process.Kill(t)
-	process.Start(t) // its watch cache begins here
+	process.Start(t) // its watch cache starts here
 	before := d.api(t).API.Relists
 	p.Up()
 	f.await(t, "the changes", func(map[string]*v1.Pod) bool {
@@ -605,13 +605,13 @@ func compactedWatch(t *testing.T, c *cluster) {
 	if d.api(t).API.Relists == before {
 		t.Error("there was no relist")
 	}
-	if err := f.told(); err != nil {
+	if err := f.err(); err != nil {
 		t.Error(err)
 	}
 }
 
 // Sixty daemons for sixty nodes: each has one watch, and its own pods. A restart of the
-// apiserver costs no list of whole pods, though its revisions went on.
+// apiserver causes no list of complete pods.
 func TestSixtyNodes(t *testing.T) {
 	c := startCluster(t)
 	const (
@@ -647,7 +647,7 @@ func TestSixtyNodes(t *testing.T) {
 
 	c.pass(t, c.revision(t)+100)
 	c.APIServer.Kill(t)
-	c.APIServer.Start(t) // its metrics begin anew
+	c.APIServer.Start(t) // its metrics start at zero
 	c.AwaitAPIServer(t)
 	for i, d := range daemons {
 		testutil.Until(t, "healthy again", func() bool {
@@ -663,13 +663,13 @@ func TestSixtyNodes(t *testing.T) {
 	watchLists := c.metric(t, "apiserver_watch_list_duration_seconds_count", `resource="pods"`)
 	events := c.metric(t, "apiserver_watch_events_total", `resource="pods"`)
 	t.Logf("%.0f lists of metadata, %.0f bytes together; %.0f watches that list; %.0f events of watches", lists, sent, watchLists, events)
-	// The apiserver itself has an informer of all pods. A daemon compares more than once if
-	// it is refused the watch while the apiserver starts.
+	// The apiserver itself has an informer of all pods. A daemon compares more than once
+	// if the apiserver refuses the watch while it starts.
 	if lists < n || sent/lists > large/10 || watchLists > n/10 {
 		t.Error("pods were listed as wholes")
 	}
 
-	// The watches are there, and tell.
+	// The watches work.
 	for i, d := range daemons {
 		f := follow(t, d)
 		c.do(t, c.patch(t.Context(), fmt.Sprintf("pod-of-n%d", i), `{"metadata":{"labels":{"step":"1"}}}`))
@@ -679,7 +679,7 @@ func TestSixtyNodes(t *testing.T) {
 	}
 }
 
-// metric returns the sum of a metric's series that have the labels.
+// metric returns the sum of a metric's series with the labels.
 func (c *cluster) metric(t *testing.T, name string, labels ...string) (sum float64) {
 	t.Helper()
 	data, err := c.Client.Discovery().RESTClient().Get().AbsPath("/metrics").DoRaw(t.Context())

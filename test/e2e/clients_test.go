@@ -24,8 +24,8 @@ import (
 	"github.com/podconfigd/podconfigd/internal/testutil"
 )
 
-// TestInformersWithOptions has informers of client-go follow the daemon that were made
-// with options their authors use.
+// TestInformersWithOptions runs informers of client-go with common options against the
+// daemon.
 func TestInformersWithOptions(t *testing.T) {
 	typed := func(tweak func(*metav1.ListOptions)) func(*testing.T, *rest.Config) cache.SharedIndexInformer {
 		return func(t *testing.T, config *rest.Config) cache.SharedIndexInformer {
@@ -105,7 +105,7 @@ func runInformer(t *testing.T, informer cache.SharedIndexInformer) {
 }
 
 // awaitKeys waits until daemon and informer have the pods of the directory, by name and
-// UID, which comes of what the manifest says.
+// UID. The UID depends on the content of the manifest.
 func (d *daemon) awaitKeys(t *testing.T, informer cache.SharedIndexInformer) {
 	t.Helper()
 	testutil.Eventually(t, func() error {
@@ -130,7 +130,8 @@ func (d *daemon) awaitKeys(t *testing.T, informer cache.SharedIndexInformer) {
 	})
 }
 
-// A RetryWatcher goes on from the resourceVersion of the last event when its watch is cut.
+// A RetryWatcher resumes from the resourceVersion of the last event when its connection
+// breaks.
 func TestRetryWatcher(t *testing.T) {
 	d := &daemon{dir: testutil.ShortDir(t)}
 	d.mkdir(t)

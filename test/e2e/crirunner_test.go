@@ -18,7 +18,7 @@ import (
 	"github.com/podconfigd/podconfigd/test/components"
 )
 
-// runner is a node with a runtime, podconfigd, and crirunner between them.
+// runner is a node with a runtime, podconfigd and crirunner.
 type runner struct {
 	*daemon
 	runtime *components.Runtime
@@ -57,7 +57,7 @@ func (r *runner) startRunner(t *testing.T, program string) {
 	})
 }
 
-// putPod puts a manifest of a pod with these lines of its spec into the directory.
+// putPod puts a manifest into the directory, with these lines in the pod's spec.
 func (r *runner) putPod(t *testing.T, name string, args, spec string) {
 	t.Helper()
 	r.putManifest(t, name, fmt.Sprintf(`apiVersion: v1
@@ -80,7 +80,7 @@ func (r *runner) putManifest(t *testing.T, name, manifest string) {
 	}
 }
 
-// running returns the containers that run, by ID, with their attempts.
+// containers returns the containers in the state, with their attempts.
 func (r *runner) containers(t *testing.T, state runtimeapi.ContainerState) []string {
 	t.Helper()
 	resp, err := r.runtime.CRI.ListContainers(t.Context(), &runtimeapi.ListContainersRequest{})
@@ -111,13 +111,13 @@ func (r *runner) sandboxes(t *testing.T) int {
 	return len(resp.GetItems())
 }
 
-// runsWithin drops a manifest and holds that its container soon runs.
+// runsWithin adds a manifest and checks that its container runs soon.
 func (r *runner) runsWithin(t *testing.T, name string, within time.Duration) {
 	t.Helper()
 	others := len(r.running(t))
 	path := filepath.Join(r.dir, "manifests", name+".yaml")
 	testutil.Within(t, within, "the way from the manifest to the container", func() time.Duration {
-		if err := os.Remove(path); err == nil { // not at the first attempt
+		if err := os.Remove(path); err == nil { // not the first attempt
 			testutil.Until(t, "the pod is gone", func() bool { return r.sandboxes(t) == others })
 		}
 		begin := time.Now()
@@ -133,10 +133,10 @@ func TestCRIRunner(t *testing.T) {
 	for _, name := range components.Containerds {
 		t.Run(name, func(t *testing.T) {
 			r := startRunner(t, name)
-			r.putPod(t, "warm", "pause", "") // what is read from the disk for the first time
+			r.putPod(t, "warm", "pause", "") // files are read from the disk for the first time
 			testutil.Until(t, "the first pod runs", func() bool { return len(r.running(t)) == 1 })
 
-			r.runsWithin(t, "web", 3*time.Second) // and not when all pods are due
+			r.runsWithin(t, "web", 3*time.Second) // and not only when all pods are due
 			before := r.running(t)
 			r.putPod(t, "web", `sleep, "1000s"`, "")
 			testutil.Until(t, "the pod is replaced", func() bool {
@@ -145,7 +145,7 @@ func TestCRIRunner(t *testing.T) {
 			})
 			before = r.running(t)
 
-			// Neither a restart of podconfigd nor one of crirunner touches what runs.
+			// Restarts of podconfigd or crirunner do not affect running containers.
 			if _, err := r.end(t, syscall.SIGKILL); err == nil {
 				t.Error("it was not killed")
 			}
@@ -156,7 +156,7 @@ func TestCRIRunner(t *testing.T) {
 			_ = r.cmd.Process.Kill()
 			_ = r.cmd.Wait()
 			r.startRunner(t, program)
-			r.putPod(t, "mark", "pause", "") // once it runs, what was before has been looked at
+			r.putPod(t, "mark", "pause", "") // when it runs, all earlier pods have been checked
 			testutil.Until(t, "a new pod runs", func() bool { return len(r.running(t)) == 3 })
 			if now := r.running(t); len(now) != 3 || !slices.Equal(now[1:], before) {
 				t.Errorf("after the restarts there runs %q, before %q", now, before)
@@ -166,7 +166,7 @@ func TestCRIRunner(t *testing.T) {
 				t.Fatal(err)
 			}
 			testutil.Until(t, "the pod is gone", func() bool { return r.sandboxes(t) == 2 && len(r.running(t)) == 2 })
-			// One that goes while crirunner is away is found as an orphan.
+			// A pod that is removed while crirunner does not run is found as an orphan.
 			_ = r.cmd.Process.Kill()
 			_ = r.cmd.Wait()
 			if err := os.Remove(filepath.Join(r.dir, "manifests", "mark.yaml")); err != nil {
@@ -179,8 +179,8 @@ func TestCRIRunner(t *testing.T) {
 	}
 }
 
-// A mirror pod is how a kubelet shows a static pod: it is not to run, nor to take the
-// place of the static pod, whose name it has.
+// A mirror pod is a kubelet's copy of a static pod. It must not run, and must not replace
+// the static pod with the same name.
 func TestCRIRunnerLeavesMirrorPodsAlone(t *testing.T) {
 	r := startRunner(t, components.Containerd)
 	r.putManifest(t, "mirror", fmt.Sprintf(`apiVersion: v1

@@ -34,11 +34,12 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/server"
 )
 
-// cutEvery is how far apart the positions are at which TestInformersAreCut cuts.
+// cutEvery is the distance of the positions at which TestInformersAreCut cuts
+// connections.
 var cutEvery = flag.Int("cut-every", 11, "cut an informer's connection after every N-th byte of a burst")
 
-// cutter dials the socket, and cuts off the connection that has read a number of bytes
-// since it was armed. It does so once.
+// cutter connects to the socket. Once, it cuts the connection that has read a number of
+// bytes since it was armed.
 type cutter struct {
 	socket string
 	after  int64
@@ -69,11 +70,11 @@ func (c *countedConn) Read(into []byte) (int, error) {
 	if over < 0 || c.of.cut.Swap(true) {
 		return n, err
 	}
-	_ = c.Close() // the other end sees that it is gone
+	_ = c.Close() // the other end sees the end of the connection
 	return n - int(over), io.EOF
 }
 
-// cutServer is a journal on a socket, and what is in it.
+// cutServer is a journal with a server on a socket.
 type cutServer struct {
 	journal *journal.Journal
 	socket  string
@@ -104,7 +105,7 @@ func newCutServer(t *testing.T) *cutServer {
 	return s
 }
 
-// set appends updates as those of one set.
+// set appends updates as one set.
 func (s *cutServer) set(updates ...config.PodUpdate) {
 	for i, u := range updates {
 		u.More = i < len(updates)-1
@@ -112,7 +113,7 @@ func (s *cutServer) set(updates ...config.PodUpdate) {
 	}
 }
 
-// pods returns pods of these names, each of a version of its own.
+// pods returns pods with these names, each in a new version.
 func (s *cutServer) pods(names ...string) (pods []*v1.Pod) {
 	for _, name := range names {
 		s.serial++
@@ -133,8 +134,8 @@ func (s *cutServer) pods(names ...string) (pods []*v1.Pod) {
 	return pods
 }
 
-// burst changes many pods: in several updates of several pods each, of which some give a
-// name to another pod.
+// burst changes many pods: several updates of several pods each, some of which replace
+// the pod of a name.
 func (s *cutServer) burst() {
 	of := func(op config.PodOperation, source string, names ...string) config.PodUpdate {
 		return config.PodUpdate{Op: op, Source: source, Pods: s.pods(names...)}
@@ -144,7 +145,7 @@ func (s *cutServer) burst() {
 	s.set(of(config.ADD, "file", "m=m2", "z"))
 }
 
-// calm brings back what was there before a burst.
+// calm restores the pods from before a burst.
 func (s *cutServer) calm() {
 	var gone []*v1.Pod
 	for _, p := range s.journal.State().Pods {
@@ -164,7 +165,7 @@ func showCut(name, uid, resourceVersion, v string) string {
 	return fmt.Sprintf("%s=%s@%s v%s", name, uid, resourceVersion, v)
 }
 
-// present returns what every informer is to end with.
+// present returns the final pods of every informer.
 func (s *cutServer) present(t *testing.T) string {
 	t.Helper()
 	pods, _, err := s.journal.Named(0)
@@ -210,14 +211,14 @@ func (i *cutInformer) holds() string {
 }
 
 // TestInformersAreCut cuts the connections of unmodified informers after every few bytes
-// of a burst of updates of several pods: each informer ends with the present pods.
+// of a burst of updates with several pods. Each informer ends with the current pods.
 func TestInformersAreCut(t *testing.T) {
 	for _, watchList := range []bool{true, false} {
 		for _, contentType := range []string{runtime.ContentTypeProtobuf, runtime.ContentTypeJSON} {
 			t.Run(fmt.Sprintf("%s,WatchList=%t", contentType, watchList), func(t *testing.T) {
 				featurestesting.SetFeatureDuringTest(t, features.WatchListClient, watchList)
 				s := newCutServer(t)
-				size := cutRound(t, s, contentType, []int64{1 << 40}) // nothing is cut: how long is a burst?
+				size := cutRound(t, s, contentType, []int64{1 << 40}) // without a cut, to measure the size of a burst
 				const atATime = 200
 				for from := int64(0); from <= size; {
 					var after []int64
@@ -232,7 +233,8 @@ func TestInformersAreCut(t *testing.T) {
 	}
 }
 
-// cutRound has informers follow a burst, and returns how many bytes of it the first read.
+// cutRound runs informers during a burst, and returns how many bytes of it the first one
+// read.
 func cutRound(t *testing.T, s *cutServer, contentType string, after []int64) int64 {
 	t.Helper()
 	s.calm()

@@ -26,7 +26,7 @@ import (
 	"github.com/podconfigd/podconfigd/internal/testutil"
 )
 
-// binary is the daemon as "make build" has it.
+// binary is the daemon, as built by "make build".
 var binary string
 
 func TestMain(m *testing.M) {
@@ -63,7 +63,7 @@ func start(t *testing.T, dir string, args ...string) *daemon {
 	return startCommand(t, dir, exec.Command(binary, args...))
 }
 
-// startCommand starts podconfigd by a command that gives it the socket "s" of dir.
+// startCommand starts podconfigd with a command that uses the socket "s" of dir.
 func startCommand(t *testing.T, dir string, cmd *exec.Cmd) *daemon {
 	t.Helper()
 	d := &daemon{dir: dir, socket: filepath.Join(dir, "s"), log: new(testutil.Buffer), cmd: cmd}
@@ -91,7 +91,7 @@ func (d *daemon) mkdir(t *testing.T) {
 	}
 }
 
-// put puts a manifest of a pod of that name into the directory, in one step.
+// put puts a manifest of a pod with the name into the directory, in one step.
 func (d *daemon) put(t *testing.T, name, image string) {
 	t.Helper()
 	d.putFile(t, name, fmt.Sprintf("apiVersion: v1\nkind: Pod\nmetadata: {name: %s}\nspec: {containers: [{name: c, image: %q}]}\n", name, image))
@@ -155,7 +155,7 @@ func (s *stream) expect(t *testing.T, want ...string) {
 	}
 }
 
-// end sends the signal and returns how long the daemon took to end, and how.
+// end sends the signal. It returns how long the daemon took to end, and its exit error.
 func (d *daemon) end(t *testing.T, signal os.Signal) (took time.Duration, err error) {
 	t.Helper()
 	begin := time.Now()
@@ -203,7 +203,7 @@ func TestSIGHUPIsHarmless(t *testing.T) {
 	s.expect(t, "ADD a-node1")
 }
 
-// syncUp takes the stream's beginning, until all sources ready.
+// syncUp reads the start of the stream, until all sources are ready.
 func syncUp(t *testing.T, s *stream) {
 	t.Helper()
 	for {
@@ -252,7 +252,7 @@ func TestADirectoryThatAppearsLater(t *testing.T) {
 	s.expect(t, "ADD a-node1")
 }
 
-// Killed and started again, the daemon is another instance, and says so.
+// After a kill, the daemon is another instance, and a subscriber gets a reset.
 func TestKilledAndStartedAgain(t *testing.T) {
 	t.Parallel()
 	dir := testutil.ShortDir(t)
@@ -261,7 +261,7 @@ func TestKilledAndStartedAgain(t *testing.T) {
 	d.put(t, "a", "image")
 	s := d.watch(t, client.Options{})
 	for u := range s.updates {
-		if u.Ready != nil && *u.Ready { // with the state, or after it
+		if u.Ready != nil && *u.Ready { // in the bookmark of the state, or a later one
 			break
 		}
 	}
@@ -285,7 +285,7 @@ func TestKilledAndStartedAgain(t *testing.T) {
 	}
 }
 
-// What a user types gives what the documentation says.
+// The commands give the results in the documentation.
 func TestTheCommands(t *testing.T) {
 	t.Parallel()
 	d := start(t, testutil.ShortDir(t))
@@ -344,8 +344,8 @@ func TestTheCommands(t *testing.T) {
 	}
 }
 
-// Pods of a URL come beside those of the directory, and hold the stream's readiness
-// up until the URL was read.
+// The pods of a URL are added to those of the directory. The stream is not ready until
+// the URL was read.
 func TestAManifestURL(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex

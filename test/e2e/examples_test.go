@@ -18,8 +18,8 @@ import (
 	"github.com/podconfigd/podconfigd/internal/testutil"
 )
 
-// TestFollowExamples runs the examples that follow the stream: they tell changes, go
-// on where a connection was lost, and begin anew with another instance.
+// TestFollowExamples runs the examples that read the stream. They print changes, resume
+// after a lost connection, and start again with another instance.
 func TestFollowExamples(t *testing.T) {
 	for _, example := range []string{"follow.sh", "follow.py"} {
 		t.Run(example, func(t *testing.T) {
@@ -48,20 +48,20 @@ func TestFollowExamples(t *testing.T) {
 			expect("ADD default/log-node1")
 			bridge.cut()
 			d.put(t, "late", "i")
-			expect("ADD default/late-node1") // and nothing that was told before
+			expect("ADD default/late-node1") // without repeating earlier lines
 			if err := os.Remove(filepath.Join(d.dir, "manifests", "late.yaml")); err != nil {
 				t.Fatal(err)
 			}
 			expect("REMOVE default/late-node1")
-			_, _ = d.end(t, syscall.SIGKILL) // that it was killed is no error
+			_, _ = d.end(t, syscall.SIGKILL) // it was killed
 			start(t, d.dir)
 			expect("RESET: forget every pod", "ADD default/log-node1", "ADD default/web-node1")
 		})
 	}
 }
 
-// TestFollowExamplesEnd holds how the examples end: with all that the daemon finds wrong
-// with a query, and without a word where nobody reads them any more.
+// TestFollowExamplesEnd checks how the examples end: with all errors of the daemon on a
+// query, and silently if their output is closed.
 func TestFollowExamplesEnd(t *testing.T) {
 	d := &daemon{dir: testutil.ShortDir(t)}
 	d.mkdir(t)
@@ -88,7 +88,7 @@ func TestFollowExamplesEnd(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			_ = unread.Close() // as head does
+			_ = unread.Close() // like head
 			defer stdout.Close()
 			cmd := command()
 			cmd.Stdout, cmd.Stderr = stdout, stderr
@@ -99,7 +99,7 @@ func TestFollowExamplesEnd(t *testing.T) {
 			giveUp := time.AfterFunc(testutil.Patience, func() { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) })
 			err = cmd.Wait()
 			giveUp.Stop()
-			_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // what it has started may be left
+			_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // also its children
 			said, readErr := os.ReadFile(stderr.Name())
 			if err == nil || err.Error() != "signal: broken pipe" || len(said) > 0 || readErr != nil {
 				t.Errorf("where nobody reads: %v, %v: %s", err, readErr, said)
@@ -108,8 +108,8 @@ func TestFollowExamplesEnd(t *testing.T) {
 	}
 }
 
-// TestFollowExamplesWaitForAPlace holds that an example that comes back when all places
-// are taken tries again.
+// TestFollowExamplesWaitForAPlace checks that an example retries after 429 when it
+// reconnects.
 func TestFollowExamplesWaitForAPlace(t *testing.T) {
 	for _, example := range []string{"follow.sh", "follow.py"} {
 		t.Run(example, func(t *testing.T) {
@@ -146,15 +146,15 @@ func TestFollowExamplesWaitForAPlace(t *testing.T) {
 	}
 }
 
-// TestFollowExamplesSaveRevisions holds that an example resumes after the last line that
-// had a revision, wherever the connection is lost.
+// TestFollowExamplesSaveRevisions checks that an example resumes after the last line with
+// a revision, wherever the connection breaks.
 func TestFollowExamplesSaveRevisions(t *testing.T) {
 	pod := func(op, name, more string) string {
 		return fmt.Sprintf(`{"instance":"i","op":%q,"source":"file",%s"pods":[{"metadata":{"namespace":"ns","name":%q,"uid":%[3]q}}]}`+"\n", op, more, name)
 	}
 	bookmark := func(more string) string { return `{"instance":"i","op":"BOOKMARK",` + more + "}\n" }
 	replies := []struct{ since, body string }{
-		{"", pod("ADD", "a", "")}, // lost before the first state is complete
+		{"", pod("ADD", "a", "")}, // breaks before the first state is complete
 		{"", pod("ADD", "b", "") + bookmark(`"revision":5,"initialSyncComplete":true`) + pod("ADD", "c", `"continues":true,`)},
 		{"5", pod("ADD", "c", `"continues":true,`) + pod("ADD", "d", `"revision":7,`)},
 		{"7", bookmark(`"reset":true,"message":"m"`) + pod("ADD", "e", "")},
@@ -221,7 +221,7 @@ func runExample(t *testing.T, name, socket string) <-chan string {
 		}
 	}()
 	t.Cleanup(func() {
-		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // with what it has started
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // also its children
 		<-done
 		_ = cmd.Wait()
 	})

@@ -19,14 +19,14 @@ import (
 	"github.com/podconfigd/podconfigd/test/components"
 )
 
-// mutator changes the pods of a node at random, and remembers what it wrote.
+// mutator changes the pods of a node at random, and records its writes.
 type mutator struct {
 	c    *cluster
 	node string
 
 	mu    sync.Mutex
-	steps map[string]int // the newest step of each name that may have been written
-	last  map[string]int // the newest step of each UID that was told
+	steps map[string]int // the newest step of each name, written or attempted
+	last  map[string]int // the newest step of each UID in the stream
 	done  int
 }
 
@@ -34,8 +34,7 @@ func newMutator(c *cluster, node string) *mutator {
 	return &mutator{c: c, node: node, steps: make(map[string]int), last: make(map[string]int)}
 }
 
-// run changes pods until the context is done. What fails because of the faults is
-// passed over.
+// run changes pods until the context is done. It ignores errors, which the faults cause.
 func (m *mutator) run(ctx context.Context) {
 	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // the same each time
 	for ctx.Err() == nil {
@@ -80,7 +79,7 @@ func (m *mutator) writes() int {
 	return m.done
 }
 
-// check holds a pod that was told against what was written.
+// check compares a pod of the stream with the writes.
 func (m *mutator) check(op v1alpha1.Op, pod *v1.Pod) error {
 	if pod.Annotations["kubernetes.io/config.source"] != "api" {
 		return nil
@@ -104,14 +103,14 @@ func (m *mutator) check(op v1alpha1.Op, pod *v1.Pod) error {
 	return nil
 }
 
-// describe is what must be equal of a pod at both ends.
+// describe returns the part of a pod that must be equal at both ends.
 func describe(pod *v1.Pod) string {
 	return fmt.Sprintf("%s %s step %s phase %s %q deleted %t", pod.Name, pod.UID, pod.Labels["step"],
 		pod.Status.Phase, pod.Status.Message, pod.DeletionTimestamp != nil)
 }
 
-// agrees waits until the stream adds up to the pods that the apiserver has of the node.
-func (c *cluster) agrees(t *testing.T, f *follower, node string) {
+// agrees waits until the pods of the stream equal the node's pods in the apiserver.
+func (c *cluster) agrees(t *testing.T, f *replica, node string) {
 	t.Helper()
 	var list *v1.PodList
 	testutil.Until(t, "a list", func() (ok bool) {
@@ -140,8 +139,8 @@ func (c *cluster) agrees(t *testing.T, f *follower, node string) {
 	})
 }
 
-// Whatever happens between the daemon and the apiserver, no update is lost, none
-// comes twice and none is invented, and static pods flow.
+// For any fault between the daemon and the apiserver, no update is lost, duplicated or
+// invented, and static pods are delivered.
 func TestApiserverFaults(t *testing.T) {
 	c := startCluster(t)
 	c.addNode(t, "node")
@@ -155,7 +154,7 @@ func TestApiserverFaults(t *testing.T) {
 	f := followWith(t, d, m.check)
 
 	statics := 0
-	// static has a static pod come while a fault lasts.
+	// static adds a static pod during a fault.
 	static := func(t *testing.T) {
 		t.Helper()
 		statics++
@@ -242,9 +241,9 @@ func TestApiserverFaults(t *testing.T) {
 			begin := time.Now()
 			c.agrees(t, f, "node")
 			api := d.api(t).API
-			t.Logf("agreed after %v; %d relists, %d watch restarts; told %v", time.Since(begin).Round(time.Millisecond),
+			t.Logf("agreed after %v; %d relists, %d watch restarts; updates %v", time.Since(begin).Round(time.Millisecond),
 				api.Relists, api.WatchRestarts, f.counts())
-			if err := f.told(); err != nil {
+			if err := f.err(); err != nil {
 				t.Error(err)
 			}
 		})

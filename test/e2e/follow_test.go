@@ -19,29 +19,29 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/client"
 )
 
-// follower adds the stream up, and holds it to what it promises.
-type follower struct {
+// replica applies the stream, and checks its guarantees.
+type replica struct {
 	mu       sync.Mutex
 	pods     map[string]*v1.Pod // by UID
 	revision int64
 	broken   []error
 	changed  chan struct{}
-	// updates counts those told, by operation.
+	// updates counts the pods in the stream, by operation.
 	updates map[v1alpha1.Op]int
-	// backwards: pods may go back in time.
+	// backwards means that pods may return to an earlier version.
 	backwards bool
-	// check, if set, is given each pod that is told.
+	// check, if set, is called with each pod of the stream.
 	check func(op v1alpha1.Op, pod *v1.Pod) error
 }
 
-func follow(t *testing.T, d *daemon) *follower {
+func follow(t *testing.T, d *daemon) *replica {
 	t.Helper()
 	return followWith(t, d, nil)
 }
 
-func followWith(t *testing.T, d *daemon, check func(op v1alpha1.Op, pod *v1.Pod) error) *follower {
+func followWith(t *testing.T, d *daemon, check func(op v1alpha1.Op, pod *v1.Pod) error) *replica {
 	t.Helper()
-	f := &follower{
+	f := &replica{
 		pods: make(map[string]*v1.Pod), changed: make(chan struct{}), updates: make(map[v1alpha1.Op]int), check: check,
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -58,18 +58,18 @@ func followWith(t *testing.T, d *daemon, check func(op v1alpha1.Op, pod *v1.Pod)
 	t.Cleanup(func() {
 		cancel()
 		wg.Wait()
-		if err := f.told(); err != nil {
+		if err := f.err(); err != nil {
 			t.Error(err)
 		}
 	})
 	return f
 }
 
-func (f *follower) fail(format string, args ...any) {
+func (f *replica) fail(format string, args ...any) {
 	f.broken = append(f.broken, fmt.Errorf(format, args...))
 }
 
-func (f *follower) take(u *v1alpha1.Update) {
+func (f *replica) take(u *v1alpha1.Update) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	switch {
@@ -106,27 +106,27 @@ func (f *follower) take(u *v1alpha1.Update) {
 	f.changed = make(chan struct{})
 }
 
-// told returns what was wrong with the stream so far.
-func (f *follower) told() error {
+// err returns the first error of the stream.
+func (f *replica) err() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return errors.Join(f.broken...)
 }
 
 // state returns the pods.
-func (f *follower) state() []*v1.Pod {
+func (f *replica) state() []*v1.Pod {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.stateLocked()
 }
 
-// stateLocked is state for conditions, which are called with the lock held.
-func (f *follower) stateLocked() []*v1.Pod {
+// stateLocked is state for conditions, which run with the lock held.
+func (f *replica) stateLocked() []*v1.Pod {
 	return slices.Collect(maps.Values(f.pods))
 }
 
-// await waits until the condition holds of the pods.
-func (f *follower) await(t *testing.T, what string, holds func(pods map[string]*v1.Pod) bool) {
+// await waits until the condition holds for the pods.
+func (f *replica) await(t *testing.T, what string, holds func(pods map[string]*v1.Pod) bool) {
 	t.Helper()
 	deadline := time.After(testutil.Patience)
 	for {
@@ -164,8 +164,8 @@ func (d *daemon) run(t *testing.T, args ...string) (out string, code int) {
 	return string(data), 0
 }
 
-// counts returns how many pods each operation has told of.
-func (f *follower) counts() map[v1alpha1.Op]int {
+// counts returns the number of pods for each operation.
+func (f *replica) counts() map[v1alpha1.Op]int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return maps.Clone(f.updates)

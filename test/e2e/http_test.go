@@ -27,7 +27,7 @@ func podListJSON(items ...string) string {
 	return `{"apiVersion":"v1","kind":"PodList","items":[` + strings.Join(items, ",") + `]}`
 }
 
-// image returns the image of the pod of that name, if it is there.
+// image returns the image of the pod with the name; empty if there is none.
 func image(pods map[string]*v1.Pod, name string) string {
 	for _, pod := range pods {
 		if pod.Name == name {
@@ -37,8 +37,8 @@ func image(pods map[string]*v1.Pod, name string) string {
 	return ""
 }
 
-// An HTTP source on nginx, over TLS with a client certificate: whatever goes wrong,
-// the last pods stay and the status says why; each time, what it serves next counts.
+// An HTTP source on nginx, over TLS with a client certificate. After any fault, the last
+// pods stay, the status has the error, and the next good answer counts.
 func TestHTTPSourceOnNginx(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits for a timeout of 10 s, and for nginx")
@@ -113,17 +113,17 @@ func TestHTTPSourceOnNginx(t *testing.T) {
 		})
 	}
 
-	// One that is bad is held, the others count.
+	// A bad item is held, the others count.
 	web.put(t, "pods", podListJSON(podJSON("a", "good"), podJSON("b", "")))
 	f.await(t, "the good one", func(pods map[string]*v1.Pod) bool {
 		return image(pods, "a-node1") == "good" && image(pods, "b-node1") == version
 	})
-	// nginx says that nothing changed, and nothing is decoded.
+	// nginx returns 304, and nothing is decoded.
 	testutil.Until(t, "a 304", func() bool {
 		lines := web.requests(t)
 		return strings.Contains(lines[len(lines)-1], `" 304 0 `)
 	})
-	// Only an empty list removes.
+	// Only an empty list removes pods.
 	web.put(t, "pods", podListJSON())
 	f.await(t, "no pods", func(pods map[string]*v1.Pod) bool { return len(pods) == 0 })
 	if log := d.log.String(); strings.Contains(log, "s3cret") {

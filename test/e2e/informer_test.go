@@ -34,14 +34,14 @@ import (
 	"github.com/podconfigd/podconfigd/internal/testutil"
 )
 
-// dialer dials the daemon's socket, and can be held up.
+// dialer connects to the daemon's socket, and can be blocked.
 type dialer struct {
 	socket string
 	mu     sync.Mutex
 	conns  []net.Conn
-	// held is held while nothing can be dialed.
+	// held is locked while no connection can be made.
 	held sync.RWMutex
-	// watchLists counts the watches that were to begin with the present pods.
+	// watchLists counts the watches that start with the current pods.
 	watchLists atomic.Int32
 }
 
@@ -62,8 +62,8 @@ func (d *dialer) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	return &cutConn{conn}, nil
 }
 
-// cutConn is a connection that looks as if the other end had closed it when this one
-// has: a Reflector then goes on watching from its revision, rather than list anew.
+// cutConn is a connection that looks as if the other end had closed it. Then a Reflector
+// resumes its watch, and does not list again.
 type cutConn struct{ net.Conn }
 
 func (c *cutConn) Read(into []byte) (int, error) {
@@ -84,7 +84,7 @@ func (d *dialer) cut() {
 	d.conns = nil
 }
 
-// get returns what the daemon answers.
+// get returns the daemon's answer.
 func (d *dialer) get(t *testing.T, path string) string {
 	t.Helper()
 	transport := &http.Transport{DialContext: d.dial, DisableKeepAlives: true}
@@ -104,7 +104,7 @@ func (d *dialer) get(t *testing.T, path string) string {
 	return string(body)
 }
 
-// kubernetesClient is client-go's.
+// kubernetesClient returns a client of client-go.
 func kubernetesClient(t *testing.T, d *dialer, contentType string) kubernetes.Interface {
 	t.Helper()
 	client, err := kubernetes.NewForConfig(&rest.Config{
@@ -126,8 +126,8 @@ func kubernetesClient(t *testing.T, d *dialer, contentType string) kubernetes.In
 	return client
 }
 
-// TestInformers has unmodified informers of client-go follow the daemon through changes,
-// kills and compactions: they end with what /pods has, each time.
+// TestInformers runs unmodified informers of client-go during changes, kills and
+// compactions. Each time, they end with the pods in /pods.
 func TestInformers(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes half a minute, most of which Reflectors wait")
@@ -139,7 +139,7 @@ func TestInformers(t *testing.T) {
 			var both sync.WaitGroup
 			for _, contentType := range []string{runtime.ContentTypeProtobuf, runtime.ContentTypeJSON} {
 				both.Go(func() {
-					// Each has its share of the changes.
+					// Each informer gets a part of the changes.
 					t.Run(filepath.Base(contentType), func(t *testing.T) { testInformer(t, watchList, contentType, changes/4) })
 				})
 			}
@@ -149,14 +149,14 @@ func TestInformers(t *testing.T) {
 }
 
 func testInformer(t *testing.T, watchList bool, contentType string, changes int) {
-	// So few updates are kept that an informer whose connection is lost soon finds its
-	// revision gone. A Reflector waits twice as long after each failure, so each has
-	// only as many as are needed.
+	// The journal keeps so few updates that the revision of a disconnected informer is
+	// soon compacted. A Reflector doubles its wait after each failure, so each informer
+	// gets only the necessary number of failures.
 	args := []string{"--journal-max-updates", "20"}
 	d := &daemon{dir: testutil.ShortDir(t)}
 	d.mkdir(t)
 	d = start(t, d.dir, args...)
-	d.awaitFiles(t) // a Reflector that can't connect makes do without WatchList
+	d.awaitFiles(t) // a Reflector that can't connect stops using WatchList
 	dialer := &dialer{socket: d.socket}
 	informer := informers.NewSharedInformerFactory(kubernetesClient(t, dialer, contentType), 0).Core().V1().Pods().Informer()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -176,14 +176,14 @@ func testInformer(t *testing.T, watchList bool, contentType string, changes int)
 	d.awaitInformer(t, informer)
 
 	change(changes / 4)
-	_, _ = d.end(t, syscall.SIGKILL) // that it was killed is no error
+	_, _ = d.end(t, syscall.SIGKILL) // it was killed
 	change(10)
 	d = start(t, d.dir, args...)
 	d.awaitInformer(t, informer)
 
-	d.put(t, "told", "i") // a watch that tells nothing is not gone on with
+	d.put(t, "quiet", "i") // a watch without events is not resumed
 	d.awaitInformer(t, informer)
-	dialer.held.Lock() // its revision is compacted before it can go on
+	dialer.held.Lock() // its revision is compacted before it can resume
 	dialer.cut()
 	change(changes / 4)
 	d.awaitFiles(t)
@@ -205,8 +205,8 @@ func testInformer(t *testing.T, watchList bool, contentType string, changes int)
 	}
 }
 
-// changeOne changes one manifest at random: a pod that keeps its UID, one that gets a
-// new one, or none any more.
+// changeOne changes one manifest at random: a pod keeps its UID, gets a new one, or is
+// removed.
 func (d *daemon) changeOne(t *testing.T, i int) (kind string) {
 	t.Helper()
 	name := fmt.Sprintf("pod-%d", rand.N(40))
@@ -234,7 +234,7 @@ func (d *daemon) changeOne(t *testing.T, i int) (kind string) {
 	return kind
 }
 
-// files waits until the daemon has what the directory has, and returns that.
+// files waits until the daemon has the pods of the directory, and returns them.
 func (d *daemon) files() (*v1.PodList, error) {
 	files, err := fs.Glob(os.DirFS(filepath.Join(d.dir, "manifests")), "*.yaml")
 	if err != nil {
@@ -258,7 +258,7 @@ func (d *daemon) awaitFiles(t *testing.T) {
 	})
 }
 
-// awaitInformer waits until daemon and informer have what the directory has.
+// awaitInformer waits until daemon and informer have the pods of the directory.
 func (d *daemon) awaitInformer(t *testing.T, informer cache.SharedIndexInformer) {
 	t.Helper()
 	begin := time.Now()
@@ -291,7 +291,7 @@ func sameAsInformer(list *v1.PodList, informer cache.SharedIndexInformer) error 
 			return fmt.Errorf("%s was created at %q, of /pods at %q", got.Name, got.CreationTimestamp, want.CreationTimestamp)
 		}
 		got.ResourceVersion, want.ResourceVersion = "", ""
-		got.CreationTimestamp = metav1.Time{} // static pods have one in the Kubernetes API alone
+		got.CreationTimestamp = metav1.Time{} // static pods have one only in the Kubernetes API
 		got.TypeMeta, want.TypeMeta = metav1.TypeMeta{}, metav1.TypeMeta{}
 		if !apiequality.Semantic.DeepEqual(got, want) {
 			a, _ := json.Marshal(got)
@@ -302,7 +302,7 @@ func sameAsInformer(list *v1.PodList, informer cache.SharedIndexInformer) error 
 	return nil
 }
 
-// A list in pieces is of one revision, whatever changes meanwhile.
+// All pages of a list have one revision, even if pods change in the meantime.
 func TestClientGoLists(t *testing.T) {
 	d := &daemon{dir: testutil.ShortDir(t)}
 	d.mkdir(t)

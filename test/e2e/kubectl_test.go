@@ -18,14 +18,14 @@ import (
 	"github.com/podconfigd/podconfigd/internal/testutil"
 )
 
-// bridge is another way to the daemon's socket, which can be cut.
+// bridge is another address of the daemon's socket, whose connections can be cut.
 type bridge struct {
 	address string
 	cut     func()
 }
 
-// bridge makes the daemon's socket a port on loopback, for clients that can't dial a
-// unix socket, or another unix socket.
+// bridge makes the daemon's socket available on a loopback port, for clients without unix
+// sockets, or on another unix socket.
 func (d *daemon) bridge(t *testing.T, network, address string) *bridge {
 	t.Helper()
 	l, err := new(net.ListenConfig).Listen(t.Context(), network, address)
@@ -65,7 +65,7 @@ func (d *daemon) bridge(t *testing.T, network, address string) *bridge {
 	return b
 }
 
-// pass carries bytes both ways until either end closes.
+// pass copies bytes in both directions until either end closes.
 func (d *daemon) pass(ctx context.Context, conn net.Conn) {
 	defer conn.Close()
 	socket, err := new(net.Dialer).DialContext(ctx, "unix", d.socket)
@@ -89,7 +89,7 @@ func (d *daemon) pass(ctx context.Context, conn net.Conn) {
 // kubectl is a real kubectl that talks to a server.
 type kubectl struct{ server string }
 
-// kubectl is one that talks to the daemon.
+// kubectl returns a kubectl for the daemon.
 func (d *daemon) kubectl(t *testing.T) kubectl {
 	t.Helper()
 	return kubectl{"http://" + d.bridge(t, "tcp", "127.0.0.1:0").address}
@@ -102,7 +102,7 @@ func (k kubectl) command(t *testing.T, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// run returns what a command prints, which must not fail.
+// run returns the output of a command that must succeed.
 func (k kubectl) run(t *testing.T, args ...string) string {
 	t.Helper()
 	out, err := k.command(t, args...).CombinedOutput()
@@ -112,7 +112,7 @@ func (k kubectl) run(t *testing.T, args ...string) string {
 	return string(out)
 }
 
-// fails returns what a command prints, which must fail.
+// fails returns the output of a command that must fail.
 func (k kubectl) fails(t *testing.T, args ...string) string {
 	t.Helper()
 	out, err := k.command(t, args...).CombinedOutput()
@@ -122,7 +122,7 @@ func (k kubectl) fails(t *testing.T, args ...string) string {
 	return string(out)
 }
 
-// hasLines looks for lines in what a command printed, whatever the space in them.
+// hasLines looks for lines in an output, ignoring the amount of space.
 func hasLines(t *testing.T, out string, lines ...string) {
 	t.Helper()
 	for _, line := range lines {
@@ -136,7 +136,7 @@ func hasLines(t *testing.T, out string, lines ...string) {
 	}
 }
 
-// TestKubectl has a real kubectl read the daemon.
+// TestKubectl runs a real kubectl against the daemon.
 func TestKubectl(t *testing.T) {
 	d := &daemon{dir: testutil.ShortDir(t)}
 	d.mkdir(t)
@@ -195,7 +195,7 @@ func TestKubectl(t *testing.T) {
 	expect("ADDED default web-node1")
 	d.put(t, "late", "i")
 	expect("ADDED default late-node1")
-	d.put(t, "late", "j") // is another pod of the name
+	d.put(t, "late", "j") // another pod with the name
 	expect("DELETED default late-node1")
 	expect("ADDED default late-node1")
 	_ = watch.Process.Kill()
@@ -204,8 +204,8 @@ func TestKubectl(t *testing.T) {
 	}
 }
 
-// Static pods have the creationTimestamp that the time makes at which they were first
-// seen, for kubectl to show and to sort by.
+// The creationTimestamp of a static pod is the time at which it was first seen. kubectl
+// shows it and sorts by it.
 func TestKubectlAges(t *testing.T) {
 	d := &daemon{dir: testutil.ShortDir(t)}
 	d.mkdir(t)
@@ -224,7 +224,7 @@ func TestKubectlAges(t *testing.T) {
 	if err != nil || time.Since(since) > testutil.Patience {
 		t.Fatalf("z was created at %q: %v", first, err)
 	}
-	<-time.After(time.Until(since.Add(1100 * time.Millisecond))) // creationTimestamp has seconds
+	<-time.After(time.Until(since.Add(1100 * time.Millisecond))) // creationTimestamp is in seconds
 	put("a", "i")
 	put("z", "j")
 	testutil.Eventually(t, func() error {

@@ -19,7 +19,7 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/client"
 )
 
-// ownPIDs has the command run in a PID namespace of its own, as in a container.
+// ownPIDs makes the command run in its own PID namespace, as in a container.
 func ownPIDs(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID}
 	if uid, gid := os.Geteuid(), os.Getegid(); uid != 0 {
@@ -46,8 +46,8 @@ func (d *daemon) refusedWatch(t *testing.T) string {
 	return ""
 }
 
-// Clients that the daemon has no PID for, since its container has a PID namespace of its
-// own, share the limit of a process with the others of their user.
+// If the daemon has its own PID namespace, as in a container, it knows no PIDs of other
+// clients. Such clients of one user share the limit of a process.
 func TestClientsOutsideOfThePIDNamespace(t *testing.T) {
 	t.Parallel()
 	dir := testutil.ShortDir(t)
@@ -81,17 +81,17 @@ func TestClientsOutsideOfThePIDNamespace(t *testing.T) {
 		t.Error(refusal)
 	}
 	if line := d.firstLine(t, nil); !strings.Contains(line, "too many subscribers: user ") {
-		t.Errorf("another process of the user was told %q", line)
+		t.Errorf("another process of the user got %q", line)
 	}
 	if os.Geteuid() != 0 {
-		return // and can be no other user
+		return // and can't change the user
 	}
 	if line := d.firstLine(t, &syscall.Credential{Uid: 65534, Gid: 65534}); !strings.Contains(line, `"op":`) {
-		t.Errorf("a process of another user was told %q", line)
+		t.Errorf("a process of another user got %q", line)
 	}
 }
 
-// firstLine returns what "podconfigd watch" prints first, as that user.
+// firstLine returns the first line of "podconfigd watch", run as the user.
 func (d *daemon) firstLine(t *testing.T, user *syscall.Credential) string {
 	t.Helper()
 	watch := exec.Command(binary, "watch", "--socket", d.socket, "-o", "json")
@@ -121,8 +121,8 @@ func (d *daemon) firstLine(t *testing.T, user *syscall.Credential) string {
 	return line
 }
 
-// TestClientsLeaveTheSourcesDescriptors holds that clients can't take the file descriptors
-// that the daemon needs to read its manifests, and that probes are answered meanwhile.
+// TestClientsLeaveTheSourcesDescriptors checks that clients can't use the file
+// descriptors that the daemon needs to read its manifests, and that probes are answered.
 func TestClientsLeaveTheSourcesDescriptors(t *testing.T) {
 	t.Parallel()
 	dir := testutil.ShortDir(t)
@@ -141,7 +141,7 @@ func TestClientsLeaveTheSourcesDescriptors(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = conn.Close() })
-		// One that is closed already is one too many.
+		// If it is closed already, it was one too many.
 		_, _ = fmt.Fprintf(conn, "GET /v1alpha1/updates HTTP/1.1\r\nHost: localhost\r\n\r\n")
 		if i%50 == 49 {
 			name := fmt.Sprintf("p%d", i)

@@ -26,8 +26,8 @@ import (
 
 var podsResource = schema.GroupVersionResource{Version: "v1", Resource: "pods"}
 
-// TestMetadataInformers has informers of client-go that want metadata only follow the
-// daemon: by the events of one watch, without another list.
+// TestMetadataInformers runs metadata informers of client-go. They use the events of one
+// watch, without another list.
 func TestMetadataInformers(t *testing.T) {
 	for _, watchList := range []bool{true, false} {
 		for _, form := range []string{runtime.ContentTypeProtobuf, runtime.ContentTypeJSON} {
@@ -63,7 +63,7 @@ func testMetadataInformer(t *testing.T, form string) {
 				asked = append(asked, r.URL.RequestURI())
 				mu.Unlock()
 				r = r.Clone(r.Context())
-				if form == runtime.ContentTypeJSON { // it would rather have protobuf
+				if form == runtime.ContentTypeJSON { // it prefers protobuf
 					_, accept, _ := strings.Cut(r.Header.Get("Accept"), ",")
 					r.Header.Set("Accept", accept)
 				}
@@ -125,7 +125,7 @@ func testMetadataInformer(t *testing.T, form string) {
 
 	mu.Lock()
 	defer mu.Unlock()
-	// The watch that follows a list may begin after the list's pods are told.
+	// The watch after a list may start after the list's pods were handled.
 	if n := len(asked); n > 2 || n > before+1 {
 		t.Errorf("it listed or watched anew: %s", strings.Join(asked, " "))
 	}

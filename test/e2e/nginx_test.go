@@ -15,15 +15,15 @@ import (
 	"github.com/podconfigd/podconfigd/internal/testutil"
 )
 
-// nginx is Debian's web server, serving a directory.
+// nginx is Debian's web server, which serves a directory.
 type nginx struct {
 	dir, url string
 	cmd      *exec.Cmd
 	start    func(t *testing.T)
 }
 
-// newNginx starts nginx; with an authority it speaks TLS and asks for a client
-// certificate that the authority signed.
+// newNginx starts nginx. With an authority it uses TLS, and requires a client certificate
+// of the authority.
 func newNginx(t *testing.T, authorities ...*components.Authority) *nginx {
 	t.Helper()
 	path, err := exec.LookPath("nginx")
@@ -31,7 +31,7 @@ func newNginx(t *testing.T, authorities ...*components.Authority) *nginx {
 		path = "/usr/sbin/nginx"
 	}
 	dir := testutil.ShortDir(t)
-	if err := os.Chmod(dir, 0o755); err != nil { //nolint:gosec // nginx's workers read it
+	if err := os.Chmod(dir, 0o755); err != nil { //nolint:gosec // for nginx's workers
 		t.Fatal(err)
 	}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -89,7 +89,7 @@ http {
 		t.Helper()
 		n.cmd = exec.Command(path, "-c", conf)
 		n.cmd.Stderr = os.Stderr
-		// Its workers too: they outlive a master that is killed.
+		// Also the workers, which survive a killed master.
 		n.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 		if err := n.cmd.Start(); err != nil {
 			t.Fatalf("%v: make test-deps installs it", err)
@@ -107,7 +107,8 @@ http {
 	return n
 }
 
-// signal sends a signal to all of nginx, and waits for its end if that is to be.
+// signal sends a signal to all processes of nginx, and waits for the end if the signal
+// ends it.
 func (n *nginx) signal(signal syscall.Signal) {
 	_ = syscall.Kill(-n.cmd.Process.Pid, signal)
 	if signal == syscall.SIGKILL {
@@ -115,7 +116,7 @@ func (n *nginx) signal(signal syscall.Signal) {
 	}
 }
 
-// answer makes nginx answer by these directives rather than with files.
+// answer makes nginx answer with these directives instead of files.
 func (n *nginx) answer(t *testing.T, directives string) {
 	t.Helper()
 	if err := os.WriteFile(filepath.Join(n.dir, "answer"), []byte(directives), 0o600); err != nil {
@@ -126,7 +127,7 @@ func (n *nginx) answer(t *testing.T, directives string) {
 	}
 }
 
-// requests returns the access log's lines.
+// requests returns the lines of the access log.
 func (n *nginx) requests(t *testing.T) []string {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join(n.dir, "access.log"))

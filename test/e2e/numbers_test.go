@@ -11,14 +11,14 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/client"
 )
 
-// With every number as large as it may be, the daemon works as it does with others: what
-// is computed of them does not overflow.
+// With the largest value of every number, the daemon works as usual: no computation
+// overflows.
 func TestTheLargestNumbers(t *testing.T) {
 	t.Parallel()
 	var requests atomic.Int32
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		if requests.Add(1) == 1 {
-			w.WriteHeader(http.StatusInternalServerError) // so that it waits with back-off
+			w.WriteHeader(http.StatusInternalServerError) // so that the source waits with backoff
 			return
 		}
 		_, _ = w.Write([]byte(podListJSON(podJSON("u", "1"))))
@@ -35,7 +35,7 @@ func TestTheLargestNumbers(t *testing.T) {
 	syncUp(t, s)
 	for _, name := range []string{"b", "c", "d"} {
 		d.put(t, name, "image")
-		s.expect(t, "ADD "+name+"-node1") // and not a SYNC of each pod all the time
+		s.expect(t, "ADD "+name+"-node1") // without permanent SYNCs
 	}
 	if n := requests.Load(); n != 2 {
 		t.Errorf("%d requests to the manifest URL, want one that fails and one more", n)

@@ -12,8 +12,8 @@ import (
 	"github.com/podconfigd/podconfigd/internal/testutil"
 )
 
-// TestPodsAPISocket has the client that the kubelet publishes watch a socket at a place
-// like the kubelet's.
+// TestPodsAPISocket runs the kubelet's published client against a socket at a path like
+// the kubelet's.
 func TestPodsAPISocket(t *testing.T) {
 	d := &daemon{dir: testutil.ShortDir(t)}
 	d.mkdir(t)

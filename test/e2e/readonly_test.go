@@ -10,7 +10,7 @@ import (
 	"github.com/podconfigd/podconfigd/internal/testutil"
 )
 
-// TestKubectlPrintsReadOnly tries what a real kubectl could change, and asks what it may.
+// TestKubectlPrintsReadOnly runs writes and permission queries of a real kubectl.
 func TestKubectlPrintsReadOnly(t *testing.T) {
 	d := &daemon{dir: testutil.ShortDir(t)}
 	d.mkdir(t)

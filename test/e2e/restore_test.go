@@ -17,15 +17,15 @@ import (
 	"github.com/podconfigd/podconfigd/test/components"
 )
 
-// away is a daemon on its way to the apiserver, which can be closed.
+// away is a daemon with a route to the apiserver that can be closed.
 type away struct {
 	name        string
 	d           *daemon
-	f           *follower
+	f           *replica
 	close, open func(t *testing.T)
 }
 
-// ways starts a daemon for the node on each of three ways to the apiserver.
+// ways starts a daemon for the node on each of three routes to the apiserver.
 func (c *cluster) ways(t *testing.T, node string) []*away {
 	t.Helper()
 	direct := &away{name: "direct", d: c.daemon(t, node, c.kubeconfig(t))}
@@ -61,7 +61,7 @@ func (c *cluster) ways(t *testing.T, node string) []*away {
 	return all
 }
 
-// daemonOf starts podconfigd for a node with that kubeconfig.
+// daemonOf starts podconfigd for a node with the kubeconfig.
 func (c *cluster) daemonOf(t *testing.T, node string, conf *components.Config) *daemon {
 	t.Helper()
 	path := filepath.Join(testutil.ShortDir(t), "kubeconfig")
@@ -76,7 +76,7 @@ func (d *daemon) signal(t *testing.T, signal syscall.Signal) {
 	}
 }
 
-// awaits waits until nginx answers with that code.
+// awaits waits until nginx answers with the code.
 func (n *nginx) awaits(t *testing.T, code int) {
 	t.Helper()
 	testutil.Until(t, fmt.Sprintf("nginx answers %d", code), func() bool {
@@ -129,7 +129,7 @@ func (c *cluster) do(t *testing.T, err error) {
 	}
 }
 
-// settle waits until every daemon has what the apiserver has.
+// settle waits until every daemon has the apiserver's pods.
 func (c *cluster) settle(t *testing.T, node string, ways []*away) {
 	t.Helper()
 	for _, w := range ways {
@@ -141,7 +141,8 @@ func (c *cluster) settle(t *testing.T, node string, ways []*away) {
 	}
 }
 
-// diverge changes pods after a backup of them, in every way, and has the daemons see it.
+// diverge changes pods after their backup, in every way, and waits until the daemons have
+// the changes.
 func (c *cluster) diverge(t *testing.T, step int) {
 	t.Helper()
 	c.pass(t, c.revision(t)+200)
@@ -153,8 +154,8 @@ func (c *cluster) diverge(t *testing.T, step int) {
 	c.addPod(t, fmt.Sprintf("new%d", step), "node")
 }
 
-// What the daemon has comes to equal what the apiserver has, also where that went back
-// in time, on any way to it.
+// The pods of the daemon become equal to the apiserver's, also if the apiserver goes back
+// in time, on any route.
 func TestApiserverGoesBackInTime(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t)
@@ -200,8 +201,8 @@ func TestApiserverGoesBackInTime(t *testing.T) {
 	})
 }
 
-// sameRevision has a pod be, after the backup is back, of the UID and resourceVersion
-// that it had before, but of another status.
+// sameRevision creates, after a restore, a pod with the same UID and resourceVersion as
+// before the restore, and another status.
 func (c *cluster) sameRevision(t *testing.T, backup string, ways []*away) {
 	for attempt := range 5 {
 		c.Restore(t, backup)
@@ -234,8 +235,7 @@ func (c *cluster) sameRevision(t *testing.T, backup string, ways []*away) {
 	t.Error("the pod never came to the same revision")
 }
 
-// Another apiserver takes the place of the one before, at once: for a client it is a
-// cut connection.
+// Another apiserver replaces the first at once. For a client, this is a cut connection.
 func TestApiserverIsReplaced(t *testing.T) {
 	t.Parallel()
 	one, other := startCluster(t), startCluster(t)

@@ -18,8 +18,8 @@ import (
 	"github.com/podconfigd/podconfigd/test/components"
 )
 
-// next returns the next update, as "OP type container exit-code" for those of PLEG, and
-// otherwise "OP pod pod".
+// next returns the next update: a PLEG as "OP type container exit-code", others as "OP
+// pod pod".
 func (s *stream) next(t *testing.T) string {
 	t.Helper()
 	select {
@@ -41,7 +41,7 @@ func (s *stream) next(t *testing.T) string {
 	}
 }
 
-// expectAll waits for these updates, in whatever order, and passes over others.
+// expectAll waits for these updates, in any order, and ignores others.
 func (s *stream) expectAll(t *testing.T, want ...string) {
 	t.Helper()
 	deadline := time.Now().Add(testutil.Patience)
@@ -101,7 +101,7 @@ func TestRuntimeOnTheStream(t *testing.T) {
 				t.Errorf("resync: %s", out)
 			}
 			all.expectAll(t, "SYNC web-node1")
-			// Not by the command: to start it can take as long as a resync is refused.
+			// Not with the command: starting it can take as long as a resync is refused.
 			testutil.Until(t, "a resync is refused", func() bool {
 				err := d.client.Resync(t.Context(), "default", "web-node1")
 				return err != nil && strings.Contains(err.Error(), "too many requests")
@@ -117,10 +117,10 @@ func TestRuntimeOnTheStream(t *testing.T) {
 	}
 }
 
-// duration matches what Go prints for one: lists may take microseconds or minutes.
+// duration matches the text of a Go duration. A list may take microseconds or minutes.
 const duration = `(\d+h)?(\d+m)?[0-9.]+(ns|µs|ms|s)`
 
-// matches holds what a command prints to expressions.
+// matches compares a command's output with expressions.
 func matches(t *testing.T, d *daemon, args []string, expressions ...string) {
 	t.Helper()
 	out, code := d.run(t, args...)
@@ -149,7 +149,8 @@ func (d *daemon) live(t *testing.T) string {
 	return string(body)
 }
 
-// Whatever the runtime does, the config goes on; only the health says so.
+// For any behavior of the runtime, the config is delivered. Only the health shows the
+// failure.
 func TestConfigGoesOnWithoutARuntime(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs containerd")
@@ -209,8 +210,8 @@ func TestConfigGoesOnWithoutARuntime(t *testing.T) {
 	}
 }
 
-// A runtime that stands still does not keep the daemon from ending, with a list on its
-// way that has half a minute.
+// A runtime that hangs does not delay the end of the daemon, even during a list with a
+// timeout of half a minute.
 func TestSIGTERMWhileTheRuntimeHangs(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs containerd")
@@ -233,7 +234,7 @@ func TestSIGTERMWhileTheRuntimeHangs(t *testing.T) {
 	}
 }
 
-// uid returns the UID of a present pod.
+// uid returns the UID of a current pod.
 func (d *daemon) uid(t *testing.T, name string) string {
 	t.Helper()
 	list, err := d.client.Pods(t.Context())

@@ -23,8 +23,8 @@ import (
 	"github.com/podconfigd/podconfigd/internal/testutil"
 )
 
-// sameAnswers puts the same requests to the apiserver and to podconfigd, both of which
-// have the same pods in a namespace.
+// sameAnswers sends the same requests to the apiserver and to podconfigd, which have the
+// same pods in a namespace.
 func sameAnswers(t *testing.T, c *cluster) {
 	const namespace = "same-answers"
 	variousPods(t, c, namespace)
@@ -111,7 +111,7 @@ func sameAnswers(t *testing.T, c *cluster) {
 	sameParameters(t, path, apiserver, podconfigd)
 }
 
-// sameForms compares what is answered for each form that a client may ask for.
+// sameForms compares the answers for each format.
 func sameForms(t *testing.T, path string, apiserver, podconfigd endpoint) {
 	const one, list = "as=PartialObjectMetadata;g=meta.k8s.io;v=v1", "as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 	const watch = "?watch=true&fieldSelector=metadata.name%3Da"
@@ -132,7 +132,7 @@ func sameForms(t *testing.T, path string, apiserver, podconfigd endpoint) {
 			t.Errorf("%s, Accept: %s: the apiserver answers %d %s %s, podconfigd %d %s %s", c.query, c.accept, real.code, real.contentType, real.reason(), ours.code, ours.contentType, ours.reason())
 		}
 		if strings.Contains(c.accept, "Table") || ours.code != http.StatusOK {
-			continue // a row's age and the columns' descriptions are different
+			continue // a row's age and the columns' descriptions differ
 		}
 		if diff := cmp.Diff(real.object, ours.object); diff != "" {
 			t.Errorf("%s, Accept: %s: the apiserver (-) and podconfigd (+) differ: %s", c.query, c.accept, diff)
@@ -140,7 +140,7 @@ func sameForms(t *testing.T, path string, apiserver, podconfigd endpoint) {
 	}
 }
 
-// sameParameters compares what is answered to parameters and paths that clients use.
+// sameParameters compares the answers for common parameters and paths.
 func sameParameters(t *testing.T, path string, apiserver, podconfigd endpoint) {
 	for _, query := range []string{
 		"?limit=0", "?limit=-1", "?limit=-9223372036854775808", "?watch=true&limit=-1", "?limit=9223372036854775807", "?limit=9223372036854775808", "?limit=x", "?limit=1", "?limit=1&limit=2",
@@ -157,7 +157,8 @@ func sameParameters(t *testing.T, path string, apiserver, podconfigd endpoint) {
 	}
 }
 
-// variousPods makes pods of the node "same" that field selectors tell apart.
+// variousPods creates pods of the node "same" that differ in the fields of field
+// selectors.
 func variousPods(t *testing.T, c *cluster, namespace string) {
 	c.addNode(t, "same")
 	ctx := t.Context()
@@ -180,14 +181,13 @@ func variousPods(t *testing.T, c *cluster, namespace string) {
 	}
 }
 
-// endpoint is a server that is asked.
+// endpoint is a server.
 type endpoint struct {
 	client *http.Client
 	base   string
 }
 
-// reply is an answer. Its object has been made comparable; of a watch, it is the first
-// event.
+// reply is an answer. Its object is normalized. For a watch, it is the first event.
 type reply struct {
 	code        int
 	contentType string
@@ -212,7 +212,7 @@ func (e endpoint) ask(t *testing.T, path, accept string) *reply {
 	defer resp.Body.Close()
 	r := &reply{code: resp.StatusCode, contentType: resp.Header.Get("Content-Type")}
 	if !strings.HasPrefix(r.contentType, "application/json") {
-		return r // other forms are compared with JSON elsewhere
+		return r // other formats are compared with JSON elsewhere
 	}
 	if err := json.NewDecoder(resp.Body).Decode(&r.object); err != nil && ctx.Err() == nil {
 		t.Fatalf("%s: %v", path, err)
@@ -221,7 +221,7 @@ func (e endpoint) ask(t *testing.T, path, accept string) *reply {
 	return r
 }
 
-// normal takes out of an object what is podconfigd's own, or the apiserver's.
+// normal removes from an object what differs between podconfigd and the apiserver.
 func normal(value any) any {
 	switch value := value.(type) {
 	case map[string]any:
@@ -251,7 +251,7 @@ func normal(value any) any {
 	return value
 }
 
-// names are the names of a list's pods, or of one pod.
+// names returns the names of a list's pods, or of one pod.
 func (r *reply) names() string {
 	var names []string
 	var collect func(any)
@@ -275,7 +275,7 @@ func (r *reply) names() string {
 	return strings.Join(names, " ")
 }
 
-// reason is that of a failure.
+// reason returns the reason of a failure.
 func (r *reply) reason() string {
 	if status, ok := r.object.(map[string]any); ok && status["kind"] == "Status" {
 		return fmt.Sprint(status["reason"])

@@ -17,8 +17,8 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/client"
 )
 
-// TestSocketsThatAreRemoved holds that the daemon makes its sockets again when somebody
-// removes them, or the directory that they are in.
+// TestSocketsThatAreRemoved checks that the daemon creates its sockets again after
+// somebody removes them, or their directory.
 func TestSocketsThatAreRemoved(t *testing.T) {
 	t.Parallel()
 	dir := testutil.ShortDir(t)
@@ -59,7 +59,7 @@ func TestSocketsThatAreRemoved(t *testing.T) {
 			t.Errorf("%d log lines name %s, want 2", n, path)
 		}
 	}
-	d.put(t, "b", "image") // the stream from before goes on
+	d.put(t, "b", "image") // the earlier stream continues
 	before.expect(t, "ADD b-node1")
 	if _, err := d.end(t, syscall.SIGTERM); err != nil {
 		t.Error(err)
@@ -69,8 +69,8 @@ func TestSocketsThatAreRemoved(t *testing.T) {
 	}
 }
 
-// TestAnotherDaemonTookTheSocket holds that two daemons do not take the socket from each
-// other.
+// TestAnotherDaemonTookTheSocket checks that two daemons do not replace each other's
+// socket.
 func TestAnotherDaemonTookTheSocket(t *testing.T) {
 	t.Parallel()
 	dir := testutil.ShortDir(t)
@@ -85,7 +85,7 @@ func TestAnotherDaemonTookTheSocket(t *testing.T) {
 	}
 	testutil.Until(t, "the first answers", func() bool { return instance() != "" })
 	mine := instance()
-	// It can't take the place while nobody lets it.
+	// It can't use the path as long as the first daemon exists.
 	if err := first.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}

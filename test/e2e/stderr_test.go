@@ -16,7 +16,7 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/client"
 )
 
-// startWithPipe starts podconfigd with a small pipe as stderr, and returns the end to read.
+// startWithPipe starts podconfigd with a small pipe as stderr, and returns the read end.
 func startWithPipe(t *testing.T) (*daemon, *os.File) {
 	t.Helper()
 	read, write, err := os.Pipe()
@@ -37,7 +37,7 @@ func startWithPipe(t *testing.T) (*daemon, *os.File) {
 	if err := d.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	_ = write.Close() // the daemon has it
+	_ = write.Close() // only the daemon has it now
 	t.Cleanup(func() {
 		if d.cmd.ProcessState == nil {
 			_ = d.cmd.Process.Kill()
@@ -47,8 +47,8 @@ func startWithPipe(t *testing.T) (*daemon, *os.File) {
 	return d, read
 }
 
-// changes has the daemon log much more than the pipe and the queue hold, and sees that
-// each change comes.
+// changes makes the daemon log much more than the pipe and the queue hold, and checks
+// that each change is delivered.
 func (d *daemon) changes(t *testing.T, s *stream, from, to int) {
 	t.Helper()
 	for i := from; i < to; i++ {
@@ -61,7 +61,7 @@ func (d *daemon) changes(t *testing.T, s *stream, from, to int) {
 	}
 }
 
-// A stderr that nobody reads stops neither the pods nor SIGTERM.
+// A blocked stderr stops neither the pods nor SIGTERM.
 func TestAStderrThatNobodyReads(t *testing.T) {
 	d, _ := startWithPipe(t)
 	s := d.watch(t, client.Options{})
@@ -82,7 +82,7 @@ func TestAStderrThatNobodyReads(t *testing.T) {
 	}
 }
 
-// A stderr whose reader has gone ends nothing.
+// A broken stderr does not end the daemon.
 func TestABrokenStderr(t *testing.T) {
 	d, read := startWithPipe(t)
 	s := d.watch(t, client.Options{})
