@@ -42,6 +42,7 @@ func TestImportsPointOneWay(t *testing.T) {
 		"pkg/sources/apiserver":       {"api/stream/v1alpha1", "pkg/config", "pkg/sources"},
 		"pkg/sources/sourcetest":      {"pkg/config", "pkg/sources"},
 		"pkg/journal":                 {"pkg/config", "pkg/pleg", "api/stream/v1alpha1"},
+		"pkg/journal/store":           {"pkg/config"},
 		"pkg/journal/view":            {"internal/podfields", "pkg/config", "pkg/journal", "api/stream/v1alpha1"},
 		"pkg/journal/wire":            {"pkg/config", "pkg/journal", "pkg/journal/view", "api/stream/v1alpha1"},
 		"pkg/syncloop":                {"pkg/config", "pkg/pleg"},

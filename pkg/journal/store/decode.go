@@ -1,0 +1,251 @@
+package store
+
+import (
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"time"
+
+	"google.golang.org/protobuf/encoding/protowire"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podconfigd/podconfigd/pkg/config"
+)
+
+// field is one protobuf field: a number or bytes.
+type field struct {
+	number protowire.Number
+	value  uint64
+	bytes  []byte
+}
+
+func (f *field) int() int64      { return int64(f.value) }
+func (f *field) text() string    { return string(f.bytes) }
+func (f *field) time() time.Time { return time.Unix(0, int64(f.value)).UTC() }
+
+// eachField gives visit all fields of a message. Those of another wire type are of a
+// later version, and skipped.
+func eachField(message []byte, visit func(f *field) error) error {
+	for len(message) > 0 {
+		number, wireType, n := protowire.ConsumeTag(message)
+		if n < 0 {
+			return fmt.Errorf("%w: %w", errDamaged, protowire.ParseError(n))
+		}
+		message = message[n:]
+		f := field{number: number}
+		switch wireType {
+		case protowire.VarintType:
+			f.value, n = protowire.ConsumeVarint(message)
+		case protowire.BytesType:
+			f.bytes, n = protowire.ConsumeBytes(message)
+		default:
+			f.number = 0
+			n = protowire.ConsumeFieldValue(number, wireType, message)
+		}
+		if n < 0 {
+			return fmt.Errorf("%w: %w", errDamaged, protowire.ParseError(n))
+		}
+		message = message[n:]
+		if err := visit(&f); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// readPreamble reads what a segment begins with, and returns the format version.
+func readPreamble(r io.Reader) (uint32, error) {
+	var b [preambleBytes]byte
+	if n, err := io.ReadFull(r, b[:]); err != nil {
+		if magic[:min(n, len(magic))] == string(b[:min(n, len(magic))]) {
+			return 0, errTorn
+		}
+		return 0, errForeign
+	}
+	if string(b[:len(magic)]) != magic {
+		return 0, errForeign
+	}
+	sum := len(b) - 4
+	if crc32.Checksum(b[:sum], castagnoli) != binary.LittleEndian.Uint32(b[sum:]) {
+		return 0, fmt.Errorf("%w: wrong checksum of the format version", errDamaged)
+	}
+	return binary.LittleEndian.Uint32(b[len(magic):]), nil
+}
+
+func decodeHeader(body []byte) (*header, error) {
+	h := new(header)
+	err := eachField(body, func(f *field) error {
+		switch f.number {
+		case headerInstance:
+			h.Instance = f.text()
+		case headerNode:
+			h.Node = f.text()
+		case headerBootID:
+			h.BootID = f.text()
+		case headerCreated:
+			h.Created = f.time()
+		case headerBase:
+			h.Base = f.int()
+		case headerCeiling:
+			h.Ceiling = f.int()
+		case headerPredecessor:
+			h.Predecessor = f.value
+		case headerPredecessorSize:
+			h.PredecessorSize = f.int()
+		}
+		return nil
+	})
+	if err == nil && h.Instance == "" {
+		err = fmt.Errorf("%w: no instance in the header", errDamaged)
+	}
+	return h, err
+}
+
+// setDecoder puts a set together from its pieces, and a snapshot too.
+type setDecoder struct{ set *Set }
+
+// add takes the next piece.
+func (d *setDecoder) add(body []byte) error {
+	if d.set == nil {
+		d.set = new(Set)
+	}
+	return eachField(body, func(f *field) error {
+		switch f.number {
+		case setFirst:
+			d.set.First = f.int()
+		case setRevision:
+			d.set.Revision = f.int()
+		case setTime:
+			d.set.Time = f.time()
+		case setUpdate:
+			u, err := decodeUpdate(f.bytes)
+			d.set.Updates = append(d.set.Updates, u)
+			return err
+		case setPod:
+			if len(d.set.Updates) == 0 {
+				return fmt.Errorf("%w: a pod without an update", errDamaged)
+			}
+			u := &d.set.Updates[len(d.set.Updates)-1]
+			p, err := decodePod(f.bytes, u.Source)
+			u.Pods = append(u.Pods, p)
+			return err
+		case setSource:
+			s, err := decodeSource(f.bytes)
+			d.set.Sources = append(d.set.Sources, s)
+			return err
+		}
+		return nil
+	})
+}
+
+// take returns the set that is complete now.
+func (d *setDecoder) take() *Set {
+	set := d.set
+	d.set = nil
+	return set
+}
+
+func decodeUpdate(message []byte) (Update, error) {
+	var u Update
+	err := eachField(message, func(f *field) error {
+		switch f.number {
+		case updateOp:
+			u.Op = config.PodOperation(f.int() - 1)
+		case updateSource:
+			u.Source = f.text()
+		case updateRevision:
+			u.Revision = f.int()
+		}
+		return nil
+	})
+	return u, err
+}
+
+func decodePod(message []byte, source string) (Pod, error) {
+	p := Pod{Source: source, Object: new(v1.Pod)}
+	err := eachField(message, func(f *field) error {
+		switch f.number {
+		case podRevision:
+			p.Revision = f.int()
+		case podByName:
+			p.ByName = f.int()
+		case podSource:
+			p.Source = f.text()
+		case podObject:
+			if err := p.Object.Unmarshal(f.bytes); err != nil {
+				return fmt.Errorf("%w: a pod: %w", errDamaged, err)
+			}
+		case podNamespace:
+			p.Object.Namespace = f.text()
+		case podName:
+			p.Object.Name = f.text()
+		case podUID:
+			p.Object.UID = types.UID(f.text())
+		case podFile:
+			p.File = new(File)
+			return decodeFile(f.bytes, p.File)
+		}
+		return nil
+	})
+	return p, err
+}
+
+func decodeFile(message []byte, file *File) error {
+	return eachField(message, func(f *field) error {
+		switch f.number {
+		case filePath:
+			file.Path = f.text()
+		case fileUID:
+			file.UID = uint32(f.value)
+		case fileGID:
+			file.GID = uint32(f.value)
+		case fileMode:
+			file.Mode = uint32(f.value)
+		}
+		return nil
+	})
+}
+
+func decodeSource(message []byte) (Source, error) {
+	var s Source
+	err := eachField(message, func(f *field) error {
+		switch f.number {
+		case sourceName:
+			s.Name = f.text()
+		case sourceSeen:
+			s.Seen = f.value != 0
+		case sourceTime:
+			s.Time = f.time()
+		case sourceAttribute:
+			var key, value string
+			err := eachField(f.bytes, func(f *field) error {
+				switch f.number {
+				case attributeKey:
+					key = f.text()
+				case attributeValue:
+					value = f.text()
+				}
+				return nil
+			})
+			if s.Attributes == nil {
+				s.Attributes = make(map[string]string)
+			}
+			s.Attributes[key] = value
+			return err
+		}
+		return nil
+	})
+	return s, err
+}
+
+func decodeCeiling(body []byte) (ceiling int64, err error) {
+	err = eachField(body, func(f *field) error {
+		if f.number == headerCeiling {
+			ceiling = f.int()
+		}
+		return nil
+	})
+	return ceiling, err
+}

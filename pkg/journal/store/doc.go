@@ -1,0 +1,63 @@
+// Package store keeps what the journal has shown in an append-only log on disk, so that
+// a daemon that starts again goes on where the last one stopped.
+//
+// # The seam to the journal
+//
+// A [Set] is the unit: what one set of a source changed, with the revision of each pod.
+// The journal gives it to [Log.Append] once it has its revisions, and shows it when the
+// log calls back, which is after write(2) has returned. The callback has the instance
+// under which to show the set. If that is another instance than before, the journal takes
+// it over first: its subscribers are reset. So what could not be stored is never shown
+// under an instance that a later start restores.
+//
+// Every revision that anybody sees must have been appended, also one that comes with a
+// bookmark or with an operation that is not stored. A Set without updates is enough: it
+// only moves the revision.
+//
+// At a start, [Open] returns what the journal begins with, as [Recovered]:
+//
+//   - Instance and Revision take the place of the new instance and of its first revision.
+//     Where a new instance begins, Revision is above all revisions of the earlier ones.
+//   - Pods is the state at revision Base. Sets came after it. Committed one by one, they
+//     give the same ring, the same state, and Revision.
+//   - Sources has what is known of each source: when it was last seen, and what it stored
+//     itself, such as an ETag.
+//
+// A restored pod went through protobuf, where an empty list and a missing one are the
+// same. To find out whether a source's pod is the restored one, compare their protobuf
+// forms, and not the objects with reflect.DeepEqual.
+//
+// # Files
+//
+// A segment has a preamble with the format version, a header (instance, node name, boot
+// ID), a snapshot of the state that it starts from, then frames with sets. A frame has its
+// length, two checksums (CRC32C) and its body. A process appends only to segments that it
+// made itself: each start makes a new one. The header says how far the segment before it
+// counts. What follows there was cut.
+//
+// A new segment is prepared while sets still go to the old one. Sets that come in the
+// meantime go to both. The log changes over when the old segment is synced up to the
+// snapshot, and the new segment and the directory are synced too. So no set waits for
+// fsync. An exception is the first segment of a process, so that a clean stop of the
+// process before it can't be taken for one of this process.
+//
+// # Instances
+//
+// The instance goes on if the machine has not been booted since, or the last process
+// stopped cleanly. Otherwise the state is restored and the instance is new: what was
+// written in the last second may be lost, and nobody must resume from it. It is also new
+// if something that the start needs is damaged.
+//
+// # Failures
+//
+// A write or fsync that fails, or a write that takes longer than a second, puts the log
+// into the failed state. The segment is closed and never appended to again. The instance
+// changes with the next set. Sets go on from memory. The log tries to prepare a new
+// segment every second to every half minute. Once it has one, sets wait for write(2)
+// again.
+//
+// # History
+//
+// [History] reads the records of a directory without a lock, also while a daemon writes
+// there.
+package store

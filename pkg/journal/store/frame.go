@@ -1,0 +1,112 @@
+package store
+
+import (
+	"bufio"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+)
+
+// A frame has a head of frameHead bytes: the length of its body, the body's checksum, and
+// the checksum of these two. So a flipped bit in a length is never taken for a frame that
+// was not written to its end. The first byte of the body is its kind.
+const (
+	frameHead = 12
+	// maxFrame is the largest body that is read: a manifest may have 10 MiB.
+	maxFrame = 64 << 20
+	// pieceBytes is the size from which on a set continues in another frame.
+	pieceBytes = 256 << 10
+)
+
+// kind says what the body of a frame is.
+type kind byte
+
+const (
+	kindHeader kind = 'H'
+	// kindPods is a piece of the snapshot, and kindState its end.
+	kindPods  kind = 'p'
+	kindState kind = 'P'
+	// kindPiece is a piece of a set, and kindSet its end.
+	kindPiece kind = 's'
+	kindSet   kind = 'S'
+	// kindCeiling reserves revisions.
+	kindCeiling kind = 'C'
+	// kindStop ends a segment whose process stopped cleanly.
+	kindStop kind = 'E'
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// beginFrame appends an empty head and the kind. endFrame fills in the head.
+func beginFrame(dst []byte, k kind) []byte {
+	return append(append(dst, make([]byte, frameHead)...), byte(k))
+}
+
+// endFrame fills in the head of the frame that begins at an offset.
+func endFrame(dst []byte, start int) {
+	head, body := dst[start:start+frameHead], dst[start+frameHead:]
+	binary.LittleEndian.PutUint32(head, uint32(len(body)))
+	binary.LittleEndian.PutUint32(head[4:], crc32.Checksum(body, castagnoli))
+	binary.LittleEndian.PutUint32(head[8:], crc32.Checksum(head[:8], castagnoli))
+}
+
+var (
+	// errTorn says that the file ends within a frame.
+	errTorn = errors.New("the file ends within a frame")
+	// errDamaged says that a checksum is wrong, or that what it protects can't be read.
+	errDamaged = errors.New("damaged")
+)
+
+// frameReader reads the frames of a file.
+type frameReader struct {
+	r *bufio.Reader
+	// offset is where the next frame begins, and size where the file ends.
+	offset, size int64
+	body         []byte
+}
+
+// next returns the next frame. Its body holds until the next call. The error is io.EOF at
+// the end, errTorn, errDamaged, or that of reading.
+func (f *frameReader) next() (kind, []byte, error) {
+	left := f.size - f.offset
+	if left == 0 {
+		return 0, nil, io.EOF
+	}
+	if left < frameHead {
+		return 0, nil, errTorn
+	}
+	var head [frameHead]byte
+	if err := f.fill(head[:]); err != nil {
+		return 0, nil, err
+	}
+	length := int64(binary.LittleEndian.Uint32(head[:]))
+	switch {
+	case crc32.Checksum(head[:8], castagnoli) != binary.LittleEndian.Uint32(head[8:]) || length == 0 || length > maxFrame:
+		return 0, nil, fmt.Errorf("%w at byte %d: not the head of a frame", errDamaged, f.offset)
+	case length > left-frameHead:
+		return 0, nil, errTorn
+	}
+	if int64(cap(f.body)) < length {
+		f.body = make([]byte, length)
+	}
+	f.body = f.body[:length]
+	if err := f.fill(f.body); err != nil {
+		return 0, nil, err
+	}
+	if crc32.Checksum(f.body, castagnoli) != binary.LittleEndian.Uint32(head[4:]) {
+		return 0, nil, fmt.Errorf("%w at byte %d: wrong checksum", errDamaged, f.offset)
+	}
+	f.offset += frameHead + length
+	return kind(f.body[0]), f.body[1:], nil
+}
+
+// fill reads what must be there. A file that has become shorter is torn.
+func (f *frameReader) fill(p []byte) error {
+	_, err := io.ReadFull(f.r, p)
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return errTorn
+	}
+	return err
+}

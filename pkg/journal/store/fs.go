@@ -1,0 +1,105 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+)
+
+// FS is the file system under a log. Names are paths. A missing file is fs.ErrNotExist.
+type FS interface {
+	// MkdirAll makes a directory that only its owner can enter.
+	MkdirAll(dir string) error
+	// List returns the names of the entries of a directory.
+	List(dir string) ([]string, error)
+	// Create makes a file for appending that only its owner can read. It fails if there
+	// is a file of that name.
+	Create(name string) (Appender, error)
+	// Open opens a file for reading, and returns its size too.
+	Open(name string) (io.ReadCloser, int64, error)
+	Rename(from, to string) error
+	Remove(name string) error
+	// SyncDir makes the creations, renames and removals in a directory durable.
+	SyncDir(dir string) error
+	// Lock locks a file, which it makes if needed, until the result is closed. If another
+	// process has it, the error is ErrLocked.
+	Lock(name string) (io.Closer, error)
+}
+
+// Appender is a file that is only appended to.
+type Appender interface {
+	io.WriteCloser
+	Sync() error
+}
+
+// ErrLocked says that another process uses the directory.
+var ErrLocked = errors.New("another process uses the directory")
+
+// OS is the file system of the operating system.
+var OS FS = osFS{}
+
+type osFS struct{}
+
+func (osFS) MkdirAll(dir string) error { return os.MkdirAll(dir, 0o700) }
+
+func (osFS) List(dir string) ([]string, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	names := make([]string, len(entries))
+	for i, e := range entries {
+		names[i] = e.Name()
+	}
+	return names, nil
+}
+
+func (osFS) Create(name string) (Appender, error) {
+	return os.OpenFile(name, os.O_WRONLY|os.O_APPEND|os.O_CREATE|os.O_EXCL, 0o600)
+}
+
+func (osFS) Open(name string) (io.ReadCloser, int64, error) {
+	// A file that somebody put there may be a fifo.
+	f, err := os.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, 0, err
+	}
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("%s is not a regular file", name)
+	}
+	if err != nil {
+		return nil, 0, errors.Join(err, f.Close())
+	}
+	return f, info.Size(), nil
+}
+
+func (osFS) Rename(from, to string) error { return os.Rename(from, to) }
+func (osFS) Remove(name string) error     { return os.Remove(name) }
+
+func (osFS) SyncDir(dir string) error {
+	f, err := os.Open(filepath.Clean(dir))
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}
+
+func (osFS) Lock(name string) (io.Closer, error) {
+	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		err = ErrLocked
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("locking %s: %w", name, err), f.Close())
+	}
+	return f, nil
+}

@@ -1,0 +1,178 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"time"
+)
+
+// keep does what is not on the way of a set: it prepares segments, syncs, and deletes what
+// is too old or too much.
+func (l *Log) keep(ctx context.Context) {
+	l.begin()
+	ticker := time.NewTicker(syncEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-l.kick:
+			l.roll()
+		case <-ticker.C:
+			l.heal()
+			l.check()
+			_ = l.sync() // the log is in the failed state then
+			l.roll()
+			l.prune()
+		}
+	}
+}
+
+// begin makes the first segment. Its preparation has begun with Open, so that no set is
+// only in the snapshot.
+func (l *Log) begin() {
+	l.mu.Lock()
+	n := l.next
+	l.mu.Unlock()
+	if n == nil { // the log has failed already
+		return
+	}
+	err := l.complete(n)
+	if err == nil {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.failLocked(err)
+}
+
+// heal prepares a segment in the failed state.
+func (l *Log) heal() {
+	l.mu.Lock()
+	due := l.mode == failed && !time.Now().Before(l.retryAt)
+	l.mu.Unlock()
+	if !due {
+		return
+	}
+	err := l.prepare()
+	if errors.Is(err, errAbandoned) { // the instance has changed since
+		err = l.prepare()
+	}
+	if err == nil {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.cause = err
+	l.retry = min(2*l.retry, maxRetry)
+	l.retryAt = time.Now().Add(l.retry)
+}
+
+// roll prepares the next segment where the present one is large or old enough.
+func (l *Log) roll() {
+	l.mu.Lock()
+	due := l.rollDueLocked() && !time.Now().Before(l.retryAt)
+	l.mu.Unlock()
+	if !due {
+		return
+	}
+	err := l.prepare()
+	if err == nil || errors.Is(err, errAbandoned) {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if errors.Is(err, errBefore) {
+		l.failLocked(err)
+		return
+	}
+	// The present segment can still be written.
+	l.retryAt = time.Now().Add(syncEvery)
+	l.logger.Error(err, "Beginning a new segment of the journal failed; the present one grows", "dir", l.opts.Dir)
+}
+
+func (l *Log) rollDueLocked() bool {
+	if l.mode != healthy || l.next != nil {
+		return false
+	}
+	size := l.written - l.snapshot
+	return size >= max(l.opts.SegmentBytes, l.snapshot) ||
+		size > 0 && l.opts.Now().Sub(l.current.header.Created) >= l.opts.MaxAge/8
+}
+
+// check finds out whether the segment is still in the directory. What is written to a file
+// that is not there would be lost.
+func (l *Log) check() {
+	l.mu.Lock()
+	file, current := l.file, l.current
+	l.mu.Unlock()
+	if file == nil {
+		return
+	}
+	opened, _, err := l.opts.FS.Open(filepath.Join(l.opts.Dir, current.name))
+	if err == nil {
+		err = opened.Close()
+	}
+	if err == nil {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.file == file {
+		l.failLocked(fmt.Errorf("looking for the present segment: %w", err))
+	}
+}
+
+// sync makes durable what is written.
+func (l *Log) sync() error {
+	l.mu.Lock()
+	file, current, written := l.file, l.current, l.written
+	dirty := written > l.synced
+	l.mu.Unlock()
+	if file == nil {
+		return errors.New("no segment can be written")
+	}
+	if !dirty {
+		return nil
+	}
+	err := file.Sync()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case l.file != file: // the segment after it was synced with all that this one had
+		return nil
+	case err != nil:
+		err = fmt.Errorf("syncing %s: %w", current.name, err)
+		l.failLocked(err)
+		return err
+	}
+	l.synced = max(l.synced, written)
+	return nil
+}
+
+// prune deletes the oldest segments where there is too much, or where all that they have
+// is too old.
+func (l *Log) prune() {
+	l.mu.Lock()
+	now, bytes := l.opts.Now(), l.written
+	for _, s := range l.segments {
+		bytes += s.size
+	}
+	n := 0
+	for ; n < len(l.segments); n++ {
+		after := l.current
+		if n+1 < len(l.segments) {
+			after = l.segments[n+1]
+		}
+		if after == nil || bytes <= l.opts.MaxBytes && now.Sub(after.header.Created) <= l.opts.MaxAge {
+			break
+		}
+		bytes -= l.segments[n].size
+	}
+	pruned := l.segments[:n:n]
+	l.segments = l.segments[n:]
+	l.mu.Unlock()
+	l.remove(pruned)
+}

@@ -1,0 +1,363 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/util/uuid"
+	"k8s.io/klog/v2"
+)
+
+// Defaults of Options.
+const (
+	DefaultMaxAge       = 7 * 24 * time.Hour
+	DefaultMaxBytes     = 64 << 20
+	DefaultSegmentBytes = 4 << 20
+	DefaultReplayBytes  = 16 << 20
+)
+
+const (
+	// batchBytes is about how much one write(2) takes.
+	batchBytes = 1 << 20
+	// stall is how long a write may take.
+	stall = time.Second
+	// syncEvery is how often the log is synced.
+	syncEvery = time.Second
+	// maxRetry is the longest wait between two attempts to have a segment again.
+	maxRetry = 30 * time.Second
+	// closing is how long the end of Run waits for a write or fsync that does not return.
+	closing = 3 * time.Second
+	// maxBehind is how much is written twice while a segment is prepared. If more comes,
+	// fsync takes too long.
+	maxBehind = 32 << 20
+)
+
+// Options configure a log.
+type Options struct {
+	// Dir is the directory.
+	Dir string
+	// Node is the name of the node. Segments of another node are set aside.
+	Node string
+	// FS is the file system; nil for OS.
+	FS FS
+	// BootID identifies the boot of the machine; empty for that of the kernel.
+	BootID string
+	// MaxAge and MaxBytes bound what is kept. Segments are deleted whole. The newest one
+	// stays. 0 stands for the default.
+	MaxAge   time.Duration
+	MaxBytes int64
+	// SegmentBytes is the size of the sets in a segment, if its snapshot is not larger.
+	SegmentBytes int64
+	// ReplayBytes bounds the size of the segments whose sets are restored.
+	ReplayBytes int64
+	// Now returns the time; nil for time.Now.
+	Now func() time.Time
+	// Registerer takes the metrics; nil for none.
+	Registerer prometheus.Registerer
+}
+
+// mode is what the log does with a set.
+type mode int
+
+const (
+	// opening: sets wait for the first segment.
+	opening mode = iota
+	// healthy: sets are shown once they are written.
+	healthy
+	// failed: sets are shown without being stored.
+	failed
+	// closed: sets are not shown any more.
+	closed
+)
+
+// Log is the append-only log. It is safe for concurrent use.
+type Log struct {
+	opts    Options
+	metrics *metrics
+	logger  logr.Logger
+	// writers are the goroutines that write: one, and such as hang in a write.
+	writers sync.WaitGroup
+
+	// mu guards what follows. It is not held during input and output.
+	mu sync.Mutex
+	// changed is broadcast when a writer or the preparation may go on.
+	changed *sync.Cond
+	mode    mode
+	cause   error // of the last failure
+	since   time.Time
+	state   *state
+	// instance is the one under which sets are shown. unstored: in the failed state, a
+	// set was shown that is not stored.
+	instance string
+	unstored bool
+	// generation is that of the writer that counts.
+	generation int
+	// queue has the sets that the writer has not taken, and inflight those that it writes.
+	queue, inflight []*entry
+	numbered        uint64
+	// file is the segment that is written, current its description, snapshot the size of
+	// its snapshot, enqueued and written offsets in it.
+	file              Appender
+	current           *segment
+	snapshot          int64
+	enqueued, written int64
+	// synced is up to where it is synced.
+	synced int64
+	// openTimer ends the wait for the first segment.
+	openTimer *time.Timer
+	// next is the segment that is being prepared.
+	next *preparation
+	// segments are the earlier ones, the oldest first.
+	segments []*segment
+	// superseded have nothing that the next segment has not.
+	superseded []*segment
+	lock       io.Closer
+	closing    bool
+	retryAt    time.Time
+	retry      time.Duration
+	// kick wakes the goroutine of Run.
+	kick chan struct{}
+}
+
+// entry is a set on its way.
+type entry struct {
+	number uint64
+	frames []byte
+	// show is called once; nil after that.
+	show func(Commit)
+}
+
+// Open reads the directory. The error is ErrLocked if another process uses it. Every other
+// problem is in the result, and the log keeps trying to have a segment. Close the log, or
+// run it.
+func Open(opts Options) (*Log, *Recovered, error) {
+	opts.FS = cmp.Or(opts.FS, OS)
+	opts.MaxAge = cmp.Or(opts.MaxAge, DefaultMaxAge)
+	opts.MaxBytes = cmp.Or(opts.MaxBytes, DefaultMaxBytes)
+	opts.SegmentBytes = cmp.Or(opts.SegmentBytes, DefaultSegmentBytes)
+	opts.ReplayBytes = cmp.Or(opts.ReplayBytes, DefaultReplayBytes)
+	if opts.Now == nil {
+		opts.Now = time.Now
+	}
+	if opts.BootID == "" {
+		opts.BootID = bootID()
+	}
+	l := &Log{opts: opts, logger: logr.Discard(), kick: make(chan struct{}, 1)}
+	l.changed = sync.NewCond(&l.mu)
+	l.metrics = newMetrics(opts.Registerer, l)
+	unusable := l.enter()
+	if errors.Is(unusable, ErrLocked) {
+		return nil, nil, fmt.Errorf("state directory %s: %w", opts.Dir, unusable)
+	}
+	r := &recovery{
+		fs: opts.FS, dir: opts.Dir, node: opts.Node, bootID: opts.BootID,
+		replayBytes: opts.ReplayBytes, now: opts.Now(), state: newState(),
+	}
+	if err := r.run(); err != nil {
+		unusable = cmp.Or(unusable, err)
+		r.distrust = err.Error()
+	}
+	recovered := r.result()
+	if unusable != nil {
+		recovered.Problems = append(recovered.Problems, Problem{File: opts.Dir, Err: unusable})
+	}
+	l.state, l.instance, l.segments = r.state, recovered.Instance, r.segments
+	l.superseded = r.leftovers
+	l.follow(r)
+	l.prepareLocked()
+	return l, recovered, nil
+}
+
+// follow notes how far the last segment of an earlier process counts. If it has no set,
+// the next one takes its place: a process that is started again and again does not push
+// the history out.
+func (l *Log) follow(r *recovery) {
+	n := len(l.segments)
+	if n == 0 {
+		return
+	}
+	last := l.segments[n-1]
+	last.size = r.end.good
+	if r.end.sets > 0 {
+		return
+	}
+	l.segments, l.superseded = l.segments[:n-1], append(l.superseded, last)
+	if n > 1 {
+		l.segments[n-2].size = last.header.PredecessorSize
+	}
+}
+
+// enter makes and locks the directory.
+func (l *Log) enter() error {
+	if err := l.opts.FS.MkdirAll(l.opts.Dir); err != nil {
+		return err
+	}
+	lock, err := l.opts.FS.Lock(filepath.Join(l.opts.Dir, lockName))
+	if err == nil {
+		l.lock = lock
+	}
+	return err
+}
+
+// bootID returns the kernel's, or nothing.
+func bootID() string {
+	id, _ := os.ReadFile("/proc/sys/kernel/random/boot_id") // without one, each start is one after a boot
+	return strings.TrimSpace(string(id))
+}
+
+func newInstance() string { return string(uuid.NewUUID()) }
+
+// Append takes the next set. Its revisions are above those of the set before. show is
+// called when the set is to be shown: in the order of sets, one at a time, from another
+// goroutine, within a second or so. It is not called any more once the log is closed.
+// Append does not wait for anything.
+func (l *Log) Append(set *Set, show func(Commit)) {
+	frames, err := encodeSet(set)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.mode == closed || l.closing {
+		return
+	}
+	l.state.apply(set, false)
+	l.enqueueLocked(frames, show)
+	if err != nil {
+		l.failLocked(err)
+	}
+}
+
+// Reserve stores a revision that none will be above until it is called again, and waits
+// until that is synced. After a boot, a new instance begins above it.
+func (l *Log) Reserve(ceiling int64) error {
+	done := make(chan Commit, 1)
+	l.mu.Lock()
+	if l.mode == closed || l.closing {
+		l.mu.Unlock()
+		return errClosed
+	}
+	l.state.ceiling = max(l.state.ceiling, ceiling)
+	l.enqueueLocked(appendCeiling(nil, ceiling), func(c Commit) { done <- c })
+	l.mu.Unlock()
+	if c := <-done; !c.Stored {
+		return fmt.Errorf("reserving revisions in %s: %w", l.opts.Dir, l.Status().Err)
+	}
+	return l.sync()
+}
+
+var errClosed = errors.New("the journal's log is closed")
+
+func (l *Log) enqueueLocked(frames []byte, show func(Commit)) {
+	l.numbered++
+	e := &entry{l.numbered, frames, show}
+	l.queue = append(l.queue, e)
+	l.enqueued += int64(len(frames))
+	if l.next != nil {
+		l.next.add(e)
+		if l.next.behind > maxBehind {
+			l.failLocked(errors.New("fsync takes too long"))
+		}
+	}
+	l.changed.Broadcast()
+}
+
+// Status is the condition of a log.
+type Status struct {
+	// Instance is the instance under which sets are shown.
+	Instance string
+	// Err is nil if sets are stored, and otherwise says why they are not, since Since.
+	Err   error
+	Since time.Time
+	// Segments and Bytes are what the directory has.
+	Segments int
+	Bytes    int64
+}
+
+// Status returns the present condition.
+func (l *Log) Status() Status {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s := Status{Instance: l.instance, Since: l.since}
+	if l.mode == failed {
+		s.Err = l.cause
+	}
+	for _, segment := range l.segments {
+		s.Segments++
+		s.Bytes += segment.size
+	}
+	if l.file != nil {
+		s.Segments++
+		s.Bytes += l.written
+	}
+	return s
+}
+
+// Run writes until the context is done, then stops cleanly, and returns the context's
+// cause. Nothing may be shown after that.
+func (l *Log) Run(ctx context.Context) error {
+	l.logger = klog.FromContext(ctx)
+	l.mu.Lock()
+	l.openTimer = time.AfterFunc(stall, func() { l.stalled(0) })
+	l.mu.Unlock()
+	l.writers.Go(func() { l.write(0) })
+	kept := make(chan struct{})
+	go func() {
+		defer close(kept)
+		l.keep(ctx)
+	}()
+	<-ctx.Done()
+	hangs := time.NewTimer(closing)
+	defer hangs.Stop()
+	done := make(chan error, 1)
+	go func() {
+		<-kept
+		done <- l.Close()
+	}()
+	select {
+	case err := <-done:
+		if err != nil {
+			l.logger.Error(err, "Stopping the journal's log failed; after a reboot, subscribers are reset", "dir", l.opts.Dir)
+		}
+	case <-hangs.C:
+		l.logger.Error(errors.New("an fsync does not return"), "The journal's log was not stopped; after a reboot, subscribers are reset", "dir", l.opts.Dir)
+	}
+	return context.Cause(ctx)
+}
+
+// Close ends a log that is not run, or not any more. What was appended is written.
+func (l *Log) Close() error {
+	l.mu.Lock()
+	l.closing = true
+	l.changed.Broadcast()
+	l.mu.Unlock()
+	l.writers.Wait()
+	l.mu.Lock()
+	file, stored := l.file, l.mode == healthy && len(l.queue) == 0
+	l.mode, l.file = closed, nil
+	if l.openTimer != nil {
+		l.openTimer.Stop()
+	}
+	lock := l.lock
+	l.lock = nil
+	l.mu.Unlock()
+	var err error
+	if file != nil {
+		if stored {
+			_, err = file.Write(appendStop(nil, l.opts.Now()))
+			err = cmp.Or(err, file.Sync())
+		}
+		err = cmp.Or(err, file.Close())
+	}
+	if lock != nil {
+		err = cmp.Or(err, lock.Close())
+	}
+	return err
+}

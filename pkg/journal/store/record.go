@@ -1,0 +1,249 @@
+package store
+
+import (
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+	"maps"
+	"slices"
+	"time"
+
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/podconfigd/podconfigd/pkg/config"
+)
+
+// What is in a frame is written as protobuf fields, so that a later version can add some.
+// The fields of a set lie flat and in order: a pod belongs to the update before it.
+
+const (
+	// magic and the format version begin each segment, then comes a checksum of both.
+	magic         = "podconfd"
+	formatVersion = 1
+	preambleBytes = int64(len(magic) + 8)
+)
+
+// header begins a segment.
+type header struct {
+	Instance, Node, BootID string
+	Created                time.Time
+	// Base is the revision of the snapshot that follows.
+	Base int64
+	// Ceiling is a revision that none is above yet.
+	Ceiling int64
+	// Predecessor is the number of the segment before this one, 0 for none, and
+	// PredecessorSize how much of it counts.
+	Predecessor     uint64
+	PredecessorSize int64
+}
+
+// Numbers of fields.
+const (
+	headerInstance protowire.Number = iota + 1
+	headerNode
+	headerBootID
+	headerCreated
+	headerBase
+	headerCeiling
+	headerPredecessor
+	headerPredecessorSize
+)
+
+const (
+	setFirst protowire.Number = iota + 1
+	setRevision
+	setTime
+	setUpdate
+	setPod
+	setSource
+)
+
+const (
+	updateOp protowire.Number = iota + 1
+	updateSource
+	updateRevision
+)
+
+const (
+	podRevision protowire.Number = iota + 1
+	podByName
+	podSource
+	podObject
+	podNamespace
+	podName
+	podUID
+	podFile
+)
+
+const (
+	filePath protowire.Number = iota + 1
+	fileUID
+	fileGID
+	fileMode
+)
+
+const (
+	sourceName protowire.Number = iota + 1
+	sourceSeen
+	sourceTime
+	sourceAttribute
+)
+
+const (
+	attributeKey protowire.Number = iota + 1
+	attributeValue
+)
+
+func appendInt[T int | int64 | uint32 | uint64](dst []byte, n protowire.Number, v T) []byte {
+	if v == 0 {
+		return dst
+	}
+	return protowire.AppendVarint(protowire.AppendTag(dst, n, protowire.VarintType), uint64(v))
+}
+
+func appendText[T ~string](dst []byte, n protowire.Number, v T) []byte {
+	if v == "" {
+		return dst
+	}
+	return protowire.AppendString(protowire.AppendTag(dst, n, protowire.BytesType), string(v))
+}
+
+func appendTime(dst []byte, n protowire.Number, t time.Time) []byte {
+	if t.IsZero() {
+		return dst
+	}
+	return appendInt(dst, n, t.UnixNano())
+}
+
+func appendMessage(dst []byte, n protowire.Number, message []byte) []byte {
+	return protowire.AppendBytes(protowire.AppendTag(dst, n, protowire.BytesType), message)
+}
+
+// appendHeader appends the preamble and the frame of the header.
+func appendHeader(dst []byte, h *header) []byte {
+	dst = append(dst, magic...)
+	dst = binary.LittleEndian.AppendUint32(dst, formatVersion)
+	dst = binary.LittleEndian.AppendUint32(dst, crc32.Checksum(dst[len(dst)-len(magic)-4:], castagnoli))
+	start := len(dst)
+	dst = beginFrame(dst, kindHeader)
+	dst = appendText(dst, headerInstance, h.Instance)
+	dst = appendText(dst, headerNode, h.Node)
+	dst = appendText(dst, headerBootID, h.BootID)
+	dst = appendTime(dst, headerCreated, h.Created)
+	dst = appendInt(dst, headerBase, h.Base)
+	dst = appendInt(dst, headerCeiling, h.Ceiling)
+	dst = appendInt(dst, headerPredecessor, h.Predecessor)
+	dst = appendInt(dst, headerPredecessorSize, h.PredecessorSize)
+	endFrame(dst, start)
+	return dst
+}
+
+// encodeSet returns the frames of a set.
+func encodeSet(s *Set) ([]byte, error) {
+	start := 0
+	dst := beginFrame(nil, kindPiece)
+	dst = appendInt(dst, setFirst, s.First)
+	dst = appendInt(dst, setRevision, s.Revision)
+	dst = appendTime(dst, setTime, s.Time)
+	var meta []byte
+	for i := range s.Updates {
+		u := &s.Updates[i]
+		meta = appendInt(meta[:0], updateOp, int(u.Op)+1)
+		meta = appendText(meta, updateSource, u.Source)
+		meta = appendInt(meta, updateRevision, u.Revision)
+		dst = appendMessage(dst, setUpdate, meta)
+		for k := range u.Pods {
+			if len(dst)-start > pieceBytes {
+				endFrame(dst, start)
+				start = len(dst)
+				dst = beginFrame(dst, kindPiece)
+			}
+			var err error
+			if dst, err = appendPod(dst, &u.Pods[k], u.Op == config.REMOVE, false); err != nil {
+				return nil, err
+			}
+		}
+	}
+	for i := range s.Sources {
+		dst = appendMessage(dst, setSource, appendSource(meta[:0], &s.Sources[i]))
+	}
+	dst[start+frameHead] = byte(kindSet)
+	endFrame(dst, start)
+	return dst, nil
+}
+
+// appendPod appends a pod as a field. Where the update names its source, the pod need not.
+func appendPod(dst []byte, p *Pod, nameOnly, withSource bool) ([]byte, error) {
+	var buffer [256]byte
+	meta := appendInt(buffer[:0], podRevision, p.Revision)
+	meta = appendInt(meta, podByName, p.ByName)
+	if withSource {
+		meta = appendText(meta, podSource, p.Source)
+	}
+	if f := p.File; f != nil {
+		file := appendText(nil, filePath, f.Path)
+		file = appendInt(file, fileUID, f.UID)
+		file = appendInt(file, fileGID, f.GID)
+		meta = appendMessage(meta, podFile, appendInt(file, fileMode, f.Mode))
+	}
+	dst = protowire.AppendTag(dst, setPod, protowire.BytesType)
+	if nameOnly {
+		meta = appendText(meta, podNamespace, p.Object.Namespace)
+		meta = appendText(meta, podName, p.Object.Name)
+		meta = appendText(meta, podUID, p.Object.UID)
+		return protowire.AppendBytes(dst, meta), nil
+	}
+	// The object comes last, and is encoded in place.
+	size := p.Object.Size()
+	dst = protowire.AppendVarint(dst, uint64(len(meta)+protowire.SizeTag(podObject)+protowire.SizeBytes(size)))
+	dst = append(dst, meta...)
+	dst = protowire.AppendTag(dst, podObject, protowire.BytesType)
+	dst = protowire.AppendVarint(dst, uint64(size))
+	n := len(dst)
+	dst = slices.Grow(dst, size)[:n+size]
+	if _, err := p.Object.MarshalToSizedBuffer(dst[n:]); err != nil {
+		return nil, fmt.Errorf("encoding pod %s/%s: %w", p.Object.Namespace, p.Object.Name, err)
+	}
+	return dst, nil
+}
+
+func appendSource(dst []byte, s *Source) []byte {
+	dst = appendText(dst, sourceName, s.Name)
+	if s.Seen {
+		dst = appendInt(dst, sourceSeen, 1)
+	}
+	dst = appendTime(dst, sourceTime, s.Time)
+	for _, key := range slices.Sorted(maps.Keys(s.Attributes)) {
+		pair := appendText(nil, attributeKey, key)
+		dst = appendMessage(dst, sourceAttribute, appendText(pair, attributeValue, s.Attributes[key]))
+	}
+	return dst
+}
+
+// appendState appends the last frame of a snapshot.
+func appendState(dst []byte, sources map[string]Source) []byte {
+	start := len(dst)
+	dst = beginFrame(dst, kindState)
+	for _, name := range slices.Sorted(maps.Keys(sources)) {
+		s := sources[name]
+		dst = appendMessage(dst, setSource, appendSource(nil, &s))
+	}
+	endFrame(dst, start)
+	return dst
+}
+
+// appendCeiling appends the frame that reserves revisions.
+func appendCeiling(dst []byte, ceiling int64) []byte {
+	start := len(dst)
+	dst = appendInt(beginFrame(dst, kindCeiling), headerCeiling, ceiling)
+	endFrame(dst, start)
+	return dst
+}
+
+// appendStop appends the frame of a clean stop.
+func appendStop(dst []byte, now time.Time) []byte {
+	start := len(dst)
+	dst = appendTime(beginFrame(dst, kindStop), setTime, now)
+	endFrame(dst, start)
+	return dst
+}

@@ -1,0 +1,225 @@
+package store
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"math"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// recovery reads a directory at a start.
+type recovery struct {
+	fs                FS
+	dir, node, bootID string
+	replayBytes       int64
+	now               time.Time
+
+	// segments are those that count, the oldest first, and leftovers those whose process
+	// ended before they had a whole snapshot.
+	segments  []*segment
+	leftovers []*segment
+	problems  []Problem
+	// distrust says why the instance can't go on whatever the last segment says.
+	distrust string
+
+	state *state
+	base  int64
+	pods  []Pod
+	sets  []*Set
+	// end is the tail of the last segment.
+	end tail
+}
+
+// run reads the directory. Its error is that of listing it.
+func (r *recovery) run() error {
+	names, err := r.fs.List(r.dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("listing the state directory: %w", err)
+	}
+	for _, name := range names {
+		if number, aside, ok := segmentNumber(name); ok && !aside {
+			r.find(number, name)
+		}
+	}
+	slices.SortFunc(r.segments, func(a, b *segment) int { return cmp.Compare(a.number, b.number) })
+	for len(r.segments) > 0 {
+		bad, err := r.load()
+		if bad == nil {
+			break
+		}
+		r.reject(bad, err)
+	}
+	if len(r.segments) == 0 {
+		r.state, r.sets, r.pods = newState(), nil, nil
+		r.end = tail{}
+	}
+	return nil
+}
+
+// find takes note of a segment.
+func (r *recovery) find(number uint64, name string) {
+	s, file, err := openSegment(r.fs, r.dir, number, name)
+	if err == nil {
+		err = file.file.Close()
+	}
+	if err == nil && s.header.Node != r.node {
+		err = fmt.Errorf("%w: %s", errNode, s.header.Node)
+	}
+	if err != nil {
+		r.reject(&segment{number: number, name: name}, err)
+		return
+	}
+	r.segments = append(r.segments, s)
+}
+
+// reject leaves a segment out. What is in it is kept under another name.
+func (r *recovery) reject(s *segment, err error) {
+	r.segments = slices.DeleteFunc(r.segments, func(other *segment) bool { return other == s })
+	label := ""
+	switch {
+	case errors.Is(err, errTorn):
+		r.leftovers = append(r.leftovers, s)
+		return
+	case errors.Is(err, errDamaged):
+		label = "damaged"
+	case errors.Is(err, errForeign):
+		label = "foreign"
+	case errors.Is(err, errNewer):
+		label = "newer"
+	case errors.Is(err, errNode):
+		label = "othernode"
+	}
+	problem := Problem{File: s.name, Err: err}
+	r.distrust = cmp.Or(r.distrust, s.name+": "+err.Error())
+	if label != "" {
+		aside, err := setAside(r.fs, r.dir, s.name, label, r.now)
+		problem.Aside = aside
+		if err != nil {
+			problem.Err = errors.Join(problem.Err, err)
+		}
+	}
+	r.problems = append(r.problems, problem)
+}
+
+// setAside renames a file that is not used any more, and returns its new name.
+func setAside(fsys FS, dir, name, label string, now time.Time) (string, error) {
+	aside := fmt.Sprintf("%s.%s-%s", name, label, now.UTC().Format("20060102T150405Z"))
+	names, err := fsys.List(dir)
+	for slices.Contains(names, aside) {
+		aside += "+"
+	}
+	if err == nil {
+		err = fsys.Rename(filepath.Join(dir, name), filepath.Join(dir, aside))
+	}
+	if err != nil {
+		return "", fmt.Errorf("setting %s aside: %w", name, err)
+	}
+	return aside, fsys.SyncDir(dir)
+}
+
+// load reads what the start needs: the newest segments, as far as the ring may go back.
+// If a segment can't be used, it returns that and the error.
+func (r *recovery) load() (*segment, error) {
+	first := len(r.segments) - 1
+	total := r.segments[first].size
+	for first > 0 {
+		s, before := r.segments[first], r.segments[first-1]
+		total += before.size
+		if s.header.Predecessor != before.number || s.header.Instance != before.header.Instance || total > r.replayBytes {
+			break
+		}
+		first--
+	}
+	r.state, r.sets, r.pods = newState(), nil, nil
+	for i := first; i < len(r.segments); i++ {
+		until := int64(math.MaxInt64)
+		if i+1 < len(r.segments) {
+			until = r.segments[i+1].header.PredecessorSize
+		}
+		if err := r.loadSegment(r.segments[i], i == first, until); err != nil {
+			return r.segments[i], err
+		}
+	}
+	return nil, nil
+}
+
+// loadSegment reads a segment up to an offset.
+func (r *recovery) loadSegment(s *segment, first bool, until int64) error {
+	_, file, err := openSegment(r.fs, r.dir, s.number, s.name)
+	if err != nil {
+		return err
+	}
+	defer file.file.Close()
+	// Between two segments of which one follows the other, the state is there already.
+	// After a hole, the ring begins anew.
+	decode := first || s.header.Base != r.state.revision
+	snapshot, err := file.snapshot(decode)
+	if err != nil {
+		return err
+	}
+	if decode {
+		r.state.load(snapshot, s.header.Base)
+		r.base, r.pods, r.sets = s.header.Base, r.state.sorted(), nil
+	}
+	r.end = file.sets(s, until, func(set *Set) error {
+		r.state.apply(set, true)
+		r.sets = append(r.sets, set)
+		return nil
+	})
+	r.state.ceiling = max(r.state.ceiling, r.end.ceiling)
+	if until == math.MaxInt64 { // the last one: what follows its last whole set is cut
+		return nil
+	}
+	if r.end.err == nil && r.end.good < until {
+		return fmt.Errorf("%w: it has %d bytes, and had %d", errDamaged, s.size, until)
+	}
+	if errors.Is(r.end.err, errTorn) {
+		return fmt.Errorf("%w: %w", errDamaged, errors.New(strings.TrimSpace(r.end.err.Error())))
+	}
+	return r.end.err
+}
+
+// fresh returns why the instance can't go on, or nothing where it can.
+func (r *recovery) fresh() string {
+	if r.distrust != "" {
+		return r.distrust
+	}
+	if len(r.segments) == 0 {
+		return "there is no journal yet"
+	}
+	last := r.segments[len(r.segments)-1]
+	booted := r.bootID == "" || last.header.BootID != r.bootID
+	switch {
+	case r.end.err != nil && !errors.Is(r.end.err, errTorn):
+		return fmt.Sprintf("%s: %v", last.name, r.end.err)
+	case booted && !r.end.stopped:
+		return "the machine was booted, and podconfigd had not stopped cleanly before"
+	case booted && r.end.err != nil:
+		return fmt.Sprintf("%s: %v", last.name, r.end.err)
+	}
+	return ""
+}
+
+// result returns what the journal begins with.
+func (r *recovery) result() *Recovered {
+	result := &Recovered{Reason: r.fresh(), Sources: maps.Clone(r.state.sources), Problems: r.problems}
+	if n := len(r.segments); n > 0 && r.end.err != nil {
+		result.Problems = append(result.Problems, Problem{File: r.segments[n-1].name,
+			Err: fmt.Errorf("cut at byte %d of %d: %w", r.end.good, r.segments[n-1].size, r.end.err)})
+	}
+	if result.Reason == "" {
+		result.Instance, result.Resumed = r.segments[len(r.segments)-1].header.Instance, true
+		result.Revision, result.Base, result.Pods, result.Sets = r.state.revision, r.base, r.pods, r.sets
+		return result
+	}
+	result.Instance = newInstance()
+	r.state.revision = max(r.now.UnixMilli(), r.state.revision+1, r.state.ceiling+1)
+	result.Revision, result.Base, result.Pods = r.state.revision, r.state.revision, r.state.sorted()
+	return result
+}

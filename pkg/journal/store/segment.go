@@ -1,0 +1,182 @@
+package store
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+)
+
+const (
+	segmentPrefix, segmentSuffix = "journal-", ".log"
+	lockName                     = "lock"
+	readBuffer                   = 128 << 10
+)
+
+func segmentName(number uint64) string {
+	return fmt.Sprintf("%s%010d%s", segmentPrefix, number, segmentSuffix)
+}
+
+// segmentNumber returns the number in the name of a segment, or of one that was set aside.
+func segmentNumber(name string) (number uint64, aside, ok bool) {
+	digits, ok := strings.CutPrefix(name, segmentPrefix)
+	if !ok {
+		return 0, false, false
+	}
+	digits, rest, ok := strings.Cut(digits, segmentSuffix)
+	number, err := strconv.ParseUint(digits, 10, 64)
+	return number, rest != "", ok && err == nil && number > 0
+}
+
+// segment is a file of the log.
+type segment struct {
+	number uint64
+	name   string
+	size   int64
+	header *header
+}
+
+var (
+	errForeign = errors.New("not a segment of a podconfigd journal")
+	errNewer   = errors.New("written by a later version of podconfigd")
+	errNode    = errors.New("of another node")
+)
+
+// reader reads one segment.
+type reader struct {
+	*frameReader
+
+	file io.Closer
+}
+
+// openSegment opens a segment and reads its header.
+func openSegment(fs FS, dir string, number uint64, name string) (*segment, *reader, error) {
+	file, size, err := fs.Open(filepath.Join(dir, name))
+	if err != nil {
+		return nil, nil, err
+	}
+	r := &reader{&frameReader{r: bufio.NewReaderSize(file, readBuffer), size: size, offset: preambleBytes}, file}
+	h, err := r.header()
+	if err != nil {
+		return nil, nil, errors.Join(err, file.Close())
+	}
+	return &segment{number, name, size, h}, r, nil
+}
+
+func (r *reader) header() (*header, error) {
+	version, err := readPreamble(r.r)
+	switch {
+	case err != nil:
+		return nil, err
+	case version > formatVersion:
+		return nil, fmt.Errorf("%w, in format %d: this version reads up to format %d", errNewer, version, formatVersion)
+	}
+	k, body, err := r.next()
+	switch {
+	case errors.Is(err, io.EOF):
+		return nil, errTorn
+	case err != nil:
+		return nil, err
+	case k != kindHeader:
+		return nil, fmt.Errorf("%w: it does not begin with a header", errDamaged)
+	}
+	return decodeHeader(body)
+}
+
+// snapshot reads the snapshot, which follows the header. Unless decode is set, it only
+// checks that it is there.
+func (r *reader) snapshot(decode bool) (*Set, error) {
+	d := setDecoder{&Set{Updates: make([]Update, 1)}}
+	for {
+		k, body, err := r.next()
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil, errTorn
+		case err != nil:
+			return nil, err
+		case k != kindPods && k != kindState:
+			return nil, fmt.Errorf("%w: the snapshot has no end", errDamaged)
+		}
+		if decode {
+			if err := d.add(body); err != nil {
+				return nil, err
+			}
+		}
+		if k == kindState {
+			return d.take(), nil
+		}
+	}
+}
+
+// tail is what was found after the snapshot of a segment.
+type tail struct {
+	// good is where the last whole set or other record ends.
+	good int64
+	// revision is that of the last set, or the base, and time that of the last set.
+	revision int64
+	time     time.Time
+	ceiling  int64
+	sets     int
+	// stopped: the last record is that of a clean stop.
+	stopped bool
+	// err is nil at the end of the file, errTorn, errDamaged, or that of reading.
+	err error
+}
+
+// sets reads what comes after the snapshot, up to an offset, and gives visit each set that
+// is complete.
+func (r *reader) sets(s *segment, until int64, visit func(*Set) error) tail {
+	t := tail{good: r.offset, revision: s.header.Base, time: s.header.Created, ceiling: s.header.Ceiling}
+	var d setDecoder
+	for r.offset < until {
+		k, body, err := r.next()
+		if err == nil {
+			err = r.record(k, body, &d, &t, visit)
+		}
+		if err != nil {
+			if !errors.Is(err, io.EOF) {
+				t.err = err
+			}
+			break
+		}
+		if d.set == nil {
+			t.good = r.offset
+		}
+	}
+	if t.err == nil && d.set != nil {
+		t.err = errTorn
+	}
+	return t
+}
+
+// record takes one record.
+func (r *reader) record(k kind, body []byte, d *setDecoder, t *tail, visit func(*Set) error) error {
+	if d.set != nil && k != kindPiece && k != kindSet {
+		return fmt.Errorf("%w before byte %d: a set has no end", errDamaged, r.offset)
+	}
+	t.stopped = k == kindStop
+	switch k {
+	case kindCeiling:
+		ceiling, err := decodeCeiling(body)
+		t.ceiling = max(t.ceiling, ceiling)
+		return err
+	case kindPiece:
+		return d.add(body)
+	case kindSet:
+		if err := d.add(body); err != nil {
+			return err
+		}
+		set := d.take()
+		if set.First <= t.revision || set.Revision < set.First {
+			return fmt.Errorf("%w before byte %d: revisions %d to %d after %d", errDamaged, r.offset, set.First, set.Revision, t.revision)
+		}
+		t.revision, t.time = set.Revision, set.Time
+		t.sets++
+		return visit(set)
+	}
+	return nil // a stop, or a record of a later version
+}

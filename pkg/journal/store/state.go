@@ -1,0 +1,80 @@
+package store
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podconfigd/podconfigd/pkg/config"
+)
+
+// state is what the sets add up to. It shares its pods with the journal.
+type state struct {
+	revision, ceiling int64
+	pods              map[podKey]Pod
+	sources           map[string]Source
+}
+
+// podKey is what makes two versions the same pod.
+type podKey struct {
+	source string
+	uid    types.UID
+}
+
+func newState() *state {
+	return &state{pods: make(map[podKey]Pod), sources: make(map[string]Source)}
+}
+
+// apply brings the state up to a set. Where whole is given, the pods of a REMOVE, of
+// which only the name was stored, get the version that they remove.
+func (s *state) apply(set *Set, whole bool) {
+	for i := range set.Updates {
+		u := &set.Updates[i]
+		for k := range u.Pods {
+			p := &u.Pods[k]
+			key := podKey{u.Source, p.Object.UID}
+			if u.Op != config.REMOVE {
+				s.pods[key] = Pod{u.Source, p.Revision, p.ByName, p.Object, p.File}
+				continue
+			}
+			if before, there := s.pods[key]; there && whole {
+				*p = before
+			}
+			delete(s.pods, key)
+		}
+		if source := s.sources[u.Source]; u.Op.IsConfig() && u.Source != "" {
+			source.Name, source.Seen, source.Time = u.Source, true, set.Time
+			s.sources[u.Source] = source
+		}
+	}
+	for _, source := range set.Sources {
+		s.sources[source.Name] = source
+	}
+	s.revision = set.Revision
+}
+
+// load takes a snapshot.
+func (s *state) load(snapshot *Set, base int64) {
+	clear(s.pods)
+	clear(s.sources)
+	for i := range snapshot.Updates {
+		for _, p := range snapshot.Updates[i].Pods {
+			s.pods[podKey{p.Source, p.Object.UID}] = p
+		}
+	}
+	for _, source := range snapshot.Sources {
+		s.sources[source.Name] = source
+	}
+	s.revision = base
+}
+
+// sorted returns the pods by source, namespace, name and UID.
+func (s *state) sorted() []Pod {
+	return slices.SortedFunc(maps.Values(s.pods), func(a, b Pod) int {
+		return cmp.Or(strings.Compare(a.Source, b.Source), strings.Compare(a.Object.Namespace, b.Object.Namespace),
+			strings.Compare(a.Object.Name, b.Object.Name), cmp.Compare(a.Object.UID, b.Object.UID))
+	})
+}

@@ -1,0 +1,211 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// write is the goroutine that writes sets and shows them. When a write hangs, another one
+// takes over, and this one ends when the write returns.
+func (l *Log) write(generation int) {
+	watch := time.AfterFunc(stall, func() { l.stalled(generation) })
+	watch.Stop()
+	defer watch.Stop()
+	var buffer []byte
+	for {
+		b := l.take(generation)
+		if b == nil {
+			return
+		}
+		if b.file != nil {
+			var n int64
+			var err error
+			buffer, n, err = writeAll(b.file, b.entries, buffer[:0], watch)
+			watch.Stop()
+			if !l.wrote(generation, n, err) {
+				_ = b.file.Close() // it is not used again, whatever this says
+				return
+			}
+		}
+		for _, e := range b.entries {
+			if e.show != nil {
+				e.show(b.commit)
+				e.show = nil
+			}
+		}
+	}
+}
+
+// writeAll writes a batch, about batchBytes at a time. It returns the buffer, for the next
+// one.
+func writeAll(file Appender, entries []*entry, buffer []byte, watch *time.Timer) ([]byte, int64, error) {
+	total := int64(0)
+	put := func(p []byte) error {
+		for len(p) > 0 {
+			part := p[:min(len(p), batchBytes)]
+			watch.Reset(stall)
+			n, err := file.Write(part)
+			total += int64(n)
+			if err == nil && n < len(part) {
+				err = errors.New("short write")
+			}
+			if err != nil {
+				return err
+			}
+			p = p[len(part):]
+		}
+		return nil
+	}
+	if len(entries) == 1 {
+		err := put(entries[0].frames)
+		return buffer, total, err
+	}
+	for _, e := range entries {
+		buffer = append(buffer, e.frames...)
+	}
+	err := put(buffer)
+	if cap(buffer) > 2*batchBytes {
+		buffer = nil
+	}
+	return buffer, total, err
+}
+
+// batch is what a writer does next. Without a file, the sets are shown only.
+type batch struct {
+	entries []*entry
+	file    Appender
+	commit  Commit
+}
+
+// take waits for sets. It returns nil when there is nothing more to do for this writer.
+func (l *Log) take(generation int) *batch {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.inflight = nil
+	for {
+		switch {
+		case l.generation != generation:
+			return nil
+		case l.next != nil && l.next.ready:
+			l.installLocked()
+		case l.mode == failed && len(l.queue) > 0:
+			if !l.unstored {
+				l.instance, l.unstored = newInstance(), true
+			}
+			l.inflight, l.queue = l.queue, nil
+			return &batch{l.inflight, nil, Commit{Instance: l.instance}}
+		case l.mode == healthy && len(l.queue) > 0:
+			n, size := 0, 0
+			for n < len(l.queue) && (n == 0 || size+len(l.queue[n].frames) <= batchBytes) {
+				size += len(l.queue[n].frames)
+				n++
+			}
+			l.inflight = slices.Clone(l.queue[:n])
+			l.queue = slices.Delete(l.queue, 0, n)
+			return &batch{l.inflight, l.file, Commit{Instance: l.instance, Stored: true}}
+		case l.closing && (len(l.queue) == 0 || l.mode == opening):
+			return nil
+		default:
+			l.changed.Wait()
+		}
+	}
+}
+
+// wrote takes note of what a writer has written, and tells whether the writer goes on.
+func (l *Log) wrote(generation int, n int64, err error) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.generation != generation {
+		return false
+	}
+	if err != nil {
+		l.failLocked(fmt.Errorf("writing %s: %w", l.current.name, err))
+		return false
+	}
+	l.inflight = nil
+	l.written += n
+	l.metrics.written.Add(float64(n))
+	if l.next != nil {
+		l.changed.Broadcast()
+	} else if l.rollDueLocked() {
+		l.wake()
+	}
+	return true
+}
+
+var errStalled = fmt.Errorf("a write takes longer than %v", stall)
+
+// stalled puts the log into the failed state because of a writer that hangs.
+func (l *Log) stalled(generation int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.generation == generation && (l.mode == opening && !l.closing || l.mode == healthy && len(l.inflight) > 0) {
+		l.failLocked(errStalled)
+	}
+}
+
+// failLocked puts the log into the failed state. The sets that were not shown yet, and all
+// that come, are shown under another instance. Without such a set, the instance stays.
+func (l *Log) failLocked(err error) {
+	if l.mode == failed || l.mode == closed {
+		return
+	}
+	l.mode, l.cause, l.since, l.unstored = failed, err, l.opts.Now(), false
+	if l.file != nil {
+		l.current.size = l.written
+		l.segments = append(l.segments, l.current)
+		l.file, l.current = nil, nil
+	}
+	l.queue, l.inflight = slices.Concat(l.inflight, l.queue), nil
+	l.next = nil
+	l.retry = syncEvery
+	l.retryAt = time.Now().Add(l.retry)
+	l.generation++
+	generation := l.generation
+	l.writers.Go(func() { l.write(generation) })
+	l.changed.Broadcast()
+	l.metrics.failures.Inc()
+	l.logger.Error(err, "Storing updates failed; the stream goes on from memory, and the next update resets all subscribers", "dir", l.opts.Dir)
+}
+
+// installLocked changes over to the segment that was prepared.
+func (l *Log) installLocked() {
+	n := l.next
+	l.next = nil
+	// What came before the snapshot is in it.
+	var queue []*entry
+	for _, e := range l.queue {
+		if e.number <= n.from {
+			e.frames = nil
+			queue = append(queue, e)
+		}
+	}
+	l.queue = slices.Concat(queue, n.queue)
+	if l.file != nil {
+		l.current.size = n.header.PredecessorSize
+		l.segments = append(l.segments, l.current)
+		n.before = l.file
+	}
+	l.file, l.current = n.file, n.segment
+	l.snapshot, l.written, l.synced = n.size, n.size, n.size
+	l.enqueued = n.size + n.behind
+	if l.mode == failed {
+		l.logger.Info("Updates are stored again", "dir", l.opts.Dir, "segment", n.segment.name)
+	}
+	l.mode, l.cause, l.since = healthy, nil, l.opts.Now()
+	if l.openTimer != nil {
+		l.openTimer.Stop()
+	}
+	n.installed = true
+	l.changed.Broadcast()
+}
+
+// wake has Run look what is due.
+func (l *Log) wake() {
+	select {
+	case l.kick <- struct{}{}:
+	default:
+	}
+}
