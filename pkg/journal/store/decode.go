@@ -3,7 +3,6 @@ package store
 import (
 	"encoding/binary"
 	"fmt"
-	"hash/crc32"
 	"io"
 	"time"
 
@@ -68,7 +67,7 @@ func readPreamble(r io.Reader) (uint32, error) {
 		return 0, errForeign
 	}
 	sum := len(b) - 4
-	if crc32.Checksum(b[:sum], castagnoli) != binary.LittleEndian.Uint32(b[sum:]) {
+	if checksum(b[:sum]) != binary.LittleEndian.Uint32(b[sum:]) {
 		return 0, fmt.Errorf("%w: wrong checksum of the format version", errDamaged)
 	}
 	return binary.LittleEndian.Uint32(b[len(magic):]), nil
@@ -94,6 +93,8 @@ func decodeHeader(body []byte) (*header, error) {
 			h.Predecessor = f.value
 		case headerPredecessorSize:
 			h.PredecessorSize = f.int()
+		case headerRolled:
+			h.Rolled = f.value != 0
 		}
 		return nil
 	})

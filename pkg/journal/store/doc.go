@@ -55,9 +55,4 @@
 // changes with the next set. Sets go on from memory. The log tries to prepare a new
 // segment every second to every half minute. Once it has one, sets wait for write(2)
 // again.
-//
-// # History
-//
-// [History] reads the records of a directory without a lock, also while a daemon writes
-// there.
 package store

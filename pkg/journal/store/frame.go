@@ -31,6 +31,8 @@ const (
 	// kindPiece is a piece of a set, and kindSet its end.
 	kindPiece kind = 's'
 	kindSet   kind = 'S'
+	// kindTakeover says that the segment has all that the one before it had.
+	kindTakeover kind = 'T'
 	// kindCeiling reserves revisions.
 	kindCeiling kind = 'C'
 	// kindStop ends a segment whose process stopped cleanly.
@@ -38,6 +40,8 @@ const (
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+func checksum(p []byte) uint32 { return crc32.Checksum(p, castagnoli) }
 
 // beginFrame appends an empty head and the kind. endFrame fills in the head.
 func beginFrame(dst []byte, k kind) []byte {
@@ -48,8 +52,8 @@ func beginFrame(dst []byte, k kind) []byte {
 func endFrame(dst []byte, start int) {
 	head, body := dst[start:start+frameHead], dst[start+frameHead:]
 	binary.LittleEndian.PutUint32(head, uint32(len(body)))
-	binary.LittleEndian.PutUint32(head[4:], crc32.Checksum(body, castagnoli))
-	binary.LittleEndian.PutUint32(head[8:], crc32.Checksum(head[:8], castagnoli))
+	binary.LittleEndian.PutUint32(head[4:], checksum(body))
+	binary.LittleEndian.PutUint32(head[8:], checksum(head[:8]))
 }
 
 var (
@@ -83,7 +87,7 @@ func (f *frameReader) next() (kind, []byte, error) {
 	}
 	length := int64(binary.LittleEndian.Uint32(head[:]))
 	switch {
-	case crc32.Checksum(head[:8], castagnoli) != binary.LittleEndian.Uint32(head[8:]) || length == 0 || length > maxFrame:
+	case checksum(head[:8]) != binary.LittleEndian.Uint32(head[8:]) || length == 0 || length > maxFrame:
 		return 0, nil, fmt.Errorf("%w at byte %d: not the head of a frame", errDamaged, f.offset)
 	case length > left-frameHead:
 		return 0, nil, errTorn
@@ -95,7 +99,7 @@ func (f *frameReader) next() (kind, []byte, error) {
 	if err := f.fill(f.body); err != nil {
 		return 0, nil, err
 	}
-	if crc32.Checksum(f.body, castagnoli) != binary.LittleEndian.Uint32(head[4:]) {
+	if checksum(f.body) != binary.LittleEndian.Uint32(head[4:]) {
 		return 0, nil, fmt.Errorf("%w at byte %d: wrong checksum", errDamaged, f.offset)
 	}
 	f.offset += frameHead + length

@@ -23,7 +23,7 @@ func (l *Log) keep(ctx context.Context) {
 		case <-ticker.C:
 			l.heal()
 			l.check()
-			_ = l.sync() // the log is in the failed state then
+			l.sync()
 			l.roll()
 			l.prune()
 		}
@@ -126,30 +126,25 @@ func (l *Log) check() {
 }
 
 // sync makes durable what is written.
-func (l *Log) sync() error {
+func (l *Log) sync() {
 	l.mu.Lock()
 	file, current, written := l.file, l.current, l.written
-	dirty := written > l.synced
+	dirty := file != nil && written > l.synced
 	l.mu.Unlock()
-	if file == nil {
-		return errors.New("no segment can be written")
-	}
 	if !dirty {
-		return nil
+		return
 	}
 	err := file.Sync()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	switch {
-	case l.file != file: // the segment after it was synced with all that this one had
-		return nil
-	case err != nil:
-		err = fmt.Errorf("syncing %s: %w", current.name, err)
-		l.failLocked(err)
-		return err
+	if l.file != file { // the segment has failed meanwhile
+		return
+	}
+	if err != nil {
+		l.failLocked(fmt.Errorf("syncing %s: %w", current.name, err))
+		return
 	}
 	l.synced = max(l.synced, written)
-	return nil
 }
 
 // prune deletes the oldest segments where there is too much, or where all that they have

@@ -37,6 +37,9 @@ const (
 	maxRetry = 30 * time.Second
 	// closing is how long the end of Run waits for a write or fsync that does not return.
 	closing = 3 * time.Second
+	// reserve is how many revisions are reserved at a time: a new instance begins above
+	// them, whatever was lost.
+	reserve = 1 << 20
 	// maxBehind is how much is written twice while a segment is prepared. If more comes,
 	// fsync takes too long.
 	maxBehind = 32 << 20
@@ -229,31 +232,15 @@ func (l *Log) Append(set *Set, show func(Commit)) {
 		return
 	}
 	l.state.apply(set, false)
+	if l.state.ceiling-set.Revision < reserve/2 {
+		l.state.ceiling = set.Revision + reserve
+		frames = appendCeiling(frames, l.state.ceiling)
+	}
 	l.enqueueLocked(frames, show)
 	if err != nil {
 		l.failLocked(err)
 	}
 }
-
-// Reserve stores a revision that none will be above until it is called again, and waits
-// until that is synced. After a boot, a new instance begins above it.
-func (l *Log) Reserve(ceiling int64) error {
-	done := make(chan Commit, 1)
-	l.mu.Lock()
-	if l.mode == closed || l.closing {
-		l.mu.Unlock()
-		return errClosed
-	}
-	l.state.ceiling = max(l.state.ceiling, ceiling)
-	l.enqueueLocked(appendCeiling(nil, ceiling), func(c Commit) { done <- c })
-	l.mu.Unlock()
-	if c := <-done; !c.Stored {
-		return fmt.Errorf("reserving revisions in %s: %w", l.opts.Dir, l.Status().Err)
-	}
-	return l.sync()
-}
-
-var errClosed = errors.New("the journal's log is closed")
 
 func (l *Log) enqueueLocked(frames []byte, show func(Commit)) {
 	l.numbered++

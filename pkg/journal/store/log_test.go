@@ -222,27 +222,36 @@ func TestASecondProcessIsKeptOut(t *testing.T) {
 	p.end()
 }
 
-func TestReservedRevisionsAreNotGivenAgain(t *testing.T) {
+// A new instance begins above all revisions that were given, also those that were lost,
+// and whatever the clock says.
+func TestRevisionsAreNotGivenAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		fs := newMemFS()
-		p, recovered := start(t, options(fs))
-		ceiling := recovered.Revision + 1<<40
-		if err := p.log.Reserve(ceiling); err != nil {
-			t.Fatal(err)
-		}
+		files := newMemFS()
+		opts := options(files)
+		opts.SegmentBytes = 1 << 20
+		p, recovered := start(t, opts)
 		m := newModel(5, recovered)
-		for range 40 { // over several segments
+		for range 20 {
+			m.revision += reserve / 3
 			p.append(m.set())
-			<-time.After(10 * time.Millisecond) // as long as a segment takes
+			<-time.After(2 * time.Second) // it is synced
 		}
-		killed := fs.clone()
+		for range 100 {
+			p.append(m.set())
+		}
+		lost := files.clone()
 		p.end()
-		opts := options(killed)
-		opts.BootID = "boot-2"
-		p, recovered = start(t, opts)
+		if len(segmentsOf(lost)) != 1 {
+			t.Fatal(segmentsOf(lost))
+		}
+		data := lost.files["/state/"+segmentName(1)]
+		*data = (*data)[:len(*data)-2000]
+		opts = options(lost)
+		opts.BootID, opts.Now = "boot-2", func() time.Time { return time.Unix(0, 0) }
+		p, again := start(t, opts)
 		p.end()
-		if recovered.Revision <= ceiling {
-			t.Errorf("the new instance begins at %d, reserved were revisions up to %d", recovered.Revision, ceiling)
+		if again.Resumed || again.Revision <= m.revision {
+			t.Errorf("the new instance begins at %d, given were revisions up to %d: %+v", again.Revision, m.revision, again.Reason)
 		}
 	})
 }

@@ -10,10 +10,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
 	gocmp "github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
 
 	"github.com/podconfigd/podconfigd/pkg/config"
 )
@@ -146,7 +148,7 @@ func start(tb testing.TB, opts Options) (*process, *Recovered) {
 }
 
 func run(l *Log) *process {
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(klog.NewContext(context.Background(), logr.Discard()))
 	p := &process{log: l, stop: cancel, done: make(chan error, 1)}
 	go func() { p.done <- l.Run(ctx) }()
 	return p

@@ -38,6 +38,7 @@ func (n *preparation) add(e *entry) {
 
 // prepareLocked begins a preparation.
 func (l *Log) prepareLocked() *preparation {
+	l.state.ceiling = max(l.state.ceiling, l.state.revision+reserve)
 	n := &preparation{
 		header: header{
 			Instance: l.instance, Node: l.opts.Node, BootID: l.opts.BootID, Created: l.opts.Now(),
@@ -47,7 +48,7 @@ func (l *Log) prepareLocked() *preparation {
 	}
 	switch k := len(l.segments); {
 	case l.file != nil:
-		n.header.Predecessor, n.header.PredecessorSize = l.current.number, l.enqueued
+		n.header.Predecessor, n.header.PredecessorSize, n.header.Rolled = l.current.number, l.enqueued, true
 	case k > 0:
 		n.header.Predecessor, n.header.PredecessorSize = l.segments[k-1].number, l.segments[k-1].size
 	}

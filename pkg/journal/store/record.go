@@ -3,7 +3,6 @@ package store
 import (
 	"encoding/binary"
 	"fmt"
-	"hash/crc32"
 	"maps"
 	"slices"
 	"time"
@@ -35,6 +34,9 @@ type header struct {
 	// PredecessorSize how much of it counts.
 	Predecessor     uint64
 	PredecessorSize int64
+	// Rolled: sets went to the predecessor while this segment was prepared. It counts
+	// from the record on that says that it has them too.
+	Rolled bool
 }
 
 // Numbers of fields.
@@ -47,6 +49,7 @@ const (
 	headerCeiling
 	headerPredecessor
 	headerPredecessorSize
+	headerRolled
 )
 
 const (
@@ -123,7 +126,7 @@ func appendMessage(dst []byte, n protowire.Number, message []byte) []byte {
 func appendHeader(dst []byte, h *header) []byte {
 	dst = append(dst, magic...)
 	dst = binary.LittleEndian.AppendUint32(dst, formatVersion)
-	dst = binary.LittleEndian.AppendUint32(dst, crc32.Checksum(dst[len(dst)-len(magic)-4:], castagnoli))
+	dst = binary.LittleEndian.AppendUint32(dst, checksum(dst[len(dst)-len(magic)-4:]))
 	start := len(dst)
 	dst = beginFrame(dst, kindHeader)
 	dst = appendText(dst, headerInstance, h.Instance)
@@ -134,6 +137,9 @@ func appendHeader(dst []byte, h *header) []byte {
 	dst = appendInt(dst, headerCeiling, h.Ceiling)
 	dst = appendInt(dst, headerPredecessor, h.Predecessor)
 	dst = appendInt(dst, headerPredecessorSize, h.PredecessorSize)
+	if h.Rolled {
+		dst = appendInt(dst, headerRolled, 1)
+	}
 	endFrame(dst, start)
 	return dst
 }
@@ -237,6 +243,13 @@ func appendCeiling(dst []byte, ceiling int64) []byte {
 	start := len(dst)
 	dst = appendInt(beginFrame(dst, kindCeiling), headerCeiling, ceiling)
 	endFrame(dst, start)
+	return dst
+}
+
+// takeover is the frame that ends the preparation of a segment.
+func takeover() []byte {
+	dst := beginFrame(nil, kindTakeover)
+	endFrame(dst, 0)
 	return dst
 }
 

@@ -47,7 +47,9 @@ func (r *recovery) run() error {
 			r.find(number, name)
 		}
 	}
-	slices.SortFunc(r.segments, func(a, b *segment) int { return cmp.Compare(a.number, b.number) })
+	var between []*segment
+	r.segments, between = chain(r.segments)
+	r.leftovers = append(r.leftovers, between...)
 	for len(r.segments) > 0 {
 		bad, err := r.load()
 		if bad == nil {
@@ -56,10 +58,35 @@ func (r *recovery) run() error {
 		r.reject(bad, err)
 	}
 	if len(r.segments) == 0 {
-		r.state, r.sets, r.pods = newState(), nil, nil
+		r.reset()
 		r.end = tail{}
 	}
 	return nil
+}
+
+// reset forgets what was loaded, but not which revisions are reserved.
+func (r *recovery) reset() {
+	ceiling := r.state.ceiling
+	r.state, r.sets, r.pods = newState(), nil, nil
+	r.state.ceiling = ceiling
+}
+
+// chain sorts segments, and returns apart those that do not count: one that lies between a
+// segment and its predecessor was never used.
+func chain(segments []*segment) (counting, between []*segment) {
+	slices.SortFunc(segments, func(a, b *segment) int { return cmp.Compare(b.number, a.number) })
+	for i, s := range segments {
+		if i > 0 && len(counting) > 0 {
+			before := counting[len(counting)-1].header.Predecessor
+			if s.number > before && slices.ContainsFunc(segments[i:], func(s *segment) bool { return s.number == before }) {
+				between = append(between, s)
+				continue
+			}
+		}
+		counting = append(counting, s)
+	}
+	slices.Reverse(counting)
+	return counting, between
 }
 
 // find takes note of a segment.
@@ -75,6 +102,7 @@ func (r *recovery) find(number uint64, name string) {
 		r.reject(&segment{number: number, name: name}, err)
 		return
 	}
+	r.state.ceiling = max(r.state.ceiling, s.header.Ceiling)
 	r.segments = append(r.segments, s)
 }
 
@@ -136,7 +164,7 @@ func (r *recovery) load() (*segment, error) {
 		}
 		first--
 	}
-	r.state, r.sets, r.pods = newState(), nil, nil
+	r.reset()
 	for i := first; i < len(r.segments); i++ {
 		until := int64(math.MaxInt64)
 		if i+1 < len(r.segments) {
@@ -174,6 +202,9 @@ func (r *recovery) loadSegment(s *segment, first bool, until int64) error {
 	})
 	r.state.ceiling = max(r.state.ceiling, r.end.ceiling)
 	if until == math.MaxInt64 { // the last one: what follows its last whole set is cut
+		if n := len(r.segments); !r.end.counts && n > 1 && r.segments[n-2].number == s.header.Predecessor {
+			return cmp.Or(r.end.err, errTorn) // the segment before it was still written
+		}
 		return nil
 	}
 	if r.end.err == nil && r.end.good < until {

@@ -121,8 +121,9 @@ type tail struct {
 	time     time.Time
 	ceiling  int64
 	sets     int
-	// stopped: the last record is that of a clean stop.
-	stopped bool
+	// stopped: the last record is that of a clean stop. counts: the segment has all that
+	// the one before it had.
+	stopped, counts bool
 	// err is nil at the end of the file, errTorn, errDamaged, or that of reading.
 	err error
 }
@@ -130,7 +131,7 @@ type tail struct {
 // sets reads what comes after the snapshot, up to an offset, and gives visit each set that
 // is complete.
 func (r *reader) sets(s *segment, until int64, visit func(*Set) error) tail {
-	t := tail{good: r.offset, revision: s.header.Base, time: s.header.Created, ceiling: s.header.Ceiling}
+	t := tail{counts: !s.header.Rolled, good: r.offset, revision: s.header.Base, time: s.header.Created, ceiling: s.header.Ceiling}
 	var d setDecoder
 	for r.offset < until {
 		k, body, err := r.next()
@@ -164,6 +165,8 @@ func (r *reader) record(k kind, body []byte, d *setDecoder, t *tail, visit func(
 		ceiling, err := decodeCeiling(body)
 		t.ceiling = max(t.ceiling, ceiling)
 		return err
+	case kindTakeover:
+		t.counts = true
 	case kindPiece:
 		return d.add(body)
 	case kindSet:

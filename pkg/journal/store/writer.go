@@ -184,6 +184,9 @@ func (l *Log) installLocked() {
 	}
 	l.queue = slices.Concat(queue, n.queue)
 	if l.file != nil {
+		frames := takeover()
+		l.queue = append(l.queue, &entry{frames: frames})
+		n.behind += int64(len(frames))
 		l.current.size = n.header.PredecessorSize
 		l.segments = append(l.segments, l.current)
 		n.before = l.file
