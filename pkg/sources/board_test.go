@@ -65,7 +65,7 @@ func TestBoard(t *testing.T) {
 		}
 		status.File.Path = "changed" // it is a copy
 		if path := board.Status().File.Path; path != "" {
-			t.Errorf("a reader of the status changed it to %q", path)
+			t.Errorf("writing to the returned status changed the board to %q", path)
 		}
 	})
 }

@@ -54,7 +54,7 @@ type side struct {
 
 func newSide(name string) *side { return &side{name, make(chan string, 1000)} }
 
-func (s *side) tell(op string, pods []*v1.Pod) {
+func (s *side) add(op string, pods []*v1.Pod) {
 	parts := []string{op}
 	for _, p := range pods {
 		parts = append(parts, strings.TrimSuffix(p.Name, "-"+string(node))+"="+p.Spec.Containers[0].Image)
@@ -100,7 +100,7 @@ func kubeletSide(t *testing.T, start func(ctx context.Context, c *kubeletconfig.
 	start(klog.NewContext(context.Background(), logr.Discard()), c)
 	go func() {
 		for u := range c.Updates() {
-			s.tell(kubeletOps[u.Op], u.Pods)
+			s.add(kubeletOps[u.Op], u.Pods)
 		}
 	}()
 	return s
@@ -117,7 +117,7 @@ func ourSide(t *testing.T, name string, run func(ctx context.Context, sets chan<
 	running.Go(func() { _ = run(ctx, channel) })
 	running.Go(func() {
 		for u := range c.Updates() {
-			s.tell(u.Op.String(), u.Pods)
+			s.add(u.Op.String(), u.Pods)
 		}
 	})
 	t.Cleanup(func() { cancel(); running.Wait() })

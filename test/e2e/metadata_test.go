@@ -127,7 +127,7 @@ func testMetadataInformer(t *testing.T, form string) {
 	defer mu.Unlock()
 	// The watch after a list may start after the list's pods were handled.
 	if n := len(asked); n > 2 || n > before+1 {
-		t.Errorf("it listed or watched anew: %s", strings.Join(asked, " "))
+		t.Errorf("it listed or watched again: %s", strings.Join(asked, " "))
 	}
 }
 

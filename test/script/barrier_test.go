@@ -104,7 +104,7 @@ func (sc *scenario) barrierByListing() error {
 		err = poll(func() error {
 			now, err := sc.scans()
 			if err == nil && now == before {
-				err = errors.New("the path was not listed anew")
+				err = errors.New("the path was not listed again")
 			}
 			return err
 		})

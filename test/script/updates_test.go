@@ -142,7 +142,7 @@ func (e *expectation) arrange(updates []update) []string {
 func (e *expectation) compare(updates []update) error {
 	got := e.arrange(updates)
 	if !slices.Equal(e.lines, got) {
-		return fmt.Errorf("the script expects%s\nthe stream has told%s", indent(e.lines), indent(got))
+		return fmt.Errorf("the script expects%s\nthe stream has%s", indent(e.lines), indent(got))
 	}
 	if !e.together {
 		return nil

@@ -30,7 +30,7 @@ func TestConnector(t *testing.T) {
 	components.WriteKubeconfig(t, path, conf)
 	first, _, broken := c.get()
 	if first == nil || broken != nil || !closed(changed) {
-		t.Fatalf("of a kubeconfig came %v, %v, told %t", first, broken, closed(changed))
+		t.Fatalf("the kubeconfig gives %v, %v, changed %t", first, broken, closed(changed))
 	}
 	again, changed, _ := c.get()
 	if again != first || closed(changed) {
@@ -39,7 +39,7 @@ func TestConnector(t *testing.T) {
 	c.distrust(first)
 	second, _, _ := c.get()
 	if second == first || closed(changed) {
-		t.Errorf("refused: another client %t, told %t, want another and nobody told", second != first, closed(changed))
+		t.Errorf("refused: another client %t, changed %t, want another client without a change", second != first, closed(changed))
 	}
 	c.distrust(first) // from a request that started before
 	if third, _, _ := c.get(); third != second {
@@ -48,6 +48,6 @@ func TestConnector(t *testing.T) {
 	conf.AuthInfos["user"].Token = "another"
 	components.WriteKubeconfig(t, path, conf)
 	if third, _, _ := c.get(); third == second || !closed(changed) {
-		t.Error("other files were not noticed, or nobody was told")
+		t.Error("the changed files caused no new client, or no change")
 	}
 }

@@ -183,10 +183,10 @@ func TestAFloodOfInvalidPods(t *testing.T) {
 	log.await(t, `"count"=800`)
 	lines, bytes := log.read("Manifest not usable")
 	if len(lines) == 0 || len(lines) > 210 || bytes > 200_000 {
-		t.Errorf("%d lines tell of manifests, %d bytes in all", len(lines), bytes)
+		t.Errorf("%d lines on manifests, %d bytes in total", len(lines), bytes)
 	}
 	if counts, _ := log.read(`"count"=800`); len(counts) != 1 {
-		t.Errorf("%d lines tell how many more there are", len(counts))
+		t.Errorf("%d lines have the number of further verdicts", len(counts))
 	}
 	if n := len(h.source.pods.pods); n != 1 {
 		t.Errorf("%d pods are kept", n)

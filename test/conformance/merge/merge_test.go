@@ -190,11 +190,11 @@ func (o *ours) pods(s step) []*v1.Pod {
 }
 
 // merge returns the updates for the set in each mode.
-func (o *ours) merge(s step) (told [][]update, err error) {
+func (o *ours) merge(s step) (updates [][]update, err error) {
 	o.channels[s.Source] <- config.SourceSet{Pods: o.pods(s)}
 	synctest.Wait()
 	for i, frames := range o.frames {
-		told = append(told, nil)
+		updates = append(updates, nil)
 		for len(frames) > 0 {
 			f := <-frames
 			switch {
@@ -211,10 +211,10 @@ func (o *ours) merge(s step) (told [][]update, err error) {
 			if err != nil {
 				return nil, fmt.Errorf("podconfigd: %w", err)
 			}
-			told[i] = append(told[i], one)
+			updates[i] = append(updates[i], one)
 		}
 	}
-	return told, nil
+	return updates, nil
 }
 
 // unwritten returns an error if a pod was written to after it was sent.
@@ -261,7 +261,7 @@ func compare(t *testing.T, steps []step) (err error) {
 }
 
 func compareStep(us *ours, them []*kubelet, s step) error {
-	told, err := us.merge(s)
+	updates, err := us.merge(s)
 	if err != nil {
 		return err
 	}
@@ -270,9 +270,9 @@ func compareStep(us *ours, them []*kubelet, s step) error {
 		if err != nil {
 			return err
 		}
-		if !reflect.DeepEqual(want, told[i]) {
+		if !reflect.DeepEqual(want, updates[i]) {
 			return fmt.Errorf("%s: the kubelet says %v, podconfigd %v\n(-kubelet +podconfigd):\n%s",
-				modes[i].ours, want, told[i], gocmp.Diff(want, told[i]))
+				modes[i].ours, want, updates[i], gocmp.Diff(want, updates[i]))
 		}
 	}
 	return nil

@@ -172,22 +172,22 @@ func (f *Follower) drain(event fsnotify.Event) []fsnotify.Event {
 // affected returns the files of the events, and all files if an event affects the path
 // itself.
 func (f *Follower) affected(ctx context.Context, events []fsnotify.Event) Change {
-	told := make(map[string]struct{}, len(events))
+	reported := make(map[string]struct{}, len(events))
 	relist := false
 	for _, event := range events {
 		if f.watches.lost(event) || f.root.concerns(event.Name) {
 			relist = true
-			told[Single] = struct{}{}
+			reported[Single] = struct{}{}
 		}
 		dir, base := filepath.Split(event.Name)
 		if f.root.isDir && filepath.Clean(dir) == f.root.real && !strings.HasPrefix(base, ".") {
-			told[base] = struct{}{}
+			reported[base] = struct{}{}
 		}
 		for _, name := range f.links.dependents[event.Name] {
-			told[name] = struct{}{}
+			reported[name] = struct{}{}
 		}
 	}
-	names := slices.Collect(maps.Keys(told))
+	names := slices.Collect(maps.Keys(reported))
 	if relist {
 		change := f.list(ctx)
 		change.Reported = names

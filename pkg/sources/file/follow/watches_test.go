@@ -44,12 +44,12 @@ func TestDirectoriesThatChangePlaces(t *testing.T) {
 		if err := os.WriteFile(file, nil, 0o644); err != nil {
 			t.Fatal(err)
 		}
-		for told := false; !told; {
+		for reported := false; !reported; {
 			select {
 			case event := <-w.events():
-				told = event.Name == file
+				reported = event.Name == file
 			case <-time.After(testutil.Patience):
-				t.Fatal("nothing was told of ", file)
+				t.Fatal("no event for ", file)
 			}
 		}
 	}
