@@ -66,14 +66,14 @@ func (j *Journal) Resumable(instance string, revision int64, ops Operations) err
 	j.mu.RLock()
 	defer j.mu.RUnlock()
 	if instance != "" && instance != j.instance {
-		return &CompactedError{fmt.Sprintf("revision %d is of instance %s, this is %s", revision, instance, j.instance)}
+		return &CompactedError{fmt.Sprintf("revision %d belongs to instance %s, this instance is %s", revision, instance, j.instance)}
 	}
 	if err := j.goneLocked(revision); err != nil {
 		return err
 	}
 	for op := config.ADD; op <= config.BOOKMARK; op++ {
 		if d := j.demand[op]; d != nil && ops[op] && revision <= d.hole {
-			return &CompactedError{fmt.Sprintf("%s updates after revision %d were not recorded: no subscriber asked for them", op, revision)}
+			return &CompactedError{fmt.Sprintf("%s updates after revision %d were not recorded: no subscriber requested them", op, revision)}
 		}
 	}
 	return nil
@@ -84,7 +84,7 @@ func (j *Journal) goneLocked(revision int64) error {
 	case revision < j.compacted:
 		return &CompactedError{fmt.Sprintf("revision %d is compacted: updates up to %d are gone", revision, j.compacted)}
 	case revision > j.head:
-		return &CompactedError{fmt.Sprintf("revision %d is not one of this instance, whose newest is %d", revision, j.head)}
+		return &CompactedError{fmt.Sprintf("revision %d is unknown: the newest revision is %d", revision, j.head)}
 	}
 	return nil
 }

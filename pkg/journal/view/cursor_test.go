@@ -126,9 +126,9 @@ func TestResumeFails(t *testing.T) {
 		reason string
 	}{
 		{"compacted", StreamOptions{Since: revision(4)}, "is compacted"},
-		{"of another instance", StreamOptions{Since: revision(9), Instance: "other"}, "is of instance other"},
+		{"of another instance", StreamOptions{Since: revision(9), Instance: "other"}, "belongs to instance other"},
 		{"of an instance before", StreamOptions{Since: revision(-1000)}, "is compacted"},
-		{"not there yet", StreamOptions{Since: revision(10)}, "is not one of this instance"},
+		{"not there yet", StreamOptions{Since: revision(10)}, "is unknown"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			c := j.watch(test.opts)

@@ -66,7 +66,7 @@ func TestNamesCannotResume(t *testing.T) {
 		since int64
 		want  string
 	}{
-		{j.Revision() + 1, "is not one of this instance"},
+		{j.Revision() + 1, "is unknown"},
 		{j.first, "is compacted"},
 	} {
 		c := Names(j.Journal, NamesOptions{Since: &test.since})
