@@ -76,7 +76,7 @@ func (f *fetcher) fetch(ctx context.Context) (answer, error) {
 	}
 	resp, err := client.Do(req)
 	if err != nil {
-		return answer{}, f.explain("asking the server", err)
+		return answer{}, f.explain("requesting the URL", err)
 	}
 	defer resp.Body.Close()
 	a := answer{
