@@ -172,13 +172,41 @@ func TestTheDifferencesNameTheirTests(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	named := regexp.MustCompile("`([a-z0-9-]+)\\.txtar`").FindAllStringSubmatch(string(data), -1)
-	if len(named) < 5 {
-		t.Errorf("only %d scenarios are named", len(named))
+	scenarios := regexp.MustCompile("`([a-z0-9-]+)\\.txtar`").FindAllStringSubmatch(string(data), -1)
+	tests := regexp.MustCompile("`(Test[A-Za-z0-9]+)[`/]").FindAllStringSubmatch(string(data), -1)
+	if len(scenarios) < 5 || len(tests) < 5 {
+		t.Errorf("only %d scenarios and %d tests are named", len(scenarios), len(tests))
 	}
-	for _, m := range named {
+	for _, m := range scenarios {
 		if _, err := os.Stat("../script/testdata/" + m[1] + ".txtar"); err != nil {
 			t.Errorf("%s: %v", m[1], err)
 		}
 	}
+	functions := testFunctions(t)
+	for _, m := range tests {
+		if !functions[m[1]] {
+			t.Errorf("no test is called %s", m[1])
+		}
+	}
+}
+
+// testFunctions returns the names of all test functions in the source tree.
+func testFunctions(t *testing.T) map[string]bool {
+	t.Helper()
+	found := make(map[string]bool)
+	function := regexp.MustCompile(`(?m)^func (Test\w+)\(`)
+	err := filepath.WalkDir("../..", func(path string, _ os.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		for _, m := range function.FindAllStringSubmatch(string(data), -1) {
+			found[m[1]] = true
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
 }
