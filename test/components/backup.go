@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Backup returns a copy of what etcd has, which is stopped meanwhile.
+// Backup returns a copy of etcd's data. It stops etcd in the meantime.
 func (c *Cluster) Backup(tb testing.TB) string {
 	tb.Helper()
 	backup, err := os.MkdirTemp(c.dir, "backup")
@@ -25,9 +25,9 @@ func (c *Cluster) Backup(tb testing.TB) string {
 	return backup
 }
 
-// Restore puts a backup into the place of what etcd has, or nothing if backup is
-// empty, while neither etcd nor the apiserver runs. Both are at the same addresses as
-// before when it returns.
+// Restore replaces etcd's data by a backup, or by nothing if backup is empty, while
+// neither etcd nor the apiserver runs. When it returns, both run at the same addresses as
+// before.
 func (c *Cluster) Restore(tb testing.TB, backup string) {
 	tb.Helper()
 	c.APIServer.Kill(tb)
@@ -49,5 +49,5 @@ func (c *Cluster) Restore(tb testing.TB, backup string) {
 	}
 }
 
-// data is where etcd keeps what it has.
+// data returns the directory of etcd's data.
 func (c *Cluster) data() string { return filepath.Join(c.dir, "etcd") }

@@ -18,10 +18,10 @@ import (
 	"github.com/podconfigd/podconfigd/internal/testutil"
 )
 
-// folders are those of the servers, by name.
+// folders are the folders of the servers, by name.
 var folders sync.Map
 
-// folder returns the folder that a server is in, which is built if need be.
+// folder returns the folder of a server, and builds the server if necessary.
 func folder(tb testing.TB, name string) string {
 	tb.Helper()
 	once, _ := folders.LoadOrStore(name, sync.OnceValues(func() (string, error) { return build(name) }))
@@ -52,7 +52,7 @@ func Kubectl(tb testing.TB) string {
 	return filepath.Join(folder(tb, "kubectl"), "kubectl")
 }
 
-// Process is a server that runs.
+// Process is a server process.
 type Process struct {
 	name string
 	args []string
@@ -62,7 +62,7 @@ type Process struct {
 	log  *os.File
 }
 
-// start runs a server until the test ends, or Kill.
+// start runs a server until the test ends, or until Kill.
 func start(tb testing.TB, logs, name string, args ...string) *Process {
 	tb.Helper()
 	p := newProcess(tb, logs, name, args...)
@@ -70,7 +70,7 @@ func start(tb testing.TB, logs, name string, args ...string) *Process {
 	return p
 }
 
-// newProcess returns a server that is not started yet, and ends with the test.
+// newProcess returns a server that is not started. It ends with the test.
 func newProcess(tb testing.TB, logs, name string, args ...string) *Process {
 	tb.Helper()
 	log, err := os.OpenFile(filepath.Join(logs, name+".log"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
@@ -91,18 +91,18 @@ func newProcess(tb testing.TB, logs, name string, args ...string) *Process {
 	return p
 }
 
-// Start starts the server again, as it was started first.
+// Start starts the server again, in the same way.
 func (p *Process) Start(tb testing.TB) {
 	tb.Helper()
 	p.cmd = exec.Command(p.name, p.args...)
 	p.cmd.Stdout, p.cmd.Stderr, p.cmd.Env = p.log, p.log, p.env
-	// It goes with the test, also when that is killed.
+	// It ends with the test, also if the test is killed.
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	done := make(chan struct{})
 	started := make(chan error)
 	go func() {
 		defer close(done)
-		runtime.LockOSThread() // Pdeathsig is of the thread
+		runtime.LockOSThread() // Pdeathsig refers to the thread
 		started <- p.cmd.Start()
 		_ = p.cmd.Wait()
 	}()
@@ -112,7 +112,7 @@ func (p *Process) Start(tb testing.TB) {
 	p.done = done
 }
 
-// Kill ends the server as kill -9 does.
+// Kill ends the server like kill -9.
 func (p *Process) Kill(tb testing.TB) {
 	tb.Helper()
 	p.Signal(tb, syscall.SIGKILL)
@@ -122,7 +122,7 @@ func (p *Process) Kill(tb testing.TB) {
 // Wait waits until the server has ended.
 func (p *Process) Wait() { <-p.done }
 
-// Pid is the server's process.
+// Pid returns the server's process ID.
 func (p *Process) Pid() int { return p.cmd.Process.Pid }
 
 // Signal sends a signal, if the server runs.
@@ -149,13 +149,13 @@ func tail(path string, size int64) string {
 	return string(data)
 }
 
-// FreeAddress returns a host and port on loopback that nobody listens on.
+// FreeAddress returns a loopback host and port on which nothing listens.
 func FreeAddress(tb testing.TB) string {
 	tb.Helper()
 	return freeAddresses(tb, 1)[0]
 }
 
-// freeAddresses returns such addresses that are not the same.
+// freeAddresses returns distinct free addresses.
 func freeAddresses(tb testing.TB, n int) []string {
 	tb.Helper()
 	addresses := make([]string, n)
@@ -173,7 +173,7 @@ func freeAddresses(tb testing.TB, n int) []string {
 	return addresses
 }
 
-// await calls done until it has no error.
+// await calls done until it returns no error.
 func await(tb testing.TB, what string, done func() error) {
 	tb.Helper()
 	deadline := time.Now().Add(readyIn)

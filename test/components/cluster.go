@@ -24,25 +24,25 @@ import (
 	"github.com/podconfigd/podconfigd/internal/testutil"
 )
 
-// User is the user that has the rights that podconfigd needs, and Nobody one that
-// has none.
+// User is the user with the rights that podconfigd needs. Nobody is a user without
+// rights.
 const (
 	User   = "podconfigd"
 	Nobody = "nobody"
 )
 
-// readyIn is how long a server may take until it is ready, or a container to exit.
+// readyIn is the maximum time until a server is ready, or a container has exited.
 const readyIn = 2 * time.Minute
 
-// Cluster is an etcd and a kube-apiserver, and no more of a cluster than that.
+// Cluster is an etcd and a kube-apiserver.
 type Cluster struct {
 	Etcd, APIServer *Process
 	// Address is the apiserver's host and port.
 	Address string
-	// Authority signed the apiserver's certificate, and the apiserver believes the
-	// client certificates that it signs.
+	// Authority signed the apiserver's certificate. The apiserver accepts client
+	// certificates that it signed.
 	Authority *Authority
-	// Client may do everything.
+	// Client has all rights.
 	Client kubernetes.Interface
 
 	dir      string
@@ -50,7 +50,8 @@ type Cluster struct {
 	apiFlags []string
 }
 
-// Start runs a cluster until the test ends. The flags are more of the apiserver's.
+// Start runs a cluster until the test ends. The flags are additional flags of the
+// apiserver.
 func Start(tb testing.TB, apiFlags ...string) *Cluster {
 	tb.Helper()
 	dir := testutil.ShortDir(tb)
@@ -71,7 +72,7 @@ func Start(tb testing.TB, apiFlags ...string) *Cluster {
 	return c
 }
 
-// StartAPIServer runs an apiserver on that address, beside others on the same etcd.
+// StartAPIServer runs another apiserver on the same etcd, at the address.
 func (c *Cluster) StartAPIServer(tb testing.TB, address string) *Process {
 	tb.Helper()
 	dir := filepath.Join(c.dir, strings.ReplaceAll(address, ":", "-"))
@@ -99,7 +100,7 @@ func (c *Cluster) StartAPIServer(tb testing.TB, address string) *Process {
 	}, c.apiFlags...)...)
 }
 
-// AwaitEtcd returns once etcd is healthy.
+// AwaitEtcd returns when etcd is healthy.
 func (c *Cluster) AwaitEtcd(tb testing.TB) {
 	tb.Helper()
 	await(tb, "etcd", func() error {
@@ -117,7 +118,7 @@ func (c *Cluster) AwaitEtcd(tb testing.TB) {
 	http.DefaultClient.CloseIdleConnections()
 }
 
-// AwaitAPIServer returns once the apiserver is ready.
+// AwaitAPIServer returns when the apiserver is ready.
 func (c *Cluster) AwaitAPIServer(tb testing.TB) {
 	tb.Helper()
 	await(tb, "kube-apiserver", func() error {
@@ -127,8 +128,7 @@ func (c *Cluster) AwaitAPIServer(tb testing.TB) {
 	})
 }
 
-// Kubeconfig writes a kubeconfig with a client certificate of its own, and returns
-// its path.
+// Kubeconfig writes a kubeconfig with its own client certificate, and returns its path.
 func (c *Cluster) Kubeconfig(tb testing.TB, path, user string, groups ...string) string {
 	tb.Helper()
 	conf := NewKubeconfig("https://"+c.Address, c.Authority.PEM)
@@ -149,7 +149,7 @@ func (c *Cluster) TokenKubeconfig(tb testing.TB, path, user string) string {
 // Config is a kubeconfig.
 type Config = clientcmdapi.Config
 
-// NewKubeconfig returns a kubeconfig whose user "user" has no credentials yet.
+// NewKubeconfig returns a kubeconfig whose user "user" has no credentials.
 func NewKubeconfig(server string, ca []byte) *Config {
 	return &Config{
 		Clusters:       map[string]*clientcmdapi.Cluster{"cluster": {Server: server, CertificateAuthorityData: ca}},
@@ -159,7 +159,7 @@ func NewKubeconfig(server string, ca []byte) *Config {
 	}
 }
 
-// WriteKubeconfig puts a kubeconfig into its place in one step.
+// WriteKubeconfig writes a kubeconfig in one step.
 func WriteKubeconfig(tb testing.TB, path string, conf *Config) {
 	tb.Helper()
 	data, err := clientcmd.Write(*conf)
@@ -172,7 +172,7 @@ func WriteKubeconfig(tb testing.TB, path string, conf *Config) {
 	}
 }
 
-// grant gives User what deploy/kubernetes/rbac.yaml gives podconfigd.
+// grant gives User the rights of podconfigd in deploy/kubernetes/rbac.yaml.
 func (c *Cluster) grant(tb testing.TB) {
 	tb.Helper()
 	root, err := testutil.Root()

@@ -19,8 +19,8 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// Containerds are the containerds there are: one that tells of its containers'
-// events over CRI, and Debian's, which does not know that call.
+// Containerds are the available containerds: one with container events over CRI, and
+// Debian's, without them.
 var Containerds = []string{Containerd, DebianContainerd}
 
 // The names of the containerds.
@@ -29,18 +29,18 @@ const (
 	DebianContainerd = "debian-containerd"
 )
 
-// Runtime is a containerd of a test's own. It runs what there is an [Image] for.
+// Runtime is a containerd of a test. Its only image is [Image].
 type Runtime struct {
 	*Process
-	// Socket is where it serves CRI.
+	// Socket is its CRI socket.
 	Socket string
 	CRI    runtimeapi.RuntimeServiceClient
 
 	dir string
 }
 
-// StartRuntime runs one of the Containerds until the test ends, and then removes
-// what was run in it. It skips the test where there is no right to.
+// StartRuntime runs one of the Containerds until the test ends, and then removes its
+// containers. It skips the test if the user lacks the rights.
 func StartRuntime(tb testing.TB, name string) *Runtime {
 	tb.Helper()
 	if os.Geteuid() != 0 {
@@ -67,15 +67,15 @@ func StartRuntime(tb testing.TB, name string) *Runtime {
 	r.CRI = runtimeapi.NewRuntimeServiceClient(conn)
 	r.Start(tb)
 	r.Await(tb)
-	// Shims outlive containerd, so what they hold goes first.
+	// Shims survive containerd, so remove their containers first.
 	tb.Cleanup(func() { r.removeAll(tb) })
 	r.load(tb, name, runtimeapi.NewImageServiceClient(conn))
 	return r
 }
 
-// configs are the configurations: with the folder, the sandboxes' image, and runc.
-// The machine that tests run on may be a container itself, without AppArmor and
-// without the right to lower an OOM score.
+// configs are the configurations, with placeholders for the folder, the image of
+// sandboxes, and runc. The machine may be a container without AppArmor and without the
+// right to lower an OOM score.
 var configs = map[string]string{
 	Containerd: `version = 3
 root = "%[1]s/root"
@@ -121,7 +121,7 @@ BinaryName = "%[3]s"
 `,
 }
 
-// Await returns once the runtime answers.
+// Await returns when the runtime answers.
 func (r *Runtime) Await(tb testing.TB) {
 	tb.Helper()
 	await(tb, r.name, func() error {
@@ -132,7 +132,7 @@ func (r *Runtime) Await(tb testing.TB) {
 	})
 }
 
-// load gives the runtime its image.
+// load imports the image.
 func (r *Runtime) load(tb testing.TB, name string, images runtimeapi.ImageServiceClient) {
 	tb.Helper()
 	path := filepath.Join(r.dir, "image.tar")
@@ -144,7 +144,7 @@ func (r *Runtime) load(tb testing.TB, name string, images runtimeapi.ImageServic
 	if out, err := exec.Command(filepath.Join(folder(tb, name), "ctr"), append(args, path)...).CombinedOutput(); err != nil {
 		tb.Fatalf("importing the image: %v\n%s", err, out)
 	}
-	// The CRI part learns of it by an event.
+	// The CRI plugin detects the image by an event.
 	await(tb, "the image", func() error {
 		resp, err := images.ImageStatus(tb.Context(), &runtimeapi.ImageStatusRequest{Image: &runtimeapi.ImageSpec{Image: Image}})
 		if err == nil && resp.GetImage() == nil {
@@ -186,8 +186,8 @@ func (r *Runtime) removeSandbox(ctx context.Context, id string) error {
 	return err
 }
 
-// sweep ends what is left of the runtime after it: shims, which name its socket in
-// their arguments, what they run, and mounts.
+// sweep ends what the runtime leaves behind: shims, which have its socket in their
+// arguments, their processes, and mounts.
 func (r *Runtime) sweep(tb testing.TB) {
 	tb.Helper()
 	procs, _ := filepath.Glob("/proc/[0-9]*/cmdline")

@@ -15,7 +15,7 @@ func TestContainerds(t *testing.T) {
 			if code := r.ExitCode(t, id); code != 3 {
 				t.Errorf("it exited with %d", code)
 			}
-			r.Kill(t) // its shims live on
+			r.Kill(t) // its shims survive
 			r.Start(t)
 			r.Await(t)
 			if code := r.ExitCode(t, id); code != 3 {

@@ -18,19 +18,19 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// CRIProxy stands between a client and a runtime, and can hold single calls back.
+// CRIProxy is a proxy between a client and a runtime. It can delay or fail calls.
 type CRIProxy struct {
-	// Socket is where it serves CRI.
+	// Socket is its CRI socket.
 	Socket string
 
 	mu    sync.Mutex
 	hooks map[string]func(ctx context.Context, request []byte) error
 	calls map[string]int
-	// broken is closed, and replaced, to end the calls that are on.
+	// broken is closed, and replaced, to end the current calls.
 	broken chan struct{}
 }
 
-// Proxy runs a proxy before the runtime until the test ends.
+// Proxy runs a proxy for the runtime until the test ends.
 func (r *Runtime) Proxy(tb testing.TB) *CRIProxy {
 	tb.Helper()
 	p := &CRIProxy{
@@ -58,16 +58,17 @@ func (r *Runtime) Proxy(tb testing.TB) *CRIProxy {
 	return p
 }
 
-// Before has the function called before each call of a method, as in
-// "ListContainers", is handed on; its error is the answer. Nil takes it back.
+// Before sets a function that is called before each call of a method, for example
+// "ListContainers", is forwarded. If it returns an error, this is the answer. Nil removes
+// it.
 func (p *CRIProxy) Before(method string, hook func(ctx context.Context, request []byte) error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.hooks[method] = hook
 }
 
-// Hang has the calls of a method hang, those whose request contains the string, until
-// they are given up or the function that it returns is called.
+// Hang makes calls of a method hang if their request contains the string, until they are
+// canceled or release is called.
 func (p *CRIProxy) Hang(method, containing string) (release func()) {
 	released := make(chan struct{})
 	p.Before(method, func(ctx context.Context, request []byte) error {
@@ -87,7 +88,7 @@ func (p *CRIProxy) Hang(method, containing string) (release func()) {
 	})
 }
 
-// Break ends all calls that are on.
+// Break ends all current calls.
 func (p *CRIProxy) Break() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -95,14 +96,14 @@ func (p *CRIProxy) Break() {
 	p.broken = make(chan struct{})
 }
 
-// Calls returns how often a method was called.
+// Calls returns the number of calls of a method.
 func (p *CRIProxy) Calls(method string) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.calls[method]
 }
 
-// forward hands a call on, whose one request is followed by one answer or more.
+// forward forwards a call with one request and one or more answers.
 func (p *CRIProxy) forward(conn *grpc.ClientConn, in grpc.ServerStream) error {
 	name, _ := grpc.MethodFromServerStream(in)
 	method := name[strings.LastIndexByte(name, '/')+1:]
@@ -149,7 +150,7 @@ func (p *CRIProxy) forward(conn *grpc.ClientConn, in grpc.ServerStream) error {
 	}
 }
 
-// bytesCodec leaves messages as they are.
+// bytesCodec does not change messages.
 type bytesCodec struct{}
 
 var _ encoding.CodecV2 = bytesCodec{}

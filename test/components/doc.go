@@ -1,9 +1,8 @@
-// Package components runs the real servers that tests are made against: an etcd and
-// a kube-apiserver on loopback, with a certificate authority of their own, and two
-// containerds.
+// Package components runs real servers for tests: an etcd and a kube-apiserver on
+// loopback, with their own certificate authority, and two containerds.
 //
-// The servers are built from the modules that test/components/servers and
-// test/components/containerd pin, once for each version, by hack/components.sh; the
-// older containerd is Debian's. No image comes from a registry: a [Runtime] has one,
-// which is made here, of a program that pauses, sleeps, or exits as it is told.
+// hack/components.sh builds the servers from the modules of test/components/servers and
+// test/components/containerd, once for each version. The older containerd is Debian's. No
+// image comes from a registry: the only image of a [Runtime] is built here, from a
+// program that pauses, sleeps or exits.
 package components

@@ -13,11 +13,11 @@ import (
 	"github.com/podconfigd/podconfigd/internal/testutil"
 )
 
-// Image is the image that the runtime has: its one program is test/components/image,
-// which pauses if no arguments say otherwise.
+// Image is the only image of the runtime. Its program is test/components/image, which
+// pauses without arguments.
 const Image = "docker.io/podconfigd/test:1"
 
-// writeImage writes an archive as docker save makes them, with Image in it.
+// writeImage writes an archive with Image, in the format of docker save.
 func writeImage(tb testing.TB, path string) {
 	tb.Helper()
 	binary, err := os.ReadFile(testutil.MustProgram(tb, ".", "./test/components/image"))

@@ -22,7 +22,7 @@ type Authority struct {
 	PEM []byte
 }
 
-// NewAuthority makes a certificate authority.
+// NewAuthority creates a certificate authority.
 func NewAuthority(tb testing.TB, name string) *Authority {
 	tb.Helper()
 	a := &Authority{key: newKey(tb)}
@@ -42,8 +42,7 @@ func NewAuthority(tb testing.TB, name string) *Authority {
 	return a
 }
 
-// Issue returns a certificate and its key, good for clients and for servers on
-// loopback.
+// Issue returns a certificate and its key, for clients and for servers on loopback.
 func (a *Authority) Issue(tb testing.TB, user string, groups ...string) (cert, key []byte) {
 	tb.Helper()
 	private := newKey(tb)

@@ -9,8 +9,8 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// Sandbox runs a sandbox on the host's network, whose pod's namespace is default,
-// and returns its ID.
+// Sandbox runs a sandbox on the host's network, for a pod in the namespace default, and
+// returns its ID.
 func (r *Runtime) Sandbox(tb testing.TB, name, uid string) string {
 	tb.Helper()
 	resp, err := r.CRI.RunPodSandbox(tb.Context(), &runtimeapi.RunPodSandboxRequest{Config: sandboxConfig(name, uid)})
@@ -29,13 +29,13 @@ func sandboxConfig(name, uid string) *runtimeapi.PodSandboxConfig {
 	}
 }
 
-// namespaces are the host's network and, as a kubelet has it, a PID namespace for each
-// container. Where they share one, a runtime kills what else is in there when one
-// exits, which takes it twice as long.
+// namespaces are the host's network and, as in the kubelet, a PID namespace for each
+// container. If containers share one, a runtime kills all other processes in it when one
+// exits, which takes twice as long.
 var namespaces = &runtimeapi.NamespaceOption{Network: runtimeapi.NamespaceMode_NODE, Pid: runtimeapi.NamespaceMode_CONTAINER}
 
-// Create creates a container in a sandbox that Sandbox made, with the arguments of
-// the Image's program, and returns its ID. It does not run yet.
+// Create creates a container in a sandbox of Sandbox, with the arguments of the Image's
+// program, and returns its ID. It does not start it.
 func (r *Runtime) Create(tb testing.TB, sandbox, podName, podUID, name string, args ...string) string {
 	tb.Helper()
 	resp, err := r.CRI.CreateContainer(tb.Context(), &runtimeapi.CreateContainerRequest{
@@ -54,7 +54,7 @@ func (r *Runtime) Create(tb testing.TB, sandbox, podName, podUID, name string, a
 	return resp.GetContainerId()
 }
 
-// StartContainer runs a container.
+// StartContainer starts a container.
 func (r *Runtime) StartContainer(tb testing.TB, id string) {
 	tb.Helper()
 	if _, err := r.CRI.StartContainer(tb.Context(), &runtimeapi.StartContainerRequest{ContainerId: id}); err != nil {
@@ -62,7 +62,7 @@ func (r *Runtime) StartContainer(tb testing.TB, id string) {
 	}
 }
 
-// RemoveContainer removes a container, whether it runs or not.
+// RemoveContainer removes a container in any state.
 func (r *Runtime) RemoveContainer(tb testing.TB, id string) {
 	tb.Helper()
 	if _, err := r.CRI.RemoveContainer(tb.Context(), &runtimeapi.RemoveContainerRequest{ContainerId: id}); err != nil {
@@ -78,7 +78,7 @@ func (r *Runtime) RemoveSandbox(tb testing.TB, id string) {
 	}
 }
 
-// PID returns the first process of a container.
+// PID returns the first process ID of a container.
 func (r *Runtime) PID(tb testing.TB, id string) int {
 	tb.Helper()
 	resp, err := r.CRI.ContainerStatus(tb.Context(), &runtimeapi.ContainerStatusRequest{ContainerId: id, Verbose: true})

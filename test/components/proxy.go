@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// Proxy stands between a client and a server, and disturbs what they say.
+// Proxy is a proxy between a client and a server. It can disturb the connections.
 type Proxy struct {
-	// Address is where it listens.
+	// Address is its address.
 	Address string
 
 	listener net.Listener
@@ -19,14 +19,14 @@ type Proxy struct {
 	mu     sync.Mutex
 	target string
 	conns  map[*net.TCPConn]bool // true for the client's side
-	// down: connections are closed as soon as they are made; delay: how late each
-	// piece is handed on; held: nothing is handed on before this is closed.
+	// down: connections are closed at once; delay: how long each piece is delayed; held:
+	// nothing is forwarded until it is closed.
 	down  bool
 	delay time.Duration
 	held  chan struct{}
 }
 
-// NewProxy runs a proxy to that host and port until the test ends.
+// NewProxy runs a proxy for the host and port until the test ends.
 func NewProxy(tb testing.TB, target string) *Proxy {
 	tb.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -49,7 +49,7 @@ func NewProxy(tb testing.TB, target string) *Proxy {
 	return p
 }
 
-// Down cuts all connections and lets no more come about until Up.
+// Down cuts all connections and refuses new ones until Up.
 func (p *Proxy) Down() {
 	p.mu.Lock()
 	p.down = true
@@ -64,7 +64,7 @@ func (p *Proxy) Up() {
 	p.down = false
 }
 
-// Connections counts those that clients have.
+// Connections returns the number of client connections.
 func (p *Proxy) Connections() (n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -76,8 +76,7 @@ func (p *Proxy) Connections() (n int) {
 	return n
 }
 
-// Replace puts another server into the place of the one before, whose connections are
-// cut.
+// Replace sets another server, and cuts the connections to the previous one.
 func (p *Proxy) Replace(target string) {
 	p.mu.Lock()
 	p.target = target
@@ -85,7 +84,7 @@ func (p *Proxy) Replace(target string) {
 	p.Cut()
 }
 
-// Cut cuts all connections, at once and on both sides.
+// Cut cuts all connections at once, on both sides.
 func (p *Proxy) Cut() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -95,7 +94,7 @@ func (p *Proxy) Cut() {
 	}
 }
 
-// HalfClose ends what the server says on all connections, and nothing else.
+// HalfClose ends only the server's half of all connections.
 func (p *Proxy) HalfClose() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -106,14 +105,14 @@ func (p *Proxy) HalfClose() {
 	}
 }
 
-// Delay hands each piece on so much later.
+// Delay delays each piece.
 func (p *Proxy) Delay(by time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.delay = by
 }
 
-// Hold hands nothing on until Release; the connections stay.
+// Hold stops forwarding until Release. Connections stay open.
 func (p *Proxy) Hold() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -179,7 +178,7 @@ func (p *Proxy) serve(client *net.TCPConn) {
 	both.Wait()
 }
 
-// copy hands on what comes until there is no more or it can't.
+// copy forwards data until its end or an error.
 func (p *Proxy) copy(to, from *net.TCPConn) {
 	buffer := make([]byte, 32<<10)
 	for {
@@ -195,7 +194,7 @@ func (p *Proxy) copy(to, from *net.TCPConn) {
 				return
 			}
 		}
-		if err == io.EOF { //nolint:errorlint // Read returns it as it is
+		if err == io.EOF { //nolint:errorlint // Read returns it unwrapped
 			_ = to.CloseWrite()
 			return
 		}
