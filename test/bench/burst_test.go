@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// BenchmarkPodsAPIBurst changes pods without waiting for anyone, as many times as the
-// peer is given, before 100 watchers. It says how many of them were dropped, how many
-// end with what is there, and how far the heap grew, both ends together.
+// BenchmarkPodsAPIBurst changes pods without waiting, while 100 subscribers watch. The
+// number of changes differs between the peers. It reports how many subscribers were
+// dropped, how many end with the current state, and how much the heap of both ends grew.
 func BenchmarkPodsAPIBurst(b *testing.B) {
 	for _, s := range podsServers {
 		updates := map[string]int{"podconfigd": 100_000, "kubelet": 2_000}[s.name]
@@ -38,7 +38,7 @@ func heap() float64 {
 	return float64(stats.HeapAlloc)
 }
 
-// outcome waits until every watcher holds what is there or has been dropped, and counts
+// outcome waits until every subscriber has the current state or was dropped, and counts
 // both.
 func (w *podsWatch) outcome() (dropped, right int) {
 	want := make(map[string]bool)
@@ -66,7 +66,7 @@ func (w *podsWatch) outcome() (dropped, right int) {
 	}
 }
 
-// has tells whether these versions, and no others, are held.
+// has reports whether exactly these versions are held.
 func (h *heldVersions) has(want map[string]bool) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -81,8 +81,8 @@ func (h *heldVersions) has(want map[string]bool) bool {
 	return true
 }
 
-// TestPodsAPIBurst holds that no watcher is dropped in a burst that is much longer than
-// the ring, and each ends with what is there.
+// TestPodsAPIBurst checks that no subscriber is dropped in a burst that is much longer
+// than the ring, and that each ends with the current state.
 func TestPodsAPIBurst(t *testing.T) {
 	w := newPodsWatch(t, startOurPodsAPI, 10, true)
 	for range 20_000 {

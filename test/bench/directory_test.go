@@ -11,14 +11,14 @@ import (
 	"github.com/podconfigd/podconfigd/test/bench/internal/peer"
 )
 
-// nodeName is the node whose pods these are.
+// nodeName is the node of the pods.
 const nodeName = "bench-node"
 
 // manifest is a pod of three containers with ten environment variables each.
 type manifest struct {
 	name, version string
-	// uid is the pod's UID; where it is empty, each version of the manifest is
-	// another pod: the UID is made of the content then.
+	// uid is the pod's UID. If it is empty, each version of the manifest is another pod,
+	// because the UID is a hash of the content.
 	uid string
 }
 
@@ -39,8 +39,8 @@ func (m manifest) yaml() []byte {
 	return []byte(b.String())
 }
 
-// directory is a manifest directory. What is put there is written beside it first,
-// where nobody watches.
+// directory is a manifest directory. Manifests are first written to staging, which nobody
+// watches.
 type directory struct{ path, staging string }
 
 func newDirectory(tb testing.TB) *directory {
@@ -55,7 +55,7 @@ func newDirectory(tb testing.TB) *directory {
 	return d
 }
 
-// newDirectoryOf returns a directory with that many manifests.
+// newDirectoryOf returns a directory with the number of manifests.
 func newDirectoryOf(tb testing.TB, manifests int) *directory {
 	tb.Helper()
 	d := newDirectory(tb)
@@ -65,8 +65,8 @@ func newDirectoryOf(tb testing.TB, manifests int) *directory {
 	return d
 }
 
-// put renames a manifest into the directory, over the one of that name where there
-// is one. It returns the moment before it did.
+// put renames a manifest into the directory, and replaces one with the same name. It
+// returns the time before the rename.
 func (d *directory) put(tb testing.TB, m manifest) time.Duration {
 	tb.Helper()
 	temp := filepath.Join(d.staging, m.name)

@@ -10,22 +10,21 @@ import (
 )
 
 const (
-	// changers is how many manifests change in turn, and window how many changes may
-	// be under way. The one is so much larger than the other that no version is
-	// replaced before the daemon has read it.
+	// changers is the number of manifests that change in turn. window is the maximum
+	// number of changes in flight. It is much smaller, so that no version is replaced
+	// before the daemon has read it.
 	changers = 110
 	window   = 32
 )
 
-// BenchmarkFanOut measures what it costs to tell many. Each op is one change of a
-// manifest, whose pod keeps its UID, so that it is one UPDATE of one pod; it is
-// delivered when a subscriber has read it. Up to 32 changes are under way at a time,
-// which keeps the daemon busy.
+// BenchmarkFanOut measures the cost of many subscribers. Each op is one change of a
+// manifest. Its pod keeps its UID, so it is one UPDATE of one pod. It is delivered when a
+// subscriber has read it. Up to 32 changes are in flight, which keeps the daemon busy.
 func BenchmarkFanOut(b *testing.B) {
 	for _, subscribers := range []int{1, 10, 100} {
 		b.Run(fmt.Sprintf("subscribers=%d", subscribers), func(b *testing.B) {
 			f := newFanOut(b, subscribers)
-			for range changers { // warms up
+			for range changers { // warm-up
 				f.change(b)
 			}
 			f.settle(b, 0)
@@ -51,10 +50,10 @@ type fanOut struct {
 	daemon      *podconfigd
 	dir         *directory
 	subscribers int
-	// changes counts what was changed, delivered the pods that subscribers have read.
+	// changes counts the changes, delivered the pods that subscribers have read.
 	changes   int
 	delivered atomic.Int64
-	// news is filled after delivered has grown.
+	// news gets a value after delivered has grown.
 	news     chan struct{}
 	failures chan error
 }
@@ -86,7 +85,7 @@ func changer(i, version int) manifest {
 	return manifest{name: name, version: strconv.Itoa(version), uid: "uid-of-" + name}
 }
 
-// read counts what the subscriber is told, until its stream ends.
+// read counts the pods of the subscriber, until its stream ends.
 func (f *fanOut) read(s *subscriber) error {
 	for {
 		event, err := s.next()
@@ -103,7 +102,7 @@ func (f *fanOut) read(s *subscriber) error {
 	}
 }
 
-// change changes the next manifest, once the window allows it.
+// change changes the next manifest, as soon as the window allows it.
 func (f *fanOut) change(tb testing.TB) {
 	tb.Helper()
 	f.settle(tb, window-1)
@@ -111,7 +110,7 @@ func (f *fanOut) change(tb testing.TB) {
 	f.changes++
 }
 
-// settle waits until no more than that many changes are under way.
+// settle waits until at most underWay changes are in flight.
 func (f *fanOut) settle(tb testing.TB, underWay int) {
 	tb.Helper()
 	enough := int64(f.changes-underWay) * int64(f.subscribers)
@@ -131,7 +130,7 @@ func (f *fanOut) settle(tb testing.TB, underWay int) {
 	}
 }
 
-// encodes returns how many versions of pods the daemon has encoded.
+// encodes returns the number of versions of pods that the daemon has encoded.
 func (f *fanOut) encodes(tb testing.TB) float64 {
 	tb.Helper()
 	return f.daemon.metric(tb, `podconfigd_journal_pod_encodes_total{form="json"}`)

@@ -9,18 +9,17 @@ import (
 )
 
 const (
-	// pace is the rest before each change, so that it finds the peer idle. It is in no
-	// figure that is reported.
+	// pace is the wait before each change, so that the peer is idle. It is not part of
+	// any result.
 	pace = 5 * time.Millisecond
-	// warmUp is how many changes come before those that count.
+	// warmUp is the number of changes before the measurement.
 	warmUp = 20
 )
 
 // BenchmarkFileToStream measures the time from the rename of a manifest into the
-// directory until the ADD of its pod has been read: by a subscriber of podconfigd,
-// from the socket, and from the kubelet's channel within its process. Each op is
-// one change of the same manifest; others is how many more there are, which do not
-// change.
+// directory until the ADD of its pod has been read: by a subscriber of podconfigd from
+// the socket, and from the kubelet's channel within its process. Each op is one change of
+// the same manifest. others is the number of further manifests, which do not change.
 func BenchmarkFileToStream(b *testing.B) {
 	for _, p := range peers {
 		for _, others := range []int{0, 110, 500} {
@@ -51,7 +50,7 @@ func BenchmarkFileToStream(b *testing.B) {
 	}
 }
 
-// report reports the mean of the times as that of an op, and percentiles of them.
+// report reports the mean of the times as the time of an op, and percentiles.
 func report(b *testing.B, times []time.Duration, percentiles ...int) {
 	b.Helper()
 	slices.Sort(times)

@@ -6,12 +6,11 @@ import (
 	"time"
 )
 
-// BenchmarkFirstSet measures how long it takes until all manifests of a directory
-// are there. For podconfigd that is from the start of the process until a
-// subscriber, which connects as soon as the socket is there, has read every pod and
-// the bookmark that says that the daemon is ready. For the kubelet it is from the
-// making of its file source, in a process that was started for it, until the ADD is
-// in its channel.
+// BenchmarkFirstSet measures the time until all manifests of a directory are delivered.
+// For podconfigd it starts with the process and ends when a subscriber, which connects as
+// soon as the socket exists, has read every pod and the bookmark of a ready daemon. For
+// the kubelet it starts with the creation of its file source, in a new process, and ends
+// with the ADD in its channel.
 func BenchmarkFirstSet(b *testing.B) {
 	for _, p := range peers {
 		for _, manifests := range []int{110, 500} {

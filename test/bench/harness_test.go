@@ -9,8 +9,8 @@ import (
 	"github.com/podconfigd/podconfigd/test/bench/internal/peer"
 )
 
-// TestPeers holds that each peer tells the first set and then a change, and that
-// the change is told after it was made, by the clock of all.
+// TestPeers checks that each peer reports the first set and then a change, with a time
+// after the change.
 func TestPeers(t *testing.T) {
 	for _, p := range peers {
 		t.Run(p.name, func(t *testing.T) {
@@ -30,8 +30,7 @@ func TestPeers(t *testing.T) {
 	}
 }
 
-// TestGlance holds what is read off the bytes of the daemon's lines to what decoding
-// them gives.
+// TestGlance compares the fast parser of the daemon's lines with decoding.
 func TestGlance(t *testing.T) {
 	dir := newDirectoryOf(t, 3)
 	p := startPodconfigd(t, dir)
@@ -61,7 +60,7 @@ func TestGlance(t *testing.T) {
 	t.Fatal("the stream ended")
 }
 
-// TestFanOut holds that every change reaches every subscriber and is encoded once.
+// TestFanOut checks that every subscriber gets every change and each is encoded once.
 func TestFanOut(t *testing.T) {
 	f := newFanOut(t, 3)
 	before := f.encodes(t)
@@ -78,7 +77,7 @@ func TestFanOut(t *testing.T) {
 	}
 }
 
-// TestProcess holds that the figures of a process can be had.
+// TestProcess checks that the measurements of a process work.
 func TestProcess(t *testing.T) {
 	p := startPodconfigd(t, newDirectoryOf(t, 1))
 	if err := p.subscribe(t).untilReady(); err != nil {

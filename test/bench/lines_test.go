@@ -22,9 +22,9 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/server"
 )
 
-// BenchmarkLines measures how fast lines of the stream get to 100 readers that do
-// nothing but read, beside the same bytes written to 100 unix sockets by as many
-// goroutines, a write for each line.
+// BenchmarkLines measures how fast 100 subscribers that only read get lines of the
+// stream. The peer writes the same bytes to 100 unix sockets from as many goroutines,
+// with one write per line.
 func BenchmarkLines(b *testing.B) {
 	const readers = 100
 	line := lineOf(b, benchPod(0))
@@ -51,7 +51,7 @@ func BenchmarkLines(b *testing.B) {
 	}
 }
 
-// lineOf returns the line that an update of the pod is.
+// lineOf returns the line of an update with the pod.
 func lineOf(tb testing.TB, pod *v1.Pod) []byte {
 	tb.Helper()
 	j := journal.New(journal.Options{Sources: []string{config.FileSource}})
@@ -70,7 +70,7 @@ func lineOf(tb testing.TB, pod *v1.Pod) []byte {
 	return line
 }
 
-// lineReaders are readers that count lines.
+// lineReaders are subscribers that count lines.
 type lineReaders struct {
 	change    func(i int)
 	made      int
@@ -106,7 +106,7 @@ func newLineReaders(tb testing.TB, start func(testing.TB, net.Listener) func(int
 	return r
 }
 
-// read asks for the stream and counts what comes.
+// read opens the stream and counts the lines.
 func (r *lineReaders) read(conn net.Conn, delivered *atomic.Int64, ready func()) error {
 	if _, err := fmt.Fprint(conn, "GET /v1alpha1/updates HTTP/1.1\r\nHost: localhost\r\n\r\n"); err != nil {
 		return err
@@ -123,7 +123,7 @@ func (r *lineReaders) read(conn net.Conn, delivered *atomic.Int64, ready func())
 		if bytes.Contains(buffer[:n], bookmark) {
 			ready()
 		}
-		// The end may be the beginning of the next one.
+		// The end may be the start of the next update.
 		kept = copy(buffer, buffer[max(0, n-len(update)+1):n])
 		if updates == 0 {
 			continue
@@ -145,13 +145,13 @@ func (r *lineReaders) update(tb testing.TB, n int) {
 	}
 }
 
-// settle waits until no reader has more than that many lines still to come.
+// settle waits until every subscriber has at most underWay lines left to read.
 func (r *lineReaders) settle(tb testing.TB, underWay int) {
 	tb.Helper()
 	awaitDeliveries(tb, r.delivered, int64(r.made-underWay), r.news, r.failures)
 }
 
-// awaitDeliveries waits until each has as many deliveries.
+// awaitDeliveries waits until each has enough deliveries.
 func awaitDeliveries(tb testing.TB, delivered []atomic.Int64, enough int64, news <-chan struct{}, failures <-chan error) {
 	tb.Helper()
 	timeout := time.NewTimer(patience)
@@ -196,7 +196,8 @@ func serveJournal(tb testing.TB, l net.Listener, run func(*server.Server, contex
 	return updates
 }
 
-// startPlainWrites returns what writes the line to every connection, for each change.
+// startPlainWrites returns a function that writes the line to every connection, once for
+// each change.
 func startPlainWrites(line []byte, readers int) func(testing.TB, net.Listener) func(int) {
 	return func(tb testing.TB, l net.Listener) func(int) {
 		tb.Helper()

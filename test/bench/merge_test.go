@@ -27,7 +27,7 @@ type merger struct {
 	// send sends a set, next returns the number of pods in the next update.
 	send func(pods []*v1.Pod)
 	next func() int
-	// stop ends what the context does not.
+	// stop ends what does not end with the context.
 	stop func()
 }
 
@@ -35,8 +35,8 @@ type noSLI struct{}
 
 func (noSLI) ObservedPodOnWatch(*v1.Pod, time.Time) {}
 
-// mergers are the two that are compared, from the source's channel to that of the
-// updates.
+// mergers are the two compared mergers. The measurement is from the source's channel to
+// the channel of updates.
 var mergers = []struct {
 	name string
 	make func(ctx context.Context) merger
@@ -53,7 +53,7 @@ var mergers = []struct {
 	}},
 	{"kubelet", func(ctx context.Context) merger {
 		c := kubeletconfig.NewPodConfig(&record.FakeRecorder{}, noSLI{})
-		// The type of what it takes is not exported, its fields are.
+		// The type of its elements is not exported, but its fields are.
 		channel := reflect.ValueOf(c.Channel(ctx, "api"))
 		set := reflect.New(channel.Type().Elem()).Elem()
 		return merger{
@@ -62,7 +62,7 @@ var mergers = []struct {
 				channel.Send(set)
 			},
 			next: func() int { return len((<-c.Updates()).Pods) },
-			stop: channel.Close, // else its pods stay for the benchmarks that follow
+			stop: channel.Close, // otherwise its pods stay in memory during later benchmarks
 		}
 	}},
 }
@@ -113,8 +113,8 @@ func startMerger(b *testing.B, start func(context.Context) merger, first []*v1.P
 	return m
 }
 
-// mergeSets measures sets that change one pod each. They are made so many at a time,
-// while the clock stands.
+// mergeSets measures sets that change one pod each. Batches of sets are made while the
+// clock is stopped.
 func mergeSets(b *testing.B, m merger, batch int, makeSet func() []*v1.Pod) {
 	b.Helper()
 	var sets [][]*v1.Pod
@@ -135,8 +135,8 @@ func mergeSets(b *testing.B, m merger, batch int, makeSet func() []*v1.Pod) {
 	}
 }
 
-// BenchmarkMergeOneOf changes one pod of so many. The others are the pointers that
-// were sent before, in another order each time.
+// BenchmarkMergeOneOf changes one pod of a set. The other pods are the same pointers as
+// before, in a new order each time.
 func BenchmarkMergeOneOf(b *testing.B) {
 	const batch = 64
 	for _, n := range []int{110, 500, 5000} {
@@ -158,8 +158,8 @@ func BenchmarkMergeOneOf(b *testing.B) {
 	}
 }
 
-// BenchmarkMergeRelist sends all pods as new pointers of equal content but for one,
-// which tells that the set was merged.
+// BenchmarkMergeRelist sends all pods as new pointers of equal content, except for one,
+// whose update shows that the set was merged.
 func BenchmarkMergeRelist(b *testing.B) {
 	const batch = 4
 	for _, n := range []int{110, 500, 5000} {
@@ -178,7 +178,7 @@ func BenchmarkMergeRelist(b *testing.B) {
 	}
 }
 
-// noMerger stands for a merge that costs nothing: what is left is what comes before.
+// noMerger is a merge without cost. What remains is the cost of the steps before it.
 func noMerger(context.Context) merger {
 	first := true
 	return merger{
@@ -194,9 +194,9 @@ func noMerger(context.Context) merger {
 	}
 }
 
-// BenchmarkMergeBurst is a burst of watch events, each of which changes one of 500
-// pods, on its way through an UndeltaStore, the Mux and the merge. The figure that
-// counts is that of one event, which is the same for any number of them.
+// BenchmarkMergeBurst is a burst of watch events through an UndeltaStore, the Mux and the
+// merge. Each event changes one of 500 pods. The time per event is the result. It does
+// not depend on their number.
 func BenchmarkMergeBurst(b *testing.B) {
 	const n = 500
 	kinds := append(slices.Clone(mergers), struct {

@@ -12,28 +12,26 @@ import (
 )
 
 const (
-	// arming is the rest between the first set and the first change: the kubelet begins
-	// to watch at about the time at which it has the set, and would miss the change.
+	// arming is the wait between the first set and the first change. The kubelet starts
+	// to watch at about the time of the set, and would miss an earlier change.
 	arming = 100 * time.Millisecond
-	// backlog is how many events may wait; a change makes two.
+	// backlog is the maximum number of waiting events. A change makes two.
 	backlog = 1024
 )
 
-// peers are the programs that are compared.
+// peers are the compared programs.
 var peers = []struct {
 	name  string
 	start func(testing.TB, *directory) *follower
 }{
-	// What a subscriber reads from the socket.
+	// A subscriber that reads from the socket.
 	{"podconfigd", followPodconfigd},
-	// What the kubelet's own code has in the channel between its merge and its sync
-	// loop.
+	// The channel between the kubelet's merge and its sync loop.
 	{"kubelet", followKubelet},
 }
 
-// follower has the events of a peer that serves a directory. They are read as they
-// come: whoever changes the directory may be held up in doing so for longer than
-// the peer takes.
+// follower has the events of a peer that serves a directory. They are read at once,
+// because changes of the directory may take longer than the peer.
 type follower struct {
 	events <-chan peer.Event
 	failed <-chan error
@@ -41,7 +39,7 @@ type follower struct {
 	stop func()
 }
 
-// follow reads events until there are no more.
+// follow reads events until the end.
 func follow(ctx context.Context, p *process, next func() (peer.Event, error)) *follower {
 	events, failed := make(chan peer.Event, backlog), make(chan error, 1)
 	go func() {
@@ -67,7 +65,7 @@ func followPodconfigd(tb testing.TB, dir *directory) *follower {
 	return follow(tb.Context(), p.process, p.subscribe(tb).next)
 }
 
-// followKubelet runs kubelet-source, which says itself when it has what.
+// followKubelet runs kubelet-source, which records the times itself.
 func followKubelet(tb testing.TB, dir *directory) *follower {
 	tb.Helper()
 	var out io.Reader
@@ -97,8 +95,8 @@ func (f *follower) next(tb testing.TB) peer.Event {
 	return peer.Event{}
 }
 
-// first waits for the first set. It returns how many pods that has, and how long it
-// took from the start.
+// first waits for the first set. It returns its number of pods, and the time since the
+// start.
 func (f *follower) first(tb testing.TB) (pods int, took time.Duration) {
 	tb.Helper()
 	for {
@@ -110,8 +108,7 @@ func (f *follower) first(tb testing.TB) (pods int, took time.Duration) {
 	}
 }
 
-// await waits for the ADD of a manifest's version and returns the moment at which
-// it was there.
+// await waits for the ADD of a manifest's version and returns its time.
 func (f *follower) await(tb testing.TB, version string) time.Duration {
 	tb.Helper()
 	for {

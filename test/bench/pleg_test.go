@@ -20,7 +20,7 @@ import (
 	"github.com/podconfigd/podconfigd/test/components"
 )
 
-// ways are how the daemon learns what happens in each of the runtimes.
+// ways are the ways in which the daemon gets the changes of each runtime.
 var ways = []struct {
 	name, runtime string
 	events        bool
@@ -29,7 +29,7 @@ var ways = []struct {
 	{"relisting", components.DebianContainerd, false},
 }
 
-// runtimeStatus returns what the daemon says of the runtime.
+// runtimeStatus returns the daemon's status of the runtime.
 func (p *podconfigd) runtimeStatus(tb testing.TB) *v1alpha1.RuntimeStatus {
 	tb.Helper()
 	body := p.get(tb.Context(), tb, "/v1alpha1/status")
@@ -41,7 +41,7 @@ func (p *podconfigd) runtimeStatus(tb testing.TB) *v1alpha1.RuntimeStatus {
 	return status.Runtime
 }
 
-// settle waits until the daemon has the pods, and events or lists are what it relies on.
+// settle waits until the daemon has the pods, and relies on events or lists.
 func (p *podconfigd) settle(tb testing.TB, pods int, events bool) {
 	tb.Helper()
 	for deadline := time.Now().Add(patience); ; pause(tb, 50*time.Millisecond) {
@@ -55,12 +55,11 @@ func (p *podconfigd) settle(tb testing.TB, pods int, events bool) {
 	}
 }
 
-// BenchmarkPLEGExitToStream measures the time from the end of a container's process
-// until the PLEG that tells of it has been read by a subscriber. Each op is the end of
-// one container. A list comes once a second, so relisting takes half of that on
-// average. Where the runtime tells of events, own-… is what of the time passes after
-// another client of the runtime has its event: containerd deletes the container in
-// runc, and writes its state to the disk, before it tells that it exited.
+// BenchmarkPLEGExitToStream measures the time from the end of a container's process until
+// a subscriber has read its PLEG. Each op is the end of one container. Lists are a second
+// apart, so relisting takes half a second on average. If the runtime sends events, own-…
+// is the part of the time after another client of the runtime has the event. Before
+// containerd sends it, it deletes the container in runc and writes its state to the disk.
 func BenchmarkPLEGExitToStream(b *testing.B) {
 	for _, way := range ways {
 		b.Run("way="+way.name, func(b *testing.B) {
@@ -93,7 +92,7 @@ func BenchmarkPLEGExitToStream(b *testing.B) {
 	}
 }
 
-// runtimeStops tells when the runtime's own events of containers that stopped come.
+// runtimeStops returns the times of the runtime's own events of stopped containers.
 func runtimeStops(b *testing.B, r *components.Runtime) <-chan time.Duration {
 	b.Helper()
 	ctx, cancel := context.WithCancel(b.Context())
@@ -118,8 +117,8 @@ func runtimeStops(b *testing.B, r *components.Runtime) <-chan time.Duration {
 	return stopped
 }
 
-// exitToStream has a container exit at a random moment, and returns when that was and
-// when it was told.
+// exitToStream ends a container at a random time, and returns this time and the time of
+// its PLEG.
 func exitToStream(b *testing.B, r *components.Runtime, sandbox string, lines *bufio.Reader) (killed, told time.Duration) {
 	b.Helper()
 	id := r.Create(b, sandbox, "p", "uid", "c", "pause")
@@ -137,7 +136,7 @@ func exitToStream(b *testing.B, r *components.Runtime, sandbox string, lines *bu
 	return killed, told
 }
 
-// await reads the stream until it tells that of the container.
+// await reads the stream until the event of the container.
 func await(b *testing.B, lines *bufio.Reader, event, id string) {
 	b.Helper()
 	for {
@@ -151,12 +150,12 @@ func await(b *testing.B, lines *bufio.Reader, event, id string) {
 	}
 }
 
-// restPeriod is for how long the processor time of a daemon at rest is measured.
+// restPeriod is how long the processor time of an idle daemon is measured.
 const restPeriod = 20 * time.Second
 
-// BenchmarkPLEGRelist measures what the daemon and the runtime take while nothing happens
-// but that the daemon lists the runtime every second. The sandboxes run, the three
-// containers of each are created and don't: a list has them all the same.
+// BenchmarkPLEGRelist measures the cost for the daemon and the runtime while nothing
+// changes and the daemon lists the runtime every second. The sandboxes run. The three
+// containers of each are created and do not run, but a list has them too.
 func BenchmarkPLEGRelist(b *testing.B) {
 	for _, pods := range []int{0, 110, 500} {
 		b.Run(fmt.Sprintf("pods=%d", pods), func(b *testing.B) {

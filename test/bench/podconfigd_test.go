@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	// redial is the time between attempts to connect to a socket that is not there yet.
+	// redial is the time between attempts to connect to a socket that does not exist yet.
 	redial = 100 * time.Microsecond
 )
 
@@ -29,7 +29,7 @@ type podconfigd struct {
 	client *http.Client
 }
 
-// startPodconfigd runs the daemon on the directory, with defaults but for the
+// startPodconfigd runs the daemon on the directory, with defaults except for the
 // arguments.
 func startPodconfigd(tb testing.TB, dir *directory, args ...string) *podconfigd {
 	tb.Helper()
@@ -44,7 +44,7 @@ func startPodconfigd(tb testing.TB, dir *directory, args ...string) *podconfigd 
 	return &podconfigd{process: p, socket: socket, client: &http.Client{Transport: transport}}
 }
 
-// dial connects to a socket as soon as it is there.
+// dial connects to a socket as soon as it exists.
 func dial(ctx context.Context, socket string) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -61,7 +61,7 @@ func dial(ctx context.Context, socket string) (net.Conn, error) {
 	}
 }
 
-// get asks the daemon for what is at the path. The caller closes it.
+// get requests the path from the daemon. The caller closes the body.
 func (p *podconfigd) get(ctx context.Context, tb testing.TB, path string) io.ReadCloser {
 	tb.Helper()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://podconfigd"+path, http.NoBody)
@@ -101,7 +101,7 @@ func (p *podconfigd) metric(tb testing.TB, name string) float64 {
 // subscriber reads the stream of updates.
 type subscriber struct {
 	lines *bufio.Reader
-	// started is when the daemon's process was.
+	// started is the start of the daemon's process.
 	started time.Duration
 }
 
@@ -112,12 +112,12 @@ func (p *podconfigd) subscribe(tb testing.TB) *subscriber {
 	body := p.get(ctx, tb, "/v1alpha1/updates")
 	tb.Cleanup(func() {
 		cancel()
-		_ = body.Close() // there is nothing more to read
+		_ = body.Close() // nothing more is read
 	})
 	return &subscriber{lines: bufio.NewReaderSize(body, peer.LongestLine), started: p.started}
 }
 
-// next reads the next line and says what it holds.
+// next reads and parses the next line.
 func (s *subscriber) next() (peer.Event, error) {
 	line, err := s.lines.ReadSlice('\n')
 	at := peer.Now()
@@ -129,7 +129,7 @@ func (s *subscriber) next() (peer.Event, error) {
 	return event, nil
 }
 
-// untilReady reads the present state.
+// untilReady reads the current state.
 func (s *subscriber) untilReady() error {
 	for {
 		if event, err := s.next(); err != nil || event.Ready {

@@ -26,12 +26,12 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/server"
 )
 
-// paced is how many updates may be under way: half of what a watcher of the kubelet
-// may have waiting before it is dropped.
+// paced is the maximum number of updates in flight: half of the queue after which the
+// kubelet drops a subscriber.
 const paced = 50
 
-// podsServers are the servers of the Pods API that are compared. Each listens on a
-// socket and returns a function that changes one of the pods.
+// podsServers are the compared servers of the Pods API. Each listens on a socket and
+// returns a function that changes one of the pods.
 var podsServers = []struct {
 	name  string
 	start func(tb testing.TB, l net.Listener, pods []*v1.Pod) (change func(*v1.Pod))
@@ -40,14 +40,14 @@ var podsServers = []struct {
 	{"kubelet", startKubeletPodsAPI},
 }
 
-// BenchmarkPodsAPI measures what it costs to tell watchers of the Pods API. Each op is
-// one changed pod; it is delivered when the published client has it. The processor
-// time is that of both ends together, for they are in one process.
+// BenchmarkPodsAPI measures the cost of subscribers of the Pods API. Each op is one
+// changed pod. It is delivered when the kubelet's published client has it. The processor
+// time is that of both ends, which are in one process.
 func BenchmarkPodsAPI(b *testing.B) {
 	for _, s := range podsServers {
 		b.Run("watchers=100/peer="+s.name, func(b *testing.B) {
 			w := newPodsWatch(b, s.start, 100, false)
-			w.update(b, 10*paced) // warms up
+			w.update(b, 10*paced) // warm-up
 			before, cpu, begin := w.made, processCPU(b), time.Now()
 			for b.Loop() {
 				w.update(b, 1)
@@ -60,15 +60,15 @@ func BenchmarkPodsAPI(b *testing.B) {
 	}
 }
 
-// podsWatch is a server of the Pods API with watchers.
+// podsWatch is a server of the Pods API with subscribers.
 type podsWatch struct {
 	pods   []*v1.Pod
 	change func(*v1.Pod)
 	made   int
-	// check has the watchers decode what they are told, which costs more than to tell it.
+	// check makes the subscribers decode the updates, which costs more than sending them.
 	check bool
-	// delivered is how many updates each watcher has, and held the version of each pod
-	// that it holds.
+	// delivered is the number of updates of each subscriber. held has the version of each
+	// of its pods.
 	delivered []atomic.Int64
 	held      []*heldVersions
 	news      chan struct{}
@@ -102,7 +102,7 @@ func newPodsWatch(tb testing.TB, start func(testing.TB, net.Listener, []*v1.Pod)
 	return w
 }
 
-// watch reads as a watcher does, over a connection of its own.
+// watch is a subscriber with its own connection.
 func (w *podsWatch) watch(ctx context.Context, socket string, i int, synced func()) error {
 	conn, err := grpc.NewClient("unix://"+socket, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
@@ -134,8 +134,7 @@ func (w *podsWatch) watch(ctx context.Context, socket string, i int, synced func
 	}
 }
 
-// update changes as many pods in turn, no more at a time than a watcher of the kubelet
-// bears.
+// update changes n pods in turn, with at most as many in flight as the kubelet supports.
 func (w *podsWatch) update(tb testing.TB, n int) {
 	tb.Helper()
 	for range n {
@@ -152,7 +151,7 @@ func (w *podsWatch) next() {
 	w.change(&pod)
 }
 
-// heldVersions are the versions that a watcher holds.
+// heldVersions are the versions that a subscriber has.
 type heldVersions struct {
 	mu   sync.Mutex
 	pods map[types.UID]string
@@ -173,7 +172,7 @@ func (h *heldVersions) take(data []byte) {
 	h.pods[pod.UID] = pod.Annotations["version"]
 }
 
-// settle waits until no watcher has more than that many updates still to come.
+// settle waits until every subscriber has at most underWay updates left.
 func (w *podsWatch) settle(tb testing.TB, underWay int) {
 	tb.Helper()
 	awaitDeliveries(tb, w.delivered, int64(w.made-underWay), w.news, w.failures)
@@ -204,15 +203,15 @@ func startOurPodsAPI(tb testing.TB, l net.Listener, pods []*v1.Pod) func(*v1.Pod
 	}
 }
 
-// noStatus knows no status: the pods have theirs.
+// noStatus has no status. The pods have their own.
 type noStatus struct{}
 
-// GetPodStatus finds none.
+// GetPodStatus returns none.
 func (noStatus) GetPodStatus(types.UID) (v1.PodStatus, bool) { return v1.PodStatus{}, false }
 
 func startKubeletPodsAPI(tb testing.TB, l net.Listener, pods []*v1.Pod) func(*v1.Pod) {
 	tb.Helper()
-	klog.SetLogger(logr.Discard()) // it has a line for each change
+	klog.SetLogger(logr.Discard()) // it logs a line for each change
 	manager := kubepod.NewBasicPodManager()
 	manager.SetPods(pods)
 	s := podsapi.NewPodsServer(podsapi.NewBroadcaster(), manager, noStatus{})
@@ -226,7 +225,7 @@ func startKubeletPodsAPI(tb testing.TB, l net.Listener, pods []*v1.Pod) func(*v1
 	}
 }
 
-// processCPU returns the processor time that this process has had.
+// processCPU returns the processor time of this process.
 func processCPU(tb testing.TB) time.Duration {
 	tb.Helper()
 	var used unix.Timespec

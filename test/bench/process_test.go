@@ -21,12 +21,12 @@ import (
 	"github.com/podconfigd/podconfigd/internal/testutil"
 )
 
-// patience is how long anything is waited for before the benchmark gives up. It is
-// no bound on what is measured, but on how long a benchmark hangs.
+// patience is the longest wait. It does not limit what is measured, only how long a
+// benchmark hangs.
 const patience = testutil.Patience
 
 // buildPodconfigd and the others return the programs' paths, and build them the first
-// time. podconfigd is built as "make build" does, from its own go.mod.
+// time. podconfigd is built in the same way as by "make build", from its own go.mod.
 var (
 	buildPodconfigd    = program(".", "./cmd/podconfigd")
 	buildKubeletSource = program("test/bench", "./kubelet-source")
@@ -37,17 +37,17 @@ func program(module, pkg string) func() (string, error) {
 	return sync.OnceValues(func() (string, error) { return testutil.Program(module, pkg) })
 }
 
-// process is a program that runs.
+// process is a running program.
 type process struct {
 	pid int
-	// started is the moment before it was started.
+	// started is the time before it was started.
 	started time.Duration
-	// stop ends it and waits for its end.
+	// stop ends the process and waits for its end.
 	stop func()
 }
 
-// start runs a command until it is stopped or the test ends. What it wrote to
-// standard error is shown where the test fails.
+// start runs a command until it is stopped or the test ends. If the test fails, its
+// standard error is shown.
 func start(tb testing.TB, build func() (string, error), prepare func(*exec.Cmd), args ...string) *process {
 	tb.Helper()
 	path, err := build()
@@ -77,8 +77,8 @@ func start(tb testing.TB, build func() (string, error), prepare func(*exec.Cmd),
 	return &process{pid: cmd.Process.Pid, started: started, stop: stop}
 }
 
-// cpu returns the processor time that the process has had, in user mode and in the
-// kernel, to the nanosecond: the clock ticks of /proc/PID/stat are 10 ms.
+// cpu returns the processor time of the process, in user mode and in the kernel, in
+// nanoseconds. The clock ticks of /proc/PID/stat are 10 ms.
 func (p *process) cpu(tb testing.TB) time.Duration {
 	tb.Helper()
 	// The clock of another process: clock_getcpuclockid(3).
@@ -112,7 +112,7 @@ func (p *process) memory(tb testing.TB, field string) float64 {
 	return 0
 }
 
-// pause waits while the processes that are measured go on.
+// pause waits while the measured processes run.
 func pause(tb testing.TB, d time.Duration) {
 	tb.Helper()
 	select {

@@ -6,16 +6,15 @@ import (
 )
 
 const (
-	// settling is the rest before memory is looked at, and idling for how long
-	// processor time is then measured.
+	// settling is the wait before memory is measured. idling is how long processor time
+	// is measured after that.
 	settling = 5 * time.Second
 	idling   = 10 * time.Second
 )
 
-// BenchmarkResident measures what the daemon takes while nothing changes: the
-// memory that it holds with 110 static pods, which one subscriber has read and is
-// still there, and the share of one core that it uses. With journal=full the ring
-// of updates has been filled before, to the bounds that are its defaults.
+// BenchmarkResident measures the resources of an idle daemon: the memory with 110 static
+// pods and a connected subscriber that has read them, and the share of one core. With
+// journal=full, the ring of updates has been filled before, up to its default limits.
 func BenchmarkResident(b *testing.B) {
 	b.Run("journal=empty", func(b *testing.B) { resident(b, 0) })
 	b.Run("journal=full", func(b *testing.B) { resident(b, 12000) })

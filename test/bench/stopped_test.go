@@ -15,19 +15,18 @@ import (
 	"github.com/podconfigd/podconfigd/test/bench/internal/peer"
 )
 
-// stopInterval is the time from one change to the next: long enough for 100
-// subscribers to have read the one before, so that what is measured is how late they
-// are told and not how long they stand in line.
+// stopInterval is the time between changes. In this time, 100 subscribers can read the
+// previous change. So the result is the delay of a change, not the length of a queue.
 const stopInterval = 20 * time.Millisecond
 
-// phase is how many changes are made before the subscriber is stopped, or goes on:
-// what else the machine does meets both alike.
+// phase is the number of changes before the subscriber is stopped or continued. So other
+// work on the machine affects both states equally.
 const phase = 25
 
-// BenchmarkStoppedSubscriber measures how late 99 subscribers are told of a change
-// while the hundredth reads, and while it is stopped with SIGSTOP, in turns. Each is a
-// process, and so are agents. An op is 25 changes in either state. The ring is full
-// before anything is measured, and the growth of the daemon's memory is that since.
+// BenchmarkStoppedSubscriber measures the delay of a change at 99 subscribers while the
+// hundredth reads, and while it is stopped with SIGSTOP, in turns. Each is a process,
+// like an agent. An op is 25 changes in either state. The ring is full before the
+// measurement, and the growth of the daemon's memory is measured from then on.
 func BenchmarkStoppedSubscriber(b *testing.B) {
 	s := newStoppable(b)
 	b.Run("subscribers=100", func(b *testing.B) {
@@ -52,23 +51,23 @@ func BenchmarkStoppedSubscriber(b *testing.B) {
 	})
 }
 
-// stoppable is a daemon with 99 subscribers that are measured and one that is stopped.
+// stoppable is a daemon with 99 measured subscribers and one that is stopped.
 type stoppable struct {
 	daemon  *podconfigd
 	dir     *directory
 	readers []*lineReader
 	other   *process
 	made    int
-	// renamed is when each change was made that counts.
+	// renamed has the time of each measured change.
 	renamed map[int]time.Duration
 }
 
-// lineReader is a subscriber in a process of its own.
+// lineReader is a subscriber in its own process.
 type lineReader struct {
 	notes *os.File
 	rest  []byte
 	ready bool
-	// pods is how many changed pods it was told of.
+	// pods is the number of changed pods that it has read.
 	pods int
 }
 
@@ -91,7 +90,7 @@ func newStoppable(tb testing.TB) *stoppable {
 	}
 	s.await(tb)
 	s.readers = s.readers[:99]
-	for i := range 3000 { // fills the ring
+	for i := range 3000 { // to fill the ring
 		if s.change(tb); i%window == 0 {
 			s.await(tb)
 		}
@@ -110,12 +109,11 @@ func (s *stoppable) signal(tb testing.TB, signal syscall.Signal) {
 func (s *stoppable) change(tb testing.TB) {
 	tb.Helper()
 	s.made++
-	s.renamed[s.made] = peer.Now() // a moment too early, rather than too late
+	s.renamed[s.made] = peer.Now() // a moment too early, not too late
 	s.dir.put(tb, changer(s.made%changers, s.made))
 }
 
-// measure makes the changes of a phase and returns how late each subscriber was told of
-// each.
+// measure makes the changes of a phase and returns the delay of each at each subscriber.
 func (s *stoppable) measure(tb testing.TB) []time.Duration {
 	tb.Helper()
 	s.await(tb)
@@ -127,8 +125,8 @@ func (s *stoppable) measure(tb testing.TB) []time.Duration {
 	return s.await(tb)
 }
 
-// await waits until the readers have been told of every change, and returns how late
-// they were told of those that count.
+// await waits until the subscribers have every change, and returns the delays of the
+// measured ones.
 func (s *stoppable) await(tb testing.TB) []time.Duration {
 	tb.Helper()
 	var latencies []time.Duration
@@ -148,8 +146,8 @@ func (s *stoppable) await(tb testing.TB) []time.Duration {
 	return latencies
 }
 
-// read reads what the subscriber noted since, and returns how late it was told of the
-// changes in renamed.
+// read reads the new notes of the subscriber, and returns the delays of the changes in
+// renamed.
 func (r *lineReader) read(tb testing.TB, renamed map[int]time.Duration) []time.Duration {
 	tb.Helper()
 	more, err := io.ReadAll(r.notes)

@@ -20,16 +20,16 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/server"
 )
 
-// stuck subscribers ask for a stream and read nothing.
+// Stuck subscribers request a stream and read nothing.
 const (
 	stuckSubscribers = 1000
 	stuckPods        = 110
 )
 
-// BenchmarkStuckSubscribers measures what the daemon's side holds for a thousand
-// subscribers that read nothing, of which each began at another time, while all pods
-// change again and again. It is the growth of heap and stacks since before they came,
-// when the ring was full already; the other end of each connection takes a few kB of it.
+// BenchmarkStuckSubscribers measures the memory of the daemon's side for a thousand
+// subscribers that read nothing. They start at different times, while all pods change
+// repeatedly. The result is the growth of heap and stacks since before they started, with
+// a full ring. The other end of each connection takes a few kB of it.
 func BenchmarkStuckSubscribers(b *testing.B) {
 	for _, protocol := range []struct {
 		name string
@@ -56,8 +56,9 @@ func get(path string) []byte {
 	return fmt.Appendf(nil, "GET %s HTTP/1.1\r\nHost: localhost\r\n\r\n", path)
 }
 
-// call returns what a gRPC client sends that makes a call with an empty message and reads
-// nothing. The window is so large that what the daemon sends is bounded by the socket.
+// call returns the bytes of a gRPC client that makes a call with an empty message and
+// reads nothing. Its window is so large that only the socket limits what the daemon
+// sends.
 func call(tb testing.TB, method string) []byte {
 	tb.Helper()
 	var header, out bytes.Buffer
@@ -110,11 +111,11 @@ func stuckBytes(b *testing.B, ask []byte) (heap, stacks int64) {
 	go func() { done <- s.Run(ctx, l) }()
 	defer func() { cancel(); <-done }()
 	fill := func() {
-		for range 40 { // 40 times 110 versions are more than the ring holds
+		for range 40 { // 40 times 110 versions exceed the ring
 			change(config.UPDATE)
 		}
 	}
-	reading := subscribe(b, socket, ask) // what is in the ring is encoded for it
+	reading := subscribe(b, socket, ask) // its stream causes the encoding of the ring
 	defer reading.Close()
 	go func() { _, _ = io.Copy(io.Discard, reading) }()
 	for range 5 {
@@ -134,7 +135,7 @@ func stuckBytes(b *testing.B, ask []byte) (heap, stacks int64) {
 			change(config.UPDATE)
 		}
 	}
-	for range 60 { // until each has come and is stuck, wherever that is
+	for range 60 { // until each has started and is stuck at some point
 		fill()
 		pause(b, 50*time.Millisecond)
 	}
@@ -154,7 +155,7 @@ func subscribe(tb testing.TB, socket string, ask []byte) net.Conn {
 	return conn
 }
 
-// memory returns how many bytes of heap and of stacks are in use.
+// memory returns the used bytes of heap and of stacks.
 func memory() (heap, stacks int64) {
 	runtime.GC()
 	runtime.GC()

@@ -1,8 +1,8 @@
-// Command kubelet-source runs the kubelet's file source and merge on a directory
-// and writes a line for each update that comes out of their channel. Usage:
-// kubelet-source DIRECTORY NODE-NAME
+// Command kubelet-source runs the kubelet's file source and merge on a directory and
+// writes a line for each update of their channel. Usage: kubelet-source DIRECTORY
+// NODE-NAME
 //
-// It is a process of its own because the kubelet's source can't be stopped.
+// It is a separate process because the kubelet's source can't be stopped.
 package main
 
 import (
@@ -22,7 +22,7 @@ import (
 	"github.com/podconfigd/podconfigd/test/bench/internal/peer"
 )
 
-// checkFrequency is the kubelet's default for how often it lists the directory.
+// checkFrequency is the kubelet's default for the interval of listings.
 const checkFrequency = 20 * time.Second
 
 func main() {
@@ -36,8 +36,7 @@ func main() {
 	}
 }
 
-// run writes the updates until it can't any more. Each has its time before it is
-// encoded.
+// run writes the updates until an error. Each has the time before it is encoded.
 func run(ctx context.Context, path string, node types.NodeName) error {
 	started := peer.Now()
 	podConfig := config.NewPodConfig(&record.FakeRecorder{}, noObserver{})
@@ -64,7 +63,7 @@ var operations = map[kubetypes.PodOperation]string{
 	kubetypes.DELETE: "DELETE", kubetypes.RECONCILE: "RECONCILE",
 }
 
-// noObserver takes no note of when pods were first seen.
+// noObserver ignores when pods were first seen.
 type noObserver struct{}
 
 func (noObserver) ObservedPodOnWatch(*v1.Pod, time.Time) {}

@@ -1,6 +1,6 @@
-// Command line-reader subscribes to the stream in a process of its own, as agents do,
-// and notes in a file when it read each UPDATE: how many pods it has, the version of the
-// first of them, and the moment. Usage: line-reader SOCKET FILE
+// Command line-reader is a subscriber in its own process, like an agent. It writes to a
+// file when it read each UPDATE: the number of pods, the version of the first, and the
+// time. Usage: line-reader SOCKET FILE
 package main
 
 import (
@@ -60,7 +60,7 @@ func run(socket, path string) error {
 		case event.Op == "UPDATE":
 			_, err = fmt.Fprintf(notes, "%d %s %d\n", event.Pods, event.Version, at)
 		case event.Ready && bytes.Contains(line, []byte(`"initialSyncComplete":true`)):
-			_, err = fmt.Fprintln(notes, "0 0 0") // it has what there was
+			_, err = fmt.Fprintln(notes, "0 0 0") // the current state is complete
 		}
 		if err != nil {
 			return err

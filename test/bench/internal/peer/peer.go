@@ -1,5 +1,5 @@
-// Package peer is what the benchmarks and their programs have in common: a clock, and
-// what there is to say of an update.
+// Package peer is shared by the benchmarks and their programs: a clock, and the
+// properties of an update.
 package peer
 
 import (
@@ -9,41 +9,41 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// VersionAnnotation is the annotation that tells the versions of a manifest apart.
+// VersionAnnotation is the annotation with the version of a manifest.
 const VersionAnnotation = "bench.podconfigd.dev/version"
 
 const (
-	// LongestLine bounds a line of podconfigd's stream: a frame carries about 1 MiB of
-	// pods as protobuf, and the JSON of these is less than twice that.
+	// LongestLine is more than the length of a line in podconfigd's stream.
 	LongestLine = 2 << 20
-	// headerLength is within what a line's fields before its pods take.
+	// headerLength is more than the length of a line's fields before its pods.
 	headerLength = 256
 )
 
-// Event is an update as it came out of a peer, without its pods.
+// Event is an update of a peer, without its pods.
 type Event struct {
 	Op string `json:"op"`
-	// At is when it was there, Started when the peer began.
+	// At is the time at which it arrived, Started the start of the peer.
 	At      time.Duration `json:"at"`
 	Started time.Duration `json:"started"`
-	// Pods is how many it has, Version the version annotation of the first of them.
+	// Pods is the number of its pods, Version the version annotation of the first.
 	Pods    int    `json:"pods"`
 	Version string `json:"version"`
-	// Ready: with this event all that there was at the start has been told.
+	// Ready means that with this event everything from the start has arrived.
 	Ready bool `json:"ready"`
 }
 
-// Now is the time since some fixed moment, the same for all processes of a machine.
+// Now returns the time since a fixed moment, which is the same for all processes of a
+// machine.
 func Now() time.Duration {
 	var now unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err != nil {
-		panic(err) // the kernel does not know its own clock
+		panic(err) // the kernel does not have its own clock
 	}
 	return time.Duration(now.Nano())
 }
 
-// Glance reads off a line's bytes what the benchmarks want to know: to decode it
-// would take longer than what they measure.
+// Glance parses the fields of a line that the benchmarks need. Decoding the line would
+// take longer than the measured operation.
 func Glance(line []byte) Event {
 	header := line[:min(len(line), headerLength)]
 	return Event{
@@ -54,7 +54,7 @@ func Glance(line []byte) Event {
 	}
 }
 
-// between returns what stands between the first prefix and the delimiter after it.
+// between returns the bytes between the first prefix and the next delimiter.
 func between(line []byte, prefix string, delimiter byte) []byte {
 	at := bytes.Index(line, []byte(prefix))
 	if at < 0 {
