@@ -45,7 +45,7 @@ func TestASetKeepsLittle(t *testing.T) {
 		}
 	}
 	if kept != maxDerived-1 {
-		t.Errorf("a set keeps %d values besides, want %d", kept, maxDerived-1)
+		t.Errorf("a set keeps %d other values, want %d", kept, maxDerived-1)
 	}
 }
 

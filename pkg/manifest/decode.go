@@ -85,7 +85,7 @@ func (d *Decoder) DecodeFile(path string, data []byte) (pod *v1.Pod, warnings []
 	if line, n := laterDocuments(data); n > 0 {
 		found.add(func() Fault {
 			return Fault{Line: line, Message: fmt.Sprintf(
-				"%d more YAML document(s) after the first are ignored, as the kubelet does: put each pod in a file of its own", n)}
+				"%d more YAML document(s) after the first are ignored, as the kubelet does: put each pod in its own file", n)}
 		})
 	}
 	return pod, found.bounded(), err

@@ -225,7 +225,7 @@ func TestWarnings(t *testing.T) {
 			},
 		},
 		{"several documents", good + "---\n# nothing\n---\n" + good, []string{
-			`web.yaml:11: 1 more YAML document(s) after the first are ignored, as the kubelet does: put each pod in a file of its own`,
+			`web.yaml:11: 1 more YAML document(s) after the first are ignored, as the kubelet does: put each pod in its own file`,
 		}},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -55,7 +55,7 @@ func (t *text) notAPod(data []byte) *Error {
 	case strings.HasSuffix(kind, "List") && t.file == "":
 		message += ": serve a v1 PodList"
 	case strings.HasSuffix(kind, "List"):
-		message += ": put each pod in a file of its own"
+		message += ": put each pod in its own file"
 	}
 	return t.refuse(ReasonNotAPod, t.at(wrong, "%s", message))
 }

@@ -76,13 +76,13 @@ func TestAHungInspectionDelaysItsPodOnly(t *testing.T) {
 		relists := r.Status().Relists
 		pass(DefaultCallTimeout / 2)
 		if n := r.Status().Relists - relists; n < 14 {
-			t.Errorf("only %d lists meanwhile", n)
+			t.Errorf("only %d lists in the meantime", n)
 		}
 		expect(t, r)
 		m.mu.Lock()
 		m.hung["c-a"] = false
 		m.mu.Unlock()
-		pass(DefaultCallTimeout) // the hanging call is cancelled, and another one made
+		pass(DefaultCallTimeout) // the hanging call is canceled, and another one made
 		expect(t, r, "ContainerDied a/c-a 3")
 		r.stop()
 	})

@@ -225,7 +225,7 @@ func TestEachPodIsOfferedAgain(t *testing.T) {
 	})
 }
 
-// A UID that two sources have goes on having its turns when one of them removes it.
+// A pod of two sources is still synced after one of them removes it.
 func TestAPodOfTwoSourcesIsSyncedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := run(t, "file", "http")

@@ -126,7 +126,7 @@ func (w *observer) quiet(t *testing.T) {
 				return
 			}
 			if time.Now().After(deadline) {
-				t.Fatal("the runtime was not listed meanwhile")
+				t.Fatal("the runtime was not listed in the meantime")
 			}
 			enough = time.After(100 * time.Millisecond)
 		}

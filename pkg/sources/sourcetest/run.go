@@ -131,7 +131,7 @@ func (r *running) next(t *testing.T) map[string]*v1.Pod {
 			t.Errorf("two pods of name %s", pod.Name)
 		}
 		if pod.UID == "" || uids[string(pod.UID)] {
-			t.Errorf("pod %s has no UID of its own: %q", pod.Name, pod.UID)
+			t.Errorf("pod %s has no unique UID: %q", pod.Name, pod.UID)
 		}
 		if before := r.last[name]; before != nil && before != pod && equality.Semantic.DeepEqual(before, pod) {
 			t.Errorf("pod %s did not change, and was sent as another pointer", pod.Name)

@@ -1,6 +1,6 @@
 // Command image is the one program in the image that containers of tests run:
 //
-//	image pause         waits until it is told to end, as a sandbox's container does
+//	image pause         waits for a signal, as the container of a sandbox does
 //	image exit N        exits with N at once
 //	image sleep D [N]   waits for D (as in 1s), then exits with N, 0 if left out
 package main
