@@ -19,9 +19,10 @@ import (
 )
 
 var (
-	seed  = flag.Uint64("seed", 0, "what the changes and cuts follow from; 0 for the time")
-	steps = flag.Int("steps", 300, "number of changes")
-	kills = flag.Int("kills", 5, "how often the daemon is killed")
+	seed     = flag.Uint64("seed", 0, "what the changes and cuts follow from; 0 for the time")
+	steps    = flag.Int("steps", 300, "number of changes")
+	kills    = flag.Int("kills", 5, "how often the daemon is killed")
+	patience = flag.Duration("patience", testutil.Patience, "how long to wait for what must come")
 )
 
 // TestHistories has sources change at random, and judges what each subscriber received.
@@ -60,7 +61,9 @@ func soak(t *testing.T, updates int) {
 	defer func() { cancel(); w.wg.Wait() }()
 	w.subscribe(ctx)
 	begin := time.Now()
-	w.play()
+	if err := w.play(); err != nil {
+		t.Error(err)
+	}
 	w.rest()
 	cancel()
 	w.wg.Wait()
@@ -155,8 +158,8 @@ func (w *world) subscribeKubernetes(ctx context.Context, far, near int) {
 	}
 }
 
-// play makes the changes.
-func (w *world) play() {
+// play makes the changes. It stops when the stream does.
+func (w *world) play() error {
 	kill := make(map[int]bool)
 	for _, step := range w.random.Perm(*steps)[:min(*kills, *steps)] {
 		kill[step] = true
@@ -171,36 +174,40 @@ func (w *world) play() {
 			}
 			w.daemon.start(w.t)
 		} else if w.random.IntN(10) < 7 {
-			w.barrier()
+			if err := w.barrier(); err != nil {
+				return err
+			}
 		}
 	}
+	return nil
 }
 
 // barrier waits until the daemon has read the directory.
-func (w *world) barrier() {
-	w.t.Helper()
+func (w *world) barrier() error {
 	want := w.mutator.barrier().pod(fileSource)
-	if err := w.whole.await("the barrier", func(held map[string]history.Pod) error {
+	ctx, cancel := context.WithTimeout(context.Background(), *patience)
+	defer cancel()
+	return w.whole.await(ctx, func(held map[string]history.Pod) error {
 		if got := held[w.whole.key(want)]; got != want {
-			return fmt.Errorf("it holds %v, want %v", got, want)
+			return fmt.Errorf("the barrier: it holds %v, want %v", got, want)
 		}
 		return nil
-	}); err != nil {
-		w.t.Fatal(err)
-	}
+	})
 }
 
 // rest ends the changes, and waits until every subscriber holds the truth.
 func (w *world) rest() {
 	w.mutator.heal()
 	w.steps.advance(true)
+	ctx, cancel := context.WithTimeout(context.Background(), *patience)
+	defer cancel()
 	for _, s := range w.all {
 		if s.history.Ops != nil { // it does not know the versions
 			continue
 		}
 		want := w.mutator.truth.of(s)
-		if err := s.await("the truth", func(held map[string]history.Pod) error { return same(held, want) }); err != nil {
-			w.t.Error(err)
+		if err := s.await(ctx, func(held map[string]history.Pod) error { return same(held, want) }); err != nil {
+			w.t.Errorf("at rest: %v", err)
 		}
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/podconfigd/podconfigd/internal/testutil"
 	"github.com/podconfigd/podconfigd/test/soak/history"
 )
 
@@ -85,8 +84,7 @@ func (s *subscriber) key(p history.Pod) string {
 }
 
 // await waits until a condition holds for what the subscriber holds.
-func (s *subscriber) await(what string, holds func(map[string]history.Pod) error) error {
-	timeout := time.After(testutil.Patience)
+func (s *subscriber) await(ctx context.Context, holds func(map[string]history.Pod) error) error {
 	for {
 		s.mu.Lock()
 		err, changed := holds(s.held), s.changed
@@ -96,8 +94,8 @@ func (s *subscriber) await(what string, holds func(map[string]history.Pod) error
 		}
 		select {
 		case <-changed:
-		case <-timeout:
-			return fmt.Errorf("%s: not within %v: %s: %w", s.history.Subscriber, testutil.Patience, what, err)
+		case <-ctx.Done():
+			return fmt.Errorf("%s: not in time: %w", s.history.Subscriber, err)
 		}
 	}
 }
