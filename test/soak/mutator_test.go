@@ -31,6 +31,8 @@ type mutator struct {
 	random *rand.Rand
 	dir    string
 	web    *web
+	// clashes: some names, and some UIDs, are in both sources.
+	clashes bool
 
 	truth truth
 	// bad are the manifests that can't be used now, by source and name.
@@ -44,10 +46,10 @@ type mutator struct {
 	kinds map[string]int
 }
 
-func newMutator(t *testing.T, random *rand.Rand, dir string) *mutator {
+func newMutator(t *testing.T, random *rand.Rand, dir string, clashes bool) *mutator {
 	t.Helper()
 	m := &mutator{
-		t: t, random: random, dir: dir, web: newWeb(t), uids: make(map[string]int), kinds: make(map[string]int),
+		t: t, random: random, dir: dir, clashes: clashes, web: newWeb(t), uids: make(map[string]int), kinds: make(map[string]int),
 		truth: truth{fileSource: {}, httpSource: {}}, bad: map[string]map[string]bool{fileSource: {}, httpSource: {}},
 	}
 	m.replaceDirectory()
@@ -104,14 +106,15 @@ func (m *mutator) next(source string) manifest { return m.nextOf(source, m.name(
 
 func (m *mutator) nextOf(source, name string) manifest {
 	m.version++
+	owner := name
 	if source == httpSource {
-		name = "web-" + name
+		name, owner = m.webName(name)
 	}
 	if m.random.IntN(4) == 0 {
-		m.uids[name]++
+		m.uids[owner]++
 	}
 	p := manifest{
-		name: name, uid: fmt.Sprintf("%s-%d", name, m.uids[name]), version: fmt.Sprint(m.version),
+		name: name, uid: fmt.Sprintf("%s-%d", owner, m.uids[owner]), version: fmt.Sprint(m.version),
 		namespace: namespaces[len(name)%len(namespaces)], tier: tiers[m.random.IntN(len(tiers))],
 	}
 	if m.random.IntN(3) == 0 {
@@ -122,13 +125,25 @@ func (m *mutator) nextOf(source, name string) manifest {
 	return p
 }
 
+// webName returns the name of a pod of the HTTP source, and what its UIDs begin with. If
+// there are clashes, a quarter has names of the other source, and another quarter its UIDs too.
+func (m *mutator) webName(name string) (clashing, owner string) {
+	switch {
+	case m.clashes && name[len(name)-1]%4 == 0:
+		return name, name
+	case m.clashes && name[len(name)-1]%4 == 1:
+		return name, "web-" + name
+	}
+	return "web-" + name, "web-" + name
+}
+
 // many changes many pods of a source.
 func (m *mutator) many(source string) {
 	for range 1 + m.random.IntN(12) {
 		if m.random.IntN(3) == 0 {
 			name := m.name()
 			if source == httpSource {
-				name = "web-" + name
+				name, _ = m.webName(name)
 			}
 			delete(m.truth[source], name)
 			delete(m.bad[source], name)

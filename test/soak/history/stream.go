@@ -242,8 +242,12 @@ func (c *streamCheck) same(pieces []*Message) {
 	}
 	before, known, was := c.walker.revision, c.walker.known, c.wasOf(e)
 	_, follows := c.walker.step()
-	if known && !follows && c.history.takesAll() {
-		c.violated(Reliable, "%v does not follow %d: revisions are missing, or too many", m, before)
+	switch {
+	case !known || follows || !c.history.takesAll():
+	case e.first() <= before:
+		c.violated(Atomic, "%v has more pods than revisions after %d", m, before)
+	default:
+		c.violated(Reliable, "%v does not follow %d, though nobody was sent anything between them", m, before)
 	}
 	if !follows && !c.history.takesAll() {
 		c.report.Unknown++

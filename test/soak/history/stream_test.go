@@ -105,6 +105,8 @@ func TestStreamAtomic(t *testing.T) {
 		connection(t, 0, "ADD a@1/x\nBOOKMARK 10 synced\nADD 11 b@2/x\nUPDATE 12 a@3/y\nADD 14 d@4/y")))
 	refuses(t, Atomic, follower("whole", connection(t, 0, full)), follower("interrupted",
 		connection(t, 0, "ADD a@1/x\nBOOKMARK 10 synced\nADD 11 b@2/x\nUPDATE 12 a@3/y\nADD t14 continues c@4/x\nBOOKMARK 12")))
+	// Two pods have one revision.
+	refuses(t, Atomic, follower("all", connection(t, 0, "BOOKMARK 10 synced\nADD 11 a@1 b@2")))
 	refuses(t, Atomic, follower("whole", connection(t, 0, full)), &History{
 		Subscriber: "selects", Selection: Selection{Tier: "x"}, Connections: []*Connection{
 			connection(t, 0, "ADD a@1/x\nBOOKMARK 10 synced\nADD 11 b@2/x\nUPDATE 12 a@3/y"),

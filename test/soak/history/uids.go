@@ -13,8 +13,8 @@ type uidsCheck struct {
 
 	held   map[string]Pod
 	synced bool
-	// newest is the newest version of each UID.
-	newest map[string]int
+	// newest is the newest version of each pod.
+	newest map[key]int
 	// follow are the places of the log that the subscriber can be at, after the present pods.
 	follow []*spot
 	// whole: the log is complete, and no subscriber can have fallen behind.
@@ -37,7 +37,7 @@ type change struct {
 
 func (c *uidsCheck) run() {
 	c.whole = c.log.complete && c.report.Updates < c.log.opts.MaxUpdates
-	c.newest = make(map[string]int)
+	c.newest = make(map[key]int)
 	for i, connection := range c.history.Connections {
 		c.connection, c.message = i, -1
 		c.held, c.synced, c.follow = make(map[string]Pod), false, nil
@@ -57,7 +57,7 @@ func (c *uidsCheck) run() {
 func (c *uidsCheck) event(m *Message, p Pod) {
 	before, there := c.held[p.UID]
 	version, err := strconv.Atoi(p.Version)
-	newest := c.newest[p.UID]
+	newest := c.newest[p.key()]
 	switch {
 	case m.Op == Remove && there && err != nil: // of a pod that went while the subscriber fell behind
 		version = newest
@@ -66,7 +66,7 @@ func (c *uidsCheck) event(m *Message, p Pod) {
 	case version < newest:
 		c.violated(Ordered, "%v comes after version %d", m, newest)
 	}
-	c.newest[p.UID] = max(version, newest)
+	c.newest[p.key()] = max(version, newest)
 	switch {
 	case !c.synced && m.Op != Add:
 		c.violated(Bookmarkable, "%v comes before the present pods are complete", m)
