@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -35,6 +36,7 @@ func (s *Server) serve(ctx context.Context, l net.Listener, handler http.Handler
 }
 
 func serve(ctx context.Context, l net.Listener, server *http.Server) error {
+	server.Handler = wellFormed(server.Handler)
 	server.MaxHeaderBytes = maxHeader
 	server.BaseContext = func(net.Listener) context.Context { return ctx }
 	server.ConnContext = withConn
@@ -79,17 +81,26 @@ func (s *Server) Handler() http.Handler {
 			"there is nothing at %s; there is /v1alpha1/updates, /v1alpha1/status, /v1alpha1/runtime, /v1alpha1/resync, /pods, /api/v1/pods, /healthz, /livez, /readyz, /metrics and /version",
 			r.URL.Path))
 	})
-	return wellFormed(s.handleResync(kubeapi.Writes(readOnly(mux), kubeapi.DefaultBodyTimeout)))
+	return s.handleResync(kubeapi.Writes(readOnly(mux), s.limits.listTimeout/3))
 }
 
+// bodyWait is the time for which the server waits for a body that no handler reads.
+const bodyWait = 100 * time.Millisecond
+
 // wellFormed refuses queries that are too long, and a GET or HEAD with a body: net/http
-// does not detect that a client has gone while the body of its request is missing.
+// does not detect that a client has gone while the body of its request is missing. For other
+// methods, net/http reads the body before it sends the answer. If the body does not arrive
+// soon, net/http sends the answer and closes the connection.
 func wellFormed(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.ContentLength != 0 && (r.Method == http.MethodGet || r.Method == http.MethodHead) {
 			w.Header().Set("Connection", "close")
 			respond.Error(w, http.StatusBadRequest, metav1.StatusReasonBadRequest, r.Method+" takes no body")
 			return
+		}
+		if r.ContentLength != 0 {
+			// Not all writers have deadlines, for example that of a test.
+			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyWait))
 		}
 		if n := len(r.URL.RawQuery); n > maxQuery {
 			respond.Error(w, http.StatusRequestURITooLong, metav1.StatusReasonBadRequest,

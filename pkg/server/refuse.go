@@ -20,7 +20,7 @@ func (s *Server) refuser() *http.Server {
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		respond.Status(w, respond.TooMany(connFrom(r.Context()).refusal))
 	})
-	server := &http.Server{Handler: wellFormed(mux), ReadTimeout: refusalTime, WriteTimeout: refusalTime}
+	server := &http.Server{Handler: mux, ReadTimeout: refusalTime, WriteTimeout: refusalTime}
 	server.SetKeepAlivesEnabled(false)
 	return server
 }

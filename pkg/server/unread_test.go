@@ -1,6 +1,7 @@
 package server
 
 import (
+	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
@@ -26,14 +27,14 @@ import (
 
 // unreadCall makes a call of gRPC whose answer can't be sent: the client's window is
 // shut. It returns once the answer is under way.
-func unreadCall(t *testing.T, conn net.Conn, method string, message []byte) *http2.Framer {
+func unreadCall(t *testing.T, conn net.Conn, method string, message []byte, fields ...[2]string) *http2.Framer {
 	t.Helper()
 	var header bytes.Buffer
 	encoder := hpack.NewEncoder(&header)
-	for _, f := range [][2]string{
+	for _, f := range append([][2]string{
 		{":method", "POST"}, {":scheme", "http"}, {":path", method}, {":authority", "localhost"},
 		{"content-type", "application/grpc"}, {"te", "trailers"},
-	} {
+	}, fields...) {
 		if err := encoder.WriteField(hpack.HeaderField{Name: f[0], Value: f[1]}); err != nil {
 			t.Fatal(err)
 		}
@@ -216,5 +217,60 @@ func TestMetricsThatNobodyReads(t *testing.T) {
 	}
 	for _, conn := range stuck {
 		closed(t, conn, "/metrics")
+	}
+}
+
+// A stream that has an end gives its place back at its end, also if its client does not read.
+func TestStreamsWithAnEndThatNobodyReads(t *testing.T) {
+	d := serveWithLimits(t, journal.Options{}, Limits{Subscribers: 1})
+	for i := range 32 {
+		d.add(fmt.Sprint(i), 64<<10)
+	}
+	for _, path := range []string{"/api/v1/pods?watch=true&timeoutSeconds=1", "/api/v1/namespaces/default/pods?watch=1&timeoutSeconds=1&allowWatchBookmarks=true"} {
+		conn := d.dial(t)
+		request(t, conn, path, "")
+		if _, err := conn.Read(make([]byte, 16)); err != nil {
+			t.Fatal(err)
+		}
+		d.free(t)
+		closed(t, conn, path)
+	}
+	for _, method := range []string{"/podconfigd.v1alpha1.PodConfig/Watch", "/v1alpha1.Pods/WatchPods"} {
+		unreadCall(t, d.dial(t), method, nil, [2]string{"grpc-timeout", "1S"})
+		d.free(t)
+	}
+}
+
+// A client that reads gets the end of its watch, and can send the next request on the same
+// connection. The largest timeout does not overflow.
+func TestWatchesThatEndInTime(t *testing.T) {
+	d := serveJournal(t, journal.Options{})
+	d.add("a", 1)
+	conn := d.dial(t)
+	reader := bufio.NewReader(conn)
+	for range 2 {
+		request(t, conn, "/api/v1/pods?watch=true&timeoutSeconds=1", "")
+		resp, err := http.ReadResponse(reader, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(resp.Body)
+		if err != nil || !strings.Contains(string(body), `"name":"a"`) {
+			t.Fatalf("%v after %s", err, body)
+		}
+	}
+	request(t, conn, "/api/v1/pods?watch=true&timeoutSeconds=9223372036", "")
+	resp, err := http.ReadResponse(reader, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	defer conn.Close() // before the body, which has no end
+	lines := bufio.NewScanner(resp.Body)
+	for _, name := range []string{"a", "b"} {
+		if !lines.Scan() || !strings.Contains(lines.Text(), `"name":"`+name+`"`) {
+			t.Fatalf("got %q, %v, want %s", lines.Text(), lines.Err(), name)
+		}
+		d.add("b", 1)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strconv"
 	"sync"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -23,6 +24,9 @@ import (
 // buffers are the buffers into which events are encoded. A watch has one only while it
 // writes.
 var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
+
+// endWait is the time in which a client must read what was sent before the end of its watch.
+const endWait = time.Second
 
 // maxBuffer is the maximum size of a buffer that is reused.
 const maxBuffer = 64 << 10
@@ -52,8 +56,10 @@ func (h *handler) watch(w http.ResponseWriter, r *http.Request, o *options) {
 	ctx := r.Context()
 	if o.timeout > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, o.timeout)
+		end := time.Now().Add(o.timeout)
+		ctx, cancel = context.WithDeadline(ctx, end)
 		defer cancel()
+		_ = http.NewResponseController(w).SetWriteDeadline(end.Add(endWait)) // the writer of a test may have no deadlines
 	}
 	cursor := view.Names(h.opts.Journal, opts)
 	defer cursor.Close()
@@ -91,6 +97,7 @@ func (s *stream) run(ctx context.Context, w http.ResponseWriter, cursor *view.Cu
 		}
 		frames, err := cursor.Next(ctx)
 		if compacted, ok := errors.AsType[*journal.CompactedError](err); ok {
+			_ = control.SetWriteDeadline(time.Now().Add(endWait)) // as in watch
 			return s.write(w, func() error { return s.end(expired(compacted)) })
 		}
 		if err != nil {

@@ -12,12 +12,9 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/server/internal/respond"
 )
 
-// DefaultBodyTimeout is the time in which a client must send the body of a request.
-const DefaultBodyTimeout = 10 * time.Second
-
 // Writes answers the writing requests of the Kubernetes API, and passes all other requests on.
 // It refuses them, except for reviews of access, which change nothing. bodyTimeout is the time
-// in which a client must send the body.
+// in which a client must send a review.
 func Writes(next http.Handler, bodyTimeout time.Duration) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		path := strings.TrimSuffix(r.URL.Path, "/")
@@ -25,12 +22,12 @@ func Writes(next http.Handler, bodyTimeout time.Duration) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		}
-		// net/http also reads the body before it sends an answer.
-		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTimeout)) // the writer of a test may have no deadlines
 		switch {
 		case r.Method == http.MethodPost && path == reviewsPrefix+"selfsubjectaccessreviews":
+			setBodyTimeout(w, bodyTimeout)
 			answerReview(w, r, "SelfSubjectAccessReview", new(authorizationv1.SelfSubjectAccessReview), reviewAccess)
 		case r.Method == http.MethodPost && path == reviewsPrefix+"selfsubjectrulesreviews":
+			setBodyTimeout(w, bodyTimeout)
 			answerReview(w, r, "SelfSubjectRulesReview", new(authorizationv1.SelfSubjectRulesReview), reviewRules)
 		case strings.HasPrefix(path, "/apis/authorization.k8s.io/"), strings.HasPrefix(path, "/apis/authentication.k8s.io/"):
 			notFound(w, r)
@@ -40,4 +37,8 @@ func Writes(next http.Handler, bodyTimeout time.Duration) http.Handler {
 				"%s is not supported: podconfigd is read-only; change pods at their source: the manifest directory, the manifest URL or the apiserver", r.Method))
 		}
 	})
+}
+
+func setBodyTimeout(w http.ResponseWriter, timeout time.Duration) {
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(timeout)) // the writer of a test may have no deadlines
 }

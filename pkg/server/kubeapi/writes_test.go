@@ -1,11 +1,8 @@
 package kubeapi
 
 import (
-	"bufio"
 	"encoding/json"
-	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -72,35 +69,6 @@ func TestWritesAreRefused(t *testing.T) {
 		var status metav1.Status
 		if err := json.Unmarshal([]byte(answer), &status); err != nil || code != http.StatusMethodNotAllowed || status.Reason != metav1.StatusReasonMethodNotAllowed {
 			t.Errorf("%s: %d %s", method, code, answer)
-		}
-	}
-}
-
-// A client that announces a body and does not send it is answered nevertheless.
-func TestBodiesThatDoNotCome(t *testing.T) {
-	a := serve(t, journal.Options{})
-	for request, want := range map[string]int{
-		"POST /apis/authorization.k8s.io/v1/selfsubjectaccessreviews": http.StatusBadRequest,
-		"POST /api/v1/namespaces/a/pods":                              http.StatusMethodNotAllowed,
-		"DELETE /api/v1/namespaces/a/pods/x":                          http.StatusMethodNotAllowed,
-	} {
-		for _, body := range []string{"Content-Length: 100\r\n\r\n{", "Transfer-Encoding: chunked\r\n\r\n5\r\n{"} {
-			conn, err := net.Dial("tcp", strings.TrimPrefix(a.url, "http://"))
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() { _ = conn.Close() })
-			if _, err := fmt.Fprintf(conn, "%s HTTP/1.1\r\nHost: x\r\n%s", request, body); err != nil {
-				t.Fatal(err)
-			}
-			resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
-			if err != nil {
-				t.Fatalf("%s: %v", request, err)
-			}
-			_ = resp.Body.Close()
-			if resp.StatusCode != want {
-				t.Errorf("%s: %s, want %d", request, resp.Status, want)
-			}
 		}
 	}
 }

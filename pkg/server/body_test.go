@@ -1,0 +1,113 @@
+package server
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/podconfigd/podconfigd/pkg/journal"
+)
+
+// A client that announces a body and does not send it is answered at once. Before, its
+// connection was closed without an answer after the time that lists have.
+func TestMissingBodiesAreAnsweredAtOnce(t *testing.T) {
+	d := serveWithLimits(t, journal.Options{}, Limits{ListTimeout: time.Hour}, func(o *Options) {
+		o.Resync = func(context.Context, string, string) error { return nil }
+	})
+	d.add("a", 1)
+	var answers []func()
+	for line, want := range map[string]int{
+		"POST /pods":             http.StatusMethodNotAllowed,
+		"POST /v1alpha1/updates": http.StatusMethodNotAllowed,
+		"PUT /v1alpha1/status":   http.StatusMethodNotAllowed,
+		"PATCH /nothing":         http.StatusMethodNotAllowed,
+		"DELETE /healthz":        http.StatusMethodNotAllowed,
+		"OPTIONS /":              http.StatusMethodNotAllowed,
+		"POST /v1alpha1/resync?namespace=default":        http.StatusBadRequest,
+		"POST /v1alpha1/resync?namespace=default&name=a": http.StatusOK,
+		"PUT /v1alpha1/resync?namespace=default&name=a":  http.StatusMethodNotAllowed,
+		"POST /api/v1/namespaces/default/pods":           http.StatusMethodNotAllowed,
+		"DELETE /api/v1/namespaces/default/pods/a":       http.StatusMethodNotAllowed,
+		"GET /pods":             http.StatusBadRequest,
+		"GET /v1alpha1/updates": http.StatusBadRequest,
+	} {
+		for _, body := range []string{
+			"Content-Length: 100\r\n\r\n", "Content-Length: 100\r\n\r\n{", "Content-Length: 1000000000\r\n\r\n{",
+			"Transfer-Encoding: chunked\r\n\r\n5\r\n{", "Expect: 100-continue\r\nContent-Length: 5\r\n\r\n",
+		} {
+			answer := ask(t, d.dial(t), line, body)
+			answers = append(answers, func() {
+				if got := answer(); got != want {
+					t.Errorf("%s, %q: %d, want %d", line, body, got, want)
+				}
+			})
+		}
+	}
+	for _, check := range answers {
+		check()
+	}
+}
+
+// ask sends a request with the rest of its header and some of its body. The answer is its
+// status code, or 0 if there is none within 10 seconds.
+func ask(t *testing.T, conn net.Conn, line, rest string) (answer func() int) {
+	t.Helper()
+	if _, err := fmt.Fprintf(conn, "%s HTTP/1.1\r\nHost: localhost\r\n%s", line, rest); err != nil {
+		t.Fatal(err)
+	}
+	_ = conn.SetReadDeadline(time.Now().Add(10 * time.Second))
+	return func() int {
+		resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		if err != nil {
+			return 0
+		}
+		_ = resp.Body.Close()
+		return resp.StatusCode
+	}
+}
+
+// The same holds for the other sockets and for connections beyond the limit.
+func TestMissingBodiesElsewhere(t *testing.T) {
+	const body = "Content-Length: 100\r\n\r\n{"
+	d := serveWithLimits(t, journal.Options{}, Limits{ListTimeout: time.Hour, ConnectionsPerPeer: 1})
+	pods, err := net.Dial("unix", d.pods)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = pods.Close() })
+	if got := ask(t, pods, "POST /pods", body)(); got != http.StatusNotFound {
+		t.Errorf("the socket of the Pods API: %d", got)
+	}
+	if got := ask(t, d.dial(t), "POST /pods", body)(); got != http.StatusTooManyRequests {
+		t.Errorf("a connection beyond the limit: %d", got)
+	}
+	var options Options
+	serveWithLimits(t, journal.Options{}, Limits{}, func(o *Options) { options = *o })
+	metrics, err := net.Dial("tcp", serveMetrics(t, New(Options{Gatherer: options.Gatherer, Limits: Limits{ListTimeout: time.Hour}})))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = metrics.Close() })
+	if got := ask(t, metrics, "POST /metrics", body)(); got != http.StatusMethodNotAllowed {
+		t.Errorf("metrics: %d", got)
+	}
+	if got := ask(t, metrics, "POST /metrics", body)(); got != 0 {
+		t.Errorf("the rest of the body was taken for a request: %d", got)
+	}
+}
+
+// A review is answered too if its body does not come, before the client must have read the
+// answer.
+func TestReviewsWithoutABodyAreAnswered(t *testing.T) {
+	d := serveWithLimits(t, journal.Options{}, Limits{ListTimeout: 600 * time.Millisecond})
+	for _, body := range []string{"Content-Length: 100\r\n\r\n{", "Transfer-Encoding: chunked\r\n\r\n5\r\n{"} {
+		got := ask(t, d.dial(t), "POST /apis/authorization.k8s.io/v1/selfsubjectaccessreviews", body)()
+		if got != http.StatusBadRequest {
+			t.Errorf("%q: %d", body, got)
+		}
+	}
+}
