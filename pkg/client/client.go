@@ -13,7 +13,6 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
-	"time"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -24,9 +23,6 @@ import (
 
 // SocketEnv is the environment variable with the path of the socket.
 const SocketEnv = "PODCONFIGD_SOCKET"
-
-// dialTimeout is the timeout for a new connection.
-const dialTimeout = 5 * time.Second
 
 // DefaultSocket returns the default path of the socket: the value of PODCONFIGD_SOCKET if it
 // is set, /run/podconfigd/podconfigd.sock for root, and otherwise
@@ -46,13 +42,10 @@ type Client struct {
 
 // New returns a client for the socket at that path. It does not connect.
 func New(socket string) *Client {
-	dialer := &net.Dialer{Timeout: dialTimeout}
 	return &Client{
 		socket: socket,
 		http: &http.Client{Transport: &http.Transport{
-			DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-				return dialer.DialContext(ctx, "unix", socket)
-			},
+			DialContext:        func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx, socket) },
 			DisableCompression: true,
 			DisableKeepAlives:  true, // a stream uses its own connection, and other requests are rare
 		}},

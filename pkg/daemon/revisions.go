@@ -40,9 +40,14 @@ func (r revisions) floor() (int64, error) {
 // maxFloor is the largest accepted floor, the year 10000. It leaves room for revisions above it.
 const maxFloor = 253402300800000
 
-// reserve writes a revision to the file.
+// reserve writes a revision to the file. It creates the directory if it is missing: like the
+// socket, it may be removed while the daemon runs.
 func (r revisions) reserve(ceiling int64) error {
-	f, err := os.CreateTemp(filepath.Dir(r.path), "."+filepath.Base(r.path))
+	dir := filepath.Dir(r.path)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return fmt.Errorf("writing %s: %w", r.path, err)
+	}
+	f, err := os.CreateTemp(dir, "."+filepath.Base(r.path))
 	if err != nil {
 		return err
 	}

@@ -35,8 +35,28 @@ func TestTheHighestRevisionIsKept(t *testing.T) {
 			t.Errorf("%.40q: %d, %v", bad, floor, err)
 		}
 	}
-	if err := revisionsBeside("/does/not/exist").reserve(1); err == nil {
-		t.Error("no error where there is no directory")
+}
+
+// A directory that was removed while the daemon runs is created again.
+func TestTheDirectoryOfTheRevisionIsCreatedAgain(t *testing.T) {
+	parent := t.TempDir()
+	r := revisionsBeside(filepath.Join(parent, "run", "podconfigd", "podconfigd.sock"))
+	for _, n := range []int64{1795267200123, 1795267300000} {
+		if err := r.reserve(n); err != nil {
+			t.Fatal(err)
+		}
+		if floor, err := r.floor(); floor != n || err != nil {
+			t.Errorf("after %d: %d, %v", n, floor, err)
+		}
+		if err := os.RemoveAll(filepath.Join(parent, "run")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(parent, "run"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.reserve(1); err == nil || !strings.Contains(err.Error(), r.path) {
+		t.Errorf("below a file: %v", err)
 	}
 }
 

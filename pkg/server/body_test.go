@@ -73,7 +73,7 @@ func ask(t *testing.T, conn net.Conn, line, rest string) (answer func() int) {
 // The same holds for the other sockets and for connections beyond the limit.
 func TestMissingBodiesElsewhere(t *testing.T) {
 	const body = "Content-Length: 100\r\n\r\n{"
-	d := serveWithLimits(t, journal.Options{}, Limits{ListTimeout: time.Hour, ConnectionsPerPeer: 1})
+	d := serveWithLimits(t, journal.Options{}, Limits{ListTimeout: time.Hour})
 	pods, err := net.Dial("unix", d.pods)
 	if err != nil {
 		t.Fatal(err)
@@ -82,7 +82,13 @@ func TestMissingBodiesElsewhere(t *testing.T) {
 	if got := ask(t, pods, "POST /pods", body)(); got != http.StatusNotFound {
 		t.Errorf("the socket of the Pods API: %d", got)
 	}
-	if got := ask(t, d.dial(t), "POST /pods", body)(); got != http.StatusTooManyRequests {
+	full := serveWithLimits(t, journal.Options{}, Limits{ConnectionsPerPeer: 1})
+	held := full.dial(t)
+	request(t, held, "/livez", "")
+	if _, err := held.Read(make([]byte, 16)); err != nil {
+		t.Fatal(err)
+	}
+	if got := ask(t, full.dial(t), "POST /pods", body)(); got != http.StatusTooManyRequests {
 		t.Errorf("a connection beyond the limit: %d", got)
 	}
 	var options Options

@@ -63,6 +63,7 @@ func (c *admittedConn) read(into []byte) (n int, err error) {
 		c.head = c.head[n:]
 	} else {
 		n, err = c.Conn.Read(into)
+		err = c.named(err)
 	}
 	if !c.http1 {
 		return n, err
@@ -72,6 +73,20 @@ func (c *admittedConn) read(into []byte) (n int, err error) {
 		n = end
 	}
 	return n, err
+}
+
+// Write writes to the client.
+func (c *admittedConn) Write(data []byte) (int, error) {
+	n, err := c.Conn.Write(data)
+	return n, c.named(err)
+}
+
+// named replaces the temporary name of the socket in an error by the address of the listener.
+func (c *admittedConn) named(err error) error {
+	if op, ok := errors.AsType[*net.OpError](err); ok {
+		op.Source = c.local
+	}
+	return err
 }
 
 // stream closes the connection when the client sends anything or disconnects, until stop is

@@ -1,0 +1,68 @@
+package client_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/podconfigd/podconfigd/internal/testutil"
+	"github.com/podconfigd/podconfigd/pkg/client"
+	"github.com/podconfigd/podconfigd/pkg/server"
+)
+
+// The kernel names the other end of a connection by the name under which the daemon created
+// its socket. Errors name the path that users know.
+func TestErrorsNameTheSocket(t *testing.T) {
+	dir := testutil.ShortDir(t)
+	socket := filepath.Join(dir, "podconfigd.sock")
+	l, err := server.Listen(t.Context(), server.ListenOptions{Path: socket, Mode: 0o600})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() {
+		var failed error
+		for range 3 {
+			conn, err := l.Accept()
+			if err != nil {
+				failed = err
+				break
+			}
+			// What is not read of the request makes the kernel reset the connection.
+			if _, err := io.ReadFull(conn, make([]byte, 1)); err != nil {
+				failed = err
+			}
+			_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{")
+			_ = conn.Close()
+		}
+		ended <- failed
+	}()
+	c := client.New(socket)
+	check := func(what string, err error) {
+		t.Helper()
+		if !errors.Is(err, syscall.ECONNRESET) || !strings.Contains(err.Error(), socket+": ") || strings.Contains(err.Error(), dir+"/.") {
+			t.Errorf("%s: %v, want a reset connection to %s", what, err, socket)
+		}
+	}
+	_, err = c.Status(t.Context())
+	check("Status", err)
+	for _, err := range c.Updates(t.Context(), client.Options{Once: true}) {
+		check("Updates", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	for range c.Updates(ctx, client.Options{OnDisconnect: func(err error, _ time.Duration) { check("OnDisconnect", err); cancel() }}) {
+		t.Error("an update came")
+	}
+	if err := l.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
