@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/time/rate"
 	"k8s.io/klog/v2"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
@@ -16,14 +17,56 @@ import (
 type Board struct {
 	degraded prometheus.Gauge
 
-	mu     sync.Mutex // guards status; only Update's function is called under it
+	mu     sync.Mutex // guards the fields below; only Update's function is called under it
 	status v1alpha1.SourceStatus
+	log    changeLog
+}
+
+// changeBurst is the number of changes between failure and success that are logged at once.
+// Further changes are logged at the rate of one each changeEvery.
+const (
+	changeBurst = 20
+	changeEvery = time.Minute
+)
+
+// changeLog selects the changes that are logged. A source can alternate between failure and
+// success at each attempt.
+type changeLog struct {
+	limiter *rate.Limiter
+	// text is the error in the last line of the log; empty if that line reports a success.
+	// since is the start of the failure that it reports.
+	text  string
+	since time.Time
+	// unlogged counts the changes since the last line.
+	unlogged int
+}
+
+// add adds the result of an attempt, which is an error text or empty for a success. It
+// returns whether the result must be logged, and with which values.
+func (l *changeLog) add(text string, changed bool, since time.Time) (log bool, values []any) {
+	if changed {
+		l.unlogged++
+	}
+	if text == l.text || !l.limiter.Allow() {
+		return false, nil
+	}
+	if text == "" {
+		values = append(values, "after", time.Since(l.since).Round(time.Millisecond))
+	}
+	if n := l.unlogged - 1; n > 0 {
+		values = append(values, "unlogged", n)
+	}
+	l.text, l.since, l.unlogged = text, since, 0
+	return true, values
 }
 
 // NewBoard returns a board with that status. The gauge is 1 while the source is
 // degraded.
 func NewBoard(status v1alpha1.SourceStatus, degraded prometheus.Gauge) *Board {
-	return &Board{status: status, degraded: degraded}
+	return &Board{
+		status: status, degraded: degraded,
+		log: changeLog{limiter: rate.NewLimiter(rate.Every(changeEvery), changeBurst)},
+	}
 }
 
 // Status returns a copy of the status.
@@ -52,37 +95,41 @@ func (b *Board) Update(change func(*v1alpha1.SourceStatus)) {
 }
 
 // Failed records that the source can't be read. It logs the error with the message, but
-// not if it is the same error as the last. A very long error is cut.
+// not if it is the same error as the last. A very long error is cut. If there are many
+// changes, only some are logged, and the next line has their number.
 func (b *Board) Failed(ctx context.Context, err error, message string, keysAndValues ...any) {
 	b.degraded.Set(1)
-	text, news := ShortText(err.Error()), false
+	text := ShortText(err.Error())
 	if text != err.Error() {
 		err = errors.New(text)
 	}
+	var log bool
+	var values []any
 	b.Update(func(status *v1alpha1.SourceStatus) {
 		if !status.Degraded {
 			now := time.Now()
 			status.Degraded, status.DegradedSince = true, &now
 		}
-		news = status.LastError != text
+		log, values = b.log.add(text, status.LastError != text, *status.DegradedSince)
 		status.LastError = text
 	})
-	if news {
-		klog.FromContext(ctx).Error(err, message, keysAndValues...)
+	if log {
+		klog.FromContext(ctx).Error(err, message, append(keysAndValues, values...)...)
 	}
 }
 
-// Succeeded records that the source can be read. It logs the message if the source was
-// degraded.
+// Succeeded records that the source can be read. It logs the message if the log says that
+// the source can't be read, with the limits of Failed.
 func (b *Board) Succeeded(ctx context.Context, message string) {
 	b.degraded.Set(0)
-	var since *time.Time
+	var log bool
+	var values []any
 	b.Update(func(status *v1alpha1.SourceStatus) {
-		since = status.DegradedSince
+		log, values = b.log.add("", status.Degraded, time.Time{})
 		status.Degraded, status.DegradedSince, status.LastError = false, nil, ""
 	})
-	if since != nil {
-		klog.FromContext(ctx).Info(message, "after", time.Since(*since).Round(time.Millisecond))
+	if log {
+		klog.FromContext(ctx).Info(message, values...)
 	}
 }
 

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -66,6 +68,62 @@ func TestBoard(t *testing.T) {
 		status.File.Path = "changed" // it is a copy
 		if path := board.Status().File.Path; path != "" {
 			t.Errorf("writing to the returned status changed the board to %q", path)
+		}
+	})
+}
+
+// A source that alternates between two states logs a bounded number of lines. Its status has
+// each state, and the log ends with the last one.
+func TestBoardLogsABoundedNumberOfChanges(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var lines []string
+		log := func(_, args string) { lines = append(lines, args) }
+		ctx := klog.NewContext(context.Background(), funcr.New(log, funcr.Options{}))
+		gauge := prometheus.NewGauge(prometheus.GaugeOpts{Name: "degraded", Help: "1 while degraded."})
+		board := sources.NewBoard(v1alpha1.SourceStatus{Name: "s"}, gauge)
+		const polls = 3600
+		for i := range polls {
+			failed, text := i%2 == 0, ""
+			if failed {
+				text = "refused " + string(rune('a'+i%3))
+				board.Failed(ctx, errors.New(text), "Reading failed")
+			} else {
+				board.Succeeded(ctx, "Reading succeeded again")
+			}
+			if status := board.Status(); status.Degraded != failed || status.LastError != text || testutil.ToFloat64(gauge) != float64(1-i%2) {
+				t.Fatalf("poll %d: %+v", i, status)
+			}
+			<-time.After(time.Second)
+		}
+		if n := len(lines); n < 20 || n > 100 {
+			t.Errorf("%d lines in an hour", n)
+		}
+		unlogged := 0
+		for _, line := range lines {
+			if _, count, ok := strings.Cut(line, `"unlogged"=`); ok {
+				n, err := strconv.Atoi(strings.Fields(count)[0])
+				if err != nil {
+					t.Fatalf("%v in %s", err, line)
+				}
+				unlogged += n
+			}
+		}
+		if total := unlogged + len(lines); total < polls-120 || total > polls {
+			t.Errorf("%d changes are logged or counted, of %d", total, polls)
+		}
+		for range 120 {
+			board.Failed(ctx, errors.New("refused for good"), "Reading failed")
+			<-time.After(time.Second)
+		}
+		if last := lines[len(lines)-1]; !strings.Contains(last, "refused for good") {
+			t.Errorf("the last line is %s", last)
+		}
+		for range 120 {
+			board.Succeeded(ctx, "Reading succeeded again")
+			<-time.After(time.Second)
+		}
+		if last := lines[len(lines)-1]; !strings.Contains(last, "Reading succeeded again") {
+			t.Errorf("the last line is %s", last)
 		}
 	})
 }

@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	nethttp "net/http"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -231,5 +234,34 @@ func TestTheEndInTheMiddleOfAnAnswer(t *testing.T) {
 	})
 	if !errors.Is(err, context.Canceled) || decoded != 11 {
 		t.Errorf("%d items were decoded, and the error is %v", decoded, err)
+	}
+}
+
+// A server that alternates between good and bad answers fills no log. The status has each
+// state.
+func TestAlternatingAnswersLogABoundedNumberOfLines(t *testing.T) {
+	before := retries
+	t.Cleanup(func() { retries = before })
+	retries.Duration = time.Millisecond
+	s := newSite(t, false)
+	var polls atomic.Int64
+	answers := []string{single("a", "1"), single("a", "")}
+	s.set(func(w nethttp.ResponseWriter, _ *nethttp.Request) {
+		_, _ = io.WriteString(w, answers[(polls.Add(1)-1)%2])
+	})
+	var log logged
+	h := runWith(t, log.context(), Options{URL: s.URL})
+	h.expect("a=1")
+	for range 20 {
+		h.degraded("image")
+		h.await("not degraded", func(status v1alpha1.SourceStatus) bool { return !status.Degraded })
+	}
+	h.await("many polls", func(v1alpha1.SourceStatus) bool { requests, _ := s.seen(); return len(requests) >= 400 })
+	lines, _ := log.read("manifest URL")
+	if n := len(lines); n < 10 || n > 25 {
+		t.Errorf("%d lines of 400 polls", n)
+	}
+	if verdicts, _ := log.read("Manifest "); len(verdicts) > 250 {
+		t.Errorf("%d lines on the manifest of 400 polls", len(verdicts))
 	}
 }
