@@ -93,6 +93,8 @@ func decodeHeader(body []byte) (*header, error) {
 			h.Predecessor = f.value
 		case headerPredecessorSize:
 			h.PredecessorSize = f.int()
+		case headerLatest:
+			h.Latest = f.time()
 		case headerRolled:
 			h.Rolled = f.value != 0
 		}

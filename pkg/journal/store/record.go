@@ -26,6 +26,8 @@ const (
 type header struct {
 	Instance, Node, BootID string
 	Created                time.Time
+	// Latest is the latest time of the sets before. The clock may have been set back since.
+	Latest time.Time
 	// Base is the revision of the snapshot that follows.
 	Base int64
 	// Ceiling is a revision that none is above yet.
@@ -50,6 +52,7 @@ const (
 	headerPredecessor
 	headerPredecessorSize
 	headerRolled
+	headerLatest
 )
 
 const (
@@ -137,6 +140,7 @@ func appendHeader(dst []byte, h *header) []byte {
 	dst = appendInt(dst, headerCeiling, h.Ceiling)
 	dst = appendInt(dst, headerPredecessor, h.Predecessor)
 	dst = appendInt(dst, headerPredecessorSize, h.PredecessorSize)
+	dst = appendTime(dst, headerLatest, h.Latest)
 	if h.Rolled {
 		dst = appendInt(dst, headerRolled, 1)
 	}

@@ -76,7 +76,7 @@ func (r *recovery) reset() {
 func chain(segments []*segment) (counting, between []*segment) {
 	slices.SortFunc(segments, func(a, b *segment) int { return cmp.Compare(b.number, a.number) })
 	for i, s := range segments {
-		if i > 0 && len(counting) > 0 {
+		if i > 0 && counting[len(counting)-1].header != nil {
 			before := counting[len(counting)-1].header.Predecessor
 			if s.number > before && slices.ContainsFunc(segments[i:], func(s *segment) bool { return s.number == before }) {
 				between = append(between, s)
@@ -201,6 +201,9 @@ func (r *recovery) loadSegment(s *segment, first bool, until int64) error {
 		return nil
 	})
 	r.state.ceiling = max(r.state.ceiling, r.end.ceiling)
+	if s.header.Latest.After(r.state.latest) {
+		r.state.latest = s.header.Latest
+	}
 	if until == math.MaxInt64 { // the last one: what follows its last whole set is cut
 		if n := len(r.segments); !r.end.counts && n > 1 && r.segments[n-2].number == s.header.Predecessor {
 			return cmp.Or(r.end.err, errTorn) // the segment before it was still written

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -14,8 +15,10 @@ import (
 // state is what the sets add up to. It shares its pods with the journal.
 type state struct {
 	revision, ceiling int64
-	pods              map[podKey]Pod
-	sources           map[string]Source
+	// latest is the latest time of all sets.
+	latest  time.Time
+	pods    map[podKey]Pod
+	sources map[string]Source
 }
 
 // podKey is what makes two versions the same pod.
@@ -54,6 +57,9 @@ func (s *state) apply(set *Set, whole bool) {
 		s.sources[source.Name] = source
 	}
 	s.revision = set.Revision
+	if set.Time.After(s.latest) {
+		s.latest = set.Time
+	}
 }
 
 // load takes a snapshot.

@@ -1,0 +1,218 @@
+package store
+
+import (
+	"cmp"
+	"errors"
+	"io/fs"
+	"iter"
+	"math"
+	"time"
+
+	"github.com/podconfigd/podconfigd/pkg/config"
+)
+
+// HistoryOptions say which records to read.
+type HistoryOptions struct {
+	// Since is the time of the first record; zero for all.
+	Since time.Time
+	// After is a revision: only records after it are read.
+	After int64
+}
+
+// Record is one change of one pod. Or Gap is set, and changes are missing at this place.
+type Record struct {
+	Time     time.Time
+	Instance string
+	Revision int64
+	Op       config.PodOperation
+	Source   string
+	// Pod is the version that came. Of a REMOVE, it is the one that went. Its Object is
+	// nil for an update without pods.
+	Pod Pod
+	// Before is the version before; its Object is nil if there was none.
+	Before Pod
+	// Gap says why changes are missing before the next record.
+	Gap string
+}
+
+// History reads what the segments of a directory have, the oldest first. It takes no lock,
+// and changes nothing: it may run beside a daemon, and without one. The error of a record
+// ends the sequence. An empty directory has no records.
+func History(fsys FS, dir string, opts HistoryOptions) iter.Seq2[Record, error] {
+	return func(yield func(Record, error) bool) {
+		h := &historian{fs: fsys, dir: dir, opts: opts, yield: yield, state: newState()}
+		if err := h.run(); err != nil && !errors.Is(err, errEnough) {
+			yield(Record{}, err)
+		}
+	}
+}
+
+// errEnough says that the caller wants no more records.
+var errEnough = errors.New("enough")
+
+type historian struct {
+	fs    FS
+	dir   string
+	opts  HistoryOptions
+	yield func(Record, error) bool
+	state *state
+	// last is the segment that was read before.
+	last *segment
+	// broken says why the segment before was not read to its end.
+	broken string
+}
+
+func (h *historian) run() error {
+	names, err := h.fs.List(h.dir)
+	if err != nil {
+		return err
+	}
+	var segments []*segment
+	aside := make(map[uint64]string)
+	for _, name := range names {
+		number, away, ok := segmentNumber(name)
+		switch {
+		case !ok:
+		case away:
+			aside[number] = name
+		default:
+			s, file, err := openSegment(h.fs, h.dir, number, name)
+			switch {
+			case err == nil:
+				_ = file.file.Close() // it was only read
+			case errors.Is(err, fs.ErrNotExist), errors.Is(err, errTorn):
+				continue
+			default:
+				s = &segment{number: number, name: name} // its header stays nil
+			}
+			segments = append(segments, s)
+		}
+	}
+	segments, _ = chain(segments)
+	for i, s := range segments {
+		if s.header == nil {
+			h.broken = cmp.Or(h.broken, s.name+" can't be read")
+			continue
+		}
+		if h.skip(segments[i+1:]) {
+			continue
+		}
+		until := int64(math.MaxInt64)
+		for _, after := range segments[i+1:] {
+			if after.header != nil && after.header.Predecessor == s.number {
+				until = after.header.PredecessorSize
+			}
+		}
+		if err := h.read(s, until, aside); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// skip tells whether all that a segment has is before what is asked for.
+func (h *historian) skip(later []*segment) bool {
+	if len(later) == 0 || later[0].header == nil {
+		return false
+	}
+	next := later[0].header
+	return next.Latest.Before(h.opts.Since) || next.Base <= h.opts.After
+}
+
+// read reads a segment.
+func (h *historian) read(s *segment, until int64, aside map[uint64]string) error {
+	_, file, err := openSegment(h.fs, h.dir, s.number, s.name)
+	if err != nil {
+		if !errors.Is(err, fs.ErrNotExist) { // it has become too old meanwhile
+			h.broken = s.name + ": " + err.Error()
+		}
+		return nil
+	}
+	defer file.file.Close()
+	snapshot, err := file.snapshot(true)
+	if err != nil {
+		if !errors.Is(err, errTorn) { // a daemon is writing it, or ended there
+			h.broken = s.name + ": " + err.Error()
+		}
+		return nil
+	}
+	if err := h.gap(s, aside); err != nil {
+		return err
+	}
+	h.state.load(snapshot, s.header.Base)
+	end := file.sets(s, until, func(set *Set) error { return h.set(s, set) })
+	h.last, h.broken = s, ""
+	switch {
+	case errors.Is(end.err, errEnough):
+		return end.err
+	case end.err != nil && !errors.Is(end.err, errTorn):
+		h.broken = s.name + ": " + end.err.Error()
+	}
+	return nil
+}
+
+// gap tells the caller where changes are missing before a segment.
+func (h *historian) gap(s *segment, aside map[uint64]string) error {
+	reason := h.broken
+	switch {
+	case h.last == nil && reason == "":
+		return nil // what is older was deleted, or not asked for
+	case h.last == nil:
+	case h.last.header.Instance != s.header.Instance:
+		reason = cmp.Or(reason, "a new instance began: updates may be missing")
+	case h.state.revision != s.header.Base:
+		reason = cmp.Or(reason, "updates were not stored")
+	default:
+		return nil
+	}
+	if name := aside[s.header.Predecessor]; name != "" {
+		reason = name + " was set aside"
+	}
+	if s.header.Created.Before(h.opts.Since) || s.header.Base <= h.opts.After {
+		return nil
+	}
+	if !h.yield(Record{Time: s.header.Created, Instance: s.header.Instance, Revision: s.header.Base, Gap: reason}, nil) {
+		return errEnough
+	}
+	return nil
+}
+
+// set gives the caller the records of a set.
+func (h *historian) set(s *segment, set *Set) error {
+	revision := set.First
+	for i := range set.Updates {
+		u := &set.Updates[i]
+		if len(u.Pods) == 0 {
+			if err := h.record(s, set, u, u.Revision, &Pod{}); err != nil {
+				return err
+			}
+		}
+		for k := range u.Pods {
+			if err := h.record(s, set, u, revision+int64(k), &u.Pods[k]); err != nil {
+				return err
+			}
+			// One by one: a set may have a pod twice.
+			h.state.apply(&Set{Time: set.Time, Revision: h.state.revision, Updates: []Update{{Op: u.Op, Source: u.Source, Pods: u.Pods[k : k+1]}}}, false)
+		}
+		revision = u.Revision + 1
+	}
+	h.state.apply(&Set{Revision: set.Revision, Sources: set.Sources}, false)
+	return nil
+}
+
+func (h *historian) record(s *segment, set *Set, u *Update, revision int64, p *Pod) error {
+	r := Record{Time: set.Time, Instance: s.header.Instance, Revision: revision, Op: u.Op, Source: u.Source, Pod: *p}
+	if p.Object != nil {
+		r.Before = h.state.pods[podKey{u.Source, p.Object.UID}]
+		if u.Op == config.REMOVE && r.Before.Object != nil {
+			r.Pod = r.Before
+		}
+	}
+	if set.Time.Before(h.opts.Since) || revision <= h.opts.After {
+		return nil
+	}
+	if !h.yield(r, nil) {
+		return errEnough
+	}
+	return nil
+}
