@@ -4,7 +4,7 @@ MODULE := github.com/podconfigd/podconfigd
 GO ?= go
 
 # Nested modules, which ./... does not include.
-NESTED_MODULES := test/bench test/conformance test/conformance/merge
+NESTED_MODULES := test/bench test/conformance test/conformance/merge test/powercut
 nested := $(patsubst %/go.mod,%,$(wildcard $(addsuffix /go.mod,$(NESTED_MODULES))))
 
 # The go command with the flags of hack/components.sh and internal/testutil. With the same

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -12,7 +13,8 @@ import (
 
 // FS is the file system under a log. Names are paths. A missing file is fs.ErrNotExist.
 type FS interface {
-	// MkdirAll makes a directory that only its owner can enter.
+	// MkdirAll makes a directory that only its owner can enter, and those above it, and
+	// makes that durable.
 	MkdirAll(dir string) error
 	// List returns the names of the entries of a directory.
 	List(dir string) ([]string, error)
@@ -44,7 +46,23 @@ var OS FS = osFS{}
 
 type osFS struct{}
 
-func (osFS) MkdirAll(dir string) error { return os.MkdirAll(dir, 0o700) }
+func (o osFS) MkdirAll(dir string) error {
+	info, err := os.Stat(dir)
+	if err == nil && !info.IsDir() {
+		return fmt.Errorf("%s is not a directory", dir)
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	above := filepath.Dir(filepath.Clean(dir))
+	if err := o.MkdirAll(above); err != nil {
+		return err
+	}
+	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return o.SyncDir(above)
+}
 
 func (osFS) List(dir string) ([]string, error) {
 	entries, err := os.ReadDir(dir)
