@@ -1,11 +1,11 @@
 package store
 
 import (
+	"bytes"
 	"fmt"
 	"io/fs"
 	"maps"
 	"math/rand/v2"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -117,20 +117,20 @@ func TestWhatIsSetAside(t *testing.T) {
 	}{
 		{"foreign", "foreign", func(*memFS) []byte { return []byte("a letter to somebody else, not a log") }},
 		{"newer format", "newer", func(fs *memFS) []byte {
-			data := appendHeader(nil, &header{Instance: "i", Node: "node"})
+			data := encodeHeader(&header{Instance: "i", Node: "node"})
 			data[len(magic)]++
 			return reseal(data)
 		}},
 		{"another node", "othernode", func(*memFS) []byte {
-			return appendState(appendHeader(nil, &header{Instance: "i", Node: "other"}), nil)
+			return appendState(encodeHeader(&header{Instance: "i", Node: "other"}), nil)
 		}},
 		{"damaged header", "damaged", func(*memFS) []byte {
-			data := appendState(appendHeader(nil, &header{Instance: "i", Node: "node"}), nil)
+			data := appendState(encodeHeader(&header{Instance: "i", Node: "node"}), nil)
 			data[preambleBytes+frameHead+3]++
 			return data
 		}},
 		{"damaged snapshot", "damaged", func(*memFS) []byte {
-			data := appendState(appendHeader(nil, &header{Instance: "i", Node: "node"}), map[string]Source{"file": {Name: "file"}})
+			data := appendState(encodeHeader(&header{Instance: "i", Node: "node"}), map[string]Source{"file": {Name: "file"}})
 			data[len(data)-1]++
 			return data
 		}},
@@ -140,7 +140,7 @@ func TestWhatIsSetAside(t *testing.T) {
 				fs, m, _ := written(t, 20)
 				content := test.content(fs)
 				name := segmentName(900)
-				fs.files[filepath.Join("/state", name)] = &content
+				fs.files["/state/"+name] = &content
 				fs.files["/state/"+segmentName(901)+".damaged-20200101T000000Z"] = new([]byte("kept"))
 				fs.files["/state/README"] = new([]byte("kept too"))
 				p, again := start(t, options(fs))
@@ -152,7 +152,7 @@ func TestWhatIsSetAside(t *testing.T) {
 					t.Error("the next set was not stored")
 				}
 				p.end()
-				if got := fs.files["/state/"+again.Problems[0].Aside]; got == nil || string(*got) != string(content) {
+				if got := fs.files["/state/"+again.Problems[0].Aside]; got == nil || !bytes.Equal(*got, content) {
 					t.Error("what was set aside is not what it was")
 				}
 				if fs.files["/state/"+segmentName(902)] == nil {
@@ -170,7 +170,7 @@ func TestWhatIsSetAside(t *testing.T) {
 
 // reseal corrects the checksum of the preamble.
 func reseal(data []byte) []byte {
-	sealed := appendHeader(nil, &header{Instance: "i"})
+	sealed := encodeHeader(&header{Instance: "i"})
 	copy(sealed, data[:len(magic)+4])
 	sum := checksum(sealed[:preambleBytes-4])
 	for i := range 4 {
@@ -219,7 +219,7 @@ func TestADirectoryThatCantBeUsed(t *testing.T) {
 // Recovery takes any bytes.
 func FuzzRecovery(f *testing.F) {
 	m := newModel(1, &Recovered{})
-	data := appendState(appendHeader(nil, &header{Instance: "i", Node: "node", BootID: "boot-1"}), map[string]Source{"file": {Name: "file", Seen: true}})
+	data := appendState(encodeHeader(&header{Instance: "i", Node: "node", BootID: "boot-1"}), map[string]Source{"file": {Name: "file", Seen: true}})
 	for range 4 {
 		frames, err := encodeSet(m.set())
 		if err != nil {

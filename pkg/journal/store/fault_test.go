@@ -70,6 +70,7 @@ func TestACrashAtEachStep(t *testing.T) {
 }
 
 func crashOnce(t *testing.T, c *crash) {
+	t.Helper()
 	files := newMemFS()
 	opts := options(files)
 	opts.SegmentBytes, opts.MaxBytes = 2<<10, 16<<10
@@ -152,9 +153,10 @@ func TestAFailureHeals(t *testing.T) {
 					}
 					return size, nil
 				})
-				if op == "gone" {
+				switch op {
+				case "gone":
 					files.removeAll("/state")
-				} else if op == "sync" {
+				case "sync":
 					if c := p.append(m.set()); c != (Commit{recovered.Instance, true}) {
 						t.Fatalf("%+v", c)
 					}

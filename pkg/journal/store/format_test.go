@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -41,14 +42,14 @@ func goldenFiles(t *testing.T) map[string][]byte {
 		}},
 		{First: 1006, Revision: 1006, Time: now.Add(3 * time.Second)},
 	}
-	first := appendState(appendHeader(nil, &header{Instance: "instance-1", Node: "node", BootID: "boot-1", Created: now, Base: 1000, Ceiling: 5000}), nil)
+	first := appendState(encodeHeader(&header{Instance: "instance-1", Node: "node", BootID: "boot-1", Created: now, Base: 1000, Ceiling: 5000}), nil)
 	at := newState()
 	for _, set := range sets[:2] {
 		first = append(first, encoded(t, set)...)
 		at.apply(set, false)
 	}
 	first = appendCeiling(first, 6000)
-	second := appendHeader(nil, &header{Instance: "instance-1", Node: "node", BootID: "boot-1", Created: now.Add(time.Second), Latest: at.latest,
+	second := encodeHeader(&header{Instance: "instance-1", Node: "node", BootID: "boot-1", Created: now.Add(time.Second), Latest: at.latest,
 		Base: 1003, Ceiling: 6000, Predecessor: 1, PredecessorSize: int64(len(first)), Rolled: true})
 	begin := len(second)
 	second = beginFrame(second, kindPods)
@@ -89,7 +90,7 @@ func TestFormats(t *testing.T) {
 	}
 	for name, data := range goldenFiles(t) {
 		golden, err := os.ReadFile(filepath.Join(present, name))
-		if err != nil || string(golden) != string(data) {
+		if err != nil || !bytes.Equal(golden, data) {
 			t.Errorf("%s/%s: %v; what is written now is something else", present, name, err)
 		}
 	}

@@ -116,7 +116,7 @@ func (l *Log) make(n *preparation) error {
 	if n.file, err = l.opts.FS.Create(filepath.Join(l.opts.Dir, n.segment.name)); err != nil {
 		return err
 	}
-	buffer := appendHeader(nil, &n.header)
+	buffer := encodeHeader(&n.header)
 	flush := func(limit int) error {
 		if len(buffer) < limit {
 			return nil

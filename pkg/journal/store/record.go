@@ -125,9 +125,9 @@ func appendMessage(dst []byte, n protowire.Number, message []byte) []byte {
 	return protowire.AppendBytes(protowire.AppendTag(dst, n, protowire.BytesType), message)
 }
 
-// appendHeader appends the preamble and the frame of the header.
-func appendHeader(dst []byte, h *header) []byte {
-	dst = append(dst, magic...)
+// encodeHeader returns the preamble and the frame of the header.
+func encodeHeader(h *header) []byte {
+	dst := []byte(magic)
 	dst = binary.LittleEndian.AppendUint32(dst, formatVersion)
 	dst = binary.LittleEndian.AppendUint32(dst, checksum(dst[len(dst)-len(magic)-4:]))
 	start := len(dst)

@@ -1,0 +1,100 @@
+package store
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"github.com/podconfigd/podconfigd/internal/testutil"
+)
+
+// On a real file system: what is written comes back, and nobody else can read it.
+func TestOnDisk(t *testing.T) {
+	opts := options(OS)
+	opts.Dir = filepath.Join(t.TempDir(), "lib", "podconfigd")
+	p, recovered := start(t, opts)
+	m := newModel(1, recovered)
+	m.padding = 1000
+	for range 50 {
+		if c := p.append(m.set()); c != (Commit{recovered.Instance, true}) {
+			t.Fatalf("%+v", c)
+		}
+	}
+	p.end()
+	err := filepath.WalkDir(opts.Dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		if want := map[bool]fs.FileMode{true: 0o700, false: 0o600}[d.IsDir()]; info.Mode().Perm() != want {
+			t.Errorf("%s: %v", path, info.Mode())
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	opts.BootID = "boot-2"
+	p, again := start(t, opts)
+	p.end()
+	if !again.Resumed || again.Revision != m.revision {
+		t.Errorf("%+v", again)
+	}
+	equal(t, "state", final(again), m.pods)
+}
+
+// The directory is removed while the log is written; then a file is in its place.
+func TestTheDirectoryIsRemoved(t *testing.T) {
+	opts := options(OS)
+	opts.Dir = filepath.Join(t.TempDir(), "podconfigd")
+	p, recovered := start(t, opts)
+	m := newModel(1, recovered)
+	p.append(m.set())
+	if err := os.RemoveAll(opts.Dir); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(opts.Dir, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	testutil.Until(t, "the log notices", func() bool { return p.log.Status().Err != nil })
+	first := p.append(m.set())
+	if first.Stored || first.Instance == recovered.Instance {
+		t.Errorf("%+v", first)
+	}
+	if err := os.Remove(opts.Dir); err != nil {
+		t.Fatal(err)
+	}
+	testutil.Until(t, "the log heals", func() bool { return p.log.Status().Err == nil })
+	if c := p.append(m.set()); c != (Commit{first.Instance, true}) {
+		t.Errorf("%+v", c)
+	}
+	p.end()
+	p, again := start(t, opts)
+	p.end()
+	if !again.Resumed || again.Instance != first.Instance {
+		t.Errorf("%+v", again)
+	}
+	equal(t, "state", final(again), m.pods)
+}
+
+// What somebody put there under the name of a segment holds up no start.
+func TestAFifoInThePlaceOfASegment(t *testing.T) {
+	opts := options(OS)
+	opts.Dir = t.TempDir()
+	if err := syscall.Mkfifo(filepath.Join(opts.Dir, segmentName(1)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(filepath.Join(opts.Dir, segmentName(2)), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	p, again := start(t, opts)
+	if c := p.append(newModel(1, again).set()); !c.Stored || len(again.Problems) != 2 {
+		t.Errorf("%+v, %+v", c, again)
+	}
+	p.end()
+}
