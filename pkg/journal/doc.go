@@ -8,7 +8,7 @@
 //
 //   - ordered: revisions only increase,
 //   - complete: no update is missing without a notice,
-//   - unique: it has no revision twice,
+//   - unique: it has no update twice,
 //   - resumable: after revision R come exactly the updates after R. If the journal no longer has
 //     them, the subscriber gets a notice.
 //
