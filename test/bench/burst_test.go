@@ -89,6 +89,6 @@ func TestPodsAPIBurst(t *testing.T) {
 		w.next()
 	}
 	if dropped, right := w.outcome(); dropped != 0 || right != 10 {
-		t.Errorf("%d watchers were dropped, %d end with what is there", dropped, right)
+		t.Errorf("%d subscribers were dropped, %d end with the current state", dropped, right)
 	}
 }

@@ -68,14 +68,14 @@ func newFanOut(tb testing.TB, subscribers int) *fanOut {
 		f.dir.put(tb, changer(i, 0))
 	}
 	f.daemon = startPodconfigd(tb, f.dir)
-	var readers sync.WaitGroup
-	tb.Cleanup(readers.Wait) // after the subscribers are closed
+	var reads sync.WaitGroup
+	tb.Cleanup(reads.Wait) // after the subscribers are closed
 	for range subscribers {
 		s := f.daemon.subscribe(tb)
 		if err := s.untilReady(); err != nil {
 			tb.Fatal(err)
 		}
-		readers.Go(func() { f.failures <- f.read(s) })
+		reads.Go(func() { f.failures <- f.read(s) })
 	}
 	return f
 }

@@ -24,7 +24,7 @@ func TestPeers(t *testing.T) {
 			pause(t, arming)
 			renamed := dir.put(t, manifest{name: "pod-0001", version: "1"})
 			if at := f.await(t, "1"); at <= renamed {
-				t.Errorf("the change was told %v before it was made", renamed-at)
+				t.Errorf("the change came %v before it was made", renamed-at)
 			}
 		})
 	}

@@ -26,24 +26,24 @@ import (
 // stream. The peer writes the same bytes to 100 unix sockets from as many goroutines,
 // with one write per line.
 func BenchmarkLines(b *testing.B) {
-	const readers = 100
+	const subscribers = 100
 	line := lineOf(b, benchPod(0))
 	for _, peer := range []struct {
 		name  string
 		start func(testing.TB, net.Listener) (change func(i int))
 	}{
 		{"podconfigd", startLines},
-		{"plain-write", startPlainWrites(line, readers)},
+		{"plain-write", startPlainWrites(line, subscribers)},
 	} {
-		b.Run(fmt.Sprintf("readers=%d/peer=%s", readers, peer.name), func(b *testing.B) {
-			r := newLineReaders(b, peer.start, readers)
+		b.Run(fmt.Sprintf("readers=%d/peer=%s", subscribers, peer.name), func(b *testing.B) {
+			r := newLineSubscribers(b, peer.start, subscribers)
 			r.update(b, 10*paced)
 			before, cpu, begin := r.made, processCPU(b), time.Now()
 			for b.Loop() {
 				r.update(b, 1)
 			}
 			r.settle(b, 0)
-			took, deliveries := time.Since(begin), float64(r.made-before)*readers
+			took, deliveries := time.Since(begin), float64(r.made-before)*subscribers
 			b.ReportMetric(deliveries/took.Seconds(), "deliveries/s")
 			b.ReportMetric(deliveries*float64(len(line))/took.Seconds()/1e6, "MB/s")
 			b.ReportMetric((processCPU(b)-cpu).Seconds()*1e6/deliveries, "cpu-µs/delivery")
@@ -70,8 +70,8 @@ func lineOf(tb testing.TB, pod *v1.Pod) []byte {
 	return line
 }
 
-// lineReaders are subscribers that count lines.
-type lineReaders struct {
+// lineSubscribers are subscribers that count lines.
+type lineSubscribers struct {
 	change    func(i int)
 	made      int
 	delivered []atomic.Int64
@@ -79,18 +79,18 @@ type lineReaders struct {
 	failures  chan error
 }
 
-func newLineReaders(tb testing.TB, start func(testing.TB, net.Listener) func(int), readers int) *lineReaders {
+func newLineSubscribers(tb testing.TB, start func(testing.TB, net.Listener) func(int), subscribers int) *lineSubscribers {
 	tb.Helper()
 	socket := filepath.Join(tb.TempDir(), "lines.sock")
 	l, err := new(net.ListenConfig).Listen(tb.Context(), "unix", socket)
 	if err != nil {
 		tb.Fatal(err)
 	}
-	r := &lineReaders{delivered: make([]atomic.Int64, readers), news: make(chan struct{}, 1), failures: make(chan error, readers)}
+	r := &lineSubscribers{delivered: make([]atomic.Int64, subscribers), news: make(chan struct{}, 1), failures: make(chan error, subscribers)}
 	r.change = start(tb, l)
 	var running, ready sync.WaitGroup
 	tb.Cleanup(running.Wait)
-	for i := range readers {
+	for i := range subscribers {
 		conn, err := new(net.Dialer).DialContext(tb.Context(), "unix", socket)
 		if err != nil {
 			tb.Fatal(err)
@@ -107,7 +107,7 @@ func newLineReaders(tb testing.TB, start func(testing.TB, net.Listener) func(int
 }
 
 // read opens the stream and counts the lines.
-func (r *lineReaders) read(conn net.Conn, delivered *atomic.Int64, ready func()) error {
+func (r *lineSubscribers) read(conn net.Conn, delivered *atomic.Int64, ready func()) error {
 	if _, err := fmt.Fprint(conn, "GET /v1alpha1/updates HTTP/1.1\r\nHost: localhost\r\n\r\n"); err != nil {
 		return err
 	}
@@ -136,7 +136,7 @@ func (r *lineReaders) read(conn net.Conn, delivered *atomic.Int64, ready func())
 	}
 }
 
-func (r *lineReaders) update(tb testing.TB, n int) {
+func (r *lineSubscribers) update(tb testing.TB, n int) {
 	tb.Helper()
 	for range n {
 		r.settle(tb, paced-1)
@@ -146,7 +146,7 @@ func (r *lineReaders) update(tb testing.TB, n int) {
 }
 
 // settle waits until every subscriber has at most underWay lines left to read.
-func (r *lineReaders) settle(tb testing.TB, underWay int) {
+func (r *lineSubscribers) settle(tb testing.TB, underWay int) {
 	tb.Helper()
 	awaitDeliveries(tb, r.delivered, int64(r.made-underWay), r.news, r.failures)
 }
@@ -163,7 +163,7 @@ func awaitDeliveries(tb testing.TB, delivered []atomic.Int64, enough int64, news
 			case err := <-failures:
 				tb.Fatal(err)
 			case <-timeout.C:
-				tb.Fatalf("reader %d has %d of %d updates after %v", i, delivered[i].Load(), enough, patience)
+				tb.Fatalf("subscriber %d has %d of %d updates after %v", i, delivered[i].Load(), enough, patience)
 			}
 		}
 	}
@@ -198,20 +198,20 @@ func serveJournal(tb testing.TB, l net.Listener, run func(*server.Server, contex
 
 // startPlainWrites returns a function that writes the line to every connection, once for
 // each change.
-func startPlainWrites(line []byte, readers int) func(testing.TB, net.Listener) func(int) {
+func startPlainWrites(line []byte, subscribers int) func(testing.TB, net.Listener) func(int) {
 	return func(tb testing.TB, l net.Listener) func(int) {
 		tb.Helper()
-		return plainWriters(tb, l, line, readers)
+		return plainWriters(tb, l, line, subscribers)
 	}
 }
 
-func plainWriters(tb testing.TB, l net.Listener, line []byte, readers int) func(int) {
+func plainWriters(tb testing.TB, l net.Listener, line []byte, subscribers int) func(int) {
 	tb.Helper()
 	var running sync.WaitGroup
 	var mu sync.Mutex
 	var lines []chan struct{}
 	running.Go(func() {
-		for range readers {
+		for range subscribers {
 			conn, err := l.Accept()
 			if err != nil {
 				tb.Error(err)

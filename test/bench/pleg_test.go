@@ -76,10 +76,10 @@ func BenchmarkPLEGExitToStream(b *testing.B) {
 			}
 			var times, own []time.Duration
 			for b.Loop() {
-				killed, told := exitToStream(b, r, sandbox, lines)
-				times = append(times, told-killed)
+				killed, read := exitToStream(b, r, sandbox, lines)
+				times = append(times, read-killed)
 				if stopped != nil {
-					own = append(own, max(0, told-<-stopped))
+					own = append(own, max(0, read-<-stopped))
 				}
 			}
 			report(b, times, 50, 99, 100)
@@ -119,7 +119,7 @@ func runtimeStops(b *testing.B, r *components.Runtime) <-chan time.Duration {
 
 // exitToStream ends a container at a random time, and returns this time and the time of
 // its PLEG.
-func exitToStream(b *testing.B, r *components.Runtime, sandbox string, lines *bufio.Reader) (killed, told time.Duration) {
+func exitToStream(b *testing.B, r *components.Runtime, sandbox string, lines *bufio.Reader) (killed, read time.Duration) {
 	b.Helper()
 	id := r.Create(b, sandbox, "p", "uid", "c", "pause")
 	r.StartContainer(b, id)
@@ -131,9 +131,9 @@ func exitToStream(b *testing.B, r *components.Runtime, sandbox string, lines *bu
 		b.Fatal(err)
 	}
 	await(b, lines, "ContainerDied", id)
-	told = peer.Now()
+	read = peer.Now()
 	r.RemoveContainer(b, id)
-	return killed, told
+	return killed, read
 }
 
 // await reads the stream until the event of the container.

@@ -28,9 +28,9 @@ const patience = testutil.Patience
 // buildPodconfigd and the others return the programs' paths, and build them the first
 // time. podconfigd is built in the same way as by "make build", from its own go.mod.
 var (
-	buildPodconfigd    = program(".", "./cmd/podconfigd")
-	buildKubeletSource = program("test/bench", "./kubelet-source")
-	buildLineReader    = program("test/bench", "./line-reader")
+	buildPodconfigd     = program(".", "./cmd/podconfigd")
+	buildKubeletSource  = program("test/bench", "./kubelet-source")
+	buildLineSubscriber = program("test/bench", "./line-subscriber")
 )
 
 func program(module, pkg string) func() (string, error) {

@@ -53,17 +53,17 @@ func BenchmarkStoppedSubscriber(b *testing.B) {
 
 // stoppable is a daemon with 99 measured subscribers and one that is stopped.
 type stoppable struct {
-	daemon  *podconfigd
-	dir     *directory
-	readers []*lineReader
-	other   *process
-	made    int
+	daemon      *podconfigd
+	dir         *directory
+	subscribers []*lineSubscriber
+	other       *process
+	made        int
 	// renamed has the time of each measured change.
 	renamed map[int]time.Duration
 }
 
-// lineReader is a subscriber in its own process.
-type lineReader struct {
+// lineSubscriber is a subscriber in its own process.
+type lineSubscriber struct {
 	notes *os.File
 	rest  []byte
 	ready bool
@@ -85,11 +85,11 @@ func newStoppable(tb testing.TB) *stoppable {
 			tb.Fatal(err)
 		}
 		tb.Cleanup(func() { notes.Close() })
-		s.other = start(tb, buildLineReader, func(*exec.Cmd) {}, s.daemon.socket, path)
-		s.readers = append(s.readers, &lineReader{notes: notes})
+		s.other = start(tb, buildLineSubscriber, func(*exec.Cmd) {}, s.daemon.socket, path)
+		s.subscribers = append(s.subscribers, &lineSubscriber{notes: notes})
 	}
 	s.await(tb)
-	s.readers = s.readers[:99]
+	s.subscribers = s.subscribers[:99]
 	for i := range 3000 { // to fill the ring
 		if s.change(tb); i%window == 0 {
 			s.await(tb)
@@ -131,14 +131,14 @@ func (s *stoppable) await(tb testing.TB) []time.Duration {
 	tb.Helper()
 	var latencies []time.Duration
 	deadline := time.Now().Add(patience)
-	for i, r := range s.readers {
+	for i, r := range s.subscribers {
 		for {
 			latencies = append(latencies, r.read(tb, s.renamed)...)
 			if r.ready && r.pods >= s.made {
 				break
 			}
 			if time.Now().After(deadline) {
-				tb.Fatalf("of %d changes subscriber %d was told %d", s.made, i, r.pods)
+				tb.Fatalf("subscriber %d has %d of %d changes", i, r.pods, s.made)
 			}
 			pause(tb, 5*time.Millisecond)
 		}
@@ -148,7 +148,7 @@ func (s *stoppable) await(tb testing.TB) []time.Duration {
 
 // read reads the new notes of the subscriber, and returns the delays of the changes in
 // renamed.
-func (r *lineReader) read(tb testing.TB, renamed map[int]time.Duration) []time.Duration {
+func (r *lineSubscriber) read(tb testing.TB, renamed map[int]time.Duration) []time.Duration {
 	tb.Helper()
 	more, err := io.ReadAll(r.notes)
 	if err != nil {

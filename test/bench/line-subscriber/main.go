@@ -1,6 +1,6 @@
-// Command line-reader is a subscriber in its own process, like an agent. It writes to a
+// Command line-subscriber is a subscriber in its own process, like an agent. It writes to a
 // file when it read each UPDATE: the number of pods, the version of the first, and the
-// time. Usage: line-reader SOCKET FILE
+// time. Usage: line-subscriber SOCKET FILE
 package main
 
 import (
@@ -17,11 +17,11 @@ import (
 
 func main() {
 	if len(os.Args) != 3 {
-		fmt.Fprintln(os.Stderr, "usage: line-reader SOCKET FILE")
+		fmt.Fprintln(os.Stderr, "usage: line-subscriber SOCKET FILE")
 		os.Exit(2)
 	}
 	if err := run(os.Args[1], os.Args[2]); err != nil {
-		fmt.Fprintln(os.Stderr, "line-reader:", err)
+		fmt.Fprintln(os.Stderr, "line-subscriber:", err)
 		os.Exit(1)
 	}
 }
