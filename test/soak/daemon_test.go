@@ -12,13 +12,17 @@ import (
 	"github.com/podconfigd/podconfigd/internal/testutil"
 )
 
-// binary is the daemon as "make build" has it.
+// binary is a copy of the daemon as "make build" has it.
 var binary string
 
 func TestMain(m *testing.M) {
 	os.Exit(func() int {
-		var err error
-		if binary, err = testutil.Program(".", "./cmd/podconfigd"); err != nil {
+		dir, err := os.MkdirTemp("", "pc")
+		if err == nil {
+			defer os.RemoveAll(dir)
+			binary, err = copyProgram(dir)
+		}
+		if err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			return 1
 		}
@@ -29,6 +33,21 @@ func TestMain(m *testing.M) {
 		}
 		return code
 	}())
+}
+
+// copyProgram returns a copy of the daemon. The long form takes hours, and starts it often:
+// what is built meanwhile must not change it.
+func copyProgram(dir string) (string, error) {
+	built, err := testutil.Program(".", "./cmd/podconfigd")
+	if err != nil {
+		return "", err
+	}
+	data, err := os.ReadFile(built)
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(dir, "podconfigd")
+	return path, os.WriteFile(path, data, 0o700)
 }
 
 // daemon is podconfigd, which is killed and started again.
