@@ -15,6 +15,7 @@ import (
 const (
 	fileSource = "file"
 	httpSource = "http"
+	apiSource  = "api"
 )
 
 var (
@@ -31,6 +32,8 @@ type mutator struct {
 	random *rand.Rand
 	dir    string
 	web    *web
+	// api is nil if there is no apiserver.
+	api *apiserver
 	// clashes: some names, and some UIDs, are in both sources.
 	clashes bool
 
@@ -50,7 +53,7 @@ func newMutator(t *testing.T, random *rand.Rand, dir string, clashes bool) *muta
 	t.Helper()
 	m := &mutator{
 		t: t, random: random, dir: dir, clashes: clashes, web: newWeb(t), uids: make(map[string]int), kinds: make(map[string]int),
-		truth: truth{fileSource: {}, httpSource: {}}, bad: map[string]map[string]bool{fileSource: {}, httpSource: {}},
+		truth: truth{fileSource: {}, httpSource: {}, apiSource: {}}, bad: map[string]map[string]bool{fileSource: {}, httpSource: {}},
 	}
 	m.replaceDirectory()
 	return m
@@ -65,6 +68,10 @@ func (m *mutator) must(err error) {
 
 // change makes one change.
 func (m *mutator) change() {
+	if m.api != nil && m.random.IntN(2) == 0 {
+		m.kinds[m.changeAPI()]++
+		return
+	}
 	kind := "write"
 	switch n := m.random.IntN(100); {
 	case n < 45:

@@ -19,15 +19,17 @@ import (
 type object struct {
 	Metadata struct {
 		Namespace, Name, UID, ResourceVersion string
+		DeletionTimestamp                     string
 		Labels, Annotations                   map[string]string
 	}
+	Status struct{ Message string }
 }
 
 func (o *object) pod() history.Pod {
 	m := &o.Metadata
 	return history.Pod{
 		Source: m.Annotations["kubernetes.io/config.source"], Namespace: m.Namespace, Name: m.Name, UID: m.UID,
-		Version: m.Labels["version"], Tier: m.Labels["tier"],
+		Version: m.Labels["version"], Tier: m.Labels["tier"], Status: o.Status.Message, Deleting: m.DeletionTimestamp != "",
 	}
 }
 

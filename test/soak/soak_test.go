@@ -33,9 +33,14 @@ func TestHistories(t *testing.T) {
 	t.Logf("repeat with: -args -seed %d -steps %d -kills %d", *seed, *steps, *kills)
 	// In the small journal, subscribers that pause fall behind. In the large one, no reset is
 	// right but that of a new instance.
-	t.Run("small journal", func(t *testing.T) { soak(t, history.Options{MaxUpdates: 40, Clashes: true}) })
-	t.Run("large journal", func(t *testing.T) { soak(t, history.Options{MaxUpdates: 1 << 20}) })
-	t.Run("large journal, clashes", func(t *testing.T) { soak(t, history.Options{MaxUpdates: 1 << 20, Clashes: true}) })
+	t.Run("small journal", func(t *testing.T) { soak(t, history.Options{MaxUpdates: 40, Clashes: true}, false) })
+	t.Run("large journal", func(t *testing.T) { soak(t, history.Options{MaxUpdates: 1 << 20}, false) })
+	t.Run("with an apiserver", func(t *testing.T) {
+		if testing.Short() {
+			t.Skip("starts a cluster")
+		}
+		soak(t, history.Options{MaxUpdates: 1 << 20, Clashes: true}, true)
+	})
 }
 
 // world is one run.
@@ -51,12 +56,16 @@ type world struct {
 	wg    sync.WaitGroup
 }
 
-func soak(t *testing.T, opts history.Options) {
+func soak(t *testing.T, opts history.Options, withAPI bool) {
 	t.Helper()
 	dir := testutil.ShortDir(t)
 	w := &world{t: t, random: rand.New(rand.NewPCG(*seed, uint64(opts.MaxUpdates))), steps: newProgress()}
 	w.mutator = newMutator(t, rand.New(rand.NewPCG(*seed, 1)), dir, opts.Clashes)
 	w.daemon = newDaemon(t, dir, "--journal-max-updates", strconv.Itoa(opts.MaxUpdates), "--journal-max-bytes", "1000000000", "--manifest-url", w.mutator.web.URL)
+	if withAPI {
+		w.mutator.api = newAPIServer(t, dir)
+		w.daemon.args = append(w.daemon.args, "--kubeconfig", w.mutator.api.kubeconfig)
+	}
 	w.daemon.start(t)
 	ctx, cancel := context.WithCancel(klog.NewContext(context.Background(), klog.Logger{}))
 	defer func() { cancel(); w.wg.Wait() }()

@@ -17,6 +17,9 @@ type manifest struct {
 	namespace, name, uid, version, tier string
 	// size is how many bytes are added, so that some updates take several messages.
 	size int
+	// status and deleting are those of a pod of the apiserver.
+	status   string
+	deleting bool
 }
 
 func (m manifest) json() string {
@@ -36,8 +39,13 @@ func (m manifest) json() string {
 }
 
 func (m manifest) pod(source string) history.Pod {
+	name := m.name
+	if source != apiSource {
+		name += "-" + nodeName
+	}
 	return history.Pod{
-		Source: source, Namespace: m.namespace, Name: m.name + "-" + nodeName, UID: m.uid, Version: m.version, Tier: m.tier,
+		Source: source, Namespace: m.namespace, Name: name, UID: m.uid, Version: m.version, Tier: m.tier,
+		Status: m.status, Deleting: m.deleting,
 	}
 }
 

@@ -12,10 +12,20 @@ type Pod struct {
 	Source, Namespace, Name, UID string
 	// Version is the label that tells the versions of a pod apart, Tier one to select by.
 	Version, Tier string
+	// Status is the message of the pod's status. Deleting is set once the pod must go.
+	Status   string
+	Deleting bool
 }
 
 func (p Pod) String() string {
-	return fmt.Sprintf("%s/%s/%s=%s@%s", p.Source, p.Namespace, p.Name, p.UID, p.Version)
+	text := fmt.Sprintf("%s/%s/%s=%s@%s", p.Source, p.Namespace, p.Name, p.UID, p.Version)
+	if p.Status != "" {
+		text += " status " + p.Status
+	}
+	if p.Deleting {
+		text += " deleting"
+	}
+	return text
 }
 
 // key is what the stream tells pods apart by.
