@@ -33,10 +33,23 @@ type admittedConn struct {
 	scan  headerScanner
 
 	mu sync.Mutex // guards what follows
+	// written is how many bytes were written. flushed is signaled when it grows, and when the
+	// connection is closed.
+	written int64
+	closed  bool
+	flushed sync.Cond
 	// between is true if the last byte that Read returned ended the header of a request.
 	between bool
 	// streaming is true while the current request is a stream.
 	streaming bool
+}
+
+// newAdmittedConn returns a connection of a listener with that address. release gives back its
+// place.
+func newAdmittedConn(conn net.Conn, local net.Addr, refusal error, release func()) *admittedConn {
+	c := &admittedConn{Conn: conn, local: local, refusal: refusal, release: sync.OnceFunc(release)}
+	c.flushed.L = &c.mu
+	return c
 }
 
 // Read reads from the client, at most until the end of the header of a request.
@@ -109,6 +122,10 @@ func (c *admittedConn) stream() (stop func()) {
 // Close closes the connection and releases its place.
 func (c *admittedConn) Close() error {
 	defer c.release()
+	c.mu.Lock()
+	c.closed = true
+	c.mu.Unlock()
+	c.flushed.Broadcast()
 	return c.Conn.Close()
 }
 

@@ -12,7 +12,7 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/journal"
 )
 
-// grpcClient returns the client of the call of the context.
+// grpcClient returns the client of a gRPC call.
 func grpcClient(ctx context.Context) journal.Client { return grpcInfo(ctx).id.client(userAgent(ctx)) }
 
 func userAgent(ctx context.Context) string {

@@ -24,7 +24,7 @@ const pingInterval = 10 * time.Second
 // connection has a write buffer only during a write. grpcReadBuffer is small, because requests
 // are small.
 const (
-	grpcWriteBuffer = 8 << 10
+	grpcWriteBuffer = 64 << 10
 	grpcReadBuffer  = 2 << 10
 )
 

@@ -5,6 +5,7 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/status"
 
 	"github.com/podconfigd/podconfigd/pkg/journal/view"
@@ -47,7 +48,7 @@ func untilDone(server context.Context, srv any, stream grpc.ServerStream, handle
 
 // sendFrames sends the frames of a cursor until the client disconnects or the server stops. It
 // closes the cursor. encode returns the messages of a frame.
-func sendFrames(s *Server, stream grpc.ServerStream, cursor *view.Cursor, encode func(*view.Frame) ([]any, error)) error {
+func sendFrames(s *Server, stream grpc.ServerStream, p *pace, cursor *view.Cursor, encode func(*view.Frame) ([]any, error)) error {
 	defer cursor.Close()
 	ctx := stream.Context()
 	var messages []any
@@ -68,6 +69,9 @@ func sendFrames(s *Server, stream grpc.ServerStream, cursor *view.Cursor, encode
 		clear(frames) // a client that does not read holds only the encoded messages
 		for i, message := range messages {
 			messages[i] = nil
+			if m, ok := message.(shared); ok {
+				p.handed += int64(mem.BufferSlice(m).Len())
+			}
 			if err := stream.SendMsg(message); err != nil {
 				return err
 			}

@@ -10,7 +10,6 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/podconfigd/podconfigd/pkg/journal"
 	"github.com/podconfigd/podconfigd/pkg/server/internal/respond"
 	"github.com/podconfigd/podconfigd/pkg/server/kubeapi"
 )
@@ -74,7 +73,7 @@ func (s *Server) Handler() http.Handler {
 		Journal: s.journal, Unready: s.unready, ReadyTimeout: kubeapi.DefaultReadyTimeout, ListTimeout: s.limits.listTimeout,
 		List:      func(ctx context.Context) (func(), error) { return s.limits.list(peerFrom(ctx)) },
 		Subscribe: s.subscribe,
-		Client:    func(r *http.Request) journal.Client { return peerFrom(r.Context()).client(r.UserAgent()) },
+		Client:    httpClient,
 	})
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		respond.Error(w, http.StatusNotFound, metav1.StatusReasonNotFound, fmt.Sprintf(

@@ -29,8 +29,9 @@ func (a *podConfigAPI) Watch(request *v1alpha1.WatchRequest, stream grpc.ServerS
 	if err != nil {
 		return status.Error(codes.InvalidArgument, err.Error())
 	}
-	opts.Client = grpcClient(stream.Context())
-	return sendFrames(a.server, stream, view.Stream(a.server.journal, opts), func(f *view.Frame) ([]any, error) {
+	p := grpcPace(stream.Context())
+	opts.Client, opts.Drained = grpcClient(stream.Context()), p.drained
+	return sendFrames(a.server, stream, p, view.Stream(a.server.journal, opts), func(f *view.Frame) ([]any, error) {
 		return journal.Once(&f.Memo, responseKey{}, func() ([]any, error) { return watchResponse(f) })
 	})
 }

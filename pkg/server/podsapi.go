@@ -79,9 +79,11 @@ func (a *podsAPI) WatchPods(_ *podsv1alpha1.WatchPodsRequest, stream grpc.Server
 	if err := a.ready(); err != nil {
 		return err
 	}
-	opts := view.Options{Selector: podsSelector, Client: grpcClient(stream.Context())}
+	opts := view.Options{Selector: podsSelector}
+	p := grpcPace(stream.Context())
+	opts.Client, opts.Drained = grpcClient(stream.Context()), p.drained
 	synced := false
-	return sendFrames(a.server, stream, view.UIDs(a.server.journal, opts), func(f *view.Frame) ([]any, error) {
+	return sendFrames(a.server, stream, p, view.UIDs(a.server.journal, opts), func(f *view.Frame) ([]any, error) {
 		if f.InitialSyncComplete && !synced {
 			synced = true
 			return []any{&podsv1alpha1.WatchPodsEvent{Type: podsv1alpha1.EventType_INITIAL_SYNC_COMPLETE}}, nil

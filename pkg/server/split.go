@@ -100,7 +100,7 @@ func (s *splitter) admit(conn net.Conn) *admittedConn {
 			return nil
 		}
 	}
-	return &admittedConn{Conn: conn, local: s.listener.Addr(), refusal: refusal, release: sync.OnceFunc(release)}
+	return newAdmittedConn(conn, s.listener.Addr(), refusal, release)
 }
 
 // handOn detects the protocol of the connection and passes it to the server for it.

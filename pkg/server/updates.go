@@ -39,7 +39,7 @@ func (s *Server) updates(w http.ResponseWriter, r *http.Request) {
 	if r.Method == http.MethodHead {
 		return
 	}
-	opts.Client = peerFrom(r.Context()).client(r.UserAgent())
+	opts.Client, opts.Drained = httpClient(r)
 	cursor := view.Stream(s.journal, opts)
 	defer cursor.Close()
 	err = s.stream(r.Context(), w, cursor)

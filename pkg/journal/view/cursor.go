@@ -18,6 +18,10 @@ type Options struct {
 	Selector Selector
 	// Client is for the status.
 	Client journal.Client
+	// Drained waits until the client has read most of what was written to it. Next calls
+	// it from time to time, while it holds nothing of the journal. So a client that does
+	// not read holds a connection, but no updates. nil does not wait.
+	Drained func(context.Context) error
 }
 
 // projection is the part of a view that differs. It belongs to one cursor.
@@ -61,6 +65,10 @@ type Cursor struct {
 	sets []*journal.Set
 	out  []*Frame
 	size int
+
+	drained func(context.Context) error
+	// unread is how much was returned since drained was last called.
+	unread int
 }
 
 // opening is the progress in sending the current state.
@@ -71,8 +79,8 @@ type opening struct {
 	next  int
 }
 
-func newCursor(j *journal.Journal, mode string, ops journal.Operations, client journal.Client) *Cursor {
-	return &Cursor{journal: j, subscriber: j.Subscribe(mode, ops, client)}
+func newCursor(j *journal.Journal, mode string, ops journal.Operations, opts Options) *Cursor {
+	return &Cursor{journal: j, subscriber: j.Subscribe(mode, ops, opts.Client), drained: opts.Drained}
 }
 
 // resume starts after a revision.
@@ -92,11 +100,14 @@ func (c *Cursor) open(why string) {
 // Close ends the subscription.
 func (c *Cursor) Close() { c.subscriber.Close() }
 
-// Next returns the next frames, together about PieceSize. It waits until there are some
+// Next returns the next frames, together about BatchSize. It waits until there are some
 // or the context is done. The slice is valid until the next call, and holds pods. So
 // encode the frames and clear the slice before you wait for the client. The error is the
-// context's cause, or a CompactedError if the view returns one.
+// context's cause, that of Options.Drained, or a CompactedError if the view returns one.
 func (c *Cursor) Next(ctx context.Context) ([]*Frame, error) {
+	if err := c.drain(ctx); err != nil {
+		return nil, err
+	}
 	for {
 		changed, err := c.poll()
 		if len(c.out) > 0 || err != nil {
@@ -114,11 +125,20 @@ func (c *Cursor) Next(ctx context.Context) ([]*Frame, error) {
 	}
 }
 
+// drain waits until the client has read most of what Next returned before.
+func (c *Cursor) drain(ctx context.Context) error {
+	if c.unread += c.size + len(c.out)*frameSize; c.unread < BatchSize/2 || c.drained == nil {
+		return nil
+	}
+	c.unread = 0
+	return c.drained(ctx)
+}
+
 // poll collects the frames that are available. If it returns a channel, there are no
 // more, and the channel is closed when there are.
 func (c *Cursor) poll() (changed <-chan struct{}, err error) {
 	c.out, c.size = c.out[:0], 0
-	for c.opening != nil && c.size < PieceSize/2 {
+	for c.opening != nil && c.size < BatchSize-PieceSize {
 		if err := c.openMore(); err != nil {
 			return nil, c.fellBehind(err)
 		}
@@ -183,7 +203,7 @@ func (c *Cursor) add(set *journal.Set, present *journal.Bookmark) (whole bool, e
 		return false, err
 	}
 	for _, f := range frames[min(c.skip, len(frames)):] {
-		if len(c.out) > 0 && (c.size+f.size > PieceSize || len(c.out) == lookahead) {
+		if len(c.out) > 0 && (c.size+f.size > BatchSize || len(c.out) == lookahead) {
 			if c.skip > 0 {
 				begun := frames
 				c.begun = weak.Make(&begun)

@@ -16,10 +16,11 @@ import (
 // has left the ring.
 func TestASlowSubscriberHoldsNoPods(t *testing.T) {
 	j := newJournal(journal.Options{MaxUpdates: 3})
+	const pods = 500 // more than nine batches
 	var versions []weak.Pointer[v1.Pod]
 	change := func(op config.PodOperation, n int) {
 		u := update(op)
-		for i := range 60 {
+		for i := range pods {
 			p := pod(fmt.Sprintf("p%d=%d", i, n))
 			p.Annotations["large"] = fmt.Sprintf("%0500d", n)
 			versions = append(versions, weak.Make(p))
@@ -60,7 +61,7 @@ func TestASlowSubscriberHoldsNoPods(t *testing.T) {
 			alive++
 		}
 	}
-	if ring := 4 * 60; alive > ring {
+	if ring := 4 * pods; alive > ring {
 		t.Errorf("%d versions are alive, of which the ring and the current state hold %d", alive, ring)
 	}
 	runtime.KeepAlive(slow)

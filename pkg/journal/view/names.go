@@ -22,7 +22,7 @@ type NamesOptions struct {
 // client can resume after each pod. A subscriber that falls behind gets a CompactedError.
 // The caller must close the cursor.
 func Names(j *journal.Journal, opts NamesOptions) *Cursor {
-	c := newCursor(j, string(IncrementalMode), nil, opts.Client)
+	c := newCursor(j, string(IncrementalMode), nil, opts.Options)
 	v := &names{instance: j.Instance(), selector: opts.Selector, key: unique.Make(namesKey{opts.Selector.selection()})}
 	c.view = v
 	if opts.Since == nil {

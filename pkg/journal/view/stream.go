@@ -72,7 +72,7 @@ func Stream(j *journal.Journal, opts StreamOptions) *Cursor {
 	if opts.Ops == nil {
 		opts.Ops = DefaultOperations(opts.Mode)
 	}
-	c := newCursor(j, string(opts.Mode), opts.Ops, opts.Client)
+	c := newCursor(j, string(opts.Mode), opts.Ops, opts.Options)
 	common := stream{journal: j, selector: opts.Selector, ops: opts.Ops, mode: opts.Mode, key: keyOf(opts)}
 	if opts.Mode == IncrementalMode {
 		c.view = &incremental{stream: common}

@@ -18,7 +18,7 @@ import (
 // UPDATE. A subscriber that falls behind gets the difference. In it, the REMOVE of a pod
 // has only name, namespace and UID. The caller must close the cursor.
 func UIDs(j *journal.Journal, opts Options) *Cursor {
-	c := newCursor(j, string(IncrementalMode), nil, opts.Client)
+	c := newCursor(j, string(IncrementalMode), nil, opts)
 	c.view = &uids{instance: j.Instance(), selector: opts.Selector, key: unique.Make(uidsKey{opts.Selector.selection()}), held: make(map[types.UID]held)}
 	c.open("")
 	return c

@@ -27,8 +27,8 @@ type Options struct {
 	// List and Subscribe count a list or a stream until release is called. If a limit is
 	// reached, they return a refusal.
 	List, Subscribe func(context.Context) (release func(), refusal error)
-	// Client returns the client of a request.
-	Client func(*http.Request) journal.Client
+	// Client returns the client of a request, and the [view.Options] Drained for its watch.
+	Client func(*http.Request) (client journal.Client, drained func(context.Context) error)
 }
 
 // handler serves the API.

@@ -44,7 +44,7 @@ func serve(t *testing.T, opts journal.Options) *api {
 	mux := http.NewServeMux()
 	Register(mux, Options{
 		Journal: a.journal, Unready: func() error { return errors.New("not seen yet: api") }, ReadyTimeout: 50 * time.Millisecond, ListTimeout: time.Minute,
-		List: none, Subscribe: none, Client: func(*http.Request) journal.Client { return journal.Client{} },
+		List: none, Subscribe: none, Client: func(*http.Request) (journal.Client, func(context.Context) error) { return journal.Client{}, nil },
 	})
 	server := httptest.NewServer(Writes(mux, 50*time.Millisecond))
 	a.url, a.http = server.URL, server.Client()

@@ -40,7 +40,8 @@ func (h *handler) watch(w http.ResponseWriter, r *http.Request, o *options) {
 		return
 	}
 	defer release()
-	opts := view.NamesOptions{Options: view.Options{Selector: o.selector, Client: h.opts.Client(r)}}
+	opts := view.NamesOptions{Options: view.Options{Selector: o.selector}}
+	opts.Client, opts.Drained = h.opts.Client(r)
 	switch {
 	case o.initial != nil && !*o.initial && o.revision == 0:
 		opts.Since = new(h.opts.Journal.Revision())

@@ -1,0 +1,127 @@
+package server
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/podconfigd/podconfigd/pkg/journal"
+)
+
+// pace makes a cursor wait for its client. What a client has not read is then in the buffer of
+// its socket, which the kernel bounds, and not in the daemon.
+type pace struct {
+	conn *admittedConn
+	raw  syscall.RawConn
+	// buffer is the size of the socket's buffer; 0 until it is known.
+	buffer int
+	// handed is how many bytes gRPC was given since written was the number of bytes that the
+	// connection had written. net/http writes at once.
+	handed, written int64
+}
+
+// newPace returns the pace of a connection. It does not wait for a connection that is nil or
+// not a unix socket.
+func newPace(conn *admittedConn) *pace {
+	p := &pace{}
+	if conn == nil {
+		return p
+	}
+	if socket, ok := conn.Conn.(*net.UnixConn); ok {
+		if raw, err := socket.SyscallConn(); err == nil {
+			p.conn, p.raw, p.written = conn, raw, conn.bytesWritten()
+		}
+	}
+	return p
+}
+
+func httpPace(r *http.Request) *pace { return newPace(connFrom(r.Context())) }
+
+func grpcPace(ctx context.Context) *pace { return newPace(grpcInfo(ctx).conn) }
+
+// drained waits until everything was written, and the client has read so much that a quarter
+// of the socket's buffer at most is in use. Then the next batch of a cursor fits, and writing it
+// does not wait. It returns an error if the context is done, the connection is closed, or its
+// write deadline has passed.
+//
+// While drained waits for the client, nothing else can write to the connection. That is why it
+// waits for gRPC first, which writes in a goroutine of its own: gRPC has a buffer of
+// grpcWriteBuffer as long as it writes.
+func (p *pace) drained(ctx context.Context) error {
+	if p.raw == nil {
+		return nil
+	}
+	written, err := p.conn.flush(ctx, p.written+p.handed)
+	p.written, p.handed = written, 0
+	if err != nil {
+		return err
+	}
+	return p.raw.Write(p.writable)
+}
+
+// writable reports whether at most a quarter of the buffer is in use, which is when the kernel
+// reports a unix socket as writable.
+func (p *pace) writable(fd uintptr) bool {
+	if p.buffer == 0 {
+		buffer, err := unix.GetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_SNDBUF)
+		if err != nil {
+			return true // the next write returns the error
+		}
+		p.buffer = buffer
+	}
+	unread, err := unix.IoctlGetInt(int(fd), unix.SIOCOUTQ)
+	return err != nil || 4*unread <= p.buffer
+}
+
+// Write writes and counts.
+func (c *admittedConn) Write(data []byte) (int, error) {
+	n, err := c.Conn.Write(data)
+	c.mu.Lock()
+	c.written += int64(n)
+	c.mu.Unlock()
+	c.flushed.Broadcast()
+	return n, err
+}
+
+func (c *admittedConn) bytesWritten() int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.written
+}
+
+// flush waits until so many bytes were written, and returns how many were. It returns an error
+// if the connection is closed or the context is done.
+func (c *admittedConn) flush(ctx context.Context, bytes int64) (written int64, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.written >= bytes {
+		return c.written, nil
+	}
+	stop := context.AfterFunc(ctx, c.wake)
+	defer stop()
+	for c.written < bytes {
+		switch {
+		case c.closed:
+			return c.written, net.ErrClosed
+		case ctx.Err() != nil:
+			return c.written, context.Cause(ctx)
+		}
+		c.flushed.Wait()
+	}
+	return c.written, nil
+}
+
+// wake makes flush look again.
+func (c *admittedConn) wake() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.flushed.Broadcast()
+}
+
+// httpClient returns the client of an HTTP request, and the Drained of its cursor.
+func httpClient(r *http.Request) (journal.Client, func(context.Context) error) {
+	return peerFrom(r.Context()).client(r.UserAgent()), httpPace(r).drained
+}
