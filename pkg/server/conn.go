@@ -88,9 +88,13 @@ func (c *admittedConn) read(into []byte) (n int, err error) {
 	return n, err
 }
 
-// Write writes to the client.
+// Write writes to the client, and counts.
 func (c *admittedConn) Write(data []byte) (int, error) {
 	n, err := c.Conn.Write(data)
+	c.mu.Lock()
+	c.written += int64(n)
+	c.mu.Unlock()
+	c.flushed.Broadcast()
 	return n, c.named(err)
 }
 

@@ -59,7 +59,7 @@ func (p *pace) drained(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return p.raw.Write(p.writable)
+	return p.conn.named(p.raw.Write(p.writable))
 }
 
 // writable reports whether at most a quarter of the buffer is in use, which is when the kernel
@@ -74,16 +74,6 @@ func (p *pace) writable(fd uintptr) bool {
 	}
 	unread, err := unix.IoctlGetInt(int(fd), unix.SIOCOUTQ)
 	return err != nil || 4*unread <= p.buffer
-}
-
-// Write writes and counts.
-func (c *admittedConn) Write(data []byte) (int, error) {
-	n, err := c.Conn.Write(data)
-	c.mu.Lock()
-	c.written += int64(n)
-	c.mu.Unlock()
-	c.flushed.Broadcast()
-	return n, err
 }
 
 func (c *admittedConn) bytesWritten() int64 {
