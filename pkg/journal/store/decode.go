@@ -24,8 +24,8 @@ func (f *field) int() int64      { return int64(f.value) }
 func (f *field) text() string    { return string(f.bytes) }
 func (f *field) time() time.Time { return time.Unix(0, int64(f.value)).UTC() }
 
-// eachField gives visit all fields of a message. Those of another wire type are of a
-// later version, and skipped.
+// eachField calls visit with each field of a message. It skips fields with other wire
+// types, which are from a later version.
 func eachField(message []byte, visit func(f *field) error) error {
 	for len(message) > 0 {
 		number, wireType, n := protowire.ConsumeTag(message)
@@ -54,7 +54,7 @@ func eachField(message []byte, visit func(f *field) error) error {
 	return nil
 }
 
-// readPreamble reads what a segment begins with, and returns the format version.
+// readPreamble reads the start of a segment, and returns the format version.
 func readPreamble(r io.Reader) (uint32, error) {
 	var b [preambleBytes]byte
 	if n, err := io.ReadFull(r, b[:]); err != nil {
@@ -106,10 +106,10 @@ func decodeHeader(body []byte) (*header, error) {
 	return h, err
 }
 
-// setDecoder puts a set together from its pieces, and a snapshot too.
+// setDecoder assembles a set, or a snapshot, from its pieces.
 type setDecoder struct{ set *Set }
 
-// add takes the next piece.
+// add adds the next piece.
 func (d *setDecoder) add(body []byte) error {
 	if d.set == nil {
 		d.set = new(Set)
@@ -143,7 +143,7 @@ func (d *setDecoder) add(body []byte) error {
 	})
 }
 
-// take returns the set that is complete now.
+// take returns the set, which is now complete.
 func (d *setDecoder) take() *Set {
 	set := d.set
 	d.set = nil

@@ -9,18 +9,18 @@ import (
 	"io"
 )
 
-// A frame has a head of frameHead bytes: the length of its body, the body's checksum, and
-// the checksum of these two. So a flipped bit in a length is never taken for a frame that
-// was not written to its end. The first byte of the body is its kind.
+// A frame starts with frameHead bytes: the length of its body, the body's checksum, and
+// the checksum of these two. So a flipped bit in a length is never mistaken for an
+// incomplete frame. The first byte of the body is its kind.
 const (
 	frameHead = 12
-	// maxFrame is the largest body that is read: a manifest may have 10 MiB.
+	// maxFrame is the maximum size of a body: a manifest may have 10 MiB.
 	maxFrame = 64 << 20
-	// pieceBytes is the size from which on a set continues in another frame.
+	// pieceBytes is the size after which a set continues in another frame.
 	pieceBytes = 256 << 10
 )
 
-// kind says what the body of a frame is.
+// kind is the kind of a frame.
 type kind byte
 
 const (
@@ -31,7 +31,7 @@ const (
 	// kindPiece is a piece of a set, and kindSet its end.
 	kindPiece kind = 's'
 	kindSet   kind = 'S'
-	// kindTakeover says that the segment has all that the one before it had.
+	// kindTakeover means that the segment has all sets of its predecessor.
 	kindTakeover kind = 'T'
 	// kindCeiling reserves revisions.
 	kindCeiling kind = 'C'
@@ -48,7 +48,7 @@ func beginFrame(dst []byte, k kind) []byte {
 	return append(append(dst, make([]byte, frameHead)...), byte(k))
 }
 
-// endFrame fills in the head of the frame that begins at an offset.
+// endFrame fills in the head of the frame that starts at the offset.
 func endFrame(dst []byte, start int) {
 	head, body := dst[start:start+frameHead], dst[start+frameHead:]
 	binary.LittleEndian.PutUint32(head, uint32(len(body)))
@@ -57,22 +57,23 @@ func endFrame(dst []byte, start int) {
 }
 
 var (
-	// errTorn says that the file ends within a frame.
+	// errTorn means that the file ends within a frame.
 	errTorn = errors.New("the file ends within a frame")
-	// errDamaged says that a checksum is wrong, or that what it protects can't be read.
+	// errDamaged means that a checksum is wrong, or that the protected data can't be
+	// read.
 	errDamaged = errors.New("damaged")
 )
 
 // frameReader reads the frames of a file.
 type frameReader struct {
 	r *bufio.Reader
-	// offset is where the next frame begins, and size where the file ends.
+	// offset is the start of the next frame. size is the end of the file.
 	offset, size int64
 	body         []byte
 }
 
-// next returns the next frame. Its body holds until the next call. The error is io.EOF at
-// the end, errTorn, errDamaged, or that of reading.
+// next returns the next frame. Its body is valid until the next call. The error is io.EOF
+// at the end, errTorn, errDamaged, or a read error.
 func (f *frameReader) next() (kind, []byte, error) {
 	left := f.size - f.offset
 	if left == 0 {
@@ -106,7 +107,7 @@ func (f *frameReader) next() (kind, []byte, error) {
 	return kind(f.body[0]), f.body[1:], nil
 }
 
-// fill reads what must be there. A file that has become shorter is torn.
+// fill reads bytes that must be there. A file that has become shorter is torn.
 func (f *frameReader) fill(p []byte) error {
 	_, err := io.ReadFull(f.r, p)
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {

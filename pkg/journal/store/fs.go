@@ -11,34 +11,35 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// FS is the file system under a log. Names are paths. A missing file is fs.ErrNotExist.
+// FS is the file system of a log. Names are paths. The error for a missing file is
+// fs.ErrNotExist.
 type FS interface {
-	// MkdirAll makes a directory that only its owner can enter, and those above it, and
-	// makes that durable.
+	// MkdirAll creates a directory that only its owner can enter, and its parents, and
+	// makes them durable.
 	MkdirAll(dir string) error
 	// List returns the names of the entries of a directory.
 	List(dir string) ([]string, error)
-	// Create makes a file for appending that only its owner can read. It fails if there
-	// is a file of that name.
+	// Create creates a file for appending that only its owner can read. It fails if the
+	// file exists.
 	Create(name string) (Appender, error)
-	// Open opens a file for reading, and returns its size too.
+	// Open opens a file for reading, and also returns its size.
 	Open(name string) (io.ReadCloser, int64, error)
 	Rename(from, to string) error
 	Remove(name string) error
 	// SyncDir makes the creations, renames and removals in a directory durable.
 	SyncDir(dir string) error
-	// Lock locks a file, which it makes if needed, until the result is closed. If another
-	// process has it, the error is ErrLocked.
+	// Lock locks a file until the result is closed. It creates the file if necessary. If
+	// another process has the lock, the error is ErrLocked.
 	Lock(name string) (io.Closer, error)
 }
 
-// Appender is a file that is only appended to.
+// Appender is a file for appending.
 type Appender interface {
 	io.WriteCloser
 	Sync() error
 }
 
-// ErrLocked says that another process uses the directory.
+// ErrLocked means that another process uses the directory.
 var ErrLocked = errors.New("another process uses the directory")
 
 // OS is the file system of the operating system.
@@ -81,7 +82,7 @@ func (osFS) Create(name string) (Appender, error) {
 }
 
 func (osFS) Open(name string) (io.ReadCloser, int64, error) {
-	// A file that somebody put there may be a fifo.
+	// A file that somebody else put there may be a FIFO.
 	f, err := os.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0)
 	if err != nil {
 		return nil, 0, err

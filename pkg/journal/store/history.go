@@ -11,32 +11,32 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/config"
 )
 
-// HistoryOptions say which records to read.
+// HistoryOptions select records.
 type HistoryOptions struct {
 	// Since is the time of the first record; zero for all.
 	Since time.Time
-	// After is a revision: only records after it are read.
+	// After is a revision. Only later records are read.
 	After int64
 }
 
-// Record is one change of one pod. Or Gap is set, and changes are missing at this place.
+// Record is one change of one pod. If Gap is set, changes are missing here instead.
 type Record struct {
 	Time     time.Time
 	Instance string
 	Revision int64
 	Op       config.PodOperation
 	Source   string
-	// Pod is the version that came. Of a REMOVE, it is the one that went. Its Object is
-	// nil for an update without pods.
+	// Pod is the new version. In a REMOVE, it is the removed version. Its Object is nil
+	// for an update without pods.
 	Pod Pod
 	// Before is the version before; its Object is nil if there was none.
 	Before Pod
-	// Gap says why changes are missing before the next record.
+	// Gap is the reason why changes are missing before the next record.
 	Gap string
 }
 
-// History reads what the segments of a directory have, the oldest first. It takes no lock,
-// and changes nothing: it may run beside a daemon, and without one. The error of a record
+// History reads the segments of a directory, the oldest first. It takes no lock and
+// changes nothing, so it works with or without a running daemon. An error of a record
 // ends the sequence. An empty directory has no records.
 func History(fsys FS, dir string, opts HistoryOptions) iter.Seq2[Record, error] {
 	return func(yield func(Record, error) bool) {
@@ -47,7 +47,7 @@ func History(fsys FS, dir string, opts HistoryOptions) iter.Seq2[Record, error] 
 	}
 }
 
-// errEnough says that the caller wants no more records.
+// errEnough means that the caller wants no more records.
 var errEnough = errors.New("enough")
 
 type historian struct {
@@ -56,9 +56,9 @@ type historian struct {
 	opts  HistoryOptions
 	yield func(Record, error) bool
 	state *state
-	// last is the segment that was read before.
+	// last is the previous segment.
 	last *segment
-	// broken says why the segment before was not read to its end.
+	// broken is the reason why the previous segment was not read to its end.
 	broken string
 }
 
@@ -110,7 +110,7 @@ func (h *historian) run() error {
 	return nil
 }
 
-// skip tells whether all that a segment has is before what is asked for.
+// skip reports whether all records of a segment are before the requested ones.
 func (h *historian) skip(later []*segment) bool {
 	if len(later) == 0 || later[0].header == nil {
 		return false
@@ -123,7 +123,7 @@ func (h *historian) skip(later []*segment) bool {
 func (h *historian) read(s *segment, until int64, aside map[uint64]string) error {
 	_, file, err := openSegment(h.fs, h.dir, s.number, s.name)
 	if err != nil {
-		if !errors.Is(err, fs.ErrNotExist) { // it has become too old meanwhile
+		if !errors.Is(err, fs.ErrNotExist) { // it was deleted in the meantime, because it was too old
 			h.broken = s.name + ": " + err.Error()
 		}
 		return nil
@@ -131,7 +131,7 @@ func (h *historian) read(s *segment, until int64, aside map[uint64]string) error
 	defer file.file.Close()
 	snapshot, err := file.snapshot(true)
 	if err != nil {
-		if !errors.Is(err, errTorn) { // a daemon is writing it, or ended there
+		if !errors.Is(err, errTorn) { // a daemon is writing it, or ended here
 			h.broken = s.name + ": " + err.Error()
 		}
 		return nil
@@ -151,12 +151,12 @@ func (h *historian) read(s *segment, until int64, aside map[uint64]string) error
 	return nil
 }
 
-// gap tells the caller where changes are missing before a segment.
+// gap yields a gap if changes are missing before a segment.
 func (h *historian) gap(s *segment, aside map[uint64]string) error {
 	reason := h.broken
 	switch {
 	case h.last == nil && reason == "":
-		return nil // what is older was deleted, or not asked for
+		return nil // older segments were deleted, or not requested
 	case h.last == nil:
 	case h.last.header.Instance != s.header.Instance:
 		reason = cmp.Or(reason, "a new instance began: updates may be missing")
@@ -177,7 +177,7 @@ func (h *historian) gap(s *segment, aside map[uint64]string) error {
 	return nil
 }
 
-// set gives the caller the records of a set.
+// set yields the records of a set.
 func (h *historian) set(s *segment, set *Set) error {
 	revision := set.First
 	for i := range set.Updates {

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// keep does what is not on the way of a set: it prepares segments, syncs, and deletes what
-// is too old or too much.
+// keep does the work that no set waits for: it prepares segments, syncs, and deletes old
+// segments.
 func (l *Log) keep(ctx context.Context) {
 	l.begin()
 	ticker := time.NewTicker(syncEvery)
@@ -30,7 +30,7 @@ func (l *Log) keep(ctx context.Context) {
 	}
 }
 
-// begin makes the first segment. Its preparation has begun with Open, so that no set is
+// begin creates the first segment. Open has started its preparation, so that no set is
 // only in the snapshot.
 func (l *Log) begin() {
 	l.mu.Lock()
@@ -70,7 +70,7 @@ func (l *Log) heal() {
 	l.retryAt = time.Now().Add(l.retry)
 }
 
-// roll prepares the next segment where the present one is large or old enough.
+// roll prepares the next segment if the current one is large or old enough.
 func (l *Log) roll() {
 	l.mu.Lock()
 	due := l.rollDueLocked() && !time.Now().Before(l.retryAt)
@@ -88,7 +88,7 @@ func (l *Log) roll() {
 		l.failLocked(err)
 		return
 	}
-	// The present segment can still be written.
+	// The current segment can still be written.
 	l.retryAt = time.Now().Add(syncEvery)
 	l.logger.Error(err, "Beginning a new segment of the journal failed; the present one grows", "dir", l.opts.Dir)
 }
@@ -102,8 +102,8 @@ func (l *Log) rollDueLocked() bool {
 		size > 0 && l.opts.Now().Sub(l.current.header.Created) >= l.opts.MaxAge/8
 }
 
-// check finds out whether the segment is still in the directory. What is written to a file
-// that is not there would be lost.
+// check checks that the segment is still in the directory. Otherwise its data would be
+// lost.
 func (l *Log) check() {
 	l.mu.Lock()
 	file, current := l.file, l.current
@@ -125,7 +125,7 @@ func (l *Log) check() {
 	}
 }
 
-// sync makes durable what is written.
+// sync makes the written data durable.
 func (l *Log) sync() {
 	l.mu.Lock()
 	file, current, written := l.file, l.current, l.written
@@ -137,7 +137,7 @@ func (l *Log) sync() {
 	err := file.Sync()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.file != file { // the segment has failed meanwhile
+	if l.file != file { // the segment failed in the meantime
 		return
 	}
 	if err != nil {
@@ -147,8 +147,8 @@ func (l *Log) sync() {
 	l.synced = max(l.synced, written)
 }
 
-// prune deletes the oldest segments where there is too much, or where all that they have
-// is too old.
+// prune deletes the oldest segments if there are too many bytes, or if all their sets are
+// too old.
 func (l *Log) prune() {
 	l.mu.Lock()
 	now, bytes := l.opts.Now(), l.written

@@ -27,21 +27,21 @@ const (
 )
 
 const (
-	// batchBytes is about how much one write(2) takes.
+	// batchBytes is the approximate size of a write(2).
 	batchBytes = 1 << 20
-	// stall is how long a write may take.
+	// stall is the maximum duration of a write.
 	stall = time.Second
-	// syncEvery is how often the log is synced.
+	// syncEvery is the interval of syncs.
 	syncEvery = time.Second
-	// maxRetry is the longest wait between two attempts to have a segment again.
+	// maxRetry is the longest wait between two attempts to create a segment.
 	maxRetry = 30 * time.Second
-	// closing is how long the end of Run waits for a write or fsync that does not return.
+	// closing is how long the end of Run waits for a write or fsync that hangs.
 	closing = 3 * time.Second
-	// reserve is how many revisions are reserved at a time: a new instance begins above
-	// them, whatever was lost.
+	// reserve is the number of revisions that are reserved at a time. A new instance
+	// starts above them, whatever was lost.
 	reserve = 1 << 20
-	// maxBehind is how much is written twice while a segment is prepared. If more comes,
-	// fsync takes too long.
+	// maxBehind is the maximum size of the sets that are written twice while a segment is
+	// prepared. If there are more, fsync takes too long.
 	maxBehind = 32 << 20
 )
 
@@ -53,33 +53,33 @@ type Options struct {
 	Node string
 	// FS is the file system; nil for OS.
 	FS FS
-	// BootID identifies the boot of the machine; empty for that of the kernel.
+	// BootID identifies the boot of the machine; the kernel's if empty.
 	BootID string
-	// MaxAge and MaxBytes bound what is kept. Segments are deleted whole. The newest one
-	// stays. 0 stands for the default.
+	// MaxAge and MaxBytes limit the log. Whole segments are deleted. The newest one
+	// stays. 0 means the default.
 	MaxAge   time.Duration
 	MaxBytes int64
 	// SegmentBytes is the size of the sets in a segment, if its snapshot is not larger.
 	SegmentBytes int64
-	// ReplayBytes bounds the size of the segments whose sets are restored.
+	// ReplayBytes limits the size of the segments whose sets are restored.
 	ReplayBytes int64
 	// Now returns the time; nil for time.Now.
 	Now func() time.Time
-	// Registerer takes the metrics; nil for none.
+	// Registerer is for the metrics; nil for none.
 	Registerer prometheus.Registerer
 }
 
-// mode is what the log does with a set.
+// mode determines what happens to a set.
 type mode int
 
 const (
 	// opening: sets wait for the first segment.
 	opening mode = iota
-	// healthy: sets are shown once they are written.
+	// healthy: sets are shown after they are written.
 	healthy
 	// failed: sets are shown without being stored.
 	failed
-	// closed: sets are not shown any more.
+	// closed: no more sets are shown.
 	closed
 )
 
@@ -88,10 +88,10 @@ type Log struct {
 	opts    Options
 	metrics *metrics
 	logger  logr.Logger
-	// writers are the goroutines that write: one, and such as hang in a write.
+	// writers are the goroutines that write: one, and those that hang in a write.
 	writers sync.WaitGroup
 
-	// mu guards what follows. It is not held during input and output.
+	// mu guards the fields below. It is not held during input and output.
 	mu sync.Mutex
 	// changed is broadcast when a writer or the preparation may go on.
 	changed *sync.Cond
@@ -99,22 +99,23 @@ type Log struct {
 	cause   error // of the last failure
 	since   time.Time
 	state   *state
-	// instance is the one under which sets are shown. unstored: in the failed state, a
-	// set was shown that is not stored.
+	// instance is the instance under which sets are shown. unstored means that in the
+	// failed state, a set was shown that is not stored.
 	instance string
 	unstored bool
-	// generation is that of the writer that counts.
+	// generation is the generation of the current writer.
 	generation int
-	// queue has the sets that the writer has not taken, and inflight those that it writes.
+	// queue has the sets that the writer has not taken. inflight has those that it
+	// writes.
 	queue, inflight []*entry
 	numbered        uint64
-	// file is the segment that is written, current its description, snapshot the size of
-	// its snapshot, enqueued and written offsets in it.
+	// file is the current segment. current is its description, snapshot the size of its
+	// snapshot, and enqueued and written are offsets in it.
 	file              Appender
 	current           *segment
 	snapshot          int64
 	enqueued, written int64
-	// synced is up to where it is synced.
+	// synced is the offset up to which it is synced.
 	synced int64
 	// openTimer ends the wait for the first segment.
 	openTimer *time.Timer
@@ -122,7 +123,7 @@ type Log struct {
 	next *preparation
 	// segments are the earlier ones, the oldest first.
 	segments []*segment
-	// superseded have nothing that the next segment has not.
+	// superseded segments have nothing that the next segment does not have.
 	superseded []*segment
 	lock       io.Closer
 	closing    bool
@@ -132,7 +133,7 @@ type Log struct {
 	kick chan struct{}
 }
 
-// entry is a set on its way.
+// entry is a set that is not shown yet.
 type entry struct {
 	number uint64
 	frames []byte
@@ -140,9 +141,9 @@ type entry struct {
 	show func(Commit)
 }
 
-// Open reads the directory. The error is ErrLocked if another process uses it. Every other
-// problem is in the result, and the log keeps trying to have a segment. Close the log, or
-// run it.
+// Open reads the directory. The error is ErrLocked if another process uses it. All other
+// problems are in the result, and the log retries to create a segment. The caller must
+// run or close the log.
 func Open(opts Options) (*Log, *Recovered, error) {
 	opts.FS = cmp.Or(opts.FS, OS)
 	opts.MaxAge = cmp.Or(opts.MaxAge, DefaultMaxAge)
@@ -181,9 +182,9 @@ func Open(opts Options) (*Log, *Recovered, error) {
 	return l, recovered, nil
 }
 
-// follow notes how far the last segment of an earlier process counts. If it has no set,
-// the next one takes its place: a process that is started again and again does not push
-// the history out.
+// follow records how much of the last segment of an earlier process counts. If it has no
+// set, the next segment replaces it. So a process that is restarted repeatedly does not
+// displace the history.
 func (l *Log) follow(r *recovery) {
 	n := len(l.segments)
 	if n == 0 {
@@ -200,7 +201,7 @@ func (l *Log) follow(r *recovery) {
 	}
 }
 
-// enter makes and locks the directory.
+// enter creates and locks the directory.
 func (l *Log) enter() error {
 	if err := l.opts.FS.MkdirAll(l.opts.Dir); err != nil {
 		return err
@@ -212,18 +213,18 @@ func (l *Log) enter() error {
 	return err
 }
 
-// bootID returns the kernel's, or nothing.
+// bootID returns the kernel's boot ID, or an empty string.
 func bootID() string {
-	id, _ := os.ReadFile("/proc/sys/kernel/random/boot_id") // without one, each start is one after a boot
+	id, _ := os.ReadFile("/proc/sys/kernel/random/boot_id") // without one, each start counts as a start after a boot
 	return strings.TrimSpace(string(id))
 }
 
 func newInstance() string { return string(uuid.NewUUID()) }
 
-// Append takes the next set. Its revisions are above those of the set before. show is
-// called when the set is to be shown: in the order of sets, one at a time, from another
-// goroutine, within a second or so. It is not called any more once the log is closed.
-// Append does not wait for anything.
+// Append adds the next set. Its revisions are above those of the previous set. show is
+// called when the set must be shown: in the order of sets, one at a time, from another
+// goroutine, within about a second. After the log is closed, it is not called. Append
+// does not wait.
 func (l *Log) Append(set *Set, show func(Commit)) {
 	frames, err := encodeSet(set)
 	l.mu.Lock()
@@ -256,19 +257,19 @@ func (l *Log) enqueueLocked(frames []byte, show func(Commit)) {
 	l.changed.Broadcast()
 }
 
-// Status is the condition of a log.
+// Status is the status of a log.
 type Status struct {
 	// Instance is the instance under which sets are shown.
 	Instance string
-	// Err is nil if sets are stored, and otherwise says why they are not, since Since.
+	// Err is nil if sets are stored. Otherwise it is the reason, since Since.
 	Err   error
 	Since time.Time
-	// Segments and Bytes are what the directory has.
+	// Segments and Bytes are the number and size of the segments.
 	Segments int
 	Bytes    int64
 }
 
-// Status returns the present condition.
+// Status returns the current status.
 func (l *Log) Status() Status {
 	l.mu.Lock()
 	defer l.mu.Unlock()

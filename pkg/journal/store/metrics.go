@@ -10,7 +10,7 @@ type metrics struct {
 	failures prometheus.Counter
 }
 
-// newMetrics registers the log's metrics, where there is a registry.
+// newMetrics registers the log's metrics, if there is a registry.
 func newMetrics(reg prometheus.Registerer, l *Log) *metrics {
 	opts := func(name, help string) prometheus.Opts {
 		return prometheus.Opts{Namespace: "podconfigd", Subsystem: "store", Name: name, Help: help}

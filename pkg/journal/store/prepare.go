@@ -9,23 +9,23 @@ import (
 	"slices"
 )
 
-// preparation is a segment that is being made while sets go elsewhere.
+// preparation is a segment that is being created while sets are written elsewhere.
 type preparation struct {
 	header  header
 	segment *segment
-	// from is the number of the last set that is in the snapshot. pods and sources are
-	// the snapshot.
+	// from is the number of the last set in the snapshot. pods and sources are the
+	// snapshot.
 	from    uint64
 	pods    []Pod
 	sources map[string]Source
 	// before is the segment that is written in the meantime, or nil.
 	before Appender
-	// queue has the sets that came after the snapshot, and behind is their size.
+	// queue has the sets after the snapshot. behind is their size.
 	queue  []*entry
 	behind int64
 
 	file Appender
-	// size is that of the header and the snapshot.
+	// size is the size of the header and the snapshot.
 	size int64
 	// ready: the writer may change over. installed: it has.
 	ready, installed bool
@@ -36,7 +36,7 @@ func (n *preparation) add(e *entry) {
 	n.behind += int64(len(e.frames))
 }
 
-// prepareLocked begins a preparation.
+// prepareLocked starts a preparation.
 func (l *Log) prepareLocked() *preparation {
 	l.state.ceiling = max(l.state.ceiling, l.state.revision+reserve)
 	n := &preparation{
@@ -56,7 +56,7 @@ func (l *Log) prepareLocked() *preparation {
 	return n
 }
 
-// prepare makes a segment and has the writer change over to it.
+// prepare creates a segment and makes the writer change over to it.
 func (l *Log) prepare() error {
 	l.mu.Lock()
 	n := l.prepareLocked()
@@ -64,7 +64,7 @@ func (l *Log) prepare() error {
 	return l.complete(n)
 }
 
-// complete makes the segment of a preparation that has begun.
+// complete creates the segment of a preparation that has started.
 func (l *Log) complete(n *preparation) error {
 	err := l.make(n)
 	if err == nil && n.before != nil {
@@ -91,8 +91,8 @@ func (l *Log) complete(n *preparation) error {
 		return nil
 	}
 	if n.file != nil {
-		_ = n.file.Close()                                              // it is removed
-		_ = l.opts.FS.Remove(filepath.Join(l.opts.Dir, n.segment.name)) // a start takes no notice of it
+		_ = n.file.Close()                                              // it is removed now
+		_ = l.opts.FS.Remove(filepath.Join(l.opts.Dir, n.segment.name)) // a start ignores it
 	}
 	if err == nil {
 		err = errAbandoned
@@ -102,7 +102,7 @@ func (l *Log) complete(n *preparation) error {
 
 var (
 	errAbandoned = errors.New("abandoned")
-	// errBefore says that the segment before can't be synced.
+	// errBefore means that the previous segment can't be synced.
 	errBefore = errors.New("syncing the segment before")
 )
 
@@ -157,8 +157,8 @@ func (l *Log) make(n *preparation) error {
 	return nil
 }
 
-// number returns that of the next segment. If the directory or its lock file is gone, it
-// makes them.
+// number returns the number of the next segment. If the directory or its lock file is
+// gone, it creates them.
 func (l *Log) number() (uint64, error) {
 	names, err := l.opts.FS.List(l.opts.Dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -166,7 +166,7 @@ func (l *Log) number() (uint64, error) {
 	}
 	if l.lock == nil || !slices.Contains(names, lockName) {
 		if l.lock != nil {
-			_ = l.lock.Close() // nobody else can find that file
+			_ = l.lock.Close() // no other process can find that file
 			l.lock = nil
 		}
 		if err := l.enter(); err != nil {
@@ -182,7 +182,7 @@ func (l *Log) number() (uint64, error) {
 	return highest + 1, nil
 }
 
-// finish syncs the segment that is written so far, up to the snapshot of the next.
+// finish syncs the current segment, up to the snapshot of the next.
 func (l *Log) finish(n *preparation) error {
 	l.mu.Lock()
 	for l.next == n && l.written < n.header.PredecessorSize {
@@ -199,7 +199,7 @@ func (l *Log) finish(n *preparation) error {
 	return nil
 }
 
-// dropSuperseded removes segments that have nothing which the present one has not.
+// dropSuperseded removes segments that have nothing that the current one does not have.
 func (l *Log) dropSuperseded() {
 	l.mu.Lock()
 	superseded := l.superseded
@@ -215,6 +215,6 @@ func (l *Log) remove(segments []*segment) {
 		}
 	}
 	if len(segments) > 0 {
-		_ = l.opts.FS.SyncDir(l.opts.Dir) // a segment that comes back is removed later
+		_ = l.opts.FS.SyncDir(l.opts.Dir) // if a segment returns, it is removed later
 	}
 }

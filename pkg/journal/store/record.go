@@ -12,8 +12,8 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/config"
 )
 
-// What is in a frame is written as protobuf fields, so that a later version can add some.
-// The fields of a set lie flat and in order: a pod belongs to the update before it.
+// The content of a frame is protobuf fields, so that a later version can add fields. The
+// fields of a set are flat and in order: a pod belongs to the update before it.
 
 const (
 	// magic and the format version begin each segment, then comes a checksum of both.
@@ -22,22 +22,24 @@ const (
 	preambleBytes = int64(len(magic) + 8)
 )
 
-// header begins a segment.
+// header is the header of a segment.
 type header struct {
 	Instance, Node, BootID string
 	Created                time.Time
-	// Latest is the latest time of the sets before. The clock may have been set back since.
+	// Latest is the latest time of all earlier sets. The clock may have been set back
+	// since then.
 	Latest time.Time
 	// Base is the revision of the snapshot that follows.
 	Base int64
-	// Ceiling is a revision that none is above yet.
+	// Ceiling is a revision that no revision exceeds yet.
 	Ceiling int64
-	// Predecessor is the number of the segment before this one, 0 for none, and
-	// PredecessorSize how much of it counts.
+	// Predecessor is the number of the previous segment, 0 for none. PredecessorSize is
+	// how much of it counts.
 	Predecessor     uint64
 	PredecessorSize int64
-	// Rolled: sets went to the predecessor while this segment was prepared. It counts
-	// from the record on that says that it has them too.
+	// Rolled means that sets were written to the predecessor while this segment was
+	// prepared. The segment counts from the record on that confirms that it has these
+	// sets too.
 	Rolled bool
 }
 
@@ -182,7 +184,8 @@ func encodeSet(s *Set) ([]byte, error) {
 	return dst, nil
 }
 
-// appendPod appends a pod as a field. Where the update names its source, the pod need not.
+// appendPod appends a pod as a field. If the update names its source, the pod does not
+// need to.
 func appendPod(dst []byte, p *Pod, nameOnly, withSource bool) ([]byte, error) {
 	var buffer [256]byte
 	meta := appendInt(buffer[:0], podRevision, p.Revision)
@@ -250,7 +253,7 @@ func appendCeiling(dst []byte, ceiling int64) []byte {
 	return dst
 }
 
-// takeover is the frame that ends the preparation of a segment.
+// takeover returns the frame that ends the preparation of a segment.
 func takeover() []byte {
 	dst := beginFrame(nil, kindTakeover)
 	endFrame(dst, 0)

@@ -20,12 +20,13 @@ type recovery struct {
 	replayBytes       int64
 	now               time.Time
 
-	// segments are those that count, the oldest first, and leftovers those whose process
-	// ended before they had a whole snapshot.
+	// segments are those that count, the oldest first. leftovers are those without a
+	// complete snapshot.
 	segments  []*segment
 	leftovers []*segment
 	problems  []Problem
-	// distrust says why the instance can't go on whatever the last segment says.
+	// distrust is a reason why the instance can't continue, whatever the last segment
+	// contains.
 	distrust string
 
 	state *state
@@ -64,14 +65,14 @@ func (r *recovery) run() error {
 	return nil
 }
 
-// reset forgets what was loaded, but not which revisions are reserved.
+// reset drops the loaded state, but keeps the reserved revisions.
 func (r *recovery) reset() {
 	ceiling := r.state.ceiling
 	r.state, r.sets, r.pods = newState(), nil, nil
 	r.state.ceiling = ceiling
 }
 
-// chain sorts segments, and returns apart those that do not count: one that lies between a
+// chain sorts segments. It separates those that do not count: a segment between another
 // segment and its predecessor was never used.
 func chain(segments []*segment) (counting, between []*segment) {
 	slices.SortFunc(segments, func(a, b *segment) int { return cmp.Compare(b.number, a.number) })
@@ -89,7 +90,7 @@ func chain(segments []*segment) (counting, between []*segment) {
 	return counting, between
 }
 
-// find takes note of a segment.
+// find records a segment.
 func (r *recovery) find(number uint64, name string) {
 	s, file, err := openSegment(r.fs, r.dir, number, name)
 	if err == nil {
@@ -106,7 +107,7 @@ func (r *recovery) find(number uint64, name string) {
 	r.segments = append(r.segments, s)
 }
 
-// reject leaves a segment out. What is in it is kept under another name.
+// reject leaves a segment out. The file is kept under another name.
 func (r *recovery) reject(s *segment, err error) {
 	r.segments = slices.DeleteFunc(r.segments, func(other *segment) bool { return other == s })
 	label := ""
@@ -135,7 +136,7 @@ func (r *recovery) reject(s *segment, err error) {
 	r.problems = append(r.problems, problem)
 }
 
-// setAside renames a file that is not used any more, and returns its new name.
+// setAside renames a file that is no longer used, and returns its new name.
 func setAside(fsys FS, dir, name, label string, now time.Time) (string, error) {
 	aside := fmt.Sprintf("%s.%s-%s", name, label, now.UTC().Format("20060102T150405Z"))
 	names, err := fsys.List(dir)
@@ -151,8 +152,8 @@ func setAside(fsys FS, dir, name, label string, now time.Time) (string, error) {
 	return aside, fsys.SyncDir(dir)
 }
 
-// load reads what the start needs: the newest segments, as far as the ring may go back.
-// If a segment can't be used, it returns that and the error.
+// load reads the newest segments, as far as the ring may go back. If a segment can't be
+// used, it returns the segment and the error.
 func (r *recovery) load() (*segment, error) {
 	first := len(r.segments) - 1
 	total := r.segments[first].size
@@ -184,8 +185,8 @@ func (r *recovery) loadSegment(s *segment, first bool, until int64) error {
 		return err
 	}
 	defer file.file.Close()
-	// Between two segments of which one follows the other, the state is there already.
-	// After a hole, the ring begins anew.
+	// If a segment follows the previous one, the state is there already. After a gap, the
+	// ring starts again.
 	decode := first || s.header.Base != r.state.revision
 	snapshot, err := file.snapshot(decode)
 	if err != nil {
@@ -204,9 +205,9 @@ func (r *recovery) loadSegment(s *segment, first bool, until int64) error {
 	if s.header.Latest.After(r.state.latest) {
 		r.state.latest = s.header.Latest
 	}
-	if until == math.MaxInt64 { // the last one: what follows its last whole set is cut
+	if until == math.MaxInt64 { // the last one: everything after its last complete set is cut
 		if n := len(r.segments); !r.end.counts && n > 1 && r.segments[n-2].number == s.header.Predecessor {
-			return cmp.Or(r.end.err, errTorn) // the segment before it was still written
+			return cmp.Or(r.end.err, errTorn) // the previous segment was still being written
 		}
 		return nil
 	}
@@ -219,7 +220,7 @@ func (r *recovery) loadSegment(s *segment, first bool, until int64) error {
 	return r.end.err
 }
 
-// fresh returns why the instance can't go on, or nothing where it can.
+// fresh returns why the instance can't continue; empty if it can.
 func (r *recovery) fresh() string {
 	if r.distrust != "" {
 		return r.distrust
@@ -240,7 +241,7 @@ func (r *recovery) fresh() string {
 	return ""
 }
 
-// result returns what the journal begins with.
+// result returns the result for the journal.
 func (r *recovery) result() *Recovered {
 	result := &Recovered{Reason: r.fresh(), Sources: maps.Clone(r.state.sources), Problems: r.problems}
 	if n := len(r.segments); n > 0 && r.end.err != nil {

@@ -87,7 +87,7 @@ func (r *reader) header() (*header, error) {
 	return decodeHeader(body)
 }
 
-// snapshot reads the snapshot, which follows the header. Unless decode is set, it only
+// snapshot reads the snapshot, which follows the header. If decode is false, it only
 // checks that it is there.
 func (r *reader) snapshot(decode bool) (*Set, error) {
 	d := setDecoder{&Set{Updates: make([]Update, 1)}}
@@ -112,24 +112,25 @@ func (r *reader) snapshot(decode bool) (*Set, error) {
 	}
 }
 
-// tail is what was found after the snapshot of a segment.
+// tail is the result of reading a segment after its snapshot.
 type tail struct {
-	// good is where the last whole set or other record ends.
+	// good is the end of the last complete set or other record.
 	good int64
-	// revision is that of the last set, or the base, and time that of the last set.
+	// revision is the revision of the last set, or the base. time is the time of the last
+	// set.
 	revision int64
 	time     time.Time
 	ceiling  int64
 	sets     int
-	// stopped: the last record is that of a clean stop. counts: the segment has all that
-	// the one before it had.
+	// stopped means that the last record is a clean stop. counts means that the segment
+	// has all sets of its predecessor.
 	stopped, counts bool
-	// err is nil at the end of the file, errTorn, errDamaged, or that of reading.
+	// err is nil at the end of the file, errTorn, errDamaged, or a read error.
 	err error
 }
 
-// sets reads what comes after the snapshot, up to an offset, and gives visit each set that
-// is complete.
+// sets reads the records after the snapshot, up to an offset, and calls visit with each
+// complete set.
 func (r *reader) sets(s *segment, until int64, visit func(*Set) error) tail {
 	t := tail{counts: !s.header.Rolled, good: r.offset, revision: s.header.Base, time: s.header.Created, ceiling: s.header.Ceiling}
 	var d setDecoder
@@ -154,7 +155,7 @@ func (r *reader) sets(s *segment, until int64, visit func(*Set) error) tail {
 	return t
 }
 
-// record takes one record.
+// record handles one record.
 func (r *reader) record(k kind, body []byte, d *setDecoder, t *tail, visit func(*Set) error) error {
 	if d.set != nil && k != kindPiece && k != kindSet {
 		return fmt.Errorf("%w before byte %d: a set has no end", errDamaged, r.offset)

@@ -12,7 +12,7 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/config"
 )
 
-// state is what the sets add up to. It shares its pods with the journal.
+// state is the result of the sets. It shares its pods with the journal.
 type state struct {
 	revision, ceiling int64
 	// latest is the latest time of all sets.
@@ -21,7 +21,7 @@ type state struct {
 	sources map[string]Source
 }
 
-// podKey is what makes two versions the same pod.
+// podKey identifies a pod: versions of the same pod have the same key.
 type podKey struct {
 	source string
 	uid    types.UID
@@ -31,8 +31,8 @@ func newState() *state {
 	return &state{pods: make(map[podKey]Pod), sources: make(map[string]Source)}
 }
 
-// apply brings the state up to a set. Where whole is given, the pods of a REMOVE, of
-// which only the name was stored, get the version that they remove.
+// apply applies a set to the state. A stored REMOVE has only the names of its pods. If
+// whole is true, its pods are replaced by the versions that it removes.
 func (s *state) apply(set *Set, whole bool) {
 	for i := range set.Updates {
 		u := &set.Updates[i]
@@ -62,7 +62,7 @@ func (s *state) apply(set *Set, whole bool) {
 	}
 }
 
-// load takes a snapshot.
+// load loads a snapshot.
 func (s *state) load(snapshot *Set, base int64) {
 	clear(s.pods)
 	clear(s.sources)

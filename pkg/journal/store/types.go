@@ -8,25 +8,26 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/config"
 )
 
-// Set is what one set of a source changed: the unit that is stored and restored. Without
-// updates it only moves the revision. It must not be changed once it has been appended.
+// Set is the changes by one set of a source: the unit that is stored and restored.
+// Without updates it only advances the revision. It is immutable after it has been
+// appended.
 type Set struct {
 	// First is the revision of its first pod, and Revision its last one.
 	First, Revision int64
 	Time            time.Time
 	Updates         []Update
-	// Sources has what is now known of a source besides its pods. It may be empty.
+	// Sources has the new state of sources, except for their pods. It may be empty.
 	Sources []Source
 }
 
 // Update is one operation of a set.
 type Update struct {
-	// Revision is the last one of the update. The update's first revision follows that
-	// of the update before it, and each pod has the next one.
+	// Revision is the last one of the update. The update's first revision follows the
+	// last one of the previous update, and each pod has the next one.
 	Revision int64
 	Op       config.PodOperation
 	Source   string
-	// Pods are in the order of the update. Of a REMOVE, only namespace, name and UID are
+	// Pods are in the order of the update. For a REMOVE, only namespace, name and UID are
 	// stored.
 	Pods []Pod
 }
@@ -34,16 +35,16 @@ type Update struct {
 // Pod is a version of a pod.
 type Pod struct {
 	Source string
-	// Revision is the revision at which this version came.
+	// Revision is the revision of this version.
 	Revision int64
-	// ByName is the revision that the version has for its name, where that is another.
+	// ByName is the revision of the version under its name, if it is another one.
 	ByName int64
 	Object *v1.Pod
-	// File is the manifest file that the version comes from, or nil.
+	// File is the manifest file of the version, or nil.
 	File *File
 }
 
-// File describes a manifest file, as it was when a version of a pod was read.
+// File describes a manifest file at the time at which a version of a pod was read.
 type File struct {
 	Path     string
 	UID, GID uint32
@@ -51,18 +52,18 @@ type File struct {
 	Mode uint32
 }
 
-// Source is what is known of a source besides its pods.
+// Source is the state of a source, except for its pods.
 type Source struct {
 	Name string
 	// Seen is true if the source has delivered a set.
 	Seen bool
-	// Time is when it last did.
+	// Time is the time of its last set.
 	Time time.Time
 	// Attributes are the source's own, such as the ETag of its last set.
 	Attributes map[string]string
 }
 
-// Commit says how a set is to be shown.
+// Commit describes how to show a set.
 type Commit struct {
 	// Instance is the instance under which the set is shown.
 	Instance string
@@ -70,17 +71,17 @@ type Commit struct {
 	Stored bool
 }
 
-// Recovered is what a journal begins with.
+// Recovered is the start of a journal.
 type Recovered struct {
 	// Instance is the instance's ID.
 	Instance string
-	// Resumed is true if the instance is that of the last process. Otherwise Reason says
+	// Resumed is true if the instance is that of the last process. Otherwise Reason is
 	// why it is new.
 	Resumed bool
 	Reason  string
 	// Revision is the newest revision of the instance.
 	Revision int64
-	// Pods are the state at the revision Base, and Sets came after that.
+	// Pods are the state at the revision Base. Sets came after it.
 	Base int64
 	Pods []Pod
 	Sets []*Set
@@ -90,7 +91,7 @@ type Recovered struct {
 	Problems []Problem
 }
 
-// Problem is something that was found at a start.
+// Problem is a problem that was found at a start.
 type Problem struct {
 	// File is the name of the file, and Aside its new name if it was set aside.
 	File, Aside string

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// write is the goroutine that writes sets and shows them. When a write hangs, another one
-// takes over, and this one ends when the write returns.
+// write is the goroutine that writes sets and shows them. If a write hangs, another
+// goroutine takes over, and this one ends when the write returns.
 func (l *Log) write(generation int) {
 	watch := time.AfterFunc(stall, func() { l.stalled(generation) })
 	watch.Stop()
@@ -25,7 +25,7 @@ func (l *Log) write(generation int) {
 			buffer, n, err = writeAll(b.file, b.entries, buffer[:0], watch)
 			watch.Stop()
 			if !l.wrote(generation, n, err) {
-				_ = b.file.Close() // it is not used again, whatever this says
+				_ = b.file.Close() // it is not used again, so its error does not matter
 				return
 			}
 		}
@@ -72,14 +72,14 @@ func writeAll(file Appender, entries []*entry, buffer []byte, watch *time.Timer)
 	return buffer, total, err
 }
 
-// batch is what a writer does next. Without a file, the sets are shown only.
+// batch is the next work of a writer. Without a file, the sets are only shown.
 type batch struct {
 	entries []*entry
 	file    Appender
 	commit  Commit
 }
 
-// take waits for sets. It returns nil when there is nothing more to do for this writer.
+// take waits for sets. It returns nil if this writer must end.
 func (l *Log) take(generation int) *batch {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -113,7 +113,7 @@ func (l *Log) take(generation int) *batch {
 	}
 }
 
-// wrote takes note of what a writer has written, and tells whether the writer goes on.
+// wrote records the result of a write, and reports whether the writer continues.
 func (l *Log) wrote(generation int, n int64, err error) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -146,8 +146,9 @@ func (l *Log) stalled(generation int) {
 	}
 }
 
-// failLocked puts the log into the failed state. The sets that were not shown yet, and all
-// that come, are shown under another instance. Without such a set, the instance stays.
+// failLocked puts the log into the failed state. The sets that were not shown yet, and
+// all later ones, are shown under another instance. Without such a set, the instance
+// stays.
 func (l *Log) failLocked(err error) {
 	if l.mode == failed || l.mode == closed {
 		return
@@ -174,7 +175,7 @@ func (l *Log) failLocked(err error) {
 func (l *Log) installLocked() {
 	n := l.next
 	l.next = nil
-	// What came before the snapshot is in it.
+	// The sets before the snapshot are in it.
 	var queue []*entry
 	for _, e := range l.queue {
 		if e.number <= n.from {
@@ -205,7 +206,7 @@ func (l *Log) installLocked() {
 	l.changed.Broadcast()
 }
 
-// wake has Run look what is due.
+// wake makes Run check for work.
 func (l *Log) wake() {
 	select {
 	case l.kick <- struct{}{}:
