@@ -255,6 +255,7 @@ func TestWatchesThatEndInTime(t *testing.T) {
 			t.Fatal(err)
 		}
 		body, err := io.ReadAll(resp.Body)
+		_ = resp.Body.Close()
 		if err != nil || !strings.Contains(string(body), `"name":"a"`) {
 			t.Fatalf("%v after %s", err, body)
 		}
