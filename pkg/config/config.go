@@ -19,10 +19,8 @@ type PodConfig struct {
 	storage *podStorage
 	updates chan PodUpdate
 
-	// mu guards sources and seen. It is held only to read or write them.
 	mu      sync.Mutex
 	sources sets.Set[string]
-	seen    sets.Set[string]
 }
 
 // NewPodConfig returns a PodConfig without sources. It does nothing before Run.
@@ -32,7 +30,6 @@ func NewPodConfig() *PodConfig {
 		storage: newPodStorage(),
 		updates: make(chan PodUpdate, updatesBuffer),
 		sources: sets.New[string](),
-		seen:    sets.New[string](),
 	}
 }
 
@@ -57,16 +54,6 @@ func (c *PodConfig) Sources() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return sets.List(c.sources)
-}
-
-// SeenAllSources reports whether every source has sent a set and is in seenSources.
-// seenSources are the sources whose first update the caller has received.
-//
-// kubelet: pkg/kubelet/config/config.go SeenAllSources.
-func (c *PodConfig) SeenAllSources(seenSources sets.Set[string]) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return seenSources.IsSuperset(c.sources) && c.seen.IsSuperset(c.sources)
 }
 
 // Run merges the sets of the sources until the context is done, and returns the cause of
@@ -107,10 +94,6 @@ func (c *PodConfig) merge(ctx context.Context, in sourcedSet) error {
 		logger.Info("Ignoring a pod: another pod of the same set has the same name",
 			"pod", klog.KObj(d), "podUID", d.UID, "source", in.source)
 	}
-	c.mu.Lock()
-	c.seen.Insert(in.source)
-	c.mu.Unlock()
-
 	for _, u := range result.podUpdates(in.source) {
 		select {
 		case c.updates <- u:

@@ -10,7 +10,6 @@ import (
 	"testing/synctest"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/sets"
 )
 
 var errStop = errors.New("stop")
@@ -138,34 +137,6 @@ func TestPodsDoNotChangeWhileTheyAreRead(t *testing.T) {
 	}
 	cancel()
 	running.Wait()
-}
-
-func TestSeenAllSources(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := NewPodConfig()
-		ready := NewSourcesReady(c.SeenAllSources)
-		file, api := c.Channel("file"), c.Channel("api")
-		stop := start(t, c)
-		defer stop()
-		check := func(when string, want bool) {
-			t.Helper()
-			if got := ready.AllReady(); got != want {
-				t.Errorf("%s: AllReady is %t, want %t", when, got, want)
-			}
-		}
-		check("at the start", false)
-		file <- SourceSet{}
-		ready.AddSource((<-c.Updates()).Source)
-		check("after one of two", false)
-		api <- SourceSet{}
-		synctest.Wait()
-		check("with the update not taken", false)
-		ready.AddSource((<-c.Updates()).Source)
-		check("after both", true)
-		if got := c.SeenAllSources(sets.New("file")); got {
-			t.Error("seen without api among the seen ones")
-		}
-	})
 }
 
 func TestChannelRefusesAnEmptyName(t *testing.T) {

@@ -44,7 +44,6 @@ type sourcePods struct {
 	byName map[podName]*podEntry
 	// generation counts the sets.
 	generation uint32
-	seen       bool
 }
 
 func newSourcePods(size int) *sourcePods {
@@ -74,13 +73,12 @@ func (s *podStorage) count(source string) int {
 
 // merge stores the set as the current set of the source, and returns the changes.
 func (s *podStorage) merge(source string, set []*v1.Pod) *mergeResult {
-	pods := s.sources[source]
-	if pods == nil {
+	pods, seen := s.sources[source]
+	if !seen {
 		pods = newSourcePods(len(set))
 		s.sources[source] = pods
 	}
-	result := &mergeResult{first: !pods.seen}
-	pods.seen = true
+	result := &mergeResult{first: !seen}
 	pods.generation++
 
 	fresh, kept := pods.refs.touch(set, pods.generation)
@@ -196,7 +194,7 @@ func (p *sourcePods) sweep(result *mergeResult) {
 func (s *podStorage) mergeAmbiguous(source string, pods *sourcePods, set []*v1.Pod, result *mergeResult) {
 	result.ambiguous = true
 	next := newSourcePods(len(set))
-	next.seen, next.generation = true, pods.generation
+	next.generation = pods.generation
 	names := make(map[podName]struct{}, len(set))
 	for _, ref := range set {
 		name := nameOf(ref)

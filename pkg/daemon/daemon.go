@@ -75,8 +75,7 @@ func New(c Config) (*Daemon, error) {
 		return nil, err
 	}
 	d.loop = syncloop.New(syncloop.Options{
-		Handler:      d.journal,
-		SourcesReady: config.NewSourcesReady(d.podConfig.SeenAllSources), Registerer: registry,
+		Handler: d.journal, SourcesReady: d.journal, Registerer: registry,
 		PLEG: d.runtime.pleg(), SyncFrequency: c.SyncFrequency,
 	})
 	d.server = server.New(server.Options{

@@ -309,6 +309,14 @@ func (j *Journal) Unseen() []string {
 	return unseen
 }
 
+// AllReady reports whether every source has been seen. It makes the journal a
+// config.SourcesReady.
+func (j *Journal) AllReady() bool {
+	j.mu.RLock()
+	defer j.mu.RUnlock()
+	return j.bookmark.Ready
+}
+
 // Revision returns the newest revision.
 func (j *Journal) Revision() int64 {
 	j.mu.RLock()

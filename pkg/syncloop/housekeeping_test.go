@@ -9,11 +9,9 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/klog/v2"
 	"k8s.io/klog/v2/textlogger"
 
-	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/pleg"
 )
 
@@ -37,7 +35,7 @@ func TestSlowHousekeepingIsLogged(t *testing.T) {
 			runtime.has("orphan")
 			loop := New(Options{
 				Handler: handler, PLEG: runtime,
-				SourcesReady: config.NewSourcesReady(func(sets.Set[string]) bool { return true }),
+				SourcesReady: handler,
 			})
 			ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), logger))
 			done := make(chan error)

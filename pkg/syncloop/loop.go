@@ -37,7 +37,8 @@ var ErrUpdatesClosed = errors.New("the channel of pod updates is closed")
 // Options configures a loop.
 type Options struct {
 	Handler SyncHandler
-	// SourcesReady tracks the seen sources. Housekeeping starts when all are seen.
+	// SourcesReady is asked before each housekeeping, which starts when all sources are
+	// seen. Usually it is the Handler.
 	SourcesReady config.SourcesReady
 	// PLEG emits the events of the runtime. nil is pleg.None.
 	PLEG pleg.PodLifecycleEventGenerator
@@ -122,7 +123,6 @@ func (l *Loop) syncLoopIteration(ctx context.Context, configCh <-chan config.Pod
 		}
 		l.metrics.iterations.WithLabelValues("config").Inc()
 		l.dispatch(ctx, u)
-		l.sourcesReady.AddSource(u.Source)
 	case e := <-plegCh:
 		l.metrics.iterations.WithLabelValues("pleg").Inc()
 		l.handlePLEG(ctx, e)

@@ -28,13 +28,25 @@ type recorder struct {
 	mu    sync.Mutex
 	calls []string
 	syncs map[types.UID][]time.Time
+	// unseen are the sources without an update.
+	unseen sets.Set[string]
 }
 
-func newRecorder() *recorder { return &recorder{syncs: map[types.UID][]time.Time{}} }
+func newRecorder(sources ...string) *recorder {
+	return &recorder{syncs: map[types.UID][]time.Time{}, unseen: sets.New(sources...)}
+}
+
+// AllReady reports whether every source has had an update.
+func (r *recorder) AllReady() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.unseen) == 0
+}
 
 func (r *recorder) note(method string, u config.PodUpdate) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.unseen.Delete(u.Source)
 	r.calls = append(r.calls, fmt.Sprintf("%s %s %s", method, u.Op, u.Pods[0].Name))
 }
 
@@ -110,10 +122,9 @@ type harness struct {
 func run(t *testing.T, sources ...string) *harness {
 	t.Helper()
 	h := &harness{
-		recorder: newRecorder(), updates: make(chan config.PodUpdate), events: &events{events: make(chan *pleg.PodLifecycleEvent)}, done: make(chan error, 1),
+		recorder: newRecorder(sources...), updates: make(chan config.PodUpdate), events: &events{events: make(chan *pleg.PodLifecycleEvent)}, done: make(chan error, 1),
 	}
-	ready := config.NewSourcesReady(func(seen sets.Set[string]) bool { return seen.HasAll(sources...) })
-	h.loop = New(Options{Handler: h.recorder, SourcesReady: ready, PLEG: h.events})
+	h.loop = New(Options{Handler: h.recorder, SourcesReady: h.recorder, PLEG: h.events})
 	ctx, cancel := context.WithCancel(t.Context())
 	h.cancel = cancel
 	go func() { h.done <- h.loop.Run(ctx, h.updates) }()
