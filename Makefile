@@ -35,6 +35,8 @@ VERSION ?= $(shell git describe --always --dirty --tags 2>/dev/null)
 LDFLAGS := -s -w $(if $(VERSION),-X $(MODULE)/internal/version.version=$(VERSION))
 
 TEST_TIMEOUT ?= 15m
+# LONGEST are the packages whose tests mostly wait. They start first, and the others run beside.
+LONGEST := ./test/e2e ./test/script
 BENCH ?= .
 BENCH_COUNT ?= 6
 BASE ?=
@@ -60,7 +62,7 @@ build: ## Build the static binary, bin/podconfigd
 .PHONY: test
 test: test-deps components ## Run all tests with the race detector, and the short tests of the nested modules
 	@echo '==> tests of the root module, with the race detector'
-	CGO_ENABLED=1 $(GO) test -race -count=1 -timeout $(TEST_TIMEOUT) ./...
+	CGO_ENABLED=1 $(GO) test -race -count=1 -timeout $(TEST_TIMEOUT) $(LONGEST) ./...
 	@set -e; for m in $(nested); do \
 		echo "==> vet and short tests of $$m"; \
 		(cd $$m && $(SHARED) vet ./... && \
