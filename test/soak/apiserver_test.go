@@ -68,8 +68,8 @@ func (m *mutator) changeAPI() (kind string) {
 		p.status = fmt.Sprint(m.version)
 		m.patch(p, fmt.Sprintf(`{"status":{"message":%q}}`, p.status), "status")
 		return "status"
-	case n < graceful:
-		p.deleting = true
+	case n < graceful && p.grace == "":
+		p.grace = "3600"
 		m.truth[apiSource][name] = p
 		m.deletePod(p, 3600)
 		return "delete"

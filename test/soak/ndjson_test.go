@@ -19,7 +19,7 @@ import (
 type object struct {
 	Metadata struct {
 		Namespace, Name, UID, ResourceVersion string
-		DeletionTimestamp                     string
+		DeletionGracePeriodSeconds            *int64
 		Labels, Annotations                   map[string]string
 	}
 	Status struct{ Message string }
@@ -29,8 +29,15 @@ func (o *object) pod() history.Pod {
 	m := &o.Metadata
 	return history.Pod{
 		Source: m.Annotations["kubernetes.io/config.source"], Namespace: m.Namespace, Name: m.Name, UID: m.UID,
-		Version: m.Labels["version"], Tier: m.Labels["tier"], Status: o.Status.Message, Deleting: m.DeletionTimestamp != "",
+		Version: m.Labels["version"], Tier: m.Labels["tier"], Status: o.Status.Message, Grace: grace(m.DeletionGracePeriodSeconds),
 	}
+}
+
+func grace(seconds *int64) string {
+	if seconds == nil {
+		return ""
+	}
+	return strconv.FormatInt(*seconds, 10)
 }
 
 // line is a line of the stream.
@@ -66,6 +73,9 @@ func (s ndjson) read(ctx context.Context) error {
 		if value != "" {
 			query.Set(name, value)
 		}
+	}
+	if s.history.View == history.Snapshots {
+		query.Set("mode", "snapshot")
 	}
 	if tier := s.history.Selection.Tier; tier != "" {
 		query.Set("labelSelector", "tier="+tier)

@@ -109,6 +109,6 @@ func (r *recordingStore) UpdateResourceVersion(revision string) {
 func recordOf(p *v1.Pod) history.Pod {
 	return history.Pod{
 		Source: p.Annotations["kubernetes.io/config.source"], Namespace: p.Namespace, Name: p.Name, UID: string(p.UID),
-		Version: p.Labels["version"], Tier: p.Labels["tier"], Status: p.Status.Message, Deleting: p.DeletionTimestamp != nil,
+		Version: p.Labels["version"], Tier: p.Labels["tier"], Status: p.Status.Message, Grace: grace(p.DeletionGracePeriodSeconds),
 	}
 }

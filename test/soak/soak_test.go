@@ -124,6 +124,9 @@ func (w *world) subscribe(ctx context.Context) {
 		w.subscriber("ndjson, namespace", history.Stream, history.Selection{Namespace: namespaces[2]}, near),
 		w.subscriber("ndjson, labels", history.Stream, history.Selection{Tier: tiers[0]}, near),
 		w.subscriber("ndjson, name", history.Stream, history.Selection{Name: "pod-7-" + nodeName}, far),
+		w.subscriber("ndjson, snapshots", history.Snapshots, everything, near),
+		w.subscriber("ndjson, snapshots, slow", history.Snapshots, everything, 0),
+		w.subscriber("ndjson, snapshots, labels", history.Snapshots, history.Selection{Tier: tiers[1]}, far),
 		w.subscriber("ndjson, operations", history.Stream, everything, near, history.Add, history.Remove),
 	} {
 		w.wg.Go(func() { s.follow(ctx, ndjson{s}.read) })
@@ -212,8 +215,8 @@ func (w *world) rest() {
 	ctx, cancel := context.WithTimeout(context.Background(), *patience)
 	defer cancel()
 	for _, s := range w.all {
-		if s.history.Ops != nil { // it does not know the versions
-			continue
+		if s.history.Ops != nil || s.history.View == history.Snapshots && w.mutator.api != nil {
+			continue // it does not know all versions, or not all statuses
 		}
 		want := w.mutator.truth.of(s)
 		if err := s.await(ctx, func(held map[string]history.Pod) error { return same(held, want) }); err != nil {

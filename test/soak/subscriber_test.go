@@ -31,6 +31,8 @@ type subscriber struct {
 
 	instance string
 	since    int64
+	// begun: a SET continues.
+	begun bool
 }
 
 // connect begins a connection. Without a saved revision the subscriber begins with no pods.
@@ -38,6 +40,7 @@ func (s *subscriber) connect() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.history.Connections = append(s.history.Connections, &history.Connection{Instance: s.instance, Since: s.since})
+	s.begun = false
 	if s.since == 0 {
 		s.held = make(map[string]history.Pod)
 	}
@@ -48,9 +51,10 @@ func (s *subscriber) take(ctx context.Context, m *history.Message) {
 	s.mu.Lock()
 	connection := s.history.Connections[len(s.history.Connections)-1]
 	connection.Messages = append(connection.Messages, m)
-	if m.Reset || m.Op == history.List {
+	if m.Reset || m.Op == history.List || m.Op == history.Set && !s.begun {
 		s.held = make(map[string]history.Pod)
 	}
+	s.begun = m.Op == history.Set && m.Continues
 	for _, p := range m.Pods {
 		if key := s.key(p); m.Op == history.Remove {
 			delete(s.held, key)

@@ -17,9 +17,8 @@ type manifest struct {
 	namespace, name, uid, version, tier string
 	// size is how many bytes are added, so that some updates take several messages.
 	size int
-	// status and deleting are those of a pod of the apiserver.
-	status   string
-	deleting bool
+	// status and grace are those of a pod of the apiserver.
+	status, grace string
 }
 
 func (m manifest) json() string {
@@ -45,7 +44,7 @@ func (m manifest) pod(source string) history.Pod {
 	}
 	return history.Pod{
 		Source: source, Namespace: m.namespace, Name: name, UID: m.uid, Version: m.version, Tier: m.tier,
-		Status: m.status, Deleting: m.deleting,
+		Status: m.status, Grace: m.grace,
 	}
 }
 

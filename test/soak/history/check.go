@@ -64,6 +64,8 @@ func Check(histories []*History, opts Options) *Report {
 		switch h.View {
 		case Stream:
 			(&streamCheck{cursor: c, seen: make(map[place]bool)}).run()
+		case Snapshots:
+			(&snapshotsCheck{cursor: c}).run()
 		case Names:
 			(&namesCheck{cursor: c}).run()
 		case UIDs:

@@ -12,9 +12,9 @@ type Pod struct {
 	Source, Namespace, Name, UID string
 	// Version is the label that tells the versions of a pod apart, Tier one to select by.
 	Version, Tier string
-	// Status is the message of the pod's status. Deleting is set once the pod must go.
-	Status   string
-	Deleting bool
+	// Status is the message of the pod's status. Grace is its grace period in seconds once it
+	// is deleted.
+	Status, Grace string
 }
 
 func (p Pod) String() string {
@@ -22,8 +22,8 @@ func (p Pod) String() string {
 	if p.Status != "" {
 		text += " status " + p.Status
 	}
-	if p.Deleting {
-		text += " deleting"
+	if p.Grace != "" {
+		text += " deleted in " + p.Grace
 	}
 	return text
 }
