@@ -22,7 +22,7 @@ import (
 // byFirst indexes pods by the first letter of their names.
 var byFirst = map[string]func(*v1.Pod) []string{"first": func(p *v1.Pod) []string { return []string{p.Name[:1]} }}
 
-// runCache runs a cache until the test ends, and returns what it said of changes.
+// runCache runs a cache until the test ends, and returns the changes that it reported.
 func runCache(t *testing.T, socket string) (cache *client.Cache, changes func() map[string]bool) {
 	t.Helper()
 	var mu sync.Mutex
@@ -90,7 +90,7 @@ func TestCache(t *testing.T) {
 	add(j, config.ADD, "b")
 	awaitNames(t, cache.List, "b")
 	add(j, config.ADD, "a1", "a2")
-	awaitNames(t, cache.List, "a1 a2 b") // what followed on b was read
+	awaitNames(t, cache.List, "a1 a2 b") // everything after b was read
 	select {
 	case <-cache.Synced():
 		t.Error("synced before all sources were seen")
@@ -138,8 +138,8 @@ func TestCachePrefersTheStaticPod(t *testing.T) {
 	}
 }
 
-// Whatever happens to daemon and connection, the cache ends with what there is, and
-// has told of each change once.
+// For any behavior of daemon and connection, the cache ends with the current pods, and
+// has reported each change once.
 func TestCacheConverges(t *testing.T) {
 	socket := filepath.Join(testutil.ShortDir(t), "s")
 	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // the same each time
@@ -167,10 +167,10 @@ func TestCacheConverges(t *testing.T) {
 			present[name] = true
 		}
 		switch random.IntN(40) {
-		case 0: // another connection, behind the ring perhaps
+		case 0: // another connection, perhaps behind the ring
 			stop()
 			stop = serve(t, j, socket)
-		case 1: // another instance, in which the pods are told anew
+		case 1: // another instance, which sends all pods again
 			stop()
 			j = fresh()
 			var all []string
@@ -188,7 +188,7 @@ func TestCacheConverges(t *testing.T) {
 			}
 			awaitNames(t, cache.List, names(want))
 			if got := changes(); len(got) != len(want) {
-				t.Fatalf("told of %v, there are %s", got, names(want))
+				t.Fatalf("the changes give %v, the daemon has %s", got, names(want))
 			}
 		}
 	}

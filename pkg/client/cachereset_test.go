@@ -18,7 +18,7 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/journal"
 )
 
-// versioned returns a pod as the merge has it, first seen at some time.
+// versioned returns a pod as from the merge, with the time at which it was first seen.
 func versioned(name, version, seen string) *v1.Pod {
 	p := &v1.Pod{}
 	p.Name, p.Namespace, p.UID = name, "default", types.UID(name)
@@ -27,8 +27,8 @@ func versioned(name, version, seen string) *v1.Pod {
 	return p
 }
 
-// Over a reset, which tells all pods again, OnChange is called for those that came, went
-// or changed meanwhile, and no others.
+// After a reset, which sends all pods again, OnChange is called only for those that were
+// added, removed or changed in the meantime.
 func TestOnChangeOverAReset(t *testing.T) {
 	socket := filepath.Join(testutil.ShortDir(t), "s")
 	serveState := func(seen string, pods ...string) (stop func()) {
@@ -81,6 +81,6 @@ func TestOnChangeOverAReset(t *testing.T) {
 	}
 	stop()
 	if len(changes) > 0 {
-		t.Errorf("told besides of %q", <-changes)
+		t.Errorf("another change: %q", <-changes)
 	}
 }

@@ -40,8 +40,8 @@ func serve(t *testing.T, j *journal.Journal, socket string) (stop func()) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// All clients are this process, and on a busy machine the places of those that were cut
-	// off are taken for a while.
+	// All clients are in this process. On a busy machine, disconnected clients count for
+	// some time.
 	many := server.Limits{Subscribers: 1 << 14, SubscribersPerPeer: 1 << 14}
 	s := server.New(server.Options{Journal: j, Status: j.Status, Gatherer: prometheus.NewRegistry(), Limits: many})
 	ctx, cancel := context.WithCancel(context.Background())
@@ -78,8 +78,8 @@ func show(u *v1alpha1.Update) string {
 	return line
 }
 
-// scissors stand between client and server, and cut the first connection off after
-// some lines and bytes of the answer.
+// scissors is a proxy between client and server. It cuts the first connection after some
+// lines and bytes of the answer.
 type scissors struct {
 	lines, bytes int
 	cut          atomic.Bool
@@ -132,8 +132,8 @@ func (s *scissors) pipe(t *testing.T, client net.Conn, to string) {
 	_, _ = io.CopyN(client, answer, int64(s.bytes))
 }
 
-// A subscriber that is cut off after any line, or in the midst of the next one, and
-// resumes, is handed each update once.
+// A subscriber that is disconnected after any line, or within the next one, and resumes,
+// gets each update once.
 func TestResumeAfterEveryCut(t *testing.T) {
 	whole := []string{"ADD a b", "BOOKMARK synced", "UPDATE a", strings.TrimSpace("ADD " + many(32)), "REMOVE b", "ADD last"}
 	j := journal.New(journal.Options{Sources: []string{"file"}, MaxBytes: 1 << 30})
@@ -144,27 +144,27 @@ func TestResumeAfterEveryCut(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	begun := make(chan struct{})
-	go func() { // the rest comes once every reader could have seen the state
+	go func() { // the rest comes after every subscriber could have read the state
 		<-begun
 		add(j, config.UPDATE, "a")
 		add(j, config.ADD, strings.Fields(many(32))...)
 		add(j, config.REMOVE, "b")
 		add(j, config.ADD, "last")
 	}()
-	// Each pod is so large that it has a line of its own: three lines for the state, and 35
-	// for what comes then.
-	var readers sync.WaitGroup
+	// Each pod is so large that it has its own line: three lines for the state, and 35
+	// for the changes.
+	var reads sync.WaitGroup
 	var synced sync.WaitGroup
 	for _, lines := range []int{0, 1, 2, 3, 4, 5, 20, 35, 36, 37, 38} {
 		for _, bytes := range []int{0, 1, 60} {
 			synced.Add(1)
-			readers.Go(func() {
+			reads.Go(func() {
 				name := filepath.Join(dir, fmt.Sprintf("%d-%d", lines, bytes))
 				cutter := &scissors{lines: lines, bytes: bytes}
 				defer cutter.run(t, name, filepath.Join(dir, "s"))()
 				got := collect(ctx, t, client.New(name), synced.Done)
 				want := whole
-				if lines == 2 { // the state had begun and was not complete
+				if lines == 2 { // the state had started and was not complete
 					want = append([]string{"ADD a b", "BOOKMARK reset"}, whole...)
 				}
 				if strings.Join(got, "\n") != strings.Join(want, "\n") {
@@ -175,7 +175,7 @@ func TestResumeAfterEveryCut(t *testing.T) {
 	}
 	synced.Wait()
 	close(begun)
-	readers.Wait()
+	reads.Wait()
 }
 
 func many(n int) (names string) {
@@ -185,7 +185,7 @@ func many(n int) (names string) {
 	return strings.TrimSpace(names)
 }
 
-// collect returns what is handed on up to the pod "last".
+// collect returns the updates up to the pod "last".
 func collect(ctx context.Context, t *testing.T, c *client.Client, synced func()) (got []string) {
 	t.Helper()
 	synced = sync.OnceFunc(synced)
@@ -205,8 +205,7 @@ func collect(ctx context.Context, t *testing.T, c *client.Client, synced func())
 	return got
 }
 
-// Over a restart of the daemon, which is another instance, the reader is told to
-// forget what it has.
+// After a restart, the daemon is another instance, and the subscriber gets a reset.
 func TestARestartIsAReset(t *testing.T) {
 	socket := filepath.Join(testutil.ShortDir(t), "s")
 	first := journal.New(journal.Options{Sources: []string{"file"}})
@@ -218,7 +217,7 @@ func TestARestartIsAReset(t *testing.T) {
 	var disconnects int
 	opts := client.Options{OnDisconnect: func(err error, retryIn time.Duration) {
 		if err == nil || retryIn <= 0 {
-			t.Errorf("told of %v, to be tried again in %v", err, retryIn)
+			t.Errorf("got %v, retry in %v", err, retryIn)
 		}
 		if disconnects++; disconnects == 3 {
 			stop = serve(t, second, socket)
@@ -282,8 +281,7 @@ func TestARefusalEndsTheSequence(t *testing.T) {
 	}
 }
 
-// Where there are too many subscribers, one that comes is refused, and one that comes
-// back waits.
+// If there are too many subscribers, a new one is refused, and one that reconnects waits.
 func TestTooManyIsForAMoment(t *testing.T) {
 	socket := filepath.Join(testutil.ShortDir(t), "s")
 	l, err := net.Listen("unix", socket)
@@ -308,8 +306,8 @@ func TestTooManyIsForAMoment(t *testing.T) {
 			t.Fatalf("at first: %v, %v", u, err)
 		}
 	}
-	var told []string
-	opts := client.Options{OnDisconnect: func(err error, _ time.Duration) { told = append(told, err.Error()) }}
+	var causes []string
+	opts := client.Options{OnDisconnect: func(err error, _ time.Duration) { causes = append(causes, err.Error()) }}
 	n := 0
 	for _, err := range c.Updates(t.Context(), opts) {
 		if err != nil {
@@ -319,8 +317,8 @@ func TestTooManyIsForAMoment(t *testing.T) {
 			break
 		}
 	}
-	if got := strings.Join(told, ", "); got != "the daemon ended the stream, too many subscribers, too many subscribers" {
-		t.Errorf("told of %s", got)
+	if got := strings.Join(causes, ", "); got != "the daemon ended the stream, too many subscribers, too many subscribers" {
+		t.Errorf("got %s", got)
 	}
 }
 

@@ -25,8 +25,7 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/journal"
 )
 
-// naive is a client that was written from what the README says of resuming, and from
-// nothing else.
+// naive is a client that follows only the README's rules for resuming.
 type naive struct {
 	Pods     map[string]string // versions by name
 	Instance string
@@ -74,22 +73,21 @@ func (n *naive) read(body io.Reader, acted func()) {
 	}
 }
 
-// history is what happens to a daemon while clients read it, whose connections are cut.
+// history has the updates of a daemon during which clients are disconnected.
 type history struct {
 	opts journal.Options
-	// before is there when the clients come, then comes what follows.
+	// before appends the updates from before the clients connect, then those after.
 	before, then func(j *journal.Journal)
-	// place is where the clients resume, if they do, with these pods.
+	// place returns where the clients resume, if they do, with these pods.
 	place func(j *journal.Journal) naive
-	// step is how far apart the cuts are in the midst of lines.
+	// step is the distance of cuts within lines.
 	step int
-	// every is how many of these cuts make one that is tried; 0 stands for 1.
+	// every means that only every so many of these cuts is tried; 0 means 1.
 	every int
 }
 
-// tell appends an update of pods "name=version", as one set where several ops follow on
-// one another.
-func tell(j *journal.Journal, size int, updates ...string) {
+// appendUpdates appends updates of pods "name=version". If there are several, they are one set.
+func appendUpdates(j *journal.Journal, size int, updates ...string) {
 	for i, update := range updates {
 		words := strings.Fields(update)
 		op := map[string]config.PodOperation{
@@ -109,33 +107,33 @@ func tell(j *journal.Journal, size int, updates ...string) {
 
 func changesOf(size int) func(j *journal.Journal) {
 	return func(j *journal.Journal) {
-		tell(j, size, "UPDATE a=2 b=2")
-		tell(j, size, "REMOVE b", "ADD d=1 e=1", "UPDATE a=3 c=2")
-		tell(j, size, "RECONCILE c=3")
-		tell(j, size, "REMOVE d c")
-		tell(j, size, "ADD last=1")
+		appendUpdates(j, size, "UPDATE a=2 b=2")
+		appendUpdates(j, size, "REMOVE b", "ADD d=1 e=1", "UPDATE a=3 c=2")
+		appendUpdates(j, size, "RECONCILE c=3")
+		appendUpdates(j, size, "REMOVE d c")
+		appendUpdates(j, size, "ADD last=1")
 	}
 }
 
 var histories = map[string]history{
 	"from the present state": {
-		before: func(j *journal.Journal) { tell(j, 0, "ADD a=1 b=1 c=1") },
+		before: func(j *journal.Journal) { appendUpdates(j, 0, "ADD a=1 b=1 c=1") },
 		then:   changesOf(0), step: 1,
 	},
 	"large updates": {
-		before: func(j *journal.Journal) { tell(j, 9<<10, "ADD a=1 b=1 c=1") },
+		before: func(j *journal.Journal) { appendUpdates(j, 9<<10, "ADD a=1 b=1 c=1") },
 		then:   changesOf(9 << 10), step: 997,
 	},
 	"its place is compacted": {
 		opts:   journal.Options{MaxUpdates: 2},
-		before: func(j *journal.Journal) { tell(j, 0, "ADD a=1 b=1 c=1"); changesOf(0)(j) },
+		before: func(j *journal.Journal) { appendUpdates(j, 0, "ADD a=1 b=1 c=1"); changesOf(0)(j) },
 		then:   func(*journal.Journal) {}, step: 1,
 		place: func(j *journal.Journal) naive {
 			return naive{map[string]string{"a": "1", "old": "1"}, j.Status().Instance, j.Status().Compacted - 1}
 		},
 	},
 	"its place is of another instance": {
-		before: func(j *journal.Journal) { tell(j, 9<<10, "ADD a=1 b=1 c=1"); changesOf(9 << 10)(j) },
+		before: func(j *journal.Journal) { appendUpdates(j, 9<<10, "ADD a=1 b=1 c=1"); changesOf(9 << 10)(j) },
 		then:   func(*journal.Journal) {}, step: 997,
 		place: func(*journal.Journal) naive {
 			return naive{map[string]string{"a": "1", "old": "1"}, "another", 1}
@@ -143,17 +141,17 @@ var histories = map[string]history{
 	},
 }
 
-// outcome is what a client has when it has saved the last revision: a=3 e=1 last=1.
+// outcome is the state of a client with the last revision: a=3 e=1 last=1.
 var outcome = map[string]string{"a": "3", "e": "1", "last": "1"}
 
-// reader follows a daemon at a socket from a place, and sends on synced when it has had
-// the present state, or was cut off. It returns when it has the outcome.
-type reader func(ctx context.Context, t *testing.T, socket string, from naive, last func() int64, synced func()) naive
+// subscriber reads the stream of a daemon from a place. It sends on synced when it has
+// the current state, or is disconnected. It returns when it has the outcome.
+type subscriber func(ctx context.Context, t *testing.T, socket string, from naive, last func() int64, synced func()) naive
 
-// A client that saves the revision of each line that has one, and nothing else, loses no
-// pod and keeps none too many, wherever its connection is cut.
+// A client that saves the revision of each line with one, and nothing else, loses no pod
+// and keeps no removed pod, wherever its connection is cut.
 func TestCutAnywhere(t *testing.T) {
-	for reads, read := range map[string]reader{"naive": readNaively, "pkg/client": readWithClient, "restarts": readWithRestarts} {
+	for reads, read := range map[string]subscriber{"naive": readNaively, "pkg/client": readWithClient, "restarts": readWithRestarts} {
 		for name, h := range histories {
 			t.Run(reads+"/"+name, func(t *testing.T) {
 				t.Parallel()
@@ -166,7 +164,7 @@ func TestCutAnywhere(t *testing.T) {
 	}
 }
 
-func (h *history) cutAnywhere(t *testing.T, read reader) {
+func (h *history) cutAnywhere(t *testing.T, read subscriber) {
 	t.Helper()
 	const together = 200
 	var cuts []int
@@ -185,8 +183,8 @@ func (h *history) cutAnywhere(t *testing.T, read reader) {
 	}
 }
 
-// cut runs a daemon and a client for each cut, and holds the clients to the outcome.
-func (h *history) cut(t *testing.T, read reader, cuts []int) {
+// cut runs a daemon and a client for each cut, and compares the clients with the outcome.
+func (h *history) cut(t *testing.T, read subscriber, cuts []int) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -216,7 +214,7 @@ func (h *history) cut(t *testing.T, read reader, cuts []int) {
 	h.then(j)
 	last = j.Status().Revision
 	mu.Unlock()
-	tell(j, 0, "UPDATE last=1") // so that all see the end
+	appendUpdates(j, 0, "UPDATE last=1") // the end for all
 	clients.Wait()
 }
 
@@ -237,8 +235,8 @@ func (h *history) begin(j *journal.Journal) naive {
 	return from
 }
 
-// cuts are the places to cut a reply at: all near the ends of lines, and every so many
-// bytes between.
+// cuts returns the positions for cuts in a reply: all near the ends of lines, and some
+// between.
 func (h *history) cuts(t *testing.T) (cuts []int) {
 	t.Helper()
 	j := h.journal()
@@ -274,8 +272,8 @@ func (h *history) cuts(t *testing.T) (cuts []int) {
 	}
 }
 
-// cutAfter stands between clients and a daemon, and cuts the first connection off after
-// so many bytes of the reply.
+// cutAfter is a proxy between clients and a daemon. It cuts the first connection after n
+// bytes of the reply.
 func cutAfter(t *testing.T, n int, from, to string) (stop func()) {
 	t.Helper()
 	l, err := net.Listen("unix", from)
@@ -333,14 +331,14 @@ func readNaively(ctx context.Context, t *testing.T, socket string, n naive, last
 			_ = resp.Body.Close()
 		}
 		cancel()
-		synced() // it was cut off
+		synced() // disconnected
 		if done || t.Failed() {
 			return n
 		}
 	}
 }
 
-// apply takes an update over as pkg/client hands it on.
+// apply applies an update of pkg/client.
 func (n *naive) apply(u *v1alpha1.Update) {
 	if u.Reset {
 		clear(n.Pods)
@@ -357,10 +355,10 @@ func (n *naive) apply(u *v1alpha1.Update) {
 	}
 }
 
-// readWithClient has pkg/client resume.
+// readWithClient resumes with pkg/client.
 func readWithClient(ctx context.Context, t *testing.T, socket string, n naive, last func() int64, synced func()) naive {
 	t.Helper()
-	_ = n.query() // without a place it begins with no pods
+	_ = n.query() // without a place, it starts with no pods
 	opts := client.Options{Instance: n.Instance, Since: n.Revision, OnDisconnect: func(error, time.Duration) { synced() }}
 	for u, err := range client.New(socket).Updates(ctx, opts) {
 		if err != nil {
@@ -378,7 +376,8 @@ func readWithClient(ctx context.Context, t *testing.T, socket string, n naive, l
 	return n
 }
 
-// readWithRestarts has a program end after each update, and resume from what it has saved.
+// readWithRestarts is a program that ends after each update, and resumes with what it has
+// saved.
 func readWithRestarts(ctx context.Context, t *testing.T, socket string, n naive, last func() int64, synced func()) naive {
 	t.Helper()
 	for ctx.Err() == nil {
@@ -386,12 +385,12 @@ func readWithRestarts(ctx context.Context, t *testing.T, socket string, n naive,
 		opts := client.Options{Instance: n.Instance, Since: n.Revision, Once: true}
 		for u, err := range client.New(socket).Updates(ctx, opts) {
 			if err != nil {
-				synced() // it was cut off
+				synced() // disconnected
 				break
 			}
 			n.apply(u)
 			if n.Revision == 0 || u.Revision == 0 {
-				continue // to end here again and again would lead nowhere
+				continue // ending here each time would make no progress
 			}
 			synced()
 			if newest := last(); newest != 0 && n.Revision >= newest {

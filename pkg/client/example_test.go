@@ -10,13 +10,13 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/client"
 )
 
-// What an agent does that acts on each change.
+// An agent that acts on each change.
 func ExampleClient_Updates() {
 	ctx := context.Background()
 	c := client.New(client.DefaultSocket())
 	for update, err := range c.Updates(ctx, client.Options{NoMirrorPods: true}) {
 		if err != nil {
-			log.Fatal(err) // the daemon refuses the request: a lost connection is taken up again
+			log.Fatal(err) // the daemon refused the request; after a lost connection, the client resumes
 		}
 		switch {
 		case update.Reset:
@@ -30,24 +30,24 @@ func ExampleClient_Updates() {
 	}
 }
 
-// What a program does that keeps its place over its own restarts.
+// A program that resumes after its own restart.
 func ExampleClient_Updates_resume() {
 	ctx := context.Background()
-	instance, revision := "cf7f…", int64(1795267200123) // as it has saved them
+	instance, revision := "cf7f…", int64(1795267200123) // as saved
 	c := client.New(client.DefaultSocket())
 	for update, err := range c.Updates(ctx, client.Options{Instance: instance, Since: revision}) {
 		if err != nil {
 			log.Fatal(err)
 		}
 		fmt.Println(update.Op, len(update.Pods))
-		if update.Revision != 0 { // to be saved once the update is acted on
+		if update.Revision != 0 { // save it after the update was handled
 			instance, revision = update.Instance, update.Revision
 		}
 	}
 	fmt.Println("resume from", instance, revision)
 }
 
-// What an agent does that only wants the present pods.
+// An agent that needs only the current pods.
 func ExampleCache() {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -58,7 +58,7 @@ func ExampleCache() {
 	})
 	go func() {
 		if err := cache.Run(ctx); ctx.Err() == nil {
-			log.Print(err) // the daemon refuses the request
+			log.Print(err) // the daemon refused the request
 		}
 	}()
 	<-cache.Synced()

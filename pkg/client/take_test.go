@@ -6,8 +6,8 @@ import (
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 )
 
-// A reset that comes in the middle of an update voids the pieces that came before: they
-// are not handed on, for a part of a SET would be taken for all pods.
+// A reset within an update voids the earlier pieces. They are not returned, because a
+// part of a SET would look like all pods.
 func TestAResetVoidsABegunUpdate(t *testing.T) {
 	s := &subscription{instance: "i", since: 7}
 	var handed []*v1alpha1.Update

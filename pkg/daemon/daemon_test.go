@@ -17,7 +17,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// valid returns a configuration that has nothing wrong with it.
+// valid returns a valid configuration.
 func valid() daemon.Config {
 	config := daemon.DefaultConfig()
 	config.StaticPodPath, config.Socket = "manifests", "podconfigd.sock"

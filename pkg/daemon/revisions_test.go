@@ -60,7 +60,8 @@ func TestTheDirectoryOfTheRevisionIsCreatedAgain(t *testing.T) {
 	}
 }
 
-// The clock may be set back between two runs: revisions go on above those of the last one.
+// If the clock is set back between two runs, revisions continue above those of the last
+// run.
 func TestRevisionsGrowOverARestart(t *testing.T) {
 	c := DefaultConfig()
 	c.Socket, c.StaticPodPath = filepath.Join(testutil.ShortDir(t), "s"), t.TempDir()

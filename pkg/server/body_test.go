@@ -12,8 +12,7 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/journal"
 )
 
-// A client that announces a body and does not send it is answered at once. Before, its
-// connection was closed without an answer after the time that lists have.
+// A client that announces a body and does not send it gets an answer at once.
 func TestMissingBodiesAreAnsweredAtOnce(t *testing.T) {
 	d := serveWithLimits(t, journal.Options{}, Limits{ListTimeout: time.Hour}, func(o *Options) {
 		o.Resync = func(context.Context, string, string) error { return nil }

@@ -15,7 +15,7 @@ import (
 // streamPaths are the streams of HTTP.
 var streamPaths = []string{"/v1alpha1/updates", "/api/v1/pods?watch=true&allowWatchBookmarks=true"}
 
-// request sends the head of a request, and what follows it in the same write.
+// request sends the head of a request, and more bytes in the same write.
 func request(t *testing.T, conn net.Conn, path, then string) {
 	t.Helper()
 	if _, err := fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: localhost\r\n\r\n%s", path, then); err != nil {
@@ -23,7 +23,7 @@ func request(t *testing.T, conn net.Conn, path, then string) {
 	}
 }
 
-// free waits until the only place for a subscriber can be had again.
+// free waits until the only place for a subscriber is free.
 func (d *daemon) free(t *testing.T) {
 	t.Helper()
 	for start := time.Now(); time.Since(start) < 10*time.Second; {
@@ -80,7 +80,7 @@ func TestAByteAfterTheRequestEndsAStream(t *testing.T) {
 	})
 }
 
-// A client that is gone keeps no place, whatever it sent before.
+// A client that is gone does not count, whatever it sent before.
 func TestAStreamEndsWithItsClient(t *testing.T) {
 	eachStream(t, func(t *testing.T, d *daemon, path string) {
 		t.Helper()
@@ -103,7 +103,7 @@ func TestAStreamEndsWithItsClient(t *testing.T) {
 	})
 }
 
-// Neither does one that has left the stream unread.
+// The same if it had not read the stream.
 func TestAByteEndsAStreamThatNobodyReads(t *testing.T) {
 	eachStream(t, func(t *testing.T, d *daemon, path string) {
 		t.Helper()
@@ -128,7 +128,8 @@ func TestAByteEndsAStreamThatNobodyReads(t *testing.T) {
 	})
 }
 
-// What is no stream can be pipelined, and comes before one on the same connection.
+// Requests that are not streams can be pipelined, also before a stream on the same
+// connection.
 func TestRequestsBeforeAStreamOnItsConnection(t *testing.T) {
 	eachStream(t, func(t *testing.T, d *daemon, path string) {
 		t.Helper()

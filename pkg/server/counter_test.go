@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestCounterCountsByPeer(t *testing.T) {
+func TestCounterCountsByProcess(t *testing.T) {
 	c := counter{what: "places", all: 5, each: 2}
 	process, outside, other := peerID{known: true, pid: 7}, peerID{known: true, uid: 1}, peerID{known: true, uid: 2}
 	var releases []func()
@@ -37,7 +37,7 @@ func TestCounterCountsByPeer(t *testing.T) {
 	if c.total != 0 || len(c.peers) != 0 {
 		t.Errorf("%d are left, of %v", c.total, c.peers)
 	}
-	// Who is not known, as over TCP, is counted in all alone.
+	// Unknown clients, as over TCP, count only in the total.
 	for range 5 {
 		take(peerID{}, "")
 	}

@@ -40,7 +40,7 @@ func (d *daemon) grpc(t *testing.T, socket string) *grpc.ClientConn {
 	return conn
 }
 
-// podWith returns a pod of a label and, where the name begins with "mirror", of the
+// podWith returns a pod with a label and, if its name begins with "mirror", the
 // annotation of mirror pods.
 func podWith(name, label string) *v1.Pod {
 	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{
@@ -52,7 +52,7 @@ func podWith(name, label string) *v1.Pod {
 	return pod
 }
 
-// asLine returns what the message would be as a line of JSON.
+// asLine returns the message as a line of JSON.
 func asLine(t *testing.T, m *podconfigd.WatchResponse) *v1alpha1.Update {
 	t.Helper()
 	u := &v1alpha1.Update{
@@ -84,15 +84,15 @@ func asLine(t *testing.T, m *podconfigd.WatchResponse) *v1alpha1.Update {
 	return u
 }
 
-// Over gRPC a reader is told the same as over HTTP, in the same frames, whatever it
-// asks for.
-func TestWatchTellsWhatTheLinesTell(t *testing.T) {
+// Over gRPC, a subscriber gets the same as over HTTP, in the same frames, for any
+// request.
+func TestWatchSendsTheSameAsTheLines(t *testing.T) {
 	d := serveJournal(t, journal.Options{})
 	change := func(op config.PodOperation, pods ...*v1.Pod) {
 		d.journal.Append(config.PodUpdate{Op: op, Source: config.FileSource, Pods: pods})
 	}
 	change(config.ADD, podWith("a", "x"), podWith("b", "y"), podWith("mirror-c", "x"))
-	readers := []struct {
+	subscribers := []struct {
 		query   string
 		request *podconfigd.WatchRequest
 	}{
@@ -115,16 +115,16 @@ func TestWatchTellsWhatTheLinesTell(t *testing.T) {
 		{"?since=0", &podconfigd.WatchRequest{Since: new(int64(0))}},
 	}
 	api := podconfigd.NewPodConfigClient(d.grpc(t, d.socket))
-	var lines []*reader
+	var lines []*subscriber
 	var streams []grpc.ServerStreamingClient[podconfigd.WatchResponse]
-	for _, r := range readers {
+	for _, r := range subscribers {
 		lines = append(lines, d.read(t, r.query))
 		stream, err := api.Watch(t.Context(), r.request)
 		if err != nil {
 			t.Fatal(err)
 		}
 		streams = append(streams, stream)
-		// Both have begun before anything changes.
+		// Both have started before the first change.
 		compareUntil(t, r.query, lines[len(lines)-1], stream, func(u *v1alpha1.Update) bool { return u.InitialSyncComplete })
 	}
 	change(config.UPDATE, podWith("a", "y"), podWith("mirror-c", "z"))
@@ -144,16 +144,16 @@ func TestWatchTellsWhatTheLinesTell(t *testing.T) {
 	change(config.ADD, large, large2) // is split
 	d.journal.Progress()
 	state := d.journal.State()
-	for i, r := range readers {
+	for i, r := range subscribers {
 		compareUntil(t, r.query, lines[i], streams[i], func(u *v1alpha1.Update) bool {
 			return u.Revision == state.Revision && !u.Continues
 		})
 	}
 }
 
-// compareUntil compares what both streams have next, up to the line for which last is
+// compareUntil compares the next frames of both streams, up to the one for which last is
 // true.
-func compareUntil(t *testing.T, name string, lines *reader, stream grpc.ServerStreamingClient[podconfigd.WatchResponse], last func(*v1alpha1.Update) bool) {
+func compareUntil(t *testing.T, name string, lines *subscriber, stream grpc.ServerStreamingClient[podconfigd.WatchResponse], last func(*v1alpha1.Update) bool) {
 	t.Helper()
 	for {
 		message, err := stream.Recv()
@@ -219,8 +219,7 @@ func TestListAndGoOn(t *testing.T) {
 	}
 }
 
-// The status is the same object as over HTTP: no field of it is missing in the
-// protobuf messages.
+// The status is the same object as over HTTP: the protobuf messages have all its fields.
 func TestStatusHasEveryField(t *testing.T) {
 	var whole v1alpha1.Status
 	fill(reflect.ValueOf(&whole).Elem(), new(int64(0)))
@@ -244,7 +243,7 @@ func TestStatusHasEveryField(t *testing.T) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(a, b, cmp.FilterPath(func(p cmp.Path) bool { return true }, cmp.Comparer(func(x, y any) bool {
-		return fmt.Sprint(x) == fmt.Sprint(y) // protobuf has large numbers as strings
+		return fmt.Sprint(x) == fmt.Sprint(y) // large numbers are strings in protobuf's JSON
 	}))); diff != "" {
 		t.Error(diff)
 	}
@@ -257,7 +256,7 @@ func TestStatusHasEveryField(t *testing.T) {
 	}
 }
 
-// fill sets every field to something that is not its zero.
+// fill sets every field to a value that is not zero.
 func fill(v reflect.Value, n *int64) {
 	*n++
 	if _, ok := reflect.TypeAssert[time.Time](v); ok {
@@ -298,7 +297,7 @@ func TestHealthAndReflection(t *testing.T) {
 	d := serveJournal(t, journal.Options{})
 	conn := d.grpc(t, d.socket)
 	health := healthpb.NewHealthClient(conn)
-	// The state is brought up to date once a second.
+	// The state is updated once a second.
 	await := func(want healthpb.HealthCheckResponse_ServingStatus) {
 		t.Helper()
 		stream, err := health.Watch(t.Context(), &healthpb.HealthCheckRequest{Service: "podconfigd.v1alpha1.PodConfig"})
@@ -343,7 +342,7 @@ func TestHealthAndReflection(t *testing.T) {
 	}
 }
 
-// A stream ends with UNAVAILABLE when the daemon does, which clients retry.
+// When the daemon ends, a stream ends with UNAVAILABLE, after which clients retry.
 func TestStreamsEndWithTheServer(t *testing.T) {
 	ended := make(chan error, 1)
 	t.Run("daemon", func(t *testing.T) {

@@ -30,7 +30,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// daemon is a journal that is served on a socket, and the Pods API on another.
+// daemon is a journal with a server on a socket, and the Pods API on another.
 type daemon struct {
 	journal      *journal.Journal
 	socket, pods string
@@ -38,7 +38,7 @@ type daemon struct {
 	sick         atomic.Pointer[string]
 }
 
-// fallSick has the daemon's checks fail.
+// fallSick makes the daemon's checks fail.
 func (d *daemon) fallSick(why string) { d.sick.Store(&why) }
 
 func (d *daemon) check() error {
@@ -60,11 +60,11 @@ func serveJournal(t *testing.T, opts journal.Options) *daemon {
 	return serveWithLimits(t, opts, Limits{})
 }
 
-// endsWithin is how long the server may take to end beside drainTimeout, on a machine that
-// has other work to do.
+// endsWithin is how long the server may take to end, in addition to drainTimeout, on a
+// busy machine.
 const endsWithin = 10 * time.Second
 
-// serveWithLimits serves a journal; change may change the server's other options.
+// serveWithLimits serves a journal. change may change other options of the server.
 func serveWithLimits(t *testing.T, opts journal.Options, limits Limits, change ...func(*Options)) *daemon {
 	t.Helper()
 	registry := prometheus.NewRegistry()
@@ -116,7 +116,7 @@ func unixTransport(socket string) *http.Transport {
 	}}
 }
 
-// add appends a pod of that size, as an update of its own.
+// add appends a pod with the size, as one update.
 func (d *daemon) add(name string, size int) {
 	d.journal.Append(config.PodUpdate{Op: config.ADD, Source: "file", Pods: []*v1.Pod{{ObjectMeta: metav1.ObjectMeta{
 		Name: name, Namespace: "default", UID: types.UID(name), Annotations: map[string]string{"size": strings.Repeat("x", size)},
@@ -141,13 +141,13 @@ func (d *daemon) get(t *testing.T, path string) (code int, body string) {
 	return resp.StatusCode, string(data)
 }
 
-// reader reads the stream, line by line.
-type reader struct {
+// subscriber reads the stream, line by line.
+type subscriber struct {
 	body    io.ReadCloser
 	scanner *bufio.Scanner
 }
 
-func (d *daemon) read(t *testing.T, query string) *reader {
+func (d *daemon) read(t *testing.T, query string) *subscriber {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://localhost/v1alpha1/updates"+query, nil)
 	if err != nil {
@@ -161,12 +161,12 @@ func (d *daemon) read(t *testing.T, query string) *reader {
 	if resp.StatusCode != http.StatusOK || resp.Header.Get("Content-Type") != v1alpha1.ContentType {
 		t.Fatalf("status %s, content type %q", resp.Status, resp.Header.Get("Content-Type"))
 	}
-	r := &reader{resp.Body, bufio.NewScanner(resp.Body)}
+	r := &subscriber{resp.Body, bufio.NewScanner(resp.Body)}
 	r.scanner.Buffer(nil, 64<<20)
 	return r
 }
 
-func (r *reader) next(t *testing.T) *v1alpha1.Update {
+func (r *subscriber) next(t *testing.T) *v1alpha1.Update {
 	t.Helper()
 	if !r.scanner.Scan() {
 		t.Fatalf("the stream ended: %v", r.scanner.Err())
@@ -178,7 +178,7 @@ func (r *reader) next(t *testing.T) *v1alpha1.Update {
 	return u
 }
 
-func (r *reader) expect(t *testing.T, op v1alpha1.Op, pods ...string) *v1alpha1.Update {
+func (r *subscriber) expect(t *testing.T, op v1alpha1.Op, pods ...string) *v1alpha1.Update {
 	t.Helper()
 	u := r.next(t)
 	var names []string

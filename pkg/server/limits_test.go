@@ -22,9 +22,9 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/journal"
 )
 
-// otherProcess is the environment variable that has this test binary be another
-// process: it gets the URL path that the variable has from the socket named on its
-// command line, prints each line, and ends with its standard input.
+// otherProcess is the environment variable that makes this test binary another process.
+// It gets the URL path in the variable from the socket on its command line, prints each
+// line, and ends with its standard input.
 const otherProcess = "PODCONFIGD_TEST_GET"
 
 func init() {
@@ -64,7 +64,7 @@ func (d *daemon) elsewhere(t *testing.T, path string) *bufio.Reader {
 	}
 	t.Cleanup(func() {
 		_ = stdin.Close()
-		_ = cmd.Wait() // it may have been cut off
+		_ = cmd.Wait() // its connection may have been cut
 	})
 	return bufio.NewReader(stdout)
 }
@@ -80,12 +80,12 @@ func refused(t *testing.T, code int, body, want string) {
 	}
 }
 
-// A process that has all the streams that it may have is refused more, in each
-// protocol; another is not. When all are taken, all are refused.
+// A process with the maximum number of streams gets no more, in each protocol. Another
+// process does, until the total is reached.
 func TestLimitsOfSubscribers(t *testing.T) {
 	d := serveWithLimits(t, journal.Options{}, Limits{Subscribers: 3, SubscribersPerPeer: 2})
 	d.add("a", 1)
-	mine := []*reader{d.read(t, ""), d.read(t, "")}
+	mine := []*subscriber{d.read(t, ""), d.read(t, "")}
 	for _, r := range mine {
 		r.expect(t, v1alpha1.OpAdd, "a")
 		r.expect(t, v1alpha1.OpBookmark)
@@ -114,7 +114,7 @@ func TestLimitsOfSubscribers(t *testing.T) {
 
 	other := d.elsewhere(t, "/v1alpha1/updates")
 	if line, err := other.ReadString('\n'); err != nil || !strings.Contains(line, `"op":"ADD"`) {
-		t.Errorf("another process was told %q, %v", line, err)
+		t.Errorf("another process got %q, %v", line, err)
 	}
 	answer, err := d.elsewhere(t, "/v1alpha1/updates").ReadString('\n')
 	if err != nil {
@@ -122,7 +122,7 @@ func TestLimitsOfSubscribers(t *testing.T) {
 	}
 	refused(t, http.StatusTooManyRequests, answer, "too many subscribers: there are 3")
 
-	// Those that are there notice nothing, and a place that is given back can be had.
+	// Present subscribers are not affected, and a place that becomes free can be used.
 	d.add("b", 1)
 	for _, r := range mine {
 		r.expect(t, v1alpha1.OpAdd, "b")
@@ -145,7 +145,7 @@ func TestLimitsOfLists(t *testing.T) {
 	for i := range 32 {
 		d.add(fmt.Sprint(i), 64<<10)
 	}
-	// A list of 2 MiB that nobody reads is under way until it is.
+	// A list of 2 MiB counts until it is read.
 	stuck := d.dial(t)
 	fmt.Fprint(stuck, "GET /pods HTTP/1.1\r\nHost: localhost\r\n\r\n")
 	if _, err := stuck.Read(make([]byte, 16)); err != nil {
@@ -179,7 +179,7 @@ func TestLimitsOfConnections(t *testing.T) {
 	held := d.read(t, "")
 	held.expect(t, v1alpha1.OpAdd, "a")
 	held.expect(t, v1alpha1.OpBookmark)
-	// One that says nothing counts too.
+	// An idle connection counts too.
 	idle := d.dial(t)
 	third := d.dial(t)
 	fmt.Fprint(third, "GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n")

@@ -97,8 +97,7 @@ func TestListenRefuses(t *testing.T) {
 	}
 }
 
-// Of many that start on a stale socket at once, one gets it, and nobody's is taken
-// away.
+// If many start on a stale socket at once, one gets it, and no live socket is removed.
 func TestOneOfManyGetsTheSocket(t *testing.T) {
 	path := filepath.Join(testutil.ShortDir(t), "s.sock")
 	if err := syscall.Mknod(path, syscall.S_IFSOCK|0o600, 0); err != nil {
@@ -130,7 +129,7 @@ func TestOneOfManyGetsTheSocket(t *testing.T) {
 	}
 }
 
-// A daemon that ends leaves the socket of its successor alone.
+// When a daemon ends, it does not remove the socket of its successor.
 func TestCloseLeavesASuccessorsSocket(t *testing.T) {
 	path := filepath.Join(testutil.ShortDir(t), "s.sock")
 	first, err := listenAt(t, path)

@@ -16,8 +16,8 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/journal"
 )
 
-// answers waits until the sockets are served: that of HTTP, and that of the Pods API,
-// which answers HTTP with 404.
+// answers waits until the sockets are served: HTTP, and the Pods API, which answers HTTP
+// with 404.
 func (d *daemon) answers(t *testing.T) {
 	t.Helper()
 	for path, want := range map[string]int{d.socket: http.StatusOK, d.pods: http.StatusNotFound} {
@@ -59,7 +59,7 @@ func TestASocketThatIsGoneIsMadeAgain(t *testing.T) {
 	for i, remove := range []func() error{
 		func() error { return errors.Join(os.Remove(d.socket), os.Remove(d.pods)) },
 		func() error { return errors.Join(os.Rename(dir, dir+".away"), os.RemoveAll(dir+".away")) },
-		func() error { // what is there is a socket that nobody serves
+		func() error { // a socket on which nothing listens
 			return errors.Join(leftOver(d.socket), leftOver(d.pods))
 		},
 	} {
@@ -73,12 +73,12 @@ func TestASocketThatIsGoneIsMadeAgain(t *testing.T) {
 			t.Errorf("the file that is made again: %v, %v", info, err)
 		}
 	}
-	// Who was connected is connected.
+	// Present connections stay.
 	d.add("b", 1)
 	before.expect(t, v1alpha1.OpAdd, "b")
 }
 
-// leftOver replaces the file by a socket that nobody serves, in one step.
+// leftOver replaces the file by a socket on which nothing listens, in one step.
 func leftOver(path string) error {
 	l, err := takeOver(path)
 	if err != nil {
@@ -96,14 +96,14 @@ func takeOver(path string) (net.Listener, error) {
 	return l, os.Rename(path+".new", path)
 }
 
-// Where another daemon has taken the place, it is left alone until it goes.
+// If another daemon has taken the path, its socket stays until that daemon ends.
 func TestASocketThatIsTakenIsLeftAlone(t *testing.T) {
 	d := serveJournal(t, journal.Options{})
 	other, err := takeOver(d.socket)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for range 2 { // it looks whether the place is taken, each period
+	for range 2 { // the check of the path, each period
 		conn, err := other.Accept()
 		if err != nil {
 			t.Fatal(err)
@@ -116,7 +116,7 @@ func TestASocketThatIsTakenIsLeftAlone(t *testing.T) {
 	d.answers(t)
 }
 
-// Nor is a file touched that is no socket.
+// A file that is not a socket is not touched either.
 func TestAFileInTheSocketsPlaceIsLeftAlone(t *testing.T) {
 	path := filepath.Join(testutil.ShortDir(t), "s.sock")
 	made, err := listenAt(t, path)
@@ -145,7 +145,7 @@ func TestAFileInTheSocketsPlaceIsLeftAlone(t *testing.T) {
 	if again, err := l.restore(t.Context()); !again || err != nil {
 		t.Errorf("restored where nothing is: %v, %v", again, err)
 	}
-	// One that is closed makes no file.
+	// A closed server does not create the file.
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
 	}
@@ -158,8 +158,8 @@ func TestAFileInTheSocketsPlaceIsLeftAlone(t *testing.T) {
 	}
 }
 
-// Whatever goes wrong, the path is told that users know, not the name under which the
-// socket was made.
+// For any failure, errors have the path that users know, not the name under which the
+// socket was created.
 func TestErrorsNameTheSocketsPath(t *testing.T) {
 	path := filepath.Join(testutil.ShortDir(t), "s.sock")
 	l, err := listenAt(t, path)
@@ -174,7 +174,7 @@ func TestErrorsNameTheSocketsPath(t *testing.T) {
 	}
 }
 
-// Errors of a connection name the path of the socket too.
+// Errors of a connection have the path of the socket too.
 func TestErrorsOfConnectionsNameTheSocket(t *testing.T) {
 	path := filepath.Join(testutil.ShortDir(t), "s.sock")
 	l, err := Listen(t.Context(), ListenOptions{Path: path, Mode: 0o600})
@@ -195,7 +195,7 @@ func TestErrorsOfConnectionsNameTheSocket(t *testing.T) {
 	if _, err := conn.Write([]byte("x")); err != nil {
 		t.Fatal(err)
 	}
-	_ = client.Close() // with a byte unread: the connection is reset
+	_ = client.Close() // with an unread byte, so that the connection is reset
 	_, readErr := conn.Read(make([]byte, 1))
 	_, writeErr := conn.Write([]byte("x"))
 	for _, err := range []error{readErr, writeErr} {

@@ -18,8 +18,8 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/journal"
 )
 
-// A revision to resume from may be any that there can be. One that the journal does not
-// have is answered with a reset; anything else is refused by name.
+// Any possible revision can be requested. An unknown one gives a reset. For anything
+// else, the error names the parameter.
 func TestNumbersOfUpdates(t *testing.T) {
 	d := serveJournal(t, journal.Options{})
 	d.add("a", 1)
@@ -37,7 +37,7 @@ func TestNumbersOfUpdates(t *testing.T) {
 	}
 }
 
-// numericFields are all fields of requests that are numbers, or names of them.
+// numericFields are all numeric and enum fields of requests.
 var numericFields = []string{"WatchRequest.mode", "WatchRequest.since", "WatchRequest.ops"}
 
 func TestNumbersOfRequests(t *testing.T) {
@@ -73,7 +73,7 @@ func TestNumbersOfRequests(t *testing.T) {
 		}
 	}
 
-	// And there are no others.
+	// There are no others.
 	services := podconfigd.File_podconfigd_v1alpha1_podconfigd_proto.Services()
 	for i := range services.Len() {
 		methods := services.Get(i).Methods()

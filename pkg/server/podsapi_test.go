@@ -20,24 +20,24 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/journal/wire"
 )
 
-// podsReader follows WatchPods with the client that the kubelet publishes.
-type podsReader struct {
+// podsSubscriber runs WatchPods with the kubelet's published client.
+type podsSubscriber struct {
 	stream grpc.ServerStreamingClient[podsv1alpha1.WatchPodsEvent]
-	// pods are those that it holds, by UID, with their label "app".
+	// pods are its pods, by UID, with their label "app".
 	pods map[string]string
 }
 
-func watchPods(t *testing.T, conn *grpc.ClientConn) *podsReader {
+func watchPods(t *testing.T, conn *grpc.ClientConn) *podsSubscriber {
 	t.Helper()
 	stream, err := podsv1alpha1.NewPodsClient(conn).WatchPods(t.Context(), &podsv1alpha1.WatchPodsRequest{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &podsReader{stream, make(map[string]string)}
+	return &podsSubscriber{stream, make(map[string]string)}
 }
 
-// next takes the next event over and returns it in short.
-func (r *podsReader) next(t *testing.T) string {
+// next applies the next event and returns it in short.
+func (r *podsSubscriber) next(t *testing.T) string {
 	t.Helper()
 	event, err := r.stream.Recv()
 	if err != nil {
@@ -63,7 +63,7 @@ func (r *podsReader) next(t *testing.T) string {
 	return strings.TrimSpace(event.GetType().String() + " " + pod.Name)
 }
 
-func (r *podsReader) expect(t *testing.T, want ...string) {
+func (r *podsSubscriber) expect(t *testing.T, want ...string) {
 	t.Helper()
 	for _, w := range want {
 		if got := r.next(t); got != w {
@@ -92,8 +92,8 @@ func TestPodsAPI(t *testing.T) {
 	}
 	change(config.ADD, podWith("b", "x"), podWith("a", "x"), podWith("mirror-c", "x"))
 	// The same on both sockets.
-	readers := []*podsReader{watchPods(t, d.grpc(t, d.pods)), watchPods(t, d.grpc(t, d.socket))}
-	for _, r := range readers {
+	subscribers := []*podsSubscriber{watchPods(t, d.grpc(t, d.pods)), watchPods(t, d.grpc(t, d.socket))}
+	for _, r := range subscribers {
 		r.expect(t, "ADDED a", "ADDED b", "INITIAL_SYNC_COMPLETE")
 	}
 	change(config.UPDATE, podWith("a", "y"))
@@ -103,7 +103,7 @@ func TestPodsAPI(t *testing.T) {
 	change(config.DELETE, podWith("b", "z"))
 	change(config.REMOVE, podWith("b", "z"))
 	change(config.ADD, podWith("d", "x"))
-	for _, r := range readers {
+	for _, r := range subscribers {
 		r.expect(t, "MODIFIED a", "MODIFIED b", "MODIFIED b", "DELETED b", "ADDED d")
 	}
 
@@ -134,13 +134,13 @@ func TestPodsAPI(t *testing.T) {
 	}
 }
 
-// A watcher that does not read for long is not dropped: it is told what it missed, in
-// sum, and never what does not fit to what it holds.
-func TestPodsAPIKeepsASlowWatcher(t *testing.T) {
+// A subscriber that does not read for a long time is not dropped. It gets the difference,
+// and never an event that does not fit its state.
+func TestPodsAPIKeepsASlowSubscriber(t *testing.T) {
 	d := serveJournal(t, journal.Options{MaxUpdates: 10})
 	large := func(name, label string) *v1.Pod {
 		pod := podWith(name, label)
-		pod.Annotations = map[string]string{"a": strings.Repeat("x", 200<<10)} // more than buffers hold
+		pod.Annotations = map[string]string{"a": strings.Repeat("x", 200<<10)} // more than the buffers hold
 		return pod
 	}
 	change := func(op config.PodOperation, pods ...*v1.Pod) {
@@ -185,8 +185,8 @@ func TestThePodsSocketSpeaksNothingElse(t *testing.T) {
 	}
 }
 
-// Each version of a pod is marshaled once a form, however many readers of however
-// many kinds there are.
+// Each version of a pod is marshaled once per format, for any number and kind of
+// subscribers.
 func TestPodsAreMarshalledOnceAForm(t *testing.T) {
 	d := serveJournal(t, journal.Options{})
 	before := map[string]float64{}
@@ -194,13 +194,13 @@ func TestPodsAreMarshalledOnceAForm(t *testing.T) {
 		before[form] = prometheustest.ToFloat64(wire.Encodes().WithLabelValues(form))
 	}
 	d.add("a", 1)
-	var lines []*reader
-	var watchers []*podsReader
+	var lines []*subscriber
+	var subscribers []*podsSubscriber
 	var streams []grpc.ServerStreamingClient[podconfigd.WatchResponse]
 	modes := []string{"incremental", "snapshot-and-updates", "snapshot"}
 	for i := range 30 {
 		lines = append(lines, d.read(t, "?mode="+modes[i%3]))
-		watchers = append(watchers, watchPods(t, d.grpc(t, d.socket)))
+		subscribers = append(subscribers, watchPods(t, d.grpc(t, d.socket)))
 		stream, err := podconfigd.NewPodConfigClient(d.grpc(t, d.socket)).Watch(t.Context(), &podconfigd.WatchRequest{Mode: podconfigd.Mode(i % 4)})
 		if err != nil {
 			t.Fatal(err)
@@ -216,8 +216,8 @@ func TestPodsAreMarshalledOnceAForm(t *testing.T) {
 		for u := lines[i].next(t); len(u.Pods) == 0 || u.Pods[0].Labels["app"] != last; u = lines[i].next(t) {
 			continue
 		}
-		for watchers[i].pods["a"] != last {
-			watchers[i].next(t)
+		for subscribers[i].pods["a"] != last {
+			subscribers[i].next(t)
 		}
 		for done := false; !done; {
 			message, err := streams[i].Recv()

@@ -110,16 +110,16 @@ func TestOtherPaths(t *testing.T) {
 	}
 }
 
-// Clients that misbehave are their own trouble: the others are told of every
-// update, and the server ends in time.
+// Clients that misbehave do not affect others, which get every update. The server ends in
+// time.
 func TestMisbehavingClientsDisturbNoOne(t *testing.T) {
 	d := serveJournal(t, journal.Options{MaxUpdates: 100})
 	good := d.read(t, "")
 	good.expect(t, v1alpha1.OpBookmark)
 
-	stuck := d.dial(t) // asks, and does not read
+	stuck := d.dial(t) // it sends a request, and does not read
 	fmt.Fprint(stuck, "GET /v1alpha1/updates HTTP/1.1\r\nHost: localhost\r\n\r\n")
-	for answer := bufio.NewReader(stuck); ; { // but the present state
+	for answer := bufio.NewReader(stuck); ; { // only the current state
 		if line, err := answer.ReadString('\n'); err != nil {
 			t.Fatal(err)
 		} else if strings.Contains(line, "BOOKMARK") {
@@ -150,11 +150,11 @@ func TestMisbehavingClientsDisturbNoOne(t *testing.T) {
 	for seen < updates {
 		u := good.next(t)
 		if u.Reset {
-			seen = 0 // it was slower than the ring is long, and is told the state
+			seen = 0 // it fell behind, and gets the state again
 		}
 		seen += len(u.Pods)
 		if seen == 10 {
-			leaver := d.dial(t) // leaves in the midst of a line
+			leaver := d.dial(t) // disconnects within a line
 			fmt.Fprint(leaver, "GET /v1alpha1/updates HTTP/1.1\r\nHost: localhost\r\n\r\n")
 			if _, err := leaver.Read(make([]byte, 300)); err != nil {
 				t.Error(err)
@@ -162,7 +162,7 @@ func TestMisbehavingClientsDisturbNoOne(t *testing.T) {
 			_ = leaver.Close()
 		}
 	}
-	// It may have been reset, and be about to be told the state; but no more.
+	// After a reset, it may get the state first, but nothing else.
 	d.add("after", 1)
 	status := d.journal.Status()
 	var lag int64
@@ -220,7 +220,7 @@ func TestRunMetricsServesNoPods(t *testing.T) {
 	}
 }
 
-// /pods is the kubelet's: it has no mirror pods, unless they are asked for.
+// /pods is the same as the kubelet's: mirror pods are only included on request.
 func TestPodsHasMirrorPodsOnlyOnRequest(t *testing.T) {
 	d := serveJournal(t, journal.Options{})
 	d.journal.Append(config.PodUpdate{Op: config.ADD, Source: "file", Pods: []*v1.Pod{podWith("a", ""), podWith("mirror-a", ""), podWith("b", "")}})
@@ -256,8 +256,8 @@ func TestPodsHasMirrorPodsOnlyOnRequest(t *testing.T) {
 	}
 }
 
-// Whatever the query, it is taken whole or refused with a reason; what is taken can be
-// watched with.
+// Any query is either accepted completely or refused with a reason. An accepted query can
+// be watched.
 func FuzzParseUpdates(f *testing.F) {
 	for _, query := range []string{
 		"", "mode=snapshot&ops=*&source=file", "instance=i&since=1", "since=-1", "labelSelector=a%3Db,c+in+(d)&fieldSelector=metadata.name%3Dx",
@@ -283,8 +283,8 @@ func FuzzParseUpdates(f *testing.F) {
 	})
 }
 
-// A body that does not come would keep net/http from noticing that the client is gone,
-// and HEAD has no stream.
+// A missing body would prevent net/http from detecting that the client is gone. HEAD has
+// no stream.
 func TestRequestsThatWouldNeverEnd(t *testing.T) {
 	d := serveJournal(t, journal.Options{})
 	d.add("a", 1)

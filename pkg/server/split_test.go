@@ -29,7 +29,7 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/journal"
 )
 
-// askOn makes a request on a connection of its own, which the answer ends.
+// askOn makes a request on its own connection, which the answer ends.
 func (d *daemon) askOn(t *testing.T, conn net.Conn, path string) (code int, body string, closes bool) {
 	t.Helper()
 	_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
@@ -46,7 +46,7 @@ func (d *daemon) askOn(t *testing.T, conn net.Conn, path string) (code int, body
 	return resp.StatusCode, string(data), resp.Close
 }
 
-// Health is answered also where all connections are taken.
+// Health is answered even if all connections are in use.
 func TestHealthWhereAllConnectionsAreTaken(t *testing.T) {
 	for name, test := range map[string]struct {
 		limits Limits
@@ -82,7 +82,7 @@ func TestHealthWhereAllConnectionsAreTaken(t *testing.T) {
 				t.Errorf("HEAD: %s", resp.Status)
 			}
 			conn := d.grpc(t, d.socket)
-			testutil.Eventually(t, func() error { // it is brought up to date each second
+			testutil.Eventually(t, func() error { // it is updated each second
 				answer, err := healthpb.NewHealthClient(conn).Check(t.Context(), &healthpb.HealthCheckRequest{})
 				if err == nil && answer.GetStatus() != healthpb.HealthCheckResponse_SERVING {
 					err = fmt.Errorf("health over gRPC: %v", answer)
@@ -100,7 +100,7 @@ func TestHealthWhereAllConnectionsAreTaken(t *testing.T) {
 	}
 }
 
-// Over TCP too.
+// The same over TCP.
 func TestHealthWhereAllConnectionsOfTCPAreTaken(t *testing.T) {
 	d := serveJournal(t, journal.Options{})
 	address := serveMetrics(t, New(Options{Gatherer: prometheus.NewRegistry(), Limits: Limits{ScrapeConnections: 2}}))
@@ -124,7 +124,7 @@ func TestHealthWhereAllConnectionsOfTCPAreTaken(t *testing.T) {
 	refused(t, code, body, "too many connections: there are 2")
 }
 
-// starved is a listener for whose connections there are no descriptors for a while.
+// starved is a listener that has no file descriptors for its connections for some time.
 type starved struct {
 	net.Listener
 	until time.Time

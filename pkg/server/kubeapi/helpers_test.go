@@ -24,7 +24,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// api is a journal that is served.
+// api is a journal with a server.
 type api struct {
 	journal *journal.Journal
 	url     string
@@ -77,7 +77,7 @@ func (a *api) change(op config.PodOperation, source, what string) {
 	a.journal.Append(config.PodUpdate{Op: op, Source: source, Pods: []*v1.Pod{pod}})
 }
 
-// answer is the beginning of an answer, and its body, which is closed with the test.
+// answer is the start of an answer, and its body, which is closed after the test.
 type answer struct {
 	code         int
 	header       http.Header
@@ -119,7 +119,7 @@ func (a *api) get(t *testing.T, path, accept string) (code int, body string) {
 	return code, string(data)
 }
 
-// show returns a pod in short, with revisions counted from the journal's first.
+// show returns a pod in short, with revisions relative to the journal's first.
 func (a *api) show(t *testing.T, pod *v1.Pod) string {
 	t.Helper()
 	var revision int64
@@ -133,7 +133,7 @@ func (a *api) show(t *testing.T, pod *v1.Pod) string {
 	return fmt.Sprintf("%s@%d", s, revision-a.base)
 }
 
-// list returns a list in short, and where it goes on.
+// list returns a list in short, and its continue token.
 func (a *api) list(t *testing.T, path string) (shown, next string) {
 	t.Helper()
 	code, body := a.get(t, path, "")
@@ -164,7 +164,7 @@ func (a *api) watch(t *testing.T, query string) *events {
 	return &events{a, bufio.NewScanner(body)}
 }
 
-// expect reads the next events, "TYPE pod". What follows after an end is "".
+// expect reads the next events, "TYPE pod". After the end, it reads "".
 func (e *events) expect(t *testing.T, want ...string) {
 	t.Helper()
 	for _, w := range want {

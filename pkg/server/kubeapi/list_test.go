@@ -53,7 +53,7 @@ func TestLists(t *testing.T) {
 	}
 }
 
-// Pieces of a list are of one revision, and end with 410 when that is compacted.
+// All pages of a list have one revision. After it is compacted, they end with 410.
 func TestPiecesOfAList(t *testing.T) {
 	a := serve(t, journal.Options{MaxUpdates: 10})
 	for i := range 5 {
@@ -84,7 +84,7 @@ func TestPiecesOfAList(t *testing.T) {
 	}
 }
 
-// A name stands for one pod: the first by source, and a mirror pod for want of others.
+// A name has one pod: the first by source. A mirror pod counts only if there is no other.
 func TestNames(t *testing.T) {
 	a := serve(t, journal.Options{Sources: []string{"api", "file", "http"}})
 	a.change(config.ADD, "http", "a/x=http")
@@ -98,14 +98,14 @@ func TestNames(t *testing.T) {
 	w := a.watch(t, fmt.Sprintf("resourceVersion=%d", a.base+4))
 	a.change(config.UPDATE, "api", "a/x=mirror2")
 	a.change(config.ADD, "file", "a/x=file")    // comes before http
-	a.change(config.REMOVE, "http", "a/x=http") // nobody sees it
-	a.change(config.REMOVE, "file", "a/x=file") // the mirror pod is left
+	a.change(config.REMOVE, "http", "a/x=http") // without a visible change
+	a.change(config.REMOVE, "file", "a/x=file") // the mirror pod remains
 	a.change(config.REMOVE, "api", "a/x=mirror2")
-	// One pod goes and another comes, each with a revision to resume from.
+	// One pod is removed and another added, each with a revision to resume from.
 	w.expect(t, "DELETED a/x=http@6", "ADDED a/x=file@7", "DELETED a/x=file@9", "ADDED a/x=mirror2@10", "DELETED a/x=mirror2@11")
 }
 
-// docs/kubernetes-api.md tells the order.
+// docs/kubernetes-api.md has the order.
 func TestTheOrderOfSources(t *testing.T) {
 	a := serve(t, journal.Options{Sources: []string{"api", "file", "http"}})
 	for _, source := range []string{"http", "file", "api"} {
@@ -155,8 +155,7 @@ func TestWhatIsWrongIsSaid(t *testing.T) {
 	}
 }
 
-// While a source has not been seen there is no list, for it would be taken for the
-// whole.
+// Until every source has been seen, there is no list, because it would look complete.
 func TestNothingIsServedBeforeTheSourcesAreReady(t *testing.T) {
 	a := serve(t, journal.Options{Sources: []string{"file", "api"}})
 	a.change(config.ADD, "file", "a/x=1")
@@ -172,7 +171,7 @@ func TestNothingIsServedBeforeTheSourcesAreReady(t *testing.T) {
 	}
 }
 
-// client-go gets the same by JSON and by protobuf, and understands the errors.
+// client-go gets the same with JSON and with protobuf, and understands the errors.
 func TestForms(t *testing.T) {
 	a := serve(t, journal.Options{Sources: []string{"api", "file"}})
 	a.change(config.ADD, "api", "a/x=1")

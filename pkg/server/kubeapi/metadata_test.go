@@ -20,8 +20,8 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/journal/wire"
 )
 
-// metadataClients returns clients of client-go that want metadata alone, one that is
-// given JSON and one that is given protobuf.
+// metadataClients returns metadata clients of client-go, one for JSON and one for
+// protobuf.
 func (a *api) metadataClients(t *testing.T) map[string]metadata.ResourceInterface {
 	t.Helper()
 	clients := make(map[string]metadata.ResourceInterface)
@@ -35,7 +35,7 @@ func (a *api) metadataClients(t *testing.T) map[string]metadata.ResourceInterfac
 	return clients
 }
 
-// accepts leaves of what a request accepts one media type.
+// accepts reduces the accepted media types of a request to one.
 type accepts struct {
 	mediaType string
 	next      http.RoundTripper
@@ -51,7 +51,7 @@ func (a accepts) RoundTrip(r *http.Request) (*http.Response, error) {
 	return a.next.RoundTrip(r)
 }
 
-// A client that wants metadata is given those of whole pods, in lists, gets and watches.
+// A metadata client gets the metadata of the pods in lists, gets and watches.
 func TestMetadata(t *testing.T) {
 	a := serve(t, journal.Options{})
 	a.change(config.ADD, "file", "a/x=1")
@@ -96,10 +96,10 @@ func TestMetadata(t *testing.T) {
 		}
 		t.Cleanup(events[form].Stop)
 	}
-	told := make(map[string][]watch.Event)
+	got := make(map[string][]watch.Event)
 	for range 3 {
 		for form, w := range events {
-			told[form] = append(told[form], <-w.ResultChan())
+			got[form] = append(got[form], <-w.ResultChan())
 		}
 	}
 	a.change(config.UPDATE, "file", "a/x=2")
@@ -107,10 +107,10 @@ func TestMetadata(t *testing.T) {
 	var types []watch.EventType
 	for range 2 {
 		for form, w := range events {
-			told[form] = append(told[form], <-w.ResultChan())
+			got[form] = append(got[form], <-w.ResultChan())
 		}
 	}
-	for _, event := range told[protobufType] {
+	for _, event := range got[protobufType] {
 		types = append(types, event.Type)
 		if _, ok := event.Object.(*metav1.PartialObjectMetadata); !ok {
 			t.Errorf("event of a %T: %+v", event.Object, event.Object)
@@ -119,15 +119,15 @@ func TestMetadata(t *testing.T) {
 	if diff := cmp.Diff([]watch.EventType{watch.Added, watch.Added, watch.Bookmark, watch.Modified, watch.Deleted}, types); diff != "" {
 		t.Error(diff)
 	}
-	for i := range told[protobufType] { // protobuf tells the kind beside the object
-		told[protobufType][i].Object.(*metav1.PartialObjectMetadata).TypeMeta = told[jsonType][i].Object.(*metav1.PartialObjectMetadata).TypeMeta
+	for i := range got[protobufType] { // protobuf has the kind outside of the object
+		got[protobufType][i].Object.(*metav1.PartialObjectMetadata).TypeMeta = got[jsonType][i].Object.(*metav1.PartialObjectMetadata).TypeMeta
 	}
-	if diff := cmp.Diff(told[jsonType], told[protobufType]); diff != "" {
+	if diff := cmp.Diff(got[jsonType], got[protobufType]); diff != "" {
 		t.Errorf("JSON (-) and protobuf (+) differ: %s", diff)
 	}
 }
 
-// Metadata are encoded without the rest, once for all readers.
+// Metadata are encoded without the rest, once for all subscribers.
 func TestMetadataAreSmall(t *testing.T) {
 	a := serve(t, journal.Options{})
 	pod := podOf("file", "a", "x", "1")
@@ -159,7 +159,8 @@ func TestMetadataAreSmall(t *testing.T) {
 	}
 }
 
-// What a client can't be given it is refused, though it would take the whole pod too.
+// If the requested format is not supported, the request is refused, even if the client
+// also accepts complete pods.
 func TestMetadataThatAreNotServed(t *testing.T) {
 	a := serve(t, journal.Options{})
 	a.change(config.ADD, "file", "a/x=1")

@@ -22,8 +22,8 @@ import (
 
 var update = flag.Bool("update", false, "write openapi_v3.json.gz")
 
-// TestOpenAPIDocument holds the document that is served to what Kubernetes publishes of
-// the version in go.mod. With -update it writes it.
+// TestOpenAPIDocument compares the served document with the one of Kubernetes, in the
+// version of go.mod. With -update it writes the document.
 func TestOpenAPIDocument(t *testing.T) {
 	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "k8s.io/kubernetes").Output()
 	if err != nil {
@@ -39,7 +39,7 @@ func TestOpenAPIDocument(t *testing.T) {
 	}
 	if *update {
 		var compressed bytes.Buffer
-		w, _ := gzip.NewWriterLevel(&compressed, gzip.BestCompression) // there is that level
+		w, _ := gzip.NewWriterLevel(&compressed, gzip.BestCompression) // the level exists
 		if _, err := w.Write(want); err != nil {
 			t.Fatal(err)
 		}
@@ -63,8 +63,8 @@ func TestOpenAPIDocument(t *testing.T) {
 
 type jsonObject = map[string]any
 
-// cutOut returns of Kubernetes' document of api/v1 what podconfigd serves: lists, watches
-// and gets of pods, and the schemas of what they answer with.
+// cutOut returns the part of Kubernetes' document of api/v1 that podconfigd serves:
+// lists, watches and gets of pods, and the schemas of the answers.
 func cutOut(t *testing.T, data []byte) jsonObject {
 	t.Helper()
 	var document struct {
@@ -90,8 +90,8 @@ func cutOut(t *testing.T, data []byte) jsonObject {
 		})
 		delete(answers, "401")
 	}
-	// kubectl sends an object without a look at it where the server would look at it,
-	// which it takes from here. Then it prints the server's answer.
+	// If the document shows that the server validates an object, kubectl sends it without
+	// its own validation. Then it prints the server's answer.
 	named := paths["/api/v1/namespaces/{namespace}/pods/{name}"].(jsonObject)
 	named["patch"] = jsonObject{
 		"description": "not supported: podconfigd is read-only",
@@ -114,14 +114,14 @@ func cutOut(t *testing.T, data []byte) jsonObject {
 	}
 }
 
-// honored returns the parameters without those that podconfigd passes over.
+// honored returns the parameters that podconfigd does not ignore.
 func honored(parameters any) []any {
 	return slices.DeleteFunc(parameters.([]any), func(p any) bool {
 		return slices.Contains([]string{"pretty", "shardSelector"}, p.(jsonObject)["name"].(string))
 	})
 }
 
-// addSchemas adds the schemas that a value refers to, also by way of others.
+// addSchemas adds the schemas that a value refers to, directly or indirectly.
 func addSchemas(to jsonObject, all map[string]any, value any) {
 	switch value := value.(type) {
 	case jsonObject:
@@ -152,7 +152,7 @@ func TestOpenAPI(t *testing.T) {
 	if err := json.Unmarshal([]byte(body), &index); err != nil {
 		t.Fatal(err)
 	}
-	got := a.do(t, index.Paths["api/v1"].ServerRelativeURL, jsonType) // asks for gzip, and undoes it
+	got := a.do(t, index.Paths["api/v1"].ServerRelativeURL, jsonType) // the client requests gzip, and decompresses
 	var document struct {
 		Components struct{ Schemas map[string]any }
 		Paths      map[string]map[string]any
@@ -179,7 +179,7 @@ func TestOpenAPI(t *testing.T) {
 		t.Error(diff)
 	}
 
-	// Without gzip, and of another hash.
+	// Without gzip, and with another hash.
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, a.url+openAPIPath+"?hash=OTHER", nil)
 	if err != nil {
 		t.Fatal(err)

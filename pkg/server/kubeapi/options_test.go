@@ -13,7 +13,7 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/journal"
 )
 
-// Every number has a largest value, and what is beyond it is refused by name.
+// Every number has a range. For other numbers, the error names the parameter.
 func TestNumbers(t *testing.T) {
 	a := serve(t, journal.Options{})
 	a.change(config.ADD, "file", "a/x=1")
@@ -37,7 +37,7 @@ func TestNumbers(t *testing.T) {
 			a.expectBeginning(t, c.path+c.parameter+"="+value, expected)
 		}
 	}
-	// A limit that is not positive is none, as for the apiserver.
+	// A limit that is not positive means none, as in the apiserver.
 	for _, path := range []string{"/api/v1/pods?limit=", "/api/v1/pods?watch=true&limit="} {
 		for _, value := range []string{"0", "-1", "-9223372036854775808", "1", "9223372036854775807"} {
 			a.expectBeginning(t, path+value, pod)
@@ -52,8 +52,8 @@ func TestNumbers(t *testing.T) {
 	longest.expect(t, "MODIFIED a/x=2@2")
 }
 
-// expectBeginning wants an answer of a code, "200 text", with the text in the beginning
-// of its body.
+// expectBeginning checks an answer: "200 text" is the code, and a text at the start of
+// its body.
 func (a *api) expectBeginning(t *testing.T, path, want string) {
 	t.Helper()
 	code, body := a.request(t, path, "")
@@ -65,7 +65,7 @@ func (a *api) expectBeginning(t *testing.T, path, want string) {
 	}
 }
 
-// What an informer asks for whose author set a limit for its lists.
+// The request of an informer with a limit for its lists.
 func TestWatchesTakeALimit(t *testing.T) {
 	a := serve(t, journal.Options{})
 	a.change(config.ADD, "file", "a/x=1")
@@ -93,7 +93,7 @@ func TestTrailingSlashes(t *testing.T) {
 	}
 }
 
-// The answer is in the form of the greatest weight that there is.
+// The answer has the supported format with the greatest weight.
 func TestAcceptedForms(t *testing.T) {
 	a := serve(t, journal.Options{})
 	a.change(config.ADD, "file", "a/x=1")

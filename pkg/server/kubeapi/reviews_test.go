@@ -15,7 +15,7 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/journal"
 )
 
-// clientsets returns client-go's, one that speaks JSON and one that speaks protobuf.
+// clientsets returns clients of client-go, one for JSON and one for protobuf.
 func (a *api) clientsets(t *testing.T) map[string]*kubernetes.Clientset {
 	t.Helper()
 	clients := make(map[string]*kubernetes.Clientset)

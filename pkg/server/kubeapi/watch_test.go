@@ -47,8 +47,8 @@ func TestWhereWatchesBegin(t *testing.T) {
 	}
 }
 
-// A pod that comes to match is ADDED, one that ceases to is DELETED, and a new pod of
-// the name is told after the old one.
+// A pod that starts to match is ADDED, one that no longer matches is DELETED. A new pod
+// of a name comes after the old one.
 func TestSelectionIsOfPods(t *testing.T) {
 	a := serve(t, journal.Options{})
 	a.change(config.ADD, "file", "a/x=1")
@@ -60,8 +60,7 @@ func TestSelectionIsOfPods(t *testing.T) {
 	a.change(config.SYNC, "file", "a/x=2")
 	a.change(config.UPDATE, "file", "a/x=3")
 	a.change(config.REMOVE, "file", "a/x=3")
-	// What a reader is told of one that goes is what it knew, of the revision at which it
-	// went.
+	// DELETED has the version that the subscriber has, with the revision of the removal.
 	w.expect(t, "ADDED a/x=2@2", "MODIFIED a/x=2@3", "DELETED a/x=2@4")
 	other.expect(t, "DELETED a/x=1@2", "ADDED a/x=3@4", "DELETED a/x=3@5")
 }
@@ -80,7 +79,7 @@ func TestWatchesEnd(t *testing.T) {
 		t.Errorf("%d %s", code, body)
 	}
 
-	// Falls behind while it does not read.
+	// It falls behind while it does not read.
 	slow := a.watch(t, fmt.Sprintf("resourceVersion=%d", a.base+10))
 	for range 100 {
 		pod := podOf("file", "a", "x", "1")
@@ -111,11 +110,11 @@ func TestBookmarks(t *testing.T) {
 	without.expect(t, "ADDED a/y=1@3")
 }
 
-// client-go is told the same by JSON and by protobuf.
+// client-go gets the same with JSON and with protobuf.
 func TestFormsOfWatches(t *testing.T) {
 	a := serve(t, journal.Options{MaxUpdates: 20})
 	a.change(config.ADD, "file", "a/x=1")
-	told := make(map[string][]watch.Event)
+	events := make(map[string][]watch.Event)
 	clients := make(map[string]watch.Interface)
 	for _, form := range []string{jsonType, protobufType} {
 		client, err := kubernetes.NewForConfig(&rest.Config{
@@ -145,14 +144,14 @@ func TestFormsOfWatches(t *testing.T) {
 	for _, change := range []func(){func() {}, func() {}, func() { a.change(config.UPDATE, "file", "a/x=2") }, func() { a.change(config.REMOVE, "file", "a/x=2") }} {
 		change()
 		for form, w := range clients {
-			told[form] = append(told[form], <-w.ResultChan())
+			events[form] = append(events[form], <-w.ResultChan())
 		}
 	}
-	if diff := cmp.Diff(told[jsonType], told[protobufType]); diff != "" {
+	if diff := cmp.Diff(events[jsonType], events[protobufType]); diff != "" {
 		t.Errorf("JSON (-) and protobuf (+) differ: %s", diff)
 	}
 	var types []watch.EventType
-	for _, event := range told[jsonType] {
+	for _, event := range events[jsonType] {
 		types = append(types, event.Type)
 	}
 	if fmt.Sprint(types) != "[ADDED BOOKMARK MODIFIED DELETED]" {

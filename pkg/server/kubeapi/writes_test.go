@@ -35,7 +35,7 @@ func (a *api) send(t *testing.T, method, path, body string) (code int, answer st
 	return resp.StatusCode, string(data)
 }
 
-// Whatever is written through this API is refused with the reason.
+// All writes through this API are refused with the reason.
 func TestWritesAreRefused(t *testing.T) {
 	a := serve(t, journal.Options{})
 	a.change(config.ADD, "file", "a/x=1")
