@@ -14,7 +14,7 @@ import (
 	"github.com/podconfigd/podconfigd/test/components"
 )
 
-// apiserver is a kube-apiserver, to which the daemon's connections are cut now and then.
+// apiserver is a kube-apiserver. The daemon's connections to it are cut at times.
 type apiserver struct {
 	client     clientgo.Interface
 	proxy      *components.Proxy
@@ -46,7 +46,7 @@ func (m *mutator) changeAPI() (kind string) {
 	const patched, status, graceful = 45, 65, 75
 	name := m.name()
 	if name[len(name)-1]%2 == 0 {
-		name += "-" + nodeName // that of a static pod
+		name += "-" + nodeName // the name of a static pod
 	} else {
 		name = "api-" + name
 	}

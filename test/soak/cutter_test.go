@@ -9,14 +9,16 @@ import (
 	"sync"
 )
 
-// cutter dials the daemon's socket. Each connection ends after a random number of bytes.
+// cutter connects to the daemon's socket. Each connection ends after a random number of
+// bytes.
 type cutter struct {
 	socket string
 	mu     sync.Mutex // guards random
 	random *rand.Rand
-	// most is about how many bytes the longest connections read; 0 to cut none.
+	// most is the approximate number of bytes that the longest connections read; 0 to cut
+	// none.
 	most int
-	// rest reports whether no connection is to end any more.
+	// rest reports whether no more connections must end.
 	rest func() bool
 }
 
@@ -27,7 +29,8 @@ func (c *cutter) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	// Any order of magnitude is as likely as another, from within the headers on.
+	// Each order of magnitude has the same probability. The smallest is within the
+	// headers.
 	const least = 100
 	return &cutConn{conn, c, int(least * math.Exp(c.random.Float64()*math.Log(float64(c.most/least))))}, nil
 }

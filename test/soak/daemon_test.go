@@ -12,7 +12,7 @@ import (
 	"github.com/podconfigd/podconfigd/internal/testutil"
 )
 
-// binary is a copy of the daemon as "make build" has it.
+// binary is a copy of the daemon, as built by "make build".
 var binary string
 
 func TestMain(m *testing.M) {
@@ -35,8 +35,8 @@ func TestMain(m *testing.M) {
 	}())
 }
 
-// copyProgram returns a copy of the daemon. The long form takes hours, and starts it often:
-// what is built meanwhile must not change it.
+// copyProgram returns a copy of the daemon. The long form takes hours, and starts it
+// often. A build in the meantime must not change it.
 func copyProgram(dir string) (string, error) {
 	built, err := testutil.Program(".", "./cmd/podconfigd")
 	if err != nil {
@@ -50,7 +50,7 @@ func copyProgram(dir string) (string, error) {
 	return path, os.WriteFile(path, data, 0o700)
 }
 
-// daemon is podconfigd, which is killed and started again.
+// daemon is a podconfigd that is killed and started again.
 type daemon struct {
 	socket string
 	args   []string
@@ -58,13 +58,13 @@ type daemon struct {
 	cmd    *exec.Cmd
 }
 
-// newDaemon returns a daemon with the directory "manifests" of dir. It is not started.
+// newDaemon returns a daemon with the directory "manifests" of dir. It does not start it.
 func newDaemon(t *testing.T, dir string, args ...string) *daemon {
 	t.Helper()
 	d := &daemon{socket: filepath.Join(dir, "s"), log: new(testutil.Buffer)}
 	d.args = append([]string{
 		"--pod-manifest-path", filepath.Join(dir, "manifests"), "--socket", d.socket, "--hostname-override", nodeName,
-		"--sync-frequency", "24h", // a SYNC takes revisions, whether a subscriber asks for it or not
+		"--sync-frequency", "24h", // a SYNC takes revisions, also if no subscriber requests it
 		"--http-check-frequency", "10ms",
 	}, args...)
 	t.Cleanup(func() {
@@ -86,7 +86,7 @@ func (d *daemon) start(t *testing.T) {
 	}
 }
 
-// kill ends the daemon by SIGKILL.
+// kill ends the daemon with SIGKILL.
 func (d *daemon) kill() {
 	if d.cmd != nil {
 		_ = d.cmd.Process.Kill()

@@ -15,21 +15,21 @@ import (
 	"github.com/podconfigd/podconfigd/test/soak/history"
 )
 
-// grpcStream follows podconfigd.v1alpha1.PodConfig/Watch.
+// grpcStream reads podconfigd.v1alpha1.PodConfig/Watch.
 type grpcStream struct{ *subscriber }
 
-// connection returns a new connection, which the cutter ends some time.
+// connection returns a new connection. The cutter ends it at some time.
 func (s *subscriber) connection() (*grpc.ClientConn, error) {
 	return grpc.NewClient("passthrough:///podconfigd", grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithNoProxy(),
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return s.cutter.dial(ctx, "", "") }))
 }
 
-// ended returns the error of a call unless it only says that the connection was cut, or the
-// daemon is not there, or does not know the pods yet.
+// ended returns the error of a call. It returns nil if the connection was cut, the daemon
+// does not run, or the daemon is not ready yet.
 func ended(err error) error {
 	switch status.Code(err) {
 	case codes.Unavailable, codes.Canceled, codes.FailedPrecondition, codes.Internal:
-		return nil // Internal: cut within a message
+		return nil // Internal: the connection was cut within a message
 	}
 	return err
 }
@@ -90,7 +90,7 @@ func messageOf(r *v1alpha1.WatchResponse) (*history.Message, error) {
 	return m, nil
 }
 
-// podOf reads a pod in protobuf.
+// podOf decodes a pod in protobuf.
 func podOf(data []byte) (history.Pod, error) {
 	var p v1.Pod
 	if err := p.Unmarshal(data); err != nil {

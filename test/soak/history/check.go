@@ -2,7 +2,7 @@ package history
 
 import "fmt"
 
-// Promise is one of the six.
+// Promise is one of the six promises.
 type Promise string
 
 // The promises.
@@ -15,16 +15,16 @@ const (
 	Bookmarkable Promise = "bookmarkable"
 )
 
-// Options say what the daemon was told.
+// Options describe the daemon.
 type Options struct {
-	// MaxUpdates is how many updates the daemon keeps.
+	// MaxUpdates is the number of updates that the daemon keeps.
 	MaxUpdates int
-	// Clashes: a name may be in several sources. Such an update takes more revisions than it
-	// has pods.
+	// Clashes means that a name may be in several sources. Such an update takes more
+	// revisions than it has pods.
 	Clashes bool
 }
 
-// Violation is a promise that was not kept.
+// Violation is a broken promise.
 type Violation struct {
 	Promise    Promise
 	Subscriber string
@@ -37,12 +37,13 @@ func (v Violation) String() string {
 	return fmt.Sprintf("%s: %s, connection %d, message %d: %s", v.Promise, v.Subscriber, v.Connection, v.Message, v.What)
 }
 
-// Report is what the checker found.
+// Report is the result of the checker.
 type Report struct {
 	Violations []Violation
-	// Updates counts the updates of the log, and Messages those of the histories. Compared
-	// counts the comparisons of messages and states with the log, Unknown the messages for
-	// which the log has a hole. Resumes, Resets and Bookmarks count what was judged.
+	// Updates counts the updates of the log, and Messages those of the histories.
+	// Compared counts the comparisons of messages and states with the log, Unknown the
+	// messages for which the log has a hole. Resumes, Resets and Bookmarks count what was
+	// judged.
 	Updates, Messages, Compared, Unknown, Resumes, Resets, Bookmarks int
 }
 
@@ -51,11 +52,11 @@ func (r *Report) String() string {
 		len(r.Violations), r.Updates, r.Messages, r.Compared, r.Unknown, r.Resumes, r.Resets, r.Bookmarks)
 }
 
-// updatesOfASet is how many updates a set can have. A set leaves the journal whole, so some
-// of its updates may be gone that came after a revision within it.
+// updatesOfASet is the maximum number of updates of a set. A set leaves the journal as a
+// whole. So some of its updates after a revision within it may be gone.
 const updatesOfASet = 5
 
-// Check judges histories of the same daemon, which may have been started again.
+// Check judges histories of the same daemon, which may have been restarted.
 func Check(histories []*History, opts Options) *Report {
 	r := new(Report)
 	log := newLog(histories, opts, r)
@@ -75,7 +76,7 @@ func Check(histories []*History, opts Options) *Report {
 	return r
 }
 
-// cursor is where in a history the checker is.
+// cursor is the checker's position in a history.
 type cursor struct {
 	report  *Report
 	log     *log

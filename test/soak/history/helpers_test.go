@@ -71,7 +71,7 @@ func pod(text string) Pod {
 	return p
 }
 
-// refuses holds that the histories break that promise, and no other.
+// refuses checks that the histories break the promise, and no other.
 func refuses(t *testing.T, promise Promise, histories ...*History) {
 	t.Helper()
 	r := Check(histories, Options{MaxUpdates: 100})

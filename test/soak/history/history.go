@@ -10,7 +10,7 @@ import (
 // Pod is a version of a pod, as a subscriber received it.
 type Pod struct {
 	Source, Namespace, Name, UID string
-	// Version is the label that tells the versions of a pod apart, Tier one to select by.
+	// Version is the label with the version of the pod. Tier is the label for selectors.
 	Version, Tier string
 	// Status is the message of the pod's status. Grace is its grace period in seconds once it
 	// is deleted.
@@ -28,17 +28,17 @@ func (p Pod) String() string {
 	return text
 }
 
-// key is what the stream tells pods apart by.
+// key is the key of a pod in the stream.
 type key struct{ source, uid string }
 
 func (p *Pod) key() key { return key{p.Source, p.UID} }
 
-// name is what the Kubernetes API tells pods apart by.
+// name is the key of a pod in the Kubernetes API.
 type name struct{ namespace, name string }
 
 func (p *Pod) name() name { return name{p.Namespace, p.Name} }
 
-// Selection is which pods a subscriber asks for. Empty fields select all.
+// Selection selects the pods of a subscriber. Empty fields select all.
 type Selection struct{ Source, Namespace, Name, Tier string }
 
 // Matches reports whether the pod is selected.
@@ -47,7 +47,7 @@ func (s Selection) Matches(p Pod) bool {
 		(s.Name == "" || s.Name == p.Name) && (s.Tier == "" || s.Tier == p.Tier)
 }
 
-// View is how a subscriber is shown the pods.
+// View is the form in which a subscriber gets the pods.
 type View int
 
 // The views.
@@ -56,8 +56,8 @@ const (
 	Stream View = iota
 	// Snapshots is the same stream in the mode snapshot.
 	Snapshots
-	// Names is the Kubernetes API: one pod for each name, each event with a revision of its
-	// own, and no instance.
+	// Names is the Kubernetes API: one pod for each name, each event with its own
+	// revision, and no instance.
 	Names
 	// UIDs is the kubelet's Pods API: one pod for each UID, without revisions.
 	UIDs
@@ -81,13 +81,13 @@ const (
 type Message struct {
 	Instance string
 	Revision int64
-	// Time is the time of the update. The updates of one set have the same.
+	// Time is the time of the update. All updates of one set have the same.
 	Time   time.Time
 	Op     string
 	Source string
-	// Synced is set in the bookmark after the present pods. Reset tells the subscriber to
-	// begin again; in the Kubernetes API it is the status 410. Continues is set in all
-	// pieces of an update but the last.
+	// Synced is set in the bookmark after the current pods. Reset means that the
+	// subscriber must start again; in the Kubernetes API it is the status 410. Continues
+	// is set in all pieces of an update except the last.
 	Synced, Reset, Continues bool
 	Pods                     []Pod
 }
@@ -105,10 +105,10 @@ func (m *Message) String() string {
 	return fmt.Sprint(strings.Join(text, " "), " ", m.Pods)
 }
 
-// Connection is what came over one connection.
+// Connection has the messages of one connection.
 type Connection struct {
-	// Instance and Since are what the subscriber resumed from. Since is 0 if it asked for the
-	// present pods.
+	// Instance and Since are where the subscriber resumed. Since is 0 if it requested the
+	// current pods.
 	Instance string
 	Since    int64
 	Messages []*Message
@@ -119,12 +119,12 @@ type History struct {
 	Subscriber string
 	View       View
 	Selection  Selection
-	// Ops are the operations that the subscriber asked for; nil for the default.
+	// Ops are the requested operations; nil for the default.
 	Ops         []string
 	Connections []*Connection
 }
 
-// takesAll reports whether the subscriber gets every update as it is.
+// takesAll reports whether the subscriber gets every update unchanged.
 func (h *History) takesAll() bool {
 	return h.View == Stream && h.Selection == Selection{} && h.Ops == nil
 }

@@ -25,8 +25,8 @@ type entry struct {
 	pods   []Pod
 }
 
-// first is the revision of the update's first pod, if no revision was spent on anything
-// else. An update without pods has a revision too.
+// first is the revision of the update's first pod, if nothing else took a revision. An
+// update without pods has a revision too.
 func (e *entry) first() int64 { return e.revision - int64(max(1, len(e.pods))) + 1 }
 
 func (e *entry) String() string { return fmt.Sprint(e.op, " ", e.revision, " ", e.pods) }
@@ -35,33 +35,33 @@ func (e *entry) equal(o *entry) bool {
 	return e.op == o.op && e.source == o.source && e.time.Equal(o.time) && slices.Equal(e.pods, o.pods)
 }
 
-// log is what the histories have in sum, by instance.
+// log is the union of the histories, by instance.
 type log struct {
 	opts  Options
 	lines map[string]*timeline
-	// order has the instances by their revisions.
+	// order has the instances, ordered by their revisions.
 	order []*timeline
 
-	// complete: the log has everything from the beginning of each instance on, when there
-	// were no pods.
+	// complete means that the log has everything from the start of each instance, when
+	// there were no pods.
 	complete bool
-	// sums has the places after each set, by a sum over the pods of each UID there.
+	// sums has the places after each set, by a sum over the pods of each UID.
 	seed maphash.Seed
 	sums map[uint64][]place
 }
 
-// timeline is one instance: its updates, and the state at some revisions.
+// timeline is one instance: its updates, and its state at some revisions.
 type timeline struct {
 	instance string
 	entries  map[int64]*entry
-	// states are those that a subscriber of everything was given whole.
+	// states are the complete states of subscribers of everything.
 	states map[int64]map[key]Pod
 	// points are the revisions of both.
 	points []int64
 }
 
-// newLog joins the updates of those subscribers that take everything. Two that were given
-// different things under one revision break the promise Atomic.
+// newLog joins the updates of the subscribers that select everything. If two got
+// different updates with one revision, the promise Atomic is broken.
 func newLog(histories []*History, opts Options, r *Report) *log {
 	l := &log{opts: opts, lines: make(map[string]*timeline)}
 	for _, h := range histories {
@@ -91,7 +91,7 @@ func newLog(histories []*History, opts Options, r *Report) *log {
 	return l
 }
 
-// index finds out what complete and sums say.
+// index computes complete and sums.
 func (l *log) index() {
 	l.seed, l.sums, l.complete = maphash.MakeSeed(), make(map[uint64][]place), len(l.order) > 0
 	for _, line := range l.order {
@@ -115,7 +115,7 @@ func (l *log) sum(pods map[string]Pod) (sum uint64) {
 	return sum
 }
 
-// having returns walkers to the places after a set at which the pods are these, by UID.
+// having returns walkers for the places after a set at which the pods are these, by UID.
 func (l *log) having(pods map[string]Pod) (walkers []*walker) {
 	for _, at := range l.sums[l.sum(pods)] {
 		w := l.walk(at.instance)
@@ -136,7 +136,7 @@ func (l *log) line(instance string) *timeline {
 	return line
 }
 
-// take adds what a subscriber has seen.
+// take adds the updates of a subscriber.
 func (l *log) take(h *History, r *Report) {
 	c := cursor{report: r, history: h}
 	for c.connection = range h.Connections {
@@ -179,7 +179,7 @@ func entryOf(pieces []*Message) *entry {
 
 func (l *log) entry(c cursor, e *entry) {
 	if e.revision == 0 {
-		return // judged with the history
+		return // judged together with the history
 	}
 	line := l.line(e.instance)
 	if other := line.entries[e.revision]; other == nil {
@@ -189,8 +189,8 @@ func (l *log) entry(c cursor, e *entry) {
 	}
 }
 
-// state adds the present pods of a revision. If two subscribers were given different ones,
-// the comparison with the updates shows which of them is wrong.
+// state adds the current pods of a revision. If two subscribers got different ones, the
+// comparison with the updates shows which of them is wrong.
 func (l *log) state(m *Message, pods map[key]Pod) {
 	line := l.line(m.Instance)
 	if line.states[m.Revision] == nil {
@@ -198,7 +198,7 @@ func (l *log) state(m *Message, pods map[key]Pod) {
 	}
 }
 
-// apply brings a state up to an update, as docs/clients.md tells a client to.
+// apply applies an update to a state, as described in docs/clients.md.
 func apply(state map[key]Pod, op string, pods []Pod) {
 	for _, p := range pods {
 		if op == Remove {
@@ -209,7 +209,7 @@ func apply(state map[key]Pod, op string, pods []Pod) {
 	}
 }
 
-// walker goes through a timeline.
+// walker moves along a timeline.
 type walker struct {
 	log  *log
 	line *timeline
@@ -229,7 +229,7 @@ func (l *log) walkOf(line *timeline) *walker {
 	return &walker{log: l, line: line, state: make(map[key]Pod)}
 }
 
-// lineOf returns the instance that a revision is of. It is nil if the log does not have it.
+// lineOf returns the instance of a revision; nil if the log does not have it.
 func (l *log) lineOf(revision int64) *timeline {
 	for _, line := range l.order {
 		if line.points[0] <= revision && revision <= line.points[len(line.points)-1] {
@@ -247,8 +247,8 @@ func (w *walker) peek() (revision int64, more bool) {
 	return w.line.points[w.next], true
 }
 
-// step goes to the next point. It returns the update there, which is nil if there is only a
-// state, and whether it follows the known state.
+// step moves to the next point. It returns the update there, which is nil if there is
+// only a state, and whether it follows the known state.
 func (w *walker) step() (e *entry, follows bool) {
 	revision := w.line.points[w.next]
 	w.next++
@@ -260,7 +260,7 @@ func (w *walker) step() (e *entry, follows bool) {
 		gap := e.first() - w.revision - 1
 		w.known = w.known && (gap == 0 || w.log.opts.Clashes && gap > 0 && gap <= int64(w.pods))
 		apply(w.state, e.op, e.pods)
-	} else if w.known && revision != w.revision { // nobody saw what came between
+	} else if w.known && revision != w.revision { // no subscriber has the updates between
 		w.known = false
 	}
 	w.revision, follows = revision, w.known
@@ -270,8 +270,8 @@ func (w *walker) step() (e *entry, follows bool) {
 	return e, follows
 }
 
-// last reports whether the newest update is the last of its set. Within a set, the state is
-// none that the daemon ever had.
+// last reports whether the newest update is the last of its set. Within a set, the daemon
+// never had the state.
 func (w *walker) last() bool {
 	if w.next == len(w.line.points) {
 		return true

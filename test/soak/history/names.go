@@ -1,7 +1,7 @@
 package history
 
-// namesCheck judges a subscriber of the Kubernetes API. Each event has a revision of its own,
-// and takes its place within a set. So the state is compared where a set ends.
+// namesCheck judges a subscriber of the Kubernetes API. Each event has its own revision,
+// also within a set. So the state is compared at the end of a set.
 type namesCheck struct {
 	cursor
 
@@ -11,10 +11,11 @@ type namesCheck struct {
 	held           map[name]Pod
 	walker         *walker
 
-	// opening: a watch sends the present pods. partial: it was cut meanwhile, and what the
-	// subscriber holds is the state at no revision, until the next list.
+	// opening means that a watch sends the current pods. partial means that its
+	// connection was cut, so that the subscriber has the state of no revision until the
+	// next list.
 	opening, partial bool
-	// expired is the revision of which the daemon said that it is gone.
+	// expired is a revision that the daemon reported as gone.
 	expired int64
 }
 
@@ -61,7 +62,7 @@ func (c *namesCheck) take(m *Message) {
 	}
 }
 
-// list takes a list.
+// list handles a list.
 func (c *namesCheck) list(m *Message) {
 	c.opening, c.partial, c.held = false, false, make(map[name]Pod)
 	for _, p := range m.Pods {
@@ -73,7 +74,7 @@ func (c *namesCheck) list(m *Message) {
 	c.present(m.Revision)
 }
 
-// present judges the present pods, which are those at a revision.
+// present judges the current pods, which must be those at a revision.
 func (c *namesCheck) present(revision int64) {
 	line := c.log.lineOf(revision)
 	same := c.walker != nil && c.walker.line == line
@@ -101,7 +102,7 @@ func (c *namesCheck) present(revision int64) {
 	c.compare(revision, Reliable)
 }
 
-// compare compares what is held with the state of the log at a revision.
+// compare compares the subscriber's state with the log at a revision.
 func (c *namesCheck) compare(revision int64, promise Promise) {
 	if c.partial || c.walker == nil || !c.walker.known || c.walker.revision != revision || !c.walker.last() {
 		c.report.Unknown++
@@ -110,11 +111,11 @@ func (c *namesCheck) compare(revision int64, promise Promise) {
 	c.report.Compared++
 	if diff := difference(c.held, named(c.walker.state, c.history.Selection)); diff != "" {
 		c.violated(promise, "at %d the subscriber holds %s", revision, diff)
-		c.held = named(c.walker.state, c.history.Selection) // one violation is told once
+		c.held = named(c.walker.state, c.history.Selection) // to report one violation once
 	}
 }
 
-// upTo compares where sets end before a revision.
+// upTo compares at the end of each set before a revision.
 func (c *namesCheck) upTo(before int64, promise Promise) {
 	if c.walker == nil {
 		return
@@ -172,7 +173,7 @@ func (c *namesCheck) event(m *Message) {
 	}
 }
 
-// pod takes the pod of an event. What it says must be true of what is held.
+// pod handles the pod of an event, which must fit the subscriber's state.
 func (c *namesCheck) pod(m *Message, p Pod) {
 	before, there := c.held[p.name()]
 	switch {

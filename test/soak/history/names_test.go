@@ -19,7 +19,7 @@ func informer(name string, connections ...*Connection) *History {
 const listed = "LIST 10 a=1@1"
 
 func TestRightNames(t *testing.T) {
-	r := accepts(t, follower("log", connection(t, 0, sets)),
+	r := accepts(t, subscriber("log", connection(t, 0, sets)),
 		informer("cut", connection(t, 0, listed),
 			connection(t, 10, "ADD 11 b@2\nREMOVE 12 a=1@1"), // within the set
 			connection(t, 12, "ADD 13 a=2@3\nBOOKMARK 13"),
@@ -36,40 +36,40 @@ func TestRightNames(t *testing.T) {
 }
 
 func TestNamesOrdered(t *testing.T) {
-	refuses(t, Ordered, follower("log", connection(t, 0, sets)),
+	refuses(t, Ordered, subscriber("log", connection(t, 0, sets)),
 		informer("turned", connection(t, 0, listed), connection(t, 10, "ADD 11 b@2\nREMOVE 13 a=1@1\nADD 12 a=2@3")))
 }
 
 func TestNamesUnique(t *testing.T) {
-	refuses(t, Unique, follower("log", connection(t, 0, sets)),
+	refuses(t, Unique, subscriber("log", connection(t, 0, sets)),
 		informer("again", connection(t, 0, listed), connection(t, 10, "ADD 11 b@2"), connection(t, 11, "ADD 11 b@2")))
-	refuses(t, Unique, follower("log", connection(t, 0, sets)),
+	refuses(t, Unique, subscriber("log", connection(t, 0, sets)),
 		informer("added twice", connection(t, 0, listed), connection(t, 10, "ADD 11 b@2\nREMOVE 12 a=1@1\nADD 13 a=2@3\nADD 14 b@4")))
 	refuses(t, Unique, informer("list", connection(t, 0, "LIST 10 a@1 a@1")))
 }
 
 func TestNamesReliable(t *testing.T) {
-	refuses(t, Reliable, follower("log", connection(t, 0, sets)),
+	refuses(t, Reliable, subscriber("log", connection(t, 0, sets)),
 		informer("gap", connection(t, 0, listed), connection(t, 10, "ADD 11 b@2\nREMOVE 12 a=1@1\nUPDATE 14 b@4")))
-	refuses(t, Reliable, follower("log", connection(t, 0, sets)), informer("old list", connection(t, 0, "LIST 11 a=1@1")))
-	refuses(t, Reliable, follower("log", connection(t, 0, sets)), informer("gone without a cause",
+	refuses(t, Reliable, subscriber("log", connection(t, 0, sets)), informer("old list", connection(t, 0, "LIST 11 a=1@1")))
+	refuses(t, Reliable, subscriber("log", connection(t, 0, sets)), informer("gone without a cause",
 		connection(t, 0, listed), connection(t, 10, "ADD 11 b@2\nBOOKMARK reset"), connection(t, 0, "LIST 13 a=2@3 b@2")))
 }
 
 func TestNamesAtomic(t *testing.T) {
-	refuses(t, Atomic, follower("log", connection(t, 0, sets)),
+	refuses(t, Atomic, subscriber("log", connection(t, 0, sets)),
 		informer("not deleted", connection(t, 0, listed), connection(t, 10, "ADD 11 b@2\nUPDATE 13 a=2@3")))
 }
 
 func TestNamesResumable(t *testing.T) {
-	refuses(t, Resumable, follower("log", connection(t, 0, sets)),
+	refuses(t, Resumable, subscriber("log", connection(t, 0, sets)),
 		informer("skips", connection(t, 0, listed), connection(t, 10, "ADD 11 b@2"), connection(t, 11, "UPDATE 14 b@4")))
 	refuses(t, Resumable, informer("no revision", connection(t, 0, listed), connection(t, 10, "ADD b@2")))
 }
 
 func TestNamesBookmarkable(t *testing.T) {
-	refuses(t, Bookmarkable, follower("log", connection(t, 0, sets)),
+	refuses(t, Bookmarkable, subscriber("log", connection(t, 0, sets)),
 		informer("early", connection(t, 0, listed), connection(t, 10, "BOOKMARK 11\nADD 11 b@2")))
-	refuses(t, Bookmarkable, follower("log", connection(t, 0, sets)),
+	refuses(t, Bookmarkable, subscriber("log", connection(t, 0, sets)),
 		informer("early, selected", connection(t, 0, listed), connection(t, 10, "ADD 11 b@2\nBOOKMARK 13")))
 }

@@ -10,7 +10,7 @@ type snapshotsCheck struct {
 	held      map[key]Pod
 	walker    *walker
 	opening   bool
-	// begun: a SET continues.
+	// begun means that a SET continues.
 	begun bool
 }
 
@@ -80,7 +80,7 @@ func (c *snapshotsCheck) bookmark(m *Message) {
 	c.saved = c.at
 }
 
-// set takes a piece of a SET.
+// set handles a piece of a SET.
 func (c *snapshotsCheck) set(m *Message) {
 	if !c.begun {
 		c.held = make(map[key]Pod)
@@ -113,7 +113,8 @@ func (c *snapshotsCheck) set(m *Message) {
 	c.saved = c.at
 }
 
-// upTo goes through the sets that end before a revision. None may concern the subscriber.
+// upTo goes through the sets that end before a revision. None of them may concern the
+// subscriber.
 func (c *snapshotsCheck) upTo(m *Message, before int64, promise Promise) {
 	for c.endOfSet() < before {
 		if end, concerns := c.nextSet(); concerns {
@@ -138,7 +139,7 @@ func (c *snapshotsCheck) endOfSet() int64 {
 	return 1<<63 - 1
 }
 
-// nextSet goes through a set, and says whether it must be sent to the subscriber.
+// nextSet goes through a set, and reports whether it must be sent to the subscriber.
 func (c *snapshotsCheck) nextSet() (end int64, concerns bool) {
 	for {
 		before := make(map[key]Pod)
@@ -161,7 +162,8 @@ func (c *snapshotsCheck) nextSet() (end int64, concerns bool) {
 	}
 }
 
-// compare compares the pods of a SET, or those held at a bookmark, with the state of the log.
+// compare compares the pods of a SET, or the subscriber's at a bookmark, with the state
+// of the log.
 func (c *snapshotsCheck) compare(m *Message, promise Promise) {
 	if !c.walker.known || c.walker.revision < m.Revision {
 		c.report.Unknown++

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// selected returns those pods of a state that are selected.
+// selected returns the selected pods of a state.
 func selected(state map[key]Pod, s Selection) map[key]Pod {
 	if (s == Selection{}) {
 		return state
@@ -21,8 +21,8 @@ func selected(state map[key]Pod, s Selection) map[key]Pod {
 	return out
 }
 
-// named returns the pod that each name shows, and byUID that of each UID: that of the first
-// source, and of this the one with the lowest UID.
+// named returns the pod of each name, and byUID that of each UID: the pod of the first
+// source, and there the one with the lowest UID.
 func named(state map[key]Pod, s Selection) map[name]Pod {
 	pods := first(state, (*Pod).name)
 	maps.DeleteFunc(pods, func(_ name, p Pod) bool { return !s.Matches(p) })
@@ -44,7 +44,7 @@ func first[K comparable](state map[key]Pod, by func(*Pod) K) map[K]Pod {
 	return out
 }
 
-// difference says how two states differ. It is empty if they are the same.
+// difference describes the difference of two states; empty if they are equal.
 func difference[K comparable](got, want map[K]Pod) string {
 	if maps.Equal(got, want) {
 		return ""

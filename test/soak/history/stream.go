@@ -10,18 +10,18 @@ import (
 type streamCheck struct {
 	cursor
 
-	// saved is what the subscriber saves, the instance and revision of the newest message that
-	// has one. at is the same, but nothing after a reset, until the present pods are complete.
-	// bookmarked is the newest revision that a bookmark promised.
+	// saved is the place that the subscriber saves: instance and revision of the newest
+	// message with a revision. at is the same, but empty after a reset until the current
+	// pods are complete. bookmarked is the newest revision of a bookmark.
 	saved, at  place
 	bookmarked int64
 	seen       map[place]bool
-	// held is what the subscriber holds.
+	// held is the subscriber's state.
 	held   map[key]Pod
 	walker *walker
 
-	// opening: the present pods are being sent. reset is the place before them, which a reset
-	// took from the subscriber.
+	// opening means that the current pods are being sent. reset is the place before a
+	// reset.
 	opening bool
 	reset   place
 	// pieces are those of an update that continues.
@@ -40,7 +40,7 @@ func (c *streamCheck) run() {
 	}
 }
 
-// connect begins a connection.
+// connect starts a connection.
 func (c *streamCheck) connect(connection *Connection) {
 	c.pieces, c.reset = nil, place{}
 	if c.opening = connection.Since == 0; c.opening {
@@ -78,7 +78,7 @@ func (c *streamCheck) take(m *Message) {
 	}
 }
 
-// present takes a piece of the present pods.
+// present handles a piece of the current pods.
 func (c *streamCheck) present(m *Message) {
 	if m.Op != Add {
 		c.violated(Bookmarkable, "%v comes before the bookmark after the present pods", m)
@@ -91,7 +91,7 @@ func (c *streamCheck) present(m *Message) {
 	apply(c.held, m.Op, m.Pods)
 }
 
-// bookmark takes a bookmark: everything up to it has come.
+// bookmark handles a bookmark: everything up to it must have come.
 func (c *streamCheck) bookmark(m *Message) {
 	c.report.Bookmarks++
 	if len(c.pieces) > 0 {
@@ -128,7 +128,8 @@ func (c *streamCheck) sameInstance(m *Message) int64 {
 	return 0
 }
 
-// opened ends the present pods. It judges the reason of the reset before them.
+// opened handles the end of the current pods. It judges the reason of the reset before
+// them.
 func (c *streamCheck) opened(m *Message) {
 	before := c.reset
 	c.opening, c.reset = false, place{}
@@ -149,7 +150,7 @@ func (c *streamCheck) opened(m *Message) {
 	}
 }
 
-// piece takes a piece of an update.
+// piece handles a piece of an update.
 func (c *streamCheck) piece(m *Message) {
 	if n := len(c.pieces); n > 0 && (!c.pieces[n-1].Time.Equal(m.Time) || c.pieces[n-1].Source != m.Source) {
 		c.violated(Atomic, "%v comes within %v", m, c.pieces[n-1])
@@ -164,7 +165,7 @@ func (c *streamCheck) piece(m *Message) {
 	c.update(pieces, m)
 }
 
-// update takes an update, of which m is the last piece.
+// update handles an update, whose last piece is m.
 func (c *streamCheck) update(pieces []*Message, m *Message) {
 	at := place{m.Instance, m.Revision}
 	switch {
@@ -193,14 +194,14 @@ func (c *streamCheck) update(pieces []*Message, m *Message) {
 	c.same(pieces)
 }
 
-// firstSince reports whether no update came before on this connection.
+// firstSince reports whether this is the first update of the connection.
 func (c *streamCheck) firstSince(at place) bool {
 	connection := c.history.Connections[c.connection]
 	return connection.Since == c.at.revision && connection.Instance == at.instance
 }
 
-// missed returns the updates of the log before a revision that the subscriber should have
-// been sent.
+// missed returns the updates of the log before a revision that should have been sent to
+// the subscriber.
 func (c *streamCheck) missed(before int64) (missed []*entry) {
 	if c.walker == nil {
 		return nil
@@ -218,7 +219,7 @@ func (c *streamCheck) missed(before int64) (missed []*entry) {
 	return missed
 }
 
-// wasOf returns what was there of the update's pods.
+// wasOf returns the earlier versions of the update's pods.
 func (c *streamCheck) wasOf(e *entry) map[key]Pod {
 	was := make(map[key]Pod)
 	if e != nil {
@@ -266,8 +267,8 @@ func (c *streamCheck) same(pieces []*Message) {
 	}
 }
 
-// expected returns what an update is for the selection and operations of the subscriber: a
-// pod that comes to be selected is an ADD, one that ceases to be is a REMOVE.
+// expected returns the update for the selection and operations of the subscriber: a pod
+// that starts to match is an ADD, one that no longer matches is a REMOVE.
 func (c *streamCheck) expected(e *entry, was map[key]Pod) []string {
 	var want []string
 	put := func(op string, p Pod) {
@@ -292,7 +293,7 @@ func (c *streamCheck) expected(e *entry, was map[key]Pod) []string {
 	return want
 }
 
-// compare compares what the subscriber holds with the state of the log, at a bookmark.
+// compare compares the subscriber's state with the log at a bookmark.
 func (c *streamCheck) compare(m *Message) {
 	switch {
 	case c.walker == nil || !c.walker.known || c.walker.revision != m.Revision:

@@ -15,13 +15,13 @@ REMOVE 15 b@2/x
 BOOKMARK 15
 UPDATE 16 a@5/x`
 
-func follower(name string, connections ...*Connection) *History {
+func subscriber(name string, connections ...*Connection) *History {
 	return &History{Subscriber: name, Connections: connections}
 }
 
 func TestRightStreams(t *testing.T) {
-	whole := follower("whole", connection(t, 0, full))
-	r := accepts(t, whole, follower("cut",
+	whole := subscriber("whole", connection(t, 0, full))
+	r := accepts(t, whole, subscriber("cut",
 		connection(t, 0, "ADD a@1/x"), // before the first revision: it begins again
 		connection(t, 0, "ADD a@1/x\nBOOKMARK 10 synced\nADD 11 b@2/x"),
 		connection(t, 11, "UPDATE 12 a@3/y\nADD t14 continues c@4/x"), // within an update
@@ -44,13 +44,13 @@ func TestRightStreams(t *testing.T) {
 }
 
 func TestRightResets(t *testing.T) {
-	whole := follower("whole", connection(t, 0, full))
+	whole := subscriber("whole", connection(t, 0, full))
 	whole.Connections = append(whole.Connections, connection(t, 16, `
 BOOKMARK i2 reset
 ADD i2 a@5/x c@4/x
 BOOKMARK 100 i2 synced
 ADD 101 i2 e@6`))
-	accepts(t, whole, follower("cut within the present pods",
+	accepts(t, whole, subscriber("cut within the present pods",
 		connection(t, 0, "ADD a@1/x\nBOOKMARK 10 synced"),
 		connection(t, 10, "BOOKMARK i2 reset\nADD i2 a@5/x"),
 		connection(t, 10, "BOOKMARK i2 reset\nADD i2 a@5/x c@4/x\nBOOKMARK 100 i2 synced"),
@@ -62,13 +62,13 @@ ADD 101 i2 e@6`))
 		fast.Messages = append(fast.Messages, &Message{Instance: "i1", Op: Update, Revision: revision, Pods: []Pod{pod("a@1")}})
 	}
 	slow.Messages = append(slow.Messages, message(t, []string{"ADD", "a@1"}), message(t, []string{"BOOKMARK", "210", "synced"}))
-	accepts(t, follower("fast", fast), follower("slow", slow))
+	accepts(t, subscriber("fast", fast), subscriber("slow", slow))
 }
 
 func TestStreamOrdered(t *testing.T) {
-	refuses(t, Ordered, follower("whole", connection(t, 0, full)),
-		follower("bookmark", connection(t, 0, "ADD a@1/x\nBOOKMARK 10 synced\nADD 11 b@2/x\nBOOKMARK 10")))
-	refuses(t, Ordered, follower("whole", connection(t, 0, full)), &History{
+	refuses(t, Ordered, subscriber("whole", connection(t, 0, full)),
+		subscriber("bookmark", connection(t, 0, "ADD a@1/x\nBOOKMARK 10 synced\nADD 11 b@2/x\nBOOKMARK 10")))
+	refuses(t, Ordered, subscriber("whole", connection(t, 0, full)), &History{
 		Subscriber: "turned", Selection: Selection{Tier: "x"}, Connections: []*Connection{
 			connection(t, 0, "ADD a@1/x\nBOOKMARK 10 synced\nADD 11 b@2/x\nREMOVE 12 a@1/x\nADD 14 c@4/x\nUPDATE 13 c@4/x"),
 		},
@@ -76,38 +76,38 @@ func TestStreamOrdered(t *testing.T) {
 }
 
 func TestStreamUnique(t *testing.T) {
-	refuses(t, Unique, follower("whole", connection(t, 0, full)),
-		follower("twice", connection(t, 0, "ADD a@1/x\nBOOKMARK 10 synced\nADD 11 b@2/x\nADD 11 b@2/x")))
-	refuses(t, Unique, follower("whole", connection(t, 0, full)), follower("again",
+	refuses(t, Unique, subscriber("whole", connection(t, 0, full)),
+		subscriber("twice", connection(t, 0, "ADD a@1/x\nBOOKMARK 10 synced\nADD 11 b@2/x\nADD 11 b@2/x")))
+	refuses(t, Unique, subscriber("whole", connection(t, 0, full)), subscriber("again",
 		connection(t, 0, "ADD a@1/x\nBOOKMARK 10 synced\nADD 11 b@2/x"),
 		connection(t, 11, "ADD 11 b@2/x\nUPDATE 12 a@3/y")))
-	refuses(t, Unique, follower("present pods", connection(t, 0, "ADD a@1/x\nADD a@1/x\nBOOKMARK 10 synced")))
+	refuses(t, Unique, subscriber("present pods", connection(t, 0, "ADD a@1/x\nADD a@1/x\nBOOKMARK 10 synced")))
 }
 
 func TestStreamReliable(t *testing.T) {
-	refuses(t, Reliable, follower("whole", connection(t, 0, full)),
-		follower("gap", connection(t, 0, "ADD a@1/x\nBOOKMARK 10 synced\nUPDATE 12 a@3/y")))
-	refuses(t, Reliable, follower("whole", connection(t, 0, full)), &History{
+	refuses(t, Reliable, subscriber("whole", connection(t, 0, full)),
+		subscriber("gap", connection(t, 0, "ADD a@1/x\nBOOKMARK 10 synced\nUPDATE 12 a@3/y")))
+	refuses(t, Reliable, subscriber("whole", connection(t, 0, full)), &History{
 		Subscriber: "selects", Selection: Selection{Tier: "x"}, Connections: []*Connection{
 			connection(t, 0, "ADD a@1/x\nBOOKMARK 10 synced\nADD 11 b@2/x\nADD 14 c@4/x"),
 		},
 	})
 	// Nobody was sent 11.
-	refuses(t, Reliable, follower("all", connection(t, 0, "ADD a@1/x\nBOOKMARK 10 synced\nUPDATE 12 a@3/y")))
+	refuses(t, Reliable, subscriber("all", connection(t, 0, "ADD a@1/x\nBOOKMARK 10 synced\nUPDATE 12 a@3/y")))
 	// A reset without a cause.
-	refuses(t, Reliable, follower("whole", connection(t, 0, full)), follower("reset",
+	refuses(t, Reliable, subscriber("whole", connection(t, 0, full)), subscriber("reset",
 		connection(t, 0, "ADD a@1/x\nBOOKMARK 10 synced\nADD 11 b@2/x"),
 		connection(t, 11, "BOOKMARK reset\nADD a@3/y b@2/x c@4/x d@4/y\nBOOKMARK 14 synced")))
 }
 
 func TestStreamAtomic(t *testing.T) {
-	refuses(t, Atomic, follower("whole", connection(t, 0, full)), follower("half",
+	refuses(t, Atomic, subscriber("whole", connection(t, 0, full)), subscriber("half",
 		connection(t, 0, "ADD a@1/x\nBOOKMARK 10 synced\nADD 11 b@2/x\nUPDATE 12 a@3/y\nADD 14 d@4/y")))
-	refuses(t, Atomic, follower("whole", connection(t, 0, full)), follower("interrupted",
+	refuses(t, Atomic, subscriber("whole", connection(t, 0, full)), subscriber("interrupted",
 		connection(t, 0, "ADD a@1/x\nBOOKMARK 10 synced\nADD 11 b@2/x\nUPDATE 12 a@3/y\nADD t14 continues c@4/x\nBOOKMARK 12")))
 	// Two pods have one revision.
-	refuses(t, Atomic, follower("all", connection(t, 0, "BOOKMARK 10 synced\nADD 11 a@1 b@2")))
-	refuses(t, Atomic, follower("whole", connection(t, 0, full)), &History{
+	refuses(t, Atomic, subscriber("all", connection(t, 0, "BOOKMARK 10 synced\nADD 11 a@1 b@2")))
+	refuses(t, Atomic, subscriber("whole", connection(t, 0, full)), &History{
 		Subscriber: "selects", Selection: Selection{Tier: "x"}, Connections: []*Connection{
 			connection(t, 0, "ADD a@1/x\nBOOKMARK 10 synced\nADD 11 b@2/x\nUPDATE 12 a@3/y"),
 		},
@@ -115,23 +115,23 @@ func TestStreamAtomic(t *testing.T) {
 }
 
 func TestStreamResumable(t *testing.T) {
-	refuses(t, Resumable, follower("whole", connection(t, 0, full)), follower("skips",
+	refuses(t, Resumable, subscriber("whole", connection(t, 0, full)), subscriber("skips",
 		connection(t, 0, "ADD a@1/x\nBOOKMARK 10 synced"),
 		connection(t, 10, "UPDATE 12 a@3/y")))
-	refuses(t, Resumable, follower("revision in a piece",
+	refuses(t, Resumable, subscriber("revision in a piece",
 		connection(t, 0, "ADD 9 a@1/x\nBOOKMARK 10 synced")))
-	refuses(t, Resumable, follower("no revision", connection(t, 0, "ADD a@1/x\nBOOKMARK 10 synced\nADD b@2/x")))
-	refuses(t, Resumable, follower("another instance",
+	refuses(t, Resumable, subscriber("no revision", connection(t, 0, "ADD a@1/x\nBOOKMARK 10 synced\nADD b@2/x")))
+	refuses(t, Resumable, subscriber("another instance",
 		connection(t, 0, "ADD a@1/x\nBOOKMARK 10 synced"),
 		connection(t, 10, "ADD 101 i2 a@1/x")))
 }
 
 func TestStreamBookmarkable(t *testing.T) {
-	refuses(t, Bookmarkable, follower("whole", connection(t, 0, full)),
-		follower("early", connection(t, 0, "ADD a@1/x\nBOOKMARK 10 synced\nBOOKMARK 11\nADD 11 b@2/x")))
-	refuses(t, Bookmarkable, follower("whole", connection(t, 0, full)),
-		follower("present pods", connection(t, 0, "BOOKMARK 10 synced")))
-	refuses(t, Bookmarkable, follower("whole", connection(t, 0, full)), &History{
+	refuses(t, Bookmarkable, subscriber("whole", connection(t, 0, full)),
+		subscriber("early", connection(t, 0, "ADD a@1/x\nBOOKMARK 10 synced\nBOOKMARK 11\nADD 11 b@2/x")))
+	refuses(t, Bookmarkable, subscriber("whole", connection(t, 0, full)),
+		subscriber("present pods", connection(t, 0, "BOOKMARK 10 synced")))
+	refuses(t, Bookmarkable, subscriber("whole", connection(t, 0, full)), &History{
 		Subscriber: "selects", Selection: Selection{Tier: "x"}, Connections: []*Connection{
 			connection(t, 0, "ADD a@1/x\nBOOKMARK 10 synced\nADD 11 b@2/x\nBOOKMARK 12\nREMOVE 12 a@1/x"),
 		},

@@ -6,8 +6,8 @@ import (
 )
 
 // uidsCheck judges a subscriber of the Pods API. Its events have no revision, and every
-// connection begins with the present pods. So events are known by the version of their pod,
-// a number that grows, and have their place in the log by it.
+// connection starts with the current pods. So events are identified by the version of
+// their pod, which is an increasing number. It determines their place in the log.
 type uidsCheck struct {
 	cursor
 
@@ -15,21 +15,22 @@ type uidsCheck struct {
 	synced bool
 	// newest is the newest version of each pod.
 	newest map[key]int
-	// follow are the places of the log that the subscriber can be at, after the present pods.
+	// follow are the possible places of the subscriber in the log, after the current
+	// pods.
 	follow []*spot
-	// whole: the log is complete, and no subscriber can have fallen behind.
+	// whole means that the log is complete, and no subscriber can have fallen behind.
 	whole bool
 }
 
-// spot is one place. due are the changes of the set there that the subscriber has not been
-// sent yet.
+// spot is one place. due are the changes of its set that were not sent to the subscriber
+// yet.
 type spot struct {
 	walker *walker
 	held   map[string]Pod
 	due    map[change]bool
 }
 
-// change is what a set does to a UID.
+// change is the change of a UID by a set.
 type change struct {
 	op  string
 	pod Pod
@@ -53,13 +54,13 @@ func (c *uidsCheck) run() {
 	}
 }
 
-// event takes an event. What it says must be true of what is held.
+// event handles an event, which must fit the subscriber's state.
 func (c *uidsCheck) event(m *Message, p Pod) {
 	before, there := c.held[p.UID]
 	version, err := strconv.Atoi(p.Version)
 	newest := c.newest[p.key()]
 	switch {
-	case m.Op == Remove && there && err != nil: // of a pod that went while the subscriber fell behind
+	case m.Op == Remove && there && err != nil: // of a pod that was removed while the subscriber was behind
 		version = newest
 	case err != nil:
 		c.violated(Atomic, "%v has no version", m)
@@ -84,7 +85,7 @@ func (c *uidsCheck) event(m *Message, p Pod) {
 	}
 }
 
-// present ends the present pods. They are the state after a set.
+// present handles the end of the current pods. They must be the state after a set.
 func (c *uidsCheck) present(m *Message) {
 	c.report.Bookmarks++
 	if c.synced {
@@ -104,10 +105,10 @@ func (c *uidsCheck) present(m *Message) {
 	}
 }
 
-// next goes on from each place at which the event can come next.
+// next continues from each place at which the event can come next.
 func (c *uidsCheck) next(m *Message, e change) {
 	if len(c.follow) == 0 {
-		return // told already
+		return // already reported
 	}
 	var follow []*spot
 	var due map[change]bool
@@ -129,7 +130,7 @@ func (c *uidsCheck) next(m *Message, e change) {
 	c.violated(promise, "%v comes, want one of %v", m, due)
 }
 
-// take goes to the next set that changes something, and says whether the event is of it.
+// take moves to the next set with a change, and reports whether the event belongs to it.
 func (f *spot) take(e change) bool {
 	for len(f.due) == 0 {
 		if _, more := f.walker.peek(); !more {

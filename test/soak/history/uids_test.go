@@ -16,7 +16,7 @@ func podsAPI(name string, connections ...*Connection) *History {
 }
 
 func TestRightUIDs(t *testing.T) {
-	r := accepts(t, follower("log", connection(t, 0, begun)),
+	r := accepts(t, subscriber("log", connection(t, 0, begun)),
 		podsAPI("cut", connection(t, 0, "BOOKMARK synced\nADD a@1\nADD b@3"), // in any order within a set
 			connection(t, 0, "ADD a@2\nADD b@3\nBOOKMARK synced\nREMOVE a@2"),
 			connection(t, 0, "ADD b@3"),
@@ -32,21 +32,21 @@ func TestUIDsOrdered(t *testing.T) {
 }
 
 func TestUIDsUnique(t *testing.T) {
-	refuses(t, Unique, follower("log", connection(t, 0, begun)),
+	refuses(t, Unique, subscriber("log", connection(t, 0, begun)),
 		podsAPI("twice", connection(t, 0, "BOOKMARK synced\nADD a@1\nADD a@1")))
-	refuses(t, Unique, follower("log", connection(t, 0, begun)),
+	refuses(t, Unique, subscriber("log", connection(t, 0, begun)),
 		podsAPI("the same", connection(t, 0, "ADD a@1\nBOOKMARK synced\nUPDATE a@1")))
 }
 
 func TestUIDsReliable(t *testing.T) {
-	refuses(t, Reliable, follower("log", connection(t, 0, begun)),
+	refuses(t, Reliable, subscriber("log", connection(t, 0, begun)),
 		podsAPI("gap", connection(t, 0, "ADD a@1\nBOOKMARK synced\nADD b@3\nREMOVE a@2")))
 	refuses(t, Reliable, podsAPI("not there", connection(t, 0, "BOOKMARK synced\nREMOVE a@2")))
 }
 
 func TestUIDsBookmarkable(t *testing.T) {
-	refuses(t, Bookmarkable, follower("log", connection(t, 0, begun)),
+	refuses(t, Bookmarkable, subscriber("log", connection(t, 0, begun)),
 		podsAPI("early", connection(t, 0, "ADD a@1\nADD b@3\nBOOKMARK synced")))
-	refuses(t, Bookmarkable, follower("log", connection(t, 0, begun)),
+	refuses(t, Bookmarkable, subscriber("log", connection(t, 0, begun)),
 		podsAPI("within a set", connection(t, 0, "ADD a@2\nBOOKMARK synced")))
 }
