@@ -23,20 +23,22 @@ import (
 )
 
 // BenchmarkLines measures how fast 100 subscribers that only read get lines of the
-// stream. The peer writes the same bytes to 100 unix sockets from as many goroutines,
+// stream, without and with a label selector that selects every pod. The peer writes the same bytes to 100 unix sockets from as many goroutines,
 // with one write per line.
 func BenchmarkLines(b *testing.B) {
 	const subscribers = 100
 	line := lineOf(b, benchPod(0))
 	for _, peer := range []struct {
 		name  string
+		query string
 		start func(testing.TB, net.Listener) (change func(i int))
 	}{
-		{"podconfigd", startLines},
-		{"plain-write", startPlainWrites(line, subscribers)},
+		{"podconfigd", "", startLines},
+		{"podconfigd-with-a-selector", "?labelSelector=!absent", startLines},
+		{"plain-write", "", startPlainWrites(line, subscribers)},
 	} {
 		b.Run(fmt.Sprintf("readers=%d/peer=%s", subscribers, peer.name), func(b *testing.B) {
-			r := newLineSubscribers(b, peer.start, subscribers)
+			r := newLineSubscribers(b, peer.start, peer.query, subscribers)
 			r.update(b, 10*paced)
 			before, cpu, begin := r.made, processCPU(b), time.Now()
 			for b.Loop() {
@@ -79,7 +81,7 @@ type lineSubscribers struct {
 	failures  chan error
 }
 
-func newLineSubscribers(tb testing.TB, start func(testing.TB, net.Listener) func(int), subscribers int) *lineSubscribers {
+func newLineSubscribers(tb testing.TB, start func(testing.TB, net.Listener) func(int), query string, subscribers int) *lineSubscribers {
 	tb.Helper()
 	socket := filepath.Join(tb.TempDir(), "lines.sock")
 	l, err := new(net.ListenConfig).Listen(tb.Context(), "unix", socket)
@@ -97,7 +99,7 @@ func newLineSubscribers(tb testing.TB, start func(testing.TB, net.Listener) func
 		}
 		tb.Cleanup(func() { _ = conn.Close() })
 		ready.Add(1)
-		running.Go(func() { r.failures <- r.read(conn, &r.delivered[i], sync.OnceFunc(ready.Done)) })
+		running.Go(func() { r.failures <- r.read(conn, query, &r.delivered[i], sync.OnceFunc(ready.Done)) })
 	}
 	ready.Wait()
 	for i := range r.delivered {
@@ -107,8 +109,8 @@ func newLineSubscribers(tb testing.TB, start func(testing.TB, net.Listener) func
 }
 
 // read opens the stream and counts the lines.
-func (r *lineSubscribers) read(conn net.Conn, delivered *atomic.Int64, ready func()) error {
-	if _, err := fmt.Fprint(conn, "GET /v1alpha1/updates HTTP/1.1\r\nHost: localhost\r\n\r\n"); err != nil {
+func (r *lineSubscribers) read(conn net.Conn, query string, delivered *atomic.Int64, ready func()) error {
+	if _, err := fmt.Fprintf(conn, "GET /v1alpha1/updates%s HTTP/1.1\r\nHost: localhost\r\n\r\n", query); err != nil {
 		return err
 	}
 	update, bookmark := []byte(`"op":"UPDATE"`), []byte(`"op":"BOOKMARK"`)
