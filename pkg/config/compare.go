@@ -17,7 +17,7 @@ import (
 // kubelet: pkg/kubelet/config/config.go localAnnotations.
 var localAnnotations = []string{
 	ConfigSourceAnnotationKey,
-	ConfigMirrorAnnotationKey,
+	v1.MirrorPodAnnotationKey,
 	ConfigFirstSeenAnnotationKey,
 }
 

@@ -11,7 +11,6 @@ import (
 // kubelet: pkg/kubelet/types/pod_update.go.
 const (
 	ConfigSourceAnnotationKey    = "kubernetes.io/config.source"
-	ConfigMirrorAnnotationKey    = v1.MirrorPodAnnotationKey
 	ConfigFirstSeenAnnotationKey = "kubernetes.io/config.seen"
 	ConfigHashAnnotationKey      = "kubernetes.io/config.hash"
 )
@@ -117,6 +116,6 @@ type SourceSet struct {
 //
 // kubelet: pkg/kubelet/types/pod_update.go IsMirrorPod.
 func IsMirrorPod(pod *v1.Pod) bool {
-	_, ok := pod.Annotations[ConfigMirrorAnnotationKey]
+	_, ok := pod.Annotations[v1.MirrorPodAnnotationKey]
 	return ok
 }

@@ -211,7 +211,7 @@ func TestTooManyItems(t *testing.T) {
 		return []byte(`{"apiVersion":"v1","kind":"PodList","items":[{}` + strings.Repeat(",{}", n-1) + `]}`)
 	}
 	decoder := NewDecoder("node1")
-	items, err := decoder.DecodeURL("http://example.com/", list(MaxItems))
+	items, err := decoder.DecodeURL("http://example.com/", list(maxItems))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -221,7 +221,7 @@ func TestTooManyItems(t *testing.T) {
 			break
 		}
 	}
-	for _, n := range []int{MaxItems + 1, 3_000_000} {
+	for _, n := range []int{maxItems + 1, 3_000_000} {
 		if _, err = decoder.DecodeURL("http://example.com/", list(n)); err == nil || !strings.Contains(err.Error(), "at most 50000 pods") {
 			t.Errorf("%d items: %v", n, err)
 		}

@@ -24,12 +24,12 @@ type Item struct {
 	Warnings []Fault
 }
 
-// MaxItems is the maximum number of pods in a PodList. 10 MiB have room for three million
+// maxItems is the maximum number of pods in a PodList. 10 MiB have room for three million
 // empty ones. Refusing those one by one takes half a minute and half a gigabyte.
-const MaxItems = 50_000
+const maxItems = 50_000
 
 // DecodeURL returns the pods of the answer of a manifest URL: a Pod, or a PodList of at
-// most MaxItems. Each item of a list has its own verdict. An item is decoded when the
+// most maxItems. Each item of a list has its own verdict. An item is decoded when the
 // sequence reaches it. The URL is part of the pods' UIDs.
 //
 // The error, if there is one, is an [*Error] and applies to the whole answer. A PodList
@@ -76,7 +76,7 @@ func (d *Decoder) DecodeURL(url string, data []byte) (iter.Seq[Item], error) {
 // rawItems are the items of a PodList.
 type rawItems []json.RawMessage
 
-var errTooManyItems = refuse(ReasonTooLarge, "items: Too many: a PodList may have at most %d pods", MaxItems)
+var errTooManyItems = refuse(ReasonTooLarge, "items: Too many: a PodList may have at most %d pods", maxItems)
 
 // UnmarshalJSON stops if there are too many.
 func (r *rawItems) UnmarshalJSON(data []byte) error {
@@ -86,7 +86,7 @@ func (r *rawItems) UnmarshalJSON(data []byte) error {
 	}
 	*r = rawItems{}
 	for decoder.More() {
-		if len(*r) == MaxItems {
+		if len(*r) == maxItems {
 			return errTooManyItems
 		}
 		var item json.RawMessage

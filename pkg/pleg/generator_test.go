@@ -74,7 +74,7 @@ func TestAHungInspectionDelaysItsPodOnly(t *testing.T) {
 		pass(DefaultRelistPeriod)
 		expect(t, r, "ContainerDied b/c-b 3")
 		relists := r.Status().Relists
-		pass(DefaultCallTimeout / 2)
+		pass(defaultCallTimeout / 2)
 		if n := r.Status().Relists - relists; n < 14 {
 			t.Errorf("only %d lists in the meantime", n)
 		}
@@ -82,7 +82,7 @@ func TestAHungInspectionDelaysItsPodOnly(t *testing.T) {
 		m.mu.Lock()
 		m.hung["c-a"] = false
 		m.mu.Unlock()
-		pass(DefaultCallTimeout) // the hanging call is canceled, and another one made
+		pass(defaultCallTimeout) // the hanging call is canceled, and another one made
 		expect(t, r, "ContainerDied a/c-a 3")
 		r.stop()
 	})
@@ -103,14 +103,14 @@ func TestManyHungInspections(t *testing.T) {
 		for _, pod := range pods {
 			m.step(pod, "c-"+string(pod), StateExited)
 		}
-		pass(2 * DefaultCallTimeout)
+		pass(2 * defaultCallTimeout)
 		if n := len(r.take()); n < maxInspections {
 			t.Errorf("%d pods had events, there are %d that don't hang", n, maxInspections)
 		}
 		m.mu.Lock()
 		clear(m.hung)
 		m.mu.Unlock()
-		pass(3 * DefaultCallTimeout)
+		pass(3 * defaultCallTimeout)
 		if got := len(r.inspecting) + len(r.waiting) + len(r.later); got > 0 {
 			t.Errorf("%d inspections are left", got)
 		}
@@ -135,14 +135,14 @@ func TestPodSync(t *testing.T) {
 		m.stream, m.keeps = nil, true // the event is late
 		m.mu.Unlock()
 		m.step("a", "c-a", StateExited)
-		pass(DefaultEventedRelistPeriod + time.Second) // a list causes its inspection
+		pass(defaultEventedRelistPeriod + time.Second) // a list causes its inspection
 		m.mu.Lock()
 		stream <- m.kept[0]
 		m.mu.Unlock()
 		expect(t, r, "ContainerDied a/c-a 3")
-		pass(DefaultEventedRelistPeriod + DefaultCallTimeout)
+		pass(defaultEventedRelistPeriod + defaultCallTimeout)
 		expect(t, r, "PodSync a/")
-		pass(2 * DefaultEventedRelistPeriod)
+		pass(2 * defaultEventedRelistPeriod)
 		expect(t, r)
 		r.stop()
 	})
@@ -210,7 +210,7 @@ func TestAHungListIsGivenUp(t *testing.T) {
 		m.slow = time.Hour
 		m.mu.Unlock()
 		before := r.Status()
-		pass(10*(DefaultCallTimeout+DefaultRelistPeriod) + time.Second)
+		pass(10*(defaultCallTimeout+DefaultRelistPeriod) + time.Second)
 		after := r.Status()
 		if n := after.RelistErrors - before.RelistErrors; n < 8 || !strings.Contains(after.LastError, "deadline") {
 			t.Errorf("%d lists were given up; the last error is %q", n, after.LastError)
@@ -218,7 +218,7 @@ func TestAHungListIsGivenUp(t *testing.T) {
 		m.mu.Lock()
 		m.slow = 0
 		m.mu.Unlock()
-		pass(DefaultCallTimeout + DefaultRelistPeriod)
+		pass(defaultCallTimeout + DefaultRelistPeriod)
 		if s := r.Status(); s.LastError != "" {
 			t.Errorf("the last error is %q still", s.LastError)
 		}

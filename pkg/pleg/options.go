@@ -14,11 +14,11 @@ import (
 // eventedPlegRelistPeriod in pkg/kubelet/kubelet.go.
 const (
 	DefaultRelistPeriod        = time.Second
-	DefaultEventedRelistPeriod = 5 * time.Minute
+	defaultEventedRelistPeriod = 5 * time.Minute
 	DefaultRelistThreshold     = 3 * time.Minute
-	// DefaultCallTimeout is well below the threshold, so that a call that hangs is retried
+	// defaultCallTimeout is well below the threshold, so that a call that hangs is retried
 	// before the threshold. A shorter threshold reduces it.
-	DefaultCallTimeout = DefaultRelistThreshold / 6
+	defaultCallTimeout = DefaultRelistThreshold / 6
 )
 
 const (
@@ -53,8 +53,8 @@ type Options struct {
 
 func (o Options) withDefaults() Options {
 	o.RelistPeriod = cmp.Or(o.RelistPeriod, DefaultRelistPeriod)
-	o.EventedRelistPeriod = cmp.Or(o.EventedRelistPeriod, DefaultEventedRelistPeriod)
+	o.EventedRelistPeriod = cmp.Or(o.EventedRelistPeriod, defaultEventedRelistPeriod)
 	o.RelistThreshold = cmp.Or(o.RelistThreshold, DefaultRelistThreshold)
-	o.CallTimeout = cmp.Or(o.CallTimeout, min(DefaultCallTimeout, o.RelistThreshold/6))
+	o.CallTimeout = cmp.Or(o.CallTimeout, min(defaultCallTimeout, o.RelistThreshold/6))
 	return o
 }

@@ -60,6 +60,9 @@ func serveJournal(t *testing.T, opts journal.Options) *daemon {
 	return serveWithLimits(t, opts, Limits{})
 }
 
+// errStopped is the cause with which tests stop a server.
+var errStopped = errors.New("the test has ended")
+
 // endsWithin is how long the server may take to end, in addition to drainTimeout, on a
 // busy machine.
 const endsWithin = 10 * time.Second
@@ -87,7 +90,7 @@ func serveWithLimits(t *testing.T, opts journal.Options, limits Limits, change .
 		f(&options)
 	}
 	server := New(options)
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancelCause(context.Background())
 	done := make(chan error)
 	socket, pods := listen(d.socket), listen(d.pods)
 	go func() { done <- server.Run(ctx, socket) }()
@@ -97,9 +100,9 @@ func serveWithLimits(t *testing.T, opts journal.Options, limits Limits, change .
 	t.Cleanup(func() {
 		transport.CloseIdleConnections()
 		start := time.Now()
-		cancel()
+		cancel(errStopped)
 		for range 2 {
-			if err := <-done; !errors.Is(err, context.Canceled) {
+			if err := <-done; !errors.Is(err, errStopped) {
 				t.Errorf("Run returned %v", err)
 			}
 		}

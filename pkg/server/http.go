@@ -58,8 +58,8 @@ func serve(ctx context.Context, l net.Listener, server *http.Server) error {
 	return context.Cause(ctx)
 }
 
-// Handler returns the handler of all HTTP requests.
-func (s *Server) Handler() http.Handler {
+// handler returns the handler of all HTTP requests.
+func (s *Server) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/v1alpha1/updates", s.updates)
 	lists := &s.limits.lists

@@ -19,8 +19,8 @@ import (
 // maxSocketPath is the maximum length of the path of a unix socket on Linux, in bytes.
 const maxSocketPath = 107
 
-// ErrSocketInUse is returned if another process serves the socket.
-var ErrSocketInUse = errors.New("another process is serving it")
+// errSocketInUse is returned if another process serves the socket.
+var errSocketInUse = errors.New("another process is serving it")
 
 // ListenOptions configures a socket.
 type ListenOptions struct {
@@ -120,7 +120,7 @@ func checkFree(ctx context.Context, opts ListenOptions) error {
 	conn, err := new(net.Dialer).DialContext(ctx, "unix", path)
 	if err == nil {
 		_ = conn.Close() // the connection was only a test
-		return fmt.Errorf("%w; stop it or choose another path with %s", ErrSocketInUse, opts.Flag)
+		return fmt.Errorf("%w; stop it or choose another path with %s", errSocketInUse, opts.Flag)
 	}
 	if errors.Is(err, syscall.ECONNREFUSED) {
 		return nil // the socket is from an earlier run

@@ -110,7 +110,7 @@ func TestOneOfManyGetsTheSocket(t *testing.T) {
 		wg.Go(func() {
 			l, err := Listen(t.Context(), ListenOptions{Path: path, Flag: "--socket", Mode: 0o660})
 			if err != nil {
-				if !errors.Is(err, ErrSocketInUse) {
+				if !errors.Is(err, errSocketInUse) {
 					t.Error(err)
 				}
 				return

@@ -32,7 +32,7 @@ func TestResync(t *testing.T) {
 		}
 		return nil
 	}
-	handler := New(opts).Handler()
+	handler := New(opts).handler()
 	for _, c := range []struct {
 		method, query string
 		code          int

@@ -72,7 +72,7 @@ func (s *Server) Run(ctx context.Context, l net.Listener) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return s.updateHealth(ctx) })
 	group.Go(func() error {
-		return s.run(ctx, l, s.Handler(), func(ctx context.Context) *grpc.Server { return s.newGRPC(ctx, false) })
+		return s.run(ctx, l, s.handler(), func(ctx context.Context) *grpc.Server { return s.newGRPC(ctx, false) })
 	})
 	return group.Wait()
 }

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -194,13 +195,15 @@ func serveMetrics(t *testing.T, server *Server) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancelCause(context.Background())
 	done := make(chan error)
 	go func() { done <- server.RunMetrics(ctx, l) }()
 	t.Cleanup(func() {
 		http.DefaultClient.CloseIdleConnections()
-		cancel()
-		<-done
+		cancel(errStopped)
+		if err := <-done; !errors.Is(err, errStopped) {
+			t.Errorf("RunMetrics returned %v", err)
+		}
 	})
 	return l.Addr().String()
 }

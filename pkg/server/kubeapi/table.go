@@ -96,7 +96,8 @@ func (f *form) addRow(table *metav1.Table, p *journal.Pod, revision int64) (err 
 }
 
 // Cells returns the cells of a pod in the columns of the apiserver: name, ready, status,
-// restarts, age, and the wide columns.
+// restarts, age, and the wide columns. It is exported for test/conformance, which compares it
+// with the apiserver.
 //
 // apiserver: k8s.io/kubernetes/pkg/printers/internalversion printPod.
 func Cells(pod *v1.Pod, now time.Time) []any {

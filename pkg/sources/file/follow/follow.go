@@ -18,8 +18,8 @@ import (
 )
 
 const (
-	// DefaultPollPeriod is the period of polling if inotify is not available.
-	DefaultPollPeriod = time.Second
+	// defaultPollPeriod is the period of polling if inotify is not available.
+	defaultPollPeriod = time.Second
 	// maxResolves is the maximum number of times that changing links are resolved in a
 	// row. An event reports a later change, or the relist finds it.
 	maxResolves = 100
@@ -39,7 +39,7 @@ type Options struct {
 	Path string
 	// Period is the full relist interval, in addition to inotify. PollPeriod is the
 	// interval of checks for changes that inotify does not report, and of listings
-	// without inotify. 0 means DefaultPollPeriod, or Period if that is shorter.
+	// without inotify. 0 means defaultPollPeriod, or Period if that is shorter.
 	Period, PollPeriod time.Duration
 	// Registerer is for the metrics; nil for none.
 	Registerer prometheus.Registerer
@@ -88,7 +88,7 @@ type Follower struct {
 // New returns a Follower. It does nothing before Changes.
 func New(opts Options) *Follower {
 	if opts.PollPeriod == 0 {
-		opts.PollPeriod = min(DefaultPollPeriod, opts.Period)
+		opts.PollPeriod = min(defaultPollPeriod, opts.Period)
 	}
 	if opts.Open == nil {
 		opts.Open = Inotify
