@@ -163,6 +163,13 @@ func (w *world) subscribeKubernetes(ctx context.Context, far, near int) {
 	} {
 		w.wg.Go(func() { s.follow(ctx, podsAPI{s}.read) })
 	}
+	for _, s := range []*subscriber{
+		w.subscriber("Go client, cut", history.Stream, everything, near),
+		w.subscriber("Go client, slow and cut", history.Stream, everything, far),
+	} {
+		socket := s.cutter.serve(ctx, w.t, &w.wg)
+		w.wg.Go(func() { goClient{s}.run(ctx, socket) })
+	}
 	for contentType, s := range map[string]*subscriber{
 		runtime.ContentTypeJSON:     w.subscriber("Reflector, JSON", history.Names, everything, far),
 		runtime.ContentTypeProtobuf: w.subscriber("Reflector, protobuf", history.Names, everything, far),
