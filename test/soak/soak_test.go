@@ -20,32 +20,34 @@ import (
 
 var (
 	seed     = flag.Uint64("seed", 0, "what the changes and cuts follow from; 0 for the time")
-	steps    = flag.Int("steps", 200, "number of changes")
-	kills    = flag.Int("kills", 4, "how often the daemon is killed")
+	steps    = flag.Int("steps", 150, "number of changes")
+	kills    = flag.Int("kills", 3, "how often the daemon is killed")
 	patience = flag.Duration("patience", testutil.Patience, "how long to wait for what must come")
 )
 
 // TestHistories has sources change at random, and judges what each subscriber received.
 func TestHistories(t *testing.T) {
-	if *seed == 0 {
-		*seed = uint64(time.Now().UnixNano())
+	random := *seed
+	if random == 0 {
+		random = uint64(time.Now().UnixNano())
 	}
-	t.Logf("repeat with: -args -seed %d -steps %d -kills %d", *seed, *steps, *kills)
+	t.Logf("repeat with: -args -seed %d -steps %d -kills %d", random, *steps, *kills)
 	// In the small journal, subscribers that pause fall behind. In the large one, no reset is
 	// right but that of a new instance.
-	t.Run("small journal", func(t *testing.T) { soak(t, history.Options{MaxUpdates: 40, Clashes: true}, false) })
-	t.Run("large journal", func(t *testing.T) { soak(t, history.Options{MaxUpdates: 1 << 20}, false) })
+	t.Run("small journal", func(t *testing.T) { soak(t, random, history.Options{MaxUpdates: 40, Clashes: true}, false) })
+	t.Run("large journal", func(t *testing.T) { soak(t, random, history.Options{MaxUpdates: 1 << 20}, false) })
 	t.Run("with an apiserver", func(t *testing.T) {
 		if testing.Short() {
 			t.Skip("starts a cluster")
 		}
-		soak(t, history.Options{MaxUpdates: 1 << 20, Clashes: true}, true)
+		soak(t, random, history.Options{MaxUpdates: 1 << 20, Clashes: true}, true)
 	})
 }
 
 // world is one run.
 type world struct {
 	t       *testing.T
+	seed    uint64
 	random  *rand.Rand
 	steps   *progress
 	daemon  *daemon
@@ -56,11 +58,11 @@ type world struct {
 	wg    sync.WaitGroup
 }
 
-func soak(t *testing.T, opts history.Options, withAPI bool) {
+func soak(t *testing.T, seed uint64, opts history.Options, withAPI bool) {
 	t.Helper()
 	dir := testutil.ShortDir(t)
-	w := &world{t: t, random: rand.New(rand.NewPCG(*seed, uint64(opts.MaxUpdates))), steps: newProgress()}
-	w.mutator = newMutator(t, rand.New(rand.NewPCG(*seed, 1)), dir, opts.Clashes)
+	w := &world{t: t, seed: seed, random: rand.New(rand.NewPCG(seed, uint64(opts.MaxUpdates))), steps: newProgress()}
+	w.mutator = newMutator(t, rand.New(rand.NewPCG(seed, 1)), dir, opts.Clashes)
 	w.daemon = newDaemon(t, dir, "--journal-max-updates", strconv.Itoa(opts.MaxUpdates), "--journal-max-bytes", "1000000000", "--manifest-url", w.mutator.web.URL)
 	if withAPI {
 		w.mutator.api = newAPIServer(t, dir)
@@ -98,7 +100,7 @@ func soak(t *testing.T, opts history.Options, withAPI bool) {
 // subscriber returns a new one. most is about how many bytes its longest connections read;
 // 0 if it is never cut.
 func (w *world) subscriber(name string, view history.View, s history.Selection, most int, ops ...string) *subscriber {
-	random := func(n int) *rand.Rand { return rand.New(rand.NewPCG(*seed, uint64(100*n+len(w.all)))) }
+	random := func(n int) *rand.Rand { return rand.New(rand.NewPCG(w.seed, uint64(100*n+len(w.all)))) }
 	one := &subscriber{
 		t: w.t, random: random(1), steps: w.steps, changed: make(chan struct{}), held: make(map[string]history.Pod),
 		cutter:  &cutter{socket: w.daemon.socket, random: random(2), most: most, rest: w.steps.atRest},
