@@ -5,7 +5,7 @@ set -euo pipefail
 
 # command=package. vim and rsync replace files in different ways. curl is an independent
 # client of the socket. Examples use jq and Python. nginx serves a manifest URL. containerd
-# needs runc. The race detector needs cgo, and cgo needs a C compiler.
+# needs runc. strace makes system calls fail. The race detector needs cgo, and cgo needs a C compiler.
 deps=(
 	vim.tiny=vim-tiny
 	rsync=rsync
@@ -14,6 +14,7 @@ deps=(
 	python3=python3
 	nginx=nginx
 	runc=runc
+	strace=strace
 	cc=gcc
 )
 

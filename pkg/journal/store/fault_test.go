@@ -278,12 +278,13 @@ func TestAWriteThatHangs(t *testing.T) {
 	})
 }
 
-// An fsync that hangs holds nothing.
+// An fsync that hangs holds nothing, however much comes meanwhile.
 func TestAnFsyncThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		files := newMemFS()
 		p, recovered := start(t, options(files))
 		m := newModel(1, recovered)
+		m.padding = 512 << 10
 		p.append(m.set())
 		hang := make(chan struct{})
 		files.setFault(func(op, _ string, size int) (int, error) {
@@ -303,7 +304,19 @@ func TestAnFsyncThatHangs(t *testing.T) {
 			<-time.After(100 * time.Millisecond)
 		}
 		close(hang)
+		<-time.After(5 * time.Second)
+		p.append(m.set())
+		killed := files.clone()
 		p.end()
+		if n := len(segmentsOf(killed)); n < 2 {
+			t.Error("no new segment was begun after that")
+		}
+		p, again := start(t, options(killed))
+		p.end()
+		if !again.Resumed || again.Revision != m.revision {
+			t.Errorf("%+v", again)
+		}
+		equal(t, "state", final(again), m.pods)
 	})
 }
 

@@ -40,9 +40,9 @@ const (
 	// reserve is the number of revisions that are reserved at a time. A new instance
 	// starts above them, whatever was lost.
 	reserve = 1 << 20
-	// maxBehind is the maximum size of the sets that are written twice while a segment is
-	// prepared. If there are more, fsync takes too long.
-	maxBehind = 32 << 20
+	// maxBehind is the maximum size of the sets that wait in memory for a segment that is
+	// being prepared. If there are more, the segment is abandoned and prepared again later.
+	maxBehind = 8 << 20
 )
 
 // Options configure a log.
@@ -250,8 +250,9 @@ func (l *Log) enqueueLocked(frames []byte, show func(Commit)) {
 	l.enqueued += int64(len(frames))
 	if l.next != nil {
 		l.next.add(e)
-		if l.next.behind > maxBehind {
-			l.failLocked(errors.New("fsync takes too long"))
+		if l.next.behind > maxBehind && l.mode != opening {
+			l.next = nil
+			l.retryAt = time.Now().Add(syncEvery)
 		}
 	}
 	l.changed.Broadcast()
