@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -20,7 +21,7 @@ import (
 const kernelDir = "PODCONFIGD_TEST_STORE_DIR"
 
 // runKernelProcess is that process: it appends sets and prints how each was shown.
-func runKernelProcess(dir string) error {
+func runKernelProcess(dir string, out io.Writer) error {
 	opts := options(OS)
 	opts.Dir, opts.SegmentBytes, opts.MaxBytes = dir, 2<<10, 8<<10
 	l, recovered, err := Open(opts)
@@ -28,18 +29,18 @@ func runKernelProcess(dir string) error {
 		return err
 	}
 	m := newModel(11, recovered)
-	fmt.Println("begin", recovered.Instance, recovered.Revision)
+	fmt.Fprintln(out, "begin", recovered.Instance, recovered.Revision)
 	ctx, stop := context.WithCancel(klog.NewContext(context.Background(), logr.Discard()))
 	p := &process{log: l, stop: stop, done: make(chan error, 1)}
 	go func() { p.done <- l.Run(ctx) }()
 	for range 60 {
 		c := p.append(m.set())
-		fmt.Println("shown", c.Instance, m.revision, c.Stored)
+		fmt.Fprintln(out, "shown", c.Instance, m.revision, c.Stored)
 		<-time.After(time.Millisecond)
 	}
 	<-time.After(2500 * time.Millisecond) // it heals where it can
 	c := p.append(m.set())
-	fmt.Println("shown", c.Instance, m.revision, c.Stored)
+	fmt.Fprintln(out, "shown", c.Instance, m.revision, c.Stored)
 	p.end()
 	return nil
 }

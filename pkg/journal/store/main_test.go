@@ -10,7 +10,7 @@ import (
 
 func TestMain(m *testing.M) {
 	if dir := os.Getenv(kernelDir); dir != "" {
-		if err := runKernelProcess(dir); err != nil {
+		if err := runKernelProcess(dir, os.Stdout); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
