@@ -55,7 +55,7 @@ func TestSocketsThatAreRemoved(t *testing.T) {
 		}
 	}
 	for _, path := range []string{socket, podsSocket} {
-		if n := strings.Count(d.log.String(), `made again" socket="`+path+`"`); n != 2 {
+		if n := strings.Count(d.log.String(), `created it again" socket="`+path+`"`); n != 2 {
 			t.Errorf("%d log lines name %s, want 2", n, path)
 		}
 	}
