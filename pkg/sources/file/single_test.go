@@ -1,12 +1,15 @@
 package file
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
+	"github.com/podconfigd/podconfigd/internal/testutil"
 )
 
 // A single file that is bad at the start is not an empty set. The source is not seen
@@ -57,4 +60,85 @@ func startOnUnusableFile(t *testing.T) (h *harness, path string) {
 	case <-time.After(100 * time.Millisecond):
 	}
 	return h, path
+}
+
+// A directory that is replaced by a file that can't be used keeps its pods, and the source
+// is degraded, until the file can be used or the directory is back.
+func TestADirectoryIsReplacedByAFileThatCanNotBeUsed(t *testing.T) {
+	for name, test := range map[string]func(t *testing.T, h *harness, elsewhere string){
+		"then it can be used": func(t *testing.T, h *harness, _ string) {
+			h.prepare("c.yaml", "1")
+			if err := os.Rename(filepath.Join(h.temp, "c.yaml"), h.dir); err != nil {
+				t.Fatal(err)
+			}
+			h.expectAtLast("c=1")
+		},
+		"then the directory is back": func(t *testing.T, h *harness, elsewhere string) {
+			if err := errors.Join(os.Remove(h.dir), os.Rename(elsewhere, h.dir)); err != nil {
+				t.Fatal(err)
+			}
+			h.put("c.yaml", "1")
+			h.expect("a=1", "b=1", "c=1")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			top := t.TempDir()
+			h := run(t, filepath.Join(top, "manifests"), Options{Period: 20 * time.Millisecond})
+			h.expect()
+			if err := os.Mkdir(h.dir, 0o755); err != nil {
+				t.Fatal(err)
+			}
+			h.put("a.yaml", "1")
+			h.expect("a=1")
+			h.put("b.yaml", "1")
+			h.expect("a=1", "b=1")
+
+			elsewhere, broken := filepath.Join(top, "elsewhere"), filepath.Join(h.temp, "broken")
+			if err := os.WriteFile(broken, []byte("kind: ["), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if err := errors.Join(os.Rename(h.dir, elsewhere), os.Rename(broken, h.dir)); err != nil {
+				t.Fatal(err)
+			}
+			h.waitForStatus(func(status v1alpha1.SourceStatus) bool {
+				return status.Degraded && strings.Contains(status.LastError, "can't be used")
+			})
+			select { // more than the time for which a file must be gone
+			case set := <-h.sets:
+				t.Fatalf("%d pods are sent", len(set.Pods))
+			case <-time.After(200 * time.Millisecond):
+			}
+			if status := h.source.Status(); !status.Degraded {
+				t.Errorf("the status is %+v", status)
+			}
+			test(t, h, elsewhere)
+			h.waitForStatus(func(status v1alpha1.SourceStatus) bool { return !status.Degraded })
+		})
+	}
+}
+
+// waitForStatus waits for a status.
+func (h *harness) waitForStatus(is func(v1alpha1.SourceStatus) bool) {
+	h.t.Helper()
+	for deadline := time.Now().Add(testutil.Patience); !is(h.source.Status()); <-time.After(time.Millisecond) {
+		if time.Now().After(deadline) {
+			h.t.Fatalf("the status is %+v", h.source.Status())
+		}
+	}
+}
+
+// expectAtLast waits for the set of one pod, "name=image". Sets before it may have more pods.
+func (h *harness) expectAtLast(want string) {
+	h.t.Helper()
+	for {
+		select {
+		case set := <-h.sets:
+			last := set.Pods[len(set.Pods)-1]
+			if len(set.Pods) == 1 && strings.TrimSuffix(last.Name, "-node1")+"="+last.Spec.Containers[0].Image == want {
+				return
+			}
+		case <-time.After(testutil.Patience):
+			h.t.Fatalf("no set of only %s", want)
+		}
+	}
 }

@@ -50,8 +50,15 @@ type Source struct {
 	known bool
 	// absent means that the path was absent at the start and still is.
 	absent bool
-	sent   bool
+	// held means that the path is an unusable file where a directory was, whose pods are
+	// held.
+	held bool
+	sent bool
 }
+
+// errReplaced is the error of a source whose directory was replaced.
+var errReplaced = errors.New("the directory was replaced by a file that can't be used, see its verdict: " +
+	"correct the file, or restore the directory")
 
 // New returns a source. It does nothing before Run.
 func New(opts Options) *Source {
@@ -103,10 +110,20 @@ func (s *Source) take(ctx context.Context, change follow.Change) (changed bool) 
 		s.unavailable(ctx, change.Err)
 		return false
 	case change.Listed:
-		s.available(ctx)
-		return s.set.LookAll(ctx, change.Dir, change.Names)
+		s.known = true
+		changed = s.set.LookAll(ctx, change.Dir, change.Names)
+	default:
+		changed = s.set.Look(ctx, change.Names)
 	}
-	return s.set.Look(ctx, change.Names)
+	wasHeld := s.held
+	s.held = s.set.Unusable() && len(s.set.Pods()) > 0
+	switch {
+	case s.held:
+		s.board.Failed(ctx, errReplaced, "Failed to read the manifest path, keeping its last pods", "pods", len(s.set.Pods()))
+	case change.Listed || wasHeld:
+		s.available(ctx)
+	}
+	return changed
 }
 
 // send sends the set if it changed. With the first set, the source counts as seen. So the

@@ -117,14 +117,31 @@ func (s *Set) Look(ctx context.Context, names []string) (changed bool) {
 			names = append(names, f.name)
 		}
 	}
-	return s.examine(ctx, names)
+	return s.lookAt(ctx, names)
 }
 
 // LookAll is Look for a listing: names are all files. It also looks at known files that
 // are not among them.
 func (s *Set) LookAll(ctx context.Context, dir bool, names []string) (changed bool) {
 	s.dir = dir
-	return s.examine(ctx, slices.Concat(names, s.order))
+	return s.lookAt(ctx, slices.Concat(names, s.order))
+}
+
+// lookAt looks at the named files. If the path is a file where a directory was before, the
+// files of the directory are gone only once the file gives a pod. Until then, their pods
+// are held.
+func (s *Set) lookAt(ctx context.Context, names []string) (changed bool) {
+	if s.dir {
+		return s.examine(ctx, names)
+	}
+	if slices.Contains(names, follow.Single) {
+		changed = s.examine(ctx, []string{follow.Single})
+	}
+	if s.Unusable() {
+		return changed
+	}
+	before := slices.DeleteFunc(slices.Clone(s.order), func(name string) bool { return name == follow.Single })
+	return s.examine(ctx, before) || changed
 }
 
 // Distrust marks files with a reported change. Their times no longer prove that they are
@@ -170,7 +187,7 @@ func (s *Set) Unread() bool {
 // Unusable reports whether the path is a single file that has never given a pod.
 func (s *Set) Unusable() bool {
 	f := s.files[follow.Single]
-	return !s.dir && f != nil && f.fault != nil && f.serving == nil
+	return !s.dir && f != nil && f.pod == nil
 }
 
 // Pods returns the pods of all files, sorted by file name.
