@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"github.com/podconfigd/podconfigd/internal/smallfile"
 )
 
 // revisions is a file beside the socket. It holds a revision that no earlier instance has
@@ -22,7 +24,7 @@ func revisionsBeside(socket string) revisions { return revisions{socket + ".revi
 
 // floor returns the revision in the file, or 0 if there is no file.
 func (r revisions) floor() (int64, error) {
-	data, err := os.ReadFile(r.path)
+	data, err := smallfile.Read(r.path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return 0, nil
 	}

@@ -2,9 +2,11 @@ package daemon
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -34,6 +36,12 @@ func TestTheHighestRevisionIsKept(t *testing.T) {
 		if floor, err := r.floor(); err == nil || !strings.Contains(err.Error(), r.path) || len(err.Error()) > 300 {
 			t.Errorf("%.40q: %d, %v", bad, floor, err)
 		}
+	}
+	if err := errors.Join(os.Remove(r.path), syscall.Mkfifo(r.path, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	if floor, err := r.floor(); err == nil || !strings.Contains(err.Error(), r.path+": expected a regular file") {
+		t.Errorf("of a FIFO: %d, %v", floor, err)
 	}
 }
 

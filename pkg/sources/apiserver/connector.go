@@ -3,7 +3,6 @@ package apiserver
 import (
 	"cmp"
 	"crypto/sha256"
-	"errors"
 	"fmt"
 	"net"
 	nethttp "net/http"
@@ -18,9 +17,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
-	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"k8s.io/client-go/util/connrotation"
+
+	"github.com/podconfigd/podconfigd/internal/smallfile"
 )
 
 // dialTimeout is the maximum time to establish a connection. It is short, so that the
@@ -150,7 +149,7 @@ func sumOf(files []string) fingerprint {
 		if file == "" {
 			continue
 		}
-		data, err := os.ReadFile(file)
+		data, err := smallfile.Read(file)
 		fmt.Fprintf(hash, "%q %d %v\n", file, len(data), err)
 		hash.Write(data)
 	}
@@ -186,7 +185,7 @@ func (c *connector) makeClient() (*client, error) {
 func (c *client) connect(conf *rest.Config, userAgent string, dial connrotation.DialFunc) error {
 	// If client-go gets the contents of files, not their names, it starts no goroutine to
 	// reload them. Such a goroutine could not be stopped.
-	if err := rest.LoadTLSFiles(conf); err != nil {
+	if err := loadFiles(conf); err != nil {
 		return err
 	}
 	conf.CAFile, conf.CertFile, conf.KeyFile = "", "", ""
@@ -206,53 +205,4 @@ func (c *client) connect(conf *rest.Config, userAgent string, dial connrotation.
 	var err error
 	c.rest, err = rest.RESTClientFor(conf)
 	return err
-}
-
-func configName(kubeconfig string) string {
-	if kubeconfig == "" {
-		return "in-cluster configuration"
-	}
-	return "kubeconfig " + kubeconfig
-}
-
-// loadConfig reads a kubeconfig, or the pod's service account if the path is empty. It
-// also returns the name of the credentials.
-func loadConfig(kubeconfig string) (conf *rest.Config, credentials string, err error) {
-	if kubeconfig == "" {
-		conf, err = rest.InClusterConfig()
-		return conf, "service account token " + serviceAccountToken, err
-	}
-	file, err := clientcmd.LoadFromFile(kubeconfig)
-	if err != nil {
-		return nil, "", err
-	}
-	if err := usable(file); err != nil {
-		return nil, "", err
-	}
-	if err := clientcmd.ResolveLocalPaths(file); err != nil {
-		return nil, "", err
-	}
-	conf, err = clientcmd.NewNonInteractiveClientConfig(*file, "", &clientcmd.ConfigOverrides{}, nil).ClientConfig()
-	return conf, credentialsOf(kubeconfig, file), err
-}
-
-// usable returns what is missing in a kubeconfig. client-go's error is less clear,
-// because it also tries other sources of configuration.
-func usable(file *clientcmdapi.Config) error {
-	switch {
-	case clientcmdapi.IsConfigEmpty(file):
-		return errors.New("the file is empty: expected clusters, users, contexts and a current-context")
-	case file.CurrentContext == "":
-		return errors.New("the file has no current-context")
-	case file.Contexts[file.CurrentContext] == nil:
-		return fmt.Errorf("current-context %q: expected the name of a context in the file", file.CurrentContext)
-	}
-	context := file.Contexts[file.CurrentContext]
-	switch {
-	case file.Clusters[context.Cluster] == nil:
-		return fmt.Errorf("context %q: cluster %q: expected the name of a cluster in the file", file.CurrentContext, context.Cluster)
-	case file.Clusters[context.Cluster].Server == "":
-		return fmt.Errorf("cluster %q has no server", context.Cluster)
-	}
-	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
@@ -69,5 +70,33 @@ func TestRefusedInTheHandshake(t *testing.T) {
 		if err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("certificate %s: got %v, want %s…", name, err, want)
 		}
+	}
+}
+
+// A FIFO in the place of a kubeconfig, or of a file that it names, neither blocks the source
+// nor its end.
+func TestCredentialsAreInRegularFiles(t *testing.T) {
+	dir := t.TempDir()
+	fifo, path := filepath.Join(dir, "fifo"), filepath.Join(dir, "kubeconfig")
+	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, change := range map[string]func(*clientcmdapi.Config){
+		"CA":    func(conf *clientcmdapi.Config) { conf.Clusters["cluster"].CertificateAuthority = "fifo" },
+		"token": func(conf *clientcmdapi.Config) { conf.AuthInfos["user"].TokenFile = "fifo" },
+		"certificate": func(conf *clientcmdapi.Config) {
+			conf.AuthInfos["user"].ClientCertificate, conf.AuthInfos["user"].ClientKey = "fifo", "fifo"
+		},
+	} {
+		conf := components.NewKubeconfig("https://127.0.0.1:1", nil)
+		conf.AuthInfos["user"] = &clientcmdapi.AuthInfo{}
+		change(conf)
+		components.WriteKubeconfig(t, path, conf)
+		if _, err := (&connector{kubeconfig: path}).makeClient(); err == nil || !strings.Contains(err.Error(), fifo+": expected a regular file") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := (&connector{kubeconfig: fifo}).makeClient(); err == nil || !strings.Contains(err.Error(), "expected a regular file") {
+		t.Errorf("kubeconfig: %v", err)
 	}
 }

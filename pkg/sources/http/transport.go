@@ -8,7 +8,8 @@ import (
 	"fmt"
 	nethttp "net/http"
 	"net/url"
-	"os"
+
+	"github.com/podconfigd/podconfigd/internal/smallfile"
 )
 
 const (
@@ -53,7 +54,7 @@ func (t *transport) client() (*nethttp.Client, error) {
 		var data []byte
 		if path != "" {
 			var err error
-			if data, err = os.ReadFile(path); err != nil {
+			if data, err = smallfile.Read(path); err != nil {
 				return nil, fmt.Errorf("reading the credentials: %w", err)
 			}
 		}

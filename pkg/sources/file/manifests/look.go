@@ -24,6 +24,9 @@ const (
 	// its times to prove that it is unchanged. The coarsest clock among common file
 	// systems ticks every two seconds.
 	racyWindow = 2 * time.Second
+	// readPatience is how long a read may take from a file that blocks its readers until
+	// there is more, as some in /proc do.
+	readPatience = time.Second
 )
 
 // contentSeed makes content hashes comparable within this process.
@@ -141,6 +144,7 @@ func (l *looker) read(path string, isLink bool, known knowledge, s *sight) {
 		return
 	}
 	at := time.Now()
+	_ = f.SetReadDeadline(at.Add(readPatience)) // fails for files that never block
 	data, err := manifest.Read(f)
 	l.metrics.reads.Inc()
 	if err != nil {

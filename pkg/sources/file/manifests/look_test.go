@@ -90,3 +90,18 @@ func TestWriters(t *testing.T) {
 		t.Errorf("without: %v", got)
 	}
 }
+
+// A file that blocks its readers until there is more is Unreadable. It does not block the
+// source.
+func TestAFileThatBlocksItsReaders(t *testing.T) {
+	const path = "/proc/kmsg"
+	if f, err := os.Open(path); err != nil {
+		t.Skip(err)
+	} else {
+		f.Close()
+	}
+	l := looker{decoder: manifest.NewDecoder("n"), metrics: newMetrics(nil)}
+	if s := l.look(path, knowledge{}); s.fault == nil || s.fault.reason != reasonUnreadable {
+		t.Errorf("the fault is %v", s.fault)
+	}
+}
