@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
@@ -21,6 +22,15 @@ type splitter struct {
 
 	plain, modern               *handedOn
 	refusedPlain, refusedModern *handedOn
+
+	mu sync.Mutex // guards refused
+	// refused has the open connections that are kept only for their answer, oldest first.
+	refused []refusedConn
+}
+
+type refusedConn struct {
+	*admittedConn
+	peer peerID
 }
 
 // handedOn is a listener for connections that a splitter accepted.
@@ -90,17 +100,55 @@ func (s *splitter) run(ctx context.Context) error {
 
 // admit counts a connection. It closes a connection that can't even be refused, and returns
 // nil.
-func (s *splitter) admit(conn net.Conn) *admittedConn {
+func (s *splitter) admit(conn net.Conn) (admitted *admittedConn) {
 	id := peerOf(conn)
 	release, refusal := s.gate.connections.take(id)
-	if refusal != nil {
-		var beyond error
-		if release, beyond = s.gate.refusals.take(id); beyond != nil {
-			_ = conn.Close() // without an answer
-			return nil
-		}
+	if refusal == nil {
+		return newAdmittedConn(conn, s.listener.Addr(), nil, release)
 	}
-	return newAdmittedConn(conn, s.listener.Addr(), refusal, release)
+	giveBack, beyond := s.refuse(id)
+	if beyond != nil {
+		_ = conn.Close() // without an answer
+		return nil
+	}
+	admitted = newAdmittedConn(conn, s.listener.Addr(), refusal, func() {
+		s.mu.Lock()
+		s.refused = slices.DeleteFunc(s.refused, func(c refusedConn) bool { return c.admittedConn == admitted })
+		s.mu.Unlock()
+		giveBack()
+	})
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.refused = append(s.refused, refusedConn{admitted, id})
+	return admitted
+}
+
+// refuse counts a connection that is kept only for its answer. If there are too many, it
+// closes the oldest one: clients that send nothing must not keep out those that ask for
+// health.
+func (s *splitter) refuse(id peerID) (release func(), beyond error) {
+	if release, beyond = s.gate.refusals.take(id); beyond == nil {
+		return release, nil
+	}
+	if oldest := s.oldest(id); oldest != nil {
+		_ = oldest.Close()
+		return s.gate.refusals.take(id)
+	}
+	return nil, beyond
+}
+
+// oldest returns the oldest connection of the peer that is kept only for its answer, or else the
+// oldest of all peers.
+func (s *splitter) oldest(id peerID) *admittedConn {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if i := slices.IndexFunc(s.refused, func(c refusedConn) bool { return c.peer == id }); i >= 0 {
+		return s.refused[i].admittedConn
+	}
+	if len(s.refused) == 0 {
+		return nil
+	}
+	return s.refused[0].admittedConn
 }
 
 // handOn detects the protocol of the connection and passes it to the server for it.

@@ -124,6 +124,28 @@ func TestHealthWhereAllConnectionsOfTCPAreTaken(t *testing.T) {
 	refused(t, code, body, "too many connections: there are 2")
 }
 
+// Clients that connect and send nothing take no place from health.
+func TestHealthBesideIdleConnections(t *testing.T) {
+	d := serveJournal(t, journal.Options{})
+	address := serveMetrics(t, New(Options{Gatherer: prometheus.NewRegistry(), Limits: Limits{ScrapeConnections: 2}}))
+	dial := func() net.Conn {
+		conn, err := net.Dial("tcp", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = conn.Close() })
+		return conn
+	}
+	for range 2 + 3*maxScrapeRefusals {
+		dial()
+	}
+	for range 3 {
+		if code, _, closes := d.askOn(t, dial(), "/livez"); code != http.StatusOK || !closes {
+			t.Errorf("/livez: %d, closes: %v", code, closes)
+		}
+	}
+}
+
 // starved is a listener that has no file descriptors for its connections for some time.
 type starved struct {
 	net.Listener
