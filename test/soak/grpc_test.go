@@ -16,7 +16,12 @@ import (
 )
 
 // grpcStream reads podconfigd.v1alpha1.PodConfig/Watch.
-type grpcStream struct{ *subscriber }
+type grpcStream struct {
+	*subscriber
+
+	// list: it begins with a List.
+	list bool
+}
 
 // connection returns a new connection. The cutter ends it at some time.
 func (s *subscriber) connection() (*grpc.ClientConn, error) {
@@ -40,18 +45,14 @@ func (s grpcStream) read(ctx context.Context) error {
 		return err
 	}
 	defer conn.Close()
-	selection := s.history.Selection
-	request := &v1alpha1.WatchRequest{
-		Instance: s.instance, Selector: &v1alpha1.PodSelector{Source: selection.Source, Namespace: selection.Namespace},
+	if s.list && s.since == 0 {
+		if err := s.takeList(ctx, conn); err != nil {
+			return ended(err)
+		}
 	}
+	request := &v1alpha1.WatchRequest{Instance: s.instance, Selector: s.selector()}
 	if s.since != 0 {
 		request.Since = new(s.since)
-	}
-	if selection.Tier != "" {
-		request.Selector.LabelSelector = "tier=" + selection.Tier
-	}
-	if selection.Name != "" {
-		request.Selector.FieldSelector = "metadata.name=" + selection.Name
 	}
 	stream, err := v1alpha1.NewPodConfigClient(conn).Watch(ctx, request)
 	if err != nil {
@@ -69,6 +70,38 @@ func (s grpcStream) read(ctx context.Context) error {
 		}
 		s.take(ctx, m)
 	}
+}
+
+func (s grpcStream) selector() *v1alpha1.PodSelector {
+	selection := s.history.Selection
+	selector := &v1alpha1.PodSelector{Source: selection.Source, Namespace: selection.Namespace}
+	if selection.Tier != "" {
+		selector.LabelSelector = "tier=" + selection.Tier
+	}
+	if selection.Name != "" {
+		selector.FieldSelector = "metadata.name=" + selection.Name
+	}
+	return selector
+}
+
+// takeList takes the answer to a List as the present pods of a stream.
+func (s grpcStream) takeList(ctx context.Context, conn *grpc.ClientConn) error {
+	response, err := v1alpha1.NewPodConfigClient(conn).List(ctx, &v1alpha1.ListRequest{Selector: s.selector()})
+	if err != nil {
+		return err
+	}
+	present := &history.Message{Instance: response.GetInstance(), Op: history.Add}
+	for _, data := range response.GetPods() {
+		p, err := podOf(data)
+		if err != nil {
+			return err
+		}
+		present.Pods = append(present.Pods, p)
+	}
+	s.connect()
+	s.take(ctx, present)
+	s.take(ctx, &history.Message{Instance: response.GetInstance(), Revision: response.GetRevision(), Op: history.Bookmark, Synced: true})
+	return nil
 }
 
 func messageOf(r *v1alpha1.WatchResponse) (*history.Message, error) {

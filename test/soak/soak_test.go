@@ -137,9 +137,11 @@ func (w *world) subscribe(ctx context.Context) {
 		w.subscriber("gRPC", history.Stream, everything, 0),
 		w.subscriber("gRPC, cut", history.Stream, everything, near),
 		w.subscriber("gRPC, slow and cut", history.Stream, everything, far),
+		w.subscriber("gRPC, list", history.Stream, everything, near),
+		w.subscriber("gRPC, list, name", history.Stream, history.Selection{Name: "pod-11-" + nodeName}, near),
 		w.subscriber("gRPC, labels", history.Stream, history.Selection{Tier: tiers[1]}, near),
 	} {
-		w.wg.Go(func() { s.follow(ctx, grpcStream{s}.read) })
+		w.wg.Go(func() { s.follow(ctx, grpcStream{s, strings.Contains(s.history.Subscriber, "list")}.read) })
 	}
 	w.subscribeKubernetes(ctx, far, near)
 }
