@@ -10,8 +10,8 @@ import (
 // seenAnnotation is when the daemon first saw the pod. A restart of the daemon changes it.
 const seenAnnotation = "kubernetes.io/config.seen"
 
-// same tells whether two versions of a pod differ in nothing for which the daemon would
-// send an UPDATE, DELETE or RECONCILE. Either may be nil.
+// same reports whether two versions of a pod have no difference for which the daemon sends an
+// UPDATE, DELETE or RECONCILE. Either may be nil.
 func same(a, b *v1.Pod) bool {
 	if a == nil || b == nil || a == b {
 		return a == b

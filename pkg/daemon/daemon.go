@@ -108,7 +108,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	if d.warning != nil {
 		logger.Error(d.warning, "Could not read the highest revision of the last run; if the clock was set back, a client that resumes without an instance can miss updates")
 	}
-	d.tellConnections(logger)
+	d.logConnections(logger)
 	stop := ctx
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return d.podConfig.Run(ctx) })
