@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -73,17 +74,17 @@ func TestInformersWithOptions(t *testing.T) {
 					})
 				}})
 				runInformer(t, followed)
-				d.awaitKeys(t, followed)
+				d.awaitStore(t, followed, sameUID)
 				first := lists.Load()
 				for i := range 10 {
 					d.put(t, fmt.Sprintf("pod-%d", i), "j")
 				}
-				d.awaitKeys(t, followed)
+				d.awaitStore(t, followed, sameUID)
 				dialer.cut()
 				for i := range 20 {
 					d.put(t, fmt.Sprintf("pod-%d", i), "k")
 				}
-				d.awaitKeys(t, followed)
+				d.awaitStore(t, followed, sameUID)
 				// A Reflector lists again after a watch of less than a second without events.
 				if n := lists.Load(); n != first && name != "short watches" {
 					t.Errorf("it listed %d times at first, and %d times later, when it should watch", first, n-first)
@@ -104,9 +105,9 @@ func runInformer(t *testing.T, informer cache.SharedIndexInformer) {
 	t.Cleanup(func() { cancel(); <-done })
 }
 
-// awaitKeys waits until daemon and informer have the pods of the directory, by name and
-// UID. The UID depends on the content of the manifest.
-func (d *daemon) awaitKeys(t *testing.T, informer cache.SharedIndexInformer) {
+// awaitStore waits until daemon and informer have the pods of the directory, and same finds no
+// difference between a pod of the daemon and the object of the informer.
+func (d *daemon) awaitStore(t *testing.T, informer cache.SharedIndexInformer, same func(want *v1.Pod, object any) error) {
 	t.Helper()
 	testutil.Eventually(t, func() error {
 		list, err := d.files()
@@ -118,16 +119,24 @@ func (d *daemon) awaitKeys(t *testing.T, informer cache.SharedIndexInformer) {
 		}
 		for i := range list.Items {
 			want := &list.Items[i]
-			object, _, err := informer.GetStore().GetByKey(want.Namespace + "/" + want.Name)
-			if err != nil {
-				return err
+			object, found, err := informer.GetStore().GetByKey(want.Namespace + "/" + want.Name)
+			if err != nil || !found {
+				return fmt.Errorf("the informer has no %s: %w", want.Name, err)
 			}
-			if got, err := meta.Accessor(object); err != nil || got.GetUID() != want.UID {
-				return fmt.Errorf("the informer has %v, /pods %v: %w", object, want, err)
+			if err := same(want, object); err != nil {
+				return err
 			}
 		}
 		return nil
 	})
+}
+
+// sameUID compares the UID, which depends on the content of the manifest.
+func sameUID(want *v1.Pod, object any) error {
+	if got, err := meta.Accessor(object); err != nil || got.GetUID() != want.UID {
+		return fmt.Errorf("the informer has %v, /pods %v: %w", object, want, err)
+	}
+	return nil
 }
 
 // A RetryWatcher resumes from the resourceVersion of the last event when its connection

@@ -159,13 +159,7 @@ func testInformer(t *testing.T, watchList bool, contentType string, changes int)
 	d.awaitFiles(t) // a Reflector that can't connect stops using WatchList
 	dialer := &dialer{socket: d.socket}
 	informer := informers.NewSharedInformerFactory(kubernetesClient(t, dialer, contentType), 0).Core().V1().Pods().Informer()
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		informer.RunWithContext(ctx)
-	}()
-	t.Cleanup(func() { cancel(); <-done })
+	runInformer(t, informer)
 	kinds := make(map[string]int)
 	change := func(n int) {
 		for i := range n {
@@ -262,42 +256,26 @@ func (d *daemon) awaitFiles(t *testing.T) {
 func (d *daemon) awaitInformer(t *testing.T, informer cache.SharedIndexInformer) {
 	t.Helper()
 	begin := time.Now()
-	testutil.Eventually(t, func() error {
-		list, err := d.files()
-		if err != nil {
-			return err
-		}
-		return sameAsInformer(list, informer)
-	})
+	d.awaitStore(t, informer, samePod)
 	t.Logf("the same after %v", time.Since(begin).Round(time.Millisecond))
 }
 
-func sameAsInformer(list *v1.PodList, informer cache.SharedIndexInformer) error {
-	held := informer.GetStore().List()
-	if len(held) != len(list.Items) {
-		return fmt.Errorf("/pods has %d pods, the informer %d", len(list.Items), len(held))
+// samePod compares everything that the Kubernetes API does not add to a pod.
+func samePod(want *v1.Pod, object any) error {
+	got := object.(*v1.Pod).DeepCopy()
+	if got.ResourceVersion == "" {
+		return fmt.Errorf("%s has no resourceVersion", got.Name)
 	}
-	for i := range list.Items {
-		want := &list.Items[i]
-		object, found, err := informer.GetStore().GetByKey(want.Namespace + "/" + want.Name)
-		if err != nil || !found {
-			return fmt.Errorf("the informer has no %s: %w", want.Name, err)
-		}
-		got := object.(*v1.Pod).DeepCopy()
-		if got.ResourceVersion == "" {
-			return fmt.Errorf("%s has no resourceVersion", got.Name)
-		}
-		if got.CreationTimestamp.IsZero() || !want.CreationTimestamp.IsZero() {
-			return fmt.Errorf("%s was created at %q, of /pods at %q", got.Name, got.CreationTimestamp, want.CreationTimestamp)
-		}
-		got.ResourceVersion, want.ResourceVersion = "", ""
-		got.CreationTimestamp = metav1.Time{} // static pods have one only in the Kubernetes API
-		got.TypeMeta, want.TypeMeta = metav1.TypeMeta{}, metav1.TypeMeta{}
-		if !apiequality.Semantic.DeepEqual(got, want) {
-			a, _ := json.Marshal(got)
-			b, _ := json.Marshal(want)
-			return fmt.Errorf("the informer has\n%s\n/pods\n%s", a, b)
-		}
+	if got.CreationTimestamp.IsZero() || !want.CreationTimestamp.IsZero() {
+		return fmt.Errorf("%s was created at %q, of /pods at %q", got.Name, got.CreationTimestamp, want.CreationTimestamp)
+	}
+	got.ResourceVersion, want.ResourceVersion = "", ""
+	got.CreationTimestamp = metav1.Time{} // static pods have one only in the Kubernetes API
+	got.TypeMeta, want.TypeMeta = metav1.TypeMeta{}, metav1.TypeMeta{}
+	if !apiequality.Semantic.DeepEqual(got, want) {
+		a, _ := json.Marshal(got)
+		b, _ := json.Marshal(want)
+		return fmt.Errorf("the informer has\n%s\n/pods\n%s", a, b)
 	}
 	return nil
 }

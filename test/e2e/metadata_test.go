@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 	"os"
@@ -11,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -87,13 +87,7 @@ func testMetadataInformer(t *testing.T, form string) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		informer.RunWithContext(ctx)
-	}()
-	t.Cleanup(func() { cancel(); <-done })
+	runInformer(t, informer)
 	expect := func(want string) {
 		t.Helper()
 		select {
@@ -121,7 +115,7 @@ func testMetadataInformer(t *testing.T, form string) {
 		t.Fatal(err)
 	}
 	expect("delete pod-2-node1=0")
-	d.awaitMetadata(t, informer)
+	d.awaitStore(t, informer, sameMetadata)
 
 	mu.Lock()
 	defer mu.Unlock()
@@ -131,25 +125,10 @@ func testMetadataInformer(t *testing.T, form string) {
 	}
 }
 
-// awaitMetadata waits until the informer has the metadata of the pods in /pods.
-func (d *daemon) awaitMetadata(t *testing.T, informer cache.SharedIndexInformer) {
-	t.Helper()
-	testutil.Eventually(t, func() error {
-		list, err := d.files()
-		if err != nil {
-			return err
-		}
-		if n := len(informer.GetStore().List()); n != len(list.Items) {
-			return fmt.Errorf("/pods has %d pods, the informer %d", len(list.Items), n)
-		}
-		for i := range list.Items {
-			want := &list.Items[i].ObjectMeta
-			object, _, err := informer.GetStore().GetByKey(want.Namespace + "/" + want.Name)
-			got, ok := object.(*metav1.PartialObjectMetadata)
-			if err != nil || !ok || got.UID != want.UID || fmt.Sprint(got.Labels, got.Annotations) != fmt.Sprint(want.Labels, want.Annotations) || got.CreationTimestamp.IsZero() {
-				return fmt.Errorf("the informer has %+v, /pods %+v: %w", object, want, err)
-			}
-		}
-		return nil
-	})
+func sameMetadata(want *v1.Pod, object any) error {
+	got, ok := object.(*metav1.PartialObjectMetadata)
+	if !ok || got.UID != want.UID || fmt.Sprint(got.Labels, got.Annotations) != fmt.Sprint(want.Labels, want.Annotations) || got.CreationTimestamp.IsZero() {
+		return fmt.Errorf("the informer has %+v, /pods %+v", object, &want.ObjectMeta)
+	}
+	return nil
 }

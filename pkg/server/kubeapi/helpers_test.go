@@ -85,9 +85,9 @@ type answer struct {
 	body         io.Reader
 }
 
-func (a *api) do(t *testing.T, path, accept string) answer {
+func (a *api) do(t *testing.T, method, path, accept, body string) answer {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, a.url+path, nil)
+	req, err := http.NewRequestWithContext(t.Context(), method, a.url+path, strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,18 +105,23 @@ func (a *api) do(t *testing.T, path, accept string) answer {
 // request returns the code and the body of the answer.
 func (a *api) request(t *testing.T, path, accept string) (code int, body io.Reader) {
 	t.Helper()
-	got := a.do(t, path, accept)
+	got := a.do(t, http.MethodGet, path, accept, "")
 	return got.code, got.body
 }
 
 func (a *api) get(t *testing.T, path, accept string) (code int, body string) {
 	t.Helper()
-	code, answer := a.request(t, path, accept)
-	data, err := io.ReadAll(answer)
+	return a.do(t, http.MethodGet, path, accept, "").read(t)
+}
+
+// read returns the code and the whole body.
+func (a answer) read(t *testing.T) (code int, body string) {
+	t.Helper()
+	data, err := io.ReadAll(a.body)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return code, string(data)
+	return a.code, string(data)
 }
 
 // show returns a pod in short, with revisions relative to the journal's first.

@@ -11,8 +11,6 @@ import (
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
 
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/journal"
@@ -177,13 +175,7 @@ func TestForms(t *testing.T) {
 	a.change(config.ADD, "api", "a/x=1")
 	a.change(config.ADD, "file", "a/y=1")
 	lists := make(map[string]*v1.PodList)
-	for _, form := range []string{jsonType, protobufType} {
-		client, err := kubernetes.NewForConfig(&rest.Config{
-			Host: a.url, ContentConfig: rest.ContentConfig{ContentType: form, AcceptContentTypes: form},
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+	for form, client := range a.clientsets(t) {
 		list, err := client.CoreV1().Pods("").List(t.Context(), metav1.ListOptions{Limit: 1})
 		if err != nil {
 			t.Fatal(err)
@@ -206,19 +198,11 @@ func TestForms(t *testing.T) {
 		if err != nil || len(server.APIResources) != 1 {
 			t.Errorf("discovery: %v, %v", server, err)
 		}
-		closeIdle(t, client)
 	}
 	if diff := cmp.Diff(lists[jsonType], lists[protobufType]); diff != "" {
 		t.Errorf("JSON (-) and protobuf (+) differ: %s", diff)
 	}
 	if got := a.show(t, &lists[jsonType].Items[0]); got != "a/x=1@1" || *lists[jsonType].RemainingItemCount != 1 {
 		t.Errorf("got %s, %+v", got, lists[jsonType].ListMeta)
-	}
-}
-
-func closeIdle(t *testing.T, client *kubernetes.Clientset) {
-	t.Helper()
-	if c, ok := client.CoreV1().RESTClient().(*rest.RESTClient); ok {
-		c.Client.CloseIdleConnections()
 	}
 }

@@ -152,7 +152,7 @@ func TestOpenAPI(t *testing.T) {
 	if err := json.Unmarshal([]byte(body), &index); err != nil {
 		t.Fatal(err)
 	}
-	got := a.do(t, index.Paths["api/v1"].ServerRelativeURL, jsonType) // the client requests gzip, and decompresses
+	got := a.do(t, http.MethodGet, index.Paths["api/v1"].ServerRelativeURL, jsonType, "") // the client requests gzip, and decompresses
 	var document struct {
 		Components struct{ Schemas map[string]any }
 		Paths      map[string]map[string]any

@@ -116,7 +116,7 @@ func TestAcceptedForms(t *testing.T) {
 		";;,/,q=,": "",
 	} {
 		for _, path := range []string{"/api/v1/pods", "/api/v1/namespaces/a/pods/x"} {
-			answer := a.do(t, path, accept)
+			answer := a.do(t, http.MethodGet, path, accept, "")
 			got, wantCode := answer.header.Get("Content-Type"), http.StatusOK
 			if want == "" {
 				wantCode, want = http.StatusNotAcceptable, jsonType

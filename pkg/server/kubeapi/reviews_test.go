@@ -9,28 +9,9 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
 
 	"github.com/podconfigd/podconfigd/pkg/journal"
 )
-
-// clientsets returns clients of client-go, one for JSON and one for protobuf.
-func (a *api) clientsets(t *testing.T) map[string]*kubernetes.Clientset {
-	t.Helper()
-	clients := make(map[string]*kubernetes.Clientset)
-	for _, form := range []string{jsonType, protobufType} {
-		client, err := kubernetes.NewForConfig(&rest.Config{
-			Host: a.url, QPS: -1, ContentConfig: rest.ContentConfig{ContentType: form, AcceptContentTypes: form},
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { closeIdle(t, client) })
-		clients[form] = client
-	}
-	return clients
-}
 
 func TestReviewsOfAccess(t *testing.T) {
 	a := serve(t, journal.Options{})
@@ -99,7 +80,7 @@ func TestBrokenReviews(t *testing.T) {
 		`{"kind":"SelfSubjectAccessReview","apiVersion":"authorization.k8s.io/v1beta1"}`: `got apiVersion \"authorization.k8s.io/v1beta1\"`,
 		strings.Repeat(" ", 64<<10+1): "request body too large",
 	} {
-		code, answer := a.send(t, http.MethodPost, "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", body)
+		code, answer := a.do(t, http.MethodPost, "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", "", body).read(t)
 		if code != http.StatusBadRequest || !strings.Contains(answer, want) {
 			t.Errorf("%.80q: %d %s, want %s", body, code, answer, want)
 		}

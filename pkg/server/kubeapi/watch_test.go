@@ -11,8 +11,6 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
 
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/journal"
@@ -116,13 +114,7 @@ func TestFormsOfWatches(t *testing.T) {
 	a.change(config.ADD, "file", "a/x=1")
 	events := make(map[string][]watch.Event)
 	clients := make(map[string]watch.Interface)
-	for _, form := range []string{jsonType, protobufType} {
-		client, err := kubernetes.NewForConfig(&rest.Config{
-			Host: a.url, ContentConfig: rest.ContentConfig{ContentType: form, AcceptContentTypes: form},
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+	for form, client := range a.clientsets(t) {
 		w, err := client.CoreV1().Pods("").Watch(t.Context(), metav1.ListOptions{
 			SendInitialEvents: new(true), ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan, AllowWatchBookmarks: true,
 		})
@@ -139,7 +131,6 @@ func TestFormsOfWatches(t *testing.T) {
 			t.Errorf("%s: of a revision that is gone: %+v", form, event)
 		}
 		expired.Stop()
-		t.Cleanup(func() { closeIdle(t, client) })
 	}
 	for _, change := range []func(){func() {}, func() {}, func() { a.change(config.UPDATE, "file", "a/x=2") }, func() { a.change(config.REMOVE, "file", "a/x=2") }} {
 		change()

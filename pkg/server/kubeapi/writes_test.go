@@ -2,7 +2,6 @@ package kubeapi
 
 import (
 	"encoding/json"
-	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -15,25 +14,6 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/journal"
 )
-
-// send returns the answer to a request with a body.
-func (a *api) send(t *testing.T, method, path, body string) (code int, answer string) {
-	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), method, a.url+path, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
-	resp, err := a.http.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	data, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return resp.StatusCode, string(data)
-}
 
 // All writes through this API are refused with the reason.
 func TestWritesAreRefused(t *testing.T) {
@@ -65,7 +45,7 @@ func TestWritesAreRefused(t *testing.T) {
 		}
 	}
 	for _, method := range []string{http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodOptions} {
-		code, answer := a.send(t, method, "/api/v1/namespaces/a/pods/x", "{}")
+		code, answer := a.do(t, method, "/api/v1/namespaces/a/pods/x", "", "{}").read(t)
 		var status metav1.Status
 		if err := json.Unmarshal([]byte(answer), &status); err != nil || code != http.StatusMethodNotAllowed || status.Reason != metav1.StatusReasonMethodNotAllowed {
 			t.Errorf("%s: %d %s", method, code, answer)
