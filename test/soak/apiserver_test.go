@@ -85,8 +85,12 @@ func (m *mutator) createPod(name string) {
 	p := manifest{
 		name: name, version: fmt.Sprint(m.version), namespace: namespaces[len(name)%len(namespaces)], tier: tiers[m.random.IntN(len(tiers))],
 	}
+	annotations := make(map[string]string)
+	if p.mirror = m.random.IntN(4) == 0; p.mirror {
+		annotations[v1.MirrorPodAnnotationKey] = "x"
+	}
 	created, err := m.api.client.CoreV1().Pods(p.namespace).Create(m.t.Context(), &v1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"version": p.version, "tier": p.tier}},
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"version": p.version, "tier": p.tier}, Annotations: annotations},
 		Spec: v1.PodSpec{
 			NodeName: nodeName, Containers: []v1.Container{{Name: "c", Image: "i"}}, AutomountServiceAccountToken: new(bool),
 		},

@@ -74,7 +74,7 @@ func (s grpcStream) read(ctx context.Context) error {
 
 func (s grpcStream) selector() *v1alpha1.PodSelector {
 	selection := s.history.Selection
-	selector := &v1alpha1.PodSelector{Source: selection.Source, Namespace: selection.Namespace}
+	selector := &v1alpha1.PodSelector{Source: selection.Source, Namespace: selection.Namespace, NoMirrorPods: selection.NoMirrors}
 	if selection.Tier != "" {
 		selector.LabelSelector = "tier=" + selection.Tier
 	}

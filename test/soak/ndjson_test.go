@@ -12,6 +12,8 @@ import (
 	"strings"
 	"time"
 
+	v1 "k8s.io/api/core/v1"
+
 	"github.com/podconfigd/podconfigd/test/soak/history"
 )
 
@@ -30,6 +32,7 @@ func (o *object) pod() history.Pod {
 	return history.Pod{
 		Source: m.Annotations["kubernetes.io/config.source"], Namespace: m.Namespace, Name: m.Name, UID: m.UID,
 		Version: m.Labels["version"], Tier: m.Labels["tier"], Status: o.Status.Message, Grace: grace(m.DeletionGracePeriodSeconds),
+		Mirror: m.Annotations[v1.MirrorPodAnnotationKey] != "",
 	}
 }
 
@@ -73,6 +76,9 @@ func (s ndjson) read(ctx context.Context) error {
 		if value != "" {
 			query.Set(name, value)
 		}
+	}
+	if s.history.Selection.NoMirrors {
+		query.Set("mirrorPods", "false")
 	}
 	if s.history.View == history.Snapshots {
 		query.Set("mode", "snapshot")

@@ -110,5 +110,6 @@ func recordOf(p *v1.Pod) history.Pod {
 	return history.Pod{
 		Source: p.Annotations["kubernetes.io/config.source"], Namespace: p.Namespace, Name: p.Name, UID: string(p.UID),
 		Version: p.Labels["version"], Tier: p.Labels["tier"], Status: p.Status.Message, Grace: grace(p.DeletionGracePeriodSeconds),
+		Mirror: p.Annotations[v1.MirrorPodAnnotationKey] != "",
 	}
 }

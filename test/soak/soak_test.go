@@ -122,6 +122,7 @@ func (w *world) subscribe(ctx context.Context) {
 		w.subscriber("ndjson, cut often", history.Stream, everything, near),
 		w.subscriber("ndjson, slow", history.Stream, everything, 0),
 		w.subscriber("ndjson, slow and cut", history.Stream, everything, far),
+		w.subscriber("ndjson, no mirror pods", history.Stream, history.Selection{NoMirrors: true}, near),
 		w.subscriber("ndjson, source", history.Stream, history.Selection{Source: httpSource}, near),
 		w.subscriber("ndjson, namespace", history.Stream, history.Selection{Namespace: namespaces[2]}, near),
 		w.subscriber("ndjson, labels", history.Stream, history.Selection{Tier: tiers[0]}, near),
@@ -161,9 +162,9 @@ func (w *world) subscribeKubernetes(ctx context.Context, far, near int) {
 		w.wg.Go(func() { s.follow(ctx, kubernetes{s, strings.Contains(s.history.Subscriber, "watch list")}.read) })
 	}
 	for _, s := range []*subscriber{
-		w.subscriber("Pods API", history.UIDs, everything, 0),
-		w.subscriber("Pods API, cut", history.UIDs, everything, far),
-		w.subscriber("Pods API, slow and cut", history.UIDs, everything, far),
+		w.subscriber("Pods API", history.UIDs, history.Selection{NoMirrors: true}, 0),
+		w.subscriber("Pods API, cut", history.UIDs, history.Selection{NoMirrors: true}, far),
+		w.subscriber("Pods API, slow and cut", history.UIDs, history.Selection{NoMirrors: true}, far),
 	} {
 		w.wg.Go(func() { s.follow(ctx, podsAPI{s}.read) })
 	}

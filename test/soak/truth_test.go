@@ -19,6 +19,7 @@ type manifest struct {
 	size int
 	// status and grace are those of a pod of the apiserver.
 	status, grace string
+	mirror        bool
 }
 
 func (m manifest) json() string {
@@ -44,21 +45,21 @@ func (m manifest) pod(source string) history.Pod {
 	}
 	return history.Pod{
 		Source: source, Namespace: m.namespace, Name: name, UID: m.uid, Version: m.version, Tier: m.tier,
-		Status: m.status, Grace: m.grace,
+		Status: m.status, Grace: m.grace, Mirror: m.mirror,
 	}
 }
 
 // truth is what the sources have, by source and the name of the pod.
 type truth map[string]map[string]manifest
 
-// of returns what a subscriber must hold. Of two pods with the same key, the one of the first
-// source counts.
+// of returns what a subscriber must hold. Of two pods with the same key, the one counts that
+// is no mirror pod, then that of the first source.
 func (t truth) of(s *subscriber) map[string]history.Pod {
 	pods := make(map[string]history.Pod)
 	for _, source := range slices.Sorted(maps.Keys(t)) {
 		for _, m := range t[source] {
 			p := m.pod(source)
-			if _, there := pods[s.key(p)]; !there {
+			if first, there := pods[s.key(p)]; !there || first.Mirror && !p.Mirror {
 				pods[s.key(p)] = p
 			}
 		}

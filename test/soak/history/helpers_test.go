@@ -9,7 +9,7 @@ import (
 
 // connection reads a connection from text, one message a line:
 //
-//	OP [REVISION] [tTIME] [instance] [synced|reset|continues] [SOURCE:NAME@VERSION[/TIER]]...
+//	OP [REVISION] [tTIME] [instance] [synced|reset|continues] [SOURCE:NAME@VERSION[/TIER][/mirror]]...
 //
 // SOURCE: may be left out, and is file then. The UID is the name. The instance is i1 if none
 // is named. The time is the revision if none is given.
@@ -62,6 +62,7 @@ func pod(text string) Pod {
 	if source, rest, cut := strings.Cut(text, ":"); cut {
 		p.Source, text = source, rest
 	}
+	text, p.Mirror = strings.CutSuffix(text, "/mirror")
 	text, p.Tier, _ = strings.Cut(text, "/")
 	text, p.Version, _ = strings.Cut(text, "@")
 	p.Name, p.UID, _ = strings.Cut(text, "=")

@@ -15,6 +15,8 @@ type Pod struct {
 	// Status is the message of the pod's status. Grace is its grace period in seconds once it
 	// is deleted.
 	Status, Grace string
+	// Mirror: it is a mirror pod.
+	Mirror bool
 }
 
 func (p Pod) String() string {
@@ -39,12 +41,16 @@ type name struct{ namespace, name string }
 func (p *Pod) name() name { return name{p.Namespace, p.Name} }
 
 // Selection selects the pods of a subscriber. Empty fields select all.
-type Selection struct{ Source, Namespace, Name, Tier string }
+type Selection struct {
+	Source, Namespace, Name, Tier string
+	// NoMirrors leaves out mirror pods.
+	NoMirrors bool
+}
 
 // Matches reports whether the pod is selected.
 func (s Selection) Matches(p Pod) bool {
 	return (s.Source == "" || s.Source == p.Source) && (s.Namespace == "" || s.Namespace == p.Namespace) &&
-		(s.Name == "" || s.Name == p.Name) && (s.Tier == "" || s.Tier == p.Tier)
+		(s.Name == "" || s.Name == p.Name) && (s.Tier == "" || s.Tier == p.Tier) && !(s.NoMirrors && p.Mirror)
 }
 
 // View is the form in which a subscriber gets the pods.

@@ -73,3 +73,15 @@ func TestNamesBookmarkable(t *testing.T) {
 	refuses(t, Bookmarkable, subscriber("log", connection(t, 0, sets)),
 		informer("early, selected", connection(t, 0, listed), connection(t, 10, "ADD 11 b@2\nBOOKMARK 13")))
 }
+
+// A mirror pod is only shown if there is no other pod of the name.
+func TestMirrorPods(t *testing.T) {
+	log := subscriber("log", connection(t, 0, "BOOKMARK 10 synced\nADD 11 api:a=m@1/mirror\nADD 12 a=1@2\nREMOVE 13 api:a=m@1/mirror"))
+	accepts(t, log, podsAPI("Pods API", connection(t, 0, "BOOKMARK synced\nADD a=1@2")), &History{
+		Subscriber: "no mirror pods", Selection: Selection{NoMirrors: true}, Connections: []*Connection{
+			connection(t, 0, "BOOKMARK 10 synced\nADD 12 a=1@2\nBOOKMARK 13"),
+		},
+	})
+	refuses(t, Reliable, log, informer("shows the mirror pod", connection(t, 0, "LIST 12 api:a=m@1/mirror")))
+	refuses(t, Reliable, log, podsAPI("shows the mirror pod", connection(t, 0, "BOOKMARK synced\nADD api:a=m@1/mirror")))
+}

@@ -1,6 +1,7 @@
 package history
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -21,8 +22,8 @@ func selected(state map[key]Pod, s Selection) map[key]Pod {
 	return out
 }
 
-// named returns the pod of each name, and byUID that of each UID: the pod of the first
-// source, and there the one with the lowest UID.
+// named returns the pod of each name, and byUID that of each UID, without mirror pods: a pod
+// that is no mirror pod, then the pod of the first source, then the one with the lowest UID.
 func named(state map[key]Pod, s Selection) map[name]Pod {
 	pods := first(state, (*Pod).name)
 	maps.DeleteFunc(pods, func(_ name, p Pod) bool { return !s.Matches(p) })
@@ -30,18 +31,26 @@ func named(state map[key]Pod, s Selection) map[name]Pod {
 }
 
 func byUID(state map[key]Pod) map[string]Pod {
-	return first(state, func(p *Pod) string { return p.UID })
+	pods := first(state, func(p *Pod) string { return p.UID })
+	maps.DeleteFunc(pods, func(_ string, p Pod) bool { return p.Mirror })
+	return pods
 }
 
 func first[K comparable](state map[key]Pod, by func(*Pod) K) map[K]Pod {
 	out := make(map[K]Pod)
 	for _, p := range state {
-		one, there := out[by(&p)]
-		if !there || p.Source < one.Source || p.Source == one.Source && p.UID < one.UID {
+		if one, there := out[by(&p)]; !there || p.before(&one) {
 			out[by(&p)] = p
 		}
 	}
 	return out
+}
+
+func (p *Pod) before(o *Pod) bool {
+	if p.Mirror != o.Mirror {
+		return o.Mirror
+	}
+	return cmp.Or(cmp.Compare(p.Source, o.Source), cmp.Compare(p.UID, o.UID)) < 0
 }
 
 // difference describes the difference of two states; empty if they are equal.
