@@ -50,7 +50,7 @@ type Selection struct {
 // Matches reports whether the pod is selected.
 func (s Selection) Matches(p Pod) bool {
 	return (s.Source == "" || s.Source == p.Source) && (s.Namespace == "" || s.Namespace == p.Namespace) &&
-		(s.Name == "" || s.Name == p.Name) && (s.Tier == "" || s.Tier == p.Tier) && !(s.NoMirrors && p.Mirror)
+		(s.Name == "" || s.Name == p.Name) && (s.Tier == "" || s.Tier == p.Tier) && (!s.NoMirrors || !p.Mirror)
 }
 
 // View is the form in which a subscriber gets the pods.
