@@ -108,6 +108,10 @@ func crashOnce(t *testing.T, c *crash) {
 		}
 	}
 	p.end()
+	synctest.Wait()
+	if files.open != 0 {
+		t.Errorf("crash at %s: %d files are left open", c.operation(), files.open)
+	}
 	dead := files.clone()
 	opts.FS = dead
 	p, again := start(t, opts)
@@ -178,6 +182,9 @@ func TestAFailureHeals(t *testing.T) {
 					<-time.After(time.Second)
 				}
 				last := written
+				if synctest.Wait(); files.open != 0 {
+					t.Errorf("%d files are open", files.open)
+				}
 				files.setFault(nil)
 				<-time.After(maxRetry + time.Second)
 				if err := p.log.Status().Err; err != nil {

@@ -19,6 +19,8 @@ type memFS struct {
 	files  map[string]*[]byte
 	dirs   map[string]bool
 	locked map[string]bool
+	// open is how many files are open for writing.
+	open int
 	// fault, if set, is called before each operation, without the lock. If it returns an
 	// error, the operation fails. Of a write, the first n bytes are kept.
 	fault func(op, name string, size int) (n int, err error)
@@ -97,6 +99,7 @@ func (m *memFS) Create(name string) (Appender, error) {
 		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrExist}
 	}
 	m.files[name] = new([]byte)
+	m.open++
 	return &memAppender{m, name, m.files[name]}, nil
 }
 
@@ -191,7 +194,12 @@ func (a *memAppender) Sync() error {
 	return err
 }
 
-func (a *memAppender) Close() error { return nil }
+func (a *memAppender) Close() error {
+	a.fs.mu.Lock()
+	defer a.fs.mu.Unlock()
+	a.fs.open--
+	return nil
+}
 
 // errNoSpace is what a full disk says.
 var errNoSpace = &fs.PathError{Op: "write", Path: "journal", Err: syscall.ENOSPC}

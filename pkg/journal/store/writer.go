@@ -25,7 +25,6 @@ func (l *Log) write(generation int) {
 			buffer, n, err = writeAll(b.file, b.entries, buffer[:0], watch)
 			watch.Stop()
 			if !l.wrote(generation, n, err) {
-				_ = b.file.Close() // it is not used again, so its error does not matter
 				return
 			}
 		}
@@ -157,6 +156,8 @@ func (l *Log) failLocked(err error) {
 	if l.file != nil {
 		l.current.size = l.written
 		l.segments = append(l.segments, l.current)
+		file := l.file
+		l.writers.Go(func() { _ = file.Close() }) // it is not used again, so its error does not matter
 		l.file, l.current = nil, nil
 	}
 	l.queue, l.inflight = slices.Concat(l.inflight, l.queue), nil
