@@ -15,6 +15,7 @@ import (
 	podsv1alpha1 "k8s.io/kubelet/pkg/apis/pods/v1alpha1"
 
 	podconfigd "github.com/podconfigd/podconfigd/api/podconfigd/v1alpha1"
+	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/journal"
 	"github.com/podconfigd/podconfigd/pkg/journal/wire"
@@ -197,9 +198,9 @@ func TestPodsAreMarshalledOnceAForm(t *testing.T) {
 	var lines []*subscriber
 	var subscribers []*podsSubscriber
 	var streams []grpc.ServerStreamingClient[podconfigd.WatchResponse]
-	modes := []string{"incremental", "snapshot-and-updates", "snapshot"}
+	modes := []v1alpha1.Mode{v1alpha1.ModeIncremental, v1alpha1.ModeSnapshotAndUpdates, v1alpha1.ModeSnapshot}
 	for i := range 30 {
-		lines = append(lines, d.read(t, "?mode="+modes[i%3]))
+		lines = append(lines, d.read(t, "?mode="+string(modes[i%3])))
 		subscribers = append(subscribers, watchPods(t, d.grpc(t, d.socket)))
 		stream, err := podconfigd.NewPodConfigClient(d.grpc(t, d.socket)).Watch(t.Context(), &podconfigd.WatchRequest{Mode: podconfigd.Mode(i % 4)})
 		if err != nil {

@@ -123,7 +123,7 @@ func TestMisbehavingClientsDisturbNoOne(t *testing.T) {
 	for answer := bufio.NewReader(stuck); ; { // only the current state
 		if line, err := answer.ReadString('\n'); err != nil {
 			t.Fatal(err)
-		} else if strings.Contains(line, "BOOKMARK") {
+		} else if strings.Contains(line, string(v1alpha1.OpBookmark)) {
 			break
 		}
 	}
@@ -183,7 +183,7 @@ func TestTheStatusNamesSubscribers(t *testing.T) {
 		t.Fatalf("%d subscribers", len(subscribers))
 	}
 	s := subscribers[0]
-	if s.PID == 0 || s.UID == nil || s.Mode != "snapshot" || !strings.HasPrefix(s.UserAgent, "Go-http-client") {
+	if s.PID == 0 || s.UID == nil || s.Mode != v1alpha1.ModeSnapshot || !strings.HasPrefix(s.UserAgent, "Go-http-client") {
 		t.Errorf("got %+v", s)
 	}
 }

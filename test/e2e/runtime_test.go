@@ -95,7 +95,7 @@ func TestRuntimeOnTheStream(t *testing.T) {
 			other := r.Sandbox(t, "stray", "stray")
 			all.expectAll(t, "PLEG ContainerStarted  stray", "HOUSEKEEPING stray")
 			r.RemoveSandbox(t, other)
-			all.expectAll(t, "PLEG ContainerDied  stray", "PLEG ContainerRemoved  stray", "HOUSEKEEPING")
+			all.expectAll(t, "PLEG ContainerDied  stray", "PLEG ContainerRemoved  stray", string(v1alpha1.OpHousekeeping))
 
 			if out, _ := d.run(t, "resync", "default/web-node1"); out != "pod/web-node1 resynced\n" {
 				t.Errorf("resync: %s", out)
