@@ -72,9 +72,10 @@ func listen(ctx context.Context, opts ListenOptions) (_ *socket, err error) {
 	// client finds a half-made socket, and a stale file is replaced in one step.
 	temp := filepath.Join(dir, "."+randomName())
 	if n := max(len(temp), len(opts.Path)); n > maxSocketPath {
-		return nil, fmt.Errorf("the path is too long by %d bytes: a unix socket's may have %d, less %d for its making",
-			n-maxSocketPath, maxSocketPath, max(0, len(temp)-len(opts.Path)))
+		return nil, fmt.Errorf("the path has %d bytes: expected at most %d: choose another path with %s",
+			len(opts.Path), len(opts.Path)-(n-maxSocketPath), opts.Flag)
 	}
+	defer func() { err = withoutName(err) }()
 	inner, err := net.ListenUnix("unix", &net.UnixAddr{Name: temp, Net: "unix"})
 	if err != nil {
 		return nil, err
@@ -100,6 +101,21 @@ func listen(ctx context.Context, opts ListenOptions) (_ *socket, err error) {
 		return nil, err
 	}
 	return &socket{inner, made}, nil
+}
+
+// withoutName removes the temporary name of the socket from an error of the system. The
+// caller adds the path.
+func withoutName(err error) error {
+	if op, ok := errors.AsType[*net.OpError](err); ok {
+		return op.Err
+	}
+	if op, ok := errors.AsType[*fs.PathError](err); ok {
+		return fmt.Errorf("%s: %w", op.Op, op.Err)
+	}
+	if op, ok := errors.AsType[*os.LinkError](err); ok {
+		return fmt.Errorf("%s: %w", op.Op, op.Err)
+	}
+	return err
 }
 
 // checkFree returns an error if the path exists, unless it is a socket that no process
