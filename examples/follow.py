@@ -44,6 +44,7 @@ class Pods:
     def __init__(self, query=""):
         self.query = query
         self.pods = {}
+        self.set = {}  # the pods of a SET that continues
         # To resume, pass the instance and revision of the last line with a revision.
         self.instance, self.since = "", 0
 
@@ -54,6 +55,7 @@ class Pods:
             query += f"&instance={self.instance}&since={self.since}"
         else:
             self.pods.clear()  # the stream starts with all pods
+        self.set.clear()
         connection = Connection(SOCKET)
         try:
             connection.request("GET", "/v1alpha1/updates?" + query.lstrip("&"))
@@ -72,13 +74,19 @@ class Pods:
         if update.get("reset"):
             print("RESET: forget every pod", flush=True)
             self.pods.clear()
+        op = update["op"]
         for pod in update.get("pods", []):
-            key = update["source"], pod["metadata"]["uid"]
-            if update["op"] == "REMOVE":
+            meta = pod["metadata"]
+            print(f"{op}\t{meta['namespace']}/{meta['name']}", flush=True)
+            key = meta.get("annotations", {}).get("kubernetes.io/config.source"), meta["uid"]
+            if op == "REMOVE":
                 self.pods.pop(key, None)
-            else:
+            elif op == "SET":
+                self.set[key] = pod
+            elif op in ("ADD", "UPDATE", "DELETE", "RECONCILE"):
                 self.pods[key] = pod
-            print(f"{update['op']}\t{pod['metadata']['namespace']}/{pod['metadata']['name']}", flush=True)
+        if op == "SET" and not update.get("continues"):
+            self.pods, self.set = self.set, {}  # a SET has all pods
         if "revision" in update:
             self.instance, self.since = update["instance"], update["revision"]
 

@@ -60,6 +60,49 @@ func TestFollowExamples(t *testing.T) {
 	}
 }
 
+// TestFollowInASnapshotMode checks that follow.py has the pods of the last SET, and no others.
+func TestFollowInASnapshotMode(t *testing.T) {
+	d := &daemon{dir: testutil.ShortDir(t)}
+	d.mkdir(t)
+	d.put(t, "log", "i")
+	d.put(t, "web", "i")
+	d = start(t, d.dir)
+	d.awaitFiles(t)
+	bridge := d.bridge(t, "unix", filepath.Join(d.dir, "b"))
+	cmd := exec.CommandContext(t.Context(), filepath.Join("..", "..", "examples", "follow.py"), "mode=snapshot")
+	cmd.Env = append(os.Environ(), "PODCONFIGD_SOCKET="+bridge.address)
+	output, write, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer output.Close()
+	cmd.Stdout, cmd.Stderr = write, write
+	err = cmd.Start()
+	_ = write.Close()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }()
+	_ = output.SetReadDeadline(time.Now().Add(testutil.Patience))
+	lines := bufio.NewScanner(output)
+	await := func(want string) {
+		t.Helper()
+		for lines.Scan() {
+			if strings.Contains(lines.Text(), want) {
+				return
+			}
+		}
+		t.Fatalf("no line with %q: %v", want, lines.Err())
+	}
+	await("default/web-node1")
+	if err := os.Remove(filepath.Join(d.dir, "manifests", "log.yaml")); err != nil {
+		t.Fatal(err)
+	}
+	await("default/web-node1")
+	bridge.cut()
+	await("connection lost, 1 pods known")
+}
+
 // TestFollowExamplesEnd checks how the examples end: with all errors of the daemon on a
 // query, and silently if their output is closed.
 func TestFollowExamplesEnd(t *testing.T) {
