@@ -178,6 +178,7 @@ func TestWatchSaysWhichFieldIsWrong(t *testing.T) {
 		"since: -1 is not a revision":                                 {Since: new(int64(-1))},
 		"instance: requires since":                                    {Instance: "i"},
 		"ops[1]: OPERATION_UNSPECIFIED is not an operation":           {Ops: []podconfigd.Operation{1, 0}},
+		"ops: mode incremental sends none of them: add one of [ADD ":  {Ops: []podconfigd.Operation{podconfigd.Operation_OPERATION_SET}},
 		`selector.source: unknown source "apiserver"`:                 {Selector: &podconfigd.PodSelector{Source: "apiserver"}},
 		"selector.label_selector: ":                                   {Selector: &podconfigd.PodSelector{LabelSelector: "=="}},
 		`selector.field_selector: field label not supported: spec.x;`: {Selector: &podconfigd.PodSelector{FieldSelector: "spec.x=1"}},

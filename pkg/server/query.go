@@ -46,6 +46,8 @@ func parseUpdates(query string) (view.StreamOptions, error) {
 	}
 	if opts.Ops, err = parseOps(values["ops"]); err != nil {
 		fail("ops", err)
+	} else if err := checkOps(opts); err != nil {
+		fail("ops", err)
 	}
 	if opts.Selector.Source, err = config.ParseSource(values["source"]); err != nil {
 		fail("source", err)
@@ -63,6 +65,25 @@ func parseUpdates(query string) (view.StreamOptions, error) {
 	}
 	opts.Selector.NoMirrorPods = !mirrorPods
 	return opts, errors.Join(errs...)
+}
+
+// sent has the operations that each mode sends, except those of events and BOOKMARK.
+var sent = map[view.Mode][]config.PodOperation{
+	view.IncrementalMode:        {config.ADD, config.UPDATE, config.REMOVE, config.DELETE, config.RECONCILE},
+	view.SnapshotAndUpdatesMode: {config.SET, config.UPDATE, config.DELETE, config.RECONCILE},
+	view.SnapshotMode:           {config.SET},
+}
+
+// checkOps returns an error if the mode sends none of the requested operations: such a
+// subscriber would wait for pods forever.
+func checkOps(opts view.StreamOptions) error {
+	always := []config.PodOperation{config.SYNC, config.PLEG, config.HOUSEKEEPING}
+	some := slices.Concat(sent[opts.Mode], always)
+	if len(sent[opts.Mode]) == 0 || len(opts.Ops) == 0 || len(opts.Ops) == 1 && opts.Ops[config.BOOKMARK] ||
+		slices.ContainsFunc(some, func(op config.PodOperation) bool { return opts.Ops[op] }) {
+		return nil
+	}
+	return fmt.Errorf("mode %s sends none of them: add one of %v", opts.Mode, some)
 }
 
 // parseBool parses a boolean parameter. It returns fallback if the parameter is empty.

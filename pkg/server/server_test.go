@@ -49,19 +49,22 @@ func TestTheStream(t *testing.T) {
 func TestParametersAtFaultAreNamed(t *testing.T) {
 	d := serveJournal(t, journal.Options{})
 	for query, want := range map[string]string{
-		"from=1":                     `unknown parameter "from": expected one of mode, instance, since`,
-		"mode=all":                   `parameter "mode": unknown mode "all": expected one of [incremental snapshot-and-updates snapshot]`,
-		"since=x":                    `parameter "since": "x" is not a revision`,
-		"since=-1":                   `parameter "since": "-1" is not a revision`,
-		"instance=i":                 `parameter "instance": requires since`,
-		"ops=ADD,FOO":                `parameter "ops": unknown operation "FOO"`,
-		"source=apiserver":           `parameter "source": unknown source "apiserver": expected file, http or api`,
-		"labelSelector=%3D%3D":       `parameter "labelSelector"`,
-		"fieldSelector=spec.foo%3D1": `parameter "fieldSelector": field label not supported: spec.foo;`,
-		"mirrorPods=maybe":           `parameter "mirrorPods": expected true or false, got "maybe"`,
-		"mode=a&since=b":             "parameter \"mode\": unknown mode \"a\": expected one of [incremental snapshot-and-updates snapshot]\nparameter \"since\"",
-		"since=1&since=2":            `parameter "since": given 2 times`,
-		"%zz":                        "parsing the query: ",
+		"from=1":                `unknown parameter "from": expected one of mode, instance, since`,
+		"mode=all":              `parameter "mode": unknown mode "all": expected one of [incremental snapshot-and-updates snapshot]`,
+		"since=x":               `parameter "since": "x" is not a revision`,
+		"since=-1":              `parameter "since": "-1" is not a revision`,
+		"instance=i":            `parameter "instance": requires since`,
+		"ops=ADD,FOO":           `parameter "ops": unknown operation "FOO"`,
+		"ops=SET":               `parameter "ops": mode incremental sends none of them: add one of [ADD UPDATE REMOVE DELETE RECONCILE SYNC PLEG HOUSEKEEPING]`,
+		"mode=snapshot&ops=ADD": `parameter "ops": mode snapshot sends none of them: add one of [SET SYNC PLEG HOUSEKEEPING]`,
+		"mode=snapshot-and-updates&ops=ADD,REMOVE": `parameter "ops": mode snapshot-and-updates sends none of them: add one of [SET UPDATE`,
+		"source=apiserver":                         `parameter "source": unknown source "apiserver": expected file, http or api`,
+		"labelSelector=%3D%3D":                     `parameter "labelSelector"`,
+		"fieldSelector=spec.foo%3D1":               `parameter "fieldSelector": field label not supported: spec.foo;`,
+		"mirrorPods=maybe":                         `parameter "mirrorPods": expected true or false, got "maybe"`,
+		"mode=a&since=b":                           "parameter \"mode\": unknown mode \"a\": expected one of [incremental snapshot-and-updates snapshot]\nparameter \"since\"",
+		"since=1&since=2":                          `parameter "since": given 2 times`,
+		"%zz":                                      "parsing the query: ",
 	} {
 		code, body := d.get(t, "/v1alpha1/updates?"+query)
 		var status metav1.Status

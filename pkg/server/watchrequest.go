@@ -61,6 +61,9 @@ func watchOptions(request *v1alpha1.WatchRequest) (view.StreamOptions, error) {
 		}
 		opts.Ops[o] = true
 	}
+	if err := checkOps(opts); err != nil {
+		errs = append(errs, fmt.Errorf("ops: %w", err))
+	}
 	selector, err := podSelector(request.GetSelector())
 	opts.Selector = selector
 	return opts, errors.Join(append(errs, err)...)
