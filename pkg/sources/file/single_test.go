@@ -67,6 +67,7 @@ func startOnUnusableFile(t *testing.T) (h *harness, path string) {
 func TestADirectoryIsReplacedByAFileThatCanNotBeUsed(t *testing.T) {
 	for name, test := range map[string]func(t *testing.T, h *harness, elsewhere string){
 		"then it can be used": func(t *testing.T, h *harness, _ string) {
+			t.Helper()
 			h.prepare("c.yaml", "1")
 			if err := os.Rename(filepath.Join(h.temp, "c.yaml"), h.dir); err != nil {
 				t.Fatal(err)
@@ -74,6 +75,7 @@ func TestADirectoryIsReplacedByAFileThatCanNotBeUsed(t *testing.T) {
 			h.expectAtLast("c=1")
 		},
 		"then the directory is back": func(t *testing.T, h *harness, elsewhere string) {
+			t.Helper()
 			if err := errors.Join(os.Remove(h.dir), os.Rename(elsewhere, h.dir)); err != nil {
 				t.Fatal(err)
 			}
