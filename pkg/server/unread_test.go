@@ -154,7 +154,7 @@ func TestAnswersOfHTTPThatNobodyReads(t *testing.T) {
 	}
 	for path, counts := range map[string]bool{
 		"/pods": true, "/pods/?mirrorPods=true": true, "/api/v1/pods": true, "/v1alpha1/status": true, "/v1alpha1/runtime": true,
-		"/metrics": true, "/version": false, "/livez": false,
+		"/metrics": true, "/openapi/v3/api/v1": true, "/version": false, "/livez": false,
 	} {
 		conn := d.dial(t)
 		request(t, conn, path, "")

@@ -62,6 +62,12 @@ func (h *handler) openAPI(w http.ResponseWriter, r *http.Request) {
 		respond.Status(w, notAcceptable(r))
 		return
 	}
+	release, refusal := h.opts.List(r.Context())
+	if refusal != nil {
+		respond.Status(w, respond.TooMany(refusal))
+		return
+	}
+	defer release()
 	respond.Within(w, h.opts.ListTimeout)
 	header := w.Header()
 	header.Set("Etag", `"`+openAPIHash()+`"`)
