@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/podconfigd/podconfigd/pkg/journal"
+	"github.com/podconfigd/podconfigd/pkg/journal/view"
 )
 
 // pace makes a cursor wait for its client. What a client has not read is then in the buffer of
@@ -21,12 +22,21 @@ type pace struct {
 	// handed is how many bytes gRPC was given since written was the number of bytes that the
 	// connection had written. net/http writes at once.
 	handed, written int64
+	// pending is how many of these bytes gRPC has not written.
+	pending int64
+	// look sets enough to what writable returns. write is writable. They are here so that a
+	// call allocates nothing.
+	look   func(fd uintptr)
+	enough bool
+	write  func(fd uintptr) bool
 }
 
 // newPace returns the pace of a connection. It does not wait for a connection that is nil or
 // not a unix socket.
 func newPace(conn *admittedConn) *pace {
 	p := &pace{}
+	p.write = p.writable
+	p.look = func(fd uintptr) { p.enough = p.writable(fd) }
 	if conn == nil {
 		return p
 	}
@@ -42,28 +52,33 @@ func httpPace(r *http.Request) *pace { return newPace(connFrom(r.Context())) }
 
 func grpcPace(ctx context.Context) *pace { return newPace(grpcInfo(ctx).conn) }
 
-// drained waits until everything was written, and the client has read so much that a quarter
-// of the socket's buffer at most is in use. Then the next batch of a cursor fits, and writing it
-// does not wait. It returns an error if the context is done, the connection is closed, or its
-// write deadline has passed.
+// drained waits until everything was written, and the client has read so much that a quarter of
+// the socket's buffer at most is in use. Then the next batch of a cursor fits, and writing it does
+// not wait. It returns an error if the context is done, the connection is closed, or its write
+// deadline has passed. With gRPC, it looks after each BatchSize only.
 //
 // While drained waits for the client, nothing else can write to the connection. That is why it
 // waits for gRPC first, which writes in a goroutine of its own: gRPC has a buffer of
 // grpcWriteBuffer as long as it writes.
 func (p *pace) drained(ctx context.Context) error {
-	if p.raw == nil {
+	if p.raw == nil || p.handed > 0 && p.handed < view.BatchSize {
 		return nil
 	}
+	if p.pending = p.written + p.handed - p.conn.bytesWritten(); p.pending > 0 {
+		if err := p.raw.Control(p.look); err != nil || p.enough {
+			return p.conn.named(err)
+		}
+	}
 	written, err := p.conn.flush(ctx, p.written+p.handed)
-	p.written, p.handed = written, 0
+	p.written, p.handed, p.pending = written, 0, 0
 	if err != nil {
 		return err
 	}
-	return p.conn.named(p.raw.Write(p.writable))
+	return p.conn.named(p.raw.Write(p.write))
 }
 
-// writable reports whether at most a quarter of the buffer is in use, which is when the kernel
-// reports a unix socket as writable.
+// writable reports whether at most a quarter of the buffer is in use, or will be once what is
+// pending is written. A quarter is when the kernel reports a unix socket as writable.
 func (p *pace) writable(fd uintptr) bool {
 	if p.buffer == 0 {
 		buffer, err := unix.GetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_SNDBUF)
@@ -73,7 +88,7 @@ func (p *pace) writable(fd uintptr) bool {
 		p.buffer = buffer
 	}
 	unread, err := unix.IoctlGetInt(int(fd), unix.SIOCOUTQ)
-	return err != nil || 4*unread <= p.buffer
+	return err != nil || 4*(unread+int(p.pending)) <= p.buffer
 }
 
 func (c *admittedConn) bytesWritten() int64 {

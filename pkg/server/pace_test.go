@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/podconfigd/podconfigd/pkg/journal/view"
 )
 
 // socketPair returns the two ends of a connection over a unix socket.
@@ -94,27 +96,36 @@ func TestPaceEndsWithTheConnection(t *testing.T) {
 func TestPaceWaitsForGRPC(t *testing.T) {
 	conn, client := socketPair(t)
 	p := newPace(conn)
-	p.handed = 3
+	const handed = 100 << 10 // more than a quarter of the buffer
+	p.handed = handed
 	done := make(chan error)
 	go func() { done <- p.drained(t.Context()) }()
-	for range 3 {
-		if _, err := conn.Write([]byte("x")); err != nil {
+	for range handed / (4 << 10) {
+		if _, err := conn.Write(make([]byte, 4<<10)); err != nil {
 			t.Fatal(err)
 		}
+	}
+	if _, err := io.CopyN(io.Discard, client, handed); err != nil {
+		t.Fatal(err)
 	}
 	if err := <-done; err != nil {
 		t.Error(err)
 	}
 
+	p.handed = view.BatchSize
+	if err := p.drained(t.Context()); err != nil { // does not wait: it fits in any case
+		t.Error(err)
+	}
+
 	ctx, cancel := context.WithCancel(t.Context())
-	p.handed = 1
+	p.handed = handed
 	go func() { done <- p.drained(ctx) }()
 	cancel()
 	if err := <-done; !errors.Is(err, context.Canceled) {
 		t.Errorf("after the call was canceled: %v, expected %v", err, context.Canceled)
 	}
 
-	p.handed = 1
+	p.handed = handed
 	go func() { done <- p.drained(t.Context()) }()
 	client.Close()
 	conn.Close()

@@ -19,7 +19,7 @@ import (
 // has only name, namespace and UID. The caller must close the cursor.
 func UIDs(j *journal.Journal, opts Options) *Cursor {
 	c := newCursor(j, string(IncrementalMode), nil, opts)
-	c.view = &uids{instance: j.Instance(), selector: opts.Selector, key: unique.Make(uidsKey{opts.Selector.selection()}), held: make(map[types.UID]held)}
+	c.view = &uids{instance: j.Instance(), selector: opts.Selector, key: unique.Make(uidsKey{opts.Selector.selection()}), held: make(map[types.UID]*held)}
 	c.open("")
 	return c
 }
@@ -29,7 +29,7 @@ type uids struct {
 	selector Selector
 	key      unique.Handle[uidsKey]
 	// held is what the subscriber has. It has no pods, so it keeps none in memory.
-	held map[types.UID]held
+	held map[types.UID]*held
 }
 
 // held identifies the version of a pod that a subscriber has.
@@ -102,9 +102,12 @@ func (v *uids) delivered(f *Frame) {
 			delete(v.held, p.Object.UID)
 			continue
 		}
-		v.held[p.Object.UID] = held{
-			types.NamespacedName{Namespace: p.Object.Namespace, Name: p.Object.Name}, p.Revision,
+		h := v.held[p.Object.UID]
+		if h == nil {
+			h = new(held)
+			v.held[p.Object.UID] = h
 		}
+		h.name.Namespace, h.name.Name, h.revision = p.Object.Namespace, p.Object.Name, p.Revision
 	}
 }
 
