@@ -61,8 +61,15 @@ build: ## Build the static binary, bin/podconfigd
 
 .PHONY: test
 test: test-deps components ## Run all tests with the race detector, and the short tests of the nested modules
+	@$(MAKE) --no-print-directory -j2 test-root test-nested
+
+.PHONY: test-root
+test-root:
 	@echo '==> tests of the root module, with the race detector'
 	CGO_ENABLED=1 $(GO) test -race -count=1 -timeout $(TEST_TIMEOUT) $(LONGEST) ./...
+
+.PHONY: test-nested
+test-nested:
 	@set -e; for m in $(nested); do \
 		echo "==> vet and short tests of $$m"; \
 		(cd $$m && $(SHARED) vet ./... && \
