@@ -2,6 +2,7 @@ package manifests
 
 import (
 	"context"
+	"maps"
 	"path/filepath"
 	"slices"
 	"time"
@@ -129,7 +130,7 @@ func (s *Set) LookAll(ctx context.Context, dir bool, names []string) (changed bo
 
 // lookAt looks at the named files. If the path is a file where a directory was before, the
 // files of the directory are gone only once the file gives a pod. Until then, their pods
-// are held.
+// are held, and these files are not looked at.
 func (s *Set) lookAt(ctx context.Context, names []string) (changed bool) {
 	if s.dir {
 		return s.examine(ctx, names)
@@ -138,6 +139,7 @@ func (s *Set) lookAt(ctx context.Context, names []string) (changed bool) {
 		changed = s.examine(ctx, []string{follow.Single})
 	}
 	if s.Unusable() {
+		s.hold(func(f *file) bool { return f.name != follow.Single })
 		return changed
 	}
 	before := slices.DeleteFunc(slices.Clone(s.order), func(name string) bool { return name == follow.Single })
@@ -156,11 +158,17 @@ func (s *Set) Distrust(names []string) {
 
 // Hold marks the path as unreadable. Missing files are missing for that reason, so
 // nothing is removed.
-func (s *Set) Hold() {
-	for f := range s.pending {
+func (s *Set) Hold() { s.hold(func(*file) bool { return true }) }
+
+// hold forgets that the selected files are to be looked at again.
+func (s *Set) hold(selected func(*file) bool) {
+	maps.DeleteFunc(s.pending, func(f *file, _ struct{}) bool {
+		if !selected(f) {
+			return false
+		}
 		f.goneSince, f.busySince, f.busyWait, f.starvedWait = time.Time{}, time.Time{}, 0, 0
-	}
-	clear(s.pending)
+		return true
+	})
 }
 
 // Unsettled returns the number of files to look at again, and when the first is due.

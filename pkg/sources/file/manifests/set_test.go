@@ -141,6 +141,40 @@ func TestHold(t *testing.T) {
 	b.expect("a=1")
 }
 
+// A directory that is replaced by a bad file keeps its pods, and none of its files is due
+// again until the path changes: not even one that was missing just before.
+func TestAReplacedDirectoryIsNotLookedAtAgain(t *testing.T) {
+	b := newBench(t)
+	b.write("a.yaml", pod("a", "1"))
+	b.lookAll()
+	b.remove("a.yaml")
+	b.lookAll()
+	if n, _ := b.set.Unsettled(); n != 1 {
+		t.Fatalf("%d files are unsettled, want the missing one", n)
+	}
+	if err := os.Remove(b.dir); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(b.dir, []byte("kind: ["), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	b.lookAll()
+	if n, due := b.set.Unsettled(); n != 0 {
+		t.Errorf("%d files are unsettled, the first is due in %v", n, time.Until(due))
+	}
+	b.expect("a=1")
+
+	if err := os.WriteFile(b.dir, []byte(pod("c", "1")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	b.lookAll()
+	b.expect("c=1 a=1")
+	_, due := b.set.Unsettled()
+	<-time.After(time.Until(due))
+	b.set.Look(t.Context(), nil)
+	b.expect("c=1")
+}
+
 // The pods' UIDs can be those of another directory.
 func TestAs(t *testing.T) {
 	b, elsewhere := newBench(t), newBench(t)
