@@ -17,6 +17,8 @@ import (
 type pace struct {
 	conn *admittedConn
 	raw  syscall.RawConn
+	// call is true for a call of gRPC, which can end while its connection stays.
+	call bool
 	// buffer is the size of the socket's buffer; 0 until it is known.
 	buffer int
 	// handed is how many bytes gRPC was given since written was the number of bytes that the
@@ -50,12 +52,17 @@ func newPace(conn *admittedConn) *pace {
 
 func httpPace(r *http.Request) *pace { return newPace(connFrom(r.Context())) }
 
-func grpcPace(ctx context.Context) *pace { return newPace(grpcInfo(ctx).conn) }
+func grpcPace(ctx context.Context) *pace {
+	p := newPace(grpcInfo(ctx).conn)
+	p.call = true
+	return p
+}
 
 // drained waits until everything was written, and the client has read so much that a quarter of
 // the socket's buffer at most is in use. Then the next batch of a cursor fits, and writing it does
-// not wait. It returns an error if the context is done, the connection is closed, or its write
-// deadline has passed. With gRPC, it looks after each BatchSize only.
+// not wait. It returns an error if the connection is closed, its write deadline has passed, or the
+// context of a call is done: a request of HTTP ends with its connection. With gRPC, it looks after
+// each BatchSize only.
 //
 // While drained waits for the client, nothing else can write to the connection. That is why it
 // waits for gRPC first, which writes in a goroutine of its own: gRPC has a buffer of
@@ -74,7 +81,20 @@ func (p *pace) drained(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return p.conn.named(p.raw.Write(p.write))
+	if !p.call {
+		return p.conn.named(p.raw.Write(p.write))
+	}
+	if err := p.raw.Control(p.look); err != nil || p.enough {
+		return p.conn.named(err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- p.raw.Write(p.write) }() // it ends with the connection at the latest
+	select {
+	case err := <-done:
+		return p.conn.named(err)
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }
 
 // writable reports whether at most a quarter of the buffer is in use, or will be once what is

@@ -241,6 +241,23 @@ func TestStreamsWithAnEndThatNobodyReads(t *testing.T) {
 	}
 }
 
+// A call gives its place back at its end, also if nothing is read of its connection any more.
+func TestCallsThatEndOnAConnectionThatNobodyReads(t *testing.T) {
+	d := serveWithLimits(t, journal.Options{}, Limits{Subscribers: 1})
+	for i := range 32 {
+		d.add(fmt.Sprint(i), 64<<10)
+	}
+	for _, method := range []string{"/podconfigd.v1alpha1.PodConfig/Watch", "/v1alpha1.Pods/WatchPods"} {
+		framer := unreadCall(t, d.dial(t), method, nil, [2]string{"grpc-timeout", "1S"})
+		for _, stream := range []uint32{0, 1} {
+			if err := framer.WriteWindowUpdate(stream, 1<<24); err != nil {
+				t.Fatal(err)
+			}
+		}
+		d.free(t)
+	}
+}
+
 // A client that reads gets the end of its watch, and can send the next request on the same
 // connection. The largest timeout does not overflow.
 func TestWatchesThatEndInTime(t *testing.T) {
