@@ -108,6 +108,9 @@ func (c *Cursor) Next(ctx context.Context) ([]*Frame, error) {
 	if err := c.drain(ctx); err != nil {
 		return nil, err
 	}
+	if ctx.Err() != nil { // also if there are frames: a client may always be behind
+		return nil, context.Cause(ctx)
+	}
 	for {
 		changed, err := c.poll()
 		if len(c.out) > 0 || err != nil {

@@ -320,6 +320,20 @@ func TestNextWaits(t *testing.T) {
 	})
 }
 
+// A stream ends with its context, however much there is to send.
+func TestNextEndsWithTheContext(t *testing.T) {
+	j := newJournal(journal.Options{})
+	appendSet(j, update(config.ADD, "a"))
+	for name, c := range map[string]*Cursor{
+		"stream": Stream(j.Journal, StreamOptions{}), "names": Names(j.Journal, NamesOptions{}), "uids": UIDs(j.Journal, Options{}),
+	} {
+		if frames, err := c.Next(done()); !errors.Is(err, context.Canceled) {
+			t.Errorf("%s: got %d frames, %v", name, len(frames), err)
+		}
+		c.Close()
+	}
+}
+
 func awaitRevision(j *testJournal, revision int64) {
 	for {
 		head := j.Revision()
