@@ -58,5 +58,9 @@ func (r revisions) reserve(ceiling int64) error {
 		_ = os.Remove(f.Name()) // the first error is the one to report
 		return fmt.Errorf("writing %s: %w", f.Name(), err)
 	}
-	return os.Rename(f.Name(), r.path)
+	if err := os.Rename(f.Name(), r.path); err != nil { // for example if it is a mount point
+		_ = os.Remove(f.Name()) // as above
+		return err
+	}
+	return nil
 }

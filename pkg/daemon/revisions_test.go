@@ -68,6 +68,22 @@ func TestTheDirectoryOfTheRevisionIsCreatedAgain(t *testing.T) {
 	}
 }
 
+// A revision that can't be written is tried again all the time, and leaves no files.
+func TestARevisionThatCanNotBeWrittenLeavesNoFile(t *testing.T) {
+	dir := t.TempDir()
+	r := revisionsBeside(filepath.Join(dir, "podconfigd.sock"))
+	if err := os.Mkdir(r.path, 0o755); err != nil { // as a container runtime does for a mount
+		t.Fatal(err)
+	}
+	if err := r.reserve(1); err == nil || !strings.Contains(err.Error(), r.path) {
+		t.Errorf("over a directory: %v", err)
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil || len(entries) != 1 {
+		t.Errorf("left: %v, %v", entries, err)
+	}
+}
+
 // If the clock is set back between two runs, revisions continue above those of the last
 // run.
 func TestRevisionsGrowOverARestart(t *testing.T) {
