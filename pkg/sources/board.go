@@ -42,12 +42,13 @@ type changeLog struct {
 }
 
 // add adds the result of an attempt, which is an error text or empty for a success. It
-// returns whether the result must be logged, and with which values.
-func (l *changeLog) add(text string, changed bool, since time.Time) (log bool, values []any) {
+// returns whether the result must be logged, and with which values. A logger that is not
+// enabled logs nothing.
+func (l *changeLog) add(logger klog.Logger, text string, changed bool, since time.Time) (log bool, values []any) {
 	if changed {
 		l.unlogged++
 	}
-	if text == l.text || !l.limiter.Allow() {
+	if text == l.text || !logger.Enabled() || !l.limiter.Allow() {
 		return false, nil
 	}
 	if text == "" {
@@ -96,41 +97,44 @@ func (b *Board) Update(change func(*v1alpha1.SourceStatus)) {
 
 // Failed records that the source can't be read. It logs the error with the message, but
 // not if it is the same error as the last. A very long error is cut. If there are many
-// changes, only some are logged, and the next line has their number.
-func (b *Board) Failed(ctx context.Context, err error, message string, keysAndValues ...any) {
+// changes, only some are logged, and the next line has their number. It returns whether it
+// logged the error.
+func (b *Board) Failed(ctx context.Context, err error, message string, keysAndValues ...any) (logged bool) {
 	b.degraded.Set(1)
+	logger := klog.FromContext(ctx)
 	text := ShortText(err.Error())
 	if text != err.Error() {
 		err = errors.New(text)
 	}
-	var log bool
 	var values []any
 	b.Update(func(status *v1alpha1.SourceStatus) {
 		if !status.Degraded {
 			now := time.Now()
 			status.Degraded, status.DegradedSince = true, &now
 		}
-		log, values = b.log.add(text, status.LastError != text, *status.DegradedSince)
+		logged, values = b.log.add(logger, text, status.LastError != text, *status.DegradedSince)
 		status.LastError = text
 	})
-	if log {
-		klog.FromContext(ctx).Error(err, message, append(keysAndValues, values...)...)
+	if logged {
+		logger.Error(err, message, append(keysAndValues, values...)...)
 	}
+	return logged
 }
 
 // Succeeded records that the source can be read. It logs the message if the log says that
-// the source can't be read, with the limits of Failed.
-func (b *Board) Succeeded(ctx context.Context, message string) {
+// the source can't be read, with the limits of Failed. It returns whether it logged it.
+func (b *Board) Succeeded(ctx context.Context, message string) (logged bool) {
 	b.degraded.Set(0)
-	var log bool
+	logger := klog.FromContext(ctx)
 	var values []any
 	b.Update(func(status *v1alpha1.SourceStatus) {
-		log, values = b.log.add("", status.Degraded, time.Time{})
+		logged, values = b.log.add(logger, "", status.Degraded, time.Time{})
 		status.Degraded, status.DegradedSince, status.LastError = false, nil, ""
 	})
-	if log {
-		klog.FromContext(ctx).Info(message, values...)
+	if logged {
+		logger.Info(message, values...)
 	}
+	return logged
 }
 
 // Sent records that a set was sent.

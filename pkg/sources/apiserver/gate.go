@@ -94,7 +94,7 @@ func (g *gate) succeeded(ctx context.Context, active bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.silent = g.silent && !active
-	if g.asking != nil && !g.silent {
+	if (g.asking != nil || g.unresolved && g.files == nil) && !g.silent {
 		g.asking = nil
 		g.show(ctx)
 	}
@@ -125,7 +125,8 @@ func (g *gate) read(ctx context.Context, broken error) {
 	}
 }
 
-// show updates the board. The caller holds the lock.
+// show updates the board. What the board does not log, because it has logged much, is logged
+// by a later call. The caller holds the lock.
 func (g *gate) show(ctx context.Context, keysAndValues ...any) {
 	err := g.files
 	if err == nil {
@@ -139,14 +140,14 @@ func (g *gate) show(ctx context.Context, keysAndValues ...any) {
 		ctx = klog.NewContext(ctx, logr.Discard())
 	}
 	if err == nil {
-		g.unresolved = false
-		g.board.Succeeded(ctx, "Requests to the apiserver succeed again")
+		if g.board.Succeeded(ctx, "Requests to the apiserver succeed again") {
+			g.unresolved = false
+		}
 		return
 	}
-	if log {
+	if g.board.Failed(ctx, err, "A request to the apiserver failed, keeping the last pods", keysAndValues...) {
 		g.unresolved, g.logged[err.Error()] = true, true
 	}
-	g.board.Failed(ctx, err, "A request to the apiserver failed, keeping the last pods", keysAndValues...)
 }
 
 // ports is the part of an error's text that differs between connections.
