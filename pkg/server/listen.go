@@ -59,7 +59,7 @@ func listen(ctx context.Context, opts ListenOptions) (_ *socket, err error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
 	}
-	unlock, err := lockDir(dir)
+	unlock, err := lockDir(ctx, dir)
 	if err != nil {
 		return nil, err
 	}
@@ -147,18 +147,36 @@ func checkFree(ctx context.Context, opts ListenOptions) error {
 	return fmt.Errorf("checking whether another process serves it: %w", err)
 }
 
+// lockPatience is how long lockDir waits, and lockRetry the interval between its attempts. A
+// daemon has the lock for milliseconds, but any process that can open the directory can lock it.
+const (
+	lockPatience = 5 * time.Second
+	lockRetry    = 10 * time.Millisecond
+)
+
+var errLocked = errors.New("another process has the lock")
+
 // lockDir prevents other daemons from creating a socket in the directory until unlock is
 // called. It creates no file.
-func lockDir(dir string) (unlock func(), err error) {
+func lockDir(ctx context.Context, dir string) (unlock func(), err error) {
 	f, err := os.Open(dir)
 	if err != nil {
 		return nil, err
 	}
-	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX); err != nil {
-		_ = f.Close() // nothing was written
-		return nil, fmt.Errorf("locking %s: %w", dir, err)
+	ctx, cancel := context.WithTimeoutCause(ctx, lockPatience, errLocked)
+	defer cancel()
+	for err = syscall.EWOULDBLOCK; errors.Is(err, syscall.EWOULDBLOCK); {
+		if err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err == nil {
+			return func() { _ = f.Close() }, nil // closing it unlocks it
+		}
+		select {
+		case <-ctx.Done():
+			err = context.Cause(ctx)
+		case <-time.After(lockRetry):
+		}
 	}
-	return func() { _ = f.Close() }, nil // closing it unlocks it
+	_ = f.Close() // nothing was written
+	return nil, fmt.Errorf("locking %s: %w", dir, err)
 }
 
 func groupID(name string) (int, error) {

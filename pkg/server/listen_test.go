@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"errors"
 	"io/fs"
 	"net"
@@ -11,6 +12,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/podconfigd/podconfigd/internal/testutil"
 )
@@ -45,6 +47,34 @@ func TestListenMakesTheSocket(t *testing.T) {
 	}
 	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the file after Close: %v", err)
+	}
+}
+
+// Any user can lock the directory. That must not keep the daemon from stopping.
+func TestListenWhileTheDirectoryIsLocked(t *testing.T) {
+	dir := testutil.ShortDir(t)
+	lock, err := os.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lock.Close()
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	done := make(chan error, 1)
+	go func() {
+		_, err := Listen(ctx, ListenOptions{Path: filepath.Join(dir, "s.sock"), Mode: 0o600})
+		done <- err
+	}()
+	cancel(errStopped)
+	select {
+	case err := <-done:
+		if !errors.Is(err, errStopped) || !strings.Contains(err.Error(), "locking "+dir) {
+			t.Error(err)
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("Listen waits for the lock though its context is done")
 	}
 }
 
