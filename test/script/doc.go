@@ -20,6 +20,12 @@
 // are detected by inotify. The command sets $DAEMON_PID, $INSTANCE, $START, which is the
 // revision before the first update, and $REVISION, the newest one.
 //
+//	promptly PROGRAM [ARG…]
+//
+// is exec for a program that replaces a file in two steps, which the daemon takes for one
+// change only if there are less than 50 ms between them. On a busy machine, the program
+// runs before all others.
+//
 //	shutdown [-kill]
 //
 // ends the daemon. Unless it is killed, it must exit with 0, end its streams and remove

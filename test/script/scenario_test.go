@@ -100,6 +100,7 @@ func commands() map[string]func(ts *testscript.TestScript, neg bool, args []stri
 		"exchange":     command((*scenario).cmdExchange),
 		"mksock":       command((*scenario).cmdMksock),
 		"pods":         command((*scenario).cmdPods),
+		"promptly":     command((*scenario).cmdPromptly),
 		"shutdown":     command((*scenario).cmdShutdown),
 		"source":       command((*scenario).cmdSource),
 		"status":       command((*scenario).cmdStatus),

@@ -4,8 +4,10 @@ import (
 	"errors"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -17,6 +19,23 @@ const (
 	writerWindow = time.Second
 	writerLimit  = 2 * time.Second
 )
+
+// realtime reports whether programs can have a real-time priority here.
+var realtime = sync.OnceValue(func() bool {
+	return exec.Command("chrt", "--fifo", "1", "true").Run() == nil
+})
+
+// cmdPromptly runs a program before all other processes of the machine.
+func (sc *scenario) cmdPromptly(in *invocation) error {
+	if in.neg || len(in.args) == 0 {
+		return errUsage
+	}
+	args := in.args
+	if realtime() {
+		args = append([]string{"chrt", "--fifo", "1"}, args...)
+	}
+	return in.ts.Exec(args[0], args[1:]...)
+}
 
 // cmdWriteSlowly writes a file in pieces and keeps it open between them.
 func (sc *scenario) cmdWriteSlowly(in *invocation) error {
