@@ -6,15 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
-	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/klog/v2"
 )
 
@@ -212,14 +209,6 @@ func (l *Log) enter() error {
 	}
 	return err
 }
-
-// bootID returns the kernel's boot ID, or an empty string.
-func bootID() string {
-	id, _ := os.ReadFile("/proc/sys/kernel/random/boot_id") // without one, each start counts as a start after a boot
-	return strings.TrimSpace(string(id))
-}
-
-func newInstance() string { return string(uuid.NewUUID()) }
 
 // Append adds the next set. Its revisions are above those of the previous set. show is
 // called when the set must be shown: in the order of sets, one at a time, from another
