@@ -1,7 +1,8 @@
 package config
 
-// SourcesReady reports whether every source has been seen: its first set was merged, and
-// the updates of that set were handled. Whoever handles the updates of a [PodConfig] knows.
+// SourcesReady reports whether every source has been seen. A source has been seen when its
+// first set was merged and the updates of that set were handled. The handler of the updates
+// implements it.
 //
 // kubelet: pkg/kubelet/config/sources.go SourcesReady.
 type SourcesReady interface {

@@ -58,15 +58,15 @@ func grpcPace(ctx context.Context) *pace {
 	return p
 }
 
-// drained waits until everything was written, and the client has read so much that a quarter of
-// the socket's buffer at most is in use. Then the next batch of a cursor fits, and writing it does
-// not wait. It returns an error if the connection is closed, its write deadline has passed, or the
-// context of a call is done: a request of HTTP ends with its connection. With gRPC, it looks after
-// each BatchSize only.
+// drained waits until everything was written, and at most a quarter of the socket's buffer is in
+// use. Then the next batch of a cursor fits into the buffer, and its write does not block. drained
+// returns an error if the connection is closed, its write deadline has passed, or the context of
+// a gRPC call is done. An HTTP request ends with its connection. With gRPC, drained checks only
+// after each BatchSize.
 //
-// While drained waits for the client, nothing else can write to the connection. That is why it
-// waits for gRPC first, which writes in a goroutine of its own: gRPC has a buffer of
-// grpcWriteBuffer as long as it writes.
+// While drained waits for the client, nothing else can write to the connection. gRPC writes in its
+// own goroutine, and holds a buffer of grpcWriteBuffer until it has written. So drained first
+// waits until gRPC has written.
 func (p *pace) drained(ctx context.Context) error {
 	if p.raw == nil || p.handed > 0 && p.handed < view.BatchSize {
 		return nil
