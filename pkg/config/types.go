@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // Annotation keys that the merge sets or treats as local.
@@ -101,6 +102,18 @@ type PodUpdate struct {
 	// More is true if another update of the same set follows. The first update with More
 	// false completes the changes of a set.
 	More bool
+	// Files has the manifest file of each pod; nil if the pods are not from files.
+	Files []*File
+	// Attributes are those of the set, in its last update.
+	Attributes map[string]string
+}
+
+// File is the manifest file of a pod when the version of the pod was read.
+type File struct {
+	Path     string
+	UID, GID uint32
+	// Mode has the permission bits.
+	Mode uint32
 }
 
 // SourceSet is the full set of pods of a source at one moment. After the source has sent
@@ -109,6 +122,11 @@ type SourceSet struct {
 	Pods []*v1.Pod
 	// Origin is the origin of the pods, for the log: a path, or a URL without secrets.
 	Origin string
+	// Files has the manifest file of each pod, by UID; nil if the pods are not from files.
+	Files map[types.UID]*File
+	// Attributes are what the source needs to go on from this set after a restart, such as
+	// an ETag. They are stored with the set and restored with its pods.
+	Attributes map[string]string
 }
 
 // IsMirrorPod reports whether the pod is a mirror pod: the copy of a static pod in the

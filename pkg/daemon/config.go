@@ -9,6 +9,7 @@ import (
 
 	"github.com/podconfigd/podconfigd/internal/socketpath"
 	"github.com/podconfigd/podconfigd/pkg/journal"
+	"github.com/podconfigd/podconfigd/pkg/journal/store"
 	"github.com/podconfigd/podconfigd/pkg/pleg"
 	"github.com/podconfigd/podconfigd/pkg/server"
 	"github.com/podconfigd/podconfigd/pkg/sources/file"
@@ -102,6 +103,18 @@ type Config struct {
 	JournalMaxUpdates int
 	JournalMaxBytes   int64
 
+	// StateDir is the directory in which the journal survives a restart; empty to keep it only
+	// in memory. Flag: --state-dir.
+	StateDir string
+	// StateMaxAge and StateMaxBytes limit the journal in StateDir. Flags: --state-max-age,
+	// --state-max-bytes.
+	StateMaxAge   time.Duration
+	StateMaxBytes int64
+	// RemovalBrake is the number of pods, as in 5, or the share of the pods of a source, as in
+	// 50%, that one set may remove. A set that would remove more is held. Empty for no limit.
+	// Flag: --removal-brake.
+	RemovalBrake string
+
 	// Collectors are metrics of the program around the daemon, which /metrics serves too.
 	Collectors []prometheus.Collector
 }
@@ -120,6 +133,8 @@ func DefaultConfig() Config {
 		MaxSubscribersPerProcess: server.DefaultMaxSubscribersPerPeer,
 		JournalMaxUpdates:        journal.DefaultMaxUpdates,
 		JournalMaxBytes:          journal.DefaultMaxBytes,
+		StateMaxAge:              store.DefaultMaxAge,
+		StateMaxBytes:            store.DefaultMaxBytes,
 	}
 }
 

@@ -3,6 +3,9 @@ package sources
 import (
 	"context"
 
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/pkg/config"
 )
@@ -28,6 +31,17 @@ type Source interface {
 	// Status returns the status of the source. Any goroutine can call it at any time.
 	// Seen and Pods are zero: the merge has them.
 	Status() v1alpha1.SourceStatus
+}
+
+// Restored is the last set of a source before a restart. The pods have the annotations of
+// the merge. Until the source sends its first set, these pods count. A source that holds
+// one of them, for example because its manifest is bad now, sends the same pointer.
+type Restored struct {
+	Pods []*v1.Pod
+	// Files has the manifest file of each pod, by UID, if the pods are from files.
+	Files map[types.UID]*config.File
+	// Attributes are those of the set.
+	Attributes map[string]string
 }
 
 // ReasonDuplicate is the reason of a manifest that is shadowed. Package manifest and

@@ -53,6 +53,9 @@ type Update struct {
 type SourceState struct {
 	// Seen is true if the source has delivered its first set.
 	Seen bool `json:"seen"`
+	// Restored is true if the pods are those of the time before a restart, because the
+	// source has not delivered its first set yet.
+	Restored bool `json:"restored,omitempty"`
 }
 
 // Status is the object of /v1alpha1/status.

@@ -187,7 +187,7 @@ func decodePod(message []byte, source string) (Pod, error) {
 		case podUID:
 			p.Object.UID = types.UID(f.text())
 		case podFile:
-			p.File = new(File)
+			p.File = new(config.File)
 			return decodeFile(f.bytes, p.File)
 		}
 		return nil
@@ -195,7 +195,7 @@ func decodePod(message []byte, source string) (Pod, error) {
 	return p, err
 }
 
-func decodeFile(message []byte, file *File) error {
+func decodeFile(message []byte, file *config.File) error {
 	return eachField(message, func(f *field) error {
 		switch f.number {
 		case filePath:

@@ -30,7 +30,7 @@ func goldenFiles(t *testing.T) map[string][]byte {
 			Status:     v1.PodStatus{Phase: v1.PodRunning},
 		}
 	}
-	file := &File{Path: "/etc/kubernetes/manifests/etcd.yaml", UID: 7, GID: 8, Mode: 0o640}
+	file := &config.File{Path: "/etc/kubernetes/manifests/etcd.yaml", UID: 7, GID: 8, Mode: 0o640}
 	sets := []*Set{
 		{First: 1001, Revision: 1002, Time: now, Updates: []Update{{Op: config.ADD, Source: "file", Revision: 1002,
 			Pods: []Pod{{Source: "file", Revision: 1001, ByName: 1002, Object: pod("etcd", "etcd:1"), File: file}}}}},

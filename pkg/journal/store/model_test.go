@@ -74,7 +74,7 @@ func (m *model) pod(source string, uid int) Pod {
 	}
 	p := Pod{Source: source, Revision: m.revision, Object: object}
 	if source == config.FileSource {
-		p.File = &File{Path: "/etc/kubernetes/manifests/" + name + ".yaml", UID: 1000, Mode: 0o640}
+		p.File = &config.File{Path: "/etc/kubernetes/manifests/" + name + ".yaml", UID: 1000, Mode: 0o640}
 	}
 	if m.random.IntN(8) == 0 {
 		p.ByName = m.revision + 1

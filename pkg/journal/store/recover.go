@@ -251,10 +251,13 @@ func (r *recovery) result() *Recovered {
 	if result.Reason == "" {
 		result.Instance, result.Resumed = r.segments[len(r.segments)-1].header.Instance, true
 		result.Revision, result.Base, result.Pods, result.Sets = r.state.revision, r.base, r.pods, r.sets
-		return result
+		result.Reserved = max(r.state.ceiling, r.state.revision)
+	} else {
+		result.Instance = newInstance()
+		r.state.revision = max(r.now.UnixMilli(), r.state.revision+1, r.state.ceiling+1)
+		result.Revision, result.Base, result.Pods = r.state.revision, r.state.revision, r.state.sorted()
+		result.Reserved = r.state.revision
 	}
-	result.Instance = newInstance()
-	r.state.revision = max(r.now.UnixMilli(), r.state.revision+1, r.state.ceiling+1)
-	result.Revision, result.Base, result.Pods = r.state.revision, r.state.revision, r.state.sorted()
+	r.state.ceiling = result.Reserved + reserve
 	return result
 }

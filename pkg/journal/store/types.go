@@ -41,15 +41,7 @@ type Pod struct {
 	ByName int64
 	Object *v1.Pod
 	// File is the manifest file of the version, or nil.
-	File *File
-}
-
-// File describes a manifest file at the time at which a version of a pod was read.
-type File struct {
-	Path     string
-	UID, GID uint32
-	// Mode has the permission bits.
-	Mode uint32
+	File *config.File
 }
 
 // Source is the state of a source, except for its pods.
@@ -81,6 +73,9 @@ type Recovered struct {
 	Reason  string
 	// Revision is the newest revision of the instance.
 	Revision int64
+	// Reserved is not below any revision that an earlier process may have shown. The next
+	// set is above it.
+	Reserved int64
 	// Pods are the state at the revision Base. Sets came after it.
 	Base int64
 	Pods []Pod
