@@ -9,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/podconfigd/podconfigd/test/components"
 
@@ -94,17 +95,28 @@ http {
 		if err := n.cmd.Start(); err != nil {
 			t.Fatalf("%v: make test-deps installs it", err)
 		}
-		testutil.Until(t, "nginx listens", func() bool {
-			conn, err := net.Dial("tcp", address)
-			if err == nil {
-				conn.Close()
-			}
-			return err == nil
-		})
+		testutil.Until(t, "nginx answers", func() bool { return n.works(address) })
 	}
 	n.start(t)
 	t.Cleanup(func() { n.signal(syscall.SIGKILL) })
 	return n
+}
+
+// works tells whether a worker of nginx answers. A master without workers listens already,
+// but loses a SIGHUP or dies of it.
+func (n *nginx) works(address string) bool {
+	conn, err := net.DialTimeout("tcp", address, time.Second)
+	if err != nil {
+		return false
+	}
+	defer conn.Close()
+	_ = conn.SetDeadline(time.Now().Add(time.Second))
+	// Answered with 400, also by a port for TLS.
+	if _, err := conn.Write([]byte("no request\r\n\r\n")); err != nil {
+		return false
+	}
+	answered, _ := conn.Read(make([]byte, 1))
+	return answered == 1
 }
 
 // signal sends a signal to all processes of nginx, and waits for the end if the signal
