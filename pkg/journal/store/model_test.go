@@ -25,6 +25,8 @@ type model struct {
 	random   *rand.Rand
 	instance string
 	revision int64
+	// reserved is the revision that the next set must be above.
+	reserved int64
 	pods     map[podKey]Pod
 	now      time.Time
 	// sets are all that were made.
@@ -41,7 +43,7 @@ func newModel(seed uint64, r *Recovered) *model {
 
 // begin takes what was recovered, as a journal does.
 func (m *model) begin(r *Recovered) {
-	m.instance, m.revision, m.pods = r.Instance, r.Revision, make(map[podKey]Pod)
+	m.instance, m.revision, m.reserved, m.pods = r.Instance, r.Revision, r.Reserved, make(map[podKey]Pod)
 	for _, p := range r.Pods {
 		m.pods[podKey{p.Source, p.Object.UID}] = p
 	}
@@ -85,6 +87,7 @@ func (m *model) pod(source string, uid int) Pod {
 // set makes the next set.
 func (m *model) set() *Set {
 	m.now = m.now.Add(time.Millisecond)
+	m.revision = max(m.revision, m.reserved)
 	set := &Set{First: m.revision + 1, Time: m.now}
 	source := []string{config.FileSource, config.ApiserverSource}[m.random.IntN(2)]
 	for range m.random.IntN(3) {
