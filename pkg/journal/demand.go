@@ -38,32 +38,44 @@ func (j *Journal) demandLocked(op config.PodOperation) *demand {
 	return d
 }
 
-// wantedLocked reports whether the operation is recorded now. If not, it sets the hole.
-func (j *Journal) wantedLocked(op config.PodOperation, now time.Time) bool {
+// wanted reports whether the operation is recorded now. If not, it sets the hole to the
+// revision.
+func (j *Journal) wanted(op config.PodOperation, revision int64, now time.Time) bool {
 	if !onDemand(op) {
 		return true
 	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
 	d := j.demandLocked(op)
 	if d.subscribers > 0 || now.Before(d.until) {
 		return true
 	}
-	d.hole = j.head
+	d.hole = revision
 	return false
 }
 
-// askLocked counts a subscriber that requests the operations. All holes are before any
-// revision that the subscriber then gets.
-func (j *Journal) askLocked(ops Operations) {
+// ask counts a subscriber that requests the operations. If one was not recorded at the
+// newest revision, it advances the revision, so that the subscriber can resume from there.
+func (j *Journal) ask(ops Operations) {
+	j.intake.mu.Lock()
+	defer j.intake.mu.Unlock()
+	if j.askFor(ops, j.intake.head) {
+		j.commit(j.intake.advance(time.Now()))
+	}
+}
+
+// askFor counts the subscriber, and reports whether a hole is at the revision.
+func (j *Journal) askFor(ops Operations, revision int64) (hole bool) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
 	for op, wanted := range ops {
-		if !wanted || !onDemand(op) {
-			continue
-		}
-		d := j.demandLocked(op)
-		d.subscribers++
-		if d.hole == j.head {
-			j.head++
+		if wanted && onDemand(op) {
+			d := j.demandLocked(op)
+			d.subscribers++
+			hole = hole || d.hole == revision
 		}
 	}
+	return hole
 }
 
 // leaveLocked counts the subscriber no longer.
@@ -80,29 +92,15 @@ func (j *Journal) leaveLocked(ops Operations, now time.Time) {
 // HandlePodLifecycleEvent appends a PLEG, if a subscriber requests the operation or
 // requested it within the last minutes.
 func (j *Journal) HandlePodLifecycleEvent(_ context.Context, pod *v1.Pod, e *pleg.PodLifecycleEvent) {
-	now := time.Now()
-	u := config.PodUpdate{Op: config.PLEG, Source: pod.Annotations[config.ConfigSourceAnnotationKey], Pods: []*v1.Pod{pod}}
-	prepared := [][]*Pod{prepare(u)}
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	if !j.wantedLocked(config.PLEG, now) {
-		return
-	}
-	j.commitLocked([]config.PodUpdate{u}, prepared, &v1alpha1.Event{
-		Type: string(e.Type), PodUID: string(e.ID),
-		ContainerID: e.ContainerID, Container: e.Container, ExitCode: e.ExitCode,
-	}, now)
+	j.appendEvent(
+		config.PodUpdate{Op: config.PLEG, Source: pod.Annotations[config.ConfigSourceAnnotationKey], Pods: []*v1.Pod{pod}},
+		&v1alpha1.Event{
+			Type: string(e.Type), PodUID: string(e.ID),
+			ContainerID: e.ContainerID, Container: e.Container, ExitCode: e.ExitCode,
+		}, time.Now())
 }
 
 // HandlePodOrphans appends a HOUSEKEEPING. The newest one is part of the current state.
 func (j *Journal) HandlePodOrphans(_ context.Context, pods []*v1.Pod) {
-	if pods == nil {
-		pods = []*v1.Pod{}
-	}
-	u := config.PodUpdate{Op: config.HOUSEKEEPING, Pods: pods}
-	prepared := prepare(u)
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	j.orphans = prepared
-	j.commitLocked([]config.PodUpdate{u}, [][]*Pod{prepared}, nil, time.Now())
+	j.appendEvent(config.PodUpdate{Op: config.HOUSEKEEPING, Pods: pods}, nil, time.Now())
 }

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/uuid"
 
@@ -54,10 +53,7 @@ type Journal struct {
 	reserve    func(int64) error
 	metrics    *metrics
 
-	// appending guards pending, the updates of a set that is not complete yet. It is
-	// locked before mu.
-	appending sync.Mutex
-	pending   []config.PodUpdate
+	intake intake
 
 	// mu guards the fields below. It is never held during a write to a subscriber or the
 	// encoding of a pod.
@@ -71,9 +67,10 @@ type Journal struct {
 	// updates and bytes are the totals of the sets in the ring.
 	updates int
 	bytes   int64
-	state   map[podKey]*Pod
-	names   index[types.NamespacedName]
-	uids    index[types.UID]
+	// state has all pods, names and uids have the pod of each name and UID.
+	state map[podKey]*Pod
+	names map[types.NamespacedName]*Pod
+	uids  map[types.UID]*Pod
 	// bookmark is shared. It is replaced, never changed.
 	bookmark *Bookmark
 	// changed is closed and replaced when there is something new to read.
@@ -132,163 +129,16 @@ func New(opts Options) *Journal {
 		reserve:    opts.Reserve,
 		first:      start, head: start, compacted: start, progress: start,
 		state:       make(map[podKey]*Pod),
-		names:       newIndex((*Pod).name),
-		uids:        newIndex(func(p *Pod) types.UID { return p.Object.UID }),
+		names:       make(map[types.NamespacedName]*Pod),
+		uids:        make(map[types.UID]*Pod),
 		bookmark:    &Bookmark{Ready: len(sources) == 0, Sources: sources},
 		changed:     make(chan struct{}),
 		subscribers: make(map[*Subscriber]struct{}),
 		demand:      make(map[config.PodOperation]*demand),
 	}
+	j.intake = newIntake(start, j.bookmark)
 	j.metrics = newMetrics(opts.Registerer, j)
 	return j
-}
-
-// Append appends an update. The updates of one set become visible together, with the
-// first update that does not have More. Append never waits for a subscriber.
-//
-// A SYNC is recorded only if a subscriber requests the operation or requested it within
-// the last minutes. Otherwise SYNCs would push updates out of the ring that are still
-// needed.
-func (j *Journal) Append(u config.PodUpdate) {
-	now := time.Now()
-	if !u.Op.IsConfig() {
-		pods := prepare(u)
-		j.mu.Lock()
-		defer j.mu.Unlock()
-		if j.wantedLocked(u.Op, now) {
-			j.commitLocked([]config.PodUpdate{u}, [][]*Pod{pods}, nil, now)
-		}
-		return
-	}
-	j.appending.Lock()
-	defer j.appending.Unlock()
-	j.pending = append(j.pending, u)
-	if u.More {
-		return
-	}
-	pods := make([][]*Pod, len(j.pending))
-	for i, u := range j.pending {
-		pods[i] = prepare(u)
-	}
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	j.commitLocked(j.pending, pods, nil, now)
-	j.pending = nil
-}
-
-// prepare makes the versions of the update's pods. It computes the size of each pod,
-// which takes time, so it runs before the lock.
-func prepare(u config.PodUpdate) []*Pod {
-	if u.Op == config.REMOVE {
-		return nil // it makes no versions
-	}
-	pods := make([]*Pod, len(u.Pods))
-	for i, object := range u.Pods {
-		pods[i] = NewPod(u.Source, object)
-	}
-	return pods
-}
-
-// commitLocked gives revisions to the updates of a set, applies them to the state and
-// makes them visible. It is the only way into the ring.
-func (j *Journal) commitLocked(updates []config.PodUpdate, prepared [][]*Pod, event *v1alpha1.Event, now time.Time) {
-	set := &Set{First: j.head + 1, Time: now}
-	for i, u := range updates {
-		update := &Update{
-			First: j.head + 1, Time: now, Op: u.Op, Source: u.Source, Event: event,
-			Pods: make([]*Pod, len(u.Pods)), Before: make([]*Pod, len(u.Pods)),
-		}
-		if len(u.Pods) == 0 {
-			j.head++
-		}
-		for k, object := range u.Pods {
-			j.head++
-			var next *Pod
-			if prepared[i] != nil {
-				next = prepared[i][k]
-			}
-			j.takeLocked(set, update, k, object, next)
-		}
-		update.Revision = j.head
-		set.Updates = append(set.Updates, update)
-		j.seenLocked(set, u)
-		j.metrics.updates.WithLabelValues(u.Op.String(), u.Source).Inc()
-	}
-	set.Names, j.head = revised(&j.names, j.head)
-	set.UIDs = j.uids.changes()
-	set.Revision = j.head
-	set.Updates[len(set.Updates)-1].Revision = j.head
-	j.pushLocked(set)
-	close(j.changed)
-	j.changed = make(chan struct{})
-}
-
-// takeLocked applies one pod of an update to the state. prepared is its version.
-func (j *Journal) takeLocked(set *Set, u *Update, n int, object *v1.Pod, prepared *Pod) {
-	key := podKey{u.Source, object.UID}
-	before := j.state[key]
-	pod := prepared
-	switch {
-	case u.Op == config.REMOVE && before == nil: // the merge removes only what it added
-		pod = NewPod(u.Source, object).at(j.head)
-	case u.Op == config.REMOVE, before != nil && before.Object == object:
-		pod = before
-	default:
-		pod.Revision = j.head
-	}
-	u.Pods[n], u.Before[n] = pod, before
-	u.Mirrors = u.Mirrors || config.IsMirrorPod(object) || (before != nil && config.IsMirrorPod(before.Object))
-	switch {
-	case !u.Op.IsConfig():
-	case u.Op == config.REMOVE:
-		delete(j.state, key)
-		j.names.replace(before, nil, j.head)
-		j.uids.replace(before, nil, j.head)
-	default:
-		j.state[key] = pod
-		j.names.replace(before, pod, j.head)
-		j.uids.replace(before, pod, j.head)
-	}
-	// A version that is no longer current belongs to the set that replaced it. Nothing
-	// else holds it longer.
-	present := j.state[key]
-	if before != nil && before != present {
-		set.size += int64(before.size) * memoryFactor
-	}
-	if pod != before && pod != present {
-		set.size += int64(pod.size) * memoryFactor
-	}
-}
-
-// seenLocked records the first update of a source.
-func (j *Journal) seenLocked(set *Set, u config.PodUpdate) {
-	if !u.Op.IsConfig() || u.Source == "" || j.bookmark.Sources[u.Source].Seen {
-		return
-	}
-	j.bookmark = j.bookmark.with(u.Source)
-	set.Readied = j.bookmark.Ready
-}
-
-// memoized is the number of newest sets that keep the frames of views.
-const memoized = 64
-
-func (j *Journal) pushLocked(set *Set) {
-	j.ring.push(set)
-	j.updates += len(set.Updates)
-	j.bytes += set.size
-	for j.ring.len() > 1 && (j.updates > j.maxUpdates || j.bytes > j.maxBytes) {
-		j.popLocked()
-	}
-	if n := j.ring.len(); n > memoized {
-		j.ring.at(n - 1 - memoized).forget()
-	}
-}
-
-func (j *Journal) popLocked() {
-	set := j.ring.pop()
-	j.updates -= len(set.Updates)
-	j.bytes -= set.size
-	j.compacted = set.Revision
 }
 
 // Instance returns the instance's ID.

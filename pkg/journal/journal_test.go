@@ -237,7 +237,7 @@ func TestRevisionsStartAboveTheFloor(t *testing.T) {
 			}
 			appendSet(j, update(config.UPDATE, fmt.Sprintf("p=%d", i)))
 			j.mu.Lock()
-			j.head += 100_000 // like two polls of a URL with 20,000 pods, whose names change each time
+			j.intake.head += 100_000 // like two polls of a URL with 20,000 pods, whose names change each time
 			j.mu.Unlock()
 			if ceiling.Load() < j.Revision() {
 				t.Errorf("revision %d is above the ceiling %d", j.Revision(), ceiling.Load())

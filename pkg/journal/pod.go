@@ -18,6 +18,8 @@ type Pod struct {
 	Source string
 	// Revision is the revision of this version.
 	Revision int64
+	// File is the manifest file of this version, or nil.
+	File *config.File
 	// Memo caches the encodings of the version.
 	*Memo
 
@@ -59,6 +61,8 @@ func (p *Pod) key() podKey { return podKey{p.Source, p.Object.UID} }
 func (p *Pod) name() types.NamespacedName {
 	return types.NamespacedName{Namespace: p.Object.Namespace, Name: p.Object.Name}
 }
+
+func (p *Pod) uid() types.UID { return p.Object.UID }
 
 func comparePods(a, b *Pod) int {
 	return cmp.Or(cmp.Compare(a.Source, b.Source), config.ComparePods(a.Object, b.Object))

@@ -19,7 +19,8 @@ type Reading struct {
 	// Sets are the next ones. The first is cut to the part after the revision.
 	Sets []*Set
 	// Changed is closed when there are more sets; nil if there are more already.
-	Changed <-chan struct{}
+	Changed  <-chan struct{}
+	Instance string
 	// Progress is the revision for a bookmark, if the subscriber got no update.
 	Progress int64
 	Bookmark *Bookmark
@@ -33,7 +34,7 @@ func (j *Journal) After(revision int64, buffer []*Set, limit int) (Reading, erro
 	if revision < j.compacted {
 		return Reading{}, &CompactedError{fmt.Sprintf("the subscriber fell behind: updates up to revision %d are gone", j.compacted)}
 	}
-	r := Reading{Sets: buffer, Progress: j.progress, Bookmark: j.bookmark}
+	r := Reading{Sets: buffer, Instance: j.instance, Progress: j.progress, Bookmark: j.bookmark}
 	n := j.ring.len()
 	i := j.searchLocked(revision)
 	for ; i < n && len(r.Sets) < limit; i++ {

@@ -10,6 +10,7 @@ import (
 
 // Update is one update. It is immutable.
 type Update struct {
+	Instance string
 	// First is the revision of its first pod. Revision is that of its last pod, and of
 	// the update.
 	First, Revision int64
@@ -69,8 +70,9 @@ type Change struct {
 }
 
 // Set is the changes by one set of a source, or one update of another kind. All of it
-// becomes visible at once. It is immutable.
+// becomes visible at once. It is immutable then.
 type Set struct {
+	Instance string
 	// First is the revision of its first pod, Revision that of its last.
 	First, Revision int64
 	Time            time.Time
@@ -85,6 +87,8 @@ type Set struct {
 
 	// size is the memory of the versions that only the set holds.
 	size int64
+	// bookmark is the state of the sources after the set.
+	bookmark *Bookmark
 }
 
 // after returns the part of the set after the revision.
@@ -92,7 +96,7 @@ func (s *Set) after(revision int64) *Set {
 	if revision < s.First {
 		return s
 	}
-	rest := &Set{First: revision + 1, Revision: s.Revision, Time: s.Time, UIDs: s.UIDs, Readied: s.Readied}
+	rest := &Set{Instance: s.Instance, First: revision + 1, Revision: s.Revision, Time: s.Time, UIDs: s.UIDs, Readied: s.Readied}
 	for _, u := range s.Updates {
 		if u.Revision <= revision {
 			continue

@@ -3,6 +3,7 @@ package journal
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -28,6 +29,7 @@ const (
 // a slow subscriber keeps no old version of a pod in memory. It can't be read after the
 // revision has left the ring.
 type Snapshot struct {
+	Instance string
 	Revision int64
 	Bookmark *Bookmark
 	// Orphans are the pods of the newest HOUSEKEEPING; nil before the first.
@@ -43,37 +45,20 @@ type Snapshot struct {
 func (j *Journal) Snapshot(order Order) *Snapshot {
 	switch order {
 	case ByName:
-		return snapshot(j, order, j.names.keys,
-			func(a, b *Pod) int { return cmp.Compare(a.Revision, b.Revision) }, (*Pod).name, j.names.of,
+		return snapshot(j, order, func() []*Pod { return slices.Collect(maps.Values(j.names)) },
+			func(a, b *Pod) int { return cmp.Compare(a.Revision, b.Revision) }, (*Pod).name, func(name types.NamespacedName) *Pod { return j.names[name] },
 			func(s *Set, past map[types.NamespacedName]*Pod) { s.undoNames(0, past) })
 	case ByUID:
-		return snapshot(j, order, j.uids.keys,
-			func(a, b *Pod) int { return cmp.Compare(a.Object.UID, b.Object.UID) }, j.uids.key, j.uids.of,
+		return snapshot(j, order, func() []*Pod { return slices.Collect(maps.Values(j.uids)) },
+			func(a, b *Pod) int { return cmp.Compare(a.Object.UID, b.Object.UID) }, (*Pod).uid, func(uid types.UID) *Pod { return j.uids[uid] },
 			func(s *Set, past map[types.UID]*Pod) {
 				for _, c := range slices.Backward(s.UIDs) {
 					past[cmp.Or(c.Before, c.After).Object.UID] = c.Before
 				}
 			})
 	}
-	return snapshot(j, order, j.all, comparePods, (*Pod).key, func(key podKey) *Pod { return j.state[key] },
+	return snapshot(j, order, func() []*Pod { return slices.Collect(maps.Values(j.state)) }, comparePods, (*Pod).key, func(key podKey) *Pod { return j.state[key] },
 		func(s *Set, past map[podKey]*Pod) { s.undo(func(key podKey, before *Pod) { past[key] = before }) })
-}
-
-func (j *Journal) all() []*Pod {
-	pods := make([]*Pod, 0, len(j.state))
-	for _, p := range j.state {
-		pods = append(pods, p)
-	}
-	return pods
-}
-
-// keys returns the pod of each key.
-func (x *index[K]) keys() []*Pod {
-	pods := make([]*Pod, 0, len(x.pods))
-	for _, all := range x.pods {
-		pods = append(pods, all[0])
-	}
-	return pods
 }
 
 // sorted is the order of the keys at a revision.
@@ -95,7 +80,7 @@ func snapshot[K comparable](
 	}
 	var pods []*Pod
 	j.mu.RLock()
-	s := &Snapshot{Revision: j.head, Bookmark: j.bookmark, Orphans: j.orphans, journal: j}
+	s := &Snapshot{Instance: j.instance, Revision: j.head, Bookmark: j.bookmark, Orphans: j.orphans, journal: j}
 	if found == nil || found.revision != j.head {
 		found, pods = nil, all()
 	}

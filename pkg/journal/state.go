@@ -33,14 +33,14 @@ func (j *Journal) State() State {
 func (j *Journal) ByUID(uid types.UID) *Pod {
 	j.mu.RLock()
 	defer j.mu.RUnlock()
-	return j.uids.of(uid)
+	return j.uids[uid]
 }
 
 // ByName returns the current pod of the name, or nil.
 func (j *Journal) ByName(name types.NamespacedName) *Pod {
 	j.mu.RLock()
 	defer j.mu.RUnlock()
-	return j.names.of(name)
+	return j.names[name]
 }
 
 // Named returns the pod of each name at a revision, by namespace and name, and the
@@ -64,10 +64,10 @@ func (j *Journal) named(at int64) ([]*Pod, int64, error) {
 	}
 	past := make(map[types.NamespacedName]*Pod)
 	j.undoLocked(revision, func(s *Set) { s.undoNames(revision, past) })
-	pods := make([]*Pod, 0, len(j.names.pods))
-	for name, present := range j.names.pods {
+	pods := make([]*Pod, 0, len(j.names))
+	for name, present := range j.names {
 		if _, changed := past[name]; !changed {
-			pods = append(pods, present[0])
+			pods = append(pods, present)
 		}
 	}
 	for _, pod := range past {

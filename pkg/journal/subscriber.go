@@ -31,12 +31,12 @@ type Subscriber struct {
 // Subscribe registers a subscriber. It is listed in the status, and the operations that
 // it requests are recorded. The caller must close it.
 func (j *Journal) Subscribe(mode string, ops Operations, client Client) *Subscriber {
+	j.ask(ops)
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.nextID++
 	s := &Subscriber{journal: j, id: j.nextID, opened: time.Now(), mode: mode, ops: ops, client: client}
 	j.subscribers[s] = struct{}{}
-	j.askLocked(ops)
 	s.position.Store(j.head)
 	return s
 }

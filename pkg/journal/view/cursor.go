@@ -165,7 +165,7 @@ func (c *Cursor) poll() (changed <-chan struct{}, err error) {
 		}
 	}
 	if reading.Changed != nil && len(c.out) == 0 && c.sent < min(reading.Progress, c.position) {
-		c.put(bookmark(c.journal.Instance(), c.position, reading.Bookmark))
+		c.put(bookmark(reading.Instance, c.position, reading.Bookmark))
 	}
 	return reading.Changed, nil
 }
@@ -191,7 +191,7 @@ func (c *Cursor) openMore() error {
 		for _, f := range c.view.end(o.snapshot) {
 			c.put(f)
 		}
-		synced := bookmark(c.journal.Instance(), o.snapshot.Revision, o.snapshot.Bookmark)
+		synced := bookmark(o.snapshot.Instance, o.snapshot.Revision, o.snapshot.Bookmark)
 		synced.InitialSyncComplete = true
 		c.put(synced)
 		c.opening = nil
@@ -228,7 +228,7 @@ func (c *Cursor) framesOf(set *journal.Set, present *journal.Bookmark) ([]*Frame
 	}
 	frames, err := c.view.frames(set)
 	if err == nil && set.Readied {
-		frames = append(slices.Clip(frames), bookmark(c.journal.Instance(), set.Revision, present))
+		frames = append(slices.Clip(frames), bookmark(set.Instance, set.Revision, present))
 	}
 	return frames, err
 }

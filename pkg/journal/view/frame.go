@@ -86,8 +86,8 @@ func piece(whole *Frame, op config.PodOperation, pods []*journal.Pod, size int) 
 	}
 }
 
-func frameOf(instance string, u *journal.Update) *Frame {
-	return &Frame{Instance: instance, Revision: u.Revision, Time: u.Time, Source: u.Source, Event: u.Event}
+func frameOf(u *journal.Update) *Frame {
+	return &Frame{Instance: u.Instance, Revision: u.Revision, Time: u.Time, Source: u.Source, Event: u.Event}
 }
 
 func bookmark(instance string, revision int64, b *journal.Bookmark) *Frame {

@@ -23,7 +23,7 @@ type NamesOptions struct {
 // The caller must close the cursor.
 func Names(j *journal.Journal, opts NamesOptions) *Cursor {
 	c := newCursor(j, string(IncrementalMode), nil, opts.Options)
-	v := &names{instance: j.Instance(), selector: opts.Selector, key: unique.Make(namesKey{opts.Selector.selection()})}
+	v := &names{selector: opts.Selector, key: unique.Make(namesKey{opts.Selector.selection()})}
 	c.view = v
 	if opts.Since == nil {
 		c.open("")
@@ -44,10 +44,14 @@ type names struct {
 	failed error
 }
 
-func (v *names) order() journal.Order                     { return journal.ByName }
-func (v *names) begin(*journal.Snapshot, string) []*Frame { return nil }
-func (v *names) end(*journal.Snapshot) []*Frame           { return nil }
-func (v *names) delivered(*Frame)                         {}
+func (v *names) order() journal.Order { return journal.ByName }
+func (v *names) begin(s *journal.Snapshot, _ string) []*Frame {
+	v.instance = s.Instance
+	return nil
+}
+
+func (v *names) end(*journal.Snapshot) []*Frame { return nil }
+func (v *names) delivered(*Frame)               {}
 
 func (v *names) behind(err error) error { return cmp.Or(v.failed, err) }
 
@@ -80,13 +84,13 @@ type (
 
 func (v *names) frames(set *journal.Set) ([]*Frame, error) {
 	return journal.Once(&set.Memo, v.key, func() ([]*Frame, error) {
-		return changes(v.instance, &v.selector, set, set.Names), nil
+		return changes(&v.selector, set, set.Names), nil
 	})
 }
 
 // changes returns the frames of changes. Consecutive changes with the same operation are
 // in one frame.
-func changes(instance string, s *Selector, set *journal.Set, all []journal.Change) (frames []*Frame) {
+func changes(s *Selector, set *journal.Set, all []journal.Change) (frames []*Frame) {
 	var last *Frame
 	for _, change := range all {
 		was, is := s.was(change.Before), s.was(change.After)
@@ -100,7 +104,7 @@ func changes(instance string, s *Selector, set *journal.Set, all []journal.Chang
 			op, pod = config.REMOVE, change.Before
 		}
 		if last == nil || last.Op != op || last.size+pod.Size() > PieceSize {
-			last = &Frame{Instance: instance, Op: op, Time: set.Time}
+			last = &Frame{Instance: set.Instance, Op: op, Time: set.Time}
 			frames = append(frames, last)
 		}
 		last.put(pod, change.Revision)

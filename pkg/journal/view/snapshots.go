@@ -25,7 +25,7 @@ func (v *snapshots) present(pods []*journal.Pod, last bool) (*Frame, int) {
 	if !v.open {
 		return nil, len(pods)
 	}
-	f := &Frame{Instance: v.journal.Instance(), Op: config.SET, Source: config.AllSource, Continues: true}
+	f := &Frame{Instance: v.instance, Op: config.SET, Source: config.AllSource, Continues: true}
 	for i, p := range pods {
 		if !v.selector.Matches(p) {
 			continue
@@ -47,7 +47,7 @@ func (v *snapshots) present(pods []*journal.Pod, last bool) (*Frame, int) {
 func (v *snapshots) end(s *journal.Snapshot) (frames []*Frame) {
 	if v.open {
 		v.open = false
-		frames = []*Frame{{Instance: v.journal.Instance(), Op: config.SET, Source: config.AllSource}}
+		frames = []*Frame{{Instance: s.Instance, Op: config.SET, Source: config.AllSource}}
 	}
 	return append(frames, v.stream.end(s)...)
 }
@@ -70,7 +70,7 @@ func (v *snapshots) set(set *journal.Set) ([]*Frame, error) {
 		if err != nil {
 			return nil, err
 		}
-		frames = pieces(frameOf(v.journal.Instance(), revision), batch{op: config.SET, pods: v.selector.filter(pods), always: true})
+		frames = pieces(frameOf(revision), batch{op: config.SET, pods: v.selector.filter(pods), always: true})
 	}
 	if v.mode == SnapshotAndUpdatesMode {
 		for _, u := range set.Updates {
@@ -135,7 +135,7 @@ func (v *snapshots) changed(u *journal.Update) []*Frame {
 			same = append(same, p)
 		}
 	}
-	return v.wanted(frameOf(v.journal.Instance(), u), batch{op: u.Op, pods: same})
+	return v.wanted(frameOf(u), batch{op: u.Op, pods: same})
 }
 
 // reselects reports whether a pod starts or stops to match with the update.

@@ -91,7 +91,9 @@ func Stream(j *journal.Journal, opts StreamOptions) *Cursor {
 
 // stream is the common part of the modes.
 type stream struct {
-	journal  *journal.Journal
+	journal *journal.Journal
+	// instance is the one of the current state that is being sent.
+	instance string
 	selector Selector
 	ops      journal.Operations
 	mode     Mode
@@ -102,10 +104,11 @@ func (s *stream) order() journal.Order { return journal.BySource }
 
 // begin sends a reset, unless the subscriber has got nothing yet.
 func (s *stream) begin(snapshot *journal.Snapshot, why string) []*Frame {
+	s.instance = snapshot.Instance
 	if why == "" {
 		return nil
 	}
-	reset := bookmark(s.journal.Instance(), 0, snapshot.Bookmark)
+	reset := bookmark(snapshot.Instance, 0, snapshot.Bookmark)
 	reset.Reset, reset.Message = true, why
 	return []*Frame{reset}
 }
@@ -115,7 +118,7 @@ func (s *stream) end(snapshot *journal.Snapshot) []*Frame {
 	if !s.ops[config.HOUSEKEEPING] || snapshot.Orphans == nil || s.selector.Source != "" {
 		return nil
 	}
-	return pieces(&Frame{Instance: s.journal.Instance()},
+	return pieces(&Frame{Instance: snapshot.Instance},
 		batch{op: config.HOUSEKEEPING, pods: s.selector.filter(snapshot.Orphans), always: true})
 }
 

@@ -19,7 +19,7 @@ import (
 // has only name, namespace and UID. The caller must close the cursor.
 func UIDs(j *journal.Journal, opts Options) *Cursor {
 	c := newCursor(j, string(IncrementalMode), nil, opts)
-	c.view = &uids{instance: j.Instance(), selector: opts.Selector, key: unique.Make(uidsKey{opts.Selector.selection()}), held: make(map[types.UID]*held)}
+	c.view = &uids{selector: opts.Selector, key: unique.Make(uidsKey{opts.Selector.selection()}), held: make(map[types.UID]*held)}
 	c.open("")
 	return c
 }
@@ -42,6 +42,7 @@ func (v *uids) order() journal.Order { return journal.ByUID }
 
 // begin removes the pods that the subscriber has and that are gone.
 func (v *uids) begin(s *journal.Snapshot, _ string) []*Frame {
+	v.instance = s.Instance
 	if len(v.held) == 0 {
 		return nil
 	}
@@ -116,6 +117,6 @@ func (v *uids) behind(error) error { return nil }
 
 func (v *uids) frames(set *journal.Set) ([]*Frame, error) {
 	return journal.Once(&set.Memo, v.key, func() ([]*Frame, error) {
-		return changes(v.instance, &v.selector, set, set.UIDs), nil
+		return changes(&v.selector, set, set.UIDs), nil
 	})
 }

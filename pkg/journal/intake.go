@@ -1,0 +1,169 @@
+package journal
+
+import (
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
+	"github.com/podconfigd/podconfigd/pkg/config"
+)
+
+// intake gives revisions to updates. While a set is being stored, the intake is ahead of
+// what subscribers can read, so it has a state of its own.
+type intake struct {
+	// mu guards the fields below. It is locked before Journal.mu.
+	mu sync.Mutex
+	// pending are the updates of a set that is not complete yet.
+	pending  []config.PodUpdate
+	head     int64
+	state    map[podKey]*Pod
+	names    index[types.NamespacedName]
+	uids     index[types.UID]
+	bookmark *Bookmark
+}
+
+func newIntake(head int64, bookmark *Bookmark) intake {
+	return intake{
+		head: head, bookmark: bookmark, state: make(map[podKey]*Pod),
+		names: newIndex((*Pod).name), uids: newIndex((*Pod).uid),
+	}
+}
+
+// Append appends an update. The updates of one set become visible together, with the
+// first update that does not have More. Append never waits for a subscriber.
+//
+// A SYNC is recorded only if a subscriber requests the operation or requested it within
+// the last minutes. Otherwise SYNCs would push updates out of the ring that are still
+// needed.
+func (j *Journal) Append(u config.PodUpdate) {
+	now := time.Now()
+	if !u.Op.IsConfig() {
+		j.appendEvent(u, nil, now)
+		return
+	}
+	in := &j.intake
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.pending = append(in.pending, u)
+	if u.More {
+		return
+	}
+	pods := make([][]*Pod, len(in.pending))
+	for i, u := range in.pending {
+		pods[i] = prepare(u)
+	}
+	j.commit(in.number(in.pending, pods, nil, now))
+	in.pending = nil
+}
+
+// appendEvent appends an update that is no config operation, if it is recorded now.
+func (j *Journal) appendEvent(u config.PodUpdate, event *v1alpha1.Event, now time.Time) {
+	pods := prepare(u)
+	j.intake.mu.Lock()
+	defer j.intake.mu.Unlock()
+	if j.wanted(u.Op, j.intake.head, now) {
+		j.commit(j.intake.number([]config.PodUpdate{u}, [][]*Pod{pods}, event, now))
+	}
+}
+
+// prepare makes the versions of the update's pods. It computes the size of each pod,
+// which takes time, so it runs before the lock.
+func prepare(u config.PodUpdate) []*Pod {
+	if u.Op == config.REMOVE {
+		return nil // it makes no versions
+	}
+	pods := make([]*Pod, len(u.Pods))
+	for i, object := range u.Pods {
+		pods[i] = NewPod(u.Source, object)
+		if u.Files != nil {
+			pods[i].File = u.Files[i]
+		}
+	}
+	return pods
+}
+
+// number gives revisions to the updates of a set and applies them to the state.
+func (in *intake) number(updates []config.PodUpdate, prepared [][]*Pod, event *v1alpha1.Event, now time.Time) *Set {
+	set := &Set{First: in.head + 1, Time: now}
+	for i, u := range updates {
+		update := &Update{
+			First: in.head + 1, Time: now, Op: u.Op, Source: u.Source, Event: event,
+			Pods: make([]*Pod, len(u.Pods)), Before: make([]*Pod, len(u.Pods)),
+		}
+		if len(u.Pods) == 0 {
+			in.head++
+		}
+		for k, object := range u.Pods {
+			in.head++
+			var next *Pod
+			if prepared[i] != nil {
+				next = prepared[i][k]
+			}
+			in.take(set, update, k, object, next)
+		}
+		update.Revision = in.head
+		set.Updates = append(set.Updates, update)
+		in.seen(set, u)
+	}
+	set.Names, in.head = revised(&in.names, in.head)
+	set.UIDs = in.uids.changes()
+	set.Revision = in.head
+	set.Updates[len(set.Updates)-1].Revision = in.head
+	set.bookmark = in.bookmark
+	return set
+}
+
+// advance returns a set without updates, with the next revision.
+func (in *intake) advance(now time.Time) *Set {
+	in.head++
+	return &Set{First: in.head, Revision: in.head, Time: now, bookmark: in.bookmark}
+}
+
+// take applies one pod of an update to the state. prepared is its version.
+func (in *intake) take(set *Set, u *Update, n int, object *v1.Pod, prepared *Pod) {
+	key := podKey{u.Source, object.UID}
+	before := in.state[key]
+	pod := prepared
+	switch {
+	case u.Op == config.REMOVE && before == nil: // the merge removes only what it added
+		pod = NewPod(u.Source, object).at(in.head)
+	case u.Op == config.REMOVE, before != nil && before.Object == object:
+		pod = before
+	default:
+		pod.Revision = in.head
+	}
+	u.Pods[n], u.Before[n] = pod, before
+	u.Mirrors = u.Mirrors || config.IsMirrorPod(object) || (before != nil && config.IsMirrorPod(before.Object))
+	switch {
+	case !u.Op.IsConfig():
+	case u.Op == config.REMOVE:
+		delete(in.state, key)
+		in.names.replace(before, nil, in.head)
+		in.uids.replace(before, nil, in.head)
+	default:
+		in.state[key] = pod
+		in.names.replace(before, pod, in.head)
+		in.uids.replace(before, pod, in.head)
+	}
+	// A version that is no longer current belongs to the set that replaced it. Nothing
+	// else holds it longer.
+	present := in.state[key]
+	if before != nil && before != present {
+		set.size += int64(before.size) * memoryFactor
+	}
+	if pod != before && pod != present {
+		set.size += int64(pod.size) * memoryFactor
+	}
+}
+
+// seen records the first update of a source.
+func (in *intake) seen(set *Set, u config.PodUpdate) {
+	if !u.Op.IsConfig() || u.Source == "" || in.bookmark.Sources[u.Source].Seen {
+		return
+	}
+	in.bookmark = in.bookmark.with(u.Source)
+	set.Readied = in.bookmark.Ready
+}

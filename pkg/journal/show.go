@@ -1,0 +1,85 @@
+package journal
+
+import (
+	"github.com/podconfigd/podconfigd/pkg/config"
+)
+
+// commit makes a set visible. It is the only way into the ring. The intake is locked, so
+// that sets are committed in the order of their revisions.
+func (j *Journal) commit(set *Set) {
+	for _, u := range set.Updates {
+		j.metrics.updates.WithLabelValues(u.Op.String(), u.Source).Inc()
+	}
+	j.show(set, j.instance)
+}
+
+// show applies a set to the state that subscribers read, adds it to the ring and wakes
+// the subscribers that wait.
+func (j *Journal) show(set *Set, instance string) {
+	set.Instance = instance
+	for _, u := range set.Updates {
+		u.Instance = instance
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.applyLocked(set)
+	if len(set.Updates) > 0 {
+		j.pushLocked(set)
+	}
+	close(j.changed)
+	j.changed = make(chan struct{})
+}
+
+// applyLocked applies a set to the state.
+func (j *Journal) applyLocked(set *Set) {
+	for _, u := range set.Updates {
+		if u.Op == config.HOUSEKEEPING {
+			j.orphans = u.Pods
+		}
+		if !u.Op.IsConfig() {
+			continue
+		}
+		for _, p := range u.Pods {
+			if u.Op == config.REMOVE {
+				delete(j.state, p.key())
+			} else {
+				j.state[p.key()] = p
+			}
+		}
+	}
+	applyChanges(j.names, set.Names, (*Pod).name)
+	applyChanges(j.uids, set.UIDs, (*Pod).uid)
+	j.head, j.bookmark = set.Revision, set.bookmark
+}
+
+func applyChanges[K comparable](pods map[K]*Pod, changes []Change, key func(*Pod) K) {
+	for _, c := range changes {
+		if c.After != nil {
+			pods[key(c.After)] = c.After
+		} else {
+			delete(pods, key(c.Before))
+		}
+	}
+}
+
+// memoized is the number of newest sets that keep the frames of views.
+const memoized = 64
+
+func (j *Journal) pushLocked(set *Set) {
+	j.ring.push(set)
+	j.updates += len(set.Updates)
+	j.bytes += set.size
+	for j.ring.len() > 1 && (j.updates > j.maxUpdates || j.bytes > j.maxBytes) {
+		j.popLocked()
+	}
+	if n := j.ring.len(); n > memoized {
+		j.ring.at(n - 1 - memoized).forget()
+	}
+}
+
+func (j *Journal) popLocked() {
+	set := j.ring.pop()
+	j.updates -= len(set.Updates)
+	j.bytes -= set.size
+	j.compacted = set.Revision
+}
