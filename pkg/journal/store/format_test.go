@@ -129,6 +129,7 @@ func readGolden(t *testing.T, dir string) []byte {
 	}
 	opts := options(files)
 	opts.BootID = "boot-2" // the golden process stopped cleanly
+	opts.Now = func() time.Time { return time.Unix(1_700_000_000, 0) }
 	l, recovered, err := Open(opts)
 	if err != nil {
 		t.Fatal(err)

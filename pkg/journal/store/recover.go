@@ -241,6 +241,17 @@ func (r *recovery) fresh() string {
 	return ""
 }
 
+// reserved returns a revision that is not below any that was shown. Those that were not
+// stored are not known: a process that could store nothing may have shown any number of
+// them since the last segment was begun, but not one a microsecond.
+func (r *recovery) reserved() int64 {
+	reserved := max(r.state.ceiling, r.state.revision)
+	if n := len(r.segments); n > 0 {
+		reserved += max(0, r.now.Sub(r.segments[n-1].header.Created).Microseconds())
+	}
+	return reserved
+}
+
 // result returns the result for the journal.
 func (r *recovery) result() *Recovered {
 	result := &Recovered{Reason: r.fresh(), Sources: maps.Clone(r.state.sources), Problems: r.problems}
@@ -251,10 +262,10 @@ func (r *recovery) result() *Recovered {
 	if result.Reason == "" {
 		result.Instance, result.Resumed = r.segments[len(r.segments)-1].header.Instance, true
 		result.Revision, result.Base, result.Pods, result.Sets = r.state.revision, r.base, r.pods, r.sets
-		result.Reserved = max(r.state.ceiling, r.state.revision)
+		result.Reserved = r.reserved()
 	} else {
 		result.Instance = newInstance()
-		r.state.revision = max(r.now.UnixMilli(), r.state.revision+1, r.state.ceiling+1)
+		r.state.revision = max(r.now.UnixMilli(), r.reserved()+1)
 		result.Revision, result.Base, result.Pods = r.state.revision, r.state.revision, r.state.sorted()
 		result.Reserved = r.state.revision
 	}
