@@ -162,9 +162,9 @@ func (d *Daemon) status() v1alpha1.Status {
 	for i := range status.Sources {
 		for _, source := range d.sources {
 			if merged := &status.Sources[i]; source.name == merged.Name {
-				seen, pods := merged.Seen, merged.Pods
+				merge := *merged
 				*merged = source.Status()
-				merged.Seen, merged.Pods = seen, pods
+				merged.Seen, merged.Restored, merged.Pods = merge.Seen, merge.Restored, merge.Pods
 			}
 		}
 	}

@@ -93,16 +93,6 @@ type Bookmark struct {
 	Sources map[string]v1alpha1.SourceState
 }
 
-// AnySeen reports whether at least one source has been seen.
-func (b *Bookmark) AnySeen() bool {
-	for _, s := range b.Sources {
-		if s.Seen {
-			return true
-		}
-	}
-	return false
-}
-
 // with returns the bookmark after the source has been seen.
 func (b *Bookmark) with(source string) *Bookmark {
 	next := &Bookmark{Ready: true, Sources: maps.Clone(b.Sources)}

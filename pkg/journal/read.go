@@ -1,7 +1,6 @@
 package journal
 
 import (
-	"context"
 	"fmt"
 	"sort"
 
@@ -88,21 +87,4 @@ func (j *Journal) goneLocked(revision int64) error {
 		return &CompactedError{fmt.Sprintf("revision %d is unknown: the newest revision is %d", revision, j.head)}
 	}
 	return nil
-}
-
-// WaitReady waits until every source has been seen. Its error is the context's cause.
-func (j *Journal) WaitReady(ctx context.Context) error {
-	for {
-		j.mu.RLock()
-		ready, changed := j.bookmark.Ready, j.changed
-		j.mu.RUnlock()
-		if ready {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-changed:
-		}
-	}
 }

@@ -76,7 +76,7 @@ func (j *Journal) Status() v1alpha1.Status {
 		pods[key.source]++
 	}
 	for name, s := range j.bookmark.Sources {
-		status.Sources = append(status.Sources, v1alpha1.SourceStatus{Name: name, Seen: s.Seen, Pods: pods[name]})
+		status.Sources = append(status.Sources, v1alpha1.SourceStatus{Name: name, Seen: s.Seen, Restored: s.Restored, Pods: pods[name]})
 	}
 	slices.SortFunc(status.Sources, func(a, b v1alpha1.SourceStatus) int { return cmp.Compare(a.Name, b.Name) })
 	newest := j.compacted // the newest set that can be read: the head may be after it

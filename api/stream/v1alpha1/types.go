@@ -82,6 +82,9 @@ type Status struct {
 type SourceStatus struct {
 	Name string `json:"name"`
 	Seen bool   `json:"seen"`
+	// Restored is true if the pods are those of the time before a restart, because the
+	// source has not delivered its first set yet.
+	Restored bool `json:"restored,omitempty"`
 	// Degraded is true while the source can't be read. The daemon keeps the last set of the
 	// source since DegradedSince. LastError gives the reason.
 	Degraded      bool       `json:"degraded"`

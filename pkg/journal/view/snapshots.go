@@ -16,7 +16,7 @@ type snapshots struct {
 }
 
 func (v *snapshots) begin(s *journal.Snapshot, why string) []*Frame {
-	v.open = v.ops[config.SET] && s.Bookmark.AnySeen()
+	v.open = v.ops[config.SET] && s.Bookmark.AnyKnown()
 	return v.stream.begin(s, why)
 }
 

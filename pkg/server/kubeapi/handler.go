@@ -12,15 +12,17 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/server/internal/respond"
 )
 
-// DefaultReadyTimeout is the time for which a request waits until every source has been seen.
+// DefaultReadyTimeout is the time for which a request waits until the pods of every source
+// are known.
 const DefaultReadyTimeout = 10 * time.Second
 
 // Options configures the API.
 type Options struct {
 	Journal *journal.Journal
-	// Unready returns the reason why the pods are not complete yet, or nil.
+	// Unready returns the reason why the pods are not known yet.
 	Unready func() error
-	// ReadyTimeout is the time for which a request waits until every source has been seen.
+	// ReadyTimeout is the time for which a request waits until every source has been seen or
+	// restored.
 	ReadyTimeout time.Duration
 	// ListTimeout is the time in which a client must read a list.
 	ListTimeout time.Duration
@@ -56,12 +58,12 @@ func Register(mux *http.ServeMux, opts Options) {
 	}
 }
 
-// ready waits until every source has been seen. If that takes too long, it answers and returns
-// false.
+// ready waits until every source has been seen or restored. If that takes too long, it answers
+// and returns false.
 func (h *handler) ready(w http.ResponseWriter, r *http.Request) bool {
 	ctx, cancel := context.WithTimeout(r.Context(), h.opts.ReadyTimeout)
 	defer cancel()
-	if h.opts.Journal.WaitReady(ctx) == nil {
+	if h.opts.Journal.WaitKnown(ctx) == nil {
 		return true
 	}
 	status := respond.StatusOf(http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable,
