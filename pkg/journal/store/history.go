@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"iter"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/podconfigd/podconfigd/pkg/config"
@@ -17,9 +18,17 @@ type HistoryOptions struct {
 	Since time.Time
 	// After is a revision. Only later records are read.
 	After int64
+	// Instance is the instance of After, or empty. If it is set, the result is ErrCompacted
+	// if records after After were deleted.
+	Instance string
 }
 
-// Record is one change of one pod. If Gap is set, changes are missing here instead.
+// ErrCompacted means that the records after a revision were deleted, because they were too
+// old or too large.
+var ErrCompacted = errors.New("the changes after this revision are no longer stored")
+
+// Record is one change of one pod. If Gap is set, changes are missing here instead. Within
+// all records, revisions grow. A gap at the end has the revision of the last record.
 type Record struct {
 	Time     time.Time
 	Instance string
@@ -31,7 +40,7 @@ type Record struct {
 	Pod Pod
 	// Before is the version before; its Object is nil if there was none.
 	Before Pod
-	// Gap is the reason why changes are missing before the next record.
+	// Gap is the reason why changes are missing before the next record, or after the last.
 	Gap string
 }
 
@@ -89,6 +98,12 @@ func (h *historian) run() error {
 		}
 	}
 	segments, _ = chain(segments)
+	if n := len(segments); n > 1 && !h.counts(segments[n-1]) {
+		segments = segments[:n-1] // its sets are also in the segment before
+	}
+	if !h.kept(segments) {
+		return ErrCompacted
+	}
 	for i, s := range segments {
 		if s.header == nil {
 			h.broken = cmp.Or(h.broken, s.name+" can't be read")
@@ -107,7 +122,48 @@ func (h *historian) run() error {
 			return err
 		}
 	}
+	return h.end()
+}
+
+// end yields a gap if the last segment was not read to its end.
+func (h *historian) end() error {
+	if h.broken == "" {
+		return nil
+	}
+	r := Record{Time: h.state.latest, Revision: h.state.revision, Gap: h.broken}
+	if h.last != nil {
+		r.Instance = h.last.header.Instance
+	}
+	if !h.yield(r, nil) {
+		return errEnough
+	}
 	return nil
+}
+
+// counts reports whether a segment has all sets of its predecessor. Otherwise a daemon is
+// preparing it, or was killed before it had prepared it.
+func (h *historian) counts(s *segment) bool {
+	if s.header == nil || !s.header.Rolled {
+		return true
+	}
+	_, file, err := openSegment(h.fs, h.dir, s.number, s.name)
+	if err != nil {
+		return false
+	}
+	defer file.file.Close()
+	for {
+		k, _, err := file.next()
+		if err != nil || k == kindTakeover {
+			return err == nil || errors.Is(err, errDamaged) // damage is reported later
+		}
+	}
+}
+
+// kept reports whether the records after h.opts.After are still there.
+func (h *historian) kept(segments []*segment) bool {
+	return h.opts.Instance == "" || slices.ContainsFunc(segments, func(s *segment) bool {
+		return s.header != nil && s.header.Instance == h.opts.Instance && s.header.Base <= h.opts.After
+	})
 }
 
 // skip reports whether all records of a segment are before the requested ones.
@@ -123,8 +179,11 @@ func (h *historian) skip(later []*segment) bool {
 func (h *historian) read(s *segment, until int64, aside map[uint64]string) error {
 	_, file, err := openSegment(h.fs, h.dir, s.number, s.name)
 	if err != nil {
-		if !errors.Is(err, fs.ErrNotExist) { // it was deleted in the meantime, because it was too old
+		switch {
+		case !errors.Is(err, fs.ErrNotExist):
 			h.broken = s.name + ": " + err.Error()
+		case h.opts.Instance != "": // it was deleted in the meantime, because it was too old
+			return ErrCompacted
 		}
 		return nil
 	}

@@ -1,7 +1,9 @@
 package store
 
 import (
+	"errors"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -92,6 +94,99 @@ func TestHistoryOverStarts(t *testing.T) {
 	})
 }
 
+// A reader that goes on after a record gets exactly what follows it, or an error if some of
+// that was deleted.
+func TestHistoryFromARecord(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		files, m, _ := written(t, 60)
+		all := wanted(m.instance, m.sets)
+		after := func(n int, instance string) ([]Record, error) {
+			records := []Record{}
+			for r, err := range History(files, "/state", HistoryOptions{After: all[n].Revision, Instance: instance}) {
+				if err != nil {
+					return records, err
+				}
+				records = append(records, r)
+			}
+			return records, nil
+		}
+		first := 0 // the first record of which all that follows is there
+		for _, name := range segmentsOf(files) {
+			for n := range all {
+				got, err := after(n, m.instance)
+				if n < first {
+					if !errors.Is(err, ErrCompacted) || len(got) > 0 {
+						t.Fatalf("after %d of %d, from %s on: %v, %d records", n, len(all), name, err, len(got))
+					}
+					continue
+				}
+				if n == first && n > 0 && errors.Is(err, ErrCompacted) {
+					continue // revisions without a record were deleted
+				}
+				if err != nil {
+					t.Fatalf("after %d of %d, from %s on: %v", n, len(all), name, err)
+				}
+				equal(t, "after a record", got, all[n+1:])
+			}
+			if err := files.Remove(name); err != nil {
+				t.Fatal(err)
+			}
+			if left := read(t, files, HistoryOptions{}); len(left) > 0 {
+				first = len(all) - len(left) - 1
+			} else {
+				first = len(all)
+			}
+		}
+		if _, err := after(len(all)-1, "other"); !errors.Is(err, ErrCompacted) {
+			t.Errorf("another instance: %v", err)
+		}
+	})
+}
+
+// Whatever a running daemon, or a kill, leaves half-done, everything that was shown is there,
+// each once: also in the middle of beginning a new segment.
+func TestHistoryAtEachStep(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		files := newMemFS()
+		p, recovered := start(t, options(files))
+		m := newModel(3, recovered)
+		p.append(m.set())
+		type step struct {
+			files *memFS
+			shown int
+		}
+		var mu sync.Mutex
+		var steps []step
+		shown := 1
+		files.setFault(func(op, _ string, size int) (int, error) {
+			mu.Lock()
+			steps = append(steps, step{files.clone(), shown})
+			mu.Unlock()
+			if op == "sync" { // takes long
+				<-time.After(3 * time.Millisecond)
+			}
+			return size, nil
+		})
+		for range 60 {
+			p.append(m.set())
+			mu.Lock()
+			shown++
+			mu.Unlock()
+			<-time.After(time.Millisecond)
+		}
+		files.setFault(nil)
+		p.end()
+		all := wanted(m.instance, m.sets)
+		for _, s := range steps {
+			got := read(t, s.files, HistoryOptions{})
+			if least := len(wanted(m.instance, m.sets[:s.shown])); len(got) < least || len(got) > len(all) {
+				t.Fatalf("after %d sets there are %d records, want %d", s.shown, len(got), least)
+			}
+			equal(t, "records", got, all[:len(got):len(got)])
+		}
+	})
+}
+
 // What is missing is said where it is missing.
 func TestHistoryHasHoles(t *testing.T) {
 	gaps := func(records []Record) (gaps []string) {
@@ -157,6 +252,19 @@ func TestHistoryHasHoles(t *testing.T) {
 			p.end()
 			if got := gaps(read(t, files, HistoryOptions{})); len(got) != 1 || !strings.Contains(got[0], "new instance") {
 				t.Errorf("%q", got)
+			}
+		})
+	})
+	t.Run("damaged at the end", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			files, m, _ := written(t, 100)
+			names := segmentsOf(files)
+			data := *files.files[names[len(names)-1]]
+			data[len(data)-1]++
+			records := read(t, files, HistoryOptions{})
+			last := records[len(records)-1]
+			if got := gaps(records); len(got) != 1 || last.Gap == "" || !strings.Contains(last.Gap, "damaged") || last.Instance != m.instance {
+				t.Errorf("%q, %+v", got, last)
 			}
 		})
 	})
