@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/klog/v2"
 )
@@ -94,7 +96,12 @@ func (c *PodConfig) merge(ctx context.Context, in sourcedSet) error {
 		logger.Info("Ignoring a pod: another pod of the same set has the same name",
 			"pod", klog.KObj(d), "podUID", d.UID, "source", in.source)
 	}
-	for _, u := range result.podUpdates(in.source) {
+	updates := result.podUpdates(in.source)
+	for i, u := range updates {
+		u.Files = filesOf(u.Pods, in.set.Files)
+		if i == len(updates)-1 {
+			u.Attributes = in.set.Attributes
+		}
 		select {
 		case c.updates <- u:
 		case <-ctx.Done():
@@ -102,4 +109,16 @@ func (c *PodConfig) merge(ctx context.Context, in sourcedSet) error {
 		}
 	}
 	return nil
+}
+
+// filesOf returns the file of each pod; nil if the pods are not from files.
+func filesOf(pods []*v1.Pod, files map[types.UID]*File) []*File {
+	if files == nil {
+		return nil
+	}
+	of := make([]*File, len(pods))
+	for i, pod := range pods {
+		of[i] = files[pod.UID]
+	}
+	return of
 }

@@ -29,6 +29,8 @@ type podEntry struct {
 	ref, pod *v1.Pod
 	// found is the generation of the last set with another pointer for this pod.
 	found uint32
+	// restored means that ref was read from disk, and not from the source.
+	restored bool
 }
 
 // podName identifies a pod within a set.
@@ -42,8 +44,9 @@ type sourcePods struct {
 	refs   refTable
 	byUID  map[types.UID]*podEntry
 	byName map[podName]*podEntry
-	// generation counts the sets.
+	// generation counts the sets. spoken means that there was one.
 	generation uint32
+	spoken     bool
 }
 
 func newSourcePods(size int) *sourcePods {
@@ -73,12 +76,13 @@ func (s *podStorage) count(source string) int {
 
 // merge stores the set as the current set of the source, and returns the changes.
 func (s *podStorage) merge(source string, set []*v1.Pod) *mergeResult {
-	pods, seen := s.sources[source]
-	if !seen {
+	pods := s.sources[source]
+	if pods == nil {
 		pods = newSourcePods(len(set))
 		s.sources[source] = pods
 	}
-	result := &mergeResult{first: !seen}
+	result := &mergeResult{first: !pods.spoken}
+	pods.spoken = true
 	pods.generation++
 
 	fresh, kept := pods.refs.touch(set, pods.generation)
@@ -194,7 +198,7 @@ func (p *sourcePods) sweep(result *mergeResult) {
 func (s *podStorage) mergeAmbiguous(source string, pods *sourcePods, set []*v1.Pod, result *mergeResult) {
 	result.ambiguous = true
 	next := newSourcePods(len(set))
-	next.generation = pods.generation
+	next.generation, next.spoken = pods.generation, true
 	names := make(map[podName]struct{}, len(set))
 	for _, ref := range set {
 		name := nameOf(ref)
@@ -232,6 +236,10 @@ type outcome struct {
 }
 
 func compare(entry *podEntry, ref *v1.Pod) (o outcome) {
+	if entry.restored {
+		o.pod, o.what = compareRestored(entry.pod, ref)
+		return o
+	}
 	o.pod, o.what = checkAndUpdatePod(entry.pod, ref)
 	return o
 }
@@ -267,7 +275,7 @@ func compareSome(outcomes []outcome, entries []*podEntry, refs []*v1.Pod) {
 
 // note stores the outcome in the entry, and records the kind of change.
 func (r *mergeResult) note(entry *podEntry, o outcome) {
-	entry.pod = o.pod
+	entry.pod, entry.restored = o.pod, false
 	switch o.what {
 	case unchanged:
 	case updated:

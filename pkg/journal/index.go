@@ -54,6 +54,22 @@ func (x *index[K]) of(key K) *Pod {
 	return nil
 }
 
+// first returns the pod of each key.
+func (x *index[K]) first() map[K]*Pod {
+	pods := make(map[K]*Pod, len(x.pods))
+	for key, all := range x.pods {
+		pods[key] = all[0]
+	}
+	return pods
+}
+
+// renumber gives the pod another revision in this index, if it is the pod of its key.
+func (x *index[K]) renumber(p *Pod, revision int64) {
+	if pods := x.pods[x.key(p)]; pods[0].key() == p.key() {
+		pods[0] = pods[0].at(revision)
+	}
+}
+
 // replace replaces before by after at a revision. Either may be nil.
 func (x *index[K]) replace(before, after *Pod, revision int64) {
 	if before != nil {

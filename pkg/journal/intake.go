@@ -23,12 +23,15 @@ type intake struct {
 	names    index[types.NamespacedName]
 	uids     index[types.UID]
 	bookmark *Bookmark
+	// attributes are those of each source, as they were stored last.
+	attributes map[string]map[string]string
 }
 
 func newIntake(head int64, bookmark *Bookmark) intake {
 	return intake{
 		head: head, bookmark: bookmark, state: make(map[podKey]*Pod),
 		names: newIndex((*Pod).name), uids: newIndex((*Pod).uid),
+		attributes: make(map[string]map[string]string),
 	}
 }
 
@@ -107,6 +110,9 @@ func (in *intake) number(updates []config.PodUpdate, prepared [][]*Pod, event *v
 		update.Revision = in.head
 		set.Updates = append(set.Updates, update)
 		in.seen(set, u)
+		if u.Op.IsConfig() && !u.More && u.Source != "" {
+			in.remember(set, u.Source, u.Attributes)
+		}
 	}
 	set.Names, in.head = revised(&in.names, in.head)
 	set.UIDs = in.uids.changes()
@@ -159,9 +165,10 @@ func (in *intake) take(set *Set, u *Update, n int, object *v1.Pod, prepared *Pod
 	}
 }
 
-// seen records the first update of a source.
+// seen records the first update of a source. It is never a REMOVE: another update follows
+// in the first set.
 func (in *intake) seen(set *Set, u config.PodUpdate) {
-	if !u.Op.IsConfig() || u.Source == "" || in.bookmark.Sources[u.Source].Seen {
+	if !u.Op.IsConfig() || u.Op == config.REMOVE || u.Source == "" || in.bookmark.Sources[u.Source].Seen {
 		return
 	}
 	in.bookmark = in.bookmark.with(u.Source)

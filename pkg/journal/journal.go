@@ -14,6 +14,7 @@ import (
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/pkg/config"
+	"github.com/podconfigd/podconfigd/pkg/journal/store"
 )
 
 // Defaults of Options.
@@ -40,6 +41,10 @@ type Options struct {
 	// Reserve, if set, is called by Run with a ceiling. No revision is above the ceiling
 	// until the next call. If it fails, Run logs the error and retries.
 	Reserve func(ceiling int64) error
+	// Store makes the journal durable; nil to keep it in memory. Recovered is what the
+	// store had at the start.
+	Store     *store.Log
+	Recovered *store.Recovered
 	// Registerer is for the journal's metrics; nil for none.
 	Registerer prometheus.Registerer
 }
@@ -47,21 +52,24 @@ type Options struct {
 // Journal is the ordered sequence of updates, and the state that results from them. It is
 // safe for concurrent use.
 type Journal struct {
-	instance   string
 	maxUpdates int
 	maxBytes   int64
 	reserve    func(int64) error
 	metrics    *metrics
 
+	store *store.Log
+
 	intake intake
 
 	// mu guards the fields below. It is never held during a write to a subscriber or the
 	// encoding of a pod.
-	mu   sync.RWMutex
-	ring ring[*Set]
-	// first is the revision before the first one, head is the newest, compacted is the
-	// newest one that left the ring.
-	first, head, compacted int64
+	mu       sync.RWMutex
+	instance string
+	ring     ring[*Set]
+	// head is the newest revision, compacted is the newest one that left the ring.
+	head, compacted int64
+	// gaps are the revisions that nobody can resume from.
+	gaps []gap
 	// progress is the revision for bookmarks of subscribers that got no update.
 	progress int64
 	// updates and bytes are the totals of the sets in the ring.
@@ -103,9 +111,9 @@ func (b *Bookmark) with(source string) *Bookmark {
 	return next
 }
 
-// New returns an empty journal with a new instance ID. Its revisions start at the current
-// time in milliseconds, or above the floor if that is later. So revisions of earlier
-// instances are lower.
+// New returns a journal with what was recovered. Without that, it is empty and has a new
+// instance ID. Its revisions start at the current time in milliseconds, or above the floor
+// if that is later. So revisions of earlier instances are lower.
 func New(opts Options) *Journal {
 	start := max(time.Now().UnixMilli(), opts.Floor+1)
 	sources := make(map[string]v1alpha1.SourceState)
@@ -117,7 +125,8 @@ func New(opts Options) *Journal {
 		maxUpdates: cmp.Or(opts.MaxUpdates, DefaultMaxUpdates),
 		maxBytes:   cmp.Or(opts.MaxBytes, DefaultMaxBytes),
 		reserve:    opts.Reserve,
-		first:      start, head: start, compacted: start, progress: start,
+		store:      opts.Store,
+		head:       start, compacted: start, progress: start,
 		state:       make(map[podKey]*Pod),
 		names:       make(map[types.NamespacedName]*Pod),
 		uids:        make(map[types.UID]*Pod),
@@ -127,12 +136,19 @@ func New(opts Options) *Journal {
 		demand:      make(map[config.PodOperation]*demand),
 	}
 	j.intake = newIntake(start, j.bookmark)
+	if opts.Recovered != nil {
+		j.restore(opts.Recovered, start)
+	}
 	j.metrics = newMetrics(opts.Registerer, j)
 	return j
 }
 
 // Instance returns the instance's ID.
-func (j *Journal) Instance() string { return j.instance }
+func (j *Journal) Instance() string {
+	j.mu.RLock()
+	defer j.mu.RUnlock()
+	return j.instance
+}
 
 // Unseen returns the names of the sources that have not been seen.
 func (j *Journal) Unseen() []string {

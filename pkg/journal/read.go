@@ -86,5 +86,10 @@ func (j *Journal) goneLocked(revision int64) error {
 	case revision > j.head:
 		return &CompactedError{fmt.Sprintf("revision %d is unknown: the newest revision is %d", revision, j.head)}
 	}
+	for _, g := range j.gaps {
+		if g.after < revision && revision < g.before {
+			return &CompactedError{fmt.Sprintf("revision %d is unknown: it was not stored before the last start", revision)}
+		}
+	}
 	return nil
 }

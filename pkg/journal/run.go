@@ -69,8 +69,6 @@ func (j *Journal) trim(now time.Time) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if n := j.ring.len(); n > 0 && j.bytes > j.maxBytes && now.Sub(j.ring.at(n-1).Time) >= oversized {
-		for j.ring.len() > 0 {
-			j.popLocked()
-		}
+		j.clearLocked()
 	}
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/pkg/config"
+	"github.com/podconfigd/podconfigd/pkg/journal/store"
 )
 
 // Update is one update. It is immutable.
@@ -89,6 +90,8 @@ type Set struct {
 	size int64
 	// bookmark is the state of the sources after the set.
 	bookmark *Bookmark
+	// sources are the changes of sources to store, except for their pods.
+	sources []store.Source
 }
 
 // after returns the part of the set after the revision.

@@ -1,20 +1,14 @@
 package journal
 
 import (
+	"slices"
+
 	"github.com/podconfigd/podconfigd/pkg/config"
 )
 
-// commit makes a set visible. It is the only way into the ring. The intake is locked, so
-// that sets are committed in the order of their revisions.
-func (j *Journal) commit(set *Set) {
-	for _, u := range set.Updates {
-		j.metrics.updates.WithLabelValues(u.Op.String(), u.Source).Inc()
-	}
-	j.show(set, j.instance)
-}
-
 // show applies a set to the state that subscribers read, adds it to the ring and wakes
-// the subscribers that wait.
+// the subscribers that wait. With a new instance, all subscribers are behind and start
+// again.
 func (j *Journal) show(set *Set, instance string) {
 	set.Instance = instance
 	for _, u := range set.Updates {
@@ -25,6 +19,11 @@ func (j *Journal) show(set *Set, instance string) {
 	j.applyLocked(set)
 	if len(set.Updates) > 0 {
 		j.pushLocked(set)
+	}
+	if instance != j.instance {
+		j.instance = instance
+		j.clearLocked()
+		j.compacted = j.head
 	}
 	close(j.changed)
 	j.changed = make(chan struct{})
@@ -82,4 +81,12 @@ func (j *Journal) popLocked() {
 	j.updates -= len(set.Updates)
 	j.bytes -= set.size
 	j.compacted = set.Revision
+	j.gaps = slices.DeleteFunc(j.gaps, func(g gap) bool { return g.before <= j.compacted })
+}
+
+// clearLocked empties the ring.
+func (j *Journal) clearLocked() {
+	for j.ring.len() > 0 {
+		j.popLocked()
+	}
 }

@@ -45,6 +45,9 @@ type Options struct {
 	// SyncFrequency is the minimum time between two SYNCs of a pod. 0 is
 	// DefaultSyncFrequency.
 	SyncFrequency time.Duration
+	// Restored are the pods of each source before a restart. They are current until the
+	// source changes them, and due for a sync like new pods. The Handler has them already.
+	Restored []config.PodUpdate
 	// Registerer registers the metrics of the loop; nil for none.
 	Registerer prometheus.Registerer
 }
@@ -72,6 +75,10 @@ func New(opts Options) *Loop {
 	}
 	if l.pleg == nil {
 		l.pleg = pleg.None{}
+	}
+	for _, u := range opts.Restored {
+		l.pods.take(u)
+		l.queue.put(u.Pods, time.Now())
 	}
 	l.metrics = newMetrics(opts.Registerer, l)
 	return l

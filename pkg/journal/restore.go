@@ -1,0 +1,102 @@
+package journal
+
+import (
+	"maps"
+
+	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
+	"github.com/podconfigd/podconfigd/pkg/config"
+	"github.com/podconfigd/podconfigd/pkg/journal/store"
+)
+
+// gap is a range of revisions, between after and before, that no update of this instance
+// has. An earlier process may have shown them under an instance that was not stored. A
+// client that knows only a revision must not resume from one of them.
+type gap struct{ after, before int64 }
+
+// restore starts the journal with what was stored: the state, the newest sets, and the
+// revisions. Each source that was seen is restored until it is seen again.
+func (j *Journal) restore(r *store.Recovered, floor int64) {
+	in := &j.intake
+	configured := in.bookmark.Sources
+	in.bookmark = &Bookmark{Sources: make(map[string]v1alpha1.SourceState)}
+	for name, source := range r.Sources {
+		in.bookmark.Sources[name] = v1alpha1.SourceState{Seen: true}
+		in.attributes[name] = source.Attributes
+	}
+	in.load(r)
+	j.instance = r.Instance
+	j.head, j.compacted = r.Base, r.Base
+	j.state, j.names, j.uids = maps.Clone(in.state), in.names.first(), in.uids.first()
+	exact := true
+	for _, set := range r.Sets {
+		exact = j.replay(set) && exact
+	}
+	if !exact { // written by a version that numbers differently: everybody starts again
+		j.clearLocked()
+		j.compacted = r.Revision
+	}
+	in.bookmark = &Bookmark{Sources: configured}
+	for name := range configured {
+		in.bookmark.Sources[name] = v1alpha1.SourceState{Restored: r.Sources[name].Seen}
+	}
+	in.head = max(floor, r.Reserved+1)
+	j.gaps = append(j.gaps, gap{r.Revision, in.head})
+	j.head, j.progress, j.bookmark = r.Revision, r.Revision, in.bookmark
+	// What is not stored was not recorded.
+	for _, op := range []config.PodOperation{config.SYNC, config.PLEG, config.HOUSEKEEPING} {
+		j.demandLocked(op).hole = r.Revision
+	}
+}
+
+// load loads the stored state.
+func (in *intake) load(r *store.Recovered) {
+	for i := range r.Pods {
+		p := restored(&r.Pods[i])
+		in.state[p.key()] = p
+		in.names.replace(nil, p, 0)
+		in.uids.replace(nil, p, 0)
+	}
+	in.names.take()
+	in.uids.take()
+	for i := range r.Pods {
+		if p := &r.Pods[i]; p.ByName != 0 {
+			in.names.renumber(restored(p), p.ByName)
+		}
+	}
+	in.head = r.Base
+}
+
+func restored(p *store.Pod) *Pod {
+	pod := NewPod(p.Source, p.Object)
+	pod.Revision, pod.File = p.Revision, p.File
+	return pod
+}
+
+// replay appends a stored set. It reports whether the set has the same revisions again.
+func (j *Journal) replay(s *store.Set) (exact bool) {
+	in := &j.intake
+	if s.First > in.head+1 {
+		j.gaps = append(j.gaps, gap{in.head, s.First - 1})
+		in.head = s.First - 1
+	}
+	set := in.advance(s.Time)
+	if len(s.Updates) > 0 {
+		in.head--
+		updates, pods := make([]config.PodUpdate, len(s.Updates)), make([][]*Pod, len(s.Updates))
+		for i, u := range s.Updates {
+			updates[i] = config.PodUpdate{Op: u.Op, Source: u.Source}
+			for k := range u.Pods {
+				updates[i].Pods = append(updates[i].Pods, u.Pods[k].Object)
+				pods[i] = append(pods[i], restored(&u.Pods[k]))
+			}
+			if u.Op == config.REMOVE {
+				pods[i] = nil
+			}
+		}
+		set = in.number(updates, pods, nil, s.Time)
+	}
+	exact = set.Revision == s.Revision
+	in.head = s.Revision
+	j.show(set, j.instance)
+	return exact
+}
