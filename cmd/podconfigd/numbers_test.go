@@ -40,6 +40,8 @@ var numbers = map[string]map[string]number{
 		"max-subscribers-per-process": integer("1", "1048576", "1048577"),
 		"journal-max-updates":         integer("1", "16777216", "16777217"),
 		"journal-max-bytes":           integer("1", "1099511627776", "1099511627777"),
+		"state-max-age":               period("1m", "87600h", "59.999999999s", "87600h0m0.000000001s"),
+		"state-max-bytes":             integer("1048576", "1099511627776", "1099511627777"),
 		"socket-mode":                 {taken: []string{"0", "0777"}, refused: append(beyond, "-1", "01000"), help: "0 to 0777"},
 		"metrics-bind-address": {
 			taken: []string{":0", ":65535"}, refused: []string{":-1", ":65536", ":9223372036854775807", ":9223372036854775808", ":1e308"},

@@ -65,6 +65,12 @@ func (o *daemonOptions) addFlags(flags *pflag.FlagSet) {
 		"Maximum number of updates that the journal keeps for subscribers to resume from. 1 to 16777216.")
 	flags.Int64Var(&o.JournalMaxBytes, "journal-max-bytes", o.JournalMaxBytes,
 		"Approximate maximum memory, in bytes, of the updates that the journal keeps. 1 to 1099511627776 (1 TiB).")
+	flags.StringVar(&o.StateDir, "state-dir", o.StateDir,
+		"Directory for the journal. With it, subscribers resume over restarts, and podconfigd starts with the pods that it last knew. Created with mode 0700. If empty, the journal is only in memory.")
+	flags.DurationVar(&o.StateMaxAge, "state-max-age", o.StateMaxAge,
+		"Maximum age of the journal in --state-dir. 1m to 87600h.")
+	flags.Int64Var(&o.StateMaxBytes, "state-max-bytes", o.StateMaxBytes,
+		"Maximum size, in bytes, of the journal in --state-dir. Files are deleted whole, and the newest one stays. 1048576 to 1099511627776 (1 TiB).")
 }
 
 func (o *daemonOptions) addRuntimeFlags(flags *pflag.FlagSet) {

@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/podconfigd/podconfigd/internal/socketpath"
+	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/journal"
 	"github.com/podconfigd/podconfigd/pkg/journal/store"
 	"github.com/podconfigd/podconfigd/pkg/pleg"
@@ -140,3 +141,17 @@ func DefaultConfig() Config {
 
 // apiserver reports whether the apiserver is a source.
 func (c *Config) apiserver() bool { return c.Kubeconfig != "" || c.InCluster }
+
+// sources returns the names of the configured sources.
+func (c *Config) sources() (names []string) {
+	if c.StaticPodPath != "" {
+		names = append(names, config.FileSource)
+	}
+	if c.StaticPodURL != "" {
+		names = append(names, config.HTTPSource)
+	}
+	if c.apiserver() {
+		names = append(names, config.ApiserverSource)
+	}
+	return names
+}

@@ -38,6 +38,7 @@ type Daemon struct {
 	journal   *journal.Journal
 	server    *server.Server
 
+	state     *state
 	revisions revisions
 	// warning is an error that does not stop the daemon. Run logs it.
 	warning error
@@ -58,31 +59,49 @@ func New(c Config) (*Daemon, error) {
 	registry.MustRegister(c.Collectors...)
 
 	d := &Daemon{config: c, node: node, started: time.Now(), podConfig: config.NewPodConfig()}
-	if d.sources, err = newSources(&c, node, registry); err != nil {
+	if d.state, err = openState(&c, node, registry); err != nil {
 		return nil, err
+	}
+	if err := d.assemble(registry); err != nil {
+		d.state.close()
+		return nil, err
+	}
+	return d, nil
+}
+
+// assemble makes all parts, from the journal on.
+func (d *Daemon) assemble(registry *prometheus.Registry) (err error) {
+	c := &d.config
+	d.revisions = revisionsBeside(c.Socket)
+	floor, floorErr := d.revisions.floor()
+	d.warning = floorErr
+	names := c.sources()
+	d.journal = journal.New(journal.Options{
+		Sources: names, MaxUpdates: c.JournalMaxUpdates, MaxBytes: c.JournalMaxBytes, Registerer: registry,
+		Floor: floor, Reserve: d.revisions.reserve, Store: d.state.log, Recovered: d.state.recovered,
+	})
+	d.state.restore(d.journal, names)
+	for name, r := range d.state.restored {
+		d.podConfig.Restore(name, r.Pods)
+	}
+	if d.sources, err = newSources(c, d.node, registry); err != nil {
+		return err
 	}
 	for i := range d.sources {
 		d.sources[i].sets = d.podConfig.Channel(d.sources[i].name)
 	}
-	d.revisions = revisionsBeside(c.Socket)
-	floor, floorErr := d.revisions.floor()
-	d.warning = floorErr
-	d.journal = journal.New(journal.Options{
-		Sources: d.podConfig.Sources(), MaxUpdates: c.JournalMaxUpdates, MaxBytes: c.JournalMaxBytes, Registerer: registry,
-		Floor: floor, Reserve: d.revisions.reserve,
-	})
-	if d.runtime, err = newRuntime(&c, registry); err != nil {
-		return nil, err
+	if d.runtime, err = newRuntime(c, registry); err != nil {
+		return err
 	}
 	d.loop = syncloop.New(syncloop.Options{
 		Handler: d.journal, SourcesReady: d.journal, Registerer: registry,
-		PLEG: d.runtime.pleg(), SyncFrequency: c.SyncFrequency,
+		PLEG: d.runtime.pleg(), SyncFrequency: c.SyncFrequency, Restored: d.state.updates(),
 	})
 	d.server = server.New(server.Options{
 		Journal: d.journal,
 		Status:  d.status,
 		Live:    d.runtime.checks(server.Check{Name: "syncloop", Check: d.checkLoop}),
-		Ready:   []server.Check{{Name: "sources", Check: d.checkSources}},
+		Ready:   d.state.checks(server.Check{Name: "sources", Check: d.checkSources}),
 		Runtime: d.runtime.pods(), Resync: d.loop.Resync,
 		Version: version.Get(), Registerer: registry, Gatherer: registry,
 		Limits: server.Limits{
@@ -90,7 +109,7 @@ func New(c Config) (*Daemon, error) {
 			Descriptors: max(1, descriptorLimit()-reservedDescriptors),
 		},
 	})
-	return d, nil
+	return nil
 }
 
 // Run opens the sockets and runs all parts until the context is done or one part fails.
@@ -101,6 +120,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	defer d.runtime.close()
 	sockets, err := listen(ctx, &d.config)
 	if err != nil {
+		d.state.close()
 		return err
 	}
 	defer sockets.close()
@@ -108,6 +128,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	if d.warning != nil {
 		logger.Error(d.warning, "Could not read the highest revision of the last run; if the clock was set back, a client that resumes without an instance can miss updates")
 	}
+	d.state.report(logger)
 	d.logConnections(logger)
 	stop := ctx
 	group, ctx := errgroup.WithContext(ctx)
@@ -115,6 +136,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	for _, source := range d.sources {
 		group.Go(func() error { return source.Run(ctx, source.sets) })
 	}
+	group.Go(func() error { return d.state.run(ctx) })
 	group.Go(func() error { return d.journal.Run(ctx) })
 	group.Go(func() error { return d.runtime.run(ctx) })
 	group.Go(func() error { return d.loop.Run(ctx, d.podConfig.Updates()) })
@@ -168,5 +190,5 @@ func (d *Daemon) status() v1alpha1.Status {
 			}
 		}
 	}
-	return d.runtime.status(status)
+	return d.runtime.status(d.state.status(status))
 }

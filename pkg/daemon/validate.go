@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"net"
+	"path/filepath"
 	"time"
 
 	"github.com/podconfigd/podconfigd/internal/socketpath"
@@ -28,6 +29,7 @@ func (c *Config) Validate() error {
 	c.validateSockets(fail)
 	c.validateLimits(fail)
 	c.validatePeriods(fail)
+	c.validateState(fail)
 	if c.ContainerRuntimeEndpoint != "" {
 		if _, err := cri.SocketPath(c.ContainerRuntimeEndpoint); err != nil {
 			fail("--container-runtime-endpoint: %w", err)
@@ -67,6 +69,8 @@ const (
 	maxSubscribers       = 1 << 20
 	maxJournalMaxUpdates = 1 << 24
 	maxJournalMaxBytes   = 1 << 40
+	minStateMaxBytes     = 1 << 20
+	maxStateMaxAge       = 10 * 365 * 24 * time.Hour
 )
 
 func (c *Config) validateLimits(fail func(format string, args ...any)) {
@@ -113,5 +117,23 @@ func (c *Config) validatePeriods(fail func(format string, args ...any)) {
 	if least := 2 * c.PLEGRelistPeriod; valid && c.PLEGRelistThreshold < least {
 		fail("--pleg-relist-threshold: %v is too short for --pleg-relist-period=%v: expected %v or more",
 			c.PLEGRelistThreshold, c.PLEGRelistPeriod, least)
+	}
+}
+
+func (c *Config) validateState(fail func(format string, args ...any)) {
+	if c.StateDir != "" && filepath.Clean(c.StateDir) == filepath.Clean(c.StaticPodPath) {
+		fail("--state-dir: same path as --pod-manifest-path: set a directory without manifests")
+	}
+	switch {
+	case c.StateMaxAge < time.Minute:
+		fail("--state-max-age: %v is too short: expected %v or more", c.StateMaxAge, time.Minute)
+	case c.StateMaxAge > maxStateMaxAge:
+		fail("--state-max-age: %v is too long: expected %v or less", c.StateMaxAge, maxStateMaxAge)
+	}
+	switch {
+	case c.StateMaxBytes < minStateMaxBytes:
+		fail("--state-max-bytes: %d is too small: expected %d or more", c.StateMaxBytes, minStateMaxBytes)
+	case c.StateMaxBytes > maxJournalMaxBytes:
+		fail("--state-max-bytes: %d is too large: expected %d or less", c.StateMaxBytes, maxJournalMaxBytes)
 	}
 }

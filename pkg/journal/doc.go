@@ -44,7 +44,8 @@
 //
 // # Durability
 //
-// A durable store has one place: commit. Everything that gets a revision passes through
-// it. At a start, the store restores what New leaves empty: the current state and the
-// newest revision.
+// With a store, a set becomes visible after it is stored. The intake gives revisions to
+// updates and is ahead of what subscribers see. Only [Journal] commit leads from one to
+// the other. At a start, the journal begins with the stored state and replays the stored
+// sets. Replayed, they have the same revisions, so subscribers resume.
 package journal

@@ -83,5 +83,5 @@ func (j *Journal) Restore(source string, pods ...*v1.Pod) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.applyLocked(set)
-	j.first, j.compacted, j.progress = j.head, j.head, j.head
+	j.compacted, j.progress = j.head, j.head
 }

@@ -41,7 +41,7 @@ func TestImportsPointOneWay(t *testing.T) {
 		"pkg/sources/http":            {"internal/smallfile", "api/stream/v1alpha1", "pkg/config", "pkg/manifest", "pkg/sources"},
 		"pkg/sources/apiserver":       {"internal/smallfile", "api/stream/v1alpha1", "pkg/config", "pkg/sources"},
 		"pkg/sources/sourcetest":      {"pkg/config", "pkg/sources"},
-		"pkg/journal":                 {"pkg/config", "pkg/pleg", "api/stream/v1alpha1"},
+		"pkg/journal":                 {"pkg/config", "pkg/pleg", "pkg/journal/store", "api/stream/v1alpha1"},
 		"pkg/journal/store":           {"pkg/config"},
 		"pkg/journal/view":            {"internal/podfields", "pkg/config", "pkg/journal", "api/stream/v1alpha1"},
 		"pkg/journal/wire":            {"pkg/config", "pkg/journal", "pkg/journal/view", "api/stream/v1alpha1"},
@@ -51,7 +51,7 @@ func TestImportsPointOneWay(t *testing.T) {
 		"pkg/server/internal/respond": {},
 		"pkg/client":                  {"api/stream/v1alpha1", "internal/socketpath"},
 		"pkg/daemon": {"pkg/config", "pkg/manifest", "pkg/sources", "pkg/sources/file", "pkg/sources/http", "pkg/sources/apiserver",
-			"pkg/pleg", "pkg/pleg/cri", "pkg/syncloop", "pkg/journal", "pkg/journal/wire", "pkg/server", "api/stream/v1alpha1", "internal/smallfile", "internal/socketpath", "internal/version"},
+			"pkg/pleg", "pkg/pleg/cri", "pkg/syncloop", "pkg/journal", "pkg/journal/store", "pkg/journal/wire", "pkg/server", "api/stream/v1alpha1", "internal/smallfile", "internal/socketpath", "internal/version"},
 		"cmd/podconfigd": {"pkg/config", "pkg/daemon", "pkg/client", "pkg/manifest", "pkg/sources", "pkg/sources/file", "pkg/sources/apiserver",
 			"api/stream/v1alpha1", "internal/logsink", "internal/poddiff", "internal/version"},
 	}

@@ -74,8 +74,23 @@ type Status struct {
 	Sources   []SourceStatus `json:"sources"`
 	// Runtime is set if the daemon has a container runtime.
 	Runtime *RuntimeStatus `json:"runtime,omitempty"`
+	// State is set if the journal is stored in a directory.
+	State *StateStatus `json:"state,omitempty"`
 	// Subscribers has the subscribers of the stream, oldest first.
 	Subscribers []Subscriber `json:"subscribers"`
+}
+
+// StateStatus is the state of the journal's log in the state directory.
+type StateStatus struct {
+	Dir string `json:"dir"`
+	// Stored is true if each update is stored before it is sent. Otherwise updates are not
+	// stored since FailedSince. LastError gives the reason.
+	Stored      bool       `json:"stored"`
+	FailedSince *time.Time `json:"failedSince,omitempty"`
+	LastError   string     `json:"lastError,omitempty"`
+	// Segments and Bytes are the number and size of the log's files.
+	Segments int   `json:"segments"`
+	Bytes    int64 `json:"bytes"`
 }
 
 // SourceStatus is the state of one source.

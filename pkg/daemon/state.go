@@ -1,0 +1,148 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
+	"github.com/podconfigd/podconfigd/pkg/config"
+	"github.com/podconfigd/podconfigd/pkg/journal"
+	"github.com/podconfigd/podconfigd/pkg/journal/store"
+	"github.com/podconfigd/podconfigd/pkg/server"
+	"github.com/podconfigd/podconfigd/pkg/sources"
+)
+
+// state is the journal's log on disk. Without a state directory it has no log, and all
+// methods work.
+type state struct {
+	dir       string
+	log       *store.Log
+	recovered *store.Recovered
+	// restored are the pods of each source that was seen before the start.
+	restored map[string]sources.Restored
+	// forgotten are the sources that are no longer configured, with their number of pods.
+	forgotten map[string]int
+}
+
+func openState(c *Config, node types.NodeName, registry prometheus.Registerer) (*state, error) {
+	if c.StateDir == "" {
+		return &state{}, nil
+	}
+	log, recovered, err := store.Open(store.Options{
+		Dir: c.StateDir, Node: string(node), MaxAge: c.StateMaxAge, MaxBytes: c.StateMaxBytes, Registerer: registry,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("--state-dir: %w", err)
+	}
+	return &state{dir: c.StateDir, log: log, recovered: recovered}, nil
+}
+
+// restore finds what each configured source had before the start. The journal forgets the
+// others.
+func (s *state) restore(j *journal.Journal, configured []string) {
+	if s.log == nil {
+		return
+	}
+	s.restored, s.forgotten = make(map[string]sources.Restored), make(map[string]int)
+	pods := j.State().Pods
+	for name, source := range s.recovered.Sources {
+		switch {
+		case !source.Seen:
+		case slices.Contains(configured, name):
+			s.restored[name] = restoredOf(name, pods, source.Attributes)
+		default:
+			s.forgotten[name] = j.Forget(name)
+		}
+	}
+}
+
+func restoredOf(source string, pods []*journal.Pod, attributes map[string]string) sources.Restored {
+	r := sources.Restored{Pods: []*v1.Pod{}, Files: make(map[types.UID]*config.File), Attributes: attributes}
+	for _, p := range pods {
+		if p.Source != source {
+			continue
+		}
+		r.Pods = append(r.Pods, p.Object)
+		if p.File != nil {
+			r.Files[p.Object.UID] = p.File
+		}
+	}
+	return r
+}
+
+// updates returns the restored pods as additions, for the sync loop.
+func (s *state) updates() (updates []config.PodUpdate) {
+	for name, r := range s.restored {
+		updates = append(updates, config.PodUpdate{Op: config.ADD, Source: name, Pods: r.Pods})
+	}
+	return updates
+}
+
+func (s *state) run(ctx context.Context) error {
+	if s.log == nil {
+		return nil
+	}
+	return s.log.Run(ctx)
+}
+
+// close ends a log that was not run.
+func (s *state) close() {
+	if s.log != nil {
+		_ = s.log.Close() // nothing was stored
+	}
+}
+
+// report logs what was found at the start.
+func (s *state) report(logger logr.Logger) {
+	if s.log == nil {
+		return
+	}
+	logger = logger.WithValues("stateDir", s.dir)
+	for _, p := range s.recovered.Problems {
+		logger.Error(p.Err, "A file in the state directory can't be used", "file", p.File, "setAside", p.Aside)
+	}
+	pods := 0
+	for _, r := range s.restored {
+		pods += len(r.Pods)
+	}
+	if r := s.recovered; r.Resumed {
+		logger.Info("Restored the journal: subscribers can resume", "instance", r.Instance, "revision", r.Revision, "pods", pods)
+	} else {
+		logger.Info("Started a new journal: subscribers start again", "instance", r.Instance, "reason", r.Reason, "pods", pods)
+	}
+	for name, pods := range s.forgotten {
+		logger.Info("Removing the pods of a source that is no longer configured", "source", name, "pods", pods)
+	}
+}
+
+// checks appends the readiness check of the log.
+func (s *state) checks(checks ...server.Check) []server.Check {
+	if s.log == nil {
+		return checks
+	}
+	return append(checks, server.Check{Name: "state", Check: func() error {
+		if status := s.log.Status(); status.Err != nil {
+			return fmt.Errorf("state directory %s: updates are not stored since %s: %w", s.dir, status.Since.Format("15:04:05"), status.Err)
+		}
+		return nil
+	}})
+}
+
+// status adds the status of the log.
+func (s *state) status(status v1alpha1.Status) v1alpha1.Status {
+	if s.log == nil {
+		return status
+	}
+	log := s.log.Status()
+	status.State = &v1alpha1.StateStatus{Dir: s.dir, Stored: log.Err == nil, Segments: log.Segments, Bytes: log.Bytes}
+	if log.Err != nil {
+		status.State.LastError, status.State.FailedSince = log.Err.Error(), &log.Since
+	}
+	return status
+}
