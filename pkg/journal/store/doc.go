@@ -46,7 +46,9 @@
 // The instance goes on if the machine has not been booted since, or the last process
 // stopped cleanly. Otherwise the state is restored and the instance is new: what was
 // written in the last second may be lost, and nobody must resume from it. It is also new
-// if something that the start needs is damaged.
+// if something that the start needs is damaged. Segments that are older than what is
+// restored are verified after the start. If one is damaged, the history has a hole, and
+// the instance stays.
 //
 // # Failures
 //

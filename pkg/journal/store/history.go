@@ -212,9 +212,9 @@ func (h *historian) read(s *segment, until int64, aside map[uint64]string) error
 
 // gap yields a gap if changes are missing before a segment.
 func (h *historian) gap(s *segment, aside map[uint64]string) error {
-	reason := h.broken
+	reason, away := h.broken, aside[s.header.Predecessor]
 	switch {
-	case h.last == nil && reason == "":
+	case h.last == nil && reason == "" && away == "":
 		return nil // older segments were deleted, or not requested
 	case h.last == nil:
 	case h.last.header.Instance != s.header.Instance:
@@ -224,8 +224,8 @@ func (h *historian) gap(s *segment, aside map[uint64]string) error {
 	default:
 		return nil
 	}
-	if name := aside[s.header.Predecessor]; name != "" {
-		reason = name + " was set aside"
+	if away != "" {
+		reason = away + " was set aside"
 	}
 	if s.header.Created.Before(h.opts.Since) || s.header.Base <= h.opts.After {
 		return nil

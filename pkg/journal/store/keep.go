@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// keep does the work that no set waits for: it prepares segments, syncs, and deletes old
-// segments.
+// keep does the work that no set waits for: it prepares segments, syncs, deletes old
+// segments, and verifies those that the start did not read.
 func (l *Log) keep(ctx context.Context) {
 	l.begin()
 	ticker := time.NewTicker(syncEvery)
@@ -26,6 +26,7 @@ func (l *Log) keep(ctx context.Context) {
 			l.sync()
 			l.roll()
 			l.prune()
+			l.verify()
 		}
 	}
 }

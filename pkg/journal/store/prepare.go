@@ -112,7 +112,7 @@ func (l *Log) make(n *preparation) error {
 	if err != nil {
 		return err
 	}
-	n.segment = &segment{number: number, name: segmentName(number), header: &n.header}
+	n.segment = &segment{number: number, name: segmentName(number), header: &n.header, verified: true}
 	if n.file, err = l.opts.FS.Create(filepath.Join(l.opts.Dir, n.segment.name)); err != nil {
 		return err
 	}

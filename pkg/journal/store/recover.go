@@ -116,7 +116,7 @@ func (r *recovery) reject(s *segment, err error) {
 		r.leftovers = append(r.leftovers, s)
 		return
 	case errors.Is(err, errDamaged):
-		label = "damaged"
+		label = labelDamaged
 	case errors.Is(err, errForeign):
 		label = "foreign"
 	case errors.Is(err, errNewer):
@@ -135,6 +135,8 @@ func (r *recovery) reject(s *segment, err error) {
 	}
 	r.problems = append(r.problems, problem)
 }
+
+const labelDamaged = "damaged"
 
 // setAside renames a file that is no longer used, and returns its new name.
 func setAside(fsys FS, dir, name, label string, now time.Time) (string, error) {
@@ -174,6 +176,7 @@ func (r *recovery) load() (*segment, error) {
 		if err := r.loadSegment(r.segments[i], i == first, until); err != nil {
 			return r.segments[i], err
 		}
+		r.segments[i].verified = true
 	}
 	return nil, nil
 }

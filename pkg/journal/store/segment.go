@@ -38,6 +38,8 @@ type segment struct {
 	name   string
 	size   int64
 	header *header
+	// verified means that its checksums were checked, or that this process wrote it.
+	verified bool
 }
 
 var (
@@ -64,7 +66,7 @@ func openSegment(fs FS, dir string, number uint64, name string) (*segment, *read
 	if err != nil {
 		return nil, nil, errors.Join(err, file.Close())
 	}
-	return &segment{number, name, size, h}, r, nil
+	return &segment{number: number, name: name, size: size, header: h}, r, nil
 }
 
 func (r *reader) header() (*header, error) {

@@ -1,0 +1,60 @@
+package store
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"slices"
+)
+
+// verify checks the checksums of one segment that the start did not read. A damaged one is
+// set aside.
+func (l *Log) verify() {
+	l.mu.Lock()
+	i := slices.IndexFunc(l.segments, func(s *segment) bool { return !s.verified })
+	if i < 0 {
+		l.mu.Unlock()
+		return
+	}
+	s := l.segments[i]
+	s.verified = true
+	until := s.size
+	if i+1 < len(l.segments) && l.segments[i+1].header.Predecessor == s.number {
+		until = l.segments[i+1].header.PredecessorSize
+	}
+	l.mu.Unlock()
+
+	err := verifySegment(l.opts.FS, l.opts.Dir, s, until)
+	switch {
+	case err == nil, errors.Is(err, fs.ErrNotExist):
+		return
+	case !errors.Is(err, errDamaged):
+		l.logger.Error(err, "Reading an old segment of the journal failed", "file", s.name)
+		return
+	}
+	aside, asideErr := setAside(l.opts.FS, l.opts.Dir, s.name, labelDamaged, l.opts.Now())
+	l.logger.Error(errors.Join(err, asideErr), "An old segment of the journal is damaged; the history has a hole", "file", s.name, "aside", aside)
+	if aside == "" {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.segments = slices.DeleteFunc(l.segments, func(other *segment) bool { return other == s })
+}
+
+// verifySegment checks the checksums of a segment up to an offset.
+func verifySegment(fsys FS, dir string, s *segment, until int64) error {
+	_, file, err := openSegment(fsys, dir, s.number, s.name)
+	if err == nil {
+		for err == nil && file.offset < until {
+			_, _, err = file.next()
+		}
+		err = cmp.Or(err, file.file.Close())
+	}
+	if errors.Is(err, io.EOF) || errors.Is(err, errTorn) {
+		return fmt.Errorf("%w: it is shorter than %d bytes", errDamaged, until)
+	}
+	return err
+}

@@ -1,0 +1,101 @@
+package store
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// A start reads only the newest segments. Damage in an older one is found after it: the
+// segment is set aside, and the history shows the hole. Nothing that a subscriber can resume
+// from is missing, so the instance stays.
+func TestDamageInASegmentThatTheStartDoesNotRead(t *testing.T) {
+	for _, test := range []struct {
+		name    string
+		segment int
+		damage  func(data []byte) []byte
+	}{
+		{"flipped", 2, func(data []byte) []byte { data[len(data)/2]++; return data }},
+		{"cut", 2, func(data []byte) []byte { return data[:len(data)-1] }},
+		{"cut in the snapshot", 2, func(data []byte) []byte { return data[:preambleBytes+200] }},
+		{"the oldest", 0, func(data []byte) []byte { data[len(data)/2]++; return data }},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				files, m, _ := written(t, 100)
+				names := segmentsOf(files)
+				damaged := names[test.segment]
+				data := *files.files[damaged]
+				*files.files[damaged] = test.damage(data)
+				kept := slices.Clone(*files.files[damaged])
+				opts := options(files)
+				opts.ReplayBytes = 1
+				p, again := start(t, opts)
+				if !again.Resumed || len(again.Problems) != 0 {
+					t.Fatalf("%+v", again)
+				}
+				equal(t, "state", final(again), m.pods)
+				<-time.After(time.Duration(len(names)+1) * syncEvery)
+				m.begin(again)
+				if c := p.append(m.set()); c != (Commit{again.Instance, true}) {
+					t.Errorf("%+v", c)
+				}
+				left := files.clone()
+				all := slices.Sorted(maps.Keys(left.files))
+				aside := slices.IndexFunc(all, func(name string) bool { return strings.HasPrefix(name, damaged+".damaged-") })
+				if left.files[damaged] != nil || aside < 0 {
+					t.Fatalf("not set aside: %v", all)
+				}
+				if !slices.Equal(*left.files[all[aside]], kept) {
+					t.Error("what was set aside is not what it was")
+				}
+				var gaps []string
+				for _, r := range read(t, files, HistoryOptions{}) {
+					if r.Gap != "" {
+						gaps = append(gaps, r.Gap)
+					}
+				}
+				if len(gaps) != 1 || !strings.Contains(gaps[0], "set aside") {
+					t.Errorf("the history has the gaps %q", gaps)
+				}
+				if n := p.log.Status().Segments; n != len(segmentsOf(left)) {
+					t.Errorf("%d segments, want %v", n, segmentsOf(left))
+				}
+				p.end()
+				p, next := start(t, opts)
+				p.end()
+				if !next.Resumed || next.Instance != again.Instance || next.Revision != m.revision {
+					t.Errorf("%+v", next)
+				}
+			})
+		})
+	}
+}
+
+// A whole segment stays, and so does one that can't be read now.
+func TestWholeSegmentsStay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		files, _, _ := written(t, 100)
+		before := segmentsOf(files)
+		opts := options(files)
+		opts.ReplayBytes = 1
+		p, _ := start(t, opts)
+		files.setFault(func(op, name string, size int) (int, error) {
+			if op == "open" && name == before[1] {
+				return 0, errNoSpace
+			}
+			return size, nil
+		})
+		<-time.After(time.Minute)
+		files.setFault(nil)
+		p.end()
+		for _, name := range before {
+			if files.files[name] == nil {
+				t.Errorf("%s is gone: %v", name, segmentsOf(files))
+			}
+		}
+	})
+}
