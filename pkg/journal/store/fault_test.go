@@ -51,10 +51,10 @@ func (c *crash) operation() string {
 // was shown under another instance is never taken for it.
 func TestACrashAtEachStep(t *testing.T) {
 	ops := make(map[string]bool)
-	for _, part := range []bool{false, true} {
+	for _, test := range []struct{ part, damaged bool }{{}, {part: true}, {damaged: true}} {
 		for at := 1; ; at++ {
-			c := &crash{at: at, part: part}
-			synctest.Test(t, func(t *testing.T) { crashOnce(t, c) })
+			c := &crash{at: at, part: test.part}
+			synctest.Test(t, func(t *testing.T) { crashOnce(t, c, test.damaged) })
 			if c.operation() == "" {
 				break // it came to its end
 			}
@@ -62,24 +62,32 @@ func TestACrashAtEachStep(t *testing.T) {
 			ops[op] = true
 		}
 	}
-	for _, op := range []string{"mkdir", "lock", "list", "open", "create", "write", "sync", "syncdir", "remove"} {
+	for _, op := range []string{"mkdir", "lock", "list", "open", "create", "write", "sync", "syncdir", "remove", "rename"} {
 		if !ops[op] {
 			t.Errorf("no crash at %s", op)
 		}
 	}
 }
 
-func crashOnce(t *testing.T, c *crash) {
+// crashOnce has one crash. With damaged, an old segment is damaged, which is found after the
+// start.
+func crashOnce(t *testing.T, c *crash, damaged bool) {
 	t.Helper()
 	files := newMemFS()
 	opts := options(files)
 	opts.SegmentBytes, opts.MaxBytes = 2<<10, 16<<10
 	p, recovered := start(t, opts)
 	m := newModel(9, recovered)
-	for range 10 {
+	for range 20 {
 		p.append(m.set())
+		synctest.Wait() // a new segment is begun now
 	}
 	p.end()
+	if damaged {
+		opts.ReplayBytes = 1
+		data := *files.files[segmentsOf(files)[0]]
+		data[len(data)/2]++
+	}
 
 	instance, stored := recovered.Instance, m.revision // what must come back
 	states := map[int64]map[podKey]Pod{m.revision: maps.Clone(m.pods)}

@@ -39,16 +39,16 @@ func TestProcessUnderStrace(t *testing.T) {
 		defer fs.end()
 		p, recovered := start(t, kernelOptions(dir, fs))
 		m := newModel(11, recovered)
-		fmt.Println("begin", recovered.Instance, recovered.Revision, recovered.Resumed)
+		fmt.Fprintln(os.Stdout, "begin", recovered.Instance, recovered.Revision, recovered.Resumed)
 		<-time.After(6 * syncEvery) // it verifies the segments that it did not read
 		for range 30 {
 			c := p.append(m.set())
-			fmt.Println("shown", c.Instance, m.revision, c.Stored)
+			fmt.Fprintln(os.Stdout, "shown", c.Instance, m.revision, c.Stored)
 			synctest.Wait() // a new segment is begun now
 		}
 		<-time.After(2500 * time.Millisecond) // it heals where it can
 		c := p.append(m.set())
-		fmt.Println("shown", c.Instance, m.revision, c.Stored)
+		fmt.Fprintln(os.Stdout, "shown", c.Instance, m.revision, c.Stored)
 		p.end()
 	})
 }
@@ -116,10 +116,7 @@ func TestKilledAtEachSystemCall(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes a while")
 	}
-	for name, prepare := range map[string]func(t *testing.T) string{
-		"first start": func(t *testing.T) string { return filepath.Join(t.TempDir(), "state") },
-		"next start":  earlier,
-	} {
+	for name, prepare := range map[string]func(t *testing.T) string{"first start": nothing, "next start": earlier} {
 		t.Run(name, func(t *testing.T) {
 			_, calls, _ := straceProcess(t, prepare(t), "")
 			counts := make(map[string]int)
@@ -155,6 +152,12 @@ func TestKilledAtEachSystemCall(t *testing.T) {
 			}
 		})
 	}
+}
+
+// nothing returns a directory that does not exist.
+func nothing(t *testing.T) string {
+	t.Helper()
+	return filepath.Join(t.TempDir(), "state")
 }
 
 // earlier returns a directory with the segments of a process that was killed. One that the
