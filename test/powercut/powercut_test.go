@@ -76,6 +76,7 @@ func describe(pods map[types.UID]int64) string { return fmt.Sprint(pods) }
 func (w *world) begin(r *store.Recovered) {
 	w.revision, w.pods = r.Revision, contents(r)
 	w.note()
+	w.revision = r.Reserved // no state: the next set is above it
 }
 
 func contents(r *store.Recovered) map[types.UID]int64 {
