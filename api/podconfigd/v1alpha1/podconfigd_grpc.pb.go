@@ -22,10 +22,11 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	PodConfig_Watch_FullMethodName  = "/podconfigd.v1alpha1.PodConfig/Watch"
-	PodConfig_List_FullMethodName   = "/podconfigd.v1alpha1.PodConfig/List"
-	PodConfig_Status_FullMethodName = "/podconfigd.v1alpha1.PodConfig/Status"
-	PodConfig_Resync_FullMethodName = "/podconfigd.v1alpha1.PodConfig/Resync"
+	PodConfig_Watch_FullMethodName   = "/podconfigd.v1alpha1.PodConfig/Watch"
+	PodConfig_List_FullMethodName    = "/podconfigd.v1alpha1.PodConfig/List"
+	PodConfig_Status_FullMethodName  = "/podconfigd.v1alpha1.PodConfig/Status"
+	PodConfig_History_FullMethodName = "/podconfigd.v1alpha1.PodConfig/History"
+	PodConfig_Resync_FullMethodName  = "/podconfigd.v1alpha1.PodConfig/Resync"
 )
 
 // PodConfigClient is the client API for PodConfig service.
@@ -47,6 +48,14 @@ type PodConfigClient interface {
 	List(ctx context.Context, in *ListRequest, opts ...grpc.CallOption) (*ListResponse, error)
 	// Status returns the status of the daemon, its sources and its subscribers.
 	Status(ctx context.Context, in *StatusRequest, opts ...grpc.CallOption) (*StatusResponse, error)
+	// History returns the changes on the node that the daemon has on disk, oldest first, in
+	// pages.
+	//
+	// Errors: INVALID_ARGUMENT if a field is invalid, FAILED_PRECONDITION if the daemon runs
+	// without --state-dir, OUT_OF_RANGE if the changes after continue_token were deleted,
+	// RESOURCE_EXHAUSTED if there are too many lists at a time, UNAVAILABLE if the directory
+	// can't be read.
+	History(ctx context.Context, in *HistoryRequest, opts ...grpc.CallOption) (*HistoryResponse, error)
 	// Resync sends a SYNC for one pod to the subscribers that request the SYNC operation.
 	//
 	// Errors: INVALID_ARGUMENT if the name is not valid for a pod, NOT_FOUND if there is no
@@ -101,6 +110,16 @@ func (c *podConfigClient) Status(ctx context.Context, in *StatusRequest, opts ..
 	return out, nil
 }
 
+func (c *podConfigClient) History(ctx context.Context, in *HistoryRequest, opts ...grpc.CallOption) (*HistoryResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(HistoryResponse)
+	err := c.cc.Invoke(ctx, PodConfig_History_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *podConfigClient) Resync(ctx context.Context, in *ResyncRequest, opts ...grpc.CallOption) (*ResyncResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ResyncResponse)
@@ -130,6 +149,14 @@ type PodConfigServer interface {
 	List(context.Context, *ListRequest) (*ListResponse, error)
 	// Status returns the status of the daemon, its sources and its subscribers.
 	Status(context.Context, *StatusRequest) (*StatusResponse, error)
+	// History returns the changes on the node that the daemon has on disk, oldest first, in
+	// pages.
+	//
+	// Errors: INVALID_ARGUMENT if a field is invalid, FAILED_PRECONDITION if the daemon runs
+	// without --state-dir, OUT_OF_RANGE if the changes after continue_token were deleted,
+	// RESOURCE_EXHAUSTED if there are too many lists at a time, UNAVAILABLE if the directory
+	// can't be read.
+	History(context.Context, *HistoryRequest) (*HistoryResponse, error)
 	// Resync sends a SYNC for one pod to the subscribers that request the SYNC operation.
 	//
 	// Errors: INVALID_ARGUMENT if the name is not valid for a pod, NOT_FOUND if there is no
@@ -153,6 +180,9 @@ func (UnimplementedPodConfigServer) List(context.Context, *ListRequest) (*ListRe
 }
 func (UnimplementedPodConfigServer) Status(context.Context, *StatusRequest) (*StatusResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Status not implemented")
+}
+func (UnimplementedPodConfigServer) History(context.Context, *HistoryRequest) (*HistoryResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method History not implemented")
 }
 func (UnimplementedPodConfigServer) Resync(context.Context, *ResyncRequest) (*ResyncResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Resync not implemented")
@@ -225,6 +255,24 @@ func _PodConfig_Status_Handler(srv interface{}, ctx context.Context, dec func(in
 	return interceptor(ctx, in, info, handler)
 }
 
+func _PodConfig_History_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(HistoryRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(PodConfigServer).History(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: PodConfig_History_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(PodConfigServer).History(ctx, req.(*HistoryRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _PodConfig_Resync_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(ResyncRequest)
 	if err := dec(in); err != nil {
@@ -257,6 +305,10 @@ var PodConfig_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Status",
 			Handler:    _PodConfig_Status_Handler,
+		},
+		{
+			MethodName: "History",
+			Handler:    _PodConfig_History_Handler,
 		},
 		{
 			MethodName: "Resync",

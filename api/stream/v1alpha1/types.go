@@ -1,5 +1,6 @@
 // Package v1alpha1 has the types of the JSON objects on the socket: the lines of
-// /v1alpha1/updates, and the objects of /v1alpha1/status and /v1alpha1/runtime.
+// /v1alpha1/updates, and the objects of /v1alpha1/status, /v1alpha1/history and
+// /v1alpha1/runtime.
 package v1alpha1
 
 import (

@@ -38,7 +38,8 @@ type Record struct {
 	// Pod is the new version. In a REMOVE, it is the removed version. Its Object is nil
 	// for an update without pods.
 	Pod Pod
-	// Before is the version before; its Object is nil if there was none.
+	// Before is the version before. In an ADD, it is the pod of the same name that the same
+	// set removed: an edited static pod has another UID. Its Object is nil if there was none.
 	Before Pod
 	// Gap is the reason why changes are missing before the next record, or after the last.
 	Gap string
@@ -49,7 +50,7 @@ type Record struct {
 // ends the sequence. An empty directory has no records.
 func History(fsys FS, dir string, opts HistoryOptions) iter.Seq2[Record, error] {
 	return func(yield func(Record, error) bool) {
-		h := &historian{fs: fsys, dir: dir, opts: opts, yield: yield, state: newState()}
+		h := &historian{fs: fsys, dir: dir, opts: opts, yield: yield, state: newState(), removed: make(map[nameKey]Pod)}
 		if err := h.run(); err != nil && !errors.Is(err, errEnough) {
 			yield(Record{}, err)
 		}
@@ -59,12 +60,16 @@ func History(fsys FS, dir string, opts HistoryOptions) iter.Seq2[Record, error] 
 // errEnough means that the caller wants no more records.
 var errEnough = errors.New("enough")
 
+type nameKey struct{ source, namespace, name string }
+
 type historian struct {
 	fs    FS
 	dir   string
 	opts  HistoryOptions
 	yield func(Record, error) bool
 	state *state
+	// removed are the pods that the current set has removed.
+	removed map[nameKey]Pod
 	// last is the previous segment.
 	last *segment
 	// broken is the reason why the previous segment was not read to its end.
@@ -239,6 +244,7 @@ func (h *historian) gap(s *segment, aside map[uint64]string) error {
 // set yields the records of a set.
 func (h *historian) set(s *segment, set *Set) error {
 	revision := set.First
+	clear(h.removed)
 	for i := range set.Updates {
 		u := &set.Updates[i]
 		if len(u.Pods) == 0 {
@@ -262,9 +268,14 @@ func (h *historian) set(s *segment, set *Set) error {
 func (h *historian) record(s *segment, set *Set, u *Update, revision int64, p *Pod) error {
 	r := Record{Time: set.Time, Instance: s.header.Instance, Revision: revision, Op: u.Op, Source: u.Source, Pod: *p}
 	if p.Object != nil {
+		name := nameKey{u.Source, p.Object.Namespace, p.Object.Name}
 		r.Before = h.state.pods[podKey{u.Source, p.Object.UID}]
-		if u.Op == config.REMOVE && r.Before.Object != nil {
+		switch {
+		case u.Op == config.REMOVE && r.Before.Object != nil:
 			r.Pod = r.Before
+			h.removed[name] = r.Before
+		case u.Op == config.ADD && r.Before.Object == nil:
+			r.Before = h.removed[name]
 		}
 	}
 	if set.Time.Before(h.opts.Since) || revision <= h.opts.After {

@@ -8,6 +8,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/podconfigd/podconfigd/pkg/config"
 )
 
@@ -17,11 +19,20 @@ func wanted(instance string, sets []*Set) []Record {
 	pods := make(map[podKey]Pod)
 	for _, set := range sets {
 		revision := set.First
+		removed := make(map[string]Pod)
 		for _, u := range set.Updates {
 			r := Record{Time: set.Time, Instance: instance, Op: u.Op, Source: u.Source, Revision: revision}
 			for _, p := range u.Pods {
 				key := podKey{u.Source, p.Object.UID}
 				r.Pod, r.Before = p, pods[key]
+				switch name := u.Source + p.Object.Name; u.Op {
+				case config.REMOVE:
+					removed[name] = p
+				case config.ADD:
+					if r.Before.Object == nil {
+						r.Before = removed[name]
+					}
+				}
 				pods[key] = p
 				if u.Op == config.REMOVE {
 					delete(pods, key)
@@ -90,6 +101,36 @@ func TestHistoryOverStarts(t *testing.T) {
 			if i%2 == 0 {
 				files = killed
 			}
+		}
+	})
+}
+
+// An edited static pod is another pod. Its ADD has the version that it replaces, also for a
+// reader that starts between both.
+func TestHistoryOfAReplacedPod(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		files := newMemFS()
+		p, recovered := start(t, options(files))
+		m := newModel(1, recovered)
+		pod := func(uid types.UID, name string) Pod {
+			pod := m.pod(config.FileSource, 1)
+			pod.Object.UID, pod.Object.Name, pod.ByName = uid, name, 0
+			return pod
+		}
+		first, other, second := pod("1", "web"), pod("2", "db"), pod("3", "web")
+		r := recovered.Revision
+		p.append(&Set{First: r + 1, Revision: r + 2, Updates: []Update{{Revision: r + 2, Op: config.ADD, Source: config.FileSource, Pods: []Pod{first, other}}}})
+		p.append(&Set{First: r + 3, Revision: r + 5, Updates: []Update{
+			{Revision: r + 4, Op: config.REMOVE, Source: config.FileSource, Pods: []Pod{first, other}},
+			{Revision: r + 5, Op: config.ADD, Source: config.FileSource, Pods: []Pod{second}},
+		}})
+		p.append(&Set{First: r + 6, Revision: r + 6, Updates: []Update{{Revision: r + 6, Op: config.ADD, Source: config.FileSource, Pods: []Pod{other}}}})
+		p.end()
+		for _, after := range []int64{0, r + 2, r + 4} {
+			records := read(t, files, HistoryOptions{After: after})
+			replaced, added := records[len(records)-2], records[len(records)-1]
+			equal(t, "replaced", replaced.Before, first)
+			equal(t, "added in a later set", added.Before, Pod{})
 		}
 	})
 }

@@ -1,0 +1,139 @@
+// Package history reads the changes that package store has on disk, as objects of the
+// stream API. It works with or without a running daemon.
+package history
+
+import (
+	"fmt"
+	"iter"
+	"slices"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
+	"github.com/podconfigd/podconfigd/internal/poddiff"
+	"github.com/podconfigd/podconfigd/pkg/config"
+	"github.com/podconfigd/podconfigd/pkg/journal/store"
+)
+
+// maxChanges is the maximum number of differences that a record lists.
+const maxChanges = 50
+
+// ErrCompacted means that changes after Options.After were deleted.
+var ErrCompacted = store.ErrCompacted
+
+// Options select records. A gap is always selected: nobody knows what is missing there.
+type Options struct {
+	// Since is the time of the first record; zero for all.
+	Since time.Time
+	// Source is the name of a source; empty for all.
+	Source string
+	// Pod is the name of a pod; empty for all.
+	Pod types.NamespacedName
+	// Pods adds the previous and the new version of the pod to the records.
+	Pods bool
+	// After is the position of a record, to get only the later ones.
+	After Position
+}
+
+// Position is the place of a record. The zero value is before all records.
+type Position struct {
+	Instance string
+	Revision int64
+}
+
+// Read reads the records of a state directory, oldest first. It takes no lock and changes
+// nothing. It holds the current pods at the record that it reads, and no more. An error of
+// a record ends the sequence. It is ErrCompacted if records after opts.After were deleted.
+func Read(dir string, opts Options) iter.Seq2[*v1alpha1.HistoryRecord, error] {
+	return func(yield func(*v1alpha1.HistoryRecord, error) bool) {
+		for r, err := range store.History(store.OS, dir, store.HistoryOptions{
+			Since: opts.Since, After: opts.After.Revision, Instance: opts.After.Instance,
+		}) {
+			if err != nil {
+				yield(nil, fmt.Errorf("reading the history in %s: %w", dir, err))
+				return
+			}
+			if opts.selects(&r) && !yield(record(&r, opts.Pods), nil) {
+				return
+			}
+		}
+	}
+}
+
+func (o *Options) selects(r *store.Record) bool {
+	switch pod := r.Pod.Object; {
+	case r.Gap != "":
+		return true
+	case o.Source != "" && r.Source != o.Source:
+		return false
+	case o.Pod == types.NamespacedName{}:
+		return true
+	default:
+		return pod != nil && pod.Namespace == o.Pod.Namespace && pod.Name == o.Pod.Name
+	}
+}
+
+// record converts a record.
+func record(r *store.Record, pods bool) *v1alpha1.HistoryRecord {
+	out := &v1alpha1.HistoryRecord{Instance: r.Instance, Revision: r.Revision, Gap: r.Gap}
+	if !r.Time.IsZero() {
+		out.Time = &r.Time
+	}
+	if r.Gap != "" {
+		return out
+	}
+	out.Op, out.Source = v1alpha1.Op(r.Op.String()), r.Source
+	pod, before := r.Pod.Object, r.Before.Object
+	if pod == nil {
+		return out
+	}
+	out.Namespace, out.Name, out.UID = pod.Namespace, pod.Name, string(pod.UID)
+	if f := r.Pod.File; f != nil {
+		out.File = &v1alpha1.HistoryFile{Path: f.Path, UID: f.UID, GID: f.GID, Mode: mode(f)}
+	}
+	if r.Op == config.REMOVE {
+		pod = nil
+	}
+	if pod != nil && before != nil {
+		out.Changes = changes(before, pod, r.Before.File, r.Pod.File)
+	}
+	if pods {
+		out.Before, out.Pod = object(before), object(pod)
+	}
+	return out
+}
+
+// changes describes the difference of two versions.
+func changes(before, after *v1.Pod, was, is *config.File) []string {
+	var lines []string
+	if was != nil && is != nil {
+		for _, part := range []struct{ name, was, is string }{
+			{"path", was.Path, is.Path}, {"owner", owner(was), owner(is)}, {"mode", mode(was), mode(is)},
+		} {
+			if part.was != part.is {
+				lines = append(lines, fmt.Sprintf("file.%s: %s → %s", part.name, part.was, part.is))
+			}
+		}
+	}
+	lines = append(lines, poddiff.Compare(before, after)...)
+	if n := len(lines) - maxChanges; n > 0 {
+		lines = append(slices.Clip(lines[:maxChanges]), fmt.Sprintf("and %d more", n))
+	}
+	return lines
+}
+
+func owner(f *config.File) string { return fmt.Sprintf("%d:%d", f.UID, f.GID) }
+func mode(f *config.File) string  { return fmt.Sprintf("%04o", f.Mode) }
+
+// object returns the pod with apiVersion and kind.
+func object(pod *v1.Pod) *v1.Pod {
+	if pod == nil {
+		return nil
+	}
+	whole := *pod
+	whole.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}
+	return &whole
+}
