@@ -102,7 +102,7 @@ func (d *Daemon) assemble(registry *prometheus.Registry) (err error) {
 		Status:  d.status,
 		Live:    d.runtime.checks(server.Check{Name: "syncloop", Check: d.checkLoop}),
 		Ready:   d.state.checks(server.Check{Name: "sources", Check: d.checkSources}),
-		Runtime: d.runtime.pods(), Resync: d.loop.Resync,
+		Runtime: d.runtime.pods(), Resync: d.loop.Resync, History: d.state.history(),
 		Version: version.Get(), Registerer: registry, Gatherer: registry,
 		Limits: server.Limits{
 			Subscribers: c.MaxSubscribers, SubscribersPerPeer: c.MaxSubscribersPerProcess,

@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"fmt"
+	"iter"
 	"slices"
 
 	"github.com/go-logr/logr"
@@ -13,6 +14,7 @@ import (
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/journal"
+	"github.com/podconfigd/podconfigd/pkg/journal/history"
 	"github.com/podconfigd/podconfigd/pkg/journal/store"
 	"github.com/podconfigd/podconfigd/pkg/server"
 	"github.com/podconfigd/podconfigd/pkg/sources"
@@ -132,6 +134,27 @@ func (s *state) checks(checks ...server.Check) []server.Check {
 		}
 		return nil
 	}})
+}
+
+// history returns a reader of the changes on disk; nil without a log.
+func (s *state) history() func(history.Options) iter.Seq2[*v1alpha1.HistoryRecord, error] {
+	if s.log == nil {
+		return nil
+	}
+	return func(opts history.Options) iter.Seq2[*v1alpha1.HistoryRecord, error] {
+		return func(yield func(*v1alpha1.HistoryRecord, error) bool) {
+			for record, err := range history.Read(s.dir, opts) {
+				if !yield(record, err) || err != nil {
+					return
+				}
+			}
+			if status := s.log.Status(); status.Err != nil {
+				yield(&v1alpha1.HistoryRecord{
+					Time: &status.Since, Instance: status.Instance, Gap: fmt.Sprintf("updates are not stored: %v", status.Err),
+				}, nil)
+			}
+		}
+	}
 }
 
 // status adds the status of the log.

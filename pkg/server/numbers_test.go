@@ -6,16 +6,19 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	podconfigd "github.com/podconfigd/podconfigd/api/podconfigd/v1alpha1"
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/pkg/journal"
+	"github.com/podconfigd/podconfigd/pkg/journal/store"
 )
 
 // Any possible revision can be requested. An unknown one gives a reset. For anything
@@ -38,7 +41,7 @@ func TestNumbersOfUpdates(t *testing.T) {
 }
 
 // numericFields are all numeric and enum fields of requests.
-var numericFields = []string{"WatchRequest.mode", "WatchRequest.since", "WatchRequest.ops"}
+var numericFields = []string{"WatchRequest.mode", "WatchRequest.since", "WatchRequest.ops", "HistoryRequest.limit", "Timestamp.seconds", "Timestamp.nanos"}
 
 func TestNumbersOfRequests(t *testing.T) {
 	d := serveJournal(t, journal.Options{})
@@ -79,6 +82,44 @@ func TestNumbersOfRequests(t *testing.T) {
 		methods := services.Get(i).Methods()
 		for j := range methods.Len() {
 			checkFields(t, methods.Get(j).Input())
+		}
+	}
+}
+
+// Any possible number of records can be requested. For anything else, the error names the
+// parameter.
+func TestNumbersOfHistory(t *testing.T) {
+	l := newLog(t, store.Options{})
+	d := l.serve()
+	api := podconfigd.NewPodConfigClient(d.grpc(t, d.socket))
+	for limit, taken := range map[string]bool{
+		"0": true, "1": true, "10000": true, "-1": false, "10001": false, "9223372036854775807": false, "9223372036854775808": false,
+		"-9223372036854775808": false, "1e308": false, "1.5": false,
+	} {
+		code, body := d.get(t, "/v1alpha1/history?limit="+limit)
+		want := fmt.Sprintf(`parameter \"limit\": \"%s\" is not a number of records: expected 1 to 10000, or 0 for 500`, limit)
+		if taken != (code == http.StatusOK) || !taken && !strings.Contains(body, want) {
+			t.Errorf("limit=%s: %d %s", limit, code, body)
+		}
+		number, err := strconv.ParseInt(limit, 10, 64)
+		if err != nil {
+			continue
+		}
+		_, err = api.History(t.Context(), &podconfigd.HistoryRequest{Limit: number})
+		if taken != (err == nil) || !taken && !strings.Contains(err.Error(), "limit: ") {
+			t.Errorf("gRPC, limit %s: %v", limit, err)
+		}
+	}
+	for _, since := range []*timestamppb.Timestamp{
+		{Seconds: math.MaxInt64}, {Seconds: math.MinInt64}, {Seconds: 253402300800}, {Nanos: -1}, {Nanos: 1e9}, {Nanos: math.MaxInt32}, {Nanos: math.MinInt32},
+	} {
+		if _, err := api.History(t.Context(), &podconfigd.HistoryRequest{Since: since}); status.Code(err) != codes.InvalidArgument || !strings.Contains(err.Error(), "since: ") {
+			t.Errorf("since %v: %v", since, err)
+		}
+	}
+	for _, since := range []*timestamppb.Timestamp{{}, {Seconds: -62135596800}, {Seconds: 253402300799, Nanos: 999999999}} {
+		if _, err := api.History(t.Context(), &podconfigd.HistoryRequest{Since: since}); err != nil {
+			t.Errorf("since %v: %v", since, err)
 		}
 	}
 }

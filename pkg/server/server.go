@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"iter"
 	"net"
 	"net/http"
 	"time"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/pkg/journal"
+	"github.com/podconfigd/podconfigd/pkg/journal/history"
 )
 
 const (
@@ -36,6 +38,9 @@ type Options struct {
 	Live, Ready []Check
 	// Runtime returns the object of /v1alpha1/runtime; nil without a container runtime.
 	Runtime func() v1alpha1.RuntimePods
+	// History returns the changes on disk, oldest first; nil without a state directory. See
+	// history.Read.
+	History func(history.Options) iter.Seq2[*v1alpha1.HistoryRecord, error]
 	// Resync sends a SYNC for one pod; nil if that is not possible. An error with a status,
 	// see k8s.io/apimachinery/pkg/api/errors, is the answer. Other errors are answered 503.
 	Resync func(ctx context.Context, namespace, name string) error
@@ -56,6 +61,8 @@ type Server struct {
 	metrics *metrics
 	limits  *limiter
 	health  *health.Server
+	// historyReads has an element for each page of history that is being read.
+	historyReads chan struct{}
 }
 
 // New returns a server. It does nothing before Run.
@@ -63,6 +70,7 @@ func New(opts Options) *Server {
 	return &Server{
 		journal: opts.Journal, opts: opts, metrics: newMetrics(opts.Registerer),
 		limits: newLimiter(opts.Limits), health: health.NewServer(),
+		historyReads: make(chan struct{}, maxHistoryReads),
 	}
 }
 

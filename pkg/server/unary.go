@@ -19,6 +19,7 @@ var listCalls = map[string]bool{
 	podsv1alpha1.Pods_ListPods_FullMethodName: true,
 	v1alpha1.PodConfig_List_FullMethodName:    true,
 	v1alpha1.PodConfig_Status_FullMethodName:  true,
+	v1alpha1.PodConfig_History_FullMethodName: true,
 }
 
 // register registers a service. Its calls with one response are handled by answer.

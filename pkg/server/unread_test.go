@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"net"
 	"net/http"
 	"os"
@@ -23,6 +24,7 @@ import (
 	podconfigd "github.com/podconfigd/podconfigd/api/podconfigd/v1alpha1"
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/pkg/journal"
+	"github.com/podconfigd/podconfigd/pkg/journal/history"
 )
 
 // unreadCall makes a call of gRPC whose answer can't be sent: the client's window is
@@ -140,6 +142,9 @@ func large(o *Options) {
 	large := strings.Repeat("x", 1<<20)
 	o.Status = func() v1alpha1.Status { return v1alpha1.Status{NodeName: large} }
 	o.Runtime = func() v1alpha1.RuntimePods { return v1alpha1.RuntimePods{Pods: []v1alpha1.RuntimePod{{Name: large}}} }
+	o.History = func(history.Options) iter.Seq2[*v1alpha1.HistoryRecord, error] {
+		return func(yield func(*v1alpha1.HistoryRecord, error) bool) { yield(&v1alpha1.HistoryRecord{Gap: large}, nil) }
+	}
 	o.Version = large
 	o.Live = []Check{{Name: "large", Check: func() error { return errors.New(large) }}}
 	o.Registerer.MustRegister(prometheus.NewGauge(prometheus.GaugeOpts{Name: "large", Help: large}))
@@ -153,7 +158,7 @@ func TestAnswersOfHTTPThatNobodyReads(t *testing.T) {
 		d.add(fmt.Sprint(i), 64<<10)
 	}
 	for path, counts := range map[string]bool{
-		"/pods": true, "/pods/?mirrorPods=true": true, "/api/v1/pods": true, "/v1alpha1/status": true, "/v1alpha1/runtime": true,
+		"/pods": true, "/pods/?mirrorPods=true": true, "/api/v1/pods": true, "/v1alpha1/status": true, "/v1alpha1/runtime": true, "/v1alpha1/history": true,
 		"/metrics": true, "/openapi/v3/api/v1": true, "/version": false, "/livez": false,
 	} {
 		conn := d.dial(t)

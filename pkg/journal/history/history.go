@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"strings"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -78,7 +79,7 @@ func (o *Options) selects(r *store.Record) bool {
 
 // record converts a record.
 func record(r *store.Record, pods bool) *v1alpha1.HistoryRecord {
-	out := &v1alpha1.HistoryRecord{Instance: r.Instance, Revision: r.Revision, Gap: r.Gap}
+	out := &v1alpha1.HistoryRecord{Instance: r.Instance, Revision: r.Revision, Gap: valid(r.Gap)}
 	if !r.Time.IsZero() {
 		out.Time = &r.Time
 	}
@@ -92,7 +93,7 @@ func record(r *store.Record, pods bool) *v1alpha1.HistoryRecord {
 	}
 	out.Namespace, out.Name, out.UID = pod.Namespace, pod.Name, string(pod.UID)
 	if f := r.Pod.File; f != nil {
-		out.File = &v1alpha1.HistoryFile{Path: f.Path, UID: f.UID, GID: f.GID, Mode: mode(f)}
+		out.File = &v1alpha1.HistoryFile{Path: valid(f.Path), UID: f.UID, GID: f.GID, Mode: mode(f)}
 	}
 	if r.Op == config.REMOVE {
 		pod = nil
@@ -111,7 +112,7 @@ func changes(before, after *v1.Pod, was, is *config.File) []string {
 	var lines []string
 	if was != nil && is != nil {
 		for _, part := range []struct{ name, was, is string }{
-			{"path", was.Path, is.Path}, {"owner", owner(was), owner(is)}, {"mode", mode(was), mode(is)},
+			{"path", valid(was.Path), valid(is.Path)}, {"owner", owner(was), owner(is)}, {"mode", mode(was), mode(is)},
 		} {
 			if part.was != part.is {
 				lines = append(lines, fmt.Sprintf("file.%s: %s → %s", part.name, part.was, part.is))
@@ -124,6 +125,9 @@ func changes(before, after *v1.Pod, was, is *config.File) []string {
 	}
 	return lines
 }
+
+// valid returns a path without bytes that neither JSON nor protobuf can have.
+func valid(text string) string { return strings.ToValidUTF8(text, "\uFFFD") }
 
 func owner(f *config.File) string { return fmt.Sprintf("%d:%d", f.UID, f.GID) }
 func mode(f *config.File) string  { return fmt.Sprintf("%04o", f.Mode) }

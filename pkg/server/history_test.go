@@ -1,0 +1,389 @@
+package server
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"math"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/timestamppb"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	podconfigd "github.com/podconfigd/podconfigd/api/podconfigd/v1alpha1"
+	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
+	"github.com/podconfigd/podconfigd/pkg/config"
+	"github.com/podconfigd/podconfigd/pkg/journal"
+	"github.com/podconfigd/podconfigd/pkg/journal/history"
+	"github.com/podconfigd/podconfigd/pkg/journal/store"
+)
+
+// journalLog is a log on disk, as a daemon writes it.
+type journalLog struct {
+	t        *testing.T
+	dir      string
+	log      *store.Log
+	revision int64
+	// now is the time of the next change. Each is a second later.
+	now time.Time
+}
+
+func newLog(t *testing.T, opts store.Options) *journalLog {
+	t.Helper()
+	opts.Dir, opts.Node, opts.SegmentBytes = filepath.Join(t.TempDir(), "state"), "node1", 8<<10
+	log, recovered, err := store.Open(opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error)
+	go func() { done <- log.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		<-done
+	})
+	return &journalLog{t, opts.Dir, log, recovered.Revision, time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)}
+}
+
+// change appends a change of a pod.
+func (l *journalLog) change(op config.PodOperation, source, name, image string) {
+	l.t.Helper()
+	l.revision++
+	l.now = l.now.Add(time.Second)
+	pod := store.Pod{Source: source, Revision: l.revision, Object: &v1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID(name)},
+		Spec:       v1.PodSpec{Containers: []v1.Container{{Name: "c", Image: image}}},
+	}}
+	if source == config.FileSource {
+		pod.File = &config.File{Path: "/m/" + name + "\xff.yaml", UID: 1000, Mode: 0o640}
+	}
+	shown := make(chan store.Commit, 1)
+	l.log.Append(&store.Set{First: l.revision, Revision: l.revision, Time: l.now, Updates: []store.Update{
+		{Revision: l.revision, Op: op, Source: source, Pods: []store.Pod{pod}},
+	}}, func(c store.Commit) { shown <- c })
+	if c := <-shown; !c.Stored {
+		l.t.Fatal("a change was not stored")
+	}
+}
+
+// serve serves the history of the log.
+func (l *journalLog) serve(change ...func(*Options)) *daemon {
+	l.t.Helper()
+	return serveWithLimits(l.t, journal.Options{}, Limits{}, append(change, func(o *Options) {
+		o.History = func(opts history.Options) iter.Seq2[*v1alpha1.HistoryRecord, error] { return history.Read(l.dir, opts) }
+	})...)
+}
+
+func (d *daemon) page(t *testing.T, query string) *v1alpha1.History {
+	t.Helper()
+	code, body := d.get(t, "/v1alpha1/history?"+query)
+	var page v1alpha1.History
+	if err := json.Unmarshal([]byte(body), &page); err != nil || code != http.StatusOK {
+		t.Fatalf("%s: %d %s, %v", query, code, body, err)
+	}
+	return &page
+}
+
+// short returns records as "OP source/name".
+func short(records []v1alpha1.HistoryRecord) string {
+	var all []string
+	for i := range records {
+		r := &records[i]
+		all = append(all, fmt.Sprintf("%s %s/%s", r.Op, r.Source, r.Name))
+	}
+	return strings.Join(all, ", ")
+}
+
+func TestHistorySelects(t *testing.T) {
+	l := newLog(t, store.Options{})
+	l.change(config.ADD, "file", "a", "i:1")
+	l.change(config.ADD, "http", "b", "i:1")
+	l.change(config.UPDATE, "file", "a", "i:2")
+	l.change(config.REMOVE, "http", "b", "")
+	d := l.serve()
+	all := "ADD file/a, ADD http/b, UPDATE file/a, REMOVE http/b"
+	for query, want := range map[string]string{
+		"":                           all,
+		"source=file":                "ADD file/a, UPDATE file/a",
+		"source=*":                   all,
+		"source=api":                 "",
+		"pod=default/b":              "ADD http/b, REMOVE http/b",
+		"pod=prod/b":                 "",
+		"since=2026-11-22T12:00:03Z": "UPDATE file/a, REMOVE http/b",
+		"since=2026-11-22T13:00:04%2B01:00&pods=true": "REMOVE http/b",
+		"since=2562047h&limit=0":                      all,
+		"since=2100-01-01T00:00:00Z":                  "",
+		"limit=10000":                                 all,
+	} {
+		if page := d.page(t, query); short(page.Records) != want || page.Continue != "" || page.Records == nil {
+			t.Errorf("%s: %s, continue %q, want %s", query, short(page.Records), page.Continue, want)
+		}
+	}
+	if code, body := d.get(t, "/v1alpha1/history?source=api"); code != http.StatusOK || body != `{"records":[]}`+"\n" {
+		t.Errorf("no records: %d %s", code, body)
+	}
+
+	records := d.page(t, "").Records
+	update := records[2]
+	if update.Time.Format(time.RFC3339) != "2026-11-22T12:00:03Z" || update.Instance != l.log.Status().Instance || update.Revision != l.revision-1 ||
+		update.Namespace != "default" || update.UID != "a" || update.Pod != nil || update.Before != nil {
+		t.Errorf("%+v", update)
+	}
+	if diff := cmp.Diff(&v1alpha1.HistoryFile{Path: "/m/a\uFFFD.yaml", UID: 1000, Mode: "0640"}, update.File); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{"spec.containers[c].image: i:1 → i:2"}, update.Changes); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	records = d.page(t, "pods=true").Records
+	if add, update, remove := records[0], records[2], records[3]; add.Before != nil || add.Pod == nil ||
+		update.Before.Spec.Containers[0].Image != "i:1" || update.Pod.Spec.Containers[0].Image != "i:2" || update.Pod.Kind != "Pod" ||
+		remove.Before == nil || remove.Pod != nil {
+		t.Errorf("with pods: %+v", records)
+	}
+}
+
+// Each change comes once, in order, also while changes are added, over either protocol.
+func TestPagesOfHistory(t *testing.T) {
+	l := newLog(t, store.Options{MaxBytes: math.MaxInt32})
+	for i := range 1000 {
+		l.change(config.ADD, "file", fmt.Sprintf("p%d", i), "i")
+	}
+	d := l.serve()
+	api := podconfigd.NewPodConfigClient(d.grpc(t, d.socket))
+	readers := map[string]func(token string) (names []string, next string){
+		"HTTP": func(token string) (names []string, next string) {
+			page := d.page(t, "since=1000000h&limit=7&continue="+token)
+			for i := range page.Records {
+				names = append(names, page.Records[i].Name)
+			}
+			return names, page.Continue
+		},
+		"gRPC": func(token string) (names []string, next string) {
+			page, err := api.History(t.Context(), &podconfigd.HistoryRequest{Since: timestamppb.New(time.Unix(1, 0)), Limit: 7, ContinueToken: token})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, r := range page.GetRecords() {
+				names = append(names, r.GetName())
+			}
+			return names, page.GetContinueToken()
+		},
+	}
+	added := 1000
+	for protocol, read := range readers {
+		least, seen, pages, token := added, 0, 0, ""
+		for token != "" || pages == 0 {
+			names, next := read(token)
+			if len(names) > 7 || next != "" && len(names) < 7 {
+				t.Fatalf("%s: a page has %d records", protocol, len(names))
+			}
+			for _, name := range names {
+				if name != fmt.Sprintf("p%d", seen) {
+					t.Fatalf("%s: got %s, want p%d", protocol, name, seen)
+				}
+				seen++
+			}
+			if pages++; pages%10 == 0 {
+				l.change(config.ADD, "file", fmt.Sprintf("p%d", added), "i")
+				added++
+			}
+			token = next
+		}
+		if seen < least || seen > added {
+			t.Errorf("%s: %d records, want %d to %d", protocol, seen, least, added)
+		}
+	}
+}
+
+// A page ends after about 1 MiB, but has at least one record.
+func TestPagesOfLargeRecords(t *testing.T) {
+	l := newLog(t, store.Options{})
+	for i := range 4 {
+		l.change(config.ADD, "file", fmt.Sprint("p", i), strings.Repeat("x", 600<<10))
+	}
+	l.change(config.ADD, "file", "p4", strings.Repeat("x", 3<<20))
+	d := l.serve()
+	api := podconfigd.NewPodConfigClient(d.grpc(t, d.socket))
+	var sizes, sizesOfGRPC []int
+	for token := ""; token != "" || sizes == nil; {
+		page := d.page(t, "pods=true&continue="+token)
+		sizes, token = append(sizes, len(page.Records)), page.Continue
+	}
+	for token := ""; token != "" || sizesOfGRPC == nil; {
+		page, err := api.History(t.Context(), &podconfigd.HistoryRequest{Pods: true, ContinueToken: token})
+		if err != nil {
+			t.Fatal(err)
+		}
+		sizesOfGRPC, token = append(sizesOfGRPC, len(page.GetRecords())), page.GetContinueToken()
+	}
+	for _, got := range [][]int{sizes, sizesOfGRPC} {
+		if diff := cmp.Diff([]int{2, 2, 1}, got); diff != "" {
+			t.Errorf("records of the pages (-want +got):\n%s", diff)
+		}
+	}
+}
+
+func TestInvalidHistoryRequests(t *testing.T) {
+	l := newLog(t, store.Options{})
+	l.change(config.ADD, "file", "a", "i")
+	l.change(config.ADD, "file", "b", "i")
+	d := l.serve()
+	token := d.page(t, "limit=1").Continue
+	of := func(content string) string { return base64.RawURLEncoding.EncodeToString([]byte(content)) }
+	for query, want := range map[string]string{
+		"since=yesterday":                       `parameter "since": "yesterday" is neither a period nor a time`,
+		"since=-1s":                             `parameter "since": -1s is not a period`,
+		"since=0":                               `parameter "since": 0 is not a period`,
+		"since=2562048h":                        `parameter "since": "2562048h" is neither`,
+		"source=git":                            `parameter "source": unknown source "git"`,
+		"pod=a":                                 `parameter "pod": "a" is not a pod: expected NAMESPACE/NAME`,
+		"pod=a/b/c":                             `parameter "pod": "a/b/c" is not a pod`,
+		"pod=/a":                                `parameter "pod": "/a" is not a pod`,
+		"pod=A/b":                               `parameter "pod": "A/b" is not a pod: "A":`,
+		"pods=2":                                `parameter "pods": expected true or false`,
+		"before=1":                              `unknown parameter "before": expected one of since, source, pod, pods, limit, continue`,
+		"limit=1&limit=2":                       `parameter "limit": given 2 times`,
+		"limit=x&source=y":                      `parameter "source": unknown source "y"`,
+		"continue=x":                            `parameter "continue": invalid`,
+		"continue=%20":                          `parameter "continue": invalid`,
+		"continue=" + of(`{"i":"","r":1}`):      `parameter "continue": invalid`,
+		"continue=" + of(`{"i":"x","r":-1}`):    `parameter "continue": invalid`,
+		"continue=" + token + "&source=file":    `parameter "continue": it is of a request with other parameters`,
+		"continue=" + token + "&since=1000000h": `parameter "continue": it is of a request with other parameters`,
+		"continue=" + token + "&pod=default/a&limit=9": `parameter "continue": it is of a request with other parameters`,
+	} {
+		code, body := d.get(t, "/v1alpha1/history?"+query)
+		var answer metav1.Status
+		if err := json.Unmarshal([]byte(body), &answer); err != nil || code != http.StatusBadRequest || !strings.Contains(answer.Message, want) {
+			t.Errorf("%s: %d %s, want %s", query, code, body, want)
+		}
+	}
+	if page := d.page(t, "limit=5&continue="+token); short(page.Records) != "ADD file/b" {
+		t.Errorf("another limit: %s", short(page.Records))
+	}
+	if code, body := d.get(t, "/v1alpha1/history?continue="+url.QueryEscape(of(`{"i":"other","r":1,"s":"   "}`))); code != http.StatusGone || !strings.Contains(body, "Expired") {
+		t.Errorf("another instance: %d %s", code, body)
+	}
+	api := podconfigd.NewPodConfigClient(d.grpc(t, d.socket))
+	for want, request := range map[string]*podconfigd.HistoryRequest{
+		"source: ":         {Source: "git"},
+		"pod: ":            {Pod: "a"},
+		"continue_token: ": {ContinueToken: token},
+		"since: ":          {Since: &timestamppb.Timestamp{Nanos: -1}},
+	} {
+		if _, err := api.History(t.Context(), request); status.Code(err) != codes.InvalidArgument || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v: %v, want %s", request, err, want)
+		}
+	}
+}
+
+// Deleted changes that a reader has not seen are an error, and not left out.
+func TestHistoryIsCompactedBetweenPages(t *testing.T) {
+	l := newLog(t, store.Options{})
+	for i := range 100 {
+		l.change(config.ADD, "file", fmt.Sprint("p", i%10), strings.Repeat("x", 1<<10))
+	}
+	d := l.serve()
+	begin := d.page(t, "limit=3")
+	token := begin.Continue
+	api := podconfigd.NewPodConfigClient(d.grpc(t, d.socket))
+	page, err := api.History(t.Context(), &podconfigd.HistoryRequest{Limit: 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	segments, err := filepath.Glob(filepath.Join(l.dir, "journal-*.log"))
+	if err != nil || len(segments) < 2 {
+		t.Fatal(segments, err)
+	}
+	if err := os.Remove(segments[0]); err != nil {
+		t.Fatal(err)
+	}
+	code, body := d.get(t, "/v1alpha1/history?limit=3&continue="+token)
+	if code != http.StatusGone || !strings.Contains(body, "were deleted") || !strings.Contains(body, `"reason":"Expired"`) {
+		t.Errorf("%d %s", code, body)
+	}
+	_, err = api.History(t.Context(), &podconfigd.HistoryRequest{ContinueToken: page.GetContinueToken()})
+	if status.Code(err) != codes.OutOfRange || !strings.Contains(err.Error(), "were deleted") {
+		t.Errorf("gRPC: %v", err)
+	}
+	if first := d.page(t, "limit=1"); first.Records[0].Revision == begin.Records[0].Revision {
+		t.Errorf("the history from the start: %s", short(first.Records))
+	}
+}
+
+func TestHistoryOverGRPC(t *testing.T) {
+	l := newLog(t, store.Options{})
+	l.change(config.ADD, "file", "a", "i:1")
+	l.change(config.UPDATE, "file", "a", "i:2")
+	d := l.serve()
+	page, err := podconfigd.NewPodConfigClient(d.grpc(t, d.socket)).History(t.Context(), &podconfigd.HistoryRequest{Pods: true, Since: timestamppb.New(l.now)})
+	if err != nil || len(page.GetRecords()) != 1 {
+		t.Fatal(page, err)
+	}
+	want := d.page(t, "pods=true").Records[1]
+	r := page.GetRecords()[0]
+	var before, pod v1.Pod
+	if err := errors.Join(before.Unmarshal(r.GetBefore()), pod.Unmarshal(r.GetPod())); err != nil {
+		t.Fatal(err)
+	}
+	pod.TypeMeta, before.TypeMeta = want.Pod.TypeMeta, want.Before.TypeMeta
+	got := v1alpha1.HistoryRecord{
+		Time: new(r.GetTime().AsTime()), Instance: r.GetInstance(), Revision: r.GetRevision(),
+		Op: v1alpha1.Op(strings.TrimPrefix(r.GetOp().String(), "OPERATION_")), Source: r.GetSource(),
+		Namespace: r.GetNamespace(), Name: r.GetName(), UID: r.GetUid(), Changes: r.GetChanges(), Gap: r.GetGap(),
+		File: &v1alpha1.HistoryFile{
+			Path: r.GetFile().GetPath(), UID: r.GetFile().GetUid(), GID: r.GetFile().GetGid(), Mode: r.GetFile().GetMode(),
+		},
+		Before: &before, Pod: &pod,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-HTTP +gRPC):\n%s", diff)
+	}
+}
+
+func TestNoHistory(t *testing.T) {
+	d := serveJournal(t, journal.Options{})
+	if code, body := d.get(t, "/v1alpha1/history"); code != http.StatusNotFound || !strings.Contains(body, "start podconfigd with --state-dir") {
+		t.Errorf("%d %s", code, body)
+	}
+	api := podconfigd.NewPodConfigClient(d.grpc(t, d.socket))
+	if _, err := api.History(t.Context(), &podconfigd.HistoryRequest{}); status.Code(err) != codes.FailedPrecondition || !strings.Contains(err.Error(), "--state-dir") {
+		t.Errorf("%v", err)
+	}
+	l := &journalLog{t: t, dir: filepath.Join(t.TempDir(), "away")}
+	if code, body := l.serve().get(t, "/v1alpha1/history"); code != http.StatusServiceUnavailable || !strings.Contains(body, "reading the history in "+l.dir) {
+		t.Errorf("the directory is away: %d %s", code, body)
+	}
+}
+
+// A period begins at the first page, and not at each page anew.
+func TestAPeriodBeginsAtTheFirstPage(t *testing.T) {
+	now := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
+	first, err := parseHistory("since=10m", now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	next, err := parseHistory("since=10m&continue="+first.token(history.Position{Instance: "i", Revision: 7}), now.Add(time.Hour))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := history.Options{Since: now.Add(-10 * time.Minute), After: history.Position{Instance: "i", Revision: 7}}
+	if diff := cmp.Diff(want, next.opts); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
