@@ -132,7 +132,7 @@ func sourceRow(source *v1alpha1.SourceStatus) []string {
 	}
 	if source.Degraded {
 		held := "degraded, keeping the last pods"
-		if !source.Seen {
+		if !source.Seen && !source.Restored {
 			held = "degraded, no pods read yet"
 		}
 		state += "; " + held + ": " + source.LastError
@@ -140,7 +140,11 @@ func sourceRow(source *v1alpha1.SourceStatus) []string {
 			state += " (since " + source.DegradedSince.Local().Format(time.DateTime) + ")"
 		}
 	}
-	return []string{source.Name, strconv.FormatBool(source.Seen), fmt.Sprint(source.Pods), age(source.LastChange), state}
+	seen := strconv.FormatBool(source.Seen)
+	if source.Restored && !source.Seen {
+		seen = "restored"
+	}
+	return []string{source.Name, seen, fmt.Sprint(source.Pods), age(source.LastChange), state}
 }
 
 func apiserverState(api *v1alpha1.APIStatus) string {

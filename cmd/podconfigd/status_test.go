@@ -35,3 +35,14 @@ func TestManifestsThatAreNotShown(t *testing.T) {
 		t.Errorf("got %q, want it to end in %q", out.String(), want)
 	}
 }
+
+func TestARestoredSource(t *testing.T) {
+	source := v1alpha1.SourceStatus{Name: "http", Restored: true, Pods: 2, HTTP: &v1alpha1.HTTPStatus{URL: "http://h/"}}
+	if got, want := strings.Join(sourceRow(&source), "|"), "http|restored|2|<none>|http://h/"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	source.Degraded, source.LastError = true, "refused"
+	if got, want := sourceRow(&source)[4], "http://h/; degraded, keeping the last pods: refused"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}

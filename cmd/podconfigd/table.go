@@ -58,7 +58,11 @@ func (p *tablePrinter) print(u *v1alpha1.Update) error {
 		return p.row(at, u.Op, u.Source, "-", remark(u))
 	}
 	for _, pod := range u.Pods {
-		if err := p.row(at, u.Op, u.Source, pod.Namespace+"/"+pod.Name, p.about(u, pod)); err != nil {
+		about := p.about(u, pod)
+		if u.Restored {
+			about += " (restored)"
+		}
+		if err := p.row(at, u.Op, u.Source, pod.Namespace+"/"+pod.Name, about); err != nil {
 			return err
 		}
 	}
@@ -100,7 +104,11 @@ func remark(u *v1alpha1.Update) string {
 func unseen(sources map[string]v1alpha1.SourceState) []string {
 	var names []string
 	for name, s := range sources {
-		if !s.Seen {
+		switch {
+		case s.Seen:
+		case s.Restored:
+			names = append(names, name+" (restored)")
+		default:
 			names = append(names, name)
 		}
 	}

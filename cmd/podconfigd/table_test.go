@@ -30,6 +30,8 @@ func TestTheTableSaysWhatChanged(t *testing.T) {
 		{Op: v1alpha1.OpUpdate, Source: "file", Pods: pod("1", "i:2")},
 		{Op: v1alpha1.OpRemove, Source: "file", Pods: pod("1", "i:2")},
 		{Op: v1alpha1.OpAdd, Source: "file", Pods: pod("2", "i:3")},
+		{Op: v1alpha1.OpAdd, Source: "http", Restored: true, Pods: pod("3", "i:9")},
+		{Op: v1alpha1.OpBookmark, Ready: &notReady, Revision: 8, Sources: map[string]v1alpha1.SourceState{"api": {}, "file": {Seen: true}, "http": {Restored: true}}},
 		{Op: v1alpha1.OpAdd, Source: "http"},
 		{Op: v1alpha1.OpBookmark, Ready: &ready, Revision: 9},
 		{Op: v1alpha1.OpHousekeeping, Pods: pod("9", "")},
@@ -45,6 +47,8 @@ func TestTheTableSaysWhatChanged(t *testing.T) {
 01:02:03.004  UPDATE        file    default/web                           spec.containers[c].image: i:1 → i:2
 01:02:03.004  REMOVE        file    default/web
 01:02:03.004  ADD           file    default/web                           recreated: spec.containers[c].image: i:2 → i:3
+01:02:03.004  ADD           http    default/web                           i:9 (restored)
+01:02:03.004  BOOKMARK      -       -                                     waiting for sources: api, http (restored); revision 8
 01:02:03.004  ADD           http    -                                     no pods
 01:02:03.004  BOOKMARK      -       -                                     all sources ready; revision 9
 01:02:03.004  HOUSEKEEPING  -       default/web                           not in any source

@@ -64,7 +64,7 @@ func (c *Cache) Run(ctx context.Context) error {
 	// next collects the current pods after a reset. The cache keeps the old pods until next
 	// is complete.
 	var next map[cacheKey]*v1.Pod
-	ready := false
+	synced := false
 	for u, err := range c.client.Updates(ctx, c.opts.Options) {
 		if err != nil {
 			return err
@@ -83,16 +83,27 @@ func (c *Cache) Run(ctx context.Context) error {
 			c.replace(next)
 			next = nil
 		}
-		if !ready && next == nil && u.Ready != nil && *u.Ready {
-			ready = true
+		if !synced && next == nil && u.Ready != nil && known(u.Sources) {
+			synced = true
 			close(c.synced)
 		}
 	}
 	return context.Cause(ctx)
 }
 
-// Synced returns a channel that is closed when every source of the daemon has been seen and
-// its pods are in the cache.
+// known reports whether the daemon knows the pods of every source.
+func known(sources map[string]v1alpha1.SourceState) bool {
+	for _, s := range sources {
+		if !s.Seen && !s.Restored {
+			return false
+		}
+	}
+	return true
+}
+
+// Synced returns a channel that is closed when the daemon knows the pods of every source, and
+// they are in the cache. Pods from before a restart of the daemon count until their source
+// delivers a set.
 func (c *Cache) Synced() <-chan struct{} { return c.synced }
 
 // take applies an update.

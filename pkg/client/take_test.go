@@ -26,3 +26,20 @@ func TestAResetVoidsABegunUpdate(t *testing.T) {
 		t.Errorf("handed on: %d updates, the first %+v; since %d", len(handed), handed[0], s.since)
 	}
 }
+
+// If some pieces of an update have restored pods, the update has.
+func TestRestoredPiecesAreARestoredUpdate(t *testing.T) {
+	for _, restored := range [][]bool{{true, false}, {false, true}} {
+		s := &subscription{}
+		var handed []*v1alpha1.Update
+		for i, r := range restored {
+			s.take(&v1alpha1.Update{Op: v1alpha1.OpSet, Restored: r, Continues: i == 0}, func(u *v1alpha1.Update) bool {
+				handed = append(handed, u)
+				return true
+			})
+		}
+		if len(handed) != 1 || !handed[0].Restored {
+			t.Errorf("%v: %+v", restored, handed)
+		}
+	}
+}

@@ -167,6 +167,7 @@ func (s *subscription) take(u *v1alpha1.Update, yield func(*v1alpha1.Update) boo
 	if n := len(s.parts); n > 0 && s.parts[n-1].Op == u.Op && s.parts[n-1].Source == u.Source {
 		s.parts[n-1].Pods = append(s.parts[n-1].Pods, u.Pods...)
 		s.parts[n-1].Revision = u.Revision
+		s.parts[n-1].Restored = s.parts[n-1].Restored || u.Restored
 	} else {
 		s.parts = append(s.parts, u)
 	}

@@ -3,7 +3,6 @@ package daemon
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -165,13 +164,6 @@ func (d *Daemon) checkLoop() error {
 	}
 	if idle := time.Since(last); idle > loopThreshold {
 		return fmt.Errorf("the sync loop was last active %v ago: the threshold is %v", idle.Round(time.Second), loopThreshold)
-	}
-	return nil
-}
-
-func (d *Daemon) checkSources() error {
-	if unseen := d.journal.Unseen(); len(unseen) > 0 {
-		return fmt.Errorf("waiting for sources: %s", strings.Join(unseen, ", "))
 	}
 	return nil
 }

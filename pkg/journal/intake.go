@@ -118,14 +118,14 @@ func (in *intake) number(updates []config.PodUpdate, prepared [][]*Pod, event *v
 	set.UIDs = in.uids.changes()
 	set.Revision = in.head
 	set.Updates[len(set.Updates)-1].Revision = in.head
-	set.bookmark = in.bookmark
+	set.Bookmark = in.bookmark
 	return set
 }
 
 // advance returns a set without updates, with the next revision.
 func (in *intake) advance(now time.Time) *Set {
 	in.head++
-	return &Set{First: in.head, Revision: in.head, Time: now, bookmark: in.bookmark}
+	return &Set{First: in.head, Revision: in.head, Time: now, Bookmark: in.bookmark}
 }
 
 // take applies one pod of an update to the state. prepared is its version.
@@ -171,6 +171,7 @@ func (in *intake) seen(set *Set, u config.PodUpdate) {
 	if !u.Op.IsConfig() || u.Op == config.REMOVE || u.Source == "" || in.bookmark.Sources[u.Source].Seen {
 		return
 	}
-	in.bookmark = in.bookmark.with(u.Source)
-	set.Readied = in.bookmark.Ready
+	before := in.bookmark
+	in.bookmark = before.with(u.Source)
+	set.Readied = in.bookmark.Ready || before.Restored(u.Source) || in.bookmark.Known() && !before.Known()
 }

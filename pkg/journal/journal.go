@@ -3,7 +3,6 @@ package journal
 import (
 	"cmp"
 	"maps"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -155,14 +154,7 @@ func (j *Journal) Unseen() []string {
 	j.mu.RLock()
 	bookmark := j.bookmark
 	j.mu.RUnlock()
-	var unseen []string
-	for name, s := range bookmark.Sources {
-		if !s.Seen {
-			unseen = append(unseen, name)
-		}
-	}
-	slices.Sort(unseen)
-	return unseen
+	return bookmark.names(func(s v1alpha1.SourceState) bool { return !s.Seen })
 }
 
 // AllReady reports whether every source has been seen. It makes the journal a

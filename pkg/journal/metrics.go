@@ -35,6 +35,8 @@ func newMetrics(reg prometheus.Registerer, j *Journal) *metrics {
 		}
 		return 0
 	})
+	gauge("restored_sources", "Sources whose pods are those of the time before a restart, because they have not been seen yet.",
+		func() float64 { return float64(len(j.bookmark.AllRestored())) })
 	return &metrics{
 		updates: auto.NewCounterVec(prometheus.CounterOpts(
 			opts("updates_total", "Updates taken, by operation and source.")), []string{"op", "source"}),

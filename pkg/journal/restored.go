@@ -2,13 +2,11 @@ package journal
 
 import (
 	"context"
+	"fmt"
 	"slices"
-	"time"
-
-	v1 "k8s.io/api/core/v1"
+	"strings"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
-	"github.com/podconfigd/podconfigd/pkg/config"
 )
 
 // known reports whether the pods of a source are known: the source has been seen, or its
@@ -17,35 +15,37 @@ func known(s v1alpha1.SourceState) bool { return s.Seen || s.Restored }
 
 // Known reports whether every source has been seen or restored. The last known pods count
 // until their source delivers a set.
-func (b *Bookmark) Known() bool {
-	for _, s := range b.Sources {
-		if !known(s) {
-			return false
-		}
-	}
-	return true
-}
+func (b *Bookmark) Known() bool { return len(b.unknown()) == 0 }
 
 // AnyKnown reports whether at least one source has been seen or restored.
-func (b *Bookmark) AnyKnown() bool {
-	for _, s := range b.Sources {
-		if known(s) {
-			return true
-		}
-	}
-	return false
+func (b *Bookmark) AnyKnown() bool { return len(b.unknown()) < len(b.Sources) }
+
+// Restored reports whether the source is only restored.
+func (b *Bookmark) Restored(source string) bool {
+	s := b.Sources[source]
+	return s.Restored && !s.Seen
 }
 
-// Restored returns the names of the sources that are only restored, in order.
-func (b *Bookmark) Restored() []string {
-	var restored []string
+// unknown returns the names of the sources that are neither seen nor restored, in order.
+func (b *Bookmark) unknown() []string {
+	return b.names(func(s v1alpha1.SourceState) bool { return !known(s) })
+}
+
+// AllRestored returns the names of the sources that are only restored, in order.
+func (b *Bookmark) AllRestored() []string {
+	return b.names(func(s v1alpha1.SourceState) bool { return s.Restored && !s.Seen })
+}
+
+// names returns the names of some of the sources, in order.
+func (b *Bookmark) names(selected func(v1alpha1.SourceState) bool) []string {
+	var names []string
 	for name, s := range b.Sources {
-		if s.Restored && !s.Seen {
-			restored = append(restored, name)
+		if selected(s) {
+			names = append(names, name)
 		}
 	}
-	slices.Sort(restored)
-	return restored
+	slices.Sort(names)
+	return names
 }
 
 // Restored returns the names of the sources that are only restored, in order.
@@ -53,7 +53,18 @@ func (j *Journal) Restored() []string {
 	j.mu.RLock()
 	bookmark := j.bookmark
 	j.mu.RUnlock()
-	return bookmark.Restored()
+	return bookmark.AllRestored()
+}
+
+// CheckKnown returns an error with the sources that are neither seen nor restored, or nil.
+func (j *Journal) CheckKnown() error {
+	j.mu.RLock()
+	bookmark := j.bookmark
+	j.mu.RUnlock()
+	if unknown := bookmark.unknown(); len(unknown) > 0 {
+		return fmt.Errorf("waiting for sources: %s", strings.Join(unknown, ", "))
+	}
+	return nil
 }
 
 // WaitKnown waits until every source has been seen or restored. Its error is the context's
@@ -72,16 +83,4 @@ func (j *Journal) WaitKnown(ctx context.Context) error {
 		case <-changed:
 		}
 	}
-}
-
-// Restore adds the pods that a source had before a restart. It must be called before the
-// journal is used.
-func (j *Journal) Restore(source string, pods ...*v1.Pod) {
-	u := config.PodUpdate{Op: config.ADD, Source: source, Pods: pods}
-	set := j.intake.number([]config.PodUpdate{u}, [][]*Pod{prepare(u)}, nil, time.Now())
-	set.bookmark.Ready, set.bookmark.Sources[source] = false, v1alpha1.SourceState{Restored: true}
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	j.applyLocked(set)
-	j.compacted, j.progress = j.head, j.head
 }

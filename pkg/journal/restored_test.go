@@ -7,7 +7,10 @@ import (
 	"testing"
 	"testing/synctest"
 
+	v1 "k8s.io/api/core/v1"
+
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
+	"github.com/podconfigd/podconfigd/internal/testutil/recovered"
 	"github.com/podconfigd/podconfigd/pkg/config"
 )
 
@@ -27,15 +30,14 @@ func TestKnown(t *testing.T) {
 		"restored, unseen": {map[string]v1alpha1.SourceState{"file": neither, "api": restored}, false, true, []string{"api"}},
 	} {
 		b := &Bookmark{Sources: test.sources}
-		if b.Known() != test.known || b.AnyKnown() != test.any || !slices.Equal(b.Restored(), test.restored) {
-			t.Errorf("%s: known %t, any %t, restored %v", name, b.Known(), b.AnyKnown(), b.Restored())
+		if b.Known() != test.known || b.AnyKnown() != test.any || !slices.Equal(b.AllRestored(), test.restored) {
+			t.Errorf("%s: known %t, any %t, restored %v", name, b.Known(), b.AnyKnown(), b.AllRestored())
 		}
 	}
 }
 
 func TestARestoredSource(t *testing.T) {
-	j := newJournal(Options{Sources: []string{"file", "api"}})
-	j.Restore("file", pod("a"))
+	j := newJournal(Options{Sources: []string{"file", "api"}, Recovered: recovered.Of(map[string][]*v1.Pod{"file": {pod("a")}})})
 	if got := j.Restored(); !slices.Equal(got, []string{"file"}) {
 		t.Errorf("restored: %v", got)
 	}
@@ -61,8 +63,7 @@ func TestARestoredSource(t *testing.T) {
 // WaitKnown returns when the last source is seen or restored.
 func TestWaitKnown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		j := newJournal(Options{Sources: []string{"file", "api"}})
-		j.Restore("api", pod("a"))
+		j := newJournal(Options{Sources: []string{"file", "api"}, Recovered: recovered.Of(map[string][]*v1.Pod{"api": {pod("a")}})})
 		done := make(chan error, 1)
 		go func() { done <- j.WaitKnown(t.Context()) }()
 		synctest.Wait()

@@ -81,15 +81,16 @@ type Set struct {
 	// Names and UIDs are the changes of the pods by name and by UID, in the order of
 	// revisions.
 	Names, UIDs []Change
-	// Readied is whether the last source was seen with this set.
-	Readied bool
+	// Bookmark is the state of the sources after the set. Readied is whether the set changed
+	// it so that subscribers get it: every source is seen or known now, or a source that was
+	// only restored is seen.
+	Bookmark *Bookmark
+	Readied  bool
 	// Memo caches the frames of views, while the set is one of the newest.
 	Memo
 
 	// size is the memory of the versions that only the set holds.
 	size int64
-	// bookmark is the state of the sources after the set.
-	bookmark *Bookmark
 	// sources are the changes of sources to store, except for their pods.
 	sources []store.Source
 }
@@ -99,7 +100,10 @@ func (s *Set) after(revision int64) *Set {
 	if revision < s.First {
 		return s
 	}
-	rest := &Set{Instance: s.Instance, First: revision + 1, Revision: s.Revision, Time: s.Time, UIDs: s.UIDs, Readied: s.Readied}
+	rest := &Set{
+		Instance: s.Instance, First: revision + 1, Revision: s.Revision, Time: s.Time, UIDs: s.UIDs,
+		Bookmark: s.Bookmark, Readied: s.Readied,
+	}
 	for _, u := range s.Updates {
 		if u.Revision <= revision {
 			continue

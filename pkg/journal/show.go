@@ -48,7 +48,7 @@ func (j *Journal) applyLocked(set *Set) {
 	}
 	applyChanges(j.names, set.Names, (*Pod).name)
 	applyChanges(j.uids, set.UIDs, (*Pod).uid)
-	j.head, j.bookmark = set.Revision, set.bookmark
+	j.head, j.bookmark = set.Revision, set.Bookmark
 }
 
 func applyChanges[K comparable](pods map[K]*Pod, changes []Change, key func(*Pod) K) {

@@ -59,6 +59,7 @@ func asLine(t *testing.T, m *podconfigd.WatchResponse) *v1alpha1.Update {
 		Instance: m.GetInstance(), Revision: m.GetRevision(), Source: m.GetSource(), Message: m.GetMessage(),
 		Op:                  v1alpha1.Op(strings.TrimPrefix(m.GetOp().String(), "OPERATION_")),
 		InitialSyncComplete: m.GetInitialSyncComplete(), Reset: m.GetReset_(), Continues: m.GetContinues(),
+		Restored: m.GetRestored(),
 	}
 	if m.GetTime() != nil {
 		u.Time = new(m.GetTime().AsTime())
@@ -66,7 +67,7 @@ func asLine(t *testing.T, m *podconfigd.WatchResponse) *v1alpha1.Update {
 	if b := m.GetBookmark(); b != nil {
 		u.Ready, u.Sources = new(b.GetReady()), make(map[string]v1alpha1.SourceState)
 		for name, s := range b.GetSources() {
-			u.Sources[name] = v1alpha1.SourceState{Seen: s.GetSeen()}
+			u.Sources[name] = v1alpha1.SourceState{Seen: s.GetSeen(), Restored: s.GetRestored()}
 		}
 	}
 	if e := m.GetEvent(); e != nil {

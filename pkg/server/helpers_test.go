@@ -71,7 +71,10 @@ const endsWithin = 10 * time.Second
 func serveWithLimits(t *testing.T, opts journal.Options, limits Limits, change ...func(*Options)) *daemon {
 	t.Helper()
 	registry := prometheus.NewRegistry()
-	opts.Sources, opts.Registerer = []string{"file"}, registry
+	opts.Registerer = registry
+	if opts.Sources == nil {
+		opts.Sources = []string{"file"}
+	}
 	dir := testutil.ShortDir(t)
 	d := &daemon{journal: journal.New(opts), socket: filepath.Join(dir, "s.sock"), pods: filepath.Join(dir, "p.sock")}
 	listen := func(path string) net.Listener {

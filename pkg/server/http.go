@@ -71,7 +71,7 @@ func (s *Server) handler() http.Handler {
 	mux.HandleFunc("/version", func(w http.ResponseWriter, _ *http.Request) { respond.JSON(w, s.opts.Version) })
 	s.handleMetrics(mux, lists)
 	kubeapi.Register(mux, kubeapi.Options{
-		Journal: s.journal, Unready: s.unready, ReadyTimeout: kubeapi.DefaultReadyTimeout, ListTimeout: s.limits.listTimeout,
+		Journal: s.journal, ReadyTimeout: kubeapi.DefaultReadyTimeout, ListTimeout: s.limits.listTimeout,
 		List:      func(ctx context.Context) (func(), error) { return s.limits.list(peerFrom(ctx)) },
 		Subscribe: s.subscribe,
 		Client:    httpClient,

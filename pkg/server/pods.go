@@ -33,6 +33,7 @@ func (s *Server) pods(w http.ResponseWriter, r *http.Request) {
 	selector := view.Selector{NoMirrorPods: !mirrorPods}
 	state := s.journal.State()
 	state.Pods = slices.DeleteFunc(state.Pods, func(p *journal.Pod) bool { return !selector.Matches(p) })
+	respond.Restored(w, state.Bookmark.AllRestored())
 	w.Header().Set("Content-Type", "application/json")
 	out := bufio.NewWriterSize(w, listBuffer)
 	if err = wire.WriteList(out, state.Revision, state.Pods); err == nil {

@@ -3,15 +3,18 @@ package server
 import (
 	"context"
 	"slices"
+	"strings"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/mem"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protowire"
 	"k8s.io/apimachinery/pkg/types"
 	podsv1alpha1 "k8s.io/kubelet/pkg/apis/pods/v1alpha1"
 
+	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/journal"
 	"github.com/podconfigd/podconfigd/pkg/journal/view"
@@ -29,16 +32,21 @@ type podsAPI struct {
 
 var podsSelector = view.Selector{NoMirrorPods: true}
 
-func (a *podsAPI) ready() error {
-	if err := a.server.unready(); err != nil {
+// ready returns an error unless every source has been seen or restored. Metadata of the answer
+// name the sources that are only restored.
+func (a *podsAPI) ready(ctx context.Context) error {
+	if err := a.server.journal.CheckKnown(); err != nil {
 		return status.Errorf(codes.FailedPrecondition, "the pods are not known yet: %v", err)
+	}
+	if restored := a.server.journal.Restored(); len(restored) > 0 {
+		return grpc.SetHeader(ctx, metadata.Pairs(v1alpha1.RestoredHeader, strings.Join(restored, ",")))
 	}
 	return nil
 }
 
 // ListPods returns the current pods, ordered by UID.
-func (a *podsAPI) ListPods(_ context.Context, _ *podsv1alpha1.ListPodsRequest) (*podsv1alpha1.ListPodsResponse, error) {
-	if err := a.ready(); err != nil {
+func (a *podsAPI) ListPods(ctx context.Context, _ *podsv1alpha1.ListPodsRequest) (*podsv1alpha1.ListPodsResponse, error) {
+	if err := a.ready(ctx); err != nil {
 		return nil, err
 	}
 	snapshot := a.server.journal.Snapshot(journal.ByUID)
@@ -59,8 +67,8 @@ func (a *podsAPI) ListPods(_ context.Context, _ *podsv1alpha1.ListPodsRequest) (
 }
 
 // GetPod returns the current pod with that UID.
-func (a *podsAPI) GetPod(_ context.Context, request *podsv1alpha1.GetPodRequest) (*podsv1alpha1.GetPodResponse, error) {
-	if err := a.ready(); err != nil {
+func (a *podsAPI) GetPod(ctx context.Context, request *podsv1alpha1.GetPodRequest) (*podsv1alpha1.GetPodResponse, error) {
+	if err := a.ready(ctx); err != nil {
 		return nil, err
 	}
 	pod := a.server.journal.ByUID(types.UID(request.GetPodUID()))
@@ -76,7 +84,7 @@ func (a *podsAPI) GetPod(_ context.Context, request *podsv1alpha1.GetPodRequest)
 
 // WatchPods sends the current pods ordered by UID, INITIAL_SYNC_COMPLETE, and then each change.
 func (a *podsAPI) WatchPods(_ *podsv1alpha1.WatchPodsRequest, stream grpc.ServerStreamingServer[podsv1alpha1.WatchPodsEvent]) error {
-	if err := a.ready(); err != nil {
+	if err := a.ready(stream.Context()); err != nil {
 		return err
 	}
 	opts := view.Options{Selector: podsSelector}

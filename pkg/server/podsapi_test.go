@@ -84,7 +84,7 @@ func TestPodsAPI(t *testing.T) {
 		t.Errorf("GetPod before the sources are ready: %v", err)
 	}
 	early := watchPods(t, d.grpc(t, d.pods))
-	if _, err := early.stream.Recv(); status.Code(err) != codes.FailedPrecondition || !strings.Contains(err.Error(), "not seen yet: file") {
+	if _, err := early.stream.Recv(); status.Code(err) != codes.FailedPrecondition || !strings.Contains(err.Error(), "waiting for sources: file") {
 		t.Errorf("WatchPods before the sources are ready: %v", err)
 	}
 

@@ -15,7 +15,7 @@ import (
 func bookmark(b *journal.Bookmark) *v1alpha1.Bookmark {
 	message := &v1alpha1.Bookmark{Ready: b.Ready, Sources: make(map[string]*v1alpha1.SourceState, len(b.Sources))}
 	for name, s := range b.Sources {
-		message.Sources[name] = &v1alpha1.SourceState{Seen: s.Seen}
+		message.Sources[name] = &v1alpha1.SourceState{Seen: s.Seen, Restored: s.Restored}
 	}
 	return message
 }
@@ -30,7 +30,7 @@ type responseKey struct{}
 func watchResponse(f *view.Frame) ([]any, error) {
 	head := &v1alpha1.WatchResponse{
 		Instance: f.Instance, Revision: f.Revision, Source: f.Source, Message: f.Message,
-		InitialSyncComplete: f.InitialSyncComplete, Reset_: f.Reset, Continues: f.Continues,
+		InitialSyncComplete: f.InitialSyncComplete, Reset_: f.Reset, Restored: f.Restored, Continues: f.Continues,
 	}
 	for message, op := range operations {
 		if op == f.Op {

@@ -49,7 +49,7 @@ func TestImportsPointOneWay(t *testing.T) {
 		"pkg/syncloop":                {"pkg/config", "pkg/pleg"},
 		"pkg/server":                  {"internal/podfields", "pkg/config", "pkg/journal", "pkg/journal/history", "pkg/journal/view", "pkg/journal/wire", "pkg/server/internal/respond", "pkg/server/kubeapi", "api/podconfigd/v1alpha1", "api/stream/v1alpha1"},
 		"pkg/server/kubeapi":          {"internal/podfields", "pkg/config", "pkg/journal", "pkg/journal/view", "pkg/journal/wire", "pkg/server/internal/respond"},
-		"pkg/server/internal/respond": {},
+		"pkg/server/internal/respond": {"api/stream/v1alpha1"},
 		"pkg/client":                  {"api/stream/v1alpha1", "internal/socketpath"},
 		"pkg/daemon": {"pkg/config", "pkg/manifest", "pkg/sources", "pkg/sources/file", "pkg/sources/http", "pkg/sources/apiserver",
 			"pkg/pleg", "pkg/pleg/cri", "pkg/syncloop", "pkg/journal", "pkg/journal/history", "pkg/journal/store", "pkg/journal/wire", "pkg/server", "api/stream/v1alpha1", "internal/smallfile", "internal/socketpath", "internal/version"},

@@ -352,7 +352,8 @@ type WatchResponse struct {
 	// reset is true if the subscriber must forget every pod. The current pods follow. message
 	// gives the reason.
 	Reset_ bool `protobuf:"varint,7,opt,name=reset,proto3" json:"reset,omitempty"`
-	// restored is true if the pods are from the last run and the source has not been seen yet.
+	// restored is true if the pods, or in a SET some of them, are those of the time before a
+	// restart, because their source has not delivered its first set yet.
 	Restored bool `protobuf:"varint,8,opt,name=restored,proto3" json:"restored,omitempty"`
 	// continues is true if more messages of the same update follow.
 	Continues bool   `protobuf:"varint,9,opt,name=continues,proto3" json:"continues,omitempty"`
@@ -630,7 +631,10 @@ func (x *Bookmark) GetSources() map[string]*SourceState {
 type SourceState struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// seen is true if the source has delivered its first set.
-	Seen          bool `protobuf:"varint,1,opt,name=seen,proto3" json:"seen,omitempty"`
+	Seen bool `protobuf:"varint,1,opt,name=seen,proto3" json:"seen,omitempty"`
+	// restored is true if the pods are those of the time before a restart, because the source
+	// has not delivered its first set yet.
+	Restored      bool `protobuf:"varint,2,opt,name=restored,proto3" json:"restored,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -668,6 +672,13 @@ func (*SourceState) Descriptor() ([]byte, []int) {
 func (x *SourceState) GetSeen() bool {
 	if x != nil {
 		return x.Seen
+	}
+	return false
+}
+
+func (x *SourceState) GetRestored() bool {
+	if x != nil {
+		return x.Restored
 	}
 	return false
 }
@@ -1592,9 +1603,12 @@ type SourceStatus struct {
 	LastChange *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=last_change,json=lastChange,proto3" json:"last_change,omitempty"`
 	Pods       int32                  `protobuf:"varint,7,opt,name=pods,proto3" json:"pods,omitempty"`
 	// file is set for the source "file", http for "http", api for "api".
-	File          *FileStatus `protobuf:"bytes,8,opt,name=file,proto3" json:"file,omitempty"`
-	Http          *HTTPStatus `protobuf:"bytes,9,opt,name=http,proto3" json:"http,omitempty"`
-	Api           *APIStatus  `protobuf:"bytes,10,opt,name=api,proto3" json:"api,omitempty"`
+	File *FileStatus `protobuf:"bytes,8,opt,name=file,proto3" json:"file,omitempty"`
+	Http *HTTPStatus `protobuf:"bytes,9,opt,name=http,proto3" json:"http,omitempty"`
+	Api  *APIStatus  `protobuf:"bytes,10,opt,name=api,proto3" json:"api,omitempty"`
+	// restored is true if the pods are those of the time before a restart, because the source
+	// has not delivered its first set yet.
+	Restored      bool `protobuf:"varint,11,opt,name=restored,proto3" json:"restored,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1697,6 +1711,13 @@ func (x *SourceStatus) GetApi() *APIStatus {
 		return x.Api
 	}
 	return nil
+}
+
+func (x *SourceStatus) GetRestored() bool {
+	if x != nil {
+		return x.Restored
+	}
+	return false
 }
 
 // FileStatus is the part of the status that is specific to a file source.
@@ -2252,9 +2273,10 @@ const file_podconfigd_v1alpha1_podconfigd_proto_rawDesc = "" +
 	"\asources\x18\x02 \x03(\v2*.podconfigd.v1alpha1.Bookmark.SourcesEntryR\asources\x1a\\\n" +
 	"\fSourcesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x126\n" +
-	"\x05value\x18\x02 \x01(\v2 .podconfigd.v1alpha1.SourceStateR\x05value:\x028\x01\"!\n" +
+	"\x05value\x18\x02 \x01(\v2 .podconfigd.v1alpha1.SourceStateR\x05value:\x028\x01\"=\n" +
 	"\vSourceState\x12\x12\n" +
-	"\x04seen\x18\x01 \x01(\bR\x04seen\"K\n" +
+	"\x04seen\x18\x01 \x01(\bR\x04seen\x12\x1a\n" +
+	"\brestored\x18\x02 \x01(\bR\brestored\"K\n" +
 	"\vListRequest\x12<\n" +
 	"\bselector\x18\x01 \x01(\v2 .podconfigd.v1alpha1.PodSelectorR\bselector\"\x95\x01\n" +
 	"\fListResponse\x12\x1a\n" +
@@ -2333,7 +2355,7 @@ const file_podconfigd_v1alpha1_podconfigd_proto_rawDesc = "" +
 	"containers\x1a:\n" +
 	"\fEmittedEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"\xa1\x03\n" +
+	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"\xbd\x03\n" +
 	"\fSourceStatus\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04seen\x18\x02 \x01(\bR\x04seen\x12\x1a\n" +
@@ -2347,7 +2369,8 @@ const file_podconfigd_v1alpha1_podconfigd_proto_rawDesc = "" +
 	"\x04file\x18\b \x01(\v2\x1f.podconfigd.v1alpha1.FileStatusR\x04file\x123\n" +
 	"\x04http\x18\t \x01(\v2\x1f.podconfigd.v1alpha1.HTTPStatusR\x04http\x120\n" +
 	"\x03api\x18\n" +
-	" \x01(\v2\x1e.podconfigd.v1alpha1.APIStatusR\x03api\"\x8f\x03\n" +
+	" \x01(\v2\x1e.podconfigd.v1alpha1.APIStatusR\x03api\x12\x1a\n" +
+	"\brestored\x18\v \x01(\bR\brestored\"\x8f\x03\n" +
 	"\n" +
 	"FileStatus\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12\x16\n" +

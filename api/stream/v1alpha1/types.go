@@ -12,6 +12,11 @@ import (
 // ContentType is the content type of the stream of updates: one JSON object per line.
 const ContentType = "application/x-ndjson"
 
+// RestoredHeader is the header of answers with pods: the names of the sources, separated by
+// commas, whose pods are those of the time before a restart. It is missing if there are
+// none. Over gRPC, it is metadata of the Pods API.
+const RestoredHeader = "Podconfigd-Restored"
+
 // Update is one line of the stream.
 type Update struct {
 	// Instance identifies the state of the daemon. A revision is valid only for its
@@ -33,8 +38,8 @@ type Update struct {
 	// Reset is true if the subscriber must forget every pod. The current pods follow.
 	// Message gives the reason.
 	Reset bool `json:"reset,omitempty"`
-	// Restored is true if the pods are from the last run and the source has not been seen
-	// yet.
+	// Restored is true if the pods, or in a SET some of them, are those of the time before a
+	// restart, because their source has not delivered its first set yet.
 	Restored bool `json:"restored,omitempty"`
 	// Continues is true if more lines of the same update follow.
 	Continues bool   `json:"continues,omitempty"`

@@ -156,7 +156,7 @@ func (c *Cursor) poll() (changed <-chan struct{}, err error) {
 	c.sets = reading.Sets
 	defer clear(c.sets) // a waiting cursor holds nothing that has left the ring
 	for _, set := range c.sets {
-		whole, err := c.add(set, reading.Bookmark)
+		whole, err := c.add(set)
 		if err != nil {
 			return nil, c.fellBehind(err)
 		}
@@ -200,8 +200,8 @@ func (c *Cursor) openMore() error {
 }
 
 // add adds the frames of a set, and reports whether these were all.
-func (c *Cursor) add(set *journal.Set, present *journal.Bookmark) (whole bool, err error) {
-	frames, err := c.framesOf(set, present)
+func (c *Cursor) add(set *journal.Set) (whole bool, err error) {
+	frames, err := c.framesOf(set)
 	if err != nil {
 		return false, err
 	}
@@ -222,13 +222,13 @@ func (c *Cursor) add(set *journal.Set, present *journal.Bookmark) (whole bool, e
 }
 
 // framesOf returns the frames of a set.
-func (c *Cursor) framesOf(set *journal.Set, present *journal.Bookmark) ([]*Frame, error) {
+func (c *Cursor) framesOf(set *journal.Set) ([]*Frame, error) {
 	if begun := c.begun.Value(); begun != nil && c.skip > 0 {
 		return *begun, nil
 	}
 	frames, err := c.view.frames(set)
 	if err == nil && set.Readied {
-		frames = append(slices.Clip(frames), bookmark(set.Instance, set.Revision, present))
+		frames = append(slices.Clip(frames), bookmark(set.Instance, set.Revision, set.Bookmark))
 	}
 	return frames, err
 }

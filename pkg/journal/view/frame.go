@@ -34,6 +34,9 @@ type Frame struct {
 	Revisions []int64
 
 	InitialSyncComplete, Reset, Continues bool
+	// Restored is whether some of the pods are those of the time before a restart, because
+	// their source has not been seen yet.
+	Restored bool
 	// Message is the reason for a Reset.
 	Message string
 	// Bookmark is set in a BOOKMARK.

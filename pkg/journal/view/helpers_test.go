@@ -124,10 +124,14 @@ func showFrame(j *testJournal, f *Frame) string {
 		{"synced", f.InitialSyncComplete},
 		{"ready", f.Bookmark != nil && f.Bookmark.Ready},
 		{"continues", f.Continues},
+		{"restored", f.Restored},
 	} {
 		if flag.set {
 			line += " " + flag.name
 		}
+	}
+	if f.Bookmark != nil && len(f.Bookmark.AllRestored()) > 0 {
+		line += " restored:" + strings.Join(f.Bookmark.AllRestored(), ",")
 	}
 	return line
 }

@@ -29,7 +29,7 @@ func (v *incremental) present(pods []*journal.Pod, last bool) (*Frame, int) {
 	if v.open != "" && v.open != source {
 		return v.close(), 0
 	}
-	f := &Frame{Instance: v.instance, Op: config.ADD, Source: source}
+	f := &Frame{Instance: v.instance, Op: config.ADD, Source: source, Restored: v.sources.Restored(source)}
 	for i, p := range pods {
 		switch {
 		case p.Source != source:
@@ -63,7 +63,7 @@ func (v *incremental) whole(f *Frame) *Frame {
 
 // close returns an empty last piece: none of the source's remaining pods is selected.
 func (v *incremental) close() *Frame {
-	f := &Frame{Instance: v.instance, Op: config.ADD, Source: v.open}
+	f := &Frame{Instance: v.instance, Op: config.ADD, Source: v.open, Restored: v.sources.Restored(v.open)}
 	v.open = ""
 	return f
 }

@@ -1,6 +1,8 @@
 package view
 
 import (
+	"slices"
+
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/journal"
 )
@@ -34,6 +36,7 @@ func (v *snapshots) present(pods []*journal.Pod, last bool) (*Frame, int) {
 			return f, i
 		}
 		f.Pods = append(f.Pods, p)
+		f.Restored = f.Restored || v.sources.Restored(p.Source)
 		f.size += p.Size()
 	}
 	if last {
@@ -71,6 +74,9 @@ func (v *snapshots) set(set *journal.Set) ([]*Frame, error) {
 			return nil, err
 		}
 		frames = pieces(frameOf(revision), batch{op: config.SET, pods: v.selector.filter(pods), always: true})
+		for _, f := range frames {
+			f.Restored = slices.ContainsFunc(f.Pods, func(p *journal.Pod) bool { return set.Bookmark.Restored(p.Source) })
+		}
 	}
 	if v.mode == SnapshotAndUpdatesMode {
 		for _, u := range set.Updates {

@@ -92,8 +92,9 @@ func Stream(j *journal.Journal, opts StreamOptions) *Cursor {
 // stream is the common part of the modes.
 type stream struct {
 	journal *journal.Journal
-	// instance is the one of the current state that is being sent.
+	// instance and sources are those of the current state that is being sent.
 	instance string
+	sources  *journal.Bookmark
 	selector Selector
 	ops      journal.Operations
 	mode     Mode
@@ -104,7 +105,7 @@ func (s *stream) order() journal.Order { return journal.BySource }
 
 // begin sends a reset, unless the subscriber has got nothing yet.
 func (s *stream) begin(snapshot *journal.Snapshot, why string) []*Frame {
-	s.instance = snapshot.Instance
+	s.instance, s.sources = snapshot.Instance, snapshot.Bookmark
 	if why == "" {
 		return nil
 	}

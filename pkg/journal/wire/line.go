@@ -34,8 +34,8 @@ func AppendLine(to []byte, f *view.Frame) ([]byte, error) {
 func encodeHeader(f *view.Frame) ([]byte, error) {
 	u := v1alpha1.Update{
 		Instance: f.Instance, Revision: f.Revision, Op: v1alpha1.Op(f.Op.String()), Source: f.Source,
-		InitialSyncComplete: f.InitialSyncComplete, Reset: f.Reset, Continues: f.Continues, Message: f.Message,
-		Event: f.Event,
+		InitialSyncComplete: f.InitialSyncComplete, Reset: f.Reset, Restored: f.Restored, Continues: f.Continues,
+		Message: f.Message, Event: f.Event,
 	}
 	if !f.Time.IsZero() {
 		u.Time = &f.Time

@@ -19,8 +19,6 @@ const DefaultReadyTimeout = 10 * time.Second
 // Options configures the API.
 type Options struct {
 	Journal *journal.Journal
-	// Unready returns the reason why the pods are not known yet.
-	Unready func() error
 	// ReadyTimeout is the time for which a request waits until every source has been seen or
 	// restored.
 	ReadyTimeout time.Duration
@@ -59,15 +57,16 @@ func Register(mux *http.ServeMux, opts Options) {
 }
 
 // ready waits until every source has been seen or restored. If that takes too long, it answers
-// and returns false.
+// and returns false. A header of the answer names the sources that are only restored.
 func (h *handler) ready(w http.ResponseWriter, r *http.Request) bool {
 	ctx, cancel := context.WithTimeout(r.Context(), h.opts.ReadyTimeout)
 	defer cancel()
 	if h.opts.Journal.WaitKnown(ctx) == nil {
+		respond.Restored(w, h.opts.Journal.Restored())
 		return true
 	}
 	status := respond.StatusOf(http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable,
-		fmt.Sprintf("the pods are not known yet: %v", h.opts.Unready()))
+		fmt.Sprintf("the pods are not known yet: %v", h.opts.Journal.CheckKnown()))
 	status.Details = &metav1.StatusDetails{RetryAfterSeconds: 1}
 	respond.Status(w, status)
 	return false

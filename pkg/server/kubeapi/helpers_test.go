@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -43,7 +42,7 @@ func serve(t *testing.T, opts journal.Options) *api {
 	none := func(context.Context) (func(), error) { return func() {}, nil }
 	mux := http.NewServeMux()
 	Register(mux, Options{
-		Journal: a.journal, Unready: func() error { return errors.New("not seen yet: api") }, ReadyTimeout: 50 * time.Millisecond, ListTimeout: time.Minute,
+		Journal: a.journal, ReadyTimeout: 50 * time.Millisecond, ListTimeout: time.Minute,
 		List: none, Subscribe: none, Client: func(*http.Request) (journal.Client, func(context.Context) error) { return journal.Client{}, nil },
 	})
 	server := httptest.NewServer(Writes(mux, 50*time.Millisecond))

@@ -159,7 +159,7 @@ func TestNothingIsServedBeforeTheSourcesAreReady(t *testing.T) {
 	a.change(config.ADD, "file", "a/x=1")
 	for _, path := range []string{"/api/v1/pods", "/api/v1/pods?watch=true", "/api/v1/namespaces/a/pods/x"} {
 		code, body := a.get(t, path, "")
-		if code != http.StatusServiceUnavailable || !strings.Contains(body, "the pods are not known yet: not seen yet: api") {
+		if code != http.StatusServiceUnavailable || !strings.Contains(body, "the pods are not known yet: waiting for sources: api") {
 			t.Errorf("%s: %d %s", path, code, body)
 		}
 	}

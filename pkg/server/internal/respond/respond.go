@@ -5,9 +5,12 @@ import (
 	"encoding/json"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 )
 
 // Error answers with a metav1.Status.
@@ -53,6 +56,13 @@ func BadRequest(w http.ResponseWriter, err error) {
 func JSON(w http.ResponseWriter, v any) {
 	w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(w).Encode(v) // as in Status
+}
+
+// Restored sets the header that names the sources whose pods are only restored.
+func Restored(w http.ResponseWriter, sources []string) {
+	if len(sources) > 0 {
+		w.Header().Set(v1alpha1.RestoredHeader, strings.Join(sources, ","))
+	}
 }
 
 // Within sets a deadline for writing the answer. The server resets it at the next request.

@@ -1,0 +1,21 @@
+package daemon
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// checkSources returns an error with the sources that have not been seen, or nil.
+func (d *Daemon) checkSources() error {
+	unseen, restored := d.journal.Unseen(), d.journal.Restored()
+	if len(unseen) == 0 {
+		return nil
+	}
+	for i, source := range unseen {
+		if slices.Contains(restored, source) {
+			unseen[i] += " (restored: serving its last known pods)"
+		}
+	}
+	return fmt.Errorf("waiting for sources: %s", strings.Join(unseen, ", "))
+}
