@@ -1,0 +1,371 @@
+package journal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podconfigd/podconfigd/pkg/config"
+	"github.com/podconfigd/podconfigd/pkg/journal/store"
+)
+
+// durable is a journal with a store.
+type durable struct {
+	*Journal
+	recovered *store.Recovered
+	stop      func()
+}
+
+// startDurable starts a journal on what the directory has.
+func startDurable(t *testing.T, opts store.Options, sources ...string) *durable {
+	t.Helper()
+	opts.Node, opts.BootID = "node", "boot-1"
+	log, recovered, err := store.Open(opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(sources) == 0 {
+		sources = []string{"api", "file"}
+	}
+	d := &durable{recovered: recovered}
+	d.Journal = New(Options{Sources: sources, Store: log, Recovered: recovered})
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error)
+	go func() { done <- log.Run(ctx) }()
+	d.stop = sync.OnceFunc(func() {
+		cancel()
+		<-done
+	})
+	t.Cleanup(d.stop)
+	return d
+}
+
+// settle waits until all that was committed is visible.
+func (d *durable) settle(t *testing.T) {
+	t.Helper()
+	d.intake.mu.Lock()
+	head := d.intake.head
+	d.intake.mu.Unlock()
+	for {
+		d.mu.RLock()
+		shown, changed := d.head, d.changed
+		d.mu.RUnlock()
+		if shown >= head || shown == d.recovered.Revision && head == d.gaps[len(d.gaps)-1].before {
+			return
+		}
+		select {
+		case <-changed:
+		case <-t.Context().Done():
+			t.Fatal(t.Context().Err())
+		}
+	}
+}
+
+// life is a random life of two sources. Their pods share names, and some are mirror pods.
+type life struct {
+	random *rand.Rand
+	pods   map[string]map[types.UID]*v1.Pod
+}
+
+func (l *life) step(d *durable) {
+	if l.random.IntN(8) == 0 {
+		d.Append(config.PodUpdate{Op: config.SYNC, Source: "file", Pods: []*v1.Pod{pod("a")}})
+		s := d.Subscribe("", Operations{config.SYNC: true}, Client{})
+		d.Append(config.PodUpdate{Op: config.SYNC, Source: "file", Pods: []*v1.Pod{pod("a")}})
+		s.Close()
+		return
+	}
+	source := []string{"api", "file"}[l.random.IntN(2)]
+	present := l.pods[source]
+	removes, adds, updates := update(config.REMOVE), update(config.ADD), update(config.UPDATE)
+	for range 1 + l.random.IntN(4) {
+		p := pod(fmt.Sprintf("%c=%d", 'a'+rune(l.random.IntN(5)), l.random.Int()))
+		p.UID = types.UID(fmt.Sprintf("%s-%s-%d", source, p.Name, l.random.IntN(2)))
+		if source == "api" && l.random.IntN(2) == 0 {
+			p.Annotations = map[string]string{v1.MirrorPodAnnotationKey: "x"}
+		}
+		before := present[p.UID]
+		switch {
+		case before == nil:
+			adds.Pods = append(adds.Pods, p)
+			present[p.UID] = p
+		case l.random.IntN(2) == 0 && !slices.Contains(adds.Pods, before) && !slices.Contains(updates.Pods, before):
+			removes.Pods = append(removes.Pods, before)
+			delete(present, p.UID)
+		default:
+			updates.Pods = append(updates.Pods, p)
+			present[p.UID] = p
+		}
+	}
+	var set []config.PodUpdate
+	for _, u := range []config.PodUpdate{removes, adds, updates} {
+		u.Source = source
+		if len(u.Pods) > 0 {
+			set = append(set, u)
+		}
+	}
+	if source == "api" {
+		set[len(set)-1].Attributes = map[string]string{"n": fmt.Sprint(l.random.Int())}
+	}
+	appendSet(d.Journal, set...)
+}
+
+// told is what any subscriber could have got from a journal, without pointers.
+type told struct {
+	Instance string
+	Revision int64
+	Pods     []string
+	Names    []string
+	Sets     []string
+}
+
+func tell(t *testing.T, d *durable) told {
+	t.Helper()
+	describe := func(p *Pod) string {
+		if p == nil {
+			return "none"
+		}
+		data, err := p.Object.Marshal()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return fmt.Sprintf("%s/%s@%d %x", p.Source, p.Object.UID, p.Revision, data)
+	}
+	state := d.State()
+	all := told{Instance: state.Instance, Revision: state.Revision}
+	for _, p := range state.Pods {
+		all.Pods = append(all.Pods, describe(p))
+	}
+	named, _, err := d.Named(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range named {
+		all.Names = append(all.Names, describe(p))
+	}
+	for i := range d.ring.len() {
+		set := d.ring.at(i)
+		if len(set.Updates) == 1 && !set.Updates[0].Op.IsConfig() {
+			continue // not stored
+		}
+		text := fmt.Sprintf("%s %d-%d %v\n", set.Instance, set.First, set.Revision, set.Time.UnixNano())
+		for _, u := range set.Updates {
+			text += fmt.Sprintf("%s %s %s %d-%d %v\n", u.Instance, u.Op, u.Source, u.First, u.Revision, u.Mirrors)
+			for k := range u.Pods {
+				text += describe(u.Before[k]) + " -> " + describe(u.Pods[k]) + "\n"
+			}
+		}
+		for _, changes := range [][]Change{set.Names, set.UIDs} {
+			for _, c := range changes {
+				text += fmt.Sprintf("%d: %s -> %s\n", c.Revision, describe(c.Before), describe(c.After))
+			}
+		}
+		all.Sets = append(all.Sets, text)
+	}
+	return all
+}
+
+// After a restart, the journal has the instance, the revisions, the state and the ring of
+// before, also after several restarts, with names that several sources have.
+func TestARestartRestoresWhatSubscribersGot(t *testing.T) {
+	for seed := range uint64(20) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			opts := store.Options{Dir: t.TempDir(), SegmentBytes: 2 << 10}
+			l := &life{rand.New(rand.NewPCG(seed, 1)), map[string]map[types.UID]*v1.Pod{"api": {}, "file": {}}}
+			d := startDurable(t, opts)
+			for range 4 {
+				for range l.random.IntN(40) {
+					l.step(d)
+				}
+				d.settle(t)
+				before := tell(t, d)
+				d.stop()
+				d = startDurable(t, opts)
+				after := tell(t, d)
+				if n := len(before.Sets) - len(after.Sets); n > 0 { // older segments may be beyond what is replayed
+					before.Sets = before.Sets[n:]
+				}
+				if !d.recovered.Resumed || !reflect.DeepEqual(before, after) {
+					t.Fatalf("before:\n%+v\nafter:\n%+v", before, after)
+				}
+				l.adopt(d)
+			}
+		})
+	}
+}
+
+// adopt takes over the restored objects, as the merge does.
+func (l *life) adopt(d *durable) {
+	for source := range l.pods {
+		clear(l.pods[source])
+	}
+	for _, p := range d.State().Pods {
+		l.pods[p.Source][p.Object.UID] = p.Object
+	}
+}
+
+// A set that is not stored yet has revisions, but nobody sees it.
+func TestASetIsVisibleOnceItIsStored(t *testing.T) {
+	hold := make(chan struct{})
+	opts := store.Options{Dir: t.TempDir(), FS: &faultyFS{FS: store.OS, write: func() error { <-hold; return nil }}}
+	d := startDurable(t, opts)
+	revision := d.Revision()
+	changed := d.Subscribe("", nil, Client{})
+	defer changed.Close()
+	appendSet(d.Journal, update(config.ADD, "a"))
+	if d.Revision() != revision || len(d.State().Pods) != 0 || d.ByUID("a") != nil {
+		t.Error("a set is visible that is not stored")
+	}
+	close(hold)
+	d.settle(t)
+	if d.ByUID("a") == nil {
+		t.Error("the set is not visible after it was stored")
+	}
+}
+
+// A set that could not be stored is shown under another instance, and all subscribers
+// start again with it.
+func TestASetThatIsNotStoredHasANewInstance(t *testing.T) {
+	var broken atomic.Bool
+	opts := store.Options{Dir: t.TempDir(), FS: &faultyFS{FS: store.OS, write: func() error {
+		if broken.Load() {
+			return syscall.ENOSPC
+		}
+		return nil
+	}}}
+	d := startDurable(t, opts)
+	appendSet(d.Journal, update(config.ADD, "a"))
+	d.settle(t)
+	before := d.State()
+	broken.Store(true)
+	appendSet(d.Journal, update(config.ADD, "b"))
+	d.settle(t)
+	after := d.State()
+	if after.Instance == before.Instance || len(after.Pods) != 2 {
+		t.Errorf("instance %s before, %s after, %d pods", before.Instance, after.Instance, len(after.Pods))
+	}
+	for _, instance := range []string{before.Instance, after.Instance, ""} {
+		if err := d.Resumable(instance, before.Revision, nil); err == nil {
+			t.Errorf("a subscriber of instance %q resumes where an update was not stored", instance)
+		}
+	}
+	if _, err := d.After(before.Revision, nil, 1); err == nil {
+		t.Error("a subscriber goes on where an update was not stored")
+	}
+	appendSet(d.Journal, update(config.ADD, "c"))
+	d.settle(t)
+	if d.Instance() != after.Instance || d.Resumable(after.Instance, after.Revision, nil) != nil {
+		t.Error("the next set began another instance")
+	}
+
+	// What was not stored is not there after a restart, and its revisions are not used again.
+	last := d.Revision()
+	d.stop()
+	broken.Store(false)
+	d = startDurable(t, opts)
+	if d.Instance() != before.Instance || d.Revision() != before.Revision {
+		t.Errorf("instance %s revision %d, want %s, %d", d.Instance(), d.Revision(), before.Instance, before.Revision)
+	}
+	appendSet(d.Journal, update(config.ADD, "d"))
+	d.settle(t)
+	for revision := before.Revision + 1; revision <= last; revision++ {
+		if err := d.Resumable("", revision, nil); err == nil {
+			t.Errorf("a client resumes from revision %d, which was not stored", revision)
+		}
+	}
+	if err := d.Resumable("", before.Revision, nil); err != nil {
+		t.Error(err)
+	}
+}
+
+// An operation that is not stored was not recorded while the daemon was down.
+func TestOperationsThatAreNotStoredHaveAHole(t *testing.T) {
+	opts := store.Options{Dir: t.TempDir()}
+	d := startDurable(t, opts)
+	appendSet(d.Journal, update(config.ADD, "a"))
+	d.settle(t)
+	revision := d.Revision()
+	d.stop()
+	d = startDurable(t, opts)
+	for _, op := range []config.PodOperation{config.SYNC, config.PLEG, config.HOUSEKEEPING} {
+		if err := d.Resumable("", revision, Operations{op: true}); err == nil {
+			t.Errorf("%s is resumed over a restart", op)
+		}
+	}
+	if err := d.Resumable("", revision, Operations{config.ADD: true}); err != nil {
+		t.Error(err)
+	}
+}
+
+// A source is restored until it delivers its first set. One that is not configured any
+// more loses its pods.
+func TestSourcesAfterARestart(t *testing.T) {
+	opts := store.Options{Dir: t.TempDir()}
+	d := startDurable(t, opts)
+	gone := update(config.ADD, "gone")
+	gone.Source = "http"
+	appendSet(d.Journal, update(config.ADD, "a"))
+	appendSet(d.Journal, gone)
+	d.settle(t)
+	d.stop()
+
+	d = startDurable(t, opts)
+	if got := d.Restored(); !slices.Equal(got, []string{"file"}) {
+		t.Errorf("restored: %v", got)
+	}
+	if unseen := d.Unseen(); !slices.Equal(unseen, []string{"api", "file"}) {
+		t.Errorf("unseen: %v", unseen)
+	}
+	if n := d.Forget("http"); n != 1 {
+		t.Errorf("forgot %d pods", n)
+	}
+	d.settle(t)
+	if d.ByUID("gone") != nil || d.ByUID("a") == nil {
+		t.Error("the pods of a source that is not configured are still there, or others are not")
+	}
+	appendSet(d.Journal, update(config.ADD))
+	d.settle(t)
+	if d.Restored() != nil || !slices.Equal(d.Unseen(), []string{"api"}) {
+		t.Errorf("restored %v, unseen %v after the source's first set", d.Restored(), d.Unseen())
+	}
+	d.stop()
+	if d = startDurable(t, opts); d.recovered.Sources["http"].Seen {
+		t.Error("a forgotten source comes back")
+	}
+}
+
+// faultyFS calls write before each write to a file.
+type faultyFS struct {
+	store.FS
+
+	write func() error
+}
+
+func (f *faultyFS) Create(name string) (store.Appender, error) {
+	file, err := f.FS.Create(name)
+	return &faultyFile{file, f.write}, err
+}
+
+type faultyFile struct {
+	store.Appender
+
+	write func() error
+}
+
+func (f *faultyFile) Write(p []byte) (int, error) {
+	if err := f.write(); err != nil {
+		return 0, err
+	}
+	n, err := f.Appender.Write(p)
+	return n, errors.Join(err)
+}
