@@ -58,7 +58,7 @@ type fanOut struct {
 	failures chan error
 }
 
-func newFanOut(tb testing.TB, subscribers int) *fanOut {
+func newFanOut(tb testing.TB, subscribers int, args ...string) *fanOut {
 	tb.Helper()
 	f := &fanOut{
 		dir: newDirectory(tb), subscribers: subscribers,
@@ -67,7 +67,7 @@ func newFanOut(tb testing.TB, subscribers int) *fanOut {
 	for i := range changers {
 		f.dir.put(tb, changer(i, 0))
 	}
-	f.daemon = startPodconfigd(tb, f.dir)
+	f.daemon = startPodconfigd(tb, f.dir, args...)
 	var reads sync.WaitGroup
 	tb.Cleanup(reads.Wait) // after the subscribers are closed
 	for range subscribers {

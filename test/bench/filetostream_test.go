@@ -59,11 +59,18 @@ func report(b *testing.B, times []time.Duration, percentiles ...int) {
 		sum += t
 	}
 	b.ReportMetric(float64(sum.Nanoseconds())/float64(len(times)), "ns/op")
+	reportAs(b, "", times, percentiles...)
+}
+
+// reportAs reports percentiles of the times, with a prefix for the unit.
+func reportAs(b *testing.B, prefix string, times []time.Duration, percentiles ...int) {
+	b.Helper()
+	slices.Sort(times)
 	for _, p := range percentiles {
 		name := fmt.Sprintf("p%d-ms", p)
 		if p == 100 {
 			name = "max-ms"
 		}
-		b.ReportMetric(times[(len(times)-1)*p/100].Seconds()*1e3, name)
+		b.ReportMetric(times[(len(times)-1)*p/100].Seconds()*1e3, prefix+name)
 	}
 }

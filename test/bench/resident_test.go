@@ -16,16 +16,18 @@ const (
 // pods and a connected subscriber that has read them, and the share of one core. With
 // journal=full, the ring of updates has been filled before, up to its default limits.
 func BenchmarkResident(b *testing.B) {
-	b.Run("journal=empty", func(b *testing.B) { resident(b, 0) })
-	b.Run("journal=full", func(b *testing.B) { resident(b, 12000) })
+	for _, state := range states {
+		b.Run("journal=empty/state="+state, func(b *testing.B) { resident(b, state, 0) })
+		b.Run("journal=full/state="+state, func(b *testing.B) { resident(b, state, 12000) })
+	}
 }
 
-func resident(b *testing.B, changes int) {
+func resident(b *testing.B, state string, changes int) {
 	b.Helper()
 	const megabyte = 1e6
 	var rss, peak, cpu float64
 	for b.Loop() {
-		f := newFanOut(b, 1)
+		f := newFanOut(b, 1, stateArgs(b, state)...)
 		for range changes {
 			f.change(b)
 		}
