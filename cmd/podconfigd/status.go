@@ -58,8 +58,12 @@ func newStatusCommand() *cobra.Command {
 }
 
 func printStatus(w io.Writer, s *v1alpha1.Status) error {
-	fmt.Fprintf(w, "Node:      %s\nInstance:  %s\nRevision:  %d (resumable from %d)\nReady:     %t\nPods:      %d\nUp:        %s\n\n",
+	fmt.Fprintf(w, "Node:      %s\nInstance:  %s\nRevision:  %d (resumable from %d)\nReady:     %t\nPods:      %d\nUp:        %s\n",
 		s.NodeName, s.Instance, s.Revision, s.Compacted, s.Ready, s.Pods, age(&s.StartTime))
+	if s.State != nil {
+		fmt.Fprintf(w, "Stored:    %s\n", stored(s.State))
+	}
+	fmt.Fprintln(w)
 	var rows [][]string
 	for _, source := range s.Sources {
 		rows = append(rows, sourceRow(&source))
@@ -101,6 +105,14 @@ func printStatus(w io.Writer, s *v1alpha1.Status) error {
 		})
 	}
 	return printTable(w, []string{"SUBSCRIBER", "PID", "AGENT", "MODE", "LAG", "RESETS", "AGE"}, rows)
+}
+
+// stored describes where the journal is stored, or since when it is not.
+func stored(s *v1alpha1.StateStatus) string {
+	if !s.Stored {
+		return fmt.Sprintf("no, for %s: %s", age(s.FailedSince), s.LastError)
+	}
+	return fmt.Sprintf("%s (%d files, %d KiB)", s.Dir, s.Segments, (s.Bytes+1023)/1024)
 }
 
 func manifestsOf(source *v1alpha1.SourceStatus) (shown []v1alpha1.Manifest, omitted map[v1alpha1.ManifestState]int) {

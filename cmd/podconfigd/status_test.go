@@ -3,6 +3,7 @@ package main
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 )
@@ -44,5 +45,21 @@ func TestARestoredSource(t *testing.T) {
 	source.Degraded, source.LastError = true, "refused"
 	if got, want := sourceRow(&source)[4], "http://h/; degraded, keeping the last pods: refused"; got != want {
 		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestTheStateDirectory(t *testing.T) {
+	ago := time.Now().Add(-5 * time.Minute)
+	for want, state := range map[string]v1alpha1.StateStatus{
+		"Stored:    /state (2 files, 3 KiB)\n":  {Dir: "/state", Stored: true, Segments: 2, Bytes: 2049},
+		"Stored:    no, for 5m: disk is full\n": {Dir: "/state", FailedSince: &ago, LastError: "disk is full"},
+	} {
+		var out strings.Builder
+		if err := printStatus(&out, &v1alpha1.Status{State: &state}); err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("got %q, want %q", out.String(), want)
+		}
 	}
 }

@@ -1316,7 +1316,9 @@ type StatusResponse struct {
 	// subscribers has the subscribers of the stream, oldest first.
 	Subscribers []*Subscriber `protobuf:"bytes,9,rep,name=subscribers,proto3" json:"subscribers,omitempty"`
 	// runtime is set if the daemon has a container runtime.
-	Runtime       *RuntimeStatus `protobuf:"bytes,10,opt,name=runtime,proto3" json:"runtime,omitempty"`
+	Runtime *RuntimeStatus `protobuf:"bytes,10,opt,name=runtime,proto3" json:"runtime,omitempty"`
+	// state is set if the journal is stored in a directory.
+	State         *StateStatus `protobuf:"bytes,11,opt,name=state,proto3" json:"state,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1421,6 +1423,101 @@ func (x *StatusResponse) GetRuntime() *RuntimeStatus {
 	return nil
 }
 
+func (x *StatusResponse) GetState() *StateStatus {
+	if x != nil {
+		return x.State
+	}
+	return nil
+}
+
+// StateStatus is the state of the journal's log in the state directory.
+type StateStatus struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Dir   string                 `protobuf:"bytes,1,opt,name=dir,proto3" json:"dir,omitempty"`
+	// stored is true if each update is stored before it is sent. Otherwise updates are not
+	// stored since failed_since. last_error gives the reason.
+	Stored      bool                   `protobuf:"varint,2,opt,name=stored,proto3" json:"stored,omitempty"`
+	FailedSince *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=failed_since,json=failedSince,proto3" json:"failed_since,omitempty"`
+	LastError   string                 `protobuf:"bytes,4,opt,name=last_error,json=lastError,proto3" json:"last_error,omitempty"`
+	// segments and bytes are the number and size of the log's files.
+	Segments      int32 `protobuf:"varint,5,opt,name=segments,proto3" json:"segments,omitempty"`
+	Bytes         int64 `protobuf:"varint,6,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StateStatus) Reset() {
+	*x = StateStatus{}
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StateStatus) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StateStatus) ProtoMessage() {}
+
+func (x *StateStatus) ProtoReflect() protoreflect.Message {
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StateStatus.ProtoReflect.Descriptor instead.
+func (*StateStatus) Descriptor() ([]byte, []int) {
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *StateStatus) GetDir() string {
+	if x != nil {
+		return x.Dir
+	}
+	return ""
+}
+
+func (x *StateStatus) GetStored() bool {
+	if x != nil {
+		return x.Stored
+	}
+	return false
+}
+
+func (x *StateStatus) GetFailedSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.FailedSince
+	}
+	return nil
+}
+
+func (x *StateStatus) GetLastError() string {
+	if x != nil {
+		return x.LastError
+	}
+	return ""
+}
+
+func (x *StateStatus) GetSegments() int32 {
+	if x != nil {
+		return x.Segments
+	}
+	return 0
+}
+
+func (x *StateStatus) GetBytes() int64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
 // RuntimeStatus is the status of the container runtime.
 type RuntimeStatus struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1456,7 +1553,7 @@ type RuntimeStatus struct {
 
 func (x *RuntimeStatus) Reset() {
 	*x = RuntimeStatus{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[16]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1468,7 +1565,7 @@ func (x *RuntimeStatus) String() string {
 func (*RuntimeStatus) ProtoMessage() {}
 
 func (x *RuntimeStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[16]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1481,7 +1578,7 @@ func (x *RuntimeStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RuntimeStatus.ProtoReflect.Descriptor instead.
 func (*RuntimeStatus) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{16}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *RuntimeStatus) GetEndpoint() string {
@@ -1615,7 +1712,7 @@ type SourceStatus struct {
 
 func (x *SourceStatus) Reset() {
 	*x = SourceStatus{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[17]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1627,7 +1724,7 @@ func (x *SourceStatus) String() string {
 func (*SourceStatus) ProtoMessage() {}
 
 func (x *SourceStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[17]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1640,7 +1737,7 @@ func (x *SourceStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SourceStatus.ProtoReflect.Descriptor instead.
 func (*SourceStatus) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{17}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *SourceStatus) GetName() string {
@@ -1747,7 +1844,7 @@ type FileStatus struct {
 
 func (x *FileStatus) Reset() {
 	*x = FileStatus{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[18]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1759,7 +1856,7 @@ func (x *FileStatus) String() string {
 func (*FileStatus) ProtoMessage() {}
 
 func (x *FileStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[18]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1772,7 +1869,7 @@ func (x *FileStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FileStatus.ProtoReflect.Descriptor instead.
 func (*FileStatus) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{18}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *FileStatus) GetPath() string {
@@ -1848,7 +1945,7 @@ type HTTPStatus struct {
 
 func (x *HTTPStatus) Reset() {
 	*x = HTTPStatus{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[19]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1860,7 +1957,7 @@ func (x *HTTPStatus) String() string {
 func (*HTTPStatus) ProtoMessage() {}
 
 func (x *HTTPStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[19]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1873,7 +1970,7 @@ func (x *HTTPStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HTTPStatus.ProtoReflect.Descriptor instead.
 func (*HTTPStatus) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{19}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *HTTPStatus) GetUrl() string {
@@ -1927,7 +2024,7 @@ type APIStatus struct {
 
 func (x *APIStatus) Reset() {
 	*x = APIStatus{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[20]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1939,7 +2036,7 @@ func (x *APIStatus) String() string {
 func (*APIStatus) ProtoMessage() {}
 
 func (x *APIStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[20]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1952,7 +2049,7 @@ func (x *APIStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use APIStatus.ProtoReflect.Descriptor instead.
 func (*APIStatus) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{20}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *APIStatus) GetServer() string {
@@ -2030,7 +2127,7 @@ type Manifest struct {
 
 func (x *Manifest) Reset() {
 	*x = Manifest{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[21]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2042,7 +2139,7 @@ func (x *Manifest) String() string {
 func (*Manifest) ProtoMessage() {}
 
 func (x *Manifest) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[21]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2055,7 +2152,7 @@ func (x *Manifest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Manifest.ProtoReflect.Descriptor instead.
 func (*Manifest) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{21}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Manifest) GetPath() string {
@@ -2136,7 +2233,7 @@ type Subscriber struct {
 
 func (x *Subscriber) Reset() {
 	*x = Subscriber{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[22]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2148,7 +2245,7 @@ func (x *Subscriber) String() string {
 func (*Subscriber) ProtoMessage() {}
 
 func (x *Subscriber) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[22]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2161,7 +2258,7 @@ func (x *Subscriber) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Subscriber.ProtoReflect.Descriptor instead.
 func (*Subscriber) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{22}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Subscriber) GetId() int64 {
@@ -2318,7 +2415,7 @@ const file_podconfigd_v1alpha1_podconfigd_proto_rawDesc = "" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\"\x10\n" +
 	"\x0eResyncResponse\"\x0f\n" +
-	"\rStatusRequest\"\xa6\x03\n" +
+	"\rStatusRequest\"\xde\x03\n" +
 	"\x0eStatusResponse\x12\x1a\n" +
 	"\binstance\x18\x01 \x01(\tR\binstance\x12\x1a\n" +
 	"\brevision\x18\x02 \x01(\x03R\brevision\x12\x1c\n" +
@@ -2331,7 +2428,16 @@ const file_podconfigd_v1alpha1_podconfigd_proto_rawDesc = "" +
 	"\asources\x18\b \x03(\v2!.podconfigd.v1alpha1.SourceStatusR\asources\x12A\n" +
 	"\vsubscribers\x18\t \x03(\v2\x1f.podconfigd.v1alpha1.SubscriberR\vsubscribers\x12<\n" +
 	"\aruntime\x18\n" +
-	" \x01(\v2\".podconfigd.v1alpha1.RuntimeStatusR\aruntime\"\xec\x04\n" +
+	" \x01(\v2\".podconfigd.v1alpha1.RuntimeStatusR\aruntime\x126\n" +
+	"\x05state\x18\v \x01(\v2 .podconfigd.v1alpha1.StateStatusR\x05state\"\xc7\x01\n" +
+	"\vStateStatus\x12\x10\n" +
+	"\x03dir\x18\x01 \x01(\tR\x03dir\x12\x16\n" +
+	"\x06stored\x18\x02 \x01(\bR\x06stored\x12=\n" +
+	"\ffailed_since\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\vfailedSince\x12\x1d\n" +
+	"\n" +
+	"last_error\x18\x04 \x01(\tR\tlastError\x12\x1a\n" +
+	"\bsegments\x18\x05 \x01(\x05R\bsegments\x12\x14\n" +
+	"\x05bytes\x18\x06 \x01(\x03R\x05bytes\"\xec\x04\n" +
 	"\rRuntimeStatus\x12\x1a\n" +
 	"\bendpoint\x18\x01 \x01(\tR\bendpoint\x12\x16\n" +
 	"\x06events\x18\x02 \x01(\bR\x06events\x12!\n" +
@@ -2464,7 +2570,7 @@ func file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP() []byte {
 }
 
 var file_podconfigd_v1alpha1_podconfigd_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_podconfigd_v1alpha1_podconfigd_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
+var file_podconfigd_v1alpha1_podconfigd_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
 var file_podconfigd_v1alpha1_podconfigd_proto_goTypes = []any{
 	(Operation)(0),                // 0: podconfigd.v1alpha1.Operation
 	(Mode)(0),                     // 1: podconfigd.v1alpha1.Mode
@@ -2484,70 +2590,73 @@ var file_podconfigd_v1alpha1_podconfigd_proto_goTypes = []any{
 	(*ResyncResponse)(nil),        // 15: podconfigd.v1alpha1.ResyncResponse
 	(*StatusRequest)(nil),         // 16: podconfigd.v1alpha1.StatusRequest
 	(*StatusResponse)(nil),        // 17: podconfigd.v1alpha1.StatusResponse
-	(*RuntimeStatus)(nil),         // 18: podconfigd.v1alpha1.RuntimeStatus
-	(*SourceStatus)(nil),          // 19: podconfigd.v1alpha1.SourceStatus
-	(*FileStatus)(nil),            // 20: podconfigd.v1alpha1.FileStatus
-	(*HTTPStatus)(nil),            // 21: podconfigd.v1alpha1.HTTPStatus
-	(*APIStatus)(nil),             // 22: podconfigd.v1alpha1.APIStatus
-	(*Manifest)(nil),              // 23: podconfigd.v1alpha1.Manifest
-	(*Subscriber)(nil),            // 24: podconfigd.v1alpha1.Subscriber
-	nil,                           // 25: podconfigd.v1alpha1.Bookmark.SourcesEntry
-	nil,                           // 26: podconfigd.v1alpha1.RuntimeStatus.EmittedEntry
-	nil,                           // 27: podconfigd.v1alpha1.FileStatus.ManifestsOmittedEntry
-	nil,                           // 28: podconfigd.v1alpha1.HTTPStatus.ManifestsOmittedEntry
-	(*timestamppb.Timestamp)(nil), // 29: google.protobuf.Timestamp
+	(*StateStatus)(nil),           // 18: podconfigd.v1alpha1.StateStatus
+	(*RuntimeStatus)(nil),         // 19: podconfigd.v1alpha1.RuntimeStatus
+	(*SourceStatus)(nil),          // 20: podconfigd.v1alpha1.SourceStatus
+	(*FileStatus)(nil),            // 21: podconfigd.v1alpha1.FileStatus
+	(*HTTPStatus)(nil),            // 22: podconfigd.v1alpha1.HTTPStatus
+	(*APIStatus)(nil),             // 23: podconfigd.v1alpha1.APIStatus
+	(*Manifest)(nil),              // 24: podconfigd.v1alpha1.Manifest
+	(*Subscriber)(nil),            // 25: podconfigd.v1alpha1.Subscriber
+	nil,                           // 26: podconfigd.v1alpha1.Bookmark.SourcesEntry
+	nil,                           // 27: podconfigd.v1alpha1.RuntimeStatus.EmittedEntry
+	nil,                           // 28: podconfigd.v1alpha1.FileStatus.ManifestsOmittedEntry
+	nil,                           // 29: podconfigd.v1alpha1.HTTPStatus.ManifestsOmittedEntry
+	(*timestamppb.Timestamp)(nil), // 30: google.protobuf.Timestamp
 }
 var file_podconfigd_v1alpha1_podconfigd_proto_depIdxs = []int32{
 	1,  // 0: podconfigd.v1alpha1.WatchRequest.mode:type_name -> podconfigd.v1alpha1.Mode
 	0,  // 1: podconfigd.v1alpha1.WatchRequest.ops:type_name -> podconfigd.v1alpha1.Operation
 	2,  // 2: podconfigd.v1alpha1.WatchRequest.selector:type_name -> podconfigd.v1alpha1.PodSelector
-	29, // 3: podconfigd.v1alpha1.WatchResponse.time:type_name -> google.protobuf.Timestamp
+	30, // 3: podconfigd.v1alpha1.WatchResponse.time:type_name -> google.protobuf.Timestamp
 	0,  // 4: podconfigd.v1alpha1.WatchResponse.op:type_name -> podconfigd.v1alpha1.Operation
 	6,  // 5: podconfigd.v1alpha1.WatchResponse.bookmark:type_name -> podconfigd.v1alpha1.Bookmark
 	5,  // 6: podconfigd.v1alpha1.WatchResponse.event:type_name -> podconfigd.v1alpha1.Event
-	25, // 7: podconfigd.v1alpha1.Bookmark.sources:type_name -> podconfigd.v1alpha1.Bookmark.SourcesEntry
+	26, // 7: podconfigd.v1alpha1.Bookmark.sources:type_name -> podconfigd.v1alpha1.Bookmark.SourcesEntry
 	2,  // 8: podconfigd.v1alpha1.ListRequest.selector:type_name -> podconfigd.v1alpha1.PodSelector
 	6,  // 9: podconfigd.v1alpha1.ListResponse.bookmark:type_name -> podconfigd.v1alpha1.Bookmark
-	29, // 10: podconfigd.v1alpha1.HistoryRequest.since:type_name -> google.protobuf.Timestamp
+	30, // 10: podconfigd.v1alpha1.HistoryRequest.since:type_name -> google.protobuf.Timestamp
 	12, // 11: podconfigd.v1alpha1.HistoryResponse.records:type_name -> podconfigd.v1alpha1.HistoryRecord
-	29, // 12: podconfigd.v1alpha1.HistoryRecord.time:type_name -> google.protobuf.Timestamp
+	30, // 12: podconfigd.v1alpha1.HistoryRecord.time:type_name -> google.protobuf.Timestamp
 	0,  // 13: podconfigd.v1alpha1.HistoryRecord.op:type_name -> podconfigd.v1alpha1.Operation
 	13, // 14: podconfigd.v1alpha1.HistoryRecord.file:type_name -> podconfigd.v1alpha1.HistoryFile
-	29, // 15: podconfigd.v1alpha1.StatusResponse.start_time:type_name -> google.protobuf.Timestamp
-	19, // 16: podconfigd.v1alpha1.StatusResponse.sources:type_name -> podconfigd.v1alpha1.SourceStatus
-	24, // 17: podconfigd.v1alpha1.StatusResponse.subscribers:type_name -> podconfigd.v1alpha1.Subscriber
-	18, // 18: podconfigd.v1alpha1.StatusResponse.runtime:type_name -> podconfigd.v1alpha1.RuntimeStatus
-	29, // 19: podconfigd.v1alpha1.RuntimeStatus.last_relist:type_name -> google.protobuf.Timestamp
-	26, // 20: podconfigd.v1alpha1.RuntimeStatus.emitted:type_name -> podconfigd.v1alpha1.RuntimeStatus.EmittedEntry
-	29, // 21: podconfigd.v1alpha1.SourceStatus.degraded_since:type_name -> google.protobuf.Timestamp
-	29, // 22: podconfigd.v1alpha1.SourceStatus.last_change:type_name -> google.protobuf.Timestamp
-	20, // 23: podconfigd.v1alpha1.SourceStatus.file:type_name -> podconfigd.v1alpha1.FileStatus
-	21, // 24: podconfigd.v1alpha1.SourceStatus.http:type_name -> podconfigd.v1alpha1.HTTPStatus
-	22, // 25: podconfigd.v1alpha1.SourceStatus.api:type_name -> podconfigd.v1alpha1.APIStatus
-	23, // 26: podconfigd.v1alpha1.FileStatus.manifests:type_name -> podconfigd.v1alpha1.Manifest
-	27, // 27: podconfigd.v1alpha1.FileStatus.manifests_omitted:type_name -> podconfigd.v1alpha1.FileStatus.ManifestsOmittedEntry
-	29, // 28: podconfigd.v1alpha1.HTTPStatus.last_success:type_name -> google.protobuf.Timestamp
-	23, // 29: podconfigd.v1alpha1.HTTPStatus.manifests:type_name -> podconfigd.v1alpha1.Manifest
-	28, // 30: podconfigd.v1alpha1.HTTPStatus.manifests_omitted:type_name -> podconfigd.v1alpha1.HTTPStatus.ManifestsOmittedEntry
-	29, // 31: podconfigd.v1alpha1.APIStatus.last_list:type_name -> google.protobuf.Timestamp
-	29, // 32: podconfigd.v1alpha1.APIStatus.last_event:type_name -> google.protobuf.Timestamp
-	29, // 33: podconfigd.v1alpha1.Subscriber.since:type_name -> google.protobuf.Timestamp
-	7,  // 34: podconfigd.v1alpha1.Bookmark.SourcesEntry.value:type_name -> podconfigd.v1alpha1.SourceState
-	3,  // 35: podconfigd.v1alpha1.PodConfig.Watch:input_type -> podconfigd.v1alpha1.WatchRequest
-	8,  // 36: podconfigd.v1alpha1.PodConfig.List:input_type -> podconfigd.v1alpha1.ListRequest
-	16, // 37: podconfigd.v1alpha1.PodConfig.Status:input_type -> podconfigd.v1alpha1.StatusRequest
-	10, // 38: podconfigd.v1alpha1.PodConfig.History:input_type -> podconfigd.v1alpha1.HistoryRequest
-	14, // 39: podconfigd.v1alpha1.PodConfig.Resync:input_type -> podconfigd.v1alpha1.ResyncRequest
-	4,  // 40: podconfigd.v1alpha1.PodConfig.Watch:output_type -> podconfigd.v1alpha1.WatchResponse
-	9,  // 41: podconfigd.v1alpha1.PodConfig.List:output_type -> podconfigd.v1alpha1.ListResponse
-	17, // 42: podconfigd.v1alpha1.PodConfig.Status:output_type -> podconfigd.v1alpha1.StatusResponse
-	11, // 43: podconfigd.v1alpha1.PodConfig.History:output_type -> podconfigd.v1alpha1.HistoryResponse
-	15, // 44: podconfigd.v1alpha1.PodConfig.Resync:output_type -> podconfigd.v1alpha1.ResyncResponse
-	40, // [40:45] is the sub-list for method output_type
-	35, // [35:40] is the sub-list for method input_type
-	35, // [35:35] is the sub-list for extension type_name
-	35, // [35:35] is the sub-list for extension extendee
-	0,  // [0:35] is the sub-list for field type_name
+	30, // 15: podconfigd.v1alpha1.StatusResponse.start_time:type_name -> google.protobuf.Timestamp
+	20, // 16: podconfigd.v1alpha1.StatusResponse.sources:type_name -> podconfigd.v1alpha1.SourceStatus
+	25, // 17: podconfigd.v1alpha1.StatusResponse.subscribers:type_name -> podconfigd.v1alpha1.Subscriber
+	19, // 18: podconfigd.v1alpha1.StatusResponse.runtime:type_name -> podconfigd.v1alpha1.RuntimeStatus
+	18, // 19: podconfigd.v1alpha1.StatusResponse.state:type_name -> podconfigd.v1alpha1.StateStatus
+	30, // 20: podconfigd.v1alpha1.StateStatus.failed_since:type_name -> google.protobuf.Timestamp
+	30, // 21: podconfigd.v1alpha1.RuntimeStatus.last_relist:type_name -> google.protobuf.Timestamp
+	27, // 22: podconfigd.v1alpha1.RuntimeStatus.emitted:type_name -> podconfigd.v1alpha1.RuntimeStatus.EmittedEntry
+	30, // 23: podconfigd.v1alpha1.SourceStatus.degraded_since:type_name -> google.protobuf.Timestamp
+	30, // 24: podconfigd.v1alpha1.SourceStatus.last_change:type_name -> google.protobuf.Timestamp
+	21, // 25: podconfigd.v1alpha1.SourceStatus.file:type_name -> podconfigd.v1alpha1.FileStatus
+	22, // 26: podconfigd.v1alpha1.SourceStatus.http:type_name -> podconfigd.v1alpha1.HTTPStatus
+	23, // 27: podconfigd.v1alpha1.SourceStatus.api:type_name -> podconfigd.v1alpha1.APIStatus
+	24, // 28: podconfigd.v1alpha1.FileStatus.manifests:type_name -> podconfigd.v1alpha1.Manifest
+	28, // 29: podconfigd.v1alpha1.FileStatus.manifests_omitted:type_name -> podconfigd.v1alpha1.FileStatus.ManifestsOmittedEntry
+	30, // 30: podconfigd.v1alpha1.HTTPStatus.last_success:type_name -> google.protobuf.Timestamp
+	24, // 31: podconfigd.v1alpha1.HTTPStatus.manifests:type_name -> podconfigd.v1alpha1.Manifest
+	29, // 32: podconfigd.v1alpha1.HTTPStatus.manifests_omitted:type_name -> podconfigd.v1alpha1.HTTPStatus.ManifestsOmittedEntry
+	30, // 33: podconfigd.v1alpha1.APIStatus.last_list:type_name -> google.protobuf.Timestamp
+	30, // 34: podconfigd.v1alpha1.APIStatus.last_event:type_name -> google.protobuf.Timestamp
+	30, // 35: podconfigd.v1alpha1.Subscriber.since:type_name -> google.protobuf.Timestamp
+	7,  // 36: podconfigd.v1alpha1.Bookmark.SourcesEntry.value:type_name -> podconfigd.v1alpha1.SourceState
+	3,  // 37: podconfigd.v1alpha1.PodConfig.Watch:input_type -> podconfigd.v1alpha1.WatchRequest
+	8,  // 38: podconfigd.v1alpha1.PodConfig.List:input_type -> podconfigd.v1alpha1.ListRequest
+	16, // 39: podconfigd.v1alpha1.PodConfig.Status:input_type -> podconfigd.v1alpha1.StatusRequest
+	10, // 40: podconfigd.v1alpha1.PodConfig.History:input_type -> podconfigd.v1alpha1.HistoryRequest
+	14, // 41: podconfigd.v1alpha1.PodConfig.Resync:input_type -> podconfigd.v1alpha1.ResyncRequest
+	4,  // 42: podconfigd.v1alpha1.PodConfig.Watch:output_type -> podconfigd.v1alpha1.WatchResponse
+	9,  // 43: podconfigd.v1alpha1.PodConfig.List:output_type -> podconfigd.v1alpha1.ListResponse
+	17, // 44: podconfigd.v1alpha1.PodConfig.Status:output_type -> podconfigd.v1alpha1.StatusResponse
+	11, // 45: podconfigd.v1alpha1.PodConfig.History:output_type -> podconfigd.v1alpha1.HistoryResponse
+	15, // 46: podconfigd.v1alpha1.PodConfig.Resync:output_type -> podconfigd.v1alpha1.ResyncResponse
+	42, // [42:47] is the sub-list for method output_type
+	37, // [37:42] is the sub-list for method input_type
+	37, // [37:37] is the sub-list for extension type_name
+	37, // [37:37] is the sub-list for extension extendee
+	0,  // [0:37] is the sub-list for field type_name
 }
 
 func init() { file_podconfigd_v1alpha1_podconfigd_proto_init() }
@@ -2557,14 +2666,14 @@ func file_podconfigd_v1alpha1_podconfigd_proto_init() {
 	}
 	file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[1].OneofWrappers = []any{}
 	file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[3].OneofWrappers = []any{}
-	file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[22].OneofWrappers = []any{}
+	file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[23].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_podconfigd_v1alpha1_podconfigd_proto_rawDesc), len(file_podconfigd_v1alpha1_podconfigd_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   27,
+			NumMessages:   28,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
