@@ -244,13 +244,17 @@ func (r *recovery) fresh() string {
 	return ""
 }
 
+// fastest is more than the revisions that a process can show in a millisecond, on average.
+// With it, revisions stay below 2^53, which JSON can represent, for thousands of years.
+const fastest = 64
+
 // reserved returns a revision that is not below any that was shown. Those that were not
 // stored are not known: a process that could store nothing may have shown any number of
-// them since the last segment was begun, but not one a microsecond.
+// them since the last segment was begun, as fast as it can.
 func (r *recovery) reserved() int64 {
 	reserved := max(r.state.ceiling, r.state.revision)
 	if n := len(r.segments); n > 0 {
-		reserved += max(0, r.now.Sub(r.segments[n-1].header.Created).Microseconds())
+		reserved += fastest * max(0, r.now.Sub(r.segments[n-1].header.Created).Milliseconds())
 	}
 	return reserved
 }

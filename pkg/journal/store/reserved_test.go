@@ -12,13 +12,15 @@ import (
 func TestRevisionsThatWereNotStoredAreNotGivenAgain(t *testing.T) {
 	for _, test := range []struct {
 		name string
-		// fails is the operation that fails, and jump how many revisions a set skips.
+		// fails is the operation that fails. jump is the number of revisions that a set
+		// skips, and sets the number of sets that are not stored.
 		fails string
 		jump  int64
+		sets  int
 	}{
-		{"a few", "write", 0},
-		{"more than are reserved", "write", reserve / 4},
-		{"a start that can't store", "create", 0},
+		{"a few", "write", 0, 10},
+		{"more than are reserved", "write", reserve / 32, 40},
+		{"a start that can't store", "create", 0, 10},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -41,11 +43,11 @@ func TestRevisionsThatWereNotStoredAreNotGivenAgain(t *testing.T) {
 							files.setFault(failing(test.fails))
 							p, recovered = start(t, options(files))
 							m.reserved = aboveAll(t, recovered, instance, revision, m)
-							showUnstored(t, p, m, instance, 0)
+							showUnstored(t, p, m, instance, test.sets, 0)
 						}
 					} else {
 						files.setFault(failing(test.fails))
-						showUnstored(t, p, m, instance, test.jump)
+						showUnstored(t, p, m, instance, test.sets, test.jump)
 					}
 					m.sets = m.sets[:stored]
 					files = killed(p, files)
@@ -77,9 +79,9 @@ func aboveAll(t *testing.T, r *Recovered, instance string, revision int64, m *mo
 }
 
 // showUnstored appends sets that can't be stored.
-func showUnstored(t *testing.T, p *process, m *model, instance string, jump int64) {
+func showUnstored(t *testing.T, p *process, m *model, instance string, sets int, jump int64) {
 	t.Helper()
-	for range 10 {
+	for range sets {
 		m.revision += jump
 		if c := p.append(m.set()); c.Stored || c.Instance == instance {
 			t.Fatalf("%+v", c)
