@@ -129,8 +129,8 @@ conformance: ## Compare SEQUENCES random sequences of sets, and the manifests, w
 
 .PHONY: soak
 soak: ## Change the sources STEPS times, kill the daemon KILLS times, and check what subscribers receive
-	CGO_ENABLED=1 $(GO) test -race -count=1 -timeout 0 -v ./test/soak -run '^TestHistories$$' \
-		-args -seed $(SEED) -steps $(STEPS) -kills $(KILLS)
+	CGO_ENABLED=1 $(GO) test -race -count=1 -timeout 0 -v ./test/soak -run '^Test(Durable)?Histories$$' \
+		-args -seed $(SEED) -steps $(STEPS) -kills $(KILLS) -restarts $(KILLS)
 
 .PHONY: bench
 bench: $(BENCHSTAT) ## Run each benchmark BENCH_COUNT times and summarize; BASE=file compares with an earlier run

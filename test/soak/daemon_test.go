@@ -77,6 +77,22 @@ func newDaemon(t *testing.T, dir string, args ...string) *daemon {
 	return d
 }
 
+// stateDir returns a directory in memory if there is one: an fsync that takes longer than a
+// second on a busy disk is a fault, and begins a new instance.
+func stateDir(t *testing.T) string {
+	t.Helper()
+	const memory = "/dev/shm"
+	if _, err := os.Stat(memory); err != nil {
+		return t.TempDir()
+	}
+	dir, err := os.MkdirTemp(memory, "podconfigd-soak")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return dir
+}
+
 func (d *daemon) start(t *testing.T) {
 	t.Helper()
 	d.cmd = exec.Command(binary, d.args...)

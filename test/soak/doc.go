@@ -3,6 +3,9 @@
 // bytes and the daemon is killed. Package history judges what the subscribers received.
 // At the end, each must have the pods of the sources.
 //
+// With a state directory, subscribers resume after a kill: no reset is right, and no update
+// that changes nothing.
+//
 // The changes and the cuts depend on the seed, which the test prints:
 //
 //	go test ./test/soak -run TestHistories -args -seed 7 -steps 5000 -kills 100

@@ -21,17 +21,14 @@ import (
 var (
 	seed     = flag.Uint64("seed", 0, "what the changes and cuts follow from; 0 for the time")
 	steps    = flag.Int("steps", 150, "number of changes")
-	kills    = flag.Int("kills", 3, "how often the daemon is killed")
+	kills    = flag.Int("kills", 3, "how often the daemon is killed in a run without a state directory")
+	restarts = flag.Int("restarts", 34, "how often the daemon is killed in a run with a state directory")
 	patience = flag.Duration("patience", testutil.Patience, "how long to wait for what must come")
 )
 
 // TestHistories has sources change at random, and judges what each subscriber received.
 func TestHistories(t *testing.T) {
-	random := *seed
-	if random == 0 {
-		random = uint64(time.Now().UnixNano())
-	}
-	t.Logf("repeat with: -args -seed %d -steps %d -kills %d", random, *steps, *kills)
+	random := seeded(t)
 	// In the small journal, subscribers that pause fall behind. In the large one, no reset is
 	// right but that of a new instance.
 	t.Run("small journal", func(t *testing.T) { soak(t, random, history.Options{MaxUpdates: 40, Clashes: true}, false) })
@@ -44,12 +41,41 @@ func TestHistories(t *testing.T) {
 	})
 }
 
+// TestDurableHistories is TestHistories with a state directory: subscribers resume after the
+// daemon was killed, and get what changed in the meantime, and nothing else.
+func TestDurableHistories(t *testing.T) {
+	random := seeded(t)
+	t.Run("small journal", func(t *testing.T) {
+		soak(t, random, history.Options{MaxUpdates: 40, Clashes: true, Durable: true}, false)
+	})
+	t.Run("large journal", func(t *testing.T) {
+		soak(t, random, history.Options{MaxUpdates: 1 << 20, Durable: true}, false)
+	})
+	t.Run("with an apiserver", func(t *testing.T) {
+		if testing.Short() {
+			t.Skip("starts a cluster")
+		}
+		soak(t, random, history.Options{MaxUpdates: 1 << 20, Clashes: true, Durable: true}, true)
+	})
+}
+
+func seeded(t *testing.T) uint64 {
+	t.Helper()
+	random := *seed
+	if random == 0 {
+		random = uint64(time.Now().UnixNano())
+	}
+	t.Logf("repeat with: -args -seed %d -steps %d -kills %d -restarts %d", random, *steps, *kills, *restarts)
+	return random
+}
+
 // world is one run.
 type world struct {
 	t       *testing.T
 	seed    uint64
 	random  *rand.Rand
 	steps   *progress
+	kills   int
 	daemon  *daemon
 	mutator *mutator
 	// whole is never cut and never pauses.
@@ -64,6 +90,10 @@ func soak(t *testing.T, seed uint64, opts history.Options, withAPI bool) {
 	w := &world{t: t, seed: seed, random: rand.New(rand.NewPCG(seed, uint64(opts.MaxUpdates))), steps: newProgress()}
 	w.mutator = newMutator(t, rand.New(rand.NewPCG(seed, 1)), dir, opts.Clashes)
 	w.daemon = newDaemon(t, dir, "--journal-max-updates", strconv.Itoa(opts.MaxUpdates), "--journal-max-bytes", "1000000000", "--manifest-url", w.mutator.web.URL)
+	if w.kills = *kills; opts.Durable {
+		w.kills = *restarts
+		w.daemon.args = append(w.daemon.args, "--state-dir", stateDir(t))
+	}
 	if withAPI {
 		w.mutator.api = newAPIServer(t, dir)
 		w.daemon.args = append(w.daemon.args, "--kubeconfig", w.mutator.api.kubeconfig)
@@ -186,18 +216,14 @@ func (w *world) subscribeKubernetes(ctx context.Context, far, near int) {
 // play makes the changes. It stops when the stream does.
 func (w *world) play() error {
 	kill := make(map[int]bool)
-	for _, step := range w.random.Perm(*steps)[:min(*kills, *steps)] {
+	for _, step := range w.random.Perm(*steps)[:min(w.kills, *steps)] {
 		kill[step] = true
 	}
 	for step := range *steps {
 		w.steps.advance(false)
 		w.mutator.change()
 		if kill[step] {
-			w.daemon.kill()
-			for range w.random.IntN(3) {
-				w.mutator.change()
-			}
-			w.daemon.start(w.t)
+			w.crash()
 		} else if w.random.IntN(10) < 7 {
 			if err := w.barrier(); err != nil {
 				return err
@@ -205,6 +231,21 @@ func (w *world) play() error {
 		}
 	}
 	return nil
+}
+
+// crash kills the daemon, makes changes that it does not see, and starts it. Now and then, it
+// is killed again during the start.
+func (w *world) crash() {
+	w.daemon.kill()
+	for range w.random.IntN(3) {
+		w.mutator.change()
+	}
+	w.daemon.start(w.t)
+	if w.random.IntN(4) == 0 {
+		<-time.After(time.Duration(w.random.IntN(150)) * time.Millisecond)
+		w.daemon.kill()
+		w.daemon.start(w.t)
+	}
 }
 
 // barrier waits until the daemon has read the directory.

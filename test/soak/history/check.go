@@ -22,7 +22,14 @@ type Options struct {
 	// Clashes means that a name may be in several sources. Such an update takes more
 	// revisions than it has pods.
 	Clashes bool
+	// Durable means that the daemon has a state directory. A start goes on with the
+	// instance. It skips revisions, and so does the first start. No reset is right but that of a subscriber that fell
+	// behind, and no update is right that changes nothing.
+	Durable bool
 }
+
+// restart is less than the revisions that a start skips, and more than any update takes.
+const restart = 1 << 18
 
 // Violation is a broken promise.
 type Violation struct {
@@ -60,6 +67,9 @@ const updatesOfASet = 5
 func Check(histories []*History, opts Options) *Report {
 	r := new(Report)
 	log := newLog(histories, opts, r)
+	if opts.Durable && len(log.order) > 1 {
+		(&cursor{report: r, history: new(History)}).violated(Reliable, "a start began a new instance")
+	}
 	for _, h := range histories {
 		c := cursor{report: r, log: log, history: h}
 		switch h.View {
@@ -83,6 +93,15 @@ type cursor struct {
 	history *History
 	// connection and message count from 0.
 	connection, message int
+}
+
+// reset counts a reset at a revision, which is 0 if the subscriber has none yet. If the
+// journal is durable and has all updates, no reset is right.
+func (c *cursor) reset(at int64) {
+	c.report.Resets++
+	if at != 0 && c.log.opts.Durable && c.report.Updates < c.log.opts.MaxUpdates {
+		c.violated(Reliable, "a reset at revision %d, though the journal has all updates", at)
+	}
 }
 
 func (c *cursor) violated(promise Promise, format string, args ...any) {

@@ -75,7 +75,11 @@ func pod(text string) Pod {
 // refuses checks that the histories break the promise, and no other.
 func refuses(t *testing.T, promise Promise, histories ...*History) {
 	t.Helper()
-	r := Check(histories, Options{MaxUpdates: 100})
+	refusedFor(t, promise, Check(histories, Options{MaxUpdates: 100}))
+}
+
+func refusedFor(t *testing.T, promise Promise, r *Report) {
+	t.Helper()
 	if len(r.Violations) == 0 {
 		t.Errorf("a history that is not %s is accepted", promise)
 	}

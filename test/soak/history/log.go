@@ -87,18 +87,21 @@ func newLog(histories []*History, opts Options, r *Report) *log {
 		}
 	}
 	slices.SortFunc(l.order, func(a, b *timeline) int { return cmp.Compare(a.points[0], b.points[0]) })
-	l.index()
+	l.index(r)
 	return l
 }
 
 // index computes complete and sums.
-func (l *log) index() {
+func (l *log) index(r *Report) {
 	l.seed, l.sums, l.complete = maphash.MakeSeed(), make(map[uint64][]place), len(l.order) > 0
 	for _, line := range l.order {
 		w := l.walkOf(line)
 		for i := range line.points {
+			same := w.same()
 			if _, follows := w.step(); i > 0 && !follows || i == 0 && len(w.state) > 0 {
 				l.complete = false
+			} else if opts := l.opts; opts.Durable && follows && len(same) > 0 {
+				(&cursor{report: r, history: new(History)}).violated(Unique, "update %d changes nothing of %v", w.revision, same)
 			}
 			if w.last() {
 				sum := l.sum(byUID(w.state))
@@ -258,7 +261,8 @@ func (w *walker) step() (e *entry, follows bool) {
 		}
 		w.pods += len(e.pods)
 		gap := e.first() - w.revision - 1
-		w.known = w.known && (gap == 0 || w.log.opts.Clashes && gap > 0 && gap <= int64(w.pods))
+		started := w.log.opts.Durable && (gap > restart || gap > 0 && w.next == 2)
+		w.known = w.known && (gap == 0 || w.log.opts.Clashes && gap > 0 && gap <= int64(w.pods) || started)
 		apply(w.state, e.op, e.pods)
 	} else if w.known && revision != w.revision { // no subscriber has the updates between
 		w.known = false
@@ -268,6 +272,20 @@ func (w *walker) step() (e *entry, follows bool) {
 		w.state, w.known = maps.Clone(state), true
 	}
 	return e, follows
+}
+
+// same returns the pods of the next update that the state has already.
+func (w *walker) same() (pods []Pod) {
+	e := w.line.entries[w.line.points[w.next]]
+	if e == nil || e.op == Remove || e.op == Delete {
+		return nil
+	}
+	for _, p := range e.pods {
+		if w.state[p.key()] == p {
+			pods = append(pods, p)
+		}
+	}
+	return pods
 }
 
 // last reports whether the newest update is the last of its set. Within a set, the daemon

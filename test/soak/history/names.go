@@ -47,7 +47,7 @@ func (c *namesCheck) connect(connection *Connection) {
 func (c *namesCheck) take(m *Message) {
 	switch {
 	case m.Reset:
-		c.report.Resets++
+		c.reset(c.at)
 		c.expired = c.at
 		return
 	case m.Revision == 0:

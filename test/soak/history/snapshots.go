@@ -44,7 +44,7 @@ func (c *snapshotsCheck) take(m *Message) {
 	}
 	switch {
 	case m.Reset:
-		c.report.Resets++
+		c.reset(c.at.revision)
 		c.opening, c.begun, c.at, c.held = true, false, place{}, make(map[key]Pod)
 	case m.Op == Bookmark:
 		c.bookmark(m)

@@ -20,10 +20,10 @@ type streamCheck struct {
 	held   map[key]Pod
 	walker *walker
 
-	// opening means that the current pods are being sent. reset is the place before a
+	// opening means that the current pods are being sent. before is the place before a
 	// reset.
 	opening bool
-	reset   place
+	before  place
 	// pieces are those of an update that continues.
 	pieces []*Message
 }
@@ -42,7 +42,7 @@ func (c *streamCheck) run() {
 
 // connect starts a connection.
 func (c *streamCheck) connect(connection *Connection) {
-	c.pieces, c.reset = nil, place{}
+	c.pieces, c.before = nil, place{}
 	if c.opening = connection.Since == 0; c.opening {
 		c.held = make(map[key]Pod)
 		c.at = place{}
@@ -65,8 +65,8 @@ func (c *streamCheck) take(m *Message) {
 	}
 	switch {
 	case m.Reset:
-		c.report.Resets++
-		c.reset, c.opening, c.pieces = c.at, true, nil
+		c.reset(c.at.revision)
+		c.before, c.opening, c.pieces = c.at, true, nil
 		c.at, c.held = place{instance: m.Instance}, make(map[key]Pod)
 	case m.Op == Bookmark:
 		c.bookmark(m)
@@ -106,7 +106,7 @@ func (c *streamCheck) bookmark(m *Message) {
 	case m.Synced != c.opening:
 		c.violated(Bookmarkable, "%v, though the present pods are being sent: %t", m, c.opening)
 	case m.Revision < max(c.at.revision, c.sameInstance(m)):
-		c.violated(Ordered, "%v comes after revision %d", m, max(c.at.revision, c.reset.revision))
+		c.violated(Ordered, "%v comes after revision %d", m, max(c.at.revision, c.before.revision))
 		return
 	}
 	if c.opening {
@@ -122,8 +122,8 @@ func (c *streamCheck) bookmark(m *Message) {
 
 // sameInstance returns the revision before a reset, if the instance is the same.
 func (c *streamCheck) sameInstance(m *Message) int64 {
-	if c.reset.instance == m.Instance {
-		return c.reset.revision
+	if c.before.instance == m.Instance {
+		return c.before.revision
 	}
 	return 0
 }
@@ -131,8 +131,8 @@ func (c *streamCheck) sameInstance(m *Message) int64 {
 // opened handles the end of the current pods. It judges the reason of the reset before
 // them.
 func (c *streamCheck) opened(m *Message) {
-	before := c.reset
-	c.opening, c.reset = false, place{}
+	before := c.before
+	c.opening, c.before = false, place{}
 	same := before.instance == m.Instance && before.revision != 0
 	if c.walker == nil || c.walker.line.instance != m.Instance {
 		c.walker = c.log.walk(m.Instance)
