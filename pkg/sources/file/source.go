@@ -136,7 +136,7 @@ func (s *Source) send(ctx context.Context, changed bool, sets chan<- config.Sour
 		return nil
 	}
 	select {
-	case sets <- config.SourceSet{Pods: s.set.Pods(), Origin: s.path}:
+	case sets <- config.SourceSet{Pods: s.set.Pods(), Origin: s.path, Files: s.set.Files()}:
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}

@@ -106,7 +106,7 @@ func (s *Set) apply(f *file, seen *sight, now time.Time) (renewed bool) {
 	f.fault, f.warnings = seen.fault, seen.warnings
 	switch {
 	case seen.fault == nil:
-		f.pod = seen.pod
+		f.pod, f.source = seen.pod, seen.file
 		return true
 	case f.serving == nil:
 		f.pod = nil // a rejected pod: there is nothing to hold

@@ -11,6 +11,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/manifest"
 )
 
@@ -49,6 +50,15 @@ func signatureOf(info fs.FileInfo) signature {
 	return s
 }
 
+// describe returns what is stored of a manifest file.
+func describe(path string, info fs.FileInfo) *config.File {
+	file := &config.File{Path: path, Mode: uint32(info.Mode().Perm())}
+	if st, ok := info.Sys().(*syscall.Stat_t); ok {
+		file.UID, file.GID = st.Uid, st.Gid
+	}
+	return file
+}
+
 // settled reports whether the times are old enough at the given moment to show any later
 // write.
 func (s signature) settled(at time.Time) bool {
@@ -73,8 +83,10 @@ type sight struct {
 	// starved means that no file descriptor was left to open it. Look again soon.
 	starved bool
 	// same means that nothing changed since the earlier look.
-	same     bool
-	pod      *v1.Pod
+	same bool
+	pod  *v1.Pod
+	// file is the file that pod was read from.
+	file     *config.File
 	warnings []manifest.Fault
 	fault    *fault
 }
@@ -162,6 +174,8 @@ func (l *looker) read(path string, isLink bool, known knowledge, s *sight) {
 	s.pod, s.warnings, err = l.decoder.DecodeFile(l.as, data)
 	if err != nil {
 		s.fault = faultOf(err)
+	} else {
+		s.file = describe(path, info)
 	}
 	if !utf8.ValidString(path) {
 		s.warnings = append(s.warnings, manifest.Fault{Message: "the path is not UTF-8 and is shown with replacement characters"})

@@ -9,8 +9,10 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
+	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/manifest"
 	"github.com/podconfigd/podconfigd/pkg/sources"
 	"github.com/podconfigd/podconfigd/pkg/sources/file/follow"
@@ -79,9 +81,11 @@ type file struct {
 	as string
 	// pod is the last good pod. serving is the pod in the set, usually the same.
 	pod, serving *v1.Pod
-	fault        *fault
-	conflict     string
-	warnings     []manifest.Fault
+	// source is the file that pod was read from, as it was then.
+	source   *config.File
+	fault    *fault
+	conflict string
+	warnings []manifest.Fault
 	// due is the time of the next look at a pending file. It is missing since goneSince,
 	// or it is being written and the last wait was busyWait, or there was no descriptor
 	// and the last wait was starvedWait.
@@ -207,6 +211,17 @@ func (s *Set) Pods() []*v1.Pod {
 		}
 	}
 	return pods
+}
+
+// Files returns the file of each pod, as it was when the pod was read.
+func (s *Set) Files() map[types.UID]*config.File {
+	files := make(map[types.UID]*config.File, len(s.order))
+	for _, name := range s.order {
+		if f := s.files[name]; f.serving != nil {
+			files[f.serving.UID] = f.source
+		}
+	}
+	return files
 }
 
 // add adds an entry with the name.

@@ -1,0 +1,35 @@
+package sourcetest
+
+import (
+	"maps"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podconfigd/podconfigd/pkg/config"
+	"github.com/podconfigd/podconfigd/pkg/sources"
+)
+
+// Restored returns what a source gets after a restart if this was its last set: copies of
+// the pods, with the annotations of the merge, as they come from the journal on disk.
+func Restored(t *testing.T, set config.SourceSet) sources.Restored {
+	t.Helper()
+	restored := sources.Restored{Files: maps.Clone(set.Files), Attributes: maps.Clone(set.Attributes)}
+	for _, pod := range set.Pods {
+		data, err := pod.Marshal()
+		if err != nil {
+			t.Fatal(err)
+		}
+		stored := &v1.Pod{}
+		if err := stored.Unmarshal(data); err != nil {
+			t.Fatal(err)
+		}
+		if stored.Annotations == nil {
+			stored.Annotations = make(map[string]string)
+		}
+		stored.Annotations[config.ConfigSourceAnnotationKey] = "source"
+		stored.Annotations[config.ConfigFirstSeenAnnotationKey] = "2026-11-21T00:00:00Z"
+		restored.Pods = append(restored.Pods, stored)
+	}
+	return restored
+}
