@@ -12,6 +12,7 @@ import (
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/manifest"
+	"github.com/podconfigd/podconfigd/pkg/sources"
 	"github.com/podconfigd/podconfigd/pkg/sources/file/follow"
 	"github.com/podconfigd/podconfigd/pkg/sources/file/manifests"
 )
@@ -29,6 +30,9 @@ type Options struct {
 	Decoder *manifest.Decoder
 	// Period is the full relist interval; 0 means DefaultPeriod.
 	Period time.Duration
+	// Restored is the set of the time before a restart. Pods of files at other paths are
+	// not part of it.
+	Restored sources.Restored
 	// Registerer is for the source's metrics; nil for none.
 	Registerer prometheus.Registerer
 
@@ -72,6 +76,7 @@ func New(opts Options) *Source {
 	})
 	s.set = manifests.New(manifests.Options{
 		Path: path, Decoder: opts.Decoder, Registerer: opts.Registerer, Judge: s.board.judge,
+		Restored: opts.Restored,
 	})
 	return s
 }
@@ -84,6 +89,9 @@ func (s *Source) Status() v1alpha1.SourceStatus { return s.board.read() }
 // its cause.
 func (s *Source) Run(ctx context.Context, sets chan<- config.SourceSet) error {
 	ctx = klog.NewContext(ctx, klog.FromContext(ctx).WithValues("source", config.FileSource, "path", s.path))
+	if n := s.set.Dropped(); n > 0 {
+		klog.FromContext(ctx).Info("The manifest path has changed since the last start, the pods of the other path will be removed", "pods", n)
+	}
 	again := time.NewTimer(0)
 	defer again.Stop()
 	again.Stop()
@@ -145,12 +153,12 @@ func (s *Source) send(ctx context.Context, changed bool, sets chan<- config.Sour
 	return nil
 }
 
-// unavailable records that the path can't be read. A path that never existed is an empty
-// set. Any other keeps its set.
+// unavailable records that the path can't be read. A path that never existed, also not
+// before a restart, is an empty set. Any other keeps its set.
 func (s *Source) unavailable(ctx context.Context, err error) {
 	logger := klog.FromContext(ctx)
 	neverRead := !s.known || s.absent || !s.sent && s.set.Unusable()
-	if errors.Is(err, fs.ErrNotExist) && neverRead {
+	if errors.Is(err, fs.ErrNotExist) && neverRead && len(s.set.Pods()) == 0 {
 		s.set.LookAll(ctx, false, nil) // a file that was not good is gone
 		if !s.absent {
 			logger.Info("The manifest path does not exist yet; until it does, the source has no pods")

@@ -50,6 +50,9 @@ type Options struct {
 	Judge func(path string, v *v1alpha1.Manifest)
 	// Impatient means that files are read even while they are being written.
 	Impatient bool
+	// Restored is the set of the time before a restart. Its pods are the last good pods of
+	// their files.
+	Restored sources.Restored
 }
 
 // Set is the pods of the files at a path. It belongs to one goroutine.
@@ -71,6 +74,8 @@ type Set struct {
 	claims  claims
 	// waiting are the files whose pod's name or UID belongs to another file.
 	waiting map[*file]struct{}
+	// dropped is the number of restored pods that are not from files at the path.
+	dropped int
 }
 
 // file is one entry of the directory, or the single file.
@@ -97,9 +102,9 @@ type file struct {
 	verdict     v1alpha1.Manifest
 }
 
-// New returns a set without files.
+// New returns a set of the restored pods.
 func New(opts Options) *Set {
-	return &Set{
+	s := &Set{
 		path:     opts.Path,
 		as:       opts.As,
 		looker:   looker{decoder: opts.Decoder, metrics: newMetrics(opts.Registerer), impatient: opts.Impatient},
@@ -110,7 +115,12 @@ func New(opts Options) *Set {
 		claims:   make(claims),
 		waiting:  make(map[*file]struct{}),
 	}
+	s.dropped = s.restore(opts.Restored)
+	return s
 }
+
+// Dropped returns the number of restored pods that are not from files at the path.
+func (s *Set) Dropped() int { return s.dropped }
 
 // Look looks at the named files and at those that are due, and updates the set. It
 // reports whether the set changed.

@@ -1,0 +1,43 @@
+package manifests
+
+import (
+	"path/filepath"
+
+	"github.com/podconfigd/podconfigd/pkg/sources"
+	"github.com/podconfigd/podconfigd/pkg/sources/file/follow"
+)
+
+// restore adds the pods from before a restart, as the last good pods of their files. Each
+// has its name and UID, until its file is gone or needs another. Pods of files outside the
+// path are not added. It returns their number.
+func (s *Set) restore(restored sources.Restored) (dropped int) {
+	for _, pod := range restored.Pods {
+		source := restored.Files[pod.UID]
+		if source == nil {
+			dropped++
+			continue
+		}
+		name, here := s.nameOf(source.Path)
+		if !here || s.files[name] != nil {
+			dropped++
+			continue
+		}
+		f := s.add(name)
+		f.pod, f.source = pod, source
+		if !s.claims.acquire(f) {
+			s.waiting[f] = struct{}{}
+		}
+		s.dir = s.dir || name != follow.Single
+	}
+	return dropped
+}
+
+// nameOf returns the name of the file, if it is at the path.
+func (s *Set) nameOf(file string) (name string, here bool) {
+	for _, name := range []string{follow.Single, filepath.Base(file)} {
+		if follow.Join(s.path, name) == file {
+			return name, true
+		}
+	}
+	return "", false
+}
