@@ -38,7 +38,7 @@ func (a *podConfigAPI) History(ctx context.Context, request *v1alpha1.HistoryReq
 func historyRecord(r *stream.HistoryRecord) (*v1alpha1.HistoryRecord, int, error) {
 	message := &v1alpha1.HistoryRecord{
 		Instance: r.Instance, Revision: r.Revision, Source: r.Source,
-		Namespace: r.Namespace, Name: r.Name, Uid: r.UID, Changes: r.Changes, Gap: r.Gap,
+		Namespace: r.Namespace, Name: r.Name, Uid: r.UID, Changes: r.Changes, Gap: r.Gap, Replaced: r.Replaced,
 	}
 	for op, known := range operations {
 		if known.String() == string(r.Op) {

@@ -345,7 +345,7 @@ func TestHistoryOverGRPC(t *testing.T) {
 	got := v1alpha1.HistoryRecord{
 		Time: new(r.GetTime().AsTime()), Instance: r.GetInstance(), Revision: r.GetRevision(),
 		Op: v1alpha1.Op(strings.TrimPrefix(r.GetOp().String(), "OPERATION_")), Source: r.GetSource(),
-		Namespace: r.GetNamespace(), Name: r.GetName(), UID: r.GetUid(), Changes: r.GetChanges(), Gap: r.GetGap(),
+		Namespace: r.GetNamespace(), Name: r.GetName(), UID: r.GetUid(), Changes: r.GetChanges(), Gap: r.GetGap(), Replaced: r.GetReplaced(),
 		File: &v1alpha1.HistoryFile{
 			Path: r.GetFile().GetPath(), UID: r.GetFile().GetUid(), GID: r.GetFile().GetGid(), Mode: r.GetFile().GetMode(),
 		},

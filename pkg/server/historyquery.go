@@ -9,9 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/validation"
-
 	"github.com/podconfigd/podconfigd/api/podconfigd/v1alpha1"
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/journal/history"
@@ -88,7 +85,7 @@ func parseHistory(raw string, now time.Time) (*historyQuery, error) {
 	fail("since", err)
 	q.opts.Source, err = config.ParseSource(values["source"])
 	fail("source", err)
-	q.opts.Pod, err = parsePod(values["pod"])
+	q.opts.Pod, err = history.ParsePod(values["pod"])
 	fail("pod", err)
 	q.opts.Pods, err = parseBool(values["pods"], false)
 	fail("pods", err)
@@ -126,7 +123,7 @@ func historyRequest(request *v1alpha1.HistoryRequest) (*historyQuery, error) {
 	var err error
 	q.opts.Source, err = config.ParseSource(request.GetSource())
 	fail("source", err)
-	q.opts.Pod, err = parsePod(request.GetPod())
+	q.opts.Pod, err = history.ParsePod(request.GetPod())
 	fail("pod", err)
 	q.opts.Pods = request.GetPods()
 	if q.limit, err = historyLimit(request.GetLimit()); err != nil {
@@ -146,21 +143,4 @@ func historyLimit(limit int64) (int, error) {
 		return defaultHistoryLimit, nil
 	}
 	return int(limit), nil
-}
-
-// parsePod parses the name of a pod. An empty one is no error.
-func parsePod(s string) (types.NamespacedName, error) {
-	if s == "" {
-		return types.NamespacedName{}, nil
-	}
-	namespace, name, ok := strings.Cut(s, "/")
-	if !ok {
-		return types.NamespacedName{}, fmt.Errorf("%q is not a pod: expected NAMESPACE/NAME", s)
-	}
-	for _, part := range []string{namespace, name} {
-		if problems := validation.IsDNS1123Subdomain(part); len(problems) > 0 {
-			return types.NamespacedName{}, fmt.Errorf("%q is not a pod: %q: %s", s, part, problems[0])
-		}
-	}
-	return types.NamespacedName{Namespace: namespace, Name: name}, nil
 }

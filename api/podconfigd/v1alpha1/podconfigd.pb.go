@@ -965,16 +965,19 @@ type HistoryRecord struct {
 	// file is the manifest file of this version, for the source "file". In a REMOVE, it is
 	// that of the removed version.
 	File *HistoryFile `protobuf:"bytes,9,opt,name=file,proto3" json:"file,omitempty"`
-	// changes describes the difference to the previous version, one field each, for people:
-	// long values are shortened, and a line counts the differences beyond the first 50.
+	// changes describes the difference to before, one field each, for people: long values are
+	// shortened, and a line counts the differences beyond the first 50.
 	Changes []string `protobuf:"bytes,10,rep,name=changes,proto3" json:"changes,omitempty"`
 	// gap is the reason why changes before the next record are missing.
 	Gap string `protobuf:"bytes,11,opt,name=gap,proto3" json:"gap,omitempty"`
 	// before and pod are the previous and the new version of the pod, if they are requested:
-	// v1.Pod objects of Kubernetes, encoded by v1.Pod.Marshal. An ADD has no before, and a
-	// REMOVE no pod.
-	Before        []byte `protobuf:"bytes,12,opt,name=before,proto3" json:"before,omitempty"`
-	Pod           []byte `protobuf:"bytes,13,opt,name=pod,proto3" json:"pod,omitempty"`
+	// v1.Pod objects of Kubernetes, encoded by v1.Pod.Marshal. A REMOVE has no
+	// pod. An ADD has a before if it replaces another pod.
+	Before []byte `protobuf:"bytes,12,opt,name=before,proto3" json:"before,omitempty"`
+	Pod    []byte `protobuf:"bytes,13,opt,name=pod,proto3" json:"pod,omitempty"`
+	// replaced is true in a REMOVE if another pod takes over the name at once. Its ADD
+	// follows. An edited static pod is another pod.
+	Replaced      bool `protobuf:"varint,14,opt,name=replaced,proto3" json:"replaced,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1098,6 +1101,13 @@ func (x *HistoryRecord) GetPod() []byte {
 		return x.Pod
 	}
 	return nil
+}
+
+func (x *HistoryRecord) GetReplaced() bool {
+	if x != nil {
+		return x.Replaced
+	}
+	return false
 }
 
 // HistoryFile is a manifest file when the version of the pod was read.
@@ -2390,7 +2400,7 @@ const file_podconfigd_v1alpha1_podconfigd_proto_rawDesc = "" +
 	"\x0econtinue_token\x18\x06 \x01(\tR\rcontinueToken\"v\n" +
 	"\x0fHistoryResponse\x12<\n" +
 	"\arecords\x18\x01 \x03(\v2\".podconfigd.v1alpha1.HistoryRecordR\arecords\x12%\n" +
-	"\x0econtinue_token\x18\x02 \x01(\tR\rcontinueToken\"\x8f\x03\n" +
+	"\x0econtinue_token\x18\x02 \x01(\tR\rcontinueToken\"\xab\x03\n" +
 	"\rHistoryRecord\x12.\n" +
 	"\x04time\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x1a\n" +
 	"\binstance\x18\x02 \x01(\tR\binstance\x12\x1a\n" +
@@ -2405,7 +2415,8 @@ const file_podconfigd_v1alpha1_podconfigd_proto_rawDesc = "" +
 	" \x03(\tR\achanges\x12\x10\n" +
 	"\x03gap\x18\v \x01(\tR\x03gap\x12\x16\n" +
 	"\x06before\x18\f \x01(\fR\x06before\x12\x10\n" +
-	"\x03pod\x18\r \x01(\fR\x03pod\"Y\n" +
+	"\x03pod\x18\r \x01(\fR\x03pod\x12\x1a\n" +
+	"\breplaced\x18\x0e \x01(\bR\breplaced\"Y\n" +
 	"\vHistoryFile\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12\x10\n" +
 	"\x03uid\x18\x02 \x01(\rR\x03uid\x12\x10\n" +

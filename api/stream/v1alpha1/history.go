@@ -32,13 +32,16 @@ type HistoryRecord struct {
 	// File is the manifest file of this version, for the source "file". In a REMOVE, it is
 	// that of the removed version.
 	File *HistoryFile `json:"file,omitempty"`
-	// Changes describes the difference to the previous version, one field each, for people:
+	// Replaced is true in a REMOVE if another pod takes over the name at once. Its ADD
+	// follows. An edited static pod is another pod.
+	Replaced bool `json:"replaced,omitempty"`
+	// Changes describes the difference to Before, one field each, for people:
 	// long values are shortened, and a line counts the differences beyond the first 50.
 	Changes []string `json:"changes,omitempty"`
 	// Gap is the reason why changes before the next record are missing.
 	Gap string `json:"gap,omitempty"`
 	// Before and Pod are the previous and the new version of the pod, if they are requested.
-	// An ADD has no Before, and a REMOVE no Pod.
+	// A REMOVE has no Pod. An ADD has a Before if it replaces another pod.
 	Before *v1.Pod `json:"before,omitempty"`
 	Pod    *v1.Pod `json:"pod,omitempty"`
 }

@@ -96,6 +96,7 @@ func record(r *store.Record, pods bool) *v1alpha1.HistoryRecord {
 		out.File = &v1alpha1.HistoryFile{Path: valid(f.Path), UID: f.UID, GID: f.GID, Mode: mode(f)}
 	}
 	if r.Op == config.REMOVE {
+		out.Replaced = r.Replaced
 		pod = nil
 	}
 	if pod != nil && before != nil {

@@ -41,6 +41,8 @@ type Record struct {
 	// Before is the version before. In an ADD, it is the pod of the same name that the same
 	// set removed: an edited static pod has another UID. Its Object is nil if there was none.
 	Before Pod
+	// Replaced is true in a REMOVE if the same set adds a pod of the same name.
+	Replaced bool
 	// Gap is the reason why changes are missing before the next record, or after the last.
 	Gap string
 }
@@ -50,7 +52,7 @@ type Record struct {
 // ends the sequence. An empty directory has no records.
 func History(fsys FS, dir string, opts HistoryOptions) iter.Seq2[Record, error] {
 	return func(yield func(Record, error) bool) {
-		h := &historian{fs: fsys, dir: dir, opts: opts, yield: yield, state: newState(), removed: make(map[nameKey]Pod)}
+		h := &historian{fs: fsys, dir: dir, opts: opts, yield: yield, state: newState(), removed: make(map[nameKey]Pod), added: make(map[nameKey]bool)}
 		if err := h.run(); err != nil && !errors.Is(err, errEnough) {
 			yield(Record{}, err)
 		}
@@ -68,8 +70,10 @@ type historian struct {
 	opts  HistoryOptions
 	yield func(Record, error) bool
 	state *state
-	// removed are the pods that the current set has removed.
+	// removed are the pods that the current set has removed. added are the names that it
+	// adds.
 	removed map[nameKey]Pod
+	added   map[nameKey]bool
 	// last is the previous segment.
 	last *segment
 	// broken is the reason why the previous segment was not read to its end.
@@ -244,7 +248,7 @@ func (h *historian) gap(s *segment, aside map[uint64]string) error {
 // set yields the records of a set.
 func (h *historian) set(s *segment, set *Set) error {
 	revision := set.First
-	clear(h.removed)
+	h.names(set)
 	for i := range set.Updates {
 		u := &set.Updates[i]
 		if len(u.Pods) == 0 {
@@ -265,6 +269,21 @@ func (h *historian) set(s *segment, set *Set) error {
 	return nil
 }
 
+// names finds the names that a set adds.
+func (h *historian) names(set *Set) {
+	clear(h.removed)
+	clear(h.added)
+	for i := range set.Updates {
+		u := &set.Updates[i]
+		if i == 0 || u.Op != config.ADD {
+			continue // nothing was removed before
+		}
+		for k := range u.Pods {
+			h.added[nameKey{u.Source, u.Pods[k].Object.Namespace, u.Pods[k].Object.Name}] = true
+		}
+	}
+}
+
 func (h *historian) record(s *segment, set *Set, u *Update, revision int64, p *Pod) error {
 	r := Record{Time: set.Time, Instance: s.header.Instance, Revision: revision, Op: u.Op, Source: u.Source, Pod: *p}
 	if p.Object != nil {
@@ -273,6 +292,7 @@ func (h *historian) record(s *segment, set *Set, u *Update, revision int64, p *P
 		switch {
 		case u.Op == config.REMOVE && r.Before.Object != nil:
 			r.Pod = r.Before
+			r.Replaced = h.added[name]
 			h.removed[name] = r.Before
 		case u.Op == config.ADD && r.Before.Object == nil:
 			r.Before = h.removed[name]

@@ -19,15 +19,21 @@ func wanted(instance string, sets []*Set) []Record {
 	pods := make(map[podKey]Pod)
 	for _, set := range sets {
 		revision := set.First
-		removed := make(map[string]Pod)
+		removed, added := make(map[string]Pod), make(map[string]bool)
+		for i, u := range set.Updates {
+			for _, p := range u.Pods {
+				added[u.Source+p.Object.Name] = added[u.Source+p.Object.Name] || i > 0 && u.Op == config.ADD
+			}
+		}
 		for _, u := range set.Updates {
 			r := Record{Time: set.Time, Instance: instance, Op: u.Op, Source: u.Source, Revision: revision}
 			for _, p := range u.Pods {
 				key := podKey{u.Source, p.Object.UID}
-				r.Pod, r.Before = p, pods[key]
+				r.Pod, r.Before, r.Replaced = p, pods[key], false
 				switch name := u.Source + p.Object.Name; u.Op {
 				case config.REMOVE:
 					removed[name] = p
+					r.Replaced = added[name]
 				case config.ADD:
 					if r.Before.Object == nil {
 						r.Before = removed[name]
@@ -130,9 +136,21 @@ func TestHistoryOfAReplacedPod(t *testing.T) {
 			records := read(t, files, HistoryOptions{After: after})
 			replaced, added := records[len(records)-2], records[len(records)-1]
 			equal(t, "replaced", replaced.Before, first)
+			equal(t, "before it was replaced", replacedOf(records), map[string]bool{"web": after < r+3, "db": false})
 			equal(t, "added in a later set", added.Before, Pod{})
 		}
 	})
+}
+
+// replacedOf returns the names of the removed pods, and whether they were replaced.
+func replacedOf(records []Record) map[string]bool {
+	replaced := map[string]bool{"web": false, "db": false}
+	for i := range records {
+		if r := &records[i]; r.Replaced {
+			replaced[r.Pod.Object.Name] = true
+		}
+	}
+	return replaced
 }
 
 // A reader that goes on after a record gets exactly what follows it, or an error if some of
