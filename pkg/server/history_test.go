@@ -295,8 +295,13 @@ func TestInvalidHistoryRequests(t *testing.T) {
 // Deleted changes that a reader has not seen are an error, and not left out.
 func TestHistoryIsCompactedBetweenPages(t *testing.T) {
 	l := newLog(t, store.Options{})
-	for i := range 100 {
+	var segments []string
+	for i := 0; len(segments) < 4; i++ { // a new segment is prepared beside the changes
 		l.change(config.ADD, "file", fmt.Sprint("p", i%10), strings.Repeat("x", 1<<10))
+		var err error
+		if segments, err = filepath.Glob(filepath.Join(l.dir, "journal-*.log")); err != nil {
+			t.Fatal(err)
+		}
 	}
 	d := l.serve()
 	begin := d.page(t, "limit=3")
@@ -305,10 +310,6 @@ func TestHistoryIsCompactedBetweenPages(t *testing.T) {
 	page, err := api.History(t.Context(), &podconfigd.HistoryRequest{Limit: 3})
 	if err != nil {
 		t.Fatal(err)
-	}
-	segments, err := filepath.Glob(filepath.Join(l.dir, "journal-*.log"))
-	if err != nil || len(segments) < 2 {
-		t.Fatal(segments, err)
 	}
 	if err := os.Remove(segments[0]); err != nil {
 		t.Fatal(err)
