@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -16,7 +17,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -44,7 +45,7 @@ type journalLog struct {
 
 func newLog(t *testing.T, opts store.Options) *journalLog {
 	t.Helper()
-	opts.Dir, opts.Node, opts.SegmentBytes = filepath.Join(t.TempDir(), "state"), "node1", 8<<10
+	opts.Dir, opts.Node, opts.SegmentBytes = filepath.Join(t.TempDir(), "state"), "node1", cmp.Or(opts.SegmentBytes, 8<<10)
 	log, recovered, err := store.Open(opts)
 	if err != nil {
 		t.Fatal(err)
@@ -143,10 +144,10 @@ func TestHistorySelects(t *testing.T) {
 		update.Namespace != "default" || update.UID != "a" || update.Pod != nil || update.Before != nil {
 		t.Errorf("%+v", update)
 	}
-	if diff := cmp.Diff(&v1alpha1.HistoryFile{Path: "/m/a\uFFFD.yaml", UID: 1000, Mode: "0640"}, update.File); diff != "" {
+	if diff := gocmp.Diff(&v1alpha1.HistoryFile{Path: "/m/a\uFFFD.yaml", UID: 1000, Mode: "0640"}, update.File); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff([]string{"spec.containers[c].image: i:1 → i:2"}, update.Changes); diff != "" {
+	if diff := gocmp.Diff([]string{"spec.containers[c].image: i:1 → i:2"}, update.Changes); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	records = d.page(t, "pods=true").Records
@@ -159,7 +160,7 @@ func TestHistorySelects(t *testing.T) {
 
 // Each change comes once, in order, also while changes are added, over either protocol.
 func TestPagesOfHistory(t *testing.T) {
-	l := newLog(t, store.Options{MaxBytes: math.MaxInt32})
+	l := newLog(t, store.Options{MaxBytes: math.MaxInt32, SegmentBytes: 64 << 10})
 	for i := range 1000 {
 		l.change(config.ADD, "file", fmt.Sprintf("p%d", i), "i")
 	}
@@ -232,7 +233,7 @@ func TestPagesOfLargeRecords(t *testing.T) {
 		sizesOfGRPC, token = append(sizesOfGRPC, len(page.GetRecords())), page.GetContinueToken()
 	}
 	for _, got := range [][]int{sizes, sizesOfGRPC} {
-		if diff := cmp.Diff([]int{2, 2, 1}, got); diff != "" {
+		if diff := gocmp.Diff([]int{2, 2, 1}, got); diff != "" {
 			t.Errorf("records of the pages (-want +got):\n%s", diff)
 		}
 	}
@@ -352,7 +353,7 @@ func TestHistoryOverGRPC(t *testing.T) {
 		},
 		Before: &before, Pod: &pod,
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
+	if diff := gocmp.Diff(want, got); diff != "" {
 		t.Errorf("(-HTTP +gRPC):\n%s", diff)
 	}
 }
@@ -384,7 +385,7 @@ func TestAPeriodBeginsAtTheFirstPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := history.Options{Since: now.Add(-10 * time.Minute), After: history.Position{Instance: "i", Revision: 7}}
-	if diff := cmp.Diff(want, next.opts); diff != "" {
+	if diff := gocmp.Diff(want, next.opts); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
