@@ -66,7 +66,8 @@ type Journal struct {
 	instance string
 	ring     ring[*Set]
 	// head is the newest revision, compacted is the newest one that left the ring.
-	head, compacted int64
+	// At renewed, the present instance began while the process was running.
+	head, compacted, renewed int64
 	// gaps are the revisions that nobody can resume from.
 	gaps []gap
 	// progress is the revision for bookmarks of subscribers that got no update.

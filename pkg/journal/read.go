@@ -30,8 +30,8 @@ type Reading struct {
 func (j *Journal) After(revision int64, buffer []*Set, limit int) (Reading, error) {
 	j.mu.RLock()
 	defer j.mu.RUnlock()
-	if revision < j.compacted {
-		return Reading{}, &CompactedError{fmt.Sprintf("the subscriber fell behind: updates up to revision %d are gone", j.compacted)}
+	if err := j.behindLocked(revision); err != nil {
+		return Reading{}, err
 	}
 	r := Reading{Sets: buffer, Instance: j.instance, Progress: j.progress, Bookmark: j.bookmark}
 	n := j.ring.len()
@@ -46,6 +46,17 @@ func (j *Journal) After(revision int64, buffer []*Set, limit int) (Reading, erro
 		r.Changed = j.changed
 	}
 	return r, nil
+}
+
+// behindLocked returns an error if a subscriber at the revision can't go on.
+func (j *Journal) behindLocked(revision int64) error {
+	switch {
+	case revision < j.renewed:
+		return &CompactedError{fmt.Sprintf("a new instance began at revision %d: an update could not be stored", j.renewed)}
+	case revision < j.compacted:
+		return &CompactedError{fmt.Sprintf("the subscriber fell behind: updates up to revision %d are gone", j.compacted)}
+	}
+	return nil
 }
 
 // searchLocked returns the index of the first set with an update after the revision.

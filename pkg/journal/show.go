@@ -23,7 +23,7 @@ func (j *Journal) show(set *Set, instance string) {
 	if instance != j.instance {
 		j.instance = instance
 		j.clearLocked()
-		j.compacted = j.head
+		j.compacted, j.renewed = j.head, j.head
 	}
 	close(j.changed)
 	j.changed = make(chan struct{})

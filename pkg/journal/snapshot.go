@@ -2,7 +2,6 @@ package journal
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"slices"
 
@@ -116,8 +115,8 @@ func snapshot[K comparable](
 func (s *Snapshot) Pods(from, to int) ([]*Pod, error) {
 	s.journal.mu.RLock()
 	defer s.journal.mu.RUnlock()
-	if s.Revision < s.journal.compacted {
-		return nil, &CompactedError{fmt.Sprintf("the subscriber fell behind: updates up to revision %d are gone", s.journal.compacted)}
+	if err := s.journal.behindLocked(s.Revision); err != nil {
+		return nil, err
 	}
 	return s.read(from, to), nil
 }

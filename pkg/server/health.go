@@ -14,8 +14,9 @@ type Check struct {
 }
 
 // healthHandler answers as the health endpoints of Kubernetes do: with "ok", or with a line
-// for each check if a check fails or the query has verbose.
-func healthHandler(name string, checks []Check) http.HandlerFunc {
+// for each check if a check fails or the query has verbose. failed is the status code if a
+// check fails.
+func healthHandler(name string, failed int, checks []Check) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		var report strings.Builder
 		healthy := true
@@ -33,7 +34,7 @@ func healthHandler(name string, checks []Check) http.HandlerFunc {
 		body := "ok"
 		switch {
 		case !healthy:
-			w.WriteHeader(http.StatusInternalServerError)
+			w.WriteHeader(failed)
 			body = report.String() + name + " check failed\n"
 		case verbose:
 			body = report.String() + name + " check passed\n"
@@ -57,7 +58,7 @@ func (s *Server) unready() error {
 
 func (s *Server) handleHealth(mux *http.ServeMux) {
 	live := append([]Check{ping}, s.opts.Live...)
-	mux.HandleFunc("/healthz", healthHandler("healthz", live))
-	mux.HandleFunc("/livez", healthHandler("livez", live))
-	mux.HandleFunc("/readyz", healthHandler("readyz", append([]Check{ping}, s.opts.Ready...)))
+	mux.HandleFunc("/healthz", healthHandler("healthz", http.StatusInternalServerError, live))
+	mux.HandleFunc("/livez", healthHandler("livez", http.StatusInternalServerError, live))
+	mux.HandleFunc("/readyz", healthHandler("readyz", http.StatusServiceUnavailable, append([]Check{ping}, s.opts.Ready...)))
 }

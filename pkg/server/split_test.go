@@ -93,7 +93,7 @@ func TestHealthWhereAllConnectionsAreTaken(t *testing.T) {
 				t.Errorf("Status over gRPC: %v", err)
 			}
 			d.fallSick("it stands still")
-			if code, body, _ := d.askOn(t, d.dial(t), "/readyz"); code != http.StatusInternalServerError || !strings.Contains(body, "it stands still") {
+			if code, body, _ := d.askOn(t, d.dial(t), "/readyz"); code != http.StatusServiceUnavailable || !strings.Contains(body, "it stands still") {
 				t.Errorf("/readyz of the sick: %d %s", code, body)
 			}
 		})
