@@ -83,7 +83,7 @@ func (d *Daemon) assemble(registry *prometheus.Registry) (err error) {
 	for name, r := range d.state.restored {
 		d.podConfig.Restore(name, r.Pods)
 	}
-	if d.sources, err = newSources(c, d.node, registry); err != nil {
+	if d.sources, err = newSources(c, d.node, registry, d.state.restored); err != nil {
 		return err
 	}
 	for i := range d.sources {

@@ -22,13 +22,15 @@ type source struct {
 	sets chan<- config.SourceSet
 }
 
-// newSources returns the sources of the configuration.
-func newSources(c *Config, node types.NodeName, registry prometheus.Registerer) ([]source, error) {
+// newSources returns the sources of the configuration. restored are their sets of the time
+// before a restart, by name.
+func newSources(c *Config, node types.NodeName, registry prometheus.Registerer, restored map[string]sources.Restored) ([]source, error) {
 	var all []source
 	decoder := manifest.NewDecoder(node)
 	if c.StaticPodPath != "" {
 		s := file.New(file.Options{
 			Path: c.StaticPodPath, Decoder: decoder, Period: c.FileCheckFrequency, Registerer: registry,
+			Restored: restored[config.FileSource],
 		})
 		all = append(all, source{name: config.FileSource, Source: s})
 	}
@@ -36,6 +38,7 @@ func newSources(c *Config, node types.NodeName, registry prometheus.Registerer) 
 		s, err := http.New(http.Options{
 			URL: c.StaticPodURL, Header: c.StaticPodURLHeader, Decoder: decoder, Period: c.HTTPCheckFrequency, Registerer: registry,
 			CAFile: c.StaticPodURLCAFile, CertFile: c.StaticPodURLCertFile, KeyFile: c.StaticPodURLKeyFile, BearerTokenFile: c.StaticPodURLTokenFile,
+			Restored: restored[config.HTTPSource],
 		})
 		if err != nil {
 			return nil, fmt.Errorf("--manifest-url: %w", err)

@@ -34,11 +34,19 @@
 // If two pods in a list have the same name or UID, the first counts, and the other is
 // reported.
 //
+// # After a restart
+//
+// The pods from before a restart are the last good versions of their items, if the URL is
+// the same. If each item of the last answer gave a pod without a warning, its ETag or time
+// is restored too. Then the first request is conditional, and "not modified" means that the
+// restored pods are the set. The ETag or time counts only for the same URL, headers,
+// version of podconfigd and pods.
+//
 // # Secrets
 //
 // The configured headers and the bearer token are sent only to the host of the URL, not
 // to the target of a redirect to another host. Logs, errors and the status do not contain
-// them, nor the user and the query of the URL.
+// them, nor the user and the query of the URL. What is stored for a restart has only digests.
 //
 // kubelet: pkg/kubelet/config/http.go.
 package http

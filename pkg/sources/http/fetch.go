@@ -56,6 +56,9 @@ func (f *fetcher) close() { f.transport.close() }
 // remember stores the answer, with which the next ones are compared.
 func (f *fetcher) remember(a answer) { f.validator, f.last = a.validator, &a.sum }
 
+// forget makes the next request unconditional. Its answer is not compared.
+func (f *fetcher) forget() { f.validator, f.last = validator{}, nil }
+
 // fetch sends one request.
 func (f *fetcher) fetch(ctx context.Context) (answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, f.timeout)

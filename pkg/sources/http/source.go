@@ -17,6 +17,7 @@ import (
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/manifest"
+	"github.com/podconfigd/podconfigd/pkg/sources"
 )
 
 const (
@@ -48,6 +49,9 @@ type Options struct {
 	Decoder *manifest.Decoder
 	// Period is the interval between requests; 0 means DefaultPeriod.
 	Period time.Duration
+	// Restored is the set of the time before a restart. It counts only if it is of the same
+	// URL.
+	Restored sources.Restored
 	// Registerer is for the source's metrics; nil for none.
 	Registerer prometheus.Registerer
 
@@ -56,7 +60,7 @@ type Options struct {
 
 // Source reads the pods of a URL. Its state belongs to the goroutine of Run.
 type Source struct {
-	url     string
+	identity
 	shown   string // the URL without secrets
 	period  time.Duration
 	decoder *manifest.Decoder
@@ -66,6 +70,8 @@ type Source struct {
 
 	pods *podSet
 	sent bool
+	// dropped is the number of restored pods that are from another URL.
+	dropped int
 }
 
 // New returns a source, or an error if an option is invalid. It does nothing before Run.
@@ -81,11 +87,15 @@ func New(opts Options) (*Source, error) {
 	}
 	shown := redact(target)
 	m := newMetrics(opts.Registerer)
-	return &Source{
-		url: opts.URL, shown: shown, period: cmp.Or(opts.Period, DefaultPeriod), decoder: opts.Decoder,
+	s := &Source{
+		identity: identity{opts.URL, opts.Header.Clone()}, shown: shown, period: cmp.Or(opts.Period, DefaultPeriod), decoder: opts.Decoder,
 		fetcher: newFetcher(target, opts), board: newBoard(shown, m), metrics: m,
 		pods: newPodSet(),
-	}, nil
+	}
+	pods, validator := s.restored(opts.Restored)
+	s.pods.restore(pods)
+	s.fetcher.validator, s.dropped = validator, len(opts.Restored.Pods)-len(pods)
+	return s, nil
 }
 
 // redact returns the URL without user and query, which may contain secrets.
@@ -103,6 +113,9 @@ func (s *Source) Status() v1alpha1.SourceStatus { return s.board.Status() }
 func (s *Source) Run(ctx context.Context, sets chan<- config.SourceSet) error {
 	ctx = klog.NewContext(ctx, klog.FromContext(ctx).WithValues("source", config.HTTPSource, "url", s.shown))
 	defer s.fetcher.close()
+	if s.dropped > 0 {
+		klog.FromContext(ctx).Info("The manifest URL has changed since the last start, the pods of the other URL will be removed", "pods", s.dropped)
+	}
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	backoff := retries
@@ -113,8 +126,13 @@ func (s *Source) Run(ctx context.Context, sets chan<- config.SourceSet) error {
 		case <-timer.C:
 		}
 		answer, err := s.fetcher.fetch(ctx)
-		if err == nil && !answer.unchanged {
+		switch {
+		case err != nil:
+		case !answer.unchanged:
 			err = s.take(ctx, answer, sets)
+		case !s.sent: // nothing has changed since the last set before a restart
+			s.board.judge(ctx, s.pods.verdicts())
+			err = s.send(ctx, sets)
 		}
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
@@ -146,14 +164,26 @@ func (s *Source) take(ctx context.Context, answer answer, sets chan<- config.Sou
 	}
 	s.board.judge(ctx, s.pods.verdicts())
 	if err != nil {
+		s.fetcher.forget() // the verdicts are those of this answer
 		return err
 	}
 	s.fetcher.remember(answer)
 	if s.sent && !changed {
 		return nil
 	}
+	return s.send(ctx, sets)
+}
+
+// send sends the set.
+func (s *Source) send(ctx context.Context, sets chan<- config.SourceSet) error {
+	set := config.SourceSet{Pods: s.pods.serving(), Origin: s.shown}
+	var v validator
+	if s.pods.flawless() {
+		v = s.fetcher.validator
+	}
+	set.Attributes = s.attributes(set.Pods, v)
 	select {
-	case sets <- config.SourceSet{Pods: s.pods.serving(), Origin: s.shown}:
+	case sets <- set:
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
