@@ -23,7 +23,7 @@ const (
 	historyPageBytes = 1 << 20
 	// maxHistoryReads is the maximum number of pages that are read at the same time. Each
 	// holds the pods of the node. The others wait.
-	maxHistoryReads = 4
+	maxHistoryReads = 2
 )
 
 // errNoHistory is the answer of a daemon without a state directory.
