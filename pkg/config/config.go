@@ -20,9 +20,15 @@ type PodConfig struct {
 	mux     *mux
 	storage *podStorage
 	updates chan PodUpdate
+	// releases are requests for Run.
+	releases     chan release
+	removalLimit RemovalLimit
 
+	// mu guards the fields below.
 	mu      sync.Mutex
 	sources sets.Set[string]
+	// held are the sets that would remove too many pods, by source.
+	held map[string]*heldSet
 }
 
 // NewPodConfig returns a PodConfig without sources. It does nothing before Run.
@@ -32,6 +38,9 @@ func NewPodConfig() *PodConfig {
 		storage: newPodStorage(),
 		updates: make(chan PodUpdate, updatesBuffer),
 		sources: sets.New[string](),
+
+		releases: make(chan release),
+		held:     make(map[string]*heldSet),
 	}
 }
 
@@ -71,7 +80,14 @@ func (c *PodConfig) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case in := <-c.mux.merged:
+			if c.hold(ctx, in) {
+				continue
+			}
 			if err := c.merge(ctx, in); err != nil {
+				return err
+			}
+		case r := <-c.releases:
+			if err := c.release(ctx, r); err != nil {
 				return err
 			}
 		}

@@ -1,0 +1,195 @@
+package config
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/klog/v2"
+)
+
+// maxRemovalLimit is the largest RemovalLimit that is a number.
+const maxRemovalLimit = 1000000
+
+// RemovalLimit is how many pods of its source one set may remove: a number, or a share of
+// the pods that the source has before the set. The zero value is no limit.
+type RemovalLimit struct{ limit intstr.IntOrString }
+
+// ParseRemovalLimit returns the limit for a number, such as 5, or a share, such as 50%; no
+// limit for an empty text.
+func ParseRemovalLimit(text string) (RemovalLimit, error) {
+	if text == "" {
+		return RemovalLimit{}, nil
+	}
+	limit, most := intstr.Parse(text), maxRemovalLimit
+	if limit.Type == intstr.String {
+		most = 99
+	}
+	if n, err := intstr.GetScaledValueFromIntOrPercent(&limit, 100, false); err != nil || n < 1 || n > most {
+		return RemovalLimit{}, fmt.Errorf("%q is not a number or a share of pods: expected 1 to %d, or 1%% to 99%%", text, maxRemovalLimit)
+	}
+	return RemovalLimit{limit}, nil
+}
+
+// String returns the text of the limit; an empty one without a limit.
+func (l RemovalLimit) String() string {
+	if l == (RemovalLimit{}) {
+		return ""
+	}
+	return l.limit.String()
+}
+
+// of returns how many pods a set may remove from a source with that many pods. A share is
+// rounded down, but not below 1: the removal of one pod is never a mass removal.
+func (l RemovalLimit) of(pods int) (limit int, limited bool) {
+	if l == (RemovalLimit{}) {
+		return 0, false
+	}
+	limit, _ = intstr.GetScaledValueFromIntOrPercent(&l.limit, pods, false) // parsed before
+	return max(1, limit), true
+}
+
+// HeldSet describes a set that is not merged because it would remove too many pods.
+type HeldSet struct {
+	// Removes is how many pods the set would remove, and Pods how many the source has.
+	Removes, Pods int
+	// Since is the time from which sets of the source are held.
+	Since time.Time
+}
+
+// heldSet is the newest set of a source whose sets are held.
+type heldSet struct {
+	HeldSet
+
+	set SourceSet
+}
+
+// release is a request to merge the held set of a source.
+type release struct {
+	source string
+	result chan<- error
+}
+
+// LimitRemovals holds sets that would remove more pods of their source. It is called before
+// Run.
+//
+// A held set is not merged at all, also not its new pods: a part of a set is a state that the
+// source never had. It stays held until Release, or until the source sends a set within the
+// limit. A newer set beyond the limit replaces it. A pod is removed if neither its UID nor its
+// name is in the set, so a changed manifest removes no pod.
+func (c *PodConfig) LimitRemovals(limit RemovalLimit) { c.removalLimit = limit }
+
+// Held returns the held set of a source, if there is one.
+func (c *PodConfig) Held(source string) (held HeldSet, ok bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	h := c.held[source]
+	if h == nil {
+		return HeldSet{}, false
+	}
+	return h.HeldSet, true
+}
+
+// Release merges the held set of a source, whatever it removes. It returns an error that
+// apierrors.IsNotFound reports if there is none, or the cause of the context.
+func (c *PodConfig) Release(ctx context.Context, source string) error {
+	result := make(chan error, 1)
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case c.releases <- release{source, result}:
+	}
+	select { // Run may have ended
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case err := <-result:
+		return err
+	}
+}
+
+// release merges the held set of a source. It stops early if the context is done.
+func (c *PodConfig) release(ctx context.Context, r release) error {
+	held := c.setHeld(r.source, nil)
+	if held == nil {
+		r.result <- &apierrors.StatusError{ErrStatus: metav1.Status{
+			Status: metav1.StatusFailure, Code: http.StatusNotFound, Reason: metav1.StatusReasonNotFound,
+			Message: fmt.Sprintf("releasing source %s: no set of it is held", r.source),
+		}}
+		return nil
+	}
+	klog.FromContext(ctx).Info("Released a held set", "source", r.source, "origin", held.set.Origin)
+	err := c.merge(ctx, sourcedSet{r.source, held.set})
+	r.result <- err
+	return err
+}
+
+// setHeld replaces the held set of a source, and returns the one before. Only Run calls it.
+func (c *PodConfig) setHeld(source string, held *heldSet) (before *heldSet) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	before = c.held[source]
+	if held != nil {
+		c.held[source] = held
+	} else {
+		delete(c.held, source)
+	}
+	return before
+}
+
+// hold holds the set if it would remove too many pods, and returns whether it does.
+func (c *PodConfig) hold(ctx context.Context, in sourcedSet) bool {
+	logger := klog.FromContext(ctx)
+	removes, pods, over := c.storage.over(c.removalLimit, in.source, in.set.Pods)
+	if !over {
+		if c.setHeld(in.source, nil) != nil {
+			logger.Info("No longer holding a set: the source has a set within the limit", "source", in.source, "origin", in.set.Origin)
+		}
+		return false
+	}
+	next := &heldSet{HeldSet{removes, pods, time.Now()}, in.set}
+	if before, held := c.Held(in.source); held {
+		next.Since = before.Since
+	} else {
+		logger.Info("Holding a set: it would remove too many pods", "source", in.source, "origin", in.set.Origin,
+			"removed", removes, "pods", pods, "limit", c.removalLimit, "toApply", "podconfigd release "+in.source)
+	}
+	c.setHeld(in.source, next)
+	return true
+}
+
+// over reports whether the set would remove more pods of the source than the limit, and if
+// so, how many of how many. It changes nothing that a merge depends on.
+func (s *podStorage) over(limit RemovalLimit, source string, set []*v1.Pod) (removes, pods int, over bool) {
+	before := s.sources[source]
+	if before == nil {
+		return 0, 0, false
+	}
+	pods = len(before.byUID)
+	most, limited := limit.of(pods)
+	if !limited {
+		return 0, 0, false
+	}
+	before.generation++
+	fresh, kept := before.refs.touch(set, before.generation)
+	if pods-kept <= most {
+		return 0, 0, false
+	}
+	uids, names := make(map[types.UID]struct{}, len(fresh)), make(map[podName]struct{}, len(fresh))
+	for _, ref := range fresh {
+		uids[ref.UID], names[nameOf(ref)] = struct{}{}, struct{}{}
+	}
+	for _, entry := range before.refs.absent(before.generation) {
+		_, byUID := uids[entry.ref.UID]
+		_, byName := names[nameOf(entry.ref)]
+		if !byUID && !byName {
+			removes++
+		}
+	}
+	return removes, pods, removes > most
+}

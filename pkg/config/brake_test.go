@@ -1,0 +1,308 @@
+package config
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-logr/logr/funcr"
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/klog/v2"
+)
+
+func limitOf(t *testing.T, text string) RemovalLimit {
+	t.Helper()
+	limit, err := ParseRemovalLimit(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return limit
+}
+
+// A share is rounded down, and always allows the removal of one pod.
+func TestRemovalLimit(t *testing.T) {
+	for _, test := range []struct {
+		text       string
+		pods, want int
+	}{
+		{"50%", 1, 1}, {"50%", 2, 1}, {"50%", 3, 1}, {"50%", 4, 2}, {"50%", 11, 5}, {"1%", 199, 1}, {"1%", 200, 2}, {"1%", 50000, 500},
+		{"99%", 1, 1}, {"99%", 99, 98}, {"99%", 100, 99}, {"7%", 100, 7}, {"29%", 100, 29}, {"57%", 100, 57}, {"58%", 100, 58},
+		{"1", 1, 1}, {"5", 3, 5}, {"5", 1000, 5}, {"1000000", 7, 1000000},
+	} {
+		if got, limited := limitOf(t, test.text).of(test.pods); got != test.want || !limited {
+			t.Errorf("%s of %d: %d, %t, want %d", test.text, test.pods, got, limited, test.want)
+		}
+		if got := limitOf(t, test.text).String(); got != test.text {
+			t.Errorf("%s is shown as %s", test.text, got)
+		}
+	}
+	if _, limited := limitOf(t, "").of(7); limited {
+		t.Error("there is a limit without a limit")
+	}
+	for _, text := range []string{
+		"0", "-1", "1000001", "2147483648", "9223372036854775808", "1e3", "0%", "-5%", "100%", "101%", "9999999999%", "50.5%", "%", "50%%", "half", " 5", "5 ", "50 %",
+	} {
+		if _, err := ParseRemovalLimit(text); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("%q", text)) || !strings.Contains(err.Error(), "1% to 99%") {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
+
+func FuzzParseRemovalLimit(f *testing.F) {
+	for _, text := range []string{"", "5", "50%", "0", "100%", "1000000", "5%5", "-1%"} {
+		f.Add(text, 10)
+	}
+	f.Fuzz(func(t *testing.T, text string, pods int) {
+		limit, err := ParseRemovalLimit(text)
+		if err != nil || pods < 1 || pods > 1<<20 {
+			return
+		}
+		again, err := ParseRemovalLimit(limit.String())
+		if err != nil || again != limit {
+			t.Fatalf("%q is shown as %q: %v", text, limit, err)
+		}
+		n, limited := limit.of(pods)
+		switch {
+		case limited != (text != ""):
+			t.Fatalf("%q: limited %t", text, limited)
+		case limited && (n < 1 || strings.HasSuffix(text, "%") && n > max(1, pods-1)):
+			t.Fatalf("%q of %d pods: %d", text, pods, n)
+		}
+	})
+}
+
+// braked is a PodConfig with a limit of removals and one source, in a bubble.
+type braked struct {
+	*PodConfig
+	ch      chan<- SourceSet
+	lines   []string
+	updates []string
+}
+
+// runBraked runs a test with a PodConfig.
+func runBraked(t *testing.T, limit string, restored []*v1.Pod, test func(t *testing.T, b *braked)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		b := &braked{PodConfig: NewPodConfig()}
+		b.LimitRemovals(limitOf(t, limit))
+		if restored != nil {
+			b.Restore(FileSource, restored)
+		}
+		b.ch = b.Channel(FileSource)
+		ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), funcr.New(func(_, args string) {
+			b.lines = append(b.lines, strings.TrimPrefix(args, `"level"=0 `))
+		}, funcr.Options{})))
+		var running sync.WaitGroup
+		running.Go(func() { _ = b.Run(ctx) })
+		running.Go(func() {
+			for u := range b.Updates() {
+				names := make([]string, len(u.Pods))
+				for i, p := range u.Pods {
+					names[i] = p.Name
+				}
+				b.updates = append(b.updates, strings.TrimSpace(u.Op.String()+" "+strings.Join(names, " ")))
+			}
+		})
+		test(t, b)
+		cancel()
+		running.Wait()
+	})
+}
+
+// send sends a set of the pods with these names, and expects the updates that result.
+func (b *braked) send(t *testing.T, names string, want ...string) {
+	t.Helper()
+	var set []*v1.Pod
+	for name := range strings.FieldsSeq(names) {
+		set = append(set, pod(name, "u"+name))
+	}
+	b.ch <- SourceSet{Pods: set, Origin: "/m"}
+	b.expect(t, want...)
+}
+
+func (b *braked) expect(t *testing.T, want ...string) {
+	t.Helper()
+	synctest.Wait()
+	if !slices.Equal(b.updates, want) {
+		t.Errorf("got %q, want %q", b.updates, want)
+	}
+	b.updates = nil
+}
+
+func (b *braked) holds(t *testing.T, want string) {
+	t.Helper()
+	got := ""
+	if h, held := b.Held(FileSource); held {
+		got = fmt.Sprintf("%d of %d since %s", h.Removes, h.Pods, h.Since.UTC().Format("15:04:05"))
+	}
+	if got != want {
+		t.Errorf("held: %q, want %q", got, want)
+	}
+}
+
+func (b *braked) logged(t *testing.T, want ...string) {
+	t.Helper()
+	if !slices.Equal(b.lines, want) {
+		t.Errorf("logged\n%s\nwant\n%s", strings.Join(b.lines, "\n"), strings.Join(want, "\n"))
+	}
+	b.lines = nil
+}
+
+const (
+	holding  = `"msg"="Holding a set: it would remove too many pods" "source"="file" "origin"="/m" "removed"=%d "pods"=%d "limit"="50%%" "toApply"="podconfigd release file"`
+	withdrew = `"msg"="No longer holding a set: the source has a set within the limit" "source"="file" "origin"="/m"`
+	released = `"msg"="Released a held set" "source"="file" "origin"="/m"`
+	emptied  = `"msg"="Source removed all of its pods" "source"="file" "origin"="/m" "removed"=%d`
+)
+
+// A set that would remove more than the limit is held as a whole, also its new pods. It is
+// logged once. The hold ends when the source takes the removal back.
+func TestAHeldSetIsTakenBack(t *testing.T) {
+	runBraked(t, "50%", nil, func(t *testing.T, b *braked) {
+		b.send(t, "a b c d", "ADD a b c d")
+		b.send(t, "a x")
+		b.holds(t, "3 of 4 since 00:00:00")
+		time.Sleep(time.Minute) //nolint:forbidigo // virtual time
+		b.send(t, "")
+		b.holds(t, "4 of 4 since 00:00:00")
+		b.logged(t, fmt.Sprintf(holding, 3, 4))
+		b.send(t, "c d y", "REMOVE a b", "ADD y")
+		b.holds(t, "")
+		b.logged(t, withdrew)
+	})
+}
+
+func TestAHeldSetIsReleased(t *testing.T) {
+	runBraked(t, "50%", nil, func(t *testing.T, b *braked) {
+		if err := b.Release(t.Context(), FileSource); !apierrors.IsNotFound(err) {
+			t.Errorf("releasing nothing: %v", err)
+		}
+		b.send(t, "a b c d", "ADD a b c d")
+		b.send(t, "x")
+		b.send(t, "y")
+		if err := b.Release(t.Context(), HTTPSource); !apierrors.IsNotFound(err) {
+			t.Errorf("releasing another source: %v", err)
+		}
+		b.expect(t)
+		if err := b.Release(t.Context(), FileSource); err != nil {
+			t.Error(err)
+		}
+		b.expect(t, "REMOVE a b c d", "ADD y")
+		b.holds(t, "")
+		b.logged(t, fmt.Sprintf(holding, 4, 4), released, `"msg"="Source removed most of its pods" "source"="file" "origin"="/m" "removed"=3 "left"=1`)
+		// The next set is limited again.
+		b.send(t, "a b c d", "REMOVE y", "ADD a b c d") // of one pod, one may go
+		b.send(t, "")
+		b.holds(t, "4 of 4 since 00:00:00")
+	})
+}
+
+// A pod is removed if neither its UID nor its name is in the set.
+func TestWhatCountsAsRemoved(t *testing.T) {
+	four := func() []*v1.Pod { return []*v1.Pod{pod("a", "1"), pod("b", "2"), pod("c", "3"), pod("d", "4")} }
+	first := four()
+	for name, test := range map[string]struct {
+		limit string
+		set   []*v1.Pod
+		want  int // 0 if the set is not held
+	}{
+		"nothing":                 {"1", first, 0},
+		"other pointers":          {"1", four(), 0},
+		"edited manifests":        {"1", []*v1.Pod{pod("a", "5"), pod("b", "6"), pod("c", "7"), pod("d", "8")}, 0},
+		"other names":             {"1", []*v1.Pod{pod("w", "1"), pod("x", "2"), pod("y", "3"), pod("z", "4")}, 0},
+		"swapped names":           {"1", []*v1.Pod{pod("b", "1"), pod("a", "2"), pod("d", "3"), pod("c", "4")}, 0},
+		"half":                    {"50%", first[2:], 0},
+		"more than half":          {"50%", first[3:], 3},
+		"as many others":          {"50%", []*v1.Pod{pod("w", "5"), pod("x", "6"), pod("y", "7"), pod("z", "8")}, 4},
+		"as many as the number":   {"2", first[:2], 0},
+		"one more than that":      {"2", first[:1], 3},
+		"all":                     {"3", nil, 4},
+		"all, with a high number": {"4", nil, 0},
+		"no limit":                {"", nil, 0},
+		"a pod twice":             {"2", []*v1.Pod{first[0], first[0]}, 3},
+		"a UID twice":             {"2", []*v1.Pod{first[0], pod("x", "1")}, 3},
+		"a name twice":            {"2", []*v1.Pod{first[0], pod("a", "9")}, 3},
+		"another namespace":       {"3", []*v1.Pod{pod("a", "5", func(p *v1.Pod) { p.Namespace = "other" })}, 4},
+	} {
+		t.Run(name, func(t *testing.T) {
+			runBraked(t, test.limit, nil, func(t *testing.T, b *braked) {
+				b.ch <- SourceSet{Pods: first}
+				synctest.Wait()
+				for range 2 { // the same again
+					b.ch <- SourceSet{Pods: test.set}
+					synctest.Wait()
+					h, held := b.Held(FileSource)
+					if held != (test.want > 0) || h.Removes != test.want {
+						t.Errorf("held: %t, %+v, want %d", held, h, test.want)
+					}
+				}
+				b.updates = nil
+				if test.want > 0 {
+					b.ch <- SourceSet{Pods: first}
+					b.expect(t)
+					b.holds(t, "")
+				}
+			})
+		})
+	}
+}
+
+// After a restart, the first set is compared with the restored pods. While it is held, the
+// source has not been seen.
+func TestTheFirstSetAfterARestartIsHeld(t *testing.T) {
+	restored := []*v1.Pod{pod("a", "ua"), pod("b", "ub"), pod("c", "uc")}
+	for i := range restored {
+		restored[i] = annotate(restored[i], FileSource, time.Now())
+	}
+	runBraked(t, "50%", restored, func(t *testing.T, b *braked) {
+		b.send(t, "")
+		b.holds(t, "3 of 3 since 00:00:00")
+		if err := b.Release(t.Context(), FileSource); err != nil {
+			t.Error(err)
+		}
+		b.expect(t, "REMOVE a b c", "ADD")
+	})
+	runBraked(t, "50%", restored, func(t *testing.T, b *braked) {
+		b.send(t, "x")
+		b.holds(t, "3 of 3 since 00:00:00")
+		b.send(t, "a b c", "ADD")
+		b.holds(t, "")
+	})
+	runBraked(t, "50%", nil, func(t *testing.T, b *braked) {
+		b.send(t, "", "ADD")
+	})
+}
+
+// Other sources are not affected by a held set.
+func TestOtherSourcesGoOn(t *testing.T) {
+	runBraked(t, "1", nil, func(t *testing.T, b *braked) {
+		b.send(t, "a b", "ADD a b")
+		b.send(t, "")
+		b.Channel(HTTPSource) <- SourceSet{Pods: []*v1.Pod{pod("x", "x"), pod("y", "y")}}
+		b.expect(t, "ADD x y")
+		b.Channel(HTTPSource) <- SourceSet{}
+		b.expect(t)
+		if err := b.Release(t.Context(), HTTPSource); err != nil {
+			t.Error(err)
+		}
+		b.expect(t, "REMOVE x y")
+		b.holds(t, "2 of 2 since 00:00:00")
+	})
+}
+
+// Release returns when its context ends, also if nothing merges.
+func TestReleaseEnds(t *testing.T) {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cause := errors.New("enough")
+	cancel(cause)
+	if err := NewPodConfig().Release(ctx, FileSource); !errors.Is(err, cause) {
+		t.Errorf("got %v", err)
+	}
+}
