@@ -8,8 +8,6 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protojson"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podconfigd/podconfigd/api/podconfigd/v1alpha1"
 	"github.com/podconfigd/podconfigd/pkg/journal"
@@ -72,23 +70,12 @@ func (a *podConfigAPI) Status(context.Context, *v1alpha1.StatusRequest) (*v1alph
 	return response, nil
 }
 
-// resyncCodes has the code of each status that a resync can fail with. All other errors mean
-// that the daemon can't answer now.
-var resyncCodes = map[metav1.StatusReason]codes.Code{
-	metav1.StatusReasonBadRequest:      codes.InvalidArgument,
-	metav1.StatusReasonNotFound:        codes.NotFound,
-	metav1.StatusReasonTooManyRequests: codes.ResourceExhausted,
-}
-
 // Resync sends a SYNC for one pod to its subscribers.
 func (a *podConfigAPI) Resync(ctx context.Context, request *v1alpha1.ResyncRequest) (*v1alpha1.ResyncResponse, error) {
-	err := a.server.resync(ctx, request.GetNamespace(), request.GetName())
-	if err == nil {
-		return &v1alpha1.ResyncResponse{}, nil
-	}
-	code, known := resyncCodes[apierrors.ReasonForError(err)]
-	if !known {
-		code = codes.Unavailable
-	}
-	return nil, status.Error(code, err.Error())
+	return &v1alpha1.ResyncResponse{}, callError(a.server.resync(ctx, request.GetNamespace(), request.GetName()))
+}
+
+// Release merges the held set of a source.
+func (a *podConfigAPI) Release(ctx context.Context, request *v1alpha1.ReleaseRequest) (*v1alpha1.ReleaseResponse, error) {
+	return &v1alpha1.ReleaseResponse{}, callError(a.server.release(ctx, request.GetSource()))
 }

@@ -5,49 +5,17 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strconv"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
-
-	"github.com/podconfigd/podconfigd/pkg/server/internal/respond"
 )
 
-const resyncPath = "/v1alpha1/resync"
-
-// handleResync serves the only path that takes a POST, and passes all other requests on.
-func (s *Server) handleResync(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path != resyncPath || s.opts.Resync == nil {
-			next.ServeHTTP(w, r)
-			return
-		}
-		if r.Method != http.MethodPost {
-			w.Header().Set("Allow", http.MethodPost)
-			respond.Error(w, http.StatusMethodNotAllowed, metav1.StatusReasonMethodNotAllowed,
-				fmt.Sprintf("%s is not supported here: POST it", r.Method))
-			return
-		}
-		s.postResync(w, r)
-	})
-}
-
-func (s *Server) postResync(w http.ResponseWriter, r *http.Request) {
+func (s *Server) postResync(r *http.Request) error {
 	values, err := parameters(r.URL.RawQuery, []string{"namespace", "name"})
 	if err != nil {
-		respond.BadRequest(w, err)
-		return
+		return apierrors.NewBadRequest(err.Error())
 	}
-	if err := s.resync(r.Context(), values["namespace"], values["name"]); err != nil {
-		if seconds, ok := apierrors.SuggestsClientDelay(err); ok {
-			w.Header().Set("Retry-After", strconv.Itoa(seconds))
-		}
-		status := statusOf(err)
-		respond.Error(w, int(status.Code), status.Reason, status.Message)
-		return
-	}
-	respond.JSON(w, metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusSuccess, Code: http.StatusOK})
+	return s.resync(r.Context(), values["namespace"], values["name"])
 }
 
 // resync sends a SYNC for one pod to its subscribers. Its errors are those of
@@ -65,15 +33,4 @@ func (s *Server) resync(ctx context.Context, namespace, name string) error {
 		return errors.New("this server sends no SYNC on request")
 	}
 	return s.opts.Resync(ctx, namespace, name)
-}
-
-// statusOf returns the status of an error of resync. An error without one means that the
-// daemon can't answer now.
-func statusOf(err error) metav1.Status {
-	status := apierrors.NewServiceUnavailable("").ErrStatus
-	if known, ok := errors.AsType[*apierrors.StatusError](err); ok {
-		status = known.ErrStatus
-	}
-	status.Message = err.Error()
-	return status
 }

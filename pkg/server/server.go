@@ -44,6 +44,9 @@ type Options struct {
 	// Resync sends a SYNC for one pod; nil if that is not possible. An error with a status,
 	// see k8s.io/apimachinery/pkg/api/errors, is the answer. Other errors are answered 503.
 	Resync func(ctx context.Context, namespace, name string) error
+	// Release merges the held set of a source; nil if sets are never held. Its errors are
+	// answered like those of Resync.
+	Release func(ctx context.Context, source string) error
 	// Version is the object of /version.
 	Version any
 	// Limits limits what clients may have.

@@ -1270,6 +1270,88 @@ func (*ResyncResponse) Descriptor() ([]byte, []int) {
 	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{13}
 }
 
+// ReleaseRequest names a source: file, http or api.
+type ReleaseRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Source        string                 `protobuf:"bytes,1,opt,name=source,proto3" json:"source,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReleaseRequest) Reset() {
+	*x = ReleaseRequest{}
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReleaseRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReleaseRequest) ProtoMessage() {}
+
+func (x *ReleaseRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReleaseRequest.ProtoReflect.Descriptor instead.
+func (*ReleaseRequest) Descriptor() ([]byte, []int) {
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *ReleaseRequest) GetSource() string {
+	if x != nil {
+		return x.Source
+	}
+	return ""
+}
+
+// ReleaseResponse is empty.
+type ReleaseResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReleaseResponse) Reset() {
+	*x = ReleaseResponse{}
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReleaseResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReleaseResponse) ProtoMessage() {}
+
+func (x *ReleaseResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReleaseResponse.ProtoReflect.Descriptor instead.
+func (*ReleaseResponse) Descriptor() ([]byte, []int) {
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{15}
+}
+
 // StatusRequest is empty.
 type StatusRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1279,7 +1361,7 @@ type StatusRequest struct {
 
 func (x *StatusRequest) Reset() {
 	*x = StatusRequest{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[14]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1291,7 +1373,7 @@ func (x *StatusRequest) String() string {
 func (*StatusRequest) ProtoMessage() {}
 
 func (x *StatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[14]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1304,7 +1386,7 @@ func (x *StatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusRequest.ProtoReflect.Descriptor instead.
 func (*StatusRequest) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{14}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{16}
 }
 
 // StatusResponse is the object of /v1alpha1/status. The field names are those of Status in
@@ -1335,7 +1417,7 @@ type StatusResponse struct {
 
 func (x *StatusResponse) Reset() {
 	*x = StatusResponse{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[15]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1347,7 +1429,7 @@ func (x *StatusResponse) String() string {
 func (*StatusResponse) ProtoMessage() {}
 
 func (x *StatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[15]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1360,7 +1442,7 @@ func (x *StatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusResponse.ProtoReflect.Descriptor instead.
 func (*StatusResponse) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{15}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *StatusResponse) GetInstance() string {
@@ -1458,7 +1540,7 @@ type StateStatus struct {
 
 func (x *StateStatus) Reset() {
 	*x = StateStatus{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[16]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1470,7 +1552,7 @@ func (x *StateStatus) String() string {
 func (*StateStatus) ProtoMessage() {}
 
 func (x *StateStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[16]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1483,7 +1565,7 @@ func (x *StateStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StateStatus.ProtoReflect.Descriptor instead.
 func (*StateStatus) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{16}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *StateStatus) GetDir() string {
@@ -1563,7 +1645,7 @@ type RuntimeStatus struct {
 
 func (x *RuntimeStatus) Reset() {
 	*x = RuntimeStatus{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[17]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1575,7 +1657,7 @@ func (x *RuntimeStatus) String() string {
 func (*RuntimeStatus) ProtoMessage() {}
 
 func (x *RuntimeStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[17]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1588,7 +1670,7 @@ func (x *RuntimeStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RuntimeStatus.ProtoReflect.Descriptor instead.
 func (*RuntimeStatus) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{17}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *RuntimeStatus) GetEndpoint() string {
@@ -1715,14 +1797,17 @@ type SourceStatus struct {
 	Api  *APIStatus  `protobuf:"bytes,10,opt,name=api,proto3" json:"api,omitempty"`
 	// restored is true if the pods are those of the time before a restart, because the source
 	// has not delivered its first set yet.
-	Restored      bool `protobuf:"varint,11,opt,name=restored,proto3" json:"restored,omitempty"`
+	Restored bool `protobuf:"varint,11,opt,name=restored,proto3" json:"restored,omitempty"`
+	// held is set while the newest set of the source is not merged, because it would remove
+	// too many pods. The source is degraded.
+	Held          *HeldSet `protobuf:"bytes,12,opt,name=held,proto3" json:"held,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *SourceStatus) Reset() {
 	*x = SourceStatus{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[18]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1734,7 +1819,7 @@ func (x *SourceStatus) String() string {
 func (*SourceStatus) ProtoMessage() {}
 
 func (x *SourceStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[18]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1747,7 +1832,7 @@ func (x *SourceStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SourceStatus.ProtoReflect.Descriptor instead.
 func (*SourceStatus) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{18}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *SourceStatus) GetName() string {
@@ -1827,6 +1912,76 @@ func (x *SourceStatus) GetRestored() bool {
 	return false
 }
 
+func (x *SourceStatus) GetHeld() *HeldSet {
+	if x != nil {
+		return x.Held
+	}
+	return nil
+}
+
+// HeldSet is a set that is not merged because of --removal-brake.
+type HeldSet struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// removes is how many pods the set would remove, pods how many the source has.
+	Removes int32 `protobuf:"varint,1,opt,name=removes,proto3" json:"removes,omitempty"`
+	Pods    int32 `protobuf:"varint,2,opt,name=pods,proto3" json:"pods,omitempty"`
+	// since is the time from which sets of the source are held.
+	Since         *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=since,proto3" json:"since,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *HeldSet) Reset() {
+	*x = HeldSet{}
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HeldSet) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HeldSet) ProtoMessage() {}
+
+func (x *HeldSet) ProtoReflect() protoreflect.Message {
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HeldSet.ProtoReflect.Descriptor instead.
+func (*HeldSet) Descriptor() ([]byte, []int) {
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *HeldSet) GetRemoves() int32 {
+	if x != nil {
+		return x.Removes
+	}
+	return 0
+}
+
+func (x *HeldSet) GetPods() int32 {
+	if x != nil {
+		return x.Pods
+	}
+	return 0
+}
+
+func (x *HeldSet) GetSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Since
+	}
+	return nil
+}
+
 // FileStatus is the part of the status that is specific to a file source.
 type FileStatus struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1854,7 +2009,7 @@ type FileStatus struct {
 
 func (x *FileStatus) Reset() {
 	*x = FileStatus{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[19]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1866,7 +2021,7 @@ func (x *FileStatus) String() string {
 func (*FileStatus) ProtoMessage() {}
 
 func (x *FileStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[19]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1879,7 +2034,7 @@ func (x *FileStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FileStatus.ProtoReflect.Descriptor instead.
 func (*FileStatus) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{19}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *FileStatus) GetPath() string {
@@ -1955,7 +2110,7 @@ type HTTPStatus struct {
 
 func (x *HTTPStatus) Reset() {
 	*x = HTTPStatus{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[20]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1967,7 +2122,7 @@ func (x *HTTPStatus) String() string {
 func (*HTTPStatus) ProtoMessage() {}
 
 func (x *HTTPStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[20]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1980,7 +2135,7 @@ func (x *HTTPStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HTTPStatus.ProtoReflect.Descriptor instead.
 func (*HTTPStatus) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{20}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *HTTPStatus) GetUrl() string {
@@ -2034,7 +2189,7 @@ type APIStatus struct {
 
 func (x *APIStatus) Reset() {
 	*x = APIStatus{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[21]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2046,7 +2201,7 @@ func (x *APIStatus) String() string {
 func (*APIStatus) ProtoMessage() {}
 
 func (x *APIStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[21]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2059,7 +2214,7 @@ func (x *APIStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use APIStatus.ProtoReflect.Descriptor instead.
 func (*APIStatus) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{21}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *APIStatus) GetServer() string {
@@ -2137,7 +2292,7 @@ type Manifest struct {
 
 func (x *Manifest) Reset() {
 	*x = Manifest{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[22]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2149,7 +2304,7 @@ func (x *Manifest) String() string {
 func (*Manifest) ProtoMessage() {}
 
 func (x *Manifest) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[22]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2162,7 +2317,7 @@ func (x *Manifest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Manifest.ProtoReflect.Descriptor instead.
 func (*Manifest) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{22}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Manifest) GetPath() string {
@@ -2243,7 +2398,7 @@ type Subscriber struct {
 
 func (x *Subscriber) Reset() {
 	*x = Subscriber{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[23]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2255,7 +2410,7 @@ func (x *Subscriber) String() string {
 func (*Subscriber) ProtoMessage() {}
 
 func (x *Subscriber) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[23]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2268,7 +2423,7 @@ func (x *Subscriber) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Subscriber.ProtoReflect.Descriptor instead.
 func (*Subscriber) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{23}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Subscriber) GetId() int64 {
@@ -2425,7 +2580,10 @@ const file_podconfigd_v1alpha1_podconfigd_proto_rawDesc = "" +
 	"\rResyncRequest\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\"\x10\n" +
-	"\x0eResyncResponse\"\x0f\n" +
+	"\x0eResyncResponse\"(\n" +
+	"\x0eReleaseRequest\x12\x16\n" +
+	"\x06source\x18\x01 \x01(\tR\x06source\"\x11\n" +
+	"\x0fReleaseResponse\"\x0f\n" +
 	"\rStatusRequest\"\xde\x03\n" +
 	"\x0eStatusResponse\x12\x1a\n" +
 	"\binstance\x18\x01 \x01(\tR\binstance\x12\x1a\n" +
@@ -2472,7 +2630,7 @@ const file_podconfigd_v1alpha1_podconfigd_proto_rawDesc = "" +
 	"containers\x1a:\n" +
 	"\fEmittedEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"\xbd\x03\n" +
+	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"\xef\x03\n" +
 	"\fSourceStatus\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04seen\x18\x02 \x01(\bR\x04seen\x12\x1a\n" +
@@ -2487,7 +2645,12 @@ const file_podconfigd_v1alpha1_podconfigd_proto_rawDesc = "" +
 	"\x04http\x18\t \x01(\v2\x1f.podconfigd.v1alpha1.HTTPStatusR\x04http\x120\n" +
 	"\x03api\x18\n" +
 	" \x01(\v2\x1e.podconfigd.v1alpha1.APIStatusR\x03api\x12\x1a\n" +
-	"\brestored\x18\v \x01(\bR\brestored\"\x8f\x03\n" +
+	"\brestored\x18\v \x01(\bR\brestored\x120\n" +
+	"\x04held\x18\f \x01(\v2\x1c.podconfigd.v1alpha1.HeldSetR\x04held\"i\n" +
+	"\aHeldSet\x12\x18\n" +
+	"\aremoves\x18\x01 \x01(\x05R\aremoves\x12\x12\n" +
+	"\x04pods\x18\x02 \x01(\x05R\x04pods\x120\n" +
+	"\x05since\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\"\x8f\x03\n" +
 	"\n" +
 	"FileStatus\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12\x16\n" +
@@ -2560,13 +2723,14 @@ const file_podconfigd_v1alpha1_podconfigd_proto_rawDesc = "" +
 	"\x10MODE_UNSPECIFIED\x10\x00\x12\x14\n" +
 	"\x10MODE_INCREMENTAL\x10\x01\x12\x1d\n" +
 	"\x19MODE_SNAPSHOT_AND_UPDATES\x10\x02\x12\x11\n" +
-	"\rMODE_SNAPSHOT\x10\x032\xa6\x03\n" +
+	"\rMODE_SNAPSHOT\x10\x032\xfc\x03\n" +
 	"\tPodConfig\x12P\n" +
 	"\x05Watch\x12!.podconfigd.v1alpha1.WatchRequest\x1a\".podconfigd.v1alpha1.WatchResponse0\x01\x12K\n" +
 	"\x04List\x12 .podconfigd.v1alpha1.ListRequest\x1a!.podconfigd.v1alpha1.ListResponse\x12Q\n" +
 	"\x06Status\x12\".podconfigd.v1alpha1.StatusRequest\x1a#.podconfigd.v1alpha1.StatusResponse\x12T\n" +
 	"\aHistory\x12#.podconfigd.v1alpha1.HistoryRequest\x1a$.podconfigd.v1alpha1.HistoryResponse\x12Q\n" +
-	"\x06Resync\x12\".podconfigd.v1alpha1.ResyncRequest\x1a#.podconfigd.v1alpha1.ResyncResponseB:Z8github.com/podconfigd/podconfigd/api/podconfigd/v1alpha1b\x06proto3"
+	"\x06Resync\x12\".podconfigd.v1alpha1.ResyncRequest\x1a#.podconfigd.v1alpha1.ResyncResponse\x12T\n" +
+	"\aRelease\x12#.podconfigd.v1alpha1.ReleaseRequest\x1a$.podconfigd.v1alpha1.ReleaseResponseB:Z8github.com/podconfigd/podconfigd/api/podconfigd/v1alpha1b\x06proto3"
 
 var (
 	file_podconfigd_v1alpha1_podconfigd_proto_rawDescOnce sync.Once
@@ -2581,7 +2745,7 @@ func file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP() []byte {
 }
 
 var file_podconfigd_v1alpha1_podconfigd_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_podconfigd_v1alpha1_podconfigd_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
+var file_podconfigd_v1alpha1_podconfigd_proto_msgTypes = make([]protoimpl.MessageInfo, 31)
 var file_podconfigd_v1alpha1_podconfigd_proto_goTypes = []any{
 	(Operation)(0),                // 0: podconfigd.v1alpha1.Operation
 	(Mode)(0),                     // 1: podconfigd.v1alpha1.Mode
@@ -2599,75 +2763,82 @@ var file_podconfigd_v1alpha1_podconfigd_proto_goTypes = []any{
 	(*HistoryFile)(nil),           // 13: podconfigd.v1alpha1.HistoryFile
 	(*ResyncRequest)(nil),         // 14: podconfigd.v1alpha1.ResyncRequest
 	(*ResyncResponse)(nil),        // 15: podconfigd.v1alpha1.ResyncResponse
-	(*StatusRequest)(nil),         // 16: podconfigd.v1alpha1.StatusRequest
-	(*StatusResponse)(nil),        // 17: podconfigd.v1alpha1.StatusResponse
-	(*StateStatus)(nil),           // 18: podconfigd.v1alpha1.StateStatus
-	(*RuntimeStatus)(nil),         // 19: podconfigd.v1alpha1.RuntimeStatus
-	(*SourceStatus)(nil),          // 20: podconfigd.v1alpha1.SourceStatus
-	(*FileStatus)(nil),            // 21: podconfigd.v1alpha1.FileStatus
-	(*HTTPStatus)(nil),            // 22: podconfigd.v1alpha1.HTTPStatus
-	(*APIStatus)(nil),             // 23: podconfigd.v1alpha1.APIStatus
-	(*Manifest)(nil),              // 24: podconfigd.v1alpha1.Manifest
-	(*Subscriber)(nil),            // 25: podconfigd.v1alpha1.Subscriber
-	nil,                           // 26: podconfigd.v1alpha1.Bookmark.SourcesEntry
-	nil,                           // 27: podconfigd.v1alpha1.RuntimeStatus.EmittedEntry
-	nil,                           // 28: podconfigd.v1alpha1.FileStatus.ManifestsOmittedEntry
-	nil,                           // 29: podconfigd.v1alpha1.HTTPStatus.ManifestsOmittedEntry
-	(*timestamppb.Timestamp)(nil), // 30: google.protobuf.Timestamp
+	(*ReleaseRequest)(nil),        // 16: podconfigd.v1alpha1.ReleaseRequest
+	(*ReleaseResponse)(nil),       // 17: podconfigd.v1alpha1.ReleaseResponse
+	(*StatusRequest)(nil),         // 18: podconfigd.v1alpha1.StatusRequest
+	(*StatusResponse)(nil),        // 19: podconfigd.v1alpha1.StatusResponse
+	(*StateStatus)(nil),           // 20: podconfigd.v1alpha1.StateStatus
+	(*RuntimeStatus)(nil),         // 21: podconfigd.v1alpha1.RuntimeStatus
+	(*SourceStatus)(nil),          // 22: podconfigd.v1alpha1.SourceStatus
+	(*HeldSet)(nil),               // 23: podconfigd.v1alpha1.HeldSet
+	(*FileStatus)(nil),            // 24: podconfigd.v1alpha1.FileStatus
+	(*HTTPStatus)(nil),            // 25: podconfigd.v1alpha1.HTTPStatus
+	(*APIStatus)(nil),             // 26: podconfigd.v1alpha1.APIStatus
+	(*Manifest)(nil),              // 27: podconfigd.v1alpha1.Manifest
+	(*Subscriber)(nil),            // 28: podconfigd.v1alpha1.Subscriber
+	nil,                           // 29: podconfigd.v1alpha1.Bookmark.SourcesEntry
+	nil,                           // 30: podconfigd.v1alpha1.RuntimeStatus.EmittedEntry
+	nil,                           // 31: podconfigd.v1alpha1.FileStatus.ManifestsOmittedEntry
+	nil,                           // 32: podconfigd.v1alpha1.HTTPStatus.ManifestsOmittedEntry
+	(*timestamppb.Timestamp)(nil), // 33: google.protobuf.Timestamp
 }
 var file_podconfigd_v1alpha1_podconfigd_proto_depIdxs = []int32{
 	1,  // 0: podconfigd.v1alpha1.WatchRequest.mode:type_name -> podconfigd.v1alpha1.Mode
 	0,  // 1: podconfigd.v1alpha1.WatchRequest.ops:type_name -> podconfigd.v1alpha1.Operation
 	2,  // 2: podconfigd.v1alpha1.WatchRequest.selector:type_name -> podconfigd.v1alpha1.PodSelector
-	30, // 3: podconfigd.v1alpha1.WatchResponse.time:type_name -> google.protobuf.Timestamp
+	33, // 3: podconfigd.v1alpha1.WatchResponse.time:type_name -> google.protobuf.Timestamp
 	0,  // 4: podconfigd.v1alpha1.WatchResponse.op:type_name -> podconfigd.v1alpha1.Operation
 	6,  // 5: podconfigd.v1alpha1.WatchResponse.bookmark:type_name -> podconfigd.v1alpha1.Bookmark
 	5,  // 6: podconfigd.v1alpha1.WatchResponse.event:type_name -> podconfigd.v1alpha1.Event
-	26, // 7: podconfigd.v1alpha1.Bookmark.sources:type_name -> podconfigd.v1alpha1.Bookmark.SourcesEntry
+	29, // 7: podconfigd.v1alpha1.Bookmark.sources:type_name -> podconfigd.v1alpha1.Bookmark.SourcesEntry
 	2,  // 8: podconfigd.v1alpha1.ListRequest.selector:type_name -> podconfigd.v1alpha1.PodSelector
 	6,  // 9: podconfigd.v1alpha1.ListResponse.bookmark:type_name -> podconfigd.v1alpha1.Bookmark
-	30, // 10: podconfigd.v1alpha1.HistoryRequest.since:type_name -> google.protobuf.Timestamp
+	33, // 10: podconfigd.v1alpha1.HistoryRequest.since:type_name -> google.protobuf.Timestamp
 	12, // 11: podconfigd.v1alpha1.HistoryResponse.records:type_name -> podconfigd.v1alpha1.HistoryRecord
-	30, // 12: podconfigd.v1alpha1.HistoryRecord.time:type_name -> google.protobuf.Timestamp
+	33, // 12: podconfigd.v1alpha1.HistoryRecord.time:type_name -> google.protobuf.Timestamp
 	0,  // 13: podconfigd.v1alpha1.HistoryRecord.op:type_name -> podconfigd.v1alpha1.Operation
 	13, // 14: podconfigd.v1alpha1.HistoryRecord.file:type_name -> podconfigd.v1alpha1.HistoryFile
-	30, // 15: podconfigd.v1alpha1.StatusResponse.start_time:type_name -> google.protobuf.Timestamp
-	20, // 16: podconfigd.v1alpha1.StatusResponse.sources:type_name -> podconfigd.v1alpha1.SourceStatus
-	25, // 17: podconfigd.v1alpha1.StatusResponse.subscribers:type_name -> podconfigd.v1alpha1.Subscriber
-	19, // 18: podconfigd.v1alpha1.StatusResponse.runtime:type_name -> podconfigd.v1alpha1.RuntimeStatus
-	18, // 19: podconfigd.v1alpha1.StatusResponse.state:type_name -> podconfigd.v1alpha1.StateStatus
-	30, // 20: podconfigd.v1alpha1.StateStatus.failed_since:type_name -> google.protobuf.Timestamp
-	30, // 21: podconfigd.v1alpha1.RuntimeStatus.last_relist:type_name -> google.protobuf.Timestamp
-	27, // 22: podconfigd.v1alpha1.RuntimeStatus.emitted:type_name -> podconfigd.v1alpha1.RuntimeStatus.EmittedEntry
-	30, // 23: podconfigd.v1alpha1.SourceStatus.degraded_since:type_name -> google.protobuf.Timestamp
-	30, // 24: podconfigd.v1alpha1.SourceStatus.last_change:type_name -> google.protobuf.Timestamp
-	21, // 25: podconfigd.v1alpha1.SourceStatus.file:type_name -> podconfigd.v1alpha1.FileStatus
-	22, // 26: podconfigd.v1alpha1.SourceStatus.http:type_name -> podconfigd.v1alpha1.HTTPStatus
-	23, // 27: podconfigd.v1alpha1.SourceStatus.api:type_name -> podconfigd.v1alpha1.APIStatus
-	24, // 28: podconfigd.v1alpha1.FileStatus.manifests:type_name -> podconfigd.v1alpha1.Manifest
-	28, // 29: podconfigd.v1alpha1.FileStatus.manifests_omitted:type_name -> podconfigd.v1alpha1.FileStatus.ManifestsOmittedEntry
-	30, // 30: podconfigd.v1alpha1.HTTPStatus.last_success:type_name -> google.protobuf.Timestamp
-	24, // 31: podconfigd.v1alpha1.HTTPStatus.manifests:type_name -> podconfigd.v1alpha1.Manifest
-	29, // 32: podconfigd.v1alpha1.HTTPStatus.manifests_omitted:type_name -> podconfigd.v1alpha1.HTTPStatus.ManifestsOmittedEntry
-	30, // 33: podconfigd.v1alpha1.APIStatus.last_list:type_name -> google.protobuf.Timestamp
-	30, // 34: podconfigd.v1alpha1.APIStatus.last_event:type_name -> google.protobuf.Timestamp
-	30, // 35: podconfigd.v1alpha1.Subscriber.since:type_name -> google.protobuf.Timestamp
-	7,  // 36: podconfigd.v1alpha1.Bookmark.SourcesEntry.value:type_name -> podconfigd.v1alpha1.SourceState
-	3,  // 37: podconfigd.v1alpha1.PodConfig.Watch:input_type -> podconfigd.v1alpha1.WatchRequest
-	8,  // 38: podconfigd.v1alpha1.PodConfig.List:input_type -> podconfigd.v1alpha1.ListRequest
-	16, // 39: podconfigd.v1alpha1.PodConfig.Status:input_type -> podconfigd.v1alpha1.StatusRequest
-	10, // 40: podconfigd.v1alpha1.PodConfig.History:input_type -> podconfigd.v1alpha1.HistoryRequest
-	14, // 41: podconfigd.v1alpha1.PodConfig.Resync:input_type -> podconfigd.v1alpha1.ResyncRequest
-	4,  // 42: podconfigd.v1alpha1.PodConfig.Watch:output_type -> podconfigd.v1alpha1.WatchResponse
-	9,  // 43: podconfigd.v1alpha1.PodConfig.List:output_type -> podconfigd.v1alpha1.ListResponse
-	17, // 44: podconfigd.v1alpha1.PodConfig.Status:output_type -> podconfigd.v1alpha1.StatusResponse
-	11, // 45: podconfigd.v1alpha1.PodConfig.History:output_type -> podconfigd.v1alpha1.HistoryResponse
-	15, // 46: podconfigd.v1alpha1.PodConfig.Resync:output_type -> podconfigd.v1alpha1.ResyncResponse
-	42, // [42:47] is the sub-list for method output_type
-	37, // [37:42] is the sub-list for method input_type
-	37, // [37:37] is the sub-list for extension type_name
-	37, // [37:37] is the sub-list for extension extendee
-	0,  // [0:37] is the sub-list for field type_name
+	33, // 15: podconfigd.v1alpha1.StatusResponse.start_time:type_name -> google.protobuf.Timestamp
+	22, // 16: podconfigd.v1alpha1.StatusResponse.sources:type_name -> podconfigd.v1alpha1.SourceStatus
+	28, // 17: podconfigd.v1alpha1.StatusResponse.subscribers:type_name -> podconfigd.v1alpha1.Subscriber
+	21, // 18: podconfigd.v1alpha1.StatusResponse.runtime:type_name -> podconfigd.v1alpha1.RuntimeStatus
+	20, // 19: podconfigd.v1alpha1.StatusResponse.state:type_name -> podconfigd.v1alpha1.StateStatus
+	33, // 20: podconfigd.v1alpha1.StateStatus.failed_since:type_name -> google.protobuf.Timestamp
+	33, // 21: podconfigd.v1alpha1.RuntimeStatus.last_relist:type_name -> google.protobuf.Timestamp
+	30, // 22: podconfigd.v1alpha1.RuntimeStatus.emitted:type_name -> podconfigd.v1alpha1.RuntimeStatus.EmittedEntry
+	33, // 23: podconfigd.v1alpha1.SourceStatus.degraded_since:type_name -> google.protobuf.Timestamp
+	33, // 24: podconfigd.v1alpha1.SourceStatus.last_change:type_name -> google.protobuf.Timestamp
+	24, // 25: podconfigd.v1alpha1.SourceStatus.file:type_name -> podconfigd.v1alpha1.FileStatus
+	25, // 26: podconfigd.v1alpha1.SourceStatus.http:type_name -> podconfigd.v1alpha1.HTTPStatus
+	26, // 27: podconfigd.v1alpha1.SourceStatus.api:type_name -> podconfigd.v1alpha1.APIStatus
+	23, // 28: podconfigd.v1alpha1.SourceStatus.held:type_name -> podconfigd.v1alpha1.HeldSet
+	33, // 29: podconfigd.v1alpha1.HeldSet.since:type_name -> google.protobuf.Timestamp
+	27, // 30: podconfigd.v1alpha1.FileStatus.manifests:type_name -> podconfigd.v1alpha1.Manifest
+	31, // 31: podconfigd.v1alpha1.FileStatus.manifests_omitted:type_name -> podconfigd.v1alpha1.FileStatus.ManifestsOmittedEntry
+	33, // 32: podconfigd.v1alpha1.HTTPStatus.last_success:type_name -> google.protobuf.Timestamp
+	27, // 33: podconfigd.v1alpha1.HTTPStatus.manifests:type_name -> podconfigd.v1alpha1.Manifest
+	32, // 34: podconfigd.v1alpha1.HTTPStatus.manifests_omitted:type_name -> podconfigd.v1alpha1.HTTPStatus.ManifestsOmittedEntry
+	33, // 35: podconfigd.v1alpha1.APIStatus.last_list:type_name -> google.protobuf.Timestamp
+	33, // 36: podconfigd.v1alpha1.APIStatus.last_event:type_name -> google.protobuf.Timestamp
+	33, // 37: podconfigd.v1alpha1.Subscriber.since:type_name -> google.protobuf.Timestamp
+	7,  // 38: podconfigd.v1alpha1.Bookmark.SourcesEntry.value:type_name -> podconfigd.v1alpha1.SourceState
+	3,  // 39: podconfigd.v1alpha1.PodConfig.Watch:input_type -> podconfigd.v1alpha1.WatchRequest
+	8,  // 40: podconfigd.v1alpha1.PodConfig.List:input_type -> podconfigd.v1alpha1.ListRequest
+	18, // 41: podconfigd.v1alpha1.PodConfig.Status:input_type -> podconfigd.v1alpha1.StatusRequest
+	10, // 42: podconfigd.v1alpha1.PodConfig.History:input_type -> podconfigd.v1alpha1.HistoryRequest
+	14, // 43: podconfigd.v1alpha1.PodConfig.Resync:input_type -> podconfigd.v1alpha1.ResyncRequest
+	16, // 44: podconfigd.v1alpha1.PodConfig.Release:input_type -> podconfigd.v1alpha1.ReleaseRequest
+	4,  // 45: podconfigd.v1alpha1.PodConfig.Watch:output_type -> podconfigd.v1alpha1.WatchResponse
+	9,  // 46: podconfigd.v1alpha1.PodConfig.List:output_type -> podconfigd.v1alpha1.ListResponse
+	19, // 47: podconfigd.v1alpha1.PodConfig.Status:output_type -> podconfigd.v1alpha1.StatusResponse
+	11, // 48: podconfigd.v1alpha1.PodConfig.History:output_type -> podconfigd.v1alpha1.HistoryResponse
+	15, // 49: podconfigd.v1alpha1.PodConfig.Resync:output_type -> podconfigd.v1alpha1.ResyncResponse
+	17, // 50: podconfigd.v1alpha1.PodConfig.Release:output_type -> podconfigd.v1alpha1.ReleaseResponse
+	45, // [45:51] is the sub-list for method output_type
+	39, // [39:45] is the sub-list for method input_type
+	39, // [39:39] is the sub-list for extension type_name
+	39, // [39:39] is the sub-list for extension extendee
+	0,  // [0:39] is the sub-list for field type_name
 }
 
 func init() { file_podconfigd_v1alpha1_podconfigd_proto_init() }
@@ -2677,14 +2848,14 @@ func file_podconfigd_v1alpha1_podconfigd_proto_init() {
 	}
 	file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[1].OneofWrappers = []any{}
 	file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[3].OneofWrappers = []any{}
-	file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[23].OneofWrappers = []any{}
+	file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[26].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_podconfigd_v1alpha1_podconfigd_proto_rawDesc), len(file_podconfigd_v1alpha1_podconfigd_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   28,
+			NumMessages:   31,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -27,6 +27,7 @@ const (
 	PodConfig_Status_FullMethodName  = "/podconfigd.v1alpha1.PodConfig/Status"
 	PodConfig_History_FullMethodName = "/podconfigd.v1alpha1.PodConfig/History"
 	PodConfig_Resync_FullMethodName  = "/podconfigd.v1alpha1.PodConfig/Resync"
+	PodConfig_Release_FullMethodName = "/podconfigd.v1alpha1.PodConfig/Release"
 )
 
 // PodConfigClient is the client API for PodConfig service.
@@ -61,6 +62,11 @@ type PodConfigClient interface {
 	// Errors: INVALID_ARGUMENT if the name is not valid for a pod, NOT_FOUND if there is no
 	// such pod, RESOURCE_EXHAUSTED if the client requests it too often.
 	Resync(ctx context.Context, in *ResyncRequest, opts ...grpc.CallOption) (*ResyncResponse, error)
+	// Release merges the held set of a source. It removes pods. See --removal-brake.
+	//
+	// Errors: INVALID_ARGUMENT if there is no source with the name, NOT_FOUND if no set of the
+	// source is held.
+	Release(ctx context.Context, in *ReleaseRequest, opts ...grpc.CallOption) (*ReleaseResponse, error)
 }
 
 type podConfigClient struct {
@@ -130,6 +136,16 @@ func (c *podConfigClient) Resync(ctx context.Context, in *ResyncRequest, opts ..
 	return out, nil
 }
 
+func (c *podConfigClient) Release(ctx context.Context, in *ReleaseRequest, opts ...grpc.CallOption) (*ReleaseResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ReleaseResponse)
+	err := c.cc.Invoke(ctx, PodConfig_Release_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // PodConfigServer is the server API for PodConfig service.
 // All implementations must embed UnimplementedPodConfigServer
 // for forward compatibility.
@@ -162,6 +178,11 @@ type PodConfigServer interface {
 	// Errors: INVALID_ARGUMENT if the name is not valid for a pod, NOT_FOUND if there is no
 	// such pod, RESOURCE_EXHAUSTED if the client requests it too often.
 	Resync(context.Context, *ResyncRequest) (*ResyncResponse, error)
+	// Release merges the held set of a source. It removes pods. See --removal-brake.
+	//
+	// Errors: INVALID_ARGUMENT if there is no source with the name, NOT_FOUND if no set of the
+	// source is held.
+	Release(context.Context, *ReleaseRequest) (*ReleaseResponse, error)
 	mustEmbedUnimplementedPodConfigServer()
 }
 
@@ -186,6 +207,9 @@ func (UnimplementedPodConfigServer) History(context.Context, *HistoryRequest) (*
 }
 func (UnimplementedPodConfigServer) Resync(context.Context, *ResyncRequest) (*ResyncResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Resync not implemented")
+}
+func (UnimplementedPodConfigServer) Release(context.Context, *ReleaseRequest) (*ReleaseResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Release not implemented")
 }
 func (UnimplementedPodConfigServer) mustEmbedUnimplementedPodConfigServer() {}
 func (UnimplementedPodConfigServer) testEmbeddedByValue()                   {}
@@ -291,6 +315,24 @@ func _PodConfig_Resync_Handler(srv interface{}, ctx context.Context, dec func(in
 	return interceptor(ctx, in, info, handler)
 }
 
+func _PodConfig_Release_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ReleaseRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(PodConfigServer).Release(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: PodConfig_Release_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(PodConfigServer).Release(ctx, req.(*ReleaseRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // PodConfig_ServiceDesc is the grpc.ServiceDesc for PodConfig service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -313,6 +355,10 @@ var PodConfig_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Resync",
 			Handler:    _PodConfig_Resync_Handler,
+		},
+		{
+			MethodName: "Release",
+			Handler:    _PodConfig_Release_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{

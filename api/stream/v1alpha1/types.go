@@ -111,6 +111,9 @@ type SourceStatus struct {
 	Degraded      bool       `json:"degraded"`
 	DegradedSince *time.Time `json:"degradedSince,omitempty"`
 	LastError     string     `json:"lastError,omitempty"`
+	// Held is set while the newest set of the source is not merged, because it would remove
+	// too many pods. The source is degraded.
+	Held *HeldSet `json:"held,omitempty"`
 	// LastChange is the time at which the source last delivered a set.
 	LastChange *time.Time `json:"lastChange,omitempty"`
 	Pods       int        `json:"pods"`
@@ -118,6 +121,15 @@ type SourceStatus struct {
 	File *FileStatus `json:"file,omitempty"`
 	HTTP *HTTPStatus `json:"http,omitempty"`
 	API  *APIStatus  `json:"api,omitempty"`
+}
+
+// HeldSet is a set that is not merged because of --removal-brake.
+type HeldSet struct {
+	// Removes is how many pods the set would remove, Pods how many the source has.
+	Removes int `json:"removes"`
+	Pods    int `json:"pods"`
+	// Since is the time from which sets of the source are held.
+	Since time.Time `json:"since"`
 }
 
 // FileStatus is the part of the status that is specific to a file source.

@@ -1,0 +1,71 @@
+package server
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	podconfigd "github.com/podconfigd/podconfigd/api/podconfigd/v1alpha1"
+	"github.com/podconfigd/podconfigd/pkg/journal"
+)
+
+func TestRelease(t *testing.T) {
+	var released []string
+	opts := Options{Journal: journal.New(journal.Options{}), Gatherer: prometheus.NewRegistry()}
+	opts.Release = func(_ context.Context, source string) error {
+		released = append(released, source)
+		switch source {
+		case "http":
+			return apierrors.NewNotFound(schema.GroupResource{Resource: "sources"}, source)
+		case "api":
+			return context.Canceled
+		}
+		return nil
+	}
+	handler := New(opts).handler()
+	for _, c := range []struct {
+		method, query string
+		code          int
+		message       string
+	}{
+		{"POST", "source=file", 200, `"status":"Success"`},
+		{"POST", "source=http", 404, "not found"},
+		{"POST", "source=api", 503, "canceled"},
+		{"POST", "", 400, `parameter \"source\": required`},
+		{"POST", "source=*", 400, `parameter \"source\": required`},
+		{"POST", "source=kubelet", 400, `parameter \"source\": unknown source \"kubelet\"`},
+		{"POST", "source=file&force=1", 400, `unknown parameter \"force\"`},
+		{"GET", "source=file", 405, "POST it"},
+	} {
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, httptest.NewRequest(c.method, "/v1alpha1/release?"+c.query, nil))
+		if w.Code != c.code || !strings.Contains(w.Body.String(), c.message) {
+			t.Errorf("%s %s: %d %s, want %d %s", c.method, c.query, w.Code, w.Body, c.code, c.message)
+		}
+	}
+	if got := strings.Join(released, " "); got != "file http api" {
+		t.Errorf("released %s", got)
+	}
+	api := &podConfigAPI{server: New(opts)}
+	for source, want := range map[string]codes.Code{
+		"file": codes.OK, "http": codes.NotFound, "api": codes.Unavailable, "": codes.InvalidArgument, "kubelet": codes.InvalidArgument,
+	} {
+		_, err := api.Release(t.Context(), &podconfigd.ReleaseRequest{Source: source})
+		if status.Code(err) != want {
+			t.Errorf("gRPC: %s: %v, want %v", source, err, want)
+		}
+	}
+	w := httptest.NewRecorder()
+	New(Options{Journal: opts.Journal, Gatherer: opts.Gatherer}).handler().ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/v1alpha1/release?source=file", nil))
+	if w.Code != http.StatusMethodNotAllowed {
+		t.Errorf("without the function: %d", w.Code)
+	}
+}
