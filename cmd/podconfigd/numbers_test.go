@@ -42,7 +42,11 @@ var numbers = map[string]map[string]number{
 		"journal-max-bytes":           integer("1", "1099511627776", "1099511627777"),
 		"state-max-age":               period("1m", "87600h", "59.999999999s", "87600h0m0.000000001s"),
 		"state-max-bytes":             integer("1048576", "1099511627776", "1099511627777"),
-		"socket-mode":                 {taken: []string{"0", "0777"}, refused: append(beyond, "-1", "01000"), help: "0 to 0777"},
+		"removal-brake": {
+			taken: []string{"1", "1000000", "1%", "99%"}, refused: append([]string{"0", "-1", "1000001", "0%", "100%", "-1%", "50.5%", "%"}, beyond...),
+			help: "1 to 1000000, or 1% to 99%",
+		},
+		"socket-mode": {taken: []string{"0", "0777"}, refused: append(beyond, "-1", "01000"), help: "0 to 0777"},
 		"metrics-bind-address": {
 			taken: []string{":0", ":65535"}, refused: []string{":-1", ":65536", ":9223372036854775807", ":9223372036854775808", ":1e308"},
 			help: "0 to 65535",

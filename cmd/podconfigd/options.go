@@ -56,6 +56,8 @@ func (o *daemonOptions) addFlags(flags *pflag.FlagSet) {
 		"Keep metadata.managedFields of pods from the apiserver.")
 	flags.StringVar(&o.NodeName, "hostname-override", o.NodeName,
 		"Name of the node. If empty, uses the hostname. The names and UIDs of static pods contain it. The apiserver source selects pods with this spec.nodeName.")
+	flags.StringVar(&o.RemovalBrake, "removal-brake", o.RemovalBrake,
+		"Number of pods, as in 5, or share of the pods of a source, as in 50%, that one set of the source may remove. 1 to 1000000, or 1% to 99%. A set that would remove more is held until \"podconfigd release SOURCE\", or until the source takes it back. If empty, there is no limit.")
 	o.addRuntimeFlags(flags)
 	o.addSocketFlags(flags)
 	flags.IntVar(&o.MaxSubscribers, "max-subscribers", o.MaxSubscribers, "Maximum number of open streams. 1 to 1048576.")

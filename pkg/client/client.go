@@ -81,6 +81,16 @@ func (c *Client) Resync(ctx context.Context, namespace, name string) error {
 	return body.Close()
 }
 
+// Release merges the held set of a source, which removes pods. It returns a [RefusedError]
+// with code 404 if no set of the source is held.
+func (c *Client) Release(ctx context.Context, source string) error {
+	body, err := c.do(ctx, http.MethodPost, "/v1alpha1/release", url.Values{"source": {source}})
+	if err != nil {
+		return err
+	}
+	return body.Close()
+}
+
 func (c *Client) getJSON(ctx context.Context, path string, query url.Values, into any) error {
 	body, err := c.get(ctx, path, query)
 	if err != nil {

@@ -61,7 +61,13 @@ type HeldSet struct {
 	Removes, Pods int
 	// Since is the time from which sets of the source are held.
 	Since time.Time
+	// Until is the time at which the set is merged, because it is within the limit. It is
+	// zero if the set is beyond the limit.
+	Until time.Time
 }
+
+// settling is the time for which a set within the limit is held, after one beyond it.
+const settling = time.Minute
 
 // heldSet is the newest set of a source whose sets are held.
 type heldSet struct {
@@ -80,9 +86,10 @@ type release struct {
 // Run.
 //
 // A held set is not merged at all, also not its new pods: a part of a set is a state that the
-// source never had. It stays held until Release, or until the source sends a set within the
-// limit. A newer set beyond the limit replaces it. A pod is removed if neither its UID nor its
-// name is in the set, so a changed manifest removes no pod.
+// source never had. Newer sets replace it. The hold ends with Release, with a set that removes
+// no pod, or when sets have been within the limit for a minute in which no pod came back: a
+// source may take a removal back step by step. A pod is removed if neither its UID nor its name
+// is in the set, so a changed manifest removes no pod.
 func (c *PodConfig) LimitRemovals(limit RemovalLimit) { c.removalLimit = limit }
 
 // Held returns the held set of a source, if there is one.
@@ -144,27 +151,58 @@ func (c *PodConfig) setHeld(source string, held *heldSet) (before *heldSet) {
 
 // hold holds the set if it would remove too many pods, and returns whether it does.
 func (c *PodConfig) hold(ctx context.Context, in sourcedSet) bool {
-	logger := klog.FromContext(ctx)
 	removes, pods, over := c.storage.over(c.removalLimit, in.source, in.set.Pods)
-	if !over {
-		if c.setHeld(in.source, nil) != nil {
-			logger.Info("No longer holding a set: the source has a set within the limit", "source", in.source, "origin", in.set.Origin)
+	before, held := c.Held(in.source)
+	if !over && (!held || removes == 0) {
+		if held {
+			c.unhold(ctx, in.source)
 		}
 		return false
 	}
-	next := &heldSet{HeldSet{removes, pods, time.Now()}, in.set}
-	if before, held := c.Held(in.source); held {
-		next.Since = before.Since
+	now := time.Now()
+	next := &heldSet{HeldSet{Removes: removes, Pods: pods, Since: now}, in.set}
+	if held {
+		next.Since, next.Until = before.Since, before.Until
 	} else {
-		logger.Info("Holding a set: it would remove too many pods", "source", in.source, "origin", in.set.Origin,
+		klog.FromContext(ctx).Info("Holding a set: it would remove too many pods", "source", in.source, "origin", in.set.Origin,
 			"removed", removes, "pods", pods, "limit", c.removalLimit, "toApply", "podconfigd release "+in.source)
+	}
+	switch {
+	case over:
+		next.Until = time.Time{}
+	case before.Until.IsZero() || removes < before.Removes:
+		next.Until = now.Add(settling)
 	}
 	c.setHeld(in.source, next)
 	return true
 }
 
-// over reports whether the set would remove more pods of the source than the limit, and if
-// so, how many of how many. It changes nothing that a merge depends on.
+// unhold ends the hold of a source that has taken the removal back, and returns the set.
+func (c *PodConfig) unhold(ctx context.Context, source string) sourcedSet {
+	held := c.setHeld(source, nil)
+	klog.FromContext(ctx).Info("No longer holding a set: the source has a set within the limit", "source", source, "origin", held.set.Origin)
+	return sourcedSet{source, held.set}
+}
+
+// settled returns a channel that is sent on when the first held set is due; nil if none will
+// be. Its source is returned too.
+func (c *PodConfig) settled() (due <-chan time.Time, source string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var first time.Time
+	for name, held := range c.held {
+		if !held.Until.IsZero() && (source == "" || held.Until.Before(first)) {
+			first, source = held.Until, name
+		}
+	}
+	if source == "" {
+		return nil, ""
+	}
+	return time.After(time.Until(first)), source
+}
+
+// over reports whether the set would remove more pods of the source than the limit. It also
+// returns how many of how many it would remove. It changes nothing that a merge depends on.
 func (s *podStorage) over(limit RemovalLimit, source string, set []*v1.Pod) (removes, pods int, over bool) {
 	before := s.sources[source]
 	if before == nil {
@@ -173,23 +211,29 @@ func (s *podStorage) over(limit RemovalLimit, source string, set []*v1.Pod) (rem
 	pods = len(before.byUID)
 	most, limited := limit.of(pods)
 	if !limited {
-		return 0, 0, false
+		return 0, pods, false
 	}
-	before.generation++
-	fresh, kept := before.refs.touch(set, before.generation)
-	if pods-kept <= most {
-		return 0, 0, false
+	removes = before.removals(set)
+	return removes, pods, removes > most
+}
+
+// removals returns how many pods the set would remove.
+func (p *sourcePods) removals(set []*v1.Pod) (removes int) {
+	p.generation++
+	fresh, kept := p.refs.touch(set, p.generation)
+	if kept == len(p.byUID) {
+		return 0
 	}
 	uids, names := make(map[types.UID]struct{}, len(fresh)), make(map[podName]struct{}, len(fresh))
 	for _, ref := range fresh {
 		uids[ref.UID], names[nameOf(ref)] = struct{}{}, struct{}{}
 	}
-	for _, entry := range before.refs.absent(before.generation) {
+	for _, entry := range p.refs.absent(p.generation) {
 		_, byUID := uids[entry.ref.UID]
 		_, byName := names[nameOf(entry.ref)]
 		if !byUID && !byName {
 			removes++
 		}
 	}
-	return removes, pods, removes > most
+	return removes
 }

@@ -81,16 +81,17 @@ func FuzzParseRemovalLimit(f *testing.F) {
 // braked is a PodConfig with a limit of removals and one source, in a bubble.
 type braked struct {
 	*PodConfig
+	t       *testing.T
 	ch      chan<- SourceSet
 	lines   []string
 	updates []string
 }
 
 // runBraked runs a test with a PodConfig.
-func runBraked(t *testing.T, limit string, restored []*v1.Pod, test func(t *testing.T, b *braked)) {
+func runBraked(t *testing.T, limit string, restored []*v1.Pod, test func(b *braked)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		b := &braked{PodConfig: NewPodConfig()}
+		b := &braked{PodConfig: NewPodConfig(), t: t}
 		b.LimitRemovals(limitOf(t, limit))
 		if restored != nil {
 			b.Restore(FileSource, restored)
@@ -110,47 +111,50 @@ func runBraked(t *testing.T, limit string, restored []*v1.Pod, test func(t *test
 				b.updates = append(b.updates, strings.TrimSpace(u.Op.String()+" "+strings.Join(names, " ")))
 			}
 		})
-		test(t, b)
+		test(b)
 		cancel()
 		running.Wait()
 	})
 }
 
 // send sends a set of the pods with these names, and expects the updates that result.
-func (b *braked) send(t *testing.T, names string, want ...string) {
-	t.Helper()
+func (b *braked) send(names string, want ...string) {
+	b.t.Helper()
 	var set []*v1.Pod
 	for name := range strings.FieldsSeq(names) {
 		set = append(set, pod(name, "u"+name))
 	}
 	b.ch <- SourceSet{Pods: set, Origin: "/m"}
-	b.expect(t, want...)
+	b.expect(want...)
 }
 
-func (b *braked) expect(t *testing.T, want ...string) {
-	t.Helper()
+func (b *braked) expect(want ...string) {
+	b.t.Helper()
 	synctest.Wait()
 	if !slices.Equal(b.updates, want) {
-		t.Errorf("got %q, want %q", b.updates, want)
+		b.t.Errorf("got %q, want %q", b.updates, want)
 	}
 	b.updates = nil
 }
 
-func (b *braked) holds(t *testing.T, want string) {
-	t.Helper()
+func (b *braked) holds(want string) {
+	b.t.Helper()
 	got := ""
 	if h, held := b.Held(FileSource); held {
 		got = fmt.Sprintf("%d of %d since %s", h.Removes, h.Pods, h.Since.UTC().Format("15:04:05"))
+		if !h.Until.IsZero() {
+			got += " until " + h.Until.UTC().Format("15:04:05")
+		}
 	}
 	if got != want {
-		t.Errorf("held: %q, want %q", got, want)
+		b.t.Errorf("held: %q, want %q", got, want)
 	}
 }
 
-func (b *braked) logged(t *testing.T, want ...string) {
-	t.Helper()
+func (b *braked) logged(want ...string) {
+	b.t.Helper()
 	if !slices.Equal(b.lines, want) {
-		t.Errorf("logged\n%s\nwant\n%s", strings.Join(b.lines, "\n"), strings.Join(want, "\n"))
+		b.t.Errorf("logged\n%s\nwant\n%s", strings.Join(b.lines, "\n"), strings.Join(want, "\n"))
 	}
 	b.lines = nil
 }
@@ -165,42 +169,81 @@ const (
 // A set that would remove more than the limit is held as a whole, also its new pods. It is
 // logged once. The hold ends when the source takes the removal back.
 func TestAHeldSetIsTakenBack(t *testing.T) {
-	runBraked(t, "50%", nil, func(t *testing.T, b *braked) {
-		b.send(t, "a b c d", "ADD a b c d")
-		b.send(t, "a x")
-		b.holds(t, "3 of 4 since 00:00:00")
+	runBraked(t, "50%", nil, func(b *braked) {
+		b.send("a b c d", "ADD a b c d")
+		b.send("a x")
+		b.holds("3 of 4 since 00:00:00")
 		time.Sleep(time.Minute) //nolint:forbidigo // virtual time
-		b.send(t, "")
-		b.holds(t, "4 of 4 since 00:00:00")
-		b.logged(t, fmt.Sprintf(holding, 3, 4))
-		b.send(t, "c d y", "REMOVE a b", "ADD y")
-		b.holds(t, "")
-		b.logged(t, withdrew)
+		b.send("")
+		b.holds("4 of 4 since 00:00:00")
+		b.logged(fmt.Sprintf(holding, 3, 4))
+		b.send("d c b a y", "ADD y")
+		b.holds("")
+		b.logged(withdrew)
+	})
+}
+
+// Files may come back one by one. A set within the limit is not merged at once, because the
+// other pods may follow. It is merged after a minute in which none came back.
+func TestAHeldSetIsTakenBackInSteps(t *testing.T) {
+	runBraked(t, "50%", nil, func(b *braked) {
+		b.send("a b c d e", "ADD a b c d e")
+		b.send("")
+		b.send("a b")
+		b.holds("3 of 5 since 00:00:00")
+		b.send("a b c")
+		b.holds("2 of 5 since 00:00:00 until 00:01:00")
+		time.Sleep(59 * time.Second) //nolint:forbidigo // virtual time
+		b.send("a b c d")
+		b.holds("1 of 5 since 00:00:00 until 00:01:59")
+		time.Sleep(59 * time.Second) //nolint:forbidigo // virtual time
+		b.send("a b c d e")
+		b.holds("")
+		b.logged(fmt.Sprintf(holding, 5, 5), withdrew)
+		time.Sleep(time.Hour) //nolint:forbidigo // virtual time
+		b.expect()
+
+		b.send("")
+		b.logged(fmt.Sprintf(holding, 5, 5))
+		b.send("a b c d")
+		time.Sleep(30 * time.Second) //nolint:forbidigo // virtual time
+		b.send("a b c x")            // a change, but no pod came back
+		b.holds("2 of 5 since 01:01:58 until 01:02:58")
+		b.send("a x") // beyond the limit again
+		b.holds("4 of 5 since 01:01:58")
+		time.Sleep(time.Hour) //nolint:forbidigo // virtual time
+		b.holds("4 of 5 since 01:01:58")
+		b.send("a b c x")
+		b.holds("2 of 5 since 01:01:58 until 02:03:28")
+		time.Sleep(time.Minute) //nolint:forbidigo // virtual time
+		b.expect("REMOVE d e", "ADD x")
+		b.holds("")
+		b.logged(withdrew)
 	})
 }
 
 func TestAHeldSetIsReleased(t *testing.T) {
-	runBraked(t, "50%", nil, func(t *testing.T, b *braked) {
-		if err := b.Release(t.Context(), FileSource); !apierrors.IsNotFound(err) {
-			t.Errorf("releasing nothing: %v", err)
+	runBraked(t, "50%", nil, func(b *braked) {
+		if err := b.Release(b.t.Context(), FileSource); !apierrors.IsNotFound(err) {
+			b.t.Errorf("releasing nothing: %v", err)
 		}
-		b.send(t, "a b c d", "ADD a b c d")
-		b.send(t, "x")
-		b.send(t, "y")
-		if err := b.Release(t.Context(), HTTPSource); !apierrors.IsNotFound(err) {
-			t.Errorf("releasing another source: %v", err)
+		b.send("a b c d", "ADD a b c d")
+		b.send("x")
+		b.send("y")
+		if err := b.Release(b.t.Context(), HTTPSource); !apierrors.IsNotFound(err) {
+			b.t.Errorf("releasing another source: %v", err)
 		}
-		b.expect(t)
-		if err := b.Release(t.Context(), FileSource); err != nil {
-			t.Error(err)
+		b.expect()
+		if err := b.Release(b.t.Context(), FileSource); err != nil {
+			b.t.Error(err)
 		}
-		b.expect(t, "REMOVE a b c d", "ADD y")
-		b.holds(t, "")
-		b.logged(t, fmt.Sprintf(holding, 4, 4), released, `"msg"="Source removed most of its pods" "source"="file" "origin"="/m" "removed"=3 "left"=1`)
+		b.expect("REMOVE a b c d", "ADD y")
+		b.holds("")
+		b.logged(fmt.Sprintf(holding, 4, 4), released, `"msg"="Source removed most of its pods" "source"="file" "origin"="/m" "removed"=3 "left"=1`)
 		// The next set is limited again.
-		b.send(t, "a b c d", "REMOVE y", "ADD a b c d") // of one pod, one may go
-		b.send(t, "")
-		b.holds(t, "4 of 4 since 00:00:00")
+		b.send("a b c d", "REMOVE y", "ADD a b c d") // of one pod, one may go
+		b.send("")
+		b.holds("4 of 4 since 00:00:00")
 	})
 }
 
@@ -232,7 +275,7 @@ func TestWhatCountsAsRemoved(t *testing.T) {
 		"another namespace":       {"3", []*v1.Pod{pod("a", "5", func(p *v1.Pod) { p.Namespace = "other" })}, 4},
 	} {
 		t.Run(name, func(t *testing.T) {
-			runBraked(t, test.limit, nil, func(t *testing.T, b *braked) {
+			runBraked(t, test.limit, nil, func(b *braked) {
 				b.ch <- SourceSet{Pods: first}
 				synctest.Wait()
 				for range 2 { // the same again
@@ -240,14 +283,14 @@ func TestWhatCountsAsRemoved(t *testing.T) {
 					synctest.Wait()
 					h, held := b.Held(FileSource)
 					if held != (test.want > 0) || h.Removes != test.want {
-						t.Errorf("held: %t, %+v, want %d", held, h, test.want)
+						b.t.Errorf("held: %t, %+v, want %d", held, h, test.want)
 					}
 				}
 				b.updates = nil
 				if test.want > 0 {
 					b.ch <- SourceSet{Pods: first}
-					b.expect(t)
-					b.holds(t, "")
+					b.expect()
+					b.holds("")
 				}
 			})
 		})
@@ -261,39 +304,39 @@ func TestTheFirstSetAfterARestartIsHeld(t *testing.T) {
 	for i := range restored {
 		restored[i] = annotate(restored[i], FileSource, time.Now())
 	}
-	runBraked(t, "50%", restored, func(t *testing.T, b *braked) {
-		b.send(t, "")
-		b.holds(t, "3 of 3 since 00:00:00")
-		if err := b.Release(t.Context(), FileSource); err != nil {
-			t.Error(err)
+	runBraked(t, "50%", restored, func(b *braked) {
+		b.send("")
+		b.holds("3 of 3 since 00:00:00")
+		if err := b.Release(b.t.Context(), FileSource); err != nil {
+			b.t.Error(err)
 		}
-		b.expect(t, "REMOVE a b c", "ADD")
+		b.expect("REMOVE a b c", "ADD")
 	})
-	runBraked(t, "50%", restored, func(t *testing.T, b *braked) {
-		b.send(t, "x")
-		b.holds(t, "3 of 3 since 00:00:00")
-		b.send(t, "a b c", "ADD")
-		b.holds(t, "")
+	runBraked(t, "50%", restored, func(b *braked) {
+		b.send("x")
+		b.holds("3 of 3 since 00:00:00")
+		b.send("a b c", "ADD")
+		b.holds("")
 	})
-	runBraked(t, "50%", nil, func(t *testing.T, b *braked) {
-		b.send(t, "", "ADD")
+	runBraked(t, "50%", nil, func(b *braked) {
+		b.send("", "ADD")
 	})
 }
 
 // Other sources are not affected by a held set.
 func TestOtherSourcesGoOn(t *testing.T) {
-	runBraked(t, "1", nil, func(t *testing.T, b *braked) {
-		b.send(t, "a b", "ADD a b")
-		b.send(t, "")
+	runBraked(t, "1", nil, func(b *braked) {
+		b.send("a b", "ADD a b")
+		b.send("")
 		b.Channel(HTTPSource) <- SourceSet{Pods: []*v1.Pod{pod("x", "x"), pod("y", "y")}}
-		b.expect(t, "ADD x y")
+		b.expect("ADD x y")
 		b.Channel(HTTPSource) <- SourceSet{}
-		b.expect(t)
-		if err := b.Release(t.Context(), HTTPSource); err != nil {
-			t.Error(err)
+		b.expect()
+		if err := b.Release(b.t.Context(), HTTPSource); err != nil {
+			b.t.Error(err)
 		}
-		b.expect(t, "REMOVE x y")
-		b.holds(t, "2 of 2 since 00:00:00")
+		b.expect("REMOVE x y")
+		b.holds("2 of 2 since 00:00:00")
 	})
 }
 

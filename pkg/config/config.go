@@ -76,9 +76,14 @@ func (c *PodConfig) Run(ctx context.Context) error {
 	defer listeners.Wait()
 
 	for {
+		settled, source := c.settled()
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
+		case <-settled:
+			if err := c.merge(ctx, c.unhold(ctx, source)); err != nil {
+				return err
+			}
 		case in := <-c.mux.merged:
 			if c.hold(ctx, in) {
 				continue

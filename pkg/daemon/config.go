@@ -112,8 +112,8 @@ type Config struct {
 	StateMaxAge   time.Duration
 	StateMaxBytes int64
 	// RemovalBrake is the number of pods, as in 5, or the share of the pods of a source, as in
-	// 50%, that one set may remove. A set that would remove more is held. Empty for no limit.
-	// Flag: --removal-brake.
+	// 50%, that one set may remove. A set that would remove more is held until it is released,
+	// or until the source takes it back. Empty for no limit. Flag: --removal-brake.
 	RemovalBrake string
 
 	// Collectors are metrics of the program around the daemon, which /metrics serves too.

@@ -83,6 +83,8 @@ func (d *Daemon) assemble(registry *prometheus.Registry) (err error) {
 	for name, r := range d.state.restored {
 		d.podConfig.Restore(name, r.Pods)
 	}
+	d.podConfig.LimitRemovals(c.removalLimit())
+	registerHeld(registry, d.podConfig, names...)
 	if d.sources, err = newSources(c, d.node, registry, d.state.restored); err != nil {
 		return err
 	}
@@ -101,7 +103,7 @@ func (d *Daemon) assemble(registry *prometheus.Registry) (err error) {
 		Status:  d.status,
 		Live:    d.runtime.checks(server.Check{Name: "syncloop", Check: d.checkLoop}),
 		Ready:   d.state.checks(server.Check{Name: "sources", Check: d.checkSources}),
-		Runtime: d.runtime.pods(), Resync: d.loop.Resync, History: d.state.history(),
+		Runtime: d.runtime.pods(), Resync: d.loop.Resync, Release: d.podConfig.Release, History: d.state.history(),
 		Version: version.Get(), Registerer: registry, Gatherer: registry,
 		Limits: server.Limits{
 			Subscribers: c.MaxSubscribers, SubscribersPerPeer: c.MaxSubscribersPerProcess,
@@ -174,12 +176,16 @@ func (d *Daemon) status() v1alpha1.Status {
 	status := d.journal.Status()
 	status.NodeName, status.StartTime = string(d.node), d.started
 	for i := range status.Sources {
+		merged := &status.Sources[i]
 		for _, source := range d.sources {
-			if merged := &status.Sources[i]; source.name == merged.Name {
+			if source.name == merged.Name {
 				merge := *merged
 				*merged = source.Status()
 				merged.Seen, merged.Restored, merged.Pods = merge.Seen, merge.Restored, merge.Pods
 			}
+		}
+		if held, is := d.podConfig.Held(merged.Name); is {
+			showHeld(merged, held)
 		}
 	}
 	return d.runtime.status(d.state.status(status))

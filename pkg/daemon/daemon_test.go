@@ -45,6 +45,7 @@ func TestValidateReportsEveryFaultAtOnce(t *testing.T) {
 		ContainerRuntimeEndpoint: "tcp://1.2.3.4:5",
 		SyncFrequency:            25 * time.Hour,
 		MaxSubscribers:           1 << 62,
+		RemovalBrake:             "half",
 	}
 	err := config.Validate()
 	for _, want := range []string{
@@ -53,6 +54,7 @@ func TestValidateReportsEveryFaultAtOnce(t *testing.T) {
 		"--file-check-frequency: 0s is too short: expected 1ms or more", "--http-check-frequency: 0s", "--pleg-relist-period: 0s",
 		"--pleg-relist-threshold: 0s", "--sync-frequency: 25h0m0s is too long: expected 24h0m0s or less",
 		"--max-subscribers: 4611686018427387904 is too large: expected 1048576 or less", "--max-subscribers-per-process: 0 is too small: expected 1 or more",
+		`--removal-brake: "half" is not a number or a share of pods: expected 1 to 1000000, or 1% to 99%`,
 		"--journal-max-updates: 0", "--journal-max-bytes: 0",
 	} {
 		if err == nil || !strings.Contains(err.Error(), want) {

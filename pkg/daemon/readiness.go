@@ -13,9 +13,14 @@ func (d *Daemon) checkSources() error {
 		return nil
 	}
 	for i, source := range unseen {
-		if slices.Contains(restored, source) {
-			unseen[i] += " (restored: serving its last known pods)"
+		if !slices.Contains(restored, source) {
+			continue
 		}
+		why := "restored: serving its last known pods"
+		if held, is := d.podConfig.Held(source); is {
+			why += fmt.Sprintf("; its first set would remove %d of %d pods and is held", held.Removes, held.Pods)
+		}
+		unseen[i] += " (" + why + ")"
 	}
 	return fmt.Errorf("waiting for sources: %s", strings.Join(unseen, ", "))
 }

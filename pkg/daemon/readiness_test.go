@@ -13,7 +13,7 @@ import (
 // The daemon is not ready while a source is only restored. The error tells such sources from
 // those that have no pods yet.
 func TestReadinessNamesTheSources(t *testing.T) {
-	d := &Daemon{journal: journal.New(journal.Options{
+	d := &Daemon{podConfig: config.NewPodConfig(), journal: journal.New(journal.Options{
 		Sources: []string{"api", "file", "http"}, Recovered: recovered.Of(map[string][]*v1.Pod{"api": {{}}}),
 	})}
 	for _, step := range []struct{ source, want string }{

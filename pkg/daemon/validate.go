@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/podconfigd/podconfigd/internal/socketpath"
+	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/pleg/cri"
 )
 
@@ -30,6 +31,9 @@ func (c *Config) Validate() error {
 	c.validateLimits(fail)
 	c.validatePeriods(fail)
 	c.validateState(fail)
+	if _, err := config.ParseRemovalLimit(c.RemovalBrake); err != nil {
+		fail("--removal-brake: %w", err)
+	}
 	if c.ContainerRuntimeEndpoint != "" {
 		if _, err := cri.SocketPath(c.ContainerRuntimeEndpoint); err != nil {
 			fail("--container-runtime-endpoint: %w", err)

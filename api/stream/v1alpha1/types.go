@@ -130,6 +130,9 @@ type HeldSet struct {
 	Pods    int `json:"pods"`
 	// Since is the time from which sets of the source are held.
 	Since time.Time `json:"since"`
+	// Until is the time at which the set is merged, because it is within the limit; nil if
+	// it is beyond the limit.
+	Until *time.Time `json:"until,omitempty"`
 }
 
 // FileStatus is the part of the status that is specific to a file source.

@@ -1,0 +1,37 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+)
+
+func newReleaseCommand() *cobra.Command {
+	var flags clientFlags
+	cmd := &cobra.Command{
+		Use:   "release SOURCE",
+		Short: "Apply the held set of a source, which removes pods",
+		Long: `Apply the held set of a source, which removes pods.
+
+With --removal-brake, the daemon holds a set that would remove too many pods of its source.
+"podconfigd status" shows how many. SOURCE is file, http or api. The next set of the source is
+limited again.`,
+		Example: `  # Apply the held set of the manifest directory
+  podconfigd release file`,
+		Args:      someArgs("SOURCE", 1),
+		ValidArgs: []string{"file", "http", "api"},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := flags.client()
+			if err != nil {
+				return err
+			}
+			if err := c.Release(cmd.Context(), args[0]); err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "source/%s released\n", args[0])
+			return err
+		},
+	}
+	flags.add(cmd)
+	return cmd
+}
