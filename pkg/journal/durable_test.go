@@ -307,6 +307,24 @@ func TestOperationsThatAreNotStoredHaveAHole(t *testing.T) {
 	}
 }
 
+// The revisions that are reserved include the gap at a start.
+func TestReservedRevisionsIncludeTheGap(t *testing.T) {
+	opts := store.Options{Dir: t.TempDir()}
+	d := startDurable(t, opts)
+	appendSet(d.Journal, update(config.ADD, "a"))
+	d.settle(t)
+	d.stop()
+	d = startDurable(t, opts)
+	var ceiling int64
+	d.reserve = func(revision int64) error { ceiling = revision; return nil }
+	d.reserveFrom(t.Context(), 0)
+	appendSet(d.Journal, update(config.ADD, "b"))
+	d.settle(t)
+	if d.Revision() > ceiling {
+		t.Errorf("revision %d is above the ceiling %d", d.Revision(), ceiling)
+	}
+}
+
 // A source is restored until it delivers its first set. One that is not configured any
 // more loses its pods.
 func TestSourcesAfterARestart(t *testing.T) {

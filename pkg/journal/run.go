@@ -39,8 +39,13 @@ func (j *Journal) Run(ctx context.Context) error {
 // reserveFrom reserves revisions if few are left below the ceiling, and returns the
 // ceiling.
 func (j *Journal) reserveFrom(ctx context.Context, ceiling int64) int64 {
-	head := j.Revision()
-	if j.reserve == nil || ceiling-head > reserved/2 {
+	if j.reserve == nil {
+		return ceiling
+	}
+	j.intake.mu.Lock()
+	head := j.intake.head // a set that is being stored is shown next
+	j.intake.mu.Unlock()
+	if ceiling-head > reserved/2 {
 		return ceiling
 	}
 	if err := j.reserve(head + reserved); err != nil {
