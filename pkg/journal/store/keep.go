@@ -12,6 +12,7 @@ import (
 // segments, and verifies those that the start did not read.
 func (l *Log) keep(ctx context.Context) {
 	l.begin()
+	l.prune() // a process that is always killed soon must not fill the disk
 	ticker := time.NewTicker(syncEvery)
 	defer ticker.Stop()
 	for {
