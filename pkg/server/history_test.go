@@ -389,3 +389,33 @@ func TestAPeriodBeginsAtTheFirstPage(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
+
+// Any query is either accepted completely or refused with a reason. The token of an
+// accepted one continues it.
+func FuzzParseHistory(f *testing.F) {
+	now := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
+	first, err := parseHistory("since=10m&pod=a/b", now)
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, query := range []string{
+		"", "since=10m&source=file&pod=a/b&pods=true&limit=7", "since=0000-01-01T00:00:00%2B23:59", "since=9999-12-31T23:59:59-23:59", "limit=-1", "continue=x",
+		"since=10m&pod=a/b&continue=" + first.token(history.Position{Instance: "i", Revision: 1}),
+	} {
+		f.Add(query)
+	}
+	f.Fuzz(func(t *testing.T, query string) {
+		q, err := parseHistory(query, now)
+		if err != nil {
+			if err.Error() == "" {
+				t.Error("refused without a reason")
+			}
+			return
+		}
+		next := *q
+		last := history.Position{Instance: "i", Revision: 7}
+		if err := next.resume(q.token(last)); err != nil || next.opts.After != last || !next.opts.Since.Equal(q.opts.Since) {
+			t.Errorf("%q: %v, %+v after %+v", query, err, next.opts, q.opts)
+		}
+	})
+}
