@@ -61,7 +61,8 @@ pid %[1]s/pid;
 error_log %[1]s/error.log;
 events {}
 http {
-	access_log %[1]s/access.log;
+	log_format conditions '$remote_addr - $remote_user [$time_local] "$request" $status $body_bytes_sent "$http_if_none_match"';
+	access_log %[1]s/access.log conditions;
 	client_body_temp_path %[1]s/body;
 	proxy_temp_path %[1]s/proxy;
 	fastcgi_temp_path %[1]s/fastcgi;
