@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Demonstrates podconfigd. Starts the daemon on a copy of examples/manifests, and prints the
-# stream while it adds, edits, breaks, fixes and removes manifests. Removes its files when
-# it ends.
+# stream while it adds, edits, breaks, fixes and removes manifests, and while the daemon is
+# killed. Removes its files when it ends.
 #
 #   examples/demo.sh [path of the podconfigd binary]
 set -euo pipefail
@@ -46,10 +46,16 @@ await() {
 mkdir "$manifests"
 cp "$here"/manifests/* "$manifests/"
 
-say "podconfigd --pod-manifest-path $manifests"
-"$bin" --pod-manifest-path "$manifests" --hostname-override node1 --socket "$PODCONFIGD_SOCKET" >"$work/log" 2>&1 &
-daemon=$!
-await "$bin" status
+# start starts the daemon in the background.
+start() {
+	"$bin" --pod-manifest-path "$manifests" --hostname-override node1 --socket "$PODCONFIGD_SOCKET" \
+		--state-dir "$work/state" >>"$work/log" 2>&1 &
+	daemon=$!
+	await "$bin" status
+}
+
+say "podconfigd --pod-manifest-path $manifests --state-dir $work/state"
+start
 
 say 'podconfigd watch, in the background'
 "$bin" watch &
@@ -73,6 +79,16 @@ say 'Add a second file with the same pod. The first file has priority until it i
 run "cp manifests/shop.yaml manifests/second.yaml"
 "$bin" status | sed -n '/^MANIFEST/p; / Shadowed /p'
 run "rm manifests/shop.yaml"
+
+say 'Kill the daemon, and edit a manifest while it is down. The stream resumes: it has this change, and no other.'
+kill -9 "$daemon"
+wait "$daemon" 2>/dev/null || true
+run "sed -i 's/nginx:1.29/nginx:1.30/' manifests/second.yaml"
+start
+sleep 1.5
+
+say 'Show the history of this pod, with the owner and the mode of its file.'
+"$bin" history --pod default/shop-node1
 
 say 'Move the directory away: no pod is removed. Create an empty directory: all pods are removed.'
 run "mv manifests elsewhere"
