@@ -76,6 +76,7 @@ type world struct {
 	random  *rand.Rand
 	steps   *progress
 	kills   int
+	durable bool
 	daemon  *daemon
 	mutator *mutator
 	// whole is never cut and never pauses.
@@ -90,9 +91,12 @@ func soak(t *testing.T, seed uint64, opts history.Options, withAPI bool) {
 	w := &world{t: t, seed: seed, random: rand.New(rand.NewPCG(seed, uint64(opts.MaxUpdates))), steps: newProgress()}
 	w.mutator = newMutator(t, rand.New(rand.NewPCG(seed, 1)), dir, opts.Clashes)
 	w.daemon = newDaemon(t, dir, "--journal-max-updates", strconv.Itoa(opts.MaxUpdates), "--journal-max-bytes", "1000000000", "--manifest-url", w.mutator.web.URL)
-	if w.kills = *kills; opts.Durable {
+	if w.kills, w.durable = *kills, opts.Durable; opts.Durable {
 		w.kills = *restarts
 		w.daemon.args = append(w.daemon.args, "--state-dir", stateDir(t))
+		if opts.MaxUpdates < 100 { // so that a start begins with a snapshot
+			w.daemon.args = append(w.daemon.args, "--state-max-bytes", "2000000")
+		}
 	}
 	if withAPI {
 		w.mutator.api = newAPIServer(t, dir)
@@ -143,7 +147,11 @@ func (w *world) subscriber(name string, view history.View, s history.Selection, 
 
 // subscribe starts all subscribers.
 func (w *world) subscribe(ctx context.Context) {
-	const far, near = 1 << 20, 1 << 15
+	const far = 1 << 20
+	near := 1 << 15
+	if w.durable { // the largest update must get through before it leaves the journal: there are no resets
+		near = 1 << 18
+	}
 	everything := history.Selection{}
 	w.whole = w.subscriber("ndjson", history.Stream, everything, 0)
 	for _, s := range []*subscriber{
