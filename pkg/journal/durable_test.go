@@ -81,7 +81,7 @@ func (l *life) step(d *durable) {
 	if l.random.IntN(8) == 0 {
 		d.Append(config.PodUpdate{Op: config.SYNC, Source: "file", Pods: []*v1.Pod{pod("a")}})
 		s := d.Subscribe("", Operations{config.SYNC: true}, Client{})
-		d.Append(config.PodUpdate{Op: config.SYNC, Source: "file", Pods: []*v1.Pod{pod("a")}})
+		d.Append(config.PodUpdate{Op: config.SYNC, Source: "file", Pods: []*v1.Pod{pod("a"), pod("b")}})
 		s.Close()
 		return
 	}

@@ -79,9 +79,8 @@ func (j *Journal) replay(s *store.Set) (exact bool) {
 		j.gaps = append(j.gaps, gap{in.head, s.First - 1})
 		in.head = s.First - 1
 	}
-	set := in.advance(s.Time)
+	set := &Set{First: s.First, Revision: s.Revision, Time: s.Time, Bookmark: in.bookmark}
 	if len(s.Updates) > 0 {
-		in.head--
 		updates, pods := make([]config.PodUpdate, len(s.Updates)), make([][]*Pod, len(s.Updates))
 		for i, u := range s.Updates {
 			updates[i] = config.PodUpdate{Op: u.Op, Source: u.Source}
