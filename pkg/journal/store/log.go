@@ -106,6 +106,8 @@ type Log struct {
 	// writes.
 	queue, inflight []*entry
 	numbered        uint64
+	// showing means that a writer shows sets. After a failure, the next writer waits for it.
+	showing bool
 	// file is the current segment. current is its description, snapshot the size of its
 	// snapshot, and enqueued and written are offsets in it.
 	file              Appender

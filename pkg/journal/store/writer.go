@@ -34,6 +34,7 @@ func (l *Log) write(generation int) {
 				e.show = nil
 			}
 		}
+		l.shown()
 	}
 }
 
@@ -87,13 +88,15 @@ func (l *Log) take(generation int) *batch {
 		switch {
 		case l.generation != generation:
 			return nil
+		case l.showing: // by the writer before this one
+			l.changed.Wait()
 		case l.next != nil && l.next.ready:
 			l.installLocked()
 		case l.mode == failed && len(l.queue) > 0:
 			if !l.unstored {
 				l.instance, l.unstored = newInstance(), true
 			}
-			l.inflight, l.queue = l.queue, nil
+			l.inflight, l.queue, l.showing = l.queue, nil, true
 			return &batch{l.inflight, nil, Commit{Instance: l.instance}}
 		case l.mode == healthy && len(l.queue) > 0:
 			n, size := 0, 0
@@ -123,7 +126,7 @@ func (l *Log) wrote(generation int, n int64, err error) bool {
 		l.failLocked(fmt.Errorf("writing %s: %w", l.current.name, err))
 		return false
 	}
-	l.inflight = nil
+	l.inflight, l.showing = nil, true
 	l.written += n
 	l.metrics.written.Add(float64(n))
 	if l.next != nil {
@@ -132,6 +135,14 @@ func (l *Log) wrote(generation int, n int64, err error) bool {
 		l.wake()
 	}
 	return true
+}
+
+// shown records that the sets of a batch have been shown.
+func (l *Log) shown() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.showing = false
+	l.changed.Broadcast()
 }
 
 var errStalled = fmt.Errorf("a write takes longer than %v", stall)
