@@ -48,5 +48,6 @@ func throughProtobuf(pod *v1.Pod) (*v1.Pod, error) {
 		return nil, err
 	}
 	same := new(v1.Pod)
-	return same, same.Unmarshal(data)
+	err = same.Unmarshal(data)
+	return same, err
 }

@@ -22,6 +22,7 @@ var states = []string{"none", "dir"}
 
 // stateArgs returns the arguments of a daemon.
 func stateArgs(tb testing.TB, state string) []string {
+	tb.Helper()
 	if state == "none" {
 		return nil
 	}
@@ -40,7 +41,6 @@ func BenchmarkStateFileToStream(b *testing.B) {
 		dirs[i].put(b, changing)
 		p := startPodconfigd(b, dirs[i], stateArgs(b, state)...)
 		followers[i] = follow(b.Context(), p.process, p.subscribe(b).next)
-		defer p.stop()
 		followers[i].first(b)
 	}
 	pause(b, arming)

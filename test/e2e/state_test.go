@@ -52,17 +52,17 @@ func (d *daemon) ask(t *testing.T, path string) (code int, header http.Header, b
 	web := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "unix", d.socket)
 	}, DisableKeepAlives: true}}
-	var resp *http.Response
-	testutil.Eventually(t, func() (err error) { // the daemon may be starting
-		resp, err = web.Get("http://podconfigd" + path)
+	testutil.Eventually(t, func() error { // the daemon may be starting
+		resp, err := web.Get("http://podconfigd" + path)
+		if err != nil {
+			return err
+		}
+		defer resp.Body.Close()
+		data, err := io.ReadAll(resp.Body)
+		code, header, body = resp.StatusCode, resp.Header, string(data)
 		return err
 	})
-	defer resp.Body.Close()
-	data, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return resp.StatusCode, resp.Header, string(data)
+	return code, header, body
 }
 
 func (d *daemon) body(t *testing.T) string {
