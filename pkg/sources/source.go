@@ -24,6 +24,8 @@ import (
 //   - A pod is shared and read-only after it was sent. A pod that did not change is sent as the
 //     same pointer, so the cost of a set depends on the changes.
 //   - A set names its origin, without secrets.
+//   - After a restart, [Restored] counts as the source's last set. Unavailable is not empty then
+//     either, and a pod that is held is the restored pointer.
 //   - Names and UIDs of the pods in a set are distinct. If two pods conflict, the source
 //     chooses one by its own rule and reports the other.
 type Source interface {

@@ -20,7 +20,7 @@ type place struct {
 	cluster *components.Cluster
 	proxy   *components.Proxy
 	node    string
-	source  *Source
+	conf    string
 }
 
 func TestContract(t *testing.T) {
@@ -39,14 +39,16 @@ func TestContract(t *testing.T) {
 		}
 		conf := components.NewKubeconfig("https://"+p.proxy.Address, cluster.Authority.PEM)
 		conf.AuthInfos["user"].Token = components.User + "-token"
-		path := filepath.Join(t.TempDir(), "kubeconfig")
-		components.WriteKubeconfig(t, path, conf)
-		p.source = New(Options{Kubeconfig: path, Node: types.NodeName(p.node)})
+		p.conf = filepath.Join(t.TempDir(), "kubeconfig")
+		components.WriteKubeconfig(t, p.conf, conf)
 		return p
 	})
 }
 
-func (p *place) Source() sources.Source { return p.source }
+// Source needs nothing that was restored: the first list is the set.
+func (p *place) Source(sources.Restored) sources.Source {
+	return New(Options{Kubeconfig: p.conf, Node: types.NodeName(p.node)})
+}
 
 // name returns the pod's name in the apiserver, which is shared by all nodes.
 func (p *place) name(name string) string { return name + "-" + p.node }

@@ -15,7 +15,6 @@ import (
 // because an absent directory would count as empty at the start.
 type place struct {
 	parent, dir string
-	source      *Source
 }
 
 func TestContract(t *testing.T) {
@@ -25,7 +24,6 @@ func TestContract(t *testing.T) {
 		p := &place{parent: parent, dir: filepath.Join(parent, "current", "manifests")}
 		p.must(t, os.MkdirAll(filepath.Join(parent, "real", "manifests"), 0o755))
 		p.Mend(t)
-		p.source = New(Options{Path: p.dir, Decoder: manifest.NewDecoder("node")})
 		return p
 	})
 }
@@ -37,7 +35,9 @@ func (p *place) must(t *testing.T, err error) {
 	}
 }
 
-func (p *place) Source() sources.Source { return p.source }
+func (p *place) Source(restored sources.Restored) sources.Source {
+	return New(Options{Path: p.dir, Decoder: manifest.NewDecoder("node"), Restored: restored})
+}
 
 func (p *place) Put(t *testing.T, name, image string) {
 	t.Helper()

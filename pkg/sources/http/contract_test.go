@@ -16,7 +16,7 @@ import (
 
 // place is a server.
 type place struct {
-	source *Source
+	url string
 
 	mu     sync.Mutex
 	images map[string]string
@@ -29,11 +29,7 @@ func TestContract(t *testing.T) {
 		p := &place{images: make(map[string]string)}
 		s := newSite(t, false)
 		s.set(p.serve)
-		var err error
-		p.source, err = New(Options{URL: s.URL, Decoder: manifest.NewDecoder("node"), Period: 10 * time.Millisecond})
-		if err != nil {
-			t.Fatal(err)
-		}
+		p.url = s.URL
 		return p
 	})
 }
@@ -58,7 +54,13 @@ func (p *place) change(how func()) {
 	how()
 }
 
-func (p *place) Source() sources.Source { return p.source }
+func (p *place) Source(restored sources.Restored) sources.Source {
+	source, err := New(Options{URL: p.url, Decoder: manifest.NewDecoder("node"), Period: 10 * time.Millisecond, Restored: restored})
+	if err != nil {
+		panic(err) // the URL is that of a test server
+	}
+	return source
+}
 
 func (p *place) Put(_ *testing.T, name, image string) { p.change(func() { p.images[name] = image }) }
 func (p *place) Remove(_ *testing.T, name string)     { p.change(func() { delete(p.images, name) }) }

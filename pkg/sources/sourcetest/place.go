@@ -11,8 +11,9 @@ import (
 // Names are single letters. The names of the source's pods may have a suffix that begins
 // with a hyphen, like those of static pods.
 type Place interface {
-	// Source returns the source that reads the place. It is called once.
-	Source() sources.Source
+	// Source returns a source that reads the place, as after a restart with what was
+	// restored. If it is called again, the source before has ended.
+	Source(restored sources.Restored) sources.Source
 	// Put adds or changes the pod with the name. Its container has the image.
 	Put(t *testing.T, name, image string)
 	// Remove removes the pod with the name.

@@ -33,3 +33,41 @@ func Restored(t *testing.T, set config.SourceSet) sources.Restored {
 	}
 	return restored
 }
+
+// stopped runs a source on two pods, and returns what it gets after a restart.
+func stopped(t *testing.T, place Place) sources.Restored {
+	t.Helper()
+	place.Put(t, "a", "1")
+	place.Put(t, "b", "1")
+	r := start(t, place)
+	r.expect(t, "a=1 b=1")
+	r.end(t)
+	return Restored(t, r.set)
+}
+
+func restartUnchanged(t *testing.T, place Place) {
+	r := startWith(t, place, stopped(t, place))
+	r.expect(t, "a=1 b=1")
+	r.silent(t)
+}
+
+func restartChanged(t *testing.T, place Place) {
+	restored := stopped(t, place)
+	place.Put(t, "a", "2")
+	place.Remove(t, "b")
+	place.Put(t, "c", "1")
+	r := startWith(t, place, restored)
+	r.expect(t, "a=2 c=1")
+	r.silent(t)
+}
+
+func restartUnavailable(t *testing.T, place Place) {
+	restored := stopped(t, place)
+	place.Break(t)
+	r := startWith(t, place, restored)
+	r.awaitDegraded(t)
+	r.silent(t)
+	place.Mend(t)
+	place.Put(t, "a", "2")
+	r.expect(t, "a=2 b=1")
+}

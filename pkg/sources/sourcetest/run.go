@@ -43,6 +43,9 @@ func Run(t *testing.T, newPlace func(t *testing.T) Place) {
 		"it ends while nobody reads":          endsUnread,
 		"it ends while nobody reads a change": endsUnreadChange,
 		"it ends while unavailable":           endsUnavailable,
+		"a restart without a change":          restartUnchanged,
+		"a restart after changes":             restartChanged,
+		"unavailable at a restart":            restartUnavailable,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, newPlace(t)) })
 	}
@@ -58,15 +61,24 @@ type running struct {
 	// change.
 	sent, copies []*v1.Pod
 	last         map[string]*v1.Pod
+	set          config.SourceSet
 	ignored      goleak.Option
 }
 
 func start(t *testing.T, place Place) *running {
 	t.Helper()
+	return startWith(t, place, sources.Restored{})
+}
+
+func startWith(t *testing.T, place Place, restored sources.Restored) *running {
+	t.Helper()
 	ctx, cancel := context.WithCancelCause(context.Background())
 	r := &running{
-		source: place.Source(), sets: make(chan config.SourceSet), cancel: cancel, ended: make(chan error, 1),
+		source: place.Source(restored), sets: make(chan config.SourceSet), cancel: cancel, ended: make(chan error, 1),
 		last: make(map[string]*v1.Pod), ignored: goleak.IgnoreCurrent(),
+	}
+	for _, pod := range restored.Pods {
+		r.sent, r.copies = append(r.sent, pod), append(r.copies, pod.DeepCopy())
 	}
 	go func() { r.ended <- r.source.Run(ctx, r.sets) }()
 	t.Cleanup(func() { r.end(t) })
@@ -121,6 +133,7 @@ func (r *running) next(t *testing.T) map[string]*v1.Pod {
 	case <-time.After(patience):
 		t.Fatal("no set comes")
 	}
+	r.set = set
 	if set.Origin == "" {
 		t.Error("the set does not say where its pods were read")
 	}
