@@ -58,24 +58,60 @@ func (j *Journal) wanted(op config.PodOperation, revision int64, now time.Time) 
 // newest revision, it advances the revision, so that the subscriber can resume from there.
 func (j *Journal) ask(ops Operations) {
 	j.intake.mu.Lock()
-	defer j.intake.mu.Unlock()
-	if j.askFor(ops, j.intake.head) {
+	hole := j.askFor(ops)
+	if hole {
 		j.commit(j.intake.advance(time.Now()))
+	}
+	head := j.intake.head
+	j.intake.mu.Unlock()
+	if hole {
+		j.await(head)
 	}
 }
 
-// askFor counts the subscriber, and reports whether a hole is at the revision.
-func (j *Journal) askFor(ops Operations, revision int64) (hole bool) {
+// askFor counts the subscriber, and reports whether a hole is at the newest revision that
+// subscribers can read, or after it. After a restart, also operations that are always
+// recorded have a hole.
+func (j *Journal) askFor(ops Operations) (hole bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	for op, wanted := range ops {
-		if wanted && onDemand(op) {
-			d := j.demandLocked(op)
-			d.subscribers++
-			hole = hole || d.hole == revision
+		if !wanted {
+			continue
+		}
+		if onDemand(op) {
+			j.demandLocked(op).subscribers++
+		}
+		if d := j.demand[op]; d != nil {
+			hole = hole || d.hole >= j.head
 		}
 	}
 	return hole
+}
+
+// patience is more than a store takes to show a set, also if it fails.
+const patience = 2 * time.Second
+
+// await waits until subscribers can read the revision. A log that ends shows nothing any
+// more, so it does not wait long.
+func (j *Journal) await(revision int64) {
+	var timeout <-chan time.Time
+	for {
+		j.mu.RLock()
+		head, changed := j.head, j.changed
+		j.mu.RUnlock()
+		if head >= revision {
+			return
+		}
+		if timeout == nil {
+			timeout = time.After(patience)
+		}
+		select {
+		case <-changed:
+		case <-timeout:
+			return
+		}
+	}
 }
 
 // leaveLocked counts the subscriber no longer.
