@@ -58,3 +58,32 @@ func TestAClockThatIsSetBack(t *testing.T) {
 		}
 	})
 }
+
+// A machine without a battery for its clock starts in 1970 and gets the time later. JSON can
+// still represent the revisions after years of that.
+func TestAClockThatStartsIn1970(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		files := newMemFS()
+		opts := options(files)
+		var known atomic.Bool
+		opts.Now = func() time.Time {
+			if known.Load() {
+				return time.Now()
+			}
+			return time.Unix(60, 0)
+		}
+		for range 20 {
+			for range 2 {
+				p, recovered := start(t, opts)
+				m := newModel(1, recovered)
+				p.append(m.set())
+				files = killed(p, files)
+				if m.revision >= 1<<53/1000 {
+					t.Fatalf("revision %d", m.revision)
+				}
+				opts.FS = files
+				known.Store(!known.Load())
+			}
+		}
+	})
+}

@@ -248,13 +248,17 @@ func (r *recovery) fresh() string {
 // With it, revisions stay below 2^53, which JSON can represent, for thousands of years.
 const fastest = 64
 
+// longest is the longest time that counts for that. If more seems to have passed, the clock
+// was set. No process shows updates at the highest rate for so long.
+const longest = 30 * 24 * time.Hour
+
 // reserved returns a revision that is not below any that was shown. Those that were not
 // stored are not known: a process that could store nothing may have shown any number of
 // them since the last segment was begun, as fast as it can.
 func (r *recovery) reserved() int64 {
 	reserved := max(r.state.ceiling, r.state.revision)
 	if n := len(r.segments); n > 0 {
-		reserved += fastest * max(0, r.now.Sub(r.segments[n-1].header.Created).Milliseconds())
+		reserved += fastest * min(max(0, r.now.Sub(r.segments[n-1].header.Created)), longest).Milliseconds()
 	}
 	return reserved
 }
