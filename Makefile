@@ -6,6 +6,8 @@ GO ?= go
 # Nested modules, which ./... does not include.
 NESTED_MODULES := test/bench test/conformance test/conformance/merge test/powercut
 nested := $(patsubst %/go.mod,%,$(wildcard $(addsuffix /go.mod,$(NESTED_MODULES))))
+# A module without tests, whose databases take long to compile: it is only linted.
+LINTED_MODULES := test/bench/store
 
 # The go command with the flags of hack/components.sh and internal/testutil. With the same
 # flags, no package is compiled twice. Only the tests of the root module are compiled
@@ -96,11 +98,11 @@ demo: build ## Build, then run examples/demo.sh
 lint: $(GOLANGCI_LINT) lint-api ## Check formatting, linters, the protobuf interface, go.mod files and scripts
 	@echo '==> formatting'
 	@$(GOLANGCI_LINT) fmt --diff
-	@set -e; for m in . $(nested); do \
+	@set -e; for m in . $(nested) $(LINTED_MODULES); do \
 		echo "==> golangci-lint in $$m"; \
 		(cd $$m && $(GOLANGCI_LINT) run --config $(CURDIR)/.golangci.yml ./...); \
 	done
-	@set -e; for m in . tools test/components/servers test/components/containerd $(nested); do \
+	@set -e; for m in . tools test/components/servers test/components/containerd $(nested) $(LINTED_MODULES); do \
 		echo "==> go mod tidy -diff in $$m"; \
 		(cd $$m && $(GO) mod tidy -diff); \
 	done
@@ -152,7 +154,7 @@ fmt: $(GOLANGCI_LINT) ## Format the Go code and its imports
 
 .PHONY: tidy
 tidy: ## Run go mod tidy in every module
-	@set -e; for m in . tools test/components/servers test/components/containerd $(nested); do \
+	@set -e; for m in . tools test/components/servers test/components/containerd $(nested) $(LINTED_MODULES); do \
 		echo "==> go mod tidy in $$m"; \
 		(cd $$m && $(GO) mod tidy); \
 	done

@@ -3,7 +3,7 @@ package main
 import (
 	"context"
 	"database/sql"
-	"os"
+	"fmt"
 	"path/filepath"
 	"time"
 
@@ -55,7 +55,7 @@ func (l *ownLog) last() (int64, error) { return l.first, nil }
 
 func (l *ownLog) close() error {
 	l.stop()
-	<-l.done
+	_ = <-l.done // the cause of the context
 	return nil
 }
 
@@ -73,7 +73,7 @@ func openSQLite(driver string) func(dir string) (database, error) {
 			"CREATE TABLE IF NOT EXISTS log (revision INTEGER PRIMARY KEY, pod BLOB)",
 			"CREATE TABLE IF NOT EXISTS state (uid TEXT PRIMARY KEY, revision INTEGER, pod BLOB)",
 		} {
-			if _, err := db.Exec(statement); err != nil {
+			if _, err := db.ExecContext(context.Background(), statement); err != nil {
 				return nil, err
 			}
 		}
@@ -86,25 +86,26 @@ func (s sqlite) put(revision int64, pod *v1.Pod) error {
 	if err != nil {
 		return err
 	}
-	tx, err := s.db.Begin()
+	ctx := context.Background()
+	tx, err := s.db.BeginTx(ctx, nil)
 	if err != nil {
 		return err
 	}
-	defer tx.Rollback()
-	if _, err := tx.Exec("INSERT INTO log VALUES (?, ?)", revision, data); err != nil {
+	defer func() { _ = tx.Rollback() }() // after a commit, it does nothing
+	if _, err := tx.ExecContext(ctx, "INSERT INTO log VALUES (?, ?)", revision, data); err != nil {
 		return err
 	}
-	if _, err := tx.Exec("INSERT OR REPLACE INTO state VALUES (?, ?, ?)", string(pod.UID), revision, data); err != nil {
+	if _, err := tx.ExecContext(ctx, "INSERT OR REPLACE INTO state VALUES (?, ?, ?)", string(pod.UID), revision, data); err != nil {
 		return err
 	}
-	if _, err := tx.Exec("DELETE FROM log WHERE revision <= ?", revision-history); err != nil {
+	if _, err := tx.ExecContext(ctx, "DELETE FROM log WHERE revision <= ?", revision-history); err != nil {
 		return err
 	}
 	return tx.Commit()
 }
 
 func (s sqlite) last() (revision int64, err error) {
-	err = s.db.QueryRow("SELECT coalesce(max(revision), 0) FROM log").Scan(&revision)
+	err = s.db.QueryRowContext(context.Background(), "SELECT coalesce(max(revision), 0) FROM log").Scan(&revision)
 	return revision, err
 }
 
@@ -203,6 +204,6 @@ func (p pebbleDB) close() error { return p.db.Close() }
 // silent logs nothing but what ends the process.
 type silent struct{}
 
-func (silent) Infof(string, ...any)  {}
-func (silent) Errorf(string, ...any) {}
-func (silent) Fatalf(string, ...any) { os.Exit(1) }
+func (silent) Infof(string, ...any)              {}
+func (silent) Errorf(string, ...any)             {}
+func (silent) Fatalf(format string, args ...any) { panic(fmt.Sprintf(format, args...)) }

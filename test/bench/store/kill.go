@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
@@ -37,8 +38,8 @@ func killOne(which int, dir string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	defer os.RemoveAll(tmp)
-	cmd := exec.Command(os.Args[0], "-write", "-one", strconv.Itoa(which), "-dir", tmp)
+	defer func() { _ = os.RemoveAll(tmp) }()
+	cmd := exec.CommandContext(context.Background(), os.Args[0], "-write", "-one", strconv.Itoa(which), "-dir", tmp)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
 	if err != nil {

@@ -10,6 +10,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"flag"
 	"fmt"
@@ -93,7 +94,7 @@ func main() {
 		if err != nil {
 			log.Fatal(err)
 		}
-		cmd := exec.Command(os.Args[0], "-one", strconv.Itoa(i), "-n", strconv.Itoa(*n/d.share), "-every", every.String(), "-dir", tmp)
+		cmd := exec.CommandContext(context.Background(), os.Args[0], "-one", strconv.Itoa(i), "-n", strconv.Itoa(*n/d.share), "-every", every.String(), "-dir", tmp)
 		cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 		err = cmd.Run()
 		if err := os.RemoveAll(tmp); err != nil {
@@ -122,7 +123,7 @@ func measure(which, n int, every time.Duration, dir string) error {
 	for i := range n {
 		p := all[i%len(all)]
 		if every > 0 {
-			time.Sleep(every)
+			<-time.After(every)
 		}
 		begun := time.Now()
 		if err := d.put(int64(i)+1, p); err != nil {
@@ -161,12 +162,12 @@ func pod(random *rand.Rand, n int) *v1.Pod {
 func number(file, line string) int64 {
 	data, err := os.ReadFile(file)
 	if err != nil {
-		log.Fatal(err)
+		panic(err) // a file of the kernel
 	}
 	_, rest, _ := bytes.Cut(data, []byte(line))
 	n, err := strconv.ParseInt(strings.Fields(string(rest))[0], 10, 64)
 	if err != nil {
-		log.Fatal(err)
+		panic(err) // a file of the kernel
 	}
 	return n
 }
