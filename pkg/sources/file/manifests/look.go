@@ -155,6 +155,11 @@ func (l *looker) read(path string, isLink bool, known knowledge, s *sight) {
 		s.busy = true
 		return
 	}
+	// A writer such as cp -p sets the mode before it closes the file, maybe after the first Stat.
+	if info, err = f.Stat(); err != nil {
+		s.fault = faultOf(err)
+		return
+	}
 	at := time.Now()
 	_ = f.SetReadDeadline(at.Add(readPatience)) // fails for files that never block
 	data, err := manifest.Read(f)
