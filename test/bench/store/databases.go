@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"time"
@@ -55,7 +56,9 @@ func (l *ownLog) last() (int64, error) { return l.first, nil }
 
 func (l *ownLog) close() error {
 	l.stop()
-	_ = <-l.done // the cause of the context
+	if err := <-l.done; !errors.Is(err, context.Canceled) {
+		return err
+	}
 	return nil
 }
 
