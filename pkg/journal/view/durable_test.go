@@ -36,7 +36,8 @@ func TestResumingFromRestoredState(t *testing.T) {
 			j, stop := startDurable(t, dir)
 			c := Stream(j, StreamOptions{})
 			appendSet(&testJournal{Journal: j}, update(config.ADD, "a"))
-			for !sees(t, c, config.ADD) {
+			for added := false; !added; {
+				added = sees(t, c, config.ADD)
 			}
 			c.Close()
 			stop()
