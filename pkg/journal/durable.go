@@ -27,6 +27,7 @@ func (j *Journal) commit(set *Set) {
 func (in *intake) stored(s *Set) *store.Set {
 	set := &store.Set{First: s.First, Revision: s.Revision, Time: s.Time, Sources: s.sources}
 	byName := in.renumbered(s)
+	named := maps.Clone(byName) // those that are in no update
 	for _, u := range s.Updates {
 		if !u.Op.IsConfig() {
 			continue
@@ -36,9 +37,15 @@ func (in *intake) stored(s *Set) *store.Set {
 			pods[i] = store.Pod{Source: p.Source, Revision: p.Revision, Object: p.Object, File: p.File}
 			if byName != nil {
 				pods[i].ByName = byName[p.key()]
+				delete(named, p.key())
 			}
 		}
 		set.Updates = append(set.Updates, store.Update{Revision: u.Revision, Op: u.Op, Source: u.Source, Pods: pods})
+	}
+	for _, c := range s.Names {
+		if c.After != nil && named[c.After.key()] != 0 {
+			set.Named = append(set.Named, store.Pod{Source: c.After.Source, ByName: c.Revision, Object: c.After.Object})
+		}
 	}
 	return set
 }

@@ -1,7 +1,11 @@
 package journal
 
 import (
+	"fmt"
 	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/journal/store"
@@ -35,5 +39,33 @@ func TestARestartAfterAnEventOfSeveralPods(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A pod that got its name from another source has another revision under its name. It keeps
+// it over restarts, also once the update is no longer replayed.
+func TestARevisionByNameIsKept(t *testing.T) {
+	opts := store.Options{Dir: t.TempDir(), SegmentBytes: 1 << 10, ReplayBytes: 1}
+	d := startDurable(t, opts)
+	a, f := update(config.ADD), update(config.ADD)
+	a.Source = "api"
+	pa, pf := pod("x=1"), pod("x=2")
+	pa.UID, pf.UID = "ua", "uf"
+	a.Pods, f.Pods = []*v1.Pod{pa}, []*v1.Pod{pf}
+	appendSet(d.Journal, a)
+	appendSet(d.Journal, f)
+	a.Op = config.REMOVE
+	appendSet(d.Journal, a)
+	d.settle(t)
+	name := types.NamespacedName{Namespace: pa.Namespace, Name: pa.Name}
+	want := d.ByName(name).Revision
+	for i := range 2 {
+		d.stop()
+		d = startDurable(t, opts)
+		appendSet(d.Journal, update(config.ADD, fmt.Sprintf("y%d", i)))
+		d.settle(t)
+	}
+	if got := d.ByName(name).Revision; got != want {
+		t.Errorf("revision %d before, %d after restarts", want, got)
 	}
 }

@@ -134,6 +134,10 @@ func (d *setDecoder) add(body []byte) error {
 			p, err := decodePod(f.bytes, u.Source)
 			u.Pods = append(u.Pods, p)
 			return err
+		case setNamed:
+			p, err := decodePod(f.bytes, "")
+			d.set.Named = append(d.set.Named, p)
+			return err
 		case setSource:
 			s, err := decodeSource(f.bytes)
 			d.set.Sources = append(d.set.Sources, s)

@@ -64,6 +64,7 @@ const (
 	setUpdate
 	setPod
 	setSource
+	setNamed
 )
 
 const (
@@ -175,6 +176,12 @@ func encodeSet(s *Set) ([]byte, error) {
 				return nil, err
 			}
 		}
+	}
+	for i := range s.Named {
+		p := &s.Named[i]
+		meta = appendText(meta[:0], podSource, p.Source)
+		meta = appendText(meta, podUID, p.Object.UID)
+		dst = appendMessage(dst, setNamed, appendInt(meta, podByName, p.ByName))
 	}
 	for i := range s.Sources {
 		dst = appendMessage(dst, setSource, appendSource(meta[:0], &s.Sources[i]))

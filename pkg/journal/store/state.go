@@ -53,6 +53,13 @@ func (s *state) apply(set *Set, whole bool) {
 			s.sources[u.Source] = source
 		}
 	}
+	for _, named := range set.Named {
+		key := podKey{named.Source, named.Object.UID}
+		if p, there := s.pods[key]; there {
+			p.ByName = named.ByName
+			s.pods[key] = p
+		}
+	}
 	for _, source := range set.Sources {
 		s.sources[source.Name] = source
 	}

@@ -16,6 +16,9 @@ type Set struct {
 	First, Revision int64
 	Time            time.Time
 	Updates         []Update
+	// Named are pods that have got another revision under their name, and are in none of
+	// Updates. Only source, UID and ByName are stored.
+	Named []Pod
 	// Sources has the new state of sources, except for their pods. It may be empty.
 	Sources []Source
 }
