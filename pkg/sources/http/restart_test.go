@@ -116,9 +116,7 @@ func TestRestartWithoutAChange(t *testing.T) {
 				t.Errorf("the first request has %s %q and was answered with %d", test.condition, r.Header.Get(test.condition), status)
 			}
 			h.verdict("a", v1alpha1.ManifestAccepted)
-			if status := h.source.Status(); status.Degraded || status.HTTP.LastSuccess == nil {
-				t.Errorf("the status is %+v", status)
-			}
+			h.await("the request is a success", func(s v1alpha1.SourceStatus) bool { return !s.Degraded && s.HTTP.LastSuccess != nil })
 		})
 	}
 }
