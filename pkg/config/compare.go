@@ -50,6 +50,15 @@ func checkAndUpdatePod(existing, ref *v1.Pod) (*v1.Pod, change) {
 		return &pod, reconciled
 	}
 
+	if ref.DeletionTimestamp != nil {
+		return updatedPod(existing, ref), deleted
+	}
+	return updatedPod(existing, ref), updated
+}
+
+// updatedPod returns a shallow copy of existing with the fields of ref that an update
+// copies.
+func updatedPod(existing, ref *v1.Pod) *v1.Pod {
 	pod := *existing
 	pod.Spec = ref.Spec
 	pod.Labels = ref.Labels
@@ -58,10 +67,7 @@ func checkAndUpdatePod(existing, ref *v1.Pod) (*v1.Pod, change) {
 	pod.Generation = ref.Generation
 	pod.Status = ref.Status
 	pod.Annotations = carryAnnotations(existing.Annotations, ref.Annotations)
-	if ref.DeletionTimestamp != nil {
-		return &pod, deleted
-	}
-	return &pod, updated
+	return &pod
 }
 
 // These functions compare like reflect.DeepEqual, which the kubelet uses.

@@ -4,8 +4,6 @@ import (
 	"context"
 	"sync"
 
-	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/klog/v2"
 )
@@ -130,16 +128,4 @@ func (c *PodConfig) merge(ctx context.Context, in sourcedSet) error {
 		}
 	}
 	return nil
-}
-
-// filesOf returns the file of each pod; nil if the pods are not from files.
-func filesOf(pods []*v1.Pod, files map[types.UID]*File) []*File {
-	if files == nil {
-		return nil
-	}
-	of := make([]*File, len(pods))
-	for i, pod := range pods {
-		of[i] = files[pod.UID]
-	}
-	return of
 }

@@ -31,15 +31,7 @@ func compareRestored(existing, ref *v1.Pod) (*v1.Pod, change) {
 	if same, err := throughProtobuf(ref); err == nil {
 		_, what = checkAndUpdatePod(existing, same)
 	}
-	pod := *existing
-	pod.Spec = ref.Spec
-	pod.Labels = ref.Labels
-	pod.DeletionTimestamp = ref.DeletionTimestamp
-	pod.DeletionGracePeriodSeconds = ref.DeletionGracePeriodSeconds
-	pod.Generation = ref.Generation
-	pod.Status = ref.Status
-	pod.Annotations = carryAnnotations(existing.Annotations, ref.Annotations)
-	return &pod, what
+	return updatedPod(existing, ref), what
 }
 
 func throughProtobuf(pod *v1.Pod) (*v1.Pod, error) {

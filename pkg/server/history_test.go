@@ -373,7 +373,7 @@ func TestNoHistory(t *testing.T) {
 	}
 }
 
-// A period begins at the first page, and not at each page anew.
+// The start of a period is computed for the first page. Later pages keep it.
 func TestAPeriodBeginsAtTheFirstPage(t *testing.T) {
 	now := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 	first, err := parseHistory("since=10m", now)
