@@ -1,0 +1,160 @@
+package podstatus
+
+import (
+	"cmp"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// counts are the containers of a pod by what they mean for its phase.
+type counts struct {
+	// Init containers that are not sidecars.
+	initPending, initFailed int
+	// Sidecars that have not started.
+	sidecarPending int
+	// Sidecars and containers.
+	unknown, running, waiting int
+	// Containers. Final ones are not restarted.
+	stopped, final, succeeded int
+}
+
+// getPhase returns the phase of the pod. The statuses have to have Started set.
+//
+// kubelet: pkg/kubelet/kubelet_pods.go getPhase.
+func (g *generator) getPhase(status *v1.PodStatus) v1.PodPhase {
+	var c counts
+	spec := &g.pod.Spec
+	for i := range spec.InitContainers {
+		container := &spec.InitContainers[i]
+		found := findStatus(status.InitContainerStatuses, container.Name)
+		if isRestartableInitContainer(container) {
+			c.addSidecar(found)
+		} else {
+			c.addInit(container, spec, found)
+		}
+	}
+	for i := range spec.Containers {
+		c.addRegular(&spec.Containers[i], spec, findStatus(status.ContainerStatuses, spec.Containers[i].Name))
+	}
+
+	// Sidecars that restart don't make a pod pending whose containers have run.
+	sidecarPending := c.sidecarPending > 0 && !g.runtime.hasAnyActiveRegularContainerStarted(spec)
+	switch {
+	case c.initFailed > 0:
+		return v1.PodFailed
+	case c.initPending > 0 || sidecarPending || c.waiting > 0 || c.unknown > 0:
+		return v1.PodPending
+	case c.running > 0:
+		return v1.PodRunning
+	case c.stopped == 0:
+		return v1.PodPending
+	case c.stopped != c.final && !g.isTerminating():
+		// A container is about to be restarted.
+		return v1.PodRunning
+	case c.stopped == c.succeeded:
+		return v1.PodSucceeded
+	default:
+		return v1.PodFailed
+	}
+}
+
+// isTerminating reports whether no container of the pod is restarted any more, whatever its
+// restart policy.
+func (g *generator) isTerminating() bool {
+	return g.pod.DeletionTimestamp != nil && !isStaticPod(g.pod)
+}
+
+func (c *counts) addInit(container *v1.Container, spec *v1.PodSpec, status *v1.ContainerStatus) {
+	terminated := lastTermination(status)
+	switch {
+	case terminated == nil:
+		c.initPending++
+	case terminated.ExitCode != 0 && !isRestartable(container, spec, terminated):
+		c.initFailed++
+	}
+}
+
+func (c *counts) addSidecar(status *v1.ContainerStatus) {
+	switch {
+	case status == nil:
+		c.unknown++
+	case status.State.Running != nil:
+		if status.Started == nil || !*status.Started {
+			c.sidecarPending++
+		}
+		c.running++
+	case lastTermination(status) != nil:
+		// A sidecar that has stopped does not count.
+	case status.State.Waiting != nil:
+		c.sidecarPending++
+		c.waiting++
+	default:
+		c.sidecarPending++
+		c.unknown++
+	}
+}
+
+func (c *counts) addRegular(container *v1.Container, spec *v1.PodSpec, status *v1.ContainerStatus) {
+	terminated := lastTermination(status)
+	switch {
+	case status == nil:
+		c.unknown++
+	case status.State.Running != nil:
+		c.running++
+	case terminated != nil:
+		c.stopped++
+		if !isRestartable(container, spec, terminated) {
+			c.final++
+		}
+		if status.State.Terminated != nil && terminated.ExitCode == 0 {
+			c.succeeded++
+		}
+	case status.State.Waiting != nil:
+		c.waiting++
+	default:
+		c.unknown++
+	}
+}
+
+// lastTermination returns how the container ended if it does not run: its state, or its last
+// state if it waits. It returns nil if it runs or never ran.
+func lastTermination(status *v1.ContainerStatus) *v1.ContainerStateTerminated {
+	switch {
+	case status == nil || status.State.Running != nil:
+		return nil
+	case status.State.Terminated != nil:
+		return status.State.Terminated
+	case status.State.Waiting != nil:
+		return status.LastTerminationState.Terminated
+	}
+	return nil
+}
+
+func isRestartable(container *v1.Container, spec *v1.PodSpec, terminated *v1.ContainerStateTerminated) bool {
+	return terminated.Reason == restartingAllContainers || containerShouldRestart(container, spec, terminated.ExitCode)
+}
+
+// keepPhase keeps a terminal phase, and the reason and the message of a phase that did not
+// change.
+func (g *generator) keepPhase(status *v1.PodStatus) {
+	if !isTerminal(status.Phase) {
+		switch {
+		case isTerminal(g.old.Phase):
+			status.Phase = g.old.Phase
+		case isTerminal(g.pod.Status.Phase):
+			status.Phase = g.pod.Status.Phase
+		}
+	}
+	if status.Phase == g.old.Phase {
+		status.Reason = cmp.Or(g.old.Reason, g.pod.Status.Reason)
+		status.Message = cmp.Or(g.old.Message, g.pod.Status.Message)
+	}
+	// A terminal phase that the apiserver has is final.
+	if isTerminal(g.pod.Status.Phase) {
+		status.Phase = g.pod.Status.Phase
+	}
+}
+
+func isTerminal(phase v1.PodPhase) bool {
+	return phase == v1.PodFailed || phase == v1.PodSucceeded
+}

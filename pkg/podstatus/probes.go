@@ -1,0 +1,64 @@
+package podstatus
+
+import (
+	v1 "k8s.io/api/core/v1"
+)
+
+// updatePodStatus sets Started and Ready. A container with a startup probe is not known to
+// have started, and one with a readiness probe is not known to be ready.
+//
+// kubelet: pkg/kubelet/prober/prober_manager.go UpdatePodStatus.
+func (g *generator) updatePodStatus(status *v1.PodStatus) {
+	for i := range g.pod.Spec.Containers {
+		container := &g.pod.Spec.Containers[i]
+		updateProbed(container, findStatus(status.ContainerStatuses, container.Name))
+	}
+	for i := range g.pod.Spec.InitContainers {
+		container := &g.pod.Spec.InitContainers[i]
+		found := findStatus(status.InitContainerStatuses, container.Name)
+		updateProbed(container, found)
+		if !isRestartableInitContainer(container) {
+			found.Ready = found.State.Terminated != nil && found.State.Terminated.ExitCode == 0
+		}
+	}
+}
+
+func updateProbed(container *v1.Container, status *v1.ContainerStatus) {
+	started := status.State.Running != nil && container.StartupProbe == nil
+	status.Started = &started
+	status.Ready = started && container.ReadinessProbe == nil
+}
+
+// unknownReadiness returns the containers that run and that only a probe can say to be
+// ready, in the order of the condition's message.
+func (g *generator) unknownReadiness(status *v1.PodStatus) []string {
+	var names []string
+	for container := range initAndRegular(&g.pod.Spec) {
+		if container.ReadinessProbe == nil && container.StartupProbe == nil {
+			continue
+		}
+		found := findStatus(status.InitContainerStatuses, container.Name)
+		if found == nil {
+			found = findStatus(status.ContainerStatuses, container.Name)
+		} else if !isRestartableInitContainer(container) {
+			continue
+		}
+		if found.State.Running != nil {
+			names = append(names, container.Name)
+		}
+	}
+	return names
+}
+
+// unknownStart returns the sidecars that run and that only a probe can say to have started.
+func (g *generator) unknownStart(status *v1.PodStatus) []string {
+	var names []string
+	for i := range g.pod.Spec.InitContainers {
+		container := &g.pod.Spec.InitContainers[i]
+		if container.StartupProbe != nil && isRestartableInitContainer(container) &&
+			findStatus(status.InitContainerStatuses, container.Name).State.Running != nil {
+			names = append(names, container.Name)
+		}
+	}
+	return names
+}

@@ -1,0 +1,155 @@
+package podstatus
+
+import (
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	resourcehelper "k8s.io/component-helpers/resource"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// kubelet: pkg/kubelet/cm/helpers_linux.go.
+const (
+	minShares        = 2
+	sharesPerCPU     = 1024
+	milliCPUToCPU    = 1000
+	minMilliCPULimit = 10
+)
+
+// podQOS returns the QoS class of the pod.
+//
+// kubelet: pkg/apis/core/v1/helper/qos/qos.go GetPodQOS.
+func podQOS(pod *v1.Pod) v1.PodQOSClass {
+	if pod.Status.QOSClass != "" {
+		return pod.Status.QOSClass
+	}
+	requests, limits := v1.ResourceList{}, v1.ResourceList{}
+	guaranteed := true
+	add := func(resources *v1.ResourceRequirements) {
+		addPositive(requests, resources.Requests)
+		limited := v1.ResourceList{}
+		addPositive(limited, resources.Limits)
+		addPositive(limits, limited)
+	}
+	if pod.Spec.Resources != nil {
+		add(pod.Spec.Resources)
+		guaranteed = len(pod.Spec.Resources.Limits) == 0 || limitsCPUAndMemory(pod.Spec.Resources)
+	} else {
+		for container := range initAndRegular(&pod.Spec) {
+			add(&container.Resources)
+			guaranteed = guaranteed && limitsCPUAndMemory(&container.Resources)
+		}
+	}
+	if len(requests) == 0 && len(limits) == 0 {
+		return v1.PodQOSBestEffort
+	}
+	for name, request := range requests {
+		limit, ok := limits[name]
+		guaranteed = guaranteed && ok && limit.Cmp(request) == 0
+	}
+	if guaranteed && len(requests) == len(limits) {
+		return v1.PodQOSGuaranteed
+	}
+	return v1.PodQOSBurstable
+}
+
+// addPositive adds the CPU and the memory of a list that are more than nothing.
+func addPositive(sum, list v1.ResourceList) {
+	for _, name := range []v1.ResourceName{v1.ResourceCPU, v1.ResourceMemory} {
+		if quantity, ok := list[name]; ok && quantity.Sign() == 1 {
+			total := quantity.DeepCopy()
+			total.Add(sum[name])
+			sum[name] = total
+		}
+	}
+}
+
+func limitsCPUAndMemory(resources *v1.ResourceRequirements) bool {
+	limits := v1.ResourceList{}
+	addPositive(limits, resources.Limits)
+	return len(limits) == 2
+}
+
+// setPodResources sets the resources of the pod as it is declared. A kubelet reads those of
+// a running pod of an apiserver from its cgroup.
+//
+// kubelet: pkg/kubelet/kubelet_pods.go getEffectiveAllocatedResources.
+func setPodResources(status *v1.PodStatus, pod *v1.Pod) {
+	resources := pod.Spec.Resources.DeepCopy()
+	if resources == nil {
+		resources = &v1.ResourceRequirements{}
+	}
+	resources.Requests = nonEmpty(resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{}))
+	resources.Limits = nonEmpty(resourcehelper.PodLimits(pod, resourcehelper.PodResourcesOptions{}))
+	status.Resources = resources
+	status.AllocatedResources = resources.Requests.DeepCopy()
+}
+
+func nonEmpty(list v1.ResourceList) v1.ResourceList {
+	if len(list) == 0 {
+		return nil
+	}
+	return list.DeepCopy()
+}
+
+// containerResources returns the resources of a container: those of the pod, and those that
+// the runtime reports of a running container. The runtime does not report the request of
+// memory.
+//
+// kubelet: pkg/kubelet/kubelet_pods.go convertToAPIContainerStatuses.
+func containerResources(container *v1.Container, status *v1.ContainerStatus, cri *runtimeapi.ContainerStatus, old *v1.ContainerStatus) *v1.ResourceRequirements {
+	resources := container.Resources.DeepCopy()
+	if status.State.Running == nil {
+		return resources
+	}
+	actual := toContainerResources(cri.GetResources().GetLinux())
+	var before v1.ResourceRequirements
+	if old != nil && old.State.Running != nil && old.ContainerID == status.ContainerID && old.Resources != nil {
+		before = *old.Resources
+	}
+	if resources.Limits != nil {
+		setActual(resources.Limits, before.Limits, v1.ResourceCPU, actual.cpuLimit, minMilliCPULimit)
+		setActual(resources.Limits, before.Limits, v1.ResourceMemory, actual.memoryLimit, 0)
+	}
+	if resources.Requests != nil {
+		setActual(resources.Requests, before.Requests, v1.ResourceCPU, actual.cpuRequest, minShares)
+	}
+	return resources
+}
+
+// setActual sets a resource to what the runtime reports. If both that and what the pod asks
+// for are below what the runtime can express, it stays. Without a report, what was before
+// stays.
+func setActual(list, before v1.ResourceList, name v1.ResourceName, actual *resource.Quantity, floor int64) {
+	if actual == nil {
+		if quantity, ok := before[name]; ok {
+			list[name] = quantity.DeepCopy()
+		}
+		return
+	}
+	declared := list[name]
+	if actual.MilliValue() > floor || declared.MilliValue() > floor {
+		list[name] = *actual
+	}
+}
+
+// actualResources are the resources that the runtime reports, nil if it does not.
+type actualResources struct {
+	cpuRequest, cpuLimit, memoryLimit *resource.Quantity
+}
+
+// kubelet: pkg/kubelet/kuberuntime/kuberuntime_container_linux.go toKubeContainerResources.
+func toContainerResources(linux *runtimeapi.LinuxContainerResources) (actual actualResources) {
+	if period, quota := linux.GetCpuPeriod(), linux.GetCpuQuota(); period > 0 && quota > 0 {
+		if milli := quota * milliCPUToCPU / period; milli > 0 {
+			actual.cpuLimit = resource.NewMilliQuantity(milli, resource.DecimalSI)
+		}
+	}
+	if shares := linux.GetCpuShares(); shares >= minShares {
+		milli := (shares*milliCPUToCPU + sharesPerCPU - 1) / sharesPerCPU
+		actual.cpuRequest = resource.NewMilliQuantity(milli, resource.DecimalSI)
+	}
+	if memory := linux.GetMemoryLimitInBytes(); memory > 0 {
+		actual.memoryLimit = resource.NewQuantity(memory, resource.BinarySI)
+	}
+	return actual
+}

@@ -1,0 +1,165 @@
+package podstatus
+
+import (
+	"slices"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// maxTerminationMessages is the limit of the termination messages of a pod in bytes. Each
+// container has an equal share.
+//
+// kubelet: pkg/kubelet/container/runtime.go MaxPodTerminationMessageLogLength.
+const maxTerminationMessages = 12 << 10
+
+// updateStatus sets what the status has of its history: transition times, the time of the
+// start and the generation.
+//
+// kubelet: pkg/kubelet/status/status_manager.go updateStatusInternal.
+func (g *generator) updateStatus(status *v1.PodStatus) {
+	now := metav1.NewTime(time.Unix(g.in.Now.Unix(), 0))
+	for i := range status.Conditions {
+		condition := &status.Conditions[i]
+		if !isOwnedByKubelet(condition.Type) {
+			continue
+		}
+		condition.LastTransitionTime = now
+		if old := findCondition(g.old.Conditions, condition.Type); old != nil && old.Status == condition.Status {
+			condition.LastTransitionTime = old.LastTransitionTime
+		}
+	}
+	status.StartTime = g.startTime(now)
+	status.ObservedGeneration = max(g.pod.Generation, g.old.ObservedGeneration)
+
+	limit := maxTerminationMessages
+	if containers := len(g.pod.Spec.Containers) + len(g.pod.Spec.InitContainers) + len(g.pod.Spec.EphemeralContainers); containers > 0 {
+		limit /= containers
+	}
+	for _, statuses := range [][]v1.ContainerStatus{status.InitContainerStatuses, status.ContainerStatuses, status.EphemeralContainerStatuses} {
+		for i := range statuses {
+			truncateMessage(statuses[i].State.Terminated, limit)
+			truncateMessage(statuses[i].LastTerminationState.Terminated, limit)
+		}
+	}
+}
+
+func truncateMessage(terminated *v1.ContainerStateTerminated, limit int) {
+	if terminated != nil && len(terminated.Message) > limit {
+		terminated.Message = terminated.Message[:limit]
+	}
+}
+
+// startTime returns when the pod started. It never changes. Without a status before, as
+// after a restart without a state directory, it is when the first sandbox that is left was
+// created: the kubelet would show the time of its own restart.
+func (g *generator) startTime(now metav1.Time) *metav1.Time {
+	if !g.old.StartTime.IsZero() {
+		return g.old.StartTime.DeepCopy()
+	}
+	if count := len(g.runtime.sandboxes); count > 0 {
+		if created := unixTime(g.runtime.sandboxes[count-1].GetCreatedAt()); created.Before(&now) {
+			return &created
+		}
+	}
+	return &now
+}
+
+// isIllegalTransition reports whether a container that has ended for good would run again.
+// The kubelet then keeps the status that it has.
+//
+// kubelet: pkg/kubelet/status/status_manager.go checkContainerStateTransition.
+func (g *generator) isIllegalTransition(status *v1.PodStatus) bool {
+	spec := &g.pod.Spec
+	if spec.RestartPolicy == v1.RestartPolicyAlways || allContainersCouldRestart(spec) {
+		return false
+	}
+	for container := range initAndRegular(spec) {
+		old, now := findStatus(g.old.ContainerStatuses, container.Name), findStatus(status.ContainerStatuses, container.Name)
+		if now == nil {
+			if isRestartableInitContainer(container) {
+				continue
+			}
+			old, now = findStatus(g.old.InitContainerStatuses, container.Name), findStatus(status.InitContainerStatuses, container.Name)
+		}
+		if old == nil || old.State.Terminated == nil || now.State.Terminated != nil {
+			continue
+		}
+		exitCode := old.State.Terminated.ExitCode
+		if exitCode != 0 && spec.RestartPolicy == v1.RestartPolicyOnFailure {
+			continue
+		}
+		if !containerShouldRestart(container, spec, exitCode) {
+			return true
+		}
+	}
+	return false
+}
+
+// terminatePod ends a pod of which nothing runs and nothing will run: a container whose end
+// is not known is taken as failed, and the phase becomes terminal.
+//
+// kubelet: pkg/kubelet/status/status_manager.go TerminatePod.
+func (g *generator) terminatePod(status *v1.PodStatus) {
+	if !g.isTerminating() && !isTerminal(status.Phase) || !g.runtime.isStopped() {
+		return
+	}
+	if g.hasPodInitialized(status) {
+		terminate(status.ContainerStatuses)
+	}
+	terminate(initializedContainers(status.InitContainerStatuses))
+	if !isStaticPod(g.pod) && !isTerminal(status.Phase) {
+		status.Phase = v1.PodFailed
+	}
+}
+
+func terminate(statuses []v1.ContainerStatus) {
+	for i := range statuses {
+		if statuses[i].State.Terminated == nil {
+			statuses[i].State = v1.ContainerState{Terminated: unlocatedContainer()}
+		}
+	}
+}
+
+// hasPodInitialized reports whether the containers of the pod have run, or could have.
+//
+// kubelet: pkg/kubelet/status/status_manager.go hasPodInitialized.
+func (g *generator) hasPodInitialized(status *v1.PodStatus) bool {
+	count := len(g.pod.Spec.InitContainers)
+	if count == 0 {
+		return true
+	}
+	for i := range status.ContainerStatuses {
+		if container := &status.ContainerStatuses[i]; container.LastTerminationState.Terminated != nil || container.State.Waiting == nil {
+			return true
+		}
+	}
+	last := &status.InitContainerStatuses[count-1]
+	if isRestartableInitContainer(&g.pod.Spec.InitContainers[count-1]) {
+		return last.State.Running != nil && *last.Started
+	}
+	for _, terminated := range []*v1.ContainerStateTerminated{last.LastTerminationState.Terminated, last.State.Terminated} {
+		if terminated != nil && terminated.ExitCode == 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// initializedContainers returns the init containers but the last ones that never ran, and at
+// least one.
+//
+// kubelet: pkg/kubelet/status/status_manager.go initializedContainers.
+func initializedContainers(statuses []v1.ContainerStatus) []v1.ContainerStatus {
+	for i, status := range slices.Backward(statuses) {
+		if status.State.Waiting == nil || status.LastTerminationState.Terminated != nil {
+			return statuses[:i+1]
+		}
+	}
+	return statuses[:min(1, len(statuses))]
+}
+
+func unixTime(nanoseconds int64) metav1.Time {
+	return metav1.NewTime(time.Unix(0, nanoseconds).Truncate(time.Second))
+}
