@@ -203,12 +203,17 @@ func (g *Generator) relisted(ctx context.Context, begin time.Time, pods []*Pod, 
 	maps.DeleteFunc(g.reinspect, func(uid types.UID, _ bool) bool { return listed[uid] == nil })
 	g.mu.Lock()
 	g.records.forget(now)
+	known := make(map[types.UID]bool, len(g.records.pods))
 	for uid := range g.records.pods {
+		known[uid] = true
+	}
+	g.mu.Unlock()
+	maps.Copy(known, g.inspecting) // a new pod has no record before its inspection ends
+	for uid := range known {
 		if listed[uid] == nil {
 			pods = append(pods, &Pod{UID: uid})
 		}
 	}
-	g.mu.Unlock()
 	slices.SortFunc(pods, func(a, b *Pod) int { return cmp.Compare(a.UID, b.UID) })
 	for _, p := range pods {
 		g.reconcile(ctx, inspection{uid: p.UID, pod: listed[p.UID], listed: begin})

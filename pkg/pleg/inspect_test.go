@@ -99,3 +99,27 @@ func TestAContainerIsRemovedDuringAnInspection(t *testing.T) {
 		r.stop()
 	})
 }
+
+// A pod that is first seen with an exited container has no record during its inspection. A
+// list without the pod counts all the same: it may be the last one for minutes.
+func TestANewPodGoesDuringItsInspection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newModel(1)
+		m.streamErr = errors.New("not yet")
+		for _, to := range []State{StateCreated, StateRunning, StateExited} {
+			m.step("a", "c-a", to)
+		}
+		h := &held{model: m, released: make(chan struct{})}
+		r := read(t, Options{Runtime: h, CallTimeout: time.Hour})
+		pass(DefaultRelistPeriod + time.Millisecond)
+		expect(t, r)
+		h.step("a", "c-a", StateNone)
+		h.follow(t, r)
+		close(h.released)
+		expect(t, r, "ContainerDied a/c-a", "ContainerRemoved a/c-a")
+		if pods, _ := r.Pods(); len(pods) > 0 {
+			t.Errorf("there are records of %d pods", len(pods))
+		}
+		r.stop()
+	})
+}

@@ -42,63 +42,65 @@ func TestRandomLives(t *testing.T) {
 		seeds = 30
 	}
 	for seed := range seeds {
-		synctest.Test(t, func(t *testing.T) {
-			m := newModel(seed)
-			random := newModel(seed + 1<<32).rand
-			m.slow = []time.Duration{time.Millisecond, 300 * time.Millisecond, 3 * time.Second}[seed%3]
-			m.noEvents, m.keeps, m.late = seed%4 == 0, seed%2 == 0, seed%5 == 0
-			r := read(t, Options{Runtime: m})
-			final := make(map[string]State)
-			var alive []string
-			for i := range 200 {
-				pass(time.Duration(random.Int64N(int64(400 * time.Millisecond))))
-				if random.IntN(20) == 0 {
-					m.breakStream()
-				}
-				if len(alive) == 0 || random.IntN(3) == 0 {
-					id := fmt.Sprintf("c%d", i)
-					m.step(types.UID(fmt.Sprint("pod", random.IntN(5))), id, StateCreated)
-					final[id] = StateCreated
-					alive = append(alive, id)
-					continue
-				}
-				n := random.IntN(len(alive))
-				id := alive[n]
-				next := (final[id] + 1) % StateUnknown
-				m.step("", id, next)
-				final[id] = next
-				if next == StateNone {
-					alive = slices.Delete(alive, n, n+1)
-				}
-			}
-			for _, id := range alive { // a container that is about to start causes lists
-				if final[id] == StateCreated {
-					m.step("", id, StateRunning)
-					final[id] = StateRunning
-				}
-			}
-			m.mu.Lock()
-			m.slow = time.Millisecond
-			m.mu.Unlock()
-			pass(2 * time.Minute) // enough for the stream to return, without a list after that
-			by := emitted(t, r.events)
-			want := map[State]PodLifeCycleEventType{StateCreated: ContainerChanged, StateRunning: ContainerStarted, StateExited: ContainerDied, StateNone: ContainerRemoved}
-			for id, state := range final {
-				switch n := len(by[id]); {
-				case n == 0 && state == StateNone: // it came and went between two lists
-				case n == 0 || by[id][n-1] != want[state]:
-					t.Errorf("%s is %v, the events were %v", id, state, by[id])
-				}
-			}
-			if len(r.records.pods) > 5 {
-				t.Errorf("there are records of %d pods", len(r.records.pods))
-			}
-			r.stop()
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { randomLives(t, seed) })
 		})
-		if t.Failed() {
-			t.Fatalf("seed %d", seed)
+	}
+}
+
+func randomLives(t *testing.T, seed uint64) {
+	t.Helper()
+	m := newModel(seed)
+	random := newModel(seed + 1<<32).rand
+	m.slow = []time.Duration{time.Millisecond, 300 * time.Millisecond, 3 * time.Second}[seed%3]
+	m.noEvents, m.keeps, m.late = seed%4 == 0, seed%2 == 0, seed%5 == 0
+	r := read(t, Options{Runtime: m})
+	final := make(map[string]State)
+	var alive []string
+	for i := range 200 {
+		pass(time.Duration(random.Int64N(int64(400 * time.Millisecond))))
+		if random.IntN(20) == 0 {
+			m.breakStream()
+		}
+		if len(alive) == 0 || random.IntN(3) == 0 {
+			id := fmt.Sprintf("c%d", i)
+			m.step(types.UID(fmt.Sprint("pod", random.IntN(5))), id, StateCreated)
+			final[id] = StateCreated
+			alive = append(alive, id)
+			continue
+		}
+		n := random.IntN(len(alive))
+		id := alive[n]
+		next := (final[id] + 1) % StateUnknown
+		m.step("", id, next)
+		final[id] = next
+		if next == StateNone {
+			alive = slices.Delete(alive, n, n+1)
 		}
 	}
+	for _, id := range alive { // a container that is about to start causes lists
+		if final[id] == StateCreated {
+			m.step("", id, StateRunning)
+			final[id] = StateRunning
+		}
+	}
+	m.mu.Lock()
+	m.slow = time.Millisecond
+	m.mu.Unlock()
+	pass(2 * time.Minute) // enough for the stream to return, without a list after that
+	by := emitted(t, r.events)
+	want := map[State]PodLifeCycleEventType{StateCreated: ContainerChanged, StateRunning: ContainerStarted, StateExited: ContainerDied, StateNone: ContainerRemoved}
+	for id, state := range final {
+		switch n := len(by[id]); {
+		case n == 0 && state == StateNone: // it came and went between two lists
+		case n == 0 || by[id][n-1] != want[state]:
+			t.Errorf("%s is %v, the events were %v", id, state, by[id])
+		}
+	}
+	if len(r.records.pods) > 5 {
+		t.Errorf("there are records of %d pods", len(r.records.pods))
+	}
+	r.stop()
 }
 
 // A container that ran only for a moment has exited when the runtime sends its start.
