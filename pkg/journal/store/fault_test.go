@@ -416,3 +416,39 @@ func TestStartsDoNotPileUp(t *testing.T) {
 		}
 	})
 }
+
+// After the directory was removed, its files are forgotten. A file that has one of their
+// names is another one, and is not deleted in their place.
+func TestFilesOfARemovedDirectoryAreForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		files := newMemFS()
+		opts := options(files)
+		opts.MaxAge = time.Minute
+		p, recovered := start(t, opts)
+		m := newModel(1, recovered)
+		for range 3 {
+			p.append(m.set())
+		}
+		files.removeAll(opts.Dir)
+		<-time.After(10 * time.Second) // it heals
+		if c := p.append(m.set()); c != (Commit{recovered.Instance, true}) {
+			t.Fatalf("%+v", c)
+		}
+		for range 300 {
+			<-time.After(time.Second)
+			synctest.Wait()
+			if s, names := p.log.Status(), segmentsOf(files.clone()); s.Err != nil || s.Segments != len(names) {
+				t.Fatalf("%+v, and the files are %q", s, names)
+			}
+		}
+		killed := files.clone()
+		p.end()
+		opts.FS = killed
+		p, again := start(t, opts)
+		p.end()
+		if !again.Resumed || again.Instance != recovered.Instance {
+			t.Fatalf("%+v", again)
+		}
+		equal(t, "state", final(again), m.pods)
+	})
+}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"time"
 )
 
@@ -58,6 +59,7 @@ func (l *Log) heal() {
 	if !due {
 		return
 	}
+	l.forgetLost()
 	err := l.prepare()
 	if errors.Is(err, errAbandoned) { // the instance has changed since
 		err = l.prepare()
@@ -104,19 +106,16 @@ func (l *Log) rollDueLocked() bool {
 		size > 0 && l.opts.Now().Sub(l.current.header.Created) >= l.opts.MaxAge/8
 }
 
-// check checks that the segment is still in the directory. Otherwise its data would be
-// lost.
+// check checks that the segment is still in the directory, with what was written. Otherwise
+// its data would be lost: somebody may have replaced the directory by a copy.
 func (l *Log) check() {
 	l.mu.Lock()
-	file, current := l.file, l.current
+	file, current, written := l.file, l.current, l.written
 	l.mu.Unlock()
 	if file == nil {
 		return
 	}
-	opened, _, err := l.opts.FS.Open(filepath.Join(l.opts.Dir, current.name))
-	if err == nil {
-		err = opened.Close()
-	}
+	err := l.find(current.name, written)
 	if err == nil {
 		return
 	}
@@ -125,6 +124,30 @@ func (l *Log) check() {
 	if l.file == file {
 		l.failLocked(fmt.Errorf("looking for the present segment: %w", err))
 	}
+}
+
+// find returns an error if a segment is not in the directory, or has fewer bytes.
+func (l *Log) find(name string, size int64) error {
+	file, is, err := l.opts.FS.Open(filepath.Join(l.opts.Dir, name))
+	if err != nil {
+		return err
+	}
+	if is < size {
+		err = fmt.Errorf("%s has %d bytes, and had %d: was the state directory replaced?", name, is, size)
+	}
+	return errors.Join(err, file.Close())
+}
+
+// forgetLost drops the segments that are no longer in the directory. Otherwise the file of
+// a new one, which may have the same name, would be deleted in place of an old one.
+func (l *Log) forgetLost() {
+	l.mu.Lock()
+	segments := slices.Clone(l.segments)
+	l.mu.Unlock()
+	lost := slices.DeleteFunc(segments, func(s *segment) bool { return l.find(s.name, s.size) == nil })
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.segments = slices.DeleteFunc(l.segments, func(s *segment) bool { return slices.Contains(lost, s) })
 }
 
 // sync makes the written data durable.

@@ -98,3 +98,34 @@ func TestAFifoInThePlaceOfASegment(t *testing.T) {
 	}
 	p.end()
 }
+
+// A copy takes the place of the directory while the log is written. What follows is not in
+// it, so it does not count as stored there for long.
+func TestACopyTakesThePlaceOfTheDirectory(t *testing.T) {
+	opts := options(OS)
+	opts.Dir = filepath.Join(t.TempDir(), "podconfigd")
+	p, recovered := start(t, opts)
+	m := newModel(1, recovered)
+	p.append(m.set())
+	if err := os.Rename(opts.Dir, opts.Dir+".old"); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.CopyFS(opts.Dir, os.DirFS(opts.Dir+".old")); err != nil {
+		t.Fatal(err)
+	}
+	p.append(m.set())
+	testutil.Until(t, "the log notices, and heals", func() bool {
+		names, err := filepath.Glob(filepath.Join(opts.Dir, "journal-*.log"))
+		return err == nil && len(names) == 2 && p.log.Status().Err == nil
+	})
+	if c := p.append(m.set()); c != (Commit{recovered.Instance, true}) {
+		t.Errorf("%+v", c)
+	}
+	p.end()
+	p, again := start(t, opts)
+	p.end()
+	if !again.Resumed || again.Instance != recovered.Instance || len(again.Problems) != 0 {
+		t.Errorf("%+v", again)
+	}
+	equal(t, "state", final(again), m.pods)
+}
