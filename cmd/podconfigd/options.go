@@ -56,6 +56,8 @@ func (o *daemonOptions) addFlags(flags *pflag.FlagSet) {
 		"Keep metadata.managedFields of pods from the apiserver.")
 	flags.StringVar(&o.NodeName, "hostname-override", o.NodeName,
 		"Name of the node. If empty, uses the hostname. The names and UIDs of static pods contain it. The apiserver source selects pods with this spec.nodeName.")
+	flags.StringVar(&o.NodeIP, "node-ip", o.NodeIP,
+		"IP address of the node, or an IPv4 and an IPv6 address separated by a comma. It is the host IP of pods. If empty, uses the address of the interface with the default route; \"::\" prefers its IPv6 address.")
 	flags.StringVar(&o.RemovalBrake, "removal-brake", o.RemovalBrake,
 		"Number of pods, as in 5, or share of the pods of a source, as in 50%, that one set of the source may remove. 1 to 1000000, or 1% to 99%. A set that would remove more is held until \"podconfigd release SOURCE\", or until the source takes it back. If empty, there is no limit.")
 	o.addRuntimeFlags(flags)
@@ -82,6 +84,10 @@ func (o *daemonOptions) addRuntimeFlags(flags *pflag.FlagSet) {
 		"Interval between lists of the container runtime. 1ms to 24h. While the runtime sends events, the interval is 5 minutes.")
 	flags.DurationVar(&o.PLEGRelistThreshold, "pleg-relist-threshold", o.PLEGRelistThreshold,
 		"Time without an answer from the container runtime after which /healthz and /livez fail. 1s to 48h, and at least twice --pleg-relist-period.")
+	flags.BoolVar(&o.RuntimeStatus, "runtime-status", o.RuntimeStatus,
+		"Give pods of the file and HTTP sources the status that a kubelet would give them, from the state of their containers in the container runtime.")
+	flags.BoolVar(&o.RuntimeStatusAPIPods, "runtime-status-api-pods", o.RuntimeStatusAPIPods,
+		"Also give that status to pods from the apiserver whose status no kubelet has written. For nodes without a kubelet.")
 	flags.DurationVar(&o.SyncFrequency, "sync-frequency", o.SyncFrequency,
 		"Minimum time between two SYNCs of a pod. 1s to 24h. Each interval is random, up to 1.5 times this value, to spread the load.")
 }

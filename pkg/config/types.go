@@ -16,6 +16,10 @@ const (
 	ConfigHashAnnotationKey      = "kubernetes.io/config.hash"
 )
 
+// OwnMirrorAnnotationKey marks a mirror pod that podconfigd created, so no kubelet wrote its
+// status.
+const OwnMirrorAnnotationKey = "podconfigd.dev/mirror"
+
 // Names of the sources, as in the kubelet.
 const (
 	// FileSource names the static pod directory or file.
@@ -104,6 +108,12 @@ type PodUpdate struct {
 	More bool
 	// Files has the manifest file of each pod; nil if the pods are not from files.
 	Files []*File
+	// Statuses has the status to show of each pod instead of the pod's own; nil for its own.
+	// Statuses itself may be nil. The sync loop sets it, not the merge.
+	Statuses []*v1.PodStatus
+	// StatusOnly is true for a RECONCILE of the sync loop: Statuses changed, and the source
+	// sent nothing.
+	StatusOnly bool
 	// Attributes are those of the set, in its last update.
 	Attributes map[string]string
 }
@@ -114,6 +124,17 @@ type File struct {
 	UID, GID uint32
 	// Mode has the permission bits.
 	Mode uint32
+}
+
+// WithStatus returns the pod with another status, in a copy that shares everything else; or
+// the pod itself if the status is nil.
+func WithStatus(pod *v1.Pod, status *v1.PodStatus) *v1.Pod {
+	if status == nil {
+		return pod
+	}
+	shown := *pod
+	shown.Status = *status
+	return &shown
 }
 
 // SourceSet is the full set of pods of a source at one moment. After the source has sent

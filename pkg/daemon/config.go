@@ -26,6 +26,10 @@ type Config struct {
 	// pods contain it. The apiserver source selects the pods with this spec.nodeName.
 	// Flag: --hostname-override.
 	NodeName string
+	// NodeIP is the address of the node, which is the host IP of pods: one address, or an IPv4
+	// and an IPv6 address separated by a comma. If empty, the address of the interface with
+	// the default route; "::" prefers IPv6. Flag: --node-ip.
+	NodeIP string
 
 	// StaticPodPath is a directory of static pod manifests, or one manifest file; empty
 	// for no file source. Flag: --pod-manifest-path.
@@ -74,6 +78,12 @@ type Config struct {
 	// PLEGRelistThreshold is the time without an answer from the runtime after which the
 	// daemon is not live; at least twice PLEGRelistPeriod. Flag: --pleg-relist-threshold.
 	PLEGRelistThreshold time.Duration
+	// RuntimeStatus gives pods of the file and HTTP source the status that a kubelet would
+	// give them, from the state of their containers in the runtime. Flag: --runtime-status.
+	RuntimeStatus bool
+	// RuntimeStatusAPIPods does the same for pods of the apiserver source whose status no
+	// kubelet has written. Flag: --runtime-status-api-pods.
+	RuntimeStatusAPIPods bool
 	// SyncFrequency is the minimum time between two SYNCs of a pod. Each interval is random,
 	// up to 1.5 times this value. Flag: --sync-frequency.
 	SyncFrequency time.Duration
@@ -127,6 +137,7 @@ func DefaultConfig() Config {
 		HTTPCheckFrequency:       sourcehttp.DefaultPeriod,
 		PLEGRelistPeriod:         pleg.DefaultRelistPeriod,
 		PLEGRelistThreshold:      pleg.DefaultRelistThreshold,
+		RuntimeStatus:            true,
 		SyncFrequency:            syncloop.DefaultSyncFrequency,
 		Socket:                   socketpath.Default(),
 		SocketMode:               0o660,

@@ -7,11 +7,14 @@ import (
 	"slices"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
+	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/pleg"
 	"github.com/podconfigd/podconfigd/pkg/pleg/cri"
 	"github.com/podconfigd/podconfigd/pkg/server"
+	"github.com/podconfigd/podconfigd/pkg/syncloop"
 )
 
 // runtime connects the daemon to the container runtime. Without an endpoint it has no
@@ -20,6 +23,7 @@ type runtime struct {
 	endpoint  string
 	client    *cri.Runtime
 	generator *pleg.Generator
+	recorder  *pleg.Recorder
 }
 
 func newRuntime(c *Config, registry prometheus.Registerer) (*runtime, error) {
@@ -30,9 +34,28 @@ func newRuntime(c *Config, registry prometheus.Registerer) (*runtime, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--container-runtime-endpoint: %w", err)
 	}
-	return &runtime{endpoint: c.ContainerRuntimeEndpoint, client: client, generator: pleg.New(pleg.Options{
+	generator := pleg.New(pleg.Options{
 		Runtime: client, RelistPeriod: c.PLEGRelistPeriod, RelistThreshold: c.PLEGRelistThreshold, Registerer: registry,
-	})}, nil
+	})
+	return &runtime{
+		endpoint: c.ContainerRuntimeEndpoint, client: client, generator: generator,
+		recorder: pleg.NewRecorder(pleg.RecorderOptions{Reader: client, Pod: generator.Pod}),
+	}, nil
+}
+
+// statusOptions returns which pods get a status from the runtime.
+func (r *runtime) statusOptions(c *Config) syncloop.StatusOptions {
+	if !c.RuntimeStatus {
+		return syncloop.StatusOptions{}
+	}
+	opts := syncloop.StatusOptions{Sources: []string{config.FileSource, config.HTTPSource}, NodeIPs: nodeIPs(c.NodeIP)}
+	if c.RuntimeStatusAPIPods {
+		opts.Sources = append(opts.Sources, config.ApiserverSource)
+	}
+	if r.recorder != nil {
+		opts.Recorder = r.recorder
+	}
+	return opts
 }
 
 func (r *runtime) pleg() pleg.PodLifecycleEventGenerator {
@@ -46,7 +69,10 @@ func (r *runtime) run(ctx context.Context) error {
 	if r.generator == nil {
 		return nil
 	}
-	return r.generator.Run(ctx)
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return r.generator.Run(ctx) })
+	group.Go(func() error { return r.recorder.Run(ctx) })
+	return group.Wait()
 }
 
 func (r *runtime) close() {

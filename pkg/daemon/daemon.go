@@ -97,6 +97,7 @@ func (d *Daemon) assemble(registry *prometheus.Registry) (err error) {
 	d.loop = syncloop.New(syncloop.Options{
 		Handler: d.journal, SourcesReady: d.journal, Registerer: registry,
 		PLEG: d.runtime.pleg(), SyncFrequency: c.SyncFrequency, Restored: d.state.updates(),
+		Status: d.runtime.statusOptions(c),
 	})
 	d.server = server.New(server.Options{
 		Journal: d.journal,

@@ -26,8 +26,10 @@ type state struct {
 	dir       string
 	log       *store.Log
 	recovered *store.Recovered
-	// restored are the pods of each source that was seen before the start.
+	// restored are the pods of each source that was seen before the start, and shown the
+	// same pods as they were shown.
 	restored map[string]sources.Restored
+	shown    []*journal.Pod
 	// forgotten are the sources that are no longer configured, with their number of pods.
 	forgotten map[string]int
 }
@@ -53,6 +55,7 @@ func (s *state) restore(j *journal.Journal, configured []string) {
 	}
 	s.restored, s.forgotten = make(map[string]sources.Restored), make(map[string]int)
 	pods := j.State().Pods
+	s.shown = pods
 	for name, source := range s.recovered.Sources {
 		switch {
 		case !source.Seen:
@@ -70,9 +73,9 @@ func restoredOf(source string, pods []*journal.Pod, attributes map[string]string
 		if p.Source != source {
 			continue
 		}
-		r.Pods = append(r.Pods, p.Object)
+		r.Pods = append(r.Pods, p.Merged)
 		if p.File != nil {
-			r.Files[p.Object.UID] = p.File
+			r.Files[p.Merged.UID] = p.File
 		}
 	}
 	return r
@@ -80,9 +83,16 @@ func restoredOf(source string, pods []*journal.Pod, attributes map[string]string
 
 // updates returns the restored pods as additions, for the sync loop.
 func (s *state) updates() (updates []config.PodUpdate) {
-	for name, r := range s.restored {
-		updates = append(updates, config.PodUpdate{Op: config.ADD, Source: name, Pods: r.Pods})
+	for name := range s.restored {
+		u := config.PodUpdate{Op: config.ADD, Source: name}
+		for _, p := range s.shown {
+			if p.Source == name {
+				u.Pods, u.Files, u.Statuses = append(u.Pods, p.Merged), append(u.Files, p.File), append(u.Statuses, p.Status)
+			}
+		}
+		updates = append(updates, u)
 	}
+	s.shown = nil
 	return updates
 }
 

@@ -39,6 +39,12 @@ func (c *Config) Validate() error {
 			fail("--container-runtime-endpoint: %w", err)
 		}
 	}
+	if _, err := parseNodeIP(c.NodeIP); err != nil {
+		fail("--node-ip: %w", err)
+	}
+	if c.RuntimeStatusAPIPods && (!c.RuntimeStatus || c.ContainerRuntimeEndpoint == "" || !c.apiserver()) {
+		fail("--runtime-status-api-pods requires --runtime-status, --container-runtime-endpoint and --kubeconfig")
+	}
 	return errors.Join(errs...)
 }
 

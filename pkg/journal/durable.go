@@ -34,13 +34,15 @@ func (in *intake) stored(s *Set) *store.Set {
 		}
 		pods := make([]store.Pod, len(u.Pods))
 		for i, p := range u.Pods {
-			pods[i] = store.Pod{Source: p.Source, Revision: p.Revision, Object: p.Object, File: p.File}
+			pods[i] = store.Pod{Source: p.Source, Revision: p.Revision, Object: p.Merged, Status: p.Status, File: p.File}
 			if byName != nil {
 				pods[i].ByName = byName[p.key()]
 				delete(named, p.key())
 			}
 		}
-		set.Updates = append(set.Updates, store.Update{Revision: u.Revision, Op: u.Op, Source: u.Source, Pods: pods})
+		set.Updates = append(set.Updates, store.Update{
+			Revision: u.Revision, Op: u.Op, Source: u.Source, StatusOnly: u.StatusOnly, Pods: pods,
+		})
 	}
 	for _, c := range s.Names {
 		if c.After != nil && named[c.After.key()] != 0 {
@@ -84,7 +86,7 @@ func (j *Journal) Forget(source string) (pods int) {
 	u := config.PodUpdate{Op: config.REMOVE, Source: source}
 	for key, p := range in.state {
 		if key.source == source {
-			u.Pods = append(u.Pods, p.Object)
+			u.Pods = append(u.Pods, p.Merged)
 		}
 	}
 	slices.SortFunc(u.Pods, config.ComparePods)

@@ -80,7 +80,11 @@ func prepare(u config.PodUpdate) []*Pod {
 	}
 	pods := make([]*Pod, len(u.Pods))
 	for i, object := range u.Pods {
-		pods[i] = NewPod(u.Source, object)
+		var status *v1.PodStatus
+		if u.Statuses != nil {
+			status = u.Statuses[i]
+		}
+		pods[i] = newPod(u.Source, object, status)
 		if u.Files != nil {
 			pods[i].File = u.Files[i]
 		}
@@ -93,7 +97,7 @@ func (in *intake) number(updates []config.PodUpdate, prepared [][]*Pod, event *v
 	set := &Set{First: in.head + 1, Time: now}
 	for i, u := range updates {
 		update := &Update{
-			First: in.head + 1, Time: now, Op: u.Op, Source: u.Source, Event: event,
+			First: in.head + 1, Time: now, Op: u.Op, Source: u.Source, StatusOnly: u.StatusOnly, Event: event,
 			Pods: make([]*Pod, len(u.Pods)), Before: make([]*Pod, len(u.Pods)),
 		}
 		if len(u.Pods) == 0 {
@@ -109,9 +113,11 @@ func (in *intake) number(updates []config.PodUpdate, prepared [][]*Pod, event *v
 		}
 		update.Revision = in.head
 		set.Updates = append(set.Updates, update)
-		in.seen(set, u)
-		if u.Op.IsConfig() && !u.More && u.Source != "" {
-			in.remember(set, u.Source, u.Attributes)
+		if u.Op.IsConfig() && u.Source != "" && !u.StatusOnly {
+			in.seen(set, u)
+			if !u.More {
+				in.remember(set, u.Source, u.Attributes)
+			}
 		}
 	}
 	set.Names, in.head = revised(&in.names, in.head)
@@ -136,7 +142,7 @@ func (in *intake) take(set *Set, u *Update, n int, object *v1.Pod, prepared *Pod
 	switch {
 	case u.Op == config.REMOVE && before == nil: // the merge removes only what it added
 		pod = NewPod(u.Source, object).at(in.head)
-	case u.Op == config.REMOVE, before != nil && before.Object == object:
+	case u.Op == config.REMOVE, before != nil && before.Merged == object && (!u.Op.IsConfig() || before.Status == pod.Status):
 		pod = before
 	default:
 		pod.Revision = in.head
@@ -168,7 +174,7 @@ func (in *intake) take(set *Set, u *Update, n int, object *v1.Pod, prepared *Pod
 // seen records the first update of a source. It is never a REMOVE: another update follows
 // in the first set.
 func (in *intake) seen(set *Set, u config.PodUpdate) {
-	if !u.Op.IsConfig() || u.Op == config.REMOVE || u.Source == "" || in.bookmark.Sources[u.Source].Seen {
+	if u.Op == config.REMOVE || in.bookmark.Sources[u.Source].Seen {
 		return
 	}
 	before := in.bookmark

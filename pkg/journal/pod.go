@@ -14,6 +14,10 @@ import (
 type Pod struct {
 	// Object is the pod. It is read-only.
 	Object *v1.Pod
+	// Merged is the pod as the merge emitted it. It is Object, unless Status is set.
+	Merged *v1.Pod
+	// Status is the status of Object if the sync loop set it; otherwise nil.
+	Status *v1.PodStatus
 	// Source is the name of the pod's source.
 	Source string
 	// Revision is the revision of this version.
@@ -33,8 +37,13 @@ type Pod struct {
 const memoryFactor = 9
 
 // NewPod returns a version of a pod that is not in a journal yet.
-func NewPod(source string, object *v1.Pod) *Pod {
-	return &Pod{Object: object, Source: source, Memo: new(Memo), size: object.Size()}
+func NewPod(source string, object *v1.Pod) *Pod { return newPod(source, object, nil) }
+
+// newPod returns a version that has another status than the pod itself, unless the status
+// is nil.
+func newPod(source string, merged *v1.Pod, status *v1.PodStatus) *Pod {
+	object := config.WithStatus(merged, status)
+	return &Pod{Object: object, Merged: merged, Status: status, Source: source, Memo: new(Memo), size: object.Size()}
 }
 
 // Size returns the pod's size as protobuf, in bytes.

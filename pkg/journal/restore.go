@@ -67,7 +67,7 @@ func (in *intake) load(r *store.Recovered) {
 }
 
 func restored(p *store.Pod) *Pod {
-	pod := NewPod(p.Source, p.Object)
+	pod := newPod(p.Source, p.Object, p.Status)
 	pod.Revision, pod.File = p.Revision, p.File
 	return pod
 }
@@ -83,7 +83,7 @@ func (j *Journal) replay(s *store.Set) (exact bool) {
 	if len(s.Updates) > 0 {
 		updates, pods := make([]config.PodUpdate, len(s.Updates)), make([][]*Pod, len(s.Updates))
 		for i, u := range s.Updates {
-			updates[i] = config.PodUpdate{Op: u.Op, Source: u.Source}
+			updates[i] = config.PodUpdate{Op: u.Op, Source: u.Source, StatusOnly: u.StatusOnly}
 			for k := range u.Pods {
 				updates[i].Pods = append(updates[i].Pods, u.Pods[k].Object)
 				pods[i] = append(pods[i], restored(&u.Pods[k]))

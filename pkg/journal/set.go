@@ -23,6 +23,8 @@ type Update struct {
 	Before []*Pod
 	// Mirrors is whether Pods or Before have a mirror pod.
 	Mirrors bool
+	// StatusOnly is true if only the status from the runtime changed.
+	StatusOnly bool
 	// Event is set in a PLEG.
 	Event *v1alpha1.Event
 }

@@ -47,6 +47,9 @@ type PodLifecycleEventGenerator interface {
 	// Pods returns the pods of the runtime, ordered by UID. It returns false before the
 	// first list.
 	Pods() ([]*Pod, bool)
+	// Pod returns a pod of the runtime, or nil if the runtime has none with that UID. It
+	// returns false before the first list.
+	Pod(uid types.UID) (*Pod, bool)
 }
 
 // None is the generator without a runtime. It emits no events.
@@ -60,3 +63,6 @@ func (None) Healthy() (bool, error) { return true, nil }
 
 // Pods returns false.
 func (None) Pods() ([]*Pod, bool) { return nil, false }
+
+// Pod returns false.
+func (None) Pod(types.UID) (*Pod, bool) { return nil, false }

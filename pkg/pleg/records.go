@@ -242,15 +242,20 @@ func (r *records) forget(now time.Time) {
 func (r *records) snapshot() []*Pod {
 	pods := make([]*Pod, 0, len(r.pods))
 	for _, rec := range r.pods {
-		p := &Pod{UID: rec.uid, Namespace: rec.namespace, Name: rec.name, Containers: make([]Container, 0, len(rec.containers))}
-		for _, k := range rec.containers {
-			p.Containers = append(p.Containers, k.Container)
-		}
-		slices.SortFunc(p.Containers, func(a, b Container) int {
-			return cmp.Or(a.CreatedAt.Compare(b.CreatedAt), cmp.Compare(a.ID, b.ID))
-		})
-		pods = append(pods, p)
+		pods = append(pods, rec.pod())
 	}
 	slices.SortFunc(pods, func(a, b *Pod) int { return cmp.Compare(a.UID, b.UID) })
 	return pods
+}
+
+// pod returns the pod of a record, with the oldest container first.
+func (rec *record) pod() *Pod {
+	p := &Pod{UID: rec.uid, Namespace: rec.namespace, Name: rec.name, Containers: make([]Container, 0, len(rec.containers))}
+	for _, k := range rec.containers {
+		p.Containers = append(p.Containers, k.Container)
+	}
+	slices.SortFunc(p.Containers, func(a, b Container) int {
+		return cmp.Or(a.CreatedAt.Compare(b.CreatedAt), cmp.Compare(a.ID, b.ID))
+	})
+	return p
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/duration"
 )
 
@@ -95,6 +96,21 @@ func (g *Generator) Pods() ([]*Pod, bool) {
 		return nil, false
 	}
 	return g.records.snapshot(), true
+}
+
+// Pod returns a pod of the runtime, or nil if the runtime has none with that UID. It returns
+// false before the first list.
+func (g *Generator) Pod(uid types.UID) (*Pod, bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.state.listed.IsZero() {
+		return nil, false
+	}
+	rec := g.records.pods[uid]
+	if rec == nil {
+		return nil, true
+	}
+	return rec.pod(), true
 }
 
 // Status is the status of a generator.

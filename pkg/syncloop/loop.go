@@ -45,8 +45,11 @@ type Options struct {
 	// SyncFrequency is the minimum time between two SYNCs of a pod. 0 is
 	// DefaultSyncFrequency.
 	SyncFrequency time.Duration
-	// Restored are the pods of each source before a restart. They are current until the
-	// source changes them, and due for a sync like new pods. The Handler has them already.
+	// Status configures the status of pods. A change of it is a RECONCILE.
+	Status StatusOptions
+	// Restored are the pods of each source before a restart, with their statuses. They are
+	// current until the source changes them, and due for a sync like new pods. The Handler has
+	// them already.
 	Restored []config.PodUpdate
 	// Registerer registers the metrics of the loop; nil for none.
 	Registerer prometheus.Registerer
@@ -59,18 +62,21 @@ type Loop struct {
 	sourcesReady config.SourcesReady
 	pleg         pleg.PodLifecycleEventGenerator
 	queue        *syncQueue
-	metrics      *metrics
-	resyncs      chan resync
-	backoff      map[types.UID]*backoff
-	orphans      []types.UID
-	lastActive   atomic.Int64 // UnixNano of the last iteration's end
+	statuses     statuses
+	// incomplete is true while more updates of the last set follow.
+	incomplete bool
+	metrics    *metrics
+	resyncs    chan resync
+	backoff    map[types.UID]*backoff
+	orphans    []types.UID
+	lastActive atomic.Int64 // UnixNano of the last iteration's end
 }
 
 // New returns a loop. It does nothing before Run.
 func New(opts Options) *Loop {
 	l := &Loop{
 		handler: opts.Handler, pods: newPodManager(), sourcesReady: opts.SourcesReady, pleg: opts.PLEG,
-		queue:   newSyncQueue(cmp.Or(opts.SyncFrequency, DefaultSyncFrequency)),
+		queue: newSyncQueue(cmp.Or(opts.SyncFrequency, DefaultSyncFrequency)), statuses: newStatuses(opts.Status),
 		resyncs: make(chan resync), backoff: make(map[types.UID]*backoff),
 	}
 	if l.pleg == nil {
@@ -102,9 +108,9 @@ func (l *Loop) Run(ctx context.Context, updates <-chan config.PodUpdate) error {
 	defer syncTicker.Stop()
 	housekeepingTicker := time.NewTicker(housekeepingPeriod)
 	defer housekeepingTicker.Stop()
-	plegCh := l.pleg.Watch()
+	plegCh, readings := l.pleg.Watch(), l.statuses.readings()
 	for {
-		err := l.syncLoopIteration(ctx, updates, syncTicker.C, housekeepingTicker.C, plegCh)
+		err := l.syncLoopIteration(ctx, updates, syncTicker.C, housekeepingTicker.C, plegCh, readings)
 		if err != nil {
 			return err
 		}
@@ -116,7 +122,7 @@ func (l *Loop) Run(ctx context.Context, updates <-chan config.PodUpdate) error {
 //
 // kubelet: pkg/kubelet/kubelet.go syncLoopIteration.
 func (l *Loop) syncLoopIteration(ctx context.Context, configCh <-chan config.PodUpdate,
-	syncCh, housekeepingCh <-chan time.Time, plegCh <-chan *pleg.PodLifecycleEvent,
+	syncCh, housekeepingCh <-chan time.Time, plegCh <-chan *pleg.PodLifecycleEvent, readings <-chan pleg.Reading,
 ) error {
 	select {
 	case <-ctx.Done():
@@ -133,6 +139,9 @@ func (l *Loop) syncLoopIteration(ctx context.Context, configCh <-chan config.Pod
 	case e := <-plegCh:
 		l.metrics.iterations.WithLabelValues("pleg").Inc()
 		l.handlePLEG(ctx, e)
+	case r := <-readings:
+		l.metrics.iterations.WithLabelValues("status").Inc()
+		l.recorded(ctx, r)
 	case r := <-l.resyncs:
 		l.metrics.iterations.WithLabelValues("resync").Inc()
 		r.result <- l.resync(ctx, r)
@@ -157,7 +166,9 @@ func (l *Loop) dispatch(ctx context.Context, u config.PodUpdate) {
 		v.Info("SyncLoop "+u.Op.String(), "source", u.Source, "pods", klog.KObjSlice(u.Pods))
 	}
 	if u.Op.IsConfig() {
-		l.pods.take(u)
+		u = l.take(u)
+		l.incomplete = u.More
+		defer l.reconcile(ctx)
 	}
 	switch u.Op {
 	case config.ADD:
@@ -193,6 +204,7 @@ func (l *Loop) syncDue(ctx context.Context) {
 
 // housekeep runs the housekeeping if every source is ready.
 func (l *Loop) housekeep(ctx context.Context) {
+	l.refresh(ctx)
 	logger := klog.FromContext(ctx)
 	if !l.sourcesReady.AllReady() {
 		logger.V(4).Info("SyncLoop (housekeeping, skipped): sources aren't ready yet")

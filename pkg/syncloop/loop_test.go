@@ -90,6 +90,8 @@ type events struct {
 func (e *events) Watch() <-chan *pleg.PodLifecycleEvent { return e.events }
 func (e *events) Healthy() (bool, error)                { return true, nil }
 
+func (e *events) Pod(types.UID) (*pleg.Pod, bool) { return nil, false }
+
 func (e *events) Pods() ([]*pleg.Pod, bool) {
 	e.asked.Add(1)
 	pods := e.pods.Load()

@@ -14,21 +14,36 @@ import (
 // goroutine of the loop uses it.
 //
 // kubelet: pkg/kubelet/pod Manager.
-type podManager struct{ byUID map[types.UID][]sourcePod }
+type podManager struct {
+	byUID map[types.UID][]*sourcePod
+	// mirrors are the mirror pods in the apiserver, and statics the static pods, by name.
+	mirrors map[types.NamespacedName]*v1.Pod
+	statics map[types.NamespacedName][]types.UID
+}
 
 // sourcePod is a pod of a source. Several sources may have a pod with the same UID.
 type sourcePod struct {
 	source string
 	pod    *v1.Pod
+	file   *config.File
+	// status is the status that is shown instead of the pod's own, or nil.
+	status *v1.PodStatus
 }
 
-func newPodManager() *podManager { return &podManager{make(map[types.UID][]sourcePod)} }
+func newPodManager() *podManager {
+	return &podManager{
+		byUID: make(map[types.UID][]*sourcePod), mirrors: make(map[types.NamespacedName]*v1.Pod),
+		statics: make(map[types.NamespacedName][]types.UID),
+	}
+}
 
-// take applies an update of the config.
-func (m *podManager) take(u config.PodUpdate) {
-	for _, pod := range u.Pods {
+// take applies an update of the config. It returns the static pods whose mirror pods are in
+// the update.
+func (m *podManager) take(u config.PodUpdate) (mirrored []types.UID) {
+	for n, pod := range u.Pods {
+		mirrored = append(mirrored, m.index(u, pod)...)
 		pods := m.byUID[pod.UID]
-		i, there := slices.BinarySearchFunc(pods, u.Source, func(p sourcePod, source string) int { return cmp.Compare(p.source, source) })
+		i, there := find(pods, u.Source)
 		switch {
 		case u.Op == config.REMOVE && there:
 			if pods = slices.Delete(pods, i, i+1); len(pods) == 0 {
@@ -37,13 +52,74 @@ func (m *podManager) take(u config.PodUpdate) {
 			}
 		case u.Op == config.REMOVE:
 			continue
-		case there:
-			pods[i].pod = pod
 		default:
-			pods = slices.Insert(pods, i, sourcePod{u.Source, pod})
+			if !there {
+				pods = slices.Insert(pods, i, &sourcePod{source: u.Source})
+			}
+			pods[i].pod, pods[i].file = pod, nil
+			if u.Files != nil {
+				pods[i].file = u.Files[n]
+			}
+			if u.Statuses != nil {
+				pods[i].status = u.Statuses[n]
+			}
 		}
 		m.byUID[pod.UID] = pods
 	}
+	return mirrored
+}
+
+// index updates the mirror pods and the static pods. It returns the static pods of a mirror
+// pod.
+func (m *podManager) index(u config.PodUpdate, pod *v1.Pod) (mirrored []types.UID) {
+	name := types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}
+	if u.Source != config.ApiserverSource {
+		uids := slices.DeleteFunc(m.statics[name], func(uid types.UID) bool { return uid == pod.UID })
+		if u.Op != config.REMOVE || m.elsewhere(u.Source, pod.UID) {
+			uids = append(uids, pod.UID)
+		}
+		if m.statics[name] = uids; len(uids) == 0 {
+			delete(m.statics, name)
+		}
+		return nil
+	}
+	switch {
+	case !config.IsMirrorPod(pod):
+		return nil
+	case u.Op != config.REMOVE:
+		m.mirrors[name] = pod
+	case m.mirrors[name] != nil && m.mirrors[name].UID == pod.UID:
+		delete(m.mirrors, name)
+	}
+	return m.statics[name]
+}
+
+// elsewhere reports whether another source of static pods has the UID.
+func (m *podManager) elsewhere(source string, uid types.UID) bool {
+	return slices.ContainsFunc(m.byUID[uid], func(p *sourcePod) bool {
+		return p.source != source && p.source != config.ApiserverSource
+	})
+}
+
+func find(pods []*sourcePod, source string) (int, bool) {
+	return slices.BinarySearchFunc(pods, source, func(p *sourcePod, source string) int { return cmp.Compare(p.source, source) })
+}
+
+// of returns the pod of a source, or nil.
+func (m *podManager) of(source string, uid types.UID) *sourcePod {
+	pods := m.byUID[uid]
+	if i, there := find(pods, source); there {
+		return pods[i]
+	}
+	return nil
+}
+
+// all returns the pods with that UID, ordered by source.
+func (m *podManager) all(uid types.UID) []*sourcePod { return m.byUID[uid] }
+
+// mirror returns the mirror pod with the name of the pod, or nil.
+func (m *podManager) mirror(pod *v1.Pod) *v1.Pod {
+	return m.mirrors[types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}]
 }
 
 // get returns the pod with that UID from the first source that has one.
@@ -56,7 +132,7 @@ func (m *podManager) get(uid types.UID) (*v1.Pod, bool) {
 
 // named returns the pods with that name, ordered by source. Each source may have one.
 func (m *podManager) named(namespace, name string) []*v1.Pod {
-	var found []sourcePod
+	var found []*sourcePod
 	for _, pods := range m.byUID {
 		for _, p := range pods {
 			if p.pod.Namespace == namespace && p.pod.Name == name {
@@ -64,7 +140,7 @@ func (m *podManager) named(namespace, name string) []*v1.Pod {
 			}
 		}
 	}
-	slices.SortFunc(found, func(a, b sourcePod) int {
+	slices.SortFunc(found, func(a, b *sourcePod) int {
 		return cmp.Or(cmp.Compare(a.source, b.source), config.ComparePods(a.pod, b.pod))
 	})
 	pods := make([]*v1.Pod, len(found))

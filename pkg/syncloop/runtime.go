@@ -25,6 +25,10 @@ func (l *Loop) handlePLEG(ctx context.Context, e *pleg.PodLifecycleEvent) {
 	if !wanted {
 		pod = named(e.ID, e.Namespace, e.Name)
 	}
+	if wanted && l.statuses.enabled() {
+		l.seek(e.ID)
+		l.reconcile(ctx)
+	}
 	l.handler.HandlePodLifecycleEvent(ctx, pod, e)
 	switch {
 	case !wanted:

@@ -87,7 +87,7 @@ func record(r *store.Record, pods bool) *v1alpha1.HistoryRecord {
 		return out
 	}
 	out.Op, out.Source = v1alpha1.Op(r.Op.String()), r.Source
-	pod, before := r.Pod.Object, r.Before.Object
+	pod, before := r.Pod.Shown(), r.Before.Shown()
 	if pod == nil {
 		return out
 	}

@@ -164,6 +164,8 @@ func decodeUpdate(message []byte) (Update, error) {
 			u.Source = f.text()
 		case updateRevision:
 			u.Revision = f.int()
+		case updateStatusOnly:
+			u.StatusOnly = f.value != 0
 		}
 		return nil
 	})
@@ -190,6 +192,11 @@ func decodePod(message []byte, source string) (Pod, error) {
 			p.Object.Name = f.text()
 		case podUID:
 			p.Object.UID = types.UID(f.text())
+		case podStatus:
+			p.Status = new(v1.PodStatus)
+			if err := p.Status.Unmarshal(f.bytes); err != nil {
+				return fmt.Errorf("%w: the status of a pod: %w", errDamaged, err)
+			}
 		case podFile:
 			p.File = new(config.File)
 			return decodeFile(f.bytes, p.File)

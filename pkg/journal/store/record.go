@@ -71,6 +71,7 @@ const (
 	updateOp protowire.Number = iota + 1
 	updateSource
 	updateRevision
+	updateStatusOnly
 )
 
 const (
@@ -82,6 +83,7 @@ const (
 	podName
 	podUID
 	podFile
+	podStatus
 )
 
 const (
@@ -164,6 +166,9 @@ func encodeSet(s *Set) ([]byte, error) {
 		meta = appendInt(meta[:0], updateOp, int(u.Op)+1)
 		meta = appendText(meta, updateSource, u.Source)
 		meta = appendInt(meta, updateRevision, u.Revision)
+		if u.StatusOnly {
+			meta = appendInt(meta, updateStatusOnly, 1)
+		}
 		dst = appendMessage(dst, setUpdate, meta)
 		for k := range u.Pods {
 			if len(dst)-start > pieceBytes {
@@ -212,6 +217,13 @@ func appendPod(dst []byte, p *Pod, nameOnly, withSource bool) ([]byte, error) {
 		meta = appendText(meta, podName, p.Object.Name)
 		meta = appendText(meta, podUID, p.Object.UID)
 		return protowire.AppendBytes(dst, meta), nil
+	}
+	if p.Status != nil {
+		status, err := p.Status.Marshal()
+		if err != nil {
+			return nil, fmt.Errorf("encoding the status of pod %s/%s: %w", p.Object.Namespace, p.Object.Name, err)
+		}
+		meta = appendMessage(meta, podStatus, status)
 	}
 	// The object comes last, and is encoded in place.
 	size := p.Object.Size()

@@ -40,7 +40,7 @@ func (s *state) apply(set *Set, whole bool) {
 			p := &u.Pods[k]
 			key := podKey{u.Source, p.Object.UID}
 			if u.Op != config.REMOVE {
-				s.pods[key] = Pod{u.Source, p.Revision, p.ByName, p.Object, p.File}
+				s.pods[key] = Pod{u.Source, p.Revision, p.ByName, p.Object, p.Status, p.File}
 				continue
 			}
 			if before, there := s.pods[key]; there && whole {
@@ -48,7 +48,7 @@ func (s *state) apply(set *Set, whole bool) {
 			}
 			delete(s.pods, key)
 		}
-		if source := s.sources[u.Source]; u.Op.IsConfig() && u.Source != "" {
+		if source := s.sources[u.Source]; u.Op.IsConfig() && u.Source != "" && !u.StatusOnly {
 			source.Name, source.Seen, source.Time = u.Source, true, set.Time
 			s.sources[u.Source] = source
 		}

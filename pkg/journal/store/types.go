@@ -30,6 +30,9 @@ type Update struct {
 	Revision int64
 	Op       config.PodOperation
 	Source   string
+	// StatusOnly is true if only the statuses from the runtime changed, and the source sent
+	// nothing.
+	StatusOnly bool
 	// Pods are in the order of the update. For a REMOVE, only namespace, name and UID are
 	// stored.
 	Pods []Pod
@@ -42,9 +45,20 @@ type Pod struct {
 	Revision int64
 	// ByName is the revision of the version under its name, if it is another one.
 	ByName int64
+	// Object is the pod as the source sent it.
 	Object *v1.Pod
+	// Status is the status that was shown instead of that of Object, or nil.
+	Status *v1.PodStatus
 	// File is the manifest file of the version, or nil.
 	File *config.File
+}
+
+// Shown returns the pod as it was shown.
+func (p *Pod) Shown() *v1.Pod {
+	if p.Object == nil {
+		return nil
+	}
+	return config.WithStatus(p.Object, p.Status)
 }
 
 // Source is the state of a source, except for its pods.

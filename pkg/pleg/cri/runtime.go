@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
@@ -37,6 +38,8 @@ const (
 type Runtime struct {
 	conn   *grpc.ClientConn
 	client runtimeapi.RuntimeServiceClient
+	// name is the name of the runtime. It is nil until the runtime has answered.
+	name atomic.Pointer[string]
 }
 
 var _ pleg.Runtime = (*Runtime)(nil)

@@ -1,0 +1,62 @@
+package daemon
+
+import (
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+	netutils "k8s.io/utils/net"
+)
+
+// parseNodeIP parses the addresses of the node: none, one, or one of each IP family.
+//
+// kubelet: k8s.io/component-helpers/node/util ParseNodeIPArgument.
+func parseNodeIP(s string) ([]net.IP, error) {
+	if s == "" {
+		return nil, nil
+	}
+	var ips []net.IP
+	for text := range strings.SplitSeq(s, ",") {
+		ip := netutils.ParseIPSloppy(strings.TrimSpace(text))
+		if ip == nil {
+			return nil, fmt.Errorf("%q is not an IP address", strings.TrimSpace(text))
+		}
+		ips = append(ips, ip)
+	}
+	switch {
+	case len(ips) > 2, len(ips) == 2 && netutils.IsIPv6(ips[0]) == netutils.IsIPv6(ips[1]):
+		return nil, fmt.Errorf("%q: expected one address, or an IPv4 and an IPv6 address", s)
+	case len(ips) == 2 && slices.ContainsFunc(ips, net.IP.IsUnspecified):
+		return nil, fmt.Errorf("%q: an unspecified address must be the only one", s)
+	}
+	return ips, nil
+}
+
+// nodeIPs returns a function that returns the addresses of the node. Without an address in
+// the configuration, it is the one of the interface with the default route, which may
+// change; none if there is no such interface.
+//
+// kubelet: pkg/kubelet/nodestatus/setters.go NodeAddress, which resolves the hostname before.
+func nodeIPs(configured string) func() []string {
+	ips, _ := parseNodeIP(configured) // it is validated
+	if len(ips) > 0 && !ips[0].IsUnspecified() {
+		fixed := make([]string, len(ips))
+		for i, ip := range ips {
+			fixed[i] = ip.String()
+		}
+		return func() []string { return fixed }
+	}
+	unspecified := net.IPv4zero
+	if len(ips) > 0 {
+		unspecified = ips[0]
+	}
+	return func() []string {
+		ip, err := utilnet.ResolveBindAddress(unspecified)
+		if err != nil || ip.IsLoopback() {
+			return nil
+		}
+		return []string{ip.String()}
+	}
+}

@@ -1,0 +1,68 @@
+package cri
+
+import (
+	"context"
+	"fmt"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podconfigd/podconfigd/pkg/pleg"
+	"github.com/podconfigd/podconfigd/pkg/podstatus"
+)
+
+var _ pleg.RecordReader = (*Runtime)(nil)
+
+// Record requests the status of sandboxes and containers. It leaves out those that are
+// gone, and the fields that no status needs, because the records stay in memory.
+//
+// kubelet: pkg/kubelet/kuberuntime/kuberuntime_manager.go GetPodStatus.
+func (r *Runtime) Record(ctx context.Context, sandboxIDs, containerIDs []string) (*podstatus.Record, string, error) {
+	name, err := r.Name(ctx)
+	if err != nil {
+		return nil, "", err
+	}
+	record := new(podstatus.Record)
+	for _, id := range sandboxIDs {
+		resp, err := r.client.PodSandboxStatus(ctx, &runtimeapi.PodSandboxStatusRequest{PodSandboxId: id})
+		if status.Code(err) == codes.NotFound {
+			continue
+		}
+		if err != nil {
+			return nil, "", fmt.Errorf("requesting the status of sandbox %s: %w", id, err)
+		}
+		if s := resp.GetStatus(); s != nil {
+			s.Labels, s.Annotations = nil, nil
+			record.Sandboxes = append(record.Sandboxes, s)
+		}
+	}
+	for _, id := range containerIDs {
+		resp, err := r.client.ContainerStatus(ctx, &runtimeapi.ContainerStatusRequest{ContainerId: id})
+		if status.Code(err) == codes.NotFound {
+			continue
+		}
+		if err != nil {
+			return nil, "", fmt.Errorf("requesting the status of container %s: %w", id, err)
+		}
+		if c := resp.GetStatus(); c != nil {
+			c.Labels, c.Mounts = nil, nil
+			record.Containers = append(record.Containers, c)
+		}
+	}
+	return record, name, nil
+}
+
+// Name returns the name of the runtime, such as "containerd".
+func (r *Runtime) Name(ctx context.Context) (string, error) {
+	if name := r.name.Load(); name != nil {
+		return *name, nil
+	}
+	resp, err := r.client.Version(ctx, &runtimeapi.VersionRequest{})
+	if err != nil {
+		return "", fmt.Errorf("requesting the version of the runtime: %w", err)
+	}
+	name := resp.GetRuntimeName()
+	r.name.Store(&name)
+	return name, nil
+}

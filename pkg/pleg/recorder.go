@@ -1,0 +1,190 @@
+package pleg
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/klog/v2"
+
+	"github.com/podconfigd/podconfigd/pkg/podstatus"
+)
+
+const (
+	// DefaultRecordPeriod is the default of RecorderOptions.Period.
+	DefaultRecordPeriod = time.Second
+	// recordRetry is the wait after a record that could not be read.
+	recordRetry = 5 * time.Second
+	// recordReaders is the number of records that are read at the same time.
+	recordReaders = 4
+)
+
+// RecordReader reads what a runtime reports about the sandboxes and containers of a pod.
+type RecordReader interface {
+	// Record returns the status of each of the sandboxes and containers that the runtime still
+	// has, and the name of the runtime.
+	Record(ctx context.Context, sandboxIDs, containerIDs []string) (record *podstatus.Record, runtime string, err error)
+}
+
+// Reading is the record of a pod.
+type Reading struct {
+	UID types.UID
+	// Record has nothing in it if the runtime has no container of the pod.
+	Record *podstatus.Record
+	// Runtime is the name of the runtime.
+	Runtime string
+}
+
+// RecorderOptions configures a recorder. A duration of 0 is its default.
+type RecorderOptions struct {
+	Reader RecordReader
+	// Pod returns a pod of the runtime, or nil if the runtime has none with that UID. It
+	// returns false before the first list.
+	Pod func(uid types.UID) (*Pod, bool)
+	// Period is the minimum time between two readings of a pod.
+	Period time.Duration
+	// CallTimeout is the timeout of one reading.
+	CallTimeout time.Duration
+}
+
+// Recorder reads the records of pods on request. A pod that is requested more often than
+// once in a period is read once at its end. So the last state is always read.
+//
+// kubelet: pkg/kubelet/pleg/generic.go updateCache, which reads at each change.
+type Recorder struct {
+	opts     RecorderOptions
+	queue    workqueue.TypedDelayingInterface[types.UID]
+	readings chan Reading
+
+	mu sync.Mutex
+	// read is the time of the last reading of each requested pod.
+	read   map[types.UID]time.Time
+	failed string
+}
+
+// NewRecorder returns a recorder. It does nothing before Run.
+func NewRecorder(opts RecorderOptions) *Recorder {
+	opts.Period = cmp.Or(opts.Period, DefaultRecordPeriod)
+	opts.CallTimeout = cmp.Or(opts.CallTimeout, defaultCallTimeout)
+	return &Recorder{
+		opts: opts, readings: make(chan Reading), read: make(map[types.UID]time.Time),
+		queue: workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[types.UID]{}),
+	}
+}
+
+// Request requests the record of a pod. It does not block.
+func (r *Recorder) Request(uid types.UID) {
+	r.mu.Lock()
+	wait := r.waitLocked(uid)
+	r.mu.Unlock()
+	r.queue.AddAfter(uid, wait)
+}
+
+// Forget forgets a pod that is of no interest any more.
+func (r *Recorder) Forget(uid types.UID) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.read, uid)
+}
+
+// Watch returns the channel of readings. Each call returns the same channel.
+func (r *Recorder) Watch() <-chan Reading { return r.readings }
+
+// waitLocked returns the time until the pod may be read again.
+func (r *Recorder) waitLocked(uid types.UID) time.Duration {
+	last, was := r.read[uid]
+	if !was {
+		return 0
+	}
+	return max(0, time.Until(last.Add(r.opts.Period)))
+}
+
+// Run reads records until the context is done, and returns the cause of the context.
+func (r *Recorder) Run(ctx context.Context) error {
+	var readers sync.WaitGroup
+	for range recordReaders {
+		readers.Go(func() {
+			for {
+				uid, stopped := r.queue.Get()
+				if stopped {
+					return
+				}
+				r.serve(ctx, uid)
+				r.queue.Done(uid)
+			}
+		})
+	}
+	<-ctx.Done()
+	r.queue.ShutDown()
+	readers.Wait()
+	return context.Cause(ctx)
+}
+
+// serve reads one record, unless it is too early.
+func (r *Recorder) serve(ctx context.Context, uid types.UID) {
+	r.mu.Lock()
+	wait := r.waitLocked(uid)
+	r.mu.Unlock()
+	if wait > 0 {
+		r.queue.AddAfter(uid, wait)
+		return
+	}
+	pod, listed := r.opts.Pod(uid)
+	if !listed {
+		return // the first list requests it
+	}
+	reading, err := r.take(ctx, uid, pod)
+	if r.report(ctx, err); err != nil {
+		r.queue.AddAfter(uid, recordRetry)
+		return
+	}
+	select {
+	case <-ctx.Done():
+	case r.readings <- reading:
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.read[uid] = time.Now()
+}
+
+func (r *Recorder) take(ctx context.Context, uid types.UID, pod *Pod) (Reading, error) {
+	reading := Reading{UID: uid, Record: new(podstatus.Record)}
+	if pod == nil {
+		return reading, nil
+	}
+	var sandboxes, containers []string
+	for i := range pod.Containers {
+		if c := &pod.Containers[i]; c.Sandbox {
+			sandboxes = append(sandboxes, c.ID)
+		} else {
+			containers = append(containers, c.ID)
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, r.opts.CallTimeout)
+	defer cancel()
+	record, runtime, err := r.opts.Reader.Record(ctx, sandboxes, containers)
+	if err != nil {
+		return reading, fmt.Errorf("pod %s/%s: %w", pod.Namespace, pod.Name, err)
+	}
+	reading.Record, reading.Runtime = record, runtime
+	return reading, nil
+}
+
+// report logs an error if it differs from the previous one.
+func (r *Recorder) report(ctx context.Context, err error) {
+	said := ""
+	if err != nil {
+		said = err.Error()
+	}
+	r.mu.Lock()
+	again := r.failed == said
+	r.failed = said
+	r.mu.Unlock()
+	if err != nil && !again && ctx.Err() == nil {
+		klog.FromContext(ctx).Error(err, "Failed to read the state of a pod from the runtime, retrying", "after", recordRetry)
+	}
+}

@@ -1,0 +1,249 @@
+package syncloop
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+
+	"github.com/podconfigd/podconfigd/pkg/config"
+	"github.com/podconfigd/podconfigd/pkg/pleg"
+	"github.com/podconfigd/podconfigd/pkg/podstatus"
+)
+
+// Recorder reads the records of pods from the runtime.
+type Recorder interface {
+	// Request requests the record of a pod. It does not block.
+	Request(uid types.UID)
+	// Forget forgets a pod that no source has any more.
+	Forget(uid types.UID)
+	// Watch returns the channel of records.
+	Watch() <-chan pleg.Reading
+}
+
+// StatusOptions configures the status that the loop shows of pods.
+type StatusOptions struct {
+	// Sources are the sources whose pods get a status. Of the apiserver, only pods without a
+	// status from a kubelet get one. Without sources, every pod keeps the status that its
+	// source gave it.
+	Sources []string
+	// NodeIPs returns the addresses of the node: one, or one of each IP family. nil for none.
+	NodeIPs func() []string
+	// Recorder is nil without a runtime.
+	Recorder Recorder
+}
+
+// statuses computes the status of pods. Only the goroutine of the loop uses it.
+type statuses struct {
+	StatusOptions
+	records map[types.UID]*podstatus.Record
+	node    podstatus.Node
+	// waiting are pods whose status may have changed while a set was not complete.
+	waiting map[types.UID]bool
+	// listed is true after the first list of the runtime.
+	listed bool
+}
+
+func newStatuses(opts StatusOptions) statuses {
+	s := statuses{StatusOptions: opts, records: make(map[types.UID]*podstatus.Record), waiting: make(map[types.UID]bool)}
+	if s.NodeIPs == nil {
+		s.NodeIPs = func() []string { return nil }
+	}
+	s.node.IPs = s.NodeIPs()
+	return s
+}
+
+func (s *statuses) enabled() bool { return len(s.Sources) > 0 }
+
+// readings returns the channel of records.
+func (s *statuses) readings() <-chan pleg.Reading {
+	if s.Recorder == nil || !s.enabled() {
+		return nil
+	}
+	return s.Recorder.Watch()
+}
+
+// forget forgets a pod.
+func (s *statuses) forget(uid types.UID) {
+	delete(s.records, uid)
+	delete(s.waiting, uid)
+	if s.Recorder != nil {
+		s.Recorder.Forget(uid)
+	}
+}
+
+// covers reports whether the pod gets a status other than its own.
+func (s *statuses) covers(p *sourcePod) bool {
+	if p.source == config.ApiserverSource && (config.IsMirrorPod(p.pod) || written(p.pod)) {
+		return false
+	}
+	return slices.Contains(s.Sources, p.source)
+}
+
+// of returns the status to show of a pod, or nil for its own. An unchanged status is the same
+// pointer as before.
+//
+// For a static pod, the status in its mirror pod counts if a kubelet wrote it.
+func (s *statuses) of(p *sourcePod, mirror *v1.Pod) *v1.PodStatus {
+	if !s.covers(p) {
+		return nil
+	}
+	var status *v1.PodStatus
+	switch {
+	case mirror != nil && mirrors(mirror, p.pod) && written(mirror):
+		status = &mirror.Status
+	default:
+		status = podstatus.Generate(podstatus.Input{
+			Pod: p.pod, Record: s.records[p.pod.UID], Previous: p.status, Node: s.node, Now: time.Now(),
+		})
+	}
+	switch {
+	case equality.Semantic.DeepEqual(status, &p.pod.Status):
+		return nil
+	case p.status != nil && equality.Semantic.DeepEqual(status, p.status):
+		return p.status
+	}
+	return status
+}
+
+// written reports whether a kubelet wrote the status of a pod in the apiserver. Each status
+// that a kubelet writes has a start time.
+func written(pod *v1.Pod) bool {
+	_, ours := pod.Annotations[config.OwnMirrorAnnotationKey]
+	return pod.Status.StartTime != nil && !ours
+}
+
+// mirrors reports whether a mirror pod is that of this version of a static pod.
+//
+// kubelet: pkg/kubelet/pod/mirror_client.go getHashFromMirrorPod.
+func mirrors(mirror, static *v1.Pod) bool {
+	hash := static.Annotations[config.ConfigHashAnnotationKey]
+	return hash != "" && mirror.Annotations[v1.MirrorPodAnnotationKey] == hash
+}
+
+// withStatuses returns the update with the statuses of its pods, which the pod manager has
+// already.
+func (l *Loop) withStatuses(u config.PodUpdate) config.PodUpdate {
+	for i, pod := range u.Pods {
+		p := l.pods.of(u.Source, pod.UID)
+		if p == nil || p.pod != pod {
+			continue // the source has the UID twice
+		}
+		if p.status = l.statuses.of(p, l.pods.mirror(pod)); p.status == nil {
+			continue
+		}
+		if u.Statuses == nil {
+			u.Statuses = make([]*v1.PodStatus, len(u.Pods))
+		}
+		u.Statuses[i] = p.status
+	}
+	return u
+}
+
+// take prepares an update of the config: it records the pods, requests their state in the
+// runtime, and adds their statuses.
+func (l *Loop) take(u config.PodUpdate) config.PodUpdate {
+	mirrored := l.pods.take(u)
+	if !l.statuses.enabled() {
+		return u
+	}
+	for _, pod := range u.Pods {
+		if _, wanted := l.pods.get(pod.UID); !wanted {
+			l.statuses.forget(pod.UID)
+		} else if l.statuses.records[pod.UID] == nil {
+			l.seek(pod.UID)
+		}
+	}
+	if u.Op != config.REMOVE {
+		u = l.withStatuses(u)
+	}
+	for _, uid := range mirrored {
+		l.statuses.waiting[uid] = true
+	}
+	return u
+}
+
+// seek requests the record of a pod. If the runtime does not have the pod, the record is
+// empty, and known at once.
+func (l *Loop) seek(uid types.UID) {
+	if l.statuses.Recorder == nil || !slices.ContainsFunc(l.pods.all(uid), l.statuses.covers) {
+		return
+	}
+	if pod, listed := l.pleg.Pod(uid); listed && pod == nil && l.statuses.records[uid] == nil {
+		l.statuses.records[uid] = new(podstatus.Record)
+		l.statuses.waiting[uid] = true
+		return
+	}
+	l.statuses.Recorder.Request(uid)
+}
+
+// recorded takes a record from the runtime.
+func (l *Loop) recorded(ctx context.Context, r pleg.Reading) {
+	if _, wanted := l.pods.get(r.UID); !wanted {
+		l.statuses.forget(r.UID)
+		return
+	}
+	if r.Runtime != "" {
+		l.statuses.node.Runtime = r.Runtime
+	}
+	l.statuses.records[r.UID] = r.Record
+	l.statuses.waiting[r.UID] = true
+	l.reconcile(ctx)
+}
+
+// reconcile sends a RECONCILE for each waiting pod whose status changed, unless a set is not
+// complete: its updates become visible together.
+func (l *Loop) reconcile(ctx context.Context) {
+	if l.incomplete || len(l.statuses.waiting) == 0 {
+		return
+	}
+	logger := klog.FromContext(ctx).V(4)
+	waiting := make([]types.UID, 0, len(l.statuses.waiting))
+	for uid := range l.statuses.waiting {
+		waiting = append(waiting, uid)
+	}
+	clear(l.statuses.waiting)
+	slices.Sort(waiting)
+	for _, uid := range waiting {
+		for _, p := range l.pods.all(uid) {
+			status := l.statuses.of(p, l.pods.mirror(p.pod))
+			if status == p.status {
+				continue
+			}
+			p.status = status
+			logger.Info("SyncLoop RECONCILE (status)", "source", p.source, "pod", klog.KObj(p.pod))
+			l.handler.HandlePodReconcile(ctx, config.PodUpdate{
+				Op: config.RECONCILE, Source: p.source, Pods: []*v1.Pod{p.pod}, Files: []*config.File{p.file},
+				Statuses: []*v1.PodStatus{status}, StatusOnly: true,
+			})
+		}
+	}
+}
+
+// refresh computes all statuses again if the addresses of the node changed. After the first
+// list of the runtime, it seeks every pod: of those that the runtime does not have, there are
+// no events.
+func (l *Loop) refresh(ctx context.Context) {
+	if !l.statuses.enabled() {
+		return
+	}
+	if _, listed := l.pleg.Pod(""); listed && !l.statuses.listed {
+		l.statuses.listed = true
+		for uid := range l.pods.byUID {
+			if l.statuses.records[uid] == nil {
+				l.seek(uid)
+			}
+		}
+	}
+	if ips := l.statuses.NodeIPs(); !slices.Equal(ips, l.statuses.node.IPs) {
+		l.statuses.node.IPs = ips
+		for uid := range l.pods.byUID {
+			l.statuses.waiting[uid] = true
+		}
+	}
+	l.reconcile(ctx)
+}
