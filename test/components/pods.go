@@ -38,10 +38,17 @@ var namespaces = &runtimeapi.NamespaceOption{Network: runtimeapi.NamespaceMode_N
 // program, and returns its ID. It does not start it.
 func (r *Runtime) Create(tb testing.TB, sandbox, podName, podUID, name string, args ...string) string {
 	tb.Helper()
+	return r.CreateAttempt(tb, sandbox, podName, podUID, name, 0, args...)
+}
+
+// CreateAttempt creates a container as Create does, after that number of earlier ones with
+// the same name.
+func (r *Runtime) CreateAttempt(tb testing.TB, sandbox, podName, podUID, name string, attempt uint32, args ...string) string {
+	tb.Helper()
 	resp, err := r.CRI.CreateContainer(tb.Context(), &runtimeapi.CreateContainerRequest{
 		PodSandboxId: sandbox, SandboxConfig: sandboxConfig(podName, podUID),
 		Config: &runtimeapi.ContainerConfig{
-			Metadata: &runtimeapi.ContainerMetadata{Name: name},
+			Metadata: &runtimeapi.ContainerMetadata{Name: name, Attempt: attempt},
 			Image:    &runtimeapi.ImageSpec{Image: Image}, Args: args,
 			Linux: &runtimeapi.LinuxContainerConfig{SecurityContext: &runtimeapi.LinuxContainerSecurityContext{
 				NamespaceOptions: namespaces,

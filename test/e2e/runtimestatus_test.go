@@ -1,0 +1,166 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
+	"github.com/podconfigd/podconfigd/internal/testutil"
+	"github.com/podconfigd/podconfigd/pkg/client"
+	"github.com/podconfigd/podconfigd/test/components"
+)
+
+// hostManifest is a pod on the host's network.
+const hostManifest = "apiVersion: v1\nkind: Pod\nmetadata: {name: web}\n" +
+	"spec: {hostNetwork: true, containers: [{name: c, image: " + components.Image + "}]}\n"
+
+// shown waits for a RECONCILE of the pod that has what the function wants, and returns it.
+func (s *stream) shown(t *testing.T, what string, want func(*v1.Pod) bool, see ...func(*v1alpha1.Update)) *v1alpha1.Update {
+	t.Helper()
+	deadline := time.After(testutil.Patience)
+	var last string
+	for {
+		select {
+		case u := <-s.updates:
+			for _, f := range see {
+				f(u)
+			}
+			for _, p := range u.Pods {
+				status, _ := json.Marshal(p.Status)
+				last = string(u.Op) + " " + string(status)
+				if u.Op == v1alpha1.OpReconcile && want(p) {
+					return u
+				}
+			}
+		case <-deadline:
+			t.Fatalf("no RECONCILE with %s within %v; the last update is %s", what, testutil.Patience, last)
+		}
+	}
+}
+
+// A static pod has the status of its containers, on each interface, and over a restart.
+func TestStatusFromTheRuntime(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs containerd")
+	}
+	for _, name := range components.Containerds {
+		t.Run(name, func(t *testing.T) {
+			r := components.StartRuntime(t, name)
+			dir := testutil.ShortDir(t)
+			(&daemon{dir: dir}).mkdir(t)
+			args := []string{"--container-runtime-endpoint", "unix://" + r.Socket, "--node-ip", "192.0.2.7", "--state-dir", dir + "/state"}
+			d := start(t, dir, args...)
+			s := d.watch(t, client.Options{})
+			syncUp(t, s)
+			d.putFile(t, "web", hostManifest)
+			s.expect(t, "ADD web-node1")
+			uid := d.uid(t, "web-node1")
+			version, err := r.CRI.Version(t.Context(), &runtimeapi.VersionRequest{})
+			if err != nil {
+				t.Fatal(err)
+			}
+
+			sandbox := r.Sandbox(t, "web-node1", uid)
+			c := r.Create(t, sandbox, "web-node1", uid, "c", "sleep", "300ms", "3")
+			r.StartContainer(t, c)
+			died := s.shown(t, "the exit", func(p *v1.Pod) bool {
+				return len(p.Status.ContainerStatuses) == 1 && p.Status.ContainerStatuses[0].State.Terminated != nil
+			})
+			got := died.Pods[0].Status.ContainerStatuses[0]
+			if ended := got.State.Terminated; ended.ExitCode != 3 || ended.Reason != "Error" || ended.ContainerID != version.RuntimeName+"://"+c {
+				t.Errorf("the terminated state is %+v", ended)
+			}
+			running := r.CreateAttempt(t, sandbox, "web-node1", uid, "c", 1, "pause")
+			r.StartContainer(t, running)
+			up := s.shown(t, "a running container", func(p *v1.Pod) bool {
+				c := p.Status.ContainerStatuses
+				return len(c) == 1 && c[0].State.Running != nil
+			})
+			status := up.Pods[0].Status
+			if status.Phase != v1.PodRunning || status.HostIP != "192.0.2.7" || status.PodIP != "192.0.2.7" || status.StartTime == nil || status.QOSClass == "" {
+				t.Errorf("the status is %+v", status)
+			}
+			if c := status.ContainerStatuses[0]; c.RestartCount != 1 || !c.Ready || c.LastTerminationState.Terminated == nil || c.ContainerID != version.RuntimeName+"://"+running {
+				t.Errorf("the container's status is %+v", c)
+			}
+			sameStatus(t, d, status)
+			matches(t, d, []string{"get", "pods"}, `(?m)^default +web-node1 +file +1/1 +`)
+
+			d = d.again(t, func() { r.KillContainer(t, running, syscall.SIGKILL) }, args...)
+			again := d.watch(t, client.Options{Instance: up.Instance, Since: up.Revision})
+			after := again.shown(t, "the stop", func(p *v1.Pod) bool {
+				c := p.Status.ContainerStatuses
+				return len(c) == 1 && c[0].State.Terminated != nil
+			})
+			if !after.Pods[0].Status.StartTime.Equal(status.StartTime) {
+				t.Errorf("the pod started at %v, and after a restart of the daemon at %v", status.StartTime, after.Pods[0].Status.StartTime)
+			}
+		})
+	}
+}
+
+// sameStatus compares the status of the only pod on each interface.
+func sameStatus(t *testing.T, d *daemon, want v1.PodStatus) {
+	t.Helper()
+	expect, err := json.Marshal(want)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{"/pods", "/api/v1/pods", "/api/v1/namespaces/default/pods/web-node1"} {
+		_, _, body := d.ask(t, path)
+		var list v1.PodList
+		if err := json.Unmarshal([]byte(body), &list); err != nil {
+			t.Fatal(err)
+		}
+		if !strings.HasSuffix(path, "/pods") {
+			list.Items = make([]v1.Pod, 1)
+			if err := json.Unmarshal([]byte(body), &list.Items[0]); err != nil {
+				t.Fatal(err)
+			}
+		}
+		got, err := json.Marshal(list.Items[0].Status)
+		if err != nil || string(got) != string(expect) {
+			t.Errorf("%s has another status (%v):\n%s\n%s", path, err, got, expect)
+		}
+	}
+}
+
+// A crash loop makes at most one RECONCILE a second, and the last state always comes.
+func TestCrashLoopIsLimited(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs containerd")
+	}
+	r := components.StartRuntime(t, components.Containerd)
+	dir := testutil.ShortDir(t)
+	(&daemon{dir: dir}).mkdir(t)
+	d := start(t, dir, "--container-runtime-endpoint", "unix://"+r.Socket)
+	s := d.watch(t, client.Options{})
+	syncUp(t, s)
+	d.putFile(t, "web", hostManifest)
+	s.expect(t, "ADD web-node1")
+	uid := d.uid(t, "web-node1")
+	sandbox := r.Sandbox(t, "web-node1", uid)
+	var last string
+	for n := range uint32(8) {
+		last = r.CreateAttempt(t, sandbox, "web-node1", uid, "c", n, "sleep", "1ms", fmt.Sprint(n+1))
+		r.StartContainer(t, last)
+		r.ExitCode(t, last)
+	}
+	var times []time.Time
+	s.shown(t, "the last exit", func(p *v1.Pod) bool {
+		c := p.Status.ContainerStatuses
+		return len(c) == 1 && c[0].State.Terminated != nil && strings.HasSuffix(c[0].State.Terminated.ContainerID, last)
+	}, func(u *v1alpha1.Update) { times = append(times, *u.Time) })
+	for i := 1; i < len(times); i++ {
+		if apart := times[i].Sub(times[i-1]); apart < time.Second {
+			t.Errorf("RECONCILE %d came %v after the one before", i, apart)
+		}
+	}
+}
