@@ -22,13 +22,19 @@ type Generator struct {
 	metrics *metrics
 	// calls has the functions that the goroutine of Run executes for other goroutines.
 	calls chan call
-	group sync.WaitGroup
+	// demands has an element if Await demands a list.
+	demands chan struct{}
+	group   sync.WaitGroup
 
 	// Only the goroutine of Run uses the following fields.
-	queue      []*PodLifecycleEvent
-	timer      *time.Timer
-	relisting  bool
-	again      bool // another list is due
+	queue     []*PodLifecycleEvent
+	timer     *time.Timer
+	relisting bool
+	again     bool // another list is due
+	demand    bool // Await demands a list
+	// listEnded and listTook are the end and the duration of the last list.
+	listEnded  time.Time
+	listTook   time.Duration
 	inspecting map[types.UID]bool
 	waiting    []inspection
 	// later has the pods of the newest list that were being inspected at that time.
@@ -46,7 +52,7 @@ type Generator struct {
 // New returns a generator. It does nothing before Run.
 func New(opts Options) *Generator {
 	g := &Generator{
-		opts: opts.withDefaults(), events: make(chan *PodLifecycleEvent), calls: make(chan call),
+		opts: opts.withDefaults(), events: make(chan *PodLifecycleEvent), calls: make(chan call), demands: make(chan struct{}, 1),
 		inspecting: make(map[types.UID]bool), later: make(map[types.UID]inspection), reinspect: make(map[types.UID]bool),
 		records: newRecords(), state: generatorState{started: time.Now(), events: make(map[PodLifeCycleEventType]int64)},
 	}
@@ -84,6 +90,8 @@ func (g *Generator) Run(ctx context.Context) error {
 			close(call.done)
 		case <-g.timer.C:
 			g.due(ctx)
+		case <-g.demands:
+			g.demanded(ctx)
 		}
 	}
 }
@@ -111,8 +119,8 @@ func (g *Generator) due(ctx context.Context) {
 	}
 	g.relisting = true
 	begin := time.Now()
-	list := g.again || g.relistIn(begin) <= 0
-	g.again = g.again && !list
+	list := g.again || g.demand || g.relistIn(begin) <= 0
+	g.again, g.demand = g.again && !list, g.demand && !list
 	g.group.Go(func() {
 		call, cancel := context.WithTimeout(ctx, g.opts.CallTimeout)
 		defer cancel()
@@ -165,6 +173,9 @@ func (g *Generator) schedule() {
 		wait = min(pingPeriod, g.opts.RelistThreshold/10, g.opts.EventedRelistPeriod)
 	}
 	g.mu.Unlock()
+	if g.demand {
+		wait = min(wait, g.demandPause())
+	}
 	g.timer.Reset(wait)
 }
 
@@ -183,6 +194,7 @@ func (g *Generator) relistAfter(wait time.Duration) {
 // kubelet: pkg/kubelet/pleg/generic.go Relist.
 func (g *Generator) relisted(ctx context.Context, begin time.Time, pods []*Pod, err error) {
 	now := time.Now()
+	g.listEnded, g.listTook = now, now.Sub(begin)
 	g.mu.Lock()
 	before := g.state.evented
 	g.state.relist(begin, now, err)

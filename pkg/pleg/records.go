@@ -23,6 +23,9 @@ type records struct {
 	owner map[string]types.UID
 	// gone has the removed containers and the time of their removal.
 	gone map[string]time.Time
+	// ended and awaited are for Container, Pod and Await.
+	ended   ended
+	awaited awaited
 }
 
 type record struct {
@@ -43,6 +46,7 @@ type known struct {
 func newRecords() *records {
 	return &records{
 		pods: make(map[types.UID]*record), owner: make(map[string]types.UID), gone: make(map[string]time.Time),
+		awaited: make(awaited),
 	}
 }
 
@@ -120,6 +124,7 @@ func (r *records) apply(uid types.UID, pod *Pod, changes []change, at time.Time)
 		}
 		rec = &record{uid: uid, containers: make(map[string]*known)}
 		r.pods[uid] = rec
+		defer r.awaited.recorded(string(uid))
 	}
 	if pod != nil {
 		rec.namespace, rec.name = pod.Namespace, pod.Name
@@ -140,6 +145,7 @@ func (r *records) apply(uid types.UID, pod *Pod, changes []change, at time.Time)
 			delete(rec.containers, id)
 			delete(r.owner, id)
 			r.gone[id] = at
+			r.ended.add(Found{UID: uid, Namespace: rec.namespace, Name: rec.name, Container: c.container, Ended: at})
 			continue
 		}
 		k := &known{Container: c.container, since: at, changed: at}
@@ -149,6 +155,7 @@ func (r *records) apply(uid types.UID, pod *Pod, changes []change, at time.Time)
 		}
 		rec.containers[id] = k
 		r.owner[id] = uid
+		r.awaited.recorded(id)
 	}
 	if len(rec.containers) == 0 {
 		delete(r.pods, uid)
@@ -236,6 +243,7 @@ func (r *records) forget(now time.Time) {
 			delete(r.gone, id)
 		}
 	}
+	r.ended.forget(now)
 }
 
 // snapshot returns the pods, ordered by UID.

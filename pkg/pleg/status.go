@@ -64,6 +64,18 @@ func (s *generatorState) ping(begin time.Time, err error) {
 	s.active = begin
 }
 
+// behind returns the reason why the records may not have what the runtime has; nil if the
+// runtime answers.
+func (s *generatorState) behind() error {
+	switch {
+	case s.lastError != "":
+		return fmt.Errorf("the container runtime does not answer: %s", s.lastError)
+	case s.listed.IsZero():
+		return errors.New("the container runtime has not answered yet")
+	}
+	return nil
+}
+
 // Healthy reports whether the runtime answered within the threshold. At the start, the
 // generator is healthy until the threshold has passed.
 //

@@ -1,0 +1,195 @@
+package pleg
+
+import (
+	"context"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+const (
+	// KnownAfterEnd is how long Container and Pod return what the runtime removed. maxEnded
+	// limits the number of removed containers.
+	KnownAfterEnd = time.Minute
+	maxEnded      = 2048
+	// minDemandPause is the minimum time between two lists that Await causes. A runtime whose
+	// lists take long gets a longer pause, so that it spends at most a tenth of its time on
+	// them.
+	minDemandPause = 50 * time.Millisecond
+	demandShare    = 10
+)
+
+// Found is a container or sandbox, and its pod.
+type Found struct {
+	UID             types.UID
+	Namespace, Name string
+	// Since is the time at which the pod was first recorded.
+	Since time.Time
+	// Container is the container. Pod does not set it.
+	Container Container
+	// Ended is the time at which the container, or for Pod the pod, was removed from the
+	// runtime; zero if the runtime has it.
+	Ended time.Time
+}
+
+// Container returns the container or sandbox with that ID.
+func (g *Generator) Container(id string) (Found, bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	r := g.records
+	if uid, owned := r.owner[id]; owned {
+		found := r.pods[uid].found()
+		found.Container = r.pods[uid].containers[id].Container
+		return found, true
+	}
+	ended, known := r.ended.containers[id]
+	return ended, known && time.Since(ended.Ended) <= KnownAfterEnd
+}
+
+// Pod returns the pod with that UID.
+func (g *Generator) Pod(uid types.UID) (Found, bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if rec := g.records.pods[uid]; rec != nil {
+		return rec.found(), true
+	}
+	last, known := g.records.ended.of(uid)
+	last.Container = Container{}
+	return last, known && time.Since(last.Ended) <= KnownAfterEnd
+}
+
+// Behind returns the reason why the records may not have what the runtime has; nil if the
+// runtime answers.
+func (g *Generator) Behind() error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.state.behind()
+}
+
+// Await returns a channel that is closed when a container, a sandbox or a pod with one of
+// the IDs is recorded. It also lists the runtime at once, or as soon as demandPause allows.
+// The caller must call stop.
+func (g *Generator) Await(ids ...string) (recorded <-chan struct{}, stop func()) {
+	w := make(chan struct{})
+	g.mu.Lock()
+	for _, id := range ids {
+		g.records.awaited[id] = append(g.records.awaited[id], w)
+	}
+	g.mu.Unlock()
+	select {
+	case g.demands <- struct{}{}:
+	default: // a list is demanded already
+	}
+	return w, func() {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		g.records.awaited.leave(w, ids)
+	}
+}
+
+// demanded lists the runtime for Await.
+func (g *Generator) demanded(ctx context.Context) {
+	g.demand = true
+	if g.relisting {
+		return // schedule sets the timer
+	}
+	wait := g.demandPause()
+	if wait <= 0 {
+		g.due(ctx)
+		return
+	}
+	g.timer.Reset(wait)
+}
+
+// demandPause returns the time until a list may be demanded.
+func (g *Generator) demandPause() time.Duration {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	pause := g.opts.RelistPeriod
+	if g.state.lastError == "" {
+		pause = min(pause, max(minDemandPause, demandShare*g.listTook))
+	}
+	return time.Until(g.listEnded.Add(pause))
+}
+
+// found returns the pod of the record.
+func (rec *record) found() Found {
+	f := Found{UID: rec.uid, Namespace: rec.namespace, Name: rec.name}
+	for _, k := range rec.containers {
+		if f.Since.IsZero() || k.since.Before(f.Since) {
+			f.Since = k.since
+		}
+	}
+	return f
+}
+
+// awaited has the channels of Await by ID.
+type awaited map[string][]chan struct{}
+
+// recorded closes the channels of an ID.
+func (a awaited) recorded(id string) {
+	for _, w := range a[id] {
+		select {
+		case <-w: // another ID of the same call was recorded
+		default:
+			close(w)
+		}
+	}
+	delete(a, id)
+}
+
+// leave removes the channel of IDs.
+func (a awaited) leave(w chan struct{}, ids []string) {
+	for _, id := range ids {
+		kept := a[id][:0]
+		for _, other := range a[id] {
+			if other != w {
+				kept = append(kept, other)
+			}
+		}
+		if a[id] = kept; len(kept) == 0 {
+			delete(a, id)
+		}
+	}
+}
+
+// ended has the containers that were removed within KnownAfterEnd.
+type ended struct {
+	containers map[string]Found
+	order      []string
+}
+
+// add adds a removed container.
+func (e *ended) add(f Found) {
+	if e.containers == nil {
+		e.containers = make(map[string]Found)
+	}
+	if f.Container.State != StateExited && f.Container.State != StateUnknown {
+		f.Container.State = StateExited
+	}
+	e.containers[f.Container.ID] = f
+	e.order = append(e.order, f.Container.ID)
+	e.forget(f.Ended)
+}
+
+// forget removes the containers that were removed long ago, and those beyond the limit.
+func (e *ended) forget(now time.Time) {
+	n := 0
+	for n < len(e.order) && (len(e.order)-n > maxEnded || now.Sub(e.containers[e.order[n]].Ended) > KnownAfterEnd) {
+		delete(e.containers, e.order[n])
+		n++
+	}
+	if e.order = e.order[n:]; len(e.order) == 0 {
+		e.order = nil
+	}
+}
+
+// of returns the newest removed container of a pod.
+func (e *ended) of(uid types.UID) (last Found, known bool) {
+	for _, f := range e.containers {
+		if f.UID == uid && !f.Ended.Before(last.Ended) {
+			last, known = f, true
+		}
+	}
+	return last, known
+}
