@@ -95,3 +95,21 @@ func (s *Set) undoNames(revision int64, past map[types.NamespacedName]*Pod) {
 		}
 	}
 }
+
+// Shown is the current pod of each name and of each UID, as Set.Names and Set.UIDs change
+// them. They have no order.
+type Shown struct {
+	Instance    string
+	Revision    int64
+	Names, UIDs []*Pod
+}
+
+// Shown returns the current pod of each name and of each UID.
+func (j *Journal) Shown() Shown {
+	j.mu.RLock()
+	defer j.mu.RUnlock()
+	return Shown{
+		Instance: j.instance, Revision: j.head,
+		Names: slices.Collect(maps.Values(j.names)), UIDs: slices.Collect(maps.Values(j.uids)),
+	}
+}
