@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -38,19 +39,30 @@ func DefaultSocket() string {
 type Client struct {
 	socket string
 	http   *http.Client
+	// lookups keeps its connections.
+	lookups *http.Client
 }
 
 // New returns a client for the socket at that path. It does not connect.
 func New(socket string) *Client {
-	return &Client{
-		socket: socket,
-		http: &http.Client{Transport: &http.Transport{
-			DialContext:        func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx, socket) },
-			DisableCompression: true,
-			DisableKeepAlives:  true, // a stream uses its own connection, and other requests are rare
-		}},
+	once := &http.Transport{
+		DialContext:        func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx, socket) },
+		DisableCompression: true,
+		DisableKeepAlives:  true, // a stream uses its own connection, and other requests are rare
 	}
+	kept := once.Clone()
+	kept.DisableKeepAlives, kept.MaxIdleConnsPerHost, kept.IdleConnTimeout = false, idleConns, idleTimeout
+	return &Client{socket: socket, http: &http.Client{Transport: once}, lookups: &http.Client{Transport: kept}}
 }
+
+// idleConns is the number of idle connections that are kept for lookups, for idleTimeout.
+const (
+	idleConns   = 8
+	idleTimeout = 30 * time.Second
+)
+
+// CloseIdleConnections closes the connections that Lookup keeps for 30 seconds.
+func (c *Client) CloseIdleConnections() { c.lookups.CloseIdleConnections() }
 
 // Status returns the daemon's status.
 func (c *Client) Status(ctx context.Context) (*v1alpha1.Status, error) {
@@ -92,7 +104,11 @@ func (c *Client) Release(ctx context.Context, source string) error {
 }
 
 func (c *Client) getJSON(ctx context.Context, path string, query url.Values, into any) error {
-	body, err := c.get(ctx, path, query)
+	return c.getJSONWith(ctx, c.http, path, query, into)
+}
+
+func (c *Client) getJSONWith(ctx context.Context, with *http.Client, path string, query url.Values, into any) error {
+	body, err := c.doWith(ctx, with, http.MethodGet, path, query)
 	if err != nil {
 		return err
 	}
@@ -110,13 +126,17 @@ func (c *Client) get(ctx context.Context, path string, query url.Values) (io.Rea
 }
 
 func (c *Client) do(ctx context.Context, method, path string, query url.Values) (io.ReadCloser, error) {
+	return c.doWith(ctx, c.http, method, path, query)
+}
+
+func (c *Client) doWith(ctx context.Context, with *http.Client, method, path string, query url.Values) (io.ReadCloser, error) {
 	target := url.URL{Scheme: "http", Host: "localhost", Path: path, RawQuery: query.Encode()}
 	req, err := http.NewRequestWithContext(ctx, method, target.String(), nil)
 	if err != nil {
 		return nil, err
 	}
 	req.Header.Set("User-Agent", filepath.Base(os.Args[0]))
-	resp, err := c.http.Do(req)
+	resp, err := with.Do(req)
 	if err != nil {
 		return nil, c.dialError(err)
 	}
