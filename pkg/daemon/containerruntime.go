@@ -11,6 +11,7 @@ import (
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/pkg/config"
+	"github.com/podconfigd/podconfigd/pkg/lookup"
 	"github.com/podconfigd/podconfigd/pkg/pleg"
 	"github.com/podconfigd/podconfigd/pkg/pleg/cri"
 	"github.com/podconfigd/podconfigd/pkg/server"
@@ -61,6 +62,14 @@ func (r *runtime) statusOptions(c *Config) syncloop.StatusOptions {
 func (r *runtime) pleg() pleg.PodLifecycleEventGenerator {
 	if r.generator == nil {
 		return pleg.None{}
+	}
+	return r.generator
+}
+
+// lookup returns the records of the runtime, or nil without a runtime.
+func (r *runtime) lookup() lookup.Runtime {
+	if r.generator == nil {
+		return nil
 	}
 	return r.generator
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/journal"
 	"github.com/podconfigd/podconfigd/pkg/journal/wire"
+	"github.com/podconfigd/podconfigd/pkg/lookup"
 	"github.com/podconfigd/podconfigd/pkg/server"
 	"github.com/podconfigd/podconfigd/pkg/syncloop"
 )
@@ -35,6 +36,7 @@ type Daemon struct {
 	runtime   *runtime
 	loop      *syncloop.Loop
 	journal   *journal.Journal
+	lookup    *lookup.Lookup
 	server    *server.Server
 
 	state     *state
@@ -99,12 +101,13 @@ func (d *Daemon) assemble(registry *prometheus.Registry) (err error) {
 		PLEG: d.runtime.pleg(), SyncFrequency: c.SyncFrequency, Restored: d.state.updates(),
 		Status: d.runtime.statusOptions(c),
 	})
+	d.lookup = lookup.New(lookup.Options{Journal: d.journal, Runtime: d.runtime.lookup()})
 	d.server = server.New(server.Options{
 		Journal: d.journal,
 		Status:  d.status,
 		Live:    d.runtime.checks(server.Check{Name: "syncloop", Check: d.checkLoop}),
 		Ready:   d.state.checks(server.Check{Name: "sources", Check: d.checkSources}),
-		Runtime: d.runtime.pods(), Resync: d.loop.Resync, Release: d.podConfig.Release, History: d.state.history(),
+		Runtime: d.runtime.pods(), Lookup: d.lookup, Resync: d.loop.Resync, Release: d.podConfig.Release, History: d.state.history(),
 		Version: version.Get(), Registerer: registry, Gatherer: registry,
 		Limits: server.Limits{
 			Subscribers: c.MaxSubscribers, SubscribersPerPeer: c.MaxSubscribersPerProcess,
@@ -142,6 +145,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	group.Go(func() error { return d.journal.Run(ctx) })
 	group.Go(func() error { return d.runtime.run(ctx) })
 	group.Go(func() error { return d.loop.Run(ctx, d.podConfig.Updates()) })
+	group.Go(func() error { return d.lookup.Run(ctx) })
 	group.Go(func() error { return d.server.Run(ctx, sockets.main) })
 	if sockets.podsAPI != nil {
 		group.Go(func() error { return d.server.RunPodsAPI(ctx, sockets.podsAPI) })

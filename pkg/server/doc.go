@@ -12,7 +12,7 @@
 // The socket speaks HTTP/1.1 and gRPC. The server distinguishes them by the preface of
 // HTTP/2. GET /v1alpha1/updates is the stream, one JSON object per line; see package
 // api/stream/v1alpha1. Other paths are /v1alpha1/status, /v1alpha1/history,
-// /v1alpha1/runtime, /v1alpha1/resync, /v1alpha1/release, /pods as the kubelet serves it, the
+// /v1alpha1/lookup, /v1alpha1/runtime, /v1alpha1/resync, /v1alpha1/release, /pods as the kubelet serves it, the
 // Kubernetes API below /api, /healthz, /livez, /readyz, /metrics and /version. Errors are metav1.Status
 // objects that name the invalid parameter. The gRPC services are
 // podconfigd.v1alpha1.PodConfig, the Pods API of the kubelet (v1alpha1.Pods),

@@ -66,6 +66,7 @@ func (s *Server) handler() http.Handler {
 	mux.HandleFunc("/v1alpha1/status", limited(lists, func(w http.ResponseWriter, _ *http.Request) { respond.JSON(w, s.opts.Status()) }))
 	mux.HandleFunc("/v1alpha1/runtime", limited(lists, s.containerRuntime))
 	mux.HandleFunc("/v1alpha1/history", limited(lists, s.history))
+	mux.HandleFunc("/v1alpha1/lookup", s.lookup)
 	mux.HandleFunc("/pods", limited(lists, s.pods))
 	mux.HandleFunc("/pods/{$}", limited(lists, s.pods))
 	mux.HandleFunc("/version", func(w http.ResponseWriter, _ *http.Request) { respond.JSON(w, s.opts.Version) })
@@ -78,7 +79,7 @@ func (s *Server) handler() http.Handler {
 	})
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		respond.Error(w, http.StatusNotFound, metav1.StatusReasonNotFound, fmt.Sprintf(
-			"there is nothing at %s; there is /v1alpha1/updates, /v1alpha1/status, /v1alpha1/runtime, /v1alpha1/history, /v1alpha1/resync, /v1alpha1/release, /pods, /api/v1/pods, /healthz, /livez, /readyz, /metrics and /version",
+			"there is nothing at %s; there is /v1alpha1/updates, /v1alpha1/status, /v1alpha1/runtime, /v1alpha1/history, /v1alpha1/lookup, /v1alpha1/resync, /v1alpha1/release, /pods, /api/v1/pods, /healthz, /livez, /readyz, /metrics and /version",
 			r.URL.Path))
 	})
 	return s.handlePosts(kubeapi.Writes(readOnly(mux), s.limits.listTimeout/3))

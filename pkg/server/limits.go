@@ -9,7 +9,8 @@ import (
 // process. All processes of a user that are outside the PID namespace of the daemon are one
 // peer. A limit of 0 is its default.
 type Limits struct {
-	// Subscribers and SubscribersPerPeer limit the open streams.
+	// Subscribers and SubscribersPerPeer limit the open streams. They also limit the lookups
+	// that wait.
 	Subscribers, SubscribersPerPeer int
 	// Lists and ListsPerPeer limit the lists that are sent at the same time.
 	Lists, ListsPerPeer int
@@ -52,6 +53,8 @@ const (
 // limiter counts what each peer uses.
 type limiter struct {
 	subscribers, lists, scrapes counter
+	// waits counts the lookups that wait.
+	waits counter
 	// sockets counts the connections to sockets, tcp the connections over TCP.
 	sockets, tcp gate
 	listTimeout  time.Duration
@@ -65,6 +68,7 @@ func newLimiter(l Limits) *limiter {
 	limits := &limiter{
 		subscribers: counter{what: "subscribers", all: all, each: each},
 		lists:       counter{what: "lists at a time", all: cmp.Or(l.Lists, defaultMaxLists), each: cmp.Or(l.ListsPerPeer, defaultMaxListsPerPeer)},
+		waits:       counter{what: "lookups that wait", all: all, each: each},
 		scrapes:     counter{what: "scrapes at a time", all: cmp.Or(l.Scrapes, defaultMaxScrapes)},
 		sockets: gate{
 			connections: counter{what: "connections", all: cmp.Or(l.Connections, 2*all), each: cmp.Or(l.ConnectionsPerPeer, 2*each)},

@@ -45,6 +45,11 @@ func answerPost(w http.ResponseWriter, err error) {
 		respond.JSON(w, metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusSuccess, Code: http.StatusOK})
 		return
 	}
+	answerError(w, err)
+}
+
+// answerError answers with the status of an error.
+func answerError(w http.ResponseWriter, err error) {
 	if seconds, ok := apierrors.SuggestsClientDelay(err); ok {
 		w.Header().Set("Retry-After", strconv.Itoa(seconds))
 	}

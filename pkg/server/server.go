@@ -16,6 +16,7 @@ import (
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/pkg/journal"
 	"github.com/podconfigd/podconfigd/pkg/journal/history"
+	"github.com/podconfigd/podconfigd/pkg/lookup"
 )
 
 const (
@@ -38,6 +39,8 @@ type Options struct {
 	Live, Ready []Check
 	// Runtime returns the object of /v1alpha1/runtime; nil without a container runtime.
 	Runtime func() v1alpha1.RuntimePods
+	// Lookup answers /v1alpha1/lookup; nil for none.
+	Lookup *lookup.Lookup
 	// History returns the changes on disk, oldest first; nil without a state directory. See
 	// history.Read.
 	History func(history.Options) iter.Seq2[*v1alpha1.HistoryRecord, error]

@@ -99,6 +99,20 @@ func (r *Runtime) PID(tb testing.TB, id string) int {
 	return info.PID
 }
 
+// SandboxPID returns the PID of a sandbox's process.
+func (r *Runtime) SandboxPID(tb testing.TB, id string) int {
+	tb.Helper()
+	resp, err := r.CRI.PodSandboxStatus(tb.Context(), &runtimeapi.PodSandboxStatusRequest{PodSandboxId: id, Verbose: true})
+	if err != nil {
+		tb.Fatalf("asking for the process of sandbox %s: %v", id, err)
+	}
+	var info struct{ PID int }
+	if err := json.Unmarshal([]byte(resp.GetInfo()["info"]), &info); err != nil || info.PID <= 1 {
+		tb.Fatalf("the process of sandbox %s in %v: %v", id, resp.GetInfo(), err)
+	}
+	return info.PID
+}
+
 // ExitCode waits until a container has exited and returns its exit code.
 func (r *Runtime) ExitCode(tb testing.TB, id string) (code int32) {
 	tb.Helper()

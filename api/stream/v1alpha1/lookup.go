@@ -1,0 +1,61 @@
+package v1alpha1
+
+import (
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// Lookup is the object of /v1alpha1/lookup: the pods that a query found.
+type Lookup struct {
+	// Instance and Revision are those of the stream: the answer has every change up to the
+	// revision.
+	Instance string `json:"instance"`
+	Revision int64  `json:"revision"`
+	// Pods has one pod, or several for an IP: first the pods that run, then those that
+	// completed or ended.
+	Pods []LookupPod `json:"pods"`
+}
+
+// LookupPod is a pod of a Lookup.
+type LookupPod struct {
+	Namespace string            `json:"namespace"`
+	Name      string            `json:"name"`
+	UID       string            `json:"uid"`
+	Labels    map[string]string `json:"labels,omitempty"`
+	// Source is the source of the pod. It is empty if the pod is only in the container
+	// runtime.
+	Source string `json:"source,omitempty"`
+	// Revision is the revision of this version of the pod.
+	Revision int64 `json:"revision,omitempty"`
+	// Phase, PodIPs and HostNetwork are those of the pod's status and spec.
+	Phase       string   `json:"phase,omitempty"`
+	PodIPs      []string `json:"podIPs,omitempty"`
+	HostNetwork bool     `json:"hostNetwork,omitempty"`
+	// Container is the container or sandbox that the query selects. It is not set if the
+	// query selects a pod.
+	Container *LookupContainer `json:"container,omitempty"`
+	// Ended is the time at which the daemon observed that the pod was removed from its
+	// source, or from the container runtime if it was in no source.
+	Ended *time.Time `json:"ended,omitempty"`
+	// Pod is the whole pod, if it is requested and a source has it.
+	Pod *v1.Pod `json:"pod,omitempty"`
+}
+
+// LookupContainer is a container or sandbox of the container runtime.
+type LookupContainer struct {
+	ID string `json:"id"`
+	// Name is the name of the container. It is empty for a sandbox, and if only the cgroup
+	// of a process is known of the container.
+	Name    string `json:"name,omitempty"`
+	Sandbox bool   `json:"sandbox,omitempty"`
+	// State is created, running, exited or unknown. It is empty if the runtime does not
+	// have the container yet.
+	State string `json:"state,omitempty"`
+	// ExitCode is the exit code of an exited container, if it is known.
+	ExitCode *int32 `json:"exitCode,omitempty"`
+	// Restarts is the number of earlier containers with the same name.
+	Restarts int `json:"restarts,omitempty"`
+	// Ended is the time at which the daemon observed that the runtime removed the container.
+	Ended *time.Time `json:"ended,omitempty"`
+}

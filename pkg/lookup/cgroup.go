@@ -1,0 +1,94 @@
+package lookup
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// CgroupContainer is a container that a cgroup names.
+type CgroupContainer struct {
+	// ID is the ID of the container or sandbox; empty for a process that belongs to a pod
+	// and to none of its containers.
+	ID string
+	// PodUID is the UID of the pod; empty if the cgroup does not name it.
+	PodUID types.UID
+}
+
+var (
+	// containerCgroup is the name of a cgroup of a container: its ID, which can follow the
+	// name of the runtime, and can be a scope of systemd.
+	containerCgroup = regexp.MustCompile(`^(?:(.*)[-_])?([0-9a-f]{64})(?:\.scope)?$`)
+	// podSlice and podDirectory are the names of the cgroup of a pod, with the systemd driver
+	// and with the cgroupfs driver of the kubelet. They are below a cgroup whose name ends in
+	// kubepods.
+	//
+	// kubelet: pkg/kubelet/cm/pod_container_manager_linux.go GetPodContainerName,
+	// pkg/kubelet/cm/cgroup_manager_linux.go ToSystemd.
+	podSlice     = regexp.MustCompile(`kubepods(?:-[^-]+)?-pod([^.]+)\.slice$`)
+	podDirectory = regexp.MustCompile(`^pod([^.]+)$`)
+)
+
+// ParseCgroup returns the containers that a cgroup names, the innermost first: a container
+// can run containers itself. It accepts a path, and the lines of /proc/PID/cgroup.
+func ParseCgroup(s string) []CgroupContainer {
+	var best []CgroupContainer
+	for line := range strings.Lines(s) {
+		if found := parseCgroupPath(strings.TrimSpace(line)); rank(found) > rank(best) {
+			best = found
+		}
+	}
+	return best
+}
+
+// rank orders the containers of the lines of a process. With cgroup v1, the process can be in
+// a cgroup of its container for some controllers only.
+func rank(found []CgroupContainer) int {
+	best := 0
+	for _, c := range found {
+		switch {
+		case c.ID != "" && c.PodUID != "":
+			return 3
+		case c.ID != "":
+			best = max(best, 2)
+		default:
+			best = max(best, 1)
+		}
+	}
+	return best
+}
+
+func parseCgroupPath(path string) []CgroupContainer {
+	var found []CgroupContainer // the outermost first
+	var pod types.UID
+	kubepods := false
+	// containerd joins slice and container by colons if its driver is not that of the
+	// kubelet.
+	for name := range strings.FieldsFuncSeq(path, func(r rune) bool { return r == '/' || r == ':' }) {
+		kubepods = kubepods || strings.HasSuffix(name, "kubepods")
+		if m := podSlice.FindStringSubmatch(name); m != nil {
+			pod = types.UID(strings.ReplaceAll(m[1], "_", "-"))
+			continue
+		}
+		if m := podDirectory.FindStringSubmatch(name); m != nil && kubepods {
+			pod, kubepods = types.UID(m[1]), false
+			continue
+		}
+		m := containerCgroup.FindStringSubmatch(name)
+		switch {
+		case m == nil:
+			continue
+		case strings.HasSuffix(m[1], "conmon"): // the monitor that CRI-O starts for a container
+			continue
+		}
+		found = append(found, CgroupContainer{m[2], pod})
+		pod = "" // what follows is in the container
+	}
+	if pod != "" {
+		found = append(found, CgroupContainer{PodUID: pod})
+	}
+	slices.Reverse(found)
+	return found
+}

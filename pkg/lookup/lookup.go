@@ -1,0 +1,233 @@
+package lookup
+
+import (
+	"context"
+	"net/netip"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
+	"github.com/podconfigd/podconfigd/pkg/journal"
+	"github.com/podconfigd/podconfigd/pkg/pleg"
+)
+
+// Runtime has the records of the container runtime. It is a pleg.Generator.
+type Runtime interface {
+	Container(id string) (pleg.Found, bool)
+	Pod(uid types.UID) (pleg.Found, bool)
+	Await(ids ...string) (recorded <-chan struct{}, stop func())
+	Behind() error
+}
+
+// Options configures a Lookup.
+type Options struct {
+	Journal *journal.Journal
+	// Runtime is nil without a container runtime.
+	Runtime Runtime
+	// Proc is the directory of procfs. The default is /proc.
+	Proc string
+}
+
+// Lookup answers queries. It is safe for concurrent use.
+type Lookup struct {
+	journal *journal.Journal
+	runtime Runtime
+	pods    *pods
+	proc    string
+}
+
+// New returns a Lookup. It does not wait for pods before Run.
+func New(opts Options) *Lookup {
+	if opts.Proc == "" {
+		opts.Proc = "/proc"
+	}
+	return &Lookup{journal: opts.Journal, runtime: opts.Runtime, pods: newPods(opts.Journal), proc: opts.Proc}
+}
+
+// Run follows the journal until the context is done, and returns the cause of the context.
+func (l *Lookup) Run(ctx context.Context) error {
+	for {
+		changed := l.pods.sync()
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-changed:
+		}
+	}
+}
+
+// Find answers a query that Validate accepts. Its errors have a status, see
+// k8s.io/apimachinery/pkg/api/errors: NotFound, or ServiceUnavailable if the answer is not
+// known yet, or requires a runtime that is not there. If the context is done while the query
+// waits, the error is the cause of the context.
+func (l *Lookup) Find(ctx context.Context, q *Query) (*v1alpha1.Lookup, error) {
+	t, err := l.target(q)
+	if err != nil {
+		return nil, err
+	}
+	found := l.find(q, t)
+	if q.Wait > 0 && found.improves(time.Now()) {
+		if found, err = l.wait(ctx, q, t, found); err != nil {
+			return nil, err
+		}
+	}
+	if len(found.answer.Pods) == 0 {
+		return nil, l.unknown(t)
+	}
+	return found.answer, nil
+}
+
+// target is what a query selects: an IP, a pod, or a container.
+type target struct {
+	// what names it in errors.
+	what string
+	ip   netip.Addr
+	uid  types.UID
+	// containers are the containers that a cgroup names, the innermost first. The runtime
+	// has one of them at most.
+	containers []CgroupContainer
+	// until is the end of the wait.
+	until time.Time
+}
+
+// finding is what is known about a target.
+type finding struct {
+	answer *v1alpha1.Lookup
+	// ids and keys are what is awaited in the runtime and in the sources, until a time. They
+	// are empty if the answer is complete.
+	ids   []string
+	keys  []any
+	until time.Time
+}
+
+// improves reports whether to wait for a better answer.
+func (f *finding) improves(now time.Time) bool {
+	return len(f.ids)+len(f.keys) > 0 && now.Before(f.until)
+}
+
+// find returns what is known now.
+func (l *Lookup) find(q *Query, t *target) *finding {
+	f := &finding{answer: new(v1alpha1.Lookup), until: t.until}
+	switch {
+	case t.ip.IsValid():
+		l.findIP(q, t.ip, f)
+	case t.uid != "":
+		l.findUID(q, t.uid, f)
+	default:
+		l.findContainer(q, t.containers, f)
+	}
+	return f
+}
+
+func (l *Lookup) findIP(q *Query, ip netip.Addr, f *finding) {
+	l.pods.read(f.answer, func() {
+		l.pods.ofIP(ip, func(p *journal.Pod, ended *time.Time) {
+			f.answer.Pods = append(f.answer.Pods, sourcePod(q, p, ended))
+		})
+	})
+	if len(f.answer.Pods) == 0 {
+		f.keys = []any{ip}
+	}
+}
+
+func (l *Lookup) findUID(q *Query, uid types.UID, f *finding) {
+	if l.findPod(q, uid, f) {
+		return
+	}
+	f.keys = []any{uid}
+	if l.runtime == nil {
+		return
+	}
+	if recorded, ok := l.runtime.Pod(uid); ok {
+		f.orphan(q, recorded)
+	} else {
+		f.ids = []string{string(uid)}
+	}
+}
+
+// findContainer finds the container of which the runtime has a record, or only its pod.
+func (l *Lookup) findContainer(q *Query, containers []CgroupContainer, f *finding) {
+	for _, c := range containers {
+		if l.runtime == nil || c.ID == "" {
+			continue
+		}
+		if recorded, ok := l.runtime.Container(c.ID); ok {
+			if !l.findPod(q, recorded.UID, f) {
+				f.keys = []any{recorded.UID}
+				f.orphan(q, recorded)
+			}
+			f.answer.Pods[0].Container = container(&recorded)
+			return
+		}
+		f.ids = append(f.ids, c.ID)
+	}
+	for _, c := range containers {
+		if c.PodUID == "" {
+			continue
+		}
+		if l.findPod(q, c.PodUID, f) {
+			if c.ID != "" {
+				f.answer.Pods[0].Container = &v1alpha1.LookupContainer{ID: c.ID}
+			}
+			return
+		}
+		f.keys = append(f.keys, c.PodUID)
+	}
+}
+
+// findPod finds the pod of a UID in the sources.
+func (l *Lookup) findPod(q *Query, uid types.UID, f *finding) (found bool) {
+	l.pods.read(f.answer, func() {
+		p, ended := l.pods.ofUID(uid)
+		if found = p != nil; found {
+			f.answer.Pods = append(f.answer.Pods, sourcePod(q, p, ended))
+		}
+	})
+	return found
+}
+
+// orphan adds a pod that only the runtime has. A source is about to deliver it only if the
+// runtime does not have it for long.
+func (f *finding) orphan(q *Query, recorded pleg.Found) {
+	p := v1alpha1.LookupPod{Namespace: recorded.Namespace, Name: recorded.Name, UID: string(recorded.UID)}
+	if !recorded.Ended.IsZero() {
+		p.Ended = &recorded.Ended
+		f.keys = nil
+	}
+	if end := recorded.Since.Add(q.Wait); end.Before(f.until) {
+		f.until = end
+	}
+	f.answer.Pods = append(f.answer.Pods, p)
+}
+
+// sourcePod returns a pod of a source.
+func sourcePod(q *Query, p *journal.Pod, ended *time.Time) v1alpha1.LookupPod {
+	o := p.Object
+	found := v1alpha1.LookupPod{
+		Namespace: o.Namespace, Name: o.Name, UID: string(o.UID), Labels: o.Labels,
+		Source: p.Source, Revision: p.Revision, Phase: string(o.Status.Phase), HostNetwork: o.Spec.HostNetwork,
+		Ended: ended,
+	}
+	for _, ip := range ips(o) {
+		found.PodIPs = append(found.PodIPs, ip.String())
+	}
+	if q.Pods {
+		whole := *o
+		whole.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}
+		found.Pod = &whole
+	}
+	return found
+}
+
+func container(recorded *pleg.Found) *v1alpha1.LookupContainer {
+	c := &recorded.Container
+	found := &v1alpha1.LookupContainer{
+		ID: c.ID, Name: c.Name, Sandbox: c.Sandbox, State: c.State.String(), ExitCode: c.ExitCode, Restarts: int(c.Attempt),
+	}
+	if !recorded.Ended.IsZero() {
+		found.Ended = &recorded.Ended
+	}
+	return found
+}

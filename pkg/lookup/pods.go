@@ -1,0 +1,288 @@
+package lookup
+
+import (
+	"cmp"
+	"net/netip"
+	"slices"
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
+	"github.com/podconfigd/podconfigd/pkg/journal"
+	"github.com/podconfigd/podconfigd/pkg/pleg"
+)
+
+const (
+	// knownAfterEnd is how long a removed pod is known. maxEnded limits their number.
+	knownAfterEnd = pleg.KnownAfterEnd
+	maxEnded      = 2048
+	// syncBatch is the number of sets that are read from the journal at once.
+	syncBatch = 64
+)
+
+// pods indexes the pods of the journal. It is brought up to date before each query, so that
+// an answer has every change that its client has seen on the stream.
+type pods struct {
+	journal *journal.Journal
+
+	mu       sync.Mutex // guards what follows; it is locked before the mutex of the journal
+	instance string
+	revision int64
+	buffer   []*journal.Set
+	byUID    map[types.UID]*journal.Pod
+	// byStatic has the mirror pod of each static pod by the UID of the static pod.
+	byStatic map[types.UID]*journal.Pod
+	// byIP has the pods that the Kubernetes API shows.
+	byIP map[netip.Addr][]*journal.Pod
+	// ended has the removed pods, the oldest first.
+	ended []endedPod
+	// waiting has the channels that are closed when a key gets a pod: a types.UID or a
+	// netip.Addr.
+	waiting map[any][]chan struct{}
+}
+
+// endedPod is a pod that was removed from its source.
+type endedPod struct {
+	*journal.Pod
+
+	at time.Time
+}
+
+func newPods(j *journal.Journal) *pods {
+	return &pods{
+		journal: j, waiting: make(map[any][]chan struct{}),
+		byUID: make(map[types.UID]*journal.Pod), byStatic: make(map[types.UID]*journal.Pod), byIP: make(map[netip.Addr][]*journal.Pod),
+	}
+}
+
+// sync applies what the journal has. It returns the channel that is closed when the journal
+// has more.
+func (p *pods) sync() <-chan struct{} {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.syncLocked()
+}
+
+// read brings the pods up to date, sets instance and revision of an answer, and calls do.
+func (p *pods) read(answer *v1alpha1.Lookup, do func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.syncLocked()
+	answer.Instance, answer.Revision = p.instance, p.revision
+	do()
+}
+
+func (p *pods) syncLocked() <-chan struct{} {
+	for {
+		if p.instance == "" {
+			p.restart()
+		}
+		r, err := p.journal.After(p.revision, p.buffer[:0], syncBatch)
+		if err != nil || r.Instance != p.instance {
+			p.restart()
+			continue
+		}
+		for i, set := range r.Sets {
+			p.take(set)
+			r.Sets[i] = nil
+		}
+		p.buffer = r.Sets
+		if r.Changed != nil {
+			return r.Changed
+		}
+	}
+}
+
+// take applies a set.
+func (p *pods) take(s *journal.Set) {
+	p.revision = s.Revision
+	for _, c := range s.UIDs {
+		p.changeUID(c.Before, c.After, s.Time)
+	}
+	for _, c := range s.Names {
+		p.changeName(c.Before, c.After)
+	}
+}
+
+// restart replaces all pods by those of the journal, which no longer has the changes since the
+// revision.
+func (p *pods) restart() {
+	now := p.journal.Shown()
+	before := p.byUID
+	p.instance, p.revision = now.Instance, now.Revision
+	p.byUID = make(map[types.UID]*journal.Pod, len(now.UIDs))
+	clear(p.byStatic)
+	clear(p.byIP)
+	for _, pod := range now.UIDs {
+		p.changeUID(nil, pod, time.Time{})
+		delete(before, pod.Object.UID)
+	}
+	for _, pod := range now.Names {
+		p.changeName(nil, pod)
+	}
+	at := time.Now()
+	for _, pod := range before {
+		p.end(pod, at)
+	}
+}
+
+// changeUID replaces the pod of a UID. Either may be nil.
+func (p *pods) changeUID(before, after *journal.Pod, at time.Time) {
+	if before != nil {
+		delete(p.byUID, before.Object.UID)
+		if uid, mirror := staticUID(before); mirror && p.byStatic[uid] != nil && p.byStatic[uid].Object.UID == before.Object.UID {
+			delete(p.byStatic, uid)
+		}
+		if after == nil {
+			p.end(before, at)
+		}
+	}
+	if after != nil {
+		p.byUID[after.Object.UID] = after
+		p.wake(after.Object.UID)
+		if uid, mirror := staticUID(after); mirror {
+			p.byStatic[uid] = after
+			p.wake(uid)
+		}
+	}
+}
+
+// changeName replaces the pod of a name. Either may be nil.
+func (p *pods) changeName(before, after *journal.Pod) {
+	if before != nil {
+		for _, ip := range ips(before.Object) {
+			rest := slices.DeleteFunc(p.byIP[ip], func(other *journal.Pod) bool { return other.Object.UID == before.Object.UID })
+			if p.byIP[ip] = rest; len(rest) == 0 {
+				delete(p.byIP, ip)
+			}
+		}
+	}
+	if after != nil {
+		for _, ip := range ips(after.Object) {
+			p.byIP[ip] = append(p.byIP[ip], after)
+			p.wake(ip)
+		}
+	}
+}
+
+// end adds a removed pod.
+func (p *pods) end(pod *journal.Pod, at time.Time) {
+	p.ended = append(p.ended, endedPod{pod, at})
+	p.forget(at)
+}
+
+// forget removes the pods that ended long ago, and those beyond the limit.
+func (p *pods) forget(now time.Time) {
+	n := max(0, len(p.ended)-maxEnded)
+	for n < len(p.ended) && now.Sub(p.ended[n].at) > knownAfterEnd {
+		n++
+	}
+	p.ended = slices.Delete(p.ended, 0, n)
+}
+
+// ofUID returns the pod of a UID, or of the static pod with that UID, and when it ended.
+func (p *pods) ofUID(uid types.UID) (pod *journal.Pod, at *time.Time) {
+	if pod := cmp.Or(p.byUID[uid], p.byStatic[uid]); pod != nil {
+		return pod, nil
+	}
+	now := time.Now()
+	for _, e := range slices.Backward(p.ended) {
+		if static, mirror := staticUID(e.Pod); now.Sub(e.at) <= knownAfterEnd && (e.Object.UID == uid || mirror && static == uid) {
+			return e.Pod, &e.at
+		}
+	}
+	return nil, nil
+}
+
+// ofIP calls found with the pods of an IP: first those that run, then those that completed,
+// then those that ended, the last one first.
+func (p *pods) ofIP(ip netip.Addr, found func(pod *journal.Pod, at *time.Time)) {
+	present := slices.Clone(p.byIP[ip])
+	slices.SortFunc(present, func(a, b *journal.Pod) int {
+		return cmp.Or(
+			cmp.Compare(btoi(completed(a)), btoi(completed(b))),
+			cmp.Compare(a.Object.Namespace, b.Object.Namespace), cmp.Compare(a.Object.Name, b.Object.Name))
+	})
+	for _, pod := range present {
+		found(pod, nil)
+	}
+	now := time.Now()
+	for _, e := range slices.Backward(p.ended) {
+		if now.Sub(e.at) <= knownAfterEnd && slices.Contains(ips(e.Object), ip) {
+			found(e.Pod, &e.at)
+		}
+	}
+}
+
+// await returns a channel that is closed when one of the keys gets a pod. The caller must call
+// stop.
+func (p *pods) await(keys []any) (found <-chan struct{}, stop func()) {
+	w := make(chan struct{})
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, key := range keys {
+		p.waiting[key] = append(p.waiting[key], w)
+	}
+	return w, func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		for _, key := range keys {
+			rest := slices.DeleteFunc(p.waiting[key], func(other chan struct{}) bool { return other == w })
+			if p.waiting[key] = rest; len(rest) == 0 {
+				delete(p.waiting, key)
+			}
+		}
+	}
+}
+
+// wake closes the channels of a key.
+func (p *pods) wake(key any) {
+	for _, w := range p.waiting[key] {
+		select {
+		case <-w: // another key of the same call
+		default:
+			close(w)
+		}
+	}
+	delete(p.waiting, key)
+}
+
+// staticUID returns the UID of the static pod of a mirror pod.
+//
+// kubelet: pkg/kubelet/pod/mirror_client.go CreateMirrorPod; the hash of a static pod is its
+// UID.
+func staticUID(pod *journal.Pod) (uid types.UID, mirror bool) {
+	hash, mirror := pod.Object.Annotations[v1.MirrorPodAnnotationKey]
+	return types.UID(hash), mirror
+}
+
+// ips returns the addresses of a pod.
+func ips(pod *v1.Pod) []netip.Addr {
+	all := make([]netip.Addr, 0, len(pod.Status.PodIPs)+1)
+	add := func(s string) {
+		if ip, ok := parseIP(s); ok && !slices.Contains(all, ip) {
+			all = append(all, ip)
+		}
+	}
+	add(pod.Status.PodIP)
+	for _, ip := range pod.Status.PodIPs {
+		add(ip.IP)
+	}
+	return all
+}
+
+// completed reports whether the containers of a pod will not run again. Another pod may have
+// its IP.
+func completed(pod *journal.Pod) bool {
+	return pod.Object.Status.Phase == v1.PodSucceeded || pod.Object.Status.Phase == v1.PodFailed
+}
+
+func btoi(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}

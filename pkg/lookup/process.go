@@ -1,0 +1,73 @@
+package lookup
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+// process finds the containers that the cgroup of a process names.
+func (l *Lookup) process(q *Query, t *target) (*target, error) {
+	t.what = fmt.Sprintf("process %d", q.PID)
+	dir := filepath.Join(l.proc, strconv.FormatInt(q.PID, 10))
+	var cgroup []byte
+	for {
+		before, err := startTime(dir)
+		if err == nil && q.StartTime != 0 && before != q.StartTime {
+			return nil, notFound(t.what, fmt.Sprintf("it started at %d, not at %d: the process has ended, and another one has its PID", before, q.StartTime))
+		}
+		if err == nil {
+			cgroup, err = os.ReadFile(filepath.Join(dir, "cgroup"))
+		}
+		var after uint64
+		if err == nil {
+			after, err = startTime(dir)
+		}
+		switch {
+		case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ESRCH):
+			return nil, notFound(t.what, "there is no such process in the PID namespace of podconfigd")
+		case err != nil:
+			return nil, unavailable(t.what, err)
+		}
+		if before == after {
+			break // otherwise another process got the PID in the meantime
+		}
+	}
+	if t.containers = ParseCgroup(string(cgroup)); len(t.containers) == 0 {
+		return nil, notFound(t.what, "it runs in no container: its cgroup is "+shownCgroup(string(cgroup)))
+	}
+	return t, nil
+}
+
+// startTime returns the start time of a process, in clock ticks after boot.
+func startTime(dir string) (uint64, error) {
+	stat, err := os.ReadFile(filepath.Join(dir, "stat"))
+	if err != nil {
+		return 0, err
+	}
+	// The name of the process is in parentheses. It can have any character.
+	const fromState = 22 - 3 // the state is field 3, the start time field 22
+	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
+	if len(fields) <= fromState {
+		return 0, fmt.Errorf("%s/stat: expected 22 fields, got %q", dir, stat)
+	}
+	return strconv.ParseUint(string(fields[fromState]), 10, 64)
+}
+
+// shownCgroup returns the cgroup for an error: that of cgroup v2 if it has one.
+func shownCgroup(lines string) string {
+	first := ""
+	for line := range strings.Lines(lines) {
+		parts := strings.SplitN(strings.TrimSpace(line), ":", 3)
+		if path := parts[len(parts)-1]; len(path) > len(first) {
+			first = path
+		}
+	}
+	return cut(first)
+}

@@ -1,0 +1,145 @@
+package lookup
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"net/netip"
+	"regexp"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// MaxWait is the maximum wait of a query.
+const MaxWait = time.Minute
+
+// Query is a question. Exactly one of the first five fields must be set. Check them with
+// Validate.
+type Query struct {
+	// ContainerID is the ID of a container or sandbox, as in the runtime or with the name of
+	// the runtime before it: containerd://ID.
+	ContainerID string
+	PodUID      types.UID
+	PodIP       string
+	// PID is a process, in the PID namespace of the daemon.
+	PID int64
+	// Cgroup is a path below the root of cgroups, or a line of /proc/PID/cgroup.
+	Cgroup string
+
+	// StartTime is the start time of the process of PID, in clock ticks after boot: field 22
+	// of /proc/PID/stat. If the process has another one, it is not found. 0 is any.
+	StartTime uint64
+	// Wait is how long to wait for an answer.
+	Wait time.Duration
+	// Pods adds the whole pods to the answer.
+	Pods bool
+}
+
+// A parameter is a field of a query that identifies what is looked up.
+type parameter struct {
+	name string
+	set  bool
+	err  error
+}
+
+// containerID matches the IDs of containers.
+//
+// containerd: pkg/identifiers; the limit is ours.
+var containerID = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
+
+// scheme matches the name of the runtime in the ID of a container status.
+var scheme = regexp.MustCompile(`^[a-z][a-z0-9+.-]*://`)
+
+const (
+	maxUID    = 253
+	maxCgroup = 4096 // PATH_MAX
+)
+
+// Validate returns an error that names every invalid parameter.
+func (q *Query) Validate() error {
+	parameters := []parameter{
+		{"containerID", q.ContainerID != "", q.checkContainerID()},
+		{"podUID", q.PodUID != "", q.checkPodUID()},
+		{"podIP", q.PodIP != "", q.checkPodIP()},
+		{"pid", q.PID != 0, q.checkPID()},
+		{"cgroup", q.Cgroup != "", q.checkCgroup()},
+	}
+	var errs []error
+	given := ""
+	for _, p := range parameters {
+		if !p.set {
+			continue
+		}
+		if given != "" {
+			errs = append(errs, fmt.Errorf("parameters %q and %q: expected only one of them", given, p.name))
+		}
+		given = p.name
+		if p.err != nil {
+			errs = append(errs, fmt.Errorf("parameter %q: %w", given, p.err))
+		}
+	}
+	if given == "" {
+		errs = append(errs, errors.New("expected one of the parameters containerID, podUID, podIP, pid and cgroup"))
+	}
+	if q.StartTime != 0 && q.PID == 0 {
+		errs = append(errs, errors.New(`parameter "startTime": requires pid`))
+	}
+	if q.Wait < 0 || q.Wait > MaxWait {
+		errs = append(errs, fmt.Errorf("parameter %q: %v is not a wait: expected 0s to %v", "wait", q.Wait, MaxWait))
+	}
+	return errors.Join(errs...)
+}
+
+func (q *Query) checkContainerID() error {
+	if !containerID.MatchString(bare(q.ContainerID)) {
+		return fmt.Errorf("%q is not a container ID: expected an ID such as 3f5a…, or containerd://3f5a…", cut(q.ContainerID))
+	}
+	return nil
+}
+
+func (q *Query) checkPodUID() error {
+	if len(q.PodUID) > maxUID {
+		return fmt.Errorf("%q is not a UID: expected at most %d characters", cut(string(q.PodUID)), maxUID)
+	}
+	return nil
+}
+
+func (q *Query) checkPodIP() error {
+	if _, ok := parseIP(q.PodIP); !ok {
+		return fmt.Errorf("%q is not an IP address: expected one such as 10.0.0.1 or fd00::1", cut(q.PodIP))
+	}
+	return nil
+}
+
+func (q *Query) checkPID() error {
+	if q.PID < 1 || q.PID > math.MaxInt32 {
+		return fmt.Errorf("%d is not a PID: expected 1 to %d", q.PID, math.MaxInt32)
+	}
+	return nil
+}
+
+func (q *Query) checkCgroup() error {
+	if len(q.Cgroup) > maxCgroup {
+		return fmt.Errorf("expected at most %d characters, got %d", maxCgroup, len(q.Cgroup))
+	}
+	return nil
+}
+
+// bare returns the ID of a container without the name of the runtime.
+func bare(id string) string { return id[len(scheme.FindString(id)):] }
+
+// parseIP parses an IP address. An IPv4 address that is written as IPv6 is an IPv4 address.
+func parseIP(s string) (netip.Addr, bool) {
+	ip, err := netip.ParseAddr(s)
+	return ip.Unmap(), err == nil && ip.Zone() == ""
+}
+
+// cut shortens what an error quotes.
+func cut(s string) string {
+	const limit = 100
+	if len(s) <= limit {
+		return s
+	}
+	return s[:limit] + "…"
+}

@@ -1,0 +1,87 @@
+package lookup
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// errNoRuntime is the answer to a question that requires a container runtime.
+var errNoRuntime = errors.New("there is no container runtime: name one with --container-runtime-endpoint")
+
+// target returns what the query selects.
+func (l *Lookup) target(q *Query) (*target, error) {
+	t := new(target)
+	if q.Wait > 0 {
+		t.until = time.Now().Add(q.Wait)
+	}
+	switch {
+	case q.PodIP != "":
+		t.ip, _ = parseIP(q.PodIP)
+		t.what = "pod IP " + t.ip.String()
+	case q.PodUID != "":
+		t.uid, t.what = q.PodUID, "pod UID "+string(q.PodUID)
+	case q.ContainerID != "":
+		id := bare(q.ContainerID)
+		t.containers, t.what = []CgroupContainer{{ID: id}}, "container "+id
+		if l.runtime == nil {
+			return nil, unavailable(t.what, errNoRuntime)
+		}
+	case q.Cgroup != "":
+		t.what = "cgroup " + q.Cgroup
+		if t.containers = ParseCgroup(q.Cgroup); len(t.containers) == 0 {
+			return nil, notFound(t.what, "it belongs to no container")
+		}
+	default:
+		return l.process(q, t)
+	}
+	return t, nil
+}
+
+// unknown returns the error for a target that is not known.
+func (l *Lookup) unknown(t *target) error {
+	if len(t.containers) > 0 {
+		if l.runtime == nil {
+			return unavailable(t.what, errNoRuntime)
+		}
+		if err := l.runtime.Behind(); err != nil {
+			return unavailable(t.what, err)
+		}
+	}
+	if err := l.journal.CheckKnown(); err != nil {
+		return unavailable(t.what, fmt.Errorf("the pods are not known yet: %w", err))
+	}
+	switch {
+	case t.ip.IsValid():
+		return notFound(t.what, "no pod has it")
+	case t.uid != "" && l.runtime == nil:
+		return notFound(t.what, "no source has it")
+	case t.uid != "":
+		return notFound(t.what, "no source has it, and the container runtime does not have it")
+	case t.what == "container "+t.containers[0].ID:
+		return notFound(t.what, "the container runtime does not have it")
+	}
+	c := t.containers[0]
+	if c.ID == "" {
+		return notFound(t.what, fmt.Sprintf("no source has its pod, which has UID %s", c.PodUID))
+	}
+	return notFound(t.what, fmt.Sprintf("the container runtime does not have its container %s", c.ID))
+}
+
+func notFound(what, why string) error {
+	return failure(http.StatusNotFound, metav1.StatusReasonNotFound, fmt.Sprintf("looking up %s: %s", what, why))
+}
+
+func unavailable(what string, err error) error {
+	return failure(http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable, fmt.Sprintf("looking up %s: %v", what, err))
+}
+
+func failure(code int32, reason metav1.StatusReason, message string) error {
+	return &apierrors.StatusError{ErrStatus: metav1.Status{
+		Status: metav1.StatusFailure, Code: code, Reason: reason, Message: message,
+	}}
+}

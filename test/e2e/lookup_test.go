@@ -1,0 +1,95 @@
+package e2e
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
+	"github.com/podconfigd/podconfigd/internal/testutil"
+	"github.com/podconfigd/podconfigd/pkg/client"
+	"github.com/podconfigd/podconfigd/test/components"
+)
+
+// lookup returns the only pod of an answer, as "source namespace/name container state".
+func (d *daemon) lookup(t *testing.T, q client.LookupQuery) (string, *v1alpha1.LookupPod) {
+	t.Helper()
+	answer, err := d.client.Lookup(t.Context(), q)
+	if err != nil {
+		refused, ok := errors.AsType[*client.RefusedError](err)
+		if !ok {
+			t.Fatal(err)
+		}
+		return fmt.Sprint(refused.Code, " ", refused.Message), nil
+	}
+	if len(answer.Pods) != 1 {
+		t.Fatalf("%+v: got %d pods, want one", q, len(answer.Pods))
+	}
+	p := &answer.Pods[0]
+	shown := cmp.Or(p.Source, "orphan") + " " + p.Namespace + "/" + p.Name
+	if c := p.Container; c != nil {
+		shown += " " + c.Name + " " + c.State
+	}
+	return shown, p
+}
+
+func TestLookup(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs containerd")
+	}
+	for _, name := range components.Containerds {
+		t.Run(name, func(t *testing.T) {
+			r := components.StartRuntime(t, name)
+			dir := testutil.ShortDir(t)
+			(&daemon{dir: dir}).mkdir(t)
+			d := start(t, dir, "--container-runtime-endpoint", "unix://"+r.Socket)
+			t.Cleanup(d.client.CloseIdleConnections)
+			pods := d.watch(t, client.Options{})
+			syncUp(t, pods)
+			d.put(t, "web", components.Image)
+			pods.expect(t, "ADD web-node1")
+			uid := d.uid(t, "web-node1")
+			expect := func(want string, q client.LookupQuery) *v1alpha1.LookupPod {
+				t.Helper()
+				q.Wait = cmp.Or(q.Wait, time.Minute)
+				got, pod := d.lookup(t, q)
+				if got != want {
+					t.Errorf("%+v: got %s, want %s", q, got, want)
+				}
+				return pod
+			}
+			expect("file default/web-node1", client.LookupQuery{PodUID: uid})
+
+			sandbox := r.Sandbox(t, "web-node1", uid)
+			if p := expect("file default/web-node1  running", client.LookupQuery{ContainerID: sandbox}); p != nil && !p.Container.Sandbox {
+				t.Error("the sandbox is not marked")
+			}
+			c := r.Create(t, sandbox, "web-node1", uid, "c", "pause")
+			r.StartContainer(t, c)
+			pid := r.PID(t, c)
+			expect("file default/web-node1 c running", client.LookupQuery{PID: pid})
+			testutil.Until(t, "the container runs", func() bool {
+				got, _ := d.lookup(t, client.LookupQuery{ContainerID: "containerd://" + c})
+				return got == "file default/web-node1 c running"
+			})
+			expect("file default/web-node1  running", client.LookupQuery{PID: r.SandboxPID(t, sandbox)})
+
+			stray := r.Sandbox(t, "stray", "stray")
+			expect("orphan default/stray  running", client.LookupQuery{ContainerID: stray, Wait: time.Second})
+			expect("orphan default/stray", client.LookupQuery{PodUID: "stray", Wait: time.Second})
+
+			r.RemoveContainer(t, c)
+			testutil.Until(t, "the container ended", func() bool {
+				got, p := d.lookup(t, client.LookupQuery{ContainerID: c})
+				return got == "file default/web-node1 c exited" && p.Container.Ended != nil && p.Ended == nil
+			})
+			expect(fmt.Sprintf("%d looking up process %d: there is no such process in the PID namespace of podconfigd", http.StatusNotFound, pid),
+				client.LookupQuery{PID: pid})
+			expect(fmt.Sprintf("%d looking up container none: the container runtime does not have it", http.StatusNotFound),
+				client.LookupQuery{ContainerID: "none", Wait: time.Millisecond})
+		})
+	}
+}
