@@ -15,8 +15,8 @@ import (
 
 // Runtime has the records of the container runtime. It is a pleg.Generator.
 type Runtime interface {
-	Container(id string) (pleg.Found, bool)
-	Pod(uid types.UID) (pleg.Found, bool)
+	FindContainer(id string) (pleg.Found, bool)
+	FindPod(uid types.UID) (pleg.Found, bool)
 	Await(ids ...string) (recorded <-chan struct{}, stop func())
 	Behind() error
 }
@@ -140,7 +140,7 @@ func (l *Lookup) findUID(q *Query, uid types.UID, f *finding) {
 	if l.runtime == nil {
 		return
 	}
-	if recorded, ok := l.runtime.Pod(uid); ok {
+	if recorded, ok := l.runtime.FindPod(uid); ok {
 		f.orphan(q, recorded)
 	} else {
 		f.ids = []string{string(uid)}
@@ -153,7 +153,7 @@ func (l *Lookup) findContainer(q *Query, containers []CgroupContainer, f *findin
 		if l.runtime == nil || c.ID == "" {
 			continue
 		}
-		if recorded, ok := l.runtime.Container(c.ID); ok {
+		if recorded, ok := l.runtime.FindContainer(c.ID); ok {
 			if !l.findPod(q, recorded.UID, f) {
 				f.keys = []any{recorded.UID}
 				f.orphan(q, recorded)

@@ -8,7 +8,7 @@ import (
 )
 
 const (
-	// KnownAfterEnd is how long Container and Pod return what the runtime removed. maxEnded
+	// KnownAfterEnd is how long FindContainer and FindPod return what the runtime removed. maxEnded
 	// limits the number of removed containers.
 	KnownAfterEnd = time.Minute
 	maxEnded      = 2048
@@ -25,15 +25,15 @@ type Found struct {
 	Namespace, Name string
 	// Since is the time at which the pod was first recorded.
 	Since time.Time
-	// Container is the container. Pod does not set it.
+	// Container is the container. FindPod does not set it.
 	Container Container
-	// Ended is the time at which the container, or for Pod the pod, was removed from the
+	// Ended is the time at which the container, or for FindPod the pod, was removed from the
 	// runtime; zero if the runtime has it.
 	Ended time.Time
 }
 
-// Container returns the container or sandbox with that ID.
-func (g *Generator) Container(id string) (Found, bool) {
+// FindContainer returns the container or sandbox with that ID.
+func (g *Generator) FindContainer(id string) (Found, bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	r := g.records
@@ -46,8 +46,8 @@ func (g *Generator) Container(id string) (Found, bool) {
 	return ended, known && time.Since(ended.Ended) <= KnownAfterEnd
 }
 
-// Pod returns the pod with that UID.
-func (g *Generator) Pod(uid types.UID) (Found, bool) {
+// FindPod returns the pod with that UID.
+func (g *Generator) FindPod(uid types.UID) (Found, bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if rec := g.records.pods[uid]; rec != nil {

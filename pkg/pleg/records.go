@@ -23,7 +23,7 @@ type records struct {
 	owner map[string]types.UID
 	// gone has the removed containers and the time of their removal.
 	gone map[string]time.Time
-	// ended and awaited are for Container, Pod and Await.
+	// ended and awaited are for FindContainer, FindPod and Await.
 	ended   ended
 	awaited awaited
 }
