@@ -84,12 +84,15 @@ func (osFS) Create(name string) (Appender, error) {
 func (osFS) Open(name string) (io.ReadCloser, int64, error) {
 	// A file that somebody else put there may be a FIFO.
 	f, err := os.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0)
+	if errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ENXIO) { // a link, a socket
+		err = fmt.Errorf("%w: %w", errForeign, err)
+	}
 	if err != nil {
 		return nil, 0, err
 	}
 	info, err := f.Stat()
 	if err == nil && !info.Mode().IsRegular() {
-		err = fmt.Errorf("%s is not a regular file", name)
+		err = fmt.Errorf("%w: %s is not a regular file", errForeign, name)
 	}
 	if err != nil {
 		return nil, 0, errors.Join(err, f.Close())

@@ -86,7 +86,7 @@ func (h *historian) run() error {
 		return err
 	}
 	var segments []*segment
-	aside := make(map[uint64]string)
+	aside, unreadable := make(map[uint64]string), make(map[*segment]error)
 	for _, name := range names {
 		number, away, ok := segmentNumber(name)
 		switch {
@@ -102,6 +102,7 @@ func (h *historian) run() error {
 				continue
 			default:
 				s = &segment{number: number, name: name} // its header stays nil
+				unreadable[s] = err
 			}
 			segments = append(segments, s)
 		}
@@ -115,7 +116,7 @@ func (h *historian) run() error {
 	}
 	for i, s := range segments {
 		if s.header == nil {
-			h.broken = cmp.Or(h.broken, s.name+" can't be read")
+			h.broken = cmp.Or(h.broken, s.name+": "+unreadable[s].Error())
 			continue
 		}
 		if h.skip(segments[i+1:]) {
@@ -222,6 +223,9 @@ func (h *historian) read(s *segment, until int64, aside map[uint64]string) error
 // gap yields a gap if changes are missing before a segment.
 func (h *historian) gap(s *segment, aside map[uint64]string) error {
 	reason, away := h.broken, aside[s.header.Predecessor]
+	if s.header.Predecessor == 0 { // the first one, or all before it were set aside
+		away = aside[s.number-1]
+	}
 	switch {
 	case h.last == nil && reason == "" && away == "":
 		return nil // older segments were deleted, or not requested

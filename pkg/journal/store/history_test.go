@@ -301,6 +301,22 @@ func TestHistoryHasHoles(t *testing.T) {
 			}
 		})
 	})
+	t.Run("nothing can be read", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			files, _, _ := written(t, 1)
+			data := *files.files[segmentsOf(files)[0]]
+			data[preambleBytes+frameHead]++
+			if got := gaps(read(t, files, HistoryOptions{})); len(got) != 1 || !strings.Contains(got[0], "damaged at byte") {
+				t.Errorf("%q", got)
+			}
+			p, recovered := start(t, options(files))
+			p.append(newModel(2, recovered).set())
+			p.end()
+			if got := gaps(read(t, files, HistoryOptions{})); len(got) != 1 || got[0] != recovered.Problems[0].Aside+" was set aside" {
+				t.Errorf("%q", got)
+			}
+		})
+	})
 	t.Run("booted", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			files, _, _ := written(t, 30)

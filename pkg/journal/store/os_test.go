@@ -4,6 +4,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -82,7 +83,8 @@ func TestTheDirectoryIsRemoved(t *testing.T) {
 	equal(t, "state", final(again), m.pods)
 }
 
-// What somebody put there under the name of a segment holds up no start.
+// What somebody put there under the name of a segment holds up no start, and no subscriber
+// after the next one.
 func TestAFifoInThePlaceOfASegment(t *testing.T) {
 	opts := options(OS)
 	opts.Dir = t.TempDir()
@@ -92,11 +94,24 @@ func TestAFifoInThePlaceOfASegment(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(opts.Dir, segmentName(2)), 0o700); err != nil {
 		t.Fatal(err)
 	}
+	if err := os.Symlink("/etc/passwd", filepath.Join(opts.Dir, segmentName(3))); err != nil {
+		t.Fatal(err)
+	}
 	p, again := start(t, opts)
-	if c := p.append(newModel(1, again).set()); !c.Stored || len(again.Problems) != 2 {
+	if c := p.append(newModel(1, again).set()); !c.Stored || len(again.Problems) != 3 {
 		t.Errorf("%+v, %+v", c, again)
 	}
+	for _, problem := range again.Problems {
+		if !strings.HasPrefix(problem.Aside, problem.File+".foreign-") {
+			t.Errorf("%+v", problem)
+		}
+	}
 	p.end()
+	p, again = start(t, opts)
+	p.end()
+	if !again.Resumed || len(again.Problems) != 0 {
+		t.Errorf("%+v", again)
+	}
 }
 
 // A copy takes the place of the directory while the log is written. What follows is not in
