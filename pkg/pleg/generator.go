@@ -22,6 +22,7 @@ type Generator struct {
 	metrics *metrics
 	// calls has the functions that the goroutine of Run executes for other goroutines.
 	calls chan call
+	inbox *inbox
 	// demands has an element if Await demands a list.
 	demands chan struct{}
 	group   sync.WaitGroup
@@ -52,7 +53,7 @@ type Generator struct {
 // New returns a generator. It does nothing before Run.
 func New(opts Options) *Generator {
 	g := &Generator{
-		opts: opts.withDefaults(), events: make(chan *PodLifecycleEvent), calls: make(chan call), demands: make(chan struct{}, 1),
+		opts: opts.withDefaults(), events: make(chan *PodLifecycleEvent), calls: make(chan call), inbox: newInbox(), demands: make(chan struct{}, 1),
 		inspecting: make(map[types.UID]bool), later: make(map[types.UID]inspection), reinspect: make(map[types.UID]bool),
 		records: newRecords(), state: generatorState{started: time.Now(), events: make(map[PodLifeCycleEventType]int64)},
 	}
@@ -72,12 +73,18 @@ func (g *Generator) Run(ctx context.Context) error {
 	defer cancel()
 	g.timer = time.NewTimer(0)
 	defer g.timer.Stop()
-	g.group.Go(func() { g.follow(ctx) })
+	if !g.opts.RelistOnly {
+		g.group.Go(func() { g.follow(ctx) })
+	}
 	for {
 		var out chan<- *PodLifecycleEvent
 		var first *PodLifecycleEvent
 		if len(g.queue) > 0 {
 			out, first = g.events, g.queue[0]
+		}
+		received := g.inbox.ready
+		if g.full() {
+			received = nil
 		}
 		select {
 		case <-ctx.Done():
@@ -88,6 +95,8 @@ func (g *Generator) Run(ctx context.Context) error {
 		case call := <-g.calls:
 			call.do(ctx)
 			close(call.done)
+		case <-received:
+			g.receive(ctx)
 		case <-g.timer.C:
 			g.due(ctx)
 		case <-g.demands:
@@ -95,6 +104,10 @@ func (g *Generator) Run(ctx context.Context) error {
 		}
 	}
 }
+
+// full reports whether too many emitted events wait for their receiver. Until it takes some,
+// the generator only pings the runtime.
+func (g *Generator) full() bool { return len(g.queue) >= maxQueue }
 
 // call is a function that the goroutine of Run executes.
 type call struct {
@@ -119,7 +132,7 @@ func (g *Generator) due(ctx context.Context) {
 	}
 	g.relisting = true
 	begin := time.Now()
-	list := g.again || g.demand || g.relistIn(begin) <= 0
+	list := !g.full() && (g.again || g.demand || g.relistIn(begin) <= 0)
 	g.again, g.demand = g.again && !list, g.demand && !list
 	g.group.Go(func() {
 		call, cancel := context.WithTimeout(ctx, g.opts.CallTimeout)
@@ -173,7 +186,7 @@ func (g *Generator) schedule() {
 		wait = min(pingPeriod, g.opts.RelistThreshold/10, g.opts.EventedRelistPeriod)
 	}
 	g.mu.Unlock()
-	if g.demand {
+	if g.demand && !g.full() {
 		wait = min(wait, g.demandPause())
 	}
 	g.timer.Reset(wait)

@@ -289,6 +289,23 @@ func TestFallingBack(t *testing.T) {
 	})
 }
 
+func TestRelistOnly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newModel(1)
+		r := read(t, Options{Runtime: m, RelistOnly: true})
+		pass(time.Minute)
+		m.step("a", "c-a", StateCreated)
+		m.step("a", "c-a", StateRunning)
+		expect(t, r)
+		pass(DefaultRelistPeriod)
+		expect(t, r, "ContainerStarted a/c-a")
+		if s := r.Status(); s.Evented || s.Relists < 58 || m.tries() > 0 {
+			t.Errorf("events were asked for %d times; status %+v", m.tries(), s)
+		}
+		r.stop()
+	})
+}
+
 // If a container can't be started, the runtime sends no event. A list finds it soon.
 // After that lists are rare again, also if the container is never started.
 func TestAContainerThatCannotBeStarted(t *testing.T) {

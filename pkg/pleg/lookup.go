@@ -90,7 +90,7 @@ func (g *Generator) Await(ids ...string) (recorded <-chan struct{}, stop func())
 // demanded lists the runtime for Await.
 func (g *Generator) demanded(ctx context.Context) {
 	g.demand = true
-	if g.relisting {
+	if g.relisting || g.full() {
 		return // schedule sets the timer
 	}
 	wait := g.demandPause()

@@ -6,9 +6,10 @@ import (
 )
 
 type metrics struct {
-	relists                                prometheus.Histogram
-	relistErrors, inspectErrors, fallbacks prometheus.Counter
-	events                                 *prometheus.CounterVec
+	relists                     prometheus.Histogram
+	relistErrors, inspectErrors prometheus.Counter
+	fallbacks, dropped          prometheus.Counter
+	events                      *prometheus.CounterVec
 }
 
 // newMetrics registers the metrics of the generator. If reg is nil, it registers none.
@@ -44,7 +45,8 @@ func newMetrics(reg prometheus.Registerer, g *Generator) *metrics {
 		}),
 		relistErrors:  counter("relist_errors_total", "Number of failed lists of the runtime."),
 		inspectErrors: counter("inspect_errors_total", "Number of failed inspections of pods."),
-		fallbacks:     counter("fallbacks_total", "Number of times that the event stream of the runtime broke while the daemon relied on it."),
+		fallbacks:     counter("fallbacks_total", "Number of times that the event stream of the runtime broke, or events were dropped, while the daemon relied on events."),
+		dropped:       counter("dropped_events_total", "Number of events of the runtime that were dropped because too many were waiting. The daemon relists instead."),
 		events: factory.NewCounterVec(prometheus.CounterOpts(
 			opts("events_total", "Number of emitted events, by type.")), []string{"type"}),
 	}

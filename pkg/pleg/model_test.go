@@ -227,16 +227,20 @@ type receiver struct {
 	*Generator
 	mu     sync.Mutex
 	events []*PodLifecycleEvent
-	// log may be read after stop.
-	log    bytes.Buffer
+	log    *logBuffer
 	cancel context.CancelFunc
 	done   sync.WaitGroup
 }
 
 func read(t *testing.T, opts Options) *receiver {
 	t.Helper()
-	r := &receiver{Generator: New(opts)}
-	logger := textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(&r.log)))
+	return readLogging(t, opts, new(logBuffer))
+}
+
+func readLogging(t *testing.T, opts Options, log *logBuffer) *receiver {
+	t.Helper()
+	r := &receiver{Generator: New(opts), log: log}
+	logger := textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(log)))
 	ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), logger))
 	r.cancel = cancel
 	r.done.Go(func() {
@@ -257,6 +261,21 @@ func read(t *testing.T, opts Options) *receiver {
 		}
 	})
 	return r
+}
+
+// logBuffer is a log. It may be read after stop.
+type logBuffer struct {
+	bytes.Buffer
+	// blocks is a part of a line that is not logged before released is closed, if not empty.
+	blocks   string
+	released chan struct{}
+}
+
+func (b *logBuffer) Write(line []byte) (int, error) {
+	if b.blocks != "" && bytes.Contains(line, []byte(b.blocks)) {
+		<-b.released
+	}
+	return b.Buffer.Write(line)
 }
 
 func (r *receiver) stop() {

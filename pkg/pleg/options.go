@@ -30,6 +30,9 @@ const (
 	unimplementedRetry = 5 * time.Minute
 	// maxInspections is the maximum number of concurrent inspections.
 	maxInspections = 32
+	// maxQueue is the number of emitted events, not yet received, from which on there are no
+	// further ones until some are received.
+	maxQueue = 10000
 )
 
 // streamRetries are the waits before the event stream is retried: 50 to 100 ms at first,
@@ -42,6 +45,8 @@ type Options struct {
 	// RelistPeriod is the interval between lists of the runtime. EventedRelistPeriod is the
 	// interval while the generator relies on the events of the runtime.
 	RelistPeriod, EventedRelistPeriod time.Duration
+	// RelistOnly means that the generator does not request the events of the runtime.
+	RelistOnly bool
 	// RelistThreshold is the time without an answer from the runtime after which the
 	// generator is unhealthy.
 	RelistThreshold time.Duration

@@ -21,8 +21,8 @@ type Runtime interface {
 	// Ping returns nil if the runtime answers.
 	Ping(ctx context.Context) error
 	// Events calls opened when the stream is open, and then handle for each event, one at a
-	// time, until the stream breaks. It never returns nil. It returns ErrNoEvents if the
-	// runtime has no event stream.
+	// time, until the stream breaks. Neither of them waits. It never returns nil. It returns
+	// ErrNoEvents if the runtime has no event stream.
 	Events(ctx context.Context, opened func(), handle func(RuntimeEvent)) error
 }
 

@@ -142,7 +142,8 @@ type Status struct {
 	Relists, RelistErrors int64
 	P50, P99              time.Duration
 	// Received counts the events from the runtime, Events the emitted events. Fallbacks
-	// counts how often the stream broke while the generator relied on it.
+	// counts how often the stream broke, or events were dropped, while the generator relied
+	// on events.
 	Received, Fallbacks int64
 	Events              map[PodLifeCycleEventType]int64
 }

@@ -15,17 +15,18 @@ import (
 func (g *Generator) follow(ctx context.Context) {
 	backoff := streamRetries
 	for {
-		err := g.opts.Runtime.Events(ctx,
-			func() { g.post(ctx, func(context.Context) { g.streamOpened() }) },
-			func(e RuntimeEvent) {
-				backoff = streamRetries
-				g.post(ctx, func(ctx context.Context) { g.streamed(ctx, e) })
-			})
+		err := g.opts.Runtime.Events(ctx, g.inbox.open, func(e RuntimeEvent) {
+			backoff = streamRetries
+			g.inbox.add(e)
+		})
 		if ctx.Err() != nil {
 			return
 		}
 		var settled bool
-		g.post(ctx, func(ctx context.Context) { settled = g.streamBroke(ctx, err) })
+		g.post(ctx, func(ctx context.Context) {
+			g.receive(ctx)
+			settled = g.streamBroke(ctx, err)
+		})
 		if settled {
 			backoff = streamRetries
 		}
@@ -38,6 +39,24 @@ func (g *Generator) follow(ctx context.Context) {
 			return
 		case <-time.After(pause):
 		}
+	}
+}
+
+// receive handles what came from the stream. If the receiver of the emitted events is far
+// behind, it drops the events: a list finds the changes later.
+func (g *Generator) receive(ctx context.Context) {
+	r := g.inbox.take()
+	if g.full() {
+		r.drop()
+	}
+	if r.opened {
+		g.streamOpened()
+	}
+	if r.dropped > 0 {
+		g.eventsDropped(ctx, r.dropped)
+	}
+	for _, e := range r.events {
+		g.streamed(ctx, e)
 	}
 }
 
@@ -65,6 +84,28 @@ func (g *Generator) streamed(ctx context.Context, e RuntimeEvent) {
 	if !enough || e.Type == EventCreated {
 		g.relistAfter(g.opts.RelistPeriod)
 	}
+}
+
+// eventsDropped returns to relisting until a list that is requested from now on. It has the
+// changes of the dropped events.
+func (g *Generator) eventsDropped(ctx context.Context, n int64) {
+	g.metrics.dropped.Add(float64(n))
+	g.mu.Lock()
+	s := &g.state
+	evented := s.evented
+	s.evented, s.opened = false, time.Now()
+	s.received += n
+	if evented {
+		s.fallbacks++
+	}
+	g.mu.Unlock()
+	if !evented {
+		g.relistAfter(g.opts.RelistPeriod)
+		return
+	}
+	klog.FromContext(ctx).Info("Dropped events of the runtime, because too many were waiting; relisting", "events", n)
+	g.metrics.fallbacks.Inc()
+	g.relistAfter(0)
 }
 
 // streamBroke returns to relisting. It reports whether the generator relied on the stream.

@@ -1,0 +1,147 @@
+package pleg
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+)
+
+// unsent returns the number of events that the runtime could not send yet.
+func (m *model) unsent() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return len(m.stream)
+}
+
+// stuck returns a generator whose goroutine hangs as soon as it relies on events, and a
+// function that ends that. Its pod has so many containers that every event is large.
+func stuck(t *testing.T, opts Options) (m *model, r *receiver, release func()) {
+	t.Helper()
+	m = newModel(1)
+	for i := range 200 {
+		for _, to := range []State{StateCreated, StateRunning} {
+			m.step("p", fmt.Sprintf("c%03d", i), to)
+		}
+	}
+	opts.Runtime = m
+	log := &logBuffer{blocks: "Receiving events from the runtime", released: make(chan struct{})}
+	r = readLogging(t, opts, log)
+	pass(5 * time.Second)
+	r.take()
+	return m, r, func() { close(log.released) }
+}
+
+// A runtime may block if its events are not received. So they are received while the
+// generator does something else, and handled after that.
+func TestReceivingNeverWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, r, release := stuck(t, Options{})
+		for i := range 20 {
+			m.step("p", fmt.Sprintf("c%03d", i), StateExited)
+		}
+		synctest.Wait()
+		if n := m.unsent(); n > 0 {
+			t.Errorf("%d events are not received", n)
+		}
+		release()
+		synctest.Wait()
+		if s, got := r.Status(), r.take(); len(got) < 20 || s.Fallbacks > 0 || s.Received != 20 {
+			t.Errorf("status %+v, events %q", s, got)
+		}
+		r.stop()
+	})
+}
+
+// If too much waits, it is dropped. A list that is requested after that has the changes.
+func TestTooManyEventsAreDropped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		registry := prometheus.NewRegistry()
+		m, r, release := stuck(t, Options{Registerer: registry})
+		var want []string
+		for i := range 200 {
+			m.step("p", fmt.Sprintf("c%03d", i), StateExited)
+			want = append(want, fmt.Sprintf("ContainerDied p/c%03d 4", i))
+		}
+		synctest.Wait()
+		if n, size := m.unsent(), r.inbox.size; n > 0 || size > maxInbox {
+			t.Errorf("%d events are not received; %d bytes wait", n, size)
+		}
+		release()
+		pass(5 * DefaultRelistPeriod)
+		got := r.take()
+		slices.Sort(got)
+		if !slices.Equal(got, want) {
+			t.Errorf("got %q, want %q", got, want)
+		}
+		if s := r.Status(); !s.Evented || s.Fallbacks != 1 || s.Received != 200 {
+			t.Errorf("status %+v", s)
+		}
+		begin, relists := time.Now(), r.Status().Relists
+		m.step("p", "c000", StateNone)
+		synctest.Wait()
+		if got := r.take(); len(got) != 1 || time.Since(begin) > 0 || r.Status().Relists > relists {
+			t.Errorf("the next event: %q", got)
+		}
+		r.stop()
+		if n := strings.Count(r.log.String(), "Dropped events of the runtime"); n != 1 {
+			t.Errorf("the log has it %d times:\n%s", n, r.log)
+		}
+		if n, err := testutil.GatherAndCount(registry, "podconfigd_pleg_dropped_events_total"); n != 1 || err != nil {
+			t.Errorf("%d metrics, %v", n, err)
+		}
+		if n := testutil.ToFloat64(r.metrics.dropped); n < 100 || n >= 200 {
+			t.Errorf("%v events were dropped", n)
+		}
+	})
+}
+
+// If nobody takes the emitted events, their number is bounded. The runtime's events are
+// received all the same, and nothing is wrong after that.
+func TestEmittedEventsAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newModel(1)
+		g := New(Options{Runtime: m})
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- g.Run(ctx) }()
+		pass(5 * time.Second)
+		for i := range maxQueue {
+			for _, to := range []State{StateCreated, StateRunning, StateExited, StateNone} {
+				m.step("p", fmt.Sprint("c", i), to)
+			}
+			synctest.Wait()
+		}
+		m.step("p", "last", StateCreated)
+		m.step("p", "last", StateRunning)
+		pass(time.Hour)
+		if ok, err := g.Healthy(); !ok {
+			t.Error(err)
+		}
+		if n, waits := m.unsent(), len(g.queue); n > 0 || waits > maxQueue+4 {
+			t.Errorf("%d events are not received, %d wait", n, waits)
+		}
+		events := make([]*PodLifecycleEvent, 0, maxQueue)
+		for len(events) == 0 || events[len(events)-1].ContainerID != "last" {
+			select {
+			case e := <-g.Watch():
+				events = append(events, e)
+			case <-time.After(time.Minute):
+				t.Fatal("the last container never comes")
+			}
+		}
+		pass(time.Minute)
+		emitted(t, events)
+		if s := g.Status(); !s.Evented || s.Containers != 1 {
+			t.Errorf("in the end: %+v", s)
+		}
+		cancel()
+		<-done
+	})
+}
