@@ -5,7 +5,8 @@ set -euo pipefail
 
 # command=package. vim and rsync replace files in different ways. curl is an independent
 # client of the socket. Examples use jq and Python. nginx serves a manifest URL. containerd
-# needs runc. strace makes system calls fail. The race detector needs cgo, and cgo needs a C compiler.
+# needs runc. strace makes system calls fail. An ext4 becomes read-only at an error. The race
+# detector needs cgo, and cgo needs a C compiler.
 deps=(
 	vim.tiny=vim-tiny
 	rsync=rsync
@@ -15,6 +16,7 @@ deps=(
 	nginx=nginx
 	runc=runc
 	strace=strace
+	mkfs.ext4=e2fsprogs
 	cc=gcc
 )
 
