@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"reflect"
 	"slices"
@@ -87,6 +88,14 @@ func (l *life) step(d *durable) {
 	}
 	source := []string{"api", "file"}[l.random.IntN(2)]
 	present := l.pods[source]
+	if l.random.IntN(4) == 0 {
+		for _, uid := range slices.Sorted(maps.Keys(present)) {
+			d.Append(config.PodUpdate{
+				Op: config.RECONCILE, Source: source, Pods: []*v1.Pod{present[uid]}, Statuses: []*v1.PodStatus{{Message: fmt.Sprint(l.random.Int())}}, StatusOnly: true,
+			})
+			return
+		}
+	}
 	removes, adds, updates := update(config.REMOVE), update(config.ADD), update(config.UPDATE)
 	for range 1 + l.random.IntN(4) {
 		p := pod(fmt.Sprintf("%c=%d", 'a'+rune(l.random.IntN(5)), l.random.Int()))
@@ -110,6 +119,9 @@ func (l *life) step(d *durable) {
 	var set []config.PodUpdate
 	for _, u := range []config.PodUpdate{removes, adds, updates} {
 		u.Source = source
+		for range u.Pods {
+			u.Statuses = append(u.Statuses, l.status())
+		}
 		if len(u.Pods) > 0 {
 			set = append(set, u)
 		}
@@ -118,6 +130,14 @@ func (l *life) step(d *durable) {
 		set[len(set)-1].Attributes = map[string]string{"n": fmt.Sprint(l.random.Int())}
 	}
 	appendSet(d.Journal, set...)
+}
+
+// status returns a status from the runtime, or nil.
+func (l *life) status() *v1.PodStatus {
+	if l.random.IntN(2) == 0 {
+		return nil
+	}
+	return &v1.PodStatus{Phase: v1.PodRunning, Message: fmt.Sprint(l.random.Int())}
 }
 
 // told is what any subscriber could have got from a journal, without pointers.
@@ -139,7 +159,11 @@ func tell(t *testing.T, d *durable) told {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return fmt.Sprintf("%s/%s@%d %x", p.Source, p.Object.UID, p.Revision, data)
+		merged, err := p.Merged.Marshal()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return fmt.Sprintf("%s/%s@%d %x %x %v", p.Source, p.Object.UID, p.Revision, data, merged, p.Status)
 	}
 	state := d.State()
 	all := told{Instance: state.Instance, Revision: state.Revision}
@@ -210,7 +234,7 @@ func (l *life) adopt(d *durable) {
 		clear(l.pods[source])
 	}
 	for _, p := range d.State().Pods {
-		l.pods[p.Source][p.Object.UID] = p.Object
+		l.pods[p.Source][p.Object.UID] = p.Merged
 	}
 }
 

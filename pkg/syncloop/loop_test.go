@@ -90,7 +90,19 @@ type events struct {
 func (e *events) Watch() <-chan *pleg.PodLifecycleEvent { return e.events }
 func (e *events) Healthy() (bool, error)                { return true, nil }
 
-func (e *events) Pod(types.UID) (*pleg.Pod, bool) { return nil, false }
+// Pod returns a pod of has.
+func (e *events) Pod(uid types.UID) (*pleg.Pod, bool) {
+	pods := e.pods.Load()
+	if pods == nil {
+		return nil, false
+	}
+	for _, p := range *pods {
+		if p.UID == uid {
+			return p, true
+		}
+	}
+	return nil, true
+}
 
 func (e *events) Pods() ([]*pleg.Pod, bool) {
 	e.asked.Add(1)

@@ -26,8 +26,9 @@ type sourcePod struct {
 	source string
 	pod    *v1.Pod
 	file   *config.File
-	// status is the status that is shown instead of the pod's own, or nil.
-	status *v1.PodStatus
+	// status is the status that is shown instead of the pod's own, or nil. generated is the
+	// last one that was computed, even if the one in the mirror pod is shown.
+	status, generated *v1.PodStatus
 }
 
 func newPodManager() *podManager {
@@ -61,7 +62,7 @@ func (m *podManager) take(u config.PodUpdate) (mirrored []types.UID) {
 				pods[i].file = u.Files[n]
 			}
 			if u.Statuses != nil {
-				pods[i].status = u.Statuses[n]
+				pods[i].status, pods[i].generated = u.Statuses[n], u.Statuses[n]
 			}
 		}
 		m.byUID[pod.UID] = pods

@@ -92,14 +92,15 @@ func (s *statuses) of(p *sourcePod, mirror *v1.Pod) *v1.PodStatus {
 	if !s.covers(p) {
 		return nil
 	}
-	var status *v1.PodStatus
-	switch {
-	case mirror != nil && mirrors(mirror, p.pod) && written(mirror):
+	status := podstatus.Generate(podstatus.Input{
+		Pod: p.pod, Record: s.records[p.pod.UID], Previous: p.generated, Node: s.node, Now: time.Now(),
+	})
+	if p.generated != nil && equality.Semantic.DeepEqual(status, p.generated) {
+		status = p.generated // it is not kept twice
+	}
+	p.generated = status
+	if mirror != nil && mirrors(mirror, p.pod) && written(mirror) {
 		status = &mirror.Status
-	default:
-		status = podstatus.Generate(podstatus.Input{
-			Pod: p.pod, Record: s.records[p.pod.UID], Previous: p.status, Node: s.node, Now: time.Now(),
-		})
 	}
 	switch {
 	case equality.Semantic.DeepEqual(status, &p.pod.Status):

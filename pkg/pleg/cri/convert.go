@@ -17,6 +17,8 @@ const (
 	podUIDLabel       = "io.kubernetes.pod.uid"
 	podNameLabel      = "io.kubernetes.pod.name"
 	podNamespaceLabel = "io.kubernetes.pod.namespace"
+
+	containerNameLabel = "io.kubernetes.container.name"
 )
 
 // group groups sandboxes and containers by pod.

@@ -46,11 +46,28 @@ func (r *Runtime) Record(ctx context.Context, sandboxIDs, containerIDs []string)
 			return nil, "", fmt.Errorf("requesting the status of container %s: %w", id, err)
 		}
 		if c := resp.GetStatus(); c != nil {
-			c.Labels, c.Mounts = nil, nil
-			record.Containers = append(record.Containers, c)
+			record.Containers = append(record.Containers, trim(c))
 		}
 	}
 	return record, name, nil
+}
+
+// trim leaves out what no status needs. Of the labels, that is all but the name of the
+// container, and of the mounts all but those that are read-only.
+func trim(c *runtimeapi.ContainerStatus) *runtimeapi.ContainerStatus {
+	if name := c.GetLabels()[containerNameLabel]; name != "" {
+		c.Labels = map[string]string{containerNameLabel: name}
+	} else {
+		c.Labels = nil
+	}
+	var mounts []*runtimeapi.Mount
+	for _, m := range c.GetMounts() {
+		if m.GetReadonly() {
+			mounts = append(mounts, &runtimeapi.Mount{ContainerPath: m.GetContainerPath(), Readonly: true, RecursiveReadOnly: m.GetRecursiveReadOnly()})
+		}
+	}
+	c.Mounts = mounts
+	return c
 }
 
 // Name returns the name of the runtime, such as "containerd".

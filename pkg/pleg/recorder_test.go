@@ -1,0 +1,145 @@
+package pleg
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podconfigd/podconfigd/pkg/podstatus"
+)
+
+// recordReader is a runtime whose one container has a state that the test counts up.
+type recordReader struct {
+	mu    sync.Mutex
+	state uint32
+	err   error
+	calls []time.Time
+}
+
+func (r *recordReader) Record(_ context.Context, sandboxes, containers []string) (*podstatus.Record, string, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.calls = append(r.calls, time.Now())
+	if r.err != nil {
+		return nil, "", r.err
+	}
+	record := new(podstatus.Record)
+	for _, id := range sandboxes {
+		record.Sandboxes = append(record.Sandboxes, &runtimeapi.PodSandboxStatus{Id: id})
+	}
+	for _, id := range containers {
+		record.Containers = append(record.Containers, &runtimeapi.ContainerStatus{Id: id, ExitCode: int32(r.state)})
+	}
+	return record, "containerd", nil
+}
+
+func (r *recordReader) set(state uint32, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.state, r.err = state, err
+}
+
+// runRecorder runs a recorder in a bubble. It returns the readings so far, and a function that
+// ends it.
+func runRecorder(t *testing.T, reader RecordReader, pods map[types.UID]*Pod) (r *Recorder, got func() []string, stop func()) {
+	t.Helper()
+	r = NewRecorder(RecorderOptions{Reader: reader, Pod: func(uid types.UID) (*Pod, bool) { return pods[uid], pods != nil }})
+	ctx, cancel := context.WithCancel(t.Context())
+	var mu sync.Mutex
+	var readings []string
+	var group sync.WaitGroup
+	group.Go(func() { _ = r.Run(ctx) })
+	group.Go(func() {
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case reading := <-r.Watch():
+				line := fmt.Sprint(reading.UID)
+				for _, s := range reading.Record.Sandboxes {
+					line += " " + s.Id
+				}
+				for _, c := range reading.Record.Containers {
+					line += fmt.Sprint(" ", c.Id, "=", c.ExitCode)
+				}
+				mu.Lock()
+				readings = append(readings, line)
+				mu.Unlock()
+			}
+		}
+	})
+	got = func() []string {
+		mu.Lock()
+		defer mu.Unlock()
+		return append([]string(nil), readings...)
+	}
+	return r, got, func() { cancel(); group.Wait() }
+}
+
+// A pod is read at once, then once a period however often it is requested, and its last
+// state is always read.
+func TestRecorderReadsTheLastState(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		reader := &recordReader{}
+		r, got, stop := runRecorder(t, reader, map[types.UID]*Pod{
+			"a": {UID: "a", Containers: []Container{{ID: "s", Sandbox: true}, {ID: "c"}}},
+		})
+		for n := range uint32(100) {
+			reader.set(n, nil)
+			r.Request("a")
+			pass(25 * time.Millisecond)
+		}
+		pass(10 * time.Second)
+		stop()
+		want := "[a s c=0 a s c=39 a s c=79 a s c=99]"
+		if fmt.Sprint(got()) != want {
+			t.Errorf("got %v, want %s", got(), want)
+		}
+		for i := 1; i < len(reader.calls); i++ {
+			if apart := reader.calls[i].Sub(reader.calls[i-1]); apart < DefaultRecordPeriod {
+				t.Errorf("call %d came %v after the one before", i, apart)
+			}
+		}
+	})
+}
+
+// A runtime that fails is asked again. A pod that it does not have has an empty record.
+func TestRecorderRetries(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		reader := &recordReader{err: errors.New("no such file")}
+		r, got, stop := runRecorder(t, reader, map[types.UID]*Pod{"a": {UID: "a", Containers: []Container{{ID: "c"}}}})
+		r.Request("a")
+		r.Request("b")
+		pass(3*recordRetry + time.Second)
+		if fmt.Sprint(got()) != "[b]" || len(reader.calls) != 4 {
+			t.Errorf("%v after %d calls", got(), len(reader.calls))
+		}
+		reader.set(7, nil)
+		pass(recordRetry)
+		stop()
+		if fmt.Sprint(got()) != "[b a c=7]" {
+			t.Errorf("got %v", got())
+		}
+	})
+}
+
+// Before the first list, nothing is read: the list makes an event for each container.
+func TestRecorderWaitsForTheFirstList(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		reader := &recordReader{}
+		r, got, stop := runRecorder(t, reader, nil)
+		r.Request("a")
+		pass(time.Minute)
+		stop()
+		if len(got()) > 0 || len(reader.calls) > 0 {
+			t.Errorf("%v after %d calls", got(), len(reader.calls))
+		}
+	})
+}

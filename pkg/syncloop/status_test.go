@@ -1,0 +1,310 @@
+package syncloop
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podconfigd/podconfigd/pkg/config"
+	"github.com/podconfigd/podconfigd/pkg/pleg"
+	"github.com/podconfigd/podconfigd/pkg/podstatus"
+)
+
+// readings is a Recorder whose readings the test sends.
+type readings struct {
+	mu        sync.Mutex
+	requested []types.UID
+	channel   chan pleg.Reading
+}
+
+func (r *readings) Request(uid types.UID) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.requested = append(r.requested, uid)
+}
+
+func (r *readings) Forget(types.UID)           {}
+func (r *readings) Watch() <-chan pleg.Reading { return r.channel }
+
+// statusHarness is a running loop that shows statuses.
+type statusHarness struct {
+	*harness
+	readings *readings
+	ips      []string
+}
+
+// shown is a handler that records the status of each pod that it gets: its phase, the node's
+// IP, and the state of its first container.
+type shown struct{ *recorder }
+
+func (s *shown) note(u config.PodUpdate) {
+	line := u.Op.String()
+	if u.StatusOnly {
+		line += " status"
+	}
+	for i, pod := range u.Pods {
+		status := pod.Status
+		if u.Statuses != nil && u.Statuses[i] != nil {
+			status = *u.Statuses[i]
+		}
+		line += fmt.Sprintf(" %s:%s", pod.UID, status.Phase)
+		if status.HostIP != "" {
+			line += " on " + status.HostIP
+		}
+		for _, c := range status.ContainerStatuses {
+			line += " " + c.ContainerID
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.unseen.Delete(u.Source)
+	s.calls = append(s.calls, line)
+}
+
+func (s *shown) HandlePodAdditions(_ context.Context, u config.PodUpdate) { s.note(u) }
+func (s *shown) HandlePodUpdates(_ context.Context, u config.PodUpdate)   { s.note(u) }
+func (s *shown) HandlePodRemoves(_ context.Context, u config.PodUpdate)   { s.note(u) }
+func (s *shown) HandlePodReconcile(_ context.Context, u config.PodUpdate) { s.note(u) }
+
+func runStatus(t *testing.T, change func(*Options, *statusHarness)) *statusHarness {
+	t.Helper()
+	h := &statusHarness{
+		harness: &harness{
+			recorder: newRecorder("file"), updates: make(chan config.PodUpdate), events: &events{events: make(chan *pleg.PodLifecycleEvent)}, done: make(chan error, 1),
+		},
+		readings: &readings{channel: make(chan pleg.Reading)}, ips: []string{"192.0.2.1"},
+	}
+	opts := Options{Handler: &shown{h.recorder}, SourcesReady: h.recorder, PLEG: h.events, Status: StatusOptions{
+		Sources: []string{config.FileSource}, Recorder: h.readings,
+		NodeIPs: func() []string { h.mu.Lock(); defer h.mu.Unlock(); return h.ips },
+	}}
+	if change != nil {
+		change(&opts, h)
+	}
+	h.loop = New(opts)
+	ctx, cancel := context.WithCancel(t.Context())
+	h.cancel = cancel
+	go func() { h.done <- h.loop.Run(ctx, h.updates) }()
+	return h
+}
+
+// static returns a static pod of one container.
+func static(name string) *v1.Pod {
+	return &v1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "default", Name: name, UID: types.UID(name),
+			Annotations: map[string]string{config.ConfigSourceAnnotationKey: "file", config.ConfigHashAnnotationKey: "hash-of-" + name},
+		},
+		Spec:   v1.PodSpec{Containers: []v1.Container{{Name: "c", Image: "i"}}, RestartPolicy: v1.RestartPolicyAlways},
+		Status: v1.PodStatus{Phase: v1.PodPending},
+	}
+}
+
+// mirrorOf returns the mirror pod of a static pod, with a status.
+func mirrorOf(pod *v1.Pod, status v1.PodStatus) *v1.Pod {
+	return &v1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: pod.Namespace, Name: pod.Name, UID: "mirror-of-" + pod.UID,
+			Annotations: map[string]string{v1.MirrorPodAnnotationKey: pod.Annotations[config.ConfigHashAnnotationKey]},
+		},
+		Status: status,
+	}
+}
+
+func (h *statusHarness) update(u config.PodUpdate) {
+	h.updates <- u
+	synctest.Wait()
+}
+
+func (h *statusHarness) add(source string, pods ...*v1.Pod) {
+	h.update(config.PodUpdate{Op: config.ADD, Source: source, Pods: pods})
+}
+
+// running makes the runtime report a running container of the pod.
+func (h *statusHarness) running(uid types.UID, id string) {
+	h.readings.channel <- pleg.Reading{UID: uid, Runtime: "containerd", Record: &podstatus.Record{
+		Sandboxes: []*runtimeapi.PodSandboxStatus{{Id: "s", Metadata: &runtimeapi.PodSandboxMetadata{Uid: string(uid)}, CreatedAt: 1}},
+		Containers: []*runtimeapi.ContainerStatus{{
+			Id: id, Metadata: &runtimeapi.ContainerMetadata{Name: "c"}, State: runtimeapi.ContainerState_CONTAINER_RUNNING,
+			CreatedAt: 2, StartedAt: 3, Image: &runtimeapi.ImageSpec{Image: "i"},
+		}},
+	}}
+	synctest.Wait()
+}
+
+// An event of the runtime requests the record of its pod, and a change of the status is a
+// RECONCILE. No change is none. What follows from the source has the status too.
+func TestStatusIsReconciled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := runStatus(t, nil)
+		a := static("a")
+		h.add("file", a)
+		h.expect(t, "ADD a:Pending")
+		h.events.events <- &pleg.PodLifecycleEvent{ID: "a", Type: pleg.ContainerStarted}
+		h.events.events <- &pleg.PodLifecycleEvent{ID: "of-no-source", Type: pleg.ContainerStarted}
+		synctest.Wait()
+		if got := fmt.Sprint(h.readings.requested); got != "[a a]" {
+			t.Errorf("requested %s", got)
+		}
+		h.calls = nil
+		h.running("a", "1")
+		h.expect(t, "RECONCILE status a:Running on 192.0.2.1 containerd://1")
+		pass(5 * time.Second)
+		h.running("a", "1")
+		h.expect(t)
+		changed := a.DeepCopy()
+		changed.Labels = map[string]string{"a": "b"}
+		h.update(config.PodUpdate{Op: config.UPDATE, Source: "file", Pods: []*v1.Pod{changed}})
+		h.expect(t, "UPDATE a:Running on 192.0.2.1 containerd://1")
+		h.running("of-no-source", "1")
+		h.update(config.PodUpdate{Op: config.REMOVE, Source: "file", Pods: []*v1.Pod{changed}})
+		h.running("a", "2")
+		h.expect(t, "REMOVE a:Pending")
+		if n := len(h.loop.statuses.records); n > 0 {
+			t.Errorf("%d records are kept", n)
+		}
+		h.stop(t)
+	})
+}
+
+// A RECONCILE never comes between the updates of a set, which become visible together.
+func TestStatusWaitsForTheEndOfASet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := runStatus(t, nil)
+		h.update(config.PodUpdate{Op: config.ADD, Source: "file", Pods: []*v1.Pod{static("a")}, More: true})
+		h.running("a", "1")
+		pass(2 * housekeepingPeriod)
+		h.update(config.PodUpdate{Op: config.ADD, Source: "file", Pods: []*v1.Pod{static("b")}})
+		h.expect(t, "ADD a:Pending", "ADD b:Pending", "RECONCILE status a:Running on 192.0.2.1 containerd://1")
+		h.stop(t)
+	})
+}
+
+// The status that a kubelet wrote in the mirror pod counts, not one that podconfigd wrote, nor
+// one of another version of the static pod.
+func TestStatusOfAMirrorPod(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := runStatus(t, nil)
+		a, now := static("a"), metav1.Now()
+		h.add("file", a)
+		mirror := mirrorOf(a, v1.PodStatus{Phase: v1.PodFailed, HostIP: "198.51.100.1", StartTime: &now})
+		h.add("api", mirror)
+		h.expect(t, "ADD a:Pending", "ADD mirror-of-a:Failed on 198.51.100.1", "RECONCILE status a:Failed on 198.51.100.1")
+		h.running("a", "1")
+		h.expect(t)
+		unwritten := mirror.DeepCopy()
+		unwritten.Status = v1.PodStatus{Phase: v1.PodPending}
+		ours := mirror.DeepCopy()
+		ours.Annotations[config.OwnMirrorAnnotationKey] = "node1"
+		other := mirror.DeepCopy()
+		other.Annotations[v1.MirrorPodAnnotationKey] = "another"
+		for _, m := range []*v1.Pod{unwritten, mirror, ours, mirror, other, mirror} {
+			h.update(config.PodUpdate{Op: config.RECONCILE, Source: "api", Pods: []*v1.Pod{m}})
+		}
+		h.update(config.PodUpdate{Op: config.REMOVE, Source: "api", Pods: []*v1.Pod{mirror}})
+		kubelet, own := "RECONCILE status a:Failed on 198.51.100.1", "RECONCILE status a:Running on 192.0.2.1 containerd://1"
+		h.expect(t, "RECONCILE mirror-of-a:Pending", own,
+			"RECONCILE mirror-of-a:Failed on 198.51.100.1", kubelet,
+			"RECONCILE mirror-of-a:Failed on 198.51.100.1", own,
+			"RECONCILE mirror-of-a:Failed on 198.51.100.1", kubelet,
+			"RECONCILE mirror-of-a:Failed on 198.51.100.1", own,
+			"RECONCILE mirror-of-a:Failed on 198.51.100.1", kubelet,
+			"REMOVE mirror-of-a:Failed on 198.51.100.1", own)
+		// The mirror pod may be known first.
+		h.add("api", mirrorOf(static("b"), v1.PodStatus{Phase: v1.PodSucceeded, StartTime: &now}))
+		h.add("file", static("b"))
+		h.expect(t, "ADD mirror-of-b:Succeeded", "ADD b:Succeeded")
+		h.stop(t)
+	})
+}
+
+// Pods of the apiserver get a status only if that is configured and no kubelet wrote theirs.
+func TestStatusOfAPIPods(t *testing.T) {
+	pod := func(status v1.PodStatus) *v1.Pod {
+		pod := static("a")
+		pod.Annotations, pod.Status = nil, status
+		return pod
+	}
+	now := metav1.Now()
+	for _, test := range []struct {
+		name    string
+		sources []string
+		status  v1.PodStatus
+		want    []string
+	}{
+		{"not configured", []string{"file"}, v1.PodStatus{Phase: v1.PodPending}, []string{"ADD a:Pending"}},
+		{"a kubelet writes it", []string{"file", "api"}, v1.PodStatus{Phase: v1.PodPending, StartTime: &now}, []string{"ADD a:Pending"}},
+		{"nobody writes it", []string{"file", "api"}, v1.PodStatus{Phase: v1.PodPending}, []string{
+			"ADD a:Pending", "RECONCILE status a:Running on 192.0.2.1 containerd://1",
+		}},
+		{"turned off", nil, v1.PodStatus{Phase: v1.PodPending}, []string{"ADD a:Pending"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := runStatus(t, func(opts *Options, _ *statusHarness) { opts.Status.Sources = test.sources })
+				h.add("api", pod(test.status))
+				select {
+				case h.readings.channel <- pleg.Reading{}:
+					h.running("a", "1")
+				case <-time.After(time.Second):
+					if test.sources != nil {
+						t.Error("no reading is taken")
+					}
+				}
+				h.expect(t, test.want...)
+				h.stop(t)
+			})
+		})
+	}
+}
+
+// A pod that was restored keeps its last status until the runtime answers. A runtime that does
+// not have the pod makes no event for it.
+func TestRestoredStatusStands(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		now := metav1.Now()
+		last := v1.PodStatus{Phase: v1.PodRunning, StartTime: &now, HostIP: "192.0.2.1", HostIPs: []v1.HostIP{{IP: "192.0.2.1"}}, ContainerStatuses: []v1.ContainerStatus{{
+			Name: "c", ContainerID: "containerd://0", State: v1.ContainerState{Running: &v1.ContainerStateRunning{}},
+		}}}
+		a := static("a")
+		h := runStatus(t, func(opts *Options, _ *statusHarness) {
+			opts.Restored = []config.PodUpdate{{
+				Op: config.ADD, Source: "file", Pods: []*v1.Pod{a}, Files: []*config.File{{Path: "a.yaml"}}, Statuses: []*v1.PodStatus{&last},
+			}}
+		})
+		pass(10 * housekeepingPeriod)
+		h.expect(t)
+		h.events.has()
+		pass(2 * housekeepingPeriod)
+		if len(h.calls) != 1 || h.calls[0] == "RECONCILE status a:Running on 192.0.2.1 containerd://0" {
+			t.Errorf("after a list without the pod: %q", h.calls)
+		}
+		h.stop(t)
+	})
+}
+
+// A new address of the node changes the statuses.
+func TestStatusFollowsTheNodesAddress(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := runStatus(t, func(opts *Options, _ *statusHarness) { opts.Status.Recorder = nil })
+		a := static("a")
+		a.Spec.HostNetwork = true
+		h.add("file", a, static("b"))
+		h.expect(t, "ADD a:Pending on 192.0.2.1 b:Pending")
+		pass(2 * housekeepingPeriod)
+		h.mu.Lock()
+		h.ips = []string{"192.0.2.2"}
+		h.mu.Unlock()
+		pass(2 * housekeepingPeriod)
+		h.expect(t, "RECONCILE status a:Pending on 192.0.2.2")
+		h.stop(t)
+	})
+}
