@@ -141,6 +141,7 @@ func (p *pods) changeUID(before, after *journal.Pod, at time.Time) {
 		}
 	}
 	if after != nil {
+		p.unend(after.Object.UID)
 		p.byUID[after.Object.UID] = after
 		p.wake(after.Object.UID)
 		if uid, mirror := staticUID(after); mirror {
@@ -170,8 +171,14 @@ func (p *pods) changeName(before, after *journal.Pod) {
 
 // end adds a removed pod.
 func (p *pods) end(pod *journal.Pod, at time.Time) {
+	p.unend(pod.Object.UID)
 	p.ended = append(p.ended, endedPod{pod, at})
 	p.forget(at)
+}
+
+// unend removes a pod that is back.
+func (p *pods) unend(uid types.UID) {
+	p.ended = slices.DeleteFunc(p.ended, func(e endedPod) bool { return e.Object.UID == uid })
 }
 
 // forget removes the pods that ended long ago, and those beyond the limit.
@@ -211,6 +218,9 @@ func (p *pods) ofIP(ip netip.Addr, found func(pod *journal.Pod, at *time.Time)) 
 	}
 	now := time.Now()
 	for _, e := range slices.Backward(p.ended) {
+		if static, mirror := staticUID(e.Pod); mirror && p.byUID[static] != nil {
+			continue // its static pod is present
+		}
 		if now.Sub(e.at) <= knownAfterEnd && slices.Contains(ips(e.Object), ip) {
 			found(e.Pod, &e.at)
 		}

@@ -36,13 +36,6 @@ type Query struct {
 	Pods bool
 }
 
-// A parameter is a field of a query that identifies what is looked up.
-type parameter struct {
-	name string
-	set  bool
-	err  error
-}
-
 // containerID matches the IDs of containers.
 //
 // containerd: pkg/identifiers; the limit is ours.
@@ -56,39 +49,53 @@ const (
 	maxCgroup = 4096 // PATH_MAX
 )
 
-// Validate returns an error that names every invalid parameter.
-func (q *Query) Validate() error {
-	parameters := []parameter{
-		{"containerID", q.ContainerID != "", q.checkContainerID()},
-		{"podUID", q.PodUID != "", q.checkPodUID()},
-		{"podIP", q.PodIP != "", q.checkPodIP()},
-		{"pid", q.PID != 0, q.checkPID()},
-		{"cgroup", q.Cgroup != "", q.checkCgroup()},
+// Fault is an invalid field of a query.
+type Fault struct {
+	// Name is containerID, podUID, podIP, pid, cgroup, startTime or wait. It is empty if no
+	// target is set.
+	Name string
+	Err  error
+}
+
+// Validate returns every fault of the query.
+func (q *Query) Validate() []Fault {
+	var faults []Fault
+	fail := func(name string, err error) {
+		if err != nil {
+			faults = append(faults, Fault{name, err})
+		}
 	}
-	var errs []error
-	given := ""
-	for _, p := range parameters {
-		if !p.set {
+	target := ""
+	for _, t := range []struct {
+		name  string
+		given bool
+		check func() error
+	}{
+		{"containerID", q.ContainerID != "", q.checkContainerID},
+		{"podUID", q.PodUID != "", q.checkPodUID},
+		{"podIP", q.PodIP != "", q.checkPodIP},
+		{"pid", q.PID != 0, q.checkPID},
+		{"cgroup", q.Cgroup != "", q.checkCgroup},
+	} {
+		if !t.given {
 			continue
 		}
-		if given != "" {
-			errs = append(errs, fmt.Errorf("parameters %q and %q: expected only one of them", given, p.name))
+		if target != "" {
+			fail(t.name, fmt.Errorf("%s is given too: expected only one of them", target))
 		}
-		given = p.name
-		if p.err != nil {
-			errs = append(errs, fmt.Errorf("parameter %q: %w", given, p.err))
-		}
+		target = t.name
+		fail(t.name, t.check())
 	}
-	if given == "" {
-		errs = append(errs, errors.New("expected one of the parameters containerID, podUID, podIP, pid and cgroup"))
+	if target == "" {
+		fail("", errors.New("expected one of containerID, podUID, podIP, pid and cgroup"))
 	}
-	if q.StartTime != 0 && q.PID == 0 {
-		errs = append(errs, errors.New(`parameter "startTime": requires pid`))
+	if q.StartTime != 0 && target != "pid" {
+		fail("startTime", errors.New("requires pid"))
 	}
 	if q.Wait < 0 || q.Wait > MaxWait {
-		errs = append(errs, fmt.Errorf("parameter %q: %v is not a wait: expected 0s to %v", "wait", q.Wait, MaxWait))
+		fail("wait", fmt.Errorf("%v is not a wait: expected 0s to %v", q.Wait, MaxWait))
 	}
-	return errors.Join(errs...)
+	return faults
 }
 
 func (q *Query) checkContainerID() error {

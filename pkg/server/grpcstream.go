@@ -42,7 +42,7 @@ func untilDone(server context.Context, srv any, stream grpc.ServerStream, handle
 	defer stop()
 	err := handle(srv, contextStream{stream, ctx})
 	if server.Err() != nil {
-		return status.Error(codes.Unavailable, "podconfigd is stopping")
+		return status.Error(codes.Unavailable, errStopping.Error())
 	}
 	return err
 }

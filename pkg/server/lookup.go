@@ -3,10 +3,12 @@ package server
 import (
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"strconv"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podconfigd/podconfigd/pkg/lookup"
@@ -18,6 +20,9 @@ var lookupParameters = []string{"containerID", "podUID", "podIP", "pid", "cgroup
 // errNoLookup is the answer of a server without lookups.
 var errNoLookup = errors.New("this server answers no lookups")
 
+// errStopping is the answer to a request that the end of the server interrupts.
+var errStopping = errors.New("podconfigd is stopping")
+
 // lookup answers which pod an ID, an IP, a process or a cgroup belongs to.
 func (s *Server) lookup(w http.ResponseWriter, r *http.Request) {
 	query, err := parseLookup(r.URL.RawQuery)
@@ -25,33 +30,53 @@ func (s *Server) lookup(w http.ResponseWriter, r *http.Request) {
 		respond.BadRequest(w, err)
 		return
 	}
-	if s.opts.Lookup == nil {
-		answerError(w, errNoLookup)
-		return
-	}
 	if query.Wait > 0 {
-		release, refusal := s.limits.waits.take(peerFrom(r.Context()))
-		if refusal != nil {
-			respond.Status(w, respond.TooMany(refusal))
-			return
-		}
-		defer release()
 		respond.Within(w, query.Wait+s.limits.listTimeout)
 	}
-	if query.Pods {
-		release, refusal := s.limits.list(peerFrom(r.Context()))
-		if refusal != nil {
-			respond.Status(w, respond.TooMany(refusal))
-			return
-		}
-		defer release()
-	}
-	answer, err := s.opts.Lookup.Find(r.Context(), query)
+	release, err := s.admit(peerFrom(r.Context()), query)
 	if err != nil {
 		answerError(w, err)
 		return
 	}
+	defer release()
+	answer, err := s.opts.Lookup.Find(r.Context(), query)
+	if err != nil {
+		if r.Context().Err() != nil {
+			err = errStopping
+		}
+		answerError(w, err)
+		return
+	}
 	respond.JSON(w, answer)
+}
+
+// admit counts a query of a client, if it waits or asks for pods, until release is called
+// after the answer. Its error has a status.
+func (s *Server) admit(peer peerID, query *lookup.Query) (release func(), err error) {
+	if s.opts.Lookup == nil {
+		return nil, errNoLookup
+	}
+	var taken []func()
+	release = func() {
+		for _, giveBack := range taken {
+			giveBack()
+		}
+	}
+	for _, c := range []struct {
+		counts bool
+		places *counter
+	}{{query.Wait > 0, &s.limits.waits}, {query.Pods, &s.limits.lists}} {
+		if !c.counts {
+			continue
+		}
+		giveBack, refusal := c.places.take(peer)
+		if refusal != nil {
+			release()
+			return nil, &apierrors.StatusError{ErrStatus: *respond.TooMany(refusal)}
+		}
+		taken = append(taken, giveBack)
+	}
+	return release, nil
 }
 
 // parseLookup parses the parameters of /v1alpha1/lookup. Its error names every invalid
@@ -65,16 +90,21 @@ func parseLookup(raw string) (*lookup.Query, error) {
 		ContainerID: values["containerID"], PodUID: types.UID(values["podUID"]), PodIP: values["podIP"], Cgroup: values["cgroup"],
 	}
 	var errs []error
-	fail := func(name string, err error) { errs = append(errs, fmt.Errorf("parameter %q: %w", name, err)) }
+	fail := func(name string, err error) {
+		if name != "" {
+			err = fmt.Errorf("parameter %q: %w", name, err)
+		}
+		errs = append(errs, err)
+	}
 	if s := values["pid"]; s != "" {
 		if q.PID, err = strconv.ParseInt(s, 10, 64); err != nil || q.PID == 0 {
-			q.PID = 1 // it was given
-			fail("pid", fmt.Errorf("%q is not a PID: expected a number from 1", s))
+			q.PID = 1 // it is given
+			fail("pid", fmt.Errorf("%q is not a PID: expected 1 to %d", s, math.MaxInt32))
 		}
 	}
 	if s := values["startTime"]; s != "" {
 		if q.StartTime, err = strconv.ParseUint(s, 10, 64); err != nil {
-			fail("startTime", fmt.Errorf("%q is not a start time: expected field 22 of /proc/PID/stat, in clock ticks", s))
+			fail("startTime", fmt.Errorf("%q is not a start time: expected field 22 of /proc/PID/stat", s))
 		}
 	}
 	if s := values["wait"]; s != "" {
@@ -85,5 +115,8 @@ func parseLookup(raw string) (*lookup.Query, error) {
 	if q.Pods, err = parseBool(values["pods"], false); err != nil {
 		fail("pods", err)
 	}
-	return q, errors.Join(append(errs, q.Validate())...)
+	for _, f := range q.Validate() {
+		fail(f.Name, f.Err)
+	}
+	return q, errors.Join(errs...)
 }

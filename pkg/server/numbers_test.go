@@ -41,7 +41,11 @@ func TestNumbersOfUpdates(t *testing.T) {
 }
 
 // numericFields are all numeric and enum fields of requests.
-var numericFields = []string{"WatchRequest.mode", "WatchRequest.since", "WatchRequest.ops", "HistoryRequest.limit", "Timestamp.seconds", "Timestamp.nanos"}
+var numericFields = []string{
+	"WatchRequest.mode", "WatchRequest.since", "WatchRequest.ops", "HistoryRequest.limit", "Timestamp.seconds", "Timestamp.nanos",
+	"LookupRequest.pid", "LookupRequest.start_time", "Duration.seconds", "Duration.nanos",
+	"LookupStreamRequest.id", // any number
+}
 
 func TestNumbersOfRequests(t *testing.T) {
 	d := serveJournal(t, journal.Options{})

@@ -51,13 +51,40 @@ func (s *Server) answer(stream grpc.ServerStream, list bool, handle func(context
 		}
 		defer release()
 	}
-	response, err := handle(ctx)
+	var written releases
+	defer func() { written.all() }()
+	response, err := handle(context.WithValue(ctx, releaseKey{}, &written))
 	if err != nil {
 		return err
 	}
 	if response, err = share(response); err != nil {
 		return err
 	}
+	return s.sendWritten(ctx, stream, response)
+}
+
+// releases has the functions to call after the response of a call is written.
+type releases []func()
+
+type releaseKey struct{}
+
+func (r releases) all() {
+	for _, f := range r {
+		f()
+	}
+}
+
+// afterWritten calls f after the response of the call of the context is written.
+func afterWritten(ctx context.Context, f func()) {
+	if r, ok := ctx.Value(releaseKey{}).(*releases); ok {
+		*r = append(*r, f)
+	} else {
+		f()
+	}
+}
+
+// sendWritten sends a response, and returns after it is written.
+func (s *Server) sendWritten(ctx context.Context, stream grpc.ServerStream, response any) error {
 	written := make(chan struct{})
 	if err := stream.SendMsg(tracked{response, func() { close(written) }}); err != nil {
 		return err

@@ -12,6 +12,7 @@ package v1alpha1
 import (
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	durationpb "google.golang.org/protobuf/types/known/durationpb"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
@@ -799,6 +800,676 @@ func (x *ListResponse) GetPods() [][]byte {
 	return nil
 }
 
+// LookupRequest selects a pod, or a container and its pod.
+type LookupRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Types that are valid to be assigned to Target:
+	//
+	//	*LookupRequest_ContainerId
+	//	*LookupRequest_PodUid
+	//	*LookupRequest_PodIp
+	//	*LookupRequest_Pid
+	//	*LookupRequest_Cgroup
+	Target isLookupRequest_Target `protobuf_oneof:"target"`
+	// start_time is the start time of the process: field 22 of /proc/PID/stat. If another
+	// process has the PID now, it is not found. 0 accepts any process.
+	StartTime uint64 `protobuf:"varint,6,opt,name=start_time,json=startTime,proto3" json:"start_time,omitempty"`
+	// wait is how long to wait for the container and its pod, at most a minute. The answer
+	// comes as soon as both are known.
+	Wait *durationpb.Duration `protobuf:"bytes,7,opt,name=wait,proto3" json:"wait,omitempty"`
+	// pods requests the whole pods.
+	Pods          bool `protobuf:"varint,8,opt,name=pods,proto3" json:"pods,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LookupRequest) Reset() {
+	*x = LookupRequest{}
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LookupRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LookupRequest) ProtoMessage() {}
+
+func (x *LookupRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LookupRequest.ProtoReflect.Descriptor instead.
+func (*LookupRequest) Descriptor() ([]byte, []int) {
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *LookupRequest) GetTarget() isLookupRequest_Target {
+	if x != nil {
+		return x.Target
+	}
+	return nil
+}
+
+func (x *LookupRequest) GetContainerId() string {
+	if x != nil {
+		if x, ok := x.Target.(*LookupRequest_ContainerId); ok {
+			return x.ContainerId
+		}
+	}
+	return ""
+}
+
+func (x *LookupRequest) GetPodUid() string {
+	if x != nil {
+		if x, ok := x.Target.(*LookupRequest_PodUid); ok {
+			return x.PodUid
+		}
+	}
+	return ""
+}
+
+func (x *LookupRequest) GetPodIp() string {
+	if x != nil {
+		if x, ok := x.Target.(*LookupRequest_PodIp); ok {
+			return x.PodIp
+		}
+	}
+	return ""
+}
+
+func (x *LookupRequest) GetPid() int32 {
+	if x != nil {
+		if x, ok := x.Target.(*LookupRequest_Pid); ok {
+			return x.Pid
+		}
+	}
+	return 0
+}
+
+func (x *LookupRequest) GetCgroup() string {
+	if x != nil {
+		if x, ok := x.Target.(*LookupRequest_Cgroup); ok {
+			return x.Cgroup
+		}
+	}
+	return ""
+}
+
+func (x *LookupRequest) GetStartTime() uint64 {
+	if x != nil {
+		return x.StartTime
+	}
+	return 0
+}
+
+func (x *LookupRequest) GetWait() *durationpb.Duration {
+	if x != nil {
+		return x.Wait
+	}
+	return nil
+}
+
+func (x *LookupRequest) GetPods() bool {
+	if x != nil {
+		return x.Pods
+	}
+	return false
+}
+
+type isLookupRequest_Target interface {
+	isLookupRequest_Target()
+}
+
+type LookupRequest_ContainerId struct {
+	// container_id is the ID of a container or sandbox, as in the runtime, or as in a
+	// container status: containerd://ID.
+	ContainerId string `protobuf:"bytes,1,opt,name=container_id,json=containerID,proto3,oneof"`
+}
+
+type LookupRequest_PodUid struct {
+	PodUid string `protobuf:"bytes,2,opt,name=pod_uid,json=podUID,proto3,oneof"`
+}
+
+type LookupRequest_PodIp struct {
+	PodIp string `protobuf:"bytes,3,opt,name=pod_ip,json=podIP,proto3,oneof"`
+}
+
+type LookupRequest_Pid struct {
+	// pid is a process, in the PID namespace of the daemon.
+	Pid int32 `protobuf:"varint,4,opt,name=pid,proto3,oneof"`
+}
+
+type LookupRequest_Cgroup struct {
+	// cgroup is the path of a cgroup, or the content of /proc/PID/cgroup.
+	Cgroup string `protobuf:"bytes,5,opt,name=cgroup,proto3,oneof"`
+}
+
+func (*LookupRequest_ContainerId) isLookupRequest_Target() {}
+
+func (*LookupRequest_PodUid) isLookupRequest_Target() {}
+
+func (*LookupRequest_PodIp) isLookupRequest_Target() {}
+
+func (*LookupRequest_Pid) isLookupRequest_Target() {}
+
+func (*LookupRequest_Cgroup) isLookupRequest_Target() {}
+
+// LookupResponse is the object of /v1alpha1/lookup.
+type LookupResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// instance and revision are those of the stream: the answer has every change up to the
+	// revision.
+	Instance string `protobuf:"bytes,1,opt,name=instance,proto3" json:"instance,omitempty"`
+	Revision int64  `protobuf:"varint,2,opt,name=revision,proto3" json:"revision,omitempty"`
+	// pods has one pod, or several for an IP: first the pods that run, then those that
+	// completed or ended.
+	Pods          []*LookupPod `protobuf:"bytes,3,rep,name=pods,proto3" json:"pods,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LookupResponse) Reset() {
+	*x = LookupResponse{}
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LookupResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LookupResponse) ProtoMessage() {}
+
+func (x *LookupResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LookupResponse.ProtoReflect.Descriptor instead.
+func (*LookupResponse) Descriptor() ([]byte, []int) {
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *LookupResponse) GetInstance() string {
+	if x != nil {
+		return x.Instance
+	}
+	return ""
+}
+
+func (x *LookupResponse) GetRevision() int64 {
+	if x != nil {
+		return x.Revision
+	}
+	return 0
+}
+
+func (x *LookupResponse) GetPods() []*LookupPod {
+	if x != nil {
+		return x.Pods
+	}
+	return nil
+}
+
+// LookupPod is a pod of a lookup.
+type LookupPod struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Namespace string                 `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	Name      string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	Uid       string                 `protobuf:"bytes,3,opt,name=uid,proto3" json:"uid,omitempty"`
+	Labels    map[string]string      `protobuf:"bytes,4,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// source is the source of the pod. It is empty if the pod is only in the container runtime.
+	Source string `protobuf:"bytes,5,opt,name=source,proto3" json:"source,omitempty"`
+	// revision is the revision of this version of the pod.
+	Revision int64 `protobuf:"varint,6,opt,name=revision,proto3" json:"revision,omitempty"`
+	// phase, pod_ips and host_network are those of the pod's status and spec.
+	Phase       string   `protobuf:"bytes,7,opt,name=phase,proto3" json:"phase,omitempty"`
+	PodIps      []string `protobuf:"bytes,8,rep,name=pod_ips,json=podIPs,proto3" json:"pod_ips,omitempty"`
+	HostNetwork bool     `protobuf:"varint,9,opt,name=host_network,json=hostNetwork,proto3" json:"host_network,omitempty"`
+	// container is the container or sandbox that the query selects. It is not set if the query
+	// selects a pod.
+	Container *LookupContainer `protobuf:"bytes,10,opt,name=container,proto3" json:"container,omitempty"`
+	// ended is the time at which the daemon observed that the pod was removed from its source,
+	// or from the container runtime if it was in no source.
+	Ended *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=ended,proto3" json:"ended,omitempty"`
+	// pod is the whole pod, if it is requested and a source has it: a v1.Pod object of
+	// Kubernetes, encoded by v1.Pod.Marshal.
+	Pod           []byte `protobuf:"bytes,12,opt,name=pod,proto3" json:"pod,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LookupPod) Reset() {
+	*x = LookupPod{}
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LookupPod) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LookupPod) ProtoMessage() {}
+
+func (x *LookupPod) ProtoReflect() protoreflect.Message {
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LookupPod.ProtoReflect.Descriptor instead.
+func (*LookupPod) Descriptor() ([]byte, []int) {
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *LookupPod) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *LookupPod) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *LookupPod) GetUid() string {
+	if x != nil {
+		return x.Uid
+	}
+	return ""
+}
+
+func (x *LookupPod) GetLabels() map[string]string {
+	if x != nil {
+		return x.Labels
+	}
+	return nil
+}
+
+func (x *LookupPod) GetSource() string {
+	if x != nil {
+		return x.Source
+	}
+	return ""
+}
+
+func (x *LookupPod) GetRevision() int64 {
+	if x != nil {
+		return x.Revision
+	}
+	return 0
+}
+
+func (x *LookupPod) GetPhase() string {
+	if x != nil {
+		return x.Phase
+	}
+	return ""
+}
+
+func (x *LookupPod) GetPodIps() []string {
+	if x != nil {
+		return x.PodIps
+	}
+	return nil
+}
+
+func (x *LookupPod) GetHostNetwork() bool {
+	if x != nil {
+		return x.HostNetwork
+	}
+	return false
+}
+
+func (x *LookupPod) GetContainer() *LookupContainer {
+	if x != nil {
+		return x.Container
+	}
+	return nil
+}
+
+func (x *LookupPod) GetEnded() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Ended
+	}
+	return nil
+}
+
+func (x *LookupPod) GetPod() []byte {
+	if x != nil {
+		return x.Pod
+	}
+	return nil
+}
+
+// LookupContainer is a container or sandbox of the container runtime.
+type LookupContainer struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Id    string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// name is the name of the container. It is empty for a sandbox, and if only the cgroup of
+	// a process is known of the container.
+	Name    string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	Sandbox bool   `protobuf:"varint,3,opt,name=sandbox,proto3" json:"sandbox,omitempty"`
+	// state is created, running, exited or unknown. It is empty if the runtime does not have
+	// the container yet.
+	State string `protobuf:"bytes,4,opt,name=state,proto3" json:"state,omitempty"`
+	// exit_code is the exit code of an exited container, if it is known.
+	ExitCode *int32 `protobuf:"varint,5,opt,name=exit_code,json=exitCode,proto3,oneof" json:"exit_code,omitempty"`
+	// restarts is the number of earlier containers with the same name.
+	Restarts uint32 `protobuf:"varint,6,opt,name=restarts,proto3" json:"restarts,omitempty"`
+	// ended is the time at which the daemon observed that the runtime removed the container.
+	Ended         *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=ended,proto3" json:"ended,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LookupContainer) Reset() {
+	*x = LookupContainer{}
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LookupContainer) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LookupContainer) ProtoMessage() {}
+
+func (x *LookupContainer) ProtoReflect() protoreflect.Message {
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LookupContainer.ProtoReflect.Descriptor instead.
+func (*LookupContainer) Descriptor() ([]byte, []int) {
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *LookupContainer) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *LookupContainer) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *LookupContainer) GetSandbox() bool {
+	if x != nil {
+		return x.Sandbox
+	}
+	return false
+}
+
+func (x *LookupContainer) GetState() string {
+	if x != nil {
+		return x.State
+	}
+	return ""
+}
+
+func (x *LookupContainer) GetExitCode() int32 {
+	if x != nil && x.ExitCode != nil {
+		return *x.ExitCode
+	}
+	return 0
+}
+
+func (x *LookupContainer) GetRestarts() uint32 {
+	if x != nil {
+		return x.Restarts
+	}
+	return 0
+}
+
+func (x *LookupContainer) GetEnded() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Ended
+	}
+	return nil
+}
+
+// LookupStreamRequest is a query of a LookupStream.
+type LookupStreamRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// id is in the answer. The client chooses it.
+	Id            uint64         `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
+	Query         *LookupRequest `protobuf:"bytes,2,opt,name=query,proto3" json:"query,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LookupStreamRequest) Reset() {
+	*x = LookupStreamRequest{}
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LookupStreamRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LookupStreamRequest) ProtoMessage() {}
+
+func (x *LookupStreamRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LookupStreamRequest.ProtoReflect.Descriptor instead.
+func (*LookupStreamRequest) Descriptor() ([]byte, []int) {
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *LookupStreamRequest) GetId() uint64 {
+	if x != nil {
+		return x.Id
+	}
+	return 0
+}
+
+func (x *LookupStreamRequest) GetQuery() *LookupRequest {
+	if x != nil {
+		return x.Query
+	}
+	return nil
+}
+
+// LookupStreamResponse is the answer to the query with that ID.
+type LookupStreamResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Id    uint64                 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
+	// Types that are valid to be assigned to Result:
+	//
+	//	*LookupStreamResponse_Answer
+	//	*LookupStreamResponse_Error
+	Result        isLookupStreamResponse_Result `protobuf_oneof:"result"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LookupStreamResponse) Reset() {
+	*x = LookupStreamResponse{}
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LookupStreamResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LookupStreamResponse) ProtoMessage() {}
+
+func (x *LookupStreamResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LookupStreamResponse.ProtoReflect.Descriptor instead.
+func (*LookupStreamResponse) Descriptor() ([]byte, []int) {
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *LookupStreamResponse) GetId() uint64 {
+	if x != nil {
+		return x.Id
+	}
+	return 0
+}
+
+func (x *LookupStreamResponse) GetResult() isLookupStreamResponse_Result {
+	if x != nil {
+		return x.Result
+	}
+	return nil
+}
+
+func (x *LookupStreamResponse) GetAnswer() *LookupResponse {
+	if x != nil {
+		if x, ok := x.Result.(*LookupStreamResponse_Answer); ok {
+			return x.Answer
+		}
+	}
+	return nil
+}
+
+func (x *LookupStreamResponse) GetError() *LookupError {
+	if x != nil {
+		if x, ok := x.Result.(*LookupStreamResponse_Error); ok {
+			return x.Error
+		}
+	}
+	return nil
+}
+
+type isLookupStreamResponse_Result interface {
+	isLookupStreamResponse_Result()
+}
+
+type LookupStreamResponse_Answer struct {
+	Answer *LookupResponse `protobuf:"bytes,2,opt,name=answer,proto3,oneof"`
+}
+
+type LookupStreamResponse_Error struct {
+	Error *LookupError `protobuf:"bytes,3,opt,name=error,proto3,oneof"`
+}
+
+func (*LookupStreamResponse_Answer) isLookupStreamResponse_Result() {}
+
+func (*LookupStreamResponse_Error) isLookupStreamResponse_Result() {}
+
+// LookupError is the error of a query of a LookupStream.
+type LookupError struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// code is the number of the gRPC status code that Lookup returns for the query.
+	Code          int32  `protobuf:"varint,1,opt,name=code,proto3" json:"code,omitempty"`
+	Message       string `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LookupError) Reset() {
+	*x = LookupError{}
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LookupError) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LookupError) ProtoMessage() {}
+
+func (x *LookupError) ProtoReflect() protoreflect.Message {
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LookupError.ProtoReflect.Descriptor instead.
+func (*LookupError) Descriptor() ([]byte, []int) {
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *LookupError) GetCode() int32 {
+	if x != nil {
+		return x.Code
+	}
+	return 0
+}
+
+func (x *LookupError) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
 // HistoryRequest selects changes.
 type HistoryRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -823,7 +1494,7 @@ type HistoryRequest struct {
 
 func (x *HistoryRequest) Reset() {
 	*x = HistoryRequest{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[8]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -835,7 +1506,7 @@ func (x *HistoryRequest) String() string {
 func (*HistoryRequest) ProtoMessage() {}
 
 func (x *HistoryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[8]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -848,7 +1519,7 @@ func (x *HistoryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryRequest.ProtoReflect.Descriptor instead.
 func (*HistoryRequest) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{8}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *HistoryRequest) GetSince() *timestamppb.Timestamp {
@@ -905,7 +1576,7 @@ type HistoryResponse struct {
 
 func (x *HistoryResponse) Reset() {
 	*x = HistoryResponse{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[9]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -917,7 +1588,7 @@ func (x *HistoryResponse) String() string {
 func (*HistoryResponse) ProtoMessage() {}
 
 func (x *HistoryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[9]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -930,7 +1601,7 @@ func (x *HistoryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryResponse.ProtoReflect.Descriptor instead.
 func (*HistoryResponse) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{9}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *HistoryResponse) GetRecords() []*HistoryRecord {
@@ -984,7 +1655,7 @@ type HistoryRecord struct {
 
 func (x *HistoryRecord) Reset() {
 	*x = HistoryRecord{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[10]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -996,7 +1667,7 @@ func (x *HistoryRecord) String() string {
 func (*HistoryRecord) ProtoMessage() {}
 
 func (x *HistoryRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[10]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1009,7 +1680,7 @@ func (x *HistoryRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryRecord.ProtoReflect.Descriptor instead.
 func (*HistoryRecord) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{10}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *HistoryRecord) GetTime() *timestamppb.Timestamp {
@@ -1124,7 +1795,7 @@ type HistoryFile struct {
 
 func (x *HistoryFile) Reset() {
 	*x = HistoryFile{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[11]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1136,7 +1807,7 @@ func (x *HistoryFile) String() string {
 func (*HistoryFile) ProtoMessage() {}
 
 func (x *HistoryFile) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[11]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1149,7 +1820,7 @@ func (x *HistoryFile) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryFile.ProtoReflect.Descriptor instead.
 func (*HistoryFile) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{11}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *HistoryFile) GetPath() string {
@@ -1191,7 +1862,7 @@ type ResyncRequest struct {
 
 func (x *ResyncRequest) Reset() {
 	*x = ResyncRequest{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[12]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1203,7 +1874,7 @@ func (x *ResyncRequest) String() string {
 func (*ResyncRequest) ProtoMessage() {}
 
 func (x *ResyncRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[12]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1216,7 +1887,7 @@ func (x *ResyncRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResyncRequest.ProtoReflect.Descriptor instead.
 func (*ResyncRequest) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{12}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ResyncRequest) GetNamespace() string {
@@ -1242,7 +1913,7 @@ type ResyncResponse struct {
 
 func (x *ResyncResponse) Reset() {
 	*x = ResyncResponse{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[13]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1254,7 +1925,7 @@ func (x *ResyncResponse) String() string {
 func (*ResyncResponse) ProtoMessage() {}
 
 func (x *ResyncResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[13]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1267,7 +1938,7 @@ func (x *ResyncResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResyncResponse.ProtoReflect.Descriptor instead.
 func (*ResyncResponse) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{13}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{20}
 }
 
 // ReleaseRequest names a source: file, http or api.
@@ -1280,7 +1951,7 @@ type ReleaseRequest struct {
 
 func (x *ReleaseRequest) Reset() {
 	*x = ReleaseRequest{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[14]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1292,7 +1963,7 @@ func (x *ReleaseRequest) String() string {
 func (*ReleaseRequest) ProtoMessage() {}
 
 func (x *ReleaseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[14]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1305,7 +1976,7 @@ func (x *ReleaseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseRequest.ProtoReflect.Descriptor instead.
 func (*ReleaseRequest) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{14}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ReleaseRequest) GetSource() string {
@@ -1324,7 +1995,7 @@ type ReleaseResponse struct {
 
 func (x *ReleaseResponse) Reset() {
 	*x = ReleaseResponse{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[15]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1336,7 +2007,7 @@ func (x *ReleaseResponse) String() string {
 func (*ReleaseResponse) ProtoMessage() {}
 
 func (x *ReleaseResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[15]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1349,7 +2020,7 @@ func (x *ReleaseResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseResponse.ProtoReflect.Descriptor instead.
 func (*ReleaseResponse) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{15}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{22}
 }
 
 // StatusRequest is empty.
@@ -1361,7 +2032,7 @@ type StatusRequest struct {
 
 func (x *StatusRequest) Reset() {
 	*x = StatusRequest{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[16]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1373,7 +2044,7 @@ func (x *StatusRequest) String() string {
 func (*StatusRequest) ProtoMessage() {}
 
 func (x *StatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[16]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1386,7 +2057,7 @@ func (x *StatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusRequest.ProtoReflect.Descriptor instead.
 func (*StatusRequest) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{16}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{23}
 }
 
 // StatusResponse is the object of /v1alpha1/status. The field names are those of Status in
@@ -1417,7 +2088,7 @@ type StatusResponse struct {
 
 func (x *StatusResponse) Reset() {
 	*x = StatusResponse{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[17]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1429,7 +2100,7 @@ func (x *StatusResponse) String() string {
 func (*StatusResponse) ProtoMessage() {}
 
 func (x *StatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[17]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1442,7 +2113,7 @@ func (x *StatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusResponse.ProtoReflect.Descriptor instead.
 func (*StatusResponse) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{17}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *StatusResponse) GetInstance() string {
@@ -1540,7 +2211,7 @@ type StateStatus struct {
 
 func (x *StateStatus) Reset() {
 	*x = StateStatus{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[18]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1552,7 +2223,7 @@ func (x *StateStatus) String() string {
 func (*StateStatus) ProtoMessage() {}
 
 func (x *StateStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[18]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1565,7 +2236,7 @@ func (x *StateStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StateStatus.ProtoReflect.Descriptor instead.
 func (*StateStatus) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{18}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *StateStatus) GetDir() string {
@@ -1645,7 +2316,7 @@ type RuntimeStatus struct {
 
 func (x *RuntimeStatus) Reset() {
 	*x = RuntimeStatus{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[19]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1657,7 +2328,7 @@ func (x *RuntimeStatus) String() string {
 func (*RuntimeStatus) ProtoMessage() {}
 
 func (x *RuntimeStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[19]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1670,7 +2341,7 @@ func (x *RuntimeStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RuntimeStatus.ProtoReflect.Descriptor instead.
 func (*RuntimeStatus) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{19}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *RuntimeStatus) GetEndpoint() string {
@@ -1807,7 +2478,7 @@ type SourceStatus struct {
 
 func (x *SourceStatus) Reset() {
 	*x = SourceStatus{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[20]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1819,7 +2490,7 @@ func (x *SourceStatus) String() string {
 func (*SourceStatus) ProtoMessage() {}
 
 func (x *SourceStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[20]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1832,7 +2503,7 @@ func (x *SourceStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SourceStatus.ProtoReflect.Descriptor instead.
 func (*SourceStatus) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{20}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *SourceStatus) GetName() string {
@@ -1936,7 +2607,7 @@ type HeldSet struct {
 
 func (x *HeldSet) Reset() {
 	*x = HeldSet{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[21]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1948,7 +2619,7 @@ func (x *HeldSet) String() string {
 func (*HeldSet) ProtoMessage() {}
 
 func (x *HeldSet) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[21]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1961,7 +2632,7 @@ func (x *HeldSet) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeldSet.ProtoReflect.Descriptor instead.
 func (*HeldSet) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{21}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *HeldSet) GetRemoves() int32 {
@@ -2019,7 +2690,7 @@ type FileStatus struct {
 
 func (x *FileStatus) Reset() {
 	*x = FileStatus{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[22]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2031,7 +2702,7 @@ func (x *FileStatus) String() string {
 func (*FileStatus) ProtoMessage() {}
 
 func (x *FileStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[22]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2044,7 +2715,7 @@ func (x *FileStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FileStatus.ProtoReflect.Descriptor instead.
 func (*FileStatus) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{22}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *FileStatus) GetPath() string {
@@ -2120,7 +2791,7 @@ type HTTPStatus struct {
 
 func (x *HTTPStatus) Reset() {
 	*x = HTTPStatus{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[23]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2132,7 +2803,7 @@ func (x *HTTPStatus) String() string {
 func (*HTTPStatus) ProtoMessage() {}
 
 func (x *HTTPStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[23]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2145,7 +2816,7 @@ func (x *HTTPStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HTTPStatus.ProtoReflect.Descriptor instead.
 func (*HTTPStatus) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{23}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *HTTPStatus) GetUrl() string {
@@ -2199,7 +2870,7 @@ type APIStatus struct {
 
 func (x *APIStatus) Reset() {
 	*x = APIStatus{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[24]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2211,7 +2882,7 @@ func (x *APIStatus) String() string {
 func (*APIStatus) ProtoMessage() {}
 
 func (x *APIStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[24]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2224,7 +2895,7 @@ func (x *APIStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use APIStatus.ProtoReflect.Descriptor instead.
 func (*APIStatus) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{24}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *APIStatus) GetServer() string {
@@ -2302,7 +2973,7 @@ type Manifest struct {
 
 func (x *Manifest) Reset() {
 	*x = Manifest{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[25]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2314,7 +2985,7 @@ func (x *Manifest) String() string {
 func (*Manifest) ProtoMessage() {}
 
 func (x *Manifest) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[25]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2327,7 +2998,7 @@ func (x *Manifest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Manifest.ProtoReflect.Descriptor instead.
 func (*Manifest) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{25}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Manifest) GetPath() string {
@@ -2408,7 +3079,7 @@ type Subscriber struct {
 
 func (x *Subscriber) Reset() {
 	*x = Subscriber{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[26]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2420,7 +3091,7 @@ func (x *Subscriber) String() string {
 func (*Subscriber) ProtoMessage() {}
 
 func (x *Subscriber) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[26]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2433,7 +3104,7 @@ func (x *Subscriber) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Subscriber.ProtoReflect.Descriptor instead.
 func (*Subscriber) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{26}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Subscriber) GetId() int64 {
@@ -2503,7 +3174,7 @@ var File_podconfigd_v1alpha1_podconfigd_proto protoreflect.FileDescriptor
 
 const file_podconfigd_v1alpha1_podconfigd_proto_rawDesc = "" +
 	"\n" +
-	"$podconfigd/v1alpha1/podconfigd.proto\x12\x13podconfigd.v1alpha1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xb7\x01\n" +
+	"$podconfigd/v1alpha1/podconfigd.proto\x12\x13podconfigd.v1alpha1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xb7\x01\n" +
 	"\vPodSelector\x12\x16\n" +
 	"\x06source\x18\x01 \x01(\tR\x06source\x12\x1c\n" +
 	"\tnamespace\x18\x02 \x01(\tR\tnamespace\x12%\n" +
@@ -2555,7 +3226,60 @@ const file_podconfigd_v1alpha1_podconfigd_proto_rawDesc = "" +
 	"\binstance\x18\x01 \x01(\tR\binstance\x12\x1a\n" +
 	"\brevision\x18\x02 \x01(\x03R\brevision\x129\n" +
 	"\bbookmark\x18\x03 \x01(\v2\x1d.podconfigd.v1alpha1.BookmarkR\bbookmark\x12\x12\n" +
-	"\x04pods\x18\x04 \x03(\fR\x04pods\"\xbd\x01\n" +
+	"\x04pods\x18\x04 \x03(\fR\x04pods\"\x82\x02\n" +
+	"\rLookupRequest\x12#\n" +
+	"\fcontainer_id\x18\x01 \x01(\tH\x00R\vcontainerID\x12\x19\n" +
+	"\apod_uid\x18\x02 \x01(\tH\x00R\x06podUID\x12\x17\n" +
+	"\x06pod_ip\x18\x03 \x01(\tH\x00R\x05podIP\x12\x12\n" +
+	"\x03pid\x18\x04 \x01(\x05H\x00R\x03pid\x12\x18\n" +
+	"\x06cgroup\x18\x05 \x01(\tH\x00R\x06cgroup\x12\x1d\n" +
+	"\n" +
+	"start_time\x18\x06 \x01(\x04R\tstartTime\x12-\n" +
+	"\x04wait\x18\a \x01(\v2\x19.google.protobuf.DurationR\x04wait\x12\x12\n" +
+	"\x04pods\x18\b \x01(\bR\x04podsB\b\n" +
+	"\x06target\"|\n" +
+	"\x0eLookupResponse\x12\x1a\n" +
+	"\binstance\x18\x01 \x01(\tR\binstance\x12\x1a\n" +
+	"\brevision\x18\x02 \x01(\x03R\brevision\x122\n" +
+	"\x04pods\x18\x03 \x03(\v2\x1e.podconfigd.v1alpha1.LookupPodR\x04pods\"\xdc\x03\n" +
+	"\tLookupPod\x12\x1c\n" +
+	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x10\n" +
+	"\x03uid\x18\x03 \x01(\tR\x03uid\x12B\n" +
+	"\x06labels\x18\x04 \x03(\v2*.podconfigd.v1alpha1.LookupPod.LabelsEntryR\x06labels\x12\x16\n" +
+	"\x06source\x18\x05 \x01(\tR\x06source\x12\x1a\n" +
+	"\brevision\x18\x06 \x01(\x03R\brevision\x12\x14\n" +
+	"\x05phase\x18\a \x01(\tR\x05phase\x12\x17\n" +
+	"\apod_ips\x18\b \x03(\tR\x06podIPs\x12!\n" +
+	"\fhost_network\x18\t \x01(\bR\vhostNetwork\x12B\n" +
+	"\tcontainer\x18\n" +
+	" \x01(\v2$.podconfigd.v1alpha1.LookupContainerR\tcontainer\x120\n" +
+	"\x05ended\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\x05ended\x12\x10\n" +
+	"\x03pod\x18\f \x01(\fR\x03pod\x1a9\n" +
+	"\vLabelsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xe3\x01\n" +
+	"\x0fLookupContainer\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x18\n" +
+	"\asandbox\x18\x03 \x01(\bR\asandbox\x12\x14\n" +
+	"\x05state\x18\x04 \x01(\tR\x05state\x12 \n" +
+	"\texit_code\x18\x05 \x01(\x05H\x00R\bexitCode\x88\x01\x01\x12\x1a\n" +
+	"\brestarts\x18\x06 \x01(\rR\brestarts\x120\n" +
+	"\x05ended\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\x05endedB\f\n" +
+	"\n" +
+	"_exit_code\"_\n" +
+	"\x13LookupStreamRequest\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\x04R\x02id\x128\n" +
+	"\x05query\x18\x02 \x01(\v2\".podconfigd.v1alpha1.LookupRequestR\x05query\"\xa9\x01\n" +
+	"\x14LookupStreamResponse\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\x04R\x02id\x12=\n" +
+	"\x06answer\x18\x02 \x01(\v2#.podconfigd.v1alpha1.LookupResponseH\x00R\x06answer\x128\n" +
+	"\x05error\x18\x03 \x01(\v2 .podconfigd.v1alpha1.LookupErrorH\x00R\x05errorB\b\n" +
+	"\x06result\";\n" +
+	"\vLookupError\x12\x12\n" +
+	"\x04code\x18\x01 \x01(\x05R\x04code\x12\x18\n" +
+	"\amessage\x18\x02 \x01(\tR\amessage\"\xbd\x01\n" +
 	"\x0eHistoryRequest\x120\n" +
 	"\x05since\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x12\x16\n" +
 	"\x06source\x18\x02 \x01(\tR\x06source\x12\x10\n" +
@@ -2734,12 +3458,14 @@ const file_podconfigd_v1alpha1_podconfigd_proto_rawDesc = "" +
 	"\x10MODE_UNSPECIFIED\x10\x00\x12\x14\n" +
 	"\x10MODE_INCREMENTAL\x10\x01\x12\x1d\n" +
 	"\x19MODE_SNAPSHOT_AND_UPDATES\x10\x02\x12\x11\n" +
-	"\rMODE_SNAPSHOT\x10\x032\xfc\x03\n" +
+	"\rMODE_SNAPSHOT\x10\x032\xb8\x05\n" +
 	"\tPodConfig\x12P\n" +
 	"\x05Watch\x12!.podconfigd.v1alpha1.WatchRequest\x1a\".podconfigd.v1alpha1.WatchResponse0\x01\x12K\n" +
 	"\x04List\x12 .podconfigd.v1alpha1.ListRequest\x1a!.podconfigd.v1alpha1.ListResponse\x12Q\n" +
 	"\x06Status\x12\".podconfigd.v1alpha1.StatusRequest\x1a#.podconfigd.v1alpha1.StatusResponse\x12T\n" +
 	"\aHistory\x12#.podconfigd.v1alpha1.HistoryRequest\x1a$.podconfigd.v1alpha1.HistoryResponse\x12Q\n" +
+	"\x06Lookup\x12\".podconfigd.v1alpha1.LookupRequest\x1a#.podconfigd.v1alpha1.LookupResponse\x12g\n" +
+	"\fLookupStream\x12(.podconfigd.v1alpha1.LookupStreamRequest\x1a).podconfigd.v1alpha1.LookupStreamResponse(\x010\x01\x12Q\n" +
 	"\x06Resync\x12\".podconfigd.v1alpha1.ResyncRequest\x1a#.podconfigd.v1alpha1.ResyncResponse\x12T\n" +
 	"\aRelease\x12#.podconfigd.v1alpha1.ReleaseRequest\x1a$.podconfigd.v1alpha1.ReleaseResponseB:Z8github.com/podconfigd/podconfigd/api/podconfigd/v1alpha1b\x06proto3"
 
@@ -2756,7 +3482,7 @@ func file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP() []byte {
 }
 
 var file_podconfigd_v1alpha1_podconfigd_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_podconfigd_v1alpha1_podconfigd_proto_msgTypes = make([]protoimpl.MessageInfo, 31)
+var file_podconfigd_v1alpha1_podconfigd_proto_msgTypes = make([]protoimpl.MessageInfo, 39)
 var file_podconfigd_v1alpha1_podconfigd_proto_goTypes = []any{
 	(Operation)(0),                // 0: podconfigd.v1alpha1.Operation
 	(Mode)(0),                     // 1: podconfigd.v1alpha1.Mode
@@ -2768,89 +3494,111 @@ var file_podconfigd_v1alpha1_podconfigd_proto_goTypes = []any{
 	(*SourceState)(nil),           // 7: podconfigd.v1alpha1.SourceState
 	(*ListRequest)(nil),           // 8: podconfigd.v1alpha1.ListRequest
 	(*ListResponse)(nil),          // 9: podconfigd.v1alpha1.ListResponse
-	(*HistoryRequest)(nil),        // 10: podconfigd.v1alpha1.HistoryRequest
-	(*HistoryResponse)(nil),       // 11: podconfigd.v1alpha1.HistoryResponse
-	(*HistoryRecord)(nil),         // 12: podconfigd.v1alpha1.HistoryRecord
-	(*HistoryFile)(nil),           // 13: podconfigd.v1alpha1.HistoryFile
-	(*ResyncRequest)(nil),         // 14: podconfigd.v1alpha1.ResyncRequest
-	(*ResyncResponse)(nil),        // 15: podconfigd.v1alpha1.ResyncResponse
-	(*ReleaseRequest)(nil),        // 16: podconfigd.v1alpha1.ReleaseRequest
-	(*ReleaseResponse)(nil),       // 17: podconfigd.v1alpha1.ReleaseResponse
-	(*StatusRequest)(nil),         // 18: podconfigd.v1alpha1.StatusRequest
-	(*StatusResponse)(nil),        // 19: podconfigd.v1alpha1.StatusResponse
-	(*StateStatus)(nil),           // 20: podconfigd.v1alpha1.StateStatus
-	(*RuntimeStatus)(nil),         // 21: podconfigd.v1alpha1.RuntimeStatus
-	(*SourceStatus)(nil),          // 22: podconfigd.v1alpha1.SourceStatus
-	(*HeldSet)(nil),               // 23: podconfigd.v1alpha1.HeldSet
-	(*FileStatus)(nil),            // 24: podconfigd.v1alpha1.FileStatus
-	(*HTTPStatus)(nil),            // 25: podconfigd.v1alpha1.HTTPStatus
-	(*APIStatus)(nil),             // 26: podconfigd.v1alpha1.APIStatus
-	(*Manifest)(nil),              // 27: podconfigd.v1alpha1.Manifest
-	(*Subscriber)(nil),            // 28: podconfigd.v1alpha1.Subscriber
-	nil,                           // 29: podconfigd.v1alpha1.Bookmark.SourcesEntry
-	nil,                           // 30: podconfigd.v1alpha1.RuntimeStatus.EmittedEntry
-	nil,                           // 31: podconfigd.v1alpha1.FileStatus.ManifestsOmittedEntry
-	nil,                           // 32: podconfigd.v1alpha1.HTTPStatus.ManifestsOmittedEntry
-	(*timestamppb.Timestamp)(nil), // 33: google.protobuf.Timestamp
+	(*LookupRequest)(nil),         // 10: podconfigd.v1alpha1.LookupRequest
+	(*LookupResponse)(nil),        // 11: podconfigd.v1alpha1.LookupResponse
+	(*LookupPod)(nil),             // 12: podconfigd.v1alpha1.LookupPod
+	(*LookupContainer)(nil),       // 13: podconfigd.v1alpha1.LookupContainer
+	(*LookupStreamRequest)(nil),   // 14: podconfigd.v1alpha1.LookupStreamRequest
+	(*LookupStreamResponse)(nil),  // 15: podconfigd.v1alpha1.LookupStreamResponse
+	(*LookupError)(nil),           // 16: podconfigd.v1alpha1.LookupError
+	(*HistoryRequest)(nil),        // 17: podconfigd.v1alpha1.HistoryRequest
+	(*HistoryResponse)(nil),       // 18: podconfigd.v1alpha1.HistoryResponse
+	(*HistoryRecord)(nil),         // 19: podconfigd.v1alpha1.HistoryRecord
+	(*HistoryFile)(nil),           // 20: podconfigd.v1alpha1.HistoryFile
+	(*ResyncRequest)(nil),         // 21: podconfigd.v1alpha1.ResyncRequest
+	(*ResyncResponse)(nil),        // 22: podconfigd.v1alpha1.ResyncResponse
+	(*ReleaseRequest)(nil),        // 23: podconfigd.v1alpha1.ReleaseRequest
+	(*ReleaseResponse)(nil),       // 24: podconfigd.v1alpha1.ReleaseResponse
+	(*StatusRequest)(nil),         // 25: podconfigd.v1alpha1.StatusRequest
+	(*StatusResponse)(nil),        // 26: podconfigd.v1alpha1.StatusResponse
+	(*StateStatus)(nil),           // 27: podconfigd.v1alpha1.StateStatus
+	(*RuntimeStatus)(nil),         // 28: podconfigd.v1alpha1.RuntimeStatus
+	(*SourceStatus)(nil),          // 29: podconfigd.v1alpha1.SourceStatus
+	(*HeldSet)(nil),               // 30: podconfigd.v1alpha1.HeldSet
+	(*FileStatus)(nil),            // 31: podconfigd.v1alpha1.FileStatus
+	(*HTTPStatus)(nil),            // 32: podconfigd.v1alpha1.HTTPStatus
+	(*APIStatus)(nil),             // 33: podconfigd.v1alpha1.APIStatus
+	(*Manifest)(nil),              // 34: podconfigd.v1alpha1.Manifest
+	(*Subscriber)(nil),            // 35: podconfigd.v1alpha1.Subscriber
+	nil,                           // 36: podconfigd.v1alpha1.Bookmark.SourcesEntry
+	nil,                           // 37: podconfigd.v1alpha1.LookupPod.LabelsEntry
+	nil,                           // 38: podconfigd.v1alpha1.RuntimeStatus.EmittedEntry
+	nil,                           // 39: podconfigd.v1alpha1.FileStatus.ManifestsOmittedEntry
+	nil,                           // 40: podconfigd.v1alpha1.HTTPStatus.ManifestsOmittedEntry
+	(*timestamppb.Timestamp)(nil), // 41: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 42: google.protobuf.Duration
 }
 var file_podconfigd_v1alpha1_podconfigd_proto_depIdxs = []int32{
 	1,  // 0: podconfigd.v1alpha1.WatchRequest.mode:type_name -> podconfigd.v1alpha1.Mode
 	0,  // 1: podconfigd.v1alpha1.WatchRequest.ops:type_name -> podconfigd.v1alpha1.Operation
 	2,  // 2: podconfigd.v1alpha1.WatchRequest.selector:type_name -> podconfigd.v1alpha1.PodSelector
-	33, // 3: podconfigd.v1alpha1.WatchResponse.time:type_name -> google.protobuf.Timestamp
+	41, // 3: podconfigd.v1alpha1.WatchResponse.time:type_name -> google.protobuf.Timestamp
 	0,  // 4: podconfigd.v1alpha1.WatchResponse.op:type_name -> podconfigd.v1alpha1.Operation
 	6,  // 5: podconfigd.v1alpha1.WatchResponse.bookmark:type_name -> podconfigd.v1alpha1.Bookmark
 	5,  // 6: podconfigd.v1alpha1.WatchResponse.event:type_name -> podconfigd.v1alpha1.Event
-	29, // 7: podconfigd.v1alpha1.Bookmark.sources:type_name -> podconfigd.v1alpha1.Bookmark.SourcesEntry
+	36, // 7: podconfigd.v1alpha1.Bookmark.sources:type_name -> podconfigd.v1alpha1.Bookmark.SourcesEntry
 	2,  // 8: podconfigd.v1alpha1.ListRequest.selector:type_name -> podconfigd.v1alpha1.PodSelector
 	6,  // 9: podconfigd.v1alpha1.ListResponse.bookmark:type_name -> podconfigd.v1alpha1.Bookmark
-	33, // 10: podconfigd.v1alpha1.HistoryRequest.since:type_name -> google.protobuf.Timestamp
-	12, // 11: podconfigd.v1alpha1.HistoryResponse.records:type_name -> podconfigd.v1alpha1.HistoryRecord
-	33, // 12: podconfigd.v1alpha1.HistoryRecord.time:type_name -> google.protobuf.Timestamp
-	0,  // 13: podconfigd.v1alpha1.HistoryRecord.op:type_name -> podconfigd.v1alpha1.Operation
-	13, // 14: podconfigd.v1alpha1.HistoryRecord.file:type_name -> podconfigd.v1alpha1.HistoryFile
-	33, // 15: podconfigd.v1alpha1.StatusResponse.start_time:type_name -> google.protobuf.Timestamp
-	22, // 16: podconfigd.v1alpha1.StatusResponse.sources:type_name -> podconfigd.v1alpha1.SourceStatus
-	28, // 17: podconfigd.v1alpha1.StatusResponse.subscribers:type_name -> podconfigd.v1alpha1.Subscriber
-	21, // 18: podconfigd.v1alpha1.StatusResponse.runtime:type_name -> podconfigd.v1alpha1.RuntimeStatus
-	20, // 19: podconfigd.v1alpha1.StatusResponse.state:type_name -> podconfigd.v1alpha1.StateStatus
-	33, // 20: podconfigd.v1alpha1.StateStatus.failed_since:type_name -> google.protobuf.Timestamp
-	33, // 21: podconfigd.v1alpha1.RuntimeStatus.last_relist:type_name -> google.protobuf.Timestamp
-	30, // 22: podconfigd.v1alpha1.RuntimeStatus.emitted:type_name -> podconfigd.v1alpha1.RuntimeStatus.EmittedEntry
-	33, // 23: podconfigd.v1alpha1.SourceStatus.degraded_since:type_name -> google.protobuf.Timestamp
-	33, // 24: podconfigd.v1alpha1.SourceStatus.last_change:type_name -> google.protobuf.Timestamp
-	24, // 25: podconfigd.v1alpha1.SourceStatus.file:type_name -> podconfigd.v1alpha1.FileStatus
-	25, // 26: podconfigd.v1alpha1.SourceStatus.http:type_name -> podconfigd.v1alpha1.HTTPStatus
-	26, // 27: podconfigd.v1alpha1.SourceStatus.api:type_name -> podconfigd.v1alpha1.APIStatus
-	23, // 28: podconfigd.v1alpha1.SourceStatus.held:type_name -> podconfigd.v1alpha1.HeldSet
-	33, // 29: podconfigd.v1alpha1.HeldSet.since:type_name -> google.protobuf.Timestamp
-	33, // 30: podconfigd.v1alpha1.HeldSet.until:type_name -> google.protobuf.Timestamp
-	27, // 31: podconfigd.v1alpha1.FileStatus.manifests:type_name -> podconfigd.v1alpha1.Manifest
-	31, // 32: podconfigd.v1alpha1.FileStatus.manifests_omitted:type_name -> podconfigd.v1alpha1.FileStatus.ManifestsOmittedEntry
-	33, // 33: podconfigd.v1alpha1.HTTPStatus.last_success:type_name -> google.protobuf.Timestamp
-	27, // 34: podconfigd.v1alpha1.HTTPStatus.manifests:type_name -> podconfigd.v1alpha1.Manifest
-	32, // 35: podconfigd.v1alpha1.HTTPStatus.manifests_omitted:type_name -> podconfigd.v1alpha1.HTTPStatus.ManifestsOmittedEntry
-	33, // 36: podconfigd.v1alpha1.APIStatus.last_list:type_name -> google.protobuf.Timestamp
-	33, // 37: podconfigd.v1alpha1.APIStatus.last_event:type_name -> google.protobuf.Timestamp
-	33, // 38: podconfigd.v1alpha1.Subscriber.since:type_name -> google.protobuf.Timestamp
-	7,  // 39: podconfigd.v1alpha1.Bookmark.SourcesEntry.value:type_name -> podconfigd.v1alpha1.SourceState
-	3,  // 40: podconfigd.v1alpha1.PodConfig.Watch:input_type -> podconfigd.v1alpha1.WatchRequest
-	8,  // 41: podconfigd.v1alpha1.PodConfig.List:input_type -> podconfigd.v1alpha1.ListRequest
-	18, // 42: podconfigd.v1alpha1.PodConfig.Status:input_type -> podconfigd.v1alpha1.StatusRequest
-	10, // 43: podconfigd.v1alpha1.PodConfig.History:input_type -> podconfigd.v1alpha1.HistoryRequest
-	14, // 44: podconfigd.v1alpha1.PodConfig.Resync:input_type -> podconfigd.v1alpha1.ResyncRequest
-	16, // 45: podconfigd.v1alpha1.PodConfig.Release:input_type -> podconfigd.v1alpha1.ReleaseRequest
-	4,  // 46: podconfigd.v1alpha1.PodConfig.Watch:output_type -> podconfigd.v1alpha1.WatchResponse
-	9,  // 47: podconfigd.v1alpha1.PodConfig.List:output_type -> podconfigd.v1alpha1.ListResponse
-	19, // 48: podconfigd.v1alpha1.PodConfig.Status:output_type -> podconfigd.v1alpha1.StatusResponse
-	11, // 49: podconfigd.v1alpha1.PodConfig.History:output_type -> podconfigd.v1alpha1.HistoryResponse
-	15, // 50: podconfigd.v1alpha1.PodConfig.Resync:output_type -> podconfigd.v1alpha1.ResyncResponse
-	17, // 51: podconfigd.v1alpha1.PodConfig.Release:output_type -> podconfigd.v1alpha1.ReleaseResponse
-	46, // [46:52] is the sub-list for method output_type
-	40, // [40:46] is the sub-list for method input_type
-	40, // [40:40] is the sub-list for extension type_name
-	40, // [40:40] is the sub-list for extension extendee
-	0,  // [0:40] is the sub-list for field type_name
+	42, // 10: podconfigd.v1alpha1.LookupRequest.wait:type_name -> google.protobuf.Duration
+	12, // 11: podconfigd.v1alpha1.LookupResponse.pods:type_name -> podconfigd.v1alpha1.LookupPod
+	37, // 12: podconfigd.v1alpha1.LookupPod.labels:type_name -> podconfigd.v1alpha1.LookupPod.LabelsEntry
+	13, // 13: podconfigd.v1alpha1.LookupPod.container:type_name -> podconfigd.v1alpha1.LookupContainer
+	41, // 14: podconfigd.v1alpha1.LookupPod.ended:type_name -> google.protobuf.Timestamp
+	41, // 15: podconfigd.v1alpha1.LookupContainer.ended:type_name -> google.protobuf.Timestamp
+	10, // 16: podconfigd.v1alpha1.LookupStreamRequest.query:type_name -> podconfigd.v1alpha1.LookupRequest
+	11, // 17: podconfigd.v1alpha1.LookupStreamResponse.answer:type_name -> podconfigd.v1alpha1.LookupResponse
+	16, // 18: podconfigd.v1alpha1.LookupStreamResponse.error:type_name -> podconfigd.v1alpha1.LookupError
+	41, // 19: podconfigd.v1alpha1.HistoryRequest.since:type_name -> google.protobuf.Timestamp
+	19, // 20: podconfigd.v1alpha1.HistoryResponse.records:type_name -> podconfigd.v1alpha1.HistoryRecord
+	41, // 21: podconfigd.v1alpha1.HistoryRecord.time:type_name -> google.protobuf.Timestamp
+	0,  // 22: podconfigd.v1alpha1.HistoryRecord.op:type_name -> podconfigd.v1alpha1.Operation
+	20, // 23: podconfigd.v1alpha1.HistoryRecord.file:type_name -> podconfigd.v1alpha1.HistoryFile
+	41, // 24: podconfigd.v1alpha1.StatusResponse.start_time:type_name -> google.protobuf.Timestamp
+	29, // 25: podconfigd.v1alpha1.StatusResponse.sources:type_name -> podconfigd.v1alpha1.SourceStatus
+	35, // 26: podconfigd.v1alpha1.StatusResponse.subscribers:type_name -> podconfigd.v1alpha1.Subscriber
+	28, // 27: podconfigd.v1alpha1.StatusResponse.runtime:type_name -> podconfigd.v1alpha1.RuntimeStatus
+	27, // 28: podconfigd.v1alpha1.StatusResponse.state:type_name -> podconfigd.v1alpha1.StateStatus
+	41, // 29: podconfigd.v1alpha1.StateStatus.failed_since:type_name -> google.protobuf.Timestamp
+	41, // 30: podconfigd.v1alpha1.RuntimeStatus.last_relist:type_name -> google.protobuf.Timestamp
+	38, // 31: podconfigd.v1alpha1.RuntimeStatus.emitted:type_name -> podconfigd.v1alpha1.RuntimeStatus.EmittedEntry
+	41, // 32: podconfigd.v1alpha1.SourceStatus.degraded_since:type_name -> google.protobuf.Timestamp
+	41, // 33: podconfigd.v1alpha1.SourceStatus.last_change:type_name -> google.protobuf.Timestamp
+	31, // 34: podconfigd.v1alpha1.SourceStatus.file:type_name -> podconfigd.v1alpha1.FileStatus
+	32, // 35: podconfigd.v1alpha1.SourceStatus.http:type_name -> podconfigd.v1alpha1.HTTPStatus
+	33, // 36: podconfigd.v1alpha1.SourceStatus.api:type_name -> podconfigd.v1alpha1.APIStatus
+	30, // 37: podconfigd.v1alpha1.SourceStatus.held:type_name -> podconfigd.v1alpha1.HeldSet
+	41, // 38: podconfigd.v1alpha1.HeldSet.since:type_name -> google.protobuf.Timestamp
+	41, // 39: podconfigd.v1alpha1.HeldSet.until:type_name -> google.protobuf.Timestamp
+	34, // 40: podconfigd.v1alpha1.FileStatus.manifests:type_name -> podconfigd.v1alpha1.Manifest
+	39, // 41: podconfigd.v1alpha1.FileStatus.manifests_omitted:type_name -> podconfigd.v1alpha1.FileStatus.ManifestsOmittedEntry
+	41, // 42: podconfigd.v1alpha1.HTTPStatus.last_success:type_name -> google.protobuf.Timestamp
+	34, // 43: podconfigd.v1alpha1.HTTPStatus.manifests:type_name -> podconfigd.v1alpha1.Manifest
+	40, // 44: podconfigd.v1alpha1.HTTPStatus.manifests_omitted:type_name -> podconfigd.v1alpha1.HTTPStatus.ManifestsOmittedEntry
+	41, // 45: podconfigd.v1alpha1.APIStatus.last_list:type_name -> google.protobuf.Timestamp
+	41, // 46: podconfigd.v1alpha1.APIStatus.last_event:type_name -> google.protobuf.Timestamp
+	41, // 47: podconfigd.v1alpha1.Subscriber.since:type_name -> google.protobuf.Timestamp
+	7,  // 48: podconfigd.v1alpha1.Bookmark.SourcesEntry.value:type_name -> podconfigd.v1alpha1.SourceState
+	3,  // 49: podconfigd.v1alpha1.PodConfig.Watch:input_type -> podconfigd.v1alpha1.WatchRequest
+	8,  // 50: podconfigd.v1alpha1.PodConfig.List:input_type -> podconfigd.v1alpha1.ListRequest
+	25, // 51: podconfigd.v1alpha1.PodConfig.Status:input_type -> podconfigd.v1alpha1.StatusRequest
+	17, // 52: podconfigd.v1alpha1.PodConfig.History:input_type -> podconfigd.v1alpha1.HistoryRequest
+	10, // 53: podconfigd.v1alpha1.PodConfig.Lookup:input_type -> podconfigd.v1alpha1.LookupRequest
+	14, // 54: podconfigd.v1alpha1.PodConfig.LookupStream:input_type -> podconfigd.v1alpha1.LookupStreamRequest
+	21, // 55: podconfigd.v1alpha1.PodConfig.Resync:input_type -> podconfigd.v1alpha1.ResyncRequest
+	23, // 56: podconfigd.v1alpha1.PodConfig.Release:input_type -> podconfigd.v1alpha1.ReleaseRequest
+	4,  // 57: podconfigd.v1alpha1.PodConfig.Watch:output_type -> podconfigd.v1alpha1.WatchResponse
+	9,  // 58: podconfigd.v1alpha1.PodConfig.List:output_type -> podconfigd.v1alpha1.ListResponse
+	26, // 59: podconfigd.v1alpha1.PodConfig.Status:output_type -> podconfigd.v1alpha1.StatusResponse
+	18, // 60: podconfigd.v1alpha1.PodConfig.History:output_type -> podconfigd.v1alpha1.HistoryResponse
+	11, // 61: podconfigd.v1alpha1.PodConfig.Lookup:output_type -> podconfigd.v1alpha1.LookupResponse
+	15, // 62: podconfigd.v1alpha1.PodConfig.LookupStream:output_type -> podconfigd.v1alpha1.LookupStreamResponse
+	22, // 63: podconfigd.v1alpha1.PodConfig.Resync:output_type -> podconfigd.v1alpha1.ResyncResponse
+	24, // 64: podconfigd.v1alpha1.PodConfig.Release:output_type -> podconfigd.v1alpha1.ReleaseResponse
+	57, // [57:65] is the sub-list for method output_type
+	49, // [49:57] is the sub-list for method input_type
+	49, // [49:49] is the sub-list for extension type_name
+	49, // [49:49] is the sub-list for extension extendee
+	0,  // [0:49] is the sub-list for field type_name
 }
 
 func init() { file_podconfigd_v1alpha1_podconfigd_proto_init() }
@@ -2860,14 +3608,26 @@ func file_podconfigd_v1alpha1_podconfigd_proto_init() {
 	}
 	file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[1].OneofWrappers = []any{}
 	file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[3].OneofWrappers = []any{}
-	file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[26].OneofWrappers = []any{}
+	file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[8].OneofWrappers = []any{
+		(*LookupRequest_ContainerId)(nil),
+		(*LookupRequest_PodUid)(nil),
+		(*LookupRequest_PodIp)(nil),
+		(*LookupRequest_Pid)(nil),
+		(*LookupRequest_Cgroup)(nil),
+	}
+	file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[11].OneofWrappers = []any{}
+	file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[13].OneofWrappers = []any{
+		(*LookupStreamResponse_Answer)(nil),
+		(*LookupStreamResponse_Error)(nil),
+	}
+	file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[33].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_podconfigd_v1alpha1_podconfigd_proto_rawDesc), len(file_podconfigd_v1alpha1_podconfigd_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   31,
+			NumMessages:   39,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

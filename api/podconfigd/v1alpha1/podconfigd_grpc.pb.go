@@ -22,12 +22,14 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	PodConfig_Watch_FullMethodName   = "/podconfigd.v1alpha1.PodConfig/Watch"
-	PodConfig_List_FullMethodName    = "/podconfigd.v1alpha1.PodConfig/List"
-	PodConfig_Status_FullMethodName  = "/podconfigd.v1alpha1.PodConfig/Status"
-	PodConfig_History_FullMethodName = "/podconfigd.v1alpha1.PodConfig/History"
-	PodConfig_Resync_FullMethodName  = "/podconfigd.v1alpha1.PodConfig/Resync"
-	PodConfig_Release_FullMethodName = "/podconfigd.v1alpha1.PodConfig/Release"
+	PodConfig_Watch_FullMethodName        = "/podconfigd.v1alpha1.PodConfig/Watch"
+	PodConfig_List_FullMethodName         = "/podconfigd.v1alpha1.PodConfig/List"
+	PodConfig_Status_FullMethodName       = "/podconfigd.v1alpha1.PodConfig/Status"
+	PodConfig_History_FullMethodName      = "/podconfigd.v1alpha1.PodConfig/History"
+	PodConfig_Lookup_FullMethodName       = "/podconfigd.v1alpha1.PodConfig/Lookup"
+	PodConfig_LookupStream_FullMethodName = "/podconfigd.v1alpha1.PodConfig/LookupStream"
+	PodConfig_Resync_FullMethodName       = "/podconfigd.v1alpha1.PodConfig/Resync"
+	PodConfig_Release_FullMethodName      = "/podconfigd.v1alpha1.PodConfig/Release"
 )
 
 // PodConfigClient is the client API for PodConfig service.
@@ -57,6 +59,20 @@ type PodConfigClient interface {
 	// RESOURCE_EXHAUSTED if there are too many lists at a time, UNAVAILABLE if the directory
 	// can't be read.
 	History(ctx context.Context, in *HistoryRequest, opts ...grpc.CallOption) (*HistoryResponse, error)
+	// Lookup returns which pod and which container a container ID, a pod UID or IP, a process
+	// or a cgroup belongs to.
+	//
+	// Errors: INVALID_ARGUMENT if a field is invalid, NOT_FOUND if there is no such container,
+	// pod or process, RESOURCE_EXHAUSTED if too many lookups wait, UNAVAILABLE if the answer is
+	// not known yet, or requires a container runtime and there is none.
+	Lookup(ctx context.Context, in *LookupRequest, opts ...grpc.CallOption) (*LookupResponse, error)
+	// LookupStream answers queries until the client closes its side. A query that does not
+	// wait is answered before the next query is read. A query that waits is answered when its
+	// wait ends, which can be after the answers to later queries.
+	//
+	// Errors: RESOURCE_EXHAUSTED if there are too many streams. The errors of a query are in
+	// its answer.
+	LookupStream(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[LookupStreamRequest, LookupStreamResponse], error)
 	// Resync sends a SYNC for one pod to the subscribers that request the SYNC operation.
 	//
 	// Errors: INVALID_ARGUMENT if the name is not valid for a pod, NOT_FOUND if there is no
@@ -126,6 +142,29 @@ func (c *podConfigClient) History(ctx context.Context, in *HistoryRequest, opts 
 	return out, nil
 }
 
+func (c *podConfigClient) Lookup(ctx context.Context, in *LookupRequest, opts ...grpc.CallOption) (*LookupResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(LookupResponse)
+	err := c.cc.Invoke(ctx, PodConfig_Lookup_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *podConfigClient) LookupStream(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[LookupStreamRequest, LookupStreamResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &PodConfig_ServiceDesc.Streams[1], PodConfig_LookupStream_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[LookupStreamRequest, LookupStreamResponse]{ClientStream: stream}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type PodConfig_LookupStreamClient = grpc.BidiStreamingClient[LookupStreamRequest, LookupStreamResponse]
+
 func (c *podConfigClient) Resync(ctx context.Context, in *ResyncRequest, opts ...grpc.CallOption) (*ResyncResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ResyncResponse)
@@ -173,6 +212,20 @@ type PodConfigServer interface {
 	// RESOURCE_EXHAUSTED if there are too many lists at a time, UNAVAILABLE if the directory
 	// can't be read.
 	History(context.Context, *HistoryRequest) (*HistoryResponse, error)
+	// Lookup returns which pod and which container a container ID, a pod UID or IP, a process
+	// or a cgroup belongs to.
+	//
+	// Errors: INVALID_ARGUMENT if a field is invalid, NOT_FOUND if there is no such container,
+	// pod or process, RESOURCE_EXHAUSTED if too many lookups wait, UNAVAILABLE if the answer is
+	// not known yet, or requires a container runtime and there is none.
+	Lookup(context.Context, *LookupRequest) (*LookupResponse, error)
+	// LookupStream answers queries until the client closes its side. A query that does not
+	// wait is answered before the next query is read. A query that waits is answered when its
+	// wait ends, which can be after the answers to later queries.
+	//
+	// Errors: RESOURCE_EXHAUSTED if there are too many streams. The errors of a query are in
+	// its answer.
+	LookupStream(grpc.BidiStreamingServer[LookupStreamRequest, LookupStreamResponse]) error
 	// Resync sends a SYNC for one pod to the subscribers that request the SYNC operation.
 	//
 	// Errors: INVALID_ARGUMENT if the name is not valid for a pod, NOT_FOUND if there is no
@@ -204,6 +257,12 @@ func (UnimplementedPodConfigServer) Status(context.Context, *StatusRequest) (*St
 }
 func (UnimplementedPodConfigServer) History(context.Context, *HistoryRequest) (*HistoryResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method History not implemented")
+}
+func (UnimplementedPodConfigServer) Lookup(context.Context, *LookupRequest) (*LookupResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Lookup not implemented")
+}
+func (UnimplementedPodConfigServer) LookupStream(grpc.BidiStreamingServer[LookupStreamRequest, LookupStreamResponse]) error {
+	return status.Error(codes.Unimplemented, "method LookupStream not implemented")
 }
 func (UnimplementedPodConfigServer) Resync(context.Context, *ResyncRequest) (*ResyncResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Resync not implemented")
@@ -297,6 +356,31 @@ func _PodConfig_History_Handler(srv interface{}, ctx context.Context, dec func(i
 	return interceptor(ctx, in, info, handler)
 }
 
+func _PodConfig_Lookup_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(LookupRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(PodConfigServer).Lookup(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: PodConfig_Lookup_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(PodConfigServer).Lookup(ctx, req.(*LookupRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _PodConfig_LookupStream_Handler(srv interface{}, stream grpc.ServerStream) error {
+	return srv.(PodConfigServer).LookupStream(&grpc.GenericServerStream[LookupStreamRequest, LookupStreamResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type PodConfig_LookupStreamServer = grpc.BidiStreamingServer[LookupStreamRequest, LookupStreamResponse]
+
 func _PodConfig_Resync_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(ResyncRequest)
 	if err := dec(in); err != nil {
@@ -353,6 +437,10 @@ var PodConfig_ServiceDesc = grpc.ServiceDesc{
 			Handler:    _PodConfig_History_Handler,
 		},
 		{
+			MethodName: "Lookup",
+			Handler:    _PodConfig_Lookup_Handler,
+		},
+		{
 			MethodName: "Resync",
 			Handler:    _PodConfig_Resync_Handler,
 		},
@@ -366,6 +454,12 @@ var PodConfig_ServiceDesc = grpc.ServiceDesc{
 			StreamName:    "Watch",
 			Handler:       _PodConfig_Watch_Handler,
 			ServerStreams: true,
+		},
+		{
+			StreamName:    "LookupStream",
+			Handler:       _PodConfig_LookupStream_Handler,
+			ServerStreams: true,
+			ClientStreams: true,
 		},
 	},
 	Metadata: "podconfigd/v1alpha1/podconfigd.proto",

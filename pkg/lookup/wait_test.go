@@ -1,0 +1,162 @@
+package lookup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/podconfigd/podconfigd/pkg/config"
+)
+
+// begin starts a query, and returns a function that waits for its answer, which has the time
+// that it took.
+func (n *node) begin(q Query) (end func() string) {
+	n.t.Helper()
+	answer := make(chan string, 1)
+	start := time.Now()
+	go func() {
+		got := n.find(q)
+		answer <- fmt.Sprint(time.Since(start), ": ", got)
+	}()
+	synctest.Wait()
+	return func() string { return <-answer }
+}
+
+func (n *node) ends(end func() string, want string) {
+	n.t.Helper()
+	if got := end(); got != want {
+		n.t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestWait(t *testing.T) {
+	onNode(t, true, func(n *node) {
+		n.deliver(config.ADD, "file", pod("web"))
+		// The event of the runtime ends the wait.
+		wait := n.begin(Query{ContainerID: "c1", Wait: 2 * time.Second})
+		uid := n.begin(Query{PodUID: "stray", Wait: 2 * time.Second})
+		n.pass(time.Second)
+		n.runtime.set("web", "web", "s1 - running", "c1 app running")
+		n.runtime.started("web", "c1")
+		n.ends(wait, "1s: file web app running")
+		// A list that is demanded ends the wait, if there is no event.
+		n.runtime.set("web", "web", "s1 - running", "c1 app running", "c2 app running")
+		n.ends(n.begin(Query{ContainerID: "c2", Wait: 2 * time.Second}), "0s: file web app running")
+		// Nothing ends the wait.
+		n.ends(n.begin(Query{ContainerID: "c3", Wait: 2 * time.Second}), "2s: looking up container c3: the container runtime does not have it")
+		n.ends(uid, "2s: looking up pod UID stray: no source has it, and the container runtime does not have it")
+		n.clean()
+	})
+}
+
+// The runtime has the container before a source has its pod.
+func TestWaitForTheSource(t *testing.T) {
+	onNode(t, true, func(n *node) {
+		n.runtime.set("web", "web", "s1 - running", "c1 app running")
+		wait := n.begin(Query{ContainerID: "c1", Wait: 2 * time.Second})
+		n.pass(time.Second)
+		n.expect("orphan web app running", Query{ContainerID: "c1"})
+		late := n.begin(Query{ContainerID: "c1", Wait: 500 * time.Millisecond})
+		n.deliver(config.ADD, "file", pod("web"))
+		n.ends(wait, "1s: file web app running")
+		n.ends(late, "0s: orphan web app running") // the runtime has it for longer
+
+		n.runtime.set("stray", "stray", "s2 - running")
+		n.ends(n.begin(Query{ContainerID: "s2", Wait: 2 * time.Second}), "2s: orphan stray - running")
+		n.ends(n.begin(Query{ContainerID: "s2", Wait: 3 * time.Second}), "1s: orphan stray - running")
+		n.ends(n.begin(Query{PodUID: "stray", Wait: 4 * time.Second}), "1s: orphan stray")
+		n.ends(n.begin(Query{PodUID: "stray", Wait: time.Second}), "0s: orphan stray")
+
+		// The mirror pod of a static pod.
+		n.runtime.set("static", "static", "s3 - running")
+		wait = n.begin(Query{ContainerID: "s3", Wait: 2 * time.Second})
+		n.deliver(config.ADD, "api", mirrorOf(pod("static"), "mirror"))
+		n.ends(wait, "0s: api static - running")
+		n.clean()
+	})
+}
+
+func TestWaitForAPod(t *testing.T) {
+	onNode(t, false, func(n *node) {
+		ip, uid := n.begin(Query{PodIP: "10.0.0.1", Wait: time.Minute}), n.begin(Query{PodUID: "web", Wait: time.Minute})
+		n.pass(time.Second)
+		n.deliver(config.ADD, "file", pod("web"))
+		n.ends(uid, "1s: file web")
+		n.pass(time.Second)
+		n.deliver(config.RECONCILE, "file", pod("web", "10.0.0.1"))
+		n.ends(ip, "2s: file web")
+		n.clean()
+	})
+}
+
+// A wait ends when the client leaves.
+func TestClientLeaves(t *testing.T) {
+	onNode(t, true, func(n *node) {
+		ctx, cancel := context.WithCancelCause(n.t.Context())
+		left := errors.New("left")
+		done := make(chan error)
+		for _, q := range []Query{{ContainerID: "c1"}, {PodIP: "10.0.0.1"}, {PodUID: "u"}} {
+			q.Wait = time.Minute
+			go func() {
+				_, err := n.Find(ctx, &q)
+				done <- err
+			}()
+		}
+		synctest.Wait()
+		cancel(left)
+		for range 3 {
+			if err := <-done; !errors.Is(err, left) {
+				t.Errorf("got %v", err)
+			}
+		}
+		n.clean()
+	})
+}
+
+// clean checks that no query waits any more.
+func (n *node) clean() {
+	n.t.Helper()
+	n.pods.mu.Lock()
+	defer n.pods.mu.Unlock()
+	if len(n.pods.waiting) > 0 {
+		n.t.Errorf("left is %v", n.pods.waiting)
+	}
+}
+
+// However many clients wait for unknown IDs, the runtime is listed at most 20 times a second.
+func TestListsAreLimited(t *testing.T) {
+	onNode(t, true, func(n *node) {
+		before := n.runtime.listed()
+		for i := range 200 {
+			for k := range 5 {
+				n.begin(Query{ContainerID: fmt.Sprint("unknown-", i, "-", k), Wait: 500 * time.Millisecond})
+			}
+			n.pass(10 * time.Millisecond)
+		}
+		if lists := n.runtime.listed() - before; lists < 10 || lists > 41 {
+			t.Errorf("%d lists within 2s", lists)
+		}
+		n.pass(time.Second)
+		before = n.runtime.listed()
+		n.pass(10 * time.Second)
+		if lists := n.runtime.listed() - before; lists > 0 {
+			t.Errorf("%d lists after the clients left", lists)
+		}
+		// If the runtime fails, it is listed once a period.
+		n.runtime.fail(errors.New("it is broken"))
+		n.pass(20 * time.Second)
+		before = n.runtime.listed()
+		for i := range 100 {
+			n.begin(Query{ContainerID: fmt.Sprint("other-", i), Wait: 100 * time.Millisecond})
+			n.pass(100 * time.Millisecond)
+		}
+		if lists := n.runtime.listed() - before; lists > 11 {
+			t.Errorf("%d lists within 10s of a runtime that fails", lists)
+		}
+		n.pass(time.Second)
+		n.clean()
+	})
+}

@@ -1,0 +1,346 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/types/known/durationpb"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	podconfigd "github.com/podconfigd/podconfigd/api/podconfigd/v1alpha1"
+	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
+	"github.com/podconfigd/podconfigd/internal/testutil"
+	"github.com/podconfigd/podconfigd/pkg/config"
+	"github.com/podconfigd/podconfigd/pkg/journal"
+	"github.com/podconfigd/podconfigd/pkg/lookup"
+	"github.com/podconfigd/podconfigd/pkg/pleg"
+)
+
+// containers are the records of a runtime: one container of a pod, and one that was removed.
+type containers struct{}
+
+func (containers) FindContainer(id string) (pleg.Found, bool) {
+	f := pleg.Found{
+		UID: "web", Namespace: "default", Name: "web", Since: time.Unix(1e9, 0),
+		Container: pleg.Container{ID: id, Name: "app", State: pleg.StateRunning, Attempt: 2},
+	}
+	if id == "ended" {
+		f.Container.State, f.Container.ExitCode, f.Ended = pleg.StateExited, new(int32(3)), time.Unix(1e9, 5).UTC()
+	}
+	return f, id == "running" || id == "ended"
+}
+
+func (containers) FindPod(types.UID) (pleg.Found, bool)      { return pleg.Found{}, false }
+func (containers) Await(...string) (<-chan struct{}, func()) { return nil, func() {} }
+func (containers) Behind() error                             { return nil }
+
+// serveLookup serves lookups on the records of containers, and of the pod web.
+func serveLookup(t *testing.T, limits Limits) *daemon {
+	t.Helper()
+	var l *lookup.Lookup
+	d := serveWithLimits(t, journal.Options{}, limits, func(o *Options) {
+		l = lookup.New(lookup.Options{Journal: o.Journal, Runtime: containers{}})
+		o.Lookup = l
+	})
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error)
+	go func() { done <- l.Run(ctx) }()
+	t.Cleanup(func() { cancel(); <-done })
+	d.web(config.ADD, "10.0.0.1")
+	return d
+}
+
+// web delivers the pod web with an IP.
+func (d *daemon) web(op config.PodOperation, ip string) {
+	p := podWith("web", "x")
+	p.Status = v1.PodStatus{Phase: v1.PodRunning, PodIP: ip, PodIPs: []v1.PodIP{{IP: ip}, {IP: "fd00::1"}}}
+	d.journal.Append(config.PodUpdate{Op: op, Source: "file", Pods: []*v1.Pod{p}})
+}
+
+func (d *daemon) lookup(t *testing.T, query string) *v1alpha1.Lookup {
+	t.Helper()
+	code, body := d.get(t, "/v1alpha1/lookup?"+query)
+	answer := new(v1alpha1.Lookup)
+	if err := json.Unmarshal([]byte(body), answer); err != nil || code != http.StatusOK {
+		t.Fatalf("%s: %d %s: %v", query, code, body, err)
+	}
+	return answer
+}
+
+// revisions matches revisions, which protobuf's JSON has as strings.
+var revisions = regexp.MustCompile(`("revision":) *"([0-9]+)"`)
+
+// gRPC returns what HTTP returns.
+func TestLookup(t *testing.T) {
+	d := serveLookup(t, Limits{})
+	api := podconfigd.NewPodConfigClient(d.grpc(t, d.socket))
+	for query, request := range map[string]*podconfigd.LookupRequest{
+		"containerID=running":       {Target: &podconfigd.LookupRequest_ContainerId{ContainerId: "running"}},
+		"containerID=x://ended":     {Target: &podconfigd.LookupRequest_ContainerId{ContainerId: "ended"}},
+		"podUID=web&wait=1m":        {Target: &podconfigd.LookupRequest_PodUid{PodUid: "web"}, Wait: durationpb.New(time.Minute)},
+		"podIP=fd00:0::1":           {Target: &podconfigd.LookupRequest_PodIp{PodIp: "fd00:0::1"}},
+		"cgroup=/kubepods/podweb/x": {Target: &podconfigd.LookupRequest_Cgroup{Cgroup: "/kubepods/podweb/x"}},
+	} {
+		want := d.lookup(t, query)
+		response, err := api.Lookup(t.Context(), request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		data, err := protojson.Marshal(response)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := new(v1alpha1.Lookup)
+		if err := json.Unmarshal(revisions.ReplaceAll(data, []byte("$1$2")), got); err != nil {
+			t.Fatalf("%v in %s", err, data)
+		}
+		if diff := cmp.Diff(want, got); diff != "" || len(want.Pods) != 1 || want.Pods[0].Name != "web" {
+			t.Errorf("%s: %s", query, diff)
+		}
+	}
+	var whole v1.Pod
+	response, err := api.Lookup(t.Context(), &podconfigd.LookupRequest{Target: &podconfigd.LookupRequest_PodUid{PodUid: "web"}, Pods: true})
+	if err != nil || whole.Unmarshal(response.GetPods()[0].GetPod()) != nil || whole.Status.PodIP != "10.0.0.1" {
+		t.Errorf("got %v, %v", response, err)
+	}
+	if p := d.lookup(t, "podUID=web&pods=true").Pods[0].Pod; p == nil || p.Status.PodIP != "10.0.0.1" {
+		t.Errorf("got %+v", p)
+	}
+}
+
+func TestParametersOfLookup(t *testing.T) {
+	d := serveLookup(t, Limits{})
+	for query, want := range map[string]string{
+		"":                                    "expected one of containerID, podUID, podIP, pid and cgroup",
+		"podUID=":                             "expected one of containerID, podUID, podIP, pid and cgroup",
+		"name=web":                            `unknown parameter "name": expected one of containerID, podUID, podIP, pid, cgroup, startTime, wait, pods`,
+		"podUID=a&podUID=b":                   `parameter "podUID": given 2 times`,
+		"containerID=a&pid=1":                 `parameter "pid": containerID is given too: expected only one of them`,
+		"containerID=../a":                    `parameter "containerID": "../a" is not a container ID: expected`,
+		"containerID=containerd://":           `parameter "containerID": "containerd://" is not a container ID: expected`,
+		"podUID=" + strings.Repeat("x", 254):  `parameter "podUID": "` + strings.Repeat("x", 100) + `…" is not a UID: expected at most 253 characters`,
+		"podIP=10.0.0":                        `parameter "podIP": "10.0.0" is not an IP address: expected`,
+		"podIP=fe80::1%25eth0":                `parameter "podIP": "fe80::1%eth0" is not an IP address`,
+		"cgroup=" + strings.Repeat("x", 4097): `parameter "cgroup": expected at most 4096 characters, got 4097`,
+		"podUID=web&startTime=1":              `parameter "startTime": requires pid`,
+		"pid=1&startTime=-1":                  `parameter "startTime": "-1" is not a start time: expected field 22 of /proc/PID/stat`,
+		"podUID=web&wait=soon":                `parameter "wait": "soon" is not a wait: expected 0s to 1m0s`,
+		"podUID=web&pods=some":                `parameter "pods": expected true or false, got "some"`,
+		"podIP=x&pid=x":                       "parameter \"pid\": \"x\" is not a PID: expected 1 to 2147483647\nparameter \"podIP\": \"x\" is not",
+	} {
+		code, body := d.get(t, "/v1alpha1/lookup?"+query)
+		var s metav1.Status
+		if err := json.Unmarshal([]byte(body), &s); err != nil || code != http.StatusBadRequest || s.Reason != metav1.StatusReasonBadRequest || !strings.Contains(s.Message, want) {
+			t.Errorf("%s: %d %s, want %s", query, code, s.Message, want)
+		}
+	}
+	for query, want := range map[string]struct {
+		code   int
+		reason metav1.StatusReason
+	}{
+		"containerID=none": {http.StatusNotFound, metav1.StatusReasonNotFound},
+		"pid=2147483647":   {http.StatusNotFound, metav1.StatusReasonNotFound},
+	} {
+		code, body := d.get(t, "/v1alpha1/lookup?"+query)
+		var s metav1.Status
+		if err := json.Unmarshal([]byte(body), &s); err != nil || code != want.code || s.Reason != want.reason || !strings.HasPrefix(s.Message, "looking up ") {
+			t.Errorf("%s: %d %s, want %d", query, code, body, want.code)
+		}
+	}
+	if code, body := serveJournal(t, journal.Options{}).get(t, "/v1alpha1/lookup?podUID=web"); code != http.StatusServiceUnavailable || !strings.Contains(body, errNoLookup.Error()) {
+		t.Errorf("%d %s", code, body)
+	}
+}
+
+// Any possible number is accepted, or the error names it.
+func TestNumbersOfLookup(t *testing.T) {
+	d := serveLookup(t, Limits{})
+	api := podconfigd.NewPodConfigClient(d.grpc(t, d.socket))
+	try := func(query, field string, taken bool, request *podconfigd.LookupRequest) {
+		t.Helper()
+		code, body := d.get(t, "/v1alpha1/lookup?"+query)
+		if taken != (code != http.StatusBadRequest) || !taken && !strings.Contains(body, field) {
+			t.Errorf("%s: %d %s", query, code, body)
+		}
+		if request == nil {
+			return
+		}
+		_, err := api.Lookup(t.Context(), request)
+		if refused := status.Code(err) == codes.InvalidArgument; taken == refused || refused && !strings.Contains(err.Error(), field) {
+			t.Errorf("%v: %v", request, err)
+		}
+	}
+	for pid, taken := range map[int64]bool{-1: false, 1: true, 2147483647: true, -2147483648: false} {
+		try(fmt.Sprint("pid=", pid), "pid", taken, &podconfigd.LookupRequest{Target: &podconfigd.LookupRequest_Pid{Pid: int32(pid)}})
+	}
+	for _, pid := range []string{"0", "2147483648", "9223372036854775807", "9223372036854775808", "1e308", "1.5"} {
+		try("pid="+pid, "pid", false, nil)
+	}
+	for start, taken := range map[uint64]bool{0: true, 1: true, 18446744073709551615: true} {
+		try(fmt.Sprint("pid=1&startTime=", start), "start", taken, &podconfigd.LookupRequest{Target: &podconfigd.LookupRequest_Pid{Pid: 1}, StartTime: start})
+	}
+	for _, start := range []string{"18446744073709551616", "-1", "1e308"} {
+		try("pid=1&startTime="+start, "startTime", false, nil)
+	}
+	for wait, taken := range map[time.Duration]bool{0: true, 1: true, time.Minute: true, time.Minute + 1: false, -1: false, 1<<63 - 1: false} {
+		try(fmt.Sprint("podUID=web&wait=", url.QueryEscape(wait.String())), "wait", taken, &podconfigd.LookupRequest{
+			Target: &podconfigd.LookupRequest_PodUid{PodUid: "web"}, Wait: durationpb.New(wait),
+		})
+	}
+	for _, wait := range []string{"2562048h", "1", "1e308s", "-1m"} {
+		try("podUID=web&wait="+wait, "wait", false, nil)
+	}
+	for _, wait := range []*durationpb.Duration{{Seconds: 1 << 62}, {Nanos: -1}, {Nanos: 1 << 30}, {Seconds: 1, Nanos: -1}} {
+		_, err := api.Lookup(t.Context(), &podconfigd.LookupRequest{Target: &podconfigd.LookupRequest_PodUid{PodUid: "web"}, Wait: wait})
+		if status.Code(err) != codes.InvalidArgument || !strings.Contains(err.Error(), "wait: ") {
+			t.Errorf("%v: %v", wait, err)
+		}
+	}
+}
+
+// A query that waits delays neither the stream nor other queries. Each answer has the ID of
+// its query.
+func TestLookupStream(t *testing.T) {
+	d := serveLookup(t, Limits{Subscribers: 2, SubscribersPerPeer: 2})
+	stream, err := podconfigd.NewPodConfigClient(d.grpc(t, d.socket)).LookupStream(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ask := func(id uint64, ip string, wait time.Duration) {
+		t.Helper()
+		query := &podconfigd.LookupRequest{Target: &podconfigd.LookupRequest_PodIp{PodIp: ip}}
+		if wait > 0 {
+			query.Wait = durationpb.New(wait)
+		}
+		if err := stream.Send(&podconfigd.LookupStreamRequest{Id: id, Query: query}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	answered := func(want string) {
+		t.Helper()
+		answer, err := stream.Recv()
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := fmt.Sprint(answer.GetId(), " ", answer.GetAnswer().GetPods())
+		if e := answer.GetError(); e != nil {
+			got = fmt.Sprint(answer.GetId(), " ", codes.Code(e.GetCode()), " ", e.GetMessage())
+		} else if pods := answer.GetAnswer().GetPods(); len(pods) == 1 {
+			got = fmt.Sprint(answer.GetId(), " ", pods[0].GetName())
+		}
+		if got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+	ask(1, "10.0.0.2", time.Minute)
+	ask(2, "10.0.0.1", 0)
+	answered("2 web")
+	ask(3, "10.0.0.9", 0)
+	answered("3 NotFound looking up pod IP 10.0.0.9: no pod has it")
+	ask(4, "10.0.0.1", 2*time.Minute)
+	answered("4 InvalidArgument wait: 2m0s is not a wait: expected 0s to 1m0s")
+	ask(5, "10.0.0.8", time.Minute)
+	ask(6, "10.0.0.7", time.Minute)
+	answered(fmt.Sprintf("6 ResourceExhausted too many lookups that wait: process %d has 2, and no more are allowed to one", os.Getpid()))
+	code, body := d.get(t, "/v1alpha1/lookup?podIP=10.0.0.7&wait=1m")
+	refused(t, code, body, "too many lookups that wait")
+	d.web(config.RECONCILE, "10.0.0.2")
+	answered("1 web")
+	d.web(config.RECONCILE, "10.0.0.8")
+	answered("5 web")
+	ask(7, "10.0.0.8", 0)
+	if err := stream.CloseSend(); err != nil {
+		t.Fatal(err)
+	}
+	answered("7 web")
+	if _, err := stream.Recv(); !errors.Is(err, io.EOF) {
+		t.Errorf("the stream ended with %v", err)
+	}
+	d.free(t)
+}
+
+// The wait of a client that leaves ends, and so does its place.
+func TestLookupOfAClientThatLeaves(t *testing.T) {
+	d := serveLookup(t, Limits{Subscribers: 1, SubscribersPerPeer: 1, Connections: 20, ConnectionsPerPeer: 20})
+	for _, leave := range []func(){
+		func() {
+			conn := d.dial(t)
+			request(t, conn, "/v1alpha1/lookup?podIP=10.0.0.9&wait=1m", "")
+			d.waits(t, 1)
+			_ = conn.Close()
+		},
+		func() {
+			ctx, cancel := context.WithCancel(t.Context())
+			done := make(chan error)
+			api := podconfigd.NewPodConfigClient(d.grpc(t, d.socket))
+			go func() {
+				_, err := api.Lookup(ctx, &podconfigd.LookupRequest{
+					Target: &podconfigd.LookupRequest_PodIp{PodIp: "10.0.0.9"}, Wait: durationpb.New(time.Minute),
+				})
+				done <- err
+			}()
+			d.waits(t, 1)
+			cancel()
+			if err := <-done; status.Code(err) != codes.Canceled {
+				t.Errorf("got %v", err)
+			}
+		},
+		func() {
+			ctx, cancel := context.WithCancel(t.Context())
+			stream, err := podconfigd.NewPodConfigClient(d.grpc(t, d.socket)).LookupStream(ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := stream.Send(&podconfigd.LookupStreamRequest{Query: &podconfigd.LookupRequest{
+				Target: &podconfigd.LookupRequest_PodIp{PodIp: "10.0.0.9"}, Wait: durationpb.New(time.Minute),
+			}}); err != nil {
+				t.Fatal(err)
+			}
+			d.waits(t, 1)
+			cancel()
+		},
+	} {
+		leave()
+		d.waits(t, 0)
+	}
+}
+
+// waits waits until so many lookups wait; the limit must be 1.
+func (d *daemon) waits(t *testing.T, n int) {
+	t.Helper()
+	testutil.Until(t, fmt.Sprint(n, " lookups wait"), func() bool {
+		code, _ := d.get(t, "/v1alpha1/lookup?podUID=web&wait=1ms")
+		return (code == http.StatusTooManyRequests) == (n == 1)
+	})
+}
+
+// When the server stops, waits end. The cleanup of serveLookup checks the time.
+func TestLookupWhenTheServerStops(t *testing.T) {
+	d := serveLookup(t, Limits{})
+	request(t, d.dial(t), "/v1alpha1/lookup?podIP=10.0.0.9&wait=1m", "")
+	stream, err := podconfigd.NewPodConfigClient(d.grpc(t, d.socket)).LookupStream(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := stream.Send(&podconfigd.LookupStreamRequest{Id: 1, Query: &podconfigd.LookupRequest{
+		Target: &podconfigd.LookupRequest_PodIp{PodIp: "10.0.0.9"}, Wait: durationpb.New(time.Minute),
+	}}); err != nil {
+		t.Fatal(err)
+	}
+}
