@@ -2,9 +2,13 @@ package daemon
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"iter"
+	"os"
 	"slices"
+	"syscall"
 
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
@@ -41,7 +45,10 @@ func openState(c *Config, node types.NodeName, registry prometheus.Registerer) (
 	log, recovered, err := store.Open(store.Options{
 		Dir: c.StateDir, Node: string(node), MaxAge: c.StateMaxAge, MaxBytes: c.StateMaxBytes, Registerer: registry,
 	})
-	if err != nil {
+	switch {
+	case errors.Is(err, store.ErrLocked):
+		return nil, fmt.Errorf("--state-dir: %w: stop it, or choose another directory", err)
+	case err != nil:
 		return nil, fmt.Errorf("--state-dir: %w", err)
 	}
 	return &state{dir: c.StateDir, log: log, recovered: recovered}, nil
@@ -117,7 +124,15 @@ func (s *state) report(logger logr.Logger) {
 	}
 	logger = logger.WithValues("stateDir", s.dir)
 	for _, p := range s.recovered.Problems {
-		logger.Error(p.Err, "A file in the state directory can't be used", "file", p.File, "setAside", p.Aside)
+		logger := logger.WithValues("file", p.File)
+		if p.Aside != "" {
+			logger = logger.WithValues("setAside", p.Aside)
+		}
+		logger.Error(advise(p.Err), "A file in the state directory can't be used, or not to its end")
+	}
+	if info, err := os.Stat(s.dir); err == nil && info.Mode().Perm()&0o022 != 0 {
+		logger.Info("Other users can write to the state directory, and so change the pods that the next start restores; run chmod 0700",
+			"mode", fmt.Sprintf("%04o", unixMode(info.Mode())))
 	}
 	pods := 0
 	for _, r := range s.restored {
@@ -133,6 +148,22 @@ func (s *state) report(logger logr.Logger) {
 	}
 }
 
+// unixMode returns the permissions with the sticky bit, as chmod has them.
+func unixMode(mode fs.FileMode) fs.FileMode {
+	if mode&fs.ModeSticky != 0 {
+		return mode.Perm() | 0o1000
+	}
+	return mode.Perm()
+}
+
+// advise adds to an error what to do about it, if that is not clear from it.
+func advise(err error) error {
+	if errors.Is(err, syscall.EACCES) {
+		return fmt.Errorf("%w: podconfigd runs as user %d, who must own the directory and its files", err, os.Geteuid())
+	}
+	return err
+}
+
 // checks appends the readiness check of the log.
 func (s *state) checks(checks ...server.Check) []server.Check {
 	if s.log == nil {
@@ -140,7 +171,7 @@ func (s *state) checks(checks ...server.Check) []server.Check {
 	}
 	return append(checks, server.Check{Name: "state", Check: func() error {
 		if status := s.log.Status(); status.Err != nil {
-			return fmt.Errorf("state directory %s: updates are not stored since %s: %w", s.dir, status.Since.Format("15:04:05"), status.Err)
+			return fmt.Errorf("state directory %s: updates are not stored since %s: %w", s.dir, status.Since.Format("15:04:05"), advise(status.Err))
 		}
 		return nil
 	}})
@@ -160,7 +191,7 @@ func (s *state) history() func(history.Options) iter.Seq2[*v1alpha1.HistoryRecor
 			}
 			if status := s.log.Status(); status.Err != nil {
 				yield(&v1alpha1.HistoryRecord{
-					Time: &status.Since, Instance: status.Instance, Gap: fmt.Sprintf("updates are not stored: %v", status.Err),
+					Time: &status.Since, Instance: status.Instance, Gap: fmt.Sprintf("updates are not stored: %v", advise(status.Err)),
 				}, nil)
 			}
 		}
@@ -175,7 +206,7 @@ func (s *state) status(status v1alpha1.Status) v1alpha1.Status {
 	log := s.log.Status()
 	status.State = &v1alpha1.StateStatus{Dir: s.dir, Stored: log.Err == nil, Segments: log.Segments, Bytes: log.Bytes}
 	if log.Err != nil {
-		status.State.LastError, status.State.FailedSince = log.Err.Error(), &log.Since
+		status.State.LastError, status.State.FailedSince = advise(log.Err).Error(), &log.Since
 	}
 	return status
 }

@@ -1,0 +1,70 @@
+package daemon
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/go-logr/logr/funcr"
+)
+
+// logged opens a state directory and returns what a start logs of it.
+func logged(t *testing.T, dir string) (log string) {
+	t.Helper()
+	s, err := openState(&Config{StateDir: dir}, "node1", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.close()
+	s.report(funcr.New(func(_, args string) { log += args + "\n" }, funcr.Options{}))
+	return log
+}
+
+// A start says what it found, and what to do about it.
+func TestStateDirectoryReport(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "state")
+	for _, test := range []struct {
+		mode      os.FileMode
+		want, not string
+	}{
+		{0o700, "there is no journal yet", "Other users"},
+		{0o755, "there is no journal yet", "Other users"},
+		{0o770, `"Other users can write to the state directory, and so change the pods that the next start restores; run chmod 0700"`, "Error"},
+		{os.ModeSticky | 0o777, `"mode"="1777"`, "Error"},
+	} {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(dir, test.mode); err != nil {
+			t.Fatal(err)
+		}
+		if log := logged(t, dir); !strings.Contains(log, test.want) || strings.Contains(log, test.not) {
+			t.Errorf("%v: %s", test.mode, log)
+		}
+	}
+}
+
+func TestStateDirectoryOfAnotherProcess(t *testing.T) {
+	dir := t.TempDir()
+	first, err := openState(&Config{StateDir: dir}, "node1", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer first.close()
+	want := "--state-dir: state directory " + dir + ": locking " + dir + "/lock: another process uses the directory: stop it, or choose another directory"
+	if _, err := openState(&Config{StateDir: dir}, "node1", nil); err == nil || err.Error() != want {
+		t.Errorf("%v, want %s", err, want)
+	}
+}
+
+func TestStateDirectoryOfAnotherUser(t *testing.T) {
+	err := advise(&os.PathError{Op: "open", Path: "/state/lock", Err: syscall.EACCES})
+	if !strings.HasPrefix(err.Error(), "open /state/lock: permission denied: podconfigd runs as user ") || !strings.HasSuffix(err.Error(), ", who must own the directory and its files") {
+		t.Error(err)
+	}
+	if advise(nil) != nil || advise(syscall.ENOSPC) != syscall.ENOSPC { //nolint:errorlint // it is the same
+		t.Error("another error has changed")
+	}
+}
