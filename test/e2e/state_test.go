@@ -169,7 +169,7 @@ func fail(t *testing.T, _ *daemon, disk, _ string) (mend func()) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join("/sys/fs/ext4", filepath.Base(device), "trigger_fs_error"), []byte("test"), 0); err != nil {
+	if err := os.WriteFile("/sys/fs/ext4/"+filepath.Base(device)+"/trigger_fs_error", []byte("test"), 0); err != nil {
 		t.Skip(err)
 	}
 	return func() { mountTmpfs("64m")(t, disk) }
@@ -192,8 +192,7 @@ func TestAStateDirectoryThatFails(t *testing.T) {
 				t.Fatal(err)
 			}
 			t.Cleanup(func() {
-				for syscall.Unmount(disk, syscall.MNT_DETACH) == nil { // there may be two
-				}
+				_ = errors.Join(syscall.Unmount(disk, syscall.MNT_DETACH), syscall.Unmount(disk, syscall.MNT_DETACH)) // there may be two
 			})
 			fault.mount(t, disk)
 			args := []string{"--state-dir", filepath.Join(disk, "state")}
