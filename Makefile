@@ -47,6 +47,8 @@ SEQUENCES ?= 1000000
 STEPS ?= 20000
 KILLS ?= 1000
 SEED ?= 0
+PODS ?= 5000
+PRESS ?= 25m
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -55,7 +57,7 @@ SEED ?= 0
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' Makefile
 	@echo
-	@echo "  Variables: BIN VERSION CACHE TEST_TIMEOUT BENCH BENCH_COUNT BASE FUZZTIME SEQUENCES STEPS KILLS SEED"
+	@echo "  Variables: BIN VERSION CACHE TEST_TIMEOUT BENCH BENCH_COUNT BASE FUZZTIME SEQUENCES STEPS KILLS SEED PODS PRESS"
 
 .PHONY: build
 build: ## Build the static binary, bin/podconfigd
@@ -130,9 +132,10 @@ conformance: ## Compare SEQUENCES random sequences of sets, and the manifests, w
 	cd test/conformance/merge && $(SHARED) test -count=1 -timeout 0 -v . -sequences $(SEQUENCES)
 
 .PHONY: soak
-soak: ## Change the sources STEPS times, kill the daemon KILLS times, and check what subscribers receive
+soak: ## Change the sources STEPS times, kill the daemon KILLS times, check what subscribers receive; then update PODS pods for PRESS
 	CGO_ENABLED=1 $(GO) test -race -count=1 -timeout 0 -v ./test/soak -run '^Test(Durable)?Histories$$' \
 		-args -seed $(SEED) -steps $(STEPS) -kills $(KILLS) -restarts $(KILLS)
+	$(GO) test -count=1 -timeout 0 -v ./test/soak -run '^TestPressed$$' -args -seed $(SEED) -pods $(PODS) -press $(PRESS)
 
 .PHONY: bench
 bench: $(BENCHSTAT) ## Run each benchmark BENCH_COUNT times and summarize; BASE=file compares with an earlier run

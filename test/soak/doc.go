@@ -9,4 +9,9 @@
 // The changes and the cuts depend on the seed, which the test prints:
 //
 //	go test ./test/soak -run TestHistories -args -seed 7 -steps 5000 -kills 100
+//
+// TestPressed updates many pods as fast as the daemon takes it, and checks that what the
+// daemon uses stays the same:
+//
+//	go test ./test/soak -run TestPressed -v -args -pods 5000 -press 25m
 package soak
