@@ -80,6 +80,8 @@ func (o *daemonOptions) addFlags(flags *pflag.FlagSet) {
 func (o *daemonOptions) addRuntimeFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.ContainerRuntimeEndpoint, "container-runtime-endpoint", o.ContainerRuntimeEndpoint,
 		"CRI socket of the container runtime, for example unix:///run/containerd/containerd.sock. If empty, podconfigd connects to no runtime and the stream has no PLEG or HOUSEKEEPING updates.")
+	flags.BoolVar(&o.ContainerRuntimeEvents, "container-runtime-events", o.ContainerRuntimeEvents,
+		"Request the events of the container runtime. If false, podconfigd lists the runtime every --pleg-relist-period, and never opens its event stream.")
 	flags.DurationVar(&o.PLEGRelistPeriod, "pleg-relist-period", o.PLEGRelistPeriod,
 		"Interval between lists of the container runtime. 1ms to 24h. While the runtime sends events, the interval is 5 minutes.")
 	flags.DurationVar(&o.PLEGRelistThreshold, "pleg-relist-threshold", o.PLEGRelistThreshold,

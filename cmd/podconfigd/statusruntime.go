@@ -39,6 +39,9 @@ func printRuntime(w io.Writer, r *v1alpha1.RuntimeStatus) error {
 	}
 	fmt.Fprintf(w, "Relists:   %d, %d failed; p50 %s, p99 %s\nEmitted:   %s\nReceived:  %d events from the runtime\n",
 		r.Relists, r.RelistErrors, seconds(r.RelistP50Seconds), seconds(r.RelistP99Seconds), strings.Join(emitted, ", "), r.Received)
+	if !r.Events && r.EventsError != "" {
+		fmt.Fprintf(w, "Events:    %s\n", strings.ReplaceAll(r.EventsError, "\n", ": "))
+	}
 	return nil
 }
 

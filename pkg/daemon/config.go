@@ -72,6 +72,9 @@ type Config struct {
 	// unix:///run/containerd/containerd.sock; empty for no runtime. Flag:
 	// --container-runtime-endpoint.
 	ContainerRuntimeEndpoint string
+	// ContainerRuntimeEvents requests the events of the runtime. Without them, the runtime is
+	// listed every PLEGRelistPeriod. Flag: --container-runtime-events.
+	ContainerRuntimeEvents bool
 	// PLEGRelistPeriod is the interval between lists of the runtime while the runtime sends
 	// no events. Flag: --pleg-relist-period.
 	PLEGRelistPeriod time.Duration
@@ -137,6 +140,7 @@ func DefaultConfig() Config {
 		HTTPCheckFrequency:       sourcehttp.DefaultPeriod,
 		PLEGRelistPeriod:         pleg.DefaultRelistPeriod,
 		PLEGRelistThreshold:      pleg.DefaultRelistThreshold,
+		ContainerRuntimeEvents:   true,
 		RuntimeStatus:            true,
 		SyncFrequency:            syncloop.DefaultSyncFrequency,
 		Socket:                   socketpath.Default(),

@@ -22,6 +22,7 @@ import (
 // client and no generator, and all methods work.
 type runtime struct {
 	endpoint  string
+	events    bool
 	client    *cri.Runtime
 	generator *pleg.Generator
 	recorder  *pleg.Recorder
@@ -36,10 +37,11 @@ func newRuntime(c *Config, registry prometheus.Registerer) (*runtime, error) {
 		return nil, fmt.Errorf("--container-runtime-endpoint: %w", err)
 	}
 	generator := pleg.New(pleg.Options{
-		Runtime: client, RelistPeriod: c.PLEGRelistPeriod, RelistThreshold: c.PLEGRelistThreshold, Registerer: registry,
+		Runtime: client, RelistOnly: !c.ContainerRuntimeEvents,
+		RelistPeriod: c.PLEGRelistPeriod, RelistThreshold: c.PLEGRelistThreshold, Registerer: registry,
 	})
 	return &runtime{
-		endpoint: c.ContainerRuntimeEndpoint, client: client, generator: generator,
+		endpoint: c.ContainerRuntimeEndpoint, events: c.ContainerRuntimeEvents, client: client, generator: generator,
 		recorder: pleg.NewRecorder(pleg.RecorderOptions{Reader: client, Pod: generator.Pod}),
 	}, nil
 }
@@ -114,6 +116,9 @@ func (r *runtime) status(status v1alpha1.Status) v1alpha1.Status {
 		RelistP50Seconds: s.P50.Seconds(), RelistP99Seconds: s.P99.Seconds(),
 		Received: s.Received, Fallbacks: s.Fallbacks, Emitted: make(map[string]int64, len(s.Events)),
 		Pods: s.Pods, Containers: s.Containers,
+	}
+	if !r.events {
+		status.Runtime.EventsError = "turned off with --container-runtime-events=false"
 	}
 	for kind, n := range s.Events {
 		status.Runtime.Emitted[string(kind)] = n
