@@ -29,7 +29,7 @@ type daemonOptions struct {
 
 func newDaemonOptions() *daemonOptions {
 	config := daemon.DefaultConfig()
-	config.InCluster = apiserver.InCluster()
+	config.InCluster, config.NotifyServiceManager = apiserver.InCluster(), true
 	return &daemonOptions{Config: config, header: make(map[string][]string), mode: fmt.Sprintf("%04o", config.SocketMode)}
 }
 

@@ -38,6 +38,8 @@ type Daemon struct {
 	journal   *journal.Journal
 	lookup    *lookup.Lookup
 	server    *server.Server
+	// live and ready are the checks of /livez and /readyz.
+	live, ready []server.Check
 
 	state     *state
 	revisions revisions
@@ -102,11 +104,10 @@ func (d *Daemon) assemble(registry *prometheus.Registry) (err error) {
 		Status: d.runtime.statusOptions(c),
 	})
 	d.lookup = lookup.New(lookup.Options{Journal: d.journal, Runtime: d.runtime.lookup()})
+	d.live = d.runtime.checks(server.Check{Name: "syncloop", Check: d.checkLoop})
+	d.ready = d.state.checks(server.Check{Name: "sources", Check: d.checkSources})
 	d.server = server.New(server.Options{
-		Journal: d.journal,
-		Status:  d.status,
-		Live:    d.runtime.checks(server.Check{Name: "syncloop", Check: d.checkLoop}),
-		Ready:   d.state.checks(server.Check{Name: "sources", Check: d.checkSources}),
+		Journal: d.journal, Status: d.status, Live: d.live, Ready: d.ready,
 		Runtime: d.runtime.pods(), Lookup: d.lookup, Resync: d.loop.Resync, Release: d.podConfig.Release, History: d.state.history(),
 		Version: version.Get(), Registerer: registry, Gatherer: registry,
 		Limits: server.Limits{
@@ -153,6 +154,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	if sockets.metrics != nil {
 		group.Go(func() error { return d.server.RunMetrics(ctx, sockets.metrics) })
 	}
+	group.Go(func() error { return d.serviceManager(ctx).run(ctx) })
 	logger.Info("podconfigd started", "version", version.Get().Version, "node", d.node,
 		"manifestPath", d.config.StaticPodPath, "socket", d.config.Socket)
 	err = group.Wait()

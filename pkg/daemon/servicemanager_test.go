@@ -1,0 +1,154 @@
+package daemon
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"k8s.io/klog/v2"
+	"k8s.io/klog/v2/textlogger"
+
+	"github.com/podconfigd/podconfigd/pkg/server"
+)
+
+// managed is a daemon with a service manager, for one bubble.
+type managed struct {
+	*serviceManager
+	stop func()
+	log  bytes.Buffer // may be read after stop
+
+	mu      sync.Mutex
+	notes   []string
+	fault   error
+	line    string
+	blocked chan struct{} // the service manager does not read before it is closed, if not nil
+}
+
+func manage(t *testing.T, watchdog time.Duration) *managed {
+	t.Helper()
+	m := &managed{line: "fine"}
+	m.serviceManager = &serviceManager{
+		watchdog: watchdog, busy: make(chan struct{}, 1),
+		notify: func(state string) error {
+			m.mu.Lock()
+			blocked := m.blocked
+			m.mu.Unlock()
+			if blocked != nil {
+				<-blocked
+			}
+			m.mu.Lock()
+			defer m.mu.Unlock()
+			m.notes = append(m.notes, strings.ReplaceAll(state, "\n", " "))
+			return nil
+		},
+		live: []server.Check{{Name: "loop", Check: func() error {
+			m.mu.Lock()
+			defer m.mu.Unlock()
+			return m.fault
+		}}},
+		status: func() string {
+			m.mu.Lock()
+			defer m.mu.Unlock()
+			return m.line
+		},
+	}
+	logger := textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(&m.log)))
+	ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), logger))
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		if err := m.run(ctx); !errors.Is(err, context.Canceled) {
+			t.Errorf("run returned %v", err)
+		}
+	})
+	m.stop = func() {
+		cancel()
+		wg.Wait()
+	}
+	return m
+}
+
+func (m *managed) set(do func()) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	do()
+}
+
+// after expects these notifications after some time.
+func (m *managed) after(t *testing.T, d time.Duration, want ...string) {
+	t.Helper()
+	time.Sleep(d) //nolint:forbidigo // virtual time
+	synctest.Wait()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !slices.Equal(m.notes, want) {
+		t.Errorf("got %q, want %q", m.notes, want)
+	}
+	m.notes = nil
+}
+
+func TestTheServiceManagerIsNotified(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := manage(t, 4*time.Second)
+		m.after(t, 0, "READY=1 WATCHDOG=1 STATUS=fine")
+		m.after(t, 6*time.Second, "WATCHDOG=1", "WATCHDOG=1", "WATCHDOG=1")
+		m.set(func() { m.line = "two\nlines" })
+		m.after(t, 4*time.Second, "WATCHDOG=1 STATUS=two; lines", "WATCHDOG=1")
+		m.set(func() { m.fault = errors.New("stuck") })
+		m.after(t, time.Hour, "STATUS=Not live: loop: stuck")
+		m.set(func() { m.fault = nil })
+		m.after(t, 4*time.Second, "WATCHDOG=1 STATUS=two; lines", "WATCHDOG=1")
+		m.stop()
+		m.after(t, 0, "STOPPING=1 STATUS=Stopping")
+		for _, said := range []string{"not live, the watchdog of the service manager will end it", "live again"} {
+			if n := strings.Count(m.log.String(), said); n != 1 {
+				t.Errorf("%q is in the log %d times:\n%s", said, n, m.log.String())
+			}
+		}
+	})
+}
+
+// Without a watchdog, and with the shortest one.
+func TestTheIntervalOfTheWatchdog(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := manage(t, 0)
+		m.after(t, time.Hour, "READY=1 STATUS=fine")
+		m.set(func() { m.line = "better" })
+		m.after(t, notifyPeriod, "STATUS=better")
+		m.stop()
+
+		m = manage(t, time.Microsecond)
+		m.after(t, 2*time.Millisecond, "READY=1 WATCHDOG=1 STATUS=fine", "WATCHDOG=1", "WATCHDOG=1")
+		m.stop()
+	})
+}
+
+// A service manager that does not read delays nothing.
+func TestTheServiceManagerDoesNotRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := manage(t, 4*time.Second)
+		m.after(t, 0, "READY=1 WATCHDOG=1 STATUS=fine")
+		blocked := make(chan struct{})
+		m.set(func() { m.blocked = blocked })
+		m.after(t, 11*time.Second)
+		m.set(func() { m.blocked = nil })
+		close(blocked)
+		m.after(t, 2*time.Second, "WATCHDOG=1", "WATCHDOG=1")
+		blocked = make(chan struct{})
+		m.set(func() { m.blocked = blocked })
+		begin := time.Now()
+		if m.stop(); time.Since(begin) > notifyTimeout {
+			t.Errorf("the stop took %v", time.Since(begin))
+		}
+		close(blocked)
+		m.after(t, 0, "STOPPING=1 STATUS=Stopping")
+		if n := strings.Count(m.log.String(), "Failed to notify the service manager"); n != 2 {
+			t.Errorf("the log has it %d times:\n%s", n, m.log.String())
+		}
+	})
+}

@@ -1,0 +1,133 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podconfigd/podconfigd/internal/testutil"
+	"github.com/podconfigd/podconfigd/pkg/client"
+	"github.com/podconfigd/podconfigd/test/components"
+)
+
+// blocking is more than the number of containers, created and removed, after which
+// containerd blocks if a client does not receive their events. It keeps 100 events for a
+// client, and what fits into the connection; see churn. Measured with containerd 2.4: 52.
+const blocking = 100
+
+// churn creates and removes containers until the test ends. It returns their number so far.
+// Their events are large, so that few of them fit into a connection.
+func churn(t *testing.T, r *components.Runtime) (removed func() int64) {
+	t.Helper()
+	var n atomic.Int64
+	ctx, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	for i := range 3 {
+		name := fmt.Sprint("churn", i)
+		sandbox := r.Sandbox(t, name, name)
+		request := &runtimeapi.CreateContainerRequest{
+			PodSandboxId:  sandbox,
+			SandboxConfig: &runtimeapi.PodSandboxConfig{Metadata: &runtimeapi.PodSandboxMetadata{Name: name, Namespace: "default", Uid: name}},
+			Config: &runtimeapi.ContainerConfig{
+				Metadata: &runtimeapi.ContainerMetadata{Name: "c"}, Image: &runtimeapi.ImageSpec{Image: components.Image},
+				Annotations: map[string]string{"example.com/large": strings.Repeat("x", 32<<10)},
+			},
+		}
+		wg.Go(func() {
+			for ctx.Err() == nil {
+				created, err := r.CRI.CreateContainer(ctx, request)
+				if err == nil {
+					_, err = r.CRI.RemoveContainer(ctx, &runtimeapi.RemoveContainerRequest{ContainerId: created.GetContainerId()})
+				}
+				if err == nil {
+					n.Add(1)
+				} else if ctx.Err() == nil {
+					t.Errorf("churn: %v", err)
+					return
+				}
+			}
+		})
+	}
+	t.Cleanup(func() { cancel(); wg.Wait() })
+	return n.Load
+}
+
+// containerd blocks all of its clients if one stops to receive events. The watchdog of the
+// service manager ends a stopped daemon, and containerd works on.
+func TestAStoppedDaemonIsRestarted(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs containerd")
+	}
+	r := components.StartRuntime(t, components.Containerd)
+	s := supervise(t, 4*time.Second, "--container-runtime-endpoint", "unix://"+r.Socket)
+	ready := func(times int) {
+		t.Helper()
+		testutil.Until(t, "READY=1", func() bool { n, _ := s.seen("READY=1"); return n == times })
+		if answer := s.live(t); !strings.Contains(answer, "livez check passed") {
+			t.Errorf("after READY=1: %s", answer)
+		}
+	}
+	receives := func() {
+		t.Helper()
+		testutil.Until(t, "events are received", func() bool {
+			status, err := s.client.Status(t.Context())
+			return err == nil && status.Runtime.Events
+		})
+	}
+	ready(1)
+	receives()
+	removed := churn(t, r)
+	testutil.Until(t, "pings, during churn", func() bool {
+		pings, _ := s.seen("WATCHDOG=1")
+		return pings >= 3 && removed() > 0
+	})
+	s.mu.Lock()
+	status, process, kills := s.status, s.process, s.kills
+	s.mu.Unlock()
+	if status != "Serving 0 pods" || kills > 0 {
+		t.Errorf("STATUS=%s; the watchdog expired %d times", status, kills)
+	}
+
+	before, begin := removed(), time.Now()
+	if err := process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	testutil.Until(t, "the watchdog expires", func() bool { _, kills := s.seen(""); return kills == 1 })
+	t.Logf("the daemon was killed after %v; %d containers in the meantime", time.Since(begin), removed()-before)
+	ready(2)
+	testutil.Until(t, "containerd works on", func() bool { return removed()-before > blocking })
+	receives()
+	s.stop()
+	testutil.Until(t, "STOPPING=1", func() bool { n, _ := s.seen("STOPPING=1"); return n == 1 })
+}
+
+// A daemon that requests no events blocks nothing while it is stopped.
+func TestAStoppedDaemonWithoutEvents(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs containerd")
+	}
+	r := components.StartRuntime(t, components.Containerd)
+	proxy := r.Proxy(t)
+	dir := testutil.ShortDir(t)
+	(&daemon{dir: dir}).mkdir(t)
+	d := start(t, dir, "--container-runtime-endpoint", "unix://"+proxy.Socket, "--container-runtime-events=false", "--pleg-relist-period=100ms")
+	syncUp(t, d.watch(t, client.Options{}))
+	testutil.Until(t, "lists", func() bool { return proxy.Calls("ListContainers") > 5 })
+	matches(t, d, []string{"status"}, `(?m)^unix\S+ +relisting +0 +0 `, `(?m)^Received: +0 events from the runtime$`,
+		`(?m)^Events: +turned off with --container-runtime-events=false$`)
+	if err := d.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	removed := churn(t, r)
+	testutil.Until(t, "containerd works", func() bool { return removed() > blocking })
+	if n := proxy.Calls("GetContainerEvents"); n > 0 {
+		t.Errorf("events were requested %d times", n)
+	}
+}
