@@ -22,13 +22,16 @@ var (
 	// name of the runtime, and can be a scope of systemd.
 	containerCgroup = regexp.MustCompile(`^(?:(.*)[-_])?([0-9a-f]{64})(?:\.scope)?$`)
 	// podSlice and podDirectory are the names of the cgroup of a pod, with the systemd driver
-	// and with the cgroupfs driver of the kubelet. They are below a cgroup whose name ends in
-	// kubepods.
+	// and with the cgroupfs driver of the kubelet. The directory is below one whose name ends
+	// in kubepods. A daemon in a cgroup namespace of its own may not see that one. Then it
+	// matches only the UIDs that Kubernetes makes: podNamespaced.
 	//
 	// kubelet: pkg/kubelet/cm/pod_container_manager_linux.go GetPodContainerName,
 	// pkg/kubelet/cm/cgroup_manager_linux.go ToSystemd.
 	podSlice     = regexp.MustCompile(`kubepods(?:-[^-]+)?-pod([^.]+)\.slice$`)
 	podDirectory = regexp.MustCompile(`^pod([^.]+)$`)
+
+	podNamespaced = regexp.MustCompile(`^pod([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{32})$`)
 )
 
 // ParseCgroup returns the containers that a cgroup names, the innermost first: a container
@@ -72,7 +75,7 @@ func parseCgroupPath(path string) []CgroupContainer {
 			pod = types.UID(strings.ReplaceAll(m[1], "_", "-"))
 			continue
 		}
-		if m := podDirectory.FindStringSubmatch(name); m != nil && kubepods {
+		if m := podDirectory.FindStringSubmatch(name); m != nil && (kubepods || podNamespaced.MatchString(name)) {
 			pod, kubepods = types.UID(m[1]), false
 			continue
 		}
