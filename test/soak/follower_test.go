@@ -60,6 +60,13 @@ func (f *follower) result() (updates int, wrong error) {
 	return f.updates, f.wrong
 }
 
+// connected returns how often it has connected.
+func (f *follower) connected() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.connections
+}
+
 // follow connects again and again until the context is done.
 func (f *follower) follow(ctx context.Context) {
 	for ctx.Err() == nil {

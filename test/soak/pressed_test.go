@@ -71,7 +71,7 @@ func TestPressed(t *testing.T) {
 	judge("pressed", updates)
 	used.judge()
 	t.Logf("%d pods, %d updates in %v, %.0f/s; the subscriber that is cut has connected %d times",
-		len(p.versions), updates, took.Round(time.Second), float64(updates)/took.Seconds(), all[1].connections)
+		len(p.versions), updates, took.Round(time.Second), float64(updates)/took.Seconds(), all[1].connected())
 
 	p.daemon.kill()
 	p.daemon.start(t)
