@@ -111,9 +111,12 @@ func printPods(out, notes io.Writer, output string, list *v1.PodList, running ru
 	}
 	header := []string{"NAMESPACE", "NAME", "SOURCE", "CONTAINERS", "SEEN"}
 	if running != nil {
-		header = []string{"NAMESPACE", "NAME", "SOURCE", "READY", "RESTARTS", "AGE", "SEEN"}
+		header = []string{"NAMESPACE", "NAME", "SOURCE", "READY", "STATUS", "RESTARTS", "AGE", "SEEN"}
 	}
 	if output == "wide" {
+		if running != nil {
+			header = append(header, "IP")
+		}
 		header = append(header, "UID", "IMAGES")
 	}
 	rows := make([][]string, len(list.Items))
@@ -136,6 +139,9 @@ func podRow(pod *v1.Pod, running runtimePods, wide bool) []string {
 	}
 	row = append(row, age(seen))
 	if wide {
+		if running != nil {
+			row = append(row, cmp.Or(pod.Status.PodIP, "<none>"))
+		}
 		row = append(row, string(pod.UID), strings.Join(images(pod), ","))
 	}
 	return row

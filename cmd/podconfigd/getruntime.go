@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
+	"github.com/podconfigd/podconfigd/internal/podtable"
 	"github.com/podconfigd/podconfigd/pkg/client"
 )
 
@@ -31,22 +33,15 @@ func askRuntime(ctx context.Context, c *client.Client) (runtimePods, error) {
 	return pods, nil
 }
 
-// columns returns the READY, RESTARTS and AGE columns of the pod: the number of running
-// containers, the number of restarts, and the age of the sandbox.
+// columns returns the READY, STATUS, RESTARTS and AGE columns of the pod: those of kubectl,
+// but for the age, which is that of the sandbox.
 func (r runtimePods) columns(pod *v1.Pod) []string {
-	running := r[string(pod.UID)]
-	if running == nil {
-		return []string{fmt.Sprintf("0/%d", len(pod.Spec.Containers)), "0", "<none>"}
+	row := make([]string, 0, 4)
+	for _, cell := range podtable.Cells(pod, time.Now())[1:4] {
+		row = append(row, fmt.Sprint(cell))
 	}
-	wanted := make(map[string]bool, len(pod.Spec.Containers))
-	for i := range pod.Spec.Containers {
-		wanted[pod.Spec.Containers[i].Name] = true
+	if running := r[string(pod.UID)]; running != nil {
+		return append(row, age(running.CreatedAt))
 	}
-	ready := 0
-	for _, c := range running.Containers {
-		if wanted[c.Name] && c.State == "running" {
-			ready++
-		}
-	}
-	return []string{fmt.Sprintf("%d/%d", ready, len(wanted)), fmt.Sprint(running.Restarts), age(running.CreatedAt)}
+	return append(row, "<none>")
 }

@@ -15,7 +15,7 @@ import (
 	"k8s.io/kubernetes/pkg/printers"
 	printersinternal "k8s.io/kubernetes/pkg/printers/internalversion"
 
-	"github.com/podconfigd/podconfigd/pkg/server/kubeapi"
+	"github.com/podconfigd/podconfigd/internal/podtable"
 )
 
 // TestRowsOfTables compares the rows for kubectl with those of the apiserver's own
@@ -33,7 +33,7 @@ func TestRowsOfTables(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got := kubeapi.Cells(pod, time.Now())
+		got := podtable.Cells(pod, time.Now())
 		if diff := cmp.Diff(table.Rows[0].Cells, got); diff != "" {
 			t.Fatalf("seed %d: the apiserver (-) and podconfigd (+) differ: %s\n%+v", seed, diff, pod)
 		}

@@ -2,15 +2,14 @@ package kubeapi
 
 import (
 	"encoding/json"
-	"fmt"
 	"strconv"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/duration"
 
+	"github.com/podconfigd/podconfigd/internal/podtable"
 	"github.com/podconfigd/podconfigd/pkg/journal"
 	"github.com/podconfigd/podconfigd/pkg/journal/wire"
 )
@@ -83,7 +82,7 @@ func (f *form) bookmarkTable(meta *metav1.ObjectMeta) ([]byte, error) {
 func (f *form) addRow(table *metav1.Table, p *journal.Pod, revision int64) (err error) {
 	pod := *p.Object
 	pod.CreationTimestamp = wire.Created(p)
-	row := metav1.TableRow{Cells: Cells(&pod, time.Now())}
+	row := metav1.TableRow{Cells: podtable.Cells(&pod, time.Now())}
 	switch f.include {
 	case metav1.IncludeNone:
 	case metav1.IncludeObject:
@@ -93,62 +92,4 @@ func (f *form) addRow(table *metav1.Table, p *journal.Pod, revision int64) (err 
 	}
 	table.Rows = append(table.Rows, row)
 	return err
-}
-
-// Cells returns the cells of a pod in the columns of the apiserver: name, ready, status,
-// restarts, age, and the wide columns. It is exported for test/conformance, which compares it
-// with the apiserver.
-//
-// apiserver: k8s.io/kubernetes/pkg/printers/internalversion printPod.
-func Cells(pod *v1.Pod, now time.Time) []any {
-	s := summarize(pod)
-	restarts := strconv.Itoa(s.restarts)
-	if s.restarts != 0 && !s.lastRestart.IsZero() {
-		restarts += fmt.Sprintf(" (%s ago)", since(s.lastRestart, now))
-	}
-	ip := ""
-	if len(pod.Status.PodIPs) > 0 {
-		ip = pod.Status.PodIPs[0].IP
-	}
-	return []any{
-		pod.Name, fmt.Sprintf("%d/%d", s.ready, s.containers), s.reason, restarts, since(pod.CreationTimestamp, now),
-		orNone(ip), orNone(pod.Spec.NodeName), orNone(pod.Status.NominatedNodeName), gates(pod),
-	}
-}
-
-func since(t metav1.Time, now time.Time) string {
-	if t.IsZero() {
-		return "<unknown>"
-	}
-	return duration.HumanDuration(now.Sub(t.Time))
-}
-
-func orNone(s string) string {
-	if s == "" {
-		return "<none>"
-	}
-	return s
-}
-
-// gates returns how many of the readiness gates of the pod are open.
-func gates(pod *v1.Pod) string {
-	if len(pod.Spec.ReadinessGates) == 0 {
-		return "<none>"
-	}
-	open := 0
-	for _, gate := range pod.Spec.ReadinessGates {
-		if c := condition(pod, gate.ConditionType); c != nil && c.Status == v1.ConditionTrue {
-			open++
-		}
-	}
-	return fmt.Sprintf("%d/%d", open, len(pod.Spec.ReadinessGates))
-}
-
-func condition(pod *v1.Pod, kind v1.PodConditionType) *v1.PodCondition {
-	for i := range pod.Status.Conditions {
-		if pod.Status.Conditions[i].Type == kind {
-			return &pod.Status.Conditions[i]
-		}
-	}
-	return nil
 }
