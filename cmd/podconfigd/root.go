@@ -60,7 +60,7 @@ Without a subcommand, podconfigd runs the daemon.`,
 			f.Hidden = true
 		}
 	}
-	cmd.AddCommand(newWatchCommand(), newGetCommand(), newStatusCommand(), newHistoryCommand(), newResyncCommand(), newReleaseCommand(), newValidateCommand(), newVersionCommand())
+	cmd.AddCommand(newWatchCommand(), newGetCommand(), newStatusCommand(), newHistoryCommand(), newLookupCommand(), newResyncCommand(), newReleaseCommand(), newValidateCommand(), newVersionCommand())
 	cmd.InitDefaultCompletionCmd()
 	for _, group := range cmd.Commands() {
 		if !group.Runnable() {

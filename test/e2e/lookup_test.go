@@ -77,6 +77,12 @@ func TestLookup(t *testing.T) {
 			})
 			expect("file default/web-node1  running", client.LookupQuery{PID: r.SandboxPID(t, sandbox)})
 
+			row := `(?m)^default +web-node1 +c +running +file`
+			matches(t, d, []string{"lookup", fmt.Sprint(pid)}, row+"$")
+			matches(t, d, []string{"lookup", c[:13]}, row+"$")
+			matches(t, d, []string{"lookup", "-o", "wide", "cri://" + c[:13]}, row+` +`+uid+` .* `+c+"$")
+			matches(t, d, []string{"lookup", sandbox}, `(?m)^default +web-node1 +<sandbox> +running +file$`)
+
 			stray := r.Sandbox(t, "stray", "stray")
 			expect("orphan default/stray  running", client.LookupQuery{ContainerID: stray, Wait: time.Second})
 			expect("orphan default/stray", client.LookupQuery{PodUID: "stray", Wait: time.Second})
