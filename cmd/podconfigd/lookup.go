@@ -20,6 +20,9 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/client"
 )
 
+// maxWait is the maximum wait of a lookup.
+const maxWait = time.Minute
+
 func newLookupCommand() *cobra.Command {
 	var flags clientFlags
 	var output, by string
@@ -52,7 +55,9 @@ Containers and pods that ended are known for a minute.`,
 			if err != nil {
 				return err
 			}
-			query.Wait, query.Pods = wait, false
+			if query.Wait = wait; wait < 0 || wait > maxWait {
+				return fmt.Errorf("--wait: %v is not a wait: expected 0s to 1m", wait)
+			}
 			c, err := flags.client()
 			if err != nil {
 				return err

@@ -53,6 +53,12 @@ var numbers = map[string]map[string]number{
 		},
 		"v": {taken: []string{"0", "2147483647"}, refused: append(beyond, "-1", "2147483648"), help: "0 to 2147483647"},
 	},
+	"podconfigd lookup": {
+		"wait": {
+			taken: []string{"0", "0s", "1ns", "1m"}, refused: []string{"-1ns", "-1m", "1m0.000000001s", "2562047h", "2562048h", "1e308", "1"},
+			help: "0s to 1m", with: "1",
+		},
+	},
 	"podconfigd watch": {
 		"since": {
 			taken: []string{"0", "1", "9223372036854775807"}, refused: []string{"-1", "9223372036854775808", "1e308"},
