@@ -48,7 +48,7 @@ func (g *generator) getPhase(status *v1.PodStatus) v1.PodPhase {
 		return v1.PodRunning
 	case c.stopped == 0:
 		return v1.PodPending
-	case c.stopped != c.final && !g.isTerminating():
+	case c.stopped != c.final && (!g.isTerminated() || isStaticPod(g.pod)):
 		// A container is about to be restarted.
 		return v1.PodRunning
 	case c.stopped == c.succeeded:
@@ -58,10 +58,10 @@ func (g *generator) getPhase(status *v1.PodStatus) v1.PodPhase {
 	}
 }
 
-// isTerminating reports whether no container of the pod is restarted any more, whatever its
-// restart policy.
-func (g *generator) isTerminating() bool {
-	return g.pod.DeletionTimestamp != nil && !isStaticPod(g.pod)
+// isTerminated reports whether the pod was deleted and has stopped: no container is
+// restarted any more, whatever its restart policy.
+func (g *generator) isTerminated() bool {
+	return g.pod.DeletionTimestamp != nil && g.runtime.isStopped()
 }
 
 func (c *counts) addInit(container *v1.Container, spec *v1.PodSpec, status *v1.ContainerStatus) {

@@ -14,10 +14,12 @@ func Generate(in Input) *v1.PodStatus {
 		return withoutRecord(in)
 	}
 	g := newGenerator(in)
-	status := g.generateAPIPodStatus()
+	status := g.convertStatusToAPIStatus()
 	if g.isIllegalTransition(status) {
+		g.terminatePod(g.old)
 		return g.old
 	}
+	g.generateAPIPodStatus(status)
 	g.updateStatus(status)
 	return status
 }
@@ -58,9 +60,10 @@ func newGenerator(in Input) *generator {
 	}
 }
 
+// generateAPIPodStatus completes a status that has the containers.
+//
 // kubelet: pkg/kubelet/kubelet_pods.go generateAPIPodStatus.
-func (g *generator) generateAPIPodStatus() *v1.PodStatus {
-	status := g.convertStatusToAPIStatus()
+func (g *generator) generateAPIPodStatus(status *v1.PodStatus) {
 	g.updatePodStatus(status)
 	status.Phase = g.getPhase(status)
 	g.keepPhase(status)
@@ -70,7 +73,6 @@ func (g *generator) generateAPIPodStatus() *v1.PodStatus {
 	if g.pod.Spec.HostNetwork {
 		setHostNetworkPodIPs(status, g.node.IPs)
 	}
-	return status
 }
 
 // kubelet: pkg/kubelet/kubelet_pods.go convertStatusToAPIStatus.

@@ -11,22 +11,28 @@ import (
 func (g *generator) updatePodStatus(status *v1.PodStatus) {
 	for i := range g.pod.Spec.Containers {
 		container := &g.pod.Spec.Containers[i]
-		updateProbed(container, findStatus(status.ContainerStatuses, container.Name))
+		found := findStatus(status.ContainerStatuses, container.Name)
+		if updateStarted(container, found) {
+			found.Ready = container.ReadinessProbe == nil
+		}
 	}
 	for i := range g.pod.Spec.InitContainers {
 		container := &g.pod.Spec.InitContainers[i]
 		found := findStatus(status.InitContainerStatuses, container.Name)
-		updateProbed(container, found)
-		if !isRestartableInitContainer(container) {
-			found.Ready = found.State.Terminated != nil && found.State.Terminated.ExitCode == 0
+		started := updateStarted(container, found)
+		switch {
+		case isRestartableInitContainer(container):
+			found.Ready = found.Ready || started && container.ReadinessProbe == nil
+		case found.State.Terminated != nil && found.State.Terminated.ExitCode == 0:
+			found.Ready = true
 		}
 	}
 }
 
-func updateProbed(container *v1.Container, status *v1.ContainerStatus) {
+func updateStarted(container *v1.Container, status *v1.ContainerStatus) bool {
 	started := status.State.Running != nil && container.StartupProbe == nil
 	status.Started = &started
-	status.Ready = started && container.ReadinessProbe == nil
+	return started
 }
 
 // unknownReadiness returns the containers that run and that only a probe can say to be

@@ -18,7 +18,9 @@ const (
 	maxAttempts            int = 2
 )
 
-// runtimeStatus is a record with a defined order: the newest first.
+// runtimeStatus is a record in the order of the kubelet: the newest first.
+//
+// kubelet: pkg/kubelet/kuberuntime/helpers.go podSandboxByCreatedThenID.
 type runtimeStatus struct {
 	sandboxes  []*runtimeapi.PodSandboxStatus
 	containers []*runtimeapi.ContainerStatus
@@ -28,15 +30,14 @@ func newRuntimeStatus(record *Record) runtimeStatus {
 	status := runtimeStatus{slices.Clone(record.Sandboxes), slices.Clone(record.Containers)}
 	slices.SortFunc(status.sandboxes, func(a, b *runtimeapi.PodSandboxStatus) int {
 		return cmp.Or(
-			cmp.Compare(b.GetCreatedAt(), a.GetCreatedAt()),
 			cmp.Compare(b.GetMetadata().GetAttempt(), a.GetMetadata().GetAttempt()),
+			cmp.Compare(b.GetCreatedAt(), a.GetCreatedAt()),
 			cmp.Compare(a.GetId(), b.GetId()),
 		)
 	})
 	slices.SortFunc(status.containers, func(a, b *runtimeapi.ContainerStatus) int {
 		return cmp.Or(
 			cmp.Compare(b.GetCreatedAt(), a.GetCreatedAt()),
-			cmp.Compare(restartCount(b), restartCount(a)),
 			cmp.Compare(a.GetId(), b.GetId()),
 		)
 	})

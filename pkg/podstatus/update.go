@@ -102,7 +102,7 @@ func (g *generator) isIllegalTransition(status *v1.PodStatus) bool {
 //
 // kubelet: pkg/kubelet/status/status_manager.go TerminatePod.
 func (g *generator) terminatePod(status *v1.PodStatus) {
-	if !g.isTerminating() && !isTerminal(status.Phase) || !g.runtime.isStopped() {
+	if g.pod.DeletionTimestamp == nil && !isTerminal(status.Phase) || !g.runtime.isStopped() {
 		return
 	}
 	if g.hasPodInitialized(status) {
