@@ -8,6 +8,9 @@ NESTED_MODULES := test/bench test/conformance test/conformance/merge test/powerc
 nested := $(patsubst %/go.mod,%,$(wildcard $(addsuffix /go.mod,$(NESTED_MODULES))))
 # A module without tests, whose databases take long to compile: it is only linted.
 LINTED_MODULES := test/bench/store
+# Modules whose packages are not compiled for the other targets. test/conformance/status
+# compiles the whole kubelet.
+OTHER_MODULES := test/components/servers test/components/kubelet test/components/containerd test/conformance/status
 
 # The go command with the flags of hack/components.sh and internal/testutil. With the same
 # flags, no package is compiled twice. Only the tests of the root module are compiled
@@ -44,6 +47,7 @@ BENCH_COUNT ?= 6
 BASE ?=
 FUZZTIME ?= 60s
 SEQUENCES ?= 1000000
+STATUSES ?= 20000
 STEPS ?= 20000
 KILLS ?= 1000
 SEED ?= 0
@@ -57,7 +61,7 @@ PRESS ?= 25m
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' Makefile
 	@echo
-	@echo "  Variables: BIN VERSION CACHE TEST_TIMEOUT BENCH BENCH_COUNT BASE FUZZTIME SEQUENCES STEPS KILLS SEED PODS PRESS"
+	@echo "  Variables: BIN VERSION CACHE TEST_TIMEOUT BENCH BENCH_COUNT BASE FUZZTIME SEQUENCES STATUSES STEPS KILLS SEED PODS PRESS"
 
 .PHONY: build
 build: ## Build the static binary, bin/podconfigd
@@ -104,7 +108,7 @@ lint: $(GOLANGCI_LINT) lint-api ## Check formatting, linters, the protobuf inter
 		echo "==> golangci-lint in $$m"; \
 		(cd $$m && $(GOLANGCI_LINT) run --config $(CURDIR)/.golangci.yml ./...); \
 	done
-	@set -e; for m in . tools test/components/servers test/components/containerd $(nested) $(LINTED_MODULES); do \
+	@set -e; for m in . tools $(OTHER_MODULES) $(nested) $(LINTED_MODULES); do \
 		echo "==> go mod tidy -diff in $$m"; \
 		(cd $$m && $(GO) mod tidy -diff); \
 	done
@@ -127,9 +131,10 @@ api-baseline: $(BUF) ## Store the protobuf interface as the baseline for the che
 	$(BUF) build --exclude-source-info -o $(API_BASELINE)
 
 .PHONY: conformance
-conformance: ## Compare SEQUENCES random sequences of sets, and the manifests, with the kubelet
+conformance: ## Compare SEQUENCES random sequences of sets, the manifests, and STATUSES random lives of pods with the kubelet
 	cd test/conformance && $(SHARED) test -count=1 ./...
 	cd test/conformance/merge && $(SHARED) test -count=1 -timeout 0 -v . -sequences $(SEQUENCES)
+	cd test/conformance/status && $(SHARED) vet . && $(SHARED) test -count=1 -timeout 1h -v . -rapid.checks=$(STATUSES)
 
 .PHONY: soak
 soak: ## Change the sources STEPS times, kill the daemon KILLS times, check what subscribers receive; then update PODS pods for PRESS
@@ -157,7 +162,7 @@ fmt: $(GOLANGCI_LINT) ## Format the Go code and its imports
 
 .PHONY: tidy
 tidy: ## Run go mod tidy in every module
-	@set -e; for m in . tools test/components/servers test/components/containerd $(nested) $(LINTED_MODULES); do \
+	@set -e; for m in . tools $(OTHER_MODULES) $(nested) $(LINTED_MODULES); do \
 		echo "==> go mod tidy in $$m"; \
 		(cd $$m && $(GO) mod tidy); \
 	done

@@ -2,8 +2,9 @@
 # Builds the servers and clients that the tests need, unless they exist, and prints the
 # folder of each. Usage: hack/components.sh [NAME...]
 #
-# The sources come from the Go module proxy, in the versions of test/components/servers and
-# test/components/containerd. debian-containerd is a package from apt-get. It is unpacked
+# The sources come from the Go module proxy, in the versions of test/components/servers,
+# test/components/kubelet and test/components/containerd. Only `make conformance` needs the
+# kubelet: it is built if it is named. debian-containerd is a package from apt-get. It is unpacked
 # and not installed, so it does not run as a service and does not replace another containerd.
 # CACHE  folder of the binaries (default ~/.cache/podconfigd)
 set -euo pipefail
@@ -14,12 +15,13 @@ declare -A package=(
 	[etcd]=go.etcd.io/etcd/server/v3
 	[kube-apiserver]=k8s.io/kubernetes/cmd/kube-apiserver
 	[kubectl]=k8s.io/kubernetes/cmd/kubectl
+	[kubelet]=k8s.io/kubernetes/cmd/kubelet
 	[containerd]=github.com/containerd/containerd/v2/cmd/containerd
 	[containerd-shim-runc-v2]=github.com/containerd/containerd/v2/cmd/containerd-shim-runc-v2
 	[ctr]=github.com/containerd/containerd/v2/cmd/ctr
 )
 declare -A module=(
-	[etcd]=servers [kube-apiserver]=servers [kubectl]=servers
+	[etcd]=servers [kube-apiserver]=servers [kubectl]=servers [kubelet]=kubelet
 	[containerd]=containerd [containerd-shim-runc-v2]=containerd [ctr]=containerd
 )
 
