@@ -52,7 +52,7 @@ func (s *shown) note(u config.PodUpdate) {
 	}
 	for i, pod := range u.Pods {
 		status := pod.Status
-		if u.Statuses != nil && u.Statuses[i] != nil {
+		if len(u.Statuses) > i && u.Statuses[i] != nil {
 			status = *u.Statuses[i]
 		}
 		line += fmt.Sprintf(" %s:%s", pod.UID, status.Phase)

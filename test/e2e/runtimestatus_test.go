@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -126,7 +127,7 @@ func sameStatus(t *testing.T, d *daemon, want v1.PodStatus) {
 			}
 		}
 		got, err := json.Marshal(list.Items[0].Status)
-		if err != nil || string(got) != string(expect) {
+		if err != nil || !bytes.Equal(got, expect) {
 			t.Errorf("%s has another status (%v):\n%s\n%s", path, err, got, expect)
 		}
 	}
