@@ -2302,8 +2302,8 @@ type RuntimeStatus struct {
 	RelistP50Seconds float64 `protobuf:"fixed64,9,opt,name=relist_p50_seconds,json=relistP50Seconds,proto3" json:"relist_p50_seconds,omitempty"`
 	RelistP99Seconds float64 `protobuf:"fixed64,10,opt,name=relist_p99_seconds,json=relistP99Seconds,proto3" json:"relist_p99_seconds,omitempty"`
 	// received counts the events that the runtime sent. fallbacks counts how often the event
-	// stream broke while the daemon relied on it. emitted counts the events that the PLEG
-	// emitted, by type.
+	// stream broke, or events were dropped because too many were waiting, while the daemon
+	// relied on it. emitted counts the events that the PLEG emitted, by type.
 	Received  int64            `protobuf:"varint,11,opt,name=received,proto3" json:"received,omitempty"`
 	Fallbacks int64            `protobuf:"varint,12,opt,name=fallbacks,proto3" json:"fallbacks,omitempty"`
 	Emitted   map[string]int64 `protobuf:"bytes,13,rep,name=emitted,proto3" json:"emitted,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`

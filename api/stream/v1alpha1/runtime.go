@@ -35,9 +35,9 @@ type RuntimeStatus struct {
 	RelistErrors     int64   `json:"relistErrors"`
 	RelistP50Seconds float64 `json:"relistP50Seconds"`
 	RelistP99Seconds float64 `json:"relistP99Seconds"`
-	// Received counts the events that the runtime sent. Fallbacks counts how often the
-	// event stream broke while the daemon relied on it. Emitted counts the events that the
-	// PLEG emitted, by type.
+	// Received counts the events that the runtime sent. Fallbacks counts how often the event
+	// stream broke, or events were dropped because too many were waiting, while the daemon
+	// relied on it. Emitted counts the events that the PLEG emitted, by type.
 	Received  int64            `json:"received"`
 	Fallbacks int64            `json:"fallbacks"`
 	Emitted   map[string]int64 `json:"emitted"`
