@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -119,7 +120,8 @@ func (s *supervisor) serve(ctx context.Context) error {
 	for {
 		select {
 		case <-ctx.Done():
-			_ = cmd.Process.Signal(os.Interrupt)
+			_ = cmd.Process.Signal(syscall.SIGTERM)
+			_ = cmd.Process.Signal(syscall.SIGCONT) // a failed test may leave it stopped
 			return <-ended
 		case err := <-ended:
 			return errors.Join(errors.New("podconfigd ended"), err)
