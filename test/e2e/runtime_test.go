@@ -69,8 +69,10 @@ func TestRuntimeOnTheStream(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs containerd")
 	}
+	t.Parallel()
 	for _, name := range components.Containerds {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			r := components.StartRuntime(t, name)
 			dir := testutil.ShortDir(t)
 			(&daemon{dir: dir}).mkdir(t)

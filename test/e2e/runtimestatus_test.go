@@ -51,8 +51,10 @@ func TestStatusFromTheRuntime(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs containerd")
 	}
+	t.Parallel()
 	for _, name := range components.Containerds {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			r := components.StartRuntime(t, name)
 			dir := testutil.ShortDir(t)
 			(&daemon{dir: dir}).mkdir(t)
@@ -138,6 +140,7 @@ func TestCrashLoopIsLimited(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs containerd")
 	}
+	t.Parallel()
 	r := components.StartRuntime(t, components.Containerd)
 	dir := testutil.ShortDir(t)
 	(&daemon{dir: dir}).mkdir(t)
