@@ -17,7 +17,8 @@ import (
 type CacheOptions struct {
 	// Options selects the pods. Mode, Ops and Once must be empty.
 	Options
-	// Indexers has a function for each index. It returns the index values of a pod.
+	// Indexers has a function for each index, in addition to those of ByUID, ByIP and
+	// ByContainerID. It returns the index values of a pod.
 	Indexers map[string]func(*v1.Pod) []string
 	// OnChange, if set, is called for each pod that is added (before is nil), removed (after
 	// is nil) or changed in spec, status, labels, annotations or deletion. It is not called
@@ -29,9 +30,10 @@ type CacheOptions struct {
 // Cache holds the current pods. The pods are shared: do not write to them. The cache can be
 // read at any time. Without a connection, it has the last known pods.
 type Cache struct {
-	client *Client
-	opts   CacheOptions
-	synced chan struct{}
+	client   *Client
+	opts     CacheOptions
+	indexers map[string]func(*v1.Pod) []string
+	synced   chan struct{}
 
 	mu      sync.RWMutex
 	pods    map[cacheKey]*v1.Pod
@@ -51,8 +53,10 @@ func compareKeys(a, b cacheKey) int {
 // NewCache returns an empty cache. Run fills it.
 func NewCache(c *Client, opts CacheOptions) *Cache {
 	cache := &Cache{client: c, opts: opts, synced: make(chan struct{}), pods: make(map[cacheKey]*v1.Pod)}
-	cache.indexes = make(map[string]map[string]map[cacheKey]*v1.Pod, len(opts.Indexers))
-	for name := range opts.Indexers {
+	cache.indexers = maps.Clone(standardIndexers)
+	maps.Copy(cache.indexers, opts.Indexers)
+	cache.indexes = make(map[string]map[string]map[cacheKey]*v1.Pod, len(cache.indexers))
+	for name := range cache.indexers {
 		cache.indexes[name] = make(map[string]map[cacheKey]*v1.Pod)
 	}
 	return cache
@@ -151,7 +155,7 @@ func (c *Cache) set(key cacheKey, after *v1.Pod) {
 
 // index applies change to the entry of each index value of the pod.
 func (c *Cache) index(pod *v1.Pod, change func(found map[cacheKey]*v1.Pod)) {
-	for name, indexer := range c.opts.Indexers {
+	for name, indexer := range c.indexers {
 		for _, value := range indexer(pod) {
 			found := c.indexes[name][value]
 			if found == nil {

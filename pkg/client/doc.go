@@ -15,5 +15,8 @@
 // daemon splits into frames are delivered whole.
 //
 // For only the current pods, run a [Cache]. It follows the stream, and supports lists,
-// names and indexes.
+// names and indexes, among them UIDs, IPs and container IDs.
+//
+// [Client.Lookup] asks which pod and container a process, a container ID or an IP belongs to.
+// It can wait for a container that is about to start.
 package client
