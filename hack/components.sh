@@ -4,8 +4,9 @@
 #
 # The sources come from the Go module proxy, in the versions of test/components/servers,
 # test/components/kubelet and test/components/containerd. Only `make conformance` needs the
-# kubelet: it is built if it is named. debian-containerd is a package from apt-get. It is unpacked
-# and not installed, so it does not run as a service and does not replace another containerd.
+# kubelet: it is built if it is named. debian-containerd is a package from apt-get. It is
+# unpacked and not installed, so it does not run as a service and does not replace another
+# containerd.
 # CACHE  folder of the binaries (default ~/.cache/podconfigd)
 set -euo pipefail
 

@@ -1,8 +1,8 @@
 // Package components runs real servers for tests: an etcd and a kube-apiserver on
-// loopback, with their own certificate authority, and two containerds.
+// loopback, with their own certificate authority, two containerds, and a kubelet.
 //
-// hack/components.sh builds the servers from the modules of test/components/servers and
-// test/components/containerd, once for each version. The older containerd is Debian's. No
-// image comes from a registry: the only image of a [Runtime] is built here, from a
-// program that pauses, sleeps or exits.
+// hack/components.sh builds the servers from the modules of test/components/servers,
+// test/components/kubelet and test/components/containerd, once for each version. The older
+// containerd is Debian's. No image comes from a registry: the only image of a [Runtime] is
+// built here, from a program that pauses, sleeps or exits.
 package components

@@ -46,16 +46,16 @@ func newRuntimeManager(ctx context.Context, runtime internalapi.RuntimeService, 
 	os kubecontainer.OSInterface, helper kubecontainer.RuntimeHelper, tracer trace.Tracer) (unsafe.Pointer, error)
 
 //go:linkname getPods k8s.io/kubernetes/pkg/kubelet/kuberuntime.(*kubeGenericRuntimeManager).GetPods
-func getPods(manager unsafe.Pointer, ctx context.Context, all bool) ([]*kubecontainer.Pod, error)
+func getPods(manager unsafe.Pointer, ctx context.Context, all bool) ([]*kubecontainer.Pod, error) //nolint:revive // the receiver of a linked method
 
 //go:linkname getPodStatus k8s.io/kubernetes/pkg/kubelet/kuberuntime.(*kubeGenericRuntimeManager).GetPodStatus
-func getPodStatus(manager unsafe.Pointer, ctx context.Context, pod *kubecontainer.Pod) (*kubecontainer.PodStatus, error)
+func getPodStatus(manager unsafe.Pointer, ctx context.Context, pod *kubecontainer.Pod) (*kubecontainer.PodStatus, error) //nolint:revive // the receiver of a linked method
 
 //go:linkname getPodIPs k8s.io/kubernetes/pkg/kubelet/pleg.(*GenericPLEG).getPodIPs
 func getPodIPs(g *pleg.GenericPLEG, uid types.UID, status *kubecontainer.PodStatus) []string
 
 //go:linkname generateAPIPodStatus k8s.io/kubernetes/pkg/kubelet.(*Kubelet).generateAPIPodStatus
-func generateAPIPodStatus(k *kubelet.Kubelet, ctx context.Context, pod *v1.Pod, status *kubecontainer.PodStatus, terminal bool) v1.PodStatus
+func generateAPIPodStatus(k *kubelet.Kubelet, ctx context.Context, pod *v1.Pod, status *kubecontainer.PodStatus, terminal bool) v1.PodStatus //nolint:revive // the receiver of a linked method
 
 // theKubelet has the parts of a kubelet that make a status.
 type theKubelet struct {

@@ -1,0 +1,157 @@
+package components
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// Kubelet is a kubelet without an apiserver.
+type Kubelet struct {
+	*Process
+	readOnly string
+}
+
+// sysctls are what a kubelet sets on its machine.
+var sysctls = []string{
+	"vm/overcommit_memory", "vm/panic_on_oom", "kernel/panic", "kernel/panic_on_oops", "kernel/keys/root_maxkeys", "kernel/keys/root_maxbytes",
+}
+
+// StartKubelet runs a kubelet until the test ends. It runs the static pods of a folder in the
+// runtime, and has a mount namespace of its own. What it changes on the machine is put back.
+func StartKubelet(tb testing.TB, r *Runtime, node, manifests string) *Kubelet {
+	tb.Helper()
+	unshare, err := exec.LookPath("unshare")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	dir, err := os.MkdirTemp("", "kubelet")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { removeTree(tb, dir) })
+	restoreMachine(tb)
+	// Their cgroups are removed after the containers.
+	tb.Cleanup(func() { r.removeAll(tb) })
+
+	k := &Kubelet{readOnly: FreeAddress(tb)}
+	_, port, _ := net.SplitHostPort(k.readOnly)
+	_, health, _ := net.SplitHostPort(FreeAddress(tb))
+	_, secure, _ := net.SplitHostPort(FreeAddress(tb))
+	config := writeFile(tb, filepath.Join(dir, "config.yaml"), fmt.Appendf(nil, kubeletConfig, dir, manifests, r.Socket, port, health, secure))
+	k.Process = newProcess(tb, dir, "kubelet", "--config="+config, "--root-dir="+dir+"/root", "--cert-dir="+dir+"/pki", "--hostname-override="+node)
+	k.args = append([]string{"--mount", "--propagation", "private", k.name}, k.args...)
+	k.name = unshare
+	k.Start(tb)
+	await(tb, "the kubelet", func() error {
+		_, err := k.Pods(tb)
+		return err
+	})
+	return k
+}
+
+// kubeletConfig has placeholders for the folder, the manifests, the runtime's socket, and
+// the ports.
+const kubeletConfig = `apiVersion: kubelet.config.k8s.io/v1beta1
+kind: KubeletConfiguration
+staticPodPath: %[2]s
+containerRuntimeEndpoint: unix://%[3]s
+podLogsDir: %[1]s/logs
+volumePluginDir: %[1]s/plugins
+address: 127.0.0.1
+port: %[6]s
+readOnlyPort: %[4]s
+healthzPort: %[5]s
+authentication: {anonymous: {enabled: true}, webhook: {enabled: false}}
+authorization: {mode: AlwaysAllow}
+cgroupDriver: cgroupfs
+cgroupRoot: /
+enforceNodeAllocatable: []
+failCgroupV1: false
+failSwapOn: false
+fileCheckFrequency: 1s
+imageGCHighThresholdPercent: 100
+makeIPTablesUtilChains: false
+evictionHard: {memory.available: "0%%", nodefs.available: "0%%", nodefs.inodesFree: "0%%", imagefs.available: "0%%", imagefs.inodesFree: "0%%", pid.available: "0%%"}
+`
+
+// restoreMachine puts back the sysctls, and removes the cgroups and the folder of device
+// plugins, when the test ends.
+func restoreMachine(tb testing.TB) {
+	tb.Helper()
+	for _, name := range sysctls {
+		path := "/proc/sys/" + name
+		before, err := os.ReadFile(path)
+		if err != nil {
+			continue
+		}
+		tb.Cleanup(func() {
+			if now, err := os.ReadFile(path); err == nil && bytes.Equal(now, before) {
+				return
+			}
+			if err := os.WriteFile(path, before, 0o644); err != nil {
+				tb.Errorf("putting back a sysctl: %v", err)
+			}
+		})
+	}
+	_, err := os.Stat("/var/lib/kubelet")
+	missing := os.IsNotExist(err)
+	tb.Cleanup(func() {
+		if missing {
+			removeTree(tb, "/var/lib/kubelet")
+		}
+		roots, _ := filepath.Glob("/sys/fs/cgroup/*/kubepods")
+		for _, root := range append(roots, "/sys/fs/cgroup/kubepods") {
+			var dirs []string
+			_ = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+				if err == nil && d.IsDir() {
+					dirs = append(dirs, path)
+				}
+				return nil
+			})
+			for _, dir := range slices.Backward(dirs) {
+				_ = os.Remove(dir)
+			}
+		}
+	})
+}
+
+func removeTree(tb testing.TB, dir string) {
+	tb.Helper()
+	if err := os.RemoveAll(dir); err != nil {
+		tb.Errorf("removing what the kubelet left: %v", err)
+	}
+}
+
+// Pods returns the pods of the kubelet, by name.
+func (k *Kubelet) Pods(tb testing.TB) (map[string]*v1.Pod, error) {
+	tb.Helper()
+	req, err := http.NewRequestWithContext(tb.Context(), http.MethodGet, "http://"+k.readOnly+"/pods", nil)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	var list v1.PodList
+	if err := json.NewDecoder(resp.Body).Decode(&list); err != nil {
+		return nil, fmt.Errorf("decoding the kubelet's pods: %w", err)
+	}
+	pods := map[string]*v1.Pod{}
+	for i := range list.Items {
+		pods[list.Items[i].Name] = &list.Items[i]
+	}
+	return pods, nil
+}
