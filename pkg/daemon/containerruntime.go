@@ -14,6 +14,7 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/lookup"
 	"github.com/podconfigd/podconfigd/pkg/pleg"
 	"github.com/podconfigd/podconfigd/pkg/pleg/cri"
+	"github.com/podconfigd/podconfigd/pkg/pleg/recorder"
 	"github.com/podconfigd/podconfigd/pkg/server"
 	"github.com/podconfigd/podconfigd/pkg/syncloop"
 )
@@ -25,7 +26,7 @@ type runtime struct {
 	events    bool
 	client    *cri.Runtime
 	generator *pleg.Generator
-	recorder  *pleg.Recorder
+	recorder  *recorder.Recorder
 }
 
 func newRuntime(c *Config, registry prometheus.Registerer) (*runtime, error) {
@@ -42,7 +43,7 @@ func newRuntime(c *Config, registry prometheus.Registerer) (*runtime, error) {
 	})
 	return &runtime{
 		endpoint: c.ContainerRuntimeEndpoint, events: c.ContainerRuntimeEvents, client: client, generator: generator,
-		recorder: pleg.NewRecorder(pleg.RecorderOptions{Reader: client, Pod: generator.Pod}),
+		recorder: recorder.New(recorder.Options{Reader: client, Pod: generator.Pod}),
 	}, nil
 }
 

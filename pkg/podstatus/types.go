@@ -4,6 +4,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
@@ -36,4 +37,13 @@ type Input struct {
 	Previous *v1.PodStatus
 	Node     Node
 	Now      time.Time
+}
+
+// Reading is the record of a pod.
+type Reading struct {
+	UID types.UID
+	// Record has nothing in it if the runtime has no container of the pod.
+	Record *Record
+	// Runtime is the name of the runtime.
+	Runtime string
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/pleg"
+	"github.com/podconfigd/podconfigd/pkg/podstatus"
 )
 
 const (
@@ -122,7 +123,7 @@ func (l *Loop) Run(ctx context.Context, updates <-chan config.PodUpdate) error {
 //
 // kubelet: pkg/kubelet/kubelet.go syncLoopIteration.
 func (l *Loop) syncLoopIteration(ctx context.Context, configCh <-chan config.PodUpdate,
-	syncCh, housekeepingCh <-chan time.Time, plegCh <-chan *pleg.PodLifecycleEvent, readings <-chan pleg.Reading,
+	syncCh, housekeepingCh <-chan time.Time, plegCh <-chan *pleg.PodLifecycleEvent, readings <-chan podstatus.Reading,
 ) error {
 	select {
 	case <-ctx.Done():

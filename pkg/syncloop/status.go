@@ -11,7 +11,6 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/podconfigd/podconfigd/pkg/config"
-	"github.com/podconfigd/podconfigd/pkg/pleg"
 	"github.com/podconfigd/podconfigd/pkg/podstatus"
 )
 
@@ -22,7 +21,7 @@ type Recorder interface {
 	// Forget forgets a pod that no source has any more.
 	Forget(uid types.UID)
 	// Watch returns the channel of records.
-	Watch() <-chan pleg.Reading
+	Watch() <-chan podstatus.Reading
 }
 
 // StatusOptions configures the status that the loop shows of pods.
@@ -60,7 +59,7 @@ func newStatuses(opts StatusOptions) statuses {
 func (s *statuses) enabled() bool { return len(s.Sources) > 0 }
 
 // readings returns the channel of records.
-func (s *statuses) readings() <-chan pleg.Reading {
+func (s *statuses) readings() <-chan podstatus.Reading {
 	if s.Recorder == nil || !s.enabled() {
 		return nil
 	}
@@ -183,7 +182,7 @@ func (l *Loop) seek(uid types.UID) {
 }
 
 // recorded takes a record from the runtime.
-func (l *Loop) recorded(ctx context.Context, r pleg.Reading) {
+func (l *Loop) recorded(ctx context.Context, r podstatus.Reading) {
 	if _, wanted := l.pods.get(r.UID); !wanted {
 		l.statuses.forget(r.UID)
 		return

@@ -22,7 +22,7 @@ import (
 type readings struct {
 	mu        sync.Mutex
 	requested []types.UID
-	channel   chan pleg.Reading
+	channel   chan podstatus.Reading
 }
 
 func (r *readings) Request(uid types.UID) {
@@ -31,8 +31,8 @@ func (r *readings) Request(uid types.UID) {
 	r.requested = append(r.requested, uid)
 }
 
-func (r *readings) Forget(types.UID)           {}
-func (r *readings) Watch() <-chan pleg.Reading { return r.channel }
+func (r *readings) Forget(types.UID)                {}
+func (r *readings) Watch() <-chan podstatus.Reading { return r.channel }
 
 // statusHarness is a running loop that shows statuses.
 type statusHarness struct {
@@ -80,7 +80,7 @@ func runStatus(t *testing.T, change func(*Options, *statusHarness)) *statusHarne
 		harness: &harness{
 			recorder: newRecorder("file"), updates: make(chan config.PodUpdate), events: &events{events: make(chan *pleg.PodLifecycleEvent)}, done: make(chan error, 1),
 		},
-		readings: &readings{channel: make(chan pleg.Reading)}, ips: []string{"192.0.2.1"},
+		readings: &readings{channel: make(chan podstatus.Reading)}, ips: []string{"192.0.2.1"},
 	}
 	opts := Options{Handler: &shown{h.recorder}, SourcesReady: h.recorder, PLEG: h.events, Status: StatusOptions{
 		Sources: []string{config.FileSource}, Recorder: h.readings,
@@ -130,7 +130,7 @@ func (h *statusHarness) add(source string, pods ...*v1.Pod) {
 
 // running makes the runtime report a running container of the pod.
 func (h *statusHarness) running(uid types.UID, id string) {
-	h.readings.channel <- pleg.Reading{UID: uid, Runtime: "containerd", Record: &podstatus.Record{
+	h.readings.channel <- podstatus.Reading{UID: uid, Runtime: "containerd", Record: &podstatus.Record{
 		Sandboxes: []*runtimeapi.PodSandboxStatus{{Id: "s", Metadata: &runtimeapi.PodSandboxMetadata{Uid: string(uid)}, CreatedAt: 1}},
 		Containers: []*runtimeapi.ContainerStatus{{
 			Id: id, Metadata: &runtimeapi.ContainerMetadata{Name: "c"}, State: runtimeapi.ContainerState_CONTAINER_RUNNING,
@@ -252,7 +252,7 @@ func TestStatusOfAPIPods(t *testing.T) {
 				h := runStatus(t, func(opts *Options, _ *statusHarness) { opts.Status.Sources = test.sources })
 				h.add("api", pod(test.status))
 				select {
-				case h.readings.channel <- pleg.Reading{}:
+				case h.readings.channel <- podstatus.Reading{}:
 					h.running("a", "1")
 				case <-time.After(time.Second):
 					if test.sources != nil {

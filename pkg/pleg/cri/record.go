@@ -8,11 +8,11 @@ import (
 	"google.golang.org/grpc/status"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
-	"github.com/podconfigd/podconfigd/pkg/pleg"
+	"github.com/podconfigd/podconfigd/pkg/pleg/recorder"
 	"github.com/podconfigd/podconfigd/pkg/podstatus"
 )
 
-var _ pleg.RecordReader = (*Runtime)(nil)
+var _ recorder.Reader = (*Runtime)(nil)
 
 // Record requests the status of sandboxes and containers. It leaves out those that are
 // gone, and the fields that no status needs, because the records stay in memory.

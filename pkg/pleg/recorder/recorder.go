@@ -1,4 +1,6 @@
-package pleg
+// Package recorder reads what a container runtime reports about pods. It is apart from pleg,
+// so that users of pleg do not depend on the messages of CRI.
+package recorder
 
 import (
 	"cmp"
@@ -11,40 +13,32 @@ import (
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
 
+	"github.com/podconfigd/podconfigd/pkg/pleg"
 	"github.com/podconfigd/podconfigd/pkg/podstatus"
 )
 
 const (
-	// DefaultRecordPeriod is the default of RecorderOptions.Period.
-	DefaultRecordPeriod = time.Second
+	// DefaultPeriod is the default of Options.Period.
+	DefaultPeriod = time.Second
 	// recordRetry is the wait after a record that could not be read.
 	recordRetry = 5 * time.Second
 	// recordReaders is the number of records that are read at the same time.
 	recordReaders = 4
 )
 
-// RecordReader reads what a runtime reports about the sandboxes and containers of a pod.
-type RecordReader interface {
+// Reader reads what a runtime reports about the sandboxes and containers of a pod.
+type Reader interface {
 	// Record returns the status of each of the sandboxes and containers that the runtime still
 	// has, and the name of the runtime.
 	Record(ctx context.Context, sandboxIDs, containerIDs []string) (record *podstatus.Record, runtime string, err error)
 }
 
-// Reading is the record of a pod.
-type Reading struct {
-	UID types.UID
-	// Record has nothing in it if the runtime has no container of the pod.
-	Record *podstatus.Record
-	// Runtime is the name of the runtime.
-	Runtime string
-}
-
-// RecorderOptions configures a recorder. A duration of 0 is its default.
-type RecorderOptions struct {
-	Reader RecordReader
+// Options configures a recorder. A duration of 0 is its default.
+type Options struct {
+	Reader Reader
 	// Pod returns a pod of the runtime, or nil if the runtime has none with that UID. It
 	// returns false before the first list.
-	Pod func(uid types.UID) (*Pod, bool)
+	Pod func(uid types.UID) (*pleg.Pod, bool)
 	// Period is the minimum time between two readings of a pod.
 	Period time.Duration
 	// CallTimeout is the timeout of one reading.
@@ -56,9 +50,9 @@ type RecorderOptions struct {
 //
 // kubelet: pkg/kubelet/pleg/generic.go updateCache, which reads at each change.
 type Recorder struct {
-	opts     RecorderOptions
+	opts     Options
 	queue    workqueue.TypedDelayingInterface[types.UID]
-	readings chan Reading
+	readings chan podstatus.Reading
 
 	mu sync.Mutex
 	// read is the time of the last reading of each requested pod.
@@ -66,12 +60,12 @@ type Recorder struct {
 	failed string
 }
 
-// NewRecorder returns a recorder. It does nothing before Run.
-func NewRecorder(opts RecorderOptions) *Recorder {
-	opts.Period = cmp.Or(opts.Period, DefaultRecordPeriod)
-	opts.CallTimeout = cmp.Or(opts.CallTimeout, defaultCallTimeout)
+// New returns a recorder. It does nothing before Run.
+func New(opts Options) *Recorder {
+	opts.Period = cmp.Or(opts.Period, DefaultPeriod)
+	opts.CallTimeout = cmp.Or(opts.CallTimeout, pleg.DefaultRelistThreshold/6)
 	return &Recorder{
-		opts: opts, readings: make(chan Reading), read: make(map[types.UID]time.Time),
+		opts: opts, readings: make(chan podstatus.Reading), read: make(map[types.UID]time.Time),
 		queue: workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[types.UID]{}),
 	}
 }
@@ -92,7 +86,7 @@ func (r *Recorder) Forget(uid types.UID) {
 }
 
 // Watch returns the channel of readings. Each call returns the same channel.
-func (r *Recorder) Watch() <-chan Reading { return r.readings }
+func (r *Recorder) Watch() <-chan podstatus.Reading { return r.readings }
 
 // waitLocked returns the time until the pod may be read again.
 func (r *Recorder) waitLocked(uid types.UID) time.Duration {
@@ -151,8 +145,8 @@ func (r *Recorder) serve(ctx context.Context, uid types.UID) {
 	r.read[uid] = time.Now()
 }
 
-func (r *Recorder) take(ctx context.Context, uid types.UID, pod *Pod) (Reading, error) {
-	reading := Reading{UID: uid, Record: new(podstatus.Record)}
+func (r *Recorder) take(ctx context.Context, uid types.UID, pod *pleg.Pod) (podstatus.Reading, error) {
+	reading := podstatus.Reading{UID: uid, Record: new(podstatus.Record)}
 	if pod == nil {
 		return reading, nil
 	}

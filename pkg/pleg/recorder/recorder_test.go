@@ -1,4 +1,4 @@
-package pleg
+package recorder
 
 import (
 	"context"
@@ -9,11 +9,20 @@ import (
 	"testing/synctest"
 	"time"
 
+	"go.uber.org/goleak"
 	"k8s.io/apimachinery/pkg/types"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/podconfigd/podconfigd/pkg/pleg"
 	"github.com/podconfigd/podconfigd/pkg/podstatus"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func pass(d time.Duration) {
+	time.Sleep(d) //nolint:forbidigo // virtual time
+	synctest.Wait()
+}
 
 // recordReader is a runtime whose one container has a state that the test counts up.
 type recordReader struct {
@@ -48,9 +57,9 @@ func (r *recordReader) set(state uint32, err error) {
 
 // runRecorder runs a recorder in a bubble. It returns the readings so far, and a function that
 // ends it.
-func runRecorder(t *testing.T, reader RecordReader, pods map[types.UID]*Pod) (r *Recorder, got func() []string, stop func()) {
+func runRecorder(t *testing.T, reader Reader, pods map[types.UID]*pleg.Pod) (r *Recorder, got func() []string, stop func()) {
 	t.Helper()
-	r = NewRecorder(RecorderOptions{Reader: reader, Pod: func(uid types.UID) (*Pod, bool) { return pods[uid], pods != nil }})
+	r = New(Options{Reader: reader, Pod: func(uid types.UID) (*pleg.Pod, bool) { return pods[uid], pods != nil }})
 	ctx, cancel := context.WithCancel(t.Context())
 	var mu sync.Mutex
 	var readings []string
@@ -88,8 +97,8 @@ func runRecorder(t *testing.T, reader RecordReader, pods map[types.UID]*Pod) (r 
 func TestRecorderReadsTheLastState(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		reader := &recordReader{}
-		r, got, stop := runRecorder(t, reader, map[types.UID]*Pod{
-			"a": {UID: "a", Containers: []Container{{ID: "s", Sandbox: true}, {ID: "c"}}},
+		r, got, stop := runRecorder(t, reader, map[types.UID]*pleg.Pod{
+			"a": {UID: "a", Containers: []pleg.Container{{ID: "s", Sandbox: true}, {ID: "c"}}},
 		})
 		for n := range uint32(100) {
 			reader.set(n, nil)
@@ -103,7 +112,7 @@ func TestRecorderReadsTheLastState(t *testing.T) {
 			t.Errorf("got %v, want %s", got(), want)
 		}
 		for i := 1; i < len(reader.calls); i++ {
-			if apart := reader.calls[i].Sub(reader.calls[i-1]); apart < DefaultRecordPeriod {
+			if apart := reader.calls[i].Sub(reader.calls[i-1]); apart < DefaultPeriod {
 				t.Errorf("call %d came %v after the one before", i, apart)
 			}
 		}
@@ -114,7 +123,7 @@ func TestRecorderReadsTheLastState(t *testing.T) {
 func TestRecorderRetries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		reader := &recordReader{err: errors.New("no such file")}
-		r, got, stop := runRecorder(t, reader, map[types.UID]*Pod{"a": {UID: "a", Containers: []Container{{ID: "c"}}}})
+		r, got, stop := runRecorder(t, reader, map[types.UID]*pleg.Pod{"a": {UID: "a", Containers: []pleg.Container{{ID: "c"}}}})
 		r.Request("a")
 		r.Request("b")
 		pass(3*recordRetry + time.Second)
