@@ -39,7 +39,9 @@ var (
 func ParseCgroup(s string) []CgroupContainer {
 	var best []CgroupContainer
 	for line := range strings.Lines(s) {
-		if found := parseCgroupPath(strings.TrimSpace(line)); rank(found) > rank(best) {
+		// cgroups(7): a zombie can be in a cgroup that was removed.
+		path := strings.TrimSuffix(strings.TrimSpace(line), " (deleted)")
+		if found := parseCgroupPath(path); rank(found) > rank(best) {
 			best = found
 		}
 	}

@@ -147,6 +147,13 @@ var cgroups = []struct{ name, lines, want string }{
 	{"cgroup namespace, the same pod", "0::/../crio-" + inner + ".scope", inner + "@"},
 	{"cgroup namespace, the same container", "0::/", ""},
 
+	{"containerd, v2, systemd, a process that outlives the cgroup",
+		"0::/kubepods.slice/kubepods-pod" + slice + ".slice/cri-containerd-" + inner + ".scope (deleted)",
+		inner + "@" + uid},
+	{"containerd, v2, cgroupfs, a process that outlives the cgroup",
+		"0::/kubepods/pod" + uid + "/" + inner + " (deleted)\n",
+		inner + "@" + uid},
+
 	// Only a part.
 	{"a process of a pod, in no container",
 		"0::/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod" + slice + ".slice",
