@@ -154,6 +154,7 @@ func (l *Lookup) findContainer(q *Query, containers []CgroupContainer, f *findin
 			continue
 		}
 		if recorded, ok := l.runtime.FindContainer(c.ID); ok {
+			f.ids = nil // those inside it are not of the runtime
 			if !l.findPod(q, recorded.UID, f) {
 				f.keys = []any{recorded.UID}
 				f.orphan(q, recorded)

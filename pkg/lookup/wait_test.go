@@ -160,3 +160,21 @@ func TestListsAreLimited(t *testing.T) {
 		n.clean()
 	})
 }
+
+// A container can run containers itself, which the runtime never has. Nobody waits for them.
+func TestNoWaitForANestedContainer(t *testing.T) {
+	onNode(t, true, func(n *node) {
+		n.runtime.set(uid, "web", outer+" app running")
+		web := pod("web")
+		web.UID = uid
+		n.deliver(config.ADD, "file", web)
+		n.process(10, 1000, "0::/kubepods/pod"+uid+"/"+outer+"/docker/"+inner+"\n")
+		n.pass(6 * time.Minute)
+		lists := n.runtime.listed()
+		n.ends(n.begin(Query{PID: 10, Wait: time.Second}), "0s: file web app running")
+		if n.runtime.listed() > lists {
+			t.Error("the runtime was listed for it")
+		}
+		n.clean()
+	})
+}
