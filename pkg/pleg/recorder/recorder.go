@@ -22,8 +22,10 @@ const (
 	DefaultPeriod = time.Second
 	// recordRetry is the wait after a record that could not be read.
 	recordRetry = 5 * time.Second
-	// recordReaders is the number of records that are read at the same time.
+	// recordReaders is the number of records that are read at the same time. A record that
+	// takes longer than slowRecord does not count any more.
 	recordReaders = 4
+	slowRecord    = time.Second
 )
 
 // Reader reads what a runtime reports about the sandboxes and containers of a pod.
@@ -55,9 +57,16 @@ type Recorder struct {
 	readings chan podstatus.Reading
 
 	mu sync.Mutex
-	// read is the time of the last reading of each requested pod.
-	read   map[types.UID]time.Time
-	failed string
+	// requested are the pods that were requested and not forgotten.
+	requested map[types.UID]*requested
+}
+
+// requested is a pod that was requested.
+type requested struct {
+	// read is the time of the last reading.
+	read time.Time
+	// failed is true if the last attempt failed.
+	failed bool
 }
 
 // New returns a recorder. It does nothing before Run.
@@ -65,7 +74,7 @@ func New(opts Options) *Recorder {
 	opts.Period = cmp.Or(opts.Period, DefaultPeriod)
 	opts.CallTimeout = cmp.Or(opts.CallTimeout, pleg.DefaultRelistThreshold/6)
 	return &Recorder{
-		opts: opts, readings: make(chan podstatus.Reading), read: make(map[types.UID]time.Time),
+		opts: opts, readings: make(chan podstatus.Reading), requested: make(map[types.UID]*requested),
 		queue: workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[types.UID]{}),
 	}
 }
@@ -73,7 +82,12 @@ func New(opts Options) *Recorder {
 // Request requests the record of a pod. It does not block.
 func (r *Recorder) Request(uid types.UID) {
 	r.mu.Lock()
-	wait := r.waitLocked(uid)
+	pod := r.requested[uid]
+	if pod == nil {
+		pod = new(requested)
+		r.requested[uid] = pod
+	}
+	wait := r.waitLocked(pod)
 	r.mu.Unlock()
 	r.queue.AddAfter(uid, wait)
 }
@@ -82,57 +96,67 @@ func (r *Recorder) Request(uid types.UID) {
 func (r *Recorder) Forget(uid types.UID) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	delete(r.read, uid)
+	delete(r.requested, uid)
 }
 
 // Watch returns the channel of readings. Each call returns the same channel.
 func (r *Recorder) Watch() <-chan podstatus.Reading { return r.readings }
 
 // waitLocked returns the time until the pod may be read again.
-func (r *Recorder) waitLocked(uid types.UID) time.Duration {
-	last, was := r.read[uid]
-	if !was {
+func (r *Recorder) waitLocked(pod *requested) time.Duration {
+	if pod.read.IsZero() {
 		return 0
 	}
-	return max(0, time.Until(last.Add(r.opts.Period)))
+	return max(0, time.Until(pod.read.Add(r.opts.Period)))
 }
 
 // Run reads records until the context is done, and returns the cause of the context.
 func (r *Recorder) Run(ctx context.Context) error {
 	var readers sync.WaitGroup
-	for range recordReaders {
-		readers.Go(func() {
-			for {
-				uid, stopped := r.queue.Get()
-				if stopped {
-					return
-				}
-				r.serve(ctx, uid)
-				r.queue.Done(uid)
+	readers.Go(func() {
+		places := make(chan struct{}, recordReaders)
+		for {
+			places <- struct{}{}
+			uid, stopped := r.queue.Get()
+			if stopped {
+				return
 			}
-		})
-	}
+			readers.Go(func() {
+				leave := sync.OnceFunc(func() { <-places })
+				defer leave()
+				defer r.queue.Done(uid)
+				r.serve(ctx, uid, leave)
+			})
+		}
+	})
 	<-ctx.Done()
 	r.queue.ShutDown()
 	readers.Wait()
 	return context.Cause(ctx)
 }
 
-// serve reads one record, unless it is too early.
-func (r *Recorder) serve(ctx context.Context, uid types.UID) {
+// serve reads one record, unless it is too early or the pod was forgotten. It calls leave if
+// the runtime takes long, so that other pods need not wait.
+func (r *Recorder) serve(ctx context.Context, uid types.UID, leave func()) {
 	r.mu.Lock()
-	wait := r.waitLocked(uid)
+	wanted := r.requested[uid]
+	var wait time.Duration
+	if wanted != nil {
+		wait = r.waitLocked(wanted)
+	}
 	r.mu.Unlock()
 	if wait > 0 {
 		r.queue.AddAfter(uid, wait)
 		return
 	}
 	pod, listed := r.opts.Pod(uid)
-	if !listed {
+	if wanted == nil || !listed {
 		return // the first list requests it
 	}
+	slow := time.AfterFunc(slowRecord, leave)
 	reading, err := r.take(ctx, uid, pod)
-	if r.report(ctx, err); err != nil {
+	slow.Stop()
+	if r.report(ctx, wanted, err); err != nil {
 		r.queue.AddAfter(uid, recordRetry)
 		return
 	}
@@ -142,7 +166,7 @@ func (r *Recorder) serve(ctx context.Context, uid types.UID) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.read[uid] = time.Now()
+	wanted.read = time.Now()
 }
 
 func (r *Recorder) take(ctx context.Context, uid types.UID, pod *pleg.Pod) (podstatus.Reading, error) {
@@ -168,15 +192,11 @@ func (r *Recorder) take(ctx context.Context, uid types.UID, pod *pleg.Pod) (pods
 	return reading, nil
 }
 
-// report logs an error if it differs from the previous one.
-func (r *Recorder) report(ctx context.Context, err error) {
-	said := ""
-	if err != nil {
-		said = err.Error()
-	}
+// report logs the first error of a pod after a success.
+func (r *Recorder) report(ctx context.Context, pod *requested, err error) {
 	r.mu.Lock()
-	again := r.failed == said
-	r.failed = said
+	again := pod.failed
+	pod.failed = err != nil
 	r.mu.Unlock()
 	if err != nil && !again && ctx.Err() == nil {
 		klog.FromContext(ctx).Error(err, "Failed to read the state of a pod from the runtime, retrying", "after", recordRetry)

@@ -9,9 +9,11 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/go-logr/logr/funcr"
 	"go.uber.org/goleak"
 	"k8s.io/apimachinery/pkg/types"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+	"k8s.io/klog/v2"
 
 	"github.com/podconfigd/podconfigd/pkg/pleg"
 	"github.com/podconfigd/podconfigd/pkg/podstatus"
@@ -150,5 +152,90 @@ func TestRecorderWaitsForTheFirstList(t *testing.T) {
 		if len(got()) > 0 || len(reader.calls) > 0 {
 			t.Errorf("%v after %d calls", got(), len(reader.calls))
 		}
+	})
+}
+
+// Of a pod that was forgotten, nothing is kept, and nothing is read any more.
+func TestRecorderForgets(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		reader := &recordReader{}
+		r, got, stop := runRecorder(t, reader, map[types.UID]*pleg.Pod{"a": {UID: "a", Containers: []pleg.Container{{ID: "c"}}}})
+		reader.set(0, errors.New("it is broken"))
+		r.Request("a")
+		pass(time.Second)
+		r.Forget("a")
+		pass(time.Minute)
+		if n := len(reader.calls); n != 1 {
+			t.Errorf("read %d times", n)
+		}
+		reader.set(0, nil)
+		r.Request("a")
+		pass(time.Second)
+		r.Request("a")
+		r.Request("a")
+		r.Forget("a")
+		pass(time.Minute)
+		if n := len(r.requested); n > 0 {
+			t.Errorf("%d pods are kept after %v", n, got())
+		}
+		stop()
+	})
+}
+
+// hanging is a reader whose calls for some containers hang.
+type hanging struct{ recordReader }
+
+func (h *hanging) Record(ctx context.Context, sandboxes, containers []string) (*podstatus.Record, string, error) {
+	if len(containers) > 0 && containers[0] == "hangs" {
+		<-ctx.Done()
+		return nil, "", ctx.Err()
+	}
+	return h.recordReader.Record(ctx, sandboxes, containers)
+}
+
+// However many pods hang in the runtime, the others are read within a moment.
+func TestRecorderReadsBesidePodsThatHang(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		pods := map[types.UID]*pleg.Pod{"good": {UID: "good", Containers: []pleg.Container{{ID: "c"}}}}
+		for n := range 2 * recordReaders {
+			uid := types.UID(fmt.Sprint("bad", n))
+			pods[uid] = &pleg.Pod{UID: uid, Containers: []pleg.Container{{ID: "hangs"}}}
+		}
+		r, got, stop := runRecorder(t, new(hanging), pods)
+		for uid := range pods {
+			r.Request(uid)
+		}
+		pass(5 * time.Second)
+		r.Request("good")
+		pass(5 * time.Second)
+		if fmt.Sprint(got()) != "[good c=0 good c=0]" {
+			t.Errorf("got %v", got())
+		}
+		stop()
+	})
+}
+
+// A pod that can't be read is logged once, also if there are several.
+func TestRecorderLogsOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		lines := 0
+		logger := funcr.New(func(string, string) { mu.Lock(); lines++; mu.Unlock() }, funcr.Options{})
+		reader := &recordReader{err: errors.New("it is broken")}
+		pods := map[types.UID]*pleg.Pod{
+			"a": {UID: "a", Name: "a", Containers: []pleg.Container{{ID: "1"}}}, "b": {UID: "b", Name: "b", Containers: []pleg.Container{{ID: "2"}}},
+		}
+		r := New(Options{Reader: reader, Pod: func(uid types.UID) (*pleg.Pod, bool) { return pods[uid], true }})
+		ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), logger))
+		var group sync.WaitGroup
+		group.Go(func() { _ = r.Run(ctx) })
+		r.Request("a")
+		r.Request("b")
+		pass(time.Minute)
+		if lines != 2 || len(reader.calls) < 20 {
+			t.Errorf("%d lines for 2 pods after %d calls", lines, len(reader.calls))
+		}
+		cancel()
+		group.Wait()
 	})
 }
