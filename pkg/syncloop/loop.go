@@ -85,6 +85,7 @@ func New(opts Options) *Loop {
 	}
 	for _, u := range opts.Restored {
 		l.pods.take(u)
+		l.statuses.restored(u, l.pods)
 		l.queue.put(u.Pods, time.Now())
 	}
 	l.metrics = newMetrics(opts.Registerer, l)
@@ -110,6 +111,7 @@ func (l *Loop) Run(ctx context.Context, updates <-chan config.PodUpdate) error {
 	housekeepingTicker := time.NewTicker(housekeepingPeriod)
 	defer housekeepingTicker.Stop()
 	plegCh, readings := l.pleg.Watch(), l.statuses.readings()
+	l.reconcile(ctx)
 	for {
 		err := l.syncLoopIteration(ctx, updates, syncTicker.C, housekeepingTicker.C, plegCh, readings)
 		if err != nil {

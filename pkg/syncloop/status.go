@@ -66,6 +66,17 @@ func (s *statuses) readings() <-chan podstatus.Reading {
 	return s.Recorder.Watch()
 }
 
+// restored takes the pods of a source before a restart. Their statuses are computed again at
+// the start: with other options, they may get none. Without a runtime, no status stands.
+func (s *statuses) restored(u config.PodUpdate, pods *podManager) {
+	for _, pod := range u.Pods {
+		s.waiting[pod.UID] = true
+		if s.Recorder == nil {
+			pods.of(u.Source, pod.UID).generated = nil
+		}
+	}
+}
+
 // forget forgets a pod.
 func (s *statuses) forget(uid types.UID) {
 	delete(s.records, uid)
@@ -192,6 +203,11 @@ func (l *Loop) recorded(ctx context.Context, r podstatus.Reading) {
 	}
 	l.statuses.records[r.UID] = r.Record
 	l.statuses.waiting[r.UID] = true
+	if pod, listed := l.pleg.Pod(r.UID); listed && pod == nil && len(r.Record.Containers)+len(r.Record.Sandboxes) > 0 {
+		// The runtime removed the pod since. If the event came before this record, nothing
+		// else requests another one.
+		l.statuses.Recorder.Request(r.UID)
+	}
 	l.reconcile(ctx)
 }
 
@@ -224,7 +240,8 @@ func (l *Loop) reconcile(ctx context.Context) {
 	}
 }
 
-// refresh computes all statuses again if the addresses of the node changed. After the first
+// refresh computes all statuses again if the addresses of the node changed. If the node has
+// none any more, the last ones stay: a network that is set up again is no change. After the first
 // list of the runtime, it seeks every pod: of those that the runtime does not have, there are
 // no events.
 func (l *Loop) refresh(ctx context.Context) {
@@ -239,7 +256,7 @@ func (l *Loop) refresh(ctx context.Context) {
 			}
 		}
 	}
-	if ips := l.statuses.NodeIPs(); !slices.Equal(ips, l.statuses.node.IPs) {
+	if ips := l.statuses.NodeIPs(); len(ips) > 0 && !slices.Equal(ips, l.statuses.node.IPs) {
 		l.statuses.node.IPs = ips
 		for uid := range l.pods.byUID {
 			l.statuses.waiting[uid] = true

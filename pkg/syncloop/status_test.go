@@ -308,3 +308,83 @@ func TestStatusFollowsTheNodesAddress(t *testing.T) {
 		h.stop(t)
 	})
 }
+
+// A status that was restored goes away if nothing keeps it up to date any more: the pods of its
+// source get no status, or there is no runtime.
+func TestRestoredStatusGoes(t *testing.T) {
+	now := metav1.Now()
+	last := v1.PodStatus{Phase: v1.PodRunning, StartTime: &now, HostIP: "192.0.2.1", ContainerStatuses: []v1.ContainerStatus{{
+		Name: "c", ContainerID: "containerd://0", State: v1.ContainerState{Running: &v1.ContainerStateRunning{}},
+	}}}
+	for _, test := range []struct {
+		name   string
+		change func(*StatusOptions)
+		want   []string
+	}{
+		{"a runtime", func(*StatusOptions) {}, nil},
+		{"no runtime", func(s *StatusOptions) { s.Recorder = nil }, []string{"RECONCILE status a:Pending"}},
+		{"turned off", func(s *StatusOptions) { *s = StatusOptions{} }, []string{"RECONCILE status a:Pending"}},
+		{"not of this source", func(s *StatusOptions) { s.Sources = []string{"http"} }, []string{"RECONCILE status a:Pending"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := runStatus(t, func(opts *Options, _ *statusHarness) {
+					test.change(&opts.Status)
+					opts.Restored = []config.PodUpdate{{
+						Op: config.ADD, Source: "file", Pods: []*v1.Pod{static("a")}, Files: []*config.File{{Path: "a.yaml"}}, Statuses: []*v1.PodStatus{&last},
+					}}
+				})
+				pass(2 * housekeepingPeriod)
+				h.expect(t, test.want...)
+				h.stop(t)
+			})
+		})
+	}
+}
+
+// A record can be older than the end of its pod in the runtime, of which the loop has the event
+// already. Then it is requested again.
+func TestALateRecordIsNotTheLast(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := runStatus(t, nil)
+		h.events.has("a")
+		h.add("file", static("a"))
+		h.events.has()
+		h.events.events <- &pleg.PodLifecycleEvent{ID: "a", Type: pleg.ContainerRemoved}
+		synctest.Wait()
+		h.readings.requested = nil
+		h.running("a", "1")
+		if got := fmt.Sprint(h.readings.requested); got != "[a]" {
+			t.Errorf("after a late record, requested %s", got)
+		}
+		h.readings.channel <- podstatus.Reading{UID: "a", Record: new(podstatus.Record)}
+		synctest.Wait()
+		if got := fmt.Sprint(h.readings.requested); got != "[a]" {
+			t.Errorf("after the last record, requested %s", got)
+		}
+		h.stop(t)
+	})
+}
+
+// A node that loses its default route for a moment keeps its address.
+func TestStatusKeepsTheNodesAddress(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := runStatus(t, nil)
+		set := func(ips ...string) {
+			h.mu.Lock()
+			h.ips = ips
+			h.mu.Unlock()
+			pass(2 * housekeepingPeriod)
+		}
+		h.add("file", static("a"))
+		h.running("a", "1")
+		h.expect(t, "ADD a:Pending", "RECONCILE status a:Running on 192.0.2.1 containerd://1")
+		set()
+		set("192.0.2.1")
+		h.expect(t)
+		set()
+		set("192.0.2.2")
+		h.expect(t, "RECONCILE status a:Running on 192.0.2.2 containerd://1")
+		h.stop(t)
+	})
+}
