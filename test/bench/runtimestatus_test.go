@@ -22,12 +22,17 @@ func BenchmarkResidentStatus(b *testing.B) {
 	r := components.StartRuntime(b, components.Containerd)
 	dir := newDirectory(b)
 	var wg sync.WaitGroup
+	var mu sync.Mutex
+	var sandboxes []string
 	next := make(chan int)
 	for range 4 {
 		wg.Go(func() {
 			for i := range next {
 				name, uid := fmt.Sprintf("pod-%03d-%s", i, nodeName), fmt.Sprintf("uid-%03d", i)
 				sandbox := r.Sandbox(b, name, uid)
+				mu.Lock()
+				sandboxes = append(sandboxes, sandbox)
+				mu.Unlock()
 				for c := range 3 {
 					id := r.Create(b, sandbox, name, uid, fmt.Sprint("c", c), "pause")
 					if c == 0 {
@@ -38,7 +43,7 @@ func BenchmarkResidentStatus(b *testing.B) {
 		})
 	}
 	for i := range pods {
-		text := fmt.Sprintf("apiVersion: v1\nkind: Pod\nmetadata: {name: pod-%03d, uid: uid-%[1]03d}\nspec: {hostNetwork: true, containers: [", i)
+		text := fmt.Sprintf("apiVersion: v1\nkind: Pod\nmetadata: {name: pod-%03d, uid: uid-%03d}\nspec: {hostNetwork: true, containers: [", i, i)
 		for c := range 3 {
 			text += fmt.Sprintf("{name: c%d, image: %q}, ", c, components.Image)
 		}
@@ -68,6 +73,10 @@ func BenchmarkResidentStatus(b *testing.B) {
 			b.ReportMetric(rss/float64(b.N), "rss-MB")
 		})
 	}
+	for _, id := range sandboxes { // one at a time takes minutes
+		wg.Go(func() { r.RemoveSandbox(b, id) })
+	}
+	wg.Wait()
 }
 
 // known returns the number of pods whose first container has an ID in the status.
