@@ -4,6 +4,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -20,7 +21,7 @@ type CgroupContainer struct {
 var (
 	// containerCgroup is the name of a cgroup of a container: its ID, which can follow the
 	// name of the runtime, and can be a scope of systemd.
-	containerCgroup = regexp.MustCompile(`^(?:(.*)[-_])?([0-9a-f]{64})(?:\.scope)?$`)
+	containerCgroup = lazily(`^(?:(.*)[-_])?([0-9a-f]{64})(?:\.scope)?$`)
 	// podSlice and podDirectory are the names of the cgroup of a pod, with the systemd driver
 	// and with the cgroupfs driver of the kubelet. The directory is below one whose name ends
 	// in kubepods. A daemon in a cgroup namespace of its own may not see that one. Then it
@@ -28,11 +29,17 @@ var (
 	//
 	// kubelet: pkg/kubelet/cm/pod_container_manager_linux.go GetPodContainerName,
 	// pkg/kubelet/cm/cgroup_manager_linux.go ToSystemd.
-	podSlice     = regexp.MustCompile(`kubepods(?:-[^-]+)?-pod([^.]+)\.slice$`)
-	podDirectory = regexp.MustCompile(`^pod([^.]+)$`)
+	podSlice     = lazily(`kubepods(?:-[^-]+)?-pod([^.]+)\.slice$`)
+	podDirectory = lazily(`^pod([^.]+)$`)
 
-	podNamespaced = regexp.MustCompile(`^pod([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{32})$`)
+	podNamespaced = lazily(`^pod([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{32})$`)
 )
+
+// lazily compiles an expression at its first use: most daemons never need it, and the memory of
+// all expressions of this package is 180 kB.
+func lazily(expression string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expression) })
+}
 
 // ParseCgroup returns the containers that a cgroup names, the innermost first: a container
 // can run containers itself. It accepts a path, and the lines of /proc/PID/cgroup.
@@ -73,15 +80,15 @@ func parseCgroupPath(path string) []CgroupContainer {
 	// kubelet.
 	for name := range strings.FieldsFuncSeq(path, func(r rune) bool { return r == '/' || r == ':' }) {
 		kubepods = kubepods || strings.HasSuffix(name, "kubepods")
-		if m := podSlice.FindStringSubmatch(name); m != nil {
+		if m := podSlice().FindStringSubmatch(name); m != nil {
 			pod = types.UID(strings.ReplaceAll(m[1], "_", "-"))
 			continue
 		}
-		if m := podDirectory.FindStringSubmatch(name); m != nil && (kubepods || podNamespaced.MatchString(name)) {
+		if m := podDirectory().FindStringSubmatch(name); m != nil && (kubepods || podNamespaced().MatchString(name)) {
 			pod, kubepods = types.UID(m[1]), false
 			continue
 		}
-		m := containerCgroup.FindStringSubmatch(name)
+		m := containerCgroup().FindStringSubmatch(name)
 		switch {
 		case m == nil:
 			continue

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"net/netip"
-	"regexp"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -39,10 +38,10 @@ type Query struct {
 // containerID matches the IDs of containers.
 //
 // containerd: pkg/identifiers; the limit is ours.
-var containerID = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
+var containerID = lazily(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
 
 // scheme matches the name of the runtime in the ID of a container status.
-var scheme = regexp.MustCompile(`^[a-z][a-z0-9+.-]*://`)
+var scheme = lazily(`^[a-z][a-z0-9+.-]*://`)
 
 const (
 	maxUID    = 253
@@ -99,7 +98,7 @@ func (q *Query) Validate() []Fault {
 }
 
 func (q *Query) checkContainerID() error {
-	if !containerID.MatchString(bare(q.ContainerID)) {
+	if !containerID().MatchString(bare(q.ContainerID)) {
 		return fmt.Errorf("%q is not a container ID: expected an ID such as 3f5a…, or containerd://3f5a…", cut(q.ContainerID))
 	}
 	return nil
@@ -134,7 +133,7 @@ func (q *Query) checkCgroup() error {
 }
 
 // bare returns the ID of a container without the name of the runtime.
-func bare(id string) string { return id[len(scheme.FindString(id)):] }
+func bare(id string) string { return id[len(scheme().FindString(id)):] }
 
 // parseIP parses an IP address. An IPv4 address that is written as IPv6 is an IPv4 address.
 func parseIP(s string) (netip.Addr, bool) {

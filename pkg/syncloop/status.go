@@ -102,8 +102,12 @@ func (s *statuses) of(p *sourcePod, mirror *v1.Pod) *v1.PodStatus {
 	if !s.covers(p) {
 		return nil
 	}
+	record := s.records[p.pod.UID]
+	if record == nil && p.generated == nil && mirror == nil && !p.pod.Spec.HostNetwork {
+		return nil // nothing is known
+	}
 	status := podstatus.Generate(podstatus.Input{
-		Pod: p.pod, Record: s.records[p.pod.UID], Previous: p.generated, Node: s.node, Now: time.Now(),
+		Pod: p.pod, Record: record, Previous: p.generated, Node: s.node, Now: time.Now(),
 	})
 	if p.generated != nil && equality.Semantic.DeepEqual(status, p.generated) {
 		status = p.generated // it is not kept twice
