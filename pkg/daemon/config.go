@@ -131,7 +131,7 @@ type Config struct {
 
 	// NotifyServiceManager reports the state of the daemon to the service manager that started
 	// the process, if the environment has NOTIFY_SOCKET: READY=1 when the sockets are served,
-	// STATUS=, STOPPING=1, and WATCHDOG=1 while the checks of /livez pass. The command sets it.
+	// STATUS=, STOPPING=1, and WATCHDOG=1 while the sync loop works. The command sets it.
 	NotifyServiceManager bool
 
 	// Collectors are metrics of the program around the daemon, which /metrics serves too.

@@ -40,6 +40,8 @@ type Daemon struct {
 	server    *server.Server
 	// live and ready are the checks of /livez and /readyz.
 	live, ready []server.Check
+	// own is the check of the daemon itself. A restart of the daemon does not mend the runtime.
+	own server.Check
 
 	state     *state
 	revisions revisions
@@ -104,7 +106,8 @@ func (d *Daemon) assemble(registry *prometheus.Registry) (err error) {
 		Status: d.runtime.statusOptions(c),
 	})
 	d.lookup = lookup.New(lookup.Options{Journal: d.journal, Runtime: d.runtime.lookup()})
-	d.live = d.runtime.checks(server.Check{Name: "syncloop", Check: d.checkLoop})
+	d.own = server.Check{Name: "syncloop", Check: d.checkLoop}
+	d.live = d.runtime.checks(d.own)
 	d.ready = d.state.checks(server.Check{Name: "sources", Check: d.checkSources})
 	d.server = server.New(server.Options{
 		Journal: d.journal, Status: d.status, Live: d.live, Ready: d.ready,

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -57,14 +58,14 @@ func (d *Daemon) serviceManager(ctx context.Context) *serviceManager {
 			_, err := sd.SdNotify(false, state)
 			return err
 		},
-		watchdog: watchdog, live: d.live, status: d.statusLine, busy: make(chan struct{}, 1),
+		watchdog: watchdog, live: []server.Check{d.own}, status: d.statusLine, busy: make(chan struct{}, 1),
 	}
 }
 
-// statusLine returns the number of pods, and why the daemon is not ready.
+// statusLine returns the number of pods, and why the daemon is not ready or not live.
 func (d *Daemon) statusLine() string {
 	parts := []string{fmt.Sprintf("Serving %d pods", d.journal.Status().Pods)}
-	for _, c := range d.ready {
+	for _, c := range slices.Concat(d.ready, d.live) {
 		if err := c.Check(); err != nil {
 			parts = append(parts, err.Error())
 		}
@@ -119,7 +120,7 @@ func (m *serviceManager) state(ctx context.Context) (state []string) {
 	return state
 }
 
-// check returns the faults of the checks of /livez.
+// check returns the faults of the daemon itself.
 func (m *serviceManager) check() error {
 	var errs []error
 	for _, c := range m.live {

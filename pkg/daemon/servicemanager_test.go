@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -151,4 +152,27 @@ func TestTheServiceManagerDoesNotRead(t *testing.T) {
 			t.Errorf("the log has it %d times:\n%s", n, m.log.String())
 		}
 	})
+}
+
+// A runtime that does not answer is in the status, and does not end the daemon.
+func TestTheWatchdogDoesNotDependOnTheRuntime(t *testing.T) {
+	c := DefaultConfig()
+	c.StaticPodPath, c.Socket, c.NodeName = t.TempDir(), filepath.Join(t.TempDir(), "s"), "node1"
+	c.ContainerRuntimeEndpoint, c.NotifyServiceManager = "unix:///no/such/socket", true
+	t.Setenv("NOTIFY_SOCKET", filepath.Join(t.TempDir(), "notify"))
+	t.Setenv("WATCHDOG_USEC", "10000000")
+	t.Setenv("WATCHDOG_PID", "")
+	d, err := New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.runtime.close()
+	d.live = []server.Check{{Name: "pleg", Check: func() error { return errors.New("last seen active 4m ago") }}}
+	m := d.serviceManager(t.Context())
+	if err := m.check(); err != nil {
+		t.Errorf("the watchdog sees %v", err)
+	}
+	if status := m.status(); !strings.Contains(status, "last seen active 4m ago") {
+		t.Errorf("the status is %q", status)
+	}
 }
