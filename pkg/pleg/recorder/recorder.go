@@ -53,10 +53,11 @@ type Options struct {
 // kubelet: pkg/kubelet/pleg/generic.go updateCache, which reads at each change.
 type Recorder struct {
 	opts     Options
-	queue    workqueue.TypedDelayingInterface[types.UID]
 	readings chan podstatus.Reading
 
 	mu sync.Mutex
+	// queue has goroutines of its own. It is nil before Run.
+	queue workqueue.TypedDelayingInterface[types.UID]
 	// requested are the pods that were requested and not forgotten.
 	requested map[types.UID]*requested
 }
@@ -75,21 +76,21 @@ func New(opts Options) *Recorder {
 	opts.CallTimeout = cmp.Or(opts.CallTimeout, pleg.DefaultRelistThreshold/6)
 	return &Recorder{
 		opts: opts, readings: make(chan podstatus.Reading), requested: make(map[types.UID]*requested),
-		queue: workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[types.UID]{}),
 	}
 }
 
 // Request requests the record of a pod. It does not block.
 func (r *Recorder) Request(uid types.UID) {
 	r.mu.Lock()
+	defer r.mu.Unlock()
 	pod := r.requested[uid]
 	if pod == nil {
 		pod = new(requested)
 		r.requested[uid] = pod
 	}
-	wait := r.waitLocked(pod)
-	r.mu.Unlock()
-	r.queue.AddAfter(uid, wait)
+	if r.queue != nil { // otherwise Run reads it first
+		r.queue.AddAfter(uid, r.waitLocked(pod))
+	}
 }
 
 // Forget forgets a pod that is of no interest any more.
@@ -112,6 +113,12 @@ func (r *Recorder) waitLocked(pod *requested) time.Duration {
 
 // Run reads records until the context is done, and returns the cause of the context.
 func (r *Recorder) Run(ctx context.Context) error {
+	r.mu.Lock()
+	r.queue = workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[types.UID]{})
+	for uid := range r.requested {
+		r.queue.Add(uid)
+	}
+	r.mu.Unlock()
 	var readers sync.WaitGroup
 	readers.Go(func() {
 		places := make(chan struct{}, recordReaders)

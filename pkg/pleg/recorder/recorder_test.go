@@ -239,3 +239,17 @@ func TestRecorderLogsOnce(t *testing.T) {
 		group.Wait()
 	})
 }
+
+// A request before Run is not lost. A recorder that never runs leaves nothing behind.
+func TestRecorderTakesRequestsBeforeRun(t *testing.T) {
+	r := New(Options{Reader: &recordReader{}, Pod: func(uid types.UID) (*pleg.Pod, bool) { return nil, true }})
+	r.Request("a")
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error)
+	go func() { done <- r.Run(ctx) }()
+	if reading := <-r.Watch(); reading.UID != "a" {
+		t.Errorf("the reading is of %s", reading.UID)
+	}
+	cancel()
+	<-done
+}
