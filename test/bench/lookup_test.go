@@ -70,7 +70,7 @@ func newLookupNode(tb testing.TB, pods int) *lookupNode {
 // over HTTP, over gRPC, and with pkg/client. With way=stream, up to 64 queries of one call of
 // LookupStream are under way, and with way=pipelined as many requests of HTTP. With peer=CRI,
 // containerd is asked for the status of the same containers on its CRI socket, which tells the
-// pod by the labels of a kubelet. cpu-us is the processor time of the daemon, or of containerd,
+// pod by the labels of a kubelet; with peer=CRI-concurrent, in 64 calls at a time. cpu-us is the processor time of the daemon, or of containerd,
 // for each.
 func BenchmarkLookup(b *testing.B) {
 	n := newLookupNode(b, lookupPods)
@@ -108,11 +108,19 @@ func BenchmarkLookup(b *testing.B) {
 			b.ReportMetric(float64(times[len(times)*99/100].Nanoseconds())/1e3, "p99-us")
 		})
 	}
-	for name, run := range map[string]func(b *testing.B, n *lookupNode){"way=stream": lookupStream, "way=pipelined": lookupPipelined} {
-		b.Run(name, func(b *testing.B) {
-			before := daemon.cpu(b)
-			run(b, n)
-			b.ReportMetric(float64((daemon.cpu(b)-before).Nanoseconds())/1e3/float64(b.N), "cpu-us")
+	for _, way := range []struct {
+		name   string
+		server *process
+		run    func(b *testing.B, n *lookupNode)
+	}{
+		{"way=stream", daemon, lookupStream},
+		{"way=pipelined", daemon, lookupPipelined},
+		{"peer=CRI-concurrent", runtime, lookupCRIConcurrent},
+	} {
+		b.Run(way.name, func(b *testing.B) {
+			before := way.server.cpu(b)
+			way.run(b, n)
+			b.ReportMetric(float64((way.server.cpu(b)-before).Nanoseconds())/1e3/float64(b.N), "cpu-us")
 			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "lookups/s")
 		})
 	}
@@ -254,6 +262,16 @@ func lookupPipelined(b *testing.B, n *lookupNode) {
 		_, err := io.WriteString(conn, lookupRequest(n.containers[i%lookupPods]))
 		return err
 	}, func(int) error { return readLookup(answers) })
+}
+
+func lookupCRIConcurrent(b *testing.B, n *lookupNode) {
+	b.Helper()
+	look := lookupCRI(b, n)
+	results := make(chan error, underWay)
+	pipeline(b, func(i int) error {
+		go func() { results <- look(i % lookupPods) }()
+		return nil
+	}, func(int) error { return <-results })
 }
 
 // BenchmarkLookupWait measures the time from the event with which containerd tells another
