@@ -132,6 +132,7 @@ func (g *Generator) due(ctx context.Context) {
 	}
 	g.relisting = true
 	begin := time.Now()
+	g.calling(begin)
 	list := !g.full() && (g.again || g.demand || g.relistIn(begin) <= 0)
 	g.again, g.demand = g.again && !list, g.demand && !list
 	g.group.Go(func() {
@@ -146,6 +147,7 @@ func (g *Generator) due(ctx context.Context) {
 		}
 		g.post(ctx, func(ctx context.Context) {
 			g.relisting = false
+			g.calling(time.Time{})
 			if list {
 				g.relisted(ctx, begin, pods, err)
 			} else {
@@ -154,6 +156,13 @@ func (g *Generator) due(ctx context.Context) {
 			g.schedule()
 		})
 	})
+}
+
+// calling records when the list or ping that is under way was requested.
+func (g *Generator) calling(since time.Time) {
+	g.mu.Lock()
+	g.state.called = since
+	g.mu.Unlock()
 }
 
 // relistIn returns the time until the next list.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -397,5 +398,37 @@ func TestAnErrorIsLoggedOnce(t *testing.T) {
 				t.Errorf("%q is in the log %d times:\n%s", line, n, r.log.String())
 			}
 		}
+	})
+}
+
+// A runtime that hangs returns no error for long. What it has is not known in the meantime.
+func TestBehindARuntimeThatHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, r := relisted(t, Options{}, "a")
+		hang := func(slow time.Duration) {
+			m.mu.Lock()
+			defer m.mu.Unlock()
+			m.slow = slow
+		}
+		if err := r.Behind(); err != nil {
+			t.Errorf("the runtime answers: %v", err)
+		}
+		hang(math.MaxInt64)
+		_, stop := r.Await("next") // lists at once
+		pass(answerTime)
+		if err := r.Behind(); err != nil {
+			t.Errorf("after %v: %v", answerTime, err)
+		}
+		pass(time.Second + minDemandPause)
+		if err := r.Behind(); err == nil || !strings.Contains(err.Error(), "the container runtime has not answered for 2s") {
+			t.Errorf("while the list hangs: got %v", err)
+		}
+		hang(0)
+		pass(2 * defaultCallTimeout)
+		if err := r.Behind(); err != nil {
+			t.Errorf("the runtime answers again: %v", err)
+		}
+		stop()
+		r.stop()
 	})
 }

@@ -11,6 +11,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 )
 
+// answerTime is the time that a list or a ping may take before the records may be behind.
+const answerTime = time.Second
+
 // keptDurations is the number of relists whose durations are kept for the percentiles.
 const keptDurations = 512
 
@@ -21,6 +24,9 @@ type generatorState struct {
 	listed time.Time
 	// active is the time at which the last successful list or ping was requested.
 	active time.Time
+	// called is the time at which the list or ping that is under way was requested; zero if
+	// none is.
+	called time.Time
 	// lastError is the error of the last list or ping; empty if it succeeded.
 	lastError string
 
@@ -72,6 +78,8 @@ func (s *generatorState) behind() error {
 		return fmt.Errorf("the container runtime does not answer: %s", s.lastError)
 	case s.listed.IsZero():
 		return errors.New("the container runtime has not answered yet")
+	case !s.called.IsZero() && time.Since(s.called) > answerTime:
+		return fmt.Errorf("the container runtime has not answered for %s", duration.HumanDuration(time.Since(s.called)))
 	}
 	return nil
 }

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -98,4 +100,33 @@ func TestLookup(t *testing.T) {
 				client.LookupQuery{ContainerID: "none", Wait: time.Millisecond})
 		})
 	}
+}
+
+// While the runtime hangs, a container that podconfigd does not know is not said to be absent.
+func TestLookupWhileTheRuntimeHangs(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs containerd")
+	}
+	t.Parallel()
+	r := components.StartRuntime(t, components.Containerd)
+	dir := testutil.ShortDir(t)
+	(&daemon{dir: dir}).mkdir(t)
+	d := start(t, dir, "--container-runtime-endpoint", "unix://"+r.Socket)
+	t.Cleanup(d.client.CloseIdleConnections)
+	syncUp(t, d.watch(t, client.Options{}))
+	absent := fmt.Sprintf("%d looking up container none: the container runtime does not have it", http.StatusNotFound)
+	lookup := func() string {
+		got, _ := d.lookup(t, client.LookupQuery{ContainerID: "none", Wait: 3 * time.Second})
+		return got
+	}
+	if got := lookup(); got != absent {
+		t.Errorf("got %s, want %s", got, absent)
+	}
+	r.Signal(t, syscall.SIGSTOP)
+	want := fmt.Sprintf("%d looking up container none: the container runtime has not answered for ", http.StatusServiceUnavailable)
+	if got := lookup(); !strings.HasPrefix(got, want) {
+		t.Errorf("while it is stopped: got %s, want %s…", got, want)
+	}
+	r.Signal(t, syscall.SIGCONT)
+	testutil.Until(t, "the runtime answers", func() bool { return lookup() == absent })
 }
