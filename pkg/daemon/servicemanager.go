@@ -38,7 +38,8 @@ type serviceManager struct {
 	status func() string
 
 	busy      chan struct{} // has an element during a notification
-	said      string        // the last status
+	ready     bool          // READY=1 was sent
+	said      string        // the last status that was sent
 	notLive   bool
 	complains bool // the last notification failed
 }
@@ -82,7 +83,7 @@ func (m *serviceManager) run(ctx context.Context) error {
 	if m.watchdog > 0 {
 		period = max(time.Millisecond, min(period, m.watchdog/2))
 	}
-	m.send(ctx, append([]string{sd.SdNotifyReady}, m.state(ctx)...))
+	m.report(ctx)
 	ticker := time.NewTicker(period)
 	defer ticker.Stop()
 	for {
@@ -91,14 +92,24 @@ func (m *serviceManager) run(ctx context.Context) error {
 			m.send(ctx, []string{sd.SdNotifyStopping, "STATUS=Stopping"})
 			return context.Cause(ctx)
 		case <-ticker.C:
-			m.send(ctx, m.state(ctx))
+			m.report(ctx)
 		}
 	}
 }
 
-// state returns the assignments that are due.
-func (m *serviceManager) state(ctx context.Context) (state []string) {
+// report sends the assignments that are due. Those that fail are due again.
+func (m *serviceManager) report(ctx context.Context) {
+	if state, status := m.state(ctx); m.send(ctx, state) {
+		m.ready, m.said = true, status
+	}
+}
+
+// state returns the assignments that are due, and the status.
+func (m *serviceManager) state(ctx context.Context) (state []string, status string) {
 	status, err := m.status(), m.check()
+	if !m.ready {
+		state = append(state, sd.SdNotifyReady)
+	}
 	if err != nil {
 		status = "Not live: " + err.Error()
 	} else if m.watchdog > 0 {
@@ -114,10 +125,9 @@ func (m *serviceManager) state(ctx context.Context) (state []string) {
 	}
 	status = strings.ReplaceAll(status, "\n", "; ")
 	if status != m.said {
-		m.said = status
 		state = append(state, "STATUS="+status)
 	}
-	return state
+	return state, status
 }
 
 // check returns the faults of the daemon itself.
@@ -133,15 +143,15 @@ func (m *serviceManager) check() error {
 
 // send sends assignments. If the service manager does not read, it gives up after a moment.
 // Until the service manager reads again, the goroutine of the notification remains, and
-// further ones are left out.
-func (m *serviceManager) send(ctx context.Context, state []string) {
+// further ones are left out. It reports whether the assignments were sent, or will be.
+func (m *serviceManager) send(ctx context.Context, state []string) bool {
 	if len(state) == 0 {
-		return
+		return false
 	}
 	select {
 	case m.busy <- struct{}{}:
 	default:
-		return
+		return false
 	}
 	sent := make(chan error, 1)
 	go func() {
@@ -150,13 +160,15 @@ func (m *serviceManager) send(ctx context.Context, state []string) {
 		sent <- err
 	}()
 	var err error
+	late := false
 	select {
 	case err = <-sent:
 	case <-time.After(notifyTimeout):
-		err = fmt.Errorf("it did not read for %v", notifyTimeout)
+		late, err = true, fmt.Errorf("it did not read for %v", notifyTimeout)
 	}
 	if err != nil && !m.complains {
 		klog.FromContext(ctx).Error(err, "Failed to notify the service manager (NOTIFY_SOCKET)")
 	}
 	m.complains = err != nil
+	return err == nil || late
 }

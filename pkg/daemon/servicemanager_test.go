@@ -28,12 +28,13 @@ type managed struct {
 	notes   []string
 	fault   error
 	line    string
+	refuses error         // the service manager gets nothing, if not nil
 	blocked chan struct{} // the service manager does not read before it is closed, if not nil
 }
 
-func manage(t *testing.T, watchdog time.Duration) *managed {
+func manage(t *testing.T, watchdog time.Duration, refuses ...error) *managed {
 	t.Helper()
-	m := &managed{line: "fine"}
+	m := &managed{line: "fine", refuses: errors.Join(refuses...)}
 	m.serviceManager = &serviceManager{
 		watchdog: watchdog, busy: make(chan struct{}, 1),
 		notify: func(state string) error {
@@ -45,6 +46,9 @@ func manage(t *testing.T, watchdog time.Duration) *managed {
 			}
 			m.mu.Lock()
 			defer m.mu.Unlock()
+			if m.refuses != nil {
+				return m.refuses
+			}
 			m.notes = append(m.notes, strings.ReplaceAll(state, "\n", " "))
 			return nil
 		},
@@ -175,4 +179,21 @@ func TestTheWatchdogDoesNotDependOnTheRuntime(t *testing.T) {
 	if status := m.status(); !strings.Contains(status, "last seen active 4m ago") {
 		t.Errorf("the status is %q", status)
 	}
+}
+
+// What the service manager did not get is sent again.
+func TestAFailedNotificationIsRepeated(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := manage(t, 0, errors.New("no buffer space available"))
+		m.after(t, notifyPeriod/2)
+		m.set(func() { m.refuses = nil })
+		m.after(t, notifyPeriod, "READY=1 STATUS=fine")
+		m.set(func() { m.line, m.refuses = "better", errors.New("no buffer space available") })
+		m.after(t, notifyPeriod)
+		m.set(func() { m.refuses = nil })
+		m.after(t, notifyPeriod, "STATUS=better")
+		m.after(t, time.Hour)
+		m.stop()
+		m.after(t, 0, "STOPPING=1 STATUS=Stopping")
+	})
 }
