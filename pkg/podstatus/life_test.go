@@ -262,6 +262,13 @@ func TestInitContainerIsRemoved(t *testing.T) {
 	if message := l.status.InitContainerStatuses[0].State.Terminated.Message; !strings.HasPrefix(message, "Unable to get init container status") {
 		t.Errorf("the message is %q", message)
 	}
+	// Its end is known from the status before, and a sidecar does not complete.
+	l = newLife(v1.RestartPolicyAlways, "i!", "s+", "c").sandbox("10.1.0.1").run("i").exit("i", 0, "Completed")
+	l.sync()
+	l.run("c").remove("i", 0).want(t, "Pending "+initialized+" i=Completed:0! s=waiting:PodInitializing c=running!")
+	if message := l.status.InitContainerStatuses[0].State.Terminated.Message; message != "" {
+		t.Errorf("the message is %q", message)
+	}
 }
 
 func TestSeveralAttempts(t *testing.T) {
@@ -319,12 +326,34 @@ func TestSandboxes(t *testing.T) {
 	if l.status.PodIP != "10.1.0.2" || len(l.status.PodIPs) != 1 {
 		t.Errorf("the pod has the addresses %v", l.status.PodIPs)
 	}
+	// The clock was set back: the attempt counts.
+	l.sandboxes[1].CreatedAt = 1
+	if l.sync(); l.status.PodIP != "10.1.0.2" {
+		t.Errorf("the pod has the address %s", l.status.PodIP)
+	}
 	for _, sandbox := range l.sandboxes {
 		sandbox.State = runtimeapi.PodSandboxState_SANDBOX_READY
 	}
 	if got := condition(t, l.sync(), v1.PodReadyToStartContainers).Status; got != v1.ConditionFalse {
 		t.Errorf("two ready sandboxes: PodReadyToStartContainers is %s", got)
 	}
+}
+
+func TestSandboxWithoutAnAddress(t *testing.T) {
+	newLife(v1.RestartPolicyAlways, "c").sandbox().want(t, "Pending Initialized c=waiting:ContainerCreating")
+	l := newLife(v1.RestartPolicyAlways, "c")
+	l.pod.Spec.HostNetwork = true
+	l.sandbox().want(t, "Pending "+initialized+" c=waiting:ContainerCreating")
+	// A sandbox in the host's network is not that of a pod in its own.
+	l.pod.Spec.HostNetwork = false
+	l.sandboxes[0].Network.Ip = "10.1.0.1"
+	l.want(t, "Pending Initialized c=waiting:ContainerCreating")
+}
+
+func TestInitializedStays(t *testing.T) {
+	l := newLife(v1.RestartPolicyAlways, "i!", "c").sandbox("10.1.0.1").run("i").exit("i", 0, "Completed")
+	l.want(t, "Pending "+initialized+" i=Completed:0! c=waiting:PodInitializing")
+	l.run("i").want(t, "Pending "+initialized+" i=running<Completed:0*1 c=waiting:PodInitializing")
 }
 
 func TestContainersOfAnEarlierSandbox(t *testing.T) {
@@ -363,6 +392,27 @@ func TestDeletion(t *testing.T) {
 	l.want(t, "Failed i=ContainerStatusUnknown:137 c=waiting:PodInitializing")
 }
 
+// A status that can't be is refused. What is known to have ended is ended nevertheless.
+func TestDeletionAfterARefusedStatus(t *testing.T) {
+	l := newLife(v1.RestartPolicyNever, "c", "d").sandbox("10.1.0.1").run("c", "d").exit("c", 0, "Completed")
+	l.pod.Annotations["kubernetes.io/config.source"] = "api"
+	l.want(t, "Running "+initialized+" c=Completed:0 d=running!")
+	l.pod.DeletionTimestamp = &metav1.Time{Time: l.now}
+	l.set("c", func(c *runtimeapi.ContainerStatus) { c.State = runtimeapi.ContainerState_CONTAINER_CREATED })
+	l.remove("d", 0).stopSandboxes()
+	if got, want := summary(l.sync()), "Failed "+initialized+" c=Completed:0 d=ContainerStatusUnknown:137!"; got != want {
+		t.Errorf("the status is\n\t%s\nwant\n\t%s", got, want)
+	}
+}
+
+// A container whose own policy is Never runs again in a pod with OnFailure.
+func TestRefusalFollowsThePolicyOfThePod(t *testing.T) {
+	l := newLife(v1.RestartPolicyOnFailure, "c").sandbox("10.1.0.1").run("c").exit("c", 1, "Error")
+	l.pod.Spec.Containers[0].RestartPolicy = new(v1.ContainerRestartPolicyNever)
+	l.want(t, "Failed "+initialized+" c=Error:1")
+	l.run("c").want(t, "Failed "+initialized+" c=running<Error:1*1!")
+}
+
 func TestPolicyOfAContainer(t *testing.T) {
 	l := newLife(v1.RestartPolicyAlways, "c", "d").sandbox("10.1.0.1").run("c", "d")
 	for i := range l.pod.Spec.Containers {
@@ -381,7 +431,7 @@ func TestRestartOfAllContainers(t *testing.T) {
 	l.pod.Spec.Containers[0].RestartPolicy = new(v1.ContainerRestartPolicyNever)
 	l.pod.Spec.Containers[0].RestartPolicyRules = []v1.ContainerRestartRule{{
 		Action:    v1.ContainerRestartRuleActionRestartAllContainers,
-		ExitCodes: &v1.ContainerRestartRuleOnExitCodes{Operator: v1.ContainerRestartRuleOnExitCodesOpNotIn, Values: []int32{0}},
+		ExitCodes: &v1.ContainerRestartRuleOnExitCodes{Operator: v1.ContainerRestartRuleOnExitCodesOpIn, Values: []int32{5}},
 	}}
 	l.want(t, "Running "+allReady+" c=running! d=running!")
 	l.exit("c", 5, "Error").want(t, "Running "+initialized+" AllContainersRestarting c=Error:5 d=running!")

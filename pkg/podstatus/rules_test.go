@@ -167,7 +167,11 @@ func TestReadinessGates(t *testing.T) {
 		`corresponding condition of pod readiness gate "example.com/b" does not exist.`; got.Message != want || got.Reason != "ReadinessGatesNotReady" {
 		t.Errorf("Ready: %s: %s, want %s", got.Reason, got.Message, want)
 	}
-	l.pod.Status.Conditions = []v1.PodCondition{{Type: "example.com/a", Status: v1.ConditionTrue}, {Type: "example.com/b", Status: v1.ConditionTrue}}
+	l.pod.Status.Conditions = []v1.PodCondition{{Type: "example.com/a", Status: v1.ConditionTrue}, {Type: "example.com/b", Status: v1.ConditionFalse}}
+	if got, want := condition(t, l.sync(), v1.PodReady).Message, `the status of pod readiness gate "example.com/b" is not "True", but False`; got != want {
+		t.Errorf("Ready: %s, want %s", got, want)
+	}
+	l.pod.Status.Conditions[1].Status = v1.ConditionTrue
 	l.want(t, "Running example.com/a example.com/b "+allReady+" c=running!")
 }
 
@@ -220,6 +224,15 @@ func TestResources(t *testing.T) {
 	// The runtime does not report them any more.
 	report(nil)
 	want(list("200m", "64Mi"), list("400m", "256Mi"))
+	// Less than the runtime can express.
+	tiny := newLife(v1.RestartPolicyAlways, "c").sandbox("10.1.0.1").run("c")
+	tiny.pod.Spec.Containers[0].Resources.Requests = list("1m", "64Mi")
+	tiny.set("c", func(c *runtimeapi.ContainerStatus) {
+		c.Resources = &runtimeapi.ContainerResources{Linux: &runtimeapi.LinuxContainerResources{CpuShares: 2}}
+	})
+	if cpu := tiny.sync().ContainerStatuses[0].Resources.Requests.Cpu().MilliValue(); cpu != 1 {
+		t.Errorf("a request of 1m is %dm", cpu)
+	}
 	l.exit("c", 0, "Completed")
 	want(list("100m", "64Mi"), list("200m", "128Mi"))
 	if l.status.QOSClass != v1.PodQOSBurstable || !equality.Semantic.DeepEqual(l.status.AllocatedResources, list("100m", "64Mi")) {
@@ -228,6 +241,10 @@ func TestResources(t *testing.T) {
 	l.pod.Spec.Containers[0].Resources.Requests = list("200m", "128Mi")
 	if status := l.sync(); status.QOSClass != v1.PodQOSGuaranteed {
 		t.Errorf("the pod is %s, want Guaranteed", status.QOSClass)
+	}
+	delete(l.pod.Spec.Containers[0].Resources.Requests, v1.ResourceMemory)
+	if status := l.sync(); status.QOSClass != v1.PodQOSBurstable {
+		t.Errorf("the pod is %s, want Burstable", status.QOSClass)
 	}
 }
 
