@@ -4,6 +4,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -77,4 +79,24 @@ func TestADiskThatIsFullOrReadOnly(t *testing.T) {
 		t.Errorf("%+v", again)
 	}
 	equal(t, "state", final(again), m.pods)
+}
+
+// A small limit holds too: the present segment stays, but it is not much of the limit.
+func TestASmallLimitOfTheSize(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		files := newMemFS()
+		opts := options(files)
+		opts.SegmentBytes, opts.MaxBytes = 0, 1<<20
+		p, recovered := start(t, opts)
+		m := newModel(1, recovered)
+		m.padding = 20_000
+		for range 200 {
+			p.append(m.set())
+			<-time.After(time.Second)
+			if s := p.log.Status(); s.Bytes > opts.MaxBytes*3/2 {
+				t.Fatalf("%d bytes in %d segments, and %d are allowed", s.Bytes, s.Segments, opts.MaxBytes)
+			}
+		}
+		p.end()
+	})
 }

@@ -56,7 +56,8 @@ type Options struct {
 	// stays. 0 means the default.
 	MaxAge   time.Duration
 	MaxBytes int64
-	// SegmentBytes is the size of the sets in a segment, if its snapshot is not larger.
+	// SegmentBytes is the size of the sets in a segment, if its snapshot is not larger. By
+	// default, four segments are at most MaxBytes.
 	SegmentBytes int64
 	// ReplayBytes limits the size of the segments whose sets are restored.
 	ReplayBytes int64
@@ -147,7 +148,7 @@ func Open(opts Options) (*Log, *Recovered, error) {
 	opts.FS = cmp.Or(opts.FS, OS)
 	opts.MaxAge = cmp.Or(opts.MaxAge, DefaultMaxAge)
 	opts.MaxBytes = cmp.Or(opts.MaxBytes, DefaultMaxBytes)
-	opts.SegmentBytes = cmp.Or(opts.SegmentBytes, DefaultSegmentBytes)
+	opts.SegmentBytes = cmp.Or(opts.SegmentBytes, min(DefaultSegmentBytes, opts.MaxBytes/4))
 	opts.ReplayBytes = cmp.Or(opts.ReplayBytes, DefaultReplayBytes)
 	if opts.Now == nil {
 		opts.Now = time.Now
