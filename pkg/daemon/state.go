@@ -43,7 +43,8 @@ func openState(c *Config, node types.NodeName, registry prometheus.Registerer) (
 		return &state{}, nil
 	}
 	log, recovered, err := store.Open(store.Options{
-		Dir: c.StateDir, Node: string(node), MaxAge: c.StateMaxAge, MaxBytes: c.StateMaxBytes, Registerer: registry,
+		Dir: c.StateDir, Node: string(node), MaxAge: c.StateMaxAge, MaxBytes: c.StateMaxBytes,
+		ReplayBytes: c.JournalMaxBytes, Registerer: registry,
 	})
 	switch {
 	case errors.Is(err, store.ErrLocked):

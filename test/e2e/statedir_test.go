@@ -158,3 +158,34 @@ func kubernetesChanges(t *testing.T, d *daemon, revision int64, n int) (changes 
 	}
 	return changes
 }
+
+// A start restores as many updates as the journal may keep.
+func TestALargeJournalComesBack(t *testing.T) {
+	t.Parallel()
+	dir := testutil.ShortDir(t)
+	args := []string{"--state-dir", filepath.Join(dir, "state"), "--journal-max-bytes", "1000000000"}
+	d := &daemon{dir: dir}
+	d.mkdir(t)
+	d.putFile(t, "a", fat("a", "0"))
+	d = start(t, dir, args...)
+	s := d.watch(t, client.Options{})
+	var first *v1alpha1.Update
+	for first == nil || first.Revision == 0 {
+		first = <-s.updates
+	}
+	const versions = 300 // of 64 KiB: more than the 16 MiB of the default
+	for n := range versions {
+		d.putFile(t, "a", fat("a", fmt.Sprint("version ", n)))
+		changesOf(t, s, 1)
+	}
+	d = d.again(t, func() {}, args...)
+	s = d.watch(t, client.Options{Instance: first.Instance, Since: first.Revision})
+	if u := <-s.updates; u.Reset {
+		t.Fatal(u.Message)
+	}
+	for n, change := range changesOf(t, s, versions-1) {
+		if change != "UPDATE a-node1 i" {
+			t.Fatalf("change %d is %s", n, change)
+		}
+	}
+}

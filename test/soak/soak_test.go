@@ -94,9 +94,11 @@ func soak(t *testing.T, seed uint64, opts history.Options, withAPI bool) {
 	if w.kills, w.durable = *kills, opts.Durable; opts.Durable {
 		w.kills = *restarts
 		w.daemon.args = append(w.daemon.args, "--state-dir", stateDir(t))
+		size := "1000000000"       // the whole log
 		if opts.MaxUpdates < 100 { // so that a start begins with a snapshot
-			w.daemon.args = append(w.daemon.args, "--state-max-bytes", "2000000")
+			size = "2000000"
 		}
+		w.daemon.args = append(w.daemon.args, "--state-max-bytes", size)
 	}
 	if withAPI {
 		w.mutator.api = newAPIServer(t, dir)
