@@ -92,3 +92,27 @@ func TestRunReturnsTheCause(t *testing.T) {
 		t.Errorf("Run returns %v", err)
 	}
 }
+
+// As for the kubelet, these can't be addresses of a node.
+func TestTheAddressOfTheNode(t *testing.T) {
+	for _, good := range []string{"", "192.0.2.7", "fd00::1", "192.0.2.7,fd00::1", "fd00::1, 192.0.2.7", "0.0.0.0", "::"} {
+		if err := (&daemon.Config{NodeIP: good}).Validate(); err == nil || strings.Contains(err.Error(), "--node-ip") {
+			t.Errorf("%q: %v", good, err)
+		}
+	}
+	for bad, want := range map[string]string{
+		"junk":                `"junk" is not an IP address`,
+		"192.0.2.7,192.0.2.8": "expected one address, or an IPv4 and an IPv6 address",
+		"0.0.0.0,::":          "an unspecified address must be the only one",
+		"127.0.0.1":           `"127.0.0.1" is a loopback address: expected an address of the node that pods can reach`,
+		"::1":                 `"::1" is a loopback address`,
+		"224.0.0.1":           `"224.0.0.1" is a multicast address`,
+		"192.0.2.7,ff02::1":   `"ff02::1" is a multicast address`,
+		"fe80::1":             `"fe80::1" is a link-local address`,
+		"169.254.1.1":         `"169.254.1.1" is a link-local address`,
+	} {
+		if err := (&daemon.Config{NodeIP: bad}).Validate(); err == nil || !strings.Contains(err.Error(), "--node-ip: ") || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: no %q in:\n%v", bad, want, err)
+		}
+	}
+}

@@ -23,6 +23,9 @@ func parseNodeIP(s string) ([]net.IP, error) {
 		if ip == nil {
 			return nil, fmt.Errorf("%q is not an IP address", strings.TrimSpace(text))
 		}
+		if what := unusable(ip); what != "" {
+			return nil, fmt.Errorf("%q is %s: expected an address of the node that pods can reach", ip, what)
+		}
 		ips = append(ips, ip)
 	}
 	switch {
@@ -32,6 +35,21 @@ func parseNodeIP(s string) ([]net.IP, error) {
 		return nil, fmt.Errorf("%q: an unspecified address must be the only one", s)
 	}
 	return ips, nil
+}
+
+// unusable says why an address can't be that of a node, or returns "".
+//
+// kubelet: pkg/kubelet/kubelet_node_status.go validateNodeIP.
+func unusable(ip net.IP) string {
+	switch {
+	case ip.IsLoopback():
+		return "a loopback address"
+	case ip.IsMulticast():
+		return "a multicast address"
+	case ip.IsLinkLocalUnicast():
+		return "a link-local address"
+	}
+	return ""
 }
 
 // nodeIPs returns a function that returns the addresses of the node. Without an address in
