@@ -47,7 +47,7 @@ func TestLookup(t *testing.T) {
 			r := components.StartRuntime(t, name)
 			dir := testutil.ShortDir(t)
 			(&daemon{dir: dir}).mkdir(t)
-			d := start(t, dir, "--container-runtime-endpoint", "unix://"+r.Socket)
+			d := start(t, dir, "--container-runtime-endpoint", "unix://"+r.Socket, "--node-ip", "192.0.2.7")
 			t.Cleanup(d.client.CloseIdleConnections)
 			pods := d.watch(t, client.Options{})
 			syncUp(t, pods)
@@ -84,6 +84,10 @@ func TestLookup(t *testing.T) {
 			matches(t, d, []string{"lookup", c[:13]}, row+"$")
 			matches(t, d, []string{"lookup", "-o", "wide", "cri://" + c[:13]}, row+` +`+uid+` .* `+c+"$")
 			matches(t, d, []string{"lookup", sandbox}, `(?m)^default +web-node1 +<sandbox> +running +file$`)
+
+			// A pod on the network of the host has the IP of the node.
+			d.putFile(t, "host", strings.Replace(hostManifest, "name: web", "name: host", 1))
+			expect("file default/host-node1", client.LookupQuery{PodIP: "::ffff:192.0.2.7"})
 
 			stray := r.Sandbox(t, "stray", "stray")
 			expect("orphan default/stray  running", client.LookupQuery{ContainerID: stray, Wait: time.Second})
