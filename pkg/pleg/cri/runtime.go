@@ -38,6 +38,7 @@ const (
 type Runtime struct {
 	conn   *grpc.ClientConn
 	client runtimeapi.RuntimeServiceClient
+	path   string // of its socket
 	// name is the name of the runtime. It is nil until the runtime has answered.
 	name atomic.Pointer[string]
 }
@@ -61,7 +62,7 @@ func New(endpoint string) (*Runtime, error) {
 	if err != nil {
 		return nil, fmt.Errorf("runtime endpoint %q: %w", endpoint, err)
 	}
-	return &Runtime{conn: conn, client: runtimeapi.NewRuntimeServiceClient(conn)}, nil
+	return &Runtime{conn: conn, client: runtimeapi.NewRuntimeServiceClient(conn), path: path}, nil
 }
 
 // SocketPath returns the path of the socket of an endpoint.
@@ -92,6 +93,9 @@ func (r *Runtime) Ping(ctx context.Context) error {
 // kubelet: pkg/kubelet/kuberuntime/kuberuntime_manager.go GetPods.
 func (r *Runtime) Pods(ctx context.Context) ([]*pleg.Pod, error) {
 	sandboxes, err := r.client.ListPodSandbox(ctx, &runtimeapi.ListPodSandboxRequest{})
+	if status.Code(err) == codes.Unimplemented {
+		err = fmt.Errorf("the server at %s has no CRI v1: name the CRI socket of the runtime with --container-runtime-endpoint: %w", r.path, err)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("listing the sandboxes of the runtime: %w", err)
 	}
