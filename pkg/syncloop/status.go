@@ -170,7 +170,7 @@ func (l *Loop) take(u config.PodUpdate) config.PodUpdate {
 		if _, wanted := l.pods.get(pod.UID); !wanted {
 			l.statuses.forget(pod.UID)
 		} else if l.statuses.records[pod.UID] == nil {
-			l.seek(pod.UID)
+			l.seekNew(pod.UID)
 		}
 	}
 	if u.Op != config.REMOVE {
@@ -182,15 +182,20 @@ func (l *Loop) take(u config.PodUpdate) config.PodUpdate {
 	return u
 }
 
-// seek requests the record of a pod. If the runtime does not have the pod, the record is
-// empty, and known at once.
-func (l *Loop) seek(uid types.UID) {
-	if l.statuses.Recorder == nil || !slices.ContainsFunc(l.pods.all(uid), l.statuses.covers) {
-		return
-	}
-	if pod, listed := l.pleg.Pod(uid); listed && pod == nil && l.statuses.records[uid] == nil {
+// seekNew requests the record of a pod in an update. If the runtime does not have the pod, the
+// record is empty, and known at once, so that the update has the status.
+func (l *Loop) seekNew(uid types.UID) {
+	if pod, listed := l.pleg.Pod(uid); listed && pod == nil && l.statuses.Recorder != nil {
 		l.statuses.records[uid] = new(podstatus.Record)
 		l.statuses.waiting[uid] = true
+		return
+	}
+	l.seek(uid)
+}
+
+// seek requests the record of a pod.
+func (l *Loop) seek(uid types.UID) {
+	if l.statuses.Recorder == nil || !slices.ContainsFunc(l.pods.all(uid), l.statuses.covers) {
 		return
 	}
 	l.statuses.Recorder.Request(uid)

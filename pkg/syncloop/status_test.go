@@ -284,6 +284,12 @@ func TestRestoredStatusStands(t *testing.T) {
 		h.expect(t)
 		h.events.has()
 		pass(2 * housekeepingPeriod)
+		h.expect(t) // the recorder limits how often a status changes
+		if got := fmt.Sprint(h.readings.requested); got != "[a]" {
+			t.Errorf("requested %s", got)
+		}
+		h.readings.channel <- podstatus.Reading{UID: "a", Record: new(podstatus.Record)}
+		synctest.Wait()
 		if len(h.calls) != 1 || h.calls[0] == "RECONCILE status a:Running on 192.0.2.1 containerd://0" {
 			t.Errorf("after a list without the pod: %q", h.calls)
 		}
