@@ -171,7 +171,7 @@ func TestConfigGoesOnWithoutARuntime(t *testing.T) {
 		pods++
 		name := fmt.Sprint("pod", pods)
 		d.put(t, name, "image")
-		s.expect(t, "ADD "+name+"-node1")
+		s.expectAll(t, "ADD "+name+"-node1") // beside changes of the status of others
 	}
 	sick := func(why string) {
 		t.Helper()
