@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/podconfigd/podconfigd/internal/socketpath"
+	"github.com/podconfigd/podconfigd/pkg/access"
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/journal"
 	"github.com/podconfigd/podconfigd/pkg/journal/store"
@@ -58,6 +59,13 @@ type Config struct {
 	// --manifest-url-token-file.
 	StaticPodURLTokenFile string
 
+	// FileSources and HTTPSources are sources beside StaticPodPath and StaticPodURL. Each has a
+	// name, so that the source is "file:NAME" or "http:NAME". Their periods are
+	// FileCheckFrequency and HTTPCheckFrequency. Flags: --pod-manifest-path=NAME=PATH,
+	// --manifest-url=NAME=URL.
+	FileSources []FileSource
+	HTTPSources []HTTPSource
+
 	// Kubeconfig is the path of a kubeconfig for the apiserver source. If empty, there is no
 	// apiserver source unless InCluster is set. Flag: --kubeconfig.
 	Kubeconfig string
@@ -106,6 +114,19 @@ type Config struct {
 	// health; empty for none. Flag: --metrics-bind-address.
 	MetricsBindAddress string
 
+	// Listen are addresses to serve beside Socket: unix:///PATH, http://ADDRESS:PORT, which must
+	// be a loopback address and is read-only, or https://ADDRESS:PORT. Flag: --listen.
+	Listen []string
+	// TLSCertFile and TLSPrivateKeyFile have the certificate of https addresses. Both are
+	// reloaded when they change. Flags: --tls-cert-file, --tls-private-key-file.
+	TLSCertFile, TLSPrivateKeyFile string
+	// Authentication and Authorization are those of https addresses.
+	Authentication Authentication
+	Authorization  Authorization
+	// Access are the rules for what clients see, in their order. Without rules, all who can
+	// connect see everything. They are set in the config file.
+	Access []access.Rule
+
 	// MaxSubscribers is the maximum number of open streams. MaxSubscribersPerProcess is the
 	// maximum for one client process. Flags: --max-subscribers,
 	// --max-subscribers-per-process.
@@ -136,6 +157,52 @@ type Config struct {
 
 	// Collectors are metrics of the program around the daemon, which /metrics serves too.
 	Collectors []prometheus.Collector
+}
+
+// FileSource is a named source of static pod manifests.
+type FileSource struct {
+	Name string
+	// Path is a directory or a file, as StaticPodPath.
+	Path string
+}
+
+// HTTPSource is a named source that requests a URL.
+type HTTPSource struct {
+	Name string
+	// URL serves a Pod or a PodList. Header is sent with each request.
+	URL    string
+	Header http.Header
+	// The files are those of StaticPodURLCAFile and the fields that follow it.
+	CAFile, CertFile, KeyFile, TokenFile string
+}
+
+// Authentication says how clients of https addresses prove who they are. The names are those
+// of KubeletConfiguration.
+type Authentication struct {
+	// ClientCAFile has the CA certificates of client certificates: the common name is the
+	// user, the organizations are the groups. Flag: --client-ca-file.
+	ClientCAFile string
+	// TokenAuthFile has lines "token,user,uid[,groups]". Flag: --token-auth-file.
+	TokenAuthFile string
+	// Webhook asks the apiserver about bearer tokens, with TokenReview. An answer is valid for
+	// WebhookCacheTTL. Flags: --authentication-token-webhook,
+	// --authentication-token-webhook-cache-ttl.
+	Webhook         bool
+	WebhookCacheTTL time.Duration
+	// Anonymous lets requests without credentials pass as system:anonymous. Flag:
+	// --anonymous-auth.
+	Anonymous bool
+}
+
+// Authorization says what clients of https addresses may do.
+type Authorization struct {
+	// Mode is Webhook, which asks the apiserver with SubjectAccessReview, or AlwaysAllow. Flag:
+	// --authorization-mode.
+	Mode string
+	// CacheAuthorizedTTL and CacheUnauthorizedTTL are how long an answer is valid. Flags:
+	// --authorization-webhook-cache-authorized-ttl,
+	// --authorization-webhook-cache-unauthorized-ttl.
+	CacheAuthorizedTTL, CacheUnauthorizedTTL time.Duration
 }
 
 // DefaultConfig returns a Config with all defaults and no source.
