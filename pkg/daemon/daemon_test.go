@@ -49,7 +49,7 @@ func TestValidateReportsEveryFaultAtOnce(t *testing.T) {
 	}
 	err := config.Validate()
 	for _, want := range []string{
-		"no source of pods", "--manifest-url-… flags", "--manifest-url-cert-file and", "--socket: empty",
+		"no source of pods", "--manifest-url-header: requires --manifest-url", "--manifest-url-key-file: requires --manifest-url-cert-file", "--socket: empty",
 		"--socket-mode: 04", "--metrics-bind-address: ", "--container-runtime-endpoint: ",
 		"--file-check-frequency: 0s is too short: expected 1ms or more", "--http-check-frequency: 0s", "--pleg-relist-period: 0s",
 		"--pleg-relist-threshold: 0s", "--sync-frequency: 25h0m0s is too long: expected 24h0m0s or less",
