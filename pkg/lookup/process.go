@@ -60,7 +60,7 @@ func startTime(dir string) (uint64, error) {
 	return strconv.ParseUint(string(fields[fromState]), 10, 64)
 }
 
-// shownCgroup returns the cgroup for an error: that of cgroup v2 if it has one.
+// shownCgroup returns the cgroup for an error: the longest path.
 func shownCgroup(lines string) string {
 	first := ""
 	for line := range strings.Lines(lines) {

@@ -8,8 +8,8 @@ import (
 )
 
 // volumeMounts returns the status of the volume mounts of a container. The runtime knows no
-// names of volumes, so that all but one field is that of the pod. Whether a mount that asks
-// for it is read-only recursively is known once the runtime has a container.
+// names of volumes, so that all but one field is that of the pod. The runtime reports whether a
+// mount is recursively read-only. Before the runtime has the container, that is not known.
 //
 // kubelet: pkg/kubelet/kubelet_pods.go convertToAPIContainerStatuses.
 func volumeMounts(container *v1.Container, cri *runtimeapi.ContainerStatus, old *v1.ContainerStatus) []v1.VolumeMountStatus {
