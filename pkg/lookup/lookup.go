@@ -18,7 +18,7 @@ type Runtime interface {
 	FindContainer(id string) (pleg.Found, bool)
 	FindPod(uid types.UID) (pleg.Found, bool)
 	Await(ids ...string) (recorded <-chan struct{}, stop func())
-	Behind() error
+	Behind(at time.Time) error
 }
 
 // Options configures a Lookup.
@@ -54,6 +54,7 @@ func (l *Lookup) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case <-changed:
+		case <-l.pods.expiry():
 		}
 	}
 }
@@ -74,7 +75,7 @@ func (l *Lookup) Find(ctx context.Context, q *Query) (*v1alpha1.Lookup, error) {
 		}
 	}
 	if len(found.answer.Pods) == 0 {
-		return nil, l.unknown(t)
+		return nil, l.unknown(t, found)
 	}
 	return found.answer, nil
 }
@@ -88,8 +89,8 @@ type target struct {
 	// containers are the containers that a cgroup names, the innermost first. The runtime
 	// has one of them at most.
 	containers []CgroupContainer
-	// until is the end of the wait.
-	until time.Time
+	// asked is the start of the wait, and until its end. Both are zero without one.
+	asked, until time.Time
 }
 
 // finding is what is known about a target.

@@ -36,6 +36,32 @@ type fakeRuntime struct {
 	events func(pleg.RuntimeEvent)
 	lists  int
 	fails  error
+	// hangs is closed when the runtime answers again; nil if it answers.
+	hangs chan struct{}
+}
+
+// hang stops the answers until answer is called.
+func (r *fakeRuntime) hang() (answer func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	hangs := make(chan struct{})
+	r.hangs = hangs
+	return func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.hangs = nil
+		close(hangs)
+	}
+}
+
+// answers waits until the runtime answers.
+func (r *fakeRuntime) answers() {
+	r.mu.Lock()
+	hangs := r.hangs
+	r.mu.Unlock()
+	if hangs != nil {
+		<-hangs
+	}
 }
 
 // fail makes each call fail.
@@ -53,6 +79,7 @@ func (r *fakeRuntime) listed() int {
 }
 
 func (r *fakeRuntime) Pods(context.Context) ([]*pleg.Pod, error) {
+	r.answers()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.lists++
@@ -66,6 +93,7 @@ func (r *fakeRuntime) Pods(context.Context) ([]*pleg.Pod, error) {
 func (r *fakeRuntime) ExitCode(context.Context, string) (*int32, error) { return new(int32(3)), nil }
 
 func (r *fakeRuntime) Ping(context.Context) error {
+	r.answers()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.fails
@@ -384,8 +412,17 @@ func TestManyEnd(t *testing.T) {
 		}
 		n.expect("looking up pod UID p9: no source has it", Query{PodUID: "p9"})
 		n.expect("file p10 ended", Query{PodUID: "p10"})
-		if got := len(n.pods.ended); got != maxEnded {
+		kept := func() int {
+			n.pods.mu.Lock()
+			defer n.pods.mu.Unlock()
+			return len(n.pods.ended)
+		}
+		if got := kept(); got != maxEnded {
 			t.Errorf("%d pods are kept, want %d", got, maxEnded)
+		}
+		n.pass(knownAfterEnd + time.Second)
+		if got := kept(); got != 0 {
+			t.Errorf("%d pods are kept after %v", got, knownAfterEnd)
 		}
 	})
 }

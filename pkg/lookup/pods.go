@@ -91,6 +91,7 @@ func (p *pods) syncLocked() <-chan struct{} {
 		}
 		p.buffer = r.Sets
 		if r.Changed != nil {
+			p.forget(time.Now())
 			return r.Changed
 		}
 	}
@@ -188,6 +189,17 @@ func (p *pods) forget(now time.Time) {
 		n++
 	}
 	p.ended = slices.Delete(p.ended, 0, n)
+}
+
+// expiry returns a channel that gets a value when a removed pod is to be forgotten; nil if there
+// is none.
+func (p *pods) expiry() <-chan time.Time {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.ended) == 0 {
+		return nil
+	}
+	return time.After(time.Until(p.ended[0].at.Add(knownAfterEnd + time.Nanosecond)))
 }
 
 // ofUID returns the pod of a UID, or of the static pod with that UID, and when it ended.

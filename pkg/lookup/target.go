@@ -17,7 +17,8 @@ var errNoRuntime = errors.New("there is no container runtime: name one with --co
 func (l *Lookup) target(q *Query) (*target, error) {
 	t := new(target)
 	if q.Wait > 0 {
-		t.until = time.Now().Add(q.Wait)
+		t.asked = time.Now()
+		t.until = t.asked.Add(q.Wait)
 	}
 	switch {
 	case q.PodIP != "":
@@ -43,12 +44,16 @@ func (l *Lookup) target(q *Query) (*target, error) {
 }
 
 // unknown returns the error for a target that is not known.
-func (l *Lookup) unknown(t *target) error {
-	if len(t.containers) > 0 {
-		if l.runtime == nil {
-			return unavailable(t.what, errNoRuntime)
+func (l *Lookup) unknown(t *target, f *finding) error {
+	switch {
+	case len(t.containers) > 0 && l.runtime == nil:
+		return unavailable(t.what, errNoRuntime)
+	case len(t.containers) > 0, t.uid != "" && l.runtime != nil:
+		var asked time.Time
+		if len(f.ids) > 0 {
+			asked = t.asked // the wait has demanded a list
 		}
-		if err := l.runtime.Behind(); err != nil {
+		if err := l.runtime.Behind(asked); err != nil {
 			return unavailable(t.what, err)
 		}
 	}

@@ -52,6 +52,24 @@ func TestWait(t *testing.T) {
 	})
 }
 
+// A 404 after a wait rests on a list that was requested after the lookup started.
+func TestWaitWhileTheRuntimeHangs(t *testing.T) {
+	onNode(t, true, func(n *node) {
+		answer := n.runtime.hang()
+		const behind = "the container runtime has not listed its containers since the lookup started; retry, or wait longer"
+		short := n.begin(Query{ContainerID: "c1", Wait: 300 * time.Millisecond})
+		uid := n.begin(Query{PodUID: "stray", Wait: 300 * time.Millisecond})
+		n.ends(short, "300ms: looking up container c1: "+behind)
+		n.ends(uid, "300ms: looking up pod UID stray: "+behind)
+		n.ends(n.begin(Query{PodUID: "stray", Wait: 2 * time.Second}), "2s: looking up pod UID stray: the container runtime has not answered for 2s")
+		n.ends(n.begin(Query{PodUID: "stray"}), "0s: looking up pod UID stray: the container runtime has not answered for 2s")
+		answer()
+		n.pass(time.Second)
+		n.ends(n.begin(Query{ContainerID: "c1", Wait: time.Second}), "1s: looking up container c1: the container runtime does not have it")
+		n.clean()
+	})
+}
+
 // The runtime has the container before a source has its pod.
 func TestWaitForTheSource(t *testing.T) {
 	onNode(t, true, func(n *node) {

@@ -410,22 +410,22 @@ func TestBehindARuntimeThatHangs(t *testing.T) {
 			defer m.mu.Unlock()
 			m.slow = slow
 		}
-		if err := r.Behind(); err != nil {
+		if err := r.Behind(time.Time{}); err != nil {
 			t.Errorf("the runtime answers: %v", err)
 		}
 		hang(math.MaxInt64)
 		_, stop := r.Await("next") // lists at once
 		pass(answerTime)
-		if err := r.Behind(); err != nil {
+		if err := r.Behind(time.Time{}); err != nil {
 			t.Errorf("after %v: %v", answerTime, err)
 		}
 		pass(time.Second + minDemandPause)
-		if err := r.Behind(); err == nil || !strings.Contains(err.Error(), "the container runtime has not answered for 2s") {
+		if err := r.Behind(time.Time{}); err == nil || !strings.Contains(err.Error(), "the container runtime has not answered for 2s") {
 			t.Errorf("while the list hangs: got %v", err)
 		}
 		hang(0)
 		pass(2 * defaultCallTimeout)
-		if err := r.Behind(); err != nil {
+		if err := r.Behind(time.Time{}); err != nil {
 			t.Errorf("the runtime answers again: %v", err)
 		}
 		stop()

@@ -58,12 +58,12 @@ func (g *Generator) FindPod(uid types.UID) (Found, bool) {
 	return last, known && time.Since(last.Ended) <= KnownAfterEnd
 }
 
-// Behind returns the reason why the records may not have what the runtime has; nil if the
-// runtime answers.
-func (g *Generator) Behind() error {
+// Behind returns the reason why the records may not have what the runtime had at a time; nil
+// if they have. A zero time is the last list of a runtime that answers.
+func (g *Generator) Behind(at time.Time) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.state.behind()
+	return g.state.behind(at)
 }
 
 // Await returns a channel that is closed when a container, a sandbox or a pod with one of

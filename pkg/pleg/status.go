@@ -70,9 +70,8 @@ func (s *generatorState) ping(begin time.Time, err error) {
 	s.active = begin
 }
 
-// behind returns the reason why the records may not have what the runtime has; nil if the
-// runtime answers.
-func (s *generatorState) behind() error {
+// behind is Generator.Behind.
+func (s *generatorState) behind(at time.Time) error {
 	switch {
 	case s.lastError != "":
 		return fmt.Errorf("the container runtime does not answer: %s", s.lastError)
@@ -80,6 +79,8 @@ func (s *generatorState) behind() error {
 		return errors.New("the container runtime has not answered yet")
 	case !s.called.IsZero() && time.Since(s.called) > answerTime:
 		return fmt.Errorf("the container runtime has not answered for %s", duration.HumanDuration(time.Since(s.called)))
+	case s.listed.Before(at):
+		return errors.New("the container runtime has not listed its containers since the lookup started; retry, or wait longer")
 	}
 	return nil
 }

@@ -48,7 +48,7 @@ func (containers) FindContainer(id string) (pleg.Found, bool) {
 
 func (containers) FindPod(types.UID) (pleg.Found, bool)      { return pleg.Found{}, false }
 func (containers) Await(...string) (<-chan struct{}, func()) { return nil, func() {} }
-func (containers) Behind() error                             { return nil }
+func (containers) Behind(time.Time) error                    { return nil }
 
 // serveLookup serves lookups on the records of containers, and of the pod web.
 func serveLookup(t *testing.T, limits Limits) *daemon {
