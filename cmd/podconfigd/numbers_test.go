@@ -51,6 +51,11 @@ var numbers = map[string]map[string]number{
 			taken: []string{":0", ":65535"}, refused: []string{":-1", ":65536", ":9223372036854775807", ":9223372036854775808", ":1e308"},
 			help: "0 to 65535",
 		},
+		"listen": {
+			taken:   []string{"http://127.0.0.1:0", "http://127.0.0.1:65535"},
+			refused: []string{"http://127.0.0.1:-1", "http://127.0.0.1:65536", "http://127.0.0.1:9223372036854775808", "http://127.0.0.1:1e308"},
+			help:    "0 to 65535",
+		},
 		"v": {taken: []string{"0", "2147483647"}, refused: append(beyond, "-1", "2147483648"), help: "0 to 2147483647"},
 	},
 	"podconfigd lookup": {

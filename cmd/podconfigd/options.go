@@ -100,6 +100,8 @@ func (o *daemonOptions) addSocketFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.SocketGroup, "socket-group", o.SocketGroup, "Name or number, 0 to 2147483647, of the group that owns the sockets. If empty, uses the group of the podconfigd process.")
 	flags.StringVar(&o.PodsAPISocket, "pods-api-socket", o.PodsAPISocket,
 		"Path of a second unix socket that serves only the Pods API of the kubelet. The kubelet uses "+kubeletPodsAPISocket+". --socket-mode and --socket-group apply.")
+	flags.StringArrayVar(&o.Listen, "listen", o.Listen,
+		"Address to serve in addition to --socket. Can be repeated. unix:///PATH is a unix socket with --socket-mode and --socket-group. http://127.0.0.1:PORT is read-only and has no authentication; it requires a loopback address. The port is 0 to 65535; 0 is any free port, which is logged.")
 	flags.StringVar(&o.MetricsBindAddress, "metrics-bind-address", o.MetricsBindAddress,
 		"TCP address, as host:port, that also serves /metrics, /healthz, /livez and /readyz. The port is 0 to 65535. If empty, podconfigd opens no TCP port.")
 }

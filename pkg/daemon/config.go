@@ -3,6 +3,8 @@ package daemon
 import (
 	"io/fs"
 	"net/http"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -228,6 +230,12 @@ func DefaultConfig() Config {
 
 // apiserver reports whether the apiserver is a source.
 func (c *Config) apiserver() bool { return c.Kubeconfig != "" || c.InCluster }
+
+// listensOnNetwork reports whether there are addresses of the network to serve, besides
+// MetricsBindAddress.
+func (c *Config) listensOnNetwork() bool {
+	return slices.ContainsFunc(c.Listen, func(text string) bool { return !strings.HasPrefix(text, server.SchemeUnix+"://") })
+}
 
 // sources returns the names of the configured sources.
 func (c *Config) sources() (names []string) {

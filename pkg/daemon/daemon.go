@@ -115,6 +115,7 @@ func (d *Daemon) assemble(registry *prometheus.Registry) (err error) {
 		Version: version.Get(), Registerer: registry, Gatherer: registry,
 		Limits: server.Limits{
 			Subscribers: c.MaxSubscribers, SubscribersPerPeer: c.MaxSubscribersPerProcess,
+			Network:     c.listensOnNetwork(),
 			Descriptors: max(1, descriptorLimit()-reservedDescriptors),
 		},
 	})
@@ -150,13 +151,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	group.Go(func() error { return d.runtime.run(ctx) })
 	group.Go(func() error { return d.loop.Run(ctx, d.podConfig.Updates()) })
 	group.Go(func() error { return d.lookup.Run(ctx) })
-	group.Go(func() error { return d.server.Run(ctx, sockets.main) })
-	if sockets.podsAPI != nil {
-		group.Go(func() error { return d.server.RunPodsAPI(ctx, sockets.podsAPI) })
-	}
-	if sockets.metrics != nil {
-		group.Go(func() error { return d.server.RunMetrics(ctx, sockets.metrics) })
-	}
+	d.serve(ctx, group, sockets)
 	group.Go(func() error { return d.serviceManager(ctx).run(ctx) })
 	logger.Info("podconfigd started", "version", version.Get().Version, "node", d.node,
 		"manifestPath", d.config.StaticPodPath, "socket", d.config.Socket)

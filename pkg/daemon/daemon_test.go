@@ -66,6 +66,32 @@ func TestValidateReportsEveryFaultAtOnce(t *testing.T) {
 	}
 }
 
+func TestValidateAddresses(t *testing.T) {
+	config := valid()
+	config.Socket, config.PodsAPISocket = "/run/s.sock", "/run/p.sock"
+	for _, listen := range [][]string{
+		{"unix:///run/t.sock"}, {"http://127.0.0.1:1", "http://127.0.0.1:2", "http://[::1]:1"}, {"http://127.0.0.1:0", "http://127.0.0.1:0"},
+	} {
+		config.Listen = listen
+		if err := config.Validate(); err != nil {
+			t.Errorf("%v: %v", listen, err)
+		}
+	}
+	for want, listen := range map[string][]string{
+		`--listen: "http://0.0.0.0:10255": http is only for loopback addresses, and 0.0.0.0 is not one`: {"http://0.0.0.0:10255"},
+		`--listen: "http://127.0.0.1:1": given twice`:                                                   {"http://127.0.0.1:1", "http://127.0.0.1:1"},
+		`--listen: "unix:///run/../run/t.sock": given twice`:                                            {"unix:///run/t.sock", "unix:///run/../run/t.sock"},
+		`--listen: "unix:///run//s.sock": same path as --socket`:                                        {"unix:///run//s.sock"},
+		`--listen: "unix:///run/p.sock": same path as --pods-api-socket`:                                {"unix:///run/p.sock"},
+		`--listen: "10255" has no scheme`:                                                               {"10255"},
+	} {
+		config.Listen = listen
+		if err := config.Validate(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v: %v, want %s", listen, err, want)
+		}
+	}
+}
+
 func TestNewOpensNothing(t *testing.T) {
 	config := valid()
 	config.Socket = filepath.Join(t.TempDir(), "s")

@@ -82,6 +82,7 @@ func (c *Config) validateSockets(found *faults) {
 	if c.PodsAPISocket != "" && c.PodsAPISocket == c.Socket {
 		found.add("PodsAPISocket", "same path as %v, which already serves the Pods API: set another path or none", FieldName("Socket"))
 	}
+	c.validateListen(found)
 	if c.MetricsBindAddress != "" {
 		_, port, err := net.SplitHostPort(c.MetricsBindAddress)
 		if err != nil {

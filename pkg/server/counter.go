@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// counter limits one kind of resource, in total and by peer.
+// counter limits one kind of resource, in total and by peer. If each is 0, a peer has no limit.
 type counter struct {
 	what      string
 	all, each int
@@ -21,7 +21,7 @@ func (c *counter) take(p peerID) (release func(), refusal error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
-	case p.known && c.peers[p] >= c.each:
+	case p.known && c.each > 0 && c.peers[p] >= c.each:
 		return func() {}, fmt.Errorf("too many %s: %v has %d, and no more are allowed to one", c.what, p, c.each)
 	case c.total >= c.all:
 		return func() {}, fmt.Errorf("too many %s: there are %d, and no more are allowed in all", c.what, c.all)

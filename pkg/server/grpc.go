@@ -29,9 +29,10 @@ const (
 )
 
 // newGRPC returns a server with all gRPC services, or with only the Pods API of the kubelet.
-// Its streams end when the context is done.
-func (s *Server) newGRPC(ctx context.Context, podsAPIOnly bool) *grpc.Server {
+// Its streams end when the context is done. first are called before all others.
+func (s *Server) newGRPC(ctx context.Context, podsAPIOnly bool, first ...grpc.StreamServerInterceptor) *grpc.Server {
 	g := grpc.NewServer(
+		grpc.ChainStreamInterceptor(first...),
 		grpc.Creds(peerCredentials{}),
 		grpc.ForceServerCodecV2(sharedCodec{encoding.GetCodecV2("proto")}),
 		grpc.WriteBufferSize(grpcWriteBuffer),

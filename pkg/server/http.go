@@ -59,7 +59,10 @@ func serve(ctx context.Context, l net.Listener, server *http.Server) error {
 }
 
 // handler returns the handler of all HTTP requests.
-func (s *Server) handler() http.Handler {
+func (s *Server) handler() http.Handler { return s.handlePosts(s.reads()) }
+
+// reads returns the handler of the requests that change nothing.
+func (s *Server) reads() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/v1alpha1/updates", s.updates)
 	lists := &s.limits.lists
@@ -82,7 +85,7 @@ func (s *Server) handler() http.Handler {
 			"there is nothing at %s; there is /v1alpha1/updates, /v1alpha1/status, /v1alpha1/runtime, /v1alpha1/history, /v1alpha1/lookup, /v1alpha1/resync, /v1alpha1/release, /pods, /api/v1/pods, /healthz, /livez, /readyz, /metrics and /version",
 			r.URL.Path))
 	})
-	return s.handlePosts(kubeapi.Writes(readOnly(mux), s.limits.listTimeout/3))
+	return kubeapi.Writes(readOnly(mux), s.limits.listTimeout/3)
 }
 
 // bodyWait is the time for which the server waits for a body that no handler reads.

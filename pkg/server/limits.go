@@ -7,7 +7,8 @@ import (
 
 // Limits prevents one client from taking what other clients need. A peer is a client
 // process. All processes of a user that are outside the PID namespace of the daemon are one
-// peer. A limit of 0 is its default.
+// peer. Over TCP, a peer is an IPv4 address or a /64 network of IPv6. A limit of 0 is its
+// default.
 type Limits struct {
 	// Subscribers and SubscribersPerPeer limit the open streams. They also limit the lookups
 	// that wait.
@@ -16,11 +17,13 @@ type Limits struct {
 	Lists, ListsPerPeer int
 	// Scrapes limits the answers of /metrics that are sent over TCP at the same time.
 	Scrapes int
-	// Connections and ConnectionsPerPeer limit the open connections to sockets. The default
-	// is twice the limit of subscribers.
+	// Connections and ConnectionsPerPeer limit the open connections to sockets, and also those
+	// to addresses of the network. The default is twice the limit of subscribers.
 	Connections, ConnectionsPerPeer int
 	// ScrapeConnections limits the open connections over TCP.
 	ScrapeConnections int
+	// Network is true if there are addresses of the network, besides those of RunMetrics.
+	Network bool
 	// Descriptors limits the file descriptors of all connections together. 0 is no limit.
 	Descriptors int
 	// ListTimeout is the time in which a client must read a list, or any other answer that is
@@ -55,9 +58,10 @@ type limiter struct {
 	subscribers, lists, scrapes counter
 	// waits counts the lookups that wait.
 	waits counter
-	// sockets counts the connections to sockets, tcp the connections over TCP.
-	sockets, tcp gate
-	listTimeout  time.Duration
+	// sockets counts the connections to sockets, network those to addresses of the network, and
+	// tcp those that are only for metrics.
+	sockets, network, tcp gate
+	listTimeout           time.Duration
 }
 
 // gate counts connections, and the connections beyond the limit that are kept for their answer.
@@ -74,6 +78,10 @@ func newLimiter(l Limits) *limiter {
 			connections: counter{what: "connections", all: cmp.Or(l.Connections, 2*all), each: cmp.Or(l.ConnectionsPerPeer, 2*each)},
 			refusals:    counter{what: "refusals", all: maxRefusals, each: maxRefusalsPerPeer},
 		},
+		network: gate{
+			connections: counter{what: "connections", all: cmp.Or(l.Connections, 2*all), each: cmp.Or(l.ConnectionsPerPeer, 2*each)},
+			refusals:    counter{what: "refusals", all: maxRefusals, each: maxRefusalsPerPeer},
+		},
 		tcp: gate{
 			connections: counter{what: "connections", all: cmp.Or(l.ScrapeConnections, defaultMaxScrapeConnections)},
 			refusals:    counter{what: "refusals", all: maxScrapeRefusals},
@@ -81,16 +89,23 @@ func newLimiter(l Limits) *limiter {
 		listTimeout: cmp.Or(l.ListTimeout, defaultListTimeout),
 	}
 	if n := l.Descriptors; n > 0 {
-		limits.share(n)
+		limits.share(n, l.Network)
 	}
 	return limits
 }
 
 // share divides the file descriptors among the kinds of connections. Each kind gets at least
 // one.
-func (l *limiter) share(descriptors int) {
+func (l *limiter) share(descriptors int, network bool) {
 	left := descriptors
-	for _, c := range []*counter{&l.tcp.refusals, &l.tcp.connections, &l.sockets.refusals} {
+	small := []*counter{&l.tcp.refusals, &l.tcp.connections, &l.sockets.refusals}
+	if network {
+		small = append(small, &l.network.refusals)
+		c := &l.network.connections
+		c.all = min(c.all, max(1, descriptors/4))
+		left -= c.all
+	}
+	for _, c := range small {
 		c.all = min(c.all, max(1, descriptors/8))
 		left -= c.all
 	}

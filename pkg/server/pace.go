@@ -17,6 +17,8 @@ import (
 type pace struct {
 	conn *admittedConn
 	raw  syscall.RawConn
+	// tcp is true for a connection over TCP.
+	tcp bool
 	// call is true for a call of gRPC, which can end while its connection stays.
 	call bool
 	// buffer is the size of the socket's buffer; 0 until it is known.
@@ -34,7 +36,7 @@ type pace struct {
 }
 
 // newPace returns the pace of a connection. It does not wait for a connection that is nil or
-// not a unix socket.
+// neither a unix socket nor TCP.
 func newPace(conn *admittedConn) *pace {
 	p := &pace{}
 	p.write = p.writable
@@ -42,12 +44,26 @@ func newPace(conn *admittedConn) *pace {
 	if conn == nil {
 		return p
 	}
-	if socket, ok := conn.Conn.(*net.UnixConn); ok {
-		if raw, err := socket.SyscallConn(); err == nil {
-			p.conn, p.raw, p.written = conn, raw, conn.bytesWritten()
-		}
+	socket, ok := kernelConn(conn).(syscall.Conn)
+	if !ok {
+		return p
+	}
+	if raw, err := socket.SyscallConn(); err == nil {
+		p.conn, p.raw, p.written = conn, raw, conn.bytesWritten()
+		_, p.tcp = socket.(*net.TCPConn)
 	}
 	return p
+}
+
+// kernelConn returns the connection of the kernel below a connection.
+func kernelConn(conn net.Conn) net.Conn {
+	for {
+		outer, ok := conn.(interface{ NetConn() net.Conn })
+		if !ok {
+			return conn
+		}
+		conn = outer.NetConn()
+	}
 }
 
 func httpPace(r *http.Request) *pace { return newPace(connFrom(r.Context())) }
@@ -100,6 +116,9 @@ func (p *pace) drained(ctx context.Context) error {
 // writable reports whether at most a quarter of the buffer is in use, or will be once what is
 // pending is written. A quarter is when the kernel reports a unix socket as writable.
 func (p *pace) writable(fd uintptr) bool {
+	if p.tcp {
+		return tcpWritable(fd, int(p.pending))
+	}
 	if p.buffer == 0 {
 		buffer, err := unix.GetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_SNDBUF)
 		if err != nil {
@@ -109,6 +128,39 @@ func (p *pace) writable(fd uintptr) bool {
 	}
 	unread, err := unix.IoctlGetInt(int(fd), unix.SIOCOUTQ)
 	return err != nil || 4*(unread+int(p.pending)) <= p.buffer
+}
+
+// maxUnsent is how many bytes of a TCP connection the kernel takes before it has sent them. With
+// this limit, a connection is writable when less than half of it is in use, and what a client
+// does not read fills no larger buffer.
+const maxUnsent = 128 << 10
+
+// limitUnsent sets maxUnsent for a TCP connection.
+func limitUnsent(conn net.Conn) {
+	tcp, ok := conn.(*net.TCPConn)
+	if !ok {
+		return
+	}
+	if raw, err := tcp.SyscallConn(); err == nil {
+		// If it fails, the kernel takes as much as its buffer can grow.
+		_ = raw.Control(func(fd uintptr) {
+			_ = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_NOTSENT_LOWAT, maxUnsent)
+		})
+	}
+}
+
+// tcpWritable reports whether a TCP connection is writable, also once what is pending is written.
+// The kernel wakes the poller of Go for a TCP connection only if poll has found it full before.
+func tcpWritable(fd uintptr, pending int) bool {
+	if pending > 0 {
+		unsent, err := unix.IoctlGetInt(int(fd), unix.SIOCOUTQNSD)
+		if err != nil || 2*(unsent+pending) > maxUnsent {
+			return err != nil // the next write returns the error
+		}
+	}
+	fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLOUT}}
+	n, err := unix.Poll(fds, 0)
+	return err != nil || n > 0
 }
 
 func (c *admittedConn) bytesWritten() int64 {

@@ -4,24 +4,33 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"net/netip"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/podconfigd/podconfigd/pkg/journal"
 )
 
-// peerID identifies the client process of a connection. The zero value is an unknown process,
-// as over TCP. A process outside the PID namespace of the daemon has PID 0. All such
-// processes of a user have the same peerID.
+// peerID identifies the client process of a connection, or the address of a client over TCP.
+// The zero value is an unknown process. A process outside the PID namespace of the daemon has
+// PID 0. All such processes of a user have the same peerID.
 type peerID struct {
 	known bool
 	pid   int32
 	uid   uint32
+	// network is the address over TCP: one IPv4 address, or a /64 network of IPv6, which is what
+	// one host can have.
+	network netip.Prefix
 }
 
-// String describes the process for error messages.
+// String describes the process or the address for error messages.
 func (p peerID) String() string {
-	if p.pid == 0 {
+	switch {
+	case p.network.IsSingleIP():
+		return p.network.Addr().String()
+	case p.network.IsValid():
+		return p.network.String()
+	case p.pid == 0:
 		return fmt.Sprintf("user %d, outside of podconfigd's PID namespace,", p.uid)
 	}
 	return fmt.Sprintf("process %d", p.pid)
@@ -29,10 +38,11 @@ func (p peerID) String() string {
 
 type peerKey struct{}
 
-// peerOf returns the client process of a connection.
+// peerOf returns the client process of a connection, or its address.
 func peerOf(conn net.Conn) peerID {
-	if inner, ok := conn.(interface{ NetConn() net.Conn }); ok {
-		conn = inner.NetConn()
+	conn = kernelConn(conn)
+	if tcp, ok := conn.RemoteAddr().(*net.TCPAddr); ok {
+		return networkOf(tcp.AddrPort().Addr())
 	}
 	uc, ok := conn.(*net.UnixConn)
 	if !ok {
@@ -53,15 +63,26 @@ func peerOf(conn net.Conn) peerID {
 	return peerID{known: true, pid: cred.Pid, uid: cred.Uid}
 }
 
+// networkOf returns the peer with that address.
+func networkOf(ip netip.Addr) peerID {
+	ip = ip.Unmap().WithZone("")
+	bits := ip.BitLen()
+	if ip.Is6() && !ip.IsLoopback() {
+		bits = 64
+	}
+	network, err := ip.Prefix(bits)
+	return peerID{known: err == nil, network: network}
+}
+
 // peerFrom returns the client process of the request of the context.
 func peerFrom(ctx context.Context) peerID {
-	id, _ := ctx.Value(peerKey{}).(peerID) // the zero value over TCP
+	id, _ := ctx.Value(peerKey{}).(peerID)
 	return id
 }
 
 func (p peerID) client(userAgent string) journal.Client {
 	client := journal.Client{UserAgent: userAgent}
-	if p.known {
+	if p.known && !p.network.IsValid() {
 		client.PID, client.UID = p.pid, &p.uid
 	}
 	return client

@@ -14,8 +14,8 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/server/internal/respond"
 )
 
-// handlePosts serves the paths that take a POST, and passes all other requests on.
-func (s *Server) handlePosts(next http.Handler) http.Handler {
+// posts returns the paths that take a POST, each with its function.
+func (s *Server) posts() map[string]func(*http.Request) error {
 	posts := make(map[string]func(*http.Request) error)
 	if s.opts.Resync != nil {
 		posts["/v1alpha1/resync"] = s.postResync
@@ -23,6 +23,12 @@ func (s *Server) handlePosts(next http.Handler) http.Handler {
 	if s.opts.Release != nil {
 		posts["/v1alpha1/release"] = s.postRelease
 	}
+	return posts
+}
+
+// handlePosts serves the paths that take a POST, and passes all other requests on.
+func (s *Server) handlePosts(next http.Handler) http.Handler {
+	posts := s.posts()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		post := posts[r.URL.Path]
 		switch {

@@ -85,10 +85,13 @@ func New(opts Options) *Server {
 func (s *Server) Run(ctx context.Context, l net.Listener) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return s.updateHealth(ctx) })
-	group.Go(func() error {
-		return s.run(ctx, l, s.handler(), func(ctx context.Context) *grpc.Server { return s.newGRPC(ctx, false) })
-	})
+	group.Go(func() error { return s.RunSocket(ctx, l) })
 	return group.Wait()
+}
+
+// RunSocket serves the same as Run on a further socket, while Run runs.
+func (s *Server) RunSocket(ctx context.Context, l net.Listener) error {
+	return s.run(ctx, l, s.handler(), func(ctx context.Context) *grpc.Server { return s.newGRPC(ctx, false) })
 }
 
 // RunPodsAPI serves only the Pods API of the kubelet, on a socket of its own as the kubelet
@@ -98,7 +101,11 @@ func (s *Server) RunPodsAPI(ctx context.Context, l net.Listener) error {
 }
 
 func (s *Server) run(ctx context.Context, l net.Listener, plain http.Handler, modern func(context.Context) *grpc.Server) error {
-	split := newSplitter(l, &s.limits.sockets)
+	gate := &s.limits.sockets
+	if l.Addr().Network() != "unix" {
+		gate = &s.limits.network
+	}
+	split := newSplitter(l, gate)
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return split.run(ctx) })
 	if kept, ok := l.(*listener); ok {
@@ -112,8 +119,11 @@ func (s *Server) run(ctx context.Context, l net.Listener, plain http.Handler, mo
 	return group.Wait()
 }
 
-// MaxConnections returns the maximum number of open connections to sockets.
-func (s *Server) MaxConnections() int { return s.limits.sockets.connections.all }
+// MaxConnections returns the maximum number of open connections to sockets, and to addresses of
+// the network.
+func (s *Server) MaxConnections() (sockets, network int) {
+	return s.limits.sockets.connections.all, s.limits.network.connections.all
+}
 
 // RunMetrics serves only metrics and health, for a listener that is not limited to the
 // users of the socket.

@@ -102,6 +102,7 @@ func (s *splitter) run(ctx context.Context) error {
 // nil.
 func (s *splitter) admit(conn net.Conn) (admitted *admittedConn) {
 	id := peerOf(conn)
+	limitUnsent(conn)
 	release, refusal := s.gate.connections.take(id)
 	if refusal == nil {
 		return newAdmittedConn(conn, s.listener.Addr(), nil, release)

@@ -1,0 +1,81 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podconfigd/podconfigd/api/podconfigd/v1alpha1"
+	"github.com/podconfigd/podconfigd/pkg/server/internal/respond"
+)
+
+// RunReadOnly serves a listener on a loopback address without authentication, as the read-only
+// port of the kubelet. It serves everything but the requests that change something. It refuses
+// requests that a web page makes from a browser.
+func (s *Server) RunReadOnly(ctx context.Context, l net.Listener) error {
+	return s.run(ctx, l, notFromWebPages(s.refusePosts(s.reads())), func(ctx context.Context) *grpc.Server {
+		return s.newGRPC(ctx, false, refuseWrites)
+	})
+}
+
+// errReadOnly is the reason why a request that changes something is refused.
+const errReadOnly = "this address is read-only: send the request to the unix socket, or to an https address as a user that may create nodes/proxy"
+
+// refusePosts refuses the paths that take a POST, and passes all other requests on.
+func (s *Server) refusePosts(next http.Handler) http.Handler {
+	posts := s.posts()
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if posts[r.URL.Path] != nil {
+			respond.Error(w, http.StatusForbidden, metav1.StatusReasonForbidden, errReadOnly)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// writingCalls are the calls that change something.
+var writingCalls = map[string]bool{
+	v1alpha1.PodConfig_Resync_FullMethodName:  true,
+	v1alpha1.PodConfig_Release_FullMethodName: true,
+}
+
+func refuseWrites(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
+	if writingCalls[info.FullMethod] {
+		return status.Error(codes.PermissionDenied, errReadOnly)
+	}
+	return handle(srv, stream)
+}
+
+// notFromWebPages refuses requests of web pages. A page can have a name that resolves to a
+// loopback address (DNS rebinding). Its requests have that name as their host. Requests to
+// another host than that of the page are marked by the browser.
+func notFromWebPages(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if why := ofWebPage(r); why != "" {
+			respond.Error(w, http.StatusForbidden, metav1.StatusReasonForbidden, why)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+func ofWebPage(r *http.Request) (why string) {
+	host := (&url.URL{Host: r.Host}).Hostname()
+	if r.Host != "" && !loopbackHost(host) { // HTTP/1.0 has no host
+		return fmt.Sprintf("the host of the request is %q: expected localhost or a loopback address", r.Host)
+	}
+	if site := r.Header.Get("Sec-Fetch-Site"); site == "cross-site" || site == "same-site" {
+		return "requests of web pages are not served: the request has Sec-Fetch-Site: " + site
+	}
+	if origin := r.Header.Get("Origin"); origin != "" && origin != "http://"+r.Host {
+		return fmt.Sprintf("requests of web pages are not served: the request has Origin: %q", origin)
+	}
+	return ""
+}
