@@ -166,26 +166,28 @@ func TestLinksLeadSomewhere(t *testing.T) {
 	}
 }
 
-// Every test in docs/kubelet-differences.md exists.
-func TestTheDifferencesNameTheirTests(t *testing.T) {
-	data, err := os.ReadFile("../../docs/kubelet-differences.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	scenarios := regexp.MustCompile("`([a-z0-9-]+)\\.txtar`").FindAllStringSubmatch(string(data), -1)
-	tests := regexp.MustCompile("`(Test[A-Za-z0-9]+)[`/]").FindAllStringSubmatch(string(data), -1)
-	if len(scenarios) < 5 || len(tests) < 5 {
-		t.Errorf("only %d scenarios and %d tests are named", len(scenarios), len(tests))
-	}
-	for _, m := range scenarios {
-		if _, err := os.Stat("../script/testdata/" + m[1] + ".txtar"); err != nil {
-			t.Errorf("%s: %v", m[1], err)
-		}
-	}
+// Every test that these pages name exists.
+func TestTheDocsNameTheirTests(t *testing.T) {
 	functions := testFunctions(t)
-	for _, m := range tests {
-		if !functions[m[1]] {
-			t.Errorf("no test is called %s", m[1])
+	for _, page := range []string{"kubelet-differences.md", "security.md"} {
+		data, err := os.ReadFile("../../docs/" + page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		scenarios := regexp.MustCompile("`([a-z0-9-]+)\\.txtar`").FindAllStringSubmatch(string(data), -1)
+		tests := regexp.MustCompile("`(Test[A-Za-z0-9]+)[`/]").FindAllStringSubmatch(string(data), -1)
+		if len(scenarios) < 5 || len(tests) < 5 {
+			t.Errorf("%s names only %d scenarios and %d tests", page, len(scenarios), len(tests))
+		}
+		for _, m := range scenarios {
+			if _, err := os.Stat("../script/testdata/" + m[1] + ".txtar"); err != nil {
+				t.Errorf("%s: %s: %v", page, m[1], err)
+			}
+		}
+		for _, m := range tests {
+			if !functions[m[1]] {
+				t.Errorf("%s: no test is called %s", page, m[1])
+			}
 		}
 	}
 }
