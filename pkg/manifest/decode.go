@@ -2,7 +2,6 @@ package manifest
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/hex"
 	"fmt"
 	"hash/fnv"
@@ -20,6 +19,8 @@ import (
 	_ "k8s.io/kubernetes/pkg/apis/core/install" // registers the core types and their defaults
 	corev1 "k8s.io/kubernetes/pkg/apis/core/v1"
 	"k8s.io/kubernetes/pkg/util/hash"
+
+	"github.com/podconfigd/podconfigd/internal/located"
 )
 
 // MaxLength is the size limit of a manifest in bytes. A manifest must be smaller.
@@ -81,18 +82,18 @@ func (d *Decoder) DecodeFile(path string, data []byte) (pod *v1.Pod, warnings []
 	if err == nil {
 		pod, err = d.finish(t, internal, json, origin{file: path})
 	}
-	found.addAll(duplicates)
-	if line, n := laterDocuments(data); n > 0 {
-		found.add(func() Fault {
+	found.AddAll(duplicates)
+	if line, n := located.LaterDocuments(data); n > 0 {
+		found.Add(func() Fault {
 			return Fault{Line: line, Message: fmt.Sprintf(
 				"%d more YAML document(s) after the first are ignored, as the kubelet does: put each pod in its own file", n)}
 		})
 	}
-	return pod, found.bounded(), err
+	return pod, found.Bounded(), err
 }
 
 // decodePod only decodes and applies defaults.
-func (t *text) decodePod(json []byte) (pod *api.Pod, warnings findings, err error) {
+func (t *text) decodePod(json []byte) (pod *api.Pod, warnings located.Findings, err error) {
 	if tooMany(json) {
 		return nil, warnings, errTooManyValues
 	}
@@ -108,7 +109,7 @@ func (t *text) decodePod(json []byte) (pod *api.Pod, warnings findings, err erro
 		return nil, warnings, t.undecodable(fmt.Errorf("expected a Pod, got %T", obj), json)
 	}
 	if pod.Name == "" {
-		return nil, warnings, t.refuse(ReasonInvalid, t.at("metadata.name", "Required value: a pod needs a name"))
+		return nil, warnings, t.refuse(ReasonInvalid, t.At("metadata.name", "Required value: a pod needs a name"))
 	}
 	return pod, warnings, nil
 }
@@ -161,38 +162,4 @@ func (d *Decoder) applyDefaults(pod *api.Pod, from origin) {
 		})
 	}
 	pod.Status.Phase = api.PodPending
-}
-
-// laterDocuments counts the non-empty YAML documents after the first, and returns the
-// first line of the first of them.
-func laterDocuments(data []byte) (first, n int) {
-	data = bytes.TrimPrefix(data, []byte("\ufeff"))
-	documents, content, number, start := 0, false, 0, 0
-	for line := range bytes.Lines(data) {
-		number++
-		if rest, ok := cutMarker(line, "---"); ok {
-			content, line, start = false, rest, number
-		} else if _, ok := cutMarker(line, "..."); ok {
-			content, line, start = false, nil, 0
-		}
-		line = bytes.TrimSpace(line)
-		if content || len(line) == 0 || line[0] == '#' || line[0] == '%' { // a directive is not content
-			continue
-		}
-		content = true
-		if documents++; documents == 2 {
-			first = cmp.Or(start, number)
-		}
-	}
-	return first, max(documents-1, 0)
-}
-
-// cutMarker reports whether the line starts with the marker of the start or end of a YAML
-// document, and returns the rest of the line.
-func cutMarker(line []byte, marker string) (rest []byte, ok bool) {
-	rest, ok = bytes.CutPrefix(line, []byte(marker))
-	if !ok || (len(rest) > 0 && !bytes.ContainsAny(rest[:1], " \t\r\n")) {
-		return nil, false
-	}
-	return rest, true
 }

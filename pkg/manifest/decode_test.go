@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/podconfigd/podconfigd/internal/located"
 )
 
 const good = `apiVersion: v1
@@ -169,7 +171,7 @@ func TestLaterDocuments(t *testing.T) {
 		good + "...\n" + good:             1,
 		good + "...\n%YAML 1.1\n---\n{}":  1,
 	} {
-		if _, got := laterDocuments([]byte(data)); got != want {
+		if _, got := located.LaterDocuments([]byte(data)); got != want {
 			t.Errorf("%d documents after the first, want %d, in\n%s", got, want, data)
 		}
 	}
@@ -201,7 +203,7 @@ func TestManyFaults(t *testing.T) {
 	if len(message) > 4096 || !strings.Contains(message, "spec.containers[0].name: Required value") || !strings.HasSuffix(message, " more") {
 		t.Errorf("the message has %d bytes: %.5000s", len(message), message)
 	}
-	if e, _ := errors.AsType[*Error](err); len(e.Faults) != maxFaults+1 {
+	if e, _ := errors.AsType[*Error](err); len(e.Faults) != located.MaxFaults+1 {
 		t.Errorf("%d faults are kept", len(e.Faults))
 	}
 }

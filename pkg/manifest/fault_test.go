@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf16"
+
+	"github.com/podconfigd/podconfigd/internal/located"
 )
 
 // inContainer and inSpec are good manifests with additional lines, the first of which is
@@ -254,7 +256,7 @@ func TestWarningsBesideAnError(t *testing.T) {
 // The faults of a large manifest have no lines, and its duplicate keys are not found. A
 // manifest that is made to be expensive is refused.
 func TestLargeManifests(t *testing.T) {
-	padding := "#" + strings.Repeat(" x", maxLocated/2) + "\n"
+	padding := "#" + strings.Repeat(" x", located.MaxLength/2) + "\n"
 	_, warnings, err := decode(t, padding+inContainer("image: a\nimagePullPolcy: b"))
 	want := []string{`spec.containers[0].imagePullPolcy: unknown field, ignored; did you mean imagePullPolicy?`}
 	if got := in(warnings); err != nil || !slices.Equal(got, want) {
@@ -327,7 +329,7 @@ func TestNearest(t *testing.T) {
 		"spec." + strings.Repeat("x", 1000): "",
 		"spec.containers[0].env[0].valueFrom.fieldRef.fieldpath": "fieldPath",
 	} {
-		if got := nearest(path); got != want {
+		if got := located.Nearest(podType, path); got != want {
 			t.Errorf("nearest to %s is %q, want %q", path, got, want)
 		}
 	}

@@ -12,6 +12,8 @@ import (
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
 	api "k8s.io/kubernetes/pkg/apis/core"
+
+	"github.com/podconfigd/podconfigd/internal/located"
 )
 
 // kubeletsDecode decodes as the kubelet does.
@@ -38,11 +40,11 @@ func checkFaults(t *testing.T, data []byte, faults []Fault) {
 	t.Helper()
 	lines := 2 + bytes.Count(data, []byte("\n")) + bytes.Count(data, []byte("\r")) +
 		bytes.Count(data, []byte("\u0085")) + bytes.Count(data, []byte("\u2028")) + bytes.Count(data, []byte("\u2029"))
-	if len(faults) > maxFaults+1 {
+	if len(faults) > located.MaxFaults+1 {
 		t.Errorf("there are %d faults", len(faults))
 	}
 	for _, f := range faults {
-		if f.Line < 0 || f.Line > lines || f.Message == "" || strings.ContainsAny(f.In("f"), "\n\r") || len(f.In("f")) > 2*maxFaultLength+100 {
+		if f.Line < 0 || f.Line > lines || f.Message == "" || strings.ContainsAny(f.In("f"), "\n\r") || len(f.In("f")) > 2*located.MaxFaultLength+100 {
 			t.Errorf("%+v", f)
 		}
 	}

@@ -10,6 +10,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podconfigd/podconfigd/internal/located"
 )
 
 // Item is one pod of a manifest.
@@ -62,7 +64,7 @@ func (d *Decoder) DecodeURL(url string, data []byte) (iter.Seq[Item], error) {
 		return func(yield func(Item) bool) { yield(item) }, nil
 	}
 	if list.Items == nil {
-		return nil, t.refuse(ReasonInvalid, t.at("items", "Required value: for no pods, use an empty list"))
+		return nil, t.refuse(ReasonInvalid, t.At("items", "Required value: for no pods, use an empty list"))
 	}
 	return func(yield func(Item) bool) {
 		for i, raw := range *list.Items {
@@ -99,21 +101,21 @@ func (r *rawItems) UnmarshalJSON(data []byte) error {
 }
 
 // decodeListItem decodes an item of a PodList, which may have no kind.
-func (d *Decoder) decodeListItem(t *text, url string, raw json.RawMessage, duplicates findings) Item {
+func (d *Decoder) decodeListItem(t *text, url string, raw json.RawMessage, duplicates located.Findings) Item {
 	var object map[string]json.RawMessage
 	if err := json.Unmarshal(raw, &object); err != nil || object == nil {
-		return Item{Err: t.refuse(ReasonNotAPod, t.at("", "not a Kubernetes object: expected a v1 Pod"))}
+		return Item{Err: t.refuse(ReasonNotAPod, t.At("", "not a Kubernetes object: expected a v1 Pod"))}
 	}
 	object["apiVersion"], object["kind"] = json.RawMessage(`"v1"`), json.RawMessage(`"Pod"`)
 	typed, err := json.Marshal(object)
 	if err != nil {
-		return Item{Err: t.refuse(ReasonInvalid, t.at("", "can't be decoded: %v", err))}
+		return Item{Err: t.refuse(ReasonInvalid, t.At("", "can't be decoded: %v", err))}
 	}
 	return d.decodeItem(t, url, typed, duplicates)
 }
 
 // decodeItem decodes the JSON of one pod.
-func (d *Decoder) decodeItem(t *text, url string, raw []byte, duplicates findings) (item Item) {
+func (d *Decoder) decodeItem(t *text, url string, raw []byte, duplicates located.Findings) (item Item) {
 	internal, found, err := t.decodePod(raw)
 	if err == nil {
 		item = Item{Namespace: cmp.Or(internal.Namespace, metav1.NamespaceDefault), Name: internal.Name}
@@ -122,13 +124,13 @@ func (d *Decoder) decodeItem(t *text, url string, raw []byte, duplicates finding
 		item = nameOf(raw)
 		item.Err = err
 	}
-	for _, f := range duplicates.faults {
-		if field, ok := strings.CutPrefix(f.Field, t.prefix); ok {
+	for _, f := range duplicates.Faults() {
+		if field, ok := strings.CutPrefix(f.Field, t.Prefix); ok {
 			f.Field = strings.TrimPrefix(field, ".")
-			found.add(func() Fault { return f })
+			found.Add(func() Fault { return f })
 		}
 	}
-	item.Warnings = found.bounded()
+	item.Warnings = found.Bounded()
 	return item
 }
 

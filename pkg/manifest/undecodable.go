@@ -12,14 +12,14 @@ import (
 
 // undecodable returns the faults of JSON that the decoder rejects.
 func (t *text) undecodable(err error, data []byte) *Error {
-	if syntax, ok := errors.AsType[*json.SyntaxError](json.Unmarshal(data, new(any))); ok && utilyaml.IsJSONBuffer(t.data) {
+	if syntax, ok := errors.AsType[*json.SyntaxError](json.Unmarshal(data, new(any))); ok && utilyaml.IsJSONBuffer(t.Data) {
 		line := 1 + bytes.Count(data[:min(int(syntax.Offset), len(data))], []byte("\n"))
 		return t.refuse(ReasonNotYAML, Fault{Line: line, Message: "starts with {, but is not valid JSON: " + syntax.Error()})
 	}
 	if refused := t.notAPod(data); refused != nil {
 		return refused
 	}
-	if found := t.mismatches(data); len(found.faults) > 0 {
+	if found := t.Mismatches(data, podType); len(found.Faults()) > 0 {
 		return t.refuseAll(ReasonInvalid, found)
 	}
 	return t.refuse(ReasonInvalid, Fault{Message: "can't be decoded: " + err.Error()})
@@ -35,7 +35,7 @@ func (t *text) notAPod(data []byte) *Error {
 	var faults []Fault
 	for _, field := range []struct{ name, want string }{{"apiVersion", "v1"}, {"kind", "Pod"}} {
 		if object[field.name] == nil || object[field.name] == "" {
-			faults = append(faults, t.at(field.name, "Required value: expected %s", field.want))
+			faults = append(faults, t.At(field.name, "Required value: expected %s", field.want))
 		}
 	}
 	if len(faults) > 0 {
@@ -52,10 +52,10 @@ func (t *text) notAPod(data []byte) *Error {
 	}
 	message := fmt.Sprintf("%s, got apiVersion %s, kind %s", expected, version, kind)
 	switch {
-	case strings.HasSuffix(kind, "List") && t.file == "":
+	case strings.HasSuffix(kind, "List") && t.File == "":
 		message += ": serve a v1 PodList"
 	case strings.HasSuffix(kind, "List"):
 		message += ": put each pod in its own file"
 	}
-	return t.refuse(ReasonNotAPod, t.at(wrong, "%s", message))
+	return t.refuse(ReasonNotAPod, t.At(wrong, "%s", message))
 }

@@ -11,15 +11,17 @@ import (
 	api "k8s.io/kubernetes/pkg/apis/core"
 	"k8s.io/kubernetes/pkg/apis/core/validation"
 	"k8s.io/kubernetes/pkg/features"
+
+	"github.com/podconfigd/podconfigd/internal/located"
 )
 
 // validate checks the rules of the API and the rules for static pods.
 func (t *text) validate(pod *api.Pod, json []byte) error {
 	opts := podutil.GetValidationOptionsFromPodSpecAndMeta(&pod.Spec, nil, &pod.ObjectMeta, nil)
 	if errs := validation.ValidatePodCreate(pod, opts); len(errs) > 0 {
-		var found findings
+		var found located.Findings
 		for _, err := range errs {
-			found.add(func() Fault { return t.at(err.Field, "%s", err.ErrorBody()) })
+			found.Add(func() Fault { return t.At(err.Field, "%s", err.ErrorBody()) })
 		}
 		return t.refuseAll(ReasonInvalid, found)
 	}
@@ -74,18 +76,18 @@ func (t *text) forbid(data []byte, resource string) *Error {
 	message := fmt.Sprintf("static pods can't refer to API objects: %s", resource)
 	name, _, _ := strings.Cut(resource, " ")
 	var value any
-	var found findings
+	var found located.Findings
 	if json.Unmarshal(data, &value) == nil {
-		walk(value, podType, "", func(path string, _ reflect.Type, value any) {
+		located.Walk(value, podType, "", func(path string, _ reflect.Type, value any) {
 			for _, field := range references[name] {
 				if strings.HasSuffix(path, "."+field) && value != nil && value != "" {
-					found.add(func() Fault { return t.at(path, "%s", message) })
+					found.Add(func() Fault { return t.At(path, "%s", message) })
 				}
 			}
 		})
 	}
-	if len(found.faults) == 0 {
-		found.add(func() Fault { return Fault{Message: message} })
+	if len(found.Faults()) == 0 {
+		found.Add(func() Fault { return Fault{Message: message} })
 	}
 	return t.refuseAll(ReasonForbidden, found)
 }

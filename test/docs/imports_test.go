@@ -32,7 +32,7 @@ func TestImportsPointOneWay(t *testing.T) {
 		"api/stream/v1alpha1":         {},
 		"pkg/config":                  {"internal/deepequal"},
 		"pkg/access":                  {},
-		"pkg/manifest":                {},
+		"pkg/manifest":                {"internal/located"},
 		"pkg/podstatus":               {},
 		"pkg/pleg":                    {},
 		"pkg/pleg/cri":                {"pkg/pleg", "pkg/pleg/recorder", "pkg/podstatus"},

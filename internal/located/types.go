@@ -1,4 +1,4 @@
-package manifest
+package located
 
 import (
 	"bytes"
@@ -17,8 +17,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-var podType = reflect.TypeFor[v1.Pod]()
-
 // expectations are the values that types with their own decoder accept.
 var expectations = map[reflect.Type]string{
 	reflect.TypeFor[resource.Quantity]():     "quantity such as 500m or 64Mi",
@@ -29,19 +27,19 @@ var expectations = map[reflect.Type]string{
 	reflect.TypeFor[v1.ResourceQuotaScope](): "string",
 }
 
-// mismatches returns a fault for each value in the JSON of a pod whose type is not the
+// Mismatches returns a fault for each value in the JSON of the type whose type is not the
 // type of its field. The decoder's error has only one of them, without list indices.
-func (t *text) mismatches(data []byte) (found findings) {
+func (t *Text) Mismatches(data []byte, typ reflect.Type) (found Findings) {
 	decoder := json.NewDecoder(bytes.NewReader(data))
 	decoder.UseNumber()
 	var value any
 	if decoder.Decode(&value) != nil {
 		return found
 	}
-	walk(value, podType, "", func(path string, typ reflect.Type, value any) {
+	Walk(value, typ, "", func(path string, typ reflect.Type, value any) {
 		if want := expected(value, typ); want != "" {
-			found.add(func() Fault {
-				line, node := t.locate(path)
+			found.Add(func() Fault {
+				line, node := t.Locate(path)
 				return Fault{line, path, fmt.Sprintf("expected %s, got %s", want, got(path, value, node, want))}
 			})
 		}
@@ -49,8 +47,8 @@ func (t *text) mismatches(data []byte) (found findings) {
 	return found
 }
 
-// walk visits the value, and all values below it whose type is known.
-func walk(value any, typ reflect.Type, path string, visit func(path string, typ reflect.Type, value any)) {
+// Walk visits the value, and all values below it whose type is known.
+func Walk(value any, typ reflect.Type, path string, visit func(path string, typ reflect.Type, value any)) {
 	for typ.Kind() == reflect.Pointer {
 		typ = typ.Elem()
 	}
@@ -62,16 +60,16 @@ func walk(value any, typ reflect.Type, path string, visit func(path string, typ 
 	case []any:
 		if typ.Kind() == reflect.Slice {
 			for i, item := range value {
-				walk(item, typ.Elem(), fmt.Sprintf("%s[%d]", path, i), visit)
+				Walk(item, typ.Elem(), fmt.Sprintf("%s[%d]", path, i), visit)
 			}
 		}
 	case map[string]any:
 		fields := fieldsOf(typ)
 		for _, key := range slices.Sorted(maps.Keys(value)) {
 			if typ.Kind() == reflect.Map {
-				walk(value[key], typ.Elem(), fmt.Sprintf("%s[%s]", path, key), visit)
+				Walk(value[key], typ.Elem(), fmt.Sprintf("%s[%s]", path, key), visit)
 			} else if field := fields[key]; field != nil {
-				walk(value[key], field, join(path, key), visit)
+				Walk(value[key], field, join(path, key), visit)
 			}
 		}
 	}
@@ -154,7 +152,7 @@ func wanted[T any](value any, name string) string {
 	return name
 }
 
-// got describes a value, in its spelling in the manifest if that is known. It does not
+// got describes a value, in its spelling in the text if that is known. It does not
 // repeat values that may be secret.
 func got(path string, value any, node *yaml.Node, want string) string {
 	written := fmt.Sprint(value)

@@ -1,4 +1,5 @@
-package manifest
+// Package located finds faults in YAML and JSON, and their lines.
+package located
 
 import (
 	"bytes"
@@ -9,23 +10,22 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// maxLocated is the maximum size in bytes of a manifest whose faults get lines and whose
+// MaxLength is the maximum size in bytes of a text whose faults get lines and whose
 // duplicate keys are found. The tree of nodes takes many times this size.
-const maxLocated = 1 << 20
+const MaxLength = 1 << 20
 
-// maxLookUps is the maximum number of fields of one manifest that get a line. Each lookup
+// maxLookUps is the maximum number of fields of one text that get a line. Each lookup
 // visits every key beside the field and beside its parents.
 const maxLookUps = 1000
 
-// text is the text of a manifest. It returns the line of a field. It parses the manifest
-// for this only if there is a fault or a warning, because parsing every manifest again
-// would be expensive.
-type text struct {
-	// file is the path, or empty if the manifest is from a URL.
-	file string
-	data []byte
-	// prefix is the path of the pod in the text: empty, or the path of an item of a list.
-	prefix string
+// Text is a text in YAML or JSON. It returns the line of a field. It parses the text for this
+// only when the first line is needed, because parsing every text again would be expensive.
+type Text struct {
+	// File is the path, or empty if the text is from a URL.
+	File string
+	Data []byte
+	// Prefix is the path of the object in the text: empty, or the path of an item of a list.
+	Prefix string
 	nodes  *nodes
 }
 
@@ -36,49 +36,50 @@ type nodes struct {
 	lookUps int
 }
 
-func newText(file string, data []byte) *text { return &text{file: file, data: data, nodes: &nodes{}} }
+// New returns the text.
+func New(file string, data []byte) *Text { return &Text{File: file, Data: data, nodes: &nodes{}} }
 
-// item returns the text of an item of a list.
-func (t *text) item(i int) *text {
+// Item returns the text of an item of a list.
+func (t *Text) Item(i int) *Text {
 	item := *t
-	item.prefix = fmt.Sprintf("items[%d]", i)
+	item.Prefix = fmt.Sprintf("items[%d]", i)
 	return &item
 }
 
 // tree returns the node of the first document, or nil.
-func (t *text) tree() *yaml.Node {
+func (t *Text) tree() *yaml.Node {
 	if t.nodes.parsed {
 		return t.nodes.root
 	}
 	t.nodes.parsed = true
-	if len(t.data) > maxLocated {
+	if len(t.Data) > MaxLength {
 		return nil
 	}
 	var document yaml.Node
-	if err := yaml.Unmarshal(t.data, &document); err == nil && len(document.Content) == 1 {
+	if err := yaml.Unmarshal(t.Data, &document); err == nil && len(document.Content) == 1 {
 		t.nodes.root = document.Content[0]
 	}
 	return t.nodes.root
 }
 
-// locate returns the line and the node of a field of the pod. If the field is missing, it
+// Locate returns the line and the node of a field of the object. If the field is missing, it
 // returns the line of the closest existing parent and a nil node. The line is 0 if it has
 // no meaning.
-func (t *text) locate(path string) (line int, node *yaml.Node) {
+func (t *Text) Locate(path string) (line int, node *yaml.Node) {
 	root := t.tree()
 	if t.nodes.lookUps++; root == nil || t.nodes.lookUps > maxLookUps {
 		return 0, nil
 	}
-	line, node = locate(root, join(t.prefix, path), root.Line)
-	if t.file == "" && !bytes.ContainsRune(bytes.TrimSpace(t.data), '\n') {
+	line, node = locate(root, join(t.Prefix, path), root.Line)
+	if t.File == "" && !bytes.ContainsRune(bytes.TrimSpace(t.Data), '\n') {
 		line = 0 // the text has only one line, from a server
 	}
 	return line, node
 }
 
-// at returns the fault of a field of the pod.
-func (t *text) at(path, format string, args ...any) Fault {
-	line, _ := t.locate(path)
+// At returns the fault of a field of the object.
+func (t *Text) At(path, format string, args ...any) Fault {
+	line, _ := t.Locate(path)
 	return Fault{Line: line, Field: path, Message: fmt.Sprintf(format, args...)}
 }
 
@@ -168,8 +169,8 @@ func cutKey(path, key string) (rest string, ok bool) {
 	return rest, ok && (rest == "" || rest[0] == '.' || rest[0] == '[')
 }
 
-// duplicates returns a fault for each duplicate key of a mapping.
-func (t *text) duplicates() (found findings) {
+// Duplicates returns a fault for each duplicate key of a mapping.
+func (t *Text) Duplicates() (found Findings) {
 	root := t.tree()
 	if root == nil {
 		return found
@@ -188,7 +189,7 @@ func (t *text) duplicates() (found findings) {
 				name := nameOfKey(key)
 				below := join(path, name)
 				if first := lines[name]; first > 0 && key.Tag != "!!merge" {
-					found.add(func() Fault {
+					found.Add(func() Fault {
 						return Fault{key.Line, below, fmt.Sprintf("duplicate key, also in line %d; only the last value counts", first)}
 					})
 				}
