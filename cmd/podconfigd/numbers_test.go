@@ -161,5 +161,7 @@ func give(t *testing.T, command, name, value, with string) error {
 	flags.ParseErrorsAllowlist.UnknownFlags = true // the flags of logging
 	opts.addFlags(flags)
 	opts.StaticPodPath = "manifests"
-	return errors.Join(flags.Parse(args), opts.complete())
+	parseErr := flags.Parse(args)
+	_, err := opts.load(flags)
+	return errors.Join(parseErr, err)
 }

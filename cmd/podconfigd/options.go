@@ -4,14 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"net/http"
-	"strconv"
 
 	"github.com/spf13/pflag"
 	cliflag "k8s.io/component-base/cli/flag"
+	logsapi "k8s.io/component-base/logs/api/v1"
 	"k8s.io/klog/v2"
 
+	"github.com/podconfigd/podconfigd/internal/configfile"
 	"github.com/podconfigd/podconfigd/pkg/daemon"
 	"github.com/podconfigd/podconfigd/pkg/sources/apiserver"
 )
@@ -22,6 +22,8 @@ const kubeletPodsAPISocket = "/var/lib/kubelet/pods-api/pods-api.sock"
 // daemonOptions are the flags of the daemon.
 type daemonOptions struct {
 	daemon.Config
+	files   configfile.Files
+	logging *logsapi.LoggingConfiguration
 	// header and mode are the flag values of StaticPodURLHeader and SocketMode.
 	header map[string][]string
 	mode   string
@@ -30,10 +32,14 @@ type daemonOptions struct {
 func newDaemonOptions() *daemonOptions {
 	config := daemon.DefaultConfig()
 	config.InCluster, config.NotifyServiceManager = apiserver.InCluster(), true
-	return &daemonOptions{Config: config, header: make(map[string][]string), mode: fmt.Sprintf("%04o", config.SocketMode)}
+	return &daemonOptions{
+		Config: config, logging: logsapi.NewLoggingConfiguration(),
+		header: make(map[string][]string), mode: fmt.Sprintf("%04o", config.SocketMode),
+	}
 }
 
 func (o *daemonOptions) addFlags(flags *pflag.FlagSet) {
+	o.addFileFlags(flags)
 	flags.StringVar(&o.StaticPodPath, "pod-manifest-path", o.StaticPodPath,
 		"Path to a directory of static pod manifests, or to a single manifest file. Files whose names begin with a dot are ignored.")
 	flags.DurationVar(&o.FileCheckFrequency, "file-check-frequency", o.FileCheckFrequency,
@@ -77,6 +83,15 @@ func (o *daemonOptions) addFlags(flags *pflag.FlagSet) {
 		"Maximum size, in bytes, of the journal in --state-dir. Files are deleted whole, and the newest one stays. 1048576 to 1099511627776 (1 TiB).")
 }
 
+func (o *daemonOptions) addFileFlags(flags *pflag.FlagSet) {
+	flags.StringVar(&o.files.Config, "config", "",
+		"Path to a configuration file of kind PodConfigdConfiguration. A flag on the command line overrides the field of the file.")
+	flags.StringVar(&o.files.ConfigDir, "config-dir", "",
+		"Path to a directory of files that are merged over --config, in lexical order. Each has a name that ends in .conf. Subdirectories are included. Objects are merged, and lists are replaced.")
+	flags.StringVar(&o.files.KubeletConfig, "kubelet-config", "",
+		"Path to a KubeletConfiguration. podconfigd uses its static pod sources, its check and sync frequencies and its container runtime endpoint. --config overrides them.")
+}
+
 func (o *daemonOptions) addRuntimeFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.ContainerRuntimeEndpoint, "container-runtime-endpoint", o.ContainerRuntimeEndpoint,
 		"CRI socket of the container runtime, for example unix:///run/containerd/containerd.sock. If empty, podconfigd connects to no runtime and the stream has no PLEG or HOUSEKEEPING updates.")
@@ -106,31 +121,27 @@ func (o *daemonOptions) addSocketFlags(flags *pflag.FlagSet) {
 		"TCP address, as host:port, that also serves /metrics, /healthz, /livez and /readyz. The port is 0 to 65535. If empty, podconfigd opens no TCP port.")
 }
 
-// complete converts the header and mode flags, validates all options, and returns every
-// fault in one error.
-func (o *daemonOptions) complete() error {
+// load reads the configuration from the files and the flags. The error has every fault. load
+// can be called again to reload the files.
+func (o *daemonOptions) load(flags *pflag.FlagSet) (*configfile.Configuration, error) {
 	o.StaticPodURLHeader = make(http.Header)
 	for name, values := range o.header {
 		for _, value := range values {
 			o.StaticPodURLHeader.Add(name, value)
 		}
 	}
-	mode, err := parseMode(o.mode)
-	o.SocketMode = mode
-	return errors.Join(o.Validate(), err)
-}
-
-func parseMode(s string) (fs.FileMode, error) {
-	mode, err := strconv.ParseUint(s, 8, 32)
-	if err != nil || mode > 0o777 {
-		return 0, fmt.Errorf("--socket-mode: %q is not a file mode: expected octal digits, for example 0660", s)
+	mode, err := configfile.ParseMode(o.mode)
+	if err != nil {
+		err = fmt.Errorf("--socket-mode: %w", err)
 	}
-	return fs.FileMode(mode), nil
+	o.SocketMode = mode
+	loaded, loadErr := configfile.Load(o.files, configfile.Flags{Daemon: o.Config, Logging: *o.logging, Changed: flags.Changed})
+	return loaded, errors.Join(loadErr, err)
 }
 
 // runDaemon runs the daemon until the context is done.
-func runDaemon(ctx context.Context, o *daemonOptions) error {
-	d, err := daemon.New(o.Config)
+func runDaemon(ctx context.Context, config *daemon.Config) error {
+	d, err := daemon.New(*config)
 	if err != nil {
 		return err
 	}

@@ -16,7 +16,6 @@ import (
 
 func newRootCommand() *cobra.Command {
 	opts := newDaemonOptions()
-	logging := logsapi.NewLoggingConfiguration()
 	gates := featuregate.NewFeatureGate()
 	_ = logsapi.AddFeatureGates(gates) // fails only where a gate is added twice
 
@@ -40,20 +39,21 @@ Without a subcommand, podconfigd runs the daemon.`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := opts.complete(); err != nil {
+			loaded, err := opts.load(cmd.Flags())
+			if err != nil {
 				return err
 			}
 			sink := logsink.New(os.Stderr, logsink.DefaultSize, reportDropped)
 			defer sink.Close(logCloseTimeout)
-			if err := startLogging(sink, logging, gates); err != nil {
+			if err := startLogging(sink, &loaded.Logging, gates); err != nil {
 				return err
 			}
-			opts.Collectors = append(opts.Collectors, droppedLines(sink))
-			return runDaemon(cmd.Context(), opts)
+			loaded.Daemon.Collectors = append(loaded.Daemon.Collectors, droppedLines(sink))
+			return runDaemon(cmd.Context(), &loaded.Daemon)
 		},
 	}
 	opts.addFlags(cmd.Flags())
-	logsapi.AddFlags(logging, cmd.Flags())
+	logsapi.AddFlags(opts.logging, cmd.Flags())
 	cmd.Flags().Lookup("v").Usage = "Verbosity of the log. 0 to 2147483647."
 	for _, name := range []string{"log-flush-frequency", "vmodule", "log-text-split-stream", "log-text-info-buffer-size", "log-json-split-stream", "log-json-info-buffer-size"} {
 		if f := cmd.Flags().Lookup(name); f != nil {

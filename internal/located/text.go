@@ -169,8 +169,9 @@ func cutKey(path, key string) (rest string, ok bool) {
 	return rest, ok && (rest == "" || rest[0] == '.' || rest[0] == '[')
 }
 
-// Duplicates returns a fault for each duplicate key of a mapping.
-func (t *Text) Duplicates() (found Findings) {
+// Duplicates returns a fault for each duplicate key of a mapping. The note is added to each
+// message.
+func (t *Text) Duplicates(note string) (found Findings) {
 	root := t.tree()
 	if root == nil {
 		return found
@@ -190,7 +191,7 @@ func (t *Text) Duplicates() (found Findings) {
 				below := join(path, name)
 				if first := lines[name]; first > 0 && key.Tag != "!!merge" {
 					found.Add(func() Fault {
-						return Fault{key.Line, below, fmt.Sprintf("duplicate key, also in line %d; only the last value counts", first)}
+						return Fault{key.Line, below, fmt.Sprintf("duplicate key, also in line %d%s", first, note)}
 					})
 				}
 				lines[name] = key.Line

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"math"
 	"reflect"
 	"slices"
 	"strconv"
@@ -15,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	logsapi "k8s.io/component-base/logs/api/v1"
 )
 
 // expectations are the values that types with their own decoder accept.
@@ -25,15 +27,16 @@ var expectations = map[reflect.Type]string{
 	reflect.TypeFor[metav1.MicroTime]():      "time such as 2026-01-31T23:59:59.000000Z",
 	reflect.TypeFor[metav1.Duration]():       "duration such as 1m30s",
 	reflect.TypeFor[v1.ResourceQuotaScope](): "string",
+
+	reflect.TypeFor[logsapi.TimeOrMetaDuration](): "duration such as 5s",
+	reflect.TypeFor[resource.QuantityValue]():     "quantity such as 64Ki",
 }
 
 // Mismatches returns a fault for each value in the JSON of the type whose type is not the
 // type of its field. The decoder's error has only one of them, without list indices.
 func (t *Text) Mismatches(data []byte, typ reflect.Type) (found Findings) {
-	decoder := json.NewDecoder(bytes.NewReader(data))
-	decoder.UseNumber()
-	var value any
-	if decoder.Decode(&value) != nil {
+	value, err := Decode(data)
+	if err != nil {
 		return found
 	}
 	Walk(value, typ, "", func(path string, typ reflect.Type, value any) {
@@ -42,6 +45,40 @@ func (t *Text) Mismatches(data []byte, typ reflect.Type) (found Findings) {
 				line, node := t.Locate(path)
 				return Fault{line, path, fmt.Sprintf("expected %s, got %s", want, got(path, value, node, want))}
 			})
+		}
+	})
+	return found
+}
+
+// Decode returns the value of JSON. Its numbers are of type json.Number.
+func Decode(data []byte) (value any, err error) {
+	decoder := json.NewDecoder(bytes.NewReader(data))
+	decoder.UseNumber()
+	err = decoder.Decode(&value)
+	return value, err
+}
+
+// Unknown returns a fault for each field in the JSON of the type that the type does not have.
+func (t *Text) Unknown(data []byte, typ reflect.Type) (found Findings) {
+	value, err := Decode(data)
+	if err != nil {
+		return found
+	}
+	Walk(value, typ, "", func(path string, typ reflect.Type, value any) {
+		object, isObject := value.(map[string]any)
+		if !isObject || typ.Kind() != reflect.Struct || decodesItself(typ) {
+			return
+		}
+		known := fieldsOf(typ)
+		for _, name := range slices.Sorted(maps.Keys(object)) {
+			if known[name] != nil {
+				continue
+			}
+			message := "unknown field"
+			if similar := similar(name, maps.Keys(known)); similar != "" {
+				message += "; did you mean " + similar + "?"
+			}
+			found.Add(func() Fault { return t.At(join(path, name), "%s", message) })
 		}
 	})
 	return found
@@ -133,6 +170,11 @@ func expected(value any, typ reflect.Type) string {
 		return wanted[map[string]any](value, "object")
 	case reflect.Slice:
 		return wanted[[]any](value, "list")
+	case reflect.Uint32:
+		number, _ := value.(json.Number)
+		if _, err := strconv.ParseUint(number.String(), 10, typ.Bits()); err != nil {
+			return fmt.Sprintf("integer from 0 to %d", uint32(math.MaxUint32))
+		}
 	case reflect.Int, reflect.Int32, reflect.Int64:
 		number, ok := value.(json.Number)
 		if _, err := strconv.ParseInt(number.String(), 10, 64); !ok || err != nil {

@@ -124,7 +124,7 @@ func (c *Config) validateLimits(found *faults) {
 }
 
 func (c *Config) validatePeriods(found *faults) {
-	valid := true
+	invalid := make(map[FieldName]bool)
 	for _, period := range []struct {
 		field              FieldName
 		value, least, most time.Duration
@@ -137,15 +137,15 @@ func (c *Config) validatePeriods(found *faults) {
 	} {
 		switch {
 		case period.value < period.least:
-			valid = false
+			invalid[period.field] = true
 			found.add(period.field, "%v is too short: expected %v or more", period.value, period.least)
 		case period.value > period.most:
-			valid = false
+			invalid[period.field] = true
 			found.add(period.field, "%v is too long: expected %v or less", period.value, period.most)
 		}
 	}
 	// The threshold must be longer than the time between two lists that are on time.
-	if least := 2 * c.PLEGRelistPeriod; valid && c.PLEGRelistThreshold < least {
+	if least := 2 * c.PLEGRelistPeriod; !invalid["PLEGRelistPeriod"] && !invalid["PLEGRelistThreshold"] && c.PLEGRelistThreshold < least {
 		found.add("PLEGRelistThreshold", "%v is too short for %v=%v: expected %v or more",
 			c.PLEGRelistThreshold, FieldName("PLEGRelistPeriod"), c.PLEGRelistPeriod, least)
 	}

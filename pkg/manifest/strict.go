@@ -43,7 +43,7 @@ func (t *text) toJSON() (data []byte, duplicates located.Findings, err error) {
 	case isJSON || large:
 		return data, located.Findings{}, nil
 	}
-	return data, t.Duplicates(), nil
+	return data, t.Duplicates("; only the last value counts"), nil
 }
 
 // strictFaults returns the faults for the errors of the strict decoder: unknown fields

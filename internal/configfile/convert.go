@@ -1,0 +1,146 @@
+package configfile
+
+import (
+	"fmt"
+	"io/fs"
+	"net/http"
+	"slices"
+	"strconv"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/conversion"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/podconfigd/podconfigd/api/config/v1alpha1"
+	"github.com/podconfigd/podconfigd/pkg/access"
+	"github.com/podconfigd/podconfigd/pkg/daemon"
+)
+
+// newScheme returns a scheme with the type of the file, its defaults and its conversions.
+func newScheme() (*runtime.Scheme, error) {
+	scheme := runtime.NewScheme()
+	if err := v1alpha1.AddToScheme(scheme); err != nil {
+		return nil, err
+	}
+	err := scheme.AddConversionFunc((*v1alpha1.PodConfigdConfiguration)(nil), (*daemon.Config)(nil), func(a, b any, _ conversion.Scope) error {
+		return toDaemon(a.(*v1alpha1.PodConfigdConfiguration), b.(*daemon.Config)).ToAggregate() //nolint:errcheck // the scheme checks the types
+	})
+	return scheme, err
+}
+
+// toDaemon converts all fields, after their defaults were set. A value that can't be
+// converted is left out, and gives an error.
+func toDaemon(in *v1alpha1.PodConfigdConfiguration, out *daemon.Config) (errs field.ErrorList) {
+	out.StaticPodPath, out.FileCheckFrequency = in.StaticPodPath, in.FileCheckFrequency.Duration
+	out.FileSources = convertAll(in.FileSources, func(s v1alpha1.FileSource) daemon.FileSource { return daemon.FileSource(s) })
+	out.StaticPodURL, out.StaticPodURLHeader = in.StaticPodURL, toHeader(in.StaticPodURLHeader)
+	out.StaticPodURLCAFile, out.StaticPodURLCertFile = in.StaticPodURLCAFile, in.StaticPodURLCertFile
+	out.StaticPodURLKeyFile, out.StaticPodURLTokenFile = in.StaticPodURLKeyFile, in.StaticPodURLTokenFile
+	out.HTTPCheckFrequency = in.HTTPCheckFrequency.Duration
+	out.HTTPSources = convertAll(in.HTTPSources, func(s v1alpha1.HTTPSource) daemon.HTTPSource {
+		return daemon.HTTPSource{
+			Name: s.Name, URL: s.URL, Header: toHeader(s.Header),
+			CAFile: s.CAFile, CertFile: s.CertFile, KeyFile: s.KeyFile, TokenFile: s.TokenFile,
+		}
+	})
+	out.Kubeconfig, out.KeepManagedFields = in.Kubeconfig, in.KeepManagedFields
+	out.NodeName, out.NodeIP = in.HostnameOverride, in.NodeIP
+	out.RemovalBrake = ""
+	if in.RemovalBrake != nil {
+		out.RemovalBrake = in.RemovalBrake.String()
+	}
+	out.ContainerRuntimeEndpoint, out.ContainerRuntimeEvents = in.ContainerRuntimeEndpoint, *in.ContainerRuntimeEvents
+	out.PLEGRelistPeriod, out.PLEGRelistThreshold = in.PLEGRelistPeriod.Duration, in.PLEGRelistThreshold.Duration
+	out.RuntimeStatus, out.RuntimeStatusAPIPods = *in.RuntimeStatus, in.RuntimeStatusAPIPods
+	out.SyncFrequency = in.SyncFrequency.Duration
+	errs = append(errs, toSockets(in, out)...)
+	out.MaxSubscribers, out.MaxSubscribersPerProcess = int(*in.MaxSubscribers), int(*in.MaxSubscribersPerProcess)
+	out.JournalMaxUpdates, out.JournalMaxBytes = int(*in.JournalMaxUpdates), *in.JournalMaxBytes
+	out.StateDir, out.StateMaxAge, out.StateMaxBytes = in.StateDir, in.StateMaxAge.Duration, *in.StateMaxBytes
+	return errs
+}
+
+func toSockets(in *v1alpha1.PodConfigdConfiguration, out *daemon.Config) (errs field.ErrorList) {
+	out.Socket, out.SocketGroup, out.PodsAPISocket = *in.Socket, in.SocketGroup, in.PodsAPISocket
+	mode, err := ParseMode(*in.SocketMode)
+	if err != nil {
+		errs = append(errs, field.Invalid(field.NewPath("socketMode"), *in.SocketMode, err.Error()))
+	}
+	out.SocketMode = mode
+	out.MetricsBindAddress, out.Listen = in.MetricsBindAddress, slices.Clone(in.Listen)
+	out.TLSCertFile, out.TLSPrivateKeyFile = in.TLSCertFile, in.TLSPrivateKeyFile
+	from := &in.Authentication
+	out.Authentication = daemon.Authentication{
+		ClientCAFile: from.X509.ClientCAFile, TokenAuthFile: from.TokenAuthFile,
+		Webhook: from.Webhook.Enabled, WebhookCacheTTL: duration(from.Webhook.CacheTTL),
+		Anonymous: from.Anonymous.Enabled,
+	}
+	out.Authorization = daemon.Authorization{
+		Mode:               in.Authorization.Mode,
+		CacheAuthorizedTTL: duration(in.Authorization.Webhook.CacheAuthorizedTTL), CacheUnauthorizedTTL: duration(in.Authorization.Webhook.CacheUnauthorizedTTL),
+	}
+	out.Access = nil
+	for i := range in.Access {
+		rule, faults := toRule(&in.Access[i], field.NewPath("access").Index(i))
+		out.Access, errs = append(out.Access, rule), append(errs, faults...)
+	}
+	return errs
+}
+
+// views are the names of the levels of access.
+var views = map[string]access.Level{"full": access.Full, "redacted": access.Redacted, "metadata": access.Metadata, "none": access.None}
+
+func toRule(in *v1alpha1.AccessRule, path *field.Path) (rule access.Rule, errs field.ErrorList) {
+	rule = access.Rule{
+		Users: in.Users, Groups: in.Groups, UIDs: in.UIDs, GIDs: in.GIDs,
+		Sources: in.Sources, Namespaces: in.Namespaces, View: views[in.View], Annotations: in.Annotations,
+	}
+	if _, known := views[in.View]; !known {
+		errs = append(errs, field.Invalid(path.Child("view"), in.View, "expected full, redacted, metadata or none"))
+	}
+	if in.LabelSelector != "" {
+		selector, err := labels.Parse(in.LabelSelector)
+		if err != nil {
+			errs = append(errs, field.Invalid(path.Child("labelSelector"), in.LabelSelector, err.Error()))
+		}
+		rule.LabelSelector = selector
+	}
+	return rule, errs
+}
+
+// ParseMode returns the mode of a socket.
+func ParseMode(s string) (fs.FileMode, error) {
+	mode, err := strconv.ParseUint(s, 8, 32)
+	if err != nil || mode > 0o777 {
+		return 0, fmt.Errorf("%q is not a file mode: expected octal digits, for example 0660", s)
+	}
+	return fs.FileMode(mode), nil
+}
+
+func convertAll[In, Out any](in []In, convert func(In) Out) (out []Out) {
+	for _, item := range in {
+		out = append(out, convert(item))
+	}
+	return out
+}
+
+// toHeader returns headers with canonical names.
+func toHeader(in map[string][]string) http.Header {
+	out := make(http.Header, len(in))
+	for name, values := range in {
+		for _, value := range values {
+			out.Add(name, value)
+		}
+	}
+	return out
+}
+
+func duration(d *metav1.Duration) time.Duration {
+	if d == nil {
+		return 0
+	}
+	return d.Duration
+}

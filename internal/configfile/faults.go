@@ -1,0 +1,163 @@
+package configfile
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/podconfigd/podconfigd/internal/located"
+	"github.com/podconfigd/podconfigd/pkg/daemon"
+)
+
+// errors returns the faults of the file, with the file.
+func (l *layer) errors() (errs []error) {
+	for _, fault := range l.found.Bounded() {
+		text := fault.In(l.path)
+		if fault.Line == 0 {
+			text = l.path + ": " + text
+		}
+		errs = append(errs, errors.New(text))
+	}
+	return errs
+}
+
+// origin returns the file that gives the value of a path, and its line. The file is nil if no
+// file does.
+func (c *Configuration) origin(path string) (from *layer, line int) {
+	for _, l := range slices.Backward(c.layers) {
+		value, is := lookUp(l.values, path)
+		if value == nil && is { // null is the default
+			return nil, 0
+		}
+		if is {
+			line, _ := l.text.Locate(path)
+			return l, line
+		}
+	}
+	return nil, 0
+}
+
+// lookUp returns the value at a path. For an item of a list, it returns the list, because a
+// list replaces the whole list of the layers below.
+func lookUp(value any, path string) (found any, is bool) {
+	if path == "" {
+		return value, true
+	}
+	object, isObject := value.(map[string]any)
+	if !isObject {
+		return value, value != nil
+	}
+	for name, below := range object {
+		if rest, ok := cutName(path, name); ok {
+			return lookUp(below, strings.TrimPrefix(rest, "."))
+		}
+	}
+	return nil, false
+}
+
+// validate returns the faults of the configuration, where its values come from.
+func (c *Configuration) validate() (errs []error) {
+	var faults []error
+	switch err := c.Daemon.Validate().(type) { //nolint:errorlint // Validate joins the faults
+	case nil:
+	case interface{ Unwrap() []error }:
+		faults = err.Unwrap()
+	default:
+		faults = []error{err}
+	}
+	for _, fault := range faults {
+		of, ok := errors.AsType[*daemon.FieldError](fault)
+		if !ok {
+			errs = append(errs, fault)
+			continue
+		}
+		if err := c.locate(of); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	return errs
+}
+
+// locate returns the fault with the file and the line of the first of its fields that is from
+// a file. It is nil if a field of the fault is already faulty.
+func (c *Configuration) locate(fault *daemon.FieldError) error {
+	message := fault.Text(c.name)
+	if fault.Field != "" {
+		message = c.name(fault.Field) + ": " + message
+	}
+	place := ""
+	for _, name := range fault.Fields() {
+		path, flag := c.pathOf(name)
+		if c.isDropped(path) {
+			return nil
+		}
+		if from, line := c.origin(path); from != nil && !c.changed(flag) && place == "" {
+			place = fmt.Sprintf("%s:%d: ", from.path, line)
+		}
+	}
+	return errors.New(place + message)
+}
+
+// name returns the flag of a field if it is on the command line, or else the path of the field.
+func (c *Configuration) name(name daemon.FieldName) string {
+	path, flag := c.pathOf(name)
+	if c.changed(flag) {
+		return "--" + flag
+	}
+	return cmp.Or(path, string(name))
+}
+
+// pathOf returns the path of a field in the file, and its flag.
+func (c *Configuration) pathOf(name daemon.FieldName) (path, flag string) {
+	of, rest := name.Field()
+	return of.Path + inJSON(of.Path, rest), of.Flag
+}
+
+// inJSON returns the rest of a path, such as [1].Path, with the names of the file. The rest
+// belongs to a list of the file.
+func inJSON(list, rest string) string {
+	index, name, ok := strings.Cut(rest, ".")
+	item, found := configType.FieldByNameFunc(func(name string) bool { return strings.EqualFold(name, list) })
+	if !ok || !found || item.Type.Kind() != reflect.Slice || item.Type.Elem().Kind() != reflect.Struct {
+		return rest
+	}
+	if below, found := item.Type.Elem().FieldByName(name); found {
+		name, _, _ = strings.Cut(below.Tag.Get("json"), ",")
+	}
+	return index + "." + name
+}
+
+// locateAll returns the errors of the conversion, with file, line and field.
+func (c *Configuration) locateAll(err error) (errs []error) {
+	if err == nil {
+		return nil
+	}
+	var faults []error
+	if all, ok := errors.AsType[utilerrors.Aggregate](err); ok {
+		faults = all.Errors()
+	} else {
+		faults = []error{err}
+	}
+	for _, fault := range faults {
+		of, ok := errors.AsType[*field.Error](fault)
+		if !ok {
+			errs = append(errs, fault)
+			continue
+		}
+		found := located.Fault{Field: of.Field, Message: of.Detail}
+		from, line := c.origin(of.Field)
+		if from == nil {
+			errs = append(errs, errors.New(found.In("")))
+			continue
+		}
+		found.Line = line
+		errs = append(errs, errors.New(found.In(from.path)))
+	}
+	return errs
+}

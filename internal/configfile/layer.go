@@ -1,0 +1,228 @@
+package configfile
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"maps"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+
+	"github.com/podconfigd/podconfigd/api/config/v1alpha1"
+	"github.com/podconfigd/podconfigd/internal/located"
+	"github.com/podconfigd/podconfigd/internal/smallfile"
+)
+
+var configType = reflect.TypeFor[v1alpha1.PodConfigdConfiguration]()
+
+// layer is what one file configures.
+type layer struct {
+	// flag is the flag that names the file.
+	flag, path string
+	text       *located.Text
+	values     map[string]any
+	found      located.Findings
+	// broken is set if the file is not a configuration.
+	broken bool
+	// dropped are the fields whose values are of a wrong type. They are not in values.
+	dropped []string
+}
+
+// format is what a file must be, and what of it is used.
+type format struct {
+	apiVersion, kind string
+	// fields are the fields that are used; nil if the file may have no other ones than those
+	// of configType.
+	fields []string
+}
+
+var ownFormat = format{v1alpha1.SchemeGroupVersion.String(), v1alpha1.Kind, nil}
+
+// readLayer reads a file. The faults are in the layer.
+func readLayer(flag, path string, want format) *layer {
+	l := &layer{flag: flag, path: path}
+	data, err := smallfile.Read(path)
+	l.text = located.New(path, data)
+	if err != nil {
+		l.refuse(located.Fault{Message: reason(err)})
+		return l
+	}
+	if values := l.decode(want); values != nil {
+		l.values = values
+		l.resolvePaths()
+	}
+	return l
+}
+
+// reason returns the error of a read without the path, which precedes it.
+func reason(err error) string {
+	if failed, ok := errors.AsType[*fs.PathError](err); ok {
+		return failed.Err.Error()
+	}
+	return err.Error()
+}
+
+// refuse makes the file broken, with a fault.
+func (l *layer) refuse(fault located.Fault) map[string]any {
+	l.broken = true
+	l.found.Add(func() located.Fault { return fault })
+	return nil
+}
+
+// decode returns the values of the file, or nil if it is broken.
+func (l *layer) decode(want format) map[string]any {
+	text := l.text
+	expected := "expected apiVersion " + want.apiVersion + ", kind " + want.kind
+	if line, more := located.LaterDocuments(text.Data); more > 0 {
+		return l.refuse(located.Fault{Line: line, Message: "more than one YAML document: put all fields into the first, or use --config-dir"})
+	}
+	data, err := utilyaml.ToJSON(text.Data)
+	if err != nil {
+		return l.refuse(text.NotYAML(err))
+	}
+	decoded, err := located.Decode(data)
+	if err != nil {
+		return l.refuse(text.NotYAML(err))
+	}
+	if decoded == nil || len(bytes.TrimSpace(text.Data)) == 0 {
+		return l.refuse(located.Fault{Message: "empty: " + expected})
+	}
+	values, ok := decoded.(map[string]any)
+	if !ok {
+		return l.refuse(located.Fault{Line: 1, Message: "not an object: " + expected})
+	}
+	for _, field := range []struct{ name, want string }{{"apiVersion", want.apiVersion}, {"kind", want.kind}} {
+		switch got, isText := values[field.name].(string); {
+		case got == "":
+			l.refuse(text.At(field.name, "required: %s", expected))
+		case !isText || got != field.want:
+			l.refuse(text.At(field.name, "%q: %s", got, expected))
+		}
+	}
+	if l.broken {
+		return nil
+	}
+	if want.fields != nil {
+		maps.DeleteFunc(values, func(name string, value any) bool {
+			return !slices.Contains(want.fields, name) || isUnset(value)
+		})
+		if data, err = json.Marshal(values); err != nil {
+			return l.refuse(located.Fault{Message: err.Error()})
+		}
+	} else {
+		l.found.AddAll(text.Duplicates(""))
+		l.found.AddAll(text.Unknown(data, configType))
+	}
+	l.dropMismatches(values, data)
+	return values
+}
+
+// dropMismatches removes the values whose type is not that of their field.
+func (l *layer) dropMismatches(values map[string]any, data []byte) {
+	mismatches := l.text.Mismatches(data, configType)
+	l.found.AddAll(mismatches)
+	for _, fault := range mismatches.Faults() {
+		l.dropped = append(l.dropped, drop(values, "", fault.Field))
+	}
+}
+
+// drop removes the value at the path from the closest object with a field for it, and returns
+// the path of that field.
+func drop(value any, above, path string) (dropped string) {
+	switch value := value.(type) {
+	case []any:
+		index, rest, _ := strings.Cut(strings.TrimPrefix(path, "["), "]")
+		if i, err := strconv.Atoi(index); err == nil && i < len(value) {
+			return drop(value[i], above+"["+index+"]", strings.TrimPrefix(rest, "."))
+		}
+	case map[string]any:
+		for name, below := range value {
+			rest, ok := cutName(path, name)
+			if !ok {
+				continue
+			}
+			field := above + path[:len(path)-len(rest)]
+			if above != "" && path[0] != '[' {
+				field = above + "." + path[:len(path)-len(rest)]
+			}
+			if dropped = drop(below, field, strings.TrimPrefix(rest, ".")); dropped == "" {
+				delete(value, name)
+				dropped = field
+			}
+			return dropped
+		}
+	}
+	return ""
+}
+
+// cutName returns the path after the name of a field or the key of a map, if the path starts
+// with it.
+func cutName(path, name string) (rest string, ok bool) {
+	if rest, ok := strings.CutPrefix(path, "["+name+"]"); ok {
+		return rest, true
+	}
+	rest, ok = strings.CutPrefix(path, name)
+	return rest, ok && (rest == "" || rest[0] == '.' || rest[0] == '[')
+}
+
+// isUnset reports whether a value of a KubeletConfiguration is the same as none. Tools write
+// all fields, with the zero value for the default.
+func isUnset(value any) bool {
+	switch value := value.(type) {
+	case string:
+		return value == "" || value == "0s" || value == "0"
+	case json.Number:
+		return value == "0"
+	}
+	return value == nil
+}
+
+// pathFields are the fields that have a path. Relative paths are relative to the folder of the
+// file.
+//
+// kubelet: pkg/kubelet/apis/config/helpers.go KubeletConfigurationPathRefs. The kubelet does
+// not resolve the paths in its drop-ins.
+var pathFields = []string{
+	"staticPodPath", "fileSources[].path",
+	"staticPodURLCAFile", "staticPodURLCertFile", "staticPodURLKeyFile", "staticPodURLTokenFile",
+	"httpSources[].caFile", "httpSources[].certFile", "httpSources[].keyFile", "httpSources[].tokenFile",
+	"kubeconfig", "socket", "podsAPISocket", "stateDir",
+	"tlsCertFile", "tlsPrivateKeyFile", "authentication.x509.clientCAFile", "authentication.tokenAuthFile",
+}
+
+func (l *layer) resolvePaths() {
+	folder, err := filepath.Abs(filepath.Dir(l.path))
+	if err != nil {
+		l.refuse(located.Fault{Message: err.Error()})
+		return
+	}
+	for _, field := range pathFields {
+		resolve(l.values, field, folder)
+	}
+}
+
+// resolve makes the relative paths in a field absolute.
+func resolve(value any, field, folder string) {
+	name, rest, _ := strings.Cut(field, ".")
+	name, isList := strings.CutSuffix(name, "[]")
+	object, _ := value.(map[string]any)
+	if items, ok := object[name].([]any); ok && isList {
+		for _, item := range items {
+			resolve(item, rest, folder)
+		}
+		return
+	}
+	if rest != "" {
+		resolve(object[name], rest, folder)
+		return
+	}
+	if path, ok := object[name].(string); ok && path != "" && !filepath.IsAbs(path) {
+		object[name] = filepath.Join(folder, path)
+	}
+}

@@ -1,0 +1,159 @@
+package configfile
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	jsonpatch "gopkg.in/evanphx/json-patch.v4"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	logsapi "k8s.io/component-base/logs/api/v1"
+
+	"github.com/podconfigd/podconfigd/api/config/v1alpha1"
+	"github.com/podconfigd/podconfigd/pkg/daemon"
+)
+
+// Files are the files of a configuration. Empty names no file.
+type Files struct {
+	// Config is the file of --config, and ConfigDir the directory of --config-dir.
+	Config, ConfigDir string
+	// KubeletConfig is the KubeletConfiguration of --kubelet-config.
+	KubeletConfig string
+}
+
+// any reports whether there is a file.
+func (f Files) any() bool { return f != Files{} }
+
+// Flags are the values of the flags, and of their defaults.
+type Flags struct {
+	Daemon  daemon.Config
+	Logging logsapi.LoggingConfiguration
+	// Changed reports whether a flag is on the command line.
+	Changed func(flag string) bool
+}
+
+// Configuration is what files and flags configure.
+type Configuration struct {
+	Daemon  daemon.Config
+	Logging logsapi.LoggingConfiguration
+
+	flags  Flags
+	layers []*layer
+}
+
+// Load reads the files, and returns the configuration from them and from the flags. A flag on
+// the command line wins. The error has every fault of the files, and of the configuration as
+// a whole. Load can be called again to reload the files.
+func Load(files Files, flags Flags) (*Configuration, error) {
+	c := &Configuration{Daemon: flags.Daemon, Logging: flags.Logging, flags: flags}
+	if !files.any() {
+		return c, c.Daemon.Validate()
+	}
+	layers, err := readLayers(files)
+	if err != nil {
+		return nil, err
+	}
+	c.layers = layers
+	var errs []error
+	broken := false
+	for _, l := range layers {
+		errs = append(errs, l.errors()...)
+		broken = broken || l.broken
+	}
+	if broken { // what it configures is not known
+		return nil, errors.Join(errs...)
+	}
+	errs = append(errs, c.merge()...)
+	c.applyFlags()
+	errs = append(errs, c.validate()...)
+	if len(errs) > 0 {
+		return nil, errors.Join(errs...)
+	}
+	return c, nil
+}
+
+func readLayers(files Files) (layers []*layer, err error) {
+	if files.KubeletConfig != "" {
+		layers = append(layers, readLayer("--kubelet-config", files.KubeletConfig, kubeletFormat))
+	}
+	if files.Config != "" {
+		layers = append(layers, readLayer("--config", files.Config, ownFormat))
+	}
+	if files.ConfigDir != "" {
+		dropins, err := dropins(files.ConfigDir)
+		if err != nil {
+			return nil, fmt.Errorf("--config-dir: %w", err)
+		}
+		for _, path := range dropins {
+			layers = append(layers, readLayer("--config-dir", path, ownFormat))
+		}
+	}
+	return layers, nil
+}
+
+// dropins returns the files of a directory and of its subdirectories, in lexical order.
+//
+// kubelet: cmd/kubelet/app/server.go mergeKubeletConfigurations.
+func dropins(dir string) (paths []string, err error) {
+	err = filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err == nil && !entry.IsDir() && filepath.Ext(path) == ".conf" {
+			paths = append(paths, path)
+		}
+		return err
+	})
+	return paths, err
+}
+
+// merge merges the layers over the defaults.
+func (c *Configuration) merge() []error {
+	merged := []byte("{}")
+	for _, l := range c.layers {
+		patch, err := json.Marshal(l.values)
+		if err == nil {
+			merged, err = jsonpatch.MergePatch(merged, patch)
+		}
+		if err != nil {
+			return []error{fmt.Errorf("%s: can't be merged: %w", l.path, err)}
+		}
+	}
+	object, scheme, err := decode(merged)
+	if err != nil {
+		return []error{fmt.Errorf("can't decode the merged configuration: %w", err)}
+	}
+	c.Logging = object.Logging
+	return c.locateAll(scheme.Convert(object, &c.Daemon, nil))
+}
+
+// decode returns the typed configuration with its defaults. The scheme lives no longer than
+// the caller uses it.
+func decode(data []byte) (*v1alpha1.PodConfigdConfiguration, *runtime.Scheme, error) {
+	scheme, err := newScheme()
+	if err != nil {
+		return nil, nil, err
+	}
+	kind := v1alpha1.SchemeGroupVersion.WithKind(v1alpha1.Kind)
+	decoder := serializer.NewCodecFactory(scheme).UniversalDecoder(v1alpha1.SchemeGroupVersion)
+	object, _, err := decoder.Decode(data, &kind, nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	config, ok := object.(*v1alpha1.PodConfigdConfiguration)
+	if !ok {
+		return nil, nil, fmt.Errorf("expected %s, got %T", v1alpha1.Kind, object)
+	}
+	return config, scheme, nil
+}
+
+// isDropped reports whether the path, or one above or below it, has a value of a wrong type.
+func (c *Configuration) isDropped(path string) bool {
+	return slices.ContainsFunc(c.layers, func(l *layer) bool {
+		return slices.ContainsFunc(l.dropped, func(dropped string) bool {
+			return dropped == path || strings.HasPrefix(path, dropped+".") || strings.HasPrefix(path, dropped+"[") || strings.HasPrefix(dropped, path+".")
+		})
+	})
+}

@@ -1,0 +1,183 @@
+package configfile
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	logsapi "k8s.io/component-base/logs/api/v1"
+
+	"github.com/podconfigd/podconfigd/pkg/daemon"
+)
+
+const header = "apiVersion: config.podconfigd.dev/v1alpha1\nkind: PodConfigdConfiguration\n"
+
+// write writes files, and returns their folder.
+func write(t *testing.T, files map[string]string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for name, data := range files {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(data), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// flags returns the flags of a command line with these ones.
+func flags(set func(*daemon.Config), changed ...string) Flags {
+	config := daemon.DefaultConfig()
+	config.Socket = "/run/s"
+	if set != nil {
+		set(&config)
+	}
+	return Flags{Daemon: config, Logging: *logsapi.NewLoggingConfiguration(), Changed: func(flag string) bool {
+		return strings.Contains(" "+strings.Join(changed, " ")+" ", " "+flag+" ")
+	}}
+}
+
+// A file without fields gives the same configuration as no file.
+func TestTheDefaultsAreThoseOfTheDaemon(t *testing.T) {
+	dir := write(t, map[string]string{"c": header})
+	want := flags(func(c *daemon.Config) { *c = daemon.DefaultConfig(); c.InCluster = true })
+	got, err := Load(Files{Config: filepath.Join(dir, "c")}, want)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want.Daemon.StaticPodURLHeader = got.Daemon.StaticPodURLHeader // empty, not nil
+	if diff := cmp.Diff(want.Daemon, got.Daemon); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff(want.Logging.Format, got.Logging.Format); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestTheOrderOfTheLayers(t *testing.T) {
+	dir := write(t, map[string]string{
+		"kubelet.yaml": "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n" +
+			"staticPodPath: k\nfileCheckFrequency: 2s\nsyncFrequency: 2s\nhttpCheckFrequency: 0s\ntlsCertFile: ignored\nevictionHard: {a: b}\n",
+		"main.yaml":      header + "fileCheckFrequency: 3s\nnodeIP: 192.0.2.1\nlisten: [unix:///a, unix:///b]\nlogging: {verbosity: 3, format: json}\n",
+		"d/20.conf":      header + "nodeIP: 192.0.2.3\n",
+		"d/10.conf":      header + "nodeIP: 192.0.2.2\nlisten: [unix:///c]\nlogging: {verbosity: 4}\n",
+		"d/sub/30.conf":  header + "socketGroup: '5'\nstateDir: state\n",
+		"d/ignored.yaml": "}",
+	})
+	got, err := Load(Files{
+		KubeletConfig: filepath.Join(dir, "kubelet.yaml"), Config: filepath.Join(dir, "main.yaml"), ConfigDir: filepath.Join(dir, "d"),
+	}, flags(func(c *daemon.Config) { c.SocketGroup = "6" }, "socket-group"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := flags(func(c *daemon.Config) {
+		c.StaticPodPath, c.FileCheckFrequency, c.SyncFrequency = filepath.Join(dir, "k"), 3*time.Second, 2*time.Second
+		c.NodeIP, c.Listen, c.SocketGroup = "192.0.2.3", []string{"unix:///c"}, "6"
+		c.StateDir = filepath.Join(dir, "d/sub/state")
+		c.Socket, c.StaticPodURLHeader = got.Daemon.Socket, got.Daemon.StaticPodURLHeader
+	})
+	if diff := cmp.Diff(want.Daemon, got.Daemon); diff != "" {
+		t.Error(diff)
+	}
+	if got.Logging.Verbosity != 4 || got.Logging.Format != "json" {
+		t.Errorf("logging: %+v", got.Logging)
+	}
+}
+
+func TestEveryFaultHasFileLineAndField(t *testing.T) {
+	dir := write(t, map[string]string{"c.yaml": header + `staticPodPth: m
+fileCheckFrequency: 5
+socketMode: 0660
+httpCheckFrequency: 0s
+maxSubscribers: 0
+httpCheckFrequency: 25h
+authentication:
+  x509:
+    clientCaFile: x
+access:
+- users: [a]
+  view: all
+  uids: [-1]
+- labelSelector: "a=b=c"
+  view: full
+staticPodURLHeader:
+  A: [b]
+plegRelistPeriod: 2m
+`})
+	path := filepath.Join(dir, "c.yaml")
+	_, err := Load(Files{Config: path}, flags(func(c *daemon.Config) { c.StateMaxAge = 0 }, "state-max-age"))
+	if err == nil {
+		t.Fatal("accepted")
+	}
+	want := strings.ReplaceAll(`c.yaml:3: staticPodPth: unknown field; did you mean staticPodPath?
+c.yaml:4: fileCheckFrequency: expected duration such as 1m30s, got number 5
+c.yaml:5: socketMode: expected string, got number 0660: put it in quotes
+c.yaml:8: httpCheckFrequency: duplicate key, also in line 6
+c.yaml:11: authentication.x509.clientCaFile: unknown field; did you mean clientCAFile?
+c.yaml:15: access[0].uids[0]: expected integer from 0 to 4294967295, got number -1
+c.yaml:14: access[0].view: expected full, redacted, metadata or none
+`, "c.yaml:", path+":")
+	if !strings.HasPrefix(err.Error(), want) {
+		t.Errorf("got\n%s\nwant\n%s", err, want)
+	}
+	for _, want := range []string{
+		":16: access[1].labelSelector: ",
+		"no source of pods: set staticPodPath, staticPodURL or kubeconfig",
+		path + ":18: staticPodURLHeader: requires staticPodURL",
+		path + ":7: maxSubscribers: 0 is too small: expected 1 or more",
+		path + ":8: httpCheckFrequency: 25h0m0s is too long",
+		path + ":20: plegRelistThreshold: 3m0s is too short for plegRelistPeriod=2m0s: expected 4m0s or more",
+		"--state-max-age: 0s is too short",
+	} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("no %q in\n%s", want, err)
+		}
+	}
+	if strings.Contains(err.Error(), "fileCheckFrequency: 20s") {
+		t.Error("a value of a wrong type has a further fault:", err)
+	}
+}
+
+func TestFilesThatAreNoConfiguration(t *testing.T) {
+	for data, want := range map[string]string{
+		"":                          "c: empty: expected apiVersion config.podconfigd.dev/v1alpha1, kind PodConfigdConfiguration",
+		"# nothing\n":               "c: empty: expected apiVersion",
+		"- a\n":                     "c:1: not an object: expected apiVersion",
+		"kind: [\n":                 "neither YAML nor JSON",
+		header + "---\n" + header:   "c:3: more than one YAML document",
+		"apiVersion: v1\nkind: Pod": `c:1: apiVersion: "v1": expected apiVersion config.podconfigd.dev/v1alpha1`,
+		strings.Replace(header, "PodConfigd", "Kubelet", 1): `c:2: kind: "KubeletConfiguration": expected`,
+		"kind: PodConfigdConfiguration\n":                   "apiVersion: required: expected apiVersion",
+		strings.Repeat("#", 10<<20):                         "c: expected at most 1048576 bytes",
+		header + "a: *nowhere\n":                            "c:3: neither YAML nor JSON: unknown anchor",
+	} {
+		dir := write(t, map[string]string{"c": data})
+		_, err := Load(Files{Config: filepath.Join(dir, "c")}, flags(nil))
+		if err == nil || !strings.Contains(strings.ReplaceAll(err.Error(), dir+"/", ""), want) {
+			t.Errorf("%.40q: got %v, want %q", data, err, want)
+		}
+	}
+	for _, data := range []string{
+		"\ufeff" + header + "kubeconfig: /k\n",
+		strings.ReplaceAll(header+"kubeconfig: /k\n", "\n", "\r\n"),
+		header + "hostnameOverride: &a /k\nkubeconfig: *a\n",
+		`{"apiVersion": "config.podconfigd.dev/v1alpha1", "kind": "PodConfigdConfiguration", "kubeconfig": "/k"}`,
+	} {
+		dir := write(t, map[string]string{"c": data})
+		loaded, err := Load(Files{Config: filepath.Join(dir, "c")}, flags(nil))
+		if err != nil || loaded.Daemon.Kubeconfig != "/k" {
+			t.Errorf("%q: %v", data, err)
+		}
+	}
+	for _, files := range []Files{{Config: "/nowhere"}, {ConfigDir: "/nowhere"}, {KubeletConfig: "/nowhere"}, {Config: t.TempDir()}} {
+		if _, err := Load(files, flags(nil)); err == nil || strings.Contains(err.Error(), "no source") {
+			t.Errorf("%+v: %v", files, err)
+		}
+	}
+}
