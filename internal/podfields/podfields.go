@@ -31,6 +31,9 @@ func Parse(s string) (fields.Selector, error) { return parse(s, allFields) }
 // ParseAPI parses a field selector of the Kubernetes API, as Parse does.
 func ParseAPI(s string) (fields.Selector, error) { return parse(s, apiFields) }
 
+// ParseOnly parses a field selector with those fields.
+func ParseOnly(s string, supported []string) (fields.Selector, error) { return parse(s, supported) }
+
 func parse(s string, supported []string) (fields.Selector, error) {
 	selector, err := fields.ParseSelector(s)
 	if err != nil {
@@ -38,7 +41,7 @@ func parse(s string, supported []string) (fields.Selector, error) {
 	}
 	return selector.Transform(func(field, value string) (string, string, error) {
 		switch {
-		case field == "spec.host": // its name in the first versions of Kubernetes
+		case field == "spec.host" && slices.Contains(supported, field): // its name in the first versions of Kubernetes
 			return "spec.nodeName", value, nil
 		case slices.Contains(supported, field):
 			return field, value, nil

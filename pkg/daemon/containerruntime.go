@@ -77,6 +77,15 @@ func (r *runtime) lookup() lookup.Runtime {
 	return r.generator
 }
 
+// version returns a function that returns the name and version of the runtime; nil without
+// a runtime.
+func (r *runtime) version() func(context.Context) (string, error) {
+	if r.client == nil {
+		return nil
+	}
+	return r.client.Version
+}
+
 func (r *runtime) run(ctx context.Context) error {
 	if r.generator == nil {
 		return nil

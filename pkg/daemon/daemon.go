@@ -32,6 +32,7 @@ type Daemon struct {
 	started time.Time
 
 	podConfig *config.PodConfig
+	self      *node
 	sources   []source
 	runtime   *runtime
 	loop      *syncloop.Loop
@@ -81,10 +82,13 @@ func (d *Daemon) assemble(registry *prometheus.Registry) (err error) {
 	floor, floorErr := d.revisions.floor()
 	d.warning = floorErr
 	names := c.sources()
+	d.self = &node{name: d.node, addresses: nodeIPs(c.NodeIP)}
 	d.journal = journal.New(journal.Options{
 		Sources: names, MaxUpdates: c.JournalMaxUpdates, MaxBytes: c.JournalMaxBytes, Registerer: registry,
 		Floor: floor, Reserve: d.revisions.reserve, Store: d.state.log, Recovered: d.state.recovered,
+		Node: d.self.local(),
 	})
+	d.self.put = d.journal.PutNode
 	d.state.restore(d.journal, names)
 	for name, r := range d.state.restored {
 		d.podConfig.Restore(name, r.Pods)
@@ -100,6 +104,7 @@ func (d *Daemon) assemble(registry *prometheus.Registry) (err error) {
 	if d.runtime, err = newRuntime(c, registry); err != nil {
 		return err
 	}
+	d.self.version = d.runtime.version()
 	d.loop = syncloop.New(syncloop.Options{
 		Handler: d.journal, SourcesReady: d.journal, Registerer: registry,
 		PLEG: d.runtime.pleg(), SyncFrequency: c.SyncFrequency, Restored: d.state.updates(),
@@ -149,6 +154,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	group.Go(func() error { return d.state.run(ctx) })
 	group.Go(func() error { return d.journal.Run(ctx) })
 	group.Go(func() error { return d.runtime.run(ctx) })
+	group.Go(func() error { return d.self.run(ctx) })
 	group.Go(func() error { return d.loop.Run(ctx, d.podConfig.Updates()) })
 	group.Go(func() error { return d.lookup.Run(ctx) })
 	d.serve(ctx, group, sockets)

@@ -20,6 +20,9 @@ func heldByRing(j *Journal) (bytes int64) {
 		counted[p.Object] = true
 	}
 	for i := range j.ring.len() {
+		for _, c := range j.ring.at(i).Objects {
+			bytes += c.size()
+		}
 		for _, u := range j.ring.at(i).Updates {
 			for k, p := range u.Pods {
 				for _, version := range []*Pod{p, u.Before[k]} {

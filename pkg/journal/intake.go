@@ -5,6 +5,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
@@ -22,7 +23,10 @@ type intake struct {
 	state    map[podKey]*Pod
 	names    index[types.NamespacedName]
 	uids     index[types.UID]
+	objects  objects
 	bookmark *Bookmark
+
+	namespaces namespaces
 	// attributes are those of each source, as they were stored last.
 	attributes map[string]map[string]string
 }
@@ -30,7 +34,8 @@ type intake struct {
 func newIntake(head int64, bookmark *Bookmark) intake {
 	return intake{
 		head: head, bookmark: bookmark, state: make(map[podKey]*Pod),
-		names: newIndex((*Pod).name), uids: newIndex((*Pod).uid),
+		names: newIndex((*Pod).name), uids: newIndex((*Pod).uid), objects: newObjects(),
+		namespaces: namespaces{pods: make(map[string]int), metadata: make(map[string]*metav1.ObjectMeta)},
 		attributes: make(map[string]map[string]string),
 	}
 }
@@ -122,6 +127,7 @@ func (in *intake) number(updates []config.PodUpdate, prepared [][]*Pod, event *v
 	}
 	set.Names, in.head = revised(&in.names, in.head)
 	set.UIDs = in.uids.changes()
+	in.changeNamespaces(set)
 	set.Revision = in.head
 	set.Updates[len(set.Updates)-1].Revision = in.head
 	set.Bookmark = in.bookmark

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/uuid"
 
@@ -44,6 +45,8 @@ type Options struct {
 	// store had at the start.
 	Store     *store.Log
 	Recovered *store.Recovered
+	// Node is the node, until the first PutNode; nil for none.
+	Node *v1.Node
 	// Registerer is for the journal's metrics; nil for none.
 	Registerer prometheus.Registerer
 }
@@ -79,6 +82,10 @@ type Journal struct {
 	state map[podKey]*Pod
 	names map[types.NamespacedName]*Pod
 	uids  map[types.UID]*Pod
+	// objects are the nodes and namespaces. objectsFrom is the first revision from which a
+	// subscriber to them can resume.
+	objects     objects
+	objectsFrom int64
 	// bookmark is shared. It is replaced, never changed.
 	bookmark *Bookmark
 	// changed is closed and replaced when there is something new to read.
@@ -130,15 +137,20 @@ func New(opts Options) *Journal {
 		state:       make(map[podKey]*Pod),
 		names:       make(map[types.NamespacedName]*Pod),
 		uids:        make(map[types.UID]*Pod),
+		objects:     newObjects(),
 		bookmark:    &Bookmark{Ready: len(sources) == 0, Sources: sources},
 		changed:     make(chan struct{}),
 		subscribers: make(map[*Subscriber]struct{}),
 		demand:      make(map[config.PodOperation]*demand),
 	}
 	j.intake = newIntake(start, j.bookmark)
+	j.objectsFrom = start
 	if opts.Recovered != nil {
 		j.restore(opts.Recovered, start)
+		j.objectsFrom = j.head + 1
 	}
+	j.intake.restart(opts.Node, j.head)
+	j.objects = j.intake.objects.clone()
 	j.metrics = newMetrics(opts.Registerer, j)
 	return j
 }

@@ -90,10 +90,14 @@ func (j *Journal) Resumable(instance string, revision int64, ops Operations) err
 	return nil
 }
 
+func compactedMessage(revision, compacted int64) string {
+	return fmt.Sprintf("revision %d is compacted: updates up to %d are gone", revision, compacted)
+}
+
 func (j *Journal) goneLocked(revision int64) error {
 	switch {
 	case revision < j.compacted:
-		return &CompactedError{fmt.Sprintf("revision %d is compacted: updates up to %d are gone", revision, j.compacted)}
+		return &CompactedError{compactedMessage(revision, j.compacted)}
 	case revision > j.head:
 		return &CompactedError{fmt.Sprintf("revision %d is unknown: the newest revision is %d", revision, j.head)}
 	}

@@ -93,6 +93,7 @@ func (j *Journal) replay(s *store.Set) (exact bool) {
 			}
 		}
 		set = in.number(updates, pods, nil, s.Time)
+		set.Objects = nil // those of PutNode and PutNamespace are not stored
 	}
 	exact = set.Revision == s.Revision
 	in.head = s.Revision

@@ -21,6 +21,7 @@ const (
 // progress to subscribers that got no update, removes a set that alone exceeds the limit
 // of the ring, and reserves revisions.
 func (j *Journal) Run(ctx context.Context) error {
+	j.begin()
 	ticker := time.NewTicker(tick)
 	defer ticker.Stop()
 	ceiling := int64(0)
@@ -33,6 +34,18 @@ func (j *Journal) Run(ctx context.Context) error {
 			j.Progress()
 			j.trim(time.Now())
 		}
+	}
+}
+
+// begin advances the revision after a restart, so that a subscriber to objects can resume.
+func (j *Journal) begin() {
+	j.intake.mu.Lock()
+	defer j.intake.mu.Unlock()
+	j.mu.RLock()
+	behind := j.head < j.objectsFrom
+	j.mu.RUnlock()
+	if behind {
+		j.commit(j.intake.advance(time.Now()))
 	}
 }
 

@@ -83,6 +83,8 @@ type Set struct {
 	// Names and UIDs are the changes of the pods by name and by UID, in the order of
 	// revisions.
 	Names, UIDs []Change
+	// Objects are the changes of nodes and namespaces, in the order of revisions.
+	Objects []ObjectChange
 	// Bookmark is the state of the sources after the set. Readied is whether the set changed
 	// it so that subscribers get it: every source is seen or known now, or a source that was
 	// only restored is seen.
@@ -95,6 +97,14 @@ type Set struct {
 	size int64
 	// sources are the changes of sources to store, except for their pods.
 	sources []store.Source
+}
+
+// count is what the set counts in the ring: its updates, or one if it has only objects.
+func (s *Set) count() int {
+	if len(s.Updates) == 0 && len(s.Objects) > 0 {
+		return 1
+	}
+	return len(s.Updates)
 }
 
 // after returns the part of the set after the revision.
@@ -116,6 +126,8 @@ func (s *Set) after(revision int64) *Set {
 	}
 	n, _ := slices.BinarySearchFunc(s.Names, revision+1, func(c Change, r int64) int { return int(c.Revision - r) })
 	rest.Names = s.Names[n:]
+	n, _ = slices.BinarySearchFunc(s.Objects, revision+1, func(c ObjectChange, r int64) int { return int(c.Revision - r) })
+	rest.Objects = s.Objects[n:]
 	return rest
 }
 

@@ -17,7 +17,7 @@ func (j *Journal) show(set *Set, instance string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.applyLocked(set)
-	if len(set.Updates) > 0 {
+	if set.count() > 0 {
 		j.pushLocked(set)
 	}
 	if instance != j.instance {
@@ -48,6 +48,7 @@ func (j *Journal) applyLocked(set *Set) {
 	}
 	applyChanges(j.names, set.Names, (*Pod).name)
 	applyChanges(j.uids, set.UIDs, (*Pod).uid)
+	j.objects.apply(set.Objects)
 	j.head, j.bookmark = set.Revision, set.Bookmark
 }
 
@@ -66,7 +67,7 @@ const memoized = 64
 
 func (j *Journal) pushLocked(set *Set) {
 	j.ring.push(set)
-	j.updates += len(set.Updates)
+	j.updates += set.count()
 	j.bytes += set.size
 	for j.ring.len() > 1 && (j.updates > j.maxUpdates || j.bytes > j.maxBytes) {
 		j.popLocked()
@@ -78,7 +79,7 @@ func (j *Journal) pushLocked(set *Set) {
 
 func (j *Journal) popLocked() {
 	set := j.ring.pop()
-	j.updates -= len(set.Updates)
+	j.updates -= set.count()
 	j.bytes -= set.size
 	j.compacted = set.Revision
 	j.gaps = slices.DeleteFunc(j.gaps, func(g gap) bool { return g.before <= j.compacted })

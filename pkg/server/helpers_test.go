@@ -131,7 +131,12 @@ func (d *daemon) add(name string, size int) {
 
 func (d *daemon) get(t *testing.T, path string) (code int, body string) {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://localhost"+path, nil)
+	return d.request(t, http.MethodGet, path)
+}
+
+func (d *daemon) request(t *testing.T, method, path string) (code int, body string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, "http://localhost"+path, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

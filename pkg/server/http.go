@@ -82,10 +82,10 @@ func (s *Server) reads() http.Handler {
 	})
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		respond.Error(w, http.StatusNotFound, metav1.StatusReasonNotFound, fmt.Sprintf(
-			"there is nothing at %s; there is /v1alpha1/updates, /v1alpha1/status, /v1alpha1/runtime, /v1alpha1/history, /v1alpha1/lookup, /v1alpha1/resync, /v1alpha1/release, /pods, /api/v1/pods, /healthz, /livez, /readyz, /metrics and /version",
+			"there is nothing at %s; there is /v1alpha1/updates, /v1alpha1/status, /v1alpha1/runtime, /v1alpha1/history, /v1alpha1/lookup, /v1alpha1/resync, /v1alpha1/release, /pods, /api, /healthz, /livez, /readyz, /metrics and /version",
 			r.URL.Path))
 	})
-	return kubeapi.Writes(readOnly(mux), s.limits.listTimeout/3)
+	return kubeapi.Writes(notKubelet(readOnly(mux)), s.limits.listTimeout/3)
 }
 
 // bodyWait is the time for which the server waits for a body that no handler reads.

@@ -33,7 +33,7 @@ func TestKubectlPrintsReadOnly(t *testing.T) {
 	}
 
 	const readOnly = " is not supported: podconfigd is read-only; change pods at their source: the manifest directory, the manifest URL or the apiserver"
-	const no = "no - podconfigd serves the Kubernetes API read-only: only get, list and watch of pods"
+	const no = "no - podconfigd serves the Kubernetes API read-only: only get, list and watch of events, namespaces, nodes, pods and services"
 	for args, want := range map[string]string{
 		"create -f " + newPod:                   `Error from server (MethodNotAllowed): error when creating "` + newPod + `": POST` + readOnly,
 		"apply -f " + newPod:                    `Error from server (MethodNotAllowed): error when creating "` + newPod + `": POST` + readOnly,
@@ -51,7 +51,7 @@ func TestKubectlPrintsReadOnly(t *testing.T) {
 		"run x --image=i":                       "Error from server (MethodNotAllowed): POST" + readOnly,
 		"exec web-node1 -- ls":                  "POST" + readOnly,
 		"create namespace x":                    "Error from server (MethodNotAllowed): POST" + readOnly,
-		"logs web-node1":                        "podconfigd has pods only",
+		"logs web-node1":                        "podconfigd has events, namespaces, nodes, pods and services",
 		"auth can-i create pods":                no,
 		"auth can-i delete pods/web-node1":      no,
 		"auth can-i get pods --subresource=log": no,

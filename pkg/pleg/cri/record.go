@@ -70,6 +70,17 @@ func trim(c *runtimeapi.ContainerStatus) *runtimeapi.ContainerStatus {
 	return c
 }
 
+// Version returns the name and the version of the runtime, such as "containerd://2.4.0".
+//
+// kubelet: pkg/kubelet/nodestatus/setters.go VersionInfo.
+func (r *Runtime) Version(ctx context.Context) (string, error) {
+	resp, err := r.client.Version(ctx, &runtimeapi.VersionRequest{})
+	if err != nil {
+		return "", fmt.Errorf("requesting the version of the runtime: %w", err)
+	}
+	return resp.GetRuntimeName() + "://" + resp.GetRuntimeVersion(), nil
+}
+
 // Name returns the name of the runtime, such as "containerd".
 func (r *Runtime) Name(ctx context.Context) (string, error) {
 	if name := r.name.Load(); name != nil {

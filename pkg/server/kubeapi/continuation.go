@@ -8,7 +8,7 @@ import (
 // continuation is the content of the parameter continue.
 type continuation struct {
 	Revision int64 `json:"rv"`
-	// Namespace and Name identify the last pod of the previous page.
+	// Namespace and Name identify the last object of the previous page.
 	Namespace string `json:"ns"`
 	Name      string `json:"name"`
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/server/internal/respond"
 )
 
-// The discovery documents of a server that has only pods.
+// The discovery documents of a server that has only the core group.
 var (
 	apiVersions = &metav1.APIVersions{
 		TypeMeta: metav1.TypeMeta{Kind: "APIVersions"},
@@ -17,18 +17,17 @@ var (
 	apiGroups = &metav1.APIGroupList{
 		TypeMeta: metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"}, Groups: []metav1.APIGroup{},
 	}
-	apiResources = &metav1.APIResourceList{
-		TypeMeta: metav1.TypeMeta{Kind: "APIResourceList"}, GroupVersion: "v1",
-		APIResources: []metav1.APIResource{{
-			Name: "pods", SingularName: "pod", Namespaced: true, Kind: "Pod",
-			Verbs: podVerbs, ShortNames: []string{"po"}, Categories: []string{"all"},
-		}},
-	}
 )
 
 func object(v any) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) { respond.JSON(w, v) }
 }
 
-// podVerbs are the verbs that are allowed for pods.
-var podVerbs = []string{"get", "list", "watch"}
+// apiResources returns the resources of api/v1.
+func apiResources() *metav1.APIResourceList {
+	list := &metav1.APIResourceList{TypeMeta: metav1.TypeMeta{Kind: "APIResourceList"}, GroupVersion: "v1"}
+	for _, res := range resources {
+		list.APIResources = append(list.APIResources, res.APIResource)
+	}
+	return list
+}

@@ -3,6 +3,7 @@ package kubeapi
 import (
 	"fmt"
 	"net/http"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -32,7 +33,7 @@ func tooLarge(revision, head int64) *metav1.Status {
 
 func notFound(w http.ResponseWriter, r *http.Request) {
 	respond.Error(w, http.StatusNotFound, metav1.StatusReasonNotFound, fmt.Sprintf(
-		"the server could not find the requested resource: there is nothing at %s; podconfigd has pods only", r.URL.Path))
+		"the server could not find the requested resource: there is nothing at %s; podconfigd has %s", r.URL.Path, resourceNames()))
 }
 
 func badRequest(err error) *metav1.Status {
@@ -45,4 +46,13 @@ func notAcceptable(r *http.Request) *metav1.Status {
 		"only the following media types are accepted: %s and %s, both also with as=PartialObjectMetadata (for a list, as=PartialObjectMetadataList);g=meta.k8s.io;v=v1, "+
 			"and %s;as=Table;g=meta.k8s.io;v=v1; not %q",
 		jsonType, protobufType, jsonType, r.Header.Get("Accept")))
+}
+
+// resourceNames returns the names of all resources.
+func resourceNames() string {
+	names := make([]string, len(resources))
+	for i, res := range resources {
+		names[i] = res.Name
+	}
+	return strings.Join(names[:len(names)-1], ", ") + " and " + names[len(names)-1]
 }

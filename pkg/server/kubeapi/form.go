@@ -23,25 +23,27 @@ const (
 type form struct {
 	contentType string
 	protobuf    bool
-	// kind is the kind as which pods are served. requested is the kind that the request
+	// kind is the kind as which objects are served. requested is the kind that the request
 	// names, or empty.
 	kind      *kind
 	requested string
-	// table is true if pods are served as rows. include is the part of the pod that each row
-	// has.
+	// table is true if objects are served as rows of a table with the columns. include is the
+	// part of the object that each row has.
 	table   bool
+	columns []metav1.TableColumnDefinition
 	include metav1.IncludeObjectPolicy
 }
 
 // negotiate returns the format with the greatest weight that the request accepts and this
 // server has, or nil.
-func negotiate(r *http.Request) *form {
+// whole is the kind of the resource.
+func negotiate(r *http.Request, whole *kind) *form {
 	accept := strings.Join(r.Header.Values("Accept"), ",")
 	if accept == "" {
 		accept = jsonType
 	}
 	for _, clause := range goautoneg.ParseAccept(accept) {
-		if f := formOf(&clause); f != nil {
+		if f := formOf(&clause, whole); f != nil {
 			f.include = metav1.IncludeObjectPolicy(r.URL.Query().Get("includeObject"))
 			return f
 		}
@@ -50,8 +52,8 @@ func negotiate(r *http.Request) *form {
 }
 
 // formOf returns the format that a clause of the header Accept requests, or nil.
-func formOf(clause *goautoneg.Accept) *form {
-	f := &form{kind: pods, requested: clause.Params["as"]}
+func formOf(clause *goautoneg.Accept, whole *kind) *form {
+	f := &form{kind: whole, requested: clause.Params["as"]}
 	switch clause.Type + "/" + clause.SubType {
 	case jsonType, "application/*", "*/*":
 		f.contentType = jsonType

@@ -10,9 +10,9 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/server/internal/respond"
 )
 
-// pod answers a request for one pod.
-func (h *handler) pod(w http.ResponseWriter, r *http.Request) {
-	opts, status := parseOptions(r)
+// one answers a request for one object.
+func (h *handler) one(w http.ResponseWriter, r *http.Request, res *resource) {
+	opts, status := parseOptions(r, res)
 	if status != nil {
 		respond.Status(w, status)
 		return
@@ -25,19 +25,19 @@ func (h *handler) pod(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	name := types.NamespacedName{Namespace: r.PathValue("namespace"), Name: r.PathValue("name")}
-	pod := h.opts.Journal.ByName(name)
-	if pod == nil {
-		status := respond.StatusOf(http.StatusNotFound, metav1.StatusReasonNotFound, fmt.Sprintf("pods %q not found", name.Name))
-		status.Details = &metav1.StatusDetails{Name: name.Name, Kind: "pods"}
+	found := res.get(h, r, name)
+	if found == nil {
+		status := respond.StatusOf(http.StatusNotFound, metav1.StatusReasonNotFound, fmt.Sprintf("%s %q not found", res.Name, name.Name))
+		status.Details = &metav1.StatusDetails{Name: name.Name, Kind: res.Name}
 		respond.Status(w, status)
 		return
 	}
 	var data []byte
 	var err error
 	if opts.form.table {
-		data, err = opts.form.tableOf(true, pod.Revision, pod)
+		data, err = opts.form.tableOf(true, found.version(), found)
 	} else {
-		data, err = opts.form.object(nil, pod, pod.Revision)
+		data, err = opts.form.object(nil, found, found.version())
 	}
 	if err != nil {
 		respond.Error(w, http.StatusInternalServerError, metav1.StatusReasonInternalError, err.Error())

@@ -29,25 +29,41 @@ type Options struct {
 	List, Subscribe func(context.Context) (release func(), refusal error)
 	// Client returns the client of a request, and the [view.Options] Drained for its watch.
 	Client func(*http.Request) (client journal.Client, drained func(context.Context) error)
+	// Sees returns which pods the client of a request sees; nil if all clients see all. A
+	// client sees the namespaces in which it sees a pod.
+	Sees func(*http.Request) func(*journal.Pod) bool
 }
 
 // handler serves the API.
 type handler struct{ opts Options }
 
+// sees returns which pods the client of a request sees; nil if it sees all.
+func (o *Options) sees(r *http.Request) func(*journal.Pod) bool {
+	if o.Sees == nil {
+		return nil
+	}
+	return o.Sees(r)
+}
+
 // Register adds the paths of the API to the mux.
 func Register(mux *http.ServeMux, opts Options) {
 	h := &handler{opts}
-	for path, handler := range map[string]http.HandlerFunc{
-		"/api":                                object(apiVersions),
-		"/apis":                               object(apiGroups),
-		"/openapi/v2":                         openAPIEmpty,
-		"/openapi/v3":                         openAPIIndex,
-		openAPIPath:                           h.openAPI,
-		"/api/v1":                             object(apiResources),
-		"/api/v1/pods":                        h.pods,
-		"/api/v1/namespaces/{namespace}/pods": h.pods,
-		"/api/v1/namespaces/{namespace}/pods/{name}": h.pod,
-	} {
+	paths := map[string]http.HandlerFunc{
+		"/api":        object(apiVersions),
+		"/apis":       object(apiGroups),
+		"/openapi/v2": openAPIEmpty,
+		"/openapi/v3": openAPIIndex,
+		openAPIPath:   h.openAPI,
+		"/api/v1":     object(apiResources()),
+	}
+	for _, res := range resources {
+		all, one := res.paths()
+		for _, path := range all {
+			paths[path] = func(w http.ResponseWriter, r *http.Request) { h.all(w, r, res) }
+		}
+		paths[one] = func(w http.ResponseWriter, r *http.Request) { h.one(w, r, res) }
+	}
+	for path, handler := range paths {
 		mux.HandleFunc(path, handler)
 		mux.HandleFunc(path+"/{$}", handler) // as the apiserver does
 	}
@@ -72,9 +88,9 @@ func (h *handler) ready(w http.ResponseWriter, r *http.Request) bool {
 	return false
 }
 
-// pods lists or watches.
-func (h *handler) pods(w http.ResponseWriter, r *http.Request) {
-	opts, status := parseOptions(r)
+// all lists or watches.
+func (h *handler) all(w http.ResponseWriter, r *http.Request, res *resource) {
+	opts, status := parseOptions(r, res)
 	if status != nil {
 		respond.Status(w, status)
 		return

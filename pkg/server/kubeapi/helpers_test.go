@@ -34,6 +34,11 @@ type api struct {
 
 func serve(t *testing.T, opts journal.Options) *api {
 	t.Helper()
+	return serveWith(t, opts, func(*Options) {})
+}
+
+func serveWith(t *testing.T, opts journal.Options, change func(*Options)) *api {
+	t.Helper()
 	if opts.Sources == nil {
 		opts.Sources = []string{config.FileSource}
 	}
@@ -41,10 +46,12 @@ func serve(t *testing.T, opts journal.Options) *api {
 	a.base = a.journal.State().Revision
 	none := func(context.Context) (func(), error) { return func() {}, nil }
 	mux := http.NewServeMux()
-	Register(mux, Options{
+	apiOptions := Options{
 		Journal: a.journal, ReadyTimeout: 50 * time.Millisecond, ListTimeout: time.Minute,
 		List: none, Subscribe: none, Client: func(*http.Request) (journal.Client, func(context.Context) error) { return journal.Client{}, nil },
-	})
+	}
+	change(&apiOptions)
+	Register(mux, apiOptions)
 	server := httptest.NewServer(Writes(mux, 50*time.Millisecond))
 	a.url, a.http = server.URL, server.Client()
 	t.Cleanup(func() {

@@ -7,40 +7,24 @@ import (
 
 	"google.golang.org/protobuf/encoding/protowire"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"github.com/podconfigd/podconfigd/pkg/journal"
-	"github.com/podconfigd/podconfigd/pkg/journal/wire"
 )
 
-// kind is a kind of object as which pods are served.
+// kind is a kind of object as which a resource is served.
 type kind struct {
 	version, name, list string
-	// appendJSON and appendProtobuf append a pod as such an object, with that revision.
-	appendJSON, appendProtobuf func(to []byte, p *journal.Pod, revision int64) ([]byte, error)
-	// bare is the start of the JSON of an object that the items of a list don't have.
-	bare []byte
+	// whole is false if the objects have only metadata.
+	whole bool
 }
 
-var (
-	pods = &kind{
-		version: "v1", name: "Pod", list: "PodList",
-		appendJSON: wire.AppendJSON, appendProtobuf: wire.AppendProtobuf,
-		bare: []byte(`{"kind":"Pod","apiVersion":"v1",`),
-	}
-	partialMetadata = &kind{
-		version: metav1.SchemeGroupVersion.String(), name: "PartialObjectMetadata", list: "PartialObjectMetadataList",
-		appendJSON: wire.AppendMetadataJSON, appendProtobuf: wire.AppendMetadataProtobuf,
-	}
-)
+var partialMetadata = &kind{
+	version: metav1.SchemeGroupVersion.String(), name: "PartialObjectMetadata", list: "PartialObjectMetadataList",
+}
 
-// object encodes the pod as an object of the kind. It may reuse to.
-func (f *form) object(to []byte, p *journal.Pod, revision int64) ([]byte, error) {
-	if !f.protobuf {
-		return f.kind.appendJSON(to[:0], p, revision)
-	}
-	raw, err := f.kind.appendProtobuf(to[:0], p, revision)
-	if err != nil {
-		return nil, err
+// object encodes the item as an object of the kind. It may reuse to.
+func (f *form) object(to []byte, i item, revision int64) ([]byte, error) {
+	raw, err := i.appendAs(to[:0], f.kind.whole, f.protobuf, revision)
+	if err != nil || !f.protobuf {
+		return raw, err
 	}
 	return envelope(f.kind.version, f.kind.name, raw)
 }
@@ -73,16 +57,18 @@ func (k *kind) listJSON(p *page) ([]byte, error) {
 	}
 	data := append([]byte(`{"kind":"`+k.list+`","apiVersion":"`+k.version+`","metadata":`), meta...)
 	data = append(data, `,"items":[`...)
-	for i, pod := range p.pods {
+	// The items of a list of whole objects have no kind.
+	kinded := []byte(`{"kind":"` + k.name + `","apiVersion":"` + k.version + `",`)
+	for i, item := range p.items {
 		if i > 0 {
 			data = append(data, ',')
 		}
 		start := len(data)
-		if data, err = k.appendJSON(data, pod, pod.Revision); err != nil {
+		if data, err = item.appendAs(data, k.whole, false, item.version()); err != nil {
 			return nil, err
 		}
-		if k.bare != nil && bytes.HasPrefix(data[start:], k.bare) {
-			data = slices.Delete(data, start+1, start+len(k.bare))
+		if k.whole && bytes.HasPrefix(data[start:], kinded) {
+			data = slices.Delete(data, start+1, start+len(kinded))
 		}
 	}
 	return append(data, "]}\n"...), nil
@@ -102,13 +88,13 @@ func (k *kind) listProtobuf(p *page) ([]byte, error) {
 	}
 	raw := protowire.AppendTag(nil, listMetadata, protowire.BytesType)
 	raw = protowire.AppendBytes(raw, meta)
-	var item []byte
-	for _, pod := range p.pods {
-		if item, err = k.appendProtobuf(item[:0], pod, pod.Revision); err != nil {
+	var buffer []byte
+	for _, item := range p.items {
+		if buffer, err = item.appendAs(buffer[:0], k.whole, true, item.version()); err != nil {
 			return nil, err
 		}
 		raw = protowire.AppendTag(raw, listItems, protowire.BytesType)
-		raw = protowire.AppendBytes(raw, item)
+		raw = protowire.AppendBytes(raw, buffer)
 	}
 	return envelope(k.version, k.list, raw)
 }

@@ -14,15 +14,15 @@ import (
 
 // page is a page of a list.
 type page struct {
-	pods     []*journal.Pod
+	items    []item
 	revision int64
 	// next is the start of the next page; nil on the last page. remaining is the number of
-	// pods on later pages; nil if it is not reported.
+	// objects on later pages; nil if it is not reported.
 	next      *continuation
 	remaining *int64
 }
 
-// list answers with a list of pods.
+// list answers with a list.
 func (h *handler) list(w http.ResponseWriter, r *http.Request, o *options) {
 	release, refusal := h.opts.List(r.Context())
 	if refusal != nil {
@@ -30,7 +30,7 @@ func (h *handler) list(w http.ResponseWriter, r *http.Request, o *options) {
 		return
 	}
 	defer release()
-	page, status := h.page(o)
+	page, status := h.page(r, o)
 	if status != nil {
 		respond.Status(w, status)
 		return
@@ -50,7 +50,7 @@ func (h *handler) list(w http.ResponseWriter, r *http.Request, o *options) {
 }
 
 // page returns the requested page.
-func (h *handler) page(o *options) (*page, *metav1.Status) {
+func (h *handler) page(r *http.Request, o *options) (*page, *metav1.Status) {
 	var at int64
 	switch {
 	case o.next != nil:
@@ -61,25 +61,25 @@ func (h *handler) page(o *options) (*page, *metav1.Status) {
 	if head := h.opts.Journal.Revision(); o.revision > head {
 		return nil, tooLarge(o.revision, head)
 	}
-	all, revision, err := h.opts.Journal.Named(at)
+	items, revision, err := o.resource.list(h, r, o, at)
 	if compacted, ok := errors.AsType[*journal.CompactedError](err); ok {
 		return nil, expired(compacted)
 	}
-	p := &page{pods: slices.DeleteFunc(all, func(pod *journal.Pod) bool { return !o.selector.Matches(pod) }), revision: revision}
+	p := &page{items: items, revision: revision}
 	if o.next != nil {
-		after := slices.IndexFunc(p.pods, func(pod *journal.Pod) bool {
-			m := &pod.Object.ObjectMeta
-			return m.Namespace > o.next.Namespace || (m.Namespace == o.next.Namespace && m.Name > o.next.Name)
+		after := slices.IndexFunc(p.items, func(i item) bool {
+			namespace, name := i.name()
+			return namespace > o.next.Namespace || (namespace == o.next.Namespace && name > o.next.Name)
 		})
 		if after < 0 {
-			after = len(p.pods)
+			after = len(p.items)
 		}
-		p.pods = p.pods[after:]
+		p.items = p.items[after:]
 	}
-	if n := int64(len(p.pods)) - o.limit; o.limit > 0 && n > 0 {
-		p.pods = p.pods[:o.limit]
-		last := p.pods[o.limit-1].Object
-		p.next = &continuation{Revision: revision, Namespace: last.Namespace, Name: last.Name}
+	if n := int64(len(p.items)) - o.limit; o.limit > 0 && n > 0 {
+		p.items = p.items[:o.limit]
+		namespace, name := p.items[o.limit-1].name()
+		p.next = &continuation{Revision: revision, Namespace: namespace, Name: name}
 		p.remaining = &n
 	}
 	return p, nil

@@ -195,7 +195,7 @@ func TestForms(t *testing.T) {
 			t.Errorf("%s: %v", form, err)
 		}
 		server, err := client.Discovery().ServerResourcesForGroupVersion("v1")
-		if err != nil || len(server.APIResources) != 1 {
+		if err != nil || len(server.APIResources) != len(resources) {
 			t.Errorf("discovery: %v, %v", server, err)
 		}
 	}

@@ -14,12 +14,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
-	"github.com/podconfigd/podconfigd/internal/podfields"
 	"github.com/podconfigd/podconfigd/pkg/journal/view"
 )
 
 // options are the options of a request. Unknown parameters are ignored, as by the apiserver.
 type options struct {
+	resource *resource
 	form     *form
 	watch    bool
 	selector view.Selector
@@ -38,8 +38,9 @@ type options struct {
 
 // parser parses parameters and collects their faults.
 type parser struct {
-	query url.Values
-	errs  []error
+	resource *resource
+	query    url.Values
+	errs     []error
 }
 
 func (p *parser) fail(name string, err error) {
@@ -75,16 +76,17 @@ func (p *parser) number(name string, smallest, largest int64) int64 {
 }
 
 // parseOptions parses a request. It returns a status if the request is invalid.
-func parseOptions(r *http.Request) (*options, *metav1.Status) {
+func parseOptions(r *http.Request, res *resource) (*options, *metav1.Status) {
 	query, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
 		return nil, badRequest(fmt.Errorf("parsing the query: %w", err))
 	}
-	p := &parser{query: query}
-	o := &options{form: negotiate(r)}
+	p := &parser{resource: res, query: query}
+	o := &options{resource: res, form: negotiate(r, res.kind)}
 	if o.form == nil {
 		return nil, notAcceptable(r)
 	}
+	o.form.columns = res.columns
 	if err := o.form.check(); err != nil {
 		p.fail("includeObject", err)
 	}
@@ -119,7 +121,7 @@ func (p *parser) listOptions(o *options, namespace string) {
 			err = json.Unmarshal(data, o.next)
 		}
 		if err == nil && (o.next.Revision <= 0 || o.next.Name == "") {
-			err = errors.New("no revision or no pod")
+			err = errors.New("no revision or no name")
 		}
 		if err != nil {
 			p.fail("continue", fmt.Errorf("not a token of this server: %w", err))
@@ -134,7 +136,7 @@ func (p *parser) selector(namespace string) view.Selector {
 	if s.Labels, err = labels.Parse(p.query.Get("labelSelector")); err != nil {
 		p.fail("labelSelector", err)
 	}
-	if s.Fields, err = podfields.ParseAPI(p.query.Get("fieldSelector")); err != nil {
+	if s.Fields, err = p.resource.parseFields(p.query.Get("fieldSelector")); err != nil {
 		p.fail("fieldSelector", err)
 	}
 	return s

@@ -31,7 +31,7 @@ type review interface {
 
 // answerReview decodes a review, calls fill to set its status, and answers with the review.
 func answerReview[R review](w http.ResponseWriter, r *http.Request, kind string, review R, fill func(R) error) {
-	f := negotiate(r)
+	f := negotiate(r, nil)
 	if f == nil || f.table {
 		respond.Status(w, notAcceptable(r))
 		return
@@ -95,27 +95,31 @@ func reviewAccess(review *authorizationv1.SelfSubjectAccessReview) error {
 	var allowed bool
 	if resource != nil {
 		allowed = resource.Group == "" && slices.Contains([]string{"", "*", "v1"}, resource.Version) &&
-			resource.Resource == "pods" && resource.Subresource == "" && slices.Contains(podVerbs, resource.Verb)
+			resourceOf(resource.Resource) != nil && resource.Subresource == "" && slices.Contains(readVerbs, resource.Verb)
 	} else {
 		allowed = path.Verb == "get" && slices.ContainsFunc(readPaths, func(served string) bool { return covers(served, path.Path) })
 	}
 	review.Status = authorizationv1.SubjectAccessReviewStatus{
 		Allowed: allowed,
-		Reason:  "podconfigd serves the Kubernetes API read-only: only get, list and watch of pods",
+		Reason:  "podconfigd serves the Kubernetes API read-only: only get, list and watch of " + resourceNames(),
 	}
 	return nil
 }
 
 // reviewRules sets what the client is allowed to do.
 func reviewRules(review *authorizationv1.SelfSubjectRulesReview) error {
+	var names []string
+	for _, res := range resources {
+		names = append(names, res.Name)
+	}
 	review.Status = authorizationv1.SubjectRulesReviewStatus{
-		ResourceRules:    []authorizationv1.ResourceRule{{Verbs: podVerbs, APIGroups: []string{""}, Resources: []string{"pods"}}},
+		ResourceRules:    []authorizationv1.ResourceRule{{Verbs: readVerbs, APIGroups: []string{""}, Resources: names}},
 		NonResourceRules: []authorizationv1.NonResourceRule{{Verbs: []string{"get"}, NonResourceURLs: readPaths}},
 	}
 	return nil
 }
 
-// readPaths are the paths other than pods that clients may get, in the syntax of RBAC rules.
+// readPaths are the paths other than resources that clients may get, in the syntax of RBAC rules.
 var readPaths = []string{
 	"/api", "/api/*", "/apis", "/apis/*", "/healthz", "/livez", "/metrics", "/openapi/*", "/pods", "/readyz", "/v1alpha1/*", "/version",
 }

@@ -38,7 +38,8 @@ func TestReviewsOfAccess(t *testing.T) {
 			{resource("", "v1", "pods", "log", "get"), false},
 			{resource("", "v1", "*", "", "get"), false},
 			{resource("*", "*", "*", "*", "*"), false},
-			{resource("", "v1", "nodes", "", "get"), false},
+			{resource("", "v1", "nodes", "", "get"), true},
+			{resource("", "v1", "secrets", "", "get"), false},
 			{resource("apps", "v1", "pods", "", "get"), false},
 			{path("get", "/healthz"), true},
 			{path("get", "/openapi/v3/api/v1"), true},
@@ -59,7 +60,7 @@ func TestReviewsOfAccess(t *testing.T) {
 		}
 		rules, err := client.AuthorizationV1().SelfSubjectRulesReviews().Create(t.Context(),
 			&authorizationv1.SelfSubjectRulesReview{Spec: authorizationv1.SelfSubjectRulesReviewSpec{Namespace: "default"}}, metav1.CreateOptions{})
-		if err != nil || fmt.Sprint(rules.Status.ResourceRules) != "[{[get list watch] [] [pods] []}]" || rules.Spec.Namespace != "default" {
+		if err != nil || fmt.Sprint(rules.Status.ResourceRules) != "[{[get list watch] [] [events namespaces nodes pods services] []}]" || rules.Spec.Namespace != "default" {
 			t.Errorf("%s: rules %+v: %v", form, rules, err)
 		}
 		_, err = client.AuthorizationV1().SubjectAccessReviews().Create(t.Context(), &authorizationv1.SubjectAccessReview{}, metav1.CreateOptions{})

@@ -15,9 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/klog/v2"
 
-	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/journal"
-	"github.com/podconfigd/podconfigd/pkg/journal/view"
 	"github.com/podconfigd/podconfigd/pkg/server/internal/respond"
 )
 
@@ -40,14 +38,6 @@ func (h *handler) watch(w http.ResponseWriter, r *http.Request, o *options) {
 		return
 	}
 	defer release()
-	opts := view.NamesOptions{Options: view.Options{Selector: o.selector}}
-	opts.Client, opts.Drained = h.opts.Client(r)
-	switch {
-	case o.initial != nil && !*o.initial && o.revision == 0:
-		opts.Since = new(h.opts.Journal.Revision())
-	case o.initial == nil && o.revision != 0, o.initial != nil && !*o.initial:
-		opts.Since = &o.revision
-	}
 	if o.initial != nil && *o.initial {
 		if head := h.opts.Journal.Revision(); o.revision > head {
 			respond.Status(w, tooLarge(o.revision, head))
@@ -62,7 +52,7 @@ func (h *handler) watch(w http.ResponseWriter, r *http.Request, o *options) {
 		defer cancel()
 		_ = http.NewResponseController(w).SetWriteDeadline(end.Add(endWait)) // the writer of a test may have no deadlines
 	}
-	cursor := view.Names(h.opts.Journal, opts)
+	cursor := o.resource.watch(h, r, o)
 	defer cursor.Close()
 	contentType := o.form.contentType
 	if o.form.protobuf {
@@ -74,29 +64,41 @@ func (h *handler) watch(w http.ResponseWriter, r *http.Request, o *options) {
 	if r.Method == http.MethodHead {
 		return
 	}
-	s := &stream{options: o, initial: opts.Since == nil}
+	s := &stream{options: o, initial: h.since(o) == nil}
 	err := s.run(ctx, w, cursor)
-	klog.FromContext(ctx).V(3).Info("Watch ended", "reason", err, "pid", opts.Client.PID, "userAgent", opts.Client.UserAgent)
+	client, _ := h.opts.Client(r)
+	klog.FromContext(ctx).V(3).Info("Watch ended", "resource", o.resource.Name, "reason", err, "pid", client.PID, "userAgent", client.UserAgent)
+}
+
+// since returns the revision at which a watch starts; nil to start with the current objects.
+func (h *handler) since(o *options) *int64 {
+	switch {
+	case o.initial != nil && !*o.initial && o.revision == 0:
+		return new(h.opts.Journal.Revision())
+	case o.initial == nil && o.revision != 0, o.initial != nil && !*o.initial:
+		return &o.revision
+	}
+	return nil
 }
 
 // stream writes the events of a watch.
 type stream struct {
 	*options
 	out *bytes.Buffer
-	// initial is true until the end of the current pods.
+	// initial is true until the end of the current objects.
 	initial bool
 	// headed is true after the column definitions of a table were sent.
 	headed bool
 	buffer []byte
 }
 
-func (s *stream) run(ctx context.Context, w http.ResponseWriter, cursor *view.Cursor) error {
+func (s *stream) run(ctx context.Context, w http.ResponseWriter, cursor cursor) error {
 	control := http.NewResponseController(w)
 	for {
 		if err := control.Flush(); err != nil { // the first flush sends the header
 			return err
 		}
-		frames, err := cursor.Next(ctx)
+		encode, err := cursor.next(ctx, s)
 		if compacted, ok := errors.AsType[*journal.CompactedError](err); ok {
 			_ = control.SetWriteDeadline(time.Now().Add(endWait)) // as in watch
 			return s.write(w, func() error { return s.end(expired(compacted)) })
@@ -104,16 +106,7 @@ func (s *stream) run(ctx context.Context, w http.ResponseWriter, cursor *view.Cu
 		if err != nil {
 			return err
 		}
-		err = s.write(w, func() error {
-			for i, f := range frames {
-				frames[i] = nil
-				if err := s.frame(f); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
-		if err != nil {
+		if err := s.write(w, encode); err != nil {
 			return err
 		}
 	}
@@ -148,32 +141,13 @@ func (s *stream) end(status *metav1.Status) error {
 	return nil
 }
 
-// frame encodes the events of a frame.
-func (s *stream) frame(f *view.Frame) error {
-	kind := watch.Modified
-	switch f.Op {
-	case config.ADD:
-		kind = watch.Added
-	case config.REMOVE:
-		kind = watch.Deleted
-	case config.BOOKMARK:
-		return s.bookmarkOf(f)
-	}
-	for i, pod := range f.Pods {
-		if err := s.pod(kind, pod, f.Revisions[i]); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// pod encodes one event.
-func (s *stream) pod(kind watch.EventType, pod *journal.Pod, revision int64) (err error) {
+// object encodes one event.
+func (s *stream) object(kind watch.EventType, i item, revision int64) (err error) {
 	if s.form.table {
-		s.buffer, err = s.form.tableOf(!s.headed, revision, pod)
+		s.buffer, err = s.form.tableOf(!s.headed, revision, i)
 		s.headed = true
 	} else {
-		s.buffer, err = s.form.object(s.buffer, pod, revision)
+		s.buffer, err = s.form.object(s.buffer, i, revision)
 	}
 	if err == nil {
 		s.event(kind, s.buffer)
@@ -181,9 +155,10 @@ func (s *stream) pod(kind watch.EventType, pod *journal.Pod, revision int64) (er
 	return err
 }
 
-// bookmarkOf encodes a bookmark, if the client requested bookmarks or the current pods end.
-func (s *stream) bookmarkOf(f *view.Frame) error {
-	end := s.initial && f.InitialSyncComplete
+// mark encodes a bookmark, if the client requested bookmarks or the current objects end
+// there.
+func (s *stream) mark(revision int64, synced bool) error {
+	end := s.initial && synced
 	if end {
 		s.initial = false
 	}
@@ -191,7 +166,7 @@ func (s *stream) bookmarkOf(f *view.Frame) error {
 	if !s.bookmark || (end && !requested) {
 		return nil
 	}
-	meta := &metav1.ObjectMeta{ResourceVersion: strconv.FormatInt(f.Revision, 10)}
+	meta := &metav1.ObjectMeta{ResourceVersion: strconv.FormatInt(revision, 10)}
 	if end {
 		meta.Annotations = map[string]string{metav1.InitialEventsAnnotationKey: "true"}
 	}

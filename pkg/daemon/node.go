@@ -1,0 +1,121 @@
+package daemon
+
+import (
+	"context"
+	"os"
+	goruntime "runtime"
+	"strings"
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+const (
+	// nodePeriod is the interval at which what the daemon knows of the node is read again.
+	nodePeriod = 30 * time.Second
+	// versionTimeout is the time in which the container runtime must tell its version.
+	versionTimeout = 2 * time.Second
+)
+
+// node has the object of the node: that of the apiserver, or without one, what the daemon
+// itself knows.
+type node struct {
+	name      types.NodeName
+	addresses func() []string
+	// version returns the name and version of the container runtime; nil without one.
+	version func(context.Context) (string, error)
+	// put replaces the object in the journal.
+	put func(*v1.Node)
+
+	mu sync.Mutex
+	// remote is the object of the apiserver; nil if there is none.
+	remote *v1.Node
+	// runtime is the last known version of the container runtime.
+	runtime string
+}
+
+// local returns what the daemon knows of the node. It has no conditions and no capacity:
+// nobody but a kubelet says whether a node is ready.
+//
+// kubelet: pkg/kubelet/kubelet_node_status.go initialNode, pkg/kubelet/nodestatus.
+func (n *node) local() *v1.Node {
+	info := v1.NodeSystemInfo{
+		OperatingSystem: goruntime.GOOS, Architecture: goruntime.GOARCH,
+		KernelVersion: lineOf("/proc/sys/kernel/osrelease"), BootID: lineOf("/proc/sys/kernel/random/boot_id"),
+		ContainerRuntimeVersion: n.runtime,
+	}
+	addresses := []v1.NodeAddress{}
+	for _, address := range n.addresses() {
+		addresses = append(addresses, v1.NodeAddress{Type: v1.NodeInternalIP, Address: address})
+	}
+	return &v1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: string(n.name), Labels: map[string]string{
+			v1.LabelHostname: string(n.name), v1.LabelOSStable: info.OperatingSystem, v1.LabelArchStable: info.Architecture,
+		}},
+		Status: v1.NodeStatus{
+			Addresses: append(addresses, v1.NodeAddress{Type: v1.NodeHostName, Address: string(n.name)}),
+			NodeInfo:  info,
+		},
+	}
+}
+
+// lineOf returns the first line of a file, or nothing if it can't be read.
+func lineOf(path string) string {
+	data, _ := os.ReadFile(path) // not all systems have it
+	line, _, _ := strings.Cut(string(data), "\n")
+	return line
+}
+
+// setRemote sets the object of the apiserver; nil if it has none.
+func (n *node) setRemote(remote *v1.Node) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.remote = remote
+	n.putCurrent()
+}
+
+func (n *node) putCurrent() {
+	if n.remote != nil {
+		n.put(n.remote)
+	} else {
+		n.put(n.local())
+	}
+}
+
+// run reads again what the daemon knows of the node, until the context is done.
+func (n *node) run(ctx context.Context) error {
+	ticker := time.NewTicker(nodePeriod)
+	defer ticker.Stop()
+	for {
+		n.refresh(ctx)
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-ticker.C:
+		}
+	}
+}
+
+func (n *node) refresh(ctx context.Context) {
+	n.mu.Lock()
+	remote := n.remote
+	n.mu.Unlock()
+	if remote != nil {
+		return // it comes with a watch
+	}
+	version := ""
+	if n.version != nil {
+		ctx, cancel := context.WithTimeout(ctx, versionTimeout)
+		defer cancel()
+		version, _ = n.version(ctx) // the PLEG reports a runtime that does not answer
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if version != "" {
+		n.runtime = version
+	}
+	n.putCurrent()
+}

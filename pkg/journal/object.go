@@ -1,0 +1,274 @@
+package journal
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Kind is a kind of objects beside the pods.
+type Kind int
+
+// The kinds.
+const (
+	Nodes Kind = iota
+	Namespaces
+	kindCount
+)
+
+// Object is one version of a node or a namespace. It is immutable.
+type Object struct {
+	// Object is a *v1.Node or a *v1.Namespace. It is read-only.
+	Object metav1.Object
+	// Revision is the revision of this version.
+	Revision int64
+}
+
+// ObjectChange is the change of an object by a set.
+type ObjectChange struct {
+	Kind     Kind
+	Revision int64
+	// Before and After are the versions; nil for none.
+	Before, After *Object
+}
+
+// Name returns the name of the object.
+func (c *ObjectChange) Name() string { return cmp.Or(c.After, c.Before).Object.GetName() }
+
+// size is the approximate memory of the version that the change replaced.
+func (c *ObjectChange) size() int64 {
+	if c.Before == nil {
+		return 0
+	}
+	sized, _ := c.Before.Object.(interface{ Size() int }) // every object of the API has it
+	return int64(sized.Size()) * memoryFactor
+}
+
+// objects are the current objects of each kind, by name.
+type objects [kindCount]map[string]*Object
+
+func newObjects() objects {
+	return objects{Nodes: make(map[string]*Object), Namespaces: make(map[string]*Object)}
+}
+
+func (o *objects) clone() objects {
+	var cloned objects
+	for kind, all := range o {
+		cloned[kind] = maps.Clone(all)
+	}
+	return cloned
+}
+
+func (o *objects) apply(changes []ObjectChange) {
+	for i := range changes {
+		c := &changes[i]
+		if c.After != nil {
+			o[c.Kind][c.Name()] = c.After
+		} else {
+			delete(o[c.Kind], c.Name())
+		}
+	}
+}
+
+// namespaces has what the namespaces are made of.
+type namespaces struct {
+	// pods is the number of names in each namespace.
+	pods map[string]int
+	// metadata is the metadata of namespaces in the apiserver, also of those without pods
+	// here.
+	metadata map[string]*metav1.ObjectMeta
+}
+
+// object returns a version of the namespace.
+func (n *namespaces) object(name string, revision int64) *Object {
+	namespace := &v1.Namespace{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{v1.LabelMetadataName: name}},
+		Status:     v1.NamespaceStatus{Phase: v1.NamespaceActive},
+	}
+	if meta := n.metadata[name]; meta != nil {
+		namespace.ObjectMeta = *meta
+		if meta.DeletionTimestamp != nil {
+			namespace.Status.Phase = v1.NamespaceTerminating
+		}
+	}
+	return &Object{namespace, revision}
+}
+
+// changeNamespaces adds to the set the namespaces that its pods begin and end. A namespace that ends
+// and begins in one set does not change. The revision of such a change is that of the last
+// pod of the namespace that came or went, so no other change has it.
+func (in *intake) changeNamespaces(set *Set) {
+	last := make(map[string]int64)
+	for _, c := range set.Names {
+		namespace := cmp.Or(c.After, c.Before).Object.Namespace
+		switch {
+		case c.Before == nil:
+			in.namespaces.pods[namespace]++
+		case c.After == nil:
+			in.namespaces.pods[namespace]--
+		default:
+			continue
+		}
+		last[namespace] = c.Revision
+	}
+	for namespace, revision := range last {
+		c := ObjectChange{Kind: Namespaces, Revision: revision, Before: in.objects[Namespaces][namespace]}
+		if in.namespaces.pods[namespace] > 0 {
+			c.After = in.namespaces.object(namespace, revision)
+		} else {
+			delete(in.namespaces.pods, namespace)
+		}
+		if (c.Before == nil) != (c.After == nil) {
+			in.change(set, c)
+		}
+	}
+	slices.SortFunc(set.Objects, func(a, b ObjectChange) int { return cmp.Compare(a.Revision, b.Revision) })
+}
+
+// change adds a change to the set.
+func (in *intake) change(set *Set, c ObjectChange) {
+	set.Objects = append(set.Objects, c)
+	set.size += c.size()
+	in.objects.apply(set.Objects[len(set.Objects)-1:])
+}
+
+// restart makes the objects after a restart. The changes before it were not stored, so no
+// one can resume from a revision before it.
+func (in *intake) restart(node *v1.Node, revision int64) {
+	in.objects, in.namespaces.pods = newObjects(), make(map[string]int)
+	if node != nil {
+		in.objects[Nodes][node.Name] = &Object{node, revision}
+	}
+	for name := range in.names.pods {
+		in.namespaces.pods[name.Namespace]++
+	}
+	for namespace := range in.namespaces.pods {
+		in.objects[Namespaces][namespace] = in.namespaces.object(namespace, revision)
+	}
+}
+
+// PutNode replaces the node. Its name never changes. A node that differs from the last one
+// only in its resourceVersion, managedFields and the times of its heartbeats is the same: a
+// kubelet sends a heartbeat every five minutes, and the journal would hold little else.
+func (j *Journal) PutNode(node *v1.Node) {
+	j.intake.mu.Lock()
+	defer j.intake.mu.Unlock()
+	j.put(Nodes, node.Name, func(revision int64) *Object { return &Object{node, revision} })
+}
+
+// PutNamespace sets the metadata that a namespace has in the apiserver; nil for none. It is
+// kept also if the namespace has no pods here, until it gets some.
+func (j *Journal) PutNamespace(name string, meta *metav1.ObjectMeta) {
+	in := &j.intake
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if meta != nil {
+		in.namespaces.metadata[name] = meta
+	} else {
+		delete(in.namespaces.metadata, name)
+	}
+	if in.objects[Namespaces][name] != nil {
+		j.put(Namespaces, name, func(revision int64) *Object { return in.namespaces.object(name, revision) })
+	}
+}
+
+// put commits a new version of an object, if it differs.
+func (j *Journal) put(kind Kind, name string, version func(revision int64) *Object) {
+	in := &j.intake
+	before, after := in.objects[kind][name], version(in.head+1)
+	if before != nil && sameObject(before.Object, after.Object) {
+		return
+	}
+	set := in.advance(time.Now())
+	in.change(set, ObjectChange{kind, set.Revision, before, after})
+	j.commit(set)
+}
+
+// sameObject reports whether two versions are the same for subscribers.
+func sameObject(a, b metav1.Object) bool {
+	return apiequality.Semantic.DeepEqual(lasting(a), lasting(b))
+}
+
+// lasting returns the object without what changes all the time.
+func lasting(object metav1.Object) metav1.Object {
+	switch object := object.(type) {
+	case *v1.Node:
+		node := *object
+		node.ResourceVersion, node.ManagedFields = "", nil
+		node.Status.Conditions = slices.Clone(node.Status.Conditions)
+		for i := range node.Status.Conditions {
+			node.Status.Conditions[i].LastHeartbeatTime = metav1.Time{}
+		}
+		return &node
+	case *v1.Namespace:
+		namespace := *object
+		namespace.ResourceVersion, namespace.ManagedFields = "", nil
+		return &namespace
+	}
+	return object
+}
+
+// Objects returns the objects of a kind at a revision, by name, and the revision. 0 means
+// the newest revision. The error is a CompactedError if the journal no longer has the
+// revision.
+func (j *Journal) Objects(kind Kind, at int64) ([]*Object, int64, error) {
+	j.mu.RLock()
+	defer j.mu.RUnlock()
+	revision := cmp.Or(at, j.head)
+	if err := j.objectsGoneLocked(at); at != 0 && err != nil {
+		return nil, 0, err
+	}
+	past := maps.Clone(j.objects[kind])
+	j.undoLocked(revision, func(s *Set) {
+		for _, c := range slices.Backward(s.Objects) {
+			switch {
+			case c.Kind != kind || c.Revision <= revision:
+			case c.Before != nil:
+				past[c.Name()] = c.Before
+			default:
+				delete(past, c.Name())
+			}
+		}
+	})
+	return slices.SortedFunc(maps.Values(past), func(a, b *Object) int {
+		return cmp.Compare(a.Object.GetName(), b.Object.GetName())
+	}), revision, nil
+}
+
+// Object returns the current object of the name, or nil.
+func (j *Journal) Object(kind Kind, name string) *Object {
+	j.mu.RLock()
+	defer j.mu.RUnlock()
+	return j.objects[kind][name]
+}
+
+// ObjectsResumable returns nil if a subscriber to objects can resume from the revision, and
+// otherwise a CompactedError. The journal does not store objects, so nobody can resume from
+// a revision of an earlier process.
+func (j *Journal) ObjectsResumable(revision int64) error {
+	j.mu.RLock()
+	defer j.mu.RUnlock()
+	return j.objectsGoneLocked(revision)
+}
+
+// Boundary returns the revision, or if it is within a set, the revision before the set.
+func (j *Journal) Boundary(revision int64) int64 {
+	j.mu.RLock()
+	defer j.mu.RUnlock()
+	if n := j.searchLocked(revision); n < j.ring.len() && j.ring.at(n).First <= revision {
+		return j.ring.at(n).First - 1
+	}
+	return revision
+}
+
+func (j *Journal) objectsGoneLocked(revision int64) error {
+	if revision < j.objectsFrom {
+		return &CompactedError{compactedMessage(revision, j.objectsFrom-1)}
+	}
+	return j.goneLocked(revision)
+}

@@ -1,0 +1,163 @@
+package journal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podconfigd/podconfigd/pkg/config"
+	"github.com/podconfigd/podconfigd/pkg/journal/store"
+)
+
+// in returns an update of pods, "namespace/name=image". The UID depends on the image.
+func in(op config.PodOperation, contents ...string) config.PodUpdate {
+	u := config.PodUpdate{Op: op, Source: "file"}
+	for _, content := range contents {
+		namespace, rest, _ := strings.Cut(content, "/")
+		p := pod(rest)
+		p.Namespace, p.UID = namespace, types.UID(content)
+		u.Pods = append(u.Pods, p)
+	}
+	return u
+}
+
+// shownObjects returns the objects of a kind at a revision in short, with revisions
+// relative to a base.
+func shownObjects(t *testing.T, j *Journal, kind Kind, base, at int64) string {
+	t.Helper()
+	if at != 0 {
+		at += base
+	}
+	objects, _, err := j.Objects(kind, at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var shown []string
+	for _, o := range objects {
+		s := fmt.Sprintf("%s@%d", o.Object.GetName(), o.Revision-base)
+		if v := o.Object.GetLabels()["v"]; v != "" {
+			s += "=" + v
+		}
+		shown = append(shown, s)
+	}
+	return strings.Join(shown, " ")
+}
+
+// A namespace begins with its first pod and ends with its last, at their revisions. It
+// stays if all its pods are replaced in one set.
+func TestNamespacesFollowThePods(t *testing.T) {
+	j := newJournal(Options{})
+	base := j.Revision()
+	for _, step := range []struct {
+		set  []config.PodUpdate
+		want string
+	}{
+		{[]config.PodUpdate{in(config.ADD, "a/x=1", "b/x=1", "a/y=1")}, "a@3 b@2"},
+		{[]config.PodUpdate{in(config.REMOVE, "a/x=1")}, "a@3 b@2"},
+		{[]config.PodUpdate{in(config.REMOVE, "b/x=1", "a/y=1"), in(config.ADD, "b/x=2")}, "b@2"},
+		{[]config.PodUpdate{in(config.ADD, "a/z=1")}, "a@8 b@2"},
+	} {
+		appendSet(j, step.set...)
+		if got := shownObjects(t, j, Namespaces, base, 0); got != step.want {
+			t.Errorf("at %d: got %q, want %q", j.Revision()-base, got, step.want)
+		}
+	}
+	for at, want := range map[int64]string{1: "", 2: "b@2", 3: "a@3 b@2", 4: "a@3 b@2", 6: "b@2", 7: "b@2"} {
+		if got := shownObjects(t, j, Namespaces, base, at); got != want {
+			t.Errorf("at %d: got %q, want %q", at, got, want)
+		}
+	}
+	namespace, ok := j.Object(Namespaces, "b").Object.(*v1.Namespace)
+	if !ok || namespace.Labels[v1.LabelMetadataName] != "b" || namespace.Status.Phase != v1.NamespaceActive {
+		t.Errorf("the namespace b is %+v", namespace)
+	}
+}
+
+// The metadata of a namespace waits for its first pod. A change of it, and of the node, has
+// a revision of its own.
+func TestMetadataOfNamespacesAndTheNode(t *testing.T) {
+	node := func(v string, beat int64) *v1.Node {
+		return &v1.Node{
+			ObjectMeta: metav1.ObjectMeta{Name: "node1", Labels: map[string]string{"v": v}, ResourceVersion: fmt.Sprint(beat)},
+			Status:     v1.NodeStatus{Conditions: []v1.NodeCondition{{Type: v1.NodeReady, LastHeartbeatTime: metav1.Unix(beat, 0)}}},
+		}
+	}
+	meta := func(v string) *metav1.ObjectMeta {
+		return &metav1.ObjectMeta{Name: "a", Labels: map[string]string{"v": v}}
+	}
+	j := newJournal(Options{Node: node("0", 0)})
+	base := j.Revision()
+	j.PutNamespace("a", meta("1"))
+	j.PutNamespace("b", meta("1"))
+	appendSet(j, in(config.ADD, "a/x=1"))
+	j.PutNamespace("a", meta("1"))
+	j.PutNode(node("0", 1))
+	if got := j.Revision() - base; got != 1 {
+		t.Errorf("%d revisions without changes, want 1", got)
+	}
+	j.PutNamespace("a", meta("2"))
+	j.PutNode(node("1", 2))
+	j.PutNamespace("a", nil)
+	if got, want := shownObjects(t, j, Namespaces, base, 0)+" "+shownObjects(t, j, Nodes, base, 0), "a@4 node1@3=1"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	for at, want := range map[int64]string{1: "a@1=1 node1@0=0", 2: "a@2=2 node1@0=0", 3: "a@2=2 node1@3=1"} {
+		if got := shownObjects(t, j, Namespaces, base, at) + " " + shownObjects(t, j, Nodes, base, at); got != want {
+			t.Errorf("at %d: got %q, want %q", at, got, want)
+		}
+	}
+	gone := meta("3")
+	gone.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)}
+	j.PutNamespace("a", gone)
+	if namespace, ok := j.Object(Namespaces, "a").Object.(*v1.Namespace); !ok || namespace.Status.Phase != v1.NamespaceTerminating {
+		t.Errorf("a namespace with a deletionTimestamp is %+v", namespace)
+	}
+	if _, _, err := j.Objects(Nodes, base-1); err == nil {
+		t.Error("the objects of an earlier instance are listed")
+	}
+}
+
+// Nobody resumes from a revision of objects before a restart: their changes are not stored.
+// Pods go on.
+func TestObjectsAfterARestart(t *testing.T) {
+	dir := store.Options{Dir: t.TempDir()}
+	first := startDurable(t, dir, "file")
+	appendSet(first.Journal, in(config.ADD, "a/x=1"))
+	first.PutNode(&v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node1"}})
+	first.settle(t)
+	before := first.Revision()
+	first.stop()
+	s := startDurable(t, dir, "file")
+	if got := shownObjects(t, s.Journal, Namespaces, before, 0); got != "a@0" {
+		t.Errorf("restored: %q", got)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = s.Run(ctx) // ends with the context
+	}()
+	defer func() { cancel(); <-ended }()
+	s.await(before + 1)
+	if err := s.Resumable("", before, nil); err != nil {
+		t.Errorf("pods: %v", err)
+	}
+	if err := s.ObjectsResumable(before); !isCompacted(err) {
+		t.Errorf("objects: %v", err)
+	}
+	if err := s.ObjectsResumable(s.Revision()); err != nil {
+		t.Errorf("objects from the revision after the restart: %v", err)
+	}
+}
+
+func isCompacted(err error) bool {
+	_, ok := errors.AsType[*CompactedError](err)
+	return ok
+}

@@ -1,0 +1,227 @@
+package view
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podconfigd/podconfigd/pkg/config"
+	"github.com/podconfigd/podconfigd/pkg/journal"
+)
+
+// put appends one pod, "namespace/name=label".
+func (j *testJournal) put(op config.PodOperation, what string) {
+	key, label, _ := strings.Cut(what, "=")
+	namespace, name, _ := strings.Cut(key, "/")
+	p := pod(name + "=" + label)
+	p.Namespace, p.UID = namespace, types.UID(key)
+	j.Append(config.PodUpdate{Op: op, Source: "file", Pods: []*v1.Pod{p}})
+}
+
+func (j *testJournal) meta(name, v string) {
+	j.PutNamespace(name, &metav1.ObjectMeta{Name: name, Labels: map[string]string{"v": v}})
+}
+
+// red is the pods that a subscriber with rules sees.
+func red(p *journal.Pod) bool { return p.Object.Labels["image"] == "red" }
+
+// events returns the events that are available.
+func (j *testJournal) events(t *testing.T, c *ObjectsCursor) (shown []string) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	all := func(events []ObjectEvent) {
+		for _, e := range events {
+			s := fmt.Sprintf("%v@%d", e.Op, e.Revision-j.first)
+			if e.Object != nil {
+				s = fmt.Sprintf("%v %s@%d", e.Op, e.Object.Object.GetName(), e.Revision-j.first)
+				if v := e.Object.Object.GetLabels()["v"]; v != "" {
+					s += "=" + v
+				}
+			}
+			shown = append(shown, s)
+		}
+	}
+	if c.first != nil {
+		first, err := c.Next(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all(first)
+	}
+	for {
+		events, changed, err := c.poll()
+		if err != nil {
+			t.Fatal(err)
+		}
+		all(events)
+		if len(events) == 0 && changed != nil {
+			return shown
+		}
+	}
+}
+
+func (j *testJournal) expect(t *testing.T, c *ObjectsCursor, want string) {
+	t.Helper()
+	if got := strings.Join(j.events(t, c), ", "); got != want {
+		t.Errorf("got %q\nwant %q", got, want)
+	}
+}
+
+func (j *testJournal) objects(t *testing.T, opts ObjectsOptions) *ObjectsCursor {
+	t.Helper()
+	c := Objects(j.Journal, opts)
+	t.Cleanup(c.Close)
+	return c
+}
+
+func TestNamespacesAreWatched(t *testing.T) {
+	j := newJournal(journal.Options{})
+	j.put(config.ADD, "b/x=red")
+	j.put(config.ADD, "a/x=blue")
+	every := j.objects(t, ObjectsOptions{Kind: journal.Namespaces})
+	some := j.objects(t, ObjectsOptions{Kind: journal.Namespaces, Sees: red})
+	labeled := j.objects(t, ObjectsOptions{Kind: journal.Namespaces, Match: func(o *journal.Object) bool { return o.Object.GetLabels()["v"] == "1" }})
+	j.expect(t, every, "ADD b@1, ADD a@2, BOOKMARK@2")
+	j.expect(t, some, "ADD b@1, BOOKMARK@2")
+	j.expect(t, labeled, "BOOKMARK@2")
+	j.put(config.UPDATE, "a/x=red")
+	j.meta("a", "1")
+	j.put(config.REMOVE, "b/x=red")
+	j.put(config.UPDATE, "a/x=blue")
+	j.meta("a", "2")
+	j.expect(t, every, "UPDATE a@4=1, REMOVE b@5, UPDATE a@7=2")
+	j.expect(t, some, "ADD a@3, UPDATE a@4=1, REMOVE b@5, REMOVE a@6=1")
+	j.expect(t, labeled, "ADD a@4=1, REMOVE a@7=1")
+	for since, want := range map[int64]string{
+		3: "UPDATE a@4=1, REMOVE b@5, REMOVE a@6=1", 4: "REMOVE b@5, REMOVE a@6=1", 6: "", 2: "ADD a@3, UPDATE a@4=1, REMOVE b@5, REMOVE a@6=1",
+	} {
+		j.expect(t, j.objects(t, ObjectsOptions{Kind: journal.Namespaces, Sees: red, Since: new(j.first + since)}), want)
+	}
+	// A subscriber that got no event gets a bookmark in time.
+	j.put(config.UPDATE, "a/x=green")
+	j.Progress()
+	j.expect(t, every, "BOOKMARK@8")
+}
+
+func TestTheNodeIsWatched(t *testing.T) {
+	node := func(v string) *v1.Node {
+		return &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node1", Labels: map[string]string{"v": v}}}
+	}
+	j := newJournal(journal.Options{Node: node("0"), MaxUpdates: 3})
+	c := j.objects(t, ObjectsOptions{Kind: journal.Nodes, Sees: red})
+	j.expect(t, c, "ADD node1@0=0, BOOKMARK@0")
+	j.PutNode(node("1"))
+	j.put(config.ADD, "a/x=red")
+	j.expect(t, c, "UPDATE node1@1=1")
+	for i := range 4 {
+		j.PutNode(node(fmt.Sprint(i + 2)))
+	}
+	for _, gone := range []*ObjectsCursor{c, j.objects(t, ObjectsOptions{Kind: journal.Nodes, Since: new(j.first)})} {
+		_, err := gone.Next(t.Context())
+		if _, ok := errors.AsType[*journal.CompactedError](err); !ok {
+			t.Errorf("a subscriber that is behind gets %v", err)
+		}
+	}
+}
+
+// A client that resumes at any event, a random number of times, has in the end what a list
+// has.
+func TestObjectsAreResumedAnywhere(t *testing.T) {
+	for seed := range uint64(200) {
+		r := rand.New(rand.NewPCG(seed, 7))
+		j := newJournal(journal.Options{})
+		var sees func(*journal.Pod) bool
+		if seed%2 == 0 {
+			sees = red
+		}
+		type client struct {
+			since *int64
+			has   map[string]string
+		}
+		c := client{has: make(map[string]string)}
+		for range 60 {
+			for range r.IntN(4) {
+				j.randomChange(r)
+			}
+			cursor := Objects(j.Journal, ObjectsOptions{Kind: journal.Namespaces, Sees: sees, Since: c.since})
+			var events []ObjectEvent
+			if cursor.first != nil {
+				events, _ = cursor.Next(t.Context())
+			} else {
+				events, _, _ = cursor.poll()
+			}
+			if len(events) > 0 {
+				events = events[:1+r.IntN(len(events))] // cut
+			}
+			for _, e := range events {
+				if c.since = new(e.Revision); e.Object != nil {
+					c.has[e.Object.Object.GetName()] = e.Object.Object.GetLabels()["v"]
+				}
+				if e.Op == config.REMOVE {
+					delete(c.has, e.Object.Object.GetName())
+				}
+			}
+			cursor.Close()
+		}
+		cursor := Objects(j.Journal, ObjectsOptions{Kind: journal.Namespaces, Sees: sees, Since: c.since})
+		for {
+			events, changed, err := cursor.poll()
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, e := range events {
+				if e.Object != nil {
+					c.has[e.Object.Object.GetName()] = e.Object.Object.GetLabels()["v"]
+				}
+				if e.Op == config.REMOVE {
+					delete(c.has, e.Object.Object.GetName())
+				}
+			}
+			if len(events) == 0 && changed != nil {
+				break
+			}
+		}
+		cursor.Close()
+		want := make(map[string]string)
+		fresh := Objects(j.Journal, ObjectsOptions{Kind: journal.Namespaces, Sees: sees})
+		for _, e := range fresh.first {
+			if e.Object != nil {
+				want[e.Object.Object.GetName()] = e.Object.Object.GetLabels()["v"]
+			}
+		}
+		fresh.Close()
+		if fmt.Sprint(c.has) != fmt.Sprint(want) {
+			t.Fatalf("seed %d: the client has %v, want %v", seed, c.has, want)
+		}
+	}
+}
+
+// randomChange changes some pods in one set, or the metadata of a namespace.
+func (j *testJournal) randomChange(r *rand.Rand) {
+	namespace := fmt.Sprintf("ns%d", r.IntN(4))
+	if r.IntN(4) == 0 {
+		j.meta(namespace, fmt.Sprint(r.IntN(3)))
+		return
+	}
+	add, remove := config.PodUpdate{Op: config.ADD, Source: "file"}, config.PodUpdate{Op: config.REMOVE, Source: "file", More: true}
+	for range 1 + r.IntN(3) {
+		p := pod(fmt.Sprintf("p%d=%s", r.IntN(2), []string{"red", "blue"}[r.IntN(2)]))
+		p.Namespace = fmt.Sprintf("ns%d", r.IntN(4))
+		p.UID = types.UID(fmt.Sprintf("%s/%s/%d", p.Namespace, p.Name, r.IntN(2)))
+		if old := j.ByName(types.NamespacedName{Namespace: p.Namespace, Name: p.Name}); old != nil && r.IntN(2) == 0 {
+			remove.Pods = append(remove.Pods, old.Object)
+		} else {
+			add.Pods = append(add.Pods, p)
+		}
+	}
+	j.Append(remove)
+	j.Append(add)
+}
