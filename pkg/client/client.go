@@ -3,57 +3,51 @@ package client
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
-	"net"
 	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
-	"syscall"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
-	"github.com/podconfigd/podconfigd/internal/socketpath"
 )
-
-// SocketEnv is the environment variable with the path of the socket.
-const SocketEnv = "PODCONFIGD_SOCKET"
-
-// DefaultSocket returns the default path of the socket: the value of PODCONFIGD_SOCKET if it
-// is set, /run/podconfigd/podconfigd.sock for root, and otherwise
-// podconfigd/podconfigd.sock in XDG_RUNTIME_DIR.
-func DefaultSocket() string {
-	if socket := os.Getenv(SocketEnv); socket != "" {
-		return socket
-	}
-	return socketpath.Default()
-}
 
 // Client is a client of one daemon. It is safe for concurrent use.
 type Client struct {
-	socket string
-	http   *http.Client
-	// lookups keeps its connections.
-	lookups *http.Client
+	address address
+	// http has a connection for each request: a stream uses its own, and other requests are
+	// rare. lookups keeps its connections. calls is http with HTTP/2, also without TLS.
+	http, lookups, calls *http.Client
 }
 
-// New returns a client for the socket at that path. It does not connect.
-func New(socket string) *Client {
-	once := &http.Transport{
-		DialContext:        func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx, socket) },
-		DisableCompression: true,
-		DisableKeepAlives:  true, // a stream uses its own connection, and other requests are rare
+// New returns a client for the socket at that path. It does not connect. For other addresses,
+// see [NewForConfig].
+func New(socket string) *Client { return newClient(&unixSocket{path: socket}) }
+
+func newClient(a address) *Client {
+	transport := func(keepAlive, modern bool) *http.Client {
+		t := a.transport()
+		t.DisableCompression, t.DisableKeepAlives = true, !keepAlive
+		t.MaxIdleConnsPerHost, t.IdleConnTimeout = idleConns, idleTimeout
+		if modern {
+			t.Protocols = new(http.Protocols)
+			t.Protocols.SetUnencryptedHTTP2(true)
+		}
+		return &http.Client{Transport: a.authenticated(t), CheckRedirect: noRedirect}
 	}
-	kept := once.Clone()
-	kept.DisableKeepAlives, kept.MaxIdleConnsPerHost, kept.IdleConnTimeout = false, idleConns, idleTimeout
-	return &Client{socket: socket, http: &http.Client{Transport: once}, lookups: &http.Client{Transport: kept}}
+	c := &Client{address: a, http: transport(false, false), lookups: transport(true, false)}
+	if c.calls = c.http; a.base().Scheme == "http" {
+		c.calls = transport(false, true)
+	}
+	return c
 }
+
+// noRedirect makes a redirect the answer. It could name another server.
+func noRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
 // idleConns is the number of idle connections that are kept for lookups, for idleTimeout.
 const (
@@ -63,6 +57,30 @@ const (
 
 // CloseIdleConnections closes the connections that Lookup keeps for 30 seconds.
 func (c *Client) CloseIdleConnections() { c.lookups.CloseIdleConnections() }
+
+// RoundTrip sends a request for which the client has no method, for example
+//
+//	scrape := &http.Client{Transport: c}
+//
+// The address of the daemon replaces the scheme and the host of the URL. Each request has a
+// connection of its own. A request whose ProtoMajor is 2 is sent over HTTP/2, as gRPC needs it.
+func (c *Client) RoundTrip(req *http.Request) (*http.Response, error) {
+	with := c.http
+	if req.ProtoMajor == 2 {
+		with = c.calls
+	}
+	req = req.Clone(req.Context())
+	base := c.address.base()
+	req.URL.Scheme, req.URL.Host, req.Host = base.Scheme, base.Host, base.Host
+	if base.Path != "" {
+		req.URL.Path, req.URL.RawPath = base.Path+req.URL.Path, ""
+	}
+	resp, err := with.Transport.RoundTrip(req)
+	if err != nil {
+		return nil, c.address.dialError(err)
+	}
+	return resp, nil
+}
 
 // Status returns the daemon's status.
 func (c *Client) Status(ctx context.Context) (*v1alpha1.Status, error) {
@@ -130,7 +148,9 @@ func (c *Client) do(ctx context.Context, method, path string, query url.Values) 
 }
 
 func (c *Client) doWith(ctx context.Context, with *http.Client, method, path string, query url.Values) (io.ReadCloser, error) {
-	target := url.URL{Scheme: "http", Host: "localhost", Path: path, RawQuery: query.Encode()}
+	target := *c.address.base()
+	target.Path += path
+	target.RawQuery = query.Encode()
 	req, err := http.NewRequestWithContext(ctx, method, target.String(), nil)
 	if err != nil {
 		return nil, err
@@ -138,52 +158,11 @@ func (c *Client) doWith(ctx context.Context, with *http.Client, method, path str
 	req.Header.Set("User-Agent", filepath.Base(os.Args[0]))
 	resp, err := with.Do(req)
 	if err != nil {
-		return nil, c.dialError(err)
+		return nil, c.address.dialError(err)
 	}
 	if resp.StatusCode == http.StatusOK {
 		return resp.Body, nil
 	}
 	defer resp.Body.Close()
-	var status metav1.Status
-	if err := json.NewDecoder(io.LimitReader(resp.Body, 1<<20)).Decode(&status); err != nil || status.Message == "" {
-		status.Message = resp.Status
-	}
-	return nil, &RefusedError{Code: resp.StatusCode, Message: status.Message}
-}
-
-// RefusedError is an error response of the daemon.
-type RefusedError struct {
-	// Code is the HTTP status.
-	Code    int
-	Message string
-}
-
-// Error returns the message of the daemon.
-func (e *RefusedError) Error() string { return e.Message }
-
-// dialError adds a likely cause to the error of a connection.
-func (c *Client) dialError(err error) error {
-	if opErr, ok := errors.AsType[*net.OpError](err); ok {
-		err = opErr.Err // without the made-up URL
-	}
-	var hint string
-	switch {
-	case c.socket == "":
-		return errors.New("no socket path: set --socket or " + SocketEnv)
-	case errors.Is(err, fs.ErrNotExist):
-		hint = ": is podconfigd running, and is this its socket?"
-	case errors.Is(err, syscall.ECONNREFUSED) && !isSocket(c.socket):
-		hint = ": not a socket: set the path with --socket or " + SocketEnv
-	case errors.Is(err, syscall.ECONNREFUSED):
-		hint = ": podconfigd is not running: the socket is from an earlier run"
-	case errors.Is(err, fs.ErrPermission):
-		hint = ": no permission to use the socket: see --socket-group and --socket-mode of podconfigd"
-	}
-	return fmt.Errorf("connecting to %s: %w%s", c.socket, err, hint)
-}
-
-// isSocket reports whether the path is a socket. It returns true if that can't be determined.
-func isSocket(path string) bool {
-	info, err := os.Stat(path)
-	return err != nil || info.Mode()&fs.ModeSocket != 0
+	return nil, c.address.refused(resp)
 }

@@ -8,6 +8,11 @@
 //		// update.Op, update.Pods
 //	}
 //
+// [New] is for a socket. [NewForConfig] is for an address over TCP, with TLS and credentials:
+//
+//	c, err := client.NewForConfig(client.Config{Server: "https://node1:10250", BearerTokenFile: "token",
+//		TLSClientConfig: client.TLSClientConfig{CAFile: "ca.crt"}})
+//
 // The loop continues after restarts of the daemon and lost connections. The client
 // resumes by instance and revision. It waits between attempts with backoff and jitter,
 // also if there are too many subscribers in the meantime. If it can't resume, the loop

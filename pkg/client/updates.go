@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -47,9 +48,10 @@ type Options struct {
 }
 
 // Updates yields the updates of the stream until the context is done. It ends with an error
-// if the daemon refuses the request, or, with Once, if the connection fails. If there are
-// too many subscribers, the first connection is refused. After an update has been
-// delivered, Updates retries instead.
+// if the daemon refuses the request, if the certificate of the server can't be verified, or,
+// with Once, if the connection fails. After an update has been delivered, Updates retries
+// where the cause may pass: too many subscribers, credentials that are not accepted, an error
+// of the server, a certificate.
 func (c *Client) Updates(ctx context.Context, opts Options) iter.Seq2[*v1alpha1.Update, error] {
 	return func(yield func(*v1alpha1.Update, error) bool) {
 		s := &subscription{client: c, opts: opts, instance: opts.Instance, since: opts.Since}
@@ -125,11 +127,17 @@ func (s *subscription) read(ctx context.Context, yield func(*v1alpha1.Update) bo
 	}
 }
 
-// refused reports whether a retry is useless. A 429 is temporary after updates were
-// delivered: all subscribers may reconnect at the same time.
+// refused reports whether a retry is useless. After updates were delivered, some refusals are
+// temporary: all subscribers may reconnect at the same time, a token may be renewed, and the
+// daemon, which may have to ask an apiserver about the credentials, may be unable to. A server
+// whose certificate can't be verified at first will not become another one.
 func (s *subscription) refused(err error) bool {
-	refusal, ok := errors.AsType[*RefusedError](err)
-	return ok && (refusal.Code != http.StatusTooManyRequests || !s.delivered)
+	if refusal, ok := errors.AsType[*RefusedError](err); ok {
+		temporary := refusal.Code == http.StatusTooManyRequests || refusal.Code == http.StatusUnauthorized || refusal.Code >= http.StatusInternalServerError
+		return !temporary || !s.delivered
+	}
+	_, unverified := errors.AsType[*tls.CertificateVerificationError](err)
+	return unverified && !s.delivered
 }
 
 func (s *subscription) query() url.Values {

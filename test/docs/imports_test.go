@@ -54,7 +54,7 @@ func TestImportsPointOneWay(t *testing.T) {
 		"pkg/server":                  {"pkg/access", "internal/podfields", "pkg/config", "pkg/journal", "pkg/lookup", "pkg/journal/history", "pkg/journal/view", "pkg/journal/wire", "pkg/server/internal/respond", "pkg/server/kubeapi", "api/podconfigd/v1alpha1", "api/stream/v1alpha1"},
 		"pkg/server/kubeapi":          {"pkg/access", "internal/podfields", "internal/podtable", "pkg/config", "pkg/journal", "pkg/journal/view", "pkg/journal/wire", "pkg/server/internal/respond"},
 		"pkg/server/internal/respond": {"api/stream/v1alpha1"},
-		"pkg/client":                  {"api/stream/v1alpha1", "internal/socketpath"},
+		"pkg/client":                  {"api/stream/v1alpha1", "internal/smallfile", "internal/socketpath"},
 		"pkg/daemon": {"pkg/access", "pkg/config", "pkg/manifest", "pkg/sources", "pkg/sources/file", "pkg/sources/http", "pkg/sources/apiserver",
 			"pkg/pleg", "pkg/pleg/cri", "pkg/pleg/recorder", "pkg/podstatus", "pkg/syncloop", "pkg/lookup", "pkg/journal", "pkg/journal/history", "pkg/journal/store", "pkg/journal/wire", "pkg/server", "api/stream/v1alpha1", "internal/smallfile", "internal/socketpath", "internal/version"},
 		"cmd/podconfigd": {"pkg/config", "pkg/daemon", "pkg/client", "pkg/journal/history", "pkg/manifest", "pkg/sources", "pkg/sources/file", "pkg/sources/apiserver",

@@ -1,0 +1,149 @@
+package client
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/podconfigd/podconfigd/internal/socketpath"
+)
+
+// SocketEnv is the environment variable with the path of the socket. ServerEnv is the one
+// with the address of the daemon.
+const (
+	SocketEnv = "PODCONFIGD_SOCKET"
+	ServerEnv = "PODCONFIGD_SERVER"
+)
+
+// DefaultSocket returns the default path of the socket: the value of PODCONFIGD_SOCKET if it
+// is set, /run/podconfigd/podconfigd.sock for root, and otherwise
+// podconfigd/podconfigd.sock in XDG_RUNTIME_DIR.
+func DefaultSocket() string {
+	return cmp.Or(os.Getenv(SocketEnv), socketpath.Default())
+}
+
+// DefaultServer returns the default address of the daemon: the value of PODCONFIGD_SERVER if
+// it is set, and otherwise the default socket. It is empty if there is none.
+func DefaultServer() string {
+	if server := os.Getenv(ServerEnv); server != "" {
+		return server
+	}
+	if socket, err := filepath.Abs(DefaultSocket()); DefaultSocket() != "" && err == nil {
+		return unixScheme + socket
+	}
+	return ""
+}
+
+const unixScheme = "unix://"
+
+// Config is the address of a daemon, and the credentials for it. Its fields have the names of
+// those of rest.Config in client-go.
+type Config struct {
+	// Server is the address: unix:///PATH, http://HOST:PORT or https://HOST:PORT. All requests
+	// have the path of an address as their prefix.
+	Server string
+	// BearerToken authenticates the client. BearerTokenFile has such a token, and comes before
+	// BearerToken. It is read for each request, so that the token can change. Both require
+	// https.
+	BearerToken, BearerTokenFile string
+	// TLSClientConfig requires https.
+	TLSClientConfig
+	// Dial, if set, opens the connections to the daemon.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+}
+
+// TLSClientConfig is the configuration of TLS. The data fields come before the files.
+type TLSClientConfig struct {
+	// Insecure accepts any certificate of the server.
+	Insecure bool
+	// ServerName is the name in the certificate of the server; the host of the address if
+	// empty.
+	ServerName string
+	// CAFile has the CA certificates that verify the server; those of the system if empty. It
+	// is read again when the server's certificate can't be verified.
+	CAFile string
+	// CertFile and KeyFile are the client certificate and its key. They are read for each
+	// connection.
+	CertFile, KeyFile         string
+	CAData, CertData, KeyData []byte
+}
+
+// set reports whether a field is set.
+func (c *TLSClientConfig) set() bool {
+	return c.Insecure || c.ServerName+c.CAFile+c.CertFile+c.KeyFile != "" || len(c.CAData)+len(c.CertData)+len(c.KeyData) > 0
+}
+
+// NewForConfig returns a client for an address. It does not connect. It returns an error if
+// the address is invalid, or if credentials can't be read.
+func NewForConfig(config Config) (*Client, error) {
+	a, err := config.address()
+	if err != nil {
+		return nil, err
+	}
+	return newClient(a), nil
+}
+
+// address is where the daemon serves.
+type address interface {
+	// base is the URL of the address.
+	base() *url.URL
+	// transport returns a transport that connects to the address.
+	transport() *http.Transport
+	// authenticated adds credentials.
+	authenticated(t *http.Transport) http.RoundTripper
+	// dialError adds what was attempted, and a likely cause, to the error of a request.
+	dialError(err error) error
+	// refused returns the error of a response.
+	refused(resp *http.Response) error
+}
+
+func (c *Config) address() (address, error) {
+	if path, ok := strings.CutPrefix(c.Server, unixScheme); ok {
+		if !strings.HasPrefix(path, "/") {
+			return nil, fmt.Errorf("server %q: expected an absolute path, for example unix:///run/podconfigd/podconfigd.sock", c.Server)
+		}
+		if err := c.withoutTLS(); err != nil {
+			return nil, err
+		}
+		return &unixSocket{path: path, dial: c.Dial}, nil
+	}
+	u, err := url.Parse(c.Server)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("server %q: %w", c.Server, withoutURL(err))
+	case u.Scheme != "http" && u.Scheme != "https":
+		return nil, fmt.Errorf("server %q: expected https://HOST:PORT, http://HOST:PORT or unix:///PATH", c.Server)
+	case u.Hostname() == "":
+		return nil, fmt.Errorf("server %q: the host is missing: expected %s://HOST:PORT", c.Server, u.Scheme)
+	case u.User != nil:
+		return nil, fmt.Errorf("server %q: a URL with a user is not supported: use a token or a client certificate", u.Redacted())
+	case u.RawQuery != "" || u.Fragment != "":
+		return nil, fmt.Errorf("server %q: a URL with a query or a fragment is not supported", c.Server)
+	}
+	u.Path, u.RawPath = strings.TrimRight(u.Path, "/"), ""
+	s := &tcpServer{url: u, config: *c}
+	if u.Scheme == "http" {
+		err = c.withoutTLS()
+	} else {
+		err = s.readCredentials()
+	}
+	return s, err
+}
+
+// withoutTLS returns an error if there are settings that require https.
+func (c *Config) withoutTLS() error {
+	what := "a bearer token"
+	if c.BearerTokenFile == "" && c.BearerToken == "" {
+		if !c.set() {
+			return nil
+		}
+		what = "a setting of TLS"
+	}
+	return fmt.Errorf("server %q: %s requires an address that begins with https://", c.Server, what)
+}

@@ -1,0 +1,419 @@
+package client_test
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podconfigd/podconfigd/internal/testutil"
+	"github.com/podconfigd/podconfigd/pkg/client"
+	"github.com/podconfigd/podconfigd/pkg/config"
+	"github.com/podconfigd/podconfigd/pkg/journal"
+	"github.com/podconfigd/podconfigd/test/components"
+)
+
+// pki has an authority whose certificates are in files.
+type pki struct {
+	*components.Authority
+	dir string
+}
+
+func newPKI(t *testing.T, name string) *pki {
+	t.Helper()
+	return &pki{components.NewAuthority(t, name), t.TempDir()}
+}
+
+// file writes a file and returns its path.
+func (p *pki) file(t *testing.T, name string, data []byte) string {
+	t.Helper()
+	path := filepath.Join(p.dir, name)
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func (p *pki) serverTLS(t *testing.T) *tls.Config {
+	t.Helper()
+	pair, err := tls.X509KeyPair(p.Issue(t, "server"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &tls.Config{Certificates: []tls.Certificate{pair}}
+}
+
+// serveTLS serves the handler, over HTTP/2 if modern is true.
+func serveTLS(t *testing.T, modern bool, config *tls.Config, handler http.Handler) *httptest.Server {
+	t.Helper()
+	s := httptest.NewUnstartedServer(handler)
+	s.EnableHTTP2, s.TLS, s.Config.ErrorLog = modern, config, log.New(io.Discard, "", 0)
+	s.StartTLS()
+	t.Cleanup(s.Close)
+	return s
+}
+
+// gateway serves the daemon's socket over TLS, and counts the requests with each protocol.
+type gateway struct {
+	*httptest.Server
+	major [3]atomic.Int64
+}
+
+func newGateway(t *testing.T, modern bool, p *pki, socket string) *gateway {
+	t.Helper()
+	upstream := &httputil.ReverseProxy{
+		Transport: client.New(socket), FlushInterval: -1, ErrorLog: log.New(io.Discard, "", 0),
+		Rewrite: func(r *httputil.ProxyRequest) {
+			r.Out.URL.Path = strings.TrimPrefix(r.Out.URL.Path, "/node1")
+			r.Out.ProtoMajor = 1
+		},
+	}
+	g := new(gateway)
+	g.Server = serveTLS(t, modern, p.serverTLS(t), http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		g.major[r.ProtoMajor].Add(1)
+		upstream.ServeHTTP(w, r)
+	}))
+	return g
+}
+
+func mustClient(t *testing.T, config client.Config) *client.Client {
+	t.Helper()
+	c, err := client.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.CloseIdleConnections)
+	return c
+}
+
+// All that works on the socket works over TLS, with both versions of HTTP, and behind a prefix.
+func TestOverTLS(t *testing.T) {
+	for name, modern := range map[string]bool{"HTTP/1.1": false, "HTTP/2": true} {
+		t.Run(name, func(t *testing.T) {
+			socket := filepath.Join(testutil.ShortDir(t), "s")
+			j := journal.New(journal.Options{})
+			defer serve(t, j, socket)()
+			add(j, config.ADD, "a", "b")
+			p := newPKI(t, "ca")
+			g := newGateway(t, modern, p, socket)
+			c := mustClient(t, client.Config{Server: g.URL + "/node1/", TLSClientConfig: client.TLSClientConfig{CAFile: p.file(t, "ca", p.PEM)}})
+
+			if s, err := c.Status(t.Context()); err != nil || s.Instance == "" {
+				t.Errorf("Status: %v, %v", s, err)
+			}
+			if pods, err := c.Pods(t.Context()); err != nil || len(pods.Items) != 2 {
+				t.Errorf("Pods: %v, %v", pods, err)
+			}
+			if _, err := c.Lookup(t.Context(), client.LookupQuery{PodUID: "a"}); err == nil || err.Error() != "this server answers no lookups" {
+				t.Errorf("Lookup: %v", err)
+			}
+			for _, err := range c.History(t.Context(), client.HistoryOptions{}) {
+				if !refusedWith(err, http.StatusNotFound) {
+					t.Errorf("History: %v", err)
+				}
+			}
+			resumesOver(t, c, j, g)
+			cacheOver(t, c, j)
+			if want := 1 + map[bool]int{true: 1}[modern]; g.major[want].Load() == 0 || g.major[3-want].Load() != 0 {
+				t.Errorf("requests by version: %d HTTP/1.1, %d HTTP/2", g.major[1].Load(), g.major[2].Load())
+			}
+		})
+	}
+}
+
+func refusedWith(err error, code int) bool {
+	refused, ok := errors.AsType[*client.RefusedError](err)
+	return ok && refused.Code == code
+}
+
+// resumesOver cuts the connection twice. Nothing is lost, and nothing comes twice.
+func resumesOver(t *testing.T, c *client.Client, j *journal.Journal, g *gateway) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), testutil.Patience)
+	defer cancel()
+	var got []string
+	for u, err := range c.Updates(ctx, client.Options{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, show(u))
+		switch len(got) {
+		case 2: // the bookmark after the first pods
+			g.CloseClientConnections()
+			add(j, config.ADD, "c")
+		case 3:
+			add(j, config.ADD, "d")
+		case 4:
+			g.CloseClientConnections()
+			add(j, config.REMOVE, "c")
+		}
+		if len(got) == 5 {
+			break
+		}
+	}
+	if want := []string{"ADD a b", "BOOKMARK synced", "ADD c", "ADD d", "REMOVE c"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func cacheOver(t *testing.T, c *client.Client, j *journal.Journal) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	changed := make(chan struct{}, 100)
+	cache := client.NewCache(c, client.CacheOptions{OnChange: func(_, _ *v1.Pod) { changed <- struct{}{} }})
+	var wg sync.WaitGroup
+	wg.Go(func() { _ = cache.Run(ctx) })
+	defer wg.Wait()
+	defer cancel()
+	add(j, config.ADD, "e")
+	for range 4 { // a, b, d, e
+		select {
+		case <-changed:
+		case <-time.After(testutil.Patience):
+			t.Fatalf("the cache has %d pods", len(cache.List()))
+		}
+	}
+	if n := len(cache.List()); n != 4 {
+		t.Errorf("the cache has %d pods, want 4", n)
+	}
+}
+
+// guarded serves an empty status to those who may have it.
+func guarded(allow func(r *http.Request) bool) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !allow(r) {
+			w.WriteHeader(http.StatusUnauthorized)
+			_, _ = io.WriteString(w, "Unauthorized\n")
+			return
+		}
+		_, _ = io.WriteString(w, `{"nodeName":"node1"}`)
+	})
+}
+
+// The files of credentials are read again.
+func TestCredentialsChange(t *testing.T) {
+	old, renewed := newPKI(t, "old"), newPKI(t, "new")
+	var token atomic.Pointer[string]
+	token.Store(new("first"))
+	config := old.serverTLS(t)
+	config.ClientAuth = tls.RequestClientCert
+	var user atomic.Value
+	s := serveTLS(t, true, config, guarded(func(r *http.Request) bool {
+		if len(r.TLS.PeerCertificates) > 0 {
+			user.Store(r.TLS.PeerCertificates[0].Subject.CommonName)
+		}
+		return r.Header.Get("Authorization") == "Bearer "+*token.Load()
+	}))
+	ca, file := old.file(t, "ca", old.PEM), old.file(t, "token", []byte("first\n"))
+	cert, key := old.Issue(t, "alice")
+	certFile, keyFile := old.file(t, "cert", cert), old.file(t, "key", key)
+	c := mustClient(t, client.Config{
+		Server: s.URL, BearerTokenFile: file,
+		TLSClientConfig: client.TLSClientConfig{CAFile: ca, CertFile: certFile, KeyFile: keyFile},
+	})
+	check := func(want string) {
+		t.Helper()
+		if _, err := c.Status(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if _, err := c.Lookup(t.Context(), client.LookupQuery{PID: 1}); err != nil { // over a kept connection
+			t.Error(err)
+		}
+		if got := user.Load(); got != want {
+			t.Errorf("the client certificate is of %v, want %s", got, want)
+		}
+	}
+	check("alice")
+
+	token.Store(new("second"))
+	if _, err := c.Status(t.Context()); !refusedWith(err, http.StatusUnauthorized) || !strings.Contains(err.Error(), "the token in "+file+" is not accepted") {
+		t.Errorf("with a token that is expired: %v", err)
+	}
+	old.file(t, "token", []byte("second"))
+	cert, key = old.Issue(t, "bob")
+	old.file(t, "cert", cert)
+	old.file(t, "key", key)
+	c.CloseIdleConnections()
+	check("bob")
+
+	// The server gets a certificate of another authority.
+	s.Close()
+	l, err := net.Listen("tcp", s.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	again := httptest.NewUnstartedServer(s.Config.Handler)
+	_ = again.Listener.Close()
+	again.Listener, again.TLS, again.Config.ErrorLog = l, renewed.serverTLS(t), log.New(io.Discard, "", 0)
+	again.TLS.ClientAuth = tls.RequestClientCert
+	again.StartTLS()
+	defer again.Close()
+	if _, err := c.Status(t.Context()); err == nil || !strings.HasSuffix(err.Error(), ": set --certificate-authority to the CA of the server") {
+		t.Errorf("with a server of another authority: %v", err)
+	}
+	old.file(t, "ca", slices.Concat(old.PEM, renewed.PEM))
+	check("bob")
+}
+
+// After updates were delivered, a client whose credentials are not accepted for a while waits.
+func TestUnauthorizedForAWhile(t *testing.T) {
+	p := newPKI(t, "ca")
+	requests := 0
+	s := serveTLS(t, true, p.serverTLS(t), http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		switch requests++; requests {
+		case 2:
+			w.WriteHeader(http.StatusUnauthorized)
+		case 3:
+			w.WriteHeader(http.StatusInternalServerError)
+		case 4, 5, 6:
+			_, _ = io.WriteString(w, `{"op":"BOOKMARK","instance":"i","revision":3}`)
+		case 7:
+			w.WriteHeader(http.StatusForbidden)
+		default:
+			_, _ = io.WriteString(w, `{"op":"BOOKMARK","instance":"i","revision":1}`)
+		}
+	}))
+	c := mustClient(t, client.Config{Server: s.URL, BearerToken: "t", TLSClientConfig: client.TLSClientConfig{CAData: p.PEM}})
+	updates := 0
+	var last error
+	for _, err := range c.Updates(t.Context(), client.Options{}) {
+		if last = err; err == nil {
+			updates++
+		}
+	}
+	if updates != 4 || !refusedWith(last, http.StatusForbidden) {
+		t.Errorf("%d updates, and then: %v", updates, last)
+	}
+}
+
+func TestConnectionErrors(t *testing.T) {
+	p, other := newPKI(t, "ca"), newPKI(t, "other")
+	answer := func(code int, body string) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Location", map[bool]string{true: "https://elsewhere/"}[code/100 == 3])
+			w.WriteHeader(code)
+			_, _ = io.WriteString(w, body)
+		}
+	}
+	secure := func(h http.Handler) string { return serveTLS(t, true, p.serverTLS(t), h).URL }
+	mutual := p.serverTLS(t)
+	mutual.ClientAuth, mutual.ClientCAs = tls.RequireAndVerifyClientCert, x509.NewCertPool()
+	mutual.ClientCAs.AppendCertsFromPEM(p.PEM)
+	strict := serveTLS(t, true, mutual, answer(200, "{}")).URL
+	plain := httptest.NewServer(answer(404, "<html>"))
+	defer plain.Close()
+	closed, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cert, key := other.Issue(t, "eve")
+	trusted := client.TLSClientConfig{CAData: p.PEM}
+	eve := client.TLSClientConfig{CAData: p.PEM, CertFile: other.file(t, "eve.crt", cert), KeyFile: other.file(t, "eve.key", key)}
+	forbidden := `{"kind":"Status","message":"Forbidden (user=web, verb=get, resource=nodes, subresource=pods)"}`
+
+	tests := map[string]struct {
+		config client.Config
+		want   []string
+	}{
+		"nobody listens":     {client.Config{Server: "https://" + closed.Addr().String()}, []string{"connecting to https://127.0.0.1:", "connection refused: is podconfigd running there, with this address in --listen?"}},
+		"unknown name":       {client.Config{Server: "https://node1.invalid:1"}, []string{"connecting to https://node1.invalid:1: ", "the name is unknown: check the address in --server or PODCONFIGD_SERVER"}},
+		"unknown authority":  {client.Config{Server: secure(answer(200, "{}"))}, []string{"certificate signed by unknown authority: set --certificate-authority to the CA of the server"}},
+		"another name":       {client.Config{Server: secure(answer(200, "{}")), TLSClientConfig: client.TLSClientConfig{CAData: p.PEM, ServerName: "node1"}}, []string{"set --tls-server-name, for example to localhost, if this is the server"}},
+		"no client cert":     {client.Config{Server: strict, TLSClientConfig: trusted}, []string{"connecting to https://127.0.0.1:", ": set --token-file, or --client-certificate and --client-key"}},
+		"another CA's cert":  {client.Config{Server: strict, TLSClientConfig: eve}, []string{"the client certificate " + eve.CertFile + " is not accepted: is it from a CA in --client-ca-file of podconfigd?"}},
+		"http, not https":    {client.Config{Server: strings.Replace(plain.URL, "http", "https", 1)}, []string{"server gave HTTP response to HTTPS client: use http:// in the address"}},
+		"https, not http":    {client.Config{Server: strings.Replace(strict, "https", "http", 1)}, []string{"GET http://127.0.0.1:", "/v1alpha1/status: 400 Bad Request: use https:// in the address"}},
+		"another server":     {client.Config{Server: plain.URL}, []string{"GET http://127.0.0.1:", "/v1alpha1/status: 404 Not Found"}},
+		"redirect":           {client.Config{Server: secure(answer(302, "")), TLSClientConfig: trusted}, []string{"302 Found: the server redirects to https://elsewhere/: is this the address of podconfigd?"}},
+		"401, no token":      {client.Config{Server: secure(answer(401, "Unauthorized")), TLSClientConfig: trusted}, []string{"/v1alpha1/status: 401 Unauthorized: set --token-file, or --client-certificate and --client-key"}},
+		"401, token":         {client.Config{Server: secure(answer(401, "Unauthorized")), BearerToken: "t", TLSClientConfig: trusted}, []string{"401 Unauthorized: the token is not accepted: is it expired?"}},
+		"403":                {client.Config{Server: secure(answer(403, forbidden)), BearerToken: "t", TLSClientConfig: trusted}, []string{"GET https://127.0.0.1:", "/v1alpha1/status: Forbidden (user=web, verb=get, resource=nodes, subresource=pods)"}},
+		"403, no token":      {client.Config{Server: secure(answer(403, forbidden)), TLSClientConfig: trusted}, []string{"subresource=pods): set --token-file, or --client-certificate and --client-key"}},
+		"the daemon refuses": {client.Config{Server: secure(answer(400, `{"message":"bad"}`)), TLSClientConfig: trusted}, []string{"bad"}},
+	}
+	_ = closed.Close() // no other server gets its port
+	for name, test := range tests {
+		_, err := mustClient(t, test.config).Status(t.Context())
+		for i, want := range test.want {
+			if err == nil || !strings.Contains(err.Error(), want) || i == len(test.want)-1 && !strings.HasSuffix(err.Error(), want) {
+				t.Errorf("%s: the error is %v, want %q", name, err, want)
+			}
+		}
+	}
+
+	// A certificate that can't be verified ends the stream. Only the first one: see retries.
+	for _, err := range mustClient(t, client.Config{Server: strict}).Updates(t.Context(), client.Options{}) {
+		if err == nil {
+			t.Error("an update from an unknown server")
+		}
+	}
+}
+
+func TestInvalidConfig(t *testing.T) {
+	p := newPKI(t, "ca")
+	cert, key := p.Issue(t, "alice")
+	_, otherKey := p.Issue(t, "bob")
+	certFile, keyFile := p.file(t, "cert", cert), p.file(t, "key", otherKey)
+	none, empty := filepath.Join(p.dir, "none"), p.file(t, "empty", []byte("\n"))
+	for _, test := range []struct {
+		config client.Config
+		want   string
+	}{
+		{client.Config{}, `server "": expected https://HOST:PORT, http://HOST:PORT or unix:///PATH`},
+		{client.Config{Server: "node1:10250"}, `server "node1:10250": expected https://HOST:PORT`},
+		{client.Config{Server: "/run/s"}, `server "/run/s": expected https://HOST:PORT`},
+		{client.Config{Server: "unix://s"}, `server "unix://s": expected an absolute path, for example unix:///run/podconfigd/podconfigd.sock`},
+		{client.Config{Server: "https://"}, `the host is missing: expected https://HOST:PORT`},
+		{client.Config{Server: "https://a:b@node1"}, `server "https://a:xxxxx@node1": a URL with a user is not supported`},
+		{client.Config{Server: "https://node1/?x=1"}, "a URL with a query or a fragment is not supported"},
+		{client.Config{Server: "https://node1:port"}, `server "https://node1:port": invalid port ":port" after host`},
+		{client.Config{Server: "http://node1", BearerToken: "t"}, `server "http://node1": a bearer token requires an address that begins with https://`},
+		{client.Config{Server: "unix:///s", TLSClientConfig: client.TLSClientConfig{CAFile: none}}, `server "unix:///s": a setting of TLS requires an address that begins with https://`},
+		{client.Config{Server: "https://node1", BearerTokenFile: none}, "reading the bearer token: open " + none + ": no such file or directory"},
+		{client.Config{Server: "https://node1", BearerTokenFile: empty}, "reading the bearer token: " + empty + " is empty"},
+		{client.Config{Server: "https://node1", TLSClientConfig: client.TLSClientConfig{CAFile: none}}, "reading the certificate authority: open " + none},
+		{client.Config{Server: "https://node1", TLSClientConfig: client.TLSClientConfig{CAFile: empty}}, empty + " has no certificate in PEM"},
+		{client.Config{Server: "https://node1", TLSClientConfig: client.TLSClientConfig{CAFile: empty, Insecure: true}}, "a CA has no effect on a connection whose certificate is not verified"},
+		{client.Config{Server: "https://node1", TLSClientConfig: client.TLSClientConfig{CertFile: certFile}}, "a client certificate requires its key, and a key its certificate: set both"},
+		{client.Config{Server: "https://node1", TLSClientConfig: client.TLSClientConfig{CertData: cert, KeyFile: none}}, "reading the client key: open " + none},
+		{client.Config{Server: "https://node1", TLSClientConfig: client.TLSClientConfig{CertFile: none, KeyData: key}}, "reading the client certificate: open " + none},
+		{client.Config{Server: "https://node1", TLSClientConfig: client.TLSClientConfig{CertFile: certFile, KeyFile: keyFile}}, "client certificate " + certFile + " with key " + keyFile + ": tls: private key does not match public key"},
+	} {
+		if _, err := client.NewForConfig(test.config); err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("the error is %v, want %q", err, test.want)
+		}
+	}
+}
+
+// PODCONFIGD_SERVER comes before PODCONFIGD_SOCKET.
+func TestDefaultServer(t *testing.T) {
+	t.Setenv(client.SocketEnv, "/s")
+	if got := client.DefaultServer(); got != "unix:///s" {
+		t.Errorf("with %s: %s", client.SocketEnv, got)
+	}
+	t.Setenv(client.ServerEnv, "https://node1")
+	if got := client.DefaultServer(); got != "https://node1" {
+		t.Errorf("with %s: %s", client.ServerEnv, got)
+	}
+	t.Setenv(client.ServerEnv, "")
+	t.Setenv(client.SocketEnv, "s")
+	if got := client.DefaultServer(); !strings.HasPrefix(got, "unix:///") || filepath.Base(got) != "s" {
+		t.Errorf("with a relative path: %s", got)
+	}
+}
