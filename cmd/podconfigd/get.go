@@ -41,7 +41,7 @@ Pass one or more names to select pods by name.`,
 			if err := checkOutput(output, "json", "yaml", "name", "wide"); err != nil {
 				return err
 			}
-			c, err := flags.client()
+			c, err := flags.client(cmd)
 			if err != nil {
 				return err
 			}

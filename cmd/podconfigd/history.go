@@ -1,10 +1,8 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"iter"
 	"os"
@@ -39,9 +37,9 @@ func newHistoryCommand() *cobra.Command {
 		Long: `Show what changed on the node, oldest first: when, which pod, from which source and
 from which manifest file. OWNER and MODE are those of the file when the daemon read it.
 
-The daemon keeps the history in its --state-dir. If no daemon runs, the command reads
-` + defaultStateDir + `. With --state-dir, it reads that directory and does not connect to
-a daemon.
+The daemon keeps the history in its --state-dir. If no daemon serves the socket, the
+command reads ` + defaultStateDir + `. With --state-dir, it reads that directory and does
+not connect to a daemon.
 
 An edited static pod has another UID. Its change is a REMOVE and an ADD. A line with the
 operation GAP says that changes are missing, and why.
@@ -60,7 +58,7 @@ With -o json, the command prints one change per line.`,
 			if err := checkOutput(output, "json", "yaml"); err != nil {
 				return err
 			}
-			records, err := opts.records(cmd.Context(), cmd.ErrOrStderr())
+			records, err := opts.records(cmd)
 			if err != nil {
 				return err
 			}
@@ -79,7 +77,7 @@ With -o json, the command prints one change per line.`,
 }
 
 // records returns the selected changes.
-func (o *historyOptions) records(ctx context.Context, notes io.Writer) (iter.Seq2[*v1alpha1.HistoryRecord, error], error) {
+func (o *historyOptions) records(cmd *cobra.Command) (iter.Seq2[*v1alpha1.HistoryRecord, error], error) {
 	selection, err := o.selection(time.Now())
 	if err != nil {
 		return nil, err
@@ -87,13 +85,13 @@ func (o *historyOptions) records(ctx context.Context, notes io.Writer) (iter.Seq
 	if o.stateDir != "" {
 		return fromDirectory(o.stateDir, selection), nil
 	}
-	c, err := o.client()
+	c, err := o.client(cmd)
 	if err != nil {
 		return nil, err
 	}
 	return func(yield func(*v1alpha1.HistoryRecord, error) bool) {
-		for record, err := range c.History(ctx, o.HistoryOptions) {
-			if !notRunning(err) {
+		for record, err := range c.History(cmd.Context(), o.HistoryOptions) {
+			if !o.local(cmd) || !notRunning(err) {
 				if !yield(record, err) {
 					return
 				}
@@ -103,7 +101,7 @@ func (o *historyOptions) records(ctx context.Context, notes io.Writer) (iter.Seq
 				yield(nil, fmt.Errorf("%w; to read the history without a daemon, set --state-dir", err))
 				return
 			}
-			fmt.Fprintf(notes, "podconfigd: %v; reading %s\n", err, o.fallback)
+			fmt.Fprintf(cmd.ErrOrStderr(), "podconfigd: %v; reading %s\n", err, o.fallback)
 			fromDirectory(o.fallback, selection)(yield)
 			return
 		}

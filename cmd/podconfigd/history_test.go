@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/cobra"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -130,9 +131,12 @@ func TestHistoryAsObjects(t *testing.T) {
 func TestHistoryWithoutADaemon(t *testing.T) {
 	dir := t.TempDir()
 	opts := historyOptions{clientFlags: clientFlags{socket: filepath.Join(dir, "s")}, fallback: filepath.Join(dir, "state")}
+	cmd := new(cobra.Command)
+	cmd.SetContext(t.Context())
 	read := func() (string, error) {
 		var notes bytes.Buffer
-		records, err := opts.records(t.Context(), &notes)
+		cmd.SetErr(&notes)
+		records, err := opts.records(cmd)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -148,12 +152,18 @@ func TestHistoryWithoutADaemon(t *testing.T) {
 	if notes, err := read(); err != nil || !strings.Contains(notes, "; reading "+opts.fallback+"\nNo changes found\n") {
 		t.Errorf("%q, %v", notes, err)
 	}
+	// The directory of this machine has nothing to do with the daemon of another one.
+	opts.config.Server = "http://127.0.0.1:1"
+	if notes, err := read(); err == nil || notes != "" || !strings.HasSuffix(err.Error(), "connection refused: is podconfigd running there, with this address in --listen?") {
+		t.Errorf("%q, %v", notes, err)
+	}
+	opts.config.Server = ""
 	opts.stateDir = filepath.Join(dir, "elsewhere")
 	if _, err := read(); !errors.Is(err, os.ErrNotExist) || !strings.Contains(err.Error(), "elsewhere: no such file or directory: is this the --state-dir of podconfigd?") {
 		t.Error(err)
 	}
 	opts.Since, opts.Pod, opts.Source = "x", "y", "z"
-	_, err := opts.records(t.Context(), &bytes.Buffer{})
+	_, err := opts.records(cmd)
 	for _, flag := range []string{"--since: ", "--pod: ", "--source: "} {
 		if err == nil || !strings.Contains(err.Error(), flag) {
 			t.Errorf("%s is not in %v", flag, err)

@@ -58,7 +58,7 @@ Containers and pods that ended are known for a minute.`,
 			if query.Wait = wait; wait < 0 || wait > maxWait {
 				return fmt.Errorf("--wait: %v is not a wait: expected 0s to 1m", wait)
 			}
-			c, err := flags.client()
+			c, err := flags.client(cmd)
 			if err != nil {
 				return err
 			}

@@ -149,7 +149,7 @@ func give(t *testing.T, command, name, value, with string) error {
 		root := newRootCommand()
 		root.SetOut(io.Discard)
 		root.SetArgs(append(append(strings.Fields(command)[1:], args...), "--socket="))
-		if err := root.Execute(); !strings.Contains(err.Error(), "no socket path") {
+		if err := root.Execute(); !strings.Contains(err.Error(), "no address of podconfigd") {
 			return err
 		}
 		return nil

@@ -21,7 +21,7 @@ limited again.`,
 		Args:      someArgs("SOURCE", 1),
 		ValidArgs: []string{"file", "http", "api"},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := flags.client()
+			c, err := flags.client(cmd)
 			if err != nil {
 				return err
 			}

@@ -25,7 +25,7 @@ Repeated requests for the same pod are refused for a time that grows with each r
 			if !ok || namespace == "" || name == "" || strings.Contains(name, "/") {
 				return fmt.Errorf("%q is not a pod: expected NAMESPACE/NAME", args[0])
 			}
-			c, err := flags.client()
+			c, err := flags.client(cmd)
 			if err != nil {
 				return err
 			}

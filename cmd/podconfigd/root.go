@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"os"
 
@@ -11,7 +10,6 @@ import (
 	_ "k8s.io/component-base/logs/json/register" // for --logging-format=json
 
 	"github.com/podconfigd/podconfigd/internal/logsink"
-	"github.com/podconfigd/podconfigd/pkg/client"
 )
 
 func newRootCommand() *cobra.Command {
@@ -96,18 +94,4 @@ func someArgs(what string, most int) cobra.PositionalArgs {
 		}
 		return nil
 	}
-}
-
-// clientFlags are the flags of the commands that connect to a daemon.
-type clientFlags struct{ socket string }
-
-func (f *clientFlags) add(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.socket, "socket", client.DefaultSocket(), "Path of the daemon's unix socket. The environment variable "+client.SocketEnv+" sets the default.")
-}
-
-func (f *clientFlags) client() (*client.Client, error) {
-	if f.socket == "" {
-		return nil, errors.New("no socket path: set --socket or " + client.SocketEnv)
-	}
-	return client.New(f.socket), nil
 }

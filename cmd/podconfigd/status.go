@@ -38,7 +38,7 @@ func newStatusCommand() *cobra.Command {
 			if err := checkOutput(output, "json", "yaml"); err != nil {
 				return err
 			}
-			c, err := flags.client()
+			c, err := flags.client(cmd)
 			if err != nil {
 				return err
 			}

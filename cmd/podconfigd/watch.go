@@ -50,7 +50,7 @@ Updates that the daemon splits into frames are printed whole.`,
 			if opts.Instance != "" && opts.Since == 0 {
 				return errors.New("--instance requires --since")
 			}
-			c, err := flags.client()
+			c, err := flags.client(cmd)
 			if err != nil {
 				return err
 			}
