@@ -116,7 +116,7 @@ func TestNumbersOfFlags(t *testing.T) {
 
 // The test above has all flags that take a number.
 func TestAllNumbersOfFlagsAreTried(t *testing.T) {
-	types := []string{"bool", "string", "stringSlice", "colonSeparatedMultimapStringString", "name:value"}
+	types := []string{"bool", "string", "stringSlice", "colonSeparatedMultimapStringString", "name:value", "[NAME=]PATH", "[NAME=]URL"}
 	var look func(cmd *cobra.Command)
 	look = func(cmd *cobra.Command) {
 		cmd.Flags().VisitAll(func(flag *pflag.Flag) {

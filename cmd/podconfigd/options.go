@@ -40,13 +40,14 @@ func newDaemonOptions() *daemonOptions {
 
 func (o *daemonOptions) addFlags(flags *pflag.FlagSet) {
 	o.addFileFlags(flags)
-	flags.StringVar(&o.StaticPodPath, "pod-manifest-path", o.StaticPodPath,
-		"Path to a directory of static pod manifests, or to a single manifest file. Files whose names begin with a dot are ignored.")
+	flags.Var(pathFlag(&o.Config), "pod-manifest-path",
+		"Path to a directory of static pod manifests, or to a single manifest file. Files whose names begin with a dot are ignored. It is the source \"file\". With NAME, a DNS label, it is the source \"file:NAME\". Can be repeated with other names.")
 	flags.DurationVar(&o.FileCheckFrequency, "file-check-frequency", o.FileCheckFrequency,
 		"Full relist interval for --pod-manifest-path, in addition to inotify. 1ms to 24h.")
-	flags.StringVar(&o.StaticPodURL, "manifest-url", o.StaticPodURL, "URL of a Pod or PodList manifest.")
+	flags.Var(urlFlag(&o.Config), "manifest-url",
+		"URL of a Pod or PodList manifest. It is the source \"http\". With NAME, a DNS label, it is the source \"http:NAME\". Can be repeated with other names.")
 	flags.Var(cliflag.NewColonSeparatedMultimapStringString(&o.header), "manifest-url-header",
-		"Comma-separated list of HTTP headers, each `name:value`, for requests to --manifest-url. Can be repeated.")
+		"Comma-separated list of HTTP headers, each `name:value`, for requests to every --manifest-url. Can be repeated.")
 	flags.DurationVar(&o.HTTPCheckFrequency, "http-check-frequency", o.HTTPCheckFrequency, "Interval between requests to --manifest-url. 1ms to 24h.")
 	flags.StringVar(&o.StaticPodURLCAFile, "manifest-url-ca-file", o.StaticPodURLCAFile,
 		"Path to the CA certificates that verify the server of --manifest-url. If empty, uses the CA certificates of the system. Reloaded when the file changes.")
@@ -129,6 +130,11 @@ func (o *daemonOptions) load(flags *pflag.FlagSet) (*configfile.Configuration, e
 		for _, value := range values {
 			o.StaticPodURLHeader.Add(name, value)
 		}
+	}
+	for i := range o.HTTPSources { // the flags apply to every URL
+		h := &o.HTTPSources[i]
+		h.Header, h.CAFile, h.TokenFile = o.StaticPodURLHeader, o.StaticPodURLCAFile, o.StaticPodURLTokenFile
+		h.CertFile, h.KeyFile = o.StaticPodURLCertFile, o.StaticPodURLKeyFile
 	}
 	mode, err := configfile.ParseMode(o.mode)
 	if err != nil {

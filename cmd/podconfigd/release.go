@@ -14,8 +14,8 @@ func newReleaseCommand() *cobra.Command {
 		Long: `Apply the held set of a source, which removes pods.
 
 With --removal-brake, the daemon holds a set that would remove too many pods of its source.
-"podconfigd status" shows how many. SOURCE is file, http or api. The next set of the source is
-limited again.`,
+"podconfigd status" shows how many. SOURCE is file, http, api, file:NAME or http:NAME. The next
+set of the source is limited again.`,
 		Example: `  # Apply the held set of the manifest directory
   podconfigd release file`,
 		Args:      someArgs("SOURCE", 1),

@@ -133,13 +133,14 @@ func carryAnnotations(existing, ref map[string]string) map[string]string {
 	return annotations
 }
 
-// annotate returns a shallow copy of a new pod, annotated with the name of the source and
-// the time at which it was first seen.
+// annotate returns a shallow copy of a new pod, annotated with the kind of the source and
+// the time at which it was first seen. The kubelet has one source of each kind, so programs
+// that read the annotation expect its names.
 func annotate(ref *v1.Pod, source string, now time.Time) *v1.Pod {
 	pod := *ref
 	pod.Annotations = make(map[string]string, len(ref.Annotations)+2)
 	maps.Copy(pod.Annotations, ref.Annotations)
-	pod.Annotations[ConfigSourceAnnotationKey] = source
+	pod.Annotations[ConfigSourceAnnotationKey] = SourceKind(source)
 	pod.Annotations[ConfigFirstSeenAnnotationKey] = now.Format(time.RFC3339Nano)
 	return &pod
 }

@@ -2,9 +2,11 @@ package config
 
 import (
 	"fmt"
+	"strings"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
 )
 
 // Annotation keys that the merge sets or treats as local.
@@ -20,7 +22,8 @@ const (
 // status.
 const OwnMirrorAnnotationKey = "podconfigd.dev/mirror"
 
-// Names of the sources, as in the kubelet.
+// Names of the sources, as in the kubelet. They are also the kinds of the named sources
+// "file:NAME" and "http:NAME".
 const (
 	// FileSource names the static pod directory or file.
 	FileSource = "file"
@@ -32,6 +35,24 @@ const (
 	AllSource = "*"
 )
 
+// NamedSource returns the name of the source of that kind, FileSource or HTTPSource, with
+// that name of its own: the kind itself if the name is empty, otherwise "file:NAME".
+func NamedSource(kind, name string) string {
+	if name == "" {
+		return kind
+	}
+	return kind + ":" + name
+}
+
+// SourceKind returns the kind of a source: FileSource for "file" and "file:NAME".
+func SourceKind(source string) string {
+	kind, _, _ := strings.Cut(source, ":")
+	return kind
+}
+
+// IsSourceName reports whether a source can have this name of its own: it is a DNS label.
+func IsSourceName(name string) bool { return len(validation.IsDNS1123Label(name)) == 0 }
+
 // ParseSource returns the name of a source, or an empty string for all sources.
 func ParseSource(name string) (string, error) {
 	switch name {
@@ -40,7 +61,11 @@ func ParseSource(name string) (string, error) {
 	case "", AllSource:
 		return "", nil
 	}
-	return "", fmt.Errorf("unknown source %q: expected %s, %s or %s", name, FileSource, HTTPSource, ApiserverSource)
+	if kind, own, named := strings.Cut(name, ":"); named && (kind == FileSource || kind == HTTPSource) && IsSourceName(own) {
+		return name, nil
+	}
+	return "", fmt.Errorf("unknown source %q: expected %s, %s, %s, %s or %s", name, FileSource, HTTPSource, ApiserverSource,
+		NamedSource(FileSource, "NAME"), NamedSource(HTTPSource, "NAME"))
 }
 
 // PodOperation is the meaning of an update for its pods.

@@ -11,7 +11,6 @@ import (
 
 	"github.com/podconfigd/podconfigd/internal/socketpath"
 	"github.com/podconfigd/podconfigd/pkg/access"
-	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/journal"
 	"github.com/podconfigd/podconfigd/pkg/journal/store"
 	"github.com/podconfigd/podconfigd/pkg/pleg"
@@ -63,7 +62,7 @@ type Config struct {
 
 	// FileSources and HTTPSources are sources beside StaticPodPath and StaticPodURL. Each has a
 	// name, so that the source is "file:NAME" or "http:NAME". Their periods are
-	// FileCheckFrequency and HTTPCheckFrequency. Flags: --pod-manifest-path=NAME=PATH,
+	// FileCheckFrequency and HTTPCheckFrequency. The name is a DNS label. Flags: --pod-manifest-path=NAME=PATH,
 	// --manifest-url=NAME=URL.
 	FileSources []FileSource
 	HTTPSources []HTTPSource
@@ -235,18 +234,4 @@ func (c *Config) apiserver() bool { return c.Kubeconfig != "" || c.InCluster }
 // MetricsBindAddress.
 func (c *Config) listensOnNetwork() bool {
 	return slices.ContainsFunc(c.Listen, func(text string) bool { return !strings.HasPrefix(text, server.SchemeUnix+"://") })
-}
-
-// sources returns the names of the configured sources.
-func (c *Config) sources() (names []string) {
-	if c.StaticPodPath != "" {
-		names = append(names, config.FileSource)
-	}
-	if c.StaticPodURL != "" {
-		names = append(names, config.HTTPSource)
-	}
-	if c.apiserver() {
-		names = append(names, config.ApiserverSource)
-	}
-	return names
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/journal"
 	"github.com/podconfigd/podconfigd/pkg/journal/wire"
 	"github.com/podconfigd/podconfigd/pkg/lookup"
+	"github.com/podconfigd/podconfigd/pkg/manifest"
 	"github.com/podconfigd/podconfigd/pkg/server"
 	"github.com/podconfigd/podconfigd/pkg/syncloop"
 )
@@ -95,11 +96,13 @@ func (d *Daemon) assemble(registry *prometheus.Registry) (err error) {
 	}
 	d.podConfig.LimitRemovals(c.removalLimit())
 	registerHeld(registry, d.podConfig, names...)
-	if d.sources, err = newSources(c, d.node, registry, d.state.restored); err != nil {
-		return err
-	}
-	for i := range d.sources {
-		d.sources[i].sets = d.podConfig.Channel(d.sources[i].name)
+	opener := opener{node: d.node, registry: registry, decoder: manifest.NewDecoder(d.node)}
+	for _, spec := range c.specs() {
+		s, err := opener.open(spec, d.state.restored[spec.name])
+		if err != nil {
+			return &FieldError{Field: spec.field, format: "%w", args: []any{spec.named(err)}}
+		}
+		d.sources = append(d.sources, source{Source: s, name: spec.name, sets: d.podConfig.Channel(spec.name)})
 	}
 	if d.runtime, err = newRuntime(c, registry); err != nil {
 		return err

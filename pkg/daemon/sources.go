@@ -2,6 +2,9 @@ package daemon
 
 import (
 	"fmt"
+	"iter"
+	"path/filepath"
+	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/types"
@@ -22,35 +25,142 @@ type source struct {
 	sets chan<- config.SourceSet
 }
 
-// newSources returns the sources of the configuration. restored are their sets of the time
-// before a restart, by name.
-func newSources(c *Config, node types.NodeName, registry prometheus.Registerer, restored map[string]sources.Restored) ([]source, error) {
-	var all []source
-	decoder := manifest.NewDecoder(node)
-	if c.StaticPodPath != "" {
-		s := file.New(file.Options{
-			Path: c.StaticPodPath, Decoder: decoder, Period: c.FileCheckFrequency, Registerer: registry,
-			Restored: restored[config.FileSource],
-		})
-		all = append(all, source{name: config.FileSource, Source: s})
+// sourceSpec is the configuration of one source.
+type sourceSpec struct {
+	name string
+	// field is the field of Config that adds the source. Errors name it.
+	field FieldName
+	// options are file.Options, http.Options or apiserver.Options, with what the
+	// configuration says.
+	options any
+}
+
+// specs returns the configured sources: the file sources, the HTTP sources and the apiserver.
+func (c *Config) specs() (specs []sourceSpec) {
+	add := func(name string, field FieldName, options any) {
+		specs = append(specs, sourceSpec{name, field, options})
 	}
-	if c.StaticPodURL != "" {
-		s, err := http.New(http.Options{
-			URL: c.StaticPodURL, Header: c.StaticPodURLHeader, Decoder: decoder, Period: c.HTTPCheckFrequency, Registerer: registry,
-			CAFile: c.StaticPodURLCAFile, CertFile: c.StaticPodURLCertFile, KeyFile: c.StaticPodURLKeyFile, BearerTokenFile: c.StaticPodURLTokenFile,
-			Restored: restored[config.HTTPSource],
+	for field, f := range c.fileSources() {
+		name := config.NamedSource(config.FileSource, f.Name)
+		add(name, field, file.Options{Name: name, Path: f.Path, Period: c.FileCheckFrequency})
+	}
+	for field, h := range c.httpSources() {
+		name := config.NamedSource(config.HTTPSource, h.Name)
+		add(name, field, http.Options{
+			Name: name, URL: h.URL, Header: h.Header, Period: c.HTTPCheckFrequency,
+			CAFile: h.CAFile, CertFile: h.CertFile, KeyFile: h.KeyFile, BearerTokenFile: h.TokenFile,
 		})
-		if err != nil {
-			return nil, fmt.Errorf("--manifest-url: %w", err)
-		}
-		all = append(all, source{name: config.HTTPSource, Source: s})
 	}
 	if c.apiserver() {
-		s := apiserver.New(apiserver.Options{
-			Kubeconfig: c.Kubeconfig, Node: node, KeepManagedFields: c.KeepManagedFields,
-			UserAgent: "podconfigd/" + version.Get().Version, Registerer: registry,
+		add(config.ApiserverSource, "Kubeconfig", apiserver.Options{
+			Kubeconfig: c.Kubeconfig, KeepManagedFields: c.KeepManagedFields,
 		})
-		all = append(all, source{name: config.ApiserverSource, Source: s})
 	}
-	return all, nil
+	return specs
+}
+
+// fileSources returns all file sources with their fields, first the one without a name.
+func (c *Config) fileSources() iter.Seq2[FieldName, FileSource] {
+	return func(yield func(FieldName, FileSource) bool) {
+		if c.StaticPodPath != "" && !yield("StaticPodPath", FileSource{Path: c.StaticPodPath}) {
+			return
+		}
+		for i, f := range c.FileSources {
+			if !yield(FieldName(fmt.Sprintf("FileSources[%d]", i)), f) {
+				return
+			}
+		}
+	}
+}
+
+// httpSources returns all HTTP sources with their fields, first the one without a name.
+func (c *Config) httpSources() iter.Seq2[FieldName, HTTPSource] {
+	unnamed := HTTPSource{
+		URL: c.StaticPodURL, Header: c.StaticPodURLHeader,
+		CAFile: c.StaticPodURLCAFile, CertFile: c.StaticPodURLCertFile, KeyFile: c.StaticPodURLKeyFile, TokenFile: c.StaticPodURLTokenFile,
+	}
+	return func(yield func(FieldName, HTTPSource) bool) {
+		if unnamed.URL != "" && !yield("StaticPodURL", unnamed) {
+			return
+		}
+		for i, h := range c.HTTPSources {
+			if !yield(FieldName(fmt.Sprintf("HTTPSources[%d]", i)), h) {
+				return
+			}
+		}
+	}
+}
+
+// sources returns the names of the configured sources.
+func (c *Config) sources() (names []string) {
+	for _, s := range c.specs() {
+		names = append(names, s.name)
+	}
+	return names
+}
+
+// opener makes sources.
+type opener struct {
+	node     types.NodeName
+	registry prometheus.Registerer
+	decoder  *manifest.Decoder
+}
+
+// open returns the source. restored is its last set.
+func (o *opener) open(s sourceSpec, restored sources.Restored) (sources.Source, error) {
+	registry := prometheus.WrapRegistererWith(prometheus.Labels{"source": s.name}, o.registry)
+	switch opts := s.options.(type) {
+	case file.Options:
+		opts.Decoder, opts.Registerer, opts.Restored = o.decoder, registry, restored
+		return file.New(opts), nil
+	case http.Options:
+		opts.Decoder, opts.Registerer, opts.Restored = o.decoder, registry, restored
+		return http.New(opts)
+	case apiserver.Options:
+		opts.Node, opts.Registerer, opts.UserAgent = o.node, registry, "podconfigd/"+version.Get().Version
+		return apiserver.New(opts), nil
+	}
+	return nil, fmt.Errorf("source %s has options of type %T", s.name, s.options)
+}
+
+// validateSources checks the names of the sources and their places.
+func (c *Config) validateSources(found *faults) {
+	specs := c.specs()
+	if len(specs) == 0 {
+		found.add("", "no source of pods: set %v, %v or %v", FieldName("StaticPodPath"), FieldName("StaticPodURL"), FieldName("Kubeconfig"))
+	}
+	seen := make(map[string]bool, len(specs))
+	for _, s := range specs {
+		if seen[s.name] {
+			found.add(s.field, "a second source with the name %s: give it another name", s.name)
+		}
+		seen[s.name] = true
+		if _, own, named := strings.Cut(s.name, ":"); named && !config.IsSourceName(own) {
+			found.add(s.field+".Name", "%q is not a DNS label: expected 1 to 63 lower-case letters, digits and hyphens", own)
+		}
+		switch opts := s.options.(type) {
+		case file.Options:
+			if opts.Path == "" {
+				found.add(s.field+".Path", "source %s has no path", s.name)
+			}
+			if c.StateDir != "" && filepath.Clean(c.StateDir) == filepath.Clean(opts.Path) {
+				found.add("StateDir", "same path as %v: set a directory without manifests", s.field)
+			}
+		case http.Options:
+			if opts.CertFile == c.StaticPodURLCertFile && opts.KeyFile == c.StaticPodURLKeyFile {
+				opts.CertFile, opts.KeyFile = "", "" // checked once for all
+			}
+			if _, err := http.New(opts); err != nil {
+				found.add(s.field, "%w", s.named(err))
+			}
+		}
+	}
+}
+
+// named returns an error that names the source, if it has a name of its own.
+func (s sourceSpec) named(err error) error {
+	if strings.Contains(s.name, ":") {
+		return fmt.Errorf("source %s: %w", s.name, err)
+	}
+	return err
 }

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"io/fs"
 	"net"
-	"path/filepath"
 	"time"
 
 	"github.com/podconfigd/podconfigd/internal/socketpath"
@@ -16,9 +15,7 @@ import (
 // for each fault.
 func (c *Config) Validate() error {
 	var found faults
-	if c.StaticPodPath == "" && c.StaticPodURL == "" && !c.apiserver() {
-		found.add("", "no source of pods: set %v, %v or %v", FieldName("StaticPodPath"), FieldName("StaticPodURL"), FieldName("Kubeconfig"))
-	}
+	c.validateSources(&found)
 	c.validateHTTP(&found)
 	c.validateSockets(&found)
 	c.validateLimits(&found)
@@ -44,7 +41,7 @@ func (c *Config) Validate() error {
 
 func (c *Config) validateHTTP(found *faults) {
 	const url, cert, key = FieldName("StaticPodURL"), FieldName("StaticPodURLCertFile"), FieldName("StaticPodURLKeyFile")
-	if c.StaticPodURL == "" {
+	if c.StaticPodURL == "" && len(c.HTTPSources) == 0 {
 		for _, field := range []struct {
 			name FieldName
 			set  bool
@@ -152,9 +149,6 @@ func (c *Config) validatePeriods(found *faults) {
 }
 
 func (c *Config) validateState(found *faults) {
-	if c.StateDir != "" && filepath.Clean(c.StateDir) == filepath.Clean(c.StaticPodPath) {
-		found.add("StateDir", "same path as %v: set a directory without manifests", FieldName("StaticPodPath"))
-	}
 	switch {
 	case c.StateMaxAge < time.Minute:
 		found.add("StateMaxAge", "%v is too short: expected %v or more", c.StateMaxAge, time.Minute)

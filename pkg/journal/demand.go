@@ -129,7 +129,7 @@ func (j *Journal) leaveLocked(ops Operations, now time.Time) {
 // requested it within the last minutes.
 func (j *Journal) HandlePodLifecycleEvent(_ context.Context, pod *v1.Pod, e *pleg.PodLifecycleEvent) {
 	j.appendEvent(
-		config.PodUpdate{Op: config.PLEG, Source: pod.Annotations[config.ConfigSourceAnnotationKey], Pods: []*v1.Pod{pod}},
+		config.PodUpdate{Op: config.PLEG, Source: j.intake.sourceOf(pod), Pods: []*v1.Pod{pod}},
 		&v1alpha1.Event{
 			Type: string(e.Type), PodUID: string(e.ID),
 			ContainerID: e.ContainerID, Container: e.Container, ExitCode: e.ExitCode,

@@ -26,7 +26,7 @@ func (j *Journal) HandlePodSyncs(_ context.Context, pods []*v1.Pod) {
 	bySource := make(map[string][]*v1.Pod)
 	var order []string
 	for _, pod := range pods {
-		source := pod.Annotations[config.ConfigSourceAnnotationKey]
+		source := j.intake.sourceOf(pod)
 		if bySource[source] == nil {
 			order = append(order, source)
 		}

@@ -40,6 +40,19 @@ func newIntake(head int64, bookmark *Bookmark) intake {
 	}
 }
 
+// sourceOf returns the name of the source of a current pod. The annotation of a pod has only
+// the kind of its source.
+func (in *intake) sourceOf(pod *v1.Pod) string {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	for _, p := range in.uids.pods[pod.UID] {
+		if p.Merged == pod {
+			return p.Source
+		}
+	}
+	return pod.Annotations[config.ConfigSourceAnnotationKey]
+}
+
 // Append appends an update. The updates of one set become visible together, with the
 // first update that does not have More. Append never waits for a subscriber.
 //

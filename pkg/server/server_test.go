@@ -58,7 +58,7 @@ func TestParametersAtFaultAreNamed(t *testing.T) {
 		"ops=SET":               `parameter "ops": mode incremental sends none of them: add one of [ADD UPDATE REMOVE DELETE RECONCILE SYNC PLEG HOUSEKEEPING]`,
 		"mode=snapshot&ops=ADD": `parameter "ops": mode snapshot sends none of them: add one of [SET SYNC PLEG HOUSEKEEPING]`,
 		"mode=snapshot-and-updates&ops=ADD,REMOVE": `parameter "ops": mode snapshot-and-updates sends none of them: add one of [SET UPDATE`,
-		"source=apiserver":                         `parameter "source": unknown source "apiserver": expected file, http or api`,
+		"source=apiserver":                         `parameter "source": unknown source "apiserver": expected file, http, api, file:NAME or http:NAME`,
 		"labelSelector=%3D%3D":                     `parameter "labelSelector"`,
 		"fieldSelector=spec.foo%3D1":               `parameter "fieldSelector": field label not supported: spec.foo;`,
 		"mirrorPods=maybe":                         `parameter "mirrorPods": expected true or false, got "maybe"`,

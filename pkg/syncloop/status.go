@@ -26,7 +26,7 @@ type Recorder interface {
 
 // StatusOptions configures the status that the loop shows of pods.
 type StatusOptions struct {
-	// Sources are the sources whose pods get a status. Of the apiserver, only pods without a
+	// Sources are the kinds of the sources whose pods get a status. Of the apiserver, only pods without a
 	// status from a kubelet get one. Without sources, every pod keeps the status that its
 	// source gave it.
 	Sources []string
@@ -91,7 +91,7 @@ func (s *statuses) covers(p *sourcePod) bool {
 	if p.source == config.ApiserverSource && (config.IsMirrorPod(p.pod) || written(p.pod)) {
 		return false
 	}
-	return slices.Contains(s.Sources, p.source)
+	return slices.Contains(s.Sources, config.SourceKind(p.source))
 }
 
 // of returns the status to show of a pod, or nil for its own. An unchanged status is the same

@@ -157,7 +157,7 @@ func (sc *scenario) get(path string) ([]byte, error) {
 	return io.ReadAll(resp.Body)
 }
 
-var scansMetric = regexp.MustCompile(`(?m)^podconfigd_file_source_scans_total (\S+)$`)
+var scansMetric = regexp.MustCompile(`(?m)^podconfigd_file_source_scans_total\{source="file"\} (\S+)$`)
 
 // scans returns how often the daemon has listed the manifest path.
 func (sc *scenario) scans() (string, error) {

@@ -172,7 +172,7 @@ func (Mode) EnumDescriptor() ([]byte, []int) {
 // PodSelector selects pods. An empty field selects all pods.
 type PodSelector struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// source is the name of a source: file, http or api.
+	// source is the name of a source: file, http, api, file:NAME or http:NAME.
 	Source    string `protobuf:"bytes,1,opt,name=source,proto3" json:"source,omitempty"`
 	Namespace string `protobuf:"bytes,2,opt,name=namespace,proto3" json:"namespace,omitempty"`
 	// label_selector and field_selector have the syntax of kubectl.
@@ -1475,7 +1475,7 @@ type HistoryRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// since is the time of the first change. If it is not set, all changes are selected.
 	Since *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=since,proto3" json:"since,omitempty"`
-	// source is the name of a source: file, http or api. An empty field selects all sources.
+	// source is the name of a source: file, http, api, file:NAME or http:NAME. An empty field selects all sources.
 	Source string `protobuf:"bytes,2,opt,name=source,proto3" json:"source,omitempty"`
 	// pod is the namespace and the name of a pod, as in kube-system/etcd-node1. An empty
 	// field selects all pods.
@@ -1633,7 +1633,7 @@ type HistoryRecord struct {
 	Namespace string `protobuf:"bytes,6,opt,name=namespace,proto3" json:"namespace,omitempty"`
 	Name      string `protobuf:"bytes,7,opt,name=name,proto3" json:"name,omitempty"`
 	Uid       string `protobuf:"bytes,8,opt,name=uid,proto3" json:"uid,omitempty"`
-	// file is the manifest file of this version, for the source "file". In a REMOVE, it is
+	// file is the manifest file of this version, for a file source. In a REMOVE, it is
 	// that of the removed version.
 	File *HistoryFile `protobuf:"bytes,9,opt,name=file,proto3" json:"file,omitempty"`
 	// changes describes the difference to before, one field each, for people: long values are
@@ -1941,7 +1941,7 @@ func (*ResyncResponse) Descriptor() ([]byte, []int) {
 	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{20}
 }
 
-// ReleaseRequest names a source: file, http or api.
+// ReleaseRequest names a source: file, http, api, file:NAME or http:NAME.
 type ReleaseRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Source        string                 `protobuf:"bytes,1,opt,name=source,proto3" json:"source,omitempty"`
@@ -2462,7 +2462,7 @@ type SourceStatus struct {
 	// last_change is the time at which the source last delivered a set.
 	LastChange *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=last_change,json=lastChange,proto3" json:"last_change,omitempty"`
 	Pods       int32                  `protobuf:"varint,7,opt,name=pods,proto3" json:"pods,omitempty"`
-	// file is set for the source "file", http for "http", api for "api".
+	// file is set for a file source, http for an HTTP source, api for the apiserver.
 	File *FileStatus `protobuf:"bytes,8,opt,name=file,proto3" json:"file,omitempty"`
 	Http *HTTPStatus `protobuf:"bytes,9,opt,name=http,proto3" json:"http,omitempty"`
 	Api  *APIStatus  `protobuf:"bytes,10,opt,name=api,proto3" json:"api,omitempty"`

@@ -29,7 +29,7 @@ type HistoryRecord struct {
 	Namespace string `json:"namespace,omitempty"`
 	Name      string `json:"name,omitempty"`
 	UID       string `json:"uid,omitempty"`
-	// File is the manifest file of this version, for the source "file". In a REMOVE, it is
+	// File is the manifest file of this version, for a file source. In a REMOVE, it is
 	// that of the removed version.
 	File *HistoryFile `json:"file,omitempty"`
 	// Replaced is true in a REMOVE if another pod takes over the name at once. Its ADD

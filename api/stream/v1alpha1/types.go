@@ -117,7 +117,7 @@ type SourceStatus struct {
 	// LastChange is the time at which the source last delivered a set.
 	LastChange *time.Time `json:"lastChange,omitempty"`
 	Pods       int        `json:"pods"`
-	// File is set for the source "file", HTTP for "http", API for "api".
+	// File is set for a file source, HTTP for an HTTP source, API for the apiserver.
 	File *FileStatus `json:"file,omitempty"`
 	HTTP *HTTPStatus `json:"http,omitempty"`
 	API  *APIStatus  `json:"api,omitempty"`

@@ -1,6 +1,7 @@
 package file
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io/fs"
@@ -24,6 +25,8 @@ const DefaultPeriod = 20 * time.Second
 
 // Options configure a Source.
 type Options struct {
+	// Name is the name of the source; empty for config.FileSource.
+	Name string
 	// Path is the directory or file. The pods' UIDs depend on its spelling.
 	Path string
 	// Decoder decodes the manifests.
@@ -45,6 +48,7 @@ type Options struct {
 //
 // kubelet: pkg/kubelet/config/file.go.
 type Source struct {
+	name     string
 	path     string
 	board    *board
 	follower *follow.Follower
@@ -70,7 +74,8 @@ func New(opts Options) *Source {
 	if opts.Period == 0 {
 		opts.Period = DefaultPeriod
 	}
-	s := &Source{path: path, board: newBoard(path, newMetrics(opts.Registerer))}
+	name := cmp.Or(opts.Name, config.FileSource)
+	s := &Source{name: name, path: path, board: newBoard(name, path, newMetrics(opts.Registerer))}
 	s.follower = follow.New(follow.Options{
 		Path: path, Period: opts.Period, PollPeriod: opts.pollPeriod, Registerer: opts.Registerer, Open: opts.openWatcher,
 	})
@@ -88,7 +93,7 @@ func (s *Source) Status() v1alpha1.SourceStatus { return s.board.read() }
 // Run sends the set of pods at each change until the context is done, and returns
 // its cause.
 func (s *Source) Run(ctx context.Context, sets chan<- config.SourceSet) error {
-	ctx = klog.NewContext(ctx, klog.FromContext(ctx).WithValues("source", config.FileSource, "path", s.path))
+	ctx = klog.NewContext(ctx, klog.FromContext(ctx).WithValues("source", s.name, "path", s.path))
 	if n := s.set.Dropped(); n > 0 {
 		klog.FromContext(ctx).Info("The manifest path has changed since the last start, the pods of the other path will be removed", "pods", n)
 	}

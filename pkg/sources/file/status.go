@@ -6,7 +6,6 @@ import (
 	"sync"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
-	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/sources"
 	"github.com/podconfigd/podconfigd/pkg/sources/file/follow"
 )
@@ -21,10 +20,10 @@ type board struct {
 	states   map[v1alpha1.ManifestState]int
 }
 
-func newBoard(path string, m *metrics) *board {
+func newBoard(name, path string, m *metrics) *board {
 	return &board{
 		Board: sources.NewBoard(v1alpha1.SourceStatus{
-			Name: config.FileSource, File: &v1alpha1.FileStatus{Path: path, Watch: follow.WatchPolling},
+			Name: name, File: &v1alpha1.FileStatus{Path: path, Watch: follow.WatchPolling},
 		}, m.degraded),
 		verdicts: make(map[string]v1alpha1.Manifest),
 		states:   make(map[v1alpha1.ManifestState]int),

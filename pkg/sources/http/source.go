@@ -37,6 +37,8 @@ var retries = wait.Backoff{Duration: 500 * time.Millisecond, Factor: 2, Jitter: 
 
 // Options configure a Source.
 type Options struct {
+	// Name is the name of the source; empty for config.HTTPSource.
+	Name string
 	// URL serves the manifest. The pods' UIDs depend on its spelling.
 	URL string
 	// Header is sent with each request to the URL's host.
@@ -61,6 +63,7 @@ type Options struct {
 // Source reads the pods of a URL. Its state belongs to the goroutine of Run.
 type Source struct {
 	identity
+	name    string
 	shown   string // the URL without secrets
 	period  time.Duration
 	decoder *manifest.Decoder
@@ -87,9 +90,10 @@ func New(opts Options) (*Source, error) {
 	}
 	shown := redact(target)
 	m := newMetrics(opts.Registerer)
+	name := cmp.Or(opts.Name, config.HTTPSource)
 	s := &Source{
-		identity: identity{opts.URL, opts.Header.Clone()}, shown: shown, period: cmp.Or(opts.Period, DefaultPeriod), decoder: opts.Decoder,
-		fetcher: newFetcher(target, opts), board: newBoard(shown, m), metrics: m,
+		identity: identity{opts.URL, opts.Header.Clone()}, name: name, shown: shown, period: cmp.Or(opts.Period, DefaultPeriod), decoder: opts.Decoder,
+		fetcher: newFetcher(target, opts), board: newBoard(name, shown, m), metrics: m,
 		pods: newPodSet(),
 	}
 	pods, validator := s.restored(opts.Restored)
@@ -111,7 +115,7 @@ func (s *Source) Status() v1alpha1.SourceStatus { return s.board.Status() }
 // Run requests the URL and sends the set of pods at each change, until the context is
 // done. It returns the context's cause.
 func (s *Source) Run(ctx context.Context, sets chan<- config.SourceSet) error {
-	ctx = klog.NewContext(ctx, klog.FromContext(ctx).WithValues("source", config.HTTPSource, "url", s.shown))
+	ctx = klog.NewContext(ctx, klog.FromContext(ctx).WithValues("source", s.name, "url", s.shown))
 	defer s.fetcher.close()
 	if s.dropped > 0 {
 		klog.FromContext(ctx).Info("The manifest URL has changed since the last start, the pods of the other URL will be removed", "pods", s.dropped)

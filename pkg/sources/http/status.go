@@ -8,7 +8,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
-	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/sources"
 )
 
@@ -18,9 +17,9 @@ type board struct {
 	reporter *sources.Reporter
 }
 
-func newBoard(url string, m *metrics) *board {
+func newBoard(name, url string, m *metrics) *board {
 	return &board{reporter: sources.NewReporter(), Board: sources.NewBoard(v1alpha1.SourceStatus{
-		Name: config.HTTPSource,
+		Name: name,
 		HTTP: &v1alpha1.HTTPStatus{URL: url, Manifests: []v1alpha1.Manifest{}},
 	}, m.degraded)}
 }

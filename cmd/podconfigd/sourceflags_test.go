@@ -1,0 +1,77 @@
+package main
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/pflag"
+
+	"github.com/podconfigd/podconfigd/pkg/daemon"
+)
+
+// parsed returns the options of the flags.
+func parsed(t *testing.T, args ...string) (*daemon.Config, error) {
+	t.Helper()
+	o := newDaemonOptions()
+	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
+	o.addFlags(flags)
+	if err := flags.Parse(append(args, "--socket=s")); err != nil {
+		return nil, err
+	}
+	loaded, err := o.load(flags)
+	return &loaded.Daemon, err
+}
+
+// What comes before the first "=" is a name only if it is a DNS label.
+func TestNamesOfSources(t *testing.T) {
+	for value, want := range map[string][2]string{
+		"/etc/m":                       {"", "/etc/m"},
+		"a=/etc/m":                     {"a", "/etc/m"},
+		"a=b=c":                        {"a", "b=c"},
+		"./a=b":                        {"", "./a=b"},
+		"A=b":                          {"", "A=b"},
+		"a_b=c":                        {"", "a_b=c"},
+		"=b":                           {"", "=b"},
+		"-a=b":                         {"", "-a=b"},
+		"http://h/?x=y":                {"", "http://h/?x=y"},
+		"a=http://h/?x=y":              {"a", "http://h/?x=y"},
+		"h:80/?x=y":                    {"", "h:80/?x=y"},
+		strings.Repeat("a", 63) + "=b": {strings.Repeat("a", 63), "b"},
+		strings.Repeat("a", 64) + "=b": {"", strings.Repeat("a", 64) + "=b"},
+	} {
+		if name, place := splitSource(value); name != want[0] || place != want[1] {
+			t.Errorf("%q: %q and %q", value, name, place)
+		}
+	}
+}
+
+func TestRepeatedSources(t *testing.T) {
+	o, err := parsed(t, "--pod-manifest-path=b=/b", "--pod-manifest-path=/m", "--pod-manifest-path=a=/a",
+		"--manifest-url=x=https://h/?x=y", "--manifest-url-header=A:b", "--manifest-url-ca-file=ca", "--manifest-url-token-file=token")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]daemon.FileSource{{Name: "b", Path: "/b"}, {Name: "a", Path: "/a"}}, o.FileSources); diff != "" || o.StaticPodPath != "/m" {
+		t.Errorf("path %q, %s", o.StaticPodPath, diff)
+	}
+	want := []daemon.HTTPSource{{Name: "x", URL: "https://h/?x=y", Header: http.Header{"A": {"b"}}, CAFile: "ca", TokenFile: "token"}}
+	if diff := cmp.Diff(want, o.HTTPSources); diff != "" || o.StaticPodURL != "" {
+		t.Errorf("URL %q, %s", o.StaticPodURL, diff)
+	}
+}
+
+func TestRepeatedSourcesThatAreRefused(t *testing.T) {
+	for want, args := range map[string][]string{
+		"a second PATH without a name: give it one, as NAME=PATH":                        {"--pod-manifest-path=/a", "--pod-manifest-path=/b"},
+		`a second PATH with the name "x": give it another name`:                          {"--pod-manifest-path=x=/a", "--pod-manifest-path=x=/b"},
+		"source http:x has no URL":                                                       {"--manifest-url=x="},
+		`--manifest-url: source http:x: manifest URL "ftp://h/": expected http or https`: {"--manifest-url=x=ftp://u:p@h/?token=t"},
+		"--manifest-url-cert-file: requires --manifest-url-key-file":                     {"--manifest-url=x=http://h/", "--manifest-url-cert-file=c"},
+	} {
+		if _, err := parsed(t, args...); err == nil || !strings.HasSuffix(err.Error(), want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%v: %v, want %s", args, err, want)
+		}
+	}
+}
