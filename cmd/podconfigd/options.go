@@ -122,6 +122,16 @@ func (o *daemonOptions) addSocketFlags(flags *pflag.FlagSet) {
 		"TCP address, as host:port, that also serves /metrics, /healthz, /livez and /readyz. The port is 0 to 65535. If empty, podconfigd opens no TCP port.")
 }
 
+func (o *daemonOptions) addLogFlags(flags *pflag.FlagSet) {
+	logsapi.AddFlags(o.logging, flags)
+	flags.Lookup("v").Usage = "Verbosity of the log. 0 to 2147483647."
+	for _, name := range []string{"log-flush-frequency", "vmodule", "log-text-split-stream", "log-text-info-buffer-size", "log-json-split-stream", "log-json-info-buffer-size"} {
+		if f := flags.Lookup(name); f != nil {
+			f.Hidden = true
+		}
+	}
+}
+
 // load reads the configuration from the files and the flags. The error has every fault. load
 // can be called again to reload the files.
 func (o *daemonOptions) load(flags *pflag.FlagSet) (*configfile.Configuration, error) {
@@ -141,7 +151,7 @@ func (o *daemonOptions) load(flags *pflag.FlagSet) (*configfile.Configuration, e
 		err = fmt.Errorf("--socket-mode: %w", err)
 	}
 	o.SocketMode = mode
-	loaded, loadErr := configfile.Load(o.files, configfile.Flags{Daemon: o.Config, Logging: *o.logging, Changed: flags.Changed})
+	loaded, loadErr := configfile.Load(o.files, &configfile.Flags{Daemon: o.Config, Logging: *o.logging, Changed: flags.Changed})
 	return loaded, errors.Join(loadErr, err)
 }
 

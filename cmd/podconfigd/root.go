@@ -7,7 +7,6 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/component-base/featuregate"
 	logsapi "k8s.io/component-base/logs/api/v1"
-	_ "k8s.io/component-base/logs/json/register" // for --logging-format=json
 
 	"github.com/podconfigd/podconfigd/internal/logsink"
 )
@@ -51,14 +50,8 @@ Without a subcommand, podconfigd runs the daemon.`,
 		},
 	}
 	opts.addFlags(cmd.Flags())
-	logsapi.AddFlags(opts.logging, cmd.Flags())
-	cmd.Flags().Lookup("v").Usage = "Verbosity of the log. 0 to 2147483647."
-	for _, name := range []string{"log-flush-frequency", "vmodule", "log-text-split-stream", "log-text-info-buffer-size", "log-json-split-stream", "log-json-info-buffer-size"} {
-		if f := cmd.Flags().Lookup(name); f != nil {
-			f.Hidden = true
-		}
-	}
-	cmd.AddCommand(newWatchCommand(), newGetCommand(), newStatusCommand(), newHistoryCommand(), newLookupCommand(), newResyncCommand(), newReleaseCommand(), newValidateCommand(), newVersionCommand())
+	opts.addLogFlags(cmd.Flags())
+	cmd.AddCommand(newWatchCommand(), newGetCommand(), newStatusCommand(), newHistoryCommand(), newLookupCommand(), newResyncCommand(), newReleaseCommand(), newValidateCommand(), newConfigCommand(), newVersionCommand())
 	cmd.InitDefaultCompletionCmd()
 	for _, group := range cmd.Commands() {
 		if !group.Runnable() {

@@ -10,6 +10,8 @@ import (
 
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/component-base/featuregate"
+	logsapi "k8s.io/component-base/logs/api/v1"
 
 	"github.com/podconfigd/podconfigd/internal/located"
 	"github.com/podconfigd/podconfigd/pkg/daemon"
@@ -41,24 +43,6 @@ func (c *Configuration) origin(path string) (from *layer, line int) {
 		}
 	}
 	return nil, 0
-}
-
-// lookUp returns the value at a path. For an item of a list, it returns the list, because a
-// list replaces the whole list of the layers below.
-func lookUp(value any, path string) (found any, is bool) {
-	if path == "" {
-		return value, true
-	}
-	object, isObject := value.(map[string]any)
-	if !isObject {
-		return value, value != nil
-	}
-	for name, below := range object {
-		if rest, ok := cutName(path, name); ok {
-			return lookUp(below, strings.TrimPrefix(rest, "."))
-		}
-	}
-	return nil, false
 }
 
 // validate returns the faults of the configuration, where its values come from.
@@ -138,26 +122,51 @@ func (c *Configuration) locateAll(err error) (errs []error) {
 	if err == nil {
 		return nil
 	}
-	var faults []error
+	faults := []error{err}
 	if all, ok := errors.AsType[utilerrors.Aggregate](err); ok {
 		faults = all.Errors()
-	} else {
-		faults = []error{err}
 	}
 	for _, fault := range faults {
-		of, ok := errors.AsType[*field.Error](fault)
-		if !ok {
-			errs = append(errs, fault)
-			continue
+		if of, ok := errors.AsType[*field.Error](fault); ok {
+			fault = c.locateInFile(of.Field, of.Detail)
 		}
-		found := located.Fault{Field: of.Field, Message: of.Detail}
-		from, line := c.origin(of.Field)
-		if from == nil {
-			errs = append(errs, errors.New(found.In("")))
-			continue
-		}
-		found.Line = line
-		errs = append(errs, errors.New(found.In(from.path)))
+		errs = append(errs, fault)
 	}
 	return errs
+}
+
+// locateInFile returns the fault of a field of the file.
+func (c *Configuration) locateInFile(path, message string) error {
+	fault := located.Fault{Field: path, Message: message}
+	from, line := c.origin(path)
+	if from == nil {
+		return errors.New(fault.In(""))
+	}
+	fault.Line = line
+	return errors.New(fault.In(from.path))
+}
+
+// validateLogging returns the faults of the configuration of the log.
+func (c *Configuration) validateLogging() (errs []error) {
+	gates := featuregate.NewFeatureGate()
+	_ = logsapi.AddFeatureGates(gates) // fails only where a gate is added twice
+	for _, fault := range logsapi.Validate(&c.Logging, gates, field.NewPath("logging")) {
+		message := fault.ErrorBody()
+		if from, _ := c.origin(fault.Field); from != nil && !c.changed(flagOfLog(fault.Field)) {
+			errs = append(errs, c.locateInFile(fault.Field, message))
+			continue
+		}
+		errs = append(errs, fmt.Errorf("--%s: %s", flagOfLog(fault.Field), message))
+	}
+	return errs
+}
+
+// flagOfLog returns the flag of a field of the configuration of the log.
+func flagOfLog(path string) string {
+	for _, field := range logFields {
+		if _, ok := cutName(path, field.path); ok {
+			return field.flag
+		}
+	}
+	return path
 }

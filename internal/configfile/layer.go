@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
-	"strconv"
 	"strings"
 
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
@@ -128,47 +127,8 @@ func (l *layer) dropMismatches(values map[string]any, data []byte) {
 	mismatches := l.text.Mismatches(data, configType)
 	l.found.AddAll(mismatches)
 	for _, fault := range mismatches.Faults() {
-		l.dropped = append(l.dropped, drop(values, "", fault.Field))
+		l.dropped = append(l.dropped, drop(values, fault.Field))
 	}
-}
-
-// drop removes the value at the path from the closest object with a field for it, and returns
-// the path of that field.
-func drop(value any, above, path string) (dropped string) {
-	switch value := value.(type) {
-	case []any:
-		index, rest, _ := strings.Cut(strings.TrimPrefix(path, "["), "]")
-		if i, err := strconv.Atoi(index); err == nil && i < len(value) {
-			return drop(value[i], above+"["+index+"]", strings.TrimPrefix(rest, "."))
-		}
-	case map[string]any:
-		for name, below := range value {
-			rest, ok := cutName(path, name)
-			if !ok {
-				continue
-			}
-			field := above + path[:len(path)-len(rest)]
-			if above != "" && path[0] != '[' {
-				field = above + "." + path[:len(path)-len(rest)]
-			}
-			if dropped = drop(below, field, strings.TrimPrefix(rest, ".")); dropped == "" {
-				delete(value, name)
-				dropped = field
-			}
-			return dropped
-		}
-	}
-	return ""
-}
-
-// cutName returns the path after the name of a field or the key of a map, if the path starts
-// with it.
-func cutName(path, name string) (rest string, ok bool) {
-	if rest, ok := strings.CutPrefix(path, "["+name+"]"); ok {
-		return rest, true
-	}
-	rest, ok = strings.CutPrefix(path, name)
-	return rest, ok && (rest == "" || rest[0] == '.' || rest[0] == '[')
 }
 
 // isUnset reports whether a value of a KubeletConfiguration is the same as none. Tools write

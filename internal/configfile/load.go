@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	logsapi "k8s.io/component-base/logs/api/v1"
+	_ "k8s.io/component-base/logs/json/register" // for the format json
 
 	"github.com/podconfigd/podconfigd/api/config/v1alpha1"
 	"github.com/podconfigd/podconfigd/pkg/daemon"
@@ -42,17 +43,17 @@ type Configuration struct {
 	Daemon  daemon.Config
 	Logging logsapi.LoggingConfiguration
 
-	flags  Flags
+	flags  *Flags
 	layers []*layer
 }
 
 // Load reads the files, and returns the configuration from them and from the flags. A flag on
 // the command line wins. The error has every fault of the files, and of the configuration as
 // a whole. Load can be called again to reload the files.
-func Load(files Files, flags Flags) (*Configuration, error) {
+func Load(files Files, flags *Flags) (*Configuration, error) {
 	c := &Configuration{Daemon: flags.Daemon, Logging: flags.Logging, flags: flags}
 	if !files.any() {
-		return c, c.Daemon.Validate()
+		return c, errors.Join(append(c.validateLogging(), c.Daemon.Validate())...)
 	}
 	layers, err := readLayers(files)
 	if err != nil {
@@ -70,11 +71,20 @@ func Load(files Files, flags Flags) (*Configuration, error) {
 	}
 	errs = append(errs, c.merge()...)
 	c.applyFlags()
+	errs = append(errs, c.validateLogging()...)
 	errs = append(errs, c.validate()...)
 	if len(errs) > 0 {
 		return nil, errors.Join(errs...)
 	}
 	return c, nil
+}
+
+// Files returns the paths of the files, from the weakest to the strongest.
+func (c *Configuration) Files() (paths []string) {
+	for _, l := range c.layers {
+		paths = append(paths, l.path)
+	}
+	return paths
 }
 
 func readLayers(files Files) (layers []*layer, err error) {

@@ -32,13 +32,13 @@ func write(t *testing.T, files map[string]string) string {
 }
 
 // flags returns the flags of a command line with these ones.
-func flags(set func(*daemon.Config), changed ...string) Flags {
+func flags(set func(*daemon.Config), changed ...string) *Flags {
 	config := daemon.DefaultConfig()
 	config.Socket = "/run/s"
 	if set != nil {
 		set(&config)
 	}
-	return Flags{Daemon: config, Logging: *logsapi.NewLoggingConfiguration(), Changed: func(flag string) bool {
+	return &Flags{Daemon: config, Logging: *logsapi.NewLoggingConfiguration(), Changed: func(flag string) bool {
 		return strings.Contains(" "+strings.Join(changed, " ")+" ", " "+flag+" ")
 	}}
 }
@@ -79,7 +79,7 @@ func TestTheOrderOfTheLayers(t *testing.T) {
 	want := flags(func(c *daemon.Config) {
 		c.StaticPodPath, c.FileCheckFrequency, c.SyncFrequency = filepath.Join(dir, "k"), 3*time.Second, 2*time.Second
 		c.NodeIP, c.Listen, c.SocketGroup = "192.0.2.3", []string{"unix:///c"}, "6"
-		c.StateDir = filepath.Join(dir, "d/sub/state")
+		c.StateDir = filepath.Join(dir, "d", "sub", "state")
 		c.Socket, c.StaticPodURLHeader = got.Daemon.Socket, got.Daemon.StaticPodURLHeader
 	})
 	if diff := cmp.Diff(want.Daemon, got.Daemon); diff != "" {

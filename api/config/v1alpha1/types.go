@@ -11,7 +11,7 @@ import (
 // PodConfigdConfiguration is the configuration of podconfigd. A field that is left out, or
 // null, has its default.
 type PodConfigdConfiguration struct {
-	metav1.TypeMeta `json:",inline"`
+	metav1.TypeMeta `json:",inline"` //nolint:revive // the tag of all Kubernetes types
 
 	// staticPodPath is a directory of static pod manifests, or one manifest file. Files whose
 	// names begin with a dot are ignored. If empty, there is no file source.

@@ -1,6 +1,7 @@
 package configfile
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"net/http"
@@ -25,10 +26,16 @@ func newScheme() (*runtime.Scheme, error) {
 	if err := v1alpha1.AddToScheme(scheme); err != nil {
 		return nil, err
 	}
-	err := scheme.AddConversionFunc((*v1alpha1.PodConfigdConfiguration)(nil), (*daemon.Config)(nil), func(a, b any, _ conversion.Scope) error {
-		return toDaemon(a.(*v1alpha1.PodConfigdConfiguration), b.(*daemon.Config)).ToAggregate() //nolint:errcheck // the scheme checks the types
-	})
-	return scheme, err
+	//nolint:errcheck // the scheme checks the types
+	return scheme, errors.Join(
+		scheme.AddConversionFunc((*v1alpha1.PodConfigdConfiguration)(nil), (*daemon.Config)(nil), func(a, b any, _ conversion.Scope) error {
+			return toDaemon(a.(*v1alpha1.PodConfigdConfiguration), b.(*daemon.Config)).ToAggregate()
+		}),
+		scheme.AddConversionFunc((*daemon.Config)(nil), (*v1alpha1.PodConfigdConfiguration)(nil), func(a, b any, _ conversion.Scope) error {
+			toVersioned(a.(*daemon.Config), b.(*v1alpha1.PodConfigdConfiguration))
+			return nil
+		}),
+	)
 }
 
 // toDaemon converts all fields, after their defaults were set. A value that can't be

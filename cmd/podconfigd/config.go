@@ -1,0 +1,71 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+)
+
+func newConfigCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "config",
+		Short: "Check or print the configuration of the daemon",
+	}
+	cmd.AddCommand(newConfigPrintCommand(), newConfigCheckCommand())
+	return cmd
+}
+
+func newConfigPrintCommand() *cobra.Command {
+	opts := newDaemonOptions()
+	cmd := &cobra.Command{
+		Use:   "print",
+		Short: "Print the configuration from files and flags, and where each value comes from",
+		Long: `Print the configuration that the daemon has with these flags. No daemon needs to run.
+
+The output is a configuration file. A comment at each value names the flag, or the file
+and the line, that it comes from. The values of HTTP headers, and users and queries of
+URLs, are replaced by REDACTED.`,
+		Example: `  # Print the configuration of a file and a flag
+  podconfigd config print --config /etc/podconfigd/podconfigd.yaml --state-dir /var/lib/podconfigd`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			loaded, err := opts.load(cmd.Flags())
+			if err != nil {
+				return err
+			}
+			return loaded.Print(cmd.OutOrStdout())
+		},
+	}
+	opts.addFlags(cmd.Flags())
+	opts.addLogFlags(cmd.Flags())
+	return cmd
+}
+
+func newConfigCheckCommand() *cobra.Command {
+	opts := newDaemonOptions()
+	cmd := &cobra.Command{
+		Use:   "check",
+		Short: "Check the configuration from files and flags",
+		Long: `Check the configuration that the daemon has with these flags. No daemon needs to run.
+
+The command prints every fault with file, line and field, or with the flag. The exit code
+is 1 if there is a fault.`,
+		Example: `  # Check a file and its drop-ins
+  podconfigd config check --config /etc/podconfigd/podconfigd.yaml --config-dir /etc/podconfigd/podconfigd.d`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			loaded, err := opts.load(cmd.Flags())
+			if err != nil {
+				fmt.Fprintln(cmd.ErrOrStderr(), err)
+				return errSilent
+			}
+			for _, path := range loaded.Files() {
+				fmt.Fprintln(cmd.OutOrStdout(), path+": ok")
+			}
+			return nil
+		},
+	}
+	opts.addFlags(cmd.Flags())
+	opts.addLogFlags(cmd.Flags())
+	return cmd
+}
