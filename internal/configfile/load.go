@@ -56,18 +56,15 @@ func Load(files Files, flags *Flags) (*Configuration, error) {
 		return c, errors.Join(append(c.validateLogging(), c.Daemon.Validate())...)
 	}
 	layers, err := readLayers(files)
-	if err != nil {
-		return nil, err
-	}
 	c.layers = layers
 	var errs []error
-	broken := false
+	broken := err != nil
 	for _, l := range layers {
 		errs = append(errs, l.errors()...)
 		broken = broken || l.broken
 	}
 	if broken { // what it configures is not known
-		return nil, errors.Join(errs...)
+		return nil, errors.Join(append(errs, err)...)
 	}
 	errs = append(errs, c.merge()...)
 	c.applyFlags()
@@ -97,7 +94,7 @@ func readLayers(files Files) (layers []*layer, err error) {
 	if files.ConfigDir != "" {
 		dropins, err := dropins(files.ConfigDir)
 		if err != nil {
-			return nil, fmt.Errorf("--config-dir: %w", err)
+			return layers, fmt.Errorf("--config-dir: %s: %s", files.ConfigDir, reason(err))
 		}
 		for _, path := range dropins {
 			layers = append(layers, readLayer("--config-dir", path, ownFormat))

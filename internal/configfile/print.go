@@ -7,10 +7,10 @@ import (
 	"io"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
-	logsapi "k8s.io/component-base/logs/api/v1"
 
 	"github.com/podconfigd/podconfigd/api/config/v1alpha1"
 	"github.com/podconfigd/podconfigd/pkg/daemon"
@@ -29,7 +29,6 @@ func (c *Configuration) Print(w io.Writer) error {
 		return err
 	}
 	hideSecrets(object)
-	object.Logging.Options = logsapi.FormatOptions{} // they need a feature gate, which is off
 	data, err := json.Marshal(object)
 	if err != nil {
 		return err
@@ -101,6 +100,9 @@ func (c *Configuration) comment(n *yaml.Node, path string) {
 			n.Style = 0
 		}
 	case yaml.MappingNode:
+		if path == "logging" { // its options need a feature gate, which is off
+			n.Content = n.Content[:len(n.Content)-2]
+		}
 		for i := 0; i+1 < len(n.Content); i += 2 {
 			key, value := n.Content[i], n.Content[i+1]
 			below := key.Value
@@ -129,7 +131,7 @@ func (c *Configuration) comment(n *yaml.Node, path string) {
 
 // isOldBool reports whether YAML 1.1 takes the string for a boolean.
 func isOldBool(s string) bool {
-	return strings.Contains(" y n yes no on off ", " "+strings.ToLower(s)+" ")
+	return slices.Contains([]string{"y", "n", "yes", "no", "on", "off"}, strings.ToLower(s))
 }
 
 // isInList reports whether the path is that of an item of a list. Its origin is that of the
