@@ -110,6 +110,7 @@ func (d *daemon) source(t *testing.T, name string) v1alpha1.SourceStatus {
 
 // Each test has its own nodes, and all run on one cluster.
 func TestApiserver(t *testing.T) {
+	t.Parallel()
 	c := startCluster(t)
 	for name, run := range map[string]func(*testing.T, *cluster){
 		"changes":         changesOfPods,
@@ -248,11 +249,12 @@ func waitsForItsNode(t *testing.T, c *cluster) {
 		return !status.Degraded && status.API.NodeKnown && status.API.Connected && status.API.LastList != nil && status.API.LastEvent != nil
 	})
 	for _, want := range []string{
-		"connected 1", "degraded 0", "relists_total 0", "watch_restarts_total 0", `watch_events_total{type="ADDED"} 1`,
-		"failures_total ", "last_list_timestamp_seconds ", "last_event_timestamp_seconds ",
+		"connected{} 1", "degraded{} 0", "relists_total{} 0", "watch_restarts_total{} 0", `watch_events_total{type="ADDED"} 1`,
+		"failures_total{} ", "last_list_timestamp_seconds{} ", "last_event_timestamp_seconds{} ",
 	} {
-		if !strings.Contains(metrics(), "\npodconfigd_api_source_"+want) {
-			t.Errorf("there is no metric podconfigd_api_source_%s", want)
+		want = strings.ReplaceAll(strings.Replace("podconfigd_api_source_"+want, "{", `{source="api",`, 1), ",}", "}")
+		if !strings.Contains(metrics(), "\n"+want) {
+			t.Errorf("there is no metric %s", want)
 		}
 	}
 	out, _ := d.run(t, "status")

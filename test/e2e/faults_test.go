@@ -142,6 +142,7 @@ func (c *cluster) agrees(t *testing.T, f *replica, node string) {
 // For any fault between the daemon and the apiserver, no update is lost, duplicated or
 // invented, and static pods are delivered.
 func TestApiserverFaults(t *testing.T) {
+	t.Parallel()
 	c := startCluster(t)
 	c.addNode(t, "node")
 	proxy := components.NewProxy(t, c.Address)

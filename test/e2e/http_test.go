@@ -43,6 +43,7 @@ func TestHTTPSourceOnNginx(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits for a timeout of 10 s, and for nginx")
 	}
+	t.Parallel()
 	authority, other := components.NewAuthority(t, "nginx"), components.NewAuthority(t, "another")
 	web := newNginx(t, authority)
 	dir := testutil.ShortDir(t)

@@ -42,6 +42,7 @@ func TestLookup(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs containerd")
 	}
+	t.Parallel()
 	for _, name := range components.Containerds {
 		t.Run(name, func(t *testing.T) {
 			r := components.StartRuntime(t, name)
