@@ -1,7 +1,16 @@
 // Package access decides what a client sees of a pod.
+//
+// A [Policy] is a list of rules. [Policy.For] gives the [Grant] of a subject: the rules that
+// apply to it. The grant gives the [Form] of each pod: the first rule whose selectors match
+// decides, and a pod that no rule matches is hidden. Without rules, everything is shown.
+//
+// No subject is special: root sees what the rules show it.
 package access
 
 import (
+	"fmt"
+	"slices"
+
 	"k8s.io/apimachinery/pkg/labels"
 )
 
@@ -21,22 +30,54 @@ const (
 	Full
 )
 
+var levelNames = []string{"none", "metadata", "redacted", "full"}
+
+// String returns the name of the level in the config file.
+func (l Level) String() string {
+	if l < None || l > Full {
+		return fmt.Sprintf("Level(%d)", int(l))
+	}
+	return levelNames[l]
+}
+
+// ParseLevel returns the level with that name.
+func ParseLevel(name string) (Level, error) {
+	if i := slices.Index(levelNames, name); i >= 0 {
+		return Level(i), nil
+	}
+	return None, fmt.Errorf("unknown view %q: expected full, redacted, metadata or none", name)
+}
+
 // Subject is who asks: the client process of a unix socket, or the authenticated user of a
 // TCP connection.
 type Subject struct {
-	// User and Groups are names. On a unix socket they are those of UID and GIDs, where the
-	// system has them.
+	// User and Groups are names. For the client process of a unix socket, they may be empty:
+	// a Policy that needs them reads the names of UID and GIDs from the system.
 	User   string
 	Groups []string
 	// UID and GIDs are those of the client process, with its supplementary groups. UID is nil
-	// over TCP.
+	// over TCP, and for a process whose user the daemon can't tell.
 	UID  *uint32
 	GIDs []uint32
+}
+
+// String describes the subject for errors and logs.
+func (s *Subject) String() string {
+	switch {
+	case s.User != "" && s.UID != nil:
+		return fmt.Sprintf("user %q (UID %d)", s.User, *s.UID)
+	case s.User != "":
+		return fmt.Sprintf("user %q", s.User)
+	case s.UID != nil:
+		return fmt.Sprintf("the user with UID %d", *s.UID)
+	}
+	return "an unknown user"
 }
 
 // Rule gives subjects a level for pods. A list that is empty restricts nothing.
 type Rule struct {
 	// Users, UIDs, Groups and GIDs are the subjects. A subject that is in one of them matches.
+	// If all are empty, every subject matches.
 	Users, Groups []string
 	UIDs, GIDs    []uint32
 	// Sources and Namespaces restrict the pods, and so does LabelSelector, unless it is nil.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/internal/version"
+	"github.com/podconfigd/podconfigd/pkg/access"
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/journal"
 	"github.com/podconfigd/podconfigd/pkg/journal/wire"
@@ -118,7 +119,7 @@ func (d *Daemon) assemble(registry *prometheus.Registry) (err error) {
 	d.live = d.runtime.checks(d.own)
 	d.ready = d.state.checks(server.Check{Name: "sources", Check: d.checkSources})
 	d.server = server.New(server.Options{
-		Journal: d.journal, Status: d.status, Live: d.live, Ready: d.ready,
+		Journal: d.journal, Policy: access.NewPolicy(c.Access), Status: d.status, Live: d.live, Ready: d.ready,
 		Runtime: d.runtime.pods(), Lookup: d.lookup, Resync: d.loop.Resync, Release: d.podConfig.Release, History: d.state.history(),
 		Version: version.Get(), Registerer: registry, Gatherer: registry,
 		Limits: server.Limits{

@@ -69,6 +69,17 @@ func (j *Journal) ask(ops Operations) {
 	}
 }
 
+// Advance advances the revision without an update, and returns the revision before. So a
+// subscriber can tell what it got before from what it gets now.
+func (j *Journal) Advance() (before int64) {
+	j.intake.mu.Lock()
+	before = j.intake.head
+	j.commit(j.intake.advance(time.Now()))
+	j.intake.mu.Unlock()
+	j.await(before + 1)
+	return before
+}
+
 // askFor counts the subscriber, and reports whether a hole is at the newest revision that
 // subscribers can read, or after it. After a restart, also operations that are always
 // recorded have a hole.

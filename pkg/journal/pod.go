@@ -78,3 +78,13 @@ func comparePods(a, b *Pod) int {
 }
 
 func sortPods(pods []*Pod) { slices.SortFunc(pods, comparePods) }
+
+// Derive returns a form of the pod: compute makes its object from that of the pod. Each form is
+// made once for each key, and has the revision and the source of the pod.
+func (p *Pod) Derive(key any, compute func(*v1.Pod) *v1.Pod) *Pod {
+	form, _ := Once(p.Memo, key, func() (*Pod, error) { // it never fails
+		object := compute(p.Object)
+		return &Pod{Object: object, Merged: object, Source: p.Source, Revision: p.Revision, Memo: new(Memo), size: object.Size()}, nil
+	})
+	return form.at(p.Revision)
+}

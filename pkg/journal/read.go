@@ -10,6 +10,9 @@ import (
 // CompactedError is the error for a revision that the journal no longer has.
 type CompactedError struct{ message string }
 
+// Compacted returns the error for a subscriber that can't go on for another reason.
+func Compacted(reason string) *CompactedError { return &CompactedError{reason} }
+
 // Error has the revision.
 func (e *CompactedError) Error() string { return e.message }
 

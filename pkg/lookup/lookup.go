@@ -9,7 +9,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
+	"github.com/podconfigd/podconfigd/pkg/access"
 	"github.com/podconfigd/podconfigd/pkg/journal"
+	"github.com/podconfigd/podconfigd/pkg/journal/view"
 	"github.com/podconfigd/podconfigd/pkg/pleg"
 )
 
@@ -63,11 +65,15 @@ func (l *Lookup) Run(ctx context.Context) error {
 // k8s.io/apimachinery/pkg/api/errors: NotFound, or ServiceUnavailable if the answer is not
 // known yet, or requires a runtime that is not there. If the context is done while the query
 // waits, the error is the cause of the context.
-func (l *Lookup) Find(ctx context.Context, q *Query) (*v1alpha1.Lookup, error) {
+//
+// The scope has the pods that the client may see; nil for all. A pod that is hidden is answered
+// as one that is not there, also after the same wait.
+func (l *Lookup) Find(ctx context.Context, scope *view.Scope, q *Query) (*v1alpha1.Lookup, error) {
 	t, err := l.target(q)
 	if err != nil {
-		return nil, err
+		return nil, hide(scope, q, err)
 	}
+	t.scope = scope
 	found := l.find(q, t)
 	if q.Wait > 0 && found.improves(time.Now()) {
 		if found, err = l.wait(ctx, q, t, found); err != nil {
@@ -75,7 +81,7 @@ func (l *Lookup) Find(ctx context.Context, q *Query) (*v1alpha1.Lookup, error) {
 		}
 	}
 	if len(found.answer.Pods) == 0 {
-		return nil, l.unknown(t, found)
+		return nil, hide(scope, q, l.unknown(t, found))
 	}
 	return found.answer, nil
 }
@@ -84,8 +90,10 @@ func (l *Lookup) Find(ctx context.Context, q *Query) (*v1alpha1.Lookup, error) {
 type target struct {
 	// what names it in errors.
 	what string
-	ip   netip.Addr
-	uid  types.UID
+	// scope is that of the client; nil for everything.
+	scope *view.Scope
+	ip    netip.Addr
+	uid   types.UID
 	// containers are the containers that a cgroup names, the innermost first. The runtime
 	// has one of them at most.
 	containers []CgroupContainer
@@ -96,6 +104,7 @@ type target struct {
 // finding is what is known about a target.
 type finding struct {
 	answer *v1alpha1.Lookup
+	scope  *view.Scope
 	// ids and keys are what is awaited in the runtime and in the sources, until a time. They
 	// are empty if the answer is complete.
 	ids   []string
@@ -110,7 +119,7 @@ func (f *finding) improves(now time.Time) bool {
 
 // find returns what is known now.
 func (l *Lookup) find(q *Query, t *target) *finding {
-	f := &finding{answer: new(v1alpha1.Lookup), until: t.until}
+	f := &finding{answer: new(v1alpha1.Lookup), scope: t.scope, until: t.until}
 	switch {
 	case t.ip.IsValid():
 		l.findIP(q, t.ip, f)
@@ -125,7 +134,9 @@ func (l *Lookup) find(q *Query, t *target) *finding {
 func (l *Lookup) findIP(q *Query, ip netip.Addr, f *finding) {
 	l.pods.read(f.answer, func() {
 		l.pods.ofIP(ip, func(p *journal.Pod, ended *time.Time) {
-			f.answer.Pods = append(f.answer.Pods, sourcePod(q, p, ended))
+			if p = f.scope.See(p); p != nil {
+				f.answer.Pods = append(f.answer.Pods, sourcePod(q, p, ended))
+			}
 		})
 	})
 	if len(f.answer.Pods) == 0 {
@@ -134,18 +145,31 @@ func (l *Lookup) findIP(q *Query, ip netip.Addr, f *finding) {
 }
 
 func (l *Lookup) findUID(q *Query, uid types.UID, f *finding) {
-	if l.findPod(q, uid, f) {
+	known := l.findPod(q, uid, f)
+	if len(f.answer.Pods) > 0 {
 		return
 	}
 	f.keys = []any{uid}
 	if l.runtime == nil {
 		return
 	}
-	if recorded, ok := l.runtime.FindPod(uid); ok {
+	switch recorded, ok := l.runtime.FindPod(uid); {
+	case known, ok && !f.seesOrphan(recorded):
+		f.ids = []string{hiddenID + string(uid)}
+	case ok:
 		f.orphan(q, recorded)
-	} else {
+	default:
 		f.ids = []string{string(uid)}
 	}
+}
+
+// hiddenID makes an ID that the runtime never has, in place of that of a container or a pod that
+// is hidden. So the wait for it is the same as for one that is not there.
+const hiddenID = "hidden:"
+
+// seesOrphan reports whether the client sees a pod that no source has.
+func (f *finding) seesOrphan(recorded pleg.Found) bool {
+	return f.scope.Grant().AtLeast("", recorded.Namespace).Level() != access.None
 }
 
 // findContainer finds the container of which the runtime has a record, or only its pod.
@@ -154,22 +178,28 @@ func (l *Lookup) findContainer(q *Query, containers []CgroupContainer, f *findin
 		if l.runtime == nil || c.ID == "" {
 			continue
 		}
-		if recorded, ok := l.runtime.FindContainer(c.ID); ok {
-			f.ids = nil // those inside it are not of the runtime
-			if !l.findPod(q, recorded.UID, f) {
-				f.keys = []any{recorded.UID}
-				f.orphan(q, recorded)
-			}
-			f.answer.Pods[0].Container = container(&recorded)
-			return
+		recorded, ok := l.runtime.FindContainer(c.ID)
+		if !ok {
+			f.ids = append(f.ids, c.ID)
+			continue
 		}
-		f.ids = append(f.ids, c.ID)
+		if known := l.findPod(q, recorded.UID, f); len(f.answer.Pods) == 0 && (known || !f.seesOrphan(recorded)) {
+			f.ids = append(f.ids, hiddenID+c.ID)
+			continue
+		}
+		f.ids = nil // those inside it are not of the runtime
+		if len(f.answer.Pods) == 0 {
+			f.keys = []any{recorded.UID}
+			f.orphan(q, recorded)
+		}
+		f.answer.Pods[0].Container = container(&recorded)
+		return
 	}
 	for _, c := range containers {
 		if c.PodUID == "" {
 			continue
 		}
-		if l.findPod(q, c.PodUID, f) {
+		if l.findPod(q, c.PodUID, f); len(f.answer.Pods) > 0 {
 			if c.ID != "" {
 				f.answer.Pods[0].Container = &v1alpha1.LookupContainer{ID: c.ID}
 			}
@@ -179,15 +209,17 @@ func (l *Lookup) findContainer(q *Query, containers []CgroupContainer, f *findin
 	}
 }
 
-// findPod finds the pod of a UID in the sources.
-func (l *Lookup) findPod(q *Query, uid types.UID, f *finding) (found bool) {
+// findPod adds the pod of a UID in the sources, unless it is hidden. It reports whether there is
+// one.
+func (l *Lookup) findPod(q *Query, uid types.UID, f *finding) (known bool) {
 	l.pods.read(f.answer, func() {
 		p, ended := l.pods.ofUID(uid)
-		if found = p != nil; found {
+		known = p != nil
+		if p = f.scope.See(p); p != nil {
 			f.answer.Pods = append(f.answer.Pods, sourcePod(q, p, ended))
 		}
 	})
-	return found
+	return known
 }
 
 // orphan adds a pod that only the runtime has. A source is about to deliver it only if the

@@ -215,7 +215,7 @@ func (n *node) find(q Query) string {
 	if faults := q.Validate(); len(faults) > 0 {
 		n.t.Fatalf("%+v: %v", q, faults)
 	}
-	answer, err := n.Find(n.t.Context(), &q)
+	answer, err := n.Find(n.t.Context(), nil, &q)
 	if err != nil {
 		return err.Error()
 	}
@@ -278,7 +278,7 @@ func TestContainers(t *testing.T) {
 func TestWholePods(t *testing.T) {
 	onNode(t, false, func(n *node) {
 		n.deliver(config.ADD, "file", pod("web", "10.0.0.1"))
-		answer, err := n.Find(n.t.Context(), &Query{PodUID: "web", Pods: true})
+		answer, err := n.Find(n.t.Context(), nil, &Query{PodUID: "web", Pods: true})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -14,7 +14,6 @@ import (
 
 // process finds the containers that the cgroup of a process names.
 func (l *Lookup) process(q *Query, t *target) (*target, error) {
-	t.what = fmt.Sprintf("process %d", q.PID)
 	dir := filepath.Join(l.proc, strconv.FormatInt(q.PID, 10))
 	var cgroup []byte
 	for {

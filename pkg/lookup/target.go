@@ -8,6 +8,8 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podconfigd/podconfigd/pkg/journal/view"
 )
 
 // errNoRuntime is the answer to a question that requires a container runtime.
@@ -15,7 +17,7 @@ var errNoRuntime = errors.New("there is no container runtime: name one with --co
 
 // target returns what the query selects.
 func (l *Lookup) target(q *Query) (*target, error) {
-	t := new(target)
+	t := &target{what: q.what()}
 	if q.Wait > 0 {
 		t.asked = time.Now()
 		t.until = t.asked.Add(q.Wait)
@@ -23,17 +25,14 @@ func (l *Lookup) target(q *Query) (*target, error) {
 	switch {
 	case q.PodIP != "":
 		t.ip, _ = parseIP(q.PodIP)
-		t.what = "pod IP " + t.ip.String()
 	case q.PodUID != "":
-		t.uid, t.what = q.PodUID, "pod UID "+string(q.PodUID)
+		t.uid = q.PodUID
 	case q.ContainerID != "":
-		id := bare(q.ContainerID)
-		t.containers, t.what = []CgroupContainer{{ID: id}}, "container "+id
+		t.containers = []CgroupContainer{{ID: bare(q.ContainerID)}}
 		if l.runtime == nil {
 			return nil, unavailable(t.what, errNoRuntime)
 		}
 	case q.Cgroup != "":
-		t.what = "cgroup " + q.Cgroup
 		if t.containers = ParseCgroup(q.Cgroup); len(t.containers) == 0 {
 			return nil, notFound(t.what, "it belongs to no container")
 		}
@@ -41,6 +40,22 @@ func (l *Lookup) target(q *Query) (*target, error) {
 		return l.process(q, t)
 	}
 	return t, nil
+}
+
+// what names the target in errors.
+func (q *Query) what() string {
+	switch {
+	case q.PodIP != "":
+		ip, _ := parseIP(q.PodIP)
+		return "pod IP " + ip.String()
+	case q.PodUID != "":
+		return "pod UID " + string(q.PodUID)
+	case q.ContainerID != "":
+		return "container " + bare(q.ContainerID)
+	case q.Cgroup != "":
+		return "cgroup " + q.Cgroup
+	}
+	return fmt.Sprintf("process %d", q.PID)
 }
 
 // unknown returns the error for a target that is not known.
@@ -75,6 +90,15 @@ func (l *Lookup) unknown(t *target, f *finding) error {
 		return notFound(t.what, fmt.Sprintf("no source has its pod, which has UID %s", c.PodUID))
 	}
 	return notFound(t.what, fmt.Sprintf("the container runtime does not have its container %s", c.ID))
+}
+
+// hide replaces the reason why something is not found, unless the client may see everything:
+// reasons name cgroups, containers and pods.
+func hide(scope *view.Scope, q *Query, err error) error {
+	if scope.Grant() == nil || !apierrors.IsNotFound(err) {
+		return err
+	}
+	return notFound(q.what(), "no pod that the access rules show has it")
 }
 
 func notFound(what, why string) error {

@@ -119,7 +119,7 @@ func TestClientLeaves(t *testing.T) {
 		for _, q := range []Query{{ContainerID: "c1"}, {PodIP: "10.0.0.1"}, {PodUID: "u"}} {
 			q.Wait = time.Minute
 			go func() {
-				_, err := n.Find(ctx, &q)
+				_, err := n.Find(ctx, nil, &q)
 				done <- err
 			}()
 		}

@@ -6,6 +6,8 @@ import (
 	"net"
 	"sync"
 	"time"
+
+	"github.com/podconfigd/podconfigd/pkg/access"
 )
 
 // errClientSpoke ends a stream whose client sends data after its request.
@@ -26,6 +28,8 @@ type admittedConn struct {
 	// refusal is the reason why only health is served; nil for a connection within the limits.
 	refusal error
 	release func()
+	// client is the client process; nil until it is asked for. It is guarded by mu.
+	client *access.Subject
 	// head has the bytes that were read from Conn and not returned by Read yet.
 	head []byte
 	// http1 makes Read stop at the end of the header of a request.

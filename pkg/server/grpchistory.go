@@ -24,7 +24,11 @@ func (a *podConfigAPI) History(ctx context.Context, request *v1alpha1.HistoryReq
 	if err != nil {
 		return nil, status.Error(codes.InvalidArgument, err.Error())
 	}
-	page, next, err := historyPage(ctx, a.server, query, historyRecord)
+	scope, err := a.server.scope(ctx)
+	if err != nil {
+		return nil, callError(err)
+	}
+	page, next, err := historyPage(ctx, a.server, scope, query, historyRecord)
 	switch {
 	case errors.Is(err, history.ErrCompacted):
 		return nil, status.Errorf(codes.OutOfRange, "continue_token: %v", errHistoryCompacted)

@@ -35,7 +35,11 @@ func (a *podConfigAPI) Lookup(ctx context.Context, request *v1alpha1.LookupReque
 
 // lookup answers a query. Its errors have a code.
 func (a *podConfigAPI) lookup(ctx context.Context, query *lookup.Query) (*v1alpha1.LookupResponse, error) {
-	answer, err := a.server.opts.Lookup.Find(ctx, query)
+	scope, err := a.server.scope(ctx)
+	if err != nil {
+		return nil, callError(err)
+	}
+	answer, err := a.server.opts.Lookup.Find(ctx, scope, query)
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return nil, status.FromContextError(ctx.Err()).Err()

@@ -15,6 +15,7 @@ import (
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/pkg/journal/history"
+	"github.com/podconfigd/podconfigd/pkg/journal/view"
 	"github.com/podconfigd/podconfigd/pkg/server/internal/respond"
 )
 
@@ -33,7 +34,7 @@ var errNoHistory = errors.New("there is no history: start podconfigd with --stat
 var errHistoryCompacted = errors.New("the changes after the previous page were deleted, because they were too old or too large: request the history from the start")
 
 // history answers with a page of the changes on disk.
-func (s *Server) history(w http.ResponseWriter, r *http.Request) {
+func (s *Server) history(w http.ResponseWriter, r *http.Request, scope *view.Scope) {
 	if s.opts.History == nil {
 		respond.Error(w, http.StatusNotFound, metav1.StatusReasonNotFound, errNoHistory.Error())
 		return
@@ -43,7 +44,7 @@ func (s *Server) history(w http.ResponseWriter, r *http.Request) {
 		respond.BadRequest(w, err)
 		return
 	}
-	page, next, err := historyPage(r.Context(), s, query, func(record *v1alpha1.HistoryRecord) ([]byte, int, error) {
+	page, next, err := historyPage(r.Context(), s, scope, query, func(record *v1alpha1.HistoryRecord) ([]byte, int, error) {
 		data, err := json.Marshal(record)
 		return data, len(data), err
 	})
@@ -87,7 +88,7 @@ func writeHistory(w io.Writer, page [][]byte, next string) error {
 
 // historyPage reads a page. encode returns a record as it is sent, and its size. next is the
 // token of the next page; empty on the last one.
-func historyPage[T any](ctx context.Context, s *Server, query *historyQuery, encode func(*v1alpha1.HistoryRecord) (T, int, error)) (page []T, next string, err error) {
+func historyPage[T any](ctx context.Context, s *Server, scope *view.Scope, query *historyQuery, encode func(*v1alpha1.HistoryRecord) (T, int, error)) (page []T, next string, err error) {
 	select {
 	case s.historyReads <- struct{}{}:
 		defer func() { <-s.historyReads }()
@@ -95,6 +96,7 @@ func historyPage[T any](ctx context.Context, s *Server, query *historyQuery, enc
 		return nil, "", context.Cause(ctx)
 	}
 	size := 0
+	query.opts.Grant = scope.Grant()
 	var last history.Position
 	for record, err := range s.opts.History(query.opts) {
 		if err := cmp.Or(err, context.Cause(ctx)); err != nil {

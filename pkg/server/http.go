@@ -64,18 +64,18 @@ func (s *Server) handler() http.Handler { return s.handlePosts(s.reads()) }
 // reads returns the handler of the requests that change nothing.
 func (s *Server) reads() http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("/v1alpha1/updates", s.updates)
+	mux.HandleFunc("/v1alpha1/updates", s.scoped(s.updates))
 	lists := &s.limits.lists
-	mux.HandleFunc("/v1alpha1/status", limited(lists, func(w http.ResponseWriter, _ *http.Request) { respond.JSON(w, s.opts.Status()) }))
-	mux.HandleFunc("/v1alpha1/runtime", limited(lists, s.containerRuntime))
-	mux.HandleFunc("/v1alpha1/history", limited(lists, s.history))
-	mux.HandleFunc("/v1alpha1/lookup", s.lookup)
-	mux.HandleFunc("/pods", limited(lists, s.pods))
-	mux.HandleFunc("/pods/{$}", limited(lists, s.pods))
+	mux.HandleFunc("/v1alpha1/status", limited(lists, s.status))
+	mux.HandleFunc("/v1alpha1/runtime", limited(lists, s.scoped(s.containerRuntime)))
+	mux.HandleFunc("/v1alpha1/history", limited(lists, s.scoped(s.history)))
+	mux.HandleFunc("/v1alpha1/lookup", s.scoped(s.lookup))
+	mux.HandleFunc("/pods", limited(lists, s.scoped(s.pods)))
+	mux.HandleFunc("/pods/{$}", limited(lists, s.scoped(s.pods)))
 	mux.HandleFunc("/version", func(w http.ResponseWriter, _ *http.Request) { respond.JSON(w, s.opts.Version) })
 	s.handleMetrics(mux, lists)
 	kubeapi.Register(mux, kubeapi.Options{
-		Journal: s.journal, ReadyTimeout: kubeapi.DefaultReadyTimeout, ListTimeout: s.limits.listTimeout,
+		Gate: s.gate, Scope: s.scope, ReadyTimeout: kubeapi.DefaultReadyTimeout, ListTimeout: s.limits.listTimeout,
 		List:      func(ctx context.Context) (func(), error) { return s.limits.list(peerFrom(ctx)) },
 		Subscribe: s.subscribe,
 		Client:    httpClient,

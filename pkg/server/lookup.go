@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podconfigd/podconfigd/pkg/journal/view"
 	"github.com/podconfigd/podconfigd/pkg/lookup"
 	"github.com/podconfigd/podconfigd/pkg/server/internal/respond"
 )
@@ -24,7 +25,7 @@ var errNoLookup = errors.New("this server answers no lookups")
 var errStopping = errors.New("podconfigd is stopping")
 
 // lookup answers which pod an ID, an IP, a process or a cgroup belongs to.
-func (s *Server) lookup(w http.ResponseWriter, r *http.Request) {
+func (s *Server) lookup(w http.ResponseWriter, r *http.Request, scope *view.Scope) {
 	query, err := parseLookup(r.URL.RawQuery)
 	if err != nil {
 		respond.BadRequest(w, err)
@@ -39,7 +40,7 @@ func (s *Server) lookup(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer release()
-	answer, err := s.opts.Lookup.Find(r.Context(), query)
+	answer, err := s.opts.Lookup.Find(r.Context(), scope, query)
 	if err != nil {
 		if r.Context().Err() != nil {
 			err = errStopping

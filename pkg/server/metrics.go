@@ -6,7 +6,7 @@ import (
 )
 
 type metrics struct {
-	frames prometheus.Counter
+	frames, denials prometheus.Counter
 	// remakes counts how often a socket file was created again, by socket.
 	remakes *prometheus.CounterVec
 }
@@ -18,6 +18,10 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		frames: factory.NewCounter(prometheus.CounterOpts{
 			Namespace: "podconfigd", Subsystem: "server", Name: "stream_frames_total",
 			Help: "Number of frames sent to subscribers.",
+		}),
+		denials: factory.NewCounter(prometheus.CounterOpts{
+			Namespace: "podconfigd", Subsystem: "server", Name: "access_denials_total",
+			Help: "Number of requests refused by the access rules.",
 		}),
 		remakes: factory.NewCounterVec(prometheus.CounterOpts{
 			Namespace: "podconfigd", Subsystem: "server", Name: "socket_remakes_total",

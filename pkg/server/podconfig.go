@@ -27,27 +27,32 @@ func (a *podConfigAPI) Watch(request *v1alpha1.WatchRequest, stream grpc.ServerS
 	if err != nil {
 		return status.Error(codes.InvalidArgument, err.Error())
 	}
+	scope, err := a.server.scope(stream.Context())
+	if err != nil {
+		return callError(err)
+	}
 	p := grpcPace(stream.Context())
 	opts.Client, opts.Drained = grpcClient(stream.Context()), p.drained
-	return sendFrames(a.server, stream, p, view.Stream(a.server.journal, opts), func(f *view.Frame) ([]any, error) {
+	return sendFrames(a.server, stream, p, scope.Stream(opts), func(f *view.Frame) ([]any, error) {
 		return journal.Once(&f.Memo, responseKey{}, func() ([]any, error) { return watchResponse(f) })
 	})
 }
 
 // List returns the current pods.
-func (a *podConfigAPI) List(_ context.Context, request *v1alpha1.ListRequest) (*v1alpha1.ListResponse, error) {
+func (a *podConfigAPI) List(ctx context.Context, request *v1alpha1.ListRequest) (*v1alpha1.ListResponse, error) {
 	selector, err := podSelector(request.GetSelector())
 	if err != nil {
 		return nil, status.Error(codes.InvalidArgument, err.Error())
 	}
-	state := a.server.journal.State()
+	scope, err := a.server.scope(ctx)
+	if err != nil {
+		return nil, callError(err)
+	}
+	state := scope.State(selector)
 	response := &v1alpha1.ListResponse{
 		Instance: state.Instance, Revision: state.Revision, Bookmark: bookmark(state.Bookmark),
 	}
 	for _, p := range state.Pods {
-		if !selector.Matches(p) {
-			continue
-		}
 		data, err := wire.Protobuf(p)
 		if err != nil {
 			return nil, status.Error(codes.Internal, err.Error())
@@ -58,8 +63,8 @@ func (a *podConfigAPI) List(_ context.Context, request *v1alpha1.ListRequest) (*
 }
 
 // Status returns the status. Its messages have the same field names as the JSON object.
-func (a *podConfigAPI) Status(context.Context, *v1alpha1.StatusRequest) (*v1alpha1.StatusResponse, error) {
-	data, err := json.Marshal(a.server.opts.Status())
+func (a *podConfigAPI) Status(ctx context.Context, _ *v1alpha1.StatusRequest) (*v1alpha1.StatusResponse, error) {
+	data, err := json.Marshal(a.server.statusFor(a.server.anyScope(ctx)))
 	if err != nil {
 		return nil, status.Error(codes.Internal, err.Error())
 	}

@@ -4,11 +4,9 @@ import (
 	"bufio"
 	"fmt"
 	"net/http"
-	"slices"
 
 	"k8s.io/klog/v2"
 
-	"github.com/podconfigd/podconfigd/pkg/journal"
 	"github.com/podconfigd/podconfigd/pkg/journal/view"
 	"github.com/podconfigd/podconfigd/pkg/journal/wire"
 	"github.com/podconfigd/podconfigd/pkg/server/internal/respond"
@@ -19,7 +17,7 @@ const listBuffer = 16 << 10
 
 // pods answers with the current pods. Like /pods of the kubelet, the answer has mirror pods
 // only if the query has mirrorPods=true.
-func (s *Server) pods(w http.ResponseWriter, r *http.Request) {
+func (s *Server) pods(w http.ResponseWriter, r *http.Request, scope *view.Scope) {
 	values, err := parameters(r.URL.RawQuery, []string{"mirrorPods"})
 	if err != nil {
 		respond.BadRequest(w, err)
@@ -30,9 +28,7 @@ func (s *Server) pods(w http.ResponseWriter, r *http.Request) {
 		respond.BadRequest(w, fmt.Errorf("parameter \"mirrorPods\": %w", err))
 		return
 	}
-	selector := view.Selector{NoMirrorPods: !mirrorPods}
-	state := s.journal.State()
-	state.Pods = slices.DeleteFunc(state.Pods, func(p *journal.Pod) bool { return !selector.Matches(p) })
+	state := scope.State(view.Selector{NoMirrorPods: !mirrorPods})
 	respond.Restored(w, state.Bookmark.AllRestored())
 	w.Header().Set("Content-Type", "application/json")
 	out := bufio.NewWriterSize(w, listBuffer)

@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"slices"
 	"strings"
 
 	"google.golang.org/grpc"
@@ -32,29 +31,33 @@ type podsAPI struct {
 
 var podsSelector = view.Selector{NoMirrorPods: true}
 
-// ready returns an error unless every source has been seen or restored. Metadata of the answer
-// name the sources that are only restored.
-func (a *podsAPI) ready(ctx context.Context) error {
-	if err := a.server.journal.CheckKnown(); err != nil {
-		return status.Errorf(codes.FailedPrecondition, "the pods are not known yet: %v", err)
+// scope returns what the client sees. It returns an error if that is nothing, or unless every
+// source has been seen or restored. Metadata of the answer name the sources that are only
+// restored.
+func (a *podsAPI) scope(ctx context.Context) (*view.Scope, error) {
+	scope, err := a.server.scope(ctx)
+	if err != nil {
+		return nil, callError(err)
 	}
-	if restored := a.server.journal.Restored(); len(restored) > 0 {
-		return grpc.SetHeader(ctx, metadata.Pairs(v1alpha1.RestoredHeader, strings.Join(restored, ",")))
+	if err := a.server.gate.CheckKnown(); err != nil {
+		return nil, status.Errorf(codes.FailedPrecondition, "the pods are not known yet: %v", err)
 	}
-	return nil
+	if restored := a.server.gate.Restored(); len(restored) > 0 {
+		return scope, grpc.SetHeader(ctx, metadata.Pairs(v1alpha1.RestoredHeader, strings.Join(restored, ",")))
+	}
+	return scope, nil
 }
 
 // ListPods returns the current pods, ordered by UID.
 func (a *podsAPI) ListPods(ctx context.Context, _ *podsv1alpha1.ListPodsRequest) (*podsv1alpha1.ListPodsResponse, error) {
-	if err := a.ready(ctx); err != nil {
+	scope, err := a.scope(ctx)
+	if err != nil {
 		return nil, err
 	}
-	snapshot := a.server.journal.Snapshot(journal.ByUID)
-	pods, err := snapshot.Pods(0, snapshot.Len)
+	pods, err := scope.ByUID(podsSelector)
 	if err != nil { // only if the journal falls behind in between
 		return nil, status.Error(codes.Unavailable, err.Error())
 	}
-	pods = slices.DeleteFunc(pods, func(p *journal.Pod) bool { return !podsSelector.Matches(p) })
 	response := &podsv1alpha1.ListPodsResponse{Pods: make([][]byte, len(pods))}
 	for i, p := range pods {
 		data, err := wire.Protobuf(p)
@@ -68,11 +71,12 @@ func (a *podsAPI) ListPods(ctx context.Context, _ *podsv1alpha1.ListPodsRequest)
 
 // GetPod returns the current pod with that UID.
 func (a *podsAPI) GetPod(ctx context.Context, request *podsv1alpha1.GetPodRequest) (*podsv1alpha1.GetPodResponse, error) {
-	if err := a.ready(ctx); err != nil {
+	scope, err := a.scope(ctx)
+	if err != nil {
 		return nil, err
 	}
-	pod := a.server.journal.ByUID(types.UID(request.GetPodUID()))
-	if pod == nil || !podsSelector.Matches(pod) {
+	pod := scope.WithUID(types.UID(request.GetPodUID()), podsSelector)
+	if pod == nil {
 		return nil, status.Errorf(codes.NotFound, "pod with UID %q not found", request.GetPodUID())
 	}
 	data, err := wire.Protobuf(pod)
@@ -84,14 +88,15 @@ func (a *podsAPI) GetPod(ctx context.Context, request *podsv1alpha1.GetPodReques
 
 // WatchPods sends the current pods ordered by UID, INITIAL_SYNC_COMPLETE, and then each change.
 func (a *podsAPI) WatchPods(_ *podsv1alpha1.WatchPodsRequest, stream grpc.ServerStreamingServer[podsv1alpha1.WatchPodsEvent]) error {
-	if err := a.ready(stream.Context()); err != nil {
+	scope, err := a.scope(stream.Context())
+	if err != nil {
 		return err
 	}
 	opts := view.Options{Selector: podsSelector}
 	p := grpcPace(stream.Context())
 	opts.Client, opts.Drained = grpcClient(stream.Context()), p.drained
 	synced := false
-	return sendFrames(a.server, stream, p, view.UIDs(a.server.journal, opts), func(f *view.Frame) ([]any, error) {
+	return sendFrames(a.server, stream, p, scope.UIDs(opts), func(f *view.Frame) ([]any, error) {
 		if f.InitialSyncComplete && !synced {
 			synced = true
 			return []any{&podsv1alpha1.WatchPodsEvent{Type: podsv1alpha1.EventType_INITIAL_SYNC_COMPLETE}}, nil

@@ -79,6 +79,7 @@ func statusOf(err error) metav1.Status {
 var callCodes = map[metav1.StatusReason]codes.Code{
 	metav1.StatusReasonBadRequest:      codes.InvalidArgument,
 	metav1.StatusReasonNotFound:        codes.NotFound,
+	metav1.StatusReasonForbidden:       codes.PermissionDenied,
 	metav1.StatusReasonTooManyRequests: codes.ResourceExhausted,
 }
 

@@ -8,6 +8,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"github.com/podconfigd/podconfigd/pkg/access"
 	"github.com/podconfigd/podconfigd/pkg/config"
 )
 
@@ -31,6 +32,13 @@ func (s *Server) release(ctx context.Context, name string) error {
 	}
 	if s.opts.Release == nil {
 		return errors.New("this server holds no sets")
+	}
+	scope, err := s.scope(ctx)
+	if err != nil {
+		return err
+	}
+	if scope.Grant().AtLeast(source, "").Level() != access.Full {
+		return s.deny(ctx, scope, "release the set of source "+source, "the access rules do not show all of its pods to it in full")
 	}
 	return s.opts.Release(ctx, source)
 }

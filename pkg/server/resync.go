@@ -7,7 +7,11 @@ import (
 	"net/http"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/podconfigd/podconfigd/pkg/server/internal/respond"
 )
 
 func (s *Server) postResync(r *http.Request) error {
@@ -31,6 +35,14 @@ func (s *Server) resync(ctx context.Context, namespace, name string) error {
 	}
 	if s.opts.Resync == nil {
 		return errors.New("this server sends no SYNC on request")
+	}
+	scope, err := s.scope(ctx)
+	if err != nil {
+		return err
+	}
+	if !scope.Sees(types.NamespacedName{Namespace: namespace, Name: name}) { // as for a pod that is not there
+		return &apierrors.StatusError{ErrStatus: *respond.StatusOf(http.StatusNotFound, metav1.StatusReasonNotFound,
+			fmt.Sprintf("resyncing pod %s/%s: no such pod", namespace, name))}
 	}
 	return s.opts.Resync(ctx, namespace, name)
 }

@@ -14,8 +14,10 @@ import (
 	"google.golang.org/grpc/health"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
+	"github.com/podconfigd/podconfigd/pkg/access"
 	"github.com/podconfigd/podconfigd/pkg/journal"
 	"github.com/podconfigd/podconfigd/pkg/journal/history"
+	"github.com/podconfigd/podconfigd/pkg/journal/view"
 	"github.com/podconfigd/podconfigd/pkg/lookup"
 )
 
@@ -33,6 +35,8 @@ const (
 // Options configures a server.
 type Options struct {
 	Journal *journal.Journal
+	// Policy has the access rules; nil shows everything to all clients.
+	Policy *access.Policy
 	// Status returns the object of /v1alpha1/status.
 	Status func() v1alpha1.Status
 	// Live has the checks of /livez and /healthz. Ready has the checks of /readyz.
@@ -62,7 +66,8 @@ type Options struct {
 
 // Server serves the journal.
 type Server struct {
-	journal *journal.Journal
+	gate    *view.Gate
+	denied  denied
 	opts    Options
 	metrics *metrics
 	limits  *limiter
@@ -73,8 +78,10 @@ type Server struct {
 
 // New returns a server. It does nothing before Run.
 func New(opts Options) *Server {
+	gate := view.NewGate(opts.Journal, opts.Policy)
+	opts.Journal = nil // handlers get pods only through the gate
 	return &Server{
-		journal: opts.Journal, opts: opts, metrics: newMetrics(opts.Registerer),
+		gate: gate, opts: opts, metrics: newMetrics(opts.Registerer),
 		limits: newLimiter(opts.Limits), health: health.NewServer(),
 		historyReads: make(chan struct{}, maxHistoryReads),
 	}

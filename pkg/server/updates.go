@@ -21,7 +21,7 @@ var buffers = sync.Pool{New: func() any { return new([]byte) }}
 const maxBuffer = 64 << 10
 
 // updates serves the stream until the client disconnects or the server stops.
-func (s *Server) updates(w http.ResponseWriter, r *http.Request) {
+func (s *Server) updates(w http.ResponseWriter, r *http.Request, scope *view.Scope) {
 	opts, err := parseUpdates(r.URL.RawQuery)
 	if err != nil {
 		respond.BadRequest(w, err)
@@ -40,7 +40,7 @@ func (s *Server) updates(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	opts.Client, opts.Drained = httpClient(r)
-	cursor := view.Stream(s.journal, opts)
+	cursor := scope.Stream(opts)
 	defer cursor.Close()
 	err = s.stream(r.Context(), w, cursor)
 	klog.FromContext(r.Context()).V(3).Info("Subscriber left", "reason", err,

@@ -15,6 +15,7 @@ import (
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/internal/poddiff"
+	"github.com/podconfigd/podconfigd/pkg/access"
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/journal/store"
 )
@@ -35,6 +36,8 @@ type Options struct {
 	Pod types.NamespacedName
 	// Pods adds the previous and the new version of the pod to the records.
 	Pods bool
+	// Grant is what the client may see; nil for everything.
+	Grant *access.Grant
 	// After is the position of a record, to get only the later ones.
 	After Position
 }
@@ -57,7 +60,10 @@ func Read(dir string, opts Options) iter.Seq2[*v1alpha1.HistoryRecord, error] {
 				yield(nil, fmt.Errorf("reading the history in %s: %w", dir, err))
 				return
 			}
-			if opts.selects(&r) && !yield(record(&r, opts.Pods), nil) {
+			if !opts.selects(&r) || !show(opts.Grant, &r) {
+				continue
+			}
+			if !yield(record(&r, opts.Pods), nil) {
 				return
 			}
 		}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"weak"
 
+	"github.com/podconfigd/podconfigd/pkg/access"
 	"github.com/podconfigd/podconfigd/pkg/journal"
 )
 
@@ -22,10 +23,15 @@ type Options struct {
 	// it from time to time, while it holds nothing of the journal. So a client that does
 	// not read holds a connection, but no updates. nil does not wait.
 	Drained func(context.Context) error
+	// scope is what the subscriber may see; nil for everything.
+	scope *Scope
 }
 
 // projection is the part of a view that differs. It belongs to one cursor.
 type projection interface {
+	// show sets what the subscriber may see, before the first frame and before the frames that
+	// follow behind.
+	show(g *access.Grant)
 	// order is the order of the current state.
 	order() journal.Order
 	// begin returns the first frames of the current state. why is the reason for sending
@@ -51,6 +57,8 @@ type Cursor struct {
 	subscriber *journal.Subscriber
 	view       projection
 
+	// scope is what the subscriber may see; nil for everything.
+	scope *Scope
 	// position is the revision that the subscriber has reached. skip is the number of
 	// frames of the next set that it has got. begun are all frames of this set, until the
 	// garbage collector frees them: most sets do not cache them.
@@ -80,7 +88,7 @@ type opening struct {
 }
 
 func newCursor(j *journal.Journal, mode string, ops journal.Operations, opts Options) *Cursor {
-	return &Cursor{journal: j, subscriber: j.Subscribe(mode, ops, opts.Client), drained: opts.Drained}
+	return &Cursor{journal: j, subscriber: j.Subscribe(mode, ops, opts.Client), drained: opts.Drained, scope: opts.scope}
 }
 
 // resume starts after a revision.
@@ -112,7 +120,7 @@ func (c *Cursor) Next(ctx context.Context) ([]*Frame, error) {
 		return nil, context.Cause(ctx)
 	}
 	for {
-		changed, err := c.poll()
+		changed, err := c.read()
 		if len(c.out) > 0 || err != nil {
 			return c.out, err
 		}
@@ -122,6 +130,7 @@ func (c *Cursor) Next(ctx context.Context) ([]*Frame, error) {
 		select {
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
+		case <-c.scope.replaced():
 		case <-changed:
 			runtime.Gosched() // an update that is appended next can be sent together with it: 10 % less work per update and subscriber
 		}
@@ -243,6 +252,32 @@ func (c *Cursor) put(f *Frame) {
 	}
 	c.view.delivered(f)
 }
+
+// read is poll, while the access rules stay the same. If the subscriber sees something else
+// than before by them, it starts again.
+func (c *Cursor) read() (changed <-chan struct{}, err error) {
+	if c.scope == nil {
+		return c.poll()
+	}
+	mu := &c.scope.gate.mu
+	mu.RLock()
+	defer mu.RUnlock()
+	if next := c.scope.renewedLocked(); next != nil {
+		before := c.scope
+		if c.scope = next; next.grant.Key() != before.grant.Key() {
+			c.out, c.begun = c.out[:0], weak.Pointer[[]*Frame]{}
+			c.view.show(next.grant)
+			if err := c.fellBehind(errNewRules); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return c.poll()
+}
+
+// errNewRules ends a subscription, or starts it again, when its subscriber sees something else by
+// new access rules.
+var errNewRules = journal.Compacted("the access rules changed")
 
 // fellBehind handles a subscriber that fell behind, as the view does.
 func (c *Cursor) fellBehind(err error) error {

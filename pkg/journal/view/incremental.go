@@ -31,12 +31,13 @@ func (v *incremental) present(pods []*journal.Pod, last bool) (*Frame, int) {
 	}
 	f := &Frame{Instance: v.instance, Op: config.ADD, Source: source, Restored: v.sources.Restored(source)}
 	for i, p := range pods {
-		switch {
-		case p.Source != source:
+		if p.Source != source {
 			return v.whole(f), i
-		case !v.selector.Matches(p):
+		}
+		if p = v.lens.see(p); p == nil {
 			continue
-		case len(f.Pods) > 0 && f.size+p.Size() > PieceSize:
+		}
+		if len(f.Pods) > 0 && f.size+p.Size() > PieceSize {
 			f.Continues, v.open = true, source
 			return f, i
 		}
@@ -84,32 +85,30 @@ func (v *incremental) frames(set *journal.Set) ([]*Frame, error) {
 	})
 }
 
-// update returns the frames of one update. A subscriber that selects all pods gets it as
-// it is. For others, pods that start to match are in an ADD, and pods that no longer
-// match in a REMOVE.
+// update returns the frames of one update. A subscriber that sees all pods gets it as it is.
+// For others, pods that they start to see are in an ADD, and pods that they no longer see in a
+// REMOVE.
 func (s *stream) update(u *journal.Update) []*Frame {
-	sel := &s.selector
+	l := &s.lens
 	whole := frameOf(u)
 	switch {
-	case sel.Source != "" && sel.Source != u.Source:
+	case l.selector.Source != "" && l.selector.Source != u.Source:
 		return nil
-	case sel.selects(u.Mirrors) || len(u.Pods) == 0: // no pods: the first set of a source
+	case l.selects(u.Mirrors) || len(u.Pods) == 0: // no pods: the first set of a source
 		return s.wanted(whole, batch{op: u.Op, pods: u.Pods, always: true})
 	case !u.Op.IsConfig():
-		return s.wanted(whole, batch{op: u.Op, pods: sel.filter(u.Pods), always: u.Op == config.HOUSEKEEPING})
+		return s.wanted(whole, batch{op: u.Op, pods: l.filter(u.Pods), always: u.Op == config.HOUSEKEEPING})
 	}
 	var removes, adds, same []*journal.Pod
 	u = u.Once()
-	for i, p := range u.Pods {
-		was := sel.was(u.Before[i])
-		is := u.Op != config.REMOVE && sel.Matches(p)
-		switch {
-		case was && is:
-			same = append(same, p)
-		case is:
-			adds = append(adds, p)
-		case was:
-			removes = append(removes, u.Before[i])
+	for i := range u.Pods {
+		switch was, is := l.changeIn(u, i); {
+		case was != nil && is != nil:
+			same = append(same, is)
+		case is != nil:
+			adds = append(adds, is)
+		case was != nil:
+			removes = append(removes, was)
 		}
 	}
 	return s.wanted(whole, batch{op: config.REMOVE, pods: removes}, batch{op: config.ADD, pods: adds}, batch{op: u.Op, pods: same})

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"unique"
 
+	"github.com/podconfigd/podconfigd/pkg/access"
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/journal"
 )
@@ -23,11 +24,12 @@ type NamesOptions struct {
 // The caller must close the cursor.
 func Names(j *journal.Journal, opts NamesOptions) *Cursor {
 	c := newCursor(j, string(IncrementalMode), nil, opts.Options)
-	v := &names{selector: opts.Selector, key: unique.Make(namesKey{opts.Selector.selection()})}
+	v := &names{lens: lens{selector: opts.Selector}}
+	v.show(opts.scope.Grant())
 	c.view = v
 	if opts.Since == nil {
 		c.open("")
-	} else if err := j.Resumable("", *opts.Since, nil); err != nil {
+	} else if err := cmp.Or(j.Resumable("", *opts.Since, nil), opts.scope.resumable(*opts.Since)); err != nil {
 		v.failed = err
 		c.subscriber.Reset()
 	} else {
@@ -38,10 +40,15 @@ func Names(j *journal.Journal, opts NamesOptions) *Cursor {
 
 type names struct {
 	instance string
-	selector Selector
+	lens     lens
 	key      unique.Handle[namesKey]
 	// failed is why the subscription can't start: the revision is compacted.
 	failed error
+}
+
+func (v *names) show(g *access.Grant) {
+	v.lens.grant = g
+	v.key = unique.Make(namesKey{v.lens.key()})
 }
 
 func (v *names) order() journal.Order { return journal.ByName }
@@ -59,7 +66,7 @@ func (v *names) behind(err error) error { return cmp.Or(v.failed, err) }
 func (v *names) present(pods []*journal.Pod, _ bool) (*Frame, int) {
 	f := &Frame{Instance: v.instance, Op: config.ADD}
 	for i, p := range pods {
-		if !v.selector.Matches(p) {
+		if p = v.lens.see(p); p == nil {
 			continue
 		}
 		if len(f.Pods) > 0 && f.size+p.Size() > PieceSize {
@@ -78,30 +85,30 @@ func (f *Frame) put(p *journal.Pod, revision int64) {
 
 // namesKey and uidsKey are the keys of these views in the memo of a set.
 type (
-	namesKey struct{ selection selection }
-	uidsKey  struct{ selection selection }
+	namesKey struct{ lens lensKey }
+	uidsKey  struct{ lens lensKey }
 )
 
 func (v *names) frames(set *journal.Set) ([]*Frame, error) {
 	return journal.Once(&set.Memo, v.key, func() ([]*Frame, error) {
-		return changes(&v.selector, set, set.Names), nil
+		return changes(&v.lens, set, set.Names), nil
 	})
 }
 
 // changes returns the frames of changes. Consecutive changes with the same operation are
 // in one frame.
-func changes(s *Selector, set *journal.Set, all []journal.Change) (frames []*Frame) {
+func changes(l *lens, set *journal.Set, all []journal.Change) (frames []*Frame) {
 	var last *Frame
 	for _, change := range all {
-		was, is := s.was(change.Before), s.was(change.After)
-		op, pod := config.UPDATE, change.After
+		was, is := l.change(change.Before, change.After)
+		op, pod := config.UPDATE, is
 		switch {
-		case !was && !is:
+		case was == nil && is == nil:
 			continue
-		case !was:
+		case was == nil:
 			op = config.ADD
-		case !is:
-			op, pod = config.REMOVE, change.Before
+		case is == nil:
+			op, pod = config.REMOVE, was
 		}
 		if last == nil || last.Op != op || last.size+pod.Size() > PieceSize {
 			last = &Frame{Instance: set.Instance, Op: op, Time: set.Time}

@@ -15,13 +15,13 @@ type ObjectsOptions struct {
 	Kind journal.Kind
 	// Match selects objects; nil selects all.
 	Match func(*journal.Object) bool
-	// Sees reports whether the subscriber sees a pod; nil if it sees all. It sees the
-	// namespaces in which it sees a pod.
-	Sees func(*journal.Pod) bool
 	// Since is the revision to resume from; nil to start with the current objects.
 	Since *int64
 	// Client is for the status.
 	Client journal.Client
+	// scope is what the subscriber sees; nil for everything. It sees the namespaces in which it
+	// sees a pod.
+	scope *Scope
 }
 
 // ObjectEvent is the change of an object: an ADD, an UPDATE or a REMOVE, or a BOOKMARK,
@@ -74,7 +74,7 @@ func (c *ObjectsCursor) start() error {
 	at := int64(0)
 	if c.Since != nil {
 		at = *c.Since
-		if err := c.journal.ObjectsResumable(at); err != nil {
+		if err := cmp.Or(c.journal.ObjectsResumable(at), c.scope.resumable(at)); err != nil {
 			return err
 		}
 	}
@@ -88,7 +88,7 @@ func (c *ObjectsCursor) start() error {
 	for _, o := range objects {
 		c.current[o.Object.GetName()] = o
 	}
-	if c.Sees != nil && c.Kind == journal.Namespaces {
+	if c.scope.Grant() != nil && c.Kind == journal.Namespaces {
 		pods, _, err := c.journal.Named(revision)
 		if err != nil {
 			return err
@@ -103,7 +103,7 @@ func (c *ObjectsCursor) start() error {
 	}
 	for _, o := range objects {
 		if c.shown(o) {
-			c.first = append(c.first, ObjectEvent{Op: config.ADD, Object: o, Revision: o.Revision})
+			c.first = append(c.first, ObjectEvent{Op: config.ADD, Object: c.scope.object(o), Revision: o.Revision})
 		}
 	}
 	slices.SortFunc(c.first, byRevision) // a client can resume after each
@@ -115,7 +115,7 @@ func byRevision(a, b ObjectEvent) int { return cmp.Compare(a.Revision, b.Revisio
 
 // count counts a pod that the subscriber sees.
 func (c *ObjectsCursor) count(p *journal.Pod, n int) {
-	if p != nil && c.Sees(p) {
+	if c.scope.See(p) != nil {
 		c.pods[p.Object.Namespace] += n
 	}
 }
@@ -139,7 +139,7 @@ func (c *ObjectsCursor) Next(ctx context.Context) ([]ObjectEvent, error) {
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
-		events, changed, err := c.poll()
+		events, changed, err := c.read()
 		if len(events) > 0 || err != nil {
 			return events, err
 		}
@@ -149,9 +149,27 @@ func (c *ObjectsCursor) Next(ctx context.Context) ([]ObjectEvent, error) {
 		select {
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
+		case <-c.scope.replaced():
 		case <-changed:
 		}
 	}
+}
+
+// read is poll, while the access rules stay the same.
+func (c *ObjectsCursor) read() (events []ObjectEvent, changed <-chan struct{}, err error) {
+	if c.scope == nil {
+		return c.poll()
+	}
+	mu := &c.scope.gate.mu
+	mu.RLock()
+	defer mu.RUnlock()
+	if next := c.scope.renewedLocked(); next != nil {
+		if next.grant.Key() != c.scope.grant.Key() {
+			return nil, nil, errNewRules
+		}
+		c.scope = next
+	}
+	return c.poll()
 }
 
 // poll returns the events that are available. If it returns a channel, the channel is closed
@@ -224,11 +242,11 @@ func (c *ObjectsCursor) apply(set *journal.Set) []ObjectEvent {
 		switch {
 		case was == is:
 		case was == nil:
-			events = append(events, ObjectEvent{Op: config.ADD, Object: is, Revision: changed[name]})
+			events = append(events, ObjectEvent{Op: config.ADD, Object: c.scope.object(is), Revision: changed[name]})
 		case is == nil:
-			events = append(events, ObjectEvent{Op: config.REMOVE, Object: was, Revision: changed[name]})
+			events = append(events, ObjectEvent{Op: config.REMOVE, Object: c.scope.object(was), Revision: changed[name]})
 		default:
-			events = append(events, ObjectEvent{Op: config.UPDATE, Object: is, Revision: changed[name]})
+			events = append(events, ObjectEvent{Op: config.UPDATE, Object: c.scope.object(is), Revision: changed[name]})
 		}
 	}
 	slices.SortFunc(events, byRevision)

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podconfigd/podconfigd/pkg/access"
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/journal"
 )
@@ -29,8 +30,11 @@ func (j *testJournal) meta(name, v string) {
 	j.PutNamespace(name, &metav1.ObjectMeta{Name: name, Labels: map[string]string{"v": v}})
 }
 
-// red is the pods that a subscriber with rules sees.
-func red(p *journal.Pod) bool { return p.Object.Labels["image"] == "red" }
+// red is what a subscriber sees with a rule for red pods.
+func (j *testJournal) red(t *testing.T) *Scope {
+	t.Helper()
+	return scopeOf(t, j.gate(rule(t, access.Full, "image=red")))
+}
 
 // events returns the events that are available.
 func (j *testJournal) events(t *testing.T, c *ObjectsCursor) (shown []string) {
@@ -87,7 +91,7 @@ func TestNamespacesAreWatched(t *testing.T) {
 	j.put(config.ADD, "b/x=red")
 	j.put(config.ADD, "a/x=blue")
 	every := j.objects(t, ObjectsOptions{Kind: journal.Namespaces})
-	some := j.objects(t, ObjectsOptions{Kind: journal.Namespaces, Sees: red})
+	some := j.objects(t, ObjectsOptions{Kind: journal.Namespaces, scope: j.red(t)})
 	labeled := j.objects(t, ObjectsOptions{Kind: journal.Namespaces, Match: func(o *journal.Object) bool { return o.Object.GetLabels()["v"] == "1" }})
 	j.expect(t, every, "ADD b@1, ADD a@2, BOOKMARK@2")
 	j.expect(t, some, "ADD b@1, BOOKMARK@2")
@@ -103,7 +107,7 @@ func TestNamespacesAreWatched(t *testing.T) {
 	for since, want := range map[int64]string{
 		3: "UPDATE a@4=1, REMOVE b@5, REMOVE a@6=1", 4: "REMOVE b@5, REMOVE a@6=1", 6: "", 2: "ADD a@3, UPDATE a@4=1, REMOVE b@5, REMOVE a@6=1",
 	} {
-		j.expect(t, j.objects(t, ObjectsOptions{Kind: journal.Namespaces, Sees: red, Since: new(j.first + since)}), want)
+		j.expect(t, j.objects(t, ObjectsOptions{Kind: journal.Namespaces, scope: j.red(t), Since: new(j.first + since)}), want)
 	}
 	// A subscriber that got no event gets a bookmark in time.
 	j.put(config.UPDATE, "a/x=green")
@@ -116,7 +120,7 @@ func TestTheNodeIsWatched(t *testing.T) {
 		return &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node1", Labels: map[string]string{"v": v}}}
 	}
 	j := newJournal(journal.Options{Node: node("0"), MaxUpdates: 3})
-	c := j.objects(t, ObjectsOptions{Kind: journal.Nodes, Sees: red})
+	c := j.objects(t, ObjectsOptions{Kind: journal.Nodes, scope: j.red(t)})
 	j.expect(t, c, "ADD node1@0=0, BOOKMARK@0")
 	j.PutNode(node("1"))
 	j.put(config.ADD, "a/x=red")
@@ -138,9 +142,9 @@ func TestObjectsAreResumedAnywhere(t *testing.T) {
 	for seed := range uint64(200) {
 		r := rand.New(rand.NewPCG(seed, 7))
 		j := newJournal(journal.Options{})
-		var sees func(*journal.Pod) bool
+		var sees *Scope
 		if seed%2 == 0 {
-			sees = red
+			sees = j.red(t)
 		}
 		type client struct {
 			since *int64
@@ -151,7 +155,7 @@ func TestObjectsAreResumedAnywhere(t *testing.T) {
 			for range r.IntN(4) {
 				j.randomChange(r)
 			}
-			cursor := Objects(j.Journal, ObjectsOptions{Kind: journal.Namespaces, Sees: sees, Since: c.since})
+			cursor := Objects(j.Journal, ObjectsOptions{Kind: journal.Namespaces, scope: sees, Since: c.since})
 			var events []ObjectEvent
 			if cursor.first != nil {
 				events, _ = cursor.Next(t.Context())
@@ -171,7 +175,7 @@ func TestObjectsAreResumedAnywhere(t *testing.T) {
 			}
 			cursor.Close()
 		}
-		cursor := Objects(j.Journal, ObjectsOptions{Kind: journal.Namespaces, Sees: sees, Since: c.since})
+		cursor := Objects(j.Journal, ObjectsOptions{Kind: journal.Namespaces, scope: sees, Since: c.since})
 		for {
 			events, changed, err := cursor.poll()
 			if err != nil {
@@ -191,7 +195,7 @@ func TestObjectsAreResumedAnywhere(t *testing.T) {
 		}
 		cursor.Close()
 		want := make(map[string]string)
-		fresh := Objects(j.Journal, ObjectsOptions{Kind: journal.Namespaces, Sees: sees})
+		fresh := Objects(j.Journal, ObjectsOptions{Kind: journal.Namespaces, scope: sees})
 		for _, e := range fresh.first {
 			if e.Object != nil {
 				want[e.Object.Object.GetName()] = e.Object.Object.GetLabels()["v"]
@@ -224,4 +228,45 @@ func (j *testJournal) randomChange(r *rand.Rand) {
 	}
 	j.Append(remove)
 	j.Append(add)
+}
+
+// When the rules change, a subscriber that sees something else lists again. The images on the node
+// tell of pods, so they are only for those who see everything.
+func TestObjectsWhenRulesAreReplaced(t *testing.T) {
+	node := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node1"}, Status: v1.NodeStatus{
+		NodeInfo: v1.NodeSystemInfo{KernelVersion: "7"}, Images: []v1.ContainerImage{{Names: []string{"canary"}}},
+	}}
+	j := newJournal(journal.Options{Node: node})
+	j.put(config.ADD, "a/x=red")
+	g := j.gate(rule(t, access.Full, "image=red"))
+	c, nodes := scopeOf(t, g).WatchObjects(ObjectsOptions{Kind: journal.Namespaces}), scopeOf(t, g).WatchObjects(ObjectsOptions{Kind: journal.Nodes})
+	defer c.Close()
+	defer nodes.Close()
+	j.expect(t, c, "ADD a@1, BOOKMARK@1")
+	listed, _, err := scopeOf(t, g).Objects(journal.Nodes, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	events, err := nodes.Next(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range []*journal.Object{listed[0], events[0].Object, scopeOf(t, g).Object(journal.Nodes, "node1")} {
+		if n, ok := o.Object.(*v1.Node); !ok || n.Status.Images != nil || n.Status.NodeInfo.KernelVersion != "7" {
+			t.Errorf("%+v", o.Object)
+		}
+	}
+	g.SetPolicy(access.NewPolicy([]access.Rule{{Users: []string{"other"}}, rule(t, access.Full, "image=red")}))
+	j.expect(t, c, "")
+	g.SetPolicy(access.NewPolicy([]access.Rule{rule(t, access.Full, "image=blue")}))
+	for _, cursor := range []*ObjectsCursor{c, scopeOf(t, g).WatchObjects(ObjectsOptions{Kind: journal.Namespaces, Since: new(j.first + 1)})} {
+		defer cursor.Close()
+		_, err := cursor.Next(t.Context())
+		if _, compacted := errors.AsType[*journal.CompactedError](err); !compacted {
+			t.Errorf("%v", err)
+		}
+	}
+	if namespaces, _, err := scopeOf(t, g).Objects(journal.Namespaces, 0); err != nil || len(namespaces) != 0 {
+		t.Errorf("%v, %v", namespaces, err)
+	}
 }

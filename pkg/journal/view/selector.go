@@ -2,7 +2,6 @@ package view
 
 import (
 	"fmt"
-	"slices"
 
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
@@ -53,9 +52,6 @@ func textOf(s interface {
 	return text
 }
 
-// everything reports whether the selector selects all pods.
-func (s *Selector) everything() bool { return s.selects(true) }
-
 // selects reports whether the selector selects all pods of an update. mirrors is whether
 // it has mirror pods.
 func (s *Selector) selects(mirrors bool) bool {
@@ -78,15 +74,4 @@ func (s *Selector) Matches(p *journal.Pod) bool {
 		return false
 	}
 	return true
-}
-
-// was reports whether the version exists and was selected.
-func (s *Selector) was(p *journal.Pod) bool { return p != nil && s.Matches(p) }
-
-// filter returns the selected pods.
-func (s *Selector) filter(pods []*journal.Pod) []*journal.Pod {
-	if s.everything() {
-		return pods
-	}
-	return slices.DeleteFunc(slices.Clone(pods), func(p *journal.Pod) bool { return !s.Matches(p) })
 }

@@ -29,7 +29,7 @@ func (v *snapshots) present(pods []*journal.Pod, last bool) (*Frame, int) {
 	}
 	f := &Frame{Instance: v.instance, Op: config.SET, Source: config.AllSource, Continues: true}
 	for i, p := range pods {
-		if !v.selector.Matches(p) {
+		if p = v.lens.see(p); p == nil {
 			continue
 		}
 		if len(f.Pods) > 0 && f.size+p.Size() > PieceSize {
@@ -73,7 +73,7 @@ func (v *snapshots) set(set *journal.Set) ([]*Frame, error) {
 		if err != nil {
 			return nil, err
 		}
-		frames = pieces(frameOf(revision), batch{op: config.SET, pods: v.selector.filter(pods), always: true})
+		frames = pieces(frameOf(revision), batch{op: config.SET, pods: v.lens.filter(pods), always: true})
 		for _, f := range frames {
 			f.Restored = slices.ContainsFunc(f.Pods, func(p *journal.Pod) bool { return set.Bookmark.Restored(p.Source) })
 		}
@@ -132,13 +132,13 @@ func (v *snapshots) revision(set *journal.Set) (last *journal.Update) {
 // changed returns the frames of an update without the pods that start or stop to match.
 // The SET covers those.
 func (v *snapshots) changed(u *journal.Update) []*Frame {
-	if v.selector.everything() {
+	if v.lens.everything() {
 		return v.update(u)
 	}
 	var same []*journal.Pod
-	for i, p := range u.Pods {
-		if v.selector.was(u.Before[i]) && v.selector.Matches(p) {
-			same = append(same, p)
+	for i := range u.Pods {
+		if was, is := v.lens.changeIn(u, i); was != nil && is != nil {
+			same = append(same, is)
 		}
 	}
 	return v.wanted(frameOf(u), batch{op: u.Op, pods: same})
@@ -146,28 +146,31 @@ func (v *snapshots) changed(u *journal.Update) []*Frame {
 
 // reselects reports whether a pod starts or stops to match with the update.
 func (v *snapshots) reselects(u *journal.Update) bool {
-	if v.selector.everything() {
+	if v.lens.everything() {
 		return false
 	}
-	for i, p := range u.Pods {
-		if u.Before[i] != nil && v.selector.Matches(u.Before[i]) != v.selector.Matches(p) {
+	for i := range u.Pods {
+		if u.Before[i] == nil {
+			continue
+		}
+		if was, is := v.lens.changeIn(u, i); (was != nil) != (is != nil) {
 			return true
 		}
 	}
 	return false
 }
 
-// concerns reports whether the update has a pod that is or was selected, or is the empty
-// first set of a source.
+// concerns reports whether the update changes what the subscriber sees, or is the empty first
+// set of a source.
 func (v *snapshots) concerns(u *journal.Update) bool {
 	switch {
-	case v.selector.Source != "" && v.selector.Source != u.Source:
+	case v.lens.selector.Source != "" && v.lens.selector.Source != u.Source:
 		return false
-	case v.selector.everything() || len(u.Pods) == 0:
+	case v.lens.everything() || len(u.Pods) == 0:
 		return true
 	}
-	for i, p := range u.Pods {
-		if v.selector.Matches(p) || v.selector.was(u.Before[i]) {
+	for i := range u.Pods {
+		if was, is := v.lens.changeIn(u, i); was != nil || is != nil {
 			return true
 		}
 	}

@@ -1,11 +1,13 @@
 package view
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"unique"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
+	"github.com/podconfigd/podconfigd/pkg/access"
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/journal"
 )
@@ -73,7 +75,8 @@ func Stream(j *journal.Journal, opts StreamOptions) *Cursor {
 		opts.Ops = DefaultOperations(opts.Mode)
 	}
 	c := newCursor(j, string(opts.Mode), opts.Ops, opts.Options)
-	common := stream{journal: j, selector: opts.Selector, ops: opts.Ops, mode: opts.Mode, key: keyOf(opts)}
+	common := stream{journal: j, lens: lens{selector: opts.Selector}, ops: opts.Ops, mode: opts.Mode}
+	common.show(opts.scope.Grant())
 	if opts.Mode == IncrementalMode {
 		c.view = &incremental{stream: common}
 	} else {
@@ -81,7 +84,7 @@ func Stream(j *journal.Journal, opts StreamOptions) *Cursor {
 	}
 	if opts.Since == nil {
 		c.open("")
-	} else if err := j.Resumable(opts.Instance, *opts.Since, opts.Ops); err != nil {
+	} else if err := cmp.Or(j.Resumable(opts.Instance, *opts.Since, opts.Ops), opts.scope.resumable(*opts.Since)); err != nil {
 		_ = c.fellBehind(err) // the stream starts again
 	} else {
 		c.resume(*opts.Since)
@@ -95,7 +98,7 @@ type stream struct {
 	// instance and sources are those of the current state that is being sent.
 	instance string
 	sources  *journal.Bookmark
-	selector Selector
+	lens     lens
 	ops      journal.Operations
 	mode     Mode
 	key      unique.Handle[streamKey]
@@ -116,11 +119,11 @@ func (s *stream) begin(snapshot *journal.Snapshot, why string) []*Frame {
 
 // end returns the orphans. They have no source.
 func (s *stream) end(snapshot *journal.Snapshot) []*Frame {
-	if !s.ops[config.HOUSEKEEPING] || snapshot.Orphans == nil || s.selector.Source != "" {
+	if !s.ops[config.HOUSEKEEPING] || snapshot.Orphans == nil || s.lens.selector.Source != "" {
 		return nil
 	}
 	return pieces(&Frame{Instance: snapshot.Instance},
-		batch{op: config.HOUSEKEEPING, pods: s.selector.filter(snapshot.Orphans), always: true})
+		batch{op: config.HOUSEKEEPING, pods: s.lens.filter(snapshot.Orphans), always: true})
 }
 
 func (s *stream) delivered(*Frame) {}
@@ -130,15 +133,16 @@ func (s *stream) behind(error) error { return nil }
 
 // streamKey is the key of a stream's frames in the memo of a set.
 type streamKey struct {
-	mode      Mode
-	ops       [config.BOOKMARK + 1]bool
-	selection selection
+	mode Mode
+	ops  [config.BOOKMARK + 1]bool
+	lens lensKey
 }
 
-func keyOf(opts StreamOptions) unique.Handle[streamKey] {
-	key := streamKey{mode: opts.Mode, selection: opts.Selector.selection()}
-	for op, wanted := range opts.Ops {
+func (s *stream) show(g *access.Grant) {
+	s.lens.grant = g
+	key := streamKey{mode: s.mode, lens: s.lens.key()}
+	for op, wanted := range s.ops {
 		key.ops[op] = wanted
 	}
-	return unique.Make(key)
+	s.key = unique.Make(key)
 }

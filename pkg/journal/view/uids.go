@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podconfigd/podconfigd/pkg/access"
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/journal"
 )
@@ -19,14 +20,16 @@ import (
 // has only name, namespace and UID. The caller must close the cursor.
 func UIDs(j *journal.Journal, opts Options) *Cursor {
 	c := newCursor(j, string(IncrementalMode), nil, opts)
-	c.view = &uids{selector: opts.Selector, key: unique.Make(uidsKey{opts.Selector.selection()}), held: make(map[types.UID]*held)}
+	v := &uids{lens: lens{selector: opts.Selector}, held: make(map[types.UID]*held)}
+	v.show(opts.scope.Grant())
+	c.view = v
 	c.open("")
 	return c
 }
 
 type uids struct {
 	instance string
-	selector Selector
+	lens     lens
 	key      unique.Handle[uidsKey]
 	// held is what the subscriber has. It has no pods, so it keeps none in memory.
 	held map[types.UID]*held
@@ -36,6 +39,15 @@ type uids struct {
 type held struct {
 	name     types.NamespacedName
 	revision int64
+}
+
+// show makes the subscriber get all pods again: the versions that it has can be in other forms.
+func (v *uids) show(g *access.Grant) {
+	v.lens.grant = g
+	v.key = unique.Make(uidsKey{v.lens.key()})
+	for _, h := range v.held {
+		h.revision = 0
+	}
 }
 
 func (v *uids) order() journal.Order { return journal.ByUID }
@@ -57,13 +69,18 @@ func (v *uids) begin(s *journal.Snapshot, _ string) []*Frame {
 	var gone []*journal.Pod
 	for uid, h := range v.held {
 		if !there[uid] {
-			gone = append(gone, journal.NewPod("", &v1.Pod{ObjectMeta: metav1.ObjectMeta{
-				UID: uid, Namespace: h.name.Namespace, Name: h.name.Name,
-			}}))
+			gone = append(gone, h.gone(uid))
 		}
 	}
 	slices.SortFunc(gone, func(a, b *journal.Pod) int { return cmp.Compare(a.Object.UID, b.Object.UID) })
 	return pieces(&Frame{Instance: v.instance}, batch{op: config.REMOVE, pods: gone})
+}
+
+// gone returns the pod for a REMOVE.
+func (h *held) gone(uid types.UID) *journal.Pod {
+	return journal.NewPod("", &v1.Pod{ObjectMeta: metav1.ObjectMeta{
+		UID: uid, Namespace: h.name.Namespace, Name: h.name.Name,
+	}})
 }
 
 func (v *uids) end(*journal.Snapshot) []*Frame { return nil }
@@ -75,15 +92,17 @@ func (v *uids) present(pods []*journal.Pod, _ bool) (*Frame, int) {
 	for i, p := range pods {
 		before, holds := v.held[p.Object.UID]
 		op := config.ADD
-		switch is := v.selector.Matches(p); {
-		case !is && !holds:
+		switch seen := v.lens.see(p); {
+		case seen == nil && !holds:
 			continue
-		case !is:
-			op = config.REMOVE
+		case seen == nil:
+			op, p = config.REMOVE, before.gone(p.Object.UID)
 		case holds && before.revision == p.Revision:
 			continue
 		case holds:
-			op = config.UPDATE
+			op, p = config.UPDATE, seen
+		default:
+			p = seen
 		}
 		if f == nil {
 			f = &Frame{Instance: v.instance, Op: op}
@@ -117,6 +136,6 @@ func (v *uids) behind(error) error { return nil }
 
 func (v *uids) frames(set *journal.Set) ([]*Frame, error) {
 	return journal.Once(&set.Memo, v.key, func() ([]*Frame, error) {
-		return changes(&v.selector, set, set.UIDs), nil
+		return changes(&v.lens, set, set.UIDs), nil
 	})
 }

@@ -38,7 +38,7 @@ type podCursor struct{ *view.Cursor }
 func watchPods(h *handler, r *http.Request, o *options) cursor {
 	opts := view.NamesOptions{Options: view.Options{Selector: o.selector}, Since: h.since(o)}
 	opts.Client, opts.Drained = h.opts.Client(r)
-	return podCursor{view.Names(h.opts.Journal, opts)}
+	return podCursor{o.scope.Names(opts)}
 }
 
 func (c podCursor) next(ctx context.Context, s *stream) (func() error, error) {
@@ -72,7 +72,7 @@ type objectCursor struct{ *view.ObjectsCursor }
 
 func watchObjects(kind journal.Kind) func(*handler, *http.Request, *options) cursor {
 	return func(h *handler, r *http.Request, o *options) cursor {
-		return h.watchObjects(r, o, view.ObjectsOptions{Kind: kind, Match: o.selects, Sees: h.opts.sees(r)})
+		return h.watchObjects(r, o, view.ObjectsOptions{Kind: kind, Match: o.selects})
 	}
 }
 
@@ -84,7 +84,7 @@ func watchNothing(h *handler, r *http.Request, o *options) cursor {
 func (h *handler) watchObjects(r *http.Request, o *options, opts view.ObjectsOptions) cursor {
 	opts.Since = h.since(o)
 	opts.Client, _ = h.opts.Client(r)
-	return objectCursor{view.Objects(h.opts.Journal, opts)}
+	return objectCursor{o.scope.WatchObjects(opts)}
 }
 
 func (c objectCursor) next(ctx context.Context, s *stream) (func() error, error) {

@@ -17,15 +17,15 @@ func (h *handler) one(w http.ResponseWriter, r *http.Request, res *resource) {
 		respond.Status(w, status)
 		return
 	}
-	if !h.ready(w, r) {
+	if opts.scope = h.scope(w, r); opts.scope == nil || !h.ready(w, r) {
 		return
 	}
-	if head := h.opts.Journal.Revision(); opts.revision > head {
+	if head := h.opts.Gate.Revision(); opts.revision > head {
 		respond.Status(w, tooLarge(opts.revision, head))
 		return
 	}
 	name := types.NamespacedName{Namespace: r.PathValue("namespace"), Name: r.PathValue("name")}
-	found := res.get(h, r, name)
+	found := res.get(opts.scope, name)
 	if found == nil {
 		status := respond.StatusOf(http.StatusNotFound, metav1.StatusReasonNotFound, fmt.Sprintf("%s %q not found", res.Name, name.Name))
 		status.Details = &metav1.StatusDetails{Name: name.Name, Kind: res.Name}

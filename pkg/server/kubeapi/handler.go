@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podconfigd/podconfigd/pkg/journal"
+	"github.com/podconfigd/podconfigd/pkg/journal/view"
 	"github.com/podconfigd/podconfigd/pkg/server/internal/respond"
 )
 
@@ -18,7 +19,10 @@ const DefaultReadyTimeout = 10 * time.Second
 
 // Options configures the API.
 type Options struct {
-	Journal *journal.Journal
+	// Gate is the gate of the journal. Scope returns what the client of a request sees of its
+	// pods; see Gate.Scope. Its error has a status. It is the only way to the pods.
+	Gate  *view.Gate
+	Scope func(context.Context) (*view.Scope, error)
 	// ReadyTimeout is the time for which a request waits until every source has been seen or
 	// restored.
 	ReadyTimeout time.Duration
@@ -29,21 +33,10 @@ type Options struct {
 	List, Subscribe func(context.Context) (release func(), refusal error)
 	// Client returns the client of a request, and the [view.Options] Drained for its watch.
 	Client func(*http.Request) (client journal.Client, drained func(context.Context) error)
-	// Sees returns which pods the client of a request sees; nil if all clients see all. A
-	// client sees the namespaces in which it sees a pod.
-	Sees func(*http.Request) func(*journal.Pod) bool
 }
 
 // handler serves the API.
 type handler struct{ opts Options }
-
-// sees returns which pods the client of a request sees; nil if it sees all.
-func (o *Options) sees(r *http.Request) func(*journal.Pod) bool {
-	if o.Sees == nil {
-		return nil
-	}
-	return o.Sees(r)
-}
 
 // Register adds the paths of the API to the mux.
 func Register(mux *http.ServeMux, opts Options) {
@@ -77,12 +70,12 @@ func Register(mux *http.ServeMux, opts Options) {
 func (h *handler) ready(w http.ResponseWriter, r *http.Request) bool {
 	ctx, cancel := context.WithTimeout(r.Context(), h.opts.ReadyTimeout)
 	defer cancel()
-	if h.opts.Journal.WaitKnown(ctx) == nil {
-		respond.Restored(w, h.opts.Journal.Restored())
+	if h.opts.Gate.WaitKnown(ctx) == nil {
+		respond.Restored(w, h.opts.Gate.Restored())
 		return true
 	}
 	status := respond.StatusOf(http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable,
-		fmt.Sprintf("the pods are not known yet: %v", h.opts.Journal.CheckKnown()))
+		fmt.Sprintf("the pods are not known yet: %v", h.opts.Gate.CheckKnown()))
 	status.Details = &metav1.StatusDetails{RetryAfterSeconds: 1}
 	respond.Status(w, status)
 	return false
@@ -95,7 +88,7 @@ func (h *handler) all(w http.ResponseWriter, r *http.Request, res *resource) {
 		respond.Status(w, status)
 		return
 	}
-	if !h.ready(w, r) {
+	if opts.scope = h.scope(w, r); opts.scope == nil || !h.ready(w, r) {
 		return
 	}
 	if opts.watch {
@@ -103,4 +96,16 @@ func (h *handler) all(w http.ResponseWriter, r *http.Request, res *resource) {
 	} else {
 		h.list(w, r, opts)
 	}
+}
+
+// scope returns what the client sees. If that is nothing, it answers and returns nil.
+func (h *handler) scope(w http.ResponseWriter, r *http.Request) *view.Scope {
+	scope, err := h.opts.Scope(r.Context())
+	if err == nil {
+		return scope
+	}
+	status := respond.StatusOf(http.StatusForbidden, metav1.StatusReasonForbidden, err.Error())
+	status.Details = &metav1.StatusDetails{Kind: "pods"}
+	respond.Status(w, status)
+	return nil
 }

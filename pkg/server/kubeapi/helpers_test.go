@@ -17,8 +17,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podconfigd/podconfigd/pkg/access"
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/journal"
+	"github.com/podconfigd/podconfigd/pkg/journal/view"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -46,8 +48,9 @@ func serveWith(t *testing.T, opts journal.Options, change func(*Options)) *api {
 	a.base = a.journal.State().Revision
 	none := func(context.Context) (func(), error) { return func() {}, nil }
 	mux := http.NewServeMux()
+	gate := view.NewGate(a.journal, nil)
 	apiOptions := Options{
-		Journal: a.journal, ReadyTimeout: 50 * time.Millisecond, ListTimeout: time.Minute,
+		Gate: gate, Scope: func(context.Context) (*view.Scope, error) { return gate.Scope(access.Subject{}) }, ReadyTimeout: 50 * time.Millisecond, ListTimeout: time.Minute,
 		List: none, Subscribe: none, Client: func(*http.Request) (journal.Client, func(context.Context) error) { return journal.Client{}, nil },
 	}
 	change(&apiOptions)

@@ -30,7 +30,7 @@ func (h *handler) list(w http.ResponseWriter, r *http.Request, o *options) {
 		return
 	}
 	defer release()
-	page, status := h.page(r, o)
+	page, status := h.page(o)
 	if status != nil {
 		respond.Status(w, status)
 		return
@@ -50,7 +50,7 @@ func (h *handler) list(w http.ResponseWriter, r *http.Request, o *options) {
 }
 
 // page returns the requested page.
-func (h *handler) page(r *http.Request, o *options) (*page, *metav1.Status) {
+func (h *handler) page(o *options) (*page, *metav1.Status) {
 	var at int64
 	switch {
 	case o.next != nil:
@@ -58,10 +58,10 @@ func (h *handler) page(r *http.Request, o *options) (*page, *metav1.Status) {
 	case o.match == metav1.ResourceVersionMatchExact:
 		at = o.revision
 	}
-	if head := h.opts.Journal.Revision(); o.revision > head {
+	if head := h.opts.Gate.Revision(); o.revision > head {
 		return nil, tooLarge(o.revision, head)
 	}
-	items, revision, err := o.resource.list(h, r, o, at)
+	items, revision, err := o.resource.list(o, at)
 	if compacted, ok := errors.AsType[*journal.CompactedError](err); ok {
 		return nil, expired(compacted)
 	}

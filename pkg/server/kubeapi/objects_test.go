@@ -11,8 +11,10 @@ import (
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/watch"
 
+	"github.com/podconfigd/podconfigd/pkg/access"
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/journal"
 )
@@ -170,9 +172,9 @@ func TestEmptyResources(t *testing.T) {
 // A client sees the namespaces in which it sees a pod.
 func TestNamespacesThatAClientSees(t *testing.T) {
 	a := serveWith(t, journal.Options{Node: testNode("a")}, func(opts *Options) {
-		opts.Sees = func(*http.Request) func(*journal.Pod) bool {
-			return func(p *journal.Pod) bool { return p.Object.Labels["version"] == "public" }
-		}
+		opts.Gate.SetPolicy(access.NewPolicy([]access.Rule{{
+			LabelSelector: labels.SelectorFromSet(labels.Set{"version": "public"}), View: access.Full,
+		}}))
 	})
 	a.change(config.ADD, "file", "web/x=public")
 	a.change(config.ADD, "file", "db/y=1")

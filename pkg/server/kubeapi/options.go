@@ -23,6 +23,8 @@ type options struct {
 	form     *form
 	watch    bool
 	selector view.Selector
+	// scope is what the client sees. It is set after parsing.
+	scope *view.Scope
 	// revision is the parameter resourceVersion, or 0. given is true if it is not empty.
 	revision int64
 	given    bool

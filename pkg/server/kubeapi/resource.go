@@ -12,6 +12,7 @@ import (
 
 	"github.com/podconfigd/podconfigd/internal/podfields"
 	"github.com/podconfigd/podconfigd/pkg/journal"
+	"github.com/podconfigd/podconfigd/pkg/journal/view"
 )
 
 // resource is a resource of the API.
@@ -27,9 +28,9 @@ type resource struct {
 	fields []string
 	// list returns the selected objects at a revision, by namespace and name, and the
 	// revision. 0 means the newest revision. The error is a CompactedError.
-	list func(h *handler, r *http.Request, o *options, at int64) ([]item, int64, error)
+	list func(o *options, at int64) ([]item, int64, error)
 	// get returns an object, or nil.
-	get func(h *handler, r *http.Request, name types.NamespacedName) item
+	get func(scope *view.Scope, name types.NamespacedName) item
 	// watch starts a watch.
 	watch func(h *handler, r *http.Request, o *options) cursor
 }
@@ -106,79 +107,49 @@ func (res *resource) parseFields(s string) (fields.Selector, error) {
 	return podfields.ParseOnly(s, res.fields)
 }
 
-func listPods(h *handler, _ *http.Request, o *options, at int64) ([]item, int64, error) {
-	pods, revision, err := h.opts.Journal.Named(at)
-	var items []item
-	for _, pod := range pods {
-		if o.selector.Matches(pod) {
-			items = append(items, podItem{pod})
-		}
+func listPods(o *options, at int64) ([]item, int64, error) {
+	pods, revision, err := o.scope.Named(at, o.selector)
+	items := make([]item, len(pods))
+	for i, pod := range pods {
+		items[i] = podItem{pod}
 	}
 	return items, revision, err
 }
 
-func getPod(h *handler, _ *http.Request, name types.NamespacedName) item {
-	if pod := h.opts.Journal.ByName(name); pod != nil {
+func getPod(scope *view.Scope, name types.NamespacedName) item {
+	if pod := scope.WithName(name); pod != nil {
 		return podItem{pod}
 	}
 	return nil
 }
 
-func noObjects(h *handler, _ *http.Request, _ *options, at int64) ([]item, int64, error) {
-	_, revision, err := h.opts.Journal.Objects(journal.Nodes, at) // for the revision
+func noObjects(o *options, at int64) ([]item, int64, error) {
+	_, revision, err := o.scope.Objects(journal.Nodes, at) // for the revision
 	return nil, revision, err
 }
 
-func noObject(*handler, *http.Request, types.NamespacedName) item { return nil }
+func noObject(*view.Scope, types.NamespacedName) item { return nil }
 
-func listObjects(kind journal.Kind) func(*handler, *http.Request, *options, int64) ([]item, int64, error) {
-	return func(h *handler, r *http.Request, o *options, at int64) ([]item, int64, error) {
-		// A watch sends a set's events with the last revisions that cause them, so a list within
-		// a set would not fit to it.
-		objects, revision, err := h.opts.Journal.Objects(kind, h.opts.Journal.Boundary(at))
-		if err != nil {
-			return nil, 0, err
-		}
-		visible, err := h.visible(r, kind, revision)
-		if err != nil {
-			return nil, 0, err
-		}
+func listObjects(kind journal.Kind) func(*options, int64) ([]item, int64, error) {
+	return func(o *options, at int64) ([]item, int64, error) {
+		objects, revision, err := o.scope.Objects(kind, at)
 		var items []item
 		for _, object := range objects {
-			if visible(object) && o.selects(object) {
+			if o.selects(object) {
 				items = append(items, objectItem{object})
 			}
 		}
-		return items, revision, nil
+		return items, revision, err
 	}
 }
 
-func getObject(kind journal.Kind) func(*handler, *http.Request, types.NamespacedName) item {
-	return func(h *handler, r *http.Request, name types.NamespacedName) item {
-		object := h.opts.Journal.Object(kind, name.Name)
-		visible, err := h.visible(r, kind, 0)
-		if object == nil || err != nil || !visible(object) {
-			return nil
+func getObject(kind journal.Kind) func(*view.Scope, types.NamespacedName) item {
+	return func(scope *view.Scope, name types.NamespacedName) item {
+		if object := scope.Object(kind, name.Name); object != nil {
+			return objectItem{object}
 		}
-		return objectItem{object}
+		return nil
 	}
-}
-
-// visible returns which objects of a kind the client of a request sees: the namespaces in
-// which it sees a pod, at a revision, and all nodes.
-func (h *handler) visible(r *http.Request, kind journal.Kind, at int64) (func(*journal.Object) bool, error) {
-	sees := h.opts.sees(r)
-	if sees == nil || kind != journal.Namespaces {
-		return func(*journal.Object) bool { return true }, nil
-	}
-	pods, _, err := h.opts.Journal.Named(at)
-	namespaces := make(map[string]bool)
-	for _, pod := range pods {
-		if sees(pod) {
-			namespaces[pod.Object.Namespace] = true
-		}
-	}
-	return func(o *journal.Object) bool { return namespaces[o.Object.GetName()] }, err
 }
 
 // selects reports whether the selectors of the request select the object.

@@ -39,7 +39,7 @@ func (h *handler) watch(w http.ResponseWriter, r *http.Request, o *options) {
 	}
 	defer release()
 	if o.initial != nil && *o.initial {
-		if head := h.opts.Journal.Revision(); o.revision > head {
+		if head := h.opts.Gate.Revision(); o.revision > head {
 			respond.Status(w, tooLarge(o.revision, head))
 			return
 		}
@@ -74,7 +74,7 @@ func (h *handler) watch(w http.ResponseWriter, r *http.Request, o *options) {
 func (h *handler) since(o *options) *int64 {
 	switch {
 	case o.initial != nil && !*o.initial && o.revision == 0:
-		return new(h.opts.Journal.Revision())
+		return new(h.opts.Gate.Revision())
 	case o.initial == nil && o.revision != 0, o.initial != nil && !*o.initial:
 		return &o.revision
 	}

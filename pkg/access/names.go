@@ -1,0 +1,83 @@
+package access
+
+import (
+	"errors"
+	"os/user"
+	"strconv"
+	"sync"
+	"time"
+)
+
+// names gives the names of users and groups. The name of one without a name is empty. An error
+// means that the name can't be read.
+type names interface {
+	user(uid uint32) (string, error)
+	group(gid uint32) (string, error)
+}
+
+// system has the names of the system. A static binary reads them from /etc/passwd and
+// /etc/group: users and groups of a directory service have no names there.
+var system names = &systemNames{
+	users: nameCache{find: func(id string) (string, error) {
+		u, err := user.LookupId(id)
+		if err != nil {
+			return "", err
+		}
+		return u.Username, nil
+	}},
+	groups: nameCache{find: func(id string) (string, error) {
+		g, err := user.LookupGroupId(id)
+		if err != nil {
+			return "", err
+		}
+		return g.Name, nil
+	}},
+}
+
+type systemNames struct{ users, groups nameCache }
+
+func (s *systemNames) user(uid uint32) (string, error)  { return s.users.of(uid, time.Now()) }
+func (s *systemNames) group(gid uint32) (string, error) { return s.groups.of(gid, time.Now()) }
+
+const (
+	// nameTTL is how long a name is cached, also that there is none.
+	nameTTL = 10 * time.Second
+	// maxNames is the maximum number of cached names.
+	maxNames = 4096
+)
+
+// nameCache caches names.
+type nameCache struct {
+	find func(id string) (string, error)
+
+	mu    sync.Mutex
+	known map[uint32]cachedName
+}
+
+type cachedName struct {
+	name  string
+	until time.Time
+}
+
+// of returns the name of an ID.
+func (c *nameCache) of(id uint32, now time.Time) (string, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if found, ok := c.known[id]; ok && now.Before(found.until) {
+		return found.name, nil
+	}
+	name, err := c.find(strconv.FormatUint(uint64(id), 10))
+	_, noUser := errors.AsType[user.UnknownUserIdError](err)
+	_, noGroup := errors.AsType[user.UnknownGroupIdError](err)
+	switch {
+	case noUser, noGroup:
+		name = ""
+	case err != nil:
+		return "", err
+	}
+	if c.known == nil || len(c.known) >= maxNames {
+		c.known = make(map[uint32]cachedName)
+	}
+	c.known[id] = cachedName{name, now.Add(nameTTL)}
+	return name, nil
+}

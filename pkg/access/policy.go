@@ -1,0 +1,134 @@
+package access
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// Policy is a list of rules. It is immutable and safe for concurrent use. A nil Policy has no
+// rules: everything is shown.
+type Policy struct {
+	rules []Rule
+	// named is true if a rule has the name of a user or group.
+	named bool
+	names names
+
+	mu     sync.Mutex
+	grants map[string]*Grant // by the matching rules
+}
+
+// maxGrants is the maximum number of cached grants.
+const maxGrants = 1024
+
+// NewPolicy returns the policy of rules that Validate accepts; nil if there are none.
+func NewPolicy(rules []Rule) *Policy {
+	if len(rules) == 0 {
+		return nil
+	}
+	p := &Policy{rules: slices.Clone(rules), names: system, grants: make(map[string]*Grant)}
+	for i := range rules {
+		p.named = p.named || len(rules[i].Users)+len(rules[i].Groups) > 0
+	}
+	return p
+}
+
+// For returns the grant of a subject. It is nil if the subject sees all of every pod. With an
+// error, the grant shows nothing: a name that a rule needs can't be read.
+func (p *Policy) For(s Subject) (*Grant, error) {
+	if p == nil {
+		return nil, nil //nolint:nilnil // nil is the grant for everything
+	}
+	s, err := p.Named(s)
+	if err != nil {
+		return newGrant(nil, nil), fmt.Errorf("reading the names of %v: %w", &s, err)
+	}
+	matching := make([]byte, len(p.rules))
+	for i := range p.rules {
+		if p.rules[i].matches(&s) {
+			matching[i] = 1
+		}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	grant, known := p.grants[string(matching)]
+	if !known {
+		grant = newGrant(p.rules, matching)
+		if len(p.grants) < maxGrants {
+			p.grants[string(matching)] = grant
+		}
+	}
+	return grant, nil
+}
+
+// Named returns the client process of a unix socket with the names of its user and groups, if
+// a rule needs them.
+func (p *Policy) Named(s Subject) (Subject, error) {
+	if p == nil || !p.named || s.UID == nil || s.User != "" {
+		return s, nil
+	}
+	name, err := p.names.user(*s.UID)
+	if err != nil {
+		return s, err
+	}
+	s.User, s.Groups = name, nil
+	for _, gid := range s.GIDs {
+		name, err := p.names.group(gid)
+		if err != nil {
+			return s, err
+		}
+		if name != "" {
+			s.Groups = append(s.Groups, name)
+		}
+	}
+	return s, nil
+}
+
+// matches reports whether the rule is for the subject.
+func (r *Rule) matches(s *Subject) bool {
+	overlaps := func(gid uint32) bool { return slices.Contains(r.GIDs, gid) }
+	named := func(group string) bool { return slices.Contains(r.Groups, group) }
+	switch {
+	case len(r.Users)+len(r.UIDs)+len(r.Groups)+len(r.GIDs) == 0:
+		return true
+	case s.User != "" && slices.Contains(r.Users, s.User), s.UID != nil && slices.Contains(r.UIDs, *s.UID):
+		return true
+	}
+	return slices.ContainsFunc(s.GIDs, overlaps) || slices.ContainsFunc(s.Groups, named)
+}
+
+// key is the part of the rule that concerns pods, as text.
+func (r *Rule) key() string {
+	selector := ""
+	if r.restrictsLabels() {
+		selector = "=" + r.LabelSelector.String() // that of a selector that matches nothing is empty
+	}
+	return fmt.Sprintf("%q %q %q %v %q", sortedSet(r.Sources), sortedSet(r.Namespaces), selector, r.View, sortedSet(r.annotations()))
+}
+
+func (r *Rule) restrictsLabels() bool { return r.LabelSelector != nil && !r.LabelSelector.Empty() }
+
+// restricts reports whether the rule is for some pods only.
+func (r *Rule) restricts() bool {
+	return len(r.Sources)+len(r.Namespaces) > 0 || r.restrictsLabels()
+}
+
+// annotations are those that the rule keeps.
+func (r *Rule) annotations() []string {
+	if r.View != Redacted {
+		return nil
+	}
+	return r.Annotations
+}
+
+func sortedSet(s []string) []string { return slices.Compact(slices.Sorted(slices.Values(s))) }
+
+// keyOf joins the keys of rules.
+func keyOf(rules []Rule) string {
+	keys := make([]string, len(rules))
+	for i := range rules {
+		keys[i] = rules[i].key()
+	}
+	return strings.Join(keys, "\n")
+}

@@ -1,0 +1,270 @@
+package access
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+)
+
+func selector(t *testing.T, text string) labels.Selector {
+	t.Helper()
+	s, err := labels.Parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func pod(namespace, app string) *v1.Pod {
+	return &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "p", Labels: map[string]string{"app": app}}}
+}
+
+func grantOf(t *testing.T, rules []Rule, s Subject) *Grant {
+	t.Helper()
+	g, err := NewPolicy(rules).For(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+var someone = Subject{User: "someone"}
+
+// The first rule whose subject and selectors match decides.
+func TestFirstMatchingRule(t *testing.T) {
+	rules := []Rule{
+		{Users: []string{"other"}, View: Full},
+		{Users: []string{"someone"}, Namespaces: []string{"monitoring"}, LabelSelector: selector(t, "app=web"), View: Redacted},
+		{Groups: []string{"agents"}, Sources: []string{"file"}, View: Full},
+		{Namespaces: []string{"monitoring"}, View: Metadata},
+	}
+	member := Subject{User: "someone", Groups: []string{"agents"}}
+	for _, c := range []struct {
+		s           Subject
+		source      string
+		pod         *v1.Pod
+		want        Level
+		description string
+	}{
+		{someone, "api", pod("monitoring", "web"), Redacted, "its own rule"},
+		{someone, "api", pod("monitoring", "db"), Metadata, "another label"},
+		{someone, "file", pod("default", "web"), None, "no rule"},
+		{member, "file", pod("default", "web"), Full, "a rule of a group"},
+		{member, "file", pod("monitoring", "web"), Redacted, "an earlier rule shows less"},
+		{member, "api", pod("default", "web"), None, "another source"},
+		{Subject{}, "api", pod("monitoring", "web"), Metadata, "nobody, a rule for all"},
+		{Subject{User: "other"}, "api", pod("default", "x"), Full, "everything"},
+	} {
+		if got := grantOf(t, rules, c.s).Of(c.source, c.pod).Level(); got != c.want {
+			t.Errorf("%s: %v, want %v", c.description, got, c.want)
+		}
+	}
+}
+
+func TestSubjects(t *testing.T) {
+	uid := func(n uint32) *uint32 { return &n }
+	for _, c := range []struct {
+		rule Rule
+		s    Subject
+		want bool
+	}{
+		{Rule{}, Subject{}, true},
+		{Rule{UIDs: []uint32{0}}, Subject{}, false}, // over TCP, and with an unknown user
+		{Rule{UIDs: []uint32{0}}, Subject{UID: uid(0)}, true},
+		{Rule{UIDs: []uint32{1}}, Subject{UID: uid(0)}, false}, // root is not special
+		{Rule{Users: []string{""}}, Subject{}, false},
+		{Rule{GIDs: []uint32{7}}, Subject{UID: uid(1), GIDs: []uint32{1, 7}}, true},
+		{Rule{Users: []string{"x"}, GIDs: []uint32{7}}, Subject{UID: uid(1), GIDs: []uint32{7}}, true},
+		{Rule{Groups: []string{"system:masters"}}, Subject{User: "u", Groups: []string{"system:masters"}}, true},
+	} {
+		if got := c.rule.matches(&c.s); got != c.want {
+			t.Errorf("%+v matches %+v: %v", c.rule, c.s, got)
+		}
+	}
+}
+
+// Without rules, and by a rule that shows everything to all, there is nothing to check. Rules that
+// match nobody show nothing.
+func TestEverythingAndNothing(t *testing.T) {
+	if NewPolicy(nil) != nil {
+		t.Error("without rules there is a policy")
+	}
+	if g := grantOf(t, nil, Subject{}); g != nil || g.Nothing() || g.Of("file", pod("a", "b")).Level() != Full {
+		t.Error("without rules, not everything is shown")
+	}
+	if g := grantOf(t, []Rule{{Users: []string{"someone"}, View: Full}, {View: None}}, someone); g != nil {
+		t.Error("a rule that shows everything is not the grant for everything")
+	}
+	for _, rules := range [][]Rule{
+		{{Users: []string{"other"}, View: Full}},
+		{{Namespaces: []string{"a"}, View: None}, {View: None}, {View: Full}},
+	} {
+		if g := grantOf(t, rules, someone); !g.Nothing() || g.Of("file", pod("a", "b")).Level() != None {
+			t.Errorf("%v shows something", rules)
+		}
+	}
+}
+
+// Grants that give the same have the same key, also those of different policies.
+func TestKeys(t *testing.T) {
+	rules := []Rule{{Users: []string{"someone"}, Namespaces: []string{"a", "b"}, View: Redacted, Annotations: []string{"x", "y"}}}
+	same := []Rule{
+		{Users: []string{"other"}, View: Full},
+		{GIDs: []uint32{5}, Users: []string{"someone"}, Namespaces: []string{"b", "a", "a"}, View: Redacted, Annotations: []string{"y", "x"}},
+		{Namespaces: []string{"z"}, View: None},
+	}
+	key := grantOf(t, rules, someone).Key()
+	if key != grantOf(t, same, someone).Key() {
+		t.Error("the keys differ")
+	}
+	if f := grantOf(t, rules, someone).Of("file", pod("a", "")); f != grantOf(t, same, someone).Of("api", pod("b", "")) {
+		t.Error("the forms differ")
+	}
+	for name, change := range map[string]func(*Rule){
+		"view":        func(r *Rule) { r.View, r.Annotations = Metadata, nil },
+		"annotations": func(r *Rule) { r.Annotations = []string{"x"} },
+		"namespaces":  func(r *Rule) { r.Namespaces = nil },
+		"sources":     func(r *Rule) { r.Sources = []string{"file"} },
+		"labels":      func(r *Rule) { r.LabelSelector = labels.Nothing() },
+	} {
+		other := rules[0]
+		change(&other)
+		if key == grantOf(t, []Rule{other}, someone).Key() {
+			t.Errorf("another %s has the same key", name)
+		}
+	}
+	if key == (Key{}) || grantOf(t, []Rule{{View: None}}, someone).Key() == (Key{}) {
+		t.Error("a grant has the key of everything")
+	}
+}
+
+// Of a pod that is in no source, neither the source nor the labels are known. It gets the least
+// that it could get.
+func TestUnknownPods(t *testing.T) {
+	for _, c := range []struct {
+		rules []Rule
+		want  Level
+	}{
+		{[]Rule{{Namespaces: []string{"a"}, View: Metadata}}, Metadata},
+		{[]Rule{{Namespaces: []string{"b"}, View: Metadata}}, None},
+		{[]Rule{{Namespaces: []string{"a"}, LabelSelector: selector(t, "secret"), View: None}, {View: Full}}, None},
+		{[]Rule{{Namespaces: []string{"b"}, LabelSelector: selector(t, "secret"), View: None}, {View: Redacted}}, Redacted},
+		{[]Rule{{Sources: []string{"file"}, View: Metadata}, {View: Full}}, Metadata},
+		{[]Rule{{Sources: []string{"file"}, View: Full}}, None},
+		{[]Rule{{LabelSelector: selector(t, "x"), View: Redacted}, {Namespaces: []string{"a"}, View: Full}}, Redacted},
+	} {
+		if got := grantOf(t, c.rules, someone).Of("", pod("a", "")).Level(); got != c.want {
+			t.Errorf("%v: %v, want %v", c.rules, got, c.want)
+		}
+	}
+	g := grantOf(t, []Rule{{Sources: []string{"file"}, View: Full}, {Sources: []string{"api"}, Namespaces: []string{"a"}, View: Full}}, someone)
+	if g.AtLeast("file", "").Level() != Full || g.AtLeast("api", "").Level() != None || g.AtLeast("api", "a").Level() != Full {
+		t.Error("the least of a source is wrong")
+	}
+}
+
+// fakeNames has names, and fails for UID 13.
+type fakeNames struct{ asked int }
+
+var errNoPasswd = errors.New("no passwd")
+
+func (f *fakeNames) user(uid uint32) (string, error) {
+	f.asked++
+	if uid == 13 {
+		return "", errNoPasswd
+	}
+	return map[uint32]string{1000: "someone"}[uid], nil
+}
+
+func (f *fakeNames) group(gid uint32) (string, error) {
+	f.asked++
+	return map[uint32]string{7: "agents"}[gid], nil
+}
+
+// The names of a client process are read only if a rule has a name. If they can't be read,
+// nothing is shown: a rule that hides something might be for that name.
+func TestNamesOfProcesses(t *testing.T) {
+	process := func(uid uint32, gids ...uint32) Subject { return Subject{UID: &uid, GIDs: gids} }
+	numbers, names := &fakeNames{}, &fakeNames{}
+	p := NewPolicy([]Rule{{UIDs: []uint32{1000}, View: Metadata}})
+	p.names = numbers
+	if g, err := p.For(process(1000)); err != nil || g.Nothing() || numbers.asked != 0 {
+		t.Errorf("%v, %d names were read", err, numbers.asked)
+	}
+	p = NewPolicy([]Rule{{Users: []string{"someone"}, View: None}, {Groups: []string{"agents"}, View: Redacted}, {UIDs: []uint32{5, 13}, View: Metadata}})
+	p.names = names
+	for _, c := range []struct {
+		s    Subject
+		want Level
+	}{
+		{process(1000, 7), None}, {process(1001, 1, 7), Redacted}, {process(5), Metadata}, {process(6), None},
+		{Subject{User: "someone"}, None}, {Subject{User: "u", Groups: []string{"agents"}}, Redacted},
+	} {
+		if g, err := p.For(c.s); err != nil || g.Of("file", pod("a", "")).Level() != c.want {
+			t.Errorf("%v: %v, %v", c.s, g, err)
+		}
+	}
+	if g, err := p.For(process(13)); !errors.Is(err, errNoPasswd) || !g.Nothing() {
+		t.Errorf("with an error: %v, %v", g, err)
+	}
+}
+
+func TestSystemNames(t *testing.T) {
+	for range 2 {
+		if name, err := system.user(0); name != "root" || err != nil {
+			t.Errorf("UID 0 is %q, %v", name, err)
+		}
+		if name, err := system.group(0); name != "root" || err != nil {
+			t.Errorf("GID 0 is %q, %v", name, err)
+		}
+		if name, err := system.user(4294960000); name != "" || err != nil {
+			t.Errorf("an unknown UID is %q, %v", name, err)
+		}
+	}
+}
+
+func TestValidate(t *testing.T) {
+	checkSource := func(name string) error {
+		if name != "file" {
+			return errors.New("unknown source")
+		}
+		return nil
+	}
+	valid := []Rule{{Users: []string{"x"}, Sources: []string{"file"}, Namespaces: []string{"a"}, View: Redacted, Annotations: []string{"example.com/a"}}, {}}
+	if found := Validate(valid, checkSource); found != nil {
+		t.Errorf("%v", found)
+	}
+	var got []string
+	for _, f := range Validate([]Rule{{}, {
+		Users: []string{""}, Groups: []string{"g", ""}, Sources: []string{"disk"}, Namespaces: []string{"a", "A/b"},
+		View: 9, Annotations: []string{"a b"},
+	}}, checkSource) {
+		if f.Rule != 1 {
+			t.Errorf("%v is of rule 1", f)
+		}
+		got = append(got, f.Field+": "+f.Err.Error())
+	}
+	for i, want := range []string{
+		"Users[0]: empty", "Groups[1]: empty", "Sources[0]: unknown source", `Namespaces[1]: "A/b" is not a valid namespace: `,
+		`Annotations[0]: "a b" is not a valid annotation key: `, "View: Level(9): expected full, redacted, metadata or none", "Annotations: only for a rule with the view redacted, not Level(9)",
+	} {
+		if i >= len(got) || !strings.HasPrefix(got[i], want) {
+			t.Errorf("fault %d of %q: want %s", i, got, want)
+		}
+	}
+}
+
+func TestParseLevel(t *testing.T) {
+	for _, l := range []Level{None, Metadata, Redacted, Full} {
+		if got, err := ParseLevel(l.String()); got != l || err != nil {
+			t.Errorf("%v: %v, %v", l, got, err)
+		}
+	}
+	if _, err := ParseLevel("all"); err == nil || err.Error() != `unknown view "all": expected full, redacted, metadata or none` {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,105 @@
+package view
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/podconfigd/podconfigd/pkg/access"
+	"github.com/podconfigd/podconfigd/pkg/journal"
+)
+
+// Gate is the way of clients to the pods of a journal: through a Scope, which shows a subject
+// what the access rules allow.
+type Gate struct {
+	journal *journal.Journal
+
+	// mu guards what follows. It is read-locked while pods are read for a subject. So the
+	// revision at which the policy is replaced divides what was read before from what is read
+	// after.
+	mu     sync.RWMutex
+	policy *access.Policy
+	// changed is closed when the policy is replaced.
+	changed chan struct{}
+	// past are the latest replaced policies, the oldest first.
+	past []pastPolicy
+}
+
+// pastPolicy is a policy that was replaced.
+type pastPolicy struct {
+	policy *access.Policy
+	// unknown is true if it is not known any more.
+	unknown bool
+	// until is the last revision that was read with the policy.
+	until int64
+}
+
+// maxPast is the maximum number of replaced policies that are kept. Streams from before do not
+// resume.
+const maxPast = 16
+
+// NewGate returns a gate. A policy that is nil shows everything.
+func NewGate(j *journal.Journal, policy *access.Policy) *Gate {
+	return &Gate{journal: j, policy: policy, changed: make(chan struct{})}
+}
+
+// SetPolicy replaces the policy. Subscribers that see something else now get a reset, or what
+// their protocol has for it.
+func (g *Gate) SetPolicy(policy *access.Policy) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.past = append(g.past, pastPolicy{policy: g.policy, until: g.journal.Advance()})
+	if n := len(g.past) - maxPast; n > 0 {
+		g.past = slices.Delete(g.past, 0, n)
+		g.past[0] = pastPolicy{unknown: true, until: g.past[0].until}
+	}
+	g.policy = policy
+	close(g.changed)
+	g.changed = make(chan struct{})
+}
+
+// Scope returns what a subject sees. It is never nil. With an error, it shows nothing.
+func (g *Gate) Scope(s access.Subject) (*Scope, error) {
+	g.mu.RLock()
+	defer g.mu.RUnlock()
+	return g.scopeLocked(s)
+}
+
+func (g *Gate) scopeLocked(s access.Subject) (*Scope, error) {
+	grant, err := g.policy.For(s)
+	return &Scope{gate: g, subject: s, grant: grant, changed: g.changed}, err
+}
+
+// Revision returns the newest revision.
+func (g *Gate) Revision() int64 { return g.journal.Revision() }
+
+// CheckKnown returns an error with the sources that are neither seen nor restored, or nil.
+func (g *Gate) CheckKnown() error { return g.journal.CheckKnown() }
+
+// WaitKnown waits until every source has been seen or restored.
+func (g *Gate) WaitKnown(ctx context.Context) error { return g.journal.WaitKnown(ctx) }
+
+// Restored returns the names of the sources that are only restored.
+func (g *Gate) Restored() []string { return g.journal.Restored() }
+
+// resumable returns nil if the subject saw the same at a revision as it does with the grant,
+// and otherwise the reason.
+func (g *Gate) resumable(s access.Subject, grant *access.Grant, revision int64) error {
+	g.mu.RLock()
+	defer g.mu.RUnlock()
+	for _, p := range slices.Backward(g.past) {
+		if revision > p.until {
+			return nil
+		}
+		var before *access.Grant
+		err := error(nil)
+		if !p.unknown {
+			before, err = p.policy.For(s)
+		}
+		if p.unknown || err != nil || before.Key() != grant.Key() {
+			return journal.Compacted(fmt.Sprintf("the access rules changed after revision %d", revision))
+		}
+	}
+	return nil
+}

@@ -1,0 +1,158 @@
+package server
+
+import (
+	"net"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	v1 "k8s.io/api/core/v1"
+	podsv1alpha1 "k8s.io/kubelet/pkg/apis/pods/v1alpha1"
+
+	podconfigd "github.com/podconfigd/podconfigd/api/podconfigd/v1alpha1"
+	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
+	"github.com/podconfigd/podconfigd/pkg/access"
+	"github.com/podconfigd/podconfigd/pkg/config"
+	"github.com/podconfigd/podconfigd/pkg/journal"
+)
+
+// serveRules serves a journal with access rules.
+func serveRules(t *testing.T, rules ...access.Rule) *daemon {
+	t.Helper()
+	return serveWithLimits(t, journal.Options{}, Limits{}, func(o *Options) { o.Policy = access.NewPolicy(rules) })
+}
+
+// me is a rule for the user of the test.
+func me(view access.Level) access.Rule {
+	return access.Rule{UIDs: []uint32{uint32(os.Getuid())}, View: view}
+}
+
+func notMe(view access.Level) access.Rule {
+	return access.Rule{UIDs: []uint32{uint32(os.Getuid()) + 1}, View: view}
+}
+
+// The subject of a unix socket is the client process, over HTTP and gRPC.
+func TestSubjectOfASocket(t *testing.T) {
+	d := serveRules(t, me(access.Full))
+	d.add("a", 1)
+	if code, body := d.get(t, "/pods"); code != http.StatusOK || !strings.Contains(body, `"name":"a"`) {
+		t.Errorf("%d %s", code, body)
+	}
+	for _, socket := range []string{d.socket, d.pods} {
+		response, err := podsv1alpha1.NewPodsClient(d.grpc(t, socket)).ListPods(t.Context(), &podsv1alpha1.ListPodsRequest{})
+		if err != nil || len(response.GetPods()) != 1 {
+			t.Errorf("%v, %v", response, err)
+		}
+	}
+}
+
+// A client to which no rule shows anything is refused.
+func TestAClientThatSeesNothing(t *testing.T) {
+	d := serveRules(t, notMe(access.Full))
+	d.add("canary", 1)
+	for _, path := range []string{
+		"/v1alpha1/updates", "/pods", "/api/v1/pods", "/api/v1/pods?watch=true", "/api/v1/namespaces/default/pods/canary",
+		"/v1alpha1/lookup?podUID=canary",
+	} {
+		code, body := d.get(t, path)
+		if code != http.StatusForbidden || !strings.Contains(body, `"reason":"Forbidden"`) || !strings.Contains(body, "no access rule shows any to it") {
+			t.Errorf("%s: %d %s", path, code, body)
+		}
+	}
+	conn := d.grpc(t, d.socket)
+	_, err := podconfigd.NewPodConfigClient(conn).List(t.Context(), &podconfigd.ListRequest{})
+	if status.Code(err) != codes.PermissionDenied {
+		t.Errorf("List: %v", err)
+	}
+	stream, err := podsv1alpha1.NewPodsClient(conn).WatchPods(t.Context(), &podsv1alpha1.WatchPodsRequest{})
+	if err == nil {
+		_, err = stream.Recv()
+	}
+	if status.Code(err) != codes.PermissionDenied {
+		t.Errorf("WatchPods: %v", err)
+	}
+	if code, body := d.get(t, "/v1alpha1/status"); code != http.StatusOK || !strings.Contains(body, `"pods":0`) {
+		t.Errorf("status: %d %s", code, body)
+	}
+	if _, body := d.get(t, "/metrics"); !strings.Contains(body, "podconfigd_server_access_denials_total 8") {
+		t.Error("the refusals are not counted")
+	}
+}
+
+// Supplementary groups count. The user and the groups of a process are those of the kernel.
+func TestGroupsOfAProcess(t *testing.T) {
+	l, err := net.Listen("unix", t.TempDir()+"/s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	client, err := net.Dial("unix", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	server, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	socket, ok := server.(*net.UnixConn)
+	if !ok {
+		t.Fatal("not a unix socket")
+	}
+	s := processSubject(socket)
+	want, err := os.Getgroups()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.UID == nil || *s.UID != uint32(os.Getuid()) || !slices.Contains(s.GIDs, uint32(os.Getgid())) {
+		t.Errorf("%+v", s)
+	}
+	for _, gid := range want {
+		if !slices.Contains(s.GIDs, uint32(gid)) {
+			t.Errorf("group %d is missing in %v", gid, s.GIDs)
+		}
+	}
+}
+
+func TestMapsAll(t *testing.T) {
+	for lines, want := range map[string]bool{
+		"         0          0 4294967295\n": true,
+		"0 100000 65536\n":                   false,
+		"0 1000 1\n1 100000 65536\n":         false,
+		"":                                   false,
+	} {
+		if got := mapsAll(lines); got != want {
+			t.Errorf("%q: %v", lines, got)
+		}
+	}
+	if id := unknownID("/nonexistent", "/nonexistent"); id != 65534 {
+		t.Errorf("without a mapping, the ID is %d", id)
+	}
+}
+
+// The stream of a redacted pod has no values. A change of one sends nothing.
+func TestStreamOfRedactedPods(t *testing.T) {
+	d := serveRules(t, me(access.Redacted))
+	withEnv := func(op config.PodOperation, value string, label string) {
+		p := podWith("a", label)
+		p.Spec.Containers = []v1.Container{{Name: "c", Image: "i", Env: []v1.EnvVar{{Name: "E", Value: value}}}}
+		d.journal.Append(config.PodUpdate{Op: op, Source: "file", Pods: []*v1.Pod{p}})
+	}
+	withEnv(config.ADD, "one", "x")
+	r := d.read(t, "")
+	u := r.expect(t, v1alpha1.OpAdd, "a")
+	if e := u.Pods[0].Spec.Containers[0].Env; len(e) != 1 || e[0] != (v1.EnvVar{Name: "E"}) {
+		t.Errorf("%v", e)
+	}
+	r.expect(t, v1alpha1.OpBookmark)
+	withEnv(config.UPDATE, "two", "x")
+	withEnv(config.UPDATE, "two", "y")
+	if u := r.expect(t, v1alpha1.OpUpdate, "a"); u.Pods[0].Labels["app"] != "y" {
+		t.Errorf("%v", u.Pods[0].Labels)
+	}
+}

@@ -1,0 +1,90 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"sync"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/klog/v2"
+
+	"github.com/podconfigd/podconfigd/pkg/access"
+	"github.com/podconfigd/podconfigd/pkg/journal/view"
+	"github.com/podconfigd/podconfigd/pkg/server/internal/respond"
+)
+
+// The server has no journal: all that handlers get of pods comes from a view.Scope, which has
+// the pods that the client may see, in the form in which it may see them.
+
+// SetPolicy replaces the access rules. A stream whose client sees something else by them gets a
+// reset, a watch of the Kubernetes API ends with 410, and the client lists again.
+func (s *Server) SetPolicy(policy *access.Policy) { s.gate.SetPolicy(policy) }
+
+// anyScope returns what the client of the request sees, which can be nothing.
+func (s *Server) anyScope(ctx context.Context) *view.Scope {
+	scope, err := s.gate.Scope(subjectFrom(ctx))
+	if err != nil {
+		klog.FromContext(ctx).V(2).Info("Showing no pods to a client", "reason", err)
+	}
+	return scope
+}
+
+// scope returns what the client of the request sees. If that is nothing, it returns an error
+// with a status.
+func (s *Server) scope(ctx context.Context) (*view.Scope, error) {
+	scope := s.anyScope(ctx)
+	if !scope.Grant().Nothing() {
+		return scope, nil
+	}
+	return nil, s.deny(ctx, scope, "read pods", "no access rule shows any to it")
+}
+
+// scoped passes the scope of the client to a handler, and refuses a client that sees nothing.
+func (s *Server) scoped(handle func(http.ResponseWriter, *http.Request, *view.Scope)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		scope, err := s.scope(r.Context())
+		if err != nil {
+			answerError(w, err)
+			return
+		}
+		handle(w, r, scope)
+	}
+}
+
+// deny counts a refusal, logs the first of each subject, and returns its error.
+func (s *Server) deny(ctx context.Context, scope *view.Scope, what, why string) error {
+	s.metrics.denials.Inc()
+	subject := scope.Subject()
+	who := subject.String()
+	if s.denied.first(who) {
+		klog.FromContext(ctx).Info("Refused a client by the access rules; further refusals of it are only counted",
+			"subject", who, "gids", subject.GIDs, "groups", subject.Groups, "request", what, "reason", why)
+	}
+	return &apierrors.StatusError{ErrStatus: *respond.StatusOf(http.StatusForbidden, metav1.StatusReasonForbidden,
+		fmt.Sprintf("%s may not %s: %s", who, what, why))}
+}
+
+// maxDenied is the maximum number of subjects whose refusal is logged.
+const maxDenied = 1024
+
+// denied has the subjects whose refusal was logged.
+type denied struct {
+	mu       sync.Mutex
+	subjects map[string]struct{}
+}
+
+// first reports whether to log the refusal of a subject.
+func (d *denied) first(subject string) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if _, logged := d.subjects[subject]; logged || len(d.subjects) >= maxDenied {
+		return false
+	}
+	if d.subjects == nil {
+		d.subjects = make(map[string]struct{})
+	}
+	d.subjects[subject] = struct{}{}
+	return true
+}
