@@ -4,7 +4,7 @@ MODULE := github.com/podconfigd/podconfigd
 GO ?= go
 
 # Nested modules, which ./... does not include.
-NESTED_MODULES := test/bench test/conformance test/conformance/merge test/powercut
+NESTED_MODULES := test/bench test/conformance test/conformance/merge test/powercut test/clients
 nested := $(patsubst %/go.mod,%,$(wildcard $(addsuffix /go.mod,$(NESTED_MODULES))))
 # A module without tests, whose databases take long to compile: it is only linted.
 LINTED_MODULES := test/bench/store
@@ -135,6 +135,11 @@ conformance: ## Compare SEQUENCES random sequences of sets, the manifests, and S
 	cd test/conformance && $(SHARED) test -count=1 ./...
 	cd test/conformance/merge && $(SHARED) test -count=1 -timeout 0 -v . -sequences $(SEQUENCES)
 	cd test/conformance/status && $(SHARED) vet . && $(SHARED) test -count=1 -timeout 1h -v . -rapid.checks=$(STATUSES)
+
+.PHONY: clients
+clients: components ## Run clients of other projects during changes and kills; installs them into CACHE
+	@CACHE='$(CACHE)' hack/clients.sh
+	cd test/clients && CACHE='$(CACHE)' $(SHARED) test -count=1 -timeout 1h -v ./...
 
 .PHONY: soak
 soak: ## Change the sources STEPS times, kill the daemon KILLS times, check what subscribers receive; then update PODS pods for PRESS

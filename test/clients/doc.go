@@ -1,0 +1,14 @@
+// Package clients runs clients that other projects wrote, unmodified, against podconfigd:
+// Prometheus, the OpenTelemetry Collector, Telegraf, client-go, controller-runtime, the
+// Kubernetes clients for JavaScript and Python, grpcurl and kubectl.
+//
+// Each client runs while manifests are added, changed and removed, and while the daemon is
+// killed and started again, with and without a state directory. At the end, the client has
+// the same pods as /pods, with the pod IPs and container IDs of a real containerd.
+//
+// The configurations are in testdata. docs/clients.md has the same text.
+//
+// The module is separate because podconfigd must not get its dependencies. hack/clients.sh
+// installs the clients that are not Go packages of this module. With -short, only clients
+// that need no installation run.
+package clients

@@ -1,0 +1,111 @@
+package clients
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os/exec"
+	"strings"
+	"sync"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// follower follows the stream with one grpcurl after the other: one that ends with the
+// daemon is followed by one that resumes.
+type follower struct {
+	grpcurl, address string
+	mu               sync.Mutex
+	instance         string
+	revision         string
+	pods             map[string]string // by UID
+	failed           error
+}
+
+// grpcurl compares the pods that are on the stream.
+func grpcurl(t *testing.T, n *node) view {
+	t.Helper()
+	f := &follower{grpcurl: installed(t, "grpcurl"), address: n.http, pods: make(map[string]string)}
+	ctx, cancel := context.WithCancel(context.Background())
+	var following sync.WaitGroup
+	following.Go(func() {
+		for ctx.Err() == nil {
+			f.follow(ctx)
+		}
+	})
+	t.Cleanup(func() { cancel(); following.Wait() })
+	return view{want: seenPods, got: func(context.Context) (lines []string, err error) {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		for _, pod := range f.pods {
+			lines = append(lines, pod)
+		}
+		return lines, f.failed
+	}}
+}
+
+// follow runs one grpcurl until it ends.
+func (f *follower) follow(ctx context.Context) {
+	request := "{}"
+	if f.instance != "" {
+		request = fmt.Sprintf(`{"instance": %q, "since": %q}`, f.instance, f.revision)
+	}
+	cmd := exec.CommandContext(ctx, f.grpcurl, "-plaintext", "-max-msg-sz", "16777216", "-d", request, f.address, "podconfigd.v1alpha1.PodConfig/Watch")
+	stdout, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		f.apply(&message{}, err)
+		return
+	}
+	defer func() { _ = cmd.Wait() }() // it ended, or was killed
+	fresh := f.instance == ""
+	for messages := json.NewDecoder(stdout); ; {
+		m := &message{Reset: fresh}
+		if err := messages.Decode(m); err != nil {
+			if err != io.EOF && ctx.Err() == nil && !strings.Contains(err.Error(), "closed") {
+				f.apply(m, err)
+			}
+			return
+		}
+		fresh = false
+		f.apply(m, nil)
+	}
+}
+
+// message is a WatchResponse, as grpcurl prints it.
+type message struct {
+	Instance, Revision, Op string
+	Reset                  bool
+	Pods                   [][]byte
+}
+
+// apply does what docs/write-a-client.md says.
+func (f *follower) apply(m *message, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if m.Reset {
+		clear(f.pods)
+	}
+	for _, data := range m.Pods {
+		var p v1.Pod
+		if decoding := p.Unmarshal(data); decoding != nil {
+			err = decoding
+		}
+		switch m.Op {
+		case "OPERATION_ADD", "OPERATION_UPDATE", "OPERATION_DELETE", "OPERATION_RECONCILE":
+			f.pods[string(p.UID)] = see(&p)
+		case "OPERATION_REMOVE":
+			delete(f.pods, string(p.UID))
+		}
+	}
+	if m.Revision != "" {
+		f.instance, f.revision = m.Instance, m.Revision
+	}
+	if f.failed == nil {
+		f.failed = err
+	}
+}

@@ -1,0 +1,30 @@
+package clients
+
+import (
+	"fmt"
+	"os"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/podconfigd/podconfigd/internal/testutil"
+)
+
+// binary is the daemon, as built by "make build".
+var binary string
+
+func TestMain(m *testing.M) {
+	os.Exit(func() int {
+		var err error
+		if binary, err = testutil.Program(".", "./cmd/podconfigd"); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		code := m.Run()
+		if err := goleak.Find(); code == 0 && err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		return code
+	}())
+}
