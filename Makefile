@@ -31,6 +31,13 @@ tool_benchstat := golang.org/x/perf/cmd/benchstat
 tool_buf := github.com/bufbuild/buf/cmd/buf
 tool_protoc-gen-go := google.golang.org/protobuf/cmd/protoc-gen-go
 tool_protoc-gen-go-grpc := google.golang.org/grpc/cmd/protoc-gen-go-grpc
+GENERATORS := $(TOOLS)/deepcopy-gen $(TOOLS)/defaulter-gen
+tool_deepcopy-gen := k8s.io/code-generator/cmd/deepcopy-gen
+tool_defaulter-gen := k8s.io/code-generator/cmd/defaulter-gen
+
+# generate_config makes the generated code of the config file's type in a folder.
+generate_config = $(TOOLS)/deepcopy-gen --go-header-file /dev/null --output-file zz_generated.deepcopy.go ./$(1) && \
+	$(TOOLS)/defaulter-gen --go-header-file /dev/null --output-file zz_generated.defaults.go ./$(1)
 
 # The protobuf interface that changes are compared with.
 API_BASELINE := api/baseline.json
@@ -101,7 +108,7 @@ demo: build ## Build, then run examples/demo.sh
 	examples/demo.sh $(BIN)
 
 .PHONY: lint
-lint: $(GOLANGCI_LINT) lint-api ## Check formatting, linters, the protobuf interface, go.mod files and scripts
+lint: $(GOLANGCI_LINT) lint-api ## Check formatting, linters, the interfaces, generated code, go.mod files and scripts
 	@echo '==> formatting'
 	@$(GOLANGCI_LINT) fmt --diff
 	@set -e; for m in . $(nested) $(LINTED_MODULES); do \
@@ -117,13 +124,16 @@ lint: $(GOLANGCI_LINT) lint-api ## Check formatting, linters, the protobuf inter
 		xargs -n 1 bash -n
 
 .PHONY: lint-api
-lint-api: $(BUF) $(PROTOC_PLUGINS) ## Check the protobuf interface, and that the generated code is up to date
+lint-api: $(BUF) $(PROTOC_PLUGINS) $(GENERATORS) ## Check the protobuf interface, and that the generated code is up to date
 	@echo '==> buf lint, buf breaking'
 	@$(BUF) lint
 	@$(BUF) breaking --against $(API_BASELINE)
 	@echo '==> generated code'
 	@rm -rf bin/generated && mkdir -p bin/generated && PATH='$(TOOLS)':"$$PATH" $(BUF) generate -o bin/generated
-	@for f in $$(cd bin/generated && find . -name '*.go'); do diff -u $$f bin/generated/$$f; done
+	@for f in $$(cd bin/generated && find . -name '*.go'); do diff -u $$f bin/generated/$$f || exit 1; done
+	@mkdir -p bin/generated/config/v1alpha1 && cp api/config/v1alpha1/[!z]*.go bin/generated/config/v1alpha1
+	@$(call generate_config,bin/generated/config/v1alpha1)
+	@for f in bin/generated/config/v1alpha1/zz_*.go; do diff -u api/config/v1alpha1/$${f##*/} $$f || exit 1; done
 	@rm -rf bin/generated
 
 .PHONY: api-baseline
@@ -157,8 +167,9 @@ fuzz: ## Run every fuzz target for FUZZTIME
 	@FUZZTIME='$(FUZZTIME)' hack/fuzz.sh . $(nested)
 
 .PHONY: generate
-generate: $(BUF) $(PROTOC_PLUGINS) ## Regenerate the generated code
+generate: $(BUF) $(PROTOC_PLUGINS) $(GENERATORS) ## Regenerate the generated code
 	PATH='$(TOOLS)':"$$PATH" $(BUF) generate
+	$(call generate_config,api/config/v1alpha1)
 	$(GO) generate ./...
 
 .PHONY: fmt
