@@ -64,6 +64,9 @@ var numbers = map[string]map[string]number{
 			help: "0s to 1m", with: "1",
 		},
 	},
+	"podconfigd proxy": {
+		"port": {taken: []string{"0", "1", "65535"}, refused: append([]string{"-1", "65536"}, beyond...), help: "0 to 65535"},
+	},
 	"podconfigd watch": {
 		"since": {
 			taken: []string{"0", "1", "9223372036854775807"}, refused: []string{"-1", "9223372036854775808", "1e308"},

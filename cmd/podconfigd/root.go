@@ -51,7 +51,8 @@ Without a subcommand, podconfigd runs the daemon.`,
 	}
 	opts.addFlags(cmd.Flags())
 	opts.addLogFlags(cmd.Flags())
-	cmd.AddCommand(newWatchCommand(), newGetCommand(), newStatusCommand(), newHistoryCommand(), newLookupCommand(), newResyncCommand(), newReleaseCommand(), newValidateCommand(), newConfigCommand(), newVersionCommand())
+	cmd.AddCommand(newWatchCommand(), newGetCommand(), newStatusCommand(), newHistoryCommand(), newLookupCommand(), newResyncCommand(), newReleaseCommand(), newProxyCommand(),
+		newValidateCommand(), newConfigCommand(), newVersionCommand())
 	cmd.InitDefaultCompletionCmd()
 	for _, group := range cmd.Commands() {
 		if !group.Runnable() {

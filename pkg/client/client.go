@@ -82,6 +82,16 @@ func (c *Client) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
+// Ping returns an error if the daemon can't be reached. It returns a [RefusedError] if the
+// daemon does not accept the credentials, or is not healthy.
+func (c *Client) Ping(ctx context.Context) error {
+	body, err := c.get(ctx, "/healthz", nil)
+	if err != nil {
+		return err
+	}
+	return body.Close()
+}
+
 // Status returns the daemon's status.
 func (c *Client) Status(ctx context.Context) (*v1alpha1.Status, error) {
 	var status v1alpha1.Status

@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"github.com/podconfigd/podconfigd/internal/loopback"
 )
 
 // Schemes of an Address.
@@ -84,10 +86,10 @@ func parseTCP(scheme, text string) (Address, error) {
 	switch ip, err := netip.ParseAddr(a.Host); {
 	case err == nil:
 		a.Host = ip.Unmap().String()
-	case a.Host != localhost && (a.Host != "" || scheme == SchemeHTTP):
+	case a.Host != loopback.Name && (a.Host != "" || scheme == SchemeHTTP):
 		return Address{}, fmt.Errorf("the address %q is not an IP address: expected one, for example %s", a.Host, exampleOf[scheme])
 	}
-	if scheme == SchemeHTTP && !loopbackHost(a.Host) {
+	if scheme == SchemeHTTP && !loopback.Host(a.Host) {
 		return Address{}, fmt.Errorf("http is only for loopback addresses, and %s is not one: use https, or for example %s", a.Host, exampleOf[scheme])
 	}
 	return a, nil
@@ -119,14 +121,6 @@ func (a Address) Listen(ctx context.Context) (net.Listener, error) {
 		return nil, fmt.Errorf("listening on %s: %s is %s on this node, which is not a loopback address", a, a.Host, l.Addr())
 	}
 	return l, nil
-}
-
-const localhost = "localhost"
-
-// loopbackHost reports whether a host without its port is a loopback address, or its name.
-func loopbackHost(host string) bool {
-	ip, err := netip.ParseAddr(host)
-	return strings.EqualFold(host, localhost) || err == nil && ip.Unmap().IsLoopback()
 }
 
 // Same reports whether two addresses can't both be listened on.

@@ -65,13 +65,13 @@ func TestParseAddress(t *testing.T) {
 
 // An address in use is named as the flag has it.
 func TestListenNamesTheAddress(t *testing.T) {
-	l, err := Address{Scheme: SchemeHTTP, Host: localhost}.Listen(t.Context())
+	l, err := Address{Scheme: SchemeHTTP, Host: "localhost"}.Listen(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer l.Close()
 	port := l.Addr().(*net.TCPAddr).AddrPort().Port()
-	_, err = Address{Scheme: SchemeHTTP, Host: localhost, Port: port}.Listen(t.Context())
+	_, err = Address{Scheme: SchemeHTTP, Host: "localhost", Port: port}.Listen(t.Context())
 	if err == nil || !strings.Contains(err.Error(), "http://localhost:") || !strings.Contains(err.Error(), "address already in use") {
 		t.Errorf("the same port: %v", err)
 	}

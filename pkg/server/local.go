@@ -2,10 +2,8 @@ package server
 
 import (
 	"context"
-	"fmt"
 	"net"
 	"net/http"
-	"net/url"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -13,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podconfigd/podconfigd/api/podconfigd/v1alpha1"
+	"github.com/podconfigd/podconfigd/internal/loopback"
 	"github.com/podconfigd/podconfigd/pkg/server/internal/respond"
 )
 
@@ -53,29 +52,13 @@ func refuseWrites(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo
 	return handle(srv, stream)
 }
 
-// notFromWebPages refuses requests of web pages. A page can have a name that resolves to a
-// loopback address (DNS rebinding). Its requests have that name as their host. Requests to
-// another host than that of the page are marked by the browser.
+// notFromWebPages refuses requests of web pages.
 func notFromWebPages(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if why := ofWebPage(r); why != "" {
+		if why := loopback.WebPage(r); why != "" {
 			respond.Error(w, http.StatusForbidden, metav1.StatusReasonForbidden, why)
 			return
 		}
 		next.ServeHTTP(w, r)
 	})
-}
-
-func ofWebPage(r *http.Request) (why string) {
-	host := (&url.URL{Host: r.Host}).Hostname()
-	if r.Host != "" && !loopbackHost(host) { // HTTP/1.0 has no host
-		return fmt.Sprintf("the host of the request is %q: expected localhost or a loopback address", r.Host)
-	}
-	if site := r.Header.Get("Sec-Fetch-Site"); site == "cross-site" || site == "same-site" {
-		return "requests of web pages are not served: the request has Sec-Fetch-Site: " + site
-	}
-	if origin := r.Header.Get("Origin"); origin != "" && origin != "http://"+r.Host {
-		return fmt.Sprintf("requests of web pages are not served: the request has Origin: %q", origin)
-	}
-	return ""
 }

@@ -51,14 +51,14 @@ func TestImportsPointOneWay(t *testing.T) {
 		"pkg/journal/wire":            {"pkg/config", "pkg/journal", "pkg/journal/view", "api/stream/v1alpha1"},
 		"pkg/syncloop":                {"pkg/config", "pkg/pleg", "pkg/podstatus"},
 		"pkg/lookup":                  {"pkg/access", "pkg/journal", "pkg/journal/view", "pkg/pleg", "api/stream/v1alpha1"},
-		"pkg/server":                  {"pkg/access", "internal/podfields", "pkg/config", "pkg/journal", "pkg/lookup", "pkg/journal/history", "pkg/journal/view", "pkg/journal/wire", "pkg/server/internal/respond", "pkg/server/kubeapi", "api/podconfigd/v1alpha1", "api/stream/v1alpha1"},
+		"pkg/server":                  {"pkg/access", "internal/loopback", "internal/podfields", "pkg/config", "pkg/journal", "pkg/lookup", "pkg/journal/history", "pkg/journal/view", "pkg/journal/wire", "pkg/server/internal/respond", "pkg/server/kubeapi", "api/podconfigd/v1alpha1", "api/stream/v1alpha1"},
 		"pkg/server/kubeapi":          {"pkg/access", "internal/podfields", "internal/podtable", "pkg/config", "pkg/journal", "pkg/journal/view", "pkg/journal/wire", "pkg/server/internal/respond"},
 		"pkg/server/internal/respond": {"api/stream/v1alpha1"},
 		"pkg/client":                  {"api/stream/v1alpha1", "internal/smallfile", "internal/socketpath"},
 		"pkg/daemon": {"pkg/access", "pkg/config", "pkg/manifest", "pkg/sources", "pkg/sources/file", "pkg/sources/http", "pkg/sources/apiserver",
 			"pkg/pleg", "pkg/pleg/cri", "pkg/pleg/recorder", "pkg/podstatus", "pkg/syncloop", "pkg/lookup", "pkg/journal", "pkg/journal/history", "pkg/journal/store", "pkg/journal/wire", "pkg/server", "api/stream/v1alpha1", "internal/smallfile", "internal/socketpath", "internal/version"},
 		"cmd/podconfigd": {"pkg/config", "pkg/daemon", "pkg/client", "pkg/journal/history", "pkg/manifest", "pkg/sources", "pkg/sources/file", "pkg/sources/apiserver",
-			"api/stream/v1alpha1", "internal/configfile", "internal/logsink", "internal/poddiff", "internal/podtable", "internal/version"},
+			"api/stream/v1alpha1", "internal/configfile", "internal/logsink", "internal/poddiff", "internal/podtable", "internal/proxy", "internal/version"},
 	}
 	direct, _ := imports(t)
 	for name, imported := range direct {

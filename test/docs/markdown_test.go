@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"github.com/podconfigd/podconfigd/internal/testutil"
+	"github.com/podconfigd/podconfigd/test/components"
 )
 
 // step is a command and its documented output.
@@ -120,6 +122,9 @@ func TestTheConsoleBlocks(t *testing.T) {
 				os.Symlink(filepath.Join(root, "examples"), filepath.Join(s.dir, "examples")),
 			); err != nil {
 				t.Fatal(err)
+			}
+			if slices.ContainsFunc(all, func(st step) bool { return strings.HasPrefix(st.command, "kubectl ") }) {
+				s.env = append(s.env, "PATH="+filepath.Dir(components.Kubectl(t))+":"+os.Getenv("PATH"), "HOME="+s.dir)
 			}
 			for _, st := range all {
 				if target, ok := strings.CutPrefix(st.command, "make "); ok {

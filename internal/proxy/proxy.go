@@ -1,0 +1,125 @@
+// Package proxy serves a daemon on a loopback port, without credentials, for reading.
+package proxy
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podconfigd/podconfigd/internal/loopback"
+)
+
+const (
+	// headerTimeout is the time in which a client must send the header of a request, and
+	// idleTimeout the time after which a connection without a request is closed.
+	headerTimeout = 10 * time.Second
+	idleTimeout   = 2 * time.Minute
+	maxHeader     = 64 << 10
+	// drainTimeout is the time in which requests must end when the proxy stops.
+	drainTimeout = time.Second
+)
+
+// Serve passes requests to the daemon until the context is done. Then it ends all streams and
+// closes the listener. The daemon is what sends requests to it: *client.Client.
+func Serve(ctx context.Context, l net.Listener, daemon http.RoundTripper) error {
+	requests, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	server := &http.Server{
+		Handler: handler(daemon), Protocols: new(http.Protocols),
+		ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
+		BaseContext: func(net.Listener) context.Context { return requests },
+		ErrorLog:    log.New(io.Discard, "", 0), // what it has is about clients, and not for the user
+	}
+	server.Protocols.SetHTTP1(true)
+	server.Protocols.SetUnencryptedHTTP2(true) // gRPC
+	stopped := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(stopped)
+		cancel()
+		drain, done := context.WithTimeout(context.WithoutCancel(ctx), drainTimeout)
+		defer done()
+		if server.Shutdown(drain) != nil {
+			_ = server.Close() // some client does not read
+		}
+	})
+	err := server.Serve(l)
+	if stop() {
+		return err
+	}
+	<-stopped
+	return nil
+}
+
+func handler(daemon http.RoundTripper) http.Handler {
+	pass := &httputil.ReverseProxy{
+		Transport: daemon, ErrorLog: log.New(io.Discard, "", 0),
+		// The proxy has its own credentials.
+		Rewrite: func(r *httputil.ProxyRequest) { r.Out.Header.Del("Authorization") },
+		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
+			if r.Context().Err() == nil {
+				refuse(w, r, http.StatusBadGateway, err.Error())
+			}
+		},
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch why := loopback.WebPage(r); {
+		case why != "":
+			refuse(w, r, http.StatusForbidden, why)
+		case writes(r):
+			refuse(w, r, http.StatusForbidden, "podconfigd proxy only reads: send the request to the socket, or to the https address, of podconfigd")
+		default:
+			pass.ServeHTTP(w, r)
+		}
+	})
+}
+
+// writingCalls are the gRPC calls that change something.
+var writingCalls = map[string]bool{
+	"/podconfigd.v1alpha1.PodConfig/Resync":  true,
+	"/podconfigd.v1alpha1.PodConfig/Release": true,
+}
+
+// writes reports whether a request may change something. The Kubernetes API of the daemon
+// answers such requests itself.
+func writes(r *http.Request) bool {
+	switch r.Method {
+	case http.MethodGet, http.MethodHead, http.MethodOptions:
+		return false
+	case http.MethodConnect, http.MethodTrace:
+		return true
+	}
+	return strings.HasPrefix(r.URL.Path, "/v1alpha1/") || writingCalls[r.URL.Path]
+}
+
+// callCodes are the codes of gRPC: PERMISSION_DENIED and UNAVAILABLE.
+var callCodes = map[int]int{http.StatusForbidden: 7, http.StatusBadGateway: 14}
+
+func refuse(w http.ResponseWriter, r *http.Request, code int, message string) {
+	header := w.Header()
+	if strings.HasPrefix(r.Header.Get("Content-Type"), "application/grpc") {
+		header.Set("Content-Type", "application/grpc")
+		header.Set("Grpc-Status", strconv.Itoa(callCodes[code]))
+		header.Set("Grpc-Message", url.PathEscape(message))
+		return
+	}
+	reason := metav1.StatusReasonForbidden
+	if code == http.StatusBadGateway {
+		reason = metav1.StatusReasonServiceUnavailable
+	}
+	header.Set("Content-Type", "application/json")
+	w.WriteHeader(code)
+	_ = json.NewEncoder(w).Encode(metav1.Status{ // the client may be gone
+		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"},
+		Status:   metav1.StatusFailure, Reason: reason, Code: int32(code), Message: message,
+	})
+}
