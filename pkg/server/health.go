@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+
+	"github.com/podconfigd/podconfigd/pkg/server/kubeapi"
 )
 
 // Check is one health check.
@@ -56,7 +58,7 @@ func (s *Server) unready() error {
 	return nil
 }
 
-func (s *Server) handleHealth(mux *http.ServeMux) {
+func (s *Server) handleHealth(mux kubeapi.Router) {
 	live := append([]Check{ping}, s.opts.Live...)
 	mux.HandleFunc("/healthz", healthHandler("healthz", http.StatusInternalServerError, live))
 	mux.HandleFunc("/livez", healthHandler("livez", http.StatusInternalServerError, live))

@@ -64,6 +64,12 @@ func (s *Server) handler() http.Handler { return s.handlePosts(s.reads()) }
 // reads returns the handler of the requests that change nothing.
 func (s *Server) reads() http.Handler {
 	mux := http.NewServeMux()
+	s.route(mux)
+	return kubeapi.Writes(notKubelet(readOnly(mux)), s.limits.listTimeout/3)
+}
+
+// route adds the paths of the requests that change nothing.
+func (s *Server) route(mux kubeapi.Router) {
 	mux.HandleFunc("/v1alpha1/updates", s.scoped(s.updates))
 	lists := &s.limits.lists
 	mux.HandleFunc("/v1alpha1/status", limited(lists, s.status))
@@ -85,7 +91,6 @@ func (s *Server) reads() http.Handler {
 			"there is nothing at %s; there is /v1alpha1/updates, /v1alpha1/status, /v1alpha1/runtime, /v1alpha1/history, /v1alpha1/lookup, /v1alpha1/resync, /v1alpha1/release, /pods, /api, /healthz, /livez, /readyz, /metrics and /version",
 			r.URL.Path))
 	})
-	return kubeapi.Writes(notKubelet(readOnly(mux)), s.limits.listTimeout/3)
 }
 
 // bodyWait is the time for which the server waits for a body that no handler reads.

@@ -19,6 +19,7 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/journal/history"
 	"github.com/podconfigd/podconfigd/pkg/journal/view"
 	"github.com/podconfigd/podconfigd/pkg/lookup"
+	"github.com/podconfigd/podconfigd/pkg/server/kubeapi"
 )
 
 const (
@@ -150,7 +151,7 @@ func (s *Server) RunMetrics(ctx context.Context, l net.Listener) error {
 }
 
 // handleMetrics serves health and metrics. Requests for metrics are counted in lists.
-func (s *Server) handleMetrics(mux *http.ServeMux, lists *counter) {
+func (s *Server) handleMetrics(mux kubeapi.Router, lists *counter) {
 	s.handleHealth(mux)
 	mux.HandleFunc("/metrics", limited(lists, promhttp.HandlerFor(s.opts.Gatherer, promhttp.HandlerOpts{}).ServeHTTP))
 }

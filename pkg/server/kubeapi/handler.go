@@ -38,8 +38,13 @@ type Options struct {
 // handler serves the API.
 type handler struct{ opts Options }
 
+// Router takes handlers: an http.ServeMux, or a list of paths in a test.
+type Router interface {
+	HandleFunc(pattern string, handler func(http.ResponseWriter, *http.Request))
+}
+
 // Register adds the paths of the API to the mux.
-func Register(mux *http.ServeMux, opts Options) {
+func Register(mux Router, opts Options) {
 	h := &handler{opts}
 	paths := map[string]http.HandlerFunc{
 		"/api":        object(apiVersions),

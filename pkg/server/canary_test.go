@@ -1,0 +1,446 @@
+package server
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"iter"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	reflectionpb "google.golang.org/grpc/reflection/grpc_reflection_v1"
+	reflectionalphapb "google.golang.org/grpc/reflection/grpc_reflection_v1alpha" //nolint:staticcheck // it is served too
+	"google.golang.org/protobuf/proto"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	podsv1alpha1 "k8s.io/kubelet/pkg/apis/pods/v1alpha1"
+
+	podconfigd "github.com/podconfigd/podconfigd/api/podconfigd/v1alpha1"
+	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
+	"github.com/podconfigd/podconfigd/pkg/access"
+	"github.com/podconfigd/podconfigd/pkg/config"
+	"github.com/podconfigd/podconfigd/pkg/journal"
+	"github.com/podconfigd/podconfigd/pkg/journal/history"
+	"github.com/podconfigd/podconfigd/pkg/journal/store"
+	"github.com/podconfigd/podconfigd/pkg/lookup"
+	"github.com/podconfigd/podconfigd/pkg/pleg"
+)
+
+// A canary is a pod that the rules hide. Everything about it has the word canary.
+
+// canaryRules hide canaries by their labels, their namespace or their source.
+func canaryRules() []access.Rule {
+	return []access.Rule{
+		{LabelSelector: labels.SelectorFromSet(labels.Set{"app": "canary"}), View: access.None},
+		{Namespaces: []string{"canary-ns"}, View: access.None},
+		{Sources: []string{"http"}, View: access.None},
+		{View: access.Full},
+	}
+}
+
+func canaryPod(version string) *v1.Pod {
+	p := podWith("canary-pod", "canary")
+	p.Namespace, p.UID = "canary-ns", "canary-uid"
+	p.Annotations = map[string]string{"canary": version}
+	p.Status = v1.PodStatus{Phase: v1.PodRunning, PodIP: "10.9.9.9", PodIPs: []v1.PodIP{{IP: "10.9.9.9"}}, Message: "canary"}
+	return p
+}
+
+// canaryRuntime has the containers of the canary, and of a canary that is in no source.
+type canaryRuntime struct{ containers }
+
+func (canaryRuntime) FindContainer(id string) (pleg.Found, bool) {
+	uid, known := map[string]types.UID{strings.Repeat("c", 64): "canary-uid", strings.Repeat("d", 64): "canary-orphan"}[id]
+	return pleg.Found{UID: uid, Namespace: "canary-ns", Name: "canary-pod", Container: pleg.Container{ID: id, Name: "canary"}}, known
+}
+
+func (canaryRuntime) FindPod(uid types.UID) (pleg.Found, bool) {
+	return pleg.Found{UID: uid, Namespace: "canary-ns", Name: "canary-orphan"}, uid == "canary-orphan"
+}
+
+// serveCanaries serves a canary and the pod seen, with everything that a daemon has.
+func serveCanaries(t *testing.T, rules []access.Rule) (*daemon, *Server) {
+	t.Helper()
+	log := newLog(t, store.Options{})
+	log.change(config.ADD, "http", "canary-past", "canary")
+	log.change(config.UPDATE, "http", "canary-past", "canary-2")
+	log.change(config.ADD, "file", "seen", "image")
+	log.change(config.REMOVE, "http", "canary-past", "canary-2")
+	var l *lookup.Lookup
+	var opts Options
+	uid := uint32(4294960000)
+	d := serveWithLimits(t, journal.Options{Node: &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node1"}, Status: v1.NodeStatus{
+		Images: []v1.ContainerImage{{Names: []string{"canary"}}}, VolumesInUse: []v1.UniqueVolumeName{"canary"},
+	}}}, Limits{}, func(o *Options) {
+		o.Policy = access.NewPolicy(rules)
+		l = lookup.New(lookup.Options{Journal: o.Journal, Runtime: canaryRuntime{}})
+		o.Lookup = l
+		j := o.Journal
+		o.Status = func() v1alpha1.Status {
+			s := j.Status()
+			s.Sources[0].LastError = "canary"
+			s.Sources[0].File = &v1alpha1.FileStatus{ManifestsOmitted: map[v1alpha1.ManifestState]int{"canary": 1}, Manifests: []v1alpha1.Manifest{
+				{Path: "canary.yaml", Namespace: "canary-ns", Name: "canary-pod", UID: "canary-uid", State: "Accepted"},
+				{Path: "canary2.yaml", State: "Rejected", Message: "canary"},
+				{Path: "seen.yaml", Namespace: "canary-ns", Name: "canary-pod", UID: "seen", State: "Shadowed"},
+				{Path: "seen.yaml", Namespace: "default", Name: "seen", UID: "seen", State: "Accepted"},
+			}}
+			s.Sources[0].HTTP = &v1alpha1.HTTPStatus{Manifests: s.Sources[0].File.Manifests}
+			s.Runtime = &v1alpha1.RuntimeStatus{LastError: "canary", EventsError: "canary"}
+			s.Subscribers = append(s.Subscribers, v1alpha1.Subscriber{UID: &uid, UserAgent: "canary"}, v1alpha1.Subscriber{UserAgent: "canary"})
+			return s
+		}
+		o.Runtime = func() v1alpha1.RuntimePods {
+			return v1alpha1.RuntimePods{Pods: []v1alpha1.RuntimePod{
+				{UID: "canary-uid", Namespace: "canary-ns", Name: "canary-pod"}, {UID: "canary-orphan", Namespace: "default", Name: "canary-orphan"},
+				{UID: "seen", Namespace: "default", Name: "seen", Containers: []v1alpha1.RuntimeContainer{}},
+			}}
+		}
+		o.History = func(h history.Options) iter.Seq2[*v1alpha1.HistoryRecord, error] {
+			return history.Read(log.dir, h)
+		}
+		o.Resync = func(_ context.Context, namespace, name string) error {
+			return fmt.Errorf("resyncing %s/%s", namespace, name)
+		}
+		o.Release = func(context.Context, string) error { return nil }
+		opts = *o
+	})
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error)
+	go func() { done <- l.Run(ctx) }()
+	t.Cleanup(func() { cancel(); <-done })
+	d.journal.Append(config.PodUpdate{Op: config.ADD, Source: "file", Pods: []*v1.Pod{canaryPod("1"), podWith("seen", "1")}})
+	d.journal.HandlePodOrphans(t.Context(), []*v1.Pod{{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "canary-orphan", UID: "canary-orphan"}}})
+	return d, New(Options{Journal: opts.Journal, Gatherer: opts.Gatherer, Runtime: opts.Runtime, Resync: opts.Resync, Release: opts.Release})
+}
+
+// disturb changes the canary in every way, and then the pod seen, so that it has the label end.
+func (d *daemon) disturb(t *testing.T) {
+	t.Helper()
+	put := func(op config.PodOperation, pods ...*v1.Pod) {
+		d.journal.Append(config.PodUpdate{Op: op, Source: "file", Pods: pods})
+	}
+	put(config.UPDATE, canaryPod("2"))
+	put(config.SYNC, canaryPod("2"))
+	d.journal.HandlePodLifecycleEvent(t.Context(), canaryPod("2"), &pleg.PodLifecycleEvent{ID: "canary-uid", Type: pleg.ContainerDied, ContainerID: "canary"})
+	d.journal.HandlePodOrphans(t.Context(), []*v1.Pod{{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "canary-2", UID: "canary-2"}}})
+	put(config.DELETE, canaryPod("3"))
+	put(config.REMOVE, canaryPod("3"))
+	put(config.ADD, canaryPod("1"))
+	put(config.UPDATE, podWith("seen", "end"))
+	put(config.UPDATE, podWith("seen", "1"))
+}
+
+// canaryPaths are the requests of each pattern. A request ends with a stream if it has "stream" in
+// front. Those that name the canary are in TestHiddenIsAsAbsent.
+var canaryPaths = map[string][]string{
+	"/": {"/nothing"},
+	"/v1alpha1/updates": {
+		"stream/v1alpha1/updates", "stream/v1alpha1/updates?ops=*", "stream/v1alpha1/updates?mode=snapshot", "stream/v1alpha1/updates?mode=snapshot-and-updates&ops=*",
+		"stream/v1alpha1/updates?since=1", "stream/v1alpha1/updates?mirrorPods=false",
+	},
+	"/v1alpha1/status":  {"/v1alpha1/status"},
+	"/v1alpha1/runtime": {"/v1alpha1/runtime"},
+	"/v1alpha1/history": {"/v1alpha1/history", "/v1alpha1/history?pods=true", "/v1alpha1/history?limit=1"},
+	"/v1alpha1/lookup": {
+		"/v1alpha1/lookup?podIP=10.9.9.9&pods=true", "/v1alpha1/lookup?containerID=" + strings.Repeat("c", 64), "/v1alpha1/lookup?containerID=" + strings.Repeat("d", 64),
+		"/v1alpha1/lookup?pid=1", "/v1alpha1/lookup?podIP=10.9.9.9&wait=1ms", "/v1alpha1/lookup?cgroup=/kubepods/podx/" + strings.Repeat("c", 64),
+	},
+	"/pods":                               {"/pods", "/pods?mirrorPods=true"},
+	"/pods/{$}":                           {"/pods/"},
+	"/version":                            {"/version"},
+	"/healthz":                            {"/healthz?verbose"},
+	"/livez":                              {"/livez?verbose"},
+	"/readyz":                             {"/readyz?verbose"},
+	"/metrics":                            {"/metrics"},
+	"/api":                                {"/api"},
+	"/apis":                               {"/apis"},
+	"/api/":                               {"/api/x"},
+	"/apis/":                              {"/apis/x"},
+	"/openapi/":                           {"/openapi/x"},
+	"/openapi/v2":                         {"/openapi/v2"},
+	"/openapi/v3":                         {"/openapi/v3"},
+	"/openapi/v3/api/v1":                  {"/openapi/v3/api/v1"},
+	"/api/v1":                             {"/api/v1"},
+	"/api/v1/pods":                        {"/api/v1/pods", "stream/api/v1/pods?watch=true", "/api/v1/pods?limit=1", "stream/api/v1/pods?watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"},
+	"/api/v1/nodes":                       {"/api/v1/nodes"},
+	"/api/v1/nodes/{name}":                {"/api/v1/nodes/node1"},
+	"/api/v1/namespaces":                  {"/api/v1/namespaces"},
+	"/api/v1/namespaces/{name}":           {"/api/v1/namespaces/default"},
+	"/api/v1/events":                      {"/api/v1/events"},
+	"/api/v1/services":                    {"/api/v1/services"},
+	"/api/v1/namespaces/{namespace}/pods": {"/api/v1/namespaces/default/pods", "stream/api/v1/namespaces/default/pods?watch=true"},
+	"/api/v1/namespaces/{namespace}/pods/{name}":     {"/api/v1/namespaces/default/pods/seen"},
+	"/api/v1/namespaces/{namespace}/events":          {"/api/v1/namespaces/default/events"},
+	"/api/v1/namespaces/{namespace}/events/{name}":   {"/api/v1/namespaces/default/events/x"},
+	"/api/v1/namespaces/{namespace}/services":        {"/api/v1/namespaces/default/services"},
+	"/api/v1/namespaces/{namespace}/services/{name}": {"/api/v1/namespaces/default/services/x"},
+}
+
+// patterns lists the patterns of a server.
+type patterns []string
+
+func (p *patterns) HandleFunc(pattern string, _ func(http.ResponseWriter, *http.Request)) {
+	*p = append(*p, pattern)
+}
+
+// No byte of an answer has anything of a pod that the rules hide. A path that is new fails this
+// test until it has a request here.
+func TestNoAnswerHasACanary(t *testing.T) {
+	d, routes := serveCanaries(t, canaryRules())
+	hidden, _ := serveCanaries(t, []access.Rule{notMe(access.Full)})
+	full, _ := serveCanaries(t, nil)
+	leaks := 0
+	var all patterns
+	routes.route(&all)
+	for _, pattern := range all {
+		base := strings.TrimSuffix(pattern, "/{$}")
+		requests := slices.Concat(canaryPaths[pattern], canaryPaths[base])
+		if len(requests) == 0 {
+			t.Errorf("%s is served, and not tested here", pattern)
+		}
+		for _, request := range requests {
+			for _, accept := range []string{"", "application/vnd.kubernetes.protobuf", "application/json;as=Table;g=meta.k8s.io;v=v1", "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"} {
+				if accept != "" && !strings.Contains(request, "/api/v1/") {
+					continue
+				}
+				if answer := d.bytes(t, request, accept); strings.Contains(strings.ToLower(answer), "canary") {
+					t.Errorf("%s (%s) has a canary: %s", request, accept, answer)
+				}
+				answer := hidden.bytes(t, request, accept)
+				if strings.Contains(strings.ToLower(answer), "canary") || strings.Contains(answer, `"name":"seen"`) || strings.Contains(answer, `"uid":"seen"`) {
+					t.Errorf("%s (%s) of one who sees nothing: %s", request, accept, answer)
+				}
+			}
+			if strings.Contains(strings.ToLower(full.bytes(t, request, "")), "canary") {
+				leaks++
+			}
+		}
+	}
+	if leaks < 15 {
+		t.Errorf("without rules, %d answers have a canary: the test can't see one", leaks)
+	}
+}
+
+// bytes returns an answer, or the start of a stream: up to the change of the pod seen.
+func (d *daemon) bytes(t *testing.T, request, accept string) string {
+	t.Helper()
+	path, stream := strings.CutPrefix(request, "stream")
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://localhost"+path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if accept != "" {
+		req.Header.Set("Accept", accept)
+	}
+	resp, err := d.http.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if !stream || resp.StatusCode != http.StatusOK {
+		data, err := io.ReadAll(resp.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(data)
+	}
+	d.disturb(t)
+	var all strings.Builder
+	in := bufio.NewReader(resp.Body)
+	for !strings.Contains(all.String(), "end") {
+		b, err := in.ReadByte()
+		if err != nil {
+			t.Fatalf("%s: %v after %s", request, err, all.String())
+		}
+		all.WriteByte(b)
+	}
+	return all.String()
+}
+
+// canaryCalls have the calls of each gRPC method, and return their responses.
+var canaryCalls = map[string]func(context.Context, *grpc.ClientConn) ([]proto.Message, error){
+	"podconfigd.v1alpha1.PodConfig/Watch": func(ctx context.Context, c *grpc.ClientConn) ([]proto.Message, error) {
+		s, err := podconfigd.NewPodConfigClient(c).Watch(ctx, &podconfigd.WatchRequest{Ops: slices.Collect(maps.Keys(operations))})
+		return untilBookmark(s, err, func(m *podconfigd.WatchResponse) bool { return m.GetInitialSyncComplete() })
+	},
+	"podconfigd.v1alpha1.PodConfig/List": func(ctx context.Context, c *grpc.ClientConn) ([]proto.Message, error) {
+		return one(podconfigd.NewPodConfigClient(c).List(ctx, &podconfigd.ListRequest{}))
+	},
+	"podconfigd.v1alpha1.PodConfig/Status": func(ctx context.Context, c *grpc.ClientConn) ([]proto.Message, error) {
+		return one(podconfigd.NewPodConfigClient(c).Status(ctx, &podconfigd.StatusRequest{}))
+	},
+	"podconfigd.v1alpha1.PodConfig/History": func(ctx context.Context, c *grpc.ClientConn) ([]proto.Message, error) {
+		return one(podconfigd.NewPodConfigClient(c).History(ctx, &podconfigd.HistoryRequest{Pods: true}))
+	},
+	"podconfigd.v1alpha1.PodConfig/Lookup": func(ctx context.Context, c *grpc.ClientConn) ([]proto.Message, error) {
+		return one(podconfigd.NewPodConfigClient(c).Lookup(ctx, canaryLookup))
+	},
+	"podconfigd.v1alpha1.PodConfig/LookupStream": func(ctx context.Context, c *grpc.ClientConn) ([]proto.Message, error) {
+		s, err := podconfigd.NewPodConfigClient(c).LookupStream(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if err := s.Send(&podconfigd.LookupStreamRequest{Query: canaryLookup}); err != nil {
+			return nil, err
+		}
+		return one(s.Recv())
+	},
+	"podconfigd.v1alpha1.PodConfig/Resync": func(ctx context.Context, c *grpc.ClientConn) ([]proto.Message, error) {
+		return one(podconfigd.NewPodConfigClient(c).Resync(ctx, &podconfigd.ResyncRequest{Namespace: "default", Name: "x"}))
+	},
+	"podconfigd.v1alpha1.PodConfig/Release": func(ctx context.Context, c *grpc.ClientConn) ([]proto.Message, error) {
+		return one(podconfigd.NewPodConfigClient(c).Release(ctx, &podconfigd.ReleaseRequest{Source: "file"}))
+	},
+	"v1alpha1.Pods/ListPods": func(ctx context.Context, c *grpc.ClientConn) ([]proto.Message, error) {
+		return one(podsv1alpha1.NewPodsClient(c).ListPods(ctx, &podsv1alpha1.ListPodsRequest{}))
+	},
+	"v1alpha1.Pods/GetPod": func(ctx context.Context, c *grpc.ClientConn) ([]proto.Message, error) {
+		return one(podsv1alpha1.NewPodsClient(c).GetPod(ctx, &podsv1alpha1.GetPodRequest{PodUID: "seen"}))
+	},
+	"v1alpha1.Pods/WatchPods": func(ctx context.Context, c *grpc.ClientConn) ([]proto.Message, error) {
+		s, err := podsv1alpha1.NewPodsClient(c).WatchPods(ctx, &podsv1alpha1.WatchPodsRequest{})
+		return untilBookmark(s, err, func(m *podsv1alpha1.WatchPodsEvent) bool {
+			return m.GetType() == podsv1alpha1.EventType_INITIAL_SYNC_COMPLETE
+		})
+	},
+	"grpc.health.v1.Health/Check": func(ctx context.Context, c *grpc.ClientConn) ([]proto.Message, error) {
+		return one(healthpb.NewHealthClient(c).Check(ctx, &healthpb.HealthCheckRequest{}))
+	},
+	"grpc.health.v1.Health/List": func(ctx context.Context, c *grpc.ClientConn) ([]proto.Message, error) {
+		return one(healthpb.NewHealthClient(c).List(ctx, &healthpb.HealthListRequest{}))
+	},
+	"grpc.health.v1.Health/Watch": func(ctx context.Context, c *grpc.ClientConn) ([]proto.Message, error) {
+		s, err := healthpb.NewHealthClient(c).Watch(ctx, &healthpb.HealthCheckRequest{})
+		return untilBookmark(s, err, func(*healthpb.HealthCheckResponse) bool { return true })
+	},
+	"grpc.reflection.v1.ServerReflection/ServerReflectionInfo": func(ctx context.Context, c *grpc.ClientConn) ([]proto.Message, error) {
+		s, err := reflectionpb.NewServerReflectionClient(c).ServerReflectionInfo(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if err := s.Send(&reflectionpb.ServerReflectionRequest{MessageRequest: &reflectionpb.ServerReflectionRequest_ListServices{}}); err != nil {
+			return nil, err
+		}
+		return one(s.Recv())
+	},
+	"grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo": func(ctx context.Context, c *grpc.ClientConn) ([]proto.Message, error) {
+		s, err := reflectionalphapb.NewServerReflectionClient(c).ServerReflectionInfo(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if err := s.Send(&reflectionalphapb.ServerReflectionRequest{MessageRequest: &reflectionalphapb.ServerReflectionRequest_ListServices{}}); err != nil {
+			return nil, err
+		}
+		return one(s.Recv())
+	},
+}
+
+var canaryLookup = &podconfigd.LookupRequest{Target: &podconfigd.LookupRequest_PodIp{PodIp: "10.9.9.9"}, Pods: true}
+
+func one[M proto.Message](m M, err error) ([]proto.Message, error) {
+	if err != nil {
+		return nil, err
+	}
+	return []proto.Message{m}, nil
+}
+
+func untilBookmark[M any, P interface {
+	*M
+	proto.Message
+}](s grpc.ServerStreamingClient[M], err error, end func(P) bool,
+) (all []proto.Message, _ error) {
+	for err == nil {
+		var m *M
+		if m, err = s.Recv(); err == nil {
+			if all = append(all, P(m)); end(m) {
+				return all, nil
+			}
+		}
+	}
+	return all, err
+}
+
+// TestNoAnswerHasACanary, over gRPC.
+func TestNoCallHasACanary(t *testing.T) {
+	d, server := serveCanaries(t, canaryRules())
+	hidden, _ := serveCanaries(t, []access.Rule{notMe(access.Full)})
+	full, _ := serveCanaries(t, nil)
+	conns := map[string]*grpc.ClientConn{
+		"some": d.grpc(t, d.socket), "some by the Pods API": d.grpc(t, d.pods), "nothing": hidden.grpc(t, hidden.socket), "all": full.grpc(t, full.socket),
+	}
+	leaks := 0
+	for service, info := range server.newGRPC(t.Context(), false).GetServiceInfo() {
+		for _, method := range info.Methods {
+			call := canaryCalls[service+"/"+method.Name]
+			if call == nil {
+				t.Errorf("%s/%s is served, and not tested here", service, method.Name)
+				continue
+			}
+			for who, conn := range conns {
+				ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+				all, err := call(ctx, conn)
+				cancel()
+				answer := fmt.Sprint(err)
+				for _, m := range all {
+					data, err := proto.Marshal(m)
+					if err != nil {
+						t.Fatal(err)
+					}
+					answer += string(data)
+				}
+				has := strings.Contains(strings.ToLower(answer), "canary")
+				if has && who == "all" {
+					leaks++
+				} else if has {
+					t.Errorf("%s/%s by one who sees %s: %q", service, method.Name, who, answer)
+				}
+			}
+		}
+	}
+	if leaks < 7 {
+		t.Errorf("without rules, %d answers have a canary: the test can't see one", leaks)
+	}
+}
+
+// What is hidden is answered as what is not there.
+func TestHiddenIsAsAbsent(t *testing.T) {
+	d, _ := serveCanaries(t, canaryRules())
+	for _, request := range []string{
+		"GET /api/v1/namespaces/canary-ns/pods/canary-pod", "GET /api/v1/namespaces/canary-ns/pods", "GET /api/v1/namespaces/canary-ns", "GET /v1alpha1/lookup?podUID=canary-uid",
+		"GET /v1alpha1/lookup?podUID=canary-orphan", "GET /v1alpha1/lookup?podUID=canary-uid&wait=1ms", "GET /v1alpha1/lookup?cgroup=/kubepods/podcanary-uid",
+		"GET /v1alpha1/history?pod=canary-ns/canary-pod", "GET /api/v1/pods?fieldSelector=metadata.name=canary-pod", "GET /api/v1/pods?labelSelector=app=canary",
+		"POST /v1alpha1/resync?namespace=canary-ns&name=canary-pod",
+	} {
+		absent := strings.NewReplacer("canary-", "absent-").Replace(request)
+		code, body := d.ask(t, request)
+		otherCode, other := d.ask(t, absent)
+		if code != otherCode || strings.ReplaceAll(body, "canary-", "absent-") != other {
+			t.Errorf("%s: %d %s, but %s: %d %s", request, code, body, absent, otherCode, other)
+		}
+	}
+	if code, body := d.ask(t, "POST /v1alpha1/release?source=file"); code != http.StatusForbidden {
+		t.Errorf("release: %d %s", code, body)
+	}
+	if code, body := d.ask(t, "POST /v1alpha1/resync?namespace=default&name=seen"); code != http.StatusServiceUnavailable {
+		t.Errorf("resync of a pod that is seen: %d %s", code, body)
+	}
+}
+
+// ask sends a request of the form "METHOD /path".
+func (d *daemon) ask(t *testing.T, request string) (code int, body string) {
+	t.Helper()
+	method, path, _ := strings.Cut(request, " ")
+	return d.request(t, method, path)
+}
