@@ -1,6 +1,8 @@
 package access
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"slices"
 	"strings"
@@ -131,4 +133,17 @@ func keyOf(rules []Rule) string {
 		keys[i] = rules[i].key()
 	}
 	return strings.Join(keys, "\n")
+}
+
+// Fingerprint identifies the rules; it is empty for a nil Policy.
+func (p *Policy) Fingerprint() string {
+	if p == nil {
+		return ""
+	}
+	hash := sha256.New()
+	for i := range p.rules {
+		r := &p.rules[i]
+		fmt.Fprintf(hash, "%q %q %d %d %s\n", sortedSet(r.Users), sortedSet(r.Groups), r.UIDs, r.GIDs, r.key())
+	}
+	return hex.EncodeToString(hash.Sum(nil))
 }

@@ -142,6 +142,20 @@ func TestKeys(t *testing.T) {
 	}
 }
 
+func TestFingerprints(t *testing.T) {
+	seen := map[string]bool{(*Policy)(nil).Fingerprint(): true}
+	for _, rules := range [][]Rule{
+		{{View: Full}}, {{View: Redacted}}, {{Users: []string{"a"}, View: Full}}, {{UIDs: []uint32{1}, View: Full}}, {{GIDs: []uint32{1}, View: Full}},
+		{{View: Full}, {View: None}}, {{Namespaces: []string{"a"}, View: Full}},
+	} {
+		f := NewPolicy(rules).Fingerprint()
+		if seen[f] || f != NewPolicy(rules).Fingerprint() {
+			t.Errorf("%v: %s", rules, f)
+		}
+		seen[f] = true
+	}
+}
+
 // Of a pod that is in no source, neither the source nor the labels are known. It gets the least
 // that it could get.
 func TestUnknownPods(t *testing.T) {

@@ -250,6 +250,19 @@ func TestResumeAfterRulesWereReplaced(t *testing.T) {
 	}
 }
 
+// If it is not known by which rules streams from before the start were served, they start again.
+func TestResumeAfterUnknownRules(t *testing.T) {
+	j := newJournal(journal.Options{})
+	g := j.gate(rule(t, access.Full, "image=seen"))
+	appendSet(j, update(config.ADD, "a=seen", "b=hidden"))
+	before := j.Revision()
+	g.Distrust()
+	appendSet(j, update(config.ADD, "c=seen"))
+	resume := func(since int64) string { return j.through(t, g, StreamOptions{Since: &since}).taken(t) }
+	want(t, resume(before), "- BOOKMARK reset ready", "- ADD a=seen c=seen", "3 BOOKMARK synced ready")
+	want(t, resume(j.Revision()))
+}
+
 // A watch of names ends when its rules change. One by UID gets the difference.
 func TestWatchesWhenRulesAreReplaced(t *testing.T) {
 	j := newJournal(journal.Options{})

@@ -44,6 +44,14 @@ func NewGate(j *journal.Journal, policy *access.Policy) *Gate {
 	return &Gate{journal: j, policy: policy, changed: make(chan struct{})}
 }
 
+// Distrust makes all streams from before start again: the policy by which they were served is not
+// known.
+func (g *Gate) Distrust() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.past = []pastPolicy{{unknown: true, until: g.journal.Revision()}}
+}
+
 // SetPolicy replaces the policy. Subscribers that see something else now get a reset, or what
 // their protocol has for it.
 func (g *Gate) SetPolicy(policy *access.Policy) {
