@@ -260,8 +260,8 @@ func TestObjectsWhenRulesAreReplaced(t *testing.T) {
 	j.expect(t, c, "")
 	g.SetPolicy(access.NewPolicy([]access.Rule{rule(t, access.Full, "image=blue")}))
 	for _, cursor := range []*ObjectsCursor{c, scopeOf(t, g).WatchObjects(ObjectsOptions{Kind: journal.Namespaces, Since: new(j.first + 1)})} {
-		defer cursor.Close()
 		_, err := cursor.Next(t.Context())
+		cursor.Close()
 		if _, compacted := errors.AsType[*journal.CompactedError](err); !compacted {
 			t.Errorf("%v", err)
 		}
