@@ -1,0 +1,95 @@
+package auth
+
+import (
+	"net/http"
+	"path"
+	"strings"
+)
+
+// Attributes are what a request does: a verb on one of some subresources of the node. Permission
+// for one of them is enough.
+type Attributes struct {
+	Verb         string
+	Subresources []string
+}
+
+// Subresources of nodes, as for the kubelet.
+const (
+	subresourcePods    = "pods"
+	subresourceMetrics = "metrics"
+	subresourceHealthz = "healthz"
+	subresourceProxy   = "proxy"
+)
+
+var (
+	ofPods    = []string{subresourcePods, subresourceProxy}
+	ofHealth  = []string{subresourceHealthz, subresourceProxy}
+	ofMetrics = []string{subresourceMetrics}
+	ofProxy   = []string{subresourceProxy}
+)
+
+// rule gives the requests for a path and what is below it their attributes. An empty verb is
+// that of the method of HTTP.
+type rule struct {
+	path         string
+	verb         string
+	subresources []string
+}
+
+// rules are searched in their order. Every path that is in none is nodes/proxy.
+//
+// kubelet: pkg/kubelet/server/auth.go GetRequestAttributes, with KubeletFineGrainedAuthz.
+var rules = []rule{
+	{"/pods", "", ofPods},
+	{"/healthz", "", ofHealth},
+	{"/livez", "", ofHealth},
+	{"/readyz", "", ofHealth},
+	{"/metrics", "", ofMetrics},
+	{"/v1alpha1/updates", "", ofPods},
+	// Reviews of the own access are posted, but change nothing.
+	{"/apis/authorization.k8s.io", "get", ofPods},
+	{"/api", "", ofPods},
+	{"/apis", "", ofPods},
+	{"/openapi", "", ofPods},
+	{"/version", "", ofPods},
+	// Calls of gRPC, which are all posted.
+	{"/podconfigd.v1alpha1.PodConfig/Resync", "create", ofProxy},
+	{"/podconfigd.v1alpha1.PodConfig/Release", "create", ofProxy},
+	{"/podconfigd.v1alpha1.PodConfig/Watch", "get", ofPods},
+	{"/podconfigd.v1alpha1.PodConfig/List", "get", ofPods},
+	{"/podconfigd.v1alpha1.PodConfig/Status", "get", ofProxy},
+	{"/podconfigd.v1alpha1.PodConfig/History", "get", ofProxy},
+	{"/podconfigd.v1alpha1.PodConfig/Lookup", "get", ofProxy},
+	{"/podconfigd.v1alpha1.PodConfig/LookupStream", "get", ofProxy},
+	{"/v1alpha1.Pods", "get", ofPods},
+	{"/grpc.health.v1.Health", "get", ofHealth},
+	{"/grpc.reflection.v1.ServerReflection", "get", ofPods},
+	{"/grpc.reflection.v1alpha.ServerReflection", "get", ofPods},
+}
+
+// verbs has the verb of each method of HTTP. Other methods have none.
+var verbs = map[string]string{
+	http.MethodGet: "get", http.MethodHead: "get", http.MethodPost: "create", http.MethodPut: "update",
+	http.MethodPatch: "patch", http.MethodDelete: "delete",
+}
+
+// AttributesOf returns the attributes of a request over HTTP, or of a call of gRPC, whose path is
+// the full name of its method.
+func AttributesOf(method, requestPath string) Attributes {
+	attributes := Attributes{Verb: verbs[method], Subresources: ofProxy}
+	if path.Clean(requestPath) != strings.TrimSuffix(requestPath, "/") {
+		return attributes // the path is not what it seems to be
+	}
+	for _, r := range rules {
+		rest, ok := strings.CutPrefix(requestPath, r.path)
+		if !ok || rest != "" && rest[0] != '/' {
+			continue
+		}
+		attributes.Subresources = r.subresources
+		if r.verb != "" {
+			attributes.Verb = r.verb
+		}
+		return attributes
+	}
+	return attributes
+}

@@ -1,0 +1,143 @@
+package auth
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"golang.org/x/sync/singleflight"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/cache"
+	"k8s.io/apiserver/pkg/authentication/authenticator"
+	"k8s.io/apiserver/pkg/authentication/user"
+)
+
+const (
+	// maxAnswers is how many answers of each kind are kept.
+	maxAnswers = 1024
+	// reviewTimeout is the time for a review.
+	reviewTimeout = 10 * time.Second
+
+	tokenReviews  = "/apis/authentication.k8s.io/v1/tokenreviews"
+	accessReviews = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
+)
+
+// reviews asks the apiserver, and keeps its answers for a time. Failures are not kept.
+type reviews struct {
+	opts    Options
+	answers *cache.LRUExpireCache // tokens
+	allowed *cache.LRUExpireCache
+	asking  singleflight.Group
+}
+
+func newReviews(opts Options) *reviews {
+	return &reviews{opts: opts, answers: cache.NewLRUExpireCache(maxAnswers), allowed: cache.NewLRUExpireCache(maxAnswers)}
+}
+
+// AuthenticateToken returns the user of a token.
+//
+// apiserver: plugin/pkg/authenticator/token/webhook AuthenticateToken.
+func (r *reviews) AuthenticateToken(ctx context.Context, token string) (*authenticator.Response, bool, error) {
+	review := authenticationv1.TokenReview{
+		TypeMeta: metav1.TypeMeta{APIVersion: "authentication.k8s.io/v1", Kind: "TokenReview"},
+		Spec:     authenticationv1.TokenReviewSpec{Token: token},
+	}
+	status, err := ask(ctx, r, r.answers, tokenReviews, review, func(answer []byte) (authenticationv1.TokenReviewStatus, time.Duration, error) {
+		var got authenticationv1.TokenReview
+		err := json.Unmarshal(answer, &got)
+		return got.Status, r.opts.TokenTTL, err
+	})
+	if err != nil {
+		return nil, false, fmt.Errorf("%w for a TokenReview: %w", ErrUnavailable, err)
+	}
+	if !status.Authenticated {
+		if status.Error != "" {
+			return nil, false, errors.New(status.Error)
+		}
+		return nil, false, nil
+	}
+	info := &user.DefaultInfo{Name: status.User.Username, UID: status.User.UID, Groups: status.User.Groups}
+	for key, values := range status.User.Extra {
+		if info.Extra == nil {
+			info.Extra = make(map[string][]string)
+		}
+		info.Extra[key] = values
+	}
+	return &authenticator.Response{User: info}, true, nil
+}
+
+// access reports whether the user may do something with a subresource of the node.
+//
+// apiserver: plugin/pkg/authorizer/webhook Authorize.
+func (r *reviews) access(ctx context.Context, u user.Info, verb, subresource string) (allowed bool, err error) {
+	review := authorizationv1.SubjectAccessReview{
+		TypeMeta: metav1.TypeMeta{APIVersion: "authorization.k8s.io/v1", Kind: "SubjectAccessReview"},
+		Spec: authorizationv1.SubjectAccessReviewSpec{
+			User: u.GetName(), UID: u.GetUID(), Groups: u.GetGroups(),
+			ResourceAttributes: &authorizationv1.ResourceAttributes{
+				Verb: verb, Version: "v1", Resource: "nodes", Subresource: subresource, Name: r.opts.NodeName,
+			},
+		},
+	}
+	for key, values := range u.GetExtra() {
+		if review.Spec.Extra == nil {
+			review.Spec.Extra = make(map[string]authorizationv1.ExtraValue)
+		}
+		review.Spec.Extra[key] = values
+	}
+	status, err := ask(ctx, r, r.allowed, accessReviews, review, func(answer []byte) (authorizationv1.SubjectAccessReviewStatus, time.Duration, error) {
+		var got authorizationv1.SubjectAccessReview
+		if err := json.Unmarshal(answer, &got); err != nil {
+			return got.Status, 0, err
+		}
+		if got.Status.Allowed {
+			return got.Status, r.opts.AllowTTL, nil
+		}
+		return got.Status, r.opts.DenyTTL, nil
+	})
+	if err != nil {
+		return false, fmt.Errorf("%w for a SubjectAccessReview: %w", ErrUnavailable, err)
+	}
+	return status.Allowed && !status.Denied, nil
+}
+
+// ask posts a review, unless its answer is known. Requests that need the same review at the same
+// time wait for one answer. A key is a hash: it has a fixed size, and holds no token.
+func ask[T any](ctx context.Context, r *reviews, known *cache.LRUExpireCache, path string, review any, decode func([]byte) (T, time.Duration, error)) (none T, err error) {
+	body, err := json.Marshal(review)
+	if err != nil {
+		return none, err
+	}
+	key := sha256.Sum256(append([]byte(path), body...))
+	if answer, ok := known.Get(key); ok {
+		return answer.(T), nil //nolint:errcheck,forcetypeassert // the cache has no other type
+	}
+	shared := r.asking.DoChan(string(key[:]), func() (any, error) {
+		// Other requests may wait for this answer when this one ends.
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), reviewTimeout)
+		defer cancel()
+		answer, err := r.opts.Post(ctx, path, body)
+		if err != nil {
+			return none, err
+		}
+		status, ttl, err := decode(answer)
+		if err == nil && ttl > 0 {
+			known.Add(key, status, ttl)
+		}
+		return status, err
+	})
+	select {
+	case result := <-shared:
+		if result.Err != nil {
+			return none, result.Err
+		}
+		return result.Val.(T), nil //nolint:errcheck,forcetypeassert // the function returns no other type
+	case <-ctx.Done():
+		return none, context.Cause(ctx)
+	}
+}
