@@ -101,10 +101,21 @@ func printStatus(w io.Writer, s *v1alpha1.Status) error {
 	for _, sub := range s.Subscribers {
 		since := sub.Since
 		rows = append(rows, []string{
-			fmt.Sprint(sub.ID), fmt.Sprint(sub.PID), sub.UserAgent, string(sub.Mode), fmt.Sprint(sub.Lag), fmt.Sprint(sub.Resets), age(&since),
+			fmt.Sprint(sub.ID), clientOf(&sub), sub.UserAgent, string(sub.Mode), fmt.Sprint(sub.Lag), fmt.Sprint(sub.Resets), age(&since),
 		})
 	}
-	return printTable(w, []string{"SUBSCRIBER", "PID", "AGENT", "MODE", "LAG", "RESETS", "AGE"}, rows)
+	return printTable(w, []string{"SUBSCRIBER", "CLIENT", "AGENT", "MODE", "LAG", "RESETS", "AGE"}, rows)
+}
+
+// clientOf names the client of a subscriber: its process ID, or its address with the user.
+func clientOf(sub *v1alpha1.Subscriber) string {
+	switch {
+	case sub.User != "":
+		return sub.User + "@" + sub.Address
+	case sub.Address != "":
+		return sub.Address
+	}
+	return fmt.Sprint(sub.PID)
 }
 
 // stored describes where the journal is stored, or since when it is not.

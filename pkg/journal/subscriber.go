@@ -11,9 +11,12 @@ import (
 
 // Client is the process that opened the connection of a subscriber.
 type Client struct {
-	PID       int32
-	UID       *uint32
-	UserAgent string
+	// PID and UID are those of a process, over a unix socket.
+	PID int32
+	UID *uint32
+	// Address and User are those of a client over TCP.
+	Address, User string
+	UserAgent     string
 }
 
 // Subscriber is an entry for one subscriber.
@@ -87,7 +90,7 @@ func (j *Journal) Status() v1alpha1.Status {
 		position := s.position.Load()
 		status.Subscribers = append(status.Subscribers, v1alpha1.Subscriber{
 			ID: s.id, Mode: v1alpha1.Mode(s.mode), Since: s.opened, Resets: int(s.resets.Load()),
-			PID: s.client.PID, UID: s.client.UID, UserAgent: s.client.UserAgent,
+			PID: s.client.PID, UID: s.client.UID, Address: s.client.Address, User: s.client.User, UserAgent: s.client.UserAgent,
 			Revision: position, Lag: max(0, newest-position),
 		})
 	}

@@ -3061,7 +3061,7 @@ func (x *Manifest) GetWarnings() []string {
 type Subscriber struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Id    int64                  `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
-	// pid and uid are the process ID and user ID of the client.
+	// pid and uid are the process ID and user ID of the client. They are only set on a unix socket.
 	Pid       int32                  `protobuf:"varint,2,opt,name=pid,proto3" json:"pid,omitempty"`
 	Uid       *uint32                `protobuf:"varint,3,opt,name=uid,proto3,oneof" json:"uid,omitempty"`
 	UserAgent string                 `protobuf:"bytes,4,opt,name=user_agent,json=userAgent,proto3" json:"user_agent,omitempty"`
@@ -3072,7 +3072,11 @@ type Subscriber struct {
 	Revision int64 `protobuf:"varint,7,opt,name=revision,proto3" json:"revision,omitempty"`
 	Lag      int64 `protobuf:"varint,8,opt,name=lag,proto3" json:"lag,omitempty"`
 	// resets counts how often the subscriber fell behind the journal and got a reset.
-	Resets        int32 `protobuf:"varint,9,opt,name=resets,proto3" json:"resets,omitempty"`
+	Resets int32 `protobuf:"varint,9,opt,name=resets,proto3" json:"resets,omitempty"`
+	// address is the address of the client, with its port. It is only set over TCP. user is the
+	// authenticated user. It is only set on an https address.
+	Address       string `protobuf:"bytes,10,opt,name=address,proto3" json:"address,omitempty"`
+	User          string `protobuf:"bytes,11,opt,name=user,proto3" json:"user,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3168,6 +3172,20 @@ func (x *Subscriber) GetResets() int32 {
 		return x.Resets
 	}
 	return 0
+}
+
+func (x *Subscriber) GetAddress() string {
+	if x != nil {
+		return x.Address
+	}
+	return ""
+}
+
+func (x *Subscriber) GetUser() string {
+	if x != nil {
+		return x.User
+	}
+	return ""
 }
 
 var File_podconfigd_v1alpha1_podconfigd_proto protoreflect.FileDescriptor
@@ -3427,7 +3445,7 @@ const file_podconfigd_v1alpha1_podconfigd_proto_rawDesc = "" +
 	"\x03uid\x18\x05 \x01(\tR\x03uid\x12\x16\n" +
 	"\x06reason\x18\x06 \x01(\tR\x06reason\x12\x18\n" +
 	"\amessage\x18\a \x01(\tR\amessage\x12\x1a\n" +
-	"\bwarnings\x18\b \x03(\tR\bwarnings\"\xf8\x01\n" +
+	"\bwarnings\x18\b \x03(\tR\bwarnings\"\xa6\x02\n" +
 	"\n" +
 	"Subscriber\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x03R\x02id\x12\x10\n" +
@@ -3439,7 +3457,10 @@ const file_podconfigd_v1alpha1_podconfigd_proto_rawDesc = "" +
 	"\x05since\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x12\x1a\n" +
 	"\brevision\x18\a \x01(\x03R\brevision\x12\x10\n" +
 	"\x03lag\x18\b \x01(\x03R\x03lag\x12\x16\n" +
-	"\x06resets\x18\t \x01(\x05R\x06resetsB\x06\n" +
+	"\x06resets\x18\t \x01(\x05R\x06resets\x12\x18\n" +
+	"\aaddress\x18\n" +
+	" \x01(\tR\aaddress\x12\x12\n" +
+	"\x04user\x18\v \x01(\tR\x04userB\x06\n" +
 	"\x04_uid*\x83\x02\n" +
 	"\tOperation\x12\x19\n" +
 	"\x15OPERATION_UNSPECIFIED\x10\x00\x12\x11\n" +

@@ -227,9 +227,13 @@ type Manifest struct {
 // Subscriber is one open stream.
 type Subscriber struct {
 	ID int64 `json:"id"`
-	// PID and UID are the process ID and user ID of the client.
-	PID       int32     `json:"pid,omitempty"`
-	UID       *uint32   `json:"uid,omitempty"`
+	// PID and UID are the process ID and user ID of the client. They are only set on a unix socket.
+	PID int32   `json:"pid,omitempty"`
+	UID *uint32 `json:"uid,omitempty"`
+	// Address is the address of the client, with its port. It is only set over TCP. User is the
+	// authenticated user. It is only set on an https address.
+	Address   string    `json:"address,omitempty"`
+	User      string    `json:"user,omitempty"`
 	UserAgent string    `json:"userAgent,omitempty"`
 	Mode      Mode      `json:"mode"`
 	Since     time.Time `json:"since"`
