@@ -40,7 +40,8 @@ func ParseAddress(text string) (Address, error) {
 	if !ok {
 		return Address{}, fmt.Errorf("%q has no scheme: expected unix:///PATH, http://127.0.0.1:PORT or https://ADDRESS:PORT", text)
 	}
-	a, err := Address{}, error(nil)
+	var a Address
+	var err error
 	switch scheme {
 	case SchemeUnix:
 		a, err = parseUnix(rest)

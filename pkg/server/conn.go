@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"net"
 	"sync"
@@ -44,6 +45,8 @@ type admittedConn struct {
 	flushed sync.Cond
 	// between is true if the last byte that Read returned ended the header of a request.
 	between bool
+	// waiting waits until the connection is writable; nil if no call does.
+	waiting *writableWait
 	// streaming is true while the current request is a stream.
 	streaming bool
 }
@@ -67,7 +70,7 @@ func (c *admittedConn) Read(into []byte) (int, error) {
 	if !c.streaming || n == 0 && err == nil {
 		return n, err
 	}
-	_ = c.Conn.Close() // ends a write to a client that does not read
+	c.abort() // ends a write to a client that does not read
 	if err == nil {
 		err = errClientSpoke
 	}
@@ -118,7 +121,7 @@ func (c *admittedConn) stream() (stop func()) {
 	defer c.mu.Unlock()
 	c.streaming = true
 	if !c.between {
-		_ = c.Conn.Close() // net/http already has bytes that follow the request
+		c.abort() // net/http already has bytes that follow the request
 	}
 	return func() {
 		c.mu.Lock()
@@ -134,7 +137,23 @@ func (c *admittedConn) Close() error {
 	c.closed = true
 	c.mu.Unlock()
 	c.flushed.Broadcast()
+	if _, ok := c.Conn.(*tls.Conn); ok && !kernelWritable(c) {
+		c.abort() // TLS would wait for the client to read its last message
+	}
 	return c.Conn.Close()
+}
+
+// abort closes the connection at once, without a last message of TLS.
+func (c *admittedConn) abort() { _ = kernelConn(c).Close() }
+
+// tlsState returns the state of TLS; nil without TLS.
+func (c *admittedConn) tlsState() *tls.ConnectionState {
+	conn, ok := c.Conn.(*tls.Conn)
+	if !ok {
+		return nil
+	}
+	state := conn.ConnectionState()
+	return &state
 }
 
 // LocalAddr returns the address of the listener.
@@ -170,6 +189,10 @@ func (s *Server) subscribe(ctx context.Context) (release func(), refusal error) 
 	conn := connFrom(ctx)
 	if refusal != nil || conn == nil || ctx.Value(headKey{}) != nil {
 		return giveBack, refusal
+	}
+	if controlFrom(ctx) != nil { // HTTP/2 has its own way to end a stream, and carries others
+		withoutDeadlines(ctx)
+		return func() { endWithin(ctx, s.limits.listTimeout); giveBack() }, nil
 	}
 	stop := conn.stream()
 	return func() { stop(); giveBack() }, nil

@@ -13,7 +13,21 @@ import (
 )
 
 // grpcClient returns the client of a gRPC call.
-func grpcClient(ctx context.Context) journal.Client { return grpcInfo(ctx).id.client(userAgent(ctx)) }
+func grpcClient(ctx context.Context) journal.Client {
+	return clientOf(ctx, grpcInfo(ctx), userAgent(ctx))
+}
+
+// clientOf returns the client of a request or a call.
+func clientOf(ctx context.Context, info peerInfo, userAgent string) journal.Client {
+	client := journal.Client{UserAgent: userAgent}
+	switch {
+	case info.id.network.IsValid() && info.conn != nil:
+		client.Address, client.User = info.conn.RemoteAddr().String(), subjectFrom(ctx).User
+	case info.id.known:
+		client.PID, client.UID = info.id.pid, &info.id.uid
+	}
+	return client
+}
 
 func userAgent(ctx context.Context) string {
 	if agent := metadata.ValueFromIncomingContext(ctx, "user-agent"); len(agent) > 0 {
@@ -64,5 +78,5 @@ func grpcInfo(ctx context.Context) peerInfo {
 			return info
 		}
 	}
-	return peerInfo{}
+	return peerInfo{id: peerFrom(ctx), conn: connFrom(ctx)} // behind a server of net/http
 }

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -34,6 +35,9 @@ func (s *Server) limitStream(srv any, stream grpc.ServerStream, info *grpc.Strea
 	return handle(srv, stream)
 }
 
+// finalTimeout is the time in which a client over HTTP/2 must read the end of a call.
+const finalTimeout = 10 * time.Second
+
 // untilDone handles a stream until the context of the server is done.
 func untilDone(server context.Context, srv any, stream grpc.ServerStream, handle grpc.StreamHandler) error {
 	ctx, cancel := context.WithCancel(stream.Context())
@@ -41,6 +45,7 @@ func untilDone(server context.Context, srv any, stream grpc.ServerStream, handle
 	stop := context.AfterFunc(server, cancel)
 	defer stop()
 	err := handle(srv, contextStream{stream, ctx})
+	endWithin(ctx, finalTimeout) //nolint:contextcheck // it is that of the stream
 	if server.Err() != nil {
 		return status.Error(codes.Unavailable, errStopping.Error())
 	}

@@ -102,6 +102,10 @@ const bodyWait = 100 * time.Millisecond
 // soon, net/http sends the answer and closes the connection.
 func wellFormed(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if isGRPC(r) {
+			next.ServeHTTP(w, r)
+			return
+		}
 		if r.ContentLength != 0 && (r.Method == http.MethodGet || r.Method == http.MethodHead) {
 			w.Header().Set("Connection", "close")
 			respond.Error(w, http.StatusBadRequest, metav1.StatusReasonBadRequest, r.Method+" takes no body")

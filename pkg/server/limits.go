@@ -18,8 +18,11 @@ type Limits struct {
 	// Scrapes limits the answers of /metrics that are sent over TCP at the same time.
 	Scrapes int
 	// Connections and ConnectionsPerPeer limit the open connections to sockets, and also those
-	// to addresses of the network. The default is twice the limit of subscribers.
+	// to loopback addresses. The default is twice the limit of subscribers.
 	Connections, ConnectionsPerPeer int
+	// RemoteConnections and RemoteConnectionsPerPeer limit the open connections to https
+	// addresses.
+	RemoteConnections, RemoteConnectionsPerPeer int
 	// ScrapeConnections limits the open connections over TCP.
 	ScrapeConnections int
 	// Network is true if there are addresses of the network, besides those of RunMetrics.
@@ -40,6 +43,11 @@ const (
 	defaultMaxScrapes            = 16
 	defaultMaxScrapeConnections  = 64
 	defaultListTimeout           = 30 * time.Second
+
+	// A connection over TLS costs about 40 KB before it is authenticated. Over HTTP/2, it has many
+	// streams.
+	defaultMaxRemoteConnections        = 512
+	defaultMaxRemoteConnectionsPerPeer = 64
 )
 
 // refusalTime is the time for which a connection beyond the limit is kept for its answer.
@@ -58,10 +66,10 @@ type limiter struct {
 	subscribers, lists, scrapes counter
 	// waits counts the lookups that wait.
 	waits counter
-	// sockets counts the connections to sockets, network those to addresses of the network, and
-	// tcp those that are only for metrics.
-	sockets, network, tcp gate
-	listTimeout           time.Duration
+	// sockets counts the connections to sockets, local those to loopback addresses, remote those
+	// to https addresses, and tcp those that are only for metrics.
+	sockets, local, remote, tcp gate
+	listTimeout                 time.Duration
 }
 
 // gate counts connections, and the connections beyond the limit that are kept for their answer.
@@ -78,9 +86,13 @@ func newLimiter(l Limits) *limiter {
 			connections: counter{what: "connections", all: cmp.Or(l.Connections, 2*all), each: cmp.Or(l.ConnectionsPerPeer, 2*each)},
 			refusals:    counter{what: "refusals", all: maxRefusals, each: maxRefusalsPerPeer},
 		},
-		network: gate{
+		local: gate{
 			connections: counter{what: "connections", all: cmp.Or(l.Connections, 2*all), each: cmp.Or(l.ConnectionsPerPeer, 2*each)},
 			refusals:    counter{what: "refusals", all: maxRefusals, each: maxRefusalsPerPeer},
+		},
+		remote: gate{
+			connections: counter{what: "connections", all: cmp.Or(l.RemoteConnections, defaultMaxRemoteConnections), each: cmp.Or(l.RemoteConnectionsPerPeer, defaultMaxRemoteConnectionsPerPeer)},
+			refusals:    counter{what: "refusals", all: maxScrapeRefusals, each: 1},
 		},
 		tcp: gate{
 			connections: counter{what: "connections", all: cmp.Or(l.ScrapeConnections, defaultMaxScrapeConnections)},
@@ -100,10 +112,11 @@ func (l *limiter) share(descriptors int, network bool) {
 	left := descriptors
 	small := []*counter{&l.tcp.refusals, &l.tcp.connections, &l.sockets.refusals}
 	if network {
-		small = append(small, &l.network.refusals)
-		c := &l.network.connections
-		c.all = min(c.all, max(1, descriptors/4))
-		left -= c.all
+		small = append(small, &l.local.refusals, &l.remote.refusals)
+		for _, c := range []*counter{&l.local.connections, &l.remote.connections} {
+			c.all = min(c.all, max(1, descriptors/8))
+			left -= c.all
+		}
 	}
 	for _, c := range small {
 		c.all = min(c.all, max(1, descriptors/8))

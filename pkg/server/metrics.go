@@ -9,6 +9,8 @@ type metrics struct {
 	frames, denials prometheus.Counter
 	// remakes counts how often a socket file was created again, by socket.
 	remakes *prometheus.CounterVec
+	// rejections counts requests to https addresses that were refused, by reason.
+	rejections *prometheus.CounterVec
 }
 
 // newMetrics registers the metrics of the server. If reg is nil, it registers none.
@@ -27,5 +29,9 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 			Namespace: "podconfigd", Subsystem: "server", Name: "socket_remakes_total",
 			Help: "Number of times that a missing socket file was created again.",
 		}, []string{"socket"}),
+		rejections: factory.NewCounterVec(prometheus.CounterOpts{
+			Namespace: "podconfigd", Subsystem: "server", Name: "rejected_requests_total",
+			Help: "Number of requests to https addresses that were refused: without valid credentials (unauthorized), not allowed (forbidden), the apiserver can not be asked (unavailable), or of an address with too many failures (rate).",
+		}, []string{"reason"}),
 	}
 }

@@ -19,8 +19,10 @@ type pace struct {
 	raw  syscall.RawConn
 	// tcp is true for a connection over TCP.
 	tcp bool
-	// call is true for a call of gRPC, which can end while its connection stays.
-	call bool
+	// call is true for a call of gRPC, and for a stream of HTTP/2: it can end while its
+	// connection stays. shared is true if others write to the connection too, so that what it has
+	// written says nothing about this stream. net/http writes at once then.
+	call, shared bool
 	// buffer is the size of the socket's buffer; 0 until it is known.
 	buffer int
 	// handed is how many bytes gRPC was given since written was the number of bytes that the
@@ -66,11 +68,16 @@ func kernelConn(conn net.Conn) net.Conn {
 	}
 }
 
-func httpPace(r *http.Request) *pace { return newPace(connFrom(r.Context())) }
+func httpPace(r *http.Request) *pace {
+	p := newPace(connFrom(r.Context()))
+	p.shared = controlFrom(r.Context()) != nil
+	p.call = p.shared
+	return p
+}
 
 func grpcPace(ctx context.Context) *pace {
 	p := newPace(grpcInfo(ctx).conn)
-	p.call = true
+	p.call, p.shared = true, controlFrom(ctx) != nil
 	return p
 }
 
@@ -87,6 +94,10 @@ func (p *pace) drained(ctx context.Context) error {
 	if p.raw == nil || p.handed > 0 && p.handed < view.BatchSize {
 		return nil
 	}
+	if p.shared {
+		p.handed = 0
+		return p.waitWritable(ctx)
+	}
 	if p.pending = p.written + p.handed - p.conn.bytesWritten(); p.pending > 0 {
 		if err := p.raw.Control(p.look); err != nil || p.enough {
 			return p.conn.named(err)
@@ -100,17 +111,52 @@ func (p *pace) drained(ctx context.Context) error {
 	if !p.call {
 		return p.conn.named(p.raw.Write(p.write))
 	}
+	return p.waitWritable(ctx)
+}
+
+// waitWritable waits until the connection is writable, or the context is done. One goroutine waits
+// for all calls of a connection, so that calls that end leave nothing behind. It ends with the
+// connection at the latest.
+func (p *pace) waitWritable(ctx context.Context) error {
 	if err := p.raw.Control(p.look); err != nil || p.enough {
 		return p.conn.named(err)
 	}
-	done := make(chan error, 1)
-	go func() { done <- p.raw.Write(p.write) }() // it ends with the connection at the latest
+	p.conn.mu.Lock()
+	w := p.conn.waiting
+	if w == nil {
+		w = &writableWait{done: make(chan struct{})}
+		p.conn.waiting = w
+		own := &pace{raw: p.raw, tcp: p.tcp}
+		go func() {
+			w.err = p.conn.named(own.raw.Write(own.writable))
+			p.conn.mu.Lock()
+			p.conn.waiting = nil
+			p.conn.mu.Unlock()
+			close(w.done)
+		}()
+	}
+	p.conn.mu.Unlock()
 	select {
-	case err := <-done:
-		return p.conn.named(err)
+	case <-w.done:
+		return w.err
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
+}
+
+// writableWait is a goroutine that waits until a connection is writable. err is set before done
+// is closed.
+type writableWait struct {
+	done chan struct{}
+	err  error
+}
+
+// kernelWritable reports whether the kernel takes a few more bytes of a connection over TCP.
+func kernelWritable(conn *admittedConn) (writable bool) {
+	if p := newPace(conn); p.raw != nil && p.tcp {
+		_ = p.raw.Control(func(fd uintptr) { writable = tcpWritable(fd, 0) }) // fails if it is closed
+	}
+	return writable
 }
 
 // writable reports whether at most a quarter of the buffer is in use, or will be once what is
@@ -200,5 +246,5 @@ func (c *admittedConn) wake() {
 
 // httpClient returns the client of an HTTP request, and the Drained of its cursor.
 func httpClient(r *http.Request) (journal.Client, func(context.Context) error) {
-	return peerFrom(r.Context()).client(r.UserAgent()), httpPace(r).drained
+	return clientOf(r.Context(), peerInfo{peerFrom(r.Context()), connFrom(r.Context())}, r.UserAgent()), httpPace(r).drained
 }

@@ -7,8 +7,6 @@ import (
 	"net/netip"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/podconfigd/podconfigd/pkg/journal"
 )
 
 // peerID identifies the client process of a connection, or the address of a client over TCP.
@@ -78,12 +76,4 @@ func networkOf(ip netip.Addr) peerID {
 func peerFrom(ctx context.Context) peerID {
 	id, _ := ctx.Value(peerKey{}).(peerID)
 	return id
-}
-
-func (p peerID) client(userAgent string) journal.Client {
-	client := journal.Client{UserAgent: userAgent}
-	if p.known && !p.network.IsValid() {
-		client.PID, client.UID = p.pid, &p.uid
-	}
-	return client
 }

@@ -10,13 +10,14 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/podconfigd/podconfigd/pkg/server/internal/respond"
+	"github.com/podconfigd/podconfigd/pkg/server/kubeapi"
 )
 
-// refuser serves connections beyond the limit. It serves health, because probes must not fail
-// if there are many clients. It refuses all other requests.
-func (s *Server) refuser() *http.Server {
+// refuser serves connections beyond the limit. It serves what handle adds, which is health,
+// because probes must not fail if there are many clients. It refuses all other requests.
+func (s *Server) refuser(handle func(kubeapi.Router)) *http.Server {
 	mux := http.NewServeMux()
-	s.handleHealth(mux)
+	handle(mux)
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		respond.Status(w, respond.TooMany(connFrom(r.Context()).refusal))
 	})
@@ -24,6 +25,9 @@ func (s *Server) refuser() *http.Server {
 	server.SetKeepAlivesEnabled(false)
 	return server
 }
+
+// refuseAll adds nothing to a refuser. Its clients would have to authenticate for health.
+func refuseAll(kubeapi.Router) {}
 
 // grpcRefuser is the refuser for gRPC.
 func (s *Server) grpcRefuser() *grpc.Server {

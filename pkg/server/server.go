@@ -117,7 +117,7 @@ func (s *Server) RunPodsAPI(ctx context.Context, l net.Listener) error {
 func (s *Server) run(ctx context.Context, l net.Listener, plain http.Handler, modern func(context.Context) *grpc.Server) error {
 	gate := &s.limits.sockets
 	if l.Addr().Network() != "unix" {
-		gate = &s.limits.network
+		gate = &s.limits.local
 	}
 	split := newSplitter(l, gate)
 	group, ctx := errgroup.WithContext(ctx)
@@ -128,16 +128,13 @@ func (s *Server) run(ctx context.Context, l net.Listener, plain http.Handler, mo
 	}
 	group.Go(func() error { return s.serve(ctx, split.plain, plain) })
 	group.Go(func() error { return serveGRPC(ctx, modern(ctx), split.modern) })
-	group.Go(func() error { return serve(ctx, split.refusedPlain, s.refuser()) })
+	group.Go(func() error { return serve(ctx, split.refusedPlain, s.refuser(s.handleHealth)) })
 	group.Go(func() error { return serveGRPC(ctx, s.grpcRefuser(), split.refusedModern) })
 	return group.Wait()
 }
 
-// MaxConnections returns the maximum number of open connections to sockets, and to addresses of
-// the network.
-func (s *Server) MaxConnections() (sockets, network int) {
-	return s.limits.sockets.connections.all, s.limits.network.connections.all
-}
+// MaxConnections returns the maximum number of open connections to sockets.
+func (s *Server) MaxConnections() int { return s.limits.sockets.connections.all }
 
 // RunMetrics serves only metrics and health, for a listener that is not limited to the
 // users of the socket.
@@ -151,7 +148,7 @@ func (s *Server) RunMetrics(ctx context.Context, l net.Listener) error {
 		group.Go(func() error { return s.serve(ctx, side, readOnly(mux)) })
 	}
 	for _, side := range []*handedOn{split.refusedPlain, split.refusedModern} {
-		group.Go(func() error { return serve(ctx, side, s.refuser()) })
+		group.Go(func() error { return serve(ctx, side, s.refuser(s.handleHealth)) })
 	}
 	return group.Wait()
 }

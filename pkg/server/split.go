@@ -2,7 +2,9 @@ package server
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
+	"io"
 	"net"
 	"slices"
 	"sync"
@@ -19,6 +21,8 @@ import (
 type splitter struct {
 	listener net.Listener
 	gate     *gate
+	// tls is the configuration of TLS; nil for none.
+	tls *tls.Config
 
 	plain, modern               *handedOn
 	refusedPlain, refusedModern *handedOn
@@ -103,6 +107,9 @@ func (s *splitter) run(ctx context.Context) error {
 func (s *splitter) admit(conn net.Conn) (admitted *admittedConn) {
 	id := peerOf(conn)
 	limitUnsent(conn)
+	if s.tls != nil {
+		conn = tls.Server(conn, s.tls)
+	}
 	release, refusal := s.gate.connections.take(id)
 	if refusal == nil {
 		return newAdmittedConn(conn, s.listener.Addr(), nil, release)
@@ -132,6 +139,7 @@ func (s *splitter) refuse(id peerID) (release func(), beyond error) {
 		return release, nil
 	}
 	if oldest := s.oldest(id); oldest != nil {
+		oldest.abort()
 		_ = oldest.Close()
 		return s.gate.refusals.take(id)
 	}
@@ -158,15 +166,21 @@ func (s *splitter) handOn(ctx context.Context, conn *admittedConn) {
 	if conn.refusal != nil {
 		patience, plain, modern = refusalTime, s.refusedPlain, s.refusedModern
 	}
-	_ = conn.SetReadDeadline(time.Now().Add(patience)) // if the connection is closed, reads fail too
-	stop := context.AfterFunc(ctx, func() { _ = conn.SetReadDeadline(time.Unix(1, 0)) })
+	_ = conn.SetDeadline(time.Now().Add(patience)) // if the connection is closed, reads fail too
+	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
-	head, http2, err := peek(conn.Conn)
+	err := handshake(ctx, conn)
+	var head []byte
+	var http2 bool
+	if err == nil {
+		head, http2, err = peek(conn.Conn)
+	}
 	if err != nil || !stop() {
+		conn.abort()
 		_ = conn.Close() // the client has gone, or the server stops
 		return
 	}
-	_ = conn.SetReadDeadline(time.Time{})
+	_ = conn.SetDeadline(time.Time{})
 	conn.head, conn.http1 = head, !http2
 	side := plain
 	if http2 {
@@ -177,6 +191,32 @@ func (s *splitter) handOn(ctx context.Context, conn *admittedConn) {
 	case <-side.closed:
 		_ = conn.Close() // the server stops
 	}
+}
+
+// handshake does the handshake of TLS, if the connection has TLS. A client that speaks HTTP
+// instead gets the answer that net/http has for it.
+func handshake(ctx context.Context, conn *admittedConn) error {
+	secure, ok := conn.Conn.(*tls.Conn)
+	if !ok {
+		return nil
+	}
+	err := secure.HandshakeContext(ctx)
+	if plain, ok := errors.AsType[tls.RecordHeaderError](err); ok && plain.Conn != nil && speaksHTTP(plain.RecordHeader) {
+		_, _ = io.WriteString(plain.Conn, "HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n")
+	}
+	if err != nil {
+		klog.FromContext(ctx).V(2).Info("TLS handshake failed", "address", conn.RemoteAddr(), "err", err)
+	}
+	return err
+}
+
+// speaksHTTP reports whether the first bytes of a connection are those of a request of HTTP/1.
+func speaksHTTP(head [5]byte) bool {
+	switch string(head[:]) {
+	case "GET /", "HEAD ", "POST ", "PUT /", "OPTIO", "DELET", "PATCH":
+		return true
+	}
+	return false
 }
 
 // peek reads until it is known whether the connection begins with the preface of HTTP/2. It

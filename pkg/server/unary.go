@@ -97,7 +97,7 @@ func (s *Server) sendWritten(ctx context.Context, stream grpc.ServerStream, resp
 	case <-ctx.Done():
 		return status.FromContextError(ctx.Err()).Err()
 	case <-timeout.C:
-		if conn := grpcInfo(ctx).conn; conn != nil {
+		if conn := grpcInfo(ctx).conn; conn != nil && !endWithin(ctx, 0) {
 			_ = conn.Close() // gRPC can't abort a single response
 		}
 		return status.Error(codes.DeadlineExceeded, "the client did not read the response in time")

@@ -1,0 +1,165 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/time/rate"
+	"google.golang.org/grpc/codes"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/cache"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/klog/v2"
+
+	"github.com/podconfigd/podconfigd/pkg/access"
+	"github.com/podconfigd/podconfigd/pkg/auth"
+	"github.com/podconfigd/podconfigd/pkg/server/internal/respond"
+)
+
+// Auth authenticates and authorizes requests; see [auth.Auth].
+type Auth interface {
+	// Authenticate returns the user of a request. Its TLS and its header Authorization count.
+	Authenticate(r *http.Request) (user.Info, error)
+	// Authorize returns nil if the user is allowed that.
+	Authorize(ctx context.Context, u user.Info, attributes auth.Attributes) error
+}
+
+// Limits of authentications that fail, by address. An address that has used up its burst gets an
+// answer without an authentication, so that it can't make the apiserver review tokens.
+const (
+	failuresPerSecond = 1
+	failureBurst      = 20
+	// maxFailing is how many addresses are known that have failed. The one that has not failed for
+	// the longest time is forgotten first.
+	maxFailing = 1024
+	failingFor = 10 * time.Minute
+)
+
+// Limits of the log of denials.
+const (
+	loggedFor     = time.Hour // a subject is logged once in that time
+	maxLogged     = 1024      // so many subjects are known
+	denialBurst   = 20
+	denialsPerMin = 10
+)
+
+// guard lets requests pass that are authenticated and authorized.
+type guard struct {
+	auth    Auth
+	metrics *metrics
+	// failing has a *rate.Limiter for each peer that has failed to authenticate.
+	failing *cache.LRUExpireCache
+	// logged has the denials that were logged.
+	logged  *cache.LRUExpireCache
+	logging *rate.Limiter
+}
+
+func newGuard(a Auth, m *metrics) *guard {
+	return &guard{
+		auth: a, metrics: m, failing: cache.NewLRUExpireCache(maxFailing), logged: cache.NewLRUExpireCache(maxLogged),
+		logging: rate.NewLimiter(rate.Every(time.Minute/denialsPerMin), denialBurst),
+	}
+}
+
+// guard passes on the requests that are allowed, with their subject in the context.
+func (g *guard) guard(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if conn := connFrom(r.Context()); conn != nil {
+			r.TLS = conn.tlsState()
+		}
+		peer := peerFrom(r.Context())
+		if wait := g.mustWait(peer); wait > 0 {
+			g.metrics.rejections.WithLabelValues("rate").Inc()
+			w.Header().Set("Retry-After", strconv.Itoa(int(wait/time.Second)+1))
+			deny(w, r, codes.ResourceExhausted, http.StatusTooManyRequests, metav1.StatusReasonTooManyRequests,
+				fmt.Sprintf("too many requests of %v without valid credentials: try again later", peer))
+			return
+		}
+		u, err := g.auth.Authenticate(r)
+		if errors.Is(err, auth.ErrUnavailable) {
+			g.unavailable(w, r, err)
+			return
+		}
+		if err != nil {
+			g.failed(peer)
+			g.log(r, "unauthorized", peer.String(), err)
+			deny(w, r, codes.Unauthenticated, http.StatusUnauthorized, metav1.StatusReasonUnauthorized, "Unauthorized")
+			return
+		}
+		err = g.auth.Authorize(r.Context(), u, auth.AttributesOf(r.Method, r.URL.Path))
+		if errors.Is(err, auth.ErrUnavailable) {
+			g.unavailable(w, r, err)
+			return
+		}
+		if err != nil {
+			g.log(r, "forbidden", u.GetName()+" "+err.Error(), err)
+			deny(w, r, codes.PermissionDenied, http.StatusForbidden, metav1.StatusReasonForbidden, err.Error())
+			return
+		}
+		subject := access.Subject{User: u.GetName(), Groups: u.GetGroups()}
+		next.ServeHTTP(w, r.WithContext(withSubject(r.Context(), subject)))
+	})
+}
+
+// unavailable refuses a request because the apiserver can't be asked. The client gets no details.
+func (g *guard) unavailable(w http.ResponseWriter, r *http.Request, err error) {
+	g.log(r, "unavailable", "", err)
+	deny(w, r, codes.Unavailable, http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable,
+		auth.ErrUnavailable.Error()+" whether the request is allowed: try again later")
+}
+
+// mustWait returns how long the peer must wait until a request of it is looked at.
+func (g *guard) mustWait(peer peerID) time.Duration {
+	limiter := g.failures(peer)
+	if limiter == nil {
+		return 0
+	}
+	return time.Duration(max(0, 1-limiter.Tokens()) / failuresPerSecond * float64(time.Second))
+}
+
+// failures returns the limiter of a peer; nil if it has not failed.
+func (g *guard) failures(peer peerID) *rate.Limiter {
+	known, _ := g.failing.Get(peer)
+	limiter, _ := known.(*rate.Limiter)
+	return limiter
+}
+
+// failed counts a request without valid credentials.
+func (g *guard) failed(peer peerID) {
+	limiter := g.failures(peer)
+	if limiter == nil {
+		limiter = rate.NewLimiter(failuresPerSecond, failureBurst)
+	}
+	limiter.Allow()
+	g.failing.Add(peer, limiter, failingFor)
+}
+
+// log counts a denial, and logs it once for each subject.
+func (g *guard) log(r *http.Request, reason, subject string, err error) {
+	g.metrics.rejections.WithLabelValues(reason).Inc()
+	key := reason + " " + subject
+	if _, known := g.logged.Get(key); known || !g.logging.Allow() {
+		return
+	}
+	g.logged.Add(key, nil, loggedFor)
+	klog.FromContext(r.Context()).Info("Denied a request; further ones of this subject are not logged for an hour",
+		"reason", reason, "address", r.RemoteAddr, "method", r.Method, "path", r.URL.Path, "err", err)
+}
+
+// deny answers a request, or a call of gRPC.
+func deny(w http.ResponseWriter, r *http.Request, code codes.Code, status int, reason metav1.StatusReason, message string) {
+	if !isGRPC(r) {
+		respond.Error(w, status, reason, message)
+		return
+	}
+	w.Header().Set("Content-Type", "application/grpc")
+	w.Header().Set("Grpc-Status", strconv.Itoa(int(code)))
+	w.Header().Set("Grpc-Message", strings.ReplaceAll(url.QueryEscape(message), "+", " "))
+	w.WriteHeader(http.StatusOK) // without a body, the header is all of the answer
+}

@@ -1,0 +1,85 @@
+package server
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"net/http"
+	"strings"
+
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc"
+)
+
+// RunHTTPS serves everything over HTTPS to clients that authenticate and are authorized: HTTP/1.1,
+// HTTP/2 and gRPC.
+func (s *Server) RunHTTPS(ctx context.Context, l net.Listener, config *tls.Config, auth Auth) error {
+	split := newSplitter(l, &s.limits.remote)
+	split.tls = config
+	calls := s.newGRPC(ctx, false, gated)
+	defer calls.Stop()
+	guard := newGuard(auth, s.metrics)
+	handler := withControl(guard.guard(byProtocol(calls, s.handler())))
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return split.run(ctx) })
+	group.Go(func() error { return s.serve(ctx, split.plain, handler) })
+	group.Go(func() error { return s.serveHTTP2(ctx, split.modern, handler) })
+	group.Go(func() error { return serve(ctx, split.refusedPlain, s.refuser(refuseAll)) })
+	group.Go(func() error { return serve(ctx, split.refusedModern, overHTTP2(s.refuser(refuseAll))) })
+	return group.Wait()
+}
+
+// Sizes of the windows that a client over HTTP/2 gets. Requests are small.
+const (
+	connectionWindow = 128 << 10
+	streamWindow     = 64 << 10
+)
+
+// serveHTTP2 serves HTTP/2 with the server of net/http.
+func (s *Server) serveHTTP2(ctx context.Context, l net.Listener, handler http.Handler) error {
+	return serve(ctx, l, overHTTP2(&http.Server{
+		Handler:           handler,
+		ReadHeaderTimeout: headerTimeout,
+		ReadTimeout:       s.limits.listTimeout, // of the body of a request
+		WriteTimeout:      s.limits.listTimeout, // of an answer; subscribe removes it for a stream
+		IdleTimeout:       idleTimeout,
+		HTTP2: &http.HTTP2Config{
+			MaxConcurrentStreams:          min(s.limits.subscribers.each, maxConcurrentStreams),
+			MaxReceiveBufferPerConnection: connectionWindow,
+			MaxReceiveBufferPerStream:     streamWindow,
+		},
+	}))
+}
+
+// maxConcurrentStreams is the maximum number of requests at a time on one connection of HTTP/2. It
+// is the default of net/http.
+const maxConcurrentStreams = 250
+
+// overHTTP2 makes a server speak HTTP/2. The connections that it gets are decrypted.
+func overHTTP2(server *http.Server) *http.Server {
+	server.Protocols = new(http.Protocols)
+	server.Protocols.SetUnencryptedHTTP2(true)
+	return server
+}
+
+// byProtocol passes the calls of gRPC on to its server. The server of gRPC has no HTTP/2 of its own
+// here, because one connection can carry both calls and requests.
+func byProtocol(calls *grpc.Server, rest http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !isGRPC(r) {
+			rest.ServeHTTP(w, r)
+			return
+		}
+		body := newMessageGate(r.Body)
+		ctx := context.WithValue(r.Context(), messageGateKey{}, body)
+		r = r.WithContext(ctx)
+		r.Body = body
+		withoutDeadlines(ctx) // gRPC has its own
+		calls.ServeHTTP(w, r)
+	})
+}
+
+// isGRPC reports whether a request is a call of gRPC.
+func isGRPC(r *http.Request) bool {
+	return r.ProtoMajor == 2 && strings.HasPrefix(r.Header.Get("Content-Type"), "application/grpc")
+}

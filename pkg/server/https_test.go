@@ -1,0 +1,368 @@
+package server
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	"k8s.io/apiserver/pkg/authentication/user"
+
+	podconfigd "github.com/podconfigd/podconfigd/api/podconfigd/v1alpha1"
+	"github.com/podconfigd/podconfigd/pkg/auth"
+	"github.com/podconfigd/podconfigd/pkg/journal"
+)
+
+// someAuth knows the tokens "all", and "pods" which may only get nodes/pods.
+type someAuth struct{}
+
+func (someAuth) Authenticate(r *http.Request) (user.Info, error) {
+	name, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	if name != "all" && name != "pods" {
+		return nil, auth.ErrUnauthorized
+	}
+	return &user.DefaultInfo{Name: name, Groups: []string{"system:authenticated"}}, nil
+}
+
+func (someAuth) Authorize(_ context.Context, u user.Info, a auth.Attributes) error {
+	if u.GetName() == "all" || a.Verb == "get" && a.Subresources[0] == "pods" {
+		return nil
+	}
+	return &auth.ForbiddenError{User: u.GetName(), Attributes: a}
+}
+
+// secured is an https address of a daemon.
+type secured struct {
+	*daemon
+	server  *Server
+	address string
+	roots   *x509.CertPool
+}
+
+func serveHTTPS(t *testing.T, limits Limits, change ...func(*Options)) *secured {
+	t.Helper()
+	s := &secured{roots: x509.NewCertPool()}
+	s.daemon = serveWithLimits(t, journal.Options{}, limits, append(change, func(o *Options) {
+		copied := *o
+		copied.Registerer = nil
+		s.server = New(copied)
+	})...)
+	certificate, err := auth.SelfSigned("node", []net.IP{net.IPv4(127, 0, 0, 1)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.roots.AddCert(certificate.Leaf)
+	a, err := auth.New(auth.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := Address{Scheme: SchemeHTTPS, Host: "127.0.0.1"}.Listen(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.address = l.Addr().String()
+	ctx, cancel := context.WithCancelCause(context.Background())
+	done := make(chan error)
+	go func() {
+		done <- s.server.RunHTTPS(ctx, l, a.TLS(func() *tls.Certificate { return certificate }), someAuth{})
+	}()
+	t.Cleanup(func() {
+		start := time.Now()
+		cancel(errStopped)
+		if err := <-done; !errors.Is(err, errStopped) {
+			t.Errorf("RunHTTPS returned %v", err)
+		}
+		if took := time.Since(start); took > drainTimeout+endsWithin {
+			t.Errorf("RunHTTPS took %v to end", took)
+		}
+	})
+	return s
+}
+
+// client returns a client of one version of HTTP.
+func (s *secured) client(t *testing.T, major int) *http.Client {
+	t.Helper()
+	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: s.roots}, ForceAttemptHTTP2: major == 2}
+	t.Cleanup(transport.CloseIdleConnections)
+	return &http.Client{Transport: transport}
+}
+
+// reply is the answer to a request.
+type reply struct {
+	code, major int
+	header      http.Header
+	body        io.ReadCloser
+}
+
+// text returns the rest of the body.
+func (r *reply) text(t *testing.T) string {
+	t.Helper()
+	data, err := io.ReadAll(r.body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+func (s *secured) do(t *testing.T, client *http.Client, method, path, token string) *reply {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, "https://"+s.address+path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = resp.Body.Close() })
+	return &reply{resp.StatusCode, resp.ProtoMajor, resp.Header, resp.Body}
+}
+
+func (s *secured) grpcConn(t *testing.T, token string) (*grpc.ClientConn, context.Context) {
+	t.Helper()
+	conn, err := grpc.NewClient(s.address, grpc.WithTransportCredentials(credentials.NewTLS(&tls.Config{RootCAs: s.roots})))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	ctx := t.Context()
+	if token != "" {
+		ctx = metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+token)
+	}
+	return conn, ctx
+}
+
+func TestHTTPSWithHTTP1AndHTTP2(t *testing.T) {
+	s := serveHTTPS(t, Limits{}, posting)
+	s.add("a", 1)
+	for _, major := range []int{1, 2} {
+		client := s.client(t, major)
+		for _, r := range []struct {
+			method, path, token string
+			code                int
+			want                string
+		}{
+			{"GET", "/pods", "all", 200, `"name":"a"`},
+			{"GET", "/pods", "pods", 200, `"name":"a"`},
+			{"GET", "/api/v1/pods", "pods", 200, `"name":"a"`},
+			{"GET", "/v1alpha1/status", "all", 200, `"instance"`},
+			{"GET", "/v1alpha1/status", "pods", 403, `Forbidden (user=pods, verb=get, resource=nodes, subresource(s)=[proxy])`},
+			{"GET", "/metrics", "pods", 403, `subresource(s)=[metrics]`},
+			{"GET", "/pods", "", 401, `"reason":"Unauthorized"`},
+			{"GET", "/pods", "wrong", 401, `"message":"Unauthorized"`},
+			{"GET", "/healthz", "", 401, "Unauthorized"},
+			{"POST", "/v1alpha1/release?source=file", "all", 200, "Success"},
+			{"POST", "/v1alpha1/release?source=file", "pods", 403, "verb=create"},
+			{"DELETE", "/api/v1/namespaces/default/pods/a", "all", 405, "podconfigd is read-only"},
+			{"GET", "/nothing", "all", 404, "there is nothing"},
+		} {
+			resp := s.do(t, client, r.method, r.path, r.token)
+			if body := resp.text(t); resp.code != r.code || !strings.Contains(body, r.want) || resp.major != major {
+				t.Errorf("HTTP/%d %s %s as %q: HTTP/%d %d %s; want %d %s", major, r.method, r.path, r.token, resp.major, resp.code, body, r.code, r.want)
+			}
+		}
+		stream := s.do(t, client, "GET", "/v1alpha1/updates", "pods")
+		lines := bufio.NewReader(stream.body)
+		for _, op := range []string{"ADD", "BOOKMARK"} {
+			if line, err := lines.ReadString('\n'); err != nil || !strings.Contains(line, `"op":"`+op+`"`) {
+				t.Fatalf("HTTP/%d: the stream has %q, %v", major, line, err)
+			}
+		}
+		s.add(fmt.Sprint(major), 1)
+		if line, err := lines.ReadString('\n'); err != nil || !strings.Contains(line, fmt.Sprintf(`"name":"%d"`, major)) {
+			t.Fatalf("HTTP/%d: the stream has %q, %v", major, line, err)
+		}
+		_ = stream.body.Close()
+		s.noSubscribers(t)
+	}
+}
+
+// noSubscribers waits until there are no streams.
+func (d *daemon) noSubscribers(t *testing.T) {
+	t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); len(d.journal.Status().Subscribers) > 0; {
+		if time.Now().After(deadline) {
+			t.Fatalf("there are subscribers left: %+v", d.journal.Status().Subscribers)
+		}
+	}
+}
+
+func TestGRPCOverTLS(t *testing.T) {
+	s := serveHTTPS(t, Limits{}, posting)
+	s.add("a", 1)
+	conn, ctx := s.grpcConn(t, "all")
+	client := podconfigd.NewPodConfigClient(conn)
+	watch, stop := context.WithCancel(ctx)
+	stream, err := client.Watch(watch, &podconfigd.WatchRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m, err := stream.Recv(); err != nil || len(m.GetPods()) != 1 {
+		t.Fatalf("Watch: %v, %v", m, err)
+	}
+	stop()
+	s.noSubscribers(t)
+	if list, err := client.List(ctx, &podconfigd.ListRequest{}); err != nil || len(list.GetPods()) != 1 {
+		t.Errorf("List: %v, %v", list, err)
+	}
+	if _, err := client.Release(ctx, &podconfigd.ReleaseRequest{Source: "file"}); err != nil {
+		t.Errorf("Release: %v", err)
+	}
+	if _, err := healthpb.NewHealthClient(conn).Check(ctx, &healthpb.HealthCheckRequest{}); err != nil {
+		t.Errorf("health: %v", err)
+	}
+
+	conn, ctx = s.grpcConn(t, "pods")
+	client = podconfigd.NewPodConfigClient(conn)
+	if _, err := client.List(ctx, &podconfigd.ListRequest{}); err != nil {
+		t.Errorf("List: %v", err)
+	}
+	_, err = client.Release(ctx, &podconfigd.ReleaseRequest{Source: "file"})
+	if status.Code(err) != codes.PermissionDenied || !strings.Contains(err.Error(), "Forbidden (user=pods, verb=create, resource=nodes, subresource(s)=[proxy])") {
+		t.Errorf("Release: %v", err)
+	}
+	conn, ctx = s.grpcConn(t, "")
+	if _, err = podconfigd.NewPodConfigClient(conn).List(ctx, &podconfigd.ListRequest{}); status.Code(err) != codes.Unauthenticated {
+		t.Errorf("List without a token: %v", err)
+	}
+}
+
+// Requests and calls share a connection of HTTP/2.
+func TestRequestsAndCallsOnOneConnection(t *testing.T) {
+	s := serveHTTPS(t, Limits{RemoteConnectionsPerPeer: 1})
+	s.add("a", 1)
+	client := s.client(t, 2)
+	for range 3 {
+		if resp := s.do(t, client, "GET", "/pods", "all"); resp.code != 200 {
+			t.Fatal(resp.code)
+		}
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "https://"+s.address+"/podconfigd.v1alpha1.PodConfig/List", strings.NewReader("\x00\x00\x00\x00\x00"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Authorization", "Bearer all")
+		req.Header.Set("Content-Type", "application/grpc")
+		resp, err := client.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		data, err := io.ReadAll(resp.Body)
+		_ = resp.Body.Close()
+		if err != nil || len(data) < prefixSize || resp.Trailer.Get("Grpc-Status") != "0" {
+			t.Fatalf("List: %q, %v, %v", data, resp.Trailer, err)
+		}
+	}
+}
+
+// Plain HTTP on an https address gets the answer of net/http.
+func TestPlainHTTPOnTheTLSPort(t *testing.T) {
+	s := serveHTTPS(t, Limits{})
+	resp, err := http.Get("http://" + s.address + "/pods")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	body, _ := io.ReadAll(resp.Body)
+	if resp.StatusCode != http.StatusBadRequest || string(body) != "Client sent an HTTP request to an HTTPS server.\n" {
+		t.Errorf("%s %q", resp.Status, body)
+	}
+}
+
+// An address that fails to authenticate too often is not looked at for a while. Others are.
+func TestFailedAuthenticationsAreLimited(t *testing.T) {
+	s := serveHTTPS(t, Limits{})
+	client := s.client(t, 2)
+	for i := range failureBurst {
+		if resp := s.do(t, client, "GET", "/pods", "wrong"); resp.code != http.StatusUnauthorized {
+			t.Fatalf("attempt %d: %d", i, resp.code)
+		}
+	}
+	resp := s.do(t, client, "GET", "/pods", "all")
+	if body := resp.text(t); resp.code != http.StatusTooManyRequests || resp.header.Get("Retry-After") == "" || !strings.Contains(body, "127.0.0.1") {
+		t.Errorf("after %d failures: %d %s", failureBurst, resp.code, body)
+	}
+	transport := &http.Transport{
+		TLSClientConfig: &tls.Config{RootCAs: s.roots},
+		DialContext:     (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}}).DialContext,
+	}
+	t.Cleanup(transport.CloseIdleConnections)
+	if resp := s.do(t, &http.Client{Transport: transport}, "GET", "/pods", "all"); resp.code != http.StatusOK {
+		t.Errorf("another address: %d", resp.code)
+	}
+}
+
+// Connections beyond the limit of an address are refused, and those of other addresses are not.
+func TestRemoteConnectionsAreLimited(t *testing.T) {
+	s := serveHTTPS(t, Limits{RemoteConnectionsPerPeer: 2})
+	for range 2 {
+		conn, err := net.Dial("tcp", s.address) // a handshake that is never finished
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = conn.Close() })
+	}
+	for _, major := range []int{1, 2} {
+		resp := s.do(t, s.client(t, major), "GET", "/healthz", "all")
+		refused(t, resp.code, resp.text(t), "too many connections: 127.0.0.1 has 2")
+		_ = resp.body.Close()
+	}
+}
+
+// A subscriber that does not read over TLS does not stop the others, or the server.
+func TestSubscribersOverTLSThatDoNotRead(t *testing.T) {
+	s := serveHTTPS(t, Limits{})
+	for _, major := range []int{1, 2} {
+		s.do(t, s.client(t, major), "GET", "/v1alpha1/updates", "all") // never read
+	}
+	conn, ctx := s.grpcConn(t, "all")
+	if _, err := podconfigd.NewPodConfigClient(conn).Watch(ctx, &podconfigd.WatchRequest{}); err != nil {
+		t.Fatal(err)
+	}
+	good := bufio.NewReader(s.do(t, s.client(t, 2), "GET", "/v1alpha1/updates", "all").body)
+	if line, err := good.ReadString('\n'); err != nil || !strings.Contains(line, "BOOKMARK") {
+		t.Fatalf("%q, %v", line, err)
+	}
+	const updates = 600
+	go func() {
+		for i := range updates {
+			s.add(fmt.Sprintf("p%d", i), 32<<10)
+		}
+	}()
+	for seen := 0; seen < updates; {
+		line, err := good.ReadString('\n')
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(line, `"reset":true`) {
+			seen = 0
+		}
+		seen += strings.Count(line, `"uid":`)
+	}
+	s.add("after", 1)
+	lagging := 0
+	for _, sub := range s.journal.Status().Subscribers {
+		if sub.Lag > 0 {
+			lagging++
+		}
+	}
+	if lagging < 3 {
+		t.Errorf("%d subscribers lag, want 3: %+v", lagging, s.journal.Status().Subscribers)
+	}
+}
