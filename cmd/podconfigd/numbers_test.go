@@ -56,6 +56,9 @@ var numbers = map[string]map[string]number{
 			refused: []string{"http://127.0.0.1:-1", "http://127.0.0.1:65536", "http://127.0.0.1:9223372036854775808", "http://127.0.0.1:1e308"},
 			help:    "0 to 65535",
 		},
+		"authentication-token-webhook-cache-ttl":       ttl,
+		"authorization-webhook-cache-authorized-ttl":   ttl,
+		"authorization-webhook-cache-unauthorized-ttl": ttl,
 		"v": {taken: []string{"0", "2147483647"}, refused: append(beyond, "-1", "2147483648"), help: "0 to 2147483647"},
 	},
 	"podconfigd lookup": {
@@ -73,6 +76,11 @@ var numbers = map[string]map[string]number{
 			help: "0 to 9223372036854775807",
 		},
 	},
+}
+
+var ttl = number{
+	taken: []string{"0s", "24h"}, refused: []string{"-1ns", "-24h", "24h0m0.000000001s", "2562047h", "2562048h", "1e308", "1"},
+	help: "0s to 24h",
 }
 
 func integer(least, most, more string) number {

@@ -117,7 +117,8 @@ func (o *daemonOptions) addSocketFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.PodsAPISocket, "pods-api-socket", o.PodsAPISocket,
 		"Path of a second unix socket that serves only the Pods API of the kubelet. The kubelet uses "+kubeletPodsAPISocket+". --socket-mode and --socket-group apply.")
 	flags.StringArrayVar(&o.Listen, "listen", o.Listen,
-		"Address to serve in addition to --socket. Can be repeated. unix:///PATH is a unix socket with --socket-mode and --socket-group. http://127.0.0.1:PORT is read-only and has no authentication; it requires a loopback address. The port is 0 to 65535; 0 is any free port, which is logged.")
+		"Address to serve in addition to --socket. Can be repeated. unix:///PATH is a unix socket with --socket-mode and --socket-group. http://127.0.0.1:PORT is read-only and has no authentication; it requires a loopback address. https://ADDRESS:PORT requires authentication and authorization: see --client-ca-file, --token-auth-file, --authentication-token-webhook and --authorization-mode. The port is 0 to 65535; 0 is any free port, which is logged.")
+	o.addHTTPSFlags(flags)
 	flags.StringVar(&o.MetricsBindAddress, "metrics-bind-address", o.MetricsBindAddress,
 		"TCP address, as host:port, that also serves /metrics, /healthz, /livez and /readyz. The port is 0 to 65535. If empty, podconfigd opens no TCP port.")
 }
@@ -165,4 +166,26 @@ func runDaemon(ctx context.Context, config *daemon.Config) error {
 		return err
 	}
 	return nil // the context ended, which is a normal stop
+}
+func (o *daemonOptions) addHTTPSFlags(flags *pflag.FlagSet) {
+	flags.StringVar(&o.TLSCertFile, "tls-cert-file", o.TLSCertFile,
+		"Path to the certificate of https addresses, followed by its intermediate certificates. Requires --tls-private-key-file. If empty, podconfigd makes a self-signed certificate at each start. Reloaded when the file changes.")
+	flags.StringVar(&o.TLSPrivateKeyFile, "tls-private-key-file", o.TLSPrivateKeyFile,
+		"Path to the private key of --tls-cert-file. Reloaded when the file changes.")
+	flags.StringVar(&o.Authentication.ClientCAFile, "client-ca-file", o.Authentication.ClientCAFile,
+		"Path to CA certificates. On https addresses, a client certificate of one of them authenticates its common name as the user and its organizations as the groups. Reloaded when the file changes.")
+	flags.StringVar(&o.Authentication.TokenAuthFile, "token-auth-file", o.Authentication.TokenAuthFile,
+		"Path to a CSV file of bearer tokens for https addresses, each line `token,user,uid[,\"group1,group2\"]`. Reloaded when the file changes.")
+	flags.BoolVar(&o.Authentication.Webhook, "authentication-token-webhook", o.Authentication.Webhook,
+		"Ask the apiserver of --kubeconfig about bearer tokens of clients of https addresses (TokenReview). Without --client-ca-file, --token-auth-file and --anonymous-auth, it is asked in any case.")
+	flags.DurationVar(&o.Authentication.WebhookCacheTTL, "authentication-token-webhook-cache-ttl", o.Authentication.WebhookCacheTTL,
+		"Time for which an answer to a TokenReview is valid. 0s to 24h; 0s is the default.")
+	flags.BoolVar(&o.Authentication.Anonymous, "anonymous-auth", o.Authentication.Anonymous,
+		"On https addresses, let requests without credentials pass as the user system:anonymous in the group system:unauthenticated.")
+	flags.StringVar(&o.Authorization.Mode, "authorization-mode", o.Authorization.Mode,
+		"How requests to https addresses are authorized: Webhook asks the apiserver of --kubeconfig (SubjectAccessReview), AlwaysAllow allows everything to users that are authenticated. If empty, uses Webhook.")
+	flags.DurationVar(&o.Authorization.CacheAuthorizedTTL, "authorization-webhook-cache-authorized-ttl", o.Authorization.CacheAuthorizedTTL,
+		"Time for which the answer to a SubjectAccessReview is valid if it allows the request. 0s to 24h; 0s is the default.")
+	flags.DurationVar(&o.Authorization.CacheUnauthorizedTTL, "authorization-webhook-cache-unauthorized-ttl", o.Authorization.CacheUnauthorizedTTL,
+		"Time for which the answer to a SubjectAccessReview is valid if it denies the request. 0s to 24h; 0s is the default.")
 }

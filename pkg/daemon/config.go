@@ -3,8 +3,6 @@ package daemon
 import (
 	"io/fs"
 	"net/http"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -185,8 +183,9 @@ type Authentication struct {
 	ClientCAFile string
 	// TokenAuthFile has lines "token,user,uid[,groups]". Flag: --token-auth-file.
 	TokenAuthFile string
-	// Webhook asks the apiserver about bearer tokens, with TokenReview. An answer is valid for
-	// WebhookCacheTTL. Flags: --authentication-token-webhook,
+	// Webhook asks the apiserver about bearer tokens, with TokenReview. It is also asked if there
+	// is an apiserver and none of the other fields is set. An answer is valid for
+	// WebhookCacheTTL; 0 is the default. Flags: --authentication-token-webhook,
 	// --authentication-token-webhook-cache-ttl.
 	Webhook         bool
 	WebhookCacheTTL time.Duration
@@ -197,10 +196,11 @@ type Authentication struct {
 
 // Authorization says what clients of https addresses may do.
 type Authorization struct {
-	// Mode is Webhook, which asks the apiserver with SubjectAccessReview, or AlwaysAllow. Flag:
-	// --authorization-mode.
+	// Mode is Webhook, which asks the apiserver with SubjectAccessReview, or AlwaysAllow. The
+	// default is Webhook. Flag: --authorization-mode.
 	Mode string
-	// CacheAuthorizedTTL and CacheUnauthorizedTTL are how long an answer is valid. Flags:
+	// CacheAuthorizedTTL and CacheUnauthorizedTTL are how long an answer is valid; 0 is the
+	// default. Flags:
 	// --authorization-webhook-cache-authorized-ttl,
 	// --authorization-webhook-cache-unauthorized-ttl.
 	CacheAuthorizedTTL, CacheUnauthorizedTTL time.Duration
@@ -216,6 +216,8 @@ func DefaultConfig() Config {
 		ContainerRuntimeEvents:   true,
 		RuntimeStatus:            true,
 		SyncFrequency:            syncloop.DefaultSyncFrequency,
+		Authentication:           Authentication{WebhookCacheTTL: defaultTokenTTL},
+		Authorization:            Authorization{CacheAuthorizedTTL: defaultAllowTTL, CacheUnauthorizedTTL: defaultDenyTTL},
 		Socket:                   socketpath.Default(),
 		SocketMode:               0o660,
 		MaxSubscribers:           server.DefaultMaxSubscribers,
@@ -229,9 +231,3 @@ func DefaultConfig() Config {
 
 // apiserver reports whether the apiserver is a source.
 func (c *Config) apiserver() bool { return c.Kubeconfig != "" || c.InCluster }
-
-// listensOnNetwork reports whether there are addresses of the network to serve, besides
-// MetricsBindAddress.
-func (c *Config) listensOnNetwork() bool {
-	return slices.ContainsFunc(c.Listen, func(text string) bool { return !strings.HasPrefix(text, server.SchemeUnix+"://") })
-}

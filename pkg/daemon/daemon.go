@@ -125,7 +125,7 @@ func (d *Daemon) assemble(registry *prometheus.Registry) (err error) {
 		Version: version.Get(), Registerer: registry, Gatherer: registry,
 		Limits: server.Limits{
 			Subscribers: c.MaxSubscribers, SubscribersPerPeer: c.MaxSubscribersPerProcess,
-			Network:     c.listensOnNetwork(),
+			Network:     c.listensOn(server.SchemeHTTP, server.SchemeHTTPS),
 			Descriptors: max(1, descriptorLimit()-reservedDescriptors),
 		},
 	})
@@ -138,6 +138,12 @@ func (d *Daemon) assemble(registry *prometheus.Registry) (err error) {
 // context.
 func (d *Daemon) Run(ctx context.Context) error {
 	defer d.runtime.close()
+	https, err := d.newHTTPS(ctx)
+	if err != nil {
+		d.state.close()
+		return err
+	}
+	defer https.close()
 	sockets, err := listen(ctx, &d.config)
 	if err != nil {
 		d.state.close()
@@ -166,6 +172,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	group.Go(func() error { return d.loop.Run(ctx, d.podConfig.Updates()) })
 	group.Go(func() error { return d.lookup.Run(ctx) })
 	d.serve(ctx, group, sockets)
+	https.serve(ctx, group, d.server, sockets.https)
 	group.Go(func() error { return d.serviceManager(ctx).run(ctx) })
 	logger.Info("podconfigd started", "version", version.Get().Version, "node", d.node,
 		"manifestPath", d.config.StaticPodPath, "socket", d.config.Socket)

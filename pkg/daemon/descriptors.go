@@ -25,9 +25,8 @@ func descriptorLimit() int {
 // logConnections logs if the file descriptors allow fewer connections than the configuration
 // requests.
 func (d *Daemon) logConnections(logger klog.Logger) {
-	have, network := d.server.MaxConnections()
-	if want := 2 * d.config.MaxSubscribers; have < want || d.config.listensOnNetwork() && network < want {
+	if have, want := d.server.MaxConnections(), 2*d.config.MaxSubscribers; have < want {
 		logger.Info("File descriptors limit the connections of clients; raise RLIMIT_NOFILE, for example with LimitNOFILE= of systemd",
-			"RLIMIT_NOFILE", descriptorLimit(), "connections", have, "networkConnections", network, "wanted", want)
+			"RLIMIT_NOFILE", descriptorLimit(), "connections", have, "wanted", want)
 	}
 }

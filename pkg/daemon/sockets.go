@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"slices"
 
 	"golang.org/x/sync/errgroup"
 	"k8s.io/klog/v2"
@@ -14,8 +15,9 @@ import (
 // sockets are the listeners of the daemon. A listener that is not configured is nil.
 type sockets struct {
 	main, podsAPI, metrics net.Listener
-	// unix are the unix sockets of Listen, http its loopback addresses.
-	unix, http []net.Listener
+	// unix are the unix sockets of Listen, http its loopback addresses, https its addresses with
+	// TLS.
+	unix, http, https []net.Listener
 }
 
 // listen opens all sockets, or none.
@@ -64,14 +66,19 @@ func (s *sockets) add(ctx context.Context, text string, opts server.ListenOption
 		return err
 	}
 	l, err := address.Listen(ctx)
-	if err == nil {
+	switch {
+	case err != nil:
+		return err
+	case address.Scheme == server.SchemeHTTPS:
+		s.https = append(s.https, l)
+	default:
 		s.http = append(s.http, l)
 	}
-	return err
+	return nil
 }
 
 func (s *sockets) close() {
-	for _, l := range append(append([]net.Listener{s.main, s.podsAPI, s.metrics}, s.unix...), s.http...) {
+	for _, l := range slices.Concat([]net.Listener{s.main, s.podsAPI, s.metrics}, s.unix, s.http, s.https) {
 		if l != nil {
 			_ = l.Close() // it may already be closed
 		}

@@ -1,0 +1,131 @@
+package daemon
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"k8s.io/klog/v2"
+
+	"github.com/podconfigd/podconfigd/internal/version"
+	"github.com/podconfigd/podconfigd/pkg/auth"
+	"github.com/podconfigd/podconfigd/pkg/server"
+	"github.com/podconfigd/podconfigd/pkg/sources/apiserver"
+)
+
+// Defaults of Authentication and Authorization, as those of KubeletConfiguration.
+const (
+	defaultTokenTTL = 2 * time.Minute
+	defaultAllowTTL = 5 * time.Minute
+	defaultDenyTTL  = 30 * time.Second
+)
+
+// Modes of authorization.
+const (
+	modeWebhook     = "Webhook"
+	modeAlwaysAllow = "AlwaysAllow"
+)
+
+// https is what https addresses need.
+type https struct {
+	auth   *auth.Auth
+	config *tls.Config
+	poster *apiserver.Poster // nil if the apiserver is not asked
+}
+
+// newHTTPS reads the files of https addresses; nil if there are no such addresses.
+func (d *Daemon) newHTTPS(ctx context.Context) (_ *https, err error) {
+	c := &d.config
+	if !c.listensOn(server.SchemeHTTPS) {
+		return nil, nil //nolint:nilnil // there is nothing, and nothing is wrong
+	}
+	logger := klog.FromContext(ctx)
+	h := &https{}
+	opts := auth.Options{
+		NodeName: string(d.node), ClientCAFile: c.Authentication.ClientCAFile, TokenFile: c.Authentication.TokenAuthFile,
+		TokenReview: c.reviewsTokens(), TokenTTL: cmp.Or(c.Authentication.WebhookCacheTTL, defaultTokenTTL),
+		Anonymous: c.Authentication.Anonymous, AlwaysAllow: c.Authorization.Mode == modeAlwaysAllow,
+		AllowTTL: cmp.Or(c.Authorization.CacheAuthorizedTTL, defaultAllowTTL),
+		DenyTTL:  cmp.Or(c.Authorization.CacheUnauthorizedTTL, defaultDenyTTL),
+		Logger:   logger,
+	}
+	if opts.TokenReview || !opts.AlwaysAllow {
+		h.poster = apiserver.NewPoster(c.Kubeconfig, "podconfigd/"+version.Get().Version)
+		opts.Post = h.poster.Post
+	}
+	if h.auth, err = auth.New(opts); err != nil {
+		return nil, ofFile("Authentication.", err)
+	}
+	certificates, err := d.certificates(logger)
+	if err != nil {
+		return nil, ofFile("", err)
+	}
+	h.config = h.auth.TLS(certificates)
+	if opts.Anonymous && opts.AlwaysAllow {
+		logger.Info("Warning: everybody who can connect to the https addresses may read all pods: --anonymous-auth with --authorization-mode=AlwaysAllow")
+	}
+	return h, nil
+}
+
+// ofFile gives an error of a file the field that has its path.
+func ofFile(above string, err error) error {
+	if file, ok := errors.AsType[*auth.FileError](err); ok {
+		return fmt.Errorf("%v: %w", FieldName(above+file.Field), err)
+	}
+	return err
+}
+
+// certificates returns the certificate of https addresses. As the kubelet, the daemon makes one if
+// it gets none, but it does not store it.
+func (d *Daemon) certificates(logger klog.Logger) (auth.Certificates, error) {
+	c := &d.config
+	if c.TLSCertFile != "" {
+		return auth.CertificateFiles(logger, c.TLSCertFile, c.TLSPrivateKeyFile)
+	}
+	addresses := []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback}
+	texts := nodeIPs(c.NodeIP)()
+	for _, listen := range c.Listen {
+		if address, err := server.ParseAddress(listen); err == nil {
+			texts = append(texts, address.Host)
+		}
+	}
+	for _, text := range texts {
+		if ip := net.ParseIP(text); ip != nil && !ip.IsUnspecified() {
+			addresses = append(addresses, ip)
+		}
+	}
+	certificate, err := auth.SelfSigned(string(d.node), addresses)
+	if err != nil {
+		return nil, fmt.Errorf("making a certificate for https: %w", err)
+	}
+	logger.Info("Made a self-signed certificate for https, because there is no --tls-cert-file; it changes with each start",
+		"sha256", fmt.Sprintf("%x", sha256.Sum256(certificate.Certificate[0])), "notAfter", certificate.Leaf.NotAfter)
+	return func() *tls.Certificate { return certificate }, nil
+}
+
+// serve serves the listeners.
+func (h *https) serve(ctx context.Context, group *errgroup.Group, s *server.Server, listeners []net.Listener) {
+	for _, l := range listeners {
+		group.Go(func() error { return s.RunHTTPS(ctx, l, h.config, h.auth) })
+		klog.FromContext(ctx).Info("Serving with TLS, authentication and authorization", "address", server.SchemeHTTPS+"://"+l.Addr().String())
+	}
+}
+
+func (h *https) close() {
+	if h != nil && h.poster != nil {
+		h.poster.Close()
+	}
+}
+
+// reviewsTokens reports whether the apiserver is asked about tokens: if that is configured, or if
+// there is no other way to authenticate.
+func (c *Config) reviewsTokens() bool {
+	a := &c.Authentication
+	return a.Webhook || a.ClientCAFile == "" && a.TokenAuthFile == "" && !a.Anonymous && c.apiserver()
+}
