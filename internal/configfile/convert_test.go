@@ -43,6 +43,14 @@ func TestConversionKeepsEveryField(t *testing.T) {
 	for range 1000 {
 		var in, out daemon.Config
 		filler.Fill(&in)
+		for i := range in.FileSources { // they are required
+			in.FileSources[i].Name += "n"
+			in.FileSources[i].Path += "p"
+		}
+		for i := range in.HTTPSources {
+			in.HTTPSources[i].Name += "n"
+			in.HTTPSources[i].URL += "u"
+		}
 		in.RemovalBrake = strings.TrimLeft(in.RemovalBrake, "0123456789+-") // 05 is 5
 		var file v1alpha1.PodConfigdConfiguration
 		if err := scheme.Convert(&in, &file, nil); err != nil {

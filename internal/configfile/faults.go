@@ -78,7 +78,7 @@ func (c *Configuration) locate(fault *daemon.FieldError) error {
 	place := ""
 	for _, name := range fault.Fields() {
 		path, flag := c.pathOf(name)
-		if c.isDropped(path) {
+		if c.isFaulty(path) {
 			return nil
 		}
 		if from, line := c.origin(path); from != nil && !c.changed(flag) && place == "" {
@@ -111,10 +111,14 @@ func inJSON(list, rest string) string {
 	if !ok || !found || item.Type.Kind() != reflect.Slice || item.Type.Elem().Kind() != reflect.Struct {
 		return rest
 	}
-	if below, found := item.Type.Elem().FieldByName(name); found {
-		name, _, _ = strings.Cut(below.Tag.Get("json"), ",")
+	name, below, _ := strings.Cut(name, "[")
+	if below != "" {
+		below = "[" + below
 	}
-	return index + "." + name
+	if field, found := item.Type.Elem().FieldByName(name); found {
+		name, _, _ = strings.Cut(field.Tag.Get("json"), ",")
+	}
+	return index + "." + name + below
 }
 
 // locateAll returns the errors of the conversion, with file, line and field.
@@ -128,6 +132,7 @@ func (c *Configuration) locateAll(err error) (errs []error) {
 	}
 	for _, fault := range faults {
 		if of, ok := errors.AsType[*field.Error](fault); ok {
+			c.refused = append(c.refused, of.Field)
 			fault = c.locateInFile(of.Field, of.Detail)
 		}
 		errs = append(errs, fault)
@@ -152,21 +157,11 @@ func (c *Configuration) validateLogging() (errs []error) {
 	_ = logsapi.AddFeatureGates(gates) // fails only where a gate is added twice
 	for _, fault := range logsapi.Validate(&c.Logging, gates, field.NewPath("logging")) {
 		message := fault.ErrorBody()
-		if from, _ := c.origin(fault.Field); from != nil && !c.changed(flagOfLog(fault.Field)) {
+		if from, _ := c.origin(fault.Field); from != nil && !c.changed(FlagOf(fault.Field)) {
 			errs = append(errs, c.locateInFile(fault.Field, message))
 			continue
 		}
-		errs = append(errs, fmt.Errorf("--%s: %s", flagOfLog(fault.Field), message))
+		errs = append(errs, fmt.Errorf("--%s: %s", FlagOf(fault.Field), message))
 	}
 	return errs
-}
-
-// flagOfLog returns the flag of a field of the configuration of the log.
-func flagOfLog(path string) string {
-	for _, field := range logFields {
-		if _, ok := cutName(path, field.path); ok {
-			return field.flag
-		}
-	}
-	return path
 }

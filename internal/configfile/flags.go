@@ -59,3 +59,18 @@ func at(config reflect.Value, name daemon.FieldName) reflect.Value {
 	}
 	return config
 }
+
+// FlagOf returns the flag of a field of the file, without dashes; empty if there is none.
+func FlagOf(path string) string {
+	for _, field := range daemon.Fields() {
+		if _, ok := cutName(path, field.Path); ok {
+			return field.Flag
+		}
+	}
+	for _, field := range logFields {
+		if _, ok := cutName(path, field.path); ok {
+			return field.flag
+		}
+	}
+	return ""
+}

@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -45,6 +44,8 @@ type Configuration struct {
 
 	flags  *Flags
 	layers []*layer
+	// refused are the fields of the files that have a fault.
+	refused []string
 }
 
 // Load reads the files, and returns the configuration from them and from the flags. A flag on
@@ -62,6 +63,7 @@ func Load(files Files, flags *Flags) (*Configuration, error) {
 	for _, l := range layers {
 		errs = append(errs, l.errors()...)
 		broken = broken || l.broken
+		c.refused = append(c.refused, l.dropped...)
 	}
 	if broken { // what it configures is not known
 		return nil, errors.Join(append(errs, err)...)
@@ -156,11 +158,11 @@ func decode(data []byte) (*v1alpha1.PodConfigdConfiguration, *runtime.Scheme, er
 	return config, scheme, nil
 }
 
-// isDropped reports whether the path, or one above or below it, has a value of a wrong type.
-func (c *Configuration) isDropped(path string) bool {
-	return slices.ContainsFunc(c.layers, func(l *layer) bool {
-		return slices.ContainsFunc(l.dropped, func(dropped string) bool {
-			return dropped == path || strings.HasPrefix(path, dropped+".") || strings.HasPrefix(path, dropped+"[") || strings.HasPrefix(dropped, path+".")
-		})
+// isFaulty reports whether the path, or one above or below it, has a fault already.
+func (c *Configuration) isFaulty(path string) bool {
+	return slices.ContainsFunc(c.refused, func(refused string) bool {
+		_, below := cutName(path, refused)
+		_, above := cutName(refused, path)
+		return below || above
 	})
 }

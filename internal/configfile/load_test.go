@@ -144,6 +144,34 @@ c.yaml:14: access[0].view: expected full, redacted, metadata or none
 	}
 }
 
+// A fault of an item has the path of the item in the file.
+func TestFaultsOfItems(t *testing.T) {
+	dir := write(t, map[string]string{"c.yaml": header + `staticPodPath: m
+fileSources:
+- path: b
+- name: B_
+  path: c
+httpSources:
+- name: a
+access:
+- users: [a, ""]
+  view: full
+  annotations: [a]
+- sources: [x]
+`})
+	_, err := Load(Files{Config: filepath.Join(dir, "c.yaml")}, flags(nil))
+	want := `c.yaml:5: fileSources[0].name: required: expected the name of the source
+c.yaml:9: httpSources[0].url: required: expected the URL of a manifest
+c.yaml:14: access[1].view: expected full, redacted, metadata or none
+c.yaml:6: fileSources[1].name: "B_" is not a DNS label: expected 1 to 63 lower-case letters, digits and hyphens
+c.yaml:11: access[0].users[1]: empty
+c.yaml:13: access[0].annotations: only for a rule with the view redacted, not full: remove them or change the view
+c.yaml:14: access[1].sources[0]: unknown source "x": expected file, http, api, file:NAME or http:NAME`
+	if got := strings.ReplaceAll(err.Error(), dir+"/", ""); got != want {
+		t.Error(cmp.Diff(want, got))
+	}
+}
+
 func TestFilesThatAreNoConfiguration(t *testing.T) {
 	for data, want := range map[string]string{
 		"":                          "c: empty: expected apiVersion config.podconfigd.dev/v1alpha1, kind PodConfigdConfiguration",

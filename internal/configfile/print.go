@@ -13,7 +13,6 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/podconfigd/podconfigd/api/config/v1alpha1"
-	"github.com/podconfigd/podconfigd/pkg/daemon"
 )
 
 // Print writes the configuration as YAML, with a comment on where each value comes from. It
@@ -142,15 +141,8 @@ const headerField = "staticPodURLHeader."
 
 // originText says where the value of a field comes from.
 func (c *Configuration) originText(path string) string {
-	for _, field := range daemon.Fields() {
-		if (path == field.Path || strings.HasPrefix(path, field.Path+".")) && c.changed(field.Flag) {
-			return "flag --" + field.Flag
-		}
-	}
-	for _, field := range logFields {
-		if path == field.path && c.changed(field.flag) {
-			return "flag --" + field.flag
-		}
+	if flag := FlagOf(path); c.changed(flag) {
+		return "flag --" + flag
 	}
 	from, line := c.origin(path)
 	if from == nil && strings.HasPrefix(path, headerField) { // the file has another spelling of the name

@@ -41,6 +41,7 @@ func newScheme() (*runtime.Scheme, error) {
 // toDaemon converts all fields, after their defaults were set. A value that can't be
 // converted is left out, and gives an error.
 func toDaemon(in *v1alpha1.PodConfigdConfiguration, out *daemon.Config) (errs field.ErrorList) {
+	errs = required(in)
 	out.StaticPodPath, out.FileCheckFrequency = in.StaticPodPath, in.FileCheckFrequency.Duration
 	out.FileSources = convertAll(in.FileSources, func(s v1alpha1.FileSource) daemon.FileSource { return daemon.FileSource(s) })
 	out.StaticPodURL, out.StaticPodURLHeader = in.StaticPodURL, toHeader(in.StaticPodURLHeader)
@@ -67,6 +68,27 @@ func toDaemon(in *v1alpha1.PodConfigdConfiguration, out *daemon.Config) (errs fi
 	out.MaxSubscribers, out.MaxSubscribersPerProcess = int(*in.MaxSubscribers), int(*in.MaxSubscribersPerProcess)
 	out.JournalMaxUpdates, out.JournalMaxBytes = int(*in.JournalMaxUpdates), *in.JournalMaxBytes
 	out.StateDir, out.StateMaxAge, out.StateMaxBytes = in.StateDir, in.StateMaxAge.Duration, *in.StateMaxBytes
+	return errs
+}
+
+// required returns an error for each named source without a name or without a place. The
+// daemon takes a source without a name for the one of staticPodPath or staticPodURL.
+func required(in *v1alpha1.PodConfigdConfiguration) (errs field.ErrorList) {
+	check := func(path *field.Path, value, expected string) {
+		if value == "" {
+			errs = append(errs, field.Required(path, "required: expected "+expected))
+		}
+	}
+	for i, source := range in.FileSources {
+		path := field.NewPath("fileSources").Index(i)
+		check(path.Child("name"), source.Name, "the name of the source")
+		check(path.Child("path"), source.Path, "a directory or a manifest file")
+	}
+	for i, source := range in.HTTPSources {
+		path := field.NewPath("httpSources").Index(i)
+		check(path.Child("name"), source.Name, "the name of the source")
+		check(path.Child("url"), source.URL, "the URL of a manifest")
+	}
 	return errs
 }
 

@@ -64,6 +64,9 @@ type PodConfigdConfiguration struct {
 	// 50%, that one set of the source may remove. 1 to 1000000, or 1% to 99%. A set that would
 	// remove more is held until "podconfigd release SOURCE", or until the source takes it back.
 	// If left out, there is no limit.
+	// +minimum=1
+	// +maximum=1000000
+	// +pattern=^(0*([1-9][0-9]{0,5}|1000000|[1-9][0-9]?%))?$
 	RemovalBrake *intstr.IntOrString `json:"removalBrake,omitempty"`
 
 	// containerRuntimeEndpoint is the CRI socket of the container runtime, for example
@@ -93,6 +96,7 @@ type PodConfigdConfiguration struct {
 	// $XDG_RUNTIME_DIR/podconfigd/podconfigd.sock.
 	Socket *string `json:"socket,omitempty"`
 	// socketMode is the file mode of the sockets, in octal and in quotes. "0" to "0777".
+	// +pattern=^0*[0-7]{1,3}$
 	SocketMode *string `json:"socketMode,omitempty"`
 	// socketGroup is the name or number, 0 to 2147483647, of the group that owns the sockets. If
 	// empty, uses the group of the podconfigd process.
@@ -123,16 +127,24 @@ type PodConfigdConfiguration struct {
 	Access []AccessRule `json:"access,omitempty"`
 
 	// maxSubscribers is the maximum number of open streams. 1 to 1048576.
+	// +minimum=1
+	// +maximum=1048576
 	MaxSubscribers *int32 `json:"maxSubscribers,omitempty"`
 	// maxSubscribersPerProcess is the maximum number of open streams of one client process.
 	// Processes outside the PID namespace of podconfigd are counted by user. 1 to 1048576.
+	// +minimum=1
+	// +maximum=1048576
 	MaxSubscribersPerProcess *int32 `json:"maxSubscribersPerProcess,omitempty"`
 
 	// journalMaxUpdates is the maximum number of updates that the journal keeps for subscribers
 	// to resume from. 1 to 16777216.
+	// +minimum=1
+	// +maximum=16777216
 	JournalMaxUpdates *int32 `json:"journalMaxUpdates,omitempty"`
 	// journalMaxBytes is the approximate maximum memory, in bytes, of the updates that the journal
 	// keeps. 1 to 1099511627776 (1 TiB).
+	// +minimum=1
+	// +maximum=1099511627776
 	JournalMaxBytes *int64 `json:"journalMaxBytes,omitempty"`
 	// stateDir is the directory for the journal. With it, subscribers resume over restarts, and
 	// podconfigd starts with the pods that it last knew. Created with mode 0700. If empty, the
@@ -142,6 +154,8 @@ type PodConfigdConfiguration struct {
 	StateMaxAge *metav1.Duration `json:"stateMaxAge,omitempty"`
 	// stateMaxBytes is the maximum size, in bytes, of the journal in stateDir. Files are deleted
 	// whole, and the newest one stays. 1048576 to 1099511627776 (1 TiB).
+	// +minimum=1048576
+	// +maximum=1099511627776
 	StateMaxBytes *int64 `json:"stateMaxBytes,omitempty"`
 
 	// logging is the configuration of the log. It has the fields of KubeletConfiguration.
