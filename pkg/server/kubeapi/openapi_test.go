@@ -61,10 +61,19 @@ func TestOpenAPIDocument(t *testing.T) {
 	}
 }
 
+// describedPaths returns the paths of all resources.
+func describedPaths() (paths []string) {
+	for _, res := range resources {
+		all, one := res.paths()
+		paths = append(append(paths, all...), one)
+	}
+	return paths
+}
+
 type jsonObject = map[string]any
 
 // cutOut returns the part of Kubernetes' document of api/v1 that podconfigd serves:
-// lists, watches and gets of pods, and the schemas of the answers.
+// lists, watches and gets of its resources, and the schemas of the answers.
 func cutOut(t *testing.T, data []byte) jsonObject {
 	t.Helper()
 	var document struct {
@@ -76,7 +85,7 @@ func cutOut(t *testing.T, data []byte) jsonObject {
 		t.Fatal(err)
 	}
 	paths := jsonObject{}
-	for _, path := range []string{"/api/v1/pods", "/api/v1/namespaces/{namespace}/pods", "/api/v1/namespaces/{namespace}/pods/{name}"} {
+	for _, path := range describedPaths() {
 		from := document.Paths[path]
 		get := from["get"].(jsonObject)
 		paths[path] = jsonObject{"get": get, "parameters": honored(from["parameters"])}
@@ -92,23 +101,26 @@ func cutOut(t *testing.T, data []byte) jsonObject {
 	}
 	// If the document shows that the server validates an object, kubectl sends it without
 	// its own validation. Then it prints the server's answer.
-	named := paths["/api/v1/namespaces/{namespace}/pods/{name}"].(jsonObject)
-	named["patch"] = jsonObject{
-		"description": "not supported: podconfigd is read-only",
-		"operationId": "patchCoreV1NamespacedPod",
-		"parameters": []any{jsonObject{
-			"name": "fieldValidation", "in": "query", "description": "without effect",
-			"schema": jsonObject{"type": "string"},
-		}},
-		"responses":                       jsonObject{"405": jsonObject{"description": "Method Not Allowed"}},
-		"x-kubernetes-action":             "patch",
-		"x-kubernetes-group-version-kind": named["get"].(jsonObject)["x-kubernetes-group-version-kind"],
+	for _, res := range resources {
+		_, one := res.paths()
+		named := paths[one].(jsonObject)
+		named["patch"] = jsonObject{
+			"description": "not supported: podconfigd is read-only",
+			"operationId": document.Paths[one]["patch"].(jsonObject)["operationId"],
+			"parameters": []any{jsonObject{
+				"name": "fieldValidation", "in": "query", "description": "without effect",
+				"schema": jsonObject{"type": "string"},
+			}},
+			"responses":                       jsonObject{"405": jsonObject{"description": "Method Not Allowed"}},
+			"x-kubernetes-action":             "patch",
+			"x-kubernetes-group-version-kind": named["get"].(jsonObject)["x-kubernetes-group-version-kind"],
+		}
 	}
 	schemas := jsonObject{}
 	addSchemas(schemas, document.Components.Schemas, paths)
 	return jsonObject{
 		"openapi":    document.OpenAPI,
-		"info":       jsonObject{"title": "podconfigd", "description": "the pods of a node, read-only", "version": "v1"},
+		"info":       jsonObject{"title": "podconfigd", "description": "the pods of a node, the node and its namespaces, read-only", "version": "v1"},
 		"paths":      paths,
 		"components": jsonObject{"schemas": schemas},
 	}
@@ -166,10 +178,11 @@ func TestOpenAPI(t *testing.T) {
 	if n := len(document.Components.Schemas); n < 100 || document.Components.Schemas["io.k8s.api.core.v1.Pod"] == nil {
 		t.Errorf("%d schemas", n)
 	}
-	want := map[string][]string{
-		"/api/v1/pods":                               {"get", "parameters"},
-		"/api/v1/namespaces/{namespace}/pods":        {"get", "parameters"},
-		"/api/v1/namespaces/{namespace}/pods/{name}": {"get", "parameters", "patch"},
+	want := make(map[string][]string)
+	for _, path := range describedPaths() {
+		if want[path] = []string{"get", "parameters"}; strings.HasSuffix(path, "/{name}") {
+			want[path] = append(want[path], "patch")
+		}
 	}
 	paths := make(map[string][]string)
 	for path, operations := range document.Paths {
