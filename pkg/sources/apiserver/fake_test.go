@@ -34,6 +34,9 @@ const (
 	listMeta = "list metadata"
 	listing  = "watch that lists"
 	watching = "watch"
+
+	listObjects  = "list other objects"
+	watchObjects = "watch other objects"
 )
 
 func init() {
@@ -89,11 +92,16 @@ func (f *fake) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 // run runs a source against a fake that has two pods, in a bubble.
 func run(t *testing.T, faults map[string]nethttp.HandlerFunc, test func(f *fake)) {
 	t.Helper()
+	runWith(t, Objects{}, faults, test)
+}
+
+func runWith(t *testing.T, objects Objects, faults map[string]nethttp.HandlerFunc, test func(f *fake)) {
+	t.Helper()
 	conf := components.NewKubeconfig("http://127.0.0.1:1", nil)
 	path := filepath.Join(t.TempDir(), "kubeconfig")
 	components.WriteKubeconfig(t, path, conf)
 	synctest.Test(t, func(t *testing.T) {
-		s := New(Options{Kubeconfig: path, Node: "node", Registerer: prometheus.NewRegistry()})
+		s := New(Options{Kubeconfig: path, Node: "node", Registerer: prometheus.NewRegistry(), Objects: objects})
 		f := &fake{
 			t: t, source: s, conns: make(chan net.Conn), closed: make(chan struct{}),
 			faults: faults, pods: []v1.Pod{fakePod("a", "10"), fakePod("b", "11")},
@@ -149,6 +157,10 @@ func (f *fake) ServeHTTP(w nethttp.ResponseWriter, r *nethttp.Request) {
 	switch {
 	case strings.HasPrefix(r.URL.Path, "/api/v1/nodes/"):
 		what = getNode
+	case !strings.HasSuffix(r.URL.Path, "/pods") && query.Get("watch") == "":
+		what = listObjects
+	case !strings.HasSuffix(r.URL.Path, "/pods"):
+		what = watchObjects
 	case query.Get("sendInitialEvents") == "true":
 		what = listing
 	case query.Get("watch") != "":
@@ -186,6 +198,8 @@ func (f *fake) ServeHTTP(w nethttp.ResponseWriter, r *nethttp.Request) {
 	case watching:
 		flush(w)
 		<-r.Context().Done()
+	case listObjects, watchObjects:
+		w.WriteHeader(nethttp.StatusNotFound)
 	}
 }
 

@@ -37,10 +37,23 @@ type Options struct {
 	Node types.NodeName
 	// KeepManagedFields keeps the pods' metadata.managedFields.
 	KeepManagedFields bool
+	// Objects receives objects beside the pods.
+	Objects Objects
 	// UserAgent is the source's user agent; client-go's default if empty.
 	UserAgent string
 	// Registerer is for the source's metrics; nil for none.
 	Registerer prometheus.Registerer
+}
+
+// Objects receives objects beside the pods. They are read-only, and the calls come from several
+// goroutines. What is nil is not requested.
+type Objects struct {
+	// Node is called with each version of the node, or with nil when the apiserver no longer
+	// has it. The first call comes before the first set.
+	Node func(*v1.Node)
+	// Namespace is called with each version of the metadata of every namespace, or with nil
+	// when it is gone. The first list comes before the first set, unless it fails.
+	Namespace func(name string, meta *metav1.ObjectMeta)
 }
 
 // Source reads the pods of an apiserver.
@@ -48,6 +61,7 @@ type Source struct {
 	node      types.NodeName
 	connector *connector
 	keep      bool
+	objects   Objects
 	board     *board
 	metrics   *metrics
 	gate      *gate
@@ -84,7 +98,7 @@ func New(opts Options) *Source {
 	m := newMetrics(opts.Registerer)
 	b := newBoard(m)
 	return &Source{
-		node: opts.Node, keep: opts.KeepManagedFields, metrics: m, board: b, gate: newGate(b, m),
+		node: opts.Node, keep: opts.KeepManagedFields, objects: opts.Objects, metrics: m, board: b, gate: newGate(b, m),
 		connector: newConnector(opts.Kubeconfig, opts.UserAgent),
 	}
 }
@@ -106,6 +120,7 @@ func (s *Source) Run(ctx context.Context, sets chan<- config.SourceSet) error {
 		return err
 	}
 	logger.Info("The apiserver has the node, watching its pods", "node", s.node)
+	s.follow(ctx)
 	s.reflector(ctx, sets).RunWithContext(quiet(ctx))
 	return context.Cause(ctx)
 }
@@ -144,10 +159,11 @@ func (s *Source) push(ctx context.Context, sets chan<- config.SourceSet, objects
 //
 // kubelet: nodeHasSynced in NewSourceApiserver.
 func (s *Source) waitForNode(ctx context.Context) error {
+	var node *v1.Node
 	err := s.ask(ctx, func(error) bool { return false }, func(ctx context.Context, client *client) error {
 		ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 		defer cancel()
-		node := &v1.Node{}
+		node = &v1.Node{}
 		err := client.rest.Get().Resource("nodes").Name(string(s.node)).MaxRetries(0).Do(ctx).Into(node)
 		if err == nil && node.Name != string(s.node) {
 			return fmt.Errorf("expected node %q, got another object", s.node)
@@ -162,6 +178,7 @@ func (s *Source) waitForNode(ctx context.Context) error {
 	}
 	s.gate.calm()
 	s.board.update(func(status *v1alpha1.APIStatus) { status.NodeKnown = true })
+	s.putNode(node)
 	return nil
 }
 

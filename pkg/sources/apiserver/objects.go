@@ -1,0 +1,233 @@
+package apiserver
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+)
+
+// metadataEvents is the Accept header of a watch of metadata.
+const metadataEvents = runtime.ContentTypeProtobuf + ";as=PartialObjectMetadata;g=meta.k8s.io;v=v1," +
+	runtime.ContentTypeJSON + ";as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+
+// follower follows objects beside the pods, with a Reflector. What fails is logged once, and
+// does not make the source degraded: the pods do not depend on it.
+type follower struct {
+	*Source
+	resource, selector string
+	metadata           bool
+	object             any
+	// put hands on an object, and forget one that is gone.
+	put    func(metav1.Object)
+	forget func(name string)
+
+	// listed is closed after the first list, or the first failure.
+	listed func()
+	// names are the objects that put was called with.
+	names map[string]bool
+	// logged is the last failure that was logged.
+	mu     sync.Mutex
+	logged string
+}
+
+// followNode follows the node, and followNamespaces the metadata of all namespaces.
+func (s *Source) followNode() *follower {
+	return &follower{
+		Source: s, resource: "nodes", object: &v1.Node{}, names: make(map[string]bool), listed: func() {},
+		selector: fields.OneTermEqualSelector(metav1.ObjectNameField, string(s.node)).String(),
+		put: func(object metav1.Object) {
+			if node, ok := object.(*v1.Node); ok {
+				s.putNode(node)
+			}
+		},
+		forget: func(string) { s.objects.Node(nil) },
+	}
+}
+
+func (s *Source) followNamespaces(listed func()) *follower {
+	return &follower{
+		Source: s, resource: "namespaces", metadata: true, object: &metav1.PartialObjectMetadata{}, names: make(map[string]bool),
+		listed: sync.OnceFunc(listed),
+		put: func(object metav1.Object) {
+			if namespace, ok := object.(*metav1.PartialObjectMetadata); ok {
+				if !s.keep {
+					namespace.ManagedFields = nil
+				}
+				s.objects.Namespace(namespace.Name, &namespace.ObjectMeta)
+			}
+		},
+		forget: func(name string) { s.objects.Namespace(name, nil) },
+	}
+}
+
+func (s *Source) putNode(node *v1.Node) {
+	if s.objects.Node == nil {
+		return
+	}
+	if !s.keep {
+		node.ManagedFields = nil
+	}
+	s.objects.Node(node)
+}
+
+// follow runs the followers until the context is done. It returns when the first list of
+// namespaces is complete, or has failed: pods wait for the metadata of their namespaces.
+func (s *Source) follow(ctx context.Context) {
+	if s.objects.Node != nil {
+		node := s.followNode()
+		s.calls.running.Go(func() { node.run(ctx) })
+	}
+	if s.objects.Namespace == nil {
+		return
+	}
+	listed := make(chan struct{})
+	namespaces := s.followNamespaces(func() { close(listed) })
+	s.calls.running.Go(func() { namespaces.run(ctx) })
+	select {
+	case <-listed:
+	case <-ctx.Done():
+	}
+}
+
+func (f *follower) run(ctx context.Context) {
+	logger := klog.FromContext(ctx)
+	reflector := cache.NewReflectorWithOptions(&cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
+			if !f.calls.begin() { // as for the pods
+				return nil, context.Cause(ctx)
+			}
+			defer f.calls.running.Done()
+			return f.list(klog.NewContext(ctx, logger), opts)
+		},
+		WatchFuncWithContext: func(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
+			return f.watch(klog.NewContext(ctx, logger), opts)
+		},
+	}, f.object, f, cache.ReflectorOptions{Name: f.resource, Logger: &logger})
+	reflector.RunWithContext(quiet(ctx))
+}
+
+func (f *follower) request(client *client, opts *metav1.ListOptions, accept string) *rest.Request {
+	opts.FieldSelector = f.selector
+	request := client.rest.Get().Resource(f.resource).VersionedParams(opts, metav1.ParameterCodec).MaxRetries(0)
+	if f.metadata {
+		request.SetHeader("Accept", accept)
+	}
+	return request
+}
+
+func (f *follower) list(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
+	client, err := f.turn(ctx)
+	if err != nil {
+		return nil, f.failed(ctx, client, err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
+	defer cancel()
+	list, err := f.request(client, &opts, metadataOnly).Do(ctx).Get()
+	return list, f.failed(ctx, client, err)
+}
+
+func (f *follower) watch(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
+	client, err := f.turn(ctx)
+	if err != nil {
+		return nil, f.failed(ctx, client, err)
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	tooLong := time.AfterFunc(answerTimeout, func() { cancel(fmt.Errorf("no answer within %v", answerTimeout)) })
+	opts.Watch = true
+	w, err := f.request(client, &opts, metadataEvents).Watch(ctx)
+	if !tooLong.Stop() && err == nil {
+		w.Stop()
+		err = context.Cause(ctx)
+	}
+	if err != nil {
+		cancel(nil)
+		return nil, f.failed(ctx, client, err)
+	}
+	f.failed(ctx, client, nil)
+	return &endingWatch{w, cancel}, nil
+}
+
+// endingWatch ends the context of a watch with it.
+type endingWatch struct {
+	watch.Interface
+	cancel context.CancelCauseFunc
+}
+
+func (w *endingWatch) Stop() {
+	w.Interface.Stop()
+	w.cancel(nil)
+}
+
+// failed logs a failure once, and the first success after it. It returns the error.
+func (f *follower) failed(ctx context.Context, client *client, err error) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	logger := klog.FromContext(ctx)
+	switch {
+	case err == nil && f.logged != "":
+		f.logged = ""
+		logger.Info("Requests to the apiserver succeed again", "resource", f.resource)
+	case err == nil, ctx.Err() != nil, remedied(err):
+	default:
+		if apierrors.IsUnauthorized(err) {
+			f.connector.distrust(client)
+		}
+		if text := stable(err).Error(); f.logged != text {
+			f.logged = text
+			logger.Error(err, "A request to the apiserver failed, keeping the last objects", "resource", f.resource)
+		}
+		f.listed()
+	}
+	return err
+}
+
+// Add, Update, Delete, Replace and Resync make it the store of its Reflector.
+func (f *follower) Add(object any) error {
+	if object, ok := object.(metav1.Object); ok {
+		f.names[object.GetName()] = true
+		f.put(object)
+	}
+	return nil
+}
+
+// Update is as Add.
+func (f *follower) Update(object any) error { return f.Add(object) }
+
+// Delete forgets the object.
+func (f *follower) Delete(object any) error {
+	if object, ok := object.(metav1.Object); ok {
+		delete(f.names, object.GetName())
+		f.forget(object.GetName())
+	}
+	return nil
+}
+
+// Replace replaces all objects.
+func (f *follower) Replace(list []any, _ string) error {
+	before := f.names
+	f.names = make(map[string]bool, len(list))
+	for _, object := range list {
+		_ = f.Add(object) // never fails
+	}
+	for name := range before {
+		if !f.names[name] {
+			f.forget(name)
+		}
+	}
+	f.listed()
+	return nil
+}
+
+// Resync does nothing.
+func (f *follower) Resync() error { return nil }

@@ -1,0 +1,168 @@
+package apiserver
+
+import (
+	"fmt"
+	nethttp "net/http"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// recorded records calls of Objects.
+type recorded struct {
+	mu    sync.Mutex
+	calls []string
+}
+
+func (r *recorded) add(format string, args ...any) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.calls = append(r.calls, fmt.Sprintf(format, args...))
+}
+
+// take returns the calls since the last time.
+func (r *recorded) take() string {
+	synctest.Wait()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	calls := strings.Join(r.calls, ", ")
+	r.calls = nil
+	return calls
+}
+
+func (r *recorded) objects() Objects {
+	return Objects{
+		Node: func(node *v1.Node) {
+			if node == nil {
+				r.add("no node")
+				return
+			}
+			r.add("node %s", node.Labels["v"])
+		},
+		Namespace: func(name string, meta *metav1.ObjectMeta) {
+			if meta == nil {
+				r.add("no %s", name)
+				return
+			}
+			r.add("%s %s%d", name, meta.Labels["v"], len(meta.ManagedFields))
+		},
+	}
+}
+
+// objectsServer serves nodes and namespaces. Each change is sent to the watches.
+type objectsServer struct {
+	// changes makes the channels in the bubble.
+	changes func() map[string]chan map[string]any
+}
+
+func newObjectsServer() *objectsServer {
+	return &objectsServer{sync.OnceValue(func() map[string]chan map[string]any {
+		return map[string]chan map[string]any{"nodes": make(chan map[string]any), "namespaces": make(chan map[string]any)}
+	})}
+}
+
+func objectOf(resource, name, v string) map[string]any {
+	kind := map[string]any{"apiVersion": "v1", "kind": "Node"}
+	if resource == "namespaces" {
+		kind = map[string]any{"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadata"}
+	}
+	kind["metadata"] = map[string]any{
+		"name": name, "resourceVersion": "30", "labels": map[string]string{"v": v}, "managedFields": []any{map[string]any{"manager": "m"}},
+	}
+	return kind
+}
+
+func (s *objectsServer) faults() map[string]nethttp.HandlerFunc {
+	return map[string]nethttp.HandlerFunc{
+		listObjects: func(w nethttp.ResponseWriter, r *nethttp.Request) {
+			resource := r.URL.Path[strings.LastIndex(r.URL.Path, "/")+1:]
+			list := map[string]any{"apiVersion": "v1", "kind": "NodeList", "metadata": map[string]any{"resourceVersion": "20"}, "items": []any{objectOf(resource, "node", "1")}}
+			if resource == "namespaces" {
+				list["apiVersion"], list["kind"] = "meta.k8s.io/v1", "PartialObjectMetadataList"
+				list["items"] = []any{objectOf(resource, "a", "1"), objectOf(resource, "b", "1")}
+			}
+			write(w, list)
+		},
+		watchObjects: func(w nethttp.ResponseWriter, r *nethttp.Request) {
+			if r.URL.Query().Get("sendInitialEvents") != "" {
+				status(nethttp.StatusUnprocessableEntity, metav1.StatusReasonInvalid)(w, r)
+				return
+			}
+			flush(w)
+			for {
+				select {
+				case change := <-s.changes()[r.URL.Path[strings.LastIndex(r.URL.Path, "/")+1:]]:
+					write(w, change)
+					flush(w)
+				case <-r.Context().Done():
+					return
+				}
+			}
+		},
+	}
+}
+
+func (s *objectsServer) change(kind, resource, name, v string) {
+	s.changes()[resource] <- map[string]any{"type": kind, "object": objectOf(resource, name, v)}
+	<-time.After(time.Second)
+}
+
+// The node and the metadata of all namespaces come before the first set, and then each
+// change of them.
+func TestObjectsBesideThePods(t *testing.T) {
+	var got recorded
+	server := newObjectsServer()
+	objects := got.objects()
+	runWith(t, objects, server.faults(), func(f *fake) {
+		<-time.After(5 * time.Second)
+		if calls := got.take(); !f.has(2) || !strings.HasPrefix(calls, "node , ") || !strings.Contains(calls, "node 1") || !strings.Contains(calls, "a 10, b 10") {
+			t.Fatalf("first calls %q", calls)
+		}
+		for _, step := range []struct{ kind, resource, name, v, want string }{
+			{"MODIFIED", "nodes", "node", "2", "node 2"},
+			{"MODIFIED", "namespaces", "a", "2", "a 20"},
+			{"ADDED", "namespaces", "c", "1", "c 10"},
+			{"DELETED", "namespaces", "b", "1", "no b"},
+			{"DELETED", "nodes", "node", "2", "no node"},
+			{"ADDED", "nodes", "node", "3", "node 3"},
+		} {
+			server.change(step.kind, step.resource, step.name, step.v)
+			if calls := got.take(); calls != step.want {
+				t.Errorf("%s of %s %s: %q, want %q", step.kind, step.resource, step.name, calls, step.want)
+			}
+		}
+		if n := f.errors(); n != 0 {
+			t.Errorf("%d errors are logged", n)
+		}
+	})
+}
+
+// The pods do not wait for an apiserver that refuses the other objects. It is logged once
+// for each resource, and the source is not degraded.
+func TestObjectsThatTheApiserverRefuses(t *testing.T) {
+	var got recorded
+	refuse := status(nethttp.StatusForbidden, metav1.StatusReasonForbidden)
+	runWith(t, got.objects(), map[string]nethttp.HandlerFunc{listObjects: refuse, watchObjects: refuse}, func(f *fake) {
+		<-time.After(10 * time.Minute)
+		if calls := got.take(); !f.has(2) || calls != "node " {
+			t.Errorf("calls %q", calls)
+		}
+		if f.source.Status().Degraded {
+			t.Error("the source is degraded")
+		}
+		if n := f.errors(); n != 2 {
+			t.Errorf("%d errors are logged, want one for each resource:\n%s", n, strings.Join(f.logged, "\n"))
+		}
+		server := newObjectsServer()
+		f.mend(server.faults())
+		<-time.After(time.Minute)
+		if calls := got.take(); !strings.Contains(calls, "node 1") || !strings.Contains(calls, "a 10") {
+			t.Errorf("calls %q after the mend", calls)
+		}
+	})
+}
