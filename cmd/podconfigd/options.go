@@ -61,6 +61,8 @@ func (o *daemonOptions) addFlags(flags *pflag.FlagSet) {
 		"Path to a kubeconfig. podconfigd takes the pods of this node from its apiserver. If empty and podconfigd runs in a pod with a service account, uses that service account.")
 	flags.BoolVar(&o.KeepManagedFields, "keep-managed-fields", o.KeepManagedFields,
 		"Keep metadata.managedFields of pods from the apiserver.")
+	flags.BoolVar(&o.NamespaceMetadata, "namespace-metadata", o.NamespaceMetadata,
+		"Give the namespaces in the Kubernetes API the labels and annotations that they have in the apiserver. podconfigd then watches the metadata of all namespaces. Requires --kubeconfig.")
 	flags.StringVar(&o.NodeName, "hostname-override", o.NodeName,
 		"Name of the node. If empty, uses the hostname. The names and UIDs of static pods contain it. The apiserver source selects pods with this spec.nodeName.")
 	flags.StringVar(&o.NodeIP, "node-ip", o.NodeIP,

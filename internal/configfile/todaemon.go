@@ -54,7 +54,7 @@ func toDaemon(in *v1alpha1.PodConfigdConfiguration, out *daemon.Config) (errs fi
 			CAFile: s.CAFile, CertFile: s.CertFile, KeyFile: s.KeyFile, TokenFile: s.TokenFile,
 		}
 	})
-	out.Kubeconfig, out.KeepManagedFields = in.Kubeconfig, in.KeepManagedFields
+	out.Kubeconfig, out.KeepManagedFields, out.NamespaceMetadata = in.Kubeconfig, in.KeepManagedFields, in.NamespaceMetadata
 	out.NodeName, out.NodeIP = in.HostnameOverride, in.NodeIP
 	out.RemovalBrake = ""
 	if in.RemovalBrake != nil {

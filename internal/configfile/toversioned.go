@@ -29,7 +29,7 @@ func toVersioned(in *daemon.Config, out *v1alpha1.PodConfigdConfiguration) {
 			CAFile: s.CAFile, CertFile: s.CertFile, KeyFile: s.KeyFile, TokenFile: s.TokenFile,
 		}
 	})
-	out.Kubeconfig, out.KeepManagedFields = in.Kubeconfig, in.KeepManagedFields
+	out.Kubeconfig, out.KeepManagedFields, out.NamespaceMetadata = in.Kubeconfig, in.KeepManagedFields, in.NamespaceMetadata
 	out.HostnameOverride, out.NodeIP = in.NodeName, in.NodeIP
 	if in.RemovalBrake != "" {
 		out.RemovalBrake = new(intstr.Parse(in.RemovalBrake))

@@ -74,6 +74,10 @@ type Config struct {
 	// KeepManagedFields keeps metadata.managedFields of pods from the apiserver. Flag:
 	// --keep-managed-fields.
 	KeepManagedFields bool
+	// NamespaceMetadata gives namespaces in the Kubernetes API the labels and annotations that
+	// they have in the apiserver, with one watch of the metadata of all namespaces. Flag:
+	// --namespace-metadata.
+	NamespaceMetadata bool
 
 	// ContainerRuntimeEndpoint is the CRI socket of the container runtime, for example
 	// unix:///run/containerd/containerd.sock; empty for no runtime. Flag:

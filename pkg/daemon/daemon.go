@@ -20,6 +20,7 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/lookup"
 	"github.com/podconfigd/podconfigd/pkg/manifest"
 	"github.com/podconfigd/podconfigd/pkg/server"
+	"github.com/podconfigd/podconfigd/pkg/sources/apiserver"
 	"github.com/podconfigd/podconfigd/pkg/syncloop"
 )
 
@@ -97,7 +98,10 @@ func (d *Daemon) assemble(registry *prometheus.Registry) (err error) {
 	}
 	d.podConfig.LimitRemovals(c.removalLimit())
 	registerHeld(registry, d.podConfig, names...)
-	opener := opener{node: d.node, registry: registry, decoder: manifest.NewDecoder(d.node)}
+	opener := opener{
+		node: d.node, registry: registry, decoder: manifest.NewDecoder(d.node),
+		objects: apiserver.Objects{Node: d.self.setRemote, Namespace: d.journal.PutNamespace},
+	}
 	for _, spec := range c.specs() {
 		s, err := opener.open(spec, d.state.restored[spec.name])
 		if err != nil {

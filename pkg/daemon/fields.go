@@ -30,6 +30,7 @@ var fields = []Field{
 	{"HTTPCheckFrequency", "http-check-frequency", "httpCheckFrequency"},
 	{"Kubeconfig", "kubeconfig", "kubeconfig"},
 	{"KeepManagedFields", "keep-managed-fields", "keepManagedFields"},
+	{"NamespaceMetadata", "namespace-metadata", "namespaceMetadata"},
 	{"NodeName", "hostname-override", "hostnameOverride"},
 	{"NodeIP", "node-ip", "nodeIP"},
 	{"RemovalBrake", "removal-brake", "removalBrake"},

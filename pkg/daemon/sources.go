@@ -53,7 +53,7 @@ func (c *Config) specs() (specs []sourceSpec) {
 	}
 	if c.apiserver() {
 		add(config.ApiserverSource, "Kubeconfig", apiserver.Options{
-			Kubeconfig: c.Kubeconfig, KeepManagedFields: c.KeepManagedFields,
+			Kubeconfig: c.Kubeconfig, KeepManagedFields: c.KeepManagedFields, NamespaceMetadata: c.NamespaceMetadata,
 		})
 	}
 	return specs
@@ -104,6 +104,7 @@ type opener struct {
 	node     types.NodeName
 	registry prometheus.Registerer
 	decoder  *manifest.Decoder
+	objects  apiserver.Objects
 }
 
 // open returns the source. restored is its last set.
@@ -117,7 +118,7 @@ func (o *opener) open(s sourceSpec, restored sources.Restored) (sources.Source, 
 		opts.Decoder, opts.Registerer, opts.Restored = o.decoder, registry, restored
 		return http.New(opts)
 	case apiserver.Options:
-		opts.Node, opts.Registerer, opts.UserAgent = o.node, registry, "podconfigd/"+version.Get().Version
+		opts.Node, opts.Registerer, opts.Objects, opts.UserAgent = o.node, registry, o.objects, "podconfigd/"+version.Get().Version
 		return apiserver.New(opts), nil
 	}
 	return nil, fmt.Errorf("source %s has options of type %T", s.name, s.options)

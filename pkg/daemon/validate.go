@@ -37,6 +37,9 @@ func (c *Config) Validate() error {
 		found.add("RuntimeStatusAPIPods", "requires %v, %v and %v",
 			FieldName("RuntimeStatus"), FieldName("ContainerRuntimeEndpoint"), FieldName("Kubeconfig"))
 	}
+	if c.NamespaceMetadata && !c.apiserver() {
+		found.add("NamespaceMetadata", "requires %v", FieldName("Kubeconfig"))
+	}
 	return errors.Join(found...)
 }
 

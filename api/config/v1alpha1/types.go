@@ -52,6 +52,10 @@ type PodConfigdConfiguration struct {
 	Kubeconfig string `json:"kubeconfig,omitempty"`
 	// keepManagedFields keeps metadata.managedFields of pods from the apiserver.
 	KeepManagedFields bool `json:"keepManagedFields,omitempty"`
+	// namespaceMetadata gives the namespaces in the Kubernetes API the labels and annotations
+	// that they have in the apiserver. podconfigd then watches the metadata of all namespaces.
+	// Requires kubeconfig.
+	NamespaceMetadata bool `json:"namespaceMetadata,omitempty"`
 
 	// hostnameOverride is the name of the node. If empty, uses the hostname. The names and UIDs
 	// of static pods contain it. The apiserver source selects pods with this spec.nodeName.

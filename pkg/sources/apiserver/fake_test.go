@@ -101,7 +101,7 @@ func runWith(t *testing.T, objects Objects, faults map[string]nethttp.HandlerFun
 	path := filepath.Join(t.TempDir(), "kubeconfig")
 	components.WriteKubeconfig(t, path, conf)
 	synctest.Test(t, func(t *testing.T) {
-		s := New(Options{Kubeconfig: path, Node: "node", Registerer: prometheus.NewRegistry(), Objects: objects})
+		s := New(Options{Kubeconfig: path, Node: "node", Registerer: prometheus.NewRegistry(), Objects: objects, NamespaceMetadata: true})
 		f := &fake{
 			t: t, source: s, conns: make(chan net.Conn), closed: make(chan struct{}),
 			faults: faults, pods: []v1.Pod{fakePod("a", "10"), fakePod("b", "11")},

@@ -37,6 +37,8 @@ type Options struct {
 	Node types.NodeName
 	// KeepManagedFields keeps the pods' metadata.managedFields.
 	KeepManagedFields bool
+	// NamespaceMetadata requests the metadata of all namespaces, if Objects has Namespace.
+	NamespaceMetadata bool
 	// Objects receives objects beside the pods.
 	Objects Objects
 	// UserAgent is the source's user agent; client-go's default if empty.
@@ -97,6 +99,9 @@ func (c *calls) end() {
 func New(opts Options) *Source {
 	m := newMetrics(opts.Registerer)
 	b := newBoard(m)
+	if !opts.NamespaceMetadata {
+		opts.Objects.Namespace = nil
+	}
 	return &Source{
 		node: opts.Node, keep: opts.KeepManagedFields, objects: opts.Objects, metrics: m, board: b, gate: newGate(b, m),
 		connector: newConnector(opts.Kubeconfig, opts.UserAgent),
