@@ -129,6 +129,7 @@ func TestApiserver(t *testing.T) {
 		"ends":            endsWhileWaiting,
 		"unknown version": compactedWatch,
 		"same answers":    sameAnswers,
+		"other objects":   objectsOfTheCluster,
 	} {
 		t.Run(name, func(t *testing.T) { run(t, c) })
 	}
