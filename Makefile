@@ -39,6 +39,11 @@ tool_defaulter-gen := k8s.io/code-generator/cmd/defaulter-gen
 generate_config = $(TOOLS)/deepcopy-gen --go-header-file /dev/null --output-file zz_generated.deepcopy.go ./$(1) && \
 	$(TOOLS)/defaulter-gen --go-header-file /dev/null --output-file zz_generated.defaults.go ./$(1)
 
+# Platforms besides that of the tests, and the packages that have code for each. On platforms
+# other than Linux, the command has no daemon.
+PLATFORMS := linux/arm64 darwin/arm64 windows/amd64
+PORTABLE := cmd/podconfigd pkg/client internal/proxy pkg/journal/store
+
 # The protobuf interface that changes are compared with.
 API_BASELINE := api/baseline.json
 
@@ -108,7 +113,7 @@ demo: build ## Build, then run examples/demo.sh
 	examples/demo.sh $(BIN)
 
 .PHONY: lint
-lint: $(GOLANGCI_LINT) lint-api ## Check formatting, linters, the interfaces, generated code, go.mod files and scripts
+lint: $(GOLANGCI_LINT) lint-api lint-platforms ## Check formatting, linters, the interfaces, generated code, go.mod files and scripts
 	@echo '==> formatting'
 	@$(GOLANGCI_LINT) fmt --diff
 	@set -e; for m in . $(nested) $(LINTED_MODULES); do \
@@ -122,6 +127,17 @@ lint: $(GOLANGCI_LINT) lint-api ## Check formatting, linters, the interfaces, ge
 	@echo '==> bash -n'
 	@find . -name .git -prune -o \( -name '*.sh' -o -path ./.ci/run \) -print | \
 		xargs -n 1 bash -n
+
+# File names keep the tests out, which run on Linux only.
+.PHONY: lint-platforms
+lint-platforms: ## Check that podconfigd compiles for the other platforms
+	@set -e; for platform in $(PLATFORMS); do \
+		echo "==> go vet for $$platform"; \
+		for p in $(PORTABLE); do \
+			(cd $$p && export GOOS=$${platform%/*} GOARCH=$${platform#*/} && \
+				$(SHARED) vet $$($(GO) list -f '{{join .GoFiles " "}}')); \
+		done; \
+	done
 
 .PHONY: lint-api
 lint-api: $(BUF) $(PROTOC_PLUGINS) $(GENERATORS) ## Check the protobuf interface, and that the generated code is up to date

@@ -1,3 +1,5 @@
+//go:build linux
+
 package main
 
 import (
@@ -6,7 +8,6 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc/grpclog"
@@ -16,9 +17,6 @@ import (
 
 	"github.com/podconfigd/podconfigd/internal/logsink"
 )
-
-// logCloseTimeout is how long the daemon waits at its end for log lines to be written.
-const logCloseTimeout = time.Second
 
 // startLogging makes the daemon log to the sink. So a blocked or broken stderr neither
 // blocks nor ends the daemon.

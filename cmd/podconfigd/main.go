@@ -12,6 +12,9 @@ import (
 	"time"
 )
 
+// logCloseTimeout is how long the daemon waits at its end for log lines to be written.
+const logCloseTimeout = time.Second
+
 func main() { os.Exit(run()) }
 
 // run runs the command and returns its exit code.

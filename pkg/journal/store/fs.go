@@ -7,8 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-
-	"golang.org/x/sys/unix"
 )
 
 // FS is the file system of a log. Names are paths. The error for a missing file is
@@ -83,8 +81,8 @@ func (osFS) Create(name string) (Appender, error) {
 
 func (osFS) Open(name string) (io.ReadCloser, int64, error) {
 	// A file that somebody else put there may be a FIFO.
-	f, err := os.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0)
-	if errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ENXIO) { // a link, a socket
+	f, err := os.OpenFile(name, os.O_RDONLY|noBlock|noFollow, 0)
+	if isLinkOrSocket(err) {
 		err = fmt.Errorf("%w: %w", errForeign, err)
 	}
 	if err != nil {
@@ -112,14 +110,11 @@ func (osFS) SyncDir(dir string) error {
 }
 
 func (osFS) Lock(name string) (io.Closer, error) {
-	f, err := os.OpenFile(name, os.O_RDONLY|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
+	f, err := os.OpenFile(name, os.O_RDONLY|os.O_CREATE|noFollow, 0o600)
 	if err != nil {
 		return nil, err
 	}
-	err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-	if errors.Is(err, unix.EWOULDBLOCK) {
-		err = ErrLocked
-	}
+	err = lock(f)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("locking %s: %w", name, err), f.Close())
 	}

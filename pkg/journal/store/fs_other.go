@@ -1,0 +1,15 @@
+//go:build !unix
+
+package store
+
+import (
+	"errors"
+	"os"
+)
+
+// Without unix, a store can only be read.
+const noBlock, noFollow = 0, 0
+
+func isLinkOrSocket(error) bool { return false }
+
+func lock(*os.File) error { return errors.ErrUnsupported }
