@@ -4,11 +4,13 @@ import (
 	"context"
 	"os"
 	goruntime "runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -37,8 +39,8 @@ type node struct {
 	runtime string
 }
 
-// local returns what the daemon knows of the node. It has no conditions and no capacity:
-// nobody but a kubelet says whether a node is ready.
+// local returns what the daemon knows of the node. It has no conditions and nothing
+// allocatable: only a kubelet decides on these.
 //
 // kubelet: pkg/kubelet/kubelet_node_status.go initialNode, pkg/kubelet/nodestatus.
 func (n *node) local() *v1.Node {
@@ -56,10 +58,44 @@ func (n *node) local() *v1.Node {
 			v1.LabelHostname: string(n.name), v1.LabelOSStable: info.OperatingSystem, v1.LabelArchStable: info.Architecture,
 		}},
 		Status: v1.NodeStatus{
+			Capacity:  capacity(),
 			Addresses: append(addresses, v1.NodeAddress{Type: v1.NodeHostName, Address: string(n.name)}),
 			NodeInfo:  info,
 		},
 	}
+}
+
+// capacity returns the processors and the memory of the machine.
+func capacity() v1.ResourceList {
+	all := v1.ResourceList{}
+	if n := countRanges(lineOf("/sys/devices/system/cpu/online")); n > 0 {
+		all[v1.ResourceCPU] = *resource.NewQuantity(n, resource.DecimalSI)
+	}
+	// It is the first line: "MemTotal:       16384256 kB".
+	if f := strings.Fields(lineOf("/proc/meminfo")); len(f) == 3 && f[0] == "MemTotal:" {
+		if kib, err := strconv.ParseInt(f[1], 10, 64); err == nil {
+			all[v1.ResourceMemory] = *resource.NewQuantity(kib<<10, resource.BinarySI)
+		}
+	}
+	return all
+}
+
+// countRanges returns how many numbers are in a list of ranges such as "0-3,8"; 0 if it is
+// not one.
+func countRanges(list string) (n int64) {
+	for part := range strings.SplitSeq(list, ",") {
+		first, last, isRange := strings.Cut(part, "-")
+		if !isRange {
+			last = first
+		}
+		from, err := strconv.ParseInt(first, 10, 32)
+		to, err2 := strconv.ParseInt(last, 10, 32)
+		if err != nil || err2 != nil || to < from {
+			return 0
+		}
+		n += to - from + 1
+	}
+	return n
 }
 
 // lineOf returns the first line of a file, or nothing if it can't be read.

@@ -163,7 +163,21 @@ func TestKubectl(t *testing.T) {
 		}
 	}
 
-	watch := kubectl.command(t, "get", "pods", "-A", "-w", "--output-watch-events", "-o", "wide")
+	expect, end := kubectl.watch(t, 3, "get", "pods", "-A", "-w", "--output-watch-events", "-o", "wide")
+	expect("ADDED default web-node1")
+	d.put(t, "late", "i")
+	expect("ADDED default late-node1")
+	d.put(t, "late", "j") // another pod with the name
+	expect("DELETED default late-node1")
+	expect("ADDED default late-node1")
+	end()
+}
+
+// watch runs a command that does not end. expect waits for a line that begins with those
+// words, of the first columns.
+func (k kubectl) watch(t *testing.T, columns int, args ...string) (expect func(want string), end func()) {
+	t.Helper()
+	watch := k.command(t, args...)
 	stdout, err := watch.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -171,15 +185,23 @@ func TestKubectl(t *testing.T) {
 	if err := watch.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = watch.Process.Kill(); _ = watch.Wait() })
 	lines := make(chan string)
 	go func() {
 		defer close(lines)
 		for scanner := bufio.NewScanner(stdout); scanner.Scan(); {
-			lines <- strings.Join(strings.Fields(scanner.Text())[:3], " ")
+			words := strings.Fields(scanner.Text())
+			lines <- strings.Join(words[:min(columns, len(words))], " ")
 		}
 	}()
-	expect := func(want string) {
+	end = sync.OnceFunc(func() {
+		_ = watch.Process.Kill()
+		for range lines {
+			continue
+		}
+		_ = watch.Wait() // it was killed
+	})
+	t.Cleanup(end)
+	return func(want string) {
 		t.Helper()
 		for {
 			select {
@@ -188,20 +210,10 @@ func TestKubectl(t *testing.T) {
 					return
 				}
 			case <-time.After(testutil.Patience):
-				t.Fatalf("kubectl get -w does not say %q", want)
+				t.Fatalf("kubectl %s does not say %q", strings.Join(args, " "), want)
 			}
 		}
-	}
-	expect("ADDED default web-node1")
-	d.put(t, "late", "i")
-	expect("ADDED default late-node1")
-	d.put(t, "late", "j") // another pod with the name
-	expect("DELETED default late-node1")
-	expect("ADDED default late-node1")
-	_ = watch.Process.Kill()
-	for range lines {
-		continue
-	}
+	}, end
 }
 
 // The creationTimestamp of a static pod is the time at which it was first seen. kubectl

@@ -1,0 +1,62 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+func TestCountRanges(t *testing.T) {
+	for list, want := range map[string]int64{"0": 1, "0-3": 4, "0-1,4,6-7": 5, "": 0, "x": 0, "3-1": 0, "0-": 0, "-1": 0, "0,": 0} {
+		if got := countRanges(list); got != want {
+			t.Errorf("%q: got %d, want %d", list, got, want)
+		}
+	}
+}
+
+// The node of the apiserver replaces what the daemon knows, for as long as there is one.
+func TestTheNode(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		addresses, version, versionErr := []string{"192.0.2.1"}, "", errors.New("no answer")
+		var got *v1.Node
+		n := &node{
+			name: "node1", addresses: func() []string { return addresses }, put: func(node *v1.Node) { got = node },
+			version: func(context.Context) (string, error) { return version, versionErr },
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- n.run(ctx) }()
+		expect := func(address, runtime string) {
+			t.Helper()
+			<-time.After(nodePeriod)
+			synctest.Wait()
+			if a := got.Status.Addresses[0]; a.Type != v1.NodeInternalIP || a.Address != address || got.Status.NodeInfo.ContainerRuntimeVersion != runtime {
+				t.Errorf("got %+v, want %s, %q", got.Status, address, runtime)
+			}
+		}
+		expect("192.0.2.1", "")
+		if got.Labels[v1.LabelHostname] != "node1" || got.Labels[v1.LabelOSStable] == "" || got.Labels[v1.LabelArchStable] == "" || len(got.Status.Conditions) != 0 {
+			t.Errorf("got %+v", got)
+		}
+		addresses, version, versionErr = []string{"192.0.2.2"}, "containerd://2.4.0", nil
+		expect("192.0.2.2", "containerd://2.4.0")
+		version, versionErr = "", errors.New("it has gone")
+		expect("192.0.2.2", "containerd://2.4.0") // the last known one
+
+		remote := &v1.Node{
+			ObjectMeta: metav1.ObjectMeta{Name: "node1"},
+			Status:     v1.NodeStatus{Addresses: []v1.NodeAddress{{Type: v1.NodeInternalIP, Address: "10.0.0.1"}}},
+		}
+		n.setRemote(remote)
+		expect("10.0.0.1", "")
+		n.setRemote(nil)
+		expect("192.0.2.2", "containerd://2.4.0")
+		cancel()
+		<-ended
+	})
+}
