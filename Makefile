@@ -10,6 +10,8 @@ nested := $(patsubst %/go.mod,%,$(wildcard $(addsuffix /go.mod,$(NESTED_MODULES)
 LINTED_MODULES := test/bench/store
 # Modules whose packages are not compiled for the other targets. test/conformance/status
 # compiles the whole kubelet.
+# test/clients/otelcol is in none of these lists: go mod tidy wants dependencies of other projects'
+# tests, which are not on the module proxy. hack/clients.sh builds it.
 OTHER_MODULES := test/components/servers test/components/kubelet test/components/containerd test/conformance/status
 
 # The go command with the flags of hack/components.sh and internal/testutil. With the same

@@ -22,7 +22,7 @@ declare -A program=(
 )
 
 if [[ $# -eq 0 ]]; then
-	set -- grpcurl python node prometheus
+	set -- grpcurl python node prometheus otelcol
 fi
 
 say() { echo "==> $*" >&2; }

@@ -34,6 +34,11 @@ type node struct {
 	cri *containerd
 	// steady are the steady pods that run, by the name of their manifest.
 	steady map[string]*running
+	// known are the UIDs and IPs of all pods that were in /pods, with the attribute of
+	// OpenTelemetry.
+	known map[string]string
+	// durable is whether the daemon has a state directory.
+	durable bool
 	// step numbers the versions of manifests.
 	step int
 }
@@ -44,7 +49,7 @@ func newNode(t *testing.T, cri *containerd, durable bool) *node {
 	dir := testutil.ShortDir(t)
 	n := &node{
 		dir: dir, socket: filepath.Join(dir, "s"), http: components.FreeAddress(t), log: new(testutil.Buffer),
-		cri: cri, target: target(t), steady: make(map[string]*running),
+		cri: cri, target: target(t), steady: make(map[string]*running), known: make(map[string]string), durable: durable,
 	}
 	n.client = client.New(n.socket)
 	n.args = []string{
@@ -174,6 +179,10 @@ func (n *node) pods() ([]v1.Pod, error) {
 	}
 	for i := range list.Items {
 		p := &list.Items[i]
+		n.known[string(p.UID)] = "k8s.pod.uid"
+		if p.Status.PodIP != "" {
+			n.known[p.Status.PodIP] = "k8s.pod.ip"
+		}
 		data, err := os.ReadFile(n.path(strings.TrimSuffix(p.Name, "-node1")))
 		if err != nil {
 			return nil, err
@@ -191,14 +200,15 @@ func (n *node) pods() ([]v1.Pod, error) {
 }
 
 // config copies a configuration from testdata, with the addresses and the folder of this
-// node instead of those for users, and returns its path.
-func (n *node) config(t *testing.T, name string) string {
+// node instead of those for users, and with other replacements, and returns its path.
+func (n *node) config(t *testing.T, name string, replace ...string) string {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join("testdata", name))
 	if err != nil {
 		t.Fatal(err)
 	}
-	text := strings.NewReplacer("127.0.0.1:10255", n.http, "/etc/podconfigd", n.dir).Replace(string(data))
+	replace = append(replace, "127.0.0.1:10255", n.http, "/etc/podconfigd", n.dir)
+	text := strings.NewReplacer(replace...).Replace(string(data))
 	path := filepath.Join(n.dir, name)
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)

@@ -18,12 +18,24 @@ import (
 // scrapes.
 func prometheus(t *testing.T, n *node) view {
 	t.Helper()
+	return runPrometheus(t, n, "prometheus.yml", false)
+}
+
+// prometheusAttached has labels of the node and the namespace, too.
+func prometheusAttached(t *testing.T, n *node) view {
+	t.Helper()
+	n.config(t, "kubeconfig")
+	return runPrometheus(t, n, "prometheus-attach.yml", true)
+}
+
+func runPrometheus(t *testing.T, n *node, config string, attached bool) view {
+	t.Helper()
 	address := components.FreeAddress(t)
-	cmd := exec.CommandContext(context.Background(), installed(t, "prometheus"), "--config.file", n.config(t, "prometheus.yml"),
+	cmd := exec.CommandContext(context.Background(), installed(t, "prometheus"), "--config.file", n.config(t, config),
 		"--storage.tsdb.path", t.TempDir(), "--web.listen-address", address)
 	run(t, cmd, func(string) {})
 	return view{
-		want: n.scraped,
+		want: func(pods []v1.Pod) []string { return n.scraped(pods, attached) },
 		got:  func(ctx context.Context) ([]string, error) { return targets(ctx, address) },
 	}
 }
@@ -32,9 +44,11 @@ func prometheus(t *testing.T, n *node) view {
 type scrape struct {
 	Pod        seen
 	URL, State string
+	// Host and NamespaceLabel are labels of the node and the namespace.
+	Host, NamespaceLabel string
 }
 
-func (n *node) scraped(pods []v1.Pod) (lines []string) {
+func (n *node) scraped(pods []v1.Pod, attached bool) (lines []string) {
 	for i := range pods {
 		p := &pods[i]
 		if p.Status.PodIP == "" {
@@ -48,6 +62,9 @@ func (n *node) scraped(pods []v1.Pod) (lines []string) {
 			}}
 			s.URL = fmt.Sprintf("http://%s:%s/metrics/%s", p.Status.PodIP, n.target, strings.TrimSuffix(p.Name, "-node1"))
 			s.State = "up"
+			if attached {
+				s.Host, s.NamespaceLabel = "node1", p.Namespace
+			}
 			lines = append(lines, line(s))
 		}
 	}
@@ -85,6 +102,7 @@ func targets(ctx context.Context, address string) (lines []string, err error) {
 				Phase: label("pod_phase"), IP: label("pod_ip"), Version: label("pod_label_version"),
 				Containers: map[string]string{label("pod_container_name"): label("pod_container_id")},
 			},
+			Host: label("node_label_kubernetes_io_hostname"), NamespaceLabel: label("namespace_label_kubernetes_io_metadata_name"),
 			URL: target.ScrapeURL, State: target.Health + target.LastError,
 		}))
 	}

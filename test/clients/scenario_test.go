@@ -24,14 +24,17 @@ type view struct {
 
 // clients are all clients, by name. The value starts the client until the test ends.
 var clients = map[string]func(*testing.T, *node) view{
-	"client-go typed":    typedInformer,
-	"client-go dynamic":  dynamicInformer,
-	"client-go metadata": metadataInformer,
-	"grpcurl":            grpcurl,
-	"kubectl":            kubectl,
-	"Node.js":            nodeJS,
-	"Python":             python,
-	"Prometheus":         prometheus,
+	"client-go typed":            typedInformer,
+	"client-go dynamic":          dynamicInformer,
+	"client-go metadata":         metadataInformer,
+	"OpenTelemetry":              openTelemetry,
+	"grpcurl":                    grpcurl,
+	"kubectl":                    kubectl,
+	"Node.js":                    nodeJS,
+	"Python":                     python,
+	"Prometheus":                 prometheus,
+	"Prometheus attach_metadata": prometheusAttached,
+	"controller-runtime":         controllerRuntime,
 }
 
 // short are the clients of the short form. They need no installation.

@@ -1,0 +1,54 @@
+// Command otelcol is an OpenTelemetry Collector with the components that ask Kubernetes for
+// pods: the processor k8s_attributes and the extension k8s_observer, unmodified. Around them,
+// it has components that a test can ask: a receiver that sends one log record for each HTTP
+// request through the pipeline, an exporter that returns the attributes to the request, and
+// an extension that prints the endpoints of the observer.
+//
+// The module is not tidy: dependencies of the components' own tests are not on the module
+// proxy.
+package main
+
+import (
+	"log"
+
+	"github.com/open-telemetry/opentelemetry-collector-contrib/extension/observer/k8sobserver"
+	"github.com/open-telemetry/opentelemetry-collector-contrib/processor/k8sattributesprocessor"
+	"go.opentelemetry.io/collector/component"
+	"go.opentelemetry.io/collector/confmap"
+	"go.opentelemetry.io/collector/confmap/provider/fileprovider"
+	"go.opentelemetry.io/collector/exporter"
+	"go.opentelemetry.io/collector/extension"
+	"go.opentelemetry.io/collector/otelcol"
+	"go.opentelemetry.io/collector/processor"
+	"go.opentelemetry.io/collector/receiver"
+	"go.opentelemetry.io/collector/service/telemetry/otelconftelemetry"
+)
+
+func main() {
+	settings := otelcol.CollectorSettings{
+		BuildInfo: component.BuildInfo{Command: "otelcol", Version: "0.163.0"},
+		Factories: factories,
+		ConfigProviderSettings: otelcol.ConfigProviderSettings{ResolverSettings: confmap.ResolverSettings{
+			ProviderFactories: []confmap.ProviderFactory{fileprovider.NewFactory()},
+			DefaultScheme:     "file",
+		}},
+	}
+	if err := otelcol.NewCommand(settings).Execute(); err != nil {
+		log.Fatal(err)
+	}
+}
+
+func factories() (f otelcol.Factories, err error) {
+	f.Telemetry = otelconftelemetry.NewFactory()
+	if f.Extensions, err = otelcol.MakeFactoryMap[extension.Factory](k8sobserver.NewFactory(), endpointsFactory()); err != nil {
+		return f, err
+	}
+	if f.Receivers, err = otelcol.MakeFactoryMap[receiver.Factory](questionsFactory()); err != nil {
+		return f, err
+	}
+	if f.Processors, err = otelcol.MakeFactoryMap[processor.Factory](k8sattributesprocessor.NewFactory()); err != nil {
+		return f, err
+	}
+	f.Exporters, err = otelcol.MakeFactoryMap[exporter.Factory](answersFactory())
+	return f, err
+}
