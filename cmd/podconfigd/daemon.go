@@ -29,6 +29,9 @@ Without a subcommand, podconfigd runs the daemon.`,
 		Example: `  # Run the daemon with a directory of static pod manifests
   podconfigd --pod-manifest-path /etc/kubernetes/manifests
 
+  # Run the daemon with a configuration file
+  podconfigd --config /etc/podconfigd/podconfigd.yaml
+
   # Print the pods of the node, then every change
   podconfigd watch
 

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -105,15 +107,30 @@ func readLayers(files Files) (layers []*layer, err error) {
 	return layers, nil
 }
 
-// dropins returns the files of a directory and of its subdirectories, in lexical order.
+// dropins returns the files of a directory and of its subdirectories, in lexical order. It skips
+// what begins with two dots: in a mounted ConfigMap, these have the files that are linked beside
+// them.
 //
 // kubelet: cmd/kubelet/app/server.go mergeKubeletConfigurations.
 func dropins(dir string) (paths []string, err error) {
-	err = filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
-		if err == nil && !entry.IsDir() && filepath.Ext(path) == ".conf" {
+	info, err := os.Stat(dir)
+	if err != nil {
+		return nil, err
+	}
+	if !info.IsDir() {
+		return nil, errors.New("expected a directory")
+	}
+	top := dir + string(filepath.Separator) // follows a link
+	err = filepath.WalkDir(top, func(path string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case path != top && entry.IsDir() && strings.HasPrefix(entry.Name(), ".."):
+			return filepath.SkipDir
+		case !entry.IsDir() && filepath.Ext(path) == ".conf" && !strings.HasPrefix(entry.Name(), ".."):
 			paths = append(paths, path)
 		}
-		return err
+		return nil
 	})
 	return paths, err
 }

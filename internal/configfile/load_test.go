@@ -1,8 +1,10 @@
 package configfile
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -206,6 +208,79 @@ func TestFilesThatAreNoConfiguration(t *testing.T) {
 	for _, files := range []Files{{Config: "/nowhere"}, {ConfigDir: "/nowhere"}, {KubeletConfig: "/nowhere"}, {Config: t.TempDir()}} {
 		if _, err := Load(files, flags(nil)); err == nil || strings.Contains(err.Error(), "no source") {
 			t.Errorf("%+v: %v", files, err)
+		}
+	}
+}
+
+// The values of headers may be secrets. No fault repeats them.
+func TestFaultsHideSecrets(t *testing.T) {
+	for _, data := range []string{
+		"staticPodURLHeader: {Authorization: Bearer s3cret}\n",
+		"staticPodURLHeader: {Authorization: {s3cret: s3cret}}\n",
+		"staticPodURLHeader: Bearer s3cret\n",
+		"staticPodURLHeader: {X: [[s3cret]]}\n",
+		"httpSources:\n- name: a\n  url: http://user:s3cret@a/?s3cret\n  header: {X: s3cret}\n",
+		"httpSources:\n- name: a\n  url: ftp://user:s3cret@a/?s3cret\n",
+		"staticPodURL: http://user:s3cret@%zz/\n",
+	} {
+		dir := write(t, map[string]string{"c.yaml": header + data})
+		_, err := Load(Files{Config: filepath.Join(dir, "c.yaml")}, flags(func(c *daemon.Config) { c.InCluster = true }))
+		if err == nil || strings.Contains(err.Error(), "s3cret") {
+			t.Errorf("%s: %v", data, err)
+		}
+	}
+}
+
+// In a mounted ConfigMap, the files and the directory with them are links.
+func TestDropinsOfAConfigMap(t *testing.T) {
+	dir := write(t, map[string]string{
+		"..2026_11_22/10.conf": header + "nodeIP: 192.0.2.1\nkubeconfig: /k\n", "..2026_11_22/20.conf": header + "nodeIP: 192.0.2.2\n",
+	})
+	for _, link := range []struct{ to, name string }{
+		{"..2026_11_22", "..data"}, {"..data/10.conf", "10.conf"}, {"..data/20.conf", "20.conf"},
+	} {
+		if err := os.Symlink(link.to, filepath.Join(dir, link.name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	linked := filepath.Join(t.TempDir(), "podconfigd.d")
+	if err := os.Symlink(dir, linked); err != nil {
+		t.Fatal(err)
+	}
+	loaded, err := Load(Files{ConfigDir: linked}, flags(nil))
+	if err != nil || loaded.Daemon.NodeIP != "192.0.2.2" {
+		t.Fatalf("%v, %+v", err, loaded)
+	}
+	if want := []string{filepath.Join(linked, "10.conf"), filepath.Join(linked, "20.conf")}; !slices.Equal(loaded.Files(), want) {
+		t.Errorf("files %v, want %v", loaded.Files(), want)
+	}
+	if _, err := Load(Files{ConfigDir: filepath.Join(linked, "10.conf")}, flags(nil)); err == nil || !strings.Contains(err.Error(), "expected a directory") {
+		t.Errorf("a file as --config-dir: %v", err)
+	}
+}
+
+// A file that is made to be expensive is refused.
+func TestExpensiveFiles(t *testing.T) {
+	var laughs, unknown strings.Builder
+	laughs.WriteString("a0: &a0 [x]\n")
+	for i := range 50 {
+		fmt.Fprintf(&laughs, "a%d: &a%d [%s]\n", i+1, i+1, strings.Repeat(fmt.Sprintf("*a%d,", i), 9))
+	}
+	for i := range 60_000 {
+		fmt.Fprintf(&unknown, "staticPodPat%d: m\n", i)
+	}
+	for name, data := range map[string]string{
+		"aliases": laughs.String(), "itself": "a: &a [*a]\n", "unknown": unknown.String(),
+		"deep": "a: " + strings.Repeat("[", 500_000), "long": "staticPodPath: [" + strings.Repeat("x", 1_000_000) + "]\n",
+	} {
+		dir := write(t, map[string]string{"c.yaml": header + data})
+		start := time.Now()
+		_, err := Load(Files{Config: filepath.Join(dir, "c.yaml")}, flags(nil))
+		if err == nil || len(err.Error()) > 10_000 {
+			t.Errorf("%s: %.1000v", name, err)
+		}
+		if took := time.Since(start); took > 20*time.Second {
+			t.Errorf("%s: refused after %v", name, took)
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"math"
 	"reflect"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -74,11 +75,13 @@ func (t *Text) Unknown(data []byte, typ reflect.Type) (found Findings) {
 			if known[name] != nil {
 				continue
 			}
-			message := "unknown field"
-			if similar := similar(name, maps.Keys(known)); similar != "" {
-				message += "; did you mean " + similar + "?"
-			}
-			found.Add(func() Fault { return t.At(join(path, name), "%s", message) })
+			found.Add(func() Fault {
+				message := "unknown field"
+				if similar := similar(name, maps.Keys(known)); similar != "" {
+					message += "; did you mean " + similar + "?"
+				}
+				return t.At(join(path, name), "%s", message)
+			})
 		}
 	})
 	return found
@@ -194,6 +197,10 @@ func wanted[T any](value any, name string) string {
 	return name
 }
 
+// secret matches the paths of values that may be secret: those of environment variables and
+// HTTP headers.
+var secret = regexp.MustCompile(`\]\.value$|[hH]eader(\[.*)?$`)
+
 // got describes a value, in its spelling in the text if that is known. It does not
 // repeat values that may be secret.
 func got(path string, value any, node *yaml.Node, want string) string {
@@ -209,7 +216,7 @@ func got(path string, value any, node *yaml.Node, want string) string {
 	if want == "string" {
 		hint = ": put it in quotes"
 	}
-	if strings.HasSuffix(path, "].value") { // for example of an environment variable
+	if secret.MatchString(path) {
 		written = ""
 	}
 	switch value.(type) {

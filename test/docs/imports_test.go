@@ -28,8 +28,11 @@ func imports(t *testing.T) (direct, all map[string][]string) {
 // config. The list has all packages of this module that a package may import.
 func TestImportsPointOneWay(t *testing.T) {
 	may := map[string][]string{
+		"api/config/v1alpha1":         {"internal/socketpath"},
 		"api/podconfigd/v1alpha1":     {},
 		"api/stream/v1alpha1":         {},
+		"internal/located":            {},
+		"internal/configfile":         {"api/config/v1alpha1", "internal/located", "internal/smallfile", "pkg/access", "pkg/daemon"},
 		"pkg/config":                  {"internal/deepequal"},
 		"pkg/access":                  {"internal/deepequal", "pkg/config"},
 		"pkg/manifest":                {"internal/located"},

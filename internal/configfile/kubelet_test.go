@@ -1,0 +1,79 @@
+package configfile
+
+import (
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	kubeletconfig "k8s.io/kubelet/config/v1beta1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/podconfigd/podconfigd/pkg/daemon"
+)
+
+// fieldTypes returns the types of the fields by their names in the file.
+func fieldTypes(typ reflect.Type) map[string]reflect.Type {
+	types := make(map[string]reflect.Type)
+	for field := range typ.Fields() {
+		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+		types[name] = field.Type
+		if field.Type.Kind() == reflect.Pointer {
+			types[name] = field.Type.Elem()
+		}
+	}
+	return types
+}
+
+// A field has the name and the type of the kubelet's field.
+func TestFieldsOfTheKubelet(t *testing.T) {
+	kubelets, own := fieldTypes(reflect.TypeFor[kubeletconfig.KubeletConfiguration]()), fieldTypes(configType)
+	for _, name := range kubeletFormat.fields {
+		if kubelets[name] == nil || own[name] == nil {
+			t.Errorf("%s: the kubelet has type %v, and podconfigd %v", name, kubelets[name], own[name])
+		}
+	}
+	same := 0
+	for name, typ := range own {
+		if name == "" || kubelets[name] == nil || slices.Contains([]string{"authentication", "authorization"}, name) {
+			continue
+		}
+		if same++; kubelets[name] != typ {
+			t.Errorf("%s: the kubelet has type %v, and podconfigd %v", name, kubelets[name], typ)
+		}
+	}
+	if same < 10 {
+		t.Errorf("only %d fields have a name of the kubelet's", same)
+	}
+}
+
+// A KubeletConfiguration as kubeadm writes it has all fields, most of them empty.
+func TestKubeletConfigurationWithEmptyFields(t *testing.T) {
+	config := kubeletconfig.KubeletConfiguration{StaticPodPath: "/etc/kubernetes/manifests", ResolverConfig: new("/etc/resolv.conf")}
+	config.APIVersion, config.Kind = kubeletFormat.apiVersion, kubeletFormat.kind
+	config.StaticPodURLHeader = map[string][]string{"A": {"b"}}
+	config.StaticPodURL, config.SyncFrequency.Duration = "http://example.com", 5*time.Second
+	data, err := yaml.Marshal(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, data := range []string{string(data), string(data) + "newField: {of: a newer kubelet}\nmaxPods: many\n", string(data) + "maxPods: 1\nmaxPods: 2\n"} {
+		dir := write(t, map[string]string{"kubelet": data})
+		loaded, err := Load(Files{KubeletConfig: filepath.Join(dir, "kubelet")}, flags(nil))
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := daemon.DefaultConfig()
+		if got := &loaded.Daemon; got.StaticPodPath != "/etc/kubernetes/manifests" || got.StaticPodURL != "http://example.com" ||
+			got.StaticPodURLHeader.Get("A") != "b" || got.SyncFrequency != 5*time.Second || got.FileCheckFrequency != want.FileCheckFrequency ||
+			got.HTTPCheckFrequency != want.HTTPCheckFrequency || got.TLSCertFile != "" {
+			t.Errorf("got %+v", got)
+		}
+	}
+	dir := write(t, map[string]string{"kubelet": string(data) + "syncFrequency: -1s\n"})
+	if _, err := Load(Files{KubeletConfig: filepath.Join(dir, "kubelet")}, flags(nil)); err == nil || !strings.Contains(err.Error(), "syncFrequency: -1s is too short") {
+		t.Errorf("a bad value: %v", err)
+	}
+}
