@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 
 	"github.com/podconfigd/podconfigd/internal/socketpath"
@@ -41,6 +42,9 @@ func DefaultServer() string {
 }
 
 const unixScheme = "unix://"
+
+// userinfo matches what may be a password in a URL that can't be parsed.
+var userinfo = regexp.MustCompile("//.*@")
 
 // Config is the address of a daemon, and the credentials for it. Its fields have the names of
 // those of rest.Config in client-go.
@@ -116,7 +120,7 @@ func (c *Config) address() (address, error) {
 	u, err := url.Parse(c.Server)
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("server %q: %w", c.Server, withoutURL(err))
+		return nil, fmt.Errorf("server %q: %w", userinfo.ReplaceAllString(c.Server, "//xxxxx@"), withoutURL(err))
 	case u.Scheme != "http" && u.Scheme != "https":
 		return nil, fmt.Errorf("server %q: expected https://HOST:PORT, http://HOST:PORT or unix:///PATH", c.Server)
 	case u.Hostname() == "":
@@ -126,7 +130,7 @@ func (c *Config) address() (address, error) {
 	case u.RawQuery != "" || u.Fragment != "":
 		return nil, fmt.Errorf("server %q: a URL with a query or a fragment is not supported", c.Server)
 	}
-	u.Path, u.RawPath = strings.TrimRight(u.Path, "/"), ""
+	u.Path, u.RawPath = strings.TrimRight(u.Path, "/"), strings.TrimRight(u.RawPath, "/")
 	s := &tcpServer{url: u, config: *c}
 	if u.Scheme == "http" {
 		err = c.withoutTLS()

@@ -72,9 +72,7 @@ func (c *Client) RoundTrip(req *http.Request) (*http.Response, error) {
 	req = req.Clone(req.Context())
 	base := c.address.base()
 	req.URL.Scheme, req.URL.Host, req.Host = base.Scheme, base.Host, base.Host
-	if base.Path != "" {
-		req.URL.Path, req.URL.RawPath = base.Path+req.URL.Path, ""
-	}
+	req.URL.Path, req.URL.RawPath = base.Path+req.URL.Path, base.EscapedPath()+req.URL.EscapedPath()
 	resp, err := with.Transport.RoundTrip(req)
 	if err != nil {
 		return nil, c.address.dialError(err)
@@ -159,6 +157,7 @@ func (c *Client) do(ctx context.Context, method, path string, query url.Values) 
 
 func (c *Client) doWith(ctx context.Context, with *http.Client, method, path string, query url.Values) (io.ReadCloser, error) {
 	target := *c.address.base()
+	target.RawPath = target.EscapedPath() + path // our paths need no escapes
 	target.Path += path
 	target.RawQuery = query.Encode()
 	req, err := http.NewRequestWithContext(ctx, method, target.String(), nil)

@@ -194,6 +194,26 @@ func cacheOver(t *testing.T, c *client.Client, j *journal.Journal) {
 	}
 }
 
+// A request keeps the form of its path, also behind a prefix.
+func TestRoundTripKeepsThePath(t *testing.T) {
+	p := newPKI(t, "ca")
+	s := serveTLS(t, true, p.serverTLS(t), http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.WriteString(w, r.Method+" "+r.Host+" "+r.RequestURI)
+	}))
+	for prefix, want := range map[string]string{"": "GET HOST /a%2Fb/%C3%A4?x=1%2F", "/no%2Fde/": "GET HOST /no%2Fde/a%2Fb/%C3%A4?x=1%2F"} {
+		c := mustClient(t, client.Config{Server: s.URL + prefix, TLSClientConfig: client.TLSClientConfig{CAData: p.PEM}})
+		resp, err := (&http.Client{Transport: c}).Get("http://any/a%2Fb/%C3%A4?x=1%2F")
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(resp.Body)
+		_ = resp.Body.Close()
+		if want := strings.Replace(want, "HOST", s.Listener.Addr().String(), 1); err != nil || string(body) != want {
+			t.Errorf("the server gets %q, %v, want %q", body, err, want)
+		}
+	}
+}
+
 // guarded serves an empty status to those who may have it.
 func guarded(allow func(r *http.Request) bool) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -381,6 +401,8 @@ func TestInvalidConfig(t *testing.T) {
 		{client.Config{Server: "unix://s"}, `server "unix://s": expected an absolute path, for example unix:///run/podconfigd/podconfigd.sock`},
 		{client.Config{Server: "https://"}, `the host is missing: expected https://HOST:PORT`},
 		{client.Config{Server: "https://a:b@node1"}, `server "https://a:xxxxx@node1": a URL with a user is not supported`},
+		{client.Config{Server: "https://a:b%@node1"}, `server "https://xxxxx@node1": invalid URL escape "%"`},
+		{client.Config{Server: "https://a:b@node1:port"}, `server "https://xxxxx@node1:port": invalid port ":port" after host`},
 		{client.Config{Server: "https://node1/?x=1"}, "a URL with a query or a fragment is not supported"},
 		{client.Config{Server: "https://node1:port"}, `server "https://node1:port": invalid port ":port" after host`},
 		{client.Config{Server: "http://node1", BearerToken: "t"}, `server "http://node1": a bearer token requires an address that begins with https://`},

@@ -1,0 +1,104 @@
+package client_test
+
+import (
+	"context"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/podconfigd/podconfigd/pkg/client"
+)
+
+// pipes is a listener whose connections are in memory.
+type pipes struct {
+	conns  chan net.Conn
+	closed chan struct{}
+	close  func()
+}
+
+func newPipes() *pipes {
+	closed := make(chan struct{})
+	return &pipes{conns: make(chan net.Conn), closed: closed, close: sync.OnceFunc(func() { close(closed) })}
+}
+
+func (p *pipes) Accept() (net.Conn, error) {
+	select {
+	case c := <-p.conns:
+		return c, nil
+	case <-p.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (p *pipes) Close() error   { p.close(); return nil }
+func (p *pipes) Addr() net.Addr { return &net.TCPAddr{} }
+
+// deaf is a connection whose other end is gone when dead is closed: nothing arrives anymore.
+type deaf struct {
+	net.Conn
+	dead chan struct{}
+}
+
+func (d *deaf) Write(data []byte) (int, error) {
+	select {
+	case <-d.dead:
+		return len(data), nil
+	default:
+		return d.Conn.Write(data)
+	}
+}
+
+// A server that is gone without a word, for example after a power loss, is noticed after 45
+// seconds, also on a stream on which nothing is to be sent.
+func TestAServerThatVanishes(t *testing.T) {
+	p := newPKI(t, "ca")
+	config := p.serverTLS(t)
+	synctest.Test(t, func(t *testing.T) {
+		l, dead := newPipes(), make(chan struct{})
+		sent := make(chan struct{})
+		s := &http.Server{
+			TLSConfig: config, ErrorLog: log.New(io.Discard, "", 0), ReadHeaderTimeout: time.Minute,
+			Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				_, _ = io.WriteString(w, `{"op":"BOOKMARK","instance":"i","revision":1}`+"\n")
+				_ = http.NewResponseController(w).Flush()
+				close(sent)
+				<-r.Context().Done()
+			}),
+		}
+		done := make(chan error)
+		go func() { done <- s.ServeTLS(l, "", "") }()
+		c := mustClient(t, client.Config{
+			Server: "https://127.0.0.1:1", TLSClientConfig: client.TLSClientConfig{Insecure: true}, // the clock of the test is earlier than the certificate
+			Dial: func(context.Context, string, string) (net.Conn, error) {
+				ours, theirs := net.Pipe()
+				select {
+				case l.conns <- theirs:
+				case <-l.closed:
+				}
+				return &deaf{ours, dead}, nil
+			},
+		})
+		ctx, cancel := context.WithCancel(t.Context())
+		var vanished time.Time
+		var noticed time.Duration
+		retry := func(error, time.Duration) { noticed = time.Since(vanished); cancel() }
+		for _, err := range c.Updates(ctx, client.Options{OnDisconnect: retry}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			<-sent
+			vanished = time.Now()
+			close(dead)
+		}
+		if want := 45 * time.Second; noticed > want+time.Second || noticed < want-time.Second {
+			t.Errorf("noticed after %v, want %v", noticed, want)
+		}
+		_ = s.Close()
+		<-done
+	})
+}
