@@ -31,6 +31,9 @@ func (f *clientFlags) add(cmd *cobra.Command) {
 	flags.BoolVar(&f.config.Insecure, "insecure-skip-tls-verify", false, "Do not verify the certificate of an https server. Anyone on the way to the server can then read the credentials, and answer instead of it.")
 	flags.StringVar(&f.config.BearerToken, "token", "", "Bearer token for an https server. Other users of the machine can see it in the list of processes: prefer --token-file.")
 	flags.StringVar(&f.config.BearerTokenFile, "token-file", "", "Path to a file with a bearer token for an https server. Read again for each request.")
+	for _, name := range []string{"server", "token", "tls-server-name"} {
+		_ = cmd.RegisterFlagCompletionFunc(name, cobra.NoFileCompletions) // fails only if there is no such flag
+	}
 }
 
 // client returns a client for the address. A flag comes before the environment.

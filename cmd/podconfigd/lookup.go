@@ -82,6 +82,9 @@ var uid = regexp.MustCompile(`^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12
 
 // lookupQuery returns the query for an argument.
 func lookupQuery(by, arg string) (client.LookupQuery, error) {
+	if strings.TrimSpace(arg) == "" {
+		return client.LookupQuery{}, errors.New("the argument is empty: expected PID, CONTAINER-ID, IP, UID or CGROUP; see \"podconfigd lookup --help\"")
+	}
 	pid, notPID := strconv.Atoi(arg)
 	_, notIP := netip.ParseAddr(arg)
 	form := "container"
