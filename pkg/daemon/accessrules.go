@@ -1,11 +1,14 @@
 package daemon
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 
 	"k8s.io/klog/v2"
 
@@ -14,8 +17,9 @@ import (
 )
 
 // servedRules is a file in the state directory with a fingerprint of the access rules by which
-// clients were served. After a restart with other rules, no stream resumes: what its client has
-// is by the rules before. Without rules, there is no file. The path is empty without a state
+// clients are served, and the last revision that may have been served by other rules. After a
+// restart, no stream resumes from that revision or before: what its client has is by the rules
+// before. If there never were rules, there is no file. The path is empty without a state
 // directory.
 type servedRules struct{ path string }
 
@@ -26,34 +30,51 @@ func (s *state) servedRules() servedRules {
 	return servedRules{filepath.Join(s.dir, "access-rules")}
 }
 
-// are reports whether clients were served by these rules. They were not if that is not known.
-func (f servedRules) are(p *access.Policy) bool {
+// others returns the last revision that may have been served by other rules than these; 0 for
+// none. head is the last revision of all.
+func (f servedRules) others(p *access.Policy, head int64) int64 {
 	if f.path == "" {
-		return true // there is nothing to resume
+		return 0 // there is nothing to resume
 	}
 	data, err := smallfile.Read(f.path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return p == nil
+	if errors.Is(err, fs.ErrNotExist) && p == nil {
+		return 0
 	}
-	return err == nil && p != nil && string(data) == p.Fingerprint()+"\n"
+	fingerprint, revision, _ := strings.Cut(strings.TrimSpace(string(data)), " ")
+	until, invalid := strconv.ParseInt(revision, 10, 64)
+	if err != nil || invalid != nil || fingerprint != fingerprintOf(p) {
+		return head
+	}
+	return until
 }
 
-// unknown is the content of the file while the rules are replaced.
-const unknown = "unknown"
+// fingerprintOf returns a word that identifies the rules.
+func fingerprintOf(p *access.Policy) string { return cmp.Or(p.Fingerprint(), "none") }
 
-// set writes the file. It removes it without a fingerprint.
-func (f servedRules) set(fingerprint string) error {
+// set writes the file: after the revision, clients are served by these rules.
+func (f servedRules) set(p *access.Policy, others int64) error {
+	if p == nil && others == 0 {
+		return f.write("")
+	}
+	return f.write(fmt.Sprintf("%s %d\n", fingerprintOf(p), others))
+}
+
+// replacing writes the file while the rules are replaced.
+func (f servedRules) replacing() error { return f.write("unknown\n") }
+
+// write replaces the file; it removes it if there is nothing to write.
+func (f servedRules) write(text string) error {
 	if f.path == "" {
 		return nil
 	}
-	if fingerprint == "" {
+	if text == "" {
 		if err := os.Remove(f.path); !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 		return nil
 	}
 	temp := f.path + ".new"
-	err := os.WriteFile(temp, []byte(fingerprint+"\n"), 0o600)
+	err := os.WriteFile(temp, []byte(text), 0o600)
 	if err == nil {
 		err = os.Rename(temp, f.path)
 	}
@@ -73,7 +94,6 @@ func (d *Daemon) setAccess(logger klog.Logger, rules []access.Rule) {
 			logger.Error(err, "After a restart, streams may resume with pods that the access rules hide now")
 		}
 	}
-	report(file.set(unknown))
-	d.server.SetPolicy(policy)
-	report(file.set(policy.Fingerprint()))
+	report(file.replacing())
+	report(file.set(policy, d.server.SetPolicy(policy)))
 }

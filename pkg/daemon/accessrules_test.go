@@ -17,38 +17,42 @@ func TestRulesOfTheLastRun(t *testing.T) {
 	}
 	defer s.close()
 	some, others := access.NewPolicy([]access.Rule{{View: access.Full}}), access.NewPolicy([]access.Rule{{UIDs: []uint32{1}, View: access.Full}})
-	expect := func(want *access.Policy) {
+	rules := s.servedRules()
+	expect := func(want *access.Policy, until int64) {
 		t.Helper()
 		for _, p := range []*access.Policy{nil, some, others} {
-			if is := s.servedRules().are(p); is != (p == want) {
-				t.Errorf("%q: %v", p.Fingerprint(), is)
+			revision := int64(100)
+			if p == want {
+				revision = until
+			}
+			if is := rules.others(p, 100); is != revision {
+				t.Errorf("%q: %d, want %d", p.Fingerprint(), is, revision)
 			}
 		}
 	}
-	set := func(fingerprint string) {
+	set := func(p *access.Policy, until int64) {
 		t.Helper()
-		if err := s.servedRules().set(fingerprint); err != nil {
+		if err := rules.set(p, until); err != nil {
 			t.Fatal(err)
 		}
+		expect(p, until)
 	}
-	expect(nil)
-	set(some.Fingerprint())
-	expect(some)
-	set(others.Fingerprint())
-	expect(others)
-	set("")
-	expect(nil)
+	expect(nil, 0)
+	set(some, 0)
+	set(others, 7)
+	set(nil, 8) // some revisions are still by the rules before
+	set(nil, 0)
 	if _, err := os.Stat(filepath.Join(dir, "access-rules")); !os.IsNotExist(err) {
 		t.Errorf("without rules, there is a file: %v", err)
 	}
-	set("")
-	set(unknown) // while rules are replaced
-	for _, p := range []*access.Policy{nil, some, others} {
-		if s.servedRules().are(p) {
-			t.Errorf("%q are taken for those that are not known", p.Fingerprint())
-		}
+	set(nil, 0)
+	if err := rules.replacing(); err != nil {
+		t.Fatal(err)
 	}
-	if !(&state{}).servedRules().are(some) || (&state{}).servedRules().set("x") != nil {
+	expect(nil, 100)
+	expect(some, 100)
+	none := (&state{}).servedRules()
+	if none.others(some, 100) != 0 || none.set(some, 1) != nil {
 		t.Error("without a state directory, there is something to resume")
 	}
 }

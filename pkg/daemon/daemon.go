@@ -124,7 +124,7 @@ func (d *Daemon) assemble(registry *prometheus.Registry) (err error) {
 	d.ready = d.state.checks(server.Check{Name: "sources", Check: d.checkSources})
 	policy := access.NewPolicy(c.Access)
 	d.server = server.New(server.Options{
-		Journal: d.journal, Policy: policy, PolicyIsNew: !d.state.servedRules().are(policy), Status: d.status, Live: d.live, Ready: d.ready,
+		Journal: d.journal, Policy: policy, PolicyAfter: d.state.servedRules().others(policy, d.journal.Revision()), Status: d.status, Live: d.live, Ready: d.ready,
 		Runtime: d.runtime.pods(), Lookup: d.lookup, Resync: d.loop.Resync, Release: d.podConfig.Release, History: d.state.history(),
 		Version: version.Get(), Registerer: registry, Gatherer: registry,
 		Limits: server.Limits{
@@ -159,7 +159,8 @@ func (d *Daemon) Run(ctx context.Context) error {
 		logger.Error(d.warning, "Could not read the highest revision of the last run; if the clock was set back, a client that resumes without an instance can miss updates")
 	}
 	d.state.report(logger)
-	if err := d.state.servedRules().set(access.NewPolicy(d.config.Access).Fingerprint()); err != nil {
+	rules, policy := d.state.servedRules(), access.NewPolicy(d.config.Access)
+	if err := rules.set(policy, rules.others(policy, d.journal.Revision())); err != nil {
 		logger.Error(err, "After a restart, streams start again")
 	}
 	d.logConnections(logger)

@@ -19,8 +19,9 @@ import (
 // the pods that the client may see, in the form in which it may see them.
 
 // SetPolicy replaces the access rules. A stream whose client sees something else by them gets a
-// reset, a watch of the Kubernetes API ends with 410, and the client lists again.
-func (s *Server) SetPolicy(policy *access.Policy) { s.gate.SetPolicy(policy) }
+// reset, a watch of the Kubernetes API ends with 410, and the client lists again. It returns the
+// last revision that was served by the rules before.
+func (s *Server) SetPolicy(policy *access.Policy) (before int64) { return s.gate.SetPolicy(policy) }
 
 // anyScope returns what the client of the request sees, which can be nothing.
 func (s *Server) anyScope(ctx context.Context) *view.Scope {

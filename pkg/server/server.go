@@ -38,9 +38,9 @@ type Options struct {
 	Journal *journal.Journal
 	// Policy has the access rules; nil shows everything to all clients.
 	Policy *access.Policy
-	// PolicyIsNew is true if streams from before the start may have been served by other access
-	// rules. They do not resume.
-	PolicyIsNew bool
+	// PolicyAfter is the last revision that may have been served by other access rules before the
+	// start; 0 for none. Streams do not resume from it or from before.
+	PolicyAfter int64
 	// Status returns the object of /v1alpha1/status.
 	Status func() v1alpha1.Status
 	// Live has the checks of /livez and /healthz. Ready has the checks of /readyz.
@@ -83,9 +83,7 @@ type Server struct {
 // New returns a server. It does nothing before Run.
 func New(opts Options) *Server {
 	gate := view.NewGate(opts.Journal, opts.Policy)
-	if opts.PolicyIsNew {
-		gate.Distrust()
-	}
+	gate.Distrust(opts.PolicyAfter)
 	opts.Journal = nil // handlers get pods only through the gate
 	return &Server{
 		gate: gate, opts: opts, metrics: newMetrics(opts.Registerer),

@@ -256,7 +256,7 @@ func TestResumeAfterUnknownRules(t *testing.T) {
 	g := j.gate(rule(t, access.Full, "image=seen"))
 	appendSet(j, update(config.ADD, "a=seen", "b=hidden"))
 	before := j.Revision()
-	g.Distrust()
+	g.Distrust(before)
 	appendSet(j, update(config.ADD, "c=seen"))
 	resume := func(since int64) string { return j.through(t, g, StreamOptions{Since: &since}).taken(t) }
 	want(t, resume(before), "- BOOKMARK reset ready", "- ADD a=seen c=seen", "3 BOOKMARK synced ready")

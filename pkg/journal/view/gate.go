@@ -44,20 +44,21 @@ func NewGate(j *journal.Journal, policy *access.Policy) *Gate {
 	return &Gate{journal: j, policy: policy, changed: make(chan struct{})}
 }
 
-// Distrust makes all streams from before start again: the policy by which they were served is not
-// known.
-func (g *Gate) Distrust() {
+// Distrust makes all streams of a revision and before start again: the policy by which they were
+// served is not known.
+func (g *Gate) Distrust(until int64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.past = []pastPolicy{{unknown: true, until: g.journal.Revision()}}
+	g.past = []pastPolicy{{unknown: true, until: until}}
 }
 
 // SetPolicy replaces the policy. Subscribers that see something else now get a reset, or what
-// their protocol has for it.
-func (g *Gate) SetPolicy(policy *access.Policy) {
+// their protocol has for it. It returns the last revision that was read with the policy before.
+func (g *Gate) SetPolicy(policy *access.Policy) (before int64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.past = append(g.past, pastPolicy{policy: g.policy, until: g.journal.Advance()})
+	before = g.journal.Advance()
+	g.past = append(g.past, pastPolicy{policy: g.policy, until: before})
 	if n := len(g.past) - maxPast; n > 0 {
 		g.past = slices.Delete(g.past, 0, n)
 		g.past[0] = pastPolicy{unknown: true, until: g.past[0].until}
@@ -65,6 +66,7 @@ func (g *Gate) SetPolicy(policy *access.Policy) {
 	g.policy = policy
 	close(g.changed)
 	g.changed = make(chan struct{})
+	return before
 }
 
 // Scope returns what a subject sees. It is never nil. With an error, it shows nothing.
