@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/podconfigd/podconfigd/pkg/access"
 	"github.com/podconfigd/podconfigd/pkg/config"
+	"github.com/podconfigd/podconfigd/pkg/journal/view"
 )
 
 // begin starts a query, and returns a function that waits for its answer, which has the time
@@ -192,6 +195,37 @@ func TestNoWaitForANestedContainer(t *testing.T) {
 		n.ends(n.begin(Query{PID: 10, Wait: time.Second}), "0s: file web app running")
 		if n.runtime.listed() > lists {
 			t.Error("the runtime was listed for it")
+		}
+		n.clean()
+	})
+}
+
+// What a lookup finds after a wait is shown by the rules of that time.
+func TestRulesAreReplacedDuringAWait(t *testing.T) {
+	onNode(t, true, func(n *node) {
+		gate := view.NewGate(n.journal, nil)
+		scope, err := gate.Scope(access.Subject{User: "agent"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		answers := make(chan string)
+		queries := []Query{{PodUID: "web"}, {PodIP: "10.0.0.1"}, {ContainerID: "c1"}, {PodUID: "stray"}}
+		for _, q := range queries {
+			q.Wait = time.Minute
+			go func() {
+				answer, err := n.Find(n.t.Context(), scope, &q)
+				answers <- fmt.Sprint(answer, err)
+			}()
+		}
+		synctest.Wait()
+		gate.SetPolicy(access.NewPolicy([]access.Rule{{Namespaces: []string{"other"}, View: access.Full}}))
+		n.deliver(config.ADD, "file", pod("web", "10.0.0.1"))
+		n.runtime.set("stray", "stray", "s1 - running", "c1 app running")
+		n.runtime.started("stray", "c1")
+		for range queries {
+			if got := <-answers; !strings.Contains(got, "no pod that the access rules show has it") {
+				t.Errorf("got %s", got)
+			}
 		}
 		n.clean()
 	})

@@ -300,3 +300,31 @@ func TestWatchesWhenRulesAreReplaced(t *testing.T) {
 		t.Error("the pod that is hidden now is sent whole")
 	}
 }
+
+// What is read through a scope after the rules were replaced is by the new ones, also if the scope
+// and the subscription are from before.
+func TestScopeAfterRulesWereReplaced(t *testing.T) {
+	j := newJournal(journal.Options{})
+	appendSet(j, update(config.ADD, "a=seen"))
+	g := j.gate(access.Rule{View: access.Full})
+	scope := scopeOf(t, g)
+	namespaces := scope.WatchObjects(ObjectsOptions{Kind: journal.Namespaces})
+	defer namespaces.Close()
+	hidden := g.journal.State().Pods[0]
+	if scope.See(hidden) == nil || scope.Grant() != nil || !scope.Sees(types.NamespacedName{Namespace: "default", Name: "other"}) {
+		t.Error("the pod is hidden")
+	}
+	g.SetPolicy(access.NewPolicy([]access.Rule{rule(t, access.Full, "image=hidden")}))
+	if scope.See(hidden) != nil {
+		t.Error("the pod is shown")
+	}
+	if scope.Grant().AtLeast("", "default").Level() != access.None {
+		t.Error("the grant is that of the rules before")
+	}
+	if scope.Sees(types.NamespacedName{Namespace: "default", Name: "a"}) {
+		t.Error("the name is seen")
+	}
+	if events, err := namespaces.Next(t.Context()); !errors.Is(err, errNewRules) {
+		t.Errorf("%v, and events: %+v", err, events)
+	}
+}

@@ -25,7 +25,7 @@ type NamesOptions struct {
 func Names(j *journal.Journal, opts NamesOptions) *Cursor {
 	c := newCursor(j, string(IncrementalMode), nil, opts.Options)
 	v := &names{lens: lens{selector: opts.Selector}}
-	v.show(opts.scope.Grant())
+	v.show(opts.scope.granted())
 	c.view = v
 	if opts.Since == nil {
 		c.open("")

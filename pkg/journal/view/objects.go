@@ -88,7 +88,7 @@ func (c *ObjectsCursor) start() error {
 	for _, o := range objects {
 		c.current[o.Object.GetName()] = o
 	}
-	if c.scope.Grant() != nil && c.Kind == journal.Namespaces {
+	if c.scope.granted() != nil && c.Kind == journal.Namespaces {
 		pods, _, err := c.journal.Named(revision)
 		if err != nil {
 			return err
@@ -115,7 +115,7 @@ func byRevision(a, b ObjectEvent) int { return cmp.Compare(a.Revision, b.Revisio
 
 // count counts a pod that the subscriber sees.
 func (c *ObjectsCursor) count(p *journal.Pod, n int) {
-	if c.scope.See(p) != nil {
+	if (&lens{grant: c.scope.granted()}).see(p) != nil {
 		c.pods[p.Object.Namespace] += n
 	}
 }
@@ -131,12 +131,8 @@ func (c *ObjectsCursor) Next(ctx context.Context) ([]ObjectEvent, error) {
 	if c.failed != nil {
 		return nil, c.failed
 	}
-	if first := c.first; first != nil {
-		c.first = nil
-		return first, nil
-	}
 	for {
-		if ctx.Err() != nil {
+		if ctx.Err() != nil && c.first == nil {
 			return nil, context.Cause(ctx)
 		}
 		events, changed, err := c.read()
@@ -175,6 +171,10 @@ func (c *ObjectsCursor) read() (events []ObjectEvent, changed <-chan struct{}, e
 // poll returns the events that are available. If it returns a channel, the channel is closed
 // when there are more.
 func (c *ObjectsCursor) poll() ([]ObjectEvent, <-chan struct{}, error) {
+	if first := c.first; first != nil {
+		c.first = nil
+		return first, nil, nil
+	}
 	reading, err := c.journal.After(c.position, c.sets[:0], lookahead)
 	if err != nil {
 		c.subscriber.Reset()

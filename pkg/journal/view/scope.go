@@ -22,8 +22,19 @@ type Scope struct {
 // Subject returns the subject.
 func (s *Scope) Subject() access.Subject { return s.subject }
 
-// Grant returns the grant of the subject; nil for everything.
+// Grant returns the grant of the subject by the present rules; nil for everything.
 func (s *Scope) Grant() *access.Grant {
+	if s == nil {
+		return nil
+	}
+	l, unlock := s.lens(Selector{})
+	defer unlock()
+	return l.grant
+}
+
+// granted returns the grant by the rules that were the present ones when the scope was made; nil for
+// everything. A cursor replaces its scope when it reads.
+func (s *Scope) granted() *access.Grant {
 	if s == nil {
 		return nil
 	}
@@ -36,7 +47,7 @@ func (s *Scope) See(p *journal.Pod) *journal.Pod { return (&lens{grant: s.Grant(
 // Sees reports whether the subject sees a pod of that name of any source, if there is one. A
 // subject that sees everything sees each name.
 func (s *Scope) Sees(name types.NamespacedName) bool {
-	return s.grant == nil || slices.ContainsFunc(s.State(Selector{Namespace: name.Namespace}).Pods, func(p *journal.Pod) bool { return p.Object.Name == name.Name })
+	return s.Grant() == nil || slices.ContainsFunc(s.State(Selector{Namespace: name.Namespace}).Pods, func(p *journal.Pod) bool { return p.Object.Name == name.Name })
 }
 
 // SeesRuntimePod reports whether the subject sees a pod of the container runtime, of which only

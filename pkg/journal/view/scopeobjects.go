@@ -62,7 +62,7 @@ func seenObjects(j *journal.Journal, l *lens, kind journal.Kind, objects []*jour
 
 // object returns the object as the subject sees it.
 func (s *Scope) object(o *journal.Object) *journal.Object {
-	if s.Grant() == nil {
+	if s.granted() == nil {
 		return o
 	}
 	return withoutTraces(o)

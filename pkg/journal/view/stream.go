@@ -76,7 +76,7 @@ func Stream(j *journal.Journal, opts StreamOptions) *Cursor {
 	}
 	c := newCursor(j, string(opts.Mode), opts.Ops, opts.Options)
 	common := stream{journal: j, lens: lens{selector: opts.Selector}, ops: opts.Ops, mode: opts.Mode}
-	common.show(opts.scope.Grant())
+	common.show(opts.scope.granted())
 	if opts.Mode == IncrementalMode {
 		c.view = &incremental{stream: common}
 	} else {

@@ -21,7 +21,7 @@ import (
 func UIDs(j *journal.Journal, opts Options) *Cursor {
 	c := newCursor(j, string(IncrementalMode), nil, opts)
 	v := &uids{lens: lens{selector: opts.Selector}, held: make(map[types.UID]*held)}
-	v.show(opts.scope.Grant())
+	v.show(opts.scope.granted())
 	c.view = v
 	c.open("")
 	return c
