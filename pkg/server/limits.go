@@ -47,7 +47,7 @@ const (
 	// A connection over TLS costs about 40 KB before it is authenticated. Over HTTP/2, it has many
 	// streams.
 	defaultMaxRemoteConnections        = 512
-	defaultMaxRemoteConnectionsPerPeer = 64
+	defaultMaxRemoteConnectionsPerPeer = 128
 )
 
 // refusalTime is the time for which a connection beyond the limit is kept for its answer.

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
@@ -262,6 +263,44 @@ func TestPaceOverTCP(t *testing.T) {
 		if err := <-done; err != nil {
 			t.Errorf("after the client has read everything: %v", err)
 		}
+	}
+}
+
+// The pace is woken also if no write was blocked before.
+func TestPaceOverTCPThatNeverBlocked(t *testing.T) {
+	conn, client := tcpPair(t)
+	if err := client.(*net.TCPConn).SetReadBuffer(4 << 10); err != nil {
+		t.Fatal(err)
+	}
+	p := newPace(conn)
+	written := int64(0)
+	unsent := func() (n int) {
+		if err := p.raw.Control(func(fd uintptr) { n, _ = unix.IoctlGetInt(int(fd), unix.SIOCOUTQNSD) }); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	for unsent() <= maxUnsent/2+8<<10 {
+		n, err := conn.Write(make([]byte, 4<<10))
+		if err != nil {
+			t.Fatal(err)
+		}
+		written += int64(n)
+	}
+	done := make(chan error)
+	go func() { done <- p.drained(t.Context()) }()
+	if _, err := io.CopyN(io.Discard, client, written); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case err := <-done:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("the pace still waits after the client has read everything")
+		_ = conn.Conn.Close()
+		<-done
 	}
 }
 

@@ -130,6 +130,7 @@ func TestApiserver(t *testing.T) {
 		"unknown version": compactedWatch,
 		"same answers":    sameAnswers,
 		"other objects":   objectsOfTheCluster,
+		"https":           overHTTPS,
 	} {
 		t.Run(name, func(t *testing.T) { run(t, c) })
 	}
