@@ -76,14 +76,8 @@ type heldSet struct {
 	set SourceSet
 }
 
-// release is a request to merge the held set of a source.
-type release struct {
-	source string
-	result chan<- error
-}
-
 // LimitRemovals holds sets that would remove more pods of their source. It is called before
-// Run.
+// Run. SetRemovalLimit changes the limit later.
 //
 // A held set is not merged at all, also not its new pods: a part of a set is a state that the
 // source never had. Newer sets replace it. The hold ends with Release, with a set that removes
@@ -92,11 +86,36 @@ type release struct {
 // is in the set, so a changed manifest removes no pod.
 func (c *PodConfig) LimitRemovals(limit RemovalLimit) { c.removalLimit = limit }
 
-// Held returns the held set of a source, if there is one.
-func (c *PodConfig) Held(source string) (held HeldSet, ok bool) {
+// SetRemovalLimit changes the limit while Run runs. A held set that is within the new limit is
+// merged. The error is the cause of the context.
+func (c *PodConfig) SetRemovalLimit(ctx context.Context, limit RemovalLimit) error {
+	return c.call(ctx, func(ctx context.Context) error {
+		c.removalLimit = limit
+		for _, source := range c.Sources() {
+			held := c.heldSet(source)
+			if held == nil {
+				continue
+			}
+			if _, _, over := c.storage.over(limit, source, held.set.Pods); over {
+				continue
+			}
+			if err := c.merge(ctx, c.unhold(ctx, source)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func (c *PodConfig) heldSet(source string) *heldSet {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	h := c.held[source]
+	return c.held[source]
+}
+
+// Held returns the held set of a source, if there is one.
+func (c *PodConfig) Held(source string) (held HeldSet, ok bool) {
+	h := c.heldSet(source)
 	if h == nil {
 		return HeldSet{}, false
 	}
@@ -106,34 +125,17 @@ func (c *PodConfig) Held(source string) (held HeldSet, ok bool) {
 // Release merges the held set of a source, whatever it removes. It returns an error that
 // apierrors.IsNotFound reports if there is none, or the cause of the context.
 func (c *PodConfig) Release(ctx context.Context, source string) error {
-	result := make(chan error, 1)
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case c.releases <- release{source, result}:
-	}
-	select { // Run may have ended
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case err := <-result:
-		return err
-	}
-}
-
-// release merges the held set of a source. It stops early if the context is done.
-func (c *PodConfig) release(ctx context.Context, r release) error {
-	held := c.setHeld(r.source, nil)
-	if held == nil {
-		r.result <- &apierrors.StatusError{ErrStatus: metav1.Status{
-			Status: metav1.StatusFailure, Code: http.StatusNotFound, Reason: metav1.StatusReasonNotFound,
-			Message: fmt.Sprintf("releasing source %s: no set of it is held", r.source),
-		}}
-		return nil
-	}
-	klog.FromContext(ctx).Info("Released a held set", "source", r.source, "origin", held.set.Origin)
-	err := c.merge(ctx, sourcedSet{r.source, held.set})
-	r.result <- err
-	return err
+	return c.call(ctx, func(ctx context.Context) error {
+		held := c.setHeld(source, nil)
+		if held == nil {
+			return &apierrors.StatusError{ErrStatus: metav1.Status{
+				Status: metav1.StatusFailure, Code: http.StatusNotFound, Reason: metav1.StatusReasonNotFound,
+				Message: fmt.Sprintf("releasing source %s: no set of it is held", source),
+			}}
+		}
+		klog.FromContext(ctx).Info("Released a held set", "source", source, "origin", held.set.Origin)
+		return c.merge(ctx, sourcedSet{source, held.set})
+	})
 }
 
 // setHeld replaces the held set of a source, and returns the one before. Only Run calls it.

@@ -18,8 +18,9 @@ type PodConfig struct {
 	mux     *mux
 	storage *podStorage
 	updates chan PodUpdate
-	// releases are requests for Run.
-	releases     chan release
+	// calls are requests for Run.
+	calls chan call
+	// removalLimit belongs to Run once it has started.
 	removalLimit RemovalLimit
 
 	// mu guards the fields below.
@@ -37,8 +38,8 @@ func NewPodConfig() *PodConfig {
 		updates: make(chan PodUpdate, updatesBuffer),
 		sources: sets.New[string](),
 
-		releases: make(chan release),
-		held:     make(map[string]*heldSet),
+		calls: make(chan call),
+		held:  make(map[string]*heldSet),
 	}
 }
 
@@ -89,9 +90,10 @@ func (c *PodConfig) Run(ctx context.Context) error {
 			if err := c.merge(ctx, in); err != nil {
 				return err
 			}
-		case r := <-c.releases:
-			if err := c.release(ctx, r); err != nil {
-				return err
+		case r := <-c.calls:
+			r.result <- r.do(ctx)
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
 			}
 		}
 	}
@@ -121,11 +123,41 @@ func (c *PodConfig) merge(ctx context.Context, in sourcedSet) error {
 		if i == len(updates)-1 {
 			u.Attributes = in.set.Attributes
 		}
-		select {
-		case c.updates <- u:
-		case <-ctx.Done():
-			return context.Cause(ctx)
+		if err := c.send(ctx, u); err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+// send sends an update. It stops early if the context is done.
+func (c *PodConfig) send(ctx context.Context, u PodUpdate) error {
+	select {
+	case c.updates <- u:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// call is a request for Run, which owns the storage.
+type call struct {
+	do     func(context.Context) error
+	result chan<- error
+}
+
+// call makes Run call the function, and returns its error, or the cause of the context.
+func (c *PodConfig) call(ctx context.Context, do func(context.Context) error) error {
+	result := make(chan error, 1)
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case c.calls <- call{do, result}:
+	}
+	select { // Run may have ended
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case err := <-result:
+		return err
+	}
 }

@@ -20,15 +20,23 @@ type mux struct {
 
 	// mu guards the fields below. No goroutine sends or waits while it holds mu.
 	mu        sync.Mutex
-	channels  map[string]chan SourceSet
+	channels  map[string]*input
 	ctx       context.Context //nolint:containedctx // the life of run, for channels made while it runs
 	listeners sync.WaitGroup
+}
+
+// input is the channel of a source. stop ends its listener, which closes stopped; it is nil
+// while there is no listener.
+type input struct {
+	sets    chan SourceSet
+	stop    context.CancelFunc
+	stopped chan struct{}
 }
 
 func newMux() *mux {
 	return &mux{
 		merged:   make(chan sourcedSet),
-		channels: make(map[string]chan SourceSet),
+		channels: make(map[string]*input),
 	}
 }
 
@@ -36,15 +44,27 @@ func newMux() *mux {
 func (m *mux) channel(source string) chan SourceSet {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if ch, ok := m.channels[source]; ok {
-		return ch
+	if in, ok := m.channels[source]; ok {
+		return in.sets
 	}
-	ch := make(chan SourceSet)
-	m.channels[source] = ch
+	in := &input{sets: make(chan SourceSet), stopped: make(chan struct{})}
+	m.channels[source] = in
 	if m.ctx != nil && m.ctx.Err() == nil {
-		m.listenLocked(m.ctx, source, ch)
+		m.listenLocked(m.ctx, source, in)
 	}
-	return ch
+	return in.sets
+}
+
+// remove forgets a source, and waits until no set of it can come any more.
+func (m *mux) remove(source string) {
+	m.mu.Lock()
+	in := m.channels[source]
+	delete(m.channels, source)
+	m.mu.Unlock()
+	if in != nil && in.stop != nil {
+		in.stop()
+		<-in.stopped
+	}
 }
 
 // run starts a listener for each channel, also for channels that are added later. It
@@ -52,8 +72,8 @@ func (m *mux) channel(source string) chan SourceSet {
 func (m *mux) run(ctx context.Context) {
 	m.mu.Lock()
 	m.ctx = ctx
-	for source, ch := range m.channels {
-		m.listenLocked(ctx, source, ch)
+	for source, in := range m.channels {
+		m.listenLocked(ctx, source, in)
 	}
 	m.mu.Unlock()
 
@@ -65,13 +85,16 @@ func (m *mux) run(ctx context.Context) {
 	m.listeners.Wait()
 }
 
-func (m *mux) listenLocked(ctx context.Context, source string, ch <-chan SourceSet) {
+func (m *mux) listenLocked(ctx context.Context, source string, in *input) {
+	ctx, in.stop = context.WithCancel(ctx)
 	m.listeners.Go(func() {
+		defer close(in.stopped)
+		defer in.stop()
 		for {
 			select {
 			case <-ctx.Done():
 				return
-			case set := <-ch:
+			case set := <-in.sets:
 				select {
 				case <-ctx.Done():
 					return

@@ -141,7 +141,22 @@ type PodUpdate struct {
 	StatusOnly bool
 	// Attributes are those of the set, in its last update.
 	Attributes map[string]string
+	// Change is set if the source itself was added or removed while PodConfig runs.
+	Change SourceChange
 }
+
+// SourceChange is a change of the list of sources.
+type SourceChange int
+
+// The changes.
+const (
+	// SourceAdded: the source is new, and not seen. The update has no pods, and the operation
+	// BOOKMARK.
+	SourceAdded SourceChange = iota + 1
+	// SourceRemoved: the source is gone. The update is the REMOVE of its pods, which may be
+	// none, and the last update of the source.
+	SourceRemoved
+)
 
 // File is the manifest file of a pod when the version of the pod was read.
 type File struct {

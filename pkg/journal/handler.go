@@ -21,6 +21,11 @@ func (j *Journal) HandlePodRemoves(_ context.Context, update config.PodUpdate) {
 // HandlePodReconcile appends the update.
 func (j *Journal) HandlePodReconcile(_ context.Context, update config.PodUpdate) { j.Append(update) }
 
+// HandleSourceChange adds a source or removes one, and tells all subscribers with a bookmark.
+func (j *Journal) HandleSourceChange(_ context.Context, update config.PodUpdate) {
+	j.changeSource(update)
+}
+
 // HandlePodSyncs appends a SYNC for each source that has any of the pods.
 func (j *Journal) HandlePodSyncs(_ context.Context, pods []*v1.Pod) {
 	bySource := make(map[string][]*v1.Pod)

@@ -106,12 +106,21 @@ type Bookmark struct {
 	// Ready: every source has been seen.
 	Ready   bool
 	Sources map[string]v1alpha1.SourceState
+
+	// known means that once the pods of all sources were known. A source that is added later
+	// has no pods before its first set, so all pods are still known.
+	known bool
 }
 
 // with returns the bookmark after the source has been seen.
 func (b *Bookmark) with(source string) *Bookmark {
-	next := &Bookmark{Ready: true, Sources: maps.Clone(b.Sources)}
-	next.Sources[source] = v1alpha1.SourceState{Seen: true}
+	return b.after(func(sources map[string]v1alpha1.SourceState) { sources[source] = v1alpha1.SourceState{Seen: true} })
+}
+
+// after returns the bookmark after a change of the sources.
+func (b *Bookmark) after(change func(map[string]v1alpha1.SourceState)) *Bookmark {
+	next := &Bookmark{Ready: true, Sources: maps.Clone(b.Sources), known: b.Known()}
+	change(next.Sources)
 	for _, s := range next.Sources {
 		next.Ready = next.Ready && s.Seen
 	}
@@ -171,11 +180,15 @@ func (j *Journal) Unseen() []string {
 }
 
 // AllReady reports whether every source has been seen. It makes the journal a
-// config.SourcesReady.
+// config.SourcesReady. A source that was added counts at once, also while the update is being
+// stored.
 func (j *Journal) AllReady() bool {
+	j.intake.mu.Lock()
+	ready := j.intake.bookmark.Ready
+	j.intake.mu.Unlock()
 	j.mu.RLock()
 	defer j.mu.RUnlock()
-	return j.bookmark.Ready
+	return ready && j.bookmark.Ready
 }
 
 // Revision returns the newest revision.

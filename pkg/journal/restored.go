@@ -14,8 +14,9 @@ import (
 func known(s v1alpha1.SourceState) bool { return s.Seen || s.Restored }
 
 // Known reports whether every source has been seen or restored. The last known pods count
-// until their source delivers a set.
-func (b *Bookmark) Known() bool { return len(b.unknown()) == 0 }
+// until their source delivers a set. A source that was added later does not count: before its
+// first set, it has no pods.
+func (b *Bookmark) Known() bool { return b.known || len(b.unknown()) == 0 }
 
 // AnyKnown reports whether at least one source has been seen or restored.
 func (b *Bookmark) AnyKnown() bool { return len(b.unknown()) < len(b.Sources) }
@@ -61,10 +62,10 @@ func (j *Journal) CheckKnown() error {
 	j.mu.RLock()
 	bookmark := j.bookmark
 	j.mu.RUnlock()
-	if unknown := bookmark.unknown(); len(unknown) > 0 {
-		return fmt.Errorf("waiting for sources: %s", strings.Join(unknown, ", "))
+	if bookmark.Known() {
+		return nil
 	}
-	return nil
+	return fmt.Errorf("waiting for sources: %s", strings.Join(bookmark.unknown(), ", "))
 }
 
 // WaitKnown waits until every source has been seen or restored. Its error is the context's

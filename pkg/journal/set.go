@@ -86,8 +86,8 @@ type Set struct {
 	// Objects are the changes of nodes and namespaces, in the order of revisions.
 	Objects []ObjectChange
 	// Bookmark is the state of the sources after the set. Readied is whether the set changed
-	// it so that subscribers get it: every source is seen or known now, or a source that was
-	// only restored is seen.
+	// it so that subscribers get it: every source is seen or known now, a source that was only
+	// restored is seen, or a source was added or removed.
 	Bookmark *Bookmark
 	Readied  bool
 	// Memo caches the frames of views, while the set is one of the newest.
@@ -99,9 +99,10 @@ type Set struct {
 	sources []store.Source
 }
 
-// count is what the set counts in the ring: its updates, or one if it has only objects.
+// count is what the set counts in the ring: its updates, or one if it has only objects, or
+// only changes the sources.
 func (s *Set) count() int {
-	if len(s.Updates) == 0 && len(s.Objects) > 0 {
+	if len(s.Updates) == 0 && (len(s.Objects) > 0 || s.Readied) {
 		return 1
 	}
 	return len(s.Updates)

@@ -69,11 +69,16 @@ func (j *Journal) pushLocked(set *Set) {
 	j.ring.push(set)
 	j.updates += set.count()
 	j.bytes += set.size
-	for j.ring.len() > 1 && (j.updates > j.maxUpdates || j.bytes > j.maxBytes) {
-		j.popLocked()
-	}
+	j.shrinkLocked()
 	if n := j.ring.len(); n > memoized {
 		j.ring.at(n - 1 - memoized).forget()
+	}
+}
+
+// shrinkLocked removes the oldest sets beyond the limits. The newest set stays.
+func (j *Journal) shrinkLocked() {
+	for j.ring.len() > 1 && (j.updates > j.maxUpdates || j.bytes > j.maxBytes) {
+		j.popLocked()
 	}
 }
 

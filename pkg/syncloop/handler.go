@@ -20,6 +20,9 @@ type SyncHandler interface {
 	HandlePodUpdates(ctx context.Context, update config.PodUpdate)
 	HandlePodRemoves(ctx context.Context, update config.PodUpdate)
 	HandlePodReconcile(ctx context.Context, update config.PodUpdate)
+	// HandleSourceChange handles a source that was added, or was removed with its pods. The
+	// kubelet has no such method: its sources do not change while it runs.
+	HandleSourceChange(ctx context.Context, update config.PodUpdate)
 	// HandlePodSyncs handles unchanged pods that are due for a sync.
 	HandlePodSyncs(ctx context.Context, pods []*v1.Pod)
 	// HandlePodLifecycleEvent handles an event of the runtime. pod is the current pod. If no

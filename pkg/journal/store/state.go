@@ -61,7 +61,11 @@ func (s *state) apply(set *Set, whole bool) {
 		}
 	}
 	for _, source := range set.Sources {
-		s.sources[source.Name] = source
+		if source.Seen {
+			s.sources[source.Name] = source
+		} else { // it is forgotten
+			delete(s.sources, source.Name)
+		}
 	}
 	s.revision = set.Revision
 	if set.Time.After(s.latest) {
