@@ -125,6 +125,20 @@ func (g *Generator) post(ctx context.Context, do func(ctx context.Context)) {
 	}
 }
 
+// SetPeriods changes RelistPeriod, RelistThreshold and, with the threshold, CallTimeout while
+// Run runs.
+func (g *Generator) SetPeriods(ctx context.Context, period, threshold time.Duration) {
+	g.post(ctx, func(context.Context) {
+		g.mu.Lock() // Run reads the options without the lock, others with it
+		g.opts.RelistPeriod, g.opts.RelistThreshold, g.opts.CallTimeout = period, threshold, 0
+		g.opts = g.opts.withDefaults()
+		g.mu.Unlock()
+		if !g.relisting {
+			g.schedule()
+		}
+	})
+}
+
 // due lists the runtime if a list is due, and otherwise pings it.
 func (g *Generator) due(ctx context.Context) {
 	if g.relisting {
@@ -135,8 +149,9 @@ func (g *Generator) due(ctx context.Context) {
 	g.calling(begin)
 	list := !g.full() && (g.again || g.demand || g.relistIn(begin) <= 0)
 	g.again, g.demand = g.again && !list, g.demand && !list
+	timeout := g.opts.CallTimeout
 	g.group.Go(func() {
-		call, cancel := context.WithTimeout(ctx, g.opts.CallTimeout)
+		call, cancel := context.WithTimeout(ctx, timeout)
 		defer cancel()
 		var pods []*Pod
 		var err error

@@ -55,8 +55,9 @@ func exits(changes []change) (ids []string) {
 
 // inspect requests the exit codes of containers of a pod.
 func (g *Generator) inspect(ctx context.Context, i inspection, ids []string) {
+	timeout := g.opts.CallTimeout
 	g.group.Go(func() {
-		call, cancel := context.WithTimeout(ctx, g.opts.CallTimeout)
+		call, cancel := context.WithTimeout(ctx, timeout)
 		defer cancel()
 		codes := make(map[string]*int32, len(ids))
 		var err error

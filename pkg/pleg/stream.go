@@ -122,14 +122,15 @@ func (g *Generator) streamBroke(ctx context.Context, err error) bool {
 	if errors.Is(err, ErrNoEvents) {
 		s.saidUnimplemented = true
 	}
+	period := g.opts.RelistPeriod
 	g.mu.Unlock()
 	switch {
 	case evented:
-		logger.Info("The event stream of the runtime broke, relisting until it is restored", "err", err, "period", g.opts.RelistPeriod)
+		logger.Info("The event stream of the runtime broke, relisting until it is restored", "err", err, "period", period)
 		g.metrics.fallbacks.Inc()
 		g.relistAfter(0)
 	case errors.Is(err, ErrNoEvents) && !said:
-		logger.Info("The runtime has no event stream, relisting", "period", g.opts.RelistPeriod)
+		logger.Info("The runtime has no event stream, relisting", "period", period)
 	default:
 		logger.V(4).Info("Failed to receive events from the runtime", "err", err)
 	}

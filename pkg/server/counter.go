@@ -15,6 +15,20 @@ type counter struct {
 	peers map[peerID]int
 }
 
+// setLimits takes the limits of another counter. What is in use stays.
+func (c *counter) setLimits(other *counter) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.all, c.each = other.all, other.each
+}
+
+// limits returns the limits.
+func (c *counter) limits() (all, each int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.all, c.each
+}
+
 // take counts one more for the peer until release is called. If a limit is reached, refusal
 // names it and release does nothing.
 func (c *counter) take(p peerID) (release func(), refusal error) {

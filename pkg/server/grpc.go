@@ -31,6 +31,7 @@ const (
 // newGRPC returns a server with all gRPC services, or with only the Pods API of the kubelet.
 // Its streams end when the context is done. first are called before all others.
 func (s *Server) newGRPC(ctx context.Context, podsAPIOnly bool, first ...grpc.StreamServerInterceptor) *grpc.Server {
+	_, each := s.limits.subscribers.limits()
 	g := grpc.NewServer(
 		grpc.ChainStreamInterceptor(first...),
 		grpc.Creds(peerCredentials{}),
@@ -40,7 +41,7 @@ func (s *Server) newGRPC(ctx context.Context, podsAPIOnly bool, first ...grpc.St
 		grpc.SharedWriteBuffer(true), // an idle connection needs no buffer
 		grpc.MaxHeaderListSize(maxHeader),
 		grpc.MaxRecvMsgSize(maxHeader), // as for a query over HTTP
-		grpc.MaxConcurrentStreams(uint32(s.limits.subscribers.each)),
+		grpc.MaxConcurrentStreams(uint32(each)),
 		grpc.ConnectionTimeout(headerTimeout),
 		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: idleTimeout}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: pingInterval, PermitWithoutStream: true}),

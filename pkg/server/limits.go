@@ -106,6 +106,24 @@ func newLimiter(l Limits) *limiter {
 	return limits
 }
 
+// SetLimits changes the limits while the server runs. Connections and streams beyond a new limit
+// stay until they end. The number of streams in one gRPC connection and ListTimeout do not
+// change.
+func (s *Server) SetLimits(l Limits) {
+	next := newLimiter(l).counters()
+	for i, c := range s.limits.counters() {
+		c.setLimits(next[i])
+	}
+}
+
+func (l *limiter) counters() []*counter {
+	all := []*counter{&l.subscribers, &l.lists, &l.scrapes, &l.waits}
+	for _, g := range []*gate{&l.sockets, &l.local, &l.remote, &l.tcp} {
+		all = append(all, &g.connections, &g.refusals)
+	}
+	return all
+}
+
 // share divides the file descriptors among the kinds of connections. Each kind gets at least
 // one.
 func (l *limiter) share(descriptors int, network bool) {

@@ -132,7 +132,10 @@ func (s *Server) run(ctx context.Context, l net.Listener, plain http.Handler, mo
 }
 
 // MaxConnections returns the maximum number of open connections to sockets.
-func (s *Server) MaxConnections() int { return s.limits.sockets.connections.all }
+func (s *Server) MaxConnections() int {
+	all, _ := s.limits.sockets.connections.limits()
+	return all
+}
 
 // RunMetrics serves only metrics and health, for a listener that is not limited to the
 // users of the socket.

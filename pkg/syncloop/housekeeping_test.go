@@ -9,9 +9,11 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
 	"k8s.io/klog/v2/textlogger"
 
+	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/pleg"
 )
 
@@ -49,4 +51,50 @@ func TestSlowHousekeepingIsLogged(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Pods in the runtime are no orphans while a source that was added has not been seen. When a
+// source is removed, its pods are orphans.
+func TestNoOrphansBeforeAnAddedSourceIsSeen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := run(t, "file")
+		h.send(config.ADD, "file", "a")
+		h.events.has("a")
+		pass(3 * housekeepingPeriod)
+		h.expect(t, "additions ADD a")
+		h.updates <- config.PodUpdate{Op: config.BOOKMARK, Source: "file:x", Pods: []*v1.Pod{}, Change: config.SourceAdded}
+		h.events.has("a", "b")
+		pass(3 * housekeepingPeriod)
+		h.expect(t, "source file:x BOOKMARK 0")
+		h.send(config.ADD, "file:x", "b")
+		pass(3 * housekeepingPeriod)
+		h.expect(t, "additions ADD b")
+		h.updates <- config.PodUpdate{Op: config.REMOVE, Source: "file:x", Pods: []*v1.Pod{{ObjectMeta: metav1.ObjectMeta{Name: "b", UID: "b"}}}, Change: config.SourceRemoved}
+		pass(3 * housekeepingPeriod)
+		h.expect(t, "source file:x REMOVE 1", "orphans b")
+		h.stop(t)
+	})
+}
+
+// With a shorter frequency, a pod is not due at the end of the long one.
+func TestSetSyncFrequency(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := run(t, "file")
+		if err := h.loop.SetSyncFrequency(t.Context(), 24*time.Hour); err != nil {
+			t.Fatal(err)
+		}
+		h.send(config.ADD, "file", "a")
+		pass(time.Hour)
+		if n := len(h.syncs["a"]); n > 0 {
+			t.Errorf("%d syncs within an hour", n)
+		}
+		if err := h.loop.SetSyncFrequency(t.Context(), 10*time.Second); err != nil {
+			t.Fatal(err)
+		}
+		pass(17 * time.Second)
+		h.stop(t)
+		if n := len(h.syncs["a"]); n != 1 {
+			t.Errorf("%d syncs in 17 seconds", n)
+		}
+	})
 }

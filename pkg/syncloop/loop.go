@@ -67,7 +67,7 @@ type Loop struct {
 	// incomplete is true while more updates of the last set follow.
 	incomplete bool
 	metrics    *metrics
-	resyncs    chan resync
+	calls      chan call
 	backoff    map[types.UID]*backoff
 	orphans    []types.UID
 	lastActive atomic.Int64 // UnixNano of the last iteration's end
@@ -78,7 +78,7 @@ func New(opts Options) *Loop {
 	l := &Loop{
 		handler: opts.Handler, pods: newPodManager(), sourcesReady: opts.SourcesReady, pleg: opts.PLEG,
 		queue: newSyncQueue(cmp.Or(opts.SyncFrequency, DefaultSyncFrequency)), statuses: newStatuses(opts.Status),
-		resyncs: make(chan resync), backoff: make(map[types.UID]*backoff),
+		calls: make(chan call), backoff: make(map[types.UID]*backoff),
 	}
 	if l.pleg == nil {
 		l.pleg = pleg.None{}
@@ -145,9 +145,9 @@ func (l *Loop) syncLoopIteration(ctx context.Context, configCh <-chan config.Pod
 	case r := <-readings:
 		l.metrics.iterations.WithLabelValues("status").Inc()
 		l.recorded(ctx, r)
-	case r := <-l.resyncs:
-		l.metrics.iterations.WithLabelValues("resync").Inc()
-		r.result <- l.resync(ctx, r)
+	case c := <-l.calls:
+		l.metrics.iterations.WithLabelValues(c.what).Inc()
+		c.result <- c.do(ctx)
 	case <-syncCh:
 		l.metrics.iterations.WithLabelValues("sync").Inc()
 		l.syncDue(ctx)
@@ -172,6 +172,10 @@ func (l *Loop) dispatch(ctx context.Context, u config.PodUpdate) {
 		u = l.take(u)
 		l.incomplete = u.More
 		defer l.reconcile(ctx)
+	}
+	if u.Change != 0 {
+		l.handler.HandleSourceChange(ctx, u)
+		return
 	}
 	switch u.Op {
 	case config.ADD:

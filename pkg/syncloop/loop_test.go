@@ -55,6 +55,17 @@ func (r *recorder) HandlePodUpdates(_ context.Context, u config.PodUpdate)   { r
 func (r *recorder) HandlePodRemoves(_ context.Context, u config.PodUpdate)   { r.note("removes", u) }
 func (r *recorder) HandlePodReconcile(_ context.Context, u config.PodUpdate) { r.note("reconcile", u) }
 
+func (r *recorder) HandleSourceChange(_ context.Context, u config.PodUpdate) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if u.Change == config.SourceAdded {
+		r.unseen.Insert(u.Source)
+	} else {
+		r.unseen.Delete(u.Source)
+	}
+	r.calls = append(r.calls, fmt.Sprintf("source %s %s %d", u.Source, u.Op, len(u.Pods)))
+}
+
 func (r *recorder) HandlePodSyncs(_ context.Context, pods []*v1.Pod) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -27,7 +27,22 @@ func newSyncQueue(period time.Duration) *syncQueue {
 
 func (q *syncQueue) put(pods []*v1.Pod, now time.Time) {
 	for _, pod := range pods {
-		q.due[pod.UID] = now.Add(q.period + time.Duration(rand.Float64()*syncJitter*float64(q.period)))
+		q.due[pod.UID] = now.Add(q.wait())
+	}
+}
+
+// wait returns a random time until the next sync of a pod.
+func (q *syncQueue) wait() time.Duration {
+	return q.period + time.Duration(rand.Float64()*syncJitter*float64(q.period))
+}
+
+// setPeriod changes the period. No pod is due later than it is with the new one.
+func (q *syncQueue) setPeriod(period time.Duration, now time.Time) {
+	q.period = period
+	for uid, at := range q.due {
+		if next := now.Add(q.wait()); next.Before(at) {
+			q.due[uid] = next
+		}
 	}
 }
 

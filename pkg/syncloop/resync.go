@@ -20,11 +20,6 @@ const (
 	lastResync  = time.Minute
 )
 
-type resync struct {
-	namespace, name string
-	result          chan<- error
-}
-
 // backoff has the time from which a pod may be requested again.
 type backoff struct {
 	next time.Time
@@ -40,23 +35,12 @@ func (b *backoff) over(now time.Time) bool { return now.Sub(b.next) > b.wait }
 // context. apierrors.SuggestsClientDelay returns the seconds until the next request can
 // succeed.
 func (l *Loop) Resync(ctx context.Context, namespace, name string) error {
-	result := make(chan error, 1)
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case l.resyncs <- resync{namespace, name, result}:
-	}
-	select { // the loop may have ended
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case err := <-result:
-		return err
-	}
+	return l.call(ctx, "resync", func(ctx context.Context) error { return l.resync(ctx, namespace, name) })
 }
 
-func (l *Loop) resync(ctx context.Context, r resync) error {
-	what := fmt.Sprintf("resyncing pod %s/%s", r.namespace, r.name)
-	pods := l.pods.named(r.namespace, r.name)
+func (l *Loop) resync(ctx context.Context, namespace, name string) error {
+	what := fmt.Sprintf("resyncing pod %s/%s", namespace, name)
+	pods := l.pods.named(namespace, name)
 	if len(pods) == 0 {
 		return &apierrors.StatusError{ErrStatus: metav1.Status{
 			Status: metav1.StatusFailure, Code: http.StatusNotFound, Reason: metav1.StatusReasonNotFound,

@@ -67,6 +67,15 @@ type Options struct {
 	Registerer prometheus.Registerer
 }
 
+// SetLimits changes Options.MaxAge and Options.MaxBytes. They hold from the next check on, a
+// second later at most.
+func (l *Log) SetLimits(maxAge time.Duration, maxBytes int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.opts.MaxAge, l.opts.MaxBytes = maxAge, maxBytes
+	l.opts.SegmentBytes = min(DefaultSegmentBytes, maxBytes/4)
+}
+
 // mode determines what happens to a set.
 type mode int
 
