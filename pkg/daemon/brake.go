@@ -36,15 +36,13 @@ func showHeld(status *v1alpha1.SourceStatus, held config.HeldSet) {
 	}
 }
 
-// registerHeld registers the metric of the held set of each source.
-func registerHeld(reg prometheus.Registerer, c *config.PodConfig, sources ...string) {
-	for _, source := range sources {
-		promauto.With(reg).NewGaugeFunc(prometheus.GaugeOpts{
-			Namespace: "podconfigd", Name: "held_removals", ConstLabels: prometheus.Labels{"source": source},
-			Help: "How many pods the held set of the source would remove; 0 if no set is held.",
-		}, func() float64 {
-			held, _ := c.Held(source)
-			return float64(held.Removes)
-		})
-	}
+// registerHeld registers the metric of the held set of a source.
+func registerHeld(reg prometheus.Registerer, c *config.PodConfig, source string) {
+	promauto.With(reg).NewGaugeFunc(prometheus.GaugeOpts{
+		Namespace: "podconfigd", Name: "held_removals",
+		Help: "How many pods the held set of the source would remove; 0 if no set is held.",
+	}, func() float64 {
+		held, _ := c.Held(source)
+		return float64(held.Removes)
+	})
 }

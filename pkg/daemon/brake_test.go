@@ -22,7 +22,7 @@ func TestTheFirstSetIsHeld(t *testing.T) {
 		pods := []*v1.Pod{{}, {}}
 		pods[0].Name, pods[0].UID, pods[1].Name, pods[1].UID = "a", "a", "b", "b"
 		d := &Daemon{
-			podConfig: config.NewPodConfig(), runtime: &runtime{}, state: &state{},
+			podConfig: config.NewPodConfig(), runtime: &runtime{}, state: &state{}, sources: new(runner),
 			journal: journal.New(journal.Options{Sources: []string{"file"}, Recovered: recovered.Of(map[string][]*v1.Pod{"file": pods})}),
 		}
 		limit, err := config.ParseRemovalLimit("50%")
@@ -32,7 +32,7 @@ func TestTheFirstSetIsHeld(t *testing.T) {
 		registry := prometheus.NewRegistry()
 		d.podConfig.LimitRemovals(limit)
 		d.podConfig.Restore("file", pods)
-		registerHeld(registry, d.podConfig, "file")
+		registerHeld(newScope(registry, "file"), d.podConfig, "file")
 		sets := d.podConfig.Channel("file")
 		go func() { _ = d.podConfig.Run(t.Context()) }()
 		sets <- config.SourceSet{}

@@ -96,6 +96,13 @@ func (r *runtime) run(ctx context.Context) error {
 	return group.Wait()
 }
 
+// setPeriods changes the periods while run runs.
+func (r *runtime) setPeriods(ctx context.Context, c *Config) {
+	if r.generator != nil {
+		r.generator.SetPeriods(ctx, c.PLEGRelistPeriod, c.PLEGRelistThreshold)
+	}
+}
+
 func (r *runtime) close() {
 	if r.client != nil {
 		_ = r.client.Close() // fails only if it is already closed

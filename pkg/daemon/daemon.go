@@ -30,13 +30,16 @@ const loopThreshold = 30 * time.Second
 
 // Daemon has all parts of podconfigd.
 type Daemon struct {
+	// config is the configuration of the start. current is what the daemon runs with. It
+	// belongs to the goroutine of sources.run.
 	config  Config
+	current Config
 	node    types.NodeName
 	started time.Time
 
 	podConfig *config.PodConfig
 	self      *node
-	sources   []source
+	sources   *runner
 	runtime   *runtime
 	loop      *syncloop.Loop
 	journal   *journal.Journal
@@ -67,7 +70,7 @@ func New(c Config) (*Daemon, error) {
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), wire.Encodes())
 	registry.MustRegister(c.Collectors...)
 
-	d := &Daemon{config: c, node: node, started: time.Now(), podConfig: config.NewPodConfig()}
+	d := &Daemon{config: c, current: c, node: node, started: time.Now(), podConfig: config.NewPodConfig()}
 	if d.state, err = openState(&c, node, registry); err != nil {
 		return nil, err
 	}
@@ -97,17 +100,17 @@ func (d *Daemon) assemble(registry *prometheus.Registry) (err error) {
 		d.podConfig.Restore(name, r.Pods)
 	}
 	d.podConfig.LimitRemovals(c.removalLimit())
-	registerHeld(registry, d.podConfig, names...)
-	opener := opener{
-		node: d.node, registry: registry, decoder: manifest.NewDecoder(d.node),
+	d.sources = newRunner(opener{
+		node: d.node, decoder: manifest.NewDecoder(d.node),
 		objects: apiserver.Objects{Node: d.self.setRemote, Namespace: d.journal.PutNamespace},
-	}
+	}, registry, d.podConfig)
 	for _, spec := range c.specs() {
-		s, err := opener.open(spec, d.state.restored[spec.name])
+		s, err := d.sources.open(spec, d.state.restored[spec.name])
 		if err != nil {
-			return &FieldError{Field: spec.field, format: "%w", args: []any{spec.named(err)}}
+			return err
 		}
-		d.sources = append(d.sources, source{Source: s, name: spec.name, sets: d.podConfig.Channel(spec.name)})
+		d.podConfig.Channel(spec.name)
+		d.sources.put(spec.name, s)
 	}
 	if d.runtime, err = newRuntime(c, registry); err != nil {
 		return err
@@ -127,11 +130,7 @@ func (d *Daemon) assemble(registry *prometheus.Registry) (err error) {
 		Journal: d.journal, Policy: policy, PolicyAfter: d.state.servedRules().others(policy, d.journal.Revision()), Status: d.status, Live: d.live, Ready: d.ready,
 		Runtime: d.runtime.pods(), Lookup: d.lookup, Resync: d.loop.Resync, Release: d.podConfig.Release, History: d.state.history(),
 		Version: version.Get(), Registerer: registry, Gatherer: registry,
-		Limits: server.Limits{
-			Subscribers: c.MaxSubscribers, SubscribersPerPeer: c.MaxSubscribersPerProcess,
-			Network:     c.listensOn(server.SchemeHTTP, server.SchemeHTTPS),
-			Descriptors: max(1, descriptorLimit()-reservedDescriptors),
-		},
+		Limits: c.limits(),
 	})
 	return nil
 }
@@ -167,9 +166,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	stop := ctx
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return d.podConfig.Run(ctx) })
-	for _, source := range d.sources {
-		group.Go(func() error { return source.Run(ctx, source.sets) })
-	}
+	group.Go(func() error { return d.sources.run(ctx) })
 	group.Go(func() error { return d.state.run(ctx) })
 	group.Go(func() error { return d.journal.Run(ctx) })
 	group.Go(func() error { return d.runtime.run(ctx) })
@@ -208,12 +205,9 @@ func (d *Daemon) status() v1alpha1.Status {
 	status.NodeName, status.StartTime = string(d.node), d.started
 	for i := range status.Sources {
 		merged := &status.Sources[i]
-		for _, source := range d.sources {
-			if source.name == merged.Name {
-				merge := *merged
-				*merged = source.Status()
-				merged.Seen, merged.Restored, merged.Pods = merge.Seen, merge.Restored, merge.Pods
-			}
+		if source, is := d.sources.status(merged.Name); is {
+			source.Seen, source.Restored, source.Pods = merged.Seen, merged.Restored, merged.Pods
+			*merged = source
 		}
 		if held, is := d.podConfig.Held(merged.Name); is {
 			showHeld(merged, held)

@@ -18,13 +18,6 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/sources/http"
 )
 
-// source is a source with its name and its channel to the merge.
-type source struct {
-	sources.Source
-	name string
-	sets chan<- config.SourceSet
-}
-
 // sourceSpec is the configuration of one source.
 type sourceSpec struct {
 	name string
@@ -46,6 +39,9 @@ func (c *Config) specs() (specs []sourceSpec) {
 	}
 	for field, h := range c.httpSources() {
 		name := config.NamedSource(config.HTTPSource, h.Name)
+		if len(h.Header) == 0 {
+			h.Header = nil // as no headers, so that it compares as equal
+		}
 		add(name, field, http.Options{
 			Name: name, URL: h.URL, Header: h.Header, Period: c.HTTPCheckFrequency,
 			CAFile: h.CAFile, CertFile: h.CertFile, KeyFile: h.KeyFile, BearerTokenFile: h.TokenFile,
@@ -101,15 +97,13 @@ func (c *Config) sources() (names []string) {
 
 // opener makes sources.
 type opener struct {
-	node     types.NodeName
-	registry prometheus.Registerer
-	decoder  *manifest.Decoder
-	objects  apiserver.Objects
+	node    types.NodeName
+	decoder *manifest.Decoder
+	objects apiserver.Objects
 }
 
 // open returns the source. restored is its last set.
-func (o *opener) open(s sourceSpec, restored sources.Restored) (sources.Source, error) {
-	registry := prometheus.WrapRegistererWith(prometheus.Labels{"source": s.name}, o.registry)
+func (o *opener) open(s sourceSpec, registry prometheus.Registerer, restored sources.Restored) (sources.Source, error) {
 	switch opts := s.options.(type) {
 	case file.Options:
 		opts.Decoder, opts.Registerer, opts.Restored = o.decoder, registry, restored

@@ -111,6 +111,13 @@ func (s *state) run(ctx context.Context) error {
 	return s.log.Run(ctx)
 }
 
+// setLimits changes the limits of the log.
+func (s *state) setLimits(c *Config) {
+	if s.log != nil {
+		s.log.SetLimits(c.StateMaxAge, c.StateMaxBytes)
+	}
+}
+
 // close ends a log that was not run.
 func (s *state) close() {
 	if s.log != nil {

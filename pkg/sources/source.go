@@ -35,6 +35,13 @@ type Source interface {
 	Status() v1alpha1.SourceStatus
 }
 
+// Predecessor is a source from whose last set another one can go on, as after a restart. It is
+// replaced while the daemon runs, for example because its configuration changed.
+type Predecessor interface {
+	// Last returns the last set of the source. It is called after Run has returned.
+	Last() Restored
+}
+
 // Restored is the last set of a source before a restart. The pods have the annotations of
 // the merge. Until the source sends its first set, these pods count. A source that holds
 // one of them, for example because its manifest is bad now, sends the same pointer.

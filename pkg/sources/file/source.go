@@ -90,6 +90,11 @@ func New(opts Options) *Source {
 // time.
 func (s *Source) Status() v1alpha1.SourceStatus { return s.board.read() }
 
+// Last returns the set of the source. It makes the source a sources.Predecessor.
+func (s *Source) Last() sources.Restored {
+	return sources.Restored{Pods: s.set.Pods(), Files: s.set.Files()}
+}
+
 // Run sends the set of pods at each change until the context is done, and returns
 // its cause.
 func (s *Source) Run(ctx context.Context, sets chan<- config.SourceSet) error {

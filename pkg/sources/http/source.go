@@ -178,14 +178,20 @@ func (s *Source) take(ctx context.Context, answer answer, sets chan<- config.Sou
 	return s.send(ctx, sets)
 }
 
-// send sends the set.
-func (s *Source) send(ctx context.Context, sets chan<- config.SourceSet) error {
-	set := config.SourceSet{Pods: s.pods.serving(), Origin: s.shown}
+// Last returns the set of the source. It makes the source a sources.Predecessor.
+func (s *Source) Last() sources.Restored {
 	var v validator
 	if s.pods.flawless() {
 		v = s.fetcher.validator
 	}
-	set.Attributes = s.attributes(set.Pods, v)
+	pods := s.pods.serving()
+	return sources.Restored{Pods: pods, Attributes: s.attributes(pods, v)}
+}
+
+// send sends the set.
+func (s *Source) send(ctx context.Context, sets chan<- config.SourceSet) error {
+	last := s.Last()
+	set := config.SourceSet{Pods: last.Pods, Origin: s.shown, Attributes: last.Attributes}
 	select {
 	case sets <- set:
 	case <-ctx.Done():

@@ -1,0 +1,446 @@
+package daemon_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/klog/v2"
+
+	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
+	"github.com/podconfigd/podconfigd/internal/testutil"
+	"github.com/podconfigd/podconfigd/pkg/client"
+	"github.com/podconfigd/podconfigd/pkg/daemon"
+)
+
+// reloadable is a daemon that runs, and a subscriber of its stream.
+type reloadable struct {
+	*daemon.Daemon
+	t      *testing.T
+	dir    string
+	config daemon.Config
+	stop   func() error
+	lines  <-chan string
+}
+
+// write writes the manifest of a pod, whole.
+func (r *reloadable) write(path, image string) {
+	r.t.Helper()
+	path = filepath.Join(r.dir, path)
+	name := strings.TrimSuffix(filepath.Base(path), ".yaml")
+	manifest := fmt.Sprintf("apiVersion: v1\nkind: Pod\nmetadata: {name: %s}\nspec: {containers: [{name: c, image: %q}]}\n", name, image)
+	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path+".new", []byte(manifest), 0o600), os.Rename(path+".new", path)); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// configured returns a configuration with the sources file: m and file:NAME: NAME.
+func configured(t *testing.T, names ...string) *reloadable {
+	t.Helper()
+	r := &reloadable{t: t, dir: t.TempDir(), config: daemon.DefaultConfig()}
+	r.config.NodeName, r.config.Socket = "n", filepath.Join(r.dir, "s")
+	r.config.StaticPodPath = filepath.Join(r.dir, "m")
+	for _, name := range append(names, "m") {
+		r.write(name+"/"+name+"1.yaml", "1")
+	}
+	r.config.FileSources = r.named(names...)
+	return r
+}
+
+func (r *reloadable) named(names ...string) (sources []daemon.FileSource) {
+	for _, name := range names {
+		sources = append(sources, daemon.FileSource{Name: name, Path: filepath.Join(r.dir, name)})
+	}
+	return sources
+}
+
+// run starts the daemon and a subscriber.
+func (r *reloadable) run() {
+	r.t.Helper()
+	var err error
+	if r.Daemon, err = daemon.New(r.config); err != nil {
+		r.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(klog.NewContext(r.t.Context(), klog.Logger{}))
+	done := make(chan error, 1)
+	go func() { done <- r.Run(ctx) }()
+	r.stop = sync.OnceValue(func() error {
+		cancel()
+		return <-done
+	})
+	r.t.Cleanup(func() { _ = r.stop() })
+	lines := make(chan string, 1000)
+	r.lines = lines
+	ready := make(chan struct{})
+	go follow(ctx, r.config.Socket, lines, ready)
+	<-ready
+}
+
+// follow writes the updates to lines. Bookmarks that change nothing are left out.
+func follow(ctx context.Context, socket string, lines chan<- string, ready chan<- struct{}) {
+	last := ""
+	for u, err := range client.New(socket).Updates(ctx, client.Options{}) {
+		if err != nil {
+			if ctx.Err() == nil {
+				lines <- err.Error()
+			}
+			return
+		}
+		line := string(u.Op) + " " + u.Source
+		for _, pod := range u.Pods {
+			line += " " + pod.Name + "=" + pod.Spec.Containers[0].Image
+		}
+		if u.Op == v1alpha1.OpBookmark {
+			if line = bookmark(u); line == last {
+				continue
+			}
+			last = line
+		}
+		if ready == nil {
+			select {
+			case lines <- line:
+			case <-ctx.Done():
+			}
+		} else if u.Ready != nil && *u.Ready {
+			close(ready)
+			ready = nil
+		}
+	}
+}
+
+// bookmark returns the sources that were seen, and in brackets those that were not.
+func bookmark(u *v1alpha1.Update) string {
+	var names []string
+	for name, s := range u.Sources {
+		if !s.Seen {
+			name = "(" + name + ")"
+		}
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return fmt.Sprintf("BOOKMARK %t %s", *u.Ready, strings.Join(names, " "))
+}
+
+func (r *reloadable) expect(want ...string) {
+	r.t.Helper()
+	for _, line := range want {
+		select {
+		case got := <-r.lines:
+			if got != line {
+				r.t.Fatalf("got %q, want %q", got, line)
+			}
+		case <-time.After(testutil.Patience):
+			r.t.Fatalf("no %q", line)
+		}
+	}
+}
+
+// reload reloads the configuration, and expects these fields to change.
+func (r *reloadable) reload(want ...daemon.FieldName) {
+	r.t.Helper()
+	got, err := r.Reload(r.t.Context(), &r.config)
+	if diff := cmp.Diff(daemon.Reloaded{Changed: want}, got); err != nil || diff != "" {
+		r.t.Fatalf("%v %s", err, diff)
+	}
+}
+
+func (r *reloadable) get(path string) string {
+	r.t.Helper()
+	c := http.Client{Transport: client.New(r.config.Socket)}
+	resp, err := c.Get("http://localhost" + path)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return string(body)
+}
+
+func TestReloadAddsAndRemovesSources(t *testing.T) {
+	r := configured(t, "a", "b")
+	r.run()
+	r.write("c/c1.yaml", "1")
+	r.config.FileSources = r.named("b", "c")
+	r.reload("FileSources")
+	// The removed pods have the name of their source, and each bookmark has the sources that
+	// there are.
+	r.expect("REMOVE file:a a1-n=1", "BOOKMARK true file file:b", "BOOKMARK false (file:c) file file:b", "ADD file:c c1-n=1", "BOOKMARK true file file:b file:c")
+	if metrics := r.get("/metrics"); strings.Contains(metrics, `source="file:a"`) || !strings.Contains(metrics, `podconfigd_file_source_degraded{source="file:c"} 0`) {
+		t.Error("the metrics have file:a, or do not have file:c")
+	}
+	if status := r.get("/v1alpha1/status"); strings.Contains(status, `"file:a"`) || !strings.Contains(status, `"file:c"`) {
+		t.Errorf("status: %s", status)
+	}
+	r.write("b/b2.yaml", "1")
+	r.expect("ADD file:b b2-n=1")
+	r.write("a/a2.yaml", "1") // nobody reads it
+	r.write("c/c2.yaml", "1")
+	r.expect("ADD file:c c2-n=1")
+
+	// The source without a name goes, and comes back.
+	r.config.StaticPodPath = ""
+	r.reload("StaticPodPath")
+	r.expect("REMOVE file m1-n=1", "BOOKMARK true file:b file:c")
+	r.config.StaticPodPath = filepath.Join(r.dir, "m")
+	r.reload("StaticPodPath")
+	r.expect("BOOKMARK false (file) file:b file:c", "ADD file m1-n=1", "BOOKMARK true file file:b file:c")
+	r.reload() // nothing changed
+}
+
+// The pods of the old path stay until the first set of the new one.
+func TestReloadChangesAPath(t *testing.T) {
+	r := configured(t, "a")
+	r.run()
+	r.write("new/a1.yaml", "2")
+	r.write("new/x.yaml", "1")
+	r.config.FileSources = []daemon.FileSource{{Name: "a", Path: filepath.Join(r.dir, "new")}}
+	r.reload("FileSources")
+	r.expect("REMOVE file:a a1-n=1", "ADD file:a a1-n=2 x-n=1")
+}
+
+// A source that starts again with another period keeps what it holds: the last good pod of a
+// manifest that is bad now.
+func TestReloadKeepsTheLastGoodPods(t *testing.T) {
+	r := configured(t, "a")
+	r.run()
+	if err := os.WriteFile(filepath.Join(r.dir, "a", "a1.yaml"), []byte("kind: ["), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r.write("a/a2.yaml", "1")
+	r.expect("ADD file:a a2-n=1")
+	r.config.FileCheckFrequency = time.Hour
+	r.reload("FileCheckFrequency")
+	r.write("a/a3.yaml", "1")
+	r.expect("ADD file:a a3-n=1")
+	if status := r.get("/v1alpha1/status"); !strings.Contains(status, `"state":"Held"`) {
+		t.Errorf("status: %s", status)
+	}
+}
+
+// The same for a URL. A source that is not reached is added, and does not make the pods of the
+// others unknown.
+func TestReloadURLs(t *testing.T) {
+	var mu sync.Mutex
+	answer := `{"apiVersion":"v1","kind":"PodList","items":[{"apiVersion":"v1","kind":"Pod","metadata":{"name":"u1"},"spec":{"containers":[{"name":"c","image":"1"}]}}]}`
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		fmt.Fprint(w, answer)
+	}))
+	defer server.Close()
+	r := configured(t)
+	r.run()
+	r.config.HTTPSources = []daemon.HTTPSource{{Name: "u", URL: server.URL}, {Name: "v", URL: "http://127.0.0.1:1/"}}
+	r.reload("HTTPSources")
+	r.expect("BOOKMARK false (http:u) file", "BOOKMARK false (http:u) (http:v) file", "ADD http:u u1-n=1")
+	if ready := r.get("/readyz"); !strings.Contains(ready, "waiting for sources: http:v") {
+		t.Errorf("ready: %s", ready)
+	}
+	if pods := r.get("/api/v1/pods"); !strings.Contains(pods, `"u1-n"`) {
+		t.Errorf("pods: %s", pods)
+	}
+	mu.Lock()
+	answer = `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"u1"}}`
+	mu.Unlock()
+	r.config.HTTPSources = r.config.HTTPSources[:1]
+	r.config.HTTPCheckFrequency = time.Hour
+	r.reload("HTTPSources", "HTTPCheckFrequency")
+	r.expect("BOOKMARK true file http:u")
+	r.write("m/m2.yaml", "1") // the invalid pod removed nothing
+	r.expect("ADD file m2-n=1")
+	if ready := r.get("/readyz"); ready != "ok" {
+		t.Errorf("ready: %s", ready)
+	}
+}
+
+func TestReloadChecksFirst(t *testing.T) {
+	r := configured(t, "a")
+	r.run()
+	bad := r.config
+	bad.FileSources, bad.SyncFrequency, bad.MaxSubscribers = r.named("a", "a"), 0, 1
+	if _, err := r.Reload(t.Context(), &bad); err == nil || !strings.Contains(err.Error(), "--sync-frequency") || !strings.Contains(err.Error(), "file:a") {
+		t.Errorf("got %v", err)
+	}
+	restart := r.config
+	restart.NodeName, restart.Socket, restart.Listen, restart.Authentication.Anonymous = "other", "other", []string{"unix:///other"}, true
+	restart.SyncFrequency, restart.RemovalBrake = time.Hour, "1"
+	restart.MaxSubscribers, restart.JournalMaxBytes, restart.PLEGRelistPeriod = 1, 1000, 2*time.Second
+	got, err := r.Reload(t.Context(), &restart)
+	want := daemon.Reloaded{
+		Changed:     []daemon.FieldName{"RemovalBrake", "PLEGRelistPeriod", "SyncFrequency", "MaxSubscribers", "JournalMaxBytes"},
+		NeedRestart: []daemon.FieldName{"NodeName", "Socket", "Listen", "Authentication.Anonymous"},
+	}
+	if diff := cmp.Diff(want, got); err != nil || diff != "" {
+		t.Errorf("%v %s", err, diff)
+	}
+	// The limit counts at once: there is one subscriber already.
+	if answer := r.get("/v1alpha1/updates"); !strings.Contains(answer, "too many subscribers: there are 1") {
+		t.Errorf("a second subscriber: %s", answer)
+	}
+	// The next reload names the fields that need a restart again.
+	got, err = r.Reload(t.Context(), &restart)
+	want.Changed = nil
+	if diff := cmp.Diff(want, got); err != nil || diff != "" {
+		t.Errorf("again: %v %s", err, diff)
+	}
+}
+
+// The log forgets a removed source. When it comes back, also after a restart, it is new.
+func TestReloadWithAStateDirectory(t *testing.T) {
+	r := configured(t, "a", "b")
+	r.config.StateDir = filepath.Join(r.dir, "state")
+	r.run()
+	r.config.FileSources = r.named("b")
+	r.reload("FileSources")
+	r.expect("REMOVE file:a a1-n=1", "BOOKMARK true file file:b")
+	_ = r.stop()
+	r.run()
+	if status := r.get("/v1alpha1/status"); strings.Contains(status, "file:a") {
+		t.Errorf("status: %s", status)
+	}
+	r.config.FileSources = r.named("a", "b")
+	r.reload("FileSources")
+	r.expect("BOOKMARK false (file:a) file file:b", "ADD file:a a1-n=1", "BOOKMARK true file file:a file:b")
+	if history := r.get("/v1alpha1/history?source=file:a"); strings.Count(history, `"op":"REMOVE"`) != 1 || strings.Count(history, `"op":"ADD"`) != 2 {
+		t.Errorf("history: %s", history)
+	}
+}
+
+func TestReloadBeforeAndAfterRun(t *testing.T) {
+	r := configured(t, "a")
+	var err error
+	if r.Daemon, err = daemon.New(r.config); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := r.Reload(ctx, &r.config); !errors.Is(err, context.Canceled) {
+		t.Errorf("before Run: %v", err)
+	}
+	if err := r.Run(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("Run: %v", err)
+	}
+	if _, err := r.Reload(t.Context(), &r.config); !errors.Is(err, daemon.ErrNotRunning) {
+		t.Errorf("after Run: %v", err)
+	}
+}
+
+// replica is what a subscriber holds: the image of each pod, by source and name.
+type replica struct {
+	mu   sync.Mutex
+	pods map[string]string
+	errs []string
+}
+
+// take applies an update. An ADD is of pods that are not there, all others are of pods that are.
+func (r *replica) take(u *v1alpha1.Update) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if u.Reset {
+		clear(r.pods)
+	}
+	for _, pod := range u.Pods {
+		key := u.Source + " " + pod.Name
+		if _, there := r.pods[key]; there == (u.Op == v1alpha1.OpAdd) {
+			r.errs = append(r.errs, fmt.Sprintf("%s %s, which was there: %t", u.Op, key, there))
+		}
+		if r.pods[key] = pod.Spec.Containers[0].Image; u.Op == v1alpha1.OpRemove {
+			delete(r.pods, key)
+		}
+	}
+}
+
+// written returns the pods of the manifests.
+func (r *reloadable) written(sources ...string) map[string]string {
+	pods := map[string]string{"file m1-n": "1"}
+	for _, source := range sources {
+		files, _ := filepath.Glob(filepath.Join(r.dir, source, "*.yaml"))
+		for _, file := range files {
+			data, _ := os.ReadFile(file)
+			_, image, _ := strings.Cut(string(data), `image: "`)
+			image, _, _ = strings.Cut(image, `"`)
+			pods["file:"+source+" "+strings.TrimSuffix(filepath.Base(file), ".yaml")+"-n"] = image
+		}
+	}
+	return pods
+}
+
+// A hundred reloads while manifests change lose no pod and leave nothing behind. goleak checks
+// the goroutines.
+func TestManyReloads(t *testing.T) {
+	r := configured(t, "a", "b", "c")
+	r.run()
+	held := replica{pods: make(map[string]string)}
+	ctx, cancel := context.WithCancel(t.Context())
+	var group sync.WaitGroup
+	group.Go(func() {
+		for u, err := range client.New(r.config.Socket).Updates(ctx, client.Options{}) {
+			if err != nil {
+				return
+			}
+			held.take(u)
+		}
+	})
+	var writers sync.WaitGroup
+	stop := make(chan struct{})
+	writers.Go(func() {
+		for i := 0; ; i++ {
+			select {
+			case <-stop:
+				return
+			default:
+				r.write(fmt.Sprintf("%c/x%d.yaml", "abc"[i%3], i%5), fmt.Sprint(i))
+			}
+		}
+	})
+	all := r.named("a", "b", "c")
+	var reloads sync.WaitGroup
+	for i := range 4 { // several at a time
+		reloads.Go(func() {
+			for k := range 25 {
+				config, left := r.config, (i+k)%3
+				config.FileSources = slices.Delete(slices.Clone(all), left, left+1)
+				config.FileCheckFrequency = time.Duration(20+k) * time.Second
+				if _, err := r.Reload(ctx, &config); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	reloads.Wait()
+	close(stop)
+	writers.Wait()
+	if _, err := r.Reload(ctx, &r.config); err != nil {
+		t.Fatal(err)
+	}
+	testutil.Eventually(t, func() error {
+		held.mu.Lock()
+		defer held.mu.Unlock()
+		if diff := cmp.Diff(r.written("a", "b", "c"), held.pods); diff != "" {
+			return errors.New(diff)
+		}
+		return nil
+	})
+	cancel()
+	group.Wait()
+	if len(held.errs) > 0 {
+		t.Errorf("%d errors: %v", len(held.errs), held.errs[0])
+	}
+	if n := strings.Count(r.get("/metrics"), "podconfigd_file_source_degraded{"); n != 4 {
+		t.Errorf("the metrics have %d file sources", n)
+	}
+}

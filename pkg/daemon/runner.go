@@ -1,0 +1,186 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"reflect"
+	"slices"
+	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
+	"github.com/podconfigd/podconfigd/pkg/config"
+	"github.com/podconfigd/podconfigd/pkg/sources"
+)
+
+// runner runs the sources. They change while it runs.
+type runner struct {
+	opener
+	registry  prometheus.Registerer
+	podConfig *config.PodConfig
+	// calls are requests for the goroutine of run. ended is closed when run has ended.
+	calls chan func(context.Context)
+	ended chan struct{}
+
+	// group has the running sources. It belongs to the goroutine of run.
+	group *errgroup.Group
+
+	// mu guards all. Only the goroutine of run changes it.
+	mu  sync.Mutex
+	all map[string]*source
+}
+
+// source is a source with its metrics.
+type source struct {
+	sources.Source
+	spec    sourceSpec
+	metrics *scope
+	// stop ends Run. ended is closed when it has returned.
+	stop  context.CancelCauseFunc
+	ended chan struct{}
+}
+
+// errSourceChanged is the cause of the end of a source that is removed or replaced.
+var errSourceChanged = errors.New("the configuration of the source changed")
+
+func newRunner(o opener, registry prometheus.Registerer, podConfig *config.PodConfig) *runner {
+	return &runner{
+		opener: o, registry: registry, podConfig: podConfig,
+		calls: make(chan func(context.Context)), ended: make(chan struct{}), all: make(map[string]*source),
+	}
+}
+
+// open makes a source that is not running. restored is its last set.
+func (r *runner) open(spec sourceSpec, restored sources.Restored) (*source, error) {
+	s := &source{spec: spec, metrics: newScope(r.registry, spec.name), ended: make(chan struct{})}
+	var err error
+	if s.Source, err = r.opener.open(spec, s.metrics, restored); err != nil {
+		s.metrics.close()
+		return nil, &FieldError{Field: spec.field, format: "%w", args: []any{spec.named(err)}}
+	}
+	registerHeld(s.metrics, r.podConfig, spec.name)
+	return s, nil
+}
+
+func (r *runner) put(name string, s *source) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if s == nil {
+		delete(r.all, name)
+	} else {
+		r.all[name] = s
+	}
+}
+
+// status returns the status of the source.
+func (r *runner) status(name string) (v1alpha1.SourceStatus, bool) {
+	r.mu.Lock()
+	s := r.all[name]
+	r.mu.Unlock()
+	if s == nil {
+		return v1alpha1.SourceStatus{}, false
+	}
+	return s.Status(), true
+}
+
+// run runs the sources until the context is done or one fails.
+func (r *runner) run(ctx context.Context) error {
+	defer close(r.ended)
+	group, ctx := errgroup.WithContext(ctx)
+	r.group = group
+	for _, s := range r.all {
+		r.start(ctx, s)
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return group.Wait()
+		case call := <-r.calls:
+			call(ctx)
+		}
+	}
+}
+
+func (r *runner) start(ctx context.Context, s *source) {
+	sets := r.podConfig.Channel(s.spec.name)
+	running, stop := context.WithCancelCause(ctx)
+	s.stop = stop
+	r.group.Go(func() error {
+		defer close(s.ended)
+		defer stop(nil)
+		err := s.Run(running, sets)
+		if errors.Is(context.Cause(running), errSourceChanged) && ctx.Err() == nil {
+			return nil
+		}
+		return err
+	})
+}
+
+// end ends the source and its metrics.
+func (r *runner) end(s *source) {
+	s.stop(errSourceChanged)
+	<-s.ended
+	s.metrics.close()
+}
+
+// call makes the goroutine of run call the function, and waits for it. It waits for the start
+// of run.
+func (r *runner) call(ctx context.Context, do func(context.Context) error) error {
+	result := make(chan error, 1)
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-r.ended:
+		return ErrNotRunning
+	case r.calls <- func(ctx context.Context) { result <- do(ctx) }:
+	}
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case err := <-result:
+		return err
+	}
+}
+
+// apply makes these the sources, in the goroutine of run: it removes the other ones with their
+// pods, replaces those that changed, and adds the new ones. The pods of a source that is
+// replaced stay until the first set of the new one.
+func (r *runner) apply(ctx context.Context, specs []sourceSpec) error {
+	for _, name := range slices.Sorted(maps.Keys(r.all)) {
+		if slices.ContainsFunc(specs, func(s sourceSpec) bool { return s.name == name }) {
+			continue
+		}
+		r.end(r.all[name])
+		r.put(name, nil)
+		if err := r.podConfig.RemoveSource(ctx, name); err != nil {
+			return err
+		}
+	}
+	for _, spec := range specs {
+		old := r.all[spec.name]
+		if old != nil && reflect.DeepEqual(old.spec.options, spec.options) {
+			continue
+		}
+		var last sources.Restored
+		if old == nil {
+			if err := r.podConfig.AddSource(ctx, spec.name); err != nil {
+				return err
+			}
+		} else {
+			r.end(old)
+			if before, is := old.Source.(sources.Predecessor); is {
+				last = before.Last()
+			}
+		}
+		s, err := r.open(spec, last)
+		if err != nil {
+			return err
+		}
+		r.put(spec.name, s)
+		r.start(ctx, s)
+	}
+	return nil
+}
