@@ -1,0 +1,136 @@
+package e2e
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/features"
+	featurestesting "k8s.io/client-go/features/testing"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/podconfigd/podconfigd/internal/testutil"
+)
+
+// TestObjectInformers runs unmodified informers of namespaces and nodes during changes, a
+// kill, cut connections and a compaction. Each time, they end with the namespaces of the
+// pods in /pods, and with the node.
+func TestObjectInformers(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes some seconds, most of which Reflectors wait")
+	}
+	for _, watchList := range []bool{true, false} {
+		for _, contentType := range []string{runtime.ContentTypeProtobuf, runtime.ContentTypeJSON} {
+			t.Run(fmt.Sprintf("WatchList=%t/%s", watchList, filepath.Base(contentType)), func(t *testing.T) {
+				featurestesting.SetFeatureDuringTest(t, features.WatchListClient, watchList)
+				testObjectInformers(t, contentType)
+			})
+		}
+	}
+}
+
+func testObjectInformers(t *testing.T, contentType string) {
+	args := []string{"--journal-max-updates", "20"}
+	d := &daemon{dir: testutil.ShortDir(t)}
+	d.mkdir(t)
+	d = start(t, d.dir, args...)
+	d.awaitFiles(t)
+	dialer := &dialer{socket: d.socket}
+	factory := informers.NewSharedInformerFactory(kubernetesClient(t, dialer, contentType), 0)
+	namespaces, nodes := factory.Core().V1().Namespaces().Informer(), factory.Core().V1().Nodes().Informer()
+	// The events of the informer must fit together: a namespace is added once, and then gone.
+	counts := make(chan map[string]int, 1)
+	counts <- make(map[string]int)
+	count := func(object any, by int) {
+		if gone, ok := object.(cache.DeletedFinalStateUnknown); ok {
+			object = gone.Obj
+		}
+		all := <-counts
+		name := object.(*v1.Namespace).Name
+		if all[name] += by; all[name] != 0 && all[name] != 1 {
+			t.Errorf("namespace %s: %d times", name, all[name])
+		}
+		counts <- all
+	}
+	if _, err := namespaces.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc: func(object any) { count(object, 1) }, DeleteFunc: func(object any) { count(object, -1) },
+	}); err != nil {
+		t.Fatal(err)
+	}
+	runInformer(t, namespaces)
+	runInformer(t, nodes)
+	change := func(n int) {
+		t.Helper()
+		for range n {
+			d.changeNamespaced(t)
+		}
+	}
+	change(300)
+	d.awaitObjects(t, namespaces, nodes)
+	_, _ = d.end(t, syscall.SIGKILL) // it was killed
+	change(20)
+	d = start(t, d.dir, args...)
+	d.awaitObjects(t, namespaces, nodes)
+	change(50)
+	dialer.cut() // they resume
+	change(50)
+	d.awaitObjects(t, namespaces, nodes)
+	dialer.held.Lock() // their revisions are compacted before they can resume
+	dialer.cut()
+	change(200)
+	d.awaitFiles(t)
+	dialer.held.Unlock()
+	d.awaitObjects(t, namespaces, nodes)
+}
+
+// changeNamespaced changes the manifest of one pod in one of a few namespaces, or removes it.
+func (d *daemon) changeNamespaced(t *testing.T) {
+	t.Helper()
+	namespace, name := fmt.Sprintf("ns-%d", rand.N(6)), fmt.Sprintf("pod-%d", rand.N(2))
+	file := namespace + "-" + name
+	if rand.N(2) == 0 {
+		if err := os.Remove(filepath.Join(d.dir, "manifests", file+".yaml")); err != nil && !os.IsNotExist(err) {
+			t.Fatal(err)
+		}
+		return
+	}
+	d.putFile(t, file, fmt.Sprintf("apiVersion: v1\nkind: Pod\nmetadata: {name: %s, namespace: %s, annotations: {n: \"%d\"}}\nspec: {containers: [{name: c, image: i}]}\n",
+		name, namespace, rand.N(1000)))
+}
+
+// awaitObjects waits until the informers have the namespaces of the pods, and the node.
+func (d *daemon) awaitObjects(t *testing.T, namespaces, nodes cache.SharedIndexInformer) {
+	t.Helper()
+	begin := time.Now()
+	testutil.Eventually(t, func() error {
+		pods, err := d.files()
+		if err != nil {
+			return err
+		}
+		var want []string
+		for i := range pods.Items {
+			want = append(want, pods.Items[i].Namespace)
+		}
+		slices.Sort(want)
+		want = slices.Compact(want)
+		got := namespaces.GetStore().ListKeys()
+		slices.Sort(got)
+		if !slices.Equal(got, want) {
+			return fmt.Errorf("the informer has the namespaces %s, the pods %s", strings.Join(got, " "), strings.Join(want, " "))
+		}
+		if got := nodes.GetStore().ListKeys(); !slices.Equal(got, []string{"node1"}) {
+			return fmt.Errorf("the informer has the nodes %v", got)
+		}
+		return nil
+	})
+	t.Logf("the same after %v", time.Since(begin).Round(time.Millisecond))
+}
