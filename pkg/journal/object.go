@@ -21,6 +21,10 @@ const (
 	kindCount
 )
 
+// objectFactor is the memory of an object per byte of its protobuf: that of a pod without its
+// encodings, see memoryFactor.
+const objectFactor = 6
+
 // Object is one version of a node or a namespace. It is immutable.
 type Object struct {
 	// Object is a *v1.Node or a *v1.Namespace. It is read-only.
@@ -46,7 +50,7 @@ func (c *ObjectChange) size() int64 {
 		return 0
 	}
 	sized, _ := c.Before.Object.(interface{ Size() int }) // every object of the API has it
-	return int64(sized.Size()) * memoryFactor
+	return int64(sized.Size()) * objectFactor
 }
 
 // objects are the current objects of each kind, by name.

@@ -189,4 +189,41 @@ func sameDiscovery(t *testing.T, apiserver, podconfigd endpoint) {
 	if len(ours) != 5 {
 		t.Errorf("%d resources", len(ours))
 	}
+	sameAggregatedDiscovery(t, apiserver, podconfigd)
+}
+
+// sameAggregatedDiscovery compares the document that kubectl reads first.
+func sameAggregatedDiscovery(t *testing.T, apiserver, podconfigd endpoint) {
+	t.Helper()
+	const accept = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,application/json"
+	resources := func(e endpoint) (string, map[string]any) {
+		reply := e.ask(t, "/api", accept)
+		group := reply.object.(map[string]any)["items"].([]any)[0].(map[string]any)
+		version := group["versions"].([]any)[0].(map[string]any)
+		byName := make(map[string]any)
+		for _, res := range version["resources"].([]any) {
+			res := res.(map[string]any)
+			delete(res, "subresources")
+			res["verbs"] = slices.DeleteFunc(res["verbs"].([]any), func(verb any) bool { return !slices.Contains([]any{"get", "list", "watch"}, verb) })
+			byName[fmt.Sprint(res["resource"])] = res
+		}
+		delete(version, "resources")
+		return fmt.Sprint(reply.contentType, reply.object), byName
+	}
+	realRest, real := resources(apiserver)
+	ourRest, ours := resources(podconfigd)
+	for name, res := range ours {
+		if diff := cmp.Diff(real[name], res); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+	}
+	if realRest != ourRest || len(ours) != 5 {
+		t.Errorf("the apiserver has %s, podconfigd %s with %d resources", realRest, ourRest, len(ours))
+	}
+	if groups := podconfigd.ask(t, "/apis", accept); !strings.Contains(groups.contentType, "APIGroupDiscoveryList") || fmt.Sprint(groups.object.(map[string]any)["items"]) != "[]" {
+		t.Errorf("groups: %+v", groups)
+	}
+	if plain := podconfigd.ask(t, "/api", "application/json,"+accept); plain.object.(map[string]any)["kind"] != "APIVersions" {
+		t.Errorf("plain: %+v", plain)
+	}
 }

@@ -1,8 +1,12 @@
 package kubeapi
 
 import (
+	"encoding/json"
 	"net/http"
+	"strings"
 
+	"github.com/munnerz/goautoneg"
+	apidiscoveryv2 "k8s.io/api/apidiscovery/v2"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podconfigd/podconfigd/pkg/server/internal/respond"
@@ -21,6 +25,67 @@ var (
 
 func object(v any) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) { respond.JSON(w, v) }
+}
+
+// aggregatedType is the media type of discovery in one document per path. kubectl and
+// client-go prefer it.
+//
+// apiserver: k8s.io/apiserver/pkg/endpoints/discovery/aggregated.
+const aggregatedType = jsonType + ";g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+
+// discovery answers with the groups in one document, if the request prefers it, and
+// otherwise with the object.
+func discovery(v any, groups ...apidiscoveryv2.APIGroupDiscovery) http.HandlerFunc {
+	all := &apidiscoveryv2.APIGroupDiscoveryList{
+		TypeMeta: metav1.TypeMeta{Kind: "APIGroupDiscoveryList", APIVersion: apidiscoveryv2.SchemeGroupVersion.String()},
+		Items:    append([]apidiscoveryv2.APIGroupDiscovery{}, groups...),
+	}
+	return func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Vary", "Accept")
+		if !prefersAggregated(r) {
+			respond.JSON(w, v)
+			return
+		}
+		data, err := json.Marshal(all)
+		if err != nil { // can't happen
+			respond.Error(w, http.StatusInternalServerError, metav1.StatusReasonInternalError, err.Error())
+			return
+		}
+		w.Header().Set("Content-Type", aggregatedType)
+		_, _ = w.Write(append(data, '\n')) // the client may have gone away
+	}
+}
+
+// prefersAggregated reports whether the request prefers aggregatedType to plain JSON.
+func prefersAggregated(r *http.Request) bool {
+	for _, clause := range goautoneg.ParseAccept(strings.Join(r.Header.Values("Accept"), ",")) {
+		if clause.Type != "application" || clause.SubType != "json" {
+			continue
+		}
+		switch p := clause.Params; {
+		case p["as"] == "":
+			return false
+		case p["as"] == "APIGroupDiscoveryList" && p["g"] == apidiscoveryv2.GroupName && p["v"] == "v2":
+			return true
+		}
+	}
+	return false
+}
+
+// coreGroup is the core group for aggregated discovery.
+func coreGroup() apidiscoveryv2.APIGroupDiscovery {
+	version := apidiscoveryv2.APIVersionDiscovery{Version: "v1", Freshness: apidiscoveryv2.DiscoveryFreshnessCurrent}
+	for _, res := range resources {
+		scope := apidiscoveryv2.ScopeCluster
+		if res.Namespaced {
+			scope = apidiscoveryv2.ScopeNamespace
+		}
+		version.Resources = append(version.Resources, apidiscoveryv2.APIResourceDiscovery{
+			Resource: res.Name, ResponseKind: &metav1.GroupVersionKind{Kind: res.Kind}, Scope: scope,
+			SingularResource: res.SingularName, Verbs: res.Verbs, ShortNames: res.ShortNames, Categories: res.Categories,
+		})
+	}
+	return apidiscoveryv2.APIGroupDiscovery{Versions: []apidiscoveryv2.APIVersionDiscovery{version}}
 }
 
 // apiResources returns the resources of api/v1.

@@ -47,8 +47,8 @@ type Router interface {
 func Register(mux Router, opts Options) {
 	h := &handler{opts}
 	paths := map[string]http.HandlerFunc{
-		"/api":        object(apiVersions),
-		"/apis":       object(apiGroups),
+		"/api":        discovery(apiVersions, coreGroup()),
+		"/apis":       discovery(apiGroups),
 		"/openapi/v2": openAPIEmpty,
 		"/openapi/v3": openAPIIndex,
 		openAPIPath:   h.openAPI,

@@ -154,7 +154,7 @@ func (f *follower) watch(ctx context.Context, opts metav1.ListOptions) (watch.In
 		cancel(nil)
 		return nil, f.failed(ctx, client, err)
 	}
-	f.failed(ctx, client, nil)
+	_ = f.failed(ctx, client, nil) // returns nil
 	return &endingWatch{w, cancel}, nil
 }
 
