@@ -37,6 +37,9 @@ Updates that the daemon splits into frames are printed whole.`,
   # Print the names of changed pods in one namespace
   podconfigd watch -n kube-system -o name
 
+  # Print the addresses of pods, and each change of one, as JSON
+  podconfigd watch --fields status.podIPs -o json
+
   # Print the full set of pods after each change, as JSON
   podconfigd watch --mode snapshot -o json`,
 		Args: noArgs,
@@ -79,6 +82,7 @@ Updates that the daemon splits into frames are printed whole.`,
 	f.StringVarP(&opts.Namespace, "namespace", "n", "", "Select pods of one namespace.")
 	f.StringVarP(&opts.LabelSelector, "selector", "l", "", "Select pods by label, for example app=web.")
 	f.StringVar(&opts.FieldSelector, "field-selector", "", "Select pods by field, for example metadata.name=web-node1.")
+	f.StringSliceVar(&opts.Fields, "fields", nil, "Comma-separated list of the fields of pods to print, for example spec.containers.image,status.podIPs. Changes of other fields are not printed. If empty, prints all.")
 	f.BoolVar(&mirrorPods, "mirror-pods", true, "Include mirror pods, which a kubelet creates in the apiserver for its static pods.")
 	f.StringVar(&opts.Instance, "instance", "", "Instance of the --since revision. Requires --since.")
 	f.Int64Var(&opts.Since, "since", 0, "Resume after this revision. 0 to 9223372036854775807. If 0, the stream starts with the current pods.")

@@ -32,6 +32,9 @@ type Options struct {
 	Ops []v1alpha1.Op
 	// Source, Namespace, LabelSelector and FieldSelector select pods.
 	Source, Namespace, LabelSelector, FieldSelector string
+	// Fields are the fields of the pods to send, as in spec.containers.image; all if empty.
+	// Changes of other fields send nothing.
+	Fields []string
 	// NoMirrorPods excludes mirror pods, which a kubelet creates in the apiserver for its
 	// static pods.
 	NoMirrorPods bool
@@ -157,6 +160,7 @@ func (s *subscription) query() url.Values {
 	set("namespace", s.opts.Namespace)
 	set("labelSelector", s.opts.LabelSelector)
 	set("fieldSelector", s.opts.FieldSelector)
+	set("fields", strings.Join(s.opts.Fields, ","))
 	if s.opts.NoMirrorPods {
 		query.Set("mirrorPods", "false")
 	}

@@ -7,6 +7,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podconfigd/podconfigd/internal/podmask"
 	"github.com/podconfigd/podconfigd/pkg/config"
 )
 
@@ -24,6 +25,8 @@ type Pod struct {
 	Revision int64
 	// File is the manifest file of this version, or nil.
 	File *config.File
+	// Fields are the only fields that Object has; nil for all.
+	Fields *podmask.Mask
 	// Memo caches the encodings of the version.
 	*Memo
 
@@ -81,10 +84,17 @@ func sortPods(pods []*Pod) { slices.SortFunc(pods, comparePods) }
 
 // Derive returns a form of the pod: compute makes its object from that of the pod. Each form is
 // made once for each key, and has the revision and the source of the pod.
-func (p *Pod) Derive(key any, compute func(*v1.Pod) *v1.Pod) *Pod {
+func (p *Pod) Derive(key any, compute func(*v1.Pod) *v1.Pod) *Pod { return p.derive(key, nil, compute) }
+
+// Only returns the pod with only these fields, as Derive does.
+func (p *Pod) Only(fields *podmask.Mask) *Pod { return p.derive(fields.Key(), fields, fields.Apply) }
+
+func (p *Pod) derive(key any, fields *podmask.Mask, compute func(*v1.Pod) *v1.Pod) *Pod {
 	form, _ := Once(p.Memo, key, func() (*Pod, error) { // it never fails
 		object := compute(p.Object)
-		return &Pod{Object: object, Merged: object, Source: p.Source, Revision: p.Revision, Memo: new(Memo), size: object.Size()}, nil
+		return &Pod{
+			Object: object, Merged: object, Source: p.Source, Revision: p.Revision, Fields: fields, Memo: new(Memo), size: object.Size(),
+		}, nil
 	})
 	return form.at(p.Revision)
 }

@@ -44,11 +44,15 @@ func (a *podConfigAPI) List(ctx context.Context, request *v1alpha1.ListRequest) 
 	if err != nil {
 		return nil, status.Error(codes.InvalidArgument, err.Error())
 	}
+	fields, err := fieldsOf(request.GetFields())
+	if err != nil {
+		return nil, status.Error(codes.InvalidArgument, err.Error())
+	}
 	scope, err := a.server.scope(ctx)
 	if err != nil {
 		return nil, callError(err)
 	}
-	state := scope.State(selector)
+	state := scope.State(selector, fields)
 	response := &v1alpha1.ListResponse{
 		Instance: state.Instance, Revision: state.Revision, Bookmark: bookmark(state.Bookmark),
 	}

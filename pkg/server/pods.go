@@ -18,7 +18,7 @@ const listBuffer = 16 << 10
 // pods answers with the current pods. Like /pods of the kubelet, the answer has mirror pods
 // only if the query has mirrorPods=true.
 func (s *Server) pods(w http.ResponseWriter, r *http.Request, scope *view.Scope) {
-	values, err := parameters(r.URL.RawQuery, []string{"mirrorPods"})
+	values, err := parameters(r.URL.RawQuery, []string{"mirrorPods", "fields"})
 	if err != nil {
 		respond.BadRequest(w, err)
 		return
@@ -28,7 +28,12 @@ func (s *Server) pods(w http.ResponseWriter, r *http.Request, scope *view.Scope)
 		respond.BadRequest(w, fmt.Errorf("parameter \"mirrorPods\": %w", err))
 		return
 	}
-	state := scope.State(view.Selector{NoMirrorPods: !mirrorPods})
+	fields, err := parseFields(values["fields"])
+	if err != nil {
+		respond.BadRequest(w, fmt.Errorf("parameter \"fields\": %w", err))
+		return
+	}
+	state := scope.State(view.Selector{NoMirrorPods: !mirrorPods}, fields)
 	respond.Restored(w, state.Bookmark.AllRestored())
 	w.Header().Set("Content-Type", "application/json")
 	out := bufio.NewWriterSize(w, listBuffer)

@@ -11,13 +11,15 @@ import (
 
 	"k8s.io/apimachinery/pkg/labels"
 
+	"github.com/podconfigd/podconfigd/internal/located"
 	"github.com/podconfigd/podconfigd/internal/podfields"
+	"github.com/podconfigd/podconfigd/internal/podmask"
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/journal"
 	"github.com/podconfigd/podconfigd/pkg/journal/view"
 )
 
-var updatesParameters = []string{"mode", "instance", "since", "ops", "source", "namespace", "labelSelector", "fieldSelector", "mirrorPods"}
+var updatesParameters = []string{"mode", "instance", "since", "ops", "source", "namespace", "labelSelector", "fieldSelector", "mirrorPods", "fields"}
 
 // parseUpdates parses the parameters of /v1alpha1/updates. Its error names every invalid
 // parameter.
@@ -59,12 +61,23 @@ func parseUpdates(query string) (view.StreamOptions, error) {
 	if opts.Selector.Fields, err = podfields.Parse(values["fieldSelector"]); err != nil {
 		fail("fieldSelector", err)
 	}
+	if opts.Fields, err = parseFields(values["fields"]); err != nil {
+		fail("fields", err)
+	}
 	mirrorPods, err := parseBool(values["mirrorPods"], true)
 	if err != nil {
 		fail("mirrorPods", err)
 	}
 	opts.Selector.NoMirrorPods = !mirrorPods
 	return opts, errors.Join(errs...)
+}
+
+// parseFields parses a list of fields. The empty list is nil, for all fields.
+func parseFields(list string) (*podmask.Mask, error) {
+	if list == "" {
+		return nil, nil //nolint:nilnil // nil is all fields
+	}
+	return podmask.Parse(strings.Split(list, ","), located.Nearest)
 }
 
 // sent has the operations that each mode sends, except those of events and BOOKMARK.

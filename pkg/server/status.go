@@ -25,7 +25,7 @@ func (s *Server) statusFor(scope *view.Scope) v1alpha1.Status {
 	if grant == nil {
 		return status
 	}
-	pods := scope.State(view.Selector{}).Pods
+	pods := scope.State(view.Selector{}, nil).Pods
 	levels := make(map[string]map[podID]access.Level)
 	for _, p := range pods {
 		if levels[p.Source] == nil {

@@ -4,11 +4,16 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
+	"strings"
 
+	"google.golang.org/protobuf/types/known/fieldmaskpb"
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/podconfigd/podconfigd/api/podconfigd/v1alpha1"
+	"github.com/podconfigd/podconfigd/internal/located"
 	"github.com/podconfigd/podconfigd/internal/podfields"
+	"github.com/podconfigd/podconfigd/internal/podmask"
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/journal"
 	"github.com/podconfigd/podconfigd/pkg/journal/view"
@@ -64,9 +69,36 @@ func watchOptions(request *v1alpha1.WatchRequest) (view.StreamOptions, error) {
 	if err := checkOps(opts); err != nil {
 		errs = append(errs, fmt.Errorf("ops: %w", err))
 	}
+	var err error
+	if opts.Fields, err = fieldsOf(request.GetFields()); err != nil {
+		errs = append(errs, err)
+	}
 	selector, err := podSelector(request.GetSelector())
 	opts.Selector = selector
 	return opts, errors.Join(append(errs, err)...)
+}
+
+// fieldsOf converts a field mask. Its error names the field. Paths have the names of fields in JSON,
+// or, as from the JSON of a field mask, in snake case.
+func fieldsOf(mask *fieldmaskpb.FieldMask) (*podmask.Mask, error) {
+	paths := slices.Clone(mask.GetPaths())
+	for i, path := range paths {
+		names, subscript, _ := strings.Cut(path, "[")
+		words := strings.Split(names, "_")
+		for k, word := range words[1:] {
+			if word != "" {
+				words[k+1] = strings.ToUpper(word[:1]) + word[1:]
+			}
+		}
+		if paths[i] = strings.Join(words, ""); subscript != "" {
+			paths[i] += "[" + subscript
+		}
+	}
+	fields, err := podmask.Parse(paths, located.Nearest)
+	if err != nil {
+		return nil, fmt.Errorf("fields: %w", err)
+	}
+	return fields, nil
 }
 
 func podSelector(s *v1alpha1.PodSelector) (view.Selector, error) {

@@ -13,6 +13,7 @@ import (
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	durationpb "google.golang.org/protobuf/types/known/durationpb"
+	fieldmaskpb "google.golang.org/protobuf/types/known/fieldmaskpb"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
@@ -264,7 +265,12 @@ type WatchRequest struct {
 	Ops []Operation `protobuf:"varint,4,rep,packed,name=ops,proto3,enum=podconfigd.v1alpha1.Operation" json:"ops,omitempty"`
 	// selector selects pods, not events. A pod that starts to match is sent as ADD. A pod
 	// that no longer matches is sent as REMOVE.
-	Selector      *PodSelector `protobuf:"bytes,5,opt,name=selector,proto3" json:"selector,omitempty"`
+	Selector *PodSelector `protobuf:"bytes,5,opt,name=selector,proto3" json:"selector,omitempty"`
+	// fields are the fields of the pods to send; all if it is not set. Paths have the names of
+	// fields in JSON, as in status.podIPs, and go into the elements of lists, as in
+	// spec.containers.image. metadata.labels['app'] selects a key of a map. Changes of other
+	// fields send nothing. metadata.name, metadata.namespace and metadata.uid are always sent.
+	Fields        *fieldmaskpb.FieldMask `protobuf:"bytes,6,opt,name=fields,proto3" json:"fields,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -330,6 +336,13 @@ func (x *WatchRequest) GetOps() []Operation {
 func (x *WatchRequest) GetSelector() *PodSelector {
 	if x != nil {
 		return x.Selector
+	}
+	return nil
+}
+
+func (x *WatchRequest) GetFields() *fieldmaskpb.FieldMask {
+	if x != nil {
+		return x.Fields
 	}
 	return nil
 }
@@ -686,8 +699,10 @@ func (x *SourceState) GetRestored() bool {
 
 // ListRequest selects the pods of a list.
 type ListRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Selector      *PodSelector           `protobuf:"bytes,1,opt,name=selector,proto3" json:"selector,omitempty"`
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Selector *PodSelector           `protobuf:"bytes,1,opt,name=selector,proto3" json:"selector,omitempty"`
+	// fields are those of WatchRequest.
+	Fields        *fieldmaskpb.FieldMask `protobuf:"bytes,2,opt,name=fields,proto3" json:"fields,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -725,6 +740,13 @@ func (*ListRequest) Descriptor() ([]byte, []int) {
 func (x *ListRequest) GetSelector() *PodSelector {
 	if x != nil {
 		return x.Selector
+	}
+	return nil
+}
+
+func (x *ListRequest) GetFields() *fieldmaskpb.FieldMask {
+	if x != nil {
+		return x.Fields
 	}
 	return nil
 }
@@ -3192,19 +3214,20 @@ var File_podconfigd_v1alpha1_podconfigd_proto protoreflect.FileDescriptor
 
 const file_podconfigd_v1alpha1_podconfigd_proto_rawDesc = "" +
 	"\n" +
-	"$podconfigd/v1alpha1/podconfigd.proto\x12\x13podconfigd.v1alpha1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xb7\x01\n" +
+	"$podconfigd/v1alpha1/podconfigd.proto\x12\x13podconfigd.v1alpha1\x1a\x1egoogle/protobuf/duration.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xb7\x01\n" +
 	"\vPodSelector\x12\x16\n" +
 	"\x06source\x18\x01 \x01(\tR\x06source\x12\x1c\n" +
 	"\tnamespace\x18\x02 \x01(\tR\tnamespace\x12%\n" +
 	"\x0elabel_selector\x18\x03 \x01(\tR\rlabelSelector\x12%\n" +
 	"\x0efield_selector\x18\x04 \x01(\tR\rfieldSelector\x12$\n" +
-	"\x0eno_mirror_pods\x18\x05 \x01(\bR\fnoMirrorPods\"\xee\x01\n" +
+	"\x0eno_mirror_pods\x18\x05 \x01(\bR\fnoMirrorPods\"\xa2\x02\n" +
 	"\fWatchRequest\x12-\n" +
 	"\x04mode\x18\x01 \x01(\x0e2\x19.podconfigd.v1alpha1.ModeR\x04mode\x12\x1a\n" +
 	"\binstance\x18\x02 \x01(\tR\binstance\x12\x19\n" +
 	"\x05since\x18\x03 \x01(\x03H\x00R\x05since\x88\x01\x01\x120\n" +
 	"\x03ops\x18\x04 \x03(\x0e2\x1e.podconfigd.v1alpha1.OperationR\x03ops\x12<\n" +
-	"\bselector\x18\x05 \x01(\v2 .podconfigd.v1alpha1.PodSelectorR\bselectorB\b\n" +
+	"\bselector\x18\x05 \x01(\v2 .podconfigd.v1alpha1.PodSelectorR\bselector\x122\n" +
+	"\x06fields\x18\x06 \x01(\v2\x1a.google.protobuf.FieldMaskR\x06fieldsB\b\n" +
 	"\x06_since\"\xde\x03\n" +
 	"\rWatchResponse\x12\x1a\n" +
 	"\binstance\x18\x01 \x01(\tR\binstance\x12\x1a\n" +
@@ -3237,9 +3260,10 @@ const file_podconfigd_v1alpha1_podconfigd_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\v2 .podconfigd.v1alpha1.SourceStateR\x05value:\x028\x01\"=\n" +
 	"\vSourceState\x12\x12\n" +
 	"\x04seen\x18\x01 \x01(\bR\x04seen\x12\x1a\n" +
-	"\brestored\x18\x02 \x01(\bR\brestored\"K\n" +
+	"\brestored\x18\x02 \x01(\bR\brestored\"\x7f\n" +
 	"\vListRequest\x12<\n" +
-	"\bselector\x18\x01 \x01(\v2 .podconfigd.v1alpha1.PodSelectorR\bselector\"\x95\x01\n" +
+	"\bselector\x18\x01 \x01(\v2 .podconfigd.v1alpha1.PodSelectorR\bselector\x122\n" +
+	"\x06fields\x18\x02 \x01(\v2\x1a.google.protobuf.FieldMaskR\x06fields\"\x95\x01\n" +
 	"\fListResponse\x12\x1a\n" +
 	"\binstance\x18\x01 \x01(\tR\binstance\x12\x1a\n" +
 	"\brevision\x18\x02 \x01(\x03R\brevision\x129\n" +
@@ -3546,80 +3570,83 @@ var file_podconfigd_v1alpha1_podconfigd_proto_goTypes = []any{
 	nil,                           // 38: podconfigd.v1alpha1.RuntimeStatus.EmittedEntry
 	nil,                           // 39: podconfigd.v1alpha1.FileStatus.ManifestsOmittedEntry
 	nil,                           // 40: podconfigd.v1alpha1.HTTPStatus.ManifestsOmittedEntry
-	(*timestamppb.Timestamp)(nil), // 41: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 42: google.protobuf.Duration
+	(*fieldmaskpb.FieldMask)(nil), // 41: google.protobuf.FieldMask
+	(*timestamppb.Timestamp)(nil), // 42: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 43: google.protobuf.Duration
 }
 var file_podconfigd_v1alpha1_podconfigd_proto_depIdxs = []int32{
 	1,  // 0: podconfigd.v1alpha1.WatchRequest.mode:type_name -> podconfigd.v1alpha1.Mode
 	0,  // 1: podconfigd.v1alpha1.WatchRequest.ops:type_name -> podconfigd.v1alpha1.Operation
 	2,  // 2: podconfigd.v1alpha1.WatchRequest.selector:type_name -> podconfigd.v1alpha1.PodSelector
-	41, // 3: podconfigd.v1alpha1.WatchResponse.time:type_name -> google.protobuf.Timestamp
-	0,  // 4: podconfigd.v1alpha1.WatchResponse.op:type_name -> podconfigd.v1alpha1.Operation
-	6,  // 5: podconfigd.v1alpha1.WatchResponse.bookmark:type_name -> podconfigd.v1alpha1.Bookmark
-	5,  // 6: podconfigd.v1alpha1.WatchResponse.event:type_name -> podconfigd.v1alpha1.Event
-	36, // 7: podconfigd.v1alpha1.Bookmark.sources:type_name -> podconfigd.v1alpha1.Bookmark.SourcesEntry
-	2,  // 8: podconfigd.v1alpha1.ListRequest.selector:type_name -> podconfigd.v1alpha1.PodSelector
-	6,  // 9: podconfigd.v1alpha1.ListResponse.bookmark:type_name -> podconfigd.v1alpha1.Bookmark
-	42, // 10: podconfigd.v1alpha1.LookupRequest.wait:type_name -> google.protobuf.Duration
-	12, // 11: podconfigd.v1alpha1.LookupResponse.pods:type_name -> podconfigd.v1alpha1.LookupPod
-	37, // 12: podconfigd.v1alpha1.LookupPod.labels:type_name -> podconfigd.v1alpha1.LookupPod.LabelsEntry
-	13, // 13: podconfigd.v1alpha1.LookupPod.container:type_name -> podconfigd.v1alpha1.LookupContainer
-	41, // 14: podconfigd.v1alpha1.LookupPod.ended:type_name -> google.protobuf.Timestamp
-	41, // 15: podconfigd.v1alpha1.LookupContainer.ended:type_name -> google.protobuf.Timestamp
-	10, // 16: podconfigd.v1alpha1.LookupStreamRequest.query:type_name -> podconfigd.v1alpha1.LookupRequest
-	11, // 17: podconfigd.v1alpha1.LookupStreamResponse.answer:type_name -> podconfigd.v1alpha1.LookupResponse
-	16, // 18: podconfigd.v1alpha1.LookupStreamResponse.error:type_name -> podconfigd.v1alpha1.LookupError
-	41, // 19: podconfigd.v1alpha1.HistoryRequest.since:type_name -> google.protobuf.Timestamp
-	19, // 20: podconfigd.v1alpha1.HistoryResponse.records:type_name -> podconfigd.v1alpha1.HistoryRecord
-	41, // 21: podconfigd.v1alpha1.HistoryRecord.time:type_name -> google.protobuf.Timestamp
-	0,  // 22: podconfigd.v1alpha1.HistoryRecord.op:type_name -> podconfigd.v1alpha1.Operation
-	20, // 23: podconfigd.v1alpha1.HistoryRecord.file:type_name -> podconfigd.v1alpha1.HistoryFile
-	41, // 24: podconfigd.v1alpha1.StatusResponse.start_time:type_name -> google.protobuf.Timestamp
-	29, // 25: podconfigd.v1alpha1.StatusResponse.sources:type_name -> podconfigd.v1alpha1.SourceStatus
-	35, // 26: podconfigd.v1alpha1.StatusResponse.subscribers:type_name -> podconfigd.v1alpha1.Subscriber
-	28, // 27: podconfigd.v1alpha1.StatusResponse.runtime:type_name -> podconfigd.v1alpha1.RuntimeStatus
-	27, // 28: podconfigd.v1alpha1.StatusResponse.state:type_name -> podconfigd.v1alpha1.StateStatus
-	41, // 29: podconfigd.v1alpha1.StateStatus.failed_since:type_name -> google.protobuf.Timestamp
-	41, // 30: podconfigd.v1alpha1.RuntimeStatus.last_relist:type_name -> google.protobuf.Timestamp
-	38, // 31: podconfigd.v1alpha1.RuntimeStatus.emitted:type_name -> podconfigd.v1alpha1.RuntimeStatus.EmittedEntry
-	41, // 32: podconfigd.v1alpha1.SourceStatus.degraded_since:type_name -> google.protobuf.Timestamp
-	41, // 33: podconfigd.v1alpha1.SourceStatus.last_change:type_name -> google.protobuf.Timestamp
-	31, // 34: podconfigd.v1alpha1.SourceStatus.file:type_name -> podconfigd.v1alpha1.FileStatus
-	32, // 35: podconfigd.v1alpha1.SourceStatus.http:type_name -> podconfigd.v1alpha1.HTTPStatus
-	33, // 36: podconfigd.v1alpha1.SourceStatus.api:type_name -> podconfigd.v1alpha1.APIStatus
-	30, // 37: podconfigd.v1alpha1.SourceStatus.held:type_name -> podconfigd.v1alpha1.HeldSet
-	41, // 38: podconfigd.v1alpha1.HeldSet.since:type_name -> google.protobuf.Timestamp
-	41, // 39: podconfigd.v1alpha1.HeldSet.until:type_name -> google.protobuf.Timestamp
-	34, // 40: podconfigd.v1alpha1.FileStatus.manifests:type_name -> podconfigd.v1alpha1.Manifest
-	39, // 41: podconfigd.v1alpha1.FileStatus.manifests_omitted:type_name -> podconfigd.v1alpha1.FileStatus.ManifestsOmittedEntry
-	41, // 42: podconfigd.v1alpha1.HTTPStatus.last_success:type_name -> google.protobuf.Timestamp
-	34, // 43: podconfigd.v1alpha1.HTTPStatus.manifests:type_name -> podconfigd.v1alpha1.Manifest
-	40, // 44: podconfigd.v1alpha1.HTTPStatus.manifests_omitted:type_name -> podconfigd.v1alpha1.HTTPStatus.ManifestsOmittedEntry
-	41, // 45: podconfigd.v1alpha1.APIStatus.last_list:type_name -> google.protobuf.Timestamp
-	41, // 46: podconfigd.v1alpha1.APIStatus.last_event:type_name -> google.protobuf.Timestamp
-	41, // 47: podconfigd.v1alpha1.Subscriber.since:type_name -> google.protobuf.Timestamp
-	7,  // 48: podconfigd.v1alpha1.Bookmark.SourcesEntry.value:type_name -> podconfigd.v1alpha1.SourceState
-	3,  // 49: podconfigd.v1alpha1.PodConfig.Watch:input_type -> podconfigd.v1alpha1.WatchRequest
-	8,  // 50: podconfigd.v1alpha1.PodConfig.List:input_type -> podconfigd.v1alpha1.ListRequest
-	25, // 51: podconfigd.v1alpha1.PodConfig.Status:input_type -> podconfigd.v1alpha1.StatusRequest
-	17, // 52: podconfigd.v1alpha1.PodConfig.History:input_type -> podconfigd.v1alpha1.HistoryRequest
-	10, // 53: podconfigd.v1alpha1.PodConfig.Lookup:input_type -> podconfigd.v1alpha1.LookupRequest
-	14, // 54: podconfigd.v1alpha1.PodConfig.LookupStream:input_type -> podconfigd.v1alpha1.LookupStreamRequest
-	21, // 55: podconfigd.v1alpha1.PodConfig.Resync:input_type -> podconfigd.v1alpha1.ResyncRequest
-	23, // 56: podconfigd.v1alpha1.PodConfig.Release:input_type -> podconfigd.v1alpha1.ReleaseRequest
-	4,  // 57: podconfigd.v1alpha1.PodConfig.Watch:output_type -> podconfigd.v1alpha1.WatchResponse
-	9,  // 58: podconfigd.v1alpha1.PodConfig.List:output_type -> podconfigd.v1alpha1.ListResponse
-	26, // 59: podconfigd.v1alpha1.PodConfig.Status:output_type -> podconfigd.v1alpha1.StatusResponse
-	18, // 60: podconfigd.v1alpha1.PodConfig.History:output_type -> podconfigd.v1alpha1.HistoryResponse
-	11, // 61: podconfigd.v1alpha1.PodConfig.Lookup:output_type -> podconfigd.v1alpha1.LookupResponse
-	15, // 62: podconfigd.v1alpha1.PodConfig.LookupStream:output_type -> podconfigd.v1alpha1.LookupStreamResponse
-	22, // 63: podconfigd.v1alpha1.PodConfig.Resync:output_type -> podconfigd.v1alpha1.ResyncResponse
-	24, // 64: podconfigd.v1alpha1.PodConfig.Release:output_type -> podconfigd.v1alpha1.ReleaseResponse
-	57, // [57:65] is the sub-list for method output_type
-	49, // [49:57] is the sub-list for method input_type
-	49, // [49:49] is the sub-list for extension type_name
-	49, // [49:49] is the sub-list for extension extendee
-	0,  // [0:49] is the sub-list for field type_name
+	41, // 3: podconfigd.v1alpha1.WatchRequest.fields:type_name -> google.protobuf.FieldMask
+	42, // 4: podconfigd.v1alpha1.WatchResponse.time:type_name -> google.protobuf.Timestamp
+	0,  // 5: podconfigd.v1alpha1.WatchResponse.op:type_name -> podconfigd.v1alpha1.Operation
+	6,  // 6: podconfigd.v1alpha1.WatchResponse.bookmark:type_name -> podconfigd.v1alpha1.Bookmark
+	5,  // 7: podconfigd.v1alpha1.WatchResponse.event:type_name -> podconfigd.v1alpha1.Event
+	36, // 8: podconfigd.v1alpha1.Bookmark.sources:type_name -> podconfigd.v1alpha1.Bookmark.SourcesEntry
+	2,  // 9: podconfigd.v1alpha1.ListRequest.selector:type_name -> podconfigd.v1alpha1.PodSelector
+	41, // 10: podconfigd.v1alpha1.ListRequest.fields:type_name -> google.protobuf.FieldMask
+	6,  // 11: podconfigd.v1alpha1.ListResponse.bookmark:type_name -> podconfigd.v1alpha1.Bookmark
+	43, // 12: podconfigd.v1alpha1.LookupRequest.wait:type_name -> google.protobuf.Duration
+	12, // 13: podconfigd.v1alpha1.LookupResponse.pods:type_name -> podconfigd.v1alpha1.LookupPod
+	37, // 14: podconfigd.v1alpha1.LookupPod.labels:type_name -> podconfigd.v1alpha1.LookupPod.LabelsEntry
+	13, // 15: podconfigd.v1alpha1.LookupPod.container:type_name -> podconfigd.v1alpha1.LookupContainer
+	42, // 16: podconfigd.v1alpha1.LookupPod.ended:type_name -> google.protobuf.Timestamp
+	42, // 17: podconfigd.v1alpha1.LookupContainer.ended:type_name -> google.protobuf.Timestamp
+	10, // 18: podconfigd.v1alpha1.LookupStreamRequest.query:type_name -> podconfigd.v1alpha1.LookupRequest
+	11, // 19: podconfigd.v1alpha1.LookupStreamResponse.answer:type_name -> podconfigd.v1alpha1.LookupResponse
+	16, // 20: podconfigd.v1alpha1.LookupStreamResponse.error:type_name -> podconfigd.v1alpha1.LookupError
+	42, // 21: podconfigd.v1alpha1.HistoryRequest.since:type_name -> google.protobuf.Timestamp
+	19, // 22: podconfigd.v1alpha1.HistoryResponse.records:type_name -> podconfigd.v1alpha1.HistoryRecord
+	42, // 23: podconfigd.v1alpha1.HistoryRecord.time:type_name -> google.protobuf.Timestamp
+	0,  // 24: podconfigd.v1alpha1.HistoryRecord.op:type_name -> podconfigd.v1alpha1.Operation
+	20, // 25: podconfigd.v1alpha1.HistoryRecord.file:type_name -> podconfigd.v1alpha1.HistoryFile
+	42, // 26: podconfigd.v1alpha1.StatusResponse.start_time:type_name -> google.protobuf.Timestamp
+	29, // 27: podconfigd.v1alpha1.StatusResponse.sources:type_name -> podconfigd.v1alpha1.SourceStatus
+	35, // 28: podconfigd.v1alpha1.StatusResponse.subscribers:type_name -> podconfigd.v1alpha1.Subscriber
+	28, // 29: podconfigd.v1alpha1.StatusResponse.runtime:type_name -> podconfigd.v1alpha1.RuntimeStatus
+	27, // 30: podconfigd.v1alpha1.StatusResponse.state:type_name -> podconfigd.v1alpha1.StateStatus
+	42, // 31: podconfigd.v1alpha1.StateStatus.failed_since:type_name -> google.protobuf.Timestamp
+	42, // 32: podconfigd.v1alpha1.RuntimeStatus.last_relist:type_name -> google.protobuf.Timestamp
+	38, // 33: podconfigd.v1alpha1.RuntimeStatus.emitted:type_name -> podconfigd.v1alpha1.RuntimeStatus.EmittedEntry
+	42, // 34: podconfigd.v1alpha1.SourceStatus.degraded_since:type_name -> google.protobuf.Timestamp
+	42, // 35: podconfigd.v1alpha1.SourceStatus.last_change:type_name -> google.protobuf.Timestamp
+	31, // 36: podconfigd.v1alpha1.SourceStatus.file:type_name -> podconfigd.v1alpha1.FileStatus
+	32, // 37: podconfigd.v1alpha1.SourceStatus.http:type_name -> podconfigd.v1alpha1.HTTPStatus
+	33, // 38: podconfigd.v1alpha1.SourceStatus.api:type_name -> podconfigd.v1alpha1.APIStatus
+	30, // 39: podconfigd.v1alpha1.SourceStatus.held:type_name -> podconfigd.v1alpha1.HeldSet
+	42, // 40: podconfigd.v1alpha1.HeldSet.since:type_name -> google.protobuf.Timestamp
+	42, // 41: podconfigd.v1alpha1.HeldSet.until:type_name -> google.protobuf.Timestamp
+	34, // 42: podconfigd.v1alpha1.FileStatus.manifests:type_name -> podconfigd.v1alpha1.Manifest
+	39, // 43: podconfigd.v1alpha1.FileStatus.manifests_omitted:type_name -> podconfigd.v1alpha1.FileStatus.ManifestsOmittedEntry
+	42, // 44: podconfigd.v1alpha1.HTTPStatus.last_success:type_name -> google.protobuf.Timestamp
+	34, // 45: podconfigd.v1alpha1.HTTPStatus.manifests:type_name -> podconfigd.v1alpha1.Manifest
+	40, // 46: podconfigd.v1alpha1.HTTPStatus.manifests_omitted:type_name -> podconfigd.v1alpha1.HTTPStatus.ManifestsOmittedEntry
+	42, // 47: podconfigd.v1alpha1.APIStatus.last_list:type_name -> google.protobuf.Timestamp
+	42, // 48: podconfigd.v1alpha1.APIStatus.last_event:type_name -> google.protobuf.Timestamp
+	42, // 49: podconfigd.v1alpha1.Subscriber.since:type_name -> google.protobuf.Timestamp
+	7,  // 50: podconfigd.v1alpha1.Bookmark.SourcesEntry.value:type_name -> podconfigd.v1alpha1.SourceState
+	3,  // 51: podconfigd.v1alpha1.PodConfig.Watch:input_type -> podconfigd.v1alpha1.WatchRequest
+	8,  // 52: podconfigd.v1alpha1.PodConfig.List:input_type -> podconfigd.v1alpha1.ListRequest
+	25, // 53: podconfigd.v1alpha1.PodConfig.Status:input_type -> podconfigd.v1alpha1.StatusRequest
+	17, // 54: podconfigd.v1alpha1.PodConfig.History:input_type -> podconfigd.v1alpha1.HistoryRequest
+	10, // 55: podconfigd.v1alpha1.PodConfig.Lookup:input_type -> podconfigd.v1alpha1.LookupRequest
+	14, // 56: podconfigd.v1alpha1.PodConfig.LookupStream:input_type -> podconfigd.v1alpha1.LookupStreamRequest
+	21, // 57: podconfigd.v1alpha1.PodConfig.Resync:input_type -> podconfigd.v1alpha1.ResyncRequest
+	23, // 58: podconfigd.v1alpha1.PodConfig.Release:input_type -> podconfigd.v1alpha1.ReleaseRequest
+	4,  // 59: podconfigd.v1alpha1.PodConfig.Watch:output_type -> podconfigd.v1alpha1.WatchResponse
+	9,  // 60: podconfigd.v1alpha1.PodConfig.List:output_type -> podconfigd.v1alpha1.ListResponse
+	26, // 61: podconfigd.v1alpha1.PodConfig.Status:output_type -> podconfigd.v1alpha1.StatusResponse
+	18, // 62: podconfigd.v1alpha1.PodConfig.History:output_type -> podconfigd.v1alpha1.HistoryResponse
+	11, // 63: podconfigd.v1alpha1.PodConfig.Lookup:output_type -> podconfigd.v1alpha1.LookupResponse
+	15, // 64: podconfigd.v1alpha1.PodConfig.LookupStream:output_type -> podconfigd.v1alpha1.LookupStreamResponse
+	22, // 65: podconfigd.v1alpha1.PodConfig.Resync:output_type -> podconfigd.v1alpha1.ResyncResponse
+	24, // 66: podconfigd.v1alpha1.PodConfig.Release:output_type -> podconfigd.v1alpha1.ReleaseResponse
+	59, // [59:67] is the sub-list for method output_type
+	51, // [51:59] is the sub-list for method input_type
+	51, // [51:51] is the sub-list for extension type_name
+	51, // [51:51] is the sub-list for extension extendee
+	0,  // [0:51] is the sub-list for field type_name
 }
 
 func init() { file_podconfigd_v1alpha1_podconfigd_proto_init() }

@@ -148,7 +148,7 @@ func TestFormsAreShared(t *testing.T) {
 	if one[0].Pods[0] != two[0].Pods[0] {
 		t.Error("the form was made twice")
 	}
-	listed := scopeOf(t, g).State(Selector{}).Pods[0]
+	listed := scopeOf(t, g).State(Selector{}, nil).Pods[0]
 	if listed.Memo != one[0].Pods[0].Memo {
 		t.Error("a list has a form of its own")
 	}
@@ -172,7 +172,7 @@ func TestHiddenFieldsAreNoOracle(t *testing.T) {
 	}
 	c := j.through(t, g, StreamOptions{Options: Options{Selector: Selector{Fields: fields}}})
 	want(t, c.taken(t), "1 BOOKMARK synced ready")
-	if pods := scopeOf(t, g).State(Selector{Fields: fields}).Pods; len(pods) != 0 {
+	if pods := scopeOf(t, g).State(Selector{Fields: fields}, nil).Pods; len(pods) != 0 {
 		t.Errorf("%v", pods)
 	}
 }

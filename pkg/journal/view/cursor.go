@@ -6,6 +6,7 @@ import (
 	"slices"
 	"weak"
 
+	"github.com/podconfigd/podconfigd/internal/podmask"
 	"github.com/podconfigd/podconfigd/pkg/access"
 	"github.com/podconfigd/podconfigd/pkg/journal"
 )
@@ -17,6 +18,9 @@ const lookahead = 64
 type Options struct {
 	// Selector selects the pods.
 	Selector Selector
+	// Fields are the fields of the pods to send; nil for all. Changes of other fields send
+	// nothing. metadata.name, metadata.namespace and metadata.uid are always sent.
+	Fields *podmask.Mask
 	// Client is for the status.
 	Client journal.Client
 	// Drained waits until the client has read most of what was written to it. Next calls

@@ -1,21 +1,25 @@
 package view
 
 import (
+	"github.com/podconfigd/podconfigd/internal/podmask"
 	"github.com/podconfigd/podconfigd/pkg/access"
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/journal"
 )
 
 // lens gives what a subscriber sees of a pod: first the access rules decide on the form, then
-// the subscriber selects among the pods in that form. So what is hidden can't be selected by.
+// the subscriber selects among the pods in that form. So what is hidden can't be selected by. At
+// the end, only the requested fields stay.
 type lens struct {
 	selector Selector
 	// grant is nil if the subscriber may see everything.
 	grant *access.Grant
+	// fields are those that the subscriber requests; nil for all.
+	fields *podmask.Mask
 }
 
-// plain reports whether the subscriber sees pods as they are.
-func (l *lens) plain() bool { return l.grant == nil }
+// plain reports whether the subscriber gets pods as they are.
+func (l *lens) plain() bool { return l.grant == nil && l.fields == nil }
 
 // everything reports whether the subscriber gets all pods as they are.
 func (l *lens) everything() bool { return l.selects(true) }
@@ -36,6 +40,9 @@ func (l *lens) see(p *journal.Pod) *journal.Pod {
 	}
 	if !l.selector.Matches(p) {
 		return nil
+	}
+	if l.fields != nil {
+		return p.Only(l.fields)
 	}
 	return p
 }
@@ -88,6 +95,7 @@ func (l *lens) changeIn(u *journal.Update, n int) (was, is *journal.Pod) {
 type lensKey struct {
 	selection selection
 	grant     access.Key
+	fields    podmask.Key
 }
 
-func (l *lens) key() lensKey { return lensKey{l.selector.selection(), l.grant.Key()} }
+func (l *lens) key() lensKey { return lensKey{l.selector.selection(), l.grant.Key(), l.fields.Key()} }

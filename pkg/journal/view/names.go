@@ -24,7 +24,7 @@ type NamesOptions struct {
 // The caller must close the cursor.
 func Names(j *journal.Journal, opts NamesOptions) *Cursor {
 	c := newCursor(j, string(IncrementalMode), nil, opts.Options)
-	v := &names{lens: lens{selector: opts.Selector}}
+	v := &names{lens: lens{selector: opts.Selector, fields: opts.Fields}}
 	v.show(opts.scope.granted())
 	c.view = v
 	if opts.Since == nil {

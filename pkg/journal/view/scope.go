@@ -5,6 +5,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podconfigd/podconfigd/internal/podmask"
 	"github.com/podconfigd/podconfigd/pkg/access"
 	"github.com/podconfigd/podconfigd/pkg/journal"
 )
@@ -47,7 +48,7 @@ func (s *Scope) See(p *journal.Pod) *journal.Pod { return (&lens{grant: s.Grant(
 // Sees reports whether the subject sees a pod of that name of any source, if there is one. A
 // subject that sees everything sees each name.
 func (s *Scope) Sees(name types.NamespacedName) bool {
-	return s.Grant() == nil || slices.ContainsFunc(s.State(Selector{Namespace: name.Namespace}).Pods, func(p *journal.Pod) bool { return p.Object.Name == name.Name })
+	return s.Grant() == nil || slices.ContainsFunc(s.State(Selector{Namespace: name.Namespace}, nil).Pods, func(p *journal.Pod) bool { return p.Object.Name == name.Name })
 }
 
 // SeesRuntimePod reports whether the subject sees a pod of the container runtime, of which only
@@ -63,10 +64,11 @@ func (s *Scope) SeesRuntimePod(uid types.UID, namespace string) bool {
 }
 
 // State returns the current state, with the pods that the subject sees and the selector
-// selects.
-func (s *Scope) State(selector Selector) journal.State {
+// selects, and with only some fields of them, unless these are nil.
+func (s *Scope) State(selector Selector, fields *podmask.Mask) journal.State {
 	l, unlock := s.lens(selector)
 	defer unlock()
+	l.fields = fields
 	state := s.gate.journal.State()
 	state.Pods = l.filter(state.Pods)
 	return state

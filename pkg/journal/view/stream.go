@@ -75,7 +75,7 @@ func Stream(j *journal.Journal, opts StreamOptions) *Cursor {
 		opts.Ops = DefaultOperations(opts.Mode)
 	}
 	c := newCursor(j, string(opts.Mode), opts.Ops, opts.Options)
-	common := stream{journal: j, lens: lens{selector: opts.Selector}, ops: opts.Ops, mode: opts.Mode}
+	common := stream{journal: j, lens: lens{selector: opts.Selector, fields: opts.Fields}, ops: opts.Ops, mode: opts.Mode}
 	common.show(opts.scope.granted())
 	if opts.Mode == IncrementalMode {
 		c.view = &incremental{stream: common}

@@ -20,7 +20,7 @@ import (
 // has only name, namespace and UID. The caller must close the cursor.
 func UIDs(j *journal.Journal, opts Options) *Cursor {
 	c := newCursor(j, string(IncrementalMode), nil, opts)
-	v := &uids{lens: lens{selector: opts.Selector}, held: make(map[types.UID]*held)}
+	v := &uids{lens: lens{selector: opts.Selector, fields: opts.Fields}, held: make(map[types.UID]*held)}
 	v.show(opts.scope.granted())
 	c.view = v
 	c.open("")

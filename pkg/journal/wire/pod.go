@@ -7,7 +7,6 @@ import (
 	"strconv"
 
 	"google.golang.org/protobuf/encoding/protowire"
-	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podconfigd/podconfigd/pkg/journal"
@@ -33,10 +32,17 @@ const (
 )
 
 // encodePodJSON encodes the whole pod.
-func encodePodJSON(pod *v1.Pod) (jsonForm, error) {
-	whole := *pod
+func encodePodJSON(p *journal.Pod) (jsonForm, error) {
+	if p.Fields != nil {
+		data, err := p.Fields.JSON(p.Object)
+		if err != nil {
+			return jsonForm{}, fmt.Errorf("encoding pod %s/%s: %w", p.Object.Namespace, p.Object.Name, err)
+		}
+		return jsonForm{data: data}, nil // the Kubernetes API has no such pods
+	}
+	whole := *p.Object
 	whole.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}
-	return encodeJSON(&whole, &pod.ObjectMeta)
+	return encodeJSON(&whole, &p.Object.ObjectMeta)
 }
 
 // encodeJSON encodes an object with the metadata of a pod.
@@ -127,7 +133,7 @@ const (
 func jsonOf(p *journal.Pod) (jsonForm, error) {
 	return journal.Once(p.Memo, jsonKey, func() (jsonForm, error) {
 		encodes.WithLabelValues("json").Inc()
-		return encodePodJSON(p.Object)
+		return encodePodJSON(p)
 	})
 }
 

@@ -1,0 +1,213 @@
+// Package podmask reduces pods to some of their fields.
+package podmask
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"unique"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// Mask is a set of fields of a pod. It is immutable.
+type Mask struct {
+	root node
+	key  Key
+}
+
+// Key identifies the fields of a mask.
+type Key struct{ handle unique.Handle[string] }
+
+// Key returns the key; the zero value for nil, which stands for all fields.
+func (m *Mask) Key() Key {
+	if m == nil {
+		return Key{}
+	}
+	return m.key
+}
+
+// node selects in a value. A node without children selects all of it.
+type node struct {
+	// fields are those of a struct, keys those of a map.
+	fields []field
+	keys   []string
+}
+
+// field is a field of a struct. Fields of an inlined struct are those of the struct around it.
+type field struct {
+	index []int
+	name  string
+	// always is whether Kubernetes never leaves out the field.
+	always bool
+	node   *node
+}
+
+func (n *node) whole() bool { return len(n.fields)+len(n.keys) == 0 }
+
+// maxPaths is the maximum number of paths.
+const maxPaths = 256
+
+// identity are the fields that each mask has.
+var identity = []string{"metadata.name", "metadata.namespace", "metadata.uid"}
+
+// Parse returns the mask of paths: names of fields in JSON, separated by dots. A path goes into the
+// elements of lists. ['key'] selects a key of a map. The fields metadata.name, metadata.namespace
+// and metadata.uid are always added. Without paths, Parse returns nil. nearest returns the field of a type
+// that is most similar to a name, or an empty string.
+func Parse(paths []string, nearest func(typ reflect.Type, name string) string) (*Mask, error) {
+	if len(paths) == 0 {
+		return nil, nil //nolint:nilnil // nil is all fields
+	}
+	if len(paths) > maxPaths {
+		return nil, fmt.Errorf("%d fields are too many: expected at most %d", len(paths), maxPaths)
+	}
+	paths = slices.Concat(paths, identity)
+	slices.Sort(paths)
+	m := new(Mask)
+	var kept []string
+	for _, path := range slices.Compact(paths) {
+		steps, err := split(path)
+		if err != nil {
+			return nil, err
+		}
+		if covered(kept, path) {
+			continue // a shorter path has it
+		}
+		if err := (parsing{path, nearest}).add(&m.root, podType, "", steps); err != nil {
+			return nil, err
+		}
+		kept = append(kept, path)
+	}
+	m.key = Key{unique.Make(strings.Join(kept, ","))}
+	return m, nil
+}
+
+var podType = reflect.TypeFor[v1.Pod]()
+
+func covered(kept []string, path string) bool {
+	return slices.ContainsFunc(kept, func(shorter string) bool {
+		rest, is := strings.CutPrefix(path, shorter)
+		return is && (rest == "" || rest[0] == '.' || rest[0] == '[')
+	})
+}
+
+// step is the name of a field, or a key of a map.
+type step struct {
+	name string
+	key  bool
+}
+
+func split(path string) (steps []step, err error) {
+	bad := func() ([]step, error) {
+		return nil, fmt.Errorf("%q is not a field: expected names separated by dots, as in spec.containers.name, or metadata.labels['app']", path)
+	}
+	for rest := path; ; {
+		end := strings.IndexAny(rest, ".[")
+		if end < 0 {
+			end = len(rest)
+		}
+		if end == 0 {
+			return bad()
+		}
+		steps = append(steps, step{name: rest[:end]})
+		rest = rest[end:]
+		if inner, is := strings.CutPrefix(rest, "['"); is {
+			key, after, closed := strings.Cut(inner, "']")
+			if !closed || key == "" {
+				return bad()
+			}
+			steps, rest = append(steps, step{name: key, key: true}), after
+		}
+		if rest == "" {
+			return steps, nil
+		}
+		if rest[0] != '.' {
+			return bad()
+		}
+		rest = rest[1:]
+	}
+}
+
+var marshaler = reflect.TypeFor[json.Marshaler]()
+
+// parsing is the parsing of a path.
+type parsing struct {
+	path    string
+	nearest func(typ reflect.Type, name string) string
+}
+
+// add adds the path to a node of the type. before is the part of the path that leads to it.
+func (p parsing) add(n *node, typ reflect.Type, before string, steps []step) error {
+	for typ.Kind() == reflect.Pointer || typ.Kind() == reflect.Slice {
+		typ = typ.Elem()
+	}
+	if len(steps) == 0 {
+		n.fields, n.keys = nil, nil
+		return nil
+	}
+	s, opaque := steps[0], typ.Implements(marshaler) || reflect.PointerTo(typ).Implements(marshaler)
+	switch {
+	case s.key && typ.Kind() == reflect.Map:
+		if len(steps) > 1 {
+			return fmt.Errorf("%q: a value of %s has no fields", p.path, before)
+		}
+		n.keys = append(n.keys, s.name)
+		return nil
+	case s.key:
+		return fmt.Errorf("%q: %s is not a map", p.path, before)
+	case typ.Kind() == reflect.Map:
+		return fmt.Errorf("%q: %s is a map: select a key as in %s['%s']", p.path, before, before, s.name)
+	case typ.Kind() != reflect.Struct || opaque:
+		return fmt.Errorf("%q: %s has no fields", p.path, before)
+	}
+	index, found, always := find(typ, s.name)
+	if found == nil {
+		err := fmt.Errorf("%q: %s has no field %q", p.path, nameOf(before), s.name)
+		if known := p.nearest(typ, s.name); known != "" {
+			err = fmt.Errorf("%w: did you mean %q?", err, known)
+		}
+		return err
+	}
+	i := slices.IndexFunc(n.fields, func(f field) bool { return f.name == s.name })
+	if i < 0 {
+		i = len(n.fields)
+		n.fields = append(n.fields, field{index: index, name: s.name, always: always, node: new(node)})
+	}
+	return p.add(n.fields[i].node, found, join(before, s.name), steps[1:])
+}
+
+func nameOf(before string) string {
+	if before == "" {
+		return "a pod"
+	}
+	return before
+}
+
+func join(before, name string) string {
+	if before == "" {
+		return name
+	}
+	return before + "." + name
+}
+
+// find returns the index and the type of a field by its name in JSON, and whether it is always
+// there. The type is nil if there is none.
+func find(typ reflect.Type, name string) (index []int, found reflect.Type, always bool) {
+	for i := range typ.NumField() {
+		f := typ.Field(i)
+		tag, options, _ := strings.Cut(f.Tag.Get("json"), ",")
+		switch {
+		case !f.IsExported():
+		case tag == name && name != "":
+			return []int{i}, f.Type, !strings.Contains(options, "omit")
+		case tag == "" && f.Anonymous && (options == "inline" || f.Type.Kind() == reflect.Struct):
+			if index, found, always := find(f.Type, name); found != nil {
+				return append([]int{i}, index...), found, always
+			}
+		}
+	}
+	return nil, nil, false
+}
