@@ -72,7 +72,7 @@ func (m *Mask) JSON(pod *v1.Pod) ([]byte, error) {
 // append appends a field of a struct, if there is something in it.
 func (f *field) append(data []byte, of reflect.Value, first bool) ([]byte, error) {
 	value := of.FieldByIndex(f.index)
-	if value.IsZero() && !(f.always && value.Kind() != reflect.Slice) {
+	if value.IsZero() && (!f.always || value.Kind() == reflect.Slice) {
 		return data, nil
 	}
 	if !first {
