@@ -4,12 +4,15 @@ package podmask
 import (
 	"encoding/json"
 	"fmt"
+	"iter"
 	"reflect"
 	"slices"
 	"strings"
 	"unique"
 
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/podconfigd/podconfigd/internal/similar"
 )
 
 // Mask is a set of fields of a pod. It is immutable.
@@ -55,9 +58,8 @@ var identity = []string{"metadata.name", "metadata.namespace", "metadata.uid"}
 
 // Parse returns the mask of paths: names of fields in JSON, separated by dots. A path goes into the
 // elements of lists. ['key'] selects a key of a map. The fields metadata.name, metadata.namespace
-// and metadata.uid are always added. Without paths, Parse returns nil. nearest returns the field of a type
-// that is most similar to a name, or an empty string.
-func Parse(paths []string, nearest func(typ reflect.Type, name string) string) (*Mask, error) {
+// and metadata.uid are always added. Without paths, Parse returns nil.
+func Parse(paths []string) (*Mask, error) {
 	if len(paths) == 0 {
 		return nil, nil //nolint:nilnil // nil is all fields
 	}
@@ -76,7 +78,7 @@ func Parse(paths []string, nearest func(typ reflect.Type, name string) string) (
 		if covered(kept, path) {
 			continue // a shorter path has it
 		}
-		if err := (parsing{path, nearest}).add(&m.root, podType, "", steps); err != nil {
+		if err := m.root.add(podType, path, "", steps); err != nil {
 			return nil, err
 		}
 		kept = append(kept, path)
@@ -133,14 +135,8 @@ func split(path string) (steps []step, err error) {
 
 var marshaler = reflect.TypeFor[json.Marshaler]()
 
-// parsing is the parsing of a path.
-type parsing struct {
-	path    string
-	nearest func(typ reflect.Type, name string) string
-}
-
-// add adds the path to a node of the type. before is the part of the path that leads to it.
-func (p parsing) add(n *node, typ reflect.Type, before string, steps []step) error {
+// add adds a path. before is the part of the path that leads to the type.
+func (n *node) add(typ reflect.Type, path, before string, steps []step) error {
 	for typ.Kind() == reflect.Pointer || typ.Kind() == reflect.Slice {
 		typ = typ.Elem()
 	}
@@ -152,21 +148,21 @@ func (p parsing) add(n *node, typ reflect.Type, before string, steps []step) err
 	switch {
 	case s.key && typ.Kind() == reflect.Map:
 		if len(steps) > 1 {
-			return fmt.Errorf("%q: a value of %s has no fields", p.path, before)
+			return fmt.Errorf("%q: a value of %s has no fields", path, before)
 		}
 		n.keys = append(n.keys, s.name)
 		return nil
 	case s.key:
-		return fmt.Errorf("%q: %s is not a map", p.path, before)
+		return fmt.Errorf("%q: %s is not a map", path, before)
 	case typ.Kind() == reflect.Map:
-		return fmt.Errorf("%q: %s is a map: select a key as in %s['%s']", p.path, before, before, s.name)
+		return fmt.Errorf("%q: %s is a map: select a key as in %s['%s']", path, before, before, s.name)
 	case typ.Kind() != reflect.Struct || opaque:
-		return fmt.Errorf("%q: %s has no fields", p.path, before)
+		return fmt.Errorf("%q: %s has no fields", path, before)
 	}
 	index, found, always := find(typ, s.name)
 	if found == nil {
-		err := fmt.Errorf("%q: %s has no field %q", p.path, nameOf(before), s.name)
-		if known := p.nearest(typ, s.name); known != "" {
+		err := fmt.Errorf("%q: %s has no field %q", path, nameOf(before), s.name)
+		if known := similar.To(s.name, namesOf(typ)); known != "" {
 			err = fmt.Errorf("%w: did you mean %q?", err, known)
 		}
 		return err
@@ -176,7 +172,7 @@ func (p parsing) add(n *node, typ reflect.Type, before string, steps []step) err
 		i = len(n.fields)
 		n.fields = append(n.fields, field{index: index, name: s.name, always: always, node: new(node)})
 	}
-	return p.add(n.fields[i].node, found, join(before, s.name), steps[1:])
+	return n.fields[i].node.add(found, path, join(before, s.name), steps[1:])
 }
 
 func nameOf(before string) string {
@@ -210,4 +206,15 @@ func find(typ reflect.Type, name string) (index []int, found reflect.Type, alway
 		}
 	}
 	return nil, nil, false
+}
+
+// namesOf yields the names of the fields of a struct.
+func namesOf(typ reflect.Type) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for _, f := range reflect.VisibleFields(typ) {
+			if name, _, _ := strings.Cut(f.Tag.Get("json"), ","); name != "" && !yield(name) {
+				return
+			}
+		}
+	}
 }

@@ -11,13 +11,11 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
-
-	"github.com/podconfigd/podconfigd/internal/located"
 )
 
 func mask(t *testing.T, paths ...string) *Mask {
 	t.Helper()
-	m, err := Parse(paths, located.Nearest)
+	m, err := Parse(paths)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -144,11 +142,11 @@ func TestInvalidMasks(t *testing.T) {
 		"metadata.labels['']":          `is not a field`,
 		"spec.containers[0].name":      `is not a field`,
 	} {
-		if m, err := Parse([]string{path}, located.Nearest); err == nil || m != nil || !strings.Contains(err.Error(), want) {
+		if m, err := Parse([]string{path}); err == nil || m != nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %s", path, err, want)
 		}
 	}
-	if _, err := Parse(make([]string, maxPaths+1), located.Nearest); err == nil || !strings.Contains(err.Error(), "257 fields are too many") {
+	if _, err := Parse(make([]string, maxPaths+1)); err == nil || !strings.Contains(err.Error(), "257 fields are too many") {
 		t.Error(err)
 	}
 }

@@ -11,7 +11,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/labels"
 
-	"github.com/podconfigd/podconfigd/internal/located"
 	"github.com/podconfigd/podconfigd/internal/podfields"
 	"github.com/podconfigd/podconfigd/internal/podmask"
 	"github.com/podconfigd/podconfigd/pkg/config"
@@ -77,7 +76,7 @@ func parseFields(list string) (*podmask.Mask, error) {
 	if list == "" {
 		return nil, nil //nolint:nilnil // nil is all fields
 	}
-	return podmask.Parse(strings.Split(list, ","), located.Nearest)
+	return podmask.Parse(strings.Split(list, ","))
 }
 
 // sent has the operations that each mode sends, except those of events and BOOKMARK.

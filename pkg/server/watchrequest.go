@@ -11,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/podconfigd/podconfigd/api/podconfigd/v1alpha1"
-	"github.com/podconfigd/podconfigd/internal/located"
 	"github.com/podconfigd/podconfigd/internal/podfields"
 	"github.com/podconfigd/podconfigd/internal/podmask"
 	"github.com/podconfigd/podconfigd/pkg/config"
@@ -94,7 +93,7 @@ func fieldsOf(mask *fieldmaskpb.FieldMask) (*podmask.Mask, error) {
 			paths[i] += "[" + subscript
 		}
 	}
-	fields, err := podmask.Parse(paths, located.Nearest)
+	fields, err := podmask.Parse(paths)
 	if err != nil {
 		return nil, fmt.Errorf("fields: %w", err)
 	}

@@ -55,7 +55,7 @@ func TestImportsPointOneWay(t *testing.T) {
 		"pkg/syncloop":                {"pkg/config", "pkg/pleg", "pkg/podstatus"},
 		"pkg/lookup":                  {"pkg/access", "pkg/journal", "pkg/journal/view", "pkg/pleg", "api/stream/v1alpha1"},
 		"pkg/auth":                    {"internal/smallfile"},
-		"pkg/server":                  {"internal/located", "internal/podmask", "pkg/access", "pkg/auth", "internal/loopback", "internal/podfields", "pkg/config", "pkg/journal", "pkg/lookup", "pkg/journal/history", "pkg/journal/view", "pkg/journal/wire", "pkg/server/internal/respond", "pkg/server/kubeapi", "api/podconfigd/v1alpha1", "api/stream/v1alpha1"},
+		"pkg/server":                  {"internal/podmask", "pkg/access", "pkg/auth", "internal/loopback", "internal/podfields", "pkg/config", "pkg/journal", "pkg/lookup", "pkg/journal/history", "pkg/journal/view", "pkg/journal/wire", "pkg/server/internal/respond", "pkg/server/kubeapi", "api/podconfigd/v1alpha1", "api/stream/v1alpha1"},
 		"pkg/server/kubeapi":          {"pkg/access", "internal/podfields", "internal/podtable", "pkg/config", "pkg/journal", "pkg/journal/view", "pkg/journal/wire", "pkg/server/internal/respond"},
 		"pkg/server/internal/respond": {"api/stream/v1alpha1"},
 		"pkg/client":                  {"api/stream/v1alpha1", "internal/smallfile", "internal/socketpath"},
