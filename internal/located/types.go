@@ -18,6 +18,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	logsapi "k8s.io/component-base/logs/api/v1"
+
+	"github.com/podconfigd/podconfigd/internal/similar"
 )
 
 // expectations are the values that types with their own decoder accept.
@@ -77,8 +79,8 @@ func (t *Text) Unknown(data []byte, typ reflect.Type) (found Findings) {
 			}
 			found.Add(func() Fault {
 				message := "unknown field"
-				if similar := similar(name, maps.Keys(known)); similar != "" {
-					message += "; did you mean " + similar + "?"
+				if nearest := similar.To(name, maps.Keys(known)); nearest != "" {
+					message += "; did you mean " + nearest + "?"
 				}
 				return t.At(join(path, name), "%s", message)
 			})
