@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/component-base/featuregate"
 	logsapi "k8s.io/component-base/logs/api/v1"
+	"k8s.io/klog/v2"
 
 	"github.com/podconfigd/podconfigd/internal/logsink"
 )
@@ -49,6 +50,9 @@ Without a subcommand, podconfigd runs the daemon.`,
 			defer sink.Close(logCloseTimeout)
 			if err := startLogging(sink, &loaded.Logging, gates); err != nil {
 				return err
+			}
+			if files := loaded.Files(); len(files) > 0 {
+				klog.Background().Info("Configuration loaded", "files", files)
 			}
 			loaded.Daemon.Collectors = append(loaded.Daemon.Collectors, droppedLines(sink))
 			return runDaemon(cmd.Context(), &loaded.Daemon)

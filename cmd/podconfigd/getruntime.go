@@ -14,14 +14,15 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/client"
 )
 
-// runtimePods are the pods of the container runtime by UID, or nil without a runtime.
+// runtimePods are the pods of the container runtime by UID, or nil if they are not known.
 type runtimePods map[string]*v1alpha1.RuntimePod
 
-// askRuntime requests the pods of the container runtime from the daemon.
+// askRuntime requests the pods of the container runtime from the daemon. There are none if the
+// daemon has no runtime, or if a user of https may read only the pods.
 func askRuntime(ctx context.Context, c *client.Client) (runtimePods, error) {
 	runtime, err := c.Runtime(ctx)
-	if refused, ok := errors.AsType[*client.RefusedError](err); ok && refused.Code == http.StatusNotFound {
-		return nil, nil //nolint:nilnil // the daemon has no runtime
+	if refused, ok := errors.AsType[*client.RefusedError](err); ok && (refused.Code == http.StatusNotFound || refused.Code == http.StatusForbidden) {
+		return nil, nil //nolint:nilnil // there are none
 	}
 	if err != nil {
 		return nil, err

@@ -284,3 +284,13 @@ func TestExpensiveFiles(t *testing.T) {
 		}
 	}
 }
+
+// An item without a value is not the number 0, which is root.
+func TestEmptyItemsAreRefused(t *testing.T) {
+	dir := write(t, map[string]string{"c.yaml": header + "kubeconfig: k\naccess:\n- uids:\n  - 5\n  -\n  gids: [null]\n  view: full\n-\n"})
+	_, err := Load(Files{Config: filepath.Join(dir, "c.yaml")}, flags(nil))
+	want := "c.yaml:7: access[0].uids[1]: no value\nc.yaml:8: access[0].gids[0]: no value\nc.yaml:10: access[1]: no value\n"
+	if err == nil || !strings.HasPrefix(strings.ReplaceAll(err.Error(), dir+"/", ""), want) {
+		t.Errorf("got %v, want %s", err, want)
+	}
+}

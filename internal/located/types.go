@@ -61,13 +61,21 @@ func Decode(data []byte) (value any, err error) {
 	return value, err
 }
 
-// Unknown returns a fault for each field in the JSON of the type that the type does not have.
+// Unknown returns a fault for each field in the JSON of the type that the type does not have,
+// and for each item of a list that is null.
 func (t *Text) Unknown(data []byte, typ reflect.Type) (found Findings) {
 	value, err := Decode(data)
 	if err != nil {
 		return found
 	}
 	Walk(value, typ, "", func(path string, typ reflect.Type, value any) {
+		if items, ok := value.([]any); ok && typ.Kind() == reflect.Slice {
+			for i, item := range items {
+				if item == nil {
+					found.Add(func() Fault { return t.At(fmt.Sprintf("%s[%d]", path, i), "no value") })
+				}
+			}
+		}
 		object, isObject := value.(map[string]any)
 		if !isObject || typ.Kind() != reflect.Struct || decodesItself(typ) {
 			return

@@ -121,7 +121,7 @@ func (s *tcpServer) refused(resp *http.Response) error {
 	}
 	hint := ""
 	switch {
-	case resp.StatusCode == http.StatusUnauthorized || denied && !s.hasCredentials():
+	case s.tls != nil && (resp.StatusCode == http.StatusUnauthorized || denied && !s.hasCredentials()):
 		hint = s.credentialsHint()
 	case bytes.Contains(body, []byte("HTTP request to an HTTPS server")):
 		hint = ": use https:// in the address"

@@ -338,6 +338,8 @@ func TestConnectionErrors(t *testing.T) {
 	strict := serveTLS(t, true, mutual, answer(200, "{}")).URL
 	plain := httptest.NewServer(answer(404, "<html>"))
 	defer plain.Close()
+	readOnly := httptest.NewServer(answer(403, `{"message":"this address is read-only"}`))
+	defer readOnly.Close()
 	closed, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -365,6 +367,7 @@ func TestConnectionErrors(t *testing.T) {
 		"401, token":         {client.Config{Server: secure(answer(401, "Unauthorized")), BearerToken: "t", TLSClientConfig: trusted}, []string{"401 Unauthorized: the token is not accepted: is it expired?"}},
 		"403":                {client.Config{Server: secure(answer(403, forbidden)), BearerToken: "t", TLSClientConfig: trusted}, []string{"GET https://127.0.0.1:", "/v1alpha1/status: Forbidden (user=web, verb=get, resource=nodes, subresource=pods)"}},
 		"403, no token":      {client.Config{Server: secure(answer(403, forbidden)), TLSClientConfig: trusted}, []string{"subresource=pods): set --token-file, or --client-certificate and --client-key"}},
+		"403, http":          {client.Config{Server: readOnly.URL}, []string{"GET http://127.0.0.1:", "/v1alpha1/status: this address is read-only"}},
 		"the daemon refuses": {client.Config{Server: secure(answer(400, `{"message":"bad"}`)), TLSClientConfig: trusted}, []string{"bad"}},
 	}
 	_ = closed.Close() // no other server gets its port

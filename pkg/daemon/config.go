@@ -20,7 +20,8 @@ import (
 
 // Config is the configuration of a daemon. Start from DefaultConfig and set at least one
 // source. Fields that exist in KubeletConfiguration have the same names. Each comment
-// names the flag of the command podconfigd that sets the field. Errors name the flag.
+// names the flag of the command podconfigd that sets the field. [Fields] has the flags and the
+// paths in the configuration file. Errors name the flag.
 type Config struct {
 	// NodeName is the name of the node; the hostname if empty. The names and UIDs of static
 	// pods contain it. The apiserver source selects the pods with this spec.nodeName.

@@ -1,6 +1,7 @@
 package docs
 
 import (
+	"os"
 	"os/exec"
 	"strings"
 	"testing"
@@ -105,5 +106,27 @@ func TestHeavyDependenciesStayWhereTheyAre(t *testing.T) {
 	}
 	if len(all["pkg/config"]) == 0 {
 		t.Error("go list found nothing")
+	}
+}
+
+// On platforms other than Linux, the command only connects to daemons.
+func TestOtherPlatformsHaveNoDaemon(t *testing.T) {
+	for _, platform := range []string{"darwin", "windows"} {
+		cmd := exec.Command("go", "list", "-deps", module+"cmd/podconfigd")
+		cmd.Env = append(os.Environ(), "GOOS="+platform, "CGO_ENABLED=0")
+		out, err := cmd.Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for path := range strings.Lines(string(out)) {
+			path = strings.TrimSpace(path)
+			switch strings.TrimPrefix(path, module) {
+			case "pkg/daemon", "pkg/server", "pkg/manifest", "pkg/pleg", "pkg/lookup", "internal/configfile":
+				t.Errorf("%s: cmd/podconfigd depends on %s", platform, path)
+			}
+			if strings.HasPrefix(path, "k8s.io/kubernetes") || strings.HasPrefix(path, "k8s.io/client-go") {
+				t.Errorf("%s: cmd/podconfigd depends on %s", platform, path)
+			}
+		}
 	}
 }
