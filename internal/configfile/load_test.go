@@ -196,7 +196,7 @@ func TestFilesThatAreNoConfiguration(t *testing.T) {
 	for _, data := range []string{
 		"\ufeff" + header + "kubeconfig: /k\n",
 		strings.ReplaceAll(header+"kubeconfig: /k\n", "\n", "\r\n"),
-		header + "hostnameOverride: &a /k\nkubeconfig: *a\n",
+		header + "socketGroup: &a /k\nkubeconfig: *a\n",
 		`{"apiVersion": "config.podconfigd.dev/v1alpha1", "kind": "PodConfigdConfiguration", "kubeconfig": "/k"}`,
 	} {
 		dir := write(t, map[string]string{"c": data})

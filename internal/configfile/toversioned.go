@@ -17,12 +17,12 @@ import (
 
 // toVersioned converts all fields. It is the inverse of toDaemon.
 func toVersioned(in *daemon.Config, out *v1alpha1.PodConfigdConfiguration) {
-	out.StaticPodPath, out.FileCheckFrequency = in.StaticPodPath, &metav1.Duration{Duration: in.FileCheckFrequency}
+	out.StaticPodPath, out.FileCheckFrequency = in.StaticPodPath, fromDuration(in.FileCheckFrequency)
 	out.FileSources = convertAll(in.FileSources, func(s daemon.FileSource) v1alpha1.FileSource { return v1alpha1.FileSource(s) })
 	out.StaticPodURL, out.StaticPodURLHeader = in.StaticPodURL, fromHeader(in.StaticPodURLHeader)
 	out.StaticPodURLCAFile, out.StaticPodURLCertFile = in.StaticPodURLCAFile, in.StaticPodURLCertFile
 	out.StaticPodURLKeyFile, out.StaticPodURLTokenFile = in.StaticPodURLKeyFile, in.StaticPodURLTokenFile
-	out.HTTPCheckFrequency = &metav1.Duration{Duration: in.HTTPCheckFrequency}
+	out.HTTPCheckFrequency = fromDuration(in.HTTPCheckFrequency)
 	out.HTTPSources = convertAll(in.HTTPSources, func(s daemon.HTTPSource) v1alpha1.HTTPSource {
 		return v1alpha1.HTTPSource{
 			Name: s.Name, URL: s.URL, Header: fromHeader(s.Header),
@@ -35,13 +35,13 @@ func toVersioned(in *daemon.Config, out *v1alpha1.PodConfigdConfiguration) {
 		out.RemovalBrake = new(intstr.Parse(in.RemovalBrake))
 	}
 	out.ContainerRuntimeEndpoint, out.ContainerRuntimeEvents = in.ContainerRuntimeEndpoint, &in.ContainerRuntimeEvents
-	out.PLEGRelistPeriod, out.PLEGRelistThreshold = &metav1.Duration{Duration: in.PLEGRelistPeriod}, &metav1.Duration{Duration: in.PLEGRelistThreshold}
+	out.PLEGRelistPeriod, out.PLEGRelistThreshold = fromDuration(in.PLEGRelistPeriod), fromDuration(in.PLEGRelistThreshold)
 	out.RuntimeStatus, out.RuntimeStatusAPIPods = &in.RuntimeStatus, in.RuntimeStatusAPIPods
-	out.SyncFrequency = &metav1.Duration{Duration: in.SyncFrequency}
+	out.SyncFrequency = fromDuration(in.SyncFrequency)
 	fromSockets(in, out)
 	out.MaxSubscribers, out.MaxSubscribersPerProcess = new(int32(in.MaxSubscribers)), new(int32(in.MaxSubscribersPerProcess)) //nolint:gosec // Validate limits them
 	out.JournalMaxUpdates, out.JournalMaxBytes = new(int32(in.JournalMaxUpdates)), &in.JournalMaxBytes                        //nolint:gosec // see above
-	out.StateDir, out.StateMaxAge, out.StateMaxBytes = in.StateDir, &metav1.Duration{Duration: in.StateMaxAge}, &in.StateMaxBytes
+	out.StateDir, out.StateMaxAge, out.StateMaxBytes = in.StateDir, fromDuration(in.StateMaxAge), &in.StateMaxBytes
 }
 
 func fromSockets(in *daemon.Config, out *v1alpha1.PodConfigdConfiguration) {
@@ -84,10 +84,4 @@ func fromHeader(in http.Header) map[string][]string {
 	return maps.Clone(in)
 }
 
-// fromDuration returns nil for 0.
-func fromDuration(d time.Duration) *metav1.Duration {
-	if d == 0 {
-		return nil
-	}
-	return &metav1.Duration{Duration: d}
-}
+func fromDuration(d time.Duration) *metav1.Duration { return &metav1.Duration{Duration: d} }

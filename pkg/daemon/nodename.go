@@ -15,8 +15,9 @@ import (
 //
 // kubelet: k8s.io/component-helpers/node/util GetHostname.
 func NodeName(override string) (types.NodeName, error) {
-	name := override
+	name, hint := override, ""
 	if name == "" {
+		hint = "; set another with --hostname-override"
 		hostname, err := os.Hostname()
 		if err != nil {
 			return "", fmt.Errorf("reading the hostname: %w; set the node name with --hostname-override", err)
@@ -25,11 +26,11 @@ func NodeName(override string) (types.NodeName, error) {
 	}
 	name = strings.ToLower(strings.TrimSpace(name))
 	if name == "" {
-		return "", errors.New("the node name is empty: set it with --hostname-override")
+		return "", errors.New("the node name is empty" + hint)
 	}
 	// The name of every static pod ends in it, and the apiserver accepts only such node names.
 	if problems := validation.IsDNS1123Subdomain(name); len(problems) > 0 {
-		return "", fmt.Errorf("invalid node name %q: %s; set another with --hostname-override", name, problems[0])
+		return "", fmt.Errorf("invalid node name %q: %s%s", name, problems[0], hint)
 	}
 	return types.NodeName(name), nil
 }

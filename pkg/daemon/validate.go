@@ -30,6 +30,11 @@ func (c *Config) Validate() error {
 			found.add("ContainerRuntimeEndpoint", "%w", err)
 		}
 	}
+	if c.NodeName != "" {
+		if _, err := NodeName(c.NodeName); err != nil {
+			found.add("NodeName", "%w", err)
+		}
+	}
 	if _, err := parseNodeIP(c.NodeIP); err != nil {
 		found.add("NodeIP", "%w", err)
 	}

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"fmt"
 	"path/filepath"
 	"slices"
 	"time"
@@ -19,17 +20,18 @@ func (c *Config) listensOn(schemes ...string) bool {
 // validateListen checks Listen.
 func (c *Config) validateListen(found *faults) {
 	var seen []server.Address
-	for _, text := range c.Listen {
+	for i, text := range c.Listen {
+		field := FieldName(fmt.Sprintf("Listen[%d]", i))
 		address, err := server.ParseAddress(text)
 		switch {
 		case err != nil:
-			found.add("Listen", "%w", err)
+			found.add(field, "%w", err)
 		case address.Scheme == server.SchemeUnix && address.Path == filepath.Clean(c.Socket):
-			found.add("Listen", "%q: same path as %v: remove one of them", text, FieldName("Socket"))
+			found.add(field, "%q: same path as %v: remove one of them", text, FieldName("Socket"))
 		case address.Scheme == server.SchemeUnix && c.PodsAPISocket != "" && address.Path == filepath.Clean(c.PodsAPISocket):
-			found.add("Listen", "%q: same path as %v: remove one of them", text, FieldName("PodsAPISocket"))
+			found.add(field, "%q: same path as %v: remove one of them", text, FieldName("PodsAPISocket"))
 		case slices.ContainsFunc(seen, address.Same):
-			found.add("Listen", "%q: given twice: remove one of them", text)
+			found.add(field, "%q: given twice: remove one of them", text)
 		}
 		seen = append(seen, address)
 	}
