@@ -125,12 +125,12 @@ func anonymous(*http.Request) (*authenticator.Response, bool, error) {
 	return &authenticator.Response{User: &user.DefaultInfo{Name: user.Anonymous, Groups: []string{user.AllUnauthenticated}}}, true, nil
 }
 
-// Authenticate returns the user of a request, or an error that wraps ErrUnauthorized or
-// ErrUnavailable.
+// Authenticate returns the user of a request, or an error that wraps ErrUnauthorized,
+// ErrUnavailable or ErrNotAdmitted.
 func (a *Auth) Authenticate(r *http.Request) (user.Info, error) {
 	response, ok, err := a.requests.AuthenticateRequest(r)
 	switch {
-	case errors.Is(err, ErrUnavailable):
+	case errors.Is(err, ErrUnavailable), errors.Is(err, ErrNotAdmitted):
 		return nil, err
 	case err != nil:
 		return nil, fmt.Errorf("%w: %w", ErrUnauthorized, err)

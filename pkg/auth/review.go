@@ -39,6 +39,31 @@ func newReviews(opts Options) *reviews {
 	return &reviews{opts: opts, answers: cache.NewLRUExpireCache(maxAnswers), allowed: cache.NewLRUExpireCache(maxAnswers)}
 }
 
+// ErrNotAdmitted is the error for a token that is not reviewed because the admission of its
+// request does not allow it.
+var ErrNotAdmitted = errors.New("the token is not reviewed")
+
+type admissionKey struct{}
+
+// WithAdmission returns a context for a request. admit is called before the apiserver is asked about
+// its token, and returns false to prevent that, or a function that is called with the answer. It is
+// not called if the answer is known.
+func WithAdmission(ctx context.Context, admit func() (done func(), ok bool)) context.Context {
+	return context.WithValue(ctx, admissionKey{}, admit)
+}
+
+func admit(ctx context.Context) (done func(), err error) {
+	admit, _ := ctx.Value(admissionKey{}).(func() (func(), bool))
+	if admit == nil {
+		return func() {}, nil
+	}
+	done, ok := admit()
+	if !ok {
+		return nil, ErrNotAdmitted
+	}
+	return done, nil
+}
+
 // AuthenticateToken returns the user of a token.
 //
 // apiserver: plugin/pkg/authenticator/token/webhook AuthenticateToken.
@@ -52,6 +77,9 @@ func (r *reviews) AuthenticateToken(ctx context.Context, token string) (*authent
 		err := json.Unmarshal(answer, &got)
 		return got.Status, r.opts.TokenTTL, err
 	})
+	if errors.Is(err, ErrNotAdmitted) {
+		return nil, false, err
+	}
 	if err != nil {
 		return nil, false, fmt.Errorf("%w for a TokenReview: %w", ErrUnavailable, err)
 	}
@@ -121,6 +149,11 @@ func ask[T any](ctx context.Context, r *reviews, known *cache.LRUExpireCache, pa
 		// Other requests may wait for this answer when this one ends.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), reviewTimeout)
 		defer cancel()
+		done, err := admit(ctx)
+		if err != nil {
+			return none, err
+		}
+		defer done()
 		answer, err := r.opts.Post(ctx, path, body)
 		if err != nil {
 			return none, err

@@ -51,8 +51,8 @@ func start(t *testing.T, dir, url string, rules ...access.Rule) *running {
 	return r
 }
 
-// get returns the answer, of which the caller may read a part.
-func (r *running) get(t *testing.T, path string) *http.Response {
+// get returns the body of the answer, of which the caller may read a part.
+func (r *running) get(t *testing.T, path string) io.Reader {
 	t.Helper()
 	for {
 		response, err := r.Get("http://podconfigd" + path)
@@ -60,14 +60,14 @@ func (r *running) get(t *testing.T, path string) *http.Response {
 			continue
 		}
 		t.Cleanup(func() { _ = response.Body.Close() })
-		return response
+		return response.Body
 	}
 }
 
 // list returns the names of the pods and the revision of the list.
 func (r *running) list(t *testing.T) (names string, revision string) {
 	t.Helper()
-	data, err := io.ReadAll(r.get(t, "/api/v1/pods").Body)
+	data, err := io.ReadAll(r.get(t, "/api/v1/pods"))
 	var list struct {
 		Metadata struct{ ResourceVersion string }
 		Items    []struct{ Metadata struct{ Name string } }
@@ -104,7 +104,7 @@ func TestResumeAfterTwoRestarts(t *testing.T) {
 	second.stop()
 	last := start(t, dir, source.URL, viewOf("b"))
 	defer last.stop()
-	line, err := bufio.NewReader(last.get(t, "/v1alpha1/updates?since="+revision).Body).ReadString('\n')
+	line, err := bufio.NewReader(last.get(t, "/v1alpha1/updates?since="+revision)).ReadString('\n')
 	if err != nil || !strings.Contains(line, `"reset":true`) {
 		t.Errorf("a stream of revision %s continues: %v %s", revision, err, line)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -30,11 +31,16 @@ type Auth interface {
 	Authorize(ctx context.Context, u user.Info, attributes auth.Attributes) error
 }
 
-// Limits of authentications that fail, by address. An address that has used up its burst gets an
-// answer without an authentication, so that it can't make the apiserver review tokens.
+// Limits of authentications that fail, by address. The apiserver is not asked about tokens of an
+// address that has used up its burst. Other clients of that address, which can be a gateway or a
+// node, pass if their credentials can be checked without the apiserver.
 const (
 	failuresPerSecond = 1
 	failureBurst      = 20
+	// maxReviews is how many tokens are reviewed at a time. An address has at most failureBurst of
+	// them. maxPending is how many requests of an address are authenticated at a time.
+	maxReviews = 256
+	maxPending = 256
 	// maxFailing is how many addresses are known that have failed. The one that has not failed for
 	// the longest time is forgotten first.
 	maxFailing = 1024
@@ -55,6 +61,9 @@ type guard struct {
 	metrics *metrics
 	// failing has a *rate.Limiter for each peer that has failed to authenticate.
 	failing *cache.LRUExpireCache
+	// pending counts the requests that are being authenticated, reviews the tokens that are being
+	// reviewed.
+	pending, reviews counter
 	// logged has the denials that were logged.
 	logged  *cache.LRUExpireCache
 	logging *rate.Limiter
@@ -64,6 +73,8 @@ func newGuard(a Auth, m *metrics) *guard {
 	return &guard{
 		auth: a, metrics: m, failing: cache.NewLRUExpireCache(maxFailing), logged: cache.NewLRUExpireCache(maxLogged),
 		logging: rate.NewLimiter(rate.Every(time.Minute/denialsPerMin), denialBurst),
+		pending: counter{what: "requests to authenticate at a time", all: math.MaxInt, each: maxPending},
+		reviews: counter{what: "tokens to review at a time", all: maxReviews, each: failureBurst},
 	}
 }
 
@@ -73,23 +84,8 @@ func (g *guard) guard(next http.Handler) http.Handler {
 		if conn := connFrom(r.Context()); conn != nil {
 			r.TLS = conn.tlsState()
 		}
-		peer := peerFrom(r.Context())
-		if wait := g.mustWait(peer); wait > 0 {
-			g.metrics.rejections.WithLabelValues("rate").Inc()
-			w.Header().Set("Retry-After", strconv.Itoa(int(wait/time.Second)+1))
-			deny(w, r, codes.ResourceExhausted, http.StatusTooManyRequests, metav1.StatusReasonTooManyRequests,
-				fmt.Sprintf("too many requests of %v without valid credentials: try again later", peer))
-			return
-		}
-		u, err := g.auth.Authenticate(r)
-		if errors.Is(err, auth.ErrUnavailable) {
-			g.unavailable(w, r, err)
-			return
-		}
+		u, err := g.authenticate(w, r)
 		if err != nil {
-			g.failed(peer)
-			g.log(r, "unauthorized", peer.String(), err)
-			deny(w, r, codes.Unauthenticated, http.StatusUnauthorized, metav1.StatusReasonUnauthorized, "Unauthorized")
 			return
 		}
 		err = g.auth.Authorize(r.Context(), u, auth.AttributesOf(r.Method, r.URL.Path))
@@ -107,6 +103,46 @@ func (g *guard) guard(next http.Handler) http.Handler {
 	})
 }
 
+// authenticate returns the user of a request. With an error, it has answered.
+func (g *guard) authenticate(w http.ResponseWriter, r *http.Request) (user.Info, error) {
+	peer := peerFrom(r.Context())
+	done, refusal := g.pending.take(peer)
+	if refusal != nil {
+		g.tooMany(w, r, peer, 0)
+		return nil, refusal
+	}
+	defer done()
+	wait := g.mustWait(peer)
+	u, err := g.auth.Authenticate(r.WithContext(auth.WithAdmission(r.Context(), func() (func(), bool) {
+		if g.mustWait(peer) > 0 {
+			return nil, false
+		}
+		done, refusal := g.reviews.take(peer)
+		return done, refusal == nil
+	})))
+	switch {
+	case err == nil:
+		return u, nil
+	case errors.Is(err, auth.ErrUnavailable):
+		g.unavailable(w, r, err)
+	case wait > 0, errors.Is(err, auth.ErrNotAdmitted):
+		g.tooMany(w, r, peer, wait)
+	default:
+		g.failed(peer)
+		g.log(r, "unauthorized", peer.String(), err)
+		deny(w, r, codes.Unauthenticated, http.StatusUnauthorized, metav1.StatusReasonUnauthorized, "Unauthorized")
+	}
+	return nil, err
+}
+
+// tooMany refuses a request because of the failures of its address.
+func (g *guard) tooMany(w http.ResponseWriter, r *http.Request, peer peerID, wait time.Duration) {
+	g.metrics.rejections.WithLabelValues("rate").Inc()
+	w.Header().Set("Retry-After", strconv.Itoa(int(wait/time.Second)+1))
+	deny(w, r, codes.ResourceExhausted, http.StatusTooManyRequests, metav1.StatusReasonTooManyRequests,
+		fmt.Sprintf("too many requests of %v without valid credentials: try again later", peer))
+}
+
 // unavailable refuses a request because the apiserver can't be asked. The client gets no details.
 func (g *guard) unavailable(w http.ResponseWriter, r *http.Request, err error) {
 	g.log(r, "unavailable", "", err)
@@ -114,7 +150,7 @@ func (g *guard) unavailable(w http.ResponseWriter, r *http.Request, err error) {
 		auth.ErrUnavailable.Error()+" whether the request is allowed: try again later")
 }
 
-// mustWait returns how long the peer must wait until a request of it is looked at.
+// mustWait returns how long the peer must wait until a token of it is reviewed.
 func (g *guard) mustWait(peer peerID) time.Duration {
 	limiter := g.failures(peer)
 	if limiter == nil {

@@ -285,7 +285,7 @@ func TestPlainHTTPOnTheTLSPort(t *testing.T) {
 	}
 }
 
-// An address that fails to authenticate too often is not looked at for a while. Others are.
+// An address that fails to authenticate too often is refused for a while. Others are not.
 func TestFailedAuthenticationsAreLimited(t *testing.T) {
 	s := serveHTTPS(t, Limits{})
 	client := s.client(t, 2)
@@ -294,7 +294,7 @@ func TestFailedAuthenticationsAreLimited(t *testing.T) {
 			t.Fatalf("attempt %d: %d", i, resp.code)
 		}
 	}
-	resp := s.do(t, client, "GET", "/pods", "all")
+	resp := s.do(t, client, "GET", "/pods", "wrong")
 	if body := resp.text(t); resp.code != http.StatusTooManyRequests || resp.header.Get("Retry-After") == "" || !strings.Contains(body, "127.0.0.1") {
 		t.Errorf("after %d failures: %d %s", failureBurst, resp.code, body)
 	}

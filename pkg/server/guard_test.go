@@ -1,0 +1,126 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+
+	"github.com/podconfigd/podconfigd/pkg/auth"
+)
+
+var served = http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
+
+// ask makes a request of a network peer, and returns the status.
+func (g *guard) ask(address, token string) int {
+	r := httptest.NewRequest(http.MethodGet, "/pods", http.NoBody)
+	r.Header.Set("Authorization", "Bearer "+token)
+	r = r.WithContext(context.WithValue(r.Context(), peerKey{}, networkOf(netip.MustParseAddr(address))))
+	w := httptest.NewRecorder()
+	g.guard(served).ServeHTTP(w, r)
+	return w.Code
+}
+
+// Requests at the same time do not get around the limit of failures: while the apiserver is
+// slow, an address can't make it review more tokens than when it is fast.
+func TestFailuresAtTheSameTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var reviews atomic.Int64
+		answer := make(chan struct{})
+		a, err := auth.New(auth.Options{TokenReview: true, Post: func(context.Context, string, []byte) ([]byte, error) {
+			reviews.Add(1)
+			<-answer
+			return []byte("{}"), nil
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		g := newGuard(a, newMetrics(nil))
+		var all sync.WaitGroup
+		codes := make(chan int, 1000)
+		ask := func(token string) { all.Go(func() { codes <- g.ask("192.0.2.1", token) }) }
+		for i := range 500 {
+			ask(fmt.Sprint("wrong", i))
+		}
+		for range 500 {
+			ask("wrong0")
+		}
+		synctest.Wait()
+		if n := reviews.Load(); n > failureBurst {
+			t.Errorf("%d reviews at a time, want at most %d", n, failureBurst)
+		}
+		if waiting := cap(codes) - len(codes); waiting > maxPending {
+			t.Errorf("%d requests of one address wait, want at most %d", waiting, maxPending)
+		}
+		close(answer)
+		all.Wait()
+		if n := reviews.Load(); n > failureBurst {
+			t.Errorf("%d reviews, want at most %d", n, failureBurst)
+		}
+		if code := g.ask("192.0.2.1", "other"); code != http.StatusTooManyRequests {
+			t.Errorf("after the failures: %d", code)
+		}
+		<-time.After(time.Minute)
+		if code := g.ask("192.0.2.1", "other"); code != http.StatusUnauthorized {
+			t.Errorf("a minute later: %d", code)
+		}
+	})
+}
+
+// Clients behind one address, for example that of a node or a gateway, do not keep each other out:
+// those whose credentials can be checked here pass.
+func TestFailuresOfANeighbour(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "tokens")
+	if err := os.WriteFile(path, []byte("inFile,alice,1\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	reviews := 0
+	a, err := auth.New(auth.Options{
+		TokenFile: path, TokenReview: true, TokenTTL: time.Hour, AlwaysAllow: true,
+		Post: func(_ context.Context, _ string, body []byte) ([]byte, error) {
+			reviews++
+			var review authenticationv1.TokenReview
+			if err := json.Unmarshal(body, &review); err != nil {
+				return nil, err
+			}
+			review.Status.Authenticated = review.Spec.Token == "reviewed"
+			return json.Marshal(review)
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := newGuard(a, newMetrics(nil))
+	expect := func(token string, want int) {
+		t.Helper()
+		if code := g.ask("192.0.2.1", token); code != want {
+			t.Errorf("%s: %d, want %d", token, code, want)
+		}
+	}
+	expect("reviewed", http.StatusOK)
+	for i := range failureBurst {
+		expect(fmt.Sprint("wrong", i), http.StatusUnauthorized)
+	}
+	before := reviews
+	expect("another", http.StatusTooManyRequests)
+	expect("wrong1", http.StatusTooManyRequests)
+	expect("inFile", http.StatusOK)
+	expect("reviewed", http.StatusOK)
+	if reviews != before {
+		t.Errorf("%d more reviews", reviews-before)
+	}
+	if code := g.ask("192.0.2.2", "another"); code != http.StatusUnauthorized {
+		t.Errorf("another address: %d", code)
+	}
+}
