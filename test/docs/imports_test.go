@@ -32,7 +32,7 @@ func TestImportsPointOneWay(t *testing.T) {
 		"api/config/v1alpha1":         {"internal/socketpath"},
 		"api/podconfigd/v1alpha1":     {},
 		"api/stream/v1alpha1":         {},
-		"internal/located":            {},
+		"internal/located":            {"internal/similar"},
 		"internal/configfile":         {"api/config/v1alpha1", "internal/located", "internal/smallfile", "pkg/access", "pkg/daemon"},
 		"pkg/config":                  {"internal/deepequal"},
 		"pkg/access":                  {"internal/deepequal", "pkg/config"},
