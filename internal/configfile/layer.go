@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
 	"maps"
 	"path/filepath"
@@ -119,7 +120,34 @@ func (l *layer) decode(want format) map[string]any {
 		l.found.AddAll(text.Unknown(data, configType))
 	}
 	l.dropMismatches(values, data)
+	l.refuseEmptyRestrictions(values)
 	return values
+}
+
+// restrictions are the fields of an access rule that restrict it. Without one, the rule is for all.
+var restrictions = []string{"users", "uids", "groups", "gids", "sources", "namespaces", "labelSelector"}
+
+// refuseEmptyRestrictions adds a fault for each restriction of an access rule, and for access itself, that is
+// there without a value. Who takes the last name out of a list does not mean everybody.
+func (l *layer) refuseEmptyRestrictions(values map[string]any) {
+	access, is := values["access"]
+	if is && access == nil {
+		l.found.Add(func() located.Fault {
+			return l.text.At("access", "no value: expected rules, or [] to show everything to all clients")
+		})
+	}
+	rules, _ := access.([]any)
+	for i, rule := range rules {
+		object, _ := rule.(map[string]any)
+		for _, name := range restrictions {
+			value, is := object[name]
+			if list, isList := value.([]any); is && (value == nil || value == "" || isList && len(list) == 0) {
+				l.found.Add(func() located.Fault {
+					return l.text.At(fmt.Sprintf("access[%d].%s", i, name), "empty: expected at least one; leave the field out if the rule is for all")
+				})
+			}
+		}
+	}
 }
 
 // dropMismatches removes the values whose type is not that of their field.

@@ -294,3 +294,29 @@ func TestEmptyItemsAreRefused(t *testing.T) {
 		t.Errorf("got %v, want %s", err, want)
 	}
 }
+
+// A rule for nobody must not become one for everybody: a restriction without a value is a fault.
+func TestEmptyRestrictionsOfAccessRules(t *testing.T) {
+	for text, want := range map[string]string{
+		"access:\n":                            "c:4: access: no value",
+		"access:\n- users: []\n  view: full\n": "c:5: access[0].users: empty: expected at least one; leave the field out",
+		"access:\n- users:\n#  - prometheus\n  view: full\n":             "c:5: access[0].users: empty",
+		"access:\n- {uids: [], view: full}\n":                            "c:5: access[0].uids: empty",
+		"access:\n- {groups: [], view: full}\n":                          "c:5: access[0].groups: empty",
+		"access:\n- {gids: [], view: full}\n":                            "c:5: access[0].gids: empty",
+		"access:\n- {users: [a], sources: [], view: full}\n":             "c:5: access[0].sources: empty",
+		"access:\n- {users: [a], namespaces: null, view: full}\n":        "c:5: access[0].namespaces: empty",
+		"access:\n- {users: [a], labelSelector: '', view: full}\n":       "c:5: access[0].labelSelector: empty",
+		"access:\n- {users: [a], view: full}\n- {users: , view: full}\n": "c:6: access[1].users: empty",
+	} {
+		dir := write(t, map[string]string{"c": header + "staticPodPath: /m\n" + text})
+		_, err := Load(Files{Config: filepath.Join(dir, "c")}, flags(nil))
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%q: %v, want %s", text, err, want)
+		}
+	}
+	dir := write(t, map[string]string{"c": header + "staticPodPath: /m\naccess: []\n"})
+	if _, err := Load(Files{Config: filepath.Join(dir, "c")}, flags(nil)); err != nil {
+		t.Error(err)
+	}
+}
