@@ -17,15 +17,43 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/daemon"
 )
 
-// errors returns the faults of the file, with the file.
+// placed is a fault in a file.
+type placed struct {
+	located.Fault
+	from *layer
+}
+
+// Error returns the fault with file, line and field.
+func (p *placed) Error() string {
+	if text := p.In(p.from.path); p.Line > 0 {
+		return text
+	}
+	return p.from.path + ": " + p.In("")
+}
+
+// errors returns the faults of the file.
 func (l *layer) errors() (errs []error) {
 	for _, fault := range l.found.Bounded() {
-		text := fault.In(l.path)
-		if fault.Line == 0 {
-			text = l.path + ": " + text
-		}
-		errs = append(errs, errors.New(text))
+		errs = append(errs, &placed{fault, l})
 	}
+	return errs
+}
+
+// sort puts faults into the order of the files and of the lines. Faults without a file, such
+// as those of flags, come last.
+func (c *Configuration) sort(errs []error) []error {
+	place := func(err error) (file, line int) {
+		fault, ok := err.(*placed) //nolint:errorlint // it is not wrapped
+		if !ok {
+			return len(c.layers), 0
+		}
+		return slices.Index(c.layers, fault.from), fault.Line
+	}
+	slices.SortStableFunc(errs, func(a, b error) int {
+		fileOfA, lineOfA := place(a)
+		fileOfB, lineOfB := place(b)
+		return cmp.Or(cmp.Compare(fileOfA, fileOfB), cmp.Compare(lineOfA, lineOfB))
+	})
 	return errs
 }
 
@@ -71,21 +99,25 @@ func (c *Configuration) validate() (errs []error) {
 // locate returns the fault with the file and the line of the first of its fields that is from
 // a file. It is nil if a field of the fault is already faulty.
 func (c *Configuration) locate(fault *daemon.FieldError) error {
-	message := fault.Text(c.name)
+	message := located.Fault{Message: fault.Text(c.name)}
 	if fault.Field != "" {
-		message = c.name(fault.Field) + ": " + message
+		message.Field = c.name(fault.Field)
 	}
-	place := ""
+	var place *placed
 	for _, name := range fault.Fields() {
 		path, flag := c.pathOf(name)
 		if c.isFaulty(path) {
 			return nil
 		}
-		if from, line := c.origin(path); from != nil && !c.changed(flag) && place == "" {
-			place = fmt.Sprintf("%s:%d: ", from.path, line)
+		if from, line := c.origin(path); from != nil && !c.changed(flag) && place == nil {
+			message.Line = line
+			place = &placed{message, from}
 		}
 	}
-	return errors.New(place + message)
+	if place == nil {
+		return errors.New(message.In(""))
+	}
+	return place
 }
 
 // name returns the flag of a field if it is on the command line, or else the path of the field.
@@ -148,7 +180,7 @@ func (c *Configuration) locateInFile(path, message string) error {
 		return errors.New(fault.In(""))
 	}
 	fault.Line = line
-	return errors.New(fault.In(from.path))
+	return &placed{fault, from}
 }
 
 // validateLogging returns the faults of the configuration of the log.

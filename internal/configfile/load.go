@@ -75,7 +75,7 @@ func Load(files Files, flags *Flags) (*Configuration, error) {
 	errs = append(errs, c.validateLogging()...)
 	errs = append(errs, c.validate()...)
 	if len(errs) > 0 {
-		return nil, errors.Join(errs...)
+		return nil, errors.Join(c.sort(errs)...)
 	}
 	return c, nil
 }

@@ -112,37 +112,26 @@ staticPodURLHeader:
   A: [b]
 plegRelistPeriod: 2m
 `})
-	path := filepath.Join(dir, "c.yaml")
-	_, err := Load(Files{Config: path}, flags(func(c *daemon.Config) { c.StateMaxAge = 0 }, "state-max-age"))
+	_, err := Load(Files{Config: filepath.Join(dir, "c.yaml")}, flags(func(c *daemon.Config) { c.StateMaxAge = 0 }, "state-max-age"))
 	if err == nil {
 		t.Fatal("accepted")
 	}
-	want := strings.ReplaceAll(`c.yaml:3: staticPodPth: unknown field; did you mean staticPodPath?
+	want := `c.yaml:3: staticPodPth: unknown field; did you mean staticPodPath?
 c.yaml:4: fileCheckFrequency: expected duration such as 1m30s, got number 5
 c.yaml:5: socketMode: expected string, got number 0660: put it in quotes
+c.yaml:7: maxSubscribers: 0 is too small: expected 1 or more
 c.yaml:8: httpCheckFrequency: duplicate key, also in line 6
+c.yaml:8: httpCheckFrequency: 25h0m0s is too long: expected 24h0m0s or less
 c.yaml:11: authentication.x509.clientCaFile: unknown field; did you mean clientCAFile?
-c.yaml:15: access[0].uids[0]: expected integer from 0 to 4294967295, got number -1
 c.yaml:14: access[0].view: expected full, redacted, metadata or none
-`, "c.yaml:", path+":")
-	if !strings.HasPrefix(err.Error(), want) {
-		t.Errorf("got\n%s\nwant\n%s", err, want)
-	}
-	for _, want := range []string{
-		":16: access[1].labelSelector: ",
-		"no source of pods: set staticPodPath, staticPodURL or kubeconfig",
-		path + ":18: staticPodURLHeader: requires staticPodURL",
-		path + ":7: maxSubscribers: 0 is too small: expected 1 or more",
-		path + ":8: httpCheckFrequency: 25h0m0s is too long",
-		path + ":20: plegRelistThreshold: 3m0s is too short for plegRelistPeriod=2m0s: expected 4m0s or more",
-		"--state-max-age: 0s is too short",
-	} {
-		if !strings.Contains(err.Error(), want) {
-			t.Errorf("no %q in\n%s", want, err)
-		}
-	}
-	if strings.Contains(err.Error(), "fileCheckFrequency: 20s") {
-		t.Error("a value of a wrong type has a further fault:", err)
+c.yaml:15: access[0].uids[0]: expected integer from 0 to 4294967295, got number -1
+c.yaml:16: access[1].labelSelector: found '=', expected: ',' or 'end of string'
+c.yaml:18: staticPodURLHeader: requires staticPodURL
+c.yaml:20: plegRelistThreshold: 3m0s is too short for plegRelistPeriod=2m0s: expected 4m0s or more
+no source of pods: set staticPodPath, staticPodURL or kubeconfig
+--state-max-age: 0s is too short: expected 1m0s or more`
+	if got := strings.ReplaceAll(err.Error(), dir+"/", ""); got != want {
+		t.Error(cmp.Diff(want, got))
 	}
 }
 
@@ -163,11 +152,11 @@ access:
 `})
 	_, err := Load(Files{Config: filepath.Join(dir, "c.yaml")}, flags(nil))
 	want := `c.yaml:5: fileSources[0].name: required: expected the name of the source
-c.yaml:9: httpSources[0].url: required: expected the URL of a manifest
-c.yaml:14: access[1].view: expected full, redacted, metadata or none
 c.yaml:6: fileSources[1].name: "B_" is not a DNS label: expected 1 to 63 lower-case letters, digits and hyphens
+c.yaml:9: httpSources[0].url: required: expected the URL of a manifest
 c.yaml:11: access[0].users[1]: empty
 c.yaml:13: access[0].annotations: only for a rule with the view redacted, not full: remove them or change the view
+c.yaml:14: access[1].view: expected full, redacted, metadata or none
 c.yaml:14: access[1].sources[0]: unknown source "x": expected file, http, api, file:NAME or http:NAME`
 	if got := strings.ReplaceAll(err.Error(), dir+"/", ""); got != want {
 		t.Error(cmp.Diff(want, got))
