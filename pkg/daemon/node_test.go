@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -22,11 +23,18 @@ func TestCountRanges(t *testing.T) {
 // The node of the apiserver replaces what the daemon knows, for as long as there is one.
 func TestTheNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		addresses, version, versionErr := []string{"192.0.2.1"}, "", errors.New("no answer")
-		var got *v1.Node
+		var address, version atomic.Value
+		var last atomic.Pointer[v1.Node]
+		address.Store("192.0.2.1")
+		version.Store("")
 		n := &node{
-			name: "node1", addresses: func() []string { return addresses }, put: func(node *v1.Node) { got = node },
-			version: func(context.Context) (string, error) { return version, versionErr },
+			name: "node1", addresses: func() []string { return []string{address.Load().(string)} }, put: last.Store,
+			version: func(context.Context) (string, error) {
+				if v := version.Load().(string); v != "" {
+					return v, nil
+				}
+				return "", errors.New("no answer")
+			},
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error)
@@ -35,17 +43,19 @@ func TestTheNode(t *testing.T) {
 			t.Helper()
 			<-time.After(nodePeriod)
 			synctest.Wait()
+			got := last.Load()
 			if a := got.Status.Addresses[0]; a.Type != v1.NodeInternalIP || a.Address != address || got.Status.NodeInfo.ContainerRuntimeVersion != runtime {
 				t.Errorf("got %+v, want %s, %q", got.Status, address, runtime)
 			}
 		}
 		expect("192.0.2.1", "")
-		if got.Labels[v1.LabelHostname] != "node1" || got.Labels[v1.LabelOSStable] == "" || got.Labels[v1.LabelArchStable] == "" || len(got.Status.Conditions) != 0 {
+		if got := last.Load(); got.Labels[v1.LabelHostname] != "node1" || got.Labels[v1.LabelOSStable] == "" || got.Labels[v1.LabelArchStable] == "" || len(got.Status.Conditions) != 0 {
 			t.Errorf("got %+v", got)
 		}
-		addresses, version, versionErr = []string{"192.0.2.2"}, "containerd://2.4.0", nil
+		address.Store("192.0.2.2")
+		version.Store("containerd://2.4.0")
 		expect("192.0.2.2", "containerd://2.4.0")
-		version, versionErr = "", errors.New("it has gone")
+		version.Store("")
 		expect("192.0.2.2", "containerd://2.4.0") // the last known one
 
 		remote := &v1.Node{
