@@ -22,7 +22,7 @@ declare -A program=(
 )
 
 if [[ $# -eq 0 ]]; then
-	set -- grpcurl python node prometheus otelcol
+	set -- grpcurl python node prometheus otelcol telegraf
 fi
 
 say() { echo "==> $*" >&2; }

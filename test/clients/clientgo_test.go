@@ -25,7 +25,7 @@ var podsResource = v1.SchemeGroupVersion.WithResource("pods")
 // restConfig reads the kubeconfig.
 func (n *node) restConfig(t *testing.T) *rest.Config {
 	t.Helper()
-	kubeconfig := n.config(t, "kubeconfig")
+	kubeconfig := n.kubeconfig(t)
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {
 		t.Fatal(err)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -16,18 +17,23 @@ import (
 // follower follows the stream with one grpcurl after the other: one that ends with the
 // daemon is followed by one that resumes.
 type follower struct {
-	grpcurl, address string
-	mu               sync.Mutex
-	instance         string
-	revision         string
-	pods             map[string]string // by UID
-	failed           error
+	grpcurl  string
+	server   []string
+	mu       sync.Mutex
+	instance string
+	revision string
+	pods     map[string]string // by UID
+	failed   error
 }
 
 // grpcurl compares the pods that are on the stream.
 func grpcurl(t *testing.T, n *node) view {
 	t.Helper()
-	f := &follower{grpcurl: installed(t, "grpcurl"), address: n.http, pods: make(map[string]string)}
+	server := []string{"-plaintext", n.http}
+	if n.durable {
+		server = []string{"-cacert", filepath.Join(n.dir, "ca.crt"), "-H", "authorization: Bearer " + token, n.https}
+	}
+	f := &follower{grpcurl: installed(t, "grpcurl"), server: server, pods: make(map[string]string)}
 	ctx, cancel := context.WithCancel(context.Background())
 	var following sync.WaitGroup
 	following.Go(func() {
@@ -52,7 +58,8 @@ func (f *follower) follow(ctx context.Context) {
 	if f.instance != "" {
 		request = fmt.Sprintf(`{"instance": %q, "since": %q}`, f.instance, f.revision)
 	}
-	cmd := exec.CommandContext(ctx, f.grpcurl, "-plaintext", "-max-msg-sz", "16777216", "-d", request, f.address, "podconfigd.v1alpha1.PodConfig/Watch")
+	args := append([]string{"-max-msg-sz", "16777216", "-d", request}, f.server...)
+	cmd := exec.CommandContext(ctx, f.grpcurl, append(args, "podconfigd.v1alpha1.PodConfig/Watch")...)
 	stdout, err := cmd.StdoutPipe()
 	if err == nil {
 		err = cmd.Start()

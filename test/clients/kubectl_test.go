@@ -15,7 +15,7 @@ import (
 // kubectl compares what "kubectl get pods" prints.
 func kubectl(t *testing.T, n *node) view {
 	t.Helper()
-	config, home := n.config(t, "kubeconfig"), t.TempDir()
+	config, home := n.kubeconfig(t), t.TempDir()
 	return view{
 		want: seenPods,
 		got: func(ctx context.Context) ([]string, error) {

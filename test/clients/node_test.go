@@ -24,6 +24,8 @@ type node struct {
 	dir, socket string
 	// http is the host and port of the plain listener.
 	http string
+	// https is that of the https listener. There is another one on port 10250 of ip.
+	https, ip string
 	// target is the port of the pods' metrics.
 	target string
 	args   []string
@@ -56,6 +58,7 @@ func newNode(t *testing.T, cri *containerd, durable bool) *node {
 		"--pod-manifest-path", filepath.Join(dir, "manifests"), "--socket", n.socket, "--listen", "http://" + n.http,
 		"--hostname-override", "node1",
 	}
+	n.serveHTTPS(t)
 	if durable {
 		n.args = append(n.args, "--state-dir", filepath.Join(dir, "state"))
 	}
@@ -207,7 +210,7 @@ func (n *node) config(t *testing.T, name string, replace ...string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	replace = append(replace, "127.0.0.1:10255", n.http, "/etc/podconfigd", n.dir)
+	replace = append(replace, "127.0.0.1:10255", n.http, "127.0.0.1:10250", n.https, "/etc/podconfigd", n.dir)
 	text := strings.NewReplacer(replace...).Replace(string(data))
 	path := filepath.Join(n.dir, name)
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {

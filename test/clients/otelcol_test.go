@@ -24,17 +24,19 @@ type collector struct {
 	node      *node
 	questions string
 	// current are the UIDs of the pods, by name.
-	current   map[string]string
+	current map[string]string
+	// kept are the UIDs of pods whose name another pod took over.
+	kept      map[string]bool
 	mu        sync.Mutex
 	endpoints string
 }
 
 func openTelemetry(t *testing.T, n *node) view {
 	t.Helper()
-	c := &collector{node: n, questions: components.FreeAddress(t)}
+	c := &collector{node: n, questions: components.FreeAddress(t), kept: make(map[string]bool)}
 	cmd := exec.CommandContext(context.Background(), installed(t, "otelcol"), "--config",
 		n.config(t, "otelcol.yaml", "127.0.0.1:4318", c.questions))
-	cmd.Env = append(os.Environ(), "KUBECONFIG="+n.config(t, "kubeconfig"))
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+n.kubeconfig(t))
 	run(t, cmd, func(line string) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
@@ -102,12 +104,15 @@ func (c *collector) got(ctx context.Context) ([]string, error) {
 	return lines, nil
 }
 
-// replaced is whether another pod has taken over the name. The processor forgets a pod only
-// if it sees that the pod is deleted. An informer that lists again sees an update of the
-// name, whose old pod the processor ignores. With a state directory, the informer resumes.
+// replaced is whether another pod has taken over the name, now or earlier. The processor
+// forgets a pod only if it sees that the pod is deleted. An informer that lists again sees an
+// update of the name, whose old pod the processor ignores and then keeps for good. With a
+// state directory, the informer resumes.
 func (c *collector) replaced(a attributes) bool {
-	uid, ok := c.current[a.Name]
-	return ok && uid != a.UID && !c.node.durable
+	if uid, ok := c.current[a.Name]; ok && uid != a.UID && !c.node.durable {
+		c.kept[a.UID] = true
+	}
+	return c.kept[a.UID]
 }
 
 // ask sends a question through the pipeline.

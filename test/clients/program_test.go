@@ -101,14 +101,14 @@ func lastLine(t *testing.T, cmd *exec.Cmd) view {
 // python runs the client of Debian's python3-kubernetes.
 func python(t *testing.T, n *node) view {
 	t.Helper()
-	n.config(t, "kubeconfig")
+	n.kubeconfig(t)
 	return lastLine(t, exec.CommandContext(context.Background(), installed(t, "python"), n.config(t, "informer.py")))
 }
 
 // nodeJS runs the informer of @kubernetes/client-node.
 func nodeJS(t *testing.T, n *node) view {
 	t.Helper()
-	n.config(t, "kubeconfig")
+	n.kubeconfig(t, "tokenFile:", "token-file:") // its own name of the field
 	// Node.js looks for packages beside the script.
 	modules := installed(t, "node")
 	if err := os.Symlink(modules, filepath.Join(n.dir, "node_modules")); err != nil {

@@ -24,7 +24,7 @@ func prometheus(t *testing.T, n *node) view {
 // prometheusAttached has labels of the node and the namespace, too.
 func prometheusAttached(t *testing.T, n *node) view {
 	t.Helper()
-	n.config(t, "kubeconfig")
+	n.kubeconfig(t)
 	return runPrometheus(t, n, "prometheus-attach.yml", true)
 }
 

@@ -28,6 +28,7 @@ var clients = map[string]func(*testing.T, *node) view{
 	"client-go dynamic":          dynamicInformer,
 	"client-go metadata":         metadataInformer,
 	"OpenTelemetry":              openTelemetry,
+	"Telegraf":                   runTelegraf,
 	"grpcurl":                    grpcurl,
 	"kubectl":                    kubectl,
 	"Node.js":                    nodeJS,
