@@ -344,6 +344,25 @@ func TestAlwaysAllow(t *testing.T) {
 	}
 }
 
+// A self-signed certificate is replaced before it expires.
+func TestSelfSignedCertificates(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		get, err := SelfSignedCertificates(Options{}.Logger, "n1", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		first := get()
+		if get() != first {
+			t.Error("another certificate at once")
+		}
+		<-time.After(selfSignedFor - selfSignedRenewal + time.Hour)
+		second := get()
+		if second == first || time.Until(second.Leaf.NotAfter) < selfSignedFor-time.Hour {
+			t.Errorf("the certificate ends at %v", second.Leaf.NotAfter)
+		}
+	})
+}
+
 // The certificate of the server is reloaded, and a pair that does not fit leaves the last one.
 func TestCertificateFiles(t *testing.T) {
 	dir := t.TempDir()

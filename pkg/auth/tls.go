@@ -4,12 +4,14 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"fmt"
 	"math/big"
 	"net"
+	"sync"
 	"time"
 
 	"k8s.io/klog/v2"
@@ -57,6 +59,36 @@ func SelfSigned(node string, addresses []net.IP) (*tls.Certificate, error) {
 	}
 	leaf, err := x509.ParseCertificate(der)
 	return &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: leaf}, err
+}
+
+// selfSignedRenewal is how long before its end a self-signed certificate is replaced.
+const selfSignedRenewal = 30 * 24 * time.Hour
+
+// SelfSignedCertificates returns a certificate of SelfSigned, and another one before it expires.
+func SelfSignedCertificates(logger klog.Logger, node string, addresses []net.IP) (Certificates, error) {
+	var mu sync.Mutex // guards current
+	var current *tls.Certificate
+	renew := func() error {
+		certificate, err := SelfSigned(node, addresses)
+		if err != nil {
+			return err
+		}
+		current = certificate
+		logger.Info("Made a self-signed certificate for https, because there is no --tls-cert-file; it changes with each start",
+			"sha256", fmt.Sprintf("%x", sha256.Sum256(current.Certificate[0])), "notAfter", current.Leaf.NotAfter)
+		return nil
+	}
+	get := func() *tls.Certificate {
+		mu.Lock()
+		defer mu.Unlock()
+		if time.Until(current.Leaf.NotAfter) < selfSignedRenewal {
+			if err := renew(); err != nil {
+				logger.Error(err, "Could not make a certificate for https")
+			}
+		}
+		return current
+	}
+	return get, renew()
 }
 
 // TLS returns the configuration of TLS for a server.

@@ -3,7 +3,6 @@ package daemon
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -100,13 +99,11 @@ func (d *Daemon) certificates(logger klog.Logger) (auth.Certificates, error) {
 			addresses = append(addresses, ip)
 		}
 	}
-	certificate, err := auth.SelfSigned(string(d.node), addresses)
+	certificates, err := auth.SelfSignedCertificates(logger, string(d.node), addresses)
 	if err != nil {
 		return nil, fmt.Errorf("making a certificate for https: %w", err)
 	}
-	logger.Info("Made a self-signed certificate for https, because there is no --tls-cert-file; it changes with each start",
-		"sha256", fmt.Sprintf("%x", sha256.Sum256(certificate.Certificate[0])), "notAfter", certificate.Leaf.NotAfter)
-	return func() *tls.Certificate { return certificate }, nil
+	return certificates, nil
 }
 
 // serve serves the listeners.

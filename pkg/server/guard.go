@@ -41,10 +41,6 @@ const (
 	// them. maxPending is how many requests of an address are authenticated at a time.
 	maxReviews = 256
 	maxPending = 256
-	// maxFailing is how many addresses are known that have failed. The one that has not failed for
-	// the longest time is forgotten first.
-	maxFailing = 1024
-	failingFor = 10 * time.Minute
 )
 
 // Limits of the log of denials.
@@ -59,8 +55,8 @@ const (
 type guard struct {
 	auth    Auth
 	metrics *metrics
-	// failing has a *rate.Limiter for each peer that has failed to authenticate.
-	failing *cache.LRUExpireCache
+	// failing limits the requests without valid credentials.
+	failing *rates
 	// pending counts the requests that are being authenticated, reviews the tokens that are being
 	// reviewed.
 	pending, reviews counter
@@ -71,7 +67,7 @@ type guard struct {
 
 func newGuard(a Auth, m *metrics) *guard {
 	return &guard{
-		auth: a, metrics: m, failing: cache.NewLRUExpireCache(maxFailing), logged: cache.NewLRUExpireCache(maxLogged),
+		auth: a, metrics: m, failing: newRates(failuresPerSecond, failureBurst), logged: cache.NewLRUExpireCache(maxLogged),
 		logging: rate.NewLimiter(rate.Every(time.Minute/denialsPerMin), denialBurst),
 		pending: counter{what: "requests to authenticate at a time", all: math.MaxInt, each: maxPending},
 		reviews: counter{what: "tokens to review at a time", all: maxReviews, each: failureBurst},
@@ -112,9 +108,9 @@ func (g *guard) authenticate(w http.ResponseWriter, r *http.Request) (user.Info,
 		return nil, refusal
 	}
 	defer done()
-	wait := g.mustWait(peer)
+	wait := g.failing.wait(peer)
 	u, err := g.auth.Authenticate(r.WithContext(auth.WithAdmission(r.Context(), func() (func(), bool) {
-		if g.mustWait(peer) > 0 {
+		if g.failing.wait(peer) > 0 {
 			return nil, false
 		}
 		done, refusal := g.reviews.take(peer)
@@ -128,7 +124,7 @@ func (g *guard) authenticate(w http.ResponseWriter, r *http.Request) (user.Info,
 	case wait > 0, errors.Is(err, auth.ErrNotAdmitted):
 		g.tooMany(w, r, peer, wait)
 	default:
-		g.failed(peer)
+		g.failing.take(peer)
 		g.log(r, "unauthorized", peer.String(), err)
 		deny(w, r, codes.Unauthenticated, http.StatusUnauthorized, metav1.StatusReasonUnauthorized, "Unauthorized")
 	}
@@ -150,32 +146,6 @@ func (g *guard) unavailable(w http.ResponseWriter, r *http.Request, err error) {
 		auth.ErrUnavailable.Error()+" whether the request is allowed: try again later")
 }
 
-// mustWait returns how long the peer must wait until a token of it is reviewed.
-func (g *guard) mustWait(peer peerID) time.Duration {
-	limiter := g.failures(peer)
-	if limiter == nil {
-		return 0
-	}
-	return time.Duration(max(0, 1-limiter.Tokens()) / failuresPerSecond * float64(time.Second))
-}
-
-// failures returns the limiter of a peer; nil if it has not failed.
-func (g *guard) failures(peer peerID) *rate.Limiter {
-	known, _ := g.failing.Get(peer)
-	limiter, _ := known.(*rate.Limiter)
-	return limiter
-}
-
-// failed counts a request without valid credentials.
-func (g *guard) failed(peer peerID) {
-	limiter := g.failures(peer)
-	if limiter == nil {
-		limiter = rate.NewLimiter(failuresPerSecond, failureBurst)
-	}
-	limiter.Allow()
-	g.failing.Add(peer, limiter, failingFor)
-}
-
 // log counts a denial, and logs it once for each subject.
 func (g *guard) log(r *http.Request, reason, subject string, err error) {
 	g.metrics.rejections.WithLabelValues(reason).Inc()
@@ -185,7 +155,16 @@ func (g *guard) log(r *http.Request, reason, subject string, err error) {
 	}
 	g.logged.Add(key, nil, loggedFor)
 	klog.FromContext(r.Context()).Info("Denied a request; further ones of this subject are not logged for an hour",
-		"reason", reason, "address", r.RemoteAddr, "method", r.Method, "path", r.URL.Path, "err", err)
+		"reason", reason, "address", r.RemoteAddr, "method", r.Method, "path", shortened(r.URL.Path), "err", err)
+}
+
+// shortened returns as much of a text of a client as the log takes.
+func shortened(text string) string {
+	const most = 256
+	if len(text) > most {
+		return text[:most] + "…"
+	}
+	return text
 }
 
 // deny answers a request, or a call of gRPC.

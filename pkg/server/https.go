@@ -16,6 +16,8 @@ import (
 func (s *Server) RunHTTPS(ctx context.Context, l net.Listener, config *tls.Config, auth Auth) error {
 	split := newSplitter(l, &s.limits.remote)
 	split.tls = config
+	split.connects = newRates(connectsPerSecond, connectBurst)
+	split.tooMany = s.metrics.rejections.WithLabelValues("rate").Inc
 	calls := s.newGRPC(ctx, false, gated)
 	defer calls.Stop()
 	guard := newGuard(auth, s.metrics)
@@ -44,15 +46,22 @@ func (s *Server) serveHTTP2(ctx context.Context, l net.Listener, handler http.Ha
 		WriteTimeout:      s.limits.listTimeout, // of an answer; subscribe removes it for a stream
 		IdleTimeout:       idleTimeout,
 		HTTP2: &http.HTTP2Config{
-			MaxConcurrentStreams:          min(s.limits.subscribers.each, maxConcurrentStreams),
+			MaxConcurrentStreams:          maxConcurrentStreams,
 			MaxReceiveBufferPerConnection: connectionWindow,
 			MaxReceiveBufferPerStream:     streamWindow,
 		},
 	}))
 }
 
+// Limits of new connections to https addresses, by address. A handshake costs up to two
+// milliseconds of CPU time.
+const (
+	connectsPerSecond = 50
+	connectBurst      = 256
+)
+
 // maxConcurrentStreams is the maximum number of requests at a time on one connection of HTTP/2. It
-// is the default of net/http.
+// is the default of net/http. The limits of streams and lists apply besides.
 const maxConcurrentStreams = 250
 
 // overHTTP2 makes a server speak HTTP/2. The connections that it gets are decrypted.

@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/netip"
 	"os"
 	"strings"
 	"testing"
@@ -317,4 +318,50 @@ func TestClientsOverTLSThatSpeak(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.noSubscribers(t)
+}
+
+// An address that connects too often is cut off. Others are not.
+func TestConnectionsAreRated(t *testing.T) {
+	s := serveHTTPS(t, Limits{RemoteConnections: 4 * connectBurst, RemoteConnectionsPerPeer: 4 * connectBurst})
+	connect := func() net.Conn {
+		conn, err := net.Dial("tcp", s.address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = conn.Close() })
+		return conn
+	}
+	first := connect()
+	var last net.Conn
+	for range 2 * connectBurst {
+		last = connect()
+	}
+	_ = last.SetReadDeadline(time.Now().Add(headerTimeout / 2))
+	if _, err := last.Read(make([]byte, 1)); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("the last connection is open: %v", err)
+	}
+	if err := tls.Client(first, &tls.Config{RootCAs: s.roots, ServerName: "127.0.0.1"}).HandshakeContext(t.Context()); err != nil {
+		t.Errorf("the first connection: %v", err)
+	}
+	dialer := tls.Dialer{Config: &tls.Config{RootCAs: s.roots}, NetDialer: &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}}}
+	conn, err := dialer.DialContext(t.Context(), "tcp", s.address)
+	if err != nil {
+		t.Fatalf("another address: %v", err)
+	}
+	_ = conn.Close()
+}
+
+// Many addresses fill no memory.
+func TestRatesOfManyPeers(t *testing.T) {
+	r := newRates(1, 1)
+	for i := range 10 * maxRated {
+		r.take(networkOf(netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)})))
+	}
+	if n := len(r.limiters.Keys()); n > maxRated {
+		t.Errorf("%d peers", n)
+	}
+	peer := networkOf(netip.MustParseAddr("10.0.0.0"))
+	if r.wait(peer) > 0 || !r.take(peer) || r.take(peer) || r.wait(peer) <= 0 {
+		t.Error("the rate of a peer that was forgotten")
+	}
 }

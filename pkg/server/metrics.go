@@ -31,7 +31,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		}, []string{"socket"}),
 		rejections: factory.NewCounterVec(prometheus.CounterOpts{
 			Namespace: "podconfigd", Subsystem: "server", Name: "rejected_requests_total",
-			Help: "Number of requests to https addresses that were refused: without valid credentials (unauthorized), not allowed (forbidden), the apiserver can not be asked (unavailable), or of an address with too many failures (rate).",
+			Help: "Number of requests to https addresses that were refused: without valid credentials (unauthorized), not allowed (forbidden), the apiserver can not be asked (unavailable), or of an address with too many failures or connections (rate).",
 		}, []string{"reason"}),
 	}
 }

@@ -23,6 +23,9 @@ type splitter struct {
 	gate     *gate
 	// tls is the configuration of TLS; nil for none.
 	tls *tls.Config
+	// connects limits new connections; nil for no limit. tooMany is called for each beyond it.
+	connects *rates
+	tooMany  func()
 
 	plain, modern               *handedOn
 	refusedPlain, refusedModern *handedOn
@@ -106,6 +109,11 @@ func (s *splitter) run(ctx context.Context) error {
 // nil.
 func (s *splitter) admit(conn net.Conn) (admitted *admittedConn) {
 	id := peerOf(conn)
+	if s.connects != nil && !s.connects.take(id) {
+		_ = conn.Close() // without an answer, which would take a handshake
+		s.tooMany()
+		return nil
+	}
 	limitUnsent(conn)
 	if s.tls != nil {
 		conn = tls.Server(conn, s.tls)
