@@ -50,7 +50,7 @@ func readLayer(flag, path string, want format) *layer {
 	data, err := smallfile.Read(path)
 	l.text = located.New(path, data)
 	if err != nil {
-		l.refuse(located.Fault{Message: reason(err)})
+		l.refuse(located.Fault{Message: reason(err, path)})
 		return l
 	}
 	if values := l.decode(want); values != nil {
@@ -61,11 +61,11 @@ func readLayer(flag, path string, want format) *layer {
 }
 
 // reason returns the error of a read without the path, which precedes it.
-func reason(err error) string {
+func reason(err error, path string) string {
 	if failed, ok := errors.AsType[*fs.PathError](err); ok {
 		return failed.Err.Error()
 	}
-	return err.Error()
+	return strings.TrimPrefix(err.Error(), path+": ")
 }
 
 // refuse makes the file broken, with a fault.

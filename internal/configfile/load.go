@@ -98,7 +98,7 @@ func readLayers(files Files) (layers []*layer, err error) {
 	if files.ConfigDir != "" {
 		dropins, err := dropins(files.ConfigDir)
 		if err != nil {
-			return layers, fmt.Errorf("--config-dir: %s: %s", files.ConfigDir, reason(err))
+			return layers, fmt.Errorf("--config-dir: %s: %s", files.ConfigDir, reason(err, files.ConfigDir))
 		}
 		for _, path := range dropins {
 			layers = append(layers, readLayer("--config-dir", path, ownFormat))

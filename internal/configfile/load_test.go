@@ -195,7 +195,9 @@ func TestFilesThatAreNoConfiguration(t *testing.T) {
 		}
 	}
 	for _, files := range []Files{{Config: "/nowhere"}, {ConfigDir: "/nowhere"}, {KubeletConfig: "/nowhere"}, {Config: t.TempDir()}} {
-		if _, err := Load(files, flags(nil)); err == nil || strings.Contains(err.Error(), "no source") {
+		_, err := Load(files, flags(nil))
+		path := files.Config + files.ConfigDir + files.KubeletConfig
+		if err == nil || strings.Contains(err.Error(), "no source") || strings.Count(err.Error(), path) != 1 {
 			t.Errorf("%+v: %v", files, err)
 		}
 	}
