@@ -4,12 +4,15 @@ package main
 
 import (
 	"os"
+	"os/signal"
+	"syscall"
 
 	"github.com/spf13/cobra"
 	"k8s.io/component-base/featuregate"
 	logsapi "k8s.io/component-base/logs/api/v1"
 	"k8s.io/klog/v2"
 
+	"github.com/podconfigd/podconfigd/internal/configfile"
 	"github.com/podconfigd/podconfigd/internal/logsink"
 )
 
@@ -42,6 +45,9 @@ Without a subcommand, podconfigd runs the daemon.`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			hups := make(chan os.Signal, 1)
+			signal.Notify(hups, syscall.SIGHUP)
+			defer signal.Stop(hups)
 			loaded, err := opts.load(cmd.Flags())
 			if err != nil {
 				return err
@@ -54,8 +60,9 @@ Without a subcommand, podconfigd runs the daemon.`,
 			if files := loaded.Files(); len(files) > 0 {
 				klog.Background().Info("Configuration loaded", "files", files)
 			}
-			loaded.Daemon.Collectors = append(loaded.Daemon.Collectors, droppedLines(sink))
-			return runDaemon(cmd.Context(), &loaded.Daemon)
+			r := newReloader(hups, loaded.Logging, func() (*configfile.Configuration, error) { return opts.load(cmd.Flags()) })
+			loaded.Daemon.Collectors = append(loaded.Daemon.Collectors, append(r.collectors(), droppedLines(sink))...)
+			return runDaemon(cmd.Context(), &loaded.Daemon, r)
 		},
 	}
 	opts.addFlags(cmd.Flags())

@@ -21,7 +21,7 @@ func main() { os.Exit(run()) }
 func run() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	// SIGHUP has no configuration to reload: the sources detect changes themselves.
+	// Only the daemon has a configuration to reload.
 	signal.Ignore(syscall.SIGHUP)
 	err := newRootCommand().ExecuteContext(ctx)
 	switch {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"sync"
 
 	"github.com/spf13/pflag"
 	cliflag "k8s.io/component-base/cli/flag"
@@ -160,13 +161,19 @@ func (o *daemonOptions) load(flags *pflag.FlagSet) (*configfile.Configuration, e
 	return loaded, errors.Join(loadErr, err)
 }
 
-// runDaemon runs the daemon until the context is done.
-func runDaemon(ctx context.Context, config *daemon.Config) error {
+// runDaemon runs the daemon until the context is done, and reloads its configuration.
+func runDaemon(ctx context.Context, config *daemon.Config, r *reloader) error {
 	d, err := daemon.New(*config)
 	if err != nil {
 		return err
 	}
-	if err := d.Run(klog.NewContext(ctx, klog.Background())); ctx.Err() == nil {
+	running, stop := context.WithCancel(klog.NewContext(ctx, klog.Background()))
+	var reloads sync.WaitGroup
+	reloads.Go(func() { r.run(running, d) })
+	err = d.Run(running)
+	stop()
+	reloads.Wait()
+	if ctx.Err() == nil {
 		return err
 	}
 	return nil // the context ended, which is a normal stop

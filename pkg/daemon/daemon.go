@@ -52,6 +52,8 @@ type Daemon struct {
 
 	state     *state
 	revisions revisions
+	// notes are notifications for the service manager.
+	notes chan note
 	// warning is an error that does not stop the daemon. Run logs it.
 	warning error
 }
@@ -70,7 +72,7 @@ func New(c Config) (*Daemon, error) { //nolint:gocritic // it is called once, an
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), wire.Encodes())
 	registry.MustRegister(c.Collectors...)
 
-	d := &Daemon{config: c, current: c, node: node, started: time.Now(), podConfig: config.NewPodConfig()}
+	d := &Daemon{config: c, current: c, notes: make(chan note), node: node, started: time.Now(), podConfig: config.NewPodConfig()}
 	if d.state, err = openState(&c, node, registry); err != nil {
 		return nil, err
 	}

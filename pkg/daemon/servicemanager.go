@@ -36,6 +36,8 @@ type serviceManager struct {
 	live     []server.Check
 	// status returns one line about the daemon.
 	status func() string
+	// notes are further notifications.
+	notes <-chan note
 
 	busy      chan struct{} // has an element during a notification
 	ready     bool          // READY=1 was sent
@@ -59,8 +61,34 @@ func (d *Daemon) serviceManager(ctx context.Context) *serviceManager {
 			_, err := sd.SdNotify(false, state)
 			return err
 		},
-		watchdog: watchdog, live: []server.Check{d.own}, status: d.statusLine, busy: make(chan struct{}, 1),
+		watchdog: watchdog, live: []server.Check{d.own}, status: d.statusLine, notes: d.notes, busy: make(chan struct{}, 1),
 	}
+}
+
+// note is a notification. sent is closed when it was sent, or the service manager did not read.
+type note struct {
+	state []string
+	sent  chan<- struct{}
+}
+
+// Reloading tells the service manager that the configuration is being reloaded. The caller
+// calls done when this has ended, whatever the result.
+//
+// systemd.service(5): Type=notify-reload.
+func (d *Daemon) Reloading(ctx context.Context) (done func()) {
+	if !d.config.NotifyServiceManager || os.Getenv("NOTIFY_SOCKET") == "" {
+		return func() {}
+	}
+	notify := func(state ...string) {
+		sent := make(chan struct{})
+		select {
+		case <-ctx.Done():
+		case d.notes <- note{state, sent}:
+			<-sent
+		}
+	}
+	notify(sd.SdNotifyReloading, strings.TrimSuffix(sd.SdNotifyMonotonicUsec(), "\n"))
+	return func() { notify(sd.SdNotifyReady) }
 }
 
 // statusLine returns the number of pods, and why the daemon is not ready or not live.
@@ -91,6 +119,9 @@ func (m *serviceManager) run(ctx context.Context) error {
 		case <-ctx.Done():
 			m.send(ctx, []string{sd.SdNotifyStopping, "STATUS=Stopping"})
 			return context.Cause(ctx)
+		case n := <-m.notes:
+			m.send(ctx, n.state)
+			close(n.sent)
 		case <-ticker.C:
 			m.report(ctx)
 		}

@@ -1,0 +1,125 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"errors"
+	"os"
+	"reflect"
+	"strconv"
+	"strings"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/component-base/logs"
+	logsapi "k8s.io/component-base/logs/api/v1"
+	"k8s.io/klog/v2"
+
+	"github.com/podconfigd/podconfigd/internal/configfile"
+	"github.com/podconfigd/podconfigd/pkg/daemon"
+)
+
+// reloader loads the configuration again at each SIGHUP. Signals that come during a reload
+// cause one more.
+type reloader struct {
+	hups <-chan os.Signal
+	load func() (*configfile.Configuration, error)
+	// logging is the configuration of the log that is in effect.
+	logging logsapi.LoggingConfiguration
+
+	reloads             *prometheus.CounterVec
+	successful, success prometheus.Gauge
+}
+
+func newReloader(hups <-chan os.Signal, logging logsapi.LoggingConfiguration, load func() (*configfile.Configuration, error)) *reloader {
+	const namespace, subsystem = "podconfigd", "config"
+	r := &reloader{
+		hups: hups, load: load, logging: logging,
+		reloads: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Namespace: namespace, Subsystem: subsystem, Name: "reloads_total", Help: "Reloads of the configuration, by result.",
+		}, []string{"result"}),
+		successful: prometheus.NewGauge(prometheus.GaugeOpts{
+			Namespace: namespace, Subsystem: subsystem, Name: "last_reload_successful", Help: "1 if the last attempt to load the configuration succeeded.",
+		}),
+		success: prometheus.NewGauge(prometheus.GaugeOpts{
+			Namespace: namespace, Subsystem: subsystem, Name: "last_reload_success_timestamp_seconds",
+			Help: "Unix time at which the configuration was last loaded without a fault.",
+		}),
+	}
+	r.reloads.WithLabelValues("success")
+	r.reloads.WithLabelValues("failure")
+	r.successful.Set(1)
+	r.success.SetToCurrentTime()
+	return r
+}
+
+func (r *reloader) collectors() []prometheus.Collector {
+	return []prometheus.Collector{r.reloads, r.successful, r.success}
+}
+
+// run reloads the configuration until the context is done.
+func (r *reloader) run(ctx context.Context, d *daemon.Daemon) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-r.hups:
+			r.reload(ctx, d)
+		}
+	}
+}
+
+// reload loads the configuration and logs one line: what changed and what needs a restart, or
+// why nothing changed.
+func (r *reloader) reload(ctx context.Context, d *daemon.Daemon) {
+	done := d.Reloading(ctx)
+	defer done()
+	logger := klog.FromContext(ctx)
+	changed, needRestart, err := r.apply(ctx, d)
+	switch {
+	case ctx.Err() != nil:
+	case err != nil:
+		r.reloads.WithLabelValues("failure").Inc()
+		r.successful.Set(0)
+		logger.Error(errors.New(strings.ReplaceAll(err.Error(), "\n", "; ")), "Could not reload the configuration, nothing has changed")
+	default:
+		r.reloads.WithLabelValues("success").Inc()
+		r.successful.Set(1)
+		r.success.SetToCurrentTime()
+		logger.Info("Reloaded the configuration", "changed", changed, "needRestart", needRestart)
+	}
+}
+
+// apply loads the configuration, and returns the fields that changed, and those that need a
+// restart, by their paths in the config file.
+func (r *reloader) apply(ctx context.Context, d *daemon.Daemon) (changed, needRestart []string, err error) {
+	loaded, err := r.load()
+	if err != nil {
+		return nil, nil, err
+	}
+	result, err := d.Reload(ctx, &loaded.Daemon)
+	if err != nil {
+		return nil, nil, err
+	}
+	changed, needRestart = paths(result.Changed), paths(result.NeedRestart)
+	if v := loaded.Logging.Verbosity; v != r.logging.Verbosity {
+		if _, err := logs.GlogSetter(strconv.FormatUint(uint64(v), 10)); err != nil {
+			return nil, nil, err
+		}
+		r.logging.Verbosity = v
+		changed = append(changed, "logging.verbosity")
+	}
+	if !reflect.DeepEqual(loaded.Logging, r.logging) {
+		needRestart = append(needRestart, "logging")
+	}
+	return changed, needRestart, nil
+}
+
+func paths(names []daemon.FieldName) []string {
+	paths := make([]string, len(names))
+	for i, name := range names {
+		field, _ := name.Field()
+		paths[i] = field.Path
+	}
+	return paths
+}

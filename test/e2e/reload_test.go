@@ -1,0 +1,158 @@
+package e2e
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
+	"github.com/podconfigd/podconfigd/internal/testutil"
+	"github.com/podconfigd/podconfigd/pkg/client"
+)
+
+// notifications are what a daemon tells its service manager.
+type notifications struct{ *net.UnixConn }
+
+func listenForNotifications(t *testing.T, path string) notifications {
+	t.Helper()
+	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	return notifications{conn}
+}
+
+// expect waits for a notification with the prefix.
+func (n notifications) expect(t *testing.T, prefix string) {
+	t.Helper()
+	_ = n.SetReadDeadline(time.Now().Add(testutil.Patience))
+	buffer := make([]byte, 4096)
+	for {
+		size, err := n.Read(buffer)
+		if err != nil {
+			t.Fatalf("no %q: %v", prefix, err)
+		}
+		if strings.HasPrefix(string(buffer[:size]), prefix) {
+			return
+		}
+	}
+}
+
+// changes waits for the next updates with pods, "OP source pod pod".
+func (s *stream) changes(t *testing.T, want ...string) {
+	t.Helper()
+	for _, line := range want {
+		got := ""
+		for got == "" {
+			select {
+			case u := <-s.updates:
+				if u.Op == v1alpha1.OpBookmark {
+					continue
+				}
+				got = string(u.Op) + " " + u.Source
+				for _, p := range u.Pods {
+					got += " " + p.Name
+				}
+			case <-time.After(testutil.Patience):
+				t.Fatalf("no %q", line)
+			}
+		}
+		if got != line {
+			t.Fatalf("got %q, want %q", got, line)
+		}
+	}
+}
+
+// logged waits until the log has the line.
+func (d *daemon) logged(t *testing.T, want string) {
+	t.Helper()
+	testutil.Eventually(t, func() error {
+		if !strings.Contains(d.log.String(), want) {
+			return fmt.Errorf("the log has no %s", want)
+		}
+		return nil
+	})
+}
+
+// SIGHUP loads the config file again. A subscriber sees what changes, and nothing else.
+func TestSIGHUPReloads(t *testing.T) {
+	t.Parallel()
+	dir := testutil.ShortDir(t)
+	put := func(source, name string) {
+		t.Helper()
+		path := filepath.Join(dir, source, name+".yaml")
+		manifest := fmt.Sprintf("apiVersion: v1\nkind: Pod\nmetadata: {name: %s}\nspec: {containers: [{name: c, image: i}]}\n", name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(filepath.Join(dir, name), []byte(manifest), 0o644), os.Rename(filepath.Join(dir, name), path)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, source := range []string{"manifests", "x", "b"} {
+		put(source, source+"1")
+	}
+	file := filepath.Join(dir, "config.yaml")
+	configure := func(lines string) {
+		t.Helper()
+		content := "apiVersion: config.podconfigd.dev/v1alpha1\nkind: PodConfigdConfiguration\n" +
+			"hostnameOverride: node1\nsocket: " + dir + "/s\nstaticPodPath: " + dir + "/manifests\n" + lines
+		if err := os.WriteFile(file, []byte(content), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	configure("fileSources: [{name: x, path: " + dir + "/x}]\n")
+	notes := listenForNotifications(t, filepath.Join(dir, "n"))
+	cmd := exec.Command(binary, "--config="+file)
+	cmd.Env = append(os.Environ(), "NOTIFY_SOCKET="+filepath.Join(dir, "n"))
+	d := startCommand(t, dir, cmd)
+	notes.expect(t, "READY=1")
+	s := d.watch(t, client.Options{})
+	syncUp(t, s)
+	reload := func(want string) {
+		t.Helper()
+		if err := d.cmd.Process.Signal(syscall.SIGHUP); err != nil {
+			t.Fatal(err)
+		}
+		notes.expect(t, "RELOADING=1\nMONOTONIC_USEC=")
+		notes.expect(t, "READY=1")
+		d.logged(t, want)
+	}
+
+	configure("fileSources: [{name: b, path: " + dir + "/b}]\nlogging: {verbosity: 2}\nsocketMode: \"0600\"\n")
+	reload(`"Reloaded the configuration" changed=["fileSources","logging.verbosity"] needRestart=["socketMode"]`)
+	s.changes(t, "REMOVE file:x x1-node1", "ADD file:b b1-node1")
+	d.logged(t, `"Removing the pods of a source that is no longer configured" source="file:x" pods=1`)
+	put("b", "b2")
+	s.changes(t, "ADD file:b b2-node1")
+	d.logged(t, `"SyncLoop ADD" source="file:b" pods=["default/b2-node1"]`) // -v=2
+
+	configure("fileSources: [{name: z, path: " + dir + "/z}]\nsyncFrequency: soon\nsurprise: true\n")
+	reload(`"Could not reload the configuration, nothing has changed" err="`)
+	for _, want := range []string{file + ":7: syncFrequency", file + ":8: "} {
+		d.logged(t, want)
+	}
+	put("b", "b3")
+	s.changes(t, "ADD file:b b3-node1")
+
+	configure("fileSources: [{name: b, path: " + dir + "/b}]\n")
+	reload(`"Reloaded the configuration" changed=["logging.verbosity"] needRestart=[]`)
+	for range 100 {
+		if err := d.cmd.Process.Signal(syscall.SIGHUP); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put("manifests", "m2")
+	s.changes(t, "ADD file m2-node1")
+	if took, err := d.end(t, syscall.SIGTERM); err != nil || took > 5*time.Second {
+		t.Errorf("it ended with %v after %v", err, took)
+	}
+	if log := d.log.String(); strings.Count(log, "Could not reload") != 1 {
+		t.Error("the log has other failures")
+	}
+}
