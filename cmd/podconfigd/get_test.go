@@ -19,7 +19,7 @@ func TestGetPodsWithoutTheRuntime(t *testing.T) {
 			}
 			_, _ = io.WriteString(w, `{"items":[{"metadata":{"name":"web","namespace":"default"},"spec":{"containers":[{"name":"c"}]}}]}`)
 		}))
-		defer server.Close()
+		t.Cleanup(server.Close)
 		var out bytes.Buffer
 		root := newRootCommand()
 		root.SetOut(&out)
