@@ -1,6 +1,7 @@
 package server
 
 import (
+	"io"
 	"net"
 	"net/http"
 	"os"
@@ -61,6 +62,20 @@ func TestAClientThatSeesNothing(t *testing.T) {
 		code, body := d.get(t, path)
 		if code != http.StatusForbidden || !strings.Contains(body, `"reason":"Forbidden"`) || !strings.Contains(body, "no access rule shows any to it") {
 			t.Errorf("%s: %d %s", path, code, body)
+		}
+	}
+	for kind, spec := range map[string]string{
+		"SelfSubjectAccessReview": `{"resourceAttributes":{"verb":"list","resource":"pods"}}`, "SelfSubjectRulesReview": `{"namespace":"default"}`,
+	} {
+		review := strings.NewReader(`{"apiVersion":"authorization.k8s.io/v1","kind":"` + kind + `","spec":` + spec + `}`)
+		resp, err := d.http.Post("http://localhost/apis/authorization.k8s.io/v1/"+strings.ToLower(kind)+"s", "application/json", review)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(resp.Body)
+		_ = resp.Body.Close()
+		if err != nil || !strings.Contains(string(body), `"allowed":false`) && !strings.Contains(string(body), `"resourceRules":[]`) {
+			t.Errorf("%s: %s, %v", kind, body, err)
 		}
 	}
 	conn := d.grpc(t, d.socket)
@@ -154,5 +169,37 @@ func TestStreamOfRedactedPods(t *testing.T) {
 	withEnv(config.UPDATE, "two", "y")
 	if u := r.expect(t, v1alpha1.OpUpdate, "a"); u.Pods[0].Labels["app"] != "y" {
 		t.Errorf("%v", u.Pods[0].Labels)
+	}
+}
+
+// Over TLS, the subject is the authenticated user, with HTTP/1.1, HTTP/2 and gRPC. It has no UID:
+// the daemon's user is another one.
+func TestSubjectOverTLS(t *testing.T) {
+	s := serveHTTPS(t, Limits{}, func(o *Options) {
+		o.Policy = access.NewPolicy([]access.Rule{
+			{Users: []string{"all"}, View: access.Redacted}, me(access.Full), {Groups: []string{"system:authenticated"}, Namespaces: []string{"none"}, View: access.Full},
+		})
+	})
+	p := podWith("a", "x")
+	p.Spec.Containers = []v1.Container{{Name: "c", Image: "i", Args: []string{"secret"}}}
+	s.journal.Append(config.PodUpdate{Op: config.ADD, Source: "file", Pods: []*v1.Pod{p}})
+	for major := range 2 {
+		client := s.client(t, major+1)
+		if r := s.do(t, client, http.MethodGet, "/pods", "all"); r.code != http.StatusOK {
+			t.Errorf("%d", r.code)
+		} else if body := r.text(t); !strings.Contains(body, `"image":"i"`) || strings.Contains(body, "secret") {
+			t.Errorf("the user all sees %s", body)
+		}
+		if r := s.do(t, client, http.MethodGet, "/pods", "pods"); r.code != http.StatusOK || strings.Contains(r.text(t), `"image"`) {
+			t.Errorf("the user pods sees pods: %d", r.code)
+		}
+	}
+	conn, ctx := s.grpcConn(t, "all")
+	list, err := podconfigd.NewPodConfigClient(conn).List(ctx, &podconfigd.ListRequest{})
+	if err != nil || len(list.GetPods()) != 1 || strings.Contains(string(list.GetPods()[0]), "secret") {
+		t.Errorf("%v, %v", list, err)
+	}
+	if _, body := s.get(t, "/pods"); !strings.Contains(body, "secret") {
+		t.Errorf("on the socket: %s", body)
 	}
 }

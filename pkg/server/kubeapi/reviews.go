@@ -86,37 +86,46 @@ func decodeReview(data []byte, kind string, review review) error {
 	return nil
 }
 
-// reviewAccess sets whether the client is allowed to do something.
-func reviewAccess(review *authorizationv1.SelfSubjectAccessReview) error {
-	resource, path := review.Spec.ResourceAttributes, review.Spec.NonResourceAttributes
-	if (resource == nil) == (path == nil) {
-		return errors.New("expected one of spec.resourceAttributes and spec.nonResourceAttributes")
+// reviewAccess sets whether the client is allowed to do something. sees is whether it sees any pod.
+func reviewAccess(sees bool) func(*authorizationv1.SelfSubjectAccessReview) error {
+	return func(review *authorizationv1.SelfSubjectAccessReview) error {
+		resource, path := review.Spec.ResourceAttributes, review.Spec.NonResourceAttributes
+		if (resource == nil) == (path == nil) {
+			return errors.New("expected one of spec.resourceAttributes and spec.nonResourceAttributes")
+		}
+		status := &review.Status
+		*status = authorizationv1.SubjectAccessReviewStatus{
+			Reason: "podconfigd serves the Kubernetes API read-only: only get, list and watch of " + resourceNames(),
+		}
+		switch {
+		case resource == nil:
+			status.Allowed = path.Verb == "get" && slices.ContainsFunc(readPaths, func(served string) bool { return covers(served, path.Path) })
+		case !sees:
+			status.Reason = "no access rule of podconfigd shows any pod to you"
+		default:
+			status.Allowed = resource.Group == "" && slices.Contains([]string{"", "*", "v1"}, resource.Version) &&
+				resourceOf(resource.Resource) != nil && resource.Subresource == "" && slices.Contains(readVerbs, resource.Verb)
+		}
+		return nil
 	}
-	var allowed bool
-	if resource != nil {
-		allowed = resource.Group == "" && slices.Contains([]string{"", "*", "v1"}, resource.Version) &&
-			resourceOf(resource.Resource) != nil && resource.Subresource == "" && slices.Contains(readVerbs, resource.Verb)
-	} else {
-		allowed = path.Verb == "get" && slices.ContainsFunc(readPaths, func(served string) bool { return covers(served, path.Path) })
-	}
-	review.Status = authorizationv1.SubjectAccessReviewStatus{
-		Allowed: allowed,
-		Reason:  "podconfigd serves the Kubernetes API read-only: only get, list and watch of " + resourceNames(),
-	}
-	return nil
 }
 
-// reviewRules sets what the client is allowed to do.
-func reviewRules(review *authorizationv1.SelfSubjectRulesReview) error {
-	var names []string
-	for _, res := range resources {
-		names = append(names, res.Name)
+// reviewRules sets what the client is allowed to do. sees is whether it sees any pod.
+func reviewRules(sees bool) func(*authorizationv1.SelfSubjectRulesReview) error {
+	return func(review *authorizationv1.SelfSubjectRulesReview) error {
+		review.Status = authorizationv1.SubjectRulesReviewStatus{
+			ResourceRules:    []authorizationv1.ResourceRule{},
+			NonResourceRules: []authorizationv1.NonResourceRule{{Verbs: []string{"get"}, NonResourceURLs: readPaths}},
+		}
+		if sees {
+			var names []string
+			for _, res := range resources {
+				names = append(names, res.Name)
+			}
+			review.Status.ResourceRules = []authorizationv1.ResourceRule{{Verbs: readVerbs, APIGroups: []string{""}, Resources: names}}
+		}
+		return nil
 	}
-	review.Status = authorizationv1.SubjectRulesReviewStatus{
-		ResourceRules:    []authorizationv1.ResourceRule{{Verbs: readVerbs, APIGroups: []string{""}, Resources: names}},
-		NonResourceRules: []authorizationv1.NonResourceRule{{Verbs: []string{"get"}, NonResourceURLs: readPaths}},
-	}
-	return nil
 }
 
 // readPaths are the paths other than resources that clients may get, in the syntax of RBAC rules.

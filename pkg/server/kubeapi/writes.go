@@ -1,6 +1,7 @@
 package kubeapi
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"strings"
@@ -14,8 +15,8 @@ import (
 
 // Writes answers the writing requests of the Kubernetes API, and passes all other requests on.
 // It refuses them, except for reviews of access, which change nothing. bodyTimeout is the time
-// in which a client must send a review.
-func Writes(next http.Handler, bodyTimeout time.Duration) http.Handler {
+// in which a client must send a review. sees reports whether the client of a request sees any pod.
+func Writes(next http.Handler, bodyTimeout time.Duration, sees func(context.Context) bool) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		path := strings.TrimSuffix(r.URL.Path, "/")
 		if r.Method == http.MethodGet || r.Method == http.MethodHead || (!strings.HasPrefix(path, "/api/") && !strings.HasPrefix(path, "/apis/")) {
@@ -25,10 +26,10 @@ func Writes(next http.Handler, bodyTimeout time.Duration) http.Handler {
 		switch {
 		case r.Method == http.MethodPost && path == reviewsPrefix+"selfsubjectaccessreviews":
 			setBodyTimeout(w, bodyTimeout)
-			answerReview(w, r, "SelfSubjectAccessReview", new(authorizationv1.SelfSubjectAccessReview), reviewAccess)
+			answerReview(w, r, "SelfSubjectAccessReview", new(authorizationv1.SelfSubjectAccessReview), reviewAccess(sees(r.Context())))
 		case r.Method == http.MethodPost && path == reviewsPrefix+"selfsubjectrulesreviews":
 			setBodyTimeout(w, bodyTimeout)
-			answerReview(w, r, "SelfSubjectRulesReview", new(authorizationv1.SelfSubjectRulesReview), reviewRules)
+			answerReview(w, r, "SelfSubjectRulesReview", new(authorizationv1.SelfSubjectRulesReview), reviewRules(sees(r.Context())))
 		case strings.HasPrefix(path, "/apis/authorization.k8s.io/"), strings.HasPrefix(path, "/apis/authentication.k8s.io/"):
 			notFound(w, r)
 		default:
