@@ -2,7 +2,10 @@ package journal
 
 import (
 	"cmp"
+	"maps"
 	"slices"
+	"sync"
+	"weak"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -84,17 +87,50 @@ func sortPods(pods []*Pod) { slices.SortFunc(pods, comparePods) }
 
 // Derive returns a form of the pod: compute makes its object from that of the pod. Each form is
 // made once for each key, and has the revision and the source of the pod.
-func (p *Pod) Derive(key any, compute func(*v1.Pod) *v1.Pod) *Pod { return p.derive(key, nil, compute) }
-
-// Only returns the pod with only these fields, as Derive does.
-func (p *Pod) Only(fields *podmask.Mask) *Pod { return p.derive(fields.Key(), fields, fields.Apply) }
-
-func (p *Pod) derive(key any, fields *podmask.Mask, compute func(*v1.Pod) *v1.Pod) *Pod {
-	form, _ := Once(p.Memo, key, func() (*Pod, error) { // it never fails
-		object := compute(p.Object)
-		return &Pod{
-			Object: object, Merged: object, Source: p.Source, Revision: p.Revision, Fields: fields, Memo: new(Memo), size: object.Size(),
-		}, nil
-	})
+func (p *Pod) Derive(key any, compute func(*v1.Pod) *v1.Pod) *Pod {
+	form, _ := Once(p.Memo, key, func() (*Pod, error) { return p.form(nil, compute), nil }) // it never fails
 	return form.at(p.Revision)
+}
+
+func (p *Pod) form(fields *podmask.Mask, compute func(*v1.Pod) *v1.Pod) *Pod {
+	object := compute(p.Object)
+	return &Pod{
+		Object: object, Merged: object, Source: p.Source, Revision: p.Revision, Fields: fields, Memo: new(Memo), size: object.Size(),
+	}
+}
+
+// Only returns the pod with only these fields. All who request the same fields at the same time share
+// the form.
+func (p *Pod) Only(fields *podmask.Mask) *Pod {
+	forms, _ := Once(p.Memo, onlyKey{}, func() (*masked, error) { return new(masked), nil }) // it never fails
+	return forms.of(p, fields).at(p.Revision)
+}
+
+// onlyKey is the key of the masked forms in the memo of a pod.
+type onlyKey struct{}
+
+// masked are the forms of a pod with only some fields. Clients choose the fields, so the forms are
+// kept only as long as a subscriber, or a set that keeps its frames, needs them.
+type masked struct {
+	mu    sync.Mutex
+	forms map[podmask.Key]weak.Pointer[Pod]
+}
+
+func (m *masked) of(p *Pod, fields *podmask.Mask) *Pod {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if form := m.forms[fields.Key()].Value(); form != nil {
+		return form
+	}
+	if len(m.forms) >= maxDerived {
+		maps.DeleteFunc(m.forms, func(_ podmask.Key, form weak.Pointer[Pod]) bool { return form.Value() == nil })
+	}
+	form := p.form(fields, fields.Apply)
+	if len(m.forms) < maxDerived {
+		if m.forms == nil {
+			m.forms = make(map[podmask.Key]weak.Pointer[Pod])
+		}
+		m.forms[fields.Key()] = weak.Make(form)
+	}
+	return form
 }
