@@ -133,6 +133,9 @@ func (f Form) Level() Level {
 
 var samePod = deepequal.Of[v1.Pod]()
 
+// Equal reports whether two pods are the same.
+func Equal(a, b *v1.Pod) bool { return a == b || samePod(a, b) }
+
 // Same reports whether two forms of a pod show the same. It ignores the version in the
 // apiserver and the generation, which also change if something hidden changes.
 func Same(a, b *v1.Pod) bool {

@@ -2,14 +2,17 @@ package view
 
 import (
 	"errors"
+	"strconv"
 	"strings"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podconfigd/podconfigd/internal/podfields"
+	"github.com/podconfigd/podconfigd/internal/podmask"
 	"github.com/podconfigd/podconfigd/pkg/access"
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/journal"
@@ -326,5 +329,27 @@ func TestScopeAfterRulesWereReplaced(t *testing.T) {
 	}
 	if events, err := namespaces.Next(t.Context()); !errors.Is(err, errNewRules) {
 		t.Errorf("%v, and events: %+v", err, events)
+	}
+}
+
+// A change of a field that the subscriber requests is sent, whatever the field is.
+func TestChangesOfRequestedFields(t *testing.T) {
+	j := newJournal(journal.Options{})
+	appendSet(j, update(config.ADD, "a=x"))
+	for _, path := range []string{"metadata.generation", "metadata.resourceVersion", "metadata.managedFields"} {
+		mask, err := podmask.Parse([]string{path})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := j.watch(StreamOptions{Options: Options{Fields: mask}})
+		c.drain()
+		u := update(config.UPDATE, "a=x")
+		u.Pods[0].Generation, u.Pods[0].ResourceVersion = j.Revision(), strconv.FormatInt(j.Revision(), 10)
+		u.Pods[0].ManagedFields = []metav1.ManagedFieldsEntry{{Manager: u.Pods[0].ResourceVersion}}
+		appendSet(j, u)
+		if frames := c.drain(); len(frames) != 1 || frames[0].Op != config.UPDATE {
+			t.Errorf("%s: %+v", path, frames)
+		}
+		c.Close()
 	}
 }

@@ -77,11 +77,21 @@ func (l *lens) filter(pods []*journal.Pod) []*journal.Pod {
 // version after, nil for none. Both are nil if nothing changes for the subscriber.
 func (l *lens) change(before, after *journal.Pod) (was, is *journal.Pod) {
 	was, is = l.see(before), l.see(after)
-	if was != nil && is != nil && !l.plain() && was != before && is != after && access.Same(was.Object, is.Object) {
+	if was == nil || is == nil || l.plain() || was == before || is == after {
+		return was, is
+	}
+	same := access.Same
+	if l.whole(before) && l.whole(after) {
+		same = access.Equal // only the requested fields leave out something
+	}
+	if same(was.Object, is.Object) {
 		return nil, nil
 	}
 	return was, is
 }
+
+// whole reports whether the subscriber may see all of the pod.
+func (l *lens) whole(p *journal.Pod) bool { return l.grant.Of(p.Source, p.Object).Level() == access.Full }
 
 // changeIn returns the change of a pod of an update.
 func (l *lens) changeIn(u *journal.Update, n int) (was, is *journal.Pod) {
