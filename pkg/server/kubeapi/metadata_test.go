@@ -24,13 +24,18 @@ import (
 // protobuf.
 func (a *api) metadataClients(t *testing.T) map[string]metadata.ResourceInterface {
 	t.Helper()
+	return a.metadataClientsOf(t, "pods")
+}
+
+func (a *api) metadataClientsOf(t *testing.T, resource string) map[string]metadata.ResourceInterface {
+	t.Helper()
 	clients := make(map[string]metadata.ResourceInterface)
 	for _, form := range []string{jsonType, protobufType} {
 		client, err := metadata.NewForConfigAndClient(&rest.Config{Host: a.url, QPS: -1}, &http.Client{Transport: accepts{form, a.http.Transport}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		clients[form] = client.Resource(schema.GroupVersionResource{Version: "v1", Resource: "pods"})
+		clients[form] = client.Resource(schema.GroupVersionResource{Version: "v1", Resource: resource})
 	}
 	return clients
 }

@@ -88,6 +88,38 @@ func TestNodesAndNamespaces(t *testing.T) {
 	}
 }
 
+// A metadata client gets the metadata of nodes and namespaces.
+func TestMetadataOfObjects(t *testing.T) {
+	a := serve(t, journal.Options{Node: testNode("a")})
+	a.change(config.ADD, "file", "web/x=1")
+	for resource, want := range map[string]string{
+		"nodes":      fmt.Sprintf("node1 map[zone:a] %d", a.base),
+		"namespaces": fmt.Sprintf("web map[kubernetes.io/metadata.name:web] %d", a.base+1),
+	} {
+		for form, client := range a.metadataClientsOf(t, resource) {
+			list, err := client.List(t.Context(), metav1.ListOptions{})
+			if err != nil || len(list.Items) != 1 {
+				t.Fatalf("%s: %+v, %v", form, list, err)
+			}
+			one, err := client.Get(t.Context(), list.Items[0].Name, metav1.GetOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			w, err := client.Watch(t.Context(), metav1.ListOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			event, _ := (<-w.ResultChan()).Object.(*metav1.PartialObjectMetadata)
+			w.Stop()
+			for _, got := range []*metav1.PartialObjectMetadata{&list.Items[0], one, event} {
+				if shown := fmt.Sprint(got.Name, " ", got.Labels, " ", got.ResourceVersion); shown != want {
+					t.Errorf("%s %s: got %s, want %s", form, resource, shown, want)
+				}
+			}
+		}
+	}
+}
+
 func errorOf[T any](_ T, err error) error { return err }
 
 // A watch goes on where a list ends, with every format.
