@@ -88,7 +88,7 @@ func TestSchemaAccepts(t *testing.T) {
 	}
 	for _, data := range []string{
 		head, string(example),
-		head + "staticPodPath: null\naccess: null\nlogging: null\nauthentication: {x509: null}\n",
+		head + "staticPodPath: null\naccess: []\nlogging: null\nauthentication: {x509: null}\n",
 		head + "fileCheckFrequency: 1h2m3.5s\nhttpCheckFrequency: 100ms\nsyncFrequency: .5h\nstateMaxAge: 90m\n",
 		head + "removalBrake: 5\n", head + "removalBrake: '5'\n", head + "removalBrake: 50%\n", head + "removalBrake: ''\n",
 		head + "socketMode: '0'\n", head + "socketMode: '777'\n", head + "socketMode: '0640'\n",
@@ -118,6 +118,7 @@ func TestSchemaRefuses(t *testing.T) {
 		head + "removalBrake: 0\n", head + "removalBrake: 1000001\n", head + "removalBrake: 100%\n", head + "removalBrake: half\n",
 		head + "runtimeStatus: 'true'\n", head + "staticPodURL: http://a\nstaticPodURLHeader: {A: b}\n",
 		head + "access: [{users: [a]}]\n", head + "access: [{view: all}]\n", head + "access: [{view: full, uids: [-1]}]\n",
+		head + "access: null\n", head + "access: [{view: full, uids: []}]\n", head + "access: [{view: full, users: null}]\n", head + "access: [{view: full, labelSelector: ''}]\n",
 		head + "access: [{view: full, uids: [4294967296]}]\n", head + "access: [{view: full, uids: ['0']}]\n",
 		head + "fileSources: [{path: /a}]\n", head + "fileSources: [{name: a}]\n", head + "httpSources: [{name: a}]\n",
 		head + "logging: {verbosity: -1}\n", head + "logging: {verbosty: 1}\n",

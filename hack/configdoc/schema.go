@@ -30,7 +30,9 @@ type schema struct {
 	Pattern              string             `json:"pattern,omitempty"`
 	Minimum              *int64             `json:"minimum,omitempty"`
 	Maximum              *int64             `json:"maximum,omitempty"`
+	MinLength            int                `json:"minLength,omitempty"`
 	Items                *schema            `json:"items,omitempty"`
+	MinItems             int                `json:"minItems,omitempty"`
 	Required             []string           `json:"required,omitempty"`
 	Properties           map[string]*schema `json:"properties,omitempty"`
 	AdditionalProperties any                `json:"additionalProperties,omitempty"`
@@ -75,6 +77,18 @@ func (s *typeSet) object(typ reflect.Type) (*schema, error) {
 			for value := range strings.SplitSeq(values, ",") {
 				of.Enum = append(of.Enum, value)
 			}
+		}
+		_, notNull := field.markers["notNull"]
+		if _, is := field.markers["notEmpty"]; is {
+			notNull = true
+			if of.Items != nil {
+				of.MinItems = 1
+			} else {
+				of.MinLength = 1
+			}
+		}
+		if notNull {
+			of.Type = withoutNull(of.Type)
 		}
 		if field.required {
 			object.Required = append(object.Required, field.name)

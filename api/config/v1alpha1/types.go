@@ -128,6 +128,7 @@ type PodConfigdConfiguration struct {
 	// access are the rules for what clients see. For each pod, the first rule whose subject and
 	// selectors both match counts. With rules, a client that none matches sees nothing. Without
 	// rules, all who can connect see everything.
+	// +notNull
 	Access []AccessRule `json:"access,omitempty"`
 
 	// maxSubscribers is the maximum number of open streams. 1 to 1048576.

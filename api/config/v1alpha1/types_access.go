@@ -58,19 +58,26 @@ type AccessRule struct {
 	// users are names of users: the user of the client process, or the authenticated user. A
 	// client that is in one of users, uids, groups and gids matches. If all of them are empty,
 	// every client matches.
+	// +notEmpty
 	Users []string `json:"users,omitempty"`
 	// uids are numbers of users of client processes.
+	// +notEmpty
 	UIDs []uint32 `json:"uids,omitempty"`
 	// groups are names of groups of the client process, supplementary groups included, or of the
 	// authenticated user.
+	// +notEmpty
 	Groups []string `json:"groups,omitempty"`
 	// gids are numbers of groups of client processes, supplementary groups included.
+	// +notEmpty
 	GIDs []uint32 `json:"gids,omitempty"`
 	// sources restrict the rule to the pods of sources: file, http, api, file:NAME, http:NAME.
+	// +notEmpty
 	Sources []string `json:"sources,omitempty"`
 	// namespaces restrict the rule to the pods of namespaces.
+	// +notEmpty
 	Namespaces []string `json:"namespaces,omitempty"`
 	// labelSelector restricts the rule to pods with matching labels, for example app=web.
+	// +notEmpty
 	LabelSelector string `json:"labelSelector,omitempty"`
 	// view is what the clients see of the pods. full is the whole pod. redacted leaves out the
 	// values of environment variables, args, commands and annotations. metadata is names, UID,
