@@ -42,6 +42,12 @@
 //   - the state at any revision that can be resumed from is known: the current state, undone
 //     set by set.
 //
+// # Objects
+//
+// The node and the namespaces of the pods have revisions of the same sequence. A set has the
+// changes of them beside its updates. They are not stored, so subscribers to objects start
+// again after a restart: docs/adr/0007-one-sequence-of-revisions.md.
+//
 // # Durability
 //
 // With a store, a set becomes visible after it is stored. The intake gives revisions to

@@ -1,5 +1,5 @@
-// Package kubeapi serves the pods of the journal as a read-only Kubernetes API: what kubectl
-// and the Reflectors and informers of client-go need.
+// Package kubeapi serves the pods, the node and the namespaces of the journal as a read-only
+// Kubernetes API: what kubectl and the Reflectors and informers of client-go need.
 //
 // # Pods
 //
@@ -7,6 +7,12 @@
 // first by source and UID. A mirror pod is served only if no other pod has its name. The
 // resourceVersion of a pod is the revision of the journal at which the name got this pod. The
 // creationTimestamp of a static pod is the time at which it was first seen.
+//
+// # Nodes, namespaces, and what is empty
+//
+// There is one node, and the namespaces that have pods here. Events and services are always
+// empty. Each [resource] is an entry of one table, from which paths, discovery and reviews of
+// access are made.
 //
 // # Lists and watches
 //
