@@ -91,7 +91,9 @@ func (l *lens) change(before, after *journal.Pod) (was, is *journal.Pod) {
 }
 
 // whole reports whether the subscriber may see all of the pod.
-func (l *lens) whole(p *journal.Pod) bool { return l.grant.Of(p.Source, p.Object).Level() == access.Full }
+func (l *lens) whole(p *journal.Pod) bool {
+	return l.grant.Of(p.Source, p.Object).Level() == access.Full
+}
 
 // changeIn returns the change of a pod of an update.
 func (l *lens) changeIn(u *journal.Update, n int) (was, is *journal.Pod) {
