@@ -41,6 +41,8 @@ const (
 	// them. maxPending is how many requests of an address are authenticated at a time.
 	maxReviews = 256
 	maxPending = 256
+	// maxRefusing is how many answers to refused requests an address may leave unread.
+	maxRefusing = 64
 )
 
 // Limits of the log of denials.
@@ -60,6 +62,8 @@ type guard struct {
 	// pending counts the requests that are being authenticated, reviews the tokens that are being
 	// reviewed.
 	pending, reviews counter
+	// refusals counts the refused requests whose answer is not read.
+	refusals counter
 	// logged has the denials that were logged.
 	logged  *cache.LRUExpireCache
 	logging *rate.Limiter
@@ -68,9 +72,10 @@ type guard struct {
 func newGuard(a Auth, m *metrics) *guard {
 	return &guard{
 		auth: a, metrics: m, failing: newRates(failuresPerSecond, failureBurst), logged: cache.NewLRUExpireCache(maxLogged),
-		logging: rate.NewLimiter(rate.Every(time.Minute/denialsPerMin), denialBurst),
-		pending: counter{what: "requests to authenticate at a time", all: math.MaxInt, each: maxPending},
-		reviews: counter{what: "tokens to review at a time", all: maxReviews, each: failureBurst},
+		logging:  rate.NewLimiter(rate.Every(time.Minute/denialsPerMin), denialBurst),
+		pending:  counter{what: "requests to authenticate at a time", all: math.MaxInt, each: maxPending},
+		refusals: counter{what: "refused requests at a time", all: math.MaxInt, each: maxRefusing},
+		reviews:  counter{what: "tokens to review at a time", all: maxReviews, each: failureBurst},
 	}
 }
 
@@ -91,7 +96,7 @@ func (g *guard) guard(next http.Handler) http.Handler {
 		}
 		if err != nil {
 			g.log(r, "forbidden", u.GetName()+" "+err.Error(), err)
-			deny(w, r, codes.PermissionDenied, http.StatusForbidden, metav1.StatusReasonForbidden, err.Error())
+			g.refuse(w, r, codes.PermissionDenied, http.StatusForbidden, metav1.StatusReasonForbidden, err.Error())
 			return
 		}
 		subject := access.Subject{User: u.GetName(), Groups: u.GetGroups()}
@@ -126,7 +131,7 @@ func (g *guard) authenticate(w http.ResponseWriter, r *http.Request) (user.Info,
 	default:
 		g.failing.take(peer)
 		g.log(r, "unauthorized", peer.String(), err)
-		deny(w, r, codes.Unauthenticated, http.StatusUnauthorized, metav1.StatusReasonUnauthorized, "Unauthorized")
+		g.refuse(w, r, codes.Unauthenticated, http.StatusUnauthorized, metav1.StatusReasonUnauthorized, "Unauthorized")
 	}
 	return nil, err
 }
@@ -135,15 +140,29 @@ func (g *guard) authenticate(w http.ResponseWriter, r *http.Request) (user.Info,
 func (g *guard) tooMany(w http.ResponseWriter, r *http.Request, peer peerID, wait time.Duration) {
 	g.metrics.rejections.WithLabelValues("rate").Inc()
 	w.Header().Set("Retry-After", strconv.Itoa(int(wait/time.Second)+1))
-	deny(w, r, codes.ResourceExhausted, http.StatusTooManyRequests, metav1.StatusReasonTooManyRequests,
+	g.refuse(w, r, codes.ResourceExhausted, http.StatusTooManyRequests, metav1.StatusReasonTooManyRequests,
 		fmt.Sprintf("too many requests of %v without valid credentials: try again later", peer))
 }
 
 // unavailable refuses a request because the apiserver can't be asked. The client gets no details.
 func (g *guard) unavailable(w http.ResponseWriter, r *http.Request, err error) {
 	g.log(r, "unavailable", "", err)
-	deny(w, r, codes.Unavailable, http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable,
+	g.refuse(w, r, codes.Unavailable, http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable,
 		auth.ErrUnavailable.Error()+" whether the request is allowed: try again later")
+}
+
+// refuse answers a request that is not allowed. A client can leave the answers on the streams of
+// HTTP/2 unread. Beyond a number of them, the streams of its address are reset.
+func (g *guard) refuse(w http.ResponseWriter, r *http.Request, code codes.Code, status int, reason metav1.StatusReason, message string) {
+	done, beyond := g.refusals.take(peerFrom(r.Context()))
+	if beyond != nil {
+		panic(http.ErrAbortHandler)
+	}
+	defer done()
+	deny(w, r, code, status, reason, message)
+	if r.ProtoMajor == 2 && !isGRPC(r) { // a call has no body
+		_ = http.NewResponseController(w).Flush() // waits for the client
+	}
 }
 
 // log counts a denial, and logs it once for each subject.

@@ -9,12 +9,14 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"golang.org/x/net/http2"
 	authenticationv1 "k8s.io/api/authentication/v1"
 
 	"github.com/podconfigd/podconfigd/pkg/auth"
@@ -23,11 +25,16 @@ import (
 var served = http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
 
 // ask makes a request of a network peer, and returns the status.
-func (g *guard) ask(address, token string) int {
+func (g *guard) ask(address, token string) (code int) {
 	r := httptest.NewRequest(http.MethodGet, "/pods", http.NoBody)
 	r.Header.Set("Authorization", "Bearer "+token)
 	r = r.WithContext(context.WithValue(r.Context(), peerKey{}, networkOf(netip.MustParseAddr(address))))
 	w := httptest.NewRecorder()
+	defer func() {
+		if p := recover(); p == http.ErrAbortHandler { //nolint:errorlint // as net/http
+			code = http.StatusTooManyRequests
+		}
+	}()
 	g.guard(served).ServeHTTP(w, r)
 	return w.Code
 }
@@ -122,5 +129,33 @@ func TestFailuresOfANeighbour(t *testing.T) {
 	}
 	if code := g.ask("192.0.2.2", "another"); code != http.StatusUnauthorized {
 		t.Errorf("another address: %d", code)
+	}
+}
+
+// A client without credentials that does not read its answers holds little: beyond a number of
+// requests of its address, the streams are reset.
+func TestRefusalsThatNobodyReads(t *testing.T) {
+	s := serveHTTPS(t, Limits{})
+	const conns, streams = 4, 200
+	clients := make([]*h2, conns)
+	for i := range clients {
+		clients[i] = s.dialH2(t, 0)
+	}
+	before := runtime.NumGoroutine()
+	for _, c := range clients {
+		for i := range uint32(streams) {
+			c.open(2*i+1, true, "GET", "/pods", "authorization", "Bearer wrong")
+		}
+		answered := make(map[uint32]bool)
+		c.until("an answer on each stream", func(f http2.Frame) bool {
+			switch f.(type) {
+			case *http2.HeadersFrame, *http2.RSTStreamFrame:
+				answered[f.Header().StreamID] = true
+			}
+			return len(answered) == streams
+		})
+	}
+	if held := runtime.NumGoroutine() - before; held > maxRefusing+32 {
+		t.Errorf("%d requests without credentials hold %d goroutines, want at most %d", conns*streams, held, maxRefusing)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/netip"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -54,7 +55,10 @@ func (s *secured) dialH2(t *testing.T, window uint32) *h2 {
 func (c *h2) open(stream uint32, end bool, method, path string, fields ...string) {
 	c.t.Helper()
 	c.header.Reset()
-	fields = append([]string{":method", method, ":scheme", "https", ":path", path, ":authority", "localhost", "authorization", "Bearer all"}, fields...)
+	fields = append([]string{":method", method, ":scheme", "https", ":path", path, ":authority", "localhost"}, fields...)
+	if !slices.Contains(fields, "authorization") {
+		fields = append(fields, "authorization", "Bearer all")
+	}
 	for i := 0; i < len(fields); i += 2 {
 		if err := c.hpack.WriteField(hpack.HeaderField{Name: fields[i], Value: fields[i+1]}); err != nil {
 			c.t.Fatal(err)
