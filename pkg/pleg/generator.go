@@ -129,9 +129,9 @@ func (g *Generator) post(ctx context.Context, do func(ctx context.Context)) {
 // Run runs.
 func (g *Generator) SetPeriods(ctx context.Context, period, threshold time.Duration) {
 	g.post(ctx, func(context.Context) {
-		g.mu.Lock() // Run reads the options without the lock, others with it
-		g.opts.RelistPeriod, g.opts.RelistThreshold, g.opts.CallTimeout = period, threshold, 0
-		g.opts = g.opts.withDefaults()
+		next := Options{RelistPeriod: period, RelistThreshold: threshold}.withDefaults()
+		g.mu.Lock() // Run reads these options without the lock, others with it
+		g.opts.RelistPeriod, g.opts.RelistThreshold, g.opts.CallTimeout = next.RelistPeriod, next.RelistThreshold, next.CallTimeout
 		g.mu.Unlock()
 		if !g.relisting {
 			g.schedule()
