@@ -1,6 +1,7 @@
 package view
 
 import (
+	"fmt"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
@@ -85,5 +86,23 @@ func TestManyChangesOfSources(t *testing.T) {
 	}
 	if n := j.Status().Compacted - j.first; n < 180 {
 		t.Errorf("compacted up to revision %d", n)
+	}
+}
+
+// Sets beyond the new limits leave the ring at once.
+func TestSetLimits(t *testing.T) {
+	j := newJournal(journal.Options{})
+	appendSet(j, update(config.ADD, "a"))
+	for i := range 50 {
+		appendSet(j, update(config.UPDATE, fmt.Sprintf("a=%d", i)))
+	}
+	j.SetLimits(10, 1<<20)
+	if n := j.Revision() - j.Status().Compacted; n != 10 {
+		t.Errorf("%d revisions are left", n)
+	}
+	j.SetLimits(100, 1<<20)
+	appendSet(j, update(config.UPDATE, "a=x"))
+	if n := j.Revision() - j.Status().Compacted; n != 11 {
+		t.Errorf("%d revisions are left after the limit was raised", n)
 	}
 }
