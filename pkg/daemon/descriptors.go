@@ -12,6 +12,10 @@ import (
 // them, about 20 with all features.
 const reservedDescriptors = 32
 
+// descriptorsPerSource is the number of file descriptors of each source with a name of its own:
+// inotify, a manifest that is read, and a connection.
+const descriptorsPerSource = 4
+
 // descriptorLimit returns the maximum number of file descriptors of the process. The Go
 // runtime has raised the soft limit to the hard limit.
 func descriptorLimit() int {

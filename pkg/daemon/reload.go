@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"errors"
+	"fmt"
 	"reflect"
 	"strings"
 
@@ -83,6 +84,9 @@ func (d *Daemon) Reload(ctx context.Context, c *Config) (Reloaded, error) {
 	var result Reloaded
 	err := d.sources.call(ctx, func(ctx context.Context) error {
 		next, reloaded, parts := d.current.merged(c)
+		if err := next.Validate(); err != nil { // for example the only source left needs a restart
+			return fmt.Errorf("the changes need a restart, because they depend on %s: %w", listed(reloaded.NeedRestart), err)
+		}
 		if err := d.apply(ctx, &next, parts); err != nil {
 			return err
 		}
@@ -114,6 +118,16 @@ func (c *Config) merged(to *Config) (next Config, reloaded Reloaded, parts map[p
 		before.Set(after)
 	}
 	return next, reloaded, parts
+}
+
+// listed returns the fields, by their paths in the config file.
+func listed(names []FieldName) string {
+	paths := make([]string, len(names))
+	for i, name := range names {
+		field, _ := name.Field()
+		paths[i] = field.Path
+	}
+	return strings.Join(paths, ", ")
 }
 
 // top returns the field of Config that has the field.
@@ -184,6 +198,6 @@ func (c *Config) limits() server.Limits {
 	return server.Limits{
 		Subscribers: c.MaxSubscribers, SubscribersPerPeer: c.MaxSubscribersPerProcess,
 		Network:     c.listensOn(server.SchemeHTTP, server.SchemeHTTPS),
-		Descriptors: max(1, descriptorLimit()-reservedDescriptors),
+		Descriptors: max(1, descriptorLimit()-reservedDescriptors-descriptorsPerSource*(len(c.FileSources)+len(c.HTTPSources))),
 	}
 }

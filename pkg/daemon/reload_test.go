@@ -299,6 +299,21 @@ func TestReloadChecksFirst(t *testing.T) {
 	}
 }
 
+// What is left without the fields that need a restart must be valid too. Otherwise the daemon
+// would run without a source.
+func TestReloadChecksWhatIsLeft(t *testing.T) {
+	r := configured(t)
+	r.run()
+	api := r.config
+	api.StaticPodPath, api.Kubeconfig = "", "kubeconfig"
+	want := "the changes need a restart, because they depend on kubeconfig: no source of pods"
+	if got, err := r.Reload(t.Context(), &api); err == nil || !strings.HasPrefix(err.Error(), want) || len(got.Changed) > 0 {
+		t.Errorf("%v, %v", got, err)
+	}
+	r.write("m/m2.yaml", "1")
+	r.expect("ADD file m2-n=1")
+}
+
 // The log forgets a removed source. When it comes back, also after a restart, it is new.
 func TestReloadWithAStateDirectory(t *testing.T) {
 	r := configured(t, "a", "b")
