@@ -70,6 +70,7 @@ With -o json, the command prints one change per line.`,
 	f.StringVar(&opts.Since, "since", "", "Show changes since a time, for example 2026-01-02T15:04:05Z, or since a period before now, for example 10m. If empty, shows all.")
 	f.StringVar(&opts.Pod, "pod", "", "Select the changes of one pod, as NAMESPACE/NAME.")
 	f.StringVar(&opts.Source, "source", "", "Select the changes by one source. One of: file, http, api, file:NAME, http:NAME.")
+	opts.completeSource(cmd)
 	f.BoolVar(&opts.Pods, "diff", false, "Show the difference of the manifests for each change. With -o, each change has the pod before and after it.")
 	f.StringVar(&opts.stateDir, "state-dir", "", "State directory to read without connecting to a daemon.")
 	f.StringVarP(&output, "output", "o", "", "Output format. One of: json, yaml. If empty, prints a table.")

@@ -18,8 +18,13 @@ With --removal-brake, the daemon holds a set that would remove too many pods of 
 set of the source is limited again.`,
 		Example: `  # Apply the held set of the manifest directory
   podconfigd release file`,
-		Args:      someArgs("SOURCE", 1),
-		ValidArgs: []string{"file", "http", "api"},
+		Args: someArgs("SOURCE", 1),
+		ValidArgsFunction: func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+			if len(args) > 0 {
+				return nil, cobra.ShellCompDirectiveNoFileComp
+			}
+			return flags.sources(cmd)
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := flags.client(cmd)
 			if err != nil {

@@ -79,6 +79,7 @@ Updates that the daemon splits into frames are printed whole.`,
 	f.StringVar((*string)(&opts.Mode), "mode", "", "Mode of the stream. One of: incremental, snapshot-and-updates, snapshot. If empty, incremental.")
 	f.StringVar(&ops, "ops", "", "Comma-separated list of operations. * selects all. If empty, selects ADD, UPDATE, REMOVE and DELETE, with RECONCILE in the incremental mode and SET in the other modes.")
 	f.StringVar(&opts.Source, "source", "", "Select pods of one source. One of: file, http, api, file:NAME, http:NAME.")
+	flags.completeSource(cmd)
 	f.StringVarP(&opts.Namespace, "namespace", "n", "", "Select pods of one namespace.")
 	f.StringVarP(&opts.LabelSelector, "selector", "l", "", "Select pods by label, for example app=web.")
 	f.StringVar(&opts.FieldSelector, "field-selector", "", "Select pods by field, for example metadata.name=web-node1.")
