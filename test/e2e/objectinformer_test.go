@@ -42,6 +42,9 @@ func testObjectInformers(t *testing.T, contentType string) {
 	args := []string{"--journal-max-updates", "20"}
 	d := &daemon{dir: testutil.ShortDir(t)}
 	d.mkdir(t)
+	if contentType == runtime.ContentTypeJSON { // pods resume over the kill, objects start again
+		args = append(args, "--state-dir", filepath.Join(d.dir, "state"))
+	}
 	d = start(t, d.dir, args...)
 	d.awaitFiles(t)
 	dialer := &dialer{socket: d.socket}
