@@ -203,6 +203,9 @@ func (c *ObjectsCursor) poll() ([]ObjectEvent, <-chan struct{}, error) {
 
 // apply applies a set and returns its events.
 func (c *ObjectsCursor) apply(set *journal.Set) []ObjectEvent {
+	if len(set.Objects) == 0 && (c.pods == nil || len(set.Names) == 0) {
+		return nil // usually
+	}
 	before, changed := make(map[string]*journal.Object), make(map[string]int64)
 	touch := func(name string, revision int64) {
 		if _, again := changed[name]; !again {
