@@ -69,7 +69,7 @@ otelcol() {
 	echo "$out"
 }
 
-# debian NAME COMMAND... installs the packages in COMMAND's standard input if COMMAND fails.
+# debian NAME PACKAGES COMMAND... installs the packages if the command fails.
 debian() {
 	local name=$1 packages=$2
 	shift 2
