@@ -8,9 +8,9 @@ import (
 )
 
 // running runs a PodConfig, and returns its updates in short.
-func running(t *testing.T) (c *PodConfig, next func() string) {
+func running(t *testing.T) (*PodConfig, func() string) {
 	t.Helper()
-	c = NewPodConfig()
+	c := NewPodConfig()
 	go func() { _ = c.Run(t.Context()) }()
 	return c, func() string {
 		synctest.Wait()

@@ -32,6 +32,8 @@ type reloadable struct {
 	config daemon.Config
 	stop   func() error
 	lines  <-chan string
+	// unready is whether a source will not be seen.
+	unready bool
 }
 
 // write writes the manifest of a pod, whole.
@@ -83,12 +85,12 @@ func (r *reloadable) run() {
 	lines := make(chan string, 1000)
 	r.lines = lines
 	ready := make(chan struct{})
-	go follow(ctx, r.config.Socket, lines, ready)
+	go follow(ctx, r.config.Socket, r.unready, lines, ready)
 	<-ready
 }
 
 // follow writes the updates to lines. Bookmarks that change nothing are left out.
-func follow(ctx context.Context, socket string, lines chan<- string, ready chan<- struct{}) {
+func follow(ctx context.Context, socket string, unready bool, lines chan<- string, ready chan<- struct{}) {
 	last := ""
 	for u, err := range client.New(socket).Updates(ctx, client.Options{}) {
 		if err != nil {
@@ -112,7 +114,7 @@ func follow(ctx context.Context, socket string, lines chan<- string, ready chan<
 			case lines <- line:
 			case <-ctx.Done():
 			}
-		} else if u.Ready != nil && *u.Ready {
+		} else if u.Ready != nil && (*u.Ready || unready && u.InitialSyncComplete) {
 			close(ready)
 			ready = nil
 		}
@@ -332,6 +334,34 @@ func TestReloadWithAStateDirectory(t *testing.T) {
 	r.expect("BOOKMARK false (file:a) file file:b", "ADD file:a a1-n=1", "BOOKMARK true file file:a file:b")
 	if history := r.get("/v1alpha1/history?source=file:a"); strings.Count(history, `"op":"REMOVE"`) != 1 || strings.Count(history, `"op":"ADD"`) != 2 {
 		t.Errorf("history: %s", history)
+	}
+}
+
+// A source can be removed before it was seen. Its restored pods are removed too.
+func TestReloadRemovesRestoredPods(t *testing.T) {
+	const answer = `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"u1"},"spec":{"containers":[{"name":"c","image":"1"}]}}`
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, answer) }))
+	r := configured(t)
+	r.config.StateDir = filepath.Join(r.dir, "state")
+	r.config.HTTPSources = []daemon.HTTPSource{{Name: "u", URL: server.URL}}
+	r.run()
+	_ = r.stop()
+	server.Close()
+	r.unready = true
+	r.run()
+	r.config.HTTPSources = nil
+	if got, err := r.Reload(t.Context(), &r.config); err != nil || len(got.Changed) != 1 {
+		t.Fatal(got, err)
+	}
+	for { // the first set of the file source may come before or after
+		select {
+		case line := <-r.lines:
+			if line == "REMOVE http:u u1-n=1" {
+				return
+			}
+		case <-time.After(testutil.Patience):
+			t.Fatal("the restored pod was not removed")
+		}
 	}
 }
 
