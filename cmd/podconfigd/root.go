@@ -1,9 +1,12 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // newRootCommand returns the command of the daemon with its subcommands.
@@ -12,6 +15,7 @@ func newRootCommand() *cobra.Command {
 	cmd.AddCommand(newWatchCommand(), newGetCommand(), newStatusCommand(), newHistoryCommand(), newLookupCommand(),
 		newResyncCommand(), newReleaseCommand(), newProxyCommand(), newVersionCommand())
 	cmd.AddCommand(daemonCommands()...)
+	cmd.SetFlagErrorFunc(withoutSecrets)
 	cmd.InitDefaultCompletionCmd()
 	for _, group := range cmd.Commands() {
 		if !group.Runnable() {
@@ -20,6 +24,17 @@ func newRootCommand() *cobra.Command {
 		}
 	}
 	return cmd
+}
+
+// secretFlags are flags whose values can have passwords and tokens.
+var secretFlags = []string{"manifest-url", "manifest-url-header"}
+
+// withoutSecrets returns the error of a flag without a value that can be a secret.
+func withoutSecrets(_ *cobra.Command, err error) error {
+	if invalid, ok := errors.AsType[*pflag.InvalidValueError](err); ok && slices.Contains(secretFlags, invalid.GetFlag().Name) {
+		return fmt.Errorf("invalid argument for %q flag: %w", "--"+invalid.GetFlag().Name, invalid.Unwrap())
+	}
+	return err
 }
 
 // noArgs refuses arguments. For a command with subcommands, the error reports an unknown

@@ -1,0 +1,25 @@
+//go:build linux
+
+package main
+
+import (
+	"strings"
+	"testing"
+)
+
+// An error of a flag has no value that can be a secret: the log of the daemon has the error.
+func TestErrorsOfFlagsHaveNoSecrets(t *testing.T) {
+	for want, args := range map[string][]string{
+		`invalid argument for "--manifest-url" flag: a second URL with the name "a"`:          {"--manifest-url=a=http://h/?t=s3cret", "--manifest-url=a=http://u:s3cret@h/"},
+		`invalid argument for "--manifest-url" flag: a second URL without a name`:             {"--manifest-url=http://h/", "--manifest-url=http://u:s3cret@h/"},
+		`invalid argument for "--manifest-url-header" flag: malformed pair`:                   {"--manifest-url-header=Authorization Bearer s3cret"},
+		`invalid argument "a=/x" for "--pod-manifest-path" flag: a second PATH with the name`: {"--pod-manifest-path=a=/y", "--pod-manifest-path=a=/x"},
+	} {
+		cmd := newRootCommand()
+		cmd.SetArgs(args)
+		err := cmd.ExecuteContext(t.Context())
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "s3cret") {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+}
