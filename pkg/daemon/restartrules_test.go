@@ -24,7 +24,9 @@ const podsOfTwo = `{"apiVersion":"v1","kind":"PodList","items":[
 // running is a daemon with a state directory whose pods come over HTTP.
 type running struct {
 	*http.Client
-	stop func()
+	daemon *daemon.Daemon
+	config daemon.Config
+	stop   func()
 }
 
 func start(t *testing.T, dir, url string, rules ...access.Rule) *running {
@@ -42,7 +44,7 @@ func start(t *testing.T, dir, url string, rules ...access.Rule) *running {
 	transport := &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "unix", config.Socket)
 	}}
-	r := &running{Client: &http.Client{Transport: transport}, stop: func() {
+	r := &running{Client: &http.Client{Transport: transport}, daemon: d, config: config, stop: func() {
 		cancel()
 		if err := <-done; !errors.Is(err, context.Canceled) {
 			t.Error(err)
@@ -107,5 +109,34 @@ func TestResumeAfterTwoRestarts(t *testing.T) {
 	line, err := bufio.NewReader(last.get(t, "/v1alpha1/updates?since="+revision)).ReadString('\n')
 	if err != nil || !strings.Contains(line, `"reset":true`) {
 		t.Errorf("a stream of revision %s continues: %v %s", revision, err, line)
+	}
+}
+
+// The same applies to rules that were replaced while the daemon ran, before its restart.
+func TestResumeAfterAReloadAndARestart(t *testing.T) {
+	source := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, podsOfTwo)
+	}))
+	defer source.Close()
+	dir := t.TempDir()
+	first := start(t, dir, source.URL, viewOf("a"))
+	_, before := first.list(t)
+	next := first.config
+	next.Access = []access.Rule{viewOf("b")}
+	if _, err := first.daemon.Reload(t.Context(), &next); err != nil {
+		t.Fatal(err)
+	}
+	names, after := first.list(t)
+	first.stop()
+	if names != "b-node1 " {
+		t.Fatalf("after the reload, %q", names)
+	}
+	last := start(t, dir, source.URL, viewOf("b"))
+	defer last.stop()
+	for revision, reset := range map[string]bool{before: true, after: false} {
+		line, err := bufio.NewReader(last.get(t, "/v1alpha1/updates?since="+revision)).ReadString('\n')
+		if err != nil || strings.Contains(line, `"reset":true`) != reset {
+			t.Errorf("since %s: %v %s, want a reset: %v", revision, err, line, reset)
+		}
 	}
 }
