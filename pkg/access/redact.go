@@ -149,8 +149,11 @@ func redactVolume(v *v1.Volume) {
 		v.Projected = new(*s)
 		v.Projected.Sources = each(s.Sources, func(p *v1.VolumeProjection) {
 			if c := p.PodCertificate; c != nil {
-				p.PodCertificate = new(*c)
-				p.PodCertificate.UserAnnotations = nil
+				// What a signer gets is left out. It is not in all versions of the API.
+				p.PodCertificate = &v1.PodCertificateProjection{
+					SignerName: c.SignerName, KeyType: c.KeyType, MaxExpirationSeconds: c.MaxExpirationSeconds,
+					CredentialBundlePath: c.CredentialBundlePath, KeyPath: c.KeyPath, CertificateChainPath: c.CertificateChainPath,
+				}
 			}
 		})
 	}
