@@ -8,6 +8,7 @@ import (
 	"iter"
 	"maps"
 	"net/http"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -418,6 +419,13 @@ func TestHiddenIsAsAbsent(t *testing.T) {
 		if code != otherCode || strings.ReplaceAll(body, "canary-", "absent-") != other {
 			t.Errorf("%s: %d %s, but %s: %d %s", request, code, body, absent, otherCode, other)
 		}
+	}
+	if code, body := d.ask(t, "POST /v1alpha1/resync?namespace=canary-ns&name=canary-pod"); code != http.StatusNotFound || !strings.Contains(body, "no such pod") {
+		t.Errorf("resync of a pod that is hidden: %d %s", code, body)
+	}
+	// The test itself runs in no container. The reason would name its cgroup.
+	if code, body := d.ask(t, fmt.Sprintf("GET /v1alpha1/lookup?pid=%d", os.Getpid())); code != http.StatusNotFound || !strings.Contains(body, "no pod that the access rules show has it") {
+		t.Errorf("lookup of a process outside: %d %s", code, body)
 	}
 	if code, body := d.ask(t, "POST /v1alpha1/release?source=file"); code != http.StatusForbidden {
 		t.Errorf("release: %d %s", code, body)

@@ -155,8 +155,9 @@ func TestAccessRulesOfUsers(t *testing.T) {
 	}
 }
 
-// TestAccessRulesChangeWithARestart narrows what a stream sees that resumes after a restart.
-func TestAccessRulesChangeWithARestart(t *testing.T) {
+// TestAccessRulesAreReplaced replaces the rules by which a stream is open with SIGHUP, and by a
+// restart, after which the stream resumes.
+func TestAccessRulesAreReplaced(t *testing.T) {
 	t.Parallel()
 	d := serveWithRules(t, accessRules)
 	watch := d.as(t.Context(), member, "watch", "-o", "json")
@@ -173,6 +174,21 @@ func TestAccessRulesChangeWithARestart(t *testing.T) {
 		return func() bool { return strings.Count(lines.String(), `"initialSyncComplete":true`) == n }
 	}
 	testutil.Until(t, "the stream has the pods", synced(1))
+	reload := func(rules string) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(d.dir, "config.yaml"), []byte(rules), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if err := d.cmd.Process.Signal(syscall.SIGHUP); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wider := strings.Replace(accessRules, "annotations: [keep]", "annotations: [keep, drop]", 1)
+	reload(wider)
+	testutil.Until(t, "the stream starts again after SIGHUP", synced(2))
+	if _, after, reset := strings.Cut(lines.String(), `"message":"the access rules changed"`); !reset || !strings.Contains(after, `"drop":"canary"`) || strings.Contains(after, `"value":"canary"`) {
+		t.Errorf("after the reload: %s", after)
+	}
 	restart := func() {
 		t.Helper()
 		if _, err := d.end(t, syscall.SIGTERM); err != nil {
@@ -185,7 +201,7 @@ func TestAccessRulesChangeWithARestart(t *testing.T) {
 		t.Fatal(err)
 	}
 	restart()
-	testutil.Until(t, "the stream starts again", synced(2))
+	testutil.Until(t, "the stream starts again", synced(3))
 	_, after, reset := strings.Cut(lines.String(), `"message":"the access rules changed after revision`)
 	if !reset || strings.Contains(after, "a-node1") || !strings.Contains(after, "b-node1") || strings.Contains(after, "PASSWORD") {
 		t.Errorf("after the restart: %s", after)
@@ -194,7 +210,7 @@ func TestAccessRulesChangeWithARestart(t *testing.T) {
 	restart()
 	d.putFile(t, "b", "apiVersion: v1\nkind: Pod\nmetadata: {name: b, labels: {app: b, is: last}}\nspec: {containers: [{name: c, image: i}]}\n")
 	testutil.Until(t, "the stream has the change", func() bool { return strings.Contains(lines.String(), `"is":"last"`) })
-	if !synced(2)() {
+	if !synced(3)() {
 		t.Errorf("the stream started again without a reason: %s", lines.String())
 	}
 }
