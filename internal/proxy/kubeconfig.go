@@ -1,9 +1,9 @@
 package proxy
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 )
@@ -28,17 +28,54 @@ current-context: podconfigd
 `, address)
 }
 
-// WriteKubeconfig writes a kubeconfig. It replaces only a file that it has written.
+// WriteKubeconfig writes a kubeconfig. It replaces only a regular file that it has written.
 func WriteKubeconfig(path, address string) error {
-	switch old, err := os.ReadFile(path); {
-	case errors.Is(err, fs.ErrNotExist):
-	case err != nil:
-		return fmt.Errorf("writing the kubeconfig: %w", err)
-	case !bytes.HasPrefix(old, []byte(mark)):
-		return fmt.Errorf("writing the kubeconfig: %s exists, and podconfigd proxy has not written it: choose another file", path)
-	}
-	if err := os.WriteFile(path, Kubeconfig(address), 0o600); err != nil {
+	if err := writeKubeconfig(path, Kubeconfig(address)); err != nil {
 		return fmt.Errorf("writing the kubeconfig: %w", err)
 	}
 	return nil
+}
+
+func writeKubeconfig(path string, data []byte) (err error) {
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		if file, err = openOurs(path); err == nil {
+			err = file.Truncate(0)
+		}
+	}
+	if file == nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	if err != nil {
+		return err
+	}
+	_, err = file.WriteAt(data, 0)
+	return err
+}
+
+// openOurs opens a file that WriteKubeconfig has written.
+func openOurs(path string) (*os.File, error) {
+	foreign := fmt.Errorf("%s exists, and podconfigd proxy has not written it: choose another file", path)
+	before, err := os.Lstat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !before.Mode().IsRegular() {
+		return nil, foreign
+	}
+	file, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		return nil, err
+	}
+	start := make([]byte, len(mark))
+	now, err := file.Stat()
+	if err == nil && os.SameFile(before, now) {
+		_, err = io.ReadFull(file, start)
+	}
+	if err != nil || string(start) != mark {
+		_ = file.Close() // it was only read
+		return nil, foreign
+	}
+	return file, nil
 }

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -14,6 +15,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -378,5 +380,26 @@ func TestWriteKubeconfig(t *testing.T) {
 	}
 	if err := WriteKubeconfig(path, "127.0.0.1:1"); err == nil || !strings.Contains(err.Error(), path+" exists, and podconfigd proxy has not written it: choose another file") {
 		t.Error(err)
+	}
+}
+
+// A path that is no regular file is refused at once. A link is not followed.
+func TestWriteKubeconfigToOddPaths(t *testing.T) {
+	dir := t.TempDir()
+	in := func(name string) string { return filepath.Join(dir, name) }
+	if err := errors.Join(
+		syscall.Mkfifo(in("fifo"), 0o600), os.Mkdir(in("directory"), 0o700), WriteKubeconfig(in("config"), "127.0.0.1:1"),
+		os.Symlink("config", in("link")), os.Symlink("nowhere", in("dangling")), os.Symlink("/dev/zero", in("endless")),
+	); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"fifo", "directory", "link", "dangling", "endless"} {
+		want := "writing the kubeconfig: " + in(name) + " exists, and podconfigd proxy has not written it: choose another file"
+		if err := WriteKubeconfig(in(name), "127.0.0.1:2"); err == nil || err.Error() != want {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := os.Lstat(in("nowhere")); !errors.Is(err, os.ErrNotExist) {
+		t.Error("a dangling link was followed")
 	}
 }
