@@ -69,6 +69,9 @@ The command prints a kubeconfig for the port. With --kubeconfig-out, it writes i
 }
 
 func (o *proxyOptions) check() error {
+	if inner, ok := strings.CutPrefix(o.address, "["); ok {
+		o.address = strings.TrimSuffix(inner, "]")
+	}
 	if ip, err := netip.ParseAddr(o.address); err != nil || !ip.IsLoopback() {
 		return fmt.Errorf("--address: %q is not a loopback address: expected 127.0.0.1 or ::1; for other machines, see --listen=https://ADDRESS:PORT of podconfigd", o.address)
 	}
