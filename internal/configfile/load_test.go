@@ -175,6 +175,9 @@ func TestFilesThatAreNoConfiguration(t *testing.T) {
 		"kind: PodConfigdConfiguration\n":                   "apiVersion: required: expected apiVersion",
 		strings.Repeat("#", 10<<20):                         "c: expected at most 1048576 bytes",
 		header + "a: *nowhere\n":                            "c:3: neither YAML nor JSON: unknown anchor",
+		header + "maxSubscribers: .inf\n":                   "c:3: expected a finite number, got +Inf",
+		header + "socket: /.inf\nlimits: [1, -.Inf ] # x\n": "c:4: expected a finite number, got -Inf",
+		header + "maxSubscribers:\n  .nan\n":                "c:4: expected a finite number, got NaN",
 	} {
 		dir := write(t, map[string]string{"c": data})
 		_, err := Load(Files{Config: filepath.Join(dir, "c")}, flags(nil))

@@ -17,8 +17,18 @@ var (
 	yamlAnchor = regexp.MustCompile(`^unknown anchor '(.*)' referenced$`)
 )
 
+// notFinite finds a number that YAML has and JSON has not.
+var notFinite = regexp.MustCompile(`(?mi)(?:^|[:,\[\s-])\s*[-+]?\.(?:inf|nan)\s*(?:[#,\]}]|$)`)
+
 // NotYAML returns the fault for the error of the parser.
 func (t *Text) NotYAML(err error) Fault {
+	if number, ok := strings.CutPrefix(err.Error(), "json: unsupported value: "); ok {
+		fault := Fault{Message: "expected a finite number, got " + number}
+		if at := notFinite.FindIndex(t.Data); at != nil {
+			fault.Line = 1 + bytes.Count(t.Data[:at[1]-1], []byte("\n"))
+		}
+		return fault
+	}
 	line, message := parserError(err)
 	if line == 0 {
 		line = t.lineOf(message)
