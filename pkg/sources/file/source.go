@@ -100,7 +100,7 @@ func (s *Source) Last() sources.Restored {
 func (s *Source) Run(ctx context.Context, sets chan<- config.SourceSet) error {
 	ctx = klog.NewContext(ctx, klog.FromContext(ctx).WithValues("source", s.name, "path", s.path))
 	if n := s.set.Dropped(); n > 0 {
-		klog.FromContext(ctx).Info("The manifest path has changed since the last start, the pods of the other path will be removed", "pods", n)
+		klog.FromContext(ctx).Info("The manifest path has changed, the pods of the other path will be removed", "pods", n)
 	}
 	again := time.NewTimer(0)
 	defer again.Stop()

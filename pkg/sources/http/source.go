@@ -118,7 +118,7 @@ func (s *Source) Run(ctx context.Context, sets chan<- config.SourceSet) error {
 	ctx = klog.NewContext(ctx, klog.FromContext(ctx).WithValues("source", s.name, "url", s.shown))
 	defer s.fetcher.close()
 	if s.dropped > 0 {
-		klog.FromContext(ctx).Info("The manifest URL has changed since the last start, the pods of the other URL will be removed", "pods", s.dropped)
+		klog.FromContext(ctx).Info("The manifest URL has changed, the pods of the other URL will be removed", "pods", s.dropped)
 	}
 	timer := time.NewTimer(0)
 	defer timer.Stop()
