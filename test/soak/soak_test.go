@@ -37,7 +37,7 @@ func TestHistories(t *testing.T) {
 		if testing.Short() {
 			t.Skip("starts a cluster")
 		}
-		soak(t, random, history.Options{MaxUpdates: 1 << 20, Clashes: true}, true)
+		soak(t, random, history.Options{MaxUpdates: 1 << 20, Clashes: true, Node: true}, true)
 	})
 }
 
@@ -55,7 +55,7 @@ func TestDurableHistories(t *testing.T) {
 		if testing.Short() {
 			t.Skip("starts a cluster")
 		}
-		soak(t, random, history.Options{MaxUpdates: 1 << 20, Clashes: true, Durable: true}, true)
+		soak(t, random, history.Options{MaxUpdates: 1 << 20, Clashes: true, Durable: true, Node: true}, true)
 	})
 }
 

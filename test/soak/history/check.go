@@ -22,6 +22,9 @@ type Options struct {
 	// Clashes means that a name may be in several sources. Such an update takes more
 	// revisions than it has pods.
 	Clashes bool
+	// Node means that there is an apiserver. The node that it has takes a revision, which
+	// subscribers to pods do not get.
+	Node bool
 	// Durable means that the daemon has a state directory. A start goes on with the
 	// instance. It skips revisions, and so does the first start. No reset is right but that of a subscriber that fell
 	// behind, and no update is right that changes nothing.

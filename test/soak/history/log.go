@@ -262,7 +262,7 @@ func (w *walker) step() (e *entry, follows bool) {
 		w.pods += len(e.pods)
 		gap := e.first() - w.revision - 1
 		started := w.log.opts.Durable && (gap > restart || gap > 0 && w.next == 2)
-		w.known = w.known && (gap == 0 || w.log.opts.Clashes && gap > 0 && gap <= int64(w.pods) || started)
+		w.known = w.known && (gap >= 0 && gap <= w.unseen() || started)
 		apply(w.state, e.op, e.pods)
 	} else if w.known && revision != w.revision { // no subscriber has the updates between
 		w.known = false
@@ -272,6 +272,17 @@ func (w *walker) step() (e *entry, follows bool) {
 		w.state, w.known = maps.Clone(state), true
 	}
 	return e, follows
+}
+
+// unseen is the greatest number of revisions before an update that its subscribers do not get.
+func (w *walker) unseen() (most int64) {
+	if w.log.opts.Clashes {
+		most = int64(w.pods)
+	}
+	if w.log.opts.Node {
+		most++
+	}
+	return most
 }
 
 // same returns the pods of the next update that the state has already.

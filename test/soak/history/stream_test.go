@@ -137,3 +137,15 @@ func TestStreamBookmarkable(t *testing.T) {
 		},
 	})
 }
+
+// With an apiserver, the node may take one revision between two updates.
+func TestStreamBesideTheNode(t *testing.T) {
+	of := func(update string) []*History {
+		return []*History{subscriber("all", connection(t, 0, "ADD a@1/x\nBOOKMARK 10 synced\n"+update))}
+	}
+	opts := Options{MaxUpdates: 100, Node: true}
+	if r := Check(of("UPDATE 12 a@3/y"), opts); len(r.Violations) > 0 {
+		t.Error(r.Violations)
+	}
+	refusedFor(t, Reliable, Check(of("UPDATE 13 a@3/y"), opts))
+}
