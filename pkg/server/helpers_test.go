@@ -35,6 +35,7 @@ type daemon struct {
 	journal      *journal.Journal
 	socket, pods string
 	http         *http.Client
+	limits       *limiter
 	sick         atomic.Pointer[string]
 }
 
@@ -93,6 +94,7 @@ func serveWithLimits(t *testing.T, opts journal.Options, limits Limits, change .
 		f(&options)
 	}
 	server := New(options)
+	d.limits = server.limits
 	ctx, cancel := context.WithCancelCause(context.Background())
 	done := make(chan error)
 	socket, pods := listen(d.socket), listen(d.pods)
