@@ -274,6 +274,12 @@ func (w *walker) step() (e *entry, follows bool) {
 	return e, follows
 }
 
+// onlyNode reports whether the node alone may have taken the revisions up to that one.
+func (w *walker) onlyNode(revision int64) bool {
+	gap := revision - w.revision
+	return w.log.opts.Node && (gap == 1 || w.log.opts.Durable && gap > restart)
+}
+
 // unseen is the greatest number of revisions before an update that its subscribers do not get.
 func (w *walker) unseen() (most int64) {
 	if w.log.opts.Clashes {

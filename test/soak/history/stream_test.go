@@ -148,4 +148,14 @@ func TestStreamBesideTheNode(t *testing.T) {
 		t.Error(r.Violations)
 	}
 	refusedFor(t, Reliable, Check(of("UPDATE 13 a@3/y"), opts))
+	// A bookmark has the revision of the node.
+	for update, right := range map[string]bool{"BOOKMARK 11": true, "BOOKMARK 12": false, "BOOKMARK 1000010": false} {
+		if r := Check(of(update), opts); (len(r.Violations) == 0) != right {
+			t.Errorf("%s: %v", update, r.Violations)
+		}
+	}
+	opts.Durable = true
+	if r := Check(of("BOOKMARK 1000010"), opts); len(r.Violations) > 0 {
+		t.Errorf("the first bookmark after a start: %v", r.Violations)
+	}
 }
