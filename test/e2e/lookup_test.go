@@ -59,6 +59,10 @@ func TestLookup(t *testing.T) {
 				t.Helper()
 				q.Wait = cmp.Or(q.Wait, time.Minute)
 				got, pod := d.lookup(t, q)
+				// The runtime may have been listed before it started what it had created.
+				for deadline := time.Now().Add(time.Minute); strings.HasSuffix(got, " created") && time.Now().Before(deadline); {
+					got, pod = d.lookup(t, q)
+				}
 				if got != want {
 					t.Errorf("%+v: got %s, want %s", q, got, want)
 				}
@@ -73,14 +77,8 @@ func TestLookup(t *testing.T) {
 			c := r.Create(t, sandbox, "web-node1", uid, "c", "pause")
 			r.StartContainer(t, c)
 			pid := r.PID(t, c)
-			// The runtime may have been listed before it started the container.
-			if got, _ := d.lookup(t, client.LookupQuery{PID: pid, Wait: time.Minute}); !strings.HasPrefix(got, "file default/web-node1 c ") {
-				t.Errorf("process %d: got %s", pid, got)
-			}
-			testutil.Until(t, "the container runs", func() bool {
-				got, _ := d.lookup(t, client.LookupQuery{ContainerID: "containerd://" + c})
-				return got == "file default/web-node1 c running"
-			})
+			expect("file default/web-node1 c running", client.LookupQuery{PID: pid})
+			expect("file default/web-node1 c running", client.LookupQuery{ContainerID: "containerd://" + c})
 			expect("file default/web-node1  running", client.LookupQuery{PID: r.SandboxPID(t, sandbox)})
 
 			row := `(?m)^default +web-node1 +c +running +file`
