@@ -2,9 +2,9 @@ package clients
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"sync/atomic"
 	"testing"
 
 	"github.com/podconfigd/podconfigd/test/components"
@@ -13,14 +13,12 @@ import (
 // token is that of the clients over https.
 const token = "secret-of-the-agents"
 
-// addresses counts the addresses of the nodes for Telegraf, which has a fixed port.
-var addresses atomic.Int32
-
 // serveHTTPS adds the https listeners to the daemon's flags.
 func (n *node) serveHTTPS(t *testing.T) {
 	t.Helper()
 	n.https = components.FreeAddress(t)
-	n.ip = fmt.Sprintf("127.21.0.%d", addresses.Add(1))
+	// Telegraf has a fixed port. Other tests on this machine may also run it, so the address is random.
+	n.ip = fmt.Sprintf("127.%d.%d.%d", 64+rand.IntN(128), rand.IntN(256), 1+rand.IntN(254))
 	ca := components.NewAuthority(t, "clients")
 	cert, key := ca.Issue(t, "podconfigd")
 	for name, data := range map[string][]byte{

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -149,28 +150,31 @@ func tail(path string, size int64) string {
 	return string(data)
 }
 
-// FreeAddress returns a loopback host and port on which nothing listens.
+// firstPort and ports are the ports that FreeAddress chooses from. They are below those that the kernel
+// gives to clients: a client's connection may take such a port before the server listens on it.
+const (
+	firstPort = 10240
+	ports     = 32768 - firstPort
+)
+
+// given has the addresses that this process gave.
+var given sync.Map
+
+// FreeAddress returns a loopback host and port on which nothing listens, another one at each call.
 func FreeAddress(tb testing.TB) string {
 	tb.Helper()
-	return freeAddresses(tb, 1)[0]
-}
-
-// freeAddresses returns distinct free addresses.
-func freeAddresses(tb testing.TB, n int) []string {
-	tb.Helper()
-	addresses := make([]string, n)
-	listeners := make([]net.Listener, n)
-	for i := range addresses {
-		var err error
-		if listeners[i], err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
-			tb.Fatal(err)
+	for range ports {
+		address := fmt.Sprintf("127.0.0.1:%d", firstPort+rand.IntN(ports))
+		if _, taken := given.LoadOrStore(address, true); taken {
+			continue
 		}
-		addresses[i] = listeners[i].Addr().String()
+		if listener, err := net.Listen("tcp", address); err == nil {
+			listener.Close()
+			return address
+		}
 	}
-	for _, listener := range listeners {
-		listener.Close()
-	}
-	return addresses
+	tb.Fatal("no port is free")
+	return ""
 }
 
 // await calls done until it returns no error.

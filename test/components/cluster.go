@@ -55,15 +55,15 @@ type Cluster struct {
 func Start(tb testing.TB, apiFlags ...string) *Cluster {
 	tb.Helper()
 	dir := testutil.ShortDir(tb)
-	addresses := freeAddresses(tb, 3)
+	peers := "http://" + FreeAddress(tb)
 	c := &Cluster{
-		Address: addresses[0], Authority: NewAuthority(tb, "test"),
-		dir: dir, etcdURL: "http://" + addresses[1], apiFlags: apiFlags,
+		Address: FreeAddress(tb), Authority: NewAuthority(tb, "test"),
+		dir: dir, etcdURL: "http://" + FreeAddress(tb), apiFlags: apiFlags,
 	}
 	c.Etcd = start(tb, dir, "etcd", "--data-dir="+c.data(), "--unsafe-no-fsync",
 		"--listen-client-urls="+c.etcdURL, "--advertise-client-urls="+c.etcdURL,
-		"--listen-peer-urls=http://"+addresses[2], "--initial-advertise-peer-urls=http://"+addresses[2],
-		"--initial-cluster=default=http://"+addresses[2])
+		"--listen-peer-urls="+peers, "--initial-advertise-peer-urls="+peers,
+		"--initial-cluster=default="+peers)
 	c.AwaitEtcd(tb)
 	c.APIServer = c.StartAPIServer(tb, c.Address)
 	c.Client = c.clientFor(tb, c.Kubeconfig(tb, filepath.Join(dir, "admin.conf"), "admin", "system:masters"))
