@@ -20,7 +20,7 @@ const introduction = `# Reference of the configuration file
 
 <!-- Generated from api/config/v1alpha1 by "make generate". Do not edit. -->
 
-[config.md](../config.md) describes how podconfigd reads the file. [schema.json](../../api/config/v1alpha1/schema.json) is its
+[config.md](../how-to/config.md) describes how podconfigd reads the file. [schema.json](../../api/config/v1alpha1/schema.json) is its
 JSON schema. For completion and checks in an editor that uses yaml-language-server, name the schema in the first line of the file:
 
     # yaml-language-server: $schema=https://raw.githubusercontent.com/podconfigd/podconfigd/main/api/config/v1alpha1/schema.json

@@ -1,11 +1,11 @@
 package configfile
 
 import (
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/podconfigd/podconfigd/internal/testutil"
 	"github.com/podconfigd/podconfigd/pkg/daemon"
 )
 
@@ -43,22 +43,13 @@ func filesIn(markdown string) (files []string) {
 // The configuration files in the documentation can be used.
 func TestFilesInTheDocumentation(t *testing.T) {
 	t.Setenv("XDG_RUNTIME_DIR", "/run")
-	root := filepath.Join("..", "..")
-	docs, err := filepath.Glob(filepath.Join(root, "docs", "*.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
 	found := 0
-	for _, path := range append(docs, filepath.Join(root, "README.md")) {
-		data, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, file := range filesIn(string(data)) {
+	for page, text := range testutil.Pages(t) {
+		for _, file := range filesIn(text) {
 			found++
 			dir := write(t, map[string]string{"c.yaml": file})
 			if _, err := Load(Files{Config: filepath.Join(dir, "c.yaml")}, flags(func(c *daemon.Config) { c.InCluster = true })); err != nil {
-				t.Errorf("%s: %v\n%s", path, err, file)
+				t.Errorf("%s: %v\n%s", page, err, file)
 			}
 		}
 	}

@@ -23,6 +23,6 @@
 // not delayed. The generator never waits for the receiver of its events.
 //
 // The types and rules are those of the kubelet (pkg/kubelet/pleg). The shared records of
-// events and lists are different: see docs/kubelet-differences.md. Package pleg/cri
+// events and lists are different: see docs/explanation/kubelet-differences.md. Package pleg/cri
 // implements the runtime with CRI. Without a runtime, use [None].
 package pleg

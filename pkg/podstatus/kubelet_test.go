@@ -25,7 +25,7 @@ import (
 // their lives, field by field. It walks each life in order, with the own status before as
 // the status before, and then each state on its own, as after a restart without a state
 // directory. What differs is in the table of differences. Each difference has to occur, and
-// is a row in docs/kubelet-differences.md.
+// is a row in docs/explanation/kubelet-differences.md.
 func TestKubelet(t *testing.T) {
 	occurred := map[string]bool{}
 	lives := recordedLives(t)

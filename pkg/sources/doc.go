@@ -18,8 +18,8 @@
 //  3. A name in package config, so that ParseSource accepts it; an entry in newSources of
 //     pkg/daemon, which connects its channel; fields of daemon.Config and flags; a member of
 //     SourceStatus in api/stream.
-//  4. A row in docs/architecture.md. If the kubelet has such a source, also a row for each
-//     difference in docs/kubelet-differences.md.
+//  4. A row in docs/explanation/architecture.md. If the kubelet has such a source, also a row for each
+//     difference in docs/explanation/kubelet-differences.md.
 //
 // No other part of the daemon changes: the Mux has a channel for each name, and the node
 // is ready after each source has sent a set.

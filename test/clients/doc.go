@@ -6,7 +6,7 @@
 // killed and started again, with and without a state directory. At the end, the client has
 // the same pods as /pods, with the pod IPs and container IDs of a real containerd.
 //
-// The configurations are in testdata. docs/clients.md has the same text.
+// The configurations are in testdata. docs/how-to/clients.md has the same text.
 //
 // The module is separate because podconfigd must not get its dependencies. hack/clients.sh
 // installs the clients that are not Go packages of this module. With -short, only clients

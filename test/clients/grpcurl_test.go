@@ -90,7 +90,7 @@ type message struct {
 	Pods                   [][]byte
 }
 
-// apply does what docs/write-a-client.md says.
+// apply does what docs/how-to/write-a-client.md says.
 func (f *follower) apply(m *message, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -35,7 +35,7 @@ import (
 )
 
 // The tests below show both sides of each intended difference in
-// docs/kubelet-differences.md: what the kubelet's own sources do, and what podconfigd's
+// docs/explanation/kubelet-differences.md: what the kubelet's own sources do, and what podconfigd's
 // do instead.
 
 // never is a period that is longer than any test, soon one that is shorter.

@@ -103,19 +103,13 @@ func TestTheConsoleBlocks(t *testing.T) {
 		t.Fatal(err)
 	}
 	bin := filepath.Dir(testutil.MustProgram(t, ".", "./cmd/podconfigd"))
-	top, _ := filepath.Glob(filepath.Join(root, "*.md"))
-	docs, _ := filepath.Glob(filepath.Join(root, "docs", "*.md"))
 	ran := 0
-	for _, path := range append(top, docs...) {
-		data, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		all := steps(string(data))
+	for page, text := range testutil.Pages(t) {
+		all := steps(text)
 		if len(all) == 0 {
 			continue
 		}
-		t.Run(filepath.Base(path), func(t *testing.T) {
+		t.Run(page, func(t *testing.T) {
 			s := &session{t: t, dir: t.TempDir()}
 			if err := errors.Join(
 				os.Symlink(bin, filepath.Join(s.dir, "bin")),
@@ -132,7 +126,7 @@ func TestTheConsoleBlocks(t *testing.T) {
 					continue
 				}
 				if err := s.run(st); err != nil {
-					t.Fatalf("%s:%d: $ %s: %v", filepath.Base(path), st.line, st.command, err)
+					t.Fatalf("%s:%d: $ %s: %v", page, st.line, st.command, err)
 				}
 			}
 		})
@@ -155,17 +149,10 @@ func checkTarget(t *testing.T, root, target string) {
 var link = regexp.MustCompile(`\]\(([^)#:]+)(#[^)]*)?\)`)
 
 func TestLinksLeadSomewhere(t *testing.T) {
-	for _, pattern := range []string{"../../*.md", "../../docs/*.md", "../../docs/adr/*.md"} {
-		paths, _ := filepath.Glob(pattern)
-		for _, path := range paths {
-			data, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, m := range link.FindAllStringSubmatch(string(data), -1) {
-				if _, err := os.Stat(filepath.Join(filepath.Dir(path), m[1])); err != nil {
-					t.Errorf("%s: a link to %s: %v", filepath.Base(path), m[1], err)
-				}
+	for page, text := range testutil.Pages(t) {
+		for _, m := range link.FindAllStringSubmatch(text, -1) {
+			if _, err := os.Stat(filepath.Join("../..", filepath.Dir(page), m[1])); err != nil {
+				t.Errorf("%s: a link to %s: %v", page, m[1], err)
 			}
 		}
 	}
@@ -174,13 +161,10 @@ func TestLinksLeadSomewhere(t *testing.T) {
 // Every test that these pages name exists.
 func TestTheDocsNameTheirTests(t *testing.T) {
 	functions := testFunctions(t)
-	for _, page := range []string{"kubelet-differences.md", "security.md"} {
-		data, err := os.ReadFile("../../docs/" + page)
-		if err != nil {
-			t.Fatal(err)
-		}
-		scenarios := regexp.MustCompile("`([a-z0-9-]+)\\.txtar`").FindAllStringSubmatch(string(data), -1)
-		tests := regexp.MustCompile("`(Test[A-Za-z0-9]+)[`/]").FindAllStringSubmatch(string(data), -1)
+	pages := testutil.Pages(t)
+	for _, page := range []string{"docs/explanation/kubelet-differences.md", "docs/explanation/security.md"} {
+		scenarios := regexp.MustCompile("`([a-z0-9-]+)\\.txtar`").FindAllStringSubmatch(pages[page], -1)
+		tests := regexp.MustCompile("`(Test[A-Za-z0-9]+)[`/]").FindAllStringSubmatch(pages[page], -1)
 		if len(scenarios) < 5 || len(tests) < 5 {
 			t.Errorf("%s names only %d scenarios and %d tests", page, len(scenarios), len(tests))
 		}

@@ -103,7 +103,7 @@ func TestNames(t *testing.T) {
 	w.expect(t, "DELETED a/x=http@6", "ADDED a/x=file@7", "DELETED a/x=file@9", "ADDED a/x=mirror2@10", "DELETED a/x=mirror2@11")
 }
 
-// docs/kubernetes-api.md has the order.
+// docs/reference/kubernetes-api.md has the order.
 func TestTheOrderOfSources(t *testing.T) {
 	a := serve(t, journal.Options{Sources: []string{"api", "file", "http"}})
 	for _, source := range []string{"http", "file", "api"} {

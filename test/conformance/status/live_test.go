@@ -197,7 +197,7 @@ func (l *live) same(t *testing.T, name string, want func(*v1.Pod) bool) {
 	t.Logf("%s: the same after %d samples, of which %d differed", name, samples, different)
 }
 
-// differs compares the statuses. It leaves out what docs/kubelet-differences.md lists.
+// differs compares the statuses. It leaves out what docs/explanation/kubelet-differences.md lists.
 func differs(theirs, ours *v1.Pod) string {
 	a, b := theirs.Status.DeepCopy(), ours.Status.DeepCopy()
 	if b.HostIP != nodeIP || b.PodIP != nodeIP {

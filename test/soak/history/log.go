@@ -201,7 +201,7 @@ func (l *log) state(m *Message, pods map[key]Pod) {
 	}
 }
 
-// apply applies an update to a state, as described in docs/write-a-client.md.
+// apply applies an update to a state, as described in docs/how-to/write-a-client.md.
 func apply(state map[key]Pod, op string, pods []Pod) {
 	for _, p := range pods {
 		if op == Remove {
