@@ -48,6 +48,7 @@ type Cluster struct {
 	dir      string
 	etcdURL  string
 	apiFlags []string
+	roles    []string // of deploy/kubernetes
 }
 
 // Start runs a cluster until the test ends. The flags are additional flags of the
@@ -172,48 +173,65 @@ func WriteKubeconfig(tb testing.TB, path string, conf *Config) {
 	}
 }
 
-// grant gives User the rights of podconfigd in deploy/kubernetes/rbac.yaml.
+// grant creates the roles of deploy/kubernetes, those of its components too, and gives them to
+// User.
 func (c *Cluster) grant(tb testing.TB) {
 	tb.Helper()
-	root, err := testutil.Root()
-	if err != nil {
-		tb.Fatal(err)
-	}
-	data, err := os.ReadFile(filepath.Join(root, "deploy", "kubernetes", "rbac.yaml"))
-	if err != nil {
-		tb.Fatal(err)
-	}
-	for document := range strings.SplitSeq(string(data), "\n---\n") {
-		var role rbacv1.ClusterRole
-		var binding rbacv1.ClusterRoleBinding
-		if err := errors.Join(yaml.Unmarshal([]byte(document), &role), yaml.Unmarshal([]byte(document), &binding)); err != nil {
-			tb.Fatal(err)
-		}
-		var err error
-		switch role.Kind {
-		case "ClusterRole":
-			_, err = c.Client.RbacV1().ClusterRoles().Create(tb.Context(), &role, metav1.CreateOptions{})
-		case "ClusterRoleBinding":
-			_, err = c.Client.RbacV1().ClusterRoleBindings().Create(tb.Context(), &binding, metav1.CreateOptions{})
-		}
+	for _, path := range roleFiles(tb) {
+		data, err := os.ReadFile(path)
 		if err != nil {
 			tb.Fatal(err)
+		}
+		for document := range strings.SplitSeq(string(data), "\n---\n") {
+			var role rbacv1.ClusterRole
+			var binding rbacv1.ClusterRoleBinding
+			if err := errors.Join(yaml.Unmarshal([]byte(document), &role), yaml.Unmarshal([]byte(document), &binding)); err != nil {
+				tb.Fatal(err)
+			}
+			var err error
+			switch role.Kind {
+			case "ClusterRole":
+				_, err = c.Client.RbacV1().ClusterRoles().Create(tb.Context(), &role, metav1.CreateOptions{})
+			case "ClusterRoleBinding":
+				_, err = c.Client.RbacV1().ClusterRoleBindings().Create(tb.Context(), &binding, metav1.CreateOptions{})
+				c.roles = append(c.roles, binding.RoleRef.Name)
+			}
+			if err != nil {
+				tb.Fatal(err)
+			}
 		}
 	}
 	c.Bind(tb, User)
 }
 
+// roleFiles are the files of deploy/kubernetes with roles.
+func roleFiles(tb testing.TB) []string {
+	tb.Helper()
+	root, err := testutil.Root()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	dir := filepath.Join(root, "deploy", "kubernetes")
+	components, err := filepath.Glob(filepath.Join(dir, "components", "*", "rbac.yaml"))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return append([]string{filepath.Join(dir, "base", "rbac.yaml")}, components...)
+}
+
 // Bind gives a user the rights of User.
 func (c *Cluster) Bind(tb testing.TB, user string) {
 	tb.Helper()
-	binding := &rbacv1.ClusterRoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: "podconfigd:" + user},
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: User},
-		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}},
-	}
-	_, err := c.Client.RbacV1().ClusterRoleBindings().Create(tb.Context(), binding, metav1.CreateOptions{})
-	if err != nil && !apierrors.IsAlreadyExists(err) {
-		tb.Fatal(err)
+	for _, role := range c.roles {
+		binding := &rbacv1.ClusterRoleBinding{
+			ObjectMeta: metav1.ObjectMeta{Name: role + ":" + user},
+			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
+			Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}},
+		}
+		_, err := c.Client.RbacV1().ClusterRoleBindings().Create(tb.Context(), binding, metav1.CreateOptions{})
+		if err != nil && !apierrors.IsAlreadyExists(err) {
+			tb.Fatal(err)
+		}
 	}
 }
 

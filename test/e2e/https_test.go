@@ -146,7 +146,6 @@ func overHTTPS(t *testing.T, c *cluster) {
 	c.addPod(t, "over-https", "https")
 	kubeconfig := c.kubeconfig(t)
 	dir := filepath.Dir(kubeconfig)
-	c.bindRole(t, "system:auth-delegator", rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: components.User})
 	for role, resources := range map[string][]string{"https-metrics": {"nodes/metrics"}, "https-pods": {"nodes/pods"}} {
 		_, err := c.Client.RbacV1().ClusterRoles().Create(t.Context(), &rbacv1.ClusterRole{
 			ObjectMeta: metav1.ObjectMeta{Name: role},
