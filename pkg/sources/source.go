@@ -19,7 +19,8 @@ import (
 //   - Unavailable is not empty. A source that can't read sends nothing and keeps its last set.
 //     Its status has the reason and the time.
 //   - Every send also selects on the context. Run returns the context's cause within a second
-//     of the context's end. By then, every goroutine that it started has ended.
+//     of the context's end. By then, every goroutine that it started has ended, except for one
+//     that a system call holds, which sends nothing any more.
 //   - Run never closes sets.
 //   - A pod is shared and read-only after it was sent. A pod that did not change is sent as the
 //     same pointer, so the cost of a set depends on the changes.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -41,10 +42,11 @@ type Options struct {
 
 	openWatcher func() (follow.Watcher, error)
 	pollPeriod  time.Duration
+	stuckAfter  time.Duration
 }
 
 // Source reads the pods of a directory or file. Its state belongs to the goroutine of
-// Run.
+// follow, except for stuck and last.
 //
 // kubelet: pkg/kubelet/config/file.go.
 type Source struct {
@@ -62,6 +64,11 @@ type Source struct {
 	// held.
 	held bool
 	sent bool
+
+	stuckAfter time.Duration
+	// stuck means that the source is degraded because an access to the files does not return.
+	stuck atomic.Bool
+	last  atomic.Pointer[sources.Restored]
 }
 
 // errReplaced is the error of a source whose directory was replaced.
@@ -75,7 +82,7 @@ func New(opts Options) *Source {
 		opts.Period = DefaultPeriod
 	}
 	name := cmp.Or(opts.Name, config.FileSource)
-	s := &Source{name: name, path: path, board: newBoard(name, path, newMetrics(opts.Registerer))}
+	s := &Source{name: name, path: path, stuckAfter: cmp.Or(opts.stuckAfter, stuckAfter), board: newBoard(name, path, newMetrics(opts.Registerer))}
 	s.follower = follow.New(follow.Options{
 		Path: path, Period: opts.Period, PollPeriod: opts.pollPeriod, Registerer: opts.Registerer, Open: opts.openWatcher,
 	})
@@ -83,6 +90,7 @@ func New(opts Options) *Source {
 		Path: path, Decoder: opts.Decoder, Registerer: opts.Registerer, Judge: s.board.judge,
 		Restored: opts.Restored,
 	})
+	s.keep()
 	return s
 }
 
@@ -91,14 +99,14 @@ func New(opts Options) *Source {
 func (s *Source) Status() v1alpha1.SourceStatus { return s.board.read() }
 
 // Last returns the set of the source. It makes the source a sources.Predecessor.
-func (s *Source) Last() sources.Restored {
-	return sources.Restored{Pods: s.set.Pods(), Files: s.set.Files()}
-}
+func (s *Source) Last() sources.Restored { return *s.last.Load() }
 
-// Run sends the set of pods at each change until the context is done, and returns
+// keep stores the set for Last.
+func (s *Source) keep() { s.last.Store(&sources.Restored{Pods: s.set.Pods(), Files: s.set.Files()}) }
+
+// follow sends the set of pods at each change until the context is done, and returns
 // its cause.
-func (s *Source) Run(ctx context.Context, sets chan<- config.SourceSet) error {
-	ctx = klog.NewContext(ctx, klog.FromContext(ctx).WithValues("source", s.name, "path", s.path))
+func (s *Source) follow(ctx context.Context, sets chan<- config.SourceSet) error {
 	if n := s.set.Dropped(); n > 0 {
 		klog.FromContext(ctx).Info("The manifest path has changed, the pods of the other path will be removed", "pods", n)
 	}
@@ -107,6 +115,9 @@ func (s *Source) Run(ctx context.Context, sets chan<- config.SourceSet) error {
 	again.Stop()
 	for change := range s.follower.Changes(ctx, again.C) {
 		changed := s.take(ctx, change)
+		if changed {
+			s.keep()
+		}
 		unsettled, due := s.set.Unsettled()
 		s.board.follow(s.follower.Status(), unsettled)
 		if err := s.send(ctx, changed, sets); err != nil {
@@ -122,6 +133,9 @@ func (s *Source) Run(ctx context.Context, sets chan<- config.SourceSet) error {
 
 // take looks at the files that may have changed. It reports whether the set changed.
 func (s *Source) take(ctx context.Context, change follow.Change) (changed bool) {
+	if change.Listed || change.Err != nil {
+		defer s.stuck.Store(false)
+	}
 	s.set.Distrust(change.Reported)
 	switch {
 	case change.Err != nil:
@@ -152,6 +166,9 @@ func (s *Source) take(ctx context.Context, change follow.Change) (changed bool) 
 func (s *Source) send(ctx context.Context, changed bool, sets chan<- config.SourceSet) error {
 	if s.sent && !changed || !s.sent && (!s.known || s.set.Unread() || s.set.Unusable()) {
 		return nil
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx) // Run may have returned, and another source may send on sets
 	}
 	select {
 	case sets <- config.SourceSet{Pods: s.set.Pods(), Origin: s.path, Files: s.set.Files()}:

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -71,7 +72,7 @@ type Change struct {
 	Reported []string
 }
 
-// Follower reports the changes at one path. It belongs to one goroutine.
+// Follower reports the changes at one path. It belongs to one goroutine, except for Busy and Relist.
 type Follower struct {
 	path               string
 	period, pollPeriod time.Duration
@@ -83,7 +84,29 @@ type Follower struct {
 	links   links
 	// cause is why changes can't be watched; empty if they are.
 	cause string
+
+	// busySince is the time since when the files are read, in nanoseconds; 0 while waiting for a
+	// change.
+	busySince atomic.Int64
+	// relist means that the path is listed at the next poll.
+	relist atomic.Bool
 }
+
+// Busy returns how long Changes and its caller have been working on a change. Any goroutine can
+// call it.
+func (f *Follower) Busy() time.Duration {
+	since := f.busySince.Load()
+	if since == 0 {
+		return 0
+	}
+	return time.Since(time.Unix(0, since))
+}
+
+// Relist makes Changes list the path within a poll period, or as soon as the file system answers.
+// Any goroutine can call it.
+func (f *Follower) Relist() { f.relist.Store(true) }
+
+func (f *Follower) work() { f.busySince.Store(time.Now().UnixNano()) }
 
 // New returns a Follower. It does nothing before Changes.
 func New(opts Options) *Follower {
@@ -120,6 +143,8 @@ func (f *Follower) Changes(ctx context.Context, again <-chan time.Time) iter.Seq
 		poll := time.NewTicker(f.pollPeriod)
 		defer poll.Stop()
 
+		f.work()
+		defer f.busySince.Store(0)
 		for change, ok := f.list(ctx), true; ok && yield(change); {
 			change, ok = f.next(ctx, relist.C, poll.C, again, mounts.changed)
 		}
@@ -129,24 +154,31 @@ func (f *Follower) Changes(ctx context.Context, again <-chan time.Time) iter.Seq
 // next waits for a change or the end of the context.
 func (f *Follower) next(ctx context.Context, relist, poll, again <-chan time.Time, mounts <-chan struct{}) (change Change, ok bool) {
 	for {
+		f.busySince.Store(0)
 		select {
 		case <-ctx.Done():
 			return Change{}, false
 		case event := <-f.watches.events():
+			f.work()
 			return f.affected(ctx, f.drain(event)), true
 		case err := <-f.watches.errors():
+			f.work()
 			f.watchFailed(ctx, err)
 			return f.list(ctx), true
 		case <-relist:
+			f.work()
 			return f.list(ctx), true
 		case <-mounts:
+			f.work()
 			return f.list(ctx), true
 		case <-poll:
+			f.work()
 			// Renaming an ancestor causes no event.
-			if f.watches.w == nil || f.moved() {
+			if f.watches.w == nil || f.moved() || f.relist.Swap(false) {
 				return f.list(ctx), true
 			}
 		case <-again:
+			f.work()
 			if f.moved() {
 				return f.list(ctx), true
 			}
