@@ -34,6 +34,7 @@ func TestImportsPointOneWay(t *testing.T) {
 		"api/stream/v1alpha1":         {},
 		"internal/located":            {"internal/similar"},
 		"internal/configfile":         {"api/config/v1alpha1", "internal/located", "internal/smallfile", "pkg/access", "pkg/daemon"},
+		"internal/story":              {"api/stream/v1alpha1", "internal/podtable", "internal/similar", "pkg/client", "pkg/config"},
 		"pkg/config":                  {"internal/deepequal"},
 		"pkg/access":                  {"internal/deepequal", "pkg/config"},
 		"pkg/manifest":                {"internal/located"},
@@ -63,7 +64,7 @@ func TestImportsPointOneWay(t *testing.T) {
 		"pkg/daemon": {"pkg/access", "pkg/auth", "pkg/config", "pkg/manifest", "pkg/sources", "pkg/sources/file", "pkg/sources/http", "pkg/sources/apiserver",
 			"pkg/pleg", "pkg/pleg/cri", "pkg/pleg/recorder", "pkg/podstatus", "pkg/syncloop", "pkg/lookup", "pkg/journal", "pkg/journal/history", "pkg/journal/store", "pkg/journal/wire", "pkg/server", "api/stream/v1alpha1", "internal/smallfile", "internal/socketpath", "internal/version"},
 		"cmd/podconfigd": {"pkg/config", "pkg/daemon", "pkg/client", "pkg/journal/history", "pkg/manifest", "pkg/sources", "pkg/sources/file", "pkg/sources/apiserver",
-			"api/stream/v1alpha1", "internal/configfile", "internal/logsink", "internal/poddiff", "internal/podtable", "internal/proxy", "internal/version"},
+			"api/stream/v1alpha1", "internal/configfile", "internal/logsink", "internal/poddiff", "internal/podtable", "internal/proxy", "internal/story", "internal/version"},
 	}
 	direct, _ := imports(t)
 	for name, imported := range direct {

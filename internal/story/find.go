@@ -1,0 +1,176 @@
+package story
+
+import (
+	"errors"
+	"fmt"
+	"iter"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
+	"github.com/podconfigd/podconfigd/internal/similar"
+)
+
+// ErrNotFound means that the daemon has no pod and no manifest of the name.
+var ErrNotFound = errors.New("not found")
+
+// Find returns the pod or the manifest with a name: NAME or NAMESPACE/NAME of a pod, or the
+// path or the base name of a manifest. The name of a static pod may be that in its manifest,
+// without the name of the node. The error names similar ones, or all if there are several.
+func Find(name string, f *Facts) (Subject, error) {
+	name = strings.TrimPrefix(name, "pod/")
+	for _, fits := range []func(s *Subject) bool{
+		func(s *Subject) bool { return s.Name != "" && s.Namespace+"/"+s.Name == name },
+		func(s *Subject) bool { return s.Name != "" && s.Name == name },
+		func(s *Subject) bool { return s.onPath(name) },
+		func(s *Subject) bool { return s.Manifest != nil && filepath.Base(s.Manifest.Path) == name },
+		func(s *Subject) bool { return s.Name != "" && s.of(name, f.Status.NodeName) },
+	} {
+		found := make(map[string]Subject)
+		for s := range subjects(f) {
+			if !fits(&s) {
+				continue
+			}
+			// Several manifests can have the name of a pod: the pod is one subject.
+			if byName := s.Name != "" && !s.onPath(name) && (s.Manifest == nil || filepath.Base(s.Manifest.Path) != name); byName {
+				s = Subject{Namespace: s.Namespace, Name: s.Name}
+			}
+			found[s.String()] = s
+		}
+		if len(found) > 1 {
+			return Subject{}, fmt.Errorf("%q is ambiguous: expected one of %s", name, strings.Join(slices.Sorted(maps.Keys(found)), ", "))
+		}
+		for _, s := range found {
+			return s, nil
+		}
+	}
+	return Subject{}, fmt.Errorf("pod or manifest %q: %w%s", name, ErrNotFound, notFoundHint(name, f))
+}
+
+// String names the subject as Find takes it.
+func (s Subject) String() string {
+	if s.Manifest != nil && s.Manifest.Path != "" {
+		return s.Manifest.Path
+	}
+	return s.Namespace + "/" + s.Name
+}
+
+func (s *Subject) onPath(path string) bool {
+	if s.Manifest == nil || s.Manifest.Path == "" {
+		return false
+	}
+	if s.Manifest.Path == path || filepath.Clean(s.Manifest.Path) == filepath.Clean(path) {
+		return true
+	}
+	absolute, err := filepath.Abs(path)
+	return err == nil && s.Manifest.Path == absolute
+}
+
+// of reports whether the name, with or without a namespace, is that of a static pod in its
+// manifest.
+func (s *Subject) of(name, node string) bool {
+	suffix := "-" + strings.ToLower(node)
+	return s.Name == name+suffix || s.Namespace+"/"+s.Name == name+suffix
+}
+
+// subjects are all pods and manifests.
+func subjects(f *Facts) iter.Seq[Subject] {
+	return func(yield func(Subject) bool) {
+		for i := range f.Pods {
+			if !yield(Subject{Namespace: f.Pods[i].Namespace, Name: f.Pods[i].Name}) {
+				return
+			}
+		}
+		for source, m := range manifests(f) {
+			if !yield(Subject{Namespace: m.Namespace, Name: m.Name, Manifest: m, Source: source}) {
+				return
+			}
+		}
+	}
+}
+
+// manifests are all verdicts with their source.
+func manifests(f *Facts) iter.Seq2[string, *v1alpha1.Manifest] {
+	return func(yield func(string, *v1alpha1.Manifest) bool) {
+		for i := range f.Status.Sources {
+			source := &f.Status.Sources[i]
+			shown, _ := Manifests(source)
+			for j := range shown {
+				if !yield(source.Name, &shown[j]) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// notFoundHint names what was meant, or why it is not there.
+func notFoundHint(name string, f *Facts) string {
+	known := func(yield func(string) bool) {
+		for s := range subjects(f) {
+			names := []string{s.Name, s.Namespace + "/" + s.Name}
+			if s.Name == "" {
+				names = nil
+			} else if base, found := strings.CutSuffix(s.Name, "-"+strings.ToLower(f.Status.NodeName)); found {
+				names = append(names, base)
+			}
+			if s.Manifest != nil && s.Manifest.Path != "" {
+				names = append(names, s.Manifest.Path, filepath.Base(s.Manifest.Path))
+			}
+			for _, n := range names {
+				if !yield(n) {
+					return
+				}
+			}
+		}
+	}
+	if meant := similar.To(name, known); meant != "" {
+		return fmt.Sprintf(": did you mean %q?", meant)
+	}
+	var hints []string
+	if strings.HasPrefix(filepath.Base(name), ".") {
+		hints = append(hints, "files whose names begin with a dot are ignored")
+	}
+	for i := range f.Status.Sources {
+		source := &f.Status.Sources[i]
+		_, omitted := Manifests(source)
+		switch {
+		case !source.Seen && source.LastError != "":
+			hints = append(hints, fmt.Sprintf("the source %s has not delivered its pods yet: %s", source.Name, source.LastError))
+		case !source.Seen:
+			hints = append(hints, fmt.Sprintf("the source %s has not delivered its pods yet", source.Name))
+		case source.File != nil && source.File.Absent:
+			hints = append(hints, fmt.Sprintf("the path %s of the source %s does not exist", source.File.Path, source.Name))
+		case source.File != nil:
+			hints = append(hints, fmt.Sprintf("the source %s reads %s", source.Name, source.File.Path))
+		}
+		if n := total(omitted); n > 0 {
+			hints = append(hints, fmt.Sprintf("the status of the source %s does not list %d more manifests", source.Name, n))
+		}
+	}
+	if len(hints) == 0 {
+		return ""
+	}
+	return ": " + strings.Join(hints, "; ")
+}
+
+func total(omitted map[v1alpha1.ManifestState]int) (sum int) {
+	for _, n := range omitted {
+		sum += n
+	}
+	return sum
+}
+
+// podNamed returns the pod that NAMESPACE/NAME or NAME stands for; empty if it is a file.
+func podNamed(name string) Subject {
+	namespace, pod, found := strings.Cut(strings.TrimPrefix(name, "pod/"), "/")
+	switch {
+	case !found:
+		return Subject{Namespace: "default", Name: namespace}
+	case strings.Contains(pod, "/") || namespace == "" || pod == "":
+		return Subject{}
+	}
+	return Subject{Namespace: namespace, Name: pod}
+}

@@ -1,0 +1,112 @@
+package story
+
+import (
+	"fmt"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
+	"github.com/podconfigd/podconfigd/internal/podtable"
+	"github.com/podconfigd/podconfigd/pkg/config"
+)
+
+// podOf returns a pod as a story shows it.
+func podOf(pod *v1.Pod, f *Facts) *v1alpha1.StoryPod {
+	p := &v1alpha1.StoryPod{
+		Source: pod.Annotations[config.ConfigSourceAnnotationKey], UID: string(pod.UID),
+		Deleting: timeOf(pod.DeletionTimestamp),
+		Phase:    string(pod.Status.Phase), Reason: pod.Status.Reason, Message: pod.Status.Message,
+	}
+	_, p.Mirror = pod.Annotations[v1.MirrorPodAnnotationKey]
+	cells := podtable.Cells(pod, time.Now())
+	p.Ready, p.Status, p.Restarts = fmt.Sprint(cells[1]), fmt.Sprint(cells[2]), fmt.Sprint(cells[3])
+	if seen, err := time.Parse(time.RFC3339Nano, pod.Annotations[config.ConfigFirstSeenAnnotationKey]); err == nil {
+		p.Seen = &seen
+	}
+	for _, ip := range pod.Status.PodIPs {
+		p.PodIPs = append(p.PodIPs, ip.IP)
+	}
+	for source, m := range manifests(f) {
+		if m.UID == p.UID && m.State != v1alpha1.ManifestShadowed && m.Namespace == pod.Namespace && m.Name == pod.Name {
+			p.Source = source // the annotation has only the kind of the source
+		}
+	}
+	if version := f.Versions[p.UID]; version != nil && version.Source != "" {
+		p.Source, p.Revision = version.Source, version.Revision
+	}
+	if running := runtimePod(f, p.UID); running != nil {
+		p.Sandbox = running.CreatedAt
+	}
+	p.Containers = append(containersOf(pod.Spec.InitContainers, pod.Status.InitContainerStatuses, true),
+		containersOf(pod.Spec.Containers, pod.Status.ContainerStatuses, false)...)
+	if running := runtimePod(f, p.UID); running != nil {
+		complete(p.Containers, running)
+	}
+	return p
+}
+
+// runtimePod returns the pod of the container runtime, or nil.
+func runtimePod(f *Facts, uid string) *v1alpha1.RuntimePod {
+	if f.Runtime == nil {
+		return nil
+	}
+	for i := range f.Runtime.Pods {
+		if f.Runtime.Pods[i].UID == uid {
+			return &f.Runtime.Pods[i]
+		}
+	}
+	return nil
+}
+
+func containersOf(specs []v1.Container, statuses []v1.ContainerStatus, inits bool) []v1alpha1.StoryContainer {
+	containers := make([]v1alpha1.StoryContainer, len(specs))
+	for i := range specs {
+		c := &containers[i]
+		*c = v1alpha1.StoryContainer{Name: specs[i].Name, Image: specs[i].Image, Init: inits}
+		for j := range statuses {
+			if statuses[j].Name == c.Name {
+				fill(c, &statuses[j])
+			}
+		}
+	}
+	return containers
+}
+
+// fill adds the status of a container.
+func fill(c *v1alpha1.StoryContainer, s *v1.ContainerStatus) {
+	c.ID, c.Ready, c.Restarts = s.ContainerID, s.Ready, int(s.RestartCount)
+	switch {
+	case s.State.Running != nil:
+		c.State, c.Since = "running", timeOf(&s.State.Running.StartedAt)
+	case s.State.Terminated != nil:
+		t := s.State.Terminated
+		c.State, c.Reason, c.Message, c.ExitCode, c.Since = "terminated", t.Reason, t.Message, new(t.ExitCode), timeOf(&t.FinishedAt)
+	case s.State.Waiting != nil:
+		c.State, c.Reason, c.Message = "waiting", s.State.Waiting.Reason, s.State.Waiting.Message
+	}
+	if last := s.LastTerminationState.Terminated; last != nil {
+		c.LastExitCode, c.LastReason = new(last.ExitCode), last.Reason
+	}
+}
+
+// complete adds what only the runtime knows, of pods whose status nobody writes.
+func complete(containers []v1alpha1.StoryContainer, running *v1alpha1.RuntimePod) {
+	states := map[string]string{"created": "waiting", "running": "running", "exited": "terminated"}
+	for i := range containers {
+		c := &containers[i]
+		for j := range running.Containers {
+			if r := &running.Containers[j]; r.Name == c.Name && c.State == "" {
+				c.ID, c.State, c.ExitCode, c.Restarts = r.ID, states[r.State], r.ExitCode, r.Restarts
+			}
+		}
+	}
+}
+
+func timeOf(t *metav1.Time) *time.Time {
+	if t == nil || t.IsZero() {
+		return nil
+	}
+	return &t.Time
+}

@@ -1,0 +1,198 @@
+package story
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
+	"github.com/podconfigd/podconfigd/pkg/config"
+)
+
+// facts has a file source with a manifest in each state, and the pods of those that give one.
+func facts() *Facts {
+	file := v1alpha1.SourceStatus{Name: "file", Seen: true, File: &v1alpha1.FileStatus{Path: "/m", Manifests: []v1alpha1.Manifest{
+		{Path: "/m/bad.yaml", State: v1alpha1.ManifestRejected, Reason: "Invalid", Message: "bad.yaml:7: spec.containers: Required value"},
+		{Path: "/m/held.yaml", State: v1alpha1.ManifestHeld, Namespace: "default", Name: "held-node1", UID: "held", Reason: "NotYAML", Message: "held.yaml:3: neither YAML nor JSON; its last good pod is kept"},
+		{Path: "/m/other.yaml", State: v1alpha1.ManifestShadowed, Namespace: "default", Name: "web-node1", UID: "other", Reason: "Duplicate", Message: "the pod's name default/web-node1 is taken by web.yaml"},
+		{Path: "/m/web.yaml", State: v1alpha1.ManifestAccepted, Namespace: "default", Name: "web-node1", UID: "web", Warnings: []string{"web.yaml:9: spec.x: unknown field"}},
+	}}}
+	return &Facts{
+		Status: &v1alpha1.Status{NodeName: "Node1", Sources: []v1alpha1.SourceStatus{file}},
+		Pods: []v1.Pod{
+			pod("default", "web-node1", "web", "file"), pod("default", "held-node1", "held", "file"),
+			pod("default", "twice", "t1", "api"), pod("other", "twice", "t2", "api"),
+		},
+	}
+}
+
+func pod(namespace, name, uid, source string) v1.Pod {
+	return v1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: types.UID(uid), Annotations: map[string]string{config.ConfigSourceAnnotationKey: source}},
+		Spec:       v1.PodSpec{Containers: []v1.Container{{Name: "c", Image: "i"}}},
+		Status:     v1.PodStatus{Phase: v1.PodPending},
+	}
+}
+
+func TestFind(t *testing.T) {
+	for name, want := range map[string]string{
+		"web-node1":             "default/web-node1",
+		"pod/web-node1":         "default/web-node1",
+		"default/web-node1":     "default/web-node1",
+		"web":                   "default/web-node1",
+		"default/web":           "default/web-node1",
+		"bad.yaml":              "/m/bad.yaml",
+		"/m/../m/bad.yaml":      "/m/bad.yaml",
+		"other.yaml":            "/m/other.yaml",
+		"twice":                 `"twice" is ambiguous: expected one of default/twice, other/twice`,
+		"wbe":                   `pod or manifest "wbe": not found: did you mean "web"?`,
+		"bad.yml":               `pod or manifest "bad.yml": not found: did you mean "bad.yaml"?`,
+		".hidden.yaml":          `pod or manifest ".hidden.yaml": not found: files whose names begin with a dot are ignored; the source file reads /m`,
+		"something-else":        `pod or manifest "something-else": not found: the source file reads /m`,
+		strings.Repeat("x", 99): `pod or manifest "` + strings.Repeat("x", 99) + `": not found: the source file reads /m`,
+	} {
+		subject, err := Find(name, facts())
+		got := subject.String()
+		if err != nil {
+			got = err.Error()
+		}
+		if got != want {
+			t.Errorf("%s: got %s, want %s", name, got, want)
+		}
+	}
+}
+
+// A source that has not delivered its pods is a reason why a pod is not there.
+func TestFindBeforeASourceIsSeen(t *testing.T) {
+	f := facts()
+	f.Status.Sources = append(f.Status.Sources, v1alpha1.SourceStatus{Name: "api", LastError: "refused", API: &v1alpha1.APIStatus{}})
+	if _, err := Find("something-else", f); err == nil || !strings.HasSuffix(err.Error(), "the source api has not delivered its pods yet: refused") {
+		t.Error(err)
+	}
+}
+
+func TestStoryOfManifests(t *testing.T) {
+	for name, want := range map[string]struct {
+		health  v1alpha1.Health
+		line    int
+		summary string
+		fix     string
+	}{
+		"bad.yaml":   {v1alpha1.Unhealthy, 7, "the manifest /m/bad.yaml is rejected: bad.yaml:7: spec.containers: Required value", "correct /m/bad.yaml:7"},
+		"held.yaml":  {v1alpha1.Unhealthy, 3, "the manifest /m/held.yaml can't be used, and the pod is that of its last good version: ", "correct /m/held.yaml:3"},
+		"other.yaml": {v1alpha1.Unhealthy, 0, "the manifest /m/other.yaml gives no pod: the pod's name default/web-node1 is taken by web.yaml", "rename the pod in /m/other.yaml, or remove one of the manifests"},
+		"web":        {v1alpha1.Unknown, 9, "podconfigd serves the pod. Whether it runs is not known", "to see the state of containers, set --container-runtime-endpoint of podconfigd"},
+		"other/twice": {
+			v1alpha1.Unknown, 0, "whether the pod runs is not known: the apiserver has no status of its containers", "check that a kubelet runs on the node",
+		},
+	} {
+		f := facts()
+		subject, err := Find(name, f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := Tell(subject, f)
+		if s.Health != want.health || s.Line != want.line || !strings.HasPrefix(s.Summary, want.summary) || len(s.Fix) == 0 || !strings.HasPrefix(s.Fix[0], want.fix) {
+			t.Errorf("%s: got %+v", name, s)
+		}
+	}
+}
+
+// Each story of a name lists the other manifests and pods that have it.
+func TestStoryOfASharedName(t *testing.T) {
+	f := facts()
+	mirror := pod("default", "web-node1", "mirror", "api")
+	mirror.Annotations[v1.MirrorPodAnnotationKey] = "hash"
+	f.Pods = append([]v1.Pod{mirror}, f.Pods...)
+	f.Versions = map[string]*v1alpha1.LookupPod{"web": {Source: "file", Revision: 7}}
+	s := Tell(Subject{Namespace: "default", Name: "web-node1"}, f)
+	if s.Pod.UID != "web" || s.Pod.Revision != 7 || s.Path != "/m/web.yaml" || s.Source == nil || s.Source.Name != "file" || len(s.Source.File.Manifests) != 0 {
+		t.Errorf("got %+v, pod %+v", s, s.Pod)
+	}
+	if len(s.OtherPods) != 1 || !s.OtherPods[0].Mirror || len(s.OtherManifests) != 1 || s.OtherManifests[0].Path != "/m/other.yaml" {
+		t.Errorf("got others %+v, %+v", s.OtherPods, s.OtherManifests)
+	}
+}
+
+func TestStoryOfASource(t *testing.T) {
+	for want, change := range map[string]func(*v1alpha1.SourceStatus){
+		"Unhealthy: the source file is degraded, and the pod is that of its last set: gone: make /m readable again": func(s *v1alpha1.SourceStatus) {
+			s.Degraded, s.LastError = true, "gone"
+		},
+		"Unhealthy: the source file is degraded, and the pod is that of its last set: held: to apply the set that is held, run podconfigd release file": func(s *v1alpha1.SourceStatus) {
+			s.Degraded, s.LastError, s.Held = true, "held", &v1alpha1.HeldSet{}
+		},
+		"Progressing: the pod is that of the time before the restart: the source file has not delivered its pods since: ": func(s *v1alpha1.SourceStatus) {
+			s.Seen, s.Restored = false, true
+		},
+	} {
+		f := facts()
+		change(&f.Status.Sources[0])
+		s := Tell(Subject{Namespace: "default", Name: "web-node1"}, f)
+		if got := string(s.Health) + ": " + s.Summary + ": " + strings.Join(s.Fix, "|"); !strings.HasPrefix(got, want) {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	}
+}
+
+func TestStoryOfARemovedPod(t *testing.T) {
+	f := facts()
+	f.Changes = []v1alpha1.HistoryRecord{
+		{Op: v1alpha1.OpAdd, Time: new(time.Unix(1, 0))},
+		{Op: v1alpha1.OpRemove, Time: new(time.Unix(2, 0)), Source: "file", File: &v1alpha1.HistoryFile{Path: "/m/gone.yaml"}},
+	}
+	s := Tell(Subject{Namespace: "default", Name: "gone"}, f)
+	if s.Health != v1alpha1.Unhealthy || !strings.HasPrefix(s.Summary, "no source has the pod: the source file removed it at ") || !strings.Contains(s.Fix[0], "/m/gone.yaml") {
+		t.Errorf("got %+v", s)
+	}
+}
+
+func TestStoryOfContainers(t *testing.T) {
+	running := v1.ContainerState{Running: &v1.ContainerStateRunning{}}
+	for want, change := range map[string]func(*Facts, *v1.Pod){
+		"Healthy: all containers run and are ready": func(_ *Facts, p *v1.Pod) {
+			p.Status.Phase = v1.PodRunning
+			p.Status.ContainerStatuses = []v1.ContainerStatus{{Name: "c", State: running, Ready: true}}
+		},
+		"Healthy: the pod completed": func(_ *Facts, p *v1.Pod) { p.Status.Phase = v1.PodSucceeded },
+		"Progressing: the pod runs, and is not ready: containers with unready status: [c]": func(_ *Facts, p *v1.Pod) {
+			p.Status.Phase = v1.PodRunning
+			p.Status.Conditions = []v1.PodCondition{{Type: v1.ContainersReady, Message: "containers with unready status: [c]"}}
+			p.Status.ContainerStatuses = []v1.ContainerStatus{{Name: "c", State: running}}
+		},
+		"Unhealthy: the container c waits: CrashLoopBackOff: back-off 5m: to read its log, run crictl logs 1234": func(_ *Facts, p *v1.Pod) {
+			p.Status.Phase = v1.PodRunning
+			p.Status.ContainerStatuses = []v1.ContainerStatus{{Name: "c", ContainerID: "containerd://1234", State: v1.ContainerState{Waiting: &v1.ContainerStateWaiting{Reason: "CrashLoopBackOff", Message: "back-off 5m"}}}}
+		},
+		"Unhealthy: the container c ended with the exit code 3: Error": func(_ *Facts, p *v1.Pod) {
+			p.Status.Phase = v1.PodRunning
+			p.Status.ContainerStatuses = []v1.ContainerStatus{{Name: "c", State: v1.ContainerState{Terminated: &v1.ContainerStateTerminated{ExitCode: 3, Reason: "Error"}}}}
+		},
+		"Unhealthy: the pod failed: Evicted: no memory: container c ended with the exit code 137": func(_ *Facts, p *v1.Pod) {
+			p.Status.Phase, p.Status.Reason, p.Status.Message = v1.PodFailed, "Evicted", "no memory"
+			p.Status.ContainerStatuses = []v1.ContainerStatus{{Name: "c", State: v1.ContainerState{Terminated: &v1.ContainerStateTerminated{ExitCode: 137}}}}
+		},
+		"Progressing: the pod is being deleted, until ": func(_ *Facts, p *v1.Pod) { p.DeletionTimestamp = new(metav1.Unix(1, 0)) },
+		"Progressing: nothing has started the pod: the container runtime has no sandbox of it: check that the agent": func(f *Facts, _ *v1.Pod) {
+			f.Status.Runtime, f.Runtime = &v1alpha1.RuntimeStatus{Healthy: true}, &v1alpha1.RuntimePods{}
+		},
+		"Progressing: the pod is starting: Pending": func(f *Facts, _ *v1.Pod) {
+			f.Status.Runtime = &v1alpha1.RuntimeStatus{Healthy: true}
+			f.Runtime = &v1alpha1.RuntimePods{Pods: []v1alpha1.RuntimePod{{UID: "web", CreatedAt: new(time.Unix(1, 0))}}}
+		},
+		"Unknown: the container runtime does not answer: refused: check the container runtime at unix:///c": func(f *Facts, _ *v1.Pod) {
+			f.Status.Runtime = &v1alpha1.RuntimeStatus{Endpoint: "unix:///c", LastError: "refused"}
+		},
+	} {
+		f := facts()
+		change(f, &f.Pods[0])
+		s := Tell(Subject{Namespace: "default", Name: "web-node1"}, f)
+		if got := string(s.Health) + ": " + s.Summary + ": " + strings.Join(s.Fix, "|"); !strings.HasPrefix(got, want) {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	}
+}

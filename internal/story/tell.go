@@ -1,0 +1,116 @@
+package story
+
+import (
+	"regexp"
+	"strconv"
+
+	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
+)
+
+// maxChanges is the maximum number of changes in a story.
+const maxChanges = 5
+
+// Tell returns the story of a subject.
+func Tell(subject Subject, f *Facts) *v1alpha1.Story {
+	s := &v1alpha1.Story{
+		Namespace: subject.Namespace, Name: subject.Name, NodeName: f.Status.NodeName, Unanswered: f.Unanswered,
+	}
+	s.Changes = f.Changes[max(0, len(f.Changes)-maxChanges):]
+	if subject.Name != "" {
+		addPods(s, f)
+	}
+	source := subject.Source
+	if s.Manifest = subject.Manifest; s.Manifest == nil {
+		source, s.Manifest = manifestOf(s, f)
+	}
+	if s.Manifest != nil {
+		s.Path, s.Line = s.Manifest.Path, lineOf(s.Manifest.Message)
+		if s.Line == 0 && len(s.Manifest.Warnings) > 0 {
+			s.Line = lineOf(s.Manifest.Warnings[0])
+		}
+	} else if s.Pod != nil {
+		source = s.Pod.Source
+	}
+	s.Source = sourceOf(source, f)
+	for name, m := range manifests(f) {
+		if m != s.Manifest && s.Name != "" && m.Namespace == s.Namespace && m.Name == s.Name {
+			s.OtherManifests = append(s.OtherManifests, v1alpha1.StoryManifest{Source: name, Manifest: *m})
+		}
+	}
+	judge(s, f)
+	return s
+}
+
+// addPods adds the pods of the name. A pod that is not a mirror pod comes first.
+func addPods(s *v1alpha1.Story, f *Facts) {
+	for i := range f.Pods {
+		pod := &f.Pods[i]
+		if pod.Namespace != s.Namespace || pod.Name != s.Name {
+			continue
+		}
+		p := podOf(pod, f)
+		if s.Pod != nil && s.Pod.Mirror && !p.Mirror {
+			s.Pod, p = p, s.Pod
+		}
+		if s.Pod == nil {
+			s.Pod = p
+		} else {
+			s.OtherPods = append(s.OtherPods, *p)
+		}
+	}
+}
+
+// manifestOf returns the manifest of the story's pod and its source. If no source has the
+// pod, it is a manifest of the name.
+func manifestOf(s *v1alpha1.Story, f *Facts) (source string, found *v1alpha1.Manifest) {
+	for name, m := range manifests(f) {
+		if m.Namespace != s.Namespace || m.Name != s.Name {
+			continue
+		}
+		if s.Pod != nil && m.UID == s.Pod.UID && m.State != v1alpha1.ManifestShadowed {
+			return name, m
+		}
+		if found == nil && s.Pod == nil {
+			source, found = name, m
+		}
+	}
+	return source, found
+}
+
+// sourceOf returns a source without its manifests, or nil.
+func sourceOf(name string, f *Facts) *v1alpha1.SourceStatus {
+	for i := range f.Status.Sources {
+		if f.Status.Sources[i].Name != name {
+			continue
+		}
+		source := f.Status.Sources[i]
+		if source.File != nil {
+			file := *source.File
+			file.Manifests, file.ManifestsOmitted = []v1alpha1.Manifest{}, nil
+			source.File = &file
+		}
+		if source.HTTP != nil {
+			http := *source.HTTP
+			http.Manifests, http.ManifestsOmitted = []v1alpha1.Manifest{}, nil
+			source.HTTP = &http
+		}
+		return &source
+	}
+	return nil
+}
+
+// position is the file and the line at the start of a fault.
+var position = regexp.MustCompile(`^[^:]*:([0-9]+): `)
+
+// lineOf returns the line of a fault, or 0.
+func lineOf(message string) int {
+	found := position.FindStringSubmatch(message)
+	if found == nil {
+		return 0
+	}
+	line, err := strconv.Atoi(found[1])
+	if err != nil {
+		return 0
+	}
+	return line
+}
