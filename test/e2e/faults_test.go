@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -109,33 +111,32 @@ func describe(pod *v1.Pod) string {
 		pod.Status.Phase, pod.Status.Message, pod.DeletionTimestamp != nil)
 }
 
-// agrees waits until the pods of the stream equal the node's pods in the apiserver.
+// agrees waits until the pods of the stream equal the node's pods in the apiserver. It lists them
+// again each time, because the apiserver may still carry out a request whose client is gone.
 func (c *cluster) agrees(t *testing.T, f *replica, node string) {
 	t.Helper()
-	var list *v1.PodList
-	testutil.Until(t, "a list", func() (ok bool) {
+	testutil.Eventually(t, func() error {
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 		defer cancel()
-		var err error
-		list, err = c.Client.CoreV1().Pods("").List(ctx, metav1.ListOptions{FieldSelector: "spec.nodeName=" + node})
-		return err == nil
-	})
-	want := make(map[string]bool)
-	for i := range list.Items {
-		want[describe(&list.Items[i])] = true
-	}
-	f.await(t, fmt.Sprintf("what the apiserver has: %v", want), func(pods map[string]*v1.Pod) bool {
-		n := 0
-		for _, pod := range pods {
-			if pod.Annotations["kubernetes.io/config.source"] != "api" {
-				continue
-			}
-			if !want[describe(pod)] {
-				return false
-			}
-			n++
+		list, err := c.Client.CoreV1().Pods("").List(ctx, metav1.ListOptions{FieldSelector: "spec.nodeName=" + node})
+		if err != nil {
+			return err
 		}
-		return n == len(want)
+		var want, got []string
+		for i := range list.Items {
+			want = append(want, describe(&list.Items[i]))
+		}
+		for _, pod := range f.state() {
+			if pod.Annotations["kubernetes.io/config.source"] == "api" {
+				got = append(got, describe(pod))
+			}
+		}
+		slices.Sort(want)
+		slices.Sort(got)
+		if diff := cmp.Diff(want, got); diff != "" {
+			return fmt.Errorf("the pods of the apiserver (-) and of the stream (+): %s", diff)
+		}
+		return nil
 	})
 }
 
