@@ -70,7 +70,7 @@ Without a subcommand, podconfigd runs the daemon.`,
 	return cmd
 }
 
-// daemonCommands returns the subcommands that have the code of the daemon, and connect to none.
+// daemonCommands returns the subcommands that run where the daemon runs, and connect to none.
 func daemonCommands() []*cobra.Command {
-	return []*cobra.Command{newValidateCommand(), newConfigCommand()}
+	return []*cobra.Command{newValidateCommand(), newConfigCommand(), newPrepareCommand()}
 }
