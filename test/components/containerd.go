@@ -29,14 +29,16 @@ const (
 	DebianContainerd = "debian-containerd"
 )
 
-// Runtime is a containerd of a test. Its only image is [Image].
+// Runtime is a containerd of a test. It has the image [Image], and those of Load.
 type Runtime struct {
 	*Process
 	// Socket is its CRI socket.
 	Socket string
 	CRI    runtimeapi.RuntimeServiceClient
 
-	dir string
+	dir    string
+	images runtimeapi.ImageServiceClient
+	ctr    []string // the command that imports an image
 }
 
 // StartRuntime runs one of the Containerds until the test ends, and then removes its
@@ -69,7 +71,14 @@ func StartRuntime(tb testing.TB, name string) *Runtime {
 	r.Await(tb)
 	// Shims survive containerd, so remove their containers first.
 	tb.Cleanup(func() { r.removeAll(tb) })
-	r.load(tb, name, runtimeapi.NewImageServiceClient(conn))
+	r.images = runtimeapi.NewImageServiceClient(conn)
+	r.ctr = append(r.ctr, filepath.Join(folder(tb, name), "ctr"), "--address", r.Socket, "--namespace", "k8s.io", "images", "import")
+	if name == Containerd {
+		r.ctr = append(r.ctr, "--local")
+	}
+	path := filepath.Join(dir, "image.tar")
+	writeTestImage(tb, path)
+	r.load(tb, Image, path)
 	return r
 }
 
@@ -132,23 +141,25 @@ func (r *Runtime) Await(tb testing.TB) {
 	})
 }
 
-// load imports the image.
-func (r *Runtime) load(tb testing.TB, name string, images runtimeapi.ImageServiceClient) {
+// Load adds an image of one layer.
+func (r *Runtime) Load(tb testing.TB, name string, config ImageConfig, files ...ImageFile) {
 	tb.Helper()
-	path := filepath.Join(r.dir, "image.tar")
-	writeImage(tb, path)
-	args := []string{"--address", r.Socket, "--namespace", "k8s.io", "images", "import"}
-	if name == Containerd {
-		args = append(args, "--local")
-	}
-	if out, err := exec.Command(filepath.Join(folder(tb, name), "ctr"), append(args, path)...).CombinedOutput(); err != nil {
-		tb.Fatalf("importing the image: %v\n%s", err, out)
+	path := filepath.Join(tb.TempDir(), "image.tar")
+	writeImage(tb, path, name, config, files)
+	r.load(tb, name, path)
+}
+
+// load imports an image from an archive.
+func (r *Runtime) load(tb testing.TB, name, path string) {
+	tb.Helper()
+	if out, err := exec.Command(r.ctr[0], slices.Concat(r.ctr[1:], []string{path})...).CombinedOutput(); err != nil {
+		tb.Fatalf("importing the image %s: %v\n%s", name, err, out)
 	}
 	// The CRI plugin detects the image by an event.
 	await(tb, "the image", func() error {
-		resp, err := images.ImageStatus(tb.Context(), &runtimeapi.ImageStatusRequest{Image: &runtimeapi.ImageSpec{Image: Image}})
+		resp, err := r.images.ImageStatus(tb.Context(), &runtimeapi.ImageStatusRequest{Image: &runtimeapi.ImageSpec{Image: name}})
 		if err == nil && resp.GetImage() == nil {
-			err = fmt.Errorf("%s is not there", Image)
+			err = fmt.Errorf("%s is not there", name)
 		}
 		return err
 	})

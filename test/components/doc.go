@@ -3,6 +3,6 @@
 //
 // hack/components.sh builds the servers from the modules of test/components/servers,
 // test/components/kubelet and test/components/containerd, once for each version. The older
-// containerd is Debian's. No image comes from a registry: the only image of a [Runtime] is
-// built here, from a program that pauses, sleeps or exits.
+// containerd is Debian's. No image comes from a registry: the images of a [Runtime] are
+// built here. [Image] has a program that pauses, sleeps or exits.
 package components
