@@ -23,7 +23,9 @@ const introduction = `# Reference of the configuration file
 [config.md](../how-to/config.md) describes how podconfigd reads the file. [schema.json](../../api/config/v1alpha1/schema.json) is its
 JSON schema. For completion and checks in an editor that uses yaml-language-server, name the schema in the first line of the file:
 
-    # yaml-language-server: $schema=https://raw.githubusercontent.com/podconfigd/podconfigd/main/api/config/v1alpha1/schema.json
+` + "```" + `text
+# yaml-language-server: $schema=https://raw.githubusercontent.com/podconfigd/podconfigd/main/api/config/v1alpha1/schema.json
+` + "```" + `
 
 `
 

@@ -2,6 +2,7 @@ package configfile
 
 import (
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -9,34 +10,13 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/daemon"
 )
 
-// filesIn returns the configuration files in a Markdown text: the indented or fenced blocks that
-// have the apiVersion.
+// filesIn returns the configuration files in a Markdown text: the YAML blocks of this kind.
 func filesIn(markdown string) (files []string) {
-	block := ""
-	fenced := false
-	end := func() {
-		if strings.Contains(block, "\nkind: PodConfigdConfiguration") {
-			files = append(files, block)
-		}
-		block = ""
-	}
-	for line := range strings.Lines(markdown) {
-		text, indented := strings.CutPrefix(line, "    ")
-		switch {
-		case strings.HasPrefix(line, "```"):
-			end()
-			fenced = !fenced
-		case fenced:
-			block += line
-		case indented:
-			block += text
-		case strings.TrimSpace(line) == "":
-			block += line
-		default:
-			end()
+	for _, m := range regexp.MustCompile("(?s)\n```yaml\n(.*?\n)```").FindAllStringSubmatch(markdown, -1) {
+		if strings.Contains(m[1], "\nkind: PodConfigdConfiguration") {
+			files = append(files, m[1])
 		}
 	}
-	end()
 	return files
 }
 

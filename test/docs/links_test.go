@@ -1,0 +1,72 @@
+package docs
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/podconfigd/podconfigd/internal/testutil"
+)
+
+// link is a link within this repository.
+var link = regexp.MustCompile(`\]\(([^)#:\s]*)(#[^)\s]*)?\)`)
+
+func TestLinksLeadSomewhere(t *testing.T) {
+	pages := testutil.Pages(t)
+	anchors := make(map[string]map[string]bool)
+	for page, text := range pages {
+		anchors[page] = anchorsOf(text)
+	}
+	for page, text := range pages {
+		for _, m := range link.FindAllStringSubmatch(text, -1) {
+			target, anchor := page, strings.TrimPrefix(m[2], "#")
+			if m[1] != "" {
+				target = filepath.Join(filepath.Dir(page), m[1])
+			}
+			if _, err := os.Stat(filepath.Join("..", "..", target)); err != nil {
+				t.Errorf("%s: a link to %s: %v", page, m[1], err)
+			} else if known, isPage := anchors[target]; isPage && anchor != "" && !known[anchor] {
+				t.Errorf("%s: %s has no heading for a link to #%s", page, target, anchor)
+			}
+		}
+	}
+}
+
+// anchorsOf returns the anchors of the headings of a page, as GitHub makes them.
+func anchorsOf(markdown string) map[string]bool {
+	anchors := make(map[string]bool)
+	fenced := false
+	for line := range strings.Lines(markdown) {
+		if strings.HasPrefix(line, "```") {
+			fenced = !fenced
+		}
+		if heading := strings.TrimLeft(line, "#"); !fenced && heading != line && strings.HasPrefix(heading, " ") {
+			anchors[anchorOf(strings.TrimSpace(heading))] = true
+		}
+	}
+	return anchors
+}
+
+// notInAnchors is what GitHub removes from a heading.
+var notInAnchors = regexp.MustCompile(`[^\p{L}\p{N}_ -]`)
+
+func anchorOf(heading string) string {
+	return strings.ReplaceAll(notInAnchors.ReplaceAllString(strings.ToLower(heading), ""), " ", "-")
+}
+
+// Every page below docs is in the index, or linked by a page that is.
+func TestEveryPageIsInTheIndex(t *testing.T) {
+	pages := testutil.Pages(t)
+	index := pages["docs/README.md"]
+	for page := range pages {
+		name, inDocs := strings.CutPrefix(page, "docs/")
+		if !inDocs || name == "README.md" || strings.HasPrefix(name, "adr/") {
+			continue
+		}
+		if !strings.Contains(index, "]("+name+")") && !strings.Contains(index, "]("+name+"#") {
+			t.Errorf("docs/README.md does not link %s", name)
+		}
+	}
+}

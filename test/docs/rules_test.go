@@ -1,0 +1,176 @@
+package docs
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/podconfigd/podconfigd/internal/testutil"
+)
+
+// disguised is a command in a block that is not run.
+var disguised = regexp.MustCompile(`(?m)^(\$ |#? ?(sudo )?(podconfigd|kubectl|curl|systemctl|apt-get|dpkg|go|make|grpcurl) )`)
+
+// fault says what is wrong with a block, if anything is.
+func (b *block) fault(functions map[string]bool) string {
+	for _, mark := range b.marks {
+		if fault := b.faultOf(mark, functions); fault != "" {
+			return fault
+		}
+	}
+	if len(b.marks) > 0 {
+		return ""
+	}
+	switch b.language {
+	case "console":
+		if len(b.steps()) == 0 {
+			return "no line begins with \"$ \""
+		}
+		return ""
+	case "text", "json", "mermaid":
+		if command := disguised.FindString(b.text()); command != "" {
+			return "a command is not in a console block: " + command
+		}
+		return ""
+	case "yaml":
+		if strings.Contains(b.text(), "kind: PodConfigdConfiguration\n") {
+			return ""
+		}
+	}
+	return "nothing runs this block of " + b.language + ": the package comment of test/docs says how to mark it"
+}
+
+// faultOf says what is wrong with a mark of a block.
+func (b *block) faultOf(mark string, functions map[string]bool) string {
+	name, isRunBy := strings.CutPrefix(mark, "run by ")
+	target, isMake := strings.CutPrefix(name, "make ")
+	scenario, isScenario := strings.CutSuffix(name, ".txtar")
+	switch {
+	case strings.HasPrefix(mark, "file "):
+	case isMake:
+		if !hasTarget(target) {
+			return "no such target: make " + target
+		}
+	case isScenario:
+		if _, err := os.Stat("../script/testdata/" + scenario + ".txtar"); err != nil {
+			return err.Error()
+		}
+	case isRunBy:
+		if !functions[name] {
+			return "no test is called " + name
+		}
+	default:
+		data, err := os.ReadFile(filepath.Join("..", "..", mark))
+		if err != nil {
+			return err.Error()
+		}
+		if !strings.Contains(string(data), b.text()) {
+			return mark + " does not have this text"
+		}
+	}
+	return ""
+}
+
+// A block that no test runs would become wrong sooner or later.
+func TestEveryBlockIsRun(t *testing.T) {
+	functions := testFunctions(t)
+	for page, text := range testutil.Pages(t) {
+		if page != "README.md" && !strings.HasPrefix(page, "docs/") || strings.HasPrefix(page, "docs/adr/") {
+			continue
+		}
+		fenced, indented := blocks(text)
+		for _, line := range indented {
+			t.Errorf("%s:%d: an indented block: fence it", page, line)
+		}
+		for _, b := range fenced {
+			if fault := b.fault(functions); fault != "" {
+				t.Errorf("%s:%d: %s", page, b.line, fault)
+			}
+		}
+	}
+}
+
+func TestFaultsOfBlocks(t *testing.T) {
+	for markdown, want := range map[string]string{
+		"```sh\nls\n```":                                 "nothing runs",
+		"```\nls\n```":                                   "nothing runs",
+		"```text\npodconfigd watch\n```":                 "not in a console block",
+		"```console\nls\n```":                            "no line begins",
+		"<!-- run by TestNone -->\n```sh\nls\n```":       "no test is called TestNone",
+		"<!-- run by make none -->\n```sh\nls\n```":      "no such target",
+		"<!-- run by make test -->\n```sh\nls\n```":      "",
+		"<!-- run by none.txtar -->\n```sh\nls\n```":     "no such file",
+		"<!-- README.md -->\n```text\nnot there\n```":    "does not have this text",
+		"<!-- none.go -->\n```go\nx\n```":                "no such file",
+		"```console\n$ ls\n```":                          "",
+		"<!-- run by TestX -->\n```sh\nls\n```":          "",
+		"<!-- README.md -->\n```text\n# podconfigd\n```": "",
+	} {
+		fenced, _ := blocks(markdown)
+		got := fenced[0].fault(map[string]bool{"TestX": true})
+		if want == "" && got != "" || !strings.Contains(got, want) {
+			t.Errorf("%q: fault %q, want %q", markdown, got, want)
+		}
+	}
+	if _, indented := blocks("a\n\n    ls\n"); len(indented) != 1 {
+		t.Error("an indented block is not found")
+	}
+}
+
+func TestPatterns(t *testing.T) {
+	for output, matches := range map[string]bool{
+		"a\nb1": true, "a\n\nb1\n": true, "a\nx\ny\nb1\nc": true, "a": false, "a\nb": false, "a\nb12": true, "x\na\nb1": false,
+	} {
+		for _, shown := range [][]string{{"a", "…", "b…1…"}, {"a", "…", "b…1…", "…"}} {
+			if got := (&step{output: shown}).pattern().MatchString(output); got != matches {
+				t.Errorf("%q for %q: %v, want %v", output, shown, got, matches)
+			}
+		}
+	}
+}
+
+// Every test that these pages name exists.
+func TestTheDocsNameTheirTests(t *testing.T) {
+	functions := testFunctions(t)
+	pages := testutil.Pages(t)
+	for _, page := range []string{"docs/explanation/kubelet-differences.md", "docs/explanation/security.md"} {
+		scenarios := regexp.MustCompile("`([a-z0-9-]+)\\.txtar`").FindAllStringSubmatch(pages[page], -1)
+		tests := regexp.MustCompile("`(Test[A-Za-z0-9]+)[`/]").FindAllStringSubmatch(pages[page], -1)
+		if len(scenarios) < 5 || len(tests) < 5 {
+			t.Errorf("%s names only %d scenarios and %d tests", page, len(scenarios), len(tests))
+		}
+		for _, m := range scenarios {
+			if _, err := os.Stat("../script/testdata/" + m[1] + ".txtar"); err != nil {
+				t.Errorf("%s: %s: %v", page, m[1], err)
+			}
+		}
+		for _, m := range tests {
+			if !functions[m[1]] {
+				t.Errorf("%s: no test is called %s", page, m[1])
+			}
+		}
+	}
+}
+
+// testFunctions returns the names of all test functions in the source tree.
+func testFunctions(t *testing.T) map[string]bool {
+	t.Helper()
+	found := make(map[string]bool)
+	function := regexp.MustCompile(`(?m)^func (Test\w+)\(`)
+	err := filepath.WalkDir("../..", func(path string, _ os.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		for _, m := range function.FindAllStringSubmatch(string(data), -1) {
+			found[m[1]] = true
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
