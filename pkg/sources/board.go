@@ -16,6 +16,7 @@ import (
 // Board has the status of a source. The source writes it, others read it.
 type Board struct {
 	degraded prometheus.Gauge
+	metrics  *Metrics
 
 	mu     sync.Mutex // guards the fields below; only Update's function is called under it
 	status v1alpha1.SourceStatus
@@ -62,10 +63,10 @@ func (l *changeLog) add(logger klog.Logger, text string, changed bool, since tim
 }
 
 // NewBoard returns a board with that status. The gauge is 1 while the source is
-// degraded.
-func NewBoard(status v1alpha1.SourceStatus, degraded prometheus.Gauge) *Board {
+// degraded. The metrics are those of NewMetrics.
+func NewBoard(status v1alpha1.SourceStatus, degraded prometheus.Gauge, m *Metrics) *Board {
 	return &Board{
-		status: status, degraded: degraded,
+		status: status, degraded: degraded, metrics: m,
 		log: changeLog{limiter: rate.NewLimiter(rate.Every(changeEvery), changeBurst)},
 	}
 }
@@ -101,6 +102,7 @@ func (b *Board) Update(change func(*v1alpha1.SourceStatus)) {
 // logged the error.
 func (b *Board) Failed(ctx context.Context, err error, message string, keysAndValues ...any) (logged bool) {
 	b.degraded.Set(1)
+	b.metrics.errors.WithLabelValues(string(ReasonOf(err))).Inc()
 	logger := klog.FromContext(ctx)
 	text := ShortText(err.Error())
 	if text != err.Error() {
@@ -125,6 +127,7 @@ func (b *Board) Failed(ctx context.Context, err error, message string, keysAndVa
 // the source can't be read, with the limits of Failed. It returns whether it logged it.
 func (b *Board) Succeeded(ctx context.Context, message string) (logged bool) {
 	b.degraded.Set(0)
+	b.metrics.Succeeded()
 	logger := klog.FromContext(ctx)
 	var values []any
 	b.Update(func(status *v1alpha1.SourceStatus) {

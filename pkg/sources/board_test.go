@@ -34,7 +34,7 @@ func TestBoard(t *testing.T) {
 		var lines []string
 		ctx := klog.NewContext(context.Background(), funcr.New(func(_, args string) { lines = append(lines, args) }, funcr.Options{}))
 		gauge := prometheus.NewGauge(prometheus.GaugeOpts{Name: "degraded", Help: "1 while degraded."})
-		board := sources.NewBoard(v1alpha1.SourceStatus{Name: "s", File: &v1alpha1.FileStatus{}}, gauge)
+		board := sources.NewBoard(v1alpha1.SourceStatus{Name: "s", File: &v1alpha1.FileStatus{}}, gauge, sources.NewMetrics(nil))
 		since := time.Now()
 		for _, message := range []string{"refused", "refused", "reset", "refused"} {
 			board.Failed(ctx, errors.New(message), "Reading failed")
@@ -80,7 +80,7 @@ func TestBoardLogsABoundedNumberOfChanges(t *testing.T) {
 		log := func(_, args string) { lines = append(lines, args) }
 		ctx := klog.NewContext(context.Background(), funcr.New(log, funcr.Options{}))
 		gauge := prometheus.NewGauge(prometheus.GaugeOpts{Name: "degraded", Help: "1 while degraded."})
-		board := sources.NewBoard(v1alpha1.SourceStatus{Name: "s"}, gauge)
+		board := sources.NewBoard(v1alpha1.SourceStatus{Name: "s"}, gauge, sources.NewMetrics(nil))
 		const polls = 3600
 		for i := range polls {
 			failed, text := i%2 == 0, ""

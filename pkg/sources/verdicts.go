@@ -75,6 +75,9 @@ func (v *Verdicts) Shown() []v1alpha1.Manifest {
 	return v.shown
 }
 
+// Count returns the number of manifests in the state.
+func (v *Verdicts) Count(state v1alpha1.ManifestState) int { return v.counts[state] }
+
 // Omitted counts the manifests that are not shown, by state.
 func (v *Verdicts) Omitted() map[v1alpha1.ManifestState]int {
 	var omitted map[v1alpha1.ManifestState]int

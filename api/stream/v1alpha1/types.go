@@ -204,6 +204,11 @@ const (
 	ManifestShadowed ManifestState = "Shadowed"
 )
 
+// ManifestStates returns all states.
+func ManifestStates() []ManifestState {
+	return []ManifestState{ManifestAccepted, ManifestRejected, ManifestHeld, ManifestShadowed}
+}
+
 // Manifest is the verdict on one manifest.
 type Manifest struct {
 	// Path is the path of the file. For an item of a list without a name, it is the position

@@ -20,6 +20,7 @@ import (
 	"k8s.io/client-go/util/connrotation"
 
 	"github.com/podconfigd/podconfigd/internal/smallfile"
+	"github.com/podconfigd/podconfigd/pkg/sources"
 )
 
 // dialTimeout is the maximum time to establish a connection. It is short, so that the
@@ -102,7 +103,7 @@ func (c *connector) get() (current *client, changed <-chan struct{}, broken erro
 func (c *connector) load() {
 	before := c.sum
 	made, err := c.makeClient()
-	c.files, c.sum, c.broken = made.files, made.sum, err
+	c.files, c.sum, c.broken = made.files, made.sum, sources.Because(sources.ReasonCredentials, err)
 	if err == nil && (c.distrusted || c.current == nil || c.current.sum != c.sum) {
 		c.replace(made)
 	}

@@ -11,6 +11,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/klog/v2"
+
+	"github.com/podconfigd/podconfigd/pkg/sources"
 )
 
 const (
@@ -156,7 +158,7 @@ var ports = regexp.MustCompile(`\S+:\d+->`)
 // stable returns the error with a text that does not depend on the connection.
 func stable(err error) error {
 	if text := ports.ReplaceAllString(err.Error(), ""); text != err.Error() {
-		return errors.New(text)
+		return sources.Because(sources.ReasonOf(err), errors.New(text))
 	}
 	return err
 }

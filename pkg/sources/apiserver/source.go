@@ -18,6 +18,7 @@ import (
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/pkg/config"
+	"github.com/podconfigd/podconfigd/pkg/sources"
 )
 
 const (
@@ -174,7 +175,8 @@ func (s *Source) waitForNode(ctx context.Context) error {
 			return fmt.Errorf("expected node %q, got another object", s.node)
 		}
 		if apierrors.IsNotFound(err) && apierrors.ReasonForError(err) == metav1.StatusReasonNotFound {
-			return unknownNodeError{fmt.Errorf("the apiserver does not have the node %q, waiting until it does: %w", s.node, err)}
+			return sources.Because(sources.ReasonUnknownNode,
+				unknownNodeError{fmt.Errorf("the apiserver does not have the node %q, waiting until it does: %w", s.node, err)})
 		}
 		return err
 	})

@@ -21,7 +21,7 @@ type board struct {
 func newBoard(m *metrics) *board {
 	return &board{metrics: m, Board: sources.NewBoard(v1alpha1.SourceStatus{
 		Name: config.ApiserverSource, API: &v1alpha1.APIStatus{},
-	}, m.degraded)}
+	}, m.degraded, m.common)}
 }
 
 // update changes the part of the status that only the apiserver source has.
@@ -33,6 +33,7 @@ func (b *board) update(change func(*v1alpha1.APIStatus)) {
 func (b *board) listed() {
 	now := time.Now()
 	b.metrics.lastList.Set(float64(now.UnixMilli()) / 1000)
+	b.metrics.common.Succeeded()
 	b.update(func(status *v1alpha1.APIStatus) {
 		if status.LastList != nil {
 			status.Relists++
@@ -45,6 +46,7 @@ func (b *board) listed() {
 // watching records that a watch started, and whether it resumed after another.
 func (b *board) watching(again bool) {
 	b.metrics.connected.Set(1)
+	b.metrics.common.Succeeded()
 	if again {
 		b.metrics.restarts.Inc()
 	}
@@ -67,10 +69,12 @@ func (b *board) event(event watch.Event) {
 	b.metrics.events.WithLabelValues(string(event.Type)).Inc()
 	now := time.Now()
 	b.metrics.lastEvent.Set(float64(now.UnixMilli()) / 1000)
+	b.metrics.common.Succeeded()
 	b.update(func(status *v1alpha1.APIStatus) { status.LastEvent = &now })
 }
 
 type metrics struct {
+	common                                   *sources.Metrics
 	relists, restarts, failures              prometheus.Counter
 	events, comparisons                      *prometheus.CounterVec
 	connected, degraded, lastList, lastEvent prometheus.Gauge
@@ -89,7 +93,8 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 	counters := func(name, help, label string) *prometheus.CounterVec {
 		return factory.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Subsystem: subsystem, Name: name, Help: help}, []string{label})
 	}
-	return &metrics{
+	m := &metrics{
+		common:      sources.NewMetrics(reg),
 		relists:     counter("relists_total", "Lists of the node's pods after the first."),
 		restarts:    counter("watch_restarts_total", "Watches that resumed after another."),
 		failures:    counter("failures_total", "Failed requests to the apiserver."),
@@ -100,4 +105,11 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		lastList:    gauge("last_list_timestamp_seconds", "Unix time of the last complete list."),
 		lastEvent:   gauge("last_event_timestamp_seconds", "Unix time of the last event of a watch."),
 	}
+	for _, kind := range []watch.EventType{watch.Added, watch.Modified, watch.Deleted, watch.Bookmark} {
+		m.events.WithLabelValues(string(kind))
+	}
+	for _, result := range []string{"same", "other"} {
+		m.comparisons.WithLabelValues(result)
+	}
+	return m
 }

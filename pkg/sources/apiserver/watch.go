@@ -11,6 +11,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/podconfigd/podconfigd/pkg/sources"
 )
 
 const (
@@ -24,8 +26,8 @@ const (
 )
 
 var (
-	errEnded  = errors.New("the connection was closed")
-	errSilent = fmt.Errorf("no event and no bookmark for %v, after earlier bookmarks", silence)
+	errEnded  = sources.Because(sources.ReasonWatchEnded, errors.New("the connection was closed"))
+	errSilent = sources.Because(sources.ReasonWatchEnded, fmt.Errorf("no event and no bookmark for %v, after earlier bookmarks", silence))
 )
 
 // observedWatch is a watch whose events are recorded.

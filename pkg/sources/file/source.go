@@ -151,7 +151,7 @@ func (s *Source) take(ctx context.Context, change follow.Change) (changed bool) 
 	s.held = s.set.Unusable() && len(s.set.Pods()) > 0
 	switch {
 	case s.held:
-		s.board.Failed(ctx, errReplaced, "Failed to read the manifest path, keeping its last pods", "pods", len(s.set.Pods()))
+		s.board.Failed(ctx, sources.Because(sources.ReasonReplaced, errReplaced), "Failed to read the manifest path, keeping its last pods", "pods", len(s.set.Pods()))
 	case change.Listed || wasHeld:
 		s.available(ctx)
 	}
@@ -190,6 +190,7 @@ func (s *Source) unavailable(ctx context.Context, err error) {
 		if !s.absent {
 			logger.Info("The manifest path does not exist yet; until it does, the source has no pods")
 		}
+		s.board.metrics.common.Succeeded()
 		s.known, s.absent = true, true
 		s.board.update(func(status *v1alpha1.FileStatus) { status.Absent = true })
 		return

@@ -21,10 +21,13 @@ type board struct {
 }
 
 func newBoard(name, path string, m *metrics) *board {
+	for _, state := range v1alpha1.ManifestStates() {
+		m.manifests.WithLabelValues(string(state)).Set(0)
+	}
 	return &board{
 		Board: sources.NewBoard(v1alpha1.SourceStatus{
 			Name: name, File: &v1alpha1.FileStatus{Path: path, Watch: follow.WatchPolling},
-		}, m.degraded),
+		}, m.degraded, m.common),
 		verdicts: make(map[string]v1alpha1.Manifest),
 		states:   make(map[v1alpha1.ManifestState]int),
 		metrics:  m,

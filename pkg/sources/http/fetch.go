@@ -65,7 +65,7 @@ func (f *fetcher) fetch(ctx context.Context) (answer, error) {
 	defer cancel()
 	client, err := f.transport.client()
 	if err != nil {
-		return answer{}, err
+		return answer{}, sources.Because(sources.ReasonCredentials, err)
 	}
 	req, err := nethttp.NewRequestWithContext(ctx, nethttp.MethodGet, f.target.String(), nil)
 	if err != nil {
@@ -94,7 +94,7 @@ func (f *fetcher) fetch(ctx context.Context) (answer, error) {
 		f.validator = validator{}
 		return f.fetch(ctx)
 	case resp.StatusCode != nethttp.StatusOK:
-		return a, fmt.Errorf("the server answered %s", resp.Status)
+		return a, sources.Because(sources.ReasonOfCode(resp.StatusCode), fmt.Errorf("the server answered %s", resp.Status))
 	}
 	if a.body, err = manifest.Read(resp.Body); err != nil {
 		return a, f.explain("reading the answer", err)

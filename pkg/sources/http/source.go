@@ -158,18 +158,20 @@ func (s *Source) Run(ctx context.Context, sets chan<- config.SourceSet) error {
 // answer remembered.
 func (s *Source) take(ctx context.Context, answer answer, sets chan<- config.SourceSet) error {
 	s.metrics.decodes.Inc()
+	started := time.Now()
 	items, err := s.decoder.DecodeURL(s.url, answer.body)
 	if err != nil {
-		return err
+		return sources.Because(sources.ReasonInvalid, err)
 	}
-	changed, err := s.pods.apply(ctx, items)
+	changed, err := s.pods.apply(ctx, items) // decodes each item
+	s.metrics.decodeDuration.Observe(time.Since(started).Seconds())
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
 	s.board.judge(ctx, s.pods.verdicts())
 	if err != nil {
 		s.fetcher.forget() // the verdicts are those of this answer
-		return err
+		return sources.Because(sources.ReasonInvalid, err)
 	}
 	s.fetcher.remember(answer)
 	if s.sent && !changed {

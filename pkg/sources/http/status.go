@@ -15,13 +15,14 @@ import (
 type board struct {
 	*sources.Board
 	reporter *sources.Reporter
+	metrics  *metrics
 }
 
 func newBoard(name, url string, m *metrics) *board {
 	return &board{reporter: sources.NewReporter(), Board: sources.NewBoard(v1alpha1.SourceStatus{
 		Name: name,
 		HTTP: &v1alpha1.HTTPStatus{URL: url, Manifests: []v1alpha1.Manifest{}},
-	}, m.degraded)}
+	}, m.degraded, m.common), metrics: m}
 }
 
 // succeeded records that the server gave a good answer.
@@ -34,6 +35,9 @@ func (b *board) succeeded(ctx context.Context) {
 type metrics struct {
 	decodes, failures prometheus.Counter
 	degraded          prometheus.Gauge
+	common            *sources.Metrics
+	manifests         *prometheus.GaugeVec
+	decodeDuration    prometheus.Observer
 }
 
 // newMetrics registers the source's metrics unless reg is nil.
@@ -41,6 +45,10 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 	const namespace, subsystem = "podconfigd", "http_source"
 	factory := promauto.With(reg)
 	return &metrics{
+		common: sources.NewMetrics(reg), decodeDuration: sources.NewDecodeDuration(reg),
+		manifests: factory.NewGaugeVec(prometheus.GaugeOpts{
+			Namespace: namespace, Subsystem: subsystem, Name: "manifests", Help: "Pods of the URL, and items without a pod, by state.",
+		}, []string{"state"}),
 		decodes: factory.NewCounter(prometheus.CounterOpts{
 			Namespace: namespace, Subsystem: subsystem, Name: "decodes_total", Help: "Answers that were decoded.",
 		}),

@@ -176,7 +176,9 @@ func (l *looker) read(path string, isLink bool, known knowledge, s *sight) {
 		return
 	}
 	l.metrics.decodes.Inc()
+	at = time.Now()
 	s.pod, s.warnings, err = l.decoder.DecodeFile(l.as, data)
+	l.metrics.decodeDuration.Observe(time.Since(at).Seconds())
 	if err != nil {
 		s.fault = faultOf(err)
 	} else {

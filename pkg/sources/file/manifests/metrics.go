@@ -3,9 +3,14 @@ package manifests
 import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
+
+	"github.com/podconfigd/podconfigd/pkg/sources"
 )
 
-type metrics struct{ reads, decodes prometheus.Counter }
+type metrics struct {
+	reads, decodes prometheus.Counter
+	decodeDuration prometheus.Observer
+}
 
 // newMetrics registers the metrics unless reg is nil.
 func newMetrics(reg prometheus.Registerer) *metrics {
@@ -16,6 +21,8 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		})
 	}
 	return &metrics{
+		decodeDuration: sources.NewDecodeDuration(reg),
+
 		reads:   counter("reads_total", "Manifest files read."),
 		decodes: counter("decodes_total", "Manifest files decoded."),
 	}
