@@ -3,6 +3,7 @@ package config
 import (
 	"context"
 	"sync"
+	"time"
 
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/klog/v2"
@@ -22,6 +23,8 @@ type PodConfig struct {
 	calls chan call
 	// removalLimit belongs to Run once it has started.
 	removalLimit RemovalLimit
+	// metrics are nil for none.
+	metrics *mergeMetrics
 
 	// mu guards the fields below.
 	mu      sync.Mutex
@@ -102,8 +105,10 @@ func (c *PodConfig) Run(ctx context.Context) error {
 // merge merges a set and sends the updates. It stops early if the context is done.
 func (c *PodConfig) merge(ctx context.Context, in sourcedSet) error {
 	logger := klog.FromContext(ctx)
-	before := c.storage.count(in.source)
+	before, started := c.storage.count(in.source), time.Now()
 	result := c.storage.merge(in.source, in.set.Pods)
+	updates := result.podUpdates(in.source)
+	c.metrics.merged(started, updates)
 	left := c.storage.count(in.source)
 	// The cause may be a mistake, for example an unmounted directory or a list that was
 	// emptied. The removal is correct, but it is logged.
@@ -117,7 +122,6 @@ func (c *PodConfig) merge(ctx context.Context, in sourcedSet) error {
 		logger.Info("Ignoring a pod: another pod of the same set has the same name",
 			"pod", klog.KObj(d), "podUID", d.UID, "source", in.source)
 	}
-	updates := result.podUpdates(in.source)
 	for i, u := range updates {
 		u.Files = filesOf(u.Pods, in.set.Files)
 		if i == len(updates)-1 {

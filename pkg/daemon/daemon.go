@@ -102,6 +102,7 @@ func (d *Daemon) assemble(registry *prometheus.Registry) (err error) {
 		d.podConfig.Restore(name, r.Pods)
 	}
 	d.podConfig.LimitRemovals(c.removalLimit())
+	d.podConfig.Instrument(registry)
 	d.sources = newRunner(opener{
 		node: d.node, decoder: manifest.NewDecoder(d.node),
 		objects: apiserver.Objects{Node: d.self.setRemote, Namespace: d.journal.PutNamespace},

@@ -1,0 +1,51 @@
+package config
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+)
+
+// mergeMetrics are the metrics of the merge. The arrays have an element for each operation of
+// the config.
+type mergeMetrics struct {
+	duration         prometheus.Histogram
+	operations, pods [RECONCILE + 1]prometheus.Counter
+}
+
+// Instrument registers the metrics of the merge. It is called before Run. Without it, there are
+// none.
+func (c *PodConfig) Instrument(reg prometheus.Registerer) {
+	const namespace, subsystem = "podconfigd", "merge"
+	factory := promauto.With(reg)
+	m := &mergeMetrics{duration: factory.NewHistogram(prometheus.HistogramOpts{
+		Namespace: namespace, Subsystem: subsystem, Name: "duration_seconds",
+		Help: "Time to merge a set, in seconds.", Buckets: prometheus.ExponentialBuckets(0.00001, 4, 9),
+	})}
+	operations := factory.NewCounterVec(prometheus.CounterOpts{
+		Namespace: namespace, Subsystem: subsystem, Name: "operations_total",
+		Help: "Number of operations that the merge emitted, by operation.",
+	}, []string{"op"})
+	pods := factory.NewCounterVec(prometheus.CounterOpts{
+		Namespace: namespace, Subsystem: subsystem, Name: "pods_total",
+		Help: "Number of pods in the operations that the merge emitted, by operation.",
+	}, []string{"op"})
+	for op := range m.operations {
+		name := PodOperation(op).String()
+		m.operations[op], m.pods[op] = operations.WithLabelValues(name), pods.WithLabelValues(name)
+	}
+	c.metrics = m
+}
+
+// merged records the result of a merge.
+func (m *mergeMetrics) merged(started time.Time, updates []PodUpdate) {
+	if m == nil {
+		return
+	}
+	m.duration.Observe(time.Since(started).Seconds())
+	for i := range updates {
+		m.operations[updates[i].Op].Inc()
+		m.pods[updates[i].Op].Add(float64(len(updates[i].Pods)))
+	}
+}
