@@ -1,13 +1,15 @@
 package journal
 
 import (
+	"time"
+
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 )
 
 type metrics struct {
 	updates *prometheus.CounterVec
-	resets  prometheus.Counter
+	resets  *prometheus.CounterVec
 }
 
 // newMetrics registers the journal's metrics, if there is a registry.
@@ -37,10 +39,22 @@ func newMetrics(reg prometheus.Registerer, j *Journal) *metrics {
 	})
 	gauge("restored_sources", "Sources whose pods are those of the time before a restart, because they have not been seen yet.",
 		func() float64 { return float64(len(j.bookmark.AllRestored())) })
-	return &metrics{
+	gauge("slowest_subscriber_lag_revisions", "How many revisions the slowest subscriber is behind.", func() float64 {
+		revisions, _ := j.slowestLocked(time.Now())
+		return float64(revisions)
+	})
+	gauge("slowest_subscriber_lag_seconds", "Age of the oldest update that the slowest subscriber has not got, in seconds.", func() float64 {
+		_, age := j.slowestLocked(time.Now())
+		return age.Seconds()
+	})
+	m := &metrics{
 		updates: auto.NewCounterVec(prometheus.CounterOpts(
 			opts("updates_total", "Updates taken, by operation and source.")), []string{"op", "source"}),
-		resets: auto.NewCounter(prometheus.CounterOpts(
-			opts("resets_total", "Resets of subscribers, to the current state."))),
+		resets: auto.NewCounterVec(prometheus.CounterOpts(
+			opts("resets_total", "Resets of subscribers, to the current state, by reason.")), []string{"reason"}),
 	}
+	for _, reason := range ResetReasons() {
+		m.resets.WithLabelValues(string(reason))
+	}
+	return m
 }

@@ -272,7 +272,7 @@ func (j *Journal) Boundary(revision int64) int64 {
 
 func (j *Journal) objectsGoneLocked(revision int64) error {
 	if revision < j.objectsFrom {
-		return &CompactedError{compactedMessage(revision, j.objectsFrom-1)}
+		return &CompactedError{ResetCompacted, compactedMessage(revision, j.objectsFrom-1)}
 	}
 	return j.goneLocked(revision)
 }

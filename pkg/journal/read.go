@@ -8,10 +8,43 @@ import (
 )
 
 // CompactedError is the error for a revision that the journal no longer has.
-type CompactedError struct{ message string }
+type CompactedError struct {
+	reason  ResetReason
+	message string
+}
+
+// ResetReason is why a subscriber can't go on, as the label of a metric.
+type ResetReason string
+
+// The reasons.
+const (
+	// ResetBehind: the subscriber fell behind the ring.
+	ResetBehind ResetReason = "behind"
+	// ResetCompacted: the revision to resume from has left the ring.
+	ResetCompacted ResetReason = "compacted"
+	// ResetInstance: the revision to resume from belongs to another instance.
+	ResetInstance ResetReason = "other_instance"
+	// ResetUnknown: the journal never had the revision to resume from.
+	ResetUnknown ResetReason = "unknown_revision"
+	// ResetUnrecorded: the requested operations were not recorded since the revision.
+	ResetUnrecorded ResetReason = "not_recorded"
+	// ResetNotStored: an update could not be stored, so there is a new instance.
+	ResetNotStored ResetReason = "not_stored"
+	// ResetAccess: the access rules changed.
+	ResetAccess ResetReason = "access_rules"
+)
+
+// ResetReasons returns all reasons.
+func ResetReasons() []ResetReason {
+	return []ResetReason{
+		ResetBehind, ResetCompacted, ResetInstance, ResetUnknown, ResetUnrecorded, ResetNotStored, ResetAccess,
+	}
+}
 
 // Compacted returns the error for a subscriber that can't go on for another reason.
-func Compacted(reason string) *CompactedError { return &CompactedError{reason} }
+func Compacted(reason ResetReason, message string) *CompactedError {
+	return &CompactedError{reason, message}
+}
 
 // Error has the revision.
 func (e *CompactedError) Error() string { return e.message }
@@ -55,9 +88,9 @@ func (j *Journal) After(revision int64, buffer []*Set, limit int) (Reading, erro
 func (j *Journal) behindLocked(revision int64) error {
 	switch {
 	case revision < j.renewed:
-		return &CompactedError{fmt.Sprintf("a new instance began at revision %d: an update could not be stored", j.renewed)}
+		return &CompactedError{ResetNotStored, fmt.Sprintf("a new instance began at revision %d: an update could not be stored", j.renewed)}
 	case revision < j.compacted:
-		return &CompactedError{fmt.Sprintf("the subscriber fell behind: updates up to revision %d are gone", j.compacted)}
+		return &CompactedError{ResetBehind, fmt.Sprintf("the subscriber fell behind: updates up to revision %d are gone", j.compacted)}
 	}
 	return nil
 }
@@ -80,14 +113,14 @@ func (j *Journal) Resumable(instance string, revision int64, ops Operations) err
 	j.mu.RLock()
 	defer j.mu.RUnlock()
 	if instance != "" && instance != j.instance {
-		return &CompactedError{fmt.Sprintf("revision %d belongs to instance %s, this instance is %s", revision, instance, j.instance)}
+		return &CompactedError{ResetInstance, fmt.Sprintf("revision %d belongs to instance %s, this instance is %s", revision, instance, j.instance)}
 	}
 	if err := j.goneLocked(revision); err != nil {
 		return err
 	}
 	for op := config.ADD; op <= config.BOOKMARK; op++ {
 		if d := j.demand[op]; d != nil && ops[op] && revision <= d.hole {
-			return &CompactedError{fmt.Sprintf("%s updates after revision %d were not recorded: no subscriber requested them", op, revision)}
+			return &CompactedError{ResetUnrecorded, fmt.Sprintf("%s updates after revision %d were not recorded: no subscriber requested them", op, revision)}
 		}
 	}
 	return nil
@@ -100,13 +133,13 @@ func compactedMessage(revision, compacted int64) string {
 func (j *Journal) goneLocked(revision int64) error {
 	switch {
 	case revision < j.compacted:
-		return &CompactedError{compactedMessage(revision, j.compacted)}
+		return &CompactedError{ResetCompacted, compactedMessage(revision, j.compacted)}
 	case revision > j.head:
-		return &CompactedError{fmt.Sprintf("revision %d is unknown: the newest revision is %d", revision, j.head)}
+		return &CompactedError{ResetUnknown, fmt.Sprintf("revision %d is unknown: the newest revision is %d", revision, j.head)}
 	}
 	for _, g := range j.gaps {
 		if g.after < revision && revision < g.before {
-			return &CompactedError{fmt.Sprintf("revision %d is unknown: it was not stored before the last start", revision)}
+			return &CompactedError{ResetUnknown, fmt.Sprintf("revision %d is unknown: it was not stored before the last start", revision)}
 		}
 	}
 	return nil

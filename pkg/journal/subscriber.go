@@ -2,6 +2,7 @@ package journal
 
 import (
 	"cmp"
+	"errors"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -57,10 +58,36 @@ func (s *Subscriber) Close() {
 // MoveTo sets the revision that the subscriber has reached.
 func (s *Subscriber) MoveTo(revision int64) { s.position.Store(revision) }
 
-// Reset counts a reset of the subscriber.
-func (s *Subscriber) Reset() {
+// Reset counts a reset of the subscriber. The error is why.
+func (s *Subscriber) Reset(why error) {
 	s.resets.Add(1)
-	s.journal.metrics.resets.Inc()
+	reason := ResetBehind
+	if compacted, ok := errors.AsType[*CompactedError](why); ok {
+		reason = compacted.reason
+	}
+	s.journal.metrics.resets.WithLabelValues(string(reason)).Inc()
+}
+
+// slowestLocked returns the lag of the subscriber that is furthest behind: in revisions, and the
+// age of the oldest update that it has not got.
+func (j *Journal) slowestLocked(now time.Time) (revisions int64, age time.Duration) {
+	newest := j.newestLocked()
+	slowest := newest
+	for s := range j.subscribers {
+		slowest = min(slowest, s.position.Load())
+	}
+	if i := j.searchLocked(slowest); i < j.ring.len() {
+		age = max(0, now.Sub(j.ring.at(i).Time))
+	}
+	return newest - slowest, age
+}
+
+// newestLocked returns the newest revision that can be read: the head may be after it.
+func (j *Journal) newestLocked() int64 {
+	if n := j.ring.len(); n > 0 {
+		return j.ring.at(n - 1).Revision
+	}
+	return j.compacted
 }
 
 // Status returns the journal's part of the status: revisions, readiness, pods, sources
@@ -82,10 +109,7 @@ func (j *Journal) Status() v1alpha1.Status {
 		status.Sources = append(status.Sources, v1alpha1.SourceStatus{Name: name, Seen: s.Seen, Restored: s.Restored, Pods: pods[name]})
 	}
 	slices.SortFunc(status.Sources, func(a, b v1alpha1.SourceStatus) int { return cmp.Compare(a.Name, b.Name) })
-	newest := j.compacted // the newest set that can be read: the head may be after it
-	if n := j.ring.len(); n > 0 {
-		newest = j.ring.at(n - 1).Revision
-	}
+	newest := j.newestLocked()
 	for s := range j.subscribers {
 		position := s.position.Load()
 		status.Subscribers = append(status.Subscribers, v1alpha1.Subscriber{

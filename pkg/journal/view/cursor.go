@@ -281,14 +281,14 @@ func (c *Cursor) read() (changed <-chan struct{}, err error) {
 
 // errNewRules ends a subscription, or starts it again, when its subscriber sees something else by
 // new access rules.
-var errNewRules = journal.Compacted("the access rules changed")
+var errNewRules = journal.Compacted(journal.ResetAccess, "the access rules changed")
 
 // fellBehind handles a subscriber that fell behind, as the view does.
 func (c *Cursor) fellBehind(err error) error {
 	if final := c.view.behind(err); final != nil {
 		return final
 	}
-	c.subscriber.Reset()
+	c.subscriber.Reset(err)
 	c.open(err.Error())
 	return nil
 }

@@ -108,7 +108,7 @@ func (g *Gate) resumable(s access.Subject, grant *access.Grant, revision int64) 
 			before, err = p.policy.For(s)
 		}
 		if p.unknown || err != nil || before.Key() != grant.Key() {
-			return journal.Compacted(fmt.Sprintf("the access rules changed after revision %d", revision))
+			return journal.Compacted(journal.ResetAccess, fmt.Sprintf("the access rules changed after revision %d", revision))
 		}
 	}
 	return nil

@@ -61,7 +61,7 @@ func Objects(j *journal.Journal, opts ObjectsOptions) *ObjectsCursor {
 	c := &ObjectsCursor{ObjectsOptions: opts, journal: j, current: make(map[string]*journal.Object)}
 	c.subscriber = j.Subscribe(string(IncrementalMode), nil, opts.Client)
 	if c.failed = c.start(); c.failed != nil {
-		c.subscriber.Reset()
+		c.subscriber.Reset(c.failed)
 	}
 	c.subscriber.MoveTo(c.position)
 	return c
@@ -177,7 +177,7 @@ func (c *ObjectsCursor) poll() ([]ObjectEvent, <-chan struct{}, error) {
 	}
 	reading, err := c.journal.After(c.position, c.sets[:0], lookahead)
 	if err != nil {
-		c.subscriber.Reset()
+		c.subscriber.Reset(err)
 		return nil, nil, err
 	}
 	c.sets = reading.Sets
