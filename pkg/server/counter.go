@@ -3,6 +3,8 @@ package server
 import (
 	"fmt"
 	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
 )
 
 // counter limits one kind of resource, in total and by peer. If each is 0, a peer has no limit.
@@ -13,6 +15,8 @@ type counter struct {
 	mu    sync.Mutex
 	total int
 	peers map[peerID]int
+	// refused counts the refusals; nil for none.
+	refused prometheus.Counter
 }
 
 // setLimits takes the limits of another counter. What is in use stays.
@@ -34,6 +38,11 @@ func (c *counter) limits() (all, each int) {
 func (c *counter) take(p peerID) (release func(), refusal error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	defer func() {
+		if refusal != nil && c.refused != nil {
+			c.refused.Inc()
+		}
+	}()
 	switch {
 	case p.known && c.each > 0 && c.peers[p] >= c.each:
 		return func() {}, fmt.Errorf("too many %s: %v has %d, and no more are allowed to one", c.what, p, c.each)

@@ -116,6 +116,21 @@ func (s *Server) SetLimits(l Limits) {
 	}
 }
 
+// count counts the refusals of each limit.
+func (l *limiter) count(m *metrics) {
+	for limit, counters := range map[string][]*counter{
+		"subscribers": {&l.subscribers},
+		"lists":       {&l.lists},
+		"scrapes":     {&l.scrapes},
+		"waits":       {&l.waits},
+		"connections": {&l.sockets.connections, &l.local.connections, &l.remote.connections, &l.tcp.connections},
+	} {
+		for _, c := range counters {
+			c.refused = m.limited.WithLabelValues(limit)
+		}
+	}
+}
+
 func (l *limiter) counters() []*counter {
 	all := []*counter{&l.subscribers, &l.lists, &l.scrapes, &l.waits}
 	for _, g := range []*gate{&l.sockets, &l.local, &l.remote, &l.tcp} {

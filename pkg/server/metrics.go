@@ -11,12 +11,14 @@ type metrics struct {
 	remakes *prometheus.CounterVec
 	// rejections counts requests to https addresses that were refused, by reason.
 	rejections *prometheus.CounterVec
+	// limited counts what was refused because a limit was reached, by limit.
+	limited *prometheus.CounterVec
 }
 
 // newMetrics registers the metrics of the server. If reg is nil, it registers none.
 func newMetrics(reg prometheus.Registerer) *metrics {
 	factory := promauto.With(reg)
-	return &metrics{
+	m := &metrics{
 		frames: factory.NewCounter(prometheus.CounterOpts{
 			Namespace: "podconfigd", Subsystem: "server", Name: "stream_frames_total",
 			Help: "Number of frames sent to subscribers.",
@@ -29,9 +31,17 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 			Namespace: "podconfigd", Subsystem: "server", Name: "socket_remakes_total",
 			Help: "Number of times that a missing socket file was created again.",
 		}, []string{"socket"}),
+		limited: factory.NewCounterVec(prometheus.CounterOpts{
+			Namespace: "podconfigd", Subsystem: "server", Name: "limit_refusals_total",
+			Help: "Number of streams (subscribers), lists, scrapes, waiting lookups (waits) and connections that were refused because a limit was reached, by limit.",
+		}, []string{"limit"}),
 		rejections: factory.NewCounterVec(prometheus.CounterOpts{
 			Namespace: "podconfigd", Subsystem: "server", Name: "rejected_requests_total",
 			Help: "Number of requests to https addresses that were refused: without valid credentials (unauthorized), not allowed (forbidden), the apiserver can not be asked (unavailable), or of an address with too many failures or connections (rate).",
 		}, []string{"reason"}),
 	}
+	for _, reason := range []string{"unauthorized", "forbidden", "unavailable", "rate"} {
+		m.rejections.WithLabelValues(reason)
+	}
+	return m
 }

@@ -85,11 +85,13 @@ func New(opts Options) *Server {
 	gate := view.NewGate(opts.Journal, opts.Policy)
 	gate.Distrust(opts.PolicyAfter)
 	opts.Journal = nil // handlers get pods only through the gate
-	return &Server{
+	s := &Server{
 		gate: gate, opts: opts, metrics: newMetrics(opts.Registerer),
 		limits: newLimiter(opts.Limits), health: health.NewServer(),
 		historyReads: make(chan struct{}, maxHistoryReads),
 	}
+	s.limits.count(s.metrics)
+	return s
 }
 
 // Run serves the listener until the context is done. Then it ends every stream, closes the
