@@ -38,7 +38,7 @@ func newMetrics(reg prometheus.Registerer, g *Generator) *metrics {
 	})
 	gauge("pods", "Number of pods in the runtime.", func(s Status) float64 { return float64(s.Pods) })
 	gauge("containers", "Number of containers in the runtime, without sandboxes.", func(s Status) float64 { return float64(s.Containers) })
-	return &metrics{
+	m := &metrics{
 		relists: factory.NewHistogram(prometheus.HistogramOpts{
 			Namespace: "podconfigd", Subsystem: "pleg", Name: "relist_duration_seconds",
 			Help: "Duration of lists of the runtime in seconds.", Buckets: prometheus.ExponentialBuckets(0.001, 4, 8),
@@ -50,4 +50,8 @@ func newMetrics(reg prometheus.Registerer, g *Generator) *metrics {
 		events: factory.NewCounterVec(prometheus.CounterOpts(
 			opts("events_total", "Number of emitted events, by type.")), []string{"type"}),
 	}
+	for _, kind := range []PodLifeCycleEventType{ContainerStarted, ContainerDied, ContainerRemoved, PodSync, ContainerChanged} {
+		m.events.WithLabelValues(string(kind))
+	}
+	return m
 }

@@ -183,7 +183,7 @@ func testInformer(t *testing.T, watchList bool, contentType string, changes int)
 	d.awaitFiles(t)
 	dialer.held.Unlock()
 	d.awaitInformer(t, informer)
-	if metrics := dialer.get(t, "/metrics"); strings.Contains(metrics, "podconfigd_journal_resets_total 0\n") {
+	if metrics := dialer.get(t, "/metrics"); strings.Contains(metrics, `podconfigd_journal_resets_total{reason="compacted"} 0`+"\n") {
 		t.Error("its revision was not compacted")
 	}
 
