@@ -8,6 +8,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // Poster posts requests to the apiserver of a kubeconfig, which it reads again when it changes.
@@ -22,21 +23,31 @@ func NewPoster(kubeconfig, userAgent string) *Poster {
 // Post posts JSON to a path, and returns the answer. If the apiserver does not accept the
 // credentials, Post tries once more, with a new connection and the credentials as they are now.
 func (p *Poster) Post(ctx context.Context, path string, body []byte) ([]byte, error) {
+	return p.request(ctx, http.MethodPost, path, runtime.ContentTypeJSON, body)
+}
+
+// Patch is as Post, for a patch of a type.
+func (p *Poster) Patch(ctx context.Context, path string, patch types.PatchType, body []byte) ([]byte, error) {
+	return p.request(ctx, http.MethodPatch, path, string(patch), body)
+}
+
+func (p *Poster) request(ctx context.Context, method, path, contentType string, body []byte) ([]byte, error) {
 	for attempt := 0; ; attempt++ {
 		client, _, broken := p.connector.get()
 		if client == nil {
 			return nil, errors.Join(errors.New("there are no usable credentials"), broken)
 		}
-		answer, err := client.rest.Post().AbsPath(path).SetHeader("Content-Type", runtime.ContentTypeJSON).
-			SetHeader("Accept", runtime.ContentTypeJSON).Body(body).Do(ctx).Raw()
+		result := client.rest.Verb(method).AbsPath(path).SetHeader("Content-Type", contentType).
+			SetHeader("Accept", runtime.ContentTypeJSON).Body(body).Do(ctx)
+		err := result.Error() // unlike that of Raw, it has the message of the answer
 		if err == nil {
-			return answer, nil
+			return result.Raw()
 		}
 		if attempt == 0 && (apierrors.IsUnauthorized(err) || refusedInTLS(err)) {
 			p.connector.distrust(client)
 			continue
 		}
-		return nil, fmt.Errorf("%s %s%s: %w", http.MethodPost, client.server, path, client.refused(err))
+		return nil, fmt.Errorf("%s %s%s: %w", method, client.server, path, client.refused(err))
 	}
 }
 
