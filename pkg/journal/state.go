@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podconfigd/podconfigd/pkg/config"
@@ -41,6 +42,19 @@ func (j *Journal) ByName(name types.NamespacedName) *Pod {
 	j.mu.RLock()
 	defer j.mu.RUnlock()
 	return j.names[name]
+}
+
+// MirrorPods returns the current mirror pods by name.
+func (j *Journal) MirrorPods() map[types.NamespacedName]*v1.Pod {
+	j.mu.RLock()
+	defer j.mu.RUnlock()
+	mirrors := make(map[types.NamespacedName]*v1.Pod)
+	for _, pod := range j.state {
+		if config.IsMirrorPod(pod.Object) {
+			mirrors[pod.name()] = pod.Object
+		}
+	}
+	return mirrors
 }
 
 // Named returns the pod of each name at a revision, by namespace and name, and the
