@@ -59,6 +59,7 @@ var numbers = map[string]map[string]number{
 		"authentication-token-webhook-cache-ttl":       ttl,
 		"authorization-webhook-cache-authorized-ttl":   ttl,
 		"authorization-webhook-cache-unauthorized-ttl": ttl,
+		"event-qps": events, "event-burst": events,
 		"v": {taken: []string{"0", "2147483647"}, refused: append(beyond, "-1", "2147483648"), help: "0 to 2147483647"},
 	},
 	"podconfigd lookup": {
@@ -81,6 +82,11 @@ var numbers = map[string]map[string]number{
 var ttl = number{
 	taken: []string{"0s", "24h"}, refused: []string{"-1ns", "-24h", "24h0m0.000000001s", "2562047h", "2562048h", "1e308", "1"},
 	help: "0s to 24h",
+}
+
+var events = number{
+	taken: []string{"0", "1", "1000000"}, refused: append([]string{"-1", "1000001"}, beyond...),
+	help: "0 to 1000000",
 }
 
 func integer(least, most, more string) number {

@@ -66,6 +66,10 @@ func (o *daemonOptions) addFlags(flags *pflag.FlagSet) {
 		"Keep metadata.managedFields of pods from the apiserver.")
 	flags.BoolVar(&o.NamespaceMetadata, "namespace-metadata", o.NamespaceMetadata,
 		"Give the namespaces in the Kubernetes API the labels and annotations that they have in the apiserver. podconfigd then watches the metadata of all namespaces. Requires --kubeconfig.")
+	flags.IntVar(&o.EventRecordQPS, "event-qps", o.EventRecordQPS,
+		"Maximum number of events per second that podconfigd writes to the apiserver of --kubeconfig. 0 to 1000000; 0 is 5.")
+	flags.IntVar(&o.EventBurst, "event-burst", o.EventBurst,
+		"Number of events that podconfigd may write at once, beyond --event-qps. 0 to 1000000; 0 is 10.")
 	flags.StringVar(&o.NodeName, "hostname-override", o.NodeName,
 		"Name of the node. If empty, uses the hostname. The names and UIDs of static pods contain it. The apiserver source selects pods with this spec.nodeName.")
 	flags.StringVar(&o.NodeIP, "node-ip", o.NodeIP,
@@ -95,7 +99,7 @@ func (o *daemonOptions) addFileFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.files.ConfigDir, "config-dir", "",
 		"Path to a directory of files that are merged over --config, in lexical order. Each has a name that ends in .conf. Subdirectories are included. Objects are merged, and lists are replaced.")
 	flags.StringVar(&o.files.KubeletConfig, "kubelet-config", "",
-		"Path to a KubeletConfiguration. podconfigd uses its static pod sources, its check and sync frequencies and its container runtime endpoint. --config overrides them.")
+		"Path to a KubeletConfiguration. podconfigd uses its static pod sources, its check and sync frequencies, its container runtime endpoint and its limits of events. --config overrides them.")
 }
 
 func (o *daemonOptions) addRuntimeFlags(flags *pflag.FlagSet) {

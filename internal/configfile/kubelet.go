@@ -4,5 +4,5 @@ package configfile
 // with the same meaning are used.
 var kubeletFormat = format{"kubelet.config.k8s.io/v1beta1", "KubeletConfiguration", []string{
 	"staticPodPath", "staticPodURL", "staticPodURLHeader", "fileCheckFrequency", "httpCheckFrequency", "syncFrequency",
-	"containerRuntimeEndpoint",
+	"containerRuntimeEndpoint", "eventRecordQPS", "eventBurst",
 }}

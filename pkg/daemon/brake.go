@@ -19,10 +19,9 @@ func (c *Config) removalLimit() config.RemovalLimit {
 
 // showHeld adds a held set to the status of its source, which is degraded.
 func showHeld(status *v1alpha1.SourceStatus, held config.HeldSet) {
-	status.Held = &v1alpha1.HeldSet{Removes: held.Removes, Pods: held.Pods, Since: held.Since}
+	status.Held = heldSet(held)
 	until := ""
-	if !held.Until.IsZero() {
-		status.Held.Until = &held.Until
+	if status.Held.Until != nil {
 		until = " until " + held.Until.Local().Format(time.TimeOnly)
 	}
 	reason := fmt.Sprintf("a set that would remove %d of %d pods is held%s; to apply it, run %q",
@@ -34,6 +33,14 @@ func showHeld(status *v1alpha1.SourceStatus, held config.HeldSet) {
 	if !status.Degraded || status.DegradedSince == nil || held.Since.Before(*status.DegradedSince) {
 		status.Degraded, status.DegradedSince = true, &held.Since
 	}
+}
+
+func heldSet(held config.HeldSet) *v1alpha1.HeldSet {
+	set := &v1alpha1.HeldSet{Removes: held.Removes, Pods: held.Pods, Since: held.Since}
+	if !held.Until.IsZero() {
+		set.Until = &held.Until
+	}
+	return set
 }
 
 // registerHeld registers the metric of the held set of a source.

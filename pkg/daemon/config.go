@@ -9,6 +9,7 @@ import (
 
 	"github.com/podconfigd/podconfigd/internal/socketpath"
 	"github.com/podconfigd/podconfigd/pkg/access"
+	"github.com/podconfigd/podconfigd/pkg/events"
 	"github.com/podconfigd/podconfigd/pkg/journal"
 	"github.com/podconfigd/podconfigd/pkg/journal/store"
 	"github.com/podconfigd/podconfigd/pkg/pleg"
@@ -79,6 +80,10 @@ type Config struct {
 	// they have in the apiserver, with one watch of the metadata of all namespaces. Flag:
 	// --namespace-metadata.
 	NamespaceMetadata bool
+	// EventRecordQPS and EventBurst limit the rate at which events are written to the apiserver, in
+	// events per second, and their number at once. For 0, they are 5 and 10, the defaults of
+	// client-go. Without an apiserver, there are no events. Flags: --event-qps, --event-burst.
+	EventRecordQPS, EventBurst int
 
 	// ContainerRuntimeEndpoint is the CRI socket of the container runtime, for example
 	// unix:///run/containerd/containerd.sock; empty for no runtime. Flag:
@@ -221,6 +226,8 @@ func DefaultConfig() Config {
 		ContainerRuntimeEvents:   true,
 		RuntimeStatus:            true,
 		SyncFrequency:            syncloop.DefaultSyncFrequency,
+		EventRecordQPS:           events.DefaultQPS,
+		EventBurst:               events.DefaultBurst,
 		Authentication:           Authentication{WebhookCacheTTL: defaultTokenTTL},
 		Authorization:            Authorization{CacheAuthorizedTTL: defaultAllowTTL, CacheUnauthorizedTTL: defaultDenyTTL},
 		Socket:                   socketpath.Default(),

@@ -45,6 +45,7 @@ type Daemon struct {
 	journal   *journal.Journal
 	lookup    *lookup.Lookup
 	server    *server.Server
+	events    *eventWriter
 	// live and ready are the checks of /livez and /readyz.
 	live, ready []server.Check
 	// own is the check of the daemon itself. A restart of the daemon does not mend the runtime.
@@ -125,6 +126,7 @@ func (d *Daemon) assemble(registry *prometheus.Registry) (err error) {
 		Status: d.runtime.statusOptions(c),
 	})
 	d.lookup = lookup.New(lookup.Options{Journal: d.journal, Runtime: d.runtime.lookup()})
+	d.events = d.newEventWriter(registry)
 	d.own = server.Check{Name: "syncloop", Check: d.checkLoop}
 	d.live = d.runtime.checks(d.own)
 	d.ready = d.state.checks(server.Check{Name: "sources", Check: d.checkSources})
@@ -176,6 +178,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	group.Go(func() error { return d.self.run(ctx) })
 	group.Go(func() error { return d.loop.Run(ctx, d.podConfig.Updates()) })
 	group.Go(func() error { return d.lookup.Run(ctx) })
+	group.Go(func() error { return d.events.run(ctx) })
 	d.serve(ctx, group, sockets)
 	https.serve(ctx, group, d.server, sockets.https)
 	group.Go(func() error { return d.serviceManager(ctx).run(ctx) })

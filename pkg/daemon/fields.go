@@ -31,6 +31,8 @@ var fields = []Field{
 	{"Kubeconfig", "kubeconfig", "kubeconfig"},
 	{"KeepManagedFields", "keep-managed-fields", "keepManagedFields"},
 	{"NamespaceMetadata", "namespace-metadata", "namespaceMetadata"},
+	{"EventRecordQPS", "event-qps", "eventRecordQPS"},
+	{"EventBurst", "event-burst", "eventBurst"},
 	{"NodeName", "hostname-override", "hostnameOverride"},
 	{"NodeIP", "node-ip", "nodeIP"},
 	{"RemovalBrake", "removal-brake", "removalBrake"},

@@ -26,6 +26,7 @@ var reloads = map[FieldName]part{
 	"RemovalBrake":      brakePart,
 	"PLEGRelistPeriod":  plegPart, "PLEGRelistThreshold": plegPart,
 	"SyncFrequency":  loopPart,
+	"EventRecordQPS": eventsPart, "EventBurst": eventsPart,
 	"Access":         accessPart,
 	"MaxSubscribers": limitsPart, "MaxSubscribersPerProcess": limitsPart,
 	"JournalMaxUpdates": journalPart, "JournalMaxBytes": journalPart,
@@ -54,6 +55,7 @@ const (
 	brakePart
 	plegPart
 	loopPart
+	eventsPart
 	accessPart
 	limitsPart
 	journalPart
@@ -180,6 +182,9 @@ func (d *Daemon) apply(ctx context.Context, c *Config, parts map[part]bool) erro
 	}
 	if parts[plegPart] {
 		d.runtime.setPeriods(ctx, c)
+	}
+	if parts[eventsPart] {
+		d.events.setLimits(c)
 	}
 	if parts[limitsPart] {
 		d.server.SetLimits(c.limits())

@@ -86,6 +86,17 @@ func (r *runner) status(name string) (v1alpha1.SourceStatus, bool) {
 	return s.Status(), true
 }
 
+// statuses returns the status of all sources, by name.
+func (r *runner) statuses() []v1alpha1.SourceStatus {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	all := make([]v1alpha1.SourceStatus, 0, len(r.all))
+	for _, name := range slices.Sorted(maps.Keys(r.all)) {
+		all = append(all, r.all[name].Status())
+	}
+	return all
+}
+
 // run runs the sources until the context is done or one fails.
 func (r *runner) run(ctx context.Context) error {
 	defer close(r.ended)

@@ -104,6 +104,7 @@ func (c *Config) validateSockets(found *faults) {
 const (
 	maxPeriod            = 24 * time.Hour
 	maxSubscribers       = 1 << 20
+	maxEventRate         = 1_000_000
 	maxJournalMaxUpdates = 1 << 24
 	maxJournalMaxBytes   = 1 << 40
 	minStateMaxBytes     = 1 << 20
@@ -112,17 +113,19 @@ const (
 
 func (c *Config) validateLimits(found *faults) {
 	for _, limit := range []struct {
-		field       FieldName
-		value, most int64
+		field              FieldName
+		value, least, most int64
 	}{
-		{"MaxSubscribers", int64(c.MaxSubscribers), maxSubscribers},
-		{"MaxSubscribersPerProcess", int64(c.MaxSubscribersPerProcess), maxSubscribers},
-		{"JournalMaxUpdates", int64(c.JournalMaxUpdates), maxJournalMaxUpdates},
-		{"JournalMaxBytes", c.JournalMaxBytes, maxJournalMaxBytes},
+		{"EventRecordQPS", int64(c.EventRecordQPS), 0, maxEventRate},
+		{"EventBurst", int64(c.EventBurst), 0, maxEventRate},
+		{"MaxSubscribers", int64(c.MaxSubscribers), 1, maxSubscribers},
+		{"MaxSubscribersPerProcess", int64(c.MaxSubscribersPerProcess), 1, maxSubscribers},
+		{"JournalMaxUpdates", int64(c.JournalMaxUpdates), 1, maxJournalMaxUpdates},
+		{"JournalMaxBytes", c.JournalMaxBytes, 1, maxJournalMaxBytes},
 	} {
 		switch {
-		case limit.value < 1:
-			found.add(limit.field, "%d is too small: expected 1 or more", limit.value)
+		case limit.value < limit.least:
+			found.add(limit.field, "%d is too small: expected %d or more", limit.value, limit.least)
 		case limit.value > limit.most:
 			found.add(limit.field, "%d is too large: expected %d or less", limit.value, limit.most)
 		}

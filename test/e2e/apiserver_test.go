@@ -131,6 +131,8 @@ func TestApiserver(t *testing.T) {
 		"same answers":    sameAnswers,
 		"other objects":   objectsOfTheCluster,
 		"https":           overHTTPS,
+		"events":          eventsOnNodeAndMirrorPod,
+		"no events":       eventsForbidden,
 	} {
 		t.Run(name, func(t *testing.T) { run(t, c) })
 	}

@@ -15,6 +15,8 @@ import (
 func SetDefaults_PodConfigdConfiguration(obj *PodConfigdConfiguration) {
 	setDuration(&obj.FileCheckFrequency, 20*time.Second)
 	setDuration(&obj.HTTPCheckFrequency, 20*time.Second)
+	setDefault(&obj.EventRecordQPS, 50)
+	setDefault(&obj.EventBurst, 100)
 	setDefault(&obj.ContainerRuntimeEvents, true)
 	setDuration(&obj.PLEGRelistPeriod, time.Second)
 	setDuration(&obj.PLEGRelistThreshold, 3*time.Minute)

@@ -56,6 +56,16 @@ type PodConfigdConfiguration struct {
 	// that they have in the apiserver. podconfigd then watches the metadata of all namespaces.
 	// Requires kubeconfig.
 	NamespaceMetadata bool `json:"namespaceMetadata,omitempty"`
+	// eventRecordQPS is the maximum number of events per second that podconfigd writes to the
+	// apiserver of kubeconfig. 0 to 1000000; 0 is 5.
+	// +minimum=0
+	// +maximum=1000000
+	EventRecordQPS *int32 `json:"eventRecordQPS,omitempty"`
+	// eventBurst is the number of events that podconfigd may write at once, beyond eventRecordQPS.
+	// 0 to 1000000; 0 is 10.
+	// +minimum=0
+	// +maximum=1000000
+	EventBurst *int32 `json:"eventBurst,omitempty"`
 
 	// hostnameOverride is the name of the node. If empty, uses the hostname. The names and UIDs
 	// of static pods contain it. The apiserver source selects pods with this spec.nodeName.

@@ -202,6 +202,16 @@ func (in *PodConfigdConfiguration) DeepCopyInto(out *PodConfigdConfiguration) {
 		*out = new(v1.Duration)
 		**out = **in
 	}
+	if in.EventRecordQPS != nil {
+		in, out := &in.EventRecordQPS, &out.EventRecordQPS
+		*out = new(int32)
+		**out = **in
+	}
+	if in.EventBurst != nil {
+		in, out := &in.EventBurst, &out.EventBurst
+		*out = new(int32)
+		**out = **in
+	}
 	if in.RemovalBrake != nil {
 		in, out := &in.RemovalBrake, &out.RemovalBrake
 		*out = new(intstr.IntOrString)

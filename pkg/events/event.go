@@ -1,0 +1,72 @@
+package events
+
+import (
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/record/util"
+)
+
+const (
+	// component is the source of the events.
+	component = "podconfigd"
+	// maxMessage is the maximum length of a message in bytes, as for the note of
+	// events.k8s.io/v1.
+	maxMessage = 1024
+)
+
+// nodeRef returns the reference to the Node. "kubectl describe node" looks for the UID of the
+// node, and for its name as UID.
+func nodeRef(node types.NodeName) v1.ObjectReference {
+	return v1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: string(node), UID: types.UID(node)}
+}
+
+// mirrorRef returns the reference to a static pod, for events on its mirror pod. "kubectl describe
+// pod" looks for the value of the mirror pod's annotation as UID.
+func mirrorRef(mirror *v1.Pod) v1.ObjectReference {
+	return v1.ObjectReference{
+		APIVersion: "v1", Kind: "Pod", Namespace: mirror.Namespace, Name: mirror.Name,
+		UID: types.UID(mirror.Annotations[v1.MirrorPodAnnotationKey]),
+	}
+}
+
+// newEvent returns an event with a name of its own.
+//
+// client-go: makeEvent in tools/record/event.go.
+func (r *Recorder) newEvent(on *v1.ObjectReference, what report, at time.Time) *v1.Event {
+	r.serial = max(r.serial+1, time.Now().UnixNano())
+	node := string(r.opts.Node)
+	return &v1.Event{
+		ObjectMeta:     metav1.ObjectMeta{Name: util.GenerateEventName(on.Name, r.serial), Namespace: namespaceOf(on)},
+		InvolvedObject: *on,
+		Type:           what.eventType, Reason: what.reason, Message: shorten(what.message),
+		Source:              v1.EventSource{Component: component, Host: node},
+		ReportingController: component, ReportingInstance: node,
+		FirstTimestamp: metav1.NewTime(at), LastTimestamp: metav1.NewTime(at), Count: 1,
+	}
+}
+
+// namespaceOf returns the namespace of events on an object.
+func namespaceOf(on *v1.ObjectReference) string {
+	if on.Namespace == "" {
+		return metav1.NamespaceDefault
+	}
+	return on.Namespace
+}
+
+// shorten returns the beginning of a message that is too long.
+func shorten(message string) string {
+	const ellipsis = "…"
+	if len(message) <= maxMessage {
+		return message
+	}
+	end := maxMessage - len(ellipsis)
+	for end > 0 && !utf8.RuneStart(message[end]) {
+		end--
+	}
+	return strings.ToValidUTF8(message[:end], "�") + ellipsis
+}

@@ -1,0 +1,134 @@
+package events
+
+import (
+	"context"
+	"math"
+	"sync/atomic"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/record"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/time/rate"
+
+	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
+)
+
+const (
+	// period is the interval between looks at the status.
+	period = time.Second
+	// manifestBurst is the number of events for manifests that are written at once. Further ones
+	// are written at the rate of one each manifestEvery. The log of verdicts has the same limits.
+	manifestBurst = 200
+	manifestEvery = 10 * time.Second
+	// cacheSize is the number of events that the correlator knows.
+	cacheSize = 1024
+)
+
+// Defaults of Options.QPS and Options.Burst.
+//
+// kubelet: eventRecordQPS and eventBurst of KubeletConfiguration.
+const (
+	DefaultQPS   = 50
+	DefaultBurst = 100
+)
+
+// Options configure a Recorder.
+type Options struct {
+	// Node is the node of the events.
+	Node types.NodeName
+	// Client writes to the apiserver.
+	Client Client
+	// Sources returns the status of the sources. Held is set, but a source is not degraded
+	// because of it.
+	Sources func() []v1alpha1.SourceStatus
+	// MirrorPods returns the mirror pods of the node by name.
+	MirrorPods func() map[types.NamespacedName]*v1.Pod
+	// QPS and Burst limit the requests. For 0, they are those of any client of client-go.
+	QPS, Burst int
+	// Registerer is for metrics; nil for none.
+	Registerer prometheus.Registerer
+}
+
+// Client sends JSON to paths of the apiserver, and returns the answers.
+type Client interface {
+	Post(ctx context.Context, path string, body []byte) ([]byte, error)
+	Patch(ctx context.Context, path string, patch types.PatchType, body []byte) ([]byte, error)
+}
+
+// Recorder writes the events. Run is its only goroutine.
+type Recorder struct {
+	opts    Options
+	metrics *metrics
+	// limits are QPS and Burst, if they have changed.
+	limits atomic.Pointer[[2]int]
+
+	// The rest belongs to Run.
+	entries     map[key]*entry
+	correlator  *record.EventCorrelator
+	correlating *subject // of the event that is being correlated
+	requests    *rate.Limiter
+	manifests   *rate.Limiter
+	failures    failures
+	// serial is the number in the name of the last event: a time in nanoseconds.
+	serial int64
+}
+
+// New returns a Recorder.
+func New(opts Options) *Recorder {
+	r := &Recorder{
+		opts: opts, metrics: newMetrics(opts.Registerer), entries: make(map[key]*entry), failures: newFailures(),
+		requests: rate.NewLimiter(0, 0), manifests: rate.NewLimiter(rate.Every(manifestEvery), manifestBurst),
+	}
+	r.correlator = record.NewEventCorrelatorWithOptions(record.CorrelatorOptions{
+		LRUCacheSize: cacheSize,
+		// Events are aggregated by manifest, not by node.
+		KeyFunc: func(event *v1.Event) (aggregate, local string) {
+			aggregate, local = record.EventAggregatorByReasonFunc(event)
+			s := r.correlating
+			return aggregate + "\x00" + s.source + "\x00" + s.path + "\x00" + s.namespace + "\x00" + s.name, local
+		},
+		// The Recorder itself limits the events, so that none is lost.
+		BurstSize: math.MaxInt32, QPS: math.MaxInt32,
+	})
+	r.SetLimits(opts.QPS, opts.Burst)
+	return r
+}
+
+// SetLimits changes the limits of requests. It can be called while Run runs.
+func (r *Recorder) SetLimits(qps, burst int) { r.limits.Store(&[2]int{qps, burst}) }
+
+// Run writes events until the context is done. It returns the cause of the context.
+func (r *Recorder) Run(ctx context.Context) error {
+	ticker := time.NewTicker(period)
+	defer ticker.Stop()
+	for {
+		r.takeLimits()
+		now := time.Now()
+		r.write(ctx, r.look(now), now.Add(period))
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-ticker.C:
+		}
+	}
+}
+
+func (r *Recorder) takeLimits() {
+	limits := r.limits.Swap(nil)
+	if limits == nil {
+		return
+	}
+	qps, burst := float64(limits[0]), limits[1]
+	if qps == 0 {
+		qps = float64(rest.DefaultQPS)
+	}
+	if burst == 0 {
+		burst = rest.DefaultBurst
+	}
+	r.requests.SetLimit(rate.Limit(qps))
+	r.requests.SetBurst(burst)
+}
