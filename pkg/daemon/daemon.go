@@ -183,7 +183,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	https.serve(ctx, group, d.server, sockets.https)
 	group.Go(func() error { return d.serviceManager(ctx).run(ctx) })
 	logger.Info("podconfigd started", "version", version.Get().Version, "node", d.node,
-		"manifestPath", d.config.StaticPodPath, "socket", d.config.Socket)
+		"sources", d.config.sources(), "socket", d.config.Socket)
 	err = group.Wait()
 	_ = d.revisions.reserve(d.journal.Revision()) // on failure the file has a higher one
 	if stop.Err() != nil {                        // every part returns the cause

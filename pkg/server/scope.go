@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -61,7 +62,7 @@ func (s *Server) deny(ctx context.Context, scope *view.Scope, what, why string) 
 	who := subject.String()
 	if s.denied.first(who) {
 		klog.FromContext(ctx).Info("Refused a client by the access rules; further refusals of it are only counted",
-			"subject", who, "gids", subject.GIDs, "groups", subject.Groups, "request", what, "reason", why)
+			"subject", who, "gids", slices.Concat([]uint32{}, subject.GIDs), "groups", slices.Concat([]string{}, subject.Groups), "request", what, "reason", why)
 	}
 	return &apierrors.StatusError{ErrStatus: *respond.StatusOf(http.StatusForbidden, metav1.StatusReasonForbidden,
 		fmt.Sprintf("%s may not %s: %s", who, what, why))}
