@@ -1,23 +1,17 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
 	"iter"
-	"maps"
 	"os/user"
 	"strconv"
 	"strings"
 	"time"
 
-	"github.com/rogpeppe/go-internal/diff"
-	v1 "k8s.io/api/core/v1"
-	"sigs.k8s.io/yaml"
-
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
-	"github.com/podconfigd/podconfigd/pkg/config"
+	"github.com/podconfigd/podconfigd/internal/poddiff"
 )
 
 // historyPrinter prints changes.
@@ -82,7 +76,7 @@ type historyTable struct {
 
 func (t *historyTable) print(r *v1alpha1.HistoryRecord) error {
 	row := t.owners.columns(r)
-	changed := summary(r.Changes)
+	changed := poddiff.Summary(r.Changes)
 	switch {
 	case r.Gap != "":
 		changed = r.Gap
@@ -129,7 +123,7 @@ func (p *diffPrinter) print(r *v1alpha1.HistoryRecord) error {
 	if r.Replaced {
 		return nil // the ADD has the difference
 	}
-	lines, err := manifestDiff(r)
+	lines, err := poddiff.Unified(r.Before, r.Pod)
 	if err != nil {
 		return err
 	}
@@ -142,36 +136,6 @@ func (p *diffPrinter) print(r *v1alpha1.HistoryRecord) error {
 }
 
 func (p *diffPrinter) flush() error { return nil }
-
-// manifestDiff returns the unified diff of the pod before and after the change.
-func manifestDiff(r *v1alpha1.HistoryRecord) (string, error) {
-	was, before, err := manifestOf(r.Before)
-	if err != nil {
-		return "", err
-	}
-	is, after, err := manifestOf(r.Pod)
-	if err != nil {
-		return "", err
-	}
-	_, lines, _ := bytes.Cut(diff.Diff(was, before, is, after), []byte("\n")) // without the line "diff a b"
-	return string(lines), nil
-}
-
-// manifestOf returns the name and the YAML of a pod, without what the merge and the
-// apiserver add for themselves.
-func manifestOf(pod *v1.Pod) (name string, manifest []byte, err error) {
-	if pod == nil {
-		return "/dev/null", nil, nil
-	}
-	shown := *pod
-	shown.ManagedFields = nil
-	shown.Annotations = maps.Clone(pod.Annotations)
-	for _, key := range []string{config.ConfigSourceAnnotationKey, config.ConfigFirstSeenAnnotationKey, config.ConfigHashAnnotationKey} {
-		delete(shown.Annotations, key)
-	}
-	manifest, err = yaml.Marshal(&shown)
-	return pod.Namespace + "/" + pod.Name, manifest, err
-}
 
 // owners are the names of users and groups, by "u" or "g" and their number.
 type owners map[string]string

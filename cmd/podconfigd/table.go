@@ -9,35 +9,23 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/internal/poddiff"
 )
 
-const (
-	tableFormat = "%-12s  %-12s  %-6s  %-36s  %s"
-	// maxChanges is the maximum number of differences on a line. maxRemoved is the maximum
-	// number of removed pods that are kept, to show what their successors changed.
-	maxChanges = 3
-	maxRemoved = 1000
-)
+const tableFormat = "%-12s  %-12s  %-6s  %-36s  %s"
 
-// tablePrinter prints a line for each pod of an update. It keeps the pods that it printed,
-// to show what changed.
+// tablePrinter prints a line for each pod of an update.
 type tablePrinter struct {
-	w       io.Writer
-	headed  bool
-	present map[types.UID]*v1.Pod
-	removed map[types.NamespacedName]*v1.Pod
-	now     func() time.Time
+	w      io.Writer
+	headed bool
+	stream *poddiff.Stream
+	now    func() time.Time
 }
 
 func newTablePrinter(w io.Writer) *tablePrinter {
-	return &tablePrinter{
-		w: w, now: time.Now,
-		present: make(map[types.UID]*v1.Pod), removed: make(map[types.NamespacedName]*v1.Pod),
-	}
+	return &tablePrinter{w: w, stream: poddiff.NewStream(), now: time.Now}
 }
 
 func (p *tablePrinter) print(u *v1alpha1.Update) error {
@@ -52,7 +40,7 @@ func (p *tablePrinter) print(u *v1alpha1.Update) error {
 		at = u.Time.Local()
 	}
 	if u.Reset {
-		clear(p.present)
+		p.stream.Reset()
 	}
 	if u.Op == v1alpha1.OpBookmark || len(u.Pods) == 0 {
 		return p.row(at, u.Op, u.Source, "-", remark(u))
@@ -126,7 +114,7 @@ func (p *tablePrinter) about(u *v1alpha1.Update, pod *v1.Pod) string {
 	case v1alpha1.OpPLEG:
 		return eventSummary(u.Event)
 	}
-	return p.changed(u.Op, pod)
+	return p.stream.Take(u.Op, pod).String()
 }
 
 // eventSummary describes an event of the runtime.
@@ -142,39 +130,4 @@ func eventSummary(e *v1alpha1.Event) string {
 		about += fmt.Sprintf(", exit code %d", *e.ExitCode)
 	}
 	return about
-}
-
-// changed describes the difference to the last version of the pod, and keeps the pod.
-func (p *tablePrinter) changed(op v1alpha1.Op, pod *v1.Pod) string {
-	name := types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}
-	before := p.present[pod.UID]
-	if op == v1alpha1.OpRemove {
-		delete(p.present, pod.UID)
-		if len(p.removed) < maxRemoved {
-			p.removed[name] = pod
-		}
-		return ""
-	}
-	p.present[pod.UID] = pod
-	if op == v1alpha1.OpAdd || op == v1alpha1.OpSet {
-		if was := p.removed[name]; was != nil {
-			delete(p.removed, name)
-			return "recreated: " + summary(poddiff.Compare(was, pod))
-		}
-		return strings.Join(images(pod), ", ")
-	}
-	if before == nil {
-		return ""
-	}
-	return summary(poddiff.Compare(before, pod))
-}
-
-func summary(changes []string) string {
-	switch n := len(changes) - maxChanges; {
-	case len(changes) == 0:
-		return "only the UID"
-	case n > 0:
-		return strings.Join(changes[:maxChanges], "; ") + fmt.Sprintf("; and %d more", n)
-	}
-	return strings.Join(changes, "; ")
 }

@@ -1,0 +1,47 @@
+package poddiff
+
+import (
+	"bytes"
+	"maps"
+
+	"github.com/rogpeppe/go-internal/diff"
+	v1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/podconfigd/podconfigd/pkg/config"
+)
+
+// Unified returns the unified diff of the manifests of two versions of a pod. One of them
+// can be nil.
+func Unified(before, after *v1.Pod) (string, error) {
+	was, old, err := named(before)
+	if err != nil {
+		return "", err
+	}
+	is, changed, err := named(after)
+	if err != nil {
+		return "", err
+	}
+	_, lines, _ := bytes.Cut(diff.Diff(was, old, is, changed), []byte("\n")) // without the line "diff a b"
+	return string(lines), nil
+}
+
+func named(pod *v1.Pod) (name string, manifest []byte, err error) {
+	if pod == nil {
+		return "/dev/null", nil, nil
+	}
+	manifest, err = Manifest(pod)
+	return pod.Namespace + "/" + pod.Name, manifest, err
+}
+
+// Manifest returns the YAML of a pod, without what the merge and the apiserver add for
+// themselves.
+func Manifest(pod *v1.Pod) ([]byte, error) {
+	shown := *pod
+	shown.ManagedFields = nil
+	shown.Annotations = maps.Clone(pod.Annotations)
+	for _, key := range []string{config.ConfigSourceAnnotationKey, config.ConfigFirstSeenAnnotationKey, config.ConfigHashAnnotationKey} {
+		delete(shown.Annotations, key)
+	}
+	return yaml.Marshal(&shown)
+}

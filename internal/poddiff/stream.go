@@ -1,0 +1,95 @@
+package poddiff
+
+import (
+	"fmt"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
+)
+
+const (
+	// maxChanges is the maximum number of differences on a line. maxRemoved is the maximum
+	// number of removed pods that are kept, to show what their successors changed.
+	maxChanges = 3
+	maxRemoved = 1000
+)
+
+// Stream keeps the pods of a stream of updates, to describe what each update changes.
+type Stream struct {
+	present map[types.UID]*v1.Pod
+	removed map[types.NamespacedName]*v1.Pod
+}
+
+// NewStream returns a stream without pods.
+func NewStream() *Stream {
+	return &Stream{present: make(map[types.UID]*v1.Pod), removed: make(map[types.NamespacedName]*v1.Pod)}
+}
+
+// Reset forgets the present pods.
+func (s *Stream) Reset() { clear(s.present) }
+
+// Take keeps the pod of an ADD, UPDATE, REMOVE, DELETE, RECONCILE or SET, and returns the
+// change.
+func (s *Stream) Take(op v1alpha1.Op, pod *v1.Pod) Change {
+	name := types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}
+	before := s.present[pod.UID]
+	switch op {
+	case v1alpha1.OpRemove:
+		delete(s.present, pod.UID)
+		if len(s.removed) < maxRemoved {
+			s.removed[name] = pod
+		}
+		return Change{Op: op, Before: pod}
+	case v1alpha1.OpAdd, v1alpha1.OpSet:
+		before = s.removed[name]
+		delete(s.removed, name)
+	}
+	s.present[pod.UID] = pod
+	return Change{Op: op, Before: before, After: pod}
+}
+
+// Change is the change of one pod. Before is nil for a pod that is new, After for one that
+// is removed. An ADD has a Before if it replaces a removed pod with the same name.
+type Change struct {
+	Op            v1alpha1.Op
+	Before, After *v1.Pod
+}
+
+// String describes the change on one line: the images of a new pod, otherwise the
+// differences.
+func (c Change) String() string {
+	added := c.Op == v1alpha1.OpAdd || c.Op == v1alpha1.OpSet
+	switch {
+	case c.After == nil:
+		return ""
+	case c.Before != nil && added:
+		return "recreated: " + Summary(Compare(c.Before, c.After))
+	case c.Before != nil:
+		return Summary(Compare(c.Before, c.After))
+	case added:
+		return strings.Join(images(c.After), ", ")
+	}
+	return ""
+}
+
+// Summary joins the first differences.
+func Summary(changes []string) string {
+	switch n := len(changes) - maxChanges; {
+	case len(changes) == 0:
+		return "only the UID"
+	case n > 0:
+		return strings.Join(changes[:maxChanges], "; ") + fmt.Sprintf("; and %d more", n)
+	}
+	return strings.Join(changes, "; ")
+}
+
+func images(pod *v1.Pod) []string {
+	var all []string
+	for i := range pod.Spec.Containers {
+		all = append(all, pod.Spec.Containers[i].Image)
+	}
+	return all
+}
