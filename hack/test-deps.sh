@@ -6,7 +6,7 @@ set -euo pipefail
 # command=package. vim and rsync replace files in different ways. curl is an independent
 # client of the socket. Examples use jq and Python. nginx serves a manifest URL. containerd
 # needs runc. strace makes system calls fail. An ext4 becomes read-only at an error. The race
-# detector needs cgo, and cgo needs a C compiler.
+# detector needs cgo, and cgo needs a C compiler. tmux is the terminal of "podconfigd top".
 deps=(
 	vim.tiny=vim-tiny
 	rsync=rsync
@@ -18,6 +18,7 @@ deps=(
 	strace=strace
 	mkfs.ext4=e2fsprogs
 	cc=gcc
+	tmux=tmux
 )
 
 packages=()

@@ -61,6 +61,14 @@ func (f *clientFlags) local(cmd *cobra.Command) bool {
 	return cmd.Flags().Changed("socket") || f.config.Server == "" || strings.HasPrefix(f.config.Server, "unix://")
 }
 
+// address returns the address of the daemon.
+func (f *clientFlags) address(cmd *cobra.Command) string {
+	if cmd.Flags().Changed("socket") || f.config.Server == "" {
+		return f.socket
+	}
+	return f.config.Server
+}
+
 // onlyTLS returns the name of a flag that is set and requires https.
 func (f *clientFlags) onlyTLS() string {
 	c := &f.config

@@ -12,7 +12,7 @@ import (
 // newRootCommand returns the command of the daemon with its subcommands.
 func newRootCommand() *cobra.Command {
 	cmd := newDaemonCommand()
-	cmd.AddCommand(newWatchCommand(), newGetCommand(), newStatusCommand(), newHistoryCommand(), newLookupCommand(),
+	cmd.AddCommand(newWatchCommand(), newGetCommand(), newStatusCommand(), newTopCommand(), newHistoryCommand(), newLookupCommand(),
 		newResyncCommand(), newReleaseCommand(), newProxyCommand(), newVersionCommand())
 	cmd.AddCommand(daemonCommands()...)
 	cmd.SetFlagErrorFunc(withoutSecrets)

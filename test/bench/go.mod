@@ -7,7 +7,7 @@ replace github.com/podconfigd/podconfigd => ../..
 require (
 	github.com/go-logr/logr v1.4.3
 	github.com/podconfigd/podconfigd v0.0.0-00010101000000-000000000000
-	golang.org/x/sys v0.40.0
+	golang.org/x/sys v0.47.0
 	google.golang.org/grpc v1.79.3
 	k8s.io/api v0.36.3
 	k8s.io/apimachinery v0.36.3
@@ -17,6 +17,8 @@ require (
 	k8s.io/kubelet v0.36.3
 	k8s.io/kubernetes v1.36.3
 )
+
+require github.com/rogpeppe/go-internal v1.16.0 // indirect
 
 require (
 	cyphar.com/go-pathrs v0.2.2 // indirect
@@ -69,7 +71,7 @@ require (
 	go.yaml.in/yaml/v3 v3.0.4 // indirect
 	golang.org/x/net v0.49.0
 	golang.org/x/oauth2 v0.34.0 // indirect
-	golang.org/x/sync v0.19.0 // indirect
+	golang.org/x/sync v0.22.0 // indirect
 	golang.org/x/term v0.39.0 // indirect
 	golang.org/x/text v0.33.0 // indirect
 	golang.org/x/time v0.14.0 // indirect

@@ -1,0 +1,32 @@
+package top
+
+import (
+	"regexp"
+)
+
+// verdictDetail returns the detail of a manifest.
+func (m *model) verdictDetail(of *manifest) *detail {
+	verdict := string(of.State)
+	if of.Reason != "" {
+		verdict += " (" + of.Reason + ")"
+	}
+	lines := m.fields("Manifest", of.Path, "Line", faultLine(of.Message), "Source", of.source, "Verdict", verdict, "Pod", of.podName(), "UID", of.UID)
+	if of.Message != "" {
+		lines = append(lines, "", m.styles.verdict(of.State).Render(clean(of.Message)))
+	}
+	for _, warning := range of.Warnings {
+		lines = append(lines, "", m.styles.warn.Render("warning: "+clean(warning)))
+	}
+	if name := of.podName(); name != "" {
+		lines = append(lines, "", m.styles.dim.Render("Press y, h or d in the list for the YAML, the history or the changes of the pod."))
+	}
+	return m.newDetail("Manifest "+of.Path, lines)
+}
+
+// faultLine returns the line that a message names, as in "web.yaml:10: spec: …", or "".
+func faultLine(message string) string {
+	if found := regexp.MustCompile(`^\S*:(\d+): `).FindStringSubmatch(message); found != nil {
+		return found[1]
+	}
+	return ""
+}
