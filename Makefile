@@ -41,6 +41,9 @@ tool_defaulter-gen := k8s.io/code-generator/cmd/defaulter-gen
 generate_config = $(TOOLS)/deepcopy-gen --go-header-file /dev/null --output-file zz_generated.deepcopy.go ./$(1) && \
 	$(TOOLS)/defaulter-gen --go-header-file /dev/null --output-file zz_generated.defaults.go ./$(1)
 
+# generate_grpc makes the reference page of the gRPC interface.
+generate_grpc = mkdir -p bin && $(BUF) build -o bin/api.binpb && $(SHARED) run ./hack/protodoc bin/api.binpb >$(1) && rm bin/api.binpb
+
 # Platforms besides that of the tests, and the packages that have code for each. On platforms
 # other than Linux, the command has no daemon.
 PLATFORMS := linux/arm64 darwin/arm64 windows/amd64
@@ -152,6 +155,8 @@ lint-api: $(BUF) $(PROTOC_PLUGINS) $(GENERATORS) ## Check the protobuf interface
 	@mkdir -p bin/generated/config/v1alpha1 && cp api/config/v1alpha1/[!z]*.go bin/generated/config/v1alpha1
 	@$(call generate_config,bin/generated/config/v1alpha1)
 	@for f in bin/generated/config/v1alpha1/zz_*.go; do diff -u api/config/v1alpha1/$${f##*/} $$f || exit 1; done
+	@$(call generate_grpc,bin/generated/grpc.md)
+	@diff -u docs/reference/grpc.md bin/generated/grpc.md
 	@rm -rf bin/generated
 
 .PHONY: api-baseline
@@ -188,6 +193,7 @@ fuzz: ## Run every fuzz target for FUZZTIME
 generate: $(BUF) $(PROTOC_PLUGINS) $(GENERATORS) ## Regenerate the generated code
 	PATH='$(TOOLS)':"$$PATH" $(BUF) generate
 	$(call generate_config,api/config/v1alpha1)
+	$(call generate_grpc,docs/reference/grpc.md)
 	$(GO) generate ./...
 
 .PHONY: fmt
