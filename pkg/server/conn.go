@@ -36,6 +36,9 @@ type admittedConn struct {
 	// http1 makes Read stop at the end of the header of a request.
 	http1 bool
 	scan  headerScanner
+	// begun is closed when a handler has the first request, and when the connection is closed.
+	begun chan struct{}
+	begin func()
 
 	mu sync.Mutex // guards what follows
 	// written is how many bytes were written. flushed is signaled when it grows, and when the
@@ -56,7 +59,23 @@ type admittedConn struct {
 func newAdmittedConn(conn net.Conn, local net.Addr, refusal error, release func()) *admittedConn {
 	c := &admittedConn{Conn: conn, local: local, refusal: refusal, release: sync.OnceFunc(release)}
 	c.flushed.L = &c.mu
+	c.begun = make(chan struct{})
+	c.begin = sync.OnceFunc(func() { close(c.begun) })
 	return c
+}
+
+// awaitRequest waits until a handler has the first request. When the context is done, it waits no
+// longer than lastTime.
+func (c *admittedConn) awaitRequest(ctx context.Context) {
+	select {
+	case <-c.begun:
+		return
+	case <-ctx.Done():
+	}
+	select {
+	case <-c.begun:
+	case <-time.After(lastTime):
+	}
 }
 
 // Read reads from the client, at most until the end of the header of a request.
@@ -133,6 +152,7 @@ func (c *admittedConn) stream() (stop func()) {
 // Close closes the connection and releases its place.
 func (c *admittedConn) Close() error {
 	defer c.release()
+	c.begin()
 	c.mu.Lock()
 	c.closed = true
 	c.mu.Unlock()

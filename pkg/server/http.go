@@ -102,6 +102,9 @@ const bodyWait = 100 * time.Millisecond
 // soon, net/http sends the answer and closes the connection.
 func wellFormed(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if conn := connFrom(r.Context()); conn != nil {
+			conn.begin()
+		}
 		if isGRPC(r) {
 			next.ServeHTTP(w, r)
 			return

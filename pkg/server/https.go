@@ -23,11 +23,11 @@ func (s *Server) RunHTTPS(ctx context.Context, l net.Listener, config *tls.Confi
 	guard := newGuard(auth, s.metrics)
 	handler := withControl(guard.guard(byProtocol(calls, s.handler())))
 	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return split.run(ctx) })
-	group.Go(func() error { return s.serve(ctx, split.plain, handler) })
-	group.Go(func() error { return s.serveHTTP2(ctx, split.modern, handler) })
-	group.Go(func() error { return serve(ctx, split.refusedPlain, s.refuser(refuseAll)) })
-	group.Go(func() error { return serve(ctx, split.refusedModern, overHTTP2(s.refuser(refuseAll))) })
+	serving := untilSplit(ctx, group, split)
+	group.Go(func() error { return s.serve(serving, split.plain, handler) })
+	group.Go(func() error { return s.serveHTTP2(serving, split.modern, handler) })
+	group.Go(func() error { return serve(serving, split.refusedPlain, s.refuser(refuseAll)) })
+	group.Go(func() error { return serve(serving, split.refusedModern, overHTTP2(s.refuser(refuseAll))) })
 	return group.Wait()
 }
 

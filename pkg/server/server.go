@@ -121,15 +121,15 @@ func (s *Server) run(ctx context.Context, l net.Listener, plain http.Handler, mo
 	}
 	split := newSplitter(l, gate)
 	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return split.run(ctx) })
+	serving := untilSplit(ctx, group, split)
 	if kept, ok := l.(*listener); ok {
 		remakes := s.metrics.remakes.WithLabelValues(l.Addr().String())
 		group.Go(func() error { return kept.keep(ctx, remakes.Inc) })
 	}
-	group.Go(func() error { return s.serve(ctx, split.plain, plain) })
-	group.Go(func() error { return serveGRPC(ctx, modern(ctx), split.modern) })
-	group.Go(func() error { return serve(ctx, split.refusedPlain, s.refuser(s.handleHealth)) })
-	group.Go(func() error { return serveGRPC(ctx, s.grpcRefuser(), split.refusedModern) })
+	group.Go(func() error { return s.serve(serving, split.plain, plain) })
+	group.Go(func() error { return serveGRPC(serving, modern(serving), split.modern) })
+	group.Go(func() error { return serve(serving, split.refusedPlain, s.refuser(s.handleHealth)) })
+	group.Go(func() error { return serveGRPC(serving, s.grpcRefuser(), split.refusedModern) })
 	return group.Wait()
 }
 
@@ -146,12 +146,12 @@ func (s *Server) RunMetrics(ctx context.Context, l net.Listener) error {
 	s.handleMetrics(mux, &s.limits.scrapes)
 	split := newSplitter(l, &s.limits.tcp)
 	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return split.run(ctx) })
+	serving := untilSplit(ctx, group, split)
 	for _, side := range []*handedOn{split.plain, split.modern} { // net/http refuses HTTP/2
-		group.Go(func() error { return s.serve(ctx, side, readOnly(mux)) })
+		group.Go(func() error { return s.serve(serving, side, readOnly(mux)) })
 	}
 	for _, side := range []*handedOn{split.refusedPlain, split.refusedModern} {
-		group.Go(func() error { return serve(ctx, side, s.refuser(s.handleHealth)) })
+		group.Go(func() error { return serve(serving, side, s.refuser(s.handleHealth)) })
 	}
 	return group.Wait()
 }

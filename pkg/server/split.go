@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"golang.org/x/net/http2"
+	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/klog/v2"
 )
@@ -60,6 +61,24 @@ func newSplitter(l net.Listener, gate *gate) *splitter {
 		listener: l, gate: gate,
 		plain: side(), modern: side(), refusedPlain: side(), refusedModern: side(),
 	}
+}
+
+// lastTime is the time that a client whose connection was accepted just before the server stops
+// has for its request. No other server can answer it, whereas clients that connect later wait for
+// the next daemon if the service manager has the socket.
+const lastTime = 200 * time.Millisecond
+
+// untilSplit runs the splitter, and returns a context for the servers that get its connections. It
+// is done when they have begun to answer all connections that the splitter accepted: in a shutdown,
+// net/http drops a request that it has just read.
+func untilSplit(ctx context.Context, group *errgroup.Group, s *splitter) context.Context {
+	serving, stop := context.WithCancelCause(context.WithoutCancel(ctx))
+	group.Go(func() error {
+		err := s.run(ctx)
+		stop(err)
+		return err
+	})
+	return serving
 }
 
 // acceptRetries are the waits after a temporary error of Accept, for example too many open
@@ -175,17 +194,23 @@ func (s *splitter) handOn(ctx context.Context, conn *admittedConn) {
 		patience, plain, modern = refusalTime, s.refusedPlain, s.refusedModern
 	}
 	_ = conn.SetDeadline(time.Now().Add(patience)) // if the connection is closed, reads fail too
-	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
-	defer stop()
-	err := handshake(ctx, conn)
+	hurried := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(hurried)
+		_ = conn.SetDeadline(time.Now().Add(lastTime))
+	})
+	err := handshake(context.WithoutCancel(ctx), conn)
 	var head []byte
 	var http2 bool
 	if err == nil {
 		head, http2, err = peek(conn.Conn)
 	}
-	if err != nil || !stop() {
+	if !stop() {
+		<-hurried // it sets no deadline after this
+	}
+	if err != nil {
 		conn.abort()
-		_ = conn.Close() // the client has gone, or the server stops
+		_ = conn.Close() // the client has gone, or sent nothing in time
 		return
 	}
 	_ = conn.SetDeadline(time.Time{})
@@ -196,8 +221,11 @@ func (s *splitter) handOn(ctx context.Context, conn *admittedConn) {
 	}
 	select {
 	case side.conns <- conn:
+		if conn.http1 {
+			conn.awaitRequest(ctx)
+		}
 	case <-side.closed:
-		_ = conn.Close() // the server stops
+		_ = conn.Close() // the server has failed
 	}
 }
 
