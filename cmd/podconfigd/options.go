@@ -34,7 +34,8 @@ type daemonOptions struct {
 
 func newDaemonOptions() *daemonOptions {
 	config := daemon.DefaultConfig()
-	config.InCluster, config.NotifyServiceManager = apiserver.InCluster(), true
+	config.InCluster = apiserver.InCluster()
+	config.NotifyServiceManager, config.SocketActivation = true, true
 	return &daemonOptions{
 		Config: config, logging: logsapi.NewLoggingConfiguration(),
 		header: make(map[string][]string), mode: fmt.Sprintf("%04o", config.SocketMode),

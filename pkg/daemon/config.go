@@ -163,6 +163,10 @@ type Config struct {
 	// the process, if the environment has NOTIFY_SOCKET: READY=1 when the sockets are served,
 	// STATUS=, STOPPING=1, and WATCHDOG=1 while the sync loop works. The command sets it.
 	NotifyServiceManager bool
+	// SocketActivation serves the listening sockets that the service manager passed to the
+	// process (LISTEN_FDS) instead of making those with the same addresses. Each of them must be
+	// in the configuration. Run takes them out of the environment. The command sets it.
+	SocketActivation bool
 
 	// Collectors are metrics of the program around the daemon, which /metrics serves too.
 	Collectors []prometheus.Collector

@@ -13,6 +13,7 @@ import (
 var notSet = map[daemon.FieldName]string{
 	"InCluster":            "the environment of a pod sets it",
 	"NotifyServiceManager": "the command sets it",
+	"SocketActivation":     "the command sets it",
 	"Collectors":           "the program sets it",
 }
 

@@ -43,7 +43,7 @@ var reloads = map[FieldName]part{
 	"TLSCertFile": onlyAtStart, "TLSPrivateKeyFile": onlyAtStart, // the content of the files is reloaded
 	"Authentication": onlyAtStart, "Authorization": onlyAtStart,
 	"StateDir":             onlyAtStart,
-	"NotifyServiceManager": onlyAtStart, "Collectors": onlyAtStart,
+	"NotifyServiceManager": onlyAtStart, "SocketActivation": onlyAtStart, "Collectors": onlyAtStart,
 }
 
 // part is a part of the daemon that takes changes of the configuration while it runs.

@@ -18,28 +18,37 @@ type sockets struct {
 	// unix are the unix sockets of Listen, http its loopback addresses, https its addresses with
 	// TLS.
 	unix, http, https []net.Listener
+	// passed are the sockets of the service manager that are not among the others.
+	passed passedSockets
 }
 
-// listen opens all sockets, or none.
+// listen opens all sockets, or none. It takes those that the service manager passed to the
+// process.
 func listen(ctx context.Context, c *Config) (_ *sockets, err error) {
 	s := new(sockets)
 	defer func() {
+		s.passed.close()
 		if err != nil {
 			s.close()
 		}
 	}()
+	if c.SocketActivation {
+		if s.passed, err = takeSockets(); err != nil {
+			return nil, err
+		}
+	}
 	opts := server.ListenOptions{Path: c.Socket, Flag: "--socket", Mode: c.SocketMode, Group: c.SocketGroup}
-	if s.main, err = server.Listen(ctx, opts); err != nil {
+	if s.main, err = s.openUnix(ctx, opts); err != nil {
 		return nil, err
 	}
 	if c.PodsAPISocket != "" {
 		opts.Path, opts.Flag = c.PodsAPISocket, "--pods-api-socket"
-		if s.podsAPI, err = server.Listen(ctx, opts); err != nil {
+		if s.podsAPI, err = s.openUnix(ctx, opts); err != nil {
 			return nil, err
 		}
 	}
 	if c.MetricsBindAddress != "" {
-		if s.metrics, err = new(net.ListenConfig).Listen(ctx, "tcp", c.MetricsBindAddress); err != nil {
+		if s.metrics, err = s.openMetrics(ctx, c.MetricsBindAddress); err != nil {
 			return nil, fmt.Errorf("--metrics-bind-address: %w", err)
 		}
 	}
@@ -48,7 +57,7 @@ func listen(ctx context.Context, c *Config) (_ *sockets, err error) {
 			return nil, fmt.Errorf("--listen: %w", err)
 		}
 	}
-	return s, nil
+	return s, s.passed.left()
 }
 
 // add listens on an address of Config.Listen.
@@ -59,22 +68,42 @@ func (s *sockets) add(ctx context.Context, text string, opts server.ListenOption
 	}
 	if address.Scheme == server.SchemeUnix {
 		opts.Path, opts.Flag = address.Path, "--listen"
-		l, err := server.Listen(ctx, opts)
+		l, err := s.openUnix(ctx, opts)
 		if err == nil {
 			s.unix = append(s.unix, l)
 		}
 		return err
 	}
-	l, err := address.Listen(ctx)
-	switch {
-	case err != nil:
-		return err
-	case address.Scheme == server.SchemeHTTPS:
+	l := s.passed.tcp(address.Host, address.Port)
+	if l == nil {
+		if l, err = address.Listen(ctx); err != nil {
+			return err
+		}
+	}
+	if address.Scheme == server.SchemeHTTPS {
 		s.https = append(s.https, l)
-	default:
+	} else {
 		s.http = append(s.http, l)
 	}
 	return nil
+}
+
+// openUnix listens on a unix socket: that of the service manager, or a new one.
+func (s *sockets) openUnix(ctx context.Context, opts server.ListenOptions) (net.Listener, error) {
+	if passed := s.passed.unix(opts.Path); passed != nil {
+		return server.Adopt(ctx, opts, passed)
+	}
+	return server.Listen(ctx, opts)
+}
+
+// openMetrics listens on an address of TCP, as openUnix.
+func (s *sockets) openMetrics(ctx context.Context, address string) (net.Listener, error) {
+	if host, port, err := net.SplitHostPort(address); err == nil {
+		if passed := s.passed.tcp(host, portOf(port)); passed != nil {
+			return passed, nil
+		}
+	}
+	return new(net.ListenConfig).Listen(ctx, "tcp", address)
 }
 
 func (s *sockets) close() {

@@ -32,7 +32,13 @@ type ListenOptions struct {
 	// Group is the name or number of the group of the socket file; the group of the process if
 	// empty.
 	Group string
+
+	// uid is the owner of the socket file, plus one; 0 is the user of the process.
+	uid int
 }
+
+// owner returns the owner of the socket file; -1 is the user of the process.
+func (o *ListenOptions) owner() int { return o.uid - 1 }
 
 // Listen creates the socket and listens on it. It creates the directory if it is missing. A
 // Server that serves the listener creates the socket file again if it is removed.
@@ -48,6 +54,8 @@ func Listen(ctx context.Context, opts ListenOptions) (net.Listener, error) {
 type socket struct {
 	*net.UnixListener
 	file fs.FileInfo
+	// passed is true if the service manager owns the socket and its file.
+	passed bool
 }
 
 func listen(ctx context.Context, opts ListenOptions) (_ *socket, err error) {
@@ -87,7 +95,7 @@ func listen(ctx context.Context, opts ListenOptions) (_ *socket, err error) {
 			_ = os.Remove(temp)
 		}
 	}()
-	if err := os.Chown(temp, -1, gid); err != nil {
+	if err := os.Chown(temp, opts.owner(), gid); err != nil {
 		return nil, err
 	}
 	if err := os.Chmod(temp, opts.Mode); err != nil {
@@ -100,7 +108,7 @@ func listen(ctx context.Context, opts ListenOptions) (_ *socket, err error) {
 	if err := os.Rename(temp, opts.Path); err != nil {
 		return nil, err
 	}
-	return &socket{inner, made}, nil
+	return &socket{UnixListener: inner, file: made}, nil
 }
 
 // withoutName removes the temporary name of the socket from an error of the system. The
@@ -138,13 +146,16 @@ func checkFree(ctx context.Context, opts ListenOptions) error {
 		_ = conn.Close() // the connection was only a test
 		return fmt.Errorf("%w; stop it or choose another path with %s", errSocketInUse, opts.Flag)
 	}
-	if errors.Is(err, syscall.ECONNREFUSED) {
-		return nil // the socket is from an earlier run
-	}
-	if errors.Is(err, fs.ErrNotExist) {
+	if isStale(err) {
 		return nil
 	}
 	return fmt.Errorf("checking whether another process serves it: %w", err)
+}
+
+// isStale reports whether an error of a connect says that no process listens on the socket: its
+// file is from an earlier run, or is gone.
+func isStale(err error) bool {
+	return errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, fs.ErrNotExist)
 }
 
 // lockPatience is how long lockDir waits, and lockRetry the interval between its attempts. A

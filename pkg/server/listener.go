@@ -65,9 +65,10 @@ func (l *listener) Close() error {
 	return l.socket.remove(l.opts.Path)
 }
 
-// remove closes the socket, and removes its file if it is still at the path.
+// remove closes the socket, and removes its file if it is still at the path and no other process
+// has the socket.
 func (s *socket) remove(path string) error {
-	if s.at(path) {
+	if !s.passed && s.at(path) {
 		_ = os.Remove(path) // if it stays, clients get "connection refused"
 	}
 	return s.Close()

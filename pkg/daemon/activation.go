@@ -1,0 +1,182 @@
+package daemon
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+
+	"github.com/coreos/go-systemd/v22/activation"
+	"golang.org/x/sys/unix"
+
+	"github.com/podconfigd/podconfigd/internal/loopback"
+)
+
+// passedSocket is a listening socket that the service manager passed to the process.
+//
+// Its address says which listener of the configuration it is. The name that the service manager
+// gives it (FileDescriptorName=) is only for errors: clients use the address.
+type passedSocket struct {
+	net.Listener
+	name string
+}
+
+// passedSockets are the sockets that are not taken yet.
+type passedSockets []*passedSocket
+
+// takeSockets returns the sockets that the service manager passed to the process, if any. It
+// removes them from the environment, so that credential plugins do not inherit it.
+//
+// sd_listen_fds(3), systemd.socket(5).
+func takeSockets() (_ passedSockets, err error) {
+	files := activation.Files(true)
+	var all passedSockets
+	var faults []error
+	for _, f := range files {
+		l, err := listenerOf(f)
+		if err != nil {
+			faults = append(faults, fmt.Errorf("socket activation: the service manager passed file descriptor %d, %q: %w", f.Fd(), f.Name(), err))
+		} else {
+			all = append(all, &passedSocket{l, f.Name()})
+		}
+		_ = f.Close() // the listener has a copy
+	}
+	if err := errors.Join(faults...); err != nil {
+		all.close()
+		return nil, err
+	}
+	return all, nil
+}
+
+// listenerOf returns the listener of a file.
+func listenerOf(f *os.File) (net.Listener, error) {
+	raw, err := f.SyscallConn()
+	if err != nil {
+		return nil, err
+	}
+	var kind, listens int
+	var kindErr, listensErr error
+	if err := raw.Control(func(fd uintptr) {
+		kind, kindErr = unix.GetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_TYPE)
+		listens, listensErr = unix.GetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_ACCEPTCONN)
+	}); err != nil {
+		return nil, err
+	}
+	switch {
+	case errors.Is(kindErr, unix.ENOTSOCK):
+		return nil, errors.New("it is not a socket: expected only ListenStream= in the socket unit")
+	case kindErr != nil:
+		return nil, fmt.Errorf("reading its type: %w", kindErr)
+	case kind != unix.SOCK_STREAM:
+		return nil, errors.New("it is not a stream socket: expected only ListenStream= in the socket unit")
+	case listensErr != nil:
+		return nil, fmt.Errorf("reading its state: %w", listensErr)
+	case listens == 0:
+		return nil, errors.New("it does not listen: set Accept=no in the socket unit")
+	}
+	l, err := net.FileListener(f)
+	if err != nil {
+		return nil, err
+	}
+	switch l := l.(type) {
+	case *net.UnixListener:
+		l.SetUnlinkOnClose(false) // the file belongs to the service manager
+	case *net.TCPListener:
+	default:
+		_ = l.Close() // nothing was accepted
+		return nil, fmt.Errorf("its address family is %s: expected a unix socket or TCP", l.Addr().Network())
+	}
+	return l, nil
+}
+
+// unix takes the unix socket with that path; nil if there is none.
+func (p *passedSockets) unix(path string) *net.UnixListener {
+	l, _ := p.take(func(l net.Listener) bool {
+		at, ok := l.Addr().(*net.UnixAddr)
+		return ok && samePath(at.Name, path)
+	}).(*net.UnixListener)
+	return l
+}
+
+// samePath reports whether two paths are those of one socket file.
+func samePath(a, b string) bool {
+	if filepath.Clean(a) == filepath.Clean(b) {
+		return true
+	}
+	first, err := os.Stat(a)
+	if err != nil {
+		return false
+	}
+	second, err := os.Stat(b)
+	return err == nil && os.SameFile(first, second)
+}
+
+// tcp takes the socket that listens on a host and a port; nil if there is none. The host is an IP
+// address, "localhost", or empty for all addresses. Port 0 takes none, because any port fits it.
+func (p *passedSockets) tcp(host string, port uint16) net.Listener {
+	return p.take(func(l net.Listener) bool {
+		at, ok := l.Addr().(*net.TCPAddr)
+		return ok && port != 0 && at.AddrPort().Port() == port && sameHost(at.AddrPort().Addr().Unmap(), host)
+	})
+}
+
+// sameHost reports whether a listener on the host listens on the address. All addresses of
+// IPv4 and all addresses of IPv6 are the same to it, as to net.Listen.
+func sameHost(at netip.Addr, host string) bool {
+	if host == loopback.Name {
+		return at.IsLoopback()
+	}
+	want, err := netip.ParseAddr(host)
+	switch {
+	case host == "":
+		return at.IsUnspecified()
+	case err != nil:
+		return false
+	}
+	want = want.Unmap()
+	return at == want || at.IsUnspecified() && want.IsUnspecified()
+}
+
+// take removes the first socket that fits, and returns its listener; nil if there is none.
+func (p *passedSockets) take(fits func(net.Listener) bool) net.Listener {
+	i := slices.IndexFunc(*p, func(s *passedSocket) bool { return fits(s.Listener) })
+	if i < 0 {
+		return nil
+	}
+	taken := (*p)[i].Listener
+	*p = slices.Delete(*p, i, i+1)
+	return taken
+}
+
+// left returns an error that names the sockets that were not taken.
+func (p passedSockets) left() error {
+	var errs []error
+	for _, s := range p {
+		errs = append(errs, fmt.Errorf("socket activation: the service manager passed the socket %s (%q), which is not in the configuration, or passed it twice: set it with %v, %v, %v or %v, or remove it from the socket unit",
+			s.Addr(), s.name, FieldName("Socket"), FieldName("PodsAPISocket"), FieldName("Listen"), FieldName("MetricsBindAddress")))
+	}
+	return errors.Join(errs...)
+}
+
+// close closes the sockets that were not taken.
+func (p passedSockets) close() {
+	for _, s := range p {
+		_ = s.Close() // the service manager has it too
+	}
+}
+
+// portOf returns the port of a number or the name of a service; 0 if there is none.
+func portOf(service string) uint16 {
+	if port, err := strconv.ParseUint(service, 10, 16); err == nil {
+		return uint16(port)
+	}
+	port, err := net.LookupPort("tcp", service) //nolint:noctx // it reads /etc/services and waits for nothing
+	if err != nil {
+		return 0
+	}
+	return uint16(port)
+}
