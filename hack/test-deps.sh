@@ -7,6 +7,7 @@ set -euo pipefail
 # client of the socket. Examples use jq and Python. nginx serves a manifest URL. containerd
 # needs runc. strace makes system calls fail. An ext4 becomes read-only at an error. The race
 # detector needs cgo, and cgo needs a C compiler. tmux is the terminal of "podconfigd top".
+# systemd runs the units of deploy/systemd.
 deps=(
 	vim.tiny=vim-tiny
 	rsync=rsync
@@ -17,6 +18,7 @@ deps=(
 	runc=runc
 	strace=strace
 	mkfs.ext4=e2fsprogs
+	systemd-analyze=systemd
 	cc=gcc
 	tmux=tmux
 )

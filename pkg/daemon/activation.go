@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -13,7 +12,7 @@ import (
 	"github.com/coreos/go-systemd/v22/activation"
 	"golang.org/x/sys/unix"
 
-	"github.com/podconfigd/podconfigd/internal/loopback"
+	"github.com/podconfigd/podconfigd/pkg/server"
 )
 
 // passedSocket is a listening socket that the service manager passed to the process.
@@ -115,30 +114,12 @@ func samePath(a, b string) bool {
 	return err == nil && os.SameFile(first, second)
 }
 
-// tcp takes the socket that listens on a host and a port; nil if there is none. The host is an IP
-// address, "localhost", or empty for all addresses. Port 0 takes none, because any port fits it.
-func (p *passedSockets) tcp(host string, port uint16) net.Listener {
+// tcp takes the socket that listens on an address; nil if there is none.
+func (p *passedSockets) tcp(address server.Address) net.Listener {
 	return p.take(func(l net.Listener) bool {
 		at, ok := l.Addr().(*net.TCPAddr)
-		return ok && port != 0 && at.AddrPort().Port() == port && sameHost(at.AddrPort().Addr().Unmap(), host)
+		return ok && address.ListensAt(at.AddrPort())
 	})
-}
-
-// sameHost reports whether a listener on the host listens on the address. All addresses of
-// IPv4 and all addresses of IPv6 are the same to it, as to net.Listen.
-func sameHost(at netip.Addr, host string) bool {
-	if host == loopback.Name {
-		return at.IsLoopback()
-	}
-	want, err := netip.ParseAddr(host)
-	switch {
-	case host == "":
-		return at.IsUnspecified()
-	case err != nil:
-		return false
-	}
-	want = want.Unmap()
-	return at == want || at.IsUnspecified() && want.IsUnspecified()
 }
 
 // take removes the first socket that fits, and returns its listener; nil if there is none.

@@ -74,7 +74,7 @@ func (s *sockets) add(ctx context.Context, text string, opts server.ListenOption
 		}
 		return err
 	}
-	l := s.passed.tcp(address.Host, address.Port)
+	l := s.passed.tcp(address)
 	if l == nil {
 		if l, err = address.Listen(ctx); err != nil {
 			return err
@@ -99,7 +99,7 @@ func (s *sockets) openUnix(ctx context.Context, opts server.ListenOptions) (net.
 // openMetrics listens on an address of TCP, as openUnix.
 func (s *sockets) openMetrics(ctx context.Context, address string) (net.Listener, error) {
 	if host, port, err := net.SplitHostPort(address); err == nil {
-		if passed := s.passed.tcp(host, portOf(port)); passed != nil {
+		if passed := s.passed.tcp(server.Address{Host: host, Port: portOf(port)}); passed != nil {
 			return passed, nil
 		}
 	}

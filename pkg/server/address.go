@@ -124,6 +124,24 @@ func (a Address) Listen(ctx context.Context) (net.Listener, error) {
 	return l, nil
 }
 
+// ListensAt reports whether a socket that listens at an address is what Listen would return. As for
+// net.Listen, all addresses of IPv4 and all addresses of IPv6 are the same. Port 0 has no such
+// socket, because any port fits it.
+func (a Address) ListensAt(at netip.AddrPort) bool {
+	if a.Scheme == SchemeUnix || a.Port == 0 || at.Port() != a.Port {
+		return false
+	}
+	is := at.Addr().Unmap()
+	switch a.Host {
+	case "":
+		return is.IsUnspecified()
+	case loopback.Name:
+		return is.IsLoopback()
+	}
+	want, err := netip.ParseAddr(a.Host)
+	return err == nil && (is == want.Unmap() || is.IsUnspecified() && want.IsUnspecified())
+}
+
 // Same reports whether two addresses can't both be listened on.
 func (a Address) Same(b Address) bool {
 	if a.Scheme == SchemeUnix || b.Scheme == SchemeUnix {

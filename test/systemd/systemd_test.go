@@ -1,0 +1,254 @@
+// Package systemd tests the units of deploy/systemd with Debian's systemd as PID 1.
+package systemd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/podconfigd/podconfigd/internal/testutil"
+	"github.com/podconfigd/podconfigd/test/machine"
+)
+
+const (
+	socketPath = "/run/podconfigd/podconfigd.sock"
+	configPath = "/etc/podconfigd/config.yaml"
+	config     = `apiVersion: config.podconfigd.dev/v1alpha1
+kind: PodConfigdConfiguration
+staticPodPath: /etc/kubernetes/manifests
+stateDir: /var/lib/podconfigd
+`
+	pod = `apiVersion: v1
+kind: Pod
+metadata: {name: web}
+spec: {containers: [{name: c, image: i}]}
+`
+)
+
+// node is a machine with podconfigd.
+type node struct {
+	*machine.Machine
+	client *http.Client
+}
+
+// install starts a machine and installs podconfigd and its units, with a drop-in for the service
+// and one for the socket.
+func install(t *testing.T, service, socket string) *node {
+	t.Helper()
+	n := &node{Machine: machine.Start(t)} // first, because it can skip the test
+	program := testutil.MustProgram(t, ".", "./cmd/podconfigd")
+	root, err := testutil.Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	units := filepath.Join(root, "deploy", "systemd")
+	n.Copy(t, program, "/usr/bin/podconfigd")
+	for _, unit := range []string{"podconfigd.service", "podconfigd.socket"} {
+		n.Copy(t, filepath.Join(units, unit), "/etc/systemd/system/"+unit)
+	}
+	n.Copy(t, filepath.Join(units, "sysusers.conf"), "/etc/sysusers.d/podconfigd.conf")
+	n.Run(t, "systemd-sysusers")
+	n.Write(t, "/etc/systemd/system/podconfigd.service.d/test.conf", service)
+	n.Write(t, "/etc/systemd/system/podconfigd.socket.d/test.conf", socket)
+	n.Write(t, configPath, config)
+	n.Write(t, "/etc/kubernetes/manifests/web.yaml", pod)
+	n.Run(t, "systemctl", "daemon-reload")
+	n.client = &http.Client{Timeout: testutil.Patience, Transport: &http.Transport{
+		DisableKeepAlives: true,
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "unix", n.Path(socketPath))
+		},
+	}}
+	return n
+}
+
+// get requests a path on a new connection, and returns the body of the answer.
+func (n *node) get(path string) (string, error) {
+	resp, err := n.client.Get("http://localhost" + path)
+	if err != nil {
+		return "", err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err == nil && resp.StatusCode != http.StatusOK {
+		err = fmt.Errorf("%s: %s: %s", path, resp.Status, body)
+	}
+	return string(body), err
+}
+
+// stream opens a stream on a new connection. A daemon that stops ends it, maybe before the first
+// line.
+func (n *node) stream() error {
+	resp, err := n.client.Get("http://localhost/v1alpha1/updates")
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if _, err = resp.Body.Read(make([]byte, 1)); errors.Is(err, io.EOF) {
+		return nil
+	}
+	return err
+}
+
+// ready waits until the daemon has read its sources.
+func (n *node) ready(t *testing.T) {
+	t.Helper()
+	testutil.Eventually(t, func() error {
+		_, err := n.get("/readyz")
+		return err
+	})
+}
+
+func TestTheService(t *testing.T) {
+	t.Parallel()
+	n := install(t, "[Service]\nWatchdogSec=1s\nTimeoutAbortSec=100ms\nRestartSec=10ms\n", "")
+	// A client that connects to the socket starts the service.
+	n.Run(t, "systemctl", "start", "podconfigd.socket")
+	if state := n.Show(t, "podconfigd.service", "ActiveState"); state != "inactive" {
+		t.Errorf("the service is %s before a client connects", state)
+	}
+	if _, err := n.get("/livez"); err != nil {
+		t.Error(err)
+	}
+	n.ready(t)
+	for unit, want := range map[string]string{"podconfigd.service": "active/running", "podconfigd.socket": "active/running"} {
+		if state := n.Show(t, unit, "ActiveState") + "/" + n.Show(t, unit, "SubState"); state != want {
+			t.Errorf("%s is %s, want %s", unit, state, want)
+		}
+	}
+	testutil.Until(t, "the status of the service has the pod", func() bool {
+		return n.Show(t, "podconfigd.service", "StatusText") == "Serving 1 pods"
+	})
+	// The mode and the group are those of the socket unit.
+	info, err := os.Lstat(n.Path(socketPath))
+	if err != nil || info.Mode() != fs.ModeSocket|0o660 {
+		t.Errorf("the socket is %v, %v", info, err)
+	}
+	if owner := n.Run(t, "stat", "--format=%U:%G", socketPath); owner != "root:podconfigd" {
+		t.Errorf("the socket belongs to %s", owner)
+	}
+	t.Run("analyze", n.testAnalyze)
+	t.Run("lookup", n.testLookup)
+	t.Run("reload", n.testReload)
+	t.Run("restarts", n.testRestarts)
+	t.Run("watchdog", n.testWatchdog)
+	if log := n.Log("podconfigd.socket"); strings.Contains(log, "failed") {
+		t.Errorf("the socket unit failed:\n%s", log)
+	}
+	n.Run(t, "systemctl", "stop", "podconfigd.socket", "podconfigd.service")
+	if _, err := os.Lstat(n.Path(socketPath)); !os.IsNotExist(err) {
+		t.Errorf("the socket after the stop of its unit: %v", err)
+	}
+}
+
+// exposure is the largest exposure that "systemd-analyze security" may find, in tenths.
+const exposure = "28"
+
+func (n *node) testAnalyze(t *testing.T) {
+	if out := n.Run(t, "systemd-analyze", "verify", "--man=no", "/etc/systemd/system/podconfigd.service", "/etc/systemd/system/podconfigd.socket"); out != "" {
+		t.Errorf("verify: %s", out)
+	}
+	out := n.Run(t, "systemd-analyze", "security", "--offline=true", "--threshold="+exposure, "/etc/systemd/system/podconfigd.service") // fails above it
+	t.Log(out[strings.LastIndex(out, "\n")+1:])
+}
+
+// The hardening leaves the processes of the node visible.
+func (n *node) testLookup(t *testing.T) {
+	sleep := n.Command("setpriv", "--reuid=65534", "--clear-groups", "sleep", "1h")
+	if err := sleep.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		_ = sleep.Process.Kill()
+		_ = sleep.Wait()
+	}()
+	var pid string
+	testutil.Until(t, "the process of another user runs", func() bool {
+		var err error
+		pid, err = n.Try("pgrep", "--uid", "65534", "sleep")
+		return err == nil
+	})
+	if out, err := n.Try("podconfigd", "lookup", pid); err == nil || !strings.Contains(out, "it runs in no container: its cgroup is") {
+		t.Errorf("lookup of a process of another user: %s", out)
+	}
+}
+
+// A reload is visible as such, and changes the sources.
+func (n *node) testReload(t *testing.T) {
+	n.Write(t, "/srv/more/more.yaml", strings.ReplaceAll(pod, "web", "more"))
+	n.Write(t, configPath, config+"fileSources: [{name: more, path: /srv/more}]\n")
+	n.Run(t, "systemctl", "reload", "podconfigd.service")
+	testutil.Until(t, "the new source is there", func() bool {
+		pods, err := n.get("/pods")
+		return err == nil && strings.Contains(pods, "more-node1")
+	})
+	testutil.Until(t, "the service runs again", func() bool { return n.Show(t, "podconfigd.service", "SubState") == "running" })
+}
+
+// No client notices that the daemon restarts: those that connect meanwhile wait in the socket of
+// systemd.
+func (n *node) testRestarts(t *testing.T) {
+	const restarts = 20
+	stopped := make(chan struct{})
+	var clients sync.WaitGroup
+	var mu sync.Mutex
+	requests := make(map[string]int)
+	for name, request := range map[string]func() error{
+		"pods":   func() error { _, err := n.get("/pods"); return err },
+		"api":    func() error { _, err := n.get("/api/v1/pods"); return err },
+		"status": func() error { _, err := n.get("/v1alpha1/status"); return err },
+		"stream": n.stream,
+	} {
+		clients.Go(func() {
+			for {
+				select {
+				case <-stopped:
+					return
+				default:
+				}
+				if err := request(); err != nil {
+					t.Errorf("%s: %v", name, err)
+				}
+				mu.Lock()
+				requests[name]++
+				mu.Unlock()
+			}
+		})
+	}
+	for range restarts {
+		n.Run(t, "systemctl", "restart", "podconfigd.service")
+	}
+	close(stopped)
+	clients.Wait()
+	t.Logf("answered during %d restarts: %v", restarts, requests)
+	for name, count := range requests {
+		if count < restarts {
+			t.Errorf("%s: %d requests in %d restarts", name, count, restarts)
+		}
+	}
+}
+
+// A daemon that hangs is killed and replaced.
+func (n *node) testWatchdog(t *testing.T) {
+	before := n.Show(t, "podconfigd.service", "MainPID")
+	n.Run(t, "kill", "-STOP", before)
+	testutil.Eventually(t, func() error { // the next one answers
+		_, err := n.get("/livez")
+		return err
+	})
+	if after := n.Show(t, "podconfigd.service", "MainPID"); after == before {
+		t.Errorf("the daemon %s answered, though it was stopped", after)
+	}
+	if log := n.Log("podconfigd.service"); !strings.Contains(log, "Watchdog timeout") {
+		t.Error("the log has no timeout of the watchdog")
+	}
+}
