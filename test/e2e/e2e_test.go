@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"io/fs"
@@ -12,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"syscall"
@@ -29,12 +31,20 @@ import (
 // binary is the daemon, as built by "make build".
 var binary string
 
+// parallel is how many tests run at a time at least.
+const parallel = 4
+
 func TestMain(m *testing.M) {
 	os.Exit(func() int {
 		var err error
 		if binary, err = testutil.Program(".", "./cmd/podconfigd"); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			return 1
+		}
+		// Most tests mostly wait for servers, so that more of them run at a time than there are processors.
+		flag.Parse()
+		if f := flag.Lookup("test.parallel"); f.Value.String() == fmt.Sprint(runtime.GOMAXPROCS(0)) {
+			_ = f.Value.Set(fmt.Sprint(max(parallel, runtime.GOMAXPROCS(0))))
 		}
 		code := m.Run()
 		if err := goleak.Find(); code == 0 && err != nil {
