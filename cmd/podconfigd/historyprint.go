@@ -75,23 +75,27 @@ type historyTable struct {
 }
 
 func (t *historyTable) print(r *v1alpha1.HistoryRecord) error {
-	row := t.owners.columns(r)
-	changed := poddiff.Summary(r.Changes)
-	switch {
-	case r.Gap != "":
-		changed = r.Gap
-	case r.Replaced:
-		changed = "replaced"
-	case len(r.Changes) == 0:
-		changed = ""
-	case r.Op == v1alpha1.OpAdd:
-		changed = "recreated: " + changed
-	}
-	t.rows = append(t.rows, append(row, changed))
+	t.rows = append(t.rows, append(t.owners.columns(r), changeOf(r)))
 	if len(t.rows) < tableRows {
 		return nil
 	}
 	return t.flush()
+}
+
+// changeOf returns the column CHANGED of a change.
+func changeOf(r *v1alpha1.HistoryRecord) string {
+	changed := poddiff.Summary(r.Changes)
+	switch {
+	case r.Gap != "":
+		return r.Gap
+	case r.Replaced:
+		return "replaced"
+	case len(r.Changes) == 0:
+		return ""
+	case r.Op == v1alpha1.OpAdd:
+		return "recreated: " + changed
+	}
+	return changed
 }
 
 func (t *historyTable) flush() error {

@@ -24,11 +24,11 @@ func run() int {
 	// Only the daemon has a configuration to reload.
 	signal.Ignore(syscall.SIGHUP)
 	err := newRootCommand().ExecuteContext(ctx)
-	switch {
-	case err == nil:
+	if err == nil {
 		return 0
-	case errors.Is(err, errSilent):
-		return 1
+	}
+	if exit, ok := errors.AsType[*exitError](err); ok {
+		return exit.code
 	}
 	printed := make(chan struct{})
 	go func() {
@@ -42,5 +42,10 @@ func run() int {
 	return 1
 }
 
+// exitError ends a command that has already printed everything with an exit code.
+type exitError struct{ code int }
+
+func (e *exitError) Error() string { return fmt.Sprintf("exit code %d", e.code) }
+
 // errSilent is the error of a command that has already printed its errors.
-var errSilent = errors.New("failed")
+var errSilent = &exitError{1}

@@ -1,14 +1,12 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 	"unicode"
 
@@ -63,25 +61,6 @@ func cells(row []string) string {
 		clean[i] = cell(text)
 	}
 	return strings.Join(clean, "\t")
-}
-
-// printTable prints rows in columns, as kubectl does.
-func printTable(w io.Writer, header []string, rows [][]string) error {
-	var out bytes.Buffer
-	table := tabwriter.NewWriter(&out, 0, 8, 3, ' ', 0)
-	fmt.Fprintln(table, strings.Join(header, "\t"))
-	for _, row := range rows {
-		fmt.Fprintln(table, cells(row))
-	}
-	if err := table.Flush(); err != nil {
-		return err
-	}
-	for line := range strings.Lines(out.String()) {
-		if _, err := fmt.Fprintln(w, strings.TrimRight(line, " \n")); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 func age(t *time.Time) string {

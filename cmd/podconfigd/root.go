@@ -50,6 +50,14 @@ func noArgs(cmd *cobra.Command, args []string) error {
 	return fmt.Errorf("%s %q; see %q", what, args[0], cmd.CommandPath()+" --help")
 }
 
+// atMostOneArg refuses a second argument.
+func atMostOneArg(cmd *cobra.Command, args []string) error {
+	if len(args) > 1 {
+		return noArgs(cmd, args[1:])
+	}
+	return nil
+}
+
 // someArgs requires at least one argument and at most most; 0 is no maximum. what names
 // the argument in errors.
 func someArgs(what string, most int) cobra.PositionalArgs {

@@ -1,206 +1,181 @@
 package main
 
 import (
-	"fmt"
+	"context"
+	"encoding/json"
 	"io"
-	"maps"
-	"path/filepath"
-	"slices"
-	"strconv"
-	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
+	"github.com/podconfigd/podconfigd/internal/story"
+	"github.com/podconfigd/podconfigd/pkg/client"
 )
 
+// errUnhealthy ends the command with the exit code 2.
+var errUnhealthy = &exitError{2}
+
+// statusOptions are the flags of status.
+type statusOptions struct {
+	clientFlags
+	output string
+	color  colorFlag
+	watch  bool
+	// subject is the pod or manifest; empty for the daemon.
+	subject string
+}
+
 func newStatusCommand() *cobra.Command {
-	var flags clientFlags
-	var output string
+	opts := statusOptions{color: colorAuto}
 	cmd := &cobra.Command{
-		Use:   "status",
-		Short: "Show the status of the daemon",
-		Long: `Show the status of the daemon:
+		Use:   "status [POD|FILE]",
+		Short: "Show the status of the daemon, or why a pod does not run",
+		Long: `Show the status of the daemon. What is wrong comes first:
 
 - its node, instance and revision
 - each source, and what is wrong with it
 - the verdict on each manifest
 - the container runtime, if the daemon has one
-- each subscriber, and its lag in updates`,
+- each subscriber, and its lag in updates
+
+With POD or FILE, show why that pod or manifest does not run, and how to fix it: the
+verdict on the manifest with its line, the source, the state of the containers, other
+manifests and pods of the same name, and the last changes.
+
+POD is NAME or NAMESPACE/NAME. The name of a static pod can be that in its manifest,
+without the name of the node. FILE is the path of a manifest, or its name without the
+directory.
+
+The exit code is 0 if nothing is wrong, 1 if the command fails, and 2 if something is wrong:
+a manifest is not accepted, a source is degraded or has not delivered its pods, updates are
+not stored, or the container runtime does not answer. With POD or FILE, it is 2 if the pod
+is known not to run. It is 0 if the pod runs or completed, and also if the daemon has no
+container runtime.
+
+On a terminal, the output is colored. The environment variables NO_COLOR and TERM=dumb turn
+colors off. With --watch, the command prints the status again at each change, until it is
+interrupted. On a terminal, it redraws the screen.`,
 		Example: `  # Show the status
   podconfigd status
 
-  # Show the status as JSON
-  podconfigd status -o json`,
-		Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := checkOutput(output, "json", "yaml"); err != nil {
+  # Show why a pod does not run
+  podconfigd status web
+
+  # Show what is wrong with a manifest, as JSON
+  podconfigd status /etc/kubernetes/manifests/web.yaml -o json
+
+  # Watch a pod start
+  podconfigd status kube-system/etcd-node1 --watch`,
+		Args: atMostOneArg,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := checkOutput(opts.output, "json", "yaml"); err != nil {
 				return err
 			}
-			c, err := flags.client(cmd)
+			if err := opts.color.check(); err != nil {
+				return err
+			}
+			if len(args) > 0 {
+				opts.subject = args[0]
+			}
+			c, err := opts.client(cmd)
 			if err != nil {
 				return err
 			}
-			status, err := c.Status(cmd.Context())
-			if err != nil {
-				return err
+			if opts.watch {
+				return opts.watchStatus(cmd.Context(), c, cmd.OutOrStdout(), cmd.ErrOrStderr())
 			}
-			if output != "" {
-				return printObject(cmd.OutOrStdout(), output, status)
-			}
-			return printStatus(cmd.OutOrStdout(), status)
+			return opts.once(cmd.Context(), c, cmd.OutOrStdout())
 		},
+		ValidArgsFunction: opts.completeSubject,
 	}
-	flags.add(cmd)
-	cmd.Flags().StringVarP(&output, "output", "o", "", "Output format. One of: json, yaml. If empty, prints text.")
+	opts.add(cmd)
+	cmd.Flags().StringVarP(&opts.output, "output", "o", "", "Output format. One of: json, yaml. If empty, prints text.")
+	cmd.Flags().StringVar((*string)(&opts.color), "color", string(colorAuto), "When to color the text. One of: auto, always, never.")
+	cmd.Flags().BoolVarP(&opts.watch, "watch", "w", false, "Print the status again at each change.")
 	return cmd
 }
 
-func printStatus(w io.Writer, s *v1alpha1.Status) error {
-	fmt.Fprintf(w, "Node:      %s\nInstance:  %s\nRevision:  %d (resumable from %d)\nReady:     %t\nPods:      %d\nUp:        %s\n",
-		s.NodeName, s.Instance, s.Revision, s.Compacted, s.Ready, s.Pods, age(&s.StartTime))
-	if s.State != nil {
-		fmt.Fprintf(w, "Stored:    %s\n", stored(s.State))
+// report is what the command prints.
+type report struct {
+	object  any
+	page    *page
+	healthy bool
+}
+
+// ask requests the status of the daemon, or the story of the subject.
+func (o *statusOptions) ask(ctx context.Context, c *client.Client) (*report, error) {
+	if o.subject == "" {
+		status, err := c.Status(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return &report{status, overview(status), len(story.Problems(status)) == 0}, nil
 	}
-	fmt.Fprintln(w)
-	var rows [][]string
-	for _, source := range s.Sources {
-		rows = append(rows, sourceRow(&source))
+	s, err := story.Ask(ctx, c, o.subject)
+	if err != nil {
+		return nil, err
 	}
-	if err := printTable(w, []string{"SOURCE", "SEEN", "PODS", "CHANGED", "STATE"}, rows); err != nil {
+	return &report{s, storyPage(s), s.Health == v1alpha1.Healthy || s.Health == v1alpha1.Unknown}, nil
+}
+
+func (o *statusOptions) once(ctx context.Context, c *client.Client, out io.Writer) error {
+	r, err := o.ask(ctx, c)
+	if err != nil {
 		return err
 	}
-	for _, source := range s.Sources {
-		rows = nil
-		shown, omitted := manifestsOf(&source)
-		for _, m := range shown {
-			rows = append(rows, manifestRow(&m))
-		}
-		if len(rows) == 0 {
-			continue
-		}
-		fmt.Fprintln(w)
-		if err := printTable(w, []string{"MANIFEST", "STATE", "POD", "MESSAGE"}, rows); err != nil {
-			return err
-		}
-		for _, state := range slices.Sorted(maps.Keys(omitted)) {
-			fmt.Fprintf(w, "and %d more %s\n", omitted[state], state)
-		}
+	if err := o.print(out, r); err != nil {
+		return err
 	}
-	if s.Runtime != nil {
-		if err := printRuntime(w, s.Runtime); err != nil {
-			return err
-		}
+	if !r.healthy {
+		return errUnhealthy
 	}
-	if len(s.Subscribers) == 0 {
-		return nil
-	}
-	fmt.Fprintln(w)
-	rows = nil
-	for _, sub := range s.Subscribers {
-		since := sub.Since
-		rows = append(rows, []string{
-			fmt.Sprint(sub.ID), clientOf(&sub), sub.UserAgent, string(sub.Mode), fmt.Sprint(sub.Lag), fmt.Sprint(sub.Resets), age(&since),
-		})
-	}
-	return printTable(w, []string{"SUBSCRIBER", "CLIENT", "AGENT", "MODE", "LAG", "RESETS", "AGE"}, rows)
+	return nil
 }
 
-// clientOf names the client of a subscriber: its process ID, or its address with the user.
-func clientOf(sub *v1alpha1.Subscriber) string {
-	switch {
-	case sub.User != "":
-		return sub.User + "@" + sub.Address
-	case sub.Address != "":
-		return sub.Address
+func (o *statusOptions) print(out io.Writer, r *report) error {
+	if o.output != "" {
+		return printObject(out, o.output, r.object)
 	}
-	return fmt.Sprint(sub.PID)
+	return r.page.write(out, o.color.on(out))
 }
 
-// stored describes where the journal is stored, or since when it is not.
-func stored(s *v1alpha1.StateStatus) string {
-	if !s.Stored {
-		return fmt.Sprintf("no, for %s: %s", age(s.FailedSince), s.LastError)
+// settled returns what is printed again if it changes: the report without times and numbers
+// that always change.
+func (r *report) settled() (string, error) {
+	data, err := json.Marshal(r.object)
+	if err != nil {
+		return "", err
 	}
-	return fmt.Sprintf("%s (%d files, %d KiB)", s.Dir, s.Segments, (s.Bytes+1023)/1024)
+	var object map[string]any
+	if err := json.Unmarshal(data, &object); err != nil {
+		return "", err
+	}
+	forget(object)
+	data, err = json.Marshal(object)
+	return string(data), err
 }
 
-func manifestsOf(source *v1alpha1.SourceStatus) (shown []v1alpha1.Manifest, omitted map[v1alpha1.ManifestState]int) {
-	switch {
-	case source.File != nil:
-		return source.File.Manifests, source.File.ManifestsOmitted
-	case source.HTTP != nil:
-		return source.HTTP.Manifests, source.HTTP.ManifestsOmitted
-	}
-	return nil, nil
+// restless are fields of the status that change although nothing happens.
+var restless = map[string]bool{
+	"lastSuccess": true, "lastEvent": true, "lastList": true, "relists": true, "watchRestarts": true,
+	"lastRelist": true, "relistP50Seconds": true, "relistP99Seconds": true, "received": true, "emitted": true, "relistErrors": true,
+	"lag": true, "segments": true, "bytes": true,
 }
 
-func sourceRow(source *v1alpha1.SourceStatus) []string {
-	state := "ok"
-	if f := source.File; f != nil {
-		state = f.Path + ", " + f.Watch
-		if f.WatchError != "" {
-			state += ": " + f.WatchError
+// forget removes the fields that change all the time.
+func forget(value any) {
+	switch v := value.(type) {
+	case map[string]any:
+		for name, field := range v {
+			if restless[name] {
+				delete(v, name)
+			} else {
+				forget(field)
+			}
 		}
-		if f.Absent {
-			state += "; the path does not exist yet"
-		}
-	}
-	if source.HTTP != nil {
-		state = source.HTTP.URL
-	}
-	if source.API != nil {
-		state = apiserverState(source.API)
-	}
-	if source.Degraded {
-		held := "degraded, keeping the last pods"
-		if !source.Seen && !source.Restored {
-			held = "degraded, no pods read yet"
-		}
-		state += "; " + held + ": " + source.LastError
-		if source.DegradedSince != nil {
-			state += " (since " + source.DegradedSince.Local().Format(time.DateTime) + ")"
+	case []any:
+		for _, item := range v {
+			forget(item)
 		}
 	}
-	seen := strconv.FormatBool(source.Seen)
-	if source.Restored && !source.Seen {
-		seen = "restored"
-	}
-	return []string{source.Name, seen, fmt.Sprint(source.Pods), age(source.LastChange), state}
-}
-
-func apiserverState(api *v1alpha1.APIStatus) string {
-	state := api.Server
-	switch {
-	case api.Connected:
-		state += ", watching"
-	case api.NodeKnown:
-		state += ", not connected"
-	default:
-		state += "; waiting until the apiserver has the node"
-	}
-	if api.LastEvent != nil {
-		state += ", last event " + age(api.LastEvent) + " ago"
-	}
-	return fmt.Sprintf("%s, %d relists, %d watch restarts", strings.TrimLeft(state, ";, "), api.Relists, api.WatchRestarts)
-}
-
-func manifestRow(m *v1alpha1.Manifest) []string {
-	pod := "<none>"
-	if m.Name != "" {
-		pod = m.Namespace + "/" + m.Name
-	}
-	message := m.Message
-	for _, warning := range m.Warnings {
-		if message != "" {
-			message += "; "
-		}
-		message += "warning: " + warning
-	}
-	name := "<none>"
-	if m.Path != "" {
-		name = filepath.Base(m.Path)
-	}
-	return []string{name, string(m.State), pod, message}
 }

@@ -29,7 +29,7 @@ func TestManifestsThatAreNotShown(t *testing.T) {
 		ManifestsOmitted: map[v1alpha1.ManifestState]int{v1alpha1.ManifestRejected: 7, v1alpha1.ManifestHeld: 2},
 	}}}}
 	var out strings.Builder
-	if err := printStatus(&out, status); err != nil {
+	if err := overview(status).write(&out, false); err != nil {
 		t.Fatal(err)
 	}
 	if want := "it is empty\nand 2 more Held\nand 7 more Rejected\n"; !strings.HasSuffix(out.String(), want) {
@@ -55,7 +55,7 @@ func TestTheStateDirectory(t *testing.T) {
 		"Stored:    no, for 5m: disk is full\n": {Dir: "/state", FailedSince: &ago, LastError: "disk is full"},
 	} {
 		var out strings.Builder
-		if err := printStatus(&out, &v1alpha1.Status{State: &state}); err != nil {
+		if err := overview(&v1alpha1.Status{State: &state}).write(&out, false); err != nil {
 			t.Fatal(err)
 		}
 		if !strings.Contains(out.String(), want) {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -11,25 +10,23 @@ import (
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 )
 
-// printRuntime prints the status of the container runtime.
-func printRuntime(w io.Writer, r *v1alpha1.RuntimeStatus) error {
+// runtimeSection returns the status of the container runtime.
+func runtimeSection(r *v1alpha1.RuntimeStatus) *page {
+	p := new(page)
 	mode := "events"
 	if !r.Events {
 		mode = "relisting"
 	}
-	state := "ok"
+	state, severity := "ok", normal
 	if r.LastError != "" {
-		state = r.LastError
+		state, severity = r.LastError, warning
 	}
 	if !r.Healthy {
-		state = "unhealthy: " + state
+		state, severity = "unhealthy: "+state, bad
 	}
-	fmt.Fprintln(w)
-	if err := printTable(w, []string{"RUNTIME", "MODE", "PODS", "CONTAINERS", "RELISTED", "FALLBACKS", "STATE"}, [][]string{{
+	p.table([]string{"RUNTIME", "MODE", "PODS", "CONTAINERS", "RELISTED", "FALLBACKS", "STATE"}, []tableRow{{[]string{
 		r.Endpoint, mode, fmt.Sprint(r.Pods), fmt.Sprint(r.Containers), age(r.LastRelist), fmt.Sprint(r.Fallbacks), state,
-	}}); err != nil {
-		return err
-	}
+	}, severity}})
 	emitted := make([]string, 0, len(r.Emitted))
 	for _, kind := range slices.Sorted(maps.Keys(r.Emitted)) {
 		emitted = append(emitted, fmt.Sprintf("%s %d", kind, r.Emitted[kind]))
@@ -37,12 +34,13 @@ func printRuntime(w io.Writer, r *v1alpha1.RuntimeStatus) error {
 	if len(emitted) == 0 {
 		emitted = []string{"none"}
 	}
-	fmt.Fprintf(w, "Relists:   %d, %d failed; p50 %s, p99 %s\nEmitted:   %s\nReceived:  %d events from the runtime\n",
-		r.Relists, r.RelistErrors, seconds(r.RelistP50Seconds), seconds(r.RelistP99Seconds), strings.Join(emitted, ", "), r.Received)
+	p.label(normal, "Relists:", fmt.Sprintf("%d, %d failed; p50 %s, p99 %s", r.Relists, r.RelistErrors, seconds(r.RelistP50Seconds), seconds(r.RelistP99Seconds)))
+	p.label(normal, "Emitted:", strings.Join(emitted, ", "))
+	p.label(normal, "Received:", fmt.Sprintf("%d events from the runtime", r.Received))
 	if !r.Events && r.EventsError != "" {
-		fmt.Fprintf(w, "Events:    %s\n", strings.ReplaceAll(r.EventsError, "\n", ": "))
+		p.label(normal, "Events:", strings.ReplaceAll(r.EventsError, "\n", ": "))
 	}
-	return nil
+	return p
 }
 
 func seconds(s float64) string {

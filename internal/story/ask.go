@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 
 	v1 "k8s.io/api/core/v1"
 
@@ -47,10 +48,15 @@ func removed(ctx context.Context, c *client.Client, name string, f *Facts, missi
 	if subject.Name == "" {
 		return Subject{}, missing
 	}
-	if err := f.askChanges(ctx, c, &subject); err != nil || len(f.Changes) == 0 {
-		return Subject{}, missing
+	// The name in a manifest is without that of the node.
+	inManifest := subject
+	inManifest.Name += "-" + strings.ToLower(f.Status.NodeName)
+	for _, s := range []Subject{subject, inManifest} {
+		if err := f.askChanges(ctx, c, &s); err == nil && len(f.Changes) > 0 {
+			return s, nil
+		}
 	}
-	return subject, nil
+	return Subject{}, missing
 }
 
 // askMore requests the runtime, the revisions of the pods, and the changes.

@@ -65,7 +65,12 @@ func (s *Subject) onPath(path string) bool {
 		return true
 	}
 	absolute, err := filepath.Abs(path)
-	return err == nil && s.Manifest.Path == absolute
+	if err != nil || !strings.Contains(path, string(filepath.Separator)) {
+		return false
+	}
+	// A relative path is relative to the directory of the daemon, which is not known.
+	return s.Manifest.Path == absolute ||
+		!filepath.IsAbs(s.Manifest.Path) && strings.HasSuffix(absolute, string(filepath.Separator)+filepath.Clean(s.Manifest.Path))
 }
 
 // of reports whether the name, with or without a namespace, is that of a static pod in its

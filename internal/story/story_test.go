@@ -66,6 +66,17 @@ func TestFind(t *testing.T) {
 	}
 }
 
+// The daemon reports the manifest of a relative path as relative to a directory that is not known.
+func TestFindOnARelativePath(t *testing.T) {
+	f := facts()
+	f.Status.Sources[0].File.Manifests[0].Path = "m/bad.yaml"
+	for name, want := range map[string]bool{"/srv/m/bad.yaml": true, "m/bad.yaml": true, "./m/bad.yaml": true, "/m/bad.yaml": true, "/srv/n/bad.yaml": false, "bad.yaml": true} {
+		if s, err := Find(name, f); want != (err == nil && s.String() == "m/bad.yaml") {
+			t.Errorf("%s: got %v, %v", name, s, err)
+		}
+	}
+}
+
 // A source that has not delivered its pods is a reason why a pod is not there.
 func TestFindBeforeASourceIsSeen(t *testing.T) {
 	f := facts()

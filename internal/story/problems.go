@@ -1,0 +1,47 @@
+package story
+
+import (
+	"fmt"
+
+	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
+)
+
+// Problems lists what is wrong with a daemon: its sources and their manifests, the state
+// directory and the container runtime. The daemon is healthy if there are none. The state of
+// pods in the runtime does not count.
+func Problems(status *v1alpha1.Status) (problems []string) {
+	states := make(map[v1alpha1.ManifestState]int)
+	for i := range status.Sources {
+		shown, omitted := Manifests(&status.Sources[i])
+		for j := range shown {
+			states[shown[j].State]++
+		}
+		for state, n := range omitted {
+			states[state] += n
+		}
+	}
+	for _, state := range []v1alpha1.ManifestState{v1alpha1.ManifestRejected, v1alpha1.ManifestHeld, v1alpha1.ManifestShadowed} {
+		switch n := states[state]; n {
+		case 0:
+		case 1:
+			problems = append(problems, "1 manifest "+string(state))
+		default:
+			problems = append(problems, fmt.Sprintf("%d manifests %s", n, state))
+		}
+	}
+	for i := range status.Sources {
+		switch source := &status.Sources[i]; {
+		case source.Degraded:
+			problems = append(problems, "source "+source.Name+" degraded")
+		case !source.Seen:
+			problems = append(problems, "source "+source.Name+" has not delivered its pods yet")
+		}
+	}
+	if status.State != nil && !status.State.Stored {
+		problems = append(problems, "updates are not stored")
+	}
+	if status.Runtime != nil && !status.Runtime.Healthy {
+		problems = append(problems, "container runtime unhealthy")
+	}
+	return problems
+}
