@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -72,7 +73,7 @@ func eventsOnNodeAndMirrorPod(t *testing.T, c *cluster) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		d := c.daemon(t, node, kubeconfig(t))
+		d := c.daemon(t, node, kubeconfig(t), "--removal-brake=50%")
 		d.putFile(t, "broken", broken)
 		c.awaitEvent(t, "Node", node, "Warning ManifestRejected", "broken.yaml:4: spec.containers[0].ports[0].containerPort")
 		testutil.Until(t, "the apiserver source", func() bool { return d.api(t).Seen })
@@ -90,18 +91,23 @@ func eventsOnNodeAndMirrorPod(t *testing.T, c *cluster) {
 		c.awaitEvent(t, "Pod", "static-"+node, "Warning ManifestHeld", "static.yaml:4: spec.containers[0].ports[0].containerPort")
 		c.awaitEvent(t, "Node", node, "Warning ManifestShadowed", "twin2.yaml")
 
+		d.put(t, "static", "image")
+		c.awaitEvent(t, "Pod", "static-"+node, "Normal ManifestAccepted", "static.yaml")
+
 		manifests := filepath.Join(d.dir, "manifests")
 		if err := os.Rename(manifests, manifests+"-away"); err != nil {
 			t.Fatal(err)
 		}
 		c.awaitEvent(t, "Node", node, "Warning SourceDegraded", "source file: it can't be read, keeping its last pods: ")
-		if err := os.Rename(manifests+"-away", manifests); err != nil {
+		if err := os.Mkdir(manifests, 0o755); err != nil {
 			t.Fatal(err)
 		}
+		c.awaitEvent(t, "Node", node, "Warning RemovalHeld", `of 2 pods is held; to apply it, run "podconfigd release file"`)
+		if err := errors.Join(os.Remove(manifests), os.Rename(manifests+"-away", manifests)); err != nil {
+			t.Fatal(err)
+		}
+		c.awaitEvent(t, "Node", node, "Normal RemovalHoldEnded", "source file: no set is held any more")
 		c.awaitEvent(t, "Node", node, "Normal SourceRecovered", "source file: it can be read again")
-		d.put(t, "static", "image")
-		c.awaitEvent(t, "Pod", "static-"+node, "Normal ManifestAccepted", "static.yaml")
-
 		for _, described := range []string{c.describe(t, "node", node), c.describe(t, "pod", "static-"+node)} {
 			_, table, _ := strings.Cut(described, "\nEvents:")
 			if !strings.Contains(table, "podconfigd") || !strings.Contains(table, "ManifestHeld") {

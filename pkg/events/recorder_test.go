@@ -1,0 +1,428 @@
+package events
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-logr/logr/funcr"
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/strategicpatch"
+	"k8s.io/klog/v2"
+
+	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
+)
+
+// apiserver stores events. It is the Client, and the source of the status.
+type apiserver struct {
+	mu      sync.Mutex
+	sources []v1alpha1.SourceStatus
+	mirrors map[types.NamespacedName]*v1.Pod
+	events  map[string]*v1.Event
+	// order are the names of the events.
+	order    []string
+	requests int
+	// fault fails a request in a namespace; hang waits for the end of the context.
+	fault func(namespace string) error
+	hang  bool
+	lines []string
+}
+
+func (a *apiserver) do(ctx context.Context, namespace string, do func() (*v1.Event, error)) ([]byte, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.requests++
+	if a.hang {
+		a.mu.Unlock()
+		<-ctx.Done()
+		a.mu.Lock()
+		return nil, context.Cause(ctx)
+	}
+	if a.fault != nil {
+		if err := a.fault(namespace); err != nil {
+			return nil, fmt.Errorf("wrapped: %w", err)
+		}
+	}
+	event, err := do()
+	if err != nil {
+		return nil, fmt.Errorf("wrapped: %w", err)
+	}
+	return json.Marshal(event)
+}
+
+func (a *apiserver) Post(ctx context.Context, at string, body []byte) ([]byte, error) {
+	event := &v1.Event{}
+	if err := json.Unmarshal(body, event); err != nil {
+		return nil, err
+	}
+	return a.do(ctx, event.Namespace, func() (*v1.Event, error) {
+		if at != "/api/v1/namespaces/"+event.Namespace+"/events" || event.Kind != "Event" || event.APIVersion != "v1" {
+			return nil, apierrors.NewBadRequest(at)
+		}
+		if a.events[event.Name] != nil {
+			return nil, apierrors.NewAlreadyExists(schema.GroupResource{Resource: "events"}, event.Name)
+		}
+		a.events[event.Name] = event
+		a.order = append(a.order, event.Name)
+		return event, nil
+	})
+}
+
+func (a *apiserver) Patch(ctx context.Context, at string, kind types.PatchType, body []byte) ([]byte, error) {
+	name := path.Base(at)
+	return a.do(ctx, path.Base(path.Dir(path.Dir(at))), func() (*v1.Event, error) {
+		before := a.events[name]
+		if before == nil {
+			return nil, apierrors.NewNotFound(schema.GroupResource{Resource: "events"}, name)
+		}
+		if kind != types.StrategicMergePatchType {
+			return nil, apierrors.NewBadRequest(string(kind))
+		}
+		data, err := json.Marshal(before)
+		if err != nil {
+			return nil, err
+		}
+		if data, err = strategicpatch.StrategicMergePatch(data, body, v1.Event{}); err != nil {
+			return nil, err
+		}
+		after := &v1.Event{}
+		a.events[name] = after
+		return after, json.Unmarshal(data, after)
+	})
+}
+
+// all returns the events, as "KIND NAME UID TYPE REASON COUNT MESSAGE".
+func (a *apiserver) all() (lines []string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, name := range a.order {
+		e := a.events[name]
+		lines = append(lines, fmt.Sprint(e.InvolvedObject.Kind, " ", e.InvolvedObject.Name, " ", e.InvolvedObject.UID, " ", e.Type, " ", e.Reason, " ", e.Count, " ", e.Message))
+	}
+	return lines
+}
+
+func (a *apiserver) set(change func()) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	change()
+}
+
+// manifests makes these the manifests of the file source.
+func (a *apiserver) manifests(manifests ...v1alpha1.Manifest) {
+	a.set(func() {
+		a.sources = []v1alpha1.SourceStatus{{Name: "file", File: &v1alpha1.FileStatus{Manifests: manifests}}}
+	})
+}
+
+func rejected(name, message string) v1alpha1.Manifest {
+	return v1alpha1.Manifest{Path: "/m/" + name, State: v1alpha1.ManifestRejected, Reason: "Invalid", Message: name + ":1: " + message}
+}
+
+func accepted(name string) v1alpha1.Manifest {
+	return v1alpha1.Manifest{Path: "/m/" + name, State: v1alpha1.ManifestAccepted, Namespace: "default", Name: name}
+}
+
+// run runs a test with a Recorder in virtual time.
+func run(t *testing.T, test func(*testing.T, *apiserver)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		a := &apiserver{events: make(map[string]*v1.Event)}
+		r := New(Options{
+			Node: "n", Client: a, QPS: DefaultQPS, Burst: DefaultBurst,
+			Sources: func() []v1alpha1.SourceStatus {
+				a.mu.Lock()
+				defer a.mu.Unlock()
+				return slices.Clone(a.sources)
+			},
+			MirrorPods: func() map[types.NamespacedName]*v1.Pod { return a.mirrors },
+		})
+		logger := funcr.New(func(_, args string) { a.lines = append(a.lines, args) }, funcr.Options{})
+		ctx, cancel := context.WithCancelCause(klog.NewContext(context.Background(), logger))
+		ended := make(chan error)
+		go func() { ended <- r.Run(ctx) }()
+		test(t, a)
+		begin, cause := time.Now(), errors.New("the end")
+		cancel(cause)
+		if err := <-ended; !errors.Is(err, cause) || time.Since(begin) > 0 {
+			t.Errorf("it ended with %v after %v", err, time.Since(begin))
+		}
+	})
+}
+
+func (a *apiserver) expect(t *testing.T, after time.Duration, want ...string) {
+	t.Helper()
+	<-time.After(after)
+	synctest.Wait()
+	if got := a.all(); !slices.Equal(got, want) {
+		t.Errorf("events:\n%s\nwant:\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// Each change of a manifest has one event, however long it lasts.
+func TestOneEventForEachChange(t *testing.T) {
+	run(t, func(t *testing.T, a *apiserver) { //nolint:thelper // it is the test
+		a.manifests(rejected("a", "wrong"), accepted("b"))
+		first := "Node n n Warning ManifestRejected 1 source file: a manifest is rejected: /m/a:1: wrong"
+		a.expect(t, 2*time.Second, first)
+		a.expect(t, time.Hour, first)
+		a.mu.Lock()
+		e := a.events[a.order[0]]
+		a.mu.Unlock()
+		if e.Namespace != "default" || e.Source != (v1.EventSource{Component: "podconfigd", Host: "n"}) || e.ReportingController != "podconfigd" ||
+			e.ReportingInstance != "n" || e.InvolvedObject.APIVersion != "v1" || e.FirstTimestamp.IsZero() || e.LastTimestamp.IsZero() {
+			t.Errorf("the event is %+v", e)
+		}
+		a.manifests(accepted("a"), accepted("b"))
+		good := "Node n n Normal ManifestAccepted 1 source file: manifest /m/a is accepted"
+		a.expect(t, 2*time.Second, first, good)
+		// The same again is counted, in the same object.
+		a.manifests(rejected("a", "wrong"))
+		twice := strings.Replace(first, " 1 ", " 2 ", 1)
+		a.expect(t, 2*time.Second, twice, good)
+		a.manifests(rejected("a", "other"))
+		other := "Node n n Warning ManifestRejected 1 source file: a manifest is rejected: /m/a:1: other"
+		a.expect(t, 2*time.Second, twice, good, other)
+		// A manifest that is gone has no event, nor has a source that is gone.
+		a.manifests()
+		a.expect(t, time.Minute, twice, good, other)
+		// An event that has expired is made again, with its count.
+		a.set(func() { clear(a.events); a.order = nil })
+		a.manifests(rejected("a", "wrong"))
+		a.expect(t, 2*time.Second, strings.Replace(first, " 1 ", " 3 ", 1))
+	})
+}
+
+func TestEventsOfSources(t *testing.T) {
+	run(t, func(t *testing.T, a *apiserver) { //nolint:thelper // it is the test
+		now := time.Now()
+		a.set(func() {
+			a.sources = []v1alpha1.SourceStatus{
+				{Name: "file", Degraded: true, DegradedSince: &now, LastError: "gone", Held: &v1alpha1.HeldSet{Removes: 5, Pods: 6}},
+				{Name: "api", Degraded: true, DegradedSince: &now, LastError: "refused", API: &v1alpha1.APIStatus{}},
+			}
+		})
+		lines := []string{
+			"Node n n Warning RemovalHeld 1 source file: a set that would remove 5 of 6 pods is held; to apply it, run \"podconfigd release file\"",
+			"Node n n Warning SourceDegraded 1 source file: it can't be read, keeping its last pods: gone",
+		}
+		slices.Reverse(lines)
+		a.expect(t, 20*time.Second, lines...)
+		lines = append(lines, "Node n n Warning SourceDegraded 1 source api: it can't be read, keeping its last pods: refused")
+		a.expect(t, 20*time.Second, lines...)
+		a.set(func() { a.sources = []v1alpha1.SourceStatus{{Name: "file"}} })
+		a.expect(t, 2*time.Second, append(lines, "Node n n Normal SourceRecovered 1 source file: it can be read again",
+			"Node n n Normal RemovalHoldEnded 1 source file: no set is held any more")...)
+	})
+}
+
+// An event for a manifest is also on the mirror pod, under the UID of its static pod, as soon as
+// there is one.
+func TestEventsOnMirrorPods(t *testing.T) {
+	run(t, func(t *testing.T, a *apiserver) { //nolint:thelper // it is the test
+		held := v1alpha1.Manifest{Path: "/m/a", State: v1alpha1.ManifestHeld, Namespace: "kube-system", Name: "a-n", Message: "a:1: wrong; its last good pod is kept"}
+		a.manifests(held)
+		node := "Node n n Warning ManifestHeld 1 source file: a manifest can't be used: /m/a:1: wrong; its last good pod is kept"
+		a.expect(t, 2*time.Second, node)
+		mirror := &v1.Pod{ObjectMeta: metav1.ObjectMeta{
+			Namespace: "kube-system", Name: "a-n", UID: "its own", Annotations: map[string]string{v1.MirrorPodAnnotationKey: "static"},
+		}}
+		a.set(func() { a.mirrors = map[types.NamespacedName]*v1.Pod{{Namespace: "kube-system", Name: "a-n"}: mirror} })
+		pod := strings.Replace(node, "Node n n", "Pod a-n static", 1)
+		a.expect(t, 2*time.Second, node, pod)
+		a.mu.Lock()
+		if e := a.events[a.order[1]]; e.Namespace != "kube-system" {
+			t.Errorf("the event of the pod is in namespace %s", e.Namespace)
+		}
+		a.mu.Unlock()
+		a.manifests(accepted("a"))
+		a.expect(t, 2*time.Second, node, pod, "Node n n Normal ManifestAccepted 1 source file: manifest /m/a is accepted",
+			"Pod a-n static Normal ManifestAccepted 1 source file: manifest /m/a is accepted")
+	})
+}
+
+// While the apiserver does not answer, nothing is lost that still exists afterwards, and one line
+// is logged.
+func TestEventsAfterAnOutage(t *testing.T) {
+	for name, begin := range map[string]func(a *apiserver){
+		"refused": func(a *apiserver) { a.fault = func(string) error { return errors.New("connection refused") } },
+		"hanging": func(a *apiserver) { a.hang = true },
+		"forbidden": func(a *apiserver) {
+			a.fault = func(string) error {
+				return apierrors.NewForbidden(schema.GroupResource{Resource: "events"}, "", errors.New("no rights"))
+			}
+		},
+		"too many requests": func(a *apiserver) {
+			a.fault = func(string) error { return apierrors.NewTooManyRequests("later", 3) }
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			run(t, func(t *testing.T, a *apiserver) { //nolint:thelper // it is the test
+				a.set(func() { begin(a) })
+				a.manifests(rejected("a", "wrong"), rejected("b", "wrong"), rejected("c", "wrong"))
+				a.expect(t, 10*time.Minute)
+				a.manifests(rejected("a", "other"), rejected("b", "wrong"), accepted("c"), rejected("d", "wrong"))
+				a.expect(t, time.Hour)
+				if a.requests < 10 || a.requests > 100 {
+					t.Errorf("%d requests in 70 minutes", a.requests)
+				}
+				a.set(func() { a.fault, a.hang = nil, false })
+				a.expect(t, 8*time.Minute,
+					"Node n n Warning ManifestRejected 1 source file: a manifest is rejected: /m/b:1: wrong",
+					"Node n n Warning ManifestRejected 1 source file: a manifest is rejected: /m/a:1: other",
+					"Node n n Warning ManifestRejected 1 source file: a manifest is rejected: /m/d:1: wrong")
+				if len(a.lines) != 2 || !strings.Contains(a.lines[0], "Could not write an event") || !strings.Contains(a.lines[1], "again") {
+					t.Errorf("logged %q", a.lines)
+				}
+			})
+		})
+	}
+}
+
+// Where the apiserver rejects the events of one namespace, the others are written.
+func TestEventsOfANamespaceAreForbidden(t *testing.T) {
+	run(t, func(t *testing.T, a *apiserver) { //nolint:thelper // it is the test
+		a.set(func() {
+			a.fault = func(namespace string) error {
+				if namespace == "kube-system" {
+					return apierrors.NewForbidden(schema.GroupResource{Resource: "events"}, "", errors.New("no rights"))
+				}
+				return nil
+			}
+			a.mirrors = map[types.NamespacedName]*v1.Pod{{Namespace: "kube-system", Name: "a"}: {ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "a"}}}
+		})
+		var want []string
+		for i := range 20 {
+			a.manifests(v1alpha1.Manifest{Path: "/m/a", State: v1alpha1.ManifestHeld, Namespace: "kube-system", Name: "a", Message: fmt.Sprint("a:1: ", i)})
+			if i < 9 {
+				want = append(want, fmt.Sprint("Node n n Warning ManifestHeld 1 source file: a manifest can't be used: /m/a:1: ", i))
+			}
+			a.expectPrefix(t, 10*time.Minute, want)
+		}
+		if len(a.lines) != 1 {
+			t.Errorf("logged %q", a.lines)
+		}
+	})
+}
+
+func (a *apiserver) expectPrefix(t *testing.T, after time.Duration, want []string) {
+	t.Helper()
+	<-time.After(after)
+	synctest.Wait()
+	if got := a.all(); len(got) < len(want) || !slices.Equal(got[:len(want)], want) {
+		t.Errorf("events %q, want %q first", got, want)
+	}
+}
+
+// An event that the apiserver rejects as invalid is not tried again.
+func TestInvalidEventsAreNotTriedAgain(t *testing.T) {
+	run(t, func(t *testing.T, a *apiserver) { //nolint:thelper // it is the test
+		a.set(func() { a.fault = func(string) error { return apierrors.NewBadRequest("no") } })
+		a.manifests(rejected("a", "wrong"))
+		a.expect(t, time.Hour)
+		if a.requests != 1 || len(a.lines) != 1 {
+			t.Errorf("%d requests, logged %q", a.requests, a.lines)
+		}
+		a.set(func() { a.fault = nil })
+		a.manifests(rejected("a", "other"))
+		a.expect(t, time.Minute, "Node n n Warning ManifestRejected 1 source file: a manifest is rejected: /m/a:1: other")
+	})
+}
+
+// A manifest that changes all the time has a bounded number of requests and of events, and the
+// last state is written.
+func TestAManifestThatChangesAllTheTime(t *testing.T) {
+	run(t, func(t *testing.T, a *apiserver) { //nolint:thelper // it is the test
+		for i := range 3600 {
+			a.manifests(rejected("a", fmt.Sprint("fault ", i)), accepted("b"))
+			if i%2 == 0 {
+				a.manifests(accepted("a"), rejected("b", "always the same"))
+			}
+			<-time.After(time.Second)
+		}
+		synctest.Wait()
+		if n := len(a.all()); a.requests > 80 || a.requests < 20 || n > 30 {
+			t.Errorf("%d requests and %d events in an hour: %q", a.requests, n, a.all())
+		}
+		a.manifests(rejected("a", "the last"), accepted("b"))
+		<-time.After(6 * time.Minute)
+		synctest.Wait()
+		if all := a.all(); !slices.ContainsFunc(all, func(line string) bool { return strings.HasSuffix(line, "the last") }) {
+			t.Errorf("the last state is missing: %q", all)
+		}
+	})
+}
+
+// Manifests with other names each time have a bounded number of requests, and do not delay events
+// of sources. What is known of them is forgotten.
+func TestAFloodOfManifests(t *testing.T) {
+	run(t, func(t *testing.T, a *apiserver) { //nolint:thelper // it is the test
+		for i := range 45 {
+			var all []v1alpha1.Manifest
+			for j := range 200 {
+				all = append(all, rejected(fmt.Sprint(i, "-", j), "wrong"))
+			}
+			a.manifests(all...)
+			a.set(func() {
+				a.sources[0].File.ManifestsOmitted = map[v1alpha1.ManifestState]int{v1alpha1.ManifestRejected: 7, v1alpha1.ManifestAccepted: 9}
+			})
+			<-time.After(20 * time.Second)
+		}
+		synctest.Wait()
+		if a.requests < 250 || a.requests > 300 {
+			t.Errorf("%d requests in 15 minutes", a.requests)
+		}
+		if all := a.all(); !slices.Contains(all, "Node n n Warning ManifestRejected 1 source file: 7 further manifests have the state Rejected") {
+			t.Error("no event for the manifests that the status does not show")
+		}
+		a.set(func() { a.sources[0].Degraded, a.sources[0].LastError = true, "gone" })
+		<-time.After(2 * time.Second)
+		synctest.Wait()
+		if all := a.all(); !slices.Contains(all[len(all)-3:], "Node n n Warning SourceDegraded 1 source file: it can't be read, keeping its last pods: gone") {
+			t.Errorf("the last events are %q", all[len(all)-3:])
+		}
+	})
+}
+
+// All of the manifests that stay have their event in the end.
+func TestManyManifests(t *testing.T) {
+	run(t, func(t *testing.T, a *apiserver) { //nolint:thelper // it is the test
+		var all []v1alpha1.Manifest
+		for i := range 300 {
+			all = append(all, rejected(fmt.Sprint(i), "wrong"))
+		}
+		a.manifests(all...)
+		<-time.After(10 * time.Second)
+		synctest.Wait()
+		if n := len(a.all()); n != 200 {
+			t.Errorf("%d events at once", n)
+		}
+		<-time.After(20 * time.Minute)
+		synctest.Wait()
+		if n := len(a.all()); n != 300 || a.requests != 300 {
+			t.Errorf("%d events, %d requests", n, a.requests)
+		}
+	})
+}
+
+func TestLongMessages(t *testing.T) {
+	long := shorten(strings.Repeat("é", 2000))
+	if len(long) > maxMessage || len(long) < maxMessage-4 || !strings.HasSuffix(long, "é…") {
+		t.Errorf("%d bytes, the end is %q", len(long), long[len(long)-8:])
+	}
+	if text := shorten("a"); text != "a" {
+		t.Error(text)
+	}
+}
