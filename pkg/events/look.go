@@ -91,7 +91,8 @@ func (r *Recorder) look(now time.Time) (all []due) {
 	r.metrics.pending.Set(float64(pending))
 	slices.SortFunc(all, func(a, b due) int {
 		return cmp.Or(cmp.Compare(a.rank(), b.rank()), a.since.Compare(b.since),
-			cmp.Compare(a.source, b.source), cmp.Compare(a.path, b.path), cmp.Compare(a.name, b.name), cmp.Compare(a.on.Kind, b.on.Kind))
+			cmp.Compare(a.source, b.source), cmp.Compare(a.kind, b.kind), cmp.Compare(a.path, b.path), cmp.Compare(a.namespace, b.namespace),
+			cmp.Compare(a.name, b.name), cmp.Compare(a.on.Kind, b.on.Kind), cmp.Compare(a.on.UID, b.on.UID))
 	})
 	return all
 }
