@@ -134,7 +134,7 @@ func (c *PodConfig) Release(ctx context.Context, source string) error {
 			}}
 		}
 		klog.FromContext(ctx).Info("Released a held set", "source", source, "origin", held.set.Origin)
-		return c.merge(ctx, sourcedSet{source, held.set})
+		return c.merge(ctx, held.released(source))
 	})
 }
 
@@ -183,7 +183,14 @@ func (c *PodConfig) hold(ctx context.Context, in sourcedSet) bool {
 func (c *PodConfig) unhold(ctx context.Context, source string) sourcedSet {
 	held := c.setHeld(source, nil)
 	klog.FromContext(ctx).Info("No longer holding a set: the source has a set within the limit", "source", source, "origin", held.set.Origin)
-	return sourcedSet{source, held.set}
+	return held.released(source)
+}
+
+// released returns the set without its event: how long it was held is no delay.
+func (h *heldSet) released(source string) sourcedSet {
+	set := h.set
+	set.Event = Event{}
+	return sourcedSet{source, set}
 }
 
 // settled returns a channel that is sent on when the first held set is due; nil if none will

@@ -123,7 +123,7 @@ func (c *PodConfig) merge(ctx context.Context, in sourcedSet) error {
 			"pod", klog.KObj(d), "podUID", d.UID, "source", in.source)
 	}
 	for i, u := range updates {
-		u.Files = filesOf(u.Pods, in.set.Files)
+		u.Files, u.Event = filesOf(u.Pods, in.set.Files), in.set.Event
 		if i == len(updates)-1 {
 			u.Attributes = in.set.Attributes
 		}

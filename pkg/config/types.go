@@ -141,6 +141,8 @@ type PodUpdate struct {
 	StatusOnly bool
 	// Attributes are those of the set, in its last update.
 	Attributes map[string]string
+	// Event is that of the set.
+	Event Event
 	// Change is set if the source itself was added or removed while PodConfig runs.
 	Change SourceChange
 }
@@ -188,6 +190,8 @@ type SourceSet struct {
 	// Attributes are what the source needs to go on from this set after a restart, such as
 	// an ETag. They are stored with the set and restored with its pods.
 	Attributes map[string]string
+	// Event is what made the source send the set.
+	Event Event
 }
 
 // IsMirrorPod reports whether the pod is a mirror pod: the copy of a static pod in the

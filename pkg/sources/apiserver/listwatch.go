@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -79,6 +80,7 @@ func (l *listWatch) list(ctx context.Context, opts metav1.ListOptions) (runtime.
 	}
 	if list.Continue == "" {
 		l.board.listed()
+		l.store.arrivals.listed(time.Now())
 		l.listed = true
 	}
 	return list, nil

@@ -133,8 +133,9 @@ func (s *Source) Run(ctx context.Context, sets chan<- config.SourceSet) error {
 
 // reflector returns the Reflector and the store that it fills.
 func (s *Source) reflector(ctx context.Context, sets chan<- config.SourceSet) *cache.Reflector {
-	store := newStore(s.keep, func(objects []any) {
-		if s.push(ctx, sets, objects) {
+	var store *store
+	store = newStore(s.keep, func(objects []any) {
+		if s.push(ctx, sets, objects, store.arrived) {
 			s.board.Sent()
 		}
 	})
@@ -146,7 +147,7 @@ func (s *Source) reflector(ctx context.Context, sets chan<- config.SourceSet) *c
 }
 
 // push sends the set, and reports whether it did.
-func (s *Source) push(ctx context.Context, sets chan<- config.SourceSet, objects []any) bool {
+func (s *Source) push(ctx context.Context, sets chan<- config.SourceSet, objects []any, arrived time.Time) bool {
 	pods := make([]*v1.Pod, 0, len(objects))
 	for _, object := range objects {
 		if pod, ok := object.(*v1.Pod); ok {
@@ -154,7 +155,10 @@ func (s *Source) push(ctx context.Context, sets chan<- config.SourceSet, objects
 		}
 	}
 	select {
-	case sets <- config.SourceSet{Pods: pods, Origin: s.board.Status().API.Server}:
+	case sets <- config.SourceSet{
+		Pods: pods, Origin: s.board.Status().API.Server,
+		Event: config.Event{Time: arrived, Began: arrived, Read: time.Now()},
+	}:
 		return true
 	case <-ctx.Done():
 		return false

@@ -2,6 +2,7 @@ package apiserver
 
 import (
 	"hash/maphash"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
@@ -18,6 +19,9 @@ type store struct {
 	keepManagedFields bool
 	// prints are the fingerprints of the pods' metadata with managedFields, by key.
 	prints map[cache.ObjectName]metaPrint
+	// arrivals has when the objects arrived, and arrived is that of the newest change.
+	arrivals arrivals
+	arrived  time.Time
 }
 
 func newStore(keepManagedFields bool, push func([]any)) *store {
@@ -28,16 +32,19 @@ func newStore(keepManagedFields bool, push func([]any)) *store {
 }
 
 func (s *store) Add(object any) error {
+	s.arrived = s.arrivals.of(object)
 	s.take(object)
 	return s.UndeltaStore.Add(object)
 }
 
 func (s *store) Update(object any) error {
+	s.arrived = s.arrivals.of(object)
 	s.take(object)
 	return s.UndeltaStore.Update(object)
 }
 
 func (s *store) Delete(object any) error {
+	s.arrived = s.arrivals.of(object)
 	if pod, ok := object.(*v1.Pod); ok {
 		delete(s.prints, cache.MetaObjectToName(pod))
 	}
@@ -47,6 +54,7 @@ func (s *store) Delete(object any) error {
 // Replace compares complete pods. UID and resourceVersion are not enough to identify a
 // version if the apiserver was restored.
 func (s *store) Replace(list []any, resourceVersion string) error {
+	s.arrived = s.arrivals.ofList()
 	clear(s.prints)
 	for i := range list {
 		s.take(list[i])

@@ -124,19 +124,21 @@ func (l *listWatch) observe(ctx context.Context, w *observedWatch, again bool) {
 // hand forwards events, and returns why there are no more.
 func (l *listWatch) hand(ctx context.Context, w *observedWatch) error {
 	if w.first != nil {
-		l.forward(ctx, w, *w.first)
+		l.forward(ctx, w, *w.first, time.Now())
 	}
 	patience := time.NewTimer(0)
 	defer patience.Stop()
 	for {
 		limit, late := l.patience(w)
 		patience.Reset(limit)
+		idle := time.Now()
 		select {
 		case event, ok := <-w.inner.ResultChan():
+			at := l.store.arrivals.received(idle)
 			if err := failure(event, ok); err != nil {
 				return err
 			}
-			l.forward(ctx, w, event)
+			l.forward(ctx, w, event, at)
 		case <-patience.C:
 			return late
 		case <-w.stopped:
@@ -156,17 +158,22 @@ func (l *listWatch) patience(w *observedWatch) (time.Duration, error) {
 	return maxWatch, errEnded
 }
 
-// forward forwards one event.
-func (l *listWatch) forward(ctx context.Context, w *observedWatch, event watch.Event) {
+// forward forwards one event, which arrived at the time.
+func (l *listWatch) forward(ctx context.Context, w *observedWatch, event watch.Event, at time.Time) {
 	l.board.event(event)
 	pod, _ := event.Object.(*v1.Pod)
 	switch {
 	case !w.lists:
 		w.active = true
-		w.bookmarks = w.bookmarks || event.Type == watch.Bookmark
+		if event.Type == watch.Bookmark {
+			w.bookmarks = true
+		} else {
+			l.store.arrivals.event(event.Object, at)
+		}
 	case event.Type == watch.Bookmark && pod.Annotations[metav1.InitialEventsAnnotationKey] == "true":
 		w.lists, w.begun, w.at = false, time.Now(), pod.ResourceVersion
 		l.board.listed()
+		l.store.arrivals.listed(at)
 	}
 	if !w.lists {
 		l.gate.succeeded(ctx, true)

@@ -120,7 +120,7 @@ func (s *Source) follow(ctx context.Context, sets chan<- config.SourceSet) error
 		}
 		unsettled, due := s.set.Unsettled()
 		s.board.follow(s.follower.Status(), unsettled)
-		if err := s.send(ctx, changed, sets); err != nil {
+		if err := s.send(ctx, changed, config.Event{Time: change.At, Began: change.Began}, sets); err != nil {
 			return err
 		}
 		again.Stop()
@@ -137,6 +137,7 @@ func (s *Source) take(ctx context.Context, change follow.Change) (changed bool) 
 		defer s.stuck.Store(false)
 	}
 	s.set.Distrust(change.Reported)
+	s.set.Notice(change.At)
 	switch {
 	case change.Err != nil:
 		s.unavailable(ctx, change.Err)
@@ -163,15 +164,21 @@ func (s *Source) take(ctx context.Context, change follow.Change) (changed bool) 
 // good yet.
 //
 // kubelet: pkg/kubelet/config/file.go listConfig.
-func (s *Source) send(ctx context.Context, changed bool, sets chan<- config.SourceSet) error {
-	if s.sent && !changed || !s.sent && (!s.known || s.set.Unread() || s.set.Unusable()) {
+func (s *Source) send(ctx context.Context, changed bool, event config.Event, sets chan<- config.SourceSet) error {
+	if s.sent && !changed {
+		s.set.Event() // of changes that changed nothing
+		return nil
+	}
+	if !s.sent && (!s.known || s.set.Unread() || s.set.Unusable()) {
 		return nil
 	}
 	if ctx.Err() != nil {
 		return context.Cause(ctx) // Run may have returned, and another source may send on sets
 	}
+	set := config.SourceSet{Pods: s.set.Pods(), Origin: s.path, Files: s.set.Files(), Event: event}
+	set.Event.Time, set.Event.Read = cmp.Or(s.set.Event(), event.Time), time.Now()
 	select {
-	case sets <- config.SourceSet{Pods: s.set.Pods(), Origin: s.path, Files: s.set.Files()}:
+	case sets <- set:
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}

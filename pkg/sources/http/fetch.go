@@ -32,6 +32,8 @@ type answer struct {
 	validator validator
 	// retryAfter is the wait that the server asks for; 0 if none.
 	retryAfter time.Duration
+	// arrived is when the header of the answer came.
+	arrived time.Time
 }
 
 // fetcher requests the URL.
@@ -83,6 +85,7 @@ func (f *fetcher) fetch(ctx context.Context) (answer, error) {
 	}
 	defer resp.Body.Close()
 	a := answer{
+		arrived:    time.Now(),
 		retryAfter: sources.RetryAfter(resp.Header.Get("Retry-After"), time.Now(), maxRetryAfter),
 		validator:  validatorOf(resp.Header),
 	}

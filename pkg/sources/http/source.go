@@ -136,7 +136,7 @@ func (s *Source) Run(ctx context.Context, sets chan<- config.SourceSet) error {
 			err = s.take(ctx, answer, sets)
 		case !s.sent: // nothing has changed since the last set before a restart
 			s.board.judge(ctx, s.pods.verdicts())
-			err = s.send(ctx, sets)
+			err = s.send(ctx, answer, sets)
 		}
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
@@ -177,7 +177,7 @@ func (s *Source) take(ctx context.Context, answer answer, sets chan<- config.Sou
 	if s.sent && !changed {
 		return nil
 	}
-	return s.send(ctx, sets)
+	return s.send(ctx, answer, sets)
 }
 
 // Last returns the set of the source. It makes the source a sources.Predecessor.
@@ -190,10 +190,13 @@ func (s *Source) Last() sources.Restored {
 	return sources.Restored{Pods: pods, Attributes: s.attributes(pods, v)}
 }
 
-// send sends the set.
-func (s *Source) send(ctx context.Context, sets chan<- config.SourceSet) error {
+// send sends the set, which follows from the answer.
+func (s *Source) send(ctx context.Context, answer answer, sets chan<- config.SourceSet) error {
 	last := s.Last()
-	set := config.SourceSet{Pods: last.Pods, Origin: s.shown, Attributes: last.Attributes}
+	set := config.SourceSet{
+		Pods: last.Pods, Origin: s.shown, Attributes: last.Attributes,
+		Event: config.Event{Time: answer.arrived, Began: answer.arrived, Read: time.Now()},
+	}
 	select {
 	case sets <- set:
 	case <-ctx.Done():

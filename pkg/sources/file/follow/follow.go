@@ -60,6 +60,9 @@ type Status struct {
 
 // Change is the files that may have changed.
 type Change struct {
+	// At is when the change was noticed: the arrival of an event, or the start of a listing. It
+	// is zero if again fired. Began is when the work on it began.
+	At, Began time.Time
 	// Err is why the path can't be listed. Then the state of its files is unknown.
 	Err error
 	// Listed means that Names are all files. Any other file is gone. Dir is whether the
@@ -90,6 +93,8 @@ type Follower struct {
 	busySince atomic.Int64
 	// relist means that the path is listed at the next poll.
 	relist atomic.Bool
+	// began is when the work on the newest change began.
+	began time.Time
 }
 
 // Busy returns how long Changes and its caller have been working on a change. Any goroutine can
@@ -106,7 +111,22 @@ func (f *Follower) Busy() time.Duration {
 // Any goroutine can call it.
 func (f *Follower) Relist() { f.relist.Store(true) }
 
-func (f *Follower) work() { f.busySince.Store(time.Now().UnixNano()) }
+func (f *Follower) work() {
+	f.began = time.Now()
+	f.busySince.Store(f.began.UnixNano())
+}
+
+// immediate is the longest time in which an event is received that was already there.
+const immediate = 50 * time.Microsecond
+
+// arrived returns when an event came that is received now, after waiting since idle. If it was
+// already there, it came during the work before, at its start at the earliest.
+func (f *Follower) arrived(idle time.Time) time.Time {
+	if now := time.Now(); now.Sub(idle) >= immediate {
+		return now
+	}
+	return f.began
+}
 
 // New returns a Follower. It does nothing before Changes.
 func New(opts Options) *Follower {
@@ -155,12 +175,16 @@ func (f *Follower) Changes(ctx context.Context, again <-chan time.Time) iter.Seq
 func (f *Follower) next(ctx context.Context, relist, poll, again <-chan time.Time, mounts <-chan struct{}) (change Change, ok bool) {
 	for {
 		f.busySince.Store(0)
+		idle := time.Now()
 		select {
 		case <-ctx.Done():
 			return Change{}, false
 		case event := <-f.watches.events():
+			at := f.arrived(idle)
 			f.work()
-			return f.affected(ctx, f.drain(event)), true
+			change = f.affected(ctx, f.drain(event))
+			change.At = at
+			return change, true
 		case err := <-f.watches.errors():
 			f.work()
 			f.watchFailed(ctx, err)
@@ -182,7 +206,7 @@ func (f *Follower) next(ctx context.Context, relist, poll, again <-chan time.Tim
 			if f.moved() {
 				return f.list(ctx), true
 			}
-			return Change{}, true
+			return Change{Began: f.began}, true
 		}
 	}
 }
@@ -225,7 +249,7 @@ func (f *Follower) affected(ctx context.Context, events []fsnotify.Event) Change
 		change.Reported = names
 		return change
 	}
-	return Change{Names: f.followLinks(ctx, slices.Clone(names)), Reported: names}
+	return Change{Began: f.began, Names: f.followLinks(ctx, slices.Clone(names)), Reported: names}
 }
 
 // watchFailed restarts watching. The lost event may have been the end of a watch.
@@ -254,7 +278,7 @@ func (f *Follower) list(ctx context.Context) Change {
 	names, isDir, err := List(f.path)
 	if err != nil {
 		f.root.id = fileID{} // even if the same directory returns
-		return Change{Err: err}
+		return Change{At: f.began, Began: f.began, Err: err}
 	}
 	f.root.isDir = isDir
 	f.root.id, _ = idOf(f.root.real) // zero if it is gone again, which counts as moved
@@ -267,7 +291,7 @@ func (f *Follower) list(ctx context.Context) Change {
 	if f.links.retain(names) {
 		f.links.index()
 	}
-	return Change{Listed: true, Dir: isDir, Names: f.followLinks(ctx, names)}
+	return Change{At: f.began, Began: f.began, Listed: true, Dir: isDir, Names: f.followLinks(ctx, names)}
 }
 
 // followPath resolves the path, and watches all directories that affect it before

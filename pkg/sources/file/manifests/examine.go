@@ -32,6 +32,7 @@ func (s *Set) examine(ctx context.Context, names []string) (changed bool) {
 	for i, f := range files {
 		if s.apply(f, &sights[i], now) {
 			renewed = append(renewed, f)
+			s.renewed(f)
 		}
 	}
 	changed, reassigned := s.assign(renewed)

@@ -74,6 +74,9 @@ type Set struct {
 	claims  claims
 	// waiting are the files whose pod's name or UID belongs to another file.
 	waiting map[*file]struct{}
+	// noticed is when the change was noticed at which the set looks; zero for a further look.
+	// event is the earliest time at which one of the changes since Event was noticed.
+	noticed, event time.Time
 	// dropped is the number of restored pods that are not from files at the path.
 	dropped int
 }
@@ -100,6 +103,8 @@ type file struct {
 	busySince   time.Time
 	starvedWait time.Duration
 	verdict     v1alpha1.Manifest
+	// noticed is when the change of the file was noticed.
+	noticed time.Time
 }
 
 // New returns a set of the restored pods.
@@ -122,10 +127,33 @@ func New(opts Options) *Set {
 // Dropped returns the number of restored pods that are not from files at the path.
 func (s *Set) Dropped() int { return s.dropped }
 
+// Notice sets when the change was noticed at which the next Look or LookAll looks; zero if it is
+// a further look at files that are pending.
+func (s *Set) Notice(at time.Time) { s.noticed = at }
+
+// Event returns the earliest time at which one of the changes of the set since the last call was
+// noticed; zero without changes.
+func (s *Set) Event() (at time.Time) {
+	at, s.event = s.event, time.Time{}
+	return at
+}
+
+// renewed records that the set changes because of the file.
+func (s *Set) renewed(f *file) {
+	if !f.noticed.IsZero() && (s.event.IsZero() || f.noticed.Before(s.event)) {
+		s.event = f.noticed
+	}
+}
+
 // Look looks at the named files and at those that are due, and updates the set. It
 // reports whether the set changed.
 func (s *Set) Look(ctx context.Context, names []string) (changed bool) {
 	now := time.Now()
+	for _, name := range names {
+		if f := s.files[name]; f != nil && !s.noticed.IsZero() {
+			f.noticed = s.noticed
+		}
+	}
 	names = slices.Clone(names)
 	for f := range s.pending {
 		if !f.due.After(now) {
@@ -139,6 +167,11 @@ func (s *Set) Look(ctx context.Context, names []string) (changed bool) {
 // are not among them.
 func (s *Set) LookAll(ctx context.Context, dir bool, names []string) (changed bool) {
 	s.dir = dir
+	for _, f := range s.files {
+		if _, pending := s.pending[f]; !pending { // its change was noticed before
+			f.noticed = s.noticed
+		}
+	}
 	return s.lookAt(ctx, slices.Concat(names, s.order))
 }
 
@@ -236,7 +269,7 @@ func (s *Set) Files() map[types.UID]*config.File {
 
 // add adds an entry with the name.
 func (s *Set) add(name string) *file {
-	f := &file{name: name, path: follow.Join(s.path, name)}
+	f := &file{name: name, path: follow.Join(s.path, name), noticed: s.noticed}
 	f.as = f.path
 	if s.as != "" {
 		f.as = follow.Join(s.as, filepath.Base(f.path))
