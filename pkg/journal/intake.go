@@ -76,7 +76,9 @@ func (j *Journal) Append(u config.PodUpdate) {
 	for i, u := range in.pending {
 		pods[i] = prepare(u)
 	}
-	j.commit(in.number(in.pending, pods, nil, now))
+	set := in.number(in.pending, pods, nil, now)
+	set.Origin = j.originOf(&u)
+	j.commit(set)
 	in.pending = nil
 }
 

@@ -10,6 +10,8 @@ import (
 type metrics struct {
 	updates *prometheus.CounterVec
 	resets  *prometheus.CounterVec
+	// recorded and delivered are the delays of updates.
+	recorded, delivered *prometheus.HistogramVec
 }
 
 // newMetrics registers the journal's metrics, if there is a registry.
@@ -47,7 +49,18 @@ func newMetrics(reg prometheus.Registerer, j *Journal) *metrics {
 		_, age := j.slowestLocked(time.Now())
 		return age.Seconds()
 	})
+	delay := func(name, help string) *prometheus.HistogramVec {
+		o := opts(name, help)
+		return auto.NewHistogramVec(prometheus.HistogramOpts{
+			Namespace: o.Namespace, Subsystem: o.Subsystem, Name: o.Name, Help: o.Help,
+			Buckets: []float64{0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10},
+		}, []string{"source"})
+	}
 	m := &metrics{
+		recorded: delay("update_delay_seconds",
+			"Time from the event at which a source read a change until subscribers can read the update, in seconds."),
+		delivered: delay("delivery_delay_seconds",
+			"Time from the event at which a source read a change until the update was written to a subscriber, in seconds. Each subscriber counts, if it was connected when the update was recorded."),
 		updates: auto.NewCounterVec(prometheus.CounterOpts(
 			opts("updates_total", "Updates taken, by operation and source.")), []string{"op", "source"}),
 		resets: auto.NewCounterVec(prometheus.CounterOpts(

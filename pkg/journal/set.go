@@ -90,6 +90,8 @@ type Set struct {
 	// restored is seen, or a source was added or removed.
 	Bookmark *Bookmark
 	Readied  bool
+	// Origin is the event from which the set follows; nil for none.
+	Origin *Origin
 	// Memo caches the frames of views, while the set is one of the newest.
 	Memo
 
@@ -115,7 +117,7 @@ func (s *Set) after(revision int64) *Set {
 	}
 	rest := &Set{
 		Instance: s.Instance, First: revision + 1, Revision: s.Revision, Time: s.Time, UIDs: s.UIDs,
-		Bookmark: s.Bookmark, Readied: s.Readied,
+		Bookmark: s.Bookmark, Readied: s.Readied, Origin: s.Origin,
 	}
 	for _, u := range s.Updates {
 		if u.Revision <= revision {

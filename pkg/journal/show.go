@@ -14,6 +14,7 @@ func (j *Journal) show(set *Set, instance string) {
 	for _, u := range set.Updates {
 		u.Instance = instance
 	}
+	defer set.Origin.shown()
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.applyLocked(set)

@@ -40,7 +40,9 @@ func (j *Journal) changeSource(u config.PodUpdate) {
 	}
 	j.commit(set)
 	if removed {
-		j.metrics.updates.DeletePartialMatch(prometheus.Labels{"source": u.Source})
+		for _, m := range []*prometheus.MetricVec{j.metrics.updates.MetricVec, j.metrics.recorded.MetricVec, j.metrics.delivered.MetricVec} {
+			m.DeletePartialMatch(prometheus.Labels{"source": u.Source})
+		}
 	}
 }
 

@@ -22,9 +22,11 @@ type Client struct {
 
 // Subscriber is an entry for one subscriber.
 type Subscriber struct {
-	journal  *Journal
-	id       int64
-	opened   time.Time
+	journal *Journal
+	id      int64
+	opened  time.Time
+	// since is the newest revision at that time.
+	since    int64
 	mode     string
 	ops      Operations
 	client   Client
@@ -39,7 +41,7 @@ func (j *Journal) Subscribe(mode string, ops Operations, client Client) *Subscri
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.nextID++
-	s := &Subscriber{journal: j, id: j.nextID, opened: time.Now(), mode: mode, ops: ops, client: client}
+	s := &Subscriber{journal: j, id: j.nextID, opened: time.Now(), since: j.head, mode: mode, ops: ops, client: client}
 	j.subscribers[s] = struct{}{}
 	s.position.Store(j.head)
 	return s
@@ -54,6 +56,10 @@ func (s *Subscriber) Close() {
 		s.journal.leaveLocked(s.ops, time.Now())
 	}
 }
+
+// Live reports whether a set was recorded while the subscriber was there. A set from before, with
+// which it resumes, is late for another reason.
+func (s *Subscriber) Live(set *Set) bool { return set.Revision > s.since }
 
 // MoveTo sets the revision that the subscriber has reached.
 func (s *Subscriber) MoveTo(revision int64) { s.position.Store(revision) }

@@ -4,10 +4,12 @@ import (
 	"context"
 	"runtime"
 	"slices"
+	"time"
 	"weak"
 
 	"github.com/podconfigd/podconfigd/internal/podmask"
 	"github.com/podconfigd/podconfigd/pkg/access"
+	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/journal"
 )
 
@@ -78,6 +80,9 @@ type Cursor struct {
 	out  []*Frame
 	size int
 
+	// handed are the origins of what Next returned and the caller has not written.
+	handed []*journal.Origin
+
 	drained func(context.Context) error
 	// unread is how much was returned since drained was last called.
 	unread int
@@ -115,8 +120,10 @@ func (c *Cursor) Close() { c.subscriber.Close() }
 // Next returns the next frames, together about BatchSize. It waits until there are some
 // or the context is done. The slice is valid until the next call, and holds pods. So
 // encode the frames and clear the slice before you wait for the client. The error is the
-// context's cause, that of Options.Drained, or a CompactedError if the view returns one.
+// context's cause, that of Options.Drained, or a CompactedError if the view returns one. Call
+// it after all frames before are written: it measures their delay.
 func (c *Cursor) Next(ctx context.Context) ([]*Frame, error) {
+	c.written()
 	if err := c.drain(ctx); err != nil {
 		return nil, err
 	}
@@ -139,6 +146,19 @@ func (c *Cursor) Next(ctx context.Context) ([]*Frame, error) {
 			runtime.Gosched() // an update that is appended next can be sent together with it: 10 % less work per update and subscriber
 		}
 	}
+}
+
+// written measures the delay of what the caller has written.
+func (c *Cursor) written() {
+	if len(c.handed) == 0 {
+		return
+	}
+	now := time.Now()
+	for i, origin := range c.handed {
+		origin.Delivered(now)
+		c.handed[i] = nil
+	}
+	c.handed = c.handed[:0]
 }
 
 // drain waits until the client has read most of what Next returned before.
@@ -228,6 +248,10 @@ func (c *Cursor) add(set *journal.Set) (whole bool, err error) {
 		}
 		c.put(f)
 		c.skip++
+	}
+	// Behind the frames of its updates, a set can have a bookmark.
+	if set.Origin != nil && len(frames) > 0 && frames[0].Op != config.BOOKMARK && c.subscriber.Live(set) {
+		c.handed = append(c.handed, set.Origin)
 	}
 	c.position, c.skip = set.Revision, 0
 	c.subscriber.MoveTo(c.position)
