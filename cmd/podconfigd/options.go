@@ -71,6 +71,8 @@ func (o *daemonOptions) addFlags(flags *pflag.FlagSet) {
 		"Maximum number of events per second that podconfigd writes to the apiserver of --kubeconfig. 0 to 1000000; 0 is 5.")
 	flags.IntVar(&o.EventBurst, "event-burst", o.EventBurst,
 		"Number of events that podconfigd may write at once, beyond --event-qps. 0 to 1000000; 0 is 10.")
+	flags.BoolVar(&o.CreateMirrorPods, "create-mirror-pods", o.CreateMirrorPods,
+		"Create a mirror pod in the apiserver for each static pod, and keep its status up to date, as a kubelet does. For nodes without a kubelet. Requires --kubeconfig.")
 	flags.StringVar(&o.NodeName, "hostname-override", o.NodeName,
 		"Name of the node. If empty, uses the hostname. The names and UIDs of static pods contain it. The apiserver source selects pods with this spec.nodeName.")
 	flags.StringVar(&o.NodeIP, "node-ip", o.NodeIP,

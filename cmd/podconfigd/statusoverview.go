@@ -37,6 +37,9 @@ func overview(s *v1alpha1.Status) *page {
 	if s.Runtime != nil {
 		sections = append(sections, runtimeSection(s.Runtime))
 	}
+	if s.MirrorPods != nil {
+		sections = append(sections, mirrorPodsSection(s.MirrorPods))
+	}
 	// A section with an error comes before one with a warning, and that before the others.
 	slices.SortStableFunc(sections, func(a, b *page) int { return urgency(b) - urgency(a) })
 	for _, section := range append(sections, subscribersSection(s)) {

@@ -56,6 +56,7 @@ func toDaemon(in *v1alpha1.PodConfigdConfiguration, out *daemon.Config) (errs fi
 	})
 	out.Kubeconfig, out.KeepManagedFields, out.NamespaceMetadata = in.Kubeconfig, in.KeepManagedFields, in.NamespaceMetadata
 	out.EventRecordQPS, out.EventBurst = int(*in.EventRecordQPS), int(*in.EventBurst)
+	out.CreateMirrorPods = in.CreateMirrorPods
 	out.NodeName, out.NodeIP = in.HostnameOverride, in.NodeIP
 	out.RemovalBrake = ""
 	if in.RemovalBrake != nil {

@@ -31,6 +31,7 @@ func toVersioned(in *daemon.Config, out *v1alpha1.PodConfigdConfiguration) {
 	})
 	out.Kubeconfig, out.KeepManagedFields, out.NamespaceMetadata = in.Kubeconfig, in.KeepManagedFields, in.NamespaceMetadata
 	out.EventRecordQPS, out.EventBurst = new(int32(in.EventRecordQPS)), new(int32(in.EventBurst)) //nolint:gosec // Validate limits them
+	out.CreateMirrorPods = in.CreateMirrorPods
 	out.HostnameOverride, out.NodeIP = in.NodeName, in.NodeIP
 	if in.RemovalBrake != "" {
 		out.RemovalBrake = new(intstr.Parse(in.RemovalBrake))

@@ -84,6 +84,9 @@ type Config struct {
 	// events per second, and their number at once. For 0, they are 5 and 10, the defaults of
 	// client-go. Without an apiserver, there are no events. Flags: --event-qps, --event-burst.
 	EventRecordQPS, EventBurst int
+	// CreateMirrorPods creates a mirror pod in the apiserver for each static pod, and keeps its
+	// status up to date. It is for nodes without a kubelet. Flag: --create-mirror-pods.
+	CreateMirrorPods bool
 
 	// ContainerRuntimeEndpoint is the CRI socket of the container runtime, for example
 	// unix:///run/containerd/containerd.sock; empty for no runtime. Flag:

@@ -44,6 +44,7 @@ type Daemon struct {
 	loop      *syncloop.Loop
 	journal   *journal.Journal
 	lookup    *lookup.Lookup
+	mirrors   mirrorPods
 	server    *server.Server
 	events    *eventWriter
 	// live and ready are the checks of /livez and /readyz.
@@ -127,6 +128,7 @@ func (d *Daemon) assemble(registry *prometheus.Registry) (err error) {
 	})
 	d.lookup = lookup.New(lookup.Options{Journal: d.journal, Runtime: d.runtime.lookup()})
 	d.events = d.newEventWriter(registry)
+	d.mirrors = newMirrorPods(c, d.journal, d.self.inAPIServer, registry)
 	d.own = server.Check{Name: "syncloop", Check: d.checkLoop}
 	d.live = d.runtime.checks(d.own)
 	d.ready = d.state.checks(server.Check{Name: "sources", Check: d.checkSources})
@@ -179,6 +181,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	group.Go(func() error { return d.loop.Run(ctx, d.podConfig.Updates()) })
 	group.Go(func() error { return d.lookup.Run(ctx) })
 	group.Go(func() error { return d.events.run(ctx) })
+	group.Go(func() error { return d.mirrors.run(ctx) })
 	d.serve(ctx, group, sockets)
 	https.serve(ctx, group, d.server, sockets.https)
 	group.Go(func() error { return d.serviceManager(ctx).run(ctx) })
@@ -219,5 +222,5 @@ func (d *Daemon) status() v1alpha1.Status {
 			showHeld(merged, held)
 		}
 	}
-	return d.runtime.status(d.state.status(status))
+	return d.mirrors.status(d.runtime.status(d.state.status(status)))
 }

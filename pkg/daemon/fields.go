@@ -33,6 +33,7 @@ var fields = []Field{
 	{"NamespaceMetadata", "namespace-metadata", "namespaceMetadata"},
 	{"EventRecordQPS", "event-qps", "eventRecordQPS"},
 	{"EventBurst", "event-burst", "eventBurst"},
+	{"CreateMirrorPods", "create-mirror-pods", "createMirrorPods"},
 	{"NodeName", "hostname-override", "hostnameOverride"},
 	{"NodeIP", "node-ip", "nodeIP"},
 	{"RemovalBrake", "removal-brake", "removalBrake"},

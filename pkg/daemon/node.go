@@ -113,6 +113,13 @@ func (n *node) setRemote(remote *v1.Node) {
 	n.putCurrent()
 }
 
+// inAPIServer returns the object of the apiserver, or nil if it has none.
+func (n *node) inAPIServer() *v1.Node {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.remote
+}
+
 func (n *node) putCurrent() {
 	if n.remote != nil {
 		n.put(n.remote)

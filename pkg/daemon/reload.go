@@ -35,7 +35,8 @@ var reloads = map[FieldName]part{
 	// The clients of the apiserver for nodes, namespaces, and for authentication are made at
 	// the start.
 	"Kubeconfig": onlyAtStart, "InCluster": onlyAtStart, "NamespaceMetadata": onlyAtStart,
-	"NodeName": onlyAtStart, "NodeIP": onlyAtStart,
+	"CreateMirrorPods": onlyAtStart,
+	"NodeName":         onlyAtStart, "NodeIP": onlyAtStart,
 	"ContainerRuntimeEndpoint": onlyAtStart, "ContainerRuntimeEvents": onlyAtStart,
 	"RuntimeStatus": onlyAtStart, "RuntimeStatusAPIPods": onlyAtStart,
 	"Socket": onlyAtStart, "SocketMode": onlyAtStart, "SocketGroup": onlyAtStart, "PodsAPISocket": onlyAtStart,

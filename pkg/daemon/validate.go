@@ -45,6 +45,9 @@ func (c *Config) Validate() error {
 	if c.NamespaceMetadata && !c.apiserver() {
 		found.add("NamespaceMetadata", "requires %v", FieldName("Kubeconfig"))
 	}
+	if c.CreateMirrorPods && !c.apiserver() {
+		found.add("CreateMirrorPods", "requires %v", FieldName("Kubeconfig"))
+	}
 	return errors.Join(found...)
 }
 

@@ -53,6 +53,9 @@ func (s *Server) statusFor(scope *view.Scope) v1alpha1.Status {
 		status.Runtime = new(*r)
 		status.Runtime.LastError, status.Runtime.EventsError = hide(r.LastError), hide(r.EventsError)
 	}
+	if m := status.MirrorPods; m != nil {
+		status.MirrorPods = mirrorStatusFor(m, grant, pods)
+	}
 	uid := scope.Subject().UID
 	status.Subscribers = slices.DeleteFunc(slices.Clone(status.Subscribers), func(other v1alpha1.Subscriber) bool {
 		return uid == nil || other.UID == nil || *other.UID != *uid

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -30,6 +31,14 @@ const (
 	User   = "podconfigd"
 	Nobody = "nobody"
 )
+
+// Admission are flags of an apiserver that has the admission plugins of a real cluster for pods
+// of nodes: NodeRestriction and ServiceAccount. Without them, no plugin needs service accounts,
+// which a controller manager creates.
+var Admission = []string{"--enable-admission-plugins=NodeRestriction", disabledPlugins}
+
+// disabledPlugins is a flag that disables no admission plugin.
+const disabledPlugins = "--disable-admission-plugins="
 
 // readyIn is the maximum time until a server is ready, or a container has exited.
 const readyIn = 2 * time.Minute
@@ -89,10 +98,14 @@ func (c *Cluster) StartAPIServer(tb testing.TB, address string) *Process {
 		writeFile(tb, accounts, keyPEM(tb, newKey(tb)))
 	}
 	tokens := writeFile(tb, filepath.Join(c.dir, "tokens.csv"), []byte(User+"-token,"+User+",1\n"+Nobody+"-token,"+Nobody+",2\n"))
+	disabled := disabledPlugins
+	if !slices.Contains(c.apiFlags, disabled) {
+		disabled += "ServiceAccount"
+	}
 	port := address[strings.LastIndexByte(address, ':')+1:]
 	return start(tb, dir, "kube-apiserver", append([]string{
 		"--etcd-servers=" + c.etcdURL, "--bind-address=127.0.0.1", "--advertise-address=127.0.0.1", "--secure-port=" + port,
-		"--endpoint-reconciler-type=none", "--disable-admission-plugins=ServiceAccount",
+		"--endpoint-reconciler-type=none", disabled,
 		"--tls-cert-file=" + certFile, "--tls-private-key-file=" + keyFile, "--client-ca-file=" + caFile,
 		"--token-auth-file=" + tokens, "--authorization-mode=Node,RBAC", "--service-cluster-ip-range=10.0.0.0/24",
 		"--service-account-issuer=https://kubernetes.default.svc",

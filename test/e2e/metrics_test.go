@@ -36,7 +36,7 @@ func withAllMetrics(t *testing.T) *daemon {
 	kubeconfig := filepath.Join(dir, "kubeconfig")
 	components.WriteKubeconfig(t, kubeconfig, components.NewKubeconfig("http://127.0.0.1:1", nil))
 	d := start(t, dir, "--manifest-url", web.URL, "--kubeconfig", kubeconfig, "--state-dir", filepath.Join(dir, "state"),
-		"--container-runtime-endpoint", "unix://"+filepath.Join(dir, "cri"), "--removal-brake=50%")
+		"--container-runtime-endpoint", "unix://"+filepath.Join(dir, "cri"), "--removal-brake=50%", "--create-mirror-pods")
 	d.mkdir(t)
 	d.put(t, "a", "i")
 	s := d.watch(t, client.Options{})

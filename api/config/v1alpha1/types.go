@@ -66,6 +66,9 @@ type PodConfigdConfiguration struct {
 	// +minimum=0
 	// +maximum=1000000
 	EventBurst *int32 `json:"eventBurst,omitempty"`
+	// createMirrorPods creates a mirror pod in the apiserver for each static pod, and keeps its
+	// status up to date, as a kubelet does. For nodes without a kubelet. Requires kubeconfig.
+	CreateMirrorPods bool `json:"createMirrorPods,omitempty"`
 
 	// hostnameOverride is the name of the node. If empty, uses the hostname. The names and UIDs
 	// of static pods contain it. The apiserver source selects pods with this spec.nodeName.

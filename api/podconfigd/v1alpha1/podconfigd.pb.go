@@ -2103,7 +2103,9 @@ type StatusResponse struct {
 	// runtime is set if the daemon has a container runtime.
 	Runtime *RuntimeStatus `protobuf:"bytes,10,opt,name=runtime,proto3" json:"runtime,omitempty"`
 	// state is set if the journal is stored in a directory.
-	State         *StateStatus `protobuf:"bytes,11,opt,name=state,proto3" json:"state,omitempty"`
+	State *StateStatus `protobuf:"bytes,11,opt,name=state,proto3" json:"state,omitempty"`
+	// mirror_pods is set if the daemon creates mirror pods.
+	MirrorPods    *MirrorStatus `protobuf:"bytes,12,opt,name=mirror_pods,json=mirrorPods,proto3" json:"mirror_pods,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2215,6 +2217,238 @@ func (x *StatusResponse) GetState() *StateStatus {
 	return nil
 }
 
+func (x *StatusResponse) GetMirrorPods() *MirrorStatus {
+	if x != nil {
+		return x.MirrorPods
+	}
+	return nil
+}
+
+// MirrorStatus is the state of the mirror pods that the daemon keeps in the apiserver.
+type MirrorStatus struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// static_pods is the number of static pods, and pods the number of those that have their
+	// mirror pod.
+	StaticPods int32 `protobuf:"varint,1,opt,name=static_pods,json=staticPods,proto3" json:"static_pods,omitempty"`
+	Pods       int32 `protobuf:"varint,2,opt,name=pods,proto3" json:"pods,omitempty"`
+	// waiting is why no mirror pods are created yet, for example because the apiserver does not
+	// have the node; empty if they are.
+	Waiting string `protobuf:"bytes,3,opt,name=waiting,proto3" json:"waiting,omitempty"`
+	// stopped is set while no mirror pods are created, because another client manages those of
+	// the node.
+	Stopped *MirrorStop `protobuf:"bytes,4,opt,name=stopped,proto3" json:"stopped,omitempty"`
+	// problems are the pods whose last request failed, by namespace and name.
+	Problems []*MirrorProblem `protobuf:"bytes,5,rep,name=problems,proto3" json:"problems,omitempty"`
+	// problems_omitted is the number of further problems.
+	ProblemsOmitted int32 `protobuf:"varint,6,opt,name=problems_omitted,json=problemsOmitted,proto3" json:"problems_omitted,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
+}
+
+func (x *MirrorStatus) Reset() {
+	*x = MirrorStatus{}
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MirrorStatus) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MirrorStatus) ProtoMessage() {}
+
+func (x *MirrorStatus) ProtoReflect() protoreflect.Message {
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MirrorStatus.ProtoReflect.Descriptor instead.
+func (*MirrorStatus) Descriptor() ([]byte, []int) {
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *MirrorStatus) GetStaticPods() int32 {
+	if x != nil {
+		return x.StaticPods
+	}
+	return 0
+}
+
+func (x *MirrorStatus) GetPods() int32 {
+	if x != nil {
+		return x.Pods
+	}
+	return 0
+}
+
+func (x *MirrorStatus) GetWaiting() string {
+	if x != nil {
+		return x.Waiting
+	}
+	return ""
+}
+
+func (x *MirrorStatus) GetStopped() *MirrorStop {
+	if x != nil {
+		return x.Stopped
+	}
+	return nil
+}
+
+func (x *MirrorStatus) GetProblems() []*MirrorProblem {
+	if x != nil {
+		return x.Problems
+	}
+	return nil
+}
+
+func (x *MirrorStatus) GetProblemsOmitted() int32 {
+	if x != nil {
+		return x.ProblemsOmitted
+	}
+	return 0
+}
+
+// MirrorStop is why no mirror pods are created.
+type MirrorStop struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Reason string                 `protobuf:"bytes,1,opt,name=reason,proto3" json:"reason,omitempty"`
+	Since  *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=since,proto3" json:"since,omitempty"`
+	// until is when the daemon tries again; not set if that depends on the other client.
+	Until         *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=until,proto3" json:"until,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MirrorStop) Reset() {
+	*x = MirrorStop{}
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MirrorStop) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MirrorStop) ProtoMessage() {}
+
+func (x *MirrorStop) ProtoReflect() protoreflect.Message {
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MirrorStop.ProtoReflect.Descriptor instead.
+func (*MirrorStop) Descriptor() ([]byte, []int) {
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *MirrorStop) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *MirrorStop) GetSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Since
+	}
+	return nil
+}
+
+func (x *MirrorStop) GetUntil() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Until
+	}
+	return nil
+}
+
+// MirrorProblem is a mirror pod whose last request failed.
+type MirrorProblem struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Namespace string                 `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	Name      string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	Message   string                 `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`
+	// since is when the request first failed in this way.
+	Since         *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=since,proto3" json:"since,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MirrorProblem) Reset() {
+	*x = MirrorProblem{}
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MirrorProblem) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MirrorProblem) ProtoMessage() {}
+
+func (x *MirrorProblem) ProtoReflect() protoreflect.Message {
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MirrorProblem.ProtoReflect.Descriptor instead.
+func (*MirrorProblem) Descriptor() ([]byte, []int) {
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{27}
+}
+
+func (x *MirrorProblem) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *MirrorProblem) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *MirrorProblem) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
+func (x *MirrorProblem) GetSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Since
+	}
+	return nil
+}
+
 // StateStatus is the state of the journal's log in the state directory.
 type StateStatus struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2233,7 +2467,7 @@ type StateStatus struct {
 
 func (x *StateStatus) Reset() {
 	*x = StateStatus{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[25]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2245,7 +2479,7 @@ func (x *StateStatus) String() string {
 func (*StateStatus) ProtoMessage() {}
 
 func (x *StateStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[25]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2258,7 +2492,7 @@ func (x *StateStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StateStatus.ProtoReflect.Descriptor instead.
 func (*StateStatus) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{25}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *StateStatus) GetDir() string {
@@ -2338,7 +2572,7 @@ type RuntimeStatus struct {
 
 func (x *RuntimeStatus) Reset() {
 	*x = RuntimeStatus{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[26]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2350,7 +2584,7 @@ func (x *RuntimeStatus) String() string {
 func (*RuntimeStatus) ProtoMessage() {}
 
 func (x *RuntimeStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[26]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2363,7 +2597,7 @@ func (x *RuntimeStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RuntimeStatus.ProtoReflect.Descriptor instead.
 func (*RuntimeStatus) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{26}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *RuntimeStatus) GetEndpoint() string {
@@ -2500,7 +2734,7 @@ type SourceStatus struct {
 
 func (x *SourceStatus) Reset() {
 	*x = SourceStatus{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[27]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2512,7 +2746,7 @@ func (x *SourceStatus) String() string {
 func (*SourceStatus) ProtoMessage() {}
 
 func (x *SourceStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[27]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2525,7 +2759,7 @@ func (x *SourceStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SourceStatus.ProtoReflect.Descriptor instead.
 func (*SourceStatus) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{27}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *SourceStatus) GetName() string {
@@ -2629,7 +2863,7 @@ type HeldSet struct {
 
 func (x *HeldSet) Reset() {
 	*x = HeldSet{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[28]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2641,7 +2875,7 @@ func (x *HeldSet) String() string {
 func (*HeldSet) ProtoMessage() {}
 
 func (x *HeldSet) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[28]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2654,7 +2888,7 @@ func (x *HeldSet) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeldSet.ProtoReflect.Descriptor instead.
 func (*HeldSet) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{28}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *HeldSet) GetRemoves() int32 {
@@ -2712,7 +2946,7 @@ type FileStatus struct {
 
 func (x *FileStatus) Reset() {
 	*x = FileStatus{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[29]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2724,7 +2958,7 @@ func (x *FileStatus) String() string {
 func (*FileStatus) ProtoMessage() {}
 
 func (x *FileStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[29]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2737,7 +2971,7 @@ func (x *FileStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FileStatus.ProtoReflect.Descriptor instead.
 func (*FileStatus) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{29}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *FileStatus) GetPath() string {
@@ -2813,7 +3047,7 @@ type HTTPStatus struct {
 
 func (x *HTTPStatus) Reset() {
 	*x = HTTPStatus{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[30]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2825,7 +3059,7 @@ func (x *HTTPStatus) String() string {
 func (*HTTPStatus) ProtoMessage() {}
 
 func (x *HTTPStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[30]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2838,7 +3072,7 @@ func (x *HTTPStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HTTPStatus.ProtoReflect.Descriptor instead.
 func (*HTTPStatus) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{30}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *HTTPStatus) GetUrl() string {
@@ -2892,7 +3126,7 @@ type APIStatus struct {
 
 func (x *APIStatus) Reset() {
 	*x = APIStatus{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[31]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2904,7 +3138,7 @@ func (x *APIStatus) String() string {
 func (*APIStatus) ProtoMessage() {}
 
 func (x *APIStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[31]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2917,7 +3151,7 @@ func (x *APIStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use APIStatus.ProtoReflect.Descriptor instead.
 func (*APIStatus) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{31}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *APIStatus) GetServer() string {
@@ -2995,7 +3229,7 @@ type Manifest struct {
 
 func (x *Manifest) Reset() {
 	*x = Manifest{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[32]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3007,7 +3241,7 @@ func (x *Manifest) String() string {
 func (*Manifest) ProtoMessage() {}
 
 func (x *Manifest) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[32]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3020,7 +3254,7 @@ func (x *Manifest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Manifest.ProtoReflect.Descriptor instead.
 func (*Manifest) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{32}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Manifest) GetPath() string {
@@ -3105,7 +3339,7 @@ type Subscriber struct {
 
 func (x *Subscriber) Reset() {
 	*x = Subscriber{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[33]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3117,7 +3351,7 @@ func (x *Subscriber) String() string {
 func (*Subscriber) ProtoMessage() {}
 
 func (x *Subscriber) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[33]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3130,7 +3364,7 @@ func (x *Subscriber) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Subscriber.ProtoReflect.Descriptor instead.
 func (*Subscriber) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{33}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Subscriber) GetId() int64 {
@@ -3360,7 +3594,7 @@ const file_podconfigd_v1alpha1_podconfigd_proto_rawDesc = "" +
 	"\x0eReleaseRequest\x12\x16\n" +
 	"\x06source\x18\x01 \x01(\tR\x06source\"\x11\n" +
 	"\x0fReleaseResponse\"\x0f\n" +
-	"\rStatusRequest\"\xde\x03\n" +
+	"\rStatusRequest\"\xa2\x04\n" +
 	"\x0eStatusResponse\x12\x1a\n" +
 	"\binstance\x18\x01 \x01(\tR\binstance\x12\x1a\n" +
 	"\brevision\x18\x02 \x01(\x03R\brevision\x12\x1c\n" +
@@ -3374,7 +3608,27 @@ const file_podconfigd_v1alpha1_podconfigd_proto_rawDesc = "" +
 	"\vsubscribers\x18\t \x03(\v2\x1f.podconfigd.v1alpha1.SubscriberR\vsubscribers\x12<\n" +
 	"\aruntime\x18\n" +
 	" \x01(\v2\".podconfigd.v1alpha1.RuntimeStatusR\aruntime\x126\n" +
-	"\x05state\x18\v \x01(\v2 .podconfigd.v1alpha1.StateStatusR\x05state\"\xc7\x01\n" +
+	"\x05state\x18\v \x01(\v2 .podconfigd.v1alpha1.StateStatusR\x05state\x12B\n" +
+	"\vmirror_pods\x18\f \x01(\v2!.podconfigd.v1alpha1.MirrorStatusR\n" +
+	"mirrorPods\"\x83\x02\n" +
+	"\fMirrorStatus\x12\x1f\n" +
+	"\vstatic_pods\x18\x01 \x01(\x05R\n" +
+	"staticPods\x12\x12\n" +
+	"\x04pods\x18\x02 \x01(\x05R\x04pods\x12\x18\n" +
+	"\awaiting\x18\x03 \x01(\tR\awaiting\x129\n" +
+	"\astopped\x18\x04 \x01(\v2\x1f.podconfigd.v1alpha1.MirrorStopR\astopped\x12>\n" +
+	"\bproblems\x18\x05 \x03(\v2\".podconfigd.v1alpha1.MirrorProblemR\bproblems\x12)\n" +
+	"\x10problems_omitted\x18\x06 \x01(\x05R\x0fproblemsOmitted\"\x88\x01\n" +
+	"\n" +
+	"MirrorStop\x12\x16\n" +
+	"\x06reason\x18\x01 \x01(\tR\x06reason\x120\n" +
+	"\x05since\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x120\n" +
+	"\x05until\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x05until\"\x8d\x01\n" +
+	"\rMirrorProblem\x12\x1c\n" +
+	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x18\n" +
+	"\amessage\x18\x03 \x01(\tR\amessage\x120\n" +
+	"\x05since\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\"\xc7\x01\n" +
 	"\vStateStatus\x12\x10\n" +
 	"\x03dir\x18\x01 \x01(\tR\x03dir\x12\x16\n" +
 	"\x06stored\x18\x02 \x01(\bR\x06stored\x12=\n" +
@@ -3527,7 +3781,7 @@ func file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP() []byte {
 }
 
 var file_podconfigd_v1alpha1_podconfigd_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_podconfigd_v1alpha1_podconfigd_proto_msgTypes = make([]protoimpl.MessageInfo, 39)
+var file_podconfigd_v1alpha1_podconfigd_proto_msgTypes = make([]protoimpl.MessageInfo, 42)
 var file_podconfigd_v1alpha1_podconfigd_proto_goTypes = []any{
 	(Operation)(0),                // 0: podconfigd.v1alpha1.Operation
 	(Mode)(0),                     // 1: podconfigd.v1alpha1.Mode
@@ -3556,97 +3810,106 @@ var file_podconfigd_v1alpha1_podconfigd_proto_goTypes = []any{
 	(*ReleaseResponse)(nil),       // 24: podconfigd.v1alpha1.ReleaseResponse
 	(*StatusRequest)(nil),         // 25: podconfigd.v1alpha1.StatusRequest
 	(*StatusResponse)(nil),        // 26: podconfigd.v1alpha1.StatusResponse
-	(*StateStatus)(nil),           // 27: podconfigd.v1alpha1.StateStatus
-	(*RuntimeStatus)(nil),         // 28: podconfigd.v1alpha1.RuntimeStatus
-	(*SourceStatus)(nil),          // 29: podconfigd.v1alpha1.SourceStatus
-	(*HeldSet)(nil),               // 30: podconfigd.v1alpha1.HeldSet
-	(*FileStatus)(nil),            // 31: podconfigd.v1alpha1.FileStatus
-	(*HTTPStatus)(nil),            // 32: podconfigd.v1alpha1.HTTPStatus
-	(*APIStatus)(nil),             // 33: podconfigd.v1alpha1.APIStatus
-	(*Manifest)(nil),              // 34: podconfigd.v1alpha1.Manifest
-	(*Subscriber)(nil),            // 35: podconfigd.v1alpha1.Subscriber
-	nil,                           // 36: podconfigd.v1alpha1.Bookmark.SourcesEntry
-	nil,                           // 37: podconfigd.v1alpha1.LookupPod.LabelsEntry
-	nil,                           // 38: podconfigd.v1alpha1.RuntimeStatus.EmittedEntry
-	nil,                           // 39: podconfigd.v1alpha1.FileStatus.ManifestsOmittedEntry
-	nil,                           // 40: podconfigd.v1alpha1.HTTPStatus.ManifestsOmittedEntry
-	(*fieldmaskpb.FieldMask)(nil), // 41: google.protobuf.FieldMask
-	(*timestamppb.Timestamp)(nil), // 42: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 43: google.protobuf.Duration
+	(*MirrorStatus)(nil),          // 27: podconfigd.v1alpha1.MirrorStatus
+	(*MirrorStop)(nil),            // 28: podconfigd.v1alpha1.MirrorStop
+	(*MirrorProblem)(nil),         // 29: podconfigd.v1alpha1.MirrorProblem
+	(*StateStatus)(nil),           // 30: podconfigd.v1alpha1.StateStatus
+	(*RuntimeStatus)(nil),         // 31: podconfigd.v1alpha1.RuntimeStatus
+	(*SourceStatus)(nil),          // 32: podconfigd.v1alpha1.SourceStatus
+	(*HeldSet)(nil),               // 33: podconfigd.v1alpha1.HeldSet
+	(*FileStatus)(nil),            // 34: podconfigd.v1alpha1.FileStatus
+	(*HTTPStatus)(nil),            // 35: podconfigd.v1alpha1.HTTPStatus
+	(*APIStatus)(nil),             // 36: podconfigd.v1alpha1.APIStatus
+	(*Manifest)(nil),              // 37: podconfigd.v1alpha1.Manifest
+	(*Subscriber)(nil),            // 38: podconfigd.v1alpha1.Subscriber
+	nil,                           // 39: podconfigd.v1alpha1.Bookmark.SourcesEntry
+	nil,                           // 40: podconfigd.v1alpha1.LookupPod.LabelsEntry
+	nil,                           // 41: podconfigd.v1alpha1.RuntimeStatus.EmittedEntry
+	nil,                           // 42: podconfigd.v1alpha1.FileStatus.ManifestsOmittedEntry
+	nil,                           // 43: podconfigd.v1alpha1.HTTPStatus.ManifestsOmittedEntry
+	(*fieldmaskpb.FieldMask)(nil), // 44: google.protobuf.FieldMask
+	(*timestamppb.Timestamp)(nil), // 45: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 46: google.protobuf.Duration
 }
 var file_podconfigd_v1alpha1_podconfigd_proto_depIdxs = []int32{
 	1,  // 0: podconfigd.v1alpha1.WatchRequest.mode:type_name -> podconfigd.v1alpha1.Mode
 	0,  // 1: podconfigd.v1alpha1.WatchRequest.ops:type_name -> podconfigd.v1alpha1.Operation
 	2,  // 2: podconfigd.v1alpha1.WatchRequest.selector:type_name -> podconfigd.v1alpha1.PodSelector
-	41, // 3: podconfigd.v1alpha1.WatchRequest.fields:type_name -> google.protobuf.FieldMask
-	42, // 4: podconfigd.v1alpha1.WatchResponse.time:type_name -> google.protobuf.Timestamp
+	44, // 3: podconfigd.v1alpha1.WatchRequest.fields:type_name -> google.protobuf.FieldMask
+	45, // 4: podconfigd.v1alpha1.WatchResponse.time:type_name -> google.protobuf.Timestamp
 	0,  // 5: podconfigd.v1alpha1.WatchResponse.op:type_name -> podconfigd.v1alpha1.Operation
 	6,  // 6: podconfigd.v1alpha1.WatchResponse.bookmark:type_name -> podconfigd.v1alpha1.Bookmark
 	5,  // 7: podconfigd.v1alpha1.WatchResponse.event:type_name -> podconfigd.v1alpha1.Event
-	36, // 8: podconfigd.v1alpha1.Bookmark.sources:type_name -> podconfigd.v1alpha1.Bookmark.SourcesEntry
+	39, // 8: podconfigd.v1alpha1.Bookmark.sources:type_name -> podconfigd.v1alpha1.Bookmark.SourcesEntry
 	2,  // 9: podconfigd.v1alpha1.ListRequest.selector:type_name -> podconfigd.v1alpha1.PodSelector
-	41, // 10: podconfigd.v1alpha1.ListRequest.fields:type_name -> google.protobuf.FieldMask
+	44, // 10: podconfigd.v1alpha1.ListRequest.fields:type_name -> google.protobuf.FieldMask
 	6,  // 11: podconfigd.v1alpha1.ListResponse.bookmark:type_name -> podconfigd.v1alpha1.Bookmark
-	43, // 12: podconfigd.v1alpha1.LookupRequest.wait:type_name -> google.protobuf.Duration
+	46, // 12: podconfigd.v1alpha1.LookupRequest.wait:type_name -> google.protobuf.Duration
 	12, // 13: podconfigd.v1alpha1.LookupResponse.pods:type_name -> podconfigd.v1alpha1.LookupPod
-	37, // 14: podconfigd.v1alpha1.LookupPod.labels:type_name -> podconfigd.v1alpha1.LookupPod.LabelsEntry
+	40, // 14: podconfigd.v1alpha1.LookupPod.labels:type_name -> podconfigd.v1alpha1.LookupPod.LabelsEntry
 	13, // 15: podconfigd.v1alpha1.LookupPod.container:type_name -> podconfigd.v1alpha1.LookupContainer
-	42, // 16: podconfigd.v1alpha1.LookupPod.ended:type_name -> google.protobuf.Timestamp
-	42, // 17: podconfigd.v1alpha1.LookupContainer.ended:type_name -> google.protobuf.Timestamp
+	45, // 16: podconfigd.v1alpha1.LookupPod.ended:type_name -> google.protobuf.Timestamp
+	45, // 17: podconfigd.v1alpha1.LookupContainer.ended:type_name -> google.protobuf.Timestamp
 	10, // 18: podconfigd.v1alpha1.LookupStreamRequest.query:type_name -> podconfigd.v1alpha1.LookupRequest
 	11, // 19: podconfigd.v1alpha1.LookupStreamResponse.answer:type_name -> podconfigd.v1alpha1.LookupResponse
 	16, // 20: podconfigd.v1alpha1.LookupStreamResponse.error:type_name -> podconfigd.v1alpha1.LookupError
-	42, // 21: podconfigd.v1alpha1.HistoryRequest.since:type_name -> google.protobuf.Timestamp
+	45, // 21: podconfigd.v1alpha1.HistoryRequest.since:type_name -> google.protobuf.Timestamp
 	19, // 22: podconfigd.v1alpha1.HistoryResponse.records:type_name -> podconfigd.v1alpha1.HistoryRecord
-	42, // 23: podconfigd.v1alpha1.HistoryRecord.time:type_name -> google.protobuf.Timestamp
+	45, // 23: podconfigd.v1alpha1.HistoryRecord.time:type_name -> google.protobuf.Timestamp
 	0,  // 24: podconfigd.v1alpha1.HistoryRecord.op:type_name -> podconfigd.v1alpha1.Operation
 	20, // 25: podconfigd.v1alpha1.HistoryRecord.file:type_name -> podconfigd.v1alpha1.HistoryFile
-	42, // 26: podconfigd.v1alpha1.StatusResponse.start_time:type_name -> google.protobuf.Timestamp
-	29, // 27: podconfigd.v1alpha1.StatusResponse.sources:type_name -> podconfigd.v1alpha1.SourceStatus
-	35, // 28: podconfigd.v1alpha1.StatusResponse.subscribers:type_name -> podconfigd.v1alpha1.Subscriber
-	28, // 29: podconfigd.v1alpha1.StatusResponse.runtime:type_name -> podconfigd.v1alpha1.RuntimeStatus
-	27, // 30: podconfigd.v1alpha1.StatusResponse.state:type_name -> podconfigd.v1alpha1.StateStatus
-	42, // 31: podconfigd.v1alpha1.StateStatus.failed_since:type_name -> google.protobuf.Timestamp
-	42, // 32: podconfigd.v1alpha1.RuntimeStatus.last_relist:type_name -> google.protobuf.Timestamp
-	38, // 33: podconfigd.v1alpha1.RuntimeStatus.emitted:type_name -> podconfigd.v1alpha1.RuntimeStatus.EmittedEntry
-	42, // 34: podconfigd.v1alpha1.SourceStatus.degraded_since:type_name -> google.protobuf.Timestamp
-	42, // 35: podconfigd.v1alpha1.SourceStatus.last_change:type_name -> google.protobuf.Timestamp
-	31, // 36: podconfigd.v1alpha1.SourceStatus.file:type_name -> podconfigd.v1alpha1.FileStatus
-	32, // 37: podconfigd.v1alpha1.SourceStatus.http:type_name -> podconfigd.v1alpha1.HTTPStatus
-	33, // 38: podconfigd.v1alpha1.SourceStatus.api:type_name -> podconfigd.v1alpha1.APIStatus
-	30, // 39: podconfigd.v1alpha1.SourceStatus.held:type_name -> podconfigd.v1alpha1.HeldSet
-	42, // 40: podconfigd.v1alpha1.HeldSet.since:type_name -> google.protobuf.Timestamp
-	42, // 41: podconfigd.v1alpha1.HeldSet.until:type_name -> google.protobuf.Timestamp
-	34, // 42: podconfigd.v1alpha1.FileStatus.manifests:type_name -> podconfigd.v1alpha1.Manifest
-	39, // 43: podconfigd.v1alpha1.FileStatus.manifests_omitted:type_name -> podconfigd.v1alpha1.FileStatus.ManifestsOmittedEntry
-	42, // 44: podconfigd.v1alpha1.HTTPStatus.last_success:type_name -> google.protobuf.Timestamp
-	34, // 45: podconfigd.v1alpha1.HTTPStatus.manifests:type_name -> podconfigd.v1alpha1.Manifest
-	40, // 46: podconfigd.v1alpha1.HTTPStatus.manifests_omitted:type_name -> podconfigd.v1alpha1.HTTPStatus.ManifestsOmittedEntry
-	42, // 47: podconfigd.v1alpha1.APIStatus.last_list:type_name -> google.protobuf.Timestamp
-	42, // 48: podconfigd.v1alpha1.APIStatus.last_event:type_name -> google.protobuf.Timestamp
-	42, // 49: podconfigd.v1alpha1.Subscriber.since:type_name -> google.protobuf.Timestamp
-	7,  // 50: podconfigd.v1alpha1.Bookmark.SourcesEntry.value:type_name -> podconfigd.v1alpha1.SourceState
-	3,  // 51: podconfigd.v1alpha1.PodConfig.Watch:input_type -> podconfigd.v1alpha1.WatchRequest
-	8,  // 52: podconfigd.v1alpha1.PodConfig.List:input_type -> podconfigd.v1alpha1.ListRequest
-	25, // 53: podconfigd.v1alpha1.PodConfig.Status:input_type -> podconfigd.v1alpha1.StatusRequest
-	17, // 54: podconfigd.v1alpha1.PodConfig.History:input_type -> podconfigd.v1alpha1.HistoryRequest
-	10, // 55: podconfigd.v1alpha1.PodConfig.Lookup:input_type -> podconfigd.v1alpha1.LookupRequest
-	14, // 56: podconfigd.v1alpha1.PodConfig.LookupStream:input_type -> podconfigd.v1alpha1.LookupStreamRequest
-	21, // 57: podconfigd.v1alpha1.PodConfig.Resync:input_type -> podconfigd.v1alpha1.ResyncRequest
-	23, // 58: podconfigd.v1alpha1.PodConfig.Release:input_type -> podconfigd.v1alpha1.ReleaseRequest
-	4,  // 59: podconfigd.v1alpha1.PodConfig.Watch:output_type -> podconfigd.v1alpha1.WatchResponse
-	9,  // 60: podconfigd.v1alpha1.PodConfig.List:output_type -> podconfigd.v1alpha1.ListResponse
-	26, // 61: podconfigd.v1alpha1.PodConfig.Status:output_type -> podconfigd.v1alpha1.StatusResponse
-	18, // 62: podconfigd.v1alpha1.PodConfig.History:output_type -> podconfigd.v1alpha1.HistoryResponse
-	11, // 63: podconfigd.v1alpha1.PodConfig.Lookup:output_type -> podconfigd.v1alpha1.LookupResponse
-	15, // 64: podconfigd.v1alpha1.PodConfig.LookupStream:output_type -> podconfigd.v1alpha1.LookupStreamResponse
-	22, // 65: podconfigd.v1alpha1.PodConfig.Resync:output_type -> podconfigd.v1alpha1.ResyncResponse
-	24, // 66: podconfigd.v1alpha1.PodConfig.Release:output_type -> podconfigd.v1alpha1.ReleaseResponse
-	59, // [59:67] is the sub-list for method output_type
-	51, // [51:59] is the sub-list for method input_type
-	51, // [51:51] is the sub-list for extension type_name
-	51, // [51:51] is the sub-list for extension extendee
-	0,  // [0:51] is the sub-list for field type_name
+	45, // 26: podconfigd.v1alpha1.StatusResponse.start_time:type_name -> google.protobuf.Timestamp
+	32, // 27: podconfigd.v1alpha1.StatusResponse.sources:type_name -> podconfigd.v1alpha1.SourceStatus
+	38, // 28: podconfigd.v1alpha1.StatusResponse.subscribers:type_name -> podconfigd.v1alpha1.Subscriber
+	31, // 29: podconfigd.v1alpha1.StatusResponse.runtime:type_name -> podconfigd.v1alpha1.RuntimeStatus
+	30, // 30: podconfigd.v1alpha1.StatusResponse.state:type_name -> podconfigd.v1alpha1.StateStatus
+	27, // 31: podconfigd.v1alpha1.StatusResponse.mirror_pods:type_name -> podconfigd.v1alpha1.MirrorStatus
+	28, // 32: podconfigd.v1alpha1.MirrorStatus.stopped:type_name -> podconfigd.v1alpha1.MirrorStop
+	29, // 33: podconfigd.v1alpha1.MirrorStatus.problems:type_name -> podconfigd.v1alpha1.MirrorProblem
+	45, // 34: podconfigd.v1alpha1.MirrorStop.since:type_name -> google.protobuf.Timestamp
+	45, // 35: podconfigd.v1alpha1.MirrorStop.until:type_name -> google.protobuf.Timestamp
+	45, // 36: podconfigd.v1alpha1.MirrorProblem.since:type_name -> google.protobuf.Timestamp
+	45, // 37: podconfigd.v1alpha1.StateStatus.failed_since:type_name -> google.protobuf.Timestamp
+	45, // 38: podconfigd.v1alpha1.RuntimeStatus.last_relist:type_name -> google.protobuf.Timestamp
+	41, // 39: podconfigd.v1alpha1.RuntimeStatus.emitted:type_name -> podconfigd.v1alpha1.RuntimeStatus.EmittedEntry
+	45, // 40: podconfigd.v1alpha1.SourceStatus.degraded_since:type_name -> google.protobuf.Timestamp
+	45, // 41: podconfigd.v1alpha1.SourceStatus.last_change:type_name -> google.protobuf.Timestamp
+	34, // 42: podconfigd.v1alpha1.SourceStatus.file:type_name -> podconfigd.v1alpha1.FileStatus
+	35, // 43: podconfigd.v1alpha1.SourceStatus.http:type_name -> podconfigd.v1alpha1.HTTPStatus
+	36, // 44: podconfigd.v1alpha1.SourceStatus.api:type_name -> podconfigd.v1alpha1.APIStatus
+	33, // 45: podconfigd.v1alpha1.SourceStatus.held:type_name -> podconfigd.v1alpha1.HeldSet
+	45, // 46: podconfigd.v1alpha1.HeldSet.since:type_name -> google.protobuf.Timestamp
+	45, // 47: podconfigd.v1alpha1.HeldSet.until:type_name -> google.protobuf.Timestamp
+	37, // 48: podconfigd.v1alpha1.FileStatus.manifests:type_name -> podconfigd.v1alpha1.Manifest
+	42, // 49: podconfigd.v1alpha1.FileStatus.manifests_omitted:type_name -> podconfigd.v1alpha1.FileStatus.ManifestsOmittedEntry
+	45, // 50: podconfigd.v1alpha1.HTTPStatus.last_success:type_name -> google.protobuf.Timestamp
+	37, // 51: podconfigd.v1alpha1.HTTPStatus.manifests:type_name -> podconfigd.v1alpha1.Manifest
+	43, // 52: podconfigd.v1alpha1.HTTPStatus.manifests_omitted:type_name -> podconfigd.v1alpha1.HTTPStatus.ManifestsOmittedEntry
+	45, // 53: podconfigd.v1alpha1.APIStatus.last_list:type_name -> google.protobuf.Timestamp
+	45, // 54: podconfigd.v1alpha1.APIStatus.last_event:type_name -> google.protobuf.Timestamp
+	45, // 55: podconfigd.v1alpha1.Subscriber.since:type_name -> google.protobuf.Timestamp
+	7,  // 56: podconfigd.v1alpha1.Bookmark.SourcesEntry.value:type_name -> podconfigd.v1alpha1.SourceState
+	3,  // 57: podconfigd.v1alpha1.PodConfig.Watch:input_type -> podconfigd.v1alpha1.WatchRequest
+	8,  // 58: podconfigd.v1alpha1.PodConfig.List:input_type -> podconfigd.v1alpha1.ListRequest
+	25, // 59: podconfigd.v1alpha1.PodConfig.Status:input_type -> podconfigd.v1alpha1.StatusRequest
+	17, // 60: podconfigd.v1alpha1.PodConfig.History:input_type -> podconfigd.v1alpha1.HistoryRequest
+	10, // 61: podconfigd.v1alpha1.PodConfig.Lookup:input_type -> podconfigd.v1alpha1.LookupRequest
+	14, // 62: podconfigd.v1alpha1.PodConfig.LookupStream:input_type -> podconfigd.v1alpha1.LookupStreamRequest
+	21, // 63: podconfigd.v1alpha1.PodConfig.Resync:input_type -> podconfigd.v1alpha1.ResyncRequest
+	23, // 64: podconfigd.v1alpha1.PodConfig.Release:input_type -> podconfigd.v1alpha1.ReleaseRequest
+	4,  // 65: podconfigd.v1alpha1.PodConfig.Watch:output_type -> podconfigd.v1alpha1.WatchResponse
+	9,  // 66: podconfigd.v1alpha1.PodConfig.List:output_type -> podconfigd.v1alpha1.ListResponse
+	26, // 67: podconfigd.v1alpha1.PodConfig.Status:output_type -> podconfigd.v1alpha1.StatusResponse
+	18, // 68: podconfigd.v1alpha1.PodConfig.History:output_type -> podconfigd.v1alpha1.HistoryResponse
+	11, // 69: podconfigd.v1alpha1.PodConfig.Lookup:output_type -> podconfigd.v1alpha1.LookupResponse
+	15, // 70: podconfigd.v1alpha1.PodConfig.LookupStream:output_type -> podconfigd.v1alpha1.LookupStreamResponse
+	22, // 71: podconfigd.v1alpha1.PodConfig.Resync:output_type -> podconfigd.v1alpha1.ResyncResponse
+	24, // 72: podconfigd.v1alpha1.PodConfig.Release:output_type -> podconfigd.v1alpha1.ReleaseResponse
+	65, // [65:73] is the sub-list for method output_type
+	57, // [57:65] is the sub-list for method input_type
+	57, // [57:57] is the sub-list for extension type_name
+	57, // [57:57] is the sub-list for extension extendee
+	0,  // [0:57] is the sub-list for field type_name
 }
 
 func init() { file_podconfigd_v1alpha1_podconfigd_proto_init() }
@@ -3668,14 +3931,14 @@ func file_podconfigd_v1alpha1_podconfigd_proto_init() {
 		(*LookupStreamResponse_Answer)(nil),
 		(*LookupStreamResponse_Error)(nil),
 	}
-	file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[33].OneofWrappers = []any{}
+	file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[36].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_podconfigd_v1alpha1_podconfigd_proto_rawDesc), len(file_podconfigd_v1alpha1_podconfigd_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   39,
+			NumMessages:   42,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -82,6 +82,8 @@ type Status struct {
 	Runtime *RuntimeStatus `json:"runtime,omitempty"`
 	// State is set if the journal is stored in a directory.
 	State *StateStatus `json:"state,omitempty"`
+	// MirrorPods is set if the daemon creates mirror pods.
+	MirrorPods *MirrorStatus `json:"mirrorPods,omitempty"`
 	// Subscribers has the subscribers of the stream, oldest first.
 	Subscribers []Subscriber `json:"subscribers"`
 }

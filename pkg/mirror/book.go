@@ -1,0 +1,108 @@
+package mirror
+
+import (
+	"cmp"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podconfigd/podconfigd/pkg/config"
+	"github.com/podconfigd/podconfigd/pkg/journal"
+)
+
+// book has the pods of a state, by name.
+type book struct {
+	// mirrorsKnown is whether the apiserver source is seen, and complete whether all sources
+	// are.
+	mirrorsKnown, complete bool
+	// names are all names with a static pod or a mirror pod.
+	names   map[types.NamespacedName]bool
+	statics map[types.NamespacedName]static
+	mirrors map[types.NamespacedName]*v1.Pod
+	// bound are the other pods that the apiserver has bound to the node.
+	bound map[types.NamespacedName]bool
+}
+
+// static is a static pod.
+type static struct {
+	pod *v1.Pod
+	// seen is false if the pod is that of the time before a restart, and its source is not
+	// seen yet.
+	seen bool
+}
+
+func newBook(state *journal.State) *book {
+	b := &book{
+		mirrorsKnown: state.Bookmark.Sources[config.ApiserverSource].Seen, complete: state.Bookmark.Ready,
+		names: make(map[types.NamespacedName]bool), statics: make(map[types.NamespacedName]static),
+		mirrors: make(map[types.NamespacedName]*v1.Pod), bound: make(map[types.NamespacedName]bool),
+	}
+	for _, p := range state.Pods {
+		if p.Source != config.ApiserverSource {
+			continue
+		}
+		if config.IsMirrorPod(p.Object) {
+			b.mirrors[nameOf(p.Object)] = p.Object
+			b.names[nameOf(p.Object)] = true
+		} else {
+			b.bound[nameOf(p.Object)] = true
+		}
+	}
+	for _, p := range state.Pods { // by source
+		if p.Source == config.ApiserverSource || hashOf(p.Object) == "" {
+			continue
+		}
+		name, seen := nameOf(p.Object), state.Bookmark.Sources[p.Source].Seen
+		b.names[name] = true
+		other, taken := b.statics[name]
+		if !taken || prefer(b.mirrors[name], static{p.Object, seen}, other) {
+			b.statics[name] = static{p.Object, seen}
+		}
+	}
+	return b
+}
+
+// prefer reports whether a static pod comes before another one with the same name, of an earlier
+// source: the one that has the mirror pod stays.
+func prefer(mirror *v1.Pod, s, before static) bool {
+	if mirror == nil || isMirrorOf(mirror, before.pod) {
+		return false
+	}
+	return isMirrorOf(mirror, s.pod)
+}
+
+func nameOf(pod *v1.Pod) types.NamespacedName {
+	return types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}
+}
+
+func compareNames(a, b types.NamespacedName) int {
+	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+}
+
+// hashOf returns the hash of a static pod.
+//
+// kubelet: pkg/kubelet/pod/mirror_client.go getPodHash.
+func hashOf(static *v1.Pod) string { return static.Annotations[config.ConfigHashAnnotationKey] }
+
+// isMirrorOf reports whether a mirror pod is that of this version of a static pod with its name.
+//
+// kubelet: pkg/kubelet/pod/pod_manager.go IsMirrorPodOf.
+func isMirrorOf(mirror, static *v1.Pod) bool {
+	return mirror.Annotations[v1.MirrorPodAnnotationKey] == hashOf(static)
+}
+
+// isOwn reports whether podconfigd created the mirror pod.
+func isOwn(mirror *v1.Pod) bool {
+	_, own := mirror.Annotations[config.OwnMirrorAnnotationKey]
+	return own
+}
+
+// ownerOf returns the UID of the node that owns the mirror pod.
+func ownerOf(mirror *v1.Pod) types.UID {
+	for i := range mirror.OwnerReferences {
+		if owner := &mirror.OwnerReferences[i]; owner.Kind == "Node" {
+			return owner.UID
+		}
+	}
+	return ""
+}

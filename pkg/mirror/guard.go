@@ -1,0 +1,116 @@
+package mirror
+
+import (
+	"fmt"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
+)
+
+const (
+	// foreignHold is how long creation stays stopped after the last mirror pod of another
+	// client is gone. A kubelet creates a missing one in less time.
+	foreignHold = 2 * time.Minute
+	// firstHold and lastHold are how long creation stays stopped after another client interfered
+	// with a mirror pod of podconfigd. It doubles each time.
+	firstHold = 10 * time.Minute
+	lastHold  = time.Hour
+)
+
+// guard decides whether another client manages the mirror pods of the node.
+type guard struct {
+	// foreign is a mirror pod of another client, seen last at foreignSeen.
+	foreign      types.NamespacedName
+	foreignSince time.Time
+	foreignSeen  time.Time
+
+	// interfered is how another client interfered with a mirror pod; empty if none did. It does
+	// not count if the node no longer has the UID owner: its mirror pods are garbage then.
+	interfered string
+	owner      types.UID
+	since      time.Time
+	until      time.Time
+	hold       time.Duration
+	// fights is set if another client writes the status.
+	fights bool
+}
+
+// sawForeign records a mirror pod of another client.
+func (g *guard) sawForeign(now time.Time, name types.NamespacedName) {
+	if g.foreignSeen.IsZero() {
+		g.foreignSince = now
+	}
+	g.foreign, g.foreignSeen = name, now
+}
+
+// sawInterference records that another client deleted a mirror pod, or wrote its status.
+func (g *guard) sawInterference(now time.Time, how string, owner types.UID, fights bool) {
+	if g.interfered == "" || now.After(g.until) {
+		if now.Sub(g.until) > g.hold {
+			g.hold = 0 // it is long ago
+		}
+		g.hold = min(max(2*g.hold, firstHold), lastHold)
+		g.since, g.until, g.interfered, g.fights = now, now.Add(g.hold), how, fights
+		g.owner = owner
+	}
+}
+
+// check returns why creation is stopped, and whether the status is not written either; nil if it
+// is not stopped.
+func (g *guard) check(now time.Time, node *v1.Node) (stop *v1alpha1.MirrorStop, quiet bool) {
+	if !g.foreignSeen.IsZero() && now.Sub(g.foreignSeen) >= foreignHold {
+		g.foreign, g.foreignSeen, g.foreignSince = types.NamespacedName{}, time.Time{}, time.Time{}
+	}
+	if g.interfered != "" && node != nil && node.UID != g.owner {
+		g.interfered, g.hold = "", 0
+	}
+	if !now.Before(g.until) {
+		g.interfered = ""
+	}
+	switch {
+	case !g.foreignSeen.IsZero():
+		return &v1alpha1.MirrorStop{
+			Reason: fmt.Sprintf("another client created the mirror pod %s, so a kubelet manages this node; stop the kubelet and delete its mirror pods, or turn off --create-mirror-pods", g.foreign),
+			Since:  g.foreignSince,
+		}, true
+	case g.interfered != "":
+		until := g.until
+		return &v1alpha1.MirrorStop{
+			Reason: g.interfered + ", so a kubelet manages this node; stop the kubelet, or turn off --create-mirror-pods",
+			Since:  g.since, Until: &until,
+		}, g.fights
+	}
+	return nil, false
+}
+
+// wake returns when check can give another result; zero for never.
+func (g *guard) wake() (at time.Time) {
+	if !g.foreignSeen.IsZero() {
+		at = g.foreignSeen.Add(foreignHold)
+	}
+	if g.interfered != "" {
+		at = earlier(at, g.until)
+	}
+	return at
+}
+
+// earlier returns the earlier of two times that are not zero.
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || (!b.IsZero() && b.Before(a)) {
+		return b
+	}
+	return a
+}
+
+// wroteByKubelet reports whether a kubelet has written the status of the pod.
+func wroteByKubelet(pod *v1.Pod) bool {
+	for i := range pod.ManagedFields {
+		if f := &pod.ManagedFields[i]; f.Manager == "kubelet" && f.Subresource == "status" {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,184 @@
+package mirror
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/time/rate"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
+	"github.com/podconfigd/podconfigd/pkg/journal"
+)
+
+const (
+	// requestsPerSecond and burst limit the requests.
+	//
+	// kubelet: kubeAPIQPS and kubeAPIBurst.
+	requestsPerSecond = 50
+	burst             = 100
+	// settle is the time in which changes of the journal are collected.
+	settle = 100 * time.Millisecond
+	// unconfirmed is how long a request counts whose effect the apiserver source does not
+	// show.
+	unconfirmed = time.Minute
+)
+
+// Client writes pods in the apiserver. The errors are those of the apiserver, see
+// k8s.io/apimachinery/pkg/api/errors.
+type Client interface {
+	// Get returns a pod as the apiserver has it.
+	Get(ctx context.Context, namespace, name string) (*v1.Pod, error)
+	// Create creates a pod, and returns it as the apiserver has it.
+	Create(ctx context.Context, pod *v1.Pod) (*v1.Pod, error)
+	// Delete deletes a pod at once, if it still has the UID.
+	Delete(ctx context.Context, namespace, name string, uid types.UID) error
+	// PatchStatus applies a JSON merge patch to the status of a pod, and returns the pod.
+	PatchStatus(ctx context.Context, namespace, name string, patch []byte) (*v1.Pod, error)
+}
+
+// Options configures a Manager.
+type Options struct {
+	Journal *journal.Journal
+	Client  Client
+	// Node returns the node as the apiserver has it; nil if it does not have it. After a
+	// change of it, the journal changes.
+	Node func() *v1.Node
+	// Registerer registers the metrics; nil for none.
+	Registerer prometheus.Registerer
+}
+
+// Manager keeps the mirror pods.
+type Manager struct {
+	journal *journal.Journal
+	client  Client
+	node    func() *v1.Node
+	limiter *rate.Limiter
+	metrics *metrics
+
+	// The fields below belong to the goroutine of Run.
+
+	// entries has what is known of each name, apart from the journal.
+	entries map[types.NamespacedName]*entry
+	// known are the mirror pods of the last pass that were right.
+	known map[types.UID]knownMirror
+	// deletions are the recent requests to delete a mirror pod.
+	deletions map[types.UID]*deletion
+	guard     guard
+	// outage is the wait while the apiserver does not answer.
+	outage backoff
+
+	// mu guards shown.
+	mu    sync.Mutex
+	shown v1alpha1.MirrorStatus
+}
+
+// entry is what is known of a name with a static pod.
+type entry struct {
+	backoff backoff
+	// problem is the error of the last request; empty if it succeeded.
+	problem string
+	since   time.Time
+	// made is the mirror pod that was created, until the apiserver source has it.
+	made   *v1.Pod
+	madeAt time.Time
+	// static and mirror were compared last. written is the status of the mirror pod after it
+	// was written.
+	static, mirror *v1.Pod
+	written        *v1.PodStatus
+}
+
+// knownMirror is a mirror pod that was right.
+type knownMirror struct {
+	name  types.NamespacedName
+	hash  string
+	owner types.UID
+}
+
+// deletion is a request to delete a mirror pod. done is set if the apiserver no longer has the
+// pod.
+type deletion struct {
+	at   time.Time
+	done bool
+}
+
+// New returns a Manager. It does nothing before Run.
+func New(opts Options) *Manager {
+	return &Manager{
+		journal: opts.Journal, client: opts.Client, node: opts.Node, limiter: rate.NewLimiter(requestsPerSecond, burst),
+		metrics: newMetrics(opts.Registerer),
+		entries: make(map[types.NamespacedName]*entry), known: make(map[types.UID]knownMirror),
+		deletions: make(map[types.UID]*deletion),
+	}
+}
+
+// Run keeps the mirror pods until the context is done. It returns the cause of the context.
+// The mirror pods stay.
+func (m *Manager) Run(ctx context.Context) error {
+	for {
+		state := m.journal.State()
+		next := m.pass(ctx, &state)
+		if err := m.wait(ctx, state.Revision, next); err != nil {
+			return err
+		}
+	}
+}
+
+// wait returns when the journal is past the revision, or at a time if it is not zero.
+func (m *Manager) wait(ctx context.Context, revision int64, next time.Time) error {
+	var due <-chan time.Time
+	if !next.IsZero() {
+		timer := time.NewTimer(time.Until(next))
+		defer timer.Stop()
+		due = timer.C
+	}
+	if r, err := m.journal.After(revision, nil, 1); err == nil && r.Changed != nil {
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-due:
+			return nil
+		case <-r.Changed:
+		}
+	}
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-time.After(settle):
+		return nil
+	}
+}
+
+// pass makes the requests that are due for a state. It returns the time at which there is more
+// to do without a change of the state; zero for none.
+func (m *Manager) pass(ctx context.Context, state *journal.State) time.Time {
+	b := newBook(state)
+	p := &pass{Manager: m, book: b, node: m.node()}
+	defer p.show(ctx)
+	if !b.mirrorsKnown {
+		return time.Time{}
+	}
+	p.observe(time.Now())
+	for _, name := range slices.SortedFunc(maps.Keys(b.names), compareNames) {
+		if ctx.Err() != nil {
+			break
+		}
+		p.sync(ctx, name)
+	}
+	p.remember()
+	return p.next
+}
+
+// Status returns the state of the mirror pods.
+func (m *Manager) Status() v1alpha1.MirrorStatus {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	shown := m.shown
+	shown.Problems = slices.Clone(shown.Problems)
+	return shown
+}

@@ -1,0 +1,246 @@
+package mirror
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+
+	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
+	"github.com/podconfigd/podconfigd/pkg/config"
+)
+
+// pass is one comparison of all pods, with the requests that follow from it.
+type pass struct {
+	*Manager
+	book *book
+	node *v1.Node
+	// stop is why no mirror pods are created; nil if they are. quiet is whether their status is
+	// not written either.
+	stop  *v1alpha1.MirrorStop
+	quiet bool
+	// next is when there is more to do; zero for never.
+	next time.Time
+}
+
+// again makes the next pass start at that time at the latest.
+func (p *pass) again(at time.Time) { p.next = earlier(p.next, at) }
+
+// observe compares the mirror pods with those of the last pass: others than this manager may
+// have created or deleted some.
+func (p *pass) observe(now time.Time) {
+	there := make(map[types.UID]bool, len(p.book.mirrors))
+	for name, mirror := range p.book.mirrors {
+		there[mirror.UID] = true
+		switch {
+		case !isOwn(mirror):
+			p.guard.sawForeign(now, name)
+		case mirror.DeletionTimestamp != nil:
+			p.vanished(now, mirror.UID)
+		}
+		if e := p.entries[name]; e != nil && e.made != nil && p.deletions[mirror.UID] == nil {
+			e.made = nil
+		}
+	}
+	for uid := range p.known {
+		if !there[uid] && !p.isMade(uid) {
+			p.vanished(now, uid)
+		}
+	}
+	for uid, d := range p.deletions {
+		if now.Sub(d.at) >= unconfirmed {
+			delete(p.deletions, uid)
+		} else if there[uid] {
+			p.again(d.at.Add(unconfirmed))
+		}
+	}
+	for name, e := range p.entries {
+		switch {
+		case e.made == nil:
+		case now.Sub(e.madeAt) >= unconfirmed:
+			e.made = nil
+		default:
+			p.again(e.madeAt.Add(unconfirmed))
+		}
+		if _, wanted := p.book.statics[name]; !wanted && p.book.mirrors[name] == nil {
+			delete(p.entries, name)
+		}
+	}
+	p.stop, p.quiet = p.guard.check(now, p.node)
+	p.again(p.guard.wake())
+}
+
+// isMade reports whether a mirror pod was created, and the apiserver source does not have it yet.
+func (p *pass) isMade(uid types.UID) bool {
+	e := p.entries[p.known[uid].name]
+	return e != nil && e.made != nil && e.made.UID == uid
+}
+
+// vanished handles a mirror pod that is gone, or is being deleted. If its static pod still has it
+// and it was not deleted here, another client deletes mirror pods.
+func (p *pass) vanished(now time.Time, uid types.UID) {
+	k, was := p.known[uid]
+	if !was || p.deletions[uid] != nil {
+		return
+	}
+	if s, wanted := p.book.statics[k.name]; !wanted || hashOf(s.pod) != k.hash {
+		return
+	}
+	p.guard.sawInterference(now, fmt.Sprintf("another client deleted the mirror pod %s", k.name), k.owner, false)
+}
+
+// current returns the mirror pod of a name, as far as it is known.
+func (p *pass) current(name types.NamespacedName) *v1.Pod {
+	mirror := p.book.mirrors[name]
+	if mirror != nil && p.deletions[mirror.UID] != nil && p.deletions[mirror.UID].done {
+		mirror = nil
+	}
+	if e := p.entries[name]; mirror == nil && e != nil {
+		return e.made
+	}
+	return mirror
+}
+
+// sync makes the requests for one name.
+//
+// kubelet: pkg/kubelet/kubelet.go tryReconcileMirrorPods, and the orphaned mirror pods in
+// pkg/kubelet/kubelet_pods.go HandlePodCleanups.
+func (p *pass) sync(ctx context.Context, name types.NamespacedName) {
+	e := p.entries[name]
+	if e == nil {
+		e = new(entry)
+		p.entries[name] = e
+	}
+	s, wanted := p.book.statics[name]
+	mirror := p.current(name)
+	if mirror != nil && !isOwn(mirror) {
+		e.solved()
+		return
+	}
+	if now := time.Now(); !e.backoff.due(now) || !p.outage.due(now) {
+		p.again(later(e.backoff.next, p.outage.next))
+		return
+	}
+	switch {
+	case !wanted && mirror == nil, wanted && mirror == nil && !s.seen:
+		return
+	case !wanted:
+		if p.book.complete {
+			p.delete(ctx, e, mirror, "its static pod is gone")
+		}
+		return
+	case mirror == nil:
+	case mirror.DeletionTimestamp != nil, !isMirrorOf(mirror, s.pod):
+		if !s.seen || !p.delete(ctx, e, mirror, "it does not match its static pod") {
+			return
+		}
+	default:
+		p.writeStatus(ctx, e, s.pod, mirror)
+		return
+	}
+	p.create(ctx, e, s.pod)
+}
+
+// errNameTaken is why a static pod has no mirror pod.
+var errNameTaken = errors.New("creating the mirror pod: the apiserver has bound another pod with this name to the node")
+
+// create creates the mirror pod of a static pod, if that is allowed now.
+//
+// kubelet: pkg/kubelet/pod/mirror_client.go CreateMirrorPod.
+func (p *pass) create(ctx context.Context, e *entry, static *v1.Pod) {
+	if p.stop != nil || p.node == nil || p.node.UID == "" || p.node.DeletionTimestamp != nil {
+		return
+	}
+	if p.book.bound[nameOf(static)] {
+		p.failed(ctx, e, opCreate, static, errNameTaken)
+		return
+	}
+	pod := *static
+	pod.UID, pod.ResourceVersion, pod.Status = "", "", v1.PodStatus{}
+	pod.Annotations = maps.Clone(static.Annotations)
+	pod.Annotations[v1.MirrorPodAnnotationKey] = hashOf(static)
+	pod.Annotations[config.OwnMirrorAnnotationKey] = "true"
+	pod.OwnerReferences = []metav1.OwnerReference{{
+		APIVersion: v1.SchemeGroupVersion.String(), Kind: "Node", Name: p.node.Name, UID: p.node.UID, Controller: new(true),
+	}}
+	if p.limiter.Wait(ctx) != nil {
+		return
+	}
+	made, err := p.client.Create(ctx, &pod)
+	if err != nil {
+		p.failed(ctx, e, opCreate, static, fmt.Errorf("creating the mirror pod: %w", err))
+		return
+	}
+	p.succeeded(e, opCreate)
+	e.made, e.madeAt = made, time.Now()
+	klog.FromContext(ctx).Info("Created a mirror pod", "pod", klog.KObj(static), "podUID", static.UID)
+	p.writeStatus(ctx, e, static, made)
+}
+
+// delete deletes a mirror pod, and reports whether the apiserver no longer has it.
+//
+// kubelet: pkg/kubelet/pod/mirror_client.go DeleteMirrorPod.
+func (p *pass) delete(ctx context.Context, e *entry, mirror *v1.Pod, why string) bool {
+	if p.limiter.Wait(ctx) != nil {
+		return false
+	}
+	d := &deletion{at: time.Now()}
+	p.deletions[mirror.UID] = d
+	err := p.client.Delete(ctx, mirror.Namespace, mirror.Name, mirror.UID)
+	if err != nil && !apierrors.IsNotFound(err) {
+		p.failed(ctx, e, opDelete, mirror, fmt.Errorf("deleting the mirror pod, because %s: %w", why, err))
+		return false
+	}
+	d.done, e.made = true, nil
+	p.succeeded(e, opDelete)
+	klog.FromContext(ctx).Info("Deleted a mirror pod", "pod", klog.KObj(mirror), "podUID", mirror.UID, "reason", why)
+	return true
+}
+
+// failed records that a request for a pod failed.
+func (p *pass) failed(ctx context.Context, e *entry, op string, pod *v1.Pod, err error) {
+	if ctx.Err() != nil {
+		return
+	}
+	now := time.Now()
+	p.metrics.errors.WithLabelValues(op).Inc()
+	if answered(err) || errors.Is(err, errNameTaken) {
+		e.backoff.failed(now, err)
+		p.again(e.backoff.next)
+		p.outage = backoff{}
+	} else {
+		p.outage.failed(now, err)
+		p.again(p.outage.next)
+	}
+	if text := err.Error(); e.problem != text {
+		klog.FromContext(ctx).Error(err, "A request for a mirror pod failed", "pod", klog.KObj(pod))
+		e.problem, e.since = text, now
+	}
+}
+
+// succeeded records that a request for a pod succeeded.
+func (p *pass) succeeded(e *entry, op string) {
+	p.metrics.requests.WithLabelValues(op).Inc()
+	p.outage = backoff{}
+	e.solved()
+}
+
+func (e *entry) solved() { e.backoff, e.problem, e.since = backoff{}, "", time.Time{} }
+
+// remember records the mirror pods that are right.
+func (p *pass) remember() {
+	clear(p.known)
+	for name, s := range p.book.statics {
+		mirror := p.current(name)
+		if mirror != nil && isOwn(mirror) && mirror.DeletionTimestamp == nil && isMirrorOf(mirror, s.pod) {
+			p.known[mirror.UID] = knownMirror{name, hashOf(s.pod), ownerOf(mirror)}
+		}
+	}
+}

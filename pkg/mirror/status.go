@@ -1,0 +1,147 @@
+package mirror
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	jsonpatch "gopkg.in/evanphx/json-patch.v4"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// writeStatus writes the status of a static pod to its mirror pod, if it differs. The mirror pod
+// of the source can be older than that of the apiserver, so it is requested first.
+//
+// kubelet: pkg/kubelet/status/status_manager.go syncPod.
+func (p *pass) writeStatus(ctx context.Context, e *entry, static, mirror *v1.Pod) {
+	if p.quiet || static.Status.StartTime == nil { // nothing is known of the pod
+		return
+	}
+	if e.static == static && (e.mirror == mirror || e.written != nil && equality.Semantic.DeepEqual(mirror.Status, *e.written)) {
+		return
+	}
+	patch, err := statusPatch(static, mirror)
+	if err == nil && patch != nil {
+		var written *v1.Pod
+		if written, err = p.patchStatus(ctx, static, mirror); written != nil {
+			e.written = &written.Status
+			p.metrics.requests.WithLabelValues(opStatus).Inc()
+		}
+		if err == nil && written == nil { // the source will have the present version
+			e.backoff.failed(time.Now(), nil)
+			p.again(e.backoff.next)
+			return
+		}
+	}
+	if err != nil {
+		p.failed(ctx, e, opStatus, static, fmt.Errorf("writing the status of the mirror pod: %w", err))
+		return
+	}
+	p.outage = backoff{}
+	e.solved()
+	e.static, e.mirror = static, mirror
+}
+
+// patchStatus writes the status of a static pod to its mirror pod, and returns the mirror pod as
+// the apiserver has it then; nil if it is another one, or changed in between.
+func (p *pass) patchStatus(ctx context.Context, static, mirror *v1.Pod) (*v1.Pod, error) {
+	if err := p.limiter.Wait(ctx); err != nil {
+		return nil, err
+	}
+	present, err := p.client.Get(ctx, mirror.Namespace, mirror.Name)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	case present.UID != mirror.UID:
+		return nil, nil
+	case wroteByKubelet(present):
+		now := time.Now()
+		p.guard.sawInterference(now, fmt.Sprintf("a kubelet writes the status of the mirror pod %s", nameOf(static)), ownerOf(mirror), true)
+		p.stop, p.quiet = p.guard.check(now, p.node)
+		p.again(p.guard.wake())
+		return nil, nil
+	}
+	patch, err := statusPatch(static, present)
+	if patch == nil || err != nil {
+		return present, err
+	}
+	if err := p.limiter.Wait(ctx); err != nil {
+		return nil, err
+	}
+	written, err := p.client.PatchStatus(ctx, mirror.Namespace, mirror.Name, patch)
+	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	return written, err
+}
+
+// statusPatch returns a merge patch that gives a mirror pod the status of its static pod; nil if
+// it has it. The patch fails if the mirror pod has changed.
+func statusPatch(static, mirror *v1.Pod) ([]byte, error) {
+	before, err := json.Marshal(v1.Pod{Status: mirror.Status})
+	if err != nil {
+		return nil, err
+	}
+	after, err := json.Marshal(v1.Pod{Status: mergeStatus(&mirror.Status, &static.Status)})
+	if err != nil {
+		return nil, err
+	}
+	same, err := jsonpatch.CreateMergePatch(before, after)
+	if err != nil || string(same) == "{}" {
+		return nil, err
+	}
+	after, err = json.Marshal(v1.Pod{
+		ObjectMeta: metav1.ObjectMeta{UID: mirror.UID, ResourceVersion: mirror.ResourceVersion},
+		Status:     mergeStatus(&mirror.Status, &static.Status),
+	})
+	if err != nil {
+		return nil, err
+	}
+	return jsonpatch.CreateMergePatch(before, after)
+}
+
+// mergeStatus returns the status of a static pod, with what others than a kubelet wrote to its
+// mirror pod.
+//
+// kubelet: pkg/kubelet/status/status_manager.go mergePodStatus.
+func mergeStatus(mirror, static *v1.PodStatus) v1.PodStatus {
+	merged := *static
+	merged.Conditions = nil
+	for i := range mirror.Conditions {
+		if !isKubelets(mirror.Conditions[i].Type) {
+			merged.Conditions = append(merged.Conditions, mirror.Conditions[i])
+		}
+	}
+	for i := range static.Conditions {
+		if isKubelets(static.Conditions[i].Type) {
+			merged.Conditions = append(merged.Conditions, static.Conditions[i])
+		}
+	}
+	merged.NominatedNodeName = mirror.NominatedNodeName
+	merged.ResourceClaimStatuses = mirror.ResourceClaimStatuses
+	merged.ExtendedResourceClaimStatus = mirror.ExtendedResourceClaimStatus
+	merged.NodeAllocatableResourceClaimStatuses = mirror.NodeAllocatableResourceClaimStatuses
+	if merged.QOSClass == "" {
+		merged.QOSClass = mirror.QOSClass
+	}
+	return merged
+}
+
+// isKubelets reports whether a kubelet writes the condition.
+//
+// kubelet: pkg/kubelet/types/pod_status.go PodConditionsByKubelet.
+func isKubelets(condition v1.PodConditionType) bool {
+	return slices.Contains(kubeletsConditions, condition)
+}
+
+var kubeletsConditions = []v1.PodConditionType{
+	v1.PodScheduled, v1.PodReady, v1.PodInitialized, v1.ContainersReady, v1.PodResizeInProgress, v1.PodResizePending,
+	v1.PodReadyToStartContainers, v1.AllContainersRestarting,
+}

@@ -1,0 +1,40 @@
+package server
+
+import (
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
+	"github.com/podconfigd/podconfigd/pkg/access"
+	"github.com/podconfigd/podconfigd/pkg/config"
+	"github.com/podconfigd/podconfigd/pkg/journal"
+)
+
+// mirrorStatusFor returns the status of mirror pods without what the client may not see. pods
+// are those that it sees.
+func mirrorStatusFor(all *v1alpha1.MirrorStatus, grant *access.Grant, pods []*journal.Pod) *v1alpha1.MirrorStatus {
+	some := &v1alpha1.MirrorStatus{Waiting: all.Waiting}
+	levels := make(map[types.NamespacedName]access.Level)
+	for _, p := range pods {
+		name := types.NamespacedName{Namespace: p.Object.Namespace, Name: p.Object.Name}
+		levels[name] = max(levels[name], grant.Of(p.Source, p.Object).Level())
+		switch _, own := p.Object.Annotations[config.OwnMirrorAnnotationKey]; {
+		case p.Source != config.ApiserverSource:
+			some.StaticPods++
+		case own:
+			some.Pods++
+		}
+	}
+	if all.Stopped != nil { // the reason names a pod
+		some.Stopped = &v1alpha1.MirrorStop{Reason: hiddenError, Since: all.Stopped.Since, Until: all.Stopped.Until}
+	}
+	for _, problem := range all.Problems {
+		switch level := levels[types.NamespacedName{Namespace: problem.Namespace, Name: problem.Name}]; {
+		case level == access.None:
+			continue
+		case level < access.Full:
+			problem.Message = hiddenError
+		}
+		some.Problems = append(some.Problems, problem)
+	}
+	return some
+}
