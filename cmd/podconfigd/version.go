@@ -12,7 +12,7 @@ func newVersionCommand() *cobra.Command {
 	var output string
 	cmd := &cobra.Command{
 		Use:   "version",
-		Short: "Print the version",
+		Short: "Print the version, and the version of the kubelet whose rules for pods it follows",
 		Args:  noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := checkOutput(output, "json", "yaml"); err != nil {
@@ -22,8 +22,11 @@ func newVersionCommand() *cobra.Command {
 			if output != "" {
 				return printObject(cmd.OutOrStdout(), output, info)
 			}
-			_, err := fmt.Fprintf(cmd.OutOrStdout(), "podconfigd %s, Kubernetes %s, %s, %s\n",
-				info.Version, info.Kubernetes, info.GoVersion, info.Platform)
+			rules := "client commands only"
+			if info.KubeletVersion != "" {
+				rules = "rules of kubelet " + info.KubeletVersion
+			}
+			_, err := fmt.Fprintf(cmd.OutOrStdout(), "podconfigd %s, %s, %s, %s\n", info.Version, rules, info.GoVersion, info.Platform)
 			return err
 		},
 	}

@@ -16,6 +16,9 @@ type Info struct {
 	Version string `json:"version"`
 	// Kubernetes is the Kubernetes release whose rules for pods are built in.
 	Kubernetes string `json:"kubernetes"`
+	// KubeletVersion is the version of the kubelet whose rules for pods are built in; empty in a
+	// binary that has only the client commands.
+	KubeletVersion string `json:"kubeletVersion,omitempty"`
 	GoVersion  string `json:"goVersion"`
 	Platform   string `json:"platform"`
 	// Major, Minor and GitVersion are those of Kubernetes, as clients of its API expect
@@ -40,7 +43,7 @@ func Get() Info {
 	}
 	for _, dep := range build.Deps {
 		if dep.Path == "k8s.io/kubernetes" {
-			info.Kubernetes = dep.Version
+			info.Kubernetes, info.KubeletVersion = dep.Version, dep.Version
 		}
 	}
 	if parts := strings.SplitN(strings.TrimPrefix(info.Kubernetes, "v"), ".", 3); len(parts) == 3 {
