@@ -37,6 +37,15 @@ GENERATORS := $(TOOLS)/deepcopy-gen $(TOOLS)/defaulter-gen
 tool_deepcopy-gen := k8s.io/code-generator/cmd/deepcopy-gen
 tool_defaulter-gen := k8s.io/code-generator/cmd/defaulter-gen
 
+# The tools of packages and releases have modules of their own, because of their size.
+PACKAGE_TOOLS := $(CACHE)/tools/$(shell { $(GO) version; cat tools/packages/go.mod tools/packages/go.sum; } 2>/dev/null | sha256sum | cut -c1-12)
+RELEASE_TOOLS := $(CACHE)/tools/$(shell { $(GO) version; cat tools/goreleaser/go.mod tools/goreleaser/go.sum; } 2>/dev/null | sha256sum | cut -c1-12)
+tool_nfpm := github.com/goreleaser/nfpm/v2/cmd/nfpm
+tool_cyclonedx-gomod := github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod
+tool_goreleaser := github.com/goreleaser/goreleaser/v2
+ARCHES ?= amd64 arm64
+PACKAGE_VERSION ?=
+
 # generate_config makes the generated code of the config file's type in a folder.
 generate_config = $(TOOLS)/deepcopy-gen --go-header-file /dev/null --output-file zz_generated.deepcopy.go ./$(1) && \
 	$(TOOLS)/defaulter-gen --go-header-file /dev/null --output-file zz_generated.defaults.go ./$(1)
@@ -78,7 +87,7 @@ PRESS ?= 25m
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' Makefile
 	@echo
-	@echo "  Variables: BIN VERSION CACHE TEST_TIMEOUT BENCH BENCH_COUNT BASE FUZZTIME SEQUENCES STATUSES STEPS KILLS SEED PODS PRESS"
+	@echo "  Variables: BIN VERSION CACHE TEST_TIMEOUT BENCH BENCH_COUNT BASE FUZZTIME SEQUENCES STATUSES STEPS KILLS SEED PODS PRESS ARCHES PACKAGE_VERSION"
 
 .PHONY: build
 build: ## Build the static binary, bin/podconfigd
@@ -125,7 +134,7 @@ lint: $(GOLANGCI_LINT) lint-api lint-platforms ## Check formatting, linters, the
 		echo "==> golangci-lint in $$m"; \
 		(cd $$m && $(GOLANGCI_LINT) run --config $(CURDIR)/.golangci.yml ./...); \
 	done
-	@set -e; for m in . tools $(OTHER_MODULES) $(nested) $(LINTED_MODULES); do \
+	@set -e; for m in . tools tools/packages $(OTHER_MODULES) $(nested) $(LINTED_MODULES); do \
 		echo "==> go mod tidy -diff in $$m"; \
 		(cd $$m && $(GO) mod tidy -diff); \
 	done
@@ -180,6 +189,18 @@ soak: ## Change the sources STEPS times, kill the daemon KILLS times, check what
 		-args -seed $(SEED) -steps $(STEPS) -kills $(KILLS) -restarts $(KILLS)
 	$(GO) test -count=1 -timeout 0 -v ./test/soak -run '^TestPressed$$' -args -seed $(SEED) -pods $(PODS) -press $(PRESS)
 
+.PHONY: packages
+packages: $(PACKAGE_TOOLS)/nfpm ## Make the .deb and .rpm packages for ARCHES into bin/packages
+	VERSION='$(PACKAGE_VERSION)' hack/packages.sh $< bin/packages $(ARCHES)
+
+.PHONY: release-check
+release-check: $(RELEASE_TOOLS)/goreleaser ## Check .goreleaser.yaml
+	$< check
+
+.PHONY: release-snapshot
+release-snapshot: $(RELEASE_TOOLS)/goreleaser $(PACKAGE_TOOLS)/cyclonedx-gomod $(PACKAGE_TOOLS)/nfpm ## Make all files of a release into dist, and publish nothing
+	PATH='$(PACKAGE_TOOLS)':"$$PATH" $< release --snapshot --clean
+
 .PHONY: bench
 bench: $(BENCHSTAT) ## Run each benchmark BENCH_COUNT times and summarize; BASE=file compares with an earlier run
 	@BENCHSTAT='$(BENCHSTAT)' BENCH='$(BENCH)' BENCH_COUNT='$(BENCH_COUNT)' BASE='$(BASE)' \
@@ -202,21 +223,33 @@ fmt: $(GOLANGCI_LINT) ## Format the Go code and its imports
 
 .PHONY: tidy
 tidy: ## Run go mod tidy in every module
-	@set -e; for m in . tools $(OTHER_MODULES) $(nested) $(LINTED_MODULES); do \
+	@set -e; for m in . tools tools/packages tools/goreleaser $(OTHER_MODULES) $(nested) $(LINTED_MODULES); do \
 		echo "==> go mod tidy in $$m"; \
 		(cd $$m && $(GO) mod tidy); \
 	done
 
 .PHONY: clean
 clean: ## Remove what was built into the tree, but not the cache
-	rm -rf bin
+	rm -rf bin dist
 
 # A tool is built only if it is missing, because the name of the folder identifies its
 # version. Tools are built for this machine, even when cross-compiling. The final move
 # prevents that an interrupted build leaves a partial binary.
+$(PACKAGE_TOOLS)/%: TOOLS_MODULE := tools/packages
+$(PACKAGE_TOOLS)/%:
+	$(build_tool)
+
+$(RELEASE_TOOLS)/%: TOOLS_MODULE := tools/goreleaser
+$(RELEASE_TOOLS)/%:
+	$(build_tool)
+
+$(TOOLS)/%: TOOLS_MODULE := tools
 $(TOOLS)/%:
-	@echo '==> building $* into $(TOOLS) (only once; takes minutes)'
-	@mkdir -p $(TOOLS)
-	@cd tools && env -u GOOS -u GOARCH CGO_ENABLED=0 \
-		$(GO) build -trimpath -o $@.tmp $(tool_$*)
-	@mv $@.tmp $@
+	$(build_tool)
+
+define build_tool
+@echo '==> building $* into $(@D) (only once; takes minutes)'
+@mkdir -p $(@D)
+@cd $(TOOLS_MODULE) && env -u GOOS -u GOARCH CGO_ENABLED=0 $(GO) build -trimpath -o $@.tmp $(tool_$*)
+@mv $@.tmp $@
+endef

@@ -7,7 +7,7 @@ set -euo pipefail
 # client of the socket. Examples use jq and Python. nginx serves a manifest URL. containerd
 # needs runc. strace makes system calls fail. An ext4 becomes read-only at an error. The race
 # detector needs cgo, and cgo needs a C compiler. tmux is the terminal of "podconfigd top".
-# systemd runs the units of deploy/systemd.
+# systemd runs the units of deploy/systemd, and rpm installs a package.
 deps=(
 	vim.tiny=vim-tiny
 	rsync=rsync
@@ -19,6 +19,7 @@ deps=(
 	strace=strace
 	mkfs.ext4=e2fsprogs
 	systemd-analyze=systemd
+	rpm=rpm
 	cc=gcc
 	tmux=tmux
 )

@@ -32,8 +32,8 @@ type Machine struct {
 	console *testutil.Buffer
 }
 
-// Start starts a machine until the test ends. It skips the test if it does not run as root.
-func Start(t *testing.T) *Machine {
+// Supported skips the test if it is a short one, or does not run as root.
+func Supported(t *testing.T) {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("runs systemd")
@@ -41,6 +41,12 @@ func Start(t *testing.T) *Machine {
 	if os.Geteuid() != 0 {
 		t.Skip("requires root, for namespaces and mounts")
 	}
+}
+
+// Start starts a machine until the test ends, if it is supported.
+func Start(t *testing.T) *Machine {
+	t.Helper()
+	Supported(t)
 	m := &Machine{console: new(testutil.Buffer)}
 	cgroup := newCgroup(t)
 	cmd := exec.CommandContext(context.Background(), "unshare", "--cgroup", "--mount", "--uts", "--ipc", "--net", "bash", "-c", boot, "boot", t.TempDir())
