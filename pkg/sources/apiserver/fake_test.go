@@ -274,6 +274,13 @@ func (f *fake) attempts(since time.Time) (all []request) {
 	return all
 }
 
+// log returns what is logged.
+func (f *fake) log() string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return strings.Join(f.logged, "\n")
+}
+
 // errors returns the number of logged errors. All must be from the source.
 func (f *fake) errors() (n int) {
 	f.t.Helper()

@@ -36,15 +36,15 @@ type follower struct {
 	listed func()
 	// names are the objects that put was called with.
 	names map[string]bool
-	// logged is the last failure that was logged.
+	// logged has the failures that were logged since the last watch that succeeded.
 	mu     sync.Mutex
-	logged string
+	logged map[string]bool
 }
 
 // followNode follows the node, and followNamespaces the metadata of all namespaces.
 func (s *Source) followNode() *follower {
 	return &follower{
-		Source: s, resource: "nodes", object: &v1.Node{}, names: make(map[string]bool), listed: func() {},
+		Source: s, resource: "nodes", object: &v1.Node{}, names: make(map[string]bool), logged: make(map[string]bool), listed: func() {},
 		selector: fields.OneTermEqualSelector(metav1.ObjectNameField, string(s.node)).String(),
 		put: func(object metav1.Object) {
 			if node, ok := object.(*v1.Node); ok {
@@ -58,7 +58,7 @@ func (s *Source) followNode() *follower {
 func (s *Source) followNamespaces(listed func()) *follower {
 	return &follower{
 		Source: s, resource: "namespaces", metadata: true, object: &metav1.PartialObjectMetadata{}, names: make(map[string]bool),
-		listed: sync.OnceFunc(listed),
+		logged: make(map[string]bool), listed: sync.OnceFunc(listed),
 		put: func(object metav1.Object) {
 			if namespace, ok := object.(*metav1.PartialObjectMetadata); ok {
 				if !s.keep {
@@ -131,10 +131,13 @@ func (f *follower) list(ctx context.Context, opts metav1.ListOptions) (runtime.O
 	if err != nil {
 		return nil, f.failed(ctx, client, err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
+	request, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
-	list, err := f.request(client, &opts, metadataOnly).Do(ctx).Get()
-	return list, f.failed(ctx, client, err)
+	list, err := f.request(client, &opts, metadataOnly).Do(request).Get()
+	if err != nil {
+		return nil, f.failed(ctx, client, err)
+	}
+	return list, nil
 }
 
 func (f *follower) watch(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
@@ -142,19 +145,21 @@ func (f *follower) watch(ctx context.Context, opts metav1.ListOptions) (watch.In
 	if err != nil {
 		return nil, f.failed(ctx, client, err)
 	}
-	ctx, cancel := context.WithCancelCause(ctx)
+	request, cancel := context.WithCancelCause(ctx)
 	tooLong := time.AfterFunc(answerTimeout, func() { cancel(fmt.Errorf("no answer within %v", answerTimeout)) })
 	opts.Watch = true
-	w, err := f.request(client, &opts, metadataEvents).Watch(ctx)
-	if !tooLong.Stop() && err == nil {
-		w.Stop()
-		err = context.Cause(ctx)
+	w, err := f.request(client, &opts, metadataEvents).Watch(request)
+	if !tooLong.Stop() {
+		if err == nil {
+			w.Stop()
+		}
+		err = context.Cause(request)
 	}
 	if err != nil {
 		cancel(nil)
 		return nil, f.failed(ctx, client, err)
 	}
-	_ = f.failed(ctx, client, nil) // returns nil
+	f.succeeded(ctx)
 	return &endingWatch{w, cancel}, nil
 }
 
@@ -169,27 +174,34 @@ func (w *endingWatch) Stop() {
 	w.cancel(nil)
 }
 
-// failed logs a failure once, and the first success after it. It returns the error.
+// failed logs a failure once until a watch succeeds: lists and watches may fail in turn. It
+// returns the error.
 func (f *follower) failed(ctx context.Context, client *client, err error) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	logger := klog.FromContext(ctx)
-	switch {
-	case err == nil && f.logged != "":
-		f.logged = ""
-		logger.Info("Requests to the apiserver succeed again", "resource", f.resource)
-	case err == nil, ctx.Err() != nil, remedied(err):
-	default:
-		if apierrors.IsUnauthorized(err) {
-			f.connector.distrust(client)
-		}
-		if text := stable(err).Error(); f.logged != text {
-			f.logged = text
-			logger.Error(err, "A request to the apiserver failed, keeping the last objects", "resource", f.resource)
-		}
-		f.listed()
+	if ctx.Err() != nil || remedied(err) {
+		return err
 	}
+	if apierrors.IsUnauthorized(err) {
+		f.connector.distrust(client)
+	}
+	if text := stable(err).Error(); !f.logged[text] && len(f.logged) < loggedErrors {
+		f.logged[text] = true
+		klog.FromContext(ctx).Error(err, "A request to the apiserver failed, keeping the last objects", "resource", f.resource)
+	}
+	f.listed()
 	return err
+}
+
+// succeeded logs the first watch after a failure. A list is not enough: the watch after it may
+// fail again.
+func (f *follower) succeeded(ctx context.Context) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(f.logged) > 0 {
+		clear(f.logged)
+		klog.FromContext(ctx).Info("Requests to the apiserver succeed again", "resource", f.resource)
+	}
 }
 
 // Add, Update, Delete, Replace and Resync make it the store of its Reflector.

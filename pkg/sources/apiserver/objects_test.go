@@ -166,3 +166,72 @@ func TestObjectsThatTheApiserverRefuses(t *testing.T) {
 		}
 	})
 }
+
+// An apiserver that refuses a watch names the verb. Each message is logged once for each resource,
+// although lists and watches fail in turn, and a list that succeeds is not the end of it.
+func TestWatchesThatTheApiserverRefuses(t *testing.T) {
+	cannot := func(verb string) nethttp.HandlerFunc {
+		return func(w nethttp.ResponseWriter, _ *nethttp.Request) {
+			status := statusOf(nethttp.StatusForbidden, metav1.StatusReasonForbidden)
+			status["message"] = "cannot " + verb
+			w.WriteHeader(nethttp.StatusForbidden)
+			write(w, status)
+		}
+	}
+	for name, test := range map[string]struct {
+		list          nethttp.HandlerFunc
+		calls, errors []string
+	}{
+		"watch":          {newObjectsServer().faults()[listObjects], []string{"node 1", "a 10"}, []string{"cannot watch"}},
+		"list and watch": {cannot("list"), nil, []string{"cannot watch", "cannot list"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var got recorded
+			runWith(t, got.objects(), map[string]nethttp.HandlerFunc{listObjects: test.list, watchObjects: cannot("watch")}, func(f *fake) {
+				<-time.After(10 * time.Minute)
+				calls := got.take()
+				for _, want := range test.calls {
+					if !strings.Contains(calls, want) {
+						t.Errorf("calls %q, want %s", calls, want)
+					}
+				}
+				logged := f.log()
+				for _, want := range test.errors {
+					if n := strings.Count(logged, want); n != 2 {
+						t.Errorf("%q is logged %d times, want once for each resource:\n%s", want, n, logged)
+					}
+				}
+				if strings.Contains(logged, "succeed again") {
+					t.Errorf("the watch does not succeed, but the log says so:\n%s", logged)
+				}
+				f.mend(newObjectsServer().faults())
+				<-time.After(time.Minute)
+				if n := strings.Count(f.log(), "succeed again"); n != 2 {
+					t.Errorf("the success is logged %d times, want once for each resource", n)
+				}
+			})
+		})
+	}
+}
+
+// An apiserver that does not answer is logged, and does not hold up the pods.
+func TestObjectsWithoutAnAnswer(t *testing.T) {
+	hang := func(_ nethttp.ResponseWriter, r *nethttp.Request) { <-r.Context().Done() }
+	for name, faults := range map[string]map[string]nethttp.HandlerFunc{
+		"watch":          {listObjects: newObjectsServer().faults()[listObjects], watchObjects: hang},
+		"list and watch": {listObjects: hang, watchObjects: hang},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var got recorded
+			runWith(t, got.objects(), faults, func(f *fake) {
+				<-time.After(10 * time.Minute)
+				if !f.has(2) {
+					t.Error("the pods do not come")
+				}
+				if n := f.errors(); n < 2 {
+					t.Errorf("%d errors are logged, want one for each resource at least", n)
+				}
+			})
+		})
+	}
+}
