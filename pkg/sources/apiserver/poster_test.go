@@ -25,6 +25,11 @@ func TestPoster(t *testing.T) {
 			_, _ = io.WriteString(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Unauthorized","message":"no","code":401}`)
 			return
 		}
+		if r.URL.Path == "/apis/forbidden" {
+			w.WriteHeader(nethttp.StatusForbidden)
+			_, _ = io.WriteString(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","message":"user a cannot create b","code":403}`)
+			return
+		}
 		if r.Method != nethttp.MethodPost || r.URL.Path != "/apis/x" || r.Header.Get("Content-Type") != "application/json" {
 			t.Errorf("%s %s, %v", r.Method, r.URL, r.Header)
 		}
@@ -52,5 +57,8 @@ func TestPoster(t *testing.T) {
 	answer, err := poster.Post(t.Context(), "/apis/x", []byte("{}"))
 	if err != nil || string(answer) != "answer to {}" {
 		t.Errorf("%q, %v", answer, err)
+	}
+	if _, err := poster.Post(t.Context(), "/apis/forbidden", []byte("{}")); err == nil || !strings.Contains(err.Error(), "user a cannot create b") {
+		t.Errorf("the error lacks the message of the apiserver: %v", err)
 	}
 }
