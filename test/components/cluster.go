@@ -82,8 +82,8 @@ func Start(tb testing.TB, apiFlags ...string) *Cluster {
 	return c
 }
 
-// StartAPIServer runs another apiserver on the same etcd, at the address.
-func (c *Cluster) StartAPIServer(tb testing.TB, address string) *Process {
+// StartAPIServer runs another apiserver on the same etcd, at the address, with further flags.
+func (c *Cluster) StartAPIServer(tb testing.TB, address string, flags ...string) *Process {
 	tb.Helper()
 	dir := filepath.Join(c.dir, strings.ReplaceAll(address, ":", "-"))
 	if err := os.Mkdir(dir, 0o700); err != nil {
@@ -111,7 +111,7 @@ func (c *Cluster) StartAPIServer(tb testing.TB, address string) *Process {
 		"--service-account-issuer=https://kubernetes.default.svc",
 		"--service-account-key-file=" + accounts, "--service-account-signing-key-file=" + accounts,
 		"--shutdown-delay-duration=0s",
-	}, c.apiFlags...)...)
+	}, slices.Concat(c.apiFlags, flags)...)...)
 }
 
 // AwaitEtcd returns when etcd is healthy.
