@@ -7,8 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"net/http"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -51,9 +53,15 @@ var withoutRight = map[right]lacks{
 	{"", "namespaces", "list"}:  {[]string{"namespaces"}, `cannot list resource "namespaces"`, true},
 	{"", "namespaces", "watch"}: {nil, `cannot watch resource "namespaces"`, false},
 
+	{"", "events", "create"}: {[]string{"events"}, `cannot create resource "events"`, false},
+	{"", "events", "patch"}:  {nil, patchEvents, false},
+
 	{"authentication.k8s.io", "tokenreviews", "create"}:        {[]string{"https"}, `cannot create resource "tokenreviews"`, false},
 	{"authorization.k8s.io", "subjectaccessreviews", "create"}: {[]string{"https"}, `cannot create resource "subjectaccessreviews"`, false},
 }
+
+// patchEvents is said of an event that comes again.
+const patchEvents = `cannot patch resource "events"`
 
 // everyList are the lists of the Kubernetes API, which wait for the pods.
 var everyList = []string{"pods", "node", "namespaces"}
@@ -102,6 +110,9 @@ func (without *lacks) test(t *testing.T, l *limited) {
 	features := l.features(t, "0")
 	testutil.Until(t, without.message, func() bool {
 		_ = features["https"]() // a client, without which nobody is authenticated
+		if without.message == patchEvents {
+			l.reject(t)
+		}
 		return strings.Contains(strings.ReplaceAll(l.log.String(), `\"`, `"`), without.message)
 	})
 	for name, works := range features {
@@ -212,6 +223,8 @@ type limited struct {
 	local *client.Client
 	https string
 	token string // for https
+	// manifest is the path of a manifest that is rejected.
+	manifest string
 }
 
 // startWith runs podconfigd, with everything on that needs rights, as a user with these rights.
@@ -225,12 +238,13 @@ func (c *cluster) startWith(t *testing.T, name, token string, all []right) *limi
 	dir := testutil.ShortDir(t)
 	l := &limited{
 		cluster: c, name: name, log: new(testutil.Buffer), local: client.New(filepath.Join(dir, "s")),
-		https: components.FreeAddress(t), token: token,
+		https: components.FreeAddress(t), token: token, manifest: filepath.Join(dir, "manifests", "pod.yaml"),
 	}
 	l.create(t)
+	l.reject(t)
 	cmd := exec.CommandContext(t.Context(), testutil.MustProgram(t, ".", "./cmd/podconfigd"),
 		"--socket", filepath.Join(dir, "s"), "--hostname-override", name, "--kubeconfig", c.Kubeconfig(t, filepath.Join(dir, "conf"), name),
-		"--namespace-metadata", "--listen", "https://"+l.https, "--authentication-token-webhook")
+		"--pod-manifest-path", filepath.Dir(l.manifest), "--file-check-frequency", "100ms", "--namespace-metadata", "--listen", "https://"+l.https, "--authentication-token-webhook")
 	cmd.Stderr = l.log
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -243,6 +257,19 @@ func (c *cluster) startWith(t *testing.T, name, token string, all []right) *limi
 		}
 	})
 	return l
+}
+
+// reject writes a manifest that is rejected, and has an event. A file that was there is removed, so
+// that the same event comes again.
+func (l *limited) reject(t *testing.T) {
+	t.Helper()
+	err := os.Remove(l.manifest)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = errors.Join(os.MkdirAll(filepath.Dir(l.manifest), 0o755), os.WriteFile(l.manifest, []byte("kind: Pod"), 0o600))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 // create creates the node, the namespace and the pod.
@@ -298,7 +325,14 @@ func (l *limited) features(t *testing.T, step string) map[string]func() error {
 		"pods":       get(l.local, "http://localhost/api/v1/namespaces/"+l.name+"/pods/"+l.name),
 		"node":       get(l.local, "http://localhost/api/v1/nodes/"+l.name),
 		"namespaces": get(l.local, "http://localhost/api/v1/namespaces/"+l.name),
-		"https":      get(https, "https://"+l.https+"/version"),
+		"events": func() error {
+			list, err := l.Client.CoreV1().Events("default").List(t.Context(), metav1.ListOptions{FieldSelector: "involvedObject.name=" + l.name})
+			if err == nil && len(list.Items) == 0 {
+				err = errors.New("no event")
+			}
+			return err
+		},
+		"https": get(https, "https://"+l.https+"/version"),
 	}
 }
 
