@@ -57,7 +57,7 @@ func referenceOf(root *cobra.Command) []byte {
 	fmt.Fprintf(out, "## Flags of all client commands\n\nThese flags say how a command connects to the daemon.\n\n%s\n", table(client, false))
 	walkCommands(root, func(cmd *cobra.Command) {
 		fmt.Fprintf(out, "## %s\n\n%s\n\n", cmd.CommandPath(), description(cmd))
-		fmt.Fprintf(out, "```text\n%s\n```\n", strings.TrimSuffix(cmd.UseLine(), "\n"))
+		fmt.Fprintf(out, "`%s`\n", cmd.UseLine())
 		if cmd.Flags().Lookup("pod-manifest-path") != nil && cmd.Name() != "validate" {
 			out.WriteString("\nThe flags are those of the [daemon](#podconfigd).\n")
 		} else if rows := flagTable(cmd, client, false); rows != "" {

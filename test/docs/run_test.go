@@ -24,6 +24,8 @@ type session struct {
 	dir  string
 	env  []string
 	last int // the exit code of the last command
+	// running are the commands that continue to run. Each channel is closed at the end.
+	running []chan struct{}
 }
 
 func newSession(t *testing.T, root, bin string) *session {
@@ -62,8 +64,12 @@ func (s *session) run(st step, mayFail bool) error {
 	if err := cmd.Start(); err != nil {
 		return err
 	}
-	ended := make(chan error, 1)
-	go func() { ended <- cmd.Wait() }()
+	ended, gone := make(chan error, 1), make(chan struct{})
+	go func() {
+		err := cmd.Wait()
+		close(gone)
+		ended <- err
+	}()
 	var once sync.Once
 	wait := func() (err error) { once.Do(func() { err = <-ended }); return err }
 	s.t.Cleanup(func() {
@@ -75,7 +81,7 @@ func (s *session) run(st step, mayFail bool) error {
 		select {
 		case err := <-ended:
 			once.Do(func() {})
-			return s.result(cmd, st, err, out.String(), mayFail)
+			return s.result(cmd, st, err, strings.ReplaceAll(out.String(), "\r\n", "\n"), mayFail)
 		case <-deadline:
 			return fmt.Errorf("after %v it had printed:\n%s", testutil.Patience, out)
 		case <-time.After(10 * time.Millisecond):
@@ -86,6 +92,7 @@ func (s *session) run(st step, mayFail bool) error {
 				_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGINT)
 				_ = wait() // its exit code is that of an interrupted command
 			}
+			s.running = append(s.running, gone)
 			return nil // it may continue to run
 		}
 	}
@@ -101,6 +108,10 @@ func (e *otherOutput) Error() string { return "it printed:\n" + e.out }
 var reads = regexp.MustCompile(`^((bin/)?podconfigd (status|get|history|lookup)|curl|.*kubectl .*get|cat|jq|tail) `)
 
 func (s *session) runUntilShown(st step, mayFail bool) error {
+	if strings.HasPrefix(st.command, "pkill ") {
+		before := s.alive()
+		defer func() { testutil.Until(s.t, st.command+" ended a command", func() bool { return s.alive() < before }) }()
+	}
 	deadline := time.Now().Add(20 * time.Second)
 	for {
 		err := s.run(st, mayFail)
@@ -109,6 +120,18 @@ func (s *session) runUntilShown(st step, mayFail bool) error {
 		}
 		<-time.After(50 * time.Millisecond)
 	}
+}
+
+// alive is the number of commands that continue to run.
+func (s *session) alive() (n int) {
+	for _, gone := range s.running {
+		select {
+		case <-gone:
+		default:
+			n++
+		}
+	}
+	return n
 }
 
 // result judges a command that has ended.
@@ -144,6 +167,11 @@ func (s *session) page(page string, all []block) {
 					s.t.Errorf("%s:%d: the Makefile has no target %q", page, st.line, target)
 				}
 				continue // running it could run this test again
+			}
+			if pkg, ok := strings.CutPrefix(st.command, "go build -o bin/"); ok {
+				_, pkg, _ = strings.Cut(pkg, " ")
+				testutil.MustProgram(s.t, ".", pkg) // bin is where it builds to
+				continue
 			}
 			if strings.HasPrefix(st.command, "kubectl ") {
 				st.command = "PATH=" + filepath.Dir(components.Kubectl(s.t)) + ":$PATH; " + st.command

@@ -1,0 +1,63 @@
+// Command consumer prints each change of the pods of the node. After a restart of the daemon or
+// its own, it goes on where it was.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log"
+	"os"
+	"os/signal"
+
+	"github.com/podconfigd/podconfigd/pkg/client"
+)
+
+// position is where to resume.
+type position struct {
+	Instance string
+	Revision int64
+}
+
+const file = "position.json"
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	var at position
+	if data, err := os.ReadFile(file); err == nil {
+		if err := json.Unmarshal(data, &at); err != nil {
+			log.Fatalf("%s: %v", file, err)
+		}
+	}
+	c := client.New(client.DefaultSocket())
+	options := client.Options{Instance: at.Instance, Since: at.Revision, NoMirrorPods: true}
+	for update, err := range c.Updates(ctx, options) {
+		if err != nil {
+			log.Fatal(err) // the daemon refused the request; after a lost connection, the client resumes
+		}
+		if update.Reset {
+			fmt.Println("RESET all pods") // the current pods follow
+		}
+		for _, pod := range update.Pods {
+			fmt.Println(update.Op, pod.Namespace+"/"+pod.Name) // act on it here
+		}
+		if update.Revision != 0 {
+			save(position{update.Instance, update.Revision})
+		}
+	}
+}
+
+// save stores the position after the update was handled.
+func save(at position) {
+	data, err := json.Marshal(at)
+	if err == nil {
+		err = os.WriteFile(file+".new", data, 0o600)
+	}
+	if err == nil {
+		err = os.Rename(file+".new", file)
+	}
+	if err != nil {
+		log.Fatal("saving the position: ", err)
+	}
+}
