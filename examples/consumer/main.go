@@ -23,18 +23,25 @@ const file = "position.json"
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
+	err := run(ctx)
+	stop()
+	if err != nil && ctx.Err() == nil {
+		log.Fatal(err)
+	}
+}
+
+func run(ctx context.Context) error {
 	var at position
 	if data, err := os.ReadFile(file); err == nil {
 		if err := json.Unmarshal(data, &at); err != nil {
-			log.Fatalf("%s: %v", file, err)
+			return fmt.Errorf("%s: %w", file, err)
 		}
 	}
 	c := client.New(client.DefaultSocket())
 	options := client.Options{Instance: at.Instance, Since: at.Revision, NoMirrorPods: true}
 	for update, err := range c.Updates(ctx, options) {
 		if err != nil {
-			log.Fatal(err) // the daemon refused the request; after a lost connection, the client resumes
+			return err // the daemon refused the request; after a lost connection, the client resumes
 		}
 		if update.Reset {
 			fmt.Println("RESET all pods") // the current pods follow
@@ -43,21 +50,22 @@ func main() {
 			fmt.Println(update.Op, pod.Namespace+"/"+pod.Name) // act on it here
 		}
 		if update.Revision != 0 {
-			save(position{update.Instance, update.Revision})
+			if err := save(position{update.Instance, update.Revision}); err != nil {
+				return err
+			}
 		}
 	}
+	return nil
 }
 
 // save stores the position after the update was handled.
-func save(at position) {
+func save(at position) error {
 	data, err := json.Marshal(at)
-	if err == nil {
-		err = os.WriteFile(file+".new", data, 0o600)
-	}
-	if err == nil {
-		err = os.Rename(file+".new", file)
-	}
 	if err != nil {
-		log.Fatal("saving the position: ", err)
+		return err
 	}
+	if err := os.WriteFile(file+".new", data, 0o600); err != nil {
+		return err
+	}
+	return os.Rename(file+".new", file)
 }

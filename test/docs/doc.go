@@ -3,7 +3,7 @@
 // Each page is run on a node of its own: a process tree with its own mounts, network, process
 // IDs, and empty /etc/kubernetes, /etc/podconfigd, /run and /var/lib. So pages use the paths and
 // ports that users have. A page starts in an empty directory, which is also its home, with
-// podconfigd in its PATH, and bin and examples as in the source tree.
+// podconfigd in its PATH, bin and examples as in the source tree, and the tree as podconfigd.
 //
 // What a fenced block is depends on its language, and on an HTML comment in the line before it:
 //

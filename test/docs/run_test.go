@@ -34,6 +34,7 @@ func newSession(t *testing.T, root, bin string) *session {
 	if err := errors.Join(
 		os.Symlink(bin, filepath.Join(s.dir, "bin")),
 		os.Symlink(filepath.Join(root, "examples"), filepath.Join(s.dir, "examples")),
+		os.Symlink(root, filepath.Join(s.dir, "podconfigd")),
 	); err != nil {
 		t.Fatal(err)
 	}
