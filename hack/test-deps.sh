@@ -5,7 +5,7 @@ set -euo pipefail
 
 # command=package. vim and rsync replace files in different ways. curl is an independent
 # client of the socket. Examples use jq and Python. nginx serves a manifest URL. containerd
-# needs runc. strace makes system calls fail. An ext4 becomes read-only at an error. The race
+# needs runc. strace makes system calls fail. Prometheus runs the dashboard's queries and the alerts. An ext4 becomes read-only at an error. The race
 # detector needs cgo, and cgo needs a C compiler. tmux is the terminal of "podconfigd top".
 # systemd runs the units of deploy/systemd, and rpm installs a package.
 # The documentation uses pkill and openssl.
@@ -18,6 +18,8 @@ deps=(
 	nginx=nginx
 	runc=runc
 	strace=strace
+	prometheus=prometheus
+	promtool=prometheus
 	mkfs.ext4=e2fsprogs
 	systemd-analyze=systemd
 	rpm=rpm

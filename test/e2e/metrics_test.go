@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 	dto "github.com/prometheus/client_model/go"
@@ -26,7 +27,7 @@ var update = flag.Bool("update", false, "write the table of metrics in docs/refe
 
 // withAllMetrics starts a daemon with all sources, a state directory and a runtime. The metrics
 // of the apiserver and of the runtime are there also while nothing answers.
-func withAllMetrics(t *testing.T) *daemon {
+func withAllMetrics(t *testing.T, args ...string) *daemon {
 	t.Helper()
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = w.Write([]byte(podListJSON(podJSON("web", "i"))))
@@ -35,13 +36,20 @@ func withAllMetrics(t *testing.T) *daemon {
 	dir := testutil.ShortDir(t)
 	kubeconfig := filepath.Join(dir, "kubeconfig")
 	components.WriteKubeconfig(t, kubeconfig, components.NewKubeconfig("http://127.0.0.1:1", nil))
-	d := start(t, dir, "--manifest-url", web.URL, "--kubeconfig", kubeconfig, "--state-dir", filepath.Join(dir, "state"),
-		"--container-runtime-endpoint", "unix://"+filepath.Join(dir, "cri"), "--removal-brake=50%", "--create-mirror-pods")
+	d := start(t, dir, append([]string{
+		"--manifest-url", web.URL, "--kubeconfig", kubeconfig, "--state-dir", filepath.Join(dir, "state"),
+		"--container-runtime-endpoint", "unix://" + filepath.Join(dir, "cri"), "--removal-brake=50%", "--create-mirror-pods",
+	}, args...)...)
 	d.mkdir(t)
 	d.put(t, "a", "i")
 	s := d.watch(t, client.Options{})
 	for seen := 0; seen < 2; {
-		seen += len((<-s.updates).Pods)
+		select {
+		case u := <-s.updates:
+			seen += len(u.Pods)
+		case <-time.After(testutil.Patience):
+			t.Fatalf("%d pods after %v", seen, testutil.Patience)
+		}
 	}
 	return d
 }
