@@ -2,11 +2,12 @@ package top
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
-	"charm.land/bubbles/v2/viewport"
 	tea "charm.land/bubbletea/v2"
+	"github.com/charmbracelet/x/ansi"
 	v1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
 
@@ -34,24 +35,39 @@ type detail struct {
 	pod    string
 	last   *v1.Pod // the last version of the pod
 	active page
-	lines  []string
-	view   viewport.Model
+	lines  [][]span
+	// wrapped are the lines cut at the width of the screen. offset is the first visible one.
+	wrapped [][]span
+	width   int
+	offset  int
 	// request is the number of the last request of the history.
 	request int
 }
 
-func (m *model) newDetail(title string, lines []string) *detail {
-	d := &detail{m: m, title: clean(title), view: viewport.New()}
-	d.view.SoftWrap = true
-	d.set(lines)
-	return d
+func (m *model) newDetail(title string, lines [][]span) *detail {
+	return &detail{m: m, title: clean(title), lines: lines}
 }
 
 // set replaces the lines, and keeps the position.
-func (d *detail) set(lines []string) {
+func (d *detail) set(lines ...[]span) {
 	d.lines = lines
-	d.view.SetContentLines(lines)
+	d.width = 0
 }
+
+// arrange wraps the lines, and keeps the offset in its limits.
+func (d *detail) arrange() {
+	if d.width != d.m.width {
+		d.width = d.m.width
+		d.wrapped = nil
+		for _, spans := range d.lines {
+			d.wrapped = append(d.wrapped, wrap(d.width, spans...)...)
+		}
+	}
+	d.offset = max(min(d.offset, len(d.wrapped)-d.m.detailHeight()), 0)
+}
+
+// detailHeight is the height of the detail, without its title.
+func (m *model) detailHeight() int { return max(m.height-3, 1) }
 
 // podDetail returns the detail of a pod by its name.
 func (m *model) podDetail(name string) *detail {
@@ -64,7 +80,7 @@ func (m *model) podDetail(name string) *detail {
 func (m *model) objectDetail(title string, object any) *detail {
 	data, err := yaml.Marshal(object)
 	if err != nil {
-		return m.newDetail(title, []string{m.styles.bad.Render(clean(err.Error()))})
+		return m.newDetail(title, [][]span{{{clean(err.Error()), m.styles.bad}}})
 	}
 	return m.newDetail(title, m.yamlLines(string(data)))
 }
@@ -75,7 +91,7 @@ func (d *detail) show(p page) tea.Cmd {
 		return nil
 	}
 	if p != d.active {
-		d.view.GotoTop()
+		d.offset = 0
 	}
 	d.active = p
 	if p != pageYAML {
@@ -93,44 +109,44 @@ func (d *detail) showYAML() {
 		object = d.last
 	}
 	if object == nil {
-		d.set([]string{s.dim.Render("The pod is not on the node. Its history may have it: press h or d.")})
+		d.set([]span{{"The pod is not on the node. Its history may have it: press h or d.", s.dim}})
 		return
 	}
 	d.last = object
 	manifest, err := poddiff.Manifest(object)
 	if err != nil {
-		d.set([]string{s.bad.Render(clean(err.Error()))})
+		d.set([]span{{clean(err.Error()), s.bad}})
 		return
 	}
 	lines := d.m.yamlLines(string(manifest))
 	if gone {
-		lines = append([]string{s.warn.Render("# The pod is no longer on the node. This is its last version.")}, lines...)
+		lines = slices.Insert(lines, 0, []span{{"# The pod is no longer on the node. This is its last version.", s.warn}})
 	}
-	d.set(lines)
+	d.set(lines...)
 }
 
 // yamlLines returns the lines of YAML, with the keys in another style.
-func (m *model) yamlLines(text string) []string {
-	var lines []string
+func (m *model) yamlLines(text string) [][]span {
+	var lines [][]span
 	for text := range strings.Lines(text) {
 		text = clean(strings.TrimSuffix(text, "\n"))
 		rest := strings.TrimLeft(text, " -")
 		key, value, found := strings.Cut(rest, ":")
 		if !found || key == "" || strings.ContainsAny(key, ` "'{[`) || value != "" && value[0] != ' ' {
-			lines = append(lines, text)
+			lines = append(lines, []span{{text, nil}})
 			continue
 		}
-		lines = append(lines, text[:len(text)-len(rest)]+m.styles.accent.Render(key)+":"+value)
+		lines = append(lines, []span{{text[:len(text)-len(rest)], nil}, {key, m.styles.accent}, {":" + value, nil}})
 	}
 	return lines
 }
 
 // diffLines returns the lines of a unified diff.
-func (m *model) diffLines(text string) []string {
-	var lines []string
+func (m *model) diffLines(text string) [][]span {
+	var lines [][]span
 	for text := range strings.Lines(text) {
 		text = clean(strings.TrimSuffix(text, "\n"))
-		style := m.styles.plain
+		var style ansi.Style
 		switch {
 		case strings.HasPrefix(text, "@@"):
 			style = m.styles.accent
@@ -141,17 +157,17 @@ func (m *model) diffLines(text string) []string {
 		case strings.HasPrefix(text, "-"):
 			style = m.styles.bad
 		}
-		lines = append(lines, style.Render(text))
+		lines = append(lines, []span{{text, style}})
 	}
 	return lines
 }
 
 // fields returns lines with names and values. It leaves out empty values.
-func (m *model) fields(pairs ...string) []string {
-	var lines []string
+func (m *model) fields(pairs ...string) [][]span {
+	var lines [][]span
 	for i := 0; i+1 < len(pairs); i += 2 {
 		if pairs[i+1] != "" {
-			lines = append(lines, m.styles.accent.Render(fit(pairs[i], 10))+clean(pairs[i+1]))
+			lines = append(lines, []span{{fit(pairs[i], 11), m.styles.accent}, {clean(pairs[i+1]), nil}})
 		}
 	}
 	return lines
@@ -169,7 +185,7 @@ func (m *model) updateDetail(u *update) *detail {
 		if err != nil {
 			text = err.Error()
 		}
-		lines = append(append(lines, ""), m.diffLines(text)...)
+		lines = append(append(lines, nil), m.diffLines(text)...)
 	}
 	return m.newDetail(strings.TrimSpace("Update "+string(u.op)+" "+u.pod), lines)
 }

@@ -2,14 +2,14 @@ package top
 
 import (
 	"fmt"
-	"strings"
+	"slices"
 )
 
 // footer returns the last line: the keys, or the filter.
 func (m *model) footer() string {
 	s := m.styles
 	if m.typing {
-		return line(m.width, span{"/", s.focused}, span{m.filter, s.plain}, span{"▏", s.focused}, span{"  enter keep  esc clear", s.dim})
+		return line(m.width, span{"/", s.focused}, span{m.filter, nil}, span{"▏", s.focused}, span{"  enter keep  esc clear", s.dim})
 	}
 	var spans []span
 	hint := func(key, about string) {
@@ -47,7 +47,7 @@ func (m *model) footer() string {
 // helpLines describe the keys.
 func (m *model) helpLines() []string {
 	s := m.styles
-	lines := []string{"", s.title.Render("Keys"), ""}
+	lines := []string{"", s.title.Styled("Keys"), ""}
 	for _, row := range [][2]string{
 		{"tab, shift+tab", "next and previous pane"},
 		{"1 to 5", "sources, manifests, pods, updates, subscribers"},
@@ -63,7 +63,7 @@ func (m *model) helpLines() []string {
 		{"ctrl+z", "suspend"},
 		{"q, ctrl+c", "quit"},
 	} {
-		lines = append(lines, line(m.width, span{"  " + fit(row[0], 20), s.focused}, span{row[1], s.plain}))
+		lines = append(lines, line(m.width, span{"  " + fit(row[0], 20), s.focused}, span{row[1], nil}))
 	}
 	return lines
 }
@@ -71,19 +71,23 @@ func (m *model) helpLines() []string {
 // draw returns the lines of the detail.
 func (d *detail) draw() []string {
 	s := d.m.styles
-	spans := []span{{d.title, s.focused}, {"  ", s.plain}}
+	spans := []span{{d.title, s.focused}, {"  ", nil}}
 	if d.pod != "" {
 		for p, name := range []string{"YAML", "history", "diff"} {
 			style := s.dim
 			if page(p) == d.active {
-				underlined := s.title.Underline(true)
-				style = &underlined
+				style = slices.Clip(s.title).Underline(true)
 			}
-			spans = append(spans, span{name, style}, span{"  ", s.plain})
+			spans = append(spans, span{name, style}, span{"  ", nil})
 		}
 	}
-	if d.view.TotalLineCount() > d.view.Height() {
-		spans = append(spans, span{fmt.Sprintf("%.0f%%", 100*d.view.ScrollPercent()), s.dim})
+	height := d.m.detailHeight()
+	if len(d.wrapped) > height {
+		spans = append(spans, span{fmt.Sprintf("%d-%d of %d", d.offset+1, min(d.offset+height, len(d.wrapped)), len(d.wrapped)), s.dim})
 	}
-	return append([]string{line(d.m.width, spans...)}, strings.Split(d.view.View(), "\n")...)
+	lines := []string{line(d.m.width, spans...)}
+	for _, wrapped := range d.wrapped[d.offset:min(d.offset+height, len(d.wrapped))] {
+		lines = append(lines, line(d.m.width, wrapped...))
+	}
+	return lines
 }

@@ -33,7 +33,7 @@ func (d *detail) requestHistory(diff bool) tea.Cmd {
 	d.request++
 	request, pod, c, ctx := d.request, d.pod, d.m.config.Client, d.m.ctx
 	if len(d.lines) == 0 {
-		d.set([]string{d.m.styles.dim.Render("waiting for the history")})
+		d.set([]span{{"waiting for the history", d.m.styles.dim}})
 	}
 	return func() tea.Msg {
 		ctx, cancel := context.WithTimeout(ctx, historyTimeout)
@@ -61,22 +61,22 @@ func (d *detail) setHistory(msg historyMsg) {
 		return
 	}
 	s := d.m.styles
-	var lines []string
+	var lines [][]span
 	if msg.err != nil {
 		style := s.bad
 		if refusal, ok := errors.AsType[*client.RefusedError](msg.err); ok && refusal.Code == http.StatusNotFound {
 			style = s.warn // the daemon has no state directory
 		}
-		lines = append(lines, style.Render(clean(msg.err.Error())), "", s.dim.Render("Changes since the start of this view:"), "")
+		lines = append(lines, []span{{clean(msg.err.Error()), style}}, nil, []span{{"Changes since the start of this view:", s.dim}}, nil)
 		msg.records = d.m.changesOf(d.pod)
 	}
 	if len(msg.records) == 0 {
-		lines = append(lines, s.dim.Render("no changes"))
+		lines = append(lines, []span{{"no changes", s.dim}})
 	}
 	for _, r := range slices.Backward(msg.records) {
 		lines = append(lines, d.m.recordLines(r, msg.diff)...)
 	}
-	d.set(lines)
+	d.set(lines...)
 }
 
 // changesOf returns the changes of a pod that the stream sent.
@@ -96,26 +96,26 @@ func (m *model) changesOf(pod string) []*v1alpha1.HistoryRecord {
 }
 
 // recordLines returns the lines of a change.
-func (m *model) recordLines(r *v1alpha1.HistoryRecord, diff bool) []string {
+func (m *model) recordLines(r *v1alpha1.HistoryRecord, diff bool) [][]span {
 	s := m.styles
 	at := "-"
 	if r.Time != nil {
 		at = r.Time.Local().Format(time.DateTime)
 	}
 	if r.Gap != "" {
-		return []string{s.dim.Render(at) + "  " + s.warn.Render("GAP") + "  " + clean(r.Gap)}
+		return [][]span{{{at + "  ", s.dim}, {"GAP  ", s.warn}, {clean(r.Gap), nil}}}
 	}
-	head := s.dim.Render(at) + "  " + s.op(r.Op).Render(fit(string(r.Op), 9)) + "  " + clean(r.Source)
+	head := []span{{at + "  ", s.dim}, {fit(string(r.Op), 9) + "  ", s.op(r.Op)}, {clean(r.Source), nil}}
 	if r.File != nil {
-		head += "  " + clean(r.File.Path)
+		head = append(head, span{"  " + clean(r.File.Path), nil})
 	}
 	if r.Replaced {
-		head += s.dim.Render("  replaced")
+		head = append(head, span{"  replaced", s.dim})
 	}
-	lines := []string{head}
+	lines := [][]span{head}
 	if !diff {
 		for _, change := range r.Changes {
-			lines = append(lines, "  "+clean(change))
+			lines = append(lines, []span{{"  " + clean(change), nil}})
 		}
 		return lines
 	}
@@ -126,5 +126,5 @@ func (m *model) recordLines(r *v1alpha1.HistoryRecord, diff bool) []string {
 		}
 		lines = append(lines, m.diffLines(text)...)
 	}
-	return append(lines, "")
+	return append(lines, nil)
 }

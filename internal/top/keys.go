@@ -72,17 +72,31 @@ func (m *model) typeFilter(key, text string) {
 // navigate moves the cursor of the focused pane.
 func (m *model) navigate(key string) {
 	rows := m.panes[m.focus].len()
-	page := max(m.areas[m.focus].rows, 1)
-	steps := map[string]int{
-		"up": -1, "k": -1, "down": 1, "j": 1, "pgup": -page, "ctrl+b": -page, "pgdown": page, "ctrl+f": page, "space": page,
-		"home": -rows, "g": -rows, "end": rows, "G": rows,
-	}
-	if n, ok := steps[key]; ok {
+	if n := steps(key, m.areas[m.focus].rows, rows); n != 0 {
 		m.lists[m.focus].move(n, rows, m.panes[m.focus].key)
 		if m.focus == paneUpdates && m.lists[m.focus].cursor == 0 {
 			m.lists[m.focus].key = "" // stay at the newest
 		}
 	}
+}
+
+// steps returns by how many rows a key moves.
+func steps(key string, page, rows int) int {
+	switch key {
+	case "up", "k":
+		return -1
+	case "down", "j":
+		return 1
+	case "pgup", "ctrl+b":
+		return -max(page, 1)
+	case "pgdown", "ctrl+f", "space":
+		return max(page, 1)
+	case "home", "g":
+		return -rows
+	case "end", "G":
+		return rows
+	}
+	return 0
 }
 
 // open opens the row of the cursor.
@@ -131,14 +145,8 @@ func (m *model) pressInDetail(msg tea.KeyPressMsg) tea.Cmd {
 		if m.detail.pod != "" {
 			return m.detail.show((m.detail.active + 1) % pageCount)
 		}
-	case "g", "home":
-		m.detail.view.GotoTop()
-	case "G", "end":
-		m.detail.view.GotoBottom()
 	default:
-		var cmd tea.Cmd
-		m.detail.view, cmd = m.detail.view.Update(msg)
-		return cmd
+		m.detail.offset += steps(key, m.detailHeight(), len(m.detail.wrapped))
 	}
 	return nil
 }

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"charm.land/lipgloss/v2"
+	"github.com/charmbracelet/x/ansi"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 )
@@ -135,7 +135,7 @@ func (p manifestsPane) note() (string, bool) {
 
 func (p manifestsPane) open(i int) *detail { return p.m.verdictDetail(p.m.verdicts.shown[i]) }
 
-func (s *styles) verdict(state v1alpha1.ManifestState) *lipgloss.Style {
+func (s *styles) verdict(state v1alpha1.ManifestState) ansi.Style {
 	switch state {
 	case v1alpha1.ManifestAccepted:
 		return s.good

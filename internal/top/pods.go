@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"charm.land/lipgloss/v2"
+	"github.com/charmbracelet/x/ansi"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -149,7 +149,7 @@ func (m *model) seen(object *v1.Pod) string {
 }
 
 // status returns the style of a pod's status.
-func (s *styles) status(status string) *lipgloss.Style {
+func (s *styles) status(status string) ansi.Style {
 	switch status {
 	case "Running", "Succeeded", "Completed":
 		return s.good

@@ -4,7 +4,6 @@ import (
 	"slices"
 	"strings"
 
-	"charm.land/lipgloss/v2"
 	"github.com/charmbracelet/x/ansi"
 )
 
@@ -32,7 +31,7 @@ type column struct {
 // cell is a field of a row. A nil style is plain.
 type cell struct {
 	text  string
-	style *lipgloss.Style
+	style ansi.Style
 }
 
 // table has the visible rows of a pane.
@@ -110,7 +109,7 @@ func (t *table) draw(s *styles, width int, headed bool, selected int) []string {
 	for i, row := range t.rows {
 		mark := strings.Repeat(" ", marker)
 		if i == selected {
-			mark = s.focused.Render("›") + " "
+			mark = s.focused.Styled("›") + " "
 		}
 		lines = append(lines, mark+drawRow(s, row, widths, width-marker, i == selected))
 	}
@@ -124,16 +123,12 @@ func drawRow(s *styles, row []cell, widths []int, width int, selected bool) stri
 		if widths[i] == 0 {
 			continue
 		}
-		style := s.plain
-		if c.style != nil {
-			style = c.style
-		}
+		style := c.style
 		if selected {
-			bold := style.Bold(true)
-			style = &bold
+			style = slices.Clip(style).Bold()
 		}
 		if len(spans) > 0 {
-			spans = append(spans, span{strings.Repeat(" ", gap), s.plain})
+			spans = append(spans, span{strings.Repeat(" ", gap), nil})
 		}
 		spans = append(spans, span{fit(c.text, widths[i]), style})
 	}

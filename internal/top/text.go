@@ -5,7 +5,6 @@ import (
 	"strings"
 	"unicode"
 
-	"charm.land/lipgloss/v2"
 	"github.com/charmbracelet/x/ansi"
 )
 
@@ -43,7 +42,30 @@ func fit(text string, width int) string {
 // span is text in a style.
 type span struct {
 	text  string
-	style *lipgloss.Style
+	style ansi.Style
+}
+
+// wrap cuts spans into lines of the width.
+func wrap(width int, spans ...span) [][]span {
+	lines := [][]span{nil}
+	left := width
+	for _, s := range spans {
+		for s.text != "" {
+			text := ansi.Truncate(s.text, left, "")
+			if text == "" && left == width {
+				return lines // not even one character fits
+			}
+			s.text = strings.TrimPrefix(s.text, text)
+			left -= ansi.StringWidth(text)
+			last := len(lines) - 1
+			lines[last] = append(lines[last], span{text, s.style})
+			if s.text != "" {
+				lines = append(lines, nil)
+				left = width
+			}
+		}
+	}
+	return lines
 }
 
 // line joins spans and cuts them at the width. The text must be clean.
@@ -55,7 +77,7 @@ func line(width int, spans ...span) string {
 		}
 		text := ansi.Truncate(s.text, width, ellipsis)
 		width -= ansi.StringWidth(text)
-		b.WriteString(s.style.Render(text))
+		b.WriteString(s.style.Styled(text))
 	}
 	return b.String()
 }
@@ -63,20 +85,18 @@ func line(width int, spans ...span) string {
 // styles are the styles of the view. They use the 16 colors of the terminal, which fit its
 // background. All meaning is also in the text.
 type styles struct {
-	plain, dim, title, focused, good, warn, bad, accent *lipgloss.Style
+	dim, title, focused, good, warn, bad, accent ansi.Style
 }
 
 func newStyles() *styles {
-	base := lipgloss.NewStyle()
-	style := func(s lipgloss.Style) *lipgloss.Style { return &s }
+	bold := ansi.NewStyle().Bold()
 	return &styles{
-		plain:   &base,
-		dim:     style(base.Faint(true)),
-		title:   style(base.Bold(true)),
-		focused: style(base.Bold(true).Foreground(lipgloss.Cyan)),
-		good:    style(base.Foreground(lipgloss.Green)),
-		warn:    style(base.Foreground(lipgloss.Yellow)),
-		bad:     style(base.Foreground(lipgloss.Red)),
-		accent:  style(base.Foreground(lipgloss.Cyan)),
+		dim:     ansi.NewStyle().Faint(),
+		title:   bold,
+		focused: bold.ForegroundColor(ansi.Cyan),
+		good:    ansi.NewStyle().ForegroundColor(ansi.Green),
+		warn:    ansi.NewStyle().ForegroundColor(ansi.Yellow),
+		bad:     ansi.NewStyle().ForegroundColor(ansi.Red),
+		accent:  ansi.NewStyle().ForegroundColor(ansi.Cyan),
 	}
 }

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"charm.land/lipgloss/v2"
+	"github.com/charmbracelet/x/ansi"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/internal/poddiff"
@@ -99,7 +99,7 @@ func (p updatesPane) note() (string, bool) {
 func (p updatesPane) open(i int) *detail { return p.m.updateDetail(p.m.updates.shown[i]) }
 
 // op returns the style of an operation.
-func (s *styles) op(op v1alpha1.Op) *lipgloss.Style {
+func (s *styles) op(op v1alpha1.Op) ansi.Style {
 	switch op {
 	case v1alpha1.OpAdd:
 		return s.good

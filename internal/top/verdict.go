@@ -12,13 +12,13 @@ func (m *model) verdictDetail(of *manifest) *detail {
 	}
 	lines := m.fields("Manifest", of.Path, "Line", faultLine(of.Message), "Source", of.source, "Verdict", verdict, "Pod", of.podName(), "UID", of.UID)
 	if of.Message != "" {
-		lines = append(lines, "", m.styles.verdict(of.State).Render(clean(of.Message)))
+		lines = append(lines, nil, []span{{clean(of.Message), m.styles.verdict(of.State)}})
 	}
 	for _, warning := range of.Warnings {
-		lines = append(lines, "", m.styles.warn.Render("warning: "+clean(warning)))
+		lines = append(lines, nil, []span{{"warning: " + clean(warning), m.styles.warn}})
 	}
 	if name := of.podName(); name != "" {
-		lines = append(lines, "", m.styles.dim.Render("Press y, h or d in the list for the YAML, the history or the changes of the pod."))
+		lines = append(lines, nil, []span{{"In the list, y, h and d open the YAML, the history and the differences of the pod.", m.styles.dim}})
 	}
 	return m.newDetail("Manifest "+of.Path, lines)
 }

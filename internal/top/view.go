@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	tea "charm.land/bubbletea/v2"
-	"charm.land/lipgloss/v2"
 	"github.com/charmbracelet/x/ansi"
 )
 
@@ -57,8 +56,7 @@ func (m *model) arrange() {
 		}
 	}
 	if m.detail != nil {
-		m.detail.view.SetWidth(max(m.width, 1))
-		m.detail.view.SetHeight(max(m.height-2, 1))
+		m.detail.arrange()
 	}
 }
 
@@ -153,7 +151,7 @@ func (m *model) drawPane(p int) []string {
 		if bad {
 			style = m.styles.bad
 		}
-		lines = append(lines, line(a.width, span{strings.Repeat(" ", marker), m.styles.plain}, span{clean(note), style}))
+		lines = append(lines, line(a.width, span{strings.Repeat(" ", marker), nil}, span{clean(note), style}))
 	}
 	if rows > 0 {
 		l := m.lists[p]
@@ -190,7 +188,7 @@ func (m *model) paneTitle(p, width int) string {
 	var right []span
 	if p == paneUpdates {
 		spans = []span{{name, title}, {" ", s.dim}}
-		right = []span{{" ", s.dim}, {m.rates.sparkline(min(width/3, 60)), s.accent}, {" " + m.rates.perSecond(), s.plain}}
+		right = []span{{" ", s.dim}, {m.rates.sparkline(min(width/3, 60)), s.accent}, {" " + m.rates.perSecond(), nil}}
 	}
 	used := 0
 	for _, part := range append(append([]span(nil), spans...), right...) {
@@ -204,8 +202,8 @@ func (m *model) paneTitle(p, width int) string {
 func (m *model) header() string {
 	s := m.styles
 	spans := []span{{"podconfigd", s.title}}
-	add := func(text string, style *lipgloss.Style) {
-		spans = append(spans, span{"  ", s.plain}, span{clean(text), style})
+	add := func(text string, style ansi.Style) {
+		spans = append(spans, span{"  ", nil}, span{clean(text), style})
 	}
 	if st := m.status; st != nil {
 		add(cmp.Or(st.NodeName, "no node name"), s.focused)
@@ -224,8 +222,8 @@ func (m *model) header() string {
 	} else {
 		add("waiting for sources", s.warn)
 	}
-	add(fmt.Sprintf("%d pods", st.Pods), s.plain)
-	add("up "+m.since(&st.StartTime), s.plain)
+	add(fmt.Sprintf("%d pods", st.Pods), nil)
+	add("up "+m.since(&st.StartTime), nil)
 	if st.State != nil && !st.State.Stored {
 		add("not stored: "+st.State.LastError, s.bad)
 	}
