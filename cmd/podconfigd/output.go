@@ -11,7 +11,8 @@ import (
 	"unicode"
 
 	"k8s.io/apimachinery/pkg/util/duration"
-	"sigs.k8s.io/yaml"
+
+	"github.com/podconfigd/podconfigd/internal/objectyaml"
 )
 
 // checkOutput returns an error if the format is not a known one. "" is the table.
@@ -25,7 +26,7 @@ func checkOutput(format string, known ...string) error {
 // printObject prints an object as json or yaml.
 func printObject(w io.Writer, format string, v any) error {
 	if format == "yaml" {
-		data, err := yaml.Marshal(v)
+		data, err := objectyaml.Marshal(v)
 		if err != nil {
 			return err
 		}

@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"sigs.k8s.io/yaml"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
+	"github.com/podconfigd/podconfigd/internal/objectyaml"
 	"github.com/podconfigd/podconfigd/pkg/client"
 )
 
@@ -126,7 +126,7 @@ func (p *jsonPrinter) print(u *v1alpha1.Update) error { return p.encoder.Encode(
 type yamlPrinter struct{ w io.Writer }
 
 func (p *yamlPrinter) print(u *v1alpha1.Update) error {
-	data, err := yaml.Marshal(u)
+	data, err := objectyaml.Marshal(u)
 	if err != nil {
 		return err
 	}

@@ -6,8 +6,8 @@ import (
 
 	"github.com/rogpeppe/go-internal/diff"
 	v1 "k8s.io/api/core/v1"
-	"sigs.k8s.io/yaml"
 
+	"github.com/podconfigd/podconfigd/internal/objectyaml"
 	"github.com/podconfigd/podconfigd/pkg/config"
 )
 
@@ -43,5 +43,5 @@ func Manifest(pod *v1.Pod) ([]byte, error) {
 	for _, key := range []string{config.ConfigSourceAnnotationKey, config.ConfigFirstSeenAnnotationKey, config.ConfigHashAnnotationKey} {
 		delete(shown.Annotations, key)
 	}
-	return yaml.Marshal(&shown)
+	return objectyaml.Marshal(&shown)
 }

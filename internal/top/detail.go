@@ -9,8 +9,8 @@ import (
 	tea "charm.land/bubbletea/v2"
 	"github.com/charmbracelet/x/ansi"
 	v1 "k8s.io/api/core/v1"
-	"sigs.k8s.io/yaml"
 
+	"github.com/podconfigd/podconfigd/internal/objectyaml"
 	"github.com/podconfigd/podconfigd/internal/poddiff"
 )
 
@@ -78,7 +78,7 @@ func (m *model) podDetail(name string) *detail {
 
 // objectDetail returns the detail of an object of the status.
 func (m *model) objectDetail(title string, object any) *detail {
-	data, err := yaml.Marshal(object)
+	data, err := objectyaml.Marshal(object)
 	if err != nil {
 		return m.newDetail(title, [][]span{{{clean(err.Error()), m.styles.bad}}})
 	}

@@ -66,7 +66,7 @@ func TestImportsPointOneWay(t *testing.T) {
 		"pkg/daemon": {"pkg/access", "pkg/auth", "pkg/config", "pkg/manifest", "pkg/sources", "pkg/sources/file", "pkg/sources/http", "pkg/sources/apiserver", "pkg/events",
 			"pkg/pleg", "pkg/pleg/cri", "pkg/pleg/recorder", "pkg/podstatus", "pkg/syncloop", "pkg/lookup", "pkg/mirror", "pkg/journal", "pkg/journal/history", "pkg/journal/store", "pkg/journal/wire", "pkg/server", "api/stream/v1alpha1", "internal/smallfile", "internal/socketpath", "internal/version"},
 		"cmd/podconfigd": {"pkg/config", "pkg/daemon", "pkg/client", "pkg/journal/history", "pkg/manifest", "pkg/sources", "pkg/sources/file", "pkg/sources/apiserver",
-			"api/stream/v1alpha1", "internal/configfile", "internal/logsink", "internal/ownership", "internal/poddiff", "internal/podtable", "internal/proxy", "internal/story", "internal/top", "internal/version"},
+			"api/stream/v1alpha1", "internal/configfile", "internal/logsink", "internal/objectyaml", "internal/ownership", "internal/poddiff", "internal/podtable", "internal/proxy", "internal/story", "internal/top", "internal/version"},
 	}
 	direct, _ := imports(t)
 	for name, imported := range direct {
