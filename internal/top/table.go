@@ -104,20 +104,20 @@ func (t *table) draw(s *styles, width int, headed bool, selected int) []string {
 		for i, c := range t.columns {
 			header[i] = cell{c.title, s.dim}
 		}
-		lines = append(lines, strings.Repeat(" ", marker)+drawRow(s, header, widths, width-marker, false))
+		lines = append(lines, strings.Repeat(" ", marker)+drawRow(header, widths, width-marker, false))
 	}
 	for i, row := range t.rows {
 		mark := strings.Repeat(" ", marker)
 		if i == selected {
 			mark = s.focused.Styled("›") + " "
 		}
-		lines = append(lines, mark+drawRow(s, row, widths, width-marker, i == selected))
+		lines = append(lines, mark+drawRow(row, widths, width-marker, i == selected))
 	}
 	return lines
 }
 
 // drawRow draws cells in columns. The cells of the selected row are bold.
-func drawRow(s *styles, row []cell, widths []int, width int, selected bool) string {
+func drawRow(row []cell, widths []int, width int, selected bool) string {
 	var spans []span
 	for i, c := range row {
 		if widths[i] == 0 {

@@ -119,6 +119,14 @@ func (term *terminal) hides(texts ...string) {
 	})
 }
 
+// back closes what is open. Escape and the next key would be one key with Alt if they came at
+// once.
+func (term *terminal) back() {
+	term.t.Helper()
+	term.press("Escape")
+	term.shows("q quit")
+}
+
 // ends waits until the command has ended with the exit code.
 func (term *terminal) ends(code int) {
 	term.t.Helper()
