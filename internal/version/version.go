@@ -19,8 +19,8 @@ type Info struct {
 	// KubeletVersion is the version of the kubelet whose rules for pods are built in; empty in a
 	// binary that has only the client commands.
 	KubeletVersion string `json:"kubeletVersion,omitempty"`
-	GoVersion  string `json:"goVersion"`
-	Platform   string `json:"platform"`
+	GoVersion      string `json:"goVersion"`
+	Platform       string `json:"platform"`
 	// Major, Minor and GitVersion are those of Kubernetes, as clients of its API expect
 	// them.
 	Major      string `json:"major"`
