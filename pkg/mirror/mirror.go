@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
+	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/journal"
 )
 
@@ -67,6 +68,10 @@ type Manager struct {
 	entries map[types.NamespacedName]*entry
 	// known are the mirror pods of the last pass that were right.
 	known map[types.UID]knownMirror
+	// revision is that of the journal up to which removed has the pods that the apiserver removed
+	// since the last pass.
+	revision int64
+	removed  map[types.UID]bool
 	// deletions are the recent requests to delete a mirror pod.
 	deletions map[types.UID]*deletion
 	guard     guard
@@ -88,9 +93,10 @@ type entry struct {
 	made   *v1.Pod
 	madeAt time.Time
 	// static and mirror were compared last. written is the status of the mirror pod after it
-	// was written.
+	// was written, at writtenAt.
 	static, mirror *v1.Pod
 	written        *v1.PodStatus
+	writtenAt      time.Time
 }
 
 // knownMirror is a mirror pod that was right.
@@ -113,18 +119,47 @@ func New(opts Options) *Manager {
 		journal: opts.Journal, client: opts.Client, node: opts.Node, limiter: rate.NewLimiter(requestsPerSecond, burst),
 		metrics: newMetrics(opts.Registerer),
 		entries: make(map[types.NamespacedName]*entry), known: make(map[types.UID]knownMirror),
-		deletions: make(map[types.UID]*deletion),
+		deletions: make(map[types.UID]*deletion), removed: make(map[types.UID]bool),
 	}
 }
 
 // Run keeps the mirror pods until the context is done. It returns the cause of the context.
 // The mirror pods stay.
 func (m *Manager) Run(ctx context.Context) error {
+	m.revision = m.journal.Revision()
 	for {
+		m.readRemoved()
 		state := m.journal.State()
 		next := m.pass(ctx, &state)
+		clear(m.removed)
 		if err := m.wait(ctx, state.Revision, next); err != nil {
 			return err
+		}
+	}
+}
+
+// readRemoved reads which pods the apiserver removed: one that came and went between two passes is
+// in no state. If the journal no longer has the updates, the pod counts for the time unconfirmed.
+func (m *Manager) readRemoved() {
+	for {
+		r, err := m.journal.After(m.revision, nil, 64)
+		if err != nil {
+			m.revision = m.journal.Revision()
+			return
+		}
+		for _, set := range r.Sets {
+			for _, u := range set.Updates {
+				if u.Source != config.ApiserverSource || u.Op != config.REMOVE {
+					continue
+				}
+				for _, p := range u.Pods {
+					m.removed[p.Object.UID] = true
+				}
+			}
+			m.revision = set.Revision
+		}
+		if r.Changed != nil {
+			return
 		}
 	}
 }
@@ -137,7 +172,7 @@ func (m *Manager) wait(ctx context.Context, revision int64, next time.Time) erro
 		defer timer.Stop()
 		due = timer.C
 	}
-	if r, err := m.journal.After(revision, nil, 1); err == nil && r.Changed != nil {
+	if r, err := m.journal.After(revision, nil, 1); err == nil && len(r.Sets) == 0 {
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)

@@ -49,11 +49,24 @@ func (p *pass) observe(now time.Time) {
 			e.made = nil
 		}
 	}
+	for _, e := range p.entries {
+		if e.made != nil && p.removed[e.made.UID] {
+			e.made = nil
+		}
+	}
 	for uid := range p.known {
 		if !there[uid] && !p.isMade(uid) {
 			p.vanished(now, uid)
 		}
 	}
+	p.expire(now, there)
+	p.stop, p.quiet = p.guard.check(now, p.node)
+	p.again(p.guard.wake())
+}
+
+// expire forgets requests whose effect is not confirmed, and names that have no pod. there are the
+// mirror pods of the apiserver source.
+func (p *pass) expire(now time.Time, there map[types.UID]bool) {
 	for uid, d := range p.deletions {
 		if now.Sub(d.at) >= unconfirmed {
 			delete(p.deletions, uid)
@@ -73,8 +86,6 @@ func (p *pass) observe(now time.Time) {
 			delete(p.entries, name)
 		}
 	}
-	p.stop, p.quiet = p.guard.check(now, p.node)
-	p.again(p.guard.wake())
 }
 
 // isMade reports whether a mirror pod was created, and the apiserver source does not have it yet.

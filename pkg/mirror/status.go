@@ -14,6 +14,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
+// reconcilePeriod is the minimum time after which a status that another client changed is written
+// again.
+//
+// kubelet: syncPeriod in pkg/kubelet/status/status_manager.go.
+const reconcilePeriod = 10 * time.Second
+
 // writeStatus writes the status of a static pod to its mirror pod, if it differs. The mirror pod
 // of the source can be older than that of the apiserver, so it is requested first.
 //
@@ -23,13 +29,18 @@ func (p *pass) writeStatus(ctx context.Context, e *entry, static, mirror *v1.Pod
 		return
 	}
 	if e.static == static && (e.mirror == mirror || e.written != nil && equality.Semantic.DeepEqual(mirror.Status, *e.written)) {
+		e.mirror = mirror
+		return
+	}
+	if at := e.writtenAt.Add(reconcilePeriod); e.static == static && time.Now().Before(at) {
+		p.again(at) // another client wrote it
 		return
 	}
 	patch, err := statusPatch(static, mirror)
 	if err == nil && patch != nil {
 		var written *v1.Pod
 		if written, err = p.patchStatus(ctx, static, mirror); written != nil {
-			e.written = &written.Status
+			e.written, e.writtenAt = &written.Status, time.Now()
 			p.metrics.requests.WithLabelValues(opStatus).Inc()
 		}
 		if err == nil && written == nil { // the source will have the present version
@@ -113,23 +124,33 @@ func statusPatch(static, mirror *v1.Pod) ([]byte, error) {
 // kubelet: pkg/kubelet/status/status_manager.go mergePodStatus.
 func mergeStatus(mirror, static *v1.PodStatus) v1.PodStatus {
 	merged := *static
-	merged.Conditions = nil
-	for i := range mirror.Conditions {
-		if !isKubelets(mirror.Conditions[i].Type) {
-			merged.Conditions = append(merged.Conditions, mirror.Conditions[i])
-		}
-	}
-	for i := range static.Conditions {
-		if isKubelets(static.Conditions[i].Type) {
-			merged.Conditions = append(merged.Conditions, static.Conditions[i])
-		}
-	}
+	merged.Conditions = mergeConditions(mirror.Conditions, static.Conditions)
 	merged.NominatedNodeName = mirror.NominatedNodeName
 	merged.ResourceClaimStatuses = mirror.ResourceClaimStatuses
 	merged.ExtendedResourceClaimStatus = mirror.ExtendedResourceClaimStatus
 	merged.NodeAllocatableResourceClaimStatuses = mirror.NodeAllocatableResourceClaimStatuses
 	if merged.QOSClass == "" {
 		merged.QOSClass = mirror.QOSClass
+	}
+	return merged
+}
+
+// mergeConditions replaces the conditions that a kubelet writes. The order stays.
+func mergeConditions(mirror, static []v1.PodCondition) (merged []v1.PodCondition) {
+	of := func(all []v1.PodCondition, kind v1.PodConditionType) int {
+		return slices.IndexFunc(all, func(c v1.PodCondition) bool { return c.Type == kind })
+	}
+	for i := range mirror {
+		if !isKubelets(mirror[i].Type) {
+			merged = append(merged, mirror[i])
+		} else if n := of(static, mirror[i].Type); n >= 0 {
+			merged = append(merged, static[n])
+		}
+	}
+	for i := range static {
+		if isKubelets(static[i].Type) && of(mirror, static[i].Type) < 0 {
+			merged = append(merged, static[i])
+		}
 	}
 	return merged
 }

@@ -1,16 +1,24 @@
 package e2e
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
 
+	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/internal/testutil"
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/test/components"
@@ -55,6 +63,18 @@ func TestMirrorPods(t *testing.T) {
 	t.Parallel()
 	c := &cluster{components.Start(t, components.Admission...)}
 	r := components.StartRuntime(t, components.Containerd)
+	for name, run := range map[string]func(*testing.T, *cluster, *components.Runtime){
+		"life": mirrorPodLife, "other client": mirrorPodsOfAnotherClient, "permissions": mirrorPodPermissions,
+		"node": mirrorPodsOfANewNode, "refused": refusedMirrorPods,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			run(t, c, r)
+		})
+	}
+}
+
+func mirrorPodLife(t *testing.T, c *cluster, r *components.Runtime) {
 	admin := c.Kubeconfig(t, filepath.Join(testutil.ShortDir(t), "admin"), "admin", "system:masters")
 	c.addNode(t, "mirror1")
 	node, err := c.Client.CoreV1().Nodes().Get(t.Context(), "mirror1", metav1.GetOptions{})
@@ -99,6 +119,194 @@ func TestMirrorPods(t *testing.T) {
 	}
 	testutil.Until(t, "no mirror pod", func() bool {
 		_, err := c.Client.CoreV1().Pods("default").Get(t.Context(), "web-mirror1", metav1.GetOptions{})
-		return err != nil
+		return apierrors.IsNotFound(err)
 	})
+	testutil.Within(t, 2*time.Second, "the end", func() time.Duration {
+		took, err := d.end(t, syscall.SIGTERM)
+		if err != nil {
+			t.Errorf("it ended with %v", err)
+		}
+		return took
+	})
+	// The command of the documentation that deletes what is left.
+	sh := exec.CommandContext(t.Context(), "bash", "-c", `kubectl get pods -A --field-selector spec.nodeName=mirror1 \
+  -o jsonpath='{range .items[?(@.metadata.annotations.podconfigd\.dev/mirror)]}{.metadata.namespace} {.metadata.name}{"\n"}{end}' |
+while read -r namespace name; do kubectl delete pod --force -n "$namespace" "$name"; done`)
+	sh.Env = append(os.Environ(), "KUBECONFIG="+admin, "PATH="+filepath.Dir(components.Kubectl(t))+":"+os.Getenv("PATH"))
+	text, err := sh.CombinedOutput()
+	if left := c.ctl(t, admin, "get", "pods", "--field-selector", "spec.nodeName=mirror1"); err != nil || strings.Contains(left, "static-mirror1") {
+		t.Errorf("%v: %s; left: %s", err, text, left)
+	}
+}
+
+// mirrorStatus waits for a status of the mirror pods.
+func (d *daemon) mirrorStatus(t *testing.T, what string, want func(*v1alpha1.MirrorStatus) bool) {
+	t.Helper()
+	var last *v1alpha1.MirrorStatus
+	testutil.Until(t, what, func() bool {
+		status, err := d.client.Status(t.Context())
+		if err == nil {
+			last = status.MirrorPods
+		}
+		return err == nil && last != nil && want(last)
+	})
+}
+
+// refused waits for a problem of a mirror pod.
+func (d *daemon) refused(t *testing.T, why string) {
+	t.Helper()
+	d.mirrorStatus(t, why, func(s *v1alpha1.MirrorStatus) bool {
+		return slices.ContainsFunc(s.Problems, func(p v1alpha1.MirrorProblem) bool { return strings.Contains(p.Message, why) })
+	})
+}
+
+func mirrorPodsOfAnotherClient(t *testing.T, c *cluster, _ *components.Runtime) {
+	c.addNode(t, "mirror2")
+	pods := c.Client.CoreV1().Pods("default")
+	kubelets := newPod("kubelets-mirror2", "mirror2")
+	kubelets.Annotations = map[string]string{v1.MirrorPodAnnotationKey: "hash"}
+	if _, err := pods.Create(t.Context(), kubelets, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	kubeconfig := c.nodeKubeconfig(t, "mirror2")
+	d := c.daemon(t, "mirror2", kubeconfig, "--create-mirror-pods")
+	d.mirrorStatus(t, "a stop", func(s *v1alpha1.MirrorStatus) bool {
+		return s.Stopped != nil && strings.Contains(s.Stopped.Reason, "another client created the mirror pod default/kubelets-mirror2")
+	})
+	d.putFile(t, "more", hostManifest)
+	d.mirrorStatus(t, "two static pods", func(s *v1alpha1.MirrorStatus) bool { return s.StaticPods == 2 && s.Pods == 0 })
+	if out, _ := d.run(t, "status"); !strings.Contains(out, "Mirrors:   0 of 2 static pods, stopped: another client created the mirror pod default/kubelets-mirror2, so a kubelet manages this node") {
+		t.Errorf("the status is\n%s", out)
+	}
+	if n := strings.Count(d.log.String(), "Stopped creating mirror pods"); n != 1 {
+		t.Errorf("the stop is logged %d times", n)
+	}
+	if err := c.delete(t.Context(), "kubelets-mirror2", 0); err != nil {
+		t.Fatal(err)
+	}
+
+	// After a restart, the mirror pods are created. Another client deletes one.
+	d = d.again(t, func() {}, "--kubeconfig", kubeconfig, "--hostname-override", "mirror2", "--create-mirror-pods")
+	made := c.mirror(t, "web-mirror2", "of podconfigd", exists)
+	d.mirrorStatus(t, "two mirror pods", func(s *v1alpha1.MirrorStatus) bool { return s.Pods == 2 && s.Stopped == nil })
+	if err := c.delete(t.Context(), made.Name, 0); err != nil {
+		t.Fatal(err)
+	}
+	d.mirrorStatus(t, "another stop", func(s *v1alpha1.MirrorStatus) bool {
+		return s.Pods == 1 && s.Stopped != nil && s.Stopped.Until != nil && strings.Contains(s.Stopped.Reason, "another client deleted the mirror pod default/web-mirror2")
+	})
+}
+
+// With the permissions in deploy/kubernetes, everything works. With one less, it does not.
+func mirrorPodPermissions(t *testing.T, c *cluster, r *components.Runtime) {
+	c.addNode(t, "mirror3")
+	root, err := testutil.Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile(filepath.Join(root, "deploy", "kubernetes", "mirror-pods.yaml"))
+	var role rbacv1.ClusterRole
+	if err := errors.Join(err, yaml.UnmarshalStrict(data, &role)); err != nil {
+		t.Fatal(err)
+	}
+	roles := c.Client.RbacV1().ClusterRoles()
+	none := role.DeepCopy()
+	none.Rules = nil
+	if _, err := roles.Create(t.Context(), none, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	binding := &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: role.Name}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
+		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: components.User}},
+	}
+	if _, err := c.Client.RbacV1().ClusterRoleBindings().Create(t.Context(), binding, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	d := c.daemon(t, "mirror3", c.kubeconfig(t), "--create-mirror-pods", "--container-runtime-endpoint", r.Socket)
+	d.putFile(t, "web", hostManifest)
+	allow := func(resource string, verbs ...string) {
+		t.Helper()
+		granted, err := roles.Get(t.Context(), role.Name, metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		granted.Rules = append(granted.Rules, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{resource}, Verbs: verbs})
+		if _, err := roles.Update(t.Context(), granted, metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d.refused(t, `cannot create resource "pods"`)
+	allow("pods", "create")
+	c.mirror(t, "web-mirror3", "with a permission", exists)
+	d.refused(t, `cannot get resource "pods"`)
+	allow("pods", "get")
+	d.refused(t, `cannot patch resource "pods/status"`)
+	allow("pods/status", "patch")
+	c.mirror(t, "web-mirror3", "with a status", func(p *v1.Pod) bool { return p.Status.StartTime != nil })
+	if err := os.Remove(filepath.Join(d.dir, "manifests", "web.yaml")); err != nil {
+		t.Fatal(err)
+	}
+	d.refused(t, `cannot delete resource "pods"`)
+	allow("pods", "delete")
+	testutil.Until(t, "no mirror pod", func() bool {
+		_, err := c.Client.CoreV1().Pods("default").Get(t.Context(), "web-mirror3", metav1.GetOptions{})
+		return apierrors.IsNotFound(err)
+	})
+	var named []string
+	for _, rule := range role.Rules {
+		for _, verb := range rule.Verbs {
+			named = append(named, rule.Resources[0]+" "+verb)
+		}
+	}
+	if want := []string{"pods get", "pods create", "pods delete", "pods/status patch"}; !slices.Equal(named, want) {
+		t.Errorf("the role has %v, needed are %v", named, want)
+	}
+}
+
+// A node that is deleted and created again owns new mirror pods, when the old ones are collected
+// as garbage. The cluster of the test has no garbage collector.
+func mirrorPodsOfANewNode(t *testing.T, c *cluster, _ *components.Runtime) {
+	d := c.daemon(t, "mirror4", c.nodeKubeconfig(t, "mirror4"), "--create-mirror-pods")
+	d.mirrorStatus(t, "waiting", func(s *v1alpha1.MirrorStatus) bool { return s.Waiting != "" && s.Pods == 0 })
+	c.addNode(t, "mirror4")
+	before := c.mirror(t, "static-mirror4", "of the first node", exists)
+	if err := c.Client.CoreV1().Nodes().Delete(t.Context(), "mirror4", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	d.mirrorStatus(t, "waiting for the node", func(s *v1alpha1.MirrorStatus) bool {
+		return s.Waiting == "the apiserver does not have the node" && s.Stopped == nil
+	})
+	if err := c.delete(t.Context(), "static-mirror4", 0); err != nil {
+		t.Fatal(err)
+	}
+	c.addNode(t, "mirror4")
+	after := c.mirror(t, "static-mirror4", "of the second node", exists)
+	if after.UID == before.UID || after.OwnerReferences[0].UID == before.OwnerReferences[0].UID {
+		t.Errorf("the mirror pod is still that of the node %s", before.OwnerReferences[0].UID)
+	}
+	d.mirrorStatus(t, "no stop", func(s *v1alpha1.MirrorStatus) bool { return s.Pods == 1 && s.Stopped == nil && s.Waiting == "" })
+}
+
+// What the apiserver refuses is in the status and in the log, and is tried again.
+func refusedMirrorPods(t *testing.T, c *cluster, _ *components.Runtime) {
+	c.addNode(t, "mirror5")
+	d := c.daemon(t, "mirror5", c.nodeKubeconfig(t, "mirror5"), "--create-mirror-pods")
+	d.putFile(t, "web", strings.Replace(hostManifest, "metadata: {", "metadata: {namespace: safe, ", 1))
+	d.refused(t, `namespaces "safe" not found`)
+	namespace := &v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "safe", Labels: map[string]string{"pod-security.kubernetes.io/enforce": "restricted"}}}
+	if _, err := c.Client.CoreV1().Namespaces().Create(t.Context(), namespace, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	d.refused(t, `violates PodSecurity "restricted:latest"`)
+	if out, _ := d.run(t, "status"); !strings.Contains(out, `violates PodSecurity`) || !strings.Contains(out, "Mirrors:   1 of 2 static pods") {
+		t.Errorf("the status is\n%s", out)
+	}
+	if !strings.Contains(d.log.String(), "violates PodSecurity") {
+		t.Error("the log does not have it")
+	}
+	namespace.Labels = nil
+	if _, err := c.Client.CoreV1().Namespaces().Update(t.Context(), namespace, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	d.mirrorStatus(t, "all mirror pods", func(s *v1alpha1.MirrorStatus) bool { return s.Pods == 2 && len(s.Problems) == 0 })
 }
