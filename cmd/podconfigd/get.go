@@ -1,26 +1,40 @@
 package main
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 	v1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/cli-runtime/pkg/printers"
 
-	"github.com/podconfigd/podconfigd/pkg/config"
+	"github.com/podconfigd/podconfigd/internal/objectprint"
+	"github.com/podconfigd/podconfigd/internal/podfields"
 )
+
+// getOptions are the flags of get pods.
+type getOptions struct {
+	clientFlags
+	output, namespace, selector, fieldSelector, sortBy string
+	mirrorPods, all, noHeaders, showLabels, managed    bool
+	watch, watchOnly, watchEvents, ignoreNotFound      bool
+	labelColumns                                       []string
+	names                                              []string
+}
 
 func newGetCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "get", Short: "Display resources of the daemon"}
-	var flags clientFlags
-	var output, namespace string
-	var mirrorPods, all bool
+	cmd.AddCommand(newGetPodsCommand())
+	return cmd
+}
+
+func newGetPodsCommand() *cobra.Command {
+	var o getOptions
 	pods := &cobra.Command{
 		Use:     "pods [NAME…]",
 		Aliases: []string{"pod", "po"},
@@ -28,7 +42,14 @@ func newGetCommand() *cobra.Command {
 		Long: `List the pods that belong on the node.
 
 The list has the pods of all namespaces. Use --namespace to select one namespace.
-Pass one or more names to select pods by name.`,
+Pass one or more names to select pods by name.
+
+The flags and the output formats are those of kubectl get. The table has columns of its own.
+Two sources can have a pod of the same name: the list has both.
+
+With --watch, the command prints the pods, and then each pod that changes, also over restarts
+of the daemon. As in the Kubernetes API, there is then one pod for each name. A removed pod is
+printed too: use --output-watch-events to distinguish it.`,
 		Example: `  # List all pods
   podconfigd get pods
 
@@ -36,121 +57,175 @@ Pass one or more names to select pods by name.`,
   podconfigd get pods -n kube-system -o json
 
   # List one pod with its UID and images
-  podconfigd get pods web-node1 -o wide`,
+  podconfigd get pods web-node1 -o wide
+
+  # List the images of the pods with a label, the oldest pod first
+  podconfigd get pods -l app=web --sort-by .metadata.creationTimestamp \
+    -o custom-columns=NAME:.metadata.name,IMAGE:.spec.containers[*].image
+
+  # Print each change of the pods
+  podconfigd get pods --watch --output-watch-events`,
 		RunE: func(cmd *cobra.Command, names []string) error {
-			if err := checkOutput(output, "json", "yaml", "name", "wide"); err != nil {
-				return err
+			o.names = names
+			if o.all {
+				o.namespace = "" // as for kubectl
 			}
-			c, err := flags.client(cmd)
-			if err != nil {
-				return err
-			}
-			list, err := c.Pods(cmd.Context())
-			if err != nil {
-				return err
-			}
-			if all {
-				namespace = "" // as for kubectl
-			}
-			list.Items = slices.DeleteFunc(list.Items, func(pod v1.Pod) bool {
-				_, mirror := pod.Annotations[v1.MirrorPodAnnotationKey]
-				return (mirror && !mirrorPods) || (namespace != "" && pod.Namespace != namespace) || (len(names) > 0 && !slices.Contains(names, pod.Name))
-			})
-			missing := notFound(names, list.Items)
-			if missing != nil && len(list.Items) == 0 {
-				return missing
-			}
-			var running runtimePods
-			if output == "" || output == "wide" {
-				if running, err = askRuntime(cmd.Context(), c); err != nil {
-					return err
-				}
-			}
-			return cmp.Or(printPods(cmd.OutOrStdout(), cmd.ErrOrStderr(), output, list, running), missing)
+			return o.run(cmd)
 		},
 	}
-	flags.add(pods)
-	pods.Flags().StringVarP(&output, "output", "o", "", "Output format. One of: json, yaml, name, wide. If empty, prints a table.")
-	pods.Flags().StringVarP(&namespace, "namespace", "n", "", "Namespace of the pods. If empty, lists all namespaces.")
-	pods.Flags().BoolVar(&mirrorPods, "mirror-pods", true, "Include mirror pods, which a kubelet creates in the apiserver for its static pods.")
-	pods.Flags().BoolVarP(&all, "all-namespaces", "A", false, "List the pods of all namespaces and ignore --namespace. This is the default without --namespace.")
-	cmd.AddCommand(pods)
-	return cmd
+	o.add(pods)
+	f := pods.Flags()
+	f.StringVarP(&o.output, "output", "o", "", "Output format. One of: wide, "+strings.Join(objectprint.Formats, ", ")+". A format that ends in = has a template, or the path of a file with one. If empty, prints a table.")
+	f.StringVarP(&o.namespace, "namespace", "n", "", "Namespace of the pods. If empty, lists all namespaces.")
+	f.BoolVar(&o.mirrorPods, "mirror-pods", true, "Include mirror pods, which a kubelet creates in the apiserver for its static pods.")
+	f.BoolVarP(&o.all, "all-namespaces", "A", false, "List the pods of all namespaces and ignore --namespace. This is the default without --namespace.")
+	f.StringVarP(&o.selector, "selector", "l", "", "Select pods by label, for example app=web.")
+	f.StringVar(&o.fieldSelector, "field-selector", "", "Select pods by field, for example status.phase=Running.")
+	f.StringVar(&o.sortBy, "sort-by", "", "Sort the list by a field, as a JSONPath expression, for example .metadata.creationTimestamp. If empty, sorts by namespace and name.")
+	f.BoolVarP(&o.watch, "watch", "w", false, "After the list, print each pod that changes.")
+	f.BoolVar(&o.watchOnly, "watch-only", false, "Print each pod that changes, without the list.")
+	f.BoolVar(&o.watchEvents, "output-watch-events", false, "With --watch or --watch-only, print also what happened: ADDED, MODIFIED or DELETED.")
+	f.BoolVar(&o.noHeaders, "no-headers", false, "Print the table or the custom columns without headers.")
+	f.BoolVar(&o.showLabels, "show-labels", false, "Add the labels as the last column of the table.")
+	f.StringSliceVarP(&o.labelColumns, "label-columns", "L", nil, "Comma-separated list of labels to add as columns of the table.")
+	f.BoolVar(&o.managed, "show-managed-fields", false, "Keep managedFields in JSON and YAML. Requires --keep-managed-fields of the daemon.")
+	f.BoolVar(&o.ignoreNotFound, "ignore-not-found", false, "If a pod of a NAME does not exist, do not fail.")
+	return pods
+}
+
+func (o *getOptions) run(cmd *cobra.Command) error {
+	selects, err := o.check()
+	if err != nil {
+		return err
+	}
+	c, err := o.client(cmd)
+	if err != nil {
+		return err
+	}
+	out := cmd.OutOrStdout()
+	table := o.output == "" || o.output == "wide"
+	var printer printers.ResourcePrinter
+	if table {
+		printer = &podPrinter{
+			client: c, ctx: cmd.Context(),
+			delegate: printers.NewTablePrinter(printers.PrintOptions{
+				NoHeaders: o.noHeaders, Wide: o.output == "wide", ShowLabels: o.showLabels, ColumnLabels: o.labelColumns,
+			}),
+		}
+	} else if printer, err = objectprint.New(o.output, objectprint.Options{NoHeaders: o.noHeaders, ShowManagedFields: o.managed}); err != nil {
+		return fmt.Errorf("--output: %w", err)
+	}
+	if o.watch || o.watchOnly {
+		if o.sortBy != "" {
+			fmt.Fprintln(cmd.ErrOrStderr(), "podconfigd: --sort-by has no effect with --watch")
+		}
+		return newPodWatch(o, c, printer, selects, out, cmd.ErrOrStderr()).run(cmd.Context())
+	}
+	list, err := listPods(cmd.Context(), c)
+	if err != nil {
+		return err
+	}
+	list.Items = slices.DeleteFunc(list.Items, func(pod unstructured.Unstructured) bool { return !selects(&pod) })
+	if len(o.names) > 0 { // in the order of the arguments, as kubectl does
+		slices.SortStableFunc(list.Items, func(a, b unstructured.Unstructured) int {
+			return slices.Index(o.names, a.GetName()) - slices.Index(o.names, b.GetName())
+		})
+	}
+	if o.sortBy != "" {
+		if err := objectprint.Sort(list.Items, o.sortBy); err != nil {
+			return fmt.Errorf("--sort-by: %w", err)
+		}
+	}
+	return o.print(list, printer, table, out, cmd.ErrOrStderr())
+}
+
+// print prints a list. Its error names the pods that are not found.
+func (o *getOptions) print(list *unstructured.UnstructuredList, printer printers.ResourcePrinter, table bool, out, notes io.Writer) error {
+	var missing error
+	if !o.ignoreNotFound {
+		missing = notFound(o.names, list.Items)
+	}
+	switch {
+	case len(list.Items) == 0 && len(o.names) > 0:
+		return missing
+	case len(list.Items) == 0 && table:
+		fmt.Fprintln(notes, "No resources found")
+		return nil
+	}
+	failing := &failingWriter{Writer: out}
+	var err error
+	if len(list.Items) == 1 && len(o.names) == 1 && !table {
+		err = printer.PrintObj(&list.Items[0], failing)
+	} else {
+		err = printer.PrintObj(asList(list.Items), failing)
+	}
+	// Some printers ignore the errors of the writer.
+	return errors.Join(orElse(err, failing.err), missing)
+}
+
+// orElse returns the first error that is not nil.
+func orElse(err, other error) error {
+	if err != nil {
+		return err
+	}
+	return other
+}
+
+// failingWriter keeps the first error of a writer.
+type failingWriter struct {
+	io.Writer
+	err error
+}
+
+func (w *failingWriter) Write(p []byte) (int, error) {
+	n, err := w.Writer.Write(p)
+	if err != nil && w.err == nil {
+		w.err = err
+	}
+	return n, err
+}
+
+// check validates the flags. It returns the condition that selects pods.
+func (o *getOptions) check() (selects func(*unstructured.Unstructured) bool, err error) {
+	if o.output != "" && o.output != "wide" && !slices.ContainsFunc(objectprint.Formats, func(f string) bool {
+		name, _, _ := strings.Cut(o.output, "=")
+		return strings.TrimSuffix(f, "=") == name
+	}) {
+		return nil, checkOutput(o.output, append([]string{"wide"}, objectprint.Formats...)...)
+	}
+	if len(o.names) > 0 && (o.selector != "" || o.fieldSelector != "") {
+		return nil, errors.New("NAME and a selector are both given: leave out one of them")
+	}
+	byLabel, err := labels.Parse(o.selector)
+	if err != nil {
+		return nil, fmt.Errorf("--selector: %w", err)
+	}
+	byField, err := podfields.ParseAPI(o.fieldSelector)
+	if err != nil {
+		return nil, fmt.Errorf("--field-selector: %w", err)
+	}
+	return func(object *unstructured.Unstructured) bool {
+		_, mirror := object.GetAnnotations()[v1.MirrorPodAnnotationKey]
+		switch {
+		case mirror && !o.mirrorPods,
+			o.namespace != "" && object.GetNamespace() != o.namespace,
+			len(o.names) > 0 && !slices.Contains(o.names, object.GetName()):
+			return false
+		case byLabel.Empty() && byField.Empty():
+			return true
+		}
+		pod, err := podOf(object)
+		return err == nil && byLabel.Matches(labels.Set(pod.Labels)) && byField.Matches(podfields.Of(pod))
+	}, nil
 }
 
 // notFound returns one error that lists every name without a pod, or nil.
-func notFound(names []string, pods []v1.Pod) error {
+func notFound(names []string, pods []unstructured.Unstructured) error {
 	var errs []error
 	for _, name := range names {
-		if !slices.ContainsFunc(pods, func(pod v1.Pod) bool { return pod.Name == name }) {
+		if !slices.ContainsFunc(pods, func(pod unstructured.Unstructured) bool { return pod.GetName() == name }) {
 			errs = append(errs, fmt.Errorf("pod %q not found", name))
 		}
 	}
 	return errors.Join(errs...)
-}
-
-func printPods(out, notes io.Writer, output string, list *v1.PodList, running runtimePods) error {
-	switch output {
-	case "json", "yaml":
-		list.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "PodList"}
-		for i := range list.Items {
-			list.Items[i].TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}
-		}
-		return printObject(out, output, list)
-	case "name":
-		for i := range list.Items {
-			if _, err := fmt.Fprintln(out, "pod/"+list.Items[i].Name); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-	if len(list.Items) == 0 {
-		fmt.Fprintln(notes, "No resources found")
-		return nil
-	}
-	header := []string{"NAMESPACE", "NAME", "SOURCE", "CONTAINERS", "SEEN"}
-	if running != nil {
-		header = []string{"NAMESPACE", "NAME", "SOURCE", "READY", "STATUS", "RESTARTS", "AGE", "SEEN"}
-	}
-	if output == "wide" {
-		if running != nil {
-			header = append(header, "IP")
-		}
-		header = append(header, "UID", "IMAGES")
-	}
-	rows := make([][]string, len(list.Items))
-	for i := range list.Items {
-		rows[i] = podRow(&list.Items[i], running, output == "wide")
-	}
-	return printTable(out, header, rows)
-}
-
-func podRow(pod *v1.Pod, running runtimePods, wide bool) []string {
-	var seen *time.Time
-	if t, err := time.Parse(time.RFC3339Nano, pod.Annotations[config.ConfigFirstSeenAnnotationKey]); err == nil {
-		seen = &t
-	}
-	row := []string{pod.Namespace, pod.Name, pod.Annotations[config.ConfigSourceAnnotationKey]}
-	if running != nil {
-		row = append(row, running.columns(pod)...)
-	} else {
-		row = append(row, fmt.Sprint(len(pod.Spec.Containers)))
-	}
-	row = append(row, age(seen))
-	if wide {
-		if running != nil {
-			row = append(row, cmp.Or(pod.Status.PodIP, "<none>"))
-		}
-		row = append(row, string(pod.UID), strings.Join(images(pod), ","))
-	}
-	return row
-}
-
-func images(pod *v1.Pod) []string {
-	names := make([]string, len(pod.Spec.Containers))
-	for i := range pod.Spec.Containers {
-		names[i] = pod.Spec.Containers[i].Image
-	}
-	return names
 }

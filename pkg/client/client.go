@@ -102,6 +102,13 @@ func (c *Client) Pods(ctx context.Context) (*v1.PodList, error) {
 	return &pods, c.getJSON(ctx, "/pods", url.Values{"mirrorPods": {"true"}}, &pods)
 }
 
+// Get requests a path of the daemon for which the client has no method, for example /pods or
+// /api/v1/pods. It returns the body of a successful answer, which the caller closes, and a
+// [RefusedError] for any other answer.
+func (c *Client) Get(ctx context.Context, path string, query url.Values) (io.ReadCloser, error) {
+	return c.get(ctx, path, query)
+}
+
 // Runtime returns the pods of the container runtime. It returns a [RefusedError] with code
 // 404 if the daemon has no runtime.
 func (c *Client) Runtime(ctx context.Context) (*v1alpha1.RuntimePods, error) {

@@ -2,6 +2,7 @@ package server
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"net/http"
 
@@ -16,9 +17,10 @@ import (
 const listBuffer = 16 << 10
 
 // pods answers with the current pods. Like /pods of the kubelet, the answer has mirror pods
-// only if the query has mirrorPods=true.
+// only if the query has mirrorPods=true. With
+// resourceVersions=true, pods are as in the Kubernetes API.
 func (s *Server) pods(w http.ResponseWriter, r *http.Request, scope *view.Scope) {
-	values, err := parameters(r.URL.RawQuery, []string{"mirrorPods", "fields"})
+	values, err := parameters(r.URL.RawQuery, []string{"mirrorPods", "fields", "resourceVersions"})
 	if err != nil {
 		respond.BadRequest(w, err)
 		return
@@ -33,11 +35,23 @@ func (s *Server) pods(w http.ResponseWriter, r *http.Request, scope *view.Scope)
 		respond.BadRequest(w, fmt.Errorf("parameter \"fields\": %w", err))
 		return
 	}
+	versions, err := parseBool(values["resourceVersions"], false)
+	if err == nil && versions && fields != nil {
+		err = errors.New("not supported with \"fields\"")
+	}
+	if err != nil {
+		respond.BadRequest(w, fmt.Errorf("parameter \"resourceVersions\": %w", err))
+		return
+	}
+	write := wire.WriteList
+	if versions {
+		write = wire.WriteObjects
+	}
 	state := scope.State(view.Selector{NoMirrorPods: !mirrorPods}, fields)
 	respond.Restored(w, state.Bookmark.AllRestored())
 	w.Header().Set("Content-Type", "application/json")
 	out := bufio.NewWriterSize(w, listBuffer)
-	if err = wire.WriteList(out, state.Revision, state.Pods); err == nil {
+	if err = write(out, state.Revision, state.Pods); err == nil {
 		err = out.Flush()
 	}
 	if err != nil {

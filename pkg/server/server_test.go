@@ -249,6 +249,7 @@ func TestPodsHasMirrorPodsOnlyOnRequest(t *testing.T) {
 	}
 	for query, want := range map[string]string{
 		"mirrorPods=yes": `parameter "mirrorPods": expected true or false, got "yes"`, "mirrorpods=true": `unknown parameter "mirrorpods": expected one of mirrorPods`,
+		"resourceVersions=x": `parameter "resourceVersions": expected true or false, got "x"`, "resourceVersions=true&fields=spec": `parameter "resourceVersions": not supported with "fields"`,
 		"mirrorPods=true&mirrorPods=true": `parameter "mirrorPods": given 2 times`,
 	} {
 		code, body := d.get(t, "/pods?"+query)

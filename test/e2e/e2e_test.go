@@ -318,7 +318,7 @@ func TestTheCommands(t *testing.T) {
 		{"get pods -o name", "pod/a-node1\n"},
 		{"get pods -o wide", "nginx:1\n"},
 		{"get pods -n other", "No resources found\n"},
-		{"get pods -o yaml a-node1", "kind: PodList\n"},
+		{"get pods -o yaml a-node1", "kind: Pod\n"},
 		{"status", "a.yaml     Accepted   default/a-node1"},
 		{"version", "podconfigd "},
 		{"version", "Kubernetes v1.36.3"},

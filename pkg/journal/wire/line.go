@@ -66,9 +66,23 @@ func appendPods(to []byte, pods []*journal.Pod) ([]byte, error) {
 
 // WriteList writes the pods as a v1 PodList.
 func WriteList(w io.Writer, revision int64, pods []*journal.Pod) error {
+	return writeList(w, revision, pods, JSON)
+}
+
+// WriteObjects writes a list whose pods are as in the Kubernetes API: the resourceVersion of each
+// is the revision of its version, and a static pod has a creationTimestamp.
+func WriteObjects(w io.Writer, revision int64, pods []*journal.Pod) error {
+	var buffer []byte
+	return writeList(w, revision, pods, func(p *journal.Pod) (data []byte, err error) {
+		buffer, err = AppendJSON(buffer[:0], p, p.Revision)
+		return buffer, err
+	})
+}
+
+func writeList(w io.Writer, revision int64, pods []*journal.Pod, encode func(*journal.Pod) ([]byte, error)) error {
 	between := fmt.Sprintf(`{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"%d"},"items":[`, revision)
 	for _, p := range pods {
-		data, err := JSON(p)
+		data, err := encode(p)
 		if err != nil {
 			return err
 		}

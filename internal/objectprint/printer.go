@@ -1,0 +1,92 @@
+// Package objectprint prints objects in the output formats of kubectl. The printers are those of
+// k8s.io/cli-runtime. Custom columns and the sort order are in k8s.io/kubectl, which has hundreds
+// of dependencies: docs/adr/0010-printers-of-kubectl.md has the figures.
+package objectprint
+
+import (
+	"fmt"
+	"os"
+	"strings"
+
+	"k8s.io/cli-runtime/pkg/printers"
+)
+
+// Formats are the output formats. Those that end in = have a template or the path of a file.
+var Formats = []string{
+	"name", "json", "yaml", "jsonpath=", "jsonpath-as-json=", "jsonpath-file=", "go-template=", "go-template-file=",
+	"custom-columns=", "custom-columns-file=",
+}
+
+// Options configure a printer.
+type Options struct {
+	NoHeaders, ShowManagedFields bool
+}
+
+// New returns the printer for a format. It returns nil if there is no such format.
+//
+// kubectl: pkg/cmd/get get_flags.go PrintFlags.ToPrinter.
+func New(format string, o Options) (printers.ResourcePrinter, error) {
+	name, template, templated := strings.Cut(format, "=")
+	known := false
+	for _, f := range Formats {
+		known = known || f == name || f == name+"="
+	}
+	switch {
+	case !known:
+		return nil, nil //nolint:nilnil // there is none
+	case plain(name) && templated:
+		return nil, fmt.Errorf("format %q: %s has no template", format, name)
+	case !plain(name) && template == "":
+		return nil, fmt.Errorf("format %q: the template is missing: expected %s=TEMPLATE", format, name)
+	}
+	if base, found := strings.CutSuffix(name, "-file"); found {
+		data, err := os.ReadFile(template)
+		if err != nil {
+			return nil, fmt.Errorf("reading the template: %w", err)
+		}
+		if base == "custom-columns" {
+			return columnsFromFile(string(data))
+		}
+		name, template = base, string(data)
+	}
+	p, err := printerOf(name, template, o)
+	if err != nil {
+		return nil, fmt.Errorf("format %s: %w", name, err)
+	}
+	return p, nil
+}
+
+func plain(name string) bool { return name == "name" || name == "json" || name == "yaml" }
+
+func printerOf(name, template string, o Options) (printers.ResourcePrinter, error) {
+	var p printers.ResourcePrinter
+	switch name {
+	case "name":
+		return &printers.NamePrinter{ShortOutput: true}, nil
+	case "json":
+		p = &printers.JSONPrinter{}
+	case "yaml":
+		p = &printers.YAMLPrinter{}
+	case "jsonpath", "jsonpath-as-json":
+		path, err := printers.NewJSONPathPrinter(template)
+		if err != nil {
+			return nil, err
+		}
+		path.AllowMissingKeys(true)
+		path.EnableJSONOutput(name == "jsonpath-as-json")
+		return path, nil
+	case "go-template":
+		t, err := printers.NewGoTemplatePrinter([]byte(template))
+		if err != nil {
+			return nil, err
+		}
+		t.AllowMissingKeys(true)
+		return t, nil
+	default:
+		return columnsFromSpec(template, o.NoHeaders)
+	}
+	if !o.ShowManagedFields {
+		p = &printers.OmitManagedFieldsPrinter{Delegate: p}
+	}
+	return p, nil
+}
