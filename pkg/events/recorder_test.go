@@ -35,9 +35,10 @@ type apiserver struct {
 	order    []string
 	requests int
 	// fault fails a request in a namespace; hang waits for the end of the context.
-	fault func(namespace string) error
-	hang  bool
-	lines []string
+	fault    func(namespace string) error
+	hang     bool
+	lines    []string
+	recorder *Recorder
 }
 
 func (a *apiserver) do(ctx context.Context, namespace string, do func() (*v1.Event, error)) ([]byte, error) {
@@ -149,6 +150,7 @@ func run(t *testing.T, test func(*testing.T, *apiserver)) {
 			},
 			MirrorPods: func() map[types.NamespacedName]*v1.Pod { return a.mirrors },
 		})
+		a.recorder = r
 		logger := funcr.New(func(_, args string) { a.lines = append(a.lines, args) }, funcr.Options{})
 		ctx, cancel := context.WithCancelCause(klog.NewContext(context.Background(), logger))
 		ended := make(chan error)
@@ -414,6 +416,31 @@ func TestManyManifests(t *testing.T) {
 		if n := len(a.all()); n != 300 || a.requests != 300 {
 			t.Errorf("%d events, %d requests", n, a.requests)
 		}
+	})
+}
+
+// The limit of requests can be changed, and 0 is the one of client-go.
+func TestLimitOfRequests(t *testing.T) {
+	run(t, func(t *testing.T, a *apiserver) { //nolint:thelper // it is the test
+		var all []v1alpha1.Manifest
+		for i := range 100 {
+			all = append(all, rejected(fmt.Sprint(i), "wrong"))
+		}
+		count := func(after time.Duration, least, most int) {
+			<-time.After(after)
+			synctest.Wait()
+			if n := len(a.all()); n < least || n > most {
+				t.Errorf("%d events, want %d to %d", n, least, most)
+			}
+		}
+		a.recorder.SetLimits(1, 1)
+		<-time.After(2 * time.Second)
+		a.manifests(all...)
+		count(10500*time.Millisecond, 9, 11)
+		a.recorder.SetLimits(0, 0)
+		count(4*time.Second, 22, 42)
+		a.recorder.SetLimits(50, 100)
+		count(4*time.Second, 100, 100)
 	})
 }
 

@@ -2,12 +2,16 @@ package e2e
 
 import (
 	"errors"
+	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -60,11 +64,13 @@ func (c *cluster) describe(t *testing.T, kind, name string) string {
 }
 
 // What the status has of manifests and sources is on the Node, and on the mirror pod, and kubectl
-// describe shows it. The permissions are those of rbac.yaml, and those of a node.
+// describe shows it. The permissions are those of rbac.yaml, with a mirror pod of another client,
+// and those of a node, with a mirror pod of podconfigd.
 func eventsOnNodeAndMirrorPod(t *testing.T, c *cluster) {
+	const ownMirrors = "events-node"
 	identities := map[string]func(t *testing.T) string{
 		"events": c.kubeconfig,
-		"events-node": func(t *testing.T) string {
+		ownMirrors: func(t *testing.T) string {
 			return c.Kubeconfig(t, filepath.Join(testutil.ShortDir(t), "kubeconfig"), "system:node:events-node", "system:nodes")
 		},
 	}
@@ -73,16 +79,18 @@ func eventsOnNodeAndMirrorPod(t *testing.T, c *cluster) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		d := c.daemon(t, node, kubeconfig(t), "--removal-brake=50%")
+		d := c.daemon(t, node, kubeconfig(t), "--removal-brake=50%", fmt.Sprintf("--create-mirror-pods=%t", node == ownMirrors))
 		d.putFile(t, "broken", broken)
 		c.awaitEvent(t, "Node", node, "Warning ManifestRejected", "broken.yaml:4: spec.containers[0].ports[0].containerPort")
 		testutil.Until(t, "the apiserver source", func() bool { return d.api(t).Seen })
 
-		mirror := newPod("static-"+node, node)
-		mirror.Annotations = map[string]string{v1.MirrorPodAnnotationKey: "uid-of-" + node}
-		mirror.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: node, UID: owner.UID, Controller: new(true)}}
-		if _, err := c.Client.CoreV1().Pods("default").Create(t.Context(), mirror, metav1.CreateOptions{}); err != nil {
-			t.Fatal(err)
+		if node != ownMirrors {
+			mirror := newPod("static-"+node, node)
+			mirror.Annotations = map[string]string{v1.MirrorPodAnnotationKey: "uid-of-" + node}
+			mirror.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: node, UID: owner.UID, Controller: new(true)}}
+			if _, err := c.Client.CoreV1().Pods("default").Create(t.Context(), mirror, metav1.CreateOptions{}); err != nil {
+				t.Fatal(err)
+			}
 		}
 		d.putFile(t, "static", broken)
 		d.put(t, "twin", "image")
@@ -118,6 +126,36 @@ func eventsOnNodeAndMirrorPod(t *testing.T, c *cluster) {
 			t.Errorf("it logged a failure of events:\n%s", log)
 		}
 	}
+}
+
+// An apiserver that does not answer delays nothing, also not the end.
+func TestEventsOfAHangingApiserver(t *testing.T) {
+	t.Parallel()
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close() // nobody accepts, and the kernel connects
+	testutil.Within(t, 2*time.Second, "the end while events wait", func() time.Duration {
+		dir := testutil.ShortDir(t)
+		kubeconfig := filepath.Join(dir, "kubeconfig")
+		components.WriteKubeconfig(t, kubeconfig, components.NewKubeconfig("http://"+l.Addr().String(), nil))
+		d := start(t, dir, "--kubeconfig", kubeconfig)
+		d.mkdir(t)
+		d.putFile(t, "broken", broken)
+		testutil.Until(t, "an event waits", func() bool {
+			_, _, body := d.ask(t, "/metrics")
+			return strings.Contains(body, "podconfigd_events_pending 1\n")
+		})
+		f := follow(t, d)
+		d.put(t, "static", "image")
+		f.await(t, "the static pod", func(pods map[string]*v1.Pod) bool { return len(pods) == 1 })
+		took, err := d.end(t, syscall.SIGTERM)
+		if err != nil {
+			t.Errorf("it ended with %v", err)
+		}
+		return took
+	})
 }
 
 // Without the permission to create events, one line is logged, and nothing else changes. With the
