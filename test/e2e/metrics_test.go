@@ -95,7 +95,7 @@ func row(family *dto.MetricFamily) string {
 			labels["`"+l.GetName()+"`"] = true
 		}
 	}
-	return fmt.Sprintf("| `%s` | %s | %s | %s |\n", family.GetName(), strings.ToLower(family.GetType().String()),
+	return fmt.Sprintf("| %#q | %s | %s | %s |\n", family.GetName(), strings.ToLower(family.GetType().String()),
 		strings.Join(slices.Sorted(maps.Keys(labels)), ", "), family.GetHelp())
 }
 
