@@ -91,3 +91,34 @@ func TestPeersOverTCP(t *testing.T) {
 		}
 	}
 }
+
+func TestListensAt(t *testing.T) {
+	for _, test := range []struct {
+		address, at string
+		want        bool
+	}{
+		{"http://127.0.0.1:10255", "127.0.0.1:10255", true},
+		{"http://127.0.0.1:10255", "127.0.0.1:10256", false},
+		{"http://127.0.0.1:10255", "127.0.0.2:10255", false},
+		{"http://127.0.0.1:10255", "0.0.0.0:10255", false},
+		{"http://localhost:10255", "127.0.0.1:10255", true},
+		{"http://localhost:10255", "[::1]:10255", true},
+		{"http://localhost:10255", "[::]:10255", false},
+		{"http://127.0.0.1:0", "127.0.0.1:10255", false},
+		{"https://0.0.0.0:10250", "[::]:10250", true},
+		{"https://[::]:10250", "0.0.0.0:10250", true},
+		{"https://:10250", "[::]:10250", true},
+		{"https://:10250", "127.0.0.1:10250", false},
+		{"https://192.0.2.1:10250", "[::ffff:192.0.2.1]:10250", true},
+		{"https://192.0.2.1:10250", "[::]:10250", false},
+		{"unix:///run/s", "127.0.0.1:10255", false},
+	} {
+		address, err := ParseAddress(test.address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := address.ListensAt(netip.MustParseAddrPort(test.at)); got != test.want {
+			t.Errorf("%s at %s: %v", test.address, test.at, got)
+		}
+	}
+}
