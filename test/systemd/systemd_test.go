@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"net"
 	"net/http"
 	"os"
@@ -26,6 +25,8 @@ const (
 kind: PodConfigdConfiguration
 staticPodPath: /etc/kubernetes/manifests
 stateDir: /var/lib/podconfigd
+socketGroup: nogroup
+listen: [unix:///run/podconfigd/agents.sock, http://127.0.0.1:10255]
 `
 	pod = `apiVersion: v1
 kind: Pod
@@ -61,6 +62,8 @@ func install(t *testing.T, service, socket string) *node {
 	n.Write(t, "/etc/systemd/system/podconfigd.socket.d/test.conf", socket)
 	n.Write(t, configPath, config)
 	n.Write(t, "/etc/kubernetes/manifests/web.yaml", pod)
+	n.Run(t, "chown", "-R", "nobody", "/etc/kubernetes/manifests") // not the user of podconfigd
+	n.Run(t, "chmod", "-R", "u=rwX,go=", "/etc/kubernetes/manifests")
 	n.Run(t, "systemctl", "daemon-reload")
 	n.client = &http.Client{Timeout: testutil.Patience, Transport: &http.Transport{
 		DisableKeepAlives: true,
@@ -128,19 +131,18 @@ func TestTheService(t *testing.T) {
 	testutil.Until(t, "the status of the service has the pod", func() bool {
 		return n.Show(t, "podconfigd.service", "StatusText") == "Serving 1 pods"
 	})
-	// The mode and the group are those of the socket unit.
-	info, err := os.Lstat(n.Path(socketPath))
-	if err != nil || info.Mode() != fs.ModeSocket|0o660 {
-		t.Errorf("the socket is %v, %v", info, err)
-	}
-	if owner := n.Run(t, "stat", "--format=%U:%G", socketPath); owner != "root:podconfigd" {
-		t.Errorf("the socket belongs to %s", owner)
+	// The mode and the group are those of the socket unit, or of the configuration.
+	n.expectOwner(t, socketPath, "root:podconfigd 660")
+	n.expectOwner(t, "/run/podconfigd/agents.sock", "root:nogroup 660")
+	if out := n.Run(t, "podconfigd", "get", "pods", "--server=http://127.0.0.1:10255"); !strings.Contains(out, "web-node1") {
+		t.Errorf("the read-only port has\n%s", out)
 	}
 	t.Run("analyze", n.testAnalyze)
 	t.Run("lookup", n.testLookup)
 	t.Run("reload", n.testReload)
 	t.Run("restarts", n.testRestarts)
 	t.Run("watchdog", n.testWatchdog)
+	t.Run("removed", n.testRemoved)
 	if log := n.Log("podconfigd.socket"); strings.Contains(log, "failed") {
 		t.Errorf("the socket unit failed:\n%s", log)
 	}
@@ -148,6 +150,32 @@ func TestTheService(t *testing.T) {
 	if _, err := os.Lstat(n.Path(socketPath)); !os.IsNotExist(err) {
 		t.Errorf("the socket after the stop of its unit: %v", err)
 	}
+}
+
+// expectOwner checks the owner, the group and the mode of a socket.
+func (n *node) expectOwner(t *testing.T, path, want string) {
+	t.Helper()
+	if got := n.Run(t, "stat", "--format=%U:%G %a", path); got != want {
+		t.Errorf("%s is %s, want %s", path, got, want)
+	}
+}
+
+// A socket whose file is removed is made again, and a restart of both units gives it back to systemd.
+func (n *node) testRemoved(t *testing.T) {
+	n.Run(t, "rm", socketPath)
+	testutil.Eventually(t, func() error {
+		_, err := n.get("/livez")
+		return err
+	})
+	n.expectOwner(t, socketPath, "root:podconfigd 660")
+	n.Run(t, "systemctl", "restart", "podconfigd.service") // systemd passes a socket without a file
+	n.ready(t)
+	n.expectOwner(t, socketPath, "root:nogroup 660")
+	n.Run(t, "systemctl", "stop", "podconfigd.service", "podconfigd.socket")
+	n.Run(t, "rm", "-r", "/run/podconfigd")
+	n.Run(t, "systemctl", "start", "podconfigd.socket", "podconfigd.service")
+	n.ready(t)
+	n.expectOwner(t, socketPath, "root:podconfigd 660")
 }
 
 // exposure is the largest exposure that "systemd-analyze security" may find, in tenths.
@@ -241,6 +269,9 @@ func (n *node) testRestarts(t *testing.T) {
 func (n *node) testWatchdog(t *testing.T) {
 	before := n.Show(t, "podconfigd.service", "MainPID")
 	n.Run(t, "kill", "-STOP", before)
+	testutil.Until(t, "all its threads are stopped", func() bool {
+		return strings.Trim(n.Run(t, "ps", "-L", "--no-headers", "-o", "state", before), "T\n") == ""
+	})
 	testutil.Eventually(t, func() error { // the next one answers
 		_, err := n.get("/livez")
 		return err
