@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"testing"
 
@@ -131,7 +130,7 @@ func TestASocketIsHandedOver(t *testing.T) {
 	j := journal.New(journal.Options{Sources: []string{"file"}})
 	stopped := make(chan struct{})
 	var clients sync.WaitGroup
-	for _, path := range []string{"/pods", "/v1alpha1/status", "/livez", "/api/v1/pods?limit=1"} {
+	for _, path := range []string{"/pods", "/v1alpha1/status", "/livez"} {
 		clients.Go(func() {
 			transport := unixTransport(m.path)
 			transport.DisableKeepAlives = true
@@ -149,7 +148,7 @@ func TestASocketIsHandedOver(t *testing.T) {
 				}
 				body, err := io.ReadAll(resp.Body)
 				_ = resp.Body.Close()
-				if err != nil || strings.HasPrefix(resp.Status, "5") && path != "/api/v1/pods?limit=1" {
+				if err != nil || resp.StatusCode != http.StatusOK {
 					t.Errorf("%s: %s %s, %v", path, resp.Status, body, err)
 				}
 			}
