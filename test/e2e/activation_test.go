@@ -92,22 +92,30 @@ func TestSocketsOfTheServiceManager(t *testing.T) {
 	}
 
 	for _, name := range []string{"s", "further"} {
-		conn, err := net.Dial("unix", filepath.Join(dir, name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer conn.Close()
-		if _, err := io.WriteString(conn, "GET /livez HTTP/1.0\r\n\r\n"); err != nil {
-			t.Fatal(err)
-		}
-		d = startCommand(t, dir, activated(dir, files, args...))
-		if answer, err := io.ReadAll(conn); err != nil || !strings.HasPrefix(string(answer), "HTTP/1.0 200 OK") {
+		answer, err := waitForNext(t, filepath.Join(dir, name), func() { d = startCommand(t, dir, activated(dir, files, args...)) })
+		if err != nil || !strings.HasPrefix(answer, "HTTP/1.0 200 OK") {
 			t.Errorf("%s: the next daemon answers %q, %v", name, answer, err)
 		}
 		if _, err := d.end(t, syscall.SIGTERM); err != nil {
 			t.Errorf("the daemon ended with %v", err)
 		}
 	}
+}
+
+// waitForNext sends a request to a socket, starts a daemon, and returns the answer.
+func waitForNext(t *testing.T, path string, start func()) (string, error) {
+	t.Helper()
+	conn, err := net.Dial("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if _, err := io.WriteString(conn, "GET /livez HTTP/1.0\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	start()
+	answer, err := io.ReadAll(conn)
+	return string(answer), err
 }
 
 // What the daemon can't serve stops the start, with an error that names it.
