@@ -46,6 +46,7 @@ func TestValidateReportsEveryFaultAtOnce(t *testing.T) {
 		SyncFrequency:            25 * time.Hour,
 		MaxSubscribers:           1 << 62,
 		RemovalBrake:             "half",
+		CreateMirrorPods:         true,
 	}
 	err := config.Validate()
 	for _, want := range []string{
@@ -55,7 +56,7 @@ func TestValidateReportsEveryFaultAtOnce(t *testing.T) {
 		"--pleg-relist-threshold: 0s", "--sync-frequency: 25h0m0s is too long: expected 24h0m0s or less",
 		"--max-subscribers: 4611686018427387904 is too large: expected 1048576 or less", "--max-subscribers-per-process: 0 is too small: expected 1 or more",
 		`--removal-brake: "half" is not a number or a share of pods: expected 1 to 1000000, or 1% to 99%`,
-		"--journal-max-updates: 0", "--journal-max-bytes: 0",
+		"--journal-max-updates: 0", "--journal-max-bytes: 0", "--create-mirror-pods: requires --kubeconfig",
 	} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("no %q in:\n%v", want, err)

@@ -96,6 +96,9 @@ func serveCanaries(t *testing.T, rules []access.Rule) (*daemon, *Server) {
 			}}
 			s.Sources[0].HTTP = &v1alpha1.HTTPStatus{Manifests: s.Sources[0].File.Manifests}
 			s.Runtime = &v1alpha1.RuntimeStatus{LastError: "canary", EventsError: "canary"}
+			s.MirrorPods = &v1alpha1.MirrorStatus{Stopped: &v1alpha1.MirrorStop{Reason: "canary"}, Problems: []v1alpha1.MirrorProblem{
+				{Namespace: "canary-ns", Name: "canary-pod", Message: "canary"}, {Namespace: "default", Name: "canary"},
+			}}
 			s.Subscribers = append(s.Subscribers, v1alpha1.Subscriber{UID: &uid, UserAgent: "canary"}, v1alpha1.Subscriber{UserAgent: "canary"})
 			return s
 		}
