@@ -31,6 +31,9 @@ run() {
 	sleep 0.7
 }
 
+# status shows the status. The command exits with 2 while something is wrong.
+status() { "$bin" status || [ $? -eq 2 ]; }
+
 # await runs a command until it succeeds, for at most 10 s.
 await() {
 	for _ in $(seq 100); do
@@ -51,7 +54,7 @@ start() {
 	"$bin" --pod-manifest-path "$manifests" --hostname-override node1 --socket "$PODCONFIGD_SOCKET" \
 		--state-dir "$work/state" >>"$work/log" 2>&1 &
 	daemon=$!
-	await "$bin" status
+	await "$bin" get pods
 }
 
 say "podconfigd --pod-manifest-path $manifests --state-dir $work/state"
@@ -70,14 +73,14 @@ run "sed -i 's/nginx:1.27/nginx:1.28/' manifests/shop.yaml"
 
 say 'Break the manifest. The pod does not change, and the status shows the fault.'
 run "echo 'spec: [' >> manifests/shop.yaml"
-"$bin" status | sed -n '/^MANIFEST/,/^$/p'
+status | sed -n '/^MANIFEST/,/^$/p'
 
 say 'Fix the manifest, with a third image.'
 run "sed 's/name: web/name: shop/; s/8080/9090/; s/nginx:1.27/nginx:1.29/' manifests/web.yaml > shop.yaml && mv shop.yaml manifests/"
 
 say 'Add a second file with the same pod. The first file has priority until it is removed.'
 run "cp manifests/shop.yaml manifests/second.yaml"
-"$bin" status | sed -n '/^MANIFEST/p; / Shadowed /p'
+status | sed -n '/^MANIFEST/p; / Shadowed /p'
 run "rm manifests/shop.yaml"
 
 say 'Kill the daemon, and edit a manifest while it is down. The stream resumes: it has this change, and no other.'
@@ -92,7 +95,7 @@ say 'Show the history of this pod, with the owner and the mode of its file.'
 
 say 'Move the directory away: no pod is removed. Create an empty directory: all pods are removed.'
 run "mv manifests elsewhere"
-"$bin" status | sed -n '/^SOURCE/,/^$/p'
+status | sed -n '/^SOURCE/,/^$/p'
 run "mkdir manifests"
 
 say 'Check the readiness with curl, or list the pods without curl'
