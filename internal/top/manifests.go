@@ -100,7 +100,7 @@ type manifestsPane struct{ m *model }
 
 func (p manifestsPane) title() (name, about string) {
 	v := &p.m.verdicts
-	about = fmt.Sprint(len(v.all) + v.omitted)
+	about = p.m.count(len(v.all) + v.omitted)
 	if len(v.shown) != len(v.all) {
 		about = fmt.Sprintf("%d of %s", len(v.shown), about)
 	}

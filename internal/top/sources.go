@@ -19,7 +19,7 @@ func (p sourcesPane) all() []v1alpha1.SourceStatus {
 	return p.m.status.Sources
 }
 
-func (p sourcesPane) title() (name, about string) { return "Sources", fmt.Sprint(len(p.all())) }
+func (p sourcesPane) title() (name, about string) { return "Sources", p.m.count(len(p.all())) }
 
 func (p sourcesPane) columns() []column {
 	return []column{{title: "SOURCE"}, {title: "STATE"}, {title: "PODS"}, {title: "CHANGED"}, {title: "DETAIL", flexible: true}}
@@ -90,6 +90,14 @@ func (m *model) since(t *time.Time) string {
 		return "<none>"
 	}
 	return duration.HumanDuration(max(m.now.Sub(*t), 0))
+}
+
+// count returns a number of the status, or "" if there is no status yet.
+func (m *model) count(n int) string {
+	if m.status == nil {
+		return ""
+	}
+	return fmt.Sprint(n)
 }
 
 // statusNote explains why a part of the status has no rows.

@@ -17,7 +17,7 @@ func (p subscribersPane) all() []v1alpha1.Subscriber {
 }
 
 func (p subscribersPane) title() (name, about string) {
-	return "Subscribers", fmt.Sprint(len(p.all()))
+	return "Subscribers", p.m.count(len(p.all()))
 }
 
 func (p subscribersPane) columns() []column {

@@ -15,7 +15,7 @@ const (
 
 // Flexible columns shrink to these widths, the last column first, before columns are left out.
 const (
-	fairWidth = 34
+	fairWidth = 68
 	leastText = 16
 )
 

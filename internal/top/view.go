@@ -184,7 +184,7 @@ func (m *model) paneTitle(p, width int) string {
 	if p == m.focus {
 		title, rule = s.focused, "━"
 	}
-	spans := []span{{name, title}, {" " + clean(about) + " ", s.dim}}
+	spans := []span{{name, title}, {strings.TrimRight(" "+clean(about), " ") + " ", s.dim}}
 	var right []span
 	if p == paneUpdates {
 		spans = []span{{name, title}, {" ", s.dim}}
