@@ -126,6 +126,10 @@ test-short: ## Run the fast tests, without the race detector
 demo: build ## Build, then run examples/demo.sh
 	examples/demo.sh $(BIN)
 
+.PHONY: pictures
+pictures: build ## Make the pictures of the README, docs/images/*.svg, from the program in tmux
+	hack/pictures.sh $(BIN) docs/images
+
 .PHONY: lint
 lint: $(GOLANGCI_LINT) lint-api lint-platforms ## Check formatting, linters, the interfaces, generated code, go.mod files and scripts
 	@echo '==> formatting'
