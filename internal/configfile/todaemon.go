@@ -69,6 +69,7 @@ func toDaemon(in *v1alpha1.PodConfigdConfiguration, out *daemon.Config) (errs fi
 	errs = append(errs, toSockets(in, out)...)
 	out.MaxSubscribers, out.MaxSubscribersPerProcess = int(*in.MaxSubscribers), int(*in.MaxSubscribersPerProcess)
 	out.JournalMaxUpdates, out.JournalMaxBytes = int(*in.JournalMaxUpdates), *in.JournalMaxBytes
+	out.Tracing = daemon.Tracing(in.Tracing)
 	out.StateDir, out.StateMaxAge, out.StateMaxBytes = in.StateDir, in.StateMaxAge.Duration, *in.StateMaxBytes
 	return errs
 }

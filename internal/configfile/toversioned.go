@@ -43,6 +43,7 @@ func toVersioned(in *daemon.Config, out *v1alpha1.PodConfigdConfiguration) {
 	fromSockets(in, out)
 	out.MaxSubscribers, out.MaxSubscribersPerProcess = new(int32(in.MaxSubscribers)), new(int32(in.MaxSubscribersPerProcess)) //nolint:gosec // Validate limits them
 	out.JournalMaxUpdates, out.JournalMaxBytes = new(int32(in.JournalMaxUpdates)), &in.JournalMaxBytes                        //nolint:gosec // see above
+	out.Tracing = v1alpha1.TracingConfiguration(in.Tracing)
 	out.StateDir, out.StateMaxAge, out.StateMaxBytes = in.StateDir, fromDuration(in.StateMaxAge), &in.StateMaxBytes
 }
 

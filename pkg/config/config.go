@@ -25,6 +25,8 @@ type PodConfig struct {
 	removalLimit RemovalLimit
 	// metrics are nil for none.
 	metrics *mergeMetrics
+	// tracer is nil if nothing is traced.
+	tracer Tracer
 
 	// mu guards the fields below.
 	mu      sync.Mutex
@@ -109,6 +111,7 @@ func (c *PodConfig) merge(ctx context.Context, in sourcedSet) error {
 	result := c.storage.merge(in.source, in.set.Pods)
 	updates := result.podUpdates(in.source)
 	c.metrics.merged(started, updates)
+	c.trace(&in, started, updates)
 	left := c.storage.count(in.source)
 	// The cause may be a mistake, for example an unmounted directory or a list that was
 	// emptied. The removal is correct, but it is logged.

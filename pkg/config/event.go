@@ -11,4 +11,6 @@ type Event struct {
 	Time time.Time
 	// Began is when the source began to read the change, and Read when it had the set.
 	Began, Read time.Time
+	// Trace records the way of the set; nil for none. PodConfig begins it.
+	Trace Trace
 }

@@ -162,6 +162,9 @@ type Config struct {
 	// or until the source takes it back. Empty for no limit. Flag: --removal-brake.
 	RemovalBrake string
 
+	// Tracing configures traces of the way of each set.
+	Tracing Tracing
+
 	// NotifyServiceManager reports the state of the daemon to the service manager that started
 	// the process, if the environment has NOTIFY_SOCKET: READY=1 when the sockets are served,
 	// STATUS=, STOPPING=1, and WATCHDOG=1 while the sync loop works. The command sets it.
@@ -173,6 +176,15 @@ type Config struct {
 
 	// Collectors are metrics of the program around the daemon, which /metrics serves too.
 	Collectors []prometheus.Collector
+}
+
+// Tracing configures OpenTelemetry traces. They are exported over gRPC (OTLP), without encryption.
+// The names are those of KubeletConfiguration.
+type Tracing struct {
+	// Endpoint is the address of the collector; tracing.DefaultEndpoint if empty.
+	Endpoint string
+	// SamplingRatePerMillion is how many of a million sets of sources are traced; 0 for none.
+	SamplingRatePerMillion int32
 }
 
 // FileSource is a named source of static pod manifests.

@@ -22,6 +22,7 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/server"
 	"github.com/podconfigd/podconfigd/pkg/sources/apiserver"
 	"github.com/podconfigd/podconfigd/pkg/syncloop"
+	"github.com/podconfigd/podconfigd/pkg/tracing"
 )
 
 // loopThreshold is the time without an iteration of the sync loop after which the daemon
@@ -38,15 +39,17 @@ type Daemon struct {
 	started time.Time
 
 	podConfig *config.PodConfig
-	self      *node
-	sources   *runner
-	runtime   *runtime
-	loop      *syncloop.Loop
-	journal   *journal.Journal
-	lookup    *lookup.Lookup
-	mirrors   mirrorPods
-	server    *server.Server
-	events    *eventWriter
+	// tracer is nil if nothing is traced.
+	tracer  *tracing.Tracer
+	self    *node
+	sources *runner
+	runtime *runtime
+	loop    *syncloop.Loop
+	journal *journal.Journal
+	lookup  *lookup.Lookup
+	mirrors mirrorPods
+	server  *server.Server
+	events  *eventWriter
 	// live and ready are the checks of /livez and /readyz.
 	live, ready []server.Check
 	// own is the check of the daemon itself. A restart of the daemon does not mend the runtime.
@@ -105,6 +108,9 @@ func (d *Daemon) assemble(registry *prometheus.Registry) (err error) {
 	}
 	d.podConfig.LimitRemovals(c.removalLimit())
 	d.podConfig.Instrument(registry)
+	if d.tracer = c.newTracer(string(d.node), registry); d.tracer != nil {
+		d.podConfig.SetTracer(d.tracer)
+	}
 	d.sources = newRunner(opener{
 		node: d.node, decoder: manifest.NewDecoder(d.node),
 		objects: apiserver.Objects{Node: d.self.setRemote, Namespace: d.journal.PutNamespace},
@@ -173,6 +179,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	stop := ctx
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return d.podConfig.Run(ctx) })
+	d.runTracer(ctx, group)
 	group.Go(func() error { return d.sources.run(ctx) })
 	group.Go(func() error { return d.state.run(ctx) })
 	group.Go(func() error { return d.journal.Run(ctx) })

@@ -68,6 +68,8 @@ var fields = []Field{
 	{"StateDir", "state-dir", "stateDir"},
 	{"StateMaxAge", "state-max-age", "stateMaxAge"},
 	{"StateMaxBytes", "state-max-bytes", "stateMaxBytes"},
+	{"Tracing.Endpoint", "", "tracing.endpoint"},
+	{"Tracing.SamplingRatePerMillion", "", "tracing.samplingRatePerMillion"},
 }
 
 // Fields returns all fields of Config that users set, in the order of the config file.

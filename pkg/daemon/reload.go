@@ -44,6 +44,7 @@ var reloads = map[FieldName]part{
 	"TLSCertFile": onlyAtStart, "TLSPrivateKeyFile": onlyAtStart, // the content of the files is reloaded
 	"Authentication": onlyAtStart, "Authorization": onlyAtStart,
 	"StateDir":             onlyAtStart,
+	"Tracing":              onlyAtStart,
 	"NotifyServiceManager": onlyAtStart, "SocketActivation": onlyAtStart, "Collectors": onlyAtStart,
 }
 

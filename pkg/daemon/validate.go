@@ -21,6 +21,7 @@ func (c *Config) Validate() error {
 	c.validateLimits(&found)
 	c.validatePeriods(&found)
 	c.validateState(&found)
+	c.validateTracing(&found)
 	c.validateAccess(&found)
 	if _, err := config.ParseRemovalLimit(c.RemovalBrake); err != nil {
 		found.add("RemovalBrake", "%w", err)

@@ -77,7 +77,7 @@ func (j *Journal) Append(u config.PodUpdate) {
 		pods[i] = prepare(u)
 	}
 	set := in.number(in.pending, pods, nil, now)
-	set.Origin = j.originOf(&u)
+	set.Origin = j.originOf(&u, now)
 	j.commit(set)
 	in.pending = nil
 }

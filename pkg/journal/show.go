@@ -14,9 +14,11 @@ func (j *Journal) show(set *Set, instance string) {
 	for _, u := range set.Updates {
 		u.Instance = instance
 	}
-	defer set.Origin.shown()
+	subscribers := 0
+	defer func() { set.Origin.shown(set.Revision, subscribers) }()
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	subscribers = len(j.subscribers)
 	j.applyLocked(set)
 	if set.count() > 0 {
 		j.pushLocked(set)

@@ -57,6 +57,7 @@ func TestImportsPointOneWay(t *testing.T) {
 		"pkg/journal/view":            {"pkg/access", "internal/podfields", "internal/podmask", "pkg/config", "pkg/journal", "api/stream/v1alpha1"},
 		"pkg/journal/wire":            {"pkg/config", "pkg/journal", "pkg/journal/view", "api/stream/v1alpha1"},
 		"pkg/syncloop":                {"pkg/config", "pkg/pleg", "pkg/podstatus"},
+		"pkg/tracing":                 {"pkg/config"},
 		"pkg/lookup":                  {"pkg/access", "pkg/journal", "pkg/journal/view", "pkg/pleg", "api/stream/v1alpha1"},
 		"pkg/mirror":                  {"pkg/config", "pkg/journal", "api/stream/v1alpha1"},
 		"pkg/auth":                    {"internal/smallfile"},
@@ -65,7 +66,7 @@ func TestImportsPointOneWay(t *testing.T) {
 		"pkg/server/internal/respond": {"api/stream/v1alpha1"},
 		"pkg/client":                  {"api/stream/v1alpha1", "internal/smallfile", "internal/socketpath"},
 		"pkg/daemon": {"pkg/access", "pkg/auth", "pkg/config", "pkg/manifest", "pkg/sources", "pkg/sources/file", "pkg/sources/http", "pkg/sources/apiserver", "pkg/events",
-			"pkg/pleg", "pkg/pleg/cri", "pkg/pleg/recorder", "pkg/podstatus", "pkg/syncloop", "pkg/lookup", "pkg/mirror", "pkg/journal", "pkg/journal/history", "pkg/journal/store", "pkg/journal/wire", "pkg/server", "api/stream/v1alpha1", "internal/smallfile", "internal/socketpath", "internal/version"},
+			"pkg/pleg", "pkg/pleg/cri", "pkg/pleg/recorder", "pkg/podstatus", "pkg/syncloop", "pkg/lookup", "pkg/mirror", "pkg/journal", "pkg/journal/history", "pkg/journal/store", "pkg/journal/wire", "pkg/server", "pkg/tracing", "api/stream/v1alpha1", "internal/smallfile", "internal/socketpath", "internal/version"},
 		"cmd/podconfigd": {"pkg/config", "pkg/daemon", "pkg/client", "pkg/journal/history", "pkg/manifest", "pkg/sources", "pkg/sources/file", "pkg/sources/apiserver",
 			"api/stream/v1alpha1", "internal/configfile", "internal/logsink", "internal/objectprint", "internal/objectyaml", "internal/ownership", "internal/poddiff", "internal/podfields", "internal/podtable", "internal/proxy", "internal/story", "internal/top", "internal/version"},
 	}

@@ -25,7 +25,7 @@ import (
 
 var update = flag.Bool("update", false, "write the table of metrics in docs/reference/metrics.md")
 
-// withAllMetrics starts a daemon with all sources, a state directory and a runtime. The metrics
+// withAllMetrics starts a daemon with all sources, a state directory, traces and a runtime. The metrics
 // of the apiserver and of the runtime are there also while nothing answers.
 func withAllMetrics(t *testing.T, args ...string) *daemon {
 	t.Helper()
@@ -39,6 +39,7 @@ func withAllMetrics(t *testing.T, args ...string) *daemon {
 	d := start(t, dir, append([]string{
 		"--manifest-url", web.URL, "--kubeconfig", kubeconfig, "--state-dir", filepath.Join(dir, "state"),
 		"--container-runtime-endpoint", "unix://" + filepath.Join(dir, "cri"), "--removal-brake=50%", "--create-mirror-pods",
+		"--config", tracing(t, dir, "127.0.0.1:1"),
 	}, args...)...)
 	d.mkdir(t)
 	d.put(t, "a", "i")
@@ -54,16 +55,22 @@ func withAllMetrics(t *testing.T, args ...string) *daemon {
 	return d
 }
 
+func (d *daemon) metrics(t *testing.T) string {
+	t.Helper()
+	_, _, body := d.ask(t, "/metrics")
+	return body
+}
+
 // The names, types and texts of all metrics are those that Prometheus and Kubernetes expect, and
 // the reference has each.
 func TestMetrics(t *testing.T) {
 	t.Parallel()
 	d := withAllMetrics(t)
 	testutil.Until(t, "each source has failed or delivered", func() bool {
-		_, _, body := d.ask(t, "/metrics")
+		body := d.metrics(t)
 		return strings.Contains(body, `podconfigd_source_errors_total{reason="connection",source="api"}`)
 	})
-	_, _, body := d.ask(t, "/metrics")
+	body := d.metrics(t)
 	problems, err := promlint.New(strings.NewReader(body)).Lint()
 	if err != nil {
 		t.Fatal(err)

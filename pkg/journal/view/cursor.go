@@ -82,6 +82,8 @@ type Cursor struct {
 
 	// handed are the origins of what Next returned and the caller has not written.
 	handed []*journal.Origin
+	// returned is when Next returned it.
+	returned time.Time
 
 	drained func(context.Context) error
 	// unread is how much was returned since drained was last called.
@@ -155,7 +157,7 @@ func (c *Cursor) written() {
 	}
 	now := time.Now()
 	for i, origin := range c.handed {
-		origin.Delivered(now)
+		origin.Delivered(c.subscriber, c.returned, now)
 		c.handed[i] = nil
 	}
 	c.handed = c.handed[:0]
@@ -249,9 +251,13 @@ func (c *Cursor) add(set *journal.Set) (whole bool, err error) {
 		c.put(f)
 		c.skip++
 	}
-	// Behind the frames of its updates, a set can have a bookmark.
-	if set.Origin != nil && len(frames) > 0 && frames[0].Op != config.BOOKMARK && c.subscriber.Live(set) {
-		c.handed = append(c.handed, set.Origin)
+	if set.Origin != nil && c.subscriber.Live(set) {
+		// Behind the frames of its updates, a set can have a bookmark.
+		if len(frames) > 0 && frames[0].Op != config.BOOKMARK {
+			c.handed, c.returned = append(c.handed, set.Origin), time.Now()
+		} else {
+			set.Origin.Skipped()
+		}
 	}
 	c.position, c.skip = set.Revision, 0
 	c.subscriber.MoveTo(c.position)

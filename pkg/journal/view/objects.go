@@ -190,6 +190,9 @@ func (c *ObjectsCursor) poll() ([]ObjectEvent, <-chan struct{}, error) {
 			}
 		}
 		c.position = set.Revision
+		if set.Origin != nil && c.subscriber.Live(set) {
+			set.Origin.Skipped()
+		}
 	}
 	c.subscriber.MoveTo(c.position)
 	if len(events) == 0 && reading.Changed != nil && c.sent < min(reading.Progress, c.position) {

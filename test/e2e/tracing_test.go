@@ -1,0 +1,152 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
+	otlp "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/grpc"
+
+	"github.com/podconfigd/podconfigd/internal/testutil"
+	"github.com/podconfigd/podconfigd/pkg/client"
+)
+
+// traces is a collector of traces. It hands on every span.
+type traces struct {
+	collector.UnimplementedTraceServiceServer
+
+	spans chan *otlp.Span
+}
+
+func (c *traces) Export(_ context.Context, request *collector.ExportTraceServiceRequest) (*collector.ExportTraceServiceResponse, error) {
+	for _, resource := range request.GetResourceSpans() {
+		for _, scope := range resource.GetScopeSpans() {
+			for _, span := range scope.GetSpans() {
+				c.spans <- span
+			}
+		}
+	}
+	return &collector.ExportTraceServiceResponse{}, nil
+}
+
+// tracing writes a config file that traces every set to the endpoint.
+func tracing(t *testing.T, dir, endpoint string) string {
+	t.Helper()
+	path := filepath.Join(dir, "config.yaml")
+	text := fmt.Sprintf("apiVersion: config.podconfigd.dev/v1alpha1\nkind: PodConfigdConfiguration\ntracing: {endpoint: %q, samplingRatePerMillion: 1000000}\n", endpoint)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// attribute returns an attribute as text.
+func attribute(span *otlp.Span, key string) string {
+	for _, a := range span.GetAttributes() {
+		if a.GetKey() == "podconfigd."+key {
+			return strings.Trim(a.GetValue().String(), " ")
+		}
+	}
+	return ""
+}
+
+// Each change of a file is a trace, from the event to the last subscriber.
+func TestTraces(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &traces{spans: make(chan *otlp.Span, 1000)}
+	server := grpc.NewServer()
+	collector.RegisterTraceServiceServer(server, c)
+	go func() { _ = server.Serve(l) }()
+	t.Cleanup(server.Stop)
+
+	dir := testutil.ShortDir(t)
+	d := start(t, dir, "--config", tracing(t, dir, l.Addr().String()))
+	d.mkdir(t)
+	first, second := d.watch(t, client.Options{}), d.watch(t, client.Options{})
+	nothing := d.watch(t, client.Options{Namespace: "other"}) // it gets nothing of the update
+	for _, s := range []*stream{first, second, nothing} {
+		syncUp(t, s)
+	}
+	testutil.Until(t, "the traces begin", func() bool { return strings.Contains(d.metrics(t), "podconfigd_tracing_exported_spans_total") })
+	d.put(t, "a", "i")
+	first.expect(t, "ADD a-node1")
+	second.expect(t, "ADD a-node1")
+
+	byTrace := make(map[string][]*otlp.Span)
+	for {
+		var span *otlp.Span
+		select {
+		case span = <-c.spans:
+		case <-time.After(testutil.Patience):
+			t.Fatalf("no trace of the update: %v", byTrace)
+		}
+		id := string(span.GetTraceId())
+		byTrace[id] = append(byTrace[id], span)
+		if span.GetName() == "update" && strings.Contains(attribute(span, "pods"), ":1") {
+			checkTrace(t, span, byTrace[id])
+			return
+		}
+	}
+}
+
+// checkTrace checks the trace of an ADD of one pod that two of three subscribers get.
+func checkTrace(t *testing.T, root *otlp.Span, spans []*otlp.Span) {
+	t.Helper()
+	var names []string
+	for _, span := range spans {
+		names = append(names, span.GetName())
+		if span.GetStartTimeUnixNano() < root.GetStartTimeUnixNano() || span.GetEndTimeUnixNano() > root.GetEndTimeUnixNano() {
+			t.Errorf("%s is not within the update", span.GetName())
+		}
+	}
+	slices.Sort(names)
+	if want := []string{"journal", "merge", "read", "update", "write", "write"}; !slices.Equal(names, want) {
+		t.Errorf("spans %v, want %v", names, want)
+	}
+	for key, want := range map[string]string{
+		"source": `"file"`, "op": `"ADD"`, "subscribers": ":3", "writes": ":2", "missing": ":0", "revision": ":1",
+	} {
+		if got := attribute(root, key); !strings.Contains(got, want) {
+			t.Errorf("%s is %s, want %s", key, got, want)
+		}
+	}
+}
+
+// A collector that accepts connections and never answers delays neither updates nor the end.
+func TestCollectorThatHangs(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0") // the kernel accepts
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	testutil.Within(t, 2*time.Second, "the end", func() time.Duration {
+		dir := testutil.ShortDir(t)
+		d := start(t, dir, "--config", tracing(t, dir, l.Addr().String()))
+		d.mkdir(t)
+		s := d.watch(t, client.Options{})
+		syncUp(t, s)
+		for i := range 20 {
+			d.put(t, fmt.Sprintf("p%d", i), "i")
+			s.expect(t, fmt.Sprintf("ADD p%d-node1", i))
+		}
+		took, err := d.end(t, syscall.SIGTERM)
+		if err != nil {
+			t.Errorf("it ended with %v", err)
+		}
+		return took
+	})
+}
