@@ -321,7 +321,7 @@ func TestTheCommands(t *testing.T) {
 		{"get pods -o yaml a-node1", "kind: Pod\n"},
 		{"status", "a.yaml     Accepted   default/a-node1"},
 		{"version", "podconfigd "},
-		{"version", "Kubernetes v1.36.3"},
+		{"version", "rules of kubelet v1.36.3"},
 		{"completion bash", "complete"},
 		{"--help", "--pod-manifest-path"},
 	} {
