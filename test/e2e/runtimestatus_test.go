@@ -95,6 +95,8 @@ func TestStatusFromTheRuntime(t *testing.T) {
 			}
 			sameStatus(t, d, status)
 			matches(t, d, []string{"get", "pods"}, `(?m)^default +web-node1 +file +1/1 +`)
+			matches(t, d, []string{"status", "web"}, `^Health: +Healthy: all containers run and are ready\n`,
+				`(?m)^Status: +Running, 1/1 ready, 1 `, `(?m)^Sandbox: +created \S+ ago$`, `(?m)^\S+ +running +true +1 +\S+ `)
 
 			d = d.again(t, func() { r.KillContainer(t, running, syscall.SIGKILL) }, args...)
 			again := d.watch(t, client.Options{Instance: up.Instance, Since: up.Revision})
@@ -102,6 +104,9 @@ func TestStatusFromTheRuntime(t *testing.T) {
 				c := p.Status.ContainerStatuses
 				return len(c) == 1 && c[0].State.Terminated != nil
 			})
+			if out, code := d.run(t, "status", "web"); code != 2 || !strings.Contains(out, " ended with the exit code 137") || !strings.Contains(out, "run crictl logs "+running) {
+				t.Errorf("status of the killed pod: %d\n%s", code, out)
+			}
 			if !after.Pods[0].Status.StartTime.Equal(status.StartTime) {
 				t.Errorf("the pod started at %v, and after a restart of the daemon at %v", status.StartTime, after.Pods[0].Status.StartTime)
 			}
