@@ -33,3 +33,25 @@ func TestGetPodsWithoutTheRuntime(t *testing.T) {
 		}
 	}
 }
+
+// An earlier version of the daemon refuses the parameter with which /pods has resourceVersions.
+func TestGetPodsFromAnEarlierVersion(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.URL.Path != "/pods":
+			w.WriteHeader(http.StatusNotFound)
+		case r.URL.Query().Has("resourceVersions"):
+			w.WriteHeader(http.StatusBadRequest)
+		default:
+			_, _ = io.WriteString(w, `{"kind":"PodList","apiVersion":"v1","items":[{"metadata":{"name":"b","namespace":"default"}},{"metadata":{"name":"a","namespace":"default"}}]}`)
+		}
+	}))
+	t.Cleanup(server.Close)
+	var out bytes.Buffer
+	root := newRootCommand()
+	root.SetOut(&out)
+	root.SetArgs([]string{"get", "pods", "--server", server.URL, "-o", "name"})
+	if err := root.ExecuteContext(t.Context()); err != nil || out.String() != "pod/a\npod/b\n" {
+		t.Errorf("%v, %s", err, &out)
+	}
+}
