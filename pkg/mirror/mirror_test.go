@@ -10,6 +10,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podconfigd/podconfigd/pkg/config"
 )
@@ -259,6 +260,27 @@ func TestAnotherClientDeletesAtOnce(t *testing.T) {
 		if s := w.status(); s.Pods != 0 {
 			t.Errorf("%d mirror pods", s.Pods)
 		}
+	})
+}
+
+// Of two daemons with one node name, the one that stopped leaves the mirror pods of the other.
+func TestTwoDaemons(t *testing.T) {
+	bubble(t, func(w *world) {
+		w.put(config.ADD, "file", staticPod("a", "1", v1.PodStatus{}))
+		w.put(config.ADD, "file", staticPod("b", "2", v1.PodStatus{}))
+		w.seen("api", "http")
+		w.expect(second, "create a", "create b")
+		w.remove("a")
+		for _, name := range []string{"a", "c"} { // "a" has another hash, "c" no static pod
+			others := staticPod(name, "", v1.PodStatus{})
+			others.UID, others.Annotations = "other-"+others.UID, map[string]string{v1.MirrorPodAnnotationKey: "other", config.OwnMirrorAnnotationKey: "true"}
+			others.UID += "-" + types.UID(name)
+			w.pods[name] = others
+			w.show(name)
+		}
+		w.put(config.REMOVE, "file", staticPod("b", "2", v1.PodStatus{}))
+		w.expect(9*time.Minute, "delete b")
+		w.stopped("another client deleted the mirror pod default/a")
 	})
 }
 

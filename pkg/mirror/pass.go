@@ -143,13 +143,13 @@ func (p *pass) sync(ctx context.Context, name types.NamespacedName) {
 	case !wanted && mirror == nil, wanted && mirror == nil && !s.seen:
 		return
 	case !wanted:
-		if p.book.complete {
+		if p.book.complete && p.mayDelete(mirror) {
 			p.delete(ctx, e, mirror, "its static pod is gone")
 		}
 		return
 	case mirror == nil:
 	case mirror.DeletionTimestamp != nil, !isMirrorOf(mirror, s.pod):
-		if !s.seen || !p.delete(ctx, e, mirror, "it does not match its static pod") {
+		if !s.seen || !p.mayDelete(mirror) || !p.delete(ctx, e, mirror, "it does not match its static pod") {
 			return
 		}
 	default:
@@ -157,6 +157,13 @@ func (p *pass) sync(ctx context.Context, name types.NamespacedName) {
 		return
 	}
 	p.create(ctx, e, s.pod)
+}
+
+// mayDelete reports whether a mirror pod can be deleted. While creation is stopped, it can be that
+// of another podconfigd, unless it was that of a static pod here, or is being deleted.
+func (p *pass) mayDelete(mirror *v1.Pod) bool {
+	_, ours := p.known[mirror.UID]
+	return p.stop == nil || ours || p.deletions[mirror.UID] != nil || mirror.DeletionTimestamp != nil
 }
 
 // errNameTaken is why a static pod has no mirror pod.
