@@ -75,9 +75,9 @@ func ReasonOf(err error) Reason {
 		{is(context.DeadlineExceeded, os.ErrDeadlineExceeded), ReasonTimeout},
 		{isTLS, ReasonTLS},
 		{is(syscall.EMFILE, syscall.ENFILE), ReasonDescriptors},
-		{isConnection, ReasonConnection},
 		{is(fs.ErrNotExist, syscall.ENOTDIR), ReasonNotFound},
 		{is(fs.ErrPermission), ReasonPermission},
+		{isConnection, ReasonConnection}, // after those of files: each error of a system call is a net.Error
 	} {
 		if kind.is(err) {
 			return kind.reason
