@@ -97,6 +97,9 @@ func excess(widths []int, width int) int {
 // draw returns the lines of the table, with the header if headed. selected is the row of the
 // cursor, or -1.
 func (t *table) draw(s *styles, width int, headed bool, selected int) []string {
+	if width <= marker {
+		return nil
+	}
 	widths := t.widths(width - marker)
 	var lines []string
 	if headed {

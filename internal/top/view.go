@@ -108,6 +108,9 @@ func (m *model) screen() []string {
 	for len(lines) < m.height-1 {
 		lines = append(lines, "")
 	}
+	for i := range lines {
+		lines[i] = ansi.Truncate(lines[i], m.width, "") // in a terminal of a few columns
+	}
 	return append(lines, m.footer())[:m.height]
 }
 

@@ -1,0 +1,119 @@
+package top
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+	"github.com/charmbracelet/x/ansi"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
+)
+
+// start is the time of the tests.
+var start = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
+func testPod(i int, image string) *v1.Pod {
+	return &v1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: fmt.Sprintf("pod%04d", i), UID: types.UID(fmt.Sprint(i))},
+		Spec:       v1.PodSpec{Containers: []v1.Container{{Name: "c", Image: image}}},
+		Status:     v1.PodStatus{Phase: v1.PodPending},
+	}
+}
+
+// filled returns a model with that many pods, and a row in each pane.
+func filled(t *testing.T, pods int) *model {
+	t.Helper()
+	m := newModel(t.Context(), &Config{})
+	m.Update(tickMsg(start))
+	m.Update(tea.WindowSizeMsg{Width: 80, Height: 24})
+	add := &v1alpha1.Update{Op: v1alpha1.OpAdd, Source: "file"}
+	for i := range pods {
+		add.Pods = append(add.Pods, testPod(i, "i:1"))
+	}
+	change := &v1alpha1.Update{Op: v1alpha1.OpUpdate, Source: "file", Revision: 2, Time: &start, Pods: []*v1.Pod{testPod(0, "i:2")}}
+	m.Update(eventsMsg{{update: add}, {update: &v1alpha1.Update{Op: v1alpha1.OpBookmark, InitialSyncComplete: true}}, {update: change}})
+	m.Update(statusMsg{status: &v1alpha1.Status{
+		NodeName: "node1", Ready: true, StartTime: start, Pods: pods,
+		Sources: []v1alpha1.SourceStatus{{Name: "file", Seen: true, File: &v1alpha1.FileStatus{Path: "/m", Manifests: []v1alpha1.Manifest{
+			{Path: "/m/a.yaml", State: v1alpha1.ManifestAccepted}, {Path: "/m/日本.yaml", State: v1alpha1.ManifestRejected, Message: "日本.yaml:7: spec: \x1b[35mbad"},
+		}}}},
+		Subscribers: []v1alpha1.Subscriber{{ID: 1, PID: 7, Lag: 3}},
+	}})
+	return m
+}
+
+// No size of the terminal breaks the view: all lines fit, in each state.
+func TestTheViewFitsEachSize(t *testing.T) {
+	m := filled(t, 100)
+	for name, keys := range map[string]string{"panes": "", "help": "?", "manifest": "2\r", "pod": "3\r", "update": "4\r", "filter": "/p"} {
+		for _, key := range keys {
+			m.Update(tea.KeyPressMsg{Code: key, Text: strings.Trim(string(key), "\r")})
+		}
+		for width := range 170 {
+			for height := range 60 {
+				if width > 40 && width%16 != 0 || height > 10 && height%8 != 0 {
+					continue
+				}
+				m.Update(tea.WindowSizeMsg{Width: width, Height: height})
+				lines := m.screen()
+				if width > 0 && len(lines) != height {
+					t.Fatalf("%s, %dx%d: %d lines", name, width, height, len(lines))
+				}
+				for _, line := range lines {
+					if ansi.StringWidth(line) > width || strings.Contains(line, "\x1b[35m") {
+						t.Fatalf("%s, %dx%d: %q", name, width, height, line)
+					}
+				}
+			}
+		}
+		m.typing, m.help, m.detail = false, false, nil
+		m.setFilter("")
+	}
+}
+
+// The cursor stays on its pod while others come and go.
+func TestTheCursorStaysOnItsRow(t *testing.T) {
+	m := filled(t, 100)
+	for range 50 {
+		m.Update(tea.KeyPressMsg{Code: tea.KeyDown})
+	}
+	selected := func() string { return m.pods.shown[m.lists[panePods].cursor].name }
+	if got := selected(); got != "default/pod0050" {
+		t.Fatalf("selected %s", got)
+	}
+	remove := &v1alpha1.Update{Op: v1alpha1.OpRemove, Source: "file", Revision: 3}
+	for i := range 40 {
+		remove.Pods = append(remove.Pods, testPod(i, "i:1"))
+	}
+	m.Update(eventsMsg{{update: remove}})
+	if got := selected(); got != "default/pod0050" {
+		t.Errorf("selected %s after a removal", got)
+	}
+	if screen := ansi.Strip(strings.Join(m.screen(), "\n")); !strings.Contains(screen, "› default/pod0050") || !strings.Contains(screen, "Pods 60 ") {
+		t.Errorf("the screen:\n%s", screen)
+	}
+}
+
+// The cost of a screen does not depend on the number of pods.
+func BenchmarkScreen(b *testing.B) {
+	for _, pods := range []int{100, 5000} {
+		b.Run(fmt.Sprint(pods), func(b *testing.B) {
+			m := newModel(b.Context(), &Config{})
+			m.Update(tea.WindowSizeMsg{Width: 200, Height: 50})
+			add := &v1alpha1.Update{Op: v1alpha1.OpAdd, Source: "file"}
+			for i := range pods {
+				add.Pods = append(add.Pods, testPod(i, "i:1"))
+			}
+			m.Update(eventsMsg{{update: add}})
+			for b.Loop() {
+				m.View()
+			}
+		})
+	}
+}
