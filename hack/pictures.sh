@@ -68,7 +68,7 @@ demo() {
 	TMPDIR=/tmp "$root/examples/demo.sh" "$bin" 2>&1 |
 		sed -E "s,podconfigd-demo\.[A-Za-z0-9]{6},podconfigd-demo.shown0,g
 			s/^# .*/\x1b[36m&\x1b[0m/; s/^\\$ .*/\x1b[1m&\x1b[0m/; s/^(TIME|MANIFEST|SOURCE) .*/\x1b[2m&\x1b[0m/
-			s/ ADD /\x1b[32m&\x1b[0m/; s/ REMOVE /\x1b[31m&\x1b[0m/" | ./ansisvg 'make demo' >"$out/demo.svg"
+			/^[0-9]/ s/ ADD /\x1b[32m&\x1b[0m/; /^[0-9]/ s/ REMOVE /\x1b[31m&\x1b[0m/" | ./ansisvg 'make demo' >"$out/demo.svg"
 }
 
 for picture; do "$picture"; done

@@ -7,6 +7,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"fmt"
 	"html"
 	"io"
@@ -73,7 +74,7 @@ func convert(w io.Writer, r io.Reader, title string) error {
 	for len(lines) > 0 && len(lines[len(lines)-1]) == 0 {
 		lines = lines[:len(lines)-1]
 	}
-	out := bufio.NewWriter(w)
+	out := new(bytes.Buffer)
 	totalWidth, height := float64(width)*cellWidth+2*margin, len(lines)*lineHeight+bar+margin
 	fmt.Fprintf(out, `<svg xmlns="http://www.w3.org/2000/svg" width="%.0f" height="%d" viewBox="0 0 %.0f %d" role="img" font-family="ui-monospace, 'SF Mono', Menlo, Consolas, 'DejaVu Sans Mono', monospace" font-size="14">`+"\n", totalWidth, height, totalWidth, height)
 	fmt.Fprintf(out, "<title>%s</title>\n", html.EscapeString(title))
@@ -88,11 +89,12 @@ func convert(w io.Writer, r io.Reader, title string) error {
 		}
 	}
 	fmt.Fprintln(out, "</svg>")
-	return out.Flush()
+	_, err := out.WriteTo(w)
+	return err
 }
 
 // writeRun writes the text with its exact width, so that columns are aligned in any font.
-func writeRun(w io.Writer, r run, y int) {
+func writeRun(w *bytes.Buffer, r run, y int) {
 	attributes := ""
 	color := r.style.color
 	if color == "" {

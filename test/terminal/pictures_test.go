@@ -24,10 +24,10 @@ func TestThePictureIsUpToDate(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	if out, err := exec.Command(filepath.Join(root, "hack/pictures.sh"), program, dir, "top").CombinedOutput(); err != nil {
+	if out, err := exec.Command(filepath.Join(root, "hack", "pictures.sh"), program, dir, "top").CombinedOutput(); err != nil {
 		t.Fatalf("hack/pictures.sh: %v\n%s", err, out)
 	}
-	want, got := text(t, filepath.Join(dir, "top.svg")), text(t, filepath.Join(root, "docs/images/top.svg"))
+	want, got := text(t, filepath.Join(dir, "top.svg")), text(t, filepath.Join(root, "docs", "images", "top.svg"))
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("docs/images/top.svg is not up to date, run: make pictures\n%s", diff)
 	}
@@ -39,7 +39,7 @@ func TestThePictureOfTheDemoIsWellFormed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := text(t, filepath.Join(root, "docs/images/demo.svg")); len(got) < 50 {
+	if got := text(t, filepath.Join(root, "docs", "images", "demo.svg")); len(got) < 50 {
 		t.Errorf("only %d texts: %q", len(got), got)
 	}
 }
