@@ -81,6 +81,10 @@ func runsWithoutRoot(t *testing.T, c *cluster) {
 	r := deploy(t, c, folder(t, plain))
 	p := n.runDaemon(t, r)
 
+	config, _ := image(t)
+	if pod := p.pod.Spec.SecurityContext; config.User != fmt.Sprintf("%d:%d", *pod.RunAsUser, *pod.RunAsGroup) {
+		t.Errorf("the image is for the user %q, and the DaemonSet for %d:%d", config.User, *pod.RunAsUser, *pod.RunAsGroup)
+	}
 	t.Run("process", func(t *testing.T) {
 		expectProcess(t, p.PID(t, p.id), map[string]string{
 			"Uid": "65532 65532 65532 65532", "Gid": "65532 65532 65532 65532", "Groups": "65532", "NoNewPrivs": "1", "Seccomp": "2",
