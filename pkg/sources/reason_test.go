@@ -29,7 +29,7 @@ func TestReasons(t *testing.T) {
 		sources.ReasonPermission:      {&fs.PathError{Op: "open", Err: syscall.EACCES}},
 		sources.ReasonUnauthorized:    {apierrors.NewUnauthorized("no")},
 		sources.ReasonForbidden:       {apierrors.NewForbidden(metav1.SchemeGroupVersion.WithResource("pods").GroupResource(), "", nil)},
-		sources.ReasonExpired:         {apierrors.NewResourceExpired("old"), apierrors.NewGone("gone")},
+		sources.ReasonExpired:         {apierrors.NewResourceExpired("old")},
 		sources.ReasonTooManyRequests: {apierrors.NewTooManyRequests("slow", 1)},
 		sources.ReasonHTTPServerError: {&apierrors.StatusError{ErrStatus: metav1.Status{Code: 503, Reason: "what a server invents"}}},
 		sources.ReasonHTTPClientError: {sources.Because(sources.ReasonOfCode(418), errors.New("418"))},
