@@ -129,6 +129,19 @@ func TestStoryOfASharedName(t *testing.T) {
 	}
 }
 
+// The story of a manifest has its own pod, also if another source has a pod of that name.
+func TestStoryOfAManifestWhoseNameIsShared(t *testing.T) {
+	f := facts()
+	f.Pods = append([]v1.Pod{pod("default", "web-node1", "x", "api")}, f.Pods...)
+	subject, err := Find("web.yaml", f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s := Tell(subject, f); s.Pod.UID != "web" || len(s.OtherPods) != 1 || s.OtherPods[0].UID != "x" {
+		t.Errorf("got %+v and others %+v", s.Pod, s.OtherPods)
+	}
+}
+
 func TestStoryOfASource(t *testing.T) {
 	for want, change := range map[string]func(*v1alpha1.SourceStatus){
 		"Unhealthy: the source file is degraded, and the pod is that of its last set: gone: make /m readable again": func(s *v1alpha1.SourceStatus) {

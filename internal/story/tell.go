@@ -17,7 +17,11 @@ func Tell(subject Subject, f *Facts) *v1alpha1.Story {
 	}
 	s.Changes = f.Changes[max(0, len(f.Changes)-maxChanges):]
 	if subject.Name != "" {
-		addPods(s, f)
+		uid := ""
+		if subject.Manifest != nil {
+			uid = subject.Manifest.UID
+		}
+		addPods(s, f, uid)
 	}
 	source := subject.Source
 	if s.Manifest = subject.Manifest; s.Manifest == nil {
@@ -41,15 +45,25 @@ func Tell(subject Subject, f *Facts) *v1alpha1.Story {
 	return s
 }
 
-// addPods adds the pods of the name. A pod that is not a mirror pod comes first.
-func addPods(s *v1alpha1.Story, f *Facts) {
+// addPods adds the pods of the name. That of the manifest's UID comes first, and then one that is
+// not a mirror pod.
+func addPods(s *v1alpha1.Story, f *Facts, uid string) {
+	rank := func(p *v1alpha1.StoryPod) int {
+		switch {
+		case p.UID == uid && uid != "":
+			return 0
+		case !p.Mirror:
+			return 1
+		}
+		return 2
+	}
 	for i := range f.Pods {
 		pod := &f.Pods[i]
 		if pod.Namespace != s.Namespace || pod.Name != s.Name {
 			continue
 		}
 		p := podOf(pod, f)
-		if s.Pod != nil && s.Pod.Mirror && !p.Mirror {
+		if s.Pod != nil && rank(p) < rank(s.Pod) {
 			s.Pod, p = p, s.Pod
 		}
 		if s.Pod == nil {
