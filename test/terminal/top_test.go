@@ -84,6 +84,7 @@ func TestKeysOpenWhatARowHas(t *testing.T) {
 	term.press("1", "Enter")
 	term.shows("Source file", "degraded: false", "watch: inotify")
 	term.back()
+	term.shows("(this view)") // in the second status: the first is older than the stream
 	term.press("5", "Enter")
 	term.shows("Subscriber ", "mode: incremental")
 	term.press("C-c")
