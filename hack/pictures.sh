@@ -46,11 +46,15 @@ top() {
 	cp "$root"/examples/manifests/* manifests/
 	"$bin" --pod-manifest-path manifests --hostname-override node1 --socket "$PODCONFIGD_SOCKET" --state-dir state 2>log &
 	daemon=$!
+	for _ in $(seq 100); do # so that the first pods are no updates
+		if "$bin" get pods 2>/dev/null | grep -q node-exporter-node1; then break; fi
+		sleep 0.1
+	done
 	env -u NO_COLOR tmux -u -S tmux -f /dev/null new-session -d -x 116 -y 25 "TERM=screen-256color '$bin' top"
 	shows 'default/web-node1'
 	shows 'Subscribers 1'
 	shop 1.27 | move shop.yaml
-	shows 'ADD'
+	shows 'nginx:1.27'
 	shop 1.28 | move shop.yaml
 	shows 'nginx:1.28'
 	shop 1.28 | sed 's/containerPort: 9090/containerPort: "9090"/' | move shop.yaml

@@ -130,8 +130,12 @@ func (term *terminal) back() {
 // ends waits until the command has ended with the exit code.
 func (term *terminal) ends(code int) {
 	term.t.Helper()
-	testutil.Until(term.t, "the command ends", func() bool { return term.tmux("display-message", "-p", "#{pane_dead}") == "1" })
-	if got := term.tmux("display-message", "-p", "#{pane_dead_status}"); got != strconv.Itoa(code) {
+	var got string
+	testutil.Until(term.t, "the command ends", func() bool {
+		got = term.tmux("display-message", "-p", "#{pane_dead_status}") // later than pane_dead
+		return got != ""
+	})
+	if got != strconv.Itoa(code) {
 		term.t.Errorf("exit code %s, want %d", got, code)
 	}
 }
