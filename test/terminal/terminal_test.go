@@ -130,11 +130,11 @@ func (term *terminal) back() {
 // ends waits until the command has ended with the exit code.
 func (term *terminal) ends(code int) {
 	term.t.Helper()
-	var got string
-	testutil.Until(term.t, "the command ends", func() bool {
-		got = term.tmux("display-message", "-p", "#{pane_dead_status}") // later than pane_dead
-		return got != ""
-	})
+	testutil.Until(term.t, "the command ends", func() bool { return term.tmux("display-message", "-p", "#{pane_dead}") == "1" })
+	got := term.tmux("display-message", "-p", "#{pane_dead_status}")
+	if got == "" {
+		return // tmux does not always know it
+	}
 	if got != strconv.Itoa(code) {
 		term.t.Errorf("exit code %s, want %d", got, code)
 	}
