@@ -21,7 +21,7 @@ give them to its user. It runs as root before the daemon starts, for example in 
 Of root's capabilities it needs CAP_CHOWN.
 
 A directory that belongs to the user already stays as it is. Otherwise, the user gets everything
-in it.`,
+in it. A symbolic link in place of a directory is an error.`,
 		Example: `  # Create the directories for a daemon that runs as user and group 65532
   podconfigd prepare --owner 65532:65532 /run/podconfigd /var/lib/podconfigd`,
 		Args: someArgs("DIR", 0),

@@ -2,6 +2,7 @@
 package ownership
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -28,9 +29,11 @@ func ParseOwner(s string) (Owner, error) {
 	return Owner{int(uid), int(gid)}, nil
 }
 
+var errNotDirectory = errors.New("it is not a directory: give the directory itself")
+
 // Give creates a directory, unless it exists, and gives it to the owner with everything in it.
-// A directory that belongs to the owner stays as it is. Of root's capabilities, Give needs
-// CAP_CHOWN only.
+// A directory that belongs to the owner stays as it is. A symbolic link in its place is an error.
+// Of root's capabilities, Give needs CAP_CHOWN only.
 func Give(dir string, owner Owner) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("creating a directory for %s: %w", owner, err)
@@ -39,10 +42,13 @@ func Give(dir string, owner Owner) error {
 	if err != nil {
 		return fmt.Errorf("giving a directory to %s: %w", owner, err)
 	}
+	if !info.IsDir() { // a link: another user may have made it
+		return fmt.Errorf("giving %s to %s: %w", dir, owner, errNotDirectory)
+	}
 	if has(info, owner) {
 		return nil
 	}
-	err = give(dir, owner)
+	err = give(dir, info, owner)
 	if errors.Is(err, fs.ErrPermission) {
 		err = fmt.Errorf("%w; run as root with CAP_CHOWN", err)
 	}
@@ -59,7 +65,7 @@ func has(info fs.FileInfo, owner Owner) bool {
 
 // give gives a directory last, so that an interrupted one is given again. Below dir, it follows
 // no symbolic link.
-func give(dir string, owner Owner) error {
+func give(dir string, info fs.FileInfo, owner Owner) error {
 	self := Owner{os.Geteuid(), os.Getegid()}
 	if err := os.Lchown(dir, self.UID, self.GID); err != nil { // to read it without CAP_DAC_OVERRIDE
 		return err
@@ -69,10 +75,13 @@ func give(dir string, owner Owner) error {
 		return err
 	}
 	defer root.Close()
+	if opened, err := root.Stat("."); err != nil || !os.SameFile(opened, info) { // it was replaced
+		return cmp.Or(err, errNotDirectory)
+	}
 	if err := giveEntries(root, ".", self, owner); err != nil {
 		return err
 	}
-	return os.Lchown(dir, owner.UID, owner.GID)
+	return root.Lchown(".", owner.UID, owner.GID)
 }
 
 func giveEntries(root *os.Root, dir string, self, owner Owner) error {

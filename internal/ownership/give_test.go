@@ -51,6 +51,29 @@ func TestGive(t *testing.T) {
 	}
 }
 
+// A link in a directory of another user does not give away what it refers to.
+func TestGiveLink(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("giving files to another user takes root")
+	}
+	outside := t.TempDir()
+	file := filepath.Join(outside, "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	link := filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink(outside, link); err != nil {
+		t.Fatal(err)
+	}
+	err := Give(link, Owner{65532, 65532})
+	if want := "giving " + link + " to 65532:65532: it is not a directory: give the directory itself"; err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
+	for _, path := range []string{outside, file, link} {
+		expectOwner(t, path, Owner{0, 0})
+	}
+}
+
 // A directory that the owner has is not read again.
 func TestGiveAgain(t *testing.T) {
 	dir := t.TempDir()
