@@ -32,12 +32,18 @@ type podPrinter struct {
 // runtimeAge is how long the pods of the runtime are used for further rows.
 const runtimeAge = time.Second
 
+// noRuntimeError means that a pod was not printed, because the daemon did not tell the pods of the
+// runtime.
+type noRuntimeError struct{ error }
+
+func (e *noRuntimeError) Unwrap() error { return e.error }
+
 // PrintObj prints a pod, a list of pods, or an event of a watch.
 func (p *podPrinter) PrintObj(obj runtime.Object, out io.Writer) error {
 	if p.asked.IsZero() || (p.running != nil && time.Since(p.asked) > runtimeAge) {
 		running, err := askRuntime(p.ctx, p.client)
 		if err != nil {
-			return err
+			return &noRuntimeError{err}
 		}
 		p.running, p.asked = running, time.Now()
 	}

@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/liggitt/tabwriter"
@@ -36,10 +38,12 @@ type podWatch struct {
 	// table aligns rows with those before.
 	table *tabwriter.Writer
 	notes io.Writer
-	// revision is the last revision that was received; empty before the first list.
+	// revision is the last revision that was printed; empty before the first list. fresh is true
+	// if it is that of a list.
 	revision string
-	// printed has the version of each pod that was printed last.
-	printed map[types.UID]string
+	fresh    bool
+	// known has the pods as they were received last, by name.
+	known   map[types.NamespacedName]*unstructured.Unstructured
 	failure string
 }
 
@@ -47,7 +51,7 @@ func newPodWatch(o *getOptions, c *client.Client, printer printers.ResourcePrint
 	failing := &failingWriter{Writer: out}
 	return &podWatch{
 		opts: o, client: c, printer: printer, selects: selects, out: failing, table: printers.GetNewTabWriter(failing), notes: notes,
-		printed: make(map[types.UID]string),
+		known: make(map[types.NamespacedName]*unstructured.Unstructured),
 	}
 }
 
@@ -65,8 +69,9 @@ func (w *podWatch) run(ctx context.Context) error {
 		switch {
 		case w.out.err != nil:
 			return w.out.err
-		case errors.Is(err, errExpired):
+		case errors.Is(err, errExpired) && !w.fresh:
 			continue
+		case errors.Is(err, errExpired): // the next one may expire at once too
 		case err != nil && w.revision == "" && !notKnownYet(err):
 			return err
 		case err != nil && err.Error() != w.failure:
@@ -151,24 +156,56 @@ func (w *podWatch) gone(err error) error {
 	return err
 }
 
-// list prints the pods that are new or changed since they were printed.
+// list prints the pods that are gone, new or changed since the last list.
 func (w *podWatch) list(ctx context.Context) error {
 	list, err := getList(ctx, w.client, w.path(), w.query())
 	if err != nil {
 		return err
 	}
-	items := slices.DeleteFunc(list.Items, func(pod unstructured.Unstructured) bool {
-		return !w.selects(&pod) || w.printed[pod.GetUID()] == pod.GetResourceVersion()
-	})
+	items := slices.DeleteFunc(list.Items, func(pod unstructured.Unstructured) bool { return !w.selects(&pod) })
 	first := w.revision == ""
 	if err := notFound(w.opts.names, items); first && len(w.opts.names) > 0 && err != nil && !w.opts.ignoreNotFound {
 		return err
 	}
-	w.revision = list.GetResourceVersion()
-	if !first || !w.opts.watchOnly {
-		return w.print(apiwatch.Added, items)
+	if first && w.opts.watchOnly {
+		for i := range items {
+			w.known[podName(&items[i])] = &items[i]
+		}
+	} else if err := w.changes(items); err != nil {
+		return err
 	}
+	w.revision, w.fresh = list.GetResourceVersion(), true
 	return nil
+}
+
+// changes prints how a list differs from the known pods.
+func (w *podWatch) changes(items []unstructured.Unstructured) error {
+	gone := maps.Clone(w.known)
+	for i := range items {
+		delete(gone, podName(&items[i]))
+	}
+	for _, name := range slices.SortedFunc(maps.Keys(gone), func(a, b types.NamespacedName) int { return strings.Compare(a.String(), b.String()) }) {
+		if err := w.print(apiwatch.Deleted, gone[name]); err != nil {
+			return err
+		}
+	}
+	for i := range items {
+		kind, known := apiwatch.Added, w.known[podName(&items[i])]
+		if known != nil && known.GetResourceVersion() == items[i].GetResourceVersion() {
+			continue
+		}
+		if known != nil && known.GetUID() == items[i].GetUID() {
+			kind = apiwatch.Modified
+		}
+		if err := w.print(kind, &items[i]); err != nil {
+			return err
+		}
+	}
+	return w.flush()
+}
+
+func podName(pod *unstructured.Unstructured) types.NamespacedName {
+	return types.NamespacedName{Namespace: pod.GetNamespace(), Name: pod.GetName()}
 }
 
 // take prints an event.
@@ -183,27 +220,30 @@ func (w *podWatch) take(kind apiwatch.EventType, data []byte) error {
 		message, _, _ := unstructured.NestedString(content, "message") // it may have none
 		return w.gone(&client.RefusedError{Code: int(code), Message: message})
 	}
-	w.revision = object.GetResourceVersion()
-	if kind == apiwatch.Bookmark || !w.selects(&object) {
-		return nil
+	var err error
+	if kind != apiwatch.Bookmark && w.selects(&object) {
+		err = orElse(w.print(kind, &object), w.flush())
 	}
-	return w.print(kind, []unstructured.Unstructured{object})
+	if _, later := errors.AsType[*noRuntimeError](err); !later { // otherwise the daemon sends it again
+		w.revision, w.fresh = object.GetResourceVersion(), false
+	}
+	return err
 }
 
-// print prints pods one by one, aligned with those before.
-func (w *podWatch) print(kind apiwatch.EventType, pods []unstructured.Unstructured) error {
-	for i := range pods {
-		w.printed[pods[i].GetUID()] = pods[i].GetResourceVersion()
-		if kind == apiwatch.Deleted {
-			delete(w.printed, pods[i].GetUID())
-		}
-		var object runtime.Object = &pods[i]
-		if w.opts.watchEvents {
-			object = &metav1.WatchEvent{Type: string(kind), Object: runtime.RawExtension{Object: object}}
-		}
-		if err := w.printer.PrintObj(object, w.table); err != nil {
-			return err
-		}
+// print prints a pod, aligned with those before.
+func (w *podWatch) print(kind apiwatch.EventType, pod *unstructured.Unstructured) error {
+	var object runtime.Object = pod
+	if w.opts.watchEvents {
+		object = &metav1.WatchEvent{Type: string(kind), Object: runtime.RawExtension{Object: pod}}
 	}
-	return orElse(w.table.Flush(), w.out.err)
+	if err := w.printer.PrintObj(object, w.table); err != nil {
+		return err
+	}
+	if w.known[podName(pod)] = pod; kind == apiwatch.Deleted {
+		delete(w.known, podName(pod))
+	}
+	return nil
 }
+
+// flush writes the rows that were printed.
+func (w *podWatch) flush() error { return orElse(w.table.Flush(), w.out.err) }
