@@ -3,6 +3,7 @@ package apiserver
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -14,6 +15,9 @@ import (
 
 // writeTimeout is the maximum time until the answer to a request of a PodWriter.
 const writeTimeout = 10 * time.Second
+
+// errNoPod means that a request was successful, and its answer is no pod.
+var errNoPod = errors.New("reading the answer of the apiserver")
 
 // PodWriter reads, creates and deletes pods in the apiserver of a kubeconfig, and writes their
 // status. It reads the kubeconfig again when it changes. If the apiserver does not accept the
@@ -48,6 +52,9 @@ func (w *PodWriter) Delete(ctx context.Context, namespace, name string, uid type
 			GracePeriodSeconds: new(int64), Preconditions: &metav1.Preconditions{UID: &uid},
 		})
 	})
+	if errors.Is(err, errNoPod) { // a Status
+		return nil
+	}
 	return err
 }
 
@@ -72,7 +79,10 @@ func (w *PodWriter) do(ctx context.Context, request func(rest.Interface) *rest.R
 		object, err := request(client.rest).MaxRetries(0).Do(ctx).Get()
 		switch {
 		case err == nil:
-			pod, _ := object.(*v1.Pod) // the answer to a deletion can be a Status
+			pod, is := object.(*v1.Pod)
+			if !is {
+				return nil, fmt.Errorf("%w: %T: expected a pod", errNoPod, object)
+			}
 			return pod, nil
 		case attempt == 0 && (apierrors.IsUnauthorized(err) || refusedInTLS(err)):
 			w.connector.distrust(client)

@@ -78,3 +78,27 @@ func TestPodWriter(t *testing.T) {
 		t.Errorf("it asks for a wait of %d seconds: %t", seconds, asked)
 	}
 }
+
+// An answer that is no pod, for example that of a proxy, is an error.
+func TestPodWriterGetsNoPod(t *testing.T) {
+	server := httptest.NewTLSServer(nethttp.HandlerFunc(func(w nethttp.ResponseWriter, _ *nethttp.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, `{"kind":"Status","apiVersion":"v1","status":"Success"}`)
+	}))
+	defer server.Close()
+	path := filepath.Join(t.TempDir(), "kubeconfig")
+	components.WriteKubeconfig(t, path, components.NewKubeconfig(server.URL, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})))
+	writer := NewPodWriter(path, "test")
+	defer writer.Close()
+	for name, request := range map[string]func() (*v1.Pod, error){
+		"get": func() (*v1.Pod, error) { return writer.Get(t.Context(), "ns", "a") },
+		"create": func() (*v1.Pod, error) {
+			return writer.Create(t.Context(), &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "a"}})
+		},
+		"patch": func() (*v1.Pod, error) { return writer.PatchStatus(t.Context(), "ns", "a", []byte("{}")) },
+	} {
+		if pod, err := request(); pod != nil || err == nil || !strings.Contains(err.Error(), "expected a pod") {
+			t.Errorf("%s: %v, %v", name, pod, err)
+		}
+	}
+}
