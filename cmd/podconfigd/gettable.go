@@ -114,7 +114,7 @@ func (p *podPrinter) cells(pod *v1.Pod) []any {
 	row = append(row, string(pod.UID), strings.Join(images(pod), ","))
 	cells := make([]any, len(row))
 	for i := range row {
-		cells[i] = row[i]
+		cells[i] = cell(row[i])
 	}
 	return cells
 }

@@ -2,8 +2,13 @@ package main
 
 import (
 	"bytes"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
+	"unicode"
 
 	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
@@ -40,5 +45,27 @@ a\nb.yaml: Rejected: NotYAML: what\x1b\u009b
 `
 	if diff := cmp.Diff(want, out.String()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// Escape sequences in a pod do not reach the terminal from tables of get pods either.
+func TestControlCharactersInPods(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/pods" {
+			w.WriteHeader(http.StatusNotFound)
+			return
+		}
+		_, _ = io.WriteString(w, `{"items":[{"metadata":{"name":"web","annotations":{"a":"\u009b2J\u001b[2J\b\u007f"}},"spec":{"containers":[{"name":"c","image":"i\u009b2J\b\u007f"}]}}]}`)
+	}))
+	t.Cleanup(server.Close)
+	for _, format := range []string{"wide", "custom-columns=A:.metadata.annotations.a"} {
+		var out bytes.Buffer
+		root := newRootCommand()
+		root.SetOut(&out)
+		root.SetArgs([]string{"get", "pods", "--server", server.URL, "-o", format})
+		err := root.ExecuteContext(t.Context())
+		if err != nil || strings.ContainsFunc(strings.ReplaceAll(out.String(), "\n", ""), unicode.IsControl) || !strings.Contains(out.String(), `\u009b2J`) {
+			t.Errorf("%s: %v, %q", format, err, &out)
+		}
 	}
 }

@@ -6,7 +6,9 @@ import (
 	"io"
 	"reflect"
 	"regexp"
+	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/liggitt/tabwriter"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -130,7 +132,7 @@ func (c *columns) row(obj runtime.Object, out io.Writer) error {
 		}
 		for _, results := range found {
 			for _, value := range results {
-				values = append(values, printers.EscapeTerminal(fmt.Sprint(value.Interface())))
+				values = append(values, escape(fmt.Sprint(value.Interface())))
 			}
 		}
 		cells[i] = strings.Join(values, ",")
@@ -138,6 +140,26 @@ func (c *columns) row(obj runtime.Object, out io.Writer) error {
 	_, err = fmt.Fprintln(out, strings.Join(cells, "\t"))
 	return err
 }
+
+// escape escapes what moves the cursor of a terminal. kubectl escapes only ESC and CR, but some
+// terminals also take C1 control characters, such as U+009B, for the start of a sequence.
+func escape(text string) string {
+	text = printers.EscapeTerminal(text)
+	if !strings.ContainsFunc(text, moves) {
+		return text
+	}
+	var escaped strings.Builder
+	for _, r := range text {
+		if moves(r) {
+			escaped.WriteString(strings.Trim(strconv.QuoteRune(r), "'"))
+		} else {
+			escaped.WriteRune(r)
+		}
+	}
+	return escaped.String()
+}
+
+func moves(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\t' }
 
 // contentOf returns the fields of an object. An event of a watch has type and object.
 func contentOf(obj runtime.Object) (map[string]any, error) {
