@@ -206,7 +206,12 @@ func TestAccessRulesAreReplaced(t *testing.T) {
 	if !reset || strings.Contains(after, "a-node1") || !strings.Contains(after, "b-node1") || strings.Contains(after, "PASSWORD") {
 		t.Errorf("after the restart: %s", after)
 	}
-	// With the same rules, the stream resumes.
+	// With the same rules, the stream resumes, from a revision that it got by them: before the source
+	// delivers its first set, there is none.
+	testutil.Until(t, "the source is seen", func() bool {
+		_, after, _ := strings.Cut(lines.String(), `"message":"the access rules changed after revision`)
+		return strings.Contains(after, `"ready":true`)
+	})
 	restart()
 	d.putFile(t, "b", "apiVersion: v1\nkind: Pod\nmetadata: {name: b, labels: {app: b, is: last}}\nspec: {containers: [{name: c, image: i}]}\n")
 	testutil.Until(t, "the stream has the change", func() bool { return strings.Contains(lines.String(), `"is":"last"`) })
