@@ -48,9 +48,9 @@ directory.
 
 The exit code is 0 if nothing is wrong, 1 if the command fails, and 2 if something is wrong:
 a manifest is not accepted, a source is degraded or has not delivered its pods, updates are
-not stored, or the container runtime does not answer. With POD or FILE, it is 2 if the pod
-is known not to run. It is 0 if the pod runs or completed, and also if the daemon has no
-container runtime.
+not stored, the container runtime does not answer, or mirror pods can't be created. With POD
+or FILE, it is 2 if the pod is known not to run. It is 0 if the pod runs or completed, and
+also if the daemon has no container runtime.
 
 On a terminal, the output is colored. The environment variables NO_COLOR and TERM=dumb turn
 colors off. With --watch, the command prints the status again at each change, until it is

@@ -13,7 +13,7 @@ func mirrorPodsSection(m *v1alpha1.MirrorStatus) *page {
 	state, severity := "", normal
 	switch {
 	case m.Stopped != nil:
-		state, severity = ", stopped: "+m.Stopped.Reason, warning
+		state, severity = ", stopped: "+m.Stopped.Reason, bad
 		if m.Stopped.Until != nil {
 			state += "; tries again at " + m.Stopped.Until.Local().Format(time.TimeOnly)
 		}
@@ -27,11 +27,11 @@ func mirrorPodsSection(m *v1alpha1.MirrorStatus) *page {
 	rows := make([]tableRow, 0, len(m.Problems))
 	for i := range m.Problems {
 		problem := &m.Problems[i]
-		rows = append(rows, tableRow{[]string{problem.Namespace + "/" + problem.Name, age(&problem.Since), problem.Message}, warning})
+		rows = append(rows, tableRow{[]string{problem.Namespace + "/" + problem.Name, age(&problem.Since), problem.Message}, bad})
 	}
 	p.table([]string{"MIRROR POD", "SINCE", "PROBLEM"}, rows)
 	if m.ProblemsOmitted > 0 {
-		p.add(warning, "and %d more", m.ProblemsOmitted)
+		p.add(bad, "and %d more", m.ProblemsOmitted)
 	}
 	return p
 }

@@ -7,8 +7,8 @@ import (
 )
 
 // Problems lists what is wrong with a daemon: its sources and their manifests, the state
-// directory and the container runtime. The daemon is healthy if there are none. The state of
-// pods in the runtime does not count.
+// directory, the container runtime and the mirror pods. The daemon is healthy if there are none.
+// The state of pods in the runtime does not count.
 func Problems(status *v1alpha1.Status) (problems []string) {
 	states := make(map[v1alpha1.ManifestState]int)
 	for i := range status.Sources {
@@ -42,6 +42,25 @@ func Problems(status *v1alpha1.Status) (problems []string) {
 	}
 	if status.Runtime != nil && !status.Runtime.Healthy {
 		problems = append(problems, "container runtime unhealthy")
+	}
+	if status.MirrorPods != nil {
+		problems = append(problems, mirrorProblems(status.MirrorPods)...)
+	}
+	return problems
+}
+
+// mirrorProblems lists what is wrong with the mirror pods. Waiting for the node is normal: it may
+// register later.
+func mirrorProblems(m *v1alpha1.MirrorStatus) (problems []string) {
+	if m.Stopped != nil {
+		problems = append(problems, "mirror pods stopped")
+	}
+	switch n := len(m.Problems) + m.ProblemsOmitted; n {
+	case 0:
+	case 1:
+		problems = append(problems, "requests for 1 mirror pod fail")
+	default:
+		problems = append(problems, fmt.Sprintf("requests for %d mirror pods fail", n))
 	}
 	return problems
 }

@@ -175,8 +175,9 @@ func mirrorPodsOfAnotherClient(t *testing.T, c *cluster, _ *components.Runtime) 
 	})
 	d.putFile(t, "more", hostManifest)
 	d.mirrorStatus(t, "two static pods", func(s *v1alpha1.MirrorStatus) bool { return s.StaticPods == 2 && s.Pods == 0 })
-	if out, _ := d.run(t, "status"); !strings.Contains(out, "Mirrors:   0 of 2 static pods, stopped: another client created the mirror pod default/kubelets-mirror2, so a kubelet manages this node") {
-		t.Errorf("the status is\n%s", out)
+	if out, code := d.run(t, "status"); code != 2 || !strings.HasPrefix(out, "Health:    mirror pods stopped\n") ||
+		!strings.Contains(out, "Mirrors:   0 of 2 static pods, stopped: another client created the mirror pod default/kubelets-mirror2, so a kubelet manages this node") {
+		t.Errorf("the exit code is %d, the status is\n%s", code, out)
 	}
 	if n := strings.Count(d.log.String(), "Stopped creating mirror pods"); n != 1 {
 		t.Errorf("the stop is logged %d times", n)
