@@ -5,14 +5,13 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
-	"unicode"
 
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	"github.com/podconfigd/podconfigd/internal/objectyaml"
+	"github.com/podconfigd/podconfigd/internal/printable"
 )
 
 // checkOutput returns an error if the format is not a known one. "" is the table.
@@ -38,22 +37,8 @@ func printObject(w io.Writer, format string, v any) error {
 	return encoder.Encode(v)
 }
 
-// cell returns the text for a table cell. It escapes control characters as Go does,
-// because they can move the cursor of the terminal or break the row.
-func cell(text string) string {
-	if !strings.ContainsFunc(text, unicode.IsControl) {
-		return text
-	}
-	var escaped strings.Builder
-	for _, r := range text {
-		if unicode.IsControl(r) {
-			escaped.WriteString(strings.Trim(strconv.QuoteRune(r), "'"))
-		} else {
-			escaped.WriteRune(r)
-		}
-	}
-	return escaped.String()
-}
+// cell returns the text for a table cell.
+func cell(text string) string { return printable.Escape(text) }
 
 // cells joins the row's cells.
 func cells(row []string) string {

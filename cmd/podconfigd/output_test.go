@@ -18,10 +18,10 @@ import (
 )
 
 // An image or a file name can contain anything. It must not reach the terminal unescaped,
-// nor look like another row.
+// look like another row, or be reversed or hidden by invisible characters.
 func TestControlCharactersAreEscaped(t *testing.T) {
 	var out bytes.Buffer
-	if err := printTable(&out, []string{"NAME", "IMAGE"}, [][]string{{"a\tb", "i\x1b[31m\nnext"}, {"приложение", "i:1"}}); err != nil {
+	if err := printTable(&out, []string{"NAME", "IMAGE"}, [][]string{{"a\tb", "i\x1b[31m\nnext"}, {"приложение", "i:1\u202e\u200b\ufeff"}}); err != nil {
 		t.Fatal(err)
 	}
 	v := file.Verdict{File: "a\nb.yaml"}
@@ -39,7 +39,7 @@ func TestControlCharactersAreEscaped(t *testing.T) {
 	}
 	want := `NAME         IMAGE
 a\tb         i\x1b[31m\nnext
-приложение   i:1
+приложение   i:1\u202e\u200b\ufeff
 a\nb.yaml: Rejected: NotYAML: what\x1b\u009b
 01:02:03.004  ADD           file    default/web                           i\r\n
 `

@@ -35,7 +35,7 @@ func (p *page) add(s severity, format string, args ...any) {
 	p.lines = append(p.lines, pageLine{fmt.Sprintf(format, args...), s})
 }
 
-// label adds a line with a name. Control characters are escaped.
+// label adds a line with a name. Characters that are not printable are escaped.
 func (p *page) label(s severity, name, text string) { p.add(s, "%-10s %s", name, cell(text)) }
 
 // gap adds an empty line, unless the page is empty.

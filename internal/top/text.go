@@ -1,34 +1,18 @@
 package top
 
 import (
-	"strconv"
 	"strings"
-	"unicode"
 
 	"github.com/charmbracelet/x/ansi"
+
+	"github.com/podconfigd/podconfigd/internal/printable"
 )
 
 // ellipsis marks text that is cut.
 const ellipsis = "…"
 
-// clean escapes what is not printable as Go does. Control characters can move the cursor,
-// and invisible characters can reverse or hide text.
-func clean(text string) string {
-	if !strings.ContainsFunc(text, unprintable) {
-		return text
-	}
-	var escaped strings.Builder
-	for _, r := range text {
-		if unprintable(r) {
-			escaped.WriteString(strings.Trim(strconv.QuoteRune(r), "'"))
-		} else {
-			escaped.WriteRune(r)
-		}
-	}
-	return escaped.String()
-}
-
-func unprintable(r rune) bool { return !unicode.IsPrint(r) }
+// clean returns the text without what could change the terminal.
+func clean(text string) string { return printable.Escape(text) }
 
 // fit cuts or pads text to the width in cells.
 func fit(text string, width int) string {
