@@ -177,6 +177,7 @@ func (s *Source) send(ctx context.Context, changed bool, event config.Event, set
 	}
 	set := config.SourceSet{Pods: s.set.Pods(), Origin: s.path, Files: s.set.Files(), Event: event}
 	set.Event.Time, set.Event.Read = cmp.Or(s.set.Event(), event.Time), time.Now()
+	s.follower.Done() // what takes the set may wait for a disk
 	select {
 	case sets <- set:
 	case <-ctx.Done():

@@ -53,3 +53,15 @@ func TestHungFileSystem(t *testing.T) {
 		t.Error("a set was sent after the end")
 	}
 }
+
+// A set that is not taken for long, because what takes it waits, is not a file system that hangs.
+func TestSetThatWaits(t *testing.T) {
+	const patience = 20 * time.Millisecond
+	h := run(t, t.TempDir(), Options{stuckAfter: patience})
+	h.put("a.yaml", "1")
+	testutil.Until(t, "the manifest is read", func() bool { return len(h.source.Status().File.Manifests) == 1 })
+	<-time.After(5 * patience) // nothing takes the set
+	if status := h.source.Status(); status.Degraded {
+		t.Error(status.LastError)
+	}
+}

@@ -111,6 +111,10 @@ func (f *Follower) Busy() time.Duration {
 // Any goroutine can call it.
 func (f *Follower) Relist() { f.relist.Store(true) }
 
+// Done ends the work on a change for Busy. The caller has read the files, and waits for something
+// else.
+func (f *Follower) Done() { f.busySince.Store(0) }
+
 func (f *Follower) work() {
 	f.began = time.Now()
 	f.busySince.Store(f.began.UnixNano())
@@ -164,7 +168,7 @@ func (f *Follower) Changes(ctx context.Context, again <-chan time.Time) iter.Seq
 		defer poll.Stop()
 
 		f.work()
-		defer f.busySince.Store(0)
+		defer f.Done()
 		for change, ok := f.list(ctx), true; ok && yield(change); {
 			change, ok = f.next(ctx, relist.C, poll.C, again, mounts.changed)
 		}
@@ -174,7 +178,7 @@ func (f *Follower) Changes(ctx context.Context, again <-chan time.Time) iter.Seq
 // next waits for a change or the end of the context.
 func (f *Follower) next(ctx context.Context, relist, poll, again <-chan time.Time, mounts <-chan struct{}) (change Change, ok bool) {
 	for {
-		f.busySince.Store(0)
+		f.Done()
 		idle := time.Now()
 		select {
 		case <-ctx.Done():
