@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/podconfigd/podconfigd/internal/proxy"
+	"github.com/podconfigd/podconfigd/internal/shellword"
 	"github.com/podconfigd/podconfigd/pkg/client"
 )
 
@@ -121,18 +122,7 @@ func (o *proxyOptions) explain(out io.Writer, address string) error {
 		kubeconfig = "podconfigd.kubeconfig"
 		text += fmt.Sprintf("cat > %s <<'END'\n%sEND\n", kubeconfig, proxy.Kubeconfig(address))
 	}
-	text += fmt.Sprintf("kubectl --kubeconfig %s get pods -A -w\n\ncurl -N http://%s/v1alpha1/updates\n", word(kubeconfig), address)
+	text += fmt.Sprintf("kubectl --kubeconfig %s get pods -A -w\n\ncurl -N http://%s/v1alpha1/updates\n", shellword.Quote(kubeconfig), address)
 	_, err := io.WriteString(out, text)
 	return err
-}
-
-// plain are characters without a meaning in a shell.
-const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-"
-
-// word returns a text as one word of a shell.
-func word(text string) string {
-	if strings.Trim(text, plain) == "" {
-		return text
-	}
-	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
+	"github.com/podconfigd/podconfigd/internal/shellword"
 )
 
 // fixManifest says what to do about a manifest that is not accepted.
@@ -17,7 +18,7 @@ func fixManifest(m *v1alpha1.Manifest) []string {
 	if line := lineOf(m.Message); line > 0 {
 		place = fmt.Sprintf("%s:%d", path, line)
 	}
-	check := "to check it before it is read, run podconfigd validate " + path
+	check := "to check it before it is read, run podconfigd validate " + shellword.Quote(path)
 	switch m.Reason {
 	case "Empty":
 		return []string{"write a v1 Pod to " + path + ", or remove the file"}

@@ -220,3 +220,13 @@ func TestStoryOfContainers(t *testing.T) {
 		}
 	}
 }
+
+// A command can be copied to a shell, whatever the name of the file is.
+func TestCommandsAreQuoted(t *testing.T) {
+	f := facts()
+	f.Status.Sources[0].File.Manifests[0].Path = "/m/it's; reboot.yaml"
+	s := Tell(Subject{Manifest: &f.Status.Sources[0].File.Manifests[0], Source: "file"}, f)
+	if want := `run podconfigd validate '/m/it'\''s; reboot.yaml'`; !strings.HasSuffix(s.Fix[len(s.Fix)-1], want) {
+		t.Errorf("got %q, want %s", s.Fix, want)
+	}
+}
