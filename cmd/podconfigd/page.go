@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"text/tabwriter"
+
+	"github.com/charmbracelet/x/ansi"
 )
 
 // severity is how much attention a line needs. It determines the color.
@@ -92,8 +94,8 @@ func (p *page) cut(width, height int) *page {
 		fits.add(heading, "and %d more lines", more)
 	}
 	for i := range fits.lines {
-		if runes := []rune(fits.lines[i].text); len(runes) > width && width > 1 {
-			fits.lines[i].text = string(runes[:width-1]) + "…"
+		if width > 1 {
+			fits.lines[i].text = ansi.Truncate(fits.lines[i].text, width, "…")
 		}
 	}
 	return fits

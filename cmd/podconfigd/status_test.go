@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/charmbracelet/x/ansi"
+
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 )
 
@@ -60,6 +62,17 @@ func TestTheStateDirectory(t *testing.T) {
 		}
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("got %q, want %q", out.String(), want)
+		}
+	}
+}
+
+// Wide characters take two cells: a line with them must not wrap, which would scroll the screen.
+func TestPageWithWideCharactersFitsTheScreen(t *testing.T) {
+	p := new(page)
+	p.add(normal, "%s", strings.Repeat("漢", 30))
+	for width := 2; width < 70; width++ {
+		if got := ansi.StringWidth(p.cut(width, 5).lines[0].text); got > width {
+			t.Errorf("%d cells on a screen of %d", got, width)
 		}
 	}
 }
