@@ -15,7 +15,8 @@ import (
 // maxWrites is the maximum number of writes that have a span of their own. All are counted.
 const maxWrites = 32
 
-// trace is the trace of one set. It ends when each subscriber has reported.
+// trace is the trace of one set. It ends when each subscriber has reported. Then it has no span any
+// more: the journal keeps it as long as the set.
 type trace struct {
 	of     *Tracer
 	tracer oteltrace.Tracer
@@ -44,6 +45,9 @@ func (tr *trace) step(name string, started, ended time.Time, attributes ...attri
 func (tr *trace) Merged(started time.Time, updates []config.PodUpdate) {
 	tr.mu.Lock()
 	defer tr.mu.Unlock()
+	if tr.ended { // to make room for others
+		return
+	}
 	ops, pods := make([]string, len(updates)), 0
 	for i := range updates {
 		ops[i] = updates[i].Op.String()
@@ -55,6 +59,10 @@ func (tr *trace) Merged(started time.Time, updates []config.PodUpdate) {
 
 func (tr *trace) Recorded(started time.Time, revision int64, subscribers int) {
 	tr.mu.Lock()
+	if tr.ended {
+		tr.mu.Unlock()
+		return
+	}
 	tr.span.SetAttributes(attribute.Int64("podconfigd.revision", revision), attribute.Int("podconfigd.subscribers", subscribers))
 	tr.step("journal", started, time.Now())
 	tr.recorded = true
@@ -100,6 +108,7 @@ func (tr *trace) end() {
 	if !ended {
 		tr.span.SetAttributes(attribute.Int("podconfigd.writes", tr.writes), attribute.Int("podconfigd.missing", max(0, tr.waiting)))
 		tr.span.End(oteltrace.WithTimestamp(tr.last))
+		tr.tracer, tr.ctx, tr.span = nil, nil, nil
 	}
 	tr.mu.Unlock()
 	if !ended {

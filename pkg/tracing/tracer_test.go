@@ -225,3 +225,28 @@ func TestSampling(t *testing.T) {
 		t.Errorf("%d of 10000 sets are traced, want about 1000", traced)
 	}
 }
+
+// The journal keeps a trace as long as its set, and a late step of a trace that was ended is nothing.
+func TestEndedTraceKeepsNoSpan(t *testing.T) {
+	t.Parallel()
+	_, endpoint := newReceiver(t)
+	tracer, stop := run(t, endpoint)
+	defer stop()
+	now := time.Now()
+	var all []*trace
+	for range maxOpen + 1 {
+		all = append(all, tracer.Trace("file", event()).(*trace))
+	}
+	first := all[0] // it had to make room
+	first.Merged(now, nil)
+	first.Recorded(now, 1, 1)
+	first.Written(1, now, now)
+	first.Skipped()
+	last := all[maxOpen]
+	last.Recorded(now, 2, 0)
+	for _, tr := range []*trace{first, last} {
+		if !tr.ended || tr.span != nil || tr.ctx != nil {
+			t.Errorf("ended %t, span %v, context %v", tr.ended, tr.span, tr.ctx)
+		}
+	}
+}
