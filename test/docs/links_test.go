@@ -1,6 +1,7 @@
 package docs
 
 import (
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -67,6 +68,30 @@ func TestEveryPageIsInTheIndex(t *testing.T) {
 		}
 		if !strings.Contains(index, "]("+name+")") && !strings.Contains(index, "]("+name+"#") {
 			t.Errorf("docs/README.md does not link %s", name)
+		}
+	}
+}
+
+// page is the path of a page in a comment or a message.
+var page = regexp.MustCompile(`\bdocs/[\w/-]+\.md\b`)
+
+func TestPagesInOtherFilesExist(t *testing.T) {
+	root := os.DirFS(filepath.Join("..", ".."))
+	for _, dir := range []string{"api", "cmd", "deploy", "examples", "hack", "internal", "pkg"} {
+		err := fs.WalkDir(root, dir, func(path string, entry fs.DirEntry, err error) error {
+			if err != nil || entry.IsDir() || strings.HasSuffix(path, "_test.go") {
+				return err
+			}
+			text, err := fs.ReadFile(root, path)
+			for _, name := range page.FindAllString(string(text), -1) {
+				if _, err := fs.Stat(root, name); err != nil {
+					t.Errorf("%s names %s: %v", path, name, err)
+				}
+			}
+			return err
+		})
+		if err != nil {
+			t.Error(err)
 		}
 	}
 }
