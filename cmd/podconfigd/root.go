@@ -50,12 +50,18 @@ func noArgs(cmd *cobra.Command, args []string) error {
 	return fmt.Errorf("%s %q; see %q", what, args[0], cmd.CommandPath()+" --help")
 }
 
-// atMostOneArg refuses a second argument.
-func atMostOneArg(cmd *cobra.Command, args []string) error {
-	if len(args) > 1 {
-		return noArgs(cmd, args[1:])
+// atMostOneArg refuses a second argument, and an empty one, which is usually an empty variable of
+// a script. what names the argument in errors.
+func atMostOneArg(what string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) > 1 {
+			return noArgs(cmd, args[1:])
+		}
+		if len(args) == 1 && args[0] == "" {
+			return fmt.Errorf("the argument is empty: expected %s; see %q", what, cmd.CommandPath()+" --help")
+		}
+		return nil
 	}
-	return nil
 }
 
 // someArgs requires at least one argument and at most most; 0 is no maximum. what names

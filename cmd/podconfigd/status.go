@@ -66,7 +66,7 @@ interrupted. On a terminal, it redraws the screen.`,
 
   # Watch a pod start
   podconfigd status kube-system/etcd-node1 --watch`,
-		Args: atMostOneArg,
+		Args: atMostOneArg("POD or FILE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := checkOutput(opts.output, "json", "yaml"); err != nil {
 				return err
