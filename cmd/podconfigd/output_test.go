@@ -55,7 +55,7 @@ func TestControlCharactersInPods(t *testing.T) {
 			w.WriteHeader(http.StatusNotFound)
 			return
 		}
-		_, _ = io.WriteString(w, `{"items":[{"metadata":{"name":"web","annotations":{"a":"\u009b2J\u001b[2J\b\u007f"}},"spec":{"containers":[{"name":"c","image":"i\u009b2J\b\u007f"}]}}]}`)
+		_, _ = io.WriteString(w, `{"items":[{"metadata":{"name":"web","annotations":{"a":"\u202e\u009b2J\u001b[2J\b\u007f"}},"spec":{"containers":[{"name":"c","image":"i\u009b2J\b\u007f"}]}}]}`)
 	}))
 	t.Cleanup(server.Close)
 	for _, format := range []string{"wide", "custom-columns=A:.metadata.annotations.a"} {
@@ -64,7 +64,7 @@ func TestControlCharactersInPods(t *testing.T) {
 		root.SetOut(&out)
 		root.SetArgs([]string{"get", "pods", "--server", server.URL, "-o", format})
 		err := root.ExecuteContext(t.Context())
-		if err != nil || strings.ContainsFunc(strings.ReplaceAll(out.String(), "\n", ""), unicode.IsControl) || !strings.Contains(out.String(), `\u009b2J`) {
+		if err != nil || strings.ContainsFunc(strings.ReplaceAll(out.String(), "\n", ""), unicode.IsControl) || strings.Contains(out.String(), "\u202e") || !strings.Contains(out.String(), `\u009b2J`) {
 			t.Errorf("%s: %v, %q", format, err, &out)
 		}
 	}

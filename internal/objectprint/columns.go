@@ -141,16 +141,17 @@ func (c *columns) row(obj runtime.Object, out io.Writer) error {
 	return err
 }
 
-// escape escapes what moves the cursor of a terminal. kubectl escapes only ESC and CR, but some
-// terminals also take C1 control characters, such as U+009B, for the start of a sequence.
+// escape escapes what moves the cursor of a terminal, or reverses or hides text. kubectl escapes
+// only ESC and CR, but some terminals also take C1 control characters, such as U+009B, for the start
+// of a sequence.
 func escape(text string) string {
 	text = printers.EscapeTerminal(text)
-	if !strings.ContainsFunc(text, moves) {
+	if !strings.ContainsFunc(text, hostile) {
 		return text
 	}
 	var escaped strings.Builder
 	for _, r := range text {
-		if moves(r) {
+		if hostile(r) {
 			escaped.WriteString(strings.Trim(strconv.QuoteRune(r), "'"))
 		} else {
 			escaped.WriteRune(r)
@@ -159,7 +160,7 @@ func escape(text string) string {
 	return escaped.String()
 }
 
-func moves(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\t' }
+func hostile(r rune) bool { return !unicode.IsPrint(r) && r != '\n' && r != '\t' }
 
 // contentOf returns the fields of an object. An event of a watch has type and object.
 func contentOf(obj runtime.Object) (map[string]any, error) {
