@@ -23,6 +23,8 @@ trap 'exit 130' INT TERM
 
 (cd "$root" && go build -o "$work/ansisvg" ./hack/ansisvg)
 cd "$work"
+ln -s "$bin" podconfigd # the pictures show the name of the program
+bin="$work/podconfigd"
 export PODCONFIGD_SOCKET="$work/podconfigd.sock" LC_ALL=C.UTF-8
 
 # shows waits until the screen shows a text, for at most 30 s.
