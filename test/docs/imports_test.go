@@ -35,7 +35,7 @@ func TestImportsPointOneWay(t *testing.T) {
 		"internal/located":            {"internal/similar"},
 		"internal/configfile":         {"api/config/v1alpha1", "internal/located", "internal/smallfile", "pkg/access", "pkg/daemon"},
 		"internal/objectprint":        {},
-		"internal/story":              {"api/stream/v1alpha1", "internal/podtable", "internal/similar", "pkg/client", "pkg/config"},
+		"internal/story":              {"api/stream/v1alpha1", "internal/podtable", "internal/shellword", "internal/similar", "pkg/client", "pkg/config"},
 		"pkg/config":                  {"internal/deepequal"},
 		"pkg/access":                  {"internal/deepequal", "pkg/config"},
 		"pkg/manifest":                {"internal/located"},
@@ -68,7 +68,7 @@ func TestImportsPointOneWay(t *testing.T) {
 		"pkg/daemon": {"pkg/access", "pkg/auth", "pkg/config", "pkg/manifest", "pkg/sources", "pkg/sources/file", "pkg/sources/http", "pkg/sources/apiserver", "pkg/events",
 			"pkg/pleg", "pkg/pleg/cri", "pkg/pleg/recorder", "pkg/podstatus", "pkg/syncloop", "pkg/lookup", "pkg/mirror", "pkg/journal", "pkg/journal/history", "pkg/journal/store", "pkg/journal/wire", "pkg/server", "pkg/tracing", "api/stream/v1alpha1", "internal/smallfile", "internal/socketpath", "internal/version"},
 		"cmd/podconfigd": {"pkg/config", "pkg/daemon", "pkg/client", "pkg/journal/history", "pkg/manifest", "pkg/sources", "pkg/sources/file", "pkg/sources/apiserver",
-			"api/stream/v1alpha1", "internal/configfile", "internal/logsink", "internal/objectprint", "internal/objectyaml", "internal/ownership", "internal/poddiff", "internal/podfields", "internal/podtable", "internal/proxy", "internal/story", "internal/top", "internal/version"},
+			"api/stream/v1alpha1", "internal/configfile", "internal/logsink", "internal/objectprint", "internal/objectyaml", "internal/ownership", "internal/poddiff", "internal/podfields", "internal/podtable", "internal/printable", "internal/proxy", "internal/shellword", "internal/story", "internal/top", "internal/version"},
 	}
 	direct, _ := imports(t)
 	for name, imported := range direct {
