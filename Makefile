@@ -68,6 +68,9 @@ LDFLAGS := -s -w $(if $(VERSION),-X $(MODULE)/internal/version.version=$(VERSION
 TEST_TIMEOUT ?= 15m
 # LONGEST are the packages whose tests mostly wait. They start first, and the others run beside.
 LONGEST := ./test/e2e ./test/script
+# PACKAGES is how many of them run at a time: more than a small machine has processors, since they
+# mostly wait.
+PACKAGES ?= 3
 BENCH ?= .
 BENCH_COUNT ?= 6
 BASE ?=
@@ -87,7 +90,7 @@ PRESS ?= 25m
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' Makefile
 	@echo
-	@echo "  Variables: BIN VERSION CACHE TEST_TIMEOUT BENCH BENCH_COUNT BASE FUZZTIME SEQUENCES STATUSES STEPS KILLS SEED PODS PRESS ARCHES PACKAGE_VERSION"
+	@echo "  Variables: BIN VERSION CACHE TEST_TIMEOUT PACKAGES BENCH BENCH_COUNT BASE FUZZTIME SEQUENCES STATUSES STEPS KILLS SEED PODS PRESS ARCHES PACKAGE_VERSION"
 
 .PHONY: build
 build: ## Build the static binary, bin/podconfigd
@@ -100,7 +103,7 @@ test: test-deps components ## Run all tests with the race detector, and the shor
 .PHONY: test-root
 test-root:
 	@echo '==> tests of the root module, with the race detector'
-	CGO_ENABLED=1 $(GO) test -race -count=1 -timeout $(TEST_TIMEOUT) $(LONGEST) ./...
+	CGO_ENABLED=1 $(GO) test -race -count=1 -p $(PACKAGES) -timeout $(TEST_TIMEOUT) $(LONGEST) ./...
 
 .PHONY: test-nested
 test-nested:
