@@ -6,9 +6,7 @@ import (
 	"io"
 	"reflect"
 	"regexp"
-	"strconv"
 	"strings"
-	"unicode"
 
 	"github.com/liggitt/tabwriter"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -17,6 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/cli-runtime/pkg/printers"
 	"k8s.io/client-go/util/jsonpath"
+
+	"github.com/podconfigd/podconfigd/internal/printable"
 )
 
 // columns prints a row for each object, with the fields of JSONPath expressions.
@@ -144,23 +144,7 @@ func (c *columns) row(obj runtime.Object, out io.Writer) error {
 // escape escapes what moves the cursor of a terminal, or reverses or hides text. kubectl escapes
 // only ESC and CR, but some terminals also take C1 control characters, such as U+009B, for the start
 // of a sequence.
-func escape(text string) string {
-	text = printers.EscapeTerminal(text)
-	if !strings.ContainsFunc(text, hostile) {
-		return text
-	}
-	var escaped strings.Builder
-	for _, r := range text {
-		if hostile(r) {
-			escaped.WriteString(strings.Trim(strconv.QuoteRune(r), "'"))
-		} else {
-			escaped.WriteRune(r)
-		}
-	}
-	return escaped.String()
-}
-
-func hostile(r rune) bool { return !unicode.IsPrint(r) && r != '\n' && r != '\t' }
+func escape(text string) string { return printable.EscapeBut(printers.EscapeTerminal(text), "\n\t") }
 
 // contentOf returns the fields of an object. An event of a watch has type and object.
 func contentOf(obj runtime.Object) (map[string]any, error) {

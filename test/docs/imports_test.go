@@ -34,7 +34,7 @@ func TestImportsPointOneWay(t *testing.T) {
 		"api/stream/v1alpha1":         {},
 		"internal/located":            {"internal/similar"},
 		"internal/configfile":         {"api/config/v1alpha1", "internal/located", "internal/smallfile", "pkg/access", "pkg/daemon"},
-		"internal/objectprint":        {},
+		"internal/objectprint":        {"internal/printable"},
 		"internal/story":              {"api/stream/v1alpha1", "internal/podtable", "internal/shellword", "internal/similar", "pkg/client", "pkg/config"},
 		"pkg/config":                  {"internal/deepequal"},
 		"pkg/access":                  {"internal/deepequal", "pkg/config"},
