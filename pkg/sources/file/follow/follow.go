@@ -97,29 +97,6 @@ type Follower struct {
 	began time.Time
 }
 
-// Busy returns how long Changes and its caller have been working on a change. Any goroutine can
-// call it.
-func (f *Follower) Busy() time.Duration {
-	since := f.busySince.Load()
-	if since == 0 {
-		return 0
-	}
-	return time.Since(time.Unix(0, since))
-}
-
-// Relist makes Changes list the path within a poll period, or as soon as the file system answers.
-// Any goroutine can call it.
-func (f *Follower) Relist() { f.relist.Store(true) }
-
-// Done ends the work on a change for Busy. The caller has read the files, and waits for something
-// else.
-func (f *Follower) Done() { f.busySince.Store(0) }
-
-func (f *Follower) work() {
-	f.began = time.Now()
-	f.busySince.Store(f.began.UnixNano())
-}
-
 // immediate is the longest time in which an event is received that was already there.
 const immediate = 50 * time.Microsecond
 
