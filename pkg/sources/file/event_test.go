@@ -34,12 +34,15 @@ func TestASetHasItsEvent(t *testing.T) {
 	}
 	between(<-sets, started, time.Now())
 
-	f, err := os.Create(filepath.Join(dir, "a.yaml"))
+	f, err := os.Create(filepath.Join(testutil.ShortDir(t), "a.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	before := time.Now()
 	if _, err := f.WriteString("apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {containers: [{name: c, image: i}]}\n"); err != nil {
+		t.Fatal(err)
+	}
+	before := time.Now()
+	if err := os.Rename(f.Name(), filepath.Join(dir, "a.yaml")); err != nil { // one event, while it is open
 		t.Fatal(err)
 	}
 	written := time.Now()
