@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/podconfigd/podconfigd/internal/ownership"
+	"github.com/podconfigd/podconfigd/pkg/daemon"
 )
 
 // newPrepareCommand returns the command of the init container of deploy/kubernetes.
@@ -20,8 +21,9 @@ func newPrepareCommand() *cobra.Command {
 give them to its user. It runs as root before the daemon starts, for example in an init container.
 Of root's capabilities it needs CAP_CHOWN.
 
-A directory that belongs to the user already stays as it is. Otherwise, the user gets everything
-in it. A symbolic link in place of a directory is an error.`,
+A directory that belongs to the user already stays as it is. Otherwise, the user gets the files
+of podconfigd in it too. If there is anything else in it, nothing is changed and it is an error:
+give podconfigd a directory of its own. A symbolic link in place of a directory is an error too.`,
 		Example: `  # Create the directories for a daemon that runs as user and group 65532
   podconfigd prepare --owner 65532:65532 /run/podconfigd /var/lib/podconfigd`,
 		Args: someArgs("DIR", 0),
@@ -31,7 +33,7 @@ in it. A symbolic link in place of a directory is an error.`,
 				return fmt.Errorf("--owner: %w", err)
 			}
 			for _, dir := range args {
-				if err := ownership.Give(dir, to); err != nil {
+				if err := ownership.Give(dir, to, daemon.MadeFile); err != nil {
 					return err
 				}
 			}

@@ -1,6 +1,8 @@
 package ownership
 
 import (
+	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -19,35 +21,69 @@ func TestParseOwner(t *testing.T) {
 	}
 }
 
-// The owner gets everything in a directory, and nothing that a link in it refers to.
+// made accepts the files of the tests.
+func made(e fs.DirEntry) bool { return strings.HasPrefix(e.Name(), "our-") && !e.IsDir() }
+
+// The owner gets the directory and what is in it, but nothing that a link in it refers to, and not
+// the lost+found of a file system.
 func TestGive(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("giving files to another user takes root")
 	}
 	dir, outside := t.TempDir(), t.TempDir()
 	top := filepath.Join(dir, "new", "top")
-	inner := filepath.Join(top, "inner")
-	file := filepath.Join(inner, "file")
+	file, link, lost := filepath.Join(top, "our-file"), filepath.Join(top, "our-link"), filepath.Join(top, "lost+found")
 	for _, owner := range []Owner{{65532, 65532}, {0, 0}, {65532, 1}} {
-		if err := os.MkdirAll(inner, 0o700); err != nil {
+		if err := Give(top, owner, made); err != nil {
+			t.Fatal(err)
+		}
+		expectOwner(t, top, owner)
+		if err := os.MkdirAll(lost, 0o700); err != nil {
 			t.Fatal(err)
 		}
 		if err := os.WriteFile(file, nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		link := filepath.Join(top, "link")
 		_ = os.Remove(link)
 		if err := os.Symlink(outside, link); err != nil {
 			t.Fatal(err)
 		}
-		if err := Give(top, owner); err != nil {
+		next := Owner{owner.UID + 1, owner.GID}
+		if err := Give(top, next, made); err != nil {
 			t.Fatal(err)
 		}
-		for _, path := range []string{top, inner, file, link} {
-			expectOwner(t, path, owner)
+		for _, path := range []string{top, file, link} {
+			expectOwner(t, path, next)
 		}
+		expectOwner(t, lost, Owner{0, 0})
 		expectOwner(t, outside, Owner{0, 0})
 		expectOwner(t, filepath.Dir(top), Owner{0, 0})
+	}
+}
+
+// A directory of the system, or of another program, stays as it is.
+func TestGiveForeign(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("giving files to another user takes root")
+	}
+	for _, foreign := range []string{"passwd", "our-directory/"} {
+		dir := t.TempDir()
+		ours, theirs := filepath.Join(dir, "our-file"), filepath.Join(dir, foreign)
+		if err := errors.Join(os.WriteFile(ours, nil, 0o600), os.MkdirAll(theirs, 0o700)); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chown(dir, 7, 8); err != nil {
+			t.Fatal(err)
+		}
+		err := Give(dir, Owner{65532, 65532}, made)
+		want := fmt.Sprintf("giving %s to 65532:65532: podconfigd did not create %q in it: give a directory that only podconfigd uses",
+			dir, filepath.Base(foreign))
+		if err == nil || err.Error() != want {
+			t.Errorf("got %v, want %s", err, want)
+		}
+		expectOwner(t, dir, Owner{7, 8})
+		expectOwner(t, ours, Owner{0, 0})
+		expectOwner(t, theirs, Owner{0, 0})
 	}
 }
 
@@ -65,7 +101,7 @@ func TestGiveLink(t *testing.T) {
 	if err := os.Symlink(outside, link); err != nil {
 		t.Fatal(err)
 	}
-	err := Give(link, Owner{65532, 65532})
+	err := Give(link, Owner{65532, 65532}, made)
 	if want := "giving " + link + " to 65532:65532: it is not a directory: give the directory itself"; err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
 	}
@@ -87,7 +123,7 @@ func TestGiveAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := Give(dir, owner); err != nil {
+	if err := Give(dir, owner, made); err != nil {
 		t.Fatal(err)
 	}
 	if os.Geteuid() == 0 {
@@ -100,14 +136,18 @@ func TestFaultsOfGive(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	err := Give(file, Owner{1, 1})
+	err := Give(file, Owner{1, 1}, made)
 	if want := "creating a directory for 1:1: mkdir " + file + ": not a directory"; err == nil || err.Error() != want {
 		t.Errorf("a file: got %v, want %s", err, want)
+	}
+	if err := Give("", Owner{1, 1}, made); !errors.Is(err, errNoDirectory) {
+		t.Errorf("an empty name: %v", err)
 	}
 	if os.Geteuid() == 0 {
 		return
 	}
-	if err := Give("/", Owner{1, 1}); err == nil || !strings.HasSuffix(err.Error(), "; run as root with CAP_CHOWN") {
+	dir := t.TempDir()
+	if err := Give(dir, Owner{1, 1}, made); err == nil || !strings.HasSuffix(err.Error(), "; run as root with CAP_CHOWN") {
 		t.Errorf("without root: %v", err)
 	}
 }

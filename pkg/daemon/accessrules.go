@@ -23,11 +23,17 @@ import (
 // directory.
 type servedRules struct{ path string }
 
+// accessRulesName is the name of the file, and newSuffix comes after it while it is written.
+const (
+	accessRulesName = "access-rules"
+	newSuffix       = ".new"
+)
+
 func (s *state) servedRules() servedRules {
 	if s.log == nil {
 		return servedRules{}
 	}
-	return servedRules{filepath.Join(s.dir, "access-rules")}
+	return servedRules{filepath.Join(s.dir, accessRulesName)}
 }
 
 // others returns the last revision that may have been served by other rules than these; 0 for
@@ -73,7 +79,7 @@ func (f servedRules) write(text string) error {
 		}
 		return nil
 	}
-	temp := f.path + ".new"
+	temp := f.path + newSuffix
 	err := os.WriteFile(temp, []byte(text), 0o600)
 	if err == nil {
 		err = os.Rename(temp, f.path)

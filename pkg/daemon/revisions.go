@@ -20,7 +20,10 @@ import (
 // a reboot, the clock is read from the hardware or the network.
 type revisions struct{ path string }
 
-func revisionsBeside(socket string) revisions { return revisions{socket + ".revision"} }
+// revisionSuffix comes after the name of the socket.
+const revisionSuffix = ".revision"
+
+func revisionsBeside(socket string) revisions { return revisions{socket + revisionSuffix} }
 
 // floor returns the revision in the file, or 0 if there is no file.
 func (r revisions) floor() (int64, error) {

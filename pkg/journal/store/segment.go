@@ -32,6 +32,12 @@ func segmentNumber(name string) (number uint64, aside, ok bool) {
 	return number, rest != "", ok && err == nil && number > 0
 }
 
+// IsFile reports whether a log has files of that name, also those that it set aside.
+func IsFile(name string) bool {
+	_, _, ok := segmentNumber(name)
+	return ok || name == lockName
+}
+
 // segment is a file of the log.
 type segment struct {
 	number uint64

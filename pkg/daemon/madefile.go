@@ -1,0 +1,24 @@
+package daemon
+
+import (
+	"io/fs"
+	"strings"
+
+	"github.com/podconfigd/podconfigd/pkg/journal/store"
+)
+
+// MadeFile reports whether an entry of a directory looks like a file that a daemon created: a
+// socket, the revision beside it, or a file of the state directory.
+func MadeFile(e fs.DirEntry) bool {
+	name := e.Name()
+	switch {
+	case e.Type() == fs.ModeSocket:
+		return true
+	case !e.Type().IsRegular():
+		return false
+	case store.IsFile(name), name == accessRulesName, name == accessRulesName+newSuffix:
+		return true
+	}
+	_, unfinished, found := strings.Cut(name, revisionSuffix)
+	return found && (unfinished == "" || strings.HasPrefix(name, "."))
+}
