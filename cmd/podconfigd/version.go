@@ -18,18 +18,23 @@ func newVersionCommand() *cobra.Command {
 			if err := checkOutput(output, "json", "yaml"); err != nil {
 				return err
 			}
-			info := version.Get()
 			if output != "" {
-				return printObject(cmd.OutOrStdout(), output, info)
+				return printObject(cmd.OutOrStdout(), output, version.Get())
 			}
-			rules := "client commands only"
-			if info.KubeletVersion != "" {
-				rules = "rules of kubelet " + info.KubeletVersion
-			}
-			_, err := fmt.Fprintf(cmd.OutOrStdout(), "podconfigd %s, %s, %s, %s\n", info.Version, rules, info.GoVersion, info.Platform)
+			_, err := fmt.Fprintln(cmd.OutOrStdout(), versionLine())
 			return err
 		},
 	}
 	cmd.Flags().StringVarP(&output, "output", "o", "", "Output format. One of: json, yaml. If empty, prints one line.")
 	return cmd
+}
+
+// versionLine is what the command and the flag --version print.
+func versionLine() string {
+	info := version.Get()
+	rules := "client commands only"
+	if info.KubeletVersion != "" {
+		rules = "rules of kubelet " + info.KubeletVersion
+	}
+	return fmt.Sprintf("podconfigd %s, %s, %s, %s", info.Version, rules, info.GoVersion, info.Platform)
 }
