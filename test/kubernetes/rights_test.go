@@ -88,6 +88,14 @@ func rights(t *testing.T, c *cluster) {
 			t.Error("the log has what is forbidden")
 		}
 	})
+	t.Run("an apiserver without WatchList", func(t *testing.T) {
+		t.Parallel()
+		l := old.startWith(t, "old", token, all)
+		testutil.Eventually(t, l.features(t, "0")["pods"])
+		if strings.Contains(l.log.String(), "A request to the apiserver failed") {
+			t.Error("the log has a failure")
+		}
+	})
 	for i, r := range slices.Collect(maps.Keys(withoutRight)) {
 		t.Run(strings.Join([]string{r.verb, r.resource}, " "), func(t *testing.T) {
 			t.Parallel()

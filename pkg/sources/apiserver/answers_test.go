@@ -6,6 +6,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // A watch that had bookmarks, and then nothing, is unhealthy until the next event or
@@ -49,6 +51,16 @@ func TestSilentWatch(t *testing.T) {
 			<-r.Context().Done()
 		}})
 		f.healthy(3*time.Minute, 0)
+	})
+}
+
+// That an apiserver has no WatchList is no failure.
+func TestWithoutWatchList(t *testing.T) {
+	run(t, map[string]nethttp.HandlerFunc{listing: status(nethttp.StatusUnprocessableEntity, metav1.StatusReasonInvalid)}, func(f *fake) {
+		f.healthy(time.Second, 2)
+		if f.failures() != 0 || f.errors() != 0 {
+			f.t.Errorf("%d failures, %d errors were logged", f.failures(), f.errors())
+		}
 	})
 }
 
@@ -112,7 +124,7 @@ func TestMetadataIsNotSupported(t *testing.T) {
 		f.healthy(time.Second, 2)
 		cut.Store(true)
 		<-time.After(time.Minute)
-		f.healthy(0, 2)
+		f.healthy(time.Second, 2)
 		if api := f.source.Status().API; api.Relists != 0 || api.WatchRestarts != 1 {
 			f.t.Errorf("the status is %+v", api)
 		}

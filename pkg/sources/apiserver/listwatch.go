@@ -1,6 +1,7 @@
 package apiserver
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -102,15 +103,20 @@ func (l *listWatch) get(ctx context.Context, client *client, opts metav1.ListOpt
 	return list, nil
 }
 
-// watchList starts a watch that lists complete pods first.
+// watchList starts a watch that lists complete pods first. An apiserver without this feature, as
+// before Kubernetes 1.34, refuses the request. Then the Reflector lists.
 func (l *listWatch) watchList(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
 	opts.ResourceVersion = "" // the newest: the apiserver may have been restored
 	var w *observedWatch
+	var unsupported error
 	err := l.ask(ctx, remedied, func(ctx context.Context, client *client) (err error) {
 		w, err = l.open(ctx, client, opts)
+		if apierrors.IsInvalid(err) {
+			unsupported, err = err, nil
+		}
 		return err
 	})
-	if err != nil {
+	if err = cmp.Or(err, unsupported); err != nil {
 		return nil, fmt.Errorf("watching a list: %v", err) //nolint:errorlint // any error: the Reflector must list
 	}
 	l.observe(ctx, w, false)
