@@ -3,6 +3,7 @@
 package packages
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -121,9 +122,13 @@ func (n node) expectFiles(t *testing.T, there bool) {
 // serves checks that podconfigd answers on the socket, which belongs to the group.
 func (n node) serves(t *testing.T) {
 	t.Helper()
-	if out := n.Run(t, "podconfigd", "status"); !strings.Contains(out, "node1") {
-		t.Errorf("status:\n%s", out)
-	}
+	testutil.Eventually(t, func() error { // it fails until the pods of the directory are there
+		out, err := n.Try("podconfigd", "status")
+		if err == nil && !strings.Contains(out, "node1") {
+			err = errors.New(out)
+		}
+		return err
+	})
 	if owner := n.Run(t, "stat", "--format=%U:%G %a", "/run/podconfigd/podconfigd.sock"); owner != "root:podconfigd 660" {
 		t.Errorf("the socket is %s", owner)
 	}
