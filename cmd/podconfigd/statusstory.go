@@ -48,6 +48,9 @@ func storyPage(s *v1alpha1.Story) *page {
 		row := sourceRow(s.Source)
 		p.label(sourceSeverity(s.Source), "Source:", s.Source.Name+": "+row[len(row)-1])
 	}
+	if s.MirrorProblem != "" {
+		p.label(warning, "Mirror:", s.MirrorProblem)
+	}
 	if s.Pod != nil {
 		addPod(p, s.Pod)
 	}

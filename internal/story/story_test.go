@@ -129,6 +129,33 @@ func TestStoryOfASharedName(t *testing.T) {
 	}
 }
 
+// The story of a static pod says why it has no mirror pod.
+func TestStoryWithoutAMirrorPod(t *testing.T) {
+	problem := v1alpha1.MirrorProblem{Namespace: "default", Name: "web-node1", Message: "forbidden"}
+	mirror := pod("default", "web-node1", "mirror", "api")
+	mirror.Annotations[v1.MirrorPodAnnotationKey] = "hash"
+	for name, test := range map[string]struct {
+		mirrors *v1alpha1.MirrorStatus
+		others  []v1.Pod
+		want    string
+	}{
+		"no mirror pods":       {},
+		"created":              {&v1alpha1.MirrorStatus{}, []v1.Pod{mirror}, ""},
+		"of another pod":       {&v1alpha1.MirrorStatus{Problems: []v1alpha1.MirrorProblem{{Namespace: "kube-system", Name: "web-node1"}}}, nil, ""},
+		"refused":              {&v1alpha1.MirrorStatus{Problems: []v1alpha1.MirrorProblem{problem}}, nil, "forbidden"},
+		"update refused":       {&v1alpha1.MirrorStatus{Problems: []v1alpha1.MirrorProblem{problem}}, []v1.Pod{mirror}, "forbidden"},
+		"stopped":              {&v1alpha1.MirrorStatus{Stopped: &v1alpha1.MirrorStop{Reason: "a kubelet"}}, nil, "mirror pods are stopped: a kubelet"},
+		"stopped, made before": {&v1alpha1.MirrorStatus{Stopped: &v1alpha1.MirrorStop{Reason: "a kubelet"}}, []v1.Pod{mirror}, ""},
+		"waiting":              {&v1alpha1.MirrorStatus{Waiting: "for the node"}, nil, "for the node"},
+	} {
+		f := facts()
+		f.Pods, f.Status.MirrorPods = append(test.others, f.Pods...), test.mirrors
+		if got := Tell(Subject{Namespace: "default", Name: "web-node1"}, f).MirrorProblem; got != test.want {
+			t.Errorf("%s: got %q, want %q", name, got, test.want)
+		}
+	}
+}
+
 // The story of a manifest has its own pod, also if another source has a pod of that name.
 func TestStoryOfAManifestWhoseNameIsShared(t *testing.T) {
 	f := facts()

@@ -2,9 +2,11 @@ package story
 
 import (
 	"regexp"
+	"slices"
 	"strconv"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
+	"github.com/podconfigd/podconfigd/pkg/config"
 )
 
 // maxChanges is the maximum number of changes in a story.
@@ -41,8 +43,29 @@ func Tell(subject Subject, f *Facts) *v1alpha1.Story {
 			s.OtherManifests = append(s.OtherManifests, v1alpha1.StoryManifest{Source: name, Manifest: *m})
 		}
 	}
+	s.MirrorProblem = mirrorProblemOf(s, f.Status.MirrorPods)
 	judge(s, f)
 	return s
+}
+
+// mirrorProblemOf returns why a static pod has no mirror pod; empty if it has one, or if nothing
+// is known. m is nil if the daemon creates none.
+func mirrorProblemOf(s *v1alpha1.Story, m *v1alpha1.MirrorStatus) string {
+	if m == nil || s.Pod == nil || s.Pod.Mirror || s.Pod.Source == config.ApiserverSource {
+		return ""
+	}
+	for i := range m.Problems {
+		if p := &m.Problems[i]; p.Namespace == s.Namespace && p.Name == s.Name {
+			return p.Message
+		}
+	}
+	switch {
+	case slices.ContainsFunc(s.OtherPods, func(p v1alpha1.StoryPod) bool { return p.Mirror }):
+		return ""
+	case m.Stopped != nil:
+		return "mirror pods are stopped: " + m.Stopped.Reason
+	}
+	return m.Waiting
 }
 
 // addPods adds the pods of the name. That of the manifest's UID comes first, and then one that is

@@ -179,6 +179,9 @@ func mirrorPodsOfAnotherClient(t *testing.T, c *cluster, _ *components.Runtime) 
 		!strings.Contains(out, "Mirrors:   0 of 2 static pods, stopped: another client created the mirror pod default/kubelets-mirror2, so a kubelet manages this node") {
 		t.Errorf("the exit code is %d, the status is\n%s", code, out)
 	}
+	if out, _ := d.run(t, "status", "more.yaml"); !strings.Contains(out, "\nMirror:    mirror pods are stopped: another client created the mirror pod") {
+		t.Errorf("the story of a pod is\n%s", out)
+	}
 	if n := strings.Count(d.log.String(), "Stopped creating mirror pods"); n != 1 {
 		t.Errorf("the stop is logged %d times", n)
 	}
@@ -301,6 +304,9 @@ func refusedMirrorPods(t *testing.T, c *cluster, _ *components.Runtime) {
 	d.refused(t, `violates PodSecurity "restricted:latest"`)
 	if out, _ := d.run(t, "status"); !strings.Contains(out, `violates PodSecurity`) || !strings.Contains(out, "Mirrors:   1 of 2 static pods") {
 		t.Errorf("the status is\n%s", out)
+	}
+	if out, _ := d.run(t, "status", "safe/web"); !strings.Contains(out, "\nMirror:    ") || !strings.Contains(out, "violates PodSecurity") {
+		t.Errorf("the story of the pod is\n%s", out)
 	}
 	if !strings.Contains(d.log.String(), "violates PodSecurity") {
 		t.Error("the log does not have it")

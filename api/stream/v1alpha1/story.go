@@ -39,6 +39,9 @@ type Story struct {
 	Manifest *Manifest `json:"manifest,omitempty"`
 	// Pod is the pod. It is nil if no source has it.
 	Pod *StoryPod `json:"pod,omitempty"`
+	// MirrorProblem is why the static pod has no mirror pod, or not its newest one, though the
+	// daemon creates mirror pods.
+	MirrorProblem string `json:"mirrorProblem,omitempty"`
 	// OtherManifests are the other manifests, and OtherPods the other pods, that have the same
 	// namespace and name.
 	OtherManifests []StoryManifest `json:"otherManifests,omitempty"`
