@@ -19,6 +19,9 @@ OTHER_MODULES := test/components/servers test/components/kubelet test/components
 # differently: with the race detector.
 SHARED = CGO_ENABLED=0 GOFLAGS='$(GOFLAGS) -trimpath' $(GO)
 
+# Without this tag, the binary has unused methods: docs/adr/0012-a-binary-without-unused-methods.md
+TAGS := -tags=grpcnotrace
+
 # Everything that is only for development is built outside of the tree.
 CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/podconfigd
 
@@ -94,7 +97,7 @@ help: ## List the targets
 
 .PHONY: build
 build: ## Build the static binary, bin/podconfigd
-	$(SHARED) build -ldflags '$(LDFLAGS)' -o $(BIN) ./cmd/podconfigd
+	$(SHARED) build $(TAGS) -ldflags '$(LDFLAGS)' -o $(BIN) ./cmd/podconfigd
 
 .PHONY: test
 test: test-deps components ## Run all tests with the race detector, and the short tests of the nested modules

@@ -15,9 +15,7 @@ func newRootCommand() *cobra.Command {
 	cmd.AddCommand(newWatchCommand(), newGetCommand(), newStatusCommand(), newTopCommand(), newHistoryCommand(), newLookupCommand(),
 		newResyncCommand(), newReleaseCommand(), newProxyCommand(), newVersionCommand())
 	cmd.AddCommand(daemonCommands()...)
-	cmd.Version = versionLine()
-	cmd.SetVersionTemplate("{{.Version}}\n")
-	cmd.Flags().Bool("version", false, "Print the version, as the command version does.")
+	addVersionFlag(cmd)
 	cmd.SetFlagErrorFunc(withoutSecrets)
 	cmd.InitDefaultCompletionCmd()
 	for _, group := range cmd.Commands() {

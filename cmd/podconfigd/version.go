@@ -29,6 +29,20 @@ func newVersionCommand() *cobra.Command {
 	return cmd
 }
 
+// addVersionFlag adds the flag --version to the root command. That of cobra needs a template to print
+// the same line as the command: docs/adr/0012-a-binary-without-unused-methods.md.
+func addVersionFlag(cmd *cobra.Command) {
+	asked := cmd.Flags().Bool("version", false, "Print the version, as the command version does.")
+	run := cmd.RunE
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if *asked {
+			_, err := fmt.Fprintln(cmd.OutOrStdout(), versionLine())
+			return err
+		}
+		return run(cmd, args)
+	}
+}
+
 // versionLine is what the command and the flag --version print.
 func versionLine() string {
 	info := version.Get()

@@ -76,12 +76,7 @@ func printerOf(name, template string, o Options) (printers.ResourcePrinter, erro
 		path.EnableJSONOutput(name == "jsonpath-as-json")
 		return path, nil
 	case "go-template":
-		t, err := printers.NewGoTemplatePrinter([]byte(template))
-		if err != nil {
-			return nil, err
-		}
-		t.AllowMissingKeys(true)
-		return t, nil
+		return newGoTemplate(template)
 	default:
 		return columnsFromSpec(template, o.NoHeaders)
 	}

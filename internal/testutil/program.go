@@ -10,12 +10,15 @@ import (
 	"testing"
 )
 
+// tags are those of "make build".
+const tags = "-tags=grpcnotrace"
+
 // Program returns the path of a command, and builds it if it is not up to date. pkg is a
 // package of the module in that directory of the source tree, for example Program(".",
 // "./cmd/podconfigd"). The build shares its results with "make build" and the servers of
 // test/components.
 func Program(module, pkg string) (string, error) {
-	return build(module, pkg, "", "CGO_ENABLED=0", "-trimpath", "-ldflags=-s -w")
+	return build(module, pkg, "", "CGO_ENABLED=0", "-trimpath", "-ldflags=-s -w", tags)
 }
 
 // RaceProgram is Program with the race detector if this test has it, and otherwise
@@ -24,7 +27,7 @@ func RaceProgram(module, pkg string) (string, error) {
 	if !Race {
 		return Program(module, pkg)
 	}
-	return build(module, pkg, "-race", "CGO_ENABLED=1", "-race")
+	return build(module, pkg, "-race", "CGO_ENABLED=1", "-race", tags)
 }
 
 // MustProgram is Program for tests. It fails the test on an error.

@@ -93,6 +93,8 @@ func TestGetPodsPrintsAsKubectl(t *testing.T) {
 		{"-A", "-o", "jsonpath-file=" + path},
 		{"-A", "-o", "go-template={{range .items}}{{.metadata.name}} {{.metadata.nothing}}{{end}}"},
 		{"-A", "-o", "go-template-file=" + template},
+		{"-A", "-o", `go-template={{len .items}}{{range .items}} {{exists . "metadata" "labels" "tier"}},{{exists . "spec" "containers" 1}},` +
+			`{{exists . "spec" "containers" "a"}},{{exists . "metadata" "name" 99}},{{printf "%v %T" .spec.terminationGracePeriodSeconds .spec}}{{end}}{{base64decode "aGk="}}`},
 		{"-A", "-o", "custom-columns=NAME:.metadata.name,IMAGES:spec.containers[*].image,NOTHING:{.spec.nothing},PRIORITY:.spec.priority"},
 		{"-A", "-o", "custom-columns=NOTE:.metadata.annotations.note,LABELS:.metadata.labels,HOST:.spec.hostNetwork", "--no-headers"},
 		{"-A", "-o", "custom-columns-file=" + columns},
@@ -110,6 +112,26 @@ func TestGetPodsPrintsAsKubectl(t *testing.T) {
 			if got, err := cmd.Output(); err != nil || !bytes.Equal(got, wanted) {
 				t.Errorf("get pods %q: %v\n%s\nkubectl:\n%s", args, err, got, wanted)
 			}
+		}
+	}
+}
+
+// A template that fails prints what kubectl prints.
+func TestGetPodsFailsAsKubectl(t *testing.T) {
+	d := &daemon{dir: testutil.ShortDir(t)}
+	d.putSorted(t)
+	d = start(t, d.dir)
+	d.has(t, len(sortedPods))
+	kubectl := d.kubectl(t)
+	for _, template := range []string{"{{.items.name}}", `{{base64decode "%"}}`, "{{index .items 99}}", "{{.kind.Method}}", "{{nothing .}}", "{{"} {
+		args := []string{"get", "pods", "-A", "-o", "go-template=" + template}
+		want, err := kubectl.command(t, args...).Output()
+		if err == nil {
+			t.Fatalf("kubectl %q does not fail", args)
+		}
+		got, err := exec.Command(binary, append(args, "--socket", d.socket)...).Output()
+		if err == nil || !bytes.Equal(got, want) {
+			t.Errorf("%q: %v\n%s\nkubectl:\n%s", args, err, got, want)
 		}
 	}
 }
