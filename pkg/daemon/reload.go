@@ -161,7 +161,16 @@ func same(a, b reflect.Value) bool {
 // apply makes the changes of the parts, in the goroutine of sources.run. Its error is the cause
 // of the context.
 func (d *Daemon) apply(ctx context.Context, c *Config, parts map[part]bool) error {
-	if parts[accessPart] { // first: a new source must not be shown to those who may not see it
+	specs := c.specs()
+	if parts[sourcesPart] { // first: new rules must not show the pods of a source that ends
+		if err := d.sources.retire(ctx, specs); err != nil {
+			return err
+		}
+		if err := d.journal.WaitSources(ctx, c.sources()); err != nil {
+			return err
+		}
+	}
+	if parts[accessPart] {
 		d.setAccess(klog.FromContext(ctx), c.Access)
 	}
 	if parts[brakePart] {
@@ -169,11 +178,8 @@ func (d *Daemon) apply(ctx context.Context, c *Config, parts map[part]bool) erro
 			return err
 		}
 	}
-	if parts[sourcesPart] {
-		if err := d.sources.apply(ctx, c.specs()); err != nil {
-			return err
-		}
-		if err := d.journal.WaitSources(ctx, c.sources()); err != nil {
+	if parts[sourcesPart] { // after the rules: a new source must not be shown to those who may not see it
+		if err := d.sources.begin(ctx, specs); err != nil {
 			return err
 		}
 	}

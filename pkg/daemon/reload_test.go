@@ -180,7 +180,7 @@ func TestReloadAddsAndRemovesSources(t *testing.T) {
 	r.reload("FileSources")
 	// The removed pods have the name of their source, and each bookmark has the sources that
 	// there are.
-	r.expect("REMOVE file:a a1-n=1", "BOOKMARK true file file:b", "BOOKMARK false (file:c) file file:b", "ADD file:c c1-n=1", "BOOKMARK true file file:b file:c")
+	r.expect("BOOKMARK false (file:c) file file:a file:b", "REMOVE file:a a1-n=1", "BOOKMARK false (file:c) file file:b", "ADD file:c c1-n=1", "BOOKMARK true file file:b file:c")
 	if metrics := r.get("/metrics"); strings.Contains(metrics, `source="file:a"`) || !strings.Contains(metrics, `podconfigd_file_source_degraded{source="file:c"} 0`) {
 		t.Error("the metrics have file:a, or do not have file:c")
 	}

@@ -156,32 +156,43 @@ func (r *runner) call(ctx context.Context, do func(context.Context) error) error
 	}
 }
 
-// apply makes these the sources, in the goroutine of run: it removes the other ones with their
-// pods, replaces those that changed, and adds the new ones. The pods of a source that is
-// replaced stay until the first set of the new one.
-func (r *runner) apply(ctx context.Context, specs []sourceSpec) error {
+// retire ends the sources that are not among these, with their pods, and those that changed. The
+// pods of a source that changed stay until the first set of the new one. New sources are added
+// first, and are not seen. So the pods of a source that gets another name are no orphans in
+// between. retire and begin are called in the goroutine of run.
+func (r *runner) retire(ctx context.Context, specs []sourceSpec) error {
+	for _, spec := range specs {
+		if r.all[spec.name] == nil {
+			if err := r.podConfig.AddSource(ctx, spec.name); err != nil {
+				return err
+			}
+		}
+	}
 	for _, name := range slices.Sorted(maps.Keys(r.all)) {
-		if slices.ContainsFunc(specs, func(s sourceSpec) bool { return s.name == name }) {
+		i := slices.IndexFunc(specs, func(s sourceSpec) bool { return s.name == name })
+		if i >= 0 && r.runs(specs[i]) {
 			continue
 		}
 		r.end(r.all[name])
+		if i >= 0 {
+			continue
+		}
 		r.put(name, nil)
 		if err := r.podConfig.RemoveSource(ctx, name); err != nil {
 			return err
 		}
 	}
+	return nil
+}
+
+// begin starts the sources that retire added, and those that it ended because they changed.
+func (r *runner) begin(ctx context.Context, specs []sourceSpec) error {
 	for _, spec := range specs {
-		old := r.all[spec.name]
-		if old != nil && reflect.DeepEqual(old.spec.options, spec.options) {
+		if r.runs(spec) {
 			continue
 		}
 		var last sources.Restored
-		if old == nil {
-			if err := r.podConfig.AddSource(ctx, spec.name); err != nil {
-				return err
-			}
-		} else {
-			r.end(old)
+		if old := r.all[spec.name]; old != nil {
 			if before, is := old.Source.(sources.Predecessor); is {
 				last = before.Last()
 			}
@@ -194,4 +205,10 @@ func (r *runner) apply(ctx context.Context, specs []sourceSpec) error {
 		r.start(ctx, s)
 	}
 	return nil
+}
+
+// runs reports whether the source runs with this configuration.
+func (r *runner) runs(spec sourceSpec) bool {
+	s := r.all[spec.name]
+	return s != nil && reflect.DeepEqual(s.spec.options, spec.options)
 }
