@@ -33,6 +33,19 @@ func (c *PodConfig) RemoveSource(ctx context.Context, source string) error {
 	})
 }
 
+// DropSets drops the sets of a source that are not merged: the held one, and one that is on its
+// way. Its pods stay. The source must have ended. Another one in its place gets a new Channel. The
+// error is the cause of the context.
+func (c *PodConfig) DropSets(ctx context.Context, source string) error {
+	c.mux.remove(source)
+	return c.call(ctx, func(ctx context.Context) error {
+		if held := c.setHeld(source, nil); held != nil {
+			klog.FromContext(ctx).Info("Dropped a held set: the configuration of the source changed", "source", source, "origin", held.set.Origin)
+		}
+		return nil
+	})
+}
+
 // forget removes the source, and returns its pods in the order of an update.
 func (s *podStorage) forget(source string) []*v1.Pod {
 	pods := []*v1.Pod{}

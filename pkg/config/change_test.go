@@ -1,10 +1,12 @@
 package config
 
 import (
+	"context"
 	"testing"
 	"testing/synctest"
 
 	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
 // running runs a PodConfig, and returns its updates in short.
@@ -98,6 +100,43 @@ func TestASourceIsRemovedWithItsHeldSet(t *testing.T) {
 		if _, held := c.Held("file:x"); held {
 			t.Error("the set is still held")
 		}
+	})
+}
+
+// When a source is replaced, its pods stay. A set that is held, or on its way, is not merged any more.
+func TestSetsOfAReplacedSourceAreDropped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, next := running(t)
+		limit, _ := ParseRemovalLimit("1")
+		if err := c.SetRemovalLimit(t.Context(), limit); err != nil {
+			t.Fatal(err)
+		}
+		sets := c.Channel("file")
+		sets <- SourceSet{Pods: []*v1.Pod{pod("a", "a"), pod("b", "b")}}
+		expectUpdates(t, next, "ADD file a b")
+		sets <- SourceSet{}
+		synctest.Wait()
+		dropped := make(chan error, 1)
+		if err := c.call(t.Context(), func(context.Context) error { // while it runs, no set is merged
+			sets <- SourceSet{Pods: []*v1.Pod{pod("a", "a"), pod("b", "b"), pod("late", "late")}}
+			go func() { dropped <- c.DropSets(t.Context(), "file") }()
+			synctest.Wait()
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-dropped; err != nil {
+			t.Fatal(err)
+		}
+		if _, held := c.Held("file"); held {
+			t.Error("the set is still held")
+		}
+		if err := c.Release(t.Context(), "file"); !apierrors.IsNotFound(err) {
+			t.Errorf("releasing the set of the source before: %v", err)
+		}
+		expectUpdates(t, next)
+		c.Channel("file") <- SourceSet{Pods: []*v1.Pod{pod("b", "b"), pod("c", "c")}}
+		expectUpdates(t, next, "REMOVE file a", "ADD file c")
 	})
 }
 

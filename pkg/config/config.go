@@ -50,7 +50,8 @@ func NewPodConfig() *PodConfig {
 
 // Channel adds a source with that name if it does not exist, and returns the channel for
 // its sets. Channel may be called before and during Run. A source must select on its
-// context at each send, and must not close the channel. The name must not be empty.
+// context at each send, and must not close the channel. The name must not be empty. Each call returns
+// the same channel, until RemoveSource or DropSets.
 func (c *PodConfig) Channel(source string) chan<- SourceSet {
 	if source == "" {
 		panic("config: Channel: the source name is empty")

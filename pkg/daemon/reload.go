@@ -162,7 +162,7 @@ func same(a, b reflect.Value) bool {
 // of the context.
 func (d *Daemon) apply(ctx context.Context, c *Config, parts map[part]bool) error {
 	specs := c.specs()
-	if parts[sourcesPart] { // first: new rules must not show the pods of a source that ends
+	if parts[sourcesPart] { // first: new rules must not show the pods of a source that ends, nor a new limit apply its held set
 		if err := d.sources.retire(ctx, specs); err != nil {
 			return err
 		}

@@ -1,6 +1,9 @@
 package daemon_test
 
 import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -8,6 +11,7 @@ import (
 
 	"github.com/podconfigd/podconfigd/internal/testutil"
 	"github.com/podconfigd/podconfigd/pkg/access"
+	"github.com/podconfigd/podconfigd/pkg/client"
 	"github.com/podconfigd/podconfigd/pkg/daemon"
 )
 
@@ -43,4 +47,39 @@ func TestReloadRemovesASourceBeforeItsRule(t *testing.T) {
 			t.Fatal("no m2-n")
 		}
 	}
+}
+
+// A set that the removal brake holds is of the configuration in which it was read. With another
+// URL, it can't be applied any more: not by a release, and not by a greater limit.
+func TestReloadDropsAHeldSet(t *testing.T) {
+	answers := make(chan string, 2)
+	answers <- podsOfTwo
+	answers <- `{"apiVersion":"v1","kind":"PodList","items":[]}`
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case answer := <-answers:
+			fmt.Fprint(w, answer)
+		case <-r.Context().Done():
+		}
+	}))
+	defer server.Close()
+	r := configured(t)
+	r.config.RemovalBrake, r.config.HTTPCheckFrequency = "1", time.Millisecond
+	r.config.HTTPSources = []daemon.HTTPSource{{Name: "u", URL: server.URL}}
+	r.run()
+	c := client.New(r.config.Socket)
+	held := func() bool { return strings.Contains(r.get("/v1alpha1/status"), `"held":{`) }
+	for !held() { //nolint:revive // it asks again
+	}
+	r.config.HTTPSources = []daemon.HTTPSource{{Name: "u", URL: "http://127.0.0.1:1/"}}
+	r.config.RemovalBrake = ""
+	r.reload("HTTPSources", "RemovalBrake")
+	if held() {
+		t.Error("a set of the URL before is still held")
+	}
+	if err := c.Release(t.Context(), "http:u"); err == nil || !strings.Contains(err.Error(), "no set of it is held") {
+		t.Errorf("the release of a set of the URL before: %v", err)
+	}
+	r.write("m/m2.yaml", "1")
+	r.expect("ADD file m2-n=1") // and no REMOVE
 }

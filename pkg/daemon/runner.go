@@ -157,9 +157,9 @@ func (r *runner) call(ctx context.Context, do func(context.Context) error) error
 }
 
 // retire ends the sources that are not among these, with their pods, and those that changed. The
-// pods of a source that changed stay until the first set of the new one. New sources are added
-// first, and are not seen. So the pods of a source that gets another name are no orphans in
-// between. retire and begin are called in the goroutine of run.
+// pods of a source that changed stay until the first set of the new one, so its sets that are not
+// merged are dropped. New sources are added first, and are not seen. So the pods of a source that
+// gets another name are no orphans in between. retire and begin are called in the goroutine of run.
 func (r *runner) retire(ctx context.Context, specs []sourceSpec) error {
 	for _, spec := range specs {
 		if r.all[spec.name] == nil {
@@ -174,11 +174,12 @@ func (r *runner) retire(ctx context.Context, specs []sourceSpec) error {
 			continue
 		}
 		r.end(r.all[name])
-		if i >= 0 {
-			continue
+		drop := r.podConfig.DropSets
+		if i < 0 {
+			r.put(name, nil)
+			drop = r.podConfig.RemoveSource
 		}
-		r.put(name, nil)
-		if err := r.podConfig.RemoveSource(ctx, name); err != nil {
+		if err := drop(ctx, name); err != nil {
 			return err
 		}
 	}
