@@ -178,6 +178,9 @@ func (d *Daemon) apply(ctx context.Context, c *Config, parts map[part]bool) erro
 			return err
 		}
 	}
+	if parts[limitsPart] || parts[sourcesPart] { // each source has descriptors that connections never take
+		d.server.SetLimits(c.limits())
+	}
 	if parts[sourcesPart] { // after the rules: a new source must not be shown to those who may not see it
 		if err := d.sources.begin(ctx, specs); err != nil {
 			return err
@@ -193,9 +196,6 @@ func (d *Daemon) apply(ctx context.Context, c *Config, parts map[part]bool) erro
 	}
 	if parts[eventsPart] {
 		d.events.setLimits(c)
-	}
-	if parts[limitsPart] {
-		d.server.SetLimits(c.limits())
 	}
 	if parts[journalPart] {
 		d.journal.SetLimits(c.JournalMaxUpdates, c.JournalMaxBytes)

@@ -4,10 +4,13 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/podconfigd/podconfigd/internal/testutil"
 	"github.com/podconfigd/podconfigd/pkg/access"
@@ -82,4 +85,31 @@ func TestReloadDropsAHeldSet(t *testing.T) {
 	}
 	r.write("m/m2.yaml", "1")
 	r.expect("ADD file m2-n=1") // and no REMOVE
+}
+
+// The limit of connections leaves file descriptors for the sources that a reload adds.
+func TestReloadReservesDescriptors(t *testing.T) {
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = unix.Setrlimit(unix.RLIMIT_NOFILE, &limit) }()
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: min(limit.Cur, 1000), Max: limit.Max}); err != nil {
+		t.Fatal(err)
+	}
+	r := configured(t)
+	r.config.MaxSubscribers = 1000 // the descriptors limit the connections
+	r.run()
+	before := r.MaxConnections()
+	for i := range 10 {
+		name := fmt.Sprint("s", i)
+		if err := os.Mkdir(filepath.Join(r.dir, name), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		r.config.FileSources = append(r.config.FileSources, r.named(name)...)
+	}
+	r.reload("FileSources")
+	if after := r.MaxConnections(); after >= before {
+		t.Errorf("%d connections with 10 more sources, %d before", after, before)
+	}
 }
