@@ -70,7 +70,8 @@ type Loop struct {
 	calls      chan call
 	backoff    map[types.UID]*backoff
 	orphans    []types.UID
-	lastActive atomic.Int64 // UnixNano of the last iteration's end
+	// lastActive is the end of the last iteration; nil before the first.
+	lastActive atomic.Pointer[time.Time]
 }
 
 // New returns a loop. It does nothing before Run.
@@ -95,8 +96,8 @@ func New(opts Options) *Loop {
 // LastActive returns the time at which the loop last ended an iteration; zero before the
 // first. The sync ticker starts an iteration at least once a second.
 func (l *Loop) LastActive() time.Time {
-	if n := l.lastActive.Load(); n != 0 {
-		return time.Unix(0, n)
+	if at := l.lastActive.Load(); at != nil {
+		return *at
 	}
 	return time.Time{}
 }
@@ -117,7 +118,7 @@ func (l *Loop) Run(ctx context.Context, updates <-chan config.PodUpdate) error {
 		if err != nil {
 			return err
 		}
-		l.lastActive.Store(time.Now().UnixNano())
+		l.lastActive.Store(new(time.Now()))
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -289,6 +290,19 @@ func TestTheLoopShowsThatItMoves(t *testing.T) {
 		}
 		h.stop(t)
 	})
+}
+
+// A clock that is set neither makes the loop look idle, nor hides that it is: the time of its last
+// iteration has a reading of the monotonic clock. In virtual time, there is none.
+func TestTheLoopIsNotMisledByTheClock(t *testing.T) {
+	h := run(t, "file")
+	for range 2 { // the second is taken after the first iteration has ended
+		h.updates <- config.PodUpdate{Op: config.BOOKMARK, Source: "file", Change: config.SourceAdded}
+	}
+	if at := h.loop.LastActive(); !strings.Contains(at.String(), "m=") {
+		t.Errorf("last active at %v", at)
+	}
+	h.stop(t)
 }
 
 func TestRunEndsWithTheChannel(t *testing.T) {

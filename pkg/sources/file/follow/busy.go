@@ -6,10 +6,10 @@ import "time"
 // call it.
 func (f *Follower) Busy() time.Duration {
 	since := f.busySince.Load()
-	if since == 0 {
+	if since == nil {
 		return 0
 	}
-	return time.Since(time.Unix(0, since))
+	return time.Since(*since)
 }
 
 // Relist makes Changes list the path within a poll period, or as soon as the file system answers.
@@ -18,9 +18,9 @@ func (f *Follower) Relist() { f.relist.Store(true) }
 
 // Done ends the work on a change for Busy. The caller has read the files, and waits for something
 // else.
-func (f *Follower) Done() { f.busySince.Store(0) }
+func (f *Follower) Done() { f.busySince.Store(nil) }
 
 func (f *Follower) work() {
 	f.began = time.Now()
-	f.busySince.Store(f.began.UnixNano())
+	f.busySince.Store(new(f.began))
 }

@@ -88,9 +88,8 @@ type Follower struct {
 	// cause is why changes can't be watched; empty if they are.
 	cause string
 
-	// busySince is the time since when the files are read, in nanoseconds; 0 while waiting for a
-	// change.
-	busySince atomic.Int64
+	// busySince is the time since when the files are read; nil while waiting for a change.
+	busySince atomic.Pointer[time.Time]
 	// relist means that the path is listed at the next poll.
 	relist atomic.Bool
 	// began is when the work on the newest change began.
