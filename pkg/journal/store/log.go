@@ -132,8 +132,10 @@ type Log struct {
 	next *preparation
 	// segments are the earlier ones, the oldest first.
 	segments []*segment
-	// superseded segments have nothing that the next segment does not have.
+	// superseded segments have nothing that the next segment does not have. replaced is the one
+	// in whose place it comes, or nil.
 	superseded []*segment
+	replaced   *segment
 	lock       io.Closer
 	closing    bool
 	retryAt    time.Time
@@ -204,8 +206,8 @@ func (l *Log) follow(r *recovery) {
 	if r.end.sets > 0 {
 		return
 	}
-	l.segments, l.superseded = l.segments[:n-1], append(l.superseded, last)
-	if n > 1 {
+	l.segments, l.superseded, l.replaced = l.segments[:n-1], append(l.superseded, last), last
+	if n > 1 && last.follows(l.segments[n-2]) {
 		l.segments[n-2].size = last.header.PredecessorSize
 	}
 }

@@ -49,6 +49,8 @@ func (l *Log) prepareLocked() *preparation {
 	switch k := len(l.segments); {
 	case l.file != nil:
 		n.header.Predecessor, n.header.PredecessorSize, n.header.Rolled = l.current.number, l.enqueued, true
+	case l.replaced != nil:
+		n.header.Predecessor, n.header.PredecessorSize = l.replaced.header.Predecessor, l.replaced.header.PredecessorSize
 	case k > 0:
 		n.header.Predecessor, n.header.PredecessorSize = l.segments[k-1].number, l.segments[k-1].size
 	}

@@ -48,6 +48,10 @@ type segment struct {
 	verified bool
 }
 
+// follows reports whether the header says how much of the segment before it counts. It does not if
+// one between them was set aside.
+func (s *segment) follows(before *segment) bool { return s.header.Predecessor == before.number }
+
 var (
 	errForeign = errors.New("not a segment of a podconfigd journal")
 	errNewer   = errors.New("written by a later version of podconfigd")

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"slices"
 )
 
@@ -20,9 +21,12 @@ func (l *Log) verify() {
 	}
 	s := l.segments[i]
 	s.verified = true
-	until := s.size
-	if i+1 < len(l.segments) && l.segments[i+1].header.Predecessor == s.number {
-		until = l.segments[i+1].header.PredecessorSize
+	until, next := int64(math.MaxInt64), l.current
+	if i+1 < len(l.segments) {
+		next = l.segments[i+1]
+	}
+	if next != nil && next.follows(s) {
+		until = next.header.PredecessorSize
 	}
 	l.mu.Unlock()
 
@@ -44,7 +48,8 @@ func (l *Log) verify() {
 	l.segments = slices.DeleteFunc(l.segments, func(other *segment) bool { return other == s })
 }
 
-// verifySegment checks the checksums of a segment up to an offset.
+// verifySegment checks the checksums of a segment up to an offset. If no segment says how much of it
+// counts, a write to it may have been cut.
 func verifySegment(fsys FS, dir string, s *segment, until int64) error {
 	_, file, err := openSegment(fsys, dir, s.number, s.name)
 	if err == nil {
@@ -54,6 +59,9 @@ func verifySegment(fsys FS, dir string, s *segment, until int64) error {
 		err = cmp.Or(err, file.file.Close())
 	}
 	if errors.Is(err, io.EOF) || errors.Is(err, errTorn) {
+		if until == math.MaxInt64 {
+			return nil
+		}
 		return fmt.Errorf("%w: it is shorter than %d bytes", errDamaged, until)
 	}
 	return err

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -98,4 +99,54 @@ func TestWholeSegmentsStay(t *testing.T) {
 			}
 		}
 	})
+}
+
+// Of a segment that was set aside, it is no longer known how much of the segment before it counts.
+// That one stays in the history, also if a write to it was cut. So it is over any number of starts.
+func TestStartsAfterASegmentThatWasSetAside(t *testing.T) {
+	for _, test := range []struct {
+		sets int // the segment is longer than the one before it, or shorter
+		tail string
+	}{{100, ""}, {104, ""}, {104, "cut"}} {
+		t.Run(fmt.Sprint(test), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				files, _, _ := written(t, test.sets)
+				opts := options(files)
+				opts.ReplayBytes = 1
+				restart := func() {
+					t.Helper()
+					p, recovered := start(t, opts)
+					if !recovered.Resumed || len(recovered.Problems) != 0 {
+						t.Errorf("%+v", recovered)
+					}
+					<-time.After(time.Minute)
+					p.end()
+				}
+				restart()
+				names := segmentsOf(files)
+				damaged, whole := names[len(names)-2], names[:len(names)-2]
+				last := files.files[whole[len(whole)-1]]
+				*last = append(*last, test.tail...)
+				(*files.files[damaged])[len(*files.files[damaged])/2]++
+				restart()
+				if files.files[damaged] != nil {
+					t.Fatal("it is not set aside")
+				}
+				records := read(t, files, HistoryOptions{})
+				if n := len(records); !strings.Contains(records[n-1].Gap, "set aside") {
+					t.Errorf("the history ends with %+v", records[n-1])
+				}
+				for range 3 {
+					restart()
+				}
+				if left := segmentsOf(files); len(left) != len(whole)+1 || !slices.Equal(left[:len(whole)], whole) {
+					t.Errorf("left are %v, want %v and another", left, whole)
+				}
+				again := read(t, files, HistoryOptions{})
+				if n := len(again); n != len(records) || again[n-1].Gap != records[n-1].Gap {
+					t.Errorf("the history has %d records, and ends with %+v; want %d, and %+v", n, again[n-1], len(records), records[len(records)-1])
+				}
+			})
+		})
+	}
 }

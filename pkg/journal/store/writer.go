@@ -204,7 +204,7 @@ func (l *Log) installLocked() {
 		l.segments = append(l.segments, l.current)
 		n.before = l.file
 	}
-	l.file, l.current = n.file, n.segment
+	l.file, l.current, l.replaced = n.file, n.segment, nil
 	l.snapshot, l.written, l.synced = n.size, n.size, n.size
 	l.enqueued = n.size + n.behind
 	if l.mode == failed {
