@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"os"
 	"strings"
 
@@ -49,6 +50,8 @@ func (f *clientFlags) client(cmd *cobra.Command) (*client.Client, error) {
 		return client.NewForConfig(config)
 	case f.socket == "":
 		return nil, errors.New("no address of podconfigd: set --socket or " + client.SocketEnv + ", or --server or " + client.ServerEnv)
+	case strings.HasPrefix(f.socket, "unix://"):
+		return nil, fmt.Errorf("socket %q: expected a path: leave out unix://, or use --server", f.socket)
 	}
 	if flag := f.onlyTLS(); flag != "" {
 		return nil, errors.New(flag + " requires --server=https://HOST:PORT")

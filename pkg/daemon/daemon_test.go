@@ -93,6 +93,28 @@ func TestValidateAddresses(t *testing.T) {
 	}
 }
 
+// A socket is a path: an address would be a directory "unix:" in the working directory.
+func TestValidateSocketPaths(t *testing.T) {
+	for want, path := range map[string]string{
+		`"unix:///run/p.sock": expected a path: leave out unix://`:                   "unix:///run/p.sock",
+		`"/etc/podconfigd/unix:/run/p.sock": expected a path: leave out unix://`:     "/etc/podconfigd/unix:/run/p.sock", // relative to a file
+		`"/run/podconfigd/": the path is a directory: expected the path of a socket`: "/run/podconfigd/",
+		"empty: expected a path": "",
+	} {
+		config := valid()
+		config.Socket = path
+		if err := config.Validate(); err == nil || !strings.HasPrefix(err.Error(), "--socket: "+want) {
+			t.Errorf("--socket %s: %v", path, err)
+		}
+		if config.Socket, config.PodsAPISocket = "/run/s.sock", path; path == "" {
+			continue // none
+		}
+		if err := config.Validate(); err == nil || err.Error() != "--pods-api-socket: "+want {
+			t.Errorf("--pods-api-socket %s: %v", path, err)
+		}
+	}
+}
+
 func TestNewOpensNothing(t *testing.T) {
 	config := valid()
 	config.Socket = filepath.Join(t.TempDir(), "s")

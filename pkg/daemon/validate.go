@@ -4,11 +4,14 @@ import (
 	"errors"
 	"io/fs"
 	"net"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/podconfigd/podconfigd/internal/socketpath"
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/pleg/cri"
+	"github.com/podconfigd/podconfigd/pkg/server"
 )
 
 // Validate returns every fault of the configuration in one error. It joins a [*FieldError]
@@ -78,7 +81,20 @@ func (c *Config) validateHTTP(found *faults) {
 	}
 }
 
+// validateSocketPath refuses what would be a directory. The path of a configuration file has its
+// directory before an address that is not a path.
+func validateSocketPath(found *faults, field FieldName, path string) {
+	switch {
+	case slices.Contains(strings.Split(path, "/"), server.SchemeUnix+":"):
+		found.add(field, "%q: expected a path: leave out unix://", path)
+	case strings.HasSuffix(path, "/"):
+		found.add(field, "%q: the path is a directory: expected the path of a socket", path)
+	}
+}
+
 func (c *Config) validateSockets(found *faults) {
+	validateSocketPath(found, "Socket", c.Socket)
+	validateSocketPath(found, "PodsAPISocket", c.PodsAPISocket)
 	switch fallback := socketpath.Default(); {
 	case c.Socket != "":
 	case fallback == "":
