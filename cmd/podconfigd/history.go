@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"iter"
 	"os"
+	"slices"
 	"syscall"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/client"
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/journal/history"
+	"github.com/podconfigd/podconfigd/pkg/journal/store"
 )
 
 // defaultStateDir is the state directory of the packages.
@@ -84,7 +86,11 @@ func (o *historyOptions) records(cmd *cobra.Command) (iter.Seq2[*v1alpha1.Histor
 		return nil, err
 	}
 	if o.stateDir != "" {
-		return fromDirectory(o.stateDir, selection), nil
+		entries, err := os.ReadDir(o.stateDir)
+		if err == nil && !slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return store.IsSegment(e.Name()) }) {
+			return nil, fmt.Errorf("reading the history in %s: there is no journal: is this the --state-dir of podconfigd?", o.stateDir)
+		}
+		return fromDirectory(o.stateDir, selection), nil // it has the error of a directory that can't be read
 	}
 	c, err := o.client(cmd)
 	if err != nil {

@@ -32,11 +32,14 @@ func segmentNumber(name string) (number uint64, aside, ok bool) {
 	return number, rest != "", ok && err == nil && number > 0
 }
 
-// IsFile reports whether a log has files of that name, also those that it set aside.
-func IsFile(name string) bool {
+// IsSegment reports whether a log has records in files of that name, also those that it set aside.
+func IsSegment(name string) bool {
 	_, _, ok := segmentNumber(name)
-	return ok || name == lockName
+	return ok
 }
+
+// IsFile reports whether a log has files of that name.
+func IsFile(name string) bool { return IsSegment(name) || name == lockName }
 
 // segment is a file of the log.
 type segment struct {
