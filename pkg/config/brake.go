@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -128,9 +129,13 @@ func (c *PodConfig) Release(ctx context.Context, source string) error {
 	return c.call(ctx, func(ctx context.Context) error {
 		held := c.setHeld(source, nil)
 		if held == nil {
+			why := "no set of it is held"
+			if !slices.Contains(c.Sources(), source) {
+				why = `there is no such source: "podconfigd status" lists them`
+			}
 			return &apierrors.StatusError{ErrStatus: metav1.Status{
 				Status: metav1.StatusFailure, Code: http.StatusNotFound, Reason: metav1.StatusReasonNotFound,
-				Message: fmt.Sprintf("releasing source %s: no set of it is held", source),
+				Message: fmt.Sprintf("releasing source %s: %s", source, why),
 			}}
 		}
 		klog.FromContext(ctx).Info("Released a held set", "source", source, "origin", held.set.Origin)

@@ -228,9 +228,13 @@ func TestAHeldSetIsReleased(t *testing.T) {
 			b.t.Errorf("releasing nothing: %v", err)
 		}
 		b.send("a b c d", "ADD a b c d")
+		if err := b.Release(b.t.Context(), FileSource); !apierrors.IsNotFound(err) || err.Error() != "releasing source file: no set of it is held" {
+			b.t.Errorf("releasing nothing: %v", err)
+		}
 		b.send("x")
 		b.send("y")
-		if err := b.Release(b.t.Context(), HTTPSource); !apierrors.IsNotFound(err) {
+		err := b.Release(b.t.Context(), HTTPSource)
+		if want := `releasing source http: there is no such source: "podconfigd status" lists them`; !apierrors.IsNotFound(err) || err.Error() != want {
 			b.t.Errorf("releasing another source: %v", err)
 		}
 		b.expect()
