@@ -51,22 +51,19 @@ func noArgs(cmd *cobra.Command, args []string) error {
 	return fmt.Errorf("%s %q; see %q", what, args[0], cmd.CommandPath()+" --help")
 }
 
-// atMostOneArg refuses a second argument, and an empty one, which is usually an empty variable of
-// a script. what names the argument in errors.
+// atMostOneArg refuses a second argument, and an empty one. what names the argument in errors.
 func atMostOneArg(what string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
-		if len(args) > 1 {
-			return noArgs(cmd, args[1:])
+		if len(args) == 0 {
+			return nil
 		}
-		if len(args) == 1 && args[0] == "" {
-			return fmt.Errorf("the argument is empty: expected %s; see %q", what, cmd.CommandPath()+" --help")
-		}
-		return nil
+		return someArgs(what, 1)(cmd, args)
 	}
 }
 
-// someArgs requires at least one argument and at most most; 0 is no maximum. what names
-// the argument in errors.
+// someArgs requires at least one argument and at most most; 0 is no maximum. It refuses a single
+// argument that is empty, which is usually an empty variable of a script. what names the argument
+// in errors.
 func someArgs(what string, most int) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		switch {
@@ -74,6 +71,8 @@ func someArgs(what string, most int) cobra.PositionalArgs {
 			return fmt.Errorf("%s is missing; see %q", what, cmd.CommandPath()+" --help")
 		case most > 0 && len(args) > most:
 			return fmt.Errorf("unexpected argument %q; see %q", args[most], cmd.CommandPath()+" --help")
+		case most == 1 && args[0] == "":
+			return fmt.Errorf("the argument is empty: expected %s; see %q", what, cmd.CommandPath()+" --help")
 		}
 		return nil
 	}
