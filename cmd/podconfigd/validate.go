@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
+	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/daemon"
 	"github.com/podconfigd/podconfigd/pkg/manifest"
 	"github.com/podconfigd/podconfigd/pkg/sources/file"
@@ -26,6 +28,10 @@ type validateOptions struct {
 func newValidateCommand() *cobra.Command {
 	var opts validateOptions
 	var output string
+	as := sourceFlag{
+		kind: config.FileSource, place: "PATH", unnamed: &opts.manifestPath,
+		add: func(_, place string) { opts.manifestPath = place },
+	}
 	cmd := &cobra.Command{
 		Use:   "validate FILE…",
 		Short: "Check manifests as the daemon does",
@@ -55,6 +61,9 @@ warning.`,
 			if err := checkOutput(output, "json", "yaml"); err != nil {
 				return err
 			}
+			if len(as.values) > 1 {
+				return errors.New("--pod-manifest-path: expected one path: validate the files of each path on their own")
+			}
 			// The source logs its verdicts, which are printed below.
 			ctx := klog.NewContext(cmd.Context(), klog.Logger{})
 			verdicts, err := opts.validate(ctx, paths)
@@ -71,8 +80,8 @@ warning.`,
 		},
 	}
 	cmd.Flags().StringVar(&opts.hostname, "hostname-override", "", "Name of the node. If empty, uses the hostname.")
-	cmd.Flags().StringVar(&opts.manifestPath, "pod-manifest-path", "",
-		"Path of the directory that will contain the files, as the daemon gets it. The printed UIDs are for this directory.")
+	cmd.Flags().Var(&as, "pod-manifest-path",
+		"Path of the directory that will contain the files, as the daemon gets it, with or without a name. The printed UIDs are for this directory.")
 	cmd.Flags().BoolVar(&opts.strict, "strict", false, "Fail if there are warnings, for example unknown fields and duplicate keys.")
 	cmd.Flags().StringVarP(&output, "output", "o", "", "Output format. One of: json, yaml. If empty, prints text.")
 	return cmd
