@@ -66,7 +66,7 @@ warning.`,
 			}
 			// The source logs its verdicts, which are printed below.
 			ctx := klog.NewContext(cmd.Context(), klog.Logger{})
-			verdicts, err := opts.validate(ctx, paths)
+			verdicts, err := opts.validate(ctx, paths, cmd.ErrOrStderr())
 			if err != nil {
 				return err
 			}
@@ -92,7 +92,7 @@ func (o *validateOptions) fails(v file.Verdict) bool {
 	return v.State != v1alpha1.ManifestAccepted || o.strict && len(v.Warnings) > 0
 }
 
-func (o *validateOptions) validate(ctx context.Context, paths []string) ([]file.Verdict, error) {
+func (o *validateOptions) validate(ctx context.Context, paths []string, notes io.Writer) ([]file.Verdict, error) {
 	node, err := daemon.NodeName(o.hostname)
 	if err != nil {
 		return nil, err
@@ -104,6 +104,9 @@ func (o *validateOptions) validate(ctx context.Context, paths []string) ([]file.
 			v := file.Verdict{File: path, Faults: []manifest.Fault{{Message: err.Error()}}}
 			v.Path, v.State, v.Reason, v.Message = path, v1alpha1.ManifestRejected, "Unreadable", err.Error()
 			found = []file.Verdict{v}
+		}
+		if len(found) == 0 {
+			fmt.Fprintln(notes, cell("No manifests found in "+path))
 		}
 		verdicts = append(verdicts, found...)
 	}
