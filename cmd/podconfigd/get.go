@@ -196,6 +196,11 @@ func (o *getOptions) check() (selects func(*unstructured.Unstructured) bool, err
 	if len(o.names) > 0 && (o.selector != "" || o.fieldSelector != "") {
 		return nil, errors.New("NAME and a selector are both given: leave out one of them")
 	}
+	for _, name := range o.names {
+		if name == "" || strings.Contains(name, "/") {
+			return nil, fmt.Errorf("%q is not the name of a pod: expected NAME, and its namespace in --namespace", name)
+		}
+	}
 	byLabel, err := labels.Parse(o.selector)
 	if err != nil {
 		return nil, fmt.Errorf("--selector: %w", err)
