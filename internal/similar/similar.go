@@ -15,7 +15,7 @@ func To(name string, known iter.Seq[string]) string {
 	if len(name) > maxName {
 		return ""
 	}
-	best, least := "", 1+len(name)/4
+	best, least := "", min(1+len(name)/4, len(name)-1) // a name with no character in common is not similar
 	for _, candidate := range slices.Sorted(known) {
 		if d := distance(strings.ToLower(name), strings.ToLower(candidate)); d <= least && (best == "" || d < least) {
 			best, least = candidate, d
