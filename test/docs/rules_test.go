@@ -13,6 +13,10 @@ import (
 // disguised is a command in a block that is not run.
 var disguised = regexp.MustCompile(`(?m)^(\$ |#? ?(sudo )?(podconfigd|kubectl|curl|systemctl|apt-get|dpkg|go|make|grpcurl) )`)
 
+// ends is a command that ends only what the page has started, and no other program of the reader.
+// Its groups are the program, or the program with arguments.
+var ends = regexp.MustCompile(`^pkill (?:-[A-Z]+ )?(?:-x ([a-z]+)|-f '\^?([^ ']+ [^']+)')$`)
+
 // fault says what is wrong with a block, if anything is.
 func (b *block) fault(functions map[string]bool) string {
 	for _, mark := range b.marks {
@@ -27,6 +31,11 @@ func (b *block) fault(functions map[string]bool) string {
 	case "console":
 		if len(b.steps()) == 0 {
 			return "no line begins with \"$ \""
+		}
+		for _, st := range b.steps() {
+			if strings.HasPrefix(st.command, "pkill ") && !ends.MatchString(st.command) {
+				return "a command can end other programs: use pkill with -x PROGRAM or -f 'PROGRAM ARGUMENT': " + st.command
+			}
 		}
 		return ""
 	case "text", "json", "mermaid":
@@ -105,6 +114,10 @@ func TestFaultsOfBlocks(t *testing.T) {
 		"<!-- README.md -->\n```text\nnot there\n```":    "does not have this text",
 		"<!-- none.go -->\n```go\nx\n```":                "no such file",
 		"```console\n$ ls\n```":                          "",
+		"```console\n$ pkill -f server\n```":             "can end other programs",
+		"```console\n$ pkill server\n```":                "can end other programs",
+		"```console\n$ pkill -KILL -x server\n```":       "",
+		"```console\n$ pkill -f '^bin/server -v'\n```":   "",
 		"<!-- run by TestX -->\n```sh\nls\n```":          "",
 		"<!-- README.md -->\n```text\n# podconfigd\n```": "",
 	} {

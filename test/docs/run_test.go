@@ -19,13 +19,18 @@ import (
 
 // session runs the blocks of a page, in order.
 type session struct {
-	t    *testing.T
-	node *node
-	dir  string
-	env  []string
-	last int // the exit code of the last command
-	// running are the commands that continue to run. Each channel is closed at the end.
-	running []chan struct{}
+	t       *testing.T
+	node    *node
+	dir     string
+	env     []string
+	last    int // the exit code of the last command
+	running []running
+}
+
+// running is a command that continues to run. gone is closed at its end.
+type running struct {
+	command string
+	gone    chan struct{}
 }
 
 func newSession(t *testing.T, root, bin string) *session {
@@ -93,7 +98,7 @@ func (s *session) run(st step, mayFail bool) error {
 				_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGINT)
 				_ = wait() // its exit code is that of an interrupted command
 			}
-			s.running = append(s.running, gone)
+			s.running = append(s.running, running{st.command, gone})
 			return nil // it may continue to run
 		}
 	}
@@ -109,9 +114,8 @@ func (e *otherOutput) Error() string { return "it printed:\n" + e.out }
 var reads = regexp.MustCompile(`^((bin/)?podconfigd (status|get|history|lookup)|curl|.*kubectl .*get|cat|jq|tail) `)
 
 func (s *session) runUntilShown(st step, mayFail bool) error {
-	if strings.HasPrefix(st.command, "pkill ") {
-		before := s.alive()
-		defer func() { testutil.Until(s.t, st.command+" ended a command", func() bool { return s.alive() < before }) }()
+	if ended := ends.FindStringSubmatch(st.command); ended != nil {
+		defer s.awaitEnd(ended[1] + ended[2])
 	}
 	deadline := time.Now().Add(20 * time.Second)
 	for {
@@ -123,16 +127,23 @@ func (s *session) runUntilShown(st step, mayFail bool) error {
 	}
 }
 
-// alive is the number of commands that continue to run.
-func (s *session) alive() (n int) {
-	for _, gone := range s.running {
-		select {
-		case <-gone:
-		default:
-			n++
+// awaitEnd waits for the end of the commands of a program that continue to run. There is at least
+// one.
+func (s *session) awaitEnd(program string) {
+	found := false
+	for _, c := range s.running {
+		if strings.Contains(c.command, program) {
+			found = true
+			select {
+			case <-c.gone:
+			case <-time.After(testutil.Patience):
+				s.t.Errorf("it did not end: %s", c.command)
+			}
 		}
 	}
-	return n
+	if !found {
+		s.t.Errorf("no command of %s continues to run", program)
+	}
 }
 
 // result judges a command that has ended.
