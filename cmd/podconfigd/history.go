@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"iter"
 	"os"
-	"slices"
 	"syscall"
 	"time"
 
@@ -16,7 +15,6 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/client"
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/journal/history"
-	"github.com/podconfigd/podconfigd/pkg/journal/store"
 )
 
 // defaultStateDir is the state directory of the packages.
@@ -86,8 +84,7 @@ func (o *historyOptions) records(cmd *cobra.Command) (iter.Seq2[*v1alpha1.Histor
 		return nil, err
 	}
 	if o.stateDir != "" {
-		entries, err := os.ReadDir(o.stateDir)
-		if err == nil && !slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return store.IsSegment(e.Name()) }) {
+		if exists, err := history.Exists(o.stateDir); err == nil && !exists {
 			return nil, fmt.Errorf("reading the history in %s: there is no journal: is this the --state-dir of podconfigd?", o.stateDir)
 		}
 		return fromDirectory(o.stateDir, selection), nil // it has the error of a directory that can't be read

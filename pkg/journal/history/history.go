@@ -4,7 +4,9 @@ package history
 
 import (
 	"fmt"
+	"io/fs"
 	"iter"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -46,6 +48,12 @@ type Options struct {
 type Position struct {
 	Instance string
 	Revision int64
+}
+
+// Exists reports whether a state directory has records, or had them in a file that was set aside.
+func Exists(dir string) (bool, error) {
+	entries, err := os.ReadDir(dir)
+	return slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return store.IsSegment(e.Name()) }), err
 }
 
 // Read reads the records of a state directory, oldest first. It takes no lock and changes
