@@ -72,6 +72,41 @@ func (d *durable) settle(t *testing.T) {
 	}
 }
 
+// The start of Run takes no revision if a first set has taken one, also while the set is being
+// stored.
+func TestRunBeginsAfterAFirstSet(t *testing.T) {
+	opts := store.Options{Dir: t.TempDir()}
+	before := startDurable(t, opts)
+	before.Append(config.PodUpdate{Op: config.ADD, Source: "file", Pods: []*v1.Pod{pod("a")}})
+	before.settle(t)
+	before.stop()
+
+	opts.Node, opts.BootID = "node", "boot-1"
+	log, recovered, err := store.Open(opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer func() {
+		cancel()
+		_ = log.Run(ctx) // closes the log
+	}()
+	j := New(Options{Sources: []string{"file"}, Store: log, Recovered: recovered})
+	head := j.intake.head
+	j.begin()
+	if got := j.intake.head; got != head+1 {
+		t.Errorf("without a set, the revision is %d, want %d", got, head+1)
+	}
+
+	j = New(Options{Sources: []string{"file"}, Store: log, Recovered: recovered})
+	j.Append(config.PodUpdate{Op: config.ADD, Source: "file", Pods: []*v1.Pod{pod("b")}}) // the log does not run
+	head = j.intake.head
+	j.begin()
+	if got := j.intake.head; got != head {
+		t.Errorf("after a set, the revision is %d, want %d", got, head)
+	}
+}
+
 // life is a random life of two sources. Their pods share names, and some are mirror pods.
 type life struct {
 	random *rand.Rand

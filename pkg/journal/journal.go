@@ -86,6 +86,8 @@ type Journal struct {
 	// subscriber to them can resume.
 	objects     objects
 	objectsFrom int64
+	// restarted is the revision before the first set after a restart; 0 if nothing was restored.
+	restarted int64
 	// bookmark is shared. It is replaced, never changed.
 	bookmark *Bookmark
 	// changed is closed and replaced when there is something new to read.
@@ -156,7 +158,7 @@ func New(opts Options) *Journal {
 	j.objectsFrom = start
 	if opts.Recovered != nil {
 		j.restore(opts.Recovered, start)
-		j.objectsFrom = j.head + 1
+		j.objectsFrom, j.restarted = j.head+1, j.intake.head
 	}
 	j.intake.restart(opts.Node, j.head)
 	j.objects = j.intake.objects.clone()

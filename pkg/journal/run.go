@@ -37,14 +37,12 @@ func (j *Journal) Run(ctx context.Context) error {
 	}
 }
 
-// begin advances the revision after a restart, so that a subscriber to objects can resume.
+// begin advances the revision after a restart, so that a subscriber to objects can resume. A set
+// that is being stored advances it too.
 func (j *Journal) begin() {
 	j.intake.mu.Lock()
 	defer j.intake.mu.Unlock()
-	j.mu.RLock()
-	behind := j.head < j.objectsFrom
-	j.mu.RUnlock()
-	if behind {
+	if j.intake.head == j.restarted {
 		j.commit(j.intake.advance(time.Now()))
 	}
 }
