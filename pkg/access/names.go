@@ -8,16 +8,19 @@ import (
 	"time"
 )
 
-// names gives the names of users and groups. The name of one without a name is empty. An error
-// means that the name can't be read.
-type names interface {
-	user(uid uint32) (string, error)
-	group(gid uint32) (string, error)
+// ErrNames means that it is not known which rules apply to a subject. It can be known later.
+var ErrNames = errors.New("reading the names")
+
+// Names gives the names of users and groups. The name of one without a name is empty. An error
+// means that the name can't be read. It is safe for concurrent use.
+type Names interface {
+	User(uid uint32) (string, error)
+	Group(gid uint32) (string, error)
 }
 
 // system has the names of the system. A static binary reads them from /etc/passwd and
 // /etc/group: users and groups of a directory service have no names there.
-var system names = &systemNames{
+var system Names = &systemNames{
 	users: nameCache{find: func(id string) (string, error) {
 		u, err := user.LookupId(id)
 		if err != nil {
@@ -36,8 +39,8 @@ var system names = &systemNames{
 
 type systemNames struct{ users, groups nameCache }
 
-func (s *systemNames) user(uid uint32) (string, error)  { return s.users.of(uid, time.Now()) }
-func (s *systemNames) group(gid uint32) (string, error) { return s.groups.of(gid, time.Now()) }
+func (s *systemNames) User(uid uint32) (string, error)  { return s.users.of(uid, time.Now()) }
+func (s *systemNames) Group(gid uint32) (string, error) { return s.groups.of(gid, time.Now()) }
 
 const (
 	// nameTTL is how long a name is cached, also that there is none.

@@ -15,7 +15,7 @@ type Policy struct {
 	rules []Rule
 	// named is true if a rule has the name of a user or group.
 	named bool
-	names names
+	names Names
 
 	mu     sync.Mutex
 	grants map[string]*Grant // by the matching rules
@@ -25,11 +25,14 @@ type Policy struct {
 const maxGrants = 1024
 
 // NewPolicy returns the policy of rules that Validate accepts; nil if there are none.
-func NewPolicy(rules []Rule) *Policy {
+func NewPolicy(rules []Rule) *Policy { return NewPolicyWithNames(rules, system) }
+
+// NewPolicyWithNames is NewPolicy with other names than those of the system.
+func NewPolicyWithNames(rules []Rule, names Names) *Policy {
 	if len(rules) == 0 {
 		return nil
 	}
-	p := &Policy{rules: slices.Clone(rules), names: system, grants: make(map[string]*Grant)}
+	p := &Policy{rules: slices.Clone(rules), names: names, grants: make(map[string]*Grant)}
 	for i := range rules {
 		p.named = p.named || len(rules[i].Users)+len(rules[i].Groups) > 0
 	}
@@ -37,14 +40,14 @@ func NewPolicy(rules []Rule) *Policy {
 }
 
 // For returns the grant of a subject. It is nil if the subject sees all of every pod. With an
-// error, the grant shows nothing: a name that a rule needs can't be read.
+// error, which is ErrNames, the grant shows nothing: a name that a rule needs can't be read.
 func (p *Policy) For(s Subject) (*Grant, error) {
 	if p == nil {
 		return nil, nil //nolint:nilnil // nil is the grant for everything
 	}
 	s, err := p.Named(s)
 	if err != nil {
-		return newGrant(nil, nil), fmt.Errorf("reading the names of %v: %w", &s, err)
+		return newGrant(nil, nil), fmt.Errorf("%w of %v: %w", ErrNames, &s, err)
 	}
 	matching := make([]byte, len(p.rules))
 	for i := range p.rules {
@@ -70,13 +73,13 @@ func (p *Policy) Named(s Subject) (Subject, error) {
 	if p == nil || !p.named || s.UID == nil || s.User != "" {
 		return s, nil
 	}
-	name, err := p.names.user(*s.UID)
+	name, err := p.names.User(*s.UID)
 	if err != nil {
 		return s, err
 	}
 	s.User, s.Groups = name, nil
 	for _, gid := range s.GIDs {
-		name, err := p.names.group(gid)
+		name, err := p.names.Group(gid)
 		if err != nil {
 			return s, err
 		}

@@ -186,7 +186,7 @@ type fakeNames struct{ asked int }
 
 var errNoPasswd = errors.New("no passwd")
 
-func (f *fakeNames) user(uid uint32) (string, error) {
+func (f *fakeNames) User(uid uint32) (string, error) {
 	f.asked++
 	if uid == 13 {
 		return "", errNoPasswd
@@ -194,7 +194,7 @@ func (f *fakeNames) user(uid uint32) (string, error) {
 	return map[uint32]string{1000: "someone"}[uid], nil
 }
 
-func (f *fakeNames) group(gid uint32) (string, error) {
+func (f *fakeNames) Group(gid uint32) (string, error) {
 	f.asked++
 	return map[uint32]string{7: "agents"}[gid], nil
 }
@@ -204,13 +204,11 @@ func (f *fakeNames) group(gid uint32) (string, error) {
 func TestNamesOfProcesses(t *testing.T) {
 	process := func(uid uint32, gids ...uint32) Subject { return Subject{UID: &uid, GIDs: gids} }
 	numbers, names := &fakeNames{}, &fakeNames{}
-	p := NewPolicy([]Rule{{UIDs: []uint32{1000}, View: Metadata}})
-	p.names = numbers
+	p := NewPolicyWithNames([]Rule{{UIDs: []uint32{1000}, View: Metadata}}, numbers)
 	if g, err := p.For(process(1000)); err != nil || g.Nothing() || numbers.asked != 0 {
 		t.Errorf("%v, %d names were read", err, numbers.asked)
 	}
-	p = NewPolicy([]Rule{{Users: []string{"someone"}, View: None}, {Groups: []string{"agents"}, View: Redacted}, {UIDs: []uint32{5, 13}, View: Metadata}})
-	p.names = names
+	p = NewPolicyWithNames([]Rule{{Users: []string{"someone"}, View: None}, {Groups: []string{"agents"}, View: Redacted}, {UIDs: []uint32{5, 13}, View: Metadata}}, names)
 	for _, c := range []struct {
 		s    Subject
 		want Level
@@ -229,13 +227,13 @@ func TestNamesOfProcesses(t *testing.T) {
 
 func TestSystemNames(t *testing.T) {
 	for range 2 {
-		if name, err := system.user(0); name != "root" || err != nil {
+		if name, err := system.User(0); name != "root" || err != nil {
 			t.Errorf("UID 0 is %q, %v", name, err)
 		}
-		if name, err := system.group(0); name != "root" || err != nil {
+		if name, err := system.Group(0); name != "root" || err != nil {
 			t.Errorf("GID 0 is %q, %v", name, err)
 		}
-		if name, err := system.user(4294960000); name != "" || err != nil {
+		if name, err := system.User(4294960000); name != "" || err != nil {
 			t.Errorf("an unknown UID is %q, %v", name, err)
 		}
 	}

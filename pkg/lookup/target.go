@@ -95,6 +95,9 @@ func (l *Lookup) unknown(t *target, f *finding) error {
 // hide replaces the reason why something is not found, unless the client may see everything:
 // reasons name cgroups, containers and pods.
 func hide(scope *view.Scope, q *Query, err error) error {
+	if reason := scope.Err(); reason != nil {
+		return unavailable(q.what(), reason)
+	}
 	if scope.Grant() == nil || !apierrors.IsNotFound(err) {
 		return err
 	}

@@ -23,5 +23,9 @@ func (s *Server) containerRuntime(w http.ResponseWriter, _ *http.Request, scope 
 	runtime.Pods = slices.DeleteFunc(runtime.Pods, func(p v1alpha1.RuntimePod) bool {
 		return !scope.SeesRuntimePod(types.UID(p.UID), p.Namespace)
 	})
+	if err := scope.Err(); err != nil {
+		answerError(w, err)
+		return
+	}
 	respond.JSON(w, runtime)
 }

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"google.golang.org/grpc"
@@ -10,6 +11,7 @@ import (
 	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/status"
 
+	"github.com/podconfigd/podconfigd/pkg/access"
 	"github.com/podconfigd/podconfigd/pkg/journal/view"
 )
 
@@ -64,6 +66,9 @@ func sendFrames(s *Server, stream grpc.ServerStream, p *pace, cursor *view.Curso
 	var messages []any
 	for {
 		frames, err := cursor.Next(ctx)
+		if errors.Is(err, access.ErrNames) {
+			return callError(err)
+		}
 		if err != nil {
 			return status.FromContextError(err).Err()
 		}

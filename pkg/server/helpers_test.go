@@ -35,6 +35,7 @@ type daemon struct {
 	journal      *journal.Journal
 	socket, pods string
 	http         *http.Client
+	server       *Server
 	limits       *limiter
 	sick         atomic.Pointer[string]
 }
@@ -94,7 +95,7 @@ func serveWithLimits(t *testing.T, opts journal.Options, limits Limits, change .
 		f(&options)
 	}
 	server := New(options)
-	d.limits = server.limits
+	d.server, d.limits = server, server.limits
 	ctx, cancel := context.WithCancelCause(context.Background())
 	done := make(chan error)
 	socket, pods := listen(d.socket), listen(d.pods)

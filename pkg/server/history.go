@@ -97,6 +97,9 @@ func historyPage[T any](ctx context.Context, s *Server, scope *view.Scope, query
 	}
 	size := 0
 	query.opts.Grant = scope.Grant()
+	if err := scope.Err(); err != nil {
+		return nil, "", err
+	}
 	var last history.Position
 	for record, err := range s.opts.History(query.opts) {
 		if err := cmp.Or(err, context.Cause(ctx)); err != nil {

@@ -65,7 +65,7 @@ func (s *Server) handler() http.Handler { return s.handlePosts(s.reads()) }
 func (s *Server) reads() http.Handler {
 	mux := http.NewServeMux()
 	s.route(mux)
-	return kubeapi.Writes(notKubelet(readOnly(mux)), s.limits.listTimeout/3, func(ctx context.Context) bool { return !s.anyScope(ctx).Grant().Nothing() })
+	return kubeapi.Writes(notKubelet(readOnly(mux)), s.limits.listTimeout/3, s.seesPods)
 }
 
 // route adds the paths of the requests that change nothing.

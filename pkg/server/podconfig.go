@@ -52,7 +52,10 @@ func (a *podConfigAPI) List(ctx context.Context, request *v1alpha1.ListRequest) 
 	if err != nil {
 		return nil, callError(err)
 	}
-	state := scope.State(selector, fields)
+	state, err := scope.State(selector, fields)
+	if err != nil {
+		return nil, callError(err)
+	}
 	response := &v1alpha1.ListResponse{
 		Instance: state.Instance, Revision: state.Revision, Bookmark: bookmark(state.Bookmark),
 	}
@@ -68,7 +71,7 @@ func (a *podConfigAPI) List(ctx context.Context, request *v1alpha1.ListRequest) 
 
 // Status returns the status. Its messages have the same field names as the JSON object.
 func (a *podConfigAPI) Status(ctx context.Context, _ *v1alpha1.StatusRequest) (*v1alpha1.StatusResponse, error) {
-	data, err := json.Marshal(a.server.statusFor(a.server.anyScope(ctx)))
+	data, err := json.Marshal(a.server.statusFor(a.server.statusScope(ctx)))
 	if err != nil {
 		return nil, status.Error(codes.Internal, err.Error())
 	}

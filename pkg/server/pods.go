@@ -47,7 +47,11 @@ func (s *Server) pods(w http.ResponseWriter, r *http.Request, scope *view.Scope)
 	if versions {
 		write = wire.WriteObjects
 	}
-	state := scope.State(view.Selector{NoMirrorPods: !mirrorPods}, fields)
+	state, err := scope.State(view.Selector{NoMirrorPods: !mirrorPods}, fields)
+	if err != nil {
+		answerError(w, err)
+		return
+	}
 	respond.Restored(w, state.Bookmark.AllRestored())
 	w.Header().Set("Content-Type", "application/json")
 	out := bufio.NewWriterSize(w, listBuffer)

@@ -55,7 +55,7 @@ func (a *podsAPI) ListPods(ctx context.Context, _ *podsv1alpha1.ListPodsRequest)
 		return nil, err
 	}
 	pods, err := scope.ByUID(podsSelector)
-	if err != nil { // only if the journal falls behind in between
+	if err != nil { // only if the journal falls behind in between, or the rules change
 		return nil, status.Error(codes.Unavailable, err.Error())
 	}
 	response := &podsv1alpha1.ListPodsResponse{Pods: make([][]byte, len(pods))}
@@ -77,6 +77,9 @@ func (a *podsAPI) GetPod(ctx context.Context, request *podsv1alpha1.GetPodReques
 	}
 	pod := scope.WithUID(types.UID(request.GetPodUID()), podsSelector)
 	if pod == nil {
+		if err := scope.Err(); err != nil {
+			return nil, callError(err)
+		}
 		return nil, status.Errorf(codes.NotFound, "pod with UID %q not found", request.GetPodUID())
 	}
 	data, err := wire.Protobuf(pod)

@@ -40,7 +40,11 @@ func (s *Server) resync(ctx context.Context, namespace, name string) error {
 	if err != nil {
 		return err
 	}
-	if !scope.Sees(types.NamespacedName{Namespace: namespace, Name: name}) { // as for a pod that is not there
+	sees := scope.Sees(types.NamespacedName{Namespace: namespace, Name: name})
+	if err := scope.Err(); err != nil {
+		return err
+	}
+	if !sees { // as for a pod that is not there
 		return &apierrors.StatusError{ErrStatus: *respond.StatusOf(http.StatusNotFound, metav1.StatusReasonNotFound,
 			fmt.Sprintf("resyncing pod %s/%s: no such pod", namespace, name))}
 	}

@@ -24,23 +24,39 @@ import (
 // last revision that was served by the rules before.
 func (s *Server) SetPolicy(policy *access.Policy) (before int64) { return s.gate.SetPolicy(policy) }
 
-// anyScope returns what the client of the request sees, which can be nothing.
-func (s *Server) anyScope(ctx context.Context) *view.Scope {
+// anyScope returns what the client of the request sees, which can be nothing. With an error, it is
+// not known what the client may see, and the scope shows nothing.
+func (s *Server) anyScope(ctx context.Context) (*view.Scope, error) {
 	scope, err := s.gate.Scope(subjectFrom(ctx))
-	if err != nil {
-		klog.FromContext(ctx).V(2).Info("Showing no pods to a client", "reason", err)
+	if err != nil && s.denied.first(err.Error()) {
+		klog.FromContext(ctx).Error(err, "Applying the access rules to a client failed, and it gets no pods; further failures with this error are not logged")
 	}
+	return scope, err
+}
+
+// statusScope returns what the client sees in the status, which is also served without pods.
+func (s *Server) statusScope(ctx context.Context) *view.Scope {
+	scope, _ := s.anyScope(ctx)
 	return scope
 }
 
-// scope returns what the client of the request sees. If that is nothing, it returns an error
-// with a status.
+// seesPods reports whether the client of the request sees any pod.
+func (s *Server) seesPods(ctx context.Context) (bool, error) {
+	scope, err := s.anyScope(ctx)
+	return !scope.Grant().Nothing(), err
+}
+
+// scope returns what the client of the request sees. If that is nothing, the error is Forbidden of
+// apierrors. If it can't be told, the error has no status: the client tries again.
 func (s *Server) scope(ctx context.Context) (*view.Scope, error) {
-	scope := s.anyScope(ctx)
-	if !scope.Grant().Nothing() {
-		return scope, nil
+	scope, err := s.anyScope(ctx)
+	switch {
+	case err != nil:
+		return nil, err
+	case scope.Grant().Nothing():
+		return nil, s.deny(ctx, scope, "read pods", "no access rule shows any to it")
 	}
-	return nil, s.deny(ctx, scope, "read pods", "no access rule shows any to it")
+	return scope, nil
 }
 
 // scoped passes the scope of the client to a handler, and refuses a client that sees nothing.
@@ -57,6 +73,9 @@ func (s *Server) scoped(handle func(http.ResponseWriter, *http.Request, *view.Sc
 
 // deny counts a refusal, logs the first of each subject, and returns its error.
 func (s *Server) deny(ctx context.Context, scope *view.Scope, what, why string) error {
+	if err := scope.Err(); err != nil { // nobody knows what the rules allow
+		return err
+	}
 	s.metrics.denials.Inc()
 	subject := scope.Subject()
 	who := subject.String()
@@ -68,16 +87,16 @@ func (s *Server) deny(ctx context.Context, scope *view.Scope, what, why string) 
 		fmt.Sprintf("%s may not %s: %s", who, what, why))}
 }
 
-// maxDenied is the maximum number of subjects whose refusal is logged.
+// maxDenied is the maximum number of subjects and errors that are logged.
 const maxDenied = 1024
 
-// denied has the subjects whose refusal was logged.
+// denied has the subjects whose refusal was logged, and the errors by which no rules apply.
 type denied struct {
 	mu       sync.Mutex
 	subjects map[string]struct{}
 }
 
-// first reports whether to log the refusal of a subject.
+// first reports whether to log the refusal of a subject, or an error.
 func (d *denied) first(subject string) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()

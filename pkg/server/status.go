@@ -11,7 +11,7 @@ import (
 )
 
 func (s *Server) status(w http.ResponseWriter, r *http.Request) {
-	respond.JSON(w, s.statusFor(s.anyScope(r.Context())))
+	respond.JSON(w, s.statusFor(s.statusScope(r.Context())))
 }
 
 // hiddenError replaces an error that can quote what the client may not see.
@@ -25,7 +25,8 @@ func (s *Server) statusFor(scope *view.Scope) v1alpha1.Status {
 	if grant == nil {
 		return status
 	}
-	pods := scope.State(view.Selector{}, nil).Pods
+	state, _ := scope.State(view.Selector{}, nil) // with an error, it has no pods
+	pods := state.Pods
 	levels := make(map[string]map[podID]access.Level)
 	for _, p := range pods {
 		if levels[p.Source] == nil {

@@ -43,6 +43,15 @@ func scopeOf(t *testing.T, g *Gate) *Scope {
 	return s
 }
 
+func stateOf(t *testing.T, s *Scope, selector Selector) journal.State {
+	t.Helper()
+	state, err := s.State(selector, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return state
+}
+
 // through starts a subscription of the agent.
 func (j *testJournal) through(t *testing.T, g *Gate, opts StreamOptions) *testCursor {
 	t.Helper()
@@ -151,7 +160,7 @@ func TestFormsAreShared(t *testing.T) {
 	if one[0].Pods[0] != two[0].Pods[0] {
 		t.Error("the form was made twice")
 	}
-	listed := scopeOf(t, g).State(Selector{}, nil).Pods[0]
+	listed := stateOf(t, scopeOf(t, g), Selector{}).Pods[0]
 	if listed.Memo != one[0].Pods[0].Memo {
 		t.Error("a list has a form of its own")
 	}
@@ -175,7 +184,7 @@ func TestHiddenFieldsAreNoOracle(t *testing.T) {
 	}
 	c := j.through(t, g, StreamOptions{Options: Options{Selector: Selector{Fields: fields}}})
 	want(t, c.taken(t), "1 BOOKMARK synced ready")
-	if pods := scopeOf(t, g).State(Selector{Fields: fields}, nil).Pods; len(pods) != 0 {
+	if pods := stateOf(t, scopeOf(t, g), Selector{Fields: fields}).Pods; len(pods) != 0 {
 		t.Errorf("%v", pods)
 	}
 }

@@ -122,7 +122,8 @@ func (c *Cursor) Close() { c.subscriber.Close() }
 // Next returns the next frames, together about BatchSize. It waits until there are some
 // or the context is done. The slice is valid until the next call, and holds pods. So
 // encode the frames and clear the slice before you wait for the client. The error is the
-// context's cause, that of Options.Drained, or a CompactedError if the view returns one. Call
+// context's cause, that of Options.Drained, a CompactedError if the view returns one, or that of a scope that
+// can't be renewed. Call
 // it after all frames before are written: it measures their delay.
 func (c *Cursor) Next(ctx context.Context) ([]*Frame, error) {
 	c.written()
@@ -288,7 +289,7 @@ func (c *Cursor) put(f *Frame) {
 }
 
 // read is poll, while the access rules stay the same. If the subscriber sees something else
-// than before by them, it starts again.
+// than before by them, it starts again. If that can't be told, the subscription ends.
 func (c *Cursor) read() (changed <-chan struct{}, err error) {
 	if c.scope == nil {
 		return c.poll()
@@ -296,7 +297,12 @@ func (c *Cursor) read() (changed <-chan struct{}, err error) {
 	mu := &c.scope.gate.mu
 	mu.RLock()
 	defer mu.RUnlock()
-	if next := c.scope.renewedLocked(); next != nil {
+	next, err := c.scope.renewedLocked()
+	if err != nil { // nothing is known of what the subscriber may see: it can resume
+		c.out, c.size = c.out[:0], 0
+		return nil, err
+	}
+	if next != nil {
 		before := c.scope
 		if c.scope = next; next.grant.Key() != before.grant.Key() {
 			c.out, c.begun = c.out[:0], weak.Pointer[[]*Frame]{}

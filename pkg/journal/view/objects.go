@@ -159,7 +159,11 @@ func (c *ObjectsCursor) read() (events []ObjectEvent, changed <-chan struct{}, e
 	mu := &c.scope.gate.mu
 	mu.RLock()
 	defer mu.RUnlock()
-	if next := c.scope.renewedLocked(); next != nil {
+	next, err := c.scope.renewedLocked()
+	if err != nil {
+		return nil, nil, err
+	}
+	if next != nil {
 		if next.grant.Key() != c.scope.grant.Key() {
 			return nil, nil, errNewRules
 		}

@@ -28,9 +28,21 @@ func (s *Scope) Grant() *access.Grant {
 	if s == nil {
 		return nil
 	}
-	l, unlock := s.lens(Selector{})
+	l, unlock, _ := s.lens(Selector{})
 	defer unlock()
 	return l.grant
+}
+
+// Err returns the error because of which the scope shows nothing: by rules that replaced those by
+// which it was made, the names of its subject are needed, and can't be read. Who finds nothing
+// calls it before answering that there is nothing.
+func (s *Scope) Err() error {
+	if s == nil {
+		return nil
+	}
+	_, unlock, err := s.lens(Selector{})
+	defer unlock()
+	return err
 }
 
 // granted returns the grant by the rules that were the present ones when the scope was made; nil for
@@ -48,14 +60,18 @@ func (s *Scope) See(p *journal.Pod) *journal.Pod { return (&lens{grant: s.Grant(
 // Sees reports whether the subject sees a pod of that name of any source, if there is one. A
 // subject that sees everything sees each name.
 func (s *Scope) Sees(name types.NamespacedName) bool {
-	return s.Grant() == nil || slices.ContainsFunc(s.State(Selector{Namespace: name.Namespace}, nil).Pods, func(p *journal.Pod) bool { return p.Object.Name == name.Name })
+	if s.Grant() == nil {
+		return true
+	}
+	state, _ := s.State(Selector{Namespace: name.Namespace}, nil) // with an error, it has no pods
+	return slices.ContainsFunc(state.Pods, func(p *journal.Pod) bool { return p.Object.Name == name.Name })
 }
 
 // SeesRuntimePod reports whether the subject sees a pod of the container runtime, of which only
 // UID and namespace are known: the pod of that UID, or, if no source has it, all pods that it
 // can be.
 func (s *Scope) SeesRuntimePod(uid types.UID, namespace string) bool {
-	l, unlock := s.lens(Selector{})
+	l, unlock, _ := s.lens(Selector{})
 	defer unlock()
 	if p := s.gate.journal.ByUID(uid); p != nil {
 		return l.see(p) != nil
@@ -64,21 +80,24 @@ func (s *Scope) SeesRuntimePod(uid types.UID, namespace string) bool {
 }
 
 // State returns the current state, with the pods that the subject sees and the selector
-// selects, and with only some fields of them, unless these are nil.
-func (s *Scope) State(selector Selector, fields *podmask.Mask) journal.State {
-	l, unlock := s.lens(selector)
+// selects, and with only some fields of them, unless these are nil. The error is that of Err.
+func (s *Scope) State(selector Selector, fields *podmask.Mask) (journal.State, error) {
+	l, unlock, err := s.lens(selector)
 	defer unlock()
 	l.fields = fields
 	state := s.gate.journal.State()
 	state.Pods = l.filter(state.Pods)
-	return state
+	return state, err
 }
 
 // ByUID returns the pod of each UID that the subject sees and the selector selects, ordered by
 // UID.
 func (s *Scope) ByUID(selector Selector) ([]*journal.Pod, error) {
-	l, unlock := s.lens(selector)
+	l, unlock, err := s.lens(selector)
 	defer unlock()
+	if err != nil {
+		return nil, err
+	}
 	snapshot := s.gate.journal.Snapshot(journal.ByUID)
 	pods, err := snapshot.Pods(0, snapshot.Len)
 	return l.filter(pods), err
@@ -86,14 +105,14 @@ func (s *Scope) ByUID(selector Selector) ([]*journal.Pod, error) {
 
 // WithUID returns the pod of a UID, or nil.
 func (s *Scope) WithUID(uid types.UID, selector Selector) *journal.Pod {
-	l, unlock := s.lens(selector)
+	l, unlock, _ := s.lens(selector)
 	defer unlock()
 	return l.see(s.gate.journal.ByUID(uid))
 }
 
 // WithName returns the pod of a name, or nil.
 func (s *Scope) WithName(name types.NamespacedName) *journal.Pod {
-	l, unlock := s.lens(Selector{})
+	l, unlock, _ := s.lens(Selector{})
 	defer unlock()
 	return l.see(s.gate.journal.ByName(name))
 }
@@ -101,20 +120,25 @@ func (s *Scope) WithName(name types.NamespacedName) *journal.Pod {
 // Named returns the pod of each name at a revision that the subject sees and the selector
 // selects; see journal.Named.
 func (s *Scope) Named(at int64, selector Selector) ([]*journal.Pod, int64, error) {
-	l, unlock := s.lens(selector)
+	l, unlock, err := s.lens(selector)
 	defer unlock()
+	if err != nil {
+		return nil, 0, err
+	}
 	pods, revision, err := s.gate.journal.Named(at)
 	return l.filter(pods), revision, err
 }
 
-// lens returns the lens by the present rules. They are not replaced before unlock.
-func (s *Scope) lens(selector Selector) (l *lens, unlock func()) {
+// lens returns the lens by the present rules. They are not replaced before unlock. With an error,
+// it shows nothing.
+func (s *Scope) lens(selector Selector) (l *lens, unlock func(), err error) {
 	s.gate.mu.RLock()
 	grant := s.grant
-	if next := s.renewedLocked(); next != nil {
+	next, err := s.renewedLocked()
+	if next != nil {
 		grant = next.grant
 	}
-	return &lens{selector: selector, grant: grant}, s.gate.mu.RUnlock
+	return &lens{selector: selector, grant: grant}, s.gate.mu.RUnlock, err
 }
 
 // Stream starts a subscription as the function Stream does.
@@ -135,15 +159,14 @@ func (s *Scope) UIDs(opts Options) *Cursor {
 	return UIDs(s.gate.journal, opts)
 }
 
-// renewedLocked returns the scope by the present rules; nil if they have not been replaced. The
-// mutex of the gate is read-locked.
-func (s *Scope) renewedLocked() *Scope {
+// renewedLocked returns the scope by the present rules; nil if they have not been replaced. With
+// an error, it shows nothing. The mutex of the gate is read-locked.
+func (s *Scope) renewedLocked() (*Scope, error) {
 	select {
 	case <-s.changed:
-		next, _ := s.gate.scopeLocked(s.subject) // with an error, it shows nothing
-		return next
+		return s.gate.scopeLocked(s.subject)
 	default:
-		return nil
+		return nil, nil //nolint:nilnil // nil is the scope as it is
 	}
 }
 

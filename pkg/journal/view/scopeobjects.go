@@ -10,10 +10,14 @@ import (
 
 // Objects returns the nodes or the namespaces that the subject sees at a revision, by name, and
 // the revision: all nodes, and the namespaces in which it sees a pod. 0 means the newest revision.
-// The error is a CompactedError.
+// The error is a CompactedError, or that
+// of Err.
 func (s *Scope) Objects(kind journal.Kind, at int64) ([]*journal.Object, int64, error) {
-	l, unlock := s.lens(Selector{})
+	l, unlock, err := s.lens(Selector{})
 	defer unlock()
+	if err != nil {
+		return nil, 0, err
+	}
 	// A watch sends a set's events with the last revisions that cause them, so a list within a
 	// set would not fit to it.
 	objects, revision, err := s.gate.journal.Objects(kind, s.gate.journal.Boundary(at))
@@ -25,7 +29,7 @@ func (s *Scope) Objects(kind journal.Kind, at int64) ([]*journal.Object, int64, 
 
 // Object returns the current node or namespace of a name; nil if there is none or it is hidden.
 func (s *Scope) Object(kind journal.Kind, name string) *journal.Object {
-	l, unlock := s.lens(Selector{})
+	l, unlock, _ := s.lens(Selector{})
 	defer unlock()
 	object := s.gate.journal.Object(kind, name)
 	if object == nil || l.plain() {

@@ -27,6 +27,10 @@ func (h *handler) one(w http.ResponseWriter, r *http.Request, res *resource) {
 	name := types.NamespacedName{Namespace: r.PathValue("namespace"), Name: r.PathValue("name")}
 	found := res.get(opts.scope, name)
 	if found == nil {
+		if err := opts.scope.Err(); err != nil {
+			respond.Error(w, http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable, err.Error())
+			return
+		}
 		status := respond.StatusOf(http.StatusNotFound, metav1.StatusReasonNotFound, fmt.Sprintf("%s %q not found", res.Name, name.Name))
 		status.Details = &metav1.StatusDetails{Name: name.Name, Kind: res.Name}
 		respond.Status(w, status)

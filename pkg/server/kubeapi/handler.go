@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podconfigd/podconfigd/pkg/journal"
@@ -20,7 +21,8 @@ const DefaultReadyTimeout = 10 * time.Second
 // Options configures the API.
 type Options struct {
 	// Gate is the gate of the journal. Scope returns what the client of a request sees of its
-	// pods; see Gate.Scope. Its error has a status. It is the only way to the pods.
+	// pods; see Gate.Scope. It returns Forbidden if that is nothing, and another error if it can't
+	// be told. It is the only way to the pods.
 	Gate  *view.Gate
 	Scope func(context.Context) (*view.Scope, error)
 	// ReadyTimeout is the time for which a request waits until every source has been seen or
@@ -103,14 +105,17 @@ func (h *handler) all(w http.ResponseWriter, r *http.Request, res *resource) {
 	}
 }
 
-// scope returns what the client sees. If that is nothing, it answers and returns nil.
+// scope returns what the client sees. If that is nothing or can't be told, it answers and returns nil.
 func (h *handler) scope(w http.ResponseWriter, r *http.Request) *view.Scope {
 	scope, err := h.opts.Scope(r.Context())
 	if err == nil {
 		return scope
 	}
-	status := respond.StatusOf(http.StatusForbidden, metav1.StatusReasonForbidden, err.Error())
-	status.Details = &metav1.StatusDetails{Kind: "pods"}
+	status := respond.StatusOf(http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable, err.Error())
+	if apierrors.IsForbidden(err) {
+		status = respond.StatusOf(http.StatusForbidden, metav1.StatusReasonForbidden, err.Error())
+		status.Details = &metav1.StatusDetails{Kind: "pods"}
+	}
 	respond.Status(w, status)
 	return nil
 }

@@ -65,6 +65,9 @@ func (h *handler) page(o *options) (*page, *metav1.Status) {
 	if compacted, ok := errors.AsType[*journal.CompactedError](err); ok {
 		return nil, expired(compacted)
 	}
+	if err != nil {
+		return nil, respond.StatusOf(http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable, err.Error())
+	}
 	p := &page{items: items, revision: revision}
 	if o.next != nil {
 		after := slices.IndexFunc(p.items, func(i item) bool {

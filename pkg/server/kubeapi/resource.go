@@ -27,7 +27,7 @@ type resource struct {
 	// apiserver: k8s.io/kubernetes/pkg/apis/core/v1 AddFieldLabelConversionsFor….
 	fields []string
 	// list returns the selected objects at a revision, by namespace and name, and the
-	// revision. 0 means the newest revision. The error is a CompactedError.
+	// revision. 0 means the newest revision. The error is a CompactedError, or that of Scope.Err.
 	list func(o *options, at int64) ([]item, int64, error)
 	// get returns an object, or nil.
 	get func(scope *view.Scope, name types.NamespacedName) item
