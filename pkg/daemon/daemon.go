@@ -113,7 +113,7 @@ func (d *Daemon) assemble(registry *prometheus.Registry) (err error) {
 	}
 	d.sources = newRunner(opener{
 		node: d.node, decoder: manifest.NewDecoder(d.node),
-		objects: apiserver.Objects{Node: d.self.setRemote, Namespace: d.journal.PutNamespace},
+		objects: apiserver.Objects{Node: d.self.setRemote, Namespace: d.journal.PutNamespace, Namespaces: d.journal.PutNamespaces},
 	}, registry, d.podConfig)
 	for _, spec := range c.specs() {
 		s, err := d.sources.open(spec, d.state.restored[spec.name])

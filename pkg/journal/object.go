@@ -181,6 +181,23 @@ func (j *Journal) PutNamespace(name string, meta *metav1.ObjectMeta) {
 	}
 }
 
+// PutNamespaces sets the metadata of all namespaces in the apiserver.
+func (j *Journal) PutNamespaces(all []*metav1.ObjectMeta) {
+	in := &j.intake
+	in.mu.Lock()
+	gone := maps.Clone(in.namespaces.metadata)
+	in.mu.Unlock()
+	for _, meta := range all {
+		delete(gone, meta.Name)
+	}
+	for _, name := range slices.Sorted(maps.Keys(gone)) {
+		j.PutNamespace(name, nil)
+	}
+	for _, meta := range all {
+		j.PutNamespace(meta.Name, meta)
+	}
+}
+
 // put commits a new version of an object, if it differs.
 func (j *Journal) put(kind Kind, name string, version func(revision int64) *Object) {
 	in := &j.intake

@@ -124,6 +124,23 @@ func TestMetadataOfNamespacesAndTheNode(t *testing.T) {
 	}
 }
 
+// All metadata of namespaces are replaced: one that is not among them is gone, also of a namespace
+// that has no pods here.
+func TestAllMetadataOfNamespaces(t *testing.T) {
+	meta := func(name, v string) *metav1.ObjectMeta {
+		return &metav1.ObjectMeta{Name: name, Labels: map[string]string{"v": v}}
+	}
+	j := newJournal(Options{})
+	base := j.Revision()
+	appendSet(j, in(config.ADD, "a/x=1", "b/x=1"))
+	j.PutNamespaces([]*metav1.ObjectMeta{meta("a", "1"), meta("b", "1"), meta("c", "1")})
+	j.PutNamespaces([]*metav1.ObjectMeta{meta("a", "1")})
+	appendSet(j, in(config.ADD, "c/x=1"))
+	if got, want := shownObjects(t, j, Namespaces, base, 0), "a@3=1 b@5 c@6"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
 // Nobody resumes from a revision of objects before a restart: their changes are not stored.
 // Pods go on.
 func TestObjectsAfterARestart(t *testing.T) {

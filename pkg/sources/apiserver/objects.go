@@ -28,14 +28,13 @@ type follower struct {
 	resource, selector string
 	metadata           bool
 	object             any
-	// put hands on an object, and forget one that is gone.
-	put    func(metav1.Object)
-	forget func(name string)
+	// put hands on an object, forget one that is gone, and replace all: another one is gone.
+	put     func(metav1.Object)
+	forget  func(name string)
+	replace func([]metav1.Object)
 
 	// listed is closed after the first list, or the first failure.
 	listed func()
-	// names are the objects that put was called with.
-	names map[string]bool
 	// logged has the failures that were logged since the last watch that succeeded.
 	mu     sync.Mutex
 	logged map[string]bool
@@ -43,32 +42,59 @@ type follower struct {
 
 // followNode follows the node, and followNamespaces the metadata of all namespaces.
 func (s *Source) followNode() *follower {
+	put := func(object metav1.Object) {
+		if node, ok := object.(*v1.Node); ok {
+			s.putNode(node)
+		}
+	}
 	return &follower{
-		Source: s, resource: "nodes", object: &v1.Node{}, names: make(map[string]bool), logged: make(map[string]bool), listed: func() {},
+		Source: s, resource: "nodes", object: &v1.Node{}, logged: make(map[string]bool), listed: func() {},
 		selector: fields.OneTermEqualSelector(metav1.ObjectNameField, string(s.node)).String(),
-		put: func(object metav1.Object) {
-			if node, ok := object.(*v1.Node); ok {
-				s.putNode(node)
+		put:      put,
+		forget:   func(string) { s.objects.Node(nil) },
+		replace: func(objects []metav1.Object) {
+			if len(objects) == 0 {
+				s.objects.Node(nil)
+			}
+			for _, object := range objects {
+				put(object)
 			}
 		},
-		forget: func(string) { s.objects.Node(nil) },
 	}
 }
 
 func (s *Source) followNamespaces(listed func()) *follower {
 	return &follower{
-		Source: s, resource: "namespaces", metadata: true, object: &metav1.PartialObjectMetadata{}, names: make(map[string]bool),
+		Source: s, resource: "namespaces", metadata: true, object: &metav1.PartialObjectMetadata{},
 		logged: make(map[string]bool), listed: sync.OnceFunc(listed),
 		put: func(object metav1.Object) {
-			if namespace, ok := object.(*metav1.PartialObjectMetadata); ok {
-				if !s.keep {
-					namespace.ManagedFields = nil
-				}
-				s.objects.Namespace(namespace.Name, &namespace.ObjectMeta)
+			if meta := s.metadataOf(object); meta != nil {
+				s.objects.Namespace(meta.Name, meta)
 			}
 		},
 		forget: func(name string) { s.objects.Namespace(name, nil) },
+		replace: func(objects []metav1.Object) {
+			all := make([]*metav1.ObjectMeta, 0, len(objects))
+			for _, object := range objects {
+				if meta := s.metadataOf(object); meta != nil {
+					all = append(all, meta)
+				}
+			}
+			s.objects.Namespaces(all)
+		},
 	}
+}
+
+// metadataOf returns the metadata of a namespace; nil for another object.
+func (s *Source) metadataOf(object metav1.Object) *metav1.ObjectMeta {
+	namespace, ok := object.(*metav1.PartialObjectMetadata)
+	if !ok {
+		return nil
+	}
+	if !s.keep {
+		namespace.ManagedFields = nil
+	}
+	return &namespace.ObjectMeta
 }
 
 func (s *Source) putNode(node *v1.Node) {
@@ -207,7 +233,6 @@ func (f *follower) succeeded(ctx context.Context) {
 // Add, Update, Delete, Replace and Resync make it the store of its Reflector.
 func (f *follower) Add(object any) error {
 	if object, ok := object.(metav1.Object); ok {
-		f.names[object.GetName()] = true
 		f.put(object)
 	}
 	return nil
@@ -219,24 +244,20 @@ func (f *follower) Update(object any) error { return f.Add(object) }
 // Delete forgets the object.
 func (f *follower) Delete(object any) error {
 	if object, ok := object.(metav1.Object); ok {
-		delete(f.names, object.GetName())
 		f.forget(object.GetName())
 	}
 	return nil
 }
 
-// Replace replaces all objects.
+// Replace replaces all objects, also those that a Source before this one has handed on.
 func (f *follower) Replace(list []any, _ string) error {
-	before := f.names
-	f.names = make(map[string]bool, len(list))
+	objects := make([]metav1.Object, 0, len(list))
 	for _, object := range list {
-		_ = f.Add(object) // never fails
-	}
-	for name := range before {
-		if !f.names[name] {
-			f.forget(name)
+		if object, ok := object.(metav1.Object); ok {
+			objects = append(objects, object)
 		}
 	}
+	f.replace(objects)
 	f.listed()
 	return nil
 }

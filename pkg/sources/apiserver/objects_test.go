@@ -3,6 +3,7 @@ package apiserver
 import (
 	"fmt"
 	nethttp "net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -51,6 +52,11 @@ func (r *recorded) objects() Objects {
 			}
 			r.add("%s %s%d", name, meta.Labels["v"], len(meta.ManagedFields))
 		},
+		Namespaces: func(all []*metav1.ObjectMeta) {
+			for _, meta := range all {
+				r.add("%s %s%d", meta.Name, meta.Labels["v"], len(meta.ManagedFields))
+			}
+		},
 	}
 }
 
@@ -58,10 +64,12 @@ func (r *recorded) objects() Objects {
 type objectsServer struct {
 	// changes makes the channels in the bubble.
 	changes func() map[string]chan map[string]any
+	// gone are the names of objects that are not listed.
+	gone map[string]bool
 }
 
 func newObjectsServer() *objectsServer {
-	return &objectsServer{sync.OnceValue(func() map[string]chan map[string]any {
+	return &objectsServer{changes: sync.OnceValue(func() map[string]chan map[string]any {
 		return map[string]chan map[string]any{"nodes": make(chan map[string]any), "namespaces": make(chan map[string]any)}
 	})}
 }
@@ -86,6 +94,9 @@ func (s *objectsServer) faults() map[string]nethttp.HandlerFunc {
 				list["apiVersion"], list["kind"] = "meta.k8s.io/v1", "PartialObjectMetadataList"
 				list["items"] = []any{objectOf(resource, "a", "1"), objectOf(resource, "b", "1")}
 			}
+			list["items"] = slices.DeleteFunc(list["items"].([]any), func(item any) bool { //nolint:forcetypeassert // see above
+				return s.gone[item.(map[string]any)["metadata"].(map[string]any)["name"].(string)] //nolint:forcetypeassert // see objectOf
+			})
 			write(w, list)
 		},
 		watchObjects: func(w nethttp.ResponseWriter, r *nethttp.Request) {
@@ -233,5 +244,49 @@ func TestObjectsWithoutAnAnswer(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// A source that takes the place of another one, as after a reload, knows nothing of what that one
+// had. What the apiserver has no longer is gone nevertheless.
+func TestObjectsThatAreGoneBeforeTheFirstList(t *testing.T) {
+	held := make(map[string]bool)
+	var nodes []bool
+	objects := Objects{
+		Node: func(node *v1.Node) { nodes = append(nodes, node != nil) },
+		Namespace: func(name string, meta *metav1.ObjectMeta) {
+			if held[name] = meta != nil; meta == nil {
+				delete(held, name)
+			}
+		},
+		Namespaces: func(all []*metav1.ObjectMeta) {
+			clear(held)
+			for _, meta := range all {
+				held[meta.Name] = true
+			}
+		},
+	}
+	server := newObjectsServer()
+	run := func() {
+		runWith(t, objects, server.faults(), func(f *fake) {
+			<-time.After(5 * time.Second)
+			synctest.Wait()
+			if !f.has(2) {
+				t.Error("the pods do not come")
+			}
+		})
+	}
+	run()
+	if !held["a"] || !held["b"] {
+		t.Fatalf("namespaces %v", held)
+	}
+	server = newObjectsServer()
+	server.gone = map[string]bool{"b": true, "node": true}
+	run()
+	if !held["a"] || held["b"] {
+		t.Errorf("namespaces %v, but b is gone", held)
+	}
+	if n := len(nodes); nodes[n-1] {
+		t.Error("the node is not gone")
 	}
 }

@@ -38,7 +38,8 @@ type Options struct {
 	Node types.NodeName
 	// KeepManagedFields keeps the pods' metadata.managedFields.
 	KeepManagedFields bool
-	// NamespaceMetadata requests the metadata of all namespaces, if Objects has Namespace.
+	// NamespaceMetadata requests the metadata of all namespaces, if Objects has Namespace and
+	// Namespaces.
 	NamespaceMetadata bool
 	// Objects receives objects beside the pods.
 	Objects Objects
@@ -55,8 +56,10 @@ type Objects struct {
 	// has it. The first call comes before the first set.
 	Node func(*v1.Node)
 	// Namespace is called with each version of the metadata of every namespace, or with nil
-	// when it is gone. The first list comes before the first set, unless it fails.
-	Namespace func(name string, meta *metav1.ObjectMeta)
+	// when it is gone. Namespaces is called with each list of the metadata of all namespaces: all
+	// others are gone. The first list comes before the first set, unless it fails.
+	Namespace  func(name string, meta *metav1.ObjectMeta)
+	Namespaces func(all []*metav1.ObjectMeta)
 }
 
 // Source reads the pods of an apiserver.
