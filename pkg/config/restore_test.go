@@ -5,6 +5,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // fromDisk returns the pods of an update as a restart reads them.
@@ -30,6 +31,31 @@ func resources(p *v1.Pod) {
 func emptyLists(p *v1.Pod) {
 	p.Labels, p.Spec.Volumes = map[string]string{}, []v1.Volume{}
 	p.Status.Conditions = []v1.PodCondition{}
+}
+
+// As in the kubelet, managedFields are those that a pod came with: neither they alone nor an update
+// change them. This also holds for restored pods.
+func TestManagedFieldsAreThoseOfTheAdd(t *testing.T) {
+	managed := func(p *v1.Pod) { p.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "m"}} }
+	for _, restored := range []bool{false, true} {
+		s := newPodStorage()
+		added := s.merge(ApiserverSource, []*v1.Pod{pod("with", "1", managed), pod("without", "2")}).podUpdates(ApiserverSource)[0].Pods
+		if restored {
+			s = newPodStorage()
+			s.restore(ApiserverSource, fromDisk(t, added))
+		}
+		got := summary(s.merge(ApiserverSource, []*v1.Pod{pod("with", "1"), pod("without", "2", managed)}).podUpdates(ApiserverSource))
+		if got != "" && got != "ADD" { // the first set is always announced
+			t.Errorf("restored %t: a change of managedFields alone gives %s", restored, got)
+		}
+		updates := s.merge(ApiserverSource, []*v1.Pod{pod("with", "1", image("2")), pod("without", "2", managed, image("2"))}).podUpdates(ApiserverSource)
+		if got := summary(updates); got != "UPDATE with without" {
+			t.Fatal(got)
+		}
+		if pods := updates[0].Pods; len(pods[0].ManagedFields) != 1 || len(pods[1].ManagedFields) != 0 {
+			t.Errorf("restored %t: %v and %v", restored, pods[0].ManagedFields, pods[1].ManagedFields)
+		}
+	}
 }
 
 // The first set of a source after a restart gives only what changed.
