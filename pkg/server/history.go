@@ -87,7 +87,8 @@ func writeHistory(w io.Writer, page [][]byte, next string) error {
 }
 
 // historyPage reads a page. encode returns a record as it is sent, and its size. next is the
-// token of the next page; empty on the last one.
+// token of the next page; empty on the last one. A gap at the end has no revision of its own, so
+// no token could be of the place behind it: it is on the page of the record before it.
 func historyPage[T any](ctx context.Context, s *Server, scope *view.Scope, query *historyQuery, encode func(*v1alpha1.HistoryRecord) (T, int, error)) (page []T, next string, err error) {
 	select {
 	case s.historyReads <- struct{}{}:
@@ -100,12 +101,12 @@ func historyPage[T any](ctx context.Context, s *Server, scope *view.Scope, query
 	if err := scope.Err(); err != nil {
 		return nil, "", err
 	}
-	var last history.Position
+	last := query.opts.After
 	for record, err := range s.opts.History(query.opts) {
 		if err := cmp.Or(err, context.Cause(ctx)); err != nil {
 			return nil, "", err
 		}
-		if len(page) == query.limit || size >= historyPageBytes {
+		if record.Revision > last.Revision && (len(page) >= query.limit || size >= historyPageBytes) {
 			return page, query.token(last), nil
 		}
 		encoded, n, err := encode(record)
@@ -113,7 +114,9 @@ func historyPage[T any](ctx context.Context, s *Server, scope *view.Scope, query
 			return nil, "", fmt.Errorf("encoding the change of revision %d: %w", record.Revision, err)
 		}
 		page, size = append(page, encoded), size+n
-		last = history.Position{Instance: record.Instance, Revision: record.Revision}
+		if record.Revision > last.Revision {
+			last = history.Position{Instance: record.Instance, Revision: record.Revision}
+		}
 	}
 	return page, "", nil
 }
