@@ -122,9 +122,9 @@ func (c *Cursor) Close() { c.subscriber.Close() }
 // Next returns the next frames, together about BatchSize. It waits until there are some
 // or the context is done. The slice is valid until the next call, and holds pods. So
 // encode the frames and clear the slice before you wait for the client. The error is the
-// context's cause, that of Options.Drained, a CompactedError if the view returns one, or that of a scope that
-// can't be renewed. Call
-// it after all frames before are written: it measures their delay.
+// context's cause, that of Options.Drained, a CompactedError if the view returns one, or that of a
+// scope that can't be renewed. Call it after all frames before are written: it measures their
+// delay.
 func (c *Cursor) Next(ctx context.Context) ([]*Frame, error) {
 	c.written()
 	if err := c.drain(ctx); err != nil {

@@ -10,8 +10,7 @@ import (
 
 // Objects returns the nodes or the namespaces that the subject sees at a revision, by name, and
 // the revision: all nodes, and the namespaces in which it sees a pod. 0 means the newest revision.
-// The error is a CompactedError, or that
-// of Err.
+// The error is a CompactedError, or that of Err.
 func (s *Scope) Objects(kind journal.Kind, at int64) ([]*journal.Object, int64, error) {
 	l, unlock, err := s.lens(Selector{})
 	defer unlock()
