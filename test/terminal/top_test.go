@@ -95,7 +95,9 @@ func TestTheViewResumesAfterARestart(t *testing.T) {
 	t.Parallel()
 	d := startDaemon(t, []string{"web"}, "--state-dir", t.TempDir())
 	term := newTerminal(t, 80, 24, nil, "--socket", d.socket)
-	term.shows("default/web-node1")
+	term.shows("default/web-node1", "(this view)")
+	d.write("other.yaml", podManifest("other", "nginx:1.27"))
+	term.shows("ADD ") // so the view has a revision from which it can resume
 	d.kill()
 	term.shows("disconnected, retrying: ", "default/web-node1")
 	d.write("web.yaml", podManifest("web", "nginx:1.28"))
