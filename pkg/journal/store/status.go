@@ -1,0 +1,34 @@
+package store
+
+import "time"
+
+// Status is the status of a log.
+type Status struct {
+	// Instance is the instance under which sets are shown.
+	Instance string
+	// Err is nil if sets are stored. Otherwise it is the reason, since Since.
+	Err   error
+	Since time.Time
+	// Segments and Bytes are the number and size of the segments.
+	Segments int
+	Bytes    int64
+}
+
+// Status returns the current status.
+func (l *Log) Status() Status {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s := Status{Instance: l.instance, Since: l.since}
+	if l.mode == failed {
+		s.Err = l.cause
+	}
+	for _, segment := range l.segments {
+		s.Segments++
+		s.Bytes += segment.size
+	}
+	if l.file != nil {
+		s.Segments++
+		s.Bytes += l.written
+	}
+	return s
+}
