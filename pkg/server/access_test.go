@@ -51,31 +51,47 @@ func TestSubjectOfASocket(t *testing.T) {
 	}
 }
 
+// pathsOfCanary are refused to a client that may not see the pod canary. reviews are reviews of
+// what a client may do, by kind.
+var (
+	pathsOfCanary = []string{
+		"/v1alpha1/updates", "/pods", "/api/v1/pods", "/api/v1/pods?watch=true", "/api/v1/namespaces/default/pods/canary",
+		"/v1alpha1/lookup?podUID=canary",
+	}
+	reviews = map[string]string{
+		"SelfSubjectAccessReview": `{"resourceAttributes":{"verb":"list","resource":"pods"}}`, "SelfSubjectRulesReview": `{"namespace":"default"}`,
+	}
+)
+
+// review posts a review, and returns the answer.
+func (d *daemon) review(t *testing.T, kind, spec string) (code int, body string) {
+	t.Helper()
+	review := strings.NewReader(`{"apiVersion":"authorization.k8s.io/v1","kind":"` + kind + `","spec":` + spec + `}`)
+	resp, err := d.http.Post("http://localhost/apis/authorization.k8s.io/v1/"+strings.ToLower(kind)+"s", "application/json", review)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	data, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, string(data)
+}
+
 // A client to which no rule shows anything is refused.
 func TestAClientThatSeesNothing(t *testing.T) {
 	d := serveRules(t, notMe(access.Full))
 	d.add("canary", 1)
-	for _, path := range []string{
-		"/v1alpha1/updates", "/pods", "/api/v1/pods", "/api/v1/pods?watch=true", "/api/v1/namespaces/default/pods/canary",
-		"/v1alpha1/lookup?podUID=canary",
-	} {
+	for _, path := range pathsOfCanary {
 		code, body := d.get(t, path)
 		if code != http.StatusForbidden || !strings.Contains(body, `"reason":"Forbidden"`) || !strings.Contains(body, "no access rule shows any to it") {
 			t.Errorf("%s: %d %s", path, code, body)
 		}
 	}
-	for kind, spec := range map[string]string{
-		"SelfSubjectAccessReview": `{"resourceAttributes":{"verb":"list","resource":"pods"}}`, "SelfSubjectRulesReview": `{"namespace":"default"}`,
-	} {
-		review := strings.NewReader(`{"apiVersion":"authorization.k8s.io/v1","kind":"` + kind + `","spec":` + spec + `}`)
-		resp, err := d.http.Post("http://localhost/apis/authorization.k8s.io/v1/"+strings.ToLower(kind)+"s", "application/json", review)
-		if err != nil {
-			t.Fatal(err)
-		}
-		body, err := io.ReadAll(resp.Body)
-		_ = resp.Body.Close()
-		if err != nil || !strings.Contains(string(body), `"allowed":false`) && !strings.Contains(string(body), `"resourceRules":[]`) {
-			t.Errorf("%s: %s, %v", kind, body, err)
+	for kind, spec := range reviews {
+		if _, body := d.review(t, kind, spec); !strings.Contains(body, `"allowed":false`) && !strings.Contains(body, `"resourceRules":[]`) {
+			t.Errorf("%s: %s", kind, body)
 		}
 	}
 	conn := d.grpc(t, d.socket)

@@ -48,25 +48,15 @@ func TestRequestsWithoutReadableNames(t *testing.T) {
 	d := serveWithLimits(t, journal.Options{}, Limits{}, func(o *Options) { o.Policy = names.tester(access.None) })
 	d.add("canary", 1)
 	names.broken.Store(true)
-	for _, path := range []string{
-		"/v1alpha1/updates", "/pods", "/api/v1/pods", "/api/v1/pods?watch=true", "/api/v1/namespaces/default/pods/canary", "/v1alpha1/lookup?podUID=canary",
-	} {
+	for _, path := range pathsOfCanary {
 		code, body := d.get(t, path)
 		if code != http.StatusServiceUnavailable || !strings.Contains(body, `"reason":"ServiceUnavailable"`) || !strings.Contains(body, errNoPasswd.Error()) {
 			t.Errorf("%s: %d %s", path, code, body)
 		}
 	}
-	for kind, spec := range map[string]string{
-		"SelfSubjectAccessReview": `{"resourceAttributes":{"verb":"list","resource":"pods"}}`, "SelfSubjectRulesReview": `{"namespace":"default"}`,
-	} {
-		review := strings.NewReader(`{"apiVersion":"authorization.k8s.io/v1","kind":"` + kind + `","spec":` + spec + `}`)
-		resp, err := d.http.Post("http://localhost/apis/authorization.k8s.io/v1/"+strings.ToLower(kind)+"s", "application/json", review)
-		if err != nil {
-			t.Fatal(err)
-		}
-		_ = resp.Body.Close()
-		if resp.StatusCode != http.StatusServiceUnavailable {
-			t.Errorf("%s: %s", kind, resp.Status)
+	for kind, spec := range reviews {
+		if code, body := d.review(t, kind, spec); code != http.StatusServiceUnavailable {
+			t.Errorf("%s: %d %s", kind, code, body)
 		}
 	}
 	conn := d.grpc(t, d.socket)
