@@ -221,6 +221,39 @@ func tcpPair(t *testing.T) (server *admittedConn, client net.Conn) {
 	return newAdmittedConn(conn, l.Addr(), nil, func() {}), client
 }
 
+// fillUntil writes to a connection until a write times out, again until drained returns an error, and
+// returns how much was written. drained may find room if a busy kernel sent more after the write.
+func fillUntil(t *testing.T, p *pace, want error, drained func() error) (written int64) {
+	t.Helper()
+	for {
+		for err := error(nil); !errors.Is(err, os.ErrDeadlineExceeded); {
+			if err = p.conn.SetWriteDeadline(time.Now().Add(100 * time.Millisecond)); err != nil {
+				t.Fatal(err)
+			}
+			var n int
+			n, err = p.conn.Write(make([]byte, 64<<10))
+			if written += int64(n); err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
+				t.Fatal(err)
+			}
+		}
+		err := drained()
+		if errors.Is(err, want) {
+			return written
+		} else if n := unsent(t, p); err != nil || n > maxUnsent/2 {
+			t.Fatalf("with %d bytes unsent, the pace returns %v, not %v", n, err, want)
+		}
+	}
+}
+
+// unsent returns how many bytes the kernel has not sent.
+func unsent(t *testing.T, p *pace) (n int) {
+	t.Helper()
+	if err := p.raw.Control(func(fd uintptr) { n, _ = unix.IoctlGetInt(int(fd), unix.SIOCOUTQNSD) }); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
 // The pace waits for a client over TCP that does not read, also with gRPC, and goes on as soon
 // as the client reads.
 func TestPaceOverTCP(t *testing.T) {
@@ -228,33 +261,23 @@ func TestPaceOverTCP(t *testing.T) {
 		conn, client := tcpPair(t)
 		p := newPace(conn)
 		p.call = call
-		var written int64
-		for { // until the buffers of both ends are full
-			if err := conn.SetWriteDeadline(time.Now().Add(100 * time.Millisecond)); err != nil {
-				t.Fatal(err)
-			}
-			n, err := conn.Write(make([]byte, 64<<10))
-			if written += int64(n); errors.Is(err, os.ErrDeadlineExceeded) {
-				break
-			} else if err != nil {
+		written := fillUntil(t, p, os.ErrDeadlineExceeded, func() error { return p.drained(t.Context()) })
+		endless := func() {
+			if err := conn.SetWriteDeadline(time.Time{}); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if err := p.drained(t.Context()); !errors.Is(err, os.ErrDeadlineExceeded) {
-			t.Errorf("with everything unread and a deadline that has passed: %v", err)
+		if call {
+			written += fillUntil(t, p, context.Canceled, func() error {
+				endless()
+				ctx, cancel := context.WithCancel(t.Context())
+				done := make(chan error)
+				go func() { done <- p.drained(ctx) }()
+				cancel()
+				return <-done
+			})
 		}
-		if err := conn.SetWriteDeadline(time.Time{}); err != nil {
-			t.Fatal(err)
-		}
-		ctx, cancel := context.WithCancel(t.Context())
-		if done := make(chan error); call {
-			go func() { done <- p.drained(ctx) }()
-			cancel()
-			if err := <-done; !errors.Is(err, context.Canceled) {
-				t.Errorf("a call that is canceled: %v", err)
-			}
-		}
-		cancel()
+		endless()
 		done := make(chan error)
 		go func() { done <- p.drained(t.Context()) }()
 		if _, err := io.CopyN(io.Discard, client, written); err != nil {
@@ -274,13 +297,7 @@ func TestPaceOverTCPThatNeverBlocked(t *testing.T) {
 	}
 	p := newPace(conn)
 	written := int64(0)
-	unsent := func() (n int) {
-		if err := p.raw.Control(func(fd uintptr) { n, _ = unix.IoctlGetInt(int(fd), unix.SIOCOUTQNSD) }); err != nil {
-			t.Fatal(err)
-		}
-		return n
-	}
-	for unsent() <= maxUnsent/2+8<<10 {
+	for unsent(t, p) <= maxUnsent/2+8<<10 {
 		n, err := conn.Write(make([]byte, 4<<10))
 		if err != nil {
 			t.Fatal(err)
