@@ -68,6 +68,10 @@ BIN ?= bin/podconfigd
 VERSION ?= $(shell git describe --always --dirty --tags 2>/dev/null)
 LDFLAGS := -s -w $(if $(VERSION),-X $(MODULE)/internal/version.version=$(VERSION))
 
+# FAST makes the compilers collect garbage less often: they take a fifth less time, and more memory
+# up to the limit. -vet=off: "make lint" runs vet.
+FAST := -toolexec='env GOGC=400 GOMEMLIMIT=1GiB' -vet=off
+
 TEST_TIMEOUT ?= 15m
 # LONGEST are the packages whose tests mostly wait. They start first, and the others run beside.
 LONGEST := ./test/e2e ./test/script
@@ -106,14 +110,13 @@ test: test-deps components ## Run all tests with the race detector, and the shor
 .PHONY: test-root
 test-root:
 	@echo '==> tests of the root module, with the race detector'
-	CGO_ENABLED=1 $(GO) test -race -count=1 -p $(PACKAGES) -timeout $(TEST_TIMEOUT) $(LONGEST) ./...
+	CGO_ENABLED=1 $(GO) test $(FAST) -race -count=1 -p $(PACKAGES) -timeout $(TEST_TIMEOUT) $(LONGEST) ./...
 
 .PHONY: test-nested
 test-nested:
 	@set -e; for m in $(nested); do \
-		echo "==> vet and short tests of $$m"; \
-		(cd $$m && $(SHARED) vet ./... && \
-			$(SHARED) test -count=1 -short -timeout $(TEST_TIMEOUT) ./...); \
+		echo "==> short tests of $$m"; \
+		(cd $$m && $(SHARED) test $(FAST) -count=1 -short -timeout $(TEST_TIMEOUT) ./...); \
 	done
 
 .PHONY: test-deps
