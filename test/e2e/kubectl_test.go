@@ -92,6 +92,13 @@ type kubectl struct{ server string }
 // kubectl returns a kubectl for the daemon.
 func (d *daemon) kubectl(t *testing.T) kubectl {
 	t.Helper()
+	testutil.Eventually(t, func() error { // kubectl does not try again
+		conn, err := net.Dial("unix", d.socket)
+		if err == nil {
+			_ = conn.Close()
+		}
+		return err
+	})
 	return kubectl{"http://" + d.bridge(t, "tcp", "127.0.0.1:0").address}
 }
 
