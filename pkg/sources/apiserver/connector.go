@@ -2,6 +2,7 @@ package apiserver
 
 import (
 	"cmp"
+	"context"
 	"crypto/sha256"
 	"fmt"
 	"net"
@@ -9,6 +10,7 @@ import (
 	"os"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -78,7 +80,10 @@ type connector struct {
 	distrusted bool
 	// changed is closed when the files change.
 	changed chan struct{}
-	closed  bool
+
+	// closed means that every connection is closed, also one whose dial ends later: a transport goes
+	// on with a dial whose request has ended.
+	closed atomic.Bool
 }
 
 func newConnector(kubeconfig, userAgent string) *connector {
@@ -93,7 +98,7 @@ func newConnector(kubeconfig, userAgent string) *connector {
 func (c *connector) get() (current *client, changed <-chan struct{}, broken error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if sum := sumOf(append([]string{c.kubeconfig}, c.files...)); !c.closed && (sum != c.sum || c.current == nil || c.distrusted) {
+	if sum := sumOf(append([]string{c.kubeconfig}, c.files...)); !c.closed.Load() && (sum != c.sum || c.current == nil || c.distrusted) {
 		c.load()
 	}
 	return c.current, c.changed, c.broken
@@ -137,10 +142,10 @@ func (c *connector) replaced(client *client) bool {
 }
 
 func (c *connector) close() {
+	c.closed.Store(true)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.replace(nil)
-	c.closed = true
 }
 
 // sumOf returns the fingerprint of the files. An unreadable file counts as such.
@@ -171,7 +176,7 @@ func (c *connector) makeClient() (*client, error) {
 		conf, made.credentials, err = loadConfig(c.kubeconfig) // after the fingerprint
 	}
 	if err == nil {
-		err = made.connect(conf, c.userAgent, c.dial)
+		err = made.connect(conf, c.userAgent, c.dial, &c.closed)
 	}
 	if sumOf(all) != made.sum { // they are being written: the next check reads them again
 		made.sum = fingerprint{}
@@ -183,7 +188,7 @@ func (c *connector) makeClient() (*client, error) {
 }
 
 // connect gives the client its own connections, and no goroutine.
-func (c *client) connect(conf *rest.Config, userAgent string, dial connrotation.DialFunc) error {
+func (c *client) connect(conf *rest.Config, userAgent string, dial connrotation.DialFunc, closed *atomic.Bool) error {
 	// If client-go gets the contents of files, not their names, it starts no goroutine to
 	// reload them. Such a goroutine could not be stopped.
 	if err := loadFiles(conf); err != nil {
@@ -191,7 +196,14 @@ func (c *client) connect(conf *rest.Config, userAgent string, dial connrotation.
 	}
 	conf.CAFile, conf.CertFile, conf.KeyFile = "", "", ""
 	c.dialer = connrotation.NewDialer(dial)
-	conf.Dial = c.dialer.DialContext
+	conf.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := c.dialer.DialContext(ctx, network, address)
+		if err == nil && closed.Load() { // CloseAll may have come before
+			_ = conn.Close()
+			return nil, net.ErrClosed
+		}
+		return conn, err
+	}
 	if conf.Proxy == nil {
 		conf.Proxy = nethttp.ProxyFromEnvironment // set explicitly, it keeps the transport out of client-go's cache
 	}

@@ -1,9 +1,15 @@
 package apiserver
 
 import (
+	"context"
+	"io"
+	"net"
 	"path/filepath"
 	"testing"
+	"testing/synctest"
+	"time"
 
+	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/test/components"
 )
 
@@ -50,4 +56,36 @@ func TestConnector(t *testing.T) {
 	if third, _, _ := c.get(); third == second || !closed(changed) {
 		t.Error("the changed files caused no new client, or no change")
 	}
+}
+
+// A transport goes on with a dial whose request has ended. The source keeps no such connection.
+func TestADialThatEndsAfterTheSource(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "kubeconfig")
+	components.WriteKubeconfig(t, path, components.NewKubeconfig("http://127.0.0.1:1", nil))
+	synctest.Test(t, func(t *testing.T) {
+		s := New(Options{Kubeconfig: path, Node: "node"})
+		ours, theirs := net.Pipe()
+		defer ours.Close()
+		connected := make(chan struct{})
+		s.connector.dial = func(context.Context, string, string) (net.Conn, error) {
+			<-connected
+			return ours, nil
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- s.Run(ctx, make(chan config.SourceSet)) }()
+		synctest.Wait()
+		cancel()
+		<-ended
+		eof := make(chan struct{})
+		go func() {
+			_, _ = io.Copy(io.Discard, theirs)
+			close(eof)
+		}()
+		close(connected)
+		<-time.After(time.Second)
+		if !closed(eof) {
+			t.Error("the connection is open")
+		}
+	})
 }
