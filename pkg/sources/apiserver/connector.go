@@ -53,7 +53,9 @@ type client struct {
 	server string
 	// credentials names the user and the source of the credentials.
 	credentials string
-	dialer      *connrotation.Dialer
+	// dialer has the connections. closed is true if it has to have none.
+	dialer *connrotation.Dialer
+	closed atomic.Bool
 	// files are the files in the kubeconfig. sum is the fingerprint of them and of the
 	// kubeconfig.
 	files []string
@@ -80,10 +82,7 @@ type connector struct {
 	distrusted bool
 	// changed is closed when the files change.
 	changed chan struct{}
-
-	// closed means that every connection is closed, also one whose dial ends later: a transport goes
-	// on with a dial whose request has ended.
-	closed atomic.Bool
+	closed  bool
 }
 
 func newConnector(kubeconfig, userAgent string) *connector {
@@ -98,7 +97,7 @@ func newConnector(kubeconfig, userAgent string) *connector {
 func (c *connector) get() (current *client, changed <-chan struct{}, broken error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if sum := sumOf(append([]string{c.kubeconfig}, c.files...)); !c.closed.Load() && (sum != c.sum || c.current == nil || c.distrusted) {
+	if sum := sumOf(append([]string{c.kubeconfig}, c.files...)); !c.closed && (sum != c.sum || c.current == nil || c.distrusted) {
 		c.load()
 	}
 	return c.current, c.changed, c.broken
@@ -121,7 +120,7 @@ func (c *connector) load() {
 
 func (c *connector) replace(by *client) {
 	if c.current != nil {
-		c.current.dialer.CloseAll()
+		c.current.close()
 	}
 	c.current = by
 }
@@ -142,10 +141,10 @@ func (c *connector) replaced(client *client) bool {
 }
 
 func (c *connector) close() {
-	c.closed.Store(true)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.replace(nil)
+	c.closed = true
 }
 
 // sumOf returns the fingerprint of the files. An unreadable file counts as such.
@@ -176,7 +175,7 @@ func (c *connector) makeClient() (*client, error) {
 		conf, made.credentials, err = loadConfig(c.kubeconfig) // after the fingerprint
 	}
 	if err == nil {
-		err = made.connect(conf, c.userAgent, c.dial, &c.closed)
+		err = made.connect(conf, c.userAgent, c.dial)
 	}
 	if sumOf(all) != made.sum { // they are being written: the next check reads them again
 		made.sum = fingerprint{}
@@ -188,7 +187,7 @@ func (c *connector) makeClient() (*client, error) {
 }
 
 // connect gives the client its own connections, and no goroutine.
-func (c *client) connect(conf *rest.Config, userAgent string, dial connrotation.DialFunc, closed *atomic.Bool) error {
+func (c *client) connect(conf *rest.Config, userAgent string, dial connrotation.DialFunc) error {
 	// If client-go gets the contents of files, not their names, it starts no goroutine to
 	// reload them. Such a goroutine could not be stopped.
 	if err := loadFiles(conf); err != nil {
@@ -196,14 +195,7 @@ func (c *client) connect(conf *rest.Config, userAgent string, dial connrotation.
 	}
 	conf.CAFile, conf.CertFile, conf.KeyFile = "", "", ""
 	c.dialer = connrotation.NewDialer(dial)
-	conf.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
-		conn, err := c.dialer.DialContext(ctx, network, address)
-		if err == nil && closed.Load() { // CloseAll may have come before
-			_ = conn.Close()
-			return nil, net.ErrClosed
-		}
-		return conn, err
-	}
+	conf.Dial = c.dialContext
 	if conf.Proxy == nil {
 		conf.Proxy = nethttp.ProxyFromEnvironment // set explicitly, it keeps the transport out of client-go's cache
 	}
@@ -218,4 +210,21 @@ func (c *client) connect(conf *rest.Config, userAgent string, dial connrotation.
 	var err error
 	c.rest, err = rest.RESTClientFor(conf)
 	return err
+}
+
+// dialContext dials. It closes the connection if the client was closed meanwhile: a transport goes
+// on with a dial whose request has ended.
+func (c *client) dialContext(ctx context.Context, network, address string) (net.Conn, error) {
+	conn, err := c.dialer.DialContext(ctx, network, address)
+	if err == nil && c.closed.Load() {
+		_ = conn.Close()
+		return nil, net.ErrClosed
+	}
+	return conn, err
+}
+
+// close closes all connections of the client.
+func (c *client) close() {
+	c.closed.Store(true)
+	c.dialer.CloseAll()
 }

@@ -2,6 +2,7 @@ package apiserver
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net"
 	"path/filepath"
@@ -88,4 +89,36 @@ func TestADialThatEndsAfterTheSource(t *testing.T) {
 			t.Error("the connection is open")
 		}
 	})
+}
+
+// This also holds for a client that another one replaces.
+func TestADialThatEndsAfterItsClient(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "kubeconfig")
+	components.WriteKubeconfig(t, path, components.NewKubeconfig("http://127.0.0.1:1", nil))
+	c := newConnector(path, "")
+	defer c.close()
+	ours, theirs := net.Pipe()
+	defer theirs.Close()
+	dialing, connected := make(chan struct{}), make(chan struct{})
+	c.dial = func(context.Context, string, string) (net.Conn, error) {
+		close(dialing)
+		<-connected
+		return ours, nil
+	}
+	first, _, _ := c.get()
+	failed := make(chan error)
+	go func() {
+		_, err := first.dialContext(t.Context(), "tcp", "127.0.0.1:1")
+		failed <- err
+	}()
+	<-dialing
+	c.distrust(first)
+	c.get()
+	close(connected)
+	if err := <-failed; !errors.Is(err, net.ErrClosed) {
+		t.Errorf("the dial returns %v", err)
+	}
+	if _, err := theirs.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
+		t.Errorf("the connection is open: %v", err)
+	}
 }
