@@ -1,7 +1,6 @@
 package server
 
 import (
-	"io"
 	"net"
 	"net/http"
 	"os"
@@ -67,16 +66,12 @@ var (
 func (d *daemon) review(t *testing.T, kind, spec string) (code int, body string) {
 	t.Helper()
 	review := strings.NewReader(`{"apiVersion":"authorization.k8s.io/v1","kind":"` + kind + `","spec":` + spec + `}`)
-	resp, err := d.http.Post("http://localhost/apis/authorization.k8s.io/v1/"+strings.ToLower(kind)+"s", "application/json", review)
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://localhost/apis/authorization.k8s.io/v1/"+strings.ToLower(kind)+"s", review)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer resp.Body.Close()
-	data, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return resp.StatusCode, string(data)
+	req.Header.Set("Content-Type", "application/json")
+	return roundTrip(t, d.http, req)
 }
 
 // A client to which no rule shows anything is refused.

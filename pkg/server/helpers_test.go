@@ -143,7 +143,13 @@ func (d *daemon) request(t *testing.T, method, path string) (code int, body stri
 	if err != nil {
 		t.Fatal(err)
 	}
-	resp, err := d.http.Do(req)
+	return roundTrip(t, d.http, req)
+}
+
+// roundTrip sends a request, and returns the answer.
+func roundTrip(t *testing.T, client *http.Client, r *http.Request) (code int, body string) {
+	t.Helper()
+	resp, err := client.Do(r)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -58,20 +58,6 @@ func serveLocal(t *testing.T, limits Limits, change ...func(*Options)) (d *daemo
 	return d, l.Addr().String()
 }
 
-func roundTrip(t *testing.T, r *http.Request) (code int, body string) {
-	t.Helper()
-	resp, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	data, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return resp.StatusCode, string(data)
-}
-
 func TestTheReadOnlyAddress(t *testing.T) {
 	d, address := serveLocal(t, Limits{}, posting)
 	d.add("a", 1)
@@ -94,7 +80,7 @@ func TestTheReadOnlyAddress(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if code, body := roundTrip(t, req); code != r.code || !strings.Contains(body, r.want) {
+		if code, body := roundTrip(t, http.DefaultClient, req); code != r.code || !strings.Contains(body, r.want) {
 			t.Errorf("%s %s: %d %s, want %d %s", r.method, r.path, code, body, r.code, r.want)
 		}
 	}
