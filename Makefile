@@ -68,7 +68,7 @@ BIN ?= bin/podconfigd
 VERSION ?= $(shell git describe --always --dirty --tags 2>/dev/null)
 LDFLAGS := -s -w $(if $(VERSION),-X $(MODULE)/internal/version.version=$(VERSION))
 
-# FAST makes the compilers collect garbage less often: they take a fifth less time, and more memory
+# FAST makes the compilers collect garbage less often: they take a sixth less time, and more memory
 # up to the limit. -vet=off: "make lint" runs vet.
 FAST := -toolexec='env GOGC=400 GOMEMLIMIT=1GiB' -vet=off
 
