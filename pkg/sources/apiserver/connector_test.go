@@ -113,10 +113,12 @@ func TestADialThatEndsAfterItsClient(t *testing.T) {
 	}()
 	<-dialing
 	c.distrust(first)
-	c.get()
+	if second, _, _ := c.get(); second == first {
+		t.Error("the client is not replaced")
+	}
 	close(connected)
 	if err := <-failed; !errors.Is(err, net.ErrClosed) {
-		t.Errorf("the dial returns %v", err)
+		t.Fatalf("the dial returns %v", err)
 	}
 	if _, err := theirs.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
 		t.Errorf("the connection is open: %v", err)
