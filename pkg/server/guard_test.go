@@ -88,48 +88,50 @@ func TestFailuresAtTheSameTime(t *testing.T) {
 // Clients behind one address, for example that of a node or a gateway, do not keep each other out:
 // those whose credentials can be checked here pass.
 func TestFailuresOfANeighbour(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "tokens")
-	if err := os.WriteFile(path, []byte("inFile,alice,1\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	reviews := 0
-	a, err := auth.New(auth.Options{
-		TokenFile: path, TokenReview: true, TokenTTL: time.Hour, AlwaysAllow: true,
-		Post: func(_ context.Context, _ string, body []byte) ([]byte, error) {
-			reviews++
-			var review authenticationv1.TokenReview
-			if err := json.Unmarshal(body, &review); err != nil {
-				return nil, err
-			}
-			review.Status.Authenticated = review.Spec.Token == "reviewed"
-			return json.Marshal(review)
-		},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	g := newGuard(a, newMetrics(nil))
-	expect := func(token string, want int) {
-		t.Helper()
-		if code := g.ask("192.0.2.1", token); code != want {
-			t.Errorf("%s: %d, want %d", token, code, want)
+	synctest.Test(t, func(t *testing.T) {
+		path := filepath.Join(t.TempDir(), "tokens")
+		if err := os.WriteFile(path, []byte("inFile,alice,1\n"), 0o600); err != nil {
+			t.Fatal(err)
 		}
-	}
-	expect("reviewed", http.StatusOK)
-	for i := range failureBurst {
-		expect(fmt.Sprint("wrong", i), http.StatusUnauthorized)
-	}
-	before := reviews
-	expect("another", http.StatusTooManyRequests)
-	expect("wrong1", http.StatusTooManyRequests)
-	expect("inFile", http.StatusOK)
-	expect("reviewed", http.StatusOK)
-	if reviews != before {
-		t.Errorf("%d more reviews", reviews-before)
-	}
-	if code := g.ask("192.0.2.2", "another"); code != http.StatusUnauthorized {
-		t.Errorf("another address: %d", code)
-	}
+		reviews := 0
+		a, err := auth.New(auth.Options{
+			TokenFile: path, TokenReview: true, TokenTTL: time.Hour, AlwaysAllow: true,
+			Post: func(_ context.Context, _ string, body []byte) ([]byte, error) {
+				reviews++
+				var review authenticationv1.TokenReview
+				if err := json.Unmarshal(body, &review); err != nil {
+					return nil, err
+				}
+				review.Status.Authenticated = review.Spec.Token == "reviewed"
+				return json.Marshal(review)
+			},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		g := newGuard(a, newMetrics(nil))
+		expect := func(token string, want int) {
+			t.Helper()
+			if code := g.ask("192.0.2.1", token); code != want {
+				t.Errorf("%s: %d, want %d", token, code, want)
+			}
+		}
+		expect("reviewed", http.StatusOK)
+		for i := range failureBurst {
+			expect(fmt.Sprint("wrong", i), http.StatusUnauthorized)
+		}
+		before := reviews
+		expect("another", http.StatusTooManyRequests)
+		expect("wrong1", http.StatusTooManyRequests)
+		expect("inFile", http.StatusOK)
+		expect("reviewed", http.StatusOK)
+		if reviews != before {
+			t.Errorf("%d more reviews", reviews-before)
+		}
+		if code := g.ask("192.0.2.2", "another"); code != http.StatusUnauthorized {
+			t.Errorf("another address: %d", code)
+		}
+	})
 }
 
 // A client without credentials that does not read its answers holds little: beyond a number of
