@@ -62,7 +62,9 @@ is 1 if there is a fault.`,
 				return errSilent
 			}
 			for _, path := range loaded.Files() {
-				fmt.Fprintln(cmd.OutOrStdout(), path+": ok")
+				if _, err := fmt.Fprintln(cmd.OutOrStdout(), path+": ok"); err != nil {
+					return err
+				}
 			}
 			return nil
 		},
