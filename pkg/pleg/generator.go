@@ -44,10 +44,12 @@ type Generator struct {
 	reinspect map[types.UID]bool
 	logged    string
 
-	// mu guards records and state.
+	// mu guards what follows.
 	mu      sync.Mutex
 	records *records
 	state   generatorState
+	// unread has the listed pods without a record: their exit codes are not known yet.
+	unread map[types.UID]bool
 }
 
 // New returns a generator. It does nothing before Run.
@@ -55,7 +57,7 @@ func New(opts Options) *Generator {
 	g := &Generator{
 		opts: opts.withDefaults(), events: make(chan *PodLifecycleEvent), calls: make(chan call), inbox: newInbox(), demands: make(chan struct{}, 1),
 		inspecting: make(map[types.UID]bool), later: make(map[types.UID]inspection), reinspect: make(map[types.UID]bool),
-		records: newRecords(), state: generatorState{started: time.Now(), events: make(map[PodLifeCycleEventType]int64)},
+		records: newRecords(), unread: make(map[types.UID]bool), state: generatorState{started: time.Now(), events: make(map[PodLifeCycleEventType]int64)},
 	}
 	g.metrics = newMetrics(opts.Registerer, g)
 	return g
@@ -236,6 +238,11 @@ func (g *Generator) relisted(ctx context.Context, begin time.Time, pods []*Pod, 
 	before := g.state.evented
 	g.state.relist(begin, now, err)
 	evented := g.state.evented && !before
+	for _, p := range pods {
+		if g.records.pods[p.UID] == nil {
+			g.unread[p.UID] = true
+		}
+	}
 	g.mu.Unlock()
 	if evented {
 		klog.FromContext(ctx).Info("Receiving events from the runtime, relisting at a longer period", "period", g.opts.EventedRelistPeriod)
@@ -252,6 +259,7 @@ func (g *Generator) relisted(ctx context.Context, begin time.Time, pods []*Pod, 
 	maps.DeleteFunc(g.reinspect, func(uid types.UID, _ bool) bool { return listed[uid] == nil })
 	g.mu.Lock()
 	g.records.forget(now)
+	maps.DeleteFunc(g.unread, func(uid types.UID, _ bool) bool { return listed[uid] == nil && !g.inspecting[uid] })
 	known := make(map[types.UID]bool, len(g.records.pods))
 	for uid := range g.records.pods {
 		known[uid] = true

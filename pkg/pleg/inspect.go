@@ -27,8 +27,12 @@ func (g *Generator) reconcile(ctx context.Context, i inspection) {
 	}
 	g.mu.Lock()
 	changes := g.records.compare(i.uid, i.pod, i.listed)
+	done := len(changes) == 0 && !g.reinspect[i.uid]
+	if done {
+		delete(g.unread, i.uid)
+	}
 	g.mu.Unlock()
-	if len(changes) == 0 && !g.reinspect[i.uid] {
+	if done {
 		return
 	}
 	if len(exits(changes)) == 0 {
@@ -112,6 +116,7 @@ func (g *Generator) inspected(ctx context.Context, i inspection, codes map[strin
 func (g *Generator) conclude(ctx context.Context, i inspection, changes []change) {
 	g.mu.Lock()
 	events := g.records.apply(i.uid, i.pod, changes, i.listed)
+	delete(g.unread, i.uid)
 	g.mu.Unlock()
 	if len(events) == 0 && g.reinspect[i.uid] && i.pod != nil {
 		events = []*PodLifecycleEvent{{ID: i.uid, Type: PodSync, Namespace: i.pod.Namespace, Name: i.pod.Name}}

@@ -123,3 +123,51 @@ func TestANewPodGoesDuringItsInspection(t *testing.T) {
 		r.stop()
 	})
 }
+
+// While the exit codes of a new pod are requested, it is not known what the runtime has of it. Nobody
+// may take it for a pod without containers.
+func TestANewPodIsNotKnownDuringItsInspection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newModel(1)
+		for _, to := range []State{StateCreated, StateRunning, StateExited} {
+			m.step("a", "c-a", to)
+		}
+		h := &held{model: m, released: make(chan struct{})}
+		r := read(t, Options{Runtime: h, CallTimeout: time.Hour})
+		pass(DefaultRelistPeriod + time.Millisecond)
+		if pod, known := r.Pod("a"); pod != nil || known {
+			t.Errorf("during the inspection: %v, %t", pod, known)
+		}
+		if pod, known := r.Pod("other"); pod != nil || !known {
+			t.Errorf("a pod that the runtime does not have: %v, %t", pod, known)
+		}
+		close(h.released)
+		expect(t, r, "ContainerDied a/c-a 3")
+		if pod, known := r.Pod("a"); pod == nil || len(pod.Containers) != 1 || !known {
+			t.Errorf("after the inspection: %v, %t", pod, known)
+		}
+		r.stop()
+	})
+}
+
+// A pod that goes while its exit codes can't be had is one that the runtime does not have.
+func TestANewPodThatGoesIsKnown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newModel(1)
+		for _, to := range []State{StateCreated, StateRunning, StateExited} {
+			m.step("a", "c-a", to)
+		}
+		h := &held{model: m, released: make(chan struct{})}
+		r := read(t, Options{Runtime: h, CallTimeout: time.Millisecond})
+		pass(DefaultRelistPeriod + 100*time.Millisecond)
+		if pod, known := r.Pod("a"); pod != nil || known {
+			t.Errorf("after an inspection that failed: %v, %t", pod, known)
+		}
+		h.step("a", "c-a", StateNone)
+		pass(3 * DefaultRelistPeriod)
+		if pod, known := r.Pod("a"); pod != nil || !known {
+			t.Errorf("after the pod has gone: %v, %t", pod, known)
+		}
+		r.stop()
+	})
+}

@@ -48,7 +48,7 @@ type PodLifecycleEventGenerator interface {
 	// first list.
 	Pods() ([]*Pod, bool)
 	// Pod returns a pod of the runtime, or nil if the runtime has none with that UID. It
-	// returns false before the first list.
+	// returns false as long as that is not known.
 	Pod(uid types.UID) (*Pod, bool)
 }
 

@@ -120,18 +120,14 @@ func (g *Generator) Pods() ([]*Pod, bool) {
 }
 
 // Pod returns a pod of the runtime, or nil if the runtime has none with that UID. It returns
-// false before the first list.
+// false before the first list, and while the exit codes of a new pod are being requested.
 func (g *Generator) Pod(uid types.UID) (*Pod, bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.state.listed.IsZero() {
-		return nil, false
+	if rec := g.records.pods[uid]; rec != nil {
+		return rec.pod(), !g.state.listed.IsZero()
 	}
-	rec := g.records.pods[uid]
-	if rec == nil {
-		return nil, true
-	}
-	return rec.pod(), true
+	return nil, !g.state.listed.IsZero() && !g.unread[uid]
 }
 
 // Status is the status of a generator.

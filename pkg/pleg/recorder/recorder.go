@@ -39,7 +39,7 @@ type Reader interface {
 type Options struct {
 	Reader Reader
 	// Pod returns a pod of the runtime, or nil if the runtime has none with that UID. It
-	// returns false before the first list.
+	// returns false as long as that is not known.
 	Pod func(uid types.UID) (*pleg.Pod, bool)
 	// Period is the minimum time between two readings of a pod.
 	Period time.Duration
@@ -156,9 +156,13 @@ func (r *Recorder) serve(ctx context.Context, uid types.UID, leave func()) {
 		r.queue.AddAfter(uid, wait)
 		return
 	}
+	if wanted == nil {
+		return
+	}
 	pod, listed := r.opts.Pod(uid)
-	if wanted == nil || !listed {
-		return // the first list requests it
+	if !listed {
+		r.queue.AddAfter(uid, recordRetry) // if it is listed, an event requests it earlier
+		return
 	}
 	slow := time.AfterFunc(slowRecord, leave)
 	reading, err := r.take(ctx, uid, pod)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -61,7 +62,12 @@ func (r *recordReader) set(state uint32, err error) {
 // ends it.
 func runRecorder(t *testing.T, reader Reader, pods map[types.UID]*pleg.Pod) (r *Recorder, got func() []string, stop func()) {
 	t.Helper()
-	r = New(Options{Reader: reader, Pod: func(uid types.UID) (*pleg.Pod, bool) { return pods[uid], pods != nil }})
+	return runRecorderOf(t, reader, func(uid types.UID) (*pleg.Pod, bool) { return pods[uid], pods != nil })
+}
+
+func runRecorderOf(t *testing.T, reader Reader, pod func(uid types.UID) (*pleg.Pod, bool)) (r *Recorder, got func() []string, stop func()) {
+	t.Helper()
+	r = New(Options{Reader: reader, Pod: pod})
 	ctx, cancel := context.WithCancel(t.Context())
 	var mu sync.Mutex
 	var readings []string
@@ -151,6 +157,25 @@ func TestRecorderWaitsForTheFirstList(t *testing.T) {
 		stop()
 		if len(got()) > 0 || len(reader.calls) > 0 {
 			t.Errorf("%v after %d calls", got(), len(reader.calls))
+		}
+	})
+}
+
+// A pod that was not known is looked for again: if the runtime does not have it, there are no events.
+func TestRecorderLooksAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var known atomic.Bool
+		r, got, stop := runRecorderOf(t, &recordReader{}, func(types.UID) (*pleg.Pod, bool) { return nil, known.Load() })
+		r.Request("a")
+		pass(recordRetry - time.Second)
+		if len(got()) > 0 {
+			t.Errorf("%v of a pod that is not known", got())
+		}
+		known.Store(true)
+		pass(recordRetry)
+		stop()
+		if fmt.Sprint(got()) != "[a]" {
+			t.Errorf("got %v", got())
 		}
 	})
 }
