@@ -146,6 +146,9 @@ func ask[T any](ctx context.Context, r *reviews, known *cache.LRUExpireCache, pa
 		return answer.(T), nil //nolint:errcheck,forcetypeassert // the cache has no other type
 	}
 	shared := r.asking.DoChan(string(key[:]), func() (any, error) {
+		if answer, ok := known.Get(key); ok {
+			return answer, nil // another request has just got it
+		}
 		// Other requests may wait for this answer when this one ends.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), reviewTimeout)
 		defer cancel()
