@@ -51,10 +51,10 @@ func TestARestoredSource(t *testing.T) {
 }
 
 func TestTheStateDirectory(t *testing.T) {
-	ago := time.Now().Add(-5 * time.Minute)
+	ago := time.Now().Add(-12*time.Minute - 30*time.Second) // in minutes, for the next half a minute
 	for want, state := range map[string]v1alpha1.StateStatus{
-		"Stored:    /state (2 files, 3 KiB)\n":  {Dir: "/state", Stored: true, Segments: 2, Bytes: 2049},
-		"Stored:    no, for 5m: disk is full\n": {Dir: "/state", FailedSince: &ago, LastError: "disk is full"},
+		"Stored:    /state (2 files, 3 KiB)\n":   {Dir: "/state", Stored: true, Segments: 2, Bytes: 2049},
+		"Stored:    no, for 12m: disk is full\n": {Dir: "/state", FailedSince: &ago, LastError: "disk is full"},
 	} {
 		var out strings.Builder
 		if err := overview(&v1alpha1.Status{State: &state}).write(&out, false); err != nil {

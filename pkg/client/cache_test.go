@@ -187,9 +187,12 @@ func TestCacheConverges(t *testing.T) {
 				want[i] = p.Object
 			}
 			awaitNames(t, cache.List, names(want))
-			if got := changes(); len(got) != len(want) {
-				t.Fatalf("the changes give %v, the daemon has %s", got, names(want))
-			}
+			testutil.Eventually(t, func() error { // OnChange follows the list
+				if got := changes(); len(got) != len(want) {
+					return fmt.Errorf("the changes give %v, the daemon has %s", got, names(want))
+				}
+				return nil
+			})
 		}
 	}
 	stop()

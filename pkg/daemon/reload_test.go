@@ -42,7 +42,8 @@ func (r *reloadable) write(path, image string) {
 	path = filepath.Join(r.dir, path)
 	name := strings.TrimSuffix(filepath.Base(path), ".yaml")
 	manifest := fmt.Sprintf("apiVersion: v1\nkind: Pod\nmetadata: {name: %s}\nspec: {containers: [{name: c, image: %q}]}\n", name, image)
-	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path+".new", []byte(manifest), 0o600), os.Rename(path+".new", path)); err != nil {
+	temp := filepath.Join(filepath.Dir(path), "."+filepath.Base(path)) // no source reads it
+	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(temp, []byte(manifest), 0o600), os.Rename(temp, path)); err != nil {
 		r.t.Fatal(err)
 	}
 }

@@ -51,7 +51,7 @@ func eachStream(t *testing.T, test func(t *testing.T, d *daemon, path string)) {
 	t.Helper()
 	for _, path := range streamPaths {
 		t.Run(strings.Split(path, "?")[0][1:], func(t *testing.T) {
-			d := serveWithLimits(t, journal.Options{}, Limits{Subscribers: 1})
+			d := serveWithLimits(t, journal.Options{}, Limits{Subscribers: 1, Connections: 20})
 			d.add("a", 1)
 			test(t, d, path)
 			d.free(t)

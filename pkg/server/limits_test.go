@@ -19,6 +19,7 @@ import (
 
 	podconfigd "github.com/podconfigd/podconfigd/api/podconfigd/v1alpha1"
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
+	"github.com/podconfigd/podconfigd/internal/testutil"
 	"github.com/podconfigd/podconfigd/pkg/journal"
 )
 
@@ -128,15 +129,12 @@ func TestLimitsOfSubscribers(t *testing.T) {
 		r.expect(t, v1alpha1.OpAdd, "b")
 	}
 	_ = mine[0].body.Close()
-	for {
-		code, body := d.get(t, "/v1alpha1/status")
-		if code != http.StatusOK {
-			t.Fatal(body)
-		}
-		if strings.Count(body, `"mode"`) == 2 {
-			break
-		}
-	}
+	testutil.Until(t, "a place is free", func() bool {
+		subscribers := &d.limits.subscribers
+		subscribers.mu.Lock()
+		defer subscribers.mu.Unlock()
+		return subscribers.total == 2
+	})
 	d.read(t, "").expect(t, v1alpha1.OpAdd, "a", "b")
 }
 

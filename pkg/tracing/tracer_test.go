@@ -122,6 +122,7 @@ func TestTraceEndsWithTheLastSubscriber(t *testing.T) {
 	if n := len(tracer.open); n != 0 {
 		t.Errorf("%d traces are open after the last write", n)
 	}
+	testutil.Until(t, "the spans arrive", func() bool { return len(r.names()) >= 6 })
 	stop()
 	if got, want := r.names(), []string{"journal", "merge", "read", "update", "write", "write"}; !slices.Equal(got, want) {
 		t.Fatalf("spans %v, want %v", got, want)
@@ -161,6 +162,7 @@ func TestTracesAreBounded(t *testing.T) {
 	if n := len(tracer.open); n != 0 {
 		t.Errorf("%d open traces are left", n)
 	}
+	testutil.Until(t, "the spans arrive", func() bool { return len(r.names()) >= 3*2*maxOpen+maxWrites })
 	stop()
 	writes := slices.DeleteFunc(r.names(), func(name string) bool { return name != "write" })
 	if len(writes) != maxWrites {

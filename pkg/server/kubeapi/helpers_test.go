@@ -55,7 +55,7 @@ func serveWith(t *testing.T, opts journal.Options, change func(*Options)) *api {
 	}
 	change(&apiOptions)
 	Register(mux, apiOptions)
-	server := httptest.NewServer(Writes(mux, 50*time.Millisecond, func(context.Context) (bool, error) { return true, nil }))
+	server := httptest.NewServer(Writes(mux, time.Minute, func(context.Context) (bool, error) { return true, nil }))
 	a.url, a.http = server.URL, server.Client()
 	t.Cleanup(func() {
 		server.CloseClientConnections()
