@@ -203,11 +203,11 @@ func TestApiserverFaults(t *testing.T) {
 			proxy.Release()
 		}},
 		{"the apiserver is gone for 30 s", func(t *testing.T) {
-			before := f.state()
 			c.APIServer.Kill(t)
 			begin := time.Now()
 			testutil.Until(t, "degraded", func() bool { return d.api(t).Degraded })
 			t.Logf("after %v: %s", time.Since(begin).Round(time.Millisecond), d.api(t).LastError)
+			before := f.state()
 			static(t)
 			<-time.After(time.Until(begin.Add(30 * time.Second)))
 			if now := f.state(); len(now) < len(before) {

@@ -3,6 +3,7 @@ package e2e
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -54,14 +55,30 @@ func TestHTTPSourceAfterARestart(t *testing.T) {
 	d := start(t, dir, args...)
 	d.seen(t)
 
+	asked := 1
+	// logged waits until nginx has logged the last request, and returns its line.
+	logged := func() (line string) {
+		t.Helper()
+		testutil.Until(t, "the last request is logged", func() bool {
+			lines := slices.DeleteFunc(web.requests(t), func(l string) bool { return !strings.Contains(l, `"GET /pods`) })
+			if len(lines) < asked {
+				return false
+			}
+			line = lines[asked-1]
+			return true
+		})
+		return line
+	}
 	// again kills and starts the daemon. It returns the line of the first request.
 	again := func(change func()) string {
 		t.Helper()
-		before := 0
-		d = d.again(t, func() { before = len(web.requests(t)); change() }, args...)
+		d = d.again(t, func() {
+			logged() // nginx logs a request after its answer
+			change()
+		}, args...)
+		asked++ // once, because the period is an hour
 		d.seen(t)
-		testutil.Until(t, "a request is logged", func() bool { return len(web.requests(t)) > before })
-		return web.requests(t)[before]
+		return logged()
 	}
 	expect := func(want ...string) {
 		t.Helper()

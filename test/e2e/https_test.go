@@ -161,7 +161,8 @@ func overHTTPS(t *testing.T, c *cluster) {
 	}
 	d := c.daemon(t, "https", kubeconfig, append(certificate(t, c.Authority, dir),
 		"--listen", "https://127.0.0.1:0", "--client-ca-file", ca, "--authentication-token-webhook",
-		"--authentication-token-webhook-cache-ttl", "1s", "--authorization-webhook-cache-authorized-ttl", "1s")...)
+		"--authentication-token-webhook-cache-ttl", "1s", "--authorization-webhook-cache-authorized-ttl", "1s",
+		"--authorization-webhook-cache-unauthorized-ttl", "1s")...)
 	s := &serving{address: d.https(t), ca: c.Authority.PEM, roots: x509.NewCertPool()}
 	s.roots.AppendCertsFromPEM(s.ca)
 	tokens := map[string]string{
@@ -169,7 +170,7 @@ func overHTTPS(t *testing.T, c *cluster) {
 		"admin": c.account(t, "https-admin", "system:kubelet-api-admin"), "metrics": c.account(t, "https-metrics", "https-metrics"),
 		"pods": c.account(t, "https-pods", "https-pods"),
 	}
-	s.await(t, d, tokens["admin"])
+	s.await(t, d, tokens)
 	t.Run("table", func(t *testing.T) { s.table(t, tokens) })
 	t.Run("client certificate", func(t *testing.T) { s.clientCertificate(t, c) })
 	t.Run("client-go", func(t *testing.T) { s.clientGo(t, d, tokens["pods"]) })
@@ -189,13 +190,19 @@ func overHTTPS(t *testing.T, c *cluster) {
 }
 
 // await waits until the apiserver gives the pod, and until its RBAC knows the roles.
-func (s *serving) await(t *testing.T, d *daemon, token string) {
+func (s *serving) await(t *testing.T, d *daemon, tokens map[string]string) {
 	t.Helper()
 	one := s.client(t, 2)
 	d.await(t, "the pods", func() bool {
-		code, _, body := s.get(t, one, "GET", "/pods", token)
+		code, _, body := s.get(t, one, "GET", "/pods", tokens["admin"])
 		return code == http.StatusOK && strings.Contains(body, `"over-https"`)
 	})
+	for user, path := range map[string]string{"pods": "/pods", "metrics": "/metrics"} {
+		d.await(t, "the role of "+user, func() bool {
+			code, _, _ := s.get(t, one, "GET", path, tokens[user])
+			return code == http.StatusOK
+		})
+	}
 }
 
 func (s *serving) table(t *testing.T, tokens map[string]string) {
@@ -421,9 +428,10 @@ func TestHTTPSReloads(t *testing.T) {
 	t.Parallel()
 	d, s := local(t, "--authorization-mode", "AlwaysAllow")
 	old := s.client(t, 2)
-	if code, _, body := s.get(t, old, "GET", "/readyz", "s3cret"); code != http.StatusOK {
-		t.Fatalf("%d %s", code, body)
-	}
+	d.await(t, "ready", func() bool {
+		code, _, _ := s.get(t, old, "GET", "/readyz", "s3cret")
+		return code == http.StatusOK
+	})
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	remote, err := client.NewForConfig(client.Config{Server: s.address, BearerToken: "s3cret", TLSClientConfig: client.TLSClientConfig{CAFile: caFile(t, d.dir, s.ca)}})

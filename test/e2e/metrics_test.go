@@ -52,6 +52,15 @@ func withAllMetrics(t *testing.T, args ...string) *daemon {
 			t.Fatalf("%d pods after %v", seen, testutil.Patience)
 		}
 	}
+	go func() { // a subscriber that reads
+		for {
+			select {
+			case <-s.updates:
+			case <-t.Context().Done():
+				return
+			}
+		}
+	}()
 	return d
 }
 

@@ -35,12 +35,7 @@ func newNginx(t *testing.T, authorities ...*components.Authority) *nginx {
 	if err := os.Chmod(dir, 0o755); err != nil { //nolint:gosec // for nginx's workers
 		t.Fatal(err)
 	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := listener.Addr().String()
-	listener.Close()
+	address := components.FreeAddress(t)
 	scheme, listen := "http", "listen "+address+";"
 	for _, authority := range authorities {
 		cert, key := authority.Issue(t, "nginx")

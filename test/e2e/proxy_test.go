@@ -163,6 +163,7 @@ func TestCommandsOverTCP(t *testing.T) {
 		address = "http://127.0.0.1:" + port
 		return nil
 	})
+	d.awaitFiles(t)
 	ctx, cancel := context.WithTimeout(t.Context(), testutil.Patience)
 	defer cancel()
 	for args, want := range map[string]string{

@@ -112,6 +112,10 @@ func TestRuntimeOnTheStream(t *testing.T) {
 				`(?m)^unix://\S+ +(events|relisting) +1 +1 +\d+\w* +\d+ +ok$`,
 				`(?m)^Relists: +\d+, \d+ failed; p50 `+duration+`, p99 `+duration+`$`,
 				`(?m)^Emitted: +(ContainerChanged \d+, )?ContainerDied 2, ContainerRemoved 2, ContainerStarted \d+(, PodSync \d+)?\nReceived: +\d+ events from the runtime$`)
+			testutil.Until(t, "the status of the pod is read", func() bool {
+				out, _ := d.run(t, "get", "pods")
+				return strings.Contains(out, "Running")
+			})
 			// Whether the exit of the first container was read before its removal is chance.
 			matches(t, d, []string{"get", "pods"}, `(?m)^NAMESPACE +NAME +SOURCE +READY +STATUS +RESTARTS +AGE +SEEN$`,
 				`(?m)^default +web-node1 +file +1/1 +Running +(0|1( \(\w+ ago\))?) +\d+\w* +\d+\w*$`)

@@ -55,9 +55,9 @@ func TestSocketsThatAreRemoved(t *testing.T) {
 		}
 	}
 	for _, path := range []string{socket, podsSocket} {
-		if n := strings.Count(d.log.String(), `created it again" socket="`+path+`"`); n != 2 {
-			t.Errorf("%d log lines name %s, want 2", n, path)
-		}
+		testutil.Until(t, "two log lines name "+path, func() bool {
+			return strings.Count(d.log.String(), `created it again" socket="`+path+`"`) == 2
+		})
 	}
 	d.put(t, "b", "image") // the earlier stream continues
 	before.expect(t, "ADD b-node1")

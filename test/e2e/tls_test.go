@@ -47,6 +47,7 @@ func TestCommandsOverHTTPS(t *testing.T) {
 	}
 	d = start(t, d.dir, args...)
 	address := d.tls(t)
+	d.awaitFiles(t)
 	command := func(args ...string) *exec.Cmd {
 		if !slices.Contains(args, "--certificate-authority") && !slices.Contains(args, "--server") {
 			args = append(args, "--certificate-authority", caFile)
