@@ -48,7 +48,8 @@ type Generator struct {
 	mu      sync.Mutex
 	records *records
 	state   generatorState
-	// unread has the listed pods without a record: their exit codes are not known yet.
+	// unread has the listed pods whose record is missing, or has only what events showed: exit codes
+	// are not known yet.
 	unread map[types.UID]bool
 }
 
@@ -235,11 +236,11 @@ func (g *Generator) relisted(ctx context.Context, begin time.Time, pods []*Pod, 
 	now := time.Now()
 	g.listEnded, g.listTook = now, now.Sub(begin)
 	g.mu.Lock()
-	before := g.state.evented
+	before, first := g.state.evented, g.state.listed.IsZero()
 	g.state.relist(begin, now, err)
 	evented := g.state.evented && !before
 	for _, p := range pods {
-		if g.records.pods[p.UID] == nil {
+		if first || g.records.pods[p.UID] == nil { // earlier events made a record of single containers
 			g.unread[p.UID] = true
 		}
 	}

@@ -36,7 +36,7 @@ func (g *Generator) reconcile(ctx context.Context, i inspection) {
 		return
 	}
 	if len(exits(changes)) == 0 {
-		g.conclude(ctx, i, changes)
+		g.conclude(ctx, i, changes, false)
 		return
 	}
 	g.inspecting[i.uid] = true
@@ -94,7 +94,7 @@ func (g *Generator) inspected(ctx context.Context, i inspection, codes map[strin
 		g.mu.Lock()
 		changes := g.records.compare(i.uid, i.pod, i.listed) // events may have changed the record
 		g.mu.Unlock()
-		g.conclude(ctx, i, changes)
+		g.conclude(ctx, i, changes, relisted)
 		if relisted {
 			g.reconcile(ctx, later)
 		}
@@ -112,11 +112,14 @@ func (g *Generator) inspected(ctx context.Context, i inspection, codes map[strin
 }
 
 // conclude applies the changes and emits their events. If an earlier inspection of the pod
-// failed and nothing changed, it emits a PodSync.
-func (g *Generator) conclude(ctx context.Context, i inspection, changes []change) {
+// failed and nothing changed, it emits a PodSync. relisted is whether a later list of the pod
+// follows.
+func (g *Generator) conclude(ctx context.Context, i inspection, changes []change, relisted bool) {
 	g.mu.Lock()
 	events := g.records.apply(i.uid, i.pod, changes, i.listed)
-	delete(g.unread, i.uid)
+	if !relisted || g.records.pods[i.uid] != nil {
+		delete(g.unread, i.uid)
+	}
 	g.mu.Unlock()
 	if len(events) == 0 && g.reinspect[i.uid] && i.pod != nil {
 		events = []*PodLifecycleEvent{{ID: i.uid, Type: PodSync, Namespace: i.pod.Namespace, Name: i.pod.Name}}

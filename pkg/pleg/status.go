@@ -124,10 +124,13 @@ func (g *Generator) Pods() ([]*Pod, bool) {
 func (g *Generator) Pod(uid types.UID) (*Pod, bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if rec := g.records.pods[uid]; rec != nil {
-		return rec.pod(), !g.state.listed.IsZero()
+	if g.state.listed.IsZero() || g.unread[uid] {
+		return nil, false
 	}
-	return nil, !g.state.listed.IsZero() && !g.unread[uid]
+	if rec := g.records.pods[uid]; rec != nil {
+		return rec.pod(), true
+	}
+	return nil, true
 }
 
 // Status is the status of a generator.

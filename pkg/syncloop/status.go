@@ -249,6 +249,15 @@ func (l *Loop) reconcile(ctx context.Context) {
 	}
 }
 
+// seekUnread requests the records of all pods that have none.
+func (l *Loop) seekUnread() {
+	for uid := range l.pods.byUID {
+		if l.statuses.records[uid] == nil {
+			l.seek(uid)
+		}
+	}
+}
+
 // refresh computes all statuses again if the addresses of the node changed. If the node has
 // none any more, the last ones stay: a network that is set up again is no change. After the first
 // list of the runtime, it seeks every pod: of those that the runtime does not have, there are
@@ -257,12 +266,10 @@ func (l *Loop) refresh(ctx context.Context) {
 	if !l.statuses.enabled() {
 		return
 	}
-	if _, listed := l.pleg.Pod(""); listed && !l.statuses.listed {
-		l.statuses.listed = true
-		for uid := range l.pods.byUID {
-			if l.statuses.records[uid] == nil {
-				l.seek(uid)
-			}
+	if !l.statuses.listed {
+		_, l.statuses.listed = l.pleg.Pods()
+		if l.statuses.listed {
+			l.seekUnread()
 		}
 	}
 	if ips := l.statuses.NodeIPs(); len(ips) > 0 && !slices.Equal(ips, l.statuses.node.IPs) {
