@@ -212,13 +212,16 @@ func (c *client) connect(conf *rest.Config, userAgent string, dial connrotation.
 	return err
 }
 
+// errReplaced is the error of a dial that ended after its client was closed. Nothing was sent.
+var errReplaced = fmt.Errorf("the credentials changed: %w", net.ErrClosed)
+
 // dialContext dials. It closes the connection if the client was closed meanwhile: a transport goes
 // on with a dial whose request has ended.
 func (c *client) dialContext(ctx context.Context, network, address string) (net.Conn, error) {
 	conn, err := c.dialer.DialContext(ctx, network, address)
 	if err == nil && c.closed.Load() {
 		_ = conn.Close()
-		return nil, net.ErrClosed
+		return nil, errReplaced
 	}
 	return conn, err
 }

@@ -87,6 +87,8 @@ func (w *PodWriter) do(ctx context.Context, request func(rest.Interface) *rest.R
 		case attempt == 0 && (apierrors.IsUnauthorized(err) || refusedInTLS(err)):
 			w.connector.distrust(client)
 			continue
+		case attempt == 0 && errors.Is(err, errReplaced):
+			continue // with the client that replaced it
 		}
 		return nil, client.refused(stable(err))
 	}

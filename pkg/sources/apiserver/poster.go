@@ -47,6 +47,9 @@ func (p *Poster) request(ctx context.Context, method, path, contentType string, 
 			p.connector.distrust(client)
 			continue
 		}
+		if attempt == 0 && errors.Is(err, errReplaced) {
+			continue // with the client that replaced it
+		}
 		return nil, fmt.Errorf("%s %s%s: %w", method, client.server, path, client.refused(err))
 	}
 }
