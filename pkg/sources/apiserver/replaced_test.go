@@ -40,7 +40,7 @@ func TestARequestThatDialsWhileTheFilesChange(t *testing.T) {
 	<-dialing
 	conf.AuthInfos["user"].Token = "two" // both are good
 	components.WriteKubeconfig(t, path, conf)
-	p.connector.get() // as another request does
+	_, _, _ = p.connector.get() // as another request does
 	close(connected)
 	if err := <-failed; err != nil {
 		t.Errorf("the request failed: %v", err)
