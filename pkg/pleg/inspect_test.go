@@ -23,6 +23,15 @@ func (h *held) ExitCode(ctx context.Context, id string) (*int32, error) {
 	}
 }
 
+// exited returns a runtime with a pod whose container c-a has exited.
+func exited() *model {
+	m := newModel(1)
+	for _, to := range []State{StateCreated, StateRunning, StateExited} {
+		m.step("a", "c-a", to)
+	}
+	return m
+}
+
 // follow makes the runtime send events, and waits until the generator relies on them.
 func (h *held) follow(t *testing.T, r *receiver) {
 	t.Helper()
@@ -104,11 +113,8 @@ func TestAContainerIsRemovedDuringAnInspection(t *testing.T) {
 // list without the pod counts all the same: it may be the last one for minutes.
 func TestANewPodGoesDuringItsInspection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := newModel(1)
+		m := exited()
 		m.streamErr = errors.New("not yet")
-		for _, to := range []State{StateCreated, StateRunning, StateExited} {
-			m.step("a", "c-a", to)
-		}
 		h := &held{model: m, released: make(chan struct{})}
 		r := read(t, Options{Runtime: h, CallTimeout: time.Hour})
 		pass(DefaultRelistPeriod + time.Millisecond)
@@ -128,10 +134,7 @@ func TestANewPodGoesDuringItsInspection(t *testing.T) {
 // may take it for a pod without containers.
 func TestANewPodIsNotKnownDuringItsInspection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := newModel(1)
-		for _, to := range []State{StateCreated, StateRunning, StateExited} {
-			m.step("a", "c-a", to)
-		}
+		m := exited()
 		h := &held{model: m, released: make(chan struct{})}
 		r := read(t, Options{Runtime: h, CallTimeout: time.Hour})
 		pass(DefaultRelistPeriod + time.Millisecond)
@@ -153,10 +156,7 @@ func TestANewPodIsNotKnownDuringItsInspection(t *testing.T) {
 // A pod that goes while its exit codes can't be had is one that the runtime does not have.
 func TestANewPodThatGoesIsKnown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := newModel(1)
-		for _, to := range []State{StateCreated, StateRunning, StateExited} {
-			m.step("a", "c-a", to)
-		}
+		m := exited()
 		h := &held{model: m, released: make(chan struct{})}
 		r := read(t, Options{Runtime: h, CallTimeout: time.Millisecond})
 		pass(DefaultRelistPeriod + 100*time.Millisecond)

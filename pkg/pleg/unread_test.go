@@ -20,14 +20,11 @@ func (b boxed) Pods(ctx context.Context) ([]*Pod, error) {
 	return pods, err
 }
 
-// crashed is a runtime with a pod whose container has exited.
+// crashed returns the runtime of exited, in which the sandbox s of the pod runs.
 func crashed() (*model, *held) {
-	m := newModel(1)
+	m := exited()
 	m.step("a", "s", StateCreated)
 	m.step("a", "s", StateRunning)
-	for _, to := range []State{StateCreated, StateRunning, StateExited} {
-		m.step("a", "c-a", to)
-	}
 	return m, &held{model: m, released: make(chan struct{})}
 }
 
@@ -64,15 +61,14 @@ func TestAnEventDuringTheInspectionOfANewPod(t *testing.T) {
 	})
 }
 
-// So does an event before the first list.
+// An event before the first list makes a record of one container alone, too.
 func TestAnEventBeforeTheFirstList(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, h := crashed()
 		m.keeps = true
 		m.step("a", "next", StateCreated) // sent when the stream opens
 		m.step("a", "next", StateRunning)
-		slow := slowList{boxed{h}}
-		r := read(t, Options{Runtime: slow, CallTimeout: time.Hour})
+		r := read(t, Options{Runtime: slowList{boxed{h}}, CallTimeout: time.Hour})
 		pass(2 * DefaultRelistPeriod)
 		if pod, known := r.Pod("a"); known && len(containers(pod)) < 3 {
 			t.Errorf("s, c-a and next are listed, the pod is known as %v", containers(pod))
@@ -96,10 +92,7 @@ func (s slowList) Pods(ctx context.Context) ([]*Pod, error) {
 // A new pod whose inspection left no record stays unknown during the next one.
 func TestTheNextInspectionOfANewPod(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := newModel(1)
-		for _, to := range []State{StateCreated, StateRunning, StateExited} {
-			m.step("a", "c-a", to)
-		}
+		m := exited()
 		h := &heldEach{model: m, released: map[string]chan struct{}{"c-a": make(chan struct{}), "c-b": make(chan struct{})}}
 		r := read(t, Options{Runtime: h, CallTimeout: time.Hour})
 		pass(DefaultRelistPeriod + time.Millisecond)
