@@ -25,6 +25,10 @@ const (
 	headerTimeout = 10 * time.Second
 	idleTimeout   = 2 * time.Minute
 	maxHeader     = 64 << 10
+	// bodyTimeout and maxBody limit what is read of a body that nobody needs. The apiserver takes
+	// bodies of 3 MiB.
+	bodyTimeout = time.Second
+	maxBody     = 4 << 20
 	// drainTimeout is the time in which requests must end when the proxy stops.
 	drainTimeout = time.Second
 )
@@ -63,8 +67,13 @@ func Serve(ctx context.Context, l net.Listener, daemon http.RoundTripper) error 
 func handler(daemon http.RoundTripper) http.Handler {
 	pass := &httputil.ReverseProxy{
 		Transport: daemon, ErrorLog: log.New(io.Discard, "", 0),
-		// The proxy has its own credentials.
-		Rewrite: func(r *httputil.ProxyRequest) { r.Out.Header.Del("Authorization") },
+		Rewrite: func(r *httputil.ProxyRequest) {
+			r.Out.Header.Del("Authorization") // the proxy has its own credentials
+			if !takesBody(r.In) {
+				r.Out.Body, r.Out.ContentLength = http.NoBody, 0
+				r.Out.Header.Del("Expect")
+			}
+		},
 		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
 			if r.Context().Err() == nil {
 				refuse(w, r, http.StatusBadGateway, err.Error())
@@ -77,7 +86,13 @@ func handler(daemon http.RoundTripper) http.Handler {
 			refuse(w, r, http.StatusForbidden, why)
 		case writes(r):
 			refuse(w, r, http.StatusForbidden, "podconfigd proxy only reads: send the request to the socket, or to the https address, of podconfigd")
+		case r.ContentLength != 0 && (r.Method == http.MethodGet || r.Method == http.MethodHead):
+			discardBody(w, r)
+			refuse(w, r, http.StatusBadRequest, r.Method+" takes no body") // as the daemon
 		default:
+			if !takesBody(r) {
+				discardBody(w, r)
+			}
 			pass.ServeHTTP(w, r)
 		}
 	})
@@ -101,25 +116,57 @@ func writes(r *http.Request) bool {
 	return strings.HasPrefix(r.URL.Path, "/v1alpha1/") || writingCalls[r.URL.Path]
 }
 
-// callCodes are the codes of gRPC: PERMISSION_DENIED and UNAVAILABLE.
-var callCodes = map[int]int{http.StatusForbidden: 7, http.StatusBadGateway: 14}
+// reviews are the requests of the Kubernetes API whose body the daemon reads.
+var reviews = map[string]bool{
+	"/apis/authorization.k8s.io/v1/selfsubjectaccessreviews": true,
+	"/apis/authorization.k8s.io/v1/selfsubjectrulesreviews":  true,
+}
+
+// takesBody reports whether the daemon reads the body of a request.
+func takesBody(r *http.Request) bool {
+	return isCall(r) || reviews[strings.TrimSuffix(r.URL.Path, "/")]
+}
+
+// discardBody reads a body that the daemon would not read. The daemon answers at once, and closes
+// the connection. Who still sends the body then can take that for a failure, and miss the answer.
+func discardBody(w http.ResponseWriter, r *http.Request) {
+	if r.ContentLength == 0 {
+		return
+	}
+	deadline := http.NewResponseController(w)
+	_ = deadline.SetReadDeadline(time.Now().Add(bodyTimeout)) // if the connection is closed, reads fail too
+	_, _ = io.CopyN(io.Discard, r.Body, maxBody)
+	_ = deadline.SetReadDeadline(time.Time{})
+}
+
+// isCall reports whether the request is a call of gRPC.
+func isCall(r *http.Request) bool {
+	return strings.HasPrefix(r.Header.Get("Content-Type"), "application/grpc")
+}
+
+// callCodes are the codes of gRPC: INVALID_ARGUMENT, PERMISSION_DENIED and UNAVAILABLE. reasons are
+// those of the Kubernetes API.
+var (
+	callCodes = map[int]int{http.StatusBadRequest: 3, http.StatusForbidden: 7, http.StatusBadGateway: 14}
+	reasons   = map[int]metav1.StatusReason{
+		http.StatusBadRequest: metav1.StatusReasonBadRequest,
+		http.StatusForbidden:  metav1.StatusReasonForbidden,
+		http.StatusBadGateway: metav1.StatusReasonServiceUnavailable,
+	}
+)
 
 func refuse(w http.ResponseWriter, r *http.Request, code int, message string) {
 	header := w.Header()
-	if strings.HasPrefix(r.Header.Get("Content-Type"), "application/grpc") {
+	if isCall(r) {
 		header.Set("Content-Type", "application/grpc")
 		header.Set("Grpc-Status", strconv.Itoa(callCodes[code]))
 		header.Set("Grpc-Message", url.PathEscape(message))
 		return
 	}
-	reason := metav1.StatusReasonForbidden
-	if code == http.StatusBadGateway {
-		reason = metav1.StatusReasonServiceUnavailable
-	}
 	header.Set("Content-Type", "application/json")
 	w.WriteHeader(code)
 	_ = json.NewEncoder(w).Encode(metav1.Status{ // the client may be gone
 		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"},
-		Status:   metav1.StatusFailure, Reason: reason, Code: int32(code), Message: message,
+		Status:   metav1.StatusFailure, Reason: reasons[code], Code: int32(code), Message: message,
 	})
 }

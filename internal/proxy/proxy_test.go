@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -150,6 +151,46 @@ func TestAnswersAreThoseOfTheDaemon(t *testing.T) {
 
 // Each line of a stream arrives at once, and the daemon's end ends the client's answer as a
 // failure, not as an end.
+// The daemon answers a write without reading its body, however long it is.
+func TestBodiesThatNobodyReads(t *testing.T) {
+	d := newDaemon(t)
+	address, _ := proxied(t, d.socket)
+	body := bytes.Repeat([]byte("a"), 3<<20)
+	for _, test := range []struct {
+		method, path string
+		want         int
+	}{
+		{http.MethodPost, "/api/v1/namespaces/default/pods", http.StatusMethodNotAllowed},
+		{http.MethodPatch, "/api/v1/namespaces/default/pods/a", http.StatusMethodNotAllowed},
+		{http.MethodDelete, "/api/v1/namespaces/default/pods/a", http.StatusMethodNotAllowed},
+		{http.MethodPost, "/apis/apps/v1/namespaces/default/deployments", http.StatusMethodNotAllowed},
+		{http.MethodPost, "/apis/authentication.k8s.io/v1/selfsubjectreviews", http.StatusNotFound},
+		{http.MethodPut, "/pods", http.StatusMethodNotAllowed},
+		{http.MethodGet, "/pods", http.StatusBadRequest},
+	} {
+		for _, size := range []int{1, 1000, 300_000, len(body)} {
+			for _, sized := range []bool{true, false} {
+				for range 5 {
+					r := request(t, test.method, "http://"+address+test.path)
+					r.Body = io.NopCloser(bytes.NewReader(body[:size]))
+					if r.ContentLength = -1; sized {
+						r.ContentLength = int64(size)
+					}
+					if got, message := do(t, r, once); got.StatusCode != test.want {
+						t.Fatalf("%s %s, %d bytes, sized %v: got %d %s, want %d", test.method, test.path, size, sized, got.StatusCode, message, test.want)
+					}
+				}
+			}
+		}
+	}
+	review := request(t, http.MethodPost, "http://"+address+"/apis/authorization.k8s.io/v1/selfsubjectaccessreviews")
+	review.Body = io.NopCloser(strings.NewReader(`{"kind":"SelfSubjectAccessReview","apiVersion":"authorization.k8s.io/v1","spec":{"resourceAttributes":{"verb":"get","resource":"pods"}}}`))
+	review.ContentLength = -1
+	if got, message := do(t, review, once); got.StatusCode != http.StatusCreated || !strings.Contains(message, `"allowed":true`) {
+		t.Errorf("a review: got %d %s", got.StatusCode, message)
+	}
+}
+
 func TestStreams(t *testing.T) {
 	d := newDaemon(t)
 	address, stop := proxied(t, d.socket)
