@@ -75,10 +75,12 @@ class Pods:
             print("RESET: forget every pod", flush=True)
             self.pods.clear()
         op = update["op"]
+        # Two sources can have a pod of the same UID. A SET does not say the sources of its pods.
+        source = "" if "mode=snapshot" in self.query else update.get("source")
         for pod in update.get("pods", []):
             meta = pod["metadata"]
             print(f"{op}\t{meta['namespace']}/{meta['name']}", flush=True)
-            key = meta.get("annotations", {}).get("kubernetes.io/config.source"), meta["uid"]
+            key = source, meta["uid"]
             if op == "REMOVE":
                 self.pods.pop(key, None)
             elif op == "SET":

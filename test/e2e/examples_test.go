@@ -69,23 +69,69 @@ func TestFollowInASnapshotMode(t *testing.T) {
 	d = start(t, d.dir)
 	d.awaitFiles(t)
 	bridge := d.bridge(t, "unix", filepath.Join(d.dir, "b"))
-	cmd := exec.CommandContext(t.Context(), filepath.Join("..", "..", "examples", "follow.py"), "mode=snapshot")
-	cmd.Env = append(os.Environ(), "PODCONFIGD_SOCKET="+bridge.address)
+	await := followExample(t, bridge.address, "mode=snapshot")
+	await("default/web-node1")
+	if err := os.Remove(filepath.Join(d.dir, "manifests", "log.yaml")); err != nil {
+		t.Fatal(err)
+	}
+	await("default/web-node1")
+	bridge.cut()
+	await("connection lost, 1 pods known")
+}
+
+// TestFollowTwoSources checks that follow.py has a pod until both of its sources have removed it,
+// also if its requests select fields.
+func TestFollowTwoSources(t *testing.T) {
+	d := &daemon{dir: testutil.ShortDir(t)}
+	d.mkdir(t)
+	other := filepath.Join(d.dir, "other")
+	if err := os.Mkdir(other, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	const manifest = "apiVersion: v1\nkind: Pod\nmetadata: {name: web, uid: same}\nspec: {containers: [{name: c, image: i}]}\n"
+	d.putFile(t, "web", manifest)
+	if err := os.WriteFile(filepath.Join(other, "web.yaml"), []byte(manifest), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	d = start(t, d.dir, "--pod-manifest-path", "other="+other)
+	for _, query := range []string{"", "fields=spec"} {
+		bridge := d.bridge(t, "unix", filepath.Join(d.dir, "b"+query))
+		await := followExample(t, bridge.address, query)
+		await("ADD\tdefault/web-node1")
+		await("ADD\tdefault/web-node1")
+		if err := os.Remove(filepath.Join(other, "web.yaml")); err != nil {
+			t.Fatal(err)
+		}
+		await("REMOVE\tdefault/web-node1")
+		bridge.cut()
+		await("connection lost, 1 pods known")
+		if err := os.WriteFile(filepath.Join(other, "web.yaml"), []byte(manifest), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		await("ADD\tdefault/web-node1")
+	}
+}
+
+// followExample runs follow.py, and returns a function that waits for a line with a text.
+func followExample(t *testing.T, socket, query string) (await func(want string)) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), filepath.Join("..", "..", "examples", "follow.py"), query)
+	cmd.Env = append(os.Environ(), "PODCONFIGD_SOCKET="+socket)
 	output, write, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer output.Close()
+	t.Cleanup(func() { _ = output.Close() })
 	cmd.Stdout, cmd.Stderr = write, write
 	err = cmd.Start()
 	_ = write.Close()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }()
+	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
 	_ = output.SetReadDeadline(time.Now().Add(testutil.Patience))
 	lines := bufio.NewScanner(output)
-	await := func(want string) {
+	return func(want string) {
 		t.Helper()
 		for lines.Scan() {
 			if strings.Contains(lines.Text(), want) {
@@ -94,13 +140,6 @@ func TestFollowInASnapshotMode(t *testing.T) {
 		}
 		t.Fatalf("no line with %q: %v", want, lines.Err())
 	}
-	await("default/web-node1")
-	if err := os.Remove(filepath.Join(d.dir, "manifests", "log.yaml")); err != nil {
-		t.Fatal(err)
-	}
-	await("default/web-node1")
-	bridge.cut()
-	await("connection lost, 1 pods known")
 }
 
 // TestFollowExamplesEnd checks how the examples end: with all errors of the daemon on a
