@@ -92,7 +92,7 @@ func TestBytesAreWhatTheRingHolds(t *testing.T) {
 			}
 			updates := 0
 			for i := range j.ring.len() {
-				updates += len(j.ring.at(i).Updates)
+				updates += j.ring.at(i).count()
 			}
 			if held := heldByRing(j); j.bytes != held || j.updates != updates {
 				t.Fatalf("seed %d, step %d: %d bytes in %d updates are counted, the ring holds %d in %d", seed, step, j.bytes, j.updates, held, updates)

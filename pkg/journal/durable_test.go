@@ -214,7 +214,7 @@ func tell(t *testing.T, d *durable) told {
 	}
 	for i := range d.ring.len() {
 		set := d.ring.at(i)
-		if len(set.Updates) == 1 && !set.Updates[0].Op.IsConfig() {
+		if set.Readied || len(set.Updates) == 1 && !set.Updates[0].Op.IsConfig() {
 			continue // not stored
 		}
 		text := fmt.Sprintf("%s %d-%d %v\n", set.Instance, set.First, set.Revision, set.Time.UnixNano())

@@ -10,6 +10,7 @@ import (
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/pkg/config"
+	"github.com/podconfigd/podconfigd/pkg/journal/store"
 )
 
 // intake gives revisions to updates. While a set is being stored, the intake is ahead of
@@ -76,10 +77,22 @@ func (j *Journal) Append(u config.PodUpdate) {
 	for i, u := range in.pending {
 		pods[i] = prepare(u)
 	}
+	before := in.bookmark
 	set := in.number(in.pending, pods, nil, now)
 	set.Origin = j.originOf(&u, now)
 	j.commit(set)
 	in.pending = nil
+	if in.bookmark != before && (in.bookmark.Ready || before.Restored(u.Source) || in.bookmark.Known() && !before.Known()) {
+		j.announce(now)
+	}
+}
+
+// announce appends a set with the bookmark, which stores changes of sources. So the bookmark has a
+// revision of its own, and a subscriber that has the updates before it can resume without missing it.
+func (j *Journal) announce(now time.Time, sources ...store.Source) {
+	set := j.intake.advance(now)
+	set.Readied, set.sources = true, sources
+	j.commit(set)
 }
 
 // appendEvent appends an update that is no config operation, if it is recorded now.
@@ -134,7 +147,7 @@ func (in *intake) number(updates []config.PodUpdate, prepared [][]*Pod, event *v
 		update.Revision = in.head
 		set.Updates = append(set.Updates, update)
 		if u.Op.IsConfig() && u.Source != "" && !u.StatusOnly {
-			in.seen(set, u)
+			in.seen(u)
 			if !u.More {
 				in.remember(set, u.Source, u.Attributes)
 			}
@@ -194,11 +207,8 @@ func (in *intake) take(set *Set, u *Update, n int, object *v1.Pod, prepared *Pod
 
 // seen records the first update of a source. It is never a REMOVE: another update follows
 // in the first set.
-func (in *intake) seen(set *Set, u config.PodUpdate) {
-	if u.Op == config.REMOVE || in.bookmark.Sources[u.Source].Seen {
-		return
+func (in *intake) seen(u config.PodUpdate) {
+	if u.Op != config.REMOVE && !in.bookmark.Sources[u.Source].Seen {
+		in.bookmark = in.bookmark.with(u.Source)
 	}
-	before := in.bookmark
-	in.bookmark = before.with(u.Source)
-	set.Readied = in.bookmark.Ready || before.Restored(u.Source) || in.bookmark.Known() && !before.Known()
 }

@@ -62,14 +62,14 @@ func TestNamespacesFollowThePods(t *testing.T) {
 		{[]config.PodUpdate{in(config.ADD, "a/x=1", "b/x=1", "a/y=1")}, "a@3 b@2"},
 		{[]config.PodUpdate{in(config.REMOVE, "a/x=1")}, "a@3 b@2"},
 		{[]config.PodUpdate{in(config.REMOVE, "b/x=1", "a/y=1"), in(config.ADD, "b/x=2")}, "b@2"},
-		{[]config.PodUpdate{in(config.ADD, "a/z=1")}, "a@8 b@2"},
+		{[]config.PodUpdate{in(config.ADD, "a/z=1")}, "a@9 b@2"},
 	} {
 		appendSet(j, step.set...)
 		if got := shownObjects(t, j, Namespaces, base, 0); got != step.want {
 			t.Errorf("at %d: got %q, want %q", j.Revision()-base, got, step.want)
 		}
 	}
-	for at, want := range map[int64]string{1: "", 2: "b@2", 3: "a@3 b@2", 4: "a@3 b@2", 6: "b@2", 7: "b@2"} {
+	for at, want := range map[int64]string{1: "", 2: "b@2", 3: "a@3 b@2", 5: "a@3 b@2", 7: "b@2", 8: "b@2"} {
 		if got := shownObjects(t, j, Namespaces, base, at); got != want {
 			t.Errorf("at %d: got %q, want %q", at, got, want)
 		}
@@ -99,16 +99,16 @@ func TestMetadataOfNamespacesAndTheNode(t *testing.T) {
 	appendSet(j, in(config.ADD, "a/x=1"))
 	j.PutNamespace("a", meta("1"))
 	j.PutNode(node("0", 1))
-	if got := j.Revision() - base; got != 1 {
-		t.Errorf("%d revisions without changes, want 1", got)
+	if got := j.Revision() - base; got != 2 {
+		t.Errorf("%d revisions without changes, want 2", got)
 	}
 	j.PutNamespace("a", meta("2"))
 	j.PutNode(node("1", 2))
 	j.PutNamespace("a", nil)
-	if got, want := shownObjects(t, j, Namespaces, base, 0)+" "+shownObjects(t, j, Nodes, base, 0), "a@4 node1@3=1"; got != want {
+	if got, want := shownObjects(t, j, Namespaces, base, 0)+" "+shownObjects(t, j, Nodes, base, 0), "a@5 node1@4=1"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	for at, want := range map[int64]string{1: "a@1=1 node1@0=0", 2: "a@2=2 node1@0=0", 3: "a@2=2 node1@3=1"} {
+	for at, want := range map[int64]string{2: "a@1=1 node1@0=0", 3: "a@3=2 node1@0=0", 4: "a@3=2 node1@4=1"} {
 		if got := shownObjects(t, j, Namespaces, base, at) + " " + shownObjects(t, j, Nodes, base, at); got != want {
 			t.Errorf("at %d: got %q, want %q", at, got, want)
 		}
@@ -136,7 +136,7 @@ func TestAllMetadataOfNamespaces(t *testing.T) {
 	j.PutNamespaces([]*metav1.ObjectMeta{meta("a", "1"), meta("b", "1"), meta("c", "1")})
 	j.PutNamespaces([]*metav1.ObjectMeta{meta("a", "1")})
 	appendSet(j, in(config.ADD, "c/x=1"))
-	if got, want := shownObjects(t, j, Namespaces, base, 0), "a@3=1 b@5 c@6"; got != want {
+	if got, want := shownObjects(t, j, Namespaces, base, 0), "a@4=1 b@6 c@7"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }

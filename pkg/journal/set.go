@@ -85,8 +85,8 @@ type Set struct {
 	Names, UIDs []Change
 	// Objects are the changes of nodes and namespaces, in the order of revisions.
 	Objects []ObjectChange
-	// Bookmark is the state of the sources after the set. Readied is whether the set changed
-	// it so that subscribers get it: every source is seen or known now, a source that was only
+	// Bookmark is the state of the sources after the set. A set that is Readied sends it to
+	// subscribers, and has no updates: every source is seen or known now, a source that was only
 	// restored is seen, or a source was added or removed.
 	Bookmark *Bookmark
 	Readied  bool

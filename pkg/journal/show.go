@@ -78,9 +78,14 @@ func (j *Journal) pushLocked(set *Set) {
 	}
 }
 
-// shrinkLocked removes the oldest sets beyond the limits. The newest set stays.
+// shrinkLocked removes the oldest sets beyond the limits. The newest set stays, and if it has only
+// the bookmark, the set before it too.
 func (j *Journal) shrinkLocked() {
-	for j.ring.len() > 1 && (j.updates > j.maxUpdates || j.bytes > j.maxBytes) {
+	keep := 1
+	if n := j.ring.len(); n > 0 && j.ring.at(n-1).Readied {
+		keep = 2
+	}
+	for j.ring.len() > keep && (j.updates > j.maxUpdates || j.bytes > j.maxBytes) {
 		j.popLocked()
 	}
 }

@@ -27,19 +27,15 @@ func (j *Journal) changeSource(u config.PodUpdate) {
 			sources[u.Source] = v1alpha1.SourceState{}
 		}
 	})
-	var set *Set
+	now := time.Now()
 	if len(u.Pods) > 0 {
-		set = in.number([]config.PodUpdate{u}, make([][]*Pod, 1), nil, time.Now())
+		j.commit(in.number([]config.PodUpdate{u}, make([][]*Pod, 1), nil, now))
+	}
+	if !removed {
+		j.announce(now)
 	} else {
-		set = in.advance(time.Now())
-	}
-	set.Readied = true
-	if removed {
 		delete(in.attributes, u.Source)
-		set.sources = []store.Source{{Name: u.Source}}
-	}
-	j.commit(set)
-	if removed {
+		j.announce(now, store.Source{Name: u.Source})
 		for _, m := range []*prometheus.MetricVec{j.metrics.updates.MetricVec, j.metrics.recorded.MetricVec, j.metrics.delivered.MetricVec} {
 			m.DeletePartialMatch(prometheus.Labels{"source": u.Source})
 		}

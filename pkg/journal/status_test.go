@@ -63,7 +63,7 @@ func TestVersionsWithAStatus(t *testing.T) {
 	first := j.State().Pods[0]
 	j.Append(config.PodUpdate{Op: config.SYNC, Source: u.Source, Pods: u.Pods})
 	reading, err := j.After(first.Revision, nil, 10)
-	if err != nil || len(reading.Sets) != 1 || reading.Sets[0].Updates[0].Pods[0] != first {
+	if err != nil || len(reading.Sets) != 2 || reading.Sets[1].Updates[0].Pods[0] != first {
 		t.Errorf("the SYNC is %v (%v)", reading, err)
 	}
 	u.Op, u.StatusOnly, u.Statuses = config.RECONCILE, true, nil

@@ -34,8 +34,8 @@ func TestLag(t *testing.T) {
 	s := j.Subscribe("", nil, Client{})
 	defer s.Close()
 	appendSet(j, update(config.ADD, "a", "b"))
-	if got := lag(); got != 2 {
-		t.Errorf("lag %d after an update of two pods", got)
+	if got := lag(); got != 3 {
+		t.Errorf("lag %d after an update of two pods and a bookmark", got)
 	}
 	s.MoveTo(j.Revision())
 	j.HandlePodLifecycleEvent(t.Context(), pod("a"), &pleg.PodLifecycleEvent{ID: "a"}) // not recorded

@@ -90,13 +90,13 @@ func TestRulesSelectPods(t *testing.T) {
 	g := j.gate(rule(t, access.Full, "image=seen"))
 	appendSet(j, update(config.ADD, "a=seen", "b=hidden"))
 	c := j.through(t, g, StreamOptions{})
-	want(t, c.taken(t), "- ADD a=seen", "2 BOOKMARK synced ready")
+	want(t, c.taken(t), "- ADD a=seen", "3 BOOKMARK synced ready")
 	appendSet(j, update(config.ADD, "c=hidden"))
 	appendSet(j, update(config.UPDATE, "a=hidden"), update(config.UPDATE, "b=seen"))
 	appendSet(j, update(config.UPDATE, "a=other"))
 	appendSet(j, update(config.REMOVE, "c=hidden"))
 	appendSet(j, update(config.SYNC, "b=seen", "a=other"))
-	want(t, c.taken(t), "4 REMOVE a=seen", "5 ADD b=seen")
+	want(t, c.taken(t), "5 REMOVE a=seen", "6 ADD b=seen")
 }
 
 // withSecret returns an update of a pod with the value of an environment variable.
@@ -183,7 +183,7 @@ func TestHiddenFieldsAreNoOracle(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := j.through(t, g, StreamOptions{Options: Options{Selector: Selector{Fields: fields}}})
-	want(t, c.taken(t), "1 BOOKMARK synced ready")
+	want(t, c.taken(t), "2 BOOKMARK synced ready")
 	if pods := stateOf(t, scopeOf(t, g), Selector{Fields: fields}).Pods; len(pods) != 0 {
 		t.Errorf("%v", pods)
 	}
@@ -222,15 +222,15 @@ func TestRulesAreReplaced(t *testing.T) {
 	c.taken(t)
 	g.SetPolicy(access.NewPolicy([]access.Rule{{Users: []string{"other"}, View: access.Full}, seen}))
 	appendSet(j, update(config.UPDATE, "a=seen"))
-	want(t, c.taken(t), "4 UPDATE a=seen")
+	want(t, c.taken(t), "5 UPDATE a=seen")
 	g.SetPolicy(access.NewPolicy([]access.Rule{rule(t, access.Full, "image=hidden")}))
 	frames := next(t, c)
 	if !frames[0].Reset || frames[0].Message != "the access rules changed" {
 		t.Errorf("%+v", frames[0])
 	}
-	want(t, show(j, frames), "- BOOKMARK reset ready", "- ADD b=hidden", "5 BOOKMARK synced ready")
+	want(t, show(j, frames), "- BOOKMARK reset ready", "- ADD b=hidden", "6 BOOKMARK synced ready")
 	g.SetPolicy(nil)
-	want(t, c.taken(t), "- BOOKMARK reset ready", "- ADD a=seen b=hidden", "6 BOOKMARK synced ready")
+	want(t, c.taken(t), "- BOOKMARK reset ready", "- ADD a=seen b=hidden", "7 BOOKMARK synced ready")
 }
 
 // A stream that resumes from before the rules were replaced gets a reset if it sees something else.
@@ -243,11 +243,11 @@ func TestResumeAfterRulesWereReplaced(t *testing.T) {
 	g.SetPolicy(access.NewPolicy([]access.Rule{hidden}))
 	between := j.Revision()
 	resume := func(since int64) string { return j.through(t, g, StreamOptions{Since: &since}).taken(t) }
-	want(t, resume(before), "- BOOKMARK reset ready", "- ADD b=hidden", "3 BOOKMARK synced ready")
+	want(t, resume(before), "- BOOKMARK reset ready", "- ADD b=hidden", "4 BOOKMARK synced ready")
 	want(t, resume(between))
 	g.SetPolicy(access.NewPolicy([]access.Rule{seen}))
-	want(t, resume(between), "- BOOKMARK reset ready", "- ADD a=seen", "4 BOOKMARK synced ready")
-	want(t, resume(before), "- BOOKMARK reset ready", "- ADD a=seen", "4 BOOKMARK synced ready")
+	want(t, resume(between), "- BOOKMARK reset ready", "- ADD a=seen", "5 BOOKMARK synced ready")
+	want(t, resume(before), "- BOOKMARK reset ready", "- ADD a=seen", "5 BOOKMARK synced ready")
 	for range maxPast + 1 {
 		g.SetPolicy(access.NewPolicy([]access.Rule{seen}))
 	}
@@ -271,7 +271,7 @@ func TestResumeAfterUnknownRules(t *testing.T) {
 	g.Distrust(before)
 	appendSet(j, update(config.ADD, "c=seen"))
 	resume := func(since int64) string { return j.through(t, g, StreamOptions{Since: &since}).taken(t) }
-	want(t, resume(before), "- BOOKMARK reset ready", "- ADD a=seen c=seen", "3 BOOKMARK synced ready")
+	want(t, resume(before), "- BOOKMARK reset ready", "- ADD a=seen c=seen", "4 BOOKMARK synced ready")
 	want(t, resume(j.Revision()))
 }
 
@@ -304,7 +304,7 @@ func TestWatchesWhenRulesAreReplaced(t *testing.T) {
 		t.Error("the watch goes on")
 	}
 	frames := next(t, uids)
-	want(t, show(j, frames), "- UPDATE a=seen", "- REMOVE b", "4 BOOKMARK synced ready")
+	want(t, show(j, frames), "- UPDATE a=seen", "- REMOVE b", "5 BOOKMARK synced ready")
 	if env := frames[0].Pods[0].Object.Spec.Containers[0].Env; env[0].Value != "" {
 		t.Error("the pod is not redacted")
 	}

@@ -3,13 +3,11 @@ package view
 import (
 	"context"
 	"runtime"
-	"slices"
 	"time"
 	"weak"
 
 	"github.com/podconfigd/podconfigd/internal/podmask"
 	"github.com/podconfigd/podconfigd/pkg/access"
-	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/journal"
 )
 
@@ -253,8 +251,7 @@ func (c *Cursor) add(set *journal.Set) (whole bool, err error) {
 		c.skip++
 	}
 	if set.Origin != nil && c.subscriber.Live(set) {
-		// Behind the frames of its updates, a set can have a bookmark.
-		if len(frames) > 0 && frames[0].Op != config.BOOKMARK {
+		if len(frames) > 0 {
 			c.handed, c.returned = append(c.handed, set.Origin), time.Now()
 		} else {
 			set.Origin.Skipped()
@@ -270,11 +267,10 @@ func (c *Cursor) framesOf(set *journal.Set) ([]*Frame, error) {
 	if begun := c.begun.Value(); begun != nil && c.skip > 0 {
 		return *begun, nil
 	}
-	frames, err := c.view.frames(set)
-	if err == nil && set.Readied {
-		frames = append(slices.Clip(frames), bookmark(set.Instance, set.Revision, set.Bookmark))
+	if set.Readied {
+		return []*Frame{bookmark(set.Instance, set.Revision, set.Bookmark)}, nil
 	}
-	return frames, err
+	return c.view.frames(set)
 }
 
 func (c *Cursor) put(f *Frame) {

@@ -22,11 +22,11 @@ func TestUpdatesOfTheLoopHaveTheSourceOfThePod(t *testing.T) {
 	ops := journal.Operations{config.SYNC: true, config.PLEG: true}
 	c := j.watch(StreamOptions{Ops: ops, Options: Options{Selector: Selector{Source: "file:a"}}})
 	other := j.watch(StreamOptions{Ops: ops, Options: Options{Selector: Selector{Source: "file"}}})
-	expect(t, c, "2 BOOKMARK synced ready")
-	expect(t, other, "2 BOOKMARK synced ready")
+	expect(t, c, "3 BOOKMARK synced ready")
+	expect(t, other, "3 BOOKMARK synced ready")
 	j.HandlePodSyncs(t.Context(), named.Pods)
 	j.HandlePodLifecycleEvent(t.Context(), named.Pods[0], &pleg.PodLifecycleEvent{ID: "a", Type: pleg.ContainerStarted})
-	expect(t, c, "3 SYNC a", "4 PLEG a")
+	expect(t, c, "4 SYNC a", "5 PLEG a")
 	expect(t, other)
 }
 

@@ -93,26 +93,26 @@ func TestNamespacesAreWatched(t *testing.T) {
 	every := j.objects(t, ObjectsOptions{Kind: journal.Namespaces})
 	some := j.objects(t, ObjectsOptions{Kind: journal.Namespaces, scope: j.red(t)})
 	labeled := j.objects(t, ObjectsOptions{Kind: journal.Namespaces, Match: func(o *journal.Object) bool { return o.Object.GetLabels()["v"] == "1" }})
-	j.expect(t, every, "ADD b@1, ADD a@2, BOOKMARK@2")
-	j.expect(t, some, "ADD b@1, BOOKMARK@2")
-	j.expect(t, labeled, "BOOKMARK@2")
+	j.expect(t, every, "ADD b@1, ADD a@3, BOOKMARK@3")
+	j.expect(t, some, "ADD b@1, BOOKMARK@3")
+	j.expect(t, labeled, "BOOKMARK@3")
 	j.put(config.UPDATE, "a/x=red")
 	j.meta("a", "1")
 	j.put(config.REMOVE, "b/x=red")
 	j.put(config.UPDATE, "a/x=blue")
 	j.meta("a", "2")
-	j.expect(t, every, "UPDATE a@4=1, REMOVE b@5, UPDATE a@7=2")
-	j.expect(t, some, "ADD a@3, UPDATE a@4=1, REMOVE b@5, REMOVE a@6=1")
-	j.expect(t, labeled, "ADD a@4=1, REMOVE a@7=1")
+	j.expect(t, every, "UPDATE a@5=1, REMOVE b@6, UPDATE a@8=2")
+	j.expect(t, some, "ADD a@4, UPDATE a@5=1, REMOVE b@6, REMOVE a@7=1")
+	j.expect(t, labeled, "ADD a@5=1, REMOVE a@8=1")
 	for since, want := range map[int64]string{
-		3: "UPDATE a@4=1, REMOVE b@5, REMOVE a@6=1", 4: "REMOVE b@5, REMOVE a@6=1", 6: "", 2: "ADD a@3, UPDATE a@4=1, REMOVE b@5, REMOVE a@6=1",
+		4: "UPDATE a@5=1, REMOVE b@6, REMOVE a@7=1", 5: "REMOVE b@6, REMOVE a@7=1", 7: "", 3: "ADD a@4, UPDATE a@5=1, REMOVE b@6, REMOVE a@7=1",
 	} {
 		j.expect(t, j.objects(t, ObjectsOptions{Kind: journal.Namespaces, scope: j.red(t), Since: new(j.first + since)}), want)
 	}
 	// A subscriber that got no event gets a bookmark in time.
 	j.put(config.UPDATE, "a/x=green")
 	j.Progress()
-	j.expect(t, every, "BOOKMARK@8")
+	j.expect(t, every, "BOOKMARK@9")
 }
 
 func TestTheNodeIsWatched(t *testing.T) {
@@ -242,7 +242,7 @@ func TestObjectsWhenRulesAreReplaced(t *testing.T) {
 	c, nodes := scopeOf(t, g).WatchObjects(ObjectsOptions{Kind: journal.Namespaces}), scopeOf(t, g).WatchObjects(ObjectsOptions{Kind: journal.Nodes})
 	defer c.Close()
 	defer nodes.Close()
-	j.expect(t, c, "ADD a@1, BOOKMARK@1")
+	j.expect(t, c, "ADD a@1, BOOKMARK@2")
 	listed, _, err := scopeOf(t, g).Objects(journal.Nodes, 0)
 	if err != nil {
 		t.Fatal(err)

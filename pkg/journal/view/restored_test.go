@@ -32,16 +32,16 @@ func TestRestoredPodsAreMarked(t *testing.T) {
 	defer c.Close()
 	expect(t, c, "- ADD x=1 y=1 restored", "- ADD a=1 restored", "0 BOOKMARK synced restored:api,file")
 	appendSet(j, update(config.ADD))
-	expect(t, c, "1 ADD", "1 BOOKMARK restored:api")
+	expect(t, c, "1 ADD", "2 BOOKMARK restored:api")
 	other := j.watch(StreamOptions{})
 	defer other.Close()
-	expect(t, other, "- ADD x=1 y=1 restored", "- ADD a=1", "1 BOOKMARK synced restored:api")
+	expect(t, other, "- ADD x=1 y=1 restored", "- ADD a=1", "2 BOOKMARK synced restored:api")
 	appendSet(j, fromAPI(config.REMOVE, "x=1"), fromAPI(config.UPDATE, "y=2"))
 	for _, c := range []*testCursor{c, other} {
-		expect(t, c, "2 REMOVE x=1", "3 UPDATE y=2", "3 BOOKMARK ready")
+		expect(t, c, "3 REMOVE x=1", "4 UPDATE y=2", "5 BOOKMARK ready")
 	}
 	appendSet(j, update(config.ADD, "b=1"))
-	expect(t, c, "4 ADD b=1")
+	expect(t, c, "6 ADD b=1")
 }
 
 // The last source that is not known becomes known: a BOOKMARK says so.
@@ -55,9 +55,9 @@ func TestTheLastUnknownSourceIsSeen(t *testing.T) {
 		want   []string
 	}{
 		{"other", []string{"1 ADD"}},
-		{"http", []string{"2 ADD", "2 BOOKMARK restored:api,file"}},
-		{"file", []string{"3 ADD", "3 BOOKMARK restored:api"}},
-		{"api", []string{"4 ADD", "4 BOOKMARK ready"}},
+		{"http", []string{"2 ADD", "3 BOOKMARK restored:api,file"}},
+		{"file", []string{"4 ADD", "5 BOOKMARK restored:api"}},
+		{"api", []string{"6 ADD", "7 BOOKMARK ready"}},
 	} {
 		u := update(config.ADD)
 		u.Source = step.source
@@ -78,10 +78,10 @@ func TestRestoredPodsInASnapshot(t *testing.T) {
 			expect(t, c, "- SET x=1 y=1 a=1 restored", "0 BOOKMARK synced restored:api,file")
 			expect(t, file, "- SET a=1 restored", "0 BOOKMARK synced restored:api,file")
 			appendSet(j, update(config.ADD, "b=1"))
-			expect(t, c, "1 SET x=1 y=1 a=1 b=1 restored", "1 BOOKMARK restored:api")
-			expect(t, file, "1 SET a=1 b=1", "1 BOOKMARK restored:api")
+			expect(t, c, "1 SET x=1 y=1 a=1 b=1 restored", "2 BOOKMARK restored:api")
+			expect(t, file, "1 SET a=1 b=1", "2 BOOKMARK restored:api")
 			appendSet(j, fromAPI(config.ADD, "z=1"))
-			expect(t, c, "2 SET x=1 y=1 z=1 a=1 b=1", "2 BOOKMARK ready")
+			expect(t, c, "3 SET x=1 y=1 z=1 a=1 b=1", "4 BOOKMARK ready")
 		})
 	}
 }
@@ -94,8 +94,8 @@ func TestABookmarkIsThatOfItsSet(t *testing.T) {
 	c.drain()
 	appendSet(j, update(config.ADD, "b=1"))
 	appendSet(j, fromAPI(config.REMOVE, "x=1"), fromAPI(config.ADD))
-	expect(t, c, "1 ADD b=1", "1 BOOKMARK restored:api", "2 REMOVE x=1", "3 ADD", "3 BOOKMARK ready")
+	expect(t, c, "1 ADD b=1", "2 BOOKMARK restored:api", "3 REMOVE x=1", "4 ADD", "5 BOOKMARK ready")
 	resumed := j.watch(StreamOptions{Since: &j.first})
 	defer resumed.Close()
-	expect(t, resumed, "1 ADD b=1", "1 BOOKMARK restored:api", "2 REMOVE x=1", "3 ADD", "3 BOOKMARK ready")
+	expect(t, resumed, "1 ADD b=1", "2 BOOKMARK restored:api", "3 REMOVE x=1", "4 ADD", "5 BOOKMARK ready")
 }

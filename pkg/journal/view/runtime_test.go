@@ -30,12 +30,12 @@ func TestEventsAreSentOnRequest(t *testing.T) {
 		asks := j.watch(StreamOptions{Ops: journal.Operations{config.PLEG: true, config.ADD: true}})
 		other := j.watch(StreamOptions{})
 		defer other.Close()
-		expect(t, asks, "- ADD a", "2 BOOKMARK synced ready")
-		expect(t, other, "- ADD a", "2 BOOKMARK synced ready")
+		expect(t, asks, "- ADD a", "3 BOOKMARK synced ready")
+		expect(t, other, "- ADD a", "3 BOOKMARK synced ready")
 		p, e := died("a")
 		j.HandlePodLifecycleEvent(ctx, p, e)
 		frames := asks.drain()
-		if got := show(j, frames); got != "3 PLEG a" {
+		if got := show(j, frames); got != "4 PLEG a" {
 			t.Fatalf("got %s", got)
 		}
 		if e := frames[0].Event; e == nil || e.Type != "ContainerDied" || e.PodUID != "a" || e.ContainerID != "id" || e.Container != "c" || *e.ExitCode != 3 {
@@ -47,7 +47,7 @@ func TestEventsAreSentOnRequest(t *testing.T) {
 		j.HandlePodLifecycleEvent(ctx, p, e)
 		since := frames[0].Revision
 		back := j.watch(StreamOptions{Ops: journal.Operations{config.PLEG: true}, Since: &since})
-		expect(t, back, "4 PLEG a")
+		expect(t, back, "5 PLEG a")
 		back.Close()
 		time.Sleep(5 * time.Minute) //nolint:forbidigo // virtual time
 		j.HandlePodLifecycleEvent(ctx, p, e)
@@ -58,7 +58,7 @@ func TestEventsAreSentOnRequest(t *testing.T) {
 		late := j.watch(StreamOptions{Ops: journal.Operations{config.PLEG: true}, Since: &since})
 		defer late.Close()
 		frames = late.drain()
-		if got := show(j, frames); got != "- BOOKMARK reset ready\n5 BOOKMARK synced ready" || !strings.Contains(frames[0].Message, "PLEG updates after revision") {
+		if got := show(j, frames); got != "- BOOKMARK reset ready\n6 BOOKMARK synced ready" || !strings.Contains(frames[0].Message, "PLEG updates after revision") {
 			t.Errorf("got %s, %s", got, frames[0].Message)
 		}
 		// After that, nothing is missing, although the other subscriber requests nothing.
@@ -66,7 +66,7 @@ func TestEventsAreSentOnRequest(t *testing.T) {
 		again := j.watch(StreamOptions{Ops: journal.Operations{config.PLEG: true}, Since: &since})
 		defer again.Close()
 		expect(t, again)
-		plain := j.watch(StreamOptions{Since: new(j.first + 1)})
+		plain := j.watch(StreamOptions{Since: new(j.first + 2)})
 		defer plain.Close()
 		expect(t, plain)
 	})

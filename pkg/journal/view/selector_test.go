@@ -43,10 +43,10 @@ func TestAUIDTwiceInAnUpdate(t *testing.T) {
 	appendSet(j, update(config.ADD, "a=2"))
 	c := j.watch(StreamOptions{Options: Options{Selector: Selector{Labels: mustLabels("image=1")}}})
 	defer c.Close()
-	expect(t, c, "1 BOOKMARK synced ready")
+	expect(t, c, "2 BOOKMARK synced ready")
 	p := pod("a=1")
 	appendSet(j, config.PodUpdate{Op: config.UPDATE, Source: "file", Pods: []*v1.Pod{p, p}})
-	expect(t, c, "3 ADD a=1")
+	expect(t, c, "4 ADD a=1")
 }
 
 // The text of a selector that matches nothing is the same as that of one that matches
@@ -63,9 +63,9 @@ func TestASelectorOfNothing(t *testing.T) {
 		expect(t, c, "0 BOOKMARK synced")
 	}
 	appendSet(j, update(config.ADD, "a"))
-	expect(t, all, "1 ADD a", "1 BOOKMARK ready")
-	expect(t, noLabels, "1 BOOKMARK ready")
-	expect(t, noFields, "1 BOOKMARK ready")
+	expect(t, all, "1 ADD a", "2 BOOKMARK ready")
+	expect(t, noLabels, "2 BOOKMARK ready")
+	expect(t, noFields, "2 BOOKMARK ready")
 }
 
 // An empty set of another source is not sent to subscribers that select a source.
@@ -78,7 +78,7 @@ func TestTheFirstSetOfAnotherSource(t *testing.T) {
 		other := update(config.ADD)
 		other.Source = "http"
 		appendSet(j, other)
-		expect(t, c, "2 BOOKMARK ready")
+		expect(t, c, "3 BOOKMARK ready")
 		c.Close()
 	}
 }

@@ -33,7 +33,7 @@ func TestSourcesThatAreAddedAndRemoved(t *testing.T) {
 	}
 	j.HandleSourceChange(t.Context(), added("file:x"))
 	for _, c := range []*testCursor{incremental, snapshots, of, names} {
-		expect(t, c, "2 BOOKMARK")
+		expect(t, c, "3 BOOKMARK")
 	}
 	if j.AllReady() || j.CheckKnown() != nil {
 		t.Errorf("ready %t, known: %v", j.AllReady(), j.CheckKnown())
@@ -41,23 +41,41 @@ func TestSourcesThatAreAddedAndRemoved(t *testing.T) {
 	first := update(config.ADD, "b", "c")
 	first.Source = "file:x"
 	appendSet(j, first)
-	expect(t, incremental, "4 ADD b c", "4 BOOKMARK ready")
-	expect(t, snapshots, "4 SET a b c", "4 BOOKMARK ready")
-	expect(t, of, "4 BOOKMARK ready")
-	j.HandleSourceChange(t.Context(), removed("file:x", "b", "c"))
-	expect(t, incremental, "6 REMOVE b c", "6 BOOKMARK ready")
-	expect(t, snapshots, "6 SET a", "6 BOOKMARK ready")
+	expect(t, incremental, "5 ADD b c", "6 BOOKMARK ready")
+	expect(t, snapshots, "5 SET a b c", "6 BOOKMARK ready")
 	expect(t, of, "6 BOOKMARK ready")
+	j.HandleSourceChange(t.Context(), removed("file:x", "b", "c"))
+	expect(t, incremental, "8 REMOVE b c", "9 BOOKMARK ready")
+	expect(t, snapshots, "8 SET a", "9 BOOKMARK ready")
+	expect(t, of, "9 BOOKMARK ready")
 	if sources := j.State().Bookmark.Sources; len(sources) != 1 {
 		t.Errorf("sources: %v", sources)
 	}
 	since := j.first + 1
 	resumed := j.watch(StreamOptions{Since: &since})
-	expect(t, resumed, "2 BOOKMARK", "4 ADD b c", "4 BOOKMARK ready", "6 REMOVE b c", "6 BOOKMARK ready")
+	expect(t, resumed, "2 BOOKMARK ready", "3 BOOKMARK", "5 ADD b c", "6 BOOKMARK ready", "8 REMOVE b c", "9 BOOKMARK ready")
 	// A source without pods changes only the bookmark.
 	j.HandleSourceChange(t.Context(), added("http:y"))
 	j.HandleSourceChange(t.Context(), removed("http:y"))
-	expect(t, incremental, "7 BOOKMARK", "8 BOOKMARK ready")
+	expect(t, incremental, "10 BOOKMARK", "11 BOOKMARK ready")
+}
+
+// The bookmark behind an update does not push the update out of the ring.
+func TestABookmarkBehindTheNewestSet(t *testing.T) {
+	j := newJournal(journal.Options{MaxUpdates: 1})
+	c := j.watch(StreamOptions{})
+	expect(t, c, "0 BOOKMARK synced")
+	appendSet(j, update(config.ADD, "a", "b"))
+	expect(t, c, "2 ADD a b", "3 BOOKMARK ready")
+	j.HandleSourceChange(t.Context(), added("file:x"))
+	first := update(config.ADD, "c")
+	first.Source = "file:x"
+	appendSet(j, first)
+	expect(t, j.watch(StreamOptions{Since: new(j.first + 4)}), "5 ADD c", "6 BOOKMARK ready")
+	j.HandleSourceChange(t.Context(), removed("file:x", "c"))
+	expect(t, j.watch(StreamOptions{Since: new(j.first + 6)}), "7 REMOVE c", "8 BOOKMARK ready")
+	appendSet(j, update(config.ADD, "d"))
+	expect(t, j.watch(StreamOptions{Since: new(j.first + 8)}), "9 ADD d")
 }
 
 // While a source of the start is not seen, the pods are not known, and an added source does

@@ -77,7 +77,7 @@ func TestLinesAreWhatTheDesignSays(t *testing.T) {
 			}
 			l = strings.Replace(l, fmt.Sprintf(`"time":%s,`, data), "", 1)
 		}
-		for n := range int64(2) {
+		for n := range int64(3) {
 			l = strings.Replace(l, fmt.Sprint(first+n), fmt.Sprint(n), 1)
 		}
 		lines = append(lines, l)
@@ -85,7 +85,7 @@ func TestLinesAreWhatTheDesignSays(t *testing.T) {
 	want := []string{
 		`{"instance":"I","revision":0,"op":"BOOKMARK","initialSyncComplete":true,"ready":false,"sources":{"file":{"seen":false}}}` + "\n",
 		`{"instance":"I","revision":1,"op":"ADD","source":"file","pods":[]}` + "\n",
-		`{"instance":"I","revision":1,"op":"BOOKMARK","ready":true,"sources":{"file":{"seen":true}}}` + "\n",
+		`{"instance":"I","revision":2,"op":"BOOKMARK","ready":true,"sources":{"file":{"seen":true}}}` + "\n",
 	}
 	if diff := cmp.Diff(want, lines); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -118,7 +118,7 @@ func TestALineIsTheWholeUpdate(t *testing.T) {
 		t.Errorf("time %v, want %v", got.Time, f.Time)
 	}
 	got.Time = nil
-	want := v1alpha1.Update{Instance: j.Instance(), Revision: j.Revision(), Op: v1alpha1.OpAdd, Source: "file", Pods: []*v1.Pod{pod("a"), pod("b")}}
+	want := v1alpha1.Update{Instance: j.Instance(), Revision: f.Revision, Op: v1alpha1.OpAdd, Source: "file", Pods: []*v1.Pod{pod("a"), pod("b")}}
 	for _, p := range want.Pods {
 		p.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}
 	}

@@ -30,7 +30,7 @@ type api struct {
 	journal *journal.Journal
 	url     string
 	http    *http.Client
-	// base is the revision before the first update.
+	// base is the revision before the updates of the test.
 	base int64
 }
 
@@ -62,6 +62,14 @@ func serveWith(t *testing.T, opts journal.Options, change func(*Options)) *api {
 		server.Close()
 	})
 	return a
+}
+
+// ready makes the sources seen, without pods, before the base.
+func (a *api) ready(sources ...string) {
+	for _, source := range sources {
+		a.journal.Append(config.PodUpdate{Op: config.ADD, Source: source})
+	}
+	a.base = a.journal.State().Revision
 }
 
 func podOf(source, namespace, name, version string) *v1.Pod {

@@ -18,6 +18,7 @@ import (
 
 func TestLists(t *testing.T) {
 	a := serve(t, journal.Options{})
+	a.ready("file")
 	a.change(config.ADD, "file", "b/y=1")
 	a.change(config.ADD, "file", "a/x=1")
 	a.change(config.ADD, "file", "a/z=1")
@@ -54,6 +55,7 @@ func TestLists(t *testing.T) {
 // All pages of a list have one revision. After it is compacted, they end with 410.
 func TestPiecesOfAList(t *testing.T) {
 	a := serve(t, journal.Options{MaxUpdates: 10})
+	a.ready("file")
 	for i := range 5 {
 		a.change(config.ADD, "file", fmt.Sprintf("a/p%d=1", i))
 	}
@@ -85,6 +87,7 @@ func TestPiecesOfAList(t *testing.T) {
 // A name has one pod: the first by source. A mirror pod counts only if there is no other.
 func TestNames(t *testing.T) {
 	a := serve(t, journal.Options{Sources: []string{"api", "file", "http"}})
+	a.ready("api", "file", "http")
 	a.change(config.ADD, "http", "a/x=http")
 	a.change(config.ADD, "api", "a/x=mirror")
 	a.change(config.ADD, "api", "a/only=mirror")

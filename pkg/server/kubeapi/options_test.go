@@ -16,6 +16,7 @@ import (
 // Every number has a range. For other numbers, the error names the parameter.
 func TestNumbers(t *testing.T) {
 	a := serve(t, journal.Options{})
+	a.ready("file")
 	a.change(config.ADD, "file", "a/x=1")
 	const pod = `200 "name":"x"`
 	for _, c := range []struct {
@@ -68,6 +69,7 @@ func (a *api) expectBeginning(t *testing.T, path, want string) {
 // The request of an informer with a limit for its lists.
 func TestWatchesTakeALimit(t *testing.T) {
 	a := serve(t, journal.Options{})
+	a.ready("file")
 	a.change(config.ADD, "file", "a/x=1")
 	a.change(config.ADD, "file", "a/y=1")
 	w := a.watch(t, "limit=1")

@@ -13,6 +13,7 @@ import (
 // and one that has another IP now is DELETED.
 func TestSelectionByPodIP(t *testing.T) {
 	a := serve(t, journal.Options{})
+	a.ready("file")
 	status := func(op config.PodOperation, ip string) {
 		pod := podOf("file", "a", "x", "1")
 		pod.Status.PodIP = ip

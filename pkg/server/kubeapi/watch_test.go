@@ -20,6 +20,7 @@ const initialEvents = "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&
 
 func TestWhereWatchesBegin(t *testing.T) {
 	a := serve(t, journal.Options{})
+	a.ready("file")
 	a.change(config.ADD, "file", "b/y=1")
 	a.change(config.ADD, "file", "a/x=1")
 	a.change(config.UPDATE, "file", "a/x=2")
@@ -49,6 +50,7 @@ func TestWhereWatchesBegin(t *testing.T) {
 // of a name comes after the old one.
 func TestSelectionIsOfPods(t *testing.T) {
 	a := serve(t, journal.Options{})
+	a.ready("file")
 	a.change(config.ADD, "file", "a/x=1")
 	w := a.watch(t, fmt.Sprintf("labelSelector=version%%3D2&resourceVersion=%d", a.base+1))
 	other := a.watch(t, "labelSelector=version%21%3D2")
@@ -65,6 +67,7 @@ func TestSelectionIsOfPods(t *testing.T) {
 
 func TestWatchesEnd(t *testing.T) {
 	a := serve(t, journal.Options{MaxUpdates: 4})
+	a.ready("file")
 	for i := range 10 {
 		a.change(config.UPDATE, "file", fmt.Sprintf("a/x=%d", i))
 	}
@@ -95,6 +98,7 @@ func TestWatchesEnd(t *testing.T) {
 
 func TestBookmarks(t *testing.T) {
 	a := serve(t, journal.Options{})
+	a.ready("file")
 	a.change(config.ADD, "file", "a/x=1")
 	begin := fmt.Sprintf("labelSelector=none&resourceVersion=%d", a.base+1)
 	with, without := a.watch(t, begin+"&allowWatchBookmarks=true"), a.watch(t, begin)
