@@ -147,7 +147,7 @@ func toRule(in *v1alpha1.AccessRule, path *field.Path) (rule access.Rule, errs f
 func ParseMode(s string) (fs.FileMode, error) {
 	mode, err := strconv.ParseUint(s, 8, 32)
 	if err != nil || mode > 0o777 {
-		return 0, fmt.Errorf("%q is not a file mode: expected octal digits, for example 0660", s)
+		return 0, fmt.Errorf("%q is not a file mode: expected octal digits, 0 to 0777, for example 0660", s)
 	}
 	return fs.FileMode(mode), nil
 }

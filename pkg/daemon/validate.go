@@ -89,6 +89,10 @@ func validateSocketPath(found *faults, field FieldName, path string) {
 		found.add(field, "%q: expected a path: leave out unix://", path)
 	case strings.HasSuffix(path, "/"):
 		found.add(field, "%q: the path is a directory: expected the path of a socket", path)
+	default:
+		if err := server.CheckSocketPath(path); err != nil {
+			found.add(field, "%w", err)
+		}
 	}
 }
 
@@ -104,6 +108,9 @@ func (c *Config) validateSockets(found *faults) {
 	}
 	if c.SocketMode&^fs.ModePerm != 0 {
 		found.add("SocketMode", "%#o is not a file mode: expected only permission bits, for example 0660", uint32(c.SocketMode))
+	}
+	if err := server.CheckGroup(c.SocketGroup); err != nil {
+		found.add("SocketGroup", "%w", err)
 	}
 	if c.PodsAPISocket != "" && c.PodsAPISocket == c.Socket {
 		found.add("PodsAPISocket", "same path as %v, which already serves the Pods API: set another path or none", FieldName("Socket"))

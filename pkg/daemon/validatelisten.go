@@ -30,6 +30,8 @@ func (c *Config) validateListen(found *faults) {
 			found.add(field, "%q: same path as %v: remove one of them", text, FieldName("Socket"))
 		case address.Scheme == server.SchemeUnix && c.PodsAPISocket != "" && address.Path == filepath.Clean(c.PodsAPISocket):
 			found.add(field, "%q: same path as %v: remove one of them", text, FieldName("PodsAPISocket"))
+		case address.Scheme == server.SchemeUnix && server.CheckSocketPath(address.Path) != nil:
+			found.add(field, "%q: %w", text, server.CheckSocketPath(address.Path))
 		case slices.ContainsFunc(seen, address.Same):
 			found.add(field, "%q: given twice: remove one of them", text)
 		}

@@ -12,6 +12,7 @@ import (
 	"os/user"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -50,6 +51,27 @@ func Listen(ctx context.Context, opts ListenOptions) (net.Listener, error) {
 	return &listener{opts: opts, socket: made}, nil
 }
 
+// CheckSocketPath returns an error if a path is too long for a socket.
+func CheckSocketPath(path string) error {
+	temp := filepath.Join(filepath.Dir(path), "."+randomName())
+	if n := max(len(temp), len(path)); n > maxSocketPath {
+		return fmt.Errorf("the path has %d bytes: expected at most %d", len(path), len(path)-(n-maxSocketPath))
+	}
+	return nil
+}
+
+// CheckGroup returns an error if the name or number can't be that of a group. Whether there is a
+// group with a name depends on the machine, so Listen checks that.
+func CheckGroup(group string) error {
+	if strings.Trim(strings.TrimPrefix(group, "-"), "0123456789") != "" || group == "" {
+		return nil
+	}
+	if _, err := strconv.ParseUint(group, 10, 31); err != nil {
+		return fmt.Errorf("%q: expected the name of a group, or a number from 0 to 2147483647", group)
+	}
+	return nil
+}
+
 // socket is a socket and its file.
 type socket struct {
 	*net.UnixListener
@@ -79,9 +101,8 @@ func listen(ctx context.Context, opts ListenOptions) (_ *socket, err error) {
 	// The file gets its mode under a temporary name, and then its name by a rename. So no
 	// client finds a half-made socket, and a stale file is replaced in one step.
 	temp := filepath.Join(dir, "."+randomName())
-	if n := max(len(temp), len(opts.Path)); n > maxSocketPath {
-		return nil, fmt.Errorf("the path has %d bytes: expected at most %d: choose another path with %s",
-			len(opts.Path), len(opts.Path)-(n-maxSocketPath), opts.Flag)
+	if err := CheckSocketPath(opts.Path); err != nil {
+		return nil, fmt.Errorf("%w: choose another path with %s", err, opts.Flag)
 	}
 	defer func() { err = withoutName(err) }()
 	inner, err := net.ListenUnix("unix", &net.UnixAddr{Name: temp, Net: "unix"})
