@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -16,7 +17,7 @@ func newRootCommand() *cobra.Command {
 		newResyncCommand(), newReleaseCommand(), newProxyCommand(), newVersionCommand())
 	cmd.AddCommand(daemonCommands()...)
 	addVersionFlag(cmd)
-	cmd.SetFlagErrorFunc(withoutSecrets)
+	cmd.SetFlagErrorFunc(flagError)
 	cmd.InitDefaultCompletionCmd()
 	for _, group := range cmd.Commands() {
 		if !group.Runnable() {
@@ -30,12 +31,33 @@ func newRootCommand() *cobra.Command {
 // secretFlags are flags whose values can have passwords and tokens.
 var secretFlags = []string{"manifest-url", "manifest-url-header"}
 
-// withoutSecrets returns the error of a flag without a value that can be a secret.
-func withoutSecrets(_ *cobra.Command, err error) error {
-	if invalid, ok := errors.AsType[*pflag.InvalidValueError](err); ok && slices.Contains(secretFlags, invalid.GetFlag().Name) {
-		return fmt.Errorf("invalid argument for %q flag: %w", "--"+invalid.GetFlag().Name, invalid.Unwrap())
+// flagError adds to the error of a flag what is expected, and removes a value that can be a secret.
+func flagError(cmd *cobra.Command, err error) error {
+	if _, ok := errors.AsType[*pflag.NotExistError](err); ok {
+		return fmt.Errorf("%w; see %q", err, cmd.CommandPath()+" --help")
 	}
-	return err
+	invalid, ok := errors.AsType[*pflag.InvalidValueError](err)
+	if !ok {
+		return err
+	}
+	flag := "--" + invalid.GetFlag().Name
+	if slices.Contains(secretFlags, invalid.GetFlag().Name) {
+		return fmt.Errorf("invalid argument for %q flag: %w", flag, invalid.Unwrap())
+	}
+	var fault string
+	switch kind := invalid.GetFlag().Value.Type(); {
+	case errors.Is(err, strconv.ErrRange):
+		fault = "out of range"
+	case errors.Is(err, strconv.ErrSyntax) && kind == "bool":
+		fault = "expected true or false"
+	case errors.Is(err, strconv.ErrSyntax):
+		fault = "expected a whole number"
+	case kind == "duration":
+		fault = "expected a number with a unit, for example 90s or 10m"
+	default:
+		return err
+	}
+	return fmt.Errorf("invalid argument %q for %q flag: %s; see %q", invalid.GetValue(), flag, fault, cmd.CommandPath()+" --help")
 }
 
 // noArgs refuses arguments. For a command with subcommands, the error reports an unknown
