@@ -80,11 +80,13 @@ func (g *Generator) inspected(ctx context.Context, i inspection, codes map[strin
 	later, relisted := g.later[i.uid]
 	delete(g.later, i.uid)
 	if err != nil {
+		if !g.reinspect[i.uid] {
+			klog.FromContext(ctx).Error(err, "Failed to inspect a pod, retrying at each list; further failures are only counted",
+				"pod", klog.KRef(i.pod.Namespace, i.pod.Name), "podUID", i.uid)
+		}
 		g.reinspect[i.uid] = true // at the next list
 		g.relistAfter(g.opts.RelistPeriod)
 		g.metrics.inspectErrors.Inc()
-		klog.FromContext(ctx).Error(err, "Failed to inspect a pod, retrying at the next list",
-			"pod", klog.KRef(i.pod.Namespace, i.pod.Name), "podUID", i.uid)
 	} else {
 		for n := range i.pod.Containers {
 			if code := codes[i.pod.Containers[n].ID]; code != nil {

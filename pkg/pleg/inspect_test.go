@@ -3,9 +3,12 @@ package pleg
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
 )
 
 // held is a runtime that returns no exit codes until it is released.
@@ -169,5 +172,25 @@ func TestANewPodThatGoesIsKnown(t *testing.T) {
 			t.Errorf("after the pod has gone: %v, %t", pod, known)
 		}
 		r.stop()
+	})
+}
+
+// refusing is a runtime that returns an error instead of an exit code.
+type refusing struct{ *model }
+
+func (r *refusing) ExitCode(context.Context, string) (*int32, error) {
+	return nil, errors.New("no such code")
+}
+
+// A pod that can't be inspected is requested again at each list, and logged once.
+func TestAFailedInspectionIsLoggedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := read(t, Options{Runtime: &refusing{exited()}})
+		pass(20*DefaultRelistPeriod + time.Millisecond)
+		failures := testutil.ToFloat64(r.metrics.inspectErrors)
+		r.stop()
+		if n := strings.Count(r.log.String(), "Failed to inspect a pod"); n != 1 || failures < 10 {
+			t.Errorf("%d log lines after %v failures:\n%s", n, failures, r.log.String())
+		}
 	})
 }
