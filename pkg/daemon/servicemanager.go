@@ -120,7 +120,9 @@ func (m *serviceManager) run(ctx context.Context) error {
 			m.send(ctx, []string{sd.SdNotifyStopping, "STATUS=Stopping"})
 			return context.Cause(ctx)
 		case n := <-m.notes:
-			m.send(ctx, n.state)
+			if !m.send(ctx, n.state) {
+				m.ready = false // it may have been told of a reload, and not of its end
+			}
 			close(n.sent)
 		case <-ticker.C:
 			m.report(ctx)

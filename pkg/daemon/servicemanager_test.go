@@ -22,7 +22,9 @@ import (
 type managed struct {
 	*serviceManager
 	stop func()
-	log  bytes.Buffer // may be read after stop
+	// reloads are further notifications.
+	reloads chan note
+	log     bytes.Buffer // may be read after stop
 
 	mu      sync.Mutex
 	notes   []string
@@ -34,9 +36,9 @@ type managed struct {
 
 func manage(t *testing.T, watchdog time.Duration, refuses ...error) *managed {
 	t.Helper()
-	m := &managed{line: "fine", refuses: errors.Join(refuses...)}
+	m := &managed{line: "fine", reloads: make(chan note), refuses: errors.Join(refuses...)}
 	m.serviceManager = &serviceManager{
-		watchdog: watchdog, busy: make(chan struct{}, 1),
+		watchdog: watchdog, busy: make(chan struct{}, 1), notes: m.reloads,
 		notify: func(state string) error {
 			m.mu.Lock()
 			blocked := m.blocked
@@ -195,5 +197,25 @@ func TestAFailedNotificationIsRepeated(t *testing.T) {
 		m.after(t, time.Hour)
 		m.stop()
 		m.after(t, 0, "STOPPING=1 STATUS=Stopping")
+	})
+}
+
+// If the service manager does not read when a reload ends, it is told later.
+func TestTheEndOfAReloadIsNotLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := manage(t, 0)
+		defer m.stop()
+		m.after(t, 0, "READY=1 STATUS=fine")
+		reading := make(chan struct{})
+		m.set(func() { m.blocked = reading })
+		for _, state := range []string{"RELOADING=1", "READY=1"} {
+			sent := make(chan struct{})
+			m.reloads <- note{[]string{state}, sent}
+			<-sent
+		}
+		m.set(func() { m.blocked = nil })
+		close(reading)
+		m.after(t, 0, "RELOADING=1")
+		m.after(t, notifyPeriod, "READY=1")
 	})
 }
