@@ -58,6 +58,8 @@ type timeline struct {
 	states map[int64]map[key]Pod
 	// points are the revisions of both.
 	points []int64
+	// bookmarks are the revisions of bookmarks that followed an update.
+	bookmarks []int64
 }
 
 // newLog joins the updates of the subscribers that select everything. If two got
@@ -73,6 +75,7 @@ func newLog(histories []*History, opts Options, r *Report) *log {
 		}
 	}
 	for _, line := range l.lines {
+		line.announced()
 		for revision := range line.entries {
 			line.points = append(line.points, revision)
 		}
@@ -89,6 +92,16 @@ func newLog(histories []*History, opts Options, r *Report) *log {
 	slices.SortFunc(l.order, func(a, b *timeline) int { return cmp.Compare(a.points[0], b.points[0]) })
 	l.index(r)
 	return l
+}
+
+// announced adds the bookmarks that are updates of the sources: each follows an update, and has the
+// next revision.
+func (line *timeline) announced() {
+	for _, revision := range line.bookmarks {
+		if line.entries[revision] == nil && line.entries[revision-1] != nil {
+			line.entries[revision] = &entry{place: place{line.instance, revision}, op: Bookmark}
+		}
+	}
 }
 
 // index computes complete and sums.
@@ -156,6 +169,9 @@ func (l *log) take(h *History, r *Report) {
 			case m.Op == Bookmark:
 				if m.Synced && opening != nil && m.Revision != 0 {
 					l.state(m, opening)
+				} else if !m.Synced {
+					line := l.line(m.Instance)
+					line.bookmarks = append(line.bookmarks, m.Revision)
 				}
 				opening, pieces = nil, nil
 			case opening != nil:
@@ -256,13 +272,17 @@ func (w *walker) step() (e *entry, follows bool) {
 	revision := w.line.points[w.next]
 	w.next++
 	if e = w.line.entries[revision]; e != nil {
+		unsent := int64(0)
 		if !e.time.Equal(w.set) {
 			w.set, w.pods = e.time, 0
+			if w.log.opts.Durable { // a bookmark that nobody got before a restart is not sent after it
+				unsent = 1
+			}
 		}
 		w.pods += len(e.pods)
 		gap := e.first() - w.revision - 1
 		started := w.log.opts.Durable && (gap > restart || gap > 0 && w.next == 2)
-		w.known = w.known && (gap >= 0 && gap <= w.unseen() || started)
+		w.known = w.known && (gap >= 0 && gap <= w.unseen()+unsent || started)
 		apply(w.state, e.op, e.pods)
 	} else if w.known && revision != w.revision { // no subscriber has the updates between
 		w.known = false

@@ -129,6 +129,12 @@ func TestStreamResumable(t *testing.T) {
 func TestStreamBookmarkable(t *testing.T) {
 	refuses(t, Bookmarkable, subscriber("whole", connection(t, 0, full)),
 		subscriber("early", connection(t, 0, "ADD a@1/x\nBOOKMARK 10 synced\nBOOKMARK 11\nADD 11 b@2/x")))
+	const seen = "ADD a@1/x\nBOOKMARK 10 synced\nADD 11 b@2/x\nBOOKMARK 12\nUPDATE 13 a@3/y"
+	accepts(t, subscriber("whole", connection(t, 0, seen)), subscriber("cut",
+		connection(t, 0, "ADD a@1/x\nBOOKMARK 10 synced\nADD 11 b@2/x"), connection(t, 11, "BOOKMARK 12\nUPDATE 13 a@3/y")))
+	refuses(t, Bookmarkable, subscriber("late", connection(t, 0, "ADD a@1/x\nBOOKMARK 10 synced\nADD 11 b@2/x\nBOOKMARK 13")))
+	refuses(t, Resumable, subscriber("whole", connection(t, 0, seen)), subscriber("loses a bookmark",
+		connection(t, 0, "ADD a@1/x\nBOOKMARK 10 synced\nADD 11 b@2/x"), connection(t, 11, "UPDATE 13 a@3/y")))
 	refuses(t, Bookmarkable, subscriber("whole", connection(t, 0, full)),
 		subscriber("present pods", connection(t, 0, "BOOKMARK 10 synced")))
 	refuses(t, Bookmarkable, subscriber("whole", connection(t, 0, full)), &History{
