@@ -25,10 +25,6 @@ const (
 	headerTimeout = 10 * time.Second
 	idleTimeout   = 2 * time.Minute
 	maxHeader     = 64 << 10
-	// bodyTimeout and maxBody limit what is read of a body that nobody needs. The apiserver takes
-	// bodies of 3 MiB.
-	bodyTimeout = time.Second
-	maxBody     = 4 << 20
 	// drainTimeout is the time in which requests must end when the proxy stops.
 	drainTimeout = time.Second
 )
@@ -81,18 +77,19 @@ func handler(daemon http.RoundTripper) http.Handler {
 		},
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.ContentLength != 0 && !takesBody(r) {
+			// The daemon would answer without reading it, and close the connection. Who still sends
+			// the body then takes that for a failure, and misses the answer.
+			_, _ = io.Copy(io.Discard, r.Body) // the client may be gone
+		}
 		switch why := loopback.WebPage(r); {
 		case why != "":
 			refuse(w, r, http.StatusForbidden, why)
 		case writes(r):
 			refuse(w, r, http.StatusForbidden, "podconfigd proxy only reads: send the request to the socket, or to the https address, of podconfigd")
 		case r.ContentLength != 0 && (r.Method == http.MethodGet || r.Method == http.MethodHead):
-			discardBody(w, r)
-			refuse(w, r, http.StatusBadRequest, r.Method+" takes no body") // as the daemon
+			refuse(w, r, http.StatusBadRequest, r.Method+" takes no body")
 		default:
-			if !takesBody(r) {
-				discardBody(w, r)
-			}
 			pass.ServeHTTP(w, r)
 		}
 	})
@@ -125,18 +122,6 @@ var reviews = map[string]bool{
 // takesBody reports whether the daemon reads the body of a request.
 func takesBody(r *http.Request) bool {
 	return isCall(r) || reviews[strings.TrimSuffix(r.URL.Path, "/")]
-}
-
-// discardBody reads a body that the daemon would not read. The daemon answers at once, and closes
-// the connection. Who still sends the body then can take that for a failure, and miss the answer.
-func discardBody(w http.ResponseWriter, r *http.Request) {
-	if r.ContentLength == 0 {
-		return
-	}
-	deadline := http.NewResponseController(w)
-	_ = deadline.SetReadDeadline(time.Now().Add(bodyTimeout)) // if the connection is closed, reads fail too
-	_, _ = io.CopyN(io.Discard, r.Body, maxBody)
-	_ = deadline.SetReadDeadline(time.Time{})
 }
 
 // isCall reports whether the request is a call of gRPC.

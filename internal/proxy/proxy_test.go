@@ -155,7 +155,7 @@ func TestAnswersAreThoseOfTheDaemon(t *testing.T) {
 func TestBodiesThatNobodyReads(t *testing.T) {
 	d := newDaemon(t)
 	address, _ := proxied(t, d.socket)
-	body := bytes.Repeat([]byte("a"), 3<<20)
+	body := bytes.Repeat([]byte("a"), 20<<20)
 	for _, test := range []struct {
 		method, path string
 		want         int
@@ -167,6 +167,7 @@ func TestBodiesThatNobodyReads(t *testing.T) {
 		{http.MethodPost, "/apis/authentication.k8s.io/v1/selfsubjectreviews", http.StatusNotFound},
 		{http.MethodPut, "/pods", http.StatusMethodNotAllowed},
 		{http.MethodGet, "/pods", http.StatusBadRequest},
+		{http.MethodPost, "/v1alpha1/resync", http.StatusForbidden},
 	} {
 		for _, size := range []int{1, 1000, 300_000, len(body)} {
 			for _, sized := range []bool{true, false} {
@@ -188,6 +189,24 @@ func TestBodiesThatNobodyReads(t *testing.T) {
 	review.ContentLength = -1
 	if got, message := do(t, review, once); got.StatusCode != http.StatusCreated || !strings.Contains(message, `"allowed":true`) {
 		t.Errorf("a review: got %d %s", got.StatusCode, message)
+	}
+}
+
+// A client can take its time to send a body.
+func TestABodyThatComesLate(t *testing.T) {
+	d := newDaemon(t)
+	address, _ := proxied(t, d.socket)
+	rest, send := io.Pipe()
+	r := request(t, http.MethodPost, "http://"+address+"/api/v1/namespaces/default/pods")
+	r.Body, r.ContentLength = rest, 2
+	go func() {
+		_, _ = io.WriteString(send, "a")
+		time.Sleep(1200 * time.Millisecond) //nolint:forbidigo // longer than the timeouts of the daemon for bodies
+		_, _ = io.WriteString(send, "a")
+		_ = send.Close()
+	}()
+	if got, message := do(t, r, once); got.StatusCode != http.StatusMethodNotAllowed {
+		t.Errorf("got %d %q", got.StatusCode, message)
 	}
 }
 
