@@ -14,6 +14,7 @@ import signal
 import socket
 import sys
 import time
+import urllib.parse
 
 SOCKET = os.environ.get("PODCONFIGD_SOCKET", "/run/podconfigd/podconfigd.sock")
 
@@ -43,6 +44,7 @@ class Pods:
 
     def __init__(self, query=""):
         self.query = query
+        self.snapshots = urllib.parse.parse_qs(query).get("mode", ["incremental"])[0] != "incremental"
         self.pods = {}
         self.set = {}  # the pods of a SET that continues
         # To resume, pass the instance and revision of the last line with a revision.
@@ -75,11 +77,14 @@ class Pods:
             print("RESET: forget every pod", flush=True)
             self.pods.clear()
         op = update["op"]
-        # Two sources can have a pod of the same UID. A SET does not say the sources of its pods.
-        source = "" if "mode=snapshot" in self.query else update.get("source")
         for pod in update.get("pods", []):
             meta = pod["metadata"]
             print(f"{op}\t{meta['namespace']}/{meta['name']}", flush=True)
+            # Two sources can have a pod of the same UID. In the snapshot modes, the source of a pod is not
+            # known. Its annotation has only the kind of the source.
+            source = update.get("source")
+            if self.snapshots:
+                source = meta.get("annotations", {}).get("kubernetes.io/config.source")
             key = source, meta["uid"]
             if op == "REMOVE":
                 self.pods.pop(key, None)
