@@ -25,6 +25,9 @@ const (
 	headerTimeout = 10 * time.Second
 	idleTimeout   = 2 * time.Minute
 	maxHeader     = 64 << 10
+	// bodyTimeout is the time in which a client must send the body of a request. For a review, the
+	// daemon has a shorter one.
+	bodyTimeout = 15 * time.Second
 	// drainTimeout is the time in which requests must end when the proxy stops.
 	drainTimeout = time.Second
 )
@@ -71,16 +74,17 @@ func handler(daemon http.RoundTripper) http.Handler {
 			}
 		},
 		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
-			if r.Context().Err() == nil {
-				refuse(w, r, http.StatusBadGateway, err.Error())
+			if r.Context().Err() != nil { // the client has gone, or the proxy stops
+				panic(http.ErrAbortHandler) // no answer: net/http would send 200
 			}
+			refuse(w, r, http.StatusBadGateway, err.Error())
 		},
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.ContentLength != 0 && !takesBody(r) {
-			// The daemon would answer without reading it, and close the connection. Who still sends
-			// the body then takes that for a failure, and misses the answer.
-			_, _ = io.Copy(io.Discard, r.Body) // the client may be gone
+		if err := awaitBody(w, r); err != nil {
+			w.Header().Set("Connection", "close")
+			refuse(w, r, http.StatusRequestTimeout, "reading the body of the request: "+err.Error())
+			return
 		}
 		switch why := loopback.WebPage(r); {
 		case why != "":
@@ -124,19 +128,35 @@ func takesBody(r *http.Request) bool {
 	return isCall(r) || reviews[strings.TrimSuffix(r.URL.Path, "/")]
 }
 
-// isCall reports whether the request is a call of gRPC.
-func isCall(r *http.Request) bool {
-	return strings.HasPrefix(r.Header.Get("Content-Type"), "application/grpc")
+// awaitBody limits the time for the body of a request. It reads a body that the daemon would not
+// read: the daemon answers at once and closes the connection, and who still sends the body then takes
+// that for a failure, and misses the answer. A client that expects 100 Continue does not send it.
+func awaitBody(w http.ResponseWriter, r *http.Request) error {
+	if r.ContentLength == 0 || isCall(r) {
+		return nil
+	}
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTimeout)) // net/http resets it after the request
+	if takesBody(r) || r.Header.Get("Expect") != "" {
+		return nil
+	}
+	_, err := io.Copy(io.Discard, r.Body)
+	return err
 }
 
-// callCodes are the codes of gRPC: INVALID_ARGUMENT, PERMISSION_DENIED and UNAVAILABLE. reasons are
-// those of the Kubernetes API.
+// isCall reports whether the request is a call of gRPC.
+func isCall(r *http.Request) bool {
+	return r.ProtoMajor == 2 && strings.HasPrefix(r.Header.Get("Content-Type"), "application/grpc")
+}
+
+// callCodes are the codes of gRPC: PERMISSION_DENIED and UNAVAILABLE. reasons are those of the
+// Kubernetes API.
 var (
-	callCodes = map[int]int{http.StatusBadRequest: 3, http.StatusForbidden: 7, http.StatusBadGateway: 14}
+	callCodes = map[int]int{http.StatusForbidden: 7, http.StatusBadGateway: 14}
 	reasons   = map[int]metav1.StatusReason{
-		http.StatusBadRequest: metav1.StatusReasonBadRequest,
-		http.StatusForbidden:  metav1.StatusReasonForbidden,
-		http.StatusBadGateway: metav1.StatusReasonServiceUnavailable,
+		http.StatusBadRequest:     metav1.StatusReasonBadRequest,
+		http.StatusForbidden:      metav1.StatusReasonForbidden,
+		http.StatusRequestTimeout: metav1.StatusReasonTimeout,
+		http.StatusBadGateway:     metav1.StatusReasonServiceUnavailable,
 	}
 )
 

@@ -210,6 +210,82 @@ func TestABodyThatComesLate(t *testing.T) {
 	}
 }
 
+// When the proxy stops, a request has no answer, or the daemon's: kubectl takes an empty 200 for success.
+func TestAStopIsNoAnswer(t *testing.T) {
+	socket := filepath.Join(testutil.ShortDir(t), "s")
+	l, err := net.Listen("unix", socket) // a daemon that does not answer
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	address, stop := proxied(t, socket)
+	answers := make(chan string)
+	for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodDelete} {
+		go func() {
+			resp, err := once.RoundTrip(request(t, method, "http://"+address+"/api/v1/pods"))
+			if err != nil {
+				answers <- ""
+				return
+			}
+			_ = resp.Body.Close()
+			answers <- method + " " + resp.Status
+		}()
+		conn, err := l.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		if _, err := conn.Read(make([]byte, 1)); err != nil { // the request is there
+			t.Fatal(err)
+		}
+	}
+	stop()
+	for range 3 {
+		if answer := <-answers; answer != "" {
+			t.Errorf("got %s", answer)
+		}
+	}
+}
+
+// A body that does not come has an answer all the same.
+func TestMissingBodies(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits for 15 s")
+	}
+	d := newDaemon(t)
+	address, _ := proxied(t, d.socket)
+	var clients sync.WaitGroup
+	for request, want := range map[string]string{
+		"POST /api/v1/namespaces/default/pods HTTP/1.1\r\nContent-Length: 100":                               "408",
+		"GET /pods HTTP/1.1\r\nContent-Length: 100":                                                          "408",
+		"POST /v1alpha1/resync HTTP/1.1\r\nTransfer-Encoding: chunked":                                       "408",
+		"POST /api/v1/namespaces/default/pods HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: 100":       "405",
+		"POST /apis/authorization.k8s.io/v1/selfsubjectaccessreviews HTTP/1.1\r\nContent-Length: 100":        "400",
+		"POST /apis/authorization.k8s.io/v1/selfsubjectrulesreviews/ HTTP/1.1\r\nTransfer-Encoding: chunked": "400",
+	} {
+		clients.Go(func() {
+			conn, err := net.Dial("tcp", address)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer conn.Close()
+			_, _ = fmt.Fprintf(conn, "%s\r\nHost: %s\r\n\r\n", request, address)
+			_ = conn.SetReadDeadline(time.Now().Add(testutil.Patience))
+			resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+			if err != nil {
+				t.Errorf("%q: %v", request, err)
+				return
+			}
+			_ = resp.Body.Close()
+			if !strings.HasPrefix(resp.Status, want) || !resp.Close {
+				t.Errorf("%q: got %s, closed %t", request, resp.Status, resp.Close)
+			}
+		})
+	}
+	clients.Wait()
+}
+
 func TestStreams(t *testing.T) {
 	d := newDaemon(t)
 	address, stop := proxied(t, d.socket)
