@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -50,6 +51,8 @@ func flagError(cmd *cobra.Command, err error) error {
 		fault = "out of range"
 	case errors.Is(err, strconv.ErrSyntax) && kind == "bool":
 		fault = "expected true or false"
+	case errors.Is(err, strconv.ErrSyntax) && strings.HasPrefix(invalid.GetValue(), "-"):
+		fault = "expected a whole number, 0 or more"
 	case errors.Is(err, strconv.ErrSyntax):
 		fault = "expected a whole number"
 	case kind == "duration":

@@ -51,11 +51,14 @@ func (c *Config) validateHTTPS(found *faults) {
 		found.add(key, "requires %v", cert)
 	}
 	c.validateTTLs(found)
-	switch m := c.Authorization.Mode; {
-	case m != "" && m != modeWebhook && m != modeAlwaysAllow:
+	m := c.Authorization.Mode
+	if m != "" && m != modeWebhook && m != modeAlwaysAllow {
 		found.add(mode, "%q is unknown: expected %s or %s", m, modeWebhook, modeAlwaysAllow)
-	case !c.listensOn(server.SchemeHTTPS):
+	}
+	if !c.listensOn(server.SchemeHTTPS) {
 		return // the other fields have no effect
+	}
+	switch {
 	case m == modeWebhook && !c.apiserver():
 		found.add(mode, "%s requires %v", m, kubeconfig)
 	case m == "" && !c.apiserver():

@@ -215,12 +215,15 @@ func groupID(name string) (int, error) {
 	if name == "" {
 		return -1, nil
 	}
+	if err := CheckGroup(name); err != nil {
+		return 0, fmt.Errorf("the group %w", err)
+	}
 	if gid, err := strconv.ParseUint(name, 10, 31); err == nil {
 		return int(gid), nil
 	}
 	group, err := user.LookupGroup(name)
 	if err != nil {
-		return 0, fmt.Errorf("--socket-group: %w", err)
+		return 0, fmt.Errorf("%w: set another with --socket-group or socketGroup", err)
 	}
 	return strconv.Atoi(group.Gid)
 }

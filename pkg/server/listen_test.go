@@ -107,9 +107,9 @@ func TestListenRefuses(t *testing.T) {
 		{"a directory", dir, "", "not a socket"},
 		{"a long path", filepath.Join(dir, strings.Repeat("x", 120)), "", "expected at most 107: choose another path with --socket"},
 		{"a directory that takes no sockets", "/proc/s", "", "creating the socket /proc/s: bind: "},
-		{"a negative group", filepath.Join(dir, "s"), "-1", "--socket-group: group: unknown group -1"},
-		{"a group beyond the largest", filepath.Join(dir, "s"), "2147483648", "--socket-group: group: unknown group 2147483648"},
-		{"an unknown group", filepath.Join(dir, "s"), "no-such-group", "--socket-group: group: unknown group no-such-group"},
+		{"a negative group", filepath.Join(dir, "s"), "-1", `the group "-1": expected the name of a group, or a number from 0 to 2147483647`},
+		{"a group beyond the largest", filepath.Join(dir, "s"), "2147483648", `the group "2147483648": expected`},
+		{"an unknown group", filepath.Join(dir, "s"), "no-such-group", "group: unknown group no-such-group: set another with --socket-group or socketGroup"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			_, err := Listen(t.Context(), ListenOptions{Path: test.path, Flag: "--socket", Mode: 0o660, Group: test.group})

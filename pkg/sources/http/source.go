@@ -5,12 +5,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	nethttp "net/http"
 	"net/url"
+	"slices"
+	"strconv"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/net/http/httpguts"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/klog/v2"
 
@@ -83,10 +87,17 @@ func New(opts Options) (*Source, error) {
 	switch {
 	case err != nil:
 		return nil, errors.New("the manifest URL is not a valid URL") // the error of url.Parse contains the URL
-	case target.Scheme != "http" && target.Scheme != "https" || target.Host == "":
+	case target.Scheme != "http" && target.Scheme != "https":
 		return nil, fmt.Errorf("manifest URL %q: expected http or https", redact(target))
+	case target.Hostname() == "":
+		return nil, fmt.Errorf("manifest URL %q: no host: expected for example https://example.com/pods", redact(target))
+	case target.Port() != "" && !validPort(target.Port()):
+		return nil, fmt.Errorf("manifest URL %q: port %s: expected 1 to 65535", redact(target), target.Port())
 	case (opts.CertFile == "") != (opts.KeyFile == ""):
 		return nil, errors.New("client certificate: expected both a certificate file and a key file")
+	}
+	if err := checkHeader(opts.Header); err != nil {
+		return nil, err
 	}
 	shown := redact(target)
 	m := newMetrics(opts.Registerer)
@@ -100,6 +111,27 @@ func New(opts Options) (*Source, error) {
 	s.pods.restore(pods)
 	s.fetcher.validator, s.dropped = validator, len(opts.Restored.Pods)-len(pods)
 	return s, nil
+}
+
+func validPort(port string) bool {
+	n, err := strconv.ParseUint(port, 10, 16)
+	return err == nil && n > 0
+}
+
+// checkHeader returns an error if net/http would refuse the header. The error has no values: they can
+// be secrets.
+func checkHeader(header nethttp.Header) error {
+	for _, name := range slices.Sorted(maps.Keys(header)) {
+		if !httpguts.ValidHeaderFieldName(name) {
+			return fmt.Errorf("header %q: expected a name without spaces and separators", name)
+		}
+		for _, value := range header[name] {
+			if !httpguts.ValidHeaderFieldValue(value) {
+				return fmt.Errorf("header %q: expected a value without control characters", name)
+			}
+		}
+	}
+	return nil
 }
 
 // redact returns the URL without user and query, which may contain secrets.
