@@ -85,3 +85,20 @@ func TestWaitKnown(t *testing.T) {
 		}
 	})
 }
+
+// A removed source is forgotten in the same set as its pods: after a crash between two sets, it
+// would come back without pods.
+func TestARemovedSourceIsForgottenWithItsPods(t *testing.T) {
+	for _, pods := range [][]*v1.Pod{nil, {pod("a")}} {
+		j := newJournal(Options{})
+		if pods != nil {
+			j.Append(config.PodUpdate{Op: config.ADD, Source: "file", Pods: pods})
+		}
+		first := j.Revision()
+		j.HandleSourceChange(t.Context(), config.PodUpdate{Op: config.REMOVE, Source: "file", Change: config.SourceRemoved, Pods: pods})
+		reading, err := j.After(first, nil, 10)
+		if err != nil || len(reading.Sets) != 1+len(pods) || len(reading.Sets[0].sources) != 1 || reading.Sets[0].sources[0].Seen {
+			t.Errorf("with %d pods: %+v, %v", len(pods), reading.Sets, err)
+		}
+	}
+}

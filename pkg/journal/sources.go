@@ -27,15 +27,19 @@ func (j *Journal) changeSource(u config.PodUpdate) {
 			sources[u.Source] = v1alpha1.SourceState{}
 		}
 	})
+	var forgotten []store.Source
+	if removed {
+		delete(in.attributes, u.Source)
+		forgotten = []store.Source{{Name: u.Source}}
+	}
 	now := time.Now()
 	if len(u.Pods) > 0 {
-		j.commit(in.number([]config.PodUpdate{u}, make([][]*Pod, 1), nil, now))
+		set := in.number([]config.PodUpdate{u}, make([][]*Pod, 1), nil, now)
+		set.sources, forgotten = forgotten, nil // stored together
+		j.commit(set)
 	}
-	if !removed {
-		j.announce(now)
-	} else {
-		delete(in.attributes, u.Source)
-		j.announce(now, store.Source{Name: u.Source})
+	j.announce(now, forgotten...)
+	if removed {
 		for _, m := range []*prometheus.MetricVec{j.metrics.updates.MetricVec, j.metrics.recorded.MetricVec, j.metrics.delivered.MetricVec} {
 			m.DeletePartialMatch(prometheus.Labels{"source": u.Source})
 		}
