@@ -234,7 +234,7 @@ func TestAStopIsNoAnswer(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer conn.Close()
+		t.Cleanup(func() { _ = conn.Close() })
 		if _, err := conn.Read(make([]byte, 1)); err != nil { // the request is there
 			t.Fatal(err)
 		}
