@@ -4,12 +4,14 @@ package proxy
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"log"
 	"net"
 	"net/http"
 	"net/http/httputil"
 	"net/url"
+	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -74,7 +76,7 @@ func handler(daemon http.RoundTripper) http.Handler {
 			}
 		},
 		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
-			if r.Context().Err() != nil { // the client has gone, or the proxy stops
+			if r.Context().Err() != nil && !isCall(r) { // the client has gone, or the proxy stops
 				panic(http.ErrAbortHandler) // no answer: net/http would send 200
 			}
 			refuse(w, r, http.StatusBadGateway, err.Error())
@@ -82,8 +84,14 @@ func handler(daemon http.RoundTripper) http.Handler {
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := awaitBody(w, r); err != nil {
-			w.Header().Set("Connection", "close")
-			refuse(w, r, http.StatusRequestTimeout, "reading the body of the request: "+err.Error())
+			code := http.StatusBadRequest
+			if errors.Is(err, os.ErrDeadlineExceeded) {
+				code = http.StatusRequestTimeout
+			}
+			if r.ProtoMajor == 1 {
+				w.Header().Set("Connection", "close")
+			}
+			refuse(w, r, code, "reading the body of the request: "+err.Error())
 			return
 		}
 		switch why := loopback.WebPage(r); {
@@ -91,7 +99,7 @@ func handler(daemon http.RoundTripper) http.Handler {
 			refuse(w, r, http.StatusForbidden, why)
 		case writes(r):
 			refuse(w, r, http.StatusForbidden, "podconfigd proxy only reads: send the request to the socket, or to the https address, of podconfigd")
-		case r.ContentLength != 0 && (r.Method == http.MethodGet || r.Method == http.MethodHead):
+		case r.ContentLength != 0 && !isCall(r) && (r.Method == http.MethodGet || r.Method == http.MethodHead):
 			refuse(w, r, http.StatusBadRequest, r.Method+" takes no body")
 		default:
 			pass.ServeHTTP(w, r)
@@ -135,12 +143,29 @@ func awaitBody(w http.ResponseWriter, r *http.Request) error {
 	if r.ContentLength == 0 || isCall(r) {
 		return nil
 	}
-	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTimeout)) // net/http resets it after the request
+	deadline := http.NewResponseController(w)
+	_ = deadline.SetReadDeadline(time.Now().Add(bodyTimeout)) // if the connection is closed, reads fail too
+	body := &timedBody{r.Body, func() { _ = deadline.SetReadDeadline(time.Time{}) }}
 	if takesBody(r) || r.Header.Get("Expect") != "" {
+		r.Body = body
 		return nil
 	}
-	_, err := io.Copy(io.Discard, r.Body)
+	_, err := io.Copy(io.Discard, body)
 	return err
+}
+
+// timedBody is a body with a deadline, which ends with the body.
+type timedBody struct {
+	io.ReadCloser
+	ended func()
+}
+
+func (b *timedBody) Read(into []byte) (int, error) {
+	n, err := b.ReadCloser.Read(into)
+	if errors.Is(err, io.EOF) {
+		b.ended()
+	}
+	return n, err
 }
 
 // isCall reports whether the request is a call of gRPC.

@@ -149,8 +149,6 @@ func TestAnswersAreThoseOfTheDaemon(t *testing.T) {
 	}
 }
 
-// Each line of a stream arrives at once, and the daemon's end ends the client's answer as a
-// failure, not as an end.
 // The daemon answers a write without reading its body, however long it is.
 func TestBodiesThatNobodyReads(t *testing.T) {
 	d := newDaemon(t)
@@ -254,14 +252,28 @@ func TestMissingBodies(t *testing.T) {
 	}
 	d := newDaemon(t)
 	address, _ := proxied(t, d.socket)
+	l, err := net.Listen("unix", filepath.Join(testutil.ShortDir(t), "s")) // a daemon that does not answer
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	mute, stop := proxied(t, l.Addr().String())
+	waiting := make(chan string, 1)
+	go func() {
+		r := request(t, http.MethodPost, "http://"+mute+"/api/v1/namespaces/default/pods")
+		r.Body, r.ContentLength = io.NopCloser(strings.NewReader("a")), 1
+		_, err := once.RoundTrip(r) //nolint:bodyclose // there is no answer
+		waiting <- fmt.Sprint(err)
+	}()
 	var clients sync.WaitGroup
 	for request, want := range map[string]string{
 		"POST /api/v1/namespaces/default/pods HTTP/1.1\r\nContent-Length: 100":                               "408",
 		"GET /pods HTTP/1.1\r\nContent-Length: 100":                                                          "408",
 		"POST /v1alpha1/resync HTTP/1.1\r\nTransfer-Encoding: chunked":                                       "408",
 		"POST /api/v1/namespaces/default/pods HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: 100":       "405",
-		"POST /apis/authorization.k8s.io/v1/selfsubjectaccessreviews HTTP/1.1\r\nContent-Length: 100":        "400",
-		"POST /apis/authorization.k8s.io/v1/selfsubjectrulesreviews/ HTTP/1.1\r\nTransfer-Encoding: chunked": "400",
+		"POST /apis/authorization.k8s.io/v1/selfsubjectaccessreviews HTTP/1.1\r\nContent-Length: 100":        "4",
+		"POST /apis/authorization.k8s.io/v1/selfsubjectrulesreviews/ HTTP/1.1\r\nTransfer-Encoding: chunked": "4",
+		"POST /api/v1/pods HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nno number":                          "400",
 	} {
 		clients.Go(func() {
 			conn, err := net.Dial("tcp", address)
@@ -284,8 +296,18 @@ func TestMissingBodies(t *testing.T) {
 		})
 	}
 	clients.Wait()
+	// The time for a body is none for the answer.
+	select {
+	case err := <-waiting:
+		t.Errorf("a request with a body ended: %v", err)
+	case <-time.After(time.Second):
+		stop()
+		<-waiting
+	}
 }
 
+// Each line of a stream arrives at once, and the daemon's end ends the client's answer as a
+// failure, not as an end.
 func TestStreams(t *testing.T) {
 	d := newDaemon(t)
 	address, stop := proxied(t, d.socket)
