@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -89,7 +90,7 @@ func New(opts Options) (*Source, error) {
 		return nil, errors.New("the manifest URL is not a valid URL") // the error of url.Parse contains the URL
 	case target.Scheme != "http" && target.Scheme != "https":
 		return nil, fmt.Errorf("manifest URL %q: expected http or https", redact(target))
-	case target.Hostname() == "":
+	case target.Host == "":
 		return nil, fmt.Errorf("manifest URL %q: no host: expected for example https://example.com/pods", redact(target))
 	case target.Port() != "" && !validPort(target.Port()):
 		return nil, fmt.Errorf("manifest URL %q: port %s: expected 1 to 65535", redact(target), target.Port())
@@ -118,12 +119,13 @@ func validPort(port string) bool {
 	return err == nil && n > 0
 }
 
-// checkHeader returns an error if net/http would refuse the header. The error has no values: they can
-// be secrets.
+// checkHeader returns an error if net/http would refuse the header. Values can be secrets, and what
+// follows an invalid character of a name can be a value. The error has neither.
 func checkHeader(header nethttp.Header) error {
 	for _, name := range slices.Sorted(maps.Keys(header)) {
 		if !httpguts.ValidHeaderFieldName(name) {
-			return fmt.Errorf("header %q: expected a name without spaces and separators", name)
+			valid := strings.IndexFunc(name, func(r rune) bool { return !httpguts.IsTokenRune(r) })
+			return fmt.Errorf("a header whose name begins with %q: expected a name without spaces and separators", name[:max(0, valid)])
 		}
 		for _, value := range header[name] {
 			if !httpguts.ValidHeaderFieldValue(value) {
