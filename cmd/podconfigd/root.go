@@ -34,8 +34,15 @@ var secretFlags = []string{"manifest-url", "manifest-url-header"}
 
 // flagError adds to the error of a flag what is expected, and removes a value that can be a secret.
 func flagError(cmd *cobra.Command, err error) error {
-	if _, ok := errors.AsType[*pflag.NotExistError](err); ok {
-		return fmt.Errorf("%w; see %q", err, cmd.CommandPath()+" --help")
+	see := fmt.Sprintf("; see %q", cmd.CommandPath()+" --help")
+	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok {
+		if short, _, cut := strings.Cut(unknown.GetSpecifiedShortnames(), "="); cut { // what follows can be a secret
+			return fmt.Errorf("unknown shorthand flag: %q in -%s%s", unknown.GetSpecifiedName(), short, see)
+		}
+		return errors.New(err.Error() + see)
+	}
+	if _, ok := errors.AsType[*pflag.InvalidSyntaxError](err); ok { // it has the argument
+		return errors.New("bad flag syntax: expected --name=value" + see)
 	}
 	invalid, ok := errors.AsType[*pflag.InvalidValueError](err)
 	if !ok {
@@ -51,16 +58,21 @@ func flagError(cmd *cobra.Command, err error) error {
 		fault = "out of range"
 	case errors.Is(err, strconv.ErrSyntax) && kind == "bool":
 		fault = "expected true or false"
-	case errors.Is(err, strconv.ErrSyntax) && strings.HasPrefix(invalid.GetValue(), "-"):
+	case errors.Is(err, strconv.ErrSyntax) && isInteger(invalid.GetValue()):
 		fault = "expected a whole number, 0 or more"
 	case errors.Is(err, strconv.ErrSyntax):
 		fault = "expected a whole number"
 	case kind == "duration":
-		fault = "expected a number with a unit, for example 90s or 10m"
+		fault = "expected a number with a unit, at most 2562047h, for example 90s or 10m"
 	default:
 		return err
 	}
-	return fmt.Errorf("invalid argument %q for %q flag: %s; see %q", invalid.GetValue(), flag, fault, cmd.CommandPath()+" --help")
+	return fmt.Errorf("invalid argument %q for %q flag: %s%s", invalid.GetValue(), flag, fault, see)
+}
+
+func isInteger(s string) bool {
+	_, err := strconv.ParseInt(s, 10, 64)
+	return err == nil
 }
 
 // noArgs refuses arguments. For a command with subcommands, the error reports an unknown
