@@ -53,9 +53,8 @@ func Listen(ctx context.Context, opts ListenOptions) (net.Listener, error) {
 
 // CheckSocketPath returns an error if a path is too long for a socket.
 func CheckSocketPath(path string) error {
-	temp := filepath.Join(filepath.Dir(path), "."+randomName())
-	if n := max(len(temp), len(path)); n > maxSocketPath {
-		return fmt.Errorf("the path has %d bytes: expected at most %d", len(path), len(path)-(n-maxSocketPath))
+	if n := len(path); n > maxSocketPath {
+		return fmt.Errorf("the path has %d bytes: expected at most %d", n, maxSocketPath)
 	}
 	return nil
 }
@@ -101,8 +100,9 @@ func listen(ctx context.Context, opts ListenOptions) (_ *socket, err error) {
 	// The file gets its mode under a temporary name, and then its name by a rename. So no
 	// client finds a half-made socket, and a stale file is replaced in one step.
 	temp := filepath.Join(dir, "."+randomName())
-	if err := CheckSocketPath(opts.Path); err != nil {
-		return nil, fmt.Errorf("%w: choose another path with %s", err, opts.Flag)
+	if n := max(len(temp), len(opts.Path)); n > maxSocketPath {
+		return nil, fmt.Errorf("the path has %d bytes: expected at most %d: choose another path with %s",
+			len(opts.Path), len(opts.Path)-(n-maxSocketPath), opts.Flag)
 	}
 	defer func() { err = withoutName(err) }()
 	inner, err := net.ListenUnix("unix", &net.UnixAddr{Name: temp, Net: "unix"})
