@@ -70,3 +70,15 @@ func TestWrongRestarts(t *testing.T) {
 		}, ofADurableJournal))
 	})
 }
+
+// Behind the first set of a source after a restart, there is a bookmark that nobody may have got.
+func TestUnsentBookmarks(t *testing.T) {
+	const before = "ADD a@1/x\nBOOKMARK 10 synced\nADD 11 b@2/x\nUPDATE 2000000 a@3/y\n"
+	r := Check([]*History{subscriber("whole", connection(t, 0, before+"ADD 2000002 c@4/x\nADD 2000003 d@5/x"))}, ofADurableJournal)
+	if len(r.Violations) > 0 {
+		t.Errorf("a right history is refused: %v", r.Violations)
+	}
+	for _, after := range []string{"ADD 2000003 c@4/x", "ADD 2000001 c@4/x\nADD 2000003 d@5/x"} {
+		refusedFor(t, Reliable, Check([]*History{subscriber("whole", connection(t, 0, before+after))}, ofADurableJournal))
+	}
+}

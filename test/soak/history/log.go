@@ -240,12 +240,16 @@ type walker struct {
 	// set is the time of the newest update, and pods counts those of its set so far.
 	set  time.Time
 	pods int
+	// source is that of the newest update. firsts has the time of the first set of each source
+	// after a restart.
+	source string
+	firsts map[string]time.Time
 }
 
 func (l *log) walk(instance string) *walker { return l.walkOf(l.line(instance)) }
 
 func (l *log) walkOf(line *timeline) *walker {
-	return &walker{log: l, line: line, state: make(map[key]Pod)}
+	return &walker{log: l, line: line, state: make(map[key]Pod), firsts: make(map[string]time.Time)}
 }
 
 // lineOf returns the instance of a revision; nil if the log does not have it.
@@ -272,15 +276,10 @@ func (w *walker) step() (e *entry, follows bool) {
 	revision := w.line.points[w.next]
 	w.next++
 	if e = w.line.entries[revision]; e != nil {
-		unsent := int64(0)
-		if !e.time.Equal(w.set) {
-			w.set, w.pods = e.time, 0
-			if w.log.opts.Durable { // a bookmark that nobody got before a restart is not sent after it
-				unsent = 1
-			}
-		}
-		w.pods += len(e.pods)
 		gap := e.first() - w.revision - 1
+		unsent := w.unsent(e)
+		w.began(e, gap)
+		w.pods += len(e.pods)
 		started := w.log.opts.Durable && (gap > restart || gap > 0 && w.next == 2)
 		w.known = w.known && (gap >= 0 && gap <= w.unseen()+unsent || started)
 		apply(w.state, e.op, e.pods)
@@ -292,6 +291,29 @@ func (w *walker) step() (e *entry, follows bool) {
 		w.state, w.known = maps.Clone(state), true
 	}
 	return e, follows
+}
+
+// began notes the start of a set and of a daemon.
+func (w *walker) began(e *entry, gap int64) {
+	if gap > restart {
+		clear(w.firsts)
+	}
+	if !e.time.Equal(w.set) {
+		w.set, w.pods = e.time, 0
+	}
+	if _, there := w.firsts[e.source]; !there && e.op != Bookmark {
+		w.firsts[e.source] = e.time
+	}
+	w.source = e.source
+}
+
+// unsent is 1 if the daemon may have ended before it sent the bookmark before the update. The next
+// one does not send it. There is a bookmark behind the first set of each source.
+func (w *walker) unsent(e *entry) int64 {
+	if first, there := w.firsts[w.source]; w.log.opts.Durable && there && first.Equal(w.set) && !e.time.Equal(w.set) {
+		return 1
+	}
+	return 0
 }
 
 // onlyNode reports whether the node alone may have taken the revisions up to that one.
