@@ -13,8 +13,8 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/journal/store"
 )
 
-// changeSource appends the update of a source that was added or removed. The removed pods and
-// the new bookmark become visible together. The store forgets a removed source.
+// changeSource appends the update of a source that was added or removed. The removed pods come
+// before the bookmark. The store forgets a removed source together with its pods.
 func (j *Journal) changeSource(u config.PodUpdate) {
 	in := &j.intake
 	in.mu.Lock()
