@@ -51,8 +51,8 @@ func newConfigCheckCommand() *cobra.Command {
 		Long: `Check the configuration that the daemon has with these flags. No daemon needs to run.
 
 The command prints every fault with file, line and field, or with the flag. The exit code
-is 1 if there is a fault. The command does not look at the machine: whether there are the
-files, directories and groups that the configuration names is checked when the daemon starts.`,
+is 1 if there is a fault. The command does not look at the machine. Only the daemon checks,
+when it starts, the files, directories and groups that the configuration names.`,
 		Example: `  # Check a file and its drop-ins
   podconfigd config check --config /etc/podconfigd/podconfigd.yaml --config-dir /etc/podconfigd/podconfigd.d`,
 		Args: noArgs,

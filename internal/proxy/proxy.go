@@ -136,9 +136,9 @@ func takesBody(r *http.Request) bool {
 	return isCall(r) || reviews[strings.TrimSuffix(r.URL.Path, "/")]
 }
 
-// awaitBody limits the time for the body of a request. It reads a body that the daemon would not
-// read: the daemon answers at once and closes the connection, and who still sends the body then takes
-// that for a failure, and misses the answer. A client that expects 100 Continue does not send it.
+// awaitBody limits the time for the body of a request. It reads a body that the daemon does not read:
+// the daemon answers at once and closes the connection, and a sender that still writes would take
+// that for a failure and miss the answer. A client that expects 100 Continue sends no body.
 func awaitBody(w http.ResponseWriter, r *http.Request) error {
 	if r.ContentLength == 0 || isCall(r) {
 		return nil

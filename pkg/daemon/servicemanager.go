@@ -121,7 +121,7 @@ func (m *serviceManager) run(ctx context.Context) error {
 			return context.Cause(ctx)
 		case n := <-m.notes:
 			if !m.send(ctx, n.state) {
-				m.ready = false // it may have been told of a reload, and not of its end
+				m.ready = false // it may still wait for the end of a reload: report sends READY=1 again
 			}
 			close(n.sent)
 		case <-ticker.C:
