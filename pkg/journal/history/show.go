@@ -15,29 +15,25 @@ func show(g *access.Grant, r *store.Record) bool {
 	if g == nil || r.Gap != "" || r.Pod.Object == nil {
 		return true
 	}
-	was, before := shown(g, r.Source, &r.Before)
-	is, after := shown(g, r.Source, &r.Pod)
-	if r.Op == config.REMOVE { // Pod is the version before
-		if after == access.None {
-			return false
-		}
-		r.Pod = is
-		// The pod that takes over the name can be hidden.
-		r.Replaced = r.Replaced && g.AtLeast(r.Source, is.Object.Namespace).Level() != access.None
-		return true
-	}
+	var is, was access.Level
+	r.Pod, is = shown(g, r.Source, &r.Pod)
+	r.Before, was = shown(g, r.Source, &r.Before)
+	// From here on, the record has no version that the client may not see.
 	switch {
-	case after == access.None && (before == access.None || r.Op == config.ADD):
-		return false // in an ADD, Before is another pod
-	case after == access.None:
-		r.Op, r.Pod, r.Before, r.Replaced = config.REMOVE, was, store.Pod{}, false
-		return true
-	case before == access.None && r.Op != config.ADD:
+	case was == access.None && (is == access.None || r.Op == config.REMOVE): // also a removed pod of which nothing is known
+		return false
+	case is == access.None && r.Op == config.ADD: // Before is another pod
+		return false
+	case r.Op == config.REMOVE: // both are the removed version
+		// The pod that takes over the name can be hidden.
+		r.Replaced = r.Replaced && g.AtLeast(r.Source, r.Pod.Object.Namespace).Level() != access.None
+	case is == access.None:
+		r.Op, r.Pod, r.Replaced = config.REMOVE, r.Before, false
+	case was == access.None && r.Op != config.ADD:
 		r.Op = config.ADD
-	case r.Op != config.ADD && before < access.Full && after < access.Full && access.Same(was.Object, is.Object) && sameFile(was.File, is.File):
+	case r.Op != config.ADD && was < access.Full && is < access.Full && access.Same(r.Before.Object, r.Pod.Object) && sameFile(r.Before.File, r.Pod.File):
 		return false
 	}
-	r.Pod, r.Before = is, was
 	return true
 }
 
