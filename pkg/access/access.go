@@ -21,7 +21,7 @@ type Level int
 const (
 	// None hides the pod.
 	None Level = iota
-	// Metadata has names, UID, labels, node and status.
+	// Metadata has names, UID, labels, node, and of the status whether and where the pod runs.
 	Metadata
 	// Redacted has all but the values of environment variables, args, commands, and the
 	// annotations that the rule does not list. The names of secrets stay.

@@ -139,6 +139,10 @@ func redactVolume(v *v1.Volume) {
 		v.AzureDisk = new(*s)
 		v.AzureDisk.DataDiskURI = ""
 	}
+	if s := v.ScaleIO; s != nil {
+		v.ScaleIO = new(*s)
+		v.ScaleIO.Gateway = ""
+	}
 	if s := v.Ephemeral; s != nil && s.VolumeClaimTemplate != nil {
 		v.Ephemeral = new(*s)
 		v.Ephemeral.VolumeClaimTemplate = new(*s.VolumeClaimTemplate)
@@ -182,9 +186,9 @@ func redactState(s *v1.ContainerState) {
 }
 
 // metadata returns the names, UID, labels, node and status of the pod, and the names of its
-// containers, which the status has too.
+// containers, which the status has too. What is new in the API is not in it.
 func metadata(pod *v1.Pod) *v1.Pod {
-	out := &v1.Pod{Status: pod.Status}
+	out := &v1.Pod{Status: metadataStatus(&pod.Status)}
 	out.Name, out.GenerateName, out.Namespace, out.UID, out.Labels = pod.Name, pod.GenerateName, pod.Namespace, pod.UID, pod.Labels
 	out.CreationTimestamp, out.DeletionTimestamp = pod.CreationTimestamp, pod.DeletionTimestamp
 	out.DeletionGracePeriodSeconds = pod.DeletionGracePeriodSeconds
@@ -193,6 +197,40 @@ func metadata(pod *v1.Pod) *v1.Pod {
 	nameOnly := func(c *v1.Container) { *c = v1.Container{Name: c.Name, RestartPolicy: c.RestartPolicy} }
 	out.Spec.InitContainers = each(pod.Spec.InitContainers, nameOnly)
 	out.Spec.Containers = each(pod.Spec.Containers, nameOnly)
-	redactStatus(&out.Status)
+	return out
+}
+
+// metadataStatus returns what says whether and where the pod runs. Messages have parts of commands,
+// and the resources of evicted pods.
+func metadataStatus(s *v1.PodStatus) v1.PodStatus {
+	return v1.PodStatus{
+		Phase: s.Phase, Reason: s.Reason, StartTime: s.StartTime, NominatedNodeName: s.NominatedNodeName,
+		HostIP: s.HostIP, HostIPs: s.HostIPs, PodIP: s.PodIP, PodIPs: s.PodIPs,
+		Conditions: each(s.Conditions, func(c *v1.PodCondition) {
+			*c = v1.PodCondition{Type: c.Type, Status: c.Status, Reason: c.Reason, LastProbeTime: c.LastProbeTime, LastTransitionTime: c.LastTransitionTime}
+		}),
+		InitContainerStatuses:      each(s.InitContainerStatuses, metadataContainer),
+		ContainerStatuses:          each(s.ContainerStatuses, metadataContainer),
+		EphemeralContainerStatuses: each(s.EphemeralContainerStatuses, metadataContainer),
+	}
+}
+
+func metadataContainer(c *v1.ContainerStatus) {
+	*c = v1.ContainerStatus{
+		Name: c.Name, Image: c.Image, ImageID: c.ImageID, ContainerID: c.ContainerID, State: metadataState(c.State),
+		LastTerminationState: metadataState(c.LastTerminationState), Ready: c.Ready, Started: c.Started, RestartCount: c.RestartCount,
+	}
+}
+
+func metadataState(s v1.ContainerState) v1.ContainerState {
+	out := v1.ContainerState{Running: s.Running}
+	if w := s.Waiting; w != nil {
+		out.Waiting = &v1.ContainerStateWaiting{Reason: w.Reason}
+	}
+	if t := s.Terminated; t != nil {
+		out.Terminated = &v1.ContainerStateTerminated{
+			ExitCode: t.ExitCode, Signal: t.Signal, Reason: t.Reason, StartedAt: t.StartedAt, FinishedAt: t.FinishedAt, ContainerID: t.ContainerID,
+		}
+	}
 	return out
 }

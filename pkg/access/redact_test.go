@@ -1,95 +1,38 @@
 package access
 
 import (
-	"encoding/json"
 	"flag"
 	"fmt"
 	"os"
 	"reflect"
-	"slices"
 	"strings"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/podconfigd/podconfigd/internal/testutil/canary"
 )
 
 var update = flag.Bool("update", false, "write testdata")
 
-// fill sets each field of a value to something that has its path: each list and map has one
-// element.
-func fill(v reflect.Value, path string, depth int) {
-	if depth > 24 { // fieldsV1 and the like do not nest deeper
-		return
-	}
-	switch v.Kind() {
-	case reflect.Pointer:
-		v.Set(reflect.New(v.Type().Elem()))
-		fill(v.Elem(), path, depth+1)
-	case reflect.Struct:
-		for i := range v.NumField() {
-			f := v.Type().Field(i)
-			if !f.IsExported() {
-				continue
-			}
-			name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-			below := path + "." + name
-			if name == "" {
-				below = path
-			}
-			fill(v.Field(i), below, depth+1)
-		}
-	case reflect.Slice:
-		if v.Type().Elem().Kind() == reflect.Uint8 {
-			v.SetBytes([]byte(`{"canary":"` + path + `"}`))
-			return
-		}
-		v.Set(reflect.MakeSlice(v.Type(), 1, 1))
-		fill(v.Index(0), path+"[]", depth+1)
-	case reflect.Map:
-		v.Set(reflect.MakeMap(v.Type()))
-		key, value := reflect.New(v.Type().Key()).Elem(), reflect.New(v.Type().Elem()).Elem()
-		key.SetString("key")
-		fill(value, path+"{}", depth+1)
-		v.SetMapIndex(key, value)
-	case reflect.String:
-		v.SetString("canary:" + path + "?query")
-	case reflect.Int32, reflect.Int64, reflect.Int:
-		v.SetInt(1)
-	case reflect.Bool:
-		v.SetBool(true)
-	}
-}
-
-// canaries returns the paths that a pod still has, and checks the pod as JSON.
-func canaries(t *testing.T, pod *v1.Pod) string {
-	t.Helper()
-	data, err := json.MarshalIndent(pod, "", " ")
-	if err != nil {
-		t.Fatal(err)
-	}
-	seen := make(map[string]bool)
-	for _, part := range strings.Split(string(data), "canary:")[1:] {
-		path, _, _ := strings.Cut(part, `"`)
-		seen[strings.TrimPrefix(path, ".")] = true
-	}
-	paths := make([]string, 0, len(seen))
-	for path := range seen {
-		paths = append(paths, path)
-	}
-	slices.Sort(paths)
-	return strings.Join(paths, "\n") + "\n"
-}
-
-// Each text of a pod that a form keeps is listed in testdata. A new field of the Kubernetes API is
-// in none of the lists, so it is looked at before it is shown. A path without ?query has lost its
-// query.
-func TestWhatFormsKeep(t *testing.T) {
+// filled returns a pod in which each field is set.
+func filled() *v1.Pod {
 	whole := new(v1.Pod)
-	fill(reflect.ValueOf(whole).Elem(), "", 0)
+	canary.Fill(whole)
+	return whole
+}
+
+// kept returns the paths of the fields that a pod has, a line each.
+func kept(pod *v1.Pod) string { return strings.Join(canary.Fields(pod), "\n") + "\n" }
+
+// Each field of a pod that a form keeps is listed in testdata. A new field of the Kubernetes API is
+// in none of the lists, so it is looked at before it is shown.
+func TestWhatFormsKeep(t *testing.T) {
+	whole := filled()
 	before := whole.DeepCopy()
 	for _, level := range []Level{Redacted, Metadata} {
 		form := formOf(level, nil)
-		got := canaries(t, form.Apply(whole))
+		got := kept(form.Apply(whole))
 		file := fmt.Sprintf("testdata/%v.txt", level)
 		if *update {
 			if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
@@ -115,33 +58,51 @@ func TestWhatFormsKeep(t *testing.T) {
 // The fields that must not be shown, by name, in case that the list of those that stay is updated
 // without a look.
 func TestWhatRedactedHides(t *testing.T) {
-	whole := new(v1.Pod)
-	fill(reflect.ValueOf(whole).Elem(), "", 0)
-	got := canaries(t, formOf(Redacted, nil).Apply(whole))
+	whole := filled()
+	got := kept(formOf(Redacted, nil).Apply(whole))
 	for _, container := range []string{"initContainers", "containers", "ephemeralContainers"} {
 		for _, field := range []string{
-			".command[]", ".args[]", ".env[].value?", ".livenessProbe.exec.", ".readinessProbe.exec.", ".startupProbe.exec.",
+			".command[]", ".args[]", ".env[].value\n", ".livenessProbe.exec.", ".readinessProbe.exec.", ".startupProbe.exec.",
 			".lifecycle.postStart.exec.", ".lifecycle.preStop.exec.", ".livenessProbe.httpGet.httpHeaders", ".readinessProbe.httpGet.httpHeaders",
-			".lifecycle.postStart.httpGet.httpHeaders", ".livenessProbe.httpGet.path?", ".securityContext.windowsOptions.gmsaCredentialSpec?",
+			".lifecycle.postStart.httpGet.httpHeaders", ".livenessProbe.httpGet.path\n", ".securityContext.windowsOptions.gmsaCredentialSpec\n",
 		} {
 			if strings.Contains(got, "spec."+container+"[]"+field) {
 				t.Errorf("%s%s is shown", container, field)
 			}
 		}
-		for _, field := range []string{".env[].name?", ".env[].valueFrom.secretKeyRef.name?", ".envFrom[].secretRef.name?", ".image?"} {
+		for _, field := range []string{".env[].name\n", ".env[].valueFrom.secretKeyRef.name\n", ".envFrom[].secretRef.name\n", ".image\n", ".livenessProbe.httpGet.path (without query)\n"} {
 			if !strings.Contains(got, "spec."+container+"[]"+field) {
 				t.Errorf("%s%s is not shown", container, field)
 			}
 		}
 	}
-	for _, field := range []string{"metadata.annotations", "metadata.managedFields", ".message?\nstatus.containerStatuses", "csi.volumeAttributes", "flexVolume.options", "userAnnotations", "gitRepo.repository"} {
+	for _, field := range []string{"metadata.annotations", "metadata.managedFields", "csi.volumeAttributes", "flexVolume.options", "userAnnotations", "gitRepo.repository", "scaleIO.gateway", "azureDisk.diskURI"} {
 		if strings.Contains(got, field) {
 			t.Errorf("%s is shown", field)
 		}
 	}
 	for _, field := range []string{"status.containerStatuses[].state.terminated.message", "status.initContainerStatuses[].lastState.terminated.message", "status.containerStatuses[].state.waiting.message"} {
-		if strings.Contains(got, field) || strings.Contains(canaries(t, formOf(Metadata, nil).Apply(whole)), field) {
+		if strings.Contains(got, field) || strings.Contains(kept(formOf(Metadata, nil).Apply(whole)), field) {
 			t.Errorf("%s is shown", field)
+		}
+	}
+}
+
+// The view metadata has of a container what says whether it runs, and nothing of its spec but the
+// name.
+func TestWhatMetadataHides(t *testing.T) {
+	got := kept(formOf(Metadata, nil).Apply(filled()))
+	for _, part := range []string{"essage", "olume", "user", "esources", "laims", "qosClass", "stopSignal", "ports", "env", "annotations", "ownerReferences"} {
+		if strings.Contains(got, part) {
+			t.Errorf("something with %q is shown", part)
+		}
+	}
+	for _, field := range []string{
+		"status.phase", "status.podIPs[].ip", "status.conditions[].reason", "status.containerStatuses[].containerID", "status.containerStatuses[].imageID",
+		"status.initContainerStatuses[].restartCount", "status.ephemeralContainerStatuses[].lastState.terminated.exitCode", "spec.containers[].name",
+	} {
+		if !strings.Contains(got, field+"\n") {
+			t.Errorf("%s is not shown", field)
 		}
 	}
 }

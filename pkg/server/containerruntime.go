@@ -19,13 +19,19 @@ func (s *Server) containerRuntime(w http.ResponseWriter, _ *http.Request, scope 
 			"there is no container runtime: name one with --container-runtime-endpoint")
 		return
 	}
-	runtime := s.opts.Runtime()
-	runtime.Pods = slices.DeleteFunc(runtime.Pods, func(p v1alpha1.RuntimePod) bool {
-		return !scope.SeesRuntimePod(types.UID(p.UID), p.Namespace)
-	})
+	runtime := s.runtimePods(scope)
 	if err := scope.Err(); err != nil {
 		answerError(w, err)
 		return
 	}
 	respond.JSON(w, runtime)
+}
+
+// runtimePods returns the pods of the container runtime that the client sees.
+func (s *Server) runtimePods(scope *view.Scope) v1alpha1.RuntimePods {
+	runtime := s.opts.Runtime()
+	runtime.Pods = slices.DeleteFunc(runtime.Pods, func(p v1alpha1.RuntimePod) bool {
+		return !scope.SeesRuntimePod(types.UID(p.UID), p.Namespace)
+	})
+	return runtime
 }

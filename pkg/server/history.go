@@ -14,6 +14,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
+	"github.com/podconfigd/podconfigd/pkg/access"
 	"github.com/podconfigd/podconfigd/pkg/journal/history"
 	"github.com/podconfigd/podconfigd/pkg/journal/view"
 	"github.com/podconfigd/podconfigd/pkg/server/internal/respond"
@@ -32,6 +33,19 @@ var errNoHistory = errors.New("there is no history: start podconfigd with --stat
 
 // errHistoryCompacted is the answer to a token whose next page is gone.
 var errHistoryCompacted = errors.New("the changes after the previous page were deleted, because they were too old or too large: request the history from the start")
+
+// hiddenGap replaces the reason of a gap, which can be an error, and errHiddenHistory an error, for a
+// client that does not see everything.
+const hiddenGap = "changes are missing: the access rules hide the reason"
+
+var errHiddenHistory = errors.New("reading the history failed: the access rules hide the error")
+
+func hideHistoryError(grant *access.Grant, err error) error {
+	if err == nil || grant == nil || errors.Is(err, history.ErrCompacted) {
+		return err
+	}
+	return errHiddenHistory
+}
 
 // history answers with a page of the changes on disk.
 func (s *Server) history(w http.ResponseWriter, r *http.Request, scope *view.Scope) {
@@ -103,8 +117,11 @@ func historyPage[T any](ctx context.Context, s *Server, scope *view.Scope, query
 	}
 	last := query.opts.After
 	for record, err := range s.opts.History(query.opts) {
-		if err := cmp.Or(err, context.Cause(ctx)); err != nil {
+		if err := cmp.Or(hideHistoryError(query.opts.Grant, err), context.Cause(ctx)); err != nil {
 			return nil, "", err
+		}
+		if record.Gap != "" && query.opts.Grant != nil {
+			record.Gap = hiddenGap
 		}
 		if record.Revision > last.Revision && (len(page) >= query.limit || size >= historyPageBytes) {
 			return page, query.token(last), nil

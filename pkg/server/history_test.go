@@ -388,6 +388,31 @@ func TestHistoryOfRedactedPods(t *testing.T) {
 	}
 }
 
+// A client that does not see everything sees a gap, and that reading failed. The reasons are texts of
+// errors.
+func TestHistoryHidesFaults(t *testing.T) {
+	var fault error
+	d := serveWithLimits(t, journal.Options{}, Limits{}, func(o *Options) {
+		o.Policy = access.NewPolicy([]access.Rule{me(access.Redacted)})
+		o.History = func(history.Options) iter.Seq2[*v1alpha1.HistoryRecord, error] {
+			return func(yield func(*v1alpha1.HistoryRecord, error) bool) {
+				_ = yield(&v1alpha1.HistoryRecord{Gap: "secret"}, nil) && fault != nil && yield(nil, fault)
+			}
+		}
+	})
+	api := podconfigd.NewPodConfigClient(d.grpc(t, d.socket))
+	for range 2 {
+		code, body := d.get(t, "/v1alpha1/history")
+		page, err := api.History(t.Context(), new(podconfigd.HistoryRequest))
+		for protocol, answer := range map[string]string{"HTTP": body, "gRPC": fmt.Sprint(page, err)} {
+			if !strings.Contains(answer, "the access rules hide the") || strings.Contains(answer, "secret") {
+				t.Errorf("with the error %v, over %s: %d %s", fault, protocol, code, answer)
+			}
+		}
+		fault = errors.New("secret")
+	}
+}
+
 func TestNoHistory(t *testing.T) {
 	d := serveJournal(t, journal.Options{})
 	if code, body := d.get(t, "/v1alpha1/history"); code != http.StatusNotFound || !strings.Contains(body, "start podconfigd with --state-dir") {

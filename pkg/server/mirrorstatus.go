@@ -12,7 +12,7 @@ import (
 // mirrorStatusFor returns the status of mirror pods without what the client may not see. pods
 // are those that it sees.
 func mirrorStatusFor(all *v1alpha1.MirrorStatus, grant *access.Grant, pods []*journal.Pod) *v1alpha1.MirrorStatus {
-	some := &v1alpha1.MirrorStatus{Waiting: all.Waiting}
+	some := &v1alpha1.MirrorStatus{Waiting: hide(all.Waiting)}
 	levels := make(map[types.NamespacedName]access.Level)
 	for _, p := range pods {
 		name := types.NamespacedName{Namespace: p.Object.Namespace, Name: p.Object.Name}
@@ -28,13 +28,15 @@ func mirrorStatusFor(all *v1alpha1.MirrorStatus, grant *access.Grant, pods []*jo
 		some.Stopped = &v1alpha1.MirrorStop{Reason: hiddenError, Since: all.Stopped.Since, Until: all.Stopped.Until}
 	}
 	for _, problem := range all.Problems {
-		switch level := levels[types.NamespacedName{Namespace: problem.Namespace, Name: problem.Name}]; {
-		case level == access.None:
+		level := levels[types.NamespacedName{Namespace: problem.Namespace, Name: problem.Name}]
+		if level == access.None {
 			continue
-		case level < access.Full:
-			problem.Message = hiddenError
 		}
-		some.Problems = append(some.Problems, problem)
+		seen := v1alpha1.MirrorProblem{Namespace: problem.Namespace, Name: problem.Name, Message: hiddenError, Since: problem.Since}
+		if level == access.Full {
+			seen.Message = problem.Message
+		}
+		some.Problems = append(some.Problems, seen)
 	}
 	return some
 }

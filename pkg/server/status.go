@@ -2,7 +2,6 @@ package server
 
 import (
 	"net/http"
-	"slices"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/pkg/access"
@@ -17,13 +16,17 @@ func (s *Server) status(w http.ResponseWriter, r *http.Request) {
 // hiddenError replaces an error that can quote what the client may not see.
 const hiddenError = "the access rules hide the error"
 
+// hiddenPlace replaces the path or URL of a source.
+const hiddenPlace = "<hidden>"
+
 // statusFor returns the status without what the client may not see. It counts the pods that the
-// client sees.
+// client sees. For a client that does not see everything, it is made of what is listed here, so
+// that nothing new is shown without a look.
 func (s *Server) statusFor(scope *view.Scope) v1alpha1.Status {
-	status := s.opts.Status()
+	all := s.opts.Status()
 	grant := scope.Grant()
 	if grant == nil {
-		return status
+		return all
 	}
 	state, _ := scope.State(view.Selector{}, nil) // with an error, it has no pods
 	pods := state.Pods
@@ -34,34 +37,92 @@ func (s *Server) statusFor(scope *view.Scope) v1alpha1.Status {
 		}
 		levels[p.Source][podID{p.Object.Namespace, p.Object.Name, string(p.Object.UID)}] = grant.Of(p.Source, p.Object).Level()
 	}
-	status.Pods = len(pods)
-	status.Sources = slices.Clone(status.Sources)
-	for i := range status.Sources {
-		source := &status.Sources[i]
-		seen := levels[source.Name]
-		source.Pods = len(seen)
-		source.LastError = hide(source.LastError)
-		if f := source.File; f != nil {
-			source.File = new(*f)
-			source.File.Manifests, source.File.ManifestsOmitted = verdicts(f.Manifests, seen), nil
+	some := v1alpha1.Status{
+		Instance: all.Instance, Revision: all.Revision, Compacted: all.Compacted, Ready: all.Ready,
+		NodeName: all.NodeName, StartTime: all.StartTime, Pods: len(pods), Subscribers: []v1alpha1.Subscriber{},
+	}
+	for i := range all.Sources {
+		some.Sources = append(some.Sources, sourceStatusFor(&all.Sources[i], grant, levels[all.Sources[i].Name]))
+	}
+	if r := all.Runtime; r != nil {
+		some.Runtime = s.runtimeStatusFor(r, scope)
+	}
+	if a := all.State; a != nil {
+		some.State = &v1alpha1.StateStatus{
+			Dir: a.Dir, Stored: a.Stored, FailedSince: a.FailedSince, LastError: hide(a.LastError), Segments: a.Segments, Bytes: a.Bytes,
 		}
-		if h := source.HTTP; h != nil {
-			source.HTTP = new(*h)
-			source.HTTP.Manifests, source.HTTP.ManifestsOmitted = verdicts(h.Manifests, seen), nil
+	}
+	if m := all.MirrorPods; m != nil {
+		some.MirrorPods = mirrorStatusFor(m, grant, pods)
+	}
+	if uid := scope.Subject().UID; uid != nil {
+		for i := range all.Subscribers {
+			if other := &all.Subscribers[i]; other.UID != nil && *other.UID == *uid {
+				some.Subscribers = append(some.Subscribers, *other)
+			}
 		}
 	}
-	if r := status.Runtime; r != nil {
-		status.Runtime = new(*r)
-		status.Runtime.LastError, status.Runtime.EventsError = hide(r.LastError), hide(r.EventsError)
+	return some
+}
+
+// sourceStatusFor returns the status of a source to a client that sees the pods in seen. Where the
+// source reads is part of its pods that are not reduced to their metadata. Other numbers than that
+// of the pods are shown to a client that sees every pod of the source.
+func sourceStatusFor(all *v1alpha1.SourceStatus, grant *access.Grant, seen map[podID]access.Level) v1alpha1.SourceStatus {
+	some := v1alpha1.SourceStatus{
+		Name: all.Name, Seen: all.Seen, Restored: all.Restored, Degraded: all.Degraded, DegradedSince: all.DegradedSince,
+		LastError: hide(all.LastError), LastChange: all.LastChange, Pods: len(seen),
 	}
-	if m := status.MirrorPods; m != nil {
-		status.MirrorPods = mirrorStatusFor(m, grant, pods)
+	most := access.None
+	for _, level := range seen {
+		most = max(most, level)
 	}
-	uid := scope.Subject().UID
-	status.Subscribers = slices.DeleteFunc(slices.Clone(status.Subscribers), func(other v1alpha1.Subscriber) bool {
-		return uid == nil || other.UID == nil || *other.UID != *uid
-	})
-	return status
+	where := func(path string) string {
+		if most < access.Redacted {
+			return hiddenPlace
+		}
+		return path
+	}
+	every := grant.AtLeast(all.Name, "").Level() > access.None
+	if every {
+		some.Held = all.Held
+	}
+	if f := all.File; f != nil {
+		some.File = &v1alpha1.FileStatus{
+			Path: where(f.Path), Absent: f.Absent, Watch: f.Watch, WatchError: hide(f.WatchError), Manifests: verdicts(f.Manifests, seen),
+		}
+		if every {
+			some.File.Overflows, some.File.Settling = f.Overflows, f.Settling
+		}
+	}
+	if h := all.HTTP; h != nil {
+		some.HTTP = &v1alpha1.HTTPStatus{URL: where(h.URL), LastSuccess: h.LastSuccess, Manifests: verdicts(h.Manifests, seen)}
+	}
+	if a := all.API; a != nil {
+		some.API = &v1alpha1.APIStatus{
+			Server: where(a.Server), NodeKnown: a.NodeKnown, Connected: a.Connected, LastList: a.LastList, LastEvent: a.LastEvent,
+			Relists: a.Relists, WatchRestarts: a.WatchRestarts,
+		}
+	}
+	return some
+}
+
+// runtimeStatusFor returns the status of the container runtime, with the number of pods and containers
+// that the client sees. The metrics have the other numbers too.
+func (s *Server) runtimeStatusFor(all *v1alpha1.RuntimeStatus, scope *view.Scope) *v1alpha1.RuntimeStatus {
+	some := &v1alpha1.RuntimeStatus{
+		Endpoint: all.Endpoint, Events: all.Events, EventsError: hide(all.EventsError), Healthy: all.Healthy,
+		LastRelist: all.LastRelist, LastError: hide(all.LastError), Relists: all.Relists, RelistErrors: all.RelistErrors,
+		RelistP50Seconds: all.RelistP50Seconds, RelistP99Seconds: all.RelistP99Seconds,
+		Received: all.Received, Fallbacks: all.Fallbacks, Emitted: all.Emitted,
+	}
+	if s.opts.Runtime != nil {
+		for _, p := range s.runtimePods(scope).Pods {
+			some.Pods++
+			some.Containers += len(p.Containers)
+		}
+	}
+	return some
 }
 
 func hide(err string) string {
@@ -84,13 +145,14 @@ func verdicts(all []v1alpha1.Manifest, seen map[podID]access.Level) []v1alpha1.M
 		if level == access.None {
 			continue
 		}
-		if level < access.Redacted {
-			m.Path = ""
+		verdict := v1alpha1.Manifest{State: m.State, Namespace: m.Namespace, Name: m.Name, UID: m.UID, Reason: m.Reason}
+		if level >= access.Redacted {
+			verdict.Path = m.Path
 		}
-		if level < access.Full {
-			m.Message, m.Warnings = "", nil
+		if level >= access.Full {
+			verdict.Message, verdict.Warnings = m.Message, m.Warnings
 		}
-		some = append(some, m)
+		some = append(some, verdict)
 	}
 	return some
 }
