@@ -23,7 +23,8 @@ Of root's capabilities it needs CAP_CHOWN.
 
 A directory that belongs to the user already stays as it is. Otherwise, the user gets the files
 of podconfigd in it too. If there is anything else in it, nothing is changed and it is an error:
-give podconfigd a directory of its own. A symbolic link in place of a directory is an error too.`,
+give podconfigd a directory of its own. A symbolic link in place of a directory is an error too,
+and so is a file with a second name (a hard link).`,
 		Example: `  # Create the directories for a daemon that runs as user and group 65532
   podconfigd prepare --owner 65532:65532 /run/podconfigd /var/lib/podconfigd`,
 		Args: someArgs("DIR", 0),

@@ -9,7 +9,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
 // Owner is a user and a group.
@@ -37,8 +38,8 @@ var (
 // directory that belongs to the owner stays as it is.
 //
 // A directory with something that made does not know is an error that changes nothing: it is one
-// of the system, or of another program. A symbolic link in place of the directory is an error too.
-// Of root's capabilities, Give needs CAP_CHOWN only.
+// of the system, or of another program. So is a symbolic link in place of the directory, and a file
+// that has another name elsewhere. Of root's capabilities, Give needs CAP_CHOWN only.
 func Give(dir string, owner Owner, made func(fs.DirEntry) bool) error {
 	if dir == "" {
 		return errNoDirectory
@@ -46,17 +47,15 @@ func Give(dir string, owner Owner, made func(fs.DirEntry) bool) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("creating a directory for %s: %w", owner, err)
 	}
-	info, err := os.Lstat(dir)
+	top, err := os.OpenFile(dir, unix.O_PATH|unix.O_NOFOLLOW|unix.O_DIRECTORY, 0)
+	if errors.Is(err, unix.ENOTDIR) { // a link: another user may have made it
+		return fmt.Errorf("giving %s to %s: %w", dir, owner, errNotDirectory)
+	}
 	if err != nil {
 		return fmt.Errorf("giving a directory to %s: %w", owner, err)
 	}
-	if !info.IsDir() { // a link: another user may have made it
-		return fmt.Errorf("giving %s to %s: %w", dir, owner, errNotDirectory)
-	}
-	if has(info, owner) {
-		return nil
-	}
-	err = give(dir, info, owner, made)
+	defer top.Close()
+	err = give(top, owner, made)
 	if errors.Is(err, fs.ErrPermission) {
 		err = fmt.Errorf("%w; run as root with CAP_CHOWN", err)
 	}
@@ -66,84 +65,93 @@ func Give(dir string, owner Owner, made func(fs.DirEntry) bool) error {
 	return nil
 }
 
-func has(info fs.FileInfo, owner Owner) bool { return ownerOf(info) == owner }
+func ownerOf(f *os.File) (Owner, error) {
+	var stat unix.Stat_t
+	err := unix.Fstat(int(f.Fd()), &stat)
+	return Owner{int(stat.Uid), int(stat.Gid)}, err
+}
 
-func ownerOf(info fs.FileInfo) Owner {
-	stat, ok := info.Sys().(*syscall.Stat_t)
-	if !ok { // never on Linux
-		return Owner{-1, -1}
+// chown gives the file itself. Its name may have another file since it was opened.
+func chown(f *os.File, to Owner) error {
+	return unix.Fchownat(int(f.Fd()), "", to.UID, to.GID, unix.AT_EMPTY_PATH)
+}
+
+// give gives the directory. Without CAP_DAC_OVERRIDE, root has to take a directory first that only
+// another user may read. It goes back if it can't be given.
+func give(top *os.File, owner Owner, made func(fs.DirEntry) bool) error {
+	before, err := ownerOf(top)
+	if err != nil || before == owner {
+		return err
 	}
-	return Owner{int(stat.Uid), int(stat.Gid)}
+	err = giveAll(top, owner, made)
+	self := Owner{os.Geteuid(), os.Getegid()}
+	if !errors.Is(err, fs.ErrPermission) || before.UID == self.UID {
+		return err
+	}
+	if err := chown(top, self); err != nil {
+		return err
+	}
+	if err := giveAll(top, owner, made); err != nil {
+		return errors.Join(err, chown(top, before))
+	}
+	return nil
 }
 
 // lostAndFound is in the top directory of a file system, and is the system's.
 const lostAndFound = "lost+found"
 
-// give gives the directory last, so that an interrupted one is given again. It follows no symbolic
-// link.
-func give(dir string, info fs.FileInfo, owner Owner, made func(fs.DirEntry) bool) error {
-	root, entries, err := list(dir, info)
-	if errors.Is(err, fs.ErrPermission) {
-		return giveForeign(dir, info, owner, made)
-	}
+// giveAll gives the directory last, so that an interrupted one is given again.
+func giveAll(top *os.File, owner Owner, made func(fs.DirEntry) bool) error {
+	dir, err := openAt(top, ".", unix.O_RDONLY|unix.O_DIRECTORY)
 	if err != nil {
 		return err
 	}
-	defer root.Close()
+	defer dir.Close()
+	entries, err := dir.ReadDir(-1)
+	if err != nil {
+		return err
+	}
+	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
 	entries = slices.DeleteFunc(entries, func(e fs.DirEntry) bool { return e.Name() == lostAndFound && e.IsDir() })
 	for _, entry := range entries {
 		if !made(entry) {
 			return fmt.Errorf("podconfigd did not create %q in it: give a directory that only podconfigd uses", entry.Name())
 		}
 	}
-	for _, entry := range entries {
-		if err := root.Lchown(entry.Name(), owner.UID, owner.GID); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
+	for _, changes := range []bool{false, true} { // what is refused changes nothing
+		for _, entry := range entries {
+			if err := giveFile(dir, entry.Name(), owner, changes); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return err
+			}
 		}
 	}
-	return root.Lchown(".", owner.UID, owner.GID)
+	return chown(top, owner)
 }
 
-// giveForeign gives a directory that only another user may read. Without CAP_DAC_OVERRIDE, root
-// has to take it first. It goes back if it can't be given.
-func giveForeign(dir string, info fs.FileInfo, owner Owner, made func(fs.DirEntry) bool) error {
-	self, before := Owner{os.Geteuid(), os.Getegid()}, ownerOf(info)
-	if before.UID == self.UID { // it may not read its own directory
-		return fs.ErrPermission
-	}
-	if err := os.Lchown(dir, self.UID, self.GID); err != nil {
+// giveFile gives a file of a directory, or only checks whether it can be given. It follows no link.
+func giveFile(dir *os.File, name string, owner Owner, changes bool) error {
+	f, err := openAt(dir, name, unix.O_PATH)
+	if err != nil {
 		return err
 	}
-	taken, err := os.Lstat(dir)
-	if err == nil && !os.SameFile(taken, info) {
-		err = errNotDirectory
+	defer f.Close()
+	var stat unix.Stat_t
+	if err := unix.Fstat(int(f.Fd()), &stat); err != nil {
+		return err
 	}
-	if err == nil {
-		err = give(dir, taken, owner, made)
+	if stat.Nlink > 1 {
+		return fmt.Errorf("%q in it has another name elsewhere (a hard link): remove the name in the directory", name)
 	}
-	if err != nil {
-		err = errors.Join(err, os.Lchown(dir, before.UID, before.GID))
+	if !changes {
+		return nil
 	}
-	return err
+	return chown(f, owner)
 }
 
-// list lists the directory of info.
-func list(dir string, info fs.FileInfo) (*os.Root, []fs.DirEntry, error) {
-	root, err := os.OpenRoot(dir)
+func openAt(dir *os.File, name string, flags int) (*os.File, error) {
+	fd, err := unix.Openat(int(dir.Fd()), name, flags|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	opened, err := root.Stat(".")
-	if err == nil && !os.SameFile(opened, info) { // it was replaced
-		err = errNotDirectory
-	}
-	var entries []fs.DirEntry
-	if err == nil {
-		entries, err = fs.ReadDir(root.FS(), ".")
-	}
-	if err != nil {
-		_ = root.Close() // the first error is the one to report
-		return nil, nil, err
-	}
-	return root, entries, nil
+	return os.NewFile(uintptr(fd), name), nil
 }

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 func TestParseOwner(t *testing.T) {
@@ -154,11 +156,38 @@ func TestFaultsOfGive(t *testing.T) {
 
 func expectOwner(t *testing.T, path string, want Owner) {
 	t.Helper()
-	info, err := os.Lstat(path)
-	if err != nil {
+	var stat unix.Stat_t
+	if err := unix.Lstat(path, &stat); err != nil {
 		t.Fatal(err)
 	}
-	if !has(info, want) {
-		t.Errorf("%s (%v) does not belong to %s: %+v", path, info.Mode()&fs.ModeType, want, info.Sys())
+	if got := (Owner{int(stat.Uid), int(stat.Gid)}); got != want {
+		t.Errorf("%s belongs to %s, want %s", path, got, want)
+	}
+}
+
+// A file of the directory can be another name of a file elsewhere, for example of the passwords of
+// the system. Nothing is given then.
+func TestGiveFilesWithOneNameOnly(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("giving files to another user takes root")
+	}
+	outside := filepath.Join(t.TempDir(), "shadow")
+	dir := filepath.Join(filepath.Dir(outside), "dir")
+	first, second := filepath.Join(dir, "our-a"), filepath.Join(dir, "our-b")
+	if err := errors.Join(os.WriteFile(outside, nil, 0o600), os.Mkdir(dir, 0o700), os.WriteFile(first, nil, 0o600), os.Link(outside, second)); err != nil {
+		t.Fatal(err)
+	}
+	for _, before := range []Owner{{0, 0}, {7, 8}} {
+		if err := os.Chown(dir, before.UID, before.GID); err != nil {
+			t.Fatal(err)
+		}
+		err := Give(dir, Owner{65532, 65532}, made)
+		want := "giving " + dir + ` to 65532:65532: "our-b" in it has another name elsewhere (a hard link): remove the name in the directory`
+		if err == nil || err.Error() != want {
+			t.Errorf("got %v, want %s", err, want)
+		}
+		expectOwner(t, dir, before)
+		expectOwner(t, first, Owner{0, 0})
+		expectOwner(t, outside, Owner{0, 0})
 	}
 }

@@ -80,7 +80,7 @@ func (f servedRules) write(text string) error {
 		return nil
 	}
 	temp := f.path + newSuffix
-	err := os.WriteFile(temp, []byte(text), 0o600)
+	err := writeNew(temp, text)
 	if err == nil {
 		err = os.Rename(temp, f.path)
 	}
@@ -89,6 +89,20 @@ func (f servedRules) write(text string) error {
 		return fmt.Errorf("writing the fingerprint of the access rules: %w", err)
 	}
 	return nil
+}
+
+// writeNew writes a new file. What is in its place is left from an earlier run, or a link; it is
+// replaced.
+func writeNew(name, text string) error {
+	if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	file, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = file.WriteString(text)
+	return errors.Join(err, file.Close())
 }
 
 // setAccess replaces the access rules while the daemon runs. The rules are valid.

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
@@ -54,5 +55,24 @@ func TestRulesOfTheLastRun(t *testing.T) {
 	none := (&state{}).servedRules()
 	if none.others(some, 100) != 0 || none.set(some, 1) != nil {
 		t.Error("without a state directory, there is something to resume")
+	}
+}
+
+// A link where the file is written first is not followed.
+func TestRulesAreNotWrittenThroughALink(t *testing.T) {
+	dir := t.TempDir()
+	other := filepath.Join(dir, "other")
+	rules := servedRules{filepath.Join(dir, accessRulesName)}
+	if err := errors.Join(os.WriteFile(other, []byte("precious"), 0o600), os.Symlink(other, rules.path+newSuffix)); err != nil {
+		t.Fatal(err)
+	}
+	if err := rules.replacing(); err != nil {
+		t.Error(err)
+	}
+	if data, err := os.ReadFile(other); err != nil || string(data) != "precious" {
+		t.Errorf("the file behind the link has %q now, %v", data, err)
+	}
+	if data, err := os.ReadFile(rules.path); err != nil || string(data) != "unknown\n" {
+		t.Errorf("got %q, %v", data, err)
 	}
 }

@@ -5,10 +5,11 @@ import (
 	"strings"
 
 	"github.com/podconfigd/podconfigd/pkg/journal/store"
+	"github.com/podconfigd/podconfigd/pkg/server"
 )
 
 // MadeFile reports whether an entry of a directory looks like a file that a daemon created: a
-// socket, the revision beside it, or a file of the state directory.
+// socket, its lock, the revision beside it, or a file of the state directory.
 func MadeFile(e fs.DirEntry) bool {
 	name := e.Name()
 	switch {
@@ -16,7 +17,7 @@ func MadeFile(e fs.DirEntry) bool {
 		return true
 	case !e.Type().IsRegular():
 		return false
-	case store.IsFile(name), name == accessRulesName, name == accessRulesName+newSuffix:
+	case store.IsFile(name), server.IsSocketLock(name), name == accessRulesName, name == accessRulesName+newSuffix:
 		return true
 	}
 	_, unfinished, found := strings.Cut(name, revisionSuffix)

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -15,6 +16,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // maxSocketPath is the maximum length of the path of a unix socket on Linux, in bytes.
@@ -88,7 +91,7 @@ func listen(ctx context.Context, opts ListenOptions) (_ *socket, err error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
 	}
-	unlock, err := lockDir(ctx, dir)
+	unlock, err := lockSocket(ctx, opts.Path)
 	if err != nil {
 		return nil, err
 	}
@@ -105,7 +108,7 @@ func listen(ctx context.Context, opts ListenOptions) (_ *socket, err error) {
 			len(opts.Path), len(opts.Path)-(n-maxSocketPath), opts.Flag)
 	}
 	defer func() { err = withoutName(err) }()
-	inner, err := net.ListenUnix("unix", &net.UnixAddr{Name: temp, Net: "unix"})
+	inner, err := bind(ctx, temp, opts.Mode)
 	if err != nil {
 		return nil, err
 	}
@@ -116,13 +119,7 @@ func listen(ctx context.Context, opts ListenOptions) (_ *socket, err error) {
 			_ = os.Remove(temp)
 		}
 	}()
-	if err := os.Chown(temp, opts.owner(), gid); err != nil {
-		return nil, err
-	}
-	if err := os.Chmod(temp, opts.Mode); err != nil {
-		return nil, err
-	}
-	made, err := os.Lstat(temp)
+	made, err := claim(temp, opts.Mode, opts.owner(), gid)
 	if err != nil {
 		return nil, err
 	}
@@ -130,6 +127,51 @@ func listen(ctx context.Context, opts ListenOptions) (_ *socket, err error) {
 		return nil, err
 	}
 	return &socket{UnixListener: inner, file: made}, nil
+}
+
+// bind creates a socket whose file has at most the mode from the start. The umask belongs to the
+// whole process, so it stays, and can take bits away.
+func bind(ctx context.Context, name string, mode fs.FileMode) (*net.UnixListener, error) {
+	config := net.ListenConfig{Control: func(_, _ string, conn syscall.RawConn) error {
+		var failed error
+		err := conn.Control(func(fd uintptr) { failed = unix.Fchmod(int(fd), uint32(mode.Perm())) })
+		return cmp.Or(err, failed)
+	}}
+	made, err := config.Listen(ctx, "unix", name)
+	if err != nil {
+		return nil, err
+	}
+	return made.(*net.UnixListener), nil //nolint:forcetypeassert // it is one for this network
+}
+
+var errNotOurs = errors.New("another process has replaced it: let only the user of podconfigd write to its directory")
+
+// claim gives the file of a socket of this process its mode, owner and group. -1 leaves the owner
+// or the group as it is. Everything is done with the file itself, so a link or another file in its
+// place is an error and stays as it is.
+func claim(name string, mode fs.FileMode, uid, gid int) (fs.FileInfo, error) {
+	file, err := os.OpenFile(name, unix.O_PATH|unix.O_NOFOLLOW, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	info, err := file.Stat()
+	if err != nil {
+		return nil, err
+	}
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	if !ok || info.Mode().Type() != fs.ModeSocket || stat.Nlink != 1 || int(stat.Uid) != os.Geteuid() {
+		return nil, errNotOurs
+	}
+	if info.Mode().Perm() != mode { // only the owner may change it
+		if err := os.Chmod(fmt.Sprintf("/proc/self/fd/%d", file.Fd()), mode); err != nil {
+			return nil, err
+		}
+	}
+	if err := unix.Fchownat(int(file.Fd()), "", uid, gid, unix.AT_EMPTY_PATH); err != nil {
+		return nil, fmt.Errorf("chown: %w", err)
+	}
+	return info, nil
 }
 
 // withoutName removes the temporary name of the socket from an error of the system. The
@@ -177,38 +219,6 @@ func checkFree(ctx context.Context, opts ListenOptions) error {
 // file is from an earlier run, or is gone.
 func isStale(err error) bool {
 	return errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, fs.ErrNotExist)
-}
-
-// lockPatience is how long lockDir waits, and lockRetry the interval between its attempts. A
-// daemon has the lock for milliseconds, but any process that can open the directory can lock it.
-const (
-	lockPatience = 5 * time.Second
-	lockRetry    = 10 * time.Millisecond
-)
-
-var errLocked = errors.New("another process has the lock")
-
-// lockDir prevents other daemons from creating a socket in the directory until unlock is
-// called. It creates no file.
-func lockDir(ctx context.Context, dir string) (unlock func(), err error) {
-	f, err := os.Open(dir)
-	if err != nil {
-		return nil, err
-	}
-	ctx, cancel := context.WithTimeoutCause(ctx, lockPatience, errLocked)
-	defer cancel()
-	for err = syscall.EWOULDBLOCK; errors.Is(err, syscall.EWOULDBLOCK); {
-		if err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err == nil {
-			return func() { _ = f.Close() }, nil // closing it unlocks it
-		}
-		select {
-		case <-ctx.Done():
-			err = context.Cause(ctx)
-		case <-time.After(lockRetry):
-		}
-	}
-	_ = f.Close() // nothing was written
-	return nil, fmt.Errorf("locking %s: %w", dir, err)
 }
 
 func groupID(name string) (int, error) {

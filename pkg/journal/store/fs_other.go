@@ -12,4 +12,4 @@ const noBlock, noFollow = 0, 0
 
 func isLinkOrSocket(error) bool { return false }
 
-func lock(*os.File) error { return errors.ErrUnsupported }
+func lock(string) (*os.File, error) { return nil, errors.ErrUnsupported }

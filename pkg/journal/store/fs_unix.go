@@ -4,9 +4,12 @@ package store
 
 import (
 	"errors"
+	"fmt"
 	"os"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/podconfigd/podconfigd/internal/lockfile"
 )
 
 // noBlock and noFollow make opening a FIFO return at once, and opening a link an error.
@@ -18,10 +21,10 @@ const (
 func isLinkOrSocket(err error) bool { return errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ENXIO) }
 
 // lock locks a file until it is closed. It returns ErrLocked if another process has the lock.
-func lock(f *os.File) error {
-	err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-	if errors.Is(err, unix.EWOULDBLOCK) {
-		return ErrLocked
+func lock(name string) (*os.File, error) {
+	f, err := lockfile.Lock(name)
+	if errors.Is(err, lockfile.ErrLocked) {
+		err = fmt.Errorf("locking %s: %w", name, ErrLocked)
 	}
-	return err
+	return f, err
 }
