@@ -4,11 +4,9 @@ package main
 
 import (
 	"context"
-	"errors"
 	"os"
 	"reflect"
 	"strconv"
-	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/component-base/logs"
@@ -81,7 +79,7 @@ func (r *reloader) reload(ctx context.Context, d *daemon.Daemon) {
 	case err != nil:
 		r.reloads.WithLabelValues("failure").Inc()
 		r.successful.Set(0)
-		logger.Error(errors.New(strings.ReplaceAll(err.Error(), "\n", "; ")), "Could not reload the configuration, nothing has changed")
+		logger.Error(err, "Could not reload the configuration, nothing has changed")
 	default:
 		r.reloads.WithLabelValues("success").Inc()
 		r.successful.Set(1)

@@ -1,6 +1,6 @@
 // Package logsink prevents logging from blocking the program. Log lines wait in a bounded
 // queue if the stream is slow, stuck or broken. Lines that do not fit are dropped and
-// counted.
+// counted. Each record becomes one printable line, so that no text in it can forge a line.
 package logsink
 
 import (
@@ -44,12 +44,13 @@ func New(stream io.Writer, size int, onDropped func(lines int64)) *Sink {
 	return s
 }
 
-// Write queues one line, or drops it if the queue is full. It always succeeds.
-func (s *Sink) Write(line []byte) (int, error) {
+// Write queues one record as one line, or drops it if the queue is full. It always succeeds.
+func (s *Sink) Write(record []byte) (int, error) {
+	line := oneLine(record)
 	s.mu.Lock()
 	fits := s.noting.Load() || (!s.closed && s.queued+len(line) <= s.size)
 	if fits {
-		s.queue = append(s.queue, append([]byte(nil), line...))
+		s.queue = append(s.queue, line)
 		s.queued += len(line)
 	}
 	s.mu.Unlock()
@@ -57,7 +58,7 @@ func (s *Sink) Write(line []byte) (int, error) {
 		s.drop()
 	}
 	s.notify()
-	return len(line), nil
+	return len(record), nil
 }
 
 // Dropped returns the number of dropped lines.

@@ -1,0 +1,44 @@
+package printable
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Each character is printable afterwards, and JSON still has the value.
+func TestEachCharacter(t *testing.T) {
+	for r := rune(0); r <= unicode.MaxRune; r++ {
+		if !utf8.ValidRune(r) {
+			continue
+		}
+		text := "a" + string(r) + "b"
+		if got := Escape(text); !Is(got, "") || unicode.IsPrint(r) && got != text {
+			t.Fatalf("%U: %q", r, got)
+		}
+		data := JSON(`"`+text+`"`, "")
+		var got string
+		if err := json.Unmarshal([]byte(data), &got); !Is(data, "") || r != '"' && r != '\\' && (err != nil || got != text) {
+			t.Fatalf("%U: %q became %q, %v", r, data, got, err)
+		}
+	}
+}
+
+func TestWriter(t *testing.T) {
+	var out bytes.Buffer
+	text := "a\tb\x1b[31m\r\u009b\u202e\u200b\ufeff\x9b приложение\n"
+	if n, err := fmt.Fprint(Writer(&out), text); n != len(text) || err != nil {
+		t.Errorf("%d of %d, %v", n, len(text), err)
+	}
+	want := "a\tb" + `\x1b[31m\r\u009b\u202e\u200b\ufeff` + "\ufffd приложение\n"
+	if got := out.String(); got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if got := Escape("\x9b"); strings.Contains(got, "\x9b") {
+		t.Errorf("a byte that is no UTF-8 stays: %q", got)
+	}
+}
