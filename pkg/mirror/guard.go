@@ -22,10 +22,12 @@ const (
 
 // guard decides whether another client manages the mirror pods of the node.
 type guard struct {
-	// foreign is a mirror pod of another client, seen last at foreignSeen.
+	// foreign is a mirror pod of another client, seen last at foreignSeen. foreignGone is the time
+	// of the first pass without it; zero while there is one. The pass before can be long ago.
 	foreign      types.NamespacedName
 	foreignSince time.Time
 	foreignSeen  time.Time
+	foreignGone  time.Time
 
 	// interfered is how another client interfered with a mirror pod; empty if none did. It does
 	// not count if the node no longer has the UID owner: its mirror pods are garbage then.
@@ -43,7 +45,7 @@ func (g *guard) sawForeign(now time.Time, name types.NamespacedName) {
 	if g.foreignSeen.IsZero() {
 		g.foreignSince = now
 	}
-	g.foreign, g.foreignSeen = name, now
+	g.foreign, g.foreignSeen, g.foreignGone = name, now, time.Time{}
 }
 
 // sawInterference records that another client deleted a mirror pod, or wrote its status.
@@ -59,10 +61,14 @@ func (g *guard) sawInterference(now time.Time, how string, owner types.UID, figh
 }
 
 // check returns why creation is stopped, and whether the status is not written either; nil if it
-// is not stopped.
+// is not stopped. A pass calls it once, after it has recorded what it saw.
 func (g *guard) check(now time.Time, node *v1.Node) (stop *v1alpha1.MirrorStop, quiet bool) {
-	if !g.foreignSeen.IsZero() && now.Sub(g.foreignSeen) >= foreignHold {
-		g.foreign, g.foreignSeen, g.foreignSince = types.NamespacedName{}, time.Time{}, time.Time{}
+	switch {
+	case g.foreignSeen.IsZero() || g.foreignSeen.Equal(now): // there is none, or this pass saw one
+	case g.foreignGone.IsZero():
+		g.foreignGone = now
+	case now.Sub(g.foreignGone) >= foreignHold:
+		g.foreign, g.foreignSince, g.foreignSeen, g.foreignGone = types.NamespacedName{}, time.Time{}, time.Time{}, time.Time{}
 	}
 	if g.interfered != "" && node != nil && node.UID != g.owner {
 		g.interfered, g.hold = "", 0
@@ -88,8 +94,8 @@ func (g *guard) check(now time.Time, node *v1.Node) (stop *v1alpha1.MirrorStop, 
 
 // wake returns when check can give another result; zero for never.
 func (g *guard) wake() (at time.Time) {
-	if !g.foreignSeen.IsZero() {
-		at = g.foreignSeen.Add(foreignHold)
+	if !g.foreignGone.IsZero() {
+		at = g.foreignGone.Add(foreignHold)
 	}
 	if g.interfered != "" {
 		at = earlier(at, g.until)
