@@ -38,3 +38,9 @@ func screen(out io.Writer) *os.File {
 	}
 	return f
 }
+
+// isTerminal reports whether the output is a terminal of any kind.
+func isTerminal(out io.Writer) bool {
+	f, ok := out.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}

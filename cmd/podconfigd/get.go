@@ -112,7 +112,7 @@ func (o *getOptions) run(cmd *cobra.Command) error {
 				NoHeaders: o.noHeaders, Wide: o.output == "wide", ShowLabels: o.showLabels, ColumnLabels: o.labelColumns,
 			}),
 		}
-	} else if printer, err = objectprint.New(o.output, objectprint.Options{NoHeaders: o.noHeaders, ShowManagedFields: o.managed}); err != nil {
+	} else if printer, err = objectprint.New(o.output, objectprint.Options{NoHeaders: o.noHeaders, ShowManagedFields: o.managed, Terminal: isTerminal(out)}); err != nil {
 		return fmt.Errorf("--output: %w", err)
 	}
 	if o.watch || o.watchOnly {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"iter"
@@ -24,7 +23,7 @@ type historyPrinter interface {
 func newHistoryPrinter(output string, withDiff bool, w io.Writer) historyPrinter {
 	switch {
 	case output == "json":
-		return &recordPrinter{func(v any) error { return json.NewEncoder(w).Encode(v) }}
+		return &recordPrinter{func(v any) error { return printJSON(w, v, "") }}
 	case output == "yaml":
 		return &recordPrinter{func(v any) error {
 			if _, err := io.WriteString(w, "---\n"); err != nil {

@@ -159,7 +159,7 @@ func printLookup(w io.Writer, output string, found *v1alpha1.Lookup) error {
 		return printObject(w, output, found)
 	case "name":
 		for i := range found.Pods {
-			if _, err := fmt.Fprintln(w, "pod/"+found.Pods[i].Name); err != nil {
+			if _, err := fmt.Fprintln(w, cell("pod/"+found.Pods[i].Name)); err != nil {
 				return err
 			}
 		}

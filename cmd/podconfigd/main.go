@@ -10,6 +10,8 @@ import (
 	"os/signal"
 	"syscall"
 	"time"
+
+	"github.com/podconfigd/podconfigd/internal/printable"
 )
 
 // logCloseTimeout is how long the daemon waits at its end for log lines to be written.
@@ -23,7 +25,10 @@ func run() int {
 	defer stop()
 	// Only the daemon has a configuration to reload.
 	signal.Ignore(syscall.SIGHUP)
-	err := newRootCommand().ExecuteContext(ctx)
+	stderr := printable.Writer(os.Stderr) // errors have texts of others
+	root := newRootCommand()
+	root.SetErr(stderr)
+	err := root.ExecuteContext(ctx)
 	if err == nil {
 		return 0
 	}
@@ -33,7 +38,7 @@ func run() int {
 	printed := make(chan struct{})
 	go func() {
 		defer close(printed)
-		fmt.Fprintln(os.Stderr, "podconfigd:", err)
+		fmt.Fprintln(stderr, "podconfigd:", err)
 	}()
 	select {
 	case <-printed:

@@ -32,9 +32,19 @@ func printObject(w io.Writer, format string, v any) error {
 		_, err = w.Write(data)
 		return err
 	}
-	encoder := json.NewEncoder(w)
-	encoder.SetIndent("", "    ")
-	return encoder.Encode(v)
+	return printJSON(w, v, "    ")
+}
+
+// printJSON prints an object as JSON. What is not printable is escaped, and all values stay the same.
+func printJSON(w io.Writer, v any, indent string) error {
+	var text strings.Builder
+	encoder := json.NewEncoder(&text)
+	encoder.SetIndent("", indent)
+	if err := encoder.Encode(v); err != nil {
+		return err
+	}
+	_, err := io.WriteString(w, printable.JSON(text.String(), "\n"))
+	return err
 }
 
 // cell returns the text for a table cell.

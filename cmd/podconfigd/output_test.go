@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -12,8 +13,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/yaml"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
+	"github.com/podconfigd/podconfigd/internal/printable"
 	"github.com/podconfigd/podconfigd/pkg/sources/file"
 )
 
@@ -66,6 +69,73 @@ func TestControlCharactersInPods(t *testing.T) {
 		err := root.ExecuteContext(t.Context())
 		if err != nil || strings.ContainsFunc(strings.ReplaceAll(out.String(), "\n", ""), unicode.IsControl) || strings.Contains(out.String(), "\u202e") || !strings.Contains(out.String(), `\u009b2J`) {
 			t.Errorf("%s: %v, %q", format, err, &out)
+		}
+	}
+}
+
+// JSON and YAML have the value unchanged, in characters that are printable.
+func TestControlCharactersInObjects(t *testing.T) {
+	const name, escaped = "a\n\x1b[31m\u009b2J\u202e\U000e0001\x7f.yaml", `\u009b2J`
+	update := &v1alpha1.Update{Op: v1alpha1.OpAdd, Source: name}
+	record := &v1alpha1.HistoryRecord{Source: name}
+	print := map[string]func(w io.Writer, output string) error{
+		"status": func(w io.Writer, output string) error {
+			return printObject(w, output, v1alpha1.Lookup{Pods: []v1alpha1.LookupPod{{Source: name}}})
+		},
+		"watch":   func(w io.Writer, output string) error { return newPrinter(output, w).print(update) },
+		"history": func(w io.Writer, output string) error { return newHistoryPrinter(output, false, w).print(record) },
+		"lookup": func(w io.Writer, output string) error {
+			return printLookup(w, output, &v1alpha1.Lookup{Pods: []v1alpha1.LookupPod{{Source: name}}})
+		},
+	}
+	for command, print := range print {
+		for _, output := range []string{"json", "yaml"} {
+			var out bytes.Buffer
+			if err := print(&out, output); err != nil {
+				t.Fatal(err)
+			}
+			if !printable.Is(out.String(), "\n") || !strings.Contains(out.String(), escaped) {
+				t.Errorf("%s -o %s: %q", command, output, &out)
+			}
+			object := make(map[string]any)
+			if err := yaml.Unmarshal(out.Bytes(), &object); output == "yaml" && err != nil {
+				t.Error(err)
+			} else if err := json.Unmarshal(out.Bytes(), &object); output == "json" && err != nil {
+				t.Error(err)
+			}
+			if pods, ok := object["pods"].([]any); ok {
+				object, _ = pods[0].(map[string]any)
+			}
+			if object["source"] != name {
+				t.Errorf("%s -o %s: the value became %q", command, output, object["source"])
+			}
+		}
+	}
+}
+
+// JSON and YAML of get pods are printable. The bare values are not changed where no terminal shows
+// them.
+func TestControlCharactersInFormats(t *testing.T) {
+	const value = "x\x1b[31m\u009b2J\u202e\x7f"
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_ = json.NewEncoder(w).Encode(map[string]any{"items": []any{map[string]any{"metadata": map[string]any{"name": value}}}})
+	}))
+	t.Cleanup(server.Close)
+	for format, want := range map[string]string{
+		"json":                               `\u001b[31m\u009b2J\u202e\u007f"`,
+		"yaml":                               `name: "x\x1b[31m\u009b2J\u202e\x7f"`,
+		"jsonpath-as-json={..metadata.name}": `\u001b[31m\u009b2J\u202e\u007f"`,
+		"jsonpath={..metadata.name}":         value,
+		"go-template={{range .items}}{{.metadata.name}}{{end}}": value,
+		"name": "pod/" + value + "\n",
+	} {
+		var out bytes.Buffer
+		root := newRootCommand()
+		root.SetOut(&out)
+		root.SetArgs([]string{"get", "pods", "--server", server.URL, "-o", format})
+		err := root.ExecuteContext(t.Context())
+		if err != nil || !strings.Contains(out.String(), want) || !strings.HasSuffix(want, value) && format != "name" && !printable.Is(out.String(), "\n") {
+			t.Errorf("%s: %v, %q, want %q", format, err, &out, want)
 		}
 	}
 }

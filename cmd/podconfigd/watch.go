@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -110,7 +109,7 @@ type printer interface {
 func newPrinter(output string, w io.Writer) printer {
 	switch output {
 	case "json":
-		return &jsonPrinter{json.NewEncoder(w)}
+		return &jsonPrinter{w}
 	case "yaml":
 		return &yamlPrinter{w}
 	case "name":
@@ -119,9 +118,9 @@ func newPrinter(output string, w io.Writer) printer {
 	return newTablePrinter(w)
 }
 
-type jsonPrinter struct{ encoder *json.Encoder }
+type jsonPrinter struct{ w io.Writer }
 
-func (p *jsonPrinter) print(u *v1alpha1.Update) error { return p.encoder.Encode(u) }
+func (p *jsonPrinter) print(u *v1alpha1.Update) error { return printJSON(p.w, u, "") }
 
 type yamlPrinter struct{ w io.Writer }
 
@@ -139,7 +138,7 @@ type namePrinter struct{ w io.Writer }
 
 func (p *namePrinter) print(u *v1alpha1.Update) error {
 	for _, pod := range u.Pods {
-		if _, err := fmt.Fprintf(p.w, "%s pod/%s\n", u.Op, pod.Name); err != nil {
+		if _, err := fmt.Fprintln(p.w, cell(string(u.Op)+" pod/"+pod.Name)); err != nil {
 			return err
 		}
 	}

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"k8s.io/cli-runtime/pkg/printers"
+
+	"github.com/podconfigd/podconfigd/internal/printable"
 )
 
 // Formats are the output formats. Those that end in = have a template or the path of a file.
@@ -20,6 +22,9 @@ var Formats = []string{
 // Options configure a printer.
 type Options struct {
 	NoHeaders, ShowManagedFields bool
+	// Terminal means that the output is a terminal. Then what is not printable is also escaped
+	// in the formats whose output is the bare values.
+	Terminal bool
 }
 
 // New returns the printer for a format. It returns nil if there is no such format.
@@ -62,21 +67,28 @@ func printerOf(name, template string, o Options) (printers.ResourcePrinter, erro
 	var p printers.ResourcePrinter
 	switch name {
 	case "name":
-		return &printers.NamePrinter{ShortOutput: true}, nil
+		return o.bare(&printers.NamePrinter{ShortOutput: true}), nil
 	case "json":
-		p = &printers.JSONPrinter{}
+		p = &escaped{&printers.JSONPrinter{}, printable.JSON}
 	case "yaml":
-		p = &printers.YAMLPrinter{}
+		p = new(yamlPrinter)
 	case "jsonpath", "jsonpath-as-json":
 		path, err := printers.NewJSONPathPrinter(template)
 		if err != nil {
 			return nil, err
 		}
 		path.AllowMissingKeys(true)
-		path.EnableJSONOutput(name == "jsonpath-as-json")
-		return path, nil
+		if name == "jsonpath-as-json" {
+			path.EnableJSONOutput(true)
+			return &escaped{path, printable.JSON}, nil
+		}
+		return o.bare(path), nil
 	case "go-template":
-		return newGoTemplate(template)
+		t, err := newGoTemplate(template)
+		if err != nil {
+			return nil, err
+		}
+		return o.bare(t), nil
 	default:
 		return columnsFromSpec(template, o.NoHeaders)
 	}

@@ -4,12 +4,21 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/google/go-cmp/cmp"
 	"sigs.k8s.io/yaml"
+
+	"github.com/podconfigd/podconfigd/internal/printable"
 )
 
-// All characters that JSON can have survive.
+// All characters that JSON can have survive, and are printable.
 func TestControlCharactersAreEscaped(t *testing.T) {
-	for r := rune(0); r <= 0x20000; r++ {
+	for r := rune(0); r <= 0xe01ff; r++ {
+		switch r {
+		case 0x3100: // letters
+			r = 0xd7a0
+		case 0x10100:
+			r = 0xe0000 // which has invisible characters
+		}
 		if !utf8.ValidRune(r) {
 			continue
 		}
@@ -18,9 +27,37 @@ func TestControlCharactersAreEscaped(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%U: %v", r, err)
 		}
+		if !printable.Is(string(data), "\n") {
+			t.Errorf("%U: %q", r, data)
+		}
 		var got map[string]string
 		if err := yaml.Unmarshal(data, &got); err != nil || got["text"] != want {
 			t.Errorf("%U: %q became %q (%v)", r, want, got["text"], err)
 		}
+	}
+}
+
+// Only texts that need it are quoted, wherever they are, and no text is taken for one of them.
+func TestMarshalEscapes(t *testing.T) {
+	object := map[string]any{
+		"a":       "first\nsecond\tx\n",
+		"b":       []string{"\u202e\\ \"x\"\nnext", "EscapedText0X", "\u009b2J"},
+		"k\x1b[m": map[string]string{"n": "приложение", "o": "\U000e0001"},
+	}
+	data, err := Marshal(object)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `a: "first\nsecond\tx\n"
+b:
+- "\u202e\\ \"x\"\nnext"
+- "EscapedText0X"
+- "\u009b2J"
+"k\e[m":
+  "n": приложение
+  o: "\U000e0001"
+`
+	if diff := cmp.Diff(want, string(data)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

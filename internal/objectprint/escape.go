@@ -1,0 +1,55 @@
+package objectprint
+
+import (
+	"bytes"
+	"io"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/cli-runtime/pkg/printers"
+
+	"github.com/podconfigd/podconfigd/internal/objectyaml"
+	"github.com/podconfigd/podconfigd/internal/printable"
+)
+
+// escaped escapes what a printer prints, but no line breaks and tabs.
+type escaped struct {
+	printers.ResourcePrinter
+	escape func(text, keep string) string
+}
+
+// PrintObj prints an object. If the printer fails, it prints what the printer had too.
+func (p *escaped) PrintObj(object runtime.Object, w io.Writer) error {
+	var text bytes.Buffer
+	failed := p.ResourcePrinter.PrintObj(object, &text)
+	if _, err := io.WriteString(w, p.escape(text.String(), "\n\t")); err != nil {
+		return err
+	}
+	return failed
+}
+
+// bare returns the printer of a format whose output is the bare values. A program gets them as they
+// are, as from kubectl.
+func (o Options) bare(p printers.ResourcePrinter) printers.ResourcePrinter {
+	if !o.Terminal {
+		return p
+	}
+	return &escaped{p, printable.EscapeBut}
+}
+
+// yamlPrinter prints each object as a document of YAML.
+//
+// kubectl: YAMLPrinter in k8s.io/cli-runtime/pkg/printers.
+type yamlPrinter struct{ documents int }
+
+// PrintObj prints an object.
+func (p *yamlPrinter) PrintObj(object runtime.Object, w io.Writer) error {
+	data, err := objectyaml.Marshal(object)
+	if err != nil {
+		return err
+	}
+	if p.documents++; p.documents > 1 {
+		data = append([]byte("---\n"), data...)
+	}
+	_, err = w.Write(data)
+	return err
+}
