@@ -18,7 +18,7 @@ var update = flag.Bool("update", false, "write testdata")
 // filled returns a pod in which each field is set.
 func filled() *v1.Pod {
 	whole := new(v1.Pod)
-	canary.Fill(whole)
+	canary.Fill(whole, 1)
 	return whole
 }
 

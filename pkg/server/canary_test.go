@@ -1,7 +1,7 @@
 package server
 
 import (
-	"bufio"
+	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -149,16 +149,16 @@ var canaryPaths = map[string][]string{
 	"/": {"/nothing"},
 	"/v1alpha1/updates": {
 		"stream/v1alpha1/updates", "stream/v1alpha1/updates?ops=*", "stream/v1alpha1/updates?mode=snapshot", "stream/v1alpha1/updates?mode=snapshot-and-updates&ops=*",
-		"stream/v1alpha1/updates?since=1", "stream/v1alpha1/updates?mirrorPods=false",
+		"stream/v1alpha1/updates?since=1", "stream/v1alpha1/updates?mirrorPods=false", "stream/v1alpha1/updates?ops=*&fields=metadata,spec,status",
 	},
 	"/v1alpha1/status":  {"/v1alpha1/status"},
 	"/v1alpha1/runtime": {"/v1alpha1/runtime"},
 	"/v1alpha1/history": {"/v1alpha1/history", "/v1alpha1/history?pods=true", "/v1alpha1/history?limit=1"},
 	"/v1alpha1/lookup": {
 		"/v1alpha1/lookup?podIP=10.9.9.9&pods=true", "/v1alpha1/lookup?containerID=" + strings.Repeat("c", 64), "/v1alpha1/lookup?containerID=" + strings.Repeat("d", 64),
-		"/v1alpha1/lookup?pid=1", "/v1alpha1/lookup?podIP=10.9.9.9&wait=1ms", "/v1alpha1/lookup?cgroup=/kubepods/podx/" + strings.Repeat("c", 64),
+		"/v1alpha1/lookup?pid=1", "/v1alpha1/lookup?podIP=10.9.9.9&wait=1ms", "/v1alpha1/lookup?podUID=edited&pods=true", "/v1alpha1/lookup?cgroup=/kubepods/podx/" + strings.Repeat("c", 64),
 	},
-	"/pods":                               {"/pods", "/pods?mirrorPods=true"},
+	"/pods":                               {"/pods", "/pods?mirrorPods=true", "/pods?fields=metadata,spec,status"},
 	"/pods/{$}":                           {"/pods/"},
 	"/version":                            {"/version"},
 	"/healthz":                            {"/healthz?verbose"},
@@ -182,11 +182,23 @@ var canaryPaths = map[string][]string{
 	"/api/v1/events":                      {"/api/v1/events"},
 	"/api/v1/services":                    {"/api/v1/services"},
 	"/api/v1/namespaces/{namespace}/pods": {"/api/v1/namespaces/default/pods", "stream/api/v1/namespaces/default/pods?watch=true"},
-	"/api/v1/namespaces/{namespace}/pods/{name}":     {"/api/v1/namespaces/default/pods/seen"},
+	"/api/v1/namespaces/{namespace}/pods/{name}":     {"/api/v1/namespaces/default/pods/seen", "/api/v1/namespaces/default/pods/edited"},
 	"/api/v1/namespaces/{namespace}/events":          {"/api/v1/namespaces/default/events"},
 	"/api/v1/namespaces/{namespace}/events/{name}":   {"/api/v1/namespaces/default/events/x"},
 	"/api/v1/namespaces/{namespace}/services":        {"/api/v1/namespaces/default/services"},
 	"/api/v1/namespaces/{namespace}/services/{name}": {"/api/v1/namespaces/default/services/x"},
+}
+
+// formsOf returns the values of Accept with which to send a request.
+func formsOf(request string) []string {
+	if !strings.Contains(request, "/api/v1/") {
+		return []string{""}
+	}
+	meta := "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+	if !strings.Contains(request, "/pods/") && !strings.Contains(request, "watch=true") {
+		meta = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+	}
+	return []string{"", "application/vnd.kubernetes.protobuf", "application/json;as=Table;g=meta.k8s.io;v=v1", meta}
 }
 
 // patterns lists the patterns of a server.
@@ -212,10 +224,7 @@ func TestNoAnswerHasACanary(t *testing.T) {
 			t.Errorf("%s is served, and not tested here", pattern)
 		}
 		for _, request := range requests {
-			for _, accept := range []string{"", "application/vnd.kubernetes.protobuf", "application/json;as=Table;g=meta.k8s.io;v=v1", "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"} {
-				if accept != "" && !strings.Contains(request, "/api/v1/") {
-					continue
-				}
+			for _, accept := range formsOf(request) {
 				if answer := d.bytes(t, request, accept); strings.Contains(strings.ToLower(answer), "canary") {
 					t.Errorf("%s (%s) has a canary: %s", request, accept, answer)
 				}
@@ -237,9 +246,20 @@ func TestNoAnswerHasACanary(t *testing.T) {
 // bytes returns an answer, or the start of a stream: up to the change of the pod seen.
 func (d *daemon) bytes(t *testing.T, request, accept string) string {
 	t.Helper()
+	answer, rest := d.answer(t, request, accept)
+	if rest == nil {
+		return answer
+	}
+	d.disturb(t)
+	return readUntil(t, rest, "end")
+}
+
+// answer returns an answer, or the rest of a stream.
+func (d *daemon) answer(t *testing.T, request, accept string) (answer string, rest io.Reader) {
+	t.Helper()
 	path, stream := strings.CutPrefix(request, "stream")
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-	defer cancel()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	t.Cleanup(cancel)
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://localhost"+path, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -251,25 +271,33 @@ func (d *daemon) bytes(t *testing.T, request, accept string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer resp.Body.Close()
-	if !stream || resp.StatusCode != http.StatusOK {
-		data, err := io.ReadAll(resp.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return string(data)
+	t.Cleanup(func() { _ = resp.Body.Close() })
+	if stream && resp.StatusCode == http.StatusOK {
+		return "", resp.Body
 	}
-	d.disturb(t)
-	var all strings.Builder
-	in := bufio.NewReader(resp.Body)
-	for !strings.Contains(all.String(), "end") {
-		b, err := in.ReadByte()
-		if err != nil {
-			t.Fatalf("%s: %v after %s", request, err, all.String())
-		}
-		all.WriteByte(b)
+	data, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
 	}
-	return all.String()
+	return string(data), nil
+}
+
+// readUntil reads until a mark.
+func readUntil(t *testing.T, in io.Reader, mark string) string {
+	t.Helper()
+	var all []byte
+	part := make([]byte, 32<<10)
+	for {
+		n, err := in.Read(part)
+		from := max(0, len(all)-len(mark))
+		all = append(all, part[:n]...)
+		if bytes.Contains(all[from:], []byte(mark)) {
+			return string(all)
+		}
+		if err != nil {
+			t.Fatalf("%v after %.1000s", err, all)
+		}
+	}
 }
 
 // canaryCalls have the calls of each gRPC method, and return their responses.

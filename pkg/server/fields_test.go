@@ -13,7 +13,6 @@ import (
 
 	podconfigd "github.com/podconfigd/podconfigd/api/podconfigd/v1alpha1"
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
-	"github.com/podconfigd/podconfigd/pkg/access"
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/journal"
 )
@@ -107,15 +106,5 @@ func TestFieldsOverGRPC(t *testing.T) {
 	}
 	if status.Code(err) != codes.InvalidArgument {
 		t.Error(err)
-	}
-}
-
-// Fields do not show what the access rules hide.
-func TestFieldsOfRedactedPods(t *testing.T) {
-	d := serveRules(t, me(access.Metadata))
-	d.addressed(config.ADD, "x", "10.0.0.1")
-	r := d.read(t, "?fields=spec,status.podIPs")
-	if u := r.expect(t, v1alpha1.OpAdd, "a"); u.Pods[0].Spec.Containers[0].Image != "" || len(u.Pods[0].Status.PodIPs) != 1 {
-		t.Errorf("%+v", u.Pods[0])
 	}
 }

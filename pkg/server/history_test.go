@@ -64,20 +64,14 @@ func newLog(t *testing.T, opts store.Options) *journalLog {
 // change appends a change of a pod.
 func (l *journalLog) change(op config.PodOperation, source, name, image string) {
 	l.t.Helper()
-	l.put(op, source, &v1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID(name)},
-		Spec:       v1.PodSpec{Containers: []v1.Container{{Name: "c", Image: image}}},
-	})
-}
-
-// put appends a change of a pod to this version.
-func (l *journalLog) put(op config.PodOperation, source string, object *v1.Pod) {
-	l.t.Helper()
 	l.revision++
 	l.now = l.now.Add(time.Second)
-	pod := store.Pod{Source: source, Revision: l.revision, Object: object}
+	pod := store.Pod{Source: source, Revision: l.revision, Object: &v1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID(name)},
+		Spec:       v1.PodSpec{Containers: []v1.Container{{Name: "c", Image: image}}},
+	}}
 	if source == config.FileSource {
-		pod.File = &config.File{Path: "/m/" + object.Name + "\xff.yaml", UID: 1000, Mode: 0o640}
+		pod.File = &config.File{Path: "/m/" + name + "\xff.yaml", UID: 1000, Mode: 0o640}
 	}
 	shown := make(chan store.Commit, 1)
 	l.log.Append(&store.Set{First: l.revision, Revision: l.revision, Time: l.now, Updates: []store.Update{
@@ -362,29 +356,6 @@ func TestHistoryOverGRPC(t *testing.T) {
 	}
 	if diff := gocmp.Diff(want, got); diff != "" {
 		t.Errorf("(-HTTP +gRPC):\n%s", diff)
-	}
-}
-
-// A removed pod is shown in the form of its view, as any other version, over HTTP and gRPC.
-func TestHistoryOfRedactedPods(t *testing.T) {
-	for _, level := range []access.Level{access.Redacted, access.Metadata} {
-		l := newLog(t, store.Options{})
-		secret := podWith("a", "x")
-		secret.Spec.Containers = []v1.Container{{Name: "c", Image: "i", Env: []v1.EnvVar{{Name: "E", Value: "secret"}}, Command: []string{"secret"}}}
-		for _, op := range []config.PodOperation{config.ADD, config.UPDATE, config.RECONCILE, config.DELETE, config.REMOVE} {
-			l.put(op, "file", secret)
-		}
-		d := l.serve(func(o *Options) { o.Policy = access.NewPolicy([]access.Rule{me(level)}) })
-		_, body := d.get(t, "/v1alpha1/history?pods=true")
-		page, err := podconfigd.NewPodConfigClient(d.grpc(t, d.socket)).History(t.Context(), &podconfigd.HistoryRequest{Pods: true})
-		if err != nil {
-			t.Fatal(err)
-		}
-		for protocol, answer := range map[string]string{"HTTP": body, "gRPC": fmt.Sprint(page.GetRecords())} {
-			if !strings.Contains(answer, "REMOVE") || strings.Contains(answer, "secret") {
-				t.Errorf("%v over %s: %s", level, protocol, answer)
-			}
-		}
 	}
 }
 

@@ -20,7 +20,7 @@ import (
 func serveFullStatus(t *testing.T, rules ...access.Rule) *daemon {
 	t.Helper()
 	var status v1alpha1.Status
-	canary.Fill(&status)
+	canary.Fill(&status, 1)
 	status.NodeName, status.Instance = "node1", "instance"
 	file, uid := &status.Sources[0], uint32(4294960000)
 	file.Name = "file"
