@@ -1,6 +1,7 @@
 package server
 
 import (
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -9,6 +10,7 @@ import (
 
 	"google.golang.org/protobuf/reflect/protoreflect"
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
@@ -66,9 +68,26 @@ func decodePod(t *testing.T, value any) *v1.Pod {
 	return pod
 }
 
-// podsInProtobuf returns the filled pods of a PodList or Pod of the Kubernetes API.
+// podsInProtobuf returns the filled pods of a PodList, a Pod or a watch of the Kubernetes API.
 func podsInProtobuf(t *testing.T, answer string) (pods []sighting) {
 	t.Helper()
+	for len(answer) > 4 && answer[0] == 0 { // events, each after its size
+		n := int(binary.BigEndian.Uint32([]byte(answer[:4])))
+		if len(answer) < 4+n {
+			break // the test reads no further
+		}
+		var event metav1.WatchEvent
+		if err := event.Unmarshal([]byte(answer[4 : 4+n])); err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range podsInProtobuf(t, string(event.Object.Raw)) {
+			pods = append(pods, sighting{event.Type, p.pod})
+		}
+		answer = answer[4+n:]
+	}
+	if len(pods) > 0 {
+		return pods
+	}
 	data, is := strings.CutPrefix(answer, "k8s\x00")
 	if !is {
 		return nil

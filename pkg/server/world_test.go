@@ -101,7 +101,7 @@ func newWorld(t *testing.T, dir string, level access.Level) *world {
 			return v1alpha1.RuntimePods{Pods: []v1alpha1.RuntimePod{{UID: "edited", Namespace: "default", Name: "edited"}}}
 		}
 		o.Resync = func(context.Context, string, string) error { return errors.New("not now") }
-		o.Release = o.resyncNothing
+		o.Release = func(context.Context, string) error { return nil }
 	})
 	if recovered.Resumed {
 		w.resume = fmt.Sprintf("stream/v1alpha1/updates?instance=%s&since=%d", recovered.Instance, recovered.Base)
@@ -112,8 +112,6 @@ func newWorld(t *testing.T, dir string, level access.Level) *world {
 	w.await(t, "")
 	return w
 }
-
-func (o *Options) resyncNothing(context.Context, string) error { return nil }
 
 // put appends an update of the source file.
 func (w *world) put(op config.PodOperation, more bool, pods ...*v1.Pod) {
