@@ -29,6 +29,8 @@ type admittedConn struct {
 	// refusal is the reason why only health is served; nil for a connection within the limits.
 	refusal error
 	release func()
+	// places are those for the requests of the connection; nil for those on the sockets.
+	places *places
 	// client is the client process; nil until it is asked for. It is guarded by mu.
 	client *access.Subject
 	// head has the bytes that were read from Conn and not returned by Read yet.
@@ -205,7 +207,7 @@ func connFrom(ctx context.Context) *admittedConn {
 // subscribe counts the request of the context as a subscriber and makes its connection a
 // stream, until release is called.
 func (s *Server) subscribe(ctx context.Context) (release func(), refusal error) {
-	giveBack, refusal := s.limits.subscriber(peerFrom(ctx))
+	giveBack, refusal := s.subscriber(ctx)
 	conn := connFrom(ctx)
 	if refusal != nil || conn == nil || ctx.Value(headKey{}) != nil {
 		return giveBack, refusal

@@ -15,6 +15,10 @@ type counter struct {
 	mu    sync.Mutex
 	total int
 	peers map[peerID]int
+	// users is what each user has on the sockets, common what all users together have that are not
+	// trusted, and trusted what the trusted ones have.
+	users           map[uint32]int
+	common, trusted int
 	// refused counts the refusals; nil for none.
 	refused prometheus.Counter
 }
@@ -33,35 +37,75 @@ func (c *counter) limits() (all, each int) {
 	return c.all, c.each
 }
 
+// Parts of a total on the sockets. A user has at most half of it, rounded up. A quarter, rounded
+// down, is left to root and the user of the daemon. An eighth, rounded down, is left to the others.
+func userPart(all int) int    { return all - all/2 }
+func commonPart(all int) int  { return all - all/4 }
+func trustedPart(all int) int { return all - all/8 }
+
 // take counts one more for the peer until release is called. If a limit is reached, refusal
 // names it and release does nothing.
 func (c *counter) take(p peerID) (release func(), refusal error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	defer func() {
-		if refusal != nil && c.refused != nil {
+	if refusal := c.full(p); refusal != nil {
+		if c.refused != nil {
 			c.refused.Inc()
 		}
-	}()
-	switch {
-	case p.known && c.each > 0 && c.peers[p] >= c.each:
-		return func() {}, fmt.Errorf("too many %s: %v has %d, and no more are allowed to one", c.what, p, c.each)
-	case c.total >= c.all:
-		return func() {}, fmt.Errorf("too many %s: there are %d, and no more are allowed in all", c.what, c.all)
+		return func() {}, refusal
 	}
-	if c.peers == nil {
-		c.peers = make(map[peerID]int)
-	}
-	c.total++
-	c.peers[p]++
-	return func() { c.release(p) }, nil
+	c.add(p, 1)
+	return func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.add(p, -1)
+	}, nil
 }
 
-func (c *counter) release(p peerID) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.total--
-	if c.peers[p]--; c.peers[p] == 0 {
-		delete(c.peers, p)
+// full returns the limit that the peer has reached; nil for none.
+func (c *counter) full(p peerID) error {
+	switch {
+	case p.known && c.each > 0 && c.peers[p] >= c.each:
+		return fmt.Errorf("too many %s: %v has %d, and no more are allowed to one", c.what, p, c.each)
+	case c.total >= c.all:
+		return fmt.Errorf("too many %s: there are %d, and no more are allowed in all", c.what, c.all)
+	case !p.process():
+		return nil
+	case p.trusted():
+		if most := trustedPart(c.all); c.trusted >= most {
+			return fmt.Errorf("too many %s: root and the user of podconfigd have %d, and the rest is for other users", c.what, most)
+		}
+		return nil
+	}
+	if most := userPart(c.all); c.users[p.uid] >= most {
+		return fmt.Errorf("too many %s: user %d has %d, and no more are allowed to one user", c.what, p.uid, most)
+	}
+	if most := commonPart(c.all); c.common >= most {
+		return fmt.Errorf("too many %s: the users have %d, and the rest is for root and the user of podconfigd", c.what, most)
+	}
+	return nil
+}
+
+// add counts n more for the peer.
+func (c *counter) add(p peerID, n int) {
+	c.total += n
+	count(&c.peers, p, n)
+	switch {
+	case !p.process():
+	case p.trusted():
+		c.trusted += n
+	default:
+		c.common += n
+		count(&c.users, p.uid, n)
+	}
+}
+
+// count adds n to a number of a map, which has no zeros.
+func count[K comparable](numbers *map[K]int, key K, n int) {
+	if *numbers == nil {
+		*numbers = make(map[K]int)
+	}
+	if (*numbers)[key] += n; (*numbers)[key] == 0 {
+		delete(*numbers, key)
 	}
 }

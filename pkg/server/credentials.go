@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"unicode/utf8"
 
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/metadata"
@@ -19,14 +20,29 @@ func grpcClient(ctx context.Context) journal.Client {
 
 // clientOf returns the client of a request or a call.
 func clientOf(ctx context.Context, info peerInfo, userAgent string) journal.Client {
-	client := journal.Client{UserAgent: userAgent}
+	client := journal.Client{UserAgent: cut(userAgent)}
 	switch {
 	case info.id.network.IsValid() && info.conn != nil:
-		client.Address, client.User = info.conn.RemoteAddr().String(), subjectFrom(ctx).User
+		client.Address, client.User = info.conn.RemoteAddr().String(), cut(subjectFrom(ctx).User)
 	case info.id.known:
 		client.PID, client.UID = info.id.pid, &info.id.uid
 	}
 	return client
+}
+
+// maxText is how many bytes of a text that a client chose are kept and shown.
+const maxText = 256
+
+// cut returns the text without what is beyond maxText. It keeps no longer text in memory.
+func cut(text string) string {
+	if len(text) <= maxText {
+		return text
+	}
+	end := maxText
+	for end > maxText-utf8.UTFMax && !utf8.RuneStart(text[end]) {
+		end--
+	}
+	return text[:end] + "…"
 }
 
 func userAgent(ctx context.Context) string {

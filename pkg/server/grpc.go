@@ -31,7 +31,7 @@ const (
 // newGRPC returns a server with all gRPC services, or with only the Pods API of the kubelet.
 // Its streams end when the context is done. first are called before all others.
 func (s *Server) newGRPC(ctx context.Context, podsAPIOnly bool, first ...grpc.StreamServerInterceptor) *grpc.Server {
-	_, each := s.limits.subscribers.limits()
+	_, each := s.limits.sockets.subscribers.limits()
 	g := grpc.NewServer(
 		grpc.ChainStreamInterceptor(first...),
 		grpc.Creds(peerCredentials{}),
@@ -42,6 +42,9 @@ func (s *Server) newGRPC(ctx context.Context, podsAPIOnly bool, first ...grpc.St
 		grpc.MaxHeaderListSize(maxHeader),
 		grpc.MaxRecvMsgSize(maxHeader), // as for a query over HTTP
 		grpc.MaxConcurrentStreams(uint32(each)),
+		// Without these, gRPC lets a client that sends much have up to 16 MiB unread on each stream.
+		grpc.StaticStreamWindowSize(streamWindow),
+		grpc.StaticConnWindowSize(connectionWindow),
 		grpc.ConnectionTimeout(headerTimeout),
 		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: idleTimeout}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: pingInterval, PermitWithoutStream: true}),
@@ -53,7 +56,7 @@ func (s *Server) newGRPC(ctx context.Context, podsAPIOnly bool, first ...grpc.St
 	if !podsAPIOnly {
 		s.register(g, &v1alpha1.PodConfig_ServiceDesc, &podConfigAPI{server: s}) //nolint:contextcheck // as above
 	}
-	healthpb.RegisterHealthServer(g, s.health)
+	s.register(g, &healthpb.Health_ServiceDesc, s.health) //nolint:contextcheck // as above
 	reflection.Register(g)
 	return g
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/podconfigd/podconfigd/api/podconfigd/v1alpha1"
 	stream "github.com/podconfigd/podconfigd/api/stream/v1alpha1"
+	"github.com/podconfigd/podconfigd/pkg/journal/view"
 	"github.com/podconfigd/podconfigd/pkg/lookup"
 )
 
@@ -25,20 +26,24 @@ func (a *podConfigAPI) Lookup(ctx context.Context, request *v1alpha1.LookupReque
 	if err != nil {
 		return nil, err
 	}
-	release, err := a.server.admit(grpcInfo(ctx).id, query)
+	scope, release, err := a.admit(ctx, query)
 	if err != nil {
-		return nil, callError(err)
+		return nil, err
 	}
 	afterWritten(ctx, release)
-	return a.lookup(ctx, query)
+	return a.lookup(ctx, scope, query)
+}
+
+// admit asks the access rules, and then counts a query. Its errors have a code.
+func (a *podConfigAPI) admit(ctx context.Context, query *lookup.Query) (scope *view.Scope, release func(), err error) {
+	if scope, err = a.server.scope(ctx); err == nil {
+		release, err = a.server.admit(ctx, query)
+	}
+	return scope, release, callError(err)
 }
 
 // lookup answers a query. Its errors have a code.
-func (a *podConfigAPI) lookup(ctx context.Context, query *lookup.Query) (*v1alpha1.LookupResponse, error) {
-	scope, err := a.server.scope(ctx)
-	if err != nil {
-		return nil, callError(err)
-	}
+func (a *podConfigAPI) lookup(ctx context.Context, scope *view.Scope, query *lookup.Query) (*v1alpha1.LookupResponse, error) {
 	answer, err := a.server.opts.Lookup.Find(ctx, scope, query)
 	switch {
 	case err != nil && ctx.Err() != nil:
@@ -92,25 +97,24 @@ func (s *lookupStream) failed() error {
 // take answers a query, or starts its wait.
 func (s *lookupStream) take(ctx context.Context, request *v1alpha1.LookupStreamRequest) {
 	query, err := lookupQuery(request.GetQuery())
+	var scope *view.Scope
 	var release func()
 	if err == nil {
-		if release, err = s.api.server.admit(grpcInfo(ctx).id, query); err != nil {
-			err = callError(err)
-		}
+		scope, release, err = s.api.admit(ctx, query)
 	}
 	switch {
 	case err != nil:
 		s.send(ctx, request.GetId(), nil, err, false)
 	case query.Wait > 0:
-		s.waiting.Go(func() { s.answer(ctx, request.GetId(), query, release) })
+		s.waiting.Go(func() { s.answer(ctx, request.GetId(), scope, query, release) })
 	default:
-		s.answer(ctx, request.GetId(), query, release)
+		s.answer(ctx, request.GetId(), scope, query, release)
 	}
 }
 
-func (s *lookupStream) answer(ctx context.Context, id uint64, query *lookup.Query, release func()) {
+func (s *lookupStream) answer(ctx context.Context, id uint64, scope *view.Scope, query *lookup.Query, release func()) {
 	defer release()
-	answer, err := s.api.lookup(ctx, query)
+	answer, err := s.api.lookup(ctx, scope, query)
 	s.send(ctx, id, answer, err, query.Pods)
 }
 

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"errors"
+	"strings"
 	"time"
 
 	"google.golang.org/grpc"
@@ -24,17 +25,62 @@ type contextStream struct {
 // Context returns the other context.
 func (s contextStream) Context() context.Context { return s.ctx }
 
-// limitStream counts a stream of any service as a subscriber.
+// limitStream counts a call of any service as an open call, and a stream also as a subscriber. A
+// stream with one request takes the place of a subscriber after its request has arrived.
 func (s *Server) limitStream(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
+	ctx := stream.Context()
+	if controlFrom(ctx) == nil { // over https, it is counted with its request
+		release, refusal := s.call(ctx)
+		if refusal != nil {
+			return status.Error(codes.ResourceExhausted, refusal.Error())
+		}
+		defer release()
+	}
 	if !info.IsServerStream {
 		return handle(srv, stream)
 	}
-	release, refusal := s.limits.subscriber(grpcInfo(stream.Context()).id)
+	limited := &limitedStream{ServerStream: stream, server: s, ruled: !strings.HasPrefix(info.FullMethod, "/grpc.")}
+	defer func() { limited.taken.all() }()
+	if info.IsClientStream {
+		if err := limited.enter(); err != nil {
+			return err
+		}
+		return handle(srv, stream)
+	}
+	return handle(srv, limited)
+}
+
+// limitedStream is a stream with one request.
+type limitedStream struct {
+	grpc.ServerStream
+	server *Server
+	// ruled is true if the access rules apply.
+	ruled bool
+	taken releases
+}
+
+// RecvMsg receives the request, and takes the place of a subscriber.
+func (s *limitedStream) RecvMsg(m any) error {
+	if err := s.server.receive(s.ServerStream, m); err != nil {
+		return err
+	}
+	return s.enter()
+}
+
+// enter takes the place of a subscriber. A client that sees nothing takes none, and gets an error.
+func (s *limitedStream) enter() error {
+	ctx := s.Context()
+	if s.ruled {
+		if _, err := s.server.scope(ctx); err != nil {
+			return callError(err)
+		}
+	}
+	release, refusal := s.server.subscriber(ctx)
 	if refusal != nil {
 		return status.Error(codes.ResourceExhausted, refusal.Error())
 	}
-	defer release()
-	return handle(srv, stream)
+	s.taken = append(s.taken, release)
+	return nil
 }
 
 // finalTimeout is the time in which a client over HTTP/2 must read the end of a call.

@@ -168,22 +168,13 @@ func (g *guard) refuse(w http.ResponseWriter, r *http.Request, code codes.Code, 
 // log counts a denial, and logs it once for each subject.
 func (g *guard) log(r *http.Request, reason, subject string, err error) {
 	g.metrics.rejections.WithLabelValues(reason).Inc()
-	key := reason + " " + subject
+	key := reason + " " + cut(subject)
 	if _, known := g.logged.Get(key); known || !g.logging.Allow() {
 		return
 	}
 	g.logged.Add(key, nil, loggedFor)
 	klog.FromContext(r.Context()).Info("Denied a request; further ones of this subject are not logged for an hour",
-		"reason", reason, "address", r.RemoteAddr, "method", r.Method, "path", shortened(r.URL.Path), "err", err)
-}
-
-// shortened returns as much of a text of a client as the log takes.
-func shortened(text string) string {
-	const most = 256
-	if len(text) > most {
-		return text[:most] + "…"
-	}
-	return text
+		"reason", reason, "address", r.RemoteAddr, "method", r.Method, "path", cut(r.URL.Path), "err", err)
 }
 
 // deny answers a request, or a call of gRPC.

@@ -10,6 +10,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/podconfigd/podconfigd/pkg/journal/view"
 	"github.com/podconfigd/podconfigd/pkg/server/internal/respond"
 	"github.com/podconfigd/podconfigd/pkg/server/kubeapi"
 )
@@ -71,18 +72,17 @@ func (s *Server) reads() http.Handler {
 // route adds the paths of the requests that change nothing.
 func (s *Server) route(mux kubeapi.Router) {
 	mux.HandleFunc("/v1alpha1/updates", s.scoped(s.updates))
-	lists := &s.limits.lists
-	mux.HandleFunc("/v1alpha1/status", limited(lists, s.status))
-	mux.HandleFunc("/v1alpha1/runtime", limited(lists, s.scoped(s.containerRuntime)))
-	mux.HandleFunc("/v1alpha1/history", limited(lists, s.scoped(s.history)))
+	mux.HandleFunc("/v1alpha1/status", limited(s.list, s.status))
+	mux.HandleFunc("/v1alpha1/runtime", s.listed(s.containerRuntime))
+	mux.HandleFunc("/v1alpha1/history", s.listed(s.history))
 	mux.HandleFunc("/v1alpha1/lookup", s.scoped(s.lookup))
-	mux.HandleFunc("/pods", limited(lists, s.scoped(s.pods)))
-	mux.HandleFunc("/pods/{$}", limited(lists, s.scoped(s.pods)))
+	mux.HandleFunc("/pods", s.listed(s.pods))
+	mux.HandleFunc("/pods/{$}", s.listed(s.pods))
 	mux.HandleFunc("/version", func(w http.ResponseWriter, _ *http.Request) { respond.JSON(w, s.opts.Version) })
-	s.handleMetrics(mux, lists)
+	s.handleMetrics(mux, s.list)
 	kubeapi.Register(mux, kubeapi.Options{
 		Gate: s.gate, Scope: s.scope, ReadyTimeout: kubeapi.DefaultReadyTimeout, ListTimeout: s.limits.listTimeout,
-		List:      func(ctx context.Context) (func(), error) { return s.limits.list(peerFrom(ctx)) },
+		List:      s.list,
 		Subscribe: s.subscribe,
 		Client:    httpClient,
 	})
@@ -143,10 +143,13 @@ func readOnly(next http.Handler) http.Handler {
 	})
 }
 
-// limited counts a request in places until the handler returns.
-func limited(places *counter, handle http.HandlerFunc) http.HandlerFunc {
+// placeOf takes a place for the request of the context.
+type placeOf func(context.Context) (release func(), refusal error)
+
+// limited has a request take a place until the handler returns.
+func limited(take placeOf, handle http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		release, refusal := places.take(peerFrom(r.Context()))
+		release, refusal := take(r.Context())
 		if refusal != nil {
 			respond.Status(w, respond.TooMany(refusal))
 			return
@@ -154,4 +157,12 @@ func limited(places *counter, handle http.HandlerFunc) http.HandlerFunc {
 		defer release()
 		handle(w, r)
 	}
+}
+
+// listed passes the scope of the client to a handler, and counts the request as a list. A client
+// that sees nothing takes no place.
+func (s *Server) listed(handle func(http.ResponseWriter, *http.Request, *view.Scope)) http.HandlerFunc {
+	return s.scoped(func(w http.ResponseWriter, r *http.Request, scope *view.Scope) {
+		limited(s.list, func(w http.ResponseWriter, r *http.Request) { handle(w, r, scope) })(w, r)
+	})
 }

@@ -9,19 +9,22 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // RunHTTPS serves everything over HTTPS to clients that authenticate and are authorized: HTTP/1.1,
 // HTTP/2 and gRPC.
 func (s *Server) RunHTTPS(ctx context.Context, l net.Listener, config *tls.Config, auth Auth) error {
-	split := newSplitter(l, &s.limits.remote)
+	split := newSplitter(l, &s.limits.remote.gate)
+	split.places = &s.limits.remote
 	split.tls = config
 	split.connects = newRates(connectsPerSecond, connectBurst)
 	split.tooMany = s.metrics.rejections.WithLabelValues("rate").Inc
 	calls := s.newGRPC(ctx, false, gated)
 	defer calls.Stop()
 	guard := newGuard(auth, s.metrics)
-	handler := withControl(guard.guard(byProtocol(calls, s.handler())))
+	handler := withControl(guard.guard(s.limitRequests(byProtocol(calls, s.handler()))))
 	group, ctx := errgroup.WithContext(ctx)
 	serving := untilSplit(ctx, group, split)
 	group.Go(func() error { return s.serve(serving, split.plain, handler) })
@@ -60,8 +63,22 @@ const (
 	connectBurst      = 256
 )
 
+// limitRequests limits the open requests of an address. Each request of HTTP/2 is a stream of its
+// connection, and can be held open by a body that does not come.
+func (s *Server) limitRequests(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		release, refusal := s.call(r.Context())
+		if refusal != nil {
+			deny(w, r, codes.ResourceExhausted, http.StatusTooManyRequests, metav1.StatusReasonTooManyRequests, refusal.Error())
+			return
+		}
+		defer release()
+		next.ServeHTTP(w, r)
+	})
+}
+
 // maxConcurrentStreams is the maximum number of requests at a time on one connection of HTTP/2. It
-// is the default of net/http. The limits of streams and lists apply besides.
+// is the default of net/http. The limits of streams, lists and calls apply besides.
 const maxConcurrentStreams = 250
 
 // overHTTP2 makes a server speak HTTP/2. The connections that it gets are decrypted.

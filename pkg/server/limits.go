@@ -2,13 +2,15 @@ package server
 
 import (
 	"cmp"
+	"context"
 	"time"
 )
 
 // Limits prevents one client from taking what other clients need. A peer is a client
 // process. All processes of a user that are outside the PID namespace of the daemon are one
-// peer. Over TCP, a peer is an IPv4 address or a /64 network of IPv6. A limit of 0 is its
-// default.
+// peer. Over TCP, a peer is an IPv4 address or a /64 network of IPv6, and all loopback addresses
+// are one peer. The sockets, the loopback addresses and the https addresses have these limits
+// separately. On the sockets, users have parts of them: see userPart. A limit of 0 is its default.
 type Limits struct {
 	// Subscribers and SubscribersPerPeer limit the open streams. They also limit the lookups
 	// that wait.
@@ -63,37 +65,56 @@ const (
 
 // limiter counts what each peer uses.
 type limiter struct {
-	subscribers, lists, scrapes counter
+	// sockets, local and remote are the places on the sockets, on loopback addresses and on https
+	// addresses.
+	sockets, local, remote places
+	scrapes                counter
+	// tcp counts the connections that are only for metrics.
+	tcp         gate
+	listTimeout time.Duration
+}
+
+// places counts what the clients of one kind of address use.
+type places struct {
+	gate
+	subscribers, lists counter
 	// waits counts the lookups that wait.
 	waits counter
-	// sockets counts the connections to sockets, local those to loopback addresses, remote those
-	// to https addresses, and tcp those that are only for metrics.
-	sockets, local, remote, tcp gate
-	listTimeout                 time.Duration
+	// calls counts the calls of gRPC, and over https all requests, until they end.
+	calls counter
 }
 
 // gate counts connections, and the connections beyond the limit that are kept for their answer.
 type gate struct{ connections, refusals counter }
 
-func newLimiter(l Limits) *limiter {
+// callsPerSubscriber is how many open calls are allowed for each stream that is allowed: a stream, a
+// lookup that waits, and one more.
+const callsPerSubscriber = 3
+
+func newPlaces(l Limits, connections, connectionsPerPeer, refusals, refusalsPerPeer int) places {
 	all, each := cmp.Or(l.Subscribers, DefaultMaxSubscribers), cmp.Or(l.SubscribersPerPeer, DefaultMaxSubscribersPerPeer)
-	limits := &limiter{
+	return places{
 		subscribers: counter{what: "subscribers", all: all, each: each},
 		lists:       counter{what: "lists at a time", all: cmp.Or(l.Lists, defaultMaxLists), each: cmp.Or(l.ListsPerPeer, defaultMaxListsPerPeer)},
 		waits:       counter{what: "lookups that wait", all: all, each: each},
-		scrapes:     counter{what: "scrapes at a time", all: cmp.Or(l.Scrapes, defaultMaxScrapes)},
-		sockets: gate{
-			connections: counter{what: "connections", all: cmp.Or(l.Connections, 2*all), each: cmp.Or(l.ConnectionsPerPeer, 2*each)},
-			refusals:    counter{what: "refusals", all: maxRefusals, each: maxRefusalsPerPeer},
+		calls:       counter{what: "open calls", all: max(minCalls, callsPerSubscriber*all), each: max(minCalls, callsPerSubscriber*each)},
+		gate: gate{
+			connections: counter{what: "connections", all: cmp.Or(connections, 2*all), each: cmp.Or(connectionsPerPeer, 2*each)},
+			refusals:    counter{what: "refusals", all: refusals, each: refusalsPerPeer},
 		},
-		local: gate{
-			connections: counter{what: "connections", all: cmp.Or(l.Connections, 2*all), each: cmp.Or(l.ConnectionsPerPeer, 2*each)},
-			refusals:    counter{what: "refusals", all: maxRefusals, each: maxRefusalsPerPeer},
-		},
-		remote: gate{
-			connections: counter{what: "connections", all: cmp.Or(l.RemoteConnections, defaultMaxRemoteConnections), each: cmp.Or(l.RemoteConnectionsPerPeer, defaultMaxRemoteConnectionsPerPeer)},
-			refusals:    counter{what: "refusals", all: maxScrapeRefusals, each: 1},
-		},
+	}
+}
+
+// minCalls is the smallest limit of open calls.
+const minCalls = 64
+
+func newLimiter(l Limits) *limiter {
+	limits := &limiter{
+		sockets: newPlaces(l, l.Connections, l.ConnectionsPerPeer, maxRefusals, maxRefusalsPerPeer),
+		local:   newPlaces(l, l.Connections, l.ConnectionsPerPeer, maxRefusals, maxRefusalsPerPeer),
+		remote: newPlaces(l, cmp.Or(l.RemoteConnections, defaultMaxRemoteConnections),
+			cmp.Or(l.RemoteConnectionsPerPeer, defaultMaxRemoteConnectionsPerPeer), maxScrapeRefusals, 1),
+		scrapes: counter{what: "scrapes at a time", all: cmp.Or(l.Scrapes, defaultMaxScrapes)},
 		tcp: gate{
 			connections: counter{what: "connections", all: cmp.Or(l.ScrapeConnections, defaultMaxScrapeConnections)},
 			refusals:    counter{what: "refusals", all: maxScrapeRefusals},
@@ -118,23 +139,23 @@ func (s *Server) SetLimits(l Limits) {
 
 // count counts the refusals of each limit.
 func (l *limiter) count(m *metrics) {
-	for limit, counters := range map[string][]*counter{
-		"subscribers": {&l.subscribers},
-		"lists":       {&l.lists},
-		"scrapes":     {&l.scrapes},
-		"waits":       {&l.waits},
-		"connections": {&l.sockets.connections, &l.local.connections, &l.remote.connections, &l.tcp.connections},
-	} {
-		for _, c := range counters {
-			c.refused = m.limited.WithLabelValues(limit)
-		}
+	l.scrapes.refused = m.limited.WithLabelValues("scrapes")
+	l.tcp.connections.refused = m.limited.WithLabelValues("connections")
+	for _, p := range l.places() {
+		p.subscribers.refused = m.limited.WithLabelValues("subscribers")
+		p.lists.refused = m.limited.WithLabelValues("lists")
+		p.waits.refused = m.limited.WithLabelValues("waits")
+		p.calls.refused = m.limited.WithLabelValues("calls")
+		p.connections.refused = m.limited.WithLabelValues("connections")
 	}
 }
 
+func (l *limiter) places() []*places { return []*places{&l.sockets, &l.local, &l.remote} }
+
 func (l *limiter) counters() []*counter {
-	all := []*counter{&l.subscribers, &l.lists, &l.scrapes, &l.waits}
-	for _, g := range []*gate{&l.sockets, &l.local, &l.remote, &l.tcp} {
-		all = append(all, &g.connections, &g.refusals)
+	all := []*counter{&l.scrapes, &l.tcp.connections, &l.tcp.refusals}
+	for _, p := range l.places() {
+		all = append(all, &p.subscribers, &p.lists, &p.waits, &p.calls, &p.connections, &p.refusals)
 	}
 	return all
 }
@@ -159,5 +180,29 @@ func (l *limiter) share(descriptors int, network bool) {
 	c.all = min(c.all, max(1, left))
 }
 
-func (l *limiter) subscriber(p peerID) (release func(), refusal error) { return l.subscribers.take(p) }
-func (l *limiter) list(p peerID) (release func(), refusal error)       { return l.lists.take(p) }
+// places returns the places for the request or the call of the context, and its peer.
+func (s *Server) places(ctx context.Context) (*places, peerID) {
+	info := grpcInfo(ctx)
+	if info.conn == nil || info.conn.places == nil {
+		return &s.limits.sockets, info.id
+	}
+	return info.conn.places, info.id
+}
+
+// subscriber counts a stream until release is called.
+func (s *Server) subscriber(ctx context.Context) (release func(), refusal error) {
+	places, peer := s.places(ctx)
+	return places.subscribers.take(peer)
+}
+
+// list counts a list until release is called.
+func (s *Server) list(ctx context.Context) (release func(), refusal error) {
+	places, peer := s.places(ctx)
+	return places.lists.take(peer)
+}
+
+// call counts an open call until release is called.
+func (s *Server) call(ctx context.Context) (release func(), refusal error) {
+	places, peer := s.places(ctx)
+	return places.calls.take(peer)
+}

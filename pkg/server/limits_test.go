@@ -130,7 +130,7 @@ func TestLimitsOfSubscribers(t *testing.T) {
 	}
 	_ = mine[0].body.Close()
 	testutil.Until(t, "a place is free", func() bool {
-		subscribers := &d.limits.subscribers
+		subscribers := &d.limits.sockets.subscribers
 		subscribers.mu.Lock()
 		defer subscribers.mu.Unlock()
 		return subscribers.total == 2

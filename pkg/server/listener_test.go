@@ -190,7 +190,7 @@ func TestErrorsOfConnectionsNameTheSocket(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	conn := newSplitter(l, &newLimiter(Limits{}).sockets).admit(accepted)
+	conn := newSplitter(l, &newLimiter(Limits{}).sockets.gate).admit(accepted)
 	defer conn.Close()
 	if _, err := conn.Write([]byte("x")); err != nil {
 		t.Fatal(err)

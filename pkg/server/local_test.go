@@ -166,27 +166,6 @@ func TestTheReadOnlyAddressAndWebPages(t *testing.T) {
 	}
 }
 
-// Each address has its own share of the streams.
-func TestLimitsByAddress(t *testing.T) {
-	_, address := serveLocal(t, Limits{SubscribersPerPeer: 1})
-	open := func(from string) *reply {
-		transport := &http.Transport{DialContext: (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}).DialContext}
-		t.Cleanup(transport.CloseIdleConnections)
-		resp, err := (&http.Client{Transport: transport}).Get("http://" + address + "/v1alpha1/updates")
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = resp.Body.Close() })
-		return &reply{resp.StatusCode, resp.ProtoMajor, resp.Header, resp.Body}
-	}
-	open("127.0.0.1")
-	second := open("127.0.0.1")
-	refused(t, second.code, second.text(t), "too many subscribers: 127.0.0.1 has 1")
-	if other := open("127.0.0.2"); other.code != http.StatusOK {
-		t.Errorf("another address: %d", other.code)
-	}
-}
-
 // tcpPair returns the two ends of a connection over TCP.
 func tcpPair(t *testing.T) (server *admittedConn, client net.Conn) {
 	t.Helper()

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -34,7 +35,7 @@ func (s *Server) lookup(w http.ResponseWriter, r *http.Request, scope *view.Scop
 	if query.Wait > 0 {
 		respond.Within(w, query.Wait+s.limits.listTimeout)
 	}
-	release, err := s.admit(peerFrom(r.Context()), query)
+	release, err := s.admit(r.Context(), query)
 	if err != nil {
 		answerError(w, err)
 		return
@@ -53,7 +54,7 @@ func (s *Server) lookup(w http.ResponseWriter, r *http.Request, scope *view.Scop
 
 // admit counts a query of a client, if it waits or asks for pods, until release is called
 // after the answer. Its error has a status.
-func (s *Server) admit(peer peerID, query *lookup.Query) (release func(), err error) {
+func (s *Server) admit(ctx context.Context, query *lookup.Query) (release func(), err error) {
 	if s.opts.Lookup == nil {
 		return nil, errNoLookup
 	}
@@ -63,10 +64,11 @@ func (s *Server) admit(peer peerID, query *lookup.Query) (release func(), err er
 			giveBack()
 		}
 	}
+	places, peer := s.places(ctx)
 	for _, c := range []struct {
 		counts bool
 		places *counter
-	}{{query.Wait > 0, &s.limits.waits}, {query.Pods, &s.limits.lists}} {
+	}{{query.Wait > 0, &places.waits}, {query.Pods, &places.lists}} {
 		if !c.counts {
 			continue
 		}

@@ -325,7 +325,7 @@ func TestLookupOfAClientThatLeaves(t *testing.T) {
 func (d *daemon) waits(t *testing.T, n int) {
 	t.Helper()
 	testutil.Until(t, fmt.Sprint(n, " lookups wait"), func() bool {
-		c := &d.limits.waits
+		c := &d.limits.sockets.waits
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		return c.total == n

@@ -33,7 +33,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		}, []string{"socket"}),
 		limited: factory.NewCounterVec(prometheus.CounterOpts{
 			Namespace: "podconfigd", Subsystem: "server", Name: "limit_refusals_total",
-			Help: "Number of streams (subscribers), lists, scrapes, waiting lookups (waits) and connections that were refused because a limit was reached, by limit.",
+			Help: "Number of streams (subscribers), lists, scrapes, waiting lookups (waits), open calls (calls) and connections that were refused because a limit was reached, by limit.",
 		}, []string{"limit"}),
 		rejections: factory.NewCounterVec(prometheus.CounterOpts{
 			Namespace: "podconfigd", Subsystem: "server", Name: "rejected_requests_total",

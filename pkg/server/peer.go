@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"os"
 
 	"golang.org/x/sys/unix"
 )
@@ -17,13 +18,16 @@ type peerID struct {
 	pid   int32
 	uid   uint32
 	// network is the address over TCP: one IPv4 address, or a /64 network of IPv6, which is what
-	// one host can have.
+	// one host can have. All clients of loopback addresses are one peer, whatever address they
+	// chose: nobody knows who they are.
 	network netip.Prefix
 }
 
 // String describes the process or the address for error messages.
 func (p peerID) String() string {
 	switch {
+	case p.network == loopbackPeer.network:
+		return "loopback"
 	case p.network.IsSingleIP():
 		return p.network.Addr().String()
 	case p.network.IsValid():
@@ -40,6 +44,10 @@ type peerKey struct{}
 func peerOf(conn net.Conn) peerID {
 	conn = kernelConn(conn)
 	if tcp, ok := conn.RemoteAddr().(*net.TCPAddr); ok {
+		// A host can connect to its loopback addresses from each of its addresses.
+		if own, ok := conn.LocalAddr().(*net.TCPAddr); ok && own.IP.IsLoopback() {
+			return loopbackPeer
+		}
 		return networkOf(tcp.AddrPort().Addr())
 	}
 	uc, ok := conn.(*net.UnixConn)
@@ -61,11 +69,28 @@ func peerOf(conn net.Conn) peerID {
 	return peerID{known: true, pid: cred.Pid, uid: cred.Uid}
 }
 
+// loopbackPeer is the peer of all loopback addresses.
+var loopbackPeer = peerID{known: true, network: netip.MustParsePrefix("127.0.0.0/8")}
+
+// process reports whether the peer is a process whose user is known.
+func (p peerID) process() bool { return p.known && !p.network.IsValid() }
+
+// trusted reports whether the peer is a process of root or of the user of the daemon, and not one
+// of a user without an ID here, which the kernel may show with such an ID.
+func (p peerID) trusted() bool {
+	return p.process() && (p.uid == 0 || p.uid == daemonUser) && p.uid != localIDs().unknownUser
+}
+
+var daemonUser = uint32(os.Geteuid())
+
 // networkOf returns the peer with that address.
 func networkOf(ip netip.Addr) peerID {
 	ip = ip.Unmap().WithZone("")
+	if ip.IsLoopback() {
+		return loopbackPeer
+	}
 	bits := ip.BitLen()
-	if ip.Is6() && !ip.IsLoopback() {
+	if ip.Is6() {
 		bits = 64
 	}
 	network, err := ip.Prefix(bits)

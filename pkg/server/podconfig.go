@@ -2,12 +2,10 @@ package server
 
 import (
 	"context"
-	"encoding/json"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/encoding/protojson"
 
 	"github.com/podconfigd/podconfigd/api/podconfigd/v1alpha1"
 	"github.com/podconfigd/podconfigd/pkg/journal"
@@ -15,7 +13,7 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/journal/wire"
 )
 
-// podConfigAPI is the gRPC service podconfigd.v1alpha1.PodConfig.
+// podConfigAPI is the gRPC service podconfigd.v1alpha1.PodConfig. Its Status is in enter.
 type podConfigAPI struct {
 	v1alpha1.UnimplementedPodConfigServer
 	server *Server
@@ -65,19 +63,6 @@ func (a *podConfigAPI) List(ctx context.Context, request *v1alpha1.ListRequest) 
 			return nil, status.Error(codes.Internal, err.Error())
 		}
 		response.Pods = append(response.Pods, data)
-	}
-	return response, nil
-}
-
-// Status returns the status. Its messages have the same field names as the JSON object.
-func (a *podConfigAPI) Status(ctx context.Context, _ *v1alpha1.StatusRequest) (*v1alpha1.StatusResponse, error) {
-	data, err := json.Marshal(a.server.statusFor(a.server.statusScope(ctx)))
-	if err != nil {
-		return nil, status.Error(codes.Internal, err.Error())
-	}
-	response := new(v1alpha1.StatusResponse)
-	if err := (protojson.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(data, response); err != nil {
-		return nil, status.Error(codes.Internal, err.Error())
 	}
 	return response, nil
 }

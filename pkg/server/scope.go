@@ -78,7 +78,7 @@ func (s *Server) deny(ctx context.Context, scope *view.Scope, what, why string) 
 	}
 	s.metrics.denials.Inc()
 	subject := scope.Subject()
-	who := subject.String()
+	who := cut(subject.String())
 	if s.denied.first(who) {
 		klog.FromContext(ctx).Info("Refused a client by the access rules; further refusals of it are only counted",
 			"subject", who, "gids", slices.Concat([]uint32{}, subject.GIDs), "groups", slices.Concat([]string{}, subject.Groups), "request", what, "reason", why)

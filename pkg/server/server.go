@@ -76,6 +76,8 @@ type Server struct {
 	metrics *metrics
 	limits  *limiter
 	health  *health.Server
+	// statuses makes answers with the status.
+	statuses *answers
 	// historyReads has an element for each page of history that is being read.
 	historyReads chan struct{}
 }
@@ -88,6 +90,7 @@ func New(opts Options) *Server {
 	s := &Server{
 		gate: gate, opts: opts, metrics: newMetrics(opts.Registerer),
 		limits: newLimiter(opts.Limits), health: health.NewServer(),
+		statuses:     newAnswers(),
 		historyReads: make(chan struct{}, maxHistoryReads),
 	}
 	s.limits.count(s.metrics)
@@ -115,11 +118,12 @@ func (s *Server) RunPodsAPI(ctx context.Context, l net.Listener) error {
 }
 
 func (s *Server) run(ctx context.Context, l net.Listener, plain http.Handler, modern func(context.Context) *grpc.Server) error {
-	gate := &s.limits.sockets
+	places := &s.limits.sockets
 	if l.Addr().Network() != "unix" {
-		gate = &s.limits.local
+		places = &s.limits.local
 	}
-	split := newSplitter(l, gate)
+	split := newSplitter(l, &places.gate)
+	split.places = places
 	group, ctx := errgroup.WithContext(ctx)
 	serving := untilSplit(ctx, group, split)
 	if kept, ok := l.(*listener); ok {
@@ -143,7 +147,7 @@ func (s *Server) MaxConnections() int {
 // users of the socket.
 func (s *Server) RunMetrics(ctx context.Context, l net.Listener) error {
 	mux := http.NewServeMux()
-	s.handleMetrics(mux, &s.limits.scrapes)
+	s.handleMetrics(mux, func(ctx context.Context) (func(), error) { return s.limits.scrapes.take(peerFrom(ctx)) })
 	split := newSplitter(l, &s.limits.tcp)
 	group, ctx := errgroup.WithContext(ctx)
 	serving := untilSplit(ctx, group, split)
@@ -156,8 +160,8 @@ func (s *Server) RunMetrics(ctx context.Context, l net.Listener) error {
 	return group.Wait()
 }
 
-// handleMetrics serves health and metrics. Requests for metrics are counted in lists.
-func (s *Server) handleMetrics(mux kubeapi.Router, lists *counter) {
+// handleMetrics serves health and metrics. Requests for metrics take a place.
+func (s *Server) handleMetrics(mux kubeapi.Router, take placeOf) {
 	s.handleHealth(mux)
-	mux.HandleFunc("/metrics", limited(lists, promhttp.HandlerFor(s.opts.Gatherer, promhttp.HandlerOpts{}).ServeHTTP))
+	mux.HandleFunc("/metrics", limited(take, promhttp.HandlerFor(s.opts.Gatherer, promhttp.HandlerOpts{}).ServeHTTP))
 }

@@ -22,6 +22,8 @@ import (
 type splitter struct {
 	listener net.Listener
 	gate     *gate
+	// places are those for the requests of the connections; nil for those on the sockets.
+	places *places
 	// tls is the configuration of TLS; nil for none.
 	tls *tls.Config
 	// connects limits new connections; nil for no limit. tooMany is called for each beyond it.
@@ -137,6 +139,11 @@ func (s *splitter) admit(conn net.Conn) (admitted *admittedConn) {
 	if s.tls != nil {
 		conn = tls.Server(conn, s.tls)
 	}
+	defer func() {
+		if admitted != nil {
+			admitted.places = s.places
+		}
+	}()
 	release, refusal := s.gate.connections.take(id)
 	if refusal == nil {
 		return newAdmittedConn(conn, s.listener.Addr(), nil, release)
@@ -174,12 +181,17 @@ func (s *splitter) refuse(id peerID) (release func(), beyond error) {
 }
 
 // oldest returns the oldest connection of the peer that is kept only for its answer, or else the
-// oldest of all peers.
+// oldest of its user, or else the oldest of all peers.
 func (s *splitter) oldest(id peerID) *admittedConn {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if i := slices.IndexFunc(s.refused, func(c refusedConn) bool { return c.peer == id }); i >= 0 {
-		return s.refused[i].admittedConn
+	for _, same := range []func(peerID) bool{
+		func(p peerID) bool { return p == id },
+		func(p peerID) bool { return id.process() && p.process() && p.uid == id.uid },
+	} {
+		if i := slices.IndexFunc(s.refused, func(c refusedConn) bool { return same(c.peer) }); i >= 0 {
+			return s.refused[i].admittedConn
+		}
 	}
 	if len(s.refused) == 0 {
 		return nil

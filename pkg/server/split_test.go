@@ -173,7 +173,7 @@ func TestAcceptBacksOffAndLogsOnce(t *testing.T) {
 		logger := funcr.New(func(_, line string) { lines = append(lines, line) }, funcr.Options{})
 		ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), logger))
 		l := &starved{until: time.Now().Add(time.Minute), done: make(chan struct{})}
-		split := newSplitter(l, &newLimiter(Limits{}).sockets)
+		split := newSplitter(l, &newLimiter(Limits{}).sockets.gate)
 		done := make(chan error)
 		go func() { done <- split.run(ctx) }()
 		time.Sleep(2 * time.Minute) //nolint:forbidigo // time is virtual

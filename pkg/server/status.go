@@ -1,16 +1,98 @@
 package server
 
 import (
+	"context"
+	"encoding/json"
+	"fmt"
 	"net/http"
 
+	"golang.org/x/sync/singleflight"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/mem"
+	grpcstatus "google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	podconfigd "github.com/podconfigd/podconfigd/api/podconfigd/v1alpha1"
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/pkg/access"
 	"github.com/podconfigd/podconfigd/pkg/journal/view"
 	"github.com/podconfigd/podconfigd/pkg/server/internal/respond"
 )
 
+// status answers with the status as JSON.
 func (s *Server) status(w http.ResponseWriter, r *http.Request) {
-	respond.JSON(w, s.statusFor(s.statusScope(r.Context())))
+	data, err := s.statusAnswer(r.Context(), "json", statusJSON)
+	if err != nil {
+		respond.Error(w, http.StatusInternalServerError, metav1.StatusReasonInternalError, err.Error())
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = w.Write(data) // fails only if the client has gone
+}
+
+func statusJSON(status *v1alpha1.Status) ([]byte, error) {
+	data, err := json.Marshal(status)
+	return append(data, '\n'), err
+}
+
+// statusMessage returns the status as a message. It has the same field names as the JSON object.
+func (s *Server) statusMessage(ctx context.Context) (any, error) {
+	data, err := s.statusAnswer(ctx, "protobuf", func(status *v1alpha1.Status) ([]byte, error) {
+		data, err := statusJSON(status)
+		if err != nil {
+			return nil, err
+		}
+		response := new(podconfigd.StatusResponse)
+		if err := (protojson.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(data, response); err != nil {
+			return nil, err
+		}
+		return proto.Marshal(response)
+	})
+	if err != nil {
+		return nil, grpcstatus.Error(codes.Internal, err.Error())
+	}
+	return shared{mem.SliceBuffer(data)}, nil
+}
+
+// statusAnswer returns the encoded status for the client of the context. Clients with the same view
+// share it.
+func (s *Server) statusAnswer(ctx context.Context, form string, encode func(*v1alpha1.Status) ([]byte, error)) ([]byte, error) {
+	scope := s.statusScope(ctx)
+	key := form
+	if grant := scope.Grant(); grant != nil { // the subscribers are those of the user
+		key = fmt.Sprintf("%s %p", form, grant)
+		if uid := scope.Subject().UID; uid != nil {
+			key += fmt.Sprint(" ", *uid)
+		}
+	}
+	return s.statuses.get(key, func() ([]byte, error) {
+		status := s.statusFor(scope)
+		return encode(&status)
+	})
+}
+
+// answers makes an answer once for all requests that come before it is begun. So what many clients
+// do not read is one answer, and each answer is made after its request.
+type answers struct {
+	group singleflight.Group
+	// making has an element while an answer is made.
+	making chan struct{}
+}
+
+func newAnswers() *answers { return &answers{making: make(chan struct{}, 1)} }
+
+// get returns the answer with that key.
+func (a *answers) get(key string, encode func() ([]byte, error)) ([]byte, error) {
+	answer, err, _ := a.group.Do(key, func() (any, error) {
+		a.making <- struct{}{}
+		defer func() { <-a.making }()
+		a.group.Forget(key) // requests from here on get the next one
+		return encode()
+	})
+	data, _ := answer.([]byte)
+	return data, err
 }
 
 // hiddenError replaces an error that can quote what the client may not see.

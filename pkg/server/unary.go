@@ -22,14 +22,15 @@ var listCalls = map[string]bool{
 	v1alpha1.PodConfig_History_FullMethodName: true,
 }
 
-// register registers a service. Its calls with one response are handled by answer.
+// register registers a service. Its calls with one response are handled by answer, as gRPC itself
+// waits for the message of such a call without a limit of time.
 func (s *Server) register(g *grpc.Server, desc *grpc.ServiceDesc, service any) {
 	streams := slices.Clone(desc.Streams)
 	for _, method := range desc.Methods {
-		list := listCalls["/"+desc.ServiceName+"/"+method.MethodName]
+		enter := s.enter("/" + desc.ServiceName + "/" + method.MethodName)
 		streams = append(streams, grpc.StreamDesc{StreamName: method.MethodName, Handler: func(service any, stream grpc.ServerStream) error {
-			return s.answer(stream, list, func(ctx context.Context) (any, error) {
-				return method.Handler(service, ctx, stream.RecvMsg, nil)
+			return s.answer(stream, func(ctx context.Context) (any, error) {
+				return method.Handler(service, ctx, func(m any) error { return s.receive(stream, m) }, enter)
 			})
 		}})
 	}
@@ -38,19 +39,51 @@ func (s *Server) register(g *grpc.Server, desc *grpc.ServiceDesc, service any) {
 	}, service)
 }
 
-// answer handles a call with one response, until the response is written. Until then, a list
-// is counted. gRPC itself returns from such a call while the response waits for the flow
+// receive receives the message of a call that has one. A client has as much time for it as for the
+// body of a request.
+func (s *Server) receive(stream grpc.ServerStream, m any) error {
+	received := make(chan error, 1)
+	go func() { received <- stream.RecvMsg(m) }() // it returns when the call ends
+	within := s.limits.listTimeout / 3
+	timeout := time.NewTimer(within)
+	defer timeout.Stop()
+	select {
+	case err := <-received:
+		return err
+	case <-timeout.C:
+		return status.Errorf(codes.DeadlineExceeded, "the client did not send the request within %v", within)
+	}
+}
+
+// enter returns what is called with the message of a call, before its handler; nil for nothing. A
+// list takes its place here, so that a client holds none before it has sent its message. A client
+// that sees nothing takes none.
+func (s *Server) enter(method string) grpc.UnaryServerInterceptor {
+	if !listCalls[method] {
+		return nil
+	}
+	return func(ctx context.Context, request any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
+		ofAll := method == v1alpha1.PodConfig_Status_FullMethodName // everybody gets the status
+		if sees, err := s.seesPods(ctx); !ofAll && (err != nil || !sees) {
+			return handle(ctx, request) // refuses the client
+		}
+		release, refusal := s.list(ctx)
+		if refusal != nil {
+			return nil, status.Error(codes.ResourceExhausted, refusal.Error())
+		}
+		afterWritten(ctx, release)
+		if ofAll {
+			return s.statusMessage(ctx)
+		}
+		return handle(ctx, request)
+	}
+}
+
+// answer handles a call with one response, until the response is written. gRPC itself returns from such a call while the response waits for the flow
 // control window of the client. A client that never opens its window could accumulate
 // responses.
-func (s *Server) answer(stream grpc.ServerStream, list bool, handle func(context.Context) (any, error)) error {
+func (s *Server) answer(stream grpc.ServerStream, handle func(context.Context) (any, error)) error {
 	ctx := stream.Context()
-	if list {
-		release, refusal := s.limits.list(grpcInfo(ctx).id)
-		if refusal != nil {
-			return status.Error(codes.ResourceExhausted, refusal.Error())
-		}
-		defer release()
-	}
 	var written releases
 	defer func() { written.all() }()
 	response, err := handle(context.WithValue(ctx, releaseKey{}, &written))

@@ -1,0 +1,189 @@
+package server
+
+import (
+	"bytes"
+	"fmt"
+	"net"
+	"net/http"
+	"slices"
+	"testing"
+	"time"
+
+	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
+	"google.golang.org/grpc/codes"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	podsv1alpha1 "k8s.io/kubelet/pkg/apis/pods/v1alpha1"
+
+	podconfigd "github.com/podconfigd/podconfigd/api/podconfigd/v1alpha1"
+	"github.com/podconfigd/podconfigd/internal/testutil"
+	"github.com/podconfigd/podconfigd/pkg/journal"
+)
+
+// callsWithOneRequest are all calls that begin with one message.
+var callsWithOneRequest = []string{
+	podsv1alpha1.Pods_ListPods_FullMethodName, podsv1alpha1.Pods_GetPod_FullMethodName, podsv1alpha1.Pods_WatchPods_FullMethodName,
+	podconfigd.PodConfig_List_FullMethodName, podconfigd.PodConfig_Status_FullMethodName, podconfigd.PodConfig_History_FullMethodName,
+	podconfigd.PodConfig_Lookup_FullMethodName, podconfigd.PodConfig_Watch_FullMethodName,
+	podconfigd.PodConfig_Resync_FullMethodName, podconfigd.PodConfig_Release_FullMethodName,
+	healthpb.Health_Check_FullMethodName, healthpb.Health_Watch_FullMethodName, healthpb.Health_List_FullMethodName,
+}
+
+// halfCalls begins calls on one connection. Each sends the data, and does not end.
+func halfCalls(t *testing.T, conn net.Conn, data []byte, methods ...string) *http2.Framer {
+	t.Helper()
+	var header, out bytes.Buffer
+	encoder := hpack.NewEncoder(&header)
+	framer := http2.NewFramer(&out, conn)
+	framer.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
+	out.WriteString(http2.ClientPreface)
+	if err := framer.WriteSettings(); err != nil {
+		t.Fatal(err)
+	}
+	for i, method := range methods {
+		header.Reset()
+		for _, f := range [][2]string{
+			{":method", "POST"}, {":scheme", "http"}, {":path", method}, {":authority", "localhost"},
+			{"content-type", "application/grpc"}, {"te", "trailers"},
+		} {
+			if err := encoder.WriteField(hpack.HeaderField{Name: f[0], Value: f[1]}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		stream := uint32(2*i + 1)
+		if err := framer.WriteHeaders(http2.HeadersFrameParam{StreamID: stream, BlockFragment: header.Bytes(), EndHeaders: true}); err != nil {
+			t.Fatal(err)
+		}
+		if len(data) > 0 {
+			if err := framer.WriteData(stream, false, data); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if _, err := conn.Write(out.Bytes()); err != nil {
+		t.Fatal(err)
+	}
+	return framer
+}
+
+// endOf reads until so many calls have ended, and returns how many ended with each code.
+func endOf(t *testing.T, conn net.Conn, framer *http2.Framer, calls int) map[string]int {
+	t.Helper()
+	codes := make(map[string]int)
+	_ = conn.SetReadDeadline(time.Now().Add(20 * time.Second))
+	for n := 0; n < calls; {
+		frame, err := framer.ReadFrame()
+		if err != nil {
+			t.Fatalf("%d of %d calls ended, then: %v", n, calls, err)
+		}
+		if h, ok := frame.(*http2.MetaHeadersFrame); ok && h.StreamEnded() {
+			for _, f := range h.RegularFields() {
+				if f.Name == "grpc-status" {
+					codes[f.Value]++
+				}
+			}
+			n++
+		}
+	}
+	return codes
+}
+
+func repeated(method string, n int) []string {
+	methods := make([]string, n)
+	for i := range methods {
+		methods[i] = method
+	}
+	return methods
+}
+
+func (c *counter) inUse() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.total
+}
+
+// A call whose message does not come takes no place from others, on a socket and on a loopback
+// address.
+func TestHalfCallsHoldNoPlaces(t *testing.T) {
+	d := serveLookup(t, Limits{Lists: 1, Subscribers: 1, Connections: 20, ConnectionsPerPeer: 20})
+	local := d.serveAlsoLocal(t)
+	for where, dial := range map[*places]func() net.Conn{
+		&d.limits.sockets: func() net.Conn { return d.dial(t) },
+		&d.limits.local:   func() net.Conn { return dialFrom(t, "127.0.0.1", local) },
+	} {
+		reading := slices.DeleteFunc(slices.Clone(callsWithOneRequest), func(method string) bool { return writingCalls[method] })
+		halfCalls(t, dial(), nil, reading...)
+		testutil.Until(t, "the calls are open", func() bool { return where.calls.inUse() == len(reading) })
+		if lists, streams := where.lists.inUse(), where.subscribers.inUse(); lists != 0 || streams != 0 {
+			t.Errorf("half calls have %d lists and %d streams", lists, streams)
+		}
+	}
+	for _, path := range []string{"/pods", "/metrics", "/v1alpha1/status"} {
+		if code, body := d.get(t, path); code != http.StatusOK {
+			t.Errorf("%s: %d %s", path, code, body)
+		}
+	}
+	d.read(t, "")
+}
+
+// A call has as much time for its message as a request for its body. The message is complete with
+// the end of the client's half.
+func TestHalfCallsEnd(t *testing.T) {
+	d := serveWithLimits(t, journal.Options{}, Limits{ListTimeout: 300 * time.Millisecond}, posting)
+	for name, data := range map[string][]byte{
+		"nothing": nil, "half a prefix": {0, 0}, "half a message": {0, 0, 0, 0, 9, 1}, "a message without an end": {0, 0, 0, 0, 0},
+	} {
+		conn := d.dial(t)
+		framer := halfCalls(t, conn, data, callsWithOneRequest...)
+		if got, want := endOf(t, conn, framer, len(callsWithOneRequest)), len(callsWithOneRequest); got[fmt.Sprint(uint32(codes.DeadlineExceeded))] != want {
+			t.Errorf("%s: the calls end with the codes %v, want %d DeadlineExceeded", name, got, want)
+		}
+		_ = conn.Close()
+	}
+	testutil.Until(t, "no call is left", func() bool { return d.limits.sockets.calls.inUse() == 0 })
+}
+
+// The calls of a process are limited over all of its connections.
+func TestOpenCallsAreLimited(t *testing.T) {
+	const each = 32 // streams
+	d := serveLookup(t, Limits{SubscribersPerPeer: each})
+	const calls = callsPerSubscriber * each
+	for range callsPerSubscriber {
+		halfCalls(t, d.dial(t), nil, repeated(podconfigd.PodConfig_Lookup_FullMethodName, each)...)
+	}
+	testutil.Until(t, "the calls are open", func() bool { return d.limits.sockets.calls.inUse() == calls })
+	conn := d.dial(t)
+	framer := halfCalls(t, conn, nil, repeated(podconfigd.PodConfig_Lookup_FullMethodName, each)...)
+	if got := endOf(t, conn, framer, each); got[fmt.Sprint(uint32(codes.ResourceExhausted))] != each {
+		t.Errorf("further calls end with the codes %v", got)
+	}
+	if d.limits.sockets.calls.inUse() != calls {
+		t.Errorf("%d calls are open", d.limits.sockets.calls.inUse())
+	}
+	if code, _ := d.get(t, "/pods"); code != http.StatusOK {
+		t.Errorf("a list: %d", code)
+	}
+}
+
+// The requests of an address are limited over all of its connections, also those whose body does not
+// come.
+func TestOpenRequestsOverTLSAreLimited(t *testing.T) {
+	s := serveHTTPS(t, Limits{SubscribersPerPeer: 1})
+	s.add("a", 1)
+	c := s.dialH2(t, 1<<16)
+	review := "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+	for i := range minCalls {
+		if stream := uint32(2*i + 1); i%2 == 0 {
+			c.call(stream, podconfigd.PodConfig_Lookup_FullMethodName)
+		} else {
+			c.open(stream, false, "POST", review, "content-type", "application/json")
+		}
+	}
+	calls := &s.server.limits.remote.calls
+	testutil.Until(t, "the requests are open", func() bool { return calls.inUse() == minCalls })
+	resp := s.do(t, s.client(t, 2), "GET", "/pods", "all")
+	refused(t, resp.code, resp.text(t), "too many open calls: loopback has 64")
+	_ = resp.body.Close()
+	_ = c.conn.Close()
+	testutil.Until(t, "no request is left", func() bool { return calls.inUse() == 0 })
+}
