@@ -4,15 +4,15 @@ MODULE := github.com/podconfigd/podconfigd
 GO ?= go
 
 # Nested modules, which ./... does not include.
-NESTED_MODULES := test/bench test/conformance test/conformance/merge test/powercut test/clients
+NESTED_MODULES := test/bench test/conformance test/powercut test/clients
 nested := $(patsubst %/go.mod,%,$(wildcard $(addsuffix /go.mod,$(NESTED_MODULES))))
 # A module without tests, whose databases take long to compile: it is only linted.
 LINTED_MODULES := test/bench/store
 # Modules whose packages are not compiled for the other targets. test/conformance/status
-# compiles the whole kubelet.
+# compiles the whole kubelet, and test/conformance/merge an earlier version of Kubernetes.
 # test/clients/otelcol is in none of these lists: go mod tidy wants dependencies of other projects'
 # tests, which are not on the module proxy. hack/clients.sh builds it.
-OTHER_MODULES := test/components/servers test/components/kubelet test/components/containerd test/conformance/status
+OTHER_MODULES := test/components/servers test/components/kubelet test/components/containerd test/conformance/merge test/conformance/status
 
 # The go command with the flags of hack/components.sh and internal/testutil. With the same
 # flags, no package is compiled twice. Only the tests of the root module are compiled
@@ -20,6 +20,8 @@ OTHER_MODULES := test/components/servers test/components/kubelet test/components
 SHARED = CGO_ENABLED=0 GOFLAGS='$(GOFLAGS) -trimpath' $(GO)
 
 # Without this tag, the binary has unused methods: docs/adr/0012-a-binary-without-unused-methods.md
+# Tests and the servers of hack/components.sh have it too: otherwise, gRPC and all that imports it
+# are compiled twice.
 TAGS := -tags=grpcnotrace
 
 # Everything that is only for development is built outside of the tree.
@@ -110,13 +112,13 @@ test: test-deps components ## Run all tests with the race detector, and the shor
 .PHONY: test-root
 test-root:
 	@echo '==> tests of the root module, with the race detector'
-	CGO_ENABLED=1 $(GO) test $(FAST) -race -count=1 -p $(PACKAGES) -timeout $(TEST_TIMEOUT) $(LONGEST) ./...
+	CGO_ENABLED=1 $(GO) test $(TAGS) $(FAST) -race -count=1 -p $(PACKAGES) -timeout $(TEST_TIMEOUT) $(LONGEST) ./...
 
 .PHONY: test-nested
 test-nested:
 	@set -e; for m in $(nested); do \
 		echo "==> short tests of $$m"; \
-		(cd $$m && $(SHARED) test $(FAST) -count=1 -short -timeout $(TEST_TIMEOUT) ./...); \
+		(cd $$m && $(SHARED) test $(TAGS) $(FAST) -count=1 -short -timeout $(TEST_TIMEOUT) ./...); \
 	done
 
 .PHONY: test-deps
@@ -129,7 +131,7 @@ components: ## Build the servers that the tests need, if they are missing
 
 .PHONY: test-short
 test-short: ## Run the fast tests, without the race detector
-	$(GO) test -short ./...
+	$(GO) test $(TAGS) -short ./...
 
 .PHONY: demo
 demo: build ## Build, then run examples/demo.sh
@@ -187,8 +189,8 @@ api-baseline: $(BUF) ## Store the protobuf interface as the baseline for the che
 
 .PHONY: conformance
 conformance: ## Compare SEQUENCES random sequences of sets, the manifests, and STATUSES random lives of pods with the kubelet
-	cd test/conformance && $(SHARED) test -count=1 ./...
-	cd test/conformance/merge && $(SHARED) test -count=1 -timeout 0 -v . -sequences $(SEQUENCES)
+	cd test/conformance && $(SHARED) test $(TAGS) -count=1 ./...
+	cd test/conformance/merge && $(SHARED) vet . && $(SHARED) test -count=1 -timeout 0 -v . -sequences $(SEQUENCES)
 	cd test/conformance/status && $(SHARED) vet . && $(SHARED) test -count=1 -timeout 1h -v . -rapid.checks=$(STATUSES)
 
 .PHONY: clients
@@ -198,9 +200,9 @@ clients: components ## Run clients of other projects during changes and kills; i
 
 .PHONY: soak
 soak: ## Change the sources STEPS times, kill the daemon KILLS times, check what subscribers receive; then update PODS pods for PRESS
-	CGO_ENABLED=1 $(GO) test -race -count=1 -timeout 0 -v ./test/soak -run '^Test(Durable)?Histories$$' \
+	CGO_ENABLED=1 $(GO) test $(TAGS) -race -count=1 -timeout 0 -v ./test/soak -run '^Test(Durable)?Histories$$' \
 		-args -seed $(SEED) -steps $(STEPS) -kills $(KILLS) -restarts $(KILLS)
-	$(GO) test -count=1 -timeout 0 -v ./test/soak -run '^TestPressed$$' -args -seed $(SEED) -pods $(PODS) -press $(PRESS)
+	$(GO) test $(TAGS) -count=1 -timeout 0 -v ./test/soak -run '^TestPressed$$' -args -seed $(SEED) -pods $(PODS) -press $(PRESS)
 
 .PHONY: packages
 packages: $(PACKAGE_TOOLS)/nfpm ## Make the .deb and .rpm packages for ARCHES into bin/packages

@@ -1,12 +1,16 @@
 package merge
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/podconfigd/podconfigd/test/merge"
+)
 
 // Shrunk sequences of earlier failures of TestMergeIsTheKubelets.
 func TestRegressions(t *testing.T) {
-	for name, steps := range map[string][]step{
+	for name, steps := range map[string][]merge.Step{
 		"of three pods of one UID the last is kept": {
-			{"file", []pod{{Name: 0}, {Name: 2}, {Name: 1}}, false},
+			{"file", []merge.Pod{{Name: 0}, {Name: 2}, {Name: 1}}, false},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -13,27 +13,27 @@ import (
 	"pgregory.net/rapid"
 )
 
-// pod is a pod in short: each field is the index of a value of the real field. Zero is
+// Pod is a pod in short: each field is the index of a value of the real field. Zero is
 // the simplest.
-type pod struct {
+type Pod struct {
 	Namespace, Name, UID, Image, Tolerations, Labels, Annotations, Deletion, Grace, Status, Generation, Rest int
 }
 
 // fields are the fields that change the content of a pod, with the number of their
 // values.
 var fields = []struct {
-	of func(*pod) *int
+	of func(*Pod) *int
 	n  int
 }{
-	{func(p *pod) *int { return &p.Image }, 3},
-	{func(p *pod) *int { return &p.Tolerations }, 3},
-	{func(p *pod) *int { return &p.Labels }, 4},
-	{func(p *pod) *int { return &p.Annotations }, len(annotations)},
-	{func(p *pod) *int { return &p.Deletion }, 3},
-	{func(p *pod) *int { return &p.Grace }, 3},
-	{func(p *pod) *int { return &p.Status }, 4},
-	{func(p *pod) *int { return &p.Generation }, 2},
-	{func(p *pod) *int { return &p.Rest }, 3},
+	{func(p *Pod) *int { return &p.Image }, 3},
+	{func(p *Pod) *int { return &p.Tolerations }, 3},
+	{func(p *Pod) *int { return &p.Labels }, 4},
+	{func(p *Pod) *int { return &p.Annotations }, len(annotations)},
+	{func(p *Pod) *int { return &p.Deletion }, 3},
+	{func(p *Pod) *int { return &p.Grace }, 3},
+	{func(p *Pod) *int { return &p.Status }, 4},
+	{func(p *Pod) *int { return &p.Generation }, 2},
+	{func(p *Pod) *int { return &p.Rest }, 3},
 }
 
 var annotations = []map[string]string{
@@ -50,8 +50,8 @@ var annotations = []map[string]string{
 	{"kubernetes.io/config.hash": "2"},
 }
 
-// object returns a new complete pod.
-func (p pod) object() *v1.Pod {
+// Object returns a new complete pod.
+func (p Pod) Object() *v1.Pod {
 	object := &v1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: fmt.Sprintf("ns%d", p.Namespace), Name: fmt.Sprintf("pod%d", p.Name), UID: types.UID(fmt.Sprintf("uid%d", p.UID)),
@@ -82,28 +82,28 @@ func (p pod) object() *v1.Pod {
 	return object
 }
 
-// step is a set that a source sends.
-type step struct {
+// Step is a set that a source sends.
+type Step struct {
 	Source string
-	Pods   []pod
+	Pods   []Pod
 	// Same means that pods that the source sent before keep their pointers.
 	Same bool
 }
 
-func (s step) String() string {
+func (s Step) String() string {
 	lines := make([]string, len(s.Pods))
 	for i, p := range s.Pods {
 		lines[i] = fmt.Sprintf("%+v", p)
 	}
-	return fmt.Sprintf("{%q, []pod{%s}, %t}", s.Source, strings.Join(lines, ", "), s.Same)
+	return fmt.Sprintf("{%q, []merge.Pod{%s}, %t}", s.Source, strings.Join(lines, ", "), s.Same)
 }
 
 func oneOf(t *rapid.T, n int, what string) int { return rapid.IntRange(0, n-1).Draw(t, what) }
 
-// drawSteps draws a sequence. Each set is a change of the previous set of its source.
-func drawSteps(t *rapid.T) []step {
-	before := make(map[string][]pod)
-	steps := make([]step, 1+oneOf(t, 10, "steps"))
+// Draw draws a sequence. Each set is a change of the previous set of its source.
+func Draw(t *rapid.T) []Step {
+	before := make(map[string][]Pod)
+	steps := make([]Step, 1+oneOf(t, 10, "steps"))
 	for i := range steps {
 		source := []string{"file", "http", "api"}[oneOf(t, 3, "source")]
 		pods := slices.Clone(before[source])
@@ -111,16 +111,16 @@ func drawSteps(t *rapid.T) []step {
 			pods = edit(t, pods)
 		}
 		before[source] = pods
-		steps[i] = step{Source: source, Pods: slices.Clone(pods), Same: rapid.Bool().Draw(t, "same")}
+		steps[i] = Step{Source: source, Pods: slices.Clone(pods), Same: rapid.Bool().Draw(t, "same")}
 	}
 	return steps
 }
 
 // edit changes a set in one way.
-func edit(t *rapid.T, pods []pod) []pod {
+func edit(t *rapid.T, pods []Pod) []Pod {
 	what := oneOf(t, 12, "edit")
 	if len(pods) == 0 || what < 3 {
-		p := pod{Namespace: oneOf(t, 2, "namespace"), Name: oneOf(t, 4, "name"), UID: oneOf(t, 6, "uid")}
+		p := Pod{Namespace: oneOf(t, 2, "namespace"), Name: oneOf(t, 4, "name"), UID: oneOf(t, 6, "uid")}
 		for range oneOf(t, 3, "fields") {
 			change(t, &p)
 		}
@@ -153,7 +153,7 @@ func edit(t *rapid.T, pods []pod) []pod {
 	return pods
 }
 
-func change(t *rapid.T, p *pod) {
+func change(t *rapid.T, p *Pod) {
 	field := fields[oneOf(t, len(fields), "field")]
 	*field.of(p) = oneOf(t, field.n, "value")
 }
