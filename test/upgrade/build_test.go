@@ -23,6 +23,9 @@ type version struct{ name, podconfigd, probe string }
 
 func current(t *testing.T) version {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("builds podconfigd")
+	}
 	return version{"current", testutil.MustProgram(t, ".", "./cmd/podconfigd"), testutil.MustProgram(t, ".", "./test/upgrade/probe")}
 }
 
@@ -112,12 +115,12 @@ func pipe(from, to *exec.Cmd) error {
 	return nil
 }
 
-// versions returns this version and the earlier one. It skips the test if the repository does not
-// have the commit.
+// versions returns this version and the earlier one. It skips the test without -earlier, or if the
+// repository does not have the commit.
 func versions(t *testing.T) (now, before version) {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("builds an earlier version")
+	if !*withEarlier {
+		t.Skip("builds an earlier version: make conformance runs it")
 	}
 	root, err := testutil.Root()
 	if err != nil {

@@ -3,7 +3,9 @@ package upgrade
 import (
 	"errors"
 	"os/exec"
+	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -14,15 +16,26 @@ var (
 	replacement = regexp.MustCompile(`--[a-z][a-z0-9-]+|podconfigd [a-z]+`)
 )
 
-// A flag or a command that is not shown any more is still there, hidden and deprecated, or its error
-// names what replaces it.
-func TestFlagsOfTheEarlierVersion(t *testing.T) {
-	now, before := versions(t)
+// visit calls help with the path of each command, which returns its help.
+func visit(path []string, help func(path ...string) string) {
+	_, list, ok := strings.Cut(help(path...), "\nAvailable Commands:\n")
+	if !ok {
+		return
+	}
+	list, _, _ = strings.Cut(list, "\n\n")
+	for _, command := range commandLine.FindAllStringSubmatch(list, -1) {
+		if command[1] != "help" {
+			visit(append(slices.Clip(path), command[1]), help)
+		}
+	}
+}
+
+func compareFlags(t *testing.T, now version, earlierHelp func(path ...string) string) {
+	t.Helper()
 	commands := 0
-	var compare func(path ...string)
-	compare = func(path ...string) {
+	visit(nil, func(path ...string) string {
 		commands++
-		help := output(t, before.podconfigd, append(path, "--help")...)
+		help := earlierHelp(path...)
 		shown := output(t, now.podconfigd, append(path, "--help")...)
 		for _, flag := range flagLine.FindAllStringSubmatch(help, -1) {
 			if strings.Contains(shown, "--"+flag[1]+" ") {
@@ -34,30 +47,18 @@ func TestFlagsOfTheEarlierVersion(t *testing.T) {
 				t.Errorf("%s --%s is gone, and nothing says what replaces it: %s", strings.Join(path, " "), flag[1], text)
 			}
 		}
-		_, list, found := strings.Cut(help, "\nAvailable Commands:\n")
-		if !found {
-			return
-		}
-		list, _, _ = strings.Cut(list, "\n\n")
-		for _, command := range commandLine.FindAllStringSubmatch(list, -1) {
-			if command[1] != "help" {
-				compare(append(path, command[1])...)
-			}
-		}
-	}
-	compare()
+		return help
+	})
 	if commands < 15 {
 		t.Errorf("only %d commands are compared", commands)
 	}
 }
 
-// The configuration that the earlier version prints is valid for this one, and means the same.
-func TestConfigurationOfTheEarlierVersion(t *testing.T) {
-	now, before := versions(t)
-	flags := []string{"--pod-manifest-path=/etc/kubernetes/manifests", "--manifest-url=http://localhost/pods", "--state-dir=/var/lib/podconfigd", "--hostname-override=node1"}
-	m := newMachine(t)
-	path := m.dir + "/podconfigd.yaml"
-	config := output(t, before.podconfigd, append([]string{"config", "print"}, flags...)...)
+var configFlags = []string{"--pod-manifest-path=/etc/kubernetes/manifests", "--manifest-url=http://localhost/pods", "--state-dir=/var/lib/podconfigd", "--hostname-override=node1"}
+
+func compareConfiguration(t *testing.T, now version, config string) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "podconfigd.yaml")
 	write(t, path, config)
 	if out, err := exec.CommandContext(t.Context(), now.podconfigd, "config", "check", "--config="+path).CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)
@@ -72,6 +73,19 @@ func TestConfigurationOfTheEarlierVersion(t *testing.T) {
 			t.Errorf("the earlier version has %q, and this one does not", line)
 		}
 	}
+}
+
+// What is recorded is what the earlier version says.
+func TestTheEarlierVersionIsTheRecorded(t *testing.T) {
+	_, before := versions(t)
+	recorded := sections(t, helpFile)
+	visit(nil, func(path ...string) string {
+		help := output(t, before.podconfigd, append(path, "--help")...)
+		if name := strings.Join(append([]string{"podconfigd"}, path...), " "); recorded[name] != help {
+			t.Errorf("%s has another help than the recorded one; record the earlier version again", name)
+		}
+		return help
+	})
 }
 
 func output(t *testing.T, program string, args ...string) string {

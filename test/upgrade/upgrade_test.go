@@ -19,25 +19,26 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // machine is what survives the daemon: manifests, a socket path and a state directory.
-type machine struct{ dir, socket string }
+type machine struct{ dir, manifests, socket string }
 
 func newMachine(t *testing.T) *machine {
 	t.Helper()
 	dir := testutil.ShortDir(t)
-	if err := os.Mkdir(filepath.Join(dir, "manifests"), 0o755); err != nil {
+	m := &machine{dir, filepath.Join(dir, "manifests"), filepath.Join(dir, "s")}
+	if err := os.Mkdir(m.manifests, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	return &machine{dir, filepath.Join(dir, "s")}
+	return m
 }
 
 func (m *machine) put(t *testing.T, name string) {
 	t.Helper()
 	text := fmt.Sprintf("apiVersion: v1\nkind: Pod\nmetadata: {name: %s}\nspec: {containers: [{name: c, image: i}]}\n", name)
-	temp := filepath.Join(m.dir, name)
+	temp := filepath.Join(m.manifests, "."+name)
 	if err := os.WriteFile(temp, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Rename(temp, filepath.Join(m.dir, "manifests", name+".yaml")); err != nil {
+	if err := os.Rename(temp, filepath.Join(m.manifests, name+".yaml")); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -82,7 +83,7 @@ func (r *running) says(t *testing.T, line string) {
 func (m *machine) daemon(t *testing.T, v version, args ...string) *running {
 	t.Helper()
 	d := run(t, v.podconfigd, append([]string{
-		"--pod-manifest-path", filepath.Join(m.dir, "manifests"), "--socket", m.socket, "--hostname-override", "node1",
+		"--pod-manifest-path", m.manifests, "--socket", m.socket, "--hostname-override", "node1",
 		"--state-dir", filepath.Join(m.dir, "state"),
 	}, args...)...)
 	testutil.Eventually(t, func() error {

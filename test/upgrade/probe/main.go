@@ -1,8 +1,9 @@
 // Command probe asks a daemon with every kind of client, and prints what it got. The tests compile it
 // in this version, and with the packages of an earlier version.
 //
-//	probe SOCKET              asks once
-//	probe SOCKET follow       prints the updates of the stream, until it is killed
+//	probe SOCKET                          asks once
+//	probe SOCKET http                     asks once, and not over gRPC
+//	probe SOCKET follow [INSTANCE SINCE]  prints the updates of the stream, from there on, until it is killed
 package main
 
 import (
@@ -10,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 
@@ -37,8 +39,18 @@ func run(args []string) error {
 		return errors.New("the socket is missing")
 	case len(args) == 1:
 		return ask(ctx, args[0])
+	case args[1] == "http":
+		return askHTTP(ctx, client.New(args[0]))
 	}
-	return follow(ctx, args[0])
+	opts := client.Options{}
+	if len(args) == 4 {
+		since, err := strconv.ParseInt(args[3], 10, 64)
+		if err != nil {
+			return err
+		}
+		opts.Instance, opts.Since = args[2], since
+	}
+	return follow(ctx, args[0], opts)
 }
 
 func ask(ctx context.Context, socket string) error {
@@ -47,8 +59,8 @@ func ask(ctx context.Context, socket string) error {
 }
 
 // follow prints each update, as the operation and the names of its pods.
-func follow(ctx context.Context, socket string) error {
-	for u, err := range client.New(socket).Updates(ctx, client.Options{}) {
+func follow(ctx context.Context, socket string, opts client.Options) error {
+	for u, err := range client.New(socket).Updates(ctx, opts) {
 		if err != nil {
 			return err
 		}
