@@ -77,6 +77,9 @@ FAST := -toolexec='env GOGC=400 GOMEMLIMIT=1GiB' -vet=off
 TEST_TIMEOUT ?= 15m
 # LONGEST are the packages whose tests mostly wait. They start first, and the others run beside.
 LONGEST := ./test/e2e ./test/script
+# EXHAUSTIVE are the packages with tests that try very many cases: internal/testutil/exhaustive.go.
+# They run without the race detector too, with all cases.
+EXHAUSTIVE = $(shell grep -rlE 'testutil[.](Exhaustive|Stride)' --include='*_test.go' ./pkg ./internal ./cmd ./test 2>/dev/null | xargs -rn1 dirname | sort -u)
 # PACKAGES is how many of them run at a time: more than a small machine has processors, since they
 # mostly wait.
 PACKAGES ?= 3
@@ -116,6 +119,8 @@ test-root:
 
 .PHONY: test-nested
 test-nested:
+	@echo '==> exhaustive tests of the root module, without the race detector'
+	$(SHARED) test $(TAGS) $(FAST) -count=1 -timeout $(TEST_TIMEOUT) $(EXHAUSTIVE)
 	@set -e; for m in $(nested); do \
 		echo "==> short tests of $$m"; \
 		(cd $$m && $(SHARED) test $(TAGS) $(FAST) -count=1 -short -timeout $(TEST_TIMEOUT) ./...); \
@@ -188,10 +193,11 @@ api-baseline: $(BUF) ## Store the protobuf interface as the baseline for the che
 	$(BUF) build --exclude-source-info -o $(API_BASELINE)
 
 .PHONY: conformance
-conformance: ## Compare SEQUENCES random sequences of sets, the manifests, and STATUSES random lives of pods with the kubelet
+conformance: ## Compare SEQUENCES random sequences of sets, the manifests, and STATUSES random lives of pods with the kubelet, and podconfigd with an earlier version
 	cd test/conformance && $(SHARED) test $(TAGS) -count=1 ./...
 	cd test/conformance/merge && $(SHARED) vet . && $(SHARED) test -count=1 -timeout 0 -v . -sequences $(SEQUENCES)
 	cd test/conformance/status && $(SHARED) vet . && $(SHARED) test -count=1 -timeout 1h -v . -rapid.checks=$(STATUSES)
+	$(GO) test $(TAGS) -count=1 -v ./test/upgrade -earlier
 
 .PHONY: clients
 clients: components ## Run clients of other projects during changes and kills; installs them into CACHE

@@ -8,10 +8,12 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/podconfigd/podconfigd/internal/printable"
+	"github.com/podconfigd/podconfigd/internal/testutil"
 )
 
 // All characters that JSON can have survive, and are printable.
 func TestControlCharactersAreEscaped(t *testing.T) {
+	testutil.Exhaustive(t)
 	for r := rune(0); r <= 0xe01ff; r++ {
 		switch r {
 		case 0x3100: // letters

@@ -8,10 +8,13 @@ import (
 	"testing"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/podconfigd/podconfigd/internal/testutil"
 )
 
 // Each character is printable afterwards, and JSON still has the value.
 func TestEachCharacter(t *testing.T) {
+	testutil.Exhaustive(t)
 	for r := rune(0); r <= unicode.MaxRune; r++ {
 		if !utf8.ValidRune(r) {
 			continue

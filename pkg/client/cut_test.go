@@ -169,7 +169,7 @@ func (h *history) cutAnywhere(t *testing.T, read subscriber) {
 	const together = 200
 	var cuts []int
 	for i, at := range h.cuts(t) {
-		if i%max(1, h.every) == 0 {
+		if i%(max(1, h.every)*testutil.Stride(10)) == 0 {
 			cuts = append(cuts, at)
 		}
 	}

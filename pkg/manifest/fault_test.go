@@ -9,6 +9,7 @@ import (
 	"unicode/utf16"
 
 	"github.com/podconfigd/podconfigd/internal/located"
+	"github.com/podconfigd/podconfigd/internal/testutil"
 )
 
 // inContainer and inSpec are good manifests with additional lines, the first of which is
@@ -256,6 +257,7 @@ func TestWarningsBesideAnError(t *testing.T) {
 // The faults of a large manifest have no lines, and its duplicate keys are not found. A
 // manifest that is made to be expensive is refused.
 func TestLargeManifests(t *testing.T) {
+	testutil.Exhaustive(t)
 	padding := "#" + strings.Repeat(" x", located.MaxLength/2) + "\n"
 	_, warnings, err := decode(t, padding+inContainer("image: a\nimagePullPolcy: b"))
 	want := []string{`spec.containers[0].imagePullPolcy: unknown field, ignored; did you mean imagePullPolicy?`}

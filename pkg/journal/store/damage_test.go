@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+
+	"github.com/podconfigd/podconfigd/internal/testutil"
 )
 
 // written returns a directory with several segments, whose process was killed, and the
@@ -44,6 +46,7 @@ func segmentsOf(fs *memFS) []string {
 // A flipped byte anywhere is noticed: what comes back is a state that was shown, and if it
 // is not the last one, the instance is new.
 func TestAFlippedByte(t *testing.T) {
+	testutil.Exhaustive(t)
 	synctest.Test(t, func(t *testing.T) {
 		whole, m, shown := written(t, 60)
 		names := segmentsOf(whole)

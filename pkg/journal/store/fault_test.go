@@ -9,6 +9,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/podconfigd/podconfigd/internal/testutil"
 )
 
 // errCrash is what a file system says whose process is dead.
@@ -55,6 +57,7 @@ func (c *crash) operation() string {
 // start, commits, rolls, and the end. Nothing that was shown as stored is lost, and what
 // was shown under another instance is never taken for it.
 func TestACrashAtEachStep(t *testing.T) {
+	testutil.Exhaustive(t)
 	ops := make(map[string]int)
 	for _, kind := range []*crash{{}, {part: true}, {only: "rename"}} {
 		for at := 1; ; at++ {
