@@ -136,7 +136,7 @@ components: ## Build the servers that the tests need, if they are missing
 
 .PHONY: test-short
 test-short: ## Run the fast tests, without the race detector
-	$(GO) test $(TAGS) -short ./...
+	$(SHARED) test $(TAGS) $(FAST) -short ./...
 
 .PHONY: demo
 demo: build ## Build, then run examples/demo.sh
