@@ -52,19 +52,21 @@ var rules = []rule{
 	{"/apis", "", ofPods},
 	{"/openapi", "", ofPods},
 	{"/version", "", ofPods},
-	// Calls of gRPC, which are all posted.
-	{"/podconfigd.v1alpha1.PodConfig/Resync", "create", ofProxy},
-	{"/podconfigd.v1alpha1.PodConfig/Release", "create", ofProxy},
+	// Calls of gRPC that only read. All calls are posted, so others create nodes/proxy.
 	{"/podconfigd.v1alpha1.PodConfig/Watch", "get", ofPods},
 	{"/podconfigd.v1alpha1.PodConfig/List", "get", ofPods},
 	{"/podconfigd.v1alpha1.PodConfig/Status", "get", ofProxy},
 	{"/podconfigd.v1alpha1.PodConfig/History", "get", ofProxy},
 	{"/podconfigd.v1alpha1.PodConfig/Lookup", "get", ofProxy},
 	{"/podconfigd.v1alpha1.PodConfig/LookupStream", "get", ofProxy},
-	{"/v1alpha1.Pods", "get", ofPods},
-	{"/grpc.health.v1.Health", "get", ofHealth},
-	{"/grpc.reflection.v1.ServerReflection", "get", ofPods},
-	{"/grpc.reflection.v1alpha.ServerReflection", "get", ofPods},
+	{"/v1alpha1.Pods/WatchPods", "get", ofPods},
+	{"/v1alpha1.Pods/ListPods", "get", ofPods},
+	{"/v1alpha1.Pods/GetPod", "get", ofPods},
+	{"/grpc.health.v1.Health/Check", "get", ofHealth},
+	{"/grpc.health.v1.Health/List", "get", ofHealth},
+	{"/grpc.health.v1.Health/Watch", "get", ofHealth},
+	{"/grpc.reflection.v1.ServerReflection/ServerReflectionInfo", "get", ofPods},
+	{"/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo", "get", ofPods},
 }
 
 // verbs has the verb of each method of HTTP. Other methods have none.

@@ -10,8 +10,8 @@ import (
 	"google.golang.org/grpc/status"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/podconfigd/podconfigd/api/podconfigd/v1alpha1"
 	"github.com/podconfigd/podconfigd/internal/loopback"
+	"github.com/podconfigd/podconfigd/pkg/auth"
 	"github.com/podconfigd/podconfigd/pkg/server/internal/respond"
 )
 
@@ -39,14 +39,9 @@ func (s *Server) refusePosts(next http.Handler) http.Handler {
 	})
 }
 
-// writingCalls are the calls that change something.
-var writingCalls = map[string]bool{
-	v1alpha1.PodConfig_Resync_FullMethodName:  true,
-	v1alpha1.PodConfig_Release_FullMethodName: true,
-}
-
+// refuseWrites refuses the calls that are not known to read only.
 func refuseWrites(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
-	if writingCalls[info.FullMethod] {
+	if auth.AttributesOf(http.MethodPost, info.FullMethod).Verb != "get" {
 		return status.Error(codes.PermissionDenied, errReadOnly)
 	}
 	return handle(srv, stream)
