@@ -63,8 +63,15 @@ func (c *Client) CloseIdleConnections() { c.lookups.CloseIdleConnections() }
 //	scrape := &http.Client{Transport: c}
 //
 // The address of the daemon replaces the scheme and the host of the URL. Each request has a
-// connection of its own. A request whose ProtoMajor is 2 is sent over HTTP/2, as gRPC needs it.
+// connection of its own. A request whose ProtoMajor is 2 is sent over HTTP/2, as gRPC needs it. A URL
+// without a path that begins with a slash is an error.
 func (c *Client) RoundTrip(req *http.Request) (*http.Response, error) {
+	if u := req.URL; u.Opaque != "" || u.Path != "" && u.Path[0] != '/' { // it would leave the path of the address
+		if req.Body != nil {
+			_ = req.Body.Close() // as a RoundTripper must
+		}
+		return nil, fmt.Errorf("sending a request for %q: expected a path that begins with /", u)
+	}
 	with := c.http
 	if req.ProtoMajor == 2 {
 		with = c.calls

@@ -5,12 +5,14 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"fmt"
 	"io"
 	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -440,5 +442,37 @@ func TestDefaultServer(t *testing.T) {
 	t.Setenv(client.SocketEnv, "s")
 	if got := client.DefaultServer(); !strings.HasPrefix(got, "unix:///") || filepath.Base(got) != "s" {
 		t.Errorf("with a relative path: %s", got)
+	}
+}
+
+// A request stays below the path of the address, also if its URL is opaque or has no slash first.
+func TestRoundTripStaysBelowThePath(t *testing.T) {
+	arrived := make(chan string, 10)
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { arrived <- r.RequestURI }))
+	defer server.Close()
+	c, err := client.NewForConfig(client.Config{Server: server.URL + "/nodes/n1/proxy"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, target := range []*url.URL{{Opaque: "//h/v1alpha1/release"}, {Scheme: "x", Opaque: "http://h/v1alpha1/release"}, {Path: "x/pods"}, {Path: "/pods", Opaque: "/other"}} {
+		r := (&http.Request{Method: http.MethodGet, URL: target, Header: http.Header{}}).WithContext(t.Context())
+		resp, err := c.RoundTrip(r)
+		if err == nil {
+			_ = resp.Body.Close()
+		}
+		if want := fmt.Sprintf("sending a request for %q: expected a path that begins with /", target); err == nil || err.Error() != want {
+			t.Errorf("%v: %v, want %s", target, err, want)
+		}
+	}
+	resp, err := c.RoundTrip((&http.Request{Method: http.MethodGet, URL: &url.URL{Path: "/pods"}, Header: http.Header{}}).WithContext(t.Context()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = resp.Body.Close()
+	close(arrived)
+	for target := range arrived {
+		if target != "/nodes/n1/proxy/pods" {
+			t.Errorf("%s arrived", target)
+		}
 	}
 }
