@@ -34,7 +34,8 @@ func newProxyCommand() *cobra.Command {
 		Long: `Serve the daemon on a loopback port, for kubectl and curl, until the command is stopped.
 
 The port speaks what the daemon speaks: the stream, the Kubernetes API, the kubelet's APIs
-and gRPC. It only reads: resync and release are refused.
+and gRPC. It only reads: all other requests are refused, for example resync and release, and
+so are targets that are no plain path. It passes no credentials of clients.
 
 Every user and every program of this machine can use the port while the command runs, with
 the permissions of the user who runs it. The mode of the socket does not protect the port.

@@ -2,9 +2,11 @@
 package proxy
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"log"
 	"net"
@@ -13,12 +15,10 @@ import (
 	"net/url"
 	"os"
 	"strconv"
-	"strings"
 	"time"
 
+	"golang.org/x/net/netutil"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"github.com/podconfigd/podconfigd/internal/loopback"
 )
 
 const (
@@ -30,6 +30,18 @@ const (
 	// bodyTimeout is the time in which a client must send the body of a request. For a review, the
 	// daemon has a shorter one.
 	bodyTimeout = 15 * time.Second
+	// maxBody is the size up to which the body of a request is read. That of a review is kept, up to
+	// maxReview, as in the daemon.
+	maxBody   = 32 << 20
+	maxReview = 64 << 10
+	// maxConnections is the number of open connections. Further ones wait. maxRequests is the number
+	// of requests at a time.
+	maxConnections = 512
+	maxRequests    = 256
+	// The windows and the largest frame that a client over HTTP/2 gets. Requests are small.
+	connectionWindow = 128 << 10
+	streamWindow     = 64 << 10
+	maxFrame         = 16 << 10
 	// drainTimeout is the time in which requests must end when the proxy stops.
 	drainTimeout = time.Second
 )
@@ -42,6 +54,9 @@ func Serve(ctx context.Context, l net.Listener, daemon http.RoundTripper) error 
 	server := &http.Server{
 		Handler: handler(daemon), Protocols: new(http.Protocols),
 		ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
+		HTTP2: &http.HTTP2Config{
+			MaxReceiveBufferPerConnection: connectionWindow, MaxReceiveBufferPerStream: streamWindow, MaxReadFrameSize: maxFrame,
+		},
 		BaseContext: func(net.Listener) context.Context { return requests },
 		ErrorLog:    log.New(io.Discard, "", 0), // what it has is about clients, and not for the user
 	}
@@ -57,7 +72,7 @@ func Serve(ctx context.Context, l net.Listener, daemon http.RoundTripper) error 
 			_ = server.Close() // some client does not read
 		}
 	})
-	err := server.Serve(l)
+	err := server.Serve(netutil.LimitListener(l, maxConnections))
 	if stop() {
 		return err
 	}
@@ -67,14 +82,7 @@ func Serve(ctx context.Context, l net.Listener, daemon http.RoundTripper) error 
 
 func handler(daemon http.RoundTripper) http.Handler {
 	pass := &httputil.ReverseProxy{
-		Transport: daemon, ErrorLog: log.New(io.Discard, "", 0),
-		Rewrite: func(r *httputil.ProxyRequest) {
-			r.Out.Header.Del("Authorization") // the proxy has its own credentials
-			if !takesBody(r.In) {
-				r.Out.Body, r.Out.ContentLength = http.NoBody, 0
-				r.Out.Header.Del("Expect")
-			}
-		},
+		Transport: daemon, ErrorLog: log.New(io.Discard, "", 0), Rewrite: rewrite,
 		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
 			if r.Context().Err() != nil && !isCall(r) { // the client has gone, or the proxy stops
 				panic(http.ErrAbortHandler) // no answer: net/http would send 200
@@ -82,106 +90,78 @@ func handler(daemon http.RoundTripper) http.Handler {
 			refuse(w, r, http.StatusBadGateway, err.Error())
 		},
 	}
+	places := make(chan struct{}, maxRequests)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if err := awaitBody(w, r); err != nil {
-			code := http.StatusBadRequest
-			if errors.Is(err, os.ErrDeadlineExceeded) {
-				code = http.StatusRequestTimeout
-			}
+		select {
+		case places <- struct{}{}:
+			defer func() { <-places }()
+		default:
+			w.Header().Set("Retry-After", "1")
+			refuse(w, r, http.StatusTooManyRequests, fmt.Sprintf("podconfigd proxy has %d requests at a time, which is its limit: end one, or try again later", maxRequests))
+			return
+		}
+		code, why := check(r)
+		if err := readBody(w, r); err != nil {
 			if r.ProtoMajor == 1 {
 				w.Header().Set("Connection", "close")
 			}
-			refuse(w, r, code, "reading the body of the request: "+err.Error())
+			code, why = codeOf(err), "reading the body of the request: "+err.Error()
+		}
+		if code != 0 {
+			refuse(w, r, code, why)
 			return
 		}
-		switch why := loopback.WebPage(r); {
-		case why != "":
-			refuse(w, r, http.StatusForbidden, why)
-		case writes(r):
-			refuse(w, r, http.StatusForbidden, "podconfigd proxy only reads: send the request to the socket, or to the https address, of podconfigd")
-		case r.ContentLength != 0 && !isCall(r) && (r.Method == http.MethodGet || r.Method == http.MethodHead):
-			refuse(w, r, http.StatusBadRequest, r.Method+" takes no body")
-		default:
-			pass.ServeHTTP(w, r)
-		}
+		pass.ServeHTTP(w, r)
 	})
 }
 
-// writingCalls are the gRPC calls that change something.
-var writingCalls = map[string]bool{
-	"/podconfigd.v1alpha1.PodConfig/Resync":  true,
-	"/podconfigd.v1alpha1.PodConfig/Release": true,
-}
-
-// writes reports whether a request may change something. The Kubernetes API of the daemon
-// answers such requests itself.
-func writes(r *http.Request) bool {
-	switch r.Method {
-	case http.MethodGet, http.MethodHead, http.MethodOptions:
-		return false
-	case http.MethodConnect, http.MethodTrace:
-		return true
-	}
-	return strings.HasPrefix(r.URL.Path, "/v1alpha1/") || writingCalls[r.URL.Path]
-}
-
-// reviews are the requests of the Kubernetes API whose body the daemon reads.
-var reviews = map[string]bool{
-	"/apis/authorization.k8s.io/v1/selfsubjectaccessreviews": true,
-	"/apis/authorization.k8s.io/v1/selfsubjectrulesreviews":  true,
-}
-
-// takesBody reports whether the daemon reads the body of a request.
-func takesBody(r *http.Request) bool {
-	return isCall(r) || reviews[strings.TrimSuffix(r.URL.Path, "/")]
-}
-
-// awaitBody limits the time for the body of a request. It reads a body that the daemon does not read:
-// the daemon answers at once and closes the connection, and a sender that still writes would take
-// that for a failure and miss the answer. A client that expects 100 Continue sends no body.
-func awaitBody(w http.ResponseWriter, r *http.Request) error {
-	if r.ContentLength == 0 || isCall(r) {
+// readBody reads the body of a request, within limits of time and size. It keeps that of a review. A
+// sender that still writes when its request is refused would take that for a failure, and miss the
+// answer. A client that expects 100 Continue sends no body.
+func readBody(w http.ResponseWriter, r *http.Request) error {
+	if r.ContentLength == 0 || isCall(r) || !isReview(r) && r.Header.Get("Expect") != "" {
 		return nil
+	}
+	kept, into, limit := new(bytes.Buffer), io.Discard, int64(maxBody)
+	if isReview(r) {
+		into, limit = kept, maxReview
 	}
 	deadline := http.NewResponseController(w)
 	_ = deadline.SetReadDeadline(time.Now().Add(bodyTimeout)) // if the connection is closed, reads fail too
-	body := &timedBody{r.Body, func() { _ = deadline.SetReadDeadline(time.Time{}) }}
-	if takesBody(r) || r.Header.Get("Expect") != "" {
-		r.Body = body
-		return nil
+	if _, err := io.Copy(into, http.MaxBytesReader(w, r.Body, limit)); err != nil {
+		return err
 	}
-	_, err := io.Copy(io.Discard, body)
-	return err
-}
-
-// timedBody is a body with a deadline, which ends with the body.
-type timedBody struct {
-	io.ReadCloser
-	ended func()
-}
-
-func (b *timedBody) Read(into []byte) (int, error) {
-	n, err := b.ReadCloser.Read(into)
-	if errors.Is(err, io.EOF) {
-		b.ended()
+	_ = deadline.SetReadDeadline(time.Time{}) // as above
+	if isReview(r) {
+		r.Body, r.ContentLength = io.NopCloser(kept), int64(kept.Len())
 	}
-	return n, err
+	return nil
 }
 
-// isCall reports whether the request is a call of gRPC.
-func isCall(r *http.Request) bool {
-	return r.ProtoMajor == 2 && strings.HasPrefix(r.Header.Get("Content-Type"), "application/grpc")
+// codeOf returns the status for an error of a body.
+func codeOf(err error) int {
+	if _, large := errors.AsType[*http.MaxBytesError](err); large {
+		return http.StatusRequestEntityTooLarge
+	}
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return http.StatusRequestTimeout
+	}
+	return http.StatusBadRequest
 }
 
-// callCodes are the codes of gRPC: PERMISSION_DENIED and UNAVAILABLE. reasons are those of the
-// Kubernetes API.
+// callCodes are the codes of gRPC: INVALID_ARGUMENT, PERMISSION_DENIED, RESOURCE_EXHAUSTED and
+// UNAVAILABLE. reasons are those of the Kubernetes API.
 var (
-	callCodes = map[int]int{http.StatusForbidden: 7, http.StatusBadGateway: 14}
+	callCodes = map[int]int{http.StatusBadRequest: 3, http.StatusForbidden: 7, http.StatusTooManyRequests: 8, http.StatusBadGateway: 14}
 	reasons   = map[int]metav1.StatusReason{
-		http.StatusBadRequest:     metav1.StatusReasonBadRequest,
-		http.StatusForbidden:      metav1.StatusReasonForbidden,
-		http.StatusRequestTimeout: metav1.StatusReasonTimeout,
-		http.StatusBadGateway:     metav1.StatusReasonServiceUnavailable,
+		http.StatusBadRequest:            metav1.StatusReasonBadRequest,
+		http.StatusForbidden:             metav1.StatusReasonForbidden,
+		http.StatusNotFound:              metav1.StatusReasonNotFound,
+		http.StatusMethodNotAllowed:      metav1.StatusReasonMethodNotAllowed,
+		http.StatusRequestTimeout:        metav1.StatusReasonTimeout,
+		http.StatusRequestEntityTooLarge: metav1.StatusReasonRequestEntityTooLarge,
+		http.StatusTooManyRequests:       metav1.StatusReasonTooManyRequests,
+		http.StatusBadGateway:            metav1.StatusReasonServiceUnavailable,
 	}
 )
 
@@ -194,6 +174,9 @@ func refuse(w http.ResponseWriter, r *http.Request, code int, message string) {
 		return
 	}
 	header.Set("Content-Type", "application/json")
+	if code == http.StatusMethodNotAllowed {
+		header.Set("Allow", "GET, HEAD")
+	}
 	w.WriteHeader(code)
 	_ = json.NewEncoder(w).Encode(metav1.Status{ // the client may be gone
 		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"},

@@ -1,0 +1,153 @@
+package proxy
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/podconfigd/podconfigd/internal/testutil"
+)
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// ask sends a GET on a connection that stays open.
+func ask(t *testing.T, conn net.Conn) {
+	t.Helper()
+	if _, err := io.WriteString(conn, "GET /pods HTTP/1.1\r\nHost: localhost\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// statusOf reads an answer.
+func statusOf(conn net.Conn) (code int, err error) {
+	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		return 0, err
+	}
+	defer resp.Body.Close()
+	_, err = io.Copy(io.Discard, resp.Body)
+	return resp.StatusCode, err
+}
+
+// Requests beyond the limit are refused at once, over HTTP and gRPC. A request that ends gives its
+// place to the next one.
+func TestRequestsAreLimited(t *testing.T) {
+	begun := make(chan struct{}, maxRequests)
+	address, _ := proxiedBy(t, roundTripper(func(r *http.Request) (*http.Response, error) {
+		begun <- struct{}{}
+		<-r.Context().Done()
+		return nil, r.Context().Err()
+	}))
+	conns := make([]net.Conn, maxRequests)
+	for i := range conns {
+		conns[i] = dial(t, address)
+		t.Cleanup(func() { _ = conns[i].Close() })
+		ask(t, conns[i])
+	}
+	for range maxRequests {
+		<-begun
+	}
+	code, answer := sendHTTP1(t, address, http.MethodGet, "/pods", "")
+	if want := fmt.Sprintf("podconfigd proxy has %d requests at a time, which is its limit", maxRequests); code != http.StatusTooManyRequests || !strings.Contains(answer, want) {
+		t.Errorf("a further request: %d %s", code, answer)
+	}
+	_, _, trailer := sendHTTP2(t, address, http.MethodPost, "/v1alpha1.Pods/ListPods", "", "content-type", "application/grpc", "te", "trailers")
+	if trailer["grpc-status"] != "8" || trailer["retry-after"] != "1" {
+		t.Errorf("a further call: %v", trailer)
+	}
+	_ = conns[0].Close()
+	testutil.Eventually(t, func() error {
+		conn := dial(t, address)
+		t.Cleanup(func() { _ = conn.Close() })
+		ask(t, conn)
+		_ = conn.SetReadDeadline(time.Now().Add(100 * time.Millisecond))
+		if code, err := statusOf(conn); !errors.Is(err, os.ErrDeadlineExceeded) {
+			return fmt.Errorf("after one ended: %d, %w", code, err)
+		}
+		return nil
+	})
+}
+
+// Connections beyond the limit wait for one that ends.
+func TestConnectionsAreLimited(t *testing.T) {
+	address, _ := proxiedBy(t, roundTripper(func(*http.Request) (*http.Response, error) {
+		return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody, Header: http.Header{}}, nil
+	}))
+	conns := make([]net.Conn, maxConnections)
+	for i := range conns {
+		conns[i] = dial(t, address)
+		t.Cleanup(func() { _ = conns[i].Close() })
+		ask(t, conns[i])
+		if code, err := statusOf(conns[i]); code != http.StatusOK {
+			t.Fatalf("connection %d: %d, %v", i, code, err)
+		}
+	}
+	further := dial(t, address)
+	defer further.Close()
+	ask(t, further)
+	_ = further.SetReadDeadline(time.Now().Add(100 * time.Millisecond))
+	if code, err := statusOf(further); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("a further connection: %d, %v", code, err)
+	}
+	_ = further.SetReadDeadline(time.Now().Add(testutil.Patience))
+	_ = conns[0].Close()
+	if code, err := statusOf(further); code != http.StatusOK {
+		t.Errorf("after one ended: %d, %v", code, err)
+	}
+}
+
+// Bodies have a largest size, whether they say it or not. Nothing of a larger one passes.
+func TestSizesOfBodies(t *testing.T) {
+	g, address := proxiedGateway(t)
+	const review = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+	for _, test := range []struct {
+		path string
+		size int
+		want int
+	}{
+		{review, maxReview, http.StatusOK},
+		{review, maxReview + 1, http.StatusRequestEntityTooLarge},
+		{review, maxBody, http.StatusRequestEntityTooLarge},
+		{"/api/v1/pods", maxBody, http.StatusMethodNotAllowed},
+		{"/api/v1/pods", maxBody + 1, http.StatusRequestEntityTooLarge},
+	} {
+		for _, sized := range []bool{true, false} {
+			for _, modern := range []bool{true, false} {
+				by := &http.Transport{DisableKeepAlives: true, Protocols: new(http.Protocols)}
+				by.Protocols.SetHTTP1(!modern)
+				by.Protocols.SetUnencryptedHTTP2(modern)
+				r := request(t, http.MethodPost, "http://"+address+test.path)
+				r.Body = io.NopCloser(io.LimitReader(zeros{}, int64(test.size)))
+				if r.ContentLength = -1; sized {
+					r.ContentLength = int64(test.size)
+				}
+				if resp, err := by.RoundTrip(r); err == nil { // a client that still writes can miss the answer
+					if _ = resp.Body.Close(); resp.StatusCode != test.want {
+						t.Errorf("%s, %d bytes, sized %v, HTTP/2 %v: got %d, want %d", test.path, test.size, sized, modern, resp.StatusCode, test.want)
+					}
+				} else if test.want != http.StatusRequestEntityTooLarge {
+					t.Errorf("%s, %d bytes, sized %v, HTTP/2 %v: %v", test.path, test.size, sized, modern, err)
+				}
+				by.CloseIdleConnections()
+			}
+		}
+	}
+	for _, r := range g.take() {
+		if len(r.body) != maxReview {
+			t.Errorf("%s %s arrived with %d bytes", r.method, r.target, len(r.body))
+		}
+	}
+}
+
+type zeros struct{}
+
+func (zeros) Read(into []byte) (int, error) { clear(into); return len(into), nil }

@@ -1,0 +1,136 @@
+package proxy
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/podconfigd/podconfigd/internal/loopback"
+)
+
+// readingCalls are the gRPC calls that pass. They change nothing.
+var readingCalls = map[string]bool{
+	"/podconfigd.v1alpha1.PodConfig/Watch":                           true,
+	"/podconfigd.v1alpha1.PodConfig/List":                            true,
+	"/podconfigd.v1alpha1.PodConfig/Status":                          true,
+	"/podconfigd.v1alpha1.PodConfig/History":                         true,
+	"/podconfigd.v1alpha1.PodConfig/Lookup":                          true,
+	"/podconfigd.v1alpha1.PodConfig/LookupStream":                    true,
+	"/v1alpha1.Pods/WatchPods":                                       true,
+	"/v1alpha1.Pods/ListPods":                                        true,
+	"/v1alpha1.Pods/GetPod":                                          true,
+	"/grpc.health.v1.Health/Check":                                   true,
+	"/grpc.health.v1.Health/List":                                    true,
+	"/grpc.health.v1.Health/Watch":                                   true,
+	"/grpc.reflection.v1.ServerReflection/ServerReflectionInfo":      true,
+	"/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo": true,
+}
+
+// reviews are the posts of the Kubernetes API that pass. They ask for the own access.
+var reviews = map[string]bool{
+	"/apis/authorization.k8s.io/v1/selfsubjectaccessreviews": true,
+	"/apis/authorization.k8s.io/v1/selfsubjectrulesreviews":  true,
+}
+
+// passingHeaders are the headers of a request that pass. All others stay: with some of them, a client
+// could be another user for a gateway, or change the method or the path.
+var passingHeaders = []string{
+	"Accept", "Accept-Encoding", "Content-Type", "If-None-Match", "User-Agent",
+	"Grpc-Accept-Encoding", "Grpc-Encoding", "Grpc-Timeout", "Te",
+}
+
+// check returns the status and the reason with which a request is refused. The status is 0 for a
+// request that passes: one that only reads, whose path is the same for every server.
+func check(r *http.Request) (code int, why string) {
+	if why := loopback.WebPage(r); why != "" {
+		return http.StatusForbidden, why
+	}
+	if why := unclean(r.URL); why != "" && r.Method != http.MethodConnect {
+		return http.StatusBadRequest, why
+	}
+	switch path := r.URL.Path; {
+	case slices.Contains([]string{http.MethodGet, http.MethodHead, http.MethodOptions}, r.Method):
+		if r.ContentLength != 0 {
+			return http.StatusBadRequest, r.Method + " takes no body"
+		}
+	case isCall(r) && !readingCalls[path]:
+		return http.StatusForbidden, fmt.Sprintf("podconfigd proxy only reads: send the call %s to the socket, or to the https address, of podconfigd", path)
+	case isCall(r), isReview(r):
+	case under(path, "/apis/authorization.k8s.io/", "/apis/authentication.k8s.io/"): // kubectl auth whoami
+		return http.StatusNotFound, "the server could not find the requested resource: podconfigd proxy passes only reviews of the own access"
+	case under(path, "/api/", "/apis/"):
+		return http.StatusMethodNotAllowed, r.Method + " is not supported: podconfigd is read-only; change pods at their source: the manifest directory, the manifest URL or the apiserver"
+	default:
+		return http.StatusMethodNotAllowed, "podconfigd proxy only reads: send the request to the socket, or to the https address, of podconfigd"
+	}
+	return 0, ""
+}
+
+func under(path string, prefixes ...string) bool {
+	return slices.ContainsFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(path, prefix) })
+}
+
+// isCall reports whether the request is a call of gRPC.
+func isCall(r *http.Request) bool {
+	return r.Method == http.MethodPost && r.ProtoMajor == 2 && strings.HasPrefix(r.Header.Get("Content-Type"), "application/grpc")
+}
+
+func isReview(r *http.Request) bool {
+	return r.Method == http.MethodPost && reviews[strings.TrimSuffix(r.URL.Path, "/")]
+}
+
+// marks are the characters of a path besides letters and digits: those of RFC 3986 without the
+// semicolon, behind which some servers read parameters.
+const marks = "/-._~!$&'()*+,:=@"
+
+// unclean returns why the target of a request is refused; "" if it is a path that no server can read
+// as another one. No part of it has an escape that matters, also if a server removes escapes twice.
+func unclean(target *url.URL) (why string) {
+	path := target.Path
+	if target.Scheme != "" || target.Opaque != "" || target.Host != "" || !strings.HasPrefix(path, "/") {
+		return "the target of the request is no path: send a path that begins with /, without a scheme and a host"
+	}
+	other := func(c rune) bool {
+		return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && !strings.ContainsRune(marks, c)
+	}
+	if i := strings.IndexFunc(path, other); i >= 0 {
+		return badPath([]rune(path[i:])[0])
+	}
+	if escaped := target.EscapedPath(); strings.Count(escaped, "/") != strings.Count(path, "/") {
+		return badPath('%')
+	}
+	segments := strings.Split(strings.TrimSuffix(path[1:], "/"), "/")
+	if path != "/" && slices.ContainsFunc(segments, func(s string) bool { return s == "" || s == "." || s == ".." }) {
+		return `the path of the request has an empty segment, "." or "..": send the path that is meant`
+	}
+	bad := func(c rune) bool { return c <= ' ' || c == 0x7f || c == '#' }
+	if i := strings.IndexFunc(target.RawQuery, bad); i >= 0 {
+		return fmt.Sprintf("the query of the request has %q: escape it with %%", target.RawQuery[i])
+	}
+	return ""
+}
+
+func badPath(c rune) string {
+	return fmt.Sprintf("the path of the request has %q: only letters, digits, / and %s are allowed: send the path without escapes", c, marks[1:])
+}
+
+// rewrite makes the request for the daemon, of nothing but what was checked.
+func rewrite(r *httputil.ProxyRequest) {
+	query := r.Out.URL.RawQuery // without what can't be parsed
+	r.Out.URL = &url.URL{Path: r.In.URL.Path}
+	r.Out.Host, r.Out.TransferEncoding, r.Out.Trailer = "", nil, nil
+	r.Out.Header = make(http.Header)
+	for _, name := range passingHeaders {
+		if values := r.In.Header[name]; values != nil {
+			r.Out.Header[name] = values
+		}
+	}
+	if !isCall(r.In) {
+		r.Out.URL.RawQuery = query
+		r.Out.Proto, r.Out.ProtoMajor, r.Out.ProtoMinor = "HTTP/1.1", 1, 1 // HTTP/2 is for calls
+		r.Out.Header.Del("Te")
+	}
+}
