@@ -78,20 +78,26 @@ func TestControlCharactersInObjects(t *testing.T) {
 	const name, escaped = "a\n\x1b[31m\u009b2J\u202e\U000e0001\x7f.yaml", `\u009b2J`
 	update := &v1alpha1.Update{Op: v1alpha1.OpAdd, Source: name}
 	record := &v1alpha1.HistoryRecord{Source: name}
-	print := map[string]func(w io.Writer, output string) error{
+	printers := map[string]func(w io.Writer, output string) error{
 		"status": func(w io.Writer, output string) error {
 			return printObject(w, output, v1alpha1.Lookup{Pods: []v1alpha1.LookupPod{{Source: name}}})
 		},
-		"watch":   func(w io.Writer, output string) error { return newPrinter(output, w).print(update) },
-		"history": func(w io.Writer, output string) error { return newHistoryPrinter(output, false, w).print(record) },
+		"watch": func(w io.Writer, output string) error {
+			p := newPrinter(output, w)
+			return p.print(update)
+		},
+		"history": func(w io.Writer, output string) error {
+			p := newHistoryPrinter(output, false, w)
+			return p.print(record)
+		},
 		"lookup": func(w io.Writer, output string) error {
 			return printLookup(w, output, &v1alpha1.Lookup{Pods: []v1alpha1.LookupPod{{Source: name}}})
 		},
 	}
-	for command, print := range print {
+	for command, write := range printers {
 		for _, output := range []string{"json", "yaml"} {
 			var out bytes.Buffer
-			if err := print(&out, output); err != nil {
+			if err := write(&out, output); err != nil {
 				t.Fatal(err)
 			}
 			if !printable.Is(out.String(), "\n") || !strings.Contains(out.String(), escaped) {

@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/podconfigd/podconfigd/internal/loopback"
 )
@@ -97,7 +98,8 @@ func unclean(target *url.URL) (why string) {
 		return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && !strings.ContainsRune(marks, c)
 	}
 	if i := strings.IndexFunc(path, other); i >= 0 {
-		return badPath([]rune(path[i:])[0])
+		c, _ := utf8.DecodeRuneInString(path[i:])
+		return badPath(c)
 	}
 	if escaped := target.EscapedPath(); strings.Count(escaped, "/") != strings.Count(path, "/") {
 		return badPath('%')

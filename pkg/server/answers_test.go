@@ -94,8 +94,8 @@ func textsOfType(all []string, kind reflect.Type, path string) []string {
 		if kind == reflect.TypeFor[v1.Pod]() {
 			return append(all, path)
 		}
-		for i := range kind.NumField() {
-			if f := kind.Field(i); f.IsExported() {
+		for f := range kind.Fields() {
+			if f.IsExported() {
 				all = textsOfType(all, f.Type, path+"."+f.Name)
 			}
 		}

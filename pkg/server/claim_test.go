@@ -27,7 +27,7 @@ func TestModesOfSockets(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer l.Close()
+		t.Cleanup(func() { _ = l.Close() })
 		if info, err := os.Lstat(temp); err != nil || info.Mode() != fs.ModeSocket|mode&^fs.FileMode(umask) {
 			t.Errorf("%o after bind: %v, %v", mode, info.Mode(), err)
 		}

@@ -141,7 +141,7 @@ func bind(ctx context.Context, name string, mode fs.FileMode) (*net.UnixListener
 	if err != nil {
 		return nil, err
 	}
-	return made.(*net.UnixListener), nil //nolint:forcetypeassert // it is one for this network
+	return made.(*net.UnixListener), nil //nolint:errcheck,forcetypeassert // it is one for this network
 }
 
 var errNotOurs = errors.New("another process has replaced it: let only the user of podconfigd write to its directory")

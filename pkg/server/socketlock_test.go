@@ -16,8 +16,8 @@ import (
 	"github.com/podconfigd/podconfigd/internal/testutil"
 )
 
-// lockDirectory locks a directory as every user can who can open it, until unlock is called.
-func lockDirectory(t *testing.T, dir string) (unlock func()) {
+// lockDirectory locks a directory as every user can who can open it, until the test ends.
+func lockDirectory(t *testing.T, dir string) {
 	t.Helper()
 	f, err := os.Open(dir)
 	if err != nil {
@@ -27,7 +27,6 @@ func lockDirectory(t *testing.T, dir string) (unlock func()) {
 	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		t.Fatal(err)
 	}
-	return func() { _ = f.Close() }
 }
 
 // A user who holds the lock of the directory stops no start.

@@ -36,7 +36,7 @@ func TestUserAgentsAreCut(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer resp.Body.Close()
+		t.Cleanup(func() { _ = resp.Body.Close() })
 	}
 	conn, err := grpc.NewClient("unix:"+d.socket, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithUserAgent(strings.Repeat("x", 50<<10)))
 	if err != nil {
