@@ -2,6 +2,8 @@ module github.com/podconfigd/podconfigd
 
 go 1.26.0
 
+toolchain go1.26.8
+
 require (
 	charm.land/bubbletea/v2 v2.1.1
 	github.com/DataDog/datadog-agent/pkg/template v0.85.2

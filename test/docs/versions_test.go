@@ -3,10 +3,68 @@ package docs
 import (
 	"encoding/json"
 	"os/exec"
+	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/podconfigd/podconfigd/internal/testutil"
 )
+
+// modFile is what the tests need of a go.mod file.
+type modFile struct {
+	Toolchain string
+	Require   []struct{ Path, Version string }
+	Replace   []struct{ Old struct{ Path string } }
+}
+
+func readModFile(t *testing.T, path string) (file modFile) {
+	t.Helper()
+	data, err := exec.Command("go", "mod", "edit", "-json", path).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(data, &file); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// A go command uses the toolchain line of the module where it runs, and ignores those of others. So
+// all modules that compile this one have its line.
+func TestModulesHaveOneToolchain(t *testing.T) {
+	root, err := testutil.Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := readModFile(t, filepath.Join(root, "go.mod")).Toolchain
+	if want == "" {
+		t.Error("go.mod has no toolchain line")
+	}
+	modules, err := filepath.Glob(filepath.Join(root, "test", "*", "go.mod"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	deeper, err := filepath.Glob(filepath.Join(root, "test", "*", "*", "go.mod"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	compared := 0
+	for _, path := range slices.Concat(modules, deeper) {
+		file := readModFile(t, path)
+		for _, replace := range file.Replace {
+			if replace.Old.Path != "github.com/podconfigd/podconfigd" {
+				continue
+			}
+			compared++
+			if file.Toolchain != want {
+				t.Errorf("%s: toolchain %q, want %q as in go.mod", path, file.Toolchain, want)
+			}
+		}
+	}
+	if compared < 7 {
+		t.Errorf("only %d modules compile this one", compared)
+	}
+}
 
 // Modules that both this module and the servers of the tests need have the same version,
 // so that they are compiled only once.
@@ -16,20 +74,8 @@ func TestTheServersHaveOurVersions(t *testing.T) {
 		t.Fatal(err)
 	}
 	versions := func(path string) map[string]string {
-		cmd := exec.Command("go", "mod", "edit", "-json", path)
-		cmd.Dir = root
-		data, err := cmd.Output()
-		if err != nil {
-			t.Fatal(err)
-		}
-		var file struct {
-			Require []struct{ Path, Version string }
-		}
-		if err := json.Unmarshal(data, &file); err != nil {
-			t.Fatal(err)
-		}
 		versions := make(map[string]string)
-		for _, require := range file.Require {
+		for _, require := range readModFile(t, filepath.Join(root, path)).Require {
 			versions[require.Path] = require.Version
 		}
 		return versions

@@ -2,6 +2,8 @@ module github.com/podconfigd/podconfigd/test/conformance/merge
 
 go 1.26.0
 
+toolchain go1.26.8
+
 replace github.com/podconfigd/podconfigd => ../../..
 
 replace k8s.io/api => k8s.io/api v0.34.4

@@ -2,6 +2,8 @@ module github.com/podconfigd/podconfigd/test/conformance/status
 
 go 1.26.0
 
+toolchain go1.26.8
+
 require (
 	github.com/go-logr/logr v1.4.3
 	github.com/google/cadvisor v0.56.2
