@@ -1,7 +1,13 @@
 # docker build --build-arg VERSION="$(git describe --always --dirty --tags)" -t podconfigd .
 #
+# "make image" builds and checks this image without a registry.
+
+# The image with Go and make. It is the only base. A release names it by digest, since a tag can be
+# moved to another image: --build-arg GO_IMAGE=docker.io/library/golang@sha256:...
+ARG GO_IMAGE=docker.io/library/golang:1.26
+
 # The builder runs on the machine's own platform and cross-compiles.
-FROM --platform=$BUILDPLATFORM golang:1.26 AS build
+FROM --platform=$BUILDPLATFORM $GO_IMAGE AS build
 WORKDIR /src
 
 COPY go.mod go.sum ./

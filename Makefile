@@ -210,6 +210,10 @@ soak: ## Change the sources STEPS times, kill the daemon KILLS times, check what
 		-args -seed $(SEED) -steps $(STEPS) -kills $(KILLS) -restarts $(KILLS)
 	$(GO) test $(TAGS) -count=1 -timeout 0 -v ./test/soak -run '^TestPressed$$' -args -seed $(SEED) -pods $(PODS) -press $(PRESS)
 
+.PHONY: image
+image: ## Build the Dockerfile with buildah, without a registry, start the image, and remove it
+	GO='$(GO)' hack/image.sh '$(or $(VERSION),dev)'
+
 .PHONY: packages
 packages: $(PACKAGE_TOOLS)/nfpm ## Make the .deb and .rpm packages for ARCHES into bin/packages
 	VERSION='$(PACKAGE_VERSION)' hack/packages.sh $< bin/packages $(ARCHES)

@@ -37,6 +37,9 @@ func finalStage(dockerfile string) (*stage, error) {
 		if word == "FROM" {
 			s = &stage{from: strings.TrimSpace(rest)}
 		}
+		if s == nil && word == "ARG" {
+			continue // the name of a base
+		}
 		if s == nil {
 			return nil, fmt.Errorf("%s before FROM", word)
 		}
