@@ -75,11 +75,14 @@ LDFLAGS := -s -w $(if $(VERSION),-X $(MODULE)/internal/version.version=$(VERSION
 FAST := -toolexec='env GOGC=400 GOMEMLIMIT=1GiB' -vet=off
 
 TEST_TIMEOUT ?= 15m
-# LONGEST are the packages whose tests mostly wait. They start first, and the others run beside.
-LONGEST := ./test/e2e ./test/script
+# PROGRAMS are the packages whose tests run the built program and the real servers: a race is in another
+# process, where the detector does not see it. They run without it. test/soak builds a program that has it.
+# Those that take longest are first.
+WITH_TESTS = $(sort $(patsubst %/,%,$(dir $(wildcard test/*/*_test.go))))
+PROGRAMS = $(addprefix ./,test/e2e test/script $(filter-out test/e2e test/script test/soak $(NESTED_MODULES),$(WITH_TESTS)))
 # EXHAUSTIVE are the packages with tests that try very many cases: internal/testutil/exhaustive.go.
 # They run without the race detector too, with all cases.
-EXHAUSTIVE = $(shell grep -rlE 'testutil[.](Exhaustive|Stride)' --include='*_test.go' ./pkg ./internal ./cmd ./test 2>/dev/null | xargs -rn1 dirname | sort -u)
+EXHAUSTIVE = $(shell grep -rlE 'testutil[.](Exhaustive|Stride)' --include='*_test.go' ./pkg ./internal ./cmd 2>/dev/null | xargs -rn1 dirname | sort -u)
 # PACKAGES is how many of them run at a time: more than a small machine has processors, since they
 # mostly wait.
 PACKAGES ?= 3
@@ -109,18 +112,18 @@ build: ## Build the static binary, bin/podconfigd
 	$(SHARED) build $(TAGS) -ldflags '$(LDFLAGS)' -o $(BIN) ./cmd/podconfigd
 
 .PHONY: test
-test: test-deps components ## Run all tests with the race detector, and the short tests of the nested modules
-	@$(MAKE) --no-print-directory -j2 test-root test-nested
+test: test-deps components ## Run all tests, those of the packages with the race detector, and the short tests of the nested modules
+	@$(MAKE) --no-print-directory -j2 test-race test-programs
 
-.PHONY: test-root
-test-root:
-	@echo '==> tests of the root module, with the race detector'
-	CGO_ENABLED=1 $(GO) test $(TAGS) $(FAST) -race -count=1 -p $(PACKAGES) -timeout $(TEST_TIMEOUT) $(LONGEST) ./...
+.PHONY: test-race
+test-race:
+	@echo '==> tests of the packages, with the race detector'
+	CGO_ENABLED=1 $(GO) test $(TAGS) $(FAST) -race -count=1 -p $(PACKAGES) -timeout $(TEST_TIMEOUT) ./test/soak ./pkg/... ./internal/... ./cmd/... ./api/... ./hack/...
 
-.PHONY: test-nested
-test-nested:
-	@echo '==> exhaustive tests of the root module, without the race detector'
-	$(SHARED) test $(TAGS) $(FAST) -count=1 -timeout $(TEST_TIMEOUT) $(EXHAUSTIVE)
+.PHONY: test-programs
+test-programs:
+	@echo '==> tests of the program, and exhaustive tests of the packages'
+	$(SHARED) test $(TAGS) $(FAST) -count=1 -p $(PACKAGES) -timeout $(TEST_TIMEOUT) $(PROGRAMS) $(EXHAUSTIVE)
 	@set -e; for m in $(nested); do \
 		echo "==> short tests of $$m"; \
 		(cd $$m && $(SHARED) test $(TAGS) $(FAST) -count=1 -short -timeout $(TEST_TIMEOUT) ./...); \
