@@ -142,6 +142,7 @@ func sameUID(want *v1.Pod, object any) error {
 // A RetryWatcher resumes from the resourceVersion of the last event when its connection
 // breaks.
 func TestRetryWatcher(t *testing.T) {
+	t.Parallel()
 	d := &daemon{dir: testutil.ShortDir(t)}
 	d.mkdir(t)
 	d.put(t, "first", "i")

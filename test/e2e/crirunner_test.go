@@ -130,6 +130,7 @@ func (r *runner) runsWithin(t *testing.T, name string, within time.Duration) {
 }
 
 func TestCRIRunner(t *testing.T) {
+	t.Parallel()
 	for _, name := range components.Containerds {
 		t.Run(name, func(t *testing.T) {
 			r := startRunner(t, name)
@@ -182,6 +183,7 @@ func TestCRIRunner(t *testing.T) {
 // A mirror pod is a kubelet's copy of a static pod. It must not run, and must not replace
 // the static pod with the same name.
 func TestCRIRunnerLeavesMirrorPodsAlone(t *testing.T) {
+	t.Parallel()
 	r := startRunner(t, components.Containerd)
 	r.putManifest(t, "mirror", fmt.Sprintf(`apiVersion: v1
 kind: Pod
@@ -202,6 +204,7 @@ spec:
 }
 
 func TestCRIRunnerRestarts(t *testing.T) {
+	t.Parallel()
 	r := startRunner(t, components.Containerd)
 	r.putPod(t, "always", "exit, \"0\"", "  restartPolicy: Always\n")
 	r.putPod(t, "failure", "exit, \"3\"", "  restartPolicy: OnFailure\n")

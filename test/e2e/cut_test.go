@@ -15,10 +15,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/features"
-	featurestesting "k8s.io/client-go/features/testing"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -213,24 +210,19 @@ func (i *cutInformer) holds() string {
 // TestInformersAreCut cuts the connections of unmodified informers after every few bytes
 // of a burst of updates with several pods. Each informer ends with the current pods.
 func TestInformersAreCut(t *testing.T) {
-	for _, watchList := range []bool{true, false} {
-		for _, contentType := range []string{runtime.ContentTypeProtobuf, runtime.ContentTypeJSON} {
-			t.Run(fmt.Sprintf("%s,WatchList=%t", contentType, watchList), func(t *testing.T) {
-				featurestesting.SetFeatureDuringTest(t, features.WatchListClient, watchList)
-				s := newCutServer(t)
-				size := cutRound(t, s, contentType, []int64{1 << 40}) // without a cut, to measure the size of a burst
-				const atATime = 200
-				for from := int64(0); from <= size; {
-					var after []int64
-					for ; from <= size && len(after) < atATime; from += int64(*cutEvery) {
-						after = append(after, from)
-					}
-					cutRound(t, s, contentType, after)
-				}
-				t.Logf("cut after every %d of %d bytes", *cutEvery, size)
-			})
+	eachInformer(t, func(t *testing.T, _ bool, contentType string) {
+		s := newCutServer(t)
+		size := cutRound(t, s, contentType, []int64{1 << 40}) // without a cut, to measure the size of a burst
+		const atATime = 200
+		for from := int64(0); from <= size; {
+			var after []int64
+			for ; from <= size && len(after) < atATime; from += int64(*cutEvery) {
+				after = append(after, from)
+			}
+			cutRound(t, s, contentType, after)
 		}
-	}
+		t.Logf("cut after every %d of %d bytes", *cutEvery, size)
+	})
 }
 
 // cutRound runs informers during a burst, and returns how many bytes of it the first one

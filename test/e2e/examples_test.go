@@ -21,6 +21,7 @@ import (
 // TestFollowExamples runs the examples that read the stream. They print changes, resume
 // after a lost connection, and start again with another instance.
 func TestFollowExamples(t *testing.T) {
+	t.Parallel()
 	for _, example := range []string{"follow.sh", "follow.py"} {
 		t.Run(example, func(t *testing.T) {
 			d := &daemon{dir: testutil.ShortDir(t)}
@@ -62,6 +63,7 @@ func TestFollowExamples(t *testing.T) {
 
 // TestFollowInASnapshotMode checks that follow.py has the pods of the last SET, and no others.
 func TestFollowInASnapshotMode(t *testing.T) {
+	t.Parallel()
 	d := &daemon{dir: testutil.ShortDir(t)}
 	d.mkdir(t)
 	d.put(t, "log", "i")
@@ -82,6 +84,7 @@ func TestFollowInASnapshotMode(t *testing.T) {
 // TestFollowTwoSources checks that follow.py has a pod until both of its sources have removed it,
 // also if its requests select fields.
 func TestFollowTwoSources(t *testing.T) {
+	t.Parallel()
 	d := &daemon{dir: testutil.ShortDir(t)}
 	d.mkdir(t)
 	other := filepath.Join(d.dir, "other")
@@ -145,6 +148,7 @@ func followExample(t *testing.T, socket, query string) (await func(want string))
 // TestFollowExamplesEnd checks how the examples end: with all errors of the daemon on a
 // query, and silently if their output is closed.
 func TestFollowExamplesEnd(t *testing.T) {
+	t.Parallel()
 	d := &daemon{dir: testutil.ShortDir(t)}
 	d.mkdir(t)
 	d.put(t, "web", "i")
@@ -193,6 +197,7 @@ func TestFollowExamplesEnd(t *testing.T) {
 // TestFollowExamplesWaitForAPlace checks that an example retries after 429 when it
 // reconnects.
 func TestFollowExamplesWaitForAPlace(t *testing.T) {
+	t.Parallel()
 	for _, example := range []string{"follow.sh", "follow.py"} {
 		t.Run(example, func(t *testing.T) {
 			socket := filepath.Join(testutil.ShortDir(t), "s")
@@ -231,6 +236,7 @@ func TestFollowExamplesWaitForAPlace(t *testing.T) {
 // TestFollowExamplesSaveRevisions checks that an example resumes after the last line with
 // a revision, wherever the connection breaks.
 func TestFollowExamplesSaveRevisions(t *testing.T) {
+	t.Parallel()
 	pod := func(op, name, more string) string {
 		return fmt.Sprintf(`{"instance":"i","op":%q,"source":"file",%s"pods":[{"metadata":{"namespace":"ns","name":%q,"uid":%[3]q}}]}`+"\n", op, more, name)
 	}

@@ -44,6 +44,7 @@ func (d *daemon) has(t *testing.T, pods int) {
 // get pods prints the same bytes as a real kubectl against the Kubernetes API of the daemon, on
 // the socket and over TCP.
 func TestGetPodsPrintsAsKubectl(t *testing.T) {
+	t.Parallel()
 	d := &daemon{dir: testutil.ShortDir(t)}
 	d.putSorted(t)
 	d = start(t, d.dir)
@@ -118,6 +119,7 @@ func TestGetPodsPrintsAsKubectl(t *testing.T) {
 
 // A template that fails prints what kubectl prints.
 func TestGetPodsFailsAsKubectl(t *testing.T) {
+	t.Parallel()
 	d := &daemon{dir: testutil.ShortDir(t)}
 	d.putSorted(t)
 	d = start(t, d.dir)
@@ -138,6 +140,7 @@ func TestGetPodsFailsAsKubectl(t *testing.T) {
 
 // get pods --watch prints the same lines as kubectl, and goes on after a restart of the daemon.
 func TestGetPodsWatchesAsKubectl(t *testing.T) {
+	t.Parallel()
 	d := &daemon{dir: testutil.ShortDir(t)}
 	d.putSorted(t)
 	state := filepath.Join(d.dir, "state")

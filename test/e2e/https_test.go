@@ -508,6 +508,7 @@ func expectName(t *testing.T, names <-chan string, want string) {
 
 // Faults of the configuration name the flags.
 func TestFaultsOfHTTPS(t *testing.T) {
+	t.Parallel()
 	dir := testutil.ShortDir(t)
 	for flags, want := range map[string]string{
 		"--listen=https://127.0.0.1:0":                                               "--authorization-mode: the default Webhook requires --kubeconfig",

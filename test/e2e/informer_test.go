@@ -133,14 +133,22 @@ func TestInformers(t *testing.T) {
 		t.Skip("takes half a minute, most of which Reflectors wait")
 	}
 	const changes = 10_000
+	eachInformer(t, func(t *testing.T, watchList bool, contentType string) {
+		testInformer(t, watchList, contentType, changes/4) // each informer gets a part of the changes
+	})
+}
+
+// eachInformer runs a test with and without WatchList, which is a setting of the whole process,
+// and at the same time for both content types.
+func eachInformer(t *testing.T, test func(t *testing.T, watchList bool, contentType string)) {
+	t.Helper()
 	for _, watchList := range []bool{true, false} {
 		t.Run(fmt.Sprintf("WatchList=%t", watchList), func(t *testing.T) {
 			featurestesting.SetFeatureDuringTest(t, features.WatchListClient, watchList)
 			var both sync.WaitGroup
 			for _, contentType := range []string{runtime.ContentTypeProtobuf, runtime.ContentTypeJSON} {
 				both.Go(func() {
-					// Each informer gets a part of the changes.
-					t.Run(filepath.Base(contentType), func(t *testing.T) { testInformer(t, watchList, contentType, changes/4) })
+					t.Run(filepath.Base(contentType), func(t *testing.T) { test(t, watchList, contentType) })
 				})
 			}
 			both.Wait()

@@ -145,6 +145,7 @@ func hasLines(t *testing.T, out string, lines ...string) {
 
 // TestKubectl runs a real kubectl against the daemon.
 func TestKubectl(t *testing.T) {
+	t.Parallel()
 	d := &daemon{dir: testutil.ShortDir(t)}
 	d.mkdir(t)
 	d.put(t, "web", "nginx:1.27")
@@ -226,6 +227,7 @@ func (k kubectl) watch(t *testing.T, columns int, args ...string) (expect func(w
 // The creationTimestamp of a static pod is the time at which it was first seen. kubectl
 // shows it and sorts by it.
 func TestKubectlAges(t *testing.T) {
+	t.Parallel()
 	d := &daemon{dir: testutil.ShortDir(t)}
 	d.mkdir(t)
 	put := func(name, image string) {

@@ -11,6 +11,7 @@ import (
 
 // kubectl shows the node and the namespaces, and what depends on them, without an apiserver.
 func TestKubectlShowsNodesAndNamespaces(t *testing.T) {
+	t.Parallel()
 	d := &daemon{dir: testutil.ShortDir(t)}
 	d.mkdir(t)
 	d.put(t, "web", "nginx")

@@ -14,8 +14,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/features"
-	featurestesting "k8s.io/client-go/features/testing"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/metadata/metadatainformer"
 	"k8s.io/client-go/rest"
@@ -29,14 +27,7 @@ var podsResource = schema.GroupVersionResource{Version: "v1", Resource: "pods"}
 // TestMetadataInformers runs metadata informers of client-go. They use the events of one
 // watch, without another list.
 func TestMetadataInformers(t *testing.T) {
-	for _, watchList := range []bool{true, false} {
-		for _, form := range []string{runtime.ContentTypeProtobuf, runtime.ContentTypeJSON} {
-			t.Run(fmt.Sprintf("WatchList=%t/%s", watchList, form), func(t *testing.T) {
-				featurestesting.SetFeatureDuringTest(t, features.WatchListClient, watchList)
-				testMetadataInformer(t, form)
-			})
-		}
-	}
+	eachInformer(t, func(t *testing.T, _ bool, form string) { testMetadataInformer(t, form) })
 }
 
 func testMetadataInformer(t *testing.T, form string) {

@@ -13,8 +13,6 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/features"
-	featurestesting "k8s.io/client-go/features/testing"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/tools/cache"
 
@@ -28,14 +26,7 @@ func TestObjectInformers(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes some seconds, most of which Reflectors wait")
 	}
-	for _, watchList := range []bool{true, false} {
-		for _, contentType := range []string{runtime.ContentTypeProtobuf, runtime.ContentTypeJSON} {
-			t.Run(fmt.Sprintf("WatchList=%t/%s", watchList, filepath.Base(contentType)), func(t *testing.T) {
-				featurestesting.SetFeatureDuringTest(t, features.WatchListClient, watchList)
-				testObjectInformers(t, contentType)
-			})
-		}
-	}
+	eachInformer(t, func(t *testing.T, _ bool, contentType string) { testObjectInformers(t, contentType) })
 }
 
 func testObjectInformers(t *testing.T, contentType string) {

@@ -15,6 +15,7 @@ import (
 // TestPodsAPISocket runs the kubelet's published client against a socket at a path like
 // the kubelet's.
 func TestPodsAPISocket(t *testing.T) {
+	t.Parallel()
 	d := &daemon{dir: testutil.ShortDir(t)}
 	d.mkdir(t)
 	d.put(t, "a", "i")

@@ -12,6 +12,7 @@ import (
 
 // TestKubectlPrintsReadOnly runs writes and permission queries of a real kubectl.
 func TestKubectlPrintsReadOnly(t *testing.T) {
+	t.Parallel()
 	d := &daemon{dir: testutil.ShortDir(t)}
 	d.mkdir(t)
 	d.put(t, "web", "nginx:1.27")

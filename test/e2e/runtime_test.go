@@ -159,6 +159,7 @@ func (d *daemon) live(t *testing.T) string {
 // For any behavior of the runtime, the config is delivered. Only the health shows the
 // failure.
 func TestConfigGoesOnWithoutARuntime(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("runs containerd")
 	}
@@ -220,6 +221,7 @@ func TestConfigGoesOnWithoutARuntime(t *testing.T) {
 // A runtime that hangs does not delay the end of the daemon, even during a list with a
 // timeout of half a minute.
 func TestSIGTERMWhileTheRuntimeHangs(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("runs containerd")
 	}

@@ -179,6 +179,7 @@ func fail(t *testing.T, _ *daemon, disk, _ string) (mend func()) {
 // subscribers one reset. When there is room again, updates are stored again, without a
 // further reset, and survive kill -9.
 func TestAStateDirectoryThatFails(t *testing.T) {
+	t.Parallel()
 	for name, fault := range map[string]stateFault{
 		"full":              {mountTmpfs("2m"), fill, "no space left on device"},
 		"removed":           {mountTmpfs("64m"), remove, "not a directory"},

@@ -63,6 +63,7 @@ func (d *daemon) changes(t *testing.T, s *stream, from, to int) {
 
 // A blocked stderr stops neither the pods nor SIGTERM.
 func TestAStderrThatNobodyReads(t *testing.T) {
+	t.Parallel()
 	d, _ := startWithPipe(t)
 	s := d.watch(t, client.Options{})
 	syncUp(t, s)
@@ -84,6 +85,7 @@ func TestAStderrThatNobodyReads(t *testing.T) {
 
 // A broken stderr does not end the daemon.
 func TestABrokenStderr(t *testing.T) {
+	t.Parallel()
 	d, read := startWithPipe(t)
 	s := d.watch(t, client.Options{})
 	syncUp(t, s)

@@ -14,10 +14,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/features"
-	featurestesting "k8s.io/client-go/features/testing"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -97,20 +94,15 @@ func round(op config.PodOperation, n int64) config.PodUpdate {
 // pods. Their watches end in the middle of updates, without a broken connection. Each
 // informer resumes, and gets every update of every pod without another list.
 func TestInformersWithATimeout(t *testing.T) {
-	for _, watchList := range []bool{true, false} {
-		for _, contentType := range []string{runtime.ContentTypeProtobuf, runtime.ContentTypeJSON} {
-			t.Run(fmt.Sprintf("%s,WatchList=%t", contentType, watchList), func(t *testing.T) {
-				featurestesting.SetFeatureDuringTest(t, features.WatchListClient, watchList)
-				// A Reflector lists again after a watch without an event that was shorter than a
-				// second. On a machine with much other work, the timeout must be longer.
-				for timeout := time.Second; testInformersWithATimeout(t, contentType, timeout) > 0; timeout *= 2 {
-					if timeout > 8*time.Second {
-						t.Fatal("informers list again whatever the timeout")
-					}
-				}
-			})
+	eachInformer(t, func(t *testing.T, _ bool, contentType string) {
+		// A Reflector lists again after a watch without an event that was shorter than a
+		// second. On a machine with much other work, the timeout must be longer.
+		for timeout := time.Second; testInformersWithATimeout(t, contentType, timeout) > 0; timeout *= 2 {
+			if timeout > 8*time.Second {
+				t.Fatal("informers list again whatever the timeout")
+			}
 		}
-	}
+	})
 }
 
 // testInformersWithATimeout returns how often informers listed again.

@@ -20,6 +20,7 @@ import (
 
 // TestWhose runs the example that prints the container of each program that starts.
 func TestWhose(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("runs containerd")
 	}
