@@ -20,6 +20,8 @@ import (
 const (
 	// maxAnswers is how many answers of each kind are kept.
 	maxAnswers = 1024
+	// provenFor is how long after a review a token is called proven.
+	provenFor = time.Hour
 	// reviewTimeout is the time for a review.
 	reviewTimeout = 10 * time.Second
 
@@ -32,11 +34,14 @@ type reviews struct {
 	opts    Options
 	answers *cache.LRUExpireCache // tokens
 	allowed *cache.LRUExpireCache
-	asking  singleflight.Group
+	// proven has the hashes of the tokens that the apiserver last said were valid.
+	proven *cache.LRUExpireCache
+	asking singleflight.Group
 }
 
 func newReviews(opts Options) *reviews {
-	return &reviews{opts: opts, answers: cache.NewLRUExpireCache(maxAnswers), allowed: cache.NewLRUExpireCache(maxAnswers)}
+	newCache := func() *cache.LRUExpireCache { return cache.NewLRUExpireCache(maxAnswers) }
+	return &reviews{opts: opts, answers: newCache(), allowed: newCache(), proven: newCache()}
 }
 
 // ErrNotAdmitted is the error for a token that is not reviewed because the admission of its
@@ -83,12 +88,15 @@ func (r *reviews) AuthenticateToken(ctx context.Context, token string) (*authent
 	if err != nil {
 		return nil, false, fmt.Errorf("%w for a TokenReview: %w", ErrUnavailable, err)
 	}
+	hash := sha256.Sum256([]byte(token))
 	if !status.Authenticated {
+		r.proven.Remove(hash)
 		if status.Error != "" {
 			return nil, false, errors.New(status.Error)
 		}
 		return nil, false, nil
 	}
+	r.proven.Add(hash, struct{}{}, provenFor)
 	info := &user.DefaultInfo{Name: status.User.Username, UID: status.User.UID, Groups: status.User.Groups}
 	for key, values := range status.User.Extra {
 		if info.Extra == nil {

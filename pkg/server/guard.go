@@ -27,13 +27,15 @@ import (
 type Auth interface {
 	// Authenticate returns the user of a request. Its TLS and its header Authorization count.
 	Authenticate(r *http.Request) (user.Info, error)
+	// Proven reports whether the apiserver lately said that the token of a request is valid.
+	Proven(r *http.Request) bool
 	// Authorize returns nil if the user is allowed that.
 	Authorize(ctx context.Context, u user.Info, attributes auth.Attributes) error
 }
 
 // Limits of authentications that fail, by address. The apiserver is not asked about tokens of an
 // address that has used up its burst. Other clients of that address, which can be a gateway or a
-// node, pass if their credentials can be checked without the apiserver.
+// node, pass if their credentials can be checked without the apiserver, or if their token is proven.
 const (
 	failuresPerSecond = 1
 	failureBurst      = 20
@@ -59,9 +61,8 @@ type guard struct {
 	metrics *metrics
 	// failing limits the requests without valid credentials.
 	failing *rates
-	// pending counts the requests that are being authenticated, reviews the tokens that are being
-	// reviewed.
-	pending, reviews counter
+	// others and proven are the places of requests.
+	others, proven authPlaces
 	// refusals counts the refused requests whose answer is not read.
 	refusals counter
 	// logged has the denials that were logged.
@@ -73,9 +74,23 @@ func newGuard(a Auth, m *metrics) *guard {
 	return &guard{
 		auth: a, metrics: m, failing: newRates(failuresPerSecond, failureBurst), logged: cache.NewLRUExpireCache(maxLogged),
 		logging:  rate.NewLimiter(rate.Every(time.Minute/denialsPerMin), denialBurst),
-		pending:  counter{what: "requests to authenticate at a time", all: math.MaxInt, each: maxPending},
 		refusals: counter{what: "refused requests at a time", all: math.MaxInt, each: maxRefusing},
-		reviews:  counter{what: "tokens to review at a time", all: maxReviews, each: failureBurst},
+		others:   newAuthPlaces(failureBurst), proven: newAuthPlaces(maxReviews),
+	}
+}
+
+// authPlaces are those of requests that are being authenticated. Requests with a token that is proven have
+// places of their own, which others of their address can't take.
+type authPlaces struct {
+	// pending counts the requests, reviews the tokens that are being reviewed.
+	pending, reviews counter
+}
+
+// newAuthPlaces returns places with so many reviews for each address.
+func newAuthPlaces(reviews int) authPlaces {
+	return authPlaces{
+		pending: counter{what: "requests to authenticate at a time", all: math.MaxInt, each: maxPending},
+		reviews: counter{what: "tokens to review at a time", all: maxReviews, each: reviews},
 	}
 }
 
@@ -107,7 +122,11 @@ func (g *guard) guard(next http.Handler) http.Handler {
 // authenticate returns the user of a request. With an error, it has answered.
 func (g *guard) authenticate(w http.ResponseWriter, r *http.Request) (user.Info, error) {
 	peer := peerFrom(r.Context())
-	done, refusal := g.pending.take(peer)
+	proven, places := g.auth.Proven(r), &g.others
+	if proven {
+		places = &g.proven
+	}
+	done, refusal := places.pending.take(peer)
 	if refusal != nil {
 		g.tooMany(w, r, peer, 0)
 		return nil, refusal
@@ -115,10 +134,10 @@ func (g *guard) authenticate(w http.ResponseWriter, r *http.Request) (user.Info,
 	defer done()
 	wait := g.failing.wait(peer)
 	u, err := g.auth.Authenticate(r.WithContext(auth.WithAdmission(r.Context(), func() (func(), bool) {
-		if g.failing.wait(peer) > 0 {
+		if !proven && g.failing.wait(peer) > 0 {
 			return nil, false
 		}
-		done, refusal := g.reviews.take(peer)
+		done, refusal := places.reviews.take(peer)
 		return done, refusal == nil
 	})))
 	switch {
@@ -126,7 +145,7 @@ func (g *guard) authenticate(w http.ResponseWriter, r *http.Request) (user.Info,
 		return u, nil
 	case errors.Is(err, auth.ErrUnavailable):
 		g.unavailable(w, r, err)
-	case wait > 0, errors.Is(err, auth.ErrNotAdmitted):
+	case wait > 0 && !proven, errors.Is(err, auth.ErrNotAdmitted):
 		g.tooMany(w, r, peer, wait)
 	default:
 		g.failing.take(peer)

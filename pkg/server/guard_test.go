@@ -134,6 +134,76 @@ func TestFailuresOfANeighbour(t *testing.T) {
 	})
 }
 
+// A token that was valid within the last hour is reviewed again whatever its neighbours do, also while
+// they wait for slow reviews. If it is no longer valid, it counts as any other.
+func TestProvenTokensOfANeighbour(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var revoked atomic.Bool
+		slow := make(chan struct{})
+		a, err := auth.New(auth.Options{
+			TokenReview: true, TokenTTL: time.Minute, AlwaysAllow: true,
+			Post: func(ctx context.Context, _ string, body []byte) ([]byte, error) {
+				var review authenticationv1.TokenReview
+				if err := json.Unmarshal(body, &review); err != nil {
+					return nil, err
+				}
+				if review.Spec.Token == "slow" {
+					<-slow
+				}
+				review.Status.Authenticated = review.Spec.Token == "good" && !revoked.Load()
+				return json.Marshal(review)
+			},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		g := newGuard(a, newMetrics(nil))
+		const address = "192.0.2.1"
+		expect := func(when, token string, want int) {
+			t.Helper()
+			if code := g.ask(address, token); code != want {
+				t.Errorf("%s: %s: %d, want %d", when, token, code, want)
+			}
+		}
+		expect("at first", "good", http.StatusOK)
+		var waiting sync.WaitGroup
+		for range maxPending {
+			waiting.Go(func() { g.ask(address, "slow") })
+		}
+		synctest.Wait()
+		<-time.After(2 * time.Minute) // the answer is not known any more
+		for i := range 40 {
+			waiting.Go(func() { g.ask(address, fmt.Sprint("wrong", i)) })
+			expect("beside wrong tokens", "good", http.StatusOK)
+			<-time.After(2 * time.Minute)
+			for n := range 2 * failureBurst {
+				g.ask(address, fmt.Sprint("bad", i, n))
+			}
+		}
+		expect("beside wrong tokens", "unknown", http.StatusTooManyRequests)
+		revoked.Store(true)
+		<-time.After(2 * time.Minute)
+		for n := range 2 * failureBurst {
+			g.ask(address, fmt.Sprint("last", n))
+		}
+		expect("revoked", "good", http.StatusUnauthorized)
+		expect("revoked again", "good", http.StatusTooManyRequests)
+		close(slow)
+		waiting.Wait()
+		revoked.Store(false)
+		<-time.After(2 * time.Minute)
+		expect("valid again", "good", http.StatusOK)
+		<-time.After(provenLonger)
+		for n := range 2 * failureBurst {
+			g.ask(address, fmt.Sprint("later", n))
+		}
+		expect("after more than an hour", "good", http.StatusTooManyRequests)
+	})
+}
+
+// provenLonger is longer than a token stays proven.
+const provenLonger = time.Hour + time.Minute
+
 // A client without credentials that does not read its answers holds little: beyond a number of
 // requests of its address, the streams are reset.
 func TestRefusalsThatNobodyReads(t *testing.T) {

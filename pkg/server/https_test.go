@@ -38,6 +38,8 @@ func (someAuth) Authenticate(r *http.Request) (user.Info, error) {
 	return &user.DefaultInfo{Name: name, Groups: []string{"system:authenticated"}}, nil
 }
 
+func (someAuth) Proven(*http.Request) bool { return false }
+
 func (someAuth) Authorize(_ context.Context, u user.Info, a auth.Attributes) error {
 	if u.GetName() == "all" || a.Verb == "get" && a.Subresources[0] == "pods" {
 		return nil

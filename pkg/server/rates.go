@@ -1,6 +1,7 @@
 package server
 
 import (
+	"sync"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -19,16 +20,20 @@ const (
 type rates struct {
 	perSecond rate.Limit
 	burst     int
+	// adding is held while a limiter is added: two of one peer would each count a part.
+	adding sync.Mutex
 	// limiters has a *rate.Limiter for each peer.
 	limiters *cache.LRUExpireCache
 }
 
 func newRates(perSecond rate.Limit, burst int) *rates {
-	return &rates{perSecond, burst, cache.NewLRUExpireCache(maxRated)}
+	return &rates{perSecond: perSecond, burst: burst, limiters: cache.NewLRUExpireCache(maxRated)}
 }
 
 // take counts one more for the peer, and reports whether it was allowed.
 func (r *rates) take(peer peerID) bool {
+	r.adding.Lock()
+	defer r.adding.Unlock()
 	limiter := r.of(peer)
 	if limiter == nil {
 		limiter = rate.NewLimiter(r.perSecond, r.burst)
