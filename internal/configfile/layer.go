@@ -125,7 +125,7 @@ func (l *layer) decode(want format) map[string]any {
 }
 
 // restrictions are the fields of an access rule that restrict it. Without one, the rule is for all.
-var restrictions = []string{"users", "uids", "groups", "gids", "sources", "namespaces", "labelSelector"}
+var restrictions = []string{"users", "uids", "groups", "gids", "authenticatedUsers", "authenticatedGroups", "sources", "namespaces", "labelSelector"}
 
 // refuseEmptyRestrictions adds a fault for each restriction of an access rule, and for access itself, that is
 // there without a value. Who takes the last name out of a list does not mean everybody.

@@ -128,6 +128,7 @@ var views = map[string]access.Level{"full": access.Full, "redacted": access.Reda
 func toRule(in *v1alpha1.AccessRule, path *field.Path) (rule access.Rule, errs field.ErrorList) {
 	rule = access.Rule{
 		Users: in.Users, Groups: in.Groups, UIDs: in.UIDs, GIDs: in.GIDs,
+		AuthenticatedUsers: in.AuthenticatedUsers, AuthenticatedGroups: in.AuthenticatedGroups,
 		Sources: in.Sources, Namespaces: in.Namespaces, View: views[in.View], Annotations: in.Annotations,
 	}
 	if _, known := views[in.View]; !known {

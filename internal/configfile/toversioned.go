@@ -67,6 +67,7 @@ func fromSockets(in *daemon.Config, out *v1alpha1.PodConfigdConfiguration) {
 func fromRule(in access.Rule) v1alpha1.AccessRule {
 	out := v1alpha1.AccessRule{
 		Users: in.Users, Groups: in.Groups, UIDs: in.UIDs, GIDs: in.GIDs,
+		AuthenticatedUsers: in.AuthenticatedUsers, AuthenticatedGroups: in.AuthenticatedGroups,
 		Sources: in.Sources, Namespaces: in.Namespaces, Annotations: in.Annotations,
 	}
 	if in.LabelSelector != nil {

@@ -51,6 +51,9 @@ func ParseLevel(name string) (Level, error) {
 // Subject is who asks: the client process of a unix socket, or the authenticated user of a
 // TCP connection.
 type Subject struct {
+	// Authenticated is true for the user of a TCP connection: User and Groups are those of a
+	// certificate or a token. Otherwise, they are names of this machine.
+	Authenticated bool
 	// User and Groups are names. For the client process of a unix socket, they may be empty:
 	// a Policy that needs them reads the names of UID and GIDs from the system.
 	User   string
@@ -64,6 +67,8 @@ type Subject struct {
 // String describes the subject for errors and logs.
 func (s *Subject) String() string {
 	switch {
+	case s.Authenticated:
+		return fmt.Sprintf("authenticated user %q", s.User)
 	case s.User != "" && s.UID != nil:
 		return fmt.Sprintf("user %q (UID %d)", s.User, *s.UID)
 	case s.User != "":
@@ -76,10 +81,12 @@ func (s *Subject) String() string {
 
 // Rule gives subjects a level for pods. A list that is empty restricts nothing.
 type Rule struct {
-	// Users, UIDs, Groups and GIDs are the subjects. A subject that is in one of them matches.
+	// Users, UIDs, Groups and GIDs are subjects of this machine, AuthenticatedUsers and
+	// AuthenticatedGroups those of certificates and tokens. A subject that is in one of them matches.
 	// If all are empty, every subject matches.
-	Users, Groups []string
-	UIDs, GIDs    []uint32
+	Users, Groups                           []string
+	UIDs, GIDs                              []uint32
+	AuthenticatedUsers, AuthenticatedGroups []string
 	// Sources and Namespaces restrict the pods, and so does LabelSelector, unless it is nil.
 	Sources, Namespaces []string
 	LabelSelector       labels.Selector

@@ -31,14 +31,18 @@ func (g *Grant) Key() Key {
 	return Key{g.key}
 }
 
-// newGrant returns the grant of the rules with a 1 in matching.
+// newGrant returns the grant of the rules that matching says apply or hide.
 func newGrant(rules []Rule, matching []byte) *Grant {
 	g := new(Grant)
 	for i := range rules {
 		if matching[i] == 0 {
 			continue
 		}
-		g.rules = append(g.rules, rules[i])
+		rule := rules[i]
+		if matching[i] == hides {
+			rule.View, rule.Annotations = None, nil
+		}
+		g.rules = append(g.rules, rule)
 		if !rules[i].restricts() {
 			break // no pod gets further
 		}

@@ -13,9 +13,10 @@ import (
 // rules: everything is shown.
 type Policy struct {
 	rules []Rule
-	// named is true if a rule has the name of a user or group.
-	named bool
-	names Names
+	// named is true if a rule has the name of a user or group of this machine, and separate if one has
+	// that of an authenticated one.
+	named, separate bool
+	names           Names
 
 	mu     sync.Mutex
 	grants map[string]*Grant // by the matching rules
@@ -35,6 +36,7 @@ func NewPolicyWithNames(rules []Rule, names Names) *Policy {
 	p := &Policy{rules: slices.Clone(rules), names: names, grants: make(map[string]*Grant)}
 	for i := range rules {
 		p.named = p.named || len(rules[i].Users)+len(rules[i].Groups) > 0
+		p.separate = p.separate || len(rules[i].AuthenticatedUsers)+len(rules[i].AuthenticatedGroups) > 0
 	}
 	return p
 }
@@ -51,8 +53,11 @@ func (p *Policy) For(s Subject) (*Grant, error) {
 	}
 	matching := make([]byte, len(p.rules))
 	for i := range p.rules {
-		if p.rules[i].matches(&s) {
-			matching[i] = 1
+		switch r := &p.rules[i]; {
+		case r.matches(&s):
+			matching[i] = applies
+		case s.Authenticated && !p.separate && r.names(s.User, s.Groups):
+			matching[i] = hides
 		}
 	}
 	p.mu.Lock()
@@ -90,17 +95,38 @@ func (p *Policy) Named(s Subject) (Subject, error) {
 	return s, nil
 }
 
+// What a rule does for a subject.
+const (
+	applies = 1
+	// hides is for an authenticated subject that has the name of one of this machine. Earlier versions
+	// did not tell them apart. If a rule just did not match any more, a later one could show more.
+	hides = 2
+)
+
+// NamesAuthenticated reports whether the rules tell authenticated users from those of this machine. If
+// they have only names of this machine, a rule hides its pods from authenticated users with these names.
+func (p *Policy) NamesAuthenticated() bool { return p == nil || p.separate || !p.named }
+
 // matches reports whether the rule is for the subject.
 func (r *Rule) matches(s *Subject) bool {
-	overlaps := func(gid uint32) bool { return slices.Contains(r.GIDs, gid) }
-	named := func(group string) bool { return slices.Contains(r.Groups, group) }
 	switch {
-	case len(r.Users)+len(r.UIDs)+len(r.Groups)+len(r.GIDs) == 0:
+	case len(r.Users)+len(r.UIDs)+len(r.Groups)+len(r.GIDs)+len(r.AuthenticatedUsers)+len(r.AuthenticatedGroups) == 0:
 		return true
-	case s.User != "" && slices.Contains(r.Users, s.User), s.UID != nil && slices.Contains(r.UIDs, *s.UID):
+	case s.Authenticated:
+		return overlap(r.AuthenticatedUsers, []string{s.User}) || overlap(r.AuthenticatedGroups, s.Groups)
+	case s.UID != nil && slices.Contains(r.UIDs, *s.UID):
 		return true
 	}
-	return slices.ContainsFunc(s.GIDs, overlaps) || slices.ContainsFunc(s.Groups, named)
+	return r.names(s.User, s.Groups) || overlap(r.GIDs, s.GIDs)
+}
+
+// names reports whether the rule has the name of the user or of one of the groups.
+func (r *Rule) names(user string, groups []string) bool {
+	return user != "" && slices.Contains(r.Users, user) || overlap(r.Groups, groups)
+}
+
+func overlap[T comparable](a, b []T) bool {
+	return slices.ContainsFunc(b, func(x T) bool { return slices.Contains(a, x) })
 }
 
 // key is the part of the rule that concerns pods, as text.
@@ -147,6 +173,9 @@ func (p *Policy) Fingerprint() string {
 	for i := range p.rules {
 		r := &p.rules[i]
 		fmt.Fprintf(hash, "%q %q %d %d %s\n", sortedSet(r.Users), sortedSet(r.Groups), r.UIDs, r.GIDs, r.key())
+		if len(r.Users)+len(r.Groups)+len(r.AuthenticatedUsers)+len(r.AuthenticatedGroups) > 0 { // not as in versions that did not tell them apart
+			fmt.Fprintf(hash, "authenticated %q %q\n", sortedSet(r.AuthenticatedUsers), sortedSet(r.AuthenticatedGroups))
+		}
 	}
 	return hex.EncodeToString(hash.Sum(nil))
 }

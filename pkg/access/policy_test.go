@@ -79,7 +79,7 @@ func TestSubjects(t *testing.T) {
 		{Rule{Users: []string{""}}, Subject{}, false},
 		{Rule{GIDs: []uint32{7}}, Subject{UID: uid(1), GIDs: []uint32{1, 7}}, true},
 		{Rule{Users: []string{"x"}, GIDs: []uint32{7}}, Subject{UID: uid(1), GIDs: []uint32{7}}, true},
-		{Rule{Groups: []string{"system:masters"}}, Subject{User: "u", Groups: []string{"system:masters"}}, true},
+		{Rule{AuthenticatedGroups: []string{"system:masters"}}, Subject{Authenticated: true, User: "u", Groups: []string{"system:masters"}}, true},
 	} {
 		if got := c.rule.matches(&c.s); got != c.want {
 			t.Errorf("%+v matches %+v: %v", c.rule, c.s, got)
@@ -252,7 +252,7 @@ func TestValidate(t *testing.T) {
 	}
 	var got []string
 	for _, f := range Validate([]Rule{{}, {
-		Users: []string{""}, Groups: []string{"g", ""}, Sources: []string{"disk"}, Namespaces: []string{"a", "A/b"},
+		Users: []string{""}, Groups: []string{"g", "", "system:nodes"}, Sources: []string{"disk"}, Namespaces: []string{"a", "A/b"},
 		View: 9, Annotations: []string{"a b"},
 	}}, checkSource) {
 		if f.Rule != 1 {
@@ -261,7 +261,7 @@ func TestValidate(t *testing.T) {
 		got = append(got, f.Field+": "+f.Err.Error())
 	}
 	for i, want := range []string{
-		"Users[0]: empty", "Groups[1]: empty", "Sources[0]: unknown source", `Namespaces[1]: "A/b" is not a valid namespace: `,
+		"Users[0]: empty", "Groups[1]: empty", `Groups[2]: "system:nodes" has a colon, so no user or group of this machine has this name: put names of certificates and tokens into authenticatedGroups`, "Sources[0]: unknown source", `Namespaces[1]: "A/b" is not a valid namespace: `,
 		`Annotations[0]: "a b" is not a valid annotation key: `, "View: Level(9): expected full, redacted, metadata or none", "Annotations: only for a rule with the view redacted, not Level(9)",
 	} {
 		if i >= len(got) || !strings.HasPrefix(got[i], want) {

@@ -44,9 +44,20 @@ func (r *Rule) faults(checkSource func(string) error) (found []Fault) {
 			}
 		}
 	}
+	// No name in /etc/passwd or /etc/group has a colon.
+	local := func(field string) func(string) error {
+		return func(name string) error {
+			if !strings.Contains(name, ":") {
+				return nil
+			}
+			return fmt.Errorf("%q has a colon, so no user or group of this machine has this name: put names of certificates and tokens into %s", name, field)
+		}
+	}
 	anything := func(string) error { return nil }
-	check("Users", r.Users, anything)
-	check("Groups", r.Groups, anything)
+	check("Users", r.Users, local("authenticatedUsers"))
+	check("Groups", r.Groups, local("authenticatedGroups"))
+	check("AuthenticatedUsers", r.AuthenticatedUsers, anything)
+	check("AuthenticatedGroups", r.AuthenticatedGroups, anything)
 	check("Sources", r.Sources, checkSource)
 	check("Namespaces", r.Namespaces, func(name string) error { return problem(name, "namespace", validation.IsDNS1123Label(name)) })
 	check("Annotations", r.Annotations, func(key string) error {

@@ -105,9 +105,17 @@ func writeNew(name, text string) error {
 	return errors.Join(err, file.Close())
 }
 
+// warnOfNames logs that rules with names hide pods from clients over TCP with these names.
+func (c *Config) warnOfNames(logger klog.Logger, policy *access.Policy) {
+	if c.listensOn("https") && !policy.NamesAuthenticated() {
+		logger.Info("The users and groups of the access rules are those of this machine; from a client over TCP with such a name, a rule hides its pods. For clients over TCP, use authenticatedUsers and authenticatedGroups")
+	}
+}
+
 // setAccess replaces the access rules while the daemon runs. The rules are valid.
 func (d *Daemon) setAccess(logger klog.Logger, rules []access.Rule) {
 	policy := access.NewPolicy(rules)
+	d.config.warnOfNames(logger, policy)
 	file := d.state.servedRules()
 	report := func(err error) {
 		if err != nil {

@@ -175,6 +175,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	if err := rules.set(policy, rules.others(policy, d.journal.Revision())); err != nil {
 		logger.Error(err, "After a restart, streams start again")
 	}
+	d.config.warnOfNames(logger, policy)
 	d.logConnections(logger)
 	stop := ctx
 	group, ctx := errgroup.WithContext(ctx)

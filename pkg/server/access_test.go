@@ -188,7 +188,7 @@ func TestStreamOfRedactedPods(t *testing.T) {
 func TestSubjectOverTLS(t *testing.T) {
 	s := serveHTTPS(t, Limits{}, func(o *Options) {
 		o.Policy = access.NewPolicy([]access.Rule{
-			{Users: []string{"all"}, View: access.Redacted}, me(access.Full), {Groups: []string{"system:authenticated"}, Namespaces: []string{"none"}, View: access.Full},
+			{AuthenticatedUsers: []string{"all"}, View: access.Redacted}, me(access.Full), {AuthenticatedGroups: []string{"system:authenticated"}, Namespaces: []string{"none"}, View: access.Full},
 		})
 	})
 	p := podWith("a", "x")

@@ -114,7 +114,7 @@ func (g *guard) guard(next http.Handler) http.Handler {
 			g.refuse(w, r, codes.PermissionDenied, http.StatusForbidden, metav1.StatusReasonForbidden, err.Error())
 			return
 		}
-		subject := access.Subject{User: u.GetName(), Groups: u.GetGroups()}
+		subject := access.Subject{Authenticated: true, User: u.GetName(), Groups: u.GetGroups()}
 		next.ServeHTTP(w, r.WithContext(withSubject(r.Context(), subject)))
 	})
 }

@@ -2,9 +2,11 @@ package e2e
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,6 +17,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podconfigd/podconfigd/internal/testutil"
+	"github.com/podconfigd/podconfigd/test/components"
 )
 
 // Users of the test. They have no names.
@@ -217,5 +220,53 @@ func TestAccessRulesAreReplaced(t *testing.T) {
 	testutil.Until(t, "the stream has the change", func() bool { return strings.Contains(lines.String(), `"is":"last"`) })
 	if !synced(3)() {
 		t.Errorf("the stream started again without a reason: %s", lines.String())
+	}
+}
+
+// A certificate of a user that is named as one of this machine gives nothing of what the rules show that one.
+func TestNamesOfCertificates(t *testing.T) {
+	t.Parallel()
+	authority := components.NewAuthority(t, "clients")
+	pair, err := tls.X509KeyPair(authority.Issue(t, "root", "cni"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		rules, want string // want is the image in the list of the certificate; empty if it is refused
+	}{
+		"rules of before":     {"[{users: [root], groups: [cni], view: full}, {view: metadata}]", ""},
+		"authenticated users": {"[{users: [root], view: full}, {authenticatedUsers: [root], view: redacted}]", `"image":"i"`},
+		"others":              {"[{users: [root], view: full}, {authenticatedUsers: [alice], view: full}, {view: metadata}]", `"name":"c"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := testutil.ShortDir(t)
+			config := filepath.Join(dir, "config.yaml")
+			text := "apiVersion: config.podconfigd.dev/v1alpha1\nkind: PodConfigdConfiguration\naccess: " + c.rules + "\n"
+			if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			d, s := local(t, "--config", config, "--client-ca-file", caFile(t, dir, authority.PEM), "--authorization-mode", "AlwaysAllow")
+			d.put(t, "a", "i")
+			client := s.client(t, 2, pair)
+			var body string
+			var code int
+			d.await(t, "the pod", func() bool {
+				code, _, body = s.get(t, client, "GET", "/pods", "")
+				return strings.Contains(body, "a-node1") || code == http.StatusForbidden
+			})
+			if c.want == "" && code != http.StatusForbidden || c.want != "" && !strings.Contains(body, c.want) {
+				t.Errorf("the certificate sees %d %s", code, body)
+			}
+			if name == "others" && strings.Contains(body, `"image"`) {
+				t.Errorf("the certificate sees the images: %s", body)
+			}
+			if warned := strings.Contains(d.log.String(), "use authenticatedUsers and authenticatedGroups"); warned != (c.want == "") {
+				t.Errorf("it warned: %v", warned)
+			}
+			pods, err := d.client.Pods(t.Context())
+			if err != nil || len(pods.Items) != 1 || pods.Items[0].Spec.Containers[0].Image != "i" {
+				t.Errorf("root on the socket sees %v, %v", pods, err)
+			}
+		})
 	}
 }

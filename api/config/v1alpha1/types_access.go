@@ -55,21 +55,26 @@ type WebhookAuthorization struct {
 
 // AccessRule says what some clients see of some pods.
 type AccessRule struct {
-	// users are names of users: the user of the client process, or the authenticated user. A
-	// client that is in one of users, uids, groups and gids matches. If all of them are empty,
-	// every client matches.
+	// users are names of users of this machine, for clients on sockets. A client that is in one of
+	// users, uids, groups, gids, authenticatedUsers and authenticatedGroups matches. If all of them
+	// are empty, every client matches.
 	// +notEmpty
 	Users []string `json:"users,omitempty"`
 	// uids are numbers of users of client processes.
 	// +notEmpty
 	UIDs []uint32 `json:"uids,omitempty"`
-	// groups are names of groups of the client process, supplementary groups included, or of the
-	// authenticated user.
+	// groups are names of groups of the client process, supplementary groups included.
 	// +notEmpty
 	Groups []string `json:"groups,omitempty"`
 	// gids are numbers of groups of client processes, supplementary groups included.
 	// +notEmpty
 	GIDs []uint32 `json:"gids,omitempty"`
+	// authenticatedUsers are names of users of certificates and tokens, for clients over TCP.
+	// +notEmpty
+	AuthenticatedUsers []string `json:"authenticatedUsers,omitempty"`
+	// authenticatedGroups are groups of users of certificates and tokens, for clients over TCP.
+	// +notEmpty
+	AuthenticatedGroups []string `json:"authenticatedGroups,omitempty"`
 	// sources restrict the rule to the pods of sources: file, http, api, file:NAME, http:NAME.
 	// +notEmpty
 	Sources []string `json:"sources,omitempty"`

@@ -34,6 +34,16 @@ func (in *AccessRule) DeepCopyInto(out *AccessRule) {
 		*out = make([]uint32, len(*in))
 		copy(*out, *in)
 	}
+	if in.AuthenticatedUsers != nil {
+		in, out := &in.AuthenticatedUsers, &out.AuthenticatedUsers
+		*out = make([]string, len(*in))
+		copy(*out, *in)
+	}
+	if in.AuthenticatedGroups != nil {
+		in, out := &in.AuthenticatedGroups, &out.AuthenticatedGroups
+		*out = make([]string, len(*in))
+		copy(*out, *in)
+	}
 	if in.Sources != nil {
 		in, out := &in.Sources, &out.Sources
 		*out = make([]string, len(*in))
