@@ -72,7 +72,7 @@ func TestRulesWithoutAuthenticatedUsers(t *testing.T) {
 			for _, namespace := range []string{"a", "b", "c"} {
 				p := pod(namespace, "")
 				was, is := before(rules, &s, source, p), grant.Of(source, p)
-				if is != was && !(s.Authenticated && is == Form{}) {
+				if is != was && (!s.Authenticated || is != Form{}) {
 					t.Fatalf("seed %d: %+v sees of %s/%s %v, and saw %v: %+v", seed, s, source, namespace, is.Level(), was.Level(), rules)
 				}
 				if least := grant.AtLeast("", namespace); least.Level() > is.Level() {

@@ -134,7 +134,7 @@ func TestFailuresOfANeighbour(t *testing.T) {
 	})
 }
 
-// A token that was valid within the last hour is reviewed again whatever its neighbours do, also while
+// A token that was valid within the last hour is reviewed again whatever others of its address do, also while
 // they wait for slow reviews. If it is no longer valid, it counts as any other.
 func TestProvenTokensOfANeighbour(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
