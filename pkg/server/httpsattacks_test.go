@@ -271,6 +271,9 @@ func TestStreamsThatAreResetOverTLS(t *testing.T) {
 // Clients that are slow with the handshake or with their header are cut off in time, and the others
 // are served meanwhile.
 func TestSlowClientsOverTLS(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits for timeouts")
+	}
 	s := serveHTTPS(t, Limits{})
 	silent, err := net.Dial("tcp", s.address)
 	if err != nil {

@@ -50,6 +50,9 @@ func (d *daemon) remakes(t *testing.T) string {
 }
 
 func TestASocketThatIsGoneIsMadeAgain(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits for the check of the socket")
+	}
 	d := serveJournal(t, journal.Options{})
 	d.add("a", 1)
 	before := d.read(t, "")
@@ -98,6 +101,9 @@ func takeOver(path string) (net.Listener, error) {
 
 // If another daemon has taken the path, its socket stays until that daemon ends.
 func TestASocketThatIsTakenIsLeftAlone(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits for the check of the socket")
+	}
 	d := serveJournal(t, journal.Options{})
 	other, err := takeOver(d.socket)
 	if err != nil {

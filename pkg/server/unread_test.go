@@ -153,6 +153,9 @@ func large(o *Options) {
 // An answer of HTTP that nobody reads has its place among the lists, if it is large, and
 // its time.
 func TestAnswersOfHTTPThatNobodyReads(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits for timeouts")
+	}
 	d := serveWithLimits(t, journal.Options{}, Limits{Lists: 1}, large)
 	short := serveWithLimits(t, journal.Options{}, Limits{Lists: 1, ListTimeout: 500 * time.Millisecond}, large)
 	for i := range 16 {
@@ -200,6 +203,9 @@ func closed(t *testing.T, conn net.Conn, path string) {
 
 // What others can reach over TCP takes no place from the socket's clients.
 func TestMetricsThatNobodyReads(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits for timeouts")
+	}
 	var options *Options
 	serveWithLimits(t, journal.Options{}, Limits{}, large, func(o *Options) { options = o })
 	options.Registerer.MustRegister(prometheus.NewGauge(prometheus.GaugeOpts{Name: "larger", Help: strings.Repeat("x", 16<<20)}))
@@ -234,6 +240,9 @@ func TestMetricsThatNobodyReads(t *testing.T) {
 
 // A stream that has an end gives its place back at its end, also if its client does not read.
 func TestStreamsWithAnEndThatNobodyReads(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits for timeouts")
+	}
 	d := serveWithLimits(t, journal.Options{}, Limits{Subscribers: 1, Connections: 20})
 	for i := range 32 {
 		d.add(fmt.Sprint(i), 64<<10)

@@ -18,6 +18,9 @@ type place struct {
 }
 
 func TestContract(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits for sources")
+	}
 	sourcetest.Run(t, func(t *testing.T) sourcetest.Place {
 		t.Helper()
 		parent := t.TempDir()

@@ -21,6 +21,9 @@ import (
 // Thousands of invalid files, whose names change each time, fill neither the log nor the
 // status. Check has a verdict on each.
 func TestAFloodOfInvalidFiles(t *testing.T) {
+	if testing.Short() {
+		t.Skip("writes very many files")
+	}
 	const many = 1000
 	dir := t.TempDir()
 	flood := func(generation int) {

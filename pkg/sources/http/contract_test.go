@@ -24,6 +24,9 @@ type place struct {
 }
 
 func TestContract(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits for sources")
+	}
 	sourcetest.Run(t, func(t *testing.T) sourcetest.Place {
 		t.Helper()
 		p := &place{images: make(map[string]string)}

@@ -271,6 +271,9 @@ func TestAFailureAtTheStartSendsNothing(t *testing.T) {
 // A → failure → A, and A → garbage → garbage: nothing is lost, and garbage is not stored
 // as read.
 func TestWhatWasServedBeforeComesBack(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits for polls")
+	}
 	s := newSite(t, false)
 	s.serve(single("web", "1"))
 	h := run(t, Options{URL: s.URL})
