@@ -53,7 +53,8 @@ func Serve(ctx context.Context, l net.Listener, daemon http.RoundTripper) error 
 	defer cancel()
 	server := &http.Server{
 		Handler: handler(daemon), Protocols: new(http.Protocols),
-		ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
+		DisableGeneralOptionsHandler: true, // the target * is no path
+		ReadHeaderTimeout:            headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
 		HTTP2: &http.HTTP2Config{
 			MaxReceiveBufferPerConnection: connectionWindow, MaxReceiveBufferPerStream: streamWindow, MaxReadFrameSize: maxFrame,
 		},
@@ -82,7 +83,7 @@ func Serve(ctx context.Context, l net.Listener, daemon http.RoundTripper) error 
 
 func handler(daemon http.RoundTripper) http.Handler {
 	pass := &httputil.ReverseProxy{
-		Transport: daemon, ErrorLog: log.New(io.Discard, "", 0), Rewrite: rewrite,
+		Transport: daemon, ErrorLog: log.New(io.Discard, "", 0), Rewrite: rewrite, ModifyResponse: passAnswer,
 		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
 			if r.Context().Err() != nil && !isCall(r) { // the client has gone, or the proxy stops
 				panic(http.ErrAbortHandler) // no answer: net/http would send 200
@@ -128,7 +129,11 @@ func readBody(w http.ResponseWriter, r *http.Request) error {
 	}
 	deadline := http.NewResponseController(w)
 	_ = deadline.SetReadDeadline(time.Now().Add(bodyTimeout)) // if the connection is closed, reads fail too
-	if _, err := io.Copy(into, http.MaxBytesReader(w, r.Body, limit)); err != nil {
+	_, err := io.Copy(into, http.MaxBytesReader(w, r.Body, limit))
+	if _, large := errors.AsType[*http.MaxBytesError](err); large {
+		return fmt.Errorf("it is longer than %d bytes: %w", limit, err)
+	}
+	if err != nil {
 		return err
 	}
 	_ = deadline.SetReadDeadline(time.Time{}) // as above

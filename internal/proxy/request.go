@@ -1,7 +1,9 @@
 package proxy
 
 import (
+	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httputil"
 	"net/url"
@@ -9,6 +11,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/internal/loopback"
 )
 
@@ -41,6 +44,23 @@ var reviews = map[string]bool{
 var passingHeaders = []string{
 	"Accept", "Accept-Encoding", "Content-Type", "If-None-Match", "User-Agent",
 	"Grpc-Accept-Encoding", "Grpc-Encoding", "Grpc-Timeout", "Te",
+}
+
+// passingAnswers are the headers of an answer that pass. Among the others are cookies, with which every
+// user of the proxy could be its owner for a gateway.
+var passingAnswers = []string{
+	"Allow", "Cache-Control", "Content-Encoding", "Content-Length", "Content-Type", "Date", "Etag", "Retry-After", "Vary", "Warning",
+	"X-Content-Type-Options", v1alpha1.RestoredHeader,
+	"Grpc-Accept-Encoding", "Grpc-Encoding", "Grpc-Message", "Grpc-Status", "Grpc-Status-Details-Bin",
+}
+
+// passAnswer leaves out of an answer what does not pass.
+func passAnswer(r *http.Response) error {
+	if r.StatusCode == http.StatusSwitchingProtocols {
+		return errors.New("the server switches protocols, which podconfigd does not")
+	}
+	maps.DeleteFunc(r.Header, func(name string, _ []string) bool { return !slices.Contains(passingAnswers, name) })
+	return nil
 }
 
 // check returns the status and the reason with which a request is refused. The status is 0 for a
@@ -112,6 +132,9 @@ func unclean(target *url.URL) (why string) {
 	if i := strings.IndexFunc(target.RawQuery, bad); i >= 0 {
 		return fmt.Sprintf("the query of the request has %q: escape it with %%", target.RawQuery[i])
 	}
+	if _, err := url.ParseQuery(target.RawQuery); err != nil {
+		return fmt.Sprintf("the query of the request can't be parsed: %v: send NAME=VALUE, joined by &", err)
+	}
 	return ""
 }
 
@@ -121,7 +144,6 @@ func badPath(c rune) string {
 
 // rewrite makes the request for the daemon, of nothing but what was checked.
 func rewrite(r *httputil.ProxyRequest) {
-	query := r.Out.URL.RawQuery // without what can't be parsed
 	r.Out.URL = &url.URL{Path: r.In.URL.Path}
 	r.Out.Host, r.Out.TransferEncoding, r.Out.Trailer = "", nil, nil
 	r.Out.Header = make(http.Header)
@@ -131,7 +153,7 @@ func rewrite(r *httputil.ProxyRequest) {
 		}
 	}
 	if !isCall(r.In) {
-		r.Out.URL.RawQuery = query
+		r.Out.URL.RawQuery = r.In.URL.RawQuery
 		r.Out.Proto, r.Out.ProtoMajor, r.Out.ProtoMinor = "HTTP/1.1", 1, 1 // HTTP/2 is for calls
 		r.Out.Header.Del("Te")
 	}

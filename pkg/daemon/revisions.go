@@ -36,8 +36,7 @@ func (r revisions) floor() (int64, error) {
 	}
 	revision, err := strconv.ParseInt(strings.TrimSpace(string(data)), 10, 64)
 	if err != nil || revision < 0 || revision > maxFloor {
-		return 0, fmt.Errorf("reading the highest revision: %s: expected a number of milliseconds since 1970, got %q; remove the file",
-			r.path, strings.TrimSpace(string(data[:min(len(data), 40)])))
+		return 0, fmt.Errorf("reading the highest revision: %s: expected a number of milliseconds since 1970; remove the file", r.path)
 	}
 	return revision, nil
 }
