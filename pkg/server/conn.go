@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/podconfigd/podconfigd/pkg/access"
@@ -31,6 +32,8 @@ type admittedConn struct {
 	release func()
 	// places are those for the requests of the connection; nil for those on the sockets.
 	places *places
+	// refusedCalls counts the calls of gRPC that were refused because too many are open.
+	refusedCalls atomic.Int32
 	// client is the client process; nil until it is asked for. It is guarded by mu.
 	client *access.Subject
 	// head has the bytes that were read from Conn and not returned by Read yet.

@@ -8,10 +8,13 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/encoding"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/reflection"
+	"google.golang.org/grpc/status"
+	"google.golang.org/grpc/tap"
 	podsv1alpha1 "k8s.io/kubelet/pkg/apis/pods/v1alpha1"
 
 	"github.com/podconfigd/podconfigd/api/podconfigd/v1alpha1"
@@ -45,6 +48,7 @@ func (s *Server) newGRPC(ctx context.Context, podsAPIOnly bool, first ...grpc.St
 		// Without these, gRPC lets a client that sends much have up to 16 MiB unread on each stream.
 		grpc.StaticStreamWindowSize(streamWindow),
 		grpc.StaticConnWindowSize(connectionWindow),
+		grpc.InTapHandle(s.openCall),
 		grpc.ConnectionTimeout(headerTimeout),
 		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: idleTimeout}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: pingInterval, PermitWithoutStream: true}),
@@ -60,6 +64,24 @@ func (s *Server) newGRPC(ctx context.Context, podsAPIOnly bool, first ...grpc.St
 	reflection.Register(g)
 	return g
 }
+
+// openCall counts a call until it ends. It runs before the call has a goroutine: that of a refused call
+// would keep its headers until it gets its turn.
+func (s *Server) openCall(ctx context.Context, _ *tap.Info) (context.Context, error) {
+	release, refusal := s.call(ctx)
+	if refusal == nil {
+		context.AfterFunc(ctx, release)
+		return ctx, nil
+	}
+	// gRPC keeps a little of each refused call until the connection ends.
+	if conn := grpcInfo(ctx).conn; conn != nil && conn.refusedCalls.Add(1) >= maxRefusedCalls {
+		_ = conn.Close()
+	}
+	return ctx, status.Error(codes.ResourceExhausted, refusal.Error())
+}
+
+// maxRefusedCalls is how many calls beyond the limit are refused on a connection before it is closed.
+const maxRefusedCalls = 250
 
 // serveGRPC serves a listener until the context is done.
 func serveGRPC(ctx context.Context, g *grpc.Server, l net.Listener) error {

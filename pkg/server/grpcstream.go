@@ -25,17 +25,9 @@ type contextStream struct {
 // Context returns the other context.
 func (s contextStream) Context() context.Context { return s.ctx }
 
-// limitStream counts a call of any service as an open call, and a stream also as a subscriber. A
-// stream with one request takes the place of a subscriber after its request has arrived.
+// limitStream counts a stream of any service as a subscriber. A stream with one request takes its
+// place after its request has arrived.
 func (s *Server) limitStream(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
-	ctx := stream.Context()
-	if controlFrom(ctx) == nil { // over https, it is counted with its request
-		release, refusal := s.call(ctx)
-		if refusal != nil {
-			return status.Error(codes.ResourceExhausted, refusal.Error())
-		}
-		defer release()
-	}
 	if !info.IsServerStream {
 		return handle(srv, stream)
 	}

@@ -2,9 +2,11 @@ package server
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
+	"os"
 	"slices"
 	"testing"
 	"time"
@@ -163,6 +165,17 @@ func TestOpenCallsAreLimited(t *testing.T) {
 	}
 	if code, _ := d.get(t, "/pods"); code != http.StatusOK {
 		t.Errorf("a list: %d", code)
+	}
+	// gRPC keeps a little of each refused call, so a connection has a limited number of them.
+	conn = d.dial(t)
+	framer = halfCalls(t, conn, nil, repeated(podconfigd.PodConfig_Lookup_FullMethodName, 2*maxRefusedCalls)...)
+	_ = conn.SetReadDeadline(time.Now().Add(endsWithin))
+	var err error
+	for err == nil {
+		_, err = framer.ReadFrame()
+	}
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("after %d refused calls, the connection is open", 2*maxRefusedCalls)
 	}
 }
 
