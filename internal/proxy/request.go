@@ -128,11 +128,15 @@ func unclean(target *url.URL) (why string) {
 	if path != "/" && slices.ContainsFunc(segments, func(s string) bool { return s == "" || s == "." || s == ".." }) {
 		return `the path of the request has an empty segment, "." or "..": send the path that is meant`
 	}
+	return uncleanQuery(target.RawQuery)
+}
+
+func uncleanQuery(query string) (why string) {
 	bad := func(c rune) bool { return c <= ' ' || c == 0x7f || c == '#' }
-	if i := strings.IndexFunc(target.RawQuery, bad); i >= 0 {
-		return fmt.Sprintf("the query of the request has %q: escape it with %%", target.RawQuery[i])
+	if i := strings.IndexFunc(query, bad); i >= 0 {
+		return fmt.Sprintf("the query of the request has %q: escape it with %%", query[i])
 	}
-	if _, err := url.ParseQuery(target.RawQuery); err != nil {
+	if _, err := url.ParseQuery(query); err != nil {
 		return fmt.Sprintf("the query of the request can't be parsed: %v: send NAME=VALUE, joined by &", err)
 	}
 	return ""
