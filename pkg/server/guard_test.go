@@ -201,6 +201,42 @@ func TestProvenTokensOfANeighbour(t *testing.T) {
 	})
 }
 
+// The same over TLS: a client with a token that was valid is served beside one of the same address that
+// has used up the limit of failures. No answer is kept, so each request is reviewed.
+func TestProvenTokensOverTLS(t *testing.T) {
+	a, err := auth.New(auth.Options{
+		TokenReview: true, AlwaysAllow: true,
+		Post: func(_ context.Context, _ string, body []byte) ([]byte, error) {
+			var review authenticationv1.TokenReview
+			if err := json.Unmarshal(body, &review); err != nil {
+				return nil, err
+			}
+			review.Status.Authenticated = review.Spec.Token == "good"
+			return json.Marshal(review)
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := serveHTTPSWith(t, a, Limits{})
+	good, bad := s.client(t, 2), s.client(t, 2)
+	if code := s.do(t, good, "GET", "/pods", "good").code; code != http.StatusOK {
+		t.Fatalf("at first: %d", code)
+	}
+	limited := 0
+	for i := range 5 * failureBurst {
+		if s.do(t, bad, "GET", "/pods", fmt.Sprint("bad", i)).code == http.StatusTooManyRequests {
+			limited++
+		}
+		if code := s.do(t, good, "GET", "/pods", "good").code; code != http.StatusOK {
+			t.Fatalf("beside %d wrong tokens: %d", i+1, code)
+		}
+	}
+	if limited == 0 {
+		t.Error("the wrong tokens were not limited")
+	}
+}
+
 // provenLonger is longer than a token stays proven.
 const provenLonger = time.Hour + time.Minute
 

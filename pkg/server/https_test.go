@@ -57,6 +57,12 @@ type secured struct {
 
 func serveHTTPS(t *testing.T, limits Limits, change ...func(*Options)) *secured {
 	t.Helper()
+	return serveHTTPSWith(t, someAuth{}, limits, change...)
+}
+
+// serveHTTPSWith is serveHTTPS with another Auth.
+func serveHTTPSWith(t *testing.T, guarding Auth, limits Limits, change ...func(*Options)) *secured {
+	t.Helper()
 	s := &secured{roots: x509.NewCertPool()}
 	s.daemon = serveWithLimits(t, journal.Options{}, limits, append(change, func(o *Options) {
 		copied := *o
@@ -80,7 +86,7 @@ func serveHTTPS(t *testing.T, limits Limits, change ...func(*Options)) *secured 
 	ctx, cancel := context.WithCancelCause(context.Background())
 	done := make(chan error)
 	go func() {
-		done <- s.server.RunHTTPS(ctx, l, a.TLS(func() *tls.Certificate { return certificate }), someAuth{})
+		done <- s.server.RunHTTPS(ctx, l, a.TLS(func() *tls.Certificate { return certificate }), guarding)
 	}()
 	t.Cleanup(func() {
 		start := time.Now()
