@@ -1,6 +1,9 @@
 package access
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -115,5 +118,25 @@ func TestAuthenticatedUsers(t *testing.T) {
 	}
 	if NewPolicy([]Rule{local}).Fingerprint() == NewPolicy([]Rule{{Users: local.Users, AuthenticatedUsers: local.Users, View: Full}}).Fingerprint() {
 		t.Error("the fingerprint ignores authenticated users")
+	}
+}
+
+// The fingerprint of rules with names is not that of versions in which they were for authenticated users
+// too: no stream resumes from what those served. Others keep theirs.
+func TestFingerprintsOfBefore(t *testing.T) {
+	for _, c := range []struct {
+		rule Rule
+		same bool
+	}{
+		{Rule{View: Full}, true},
+		{Rule{UIDs: []uint32{0}, GIDs: []uint32{7}, View: Full}, true},
+		{Rule{Users: []string{"root"}, View: Full}, false},
+		{Rule{Groups: []string{"cni"}, View: Full}, false},
+	} {
+		r := &c.rule
+		before := sha256.Sum256(fmt.Appendf(nil, "%q %q %d %d %s\n", sortedSet(r.Users), sortedSet(r.Groups), r.UIDs, r.GIDs, r.key()))
+		if same := NewPolicy([]Rule{c.rule}).Fingerprint() == hex.EncodeToString(before[:]); same != c.same {
+			t.Errorf("%+v: the fingerprint is that of before: %v", c.rule, same)
+		}
 	}
 }
