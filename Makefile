@@ -82,9 +82,10 @@ TEST_TIMEOUT ?= 15m
 # Those that take longest are first.
 WITH_TESTS = $(sort $(patsubst %/,%,$(dir $(wildcard test/*/*_test.go))))
 PROGRAMS = $(addprefix ./,test/e2e test/script $(filter-out test/e2e test/script test/soak $(NESTED_MODULES),$(WITH_TESTS)))
-# EXHAUSTIVE are the packages with tests that try very many cases: internal/testutil/exhaustive.go.
-# They run without the race detector too, with all cases.
-EXHAUSTIVE = $(shell grep -rlE 'testutil[.](Exhaustive|Stride)' --include='*_test.go' ./pkg ./internal ./cmd 2>/dev/null | xargs -rn1 dirname | sort -u)
+# EXHAUSTIVE are the files with tests that try very many cases: internal/testutil/exhaustive.go. These
+# tests run without the race detector too, with all cases.
+EXHAUSTIVE = $(shell grep -rlE 'testutil[.](Exhaustive|Stride)' --include='*_test.go' ./pkg ./internal ./cmd 2>/dev/null)
+EXHAUSTIVE_TESTS = $(shell sed -nE 's/^func (Test[A-Za-z0-9_]+)\W.*/\1/p' $(EXHAUSTIVE) | paste -sd'|')
 # PACKAGES is how many of them run at a time: more than a small machine has processors, since they
 # mostly wait.
 PACKAGES ?= 3
@@ -125,7 +126,8 @@ test-race:
 .PHONY: test-programs
 test-programs:
 	@echo '==> tests of the program, and exhaustive tests of the packages'
-	$(LAZY) $(SHARED) test $(TAGS) $(FAST) -count=1 -p $(PACKAGES) -timeout $(TEST_TIMEOUT) $(PROGRAMS) $(EXHAUSTIVE)
+	$(LAZY) $(SHARED) test $(TAGS) $(FAST) -count=1 -p $(PACKAGES) -timeout $(TEST_TIMEOUT) $(PROGRAMS)
+	$(LAZY) $(SHARED) test $(TAGS) $(FAST) -count=1 -timeout $(TEST_TIMEOUT) -run '^($(EXHAUSTIVE_TESTS))$$' $(sort $(dir $(EXHAUSTIVE)))
 	@set -e; for m in $(nested); do \
 		echo "==> short tests of $$m"; \
 		(cd $$m && $(LAZY) $(SHARED) test $(TAGS) $(FAST) -count=1 -short -timeout $(TEST_TIMEOUT) ./...); \

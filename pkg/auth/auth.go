@@ -141,7 +141,7 @@ func (a *Auth) Authenticate(r *http.Request) (user.Info, error) {
 	return response.User, nil
 }
 
-// Proven reports whether a request has a token that was valid when the apiserver was last asked about
+// Proven reports whether a request has a token that was valid when the daemon last had an answer about
 // it, within the last hour. It says who may ask for another review, not who is authenticated. At most
 // 1024 tokens are remembered.
 func (a *Auth) Proven(r *http.Request) (proven bool) {
