@@ -80,6 +80,7 @@ func (d *Decoder) DecodeFile(path string, data []byte) (pod *v1.Pod, warnings []
 	}
 	internal, found, err := t.decodePod(json)
 	if err == nil {
+		t.warnOfPriority(internal, &found)
 		pod, err = d.finish(t, internal, json, origin{file: path})
 	}
 	found.AddAll(duplicates)

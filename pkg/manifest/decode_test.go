@@ -44,7 +44,7 @@ func TestDecodeFile(t *testing.T) {
 		{"scheduler", pod.Spec.SchedulerName, "default-scheduler"},
 		{"tolerations", fmt.Sprint(pod.Spec.Tolerations), "[{ Exists  NoExecute <nil>}]"},
 		// test/conformance compares it with the kubelet's.
-		{"UID", string(pod.UID), "69fedbefbf589b11bf5b96593338c3b7"},
+		{"UID", string(pod.UID), "7ded37cdc657097dc9407cef07f705d4"},
 	} {
 		if check.got != check.want {
 			t.Errorf("%s is %q, want %q", check.what, check.got, check.want)

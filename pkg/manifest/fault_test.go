@@ -227,6 +227,16 @@ func TestWarnings(t *testing.T) {
 				`web.yaml:3: spec.containers[0].Tty: unknown field, ignored; did you mean tty?`,
 			},
 		},
+		{"a class without a priority", inSpec("priorityClassName: system-node-critical"), []string{
+			`web.yaml:9: spec.priorityClassName: the kubelet ignores the class of a static pod without a priority, and its mirror pod may be refused: add spec.priority with the value of the class`,
+		}},
+		{"a priority without a class", inSpec("priority: 5"), []string{
+			`web.yaml:9: spec.priority: without spec.priorityClassName, the mirror pod is refused if the default class has another priority`,
+		}},
+		{"another priority than that of the node's components", inSpec("priority: 5\npriorityClassName: low"), []string{
+			`web.yaml:9: spec.priority: a static pod whose priority is not 2000001000 of system-node-critical can be preempted or evicted through its mirror pod, without effect`,
+		}},
+		{"the priority of the node's components", inSpec("priority: 2000001000\npriorityClassName: system-node-critical"), nil},
 		{"several documents", good + "---\n# nothing\n---\n" + good, []string{
 			`web.yaml:11: 1 more YAML document(s) after the first are ignored, as the kubelet does: put each pod in its own file`,
 		}},

@@ -57,7 +57,7 @@ func (d *Decoder) DecodeURL(url string, data []byte) (iter.Seq[Item], error) {
 		return nil, errTooManyItems
 	}
 	if err != nil || list.Kind != "PodList" || list.APIVersion != "v1" {
-		item := d.decodeItem(t, url, raw, duplicates)
+		item := d.decodeItem(t, url, raw, metav1.TypeMeta{}, duplicates)
 		if refused, ok := item.Err.(*Error); ok && (refused.Reason == ReasonNotAPod || refused.Reason == ReasonNotYAML) { //nolint:errorlint // it is not wrapped
 			return nil, refused
 		}
@@ -106,18 +106,24 @@ func (d *Decoder) decodeListItem(t *text, url string, raw json.RawMessage, dupli
 	if err := json.Unmarshal(raw, &object); err != nil || object == nil {
 		return Item{Err: t.refuse(ReasonNotAPod, t.At("", "not a Kubernetes object: expected a v1 Pod"))}
 	}
+	// Since 1.37, the kubelet hashes the kind of an item.
+	var own metav1.TypeMeta
+	_ = json.Unmarshal(object["kind"], &own.Kind) // what is no text is ignored
+	_ = json.Unmarshal(object["apiVersion"], &own.APIVersion)
 	object["apiVersion"], object["kind"] = json.RawMessage(`"v1"`), json.RawMessage(`"Pod"`)
 	typed, err := json.Marshal(object)
 	if err != nil {
 		return Item{Err: t.refuse(ReasonInvalid, t.At("", "can't be decoded: %v", err))}
 	}
-	return d.decodeItem(t, url, typed, duplicates)
+	return d.decodeItem(t, url, typed, own, duplicates)
 }
 
-// decodeItem decodes the JSON of one pod.
-func (d *Decoder) decodeItem(t *text, url string, raw []byte, duplicates located.Findings) (item Item) {
+// decodeItem decodes the JSON of one pod. The type is part of the pod's UID.
+func (d *Decoder) decodeItem(t *text, url string, raw []byte, typed metav1.TypeMeta, duplicates located.Findings) (item Item) {
 	internal, found, err := t.decodePod(raw)
 	if err == nil {
+		internal.TypeMeta = typed
+		t.warnOfPriority(internal, &found)
 		item = Item{Namespace: cmp.Or(internal.Namespace, metav1.NamespaceDefault), Name: internal.Name}
 		item.Pod, item.Err = d.finish(t, internal, raw, origin{url: url})
 	} else {

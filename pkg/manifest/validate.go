@@ -6,11 +6,10 @@ import (
 	"reflect"
 	"strings"
 
-	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	podutil "k8s.io/kubernetes/pkg/api/pod"
 	api "k8s.io/kubernetes/pkg/apis/core"
 	"k8s.io/kubernetes/pkg/apis/core/validation"
-	"k8s.io/kubernetes/pkg/features"
+	"k8s.io/kubernetes/pkg/apis/scheduling"
 
 	"github.com/podconfigd/podconfigd/internal/located"
 )
@@ -25,9 +24,6 @@ func (t *text) validate(pod *api.Pod, json []byte) error {
 		}
 		return t.refuseAll(ReasonInvalid, found)
 	}
-	if !utilfeature.DefaultFeatureGate.Enabled(features.PreventStaticPodAPIReferences) {
-		return t.validateLegacy(pod, json)
-	}
 	_, resource, err := podutil.HasAPIObjectReference(pod)
 	if err != nil {
 		return t.refuse(ReasonForbidden, Fault{Message: "static pods can't refer to API objects: " + err.Error()})
@@ -38,23 +34,32 @@ func (t *text) validate(pod *api.Pod, json []byte) error {
 	return nil
 }
 
-// validateLegacy checks the rules for static pods when the feature gate
-// PreventStaticPodAPIReferences is off.
-func (t *text) validateLegacy(pod *api.Pod, json []byte) error {
-	for _, volume := range pod.Spec.Volumes {
-		if volume.Projected == nil {
-			continue
-		}
-		for _, source := range volume.Projected.Sources {
-			if source.ClusterTrustBundle != nil {
-				return t.forbid(json, "clustertrustbundles")
-			}
-		}
+// nodeCritical is the priority of the class system-node-critical.
+const nodeCritical = scheduling.SystemCriticalPriority + 1000
+
+// warnOfPriority adds a warning about the priority of a static pod, if it is not that of
+// system-node-critical. The kubelet takes the priority as it is. The apiserver computes that of the
+// mirror pod from the class.
+//
+// kubelet: pkg/kubelet/config/common.go getStaticPodPriorityWarning.
+func (t *text) warnOfPriority(pod *api.Pod, found *located.Findings) {
+	class, priority := pod.Spec.PriorityClassName, pod.Spec.Priority
+	switch {
+	case priority == nil && class != "":
+		found.Add(func() Fault {
+			return t.At("spec.priorityClassName", "the kubelet ignores the class of a static pod without a priority, and its mirror pod may be refused: "+
+				"add spec.priority with the value of the class")
+		})
+	case priority != nil && class == "":
+		found.Add(func() Fault {
+			return t.At("spec.priority", "without spec.priorityClassName, the mirror pod is refused if the default class has another priority")
+		})
+	case priority != nil && (*priority != nodeCritical || class != scheduling.SystemNodeCritical):
+		found.Add(func() Fault {
+			return t.At("spec.priority", "a static pod whose priority is not %d of %s can be preempted or evicted through its mirror pod, without effect",
+				nodeCritical, scheduling.SystemNodeCritical)
+		})
 	}
-	if len(pod.Spec.ResourceClaims) > 0 {
-		return t.forbid(json, "resourceclaims")
-	}
-	return nil
 }
 
 // references are the fields that refer to objects of a resource, by the names of

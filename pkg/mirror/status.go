@@ -129,6 +129,7 @@ func mergeStatus(mirror, static *v1.PodStatus) v1.PodStatus {
 	merged.ResourceClaimStatuses = mirror.ResourceClaimStatuses
 	merged.ExtendedResourceClaimStatus = mirror.ExtendedResourceClaimStatus
 	merged.NodeAllocatableResourceClaimStatuses = mirror.NodeAllocatableResourceClaimStatuses
+	merged.VolumeHealth = mirror.VolumeHealth
 	if merged.QOSClass == "" {
 		merged.QOSClass = mirror.QOSClass
 	}

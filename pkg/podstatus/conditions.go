@@ -19,6 +19,16 @@ const (
 	restartAllContainersStarted = "RestartAllContainersStarted"
 )
 
+// kubelet: pkg/kubelet/types/constants.go.
+const (
+	podSandboxNotReady                 = "PodSandboxNotReady"
+	podSandboxMissing                  = "no pod sandbox exists"
+	podSandboxesReady                  = "multiple pod sandboxes are ready and need to be reconciled"
+	newestSandboxNotReady              = "pod sandbox is not ready"
+	podSandboxNetworkNamespaceModeDiff = "network namespace mode changed and sandbox needs to be recreated"
+	podSandboxWithoutIP                = "pod sandbox has no IP address"
+)
+
 // setConditions sets the conditions: first those that are not the kubelet's, as the pod has
 // them.
 func (g *generator) setConditions(status *v1.PodStatus) {
@@ -53,28 +63,37 @@ func (g *generator) condition(kind v1.PodConditionType, status v1.ConditionStatu
 
 // kubelet: pkg/kubelet/status/generate.go GeneratePodReadyToStartContainersCondition.
 func (g *generator) podReadyToStartContainersCondition() v1.PodCondition {
-	if g.podSandboxChanged() {
-		return g.condition(v1.PodReadyToStartContainers, v1.ConditionFalse, "", "")
+	if why := g.podSandboxChanged(); why != "" {
+		return g.condition(v1.PodReadyToStartContainers, v1.ConditionFalse, podSandboxNotReady, why)
 	}
 	return g.condition(v1.PodReadyToStartContainers, v1.ConditionTrue, "", "")
 }
 
-// podSandboxChanged reports whether the pod needs a new sandbox.
+// podSandboxChanged returns why the pod needs a new sandbox; empty if it needs none.
 //
 // kubelet: pkg/kubelet/kuberuntime/util/util.go PodSandboxChanged.
-func (g *generator) podSandboxChanged() bool {
+func (g *generator) podSandboxChanged() (why string) {
+	switch {
+	case len(g.runtime.sandboxes) == 0:
+		return podSandboxMissing
+	case g.runtime.readySandboxes() > 1:
+		return podSandboxesReady
+	}
 	sandbox := g.runtime.activeSandbox()
-	if sandbox == nil || g.runtime.readySandboxes() > 1 {
-		return true
+	if sandbox == nil {
+		return newestSandboxNotReady
 	}
 	mode := runtimeapi.NamespaceMode_POD
 	if g.pod.Spec.HostNetwork {
 		mode = runtimeapi.NamespaceMode_NODE
 	}
-	if sandbox.GetLinux().GetNamespaces().GetOptions().GetNetwork() != mode {
-		return true
+	switch {
+	case sandbox.GetLinux().GetNamespaces().GetOptions().GetNetwork() != mode:
+		return podSandboxNetworkNamespaceModeDiff
+	case !g.pod.Spec.HostNetwork && sandbox.GetNetwork() != nil && sandbox.GetNetwork().GetIp() == "":
+		return podSandboxWithoutIP
 	}
-	return !g.pod.Spec.HostNetwork && sandbox.GetNetwork() != nil && sandbox.GetNetwork().GetIp() == ""
+	return ""
 }
 
 // kubelet: pkg/kubelet/status/generate.go GeneratePodInitializedCondition.

@@ -97,6 +97,8 @@ func messages[T any, P interface {
 	t.Helper()
 	for _, data := range encoded {
 		message := P(new(T))
+		// The states were recorded before CRI prefixed the names of signals.
+		data = bytes.ReplaceAll(data, []byte(`"stopSignal":"SIG`), []byte(`"stopSignal":"SIGNAL_SIG`))
 		if err := protojson.Unmarshal(data, message); err != nil {
 			t.Fatal(err)
 		}
@@ -233,6 +235,14 @@ var differences = []struct {
 		"the runtime was asked after the kubelet",
 		regexp.MustCompile(`^\.(conditions\[[23]\]\.message|containerStatuses\[1\]\..*)$`),
 		func(c *comparison, _ string, _ [2]string) bool { return c.name == "noimage" && c.n == 1 },
+	},
+	{
+		"the reason and the message of PodReadyToStartContainers are new in 1.37",
+		regexp.MustCompile(`^\.conditions\[0\]\.(reason|message)$`),
+		func(c *comparison, _ string, values [2]string) bool {
+			condition := c.ours.Conditions[0]
+			return values[0] == "null" && condition.Type == v1.PodReadyToStartContainers && condition.Reason == podSandboxNotReady
+		},
 	},
 	{
 		"the kubelet counts from its restart",

@@ -91,10 +91,12 @@ func (g *generator) convertStatusToAPIStatus() *v1.PodStatus {
 	status.EphemeralContainerStatuses = g.containerStatuses(ephemerals, g.old.EphemeralContainerStatuses, ephemeral, restarting)
 
 	setPodResources(status, g.pod)
-	// The kubelet never writes these. It leaves them as the apiserver has them.
+	// The kubelet never writes these, except for the health of volumes, which is not known here.
+	// They stay as the apiserver has them.
 	apiserver := g.pod.Status.DeepCopy()
 	status.ResourceClaimStatuses = apiserver.ResourceClaimStatuses
 	status.ExtendedResourceClaimStatus = apiserver.ExtendedResourceClaimStatus
 	status.NodeAllocatableResourceClaimStatuses = apiserver.NodeAllocatableResourceClaimStatuses
+	status.VolumeHealth = apiserver.VolumeHealth
 	return status
 }

@@ -33,7 +33,7 @@ type merger struct {
 
 type noSLI struct{}
 
-func (noSLI) ObservedPodOnWatch(*v1.Pod, time.Time) {}
+func (noSLI) ObservedPodOnWatch(klog.Logger, *v1.Pod, time.Time) {}
 
 // mergers are the two compared mergers. The measurement is from the source's channel to
 // the channel of updates.

@@ -214,14 +214,14 @@ func startKubeletPodsAPI(tb testing.TB, l net.Listener, pods []*v1.Pod) func(*v1
 	klog.SetLogger(logr.Discard()) // it logs a line for each change
 	manager := kubepod.NewBasicPodManager()
 	manager.SetPods(pods)
-	s := podsapi.NewPodsServer(podsapi.NewBroadcaster(), manager, noStatus{})
+	s := podsapi.NewPodsServer(podsapi.NewBroadcaster(tb.Context()), manager, noStatus{}, nil)
 	g := grpc.NewServer()
 	podsv1alpha1.RegisterPodsServer(g, s)
 	go func() { _ = g.Serve(l) }() // ends with Stop
 	tb.Cleanup(g.Stop)
 	return func(pod *v1.Pod) {
 		manager.UpdatePod(pod)
-		s.OnPodUpdated(pod, pod.Status, false)
+		s.OnPodUpdated(klog.Background(), pod, pod.Status, false)
 	}
 }
 

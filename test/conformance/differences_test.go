@@ -378,7 +378,7 @@ func TestDifferenceSlowSubscriber(t *testing.T) {
 	}
 	kubeletconfig.NewSourceURL(logr.Discard(), other.URL, nethttp.Header{}, node, soon, c.Channel(ctx, "http"))
 	<-time.After(quiet)
-	if c.SeenAllSources(sets.New("file", "http")) {
+	if c.SeenAllSources(klog.Background(), sets.New("file", "http")) {
 		t.Error("the kubelet's second source gets through: this is no difference any more")
 	}
 

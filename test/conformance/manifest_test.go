@@ -28,7 +28,7 @@ const node = types.NodeName("node1")
 
 type noSLI struct{}
 
-func (noSLI) ObservedPodOnWatch(*v1.Pod, time.Time) {}
+func (noSLI) ObservedPodOnWatch(klog.Logger, *v1.Pod, time.Time) {}
 
 // kubeletPods returns the pods of the kubelet's file source for a path.
 func kubeletPods(t *testing.T, path string) []*v1.Pod {

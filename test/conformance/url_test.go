@@ -14,6 +14,7 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/klog/v2"
 	kubeletconfig "k8s.io/kubernetes/pkg/kubelet/config"
@@ -55,8 +56,8 @@ func ourURLPods(t *testing.T, url string) []*v1.Pod {
 	return (<-cfg.Updates()).Pods
 }
 
-// A Pod and a PodList, as YAML and JSON, give the kubelet's pods. The kind of an item is
-// ignored.
+// A Pod and a PodList, as YAML and JSON, give the kubelet's pods, without the kind that the
+// kubelet keeps of an item.
 func TestURLsGiveTheKubeletsPods(t *testing.T) {
 	a := fmt.Sprintf(podHead, "a")
 	indented := func(s string) string {
@@ -70,6 +71,7 @@ func TestURLsGiveTheKubeletsPods(t *testing.T) {
 		"without kinds":     list + "- metadata: {name: a}\n  spec: {containers: [{name: c, image: i}]}\n",
 		"an empty list":     list[:len(list)-1] + " []\n",
 		"with own UIDs":     list + "- metadata: {name: a, uid: x, namespace: ns}\n  spec: {containers: [{name: c, image: i}]}\n",
+		"a kind":            list + "- {kind: Else, metadata: {name: a}, spec: {containers: [{name: c, image: i}]}}\n",
 		"a list in JSON":    `{"kind":"PodList","apiVersion":"v1","items":[{"metadata":{"name":"a"},"spec":{"containers":[{"name":"c","image":"i"}]}}]}`,
 		"with a toleration": a + "  tolerations: [{operator: Exists, effect: NoExecute}]\n",
 	} {
@@ -79,6 +81,9 @@ func TestURLsGiveTheKubeletsPods(t *testing.T) {
 			}))
 			defer server.Close()
 			theirs, ours := byName(kubeletURLPods(t, server.URL)), byName(ourURLPods(t, server.URL))
+			for _, pod := range theirs {
+				pod.TypeMeta = metav1.TypeMeta{}
+			}
 			if diff := cmp.Diff(theirs, ours); diff != "" {
 				t.Errorf("pods (-kubelet +podconfigd):\n%s", diff)
 			}

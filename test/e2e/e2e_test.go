@@ -328,7 +328,7 @@ func TestTheCommands(t *testing.T) {
 		{"get pods -o yaml a-node1", "kind: Pod\n"},
 		{"status", "a.yaml     Accepted   default/a-node1"},
 		{"version", "podconfigd "},
-		{"version", "rules of kubelet v1.36.3"},
+		{"version", "rules of kubelet v1.37.2"},
 		{"completion bash", "complete"},
 		{"--help", "--pod-manifest-path"},
 	} {

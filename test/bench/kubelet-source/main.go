@@ -66,4 +66,4 @@ var operations = map[kubetypes.PodOperation]string{
 // noObserver ignores when pods were first seen.
 type noObserver struct{}
 
-func (noObserver) ObservedPodOnWatch(*v1.Pod, time.Time) {}
+func (noObserver) ObservedPodOnWatch(klog.Logger, *v1.Pod, time.Time) {}

@@ -93,7 +93,7 @@ func newKubelet(t *testing.T, node podstatus.Node) *theKubelet {
 	if err != nil {
 		t.Fatal(err)
 	}
-	k.pleg = pleg.NewGenericPLEG(klog.Background(), nil, nil, nil, k.cache, clock.RealClock{}).(*pleg.GenericPLEG)
+	k.pleg = pleg.NewGenericPLEG(nil, nil, nil, k.cache, clock.RealClock{}).(*pleg.GenericPLEG)
 
 	var ips []net.IP
 	for _, ip := range node.IPs {
@@ -107,7 +107,7 @@ func newKubelet(t *testing.T, node podstatus.Node) *theKubelet {
 	k.set("nodeIPs", ips)
 	k.set("statusManager", k.statuses)
 	k.set("reasonCache", kubelet.NewReasonCache())
-	k.set("containerManager", cm.NewFakeContainerManager())
+	k.set("containerManager", cm.NewFakeContainerManager(klog.Background()))
 	k.set("probeManager", prober.NewManager(k.statuses, results(), results(), results(), nil, recorder))
 	return k
 }
