@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/hex"
 	"fmt"
-	"hash/fnv"
 	"io"
 	"strings"
 
@@ -18,7 +17,6 @@ import (
 	"k8s.io/kubernetes/pkg/apis/core/helper"
 	_ "k8s.io/kubernetes/pkg/apis/core/install" // registers the core types and their defaults
 	corev1 "k8s.io/kubernetes/pkg/apis/core/v1"
-	"k8s.io/kubernetes/pkg/util/hash"
 
 	"github.com/podconfigd/podconfigd/internal/located"
 )
@@ -38,13 +36,17 @@ const configHashAnnotationKey = "kubernetes.io/config.hash"
 // It also reports unknown and duplicate fields, which the kubelet's decoder ignores.
 var decoder = serializer.NewCodecFactory(legacyscheme.Scheme, serializer.EnableStrict).UniversalDecoder()
 
-// Decoder decodes the manifests of one node. It is safe for concurrent use.
+// Decoder decodes the manifests of one node by the rules of one kubelet. It is safe for concurrent use.
 type Decoder struct {
 	nodeName types.NodeName
+	minor    Minor
 }
 
-// NewDecoder returns a decoder for the node with the name.
-func NewDecoder(nodeName types.NodeName) *Decoder { return &Decoder{nodeName: nodeName} }
+// NewDecoder returns a decoder for the node with the name, with the rules of the base.
+func NewDecoder(nodeName types.NodeName) *Decoder { return &Decoder{nodeName: nodeName, minor: Base} }
+
+// For returns a decoder with the rules of the kubelet of a minor, or of the nearest known one.
+func (d *Decoder) For(m Minor) *Decoder { return &Decoder{nodeName: d.nodeName, minor: m.Nearest()} }
 
 // ErrTooLarge is the error for a manifest of MaxLength bytes or more.
 var ErrTooLarge error = refuse(ReasonTooLarge, "10 MiB or more: a manifest must be smaller")
@@ -80,8 +82,7 @@ func (d *Decoder) DecodeFile(path string, data []byte) (pod *v1.Pod, warnings []
 	}
 	internal, found, err := t.decodePod(json)
 	if err == nil {
-		t.warnOfPriority(internal, &found)
-		pod, err = d.finish(t, internal, json, origin{file: path})
+		pod, err = d.finish(t, internal, json, origin{file: path}, &found)
 	}
 	found.AddAll(duplicates)
 	if line, n := located.LaterDocuments(data); n > 0 {
@@ -119,9 +120,17 @@ func (t *text) decodePod(json []byte) (pod *api.Pod, warnings located.Findings, 
 type origin struct{ file, url string }
 
 // finish makes the pod of the decoded object.
-func (d *Decoder) finish(t *text, internal *api.Pod, json []byte, from origin) (*v1.Pod, error) {
+func (d *Decoder) finish(t *text, internal *api.Pod, json []byte, from origin, found *located.Findings) (*v1.Pod, error) {
+	t.warnOfPriority(internal, found)
+	err := d.minor.dropNewFields(t, internal, found)
+	if err == nil {
+		err = d.minor.defaultPodResources(internal)
+	}
+	if err != nil {
+		return nil, t.refuse(ReasonInvalid, Fault{Message: "can't be converted: " + err.Error()})
+	}
 	d.applyDefaults(internal, from)
-	if err := t.validate(internal, json); err != nil {
+	if err := t.validate(d.minor, internal, json); err != nil {
 		return nil, err
 	}
 	pod := &v1.Pod{}
@@ -135,9 +144,8 @@ func (d *Decoder) finish(t *text, internal *api.Pod, json []byte, from origin) (
 // annotation, phase and, if it is from a file, a toleration.
 func (d *Decoder) applyDefaults(pod *api.Pod, from origin) {
 	if pod.UID == "" {
-		hasher := fnv.New128a()
-		hash.DeepHashObject(hasher, pod)
-		// DeepHashObject resets the hash, so add the origin after it.
+		hasher := d.minor.newHash()
+		_, _ = hasher.Write(dumperOf(d.minor).dump(nil, pod)) // it never fails
 		if from.file != "" {
 			fmt.Fprintf(hasher, "host:%s", d.nodeName)
 			fmt.Fprintf(hasher, "file:%s", from.file)

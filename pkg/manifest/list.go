@@ -106,7 +106,6 @@ func (d *Decoder) decodeListItem(t *text, url string, raw json.RawMessage, dupli
 	if err := json.Unmarshal(raw, &object); err != nil || object == nil {
 		return Item{Err: t.refuse(ReasonNotAPod, t.At("", "not a Kubernetes object: expected a v1 Pod"))}
 	}
-	// Since 1.37, the kubelet hashes the kind of an item.
 	var own metav1.TypeMeta
 	_ = json.Unmarshal(object["kind"], &own.Kind) // what is no text is ignored
 	_ = json.Unmarshal(object["apiVersion"], &own.APIVersion)
@@ -122,10 +121,11 @@ func (d *Decoder) decodeListItem(t *text, url string, raw json.RawMessage, dupli
 func (d *Decoder) decodeItem(t *text, url string, raw []byte, typed metav1.TypeMeta, duplicates located.Findings) (item Item) {
 	internal, found, err := t.decodePod(raw)
 	if err == nil {
-		internal.TypeMeta = typed
-		t.warnOfPriority(internal, &found)
+		if d.minor.hasKindOfItems() {
+			internal.TypeMeta = typed
+		}
 		item = Item{Namespace: cmp.Or(internal.Namespace, metav1.NamespaceDefault), Name: internal.Name}
-		item.Pod, item.Err = d.finish(t, internal, raw, origin{url: url})
+		item.Pod, item.Err = d.finish(t, internal, raw, origin{url: url}, &found)
 	} else {
 		item = nameOf(raw)
 		item.Err = err

@@ -14,15 +14,17 @@ import (
 	"github.com/podconfigd/podconfigd/internal/located"
 )
 
-// validate checks the rules of the API and the rules for static pods.
-func (t *text) validate(pod *api.Pod, json []byte) error {
-	opts := podutil.GetValidationOptionsFromPodSpecAndMeta(&pod.Spec, nil, &pod.ObjectMeta, nil)
-	if errs := validation.ValidatePodCreate(pod, opts); len(errs) > 0 {
-		var found located.Findings
-		for _, err := range errs {
-			found.Add(func() Fault { return t.At(err.Field, "%s", err.ErrorBody()) })
-		}
+// validate checks the rules of the API and the rules for static pods, as the kubelet of the minor does.
+func (t *text) validate(m Minor, pod *api.Pod, json []byte) error {
+	found := m.refusals(t, pod, json)
+	for _, err := range validation.ValidatePodCreate(pod, m.validationOptions(pod)) {
+		found.Add(func() Fault { return t.At(err.Field, "%s", err.ErrorBody()) })
+	}
+	if len(found.Faults()) > 0 {
 		return t.refuseAll(ReasonInvalid, found)
+	}
+	if m <= 33 {
+		return t.validateReferences133(pod, json)
 	}
 	_, resource, err := podutil.HasAPIObjectReference(pod)
 	if err != nil {
@@ -30,6 +32,27 @@ func (t *text) validate(pod *api.Pod, json []byte) error {
 	}
 	if resource != "" {
 		return t.forbid(json, resource)
+	}
+	return nil
+}
+
+// validateReferences133 checks the references to objects of the API that kubelet 1.33 refuses. It runs
+// static pods with other references.
+//
+// kubelet: pkg/kubelet/config/common.go tryDecodeSinglePod.
+func (t *text) validateReferences133(pod *api.Pod, json []byte) error {
+	for _, volume := range pod.Spec.Volumes {
+		if volume.Projected == nil {
+			continue
+		}
+		for _, source := range volume.Projected.Sources {
+			if source.ClusterTrustBundle != nil {
+				return t.forbid(json, "clustertrustbundles")
+			}
+		}
+	}
+	if len(pod.Spec.ResourceClaims) > 0 {
+		return t.forbid(json, "resourceclaims")
 	}
 	return nil
 }

@@ -1,0 +1,104 @@
+package manifest
+
+import (
+	"crypto/md5" //nolint:gosec // older kubelets use it
+	"fmt"
+	"hash"
+	"hash/fnv"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/json"
+	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
+	podutil "k8s.io/kubernetes/pkg/api/pod"
+	api "k8s.io/kubernetes/pkg/apis/core"
+	"k8s.io/kubernetes/pkg/apis/core/validation"
+
+	"github.com/podconfigd/podconfigd/internal/located"
+)
+
+// The rules below are those of older kubelets. They are written one by one, because the feature gates
+// of a process can emulate an older version only for all of it, and do not have all the rules.
+// test/kubelets compares each minor with its kubelet.
+
+// newHash returns the hash that makes the UID.
+//
+// kubelet: pkg/kubelet/config/common.go applyDefaults.
+func (m Minor) newHash() hash.Hash {
+	if m <= 34 {
+		return md5.New() //nolint:gosec // as the kubelet does
+	}
+	return fnv.New128a()
+}
+
+// validationOptions returns the options of the validation. Up to 1.34, the kubelet passes none.
+//
+// kubelet: pkg/kubelet/config/common.go tryDecodeSinglePod, and the defaults of the feature gates.
+func (m Minor) validationOptions(pod *api.Pod) validation.PodValidationOptions {
+	var opts validation.PodValidationOptions
+	if m >= 35 {
+		opts = podutil.GetValidationOptionsFromPodSpecAndMeta(&pod.Spec, nil, &pod.ObjectMeta, nil)
+	}
+	if m == 35 {
+		opts.AllowRestartAllContainers, opts.InPlacePodLevelResourcesVerticalScalingEnabled = false, false
+	}
+	opts.AllowEmptyImageVolumeReference = m <= 36
+	return opts
+}
+
+// hasKindOfItems reports whether the UID of an item of a PodList depends on its kind.
+func (m Minor) hasKindOfItems() bool { return m >= 37 }
+
+// refusals returns what the kubelet of the minor refuses and the validation of the base accepts.
+func (m Minor) refusals(t *text, pod *api.Pod, data []byte) (found located.Findings) {
+	if m >= 35 {
+		return found
+	}
+	refuse := func(path, format string, args ...any) {
+		found.Add(func() Fault { return t.At(path, format+": kubelet %s", append(args, m)...) })
+	}
+	refuseImageVolumes(pod, data, refuse)
+	if dns := pod.Spec.DNSConfig; dns != nil {
+		for i, search := range dns.Searches {
+			for _, why := range utilvalidation.IsDNS1123Subdomain(strings.TrimSuffix(search, ".")) {
+				refuse(fmt.Sprintf("spec.dnsConfig.searches[%d]", i), "Invalid value: %q: %s", search, why)
+			}
+		}
+	}
+	if pod.Spec.TerminationGracePeriodSeconds != nil {
+		refuseSleeps(pod.Spec.InitContainers, "spec.initContainers", refuse)
+		refuseSleeps(pod.Spec.Containers, "spec.containers", refuse)
+	}
+	return found
+}
+
+// refuseImageVolumes refuses image volumes without a pullPolicy, which has no default up to 1.34.
+func refuseImageVolumes(pod *api.Pod, data []byte, refuse func(path, format string, args ...any)) {
+	var own v1.Pod
+	for i := range pod.Spec.Volumes {
+		if pod.Spec.Volumes[i].Image == nil {
+			continue
+		}
+		if own.Spec.Volumes == nil && json.Unmarshal(data, &own) != nil {
+			return // it was decoded before
+		}
+		if image := own.Spec.Volumes[i].Image; image != nil && image.PullPolicy == "" {
+			refuse(fmt.Sprintf("spec.volumes[%d].image.pullPolicy", i), "Required value")
+		}
+	}
+}
+
+// refuseSleeps refuses handlers that sleep for 0 seconds.
+func refuseSleeps(containers []api.Container, path string, refuse func(path, format string, args ...any)) {
+	for i := range containers {
+		lifecycle := containers[i].Lifecycle
+		if lifecycle == nil {
+			continue
+		}
+		for name, handler := range map[string]*api.LifecycleHandler{"postStart": lifecycle.PostStart, "preStop": lifecycle.PreStop} {
+			if handler != nil && handler.Sleep != nil && handler.Sleep.Seconds == 0 {
+				refuse(fmt.Sprintf("%s[%d].lifecycle.%s.sleep.seconds", path, i, name), "Invalid value: 0: must be greater than 0")
+			}
+		}
+	}
+}
