@@ -36,18 +36,6 @@ const configHashAnnotationKey = "kubernetes.io/config.hash"
 // It also reports unknown and duplicate fields, which the kubelet's decoder ignores.
 var decoder = serializer.NewCodecFactory(legacyscheme.Scheme, serializer.EnableStrict).UniversalDecoder()
 
-// Decoder decodes the manifests of one node by the rules of one kubelet. It is safe for concurrent use.
-type Decoder struct {
-	nodeName types.NodeName
-	minor    Minor
-}
-
-// NewDecoder returns a decoder for the node with the name, with the rules of the base.
-func NewDecoder(nodeName types.NodeName) *Decoder { return &Decoder{nodeName: nodeName, minor: Base} }
-
-// For returns a decoder with the rules of the kubelet of a minor, or of the nearest known one.
-func (d *Decoder) For(m Minor) *Decoder { return &Decoder{nodeName: d.nodeName, minor: m.Nearest()} }
-
 // ErrTooLarge is the error for a manifest of MaxLength bytes or more.
 var ErrTooLarge error = refuse(ReasonTooLarge, "10 MiB or more: a manifest must be smaller")
 
@@ -116,21 +104,25 @@ func (t *text) decodePod(json []byte) (pod *api.Pod, warnings located.Findings, 
 	return pod, warnings, nil
 }
 
-// origin is the source of a manifest: a file or a URL.
-type origin struct{ file, url string }
+// origin is the source of a manifest: a file or a URL. kind is that of an item of a list.
+type origin struct {
+	file, url string
+	isItem    bool
+	kind      metav1.TypeMeta
+}
 
 // finish makes the pod of the decoded object.
 func (d *Decoder) finish(t *text, internal *api.Pod, json []byte, from origin, found *located.Findings) (*v1.Pod, error) {
+	m, own := d.Minor(), internal.UID != ""
 	t.warnOfPriority(internal, found)
-	err := d.minor.dropNewFields(t, internal, found)
-	if err == nil {
-		err = d.minor.defaultPodResources(internal)
+	if err := m.prepare(t, internal, found); err != nil {
+		return nil, err
 	}
-	if err != nil {
-		return nil, t.refuse(ReasonInvalid, Fault{Message: "can't be converted: " + err.Error()})
+	d.applyDefaults(m, internal, from)
+	if !own {
+		d.identify(t, m, internal, json, from)
 	}
-	d.applyDefaults(internal, from)
-	if err := t.validate(d.minor, internal, json); err != nil {
+	if err := t.validate(m, internal, json, from.isItem); err != nil {
 		return nil, err
 	}
 	pod := &v1.Pod{}
@@ -140,19 +132,41 @@ func (d *Decoder) finish(t *text, internal *api.Pod, json []byte, from origin, f
 	return pod, nil
 }
 
+// prepare makes of the object what the kubelet of the minor decodes.
+func (m Minor) prepare(t *text, pod *api.Pod, found *located.Findings) error {
+	err := m.dropNewFields(t, pod, found)
+	if err == nil {
+		err = m.defaultPodResources(pod)
+	}
+	if err != nil {
+		return t.refuse(ReasonInvalid, Fault{Message: "can't be converted: " + err.Error()})
+	}
+	return nil
+}
+
+// uid returns the UID that the kubelet of the minor gives the pod.
+//
+// kubelet: pkg/kubelet/config/common.go applyDefaults.
+func (d *Decoder) uid(m Minor, pod *api.Pod, from origin) types.UID {
+	if m.hasKindOfItems() {
+		pod.TypeMeta = from.kind
+	}
+	hasher := m.newHash()
+	_, _ = hasher.Write(dumperOf(m).dump(nil, pod)) // it never fails
+	if from.file != "" {
+		fmt.Fprintf(hasher, "host:%s", d.nodeName)
+		fmt.Fprintf(hasher, "file:%s", from.file)
+	} else {
+		fmt.Fprintf(hasher, "url:%s", from.url)
+	}
+	return types.UID(hex.EncodeToString(hasher.Sum(nil)))
+}
+
 // applyDefaults adds the properties of a static pod: UID, name, namespace, node, hash
 // annotation, phase and, if it is from a file, a toleration.
-func (d *Decoder) applyDefaults(pod *api.Pod, from origin) {
+func (d *Decoder) applyDefaults(m Minor, pod *api.Pod, from origin) {
 	if pod.UID == "" {
-		hasher := d.minor.newHash()
-		_, _ = hasher.Write(dumperOf(d.minor).dump(nil, pod)) // it never fails
-		if from.file != "" {
-			fmt.Fprintf(hasher, "host:%s", d.nodeName)
-			fmt.Fprintf(hasher, "file:%s", from.file)
-		} else {
-			fmt.Fprintf(hasher, "url:%s", from.url)
-		}
-		pod.UID = types.UID(hex.EncodeToString(hasher.Sum(nil)))
+		pod.UID = d.uid(m, pod, from)
 	}
 	pod.Name = pod.Name + "-" + strings.ToLower(string(d.nodeName))
 	if pod.Namespace == "" {

@@ -57,7 +57,7 @@ func (d *Decoder) DecodeURL(url string, data []byte) (iter.Seq[Item], error) {
 		return nil, errTooManyItems
 	}
 	if err != nil || list.Kind != "PodList" || list.APIVersion != "v1" {
-		item := d.decodeItem(t, url, raw, metav1.TypeMeta{}, duplicates)
+		item := d.decodeItem(t, origin{url: url}, raw, duplicates)
 		if refused, ok := item.Err.(*Error); ok && (refused.Reason == ReasonNotAPod || refused.Reason == ReasonNotYAML) { //nolint:errorlint // it is not wrapped
 			return nil, refused
 		}
@@ -114,18 +114,15 @@ func (d *Decoder) decodeListItem(t *text, url string, raw json.RawMessage, dupli
 	if err != nil {
 		return Item{Err: t.refuse(ReasonInvalid, t.At("", "can't be decoded: %v", err))}
 	}
-	return d.decodeItem(t, url, typed, own, duplicates)
+	return d.decodeItem(t, origin{url: url, isItem: true, kind: own}, typed, duplicates)
 }
 
-// decodeItem decodes the JSON of one pod. The type is part of the pod's UID.
-func (d *Decoder) decodeItem(t *text, url string, raw []byte, typed metav1.TypeMeta, duplicates located.Findings) (item Item) {
+// decodeItem decodes the JSON of one pod.
+func (d *Decoder) decodeItem(t *text, from origin, raw []byte, duplicates located.Findings) (item Item) {
 	internal, found, err := t.decodePod(raw)
 	if err == nil {
-		if d.minor.hasKindOfItems() {
-			internal.TypeMeta = typed
-		}
 		item = Item{Namespace: cmp.Or(internal.Namespace, metav1.NamespaceDefault), Name: internal.Name}
-		item.Pod, item.Err = d.finish(t, internal, raw, origin{url: url}, &found)
+		item.Pod, item.Err = d.finish(t, internal, raw, from, &found)
 	} else {
 		item = nameOf(raw)
 		item.Err = err

@@ -10,9 +10,11 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/json"
 	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	podutil "k8s.io/kubernetes/pkg/api/pod"
 	api "k8s.io/kubernetes/pkg/apis/core"
 	"k8s.io/kubernetes/pkg/apis/core/validation"
+	netutils "k8s.io/utils/net"
 
 	"github.com/podconfigd/podconfigd/internal/located"
 )
@@ -42,12 +44,27 @@ func (m Minor) validationOptions(pod *api.Pod) validation.PodValidationOptions {
 	if m == 35 {
 		opts.AllowRestartAllContainers, opts.InPlacePodLevelResourcesVerticalScalingEnabled = false, false
 	}
+	if m == 35 || m == 36 {
+		opts.AllowOnlyRecursiveSELinuxChangePolicy = true
+	}
+	opts.AllowExistingRestartContainerForNonSidecarInitContainer = m <= 35
+	opts.AllowUserNamespacesWithVolumeDevices = m <= 33
 	opts.AllowEmptyImageVolumeReference = m <= 36
 	return opts
 }
 
 // hasKindOfItems reports whether the UID of an item of a PodList depends on its kind.
 func (m Minor) hasKindOfItems() bool { return m >= 37 }
+
+// ignores reports whether the kubelet of the minor accepts what the validation of the base refuses: up to
+// 1.35, an IP address may have leading zeros, or be an IPv4 address in IPv6.
+func (m Minor) ignores(err *field.Error) bool {
+	if m > 35 || !strings.HasPrefix(err.Field, "spec.hostAliases[") {
+		return false
+	}
+	ip, _ := err.BadValue.(string) //nolint:errcheck // it is one
+	return netutils.ParseIPSloppy(ip) != nil
+}
 
 // refusals returns what the kubelet of the minor refuses and the validation of the base accepts.
 func (m Minor) refusals(t *text, pod *api.Pod, data []byte) (found located.Findings) {

@@ -15,16 +15,20 @@ import (
 )
 
 // validate checks the rules of the API and the rules for static pods, as the kubelet of the minor does.
-func (t *text) validate(m Minor, pod *api.Pod, json []byte) error {
+// isItem is true for an item of a PodList.
+func (t *text) validate(m Minor, pod *api.Pod, json []byte, isItem bool) error {
 	found := m.refusals(t, pod, json)
 	for _, err := range validation.ValidatePodCreate(pod, m.validationOptions(pod)) {
+		if m.ignores(err) {
+			continue
+		}
 		found.Add(func() Fault { return t.At(err.Field, "%s", err.ErrorBody()) })
 	}
 	if len(found.Faults()) > 0 {
 		return t.refuseAll(ReasonInvalid, found)
 	}
 	if m <= 33 {
-		return t.validateReferences133(pod, json)
+		return t.validateReferences133(pod, json, isItem)
 	}
 	_, resource, err := podutil.HasAPIObjectReference(pod)
 	if err != nil {
@@ -37,10 +41,13 @@ func (t *text) validate(m Minor, pod *api.Pod, json []byte) error {
 }
 
 // validateReferences133 checks the references to objects of the API that kubelet 1.33 refuses. It runs
-// static pods with other references.
+// static pods with other references, and does not look at those of items of a PodList.
 //
 // kubelet: pkg/kubelet/config/common.go tryDecodeSinglePod.
-func (t *text) validateReferences133(pod *api.Pod, json []byte) error {
+func (t *text) validateReferences133(pod *api.Pod, json []byte, isItem bool) error {
+	if isItem {
+		return nil
+	}
 	for _, volume := range pod.Spec.Volumes {
 		if volume.Projected == nil {
 			continue

@@ -1,0 +1,114 @@
+package manifest
+
+import (
+	"sync"
+
+	"k8s.io/apimachinery/pkg/types"
+	api "k8s.io/kubernetes/pkg/apis/core"
+
+	"github.com/podconfigd/podconfigd/internal/located"
+)
+
+// Decoder decodes the manifests of one node by the rules of one kubelet. It is safe for concurrent use.
+type Decoder struct {
+	nodeName types.NodeName
+	evidence Evidence
+
+	mu      sync.Mutex
+	minor   Minor
+	changed chan struct{}
+}
+
+// Evidence knows under which UIDs static pods run.
+type Evidence interface {
+	// Decoded is called with the UID of each decoded pod that has no UID of its own in the manifest. It
+	// returns the UID under which the kubelet runs a pod of that name; empty if none is known.
+	Decoded(name types.NamespacedName, uid types.UID) (running types.UID)
+	// Identified is called with the minor whose rules give the running UID; 0 if none of them does.
+	Identified(name types.NamespacedName, running types.UID, by Minor)
+}
+
+// NewDecoder returns a decoder for the node with the name, with the rules of the base.
+func NewDecoder(nodeName types.NodeName) *Decoder {
+	return &Decoder{nodeName: nodeName, minor: Base, changed: make(chan struct{})}
+}
+
+// For returns a decoder with the rules of the kubelet of a minor, or of the nearest known one. It has no
+// evidence.
+func (d *Decoder) For(m Minor) *Decoder {
+	return &Decoder{nodeName: d.nodeName, minor: m.Nearest(), changed: make(chan struct{})}
+}
+
+// Compare compares the UIDs of decoded pods with the evidence. It must be called before the first pod
+// is decoded.
+func (d *Decoder) Compare(e Evidence) { d.evidence = e }
+
+// Minor returns the minor whose rules are used.
+func (d *Decoder) Minor() Minor {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.minor
+}
+
+// Use makes the decoder use the rules of a minor, or of the nearest known one.
+func (d *Decoder) Use(m Minor) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if m = m.Nearest(); m != d.minor {
+		d.minor = m
+		d.renew()
+	}
+}
+
+// Again makes the sources decode their manifests again, because there is new evidence.
+func (d *Decoder) Again() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.renew()
+}
+
+func (d *Decoder) renew() {
+	close(d.changed)
+	d.changed = make(chan struct{})
+}
+
+// Changed returns a channel that is closed when what was decoded since then must be decoded again.
+func (d *Decoder) Changed() <-chan struct{} {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.changed
+}
+
+// identify compares the UID of a pod with the evidence. If the kubelet runs the pod under another UID,
+// it looks for the minor that gives it.
+func (d *Decoder) identify(t *text, m Minor, pod *api.Pod, json []byte, from origin) {
+	if d.evidence == nil {
+		return
+	}
+	name := types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}
+	running := d.evidence.Decoded(name, pod.UID)
+	switch running {
+	case "":
+	case pod.UID:
+		d.evidence.Identified(name, running, m)
+	default:
+		d.evidence.Identified(name, running, d.minorOf(t, running, m, json, from))
+	}
+}
+
+// minorOf returns the minor whose rules give the pod the UID; 0 if none but maybe that does.
+func (d *Decoder) minorOf(t *text, uid types.UID, but Minor, json []byte, from origin) Minor {
+	for m := Base; m >= Oldest; m-- {
+		if m == but {
+			continue
+		}
+		pod, _, err := t.decodePod(json)
+		if err == nil {
+			err = m.prepare(t, pod, new(located.Findings))
+		}
+		if err == nil && d.uid(m, pod, from) == uid {
+			return m
+		}
+	}
+	return 0
+}

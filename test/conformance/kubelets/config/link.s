@@ -1,0 +1,1 @@
+// It allows functions without a body.
