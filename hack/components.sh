@@ -3,8 +3,8 @@
 # folder of each. Usage: hack/components.sh [NAME...]
 #
 # The sources come from the Go module proxy, in the versions of test/components/servers,
-# test/components/kubelet and test/components/containerd. Only `make conformance` needs the
-# kubelet: it is built if it is named. debian-containerd is a package from apt-get. It is
+# test/components/kubelet* and test/components/containerd. Only `make conformance` needs the
+# kubelets: they are built if they are named. debian-containerd is a package from apt-get. It is
 # unpacked and not installed, so it does not run as a service and does not replace another
 # containerd.
 # CACHE  folder of the binaries (default ~/.cache/podconfigd)
@@ -17,12 +17,15 @@ declare -A package=(
 	[kube-apiserver]=k8s.io/kubernetes/cmd/kube-apiserver
 	[kubectl]=k8s.io/kubernetes/cmd/kubectl
 	[kubelet]=k8s.io/kubernetes/cmd/kubelet
+	[kubelet-1.34]=k8s.io/kubernetes/cmd/kubelet
+	[kubelet-1.36]=k8s.io/kubernetes/cmd/kubelet
 	[containerd]=github.com/containerd/containerd/v2/cmd/containerd
 	[containerd-shim-runc-v2]=github.com/containerd/containerd/v2/cmd/containerd-shim-runc-v2
 	[ctr]=github.com/containerd/containerd/v2/cmd/ctr
 )
 declare -A module=(
 	[etcd]=servers [kube-apiserver]=servers [kubectl]=servers [kubelet]=kubelet
+	[kubelet-1.34]=kubelet-1.34 [kubelet-1.36]=kubelet-1.36
 	[containerd]=containerd [containerd-shim-runc-v2]=containerd [ctr]=containerd
 )
 
@@ -55,8 +58,10 @@ build() {
 	# "make build": with it, packages that import gRPC are compiled once for the servers and podconfigd.
 	env -u GOOS -u GOARCH CGO_ENABLED=0 GOGC=400 GOMEMLIMIT=1GiB go build -trimpath -tags=grpcnotrace -ldflags "$ldflags" -o "$out/tmp/" "${packages[@]}" >&2
 	for name in "$@"; do
-		# go build names the etcd binary after the last path element that is not a version.
-		[[ -e $out/tmp/$name ]] || mv "$out/tmp/$(basename "$(dirname "${package[$name]}")")" "$out/tmp/$name"
+		# go build names a binary after the last path element that is not a version.
+		local built
+		built=$(basename "${package[$name]%/v[0-9]}")
+		[[ $built == "$name" ]] || mv "$out/tmp/$built" "$out/tmp/$name"
 		mv "$out/tmp/$name" "$out/$name"
 	done
 	rm -r "$out/tmp"

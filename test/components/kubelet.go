@@ -16,11 +16,14 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// Kubelet is a kubelet without an apiserver.
+// Kubelet is a kubelet, usually without an apiserver.
 type Kubelet struct {
 	*Process
 	readOnly string
 }
+
+// Kubelets are the versions of StartKubeletVersion: component names, by minor.
+var Kubelets = map[string]string{"1.34": "kubelet-1.34", "1.36": "kubelet-1.36", "1.37": "kubelet"}
 
 // sysctls are what a kubelet sets on its machine.
 var sysctls = []string{
@@ -30,6 +33,12 @@ var sysctls = []string{
 // StartKubelet runs a kubelet until the test ends. It runs the static pods of a folder in the
 // runtime, and has a mount namespace of its own. What it changes on the machine is put back.
 func StartKubelet(tb testing.TB, r *Runtime, node, manifests string) *Kubelet {
+	tb.Helper()
+	return StartKubeletVersion(tb, r, "1.37", node, manifests)
+}
+
+// StartKubeletVersion is StartKubelet for a minor version, with further flags.
+func StartKubeletVersion(tb testing.TB, r *Runtime, minor, node, manifests string, flags ...string) *Kubelet {
 	tb.Helper()
 	unshare, err := exec.LookPath("unshare")
 	if err != nil {
@@ -49,15 +58,35 @@ func StartKubelet(tb testing.TB, r *Runtime, node, manifests string) *Kubelet {
 	_, health, _ := net.SplitHostPort(FreeAddress(tb))
 	_, secure, _ := net.SplitHostPort(FreeAddress(tb))
 	config := writeFile(tb, filepath.Join(dir, "config.yaml"), fmt.Appendf(nil, kubeletConfig, dir, manifests, r.Socket, port, health, secure))
-	k.Process = newProcess(tb, dir, "kubelet", "--config="+config, "--root-dir="+dir+"/root", "--cert-dir="+dir+"/pki", "--hostname-override="+node)
+	k.Process = newProcess(tb, dir, Kubelets[minor], append([]string{
+		"--config=" + config, "--root-dir=" + dir + "/root", "--cert-dir=" + dir + "/pki", "--hostname-override=" + node,
+	}, flags...)...)
 	k.args = append([]string{"--mount", "--propagation", "private", k.name}, k.args...)
 	k.name = unshare
+	k.start(tb)
+	return k
+}
+
+// program is the index of the kubelet's path in the arguments of unshare.
+const program = 3
+
+// Replace ends the kubelet and starts one of another minor version in its place.
+func (k *Kubelet) Replace(tb testing.TB, minor string) {
+	tb.Helper()
+	name := Kubelets[minor]
+	path := filepath.Join(folder(tb, name), name)
+	k.Kill(tb)
+	k.args[program] = path
+	k.start(tb)
+}
+
+func (k *Kubelet) start(tb testing.TB) {
+	tb.Helper()
 	k.Start(tb)
 	await(tb, "the kubelet", func() error {
 		_, err := k.Pods(tb)
 		return err
 	})
-	return k
 }
 
 // kubeletConfig has placeholders for the folder, the manifests, the runtime's socket, and
