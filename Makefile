@@ -12,7 +12,7 @@ LINTED_MODULES := test/bench/store
 # compiles the whole kubelet, and test/conformance/merge an earlier version of Kubernetes.
 # test/clients/otelcol is in none of these lists: go mod tidy wants dependencies of other projects'
 # tests, which are not on the module proxy. hack/clients.sh builds it.
-OTHER_MODULES := test/components/servers test/components/kubelet test/components/containerd test/conformance/merge test/conformance/status
+OTHER_MODULES := test/components/servers test/components/kubelet test/components/kubelet-1.34 test/components/kubelet-1.36 test/components/containerd test/conformance/kubelets test/conformance/merge test/conformance/status
 
 # The go command with the flags of hack/components.sh and internal/testutil. With the same
 # flags, no package is compiled twice. Only the tests of the root module are compiled
@@ -95,6 +95,7 @@ BASE ?=
 FUZZTIME ?= 60s
 SEQUENCES ?= 1000000
 STATUSES ?= 20000
+MANIFESTS ?= 20000
 STEPS ?= 20000
 KILLS ?= 1000
 SEED ?= 0
@@ -108,7 +109,7 @@ PRESS ?= 25m
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' Makefile
 	@echo
-	@echo "  Variables: BIN VERSION CACHE TEST_TIMEOUT PACKAGES BENCH BENCH_COUNT BASE FUZZTIME SEQUENCES STATUSES STEPS KILLS SEED PODS PRESS ARCHES PACKAGE_VERSION"
+	@echo "  Variables: BIN VERSION CACHE TEST_TIMEOUT PACKAGES BENCH BENCH_COUNT BASE FUZZTIME SEQUENCES STATUSES MANIFESTS STEPS KILLS SEED PODS PRESS ARCHES PACKAGE_VERSION"
 
 .PHONY: build
 build: ## Build the static binary, bin/podconfigd
@@ -200,11 +201,19 @@ api-baseline: $(BUF) ## Store the protobuf interface as the baseline for the che
 	$(BUF) build --exclude-source-info -o $(API_BASELINE)
 
 .PHONY: conformance
-conformance: ## Compare SEQUENCES random sequences of sets, the manifests, and STATUSES random lives of pods with the kubelet, and podconfigd with an earlier version
-	cd test/conformance && $(SHARED) test $(TAGS) -count=1 ./...
+conformance: ## Compare SEQUENCES random sequences of sets, MANIFESTS random manifests, and STATUSES random lives of pods with kubelets; run podconfigd beside kubelets through upgrades, and beside an earlier version of itself
+	hack/kubelets.sh '$(CACHE)/kubelets'
+	$(SHARED) test $(TAGS) -count=1 -v ./test/kubelets -args -kubelets '$(CACHE)/kubelets' -seed $(SEED) -manifests $(MANIFESTS)
+	CACHE='$(CACHE)' hack/components.sh kubelet kubelet-1.34 kubelet-1.36 >/dev/null
+	cd test/conformance && $(SHARED) test $(TAGS) -count=1 -v ./...
 	cd test/conformance/merge && $(SHARED) vet . && $(SHARED) test -count=1 -timeout 0 -v . -sequences $(SEQUENCES)
 	cd test/conformance/status && $(SHARED) vet . && $(SHARED) test -count=1 -timeout 1h -v . -rapid.checks=$(STATUSES)
 	$(GO) test $(TAGS) -count=1 -v ./test/upgrade -earlier
+
+.PHONY: kubelets-record
+kubelets-record: ## Record the field lists of the kubelets of each minor version, and what they make of the manifests of test/kubelets
+	hack/kubelets.sh '$(CACHE)/kubelets' --schemas
+	$(SHARED) test $(TAGS) -count=1 ./test/kubelets -run TestRecorded -args -kubelets '$(CACHE)/kubelets' -update
 
 .PHONY: clients
 clients: components ## Run clients of other projects during changes and kills; installs them into CACHE

@@ -108,6 +108,10 @@ func (o *daemonOptions) addFileFlags(flags *pflag.FlagSet) {
 func (o *daemonOptions) addRuntimeFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.ContainerRuntimeEndpoint, "container-runtime-endpoint", o.ContainerRuntimeEndpoint,
 		"CRI socket of the container runtime, for example unix:///run/containerd/containerd.sock. If empty, podconfigd connects to no runtime and the stream has no PLEG or HOUSEKEEPING updates.")
+	flags.StringVar(&o.KubeletVersion, "kubelet-version", o.KubeletVersion,
+		"Version of the kubelet whose rules for static pods podconfigd follows, for example 1.36: UIDs, defaults, and which manifests are accepted. auto finds it out from what runs on the node.")
+	flags.StringVar(&o.KubeletPresence, "kubelet-presence", o.KubeletPresence,
+		"Whether a kubelet runs on this node: auto, present or absent. HOUSEKEEPING updates do not list what a kubelet cleans up.")
 	flags.BoolVar(&o.ContainerRuntimeEvents, "container-runtime-events", o.ContainerRuntimeEvents,
 		"Request the events of the container runtime. If false, podconfigd lists the runtime every --pleg-relist-period, and never opens its event stream.")
 	flags.DurationVar(&o.PLEGRelistPeriod, "pleg-relist-period", o.PLEGRelistPeriod,

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"path/filepath"
@@ -27,6 +28,9 @@ func overview(s *v1alpha1.Status) *page {
 	p.label(normal, "Ready:", strconv.FormatBool(s.Ready))
 	p.label(normal, "Pods:", strconv.Itoa(s.Pods))
 	p.label(normal, "Up:", age(&s.StartTime))
+	if k := s.Kubelet; k != nil {
+		p.label(kubeletSeverity(k), "Kubelet:", kubeletText(k))
+	}
 	if s.State != nil {
 		p.label(storedSeverity(s.State), "Stored:", stored(s.State))
 	}
@@ -49,6 +53,30 @@ func overview(s *v1alpha1.Status) *page {
 		}
 	}
 	return p
+}
+
+// kubeletText says which kubelet's rules are followed, and how it was found.
+func kubeletText(k *v1alpha1.KubeletStatus) string {
+	how := map[string]string{
+		"flag": "as configured", "sandboxes": "found by what runs", "mirrorPods": "found by its mirror pods",
+		"node": "as the Node says", "state": "as at the last run", "base": "not known, the newest rules",
+	}[k.Source]
+	text := fmt.Sprintf("%s (%s)", k.Version, cmp.Or(how, k.Source))
+	if k.Source == "base" {
+		text = "unknown: the rules of " + k.Rules + " are used"
+	}
+	if k.Detail != "" {
+		text += ": " + k.Detail
+	}
+	return text
+}
+
+// kubeletSeverity is an error if static pods run under other UIDs.
+func kubeletSeverity(k *v1alpha1.KubeletStatus) severity {
+	if k.OtherUIDs > 0 {
+		return bad
+	}
+	return normal
 }
 
 // urgency is 2 for a page with an error, 1 for one with a warning, and 0 for all others.

@@ -62,6 +62,7 @@ func toDaemon(in *v1alpha1.PodConfigdConfiguration, out *daemon.Config) (errs fi
 	if in.RemovalBrake != nil {
 		out.RemovalBrake = in.RemovalBrake.String()
 	}
+	out.KubeletVersion, out.KubeletPresence = *in.KubeletVersion, *in.KubeletPresence
 	out.ContainerRuntimeEndpoint, out.ContainerRuntimeEvents = in.ContainerRuntimeEndpoint, *in.ContainerRuntimeEvents
 	out.PLEGRelistPeriod, out.PLEGRelistThreshold = in.PLEGRelistPeriod.Duration, in.PLEGRelistThreshold.Duration
 	out.RuntimeStatus, out.RuntimeStatusAPIPods = *in.RuntimeStatus, in.RuntimeStatusAPIPods

@@ -36,6 +36,7 @@ func toVersioned(in *daemon.Config, out *v1alpha1.PodConfigdConfiguration) {
 	if in.RemovalBrake != "" {
 		out.RemovalBrake = new(intstr.Parse(in.RemovalBrake))
 	}
+	out.KubeletVersion, out.KubeletPresence = &in.KubeletVersion, &in.KubeletPresence
 	out.ContainerRuntimeEndpoint, out.ContainerRuntimeEvents = in.ContainerRuntimeEndpoint, &in.ContainerRuntimeEvents
 	out.PLEGRelistPeriod, out.PLEGRelistThreshold = fromDuration(in.PLEGRelistPeriod), fromDuration(in.PLEGRelistThreshold)
 	out.RuntimeStatus, out.RuntimeStatusAPIPods = &in.RuntimeStatus, in.RuntimeStatusAPIPods

@@ -43,6 +43,11 @@ func Problems(status *v1alpha1.Status) (problems []string) {
 	if status.Runtime != nil && !status.Runtime.Healthy {
 		problems = append(problems, "container runtime unhealthy")
 	}
+	if k := status.Kubelet; k != nil && k.OtherUIDs == 1 {
+		problems = append(problems, "1 static pod runs under another UID")
+	} else if k != nil && k.OtherUIDs > 1 {
+		problems = append(problems, fmt.Sprintf("%d static pods run under other UIDs", k.OtherUIDs))
+	}
 	if status.MirrorPods != nil {
 		problems = append(problems, mirrorProblems(status.MirrorPods)...)
 	}

@@ -79,16 +79,23 @@ func (f servedRules) write(text string) error {
 		}
 		return nil
 	}
-	temp := f.path + newSuffix
-	err := writeNew(temp, text)
-	if err == nil {
-		err = os.Rename(temp, f.path)
-	}
-	if err != nil {
-		_ = os.Remove(temp) // the first error is the one to report
+	if err := replaceFile(f.path, text); err != nil {
 		return fmt.Errorf("writing the fingerprint of the access rules: %w", err)
 	}
 	return nil
+}
+
+// replaceFile replaces a file of the state directory.
+func replaceFile(path, text string) error {
+	temp := path + newSuffix
+	err := writeNew(temp, text)
+	if err == nil {
+		err = os.Rename(temp, path)
+	}
+	if err != nil {
+		_ = os.Remove(temp) // the first error is the one to report
+	}
+	return err
 }
 
 // writeNew writes a new file. What is in its place is left from an earlier run, or a link; it is

@@ -14,6 +14,8 @@ import (
 	"github.com/podconfigd/podconfigd/internal/testutil/recovered"
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/journal"
+	"github.com/podconfigd/podconfigd/pkg/kubelet"
+	"github.com/podconfigd/podconfigd/pkg/manifest"
 )
 
 // A source whose first set is held is not ready, and degraded. Its restored pods stay.
@@ -23,6 +25,7 @@ func TestTheFirstSetIsHeld(t *testing.T) {
 		pods[0].Name, pods[0].UID, pods[1].Name, pods[1].UID = "a", "a", "b", "b"
 		d := &Daemon{
 			podConfig: config.NewPodConfig(), runtime: &runtime{}, state: &state{}, sources: new(runner),
+			kubelet: kubelet.New(kubelet.Options{Decoder: manifest.NewDecoder("node1")}),
 			journal: journal.New(journal.Options{Sources: []string{"file"}, Recovered: recovered.Of(map[string][]*v1.Pod{"file": pods})}),
 		}
 		limit, err := config.ParseRemovalLimit("50%")

@@ -12,6 +12,7 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/events"
 	"github.com/podconfigd/podconfigd/pkg/journal"
 	"github.com/podconfigd/podconfigd/pkg/journal/store"
+	"github.com/podconfigd/podconfigd/pkg/kubelet"
 	"github.com/podconfigd/podconfigd/pkg/pleg"
 	"github.com/podconfigd/podconfigd/pkg/server"
 	"github.com/podconfigd/podconfigd/pkg/sources/file"
@@ -92,6 +93,12 @@ type Config struct {
 	// unix:///run/containerd/containerd.sock; empty for no runtime. Flag:
 	// --container-runtime-endpoint.
 	ContainerRuntimeEndpoint string
+	// KubeletVersion is the version of the kubelet whose rules for static pods are followed, such as
+	// 1.36 or v1.36.3; "auto" to find it out. Flag: --kubelet-version.
+	KubeletVersion string
+	// KubeletPresence says whether a kubelet runs on the node: "present", "absent", or "auto" to find
+	// it out. Flag: --kubelet-presence.
+	KubeletPresence string
 	// ContainerRuntimeEvents requests the events of the runtime. Without them, the runtime is
 	// listed every PLEGRelistPeriod. Flag: --container-runtime-events.
 	ContainerRuntimeEvents bool
@@ -243,6 +250,8 @@ func DefaultConfig() Config {
 		PLEGRelistPeriod:         pleg.DefaultRelistPeriod,
 		PLEGRelistThreshold:      pleg.DefaultRelistThreshold,
 		ContainerRuntimeEvents:   true,
+		KubeletVersion:           kubelet.Auto,
+		KubeletPresence:          kubelet.Auto,
 		RuntimeStatus:            true,
 		SyncFrequency:            syncloop.DefaultSyncFrequency,
 		EventRecordQPS:           events.DefaultQPS,

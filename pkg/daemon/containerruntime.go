@@ -29,7 +29,8 @@ type runtime struct {
 	recorder  *recorder.Recorder
 }
 
-func newRuntime(c *Config, registry prometheus.Registerer) (*runtime, error) {
+// newRuntime returns the runtime. changed is called when it has other pods.
+func newRuntime(c *Config, registry prometheus.Registerer, changed func()) (*runtime, error) {
 	if c.ContainerRuntimeEndpoint == "" {
 		return &runtime{}, nil
 	}
@@ -39,7 +40,7 @@ func newRuntime(c *Config, registry prometheus.Registerer) (*runtime, error) {
 	}
 	generator := pleg.New(pleg.Options{
 		Runtime: client, RelistOnly: !c.ContainerRuntimeEvents,
-		RelistPeriod: c.PLEGRelistPeriod, RelistThreshold: c.PLEGRelistThreshold, Registerer: registry,
+		RelistPeriod: c.PLEGRelistPeriod, RelistThreshold: c.PLEGRelistThreshold, Emitted: changed, Registerer: registry,
 	})
 	return &runtime{
 		endpoint: c.ContainerRuntimeEndpoint, events: c.ContainerRuntimeEvents, client: client, generator: generator,

@@ -17,6 +17,7 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/journal"
 	"github.com/podconfigd/podconfigd/pkg/journal/wire"
+	"github.com/podconfigd/podconfigd/pkg/kubelet"
 	"github.com/podconfigd/podconfigd/pkg/lookup"
 	"github.com/podconfigd/podconfigd/pkg/manifest"
 	"github.com/podconfigd/podconfigd/pkg/server"
@@ -44,6 +45,7 @@ type Daemon struct {
 	self    *node
 	sources *runner
 	runtime *runtime
+	kubelet *kubelet.Finder
 	loop    *syncloop.Loop
 	journal *journal.Journal
 	lookup  *lookup.Lookup
@@ -111,9 +113,15 @@ func (d *Daemon) assemble(registry *prometheus.Registry) (err error) {
 	if d.tracer = c.newTracer(string(d.node), registry); d.tracer != nil {
 		d.podConfig.SetTracer(d.tracer)
 	}
+	if d.runtime, err = newRuntime(c, registry, func() { d.kubelet.Notice() }); err != nil {
+		return err
+	}
+	d.self.version = d.runtime.version()
+	decoder := manifest.NewDecoder(d.node)
+	d.kubelet = d.newFinder(decoder, registry)
 	d.sources = newRunner(opener{
-		node: d.node, decoder: manifest.NewDecoder(d.node),
-		objects: apiserver.Objects{Node: d.self.setRemote, Namespace: d.journal.PutNamespace, Namespaces: d.journal.PutNamespaces},
+		node: d.node, decoder: decoder,
+		objects: apiserver.Objects{Node: d.setNode, Namespace: d.journal.PutNamespace, Namespaces: d.journal.PutNamespaces},
 	}, registry, d.podConfig)
 	for _, spec := range c.specs() {
 		s, err := d.sources.open(spec, d.state.restored[spec.name])
@@ -123,14 +131,10 @@ func (d *Daemon) assemble(registry *prometheus.Registry) (err error) {
 		d.podConfig.Channel(spec.name)
 		d.sources.put(spec.name, s)
 	}
-	if d.runtime, err = newRuntime(c, registry); err != nil {
-		return err
-	}
-	d.self.version = d.runtime.version()
 	d.loop = syncloop.New(syncloop.Options{
 		Handler: d.journal, SourcesReady: d.journal, Registerer: registry,
 		PLEG: d.runtime.pleg(), SyncFrequency: c.SyncFrequency, Restored: d.state.updates(),
-		Status: d.runtime.statusOptions(c),
+		Status: d.runtime.statusOptions(c), Kubelet: d.kubelet,
 	})
 	d.lookup = lookup.New(lookup.Options{Journal: d.journal, Runtime: d.runtime.lookup()})
 	d.events = d.newEventWriter(registry)
@@ -181,7 +185,11 @@ func (d *Daemon) Run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return d.podConfig.Run(ctx) })
 	d.runTracer(ctx, group)
-	group.Go(func() error { return d.sources.run(ctx) })
+	group.Go(func() error {
+		d.kubelet.Ask(ctx) // the first sets have the UIDs of the kubelet
+		return d.sources.run(ctx)
+	})
+	group.Go(func() error { return d.kubelet.Run(ctx) })
 	group.Go(func() error { return d.state.run(ctx) })
 	group.Go(func() error { return d.journal.Run(ctx) })
 	group.Go(func() error { return d.runtime.run(ctx) })
@@ -220,6 +228,7 @@ func (d *Daemon) checkLoop() error {
 func (d *Daemon) status() v1alpha1.Status {
 	status := d.journal.Status()
 	status.NodeName, status.StartTime = string(d.node), d.started
+	status.Kubelet = d.kubelet.Status()
 	for i := range status.Sources {
 		merged := &status.Sources[i]
 		if source, is := d.sources.status(merged.Name); is {

@@ -37,6 +37,8 @@ var fields = []Field{
 	{"NodeName", "hostname-override", "hostnameOverride"},
 	{"NodeIP", "node-ip", "nodeIP"},
 	{"RemovalBrake", "removal-brake", "removalBrake"},
+	{"KubeletVersion", "kubelet-version", "kubeletVersion"},
+	{"KubeletPresence", "kubelet-presence", "kubeletPresence"},
 	{"ContainerRuntimeEndpoint", "container-runtime-endpoint", "containerRuntimeEndpoint"},
 	{"ContainerRuntimeEvents", "container-runtime-events", "containerRuntimeEvents"},
 	{"PLEGRelistPeriod", "pleg-relist-period", "plegRelistPeriod"},

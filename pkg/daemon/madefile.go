@@ -17,7 +17,8 @@ func MadeFile(e fs.DirEntry) bool {
 		return true
 	case !e.Type().IsRegular():
 		return false
-	case store.IsFile(name), server.IsSocketLock(name), name == accessRulesName, name == accessRulesName+newSuffix:
+	case store.IsFile(name), server.IsSocketLock(name), name == accessRulesName, name == accessRulesName+newSuffix,
+		name == kubeletName, name == kubeletName+newSuffix:
 		return true
 	}
 	_, unfinished, found := strings.Cut(name, revisionSuffix)

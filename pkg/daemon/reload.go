@@ -37,6 +37,7 @@ var reloads = map[FieldName]part{
 	"Kubeconfig": onlyAtStart, "InCluster": onlyAtStart, "NamespaceMetadata": onlyAtStart,
 	"CreateMirrorPods": onlyAtStart,
 	"NodeName":         onlyAtStart, "NodeIP": onlyAtStart,
+	"KubeletVersion": onlyAtStart, "KubeletPresence": onlyAtStart,
 	"ContainerRuntimeEndpoint": onlyAtStart, "ContainerRuntimeEvents": onlyAtStart,
 	"RuntimeStatus": onlyAtStart, "RuntimeStatusAPIPods": onlyAtStart,
 	"Socket": onlyAtStart, "SocketMode": onlyAtStart, "SocketGroup": onlyAtStart, "PodsAPISocket": onlyAtStart,

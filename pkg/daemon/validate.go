@@ -10,6 +10,7 @@ import (
 
 	"github.com/podconfigd/podconfigd/internal/socketpath"
 	"github.com/podconfigd/podconfigd/pkg/config"
+	"github.com/podconfigd/podconfigd/pkg/kubelet"
 	"github.com/podconfigd/podconfigd/pkg/pleg/cri"
 	"github.com/podconfigd/podconfigd/pkg/server"
 )
@@ -28,6 +29,12 @@ func (c *Config) Validate() error {
 	c.validateAccess(&found)
 	if _, err := config.ParseRemovalLimit(c.RemovalBrake); err != nil {
 		found.add("RemovalBrake", "%w", err)
+	}
+	if err := kubelet.CheckVersion(c.KubeletVersion); err != nil {
+		found.add("KubeletVersion", "%w", err)
+	}
+	if err := kubelet.CheckPresence(c.KubeletPresence); err != nil {
+		found.add("KubeletPresence", "%w", err)
 	}
 	if c.ContainerRuntimeEndpoint != "" {
 		if _, err := cri.SocketPath(c.ContainerRuntimeEndpoint); err != nil {

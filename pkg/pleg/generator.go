@@ -321,4 +321,7 @@ func (g *Generator) emit(ctx context.Context, events []*PodLifecycleEvent) {
 	}
 	g.mu.Unlock()
 	g.queue = append(g.queue, events...)
+	if len(events) > 0 && g.opts.Emitted != nil {
+		g.opts.Emitted()
+	}
 }

@@ -52,6 +52,8 @@ type Options struct {
 	RelistThreshold time.Duration
 	// CallTimeout is the timeout of each call to the runtime.
 	CallTimeout time.Duration
+	// Emitted is called when events are emitted; nil for no call. It does not wait.
+	Emitted func()
 	// Registerer registers the metrics of the generator; nil for none.
 	Registerer prometheus.Registerer
 }

@@ -31,6 +31,7 @@ type records struct {
 type record struct {
 	uid             types.UID
 	namespace, name string
+	source          string
 	containers      map[string]*known
 }
 
@@ -127,7 +128,7 @@ func (r *records) apply(uid types.UID, pod *Pod, changes []change, at time.Time)
 		defer r.awaited.recorded(string(uid))
 	}
 	if pod != nil {
-		rec.namespace, rec.name = pod.Namespace, pod.Name
+		rec.namespace, rec.name, rec.source = pod.Namespace, pod.Name, cmp.Or(pod.Source, rec.source)
 	}
 	for _, c := range changes {
 		id := c.container.ID
@@ -258,7 +259,7 @@ func (r *records) snapshot() []*Pod {
 
 // pod returns the pod of a record, with the oldest container first.
 func (rec *record) pod() *Pod {
-	p := &Pod{UID: rec.uid, Namespace: rec.namespace, Name: rec.name, Containers: make([]Container, 0, len(rec.containers))}
+	p := &Pod{UID: rec.uid, Namespace: rec.namespace, Name: rec.name, Source: rec.source, Containers: make([]Container, 0, len(rec.containers))}
 	for _, k := range rec.containers {
 		p.Containers = append(p.Containers, k.Container)
 	}

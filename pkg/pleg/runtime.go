@@ -48,6 +48,11 @@ func (s State) String() string {
 type Pod struct {
 	UID             types.UID
 	Namespace, Name string
+	// Source is the source of the kubelet that started the pod: file, http or api. It is empty if it is
+	// not known.
+	//
+	// kubelet: pkg/kubelet/types ConfigSourceAnnotationKey.
+	Source string
 	// Containers has the containers and sandboxes, including exited ones.
 	Containers []Container
 }

@@ -98,6 +98,9 @@ func (a *answers) get(key string, encode func() ([]byte, error)) ([]byte, error)
 // hiddenError replaces an error that can quote what the client may not see.
 const hiddenError = "the access rules hide the error"
 
+// hiddenDetail replaces a text that names pods.
+const hiddenDetail = "the access rules hide the detail"
+
 // hiddenPlace replaces the path or URL of a source.
 const hiddenPlace = "<hidden>"
 
@@ -132,6 +135,12 @@ func (s *Server) statusFor(scope *view.Scope) v1alpha1.Status {
 	if a := all.State; a != nil {
 		some.State = &v1alpha1.StateStatus{
 			Dir: a.Dir, Stored: a.Stored, FailedSince: a.FailedSince, LastError: hide(a.LastError), Segments: a.Segments, Bytes: a.Bytes,
+		}
+	}
+	if k := all.Kubelet; k != nil {
+		some.Kubelet = &v1alpha1.KubeletStatus{Version: k.Version, Source: k.Source, Rules: k.Rules, Present: k.Present}
+		if k.Detail != "" {
+			some.Kubelet.Detail = hiddenDetail
 		}
 	}
 	if m := all.MirrorPods; m != nil {

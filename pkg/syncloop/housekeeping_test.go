@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -96,5 +97,35 @@ func TestSetSyncFrequency(t *testing.T) {
 		if n := len(h.syncs["a"]); n != 1 {
 			t.Errorf("%d syncs in 17 seconds", n)
 		}
+	})
+}
+
+// present is a kubelet that may run on the node.
+type present struct{ atomic.Bool }
+
+func (p *present) Present() bool           { return p.Load() }
+func (p *present) MirrorPod(*v1.Pod, bool) {}
+
+// A sandbox of a static pod under another UID is no orphan while a kubelet runs on the node: it cleans it
+// up. Sandboxes of other pods are.
+func TestSandboxesOfTheKubelet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := run(t, "file")
+		kubelet := new(present)
+		kubelet.Store(true)
+		h.loop.kubelet = kubelet
+		h.send(config.ADD, "file", "web")
+		pods := []*pleg.Pod{
+			{UID: "old", Namespace: "default", Name: "web", Source: "file"},
+			{UID: "old-of-api", Namespace: "default", Name: "web", Source: "api"},
+			{UID: "other", Namespace: "default", Name: "other", Source: "file"},
+		}
+		h.events.pods.Store(&pods)
+		pass(3 * housekeepingPeriod)
+		h.expect(t, "additions ADD web", "orphans web other")
+		kubelet.Store(false)
+		pass(3 * housekeepingPeriod)
+		h.expect(t, "orphans web web other")
+		h.stop(t)
 	})
 }

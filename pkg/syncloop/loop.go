@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 
@@ -52,8 +53,18 @@ type Options struct {
 	// current until the source changes them, and due for a sync like new pods. The Handler has
 	// them already.
 	Restored []config.PodUpdate
+	// Kubelet is the kubelet of the node; nil for none.
+	Kubelet Kubelet
 	// Registerer registers the metrics of the loop; nil for none.
 	Registerer prometheus.Registerer
+}
+
+// Kubelet is the kubelet of the node.
+type Kubelet interface {
+	// Present reports whether there is one.
+	Present() bool
+	// MirrorPod takes a mirror pod of the apiserver that is there, or that was removed.
+	MirrorPod(pod *v1.Pod, removed bool)
 }
 
 // Loop is the sync loop.
@@ -70,6 +81,7 @@ type Loop struct {
 	calls      chan call
 	backoff    map[types.UID]*backoff
 	orphans    []types.UID
+	kubelet    Kubelet
 	// lastActive is the end of the last iteration; nil before the first.
 	lastActive atomic.Pointer[time.Time]
 }
@@ -79,7 +91,7 @@ func New(opts Options) *Loop {
 	l := &Loop{
 		handler: opts.Handler, pods: newPodManager(), sourcesReady: opts.SourcesReady, pleg: opts.PLEG,
 		queue: newSyncQueue(cmp.Or(opts.SyncFrequency, DefaultSyncFrequency)), statuses: newStatuses(opts.Status),
-		calls: make(chan call), backoff: make(map[types.UID]*backoff),
+		kubelet: opts.Kubelet, calls: make(chan call), backoff: make(map[types.UID]*backoff),
 	}
 	if l.pleg == nil {
 		l.pleg = pleg.None{}

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 
+	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/pleg"
 )
 
@@ -45,7 +46,8 @@ func named(uid types.UID, namespace, name string) *v1.Pod {
 }
 
 // findOrphans finds the pods in the runtime that are in no source. It passes them to the
-// handler if they changed since the last time.
+// handler if they changed since the last time. The sandboxes of static pods on a node with a kubelet
+// are not among them, whatever their UID is.
 //
 // kubelet: pkg/kubelet/kubelet_pods.go HandlePodCleanups.
 func (l *Loop) findOrphans(ctx context.Context) {
@@ -56,7 +58,7 @@ func (l *Loop) findOrphans(ctx context.Context) {
 	var orphans []*v1.Pod
 	var uids []types.UID
 	for _, p := range pods { // by UID
-		if _, wanted := l.pods.get(p.UID); !wanted {
+		if _, wanted := l.pods.get(p.UID); !wanted && !l.isOfKubelet(p) {
 			orphans = append(orphans, named(p.UID, p.Namespace, p.Name))
 			uids = append(uids, p.UID)
 		}
@@ -67,4 +69,24 @@ func (l *Loop) findOrphans(ctx context.Context) {
 	l.orphans = uids
 	klog.FromContext(ctx).V(2).Info("SyncLoop (housekeeping): pods in the runtime that are in no source", "pods", klog.KObjSlice(orphans))
 	l.handler.HandlePodOrphans(ctx, orphans)
+}
+
+// isOfKubelet reports whether a kubelet of the node cleans the pod up: it started the pod from a
+// manifest, and a source of static pods has a pod of that name.
+func (l *Loop) isOfKubelet(p *pleg.Pod) bool {
+	isStatic := p.Source == config.FileSource || p.Source == config.HTTPSource
+	return isStatic && len(l.pods.statics[types.NamespacedName{Namespace: p.Namespace, Name: p.Name}]) > 0 &&
+		l.kubelet != nil && l.kubelet.Present()
+}
+
+// showMirrorPods shows the mirror pods of an update to the kubelet.
+func (l *Loop) showMirrorPods(u config.PodUpdate) {
+	if l.kubelet == nil || u.Source != config.ApiserverSource {
+		return
+	}
+	for _, pod := range u.Pods {
+		if config.IsMirrorPod(pod) {
+			l.kubelet.MirrorPod(pod, u.Op == config.REMOVE)
+		}
+	}
 }

@@ -163,6 +163,7 @@ func (l *Loop) withStatuses(u config.PodUpdate) config.PodUpdate {
 // runtime, and adds their statuses.
 func (l *Loop) take(u config.PodUpdate) config.PodUpdate {
 	mirrored := l.pods.take(u)
+	l.showMirrorPods(u)
 	if !l.statuses.enabled() {
 		return u
 	}

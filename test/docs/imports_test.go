@@ -41,7 +41,8 @@ func TestImportsPointOneWay(t *testing.T) {
 		"pkg/manifest":                {"internal/located"},
 		"pkg/podstatus":               {},
 		"pkg/pleg":                    {},
-		"pkg/pleg/cri":                {"pkg/pleg", "pkg/pleg/recorder", "pkg/podstatus"},
+		"pkg/kubelet":                 {"api/stream/v1alpha1", "pkg/config", "pkg/manifest", "pkg/pleg"},
+		"pkg/pleg/cri":                {"pkg/config", "pkg/pleg", "pkg/pleg/recorder", "pkg/podstatus"},
 		"pkg/pleg/recorder":           {"pkg/pleg", "pkg/podstatus"},
 		"pkg/sources":                 {"api/stream/v1alpha1", "pkg/config"},
 		"pkg/sources/file":            {"api/stream/v1alpha1", "pkg/config", "pkg/manifest", "pkg/sources", "pkg/sources/file/follow", "pkg/sources/file/manifests"},
@@ -66,9 +67,9 @@ func TestImportsPointOneWay(t *testing.T) {
 		"pkg/server/internal/respond": {"api/stream/v1alpha1"},
 		"pkg/client":                  {"api/stream/v1alpha1", "internal/smallfile", "internal/socketpath"},
 		"pkg/daemon": {"pkg/access", "pkg/auth", "pkg/config", "pkg/manifest", "pkg/sources", "pkg/sources/file", "pkg/sources/http", "pkg/sources/apiserver", "pkg/events",
-			"pkg/pleg", "pkg/pleg/cri", "pkg/pleg/recorder", "pkg/podstatus", "pkg/syncloop", "pkg/lookup", "pkg/mirror", "pkg/journal", "pkg/journal/history", "pkg/journal/store", "pkg/journal/wire", "pkg/server", "pkg/tracing", "api/stream/v1alpha1", "internal/smallfile", "internal/socketpath", "internal/version"},
+			"pkg/pleg", "pkg/pleg/cri", "pkg/pleg/recorder", "pkg/podstatus", "pkg/syncloop", "pkg/kubelet", "pkg/lookup", "pkg/mirror", "pkg/journal", "pkg/journal/history", "pkg/journal/store", "pkg/journal/wire", "pkg/server", "pkg/tracing", "api/stream/v1alpha1", "internal/smallfile", "internal/socketpath", "internal/version"},
 		"cmd/podconfigd": {"pkg/config", "pkg/daemon", "pkg/client", "pkg/journal/history", "pkg/manifest", "pkg/sources", "pkg/sources/file", "pkg/sources/apiserver",
-			"api/stream/v1alpha1", "internal/configfile", "internal/logsink", "internal/objectprint", "internal/objectyaml", "internal/ownership", "internal/poddiff", "internal/podfields", "internal/podtable", "internal/printable", "internal/proxy", "internal/shellword", "internal/story", "internal/top", "internal/version"},
+			"api/stream/v1alpha1", "internal/configfile", "internal/logsink", "internal/objectprint", "internal/objectyaml", "internal/ownership", "internal/poddiff", "internal/podfields", "internal/podtable", "internal/printable", "internal/proxy", "internal/shellword", "internal/socketpath", "internal/story", "internal/top", "internal/version"},
 	}
 	direct, _ := imports(t)
 	for name, imported := range direct {

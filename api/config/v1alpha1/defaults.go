@@ -17,6 +17,8 @@ func SetDefaults_PodConfigdConfiguration(obj *PodConfigdConfiguration) {
 	setDuration(&obj.HTTPCheckFrequency, 20*time.Second)
 	setDefault(&obj.EventRecordQPS, 50)
 	setDefault(&obj.EventBurst, 100)
+	setDefault(&obj.KubeletVersion, "auto")
+	setDefault(&obj.KubeletPresence, "auto")
 	setDefault(&obj.ContainerRuntimeEvents, true)
 	setDuration(&obj.PLEGRelistPeriod, time.Second)
 	setDuration(&obj.PLEGRelistThreshold, 3*time.Minute)

@@ -86,6 +86,13 @@ type PodConfigdConfiguration struct {
 	// +pattern=^(0*([1-9][0-9]{0,5}|1000000|[1-9][0-9]?%))?$
 	RemovalBrake *intstr.IntOrString `json:"removalBrake,omitempty"`
 
+	// kubeletVersion is the version of the kubelet whose rules for static pods podconfigd follows,
+	// for example 1.36: UIDs, defaults, and which manifests are accepted. auto finds it out from
+	// what runs on the node.
+	KubeletVersion *string `json:"kubeletVersion,omitempty"`
+	// kubeletPresence says whether a kubelet runs on this node: auto, present or absent.
+	// HOUSEKEEPING updates do not list what a kubelet cleans up.
+	KubeletPresence *string `json:"kubeletPresence,omitempty"`
 	// containerRuntimeEndpoint is the CRI socket of the container runtime, for example
 	// unix:///run/containerd/containerd.sock. If empty, podconfigd connects to no runtime and the
 	// stream has no PLEG or HOUSEKEEPING updates.

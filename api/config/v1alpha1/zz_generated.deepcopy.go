@@ -227,6 +227,16 @@ func (in *PodConfigdConfiguration) DeepCopyInto(out *PodConfigdConfiguration) {
 		*out = new(intstr.IntOrString)
 		**out = **in
 	}
+	if in.KubeletVersion != nil {
+		in, out := &in.KubeletVersion, &out.KubeletVersion
+		*out = new(string)
+		**out = **in
+	}
+	if in.KubeletPresence != nil {
+		in, out := &in.KubeletPresence, &out.KubeletPresence
+		*out = new(string)
+		**out = **in
+	}
 	if in.ContainerRuntimeEvents != nil {
 		in, out := &in.ContainerRuntimeEvents, &out.ContainerRuntimeEvents
 		*out = new(bool)

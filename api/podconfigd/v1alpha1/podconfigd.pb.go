@@ -2105,7 +2105,9 @@ type StatusResponse struct {
 	// state is set if the journal is stored in a directory.
 	State *StateStatus `protobuf:"bytes,11,opt,name=state,proto3" json:"state,omitempty"`
 	// mirror_pods is set if the daemon creates mirror pods.
-	MirrorPods    *MirrorStatus `protobuf:"bytes,12,opt,name=mirror_pods,json=mirrorPods,proto3" json:"mirror_pods,omitempty"`
+	MirrorPods *MirrorStatus `protobuf:"bytes,12,opt,name=mirror_pods,json=mirrorPods,proto3" json:"mirror_pods,omitempty"`
+	// kubelet is the kubelet whose rules are followed.
+	Kubelet       *KubeletStatus `protobuf:"bytes,13,opt,name=kubelet,proto3" json:"kubelet,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2224,6 +2226,105 @@ func (x *StatusResponse) GetMirrorPods() *MirrorStatus {
 	return nil
 }
 
+func (x *StatusResponse) GetKubelet() *KubeletStatus {
+	if x != nil {
+		return x.Kubelet
+	}
+	return nil
+}
+
+// KubeletStatus is which kubelet's rules for static pods are followed, and how it was found.
+type KubeletStatus struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// version is the version of the kubelet, such as 1.34, or v1.34.4 if more is known.
+	Version string `protobuf:"bytes,1,opt,name=version,proto3" json:"version,omitempty"`
+	// source is how the version was found: flag, sandboxes, mirrorPods, node, state, or base if
+	// nothing shows it.
+	Source string `protobuf:"bytes,2,opt,name=source,proto3" json:"source,omitempty"`
+	// rules is the minor version whose rules are used: that of the kubelet, or the nearest known one.
+	Rules string `protobuf:"bytes,3,opt,name=rules,proto3" json:"rules,omitempty"`
+	// present is true if a kubelet runs on the node, as far as is known.
+	Present bool `protobuf:"varint,4,opt,name=present,proto3" json:"present,omitempty"`
+	// other_uids is the number of static pods that run under another UID than podconfigd gives them.
+	OtherUids int32 `protobuf:"varint,5,opt,name=other_uids,json=otherUIDs,proto3" json:"other_uids,omitempty"`
+	// detail is what is odd, and what to do about it.
+	Detail        string `protobuf:"bytes,6,opt,name=detail,proto3" json:"detail,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *KubeletStatus) Reset() {
+	*x = KubeletStatus{}
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *KubeletStatus) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*KubeletStatus) ProtoMessage() {}
+
+func (x *KubeletStatus) ProtoReflect() protoreflect.Message {
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use KubeletStatus.ProtoReflect.Descriptor instead.
+func (*KubeletStatus) Descriptor() ([]byte, []int) {
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *KubeletStatus) GetVersion() string {
+	if x != nil {
+		return x.Version
+	}
+	return ""
+}
+
+func (x *KubeletStatus) GetSource() string {
+	if x != nil {
+		return x.Source
+	}
+	return ""
+}
+
+func (x *KubeletStatus) GetRules() string {
+	if x != nil {
+		return x.Rules
+	}
+	return ""
+}
+
+func (x *KubeletStatus) GetPresent() bool {
+	if x != nil {
+		return x.Present
+	}
+	return false
+}
+
+func (x *KubeletStatus) GetOtherUids() int32 {
+	if x != nil {
+		return x.OtherUids
+	}
+	return 0
+}
+
+func (x *KubeletStatus) GetDetail() string {
+	if x != nil {
+		return x.Detail
+	}
+	return ""
+}
+
 // MirrorStatus is the state of the mirror pods that the daemon keeps in the apiserver.
 type MirrorStatus struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2247,7 +2348,7 @@ type MirrorStatus struct {
 
 func (x *MirrorStatus) Reset() {
 	*x = MirrorStatus{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[25]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2259,7 +2360,7 @@ func (x *MirrorStatus) String() string {
 func (*MirrorStatus) ProtoMessage() {}
 
 func (x *MirrorStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[25]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2272,7 +2373,7 @@ func (x *MirrorStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MirrorStatus.ProtoReflect.Descriptor instead.
 func (*MirrorStatus) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{25}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *MirrorStatus) GetStaticPods() int32 {
@@ -2330,7 +2431,7 @@ type MirrorStop struct {
 
 func (x *MirrorStop) Reset() {
 	*x = MirrorStop{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[26]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2342,7 +2443,7 @@ func (x *MirrorStop) String() string {
 func (*MirrorStop) ProtoMessage() {}
 
 func (x *MirrorStop) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[26]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2355,7 +2456,7 @@ func (x *MirrorStop) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MirrorStop.ProtoReflect.Descriptor instead.
 func (*MirrorStop) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{26}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *MirrorStop) GetReason() string {
@@ -2393,7 +2494,7 @@ type MirrorProblem struct {
 
 func (x *MirrorProblem) Reset() {
 	*x = MirrorProblem{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[27]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2405,7 +2506,7 @@ func (x *MirrorProblem) String() string {
 func (*MirrorProblem) ProtoMessage() {}
 
 func (x *MirrorProblem) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[27]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2418,7 +2519,7 @@ func (x *MirrorProblem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MirrorProblem.ProtoReflect.Descriptor instead.
 func (*MirrorProblem) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{27}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *MirrorProblem) GetNamespace() string {
@@ -2467,7 +2568,7 @@ type StateStatus struct {
 
 func (x *StateStatus) Reset() {
 	*x = StateStatus{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[28]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2479,7 +2580,7 @@ func (x *StateStatus) String() string {
 func (*StateStatus) ProtoMessage() {}
 
 func (x *StateStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[28]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2492,7 +2593,7 @@ func (x *StateStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StateStatus.ProtoReflect.Descriptor instead.
 func (*StateStatus) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{28}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *StateStatus) GetDir() string {
@@ -2572,7 +2673,7 @@ type RuntimeStatus struct {
 
 func (x *RuntimeStatus) Reset() {
 	*x = RuntimeStatus{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[29]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2584,7 +2685,7 @@ func (x *RuntimeStatus) String() string {
 func (*RuntimeStatus) ProtoMessage() {}
 
 func (x *RuntimeStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[29]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2597,7 +2698,7 @@ func (x *RuntimeStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RuntimeStatus.ProtoReflect.Descriptor instead.
 func (*RuntimeStatus) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{29}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *RuntimeStatus) GetEndpoint() string {
@@ -2734,7 +2835,7 @@ type SourceStatus struct {
 
 func (x *SourceStatus) Reset() {
 	*x = SourceStatus{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[30]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2746,7 +2847,7 @@ func (x *SourceStatus) String() string {
 func (*SourceStatus) ProtoMessage() {}
 
 func (x *SourceStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[30]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2759,7 +2860,7 @@ func (x *SourceStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SourceStatus.ProtoReflect.Descriptor instead.
 func (*SourceStatus) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{30}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *SourceStatus) GetName() string {
@@ -2863,7 +2964,7 @@ type HeldSet struct {
 
 func (x *HeldSet) Reset() {
 	*x = HeldSet{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[31]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2875,7 +2976,7 @@ func (x *HeldSet) String() string {
 func (*HeldSet) ProtoMessage() {}
 
 func (x *HeldSet) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[31]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2888,7 +2989,7 @@ func (x *HeldSet) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeldSet.ProtoReflect.Descriptor instead.
 func (*HeldSet) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{31}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *HeldSet) GetRemoves() int32 {
@@ -2946,7 +3047,7 @@ type FileStatus struct {
 
 func (x *FileStatus) Reset() {
 	*x = FileStatus{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[32]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2958,7 +3059,7 @@ func (x *FileStatus) String() string {
 func (*FileStatus) ProtoMessage() {}
 
 func (x *FileStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[32]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2971,7 +3072,7 @@ func (x *FileStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FileStatus.ProtoReflect.Descriptor instead.
 func (*FileStatus) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{32}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *FileStatus) GetPath() string {
@@ -3047,7 +3148,7 @@ type HTTPStatus struct {
 
 func (x *HTTPStatus) Reset() {
 	*x = HTTPStatus{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[33]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3059,7 +3160,7 @@ func (x *HTTPStatus) String() string {
 func (*HTTPStatus) ProtoMessage() {}
 
 func (x *HTTPStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[33]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3072,7 +3173,7 @@ func (x *HTTPStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HTTPStatus.ProtoReflect.Descriptor instead.
 func (*HTTPStatus) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{33}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *HTTPStatus) GetUrl() string {
@@ -3126,7 +3227,7 @@ type APIStatus struct {
 
 func (x *APIStatus) Reset() {
 	*x = APIStatus{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[34]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3138,7 +3239,7 @@ func (x *APIStatus) String() string {
 func (*APIStatus) ProtoMessage() {}
 
 func (x *APIStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[34]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3151,7 +3252,7 @@ func (x *APIStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use APIStatus.ProtoReflect.Descriptor instead.
 func (*APIStatus) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{34}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *APIStatus) GetServer() string {
@@ -3229,7 +3330,7 @@ type Manifest struct {
 
 func (x *Manifest) Reset() {
 	*x = Manifest{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[35]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3241,7 +3342,7 @@ func (x *Manifest) String() string {
 func (*Manifest) ProtoMessage() {}
 
 func (x *Manifest) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[35]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3254,7 +3355,7 @@ func (x *Manifest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Manifest.ProtoReflect.Descriptor instead.
 func (*Manifest) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{35}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Manifest) GetPath() string {
@@ -3339,7 +3440,7 @@ type Subscriber struct {
 
 func (x *Subscriber) Reset() {
 	*x = Subscriber{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[36]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3351,7 +3452,7 @@ func (x *Subscriber) String() string {
 func (*Subscriber) ProtoMessage() {}
 
 func (x *Subscriber) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[36]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3364,7 +3465,7 @@ func (x *Subscriber) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Subscriber.ProtoReflect.Descriptor instead.
 func (*Subscriber) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{36}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *Subscriber) GetId() int64 {
@@ -3594,7 +3695,7 @@ const file_podconfigd_v1alpha1_podconfigd_proto_rawDesc = "" +
 	"\x0eReleaseRequest\x12\x16\n" +
 	"\x06source\x18\x01 \x01(\tR\x06source\"\x11\n" +
 	"\x0fReleaseResponse\"\x0f\n" +
-	"\rStatusRequest\"\xa2\x04\n" +
+	"\rStatusRequest\"\xe0\x04\n" +
 	"\x0eStatusResponse\x12\x1a\n" +
 	"\binstance\x18\x01 \x01(\tR\binstance\x12\x1a\n" +
 	"\brevision\x18\x02 \x01(\x03R\brevision\x12\x1c\n" +
@@ -3610,7 +3711,16 @@ const file_podconfigd_v1alpha1_podconfigd_proto_rawDesc = "" +
 	" \x01(\v2\".podconfigd.v1alpha1.RuntimeStatusR\aruntime\x126\n" +
 	"\x05state\x18\v \x01(\v2 .podconfigd.v1alpha1.StateStatusR\x05state\x12B\n" +
 	"\vmirror_pods\x18\f \x01(\v2!.podconfigd.v1alpha1.MirrorStatusR\n" +
-	"mirrorPods\"\x83\x02\n" +
+	"mirrorPods\x12<\n" +
+	"\akubelet\x18\r \x01(\v2\".podconfigd.v1alpha1.KubeletStatusR\akubelet\"\xa8\x01\n" +
+	"\rKubeletStatus\x12\x18\n" +
+	"\aversion\x18\x01 \x01(\tR\aversion\x12\x16\n" +
+	"\x06source\x18\x02 \x01(\tR\x06source\x12\x14\n" +
+	"\x05rules\x18\x03 \x01(\tR\x05rules\x12\x18\n" +
+	"\apresent\x18\x04 \x01(\bR\apresent\x12\x1d\n" +
+	"\n" +
+	"other_uids\x18\x05 \x01(\x05R\totherUIDs\x12\x16\n" +
+	"\x06detail\x18\x06 \x01(\tR\x06detail\"\x83\x02\n" +
 	"\fMirrorStatus\x12\x1f\n" +
 	"\vstatic_pods\x18\x01 \x01(\x05R\n" +
 	"staticPods\x12\x12\n" +
@@ -3781,7 +3891,7 @@ func file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP() []byte {
 }
 
 var file_podconfigd_v1alpha1_podconfigd_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_podconfigd_v1alpha1_podconfigd_proto_msgTypes = make([]protoimpl.MessageInfo, 42)
+var file_podconfigd_v1alpha1_podconfigd_proto_msgTypes = make([]protoimpl.MessageInfo, 43)
 var file_podconfigd_v1alpha1_podconfigd_proto_goTypes = []any{
 	(Operation)(0),                // 0: podconfigd.v1alpha1.Operation
 	(Mode)(0),                     // 1: podconfigd.v1alpha1.Mode
@@ -3810,106 +3920,108 @@ var file_podconfigd_v1alpha1_podconfigd_proto_goTypes = []any{
 	(*ReleaseResponse)(nil),       // 24: podconfigd.v1alpha1.ReleaseResponse
 	(*StatusRequest)(nil),         // 25: podconfigd.v1alpha1.StatusRequest
 	(*StatusResponse)(nil),        // 26: podconfigd.v1alpha1.StatusResponse
-	(*MirrorStatus)(nil),          // 27: podconfigd.v1alpha1.MirrorStatus
-	(*MirrorStop)(nil),            // 28: podconfigd.v1alpha1.MirrorStop
-	(*MirrorProblem)(nil),         // 29: podconfigd.v1alpha1.MirrorProblem
-	(*StateStatus)(nil),           // 30: podconfigd.v1alpha1.StateStatus
-	(*RuntimeStatus)(nil),         // 31: podconfigd.v1alpha1.RuntimeStatus
-	(*SourceStatus)(nil),          // 32: podconfigd.v1alpha1.SourceStatus
-	(*HeldSet)(nil),               // 33: podconfigd.v1alpha1.HeldSet
-	(*FileStatus)(nil),            // 34: podconfigd.v1alpha1.FileStatus
-	(*HTTPStatus)(nil),            // 35: podconfigd.v1alpha1.HTTPStatus
-	(*APIStatus)(nil),             // 36: podconfigd.v1alpha1.APIStatus
-	(*Manifest)(nil),              // 37: podconfigd.v1alpha1.Manifest
-	(*Subscriber)(nil),            // 38: podconfigd.v1alpha1.Subscriber
-	nil,                           // 39: podconfigd.v1alpha1.Bookmark.SourcesEntry
-	nil,                           // 40: podconfigd.v1alpha1.LookupPod.LabelsEntry
-	nil,                           // 41: podconfigd.v1alpha1.RuntimeStatus.EmittedEntry
-	nil,                           // 42: podconfigd.v1alpha1.FileStatus.ManifestsOmittedEntry
-	nil,                           // 43: podconfigd.v1alpha1.HTTPStatus.ManifestsOmittedEntry
-	(*fieldmaskpb.FieldMask)(nil), // 44: google.protobuf.FieldMask
-	(*timestamppb.Timestamp)(nil), // 45: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 46: google.protobuf.Duration
+	(*KubeletStatus)(nil),         // 27: podconfigd.v1alpha1.KubeletStatus
+	(*MirrorStatus)(nil),          // 28: podconfigd.v1alpha1.MirrorStatus
+	(*MirrorStop)(nil),            // 29: podconfigd.v1alpha1.MirrorStop
+	(*MirrorProblem)(nil),         // 30: podconfigd.v1alpha1.MirrorProblem
+	(*StateStatus)(nil),           // 31: podconfigd.v1alpha1.StateStatus
+	(*RuntimeStatus)(nil),         // 32: podconfigd.v1alpha1.RuntimeStatus
+	(*SourceStatus)(nil),          // 33: podconfigd.v1alpha1.SourceStatus
+	(*HeldSet)(nil),               // 34: podconfigd.v1alpha1.HeldSet
+	(*FileStatus)(nil),            // 35: podconfigd.v1alpha1.FileStatus
+	(*HTTPStatus)(nil),            // 36: podconfigd.v1alpha1.HTTPStatus
+	(*APIStatus)(nil),             // 37: podconfigd.v1alpha1.APIStatus
+	(*Manifest)(nil),              // 38: podconfigd.v1alpha1.Manifest
+	(*Subscriber)(nil),            // 39: podconfigd.v1alpha1.Subscriber
+	nil,                           // 40: podconfigd.v1alpha1.Bookmark.SourcesEntry
+	nil,                           // 41: podconfigd.v1alpha1.LookupPod.LabelsEntry
+	nil,                           // 42: podconfigd.v1alpha1.RuntimeStatus.EmittedEntry
+	nil,                           // 43: podconfigd.v1alpha1.FileStatus.ManifestsOmittedEntry
+	nil,                           // 44: podconfigd.v1alpha1.HTTPStatus.ManifestsOmittedEntry
+	(*fieldmaskpb.FieldMask)(nil), // 45: google.protobuf.FieldMask
+	(*timestamppb.Timestamp)(nil), // 46: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 47: google.protobuf.Duration
 }
 var file_podconfigd_v1alpha1_podconfigd_proto_depIdxs = []int32{
 	1,  // 0: podconfigd.v1alpha1.WatchRequest.mode:type_name -> podconfigd.v1alpha1.Mode
 	0,  // 1: podconfigd.v1alpha1.WatchRequest.ops:type_name -> podconfigd.v1alpha1.Operation
 	2,  // 2: podconfigd.v1alpha1.WatchRequest.selector:type_name -> podconfigd.v1alpha1.PodSelector
-	44, // 3: podconfigd.v1alpha1.WatchRequest.fields:type_name -> google.protobuf.FieldMask
-	45, // 4: podconfigd.v1alpha1.WatchResponse.time:type_name -> google.protobuf.Timestamp
+	45, // 3: podconfigd.v1alpha1.WatchRequest.fields:type_name -> google.protobuf.FieldMask
+	46, // 4: podconfigd.v1alpha1.WatchResponse.time:type_name -> google.protobuf.Timestamp
 	0,  // 5: podconfigd.v1alpha1.WatchResponse.op:type_name -> podconfigd.v1alpha1.Operation
 	6,  // 6: podconfigd.v1alpha1.WatchResponse.bookmark:type_name -> podconfigd.v1alpha1.Bookmark
 	5,  // 7: podconfigd.v1alpha1.WatchResponse.event:type_name -> podconfigd.v1alpha1.Event
-	39, // 8: podconfigd.v1alpha1.Bookmark.sources:type_name -> podconfigd.v1alpha1.Bookmark.SourcesEntry
+	40, // 8: podconfigd.v1alpha1.Bookmark.sources:type_name -> podconfigd.v1alpha1.Bookmark.SourcesEntry
 	2,  // 9: podconfigd.v1alpha1.ListRequest.selector:type_name -> podconfigd.v1alpha1.PodSelector
-	44, // 10: podconfigd.v1alpha1.ListRequest.fields:type_name -> google.protobuf.FieldMask
+	45, // 10: podconfigd.v1alpha1.ListRequest.fields:type_name -> google.protobuf.FieldMask
 	6,  // 11: podconfigd.v1alpha1.ListResponse.bookmark:type_name -> podconfigd.v1alpha1.Bookmark
-	46, // 12: podconfigd.v1alpha1.LookupRequest.wait:type_name -> google.protobuf.Duration
+	47, // 12: podconfigd.v1alpha1.LookupRequest.wait:type_name -> google.protobuf.Duration
 	12, // 13: podconfigd.v1alpha1.LookupResponse.pods:type_name -> podconfigd.v1alpha1.LookupPod
-	40, // 14: podconfigd.v1alpha1.LookupPod.labels:type_name -> podconfigd.v1alpha1.LookupPod.LabelsEntry
+	41, // 14: podconfigd.v1alpha1.LookupPod.labels:type_name -> podconfigd.v1alpha1.LookupPod.LabelsEntry
 	13, // 15: podconfigd.v1alpha1.LookupPod.container:type_name -> podconfigd.v1alpha1.LookupContainer
-	45, // 16: podconfigd.v1alpha1.LookupPod.ended:type_name -> google.protobuf.Timestamp
-	45, // 17: podconfigd.v1alpha1.LookupContainer.ended:type_name -> google.protobuf.Timestamp
+	46, // 16: podconfigd.v1alpha1.LookupPod.ended:type_name -> google.protobuf.Timestamp
+	46, // 17: podconfigd.v1alpha1.LookupContainer.ended:type_name -> google.protobuf.Timestamp
 	10, // 18: podconfigd.v1alpha1.LookupStreamRequest.query:type_name -> podconfigd.v1alpha1.LookupRequest
 	11, // 19: podconfigd.v1alpha1.LookupStreamResponse.answer:type_name -> podconfigd.v1alpha1.LookupResponse
 	16, // 20: podconfigd.v1alpha1.LookupStreamResponse.error:type_name -> podconfigd.v1alpha1.LookupError
-	45, // 21: podconfigd.v1alpha1.HistoryRequest.since:type_name -> google.protobuf.Timestamp
+	46, // 21: podconfigd.v1alpha1.HistoryRequest.since:type_name -> google.protobuf.Timestamp
 	19, // 22: podconfigd.v1alpha1.HistoryResponse.records:type_name -> podconfigd.v1alpha1.HistoryRecord
-	45, // 23: podconfigd.v1alpha1.HistoryRecord.time:type_name -> google.protobuf.Timestamp
+	46, // 23: podconfigd.v1alpha1.HistoryRecord.time:type_name -> google.protobuf.Timestamp
 	0,  // 24: podconfigd.v1alpha1.HistoryRecord.op:type_name -> podconfigd.v1alpha1.Operation
 	20, // 25: podconfigd.v1alpha1.HistoryRecord.file:type_name -> podconfigd.v1alpha1.HistoryFile
-	45, // 26: podconfigd.v1alpha1.StatusResponse.start_time:type_name -> google.protobuf.Timestamp
-	32, // 27: podconfigd.v1alpha1.StatusResponse.sources:type_name -> podconfigd.v1alpha1.SourceStatus
-	38, // 28: podconfigd.v1alpha1.StatusResponse.subscribers:type_name -> podconfigd.v1alpha1.Subscriber
-	31, // 29: podconfigd.v1alpha1.StatusResponse.runtime:type_name -> podconfigd.v1alpha1.RuntimeStatus
-	30, // 30: podconfigd.v1alpha1.StatusResponse.state:type_name -> podconfigd.v1alpha1.StateStatus
-	27, // 31: podconfigd.v1alpha1.StatusResponse.mirror_pods:type_name -> podconfigd.v1alpha1.MirrorStatus
-	28, // 32: podconfigd.v1alpha1.MirrorStatus.stopped:type_name -> podconfigd.v1alpha1.MirrorStop
-	29, // 33: podconfigd.v1alpha1.MirrorStatus.problems:type_name -> podconfigd.v1alpha1.MirrorProblem
-	45, // 34: podconfigd.v1alpha1.MirrorStop.since:type_name -> google.protobuf.Timestamp
-	45, // 35: podconfigd.v1alpha1.MirrorStop.until:type_name -> google.protobuf.Timestamp
-	45, // 36: podconfigd.v1alpha1.MirrorProblem.since:type_name -> google.protobuf.Timestamp
-	45, // 37: podconfigd.v1alpha1.StateStatus.failed_since:type_name -> google.protobuf.Timestamp
-	45, // 38: podconfigd.v1alpha1.RuntimeStatus.last_relist:type_name -> google.protobuf.Timestamp
-	41, // 39: podconfigd.v1alpha1.RuntimeStatus.emitted:type_name -> podconfigd.v1alpha1.RuntimeStatus.EmittedEntry
-	45, // 40: podconfigd.v1alpha1.SourceStatus.degraded_since:type_name -> google.protobuf.Timestamp
-	45, // 41: podconfigd.v1alpha1.SourceStatus.last_change:type_name -> google.protobuf.Timestamp
-	34, // 42: podconfigd.v1alpha1.SourceStatus.file:type_name -> podconfigd.v1alpha1.FileStatus
-	35, // 43: podconfigd.v1alpha1.SourceStatus.http:type_name -> podconfigd.v1alpha1.HTTPStatus
-	36, // 44: podconfigd.v1alpha1.SourceStatus.api:type_name -> podconfigd.v1alpha1.APIStatus
-	33, // 45: podconfigd.v1alpha1.SourceStatus.held:type_name -> podconfigd.v1alpha1.HeldSet
-	45, // 46: podconfigd.v1alpha1.HeldSet.since:type_name -> google.protobuf.Timestamp
-	45, // 47: podconfigd.v1alpha1.HeldSet.until:type_name -> google.protobuf.Timestamp
-	37, // 48: podconfigd.v1alpha1.FileStatus.manifests:type_name -> podconfigd.v1alpha1.Manifest
-	42, // 49: podconfigd.v1alpha1.FileStatus.manifests_omitted:type_name -> podconfigd.v1alpha1.FileStatus.ManifestsOmittedEntry
-	45, // 50: podconfigd.v1alpha1.HTTPStatus.last_success:type_name -> google.protobuf.Timestamp
-	37, // 51: podconfigd.v1alpha1.HTTPStatus.manifests:type_name -> podconfigd.v1alpha1.Manifest
-	43, // 52: podconfigd.v1alpha1.HTTPStatus.manifests_omitted:type_name -> podconfigd.v1alpha1.HTTPStatus.ManifestsOmittedEntry
-	45, // 53: podconfigd.v1alpha1.APIStatus.last_list:type_name -> google.protobuf.Timestamp
-	45, // 54: podconfigd.v1alpha1.APIStatus.last_event:type_name -> google.protobuf.Timestamp
-	45, // 55: podconfigd.v1alpha1.Subscriber.since:type_name -> google.protobuf.Timestamp
-	7,  // 56: podconfigd.v1alpha1.Bookmark.SourcesEntry.value:type_name -> podconfigd.v1alpha1.SourceState
-	3,  // 57: podconfigd.v1alpha1.PodConfig.Watch:input_type -> podconfigd.v1alpha1.WatchRequest
-	8,  // 58: podconfigd.v1alpha1.PodConfig.List:input_type -> podconfigd.v1alpha1.ListRequest
-	25, // 59: podconfigd.v1alpha1.PodConfig.Status:input_type -> podconfigd.v1alpha1.StatusRequest
-	17, // 60: podconfigd.v1alpha1.PodConfig.History:input_type -> podconfigd.v1alpha1.HistoryRequest
-	10, // 61: podconfigd.v1alpha1.PodConfig.Lookup:input_type -> podconfigd.v1alpha1.LookupRequest
-	14, // 62: podconfigd.v1alpha1.PodConfig.LookupStream:input_type -> podconfigd.v1alpha1.LookupStreamRequest
-	21, // 63: podconfigd.v1alpha1.PodConfig.Resync:input_type -> podconfigd.v1alpha1.ResyncRequest
-	23, // 64: podconfigd.v1alpha1.PodConfig.Release:input_type -> podconfigd.v1alpha1.ReleaseRequest
-	4,  // 65: podconfigd.v1alpha1.PodConfig.Watch:output_type -> podconfigd.v1alpha1.WatchResponse
-	9,  // 66: podconfigd.v1alpha1.PodConfig.List:output_type -> podconfigd.v1alpha1.ListResponse
-	26, // 67: podconfigd.v1alpha1.PodConfig.Status:output_type -> podconfigd.v1alpha1.StatusResponse
-	18, // 68: podconfigd.v1alpha1.PodConfig.History:output_type -> podconfigd.v1alpha1.HistoryResponse
-	11, // 69: podconfigd.v1alpha1.PodConfig.Lookup:output_type -> podconfigd.v1alpha1.LookupResponse
-	15, // 70: podconfigd.v1alpha1.PodConfig.LookupStream:output_type -> podconfigd.v1alpha1.LookupStreamResponse
-	22, // 71: podconfigd.v1alpha1.PodConfig.Resync:output_type -> podconfigd.v1alpha1.ResyncResponse
-	24, // 72: podconfigd.v1alpha1.PodConfig.Release:output_type -> podconfigd.v1alpha1.ReleaseResponse
-	65, // [65:73] is the sub-list for method output_type
-	57, // [57:65] is the sub-list for method input_type
-	57, // [57:57] is the sub-list for extension type_name
-	57, // [57:57] is the sub-list for extension extendee
-	0,  // [0:57] is the sub-list for field type_name
+	46, // 26: podconfigd.v1alpha1.StatusResponse.start_time:type_name -> google.protobuf.Timestamp
+	33, // 27: podconfigd.v1alpha1.StatusResponse.sources:type_name -> podconfigd.v1alpha1.SourceStatus
+	39, // 28: podconfigd.v1alpha1.StatusResponse.subscribers:type_name -> podconfigd.v1alpha1.Subscriber
+	32, // 29: podconfigd.v1alpha1.StatusResponse.runtime:type_name -> podconfigd.v1alpha1.RuntimeStatus
+	31, // 30: podconfigd.v1alpha1.StatusResponse.state:type_name -> podconfigd.v1alpha1.StateStatus
+	28, // 31: podconfigd.v1alpha1.StatusResponse.mirror_pods:type_name -> podconfigd.v1alpha1.MirrorStatus
+	27, // 32: podconfigd.v1alpha1.StatusResponse.kubelet:type_name -> podconfigd.v1alpha1.KubeletStatus
+	29, // 33: podconfigd.v1alpha1.MirrorStatus.stopped:type_name -> podconfigd.v1alpha1.MirrorStop
+	30, // 34: podconfigd.v1alpha1.MirrorStatus.problems:type_name -> podconfigd.v1alpha1.MirrorProblem
+	46, // 35: podconfigd.v1alpha1.MirrorStop.since:type_name -> google.protobuf.Timestamp
+	46, // 36: podconfigd.v1alpha1.MirrorStop.until:type_name -> google.protobuf.Timestamp
+	46, // 37: podconfigd.v1alpha1.MirrorProblem.since:type_name -> google.protobuf.Timestamp
+	46, // 38: podconfigd.v1alpha1.StateStatus.failed_since:type_name -> google.protobuf.Timestamp
+	46, // 39: podconfigd.v1alpha1.RuntimeStatus.last_relist:type_name -> google.protobuf.Timestamp
+	42, // 40: podconfigd.v1alpha1.RuntimeStatus.emitted:type_name -> podconfigd.v1alpha1.RuntimeStatus.EmittedEntry
+	46, // 41: podconfigd.v1alpha1.SourceStatus.degraded_since:type_name -> google.protobuf.Timestamp
+	46, // 42: podconfigd.v1alpha1.SourceStatus.last_change:type_name -> google.protobuf.Timestamp
+	35, // 43: podconfigd.v1alpha1.SourceStatus.file:type_name -> podconfigd.v1alpha1.FileStatus
+	36, // 44: podconfigd.v1alpha1.SourceStatus.http:type_name -> podconfigd.v1alpha1.HTTPStatus
+	37, // 45: podconfigd.v1alpha1.SourceStatus.api:type_name -> podconfigd.v1alpha1.APIStatus
+	34, // 46: podconfigd.v1alpha1.SourceStatus.held:type_name -> podconfigd.v1alpha1.HeldSet
+	46, // 47: podconfigd.v1alpha1.HeldSet.since:type_name -> google.protobuf.Timestamp
+	46, // 48: podconfigd.v1alpha1.HeldSet.until:type_name -> google.protobuf.Timestamp
+	38, // 49: podconfigd.v1alpha1.FileStatus.manifests:type_name -> podconfigd.v1alpha1.Manifest
+	43, // 50: podconfigd.v1alpha1.FileStatus.manifests_omitted:type_name -> podconfigd.v1alpha1.FileStatus.ManifestsOmittedEntry
+	46, // 51: podconfigd.v1alpha1.HTTPStatus.last_success:type_name -> google.protobuf.Timestamp
+	38, // 52: podconfigd.v1alpha1.HTTPStatus.manifests:type_name -> podconfigd.v1alpha1.Manifest
+	44, // 53: podconfigd.v1alpha1.HTTPStatus.manifests_omitted:type_name -> podconfigd.v1alpha1.HTTPStatus.ManifestsOmittedEntry
+	46, // 54: podconfigd.v1alpha1.APIStatus.last_list:type_name -> google.protobuf.Timestamp
+	46, // 55: podconfigd.v1alpha1.APIStatus.last_event:type_name -> google.protobuf.Timestamp
+	46, // 56: podconfigd.v1alpha1.Subscriber.since:type_name -> google.protobuf.Timestamp
+	7,  // 57: podconfigd.v1alpha1.Bookmark.SourcesEntry.value:type_name -> podconfigd.v1alpha1.SourceState
+	3,  // 58: podconfigd.v1alpha1.PodConfig.Watch:input_type -> podconfigd.v1alpha1.WatchRequest
+	8,  // 59: podconfigd.v1alpha1.PodConfig.List:input_type -> podconfigd.v1alpha1.ListRequest
+	25, // 60: podconfigd.v1alpha1.PodConfig.Status:input_type -> podconfigd.v1alpha1.StatusRequest
+	17, // 61: podconfigd.v1alpha1.PodConfig.History:input_type -> podconfigd.v1alpha1.HistoryRequest
+	10, // 62: podconfigd.v1alpha1.PodConfig.Lookup:input_type -> podconfigd.v1alpha1.LookupRequest
+	14, // 63: podconfigd.v1alpha1.PodConfig.LookupStream:input_type -> podconfigd.v1alpha1.LookupStreamRequest
+	21, // 64: podconfigd.v1alpha1.PodConfig.Resync:input_type -> podconfigd.v1alpha1.ResyncRequest
+	23, // 65: podconfigd.v1alpha1.PodConfig.Release:input_type -> podconfigd.v1alpha1.ReleaseRequest
+	4,  // 66: podconfigd.v1alpha1.PodConfig.Watch:output_type -> podconfigd.v1alpha1.WatchResponse
+	9,  // 67: podconfigd.v1alpha1.PodConfig.List:output_type -> podconfigd.v1alpha1.ListResponse
+	26, // 68: podconfigd.v1alpha1.PodConfig.Status:output_type -> podconfigd.v1alpha1.StatusResponse
+	18, // 69: podconfigd.v1alpha1.PodConfig.History:output_type -> podconfigd.v1alpha1.HistoryResponse
+	11, // 70: podconfigd.v1alpha1.PodConfig.Lookup:output_type -> podconfigd.v1alpha1.LookupResponse
+	15, // 71: podconfigd.v1alpha1.PodConfig.LookupStream:output_type -> podconfigd.v1alpha1.LookupStreamResponse
+	22, // 72: podconfigd.v1alpha1.PodConfig.Resync:output_type -> podconfigd.v1alpha1.ResyncResponse
+	24, // 73: podconfigd.v1alpha1.PodConfig.Release:output_type -> podconfigd.v1alpha1.ReleaseResponse
+	66, // [66:74] is the sub-list for method output_type
+	58, // [58:66] is the sub-list for method input_type
+	58, // [58:58] is the sub-list for extension type_name
+	58, // [58:58] is the sub-list for extension extendee
+	0,  // [0:58] is the sub-list for field type_name
 }
 
 func init() { file_podconfigd_v1alpha1_podconfigd_proto_init() }
@@ -3931,14 +4043,14 @@ func file_podconfigd_v1alpha1_podconfigd_proto_init() {
 		(*LookupStreamResponse_Answer)(nil),
 		(*LookupStreamResponse_Error)(nil),
 	}
-	file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[36].OneofWrappers = []any{}
+	file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[37].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_podconfigd_v1alpha1_podconfigd_proto_rawDesc), len(file_podconfigd_v1alpha1_podconfigd_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   42,
+			NumMessages:   43,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

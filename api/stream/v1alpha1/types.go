@@ -84,8 +84,27 @@ type Status struct {
 	State *StateStatus `json:"state,omitempty"`
 	// MirrorPods is set if the daemon creates mirror pods.
 	MirrorPods *MirrorStatus `json:"mirrorPods,omitempty"`
+	// Kubelet is the kubelet whose rules are followed; not set by a daemon without sources of static pods.
+	Kubelet *KubeletStatus `json:"kubelet,omitempty"`
 	// Subscribers has the subscribers of the stream, oldest first.
 	Subscribers []Subscriber `json:"subscribers"`
+}
+
+// KubeletStatus is which kubelet's rules for static pods are followed, and how it was found.
+type KubeletStatus struct {
+	// Version is the version of the kubelet, such as 1.34, or v1.34.4 if more is known.
+	Version string `json:"version"`
+	// Source is how the version was found: flag, sandboxes, mirrorPods, node, state, or base if nothing
+	// shows it.
+	Source string `json:"source"`
+	// Rules is the minor version whose rules are used: that of the kubelet, or the nearest known one.
+	Rules string `json:"rules"`
+	// Present is true if a kubelet runs on the node, as far as is known.
+	Present bool `json:"present"`
+	// OtherUIDs is the number of static pods that run under another UID than podconfigd gives them.
+	OtherUIDs int `json:"otherUIDs,omitempty"`
+	// Detail is what is odd, and what to do about it.
+	Detail string `json:"detail,omitempty"`
 }
 
 // StateStatus is the state of the journal's log in the state directory.

@@ -1,11 +1,13 @@
 package cri
 
 import (
+	"cmp"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/pleg"
 )
 
@@ -41,6 +43,7 @@ func group(sandboxes []*runtimeapi.PodSandbox, containers []*runtimeapi.Containe
 			continue
 		}
 		p := pod(m.GetUid(), m.GetNamespace(), m.GetName())
+		p.Source = cmp.Or(p.Source, s.GetAnnotations()[config.ConfigSourceAnnotationKey])
 		bySandbox[s.GetId()] = p
 		p.Containers = append(p.Containers, pleg.Container{
 			ID: s.GetId(), Sandbox: true, State: sandboxState(s.GetState()),
@@ -100,6 +103,7 @@ func convertEvent(e *runtimeapi.ContainerEventResponse) (pleg.RuntimeEvent, bool
 	}
 	event.Pod = &pleg.Pod{
 		UID: types.UID(m.GetUid()), Namespace: m.GetNamespace(), Name: m.GetName(),
+		Source: s.GetAnnotations()[config.ConfigSourceAnnotationKey],
 		Containers: []pleg.Container{{
 			ID: s.GetId(), Sandbox: true, State: sandboxState(s.GetState()),
 			Attempt: m.GetAttempt(), CreatedAt: time.Unix(0, s.GetCreatedAt()),

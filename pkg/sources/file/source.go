@@ -55,6 +55,9 @@ type Source struct {
 	board    *board
 	follower *follow.Follower
 	set      *manifests.Set
+	decoder  *manifest.Decoder
+	// outdated is closed when the manifests must be decoded again: by the rules of another kubelet.
+	outdated <-chan struct{}
 
 	// known means that a set can be sent: the path was read, or was absent at the start.
 	known bool
@@ -82,9 +85,10 @@ func New(opts Options) *Source {
 		opts.Period = DefaultPeriod
 	}
 	name := cmp.Or(opts.Name, config.FileSource)
-	s := &Source{name: name, path: path, stuckAfter: cmp.Or(opts.stuckAfter, stuckAfter), board: newBoard(name, path, newMetrics(opts.Registerer))}
+	s := &Source{name: name, path: path, decoder: opts.Decoder, outdated: opts.Decoder.Changed(), stuckAfter: cmp.Or(opts.stuckAfter, stuckAfter), board: newBoard(name, path, newMetrics(opts.Registerer))}
 	s.follower = follow.New(follow.Options{
 		Path: path, Period: opts.Period, PollPeriod: opts.pollPeriod, Registerer: opts.Registerer, Open: opts.openWatcher,
+		Wake: func() <-chan struct{} { return s.outdated },
 	})
 	s.set = manifests.New(manifests.Options{
 		Path: path, Decoder: opts.Decoder, Registerer: opts.Registerer, Judge: s.board.judge,
@@ -138,6 +142,10 @@ func (s *Source) take(ctx context.Context, change follow.Change) (changed bool) 
 	}
 	s.set.Distrust(change.Reported)
 	s.set.Notice(change.At)
+	outdated := s.isOutdated()
+	if outdated {
+		s.set.Outdate()
+	}
 	switch {
 	case change.Err != nil:
 		s.unavailable(ctx, change.Err)
@@ -148,6 +156,13 @@ func (s *Source) take(ctx context.Context, change follow.Change) (changed bool) 
 	default:
 		changed = s.set.Look(ctx, change.Names)
 	}
+	if outdated && !change.Listed {
+		changed = s.set.LookAgain(ctx) || changed
+	}
+	for s.isOutdated() { // by what was decoded
+		s.set.Outdate()
+		changed = s.set.LookAgain(ctx) || changed
+	}
 	wasHeld := s.held
 	s.held = s.set.Unusable() && len(s.set.Pods()) > 0
 	switch {
@@ -157,6 +172,17 @@ func (s *Source) take(ctx context.Context, change follow.Change) (changed bool) 
 		s.available(ctx)
 	}
 	return changed
+}
+
+// isOutdated reports whether all manifests must be decoded again.
+func (s *Source) isOutdated() bool {
+	select {
+	case <-s.outdated:
+		s.outdated = s.decoder.Changed()
+		return true
+	default:
+		return false
+	}
 }
 
 // send sends the set if it changed. With the first set, the source counts as seen. So the

@@ -56,7 +56,10 @@ type harness struct {
 // run runs a source on a directory until the test ends.
 func run(t *testing.T, dir string, opts Options) *harness {
 	t.Helper()
-	opts.Path, opts.Decoder = dir, manifest.NewDecoder("node1")
+	opts.Path = dir
+	if opts.Decoder == nil {
+		opts.Decoder = manifest.NewDecoder("node1")
+	}
 	if opts.Period == 0 {
 		opts.Period = time.Hour // no relist
 	}

@@ -78,6 +78,8 @@ type Source struct {
 
 	pods *podSet
 	sent bool
+	// outdated is closed when the pods must be decoded again.
+	outdated <-chan struct{}
 	// dropped is the number of restored pods that are from another URL.
 	dropped int
 }
@@ -157,11 +159,15 @@ func (s *Source) Run(ctx context.Context, sets chan<- config.SourceSet) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	backoff := retries
+	s.outdated = s.decoder.Changed()
 	for {
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case <-timer.C:
+		case <-s.outdated: // by the rules of another kubelet
+			s.outdated = s.decoder.Changed()
+			s.fetcher.forget()
 		}
 		answer, err := s.fetcher.fetch(ctx)
 		switch {
@@ -193,11 +199,10 @@ func (s *Source) Run(ctx context.Context, sets chan<- config.SourceSet) error {
 func (s *Source) take(ctx context.Context, answer answer, sets chan<- config.SourceSet) error {
 	s.metrics.decodes.Inc()
 	started := time.Now()
-	items, err := s.decoder.DecodeURL(s.url, answer.body)
-	if err != nil {
-		return sources.Because(sources.ReasonInvalid, err)
+	changed, unusable, err := s.decode(ctx, answer)
+	if unusable != nil {
+		return sources.Because(sources.ReasonInvalid, unusable)
 	}
-	changed, err := s.pods.apply(ctx, items) // decodes each item
 	s.metrics.decodeDuration.Observe(time.Since(started).Seconds())
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -212,6 +217,27 @@ func (s *Source) take(ctx context.Context, answer answer, sets chan<- config.Sou
 		return nil
 	}
 	return s.send(ctx, answer, sets)
+}
+
+// decode applies the pods of an answer, and reports whether the set changed. What is decoded can make
+// the decoder use the rules of another kubelet.
+func (s *Source) decode(ctx context.Context, answer answer) (changed bool, unusable, err error) {
+	for {
+		s.outdated = s.decoder.Changed()
+		items, err := s.decoder.DecodeURL(s.url, answer.body)
+		if err != nil {
+			return changed, err, nil
+		}
+		renewed, err := s.pods.apply(ctx, items) // decodes each item
+		if changed = changed || renewed; err != nil {
+			return changed, nil, err
+		}
+		select {
+		case <-s.outdated:
+		default:
+			return changed, nil, nil
+		}
+	}
 }
 
 // Last returns the set of the source. It makes the source a sources.Predecessor.

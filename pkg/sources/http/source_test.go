@@ -130,7 +130,9 @@ func run(t *testing.T, opts Options) *harness {
 // runWith is run with a context that has the test's logger.
 func runWith(t *testing.T, ctx context.Context, opts Options) *harness {
 	t.Helper()
-	opts.Decoder = manifest.NewDecoder("node1")
+	if opts.Decoder == nil {
+		opts.Decoder = manifest.NewDecoder("node1")
+	}
 	if opts.Period == 0 {
 		opts.Period = 5 * time.Millisecond
 	}

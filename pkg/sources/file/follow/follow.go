@@ -44,6 +44,8 @@ type Options struct {
 	Registerer prometheus.Registerer
 	// Open opens a watcher; nil means Inotify.
 	Open func() (Watcher, error)
+	// Wake returns a channel that is closed when the path must be listed again; nil for none.
+	Wake func() <-chan struct{}
 }
 
 // Status is how changes are found.
@@ -79,6 +81,7 @@ type Follower struct {
 	period, pollPeriod time.Duration
 	metrics            *metrics
 	status             Status
+	wake               func() <-chan struct{}
 
 	watches watches
 	root    root
@@ -114,8 +117,12 @@ func New(opts Options) *Follower {
 	if opts.Open == nil {
 		opts.Open = Inotify
 	}
+	if opts.Wake == nil {
+		opts.Wake = func() <-chan struct{} { return nil }
+	}
 	return &Follower{
 		path:       opts.Path,
+		wake:       opts.Wake,
 		period:     opts.Period,
 		pollPeriod: opts.PollPeriod,
 		metrics:    newMetrics(opts.Registerer),
@@ -179,6 +186,9 @@ func (f *Follower) next(ctx context.Context, relist, poll, again <-chan time.Tim
 			if f.watches.w == nil || f.moved() || f.relist.Swap(false) {
 				return f.list(ctx), true
 			}
+		case <-f.wake():
+			f.work()
+			return f.list(ctx), true
 		case <-again:
 			f.work()
 			if f.moved() {

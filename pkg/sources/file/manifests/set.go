@@ -175,6 +175,18 @@ func (s *Set) LookAll(ctx context.Context, dir bool, names []string) (changed bo
 	return s.lookAt(ctx, slices.Concat(names, s.order))
 }
 
+// LookAgain looks at all known files.
+func (s *Set) LookAgain(ctx context.Context) (changed bool) {
+	return s.lookAt(ctx, slices.Clone(s.order))
+}
+
+// Outdate makes the next look at each file decode it, even if it is unchanged.
+func (s *Set) Outdate() {
+	for _, f := range s.files {
+		f.decoded = false
+	}
+}
+
 // lookAt looks at the named files. If the path is a file where a directory was before, the
 // files of the directory are gone only once the file gives a pod. Until then, their pods
 // are held, and these files are not looked at.

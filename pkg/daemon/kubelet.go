@@ -1,0 +1,71 @@
+package daemon
+
+import (
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"path/filepath"
+
+	"github.com/prometheus/client_golang/prometheus"
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podconfigd/podconfigd/internal/smallfile"
+	"github.com/podconfigd/podconfigd/pkg/kubelet"
+	"github.com/podconfigd/podconfigd/pkg/manifest"
+)
+
+// kubeletName is the name of the file in the state directory that remembers the version of the kubelet.
+const kubeletName = "kubelet.json"
+
+// beforeVersions is the version whose rules a release without that file had.
+const beforeVersions = "1.36"
+
+// newFinder returns what finds the kubelet of the node.
+func (d *Daemon) newFinder(decoder *manifest.Decoder, registry prometheus.Registerer) *kubelet.Finder {
+	c := &d.config
+	opts := kubelet.Options{
+		Decoder: decoder, Version: c.KubeletVersion, Remembered: d.state.kubelet(), Registerer: registry,
+		BootID:   lineOf("/proc/sys/kernel/random/boot_id"),
+		Presence: kubelet.Presence(c.KubeletPresence), HealthzURL: kubelet.DefaultHealthzURL,
+	}
+	if d.runtime.generator != nil {
+		opts.List, opts.Pods = d.runtime.client.Pods, d.runtime.generator.Pods
+	}
+	if d.state.log != nil {
+		opts.Remember = d.state.rememberKubelet
+	}
+	return kubelet.New(opts)
+}
+
+// kubelet returns what is remembered of the kubelet; nil if nothing is.
+func (s *state) kubelet() *kubelet.Memory {
+	if s.log == nil {
+		return nil
+	}
+	data, err := smallfile.Read(filepath.Join(s.dir, kubeletName))
+	memory := new(kubelet.Memory)
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && len(s.recovered.Sources) > 0:
+		return &kubelet.Memory{Version: beforeVersions}
+	case err != nil || json.Unmarshal(data, memory) != nil:
+		return nil
+	}
+	return memory
+}
+
+// rememberKubelet writes what is known of the kubelet.
+func (s *state) rememberKubelet(m kubelet.Memory) error {
+	data, err := json.Marshal(m)
+	if err != nil {
+		return err
+	}
+	return replaceFile(filepath.Join(s.dir, kubeletName), string(data)+"\n")
+}
+
+// setNode takes the Node of the apiserver; nil if it has none.
+func (d *Daemon) setNode(node *v1.Node) {
+	d.self.setRemote(node)
+	if node != nil {
+		d.kubelet.SetNode(node.Status.NodeInfo.KubeletVersion)
+	}
+}

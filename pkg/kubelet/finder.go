@@ -1,0 +1,391 @@
+package kubelet
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+
+	"github.com/podconfigd/podconfigd/pkg/config"
+	"github.com/podconfigd/podconfigd/pkg/manifest"
+	"github.com/podconfigd/podconfigd/pkg/pleg"
+)
+
+const (
+	// AskTimeout is the longest time that the first sets wait for the runtime.
+	AskTimeout = time.Second
+	// lookPeriod is the interval at which the sandboxes are looked at without a notice of a change.
+	lookPeriod = 10 * time.Second
+	// reportDelay is the time after which it is reported that nothing was found.
+	reportDelay = 2 * AskTimeout
+	// maxNames limits the number of names of static pods that are remembered.
+	maxNames = 1 << 16
+)
+
+// Auto is the version of a configuration that leaves it to the Finder.
+const Auto = "auto"
+
+// CheckVersion returns an error for what is neither a version nor Auto.
+func CheckVersion(value string) error {
+	if value == "" || value == Auto {
+		return nil
+	}
+	_, err := manifest.ParseMinor(value)
+	return err
+}
+
+// Options configure a Finder.
+type Options struct {
+	// Decoder is told which rules to use. It compares the pods that it decodes with what the Finder
+	// expects.
+	Decoder *manifest.Decoder
+	// Version is the version that the configuration sets, or Auto.
+	Version string
+	// List lists the pods of the runtime, and Pods returns those that were last recorded. nil without a
+	// runtime.
+	List func(context.Context) ([]*pleg.Pod, error)
+	Pods func() ([]*pleg.Pod, bool)
+	// Remembered is what was remembered at the last run; nil for nothing. Remember stores it; nil
+	// without a state directory.
+	Remembered *Memory
+	Remember   func(Memory) error
+	// BootID is the boot ID of the machine.
+	BootID string
+	// Presence says whether a kubelet runs on the node: PresenceAuto to find out. HealthzURL is the
+	// health check of a kubelet; empty for none.
+	Presence   Presence
+	HealthzURL string
+	// Registerer registers the metrics; nil for none.
+	Registerer prometheus.Registerer
+}
+
+// Finder finds the version of the kubelet. It is safe for concurrent use.
+type Finder struct {
+	opts    Options
+	notices chan struct{}
+
+	mu    sync.Mutex
+	found found
+	// memory is what was stored last.
+	memory Memory
+	// node is the version in the Node; empty if it is not known.
+	node string
+	// seq counts the looks at the sandboxes.
+	seq int
+	// sandboxes has when each sandbox of a static pod was first seen, by ID.
+	sandboxes map[string]moment
+	// running has the newest ready sandbox of each name of a static pod.
+	running map[types.NamespacedName]*sighting
+	// mirrors has the mirror pod of each, if a kubelet created it.
+	mirrors map[types.NamespacedName]*sighting
+	// decoded has the UID of each static pod that was decoded.
+	decoded map[types.NamespacedName]types.UID
+	logged  string
+	// probed means that the health check was asked, and answered is when it last answered.
+	probed   bool
+	answered time.Time
+}
+
+// sighting is the newest ready sandbox of a static pod, or its mirror pod.
+type sighting struct {
+	source Source
+	id     string
+	uid    types.UID
+	at     moment
+	// known means that the pod was decoded with this UID, or that the rules of another minor give it.
+	known bool
+}
+
+// New returns a Finder. The decoder uses the version that is known so far. The version of the options is
+// valid.
+func New(opts Options) *Finder {
+	f := &Finder{
+		opts: opts, notices: make(chan struct{}, 1),
+		running: make(map[types.NamespacedName]*sighting), mirrors: make(map[types.NamespacedName]*sighting), decoded: make(map[types.NamespacedName]types.UID),
+	}
+	f.found = found{version: manifest.Base.String(), minor: manifest.Base, source: SourceBase}
+	if m := opts.Remembered; m != nil {
+		if minor, err := manifest.ParseMinor(m.Version); err == nil {
+			f.memory = *m
+			f.found = found{version: m.Version, minor: minor, source: SourceState}
+			if m.BootID == opts.BootID && opts.BootID != "" {
+				f.found.at = moment{seq: 1, created: m.Evidence} // as if it were of the first look
+			}
+		}
+	}
+	if minor, err := manifest.ParseMinor(opts.Version); err == nil {
+		f.found = found{version: opts.Version, minor: minor, source: SourceFlag}
+	}
+	opts.Decoder.Use(f.found.minor)
+	opts.Decoder.Compare(f)
+	if opts.Registerer != nil {
+		opts.Registerer.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "podconfigd_static_pods_under_another_uid",
+			Help: "Number of static pods that run under a UID that no rules of a kubelet give them.",
+		}, func() float64 { return float64(len(f.Others())) }))
+	}
+	return f
+}
+
+// Ask asks the runtime for its sandboxes, for at most AskTimeout. The first sets wait for it.
+func (f *Finder) Ask(ctx context.Context) {
+	defer f.remember(ctx)
+	if f.opts.List == nil || f.fixed() {
+		return
+	}
+	asking, cancel := context.WithTimeout(ctx, AskTimeout)
+	defer cancel()
+	if pods, err := f.opts.List(asking); err == nil { // the PLEG reports a runtime that does not answer
+		f.look(pods)
+	}
+}
+
+func (f *Finder) fixed() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.found.source == SourceFlag
+}
+
+// Notice makes Run look at the sandboxes. It does not wait.
+func (f *Finder) Notice() {
+	select {
+	case f.notices <- struct{}{}:
+	default:
+	}
+}
+
+// Run looks at the sandboxes when they change, until the context is done.
+func (f *Finder) Run(ctx context.Context) error {
+	ticker := time.NewTicker(lookPeriod)
+	defer ticker.Stop()
+	first := time.NewTimer(reportDelay)
+	defer first.Stop()
+	f.probe(ctx)
+	patient := true
+	for {
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-first.C:
+			patient = false
+		case <-f.notices:
+		case <-ticker.C:
+			f.probe(ctx)
+		}
+		if f.opts.Pods != nil {
+			if pods, listed := f.opts.Pods(); listed && f.look(pods) {
+				f.opts.Decoder.Again()
+			}
+		}
+		f.report(ctx, patient)
+		f.remember(ctx)
+	}
+}
+
+// look takes the newest ready sandbox of each static pod. It reports whether one of them has to be
+// identified: the kubelet runs a pod under another UID than the one that was decoded.
+func (f *Finder) look(pods []*pleg.Pod) (unknown bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.seq++
+	seen := make(map[string]moment)
+	newest := make(map[types.NamespacedName]*sighting)
+	for _, pod := range pods {
+		if pod.Source != config.FileSource && pod.Source != config.HTTPSource {
+			continue
+		}
+		name := types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}
+		for i := range pod.Containers {
+			c := &pod.Containers[i]
+			if !c.Sandbox {
+				continue
+			}
+			at, known := f.sandboxes[c.ID]
+			if !known {
+				at = moment{seq: f.seq, created: c.CreatedAt}
+			}
+			seen[c.ID] = at
+			if n := newest[name]; c.State == pleg.StateRunning && (n == nil || at.after(n.at)) {
+				newest[name] = &sighting{source: SourceSandboxes, id: c.ID, uid: pod.UID, at: at}
+			}
+		}
+	}
+	f.sandboxes = seen
+	for name, now := range newest {
+		if before := f.running[name]; before != nil && before.id == now.id {
+			newest[name] = before
+			continue
+		}
+		unknown = unknown || f.differs(name, now.uid)
+	}
+	f.running = newest
+	return unknown && f.found.source != SourceFlag
+}
+
+// differs reports whether the static pod of that name was decoded with another UID.
+func (f *Finder) differs(name types.NamespacedName, uid types.UID) bool {
+	decoded, known := f.decoded[name]
+	return known && decoded != uid
+}
+
+// MirrorPod takes a mirror pod of the apiserver that is there, or that was removed.
+func (f *Finder) MirrorPod(pod *v1.Pod, removed bool) {
+	if _, own := pod.Annotations[config.OwnMirrorAnnotationKey]; own {
+		return
+	}
+	name := types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}
+	uid := types.UID(pod.Annotations[v1.MirrorPodAnnotationKey])
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	before := f.mirrors[name]
+	switch {
+	case removed:
+		if before != nil && before.id == string(pod.UID) {
+			delete(f.mirrors, name)
+		}
+	case before == nil || before.id != string(pod.UID):
+		f.mirrors[name] = &sighting{source: SourceMirrorPods, id: string(pod.UID), uid: uid, at: moment{created: pod.CreationTimestamp.Time}}
+		if f.running[name] == nil && f.differs(name, uid) && f.found.source != SourceFlag {
+			f.opts.Decoder.Again()
+		}
+	}
+}
+
+// Decoded takes the UID of a pod that was decoded. It is a part of [manifest.Evidence].
+func (f *Finder) Decoded(name types.NamespacedName, uid types.UID) (running types.UID) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(f.decoded) >= maxNames {
+		clear(f.decoded)
+	}
+	f.decoded[name] = uid
+	s := f.seen(name)
+	if s == nil {
+		return ""
+	}
+	s.known = s.known || s.uid == uid
+	if f.found.source == SourceFlag {
+		return ""
+	}
+	return s.uid
+}
+
+// seen returns the sandbox of a static pod, otherwise its mirror pod, otherwise nil.
+func (f *Finder) seen(name types.NamespacedName) *sighting {
+	if s := f.running[name]; s != nil {
+		return s
+	}
+	return f.mirrors[name]
+}
+
+// Identified takes the minor that gives a pod the UID under which the kubelet runs it. It is a part of
+// [manifest.Evidence].
+func (f *Finder) Identified(name types.NamespacedName, running types.UID, by manifest.Minor) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	s := f.seen(name)
+	if s == nil || s.uid != running {
+		return // another one is there by now
+	}
+	if by != 0 {
+		s.known = true
+		f.offer(found{version: by.String(), minor: by, source: s.source, at: s.at})
+	}
+}
+
+// SetNode takes the version of the kubelet in the Node; empty if there is no Node. A version that
+// changes is that of a kubelet that has just started. The first one can be old: the kubelet that
+// runs may not have written it.
+func (f *Finder) SetNode(version string) {
+	minor, err := manifest.ParseMinor(version)
+	if err != nil {
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	before := f.node
+	f.node = version
+	next := found{version: version, minor: minor, source: SourceNode}
+	switch {
+	case before == version:
+		return
+	case before != "":
+		f.seq++
+		next.at = moment{seq: f.seq}
+		if f.found.source == SourceSandboxes || f.found.source == SourceMirrorPods {
+			next.source = f.found.source
+		}
+	case f.memory.Node == version && f.found.source == SourceState:
+		return // it said so before what is remembered was found
+	}
+	f.offer(next)
+}
+
+// offer takes a version if it is better or newer evidence than the present one.
+func (f *Finder) offer(next found) {
+	now := &f.found
+	switch by := next.source.rank() - now.source.rank(); {
+	case now.source == SourceFlag, by < 0:
+		return
+	case now.source == SourceState && next.source == SourceSandboxes && next.minor != now.minor && !next.at.after(now.at):
+		return // an old sandbox that is still there
+	case by == 0 && !next.at.after(now.at):
+		return
+	}
+	if next.minor == now.minor && len(now.version) > len(next.version) {
+		next.version = now.version // such as v1.34.4, for 1.34
+	}
+	changed := next.minor != now.minor
+	if !changed && now.at.after(next.at) {
+		next.at = now.at // remembered
+	}
+	f.found = next
+	if changed {
+		f.opts.Decoder.Use(next.minor)
+	}
+	f.Notice()
+}
+
+// report logs what was found, once. If it is patient, it waits for something better than the base.
+func (f *Finder) report(ctx context.Context, patient bool) {
+	f.mu.Lock()
+	now := f.found
+	line := fmt.Sprintf("%v %v", now.minor, now.source)
+	known := line == f.logged || patient && now.source == SourceBase
+	if !known {
+		f.logged = line
+	}
+	f.mu.Unlock()
+	if !known {
+		klog.FromContext(ctx).Info("Following the rules of a kubelet", "version", now.version, "rules", now.minor.Nearest(), "source", now.source)
+	}
+}
+
+// remember stores what was found, if it has changed. What is not known is stored too: another release has
+// another base, and the same pods.
+func (f *Finder) remember(ctx context.Context) {
+	f.mu.Lock()
+	now := f.found
+	memory := Memory{Version: now.version, Source: now.source, Evidence: now.at.created, BootID: f.opts.BootID, Node: f.node}
+	if now.source == SourceState {
+		memory = f.memory
+		memory.Node = cmp.Or(f.node, memory.Node)
+	}
+	store := f.opts.Remember != nil && memory != f.memory
+	if store {
+		f.memory = memory
+	}
+	f.mu.Unlock()
+	if !store {
+		return
+	}
+	if err := f.opts.Remember(memory); err != nil {
+		klog.FromContext(ctx).Error(err, "Failed to remember the version of the kubelet")
+	}
+}

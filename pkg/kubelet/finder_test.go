@@ -1,0 +1,355 @@
+package kubelet
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podconfigd/podconfigd/pkg/config"
+	"github.com/podconfigd/podconfigd/pkg/manifest"
+	"github.com/podconfigd/podconfigd/pkg/pleg"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// world is a node with static pods in files, and the sandboxes that a kubelet runs.
+type world struct {
+	t         *testing.T
+	opts      Options
+	finder    *Finder
+	decoder   *manifest.Decoder
+	sandboxes []*pleg.Pod
+	clock     time.Time
+	ids       int
+	memory    *Memory
+}
+
+func newWorld(t *testing.T) *world {
+	w := &world{t: t, clock: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
+	w.opts = Options{
+		BootID: "boot", Presence: PresenceNo,
+		List:     func(context.Context) ([]*pleg.Pod, error) { return w.sandboxes, nil },
+		Remember: func(m Memory) error { w.memory = &m; return nil },
+	}
+	w.start()
+	return w
+}
+
+// start starts podconfigd, which reads its manifests after it asked the runtime.
+func (w *world) start(pods ...string) {
+	w.decoder = manifest.NewDecoder("node1")
+	w.opts.Decoder = w.decoder
+	w.finder = New(w.opts)
+	w.finder.Ask(w.t.Context())
+	w.read(pods...)
+}
+
+// restart starts it again, with what it remembered.
+func (w *world) restart(pods ...string) {
+	w.finder.remember(w.t.Context())
+	w.opts.Remembered = w.memory
+	w.start(pods...)
+}
+
+func data(name string) []byte {
+	return fmt.Appendf(nil, "apiVersion: v1\nkind: Pod\nmetadata: {name: %s}\nspec: {containers: [{name: c, image: i}]}\n", name)
+}
+
+func path(name string) string { return "/manifests/" + name + ".yaml" }
+
+// read decodes manifests as a source does: again, as long as the rules change.
+func (w *world) read(names ...string) {
+	w.t.Helper()
+	for range 10 {
+		changed := w.decoder.Changed()
+		for _, name := range names {
+			if _, _, err := w.decoder.DecodeFile(path(name), data(name)); err != nil {
+				w.t.Fatal(err)
+			}
+		}
+		select {
+		case <-changed:
+		default:
+			return
+		}
+	}
+	w.t.Fatal("the rules change at each reading")
+}
+
+// run makes a kubelet of a minor run a sandbox of a pod.
+func (w *world) run(m manifest.Minor, name string) {
+	w.t.Helper()
+	pod, _, err := manifest.NewDecoder("node1").For(m).DecodeFile(path(name), data(name))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.runAs(pod.UID, name)
+}
+
+func (w *world) runAs(uid types.UID, name string) {
+	w.clock = w.clock.Add(time.Second)
+	w.ids++
+	w.sandboxes = append(w.sandboxes, &pleg.Pod{
+		UID: uid, Namespace: "default", Name: name + "-node1", Source: config.FileSource,
+		Containers: []pleg.Container{{ID: fmt.Sprint(w.ids), Sandbox: true, State: pleg.StateRunning, CreatedAt: w.clock}},
+	})
+}
+
+// look looks at the sandboxes as Run does, and reads the manifests again if that is necessary.
+func (w *world) look(names ...string) {
+	w.t.Helper()
+	if w.finder.look(w.sandboxes) {
+		w.read(names...)
+	}
+}
+
+func (w *world) want(m manifest.Minor, source Source) {
+	w.t.Helper()
+	s := w.finder.Status()
+	if w.decoder.Minor() != m || s.Rules != m.String() || s.Source != string(source) {
+		w.t.Errorf("rules of %v, status %+v, want %v by %s", w.decoder.Minor(), s, m, source)
+	}
+}
+
+func TestNothingIsKnown(t *testing.T) {
+	w := newWorld(t)
+	w.read("web")
+	w.want(manifest.Base, SourceBase)
+	if w.memory == nil || w.memory.Version != manifest.Base.String() { // another release has another base
+		t.Errorf("remembered %+v", w.memory)
+	}
+	w.restart("web")
+	w.want(manifest.Base, SourceState)
+}
+
+// Each minor is found by the sandboxes that run when podconfigd starts.
+func TestSandboxes(t *testing.T) {
+	for _, m := range manifest.Minors() {
+		w := newWorld(t)
+		w.run(m, "web")
+		w.start("api", "web")
+		w.want(m, SourceSandboxes)
+		if others := w.finder.Others(); len(others) > 0 {
+			t.Errorf("%v: other UIDs %v", m, others)
+		}
+	}
+}
+
+// A kubelet is upgraded and rolled back while podconfigd runs. Old sandboxes stand beside new ones, the
+// Node has the old version for a while, and the newest pod is removed: nothing flaps.
+func TestUpgrade(t *testing.T) {
+	w := newWorld(t)
+	w.run(34, "web")
+	w.run(34, "api")
+	w.start("web", "api")
+	w.finder.SetNode("v1.34.4")
+	w.want(34, SourceSandboxes)
+	for _, m := range []manifest.Minor{36, 37, 34} {
+		w.run(m, "api")
+		w.look("web", "api")
+		w.want(m, SourceSandboxes)
+		w.look("web", "api")
+		w.finder.SetNode("v1.34.4")
+		w.want(m, SourceSandboxes)
+		newest := w.sandboxes[len(w.sandboxes)-1]
+		w.sandboxes = w.sandboxes[:len(w.sandboxes)-1]
+		w.look("web", "api")
+		w.read("web", "api")
+		w.want(m, SourceSandboxes)
+		w.restart("web", "api") // the old ones are still there
+		if got := w.decoder.Minor(); got != m {
+			t.Errorf("after a restart, the rules of %v, want %v", got, m)
+		}
+		w.sandboxes = append(w.sandboxes, newest)
+		w.look("web", "api")
+		if others := w.finder.Others(); len(others) > 0 {
+			t.Errorf("%v: other UIDs %v", m, others)
+		}
+	}
+}
+
+// An upgrade while podconfigd is down is found at its start.
+func TestUpgradeWhileDown(t *testing.T) {
+	w := newWorld(t)
+	w.run(34, "web")
+	w.start("web")
+	w.run(37, "web")
+	w.restart("web")
+	w.want(37, SourceSandboxes)
+}
+
+// Without a kubelet, the version is the one that is remembered. After another boot, any sandbox is newer.
+func TestMemory(t *testing.T) {
+	w := newWorld(t)
+	w.run(35, "web")
+	w.start("web")
+	before := w.sandboxes
+	w.sandboxes = nil
+	w.restart("web")
+	w.want(35, SourceState)
+	w.restart("web")
+	w.want(35, SourceState)
+
+	w.opts.BootID = "another"
+	w.clock = w.clock.Add(-time.Hour) // the clock of the board is behind
+	w.run(36, "web")
+	w.restart("web")
+	w.want(36, SourceSandboxes)
+
+	w.opts.Version = "1.33"
+	w.sandboxes = before
+	w.restart("web")
+	w.want(33, SourceFlag)
+}
+
+func TestNode(t *testing.T) {
+	w := newWorld(t)
+	w.read("web")
+	w.finder.SetNode("nonsense")
+	w.want(manifest.Base, SourceBase)
+	w.finder.SetNode("v1.34.4")
+	w.want(34, SourceNode)
+	w.finder.SetNode("v1.35.0")
+	w.want(35, SourceNode)
+	if got := w.finder.Status().Version; got != "v1.35.0" {
+		t.Errorf("version %s", got)
+	}
+	w.run(36, "web") // the kubelet that runs has not written it yet
+	w.look("web")
+	w.want(36, SourceSandboxes)
+	w.finder.SetNode("v1.36.1")
+	w.want(36, SourceSandboxes)
+	if got := w.finder.Status().Version; got != "v1.36.1" {
+		t.Errorf("version %s", got)
+	}
+	w.finder.SetNode("v1.38.1") // a kubelet of an unknown minor starts
+	w.want(manifest.Base, SourceSandboxes)
+	if s := w.finder.Status(); s.Version != "v1.38.1" || s.Detail == "" {
+		t.Errorf("%+v", s)
+	}
+}
+
+// The version in the Node that was there before the restart says nothing new.
+func TestNodeAfterARestart(t *testing.T) {
+	w := newWorld(t)
+	w.run(36, "web")
+	w.start("web")
+	w.finder.SetNode("v1.34.4")
+	w.sandboxes = nil
+	w.restart("web")
+	w.finder.SetNode("v1.34.4")
+	w.want(36, SourceState)
+	w.restart("web")
+	w.finder.SetNode("v1.35.4")
+	w.want(35, SourceNode)
+}
+
+func TestMirrorPods(t *testing.T) {
+	w := newWorld(t)
+	w.read("web")
+	mirror := func(m manifest.Minor, uid types.UID) *v1.Pod {
+		pod, _, err := manifest.NewDecoder("node1").For(m).DecodeFile(path("web"), data("web"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return &v1.Pod{ObjectMeta: metav1.ObjectMeta{
+			Namespace: "default", Name: "web-node1", UID: uid, CreationTimestamp: metav1.Time{Time: time.Unix(int64(m), 0)}, Annotations: map[string]string{v1.MirrorPodAnnotationKey: string(pod.UID)},
+		}}
+	}
+	own := mirror(33, "own")
+	own.Annotations[config.OwnMirrorAnnotationKey] = ""
+	w.finder.MirrorPod(own, false)
+	w.read("web")
+	w.want(manifest.Base, SourceBase)
+
+	changed := w.decoder.Changed()
+	w.finder.MirrorPod(mirror(34, "1"), false)
+	<-changed
+	w.read("web")
+	w.want(34, SourceMirrorPods)
+	w.finder.MirrorPod(mirror(34, "1"), true)
+	w.finder.MirrorPod(mirror(35, "2"), false)
+	w.read("web")
+	w.want(35, SourceMirrorPods)
+	w.run(36, "web") // what runs is better evidence
+	w.look("web")
+	w.want(36, SourceSandboxes)
+}
+
+// A kubelet whose UIDs no rules give is said to be odd, and changes nothing.
+func TestOddUIDs(t *testing.T) {
+	w := newWorld(t)
+	w.runAs("odd", "web")
+	w.start("web")
+	w.want(manifest.Base, SourceBase)
+	s := w.finder.Status()
+	if s.OtherUIDs != 1 || s.Detail == "" {
+		t.Errorf("%+v", s)
+	}
+	if w.finder.look(w.sandboxes) {
+		t.Error("the same sandbox is identified again")
+	}
+	w.runAs("api", "no-manifest")
+	if w.finder.look(w.sandboxes) {
+		t.Error("a sandbox without a manifest is identified")
+	}
+}
+
+func TestPresence(t *testing.T) {
+	healthz := httptest.NewServer(http.NotFoundHandler())
+	defer healthz.Close()
+	for _, test := range []struct {
+		presence Presence
+		url      string
+		want     bool
+	}{
+		{PresenceAuto, healthz.URL, true},
+		{PresenceAuto, "http://127.0.0.1:1/healthz", false},
+		{PresenceYes, "http://127.0.0.1:1/healthz", true},
+		{PresenceNo, healthz.URL, false},
+	} {
+		f := New(Options{Decoder: manifest.NewDecoder("node1"), Presence: test.presence, HealthzURL: test.url})
+		if test.presence == PresenceAuto && !f.Present() {
+			t.Error("before it was asked, the kubelet counts as absent")
+		}
+		f.probe(t.Context())
+		if got := f.Present(); got != test.want {
+			t.Errorf("%+v: present %t", test, got)
+		}
+	}
+}
+
+// Run reads again when the runtime has changed, and remembers what it found.
+func TestRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.read("web")
+		w.opts.Pods = func() ([]*pleg.Pod, bool) { return w.sandboxes, true }
+		w.finder.opts.Pods = w.opts.Pods
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- w.finder.Run(ctx) }()
+		synctest.Wait()
+		w.run(34, "web")
+		changed := w.decoder.Changed()
+		w.finder.Notice()
+		<-changed
+		w.read("web")
+		synctest.Wait()
+		w.want(34, SourceSandboxes)
+		if w.memory == nil || w.memory.Version != "1.34" || w.memory.BootID != "boot" {
+			t.Errorf("remembered %+v", w.memory)
+		}
+		cancel()
+		<-done
+	})
+}

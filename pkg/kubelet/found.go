@@ -1,0 +1,77 @@
+package kubelet
+
+import (
+	"time"
+
+	"github.com/podconfigd/podconfigd/pkg/manifest"
+)
+
+// Source is where a version is from.
+type Source string
+
+// The sources, the best first.
+const (
+	// SourceFlag: the configuration sets the version.
+	SourceFlag Source = "flag"
+	// SourceSandboxes: the sandboxes of static pods run under UIDs that the version gives.
+	SourceSandboxes Source = "sandboxes"
+	// SourceMirrorPods: the mirror pods of a kubelet have UIDs that the version gives.
+	SourceMirrorPods Source = "mirrorPods"
+	// SourceNode: the Node in the apiserver names the version.
+	SourceNode Source = "node"
+	// SourceState: the state directory remembers the version.
+	SourceState Source = "state"
+	// SourceBase: nothing is known. The version is that of the built-in rules.
+	SourceBase Source = "base"
+)
+
+// rank orders the sources.
+func (s Source) rank() int {
+	switch s {
+	case SourceFlag:
+		return 5
+	case SourceSandboxes:
+		return 4
+	case SourceMirrorPods:
+		return 3
+	case SourceNode:
+		return 2
+	case SourceState:
+		return 1
+	}
+	return 0
+}
+
+// moment orders what was observed. What was observed later is newer, whatever the clock says. What was
+// observed at once is ordered by its time of creation.
+type moment struct {
+	seq     int
+	created time.Time
+}
+
+func (m moment) after(other moment) bool {
+	if m.seq != other.seq {
+		return m.seq > other.seq
+	}
+	return m.created.After(other.created)
+}
+
+// found is a version of the kubelet, and how it was found.
+type found struct {
+	version string // such as 1.34, or v1.34.4 from a Node
+	minor   manifest.Minor
+	source  Source
+	at      moment
+}
+
+// Memory is what is remembered over a restart.
+type Memory struct {
+	// Version is the version of the kubelet. Source is where it was from.
+	Version string `json:"version"`
+	Source  Source `json:"source"`
+	// Evidence is the time of creation of what showed it, and BootID the boot of the machine at that
+	// time. Node is the version in the Node object; empty if it was not known.
+	Evidence time.Time `json:"evidence,omitzero"`
+	BootID   string    `json:"bootID,omitempty"`
+	Node     string    `json:"node,omitempty"`
+}

@@ -1,0 +1,65 @@
+package kubelet
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
+	"github.com/podconfigd/podconfigd/pkg/manifest"
+)
+
+// Others returns the static pods that run under a UID that podconfigd can't explain, in order: it is
+// neither that of an earlier version of the manifest, nor that of another kubelet.
+func (f *Finder) Others() []types.NamespacedName {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.others()
+}
+
+func (f *Finder) others() (names []types.NamespacedName) {
+	for name, s := range f.running {
+		if !s.known && f.differs(name, s.uid) {
+			names = append(names, name)
+		}
+	}
+	slices.SortFunc(names, func(a, b types.NamespacedName) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	})
+	return names
+}
+
+// Status returns what was found, how, and what is odd about it.
+func (f *Finder) Status() *v1alpha1.KubeletStatus {
+	present := f.Present()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	s := &v1alpha1.KubeletStatus{
+		Version: f.found.version, Source: string(f.found.source), Rules: f.found.minor.Nearest().String(), Present: present,
+	}
+	others := f.others()
+	switch n := len(others); {
+	case n > 0:
+		s.OtherUIDs = n
+		running := f.running[others[0]]
+		s.Detail = fmt.Sprintf("%v runs under UID %s, and the rules of kubelet %s give it %s", others[0], running.uid, s.Rules, f.decoded[others[0]])
+		if n > 1 {
+			s.Detail += fmt.Sprintf("; so do %d more", n-1)
+		}
+		s.Detail += f.advice()
+	case !f.found.minor.Known():
+		s.Detail = fmt.Sprintf("the rules of kubelet %v are not known: those of %s are used", f.found.minor, s.Rules)
+	}
+	return s
+}
+
+// advice returns what to do about pods that run under other UIDs.
+func (f *Finder) advice() string {
+	if f.found.source == SourceFlag {
+		return ": unset --kubelet-version to find the version"
+	}
+	return fmt.Sprintf(": no rules of %v to %v give that UID: set the path and the node name exactly as for the kubelet (--pod-manifest-path, --hostname-override)",
+		manifest.Oldest, manifest.Base)
+}

@@ -1,0 +1,105 @@
+package file
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
+	"github.com/podconfigd/podconfigd/pkg/manifest"
+)
+
+// runs is a kubelet of a minor that runs a pod. Its version is found when the pod is decoded.
+type runs struct {
+	decoder *manifest.Decoder
+	name    string
+	uid     types.UID
+	once    sync.Once
+}
+
+func (r *runs) Decoded(name types.NamespacedName, _ types.UID) types.UID {
+	if name.Name == r.name {
+		return r.uid
+	}
+	return ""
+}
+
+func (r *runs) Identified(_ types.NamespacedName, _ types.UID, by manifest.Minor) {
+	r.once.Do(func() { r.decoder.Use(by) })
+}
+
+// uids returns the UIDs of pods by the rules of a minor.
+func uids(t *testing.T, m manifest.Minor, dir string) map[string]types.UID {
+	t.Helper()
+	all := make(map[string]types.UID)
+	files, err := filepath.Glob(filepath.Join(dir, "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pod, _, err := manifest.NewDecoder("node1").For(m).DecodeFile(file, data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all[pod.Name] = pod.UID
+	}
+	return all
+}
+
+func expectUIDs(t *testing.T, pods []*v1.Pod, want map[string]types.UID) {
+	t.Helper()
+	if len(pods) != len(want) {
+		t.Errorf("%d pods, want %d", len(pods), len(want))
+	}
+	for _, pod := range pods {
+		if pod.UID != want[pod.Name] {
+			t.Errorf("%s has UID %s, want %s", pod.Name, pod.UID, want[pod.Name])
+		}
+	}
+}
+
+// The first set has the UIDs of the kubelet, although its version is found only when one of the manifests
+// is decoded. When the version changes, all pods get new UIDs in one set. A broken manifest keeps its pod.
+func TestKubeletVersion(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"a", "b", "c", "d", "e", "f", "g", "h", "i"} {
+		if err := os.WriteFile(filepath.Join(dir, name+".yaml"), fmt.Appendf(nil, podManifest, name, "1"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	kubelet := &runs{decoder: manifest.NewDecoder("node1"), name: "e-node1"}
+	kubelet.uid = uids(t, 34, dir)["e-node1"]
+	kubelet.decoder.Compare(kubelet)
+	h := run(t, dir, Options{Decoder: kubelet.decoder})
+	expectUIDs(t, h.next().Pods, uids(t, 34, dir))
+
+	later := uids(t, 36, dir)
+	kubelet.decoder.Use(36)
+	expectUIDs(t, h.next().Pods, later)
+
+	held := filepath.Join(dir, "a.yaml")
+	if err := os.WriteFile(held, []byte("kind: ["), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	h.waitForStatus(func(s v1alpha1.SourceStatus) bool { return s.File.Manifests[0].State == v1alpha1.ManifestHeld })
+	want := map[string]types.UID{"a-node1": later["a-node1"]}
+	if err := os.Remove(held); err != nil {
+		t.Fatal(err)
+	}
+	maps.Copy(want, uids(t, 37, dir))
+	if err := os.WriteFile(held, []byte("kind: ["), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	kubelet.decoder.Use(37)
+	expectUIDs(t, h.next().Pods, want)
+}
