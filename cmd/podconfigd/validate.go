@@ -22,6 +22,7 @@ import (
 // validateOptions configure the verdicts, and when the command fails.
 type validateOptions struct {
 	hostname, manifestPath string
+	kubelets               string
 	strict                 bool
 }
 
@@ -49,13 +50,21 @@ directory. The directory need not exist.
 Faults that the kubelet ignores, for example a misspelled field or a duplicate key, are
 warnings.
 
-The exit code is 1 if a manifest can't be used. With --strict, it is also 1 if there is a
-warning.`,
+The UID, the defaults and the verdict are those of the kubelet of the daemon on this machine,
+or without a daemon, of the newest known one. With several versions in --kubelet-version, the
+command prints a table: what each kubelet refuses, ignores, and sets to other defaults than the
+one before. A kubelet that is upgraded starts a pod again if its UID changes.
+
+The exit code is 1 if a manifest can't be used by one of the kubelets. With --strict, it is also
+1 if there is a warning.`,
 		Example: `  # Check the manifests of a directory
   podconfigd validate /etc/kubernetes/manifests
 
   # Check two manifests before they are copied, and fail on warnings
-  podconfigd validate --strict --pod-manifest-path=/etc/kubernetes/manifests web.yaml db.yaml`,
+  podconfigd validate --strict --pod-manifest-path=/etc/kubernetes/manifests web.yaml db.yaml
+
+  # Show what an upgrade of the kubelet changes
+  podconfigd validate --kubelet-version=1.34,1.36,1.37 /etc/kubernetes/manifests`,
 		Args: someArgs("FILE", 0),
 		RunE: func(cmd *cobra.Command, paths []string) error {
 			if err := checkOutput(output, "json", "yaml"); err != nil {
@@ -66,7 +75,14 @@ warning.`,
 			}
 			// The source logs its verdicts, which are printed below.
 			ctx := klog.NewContext(cmd.Context(), klog.Logger{})
-			verdicts, err := opts.validate(ctx, paths, cmd.ErrOrStderr())
+			minors, err := opts.minors(ctx, cmd.ErrOrStderr())
+			if err != nil {
+				return err
+			}
+			if len(minors) > 1 {
+				return opts.compare(ctx, minors, paths, output, cmd.OutOrStdout(), cmd.ErrOrStderr())
+			}
+			verdicts, err := opts.validate(ctx, minors[0], paths, cmd.ErrOrStderr())
 			if err != nil {
 				return err
 			}
@@ -82,6 +98,8 @@ warning.`,
 	cmd.Flags().StringVar(&opts.hostname, "hostname-override", "", "Name of the node. If empty, uses the hostname.")
 	cmd.Flags().Var(&as, "pod-manifest-path",
 		"Path of the directory that will contain the files, as the daemon gets it, with or without a name. The printed UIDs are for this directory.")
+	cmd.Flags().StringVar(&opts.kubelets, "kubelet-version", "",
+		"Versions of the kubelet whose rules to check by, for example 1.34,1.37 or 1.34-1.37. If empty, uses that of the daemon on this machine, or the newest known one.")
 	cmd.Flags().BoolVar(&opts.strict, "strict", false, "Fail if there are warnings, for example unknown fields and duplicate keys.")
 	cmd.Flags().StringVarP(&output, "output", "o", "", "Output format. One of: json, yaml. If empty, prints text.")
 	return cmd
@@ -92,14 +110,14 @@ func (o *validateOptions) fails(v file.Verdict) bool {
 	return v.State != v1alpha1.ManifestAccepted || o.strict && len(v.Warnings) > 0
 }
 
-func (o *validateOptions) validate(ctx context.Context, paths []string, notes io.Writer) ([]file.Verdict, error) {
+func (o *validateOptions) validate(ctx context.Context, minor manifest.Minor, paths []string, notes io.Writer) ([]file.Verdict, error) {
 	node, err := daemon.NodeName(o.hostname)
 	if err != nil {
 		return nil, err
 	}
 	var verdicts []file.Verdict
 	for _, path := range paths {
-		found, err := file.Check(ctx, file.Options{Path: path, Decoder: manifest.NewDecoder(node)}, o.manifestPath)
+		found, err := file.Check(ctx, file.Options{Path: path, Decoder: manifest.NewDecoder(node).For(minor)}, o.manifestPath)
 		if err != nil {
 			v := file.Verdict{File: path, Faults: []manifest.Fault{{Message: err.Error()}}}
 			v.Path, v.State, v.Reason, v.Message = path, v1alpha1.ManifestRejected, "Unreadable", err.Error()
