@@ -84,7 +84,9 @@ type Finder struct {
 	running map[types.NamespacedName]*sighting
 	// mirrors has the mirror pod of each, if a kubelet created it.
 	mirrors map[types.NamespacedName]*sighting
-	// decoded has the UID of each static pod that was decoded.
+	// odd means that the kubelet gives static pods UIDs that no rules give: they are adopted.
+	odd bool
+	// decoded has the UID of each static pod that was decoded, by the rules.
 	decoded map[types.NamespacedName]types.UID
 	logged  string
 	// probed means that the health check was asked, and answered is when it last answered.
@@ -99,7 +101,10 @@ type sighting struct {
 	uid    types.UID
 	at     moment
 	// known means that the pod was decoded with this UID, or that the rules of another minor give it.
-	known bool
+	// unknown means that no rules give it.
+	known, unknown bool
+	// of is the UID by the rules of the version of the manifest that it runs; empty if it was not decoded.
+	of types.UID
 }
 
 // New returns a Finder. The decoder uses the version that is known so far. The version of the options is
@@ -112,7 +117,7 @@ func New(opts Options) *Finder {
 	f.found = found{version: manifest.Base.String(), minor: manifest.Base, source: SourceBase}
 	if m := opts.Remembered; m != nil {
 		if minor, err := manifest.ParseMinor(m.Version); err == nil {
-			f.memory = *m
+			f.memory, f.odd = *m, m.Odd
 			f.found = found{version: m.Version, minor: minor, source: SourceState}
 			if m.BootID == opts.BootID && opts.BootID != "" {
 				f.found.at = moment{seq: 1, created: m.Evidence} // as if it were of the first look
@@ -182,6 +187,9 @@ func (f *Finder) Run(ctx context.Context) error {
 			if pods, listed := f.opts.Pods(); listed && f.look(pods) {
 				f.opts.Decoder.Again()
 			}
+		}
+		if f.decide() {
+			f.opts.Decoder.Again()
 		}
 		f.report(ctx, patient)
 		f.remember(ctx)
@@ -270,6 +278,7 @@ func (f *Finder) Decoded(name types.NamespacedName, uid types.UID) (running type
 		return ""
 	}
 	s.known = s.known || s.uid == uid
+	s.of = cmp.Or(s.of, uid)
 	if f.found.source == SourceFlag {
 		return ""
 	}
@@ -286,17 +295,37 @@ func (f *Finder) seen(name types.NamespacedName) *sighting {
 
 // Identified takes the minor that gives a pod the UID under which the kubelet runs it. It is a part of
 // [manifest.Evidence].
-func (f *Finder) Identified(name types.NamespacedName, running types.UID, by manifest.Minor) {
+func (f *Finder) Identified(name types.NamespacedName, running types.UID, by manifest.Minor) (adopt bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	s := f.seen(name)
 	if s == nil || s.uid != running {
-		return // another one is there by now
+		return false // another one is there by now
 	}
-	if by != 0 {
-		s.known = true
-		f.offer(found{version: by.String(), minor: by, source: s.source, at: s.at})
+	if by == 0 {
+		s.unknown = true
+		f.Notice() // to decide
+		return f.odd && s.source == SourceSandboxes && s.of == f.decoded[name]
 	}
+	s.known = true
+	f.offer(found{version: by.String(), minor: by, source: s.source, at: s.at})
+	return false
+}
+
+// decide decides for the node whether the UIDs of its kubelet are adopted: it runs static pods under UIDs
+// that no rules give, and none under one that is known. It reports whether that has changed. If some are
+// known, the others are those of earlier versions of the manifests.
+func (f *Finder) decide() (changed bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	known, unknown := false, false
+	for _, s := range f.running {
+		known, unknown = known || s.known, unknown || s.unknown && !s.known
+	}
+	odd := unknown && !known || f.odd && !known
+	changed = odd != f.odd
+	f.odd = odd
+	return changed
 }
 
 // SetNode takes the version of the kubelet in the Node; empty if there is no Node. A version that
@@ -347,6 +376,9 @@ func (f *Finder) offer(next found) {
 	}
 	f.found = next
 	if changed {
+		for _, s := range f.running {
+			s.of = "" // it is by other rules
+		}
 		f.opts.Decoder.Use(next.minor)
 	}
 	f.Notice()
@@ -372,9 +404,10 @@ func (f *Finder) report(ctx context.Context, patient bool) {
 func (f *Finder) remember(ctx context.Context) {
 	f.mu.Lock()
 	now := f.found
-	memory := Memory{Version: now.version, Source: now.source, Evidence: now.at.created, BootID: f.opts.BootID, Node: f.node}
+	memory := Memory{Version: now.version, Source: now.source, Evidence: now.at.created, BootID: f.opts.BootID, Node: f.node, Odd: f.odd}
 	if now.source == SourceState {
 		memory = f.memory
+		memory.Odd = f.odd
 		memory.Node = cmp.Or(f.node, memory.Node)
 	}
 	store := f.opts.Remember != nil && memory != f.memory

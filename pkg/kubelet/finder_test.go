@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -285,22 +286,84 @@ func TestMirrorPods(t *testing.T) {
 	w.want(36, SourceSandboxes)
 }
 
-// A kubelet whose UIDs no rules give is said to be odd, and changes nothing.
+// uid returns the UID that podconfigd gives a pod now.
+func (w *world) uid(name string) types.UID {
+	w.t.Helper()
+	pod, _, err := w.decoder.DecodeFile(path(name), data(name))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if hash := pod.Annotations["kubernetes.io/config.hash"]; hash != string(pod.UID) {
+		w.t.Errorf("config.hash is %s, the UID %s", hash, pod.UID)
+	}
+	return pod.UID
+}
+
+// The UIDs of a kubelet that no rules give are taken from its sandboxes, for all pods of the node or for
+// none. The status says so.
 func TestOddUIDs(t *testing.T) {
 	w := newWorld(t)
 	w.runAs("odd", "web")
-	w.start("web")
+	w.runAs("odd-api", "api")
+	w.start("web", "api")
 	w.want(manifest.Base, SourceBase)
-	s := w.finder.Status()
-	if s.OtherUIDs != 1 || s.Detail == "" {
+	if s := w.finder.Status(); s.OtherUIDs != 2 || s.Detail == "" {
 		t.Errorf("%+v", s)
+	}
+	if !w.finder.decide() || w.uid("web") != "odd" || w.uid("api") != "odd-api" || w.finder.decide() {
+		t.Errorf("UIDs %s and %s", w.uid("web"), w.uid("api"))
 	}
 	if w.finder.look(w.sandboxes) {
 		t.Error("the same sandbox is identified again")
 	}
-	w.runAs("api", "no-manifest")
+	w.restart("web", "api") // adopted from the first set on
+	if w.uid("web") != "odd" {
+		t.Errorf("after a restart, the UID is %s", w.uid("web"))
+	}
+	w.runAs("stray", "no-manifest")
 	if w.finder.look(w.sandboxes) {
 		t.Error("a sandbox without a manifest is identified")
+	}
+
+	// A new sandbox of a kubelet that is known.
+	w.run(36, "api")
+	w.look("web", "api")
+	if !w.finder.decide() {
+		t.Error("the UIDs are still taken from the sandboxes")
+	}
+	w.want(36, SourceSandboxes)
+	if w.uid("web") == "odd" {
+		t.Error("a UID is still taken from a sandbox")
+	}
+}
+
+// A sandbox of an earlier version of the manifest is not that of the new one.
+func TestOddUIDOfAnEdit(t *testing.T) {
+	w := newWorld(t)
+	w.runAs("odd", "web")
+	w.start("web")
+	w.finder.decide()
+	decode := func(data string) types.UID {
+		pod, _, err := w.decoder.DecodeFile(path("web"), []byte(data))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return pod.UID
+	}
+	edited := string(data("web")) + "# edited\n"
+	if got := decode(edited); got != "odd" {
+		t.Errorf("a comment changes the UID to %s", got)
+	}
+	edited = strings.Replace(edited, "image: i", "image: j", 1)
+	if got := decode(edited); got == "odd" {
+		t.Error("an edited pod has the UID of the sandbox before")
+	}
+	w.runAs("odd-2", "web")
+	if !w.finder.look(w.sandboxes) {
+		t.Error("the new sandbox is not identified")
+	}
+	if got := decode(edited); got != "odd-2" {
+		t.Errorf("the edited pod has UID %s", got)
 	}
 }
 

@@ -74,4 +74,6 @@ type Memory struct {
 	Evidence time.Time `json:"evidence,omitzero"`
 	BootID   string    `json:"bootID,omitempty"`
 	Node     string    `json:"node,omitempty"`
+	// Odd is true if the UIDs of the kubelet were adopted.
+	Odd bool `json:"odd,omitempty"`
 }

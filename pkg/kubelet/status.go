@@ -21,7 +21,7 @@ func (f *Finder) Others() []types.NamespacedName {
 
 func (f *Finder) others() (names []types.NamespacedName) {
 	for name, s := range f.running {
-		if !s.known && f.differs(name, s.uid) {
+		if s.unknown && !s.known && f.differs(name, s.uid) || f.found.source == SourceFlag && !s.known && f.differs(name, s.uid) {
 			names = append(names, name)
 		}
 	}
@@ -60,6 +60,6 @@ func (f *Finder) advice() string {
 	if f.found.source == SourceFlag {
 		return ": unset --kubelet-version to find the version"
 	}
-	return fmt.Sprintf(": no rules of %v to %v give that UID: set the path and the node name exactly as for the kubelet (--pod-manifest-path, --hostname-override)",
+	return fmt.Sprintf(": no rules of %v to %v give that UID, so it is taken from the sandbox: set the path and the node name exactly as for the kubelet (--pod-manifest-path, --hostname-override)",
 		manifest.Oldest, manifest.Base)
 }

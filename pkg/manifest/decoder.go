@@ -24,8 +24,9 @@ type Evidence interface {
 	// Decoded is called with the UID of each decoded pod that has no UID of its own in the manifest. It
 	// returns the UID under which the kubelet runs a pod of that name; empty if none is known.
 	Decoded(name types.NamespacedName, uid types.UID) (running types.UID)
-	// Identified is called with the minor whose rules give the running UID; 0 if none of them does.
-	Identified(name types.NamespacedName, running types.UID, by Minor)
+	// Identified is called with the minor whose rules give the running UID; 0 if none of them does. It
+	// returns true if the pod gets the running UID although no rules give it.
+	Identified(name types.NamespacedName, running types.UID, by Minor) (adopt bool)
 }
 
 // NewDecoder returns a decoder for the node with the name, with the rules of the base.
@@ -92,7 +93,10 @@ func (d *Decoder) identify(t *text, m Minor, pod *api.Pod, json []byte, from ori
 	case pod.UID:
 		d.evidence.Identified(name, running, m)
 	default:
-		d.evidence.Identified(name, running, d.minorOf(t, running, m, json, from))
+		if d.evidence.Identified(name, running, d.minorOf(t, running, m, json, from)) {
+			pod.UID = running
+			pod.Annotations[configHashAnnotationKey] = string(running)
+		}
 	}
 }
 

@@ -30,8 +30,9 @@ func (r *runs) Decoded(name types.NamespacedName, _ types.UID) types.UID {
 	return ""
 }
 
-func (r *runs) Identified(_ types.NamespacedName, _ types.UID, by manifest.Minor) {
+func (r *runs) Identified(_ types.NamespacedName, _ types.UID, by manifest.Minor) bool {
 	r.once.Do(func() { r.decoder.Use(by) })
+	return false
 }
 
 // uids returns the UIDs of pods by the rules of a minor.

@@ -49,7 +49,9 @@ var ops = []v1alpha1.Op{
 
 // world is a node.
 type world struct {
-	dir     string
+	dir string
+	// path is the path of the manifests of podconfigd.
+	path    string
 	runtime *components.Runtime
 	kubelet *components.Kubelet
 	cmd     *exec.Cmd
@@ -62,12 +64,14 @@ type world struct {
 	ended chan struct{}
 }
 
-// TestUpgrades upgrades the kubelet and rolls it back, while podconfigd runs and while it is down.
-func TestUpgrades(t *testing.T) {
+// newWorld returns a node with the manifests and a runtime.
+func newWorld(t *testing.T) *world {
+	t.Helper()
 	if testing.Short() || os.Geteuid() != 0 {
 		t.Skip("runs kubelets, which takes root")
 	}
 	w := &world{dir: testutil.ShortDir(t), runtime: components.StartRuntime(t, components.Containerd)}
+	w.path = w.manifests()
 	if err := os.Mkdir(w.manifests(), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -77,6 +81,34 @@ func TestUpgrades(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	return w
+}
+
+// TestAnotherPath gives podconfigd another path of the manifests, so that no rules give the UIDs of the kubelet.
+// It takes them from the sandboxes, and says so.
+func TestAnotherPath(t *testing.T) {
+	w := newWorld(t)
+	w.path = filepath.Join(w.dir, "link")
+	if err := os.Symlink(w.manifests(), w.path); err != nil {
+		t.Fatal(err)
+	}
+	first, _, _ := strings.Cut(*kubelets, ",")
+	w.kubelet = components.StartKubeletVersion(t, w.runtime, first, "node1", w.manifests())
+	theirs := w.settled(t)
+	w.start(t)
+	testutil.Eventually(t, func() error { return w.sameUIDs(t, theirs) })
+	status, err := w.client.Status(t.Context())
+	if err != nil || status.Kubelet.OtherUIDs != len(pods)-1 || status.Kubelet.Detail == "" {
+		t.Errorf("%+v, %v", status.Kubelet, err)
+	}
+	w.lookups(t, theirs)
+	w.noOrphans(t)
+	w.end(t)
+}
+
+// TestUpgrades upgrades the kubelet and rolls it back, while podconfigd runs and while it is down.
+func TestUpgrades(t *testing.T) {
+	w := newWorld(t)
 	first, others, _ := strings.Cut(*kubelets, ",")
 	w.kubelet = components.StartKubeletVersion(t, w.runtime, first, "node1", w.manifests())
 	w.settled(t)
@@ -104,7 +136,7 @@ func (w *world) manifests() string { return filepath.Join(w.dir, "manifests") }
 func (w *world) start(t *testing.T) {
 	t.Helper()
 	socket := filepath.Join(w.dir, "s")
-	w.cmd = exec.Command(testutil.MustProgram(t, ".", "./cmd/podconfigd"), "--pod-manifest-path", w.manifests(), "--hostname-override", "node1",
+	w.cmd = exec.Command(testutil.MustProgram(t, ".", "./cmd/podconfigd"), "--pod-manifest-path", w.path, "--hostname-override", "node1",
 		"--socket", socket, "--container-runtime-endpoint", "unix://"+w.runtime.Socket, "--node-ip", "192.0.2.7", "--state-dir", filepath.Join(w.dir, "state"),
 		"--kubelet-presence", "present")
 	log := &testutil.Buffer{}
@@ -225,6 +257,12 @@ func (w *world) check(t *testing.T, minor, when string) {
 	testutil.Eventually(t, func() error { return w.same(t, theirs) })
 	t.Logf("kubelet %s, %s: found after %v, all the same after %v", minor, when, found.Round(time.Millisecond), time.Since(w.began).Round(time.Millisecond))
 	w.lookups(t, theirs)
+	w.noOrphans(t)
+}
+
+// noOrphans shows what a subscriber saw. HOUSEKEEPING names nothing.
+func (w *world) noOrphans(t *testing.T) {
+	t.Helper()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	t.Logf("a subscriber saw:\n%s", strings.Join(w.lines, "\n"))
@@ -237,6 +275,19 @@ func (w *world) check(t *testing.T, minor, when string) {
 
 // same compares the UIDs, the phases and the status of the daemon.
 func (w *world) same(t *testing.T, theirs map[string]*v1.Pod) error {
+	t.Helper()
+	if err := w.sameUIDs(t, theirs); err != nil {
+		return err
+	}
+	status, err := w.client.Status(t.Context())
+	if err == nil && (status.Kubelet.OtherUIDs != 0 || status.Kubelet.Detail != "") {
+		err = fmt.Errorf("%+v", status.Kubelet)
+	}
+	return err
+}
+
+// sameUIDs compares the UIDs and the phases.
+func (w *world) sameUIDs(t *testing.T, theirs map[string]*v1.Pod) error {
 	t.Helper()
 	list, err := w.client.Pods(t.Context())
 	if err != nil {
@@ -257,11 +308,7 @@ func (w *world) same(t *testing.T, theirs map[string]*v1.Pod) error {
 	if len(list.Items) != len(theirs) {
 		return fmt.Errorf("%d pods, the kubelet has %d", len(list.Items), len(theirs))
 	}
-	status, err := w.client.Status(t.Context())
-	if err == nil && (status.Kubelet.OtherUIDs != 0 || status.Kubelet.Detail != "") {
-		err = fmt.Errorf("%+v", status.Kubelet)
-	}
-	return err
+	return nil
 }
 
 // lookups looks each container up in each way, as agents do.
