@@ -35,6 +35,7 @@ type world struct {
 }
 
 func newWorld(t *testing.T) *world {
+	t.Helper()
 	w := &world{t: t, clock: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
 	w.opts = Options{
 		BootID: "boot", Presence: PresenceNo,

@@ -62,7 +62,7 @@ func (f *Finder) probe(ctx context.Context) {
 	answered := false
 	if request, err := http.NewRequestWithContext(ctx, http.MethodGet, f.opts.HealthzURL, http.NoBody); err == nil && f.opts.HealthzURL != "" {
 		if response, err := probes.Do(request); err == nil {
-			response.Body.Close()
+			_ = response.Body.Close() // nothing is read
 			answered = true
 		}
 	}

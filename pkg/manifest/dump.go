@@ -29,7 +29,6 @@ type dumper struct {
 	structs map[string][]schemaField
 	// printers are those of the types that were needed so far.
 	printers map[reflect.Type]printer
-	pod      printer
 }
 
 // schemaField is a field of a struct, with its type and kind as Go prints them.
@@ -136,15 +135,15 @@ var podSpec = reflect.TypeFor[api.PodSpec]()
 func (d *dumper) fieldPrinter(t reflect.Type, field schemaField) printer {
 	head := field.name + ":(" + field.typeName + ")"
 	if found, ok := ownField(t, field.name); ok {
-		print := d.fieldValue(found.Type, field)
+		show := d.fieldValue(found.Type, field)
 		return func(text []byte, value reflect.Value, s *dumping) []byte {
-			return print(append(text, head...), value.Field(found.Index[0]), s)
+			return show(append(text, head...), value.Field(found.Index[0]), s)
 		}
 	}
 	if found, ok := ownField(podSpec, field.name); ok && t == reflect.TypeFor[api.PodSecurityContext]() {
-		print := d.fieldValue(found.Type, field)
+		show := d.fieldValue(found.Type, field)
 		return func(text []byte, _ reflect.Value, s *dumping) []byte {
-			return print(append(text, head...), reflect.ValueOf(&s.pod.Spec).Elem().Field(found.Index[0]), s)
+			return show(append(text, head...), reflect.ValueOf(&s.pod.Spec).Elem().Field(found.Index[0]), s)
 		}
 	}
 	// The base no longer has the field, so no manifest that is decoded sets it.
@@ -169,12 +168,12 @@ func (d *dumper) fieldValue(t reflect.Type, field schemaField) printer {
 	if t.Kind() != reflect.Pointer || strings.HasPrefix(field.kind, "ptr ") {
 		return d.printer(t)
 	}
-	print, zero := d.printer(t.Elem()), zeroText(field)
+	show, zero := d.printer(t.Elem()), zeroText(field)
 	return func(text []byte, value reflect.Value, s *dumping) []byte {
 		if value.IsNil() {
 			return append(text, zero...)
 		}
-		return print(text, value.Elem(), s)
+		return show(text, value.Elem(), s)
 	}
 }
 
@@ -196,7 +195,7 @@ func zeroText(field schemaField) string {
 	panic(fmt.Sprintf("the schema has a field %s of the kind %s, which the types of %s lack", field.name, field.kind, Base))
 }
 
-func printPointer(print printer) printer {
+func printPointer(show printer) printer {
 	return func(text []byte, value reflect.Value, s *dumping) []byte {
 		s.pointer()
 		if value.IsNil() {
@@ -208,13 +207,13 @@ func printPointer(print printer) printer {
 			}
 			s.location = s.depth
 		}
-		return print(text, value.Elem(), s)
+		return show(text, value.Elem(), s)
 	}
 }
 
 var location = reflect.TypeFor[*time.Location]()
 
-func printSlice(print printer) printer {
+func printSlice(show printer) printer {
 	return func(text []byte, value reflect.Value, s *dumping) []byte {
 		if value.IsNil() {
 			return append(text, nilText...)
@@ -225,7 +224,7 @@ func printSlice(print printer) printer {
 			if i > 0 {
 				text = append(text, ' ')
 			}
-			text = print(text, value.Index(i), s)
+			text = show(text, value.Index(i), s)
 		}
 		s.depth--
 		return append(text, ']')
@@ -233,7 +232,7 @@ func printSlice(print printer) printer {
 }
 
 // printMap prints a map whose keys are strings, in their order.
-func printMap(print printer) printer {
+func printMap(show printer) printer {
 	return func(text []byte, value reflect.Value, s *dumping) []byte {
 		if value.IsNil() {
 			return append(text, nilText...)
@@ -247,7 +246,7 @@ func printMap(print printer) printer {
 				text = append(text, ' ')
 			}
 			text = append(append(text, key.String()...), ':')
-			text = print(text, value.MapIndex(key), s)
+			text = show(text, value.MapIndex(key), s)
 		}
 		s.depth--
 		return append(text, ']')

@@ -10,10 +10,10 @@ import (
 type Minor int
 
 const (
-	// Oldest and Base are the first and the last minor whose rules are known. Base is that of
-	// k8s.io/kubernetes in go.mod.
+	// Oldest is the first minor whose rules are known.
 	Oldest Minor = 33
-	Base   Minor = 37
+	// Base is the last one: that of k8s.io/kubernetes in go.mod.
+	Base Minor = 37
 )
 
 // Minors returns all minors whose rules are known, the oldest first.

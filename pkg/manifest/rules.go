@@ -62,7 +62,7 @@ func (m Minor) ignores(err *field.Error) bool {
 	if m > 35 || !strings.HasPrefix(err.Field, "spec.hostAliases[") {
 		return false
 	}
-	ip, _ := err.BadValue.(string) //nolint:errcheck // it is one
+	ip, _ := err.BadValue.(string)
 	return netutils.ParseIPSloppy(ip) != nil
 }
 

@@ -41,7 +41,6 @@ func (s *Server) newGRPC(ctx context.Context, podsAPIOnly bool, first ...grpc.St
 		grpc.ForceServerCodecV2(sharedCodec{encoding.GetCodecV2("proto")}),
 		grpc.WriteBufferSize(grpcWriteBuffer),
 		grpc.ReadBufferSize(grpcReadBuffer),
-		grpc.SharedWriteBuffer(true), // an idle connection needs no buffer
 		grpc.MaxHeaderListSize(maxHeader),
 		grpc.MaxRecvMsgSize(maxHeader), // as for a query over HTTP
 		grpc.MaxConcurrentStreams(uint32(each)),

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -30,7 +29,7 @@ type object = map[string]any
 func Corpus(seed uint64, n int) (all []Manifest) {
 	add := func(kind string, data []byte) {
 		m := Manifest{ID: fmt.Sprintf("%s-%d", kind, len(all)), Data: data}
-		if m.File = filepath.Join("/etc/kubernetes/manifests", m.ID+".yaml"); strings.HasPrefix(kind, "url") {
+		if m.File = "/etc/kubernetes/manifests/" + m.ID + ".yaml"; strings.HasPrefix(kind, "url") {
 			m.File, m.URL = "", "https://example.com/pods/"+m.ID
 		}
 		all = append(all, m)
@@ -75,7 +74,7 @@ type fragment string
 func build(fragments ...fragment) object {
 	pod := parse(`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p"},"spec":{"containers":[{"name":"c","image":"i"}]}}`)
 	for _, f := range fragments {
-		pod, _ = merge(pod, parse(f)).(object) //nolint:errcheck // objects give an object
+		pod, _ = merge(pod, parse(f)).(object)
 	}
 	return pod
 }
@@ -106,7 +105,7 @@ func merge(into, from any) any {
 			return from
 		}
 		a, isObject := into[0].(object)
-		b, _ := from[0].(object) //nolint:errcheck // nil if it is not one
+		b, _ := from[0].(object)
 		if isObject && (b["name"] == nil || b["name"] == a["name"]) {
 			into[0] = merge(a, b)
 			return append(into, from[1:]...)

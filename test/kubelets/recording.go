@@ -38,7 +38,8 @@ func ReadRecording(path string) (r Recording, err error) {
 	if err != nil {
 		return r, err
 	}
-	return r, json.NewDecoder(packed).Decode(&r)
+	err = json.NewDecoder(packed).Decode(&r)
+	return r, err
 }
 
 // Write writes the recording.
