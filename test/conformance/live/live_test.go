@@ -29,7 +29,7 @@ import (
 var pods = map[string]string{
 	"plain": `metadata: {name: plain}
 spec: {hostNetwork: true, terminationGracePeriodSeconds: 0, containers: [{name: c, image: IMAGE}]}`,
-	"labelled": `metadata: {name: labelled, labels: {app: x}, annotations: {a: b}}
+	"labeled": `metadata: {name: labeled, labels: {app: x}, annotations: {a: b}}
 spec: {hostNetwork: true, terminationGracePeriodSeconds: 0, containers: [{name: c, image: IMAGE}, {name: d, image: IMAGE}]}`,
 	"mounted": `metadata: {name: mounted, namespace: kube-system}
 spec: {hostNetwork: true, hostPID: true, terminationGracePeriodSeconds: 0, volumes: [{name: v, emptyDir: {}}], containers: [{name: c, image: IMAGE, volumeMounts: [{name: v, mountPath: /v}]}]}`,
@@ -51,7 +51,9 @@ var ops = []v1alpha1.Op{
 type world struct {
 	dir string
 	// path is the path of the manifests of podconfigd.
-	path    string
+	path string
+	// flags are further flags of podconfigd.
+	flags   []string
 	runtime *components.Runtime
 	kubelet *components.Kubelet
 	cmd     *exec.Cmd
@@ -107,10 +109,20 @@ func TestAnotherPath(t *testing.T) {
 }
 
 // TestUpgrades upgrades the kubelet and rolls it back, while podconfigd runs and while it is down.
-func TestUpgrades(t *testing.T) {
+func TestUpgrades(t *testing.T) { newWorld(t).upgrade(t) }
+
+// TestUpgradesWithAnAPIServer does the same with an apiserver, which has the Node and mirror pods.
+func TestUpgradesWithAnAPIServer(t *testing.T) {
 	w := newWorld(t)
+	cluster := components.Start(t)
+	w.flags = []string{"--kubeconfig", cluster.TokenKubeconfig(t, filepath.Join(w.dir, "podconfigd.conf"), components.User)}
+	w.upgrade(t, "--kubeconfig="+cluster.Kubeconfig(t, filepath.Join(w.dir, "kubelet.conf"), "system:node:node1", "system:masters"))
+}
+
+func (w *world) upgrade(t *testing.T, flags ...string) {
+	t.Helper()
 	first, others, _ := strings.Cut(*kubelets, ",")
-	w.kubelet = components.StartKubeletVersion(t, w.runtime, first, "node1", w.manifests())
+	w.kubelet = components.StartKubeletVersion(t, w.runtime, first, "node1", w.manifests(), flags...)
 	w.settled(t)
 	w.start(t)
 	w.check(t, first, "at the start")
@@ -136,9 +148,9 @@ func (w *world) manifests() string { return filepath.Join(w.dir, "manifests") }
 func (w *world) start(t *testing.T) {
 	t.Helper()
 	socket := filepath.Join(w.dir, "s")
-	w.cmd = exec.Command(testutil.MustProgram(t, ".", "./cmd/podconfigd"), "--pod-manifest-path", w.path, "--hostname-override", "node1",
+	w.cmd = exec.Command(testutil.MustProgram(t, ".", "./cmd/podconfigd"), append(slices.Clone(w.flags), "--pod-manifest-path", w.path, "--hostname-override", "node1",
 		"--socket", socket, "--container-runtime-endpoint", "unix://"+w.runtime.Socket, "--node-ip", "192.0.2.7", "--state-dir", filepath.Join(w.dir, "state"),
-		"--kubelet-presence", "present")
+		"--kubelet-presence", "present")...)
 	log := &testutil.Buffer{}
 	w.cmd.Stderr = log
 	if err := w.cmd.Start(); err != nil {
@@ -163,7 +175,7 @@ func (w *world) start(t *testing.T) {
 // subscribe notes what a subscriber sees.
 func (w *world) subscribe(ctx context.Context) {
 	defer close(w.ended)
-	for u, err := range w.client.Updates(ctx, client.Options{Ops: ops}) {
+	for u, err := range w.client.Updates(ctx, client.Options{Ops: ops, NoMirrorPods: true}) {
 		if err != nil {
 			continue // until the socket is there
 		}
@@ -247,7 +259,7 @@ func (w *world) check(t *testing.T, minor, when string) {
 		if err != nil {
 			return err
 		}
-		if k := status.Kubelet; k == nil || k.Version != minor || k.Source != "sandboxes" {
+		if k := status.Kubelet; k == nil || k.Rules != minor || k.Source != "sandboxes" {
 			return fmt.Errorf("podconfigd found %+v, want %s", k, minor)
 		}
 		found = time.Since(w.began)
@@ -293,6 +305,7 @@ func (w *world) sameUIDs(t *testing.T, theirs map[string]*v1.Pod) error {
 	if err != nil {
 		return err
 	}
+	list.Items = slices.DeleteFunc(list.Items, func(pod v1.Pod) bool { return pod.Annotations[v1.MirrorPodAnnotationKey] != "" })
 	for i := range list.Items {
 		pod := &list.Items[i]
 		other := theirs[pod.Name]
@@ -323,6 +336,9 @@ func (w *world) lookups(t *testing.T, theirs map[string]*v1.Pod) {
 	var took []time.Duration
 	for _, c := range list.GetContainers() {
 		name := c.GetLabels()["io.kubernetes.pod.name"]
+		if pod := theirs[name]; pod == nil || c.GetLabels()["io.kubernetes.pod.uid"] != string(pod.UID) {
+			continue // it ends
+		}
 		pid := w.runtime.PID(t, c.GetId())
 		cgroup, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
 		if err != nil {
