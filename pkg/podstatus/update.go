@@ -126,8 +126,8 @@ func terminate(statuses []v1.ContainerStatus) {
 //
 // kubelet: pkg/kubelet/status/status_manager.go hasPodInitialized.
 func (g *generator) hasPodInitialized(status *v1.PodStatus) bool {
-	count := len(g.pod.Spec.InitContainers)
-	if count == 0 {
+	spec, statuses := g.pod.Spec.InitContainers, status.InitContainerStatuses
+	if len(spec) == 0 {
 		return true
 	}
 	for i := range status.ContainerStatuses {
@@ -135,9 +135,14 @@ func (g *generator) hasPodInitialized(status *v1.PodStatus) bool {
 			return true
 		}
 	}
-	last := &status.InitContainerStatuses[count-1]
-	if isRestartableInitContainer(&g.pod.Spec.InitContainers[count-1]) {
-		return last.State.Running != nil && *last.Started
+	// A status that came with the pod can have more or fewer containers than the pod.
+	i := len(statuses) - 1
+	if i < 0 || i >= len(spec) || spec[i].Name != statuses[i].Name {
+		return false
+	}
+	last := &statuses[i]
+	if isRestartableInitContainer(&spec[i]) {
+		return last.State.Running != nil && last.Started != nil && *last.Started
 	}
 	for _, terminated := range []*v1.ContainerStateTerminated{last.LastTerminationState.Terminated, last.State.Terminated} {
 		if terminated != nil && terminated.ExitCode == 0 {

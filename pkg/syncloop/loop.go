@@ -182,7 +182,7 @@ func (l *Loop) dispatch(ctx context.Context, u config.PodUpdate) {
 		v.Info("SyncLoop "+u.Op.String(), "source", u.Source, "pods", klog.KObjSlice(u.Pods))
 	}
 	if u.Op.IsConfig() {
-		u = l.take(u)
+		u = l.take(ctx, u)
 		l.incomplete = u.More
 		defer l.reconcile(ctx)
 	}

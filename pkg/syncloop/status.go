@@ -2,6 +2,8 @@ package syncloop
 
 import (
 	"context"
+	"fmt"
+	"runtime/debug"
 	"slices"
 	"time"
 
@@ -45,10 +47,14 @@ type statuses struct {
 	waiting map[types.UID]bool
 	// listed is true after the first list of the runtime.
 	listed bool
+	// generate is podstatus.Generate.
+	generate func(podstatus.Input) *v1.PodStatus
 }
 
 func newStatuses(opts StatusOptions) statuses {
-	s := statuses{StatusOptions: opts, records: make(map[types.UID]*podstatus.Record), waiting: make(map[types.UID]bool)}
+	s := statuses{
+		StatusOptions: opts, records: make(map[types.UID]*podstatus.Record), waiting: make(map[types.UID]bool), generate: podstatus.Generate,
+	}
 	if s.NodeIPs == nil {
 		s.NodeIPs = func() []string { return nil }
 	}
@@ -98,7 +104,7 @@ func (s *statuses) covers(p *sourcePod) bool {
 // pointer as before.
 //
 // For a static pod, the status in its mirror pod counts if a kubelet wrote it.
-func (s *statuses) of(p *sourcePod, mirror *v1.Pod) *v1.PodStatus {
+func (s *statuses) of(ctx context.Context, p *sourcePod, mirror *v1.Pod) *v1.PodStatus {
 	if !s.covers(p) {
 		return nil
 	}
@@ -106,9 +112,10 @@ func (s *statuses) of(p *sourcePod, mirror *v1.Pod) *v1.PodStatus {
 	if record == nil && p.generated == nil && mirror == nil && !p.pod.Spec.HostNetwork {
 		return nil // nothing is known
 	}
-	status := podstatus.Generate(podstatus.Input{
-		Pod: p.pod, Record: record, Previous: p.generated, Node: s.node, Now: time.Now(),
-	})
+	status := s.tryGenerate(ctx, p, record)
+	if status == nil {
+		return nil
+	}
 	if p.generated != nil && equality.Semantic.DeepEqual(status, p.generated) {
 		status = p.generated // it is not kept twice
 	}
@@ -123,6 +130,25 @@ func (s *statuses) of(p *sourcePod, mirror *v1.Pod) *v1.PodStatus {
 		return p.status
 	}
 	return status
+}
+
+// tryGenerate computes the status of a pod. It returns nil if that panics: the pod, and what the runtime
+// reports about it, are not ours, and the other pods need the loop. The pod keeps its own status then.
+func (s *statuses) tryGenerate(ctx context.Context, p *sourcePod, record *podstatus.Record) (status *v1.PodStatus) {
+	defer func() {
+		why := recover()
+		if why == nil {
+			p.panicked = false
+			return
+		}
+		if !p.panicked {
+			klog.FromContext(ctx).Error(fmt.Errorf("panic: %v", why), "The status of the pod can't be computed. Please report this",
+				"source", p.source, "pod", klog.KObj(p.pod), "stack", string(debug.Stack()))
+		}
+		p.panicked = true
+		p.generated = nil // if it is the cause, the next status can be computed
+	}()
+	return s.generate(podstatus.Input{Pod: p.pod, Record: record, Previous: p.generated, Node: s.node, Now: time.Now()})
 }
 
 // written reports whether a kubelet wrote the status of a pod in the apiserver. Each status
@@ -142,13 +168,13 @@ func mirrors(mirror, static *v1.Pod) bool {
 
 // withStatuses returns the update with the statuses of its pods, which the pod manager has
 // already.
-func (l *Loop) withStatuses(u config.PodUpdate) config.PodUpdate {
+func (l *Loop) withStatuses(ctx context.Context, u config.PodUpdate) config.PodUpdate {
 	for i, pod := range u.Pods {
 		p := l.pods.of(u.Source, pod.UID)
 		if p == nil || p.pod != pod {
 			continue // the source has the UID twice
 		}
-		if p.status = l.statuses.of(p, l.pods.mirror(pod)); p.status == nil {
+		if p.status = l.statuses.of(ctx, p, l.pods.mirror(pod)); p.status == nil {
 			continue
 		}
 		if u.Statuses == nil {
@@ -161,7 +187,7 @@ func (l *Loop) withStatuses(u config.PodUpdate) config.PodUpdate {
 
 // take prepares an update of the config: it records the pods, requests their state in the
 // runtime, and adds their statuses.
-func (l *Loop) take(u config.PodUpdate) config.PodUpdate {
+func (l *Loop) take(ctx context.Context, u config.PodUpdate) config.PodUpdate {
 	mirrored := l.pods.take(u)
 	l.showMirrorPods(u)
 	if !l.statuses.enabled() {
@@ -175,7 +201,7 @@ func (l *Loop) take(u config.PodUpdate) config.PodUpdate {
 		}
 	}
 	if u.Op != config.REMOVE {
-		u = l.withStatuses(u)
+		u = l.withStatuses(ctx, u)
 	}
 	for _, uid := range mirrored {
 		l.statuses.waiting[uid] = true
@@ -236,7 +262,7 @@ func (l *Loop) reconcile(ctx context.Context) {
 	slices.Sort(waiting)
 	for _, uid := range waiting {
 		for _, p := range l.pods.all(uid) {
-			status := l.statuses.of(p, l.pods.mirror(p.pod))
+			status := l.statuses.of(ctx, p, l.pods.mirror(p.pod))
 			if status == p.status {
 				continue
 			}

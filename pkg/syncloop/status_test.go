@@ -39,6 +39,8 @@ type statusHarness struct {
 	*harness
 	readings *readings
 	ips      []string
+	// prepare is called before the loop runs.
+	prepare func(*Loop)
 }
 
 // shown is a handler that records the status of each pod that it gets: its phase, the node's
@@ -90,6 +92,9 @@ func runStatus(t *testing.T, change func(*Options, *statusHarness)) *statusHarne
 		change(&opts, h)
 	}
 	h.loop = New(opts)
+	if h.prepare != nil {
+		h.prepare(h.loop)
+	}
 	ctx, cancel := context.WithCancel(t.Context())
 	h.cancel = cancel
 	go func() { h.done <- h.loop.Run(ctx, h.updates) }()
@@ -171,6 +176,31 @@ func TestStatusIsReconciled(t *testing.T) {
 		if n := len(h.loop.statuses.records); n > 0 {
 			t.Errorf("%d records are kept", n)
 		}
+		h.stop(t)
+	})
+}
+
+// A pod whose status can't be computed keeps its own, and the others have theirs.
+func TestStatusPanics(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := runStatus(t, func(_ *Options, h *statusHarness) {
+			h.prepare = func(l *Loop) {
+				l.statuses.generate = func(in podstatus.Input) *v1.PodStatus {
+					if in.Pod.Name == "bad" && len(in.Record.Containers) > 0 && in.Record.Containers[0].Id == "2" {
+						panic("a fault")
+					}
+					return podstatus.Generate(in)
+				}
+			}
+		})
+		h.update(config.PodUpdate{Op: config.ADD, Source: "file", Pods: []*v1.Pod{static("bad"), static("good")}})
+		h.running("bad", "1")
+		h.running("bad", "2")
+		h.running("good", "2")
+		h.running("bad", "3")
+		h.expect(t, "ADD bad:Pending good:Pending",
+			"RECONCILE status bad:Running on 192.0.2.1 containerd://1", "RECONCILE status bad:Pending",
+			"RECONCILE status good:Running on 192.0.2.1 containerd://2", "RECONCILE status bad:Running on 192.0.2.1 containerd://3")
 		h.stop(t)
 	})
 }
