@@ -5,13 +5,16 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
+	"runtime/debug"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
 	api "k8s.io/kubernetes/pkg/apis/core"
 	"k8s.io/kubernetes/pkg/apis/core/helper"
@@ -64,6 +67,11 @@ func (d *Decoder) DecodeFile(path string, data []byte) (pod *v1.Pod, warnings []
 		return nil, nil, refuse(ReasonEmpty, "the file is empty")
 	}
 	t := newText(path, data)
+	defer func() {
+		if refused := t.panicked(recover()); refused != nil {
+			pod, err = nil, refused
+		}
+	}()
 	json, duplicates, err := t.toJSON() // JSON is YAML too
 	if err != nil {
 		return nil, nil, err
@@ -80,6 +88,17 @@ func (d *Decoder) DecodeFile(path string, data []byte) (pod *v1.Pod, warnings []
 		})
 	}
 	return pod, found.Bounded(), err
+}
+
+// panicked returns the error for a manifest that makes the decoder or a rule panic, or nil. Otherwise the
+// manifest would end the daemon at each start.
+func (t *text) panicked(why any) error {
+	if why == nil {
+		return nil
+	}
+	klog.Background().Error(fmt.Errorf("panic: %v", why), "The manifest can't be decoded. Please report this",
+		"file", t.File, "field", t.Prefix, "stack", string(debug.Stack()))
+	return t.refuse(ReasonInvalid, t.At("", "podconfigd has a fault that this manifest meets (panic: %v): please report it", why))
 }
 
 // decodePod only decodes and applies defaults.
@@ -122,6 +141,7 @@ func (d *Decoder) finish(t *text, internal *api.Pod, json []byte, from origin, f
 	if !own {
 		d.identify(t, m, internal, json, from)
 	}
+	t.dropStatus(internal, found)
 	if err := t.validate(m, internal, json, from.isItem); err != nil {
 		return nil, err
 	}
@@ -163,7 +183,7 @@ func (d *Decoder) uid(m Minor, pod *api.Pod, from origin) types.UID {
 }
 
 // applyDefaults adds the properties of a static pod: UID, name, namespace, node, hash
-// annotation, phase and, if it is from a file, a toleration.
+// annotation and, if it is from a file, a toleration.
 func (d *Decoder) applyDefaults(m Minor, pod *api.Pod, from origin) {
 	if pod.UID == "" {
 		pod.UID = d.uid(m, pod, from)
@@ -184,5 +204,15 @@ func (d *Decoder) applyDefaults(m Minor, pod *api.Pod, from origin) {
 			Effect:   api.TaintEffectNoExecute,
 		})
 	}
-	pod.Status.Phase = api.PodPending
+}
+
+// dropStatus makes the status that of a pod which nothing has started. The kubelet keeps the status of a
+// manifest until it has computed its own. So it is part of the UID, and nothing else should believe it.
+func (t *text) dropStatus(pod *api.Pod, found *located.Findings) {
+	status := pod.Status
+	status.Phase = ""
+	if !equality.Semantic.DeepEqual(status, api.PodStatus{}) {
+		found.Add(func() Fault { return t.At("status", "ignored: podconfigd and the kubelet find out the status") })
+	}
+	pod.Status = api.PodStatus{Phase: api.PodPending}
 }

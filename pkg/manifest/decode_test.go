@@ -113,7 +113,7 @@ func TestRefusals(t *testing.T) {
 		{"a comment", "# nothing\n", ReasonNotAPod, "not a Kubernetes object: expected apiVersion v1, kind Pod"},
 		{"broken YAML", "kind: [", ReasonNotYAML, "web.yaml:1: neither YAML nor JSON: did not find expected node content"},
 		{"binary", "\x00\x01\xff", ReasonNotYAML, "control characters"},
-		{"alias bomb", aliasBomb(), ReasonNotYAML, "excessive aliasing"},
+		{"alias bomb", aliasBomb(), ReasonTooLarge, "10 MiB or more with its aliases expanded"},
 		{"a list", "[1, 2]", ReasonNotAPod, "not a Kubernetes object: expected apiVersion v1, kind Pod"},
 		{"a word", "pod", ReasonNotAPod, "not a Kubernetes object: expected apiVersion v1, kind Pod"},
 		{"no kind", "apiVersion: v1", ReasonNotAPod, "web.yaml:1: kind: Required value: expected Pod"},

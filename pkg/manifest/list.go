@@ -38,11 +38,16 @@ const maxItems = 50_000
 // must have items, which may be an empty list.
 //
 // kubelet: pkg/kubelet/config/common.go tryDecodeSinglePod, tryDecodePodList.
-func (d *Decoder) DecodeURL(url string, data []byte) (iter.Seq[Item], error) {
+func (d *Decoder) DecodeURL(url string, data []byte) (items iter.Seq[Item], err error) {
 	if len(bytes.TrimSpace(data)) == 0 {
 		return nil, refuse(ReasonEmpty, "the answer is empty: to remove all pods, serve a PodList with an empty list of items")
 	}
 	t := newText("", data)
+	defer func() {
+		if refused := t.panicked(recover()); refused != nil {
+			items, err = nil, refused
+		}
+	}()
 	raw, duplicates, err := t.toJSON()
 	if err != nil {
 		return nil, err
@@ -63,7 +68,9 @@ func (d *Decoder) DecodeURL(url string, data []byte) (iter.Seq[Item], error) {
 		}
 		return func(yield func(Item) bool) { yield(item) }, nil
 	}
-	if list.Items == nil {
+	if keys := keysLike(raw, "items"); len(keys) > 1 {
+		return nil, t.refuse(ReasonInvalid, t.At("items", "the list has the keys %s: with a decoder that ignores case, one of them hides the other", strings.Join(keys, " and ")))
+	} else if list.Items == nil || keys[0] != "items" {
 		return nil, t.refuse(ReasonInvalid, t.At("items", "Required value: for no pods, use an empty list"))
 	}
 	return func(yield func(Item) bool) {
@@ -100,25 +107,76 @@ func (r *rawItems) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
+// skipped is a value that is not kept.
+type skipped struct{}
+
+func (*skipped) UnmarshalJSON([]byte) error { return nil }
+
+// keysLike returns the keys of an object that differ from a name at most in case.
+func keysLike(object []byte, name string) (keys []string) {
+	decoder := json.NewDecoder(bytes.NewReader(object))
+	if token, err := decoder.Token(); err != nil || token != json.Delim('{') {
+		return nil
+	}
+	for decoder.More() {
+		token, err := decoder.Token()
+		if err != nil || decoder.Decode(new(skipped)) != nil {
+			return keys
+		}
+		if key, _ := token.(string); strings.EqualFold(key, name) {
+			keys = append(keys, key)
+		}
+	}
+	return keys
+}
+
+// typed returns the object as one of apiVersion v1 and kind Pod, and its own ones. All other keys stay,
+// also those that it has twice.
+func typed(object []byte) (pod []byte, own metav1.TypeMeta, ok bool) {
+	decoder := json.NewDecoder(bytes.NewReader(object))
+	if token, err := decoder.Token(); err != nil || token != json.Delim('{') {
+		return nil, own, false
+	}
+	pod = append(make([]byte, 0, len(object)+len(`"apiVersion":"v1","kind":"Pod"}`)+1), '{')
+	for decoder.More() {
+		from := decoder.InputOffset()
+		token, err := decoder.Token()
+		var value json.RawMessage
+		if err == nil {
+			err = decoder.Decode(&value)
+		}
+		if err != nil {
+			return nil, own, false
+		}
+		switch token {
+		case "apiVersion":
+			_ = json.Unmarshal(value, &own.APIVersion) // what is no text is ignored
+		case "kind":
+			_ = json.Unmarshal(value, &own.Kind)
+		default:
+			member := bytes.TrimLeft(object[from:decoder.InputOffset()], ", \t\r\n")
+			pod = append(append(pod, member...), ',')
+		}
+	}
+	return append(pod, `"apiVersion":"v1","kind":"Pod"}`...), own, true
+}
+
 // decodeListItem decodes an item of a PodList, which may have no kind.
 func (d *Decoder) decodeListItem(t *text, url string, raw json.RawMessage, duplicates located.Findings) Item {
-	var object map[string]json.RawMessage
-	if err := json.Unmarshal(raw, &object); err != nil || object == nil {
+	pod, own, ok := typed(raw)
+	if !ok {
 		return Item{Err: t.refuse(ReasonNotAPod, t.At("", "not a Kubernetes object: expected a v1 Pod"))}
 	}
-	var own metav1.TypeMeta
-	_ = json.Unmarshal(object["kind"], &own.Kind) // what is no text is ignored
-	_ = json.Unmarshal(object["apiVersion"], &own.APIVersion)
-	object["apiVersion"], object["kind"] = json.RawMessage(`"v1"`), json.RawMessage(`"Pod"`)
-	typed, err := json.Marshal(object)
-	if err != nil {
-		return Item{Err: t.refuse(ReasonInvalid, t.At("", "can't be decoded: %v", err))}
-	}
-	return d.decodeItem(t, origin{url: url, isItem: true, kind: own}, typed, duplicates)
+	return d.decodeItem(t, origin{url: url, isItem: true, kind: own}, pod, duplicates)
 }
 
 // decodeItem decodes the JSON of one pod.
 func (d *Decoder) decodeItem(t *text, from origin, raw []byte, duplicates located.Findings) (item Item) {
+	defer func() {
+		if refused := t.panicked(recover()); refused != nil {
+			item = Item{Err: refused}
+		}
+	}()
 	internal, found, err := t.decodePod(raw)
 	if err == nil {
 		item = Item{Namespace: cmp.Or(internal.Namespace, metav1.NamespaceDefault), Name: internal.Name}

@@ -29,6 +29,9 @@ func (t *text) item(i int) *text { return &text{t.Item(i)} }
 // the first. Its error has a text for each duplicate, so it is not used for a large
 // manifest.
 func (t *text) toJSON() (data []byte, duplicates located.Findings, err error) {
+	if err := t.checkAliases(); err != nil {
+		return nil, located.Findings{}, err
+	}
 	isJSON := utilyaml.IsJSONBuffer(t.Data) // the decoder finds its duplicates
 	large := len(t.Data) > located.MaxLength
 	if !isJSON && !large {

@@ -41,6 +41,7 @@ func canonical(pod json.RawMessage) string {
 	if o, ok := value.(object); ok {
 		delete(o, "kind") // that of an item of a list
 		delete(o, "apiVersion")
+		delete(o, "status") // podconfigd takes none from a manifest
 	}
 	data, err := json.Marshal(prune(value))
 	if err != nil {

@@ -21,6 +21,9 @@ const head = "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec:\n  container
 // lists are answers of a URL.
 var lists = []string{
 	`{"apiVersion":"v1","kind":"PodList","items":[]}`,
+	`{"apiVersion":"v1","kind":"PodList","items":[{"metadata":{"name":"p","labels":{"a":"b"}},"spec":{"containers":[{"name":"c","image":"i"}]},"metadata":{"namespace":"n"}}]}`,
+	`{"apiVersion":"v1","kind":"PodList","items":[{"kind":"Else","metadata":{"name":"p"},"Spec":{"hostNetwork":true},"spec":{"containers":[{"name":"c","image":"i"}],"Containers":[]},"kind":"Other"}]}`,
+	`{"apiVersion":"v1","Kind":"PodList","items":[{"metadata":{"name":"p"},"spec":{"containers":[{"name":"c","image":"i"}]}}]}`,
 	`{"apiVersion":"v1","kind":"PodList","items":[{"metadata":{"name":"p"},"spec":{"containers":[{"name":"c","image":"i"}]}}]}`,
 	`{"apiVersion":"v1","kind":"PodList","items":[{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p"},"spec":{"containers":[{"name":"c","image":"i"}]}}]}`,
 	`{"apiVersion":"v1","kind":"PodList","items":[{"kind":"Else","metadata":{"name":"p","uid":"u"},"spec":{"containers":[{"name":"c","image":"i"}]}}]}`,

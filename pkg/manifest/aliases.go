@@ -1,0 +1,75 @@
+package manifest
+
+import (
+	"bytes"
+	"regexp"
+
+	"go.yaml.in/yaml/v3"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+)
+
+// errAliasesTooLarge is the error for a manifest that is too large with its aliases expanded. An alias takes
+// two bytes, and what it stands for can have megabytes.
+var errAliasesTooLarge = refuse(ReasonTooLarge,
+	"10 MiB or more with its aliases expanded: a manifest must be smaller, so write an anchor's text in fewer places")
+
+// anchorToken and aliasToken match an anchor and an alias, and rarely something else.
+var (
+	anchorToken = regexp.MustCompile(`(?m)(?:^|[\s\[{,:])&[0-9A-Za-z_-]`)
+	aliasToken  = regexp.MustCompile(`(?m)(?:^|[\s\[{,:])\*[0-9A-Za-z_-]`)
+)
+
+// checkAliases returns an error if a YAML text has MaxLength bytes or more with all aliases expanded.
+func (t *text) checkAliases() error {
+	if !mayExpand(t.Data) || utilyaml.IsJSONBuffer(t.Data) {
+		return nil
+	}
+	var document yaml.Node
+	if err := yaml.Unmarshal(t.Data, &document); err != nil {
+		// The kubelet's parser is another version. It may read what this one does not.
+		if anchorToken.Match(t.Data) && aliasToken.Match(t.Data) {
+			return t.refuse(ReasonNotYAML, t.NotYAML(err))
+		}
+		return nil
+	}
+	if (&expansion{of: make(map[*yaml.Node]int)}).add(&document) >= MaxLength {
+		return errAliasesTooLarge
+	}
+	return nil
+}
+
+// mayExpand reports whether aliases could make the text too large. Each one at most doubles it.
+func mayExpand(data []byte) bool {
+	length := len(data)
+	if bytes.IndexByte(data, '&') < 0 {
+		return false
+	}
+	for rest := data; length < MaxLength; length *= 2 {
+		at := bytes.IndexByte(rest, '*')
+		if at < 0 {
+			return false
+		}
+		rest = rest[at+1:]
+	}
+	return true
+}
+
+// expansion counts the bytes of nodes with aliases expanded, up to MaxLength.
+type expansion struct {
+	of map[*yaml.Node]int // with an anchor; 0 while one is counted
+}
+
+func (e *expansion) add(n *yaml.Node) int {
+	if n.Kind == yaml.AliasNode {
+		// It stands before its anchor has ended only if the anchor contains it, which is refused later.
+		return e.of[n.Alias]
+	}
+	length := len(n.Value) + 1
+	for _, below := range n.Content {
+		length = min(length+e.add(below), MaxLength)
+	}
+	if n.Anchor != "" {
+		e.of[n] = length
+	}
+	return length
+}

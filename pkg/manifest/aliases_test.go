@@ -1,0 +1,67 @@
+package manifest
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+)
+
+// podWith returns a manifest whose container has these arguments.
+func podWith(args string) []byte {
+	return []byte("apiVersion: v1\nkind: Pod\nmetadata:\n  name: a\nspec:\n  containers:\n  - name: c\n    image: i\n    args: " + args + "\n")
+}
+
+func TestAliases(t *testing.T) {
+	text := strings.Repeat("x", 20<<10)
+	doubled := "\n    - &a0 [x, x]\n"
+	for i := range 40 {
+		doubled += fmt.Sprintf("    - &a%d [*a%d, *a%[2]d]\n", i+1, i)
+	}
+	for _, test := range []struct {
+		name, args string
+		reason     Reason // empty if the aliases are no fault
+	}{
+		{"one text, often", "[&a " + text + strings.Repeat(", *a", 3000) + "]", ReasonTooLarge},
+		{"one text, less often", "[&a " + text + strings.Repeat(", *a", 300) + "]", ""},
+		{"a list of aliases", "[&a " + text + ", &b [" + strings.Repeat("*a, ", 30) + "*a]" + strings.Repeat(", *b", 30) + "]", ReasonTooLarge},
+		{"bytes", "[&a !!binary " + text + strings.Repeat(", *a", 3000) + "]", ReasonTooLarge},
+		{"each twice the one before", doubled, ReasonTooLarge},
+		{"no alias", "[a && b *, '*a', " + strings.Repeat("'*', ", 30) + "&a x]", ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			data := podWith(test.args)
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			_, _, err := NewDecoder("node1").DecodeFile("/m/a.yaml", data)
+			runtime.ReadMemStats(&after)
+			refused, _ := errors.AsType[*Error](err)
+			switch {
+			case test.reason == "" && refused != nil && refused.Reason == ReasonTooLarge:
+				t.Errorf("refused: %v", err)
+			case test.reason != "" && (refused == nil || refused.Reason != test.reason || !strings.Contains(err.Error(), "with its aliases expanded")):
+				t.Errorf("got %v", err)
+			}
+			if used := after.TotalAlloc - before.TotalAlloc; test.reason != "" && used > 16<<20 {
+				t.Errorf("a manifest of %d bytes took %d bytes of memory", len(data), used)
+			}
+		})
+	}
+	if _, err := NewDecoder("node1").DecodeURL("http://x", podWith("[&a "+text+strings.Repeat(", *a", 3000)+"]")); !errors.Is(err, errAliasesTooLarge) {
+		t.Errorf("from a URL: %v", err)
+	}
+}
+
+// Aliases are counted by another version of the kubelet's parser. A manifest with aliases that it can't
+// read is refused.
+func TestAliasesThatCantBeCounted(t *testing.T) {
+	data := append(podWith("[&a x"+strings.Repeat(", *a", 300)+"]"), "  b: [\n"...)
+	err := newText("a.yaml", data).checkAliases()
+	if refused, _ := errors.AsType[*Error](err); refused == nil || refused.Reason != ReasonNotYAML || refused.Faults[0].Line == 0 {
+		t.Errorf("got %v", err)
+	}
+	if err := newText("a.yaml", []byte(strings.Repeat("a & b * [\n", 300))).checkAliases(); err != nil {
+		t.Errorf("without aliases: %v", err)
+	}
+}
