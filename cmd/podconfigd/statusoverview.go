@@ -155,7 +155,7 @@ func subscribersSection(s *v1alpha1.Status) *page {
 }
 
 func storedSeverity(s *v1alpha1.StateStatus) severity {
-	if s.Stored {
+	if s.Stored && s.LastError == "" {
 		return normal
 	}
 	return bad
@@ -177,7 +177,11 @@ func stored(s *v1alpha1.StateStatus) string {
 	if !s.Stored {
 		return fmt.Sprintf("no, for %s: %s", age(s.FailedSince), s.LastError)
 	}
-	return fmt.Sprintf("%s (%d files, %d KiB)", s.Dir, s.Segments, (s.Bytes+1023)/1024)
+	text := fmt.Sprintf("%s (%d files, %d KiB)", s.Dir, s.Segments, (s.Bytes+1023)/1024)
+	if s.LastError != "" {
+		text += ": " + s.LastError
+	}
+	return text
 }
 
 func sourceRow(source *v1alpha1.SourceStatus) []string {

@@ -39,6 +39,8 @@ func Problems(status *v1alpha1.Status) (problems []string) {
 	}
 	if status.State != nil && !status.State.Stored {
 		problems = append(problems, "updates are not stored")
+	} else if status.State != nil && status.State.LastError != "" {
+		problems = append(problems, "a pod is not stored")
 	}
 	if status.Runtime != nil && !status.Runtime.Healthy {
 		problems = append(problems, "container runtime unhealthy")

@@ -32,6 +32,15 @@ func written(t *testing.T, sets int) (*memFS, *model, map[int64]map[podKey]Pod) 
 	return killed, m, shown
 }
 
+// withState appends the end of a snapshot.
+func withState(data []byte, sources map[string]Source) []byte {
+	data, err := appendState(data, sources)
+	if err != nil {
+		panic(err)
+	}
+	return data
+}
+
 func segmentsOf(fs *memFS) []string {
 	var names []string
 	for name := range fs.files {
@@ -125,15 +134,15 @@ func TestWhatIsSetAside(t *testing.T) {
 			return reseal(data)
 		}},
 		{"another node", "othernode", func(*memFS) []byte {
-			return appendState(encodeHeader(&header{Instance: "i", Node: "other"}), nil)
+			return withState(encodeHeader(&header{Instance: "i", Node: "other"}), nil)
 		}},
 		{"damaged header", "damaged", func(*memFS) []byte {
-			data := appendState(encodeHeader(&header{Instance: "i", Node: "node"}), nil)
+			data := withState(encodeHeader(&header{Instance: "i", Node: "node"}), nil)
 			data[preambleBytes+frameHead+3]++
 			return data
 		}},
 		{"damaged snapshot", "damaged", func(*memFS) []byte {
-			data := appendState(encodeHeader(&header{Instance: "i", Node: "node"}), map[string]Source{"file": {Name: "file"}})
+			data := withState(encodeHeader(&header{Instance: "i", Node: "node"}), map[string]Source{"file": {Name: "file"}})
 			data[len(data)-1]++
 			return data
 		}},
@@ -222,7 +231,7 @@ func TestADirectoryThatCantBeUsed(t *testing.T) {
 // Recovery takes any bytes.
 func FuzzRecovery(f *testing.F) {
 	m := newModel(1, &Recovered{})
-	data := appendState(encodeHeader(&header{Instance: "i", Node: "node", BootID: "boot-1"}), map[string]Source{"file": {Name: "file", Seen: true}})
+	data := withState(encodeHeader(&header{Instance: "i", Node: "node", BootID: "boot-1"}), map[string]Source{"file": {Name: "file", Seen: true}})
 	for range 4 {
 		frames, err := encodeSet(m.set())
 		if err != nil {
@@ -266,7 +275,7 @@ func resealFrames(data []byte) []byte {
 		if length == 0 || end > len(data) {
 			break
 		}
-		endFrame(data[:end], at)
+		_ = endFrame(data[:end], at)
 		at = end
 	}
 	return data

@@ -192,6 +192,8 @@ func decodePod(message []byte, source string) (Pod, error) {
 			p.Object.Name = f.text()
 		case podUID:
 			p.Object.UID = types.UID(f.text())
+		case podTooLarge:
+			p.TooLarge = f.value != 0
 		case podStatus:
 			p.Status = new(v1.PodStatus)
 			if err := p.Status.Unmarshal(f.bytes); err != nil {

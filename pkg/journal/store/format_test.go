@@ -49,7 +49,7 @@ func goldenFiles(t *testing.T) map[string][]byte {
 			Pods: []Pod{{Source: "api", Revision: 1007, Object: pod("web", "web:1"), Status: &v1.PodStatus{Phase: v1.PodFailed, PodIP: "10.0.0.7"}}},
 		}}},
 	}
-	first := appendState(encodeHeader(&header{Instance: "instance-1", Node: "node", BootID: "boot-1", Created: now, Base: 1000, Ceiling: 5000}), nil)
+	first := withState(encodeHeader(&header{Instance: "instance-1", Node: "node", BootID: "boot-1", Created: now, Base: 1000, Ceiling: 5000}), nil)
 	at := newState()
 	for _, set := range sets[:2] {
 		first = append(first, encoded(t, set)...)
@@ -66,8 +66,10 @@ func goldenFiles(t *testing.T) map[string][]byte {
 			t.Fatal(err)
 		}
 	}
-	endFrame(second, begin)
-	second = slices.Concat(appendState(second, at.sources), takeover(), encoded(t, sets[2]), encoded(t, sets[3]), encoded(t, sets[4]))
+	if err := endFrame(second, begin); err != nil {
+		t.Fatal(err)
+	}
+	second = slices.Concat(withState(second, at.sources), takeover(), encoded(t, sets[2]), encoded(t, sets[3]), encoded(t, sets[4]))
 	return map[string][]byte{segmentName(1): append(first, encoded(t, sets[2])...), segmentName(2): appendStop(second, now.Add(time.Minute))}
 }
 

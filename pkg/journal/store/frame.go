@@ -14,10 +14,13 @@ import (
 // incomplete frame. The first byte of the body is its kind.
 const (
 	frameHead = 12
-	// maxFrame is the maximum size of a body: a manifest may have 10 MiB.
+	// maxFrame is the maximum size of a body, of a writer and of a reader: a manifest may have 10 MiB.
 	maxFrame = 64 << 20
 	// pieceBytes is the size after which a set continues in another frame.
 	pieceBytes = 256 << 10
+	// maxPod is the maximum size of a pod. A frame has one more than pieceBytes at most. Of a larger pod,
+	// only the name is stored.
+	maxPod = maxFrame - 2*pieceBytes
 )
 
 // kind is the kind of a frame.
@@ -48,12 +51,17 @@ func beginFrame(dst []byte, k kind) []byte {
 	return append(append(dst, make([]byte, frameHead)...), byte(k))
 }
 
-// endFrame fills in the head of the frame that starts at the offset.
-func endFrame(dst []byte, start int) {
+// endFrame fills in the head of the frame that starts at the offset. The error is that its body is larger
+// than maxFrame.
+func endFrame(dst []byte, start int) error {
 	head, body := dst[start:start+frameHead], dst[start+frameHead:]
+	if len(body) > maxFrame {
+		return fmt.Errorf("a record has %d bytes, and can have %d", len(body), maxFrame)
+	}
 	binary.LittleEndian.PutUint32(head, uint32(len(body)))
 	binary.LittleEndian.PutUint32(head[4:], checksum(body))
 	binary.LittleEndian.PutUint32(head[8:], checksum(head[:8]))
+	return nil
 }
 
 var (

@@ -12,7 +12,10 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
+
+	"github.com/podconfigd/podconfigd/pkg/config"
 )
 
 // Defaults of Options.
@@ -106,6 +109,8 @@ type Log struct {
 	cause   error // of the last failure
 	since   time.Time
 	state   *state
+	// tooLarge are the pods of the state that are too large to be stored.
+	tooLarge map[podKey]types.NamespacedName
 	// instance is the instance under which sets are shown. unstored means that in the
 	// failed state, a set was shown that is not stored.
 	instance string
@@ -167,7 +172,7 @@ func Open(opts Options) (*Log, *Recovered, error) {
 	if opts.BootID == "" {
 		opts.BootID = bootID()
 	}
-	l := &Log{opts: opts, logger: logr.Discard(), kick: make(chan struct{}, 1)}
+	l := &Log{opts: opts, logger: logr.Discard(), kick: make(chan struct{}, 1), tooLarge: make(map[podKey]types.NamespacedName)}
 	l.changed = sync.NewCond(&l.mu)
 	l.metrics = newMetrics(opts.Registerer, l)
 	unusable := l.enter()
@@ -236,6 +241,7 @@ func (l *Log) Append(set *Set, show func(Commit)) {
 		return
 	}
 	l.state.apply(set, false)
+	l.noteTooLarge(set)
 	if l.state.ceiling-set.Revision < reserve/2 {
 		l.state.ceiling = set.Revision + reserve
 		frames = appendCeiling(frames, l.state.ceiling)
@@ -243,6 +249,27 @@ func (l *Log) Append(set *Set, show func(Commit)) {
 	l.enqueueLocked(frames, show)
 	if err != nil {
 		l.failLocked(err)
+	}
+}
+
+// noteTooLarge logs the pods of a set of which only the names are stored.
+func (l *Log) noteTooLarge(set *Set) {
+	for i := range set.Updates {
+		u := &set.Updates[i]
+		for k := range u.Pods {
+			p := &u.Pods[k]
+			key := podKey{u.Source, p.Object.UID}
+			if u.Op == config.REMOVE || !p.TooLarge {
+				delete(l.tooLarge, key)
+				continue
+			}
+			name := types.NamespacedName{Namespace: p.Object.Namespace, Name: p.Object.Name}
+			if _, known := l.tooLarge[key]; !known {
+				l.logger.Error(fmt.Errorf("the pod is larger than %d MiB", maxPod>>20), "The pod is not stored; the next start resets all subscribers",
+					"source", u.Source, "pod", name)
+			}
+			l.tooLarge[key] = name
+		}
 	}
 }
 

@@ -37,7 +37,7 @@ func TestASetComesBack(t *testing.T) {
 
 func decodeSets(t rapid.TB, frames []byte) []*Set {
 	fs := newMemFS()
-	data := appendState(encodeHeader(&header{Instance: "i"}), nil)
+	data := withState(encodeHeader(&header{Instance: "i"}), nil)
 	fs.dirs["/d"], fs.files["/d/s"] = true, new(append(data, frames...))
 	s, r, err := openSegment(fs, "/d", 1, "s")
 	if err != nil {

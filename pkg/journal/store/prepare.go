@@ -138,14 +138,18 @@ func (l *Log) make(n *preparation) error {
 			return err
 		}
 		if len(buffer)-start > pieceBytes || i == len(n.pods)-1 {
-			endFrame(buffer, start)
+			if err := endFrame(buffer, start); err != nil {
+				return err
+			}
 			begun = false
 			if err := flush(batchBytes - pieceBytes); err != nil {
 				return fmt.Errorf("writing %s: %w", n.segment.name, err)
 			}
 		}
 	}
-	buffer = appendState(buffer, n.sources)
+	if buffer, err = appendState(buffer, n.sources); err != nil {
+		return err
+	}
 	if err := flush(0); err != nil {
 		return fmt.Errorf("writing %s: %w", n.segment.name, err)
 	}

@@ -84,6 +84,7 @@ const (
 	podUID
 	podFile
 	podStatus
+	podTooLarge
 )
 
 const (
@@ -149,14 +150,22 @@ func encodeHeader(h *header) []byte {
 	if h.Rolled {
 		dst = appendInt(dst, headerRolled, 1)
 	}
-	endFrame(dst, start)
+	_ = endFrame(dst, start) // it has names and numbers
 	return dst
 }
 
-// encodeSet returns the frames of a set.
+// encodeSet returns the frames of a set. It notes in the set which pods are too large.
 func encodeSet(s *Set) ([]byte, error) {
 	start := 0
 	dst := beginFrame(nil, kindPiece)
+	split := func() (err error) {
+		if len(dst)-start > pieceBytes {
+			err = endFrame(dst, start)
+			start = len(dst)
+			dst = beginFrame(dst, kindPiece)
+		}
+		return err
+	}
 	dst = appendInt(dst, setFirst, s.First)
 	dst = appendInt(dst, setRevision, s.Revision)
 	dst = appendTime(dst, setTime, s.Time)
@@ -171,18 +180,19 @@ func encodeSet(s *Set) ([]byte, error) {
 		}
 		dst = appendMessage(dst, setUpdate, meta)
 		for k := range u.Pods {
-			if len(dst)-start > pieceBytes {
-				endFrame(dst, start)
-				start = len(dst)
-				dst = beginFrame(dst, kindPiece)
+			err := split()
+			if err != nil {
+				return nil, err
 			}
-			var err error
 			if dst, err = appendPod(dst, &u.Pods[k], u.Op == config.REMOVE, false); err != nil {
 				return nil, err
 			}
 		}
 	}
 	for i := range s.Named {
+		if err := split(); err != nil {
+			return nil, err
+		}
 		p := &s.Named[i]
 		meta = appendText(meta[:0], podSource, p.Source)
 		meta = appendText(meta, podUID, p.Object.UID)
@@ -192,12 +202,11 @@ func encodeSet(s *Set) ([]byte, error) {
 		dst = appendMessage(dst, setSource, appendSource(meta[:0], &s.Sources[i]))
 	}
 	dst[start+frameHead] = byte(kindSet)
-	endFrame(dst, start)
-	return dst, nil
+	return dst, endFrame(dst, start)
 }
 
-// appendPod appends a pod as a field. If the update names its source, the pod does not
-// need to.
+// appendPod appends a pod as a field, and notes whether it is too large. If the update names its source,
+// the pod does not need to.
 func appendPod(dst []byte, p *Pod, nameOnly, withSource bool) ([]byte, error) {
 	var buffer [256]byte
 	meta := appendInt(buffer[:0], podRevision, p.Revision)
@@ -212,6 +221,13 @@ func appendPod(dst []byte, p *Pod, nameOnly, withSource bool) ([]byte, error) {
 		meta = appendMessage(meta, podFile, appendInt(file, fileMode, f.Mode))
 	}
 	dst = protowire.AppendTag(dst, setPod, protowire.BytesType)
+	size := 0
+	if !nameOnly {
+		size = p.Object.Size()
+		if p.TooLarge = p.tooLarge(size); p.TooLarge {
+			meta, nameOnly = appendInt(meta, podTooLarge, 1), true
+		}
+	}
 	if nameOnly {
 		meta = appendText(meta, podNamespace, p.Object.Namespace)
 		meta = appendText(meta, podName, p.Object.Name)
@@ -226,7 +242,6 @@ func appendPod(dst []byte, p *Pod, nameOnly, withSource bool) ([]byte, error) {
 		meta = appendMessage(meta, podStatus, status)
 	}
 	// The object comes last, and is encoded in place.
-	size := p.Object.Size()
 	dst = protowire.AppendVarint(dst, uint64(len(meta)+protowire.SizeTag(podObject)+protowire.SizeBytes(size)))
 	dst = append(dst, meta...)
 	dst = protowire.AppendTag(dst, podObject, protowire.BytesType)
@@ -237,6 +252,14 @@ func appendPod(dst []byte, p *Pod, nameOnly, withSource bool) ([]byte, error) {
 		return nil, fmt.Errorf("encoding pod %s/%s: %w", p.Object.Namespace, p.Object.Name, err)
 	}
 	return dst, nil
+}
+
+// tooLarge reports whether only the name of the pod is stored. The size is that of its object.
+func (p *Pod) tooLarge(size int) bool {
+	if p.Status != nil && size > maxPod/2 {
+		size += p.Status.Size()
+	}
+	return size > maxPod
 }
 
 func appendSource(dst []byte, s *Source) []byte {
@@ -253,29 +276,28 @@ func appendSource(dst []byte, s *Source) []byte {
 }
 
 // appendState appends the last frame of a snapshot.
-func appendState(dst []byte, sources map[string]Source) []byte {
+func appendState(dst []byte, sources map[string]Source) ([]byte, error) {
 	start := len(dst)
 	dst = beginFrame(dst, kindState)
 	for _, name := range slices.Sorted(maps.Keys(sources)) {
 		s := sources[name]
 		dst = appendMessage(dst, setSource, appendSource(nil, &s))
 	}
-	endFrame(dst, start)
-	return dst
+	return dst, endFrame(dst, start)
 }
 
 // appendCeiling appends the frame that reserves revisions.
 func appendCeiling(dst []byte, ceiling int64) []byte {
 	start := len(dst)
 	dst = appendInt(beginFrame(dst, kindCeiling), headerCeiling, ceiling)
-	endFrame(dst, start)
+	_ = endFrame(dst, start) // it has a number
 	return dst
 }
 
 // takeover returns the frame that ends the preparation of a segment.
 func takeover() []byte {
 	dst := beginFrame(nil, kindTakeover)
-	endFrame(dst, 0)
+	_ = endFrame(dst, 0) // it is empty
 	return dst
 }
 
@@ -283,6 +305,6 @@ func takeover() []byte {
 func appendStop(dst []byte, now time.Time) []byte {
 	start := len(dst)
 	dst = appendTime(beginFrame(dst, kindStop), setTime, now)
-	endFrame(dst, start)
+	_ = endFrame(dst, start) // it has a number
 	return dst
 }

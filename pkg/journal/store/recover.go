@@ -151,7 +151,25 @@ func setAside(fsys FS, dir, name, label string, now time.Time) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("setting %s aside: %w", name, err)
 	}
-	return aside, fsys.SyncDir(dir)
+	return aside, errors.Join(dropAside(fsys, dir, label), fsys.SyncDir(dir))
+}
+
+// maxAside is the number of files that are kept of those that were set aside for one reason.
+const maxAside = 4
+
+// dropAside removes the oldest files that were set aside with a label, beyond maxAside.
+func dropAside(fsys FS, dir, label string) error {
+	names, err := fsys.List(dir)
+	names = slices.DeleteFunc(names, func(name string) bool {
+		_, aside, ok := segmentNumber(name)
+		return !ok || !aside || !strings.Contains(name, segmentSuffix+"."+label+"-")
+	})
+	slices.Sort(names) // by the numbers of the segments, which grow
+	for len(names) > maxAside && err == nil {
+		err = fsys.Remove(filepath.Join(dir, names[0]))
+		names = names[1:]
+	}
+	return err
 }
 
 // load reads the newest segments, as far as the ring may go back. If a segment can't be
@@ -231,6 +249,9 @@ func (r *recovery) fresh() string {
 	if len(r.segments) == 0 {
 		return "there is no journal yet"
 	}
+	if lost := r.state.tooLarge(); len(lost) > 0 {
+		return fmt.Sprintf("pod %s/%s was too large to be stored", lost[0].Object.Namespace, lost[0].Object.Name)
+	}
 	last := r.segments[len(r.segments)-1]
 	booted := r.bootID == "" || last.header.BootID != r.bootID
 	switch {
@@ -275,6 +296,8 @@ func (r *recovery) result() *Recovered {
 		result.Revision, result.Base, result.Pods, result.Sets = r.state.revision, r.base, r.pods, r.sets
 		result.Reserved = r.reserved()
 	} else {
+		r.state.dropTooLarge()
+		result.Sources = maps.Clone(r.state.sources)
 		result.Instance = newInstance()
 		r.state.revision = max(r.now.UnixMilli(), r.reserved()+1)
 		result.Revision, result.Base, result.Pods = r.state.revision, r.state.revision, r.state.sorted()

@@ -40,7 +40,7 @@ func (s *state) apply(set *Set, whole bool) {
 			p := &u.Pods[k]
 			key := podKey{u.Source, p.Object.UID}
 			if u.Op != config.REMOVE {
-				s.pods[key] = Pod{u.Source, p.Revision, p.ByName, p.Object, p.Status, p.File}
+				s.pods[key] = Pod{u.Source, p.Revision, p.ByName, p.Object, p.Status, p.File, p.TooLarge}
 				continue
 			}
 			if before, there := s.pods[key]; there && whole {
@@ -88,10 +88,37 @@ func (s *state) load(snapshot *Set, base int64) {
 	s.revision = base
 }
 
+// tooLarge returns the pods of which only the names were stored.
+func (s *state) tooLarge() []Pod {
+	var found []Pod
+	for _, p := range s.pods {
+		if p.TooLarge {
+			found = append(found, p)
+		}
+	}
+	return sortPods(found)
+}
+
+// dropTooLarge drops the pods of which only the names were stored. Their sources have to deliver
+// everything again.
+func (s *state) dropTooLarge() {
+	for _, p := range s.tooLarge() {
+		delete(s.pods, podKey{p.Source, p.Object.UID})
+		source := s.sources[p.Source]
+		source.Attributes = nil
+		s.sources[p.Source] = source
+	}
+}
+
 // sorted returns the pods by source, namespace, name and UID.
 func (s *state) sorted() []Pod {
-	return slices.SortedFunc(maps.Values(s.pods), func(a, b Pod) int {
+	return sortPods(slices.Collect(maps.Values(s.pods)))
+}
+
+func sortPods(pods []Pod) []Pod {
+	slices.SortFunc(pods, func(a, b Pod) int {
 		return cmp.Or(strings.Compare(a.Source, b.Source), strings.Compare(a.Object.Namespace, b.Object.Namespace),
 			strings.Compare(a.Object.Name, b.Object.Name), cmp.Compare(a.Object.UID, b.Object.UID))
 	})
+	return pods
 }

@@ -1,6 +1,13 @@
 package store
 
-import "time"
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+)
 
 // Status is the status of a log.
 type Status struct {
@@ -12,6 +19,8 @@ type Status struct {
 	// Segments and Bytes are the number and size of the segments.
 	Segments int
 	Bytes    int64
+	// TooLarge are pods that are too large to be stored, by name. The other pods are stored.
+	TooLarge []types.NamespacedName
 }
 
 // Status returns the current status.
@@ -30,5 +39,6 @@ func (l *Log) Status() Status {
 		s.Segments++
 		s.Bytes += l.written
 	}
+	s.TooLarge = slices.SortedFunc(maps.Values(l.tooLarge), func(a, b types.NamespacedName) int { return cmp.Compare(a.String(), b.String()) })
 	return s
 }

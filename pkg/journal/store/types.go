@@ -51,6 +51,9 @@ type Pod struct {
 	Status *v1.PodStatus
 	// File is the manifest file of the version, or nil.
 	File *config.File
+	// TooLarge is true if the pod was too large to be stored. Then only namespace, name and UID of Object
+	// are known.
+	TooLarge bool
 }
 
 // Shown returns the pod as it was shown.

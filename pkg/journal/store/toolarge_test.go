@@ -1,0 +1,128 @@
+package store
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podconfigd/podconfigd/pkg/config"
+)
+
+// Of a pod that does not fit in a frame, the name is stored, and other pods are stored. Until it is gone, a
+// start begins a new instance without it, whose source has to deliver everything again.
+func TestAPodThatIsTooLarge(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fs := newMemFS()
+		p, recovered := start(t, options(fs))
+		revision := recovered.Reserved
+		set := func(op config.PodOperation, pods ...Pod) *Set {
+			first := revision + 1
+			for i := range pods {
+				revision++
+				pods[i].Source, pods[i].Revision = "http", revision
+			}
+			return &Set{First: first, Revision: revision, Time: time.Now(),
+				Updates: []Update{{Revision: revision, Op: op, Source: "http", Pods: pods}},
+				Sources: []Source{{Name: "http", Seen: true, Attributes: map[string]string{"etag": "1"}}}}
+		}
+		pod := func(name string, size int) Pod {
+			return Pod{Object: &v1.Pod{ObjectMeta: metav1.ObjectMeta{
+				Namespace: "default", Name: name, UID: types.UID(name), Annotations: map[string]string{"a": strings.Repeat("x", size)},
+			}}}
+		}
+		restart := func() {
+			p.end()
+			p, recovered = start(t, options(fs))
+		}
+		names := func() (all []string) {
+			for key := range final(recovered) {
+				all = append(all, string(key.uid))
+			}
+			slices.Sort(all)
+			return all
+		}
+
+		large := pod("large", maxFrame)
+		if c := p.append(set(config.ADD, pod("small", 1), large, pod("other", 1))); !c.Stored {
+			t.Errorf("the set is not stored")
+		}
+		if got := fmt.Sprint(p.log.Status().TooLarge, p.log.Status().Err); got != "[default/large] <nil>" {
+			t.Errorf("status %s", got)
+		}
+		restart()
+		if recovered.Resumed || recovered.Reason != "pod default/large was too large to be stored" || len(recovered.Problems) > 0 {
+			t.Errorf("resumed %t, because %q, problems %v", recovered.Resumed, recovered.Reason, recovered.Problems)
+		}
+		if got := fmt.Sprint(names(), recovered.Sources["http"].Attributes, recovered.Sources["http"].Seen); got != "[other small] map[] true" {
+			t.Errorf("restored %s", got)
+		}
+
+		revision = recovered.Reserved
+		p.append(set(config.ADD, large))
+		p.append(set(config.UPDATE, pod("large", maxPod-1000))) // the largest that fits
+		if got := p.log.Status().TooLarge; len(got) > 0 {
+			t.Errorf("%v is still too large", got)
+		}
+		restart()
+		if got := fmt.Sprint(recovered.Resumed, names()); got != "true [large other small]" {
+			t.Errorf("restored %s, because %q, problems %v", got, recovered.Reason, recovered.Problems)
+		}
+		p.end()
+	})
+}
+
+// A set with very many names continues in other frames.
+func TestASetWithManyNames(t *testing.T) {
+	set := &Set{First: 1, Revision: 1, Time: time.Unix(1, 0)}
+	for i := range 100_000 {
+		set.Named = append(set.Named, Pod{Source: "file", ByName: 1, Object: &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: types.UID(fmt.Sprint(i))}}})
+	}
+	frames, err := encodeSet(set)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := decodeSets(t, frames)
+	if len(got) != 1 || len(got[0].Named) != len(set.Named) {
+		t.Fatalf("%d sets came back", len(got))
+	}
+	if first := frames[:frameHead]; int(first[0])|int(first[1])<<8|int(first[2])<<16|int(first[3])<<24 > 2*pieceBytes {
+		t.Error("all names are in one frame")
+	}
+}
+
+// No frame is made that a reader refuses.
+func TestAFrameThatIsTooLarge(t *testing.T) {
+	for size, fits := range map[int]bool{maxFrame - 1: true, maxFrame: false} {
+		if err := endFrame(append(beginFrame(nil, kindPods), make([]byte, size)...), 0); (err == nil) != fits {
+			t.Errorf("%d bytes: %v", size, err)
+		}
+	}
+}
+
+// Of the files that are set aside for a reason, the newest ones are kept.
+func TestFilesThatAreSetAside(t *testing.T) {
+	fs := newMemFS()
+	fs.dirs["/d"] = true
+	for n := range uint64(10) {
+		for _, label := range []string{"damaged", "newer"} {
+			name := segmentName(2*n + 1)
+			if label == "newer" {
+				name = segmentName(2*n + 2)
+			}
+			fs.files["/d/"+name] = new([]byte)
+			if _, err := setAside(fs, "/d", name, label, time.Unix(-int64(n), 0)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if len(fs.files) != 2*maxAside || fs.files["/d/"+segmentName(19)+".damaged-19691231T235951Z"] == nil {
+		t.Errorf("%d files are left", len(fs.files))
+	}
+}
