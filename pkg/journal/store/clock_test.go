@@ -1,6 +1,7 @@
 package store
 
 import (
+	"fmt"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -86,4 +87,113 @@ func TestAClockThatStartsIn1970(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A clock jumps forward: from 29 years behind to the right time, as on a board without a battery when NTP
+// answers after its boot, or a month ahead for two seconds. What is younger than MaxAge stays.
+func TestAClockThatJumpsForward(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		// jump returns how far the clock is off after the time since the boot.
+		jump func(time.Duration) time.Duration
+	}{
+		{"29 years behind until NTP answers", func(up time.Duration) time.Duration {
+			if up < 5*time.Minute {
+				return -29 * 365 * 24 * time.Hour
+			}
+			return 0
+		}},
+		{"30 days ahead for two seconds", func(up time.Duration) time.Duration {
+			if up >= 5*time.Minute && up < 5*time.Minute+2*time.Second {
+				return 30 * 24 * time.Hour
+			}
+			return 0
+		}},
+	} {
+		for _, cleanly := range []bool{false, true} {
+			t.Run(fmt.Sprint(test.name, ", stopped cleanly ", cleanly), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					files := newMemFS()
+					opts := options(files)
+					booted := time.Now()
+					opts.Now = func() time.Time { return time.Now().Add(test.jump(time.Since(booted))) }
+					p, recovered := start(t, opts)
+					m := newModel(1, recovered)
+					stored := 0
+					for boot := range 20 { // in less than a day
+						for range 12 {
+							m.now = opts.Now()
+							p.append(m.set())
+							stored++
+							<-time.After(time.Minute)
+						}
+						if cleanly {
+							p.end()
+						} else {
+							files = killed(p, files)
+						}
+						booted = time.Now()
+						opts.FS, opts.BootID = files, fmt.Sprint("boot-", boot)
+						p, recovered = start(t, opts)
+						m.begin(recovered)
+						<-time.After(2 * time.Second) // old segments are deleted
+					}
+					p.end()
+					sets := make(map[string]bool)
+					for _, r := range read(t, files, HistoryOptions{}) {
+						if r.Gap == "" {
+							sets[fmt.Sprint(r.Instance, r.Time)] = true
+						}
+					}
+					// A killed process leaves a gap, and sets without updates have no record.
+					shown := make(map[string]bool)
+					for _, set := range m.sets {
+						for _, u := range set.Updates {
+							if len(u.Pods) > 0 {
+								shown[fmt.Sprint(set.Revision)] = true
+							}
+						}
+					}
+					if len(sets) < len(shown) {
+						t.Errorf("the history has %d of %d sets", len(sets), len(shown))
+					}
+				})
+			})
+		}
+	}
+}
+
+// What is older than MaxAge goes, also if no process lives for long.
+func TestAgeOverRestarts(t *testing.T) {
+	for _, cleanly := range []bool{false, true} {
+		t.Run(fmt.Sprint("stopped cleanly ", cleanly), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				files := newMemFS()
+				opts := options(files)
+				opts.MaxAge = 24 * time.Hour
+				p, recovered := start(t, opts)
+				m := newModel(1, recovered)
+				for range 50 {
+					m.now = time.Now()
+					p.append(m.set())
+					<-time.After(50 * time.Minute)
+					if cleanly {
+						p.end()
+					} else {
+						files = killed(p, files)
+					}
+					<-time.After(10 * time.Minute)
+					opts.FS = files
+					p, recovered = start(t, opts)
+					m.begin(recovered)
+				}
+				<-time.After(2 * time.Second)
+				oldest := read(t, files, HistoryOptions{})[0].Time
+				p.end()
+				if age := time.Since(oldest); age > 28*time.Hour || age < 24*time.Hour {
+					t.Errorf("the oldest record is %v old", age)
+				}
+			})
+		})
+	}
 }

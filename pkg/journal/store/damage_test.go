@@ -233,14 +233,14 @@ func FuzzRecovery(f *testing.F) {
 	m := newModel(1, &Recovered{})
 	data := withState(encodeHeader(&header{Instance: "i", Node: "node", BootID: "boot-1"}), map[string]Source{"file": {Name: "file", Seen: true}})
 	for range 4 {
-		frames, err := encodeSet(m.set())
+		frames, err := encodeSet(m.set(), 0)
 		if err != nil {
 			f.Fatal(err)
 		}
 		data = append(data, frames...)
 	}
 	f.Add(data, false)
-	f.Add(appendStop(appendCeiling(slices.Clone(data), 1<<40), m.now), true)
+	f.Add(appendStop(appendCeiling(slices.Clone(data), 1<<40), m.now, 0), true)
 	f.Fuzz(func(t *testing.T, data []byte, seal bool) {
 		if seal { // so that what the frames say is looked at
 			data = resealFrames(slices.Clone(data))

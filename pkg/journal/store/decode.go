@@ -95,6 +95,8 @@ func decodeHeader(body []byte) (*header, error) {
 			h.PredecessorSize = f.int()
 		case headerLatest:
 			h.Latest = f.time()
+		case headerPassed:
+			h.Passed = time.Duration(f.int())
 		case headerRolled:
 			h.Rolled = f.value != 0
 		}
@@ -107,12 +109,16 @@ func decodeHeader(body []byte) (*header, error) {
 }
 
 // setDecoder assembles a set, or a snapshot, from its pieces.
-type setDecoder struct{ set *Set }
+type setDecoder struct {
+	set *Set
+	// passed is the time that had passed at the set, or 0.
+	passed time.Duration
+}
 
 // add adds the next piece.
 func (d *setDecoder) add(body []byte) error {
 	if d.set == nil {
-		d.set = new(Set)
+		d.set, d.passed = new(Set), 0
 	}
 	return eachField(body, func(f *field) error {
 		switch f.number {
@@ -122,6 +128,8 @@ func (d *setDecoder) add(body []byte) error {
 			d.set.Revision = f.int()
 		case setTime:
 			d.set.Time = f.time()
+		case setPassed:
+			d.passed = time.Duration(f.int())
 		case setUpdate:
 			u, err := decodeUpdate(f.bytes)
 			d.set.Updates = append(d.set.Updates, u)

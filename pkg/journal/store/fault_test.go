@@ -455,3 +455,56 @@ func TestFilesOfARemovedDirectoryAreForgotten(t *testing.T) {
 		equal(t, "state", final(again), m.pods)
 	})
 }
+
+// A disk that is hardly larger than MaxBytes becomes full. Old segments make room, so that the log heals. A
+// disk that is full for another reason takes at most about half of them.
+func TestADiskThatIsTooSmall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fs := newMemFS()
+		opts := options(fs)
+		opts.MaxBytes = 128 << 10
+		opts.SegmentBytes = opts.MaxBytes / 16
+		disk := 110 << 10
+		used := func() (n int) {
+			fs.mu.Lock()
+			defer fs.mu.Unlock()
+			for _, data := range fs.files {
+				n += len(*data)
+			}
+			return n
+		}
+		fs.setFault(func(op, _ string, size int) (int, error) {
+			if op != "write" || used()+size <= disk {
+				return size, nil
+			}
+			return max(0, disk-used()), errNoSpace
+		})
+		p, recovered := start(t, opts)
+		m := newModel(1, recovered)
+		m.padding = 200
+		failures := 0
+		for range 2000 {
+			if c := p.append(m.set()); !c.Stored {
+				failures++
+			}
+			<-time.After(time.Second)
+		}
+		<-time.After(time.Minute)
+		if err := p.log.Status().Err; err != nil || failures == 0 {
+			t.Errorf("after %d sets that were not stored: %v", failures, err)
+		}
+		if failures > 200 {
+			t.Errorf("%d of 2000 sets were not stored", failures)
+		}
+
+		disk = 0
+		for range 100 {
+			p.append(m.set())
+			<-time.After(10 * time.Second)
+		}
+		if left := int64(used()); left < opts.MaxBytes/4 {
+			t.Errorf("%d bytes are left of the history", left)
+		}
+		p.end()
+	})
+}

@@ -20,7 +20,7 @@ var update = flag.Bool("update", false, "write the directory of the present form
 
 // presentFormat is the directory of the present format. Each of the others was the present
 // one once. A later directory of the same version has more fields.
-const presentFormat = "testdata/format-1-status"
+const presentFormat = "testdata/format-1-passed"
 
 // goldenFiles returns segments with everything that the present format has.
 func goldenFiles(t *testing.T) map[string][]byte {
@@ -49,14 +49,14 @@ func goldenFiles(t *testing.T) map[string][]byte {
 			Pods: []Pod{{Source: "api", Revision: 1007, Object: pod("web", "web:1"), Status: &v1.PodStatus{Phase: v1.PodFailed, PodIP: "10.0.0.7"}}},
 		}}},
 	}
-	first := withState(encodeHeader(&header{Instance: "instance-1", Node: "node", BootID: "boot-1", Created: now, Base: 1000, Ceiling: 5000}), nil)
+	first := withState(encodeHeader(&header{Instance: "instance-1", Node: "node", BootID: "boot-1", Created: now, Base: 1000, Ceiling: 5000, Passed: beginning}), nil)
 	at := newState()
 	for _, set := range sets[:2] {
 		first = append(first, encoded(t, set)...)
 		at.apply(set, false)
 	}
 	first = appendCeiling(first, 6000)
-	second := encodeHeader(&header{Instance: "instance-1", Node: "node", BootID: "boot-1", Created: now.Add(time.Second), Latest: at.latest,
+	second := encodeHeader(&header{Instance: "instance-1", Node: "node", BootID: "boot-1", Created: now.Add(time.Second), Latest: at.latest, Passed: beginning + time.Second,
 		Base: 1003, Ceiling: 6000, Predecessor: 1, PredecessorSize: int64(len(first)), Rolled: true})
 	begin := len(second)
 	second = beginFrame(second, kindPods)
@@ -69,13 +69,15 @@ func goldenFiles(t *testing.T) map[string][]byte {
 	if err := endFrame(second, begin); err != nil {
 		t.Fatal(err)
 	}
-	second = slices.Concat(withState(second, at.sources), takeover(), encoded(t, sets[2]), encoded(t, sets[3]), encoded(t, sets[4]))
-	return map[string][]byte{segmentName(1): append(first, encoded(t, sets[2])...), segmentName(2): appendStop(second, now.Add(time.Minute))}
+	second = slices.Concat(withState(second, at.sources), takeover(), encoded(t, sets[2]), encoded(t, sets[3]), encodedAfter(t, sets[4], beginning+2*time.Minute))
+	return map[string][]byte{segmentName(1): append(first, encoded(t, sets[2])...), segmentName(2): appendStop(second, now.Add(time.Minute), beginning+time.Minute)}
 }
 
-func encoded(t *testing.T, set *Set) []byte {
+func encoded(t *testing.T, set *Set) []byte { return encodedAfter(t, set, 0) }
+
+func encodedAfter(t *testing.T, set *Set, passed time.Duration) []byte {
 	t.Helper()
-	frames, err := encodeSet(set)
+	frames, err := encodeSet(set, passed)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"syscall"
 	"time"
 )
 
@@ -60,6 +61,7 @@ func (l *Log) heal() {
 		return
 	}
 	l.forgetLost()
+	l.makeRoom()
 	err := l.prepare()
 	if errors.Is(err, errAbandoned) { // the instance has changed since
 		err = l.prepare()
@@ -69,7 +71,7 @@ func (l *Log) heal() {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.cause = err
+	l.cause, l.full = err, errors.Is(err, syscall.ENOSPC)
 	l.retry = min(2*l.retry, maxRetry)
 	l.retryAt = time.Now().Add(l.retry)
 }
@@ -82,12 +84,14 @@ func (l *Log) roll() {
 	if !due {
 		return
 	}
+	l.makeRoom()
 	err := l.prepare()
 	if err == nil || errors.Is(err, errAbandoned) {
 		return
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.full = errors.Is(err, syscall.ENOSPC)
 	if errors.Is(err, errBefore) {
 		l.failLocked(err)
 		return
@@ -103,7 +107,7 @@ func (l *Log) rollDueLocked() bool {
 	}
 	size := l.written - l.snapshot
 	return size >= max(l.opts.SegmentBytes, l.snapshot) ||
-		size > 0 && l.opts.Now().Sub(l.current.header.Created) >= l.opts.MaxAge/8
+		size > 0 && l.passing.passed()-l.current.header.Passed >= l.opts.MaxAge/8
 }
 
 // check checks that the segment is still in the directory, with what was written. Otherwise
@@ -172,21 +176,42 @@ func (l *Log) sync() {
 	l.synced = max(l.synced, written)
 }
 
+// bytesLocked returns the size of all segments.
+func (l *Log) bytesLocked() (bytes int64) {
+	for _, s := range l.segments {
+		bytes += s.size
+	}
+	if l.file != nil {
+		bytes += l.written
+	}
+	return bytes
+}
+
+// makeRoom deletes the oldest segment if the file system was full at the last attempt. If the segments
+// have less than half of MaxBytes, something else fills the file system, and would fill it again.
+func (l *Log) makeRoom() {
+	l.mu.Lock()
+	var oldest []*segment
+	if l.full && len(l.segments) > 0 && l.bytesLocked() > l.opts.MaxBytes/2 {
+		oldest, l.segments = l.segments[:1:1], l.segments[1:]
+	}
+	l.full = false
+	l.mu.Unlock()
+	l.remove(oldest)
+}
+
 // prune deletes the oldest segments if there are too many bytes, or if all their sets are
 // too old.
 func (l *Log) prune() {
 	l.mu.Lock()
-	now, bytes := l.opts.Now(), l.written
-	for _, s := range l.segments {
-		bytes += s.size
-	}
+	passed, bytes := l.passing.passed(), l.bytesLocked()
 	n := 0
 	for ; n < len(l.segments); n++ {
 		after := l.current
 		if n+1 < len(l.segments) {
 			after = l.segments[n+1]
 		}
-		if after == nil || bytes <= l.opts.MaxBytes && now.Sub(after.header.Created) <= l.opts.MaxAge {
+		if after == nil || bytes <= l.opts.MaxBytes && passed-after.header.Passed <= l.opts.MaxAge {
 			break
 		}
 		bytes -= l.segments[n].size

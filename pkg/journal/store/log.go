@@ -96,6 +96,7 @@ const (
 // Log is the append-only log. It is safe for concurrent use.
 type Log struct {
 	opts    Options
+	passing passing
 	metrics *metrics
 	logger  logr.Logger
 	// writers are the goroutines that write: one, and those that hang in a write.
@@ -143,8 +144,10 @@ type Log struct {
 	replaced   *segment
 	lock       io.Closer
 	closing    bool
-	retryAt    time.Time
-	retry      time.Duration
+	// full is true if the file system was full when a segment could not be prepared.
+	full    bool
+	retryAt time.Time
+	retry   time.Duration
 	// kick wakes the goroutine of Run.
 	kick chan struct{}
 }
@@ -193,6 +196,7 @@ func Open(opts Options) (*Log, *Recovered, error) {
 	}
 	l.state, l.instance, l.segments = r.state, recovered.Instance, r.segments
 	l.superseded = r.leftovers
+	l.passing = r.passing(opts.MaxAge / 8)
 	l.follow(r)
 	l.prepareLocked()
 	return l, recovered, nil
@@ -234,7 +238,11 @@ func (l *Log) enter() error {
 // goroutine, within about a second. After the log is closed, it is not called. Append
 // does not wait.
 func (l *Log) Append(set *Set, show func(Commit)) {
-	frames, err := encodeSet(set)
+	passed := time.Duration(0)
+	if l.passing.clockWasSet(set.Time) {
+		passed = l.passing.passed()
+	}
+	frames, err := encodeSet(set, passed)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.mode == closed || l.closing {
@@ -339,7 +347,7 @@ func (l *Log) Close() error {
 	var err error
 	if file != nil {
 		if stored {
-			_, err = file.Write(appendStop(nil, l.opts.Now()))
+			_, err = file.Write(appendStop(nil, l.opts.Now(), l.passing.passed()))
 			err = cmp.Or(err, file.Sync())
 		}
 		err = cmp.Or(err, file.Close())

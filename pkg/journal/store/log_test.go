@@ -20,7 +20,7 @@ func TestASetComesBack(t *testing.T) {
 		before := newState()
 		for range rapid.IntRange(1, 8).Draw(rt, "sets") {
 			set := m.set()
-			frames, err := encodeSet(set)
+			frames, err := encodeSet(set, 0)
 			if err != nil {
 				rt.Fatal(err)
 			}
@@ -85,8 +85,8 @@ func TestAProcessThatIsKilledGoesOn(t *testing.T) {
 }
 
 func sameSet(a, b *Set) bool {
-	x, _ := encodeSet(a)
-	y, _ := encodeSet(b)
+	x, _ := encodeSet(a, 0)
+	y, _ := encodeSet(b, 0)
 	return bytes.Equal(x, y)
 }
 

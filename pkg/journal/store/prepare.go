@@ -42,7 +42,7 @@ func (l *Log) prepareLocked() *preparation {
 	n := &preparation{
 		header: header{
 			Instance: l.instance, Node: l.opts.Node, BootID: l.opts.BootID, Created: l.opts.Now(),
-			Latest: l.state.latest, Base: l.state.revision, Ceiling: l.state.ceiling,
+			Latest: l.state.latest, Passed: l.passing.passed(), Base: l.state.revision, Ceiling: l.state.ceiling,
 		},
 		from: l.numbered, pods: l.state.sorted(), sources: maps.Clone(l.state.sources), before: l.file,
 	}

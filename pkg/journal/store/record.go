@@ -29,6 +29,8 @@ type header struct {
 	// Latest is the latest time of all earlier sets. The clock may have been set back
 	// since then.
 	Latest time.Time
+	// Passed is the time that had passed when the segment was begun; 0 if it is not known.
+	Passed time.Duration
 	// Base is the revision of the snapshot that follows.
 	Base int64
 	// Ceiling is a revision that no revision exceeds yet.
@@ -55,6 +57,7 @@ const (
 	headerPredecessorSize
 	headerRolled
 	headerLatest
+	headerPassed
 )
 
 const (
@@ -65,6 +68,7 @@ const (
 	setPod
 	setSource
 	setNamed
+	setPassed
 )
 
 const (
@@ -147,6 +151,7 @@ func encodeHeader(h *header) []byte {
 	dst = appendInt(dst, headerPredecessor, h.Predecessor)
 	dst = appendInt(dst, headerPredecessorSize, h.PredecessorSize)
 	dst = appendTime(dst, headerLatest, h.Latest)
+	dst = appendInt(dst, headerPassed, int64(h.Passed))
 	if h.Rolled {
 		dst = appendInt(dst, headerRolled, 1)
 	}
@@ -154,8 +159,9 @@ func encodeHeader(h *header) []byte {
 	return dst
 }
 
-// encodeSet returns the frames of a set. It notes in the set which pods are too large.
-func encodeSet(s *Set) ([]byte, error) {
+// encodeSet returns the frames of a set. passed is the time that has passed; 0 if that follows from the
+// clock. It notes in the set which pods are too large.
+func encodeSet(s *Set, passed time.Duration) ([]byte, error) {
 	start := 0
 	dst := beginFrame(nil, kindPiece)
 	split := func() (err error) {
@@ -169,6 +175,7 @@ func encodeSet(s *Set) ([]byte, error) {
 	dst = appendInt(dst, setFirst, s.First)
 	dst = appendInt(dst, setRevision, s.Revision)
 	dst = appendTime(dst, setTime, s.Time)
+	dst = appendInt(dst, setPassed, int64(passed))
 	var meta []byte
 	for i := range s.Updates {
 		u := &s.Updates[i]
@@ -302,9 +309,10 @@ func takeover() []byte {
 }
 
 // appendStop appends the frame of a clean stop.
-func appendStop(dst []byte, now time.Time) []byte {
+func appendStop(dst []byte, now time.Time, passed time.Duration) []byte {
 	start := len(dst)
 	dst = appendTime(beginFrame(dst, kindStop), setTime, now)
+	dst = appendInt(dst, setPassed, int64(passed))
 	_ = endFrame(dst, start) // it has a number
 	return dst
 }

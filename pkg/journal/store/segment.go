@@ -105,7 +105,7 @@ func (r *reader) header() (*header, error) {
 // snapshot reads the snapshot, which follows the header. If decode is false, it only
 // checks that it is there.
 func (r *reader) snapshot(decode bool) (*Set, error) {
-	d := setDecoder{&Set{Updates: make([]Update, 1)}}
+	d := setDecoder{set: &Set{Updates: make([]Update, 1)}}
 	for {
 		k, body, err := r.next()
 		switch {
@@ -137,6 +137,8 @@ type tail struct {
 	time     time.Time
 	ceiling  int64
 	sets     int
+	// known is the last known time that had passed; zero if none is known but that of the header.
+	known known
 	// stopped means that the last record is a clean stop. counts means that the segment
 	// has all sets of its predecessor.
 	stopped, counts bool
@@ -183,6 +185,14 @@ func (r *reader) record(k kind, body []byte, d *setDecoder, t *tail, visit func(
 		return err
 	case kindTakeover:
 		t.counts = true
+	case kindStop:
+		stop := setDecoder{}
+		if err := stop.add(body); err != nil {
+			return err
+		}
+		if stop.passed != 0 {
+			t.time, t.known = stop.set.Time, known{stop.passed, stop.set.Time}
+		}
 	case kindPiece:
 		return d.add(body)
 	case kindSet:
@@ -194,8 +204,11 @@ func (r *reader) record(k kind, body []byte, d *setDecoder, t *tail, visit func(
 			return fmt.Errorf("%w before byte %d: revisions %d to %d after %d", errDamaged, r.offset, set.First, set.Revision, t.revision)
 		}
 		t.revision, t.time = set.Revision, set.Time
+		if d.passed != 0 {
+			t.known = known{d.passed, set.Time}
+		}
 		t.sets++
 		return visit(set)
 	}
-	return nil // a stop, or a record of a later version
+	return nil // it may be a record of a later version
 }

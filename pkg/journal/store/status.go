@@ -31,13 +31,9 @@ func (l *Log) Status() Status {
 	if l.mode == failed {
 		s.Err = l.cause
 	}
-	for _, segment := range l.segments {
-		s.Segments++
-		s.Bytes += segment.size
-	}
+	s.Bytes, s.Segments = l.bytesLocked(), len(l.segments)
 	if l.file != nil {
 		s.Segments++
-		s.Bytes += l.written
 	}
 	s.TooLarge = slices.SortedFunc(maps.Values(l.tooLarge), func(a, b types.NamespacedName) int { return cmp.Compare(a.String(), b.String()) })
 	return s

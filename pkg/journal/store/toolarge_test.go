@@ -84,7 +84,7 @@ func TestASetWithManyNames(t *testing.T) {
 	for i := range 100_000 {
 		set.Named = append(set.Named, Pod{Source: "file", ByName: 1, Object: &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: types.UID(fmt.Sprint(i))}}})
 	}
-	frames, err := encodeSet(set)
+	frames, err := encodeSet(set, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"syscall"
 	"time"
 )
 
@@ -164,6 +165,7 @@ func (l *Log) failLocked(err error) {
 		return
 	}
 	l.mode, l.cause, l.since, l.unstored = failed, err, l.opts.Now(), false
+	l.full = errors.Is(err, syscall.ENOSPC)
 	if l.file != nil {
 		l.current.size = l.written
 		l.segments = append(l.segments, l.current)
