@@ -142,10 +142,12 @@ func revised(names *index[types.NamespacedName], head int64) ([]Change, int64) {
 	}
 	slices.SortStableFunc(all, func(a, b nameChange) int { return cmp.Compare(a.Revision, b.Revision) })
 	changes, late := make([]Change, 0, len(all)), []nameChange(nil)
+	isLate := make(map[types.NamespacedName]bool)
 	last := int64(0)
 	for _, c := range all {
-		if c.Revision == last || slices.ContainsFunc(late, func(l nameChange) bool { return l.name == c.name }) {
+		if c.Revision == last || isLate[c.name] {
 			late = append(late, c)
+			isLate[c.name] = true
 			continue
 		}
 		last = c.Revision

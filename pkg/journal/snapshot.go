@@ -124,14 +124,21 @@ func (s *Snapshot) Pods(from, to int) ([]*Pod, error) {
 // At returns all pods as they were after a set, in the order of BySource. The error is a
 // CompactedError if the set has left the ring.
 func (j *Journal) At(revision int64) ([]*Pod, error) {
+	pods, _, err := j.at(revision)
+	return pods, err
+}
+
+// at is At. It also reports whether the set is the newest.
+func (j *Journal) at(revision int64) (pods []*Pod, newest bool, err error) {
 	j.mu.RLock()
 	if err := j.goneLocked(revision); err != nil {
 		j.mu.RUnlock()
-		return nil, err
+		return nil, false, err
 	}
+	newest = revision == j.head
 	past := make(map[podKey]*Pod)
 	j.undoLocked(revision, func(s *Set) { s.undo(func(key podKey, before *Pod) { past[key] = before }) })
-	pods := make([]*Pod, 0, len(j.state))
+	pods = make([]*Pod, 0, len(j.state))
 	for key, p := range j.state {
 		if _, changed := past[key]; !changed {
 			pods = append(pods, p)
@@ -144,7 +151,7 @@ func (j *Journal) At(revision int64) ([]*Pod, error) {
 		}
 	}
 	sortPods(pods)
-	return pods, nil
+	return pods, newest, nil
 }
 
 // Operations is a set of operations.

@@ -14,11 +14,13 @@ type snapshots struct {
 	stream
 
 	// open is whether a SET has started and continues.
-	open bool
+	open   bool
+	states *journal.States
 }
 
 func (v *snapshots) begin(s *journal.Snapshot, why string) []*Frame {
 	v.open = v.ops[config.SET] && s.Bookmark.AnyKnown()
+	v.states.Forget()
 	return v.stream.begin(s, why)
 }
 
@@ -56,7 +58,14 @@ func (v *snapshots) end(s *journal.Snapshot) (frames []*Frame) {
 }
 
 func (v *snapshots) frames(set *journal.Set) ([]*Frame, error) {
+	others := true
+	defer func() {
+		if others {
+			v.states.Forget()
+		}
+	}()
 	return journal.Once(&set.Memo, v.key, func() ([]*Frame, error) {
+		others = false
 		if len(set.Updates) > 0 && !set.Updates[0].Op.IsConfig() {
 			return v.update(set.Updates[0]), nil
 		}
@@ -69,7 +78,7 @@ func (v *snapshots) set(set *journal.Set) ([]*Frame, error) {
 	var frames, changes []*Frame
 	revision := v.revision(set)
 	if revision != nil && v.ops[config.SET] {
-		pods, err := v.journal.At(set.Revision)
+		pods, err := v.states.After(set)
 		if err != nil {
 			return nil, err
 		}
@@ -77,6 +86,8 @@ func (v *snapshots) set(set *journal.Set) ([]*Frame, error) {
 		for _, f := range frames {
 			f.Restored = slices.ContainsFunc(f.Pods, func(p *journal.Pod) bool { return set.Bookmark.Restored(p.Source) })
 		}
+	} else {
+		v.states.Pass(set)
 	}
 	if v.mode == SnapshotAndUpdatesMode {
 		for _, u := range set.Updates {

@@ -80,7 +80,7 @@ func Stream(j *journal.Journal, opts StreamOptions) *Cursor {
 	if opts.Mode == IncrementalMode {
 		c.view = &incremental{stream: common}
 	} else {
-		c.view = &snapshots{stream: common}
+		c.view = &snapshots{stream: common, states: j.States()}
 	}
 	if opts.Since == nil {
 		c.open("")
