@@ -169,7 +169,8 @@ func (c *Cache) index(pod *v1.Pod, change func(found map[cacheKey]*v1.Pod)) {
 	}
 }
 
-// List returns all pods, ordered by namespace, name and UID.
+// List returns all pods, ordered by namespace and name. Of pods with the same name, the one that Get
+// returns comes first, then others by source and UID, then mirror pods.
 func (c *Cache) List() []*v1.Pod {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -184,30 +185,21 @@ func (c *Cache) ByIndex(index, value string) []*v1.Pod {
 	return sorted(c.indexes[index][value])
 }
 
-// Get returns the pod with that name. If a static pod and its mirror pod have the name, it
-// returns the static pod.
+// Get returns the pod with that name. If several sources have one, it returns the first by the name of the
+// source, and a mirror pod only if there is no other.
 func (c *Cache) Get(namespace, name string) (*v1.Pod, bool) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	var found *v1.Pod
-	for _, pod := range c.pods {
-		if pod.Namespace != namespace || pod.Name != name {
-			continue
-		}
-		if _, mirror := pod.Annotations[v1.MirrorPodAnnotationKey]; found == nil || !mirror {
-			found = pod
-		}
-	}
-	return found, found != nil
+	return first(c.indexes[nameIndex][namespace+"/"+name])
 }
 
 func sorted(pods map[cacheKey]*v1.Pod) []*v1.Pod {
 	list := make([]*v1.Pod, 0, len(pods))
-	for _, pod := range pods {
-		list = append(list, pod)
+	for _, key := range slices.SortedFunc(maps.Keys(pods), func(a, b cacheKey) int {
+		x, y := pods[a], pods[b]
+		return cmp.Or(cmp.Compare(x.Namespace, y.Namespace), cmp.Compare(x.Name, y.Name), compareCopies(pods, a, b))
+	}) {
+		list = append(list, pods[key])
 	}
-	slices.SortFunc(list, func(a, b *v1.Pod) int {
-		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))
-	})
 	return list
 }

@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podconfigd/podconfigd/pkg/client"
 	"github.com/podconfigd/podconfigd/pkg/config"
@@ -135,6 +137,37 @@ func TestCachePrefersTheStaticPod(t *testing.T) {
 	}
 	if len(cache.List()) != 2 {
 		t.Errorf("got %v", cache.List())
+	}
+}
+
+// Of several pods with a name, the one of the first source counts, as in the interfaces of the daemon, and a
+// mirror pod only if there is no other.
+func TestCachePrefersTheFirstSource(t *testing.T) {
+	socket := filepath.Join(testutil.ShortDir(t), "s")
+	sources := []string{"api", "api2", "file", "http"}
+	j := journal.New(journal.Options{Sources: sources})
+	t.Cleanup(serve(t, j, socket))
+	for n, source := range slices.Backward(sources) { // the last one has the first UID
+		p := &v1.Pod{}
+		p.Name, p.Namespace, p.UID, p.Labels = "a", "ns", types.UID(fmt.Sprint(len(sources)-n)), map[string]string{"source": source}
+		if source == "api" {
+			p.Annotations = map[string]string{v1.MirrorPodAnnotationKey: "hash"}
+		}
+		j.Append(config.PodUpdate{Op: config.ADD, Source: source, Pods: []*v1.Pod{p}})
+	}
+	cache, _ := runCache(t, socket)
+	<-cache.Synced()
+	for range 20 {
+		if p, ok := cache.Get("ns", "a"); !ok || p.Labels["source"] != "api2" {
+			t.Fatalf("got that of %s", p.Labels["source"])
+		}
+		var order []string
+		for _, p := range cache.List() {
+			order = append(order, p.Labels["source"])
+		}
+		if got := strings.Join(order, " "); got != "api2 file http api" {
+			t.Fatalf("in the order %s", got)
+		}
 	}
 }
 

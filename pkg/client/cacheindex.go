@@ -2,6 +2,7 @@ package client
 
 import (
 	"cmp"
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -12,6 +13,7 @@ import (
 
 // The indexes that every cache has. Names of Indexers can't begin with a slash.
 const (
+	nameIndex        = "/name"
 	uidIndex         = "/uid"
 	ipIndex          = "/ip"
 	containerIDIndex = "/containerID"
@@ -19,6 +21,7 @@ const (
 
 // standardIndexers are the functions of these indexes.
 var standardIndexers = map[string]func(*v1.Pod) []string{
+	nameIndex:        func(pod *v1.Pod) []string { return []string{pod.Namespace + "/" + pod.Name} },
 	uidIndex:         func(pod *v1.Pod) []string { return []string{string(pod.UID)} },
 	ipIndex:          podIPs,
 	containerIDIndex: containerIDs,
@@ -59,19 +62,19 @@ func first(pods map[cacheKey]*v1.Pod) (*v1.Pod, bool) {
 	if len(pods) == 0 {
 		return nil, false
 	}
+	keys := slices.Collect(maps.Keys(pods))
+	return pods[slices.MinFunc(keys, func(a, b cacheKey) int { return compareCopies(pods, a, b) })], true
+}
+
+// compareCopies compares pods that stand for the same: the pod that counts is less, and mirror pods come last.
+func compareCopies(pods map[cacheKey]*v1.Pod, a, b cacheKey) int {
 	rank := func(key cacheKey) int {
 		if _, mirror := pods[key].Annotations[v1.MirrorPodAnnotationKey]; mirror {
 			return 1
 		}
 		return 0
 	}
-	keys := make([]cacheKey, 0, len(pods))
-	for key := range pods {
-		keys = append(keys, key)
-	}
-	return pods[slices.MinFunc(keys, func(a, b cacheKey) int {
-		return cmp.Or(cmp.Compare(rank(a), rank(b)), compareKeys(a, b))
-	})], true
+	return cmp.Or(cmp.Compare(rank(a), rank(b)), compareKeys(a, b))
 }
 
 func podIPs(pod *v1.Pod) []string {
