@@ -164,21 +164,36 @@ func (s *podSet) keys() []podKey {
 	return keys
 }
 
-// serving returns the pods that count. If two have the same UID and one is held, the
-// present one counts.
+// serving returns the pods that count, by namespace and name.
 func (s *podSet) serving() []*v1.Pod {
+	counting := s.counting()
 	pods := []*v1.Pod{}
-	seen := make(map[types.UID]int)
 	for _, key := range s.keys() {
-		state := s.pods[key]
-		if at, twice := seen[state.pod.UID]; twice {
-			if state.fault == nil {
-				pods[at] = state.pod
-			}
-			continue
+		if pod := s.pods[key].pod; counting[pod.UID] == key {
+			pods = append(pods, pod)
 		}
-		seen[state.pod.UID] = len(pods)
-		pods = append(pods, state.pod)
 	}
 	return pods
+}
+
+// counting returns the name that counts of each UID: one whose current version is good, else one that is in
+// the last answer, else the first.
+func (s *podSet) counting() map[types.UID]podKey {
+	rank := func(key podKey) int {
+		switch state := s.pods[key]; {
+		case !state.present:
+			return 2
+		case state.fault != nil:
+			return 1
+		}
+		return 0
+	}
+	counting := make(map[types.UID]podKey, len(s.pods))
+	for _, key := range s.keys() {
+		uid := s.pods[key].pod.UID
+		if first, twice := counting[uid]; !twice || rank(key) < rank(first) {
+			counting[uid] = key
+		}
+	}
+	return counting
 }

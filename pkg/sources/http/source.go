@@ -37,7 +37,7 @@ const (
 )
 
 // retries are the waits after a failure, unless the server asks for a longer one: half a
-// second to a second, doubled each time, up to a minute.
+// second to a second, doubled each time, up to a minute, and never longer than the period.
 var retries = wait.Backoff{Duration: 500 * time.Millisecond, Factor: 2, Jitter: 1, Steps: 32, Cap: 30 * time.Second}
 
 // Options configure a Source.
@@ -182,7 +182,7 @@ func (s *Source) Run(ctx context.Context, sets chan<- config.SourceSet) error {
 			return context.Cause(ctx)
 		}
 		if err != nil {
-			pause := max(backoff.Step(), answer.retryAfter)
+			pause := s.pause(&backoff, answer)
 			s.metrics.failures.Inc()
 			s.board.Failed(ctx, err, "Failed to read the manifest URL, keeping its last pods", "retryIn", pause.Round(time.Millisecond))
 			timer.Reset(pause)
@@ -192,6 +192,11 @@ func (s *Source) Run(ctx context.Context, sets chan<- config.SourceSet) error {
 		backoff = retries
 		timer.Reset(s.period + time.Duration(rand.Float64()*jitter*float64(s.period)))
 	}
+}
+
+// pause returns the wait after a failure.
+func (s *Source) pause(backoff *wait.Backoff, failed answer) time.Duration {
+	return max(min(backoff.Step(), s.period), failed.retryAfter)
 }
 
 // take applies the answer, and sends the set if it changed. Only if this succeeds is the

@@ -389,13 +389,24 @@ func TestGzip(t *testing.T) {
 	run(t, Options{URL: s.URL}).expect("web=1")
 }
 
+// After failures, the source waits longer each time, but never longer than its period: a server that is well
+// again is read as soon as by the kubelet. The server can ask for more.
 func TestBackoff(t *testing.T) {
-	backoff, full := retries, time.Second
-	for failures := 1; failures < 100; failures++ {
-		if pause := backoff.Step(); pause < full/2 || pause > full {
-			t.Errorf("after %d failures: %v, want %v to %v", failures, pause, full/2, full)
+	for _, period := range []time.Duration{500 * time.Millisecond, DefaultPeriod, time.Hour} {
+		s, err := New(Options{URL: "http://127.0.0.1:1", Decoder: manifest.NewDecoder("node1"), Period: period})
+		if err != nil {
+			t.Fatal(err)
 		}
-		full = min(2*full, time.Minute)
+		backoff, full := retries, time.Second
+		for failures := 1; failures < 100; failures++ {
+			if pause := s.pause(&backoff, answer{}); pause < min(full/2, period) || pause > min(full, period) {
+				t.Errorf("period %v, after %d failures: %v, want %v to %v", period, failures, pause, min(full/2, period), min(full, period))
+			}
+			full = min(2*full, time.Minute)
+		}
+		if pause := s.pause(&backoff, answer{retryAfter: 2 * time.Hour}); pause != 2*time.Hour {
+			t.Errorf("asked for two hours, it waits %v", pause)
+		}
 	}
 }
 
@@ -703,4 +714,39 @@ func FuzzBodies(f *testing.F) {
 			}
 		}
 	})
+}
+
+// Of two pods with one UID, one that is in the last answer counts, whatever their names are. The status says
+// of the other that its UID is taken.
+func TestAMissingPodGivesWayToOneWithItsUID(t *testing.T) {
+	for _, names := range [][2]string{{"a", "z"}, {"z", "a"}} {
+		pods := newPodSet()
+		gone, present := names[0], names[1]
+		apply := func(items ...string) {
+			t.Helper()
+			all, err := manifest.NewDecoder("node1").DecodeURL("http://x", []byte(list(items...)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := pods.apply(t.Context(), all); err != nil {
+				t.Fatal(err)
+			}
+		}
+		item := func(name string) string {
+			return `{"metadata":{"name":"` + name + `","uid":"u"},"spec":{"containers":[{"name":"c","image":"i"}]}}`
+		}
+		const nameless = `{"metadata":{"name":5}}`
+		apply(item(gone))
+		apply(item(present), nameless) // the missing pod may be the one whose name can't be read
+		if got := pods.serving(); len(got) != 1 || got[0].Name != present+"-node1" {
+			t.Errorf("%s comes, %s is missing: %d pods count, the first is %s", present, gone, len(got), got[0].Name)
+		}
+		for _, v := range pods.verdicts().Shown() {
+			switch {
+			case v.Name == present+"-node1" && v.State != v1alpha1.ManifestAccepted,
+				v.Name == gone+"-node1" && (v.State != v1alpha1.ManifestShadowed || !strings.Contains(v.Message, "default/"+present)):
+				t.Errorf("verdict %+v", v)
+			}
+		}
+	}
 }

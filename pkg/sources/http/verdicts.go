@@ -2,6 +2,7 @@ package http
 
 import (
 	"context"
+	"fmt"
 	"slices"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
@@ -28,7 +29,7 @@ func (r *refusals) shadow(place string, key podKey, by string) {
 
 // verdicts returns the verdicts on all pods and items.
 func (s *podSet) verdicts() *sources.Verdicts {
-	all := &sources.Verdicts{}
+	all, counting := &sources.Verdicts{}, s.counting()
 	for _, key := range s.keys() {
 		state := s.pods[key]
 		v := v1alpha1.Manifest{
@@ -37,7 +38,9 @@ func (s *podSet) verdicts() *sources.Verdicts {
 		for _, warning := range state.warnings {
 			v.Warnings = append(v.Warnings, warning.In(""))
 		}
-		switch {
+		switch first := counting[state.pod.UID]; {
+		case first != key:
+			v.State, v.Reason, v.Message = v1alpha1.ManifestShadowed, sources.ReasonDuplicate, fmt.Sprintf("the pod's UID is taken by %s", first)
 		case state.fault != nil:
 			v.State, v.Reason, v.Message = v1alpha1.ManifestHeld, string(state.fault.Reason), state.fault.Error()+"; its last good pod is kept"
 		case !state.present && s.unusable:
