@@ -107,6 +107,28 @@ func TestRunBeginsAfterAFirstSet(t *testing.T) {
 	}
 }
 
+// A source that is added after all pods were known has no pods until its first set. That is known after a
+// restart too, so that no interface waits for it. A source that was there before is waited for.
+func TestAnAddedSourceIsKnownAfterARestart(t *testing.T) {
+	for _, known := range []bool{true, false} {
+		opts := store.Options{Dir: t.TempDir()}
+		d := startDurable(t, opts, "file")
+		if known {
+			d.Append(config.PodUpdate{Op: config.ADD, Source: "file", Pods: []*v1.Pod{pod("a")}})
+		}
+		d.HandleSourceChange(t.Context(), config.PodUpdate{Op: config.BOOKMARK, Source: "http", Change: config.SourceAdded})
+		for restart := range 3 {
+			d.settle(t)
+			if err := d.CheckKnown(); (err == nil) != known {
+				t.Errorf("known %t, after %d restarts: %v", known, restart, err)
+			}
+			d.stop()
+			d = startDurable(t, opts, "file", "http")
+		}
+		d.stop()
+	}
+}
+
 // life is a random life of two sources. Their pods share names, and some are mirror pods.
 type life struct {
 	random *rand.Rand

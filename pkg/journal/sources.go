@@ -14,12 +14,17 @@ import (
 )
 
 // changeSource appends the update of a source that was added or removed. The removed pods come
-// before the bookmark. The store forgets a removed source together with its pods.
+// before the bookmark. The store forgets a removed source together with its pods. A source that was added when
+// all pods were known has none until its first set: that is known after a restart too.
 func (j *Journal) changeSource(u config.PodUpdate) {
 	in := &j.intake
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	removed := u.Change == config.SourceRemoved
+	now, removed := time.Now(), u.Change == config.SourceRemoved
+	var changed []store.Source
+	if _, there := in.bookmark.Sources[u.Source]; !removed && !there && in.bookmark.Known() {
+		changed = []store.Source{{Name: u.Source, Seen: true, Time: now}}
+	}
 	in.bookmark = in.bookmark.after(func(sources map[string]v1alpha1.SourceState) {
 		if removed {
 			delete(sources, u.Source)
@@ -27,18 +32,16 @@ func (j *Journal) changeSource(u config.PodUpdate) {
 			sources[u.Source] = v1alpha1.SourceState{}
 		}
 	})
-	var forgotten []store.Source
 	if removed {
 		delete(in.attributes, u.Source)
-		forgotten = []store.Source{{Name: u.Source}}
+		changed = []store.Source{{Name: u.Source}}
 	}
-	now := time.Now()
 	if len(u.Pods) > 0 {
 		set := in.number([]config.PodUpdate{u}, make([][]*Pod, 1), nil, now)
-		set.sources, forgotten = forgotten, nil // stored together
+		set.sources, changed = changed, nil // stored together
 		j.commit(set)
 	}
-	j.announce(now, forgotten...)
+	j.announce(now, changed...)
 	if removed {
 		for _, m := range []*prometheus.MetricVec{j.metrics.updates.MetricVec, j.metrics.recorded.MetricVec, j.metrics.delivered.MetricVec} {
 			m.DeletePartialMatch(prometheus.Labels{"source": u.Source})
