@@ -4,6 +4,8 @@ import (
 	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/journal/store"
@@ -40,25 +42,25 @@ func (u *Update) after(revision int64) *Update {
 	return &rest
 }
 
-// Once returns the update with each pod once. If a source has a UID twice, the update of
-// the merge has both pods, and the second replaces the first.
+// Once returns the update with each pod once. If a source has a UID several times, the update of
+// the merge has all its pods, and the last one counts.
 func (u *Update) Once() *Update {
-	again := func(before *Pod) bool { return before != nil && before.Revision >= u.First }
-	if !slices.ContainsFunc(u.Before, again) {
+	first, last := make(map[types.UID]int, len(u.Pods)), make(map[types.UID]int, len(u.Pods))
+	for i, p := range u.Pods {
+		uid := p.Object.UID
+		if _, twice := first[uid]; !twice {
+			first[uid] = i
+		}
+		last[uid] = i
+	}
+	if len(last) == len(u.Pods) {
 		return u
 	}
-	once, before := *u, slices.Clone(u.Before)
-	replaced := make([]bool, len(u.Pods))
-	for i, b := range u.Before {
-		if again(b) {
-			n := b.Revision - u.First // the revision of the pod that brought it
-			before[i], replaced[n] = before[n], true
-		}
-	}
+	once := *u
 	once.Pods, once.Before = nil, nil
 	for i, p := range u.Pods {
-		if !replaced[i] {
-			once.Pods, once.Before = append(once.Pods, p), append(once.Before, before[i])
+		if uid := p.Object.UID; last[uid] == i {
+			once.Pods, once.Before = append(once.Pods, p), append(once.Before, u.Before[first[uid]])
 		}
 	}
 	return &once

@@ -86,8 +86,8 @@ func openNames(opts Options) func(*testJournal, *int64) *Cursor {
 	}
 }
 
-// randomSet appends the updates of a random set. If twice, it may have a UID twice, of
-// which the second stays.
+// randomSet appends the updates of a random set. If twice, it may have a UID twice or
+// three times, of which the last stays.
 func randomSet(r *rand.Rand, j *testJournal, twice bool) {
 	source := []string{"api", "file", "http"}[r.IntN(3)]
 	there := map[types.UID]*v1.Pod{}
@@ -124,6 +124,9 @@ func randomSet(r *rand.Rand, j *testJournal, twice bool) {
 			first := p.DeepCopy()
 			first.Name, first.Labels = fmt.Sprint("n", r.IntN(4)), map[string]string{"image": fmt.Sprint(r.IntN(6))}
 			pods[op] = append(pods[op], first)
+			if r.IntN(3) == 0 {
+				pods[op] = append(pods[op], first)
+			}
 		}
 		pods[op] = append(pods[op], p)
 	}
