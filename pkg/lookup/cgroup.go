@@ -2,7 +2,6 @@ package lookup
 
 import (
 	"regexp"
-	"slices"
 	"strings"
 	"sync"
 
@@ -41,7 +40,7 @@ func lazily(expression string) func() *regexp.Regexp {
 	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expression) })
 }
 
-// ParseCgroup returns the containers that a cgroup names, the innermost first: a container
+// ParseCgroup returns the containers that a cgroup names, the outermost first: a container
 // can run containers itself. It accepts a path, and the lines of /proc/PID/cgroup.
 func ParseCgroup(s string) []CgroupContainer {
 	var best []CgroupContainer
@@ -73,7 +72,7 @@ func rank(found []CgroupContainer) int {
 }
 
 func parseCgroupPath(path string) []CgroupContainer {
-	var found []CgroupContainer // the outermost first
+	var found []CgroupContainer
 	var pod types.UID
 	kubepods := false
 	// containerd joins slice and container by colons if its driver is not that of the
@@ -101,6 +100,5 @@ func parseCgroupPath(path string) []CgroupContainer {
 	if pod != "" {
 		found = append(found, CgroupContainer{PodUID: pod})
 	}
-	slices.Reverse(found)
 	return found
 }

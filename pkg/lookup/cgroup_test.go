@@ -23,7 +23,7 @@ const (
 )
 
 // cgroups are the layouts of /proc/PID/cgroup that runtimes, drivers and versions of cgroups
-// make. The containers are the innermost first, as "ID@UID".
+// make. The containers are the outermost first, as "ID@UID".
 var cgroups = []struct{ name, lines, want string }{
 	// containerd: pkg/cri/sbserver/helpers.go getCgroupsPath; runc: libcontainer/cgroups/systemd.
 	{"containerd, v2, systemd, burstable",
@@ -126,16 +126,16 @@ var cgroups = []struct{ name, lines, want string }{
 		inner + "@" + uid},
 	{"Docker in a container",
 		"0::/kubepods/burstable/pod" + uid + "/" + outer + "/docker/" + inner,
-		inner + "@ " + outer + "@" + uid},
+		outer + "@" + uid + " " + inner + "@"},
 	{"kind, from its host",
 		"14:name=systemd:/docker/" + outer + "/kubelet/kubepods/burstable/pod" + uid + "/" + inner,
-		inner + "@" + uid + " " + outer + "@"},
+		outer + "@ " + inner + "@" + uid},
 	{"kind, from its host, v2, systemd",
 		"0::/system.slice/docker-" + outer + ".scope/kubelet.slice/kubelet-kubepods.slice/kubelet-kubepods-pod" + slice + ".slice/cri-containerd-" + inner + ".scope",
-		inner + "@" + uid + " " + outer + "@"},
+		outer + "@ " + inner + "@" + uid},
 	{"kind in a pod",
 		"0::/kubepods/pod" + static + "/" + outer + "/kubelet/kubepods/pod" + uid + "/" + inner,
-		inner + "@" + uid + " " + outer + "@" + static},
+		outer + "@" + static + " " + inner + "@" + uid},
 
 	// The daemon has a cgroup namespace of its own.
 	{"cgroup namespace, another pod",

@@ -94,7 +94,7 @@ type target struct {
 	scope *view.Scope
 	ip    netip.Addr
 	uid   types.UID
-	// containers are the containers that a cgroup names, the innermost first. The runtime
+	// containers are the containers that a cgroup names, the outermost first. The runtime
 	// has one of them at most.
 	containers []CgroupContainer
 	// asked is the start of the wait, and until its end. Both are zero without one.
@@ -172,30 +172,29 @@ func (f *finding) seesOrphan(recorded pleg.Found) bool {
 	return f.scope.Grant().AtLeast("", recorded.Namespace).Level() != access.None
 }
 
-// findContainer finds the container of which the runtime has a record, or only its pod.
+// findContainer finds the container of which the runtime has a record, or only its pod. The outermost one
+// counts: a container that may write below its own cgroup can give a cgroup there any name.
 func (l *Lookup) findContainer(q *Query, containers []CgroupContainer, f *finding) {
-	for _, c := range containers {
-		if l.runtime == nil || c.ID == "" {
-			continue
+	known := len(containers) // the containers from here on are inside a pod that is known
+	for i, c := range containers {
+		if l.runtime != nil && c.ID != "" {
+			recorded, ok := l.runtime.FindContainer(c.ID)
+			ok = ok && (c.PodUID == "" || c.PodUID == recorded.UID)
+			switch {
+			case ok && l.answerContainer(q, &recorded, f):
+				return
+			case ok:
+				f.ids = append(f.ids, hiddenID+c.ID)
+			default:
+				f.ids = append(f.ids, c.ID)
+			}
 		}
-		recorded, ok := l.runtime.FindContainer(c.ID)
-		if !ok {
-			f.ids = append(f.ids, c.ID)
-			continue
+		if c.PodUID != "" && l.knows(c.PodUID) {
+			known = i + 1
+			break
 		}
-		if known := l.findPod(q, recorded.UID, f); len(f.answer.Pods) == 0 && (known || !f.seesOrphan(recorded)) {
-			f.ids = append(f.ids, hiddenID+c.ID)
-			continue
-		}
-		f.ids = nil // those inside it are not of the runtime
-		if len(f.answer.Pods) == 0 {
-			f.keys = []any{recorded.UID}
-			f.orphan(q, recorded)
-		}
-		f.answer.Pods[0].Container = container(&recorded)
-		return
 	}
-	for _, c := range containers {
+	for _, c := range containers[:known] {
 		if c.PodUID == "" {
 			continue
 		}
@@ -207,6 +206,30 @@ func (l *Lookup) findContainer(q *Query, containers []CgroupContainer, f *findin
 		}
 		f.keys = append(f.keys, c.PodUID)
 	}
+}
+
+// answerContainer answers with a container of the runtime, and reports false if it is hidden.
+func (l *Lookup) answerContainer(q *Query, recorded *pleg.Found, f *finding) bool {
+	if known := l.findPod(q, recorded.UID, f); len(f.answer.Pods) == 0 && (known || !f.seesOrphan(*recorded)) {
+		return false
+	}
+	f.ids = nil // the others are not of the runtime
+	if len(f.answer.Pods) == 0 {
+		f.keys = []any{recorded.UID}
+		f.orphan(q, *recorded)
+	}
+	f.answer.Pods[0].Container = container(recorded)
+	return true
+}
+
+// knows reports whether a source or the runtime has a pod with the UID.
+func (l *Lookup) knows(uid types.UID) bool {
+	if l.runtime != nil {
+		if _, ok := l.runtime.FindPod(uid); ok {
+			return true
+		}
+	}
+	return l.pods.has(uid)
 }
 
 // findPod adds the pod of a UID in the sources, unless it is hidden. It reports whether there is

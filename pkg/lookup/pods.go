@@ -75,6 +75,15 @@ func (p *pods) read(answer *v1alpha1.Lookup, do func()) {
 	do()
 }
 
+// has reports whether a source has, or had, a pod with the UID.
+func (p *pods) has(uid types.UID) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.syncLocked()
+	pod, _ := p.ofUID(uid)
+	return pod != nil
+}
+
 func (p *pods) syncLocked() <-chan struct{} {
 	for {
 		if p.instance == "" {

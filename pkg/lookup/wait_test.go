@@ -200,6 +200,41 @@ func TestNoWaitForANestedContainer(t *testing.T) {
 	})
 }
 
+// A container that may write below its own cgroup names a cgroup there as the container of another pod. It
+// is still a process of its own pod.
+func TestANestedCgroupWithTheNameOfAnotherContainer(t *testing.T) {
+	const victim = "11111111-b650-4efe-8b91-2164d784397f"
+	for _, nested := range []string{"/" + inner, "/kubepods/pod" + victim + "/" + inner, "/docker/" + inner, "/kubepods.slice/kubepods-pod" + strings.ReplaceAll(victim, "-", "_") + ".slice/cri-containerd-" + inner + ".scope"} {
+		for _, known := range []string{"its container", "its pod in the runtime", "its pod in a source"} {
+			t.Run(known+" is known, "+nested, func(t *testing.T) {
+				onNode(t, true, func(n *node) {
+					other, web := pod("other"), pod("web")
+					other.UID, web.UID = victim, uid
+					n.deliver(config.ADD, "file", other)
+					n.runtime.set(victim, "other", inner+" app running")
+					want := "0s: file web"
+					switch known {
+					case "its container":
+						n.deliver(config.ADD, "file", web)
+						n.runtime.set(uid, "web", outer+" app running")
+						want += " app running"
+					case "its pod in the runtime":
+						n.runtime.set(uid, "web", "sandbox - running")
+						want = "0s: looking up process 10: the container runtime does not have its container " + outer
+					default:
+						n.deliver(config.ADD, "file", web)
+						want += " - ?"
+					}
+					n.process(10, 1000, "0::/kubepods/pod"+uid+"/"+outer+nested+"\n")
+					n.pass(6 * time.Minute)
+					n.ends(n.begin(Query{PID: 10}), want)
+					n.clean()
+				})
+			})
+		}
+	}
+}
+
 // What a lookup finds after a wait is shown by the rules of that time.
 func TestRulesAreReplacedDuringAWait(t *testing.T) {
 	onNode(t, true, func(n *node) {
