@@ -2,9 +2,11 @@ package config
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
 )
@@ -18,9 +20,12 @@ const (
 	ConfigHashAnnotationKey      = "kubernetes.io/config.hash"
 )
 
-// OwnMirrorAnnotationKey marks a mirror pod that podconfigd created, so no kubelet wrote its
-// status.
-const OwnMirrorAnnotationKey = "podconfigd.dev/mirror"
+// OwnMirrorAnnotationKey marks a mirror pod that podconfigd created. The source of the apiserver gives it the
+// value AdoptedMirror if a kubelet has written its status.
+const (
+	OwnMirrorAnnotationKey = "podconfigd.dev/mirror"
+	AdoptedMirror          = "adopted"
+)
 
 // Names of the sources, as in the kubelet. They are also the kinds of the named sources
 // "file:NAME" and "http:NAME".
@@ -201,4 +206,17 @@ type SourceSet struct {
 func IsMirrorPod(pod *v1.Pod) bool {
 	_, ok := pod.Annotations[v1.MirrorPodAnnotationKey]
 	return ok
+}
+
+// IsOwnMirrorPod reports whether podconfigd created the mirror pod, and no kubelet has adopted it.
+func IsOwnMirrorPod(pod *v1.Pod) bool {
+	value, own := pod.Annotations[OwnMirrorAnnotationKey]
+	return own && value != AdoptedMirror
+}
+
+// KubeletWroteStatus reports by managedFields whether a kubelet has written the status of a pod.
+func KubeletWroteStatus(pod *v1.Pod) bool {
+	return slices.ContainsFunc(pod.ManagedFields, func(f metav1.ManagedFieldsEntry) bool {
+		return f.Manager == "kubelet" && f.Subresource == "status"
+	})
 }

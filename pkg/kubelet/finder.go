@@ -244,7 +244,7 @@ func (f *Finder) differs(name types.NamespacedName, uid types.UID) bool {
 
 // MirrorPod takes a mirror pod of the apiserver that is there, or that was removed.
 func (f *Finder) MirrorPod(pod *v1.Pod, removed bool) {
-	if _, own := pod.Annotations[config.OwnMirrorAnnotationKey]; own {
+	if config.IsOwnMirrorPod(pod) {
 		return
 	}
 	name := types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}

@@ -110,13 +110,3 @@ func earlier(a, b time.Time) time.Time {
 	}
 	return a
 }
-
-// wroteByKubelet reports whether a kubelet has written the status of the pod.
-func wroteByKubelet(pod *v1.Pod) bool {
-	for i := range pod.ManagedFields {
-		if f := &pod.ManagedFields[i]; f.Manager == "kubelet" && f.Subresource == "status" {
-			return true
-		}
-	}
-	return false
-}

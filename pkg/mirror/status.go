@@ -12,6 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podconfigd/podconfigd/pkg/config"
 )
 
 // reconcilePeriod is the minimum time after which a status that another client changed is written
@@ -72,7 +74,7 @@ func (p *pass) patchStatus(ctx context.Context, static, mirror *v1.Pod) (*v1.Pod
 		return nil, err
 	case present.UID != mirror.UID:
 		return nil, nil
-	case wroteByKubelet(present):
+	case config.KubeletWroteStatus(present):
 		now := time.Now()
 		p.guard.sawInterference(now, fmt.Sprintf("a kubelet writes the status of the mirror pod %s", nameOf(static)), ownerOf(mirror), true)
 		p.stop, p.quiet = p.guard.check(now, p.node)

@@ -154,8 +154,7 @@ func (s *statuses) tryGenerate(ctx context.Context, p *sourcePod, record *podsta
 // written reports whether a kubelet wrote the status of a pod in the apiserver. Each status
 // that a kubelet writes has a start time.
 func written(pod *v1.Pod) bool {
-	_, ours := pod.Annotations[config.OwnMirrorAnnotationKey]
-	return pod.Status.StartTime != nil && !ours
+	return pod.Status.StartTime != nil && !config.IsOwnMirrorPod(pod)
 }
 
 // mirrors reports whether a mirror pod is that of this version of a static pod.

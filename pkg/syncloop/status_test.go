@@ -236,7 +236,9 @@ func TestStatusOfAMirrorPod(t *testing.T) {
 		ours.Annotations[config.OwnMirrorAnnotationKey] = "node1"
 		other := mirror.DeepCopy()
 		other.Annotations[v1.MirrorPodAnnotationKey] = "another"
-		for _, m := range []*v1.Pod{unwritten, mirror, ours, mirror, other, mirror} {
+		adopted := ours.DeepCopy()
+		adopted.Annotations[config.OwnMirrorAnnotationKey] = config.AdoptedMirror
+		for _, m := range []*v1.Pod{unwritten, mirror, ours, adopted, other, mirror} {
 			h.update(config.PodUpdate{Op: config.RECONCILE, Source: "api", Pods: []*v1.Pod{m}})
 		}
 		h.update(config.PodUpdate{Op: config.REMOVE, Source: "api", Pods: []*v1.Pod{mirror}})

@@ -9,6 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/podconfigd/podconfigd/pkg/config"
 )
 
 // store is an UndeltaStore that keeps its objects if a list has equal ones. So an
@@ -67,13 +69,17 @@ func (s *store) Replace(list []any, resourceVersion string) error {
 }
 
 // take records a pod's fingerprint, and removes managedFields: no node agent uses them,
-// and they are the larger part of many pods.
+// and they are the larger part of many pods. In a mirror pod that podconfigd made, it notes that a kubelet writes the
+// status.
 func (s *store) take(object any) {
 	pod, ok := object.(*v1.Pod)
 	if !ok {
 		return
 	}
 	s.prints[cache.MetaObjectToName(pod)] = printOf(&pod.ObjectMeta)
+	if _, own := pod.Annotations[config.OwnMirrorAnnotationKey]; own && config.KubeletWroteStatus(pod) {
+		pod.Annotations[config.OwnMirrorAnnotationKey] = config.AdoptedMirror
+	}
 	if !s.keepManagedFields {
 		pod.ManagedFields = nil
 	}

@@ -12,6 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/podconfigd/podconfigd/pkg/config"
 )
 
 // history is the current and past state of an apiserver.
@@ -188,5 +190,29 @@ func TestReplaceComparesPods(t *testing.T) {
 	again, changed := replace("two")
 	if same != again || other == changed {
 		t.Errorf("the same pointer for what is equal %t, for what is not %t", same == again, other == changed)
+	}
+}
+
+// A mirror pod of podconfigd whose status a kubelet has written is marked: its status counts then. Others keep
+// their annotations.
+func TestAnAdoptedMirrorPodIsMarked(t *testing.T) {
+	for _, test := range []struct{ manager, subresource, own, want string }{
+		{"kubelet", "status", "true", config.AdoptedMirror},
+		{"podconfigd", "status", "true", "true"},
+		{"kubelet", "", "true", "true"},
+		{"kubelet", "status", "", ""},
+	} {
+		for _, keep := range []bool{true, false} {
+			pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "a", Annotations: map[string]string{}, ManagedFields: []metav1.ManagedFieldsEntry{
+				{Manager: test.manager, Subresource: test.subresource},
+			}}}
+			if test.own != "" {
+				pod.Annotations[config.OwnMirrorAnnotationKey] = test.own
+			}
+			newStore(keep, func([]any) {}).take(pod)
+			if got := pod.Annotations[config.OwnMirrorAnnotationKey]; got != test.want || len(pod.ManagedFields) > 0 != keep {
+				t.Errorf("%+v: the annotation is %q, %d managedFields", test, got, len(pod.ManagedFields))
+			}
+		}
 	}
 }
