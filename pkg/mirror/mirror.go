@@ -37,8 +37,9 @@ type Client interface {
 	Get(ctx context.Context, namespace, name string) (*v1.Pod, error)
 	// Create creates a pod, and returns it as the apiserver has it.
 	Create(ctx context.Context, pod *v1.Pod) (*v1.Pod, error)
-	// Delete deletes a pod at once, if it still has the UID.
-	Delete(ctx context.Context, namespace, name string, uid types.UID) error
+	// Delete deletes a pod at once, if it still has the UID. It returns the finalizers for which the
+	// apiserver keeps it.
+	Delete(ctx context.Context, namespace, name string, uid types.UID) (finalizers []string, err error)
 	// PatchStatus applies a JSON merge patch to the status of a pod, and returns the pod.
 	PatchStatus(ctx context.Context, namespace, name string, patch []byte) (*v1.Pod, error)
 }
@@ -89,6 +90,8 @@ type entry struct {
 	// problem is the error of the last request; empty if it succeeded.
 	problem string
 	since   time.Time
+	// kept is the UID of a deleted mirror pod that finalizers keep.
+	kept types.UID
 	// made is the mirror pod that was created, until the apiserver source has it.
 	made   *v1.Pod
 	madeAt time.Time

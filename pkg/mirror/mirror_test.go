@@ -44,6 +44,36 @@ func TestAMirrorPodForEachStaticPod(t *testing.T) {
 	})
 }
 
+// A mirror pod with a finalizer stays when it is deleted. The status says so, the log says it once, and when
+// the finalizer is removed, the next mirror pod is created at once.
+func TestFinalizers(t *testing.T) {
+	bubble(t, func(w *world) {
+		w.put(config.ADD, "file", staticPod("a", "1", v1.PodStatus{}))
+		w.seen("api", "http")
+		w.expect(second, "create a")
+		w.change("a", func(pod *v1.Pod) { pod.Finalizers = []string{"example.com/keep"} })
+		w.put(config.REMOVE, "file", staticPod("a", "1", v1.PodStatus{}))
+		w.put(config.ADD, "file", staticPod("a", "2", v1.PodStatus{}))
+		for _, requested := range w.wait(10 * time.Minute) {
+			if requested != "delete a" {
+				t.Errorf("the request %s", requested)
+			}
+		}
+		s := w.status()
+		if len(s.Problems) != 1 || !strings.HasSuffix(s.Problems[0].Message, "the apiserver keeps it until others remove its finalizers: example.com/keep") {
+			t.Fatalf("the status is %+v", s)
+		}
+		if time.Since(s.Problems[0].Since) < 9*time.Minute {
+			t.Error("it is a new problem after each attempt")
+		}
+		w.remove("a")
+		w.expect(second, "create a")
+		if s := w.status(); len(s.Problems) != 0 || s.Pods != 1 {
+			t.Errorf("the status is %+v", s)
+		}
+	})
+}
+
 // A pod from the time before a restart has no say before its source is seen.
 func TestRestart(t *testing.T) {
 	bubble(t, func(w *world) {

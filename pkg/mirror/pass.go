@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"strings"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -135,6 +136,10 @@ func (p *pass) sync(ctx context.Context, name types.NamespacedName) {
 		e.solved()
 		return
 	}
+	if e.kept != "" && (mirror == nil || mirror.UID != e.kept) { // its finalizers were removed
+		e.kept = ""
+		e.solved()
+	}
 	if now := time.Now(); !e.backoff.due(now) || !p.outage.due(now) {
 		p.again(later(e.backoff.next, p.outage.next))
 		return
@@ -168,6 +173,9 @@ func (p *pass) mayDelete(mirror *v1.Pod) bool {
 
 // errNameTaken is why a static pod has no mirror pod.
 var errNameTaken = errors.New("creating the mirror pod: the apiserver has bound another pod with this name to the node")
+
+// errFinalizers is why a deleted mirror pod stays, and its static pod has no other.
+var errFinalizers = errors.New("the apiserver keeps it until others remove its finalizers")
 
 // create creates the mirror pod of a static pod, if that is allowed now.
 //
@@ -211,7 +219,11 @@ func (p *pass) delete(ctx context.Context, e *entry, mirror *v1.Pod, why string)
 	}
 	d := &deletion{at: time.Now()}
 	p.deletions[mirror.UID] = d
-	err := p.client.Delete(ctx, mirror.Namespace, mirror.Name, mirror.UID)
+	finalizers, err := p.client.Delete(ctx, mirror.Namespace, mirror.Name, mirror.UID)
+	if len(finalizers) > 0 && err == nil {
+		e.kept = mirror.UID
+		err = fmt.Errorf("%w: %s", errFinalizers, strings.Join(finalizers, ", "))
+	}
 	if err != nil && !apierrors.IsNotFound(err) {
 		p.failed(ctx, e, opDelete, mirror, fmt.Errorf("deleting the mirror pod, because %s: %w", why, err))
 		return false
@@ -229,7 +241,7 @@ func (p *pass) failed(ctx context.Context, e *entry, op string, pod *v1.Pod, err
 	}
 	now := time.Now()
 	p.metrics.errors.WithLabelValues(op).Inc()
-	if answered(err) || errors.Is(err, errNameTaken) {
+	if answered(err) || errors.Is(err, errNameTaken) || errors.Is(err, errFinalizers) {
 		e.backoff.failed(now, err)
 		p.again(e.backoff.next)
 		p.outage = backoff{}

@@ -196,20 +196,25 @@ func (w *world) Create(_ context.Context, pod *v1.Pod) (*v1.Pod, error) {
 	return made, nil
 }
 
-func (w *world) Delete(_ context.Context, _, name string, uid types.UID) error {
+func (w *world) Delete(_ context.Context, _, name string, uid types.UID) ([]string, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if err := w.request("delete", name); err != nil {
-		return err
+		return nil, err
 	}
 	switch pod := w.pods[name]; {
 	case pod == nil:
-		return apierrors.NewNotFound(podResource, name)
+		return nil, apierrors.NewNotFound(podResource, name)
 	case pod.UID != uid:
-		return apierrors.NewConflict(podResource, name, errors.New("another UID"))
+		return nil, apierrors.NewConflict(podResource, name, errors.New("another UID"))
+	case len(pod.Finalizers) > 0:
+		if pod.DeletionTimestamp == nil {
+			w.change(name, func(pod *v1.Pod) { pod.DeletionTimestamp = new(metav1.Now()) })
+		}
+		return pod.Finalizers, nil
 	}
 	w.remove(name)
-	return nil
+	return nil, nil
 }
 
 // remove deletes a pod as another client does.

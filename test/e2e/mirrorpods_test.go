@@ -16,6 +16,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/yaml"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
@@ -65,7 +66,7 @@ func TestMirrorPods(t *testing.T) {
 	r := components.StartRuntime(t, components.Containerd)
 	for name, run := range map[string]func(*testing.T, *cluster, *components.Runtime){
 		"life": mirrorPodLife, "other client": mirrorPodsOfAnotherClient, "permissions": mirrorPodPermissions,
-		"node": mirrorPodsOfANewNode, "refused": refusedMirrorPods,
+		"node": mirrorPodsOfANewNode, "refused": refusedMirrorPods, "finalizer": mirrorPodWithAFinalizer,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -199,6 +200,33 @@ func mirrorPodsOfAnotherClient(t *testing.T, c *cluster, _ *components.Runtime) 
 	d.mirrorStatus(t, "another stop", func(s *v1alpha1.MirrorStatus) bool {
 		return s.Pods == 1 && s.Stopped != nil && s.Stopped.Until != nil && strings.Contains(s.Stopped.Reason, "another client deleted the mirror pod default/web-mirror2")
 	})
+}
+
+// A finalizer keeps a deleted mirror pod. The status says so until somebody removes the finalizer.
+func mirrorPodWithAFinalizer(t *testing.T, c *cluster, _ *components.Runtime) {
+	c.addNode(t, "mirror6")
+	d := c.daemon(t, "mirror6", c.nodeKubeconfig(t, "mirror6"), "--create-mirror-pods")
+	d.putFile(t, "web", hostManifest)
+	c.mirror(t, "web-mirror6", "after its file", exists)
+	pods := c.Client.CoreV1().Pods("default")
+	finalizers := func(list string) {
+		if _, err := pods.Patch(t.Context(), "web-mirror6", types.MergePatchType, []byte(`{"metadata":{"finalizers":`+list+`}}`), metav1.PatchOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	finalizers(`["example.com/keep"]`)
+	if err := os.Remove(filepath.Join(d.dir, "manifests", "web.yaml")); err != nil {
+		t.Fatal(err)
+	}
+	d.refused(t, "the apiserver keeps it until others remove its finalizers: example.com/keep")
+	if out, code := d.run(t, "status"); code != 2 || !strings.Contains(out, "its finalizers: example.com/keep") {
+		t.Errorf("the exit code is %d, the status is\n%s", code, out)
+	}
+	finalizers("null")
+	d.mirrorStatus(t, "no problem", func(s *v1alpha1.MirrorStatus) bool { return len(s.Problems) == 0 })
+	if n := strings.Count(d.log.String(), "its finalizers: example.com/keep"); n != 1 {
+		t.Errorf("it is logged %d times", n)
+	}
 }
 
 // With the permissions in deploy/kubernetes, everything works. With one less, it does not.

@@ -45,17 +45,21 @@ func (w *PodWriter) Create(ctx context.Context, pod *v1.Pod) (*v1.Pod, error) {
 	})
 }
 
-// Delete deletes a pod at once, if it still has the UID.
-func (w *PodWriter) Delete(ctx context.Context, namespace, name string, uid types.UID) error {
-	_, err := w.do(ctx, func(c rest.Interface) *rest.Request {
+// Delete deletes a pod at once, if it still has the UID. It returns the finalizers for which the apiserver
+// keeps it.
+func (w *PodWriter) Delete(ctx context.Context, namespace, name string, uid types.UID) (finalizers []string, err error) {
+	left, err := w.do(ctx, func(c rest.Interface) *rest.Request {
 		return c.Delete().Namespace(namespace).Resource("pods").Name(name).Body(&metav1.DeleteOptions{
 			GracePeriodSeconds: new(int64), Preconditions: &metav1.Preconditions{UID: &uid},
 		})
 	})
 	if errors.Is(err, errNoPod) { // a Status
-		return nil
+		return nil, nil
 	}
-	return err
+	if err != nil {
+		return nil, err
+	}
+	return left.Finalizers, nil
 }
 
 // PatchStatus applies a JSON merge patch to the status of a pod, and returns the pod.

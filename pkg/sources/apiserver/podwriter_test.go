@@ -68,7 +68,7 @@ func TestPodWriter(t *testing.T) {
 	if want := `PATCH /api/v1/namespaces/ns/pods/a/status application/merge-patch+json {"status":{}}`; err != nil || patched.UID != "uid" || *last.Load() != want {
 		t.Errorf("%v, %v: %s", patched, err, *last.Load())
 	}
-	if err := writer.Delete(t.Context(), "ns", "a", "uid"); err != nil || !strings.HasPrefix(*last.Load(), "DELETE /api/v1/namespaces/ns/pods/a ") || !strings.Contains(*last.Load(), "uid") {
+	if _, err := writer.Delete(t.Context(), "ns", "a", "uid"); err != nil || !strings.HasPrefix(*last.Load(), "DELETE /api/v1/namespaces/ns/pods/a ") || !strings.Contains(*last.Load(), "uid") {
 		t.Errorf("%v: %s", err, *last.Load())
 	}
 	requests.Store(0)
