@@ -68,9 +68,9 @@ func (o *daemonOptions) addFlags(flags *pflag.FlagSet) {
 	flags.BoolVar(&o.NamespaceMetadata, "namespace-metadata", o.NamespaceMetadata,
 		"Give the namespaces in the Kubernetes API the labels and annotations that they have in the apiserver. podconfigd then watches the metadata of all namespaces. Requires --kubeconfig.")
 	flags.IntVar(&o.EventRecordQPS, "event-qps", o.EventRecordQPS,
-		"Maximum number of events per second that podconfigd writes to the apiserver of --kubeconfig. 0 to 1000000; 0 is 5.")
+		"Maximum number of events per second that podconfigd writes to the apiserver of --kubeconfig. 0 to 1000000; 0 is no limit.")
 	flags.IntVar(&o.EventBurst, "event-burst", o.EventBurst,
-		"Number of events that podconfigd may write at once, beyond --event-qps. 0 to 1000000; 0 is 10.")
+		"Number of events that podconfigd may write at once, beyond --event-qps. 0 to 1000000; 0 is 100.")
 	flags.BoolVar(&o.CreateMirrorPods, "create-mirror-pods", o.CreateMirrorPods,
 		"Create a mirror pod in the apiserver for each static pod, and keep its status up to date, as a kubelet does. For nodes without a kubelet. Requires --kubeconfig.")
 	flags.StringVar(&o.NodeName, "hostname-override", o.NodeName,

@@ -82,3 +82,33 @@ func TestKubeletConfigurationWithEmptyFields(t *testing.T) {
 		t.Errorf("a bad value: %v", err)
 	}
 }
+
+// Zero values are those that the kubelet takes for its defaults, in any spelling, except for eventRecordQPS. A
+// header without a URL is ignored.
+func TestZeroValuesOfAKubeletConfiguration(t *testing.T) {
+	const head = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nstaticPodPath: /etc/kubernetes/manifests\n"
+	for _, fields := range []string{
+		"fileCheckFrequency: 0m0s\nhttpCheckFrequency: 0h0m\nsyncFrequency: 0s\neventBurst: 0\n",
+		"fileCheckFrequency: 0\nhttpCheckFrequency: '0'\nsyncFrequency: 0.0s\neventBurst: 0.0\nstaticPodURLHeader: {A: [b]}\n",
+	} {
+		dir := write(t, map[string]string{"kubelet": head + fields + "eventRecordQPS: 0\n"})
+		loaded, err := Load(Files{KubeletConfig: filepath.Join(dir, "kubelet")}, flags(nil))
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := daemon.DefaultConfig()
+		if got := &loaded.Daemon; got.FileCheckFrequency != want.FileCheckFrequency || got.HTTPCheckFrequency != want.HTTPCheckFrequency ||
+			got.SyncFrequency != want.SyncFrequency || got.EventBurst != want.EventBurst || got.EventRecordQPS != 0 || len(got.StaticPodURLHeader) != 0 {
+			t.Errorf("%s: got %+v", fields, got)
+		}
+	}
+}
+
+// Headers whose names differ in case give the same configuration at each reload.
+func TestHeadersThatDifferInCase(t *testing.T) {
+	for range 50 {
+		if got := toHeader(map[string][]string{"a": {"1"}, "A": {"2"}, "b": {"3"}}); !slices.Equal(got["A"], []string{"2", "1"}) {
+			t.Fatalf("got %v", got)
+		}
+	}
+}

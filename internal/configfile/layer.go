@@ -11,6 +11,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"time"
 
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 
@@ -110,8 +111,11 @@ func (l *layer) decode(want format) map[string]any {
 	}
 	if want.fields != nil {
 		maps.DeleteFunc(values, func(name string, value any) bool {
-			return !slices.Contains(want.fields, name) || isUnset(value)
+			return !slices.Contains(want.fields, name) || isUnset(name, value)
 		})
+		if _, is := values["staticPodURL"]; !is {
+			delete(values, "staticPodURLHeader") // the kubelet ignores it
+		}
 		if data, err = json.Marshal(values); err != nil {
 			return l.refuse(located.Fault{Message: err.Error()})
 		}
@@ -160,13 +164,17 @@ func (l *layer) dropMismatches(values map[string]any, data []byte) {
 }
 
 // isUnset reports whether a value of a KubeletConfiguration is the same as none. Tools write
-// all fields, with the zero value for the default.
-func isUnset(value any) bool {
+// all fields, with the zero value for the default. Of eventRecordQPS, 0 is a value.
+//
+// kubelet: pkg/kubelet/apis/config/v1beta1/defaults.go SetDefaults_KubeletConfiguration.
+func isUnset(name string, value any) bool {
 	switch value := value.(type) {
 	case string:
-		return value == "" || value == "0s" || value == "0"
+		zero, err := time.ParseDuration(value)
+		return value == "" || err == nil && zero == 0
 	case json.Number:
-		return value == "0"
+		number, err := value.Float64()
+		return name != "eventRecordQPS" && err == nil && number == 0
 	}
 	return value == nil
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -161,11 +162,12 @@ func convertAll[In, Out any](in []In, convert func(In) Out) (out []Out) {
 	return out
 }
 
-// toHeader returns headers with canonical names.
+// toHeader returns headers with canonical names. Of names that differ in case, the values are in the order of
+// the names: the same file always gives the same headers.
 func toHeader(in map[string][]string) http.Header {
 	out := make(http.Header, len(in))
-	for name, values := range in {
-		for _, value := range values {
+	for _, name := range slices.Sorted(maps.Keys(in)) {
+		for _, value := range in[name] {
 			out.Add(name, value)
 		}
 	}

@@ -82,8 +82,8 @@ type Config struct {
 	// --namespace-metadata.
 	NamespaceMetadata bool
 	// EventRecordQPS and EventBurst limit the rate at which events are written to the apiserver, in
-	// events per second, and their number at once. For 0, they are 5 and 10, the defaults of
-	// client-go. Without an apiserver, there are no events. Flags: --event-qps, --event-burst.
+	// events per second, and their number at once. For 0, there is no limit of the rate, and 100 at
+	// once, as in the kubelet. Without an apiserver, there are no events. Flags: --event-qps, --event-burst.
 	EventRecordQPS, EventBurst int
 	// CreateMirrorPods creates a mirror pod in the apiserver for each static pod, and keeps its
 	// status up to date. It is for nodes without a kubelet. Flag: --create-mirror-pods.

@@ -1,6 +1,7 @@
 package events
 
 import (
+	"cmp"
 	"context"
 	"math"
 	"sync/atomic"
@@ -8,7 +9,6 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/record"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -47,7 +47,8 @@ type Options struct {
 	Sources func() []v1alpha1.SourceStatus
 	// MirrorPods returns the mirror pods of the node by name.
 	MirrorPods func() map[types.NamespacedName]*v1.Pod
-	// QPS and Burst limit the requests. For 0, they are those of any client of client-go.
+	// QPS and Burst limit the requests. For a QPS of 0, there is no limit. A Burst of 0 is
+	// DefaultBurst.
 	QPS, Burst int
 	// Registerer is for metrics; nil for none.
 	Registerer prometheus.Registerer
@@ -122,13 +123,10 @@ func (r *Recorder) takeLimits() {
 	if limits == nil {
 		return
 	}
-	qps, burst := float64(limits[0]), limits[1]
-	if qps == 0 {
-		qps = float64(rest.DefaultQPS)
+	qps := rate.Inf
+	if limits[0] > 0 {
+		qps = rate.Limit(limits[0])
 	}
-	if burst == 0 {
-		burst = rest.DefaultBurst
-	}
-	r.requests.SetLimit(rate.Limit(qps))
-	r.requests.SetBurst(burst)
+	r.requests.SetLimit(qps)
+	r.requests.SetBurst(cmp.Or(limits[1], DefaultBurst))
 }

@@ -419,7 +419,7 @@ func TestManyManifests(t *testing.T) {
 	})
 }
 
-// The limit of requests can be changed, and 0 is the one of client-go.
+// The limit of requests can be changed, and 0 is none, as in the kubelet.
 func TestLimitOfRequests(t *testing.T) {
 	run(t, func(t *testing.T, a *apiserver) { //nolint:thelper // it is the test
 		var all []v1alpha1.Manifest
@@ -437,10 +437,10 @@ func TestLimitOfRequests(t *testing.T) {
 		<-time.After(2 * time.Second)
 		a.manifests(all...)
 		count(10500*time.Millisecond, 9, 11)
-		a.recorder.SetLimits(0, 0)
+		a.recorder.SetLimits(5, 10)
 		count(4*time.Second, 22, 42)
-		a.recorder.SetLimits(50, 100)
-		count(4*time.Second, 100, 100)
+		a.recorder.SetLimits(0, 0)
+		count(2*time.Second, 100, 100)
 	})
 }
 

@@ -57,12 +57,12 @@ type PodConfigdConfiguration struct {
 	// Requires kubeconfig.
 	NamespaceMetadata bool `json:"namespaceMetadata,omitempty"`
 	// eventRecordQPS is the maximum number of events per second that podconfigd writes to the
-	// apiserver of kubeconfig. 0 to 1000000; 0 is 5.
+	// apiserver of kubeconfig. 0 to 1000000; 0 is no limit.
 	// +minimum=0
 	// +maximum=1000000
 	EventRecordQPS *int32 `json:"eventRecordQPS,omitempty"`
 	// eventBurst is the number of events that podconfigd may write at once, beyond eventRecordQPS.
-	// 0 to 1000000; 0 is 10.
+	// 0 to 1000000; 0 is 100.
 	// +minimum=0
 	// +maximum=1000000
 	EventBurst *int32 `json:"eventBurst,omitempty"`
