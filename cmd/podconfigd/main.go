@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	_ "github.com/podconfigd/podconfigd/internal/hangup" // ignores SIGHUP until here
 	"github.com/podconfigd/podconfigd/internal/printable"
 )
 
