@@ -19,10 +19,6 @@ var _ recorder.Reader = (*Runtime)(nil)
 //
 // kubelet: pkg/kubelet/kuberuntime/kuberuntime_manager.go GetPodStatus.
 func (r *Runtime) Record(ctx context.Context, sandboxIDs, containerIDs []string) (*podstatus.Record, string, error) {
-	name, err := r.Name(ctx)
-	if err != nil {
-		return nil, "", err
-	}
 	record := new(podstatus.Record)
 	for _, id := range sandboxIDs {
 		resp, err := r.client.PodSandboxStatus(ctx, &runtimeapi.PodSandboxStatusRequest{PodSandboxId: id})
@@ -48,6 +44,10 @@ func (r *Runtime) Record(ctx context.Context, sandboxIDs, containerIDs []string)
 		if c := resp.GetStatus(); c != nil {
 			record.Containers = append(record.Containers, trim(c))
 		}
+	}
+	name, err := r.Name(ctx) // that of the runtime which gave the record, also if the connection is new
+	if err != nil {
+		return nil, "", err
 	}
 	return record, name, nil
 }

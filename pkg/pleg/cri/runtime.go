@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
@@ -39,7 +40,8 @@ type Runtime struct {
 	conn   *grpc.ClientConn
 	client runtimeapi.RuntimeServiceClient
 	path   string // of its socket
-	// name is the name of the runtime. It is nil until the runtime has answered.
+	// name is the name of the runtime. It is nil until the runtime has answered on the present connection:
+	// another runtime can get the socket.
 	name atomic.Pointer[string]
 }
 
@@ -52,7 +54,9 @@ func New(endpoint string) (*Runtime, error) {
 	if err != nil {
 		return nil, err
 	}
-	conn, err := grpc.NewClient("unix://"+path,
+	r := &Runtime{path: path}
+	r.conn, err = grpc.NewClient("unix://"+path,
+		grpc.WithContextDialer(r.dial),
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage)),
 		grpc.WithConnectParams(grpc.ConnectParams{Backoff: backoff.Config{
@@ -62,7 +66,13 @@ func New(endpoint string) (*Runtime, error) {
 	if err != nil {
 		return nil, fmt.Errorf("runtime endpoint %q: %w", endpoint, err)
 	}
-	return &Runtime{conn: conn, client: runtimeapi.NewRuntimeServiceClient(conn), path: path}, nil
+	r.client = runtimeapi.NewRuntimeServiceClient(r.conn)
+	return r, nil
+}
+
+func (r *Runtime) dial(ctx context.Context, _ string) (net.Conn, error) {
+	r.name.Store(nil)
+	return new(net.Dialer).DialContext(ctx, "unix", r.path)
 }
 
 // SocketPath returns the path of the socket of an endpoint.
