@@ -337,3 +337,45 @@ func TestDefaultSocket(t *testing.T) {
 		t.Errorf("got %s, want %s", got, want)
 	}
 }
+
+// A daemon that ends each stream within the first state is asked less and less often. Once a stream gets on, the
+// next wait is short again.
+func TestStreamsThatDoNotGetOn(t *testing.T) {
+	const pods = `{"op":"ADD","source":"file","instance":"i","pods":[]}` + "\n"
+	const synced = `{"op":"BOOKMARK","instance":"i","revision":%d,"initialSyncComplete":true,"ready":true}` + "\n"
+	var streams atomic.Int64
+	socket := filepath.Join(testutil.ShortDir(t), "s")
+	listener, err := net.Listen("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		n := streams.Add(1)
+		_, _ = io.WriteString(w, pods)
+		if n == 6 {
+			_, _ = fmt.Fprintf(w, synced, n)
+		}
+	}), ReadHeaderTimeout: testutil.Patience}
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(listener) }()
+	defer func() {
+		_ = server.Close()
+		<-served
+	}()
+	var waits []time.Duration
+	ctx, cancel := context.WithCancel(t.Context())
+	for range client.New(socket).Updates(ctx, client.Options{OnDisconnect: func(_ error, wait time.Duration) {
+		if waits = append(waits, wait); len(waits) == 6 {
+			cancel()
+		}
+	}}) {
+	}
+	for n, wait := range waits[:5] {
+		if least := 25 * time.Millisecond << n; wait < least || wait > 2*least {
+			t.Errorf("after %d streams, it waits %v, want %v to %v", n+1, wait, least, 2*least)
+		}
+	}
+	if waits[5] > 50*time.Millisecond {
+		t.Errorf("after a stream that got on, it waits %v", waits[5])
+	}
+}

@@ -60,10 +60,11 @@ func (c *Client) Updates(ctx context.Context, opts Options) iter.Seq2[*v1alpha1.
 		s := &subscription{client: c, opts: opts, instance: opts.Instance, since: opts.Since}
 		backoff := retries
 		for ctx.Err() == nil {
-			err := s.read(ctx, func(u *v1alpha1.Update) bool {
-				backoff = retries
-				return yield(u, nil)
-			})
+			before, began := s.since, time.Now()
+			err := s.read(ctx, func(u *v1alpha1.Update) bool { return yield(u, nil) })
+			if s.since != before || time.Since(began) > retries.Cap {
+				backoff = retries // otherwise, the daemon ends each stream before the subscriber gets on
+			}
 			switch {
 			case errors.Is(err, errStopped) || ctx.Err() != nil:
 				return
