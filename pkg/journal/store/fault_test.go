@@ -4,8 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -504,6 +506,37 @@ func TestADiskThatIsTooSmall(t *testing.T) {
 		}
 		if left := int64(used()); left < opts.MaxBytes/4 {
 			t.Errorf("%d bytes are left of the history", left)
+		}
+		p.end()
+	})
+}
+
+// A segment that can't be read at a start for a moment is kept, and deleted when those after it are.
+func TestAnUnreadSegmentIsDeletedInTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fs, _, _ := written(t, 60)
+		oldest := segmentsOf(fs)[0]
+		fs.setFault(func(op, name string, size int) (int, error) {
+			if op == "open" && name == oldest {
+				return 0, syscall.EIO
+			}
+			return size, nil
+		})
+		opts := options(fs)
+		p, recovered := start(t, opts)
+		fs.setFault(nil)
+		<-time.After(time.Minute)
+		if !slices.Contains(segmentsOf(fs), oldest) || len(recovered.Problems) != 1 {
+			t.Fatalf("%s is deleted at once; the problems are %v", oldest, recovered.Problems)
+		}
+		m := newModel(2, recovered)
+		p.log.SetLimits(time.Hour, 16<<10)
+		for range 200 {
+			p.append(m.set())
+			<-time.After(time.Second)
+		}
+		if left := segmentsOf(fs); slices.Contains(left, oldest) {
+			t.Errorf("%s is still among %v", oldest, left)
 		}
 		p.end()
 	})

@@ -194,6 +194,8 @@ func (h *historian) read(s *segment, until int64, aside map[uint64]string) error
 			h.broken = s.name + ": " + err.Error()
 		case h.opts.Instance != "": // it was deleted in the meantime, because it was too old
 			return ErrCompacted
+		case h.last != nil: // the one before it was read just in time
+			h.broken = "updates were deleted in the meantime, because they are too old or too large"
 		}
 		return nil
 	}

@@ -347,3 +347,31 @@ func TestHistoryHasHoles(t *testing.T) {
 		t.Errorf("an empty directory: %v", got)
 	}
 }
+
+// Segments that are deleted while the history is read were stored, and are too old now.
+func TestSegmentsDeletedWhileTheHistoryIsRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fs, _, _ := written(t, 60)
+		names := segmentsOf(fs)
+		var gaps []string
+		for r, err := range History(fs, "/state", HistoryOptions{}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(names) > 0 {
+				for _, name := range names[:3] {
+					if err := fs.Remove(name); err != nil {
+						t.Fatal(err)
+					}
+				}
+				names = nil
+			}
+			if r.Gap != "" {
+				gaps = append(gaps, r.Gap)
+			}
+		}
+		if got := strings.Join(gaps, "\n"); got != "updates were deleted in the meantime, because they are too old or too large" {
+			t.Errorf("the gaps are %q", gaps)
+		}
+	})
+}

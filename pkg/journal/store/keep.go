@@ -218,6 +218,13 @@ func (l *Log) prune() {
 	}
 	pruned := l.segments[:n:n]
 	l.segments = l.segments[n:]
+	l.unread = slices.DeleteFunc(l.unread, func(s *segment) bool {
+		old := n > 0 && s.number < pruned[n-1].number
+		if old {
+			pruned = append(pruned, s)
+		}
+		return old
+	})
 	l.mu.Unlock()
 	l.remove(pruned)
 }

@@ -138,6 +138,8 @@ type Log struct {
 	next *preparation
 	// segments are the earlier ones, the oldest first.
 	segments []*segment
+	// unread could not be read at the start. They are deleted together with the segments after them.
+	unread []*segment
 	// superseded segments have nothing that the next segment does not have. replaced is the one
 	// in whose place it comes, or nil.
 	superseded []*segment
@@ -195,7 +197,7 @@ func Open(opts Options) (*Log, *Recovered, error) {
 		recovered.Problems = append(recovered.Problems, Problem{File: opts.Dir, Err: unusable})
 	}
 	l.state, l.instance, l.segments = r.state, recovered.Instance, r.segments
-	l.superseded = r.leftovers
+	l.superseded, l.unread = r.leftovers, r.unread
 	l.passing = r.passing(opts.MaxAge / 8)
 	l.follow(r)
 	l.prepareLocked()

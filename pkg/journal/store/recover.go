@@ -21,9 +21,10 @@ type recovery struct {
 	now               time.Time
 
 	// segments are those that count, the oldest first. leftovers are those without a
-	// complete snapshot.
+	// complete snapshot, and unread those that can't be read now, and maybe later.
 	segments  []*segment
 	leftovers []*segment
+	unread    []*segment
 	problems  []Problem
 	// distrust is a reason why the instance can't continue, whatever the last segment
 	// contains.
@@ -123,6 +124,9 @@ func (r *recovery) reject(s *segment, err error) {
 		label = "newer"
 	case errors.Is(err, errNode):
 		label = "othernode"
+	}
+	if label == "" {
+		r.unread = append(r.unread, s)
 	}
 	problem := Problem{File: s.name, Err: err}
 	r.distrust = cmp.Or(r.distrust, s.name+": "+err.Error())
