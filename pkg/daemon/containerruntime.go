@@ -48,12 +48,12 @@ func newRuntime(c *Config, registry prometheus.Registerer, changed func()) (*run
 	}, nil
 }
 
-// statusOptions returns which pods get a status from the runtime.
-func (r *runtime) statusOptions(c *Config) syncloop.StatusOptions {
+// statusOptions returns which pods get a status from the runtime. hostIPs returns the addresses of the node.
+func (r *runtime) statusOptions(c *Config, hostIPs func() []string) syncloop.StatusOptions {
 	if !c.RuntimeStatus {
 		return syncloop.StatusOptions{}
 	}
-	opts := syncloop.StatusOptions{Sources: []string{config.FileSource, config.HTTPSource}, NodeIPs: nodeIPs(c.NodeIP)}
+	opts := syncloop.StatusOptions{Sources: []string{config.FileSource, config.HTTPSource}, NodeIPs: hostIPs}
 	if c.RuntimeStatusAPIPods {
 		opts.Sources = append(opts.Sources, config.ApiserverSource)
 	}

@@ -97,7 +97,7 @@ func (d *Daemon) assemble(registry *prometheus.Registry) (err error) {
 	floor, floorErr := d.revisions.floor()
 	d.warning = floorErr
 	names := c.sources()
-	d.self = &node{name: d.node, addresses: nodeIPs(c.NodeIP)}
+	d.self = &node{name: d.node, configured: isAddress(c.NodeIP), addresses: nodeIPs(c.NodeIP, d.node)}
 	d.journal = journal.New(journal.Options{
 		Sources: names, MaxUpdates: c.JournalMaxUpdates, MaxBytes: c.JournalMaxBytes, Registerer: registry,
 		Floor: floor, Reserve: d.revisions.reserve, Store: d.state.log, Recovered: d.state.recovered,
@@ -134,7 +134,7 @@ func (d *Daemon) assemble(registry *prometheus.Registry) (err error) {
 	d.loop = syncloop.New(syncloop.Options{
 		Handler: d.journal, SourcesReady: d.journal, Registerer: registry,
 		PLEG: d.runtime.pleg(), SyncFrequency: c.SyncFrequency, Restored: d.state.updates(),
-		Status: d.runtime.statusOptions(c), Kubelet: d.kubelet,
+		Status: d.runtime.statusOptions(c, d.self.hostIPs), Kubelet: d.kubelet,
 	})
 	d.lookup = lookup.New(lookup.Options{Journal: d.journal, Runtime: d.runtime.lookup()})
 	d.events = d.newEventWriter(registry)

@@ -88,7 +88,7 @@ func (d *Daemon) certificates(logger klog.Logger) (auth.Certificates, error) {
 		return auth.CertificateFiles(logger, c.TLSCertFile, c.TLSPrivateKeyFile)
 	}
 	addresses := []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback}
-	texts := nodeIPs(c.NodeIP)()
+	texts := d.self.addresses()
 	for _, listen := range c.Listen {
 		if address, err := server.ParseAddress(listen); err == nil {
 			texts = append(texts, address.Host)

@@ -25,8 +25,10 @@ const (
 // node has the object of the node: that of the apiserver, or without one, what the daemon
 // itself knows.
 type node struct {
-	name      types.NodeName
-	addresses func() []string
+	name types.NodeName
+	// configured means that addresses are those of the configuration.
+	configured bool
+	addresses  func() []string
 	// version returns the name and version of the container runtime; nil without one.
 	version func(context.Context) (string, error)
 	// put replaces the object in the journal.
@@ -111,6 +113,19 @@ func (n *node) setRemote(remote *v1.Node) {
 	defer n.mu.Unlock()
 	n.remote = remote
 	n.putCurrent()
+}
+
+// hostIPs returns the addresses that are the host IPs of pods: those of the configuration, else those that the
+// apiserver has of the node, else those that are found on the machine.
+//
+// kubelet: pkg/kubelet/kubelet_getters.go getHostIPsAnyWay.
+func (n *node) hostIPs() []string {
+	if remote := n.inAPIServer(); remote != nil && !n.configured {
+		if ips := hostIPs(remote); len(ips) > 0 {
+			return ips
+		}
+	}
+	return n.addresses()
 }
 
 // inAPIServer returns the object of the apiserver, or nil if it has none.

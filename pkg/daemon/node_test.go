@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -10,6 +11,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 func TestCountRanges(t *testing.T) {
@@ -69,4 +71,31 @@ func TestTheNode(t *testing.T) {
 		cancel()
 		<-ended
 	})
+}
+
+// Host IPs are those of the flag, else those that the apiserver has of the node, else the name of the node if it
+// is an address.
+func TestHostIPs(t *testing.T) {
+	address := func(kind v1.NodeAddressType, ip string) v1.NodeAddress {
+		return v1.NodeAddress{Type: kind, Address: ip}
+	}
+	for _, test := range []struct {
+		name, flag, node string
+		addresses        []v1.NodeAddress
+		want             string
+	}{
+		{"the flag first", "192.0.2.1", "198.51.100.1", []v1.NodeAddress{address(v1.NodeInternalIP, "203.0.113.1")}, "[192.0.2.1]"},
+		{"the apiserver", "", "198.51.100.1", []v1.NodeAddress{address(v1.NodeExternalIP, "203.0.113.2"), address(v1.NodeHostName, "x"), address(v1.NodeInternalIP, "203.0.113.1")}, "[203.0.113.1]"},
+		{"both families", "::", "n", []v1.NodeAddress{address(v1.NodeInternalIP, "fd00::1"), address(v1.NodeInternalIP, "fd00::2"), address(v1.NodeExternalIP, "203.0.113.1")}, "[fd00::1 203.0.113.1]"},
+		{"only an external one", "", "n", []v1.NodeAddress{address(v1.NodeExternalIP, "203.0.113.2")}, "[203.0.113.2]"},
+		{"the name", "", "198.51.100.1", nil, "[198.51.100.1]"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			n := &node{configured: isAddress(test.flag), addresses: nodeIPs(test.flag, types.NodeName(test.node)), put: func(*v1.Node) {}}
+			n.setRemote(&v1.Node{Status: v1.NodeStatus{Addresses: test.addresses}})
+			if got := fmt.Sprint(n.hostIPs()); got != test.want {
+				t.Errorf("got %s, want %s", got, test.want)
+			}
+		})
+	}
 }

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	netutils "k8s.io/utils/net"
 )
@@ -52,12 +54,37 @@ func unusable(ip net.IP) string {
 	return ""
 }
 
-// nodeIPs returns a function that returns the addresses of the node. Without an address in
-// the configuration, it is the one of the interface with the default route, which may
-// change; none if there is no such interface.
+// isAddress reports whether the configuration has an address for the node.
+func isAddress(configured string) bool {
+	ips, _ := parseNodeIP(configured) // it is validated
+	return len(ips) > 0 && !ips[0].IsUnspecified()
+}
+
+// hostIPs returns the addresses in the object of a node: the first internal one, or else the first external
+// one, and the first one of the other IP family.
 //
-// kubelet: pkg/kubelet/nodestatus/setters.go NodeAddress, which resolves the hostname before.
-func nodeIPs(configured string) func() []string {
+// kubelet: pkg/util/node/node.go GetNodeHostIPs.
+func hostIPs(n *v1.Node) (ips []string) {
+	for _, kind := range []v1.NodeAddressType{v1.NodeInternalIP, v1.NodeExternalIP} {
+		for _, a := range n.Status.Addresses {
+			ip := netutils.ParseIPSloppy(a.Address)
+			if a.Type == kind && ip != nil && (len(ips) == 0 || len(ips) == 1 && netutils.IsIPv6(ip) != netutils.IsIPv6String(ips[0])) {
+				ips = append(ips, ip.String())
+			}
+		}
+	}
+	return ips
+}
+
+// nodeIPs returns a function that returns the addresses of the node. Without an address in
+// the configuration, it is the name of the node, if that is an address. Otherwise it is the address of the
+// interface with the default route, which may change; none if there is no such interface.
+//
+// kubelet: pkg/kubelet/nodestatus/setters.go NodeAddress, which also resolves the name.
+func nodeIPs(configured string, name types.NodeName) func() []string {
+	if ip := netutils.ParseIPSloppy(string(name)); ip != nil && !isAddress(configured) {
+		return func() []string { return []string{ip.String()} }
+	}
 	ips, _ := parseNodeIP(configured) // it is validated
 	if len(ips) > 0 && !ips[0].IsUnspecified() {
 		fixed := make([]string, len(ips))

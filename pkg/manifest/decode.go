@@ -134,6 +134,7 @@ type origin struct {
 func (d *Decoder) finish(t *text, internal *api.Pod, json []byte, from origin, found *located.Findings) (*v1.Pod, error) {
 	m, own := d.Minor(), internal.UID != ""
 	t.warnOfPriority(internal, found)
+	t.warnOfMirror(internal, found)
 	if err := m.prepare(t, internal, found); err != nil {
 		return nil, err
 	}

@@ -41,6 +41,16 @@ func TestStatusOfAManifest(t *testing.T) {
 	}
 }
 
+// A mirror pod that was saved from the apiserver is no static pod.
+func TestASavedMirrorPod(t *testing.T) {
+	saved := strings.Replace(good, "metadata:\n", "metadata:\n  annotations:\n    kubernetes.io/config.mirror: abc\n", 1)
+	_, warnings, err := NewDecoder("node1").DecodeFile("/m/web.yaml", []byte(saved))
+	const want = "web.yaml:5: metadata.annotations[kubernetes.io/config.mirror]: the kubelet does not start a pod with this annotation, which makes it a mirror pod: remove it"
+	if err != nil || len(warnings) != 1 || warnings[0].In("web.yaml") != want {
+		t.Errorf("%v, %v", warnings, err)
+	}
+}
+
 // The kubelet's decoder of a PodList tells keys by case, and takes all of an object that has a key twice.
 func TestKeysOfAPodList(t *testing.T) {
 	const pod = `{"metadata":{"name":"a"},"spec":{"containers":[{"name":"c","image":"i"}]}}`

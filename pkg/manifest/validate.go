@@ -92,6 +92,18 @@ func (t *text) warnOfPriority(pod *api.Pod, found *located.Findings) {
 	}
 }
 
+// warnOfMirror adds a warning if the pod says that it is a mirror pod, such as one that was saved from the
+// apiserver. Whoever leaves out mirror pods leaves it out.
+//
+// kubelet: pkg/kubelet/kubelet.go HandlePodAdditions, which starts no mirror pod.
+func (t *text) warnOfMirror(pod *api.Pod, found *located.Findings) {
+	if _, mirror := pod.Annotations[api.MirrorPodAnnotationKey]; mirror {
+		found.Add(func() Fault {
+			return t.At("metadata.annotations["+api.MirrorPodAnnotationKey+"]", "the kubelet does not start a pod with this annotation, which makes it a mirror pod: remove it")
+		})
+	}
+}
+
 // references are the fields that refer to objects of a resource, by the names of
 // podutil.HasAPIObjectReference.
 var references = map[string][]string{
