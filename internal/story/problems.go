@@ -37,10 +37,8 @@ func Problems(status *v1alpha1.Status) (problems []string) {
 			problems = append(problems, "source "+source.Name+" has not delivered its pods yet")
 		}
 	}
-	if status.State != nil && !status.State.Stored {
-		problems = append(problems, "updates are not stored")
-	} else if status.State != nil && status.State.LastError != "" {
-		problems = append(problems, "a pod is not stored")
+	if status.State != nil {
+		problems = append(problems, stateProblems(status.State)...)
 	}
 	if status.Runtime != nil && !status.Runtime.Healthy {
 		problems = append(problems, "container runtime unhealthy")
@@ -54,6 +52,17 @@ func Problems(status *v1alpha1.Status) (problems []string) {
 		problems = append(problems, mirrorProblems(status.MirrorPods)...)
 	}
 	return problems
+}
+
+// stateProblems lists what is wrong with the state directory.
+func stateProblems(s *v1alpha1.StateStatus) []string {
+	switch {
+	case !s.Stored:
+		return []string{"updates are not stored"}
+	case s.LastError != "":
+		return []string{"a pod is not stored"}
+	}
+	return nil
 }
 
 // mirrorProblems lists what is wrong with the mirror pods. Waiting for the node is normal: it may

@@ -364,11 +364,15 @@ func TestStreamsThatDoNotGetOn(t *testing.T) {
 	}()
 	var waits []time.Duration
 	ctx, cancel := context.WithCancel(t.Context())
-	for range client.New(socket).Updates(ctx, client.Options{OnDisconnect: func(_ error, wait time.Duration) {
+	opts := client.Options{OnDisconnect: func(_ error, wait time.Duration) {
 		if waits = append(waits, wait); len(waits) == 6 {
 			cancel()
 		}
-	}}) {
+	}}
+	for _, err := range client.New(socket).Updates(ctx, opts) {
+		if err != nil {
+			t.Fatal(err)
+		}
 	}
 	for n, wait := range waits[:5] {
 		if least := 25 * time.Millisecond << n; wait < least || wait > 2*least {

@@ -85,15 +85,15 @@ func TestStatesHoldNoPods(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	states, set := j.States(), reading.Sets[3]
-	if _, err := states.After(set); err != nil || len(states.pods) != 4 {
+	states := j.States()
+	if _, err := states.After(reading.Sets[3]); err != nil || len(states.pods) != 4 {
 		t.Fatal(err, states.pods)
 	}
 	for i := range 40 {
 		appendSet(j, update(config.UPDATE, fmt.Sprintf("p%d=%d", i%10, i)))
 	}
 	freed := states.pods[0]
-	reading, set = Reading{}, nil
+	clear(reading.Sets)
 	runtime.GC()
 	if freed.Value() != nil {
 		t.Error("a version that left the ring is held")

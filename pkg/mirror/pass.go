@@ -136,10 +136,7 @@ func (p *pass) sync(ctx context.Context, name types.NamespacedName) {
 		e.solved()
 		return
 	}
-	if e.kept != "" && (mirror == nil || mirror.UID != e.kept) { // its finalizers were removed
-		e.kept = ""
-		e.solved()
-	}
+	e.released(mirror)
 	if now := time.Now(); !e.backoff.due(now) || !p.outage.due(now) {
 		p.again(later(e.backoff.next, p.outage.next))
 		return
@@ -260,6 +257,14 @@ func (p *pass) succeeded(e *entry, op string) {
 	p.metrics.requests.WithLabelValues(op).Inc()
 	p.outage = backoff{}
 	e.solved()
+}
+
+// released ends the wait for a deleted mirror pod whose finalizers were removed. mirror is the present one.
+func (e *entry) released(mirror *v1.Pod) {
+	if e.kept != "" && (mirror == nil || mirror.UID != e.kept) {
+		e.kept = ""
+		e.solved()
+	}
 }
 
 func (e *entry) solved() { e.backoff, e.problem, e.since = backoff{}, "", time.Time{} }

@@ -1,6 +1,9 @@
 package store
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // The age of a segment is the time that has passed since it was begun. The difference of two readings of
 // the clock is something else: the clock may be set in between, for example when NTP answers for the first
@@ -31,8 +34,8 @@ func (p *passing) clockWasSet(reading time.Time) bool {
 // passing returns the measurement of a process that opens the log. Between two processes, only the clock
 // is known. If it is wrong, it must not make the log old: at most the period counts.
 func (r *recovery) passing(period time.Duration) passing {
-	for i := len(r.segments) - 1; i >= 0; i-- {
-		h := r.segments[i].header
+	for i, s := range slices.Backward(r.segments) {
+		h := s.header
 		switch {
 		case h.Passed != 0:
 		case i == len(r.segments)-1:

@@ -73,7 +73,10 @@ func goldenFiles(t *testing.T) map[string][]byte {
 	return map[string][]byte{segmentName(1): append(first, encoded(t, sets[2])...), segmentName(2): appendStop(second, now.Add(time.Minute), beginning+time.Minute)}
 }
 
-func encoded(t *testing.T, set *Set) []byte { return encodedAfter(t, set, 0) }
+func encoded(t *testing.T, set *Set) []byte {
+	t.Helper()
+	return encodedAfter(t, set, 0)
+}
 
 func encodedAfter(t *testing.T, set *Set, passed time.Duration) []byte {
 	t.Helper()
