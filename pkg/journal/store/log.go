@@ -301,8 +301,8 @@ func (l *Log) enqueueLocked(frames []byte, show func(Commit)) {
 // Run writes until the context is done, then stops cleanly, and returns the context's
 // cause. Nothing may be shown after that.
 func (l *Log) Run(ctx context.Context) error {
-	l.logger = klog.FromContext(ctx)
 	l.mu.Lock()
+	l.logger = klog.FromContext(ctx)
 	l.openTimer = time.AfterFunc(stall, func() { l.stalled(0) })
 	l.mu.Unlock()
 	l.writers.Go(func() { l.write(0) })
