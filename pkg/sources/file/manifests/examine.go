@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"maps"
+	"reflect"
 	"runtime"
 	"slices"
 	"sync"
@@ -107,7 +108,14 @@ func (s *Set) apply(f *file, seen *sight, now time.Time) (renewed bool) {
 	f.fault, f.warnings = seen.fault, seen.warnings
 	switch {
 	case seen.fault == nil:
-		f.pod, f.source = seen.pod, seen.file
+		// A file that could not be read for a moment is decoded again. An unchanged pod keeps its pointer, so
+		// that the merge does not compare it.
+		if !reflect.DeepEqual(f.pod, seen.pod) {
+			f.pod = seen.pod
+		}
+		if f.source == nil || *f.source != *seen.file {
+			f.source = seen.file
+		}
 		return true
 	case f.serving == nil:
 		f.pod = nil // a rejected pod: there is nothing to hold

@@ -188,3 +188,32 @@ func TestAs(t *testing.T) {
 		t.Errorf("%+v and %+v", v, other)
 	}
 }
+
+// A file that can't be read for a moment, and then has the same content, keeps the pointer of its pod.
+func TestAnUnreadableFileComesBack(t *testing.T) {
+	b := newBench(t)
+	target := filepath.Join(t.TempDir(), "target")
+	link := filepath.Join(b.dir, "a.yaml")
+	point := func(to string) {
+		_ = os.Remove(link) // it may not be there yet
+		if err := os.Symlink(to, link); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(target, []byte(pod("a", "1")), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	point(target)
+	b.lookAll()
+	before := b.set.Pods()
+	point(link) // a cycle
+	b.lookAll()
+	if got := b.states(); got != "a.yaml Held" {
+		t.Errorf("the state is %s", got)
+	}
+	point(target)
+	b.lookAll()
+	if after := b.set.Pods(); len(before) != 1 || len(after) != 1 || before[0] != after[0] {
+		t.Errorf("%d pods before, %d after, or another pointer", len(before), len(after))
+	}
+}
