@@ -8,6 +8,7 @@ import (
 
 func newReleaseCommand() *cobra.Command {
 	var flags clientFlags
+	removes := 0
 	cmd := &cobra.Command{
 		Use:   "release SOURCE",
 		Short: "Apply the held set of a source, which removes pods",
@@ -15,9 +16,13 @@ func newReleaseCommand() *cobra.Command {
 
 With --removal-brake, the daemon holds a set that would remove too many pods of its source.
 "podconfigd status" shows how many. SOURCE is file, http, api, file:NAME or http:NAME. The next
-set of the source is limited again.`,
+set of the source is limited again. A newer set can be held than the one that you looked at: --removes says how many
+pods it may remove.`,
 		Example: `  # Apply the held set of the manifest directory
-  podconfigd release file`,
+  podconfigd release file
+
+  # Apply it only if it still removes at most 12 pods
+  podconfigd release file --removes=12`,
 		Args: someArgs("SOURCE", 1),
 		ValidArgsFunction: func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 			if len(args) > 0 {
@@ -30,7 +35,12 @@ set of the source is limited again.`,
 			if err != nil {
 				return err
 			}
-			if err := c.Release(cmd.Context(), args[0]); err != nil {
+			if cmd.Flags().Changed("removes") {
+				err = c.ReleaseUpTo(cmd.Context(), args[0], removes)
+			} else {
+				err = c.Release(cmd.Context(), args[0])
+			}
+			if err != nil {
 				return err
 			}
 			_, err = fmt.Fprintf(cmd.OutOrStdout(), "source/%s released\n", args[0])
@@ -38,5 +48,6 @@ set of the source is limited again.`,
 		},
 	}
 	flags.add(cmd)
+	cmd.Flags().IntVar(&removes, "removes", 0, "Number of pods that the set may remove. If the newest held set removes more, it stays held.")
 	return cmd
 }

@@ -63,7 +63,7 @@ func newDaemon(t *testing.T) *daemon {
 	s := server.New(server.Options{
 		Journal: d.Journal, Status: d.Status, Gatherer: prometheus.NewRegistry(),
 		Resync:  func(context.Context, string, string) error { d.writes.Add(1); return nil },
-		Release: func(context.Context, string) error { d.writes.Add(1); return nil },
+		Release: func(context.Context, string, *int) error { d.writes.Add(1); return nil },
 	})
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error)

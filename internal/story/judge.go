@@ -9,6 +9,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
+	"github.com/podconfigd/podconfigd/pkg/config"
 )
 
 // finding is a fact that determines the health.
@@ -81,7 +82,7 @@ func sourceFinding(s *v1alpha1.Story, _ *Facts) *finding {
 	case source.Held != nil:
 		return &finding{
 			v1alpha1.Unhealthy, fmt.Sprintf("the source %s is degraded, and the pod is that of its last set: %s", source.Name, source.LastError),
-			[]string{"to apply the set that is held, run podconfigd release " + source.Name + "; otherwise put back what is missing in the source"},
+			[]string{"to apply the set that is held, run " + config.ReleaseCommand(source.Name, source.Held.Removes) + "; otherwise put back what is missing in the source"},
 		}
 	case source.Degraded:
 		return &finding{

@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strconv"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -136,7 +137,17 @@ func (c *Client) Resync(ctx context.Context, namespace, name string) error {
 // Release merges the held set of a source, which removes pods. It returns a [RefusedError]
 // with code 404 if no set of the source is held.
 func (c *Client) Release(ctx context.Context, source string) error {
-	body, err := c.do(ctx, http.MethodPost, "/v1alpha1/release", url.Values{"source": {source}})
+	return c.release(ctx, url.Values{"source": {source}})
+}
+
+// ReleaseUpTo is Release if the held set removes at most that number of pods: a newer set can be held than the
+// one that was looked at. Otherwise it returns a [RefusedError] with code 409.
+func (c *Client) ReleaseUpTo(ctx context.Context, source string, removes int) error {
+	return c.release(ctx, url.Values{"source": {source}, "removes": {strconv.Itoa(removes)}})
+}
+
+func (c *Client) release(ctx context.Context, query url.Values) error {
+	body, err := c.do(ctx, http.MethodPost, "/v1alpha1/release", query)
 	if err != nil {
 		return err
 	}

@@ -123,11 +123,12 @@ func (c *PodConfig) Held(source string) (held HeldSet, ok bool) {
 	return h.HeldSet, true
 }
 
-// Release merges the held set of a source, whatever it removes. It returns an error that
-// apierrors.IsNotFound reports if there is none, or the cause of the context.
-func (c *PodConfig) Release(ctx context.Context, source string) error {
+// Release merges the held set of a source. It returns an error that apierrors.IsNotFound reports if there is
+// none, or the cause of the context. A newer set can be held than the one that was looked at. If it removes more
+// than most pods, it stays held, and apierrors.IsConflict reports the error; nil is any number.
+func (c *PodConfig) Release(ctx context.Context, source string, most *int) error {
 	return c.call(ctx, func(ctx context.Context) error {
-		held := c.setHeld(source, nil)
+		held := c.heldSet(source)
 		if held == nil {
 			why := "no set of it is held"
 			if !slices.Contains(c.Sources(), source) {
@@ -138,9 +139,22 @@ func (c *PodConfig) Release(ctx context.Context, source string) error {
 				Message: fmt.Sprintf("releasing source %s: %s", source, why),
 			}}
 		}
+		if most != nil && held.Removes > *most {
+			return &apierrors.StatusError{ErrStatus: metav1.Status{
+				Status: metav1.StatusFailure, Code: http.StatusConflict, Reason: metav1.StatusReasonConflict,
+				Message: fmt.Sprintf("releasing source %s: the set that is held now removes %d of %d pods, more than %d: look at what is missing, then run %q",
+					source, held.Removes, held.Pods, *most, ReleaseCommand(source, held.Removes)),
+			}}
+		}
+		c.setHeld(source, nil)
 		klog.FromContext(ctx).Info("Released a held set", "source", source, "origin", held.set.Origin)
 		return c.merge(ctx, held.released(source))
 	})
+}
+
+// ReleaseCommand returns the command that releases a held set, unless a newer one removes more pods.
+func ReleaseCommand(source string, removes int) string {
+	return fmt.Sprintf("podconfigd release %s --removes=%d", source, removes)
 }
 
 // setHeld replaces the held set of a source, and returns the one before. Only Run calls it.
@@ -172,7 +186,7 @@ func (c *PodConfig) hold(ctx context.Context, in sourcedSet) bool {
 		next.Since, next.Until = before.Since, before.Until
 	} else {
 		klog.FromContext(ctx).Info("Holding a set: it would remove too many pods", "source", in.source, "origin", in.set.Origin,
-			"removed", removes, "pods", pods, "limit", c.removalLimit, "toApply", "podconfigd release "+in.source)
+			"removed", removes, "pods", pods, "limit", c.removalLimit, "toApply", ReleaseCommand(in.source, removes))
 	}
 	switch {
 	case over:

@@ -160,7 +160,7 @@ func (b *braked) logged(want ...string) {
 }
 
 const (
-	holding  = `"msg"="Holding a set: it would remove too many pods" "source"="file" "origin"="/m" "removed"=%d "pods"=%d "limit"="50%%" "toApply"="podconfigd release file"`
+	holding  = `"msg"="Holding a set: it would remove too many pods" "source"="file" "origin"="/m" "removed"=%d "pods"=%d "limit"="50%%" "toApply"="podconfigd release file --removes=%[1]d"`
 	withdrew = `"msg"="No longer holding a set: the source has a set within the limit" "source"="file" "origin"="/m"`
 	released = `"msg"="Released a held set" "source"="file" "origin"="/m"`
 	emptied  = `"msg"="Source removed all of its pods" "source"="file" "origin"="/m" "removed"=%d`
@@ -224,21 +224,27 @@ func TestAHeldSetIsTakenBackInSteps(t *testing.T) {
 
 func TestAHeldSetIsReleased(t *testing.T) {
 	runBraked(t, "50%", nil, func(b *braked) {
-		if err := b.Release(b.t.Context(), FileSource); !apierrors.IsNotFound(err) {
+		if err := b.Release(b.t.Context(), FileSource, nil); !apierrors.IsNotFound(err) {
 			b.t.Errorf("releasing nothing: %v", err)
 		}
 		b.send("a b c d", "ADD a b c d")
-		if err := b.Release(b.t.Context(), FileSource); !apierrors.IsNotFound(err) || err.Error() != "releasing source file: no set of it is held" {
+		if err := b.Release(b.t.Context(), FileSource, nil); !apierrors.IsNotFound(err) || err.Error() != "releasing source file: no set of it is held" {
 			b.t.Errorf("releasing nothing: %v", err)
 		}
 		b.send("x")
 		b.send("y")
-		err := b.Release(b.t.Context(), HTTPSource)
+		err := b.Release(b.t.Context(), HTTPSource, nil)
 		if want := `releasing source http: there is no such source: "podconfigd status" lists them`; !apierrors.IsNotFound(err) || err.Error() != want {
 			b.t.Errorf("releasing another source: %v", err)
 		}
 		b.expect()
-		if err := b.Release(b.t.Context(), FileSource); err != nil {
+		// A set that removes more than the one that was looked at stays held.
+		err = b.Release(b.t.Context(), FileSource, new(3))
+		if want := `releasing source file: the set that is held now removes 4 of 4 pods, more than 3: look at what is missing, then run "podconfigd release file --removes=4"`; !apierrors.IsConflict(err) || err.Error() != want {
+			b.t.Errorf("releasing at most 3: %v", err)
+		}
+		b.expect()
+		if err := b.Release(b.t.Context(), FileSource, new(4)); err != nil {
 			b.t.Error(err)
 		}
 		b.expect("REMOVE a b c d", "ADD y")
@@ -311,7 +317,7 @@ func TestTheFirstSetAfterARestartIsHeld(t *testing.T) {
 	runBraked(t, "50%", restored, func(b *braked) {
 		b.send("")
 		b.holds("3 of 3 since 00:00:00")
-		if err := b.Release(b.t.Context(), FileSource); err != nil {
+		if err := b.Release(b.t.Context(), FileSource, nil); err != nil {
 			b.t.Error(err)
 		}
 		b.expect("REMOVE a b c", "ADD")
@@ -336,7 +342,7 @@ func TestOtherSourcesGoOn(t *testing.T) {
 		b.expect("ADD x y")
 		b.Channel(HTTPSource) <- SourceSet{}
 		b.expect()
-		if err := b.Release(b.t.Context(), HTTPSource); err != nil {
+		if err := b.Release(b.t.Context(), HTTPSource, nil); err != nil {
 			b.t.Error(err)
 		}
 		b.expect("REMOVE x y")
@@ -349,7 +355,7 @@ func TestReleaseEnds(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cause := errors.New("enough")
 	cancel(cause)
-	if err := NewPodConfig().Release(ctx, FileSource); !errors.Is(err, cause) {
+	if err := NewPodConfig().Release(ctx, FileSource, nil); !errors.Is(err, cause) {
 		t.Errorf("got %v", err)
 	}
 }

@@ -131,7 +131,7 @@ func TestSetsOfAReplacedSourceAreDropped(t *testing.T) {
 		if _, held := c.Held("file"); held {
 			t.Error("the set is still held")
 		}
-		if err := c.Release(t.Context(), "file"); !apierrors.IsNotFound(err) {
+		if err := c.Release(t.Context(), "file", nil); !apierrors.IsNotFound(err) {
 			t.Errorf("releasing the set of the source before: %v", err)
 		}
 		expectUpdates(t, next)

@@ -50,7 +50,7 @@ func TestEventsTravelWithTheirSets(t *testing.T) {
 		if _, held := c.Held("file"); !held {
 			t.Fatal("the set is not held")
 		}
-		if err := c.Release(t.Context(), "file"); err != nil {
+		if err := c.Release(t.Context(), "file", nil); err != nil {
 			t.Fatal(err)
 		}
 		if u := <-c.Updates(); u.Op != REMOVE || u.Event != (Event{}) {

@@ -25,7 +25,7 @@ func showHeld(status *v1alpha1.SourceStatus, held config.HeldSet) {
 		until = " until " + held.Until.Local().Format(time.TimeOnly)
 	}
 	reason := fmt.Sprintf("a set that would remove %d of %d pods is held%s; to apply it, run %q",
-		held.Removes, held.Pods, until, "podconfigd release "+status.Name)
+		held.Removes, held.Pods, until, config.ReleaseCommand(status.Name, held.Removes))
 	if status.LastError != "" {
 		reason += "; " + status.LastError
 	}

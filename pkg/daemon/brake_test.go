@@ -56,7 +56,7 @@ podconfigd_held_removals{source="file"} 2
 `)); err != nil {
 			t.Error(err)
 		}
-		if err := d.podConfig.Release(t.Context(), "file"); err != nil {
+		if err := d.podConfig.Release(t.Context(), "file", nil); err != nil {
 			t.Error(err)
 		}
 		if status := d.status().Sources[0]; status.Held != nil || status.Degraded {
@@ -68,7 +68,7 @@ podconfigd_held_removals{source="file"} 2
 // The status of a source that is both degraded and held has both reasons.
 func TestAHeldSourceIsDegraded(t *testing.T) {
 	held := config.HeldSet{Removes: 9, Pods: 11}
-	const reason = `a set that would remove 9 of 11 pods is held; to apply it, run "podconfigd release file"`
+	const reason = `a set that would remove 9 of 11 pods is held; to apply it, run "podconfigd release file --removes=9"`
 	for before, want := range map[string]string{"": reason, "opening /m: no such file": reason + "; opening /m: no such file"} {
 		status := v1alpha1.SourceStatus{Name: "file", Degraded: before != "", LastError: before}
 		showHeld(&status, held)

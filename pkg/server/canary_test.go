@@ -114,7 +114,7 @@ func serveCanaries(t *testing.T, rules []access.Rule) (*daemon, *Server) {
 		o.Resync = func(_ context.Context, namespace, name string) error {
 			return fmt.Errorf("resyncing %s/%s", namespace, name)
 		}
-		o.Release = func(context.Context, string) error { return nil }
+		o.Release = func(context.Context, string, *int) error { return nil }
 		opts = *o
 	})
 	ctx, cancel := context.WithCancel(context.Background())

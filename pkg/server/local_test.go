@@ -29,7 +29,7 @@ import (
 // posting has a server take the requests that change something.
 func posting(o *Options) {
 	o.Resync = func(context.Context, string, string) error { return nil }
-	o.Release = func(context.Context, string) error { return nil }
+	o.Release = func(context.Context, string, *int) error { return nil }
 }
 
 // serveLocal serves a journal also on a loopback address.

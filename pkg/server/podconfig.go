@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"math"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -74,5 +75,12 @@ func (a *podConfigAPI) Resync(ctx context.Context, request *v1alpha1.ResyncReque
 
 // Release merges the held set of a source.
 func (a *podConfigAPI) Release(ctx context.Context, request *v1alpha1.ReleaseRequest) (*v1alpha1.ReleaseResponse, error) {
-	return &v1alpha1.ReleaseResponse{}, callError(a.server.release(ctx, request.GetSource()))
+	var most *int
+	if request.Removes != nil {
+		if request.GetRemoves() < 0 {
+			return nil, status.Error(codes.InvalidArgument, "removes: expected a number of pods, which is not negative")
+		}
+		most = new(int(min(request.GetRemoves(), math.MaxInt32)))
+	}
+	return &v1alpha1.ReleaseResponse{}, callError(a.server.release(ctx, request.GetSource(), most))
 }

@@ -80,6 +80,7 @@ var callCodes = map[metav1.StatusReason]codes.Code{
 	metav1.StatusReasonBadRequest:      codes.InvalidArgument,
 	metav1.StatusReasonNotFound:        codes.NotFound,
 	metav1.StatusReasonForbidden:       codes.PermissionDenied,
+	metav1.StatusReasonConflict:        codes.FailedPrecondition,
 	metav1.StatusReasonTooManyRequests: codes.ResourceExhausted,
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strconv"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
@@ -13,16 +14,25 @@ import (
 )
 
 func (s *Server) postRelease(r *http.Request) error {
-	values, err := parameters(r.URL.RawQuery, []string{"source"})
+	values, err := parameters(r.URL.RawQuery, []string{"source", "removes"})
 	if err != nil {
 		return apierrors.NewBadRequest(err.Error())
 	}
-	return s.release(r.Context(), values["source"])
+	var most *int
+	if text := values["removes"]; text != "" {
+		n, err := strconv.ParseUint(text, 10, 31)
+		if err != nil {
+			return apierrors.NewBadRequest(fmt.Sprintf("parameter %q: expected a number of pods, got %q", "removes", text))
+		}
+		most = new(int(n))
+	}
+	return s.release(r.Context(), values["source"], most)
 }
 
 // release merges the held set of a source. Its errors are those of Options.Release, and a
-// BadRequest of apierrors if no source can have the name.
-func (s *Server) release(ctx context.Context, name string) error {
+// BadRequest of apierrors if no source can have the name. most is the number of pods that the set may remove;
+// nil for any.
+func (s *Server) release(ctx context.Context, name string, most *int) error {
 	source, err := config.ParseSource(name)
 	if err == nil && source == "" {
 		err = errors.New("required")
@@ -40,5 +50,5 @@ func (s *Server) release(ctx context.Context, name string) error {
 	if scope.Grant().AtLeast(source, "").Level() != access.Full {
 		return s.deny(ctx, scope, "release the set of source "+source, "the access rules do not show all of its pods to it in full")
 	}
-	return s.opts.Release(ctx, source)
+	return s.opts.Release(ctx, source, most)
 }

@@ -2,6 +2,8 @@ package server
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -20,8 +22,12 @@ import (
 func TestRelease(t *testing.T) {
 	var released []string
 	opts := Options{Journal: journal.New(journal.Options{}), Gatherer: prometheus.NewRegistry()}
-	opts.Release = func(_ context.Context, source string) error {
+	opts.Release = func(_ context.Context, source string, most *int) error {
 		released = append(released, source)
+		if most != nil {
+			released = append(released, fmt.Sprint(*most))
+			return apierrors.NewConflict(schema.GroupResource{Resource: "sources"}, source, errors.New("too many"))
+		}
 		switch source {
 		case "http":
 			return apierrors.NewNotFound(schema.GroupResource{Resource: "sources"}, source)
@@ -39,6 +45,9 @@ func TestRelease(t *testing.T) {
 		{"POST", "source=file", 200, `"status":"Success"`},
 		{"POST", "source=http", 404, "not found"},
 		{"POST", "source=api", 503, "canceled"},
+		{"POST", "source=file&removes=0", 409, "too many"},
+		{"POST", "source=file&removes=-1", 400, `parameter \"removes\": expected a number of pods, got \"-1\"`},
+		{"POST", "source=file&removes=99999999999", 400, `parameter \"removes\": expected a number of pods`},
 		{"POST", "", 400, `parameter \"source\": required`},
 		{"POST", "source=*", 400, `parameter \"source\": required`},
 		{"POST", "source=kubelet", 400, `parameter \"source\": unknown source \"kubelet\"`},
@@ -51,7 +60,7 @@ func TestRelease(t *testing.T) {
 			t.Errorf("%s %s: %d %s, want %d %s", c.method, c.query, w.Code, w.Body, c.code, c.message)
 		}
 	}
-	if got := strings.Join(released, " "); got != "file http api" {
+	if got := strings.Join(released, " "); got != "file http api file 0" {
 		t.Errorf("released %s", got)
 	}
 	api := &podConfigAPI{server: New(opts)}
@@ -62,6 +71,15 @@ func TestRelease(t *testing.T) {
 		if status.Code(err) != want {
 			t.Errorf("gRPC: %s: %v, want %v", source, err, want)
 		}
+	}
+	released = nil
+	for removes, want := range map[int64]codes.Code{5: codes.FailedPrecondition, -1: codes.InvalidArgument} {
+		if _, err := api.Release(t.Context(), &podconfigd.ReleaseRequest{Source: "file", Removes: &removes}); status.Code(err) != want {
+			t.Errorf("gRPC: at most %d: %v, want %v", removes, err, want)
+		}
+	}
+	if got := strings.Join(released, " "); got != "file 5" {
+		t.Errorf("gRPC: released %s", got)
 	}
 	w := httptest.NewRecorder()
 	New(Options{Journal: opts.Journal, Gatherer: opts.Gatherer}).handler().ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/v1alpha1/release?source=file", nil))

@@ -57,7 +57,7 @@ type Options struct {
 	Resync func(ctx context.Context, namespace, name string) error
 	// Release merges the held set of a source; nil if sets are never held. Its errors are
 	// answered like those of Resync.
-	Release func(ctx context.Context, source string) error
+	Release func(ctx context.Context, source string, most *int) error
 	// Version is the object of /version.
 	Version any
 	// Limits limits what clients may have.

@@ -46,7 +46,7 @@ func spelled(path string) (targets []string) {
 func counted(writes *atomic.Int64) func(*Options) {
 	return func(o *Options) {
 		o.Resync = func(context.Context, string, string) error { writes.Add(1); return nil }
-		o.Release = func(context.Context, string) error { writes.Add(1); return nil }
+		o.Release = func(context.Context, string, *int) error { writes.Add(1); return nil }
 	}
 }
 

@@ -101,7 +101,7 @@ func newWorld(t *testing.T, dir string, level access.Level) *world {
 			return v1alpha1.RuntimePods{Pods: []v1alpha1.RuntimePod{{UID: "edited", Namespace: "default", Name: "edited"}}}
 		}
 		o.Resync = func(context.Context, string, string) error { return errors.New("not now") }
-		o.Release = func(context.Context, string) error { return nil }
+		o.Release = func(context.Context, string, *int) error { return nil }
 	})
 	if recovered.Resumed {
 		w.resume = fmt.Sprintf("stream/v1alpha1/updates?instance=%s&since=%d", recovered.Instance, recovered.Base)

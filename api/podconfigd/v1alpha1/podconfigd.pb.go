@@ -1965,8 +1965,11 @@ func (*ResyncResponse) Descriptor() ([]byte, []int) {
 
 // ReleaseRequest names a source: file, http, api, file:NAME or http:NAME.
 type ReleaseRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Source        string                 `protobuf:"bytes,1,opt,name=source,proto3" json:"source,omitempty"`
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Source string                 `protobuf:"bytes,1,opt,name=source,proto3" json:"source,omitempty"`
+	// The set is not released if it removes more pods, because a newer set is held by now. The code of the
+	// error is FAILED_PRECONDITION then. Without it, the set is released whatever it removes.
+	Removes       *int64 `protobuf:"varint,2,opt,name=removes,proto3,oneof" json:"removes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2006,6 +2009,13 @@ func (x *ReleaseRequest) GetSource() string {
 		return x.Source
 	}
 	return ""
+}
+
+func (x *ReleaseRequest) GetRemoves() int64 {
+	if x != nil && x.Removes != nil {
+		return *x.Removes
+	}
+	return 0
 }
 
 // ReleaseResponse is empty.
@@ -3691,9 +3701,12 @@ const file_podconfigd_v1alpha1_podconfigd_proto_rawDesc = "" +
 	"\rResyncRequest\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\"\x10\n" +
-	"\x0eResyncResponse\"(\n" +
+	"\x0eResyncResponse\"S\n" +
 	"\x0eReleaseRequest\x12\x16\n" +
-	"\x06source\x18\x01 \x01(\tR\x06source\"\x11\n" +
+	"\x06source\x18\x01 \x01(\tR\x06source\x12\x1d\n" +
+	"\aremoves\x18\x02 \x01(\x03H\x00R\aremoves\x88\x01\x01B\n" +
+	"\n" +
+	"\b_removes\"\x11\n" +
 	"\x0fReleaseResponse\"\x0f\n" +
 	"\rStatusRequest\"\xe0\x04\n" +
 	"\x0eStatusResponse\x12\x1a\n" +
@@ -4043,6 +4056,7 @@ func file_podconfigd_v1alpha1_podconfigd_proto_init() {
 		(*LookupStreamResponse_Answer)(nil),
 		(*LookupStreamResponse_Error)(nil),
 	}
+	file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[21].OneofWrappers = []any{}
 	file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[37].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
