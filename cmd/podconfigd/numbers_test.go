@@ -71,6 +71,12 @@ var numbers = map[string]map[string]number{
 	"podconfigd proxy": {
 		"port": {taken: []string{"0", "1", "65535"}, refused: append([]string{"-1", "65536"}, beyond...), help: "0 to 65535"},
 	},
+	"podconfigd release": {
+		"removes": {
+			taken: []string{"0", "1", "2147483647"}, refused: append([]string{"-1", "2147483648"}, beyond...),
+			help: "0 to 2147483647", with: "file",
+		},
+	},
 	"podconfigd watch": {
 		"since": {
 			taken: []string{"0", "1", "9223372036854775807"}, refused: []string{"-1", "9223372036854775808", "1e308"},

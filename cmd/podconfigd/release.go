@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/spf13/cobra"
 )
@@ -16,8 +17,8 @@ func newReleaseCommand() *cobra.Command {
 
 With --removal-brake, the daemon holds a set that would remove too many pods of its source.
 "podconfigd status" shows how many. SOURCE is file, http, api, file:NAME or http:NAME. The next
-set of the source is limited again. A newer set can be held than the one that you looked at: --removes says how many
-pods it may remove.`,
+set of the source is limited again. A newer set can be held than the one that you looked at:
+--removes says how many pods it may remove.`,
 		Example: `  # Apply the held set of the manifest directory
   podconfigd release file
 
@@ -31,6 +32,9 @@ pods it may remove.`,
 			return flags.sources(cmd)
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if removes < 0 || removes > math.MaxInt32 {
+				return fmt.Errorf("--removes: %d is out of range: expected 0 to %d", removes, math.MaxInt32)
+			}
 			c, err := flags.client(cmd)
 			if err != nil {
 				return err
@@ -48,6 +52,6 @@ pods it may remove.`,
 		},
 	}
 	flags.add(cmd)
-	cmd.Flags().IntVar(&removes, "removes", 0, "Number of pods that the set may remove. If the newest held set removes more, it stays held.")
+	cmd.Flags().IntVar(&removes, "removes", 0, "Number of pods that the set may remove: 0 to 2147483647. If the newest held set removes more, it stays held. (default any number)")
 	return cmd
 }

@@ -45,6 +45,7 @@ var numericFields = []string{
 	"WatchRequest.mode", "WatchRequest.since", "WatchRequest.ops", "HistoryRequest.limit", "Timestamp.seconds", "Timestamp.nanos",
 	"LookupRequest.pid", "LookupRequest.start_time", "Duration.seconds", "Duration.nanos",
 	"LookupStreamRequest.id", // any number
+	"ReleaseRequest.removes",
 }
 
 func TestNumbersOfRequests(t *testing.T) {

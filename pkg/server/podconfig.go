@@ -77,10 +77,10 @@ func (a *podConfigAPI) Resync(ctx context.Context, request *v1alpha1.ResyncReque
 func (a *podConfigAPI) Release(ctx context.Context, request *v1alpha1.ReleaseRequest) (*v1alpha1.ReleaseResponse, error) {
 	var most *int
 	if request.Removes != nil {
-		if request.GetRemoves() < 0 {
-			return nil, status.Error(codes.InvalidArgument, "removes: expected a number of pods, which is not negative")
+		if request.GetRemoves() < 0 || request.GetRemoves() > math.MaxInt32 {
+			return nil, status.Errorf(codes.InvalidArgument, "removes: expected a number of pods, 0 to %d, got %d", math.MaxInt32, request.GetRemoves())
 		}
-		most = new(int(min(request.GetRemoves(), math.MaxInt32)))
+		most = new(int(request.GetRemoves()))
 	}
 	return &v1alpha1.ReleaseResponse{}, callError(a.server.release(ctx, request.GetSource(), most))
 }

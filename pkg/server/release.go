@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"strconv"
 
@@ -19,10 +20,10 @@ func (s *Server) postRelease(r *http.Request) error {
 		return apierrors.NewBadRequest(err.Error())
 	}
 	var most *int
-	if text := values["removes"]; text != "" {
+	if text, ok := values["removes"]; ok {
 		n, err := strconv.ParseUint(text, 10, 31)
 		if err != nil {
-			return apierrors.NewBadRequest(fmt.Sprintf("parameter %q: expected a number of pods, got %q", "removes", text))
+			return apierrors.NewBadRequest(fmt.Sprintf("parameter %q: expected a number of pods, 0 to %d, got %q", "removes", math.MaxInt32, text))
 		}
 		most = new(int(n))
 	}

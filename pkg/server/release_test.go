@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -46,8 +47,9 @@ func TestRelease(t *testing.T) {
 		{"POST", "source=http", 404, "not found"},
 		{"POST", "source=api", 503, "canceled"},
 		{"POST", "source=file&removes=0", 409, "too many"},
-		{"POST", "source=file&removes=-1", 400, `parameter \"removes\": expected a number of pods, got \"-1\"`},
-		{"POST", "source=file&removes=99999999999", 400, `parameter \"removes\": expected a number of pods`},
+		{"POST", "source=file&removes=-1", 400, `parameter \"removes\": expected a number of pods, 0 to 2147483647, got \"-1\"`},
+		{"POST", "source=file&removes=", 400, `parameter \"removes\": expected a number of pods, 0 to 2147483647, got \"\"`},
+		{"POST", "source=file&removes=99999999999", 400, `parameter \"removes\": expected a number of pods, 0 to 2147483647`},
 		{"POST", "", 400, `parameter \"source\": required`},
 		{"POST", "source=*", 400, `parameter \"source\": required`},
 		{"POST", "source=kubelet", 400, `parameter \"source\": unknown source \"kubelet\"`},
@@ -73,7 +75,9 @@ func TestRelease(t *testing.T) {
 		}
 	}
 	released = nil
-	for removes, want := range map[int64]codes.Code{5: codes.FailedPrecondition, -1: codes.InvalidArgument} {
+	for removes, want := range map[int64]codes.Code{
+		5: codes.FailedPrecondition, -1: codes.InvalidArgument, math.MinInt64: codes.InvalidArgument, math.MaxInt32 + 1: codes.InvalidArgument,
+	} {
 		if _, err := api.Release(t.Context(), &podconfigd.ReleaseRequest{Source: "file", Removes: &removes}); status.Code(err) != want {
 			t.Errorf("gRPC: at most %d: %v, want %v", removes, err, want)
 		}
