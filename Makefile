@@ -189,7 +189,7 @@ lint-api: $(BUF) $(PROTOC_PLUGINS) $(GENERATORS) ## Check the protobuf interface
 	@echo '==> generated code'
 	@rm -rf bin/generated && mkdir -p bin/generated && PATH='$(TOOLS)':"$$PATH" $(BUF) generate -o bin/generated
 	@for f in $$(cd bin/generated && find . -name '*.go'); do diff -u $$f bin/generated/$$f || exit 1; done
-	@mkdir -p bin/generated/config/v1alpha1 && cp api/config/v1alpha1/[!z]*.go bin/generated/config/v1alpha1
+	@mkdir -p bin/generated/config/v1alpha1 && cp api/config/v1alpha1/[!z]*.go api/config/v1alpha1/zz_generated.options.go bin/generated/config/v1alpha1
 	@$(call generate_config,bin/generated/config/v1alpha1)
 	@for f in bin/generated/config/v1alpha1/zz_*.go; do diff -u api/config/v1alpha1/$${f##*/} $$f || exit 1; done
 	@$(call generate_grpc,bin/generated/grpc.md)

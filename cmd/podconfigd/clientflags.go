@@ -32,6 +32,8 @@ func (f *clientFlags) add(cmd *cobra.Command) {
 	flags.BoolVar(&f.config.Insecure, "insecure-skip-tls-verify", false, "Do not verify the certificate of an https server. Anyone on the way to the server can then read the credentials, and answer instead of it.")
 	flags.StringVar(&f.config.BearerToken, "token", "", "Bearer token for an https server. Other users of the machine can see it in the list of processes: prefer --token-file.")
 	flags.StringVar(&f.config.BearerTokenFile, "token-file", "", "Path to a file with a bearer token for an https server. Read again for each request.")
+	setSection(flags, "Connection", "socket", "server", "certificate-authority", "client-certificate", "client-key", "tls-server-name",
+		"insecure-skip-tls-verify", "token", "token-file")
 	for _, name := range []string{"server", "token", "tls-server-name"} {
 		_ = cmd.RegisterFlagCompletionFunc(name, cobra.NoFileCompletions) // fails only if there is no such flag
 	}

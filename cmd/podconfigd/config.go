@@ -31,15 +31,14 @@ URLs, are replaced by REDACTED.`,
   podconfigd config print --config /etc/podconfigd/podconfigd.yaml --state-dir /var/lib/podconfigd`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			loaded, err := opts.load(cmd.Flags())
+			loaded, err := opts.check(cmd.Flags())
 			if err != nil {
 				return err
 			}
 			return loaded.Print(cmd.OutOrStdout())
 		},
 	}
-	opts.addFlags(cmd.Flags())
-	opts.addLogFlags(cmd.Flags())
+	opts.addTo(cmd)
 	return cmd
 }
 
@@ -57,7 +56,7 @@ when it starts, the files, directories and groups that the configuration names.`
   podconfigd config check --config /etc/podconfigd/podconfigd.yaml --config-dir /etc/podconfigd/podconfigd.d`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			loaded, err := opts.load(cmd.Flags())
+			loaded, err := opts.check(cmd.Flags())
 			if err != nil {
 				fmt.Fprintln(cmd.ErrOrStderr(), err)
 				return errSilent
@@ -70,7 +69,6 @@ when it starts, the files, directories and groups that the configuration names.`
 			return nil
 		},
 	}
-	opts.addFlags(cmd.Flags())
-	opts.addLogFlags(cmd.Flags())
+	opts.addTo(cmd)
 	return cmd
 }

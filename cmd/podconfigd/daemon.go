@@ -54,19 +54,22 @@ Without a subcommand, podconfigd runs the daemon.`,
 			}
 			sink := logsink.New(os.Stderr, logsink.DefaultSize, reportDropped)
 			defer sink.Close(logCloseTimeout)
+			r := newReloader(hups, loaded.Logging, func() (*configfile.Configuration, error) { return opts.load(cmd.Flags()) })
+			loaded.Collectors = append(loaded.Collectors, append(r.collectors(), droppedLines(sink))...)
+			d, err := start(loaded)
+			if err != nil {
+				return err
+			}
 			if err := startLogging(sink, &loaded.Logging, gates); err != nil {
 				return err
 			}
 			if files := loaded.Files(); len(files) > 0 {
 				klog.Background().Info("Configuration loaded", "files", files)
 			}
-			r := newReloader(hups, loaded.Logging, func() (*configfile.Configuration, error) { return opts.load(cmd.Flags()) })
-			loaded.Daemon.Collectors = append(loaded.Daemon.Collectors, append(r.collectors(), droppedLines(sink))...)
-			return runDaemon(cmd.Context(), &loaded.Daemon, r)
+			return runDaemon(cmd.Context(), d, r)
 		},
 	}
-	opts.addFlags(cmd.Flags())
-	opts.addLogFlags(cmd.Flags())
+	opts.addTo(cmd)
 	return cmd
 }
 

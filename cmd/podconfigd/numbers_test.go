@@ -189,6 +189,6 @@ func give(t *testing.T, command, name, value, with string) error {
 	opts.addFlags(flags)
 	opts.StaticPodPath = "manifests"
 	parseErr := flags.Parse(args)
-	_, err := opts.load(flags)
+	_, err := opts.check(flags)
 	return errors.Join(parseErr, err)
 }

@@ -12,17 +12,16 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/podconfigd/podconfigd/pkg/daemon"
+	"github.com/podconfigd/podconfigd/api/config/v1alpha1"
 )
 
 // inFile returns the path of the flag's field in the file, and the text of a file that gives
 // it a value.
 func inFile(t *testing.T, flag, value string) (path, text string) {
 	t.Helper()
-	path = map[string]string{"v": "logging.verbosity"}[flag]
-	for _, field := range daemon.Fields() {
-		if field.Flag == flag {
-			path = field.Path
+	for _, o := range v1alpha1.Options {
+		if o.Flag == flag && path == "" {
+			path = o.Path
 		}
 	}
 	if path == "" {
@@ -52,11 +51,10 @@ func loadFile(t *testing.T, text string, args ...string) error {
 	}
 	opts, flags := newDaemonOptions(), pflag.NewFlagSet("podconfigd", pflag.ContinueOnError)
 	opts.addFlags(flags)
-	opts.addLogFlags(flags)
 	if err := flags.Parse(append(args, "--socket=s", "--config="+file)); err != nil {
 		return err
 	}
-	_, err := opts.load(flags)
+	_, err := opts.check(flags)
 	return err
 }
 

@@ -14,8 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/podconfigd/podconfigd/internal/configfile"
-	"github.com/podconfigd/podconfigd/pkg/daemon"
+	"github.com/podconfigd/podconfigd/api/config/v1alpha1"
 )
 
 //go:generate go test . -run ^TestReferenceOfTheCommands$ -update
@@ -139,11 +138,8 @@ func table(flags []*pflag.Flag, fields bool) string {
 		return ""
 	}
 	paths := make(map[string][]string)
-	for _, field := range daemon.Fields() {
-		paths[field.Flag] = append(paths[field.Flag], "`"+field.Path+"`")
-	}
-	for _, field := range []string{"verbosity", "vmodule", "format", "flushFrequency"} {
-		paths[configfile.FlagOf("logging."+field)] = []string{"`logging." + field + "`"}
+	for _, o := range v1alpha1.Options {
+		paths[o.Flag] = append(paths[o.Flag], "`"+o.Path+"`")
 	}
 	rows := new(strings.Builder)
 	header := "| flag | default | |\n|---|---|---|\n"

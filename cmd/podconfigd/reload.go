@@ -95,9 +95,12 @@ func (r *reloader) apply(ctx context.Context, d *daemon.Daemon) (changed, needRe
 	if err != nil {
 		return nil, nil, err
 	}
-	result, err := d.Reload(ctx, &loaded.Daemon)
+	if loaded.Faulty() {
+		return nil, nil, loaded.Check()
+	}
+	result, err := d.Reload(ctx, &loaded.Config)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, loaded.Locate(err)
 	}
 	changed, needRestart = paths(result.Changed), paths(result.NeedRestart)
 	if v := loaded.Logging.Verbosity; v != r.logging.Verbosity {
@@ -116,8 +119,7 @@ func (r *reloader) apply(ctx context.Context, d *daemon.Daemon) (changed, needRe
 func paths(names []daemon.FieldName) []string {
 	paths := make([]string, len(names))
 	for i, name := range names {
-		field, _ := name.Field()
-		paths[i] = field.Path
+		paths[i] = string(name)
 	}
 	return paths
 }

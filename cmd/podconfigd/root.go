@@ -18,6 +18,7 @@ func newRootCommand() *cobra.Command {
 		newResyncCommand(), newReleaseCommand(), newProxyCommand(), newVersionCommand())
 	cmd.AddCommand(daemonCommands()...)
 	addVersionFlag(cmd)
+	cmd.SetUsageFunc(usage)
 	cmd.SetFlagErrorFunc(flagError)
 	cmd.InitDefaultCompletionCmd()
 	for _, group := range cmd.Commands() {

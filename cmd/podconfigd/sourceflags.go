@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/podconfigd/podconfigd/api/config/v1alpha1"
 	"github.com/podconfigd/podconfigd/pkg/config"
-	"github.com/podconfigd/podconfigd/pkg/daemon"
 )
 
 // splitSource returns the name and the place of a flag's value, [NAME=]PLACE. A value without
@@ -59,21 +59,21 @@ func (f *sourceFlag) Set(value string) error {
 }
 
 // pathFlag returns the value of --pod-manifest-path.
-func pathFlag(c *daemon.Config) *sourceFlag {
+func pathFlag(c *v1alpha1.PodConfigdConfiguration) *sourceFlag {
 	return &sourceFlag{
 		kind: config.FileSource, place: "PATH", unnamed: &c.StaticPodPath,
 		add: func(name, place string) {
-			c.FileSources = append(c.FileSources, daemon.FileSource{Name: name, Path: place})
+			c.FileSources = append(c.FileSources, v1alpha1.FileSource{Name: name, Path: place})
 		},
 	}
 }
 
 // urlFlag returns the value of --manifest-url.
-func urlFlag(c *daemon.Config) *sourceFlag {
+func urlFlag(c *v1alpha1.PodConfigdConfiguration) *sourceFlag {
 	return &sourceFlag{
 		kind: config.HTTPSource, place: "URL", unnamed: &c.StaticPodURL,
 		add: func(name, place string) {
-			c.HTTPSources = append(c.HTTPSources, daemon.HTTPSource{Name: name, URL: place})
+			c.HTTPSources = append(c.HTTPSources, v1alpha1.HTTPSource{Name: name, URL: place})
 		},
 	}
 }

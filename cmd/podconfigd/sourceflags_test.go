@@ -1,13 +1,13 @@
 package main
 
 import (
-	"net/http"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/pflag"
 
+	"github.com/podconfigd/podconfigd/api/config/v1alpha1"
 	"github.com/podconfigd/podconfigd/pkg/daemon"
 )
 
@@ -20,8 +20,8 @@ func parsed(t *testing.T, args ...string) (*daemon.Config, error) {
 	if err := flags.Parse(append(args, "--socket=s")); err != nil {
 		return nil, err
 	}
-	loaded, err := o.load(flags)
-	return &loaded.Daemon, err
+	loaded, err := o.check(flags)
+	return &loaded.Config, err
 }
 
 // What comes before the first "=" is a name only if it is a DNS label.
@@ -53,10 +53,10 @@ func TestRepeatedSources(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]daemon.FileSource{{Name: "b", Path: "/b"}, {Name: "a", Path: "/a"}}, o.FileSources); diff != "" || o.StaticPodPath != "/m" {
+	if diff := cmp.Diff([]v1alpha1.FileSource{{Name: "b", Path: "/b"}, {Name: "a", Path: "/a"}}, o.FileSources); diff != "" || o.StaticPodPath != "/m" {
 		t.Errorf("path %q, %s", o.StaticPodPath, diff)
 	}
-	want := []daemon.HTTPSource{{Name: "x", URL: "https://h/?x=y", Header: http.Header{"A": {"b"}}, CAFile: "ca", TokenFile: "token"}}
+	want := []v1alpha1.HTTPSource{{Name: "x", URL: "https://h/?x=y", Header: map[string][]string{"A": {"b"}}, CAFile: "ca", TokenFile: "token"}}
 	if diff := cmp.Diff(want, o.HTTPSources); diff != "" || o.StaticPodURL != "" {
 		t.Errorf("URL %q, %s", o.StaticPodURL, diff)
 	}

@@ -43,5 +43,11 @@ func generate() (map[string][]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return map[string][]byte{"api/config/v1alpha1/schema.json": schema, "docs/reference/config.md": reference}, nil
+	source, err := types.readOptions().source()
+	if err != nil {
+		return nil, err
+	}
+	return map[string][]byte{
+		"api/config/v1alpha1/schema.json": schema, "api/config/v1alpha1/zz_generated.options.go": source, "docs/reference/config.md": reference,
+	}, nil
 }

@@ -13,7 +13,6 @@ import (
 	logsapi "k8s.io/component-base/logs/api/v1"
 
 	"github.com/podconfigd/podconfigd/api/config/v1alpha1"
-	"github.com/podconfigd/podconfigd/internal/configfile"
 )
 
 const introduction = `# Reference of the configuration file
@@ -32,6 +31,7 @@ JSON schema. For completion and checks in an editor that uses yaml-language-serv
 // page is the reference page.
 type page struct {
 	*typeSet
+	options  *options
 	out      bytes.Buffer
 	defaults map[string]any
 	done     map[reflect.Type]bool
@@ -43,10 +43,11 @@ func (s *typeSet) reference() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &page{typeSet: s, defaults: defaults, done: map[reflect.Type]bool{}}
+	p := &page{typeSet: s, options: s.readOptions(), defaults: defaults, done: map[reflect.Type]bool{}}
 	p.out.WriteString(introduction)
 	fmt.Fprintf(&p.out, "`apiVersion` is `%s`, and `kind` is `%s`. Both are required.\n", v1alpha1.SchemeGroupVersion, v1alpha1.Kind)
 	p.object(root, "")
+	p.reloads()
 	return p.out.Bytes(), nil
 }
 
@@ -74,13 +75,10 @@ func (p *page) object(typ reflect.Type, path string) {
 	for _, field := range fields {
 		below := strings.TrimPrefix(path+"."+field.name, ".")
 		flag := "none"
-		if name := configfile.FlagOf(below); name != "" {
+		if name := p.options.table.Flag(below); name != "" {
 			flag = "`--" + name + "`"
 		}
-		description := field.text
-		if values := field.markers["enum"]; values != "" {
-			description += " One of: `" + strings.ReplaceAll(values, ",", "`, `") + "`."
-		}
+		description := field.described()
 		if object(field.typ) != nil && field.typ.Kind() == reflect.Struct {
 			flag = ""
 		}
@@ -93,10 +91,48 @@ func (p *page) object(typ reflect.Type, path string) {
 	}
 }
 
+// reloads writes the table of what changes on a reload.
+func (p *page) reloads() {
+	p.out.WriteString("\n## What a reload changes\n\nOn SIGHUP, podconfigd [loads the files again](../how-to/config.md#reload).\n\n| fields | on SIGHUP |\n|---|---|\n")
+	paths := map[string][]string{}
+	for i := range p.options.table {
+		o := &p.options.table[i]
+		paths[o.Reload] = append(paths[o.Reload], "`"+o.Path+"`")
+	}
+	for _, r := range reloads {
+		if r.part == "" {
+			paths[""] = []string{"all others"}
+		}
+		fmt.Fprintf(&p.out, "| %s | %s |\n", strings.Join(paths[r.part], ", "), r.text)
+		delete(paths, r.part)
+	}
+	for part := range paths {
+		panic("no text for the reload of " + part)
+	}
+}
+
+// reloads are the parts of the daemon that take changes while it runs, with what happens.
+var reloads = []struct{ part, text string }{
+	{"sources", "Sources are added, removed and changed: [sources.md](sources.md#change-sources-while-podconfigd-runs)."},
+	{"brake", "A held set that is within the new limit is applied."},
+	{"access", "The rules count at once: [access.md](access.md#when-the-rules-change)."},
+	{"events", "The new limits count for the next event."},
+	{"loop", "The new period counts at once."},
+	{"pleg", "The new periods count at once."},
+	{"limits", "New streams are counted against the new limit. Open streams stay. The number of streams in one gRPC connection stays that of the start."},
+	{"journal", "What is beyond the new limit is removed."},
+	{"state", "What is beyond the new limit is removed."},
+	{"log", "It counts at once."},
+	{"", "They need a restart. The content of certificates, keys, tokens and kubeconfigs is reloaded when the files change, without SIGHUP."},
+}
+
 // standard returns the default of a field.
 func (p *page) standard(path string, field field) string {
 	if field.required {
 		return "required"
+	}
+	if o, rest := p.options.table.Of(path); o != nil && rest == "" && o.Default != "" {
+		return "`" + o.Default + "`"
 	}
 	var value any = p.defaults
 	for name := range strings.SplitSeq(path, ".") {

@@ -65,7 +65,7 @@ func (s *typeSet) object(typ reflect.Type) (*schema, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%s.%s: %w", typ.Name(), field.name, err)
 		}
-		of.Description = field.text
+		of.Description = field.described()
 		if of.Minimum == nil {
 			of.Minimum = field.number("minimum")
 		}

@@ -28,7 +28,7 @@ func TestFilesInTheDocumentation(t *testing.T) {
 		for _, file := range filesIn(text) {
 			found++
 			dir := write(t, map[string]string{"c.yaml": file})
-			if _, err := Load(Files{Config: filepath.Join(dir, "c.yaml")}, flags(func(c *daemon.Config) { c.InCluster = true })); err != nil {
+			if _, err := load(Files{Config: filepath.Join(dir, "c.yaml")}, flags(func(c *daemon.Config) { c.InCluster = true })); err != nil {
 				t.Errorf("%s: %v\n%s", page, err, file)
 			}
 		}

@@ -4,15 +4,13 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"reflect"
 	"slices"
-	"strings"
 
-	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/component-base/featuregate"
 	logsapi "k8s.io/component-base/logs/api/v1"
 
+	"github.com/podconfigd/podconfigd/api/config/v1alpha1"
 	"github.com/podconfigd/podconfigd/internal/located"
 	"github.com/podconfigd/podconfigd/pkg/daemon"
 )
@@ -73,10 +71,10 @@ func (c *Configuration) origin(path string) (from *layer, line int) {
 	return nil, 0
 }
 
-// validate returns the faults of the configuration, where its values come from.
-func (c *Configuration) validate() (errs []error) {
+// located returns the faults in the error of the daemon, where their values come from.
+func (c *Configuration) located(err error) (errs []error) {
 	var faults []error
-	switch err := c.Daemon.Validate().(type) { //nolint:errorlint // Validate joins the faults
+	switch err := err.(type) { //nolint:errorlint // Validate joins the faults
 	case nil:
 	case interface{ Unwrap() []error }:
 		faults = err.Unwrap()
@@ -84,13 +82,11 @@ func (c *Configuration) validate() (errs []error) {
 		faults = []error{err}
 	}
 	for _, fault := range faults {
-		of, ok := errors.AsType[*daemon.FieldError](fault)
-		if !ok {
-			errs = append(errs, fault)
-			continue
+		if of, ok := errors.AsType[*daemon.FieldError](fault); ok {
+			fault = c.locate(of)
 		}
-		if err := c.locate(of); err != nil {
-			errs = append(errs, err)
+		if fault != nil {
+			errs = append(errs, fault)
 		}
 	}
 	return errs
@@ -105,11 +101,11 @@ func (c *Configuration) locate(fault *daemon.FieldError) error {
 	}
 	var place *placed
 	for _, name := range fault.Fields() {
-		path, flag := c.pathOf(name)
+		path := string(name)
 		if c.isFaulty(path) {
 			return nil
 		}
-		if from, line := c.origin(path); from != nil && !c.changed(flag) && place == nil {
+		if from, line := c.origin(path); from != nil && !c.changed(v1alpha1.Options.Flag(path)) && place == nil {
 			message.Line = line
 			place = &placed{message, from}
 		}
@@ -120,56 +116,12 @@ func (c *Configuration) locate(fault *daemon.FieldError) error {
 	return place
 }
 
-// name returns the flag of a field if it is on the command line, or else the path of the field.
+// name returns the flag of a field if it is on the command line, or if there are no files; or else its path.
 func (c *Configuration) name(name daemon.FieldName) string {
-	path, flag := c.pathOf(name)
-	if c.changed(flag) {
+	if flag := v1alpha1.Options.Flag(string(name)); flag != "" && (len(c.layers) == 0 || c.changed(flag)) {
 		return "--" + flag
 	}
-	return cmp.Or(path, string(name))
-}
-
-// pathOf returns the path of a field in the file, and its flag.
-func (c *Configuration) pathOf(name daemon.FieldName) (path, flag string) {
-	of, rest := name.Field()
-	return of.Path + inJSON(of.Path, rest), of.Flag
-}
-
-// inJSON returns the rest of a path, such as [1].Path, with the names of the file. The rest
-// belongs to a list of the file.
-func inJSON(list, rest string) string {
-	index, name, ok := strings.Cut(rest, ".")
-	item, found := configType.FieldByNameFunc(func(name string) bool { return strings.EqualFold(name, list) })
-	if !ok || !found || item.Type.Kind() != reflect.Slice || item.Type.Elem().Kind() != reflect.Struct {
-		return rest
-	}
-	name, below, _ := strings.Cut(name, "[")
-	if below != "" {
-		below = "[" + below
-	}
-	if field, found := item.Type.Elem().FieldByName(name); found {
-		name, _, _ = strings.Cut(field.Tag.Get("json"), ",")
-	}
-	return index + "." + name + below
-}
-
-// locateAll returns the errors of the conversion, with file, line and field.
-func (c *Configuration) locateAll(err error) (errs []error) {
-	if err == nil {
-		return nil
-	}
-	faults := []error{err}
-	if all, ok := errors.AsType[utilerrors.Aggregate](err); ok {
-		faults = all.Errors()
-	}
-	for _, fault := range faults {
-		if of, ok := errors.AsType[*field.Error](fault); ok {
-			c.refused = append(c.refused, of.Field)
-			fault = c.locateInFile(of.Field, of.Detail)
-		}
-		errs = append(errs, fault)
-	}
-	return errs
+	return string(name)
 }
 
 // locateInFile returns the fault of a field of the file.
@@ -189,11 +141,11 @@ func (c *Configuration) validateLogging() (errs []error) {
 	_ = logsapi.AddFeatureGates(gates) // fails only where a gate is added twice
 	for _, fault := range logsapi.Validate(&c.Logging, gates, field.NewPath("logging")) {
 		message := fault.ErrorBody()
-		if from, _ := c.origin(fault.Field); from != nil && !c.changed(FlagOf(fault.Field)) {
+		if from, _ := c.origin(fault.Field); from != nil && !c.changed(v1alpha1.Options.Flag(fault.Field)) {
 			errs = append(errs, c.locateInFile(fault.Field, message))
 			continue
 		}
-		errs = append(errs, fmt.Errorf("--%s: %s", FlagOf(fault.Field), message))
+		errs = append(errs, fmt.Errorf("--%s: %s", v1alpha1.Options.Flag(fault.Field), message))
 	}
 	return errs
 }

@@ -1,76 +1,86 @@
 package configfile
 
 import (
+	"fmt"
 	"reflect"
 	"strings"
 
-	logsapi "k8s.io/component-base/logs/api/v1"
+	"github.com/spf13/pflag"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	cliflag "k8s.io/component-base/cli/flag"
 
-	"github.com/podconfigd/podconfigd/pkg/daemon"
+	"github.com/podconfigd/podconfigd/api/config/v1alpha1"
+	"github.com/podconfigd/podconfigd/internal/option"
 )
 
-// logField is a field of the configuration of the log that has a flag.
-type logField struct {
-	path, flag string
-	copy       func(to, from *logsapi.LoggingConfiguration)
-}
+// SectionKey is the annotation of a flag that has its heading in the help.
+const SectionKey = "section"
 
-var logFields = []logField{
-	{"logging.format", "logging-format", func(to, from *logsapi.LoggingConfiguration) { to.Format = from.Format }},
-	{"logging.flushFrequency", "log-flush-frequency", func(to, from *logsapi.LoggingConfiguration) { to.FlushFrequency = from.FlushFrequency }},
-	{"logging.verbosity", "v", func(to, from *logsapi.LoggingConfiguration) { to.Verbosity = from.Verbosity }},
-	{"logging.vmodule", "vmodule", func(to, from *logsapi.LoggingConfiguration) { to.VModule = from.VModule }},
-	{"logging.options.text.splitStream", "log-text-split-stream", func(to, from *logsapi.LoggingConfiguration) {
-		to.Options.Text.SplitStream = from.Options.Text.SplitStream
-	}},
-	{"logging.options.text.infoBufferSize", "log-text-info-buffer-size", func(to, from *logsapi.LoggingConfiguration) {
-		to.Options.Text.InfoBufferSize = from.Options.Text.InfoBufferSize
-	}},
-	{"logging.options.json.splitStream", "log-json-split-stream", func(to, from *logsapi.LoggingConfiguration) {
-		to.Options.JSON.SplitStream = from.Options.JSON.SplitStream
-	}},
-	{"logging.options.json.infoBufferSize", "log-json-info-buffer-size", func(to, from *logsapi.LoggingConfiguration) {
-		to.Options.JSON.InfoBufferSize = from.Options.JSON.InfoBufferSize
-	}},
-}
-
-// applyFlags replaces the values whose flag is on the command line. A flag of a list replaces
-// the list.
-func (c *Configuration) applyFlags() {
-	to, from := reflect.ValueOf(&c.Daemon).Elem(), reflect.ValueOf(&c.flags.Daemon).Elem()
-	for _, field := range daemon.Fields() {
-		if c.changed(field.Flag) {
-			at(to, field.Name).Set(at(from, field.Name))
+// AddFlags adds the flags of all options but those of the log to a configuration, which has all defaults. own has the values of flags
+// that set more than one field.
+func AddFlags(flags *pflag.FlagSet, config *v1alpha1.PodConfigdConfiguration, own map[string]pflag.Value) {
+	for i := range v1alpha1.Options {
+		o := &v1alpha1.Options[i]
+		if o.Flag == "" || flags.Lookup(o.Flag) != nil || strings.HasPrefix(o.Path, "logging.") { // or it is the flag of another field
+			continue
 		}
-	}
-	for _, field := range logFields {
-		if c.changed(field.flag) {
-			field.copy(&c.Logging, &c.flags.Logging)
+		switch value := own[o.Flag]; {
+		case value != nil:
+			flags.Var(value, o.Flag, o.Help)
+		default:
+			bind(flags, o, o.In(config).Addr().Interface())
 		}
+		_ = flags.SetAnnotation(o.Flag, SectionKey, []string{o.Section}) // fails only if there is no such flag
 	}
 }
 
-func (c *Configuration) changed(flag string) bool { return flag != "" && c.flags.Changed(flag) }
-
-// at returns the field of a configuration.
-func at(config reflect.Value, name daemon.FieldName) reflect.Value {
-	for part := range strings.SplitSeq(string(name), ".") {
-		config = config.FieldByName(part)
+// bind adds the flag for the field, of which it has a pointer.
+func bind(flags *pflag.FlagSet, o *option.Option, field any) {
+	switch p := field.(type) {
+	case *string:
+		flags.StringVar(p, o.Flag, *p, o.Help)
+	case **string:
+		flags.StringVar(*p, o.Flag, **p, o.Help)
+	case *bool:
+		flags.BoolVar(p, o.Flag, *p, o.Help)
+	case **bool:
+		flags.BoolVar(*p, o.Flag, **p, o.Help)
+	case **int32:
+		flags.Int32Var(*p, o.Flag, **p, o.Help)
+	case **int64:
+		flags.Int64Var(*p, o.Flag, **p, o.Help)
+	case **metav1.Duration:
+		flags.DurationVar(&(*p).Duration, o.Flag, (*p).Duration, o.Help)
+	case *[]string:
+		flags.StringArrayVar(p, o.Flag, *p, o.Help)
+	case *map[string][]string:
+		flags.Var(cliflag.NewColonSeparatedMultimapStringString(p), o.Flag, o.Help)
+	case **intstr.IntOrString:
+		flags.Var(intOrString{p}, o.Flag, o.Help)
+	default:
+		panic(fmt.Sprintf("%s has type %v, for which there is no flag", o.Path, reflect.TypeOf(field).Elem()))
 	}
-	return config
 }
 
-// FlagOf returns the flag of a field of the file, without dashes; empty if there is none.
-func FlagOf(path string) string {
-	for _, field := range daemon.Fields() {
-		if _, ok := cutName(path, field.Path); ok {
-			return field.Flag
-		}
+// intOrString is the value of a flag that is a number, or a text such as 50%. Empty is none.
+type intOrString struct{ value **intstr.IntOrString }
+
+func (v intOrString) String() string {
+	if v.value == nil || *v.value == nil {
+		return ""
 	}
-	for _, field := range logFields {
-		if _, ok := cutName(path, field.path); ok {
-			return field.flag
-		}
-	}
-	return ""
+	return (*v.value).String()
 }
+
+// Set takes a number or a text.
+func (v intOrString) Set(text string) error {
+	*v.value = nil
+	if text != "" {
+		*v.value = new(intstr.Parse(text))
+	}
+	return nil
+}
+
+// Type is the name of the value in the help.
+func (v intOrString) Type() string { return "string" }

@@ -27,7 +27,7 @@ func FuzzLoad(f *testing.F) {
 			t.Fatal(err)
 		}
 		set := flags(func(c *daemon.Config) { c.InCluster = true })
-		first, err := Load(Files{Config: path}, set)
+		first, err := load(Files{Config: path}, set)
 		if err != nil {
 			if len(err.Error()) > 100_000 {
 				t.Errorf("the error has %d bytes", len(err.Error()))
@@ -44,11 +44,11 @@ func FuzzLoad(f *testing.F) {
 		if err := os.WriteFile(path, out.Bytes(), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		second, err := Load(Files{Config: path}, set)
+		second, err := load(Files{Config: path}, set)
 		if err != nil {
 			t.Fatalf("%v\n%s", err, out.String())
 		}
-		if diff := cmp.Diff(first.Daemon, second.Daemon, equalSelectors); diff != "" {
+		if diff := cmp.Diff(first.PodConfigdConfiguration, second.PodConfigdConfiguration); diff != "" {
 			t.Errorf("%s\n%s", diff, out.String())
 		}
 	})

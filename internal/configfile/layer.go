@@ -179,26 +179,17 @@ func isUnset(name string, value any) bool {
 	return value == nil
 }
 
-// pathFields are the fields that have a path. Relative paths are relative to the folder of the
-// file.
+// resolvePaths makes relative paths relative to the folder of the file.
 //
 // kubelet: pkg/kubelet/apis/config/helpers.go KubeletConfigurationPathRefs. The kubelet does
 // not resolve the paths in its drop-ins.
-var pathFields = []string{
-	"staticPodPath", "fileSources[].path",
-	"staticPodURLCAFile", "staticPodURLCertFile", "staticPodURLKeyFile", "staticPodURLTokenFile",
-	"httpSources[].caFile", "httpSources[].certFile", "httpSources[].keyFile", "httpSources[].tokenFile",
-	"kubeconfig", "socket", "podsAPISocket", "stateDir",
-	"tlsCertFile", "tlsPrivateKeyFile", "authentication.x509.clientCAFile", "authentication.tokenAuthFile",
-}
-
 func (l *layer) resolvePaths() {
 	folder, err := filepath.Abs(filepath.Dir(l.path))
 	if err != nil {
 		l.refuse(located.Fault{Message: err.Error()})
 		return
 	}
-	for _, field := range pathFields {
+	for _, field := range v1alpha1.PathFields {
 		resolve(l.values, field, folder)
 	}
 }

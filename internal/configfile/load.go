@@ -11,12 +11,11 @@ import (
 	"strings"
 
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/serializer"
-	logsapi "k8s.io/component-base/logs/api/v1"
 	_ "k8s.io/component-base/logs/json/register" // for the format json
+	kjson "sigs.k8s.io/json"
 
 	"github.com/podconfigd/podconfigd/api/config/v1alpha1"
+	"github.com/podconfigd/podconfigd/internal/option"
 	"github.com/podconfigd/podconfigd/pkg/daemon"
 )
 
@@ -33,52 +32,75 @@ func (f Files) any() bool { return f != Files{} }
 
 // Flags are the values of the flags, and of their defaults.
 type Flags struct {
-	Daemon  daemon.Config
-	Logging logsapi.LoggingConfiguration
+	daemon.Config
 	// Changed reports whether a flag is on the command line.
 	Changed func(flag string) bool
 }
 
 // Configuration is what files and flags configure.
 type Configuration struct {
-	Daemon  daemon.Config
-	Logging logsapi.LoggingConfiguration
+	daemon.Config
 
 	flags  *Flags
 	layers []*layer
-	// refused are the fields of the files that have a fault.
+	// faults are those of the files and of the log. refused are the fields that have them.
+	faults  []error
 	refused []string
 }
 
 // Load reads the files, and returns the configuration from them and from the flags. A flag on
-// the command line wins. The error has every fault of the files, and of the configuration as
-// a whole. Load can be called again to reload the files.
+// the command line wins. The error has every fault of files that are no configuration. Load can be called
+// again to reload the files.
 func Load(files Files, flags *Flags) (*Configuration, error) {
-	c := &Configuration{Daemon: flags.Daemon, Logging: flags.Logging, flags: flags}
-	if !files.any() {
-		return c, errors.Join(append(c.validateLogging(), c.Daemon.Validate())...)
+	c := &Configuration{Config: flags.Config, flags: flags}
+	c.PodConfigdConfiguration = *flags.DeepCopy()
+	if files.any() {
+		if err := c.load(files); err != nil {
+			return nil, err
+		}
 	}
+	c.faults = append(c.faults, c.validateLogging()...)
+	return c, nil
+}
+
+func (c *Configuration) load(files Files) error {
 	layers, err := readLayers(files)
 	c.layers = layers
-	var errs []error
 	broken := err != nil
 	for _, l := range layers {
-		errs = append(errs, l.errors()...)
+		c.faults = append(c.faults, l.errors()...)
 		broken = broken || l.broken
 		c.refused = append(c.refused, l.dropped...)
 	}
 	if broken { // what it configures is not known
-		return nil, errors.Join(append(errs, err)...)
+		return errors.Join(append(c.faults, err)...)
 	}
-	errs = append(errs, c.merge()...)
-	c.applyFlags()
-	errs = append(errs, c.validateLogging()...)
-	errs = append(errs, c.validate()...)
-	if len(errs) > 0 {
-		return nil, errors.Join(c.sort(errs)...)
+	if err := c.merge(); err != nil {
+		return err
 	}
-	return c, nil
+	for i := range v1alpha1.Options {
+		if o := &v1alpha1.Options[i]; c.changed(o.Flag) {
+			o.Copy(&c.PodConfigdConfiguration, &c.flags.PodConfigdConfiguration)
+		}
+	}
+	c.requireParts()
+	return nil
 }
+
+// Check returns every fault of the files and of the configuration as a whole.
+func (c *Configuration) Check() error { return c.Locate(c.Validate()) }
+
+// Faulty reports whether the files have a fault. The daemon must not be made then.
+func (c *Configuration) Faulty() bool { return len(c.faults) > 0 }
+
+// Locate returns the error of the daemon for the configuration, together with the faults of the files: each with the
+// file and the line that it comes from.
+func (c *Configuration) Locate(err error) error {
+	errs := append(slices.Clone(c.faults), c.located(err)...)
+	return errors.Join(c.sort(errs)...)
+}
+
+func (c *Configuration) changed(flag string) bool { return flag != "" && c.flags.Changed(flag) }
 
 // Files returns the paths of the files, from the weakest to the strongest.
 func (c *Configuration) Files() (paths []string) {
@@ -136,7 +158,7 @@ func dropins(dir string) (paths []string, err error) {
 }
 
 // merge merges the layers over the defaults.
-func (c *Configuration) merge() []error {
+func (c *Configuration) merge() error {
 	merged := []byte("{}")
 	for _, l := range c.layers {
 		patch, err := json.Marshal(l.values)
@@ -144,42 +166,42 @@ func (c *Configuration) merge() []error {
 			merged, err = jsonpatch.MergePatch(merged, patch)
 		}
 		if err != nil {
-			return []error{fmt.Errorf("%s: can't be merged: %w", l.path, err)}
+			return fmt.Errorf("%s: can't be merged: %w", l.path, err)
 		}
 	}
-	object, scheme, err := decode(merged)
-	if err != nil {
-		return []error{fmt.Errorf("can't decode the merged configuration: %w", err)}
+	c.PodConfigdConfiguration = v1alpha1.PodConfigdConfiguration{}
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(merged, &c.PodConfigdConfiguration); err != nil {
+		return fmt.Errorf("can't decode the merged configuration: %w", err)
 	}
-	c.Logging = object.Logging
-	return c.locateAll(scheme.Convert(object, &c.Daemon, nil))
+	v1alpha1.SetDefaults_PodConfigdConfiguration(&c.PodConfigdConfiguration)
+	return nil
 }
 
-// decode returns the typed configuration with its defaults. The scheme lives no longer than
-// the caller uses it.
-func decode(data []byte) (*v1alpha1.PodConfigdConfiguration, *runtime.Scheme, error) {
-	scheme, err := newScheme()
-	if err != nil {
-		return nil, nil, err
+// requireParts refuses each named source without a name or without a place. The
+// daemon takes a source without a name for the one of staticPodPath or staticPodURL.
+func (c *Configuration) requireParts() {
+	require := func(list string, i int, name, value, expected string) {
+		if value == "" {
+			path := fmt.Sprintf("%s[%d].%s", list, i, name)
+			c.refused = append(c.refused, path)
+			c.faults = append(c.faults, c.locateInFile(path, "required: expected "+expected))
+		}
 	}
-	kind := v1alpha1.SchemeGroupVersion.WithKind(v1alpha1.Kind)
-	decoder := serializer.NewCodecFactory(scheme).UniversalDecoder(v1alpha1.SchemeGroupVersion)
-	object, _, err := decoder.Decode(data, &kind, nil)
-	if err != nil {
-		return nil, nil, err
+	for i, source := range c.FileSources {
+		require("fileSources", i, "name", source.Name, "the name of the source")
+		require("fileSources", i, "path", source.Path, "a directory or a manifest file")
 	}
-	config, ok := object.(*v1alpha1.PodConfigdConfiguration)
-	if !ok {
-		return nil, nil, fmt.Errorf("expected %s, got %T", v1alpha1.Kind, object)
+	for i := range c.HTTPSources {
+		require("httpSources", i, "name", c.HTTPSources[i].Name, "the name of the source")
+		require("httpSources", i, "url", c.HTTPSources[i].URL, "the URL of a manifest")
 	}
-	return config, scheme, nil
 }
 
 // isFaulty reports whether the path, or one above or below it, has a fault already.
 func (c *Configuration) isFaulty(path string) bool {
 	return slices.ContainsFunc(c.refused, func(refused string) bool {
-		_, below := cutName(path, refused)
-		_, above := cutName(refused, path)
+		_, below := option.Below(path, refused)
+		_, above := option.Below(refused, path)
 		return below || above
 	})
 }

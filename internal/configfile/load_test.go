@@ -10,8 +10,10 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	logsapi "k8s.io/component-base/logs/api/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/podconfigd/podconfigd/api/config/v1alpha1"
+	"github.com/podconfigd/podconfigd/internal/socketpath"
 	"github.com/podconfigd/podconfigd/pkg/daemon"
 )
 
@@ -33,14 +35,27 @@ func write(t *testing.T, files map[string]string) string {
 	return dir
 }
 
+// load loads a configuration without a fault.
+func load(files Files, flags *Flags) (*Configuration, error) {
+	c, err := Load(files, flags)
+	if err == nil {
+		err = c.Check()
+	}
+	return c, err
+}
+
+// every returns a period of the configuration.
+func every(period time.Duration) *metav1.Duration { return &metav1.Duration{Duration: period} }
+
 // flags returns the flags of a command line with these ones.
 func flags(set func(*daemon.Config), changed ...string) *Flags {
-	config := daemon.DefaultConfig()
-	config.Socket = "/run/s"
+	config := daemon.Config{}
+	config.Socket = new("/run/s")
+	v1alpha1.SetDefaults_PodConfigdConfiguration(&config.PodConfigdConfiguration)
 	if set != nil {
 		set(&config)
 	}
-	return &Flags{Daemon: config, Logging: *logsapi.NewLoggingConfiguration(), Changed: func(flag string) bool {
+	return &Flags{Config: config, Changed: func(flag string) bool {
 		return strings.Contains(" "+strings.Join(changed, " ")+" ", " "+flag+" ")
 	}}
 }
@@ -48,16 +63,13 @@ func flags(set func(*daemon.Config), changed ...string) *Flags {
 // A file without fields gives the same configuration as no file.
 func TestTheDefaultsAreThoseOfTheDaemon(t *testing.T) {
 	dir := write(t, map[string]string{"c": header})
-	want := flags(func(c *daemon.Config) { *c = daemon.DefaultConfig(); c.InCluster = true })
-	got, err := Load(Files{Config: filepath.Join(dir, "c")}, want)
+	want := flags(func(c *daemon.Config) { c.Socket, c.InCluster = new(socketpath.Default()), true })
+	got, err := load(Files{Config: filepath.Join(dir, "c")}, want)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want.Daemon.StaticPodURLHeader = got.Daemon.StaticPodURLHeader // empty, not nil
-	if diff := cmp.Diff(want.Daemon, got.Daemon); diff != "" {
-		t.Error(diff)
-	}
-	if diff := cmp.Diff(want.Logging.Format, got.Logging.Format); diff != "" {
+	want.TypeMeta = got.TypeMeta
+	if diff := cmp.Diff(want.Config, got.Config); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -72,23 +84,21 @@ func TestTheOrderOfTheLayers(t *testing.T) {
 		"d/sub/30.conf":  header + "socketGroup: '5'\nstateDir: state\n",
 		"d/ignored.yaml": "}",
 	})
-	got, err := Load(Files{
+	got, err := load(Files{
 		KubeletConfig: filepath.Join(dir, "kubelet.yaml"), Config: filepath.Join(dir, "main.yaml"), ConfigDir: filepath.Join(dir, "d"),
 	}, flags(func(c *daemon.Config) { c.SocketGroup = "6" }, "socket-group"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := flags(func(c *daemon.Config) {
-		c.StaticPodPath, c.FileCheckFrequency, c.SyncFrequency = filepath.Join(dir, "k"), 3*time.Second, 2*time.Second
+		c.StaticPodPath, c.FileCheckFrequency, c.SyncFrequency = filepath.Join(dir, "k"), every(3*time.Second), every(2*time.Second)
 		c.NodeIP, c.Listen, c.SocketGroup = "192.0.2.3", []string{"unix:///c"}, "6"
 		c.StateDir = filepath.Join(dir, "d", "sub", "state")
-		c.Socket, c.StaticPodURLHeader = got.Daemon.Socket, got.Daemon.StaticPodURLHeader
+		c.Socket, c.TypeMeta = got.Socket, got.TypeMeta
+		c.Logging.Verbosity, c.Logging.Format = 4, "json"
 	})
-	if diff := cmp.Diff(want.Daemon, got.Daemon); diff != "" {
+	if diff := cmp.Diff(want.Config, got.Config); diff != "" {
 		t.Error(diff)
-	}
-	if got.Logging.Verbosity != 4 || got.Logging.Format != "json" {
-		t.Errorf("logging: %+v", got.Logging)
 	}
 }
 
@@ -112,7 +122,7 @@ staticPodURLHeader:
   A: [b]
 plegRelistPeriod: 2m
 `})
-	_, err := Load(Files{Config: filepath.Join(dir, "c.yaml")}, flags(func(c *daemon.Config) { c.StateMaxAge = 0 }, "state-max-age"))
+	_, err := load(Files{Config: filepath.Join(dir, "c.yaml")}, flags(func(c *daemon.Config) { c.StateMaxAge = every(0) }, "state-max-age"))
 	if err == nil {
 		t.Fatal("accepted")
 	}
@@ -123,7 +133,7 @@ c.yaml:7: maxSubscribers: 0 is too small: expected 1 or more
 c.yaml:8: httpCheckFrequency: duplicate key, also in line 6
 c.yaml:8: httpCheckFrequency: 25h0m0s is too long: expected 24h0m0s or less
 c.yaml:11: authentication.x509.clientCaFile: unknown field; did you mean clientCAFile?
-c.yaml:14: access[0].view: expected full, redacted, metadata or none
+c.yaml:14: access[0].view: unknown view "all": expected full, redacted, metadata or none
 c.yaml:15: access[0].uids[0]: expected integer from 0 to 4294967295, got number -1
 c.yaml:16: access[1].labelSelector: found '=', expected: ',' or 'end of string'
 c.yaml:18: staticPodURLHeader: requires staticPodURL
@@ -150,13 +160,13 @@ access:
   annotations: [a]
 - sources: [x]
 `})
-	_, err := Load(Files{Config: filepath.Join(dir, "c.yaml")}, flags(nil))
+	_, err := load(Files{Config: filepath.Join(dir, "c.yaml")}, flags(nil))
 	want := `c.yaml:5: fileSources[0].name: required: expected the name of the source
 c.yaml:6: fileSources[1].name: "B_" is not a DNS label: expected 1 to 63 lower-case letters, digits and hyphens
 c.yaml:9: httpSources[0].url: required: expected the URL of a manifest
 c.yaml:11: access[0].users[1]: empty
 c.yaml:13: access[0].annotations: only for a rule with the view redacted, not full: remove them or change the view
-c.yaml:14: access[1].view: expected full, redacted, metadata or none
+c.yaml:14: access[1].view: unknown view "": expected full, redacted, metadata or none
 c.yaml:14: access[1].sources[0]: unknown source "x": expected file, http, api, file:NAME or http:NAME`
 	if got := strings.ReplaceAll(err.Error(), dir+"/", ""); got != want {
 		t.Error(cmp.Diff(want, got))
@@ -180,7 +190,7 @@ func TestFilesThatAreNoConfiguration(t *testing.T) {
 		header + "maxSubscribers:\n  .nan\n":                "c:4: expected a finite number, got NaN",
 	} {
 		dir := write(t, map[string]string{"c": data})
-		_, err := Load(Files{Config: filepath.Join(dir, "c")}, flags(nil))
+		_, err := load(Files{Config: filepath.Join(dir, "c")}, flags(nil))
 		if err == nil || !strings.Contains(strings.ReplaceAll(err.Error(), dir+"/", ""), want) {
 			t.Errorf("%.40q: got %v, want %q", data, err, want)
 		}
@@ -192,13 +202,13 @@ func TestFilesThatAreNoConfiguration(t *testing.T) {
 		`{"apiVersion": "config.podconfigd.dev/v1alpha1", "kind": "PodConfigdConfiguration", "kubeconfig": "/k"}`,
 	} {
 		dir := write(t, map[string]string{"c": data})
-		loaded, err := Load(Files{Config: filepath.Join(dir, "c")}, flags(nil))
-		if err != nil || loaded.Daemon.Kubeconfig != "/k" {
+		loaded, err := load(Files{Config: filepath.Join(dir, "c")}, flags(nil))
+		if err != nil || loaded.Kubeconfig != "/k" {
 			t.Errorf("%q: %v", data, err)
 		}
 	}
 	for _, files := range []Files{{Config: "/nowhere"}, {ConfigDir: "/nowhere"}, {KubeletConfig: "/nowhere"}, {Config: t.TempDir()}} {
-		_, err := Load(files, flags(nil))
+		_, err := load(files, flags(nil))
 		path := files.Config + files.ConfigDir + files.KubeletConfig
 		if err == nil || strings.Contains(err.Error(), "no source") || strings.Count(err.Error(), path) != 1 {
 			t.Errorf("%+v: %v", files, err)
@@ -218,7 +228,7 @@ func TestFaultsHideSecrets(t *testing.T) {
 		"staticPodURL: http://user:s3cret@%zz/\n",
 	} {
 		dir := write(t, map[string]string{"c.yaml": header + data})
-		_, err := Load(Files{Config: filepath.Join(dir, "c.yaml")}, flags(func(c *daemon.Config) { c.InCluster = true }))
+		_, err := load(Files{Config: filepath.Join(dir, "c.yaml")}, flags(func(c *daemon.Config) { c.InCluster = true }))
 		if err == nil || strings.Contains(err.Error(), "s3cret") {
 			t.Errorf("%s: %v", data, err)
 		}
@@ -241,14 +251,14 @@ func TestDropinsOfAConfigMap(t *testing.T) {
 	if err := os.Symlink(dir, linked); err != nil {
 		t.Fatal(err)
 	}
-	loaded, err := Load(Files{ConfigDir: linked}, flags(nil))
-	if err != nil || loaded.Daemon.NodeIP != "192.0.2.2" {
+	loaded, err := load(Files{ConfigDir: linked}, flags(nil))
+	if err != nil || loaded.NodeIP != "192.0.2.2" {
 		t.Fatalf("%v, %+v", err, loaded)
 	}
 	if want := []string{filepath.Join(linked, "10.conf"), filepath.Join(linked, "20.conf")}; !slices.Equal(loaded.Files(), want) {
 		t.Errorf("files %v, want %v", loaded.Files(), want)
 	}
-	if _, err := Load(Files{ConfigDir: filepath.Join(linked, "10.conf")}, flags(nil)); err == nil || !strings.Contains(err.Error(), "expected a directory") {
+	if _, err := load(Files{ConfigDir: filepath.Join(linked, "10.conf")}, flags(nil)); err == nil || !strings.Contains(err.Error(), "expected a directory") {
 		t.Errorf("a file as --config-dir: %v", err)
 	}
 }
@@ -269,7 +279,7 @@ func TestExpensiveFiles(t *testing.T) {
 	} {
 		dir := write(t, map[string]string{"c.yaml": header + data})
 		start := time.Now()
-		_, err := Load(Files{Config: filepath.Join(dir, "c.yaml")}, flags(nil))
+		_, err := load(Files{Config: filepath.Join(dir, "c.yaml")}, flags(nil))
 		if err == nil || len(err.Error()) > 10_000 {
 			t.Errorf("%s: %.1000v", name, err)
 		}
@@ -282,7 +292,7 @@ func TestExpensiveFiles(t *testing.T) {
 // An item without a value is not the number 0, which is root.
 func TestEmptyItemsAreRefused(t *testing.T) {
 	dir := write(t, map[string]string{"c.yaml": header + "kubeconfig: k\naccess:\n- uids:\n  - 5\n  -\n  gids: [null]\n  view: full\n-\n"})
-	_, err := Load(Files{Config: filepath.Join(dir, "c.yaml")}, flags(nil))
+	_, err := load(Files{Config: filepath.Join(dir, "c.yaml")}, flags(nil))
 	want := "c.yaml:7: access[0].uids[1]: no value\nc.yaml:8: access[0].gids[0]: no value\nc.yaml:10: access[1]: no value\n"
 	if err == nil || !strings.HasPrefix(strings.ReplaceAll(err.Error(), dir+"/", ""), want) {
 		t.Errorf("got %v, want %s", err, want)
@@ -304,13 +314,13 @@ func TestEmptyRestrictionsOfAccessRules(t *testing.T) {
 		"access:\n- {users: [a], view: full}\n- {users: , view: full}\n": "c:6: access[1].users: empty",
 	} {
 		dir := write(t, map[string]string{"c": header + "staticPodPath: /m\n" + text})
-		_, err := Load(Files{Config: filepath.Join(dir, "c")}, flags(nil))
+		_, err := load(Files{Config: filepath.Join(dir, "c")}, flags(nil))
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%q: %v, want %s", text, err, want)
 		}
 	}
 	dir := write(t, map[string]string{"c": header + "staticPodPath: /m\naccess: []\n"})
-	if _, err := Load(Files{Config: filepath.Join(dir, "c")}, flags(nil)); err != nil {
+	if _, err := load(Files{Config: filepath.Join(dir, "c")}, flags(nil)); err != nil {
 		t.Error(err)
 	}
 }

@@ -3,6 +3,8 @@ package configfile
 import (
 	"strconv"
 	"strings"
+
+	"github.com/podconfigd/podconfigd/internal/option"
 )
 
 // lookUp returns the value at a path. For an item of a list, it returns the list, because a
@@ -49,19 +51,9 @@ func drop(value any, path string) (dropped string) {
 // it.
 func member(object map[string]any, path string) (name, rest string, ok bool) {
 	for candidate := range object {
-		if below, is := cutName(path, candidate); is && (!ok || len(candidate) > len(name)) {
+		if below, is := option.Below(path, candidate); is && (!ok || len(candidate) > len(name)) {
 			name, rest, ok = candidate, strings.TrimPrefix(below, "."), true
 		}
 	}
 	return name, rest, ok
-}
-
-// cutName returns the path after the name of a field or the key of a map, if the path starts
-// with it.
-func cutName(path, name string) (rest string, ok bool) {
-	if rest, ok := strings.CutPrefix(path, "["+name+"]"); ok {
-		return rest, true
-	}
-	rest, ok = strings.CutPrefix(path, name)
-	return rest, ok && (rest == "" || rest[0] == '.' || rest[0] == '[')
 }

@@ -18,15 +18,8 @@ import (
 // Print writes the configuration as YAML, with a comment on where each value comes from. It
 // does not write values that may be secrets.
 func (c *Configuration) Print(w io.Writer) error {
-	scheme, err := newScheme()
-	if err != nil {
-		return err
-	}
-	object := &v1alpha1.PodConfigdConfiguration{Logging: c.Logging}
+	object := c.DeepCopy()
 	object.SetGroupVersionKind(v1alpha1.SchemeGroupVersion.WithKind(v1alpha1.Kind))
-	if err := scheme.Convert(&c.Daemon, object, nil); err != nil {
-		return err
-	}
 	hideSecrets(object)
 	data, err := json.Marshal(object)
 	if err != nil {
@@ -137,17 +130,12 @@ func isOldBool(s string) bool {
 // list.
 func isInList(path string) bool { return strings.Contains(path, "[]") }
 
-const headerField = "staticPodURLHeader."
-
 // originText says where the value of a field comes from.
 func (c *Configuration) originText(path string) string {
-	if flag := FlagOf(path); c.changed(flag) {
+	if flag := v1alpha1.Options.Flag(path); c.changed(flag) {
 		return "flag --" + flag
 	}
 	from, line := c.origin(path)
-	if from == nil && strings.HasPrefix(path, headerField) { // the file has another spelling of the name
-		from, line = c.origin(strings.TrimSuffix(headerField, "."))
-	}
 	if from != nil {
 		return fmt.Sprintf("%s %s:%d", from.flag, from.path, line)
 	}

@@ -45,8 +45,8 @@ logging: {verbosity: 2}
 func TestPrint(t *testing.T) {
 	t.Setenv("XDG_RUNTIME_DIR", "/run")
 	dir := write(t, map[string]string{"c.yaml": full, "d/x.conf": header + "fileCheckFrequency: 6s\nremovalBrake: null\nlogging: {format: json}\n"})
-	loaded, err := Load(Files{Config: filepath.Join(dir, "c.yaml"), ConfigDir: filepath.Join(dir, "d")},
-		flags(func(c *daemon.Config) { c.Socket = "/run/s" }, "socket", "v"))
+	loaded, err := load(Files{Config: filepath.Join(dir, "c.yaml"), ConfigDir: filepath.Join(dir, "d")},
+		flags(func(c *daemon.Config) { c.Socket = new("/run/s") }, "socket", "v"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,7 +74,7 @@ func TestPrintedConfigurationCanBeLoaded(t *testing.T) {
 	data := strings.NewReplacer("user:pass@", "", "?token=s3cret", "", "/?s3cret", "", "[Bearer s3cret]", "[REDACTED]", "[s3cret]", "[REDACTED]").Replace(full)
 	for _, data := range []string{data, header + "kubeconfig: \"yes\"\nhostnameOverride: '0660'\nsocketGroup: \"5\"\nsocketMode: '0'\nremovalBrake: 50%\nlisten: ['unix:///a b: c', 'unix:///#']\n"} {
 		dir := write(t, map[string]string{"c.yaml": data})
-		first, err := Load(Files{Config: filepath.Join(dir, "c.yaml")}, flags(nil))
+		first, err := load(Files{Config: filepath.Join(dir, "c.yaml")}, flags(nil))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -82,11 +82,11 @@ func TestPrintedConfigurationCanBeLoaded(t *testing.T) {
 		if err := os.WriteFile(again, []byte(printed(t, first)), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		second, err := Load(Files{Config: again}, flags(nil))
+		second, err := load(Files{Config: again}, flags(nil))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(first.Daemon, second.Daemon, equalSelectors); diff != "" {
+		if diff := cmp.Diff(first.PodConfigdConfiguration, second.PodConfigdConfiguration); diff != "" {
 			t.Error(diff)
 		}
 	}

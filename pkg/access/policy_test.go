@@ -261,8 +261,8 @@ func TestValidate(t *testing.T) {
 		got = append(got, f.Field+": "+f.Err.Error())
 	}
 	for i, want := range []string{
-		"Users[0]: empty", "Groups[1]: empty", `Groups[2]: "system:nodes" has a colon, so no user or group of this machine has this name: put names of certificates and tokens into authenticatedGroups`, "Sources[0]: unknown source", `Namespaces[1]: "A/b" is not a valid namespace: `,
-		`Annotations[0]: "a b" is not a valid annotation key: `, "View: Level(9): expected full, redacted, metadata or none", "Annotations: only for a rule with the view redacted, not Level(9)",
+		"users[0]: empty", "groups[1]: empty", `groups[2]: "system:nodes" has a colon, so no user or group of this machine has this name: put names of certificates and tokens into authenticatedGroups`, "sources[0]: unknown source", `namespaces[1]: "A/b" is not a valid namespace: `,
+		`annotations[0]: "a b" is not a valid annotation key: `, "view: Level(9): expected full, redacted, metadata or none", "annotations: only for a rule with the view redacted, not Level(9)",
 	} {
 		if i >= len(got) || !strings.HasPrefix(got[i], want) {
 			t.Errorf("fault %d of %q: want %s", i, got, want)

@@ -13,8 +13,8 @@ const MaxRules = 1000
 
 // Fault is a fault of a rule.
 type Fault struct {
-	// Rule is the index of the rule. Field is its field, with the index of an item:
-	// Namespaces[1].
+	// Rule is the index of the rule. Field is its field in the configuration file, with
+	// the index of an item: namespaces[1].
 	Rule  int
 	Field string
 	Err   error
@@ -54,20 +54,20 @@ func (r *Rule) faults(checkSource func(string) error) (found []Fault) {
 		}
 	}
 	anything := func(string) error { return nil }
-	check("Users", r.Users, local("authenticatedUsers"))
-	check("Groups", r.Groups, local("authenticatedGroups"))
-	check("AuthenticatedUsers", r.AuthenticatedUsers, anything)
-	check("AuthenticatedGroups", r.AuthenticatedGroups, anything)
-	check("Sources", r.Sources, checkSource)
-	check("Namespaces", r.Namespaces, func(name string) error { return problem(name, "namespace", validation.IsDNS1123Label(name)) })
-	check("Annotations", r.Annotations, func(key string) error {
+	check("users", r.Users, local("authenticatedUsers"))
+	check("groups", r.Groups, local("authenticatedGroups"))
+	check("authenticatedUsers", r.AuthenticatedUsers, anything)
+	check("authenticatedGroups", r.AuthenticatedGroups, anything)
+	check("sources", r.Sources, checkSource)
+	check("namespaces", r.Namespaces, func(name string) error { return problem(name, "namespace", validation.IsDNS1123Label(name)) })
+	check("annotations", r.Annotations, func(key string) error {
 		return problem(key, "annotation key", validation.IsQualifiedName(strings.ToLower(key)))
 	})
 	if r.View < None || r.View > Full {
-		found = append(found, Fault{Field: "View", Err: fmt.Errorf("%v: expected full, redacted, metadata or none", r.View)})
+		found = append(found, Fault{Field: "view", Err: fmt.Errorf("%v: expected full, redacted, metadata or none", r.View)})
 	}
 	if len(r.Annotations) > 0 && r.View != Redacted {
-		found = append(found, Fault{Field: "Annotations", Err: fmt.Errorf("only for a rule with the view %v, not %v: remove them or change the view", Redacted, r.View)})
+		found = append(found, Fault{Field: "annotations", Err: fmt.Errorf("only for a rule with the view %v, not %v: remove them or change the view", Redacted, r.View)})
 	}
 	return found
 }

@@ -65,7 +65,7 @@ func New(opts Options) (*Auth, error) {
 	var err error
 	if opts.ClientCAFile != "" {
 		if a.clientCAs, err = newReloaded(opts.Logger, parseCAs, opts.ClientCAFile); err != nil {
-			return nil, &FileError{Field: "ClientCAFile", err: err, path: opts.ClientCAFile}
+			return nil, &FileError{Field: "authentication.x509.clientCAFile", err: err, path: opts.ClientCAFile}
 		}
 		methods = append(methods, requestx509.NewDynamic(a.verifyOptions, requestx509.CommonNameUserConversion))
 	}
@@ -73,7 +73,7 @@ func New(opts Options) (*Auth, error) {
 	if opts.TokenFile != "" {
 		file, err := newReloaded(opts.Logger, parseTokens, opts.TokenFile)
 		if err != nil {
-			return nil, &FileError{Field: "TokenAuthFile", err: err, path: opts.TokenFile}
+			return nil, &FileError{Field: "authentication.tokenAuthFile", err: err, path: opts.TokenFile}
 		}
 		ofTokens = append(ofTokens, tokenFile{file})
 	}

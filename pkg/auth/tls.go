@@ -27,7 +27,7 @@ func CertificateFiles(logger klog.Logger, certFile, keyFile string) (Certificate
 		return &pair, err
 	}, certFile, keyFile)
 	if err != nil {
-		return nil, &FileError{Field: "TLSCertFile", err: err, path: certFile + " and " + keyFile}
+		return nil, &FileError{Field: "tlsCertFile", err: err, path: certFile + " and " + keyFile}
 	}
 	return r.get, nil
 }

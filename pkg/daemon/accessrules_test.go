@@ -12,7 +12,7 @@ import (
 // After a start with other rules than those of the last run, it is known that they are others.
 func TestRulesOfTheLastRun(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "state")
-	s, err := openState(&Config{StateDir: dir}, "node1", nil)
+	s, err := openState(stateIn(dir), "node1", nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -138,7 +138,7 @@ func (p passedSockets) left() error {
 	var errs []error
 	for _, s := range p {
 		errs = append(errs, fmt.Errorf("socket activation: the service manager passed the socket %s (%q), which is not in the configuration, or passed it twice: set it with %v, %v, %v or %v, or remove it from the socket unit",
-			s.Addr(), s.name, FieldName("Socket"), FieldName("PodsAPISocket"), FieldName("Listen"), FieldName("MetricsBindAddress")))
+			s.Addr(), s.name, FieldName("socket"), FieldName("podsAPISocket"), FieldName("listen"), FieldName("metricsBindAddress")))
 	}
 	return errors.Join(errs...)
 }

@@ -13,7 +13,10 @@ import (
 
 // removalLimit returns RemovalBrake, which is valid.
 func (c *Config) removalLimit() config.RemovalLimit {
-	limit, _ := config.ParseRemovalLimit(c.RemovalBrake)
+	if c.RemovalBrake == nil {
+		return config.RemovalLimit{}
+	}
+	limit, _ := config.ParseRemovalLimit(c.RemovalBrake.String())
 	return limit
 }
 

@@ -39,18 +39,18 @@ func newRuntime(c *Config, registry prometheus.Registerer, changed func()) (*run
 		return nil, fmt.Errorf("--container-runtime-endpoint: %w", err)
 	}
 	generator := pleg.New(pleg.Options{
-		Runtime: client, RelistOnly: !c.ContainerRuntimeEvents,
-		RelistPeriod: c.PLEGRelistPeriod, RelistThreshold: c.PLEGRelistThreshold, Emitted: changed, Registerer: registry,
+		Runtime: client, RelistOnly: !*c.ContainerRuntimeEvents,
+		RelistPeriod: c.PLEGRelistPeriod.Duration, RelistThreshold: c.PLEGRelistThreshold.Duration, Emitted: changed, Registerer: registry,
 	})
 	return &runtime{
-		endpoint: c.ContainerRuntimeEndpoint, events: c.ContainerRuntimeEvents, client: client, generator: generator,
+		endpoint: c.ContainerRuntimeEndpoint, events: *c.ContainerRuntimeEvents, client: client, generator: generator,
 		recorder: recorder.New(recorder.Options{Reader: client, Pod: generator.Pod}),
 	}, nil
 }
 
 // statusOptions returns which pods get a status from the runtime. hostIPs returns the addresses of the node.
 func (r *runtime) statusOptions(c *Config, hostIPs func() []string) syncloop.StatusOptions {
-	if !c.RuntimeStatus {
+	if !*c.RuntimeStatus {
 		return syncloop.StatusOptions{}
 	}
 	opts := syncloop.StatusOptions{Sources: []string{config.FileSource, config.HTTPSource}, NodeIPs: hostIPs}
@@ -100,7 +100,7 @@ func (r *runtime) run(ctx context.Context) error {
 // setPeriods changes the periods while run runs.
 func (r *runtime) setPeriods(ctx context.Context, c *Config) {
 	if r.generator != nil {
-		r.generator.SetPeriods(ctx, c.PLEGRelistPeriod, c.PLEGRelistThreshold)
+		r.generator.SetPeriods(ctx, c.PLEGRelistPeriod.Duration, c.PLEGRelistThreshold.Duration)
 	}
 }
 

@@ -68,10 +68,11 @@ type Daemon struct {
 // New returns a daemon with that configuration. The error lists every fault of the
 // configuration.
 func New(c Config) (*Daemon, error) { //nolint:gocritic // it is called once, and embedders pass what they made
+	c.PodConfigdConfiguration = *c.DeepCopy()
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
-	node, err := NodeName(c.NodeName)
+	node, err := NodeName(c.HostnameOverride)
 	if err != nil {
 		return nil, err
 	}
@@ -93,13 +94,13 @@ func New(c Config) (*Daemon, error) { //nolint:gocritic // it is called once, an
 // assemble makes all parts, from the journal on.
 func (d *Daemon) assemble(registry *prometheus.Registry) (err error) {
 	c := &d.config
-	d.revisions = revisionsBeside(c.Socket)
+	d.revisions = revisionsBeside(*c.Socket)
 	floor, floorErr := d.revisions.floor()
 	d.warning = floorErr
 	names := c.sources()
 	d.self = &node{name: d.node, configured: isAddress(c.NodeIP), addresses: nodeIPs(c.NodeIP, d.node)}
 	d.journal = journal.New(journal.Options{
-		Sources: names, MaxUpdates: c.JournalMaxUpdates, MaxBytes: c.JournalMaxBytes, Registerer: registry,
+		Sources: names, MaxUpdates: int(*c.JournalMaxUpdates), MaxBytes: *c.JournalMaxBytes, Registerer: registry,
 		Floor: floor, Reserve: d.revisions.reserve, Store: d.state.log, Recovered: d.state.recovered,
 		Node: d.self.local(),
 	})
@@ -133,7 +134,7 @@ func (d *Daemon) assemble(registry *prometheus.Registry) (err error) {
 	}
 	d.loop = syncloop.New(syncloop.Options{
 		Handler: d.journal, SourcesReady: d.journal, Registerer: registry,
-		PLEG: d.runtime.pleg(), SyncFrequency: c.SyncFrequency, Restored: d.state.updates(),
+		PLEG: d.runtime.pleg(), SyncFrequency: c.SyncFrequency.Duration, Restored: d.state.updates(),
 		Status: d.runtime.statusOptions(c, d.self.hostIPs), Kubelet: d.kubelet,
 	})
 	d.lookup = lookup.New(lookup.Options{Journal: d.journal, Runtime: d.runtime.lookup()})
@@ -142,7 +143,7 @@ func (d *Daemon) assemble(registry *prometheus.Registry) (err error) {
 	d.own = server.Check{Name: "syncloop", Check: d.checkLoop}
 	d.live = d.runtime.checks(d.own)
 	d.ready = d.state.checks(server.Check{Name: "sources", Check: d.checkSources})
-	policy := access.NewPolicy(c.Access)
+	policy := access.NewPolicy(c.rules())
 	d.server = server.New(server.Options{
 		Journal: d.journal, Policy: policy, PolicyAfter: d.state.servedRules().others(policy, d.journal.Revision()), Status: d.status, Live: d.live, Ready: d.ready,
 		Runtime: d.runtime.pods(), Lookup: d.lookup, Resync: d.loop.Resync, Release: d.podConfig.Release, History: d.state.history(),
@@ -175,7 +176,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 		logger.Error(d.warning, "Could not read the highest revision of the last run; if the clock was set back, a client that resumes without an instance can miss updates")
 	}
 	d.state.report(logger)
-	rules, policy := d.state.servedRules(), access.NewPolicy(d.config.Access)
+	rules, policy := d.state.servedRules(), access.NewPolicy(d.config.rules())
 	if err := rules.set(policy, rules.others(policy, d.journal.Revision())); err != nil {
 		logger.Error(err, "After a restart, streams start again")
 	}
@@ -202,7 +203,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	https.serve(ctx, group, d.server, sockets.https)
 	group.Go(func() error { return d.serviceManager(ctx).run(ctx) })
 	logger.Info("podconfigd started", "version", version.Get().Version, "node", d.node,
-		"sources", d.config.sources(), "socket", d.config.Socket)
+		"sources", d.config.sources(), "socket", *d.config.Socket)
 	err = group.Wait()
 	_ = d.revisions.reserve(d.journal.Revision()) // on failure the file has a higher one
 	if stop.Err() != nil {                        // every part returns the cause

@@ -3,30 +3,35 @@ package daemon_test
 import (
 	"context"
 	"errors"
-	"io/fs"
-	"net/http"
+	"math"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"go.uber.org/goleak"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
+	configapi "github.com/podconfigd/podconfigd/api/config/v1alpha1"
 	"github.com/podconfigd/podconfigd/pkg/daemon"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
+// every returns a period of the configuration.
+func every(period time.Duration) *metav1.Duration { return &metav1.Duration{Duration: period} }
+
 // valid returns a valid configuration.
 func valid() daemon.Config {
-	config := daemon.DefaultConfig()
-	config.StaticPodPath, config.Socket = "manifests", "podconfigd.sock"
+	config := daemon.Config{}
+	config.StaticPodPath, config.Socket = "manifests", new("podconfigd.sock")
 	return config
 }
 
-func TestDefaultConfigLacksOnlyASource(t *testing.T) {
-	config := daemon.DefaultConfig()
-	config.Socket = "podconfigd.sock" // its default depends on the user
+func TestTheDefaultsLackOnlyASource(t *testing.T) {
+	config := daemon.Config{}
+	config.Socket = new("podconfigd.sock") // its default depends on the user
 	if err := config.Validate(); err == nil || !strings.HasPrefix(err.Error(), "no source of pods") || strings.Contains(err.Error(), "\n") {
 		t.Errorf("without a source: %v", err)
 	}
@@ -37,26 +42,33 @@ func TestDefaultConfigLacksOnlyASource(t *testing.T) {
 }
 
 func TestValidateReportsEveryFaultAtOnce(t *testing.T) {
-	config := daemon.Config{
-		StaticPodURLHeader:       http.Header{"A": {"b"}},
+	config := daemon.Config{PodConfigdConfiguration: configapi.PodConfigdConfiguration{
+		StaticPodURLHeader:       map[string][]string{"A": {"b"}},
 		StaticPodURLKeyFile:      "key",
-		SocketMode:               fs.ModeSetuid | 0o600,
+		Socket:                   new(""),
+		SocketMode:               new("04600"),
 		MetricsBindAddress:       "9090",
 		ContainerRuntimeEndpoint: "tcp://1.2.3.4:5",
-		SyncFrequency:            25 * time.Hour,
-		MaxSubscribers:           1 << 62,
-		RemovalBrake:             "half",
+		FileCheckFrequency:       every(0),
+		PLEGRelistPeriod:         every(0),
+		PLEGRelistThreshold:      every(0),
+		SyncFrequency:            every(25 * time.Hour),
+		MaxSubscribers:           new(int32(math.MaxInt32)),
+		MaxSubscribersPerProcess: new(int32(0)),
+		JournalMaxBytes:          new(int64(-1)),
+		RemovalBrake:             new(intstr.Parse("half")),
+		KubeletPresence:          new("here"),
 		CreateMirrorPods:         true,
-	}
+	}}
 	err := config.Validate()
 	for _, want := range []string{
 		"no source of pods", "--manifest-url-header: requires --manifest-url", "--manifest-url-key-file: requires --manifest-url-cert-file", "--socket: empty",
-		"--socket-mode: 04", "--metrics-bind-address: ", "--container-runtime-endpoint: ",
-		"--file-check-frequency: 0s is too short: expected 1ms or more", "--http-check-frequency: 0s", "--pleg-relist-period: 0s",
+		`--socket-mode: "04600"`, "--metrics-bind-address: ", "--container-runtime-endpoint: ",
+		"--file-check-frequency: 0s is too short: expected 1ms or more", "--pleg-relist-period: 0s",
 		"--pleg-relist-threshold: 0s", "--sync-frequency: 25h0m0s is too long: expected 24h0m0s or less",
-		"--max-subscribers: 4611686018427387904 is too large: expected 1048576 or less", "--max-subscribers-per-process: 0 is too small: expected 1 or more",
+		"--max-subscribers: 2147483647 is too large: expected 1048576 or less", "--max-subscribers-per-process: 0 is too small: expected 1 or more",
 		`--removal-brake: "half" is not a number or a share of pods: expected 1 to 1000000, or 1% to 99%`,
-		"--journal-max-updates: 0", "--journal-max-bytes: 0", "--create-mirror-pods: requires --kubeconfig",
+		"--journal-max-bytes: -1 is too small", `--kubelet-presence: "here" is unknown: expected auto, present or absent`, "--create-mirror-pods: requires --kubeconfig",
 	} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("no %q in:\n%v", want, err)
@@ -69,7 +81,7 @@ func TestValidateReportsEveryFaultAtOnce(t *testing.T) {
 
 func TestValidateAddresses(t *testing.T) {
 	config := valid()
-	config.Socket, config.PodsAPISocket = "/run/s.sock", "/run/p.sock"
+	config.Socket, config.PodsAPISocket = new("/run/s.sock"), "/run/p.sock"
 	for _, listen := range [][]string{
 		{"unix:///run/t.sock"}, {"http://127.0.0.1:1", "http://127.0.0.1:2", "http://[::1]:1"}, {"http://127.0.0.1:0", "http://127.0.0.1:0"},
 	} {
@@ -102,11 +114,11 @@ func TestValidateSocketPaths(t *testing.T) {
 		"empty: expected a path": "",
 	} {
 		config := valid()
-		config.Socket = path
+		config.Socket = new(path)
 		if err := config.Validate(); err == nil || !strings.HasPrefix(err.Error(), "--socket: "+want) {
 			t.Errorf("--socket %s: %v", path, err)
 		}
-		if config.Socket, config.PodsAPISocket = "/run/s.sock", path; path == "" {
+		if config.Socket, config.PodsAPISocket = new("/run/s.sock"), path; path == "" {
 			continue // none
 		}
 		if err := config.Validate(); err == nil || err.Error() != "--pods-api-socket: "+want {
@@ -117,11 +129,11 @@ func TestValidateSocketPaths(t *testing.T) {
 
 func TestNewOpensNothing(t *testing.T) {
 	config := valid()
-	config.Socket = filepath.Join(t.TempDir(), "s")
+	config.Socket = new(filepath.Join(t.TempDir(), "s"))
 	if _, err := daemon.New(config); err != nil {
 		t.Fatal(err)
 	}
-	if found, _ := filepath.Glob(filepath.Join(filepath.Dir(config.Socket), "*")); len(found) > 0 {
+	if found, _ := filepath.Glob(filepath.Join(filepath.Dir(*config.Socket), "*")); len(found) > 0 {
 		t.Errorf("New made %v", found)
 	}
 }
@@ -129,7 +141,7 @@ func TestNewOpensNothing(t *testing.T) {
 func TestRunReturnsTheCause(t *testing.T) {
 	config := valid()
 	dir := t.TempDir()
-	config.StaticPodPath, config.Socket = dir, filepath.Join(dir, ".s")
+	config.StaticPodPath, config.Socket = dir, new(filepath.Join(dir, ".s"))
 	d, err := daemon.New(config)
 	if err != nil {
 		t.Fatal(err)
@@ -142,10 +154,16 @@ func TestRunReturnsTheCause(t *testing.T) {
 	}
 }
 
+func withIP(ip string) *daemon.Config {
+	config := new(daemon.Config)
+	config.NodeIP = ip
+	return config
+}
+
 // As for the kubelet, these can't be addresses of a node.
 func TestTheAddressOfTheNode(t *testing.T) {
 	for _, good := range []string{"", "192.0.2.7", "fd00::1", "192.0.2.7,fd00::1", "fd00::1, 192.0.2.7", "0.0.0.0", "::"} {
-		if err := (&daemon.Config{NodeIP: good}).Validate(); err == nil || strings.Contains(err.Error(), "--node-ip") {
+		if err := withIP(good).Validate(); err == nil || strings.Contains(err.Error(), "--node-ip") {
 			t.Errorf("%q: %v", good, err)
 		}
 	}
@@ -160,7 +178,7 @@ func TestTheAddressOfTheNode(t *testing.T) {
 		"fe80::1":             `"fe80::1" is a link-local address`,
 		"169.254.1.1":         `"169.254.1.1" is a link-local address`,
 	} {
-		if err := (&daemon.Config{NodeIP: bad}).Validate(); err == nil || !strings.Contains(err.Error(), "--node-ip: ") || !strings.Contains(err.Error(), want) {
+		if err := withIP(bad).Validate(); err == nil || !strings.Contains(err.Error(), "--node-ip: ") || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: no %q in:\n%v", bad, want, err)
 		}
 	}

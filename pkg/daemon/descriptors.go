@@ -29,7 +29,7 @@ func descriptorLimit() int {
 // logConnections logs if the file descriptors allow fewer connections than the configuration
 // requests.
 func (d *Daemon) logConnections(logger klog.Logger) {
-	if have, want := d.server.MaxConnections(), 2*d.config.MaxSubscribers; have < want {
+	if have, want := d.server.MaxConnections(), 2*int(*d.config.MaxSubscribers); have < want {
 		logger.Info("File descriptors limit the connections of clients; raise RLIMIT_NOFILE, for example with LimitNOFILE= of systemd",
 			"RLIMIT_NOFILE", descriptorLimit(), "connections", have, "wanted", want)
 	}

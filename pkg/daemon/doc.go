@@ -1,10 +1,10 @@
 // Package daemon is podconfigd as a library. It builds the sources, the merge, the sync
 // loop, the journal and the server, connects them, and runs them.
 //
-//	config := daemon.DefaultConfig()
-//	config.StaticPodPath = "/etc/kubernetes/manifests"
-//	config.Socket = "/run/agent/pods.sock"
-//	d, err := daemon.New(config)
+//	d, err := daemon.New(daemon.Config{PodConfigdConfiguration: v1alpha1.PodConfigdConfiguration{
+//		StaticPodPath: "/etc/kubernetes/manifests",
+//		Socket:        new("/run/agent/pods.sock"),
+//	}})
 //	if err != nil {
 //		return err
 //	}

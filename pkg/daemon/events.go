@@ -26,7 +26,7 @@ func (d *Daemon) newEventWriter(registry prometheus.Registerer) *eventWriter {
 	poster := apiserver.NewPoster(c.Kubeconfig, "podconfigd/"+version.Get().Version)
 	return &eventWriter{poster: poster, recorder: events.New(events.Options{
 		Node: d.node, Client: poster, Sources: d.sourcesForEvents, MirrorPods: d.journal.MirrorPods,
-		QPS: c.EventRecordQPS, Burst: c.EventBurst, Registerer: registry,
+		QPS: int(*c.EventRecordQPS), Burst: int(*c.EventBurst), Registerer: registry,
 	})}
 }
 
@@ -40,7 +40,7 @@ func (w *eventWriter) run(ctx context.Context) error {
 
 func (w *eventWriter) setLimits(c *Config) {
 	if w.recorder != nil {
-		w.recorder.SetLimits(c.EventRecordQPS, c.EventBurst)
+		w.recorder.SetLimits(int(*c.EventRecordQPS), int(*c.EventBurst))
 	}
 }
 

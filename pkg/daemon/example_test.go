@@ -9,6 +9,7 @@ import (
 
 	"k8s.io/klog/v2"
 
+	"github.com/podconfigd/podconfigd/api/config/v1alpha1"
 	"github.com/podconfigd/podconfigd/pkg/client"
 	"github.com/podconfigd/podconfigd/pkg/daemon"
 )
@@ -34,11 +35,10 @@ func Example() {
 		return
 	}
 
-	config := daemon.DefaultConfig()
-	config.NodeName = "node-1"
-	config.StaticPodPath = dir
-	config.Socket = filepath.Join(dir, ".podconfigd.sock")
-	d, err := daemon.New(config)
+	socket := filepath.Join(dir, ".podconfigd.sock")
+	d, err := daemon.New(daemon.Config{PodConfigdConfiguration: v1alpha1.PodConfigdConfiguration{
+		HostnameOverride: "node-1", StaticPodPath: dir, Socket: &socket,
+	}})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -47,7 +47,7 @@ func Example() {
 	done := make(chan error, 1)
 	go func() { done <- d.Run(ctx) }()
 
-	for update, err := range client.New(config.Socket).Updates(ctx, client.Options{}) {
+	for update, err := range client.New(socket).Updates(ctx, client.Options{}) {
 		if err != nil {
 			fmt.Println(err)
 			break

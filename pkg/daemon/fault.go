@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// FieldError is a fault of a field of Config. Its text names fields by their flags. Text and
+// FieldError is a fault of a field of the configuration. Its text names fields by their flags. Text and
 // Fields are for a configuration that is not from flags.
 type FieldError struct {
 	// Field is the faulty field; empty if the fault is not that of one field.
@@ -55,6 +55,11 @@ func (e *FieldError) Unwrap() error { return errors.Unwrap(fmt.Errorf(e.format, 
 
 // faults are the faults of a configuration.
 type faults []error
+
+// has reports whether the field has a fault.
+func (f *faults) has(field FieldName) bool {
+	return slices.ContainsFunc(*f, func(err error) bool { fault, ok := errors.AsType[*FieldError](err); return ok && fault.Field == field })
+}
 
 // add adds a fault of the field. Args that are fields appear by their flag or by their path
 // in the config file, as the configuration was made.

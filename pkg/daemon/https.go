@@ -1,13 +1,11 @@
 package daemon
 
 import (
-	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
-	"time"
 
 	"golang.org/x/sync/errgroup"
 	"k8s.io/klog/v2"
@@ -16,13 +14,6 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/auth"
 	"github.com/podconfigd/podconfigd/pkg/server"
 	"github.com/podconfigd/podconfigd/pkg/sources/apiserver"
-)
-
-// Defaults of Authentication and Authorization, as those of KubeletConfiguration.
-const (
-	defaultTokenTTL = 2 * time.Minute
-	defaultAllowTTL = 5 * time.Minute
-	defaultDenyTTL  = 30 * time.Second
 )
 
 // Modes of authorization.
@@ -47,11 +38,11 @@ func (d *Daemon) newHTTPS(ctx context.Context) (_ *https, err error) {
 	logger := klog.FromContext(ctx)
 	h := &https{}
 	opts := auth.Options{
-		NodeName: string(d.node), ClientCAFile: c.Authentication.ClientCAFile, TokenFile: c.Authentication.TokenAuthFile,
-		TokenReview: c.reviewsTokens(), TokenTTL: cmp.Or(c.Authentication.WebhookCacheTTL, defaultTokenTTL),
-		Anonymous: c.Authentication.Anonymous, AlwaysAllow: c.Authorization.Mode == modeAlwaysAllow,
-		AllowTTL: cmp.Or(c.Authorization.CacheAuthorizedTTL, defaultAllowTTL),
-		DenyTTL:  cmp.Or(c.Authorization.CacheUnauthorizedTTL, defaultDenyTTL),
+		NodeName: string(d.node), ClientCAFile: c.Authentication.X509.ClientCAFile, TokenFile: c.Authentication.TokenAuthFile,
+		TokenReview: c.reviewsTokens(), TokenTTL: c.Authentication.Webhook.CacheTTL.Duration,
+		Anonymous: c.Authentication.Anonymous.Enabled, AlwaysAllow: c.Authorization.Mode == modeAlwaysAllow,
+		AllowTTL: c.Authorization.Webhook.CacheAuthorizedTTL.Duration,
+		DenyTTL:  c.Authorization.Webhook.CacheUnauthorizedTTL.Duration,
 		Logger:   logger,
 	}
 	if opts.TokenReview || !opts.AlwaysAllow {
@@ -59,11 +50,11 @@ func (d *Daemon) newHTTPS(ctx context.Context) (_ *https, err error) {
 		opts.Post = h.poster.Post
 	}
 	if h.auth, err = auth.New(opts); err != nil {
-		return nil, ofFile("Authentication.", err)
+		return nil, ofFile(err)
 	}
 	certificates, err := d.certificates(logger)
 	if err != nil {
-		return nil, ofFile("", err)
+		return nil, ofFile(err)
 	}
 	h.config = h.auth.TLS(certificates)
 	if opts.Anonymous && opts.AlwaysAllow {
@@ -73,9 +64,9 @@ func (d *Daemon) newHTTPS(ctx context.Context) (_ *https, err error) {
 }
 
 // ofFile gives an error of a file the field that has its path.
-func ofFile(above string, err error) error {
+func ofFile(err error) error {
 	if file, ok := errors.AsType[*auth.FileError](err); ok {
-		return fmt.Errorf("%v: %w", FieldName(above+file.Field), err)
+		return fmt.Errorf("%v: %w", FieldName(file.Field), err)
 	}
 	return err
 }
@@ -124,5 +115,5 @@ func (h *https) close() {
 // there is no other way to authenticate.
 func (c *Config) reviewsTokens() bool {
 	a := &c.Authentication
-	return a.Webhook || a.ClientCAFile == "" && a.TokenAuthFile == "" && !a.Anonymous && c.apiserver()
+	return a.Webhook.Enabled || a.X509.ClientCAFile == "" && a.TokenAuthFile == "" && !a.Anonymous.Enabled && c.apiserver()
 }

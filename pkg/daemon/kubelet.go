@@ -24,9 +24,9 @@ const beforeVersions = "1.36"
 func (d *Daemon) newFinder(decoder *manifest.Decoder, registry prometheus.Registerer) *kubelet.Finder {
 	c := &d.config
 	opts := kubelet.Options{
-		Decoder: decoder, Version: c.KubeletVersion, Remembered: d.state.kubelet(), Registerer: registry,
+		Decoder: decoder, Version: *c.KubeletVersion, Remembered: d.state.kubelet(), Registerer: registry,
 		BootID:   lineOf("/proc/sys/kernel/random/boot_id"),
-		Presence: kubelet.Presence(c.KubeletPresence), HealthzURL: kubelet.DefaultHealthzURL,
+		Presence: kubelet.Presence(*c.KubeletPresence), HealthzURL: kubelet.DefaultHealthzURL,
 	}
 	if d.runtime.generator != nil {
 		opts.List, opts.Pods = d.runtime.client.Pods, d.runtime.generator.Pods

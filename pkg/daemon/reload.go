@@ -4,68 +4,31 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"reflect"
 	"strings"
 
 	"k8s.io/klog/v2"
 
+	"github.com/podconfigd/podconfigd/api/config/v1alpha1"
 	"github.com/podconfigd/podconfigd/pkg/server"
 )
 
 // ErrNotRunning is returned by Reload after Run has returned.
 var ErrNotRunning = errors.New("the daemon is not running")
 
-// reloads has all fields of Config. The value is the part of the daemon that takes a change
-// while it runs, or onlyAtStart.
-var reloads = map[FieldName]part{
-	"StaticPodPath": sourcesPart, "FileSources": sourcesPart, "FileCheckFrequency": sourcesPart,
-	"StaticPodURL": sourcesPart, "StaticPodURLHeader": sourcesPart, "StaticPodURLCAFile": sourcesPart,
-	"StaticPodURLCertFile": sourcesPart, "StaticPodURLKeyFile": sourcesPart, "StaticPodURLTokenFile": sourcesPart,
-	"HTTPSources": sourcesPart, "HTTPCheckFrequency": sourcesPart,
-	"KeepManagedFields": sourcesPart,
-	"RemovalBrake":      brakePart,
-	"PLEGRelistPeriod":  plegPart, "PLEGRelistThreshold": plegPart,
-	"SyncFrequency":  loopPart,
-	"EventRecordQPS": eventsPart, "EventBurst": eventsPart,
-	"Access":         accessPart,
-	"MaxSubscribers": limitsPart, "MaxSubscribersPerProcess": limitsPart,
-	"JournalMaxUpdates": journalPart, "JournalMaxBytes": journalPart,
-	"StateMaxAge": statePart, "StateMaxBytes": statePart,
-
-	// The clients of the apiserver for nodes, namespaces, and for authentication are made at
-	// the start.
-	"Kubeconfig": onlyAtStart, "InCluster": onlyAtStart, "NamespaceMetadata": onlyAtStart,
-	"CreateMirrorPods": onlyAtStart,
-	"NodeName":         onlyAtStart, "NodeIP": onlyAtStart,
-	"KubeletVersion": onlyAtStart, "KubeletPresence": onlyAtStart,
-	"ContainerRuntimeEndpoint": onlyAtStart, "ContainerRuntimeEvents": onlyAtStart,
-	"RuntimeStatus": onlyAtStart, "RuntimeStatusAPIPods": onlyAtStart,
-	"Socket": onlyAtStart, "SocketMode": onlyAtStart, "SocketGroup": onlyAtStart, "PodsAPISocket": onlyAtStart,
-	"MetricsBindAddress": onlyAtStart, "Listen": onlyAtStart,
-	"TLSCertFile": onlyAtStart, "TLSPrivateKeyFile": onlyAtStart, // the content of the files is reloaded
-	"Authentication": onlyAtStart, "Authorization": onlyAtStart,
-	"StateDir":             onlyAtStart,
-	"Tracing":              onlyAtStart,
-	"NotifyServiceManager": onlyAtStart, "SocketActivation": onlyAtStart, "Collectors": onlyAtStart,
-}
-
-// part is a part of the daemon that takes changes of the configuration while it runs.
-type part int
-
+// Parts of the daemon that take changes of the configuration while it runs, as Options names them.
 const (
-	onlyAtStart part = iota
-	sourcesPart
-	brakePart
-	plegPart
-	loopPart
-	eventsPart
-	accessPart
-	limitsPart
-	journalPart
-	statePart
+	sourcesPart = "sources"
+	brakePart   = "brake"
+	plegPart    = "pleg"
+	loopPart    = "loop"
+	eventsPart  = "events"
+	accessPart  = "access"
+	limitsPart  = "limits"
+	journalPart = "journal"
+	statePart   = "state"
 )
 
-// Reloaded is the result of Reload, in the order of Fields.
+// Reloaded is the result of Reload, in the order of the file.
 type Reloaded struct {
 	// Changed are the fields that changed and are in effect.
 	Changed []FieldName
@@ -83,14 +46,18 @@ type Reloaded struct {
 // changed keeps its pods until its first set with the new one. A new source is not seen before
 // its first set. Until then, the daemon is not ready, and there is no HOUSEKEEPING.
 func (d *Daemon) Reload(ctx context.Context, c *Config) (Reloaded, error) {
-	if err := c.Validate(); err != nil {
+	to := *c
+	to.PodConfigdConfiguration = *c.DeepCopy()
+	if err := to.Validate(); err != nil {
 		return Reloaded{}, err
 	}
 	var result Reloaded
 	err := d.sources.call(ctx, func(ctx context.Context) error {
-		next, reloaded, parts := d.current.merged(c)
-		if err := next.Validate(); err != nil { // for example the only source left needs a restart
-			return fmt.Errorf("the changes need a restart, because they depend on %s: %w", listed(reloaded.NeedRestart), err)
+		next, reloaded, parts := d.current.merged(&to)
+		if len(reloaded.NeedRestart) > 0 { // for example the only source left
+			if err := next.Validate(); err != nil {
+				return fmt.Errorf("the changes need a restart, because they depend on %s: %w", listed(reloaded.NeedRestart), err)
+			}
 		}
 		if err := d.apply(ctx, &next, parts); err != nil {
 			return err
@@ -105,22 +72,19 @@ func (d *Daemon) Reload(ctx context.Context, c *Config) (Reloaded, error) {
 }
 
 // merged returns the configuration with the changes to c that can be made now.
-func (c *Config) merged(to *Config) (next Config, reloaded Reloaded, parts map[part]bool) {
-	next, parts = *c, make(map[part]bool)
-	into, from := reflect.ValueOf(&next).Elem(), reflect.ValueOf(to).Elem()
-	for _, field := range fields {
-		before, after := fieldOf(into, field.Name), fieldOf(from, field.Name)
-		if same(before, after) {
-			continue
+func (c *Config) merged(to *Config) (next Config, reloaded Reloaded, parts map[string]bool) {
+	next, parts = *c, make(map[string]bool)
+	for i := range v1alpha1.Options {
+		o := &v1alpha1.Options[i]
+		switch name := FieldName(o.Path); {
+		case strings.HasPrefix(o.Path, "logging.") || o.Same(&c.PodConfigdConfiguration, &to.PodConfigdConfiguration):
+		case o.Reload == "":
+			reloaded.NeedRestart = append(reloaded.NeedRestart, name)
+		default:
+			parts[o.Reload] = true
+			reloaded.Changed = append(reloaded.Changed, name)
+			o.Copy(&next.PodConfigdConfiguration, &to.PodConfigdConfiguration)
 		}
-		p := reloads[top(field.Name)]
-		if p == onlyAtStart {
-			reloaded.NeedRestart = append(reloaded.NeedRestart, field.Name)
-			continue
-		}
-		parts[p] = true
-		reloaded.Changed = append(reloaded.Changed, field.Name)
-		before.Set(after)
 	}
 	return next, reloaded, parts
 }
@@ -129,39 +93,14 @@ func (c *Config) merged(to *Config) (next Config, reloaded Reloaded, parts map[p
 func listed(names []FieldName) string {
 	paths := make([]string, len(names))
 	for i, name := range names {
-		field, _ := name.Field()
-		paths[i] = field.Path
+		paths[i] = string(name)
 	}
 	return strings.Join(paths, ", ")
 }
 
-// top returns the field of Config that has the field.
-func top(name FieldName) FieldName {
-	field, _, _ := strings.Cut(string(name), ".")
-	return FieldName(field)
-}
-
-func fieldOf(config reflect.Value, name FieldName) reflect.Value {
-	for part := range strings.SplitSeq(string(name), ".") {
-		config = config.FieldByName(part)
-	}
-	return config
-}
-
-// same reports whether two values of a field are equal. An empty list is equal to none.
-func same(a, b reflect.Value) bool {
-	switch a.Kind() { //nolint:exhaustive // all others have no length
-	case reflect.Slice, reflect.Map:
-		if a.Len() == 0 && b.Len() == 0 {
-			return true
-		}
-	}
-	return reflect.DeepEqual(a.Interface(), b.Interface())
-}
-
 // apply makes the changes of the parts, in the goroutine of sources.run. Its error is the cause
 // of the context.
-func (d *Daemon) apply(ctx context.Context, c *Config, parts map[part]bool) error {
+func (d *Daemon) apply(ctx context.Context, c *Config, parts map[string]bool) error {
 	specs := c.specs()
 	if parts[sourcesPart] { // first: new rules must not show the pods of a source that ends, nor a new limit apply its held set
 		if err := d.sources.retire(ctx, specs); err != nil {
@@ -172,7 +111,7 @@ func (d *Daemon) apply(ctx context.Context, c *Config, parts map[part]bool) erro
 		}
 	}
 	if parts[accessPart] {
-		d.setAccess(klog.FromContext(ctx), c.Access)
+		d.setAccess(klog.FromContext(ctx), c.rules())
 	}
 	if parts[brakePart] {
 		if err := d.podConfig.SetRemovalLimit(ctx, c.removalLimit()); err != nil {
@@ -188,7 +127,7 @@ func (d *Daemon) apply(ctx context.Context, c *Config, parts map[part]bool) erro
 		}
 	}
 	if parts[loopPart] {
-		if err := d.loop.SetSyncFrequency(ctx, c.SyncFrequency); err != nil {
+		if err := d.loop.SetSyncFrequency(ctx, c.SyncFrequency.Duration); err != nil {
 			return err
 		}
 	}
@@ -199,7 +138,7 @@ func (d *Daemon) apply(ctx context.Context, c *Config, parts map[part]bool) erro
 		d.events.setLimits(c)
 	}
 	if parts[journalPart] {
-		d.journal.SetLimits(c.JournalMaxUpdates, c.JournalMaxBytes)
+		d.journal.SetLimits(int(*c.JournalMaxUpdates), *c.JournalMaxBytes)
 	}
 	if parts[statePart] {
 		d.state.setLimits(c)
@@ -210,7 +149,7 @@ func (d *Daemon) apply(ctx context.Context, c *Config, parts map[part]bool) erro
 // limits returns the limits of the server.
 func (c *Config) limits() server.Limits {
 	return server.Limits{
-		Subscribers: c.MaxSubscribers, SubscribersPerPeer: c.MaxSubscribersPerProcess,
+		Subscribers: int(*c.MaxSubscribers), SubscribersPerPeer: int(*c.MaxSubscribersPerProcess),
 		Network:     c.listensOn(server.SchemeHTTP, server.SchemeHTTPS),
 		Descriptors: max(1, descriptorLimit()-reservedDescriptors-descriptorsPerSource*(len(c.FileSources)+len(c.HTTPSources))),
 	}

@@ -18,6 +18,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/klog/v2"
 
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	configapi "github.com/podconfigd/podconfigd/api/config/v1alpha1"
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/internal/testutil"
 	"github.com/podconfigd/podconfigd/pkg/client"
@@ -51,8 +54,8 @@ func (r *reloadable) write(path, image string) {
 // configured returns a configuration with the sources file: m and file:NAME: NAME.
 func configured(t *testing.T, names ...string) *reloadable {
 	t.Helper()
-	r := &reloadable{t: t, dir: t.TempDir(), config: daemon.DefaultConfig()}
-	r.config.NodeName, r.config.Socket = "n", filepath.Join(r.dir, "s")
+	r := &reloadable{t: t, dir: t.TempDir(), config: daemon.Config{}}
+	r.config.HostnameOverride, r.config.Socket = "n", new(filepath.Join(r.dir, "s"))
 	r.config.StaticPodPath = filepath.Join(r.dir, "m")
 	for _, name := range append(names, "m") {
 		r.write(name+"/"+name+"1.yaml", "1")
@@ -61,9 +64,9 @@ func configured(t *testing.T, names ...string) *reloadable {
 	return r
 }
 
-func (r *reloadable) named(names ...string) (sources []daemon.FileSource) {
+func (r *reloadable) named(names ...string) (sources []configapi.FileSource) {
 	for _, name := range names {
-		sources = append(sources, daemon.FileSource{Name: name, Path: filepath.Join(r.dir, name)})
+		sources = append(sources, configapi.FileSource{Name: name, Path: filepath.Join(r.dir, name)})
 	}
 	return sources
 }
@@ -86,7 +89,7 @@ func (r *reloadable) run() {
 	lines := make(chan string, 1000)
 	r.lines = lines
 	ready := make(chan struct{})
-	go follow(ctx, r.config.Socket, r.unready, lines, ready)
+	go follow(ctx, *r.config.Socket, r.unready, lines, ready)
 	<-ready
 }
 
@@ -160,7 +163,7 @@ func (r *reloadable) reload(want ...daemon.FieldName) {
 
 func (r *reloadable) get(path string) string {
 	r.t.Helper()
-	c := http.Client{Transport: client.New(r.config.Socket)}
+	c := http.Client{Transport: client.New(*r.config.Socket)}
 	resp, err := c.Get("http://localhost" + path)
 	if err != nil {
 		r.t.Fatal(err)
@@ -178,7 +181,7 @@ func TestReloadAddsAndRemovesSources(t *testing.T) {
 	r.run()
 	r.write("c/c1.yaml", "1")
 	r.config.FileSources = r.named("b", "c")
-	r.reload("FileSources")
+	r.reload("fileSources")
 	// The removed pods have the name of their source, and each bookmark has the sources that
 	// there are.
 	r.expect("BOOKMARK false (file:c) file file:a file:b", "REMOVE file:a a1-n=1", "BOOKMARK false (file:c) file file:b", "ADD file:c c1-n=1", "BOOKMARK true file file:b file:c")
@@ -196,10 +199,10 @@ func TestReloadAddsAndRemovesSources(t *testing.T) {
 
 	// The source without a name goes, and comes back.
 	r.config.StaticPodPath = ""
-	r.reload("StaticPodPath")
+	r.reload("staticPodPath")
 	r.expect("REMOVE file m1-n=1", "BOOKMARK true file:b file:c")
 	r.config.StaticPodPath = filepath.Join(r.dir, "m")
-	r.reload("StaticPodPath")
+	r.reload("staticPodPath")
 	r.expect("BOOKMARK false (file) file:b file:c", "ADD file m1-n=1", "BOOKMARK true file file:b file:c")
 	r.reload() // nothing changed
 }
@@ -210,8 +213,8 @@ func TestReloadChangesAPath(t *testing.T) {
 	r.run()
 	r.write("new/a1.yaml", "2")
 	r.write("new/x.yaml", "1")
-	r.config.FileSources = []daemon.FileSource{{Name: "a", Path: filepath.Join(r.dir, "new")}}
-	r.reload("FileSources")
+	r.config.FileSources = []configapi.FileSource{{Name: "a", Path: filepath.Join(r.dir, "new")}}
+	r.reload("fileSources")
 	r.expect("REMOVE file:a a1-n=1", "ADD file:a a1-n=2 x-n=1")
 }
 
@@ -225,8 +228,8 @@ func TestReloadKeepsTheLastGoodPods(t *testing.T) {
 	}
 	r.write("a/a2.yaml", "1")
 	r.expect("ADD file:a a2-n=1")
-	r.config.FileCheckFrequency = time.Hour
-	r.reload("FileCheckFrequency")
+	r.config.FileCheckFrequency = every(time.Hour)
+	r.reload("fileCheckFrequency")
 	r.write("a/a3.yaml", "1")
 	r.expect("ADD file:a a3-n=1")
 	if status := r.get("/v1alpha1/status"); !strings.Contains(status, `"state":"Held"`) {
@@ -247,8 +250,8 @@ func TestReloadURLs(t *testing.T) {
 	defer server.Close()
 	r := configured(t)
 	r.run()
-	r.config.HTTPSources = []daemon.HTTPSource{{Name: "u", URL: server.URL}, {Name: "v", URL: "http://127.0.0.1:1/"}}
-	r.reload("HTTPSources")
+	r.config.HTTPSources = []configapi.HTTPSource{{Name: "u", URL: server.URL}, {Name: "v", URL: "http://127.0.0.1:1/"}}
+	r.reload("httpSources")
 	r.expect("BOOKMARK false (http:u) file", "BOOKMARK false (http:u) (http:v) file", "ADD http:u u1-n=1")
 	if ready := r.get("/readyz"); !strings.Contains(ready, "waiting for sources: http:v") {
 		t.Errorf("ready: %s", ready)
@@ -260,8 +263,8 @@ func TestReloadURLs(t *testing.T) {
 	answer = `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"u1"}}`
 	mu.Unlock()
 	r.config.HTTPSources = r.config.HTTPSources[:1]
-	r.config.HTTPCheckFrequency = time.Hour
-	r.reload("HTTPSources", "HTTPCheckFrequency")
+	r.config.HTTPCheckFrequency = every(time.Hour)
+	r.reload("httpSources", "httpCheckFrequency")
 	r.expect("BOOKMARK true file http:u")
 	r.write("m/m2.yaml", "1") // the invalid pod removed nothing
 	r.expect("ADD file m2-n=1")
@@ -274,18 +277,18 @@ func TestReloadChecksFirst(t *testing.T) {
 	r := configured(t, "a")
 	r.run()
 	bad := r.config
-	bad.FileSources, bad.SyncFrequency, bad.MaxSubscribers = r.named("a", "a"), 0, 1
+	bad.FileSources, bad.SyncFrequency, bad.MaxSubscribers = r.named("a", "a"), every(0), new(int32(1))
 	if _, err := r.Reload(t.Context(), &bad); err == nil || !strings.Contains(err.Error(), "--sync-frequency") || !strings.Contains(err.Error(), "file:a") {
 		t.Errorf("got %v", err)
 	}
 	restart := r.config
-	restart.NodeName, restart.Socket, restart.Listen, restart.Authentication.Anonymous = "other", "other", []string{"unix:///other"}, true
-	restart.SyncFrequency, restart.RemovalBrake = time.Hour, "1"
-	restart.MaxSubscribers, restart.JournalMaxBytes, restart.PLEGRelistPeriod = 1, 1000, 2*time.Second
+	restart.HostnameOverride, restart.Socket, restart.Listen, restart.Authentication.Anonymous.Enabled = "other", new("other"), []string{"unix:///other"}, true
+	restart.SyncFrequency, restart.RemovalBrake = every(time.Hour), new(intstr.FromInt32(1))
+	restart.MaxSubscribers, restart.JournalMaxBytes, restart.PLEGRelistPeriod = new(int32(1)), new(int64(1000)), every(2*time.Second)
 	got, err := r.Reload(t.Context(), &restart)
 	want := daemon.Reloaded{
-		Changed:     []daemon.FieldName{"RemovalBrake", "PLEGRelistPeriod", "SyncFrequency", "MaxSubscribers", "JournalMaxBytes"},
-		NeedRestart: []daemon.FieldName{"NodeName", "Socket", "Listen", "Authentication.Anonymous"},
+		Changed:     []daemon.FieldName{"removalBrake", "plegRelistPeriod", "syncFrequency", "maxSubscribers", "journalMaxBytes"},
+		NeedRestart: []daemon.FieldName{"hostnameOverride", "socket", "listen", "authentication.anonymous.enabled"},
 	}
 	if diff := cmp.Diff(want, got); err != nil || diff != "" {
 		t.Errorf("%v %s", err, diff)
@@ -323,7 +326,7 @@ func TestReloadWithAStateDirectory(t *testing.T) {
 	r.config.StateDir = filepath.Join(r.dir, "state")
 	r.run()
 	r.config.FileSources = r.named("b")
-	r.reload("FileSources")
+	r.reload("fileSources")
 	r.expect("REMOVE file:a a1-n=1", "BOOKMARK true file file:b")
 	_ = r.stop()
 	r.run()
@@ -331,7 +334,7 @@ func TestReloadWithAStateDirectory(t *testing.T) {
 		t.Errorf("status: %s", status)
 	}
 	r.config.FileSources = r.named("a", "b")
-	r.reload("FileSources")
+	r.reload("fileSources")
 	r.expect("BOOKMARK false (file:a) file file:b", "ADD file:a a1-n=1", "BOOKMARK true file file:a file:b")
 	if history := r.get("/v1alpha1/history?source=file:a"); strings.Count(history, `"op":"REMOVE"`) != 1 || strings.Count(history, `"op":"ADD"`) != 2 {
 		t.Errorf("history: %s", history)
@@ -344,7 +347,7 @@ func TestReloadRemovesRestoredPods(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, answer) }))
 	r := configured(t)
 	r.config.StateDir = filepath.Join(r.dir, "state")
-	r.config.HTTPSources = []daemon.HTTPSource{{Name: "u", URL: server.URL}}
+	r.config.HTTPSources = []configapi.HTTPSource{{Name: "u", URL: server.URL}}
 	r.run()
 	_ = r.stop()
 	server.Close()
@@ -434,7 +437,7 @@ func TestManyReloads(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var group sync.WaitGroup
 	group.Go(func() {
-		for u, err := range client.New(r.config.Socket).Updates(ctx, client.Options{}) {
+		for u, err := range client.New(*r.config.Socket).Updates(ctx, client.Options{}) {
 			if err != nil {
 				return
 			}
@@ -460,7 +463,7 @@ func TestManyReloads(t *testing.T) {
 			for k := range 25 {
 				config, left := r.config, (i+k)%3
 				config.FileSources = slices.Delete(slices.Clone(all), left, left+1)
-				config.FileCheckFrequency = time.Duration(20+k) * time.Second
+				config.FileCheckFrequency = every(time.Duration(20+k) * time.Second)
 				if _, err := r.Reload(ctx, &config); err != nil {
 					t.Error(err)
 				}

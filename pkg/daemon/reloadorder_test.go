@@ -12,10 +12,11 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	configapi "github.com/podconfigd/podconfigd/api/config/v1alpha1"
 	"github.com/podconfigd/podconfigd/internal/testutil"
-	"github.com/podconfigd/podconfigd/pkg/access"
 	"github.com/podconfigd/podconfigd/pkg/client"
-	"github.com/podconfigd/podconfigd/pkg/daemon"
 )
 
 // The daemon is not ready while a source that gets another name has no pods. Otherwise its pods in
@@ -23,8 +24,8 @@ import (
 func TestReloadRenamesASource(t *testing.T) {
 	r := configured(t, "a")
 	r.run()
-	r.config.FileSources = []daemon.FileSource{{Name: "z", Path: filepath.Join(r.dir, "a")}}
-	r.reload("FileSources")
+	r.config.FileSources = []configapi.FileSource{{Name: "z", Path: filepath.Join(r.dir, "a")}}
+	r.reload("fileSources")
 	r.expect("BOOKMARK false (file:z) file file:a", "REMOVE file:a a1-n=1", "BOOKMARK false (file:z) file", "ADD file:z a1-n=1", "BOOKMARK true file file:z")
 }
 
@@ -32,10 +33,10 @@ func TestReloadRenamesASource(t *testing.T) {
 // nobody.
 func TestReloadRemovesASourceBeforeItsRule(t *testing.T) {
 	r := configured(t, "a")
-	r.config.Access = []access.Rule{{Sources: []string{"file"}, View: access.Full}}
+	r.config.Access = []configapi.AccessRule{{Sources: []string{"file"}, View: "full"}}
 	r.run()
 	r.config.FileSources, r.config.Access = nil, nil
-	r.reload("FileSources", "Access")
+	r.reload("fileSources", "access")
 	r.write("m/m2.yaml", "1")
 	for {
 		select {
@@ -67,16 +68,16 @@ func TestReloadDropsAHeldSet(t *testing.T) {
 	}))
 	defer server.Close()
 	r := configured(t)
-	r.config.RemovalBrake, r.config.HTTPCheckFrequency = "1", time.Millisecond
-	r.config.HTTPSources = []daemon.HTTPSource{{Name: "u", URL: server.URL}}
+	r.config.RemovalBrake, r.config.HTTPCheckFrequency = new(intstr.FromInt32(1)), every(time.Millisecond)
+	r.config.HTTPSources = []configapi.HTTPSource{{Name: "u", URL: server.URL}}
 	r.run()
-	c := client.New(r.config.Socket)
+	c := client.New(*r.config.Socket)
 	held := func() bool { return strings.Contains(r.get("/v1alpha1/status"), `"held":{`) }
 	for !held() { //nolint:revive // it asks again
 	}
-	r.config.HTTPSources = []daemon.HTTPSource{{Name: "u", URL: "http://127.0.0.1:1/"}}
-	r.config.RemovalBrake = ""
-	r.reload("HTTPSources", "RemovalBrake")
+	r.config.HTTPSources = []configapi.HTTPSource{{Name: "u", URL: "http://127.0.0.1:1/"}}
+	r.config.RemovalBrake = nil
+	r.reload("httpSources", "removalBrake")
 	if held() {
 		t.Error("a set of the URL before is still held")
 	}
@@ -98,7 +99,7 @@ func TestReloadReservesDescriptors(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := configured(t)
-	r.config.MaxSubscribers = 1000 // the descriptors limit the connections
+	r.config.MaxSubscribers = new(int32(1000)) // the descriptors limit the connections
 	r.run()
 	before := r.MaxConnections()
 	for i := range 10 {
@@ -108,7 +109,7 @@ func TestReloadReservesDescriptors(t *testing.T) {
 		}
 		r.config.FileSources = append(r.config.FileSources, r.named(name)...)
 	}
-	r.reload("FileSources")
+	r.reload("fileSources")
 	if after := r.MaxConnections(); after >= before {
 		t.Errorf("%d connections with 10 more sources, %d before", after, before)
 	}

@@ -13,7 +13,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/podconfigd/podconfigd/pkg/access"
+	configapi "github.com/podconfigd/podconfigd/api/config/v1alpha1"
 	"github.com/podconfigd/podconfigd/pkg/daemon"
 )
 
@@ -29,11 +29,11 @@ type running struct {
 	stop   func()
 }
 
-func start(t *testing.T, dir, url string, rules ...access.Rule) *running {
+func start(t *testing.T, dir, url string, rules ...configapi.AccessRule) *running {
 	t.Helper()
-	config := daemon.DefaultConfig()
-	config.StaticPodURL, config.Socket, config.StateDir = url, filepath.Join(dir, "s"), filepath.Join(dir, "state")
-	config.NodeName, config.Access = "node1", rules
+	config := daemon.Config{}
+	config.StaticPodURL, config.Socket, config.StateDir = url, new(filepath.Join(dir, "s")), filepath.Join(dir, "state")
+	config.HostnameOverride, config.Access = "node1", rules
 	d, err := daemon.New(config)
 	if err != nil {
 		t.Fatal(err)
@@ -42,7 +42,7 @@ func start(t *testing.T, dir, url string, rules ...access.Rule) *running {
 	done := make(chan error, 1)
 	go func() { done <- d.Run(ctx) }()
 	transport := &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return new(net.Dialer).DialContext(ctx, "unix", config.Socket)
+		return new(net.Dialer).DialContext(ctx, "unix", *config.Socket)
 	}}
 	r := &running{Client: &http.Client{Transport: transport}, daemon: d, config: config, stop: func() {
 		cancel()
@@ -83,8 +83,8 @@ func (r *running) list(t *testing.T) (names string, revision string) {
 	return names, list.Metadata.ResourceVersion
 }
 
-func viewOf(namespace string) access.Rule {
-	return access.Rule{Namespaces: []string{namespace}, View: access.Full}
+func viewOf(namespace string) configapi.AccessRule {
+	return configapi.AccessRule{Namespaces: []string{namespace}, View: "full"}
 }
 
 // A client that saw pods by earlier rules does not resume, also if the daemon was restarted
@@ -122,7 +122,7 @@ func TestResumeAfterAReloadAndARestart(t *testing.T) {
 	first := start(t, dir, source.URL, viewOf("a"))
 	_, before := first.list(t)
 	next := first.config
-	next.Access = []access.Rule{viewOf("b")}
+	next.Access = []configapi.AccessRule{viewOf("b")}
 	if _, err := first.daemon.Reload(t.Context(), &next); err != nil {
 		t.Fatal(err)
 	}

@@ -87,10 +87,10 @@ func TestARevisionThatCanNotBeWrittenLeavesNoFile(t *testing.T) {
 // If the clock is set back between two runs, revisions continue above those of the last
 // run.
 func TestRevisionsGrowOverARestart(t *testing.T) {
-	c := DefaultConfig()
-	c.Socket, c.StaticPodPath = filepath.Join(testutil.ShortDir(t), "s"), t.TempDir()
+	c := Config{}
+	c.Socket, c.StaticPodPath = new(filepath.Join(testutil.ShortDir(t), "s")), t.TempDir()
 	future := time.Now().Add(24 * time.Hour).UnixMilli()
-	if err := revisionsBeside(c.Socket).reserve(future); err != nil {
+	if err := revisionsBeside(*c.Socket).reserve(future); err != nil {
 		t.Fatal(err)
 	}
 	d, err := New(c)
@@ -104,12 +104,12 @@ func TestRevisionsGrowOverARestart(t *testing.T) {
 	done := make(chan error, 1)
 	go func() { done <- d.Run(ctx) }()
 	testutil.Until(t, "revisions are reserved", func() bool {
-		floor, err := revisionsBeside(c.Socket).floor()
+		floor, err := revisionsBeside(*c.Socket).floor()
 		return err == nil && floor > future
 	})
 	cancel()
 	<-done
-	if floor, err := revisionsBeside(c.Socket).floor(); err != nil || floor != d.journal.Revision() {
+	if floor, err := revisionsBeside(*c.Socket).floor(); err != nil || floor != d.journal.Revision() {
 		t.Errorf("after a clean stop at %d the file has %d, %v", d.journal.Revision(), floor, err)
 	}
 	next, err := New(c)

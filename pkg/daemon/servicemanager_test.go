@@ -162,8 +162,8 @@ func TestTheServiceManagerDoesNotRead(t *testing.T) {
 
 // A runtime that does not answer is in the status, and does not end the daemon.
 func TestTheWatchdogDoesNotDependOnTheRuntime(t *testing.T) {
-	c := DefaultConfig()
-	c.StaticPodPath, c.Socket, c.NodeName = t.TempDir(), filepath.Join(t.TempDir(), "s"), "node1"
+	c := Config{}
+	c.StaticPodPath, c.Socket, c.HostnameOverride = t.TempDir(), new(filepath.Join(t.TempDir(), "s")), "node1"
 	c.ContainerRuntimeEndpoint, c.NotifyServiceManager = "unix:///no/such/socket", true
 	t.Setenv("NOTIFY_SOCKET", filepath.Join(t.TempDir(), "notify"))
 	t.Setenv("WATCHDOG_USEC", "10000000")

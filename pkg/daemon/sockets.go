@@ -37,7 +37,8 @@ func listen(ctx context.Context, c *Config) (_ *sockets, err error) {
 			return nil, err
 		}
 	}
-	opts := server.ListenOptions{Path: c.Socket, Flag: "--socket", Mode: c.SocketMode, Group: c.SocketGroup}
+	mode, _ := parseMode(*c.SocketMode) // it is valid
+	opts := server.ListenOptions{Path: *c.Socket, Flag: "--socket", Mode: mode, Group: c.SocketGroup}
 	if s.main, err = s.openUnix(ctx, opts); err != nil {
 		return nil, err
 	}
@@ -60,7 +61,7 @@ func listen(ctx context.Context, c *Config) (_ *sockets, err error) {
 	return s, s.passed.left()
 }
 
-// add listens on an address of Config.Listen.
+// add listens on an address of Listen.
 func (s *sockets) add(ctx context.Context, text string, opts server.ListenOptions) error {
 	address, err := server.ParseAddress(text)
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podconfigd/podconfigd/api/config/v1alpha1"
 	"github.com/podconfigd/podconfigd/internal/version"
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/manifest"
@@ -21,7 +22,7 @@ import (
 // sourceSpec is the configuration of one source.
 type sourceSpec struct {
 	name string
-	// field is the field of Config that adds the source. Errors name it.
+	// field is the field that adds the source. Errors name it.
 	field FieldName
 	// options are file.Options, http.Options or apiserver.Options, with what the
 	// configuration says.
@@ -35,20 +36,17 @@ func (c *Config) specs() (specs []sourceSpec) {
 	}
 	for field, f := range c.fileSources() {
 		name := config.NamedSource(config.FileSource, f.Name)
-		add(name, field, file.Options{Name: name, Path: f.Path, Period: c.FileCheckFrequency})
+		add(name, field, file.Options{Name: name, Path: f.Path, Period: c.FileCheckFrequency.Duration})
 	}
 	for field, h := range c.httpSources() {
 		name := config.NamedSource(config.HTTPSource, h.Name)
-		if len(h.Header) == 0 {
-			h.Header = nil // as no headers, so that it compares as equal
-		}
 		add(name, field, http.Options{
-			Name: name, URL: h.URL, Header: h.Header, Period: c.HTTPCheckFrequency,
+			Name: name, URL: h.URL, Header: toHeader(h.Header), Period: c.HTTPCheckFrequency.Duration,
 			CAFile: h.CAFile, CertFile: h.CertFile, KeyFile: h.KeyFile, BearerTokenFile: h.TokenFile,
 		})
 	}
 	if c.apiserver() {
-		add(config.ApiserverSource, "Kubeconfig", apiserver.Options{
+		add(config.ApiserverSource, "kubeconfig", apiserver.Options{
 			Kubeconfig: c.Kubeconfig, KeepManagedFields: c.KeepManagedFields, NamespaceMetadata: c.NamespaceMetadata,
 		})
 	}
@@ -56,13 +54,13 @@ func (c *Config) specs() (specs []sourceSpec) {
 }
 
 // fileSources returns all file sources with their fields, first the one without a name.
-func (c *Config) fileSources() iter.Seq2[FieldName, FileSource] {
-	return func(yield func(FieldName, FileSource) bool) {
-		if c.StaticPodPath != "" && !yield("StaticPodPath", FileSource{Path: c.StaticPodPath}) {
+func (c *Config) fileSources() iter.Seq2[FieldName, v1alpha1.FileSource] {
+	return func(yield func(FieldName, v1alpha1.FileSource) bool) {
+		if c.StaticPodPath != "" && !yield("staticPodPath", v1alpha1.FileSource{Path: c.StaticPodPath}) {
 			return
 		}
 		for i, f := range c.FileSources {
-			if !yield(FieldName(fmt.Sprintf("FileSources[%d]", i)), f) {
+			if !yield(indexed("fileSources", i), f) {
 				return
 			}
 		}
@@ -70,17 +68,17 @@ func (c *Config) fileSources() iter.Seq2[FieldName, FileSource] {
 }
 
 // httpSources returns all HTTP sources with their fields, first the one without a name.
-func (c *Config) httpSources() iter.Seq2[FieldName, HTTPSource] {
-	unnamed := HTTPSource{
+func (c *Config) httpSources() iter.Seq2[FieldName, v1alpha1.HTTPSource] {
+	unnamed := v1alpha1.HTTPSource{
 		URL: c.StaticPodURL, Header: c.StaticPodURLHeader,
 		CAFile: c.StaticPodURLCAFile, CertFile: c.StaticPodURLCertFile, KeyFile: c.StaticPodURLKeyFile, TokenFile: c.StaticPodURLTokenFile,
 	}
-	return func(yield func(FieldName, HTTPSource) bool) {
-		if unnamed.URL != "" && !yield("StaticPodURL", unnamed) {
+	return func(yield func(FieldName, v1alpha1.HTTPSource) bool) {
+		if unnamed.URL != "" && !yield("staticPodURL", unnamed) {
 			return
 		}
 		for i, h := range c.HTTPSources {
-			if !yield(FieldName(fmt.Sprintf("HTTPSources[%d]", i)), h) {
+			if !yield(indexed("httpSources", i), h) {
 				return
 			}
 		}
@@ -122,7 +120,7 @@ func (o *opener) open(s sourceSpec, registry prometheus.Registerer, restored sou
 func (c *Config) validateSources(found *faults) {
 	specs := c.specs()
 	if len(specs) == 0 {
-		found.add("", "no source of pods: set %v, %v or %v", FieldName("StaticPodPath"), FieldName("StaticPodURL"), FieldName("Kubeconfig"))
+		found.add("", "no source of pods: set %v, %v or %v", FieldName("staticPodPath"), FieldName("staticPodURL"), FieldName("kubeconfig"))
 	}
 	seen := make(map[string]bool, len(specs))
 	for _, s := range specs {
@@ -131,15 +129,12 @@ func (c *Config) validateSources(found *faults) {
 		}
 		seen[s.name] = true
 		if _, own, named := strings.Cut(s.name, ":"); named && !config.IsSourceName(own) {
-			found.add(s.field+".Name", "%q is not a DNS label: expected 1 to 63 lower-case letters, digits and hyphens", own)
+			found.add(s.field+".name", "%q is not a DNS label: expected 1 to 63 lower-case letters, digits and hyphens", own)
 		}
 		switch opts := s.options.(type) {
 		case file.Options:
-			if opts.Path == "" {
-				found.add(s.field+".Path", "source %s has no path", s.name)
-			}
 			if c.StateDir != "" && filepath.Clean(c.StateDir) == filepath.Clean(opts.Path) {
-				found.add("StateDir", "same path as %v: set a directory without manifests", s.field)
+				found.add("stateDir", "same path as %v: set a directory without manifests", s.field)
 			}
 		case http.Options:
 			if opts.CertFile == c.StaticPodURLCertFile && opts.KeyFile == c.StaticPodURLKeyFile {

@@ -43,8 +43,8 @@ func openState(c *Config, node types.NodeName, registry prometheus.Registerer) (
 		return &state{}, nil
 	}
 	log, recovered, err := store.Open(store.Options{
-		Dir: c.StateDir, Node: string(node), MaxAge: c.StateMaxAge, MaxBytes: c.StateMaxBytes,
-		ReplayBytes: c.JournalMaxBytes, Registerer: registry,
+		Dir: c.StateDir, Node: string(node), MaxAge: c.StateMaxAge.Duration, MaxBytes: *c.StateMaxBytes,
+		ReplayBytes: *c.JournalMaxBytes, Registerer: registry,
 	})
 	switch {
 	case errors.Is(err, store.ErrLocked):
@@ -114,7 +114,7 @@ func (s *state) run(ctx context.Context) error {
 // setLimits changes the limits of the log.
 func (s *state) setLimits(c *Config) {
 	if s.log != nil {
-		s.log.SetLimits(c.StateMaxAge, c.StateMaxBytes)
+		s.log.SetLimits(c.StateMaxAge.Duration, *c.StateMaxBytes)
 	}
 }
 

@@ -10,10 +10,18 @@ import (
 	"github.com/go-logr/logr/funcr"
 )
 
+// stateIn returns a configuration with a state directory.
+func stateIn(dir string) *Config {
+	c := new(Config)
+	c.StateDir = dir
+	c.setDefaults()
+	return c
+}
+
 // logged opens a state directory and returns what a start logs of it.
 func logged(t *testing.T, dir string) (log string) {
 	t.Helper()
-	s, err := openState(&Config{StateDir: dir}, "node1", nil)
+	s, err := openState(stateIn(dir), "node1", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,13 +56,13 @@ func TestStateDirectoryReport(t *testing.T) {
 
 func TestStateDirectoryOfAnotherProcess(t *testing.T) {
 	dir := t.TempDir()
-	first, err := openState(&Config{StateDir: dir}, "node1", nil)
+	first, err := openState(stateIn(dir), "node1", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer first.close()
 	want := "--state-dir: state directory " + dir + ": locking " + dir + "/lock: another process uses the directory: stop it, or choose another directory"
-	if _, err := openState(&Config{StateDir: dir}, "node1", nil); err == nil || err.Error() != want {
+	if _, err := openState(stateIn(dir), "node1", nil); err == nil || err.Error() != want {
 		t.Errorf("%v, want %s", err, want)
 	}
 }

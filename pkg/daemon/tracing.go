@@ -13,19 +13,10 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/tracing"
 )
 
-// maxSamplingRate is the rate at which every set is traced.
-const maxSamplingRate = 1000000
-
 // validateTracing checks what the kubelet checks.
 //
 // kubelet: ValidateTracingConfiguration in k8s.io/component-base/tracing/api/v1.
 func (c *Config) validateTracing(found *faults) {
-	switch rate := c.Tracing.SamplingRatePerMillion; {
-	case rate < 0:
-		found.add("Tracing.SamplingRatePerMillion", "%d is too small: expected 0 or more", rate)
-	case rate > maxSamplingRate:
-		found.add("Tracing.SamplingRatePerMillion", "%d is too large: expected %d or less", rate, maxSamplingRate)
-	}
 	if c.Tracing.Endpoint == "" {
 		return
 	}
@@ -35,7 +26,7 @@ func (c *Config) validateTracing(found *faults) {
 	}
 	address, err := url.Parse(endpoint)
 	if err != nil || !slices.Contains([]string{"dns", "unix", "unix-abstract"}, address.Scheme) {
-		found.add("Tracing.Endpoint", "%q is not an address of gRPC: expected HOST:PORT, dns:///HOST:PORT or unix:///PATH", c.Tracing.Endpoint)
+		found.add("tracing.endpoint", "%q is not an address of gRPC: expected HOST:PORT, dns:///HOST:PORT or unix:///PATH", c.Tracing.Endpoint)
 	}
 }
 

@@ -2,12 +2,14 @@ package daemon
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"net"
 	"slices"
+	"strconv"
 	"strings"
-	"time"
 
+	"github.com/podconfigd/podconfigd/api/config/v1alpha1"
 	"github.com/podconfigd/podconfigd/internal/socketpath"
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/kubelet"
@@ -15,77 +17,86 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/server"
 )
 
-// Validate returns every fault of the configuration in one error. It joins a [*FieldError]
-// for each fault.
+// Validate sets the fields that are left out, and returns every fault of the configuration in one error. It joins
+// a [*FieldError] for each fault.
 func (c *Config) Validate() error {
+	c.setDefaults()
 	var found faults
 	c.validateSources(&found)
 	c.validateHTTP(&found)
 	c.validateSockets(&found)
-	c.validateLimits(&found)
-	c.validatePeriods(&found)
-	c.validateState(&found)
+	for _, fault := range v1alpha1.Options.Check(&c.PodConfigdConfiguration) {
+		found.add(FieldName(fault.Path), "%s", fault.Message)
+	}
+	c.validateThreshold(&found)
 	c.validateTracing(&found)
 	c.validateAccess(&found)
-	if _, err := config.ParseRemovalLimit(c.RemovalBrake); err != nil {
-		found.add("RemovalBrake", "%w", err)
+	check := func(field FieldName, err error) {
+		if err != nil {
+			found.add(field, "%w", err)
+		}
 	}
-	if err := kubelet.CheckVersion(c.KubeletVersion); err != nil {
-		found.add("KubeletVersion", "%w", err)
+	if c.RemovalBrake != nil {
+		_, err := config.ParseRemovalLimit(c.RemovalBrake.String())
+		check("removalBrake", err)
 	}
-	if err := kubelet.CheckPresence(c.KubeletPresence); err != nil {
-		found.add("KubeletPresence", "%w", err)
-	}
+	check("kubeletVersion", kubelet.CheckVersion(*c.KubeletVersion))
 	if c.ContainerRuntimeEndpoint != "" {
-		if _, err := cri.SocketPath(c.ContainerRuntimeEndpoint); err != nil {
-			found.add("ContainerRuntimeEndpoint", "%w", err)
-		}
+		_, err := cri.SocketPath(c.ContainerRuntimeEndpoint)
+		check("containerRuntimeEndpoint", err)
 	}
-	if c.NodeName != "" {
-		if _, err := NodeName(c.NodeName); err != nil {
-			found.add("NodeName", "%w", err)
-		}
+	if c.HostnameOverride != "" {
+		_, err := NodeName(c.HostnameOverride)
+		check("hostnameOverride", err)
 	}
-	if _, err := parseNodeIP(c.NodeIP); err != nil {
-		found.add("NodeIP", "%w", err)
-	}
-	if c.RuntimeStatusAPIPods && (!c.RuntimeStatus || c.ContainerRuntimeEndpoint == "" || !c.apiserver()) {
-		found.add("RuntimeStatusAPIPods", "requires %v, %v and %v",
-			FieldName("RuntimeStatus"), FieldName("ContainerRuntimeEndpoint"), FieldName("Kubeconfig"))
-	}
-	if c.NamespaceMetadata && !c.apiserver() {
-		found.add("NamespaceMetadata", "requires %v", FieldName("Kubeconfig"))
-	}
-	if c.CreateMirrorPods && !c.apiserver() {
-		found.add("CreateMirrorPods", "requires %v", FieldName("Kubeconfig"))
-	}
+	_, err := parseNodeIP(c.NodeIP)
+	check("nodeIP", err)
+	c.validateRequirements(&found)
 	return errors.Join(found...)
 }
 
+// validateRequirements checks the fields that require others.
+func (c *Config) validateRequirements(found *faults) {
+	if c.RuntimeStatusAPIPods && (!*c.RuntimeStatus || c.ContainerRuntimeEndpoint == "" || !c.apiserver()) {
+		found.add("runtimeStatusAPIPods", "requires %v, %v and %v",
+			FieldName("runtimeStatus"), FieldName("containerRuntimeEndpoint"), FieldName("kubeconfig"))
+	}
+	if c.NamespaceMetadata && !c.apiserver() {
+		found.add("namespaceMetadata", "requires %v", FieldName("kubeconfig"))
+	}
+	if c.CreateMirrorPods && !c.apiserver() {
+		found.add("createMirrorPods", "requires %v", FieldName("kubeconfig"))
+	}
+}
+
+// pair checks that a certificate has its key, and a key its certificate.
+func (f *faults) pair(cert FieldName, certFile string, key FieldName, keyFile string) {
+	if certFile != "" && keyFile == "" {
+		f.add(cert, "requires %v", key)
+	}
+	if keyFile != "" && certFile == "" {
+		f.add(key, "requires %v", cert)
+	}
+}
+
 func (c *Config) validateHTTP(found *faults) {
-	const url, cert, key = FieldName("StaticPodURL"), FieldName("StaticPodURLCertFile"), FieldName("StaticPodURLKeyFile")
 	if c.StaticPodURL == "" && len(c.HTTPSources) == 0 {
 		for _, field := range []struct {
 			name FieldName
 			set  bool
 		}{
-			{"StaticPodURLHeader", len(c.StaticPodURLHeader) > 0},
-			{"StaticPodURLCAFile", c.StaticPodURLCAFile != ""},
-			{cert, c.StaticPodURLCertFile != ""},
-			{key, c.StaticPodURLKeyFile != ""},
-			{"StaticPodURLTokenFile", c.StaticPodURLTokenFile != ""},
+			{"staticPodURLHeader", len(c.StaticPodURLHeader) > 0},
+			{"staticPodURLCAFile", c.StaticPodURLCAFile != ""},
+			{"staticPodURLCertFile", c.StaticPodURLCertFile != ""},
+			{"staticPodURLKeyFile", c.StaticPodURLKeyFile != ""},
+			{"staticPodURLTokenFile", c.StaticPodURLTokenFile != ""},
 		} {
 			if field.set {
-				found.add(field.name, "requires %v", url)
+				found.add(field.name, "requires %v", FieldName("staticPodURL"))
 			}
 		}
 	}
-	if c.StaticPodURLCertFile != "" && c.StaticPodURLKeyFile == "" {
-		found.add(cert, "requires %v", key)
-	}
-	if c.StaticPodURLKeyFile != "" && c.StaticPodURLCertFile == "" {
-		found.add(key, "requires %v", cert)
-	}
+	found.pair("staticPodURLCertFile", c.StaticPodURLCertFile, "staticPodURLKeyFile", c.StaticPodURLKeyFile)
 }
 
 // validateSocketPath refuses what would be a directory. The path of a configuration file has its
@@ -104,107 +115,49 @@ func validateSocketPath(found *faults, field FieldName, path string) {
 }
 
 func (c *Config) validateSockets(found *faults) {
-	validateSocketPath(found, "Socket", c.Socket)
-	validateSocketPath(found, "PodsAPISocket", c.PodsAPISocket)
+	validateSocketPath(found, "socket", *c.Socket)
+	validateSocketPath(found, "podsAPISocket", c.PodsAPISocket)
 	switch fallback := socketpath.Default(); {
-	case c.Socket != "":
+	case *c.Socket != "":
 	case fallback == "":
-		found.add("", "no default path for the socket, because XDG_RUNTIME_DIR is not set: set %v", FieldName("Socket"))
+		found.add("", "no default path for the socket, because XDG_RUNTIME_DIR is not set: set %v", FieldName("socket"))
 	default:
-		found.add("Socket", "empty: expected a path, for example %s", fallback)
+		found.add("socket", "empty: expected a path, for example %s", fallback)
 	}
-	if c.SocketMode&^fs.ModePerm != 0 {
-		found.add("SocketMode", "%#o is not a file mode: expected only permission bits, for example 0660", uint32(c.SocketMode))
+	if _, err := parseMode(*c.SocketMode); err != nil {
+		found.add("socketMode", "%w", err)
 	}
 	if err := server.CheckGroup(c.SocketGroup); err != nil {
-		found.add("SocketGroup", "%w", err)
+		found.add("socketGroup", "%w", err)
 	}
-	if c.PodsAPISocket != "" && c.PodsAPISocket == c.Socket {
-		found.add("PodsAPISocket", "same path as %v, which already serves the Pods API: set another path or none", FieldName("Socket"))
+	if c.PodsAPISocket != "" && c.PodsAPISocket == *c.Socket {
+		found.add("podsAPISocket", "same path as %v, which already serves the Pods API: set another path or none", FieldName("socket"))
 	}
 	c.validateListen(found)
 	if c.MetricsBindAddress != "" {
 		_, port, err := net.SplitHostPort(c.MetricsBindAddress)
 		if err != nil {
-			found.add("MetricsBindAddress", "%w", err)
+			found.add("metricsBindAddress", "%w", err)
 		} else if _, err := net.LookupPort("tcp", port); err != nil { //nolint:noctx // it reads /etc/services and waits for nothing
-			found.add("MetricsBindAddress", "port %q: expected 0 to 65535, or the name of a service", port)
+			found.add("metricsBindAddress", "port %q: expected 0 to 65535, or the name of a service", port)
 		}
 	}
 }
 
-// The largest values of the numbers in Config. They are far beyond practical values, and
-// small enough that no sum or product of them overflows.
-const (
-	maxPeriod            = 24 * time.Hour
-	maxSubscribers       = 1 << 20
-	maxEventRate         = 1_000_000
-	maxJournalMaxUpdates = 1 << 24
-	maxJournalMaxBytes   = 1 << 40
-	minStateMaxBytes     = 1 << 20
-	maxStateMaxAge       = 10 * 365 * 24 * time.Hour
-)
-
-func (c *Config) validateLimits(found *faults) {
-	for _, limit := range []struct {
-		field              FieldName
-		value, least, most int64
-	}{
-		{"EventRecordQPS", int64(c.EventRecordQPS), 0, maxEventRate},
-		{"EventBurst", int64(c.EventBurst), 0, maxEventRate},
-		{"MaxSubscribers", int64(c.MaxSubscribers), 1, maxSubscribers},
-		{"MaxSubscribersPerProcess", int64(c.MaxSubscribersPerProcess), 1, maxSubscribers},
-		{"JournalMaxUpdates", int64(c.JournalMaxUpdates), 1, maxJournalMaxUpdates},
-		{"JournalMaxBytes", c.JournalMaxBytes, 1, maxJournalMaxBytes},
-	} {
-		switch {
-		case limit.value < limit.least:
-			found.add(limit.field, "%d is too small: expected %d or more", limit.value, limit.least)
-		case limit.value > limit.most:
-			found.add(limit.field, "%d is too large: expected %d or less", limit.value, limit.most)
-		}
+// parseMode returns the mode of a socket.
+func parseMode(s string) (fs.FileMode, error) {
+	mode, err := strconv.ParseUint(s, 8, 32)
+	if err != nil || mode > 0o777 {
+		return 0, fmt.Errorf("%q is not a file mode: expected octal digits, 0 to 0777, for example 0660", s)
 	}
+	return fs.FileMode(mode), nil
 }
 
-func (c *Config) validatePeriods(found *faults) {
-	invalid := make(map[FieldName]bool)
-	for _, period := range []struct {
-		field              FieldName
-		value, least, most time.Duration
-	}{
-		{"FileCheckFrequency", c.FileCheckFrequency, time.Millisecond, maxPeriod},
-		{"HTTPCheckFrequency", c.HTTPCheckFrequency, time.Millisecond, maxPeriod},
-		{"PLEGRelistPeriod", c.PLEGRelistPeriod, time.Millisecond, maxPeriod},
-		{"PLEGRelistThreshold", c.PLEGRelistThreshold, time.Second, 2 * maxPeriod},
-		{"SyncFrequency", c.SyncFrequency, time.Second, maxPeriod},
-	} {
-		switch {
-		case period.value < period.least:
-			invalid[period.field] = true
-			found.add(period.field, "%v is too short: expected %v or more", period.value, period.least)
-		case period.value > period.most:
-			invalid[period.field] = true
-			found.add(period.field, "%v is too long: expected %v or less", period.value, period.most)
-		}
-	}
-	// The threshold must be longer than the time between two lists that are on time.
-	if least := 2 * c.PLEGRelistPeriod; !invalid["PLEGRelistPeriod"] && !invalid["PLEGRelistThreshold"] && c.PLEGRelistThreshold < least {
-		found.add("PLEGRelistThreshold", "%v is too short for %v=%v: expected %v or more",
-			c.PLEGRelistThreshold, FieldName("PLEGRelistPeriod"), c.PLEGRelistPeriod, least)
-	}
-}
-
-func (c *Config) validateState(found *faults) {
-	switch {
-	case c.StateMaxAge < time.Minute:
-		found.add("StateMaxAge", "%v is too short: expected %v or more", c.StateMaxAge, time.Minute)
-	case c.StateMaxAge > maxStateMaxAge:
-		found.add("StateMaxAge", "%v is too long: expected %v or less", c.StateMaxAge, maxStateMaxAge)
-	}
-	switch {
-	case c.StateMaxBytes < minStateMaxBytes:
-		found.add("StateMaxBytes", "%d is too small: expected %d or more", c.StateMaxBytes, minStateMaxBytes)
-	case c.StateMaxBytes > maxJournalMaxBytes:
-		found.add("StateMaxBytes", "%d is too large: expected %d or less", c.StateMaxBytes, maxJournalMaxBytes)
+// validateThreshold checks that the threshold is longer than the time between two lists that are on time.
+func (c *Config) validateThreshold(found *faults) {
+	least := 2 * c.PLEGRelistPeriod.Duration
+	if c.PLEGRelistThreshold.Duration < least && !found.has("plegRelistPeriod") && !found.has("plegRelistThreshold") {
+		found.add("plegRelistThreshold", "%v is too short for %v=%v: expected %v or more",
+			c.PLEGRelistThreshold.Duration, FieldName("plegRelistPeriod"), c.PLEGRelistPeriod.Duration, least)
 	}
 }

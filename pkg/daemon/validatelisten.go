@@ -1,10 +1,8 @@
 package daemon
 
 import (
-	"fmt"
 	"path/filepath"
 	"slices"
-	"time"
 
 	"github.com/podconfigd/podconfigd/pkg/server"
 )
@@ -21,15 +19,15 @@ func (c *Config) listensOn(schemes ...string) bool {
 func (c *Config) validateListen(found *faults) {
 	var seen []server.Address
 	for i, text := range c.Listen {
-		field := FieldName(fmt.Sprintf("Listen[%d]", i))
+		field := indexed("listen", i)
 		address, err := server.ParseAddress(text)
 		switch {
 		case err != nil:
 			found.add(field, "%w", err)
-		case address.Scheme == server.SchemeUnix && address.Path == filepath.Clean(c.Socket):
-			found.add(field, "%q: same path as %v: remove one of them", text, FieldName("Socket"))
+		case address.Scheme == server.SchemeUnix && address.Path == filepath.Clean(*c.Socket):
+			found.add(field, "%q: same path as %v: remove one of them", text, FieldName("socket"))
 		case address.Scheme == server.SchemeUnix && c.PodsAPISocket != "" && address.Path == filepath.Clean(c.PodsAPISocket):
-			found.add(field, "%q: same path as %v: remove one of them", text, FieldName("PodsAPISocket"))
+			found.add(field, "%q: same path as %v: remove one of them", text, FieldName("podsAPISocket"))
 		case address.Scheme == server.SchemeUnix && server.CheckSocketPath(address.Path) != nil:
 			found.add(field, "%q: %w", text, server.CheckSocketPath(address.Path))
 		case slices.ContainsFunc(seen, address.Same):
@@ -42,19 +40,9 @@ func (c *Config) validateListen(found *faults) {
 
 // validateHTTPS checks the fields that are for https addresses.
 func (c *Config) validateHTTPS(found *faults) {
-	const cert, key, mode = FieldName("TLSCertFile"), FieldName("TLSPrivateKeyFile"), FieldName("Authorization.Mode")
-	const kubeconfig = FieldName("Kubeconfig")
-	if c.TLSCertFile != "" && c.TLSPrivateKeyFile == "" {
-		found.add(cert, "requires %v", key)
-	}
-	if c.TLSPrivateKeyFile != "" && c.TLSCertFile == "" {
-		found.add(key, "requires %v", cert)
-	}
-	c.validateTTLs(found)
+	const mode, kubeconfig = FieldName("authorization.mode"), FieldName("kubeconfig")
+	found.pair("tlsCertFile", c.TLSCertFile, "tlsPrivateKeyFile", c.TLSPrivateKeyFile)
 	m := c.Authorization.Mode
-	if m != "" && m != modeWebhook && m != modeAlwaysAllow {
-		found.add(mode, "%q is unknown: expected %s or %s", m, modeWebhook, modeAlwaysAllow)
-	}
 	if !c.listensOn(server.SchemeHTTPS) {
 		return // the other fields have no effect
 	}
@@ -66,28 +54,10 @@ func (c *Config) validateHTTPS(found *faults) {
 	}
 	a := &c.Authentication
 	switch {
-	case a.Webhook && !c.apiserver():
-		found.add("Authentication.Webhook", "requires %v", kubeconfig)
-	case !c.apiserver() && a.ClientCAFile == "" && a.TokenAuthFile == "" && !a.Anonymous:
-		found.add("Listen", "https requires a way to authenticate clients: set %v, %v, %v or %v",
-			FieldName("Authentication.ClientCAFile"), FieldName("Authentication.TokenAuthFile"), kubeconfig, FieldName("Authentication.Anonymous"))
-	}
-}
-
-func (c *Config) validateTTLs(found *faults) {
-	for _, ttl := range []struct {
-		field FieldName
-		value time.Duration
-	}{
-		{"Authentication.WebhookCacheTTL", c.Authentication.WebhookCacheTTL},
-		{"Authorization.CacheAuthorizedTTL", c.Authorization.CacheAuthorizedTTL},
-		{"Authorization.CacheUnauthorizedTTL", c.Authorization.CacheUnauthorizedTTL},
-	} {
-		switch {
-		case ttl.value < 0:
-			found.add(ttl.field, "%v is too short: expected 0s for the default, or more", ttl.value)
-		case ttl.value > maxPeriod:
-			found.add(ttl.field, "%v is too long: expected %v or less", ttl.value, maxPeriod)
-		}
+	case a.Webhook.Enabled && !c.apiserver():
+		found.add("authentication.webhook.enabled", "requires %v", kubeconfig)
+	case !c.apiserver() && a.X509.ClientCAFile == "" && a.TokenAuthFile == "" && !a.Anonymous.Enabled:
+		found.add("listen", "https requires a way to authenticate clients: set %v, %v, %v or %v",
+			FieldName("authentication.x509.clientCAFile"), FieldName("authentication.tokenAuthFile"), kubeconfig, FieldName("authentication.anonymous.enabled"))
 	}
 }

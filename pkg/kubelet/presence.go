@@ -2,7 +2,6 @@ package kubelet
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 	"time"
 )
@@ -16,15 +15,6 @@ const (
 	PresenceYes  Presence = "present"
 	PresenceNo   Presence = "absent"
 )
-
-// CheckPresence returns an error for what is no Presence.
-func CheckPresence(value string) error {
-	switch Presence(value) {
-	case "", PresenceAuto, PresenceYes, PresenceNo:
-		return nil
-	}
-	return fmt.Errorf("unknown value %q: expected one of %s, %s, %s", value, PresenceAuto, PresenceYes, PresenceNo)
-}
 
 // DefaultHealthzURL is the health check of a kubelet with its default address.
 //

@@ -29,11 +29,11 @@ func imports(t *testing.T) (direct, all map[string][]string) {
 // config. The list has all packages of this module that a package may import.
 func TestImportsPointOneWay(t *testing.T) {
 	may := map[string][]string{
-		"api/config/v1alpha1":         {"internal/socketpath"},
+		"api/config/v1alpha1":         {"internal/option", "internal/socketpath"},
 		"api/podconfigd/v1alpha1":     {},
 		"api/stream/v1alpha1":         {},
 		"internal/located":            {"internal/similar"},
-		"internal/configfile":         {"api/config/v1alpha1", "internal/located", "internal/smallfile", "pkg/access", "pkg/daemon"},
+		"internal/configfile":         {"api/config/v1alpha1", "internal/located", "internal/option", "internal/smallfile", "pkg/daemon"},
 		"internal/objectprint":        {"internal/objectyaml", "internal/printable"},
 		"internal/story":              {"api/stream/v1alpha1", "internal/podtable", "internal/shellword", "internal/similar", "pkg/client", "pkg/config"},
 		"pkg/config":                  {"internal/deepequal"},
@@ -67,9 +67,9 @@ func TestImportsPointOneWay(t *testing.T) {
 		"pkg/server/internal/respond": {"api/stream/v1alpha1"},
 		"pkg/client":                  {"api/stream/v1alpha1", "internal/smallfile", "internal/socketpath"},
 		"pkg/daemon": {"pkg/access", "pkg/auth", "pkg/config", "pkg/manifest", "pkg/sources", "pkg/sources/file", "pkg/sources/http", "pkg/sources/apiserver", "pkg/events",
-			"pkg/pleg", "pkg/pleg/cri", "pkg/pleg/recorder", "pkg/podstatus", "pkg/syncloop", "pkg/kubelet", "pkg/lookup", "pkg/mirror", "pkg/journal", "pkg/journal/history", "pkg/journal/store", "pkg/journal/wire", "pkg/server", "pkg/tracing", "api/stream/v1alpha1", "internal/smallfile", "internal/socketpath", "internal/version"},
+			"pkg/pleg", "pkg/pleg/cri", "pkg/pleg/recorder", "pkg/podstatus", "pkg/syncloop", "pkg/kubelet", "pkg/lookup", "pkg/mirror", "pkg/journal", "pkg/journal/history", "pkg/journal/store", "pkg/journal/wire", "pkg/server", "pkg/tracing", "api/config/v1alpha1", "api/stream/v1alpha1", "internal/smallfile", "internal/socketpath", "internal/version"},
 		"cmd/podconfigd": {"internal/hangup", "pkg/config", "pkg/daemon", "pkg/client", "pkg/journal/history", "pkg/manifest", "pkg/sources", "pkg/sources/file", "pkg/sources/apiserver",
-			"api/stream/v1alpha1", "internal/configfile", "internal/logsink", "internal/objectprint", "internal/objectyaml", "internal/ownership", "internal/poddiff", "internal/podfields", "internal/podtable", "internal/printable", "internal/proxy", "internal/shellword", "internal/socketpath", "internal/story", "internal/top", "internal/version"},
+			"api/config/v1alpha1", "api/stream/v1alpha1", "internal/configfile", "internal/logsink", "internal/objectprint", "internal/objectyaml", "internal/ownership", "internal/poddiff", "internal/podfields", "internal/podtable", "internal/printable", "internal/proxy", "internal/shellword", "internal/socketpath", "internal/story", "internal/top", "internal/version"},
 	}
 	direct, _ := imports(t)
 	for name, imported := range direct {

@@ -10,36 +10,52 @@ type Authentication struct {
 	Webhook WebhookAuthentication `json:"webhook,omitzero"`
 	// anonymous is for requests without credentials.
 	Anonymous AnonymousAuthentication `json:"anonymous,omitzero"`
-	// tokenAuthFile is the path to a file with lines "token,user,uid[,groups]".
+	// tokenAuthFile is the path to a CSV file of bearer tokens for https addresses, each line
+	// `token,user,uid[,"group1,group2"]`. Reloaded when the file changes.
+	// +flag=token-auth-file
+	// +path
 	TokenAuthFile string `json:"tokenAuthFile,omitempty"`
 }
 
 // X509Authentication is authentication with client certificates.
 type X509Authentication struct {
-	// clientCAFile is the path to the CA certificates of client certificates. The common name is
-	// the user, and the organizations are the groups.
+	// clientCAFile is the path to CA certificates. On https addresses, a client certificate of one
+	// of them authenticates its common name as the user and its organizations as the groups.
+	// Reloaded when the file changes.
+	// +flag=client-ca-file
+	// +path
 	ClientCAFile string `json:"clientCAFile,omitempty"`
 }
 
 // WebhookAuthentication is authentication with bearer tokens that the apiserver reviews.
 type WebhookAuthentication struct {
-	// enabled reviews bearer tokens with TokenReview.
+	// enabled asks the apiserver of kubeconfig about bearer tokens of clients of https addresses
+	// (TokenReview). Without clientCAFile, tokenAuthFile and anonymous, it is asked in any case.
+	// +flag=authentication-token-webhook
 	Enabled bool `json:"enabled,omitempty"`
-	// cacheTTL is how long an answer is valid.
+	// cacheTTL is the time for which an answer to a TokenReview is valid. 0s stands for the default.
+	// +flag=authentication-token-webhook-cache-ttl
+	// +defaultValue=2m
+	// +minimum=0s
+	// +maximum=24h
 	CacheTTL *metav1.Duration `json:"cacheTTL,omitempty"`
 }
 
 // AnonymousAuthentication is for requests without credentials.
 type AnonymousAuthentication struct {
-	// enabled lets requests without credentials pass as the user system:anonymous, in the group
-	// system:unauthenticated.
+	// enabled lets requests without credentials to https addresses pass as the user
+	// system:anonymous, in the group system:unauthenticated.
+	// +flag=anonymous-auth
 	Enabled bool `json:"enabled,omitempty"`
 }
 
 // Authorization is what clients of https addresses may do.
 type Authorization struct {
-	// mode is Webhook, which asks the apiserver with SubjectAccessReview, or AlwaysAllow.
-	// +enum=AlwaysAllow,Webhook
+	// mode is how requests to https addresses are authorized. Webhook asks the apiserver of
+	// kubeconfig (SubjectAccessReview). AlwaysAllow allows everything to users that are
+	// authenticated. If empty, it is Webhook.
+	// +enum=Webhook,AlwaysAllow
+	// +flag=authorization-mode
 	Mode string `json:"mode,omitempty"`
 	// webhook is for the mode Webhook.
 	Webhook WebhookAuthorization `json:"webhook,omitzero"`
@@ -47,9 +63,19 @@ type Authorization struct {
 
 // WebhookAuthorization is for the mode Webhook.
 type WebhookAuthorization struct {
-	// cacheAuthorizedTTL is how long it is valid that a client may do something.
+	// cacheAuthorizedTTL is the time for which the answer to a SubjectAccessReview is valid if it
+	// allows the request. 0s stands for the default.
+	// +flag=authorization-webhook-cache-authorized-ttl
+	// +defaultValue=5m
+	// +minimum=0s
+	// +maximum=24h
 	CacheAuthorizedTTL *metav1.Duration `json:"cacheAuthorizedTTL,omitempty"`
-	// cacheUnauthorizedTTL is how long it is valid that a client may not do something.
+	// cacheUnauthorizedTTL is the time for which the answer to a SubjectAccessReview is valid if it
+	// denies the request. 0s stands for the default.
+	// +flag=authorization-webhook-cache-unauthorized-ttl
+	// +defaultValue=30s
+	// +minimum=0s
+	// +maximum=24h
 	CacheUnauthorizedTTL *metav1.Duration `json:"cacheUnauthorizedTTL,omitempty"`
 }
 

@@ -1,0 +1,87 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// newOption is an option as CONTRIBUTING.md describes it: one field with its comment and its markers.
+const newOption = `
+	// spareBuckets is the number of buckets that podconfigd keeps beside maxSubscribers.
+	// +section=Limit
+	// +flag=spare-buckets
+	// +defaultValue=3
+	// +minimum=1
+	// +maximum=9
+	// +reload=limits
+	SpareBuckets *int32 ` + "`json:\"spareBuckets,omitempty\"`" + `
+	// bucketKind is the kind of the buckets.
+	// +flag=bucket-kind
+	// +enum=round,square
+	// +defaultValue=round
+	BucketKind *string ` + "`json:\"bucketKind,omitempty\"`" + `
+`
+
+// An option is added in one place: after "make generate", everything else has it.
+func TestAnOptionIsAddedInOnePlace(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it builds the program")
+	}
+	dir := t.TempDir()
+	run := func(fails bool, name string, args ...string) string {
+		t.Helper()
+		cmd := exec.CommandContext(t.Context(), name, args...)
+		cmd.Dir, cmd.Env = dir, append(os.Environ(), "CGO_ENABLED=0", "XDG_RUNTIME_DIR=/run", "GOFLAGS=-trimpath")
+		out, err := cmd.CombinedOutput()
+		if fails != (err != nil) {
+			t.Fatalf("%s %v: %v\n%s", name, args, err, out)
+		}
+		return string(out)
+	}
+	root, err := filepath.Abs(filepath.Join("..", ".."))
+	if err != nil {
+		t.Fatal(err)
+	}
+	run(false, "sh", "-c", "cd '"+root+"' && tar c go.mod go.sum api cmd docs internal pkg hack/configdoc | tar x -C '"+dir+"'")
+	file := filepath.Join(dir, "api", "config", "v1alpha1", "types.go")
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const before = "\n\t// tracing configures"
+	changed := strings.Replace(string(text), before, newOption+before, 1)
+	if err := os.WriteFile(file, []byte(changed), 0o600); err != nil || changed == string(text) {
+		t.Fatal("the option was not added", err)
+	}
+	run(false, "go", "run", "./hack/configdoc", ".")
+	run(false, "go", "build", "-o", "podconfigd", "./cmd/podconfigd")
+	config := "apiVersion: config.podconfigd.dev/v1alpha1\nkind: PodConfigdConfiguration\nstaticPodPath: m\nspareBuckets: 10\n"
+	if err := os.WriteFile(filepath.Join(dir, "c.yaml"), []byte(config), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for what, c := range map[string]struct {
+		fails bool
+		args  []string
+		want  string
+	}{
+		"help":     {false, []string{"./podconfigd", "--help"}, "--spare-buckets int32"},
+		"text":     {false, []string{"./podconfigd", "--help"}, "beside --max-subscribers. 1 to 9."},
+		"default":  {false, []string{"./podconfigd", "config", "print", "--pod-manifest-path=m"}, "spareBuckets: 3 # default"},
+		"flag":     {false, []string{"./podconfigd", "config", "print", "--pod-manifest-path=m", "--spare-buckets=4"}, "spareBuckets: 4 # flag --spare-buckets"},
+		"range":    {true, []string{"./podconfigd", "config", "check", "--pod-manifest-path=m", "--spare-buckets=0"}, "--spare-buckets: 0 is too small: expected 1 or more"},
+		"file":     {true, []string{"./podconfigd", "config", "check", "--config=c.yaml"}, "c.yaml:4: spareBuckets: 10 is too large: expected 9 or less"},
+		"set":      {true, []string{"./podconfigd", "config", "check", "--pod-manifest-path=m", "--bucket-kind=oval"}, `--bucket-kind: "oval" is unknown: expected round or square`},
+		"complete": {false, []string{"./podconfigd", "__complete", "--bucket-kind", ""}, "round square"},
+		"schema":   {false, []string{"cat", "api/config/v1alpha1/schema.json"}, `"spareBuckets": {`},
+		"page":     {false, []string{"cat", "docs/reference/config.md"}, "| `spareBuckets` | integer | `3` | `--spare-buckets` |"},
+		"reload":   {false, []string{"cat", "docs/reference/config.md"}, "`maxSubscribersPerProcess`, `spareBuckets` | New streams"},
+	} {
+		got := strings.Join(strings.Fields(run(c.fails, c.args[0], c.args[1:]...)), " ")
+		if !strings.Contains(got, c.want) {
+			t.Errorf("%s: no %q in %d characters: %.300s", what, c.want, len(got), got)
+		}
+	}
+}

@@ -1,0 +1,110 @@
+// Package option has what is common to all options of the daemon: their table, and what follows from it.
+//
+// The table is generated from the type of the configuration file, where an option is one field with its
+// comment and its markers. From the table follow the defaults, the flags and their help, the checks of ranges,
+// and what a reload does.
+package option
+
+import (
+	"reflect"
+	"strings"
+)
+
+// Option is one option.
+type Option struct {
+	// Path is the path of the field in the file, for example authentication.webhook.cacheTTL.
+	Path string
+	// Flag is the flag without dashes; empty if there is none. Two fields can have one flag.
+	Flag string
+	// Section is the heading of the flag in the help.
+	Section string
+	// Help is the help of the flag.
+	Help string
+	// Default is the default, as a flag has it; empty if it is the zero value.
+	Default string
+	// Min and Max are the limits of a number or of a duration; empty without limits.
+	Min, Max string
+	// Values are all values of a closed set.
+	Values []string
+	// Reload is the part of the daemon that takes a change while it runs; empty if none does.
+	Reload string
+}
+
+// Table has all options, in the order of the file.
+type Table []Option
+
+// Of returns the option that has the path, or of which the path is a part. The rest is what follows in the
+// path: [1].path.
+func (t Table) Of(path string) (o *Option, rest string) {
+	for i := range t {
+		if rest, ok := Below(path, t[i].Path); ok {
+			return &t[i], rest
+		}
+	}
+	return nil, ""
+}
+
+// Flag returns the flag of a path, without dashes; empty if there is none.
+func (t Table) Flag(path string) string {
+	if o, _ := t.Of(path); o != nil {
+		return o.Flag
+	}
+	return ""
+}
+
+// Below returns the path after the name of a field, or after the key of a map, if the path begins with it.
+func Below(path, name string) (rest string, ok bool) {
+	if rest, ok := strings.CutPrefix(path, "["+name+"]"); ok {
+		return rest, true
+	}
+	rest, ok = strings.CutPrefix(path, name)
+	return rest, ok && (rest == "" || rest[0] == '.' || rest[0] == '[')
+}
+
+// In returns the field of the option in a configuration, which is a pointer to a struct.
+func (o *Option) In(config any) reflect.Value {
+	return field(reflect.ValueOf(config).Elem(), o.Path)
+}
+
+// field returns the field of a struct at the path of JSON names.
+func field(object reflect.Value, path string) reflect.Value {
+	for name := range strings.SplitSeq(path, ".") {
+		index := indexOf(object.Type(), name)
+		if index == nil {
+			panic("type " + object.Type().Name() + " has no field " + name + ": run make generate")
+		}
+		object = object.FieldByIndex(index)
+	}
+	return object
+}
+
+// indexOf returns the index of a field, which can be in an inlined struct; nil if there is none.
+func indexOf(typ reflect.Type, name string) []int {
+	for i := range typ.NumField() {
+		f := typ.Field(i)
+		switch tag, _, _ := strings.Cut(f.Tag.Get("json"), ","); {
+		case tag == name:
+			return []int{i}
+		case tag == "" && f.Anonymous:
+			if below := indexOf(f.Type, name); below != nil {
+				return append([]int{i}, below...)
+			}
+		}
+	}
+	return nil
+}
+
+// Copy copies the value of the option from one configuration to another.
+func (o *Option) Copy(to, from any) { o.In(to).Set(o.In(from)) }
+
+// Same reports whether two configurations have the same value. An empty list is the same as none.
+func (o *Option) Same(a, b any) bool {
+	x, y := o.In(a), o.In(b)
+	switch x.Kind() { //nolint:exhaustive // all others have no length
+	case reflect.Slice, reflect.Map:
+		if x.Len() == 0 && y.Len() == 0 {
+			return true
+		}
+	}
+	return reflect.DeepEqual(x.Interface(), y.Interface())
+}
