@@ -6,7 +6,6 @@ toolchain go1.26.8
 
 require (
 	charm.land/bubbletea/v2 v2.1.1
-	github.com/DataDog/datadog-agent/pkg/template v0.85.2
 	github.com/charmbracelet/x/ansi v0.11.9
 	github.com/coreos/go-systemd/v22 v22.7.0
 	github.com/fsnotify/fsnotify v1.10.1

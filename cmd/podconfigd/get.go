@@ -20,7 +20,7 @@ import (
 // getOptions are the flags of get pods.
 type getOptions struct {
 	clientFlags
-	output, namespace, selector, fieldSelector, sortBy string
+	output, namespace, selector, fieldSelector string
 	mirrorPods, all, noHeaders, showLabels, managed    bool
 	watch, watchOnly, watchEvents, ignoreNotFound      bool
 	labelColumns                                       []string
@@ -44,7 +44,8 @@ func newGetPodsCommand() *cobra.Command {
 The list has the pods of all namespaces. Use --namespace to select one namespace.
 Pass one or more names to select pods by name.
 
-The flags and the output formats are those of kubectl get. The table has columns of its own.
+The flags and the output formats are those of kubectl get, but for go-template, custom-columns
+and --sort-by: for these, run "podconfigd proxy" and kubectl. The table has columns of its own.
 Two sources can have a pod of the same name: the list has both.
 
 With --watch, the command prints the pods, and then each pod that changes, also over restarts
@@ -59,9 +60,8 @@ printed too: use --output-watch-events to distinguish it.`,
   # List one pod with its UID and images
   podconfigd get pods web-node1 -o wide
 
-  # List the images of the pods with a label, the oldest pod first
-  podconfigd get pods -l app=web --sort-by .metadata.creationTimestamp \
-    -o custom-columns=NAME:.metadata.name,IMAGE:.spec.containers[*].image
+  # List the images of the pods with a label
+  podconfigd get pods -l app=web -o jsonpath='{.items[*].spec.containers[*].image}'
 
   # Print each change of the pods
   podconfigd get pods --watch --output-watch-events`,
@@ -81,11 +81,10 @@ printed too: use --output-watch-events to distinguish it.`,
 	f.BoolVarP(&o.all, "all-namespaces", "A", false, "List the pods of all namespaces and ignore --namespace. This is the default without --namespace.")
 	f.StringVarP(&o.selector, "selector", "l", "", "Select pods by label, for example app=web.")
 	f.StringVar(&o.fieldSelector, "field-selector", "", "Select pods by field, for example status.phase=Running.")
-	f.StringVar(&o.sortBy, "sort-by", "", "Sort the list by a field, as a JSONPath expression, for example .metadata.creationTimestamp. If empty, sorts by namespace and name.")
 	f.BoolVarP(&o.watch, "watch", "w", false, "After the list, print each pod that changes.")
 	f.BoolVar(&o.watchOnly, "watch-only", false, "Print each pod that changes, without the list.")
 	f.BoolVar(&o.watchEvents, "output-watch-events", false, "With --watch or --watch-only, print also what happened: ADDED, MODIFIED or DELETED.")
-	f.BoolVar(&o.noHeaders, "no-headers", false, "Print the table or the custom columns without headers.")
+	f.BoolVar(&o.noHeaders, "no-headers", false, "Print the table without headers.")
 	f.BoolVar(&o.showLabels, "show-labels", false, "Add the labels as the last column of the table.")
 	f.StringSliceVarP(&o.labelColumns, "label-columns", "L", nil, "Comma-separated list of labels to add as columns of the table.")
 	f.BoolVar(&o.managed, "show-managed-fields", false, "Keep managedFields in JSON and YAML. Requires --keep-managed-fields of the daemon.")
@@ -112,13 +111,10 @@ func (o *getOptions) run(cmd *cobra.Command) error {
 				NoHeaders: o.noHeaders, Wide: o.output == "wide", ShowLabels: o.showLabels, ColumnLabels: o.labelColumns,
 			}),
 		}
-	} else if printer, err = objectprint.New(o.output, objectprint.Options{NoHeaders: o.noHeaders, ShowManagedFields: o.managed, Terminal: isTerminal(out)}); err != nil {
+	} else if printer, err = objectprint.New(o.output, objectprint.Options{ShowManagedFields: o.managed, Terminal: isTerminal(out)}); err != nil {
 		return fmt.Errorf("--output: %w", err)
 	}
 	if o.watch || o.watchOnly {
-		if o.sortBy != "" {
-			fmt.Fprintln(cmd.ErrOrStderr(), "podconfigd: --sort-by has no effect with --watch")
-		}
 		return newPodWatch(o, c, printer, selects, out, cmd.ErrOrStderr()).run(cmd.Context())
 	}
 	list, err := listPods(cmd.Context(), c)
@@ -130,11 +126,6 @@ func (o *getOptions) run(cmd *cobra.Command) error {
 		slices.SortStableFunc(list.Items, func(a, b unstructured.Unstructured) int {
 			return slices.Index(o.names, a.GetName()) - slices.Index(o.names, b.GetName())
 		})
-	}
-	if o.sortBy != "" {
-		if err := objectprint.Sort(list.Items, o.sortBy); err != nil {
-			return fmt.Errorf("--sort-by: %w", err)
-		}
 	}
 	return o.print(list, printer, table, out, cmd.ErrOrStderr())
 }
@@ -185,8 +176,16 @@ func (w *failingWriter) Write(p []byte) (int, error) {
 	return n, err
 }
 
+// onlyKubectl are output formats of kubectl that podconfigd does not have, and useKubectl is what to do instead.
+var onlyKubectl = []string{"go-template", "custom-columns"}
+
+const useKubectl = `run "podconfigd proxy", and kubectl with its address as --server`
+
 // check validates the flags. It returns the condition that selects pods.
 func (o *getOptions) check() (selects func(*unstructured.Unstructured) bool, err error) {
+	if name, _, _ := strings.Cut(o.output, "="); slices.Contains(onlyKubectl, strings.TrimSuffix(name, "-file")) {
+		return nil, fmt.Errorf("--output: podconfigd has no %s: %s", name, useKubectl)
+	}
 	if o.output != "" && o.output != "wide" && !slices.ContainsFunc(objectprint.Formats, func(f string) bool {
 		name, _, _ := strings.Cut(o.output, "=")
 		return strings.TrimSuffix(f, "=") == name

@@ -40,6 +40,9 @@ func flagError(cmd *cobra.Command, err error) error {
 		if short, _, cut := strings.Cut(unknown.GetSpecifiedShortnames(), "="); cut { // what follows can be a secret
 			return fmt.Errorf("unknown shorthand flag: %q in -%s%s", unknown.GetSpecifiedName(), short, see)
 		}
+		if unknown.GetSpecifiedName() == "sort-by" {
+			see = "; podconfigd does not sort: " + useKubectl
+		}
 		return errors.New(err.Error() + see)
 	}
 	if _, ok := errors.AsType[*pflag.InvalidSyntaxError](err); ok { // it has the argument

@@ -1,6 +1,5 @@
-// Package objectprint prints objects in the output formats of kubectl. The printers are those of
-// k8s.io/cli-runtime. Custom columns and the sort order are in k8s.io/kubectl, which has hundreds
-// of dependencies: docs/adr/0010-printers-of-kubectl.md has the figures.
+// Package objectprint prints objects in output formats of kubectl, with the printers of
+// k8s.io/cli-runtime: docs/adr/0010-printers-of-kubectl.md.
 package objectprint
 
 import (
@@ -15,13 +14,12 @@ import (
 
 // Formats are the output formats. Those that end in = have a template or the path of a file.
 var Formats = []string{
-	"name", "json", "yaml", "jsonpath=", "jsonpath-as-json=", "jsonpath-file=", "go-template=", "go-template-file=",
-	"custom-columns=", "custom-columns-file=",
+	"name", "json", "yaml", "jsonpath=", "jsonpath-as-json=", "jsonpath-file=",
 }
 
 // Options configure a printer.
 type Options struct {
-	NoHeaders, ShowManagedFields bool
+	ShowManagedFields bool
 	// Terminal means that the output is a terminal. Then what is not printable is also escaped
 	// in the formats whose output is the bare values.
 	Terminal bool
@@ -49,9 +47,6 @@ func New(format string, o Options) (printers.ResourcePrinter, error) {
 		if err != nil {
 			return nil, fmt.Errorf("reading the template: %w", err)
 		}
-		if base == "custom-columns" {
-			return columnsFromFile(string(data))
-		}
 		name, template = base, string(data)
 	}
 	p, err := printerOf(name, template, o)
@@ -72,7 +67,7 @@ func printerOf(name, template string, o Options) (printers.ResourcePrinter, erro
 		p = &escaped{&printers.JSONPrinter{}, printable.JSON}
 	case "yaml":
 		p = new(yamlPrinter)
-	case "jsonpath", "jsonpath-as-json":
+	default: // jsonpath, jsonpath-as-json
 		path, err := printers.NewJSONPathPrinter(template)
 		if err != nil {
 			return nil, err
@@ -83,14 +78,6 @@ func printerOf(name, template string, o Options) (printers.ResourcePrinter, erro
 			return &escaped{path, printable.JSON}, nil
 		}
 		return o.bare(path), nil
-	case "go-template":
-		t, err := newGoTemplate(template)
-		if err != nil {
-			return nil, err
-		}
-		return o.bare(t), nil
-	default:
-		return columnsFromSpec(template, o.NoHeaders)
 	}
 	if !o.ShowManagedFields {
 		p = &printers.OmitManagedFieldsPrinter{Delegate: p}
