@@ -95,7 +95,7 @@ func (s Step) String() string {
 	for i, p := range s.Pods {
 		lines[i] = fmt.Sprintf("%+v", p)
 	}
-	return fmt.Sprintf("{%q, []merge.Pod{%s}, %t}", s.Source, strings.Join(lines, ", "), s.Same)
+	return fmt.Sprintf("{Source: %q, Pods: []merge.Pod{%s}, Same: %t}", s.Source, strings.Join(lines, ", "), s.Same)
 }
 
 func oneOf(t *rapid.T, n int, what string) int { return rapid.IntRange(0, n-1).Draw(t, what) }

@@ -57,6 +57,16 @@ type batch struct {
 	always bool
 }
 
+// fits reports whether a pod can be added. The first one always can.
+func (f *Frame) fits(p *journal.Pod) bool {
+	return len(f.Pods) == 0 || f.size+p.Size() <= PieceSize
+}
+
+func (f *Frame) add(p *journal.Pod) {
+	f.Pods = append(f.Pods, p)
+	f.size += p.Size()
+}
+
 // pieces returns the frames of batches that are one update. All except the last continue,
 // and only the last has the revision.
 func pieces(whole *Frame, batches ...batch) []*Frame {

@@ -37,12 +37,11 @@ func (v *incremental) present(pods []*journal.Pod, last bool) (*Frame, int) {
 		if p = v.lens.see(p); p == nil {
 			continue
 		}
-		if len(f.Pods) > 0 && f.size+p.Size() > PieceSize {
+		if !f.fits(p) {
 			f.Continues, v.open = true, source
 			return f, i
 		}
-		f.Pods = append(f.Pods, p)
-		f.size += p.Size()
+		f.add(p)
 	}
 	if !last { // more pods of the source may follow
 		if nonempty(f) != nil {

@@ -69,7 +69,7 @@ func (v *names) present(pods []*journal.Pod, _ bool) (*Frame, int) {
 		if p = v.lens.see(p); p == nil {
 			continue
 		}
-		if len(f.Pods) > 0 && f.size+p.Size() > PieceSize {
+		if !f.fits(p) {
 			return f, i
 		}
 		f.put(p, p.Revision)
@@ -78,9 +78,8 @@ func (v *names) present(pods []*journal.Pod, _ bool) (*Frame, int) {
 }
 
 func (f *Frame) put(p *journal.Pod, revision int64) {
-	f.Pods = append(f.Pods, p)
+	f.add(p)
 	f.Revisions = append(f.Revisions, revision)
-	f.size += p.Size()
 }
 
 // namesKey and uidsKey are the keys of these views in the memo of a set.
@@ -110,7 +109,7 @@ func changes(l *lens, set *journal.Set, all []journal.Change) (frames []*Frame) 
 		case is == nil:
 			op, pod = config.REMOVE, was
 		}
-		if last == nil || last.Op != op || last.size+pod.Size() > PieceSize {
+		if last == nil || last.Op != op || !last.fits(pod) {
 			last = &Frame{Instance: set.Instance, Op: op, Time: set.Time}
 			frames = append(frames, last)
 		}

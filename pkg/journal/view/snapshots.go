@@ -34,12 +34,11 @@ func (v *snapshots) present(pods []*journal.Pod, last bool) (*Frame, int) {
 		if p = v.lens.see(p); p == nil {
 			continue
 		}
-		if len(f.Pods) > 0 && f.size+p.Size() > PieceSize {
+		if !f.fits(p) {
 			return f, i
 		}
-		f.Pods = append(f.Pods, p)
+		f.add(p)
 		f.Restored = f.Restored || v.sources.Restored(p.Source)
-		f.size += p.Size()
 	}
 	if last {
 		v.open, f.Continues = false, false

@@ -106,11 +106,10 @@ func (v *uids) present(pods []*journal.Pod, _ bool) (*Frame, int) {
 		}
 		if f == nil {
 			f = &Frame{Instance: v.instance, Op: op}
-		} else if f.Op != op || f.size+p.Size() > PieceSize {
+		} else if f.Op != op || !f.fits(p) {
 			return f, i
 		}
-		f.Pods = append(f.Pods, p)
-		f.size += p.Size()
+		f.add(p)
 	}
 	return f, len(pods)
 }

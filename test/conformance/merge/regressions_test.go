@@ -10,7 +10,7 @@ import (
 func TestRegressions(t *testing.T) {
 	for name, steps := range map[string][]merge.Step{
 		"of three pods of one UID the last is kept": {
-			{"file", []merge.Pod{{Name: 0}, {Name: 2}, {Name: 1}}, false},
+			{Source: "file", Pods: []merge.Pod{{Name: 0}, {Name: 2}, {Name: 1}}},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
