@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/podconfigd/podconfigd/internal/option"
 )
 
 // MaxLength is the maximum size in bytes of a text whose faults get lines and whose
@@ -111,7 +113,7 @@ func locate(n *yaml.Node, path string, line int) (int, *yaml.Node) {
 func entry(n *yaml.Node, path string) (key, value *yaml.Node, rest string) {
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		name := nameOfKey(n.Content[i])
-		after, ok := cutKey(path, name)
+		after, ok := option.Below(path, name)
 		if ok && (key == nil || len(name) >= len(nameOfKey(key))) {
 			key, value, rest = n.Content[i], n.Content[i+1], after
 		}
@@ -156,17 +158,6 @@ func mergedBy(n *yaml.Node) []*yaml.Node {
 		}
 	}
 	return mappings
-}
-
-// cutKey returns the path after a key, if the path starts with the key.
-func cutKey(path, key string) (rest string, ok bool) {
-	if strings.HasPrefix(path, "[") {
-		if rest, ok = strings.CutPrefix(path[1:], key); ok && strings.HasPrefix(rest, "]") {
-			return rest[1:], true
-		}
-	}
-	rest, ok = strings.CutPrefix(path, key)
-	return rest, ok && (rest == "" || rest[0] == '.' || rest[0] == '[')
 }
 
 // Duplicates returns a fault for each duplicate key of a mapping. The note is added to each

@@ -32,7 +32,7 @@ func TestImportsPointOneWay(t *testing.T) {
 		"api/config/v1alpha1":         {"internal/option", "internal/socketpath"},
 		"api/podconfigd/v1alpha1":     {},
 		"api/stream/v1alpha1":         {},
-		"internal/located":            {"internal/similar"},
+		"internal/located":            {"internal/option", "internal/similar"},
 		"internal/configfile":         {"api/config/v1alpha1", "internal/located", "internal/option", "internal/smallfile", "pkg/daemon"},
 		"internal/objectprint":        {"internal/objectyaml", "internal/printable"},
 		"internal/story":              {"api/stream/v1alpha1", "internal/podtable", "internal/shellword", "internal/similar", "pkg/client", "pkg/config"},
