@@ -1,6 +1,8 @@
 package podstatus
 
 import (
+	"cmp"
+
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	resourcehelper "k8s.io/component-helpers/resource"
@@ -15,58 +17,45 @@ const (
 	minMilliCPULimit = 10
 )
 
-// podQOS returns the QoS class of the pod.
+// podQOS returns the QoS class of the pod, by the rule of 1.37. Before, resources of the pod counted even if they were empty.
 //
 // kubelet: pkg/apis/core/v1/helper/qos/qos.go GetPodQOS.
 func podQOS(pod *v1.Pod) v1.PodQOSClass {
 	if pod.Status.QOSClass != "" {
 		return pod.Status.QOSClass
 	}
-	requests, limits := v1.ResourceList{}, v1.ResourceList{}
-	guaranteed := true
-	add := func(resources *v1.ResourceRequirements) {
-		addPositive(requests, resources.Requests)
-		limited := v1.ResourceList{}
-		addPositive(limited, resources.Limits)
-		addPositive(limits, limited)
+	if resourcehelper.IsPodLevelResourcesSet(pod) {
+		return qosOf(pod.Spec.Resources)
 	}
-	if pod.Spec.Resources != nil {
-		add(pod.Spec.Resources)
-		guaranteed = len(pod.Spec.Resources.Limits) == 0 || limitsCPUAndMemory(pod.Spec.Resources)
-	} else {
-		for container := range initAndRegular(&pod.Spec) {
-			add(&container.Resources)
-			guaranteed = guaranteed && limitsCPUAndMemory(&container.Resources)
+	var all v1.PodQOSClass
+	for container := range initAndRegular(&pod.Spec) {
+		all = together(all, qosOf(&container.Resources))
+	}
+	return cmp.Or(all, v1.PodQOSBestEffort)
+}
+
+// qosOf returns the QoS class of CPU and memory: BestEffort without both, Guaranteed if the request of both is the
+// limit, and Burstable in all other cases.
+func qosOf(resources *v1.ResourceRequirements) (all v1.PodQOSClass) {
+	for _, name := range []v1.ResourceName{v1.ResourceCPU, v1.ResourceMemory} {
+		request, limit := resources.Requests[name], resources.Limits[name]
+		class := v1.PodQOSGuaranteed
+		if request.Cmp(limit) != 0 {
+			class = v1.PodQOSBurstable
+		} else if request.IsZero() {
+			class = v1.PodQOSBestEffort
 		}
+		all = together(all, class)
 	}
-	if len(requests) == 0 && len(limits) == 0 {
-		return v1.PodQOSBestEffort
-	}
-	for name, request := range requests {
-		limit, ok := limits[name]
-		guaranteed = guaranteed && ok && limit.Cmp(request) == 0
-	}
-	if guaranteed && len(requests) == len(limits) {
-		return v1.PodQOSGuaranteed
+	return all
+}
+
+// together returns the class of two parts. before is empty for the first one.
+func together(before, class v1.PodQOSClass) v1.PodQOSClass {
+	if before == "" || before == class {
+		return class
 	}
 	return v1.PodQOSBurstable
-}
-
-// addPositive adds the CPU and the memory of a list that are more than nothing.
-func addPositive(sum, list v1.ResourceList) {
-	for _, name := range []v1.ResourceName{v1.ResourceCPU, v1.ResourceMemory} {
-		if quantity, ok := list[name]; ok && quantity.Sign() == 1 {
-			total := quantity.DeepCopy()
-			total.Add(sum[name])
-			sum[name] = total
-		}
-	}
-}
-
-func limitsCPUAndMemory(resources *v1.ResourceRequirements) bool {
-	limits := v1.ResourceList{}
-	addPositive(limits, resources.Limits)
-	return len(limits) == 2
 }
 
 // setPodResources sets the resources of the pod as it is declared. A kubelet reads those of

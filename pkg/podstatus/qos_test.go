@@ -1,0 +1,45 @@
+package podstatus
+
+import (
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+func TestQOS(t *testing.T) {
+	list := func(cpu, memory string) v1.ResourceList {
+		return v1.ResourceList{v1.ResourceCPU: resource.MustParse(cpu), v1.ResourceMemory: resource.MustParse(memory)}
+	}
+	of := func(requests, limits v1.ResourceList) v1.ResourceRequirements {
+		return v1.ResourceRequirements{Requests: requests, Limits: limits}
+	}
+	guaranteed, burstable := of(list("1", "1Gi"), list("1", "1Gi")), of(list("1", "1Gi"), list("2", "1Gi"))
+	for name, c := range map[string]struct {
+		pod        *v1.ResourceRequirements
+		containers []v1.ResourceRequirements
+		want       v1.PodQOSClass
+	}{
+		"none":                            {nil, []v1.ResourceRequirements{{}, {}}, v1.PodQOSBestEffort},
+		"zeros":                           {nil, []v1.ResourceRequirements{of(list("0", "0"), nil)}, v1.PodQOSBestEffort},
+		"guaranteed":                      {nil, []v1.ResourceRequirements{guaranteed, guaranteed}, v1.PodQOSGuaranteed},
+		"guaranteed and none":             {nil, []v1.ResourceRequirements{guaranteed, {}}, v1.PodQOSBurstable},
+		"burstable":                       {nil, []v1.ResourceRequirements{burstable}, v1.PodQOSBurstable},
+		"memory only":                     {nil, []v1.ResourceRequirements{of(nil, v1.ResourceList{v1.ResourceMemory: resource.MustParse("1")})}, v1.PodQOSBurstable},
+		"equal sums":                      {nil, []v1.ResourceRequirements{of(list("1", "1"), list("2", "1")), of(list("2", "1"), list("1", "1"))}, v1.PodQOSBurstable},
+		"of the pod":                      {&guaranteed, []v1.ResourceRequirements{burstable}, v1.PodQOSGuaranteed},
+		"of the pod, empty":               {&v1.ResourceRequirements{}, []v1.ResourceRequirements{burstable}, v1.PodQOSBurstable},
+		"of the pod, only others":         {new(of(v1.ResourceList{v1.ResourceEphemeralStorage: resource.MustParse("1")}, nil)), []v1.ResourceRequirements{guaranteed}, v1.PodQOSGuaranteed},
+		"of the pod, without CPU, memory": {new(of(v1.ResourceList{"hugepages-2Mi": resource.MustParse("2Mi")}, nil)), []v1.ResourceRequirements{guaranteed}, v1.PodQOSBestEffort},
+	} {
+		t.Run(name, func(t *testing.T) {
+			pod := &v1.Pod{Spec: v1.PodSpec{Resources: c.pod}}
+			for _, resources := range c.containers {
+				pod.Spec.Containers = append(pod.Spec.Containers, v1.Container{Resources: resources})
+			}
+			if got := podQOS(pod); got != c.want {
+				t.Errorf("got %s, want %s", got, c.want)
+			}
+		})
+	}
+}
