@@ -20,11 +20,11 @@ import (
 // getOptions are the flags of get pods.
 type getOptions struct {
 	clientFlags
-	output, namespace, selector, fieldSelector string
-	mirrorPods, all, noHeaders, showLabels, managed    bool
-	watch, watchOnly, watchEvents, ignoreNotFound      bool
-	labelColumns                                       []string
-	names                                              []string
+	output, namespace, selector, fieldSelector      string
+	mirrorPods, all, noHeaders, showLabels, managed bool
+	watch, watchOnly, watchEvents, ignoreNotFound   bool
+	labelColumns                                    []string
+	names                                           []string
 }
 
 func newGetCommand() *cobra.Command {
