@@ -181,16 +181,23 @@ var onlyKubectl = []string{"go-template", "custom-columns"}
 
 const useKubectl = `run "podconfigd proxy", and kubectl with its address as --server`
 
+// checkFormat returns an error if there is no such format.
+func checkFormat(format string) error {
+	name, _, _ := strings.Cut(format, "=")
+	known := func(f string) bool { return strings.TrimSuffix(f, "=") == name }
+	switch {
+	case slices.Contains(onlyKubectl, strings.TrimSuffix(name, "-file")):
+		return fmt.Errorf("--output: podconfigd has no %s: %s", name, useKubectl)
+	case format == "" || format == "wide" || slices.ContainsFunc(objectprint.Formats, known):
+		return nil
+	}
+	return checkOutput(format, append([]string{"wide"}, objectprint.Formats...)...)
+}
+
 // check validates the flags. It returns the condition that selects pods.
 func (o *getOptions) check() (selects func(*unstructured.Unstructured) bool, err error) {
-	if name, _, _ := strings.Cut(o.output, "="); slices.Contains(onlyKubectl, strings.TrimSuffix(name, "-file")) {
-		return nil, fmt.Errorf("--output: podconfigd has no %s: %s", name, useKubectl)
-	}
-	if o.output != "" && o.output != "wide" && !slices.ContainsFunc(objectprint.Formats, func(f string) bool {
-		name, _, _ := strings.Cut(o.output, "=")
-		return strings.TrimSuffix(f, "=") == name
-	}) {
-		return nil, checkOutput(o.output, append([]string{"wide"}, objectprint.Formats...)...)
+	if err := checkFormat(o.output); err != nil {
+		return nil, err
 	}
 	if len(o.names) > 0 && (o.selector != "" || o.fieldSelector != "") {
 		return nil, errors.New("NAME and a selector are both given: leave out one of them")
