@@ -127,7 +127,7 @@ func (c *PodConfig) merge(ctx context.Context, in sourcedSet) error {
 			"pod", klog.KObj(d), "podUID", d.UID, "source", in.source)
 	}
 	for i, u := range updates {
-		u.Files, u.Event = filesOf(u.Pods, in.set.Files), in.set.Event
+		u.Files, u.Event = filesOf(u.Pods, &in.set), in.set.Event
 		if i == len(updates)-1 {
 			u.Attributes = in.set.Attributes
 		}

@@ -7,7 +7,6 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
@@ -190,8 +189,8 @@ type SourceSet struct {
 	Pods []*v1.Pod
 	// Origin is the origin of the pods, for the log: a path, or a URL without secrets.
 	Origin string
-	// Files has the manifest file of each pod, by UID; nil if the pods are not from files.
-	Files map[types.UID]*File
+	// Files has the manifest file of each pod of Pods; nil if the pods are not from files.
+	Files []*File
 	// Attributes are what the source needs to go on from this set after a restart, such as
 	// an ETag. They are stored with the set and restored with its pods.
 	Attributes map[string]string

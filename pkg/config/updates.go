@@ -75,14 +75,33 @@ func ComparePods(a, b *v1.Pod) int {
 	)
 }
 
-// filesOf returns the file of each pod; nil if the pods are not from files.
-func filesOf(pods []*v1.Pod, files map[types.UID]*File) []*File {
-	if files == nil {
+// searched is the number of pods of an update for which the set is searched. For more, an index is faster.
+const searched = 8
+
+// filesOf returns the files of the pods of an update, which a set has. An update of one pod must not cost an index
+// of thousands.
+func filesOf(pods []*v1.Pod, set *SourceSet) []*File {
+	if set.Files == nil {
 		return nil
 	}
 	of := make([]*File, len(pods))
+	if len(pods) > searched {
+		files := make(map[types.UID]*File, len(set.Pods))
+		for i, pod := range set.Pods {
+			files[pod.UID] = set.Files[i]
+		}
+		for i, pod := range pods {
+			of[i] = files[pod.UID]
+		}
+		return of
+	}
 	for i, pod := range pods {
-		of[i] = files[pod.UID]
+		for at, p := range slices.Backward(set.Pods) { // of two with one UID, the last counts
+			if p.UID == pod.UID {
+				of[i] = set.Files[at]
+				break
+			}
+		}
 	}
 	return of
 }

@@ -37,8 +37,9 @@ type pods struct {
 	byStatic map[types.UID]*journal.Pod
 	// byIP has the pods that the Kubernetes API shows.
 	byIP map[netip.Addr][]*journal.Pod
-	// ended has the removed pods, the oldest first.
-	ended []endedPod
+	// ended has the removed pods, the oldest first, and endedUIDs has their UIDs.
+	ended     []endedPod
+	endedUIDs map[types.UID]struct{}
 	// waiting has the channels that are closed when a key gets a pod: a types.UID or a
 	// netip.Addr.
 	waiting map[any][]chan struct{}
@@ -54,7 +55,7 @@ type endedPod struct {
 func newPods(j *journal.Journal) *pods {
 	return &pods{
 		journal: j, waiting: make(map[any][]chan struct{}),
-		byUID: make(map[types.UID]*journal.Pod), byStatic: make(map[types.UID]*journal.Pod), byIP: make(map[netip.Addr][]*journal.Pod),
+		byUID: make(map[types.UID]*journal.Pod), endedUIDs: make(map[types.UID]struct{}), byStatic: make(map[types.UID]*journal.Pod), byIP: make(map[netip.Addr][]*journal.Pod),
 	}
 }
 
@@ -183,11 +184,16 @@ func (p *pods) changeName(before, after *journal.Pod) {
 func (p *pods) end(pod *journal.Pod, at time.Time) {
 	p.unend(pod.Object.UID)
 	p.ended = append(p.ended, endedPod{pod, at})
+	p.endedUIDs[pod.Object.UID] = struct{}{}
 	p.forget(at)
 }
 
 // unend removes a pod that is back.
 func (p *pods) unend(uid types.UID) {
+	if _, ended := p.endedUIDs[uid]; !ended {
+		return // an update must not cost a walk over all of them
+	}
+	delete(p.endedUIDs, uid)
 	p.ended = slices.DeleteFunc(p.ended, func(e endedPod) bool { return e.Object.UID == uid })
 }
 
@@ -196,6 +202,9 @@ func (p *pods) forget(now time.Time) {
 	n := max(0, len(p.ended)-maxEnded)
 	for n < len(p.ended) && now.Sub(p.ended[n].at) > knownAfterEnd {
 		n++
+	}
+	for _, e := range p.ended[:n] {
+		delete(p.endedUIDs, e.Object.UID)
 	}
 	p.ended = slices.Delete(p.ended, 0, n)
 }

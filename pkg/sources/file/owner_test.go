@@ -45,8 +45,8 @@ func TestFilesOfPods(t *testing.T) {
 		t.Helper()
 		set := h.next()
 		var got []config.File
-		for _, pod := range set.Pods {
-			got = append(got, *set.Files[pod.UID])
+		for _, file := range set.Files {
+			got = append(got, *file)
 		}
 		if fmt.Sprint(got) != fmt.Sprint(want) || len(set.Files) != len(want) {
 			t.Errorf("the files are %v of %v, want %v", got, set.Files, want)

@@ -105,7 +105,7 @@ func TestRestartWithABadManifest(t *testing.T) {
 				t.Fatalf("the pods are %v", set.Pods)
 			}
 			same(t, set.Pods[0], restored)
-			if file := set.Files[set.Pods[0].UID]; file == nil || *file != *restored.Files[set.Pods[0].UID] {
+			if file := set.Files[0]; file == nil || *file != *restored.Files[set.Pods[0].UID] {
 				t.Errorf("the file is %v, want that of the last good version", file)
 			}
 			h.verdict("a.yaml", v1alpha1.ManifestHeld, "its last good pod is kept")

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
@@ -71,7 +72,8 @@ type Source struct {
 	stuckAfter time.Duration
 	// stuck means that the source is degraded because an access to the files does not return.
 	stuck atomic.Bool
-	last  atomic.Pointer[sources.Restored]
+	// last is the last set.
+	last atomic.Pointer[config.SourceSet]
 }
 
 // errReplaced is the error of a source whose directory was replaced.
@@ -103,10 +105,20 @@ func New(opts Options) *Source {
 func (s *Source) Status() v1alpha1.SourceStatus { return s.board.read() }
 
 // Last returns the set of the source. It makes the source a sources.Predecessor.
-func (s *Source) Last() sources.Restored { return *s.last.Load() }
+func (s *Source) Last() sources.Restored {
+	set := s.last.Load()
+	last := sources.Restored{Pods: set.Pods, Files: make(map[types.UID]*config.File, len(set.Pods))}
+	for i, pod := range set.Pods {
+		last.Files[pod.UID] = set.Files[i]
+	}
+	return last
+}
 
-// keep stores the set for Last.
-func (s *Source) keep() { s.last.Store(&sources.Restored{Pods: s.set.Pods(), Files: s.set.Files()}) }
+// keep stores the set for Last, and to be sent.
+func (s *Source) keep() {
+	pods, files := s.set.Pods()
+	s.last.Store(&config.SourceSet{Pods: pods, Origin: s.path, Files: files})
+}
 
 // follow sends the set of pods at each change until the context is done, and returns
 // its cause.
@@ -164,10 +176,10 @@ func (s *Source) take(ctx context.Context, change follow.Change) (changed bool) 
 		changed = s.set.LookAgain(ctx) || changed
 	}
 	wasHeld := s.held
-	s.held = s.set.Unusable() && len(s.set.Pods()) > 0
+	s.held = s.set.Unusable() && s.set.Len() > 0
 	switch {
 	case s.held:
-		s.board.Failed(ctx, sources.Because(sources.ReasonReplaced, errReplaced), "Failed to read the manifest path, keeping its last pods", "pods", len(s.set.Pods()))
+		s.board.Failed(ctx, sources.Because(sources.ReasonReplaced, errReplaced), "Failed to read the manifest path, keeping its last pods", "pods", s.set.Len())
 	case change.Listed || wasHeld:
 		s.available(ctx)
 	}
@@ -201,8 +213,8 @@ func (s *Source) send(ctx context.Context, changed bool, event config.Event, set
 	if ctx.Err() != nil {
 		return context.Cause(ctx) // Run may have returned, and another source may send on sets
 	}
-	set := config.SourceSet{Pods: s.set.Pods(), Origin: s.path, Files: s.set.Files(), Event: event}
-	set.Event.Time, set.Event.Read = cmp.Or(s.set.Event(), event.Time), time.Now()
+	set := *s.last.Load()
+	set.Event = config.Event{Time: cmp.Or(s.set.Event(), event.Time), Began: event.Began, Read: time.Now()}
 	s.follower.Done() // what takes the set may wait for a disk
 	select {
 	case sets <- set:
@@ -219,7 +231,7 @@ func (s *Source) send(ctx context.Context, changed bool, event config.Event, set
 func (s *Source) unavailable(ctx context.Context, err error) {
 	logger := klog.FromContext(ctx)
 	neverRead := !s.known || s.absent || !s.sent && s.set.Unusable()
-	if errors.Is(err, fs.ErrNotExist) && neverRead && len(s.set.Pods()) == 0 {
+	if errors.Is(err, fs.ErrNotExist) && neverRead && s.set.Len() == 0 {
 		s.set.LookAll(ctx, false, nil) // a file that was not good is gone
 		if !s.absent {
 			logger.Info("The manifest path does not exist yet; until it does, the source has no pods")
@@ -230,7 +242,7 @@ func (s *Source) unavailable(ctx context.Context, err error) {
 		return
 	}
 	s.set.Hold()
-	s.board.Failed(ctx, err, "Failed to read the manifest path, keeping its last pods", "pods", len(s.set.Pods()))
+	s.board.Failed(ctx, err, "Failed to read the manifest path, keeping its last pods", "pods", s.set.Len())
 }
 
 // available records that the path can be read.

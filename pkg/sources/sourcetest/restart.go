@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/sources"
@@ -14,8 +15,11 @@ import (
 // the pods, with the annotations of the merge, as they come from the journal on disk.
 func Restored(t *testing.T, set config.SourceSet) sources.Restored {
 	t.Helper()
-	restored := sources.Restored{Files: maps.Clone(set.Files), Attributes: maps.Clone(set.Attributes)}
-	for _, pod := range set.Pods {
+	restored := sources.Restored{Files: make(map[types.UID]*config.File), Attributes: maps.Clone(set.Attributes)}
+	for i, pod := range set.Pods {
+		if set.Files != nil {
+			restored.Files[pod.UID] = set.Files[i]
+		}
 		data, err := pod.Marshal()
 		if err != nil {
 			t.Fatal(err)

@@ -5,11 +5,11 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/pkg/config"
@@ -65,9 +65,9 @@ type Set struct {
 	reporter *sources.Reporter
 	// dir is whether the path is a directory.
 	dir bool
-	// files are the entries by name. order has their names in lexical order.
+	// files are the entries by name. order has them in the lexical order of their names.
 	files map[string]*file
-	order []string
+	order []*file
 	// pending are the files to look at again: missing, being written, or without a
 	// descriptor to open them.
 	pending map[*file]struct{}
@@ -172,12 +172,12 @@ func (s *Set) LookAll(ctx context.Context, dir bool, names []string) (changed bo
 			f.noticed = s.noticed
 		}
 	}
-	return s.lookAt(ctx, slices.Concat(names, s.order))
+	return s.lookAt(ctx, slices.Concat(names, s.names()))
 }
 
 // LookAgain looks at all known files.
 func (s *Set) LookAgain(ctx context.Context) (changed bool) {
-	return s.lookAt(ctx, slices.Clone(s.order))
+	return s.lookAt(ctx, s.names())
 }
 
 // Outdate makes the next look at each file decode it, even if it is unchanged.
@@ -201,7 +201,7 @@ func (s *Set) lookAt(ctx context.Context, names []string) (changed bool) {
 		s.hold(func(f *file) bool { return f.name != follow.Single })
 		return changed
 	}
-	before := slices.DeleteFunc(slices.Clone(s.order), func(name string) bool { return name == follow.Single })
+	before := slices.DeleteFunc(s.names(), func(name string) bool { return name == follow.Single })
 	return s.examine(ctx, before) || changed
 }
 
@@ -257,26 +257,39 @@ func (s *Set) Unusable() bool {
 	return !s.dir && f != nil && f.pod == nil
 }
 
-// Pods returns the pods of all files, sorted by file name.
-func (s *Set) Pods() []*v1.Pod {
-	pods := make([]*v1.Pod, 0, len(s.order))
-	for _, name := range s.order {
-		if f := s.files[name]; f.serving != nil {
-			pods = append(pods, f.serving)
+// Pods returns the pods of all files, sorted by file name, and the file of each as it was when the pod was read.
+func (s *Set) Pods() ([]*v1.Pod, []*config.File) {
+	pods, files := make([]*v1.Pod, 0, len(s.order)), make([]*config.File, 0, len(s.order))
+	for _, f := range s.order {
+		if f.serving != nil {
+			pods, files = append(pods, f.serving), append(files, f.source)
 		}
 	}
-	return pods
+	return pods, files
 }
 
-// Files returns the file of each pod, as it was when the pod was read.
-func (s *Set) Files() map[types.UID]*config.File {
-	files := make(map[types.UID]*config.File, len(s.order))
-	for _, name := range s.order {
-		if f := s.files[name]; f.serving != nil {
-			files[f.serving.UID] = f.source
+// Len returns the number of pods.
+func (s *Set) Len() (n int) {
+	for _, f := range s.order {
+		if f.serving != nil {
+			n++
 		}
 	}
-	return files
+	return n
+}
+
+// names returns the names of all entries.
+func (s *Set) names() []string {
+	names := make([]string, len(s.order))
+	for i, f := range s.order {
+		names[i] = f.name
+	}
+	return names
+}
+
+// place returns the place of a name in the order, and whether there is an entry with it.
+func (s *Set) place(name string) (int, bool) {
+	return slices.BinarySearchFunc(s.order, name, func(f *file, name string) int { return strings.Compare(f.name, name) })
 }
 
 // add adds an entry with the name.
@@ -287,15 +300,15 @@ func (s *Set) add(name string) *file {
 		f.as = follow.Join(s.as, filepath.Base(f.path))
 	}
 	s.files[name] = f
-	at, _ := slices.BinarySearch(s.order, name)
-	s.order = slices.Insert(s.order, at, name)
+	at, _ := s.place(name)
+	s.order = slices.Insert(s.order, at, f)
 	return f
 }
 
 func (s *Set) drop(f *file) {
 	delete(s.files, f.name)
 	delete(s.pending, f)
-	if at, found := slices.BinarySearch(s.order, f.name); found {
+	if at, found := s.place(f.name); found {
 		s.order = slices.Delete(s.order, at, at+1)
 	}
 	if s.judge != nil {

@@ -51,7 +51,8 @@ func (b *bench) lookAll() (changed bool) {
 func (b *bench) expect(want string) {
 	b.Helper()
 	var got []string
-	for _, p := range b.set.Pods() {
+	pods, _ := b.set.Pods()
+	for _, p := range pods {
 		got = append(got, strings.TrimSuffix(p.Name, "-n")+"="+p.Spec.Containers[0].Image)
 	}
 	if strings.Join(got, " ") != want {
@@ -205,7 +206,7 @@ func TestAnUnreadableFileComesBack(t *testing.T) {
 	}
 	point(target)
 	b.lookAll()
-	before := b.set.Pods()
+	before, _ := b.set.Pods()
 	point(link) // a cycle
 	b.lookAll()
 	if got := b.states(); got != "a.yaml Held" {
@@ -213,7 +214,7 @@ func TestAnUnreadableFileComesBack(t *testing.T) {
 	}
 	point(target)
 	b.lookAll()
-	if after := b.set.Pods(); len(before) != 1 || len(after) != 1 || before[0] != after[0] {
+	if after, _ := b.set.Pods(); len(before) != 1 || len(after) != 1 || before[0] != after[0] {
 		t.Errorf("%d pods before, %d after, or another pointer", len(before), len(after))
 	}
 }

@@ -22,8 +22,8 @@ type Verdict struct {
 // Verdicts returns the verdicts on all files, sorted by name.
 func (s *Set) Verdicts() []Verdict {
 	verdicts := make([]Verdict, 0, len(s.order))
-	for _, name := range s.order {
-		if f := s.files[name]; f.verdict.State != "" {
+	for _, f := range s.order {
+		if f.verdict.State != "" {
 			v := Verdict{Manifest: f.verdict, File: f.path, Warnings: f.warnings}
 			if f.fault != nil {
 				v.Faults = f.fault.faults
