@@ -48,7 +48,7 @@ The flags and the output formats are those of kubectl get, but for go-template, 
 and --sort-by: for these, run "podconfigd proxy" and kubectl. The table has columns of its own.
 Two sources can have a pod of the same name: the list has both.
 
-With --watch, the command prints the pods, and then each pod that changes, also over restarts
+With --watch, the command prints the pods, and then each pod that changes, also across restarts
 of the daemon. As in the Kubernetes API, there is then one pod for each name. A removed pod is
 printed too: use --output-watch-events to distinguish it.`,
 		Example: `  # List all pods

@@ -380,7 +380,7 @@ func TestOperationsThatAreNotStoredHaveAHole(t *testing.T) {
 	d = startDurable(t, opts)
 	for _, op := range []config.PodOperation{config.SYNC, config.PLEG, config.HOUSEKEEPING} {
 		if err := d.Resumable("", revision, Operations{op: true}); err == nil {
-			t.Errorf("%s is resumed over a restart", op)
+			t.Errorf("%s is resumed across a restart", op)
 		}
 	}
 	if err := d.Resumable("", revision, Operations{config.ADD: true}); err != nil {

@@ -43,7 +43,7 @@ func TestARestartAfterAnEventOfSeveralPods(t *testing.T) {
 }
 
 // A pod that got its name from another source has another revision under its name. It keeps
-// it over restarts, also once the update is no longer replayed.
+// it across restarts, also once the update is no longer replayed.
 func TestARevisionByNameIsKept(t *testing.T) {
 	opts := store.Options{Dir: t.TempDir(), SegmentBytes: 1 << 10, ReplayBytes: 1}
 	d := startDurable(t, opts)

@@ -64,7 +64,7 @@ type found struct {
 	at      moment
 }
 
-// Memory is what is remembered over a restart.
+// Memory is what is remembered across a restart.
 type Memory struct {
 	// Version is the version of the kubelet. Source is where it was from.
 	Version string `json:"version"`

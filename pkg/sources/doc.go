@@ -15,8 +15,8 @@
 //     that owns the state and selects on every change. A [Board] has the status.
 //  2. A contract_test.go that passes sourcetest.Run a real place, which the test can change,
 //     break and repair, and tests of the source's own behavior.
-//  3. A name in package config, so that ParseSource accepts it; an entry in newSources of
-//     pkg/daemon, which connects its channel; fields of daemon.Config and flags; a member of
+//  3. A name in package config, so that ParseSource accepts it; an entry in
+//     Config.specs and opener.open of pkg/daemon; options in api/config; a member of
 //     SourceStatus in api/stream.
 //  4. A row in docs/explanation/architecture.md. If the kubelet has such a source, also a row for each
 //     difference in docs/explanation/kubelet-differences.md.

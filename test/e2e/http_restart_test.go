@@ -39,7 +39,7 @@ func (n *nginx) putOld(t *testing.T, name, content string) {
 }
 
 // After kill -9, the first request has the ETag of the last answer, and a 304 makes the
-// restored pods the set. An invalid item is held over restarts, and so are all pods while
+// restored pods the set. An invalid item is held across restarts, and so are all pods while
 // nginx is gone.
 func TestHTTPSourceAfterARestart(t *testing.T) {
 	if testing.Short() {

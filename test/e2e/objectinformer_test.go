@@ -33,7 +33,7 @@ func testObjectInformers(t *testing.T, contentType string) {
 	args := []string{"--journal-max-updates", "20"}
 	d := &daemon{dir: testutil.ShortDir(t)}
 	d.mkdir(t)
-	if contentType == runtime.ContentTypeJSON { // pods resume over the kill, objects start again
+	if contentType == runtime.ContentTypeJSON { // pods resume across the kill, objects start again
 		args = append(args, "--state-dir", filepath.Join(d.dir, "state"))
 	}
 	d = start(t, d.dir, args...)

@@ -146,7 +146,7 @@ func TestProxy(t *testing.T) {
 	}
 }
 
-// Client commands read a daemon over its loopback port, and resume over a restart of it.
+// Client commands read a daemon over its loopback port, and resume across a restart of it.
 func TestCommandsOverTCP(t *testing.T) {
 	t.Parallel()
 	d := &daemon{dir: testutil.ShortDir(t)}

@@ -46,7 +46,7 @@ func (s *stream) shown(t *testing.T, what string, want func(*v1.Pod) bool, see .
 	}
 }
 
-// A static pod has the status of its containers, on each interface, and over a restart.
+// A static pod has the status of its containers, on each interface, and across a restart.
 func TestStatusFromTheRuntime(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs containerd")

@@ -78,7 +78,7 @@ func TestCommandsOverHTTPS(t *testing.T) {
 	check("Node:      node1\n", "status", "--tls-server-name", "localhost", "--token", "t1")
 	check("use https:// in the address", "status", "--server", strings.Replace(address, "https", "http", 1))
 
-	// The stream resumes over a restart of the daemon and a change of the token.
+	// The stream resumes across a restart of the daemon and a change of the token.
 	watch := run(t, command("watch", "--token-file", tokenFile))
 	watch.expect(t, "ADD file default/web-node1")
 	watch.expect(t, "BOOKMARK")

@@ -70,7 +70,7 @@ func (n *node) putManifest(t *testing.T, name string, mode os.FileMode) {
 }
 
 // The DaemonSet's pod runs without root and without a capability. What it serves reaches the host
-// and other pods, and goes on over a restart.
+// and other pods, and goes on across a restart.
 func runsWithoutRoot(t *testing.T, c *cluster) {
 	if testing.Short() {
 		t.Skip("runs containerd")

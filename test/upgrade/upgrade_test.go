@@ -145,7 +145,7 @@ func (m *machine) ask(t *testing.T, program string, args ...string) string {
 	return out.String()
 }
 
-// Subscribers of both versions resume over an upgrade, a downgrade and an upgrade again, after a clean
+// Subscribers of both versions resume across an upgrade, a downgrade and an upgrade again, after a clean
 // stop and after a kill. They miss nothing and get nothing twice.
 func TestStateDirectoryOfTheOtherVersion(t *testing.T) {
 	now, before := versions(t)

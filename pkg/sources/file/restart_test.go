@@ -129,7 +129,7 @@ func TestRestartWithoutAChange(t *testing.T) {
 	h.verdict("a.yaml", v1alpha1.ManifestAccepted, "")
 }
 
-// Who had a name or a UID keeps it over a restart, also if the other file is first in
+// Who had a name or a UID keeps it across a restart, also if the other file is first in
 // lexical order.
 func TestRestartWithAClash(t *testing.T) {
 	for clash, other := range map[string]string{
