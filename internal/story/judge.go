@@ -90,7 +90,7 @@ func sourceFinding(s *v1alpha1.Story, _ *Facts) *finding {
 		}
 	case source.Restored && !source.Seen:
 		return &finding{
-			v1alpha1.Progressing, fmt.Sprintf("the pod is that of the time before the restart: the source %s has not delivered its pods since", source.Name), nil,
+			v1alpha1.Progressing, fmt.Sprintf("the pod is from before the restart: the source %s has not delivered its pods since", source.Name), nil,
 		}
 	}
 	return nil

@@ -177,7 +177,7 @@ func TestStoryOfASource(t *testing.T) {
 		"Unhealthy: the source file is degraded, and the pod is that of its last set: held: to apply the set that is held, run podconfigd release file --removes=2; otherwise": func(s *v1alpha1.SourceStatus) {
 			s.Degraded, s.LastError, s.Held = true, "held", &v1alpha1.HeldSet{Removes: 2}
 		},
-		"Progressing: the pod is that of the time before the restart: the source file has not delivered its pods since: ": func(s *v1alpha1.SourceStatus) {
+		"Progressing: the pod is from before the restart: the source file has not delivered its pods since: ": func(s *v1alpha1.SourceStatus) {
 			s.Seen, s.Restored = false, true
 		},
 	} {

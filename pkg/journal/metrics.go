@@ -39,7 +39,7 @@ func newMetrics(reg prometheus.Registerer, j *Journal) *metrics {
 		}
 		return 0
 	})
-	gauge("restored_sources", "Sources whose pods are those of the time before a restart, because they have not been seen yet.",
+	gauge("restored_sources", "Sources whose pods are from before a restart, because they have not been seen yet.",
 		func() float64 { return float64(len(j.bookmark.AllRestored())) })
 	gauge("slowest_subscriber_lag_revisions", "How many revisions the slowest subscriber is behind.", func() float64 {
 		revisions, _ := j.slowestLocked(time.Now())

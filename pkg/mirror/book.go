@@ -26,7 +26,7 @@ type book struct {
 // static is a static pod.
 type static struct {
 	pod *v1.Pod
-	// seen is false if the pod is that of the time before a restart, and its source is not
+	// seen is false if the pod is from before a restart, and its source is not
 	// seen yet.
 	seen bool
 }

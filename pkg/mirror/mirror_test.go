@@ -74,7 +74,7 @@ func TestFinalizers(t *testing.T) {
 	})
 }
 
-// A pod from the time before a restart has no say before its source is seen.
+// A pod from before a restart has no say before its source is seen.
 func TestRestart(t *testing.T) {
 	bubble(t, func(w *world) {
 		w.put(config.ADD, "file", staticPod("a", "1", phase(v1.PodRunning)))

@@ -54,8 +54,8 @@ func withoutDeadlines(ctx context.Context) {
 	}
 }
 
-// endWithin has the rest of the answer of the context written in that time. Then the stream of
-// HTTP/2 is reset, and the connection stays. It returns false if the request is not over HTTP/2.
+// endWithin gives the answer to the request of the context this time for what is not written yet. After it, the stream
+// of HTTP/2 is reset, and the connection stays. It returns false if the request is not over HTTP/2.
 func endWithin(ctx context.Context, timeout time.Duration) (ok bool) {
 	c := controlFrom(ctx)
 	if c == nil {

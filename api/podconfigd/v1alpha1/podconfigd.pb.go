@@ -366,7 +366,7 @@ type WatchResponse struct {
 	// reset is true if the subscriber must forget every pod. The current pods follow. message
 	// gives the reason.
 	Reset_ bool `protobuf:"varint,7,opt,name=reset,proto3" json:"reset,omitempty"`
-	// restored is true if the pods, or in a SET some of them, are those of the time before a
+	// restored is true if the pods, or in a SET some of them, are from before a
 	// restart, because their source has not delivered its first set yet.
 	Restored bool `protobuf:"varint,8,opt,name=restored,proto3" json:"restored,omitempty"`
 	// continues is true if more messages of the same update follow.
@@ -646,7 +646,7 @@ type SourceState struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// seen is true if the source has delivered its first set.
 	Seen bool `protobuf:"varint,1,opt,name=seen,proto3" json:"seen,omitempty"`
-	// restored is true if the pods are those of the time before a restart, because the source
+	// restored is true if the pods are from before a restart, because the source
 	// has not delivered its first set yet.
 	Restored      bool `protobuf:"varint,2,opt,name=restored,proto3" json:"restored,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -2833,7 +2833,7 @@ type SourceStatus struct {
 	File *FileStatus `protobuf:"bytes,8,opt,name=file,proto3" json:"file,omitempty"`
 	Http *HTTPStatus `protobuf:"bytes,9,opt,name=http,proto3" json:"http,omitempty"`
 	Api  *APIStatus  `protobuf:"bytes,10,opt,name=api,proto3" json:"api,omitempty"`
-	// restored is true if the pods are those of the time before a restart, because the source
+	// restored is true if the pods are from before a restart, because the source
 	// has not delivered its first set yet.
 	Restored bool `protobuf:"varint,11,opt,name=restored,proto3" json:"restored,omitempty"`
 	// held is set while the newest set of the source is not merged, because it would remove

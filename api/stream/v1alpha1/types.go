@@ -13,7 +13,7 @@ import (
 const ContentType = "application/x-ndjson"
 
 // RestoredHeader is the header of answers with pods: the names of the sources, separated by
-// commas, whose pods are those of the time before a restart. It is missing if there are
+// commas, whose pods are from before a restart. It is missing if there are
 // none. Over gRPC, it is metadata of the Pods API.
 const RestoredHeader = "Podconfigd-Restored"
 
@@ -38,7 +38,7 @@ type Update struct {
 	// Reset is true if the subscriber must forget every pod. The current pods follow.
 	// Message gives the reason.
 	Reset bool `json:"reset,omitempty"`
-	// Restored is true if the pods, or in a SET some of them, are those of the time before a
+	// Restored is true if the pods, or in a SET some of them, are from before a
 	// restart, because their source has not delivered its first set yet.
 	Restored bool `json:"restored,omitempty"`
 	// Continues is true if more lines of the same update follow.
@@ -59,7 +59,7 @@ type Update struct {
 type SourceState struct {
 	// Seen is true if the source has delivered its first set.
 	Seen bool `json:"seen"`
-	// Restored is true if the pods are those of the time before a restart, because the
+	// Restored is true if the pods are from before a restart, because the
 	// source has not delivered its first set yet.
 	Restored bool `json:"restored,omitempty"`
 }
@@ -124,7 +124,7 @@ type StateStatus struct {
 type SourceStatus struct {
 	Name string `json:"name"`
 	Seen bool   `json:"seen"`
-	// Restored is true if the pods are those of the time before a restart, because the
+	// Restored is true if the pods are from before a restart, because the
 	// source has not delivered its first set yet.
 	Restored bool `json:"restored,omitempty"`
 	// Degraded is true while the source can't be read. The daemon keeps the last set of the

@@ -140,8 +140,8 @@ type Log struct {
 	segments []*segment
 	// unread could not be read at the start. They are deleted together with the segments after them.
 	unread []*segment
-	// superseded segments have nothing that the next segment does not have. replaced is the one
-	// in whose place it comes, or nil.
+	// superseded are the segments of which the next segment has everything. replaced is the segment whose
+	// place the next one takes, or nil.
 	superseded []*segment
 	replaced   *segment
 	lock       io.Closer

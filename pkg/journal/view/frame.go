@@ -34,7 +34,7 @@ type Frame struct {
 	Revisions []int64
 
 	InitialSyncComplete, Reset, Continues bool
-	// Restored is whether some of the pods are those of the time before a restart, because
+	// Restored is whether some of the pods are from before a restart, because
 	// their source has not been seen yet.
 	Restored bool
 	// Message is the reason for a Reset.

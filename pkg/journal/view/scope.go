@@ -33,9 +33,8 @@ func (s *Scope) Grant() *access.Grant {
 	return l.grant
 }
 
-// Err returns the error because of which the scope shows nothing: by rules that replaced those by
-// which it was made, the names of its subject are needed, and can't be read. Who finds nothing
-// calls it before answering that there is nothing.
+// Err returns why the scope shows nothing, or nil if that is what the rules say. After a change of the rules, the names of the
+// subject can be needed, and reading them can fail. Call it before you answer that there is nothing.
 func (s *Scope) Err() error {
 	if s == nil {
 		return nil

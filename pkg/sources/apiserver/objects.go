@@ -238,7 +238,7 @@ func (f *follower) Add(object any) error {
 	return nil
 }
 
-// Update is as Add.
+// Update replaces the object, as Add does.
 func (f *follower) Update(object any) error { return f.Add(object) }
 
 // Delete forgets the object.

@@ -35,7 +35,7 @@ type Options struct {
 	Decoder *manifest.Decoder
 	// Period is the full relist interval; 0 means DefaultPeriod.
 	Period time.Duration
-	// Restored is the set of the time before a restart. Pods of files at other paths are
+	// Restored is the set from before a restart. Pods of files at other paths are
 	// not part of it.
 	Restored sources.Restored
 	// Registerer is for the source's metrics; nil for none.

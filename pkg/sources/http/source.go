@@ -56,7 +56,7 @@ type Options struct {
 	Decoder *manifest.Decoder
 	// Period is the interval between requests; 0 means DefaultPeriod.
 	Period time.Duration
-	// Restored is the set of the time before a restart. It counts only if it is of the same
+	// Restored is the set from before a restart. It counts only if it is of the same
 	// URL.
 	Restored sources.Restored
 	// Registerer is for the source's metrics; nil for none.

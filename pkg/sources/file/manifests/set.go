@@ -50,7 +50,7 @@ type Options struct {
 	Judge func(path string, v *v1alpha1.Manifest)
 	// Impatient means that files are read even while they are being written.
 	Impatient bool
-	// Restored is the set of the time before a restart. Its pods are the last good pods of
+	// Restored is the set from before a restart. Its pods are the last good pods of
 	// their files.
 	Restored sources.Restored
 }
