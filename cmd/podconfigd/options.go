@@ -4,7 +4,6 @@ package main
 
 import (
 	"context"
-	"strings"
 	"sync"
 
 	"github.com/spf13/cobra"
@@ -48,7 +47,7 @@ func (o *daemonOptions) addFlags(flags *pflag.FlagSet) {
 	logsapi.AddFlags(&o.Logging, flags)
 	flags.Lookup("v").Usage = "Verbosity of the log. 0 to 2147483647."
 	for i := range v1alpha1.Options {
-		if o := &v1alpha1.Options[i]; strings.HasPrefix(o.Path, "logging.") {
+		if o := &v1alpha1.Options[i]; o.IsOfLog() {
 			setSection(flags, o.Section, o.Flag)
 		}
 	}

@@ -10,15 +10,14 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"k8s.io/component-base/term"
-)
 
-// sectionKey is the annotation of a flag that has its heading in the help.
-const sectionKey = "section"
+	"github.com/podconfigd/podconfigd/internal/option"
+)
 
 // setSection puts flags under a heading.
 func setSection(flags *pflag.FlagSet, section string, names ...string) {
 	for _, name := range names {
-		_ = flags.SetAnnotation(name, sectionKey, []string{section}) // fails only if there is no such flag
+		_ = flags.SetAnnotation(name, option.SectionKey, []string{section}) // fails only if there is no such flag
 	}
 }
 
@@ -35,6 +34,9 @@ func usage(cmd *cobra.Command) error {
 	fmt.Fprintf(w, "Usage:\n  %s\n", cmd.UseLine())
 	if cmd.HasAvailableSubCommands() {
 		fmt.Fprintf(w, "  %s [command]\n", cmd.CommandPath())
+	}
+	if len(cmd.Aliases) > 0 {
+		fmt.Fprintf(w, "\nAliases:\n  %s\n", cmd.NameAndAliases())
 	}
 	if cmd.HasExample() {
 		fmt.Fprintf(w, "\nExamples:\n%s\n", cmd.Example)
@@ -58,7 +60,7 @@ func usage(cmd *cobra.Command) error {
 func writeFlags(w io.Writer, cmd *cobra.Command) {
 	sections, order := map[string]*pflag.FlagSet{}, slices.Clone(firstSections)
 	cmd.LocalFlags().VisitAll(func(flag *pflag.Flag) {
-		section := strings.Join(flag.Annotations[sectionKey], "")
+		section := strings.Join(flag.Annotations[option.SectionKey], "")
 		if sections[section] == nil {
 			sections[section] = pflag.NewFlagSet(section, pflag.ContinueOnError)
 			sections[section].SortFlags = false

@@ -3,7 +3,6 @@ package configfile
 import (
 	"fmt"
 	"reflect"
-	"strings"
 
 	"github.com/spf13/pflag"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -14,15 +13,12 @@ import (
 	"github.com/podconfigd/podconfigd/internal/option"
 )
 
-// SectionKey is the annotation of a flag that has its heading in the help.
-const SectionKey = "section"
-
 // AddFlags adds the flags of all options but those of the log to a configuration, which has all defaults. own has the values of flags
 // that set more than one field.
 func AddFlags(flags *pflag.FlagSet, config *v1alpha1.PodConfigdConfiguration, own map[string]pflag.Value) {
 	for i := range v1alpha1.Options {
 		o := &v1alpha1.Options[i]
-		if o.Flag == "" || flags.Lookup(o.Flag) != nil || strings.HasPrefix(o.Path, "logging.") { // or it is the flag of another field
+		if o.Flag == "" || flags.Lookup(o.Flag) != nil || o.IsOfLog() { // or it is the flag of another field
 			continue
 		}
 		switch value := own[o.Flag]; {
@@ -31,7 +27,7 @@ func AddFlags(flags *pflag.FlagSet, config *v1alpha1.PodConfigdConfiguration, ow
 		default:
 			bind(flags, o, o.In(config).Addr().Interface())
 		}
-		_ = flags.SetAnnotation(o.Flag, SectionKey, []string{o.Section}) // fails only if there is no such flag
+		_ = flags.SetAnnotation(o.Flag, option.SectionKey, []string{o.Section}) // fails only if there is no such flag
 	}
 }
 

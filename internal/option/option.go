@@ -30,6 +30,12 @@ type Option struct {
 	Reload string
 }
 
+// SectionKey is the annotation of a flag that has its heading in the help.
+const SectionKey = "section"
+
+// IsOfLog reports whether the option is that of the log, whose package adds the flag and applies the value.
+func (o *Option) IsOfLog() bool { return strings.HasPrefix(o.Path, "logging.") }
+
 // Table has all options, in the order of the file.
 type Table []Option
 

@@ -1,10 +1,6 @@
 package daemon
 
-import (
-	"cmp"
-
-	"github.com/podconfigd/podconfigd/api/config/v1alpha1"
-)
+import "github.com/podconfigd/podconfigd/api/config/v1alpha1"
 
 // FieldName is the path of a field of the configuration file. A field of a field has dots, and an item of a
 // list its index: fileSources[1].path.
@@ -15,5 +11,5 @@ func (n FieldName) String() string {
 	if flag := v1alpha1.Options.Flag(string(n)); flag != "" {
 		return "--" + flag
 	}
-	return cmp.Or(string(n), "the configuration")
+	return string(n)
 }

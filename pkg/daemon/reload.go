@@ -77,7 +77,7 @@ func (c *Config) merged(to *Config) (next Config, reloaded Reloaded, parts map[s
 	for i := range v1alpha1.Options {
 		o := &v1alpha1.Options[i]
 		switch name := FieldName(o.Path); {
-		case strings.HasPrefix(o.Path, "logging.") || o.Same(&c.PodConfigdConfiguration, &to.PodConfigdConfiguration):
+		case o.IsOfLog() || o.Same(&c.PodConfigdConfiguration, &to.PodConfigdConfiguration):
 		case o.Reload == "":
 			reloaded.NeedRestart = append(reloaded.NeedRestart, name)
 		default:

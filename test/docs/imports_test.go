@@ -69,7 +69,7 @@ func TestImportsPointOneWay(t *testing.T) {
 		"pkg/daemon": {"pkg/access", "pkg/auth", "pkg/config", "pkg/manifest", "pkg/sources", "pkg/sources/file", "pkg/sources/http", "pkg/sources/apiserver", "pkg/events",
 			"pkg/pleg", "pkg/pleg/cri", "pkg/pleg/recorder", "pkg/podstatus", "pkg/syncloop", "pkg/kubelet", "pkg/lookup", "pkg/mirror", "pkg/journal", "pkg/journal/history", "pkg/journal/store", "pkg/journal/wire", "pkg/server", "pkg/tracing", "api/config/v1alpha1", "api/stream/v1alpha1", "internal/smallfile", "internal/socketpath", "internal/version"},
 		"cmd/podconfigd": {"internal/hangup", "pkg/config", "pkg/daemon", "pkg/client", "pkg/journal/history", "pkg/manifest", "pkg/sources", "pkg/sources/file", "pkg/sources/apiserver",
-			"api/config/v1alpha1", "api/stream/v1alpha1", "internal/configfile", "internal/logsink", "internal/objectprint", "internal/objectyaml", "internal/ownership", "internal/poddiff", "internal/podfields", "internal/podtable", "internal/printable", "internal/proxy", "internal/shellword", "internal/socketpath", "internal/story", "internal/top", "internal/version"},
+			"api/config/v1alpha1", "api/stream/v1alpha1", "internal/configfile", "internal/logsink", "internal/objectprint", "internal/option", "internal/objectyaml", "internal/ownership", "internal/poddiff", "internal/podfields", "internal/podtable", "internal/printable", "internal/proxy", "internal/shellword", "internal/socketpath", "internal/story", "internal/top", "internal/version"},
 	}
 	direct, _ := imports(t)
 	for name, imported := range direct {

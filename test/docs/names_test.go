@@ -83,7 +83,7 @@ func TestNamesExist(t *testing.T) {
 	}
 	for page, text := range testutil.Pages(t) {
 		if strings.HasSuffix(page, "CHANGELOG.md") {
-			continue // it tells of earlier versions
+			continue // it has names of earlier versions
 		}
 		for _, match := range quoted.FindAllStringSubmatch(text, -1) {
 			if name := match[1][strings.LastIndex(match[1], ".")+1:]; camel.FindString(name) == name && name != "" {

@@ -1,0 +1,36 @@
+package main
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+)
+
+// The help has all that the help of cobra has, and the flags under their headings.
+func TestHelp(t *testing.T) {
+	for command, wants := range map[string][]string{
+		"": {
+			"Usage:\n  podconfigd [flags]\n  podconfigd [command]\n", "\nExamples:\n", "\nAvailable Commands:\n", "\n  watch       Print",
+			"\nSource flags:\n      --pod-manifest-path", "\nConfiguration file flags:\n      --config string", "\nLog flags:\n", `Use "podconfigd [command] --help"`,
+		},
+		"get pods": {"\nAliases:\n  pods, pod, po\n", "\nFlags:\n", "\nConnection flags:\n"},
+	} {
+		var out bytes.Buffer
+		root := newRootCommand()
+		root.SetOut(&out)
+		root.SetArgs(append(strings.Fields(command), "--help"))
+		if err := root.Execute(); err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range wants {
+			if !strings.Contains(out.String(), want) {
+				t.Errorf("%q: no %q in\n%s", command, want, &out)
+			}
+		}
+		for line := range strings.Lines(out.String()) {
+			if line = strings.TrimRight(line, "\n"); strings.HasSuffix(line, " ") || len(line) > helpWidth && strings.HasPrefix(line, "      ") {
+				t.Errorf("%q: the line %q", command, line)
+			}
+		}
+	}
+}
