@@ -19,8 +19,7 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/syncloop"
 )
 
-// runtime connects the daemon to the container runtime. Without an endpoint it has no
-// client and no generator, and all methods work.
+// runtime connects the daemon to the container runtime.
 type runtime struct {
 	endpoint  string
 	events    bool
@@ -29,10 +28,10 @@ type runtime struct {
 	recorder  *recorder.Recorder
 }
 
-// newRuntime returns the runtime. changed is called when it has other pods.
+// newRuntime returns the runtime; nil if none is configured. changed is called when it has other pods.
 func newRuntime(c *Config, registry prometheus.Registerer, changed func()) (*runtime, error) {
 	if c.ContainerRuntimeEndpoint == "" {
-		return &runtime{}, nil
+		return nil, nil //nolint:nilnil // there is none, and nothing is wrong
 	}
 	client, err := cri.New(c.ContainerRuntimeEndpoint)
 	if err != nil {
@@ -48,8 +47,45 @@ func newRuntime(c *Config, registry prometheus.Registerer, changed func()) (*run
 	}, nil
 }
 
+// part returns the part that follows the runtime.
+func (r *runtime) part() part {
+	return part{
+		name: plegPart,
+		run: func(ctx context.Context) error {
+			group, ctx := errgroup.WithContext(ctx)
+			group.Go(func() error { return r.generator.Run(ctx) })
+			group.Go(func() error { return r.recorder.Run(ctx) })
+			return group.Wait()
+		},
+		reload: func(ctx context.Context, c *Config) error {
+			r.generator.SetPeriods(ctx, c.PLEGRelistPeriod.Duration, c.PLEGRelistThreshold.Duration)
+			return nil
+		},
+		status: r.status,
+		live: []server.Check{{Name: "pleg", Check: func() error {
+			_, err := r.generator.Healthy()
+			return err
+		}}},
+	}
+}
+
+// connect gives the runtime to the parts that use it.
+func (r *runtime) connect(loop *syncloop.Options, find *lookup.Options, serve *server.Options) {
+	loop.PLEG = r.generator
+	if loop.Status.Sources != nil {
+		loop.Status.Recorder = r.recorder
+	}
+	find.Runtime, serve.Runtime = r.generator, r.pods
+}
+
+func (r *runtime) close() {
+	if r != nil {
+		_ = r.client.Close() // fails only if it is already closed
+	}
+}
+
 // statusOptions returns which pods get a status from the runtime. hostIPs returns the addresses of the node.
-func (r *runtime) statusOptions(c *Config, hostIPs func() []string) syncloop.StatusOptions {
+func (c *Config) statusOptions(hostIPs func() []string) syncloop.StatusOptions {
 	if !*c.RuntimeStatus {
 		return syncloop.StatusOptions{}
 	}
@@ -57,75 +93,11 @@ func (r *runtime) statusOptions(c *Config, hostIPs func() []string) syncloop.Sta
 	if c.RuntimeStatusAPIPods {
 		opts.Sources = append(opts.Sources, config.ApiserverSource)
 	}
-	if r.recorder != nil {
-		opts.Recorder = r.recorder
-	}
 	return opts
 }
 
-func (r *runtime) pleg() pleg.PodLifecycleEventGenerator {
-	if r.generator == nil {
-		return pleg.None{}
-	}
-	return r.generator
-}
-
-// lookup returns the records of the runtime, or nil without a runtime.
-func (r *runtime) lookup() lookup.Runtime {
-	if r.generator == nil {
-		return nil
-	}
-	return r.generator
-}
-
-// version returns a function that returns the name and version of the runtime; nil without
-// a runtime.
-func (r *runtime) version() func(context.Context) (string, error) {
-	if r.client == nil {
-		return nil
-	}
-	return r.client.Version
-}
-
-func (r *runtime) run(ctx context.Context) error {
-	if r.generator == nil {
-		return nil
-	}
-	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return r.generator.Run(ctx) })
-	group.Go(func() error { return r.recorder.Run(ctx) })
-	return group.Wait()
-}
-
-// setPeriods changes the periods while run runs.
-func (r *runtime) setPeriods(ctx context.Context, c *Config) {
-	if r.generator != nil {
-		r.generator.SetPeriods(ctx, c.PLEGRelistPeriod.Duration, c.PLEGRelistThreshold.Duration)
-	}
-}
-
-func (r *runtime) close() {
-	if r.client != nil {
-		_ = r.client.Close() // fails only if it is already closed
-	}
-}
-
-// checks appends the health check of the runtime.
-func (r *runtime) checks(checks ...server.Check) []server.Check {
-	if r.generator == nil {
-		return checks
-	}
-	return append(checks, server.Check{Name: "pleg", Check: func() error {
-		_, err := r.generator.Healthy()
-		return err
-	}})
-}
-
 // status adds the status of the runtime.
-func (r *runtime) status(status v1alpha1.Status) v1alpha1.Status {
-	if r.generator == nil {
-		return status
-	}
+func (r *runtime) status(status *v1alpha1.Status) {
 	s := r.generator.Status()
 	healthy, _ := r.generator.Healthy()
 	status.Runtime = &v1alpha1.RuntimeStatus{
@@ -141,22 +113,16 @@ func (r *runtime) status(status v1alpha1.Status) v1alpha1.Status {
 	for kind, n := range s.Events {
 		status.Runtime.Emitted[string(kind)] = n
 	}
-	return status
 }
 
-// pods returns a function that lists the pods of the runtime, or nil without a runtime.
-func (r *runtime) pods() func() v1alpha1.RuntimePods {
-	if r.generator == nil {
-		return nil
+// pods returns the pods of the runtime.
+func (r *runtime) pods() v1alpha1.RuntimePods {
+	pods, _ := r.generator.Pods()
+	all := v1alpha1.RuntimePods{Pods: make([]v1alpha1.RuntimePod, len(pods))}
+	for i, p := range pods {
+		all.Pods[i] = runtimePod(p)
 	}
-	return func() v1alpha1.RuntimePods {
-		pods, _ := r.generator.Pods()
-		all := v1alpha1.RuntimePods{Pods: make([]v1alpha1.RuntimePod, len(pods))}
-		for i, p := range pods {
-			all.Pods[i] = runtimePod(p)
-		}
-		return all
-	}
+	return all
 }
 
 func runtimePod(p *pleg.Pod) v1alpha1.RuntimePod {

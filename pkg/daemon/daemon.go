@@ -15,15 +15,12 @@ import (
 	"github.com/podconfigd/podconfigd/internal/version"
 	"github.com/podconfigd/podconfigd/pkg/access"
 	"github.com/podconfigd/podconfigd/pkg/config"
+	"github.com/podconfigd/podconfigd/pkg/daemon/systemd"
 	"github.com/podconfigd/podconfigd/pkg/journal"
 	"github.com/podconfigd/podconfigd/pkg/journal/wire"
 	"github.com/podconfigd/podconfigd/pkg/kubelet"
-	"github.com/podconfigd/podconfigd/pkg/lookup"
-	"github.com/podconfigd/podconfigd/pkg/manifest"
 	"github.com/podconfigd/podconfigd/pkg/server"
-	"github.com/podconfigd/podconfigd/pkg/sources/apiserver"
 	"github.com/podconfigd/podconfigd/pkg/syncloop"
-	"github.com/podconfigd/podconfigd/pkg/tracing"
 )
 
 // loopThreshold is the time without an iteration of the sync loop after which the daemon
@@ -40,27 +37,21 @@ type Daemon struct {
 	started time.Time
 
 	podConfig *config.PodConfig
-	// tracer is nil if nothing is traced.
-	tracer  *tracing.Tracer
-	self    *node
-	sources *runner
+	self      *node
+	sources   *runner
+	// runtime is nil without a container runtime.
 	runtime *runtime
 	kubelet *kubelet.Finder
 	loop    *syncloop.Loop
 	journal *journal.Journal
-	lookup  *lookup.Lookup
-	mirrors mirrorPods
 	server  *server.Server
-	events  *eventWriter
-	// live and ready are the checks of /livez and /readyz.
-	live, ready []server.Check
-	// own is the check of the daemon itself. A restart of the daemon does not mend the runtime.
-	own server.Check
+	// notifier is nil without a service manager.
+	notifier *systemd.Notifier
+	// parts are all that Run runs besides the server and the notifier.
+	parts []part
 
 	state     *state
 	revisions revisions
-	// notes are notifications for the service manager.
-	notes chan note
 	// warning is an error that does not stop the daemon. Run logs it.
 	warning error
 }
@@ -80,7 +71,7 @@ func New(c Config) (*Daemon, error) { //nolint:gocritic // it is called once, an
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), wire.Encodes())
 	registry.MustRegister(c.Collectors...)
 
-	d := &Daemon{config: c, current: c, notes: make(chan note), node: node, started: time.Now(), podConfig: config.NewPodConfig()}
+	d := &Daemon{config: c, current: c, node: node, started: time.Now(), podConfig: config.NewPodConfig()}
 	if d.state, err = openState(&c, node, registry); err != nil {
 		return nil, err
 	}
@@ -91,81 +82,19 @@ func New(c Config) (*Daemon, error) { //nolint:gocritic // it is called once, an
 	return d, nil
 }
 
-// assemble makes all parts, from the journal on.
-func (d *Daemon) assemble(registry *prometheus.Registry) (err error) {
-	c := &d.config
-	d.revisions = revisionsBeside(*c.Socket)
-	floor, floorErr := d.revisions.floor()
-	d.warning = floorErr
-	names := c.sources()
-	d.self = &node{name: d.node, configured: isAddress(c.NodeIP), addresses: nodeIPs(c.NodeIP, d.node)}
-	d.journal = journal.New(journal.Options{
-		Sources: names, MaxUpdates: int(*c.JournalMaxUpdates), MaxBytes: *c.JournalMaxBytes, Registerer: registry,
-		Floor: floor, Reserve: d.revisions.reserve, Store: d.state.log, Recovered: d.state.recovered,
-		Node: d.self.local(),
-	})
-	d.self.put = d.journal.PutNode
-	d.state.restore(d.journal, names)
-	for name, r := range d.state.restored {
-		d.podConfig.Restore(name, r.Pods)
-	}
-	d.podConfig.LimitRemovals(c.removalLimit())
-	d.podConfig.Instrument(registry)
-	if d.tracer = c.newTracer(string(d.node), registry); d.tracer != nil {
-		d.podConfig.SetTracer(d.tracer)
-	}
-	if d.runtime, err = newRuntime(c, registry, func() { d.kubelet.Notice() }); err != nil {
-		return err
-	}
-	d.self.version = d.runtime.version()
-	decoder := manifest.NewDecoder(d.node)
-	d.kubelet = d.newFinder(decoder, registry)
-	d.sources = newRunner(opener{
-		node: d.node, decoder: decoder,
-		objects: apiserver.Objects{Node: d.setNode, Namespace: d.journal.PutNamespace, Namespaces: d.journal.PutNamespaces},
-	}, registry, d.podConfig)
-	for _, spec := range c.specs() {
-		s, err := d.sources.open(spec, d.state.restored[spec.name])
-		if err != nil {
-			return err
-		}
-		d.podConfig.Channel(spec.name)
-		d.sources.put(spec.name, s)
-	}
-	d.loop = syncloop.New(syncloop.Options{
-		Handler: d.journal, SourcesReady: d.journal, Registerer: registry,
-		PLEG: d.runtime.pleg(), SyncFrequency: c.SyncFrequency.Duration, Restored: d.state.updates(),
-		Status: d.runtime.statusOptions(c, d.self.hostIPs), Kubelet: d.kubelet,
-	})
-	d.lookup = lookup.New(lookup.Options{Journal: d.journal, Runtime: d.runtime.lookup()})
-	d.events = d.newEventWriter(registry)
-	d.mirrors = newMirrorPods(c, d.journal, d.self.inAPIServer, registry)
-	d.own = server.Check{Name: "syncloop", Check: d.checkLoop}
-	d.live = d.runtime.checks(d.own)
-	d.ready = d.state.checks(server.Check{Name: "sources", Check: d.checkSources})
-	policy := access.NewPolicy(c.rules())
-	d.server = server.New(server.Options{
-		Journal: d.journal, Policy: policy, PolicyAfter: d.state.servedRules().others(policy, d.journal.Revision()), Status: d.status, Live: d.live, Ready: d.ready,
-		Runtime: d.runtime.pods(), Lookup: d.lookup, Resync: d.loop.Resync, Release: d.podConfig.Release, History: d.state.history(),
-		Version: version.Get(), Registerer: registry, Gatherer: registry,
-		Limits: c.limits(),
-	})
-	return nil
-}
-
 // Run opens the sockets and runs all parts until the context is done or one part fails.
 // It returns when all parts have ended. The error is the cause of the context, or the
 // error of the part that failed. Run can be called once. It logs with the logger of the
 // context.
 func (d *Daemon) Run(ctx context.Context) error {
 	defer d.runtime.close()
-	https, err := d.newHTTPS(ctx)
+	secure, err := d.newHTTPS(ctx)
 	if err != nil {
 		d.state.close()
 		return err
 	}
-	defer https.close()
-	sockets, err := listen(ctx, &d.config)
+	defer secure.close()
+	sockets, err := listen(ctx, &d.config, secure)
 	if err != nil {
 		d.state.close()
 		return err
@@ -184,24 +113,13 @@ func (d *Daemon) Run(ctx context.Context) error {
 	d.logConnections(logger)
 	stop := ctx
 	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return d.podConfig.Run(ctx) })
-	d.runTracer(ctx, group)
-	group.Go(func() error {
-		d.kubelet.Ask(ctx) // the first sets have the UIDs of the kubelet
-		return d.sources.run(ctx)
-	})
-	group.Go(func() error { return d.kubelet.Run(ctx) })
-	group.Go(func() error { return d.state.run(ctx) })
-	group.Go(func() error { return d.journal.Run(ctx) })
-	group.Go(func() error { return d.runtime.run(ctx) })
-	group.Go(func() error { return d.self.run(ctx) })
-	group.Go(func() error { return d.loop.Run(ctx, d.podConfig.Updates()) })
-	group.Go(func() error { return d.lookup.Run(ctx) })
-	group.Go(func() error { return d.events.run(ctx) })
-	group.Go(func() error { return d.mirrors.run(ctx) })
-	d.serve(ctx, group, sockets)
-	https.serve(ctx, group, d.server, sockets.https)
-	group.Go(func() error { return d.serviceManager(ctx).run(ctx) })
+	for _, p := range d.parts {
+		group.Go(func() error { return p.run(ctx) })
+	}
+	sockets.serve(ctx, group, d.server)
+	if d.notifier != nil {
+		group.Go(func() error { return d.notifier.Run(ctx) })
+	}
 	logger.Info("podconfigd started", "version", version.Get().Version, "node", d.node,
 		"sources", d.config.sources(), "socket", *d.config.Socket)
 	err = group.Wait()
@@ -211,6 +129,23 @@ func (d *Daemon) Run(ctx context.Context) error {
 		return context.Cause(stop)
 	}
 	return err
+}
+
+// Reloading tells the service manager, if there is one, that the configuration is being reloaded, while Run runs. The
+// caller calls done when this has ended, whatever the result.
+func (d *Daemon) Reloading(ctx context.Context) (done func()) {
+	if d.notifier == nil {
+		return func() {}
+	}
+	return d.notifier.Reloading(ctx)
+}
+
+// faults are those of the daemon itself.
+func (d *Daemon) faults() error {
+	if err := d.checkLoop(); err != nil {
+		return fmt.Errorf("syncloop: %w", err)
+	}
+	return nil
 }
 
 func (d *Daemon) checkLoop() error {
@@ -229,16 +164,20 @@ func (d *Daemon) checkLoop() error {
 func (d *Daemon) status() v1alpha1.Status {
 	status := d.journal.Status()
 	status.NodeName, status.StartTime = string(d.node), d.started
-	status.Kubelet = d.kubelet.Status()
 	for i := range status.Sources {
 		merged := &status.Sources[i]
-		if source, is := d.sources.status(merged.Name); is {
+		if source, ok := d.sources.status(merged.Name); ok {
 			source.Seen, source.Restored, source.Pods = merged.Seen, merged.Restored, merged.Pods
 			*merged = source
 		}
-		if held, is := d.podConfig.Held(merged.Name); is {
+		if held, ok := d.podConfig.Held(merged.Name); ok {
 			showHeld(merged, held)
 		}
 	}
-	return d.mirrors.status(d.runtime.status(d.state.status(status)))
+	for _, p := range d.parts {
+		if p.status != nil {
+			p.status(&status)
+		}
+	}
+	return status
 }

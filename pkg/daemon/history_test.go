@@ -28,7 +28,7 @@ func TestHistoryWhileNothingIsStored(t *testing.T) {
 	s := &state{dir: dir, log: log}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error)
-	go func() { done <- s.run(ctx) }()
+	go func() { done <- s.log.Run(ctx) }()
 	defer func() {
 		cancel()
 		<-done

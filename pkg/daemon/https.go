@@ -7,10 +7,8 @@ import (
 	"fmt"
 	"net"
 
-	"golang.org/x/sync/errgroup"
 	"k8s.io/klog/v2"
 
-	"github.com/podconfigd/podconfigd/internal/version"
 	"github.com/podconfigd/podconfigd/pkg/auth"
 	"github.com/podconfigd/podconfigd/pkg/server"
 	"github.com/podconfigd/podconfigd/pkg/sources/apiserver"
@@ -46,7 +44,7 @@ func (d *Daemon) newHTTPS(ctx context.Context) (_ *https, err error) {
 		Logger:   logger,
 	}
 	if opts.TokenReview || !opts.AlwaysAllow {
-		h.poster = apiserver.NewPoster(c.Kubeconfig, "podconfigd/"+version.Get().Version)
+		h.poster = apiserver.NewPoster(c.Kubeconfig, userAgent())
 		opts.Post = h.poster.Post
 	}
 	if h.auth, err = auth.New(opts); err != nil {
@@ -97,12 +95,10 @@ func (d *Daemon) certificates(logger klog.Logger) (auth.Certificates, error) {
 	return certificates, nil
 }
 
-// serve serves the listeners.
-func (h *https) serve(ctx context.Context, group *errgroup.Group, s *server.Server, listeners []net.Listener) {
-	for _, l := range listeners {
-		group.Go(func() error { return s.RunHTTPS(ctx, l, h.config, h.auth) })
-		klog.FromContext(ctx).Info("Serving with TLS, authentication and authorization", "address", server.SchemeHTTPS+"://"+l.Addr().String())
-	}
+// serve serves a listener.
+func (h *https) serve(ctx context.Context, s *server.Server, l net.Listener) error {
+	klog.FromContext(ctx).Info("Serving with TLS, authentication and authorization", "address", server.SchemeHTTPS+"://"+l.Addr().String())
+	return s.RunHTTPS(ctx, l, h.config, h.auth)
 }
 
 func (h *https) close() {

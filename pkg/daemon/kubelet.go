@@ -28,7 +28,7 @@ func (d *Daemon) newFinder(decoder *manifest.Decoder, registry prometheus.Regist
 		BootID:   lineOf("/proc/sys/kernel/random/boot_id"),
 		Presence: kubelet.Presence(*c.KubeletPresence), HealthzURL: kubelet.DefaultHealthzURL,
 	}
-	if d.runtime.generator != nil {
+	if d.runtime != nil {
 		opts.List, opts.Pods = d.runtime.client.Pods, d.runtime.generator.Pods
 	}
 	if d.state.log != nil {

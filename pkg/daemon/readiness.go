@@ -24,3 +24,15 @@ func (d *Daemon) checkSources() error {
 	}
 	return fmt.Errorf("waiting for sources: %s", strings.Join(unseen, ", "))
 }
+
+// statusLine returns the number of pods, and why the daemon is not ready or not live, for the service manager.
+func (d *Daemon) statusLine() string {
+	parts := []string{fmt.Sprintf("Serving %d pods", d.journal.Status().Pods)}
+	live, ready := d.checks()
+	for _, c := range slices.Concat(ready, live) {
+		if err := c.Check(); err != nil {
+			parts = append(parts, err.Error())
+		}
+	}
+	return strings.Join(parts, "; ")
+}

@@ -15,7 +15,8 @@ import (
 // ErrNotRunning is returned by Reload after Run has returned.
 var ErrNotRunning = errors.New("the daemon is not running")
 
-// Parts of the daemon that take changes of the configuration while it runs, as Options names them.
+// Parts of the daemon that take changes of the configuration while it runs, as Options names them. Those of the
+// sources, the brake, the access rules and the limits depend on each other: apply.
 const (
 	sourcesPart = "sources"
 	brakePart   = "brake"
@@ -126,22 +127,12 @@ func (d *Daemon) apply(ctx context.Context, c *Config, parts map[string]bool) er
 			return err
 		}
 	}
-	if parts[loopPart] {
-		if err := d.loop.SetSyncFrequency(ctx, c.SyncFrequency.Duration); err != nil {
-			return err
+	for _, p := range d.parts {
+		if parts[p.name] && p.reload != nil {
+			if err := p.reload(ctx, c); err != nil {
+				return err
+			}
 		}
-	}
-	if parts[plegPart] {
-		d.runtime.setPeriods(ctx, c)
-	}
-	if parts[eventsPart] {
-		d.events.setLimits(c)
-	}
-	if parts[journalPart] {
-		d.journal.SetLimits(int(*c.JournalMaxUpdates), *c.JournalMaxBytes)
-	}
-	if parts[statePart] {
-		d.state.setLimits(c)
 	}
 	return nil
 }

@@ -4,131 +4,155 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"slices"
+	"strconv"
 
 	"golang.org/x/sync/errgroup"
 	"k8s.io/klog/v2"
 
+	"github.com/podconfigd/podconfigd/pkg/daemon/systemd"
 	"github.com/podconfigd/podconfigd/pkg/server"
 )
 
-// sockets are the listeners of the daemon. A listener that is not configured is nil.
+// sockets are the listeners of the daemon.
 type sockets struct {
-	main, podsAPI, metrics net.Listener
-	// unix are the unix sockets of Listen, http its loopback addresses, https its addresses with
-	// TLS.
-	unix, http, https []net.Listener
+	open []socket
 	// passed are the sockets of the service manager that are not among the others.
-	passed passedSockets
+	passed systemd.Sockets
 }
 
+// socket is a listener, and what serves it.
+type socket struct {
+	net.Listener
+	serve serving
+}
+
+// serving serves a listener until the context is done.
+type serving func(ctx context.Context, with *server.Server, l net.Listener) error
+
+// by is a method of the server as serving.
+func by(run func(*server.Server, context.Context, net.Listener) error) serving {
+	return func(ctx context.Context, with *server.Server, l net.Listener) error { return run(with, ctx, l) }
+}
+
+func (s *sockets) add(l net.Listener, serve serving) { s.open = append(s.open, socket{l, serve}) }
+
 // listen opens all sockets, or none. It takes those that the service manager passed to the
-// process.
-func listen(ctx context.Context, c *Config) (_ *sockets, err error) {
+// process. secure is for https addresses.
+func listen(ctx context.Context, c *Config, secure *https) (_ *sockets, err error) {
 	s := new(sockets)
 	defer func() {
-		s.passed.close()
+		s.passed.Close()
 		if err != nil {
 			s.close()
 		}
 	}()
 	if c.SocketActivation {
-		if s.passed, err = takeSockets(); err != nil {
+		if s.passed, err = systemd.Passed(); err != nil {
 			return nil, err
 		}
 	}
 	mode, _ := parseMode(*c.SocketMode) // it is valid
 	opts := server.ListenOptions{Path: *c.Socket, Flag: "--socket", Mode: mode, Group: c.SocketGroup}
-	if s.main, err = s.openUnix(ctx, opts); err != nil {
+	if err := s.addUnix(ctx, opts, by((*server.Server).Run)); err != nil {
 		return nil, err
 	}
 	if c.PodsAPISocket != "" {
 		opts.Path, opts.Flag = c.PodsAPISocket, "--pods-api-socket"
-		if s.podsAPI, err = s.openUnix(ctx, opts); err != nil {
+		if err := s.addUnix(ctx, opts, by((*server.Server).RunPodsAPI)); err != nil {
 			return nil, err
 		}
 	}
 	if c.MetricsBindAddress != "" {
-		if s.metrics, err = s.openMetrics(ctx, c.MetricsBindAddress); err != nil {
+		if err := s.addMetrics(ctx, c.MetricsBindAddress); err != nil {
 			return nil, fmt.Errorf("--metrics-bind-address: %w", err)
 		}
 	}
 	for _, text := range c.Listen {
-		if err := s.add(ctx, text, opts); err != nil {
+		if err := s.listen(ctx, text, opts, secure); err != nil {
 			return nil, fmt.Errorf("--listen: %w", err)
 		}
 	}
-	return s, s.passed.left()
+	return s, s.passed.Left(fmt.Sprintf("%v, %v, %v or %v", FieldName("socket"), FieldName("podsAPISocket"), FieldName("listen"), FieldName("metricsBindAddress")))
 }
 
-// add listens on an address of Listen.
-func (s *sockets) add(ctx context.Context, text string, opts server.ListenOptions) error {
+// listen listens on an address of Listen.
+func (s *sockets) listen(ctx context.Context, text string, opts server.ListenOptions, secure *https) error {
 	address, err := server.ParseAddress(text)
 	if err != nil {
 		return err
 	}
 	if address.Scheme == server.SchemeUnix {
 		opts.Path, opts.Flag = address.Path, "--listen"
-		l, err := s.openUnix(ctx, opts)
-		if err == nil {
-			s.unix = append(s.unix, l)
-		}
-		return err
+		return s.addUnix(ctx, opts, by((*server.Server).RunSocket))
 	}
-	l := s.passed.tcp(address)
+	l := s.passed.TCP(address.ListensAt)
 	if l == nil {
 		if l, err = address.Listen(ctx); err != nil {
 			return err
 		}
 	}
 	if address.Scheme == server.SchemeHTTPS {
-		s.https = append(s.https, l)
-	} else {
-		s.http = append(s.http, l)
+		s.add(l, secure.serve)
+		return nil
 	}
+	s.add(l, func(ctx context.Context, with *server.Server, l net.Listener) error {
+		klog.FromContext(ctx).Info("Serving without authentication, read-only", "address", server.SchemeHTTP+"://"+l.Addr().String())
+		return with.RunReadOnly(ctx, l)
+	})
 	return nil
 }
 
-// openUnix listens on a unix socket: that of the service manager, or a new one.
-func (s *sockets) openUnix(ctx context.Context, opts server.ListenOptions) (net.Listener, error) {
-	if passed := s.passed.unix(opts.Path); passed != nil {
-		return server.Adopt(ctx, opts, passed)
-	}
-	return server.Listen(ctx, opts)
-}
-
-// openMetrics listens on an address of TCP, as openUnix.
-func (s *sockets) openMetrics(ctx context.Context, address string) (net.Listener, error) {
-	if host, port, err := net.SplitHostPort(address); err == nil {
-		if passed := s.passed.tcp(server.Address{Host: host, Port: portOf(port)}); passed != nil {
-			return passed, nil
+// addUnix listens on a unix socket: that of the service manager, or a new one.
+func (s *sockets) addUnix(ctx context.Context, opts server.ListenOptions, serve serving) error {
+	listen := server.Listen
+	if passed := s.passed.Unix(opts.Path); passed != nil {
+		listen = func(ctx context.Context, opts server.ListenOptions) (net.Listener, error) {
+			return server.Adopt(ctx, opts, passed)
 		}
 	}
-	return new(net.ListenConfig).Listen(ctx, "tcp", address)
+	l, err := listen(ctx, opts)
+	if err == nil {
+		s.add(l, serve)
+	}
+	return err
+}
+
+// addMetrics listens on an address of TCP: that of the service manager, or a new one.
+func (s *sockets) addMetrics(ctx context.Context, address string) (err error) {
+	var l net.Listener
+	if host, port, err := net.SplitHostPort(address); err == nil {
+		l = s.passed.TCP(server.Address{Host: host, Port: portOf(port)}.ListensAt)
+	}
+	if l == nil {
+		l, err = new(net.ListenConfig).Listen(ctx, "tcp", address)
+	}
+	if err == nil {
+		s.add(l, by((*server.Server).RunMetrics))
+	}
+	return err
+}
+
+// portOf returns the port of a number or the name of a service; 0 if there is none.
+func portOf(service string) uint16 {
+	if port, err := strconv.ParseUint(service, 10, 16); err == nil {
+		return uint16(port)
+	}
+	port, err := net.LookupPort("tcp", service) //nolint:noctx // it reads /etc/services and waits for nothing
+	if err != nil {
+		return 0
+	}
+	return uint16(port)
 }
 
 func (s *sockets) close() {
-	for _, l := range slices.Concat([]net.Listener{s.main, s.podsAPI, s.metrics}, s.unix, s.http, s.https) {
-		if l != nil {
-			_ = l.Close() // it may already be closed
-		}
+	for _, l := range s.open {
+		_ = l.Close() // it may already be closed
 	}
 }
 
 // serve serves all sockets.
-func (d *Daemon) serve(ctx context.Context, group *errgroup.Group, s *sockets) {
-	group.Go(func() error { return d.server.Run(ctx, s.main) })
-	for _, l := range s.unix {
-		group.Go(func() error { return d.server.RunSocket(ctx, l) })
-	}
-	if s.podsAPI != nil {
-		group.Go(func() error { return d.server.RunPodsAPI(ctx, s.podsAPI) })
-	}
-	if s.metrics != nil {
-		group.Go(func() error { return d.server.RunMetrics(ctx, s.metrics) })
-	}
-	for _, l := range s.http {
-		group.Go(func() error { return d.server.RunReadOnly(ctx, l) })
-		klog.FromContext(ctx).Info("Serving without authentication, read-only", "address", server.SchemeHTTP+"://"+l.Addr().String())
+func (s *sockets) serve(ctx context.Context, group *errgroup.Group, with *server.Server) {
+	for _, l := range s.open {
+		group.Go(func() error { return l.serve(ctx, with, l.Listener) })
 	}
 }

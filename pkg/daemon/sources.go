@@ -10,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podconfigd/podconfigd/api/config/v1alpha1"
-	"github.com/podconfigd/podconfigd/internal/version"
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/manifest"
 	"github.com/podconfigd/podconfigd/pkg/sources"
@@ -110,7 +109,7 @@ func (o *opener) open(s sourceSpec, registry prometheus.Registerer, restored sou
 		opts.Decoder, opts.Registerer, opts.Restored = o.decoder, registry, restored
 		return http.New(opts)
 	case apiserver.Options:
-		opts.Node, opts.Registerer, opts.Objects, opts.UserAgent = o.node, registry, o.objects, "podconfigd/"+version.Get().Version
+		opts.Node, opts.Registerer, opts.Objects, opts.UserAgent = o.node, registry, o.objects, userAgent()
 		return apiserver.New(opts), nil
 	}
 	return nil, fmt.Errorf("source %s has options of type %T", s.name, s.options)

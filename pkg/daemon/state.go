@@ -1,7 +1,6 @@
 package daemon
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -24,8 +23,7 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/sources"
 )
 
-// state is the journal's log on disk. Without a state directory it has no log, and all
-// methods work.
+// state is the journal's log on disk. Without a state directory it has no log, and nothing is restored.
 type state struct {
 	dir       string
 	log       *store.Log
@@ -104,18 +102,23 @@ func (s *state) updates() (updates []config.PodUpdate) {
 	return updates
 }
 
-func (s *state) run(ctx context.Context) error {
+// parts are the part that writes the log.
+func (s *state) parts() []part {
 	if s.log == nil {
 		return nil
 	}
-	return s.log.Run(ctx)
+	return []part{{
+		name: statePart, run: s.log.Run, status: s.status, ready: []server.Check{{Name: "state", Check: s.check}},
+		reload: reloaded(func(c *Config) { s.log.SetLimits(c.StateMaxAge.Duration, *c.StateMaxBytes) }),
+	}}
 }
 
-// setLimits changes the limits of the log.
-func (s *state) setLimits(c *Config) {
-	if s.log != nil {
-		s.log.SetLimits(c.StateMaxAge.Duration, *c.StateMaxBytes)
+// check returns why updates are not stored, or nil.
+func (s *state) check() error {
+	if status := s.log.Status(); status.Err != nil {
+		return fmt.Errorf("state directory %s: updates are not stored since %s: %w", s.dir, status.Since.Format("15:04:05"), advise(status.Err))
 	}
+	return nil
 }
 
 // close ends a log that was not run.
@@ -172,19 +175,6 @@ func advise(err error) error {
 	return err
 }
 
-// checks appends the readiness check of the log.
-func (s *state) checks(checks ...server.Check) []server.Check {
-	if s.log == nil {
-		return checks
-	}
-	return append(checks, server.Check{Name: "state", Check: func() error {
-		if status := s.log.Status(); status.Err != nil {
-			return fmt.Errorf("state directory %s: updates are not stored since %s: %w", s.dir, status.Since.Format("15:04:05"), advise(status.Err))
-		}
-		return nil
-	}})
-}
-
 // history returns a reader of the changes on disk; nil without a log.
 func (s *state) history() func(history.Options) iter.Seq2[*v1alpha1.HistoryRecord, error] {
 	if s.log == nil {
@@ -207,10 +197,7 @@ func (s *state) history() func(history.Options) iter.Seq2[*v1alpha1.HistoryRecor
 }
 
 // status adds the status of the log.
-func (s *state) status(status v1alpha1.Status) v1alpha1.Status {
-	if s.log == nil {
-		return status
-	}
+func (s *state) status(status *v1alpha1.Status) {
 	log := s.log.Status()
 	status.State = &v1alpha1.StateStatus{Dir: s.dir, Stored: log.Err == nil, Segments: log.Segments, Bytes: log.Bytes}
 	if log.Err != nil {
@@ -221,5 +208,4 @@ func (s *state) status(status v1alpha1.Status) v1alpha1.Status {
 			status.State.LastError = fmt.Sprintf("pod %v is too large to be stored, so the next start resets all subscribers", name)
 		}
 	}
-	return status
 }

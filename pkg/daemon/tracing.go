@@ -1,13 +1,11 @@
 package daemon
 
 import (
-	"context"
 	"net/url"
 	"slices"
 	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/podconfigd/podconfigd/internal/version"
 	"github.com/podconfigd/podconfigd/pkg/tracing"
@@ -30,20 +28,16 @@ func (c *Config) validateTracing(found *faults) {
 	}
 }
 
-// newTracer returns the tracer; nil if nothing is traced.
-func (c *Config) newTracer(node string, registry prometheus.Registerer) *tracing.Tracer {
-	if c.Tracing.SamplingRatePerMillion == 0 {
+// tracer is the part that exports traces, if something is traced.
+func (d *Daemon) tracer(registry prometheus.Registerer) []part {
+	c := &d.config.Tracing
+	if c.SamplingRatePerMillion == 0 {
 		return nil
 	}
-	return tracing.New(tracing.Options{
-		Endpoint: c.Tracing.Endpoint, SamplingRatePerMillion: c.Tracing.SamplingRatePerMillion,
-		Node: node, Version: version.Get().Version, Registerer: registry,
+	tracer := tracing.New(tracing.Options{
+		Endpoint: c.Endpoint, SamplingRatePerMillion: c.SamplingRatePerMillion,
+		Node: string(d.node), Version: version.Get().Version, Registerer: registry,
 	})
-}
-
-// runTracer exports traces, if there is a tracer.
-func (d *Daemon) runTracer(ctx context.Context, group *errgroup.Group) {
-	if d.tracer != nil {
-		group.Go(func() error { return d.tracer.Run(ctx) })
-	}
+	d.podConfig.SetTracer(tracer)
+	return []part{{name: "tracing", run: tracer.Run}}
 }

@@ -1,4 +1,4 @@
-package daemon
+package systemd
 
 import (
 	"os"
@@ -11,7 +11,7 @@ func TestSocketsOfAnotherProcess(t *testing.T) {
 	for i, value := range []string{"1", "2", "a:b"} {
 		t.Setenv(names[i], value)
 	}
-	passed, err := takeSockets()
+	passed, err := Passed()
 	if len(passed) > 0 || err != nil {
 		t.Errorf("took %v, %v", passed, err)
 	}

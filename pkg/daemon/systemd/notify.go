@@ -1,18 +1,14 @@
-package daemon
+package systemd
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
-	"slices"
 	"strings"
 	"time"
 
 	sd "github.com/coreos/go-systemd/v22/daemon"
 	"k8s.io/klog/v2"
-
-	"github.com/podconfigd/podconfigd/pkg/server"
 )
 
 const (
@@ -23,21 +19,28 @@ const (
 	notifyTimeout = time.Second
 )
 
-// serviceManager reports to the service manager, for example systemd, how the daemon is:
-// when it is ready, and after that its status and, as long as it is live, that it is.
+// Options are what a Notifier says.
+type Options struct {
+	// Live are the faults of the daemon itself: while there is one, the watchdog gets no ping.
+	Live func() error
+	// Status returns one line about the daemon.
+	Status func() string
+}
+
+// Notifier reports to the service manager, for example systemd, how the daemon is: when it is ready, and
+// after that its status and, as long as it is live, that it is.
 //
 // sd_notify(3), sd_watchdog_enabled(3).
-type serviceManager struct {
+type Notifier struct {
+	Options
 	// notify sends assignments such as READY=1.
 	notify func(state string) error
 	// watchdog is the time without WATCHDOG=1 after which the service manager ends the
 	// daemon; 0 for no limit.
-	watchdog time.Duration
-	live     []server.Check
-	// status returns one line about the daemon.
-	status func() string
-	// notes are further notifications.
-	notes <-chan note
+	watchdog    time.Duration
+	watchdogErr error
+	// notes are notifications of Reloading.
+	notes chan note
 
 	busy      chan struct{} // has an element during a notification
 	ready     bool          // READY=1 was sent
@@ -46,23 +49,17 @@ type serviceManager struct {
 	complains bool // the last notification failed
 }
 
-// serviceManager returns the service manager of the environment, or nil if there is none or
-// the daemon does not notify it.
-func (d *Daemon) serviceManager(ctx context.Context) *serviceManager {
-	if !d.config.NotifyServiceManager || os.Getenv("NOTIFY_SOCKET") == "" {
+// NewNotifier returns the notifier for the service manager of the environment, or nil if there is none.
+func NewNotifier(opts Options) *Notifier {
+	if os.Getenv("NOTIFY_SOCKET") == "" {
 		return nil
 	}
-	watchdog, err := sd.SdWatchdogEnabled(false)
-	if err != nil {
-		klog.FromContext(ctx).Error(err, "Could not read the interval of the service manager's watchdog, sending no keep-alive pings")
-	}
-	return &serviceManager{
-		notify: func(state string) error {
-			_, err := sd.SdNotify(false, state)
-			return err
-		},
-		watchdog: watchdog, live: []server.Check{d.own}, status: d.statusLine, notes: d.notes, busy: make(chan struct{}, 1),
-	}
+	n := &Notifier{Options: opts, notes: make(chan note), busy: make(chan struct{}, 1), notify: func(state string) error {
+		_, err := sd.SdNotify(false, state)
+		return err
+	}}
+	n.watchdog, n.watchdogErr = sd.SdWatchdogEnabled(false)
+	return n
 }
 
 // note is a notification. sent is closed when it was sent, or the service manager did not read.
@@ -71,19 +68,16 @@ type note struct {
 	sent  chan<- struct{}
 }
 
-// Reloading tells the service manager that the configuration is being reloaded. The caller
+// Reloading tells the service manager that the configuration is being reloaded, while Run runs. The caller
 // calls done when this has ended, whatever the result.
 //
 // systemd.service(5): Type=notify-reload.
-func (d *Daemon) Reloading(ctx context.Context) (done func()) {
-	if !d.config.NotifyServiceManager || os.Getenv("NOTIFY_SOCKET") == "" {
-		return func() {}
-	}
+func (m *Notifier) Reloading(ctx context.Context) (done func()) {
 	notify := func(state ...string) {
 		sent := make(chan struct{})
 		select {
 		case <-ctx.Done():
-		case d.notes <- note{state, sent}:
+		case m.notes <- note{state, sent}:
 			<-sent
 		}
 	}
@@ -91,21 +85,10 @@ func (d *Daemon) Reloading(ctx context.Context) (done func()) {
 	return func() { notify(sd.SdNotifyReady) }
 }
 
-// statusLine returns the number of pods, and why the daemon is not ready or not live.
-func (d *Daemon) statusLine() string {
-	parts := []string{fmt.Sprintf("Serving %d pods", d.journal.Status().Pods)}
-	for _, c := range slices.Concat(d.ready, d.live) {
-		if err := c.Check(); err != nil {
-			parts = append(parts, err.Error())
-		}
-	}
-	return strings.Join(parts, "; ")
-}
-
-// run reports until the context is done, and then that the daemon stops.
-func (m *serviceManager) run(ctx context.Context) error {
-	if m == nil {
-		return nil
+// Run reports until the context is done, and then that the daemon stops.
+func (m *Notifier) Run(ctx context.Context) error {
+	if m.watchdogErr != nil {
+		klog.FromContext(ctx).Error(m.watchdogErr, "Could not read the interval of the service manager's watchdog, sending no keep-alive pings")
 	}
 	period := notifyPeriod
 	if m.watchdog > 0 {
@@ -131,15 +114,15 @@ func (m *serviceManager) run(ctx context.Context) error {
 }
 
 // report sends the assignments that are due. Those that fail are due again.
-func (m *serviceManager) report(ctx context.Context) {
+func (m *Notifier) report(ctx context.Context) {
 	if state, status := m.state(ctx); m.send(ctx, state) {
 		m.ready, m.said = true, status
 	}
 }
 
 // state returns the assignments that are due, and the status.
-func (m *serviceManager) state(ctx context.Context) (state []string, status string) {
-	status, err := m.status(), m.check()
+func (m *Notifier) state(ctx context.Context) (state []string, status string) {
+	status, err := m.Status(), m.Live()
 	if !m.ready {
 		state = append(state, sd.SdNotifyReady)
 	}
@@ -163,21 +146,10 @@ func (m *serviceManager) state(ctx context.Context) (state []string, status stri
 	return state, status
 }
 
-// check returns the faults of the daemon itself.
-func (m *serviceManager) check() error {
-	var errs []error
-	for _, c := range m.live {
-		if err := c.Check(); err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w", c.Name, err))
-		}
-	}
-	return errors.Join(errs...)
-}
-
 // send sends assignments. If the service manager does not read, it gives up after a moment.
 // Until the service manager reads again, the goroutine of the notification remains, and
 // further ones are left out. It reports whether the assignments were sent, or will be.
-func (m *serviceManager) send(ctx context.Context, state []string) bool {
+func (m *Notifier) send(ctx context.Context, state []string) bool {
 	if len(state) == 0 {
 		return false
 	}

@@ -1,51 +1,48 @@
-package daemon
+package systemd
 
 import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 
 	"github.com/coreos/go-systemd/v22/activation"
 	"golang.org/x/sys/unix"
-
-	"github.com/podconfigd/podconfigd/pkg/server"
 )
 
-// passedSocket is a listening socket that the service manager passed to the process.
+// Sockets are the listening sockets that the service manager passed to the process, and that are not taken yet.
 //
-// Its address says which listener of the configuration it is. The name that the service manager
+// The address of a socket says which listener of the configuration it is. The name that the service manager
 // gives it (FileDescriptorName=) is only for errors: clients use the address.
+type Sockets []passedSocket
+
 type passedSocket struct {
 	net.Listener
 	name string
 }
 
-// passedSockets are the sockets that are not taken yet.
-type passedSockets []*passedSocket
-
-// takeSockets returns the sockets that the service manager passed to the process, if any. It
+// Passed returns the sockets that the service manager passed to the process, if any. It
 // removes them from the environment, so that credential plugins do not inherit it.
 //
 // sd_listen_fds(3), systemd.socket(5).
-func takeSockets() (_ passedSockets, err error) {
+func Passed() (_ Sockets, err error) {
 	files := activation.Files(true)
-	var all passedSockets
+	var all Sockets
 	var faults []error
 	for _, f := range files {
 		l, err := listenerOf(f)
 		if err != nil {
 			faults = append(faults, fmt.Errorf("socket activation: the service manager passed file descriptor %d, %q: %w", f.Fd(), f.Name(), err))
 		} else {
-			all = append(all, &passedSocket{l, f.Name()})
+			all = append(all, passedSocket{l, f.Name()})
 		}
 		_ = f.Close() // the listener has a copy
 	}
 	if err := errors.Join(faults...); err != nil {
-		all.close()
+		all.Close()
 		return nil, err
 	}
 	return all, nil
@@ -92,8 +89,8 @@ func listenerOf(f *os.File) (net.Listener, error) {
 	return l, nil
 }
 
-// unix takes the unix socket with that path; nil if there is none.
-func (p *passedSockets) unix(path string) *net.UnixListener {
+// Unix takes the unix socket with that path; nil if there is none.
+func (p *Sockets) Unix(path string) *net.UnixListener {
 	l, _ := p.take(func(l net.Listener) bool {
 		at, ok := l.Addr().(*net.UnixAddr)
 		return ok && samePath(at.Name, path)
@@ -114,17 +111,17 @@ func samePath(a, b string) bool {
 	return err == nil && os.SameFile(first, second)
 }
 
-// tcp takes the socket that listens on an address; nil if there is none.
-func (p *passedSockets) tcp(address server.Address) net.Listener {
+// TCP takes the socket that listens at an address of TCP; nil if there is none.
+func (p *Sockets) TCP(listensAt func(netip.AddrPort) bool) net.Listener {
 	return p.take(func(l net.Listener) bool {
 		at, ok := l.Addr().(*net.TCPAddr)
-		return ok && address.ListensAt(at.AddrPort())
+		return ok && listensAt(at.AddrPort())
 	})
 }
 
 // take removes the first socket that fits, and returns its listener; nil if there is none.
-func (p *passedSockets) take(fits func(net.Listener) bool) net.Listener {
-	i := slices.IndexFunc(*p, func(s *passedSocket) bool { return fits(s.Listener) })
+func (p *Sockets) take(fits func(net.Listener) bool) net.Listener {
+	i := slices.IndexFunc(*p, func(s passedSocket) bool { return fits(s.Listener) })
 	if i < 0 {
 		return nil
 	}
@@ -133,31 +130,19 @@ func (p *passedSockets) take(fits func(net.Listener) bool) net.Listener {
 	return taken
 }
 
-// left returns an error that names the sockets that were not taken.
-func (p passedSockets) left() error {
+// Left returns an error for the sockets that were not taken. fields are those of the configuration that take sockets.
+func (p Sockets) Left(fields string) error {
 	var errs []error
 	for _, s := range p {
-		errs = append(errs, fmt.Errorf("socket activation: the service manager passed the socket %s (%q), which is not in the configuration, or passed it twice: set it with %v, %v, %v or %v, or remove it from the socket unit",
-			s.Addr(), s.name, FieldName("socket"), FieldName("podsAPISocket"), FieldName("listen"), FieldName("metricsBindAddress")))
+		errs = append(errs, fmt.Errorf("socket activation: the service manager passed the socket %s (%q), which is not in the configuration, or passed it twice: set it with %s, or remove it from the socket unit",
+			s.Addr(), s.name, fields))
 	}
 	return errors.Join(errs...)
 }
 
-// close closes the sockets that were not taken.
-func (p passedSockets) close() {
+// Close closes the sockets that were not taken.
+func (p Sockets) Close() {
 	for _, s := range p {
 		_ = s.Close() // the service manager has it too
 	}
-}
-
-// portOf returns the port of a number or the name of a service; 0 if there is none.
-func portOf(service string) uint16 {
-	if port, err := strconv.ParseUint(service, 10, 16); err == nil {
-		return uint16(port)
-	}
-	port, err := net.LookupPort("tcp", service) //nolint:noctx // it reads /etc/services and waits for nothing
-	if err != nil {
-		return 0
-	}
-	return uint16(port)
 }

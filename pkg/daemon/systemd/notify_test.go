@@ -1,10 +1,9 @@
-package daemon
+package systemd
 
 import (
 	"bytes"
 	"context"
 	"errors"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -14,13 +13,11 @@ import (
 
 	"k8s.io/klog/v2"
 	"k8s.io/klog/v2/textlogger"
-
-	"github.com/podconfigd/podconfigd/pkg/server"
 )
 
 // managed is a daemon with a service manager, for one bubble.
 type managed struct {
-	*serviceManager
+	*Notifier
 	stop func()
 	// reloads are further notifications.
 	reloads chan note
@@ -37,7 +34,7 @@ type managed struct {
 func manage(t *testing.T, watchdog time.Duration, refuses ...error) *managed {
 	t.Helper()
 	m := &managed{line: "fine", reloads: make(chan note), refuses: errors.Join(refuses...)}
-	m.serviceManager = &serviceManager{
+	m.Notifier = &Notifier{
 		watchdog: watchdog, busy: make(chan struct{}, 1), notes: m.reloads,
 		notify: func(state string) error {
 			m.mu.Lock()
@@ -54,23 +51,25 @@ func manage(t *testing.T, watchdog time.Duration, refuses ...error) *managed {
 			m.notes = append(m.notes, strings.ReplaceAll(state, "\n", " "))
 			return nil
 		},
-		live: []server.Check{{Name: "loop", Check: func() error {
-			m.mu.Lock()
-			defer m.mu.Unlock()
-			return m.fault
-		}}},
-		status: func() string {
-			m.mu.Lock()
-			defer m.mu.Unlock()
-			return m.line
+		Options: Options{
+			Live: func() error {
+				m.mu.Lock()
+				defer m.mu.Unlock()
+				return m.fault
+			},
+			Status: func() string {
+				m.mu.Lock()
+				defer m.mu.Unlock()
+				return m.line
+			},
 		},
 	}
 	logger := textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(&m.log)))
 	ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), logger))
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		if err := m.run(ctx); !errors.Is(err, context.Canceled) {
-			t.Errorf("run returned %v", err)
+		if err := m.Run(ctx); !errors.Is(err, context.Canceled) {
+			t.Errorf("Run returned %v", err)
 		}
 	})
 	m.stop = func() {
@@ -107,7 +106,7 @@ func TestTheServiceManagerIsNotified(t *testing.T) {
 		m.set(func() { m.line = "two\nlines" })
 		m.after(t, 4*time.Second, "WATCHDOG=1 STATUS=two; lines", "WATCHDOG=1")
 		m.set(func() { m.fault = errors.New("stuck") })
-		m.after(t, time.Hour, "STATUS=Not live: loop: stuck")
+		m.after(t, time.Hour, "STATUS=Not live: stuck")
 		m.set(func() { m.fault = nil })
 		m.after(t, 4*time.Second, "WATCHDOG=1 STATUS=two; lines", "WATCHDOG=1")
 		m.stop()
@@ -158,29 +157,6 @@ func TestTheServiceManagerDoesNotRead(t *testing.T) {
 			t.Errorf("the log has it %d times:\n%s", n, m.log.String())
 		}
 	})
-}
-
-// A runtime that does not answer is in the status, and does not end the daemon.
-func TestTheWatchdogDoesNotDependOnTheRuntime(t *testing.T) {
-	c := Config{}
-	c.StaticPodPath, c.Socket, c.HostnameOverride = t.TempDir(), new(filepath.Join(t.TempDir(), "s")), "node1"
-	c.ContainerRuntimeEndpoint, c.NotifyServiceManager = "unix:///no/such/socket", true
-	t.Setenv("NOTIFY_SOCKET", filepath.Join(t.TempDir(), "notify"))
-	t.Setenv("WATCHDOG_USEC", "10000000")
-	t.Setenv("WATCHDOG_PID", "")
-	d, err := New(c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer d.runtime.close()
-	d.live = []server.Check{{Name: "pleg", Check: func() error { return errors.New("last seen active 4m ago") }}}
-	m := d.serviceManager(t.Context())
-	if err := m.check(); err != nil {
-		t.Errorf("the watchdog sees %v", err)
-	}
-	if status := m.status(); !strings.Contains(status, "last seen active 4m ago") {
-		t.Errorf("the status is %q", status)
-	}
 }
 
 // What the service manager did not get is sent again.

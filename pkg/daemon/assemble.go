@@ -1,0 +1,126 @@
+package daemon
+
+import (
+	"context"
+	"slices"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
+	"github.com/podconfigd/podconfigd/internal/version"
+	"github.com/podconfigd/podconfigd/pkg/access"
+	"github.com/podconfigd/podconfigd/pkg/daemon/systemd"
+	"github.com/podconfigd/podconfigd/pkg/journal"
+	"github.com/podconfigd/podconfigd/pkg/lookup"
+	"github.com/podconfigd/podconfigd/pkg/manifest"
+	"github.com/podconfigd/podconfigd/pkg/pleg"
+	"github.com/podconfigd/podconfigd/pkg/server"
+	"github.com/podconfigd/podconfigd/pkg/sources/apiserver"
+	"github.com/podconfigd/podconfigd/pkg/syncloop"
+)
+
+// assemble makes all parts, from the journal on.
+func (d *Daemon) assemble(registry *prometheus.Registry) error {
+	c := &d.config
+	d.revisions = revisionsBeside(*c.Socket)
+	floor, err := d.revisions.floor()
+	d.warning = err
+	names := c.sources()
+	d.self = &node{name: d.node, configured: isAddress(c.NodeIP), addresses: nodeIPs(c.NodeIP, d.node)}
+	d.journal = journal.New(journal.Options{
+		Sources: names, MaxUpdates: int(*c.JournalMaxUpdates), MaxBytes: *c.JournalMaxBytes, Registerer: registry,
+		Floor: floor, Reserve: d.revisions.reserve, Store: d.state.log, Recovered: d.state.recovered,
+		Node: d.self.local(),
+	})
+	d.self.put = d.journal.PutNode
+	d.state.restore(d.journal, names)
+	for name, r := range d.state.restored {
+		d.podConfig.Restore(name, r.Pods)
+	}
+	d.podConfig.LimitRemovals(c.removalLimit())
+	d.podConfig.Instrument(registry)
+	tracer := d.tracer(registry)
+	if d.runtime, err = newRuntime(c, registry, func() { d.kubelet.Notice() }); err != nil {
+		return err
+	}
+	decoder := manifest.NewDecoder(d.node)
+	d.kubelet = d.newFinder(decoder, registry)
+	d.sources = newRunner(opener{
+		node: d.node, decoder: decoder,
+		objects: apiserver.Objects{Node: d.setNode, Namespace: d.journal.PutNamespace, Namespaces: d.journal.PutNamespaces},
+	}, registry, d.podConfig)
+	for _, spec := range c.specs() {
+		s, err := d.sources.open(spec, d.state.restored[spec.name])
+		if err != nil {
+			return err
+		}
+		d.podConfig.Channel(spec.name)
+		d.sources.put(spec.name, s)
+	}
+	d.assembleLoop(registry, tracer)
+	return nil
+}
+
+// assembleLoop makes the parts behind the merge.
+func (d *Daemon) assembleLoop(registry *prometheus.Registry, tracer []part) {
+	c := &d.config
+	loop := syncloop.Options{
+		Handler: d.journal, SourcesReady: d.journal, Registerer: registry,
+		PLEG: pleg.None{}, SyncFrequency: c.SyncFrequency.Duration, Restored: d.state.updates(),
+		Status: c.statusOptions(d.self.hostIPs), Kubelet: d.kubelet,
+	}
+	find := lookup.Options{Journal: d.journal}
+	policy := access.NewPolicy(c.rules())
+	serve := server.Options{
+		Journal: d.journal, Policy: policy, PolicyAfter: d.state.servedRules().others(policy, d.journal.Revision()),
+		Status: d.status, Release: d.podConfig.Release, History: d.state.history(),
+		Version: version.Get(), Registerer: registry, Gatherer: registry, Limits: c.limits(),
+	}
+	if d.runtime != nil {
+		d.self.version = d.runtime.client.Version
+		d.runtime.connect(&loop, &find, &serve)
+	}
+	d.loop, serve.Lookup = syncloop.New(loop), lookup.New(find)
+	d.parts = slices.Concat(d.required(serve.Lookup), tracer, d.state.parts())
+	if d.runtime != nil {
+		d.parts = append(d.parts, d.runtime.part())
+	}
+	d.parts = append(d.parts, d.apiserverParts(registry)...)
+	serve.Resync = d.loop.Resync
+	serve.Live, serve.Ready = d.checks()
+	d.server = server.New(serve)
+	if c.NotifyServiceManager {
+		// A restart of the daemon does not mend the runtime, so the watchdog does not ask for it.
+		d.notifier = systemd.NewNotifier(systemd.Options{Live: d.faults, Status: d.statusLine})
+	}
+}
+
+// required are the parts that each daemon has.
+func (d *Daemon) required(find *lookup.Lookup) []part {
+	return []part{
+		{name: "merge", run: d.podConfig.Run},
+		{
+			name: sourcesPart,
+			run: func(ctx context.Context) error {
+				d.kubelet.Ask(ctx) // the first sets have the UIDs of the kubelet
+				return d.sources.run(ctx)
+			},
+			ready: []server.Check{{Name: "sources", Check: d.checkSources}},
+		},
+		{name: "kubelet", run: d.kubelet.Run, status: func(status *v1alpha1.Status) { status.Kubelet = d.kubelet.Status() }},
+		{
+			name: journalPart, run: d.journal.Run,
+			reload: reloaded(func(c *Config) { d.journal.SetLimits(int(*c.JournalMaxUpdates), *c.JournalMaxBytes) }),
+		},
+		{name: "node", run: d.self.run},
+		{
+			name: loopPart,
+			run:  func(ctx context.Context) error { return d.loop.Run(ctx, d.podConfig.Updates()) },
+			reload: func(ctx context.Context, c *Config) error {
+				return d.loop.SetSyncFrequency(ctx, c.SyncFrequency.Duration)
+			},
+			live: []server.Check{{Name: "syncloop", Check: d.checkLoop}},
+		},
+		{name: "lookup", run: find.Run},
+	}
+}
