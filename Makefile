@@ -61,7 +61,7 @@ generate_grpc = mkdir -p bin && $(BUF) build -o bin/api.binpb && $(SHARED) run .
 # Platforms besides that of the tests, and the packages that have code for each. On platforms
 # other than Linux, the command has no daemon.
 PLATFORMS := linux/arm64 darwin/arm64 windows/amd64
-PORTABLE := cmd/podconfigd pkg/client internal/proxy pkg/journal/store
+PORTABLE := cmd/podconfigd internal/cli pkg/client internal/proxy pkg/journal/store
 
 # The protobuf interface that changes are compared with.
 API_BASELINE := api/baseline.json

@@ -6,6 +6,8 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
+
+	"github.com/podconfigd/podconfigd/internal/cli"
 )
 
 func newConfigCommand() *cobra.Command {
@@ -29,7 +31,7 @@ and the line, that it comes from. The values of HTTP headers, and users and quer
 URLs, are replaced by REDACTED.`,
 		Example: `  # Print the configuration of a file and a flag
   podconfigd config print --config /etc/podconfigd/podconfigd.yaml --state-dir /var/lib/podconfigd`,
-		Args: noArgs,
+		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			loaded, err := opts.check(cmd.Flags())
 			if err != nil {
@@ -54,12 +56,12 @@ is 1 if there is a fault. The command does not look at the machine. Only the dae
 when it starts, the files, directories and groups that the configuration names.`,
 		Example: `  # Check a file and its drop-ins
   podconfigd config check --config /etc/podconfigd/podconfigd.yaml --config-dir /etc/podconfigd/podconfigd.d`,
-		Args: noArgs,
+		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			loaded, err := opts.check(cmd.Flags())
 			if err != nil {
 				fmt.Fprintln(cmd.ErrOrStderr(), err)
-				return errSilent
+				return cli.ErrSilent
 			}
 			for _, path := range loaded.Files() {
 				if _, err := fmt.Fprintln(cmd.OutOrStdout(), path+": ok"); err != nil {

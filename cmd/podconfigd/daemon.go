@@ -12,6 +12,7 @@ import (
 	logsapi "k8s.io/component-base/logs/api/v1"
 	"k8s.io/klog/v2"
 
+	"github.com/podconfigd/podconfigd/internal/cli"
 	"github.com/podconfigd/podconfigd/internal/configfile"
 	"github.com/podconfigd/podconfigd/internal/logsink"
 )
@@ -41,7 +42,7 @@ Without a subcommand, podconfigd runs the daemon.`,
 
   # Read the stream with another client
   curl -N --unix-socket /run/podconfigd/podconfigd.sock http://localhost/v1alpha1/updates`,
-		Args:          noArgs,
+		Args:          cli.NoArgs,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {

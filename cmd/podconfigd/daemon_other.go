@@ -6,6 +6,8 @@ import (
 	"errors"
 
 	"github.com/spf13/cobra"
+
+	"github.com/podconfigd/podconfigd/internal/cli"
 )
 
 // newDaemonCommand returns the command that would run the daemon.
@@ -20,7 +22,7 @@ The daemon, and the commands that check its configuration and manifests, run on 
 The other commands connect to a daemon on another machine, with --server and credentials.`,
 		Example: `  # Print the pods of a node, then every change
   podconfigd watch --server https://node1:10250 --certificate-authority ca.crt --token-file token`,
-		Args:          noArgs,
+		Args:          cli.NoArgs,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		RunE: func(*cobra.Command, []string) error {

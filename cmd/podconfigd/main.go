@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/podconfigd/podconfigd/internal/cli"
 	_ "github.com/podconfigd/podconfigd/internal/hangup" // ignores SIGHUP until here
 	"github.com/podconfigd/podconfigd/internal/printable"
 )
@@ -33,8 +34,8 @@ func run() int {
 	if err == nil {
 		return 0
 	}
-	if exit, ok := errors.AsType[*exitError](err); ok {
-		return exit.code
+	if exit, ok := errors.AsType[*cli.ExitError](err); ok {
+		return exit.Code
 	}
 	printed := make(chan struct{})
 	go func() {
@@ -47,11 +48,3 @@ func run() int {
 	}
 	return 1
 }
-
-// exitError ends a command that has already printed everything with an exit code.
-type exitError struct{ code int }
-
-func (e *exitError) Error() string { return fmt.Sprintf("exit code %d", e.code) }
-
-// errSilent is the error of a command that has already printed its errors.
-var errSilent = &exitError{1}

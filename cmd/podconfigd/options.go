@@ -12,6 +12,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/podconfigd/podconfigd/api/config/v1alpha1"
+	"github.com/podconfigd/podconfigd/internal/cli"
 	"github.com/podconfigd/podconfigd/internal/configfile"
 	"github.com/podconfigd/podconfigd/pkg/daemon"
 	"github.com/podconfigd/podconfigd/pkg/sources/apiserver"
@@ -48,7 +49,7 @@ func (o *daemonOptions) addFlags(flags *pflag.FlagSet) {
 	flags.Lookup("v").Usage = "Verbosity of the log. 0 to 2147483647."
 	for i := range v1alpha1.Options {
 		if o := &v1alpha1.Options[i]; o.IsOfLog() {
-			setSection(flags, o.Section, o.Flag)
+			cli.SetSection(flags, o.Section, o.Flag)
 		}
 	}
 	for _, name := range []string{"log-flush-frequency", "vmodule", "log-text-split-stream", "log-text-info-buffer-size", "log-json-split-stream", "log-json-info-buffer-size"} {
@@ -62,7 +63,7 @@ func (o *daemonOptions) addFlags(flags *pflag.FlagSet) {
 		"Path to a directory of files that are merged over --config, in lexical order. Each has a name that ends in .conf. Subdirectories are included. Objects are merged, and lists are replaced.")
 	flags.StringVar(&o.files.KubeletConfig, "kubelet-config", "",
 		"Path to a KubeletConfiguration. podconfigd uses its static pod sources, its check and sync frequencies, its container runtime endpoint and its limits of events. --config overrides them.")
-	setSection(flags, "Configuration file", "config", "config-dir", "kubelet-config")
+	cli.SetSection(flags, "Configuration file", "config", "config-dir", "kubelet-config")
 }
 
 // load reads the configuration from the files and the flags. It can be called again to reload the files.

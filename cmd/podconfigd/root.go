@@ -9,13 +9,24 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/podconfigd/podconfigd/internal/cli"
+	"github.com/podconfigd/podconfigd/internal/cli/get"
+	"github.com/podconfigd/podconfigd/internal/cli/history"
+	"github.com/podconfigd/podconfigd/internal/cli/lookup"
+	"github.com/podconfigd/podconfigd/internal/cli/proxy"
+	"github.com/podconfigd/podconfigd/internal/cli/release"
+	"github.com/podconfigd/podconfigd/internal/cli/resync"
+	"github.com/podconfigd/podconfigd/internal/cli/status"
+	"github.com/podconfigd/podconfigd/internal/cli/top"
+	"github.com/podconfigd/podconfigd/internal/cli/watch"
 )
 
 // newRootCommand returns the command of the daemon with its subcommands.
 func newRootCommand() *cobra.Command {
 	cmd := newDaemonCommand()
-	cmd.AddCommand(newWatchCommand(), newGetCommand(), newStatusCommand(), newTopCommand(), newHistoryCommand(), newLookupCommand(),
-		newResyncCommand(), newReleaseCommand(), newProxyCommand(), newVersionCommand())
+	cmd.AddCommand(watch.NewCommand(), get.NewCommand(), status.NewCommand(), top.NewCommand(), history.NewCommand(), lookup.NewCommand(),
+		resync.NewCommand(), release.NewCommand(), proxy.NewCommand(), newVersionCommand())
 	cmd.AddCommand(daemonCommands()...)
 	addVersionFlag(cmd)
 	cmd.SetUsageFunc(usage)
@@ -23,7 +34,7 @@ func newRootCommand() *cobra.Command {
 	cmd.InitDefaultCompletionCmd()
 	for _, group := range cmd.Commands() {
 		if !group.Runnable() {
-			group.Args, group.DisableFlagsInUseLine = noArgs, true
+			group.Args, group.DisableFlagsInUseLine = cli.NoArgs, true
 			group.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 		}
 	}
@@ -37,11 +48,11 @@ var secretFlags = []string{"manifest-url", "manifest-url-header"}
 func flagError(cmd *cobra.Command, err error) error {
 	see := fmt.Sprintf("; see %q", cmd.CommandPath()+" --help")
 	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok {
-		if short, _, cut := strings.Cut(unknown.GetSpecifiedShortnames(), "="); cut { // what follows can be a secret
+		if short, _, ok := strings.Cut(unknown.GetSpecifiedShortnames(), "="); ok { // what follows can be a secret
 			return fmt.Errorf("unknown shorthand flag: %q in -%s%s", unknown.GetSpecifiedName(), short, see)
 		}
 		if unknown.GetSpecifiedName() == "sort-by" {
-			see = "; podconfigd does not sort: " + useKubectl
+			see = "; podconfigd does not sort: " + get.UseKubectl
 		}
 		return errors.New(err.Error() + see)
 	}
@@ -77,44 +88,4 @@ func flagError(cmd *cobra.Command, err error) error {
 func isInteger(s string) bool {
 	_, err := strconv.ParseInt(s, 10, 64)
 	return err == nil
-}
-
-// noArgs refuses arguments. For a command with subcommands, the error reports an unknown
-// command.
-func noArgs(cmd *cobra.Command, args []string) error {
-	if len(args) == 0 {
-		return nil
-	}
-	what := "unexpected argument"
-	if cmd.HasAvailableSubCommands() {
-		what = "unknown command"
-	}
-	return fmt.Errorf("%s %q; see %q", what, args[0], cmd.CommandPath()+" --help")
-}
-
-// atMostOneArg refuses a second argument, and an empty one. what names the argument in errors.
-func atMostOneArg(what string) cobra.PositionalArgs {
-	return func(cmd *cobra.Command, args []string) error {
-		if len(args) == 0 {
-			return nil
-		}
-		return someArgs(what, 1)(cmd, args)
-	}
-}
-
-// someArgs requires at least one argument and at most most; 0 is no maximum. It refuses a single
-// argument that is empty, which is usually an empty variable of a script. what names the argument
-// in errors.
-func someArgs(what string, most int) cobra.PositionalArgs {
-	return func(cmd *cobra.Command, args []string) error {
-		switch {
-		case len(args) == 0:
-			return fmt.Errorf("%s is missing; see %q", what, cmd.CommandPath()+" --help")
-		case most > 0 && len(args) > most:
-			return fmt.Errorf("unexpected argument %q; see %q", args[most], cmd.CommandPath()+" --help")
-		case most == 1 && args[0] == "":
-			return fmt.Errorf("the argument is empty: expected %s; see %q", what, cmd.CommandPath()+" --help")
-		}
-		return nil
-	}
 }

@@ -14,13 +14,6 @@ import (
 	"github.com/podconfigd/podconfigd/internal/option"
 )
 
-// setSection puts flags under a heading.
-func setSection(flags *pflag.FlagSet, section string, names ...string) {
-	for _, name := range names {
-		_ = flags.SetAnnotation(name, option.SectionKey, []string{section}) // fails only if there is no such flag
-	}
-}
-
 // firstSections come before the others, which are in the order of their flags. Flags without a section come first.
 var firstSections = []string{"", "Source", "Configuration file"}
 

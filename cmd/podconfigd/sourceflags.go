@@ -15,7 +15,7 @@ import (
 // a DNS label before the first "=" is a place, so "./a=b" is a path, and "?x=y" in a URL is
 // not a name.
 func splitSource(value string) (name, place string) {
-	if name, place, named := strings.Cut(value, "="); named && config.IsSourceName(name) {
+	if name, place, ok := strings.Cut(value, "="); ok && config.IsSourceName(name) {
 		return name, place
 	}
 	return "", value

@@ -13,6 +13,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
+	"github.com/podconfigd/podconfigd/internal/cli"
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/daemon"
 	"github.com/podconfigd/podconfigd/pkg/manifest"
@@ -65,9 +66,9 @@ The exit code is 1 if a manifest can't be used by one of the kubelets. With --st
 
   # Show what an upgrade of the kubelet changes
   podconfigd validate --kubelet-version=1.34,1.36,1.37 /etc/kubernetes/manifests`,
-		Args: someArgs("FILE", 0),
+		Args: cli.SomeArgs("FILE", 0),
 		RunE: func(cmd *cobra.Command, paths []string) error {
-			if err := checkOutput(output, "json", "yaml"); err != nil {
+			if err := cli.CheckOutput(output, "json", "yaml"); err != nil {
 				return err
 			}
 			if len(as.values) > 1 {
@@ -90,7 +91,7 @@ The exit code is 1 if a manifest can't be used by one of the kubelets. With --st
 				return err
 			}
 			if slices.ContainsFunc(verdicts, opts.fails) {
-				return errSilent
+				return cli.ErrSilent
 			}
 			return nil
 		},
@@ -124,7 +125,7 @@ func (o *validateOptions) validate(ctx context.Context, minor manifest.Minor, pa
 			found = []file.Verdict{v}
 		}
 		if len(found) == 0 {
-			fmt.Fprintln(notes, cell("No manifests found in "+path))
+			fmt.Fprintln(notes, cli.Cell("No manifests found in "+path))
 		}
 		verdicts = append(verdicts, found...)
 	}
@@ -137,11 +138,11 @@ func printVerdicts(w io.Writer, output string, verdicts []file.Verdict) error {
 		for i, v := range verdicts {
 			objects[i] = v.Manifest
 		}
-		return printObject(w, output, objects)
+		return cli.PrintObject(w, output, objects)
 	}
 	for _, v := range verdicts {
 		for _, line := range verdictLines(&v) {
-			if _, err := fmt.Fprintln(w, cell(line)); err != nil {
+			if _, err := fmt.Fprintln(w, cli.Cell(line)); err != nil {
 				return err
 			}
 		}

@@ -15,6 +15,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
+	"github.com/podconfigd/podconfigd/internal/cli"
 	"github.com/podconfigd/podconfigd/internal/poddiff"
 	"github.com/podconfigd/podconfigd/internal/socketpath"
 	"github.com/podconfigd/podconfigd/pkg/client"
@@ -53,8 +54,8 @@ func (o *validateOptions) minors(ctx context.Context, notes io.Writer) ([]manife
 // parseMinors returns the versions of a list such as 1.34,1.36-1.37, the oldest first.
 func parseMinors(list string) (minors []manifest.Minor, err error) {
 	for part := range strings.SplitSeq(list, ",") {
-		first, last, isRange := strings.Cut(part, "-1.") // a version may have a suffix such as -eks
-		if !isRange {
+		first, last, ok := strings.Cut(part, "-1.") // a version may have a suffix such as -eks
+		if !ok {
 			last = first
 		} else {
 			last = "1." + last
@@ -132,7 +133,7 @@ func (o *validateOptions) compare(ctx context.Context, minors []manifest.Minor, 
 		return err
 	}
 	if failed {
-		return errSilent
+		return cli.ErrSilent
 	}
 	return nil
 }
@@ -164,7 +165,7 @@ func (k *kubeletVerdict) since(before *kubeletVerdict) {
 
 func printKubelets(w io.Writer, output string, rows []*kubeletVerdict) error {
 	if output != "" {
-		return printObject(w, output, rows)
+		return cli.PrintObject(w, output, rows)
 	}
 	table := make([][]string, len(rows))
 	var lines []string
@@ -184,11 +185,11 @@ func printKubelets(w io.Writer, output string, rows []*kubeletVerdict) error {
 			lines = append(lines, fmt.Sprintf("kubelet %s: %s: differs from the one before: %s", row.Kubelet, row.verdict.File, change))
 		}
 	}
-	if err := printTable(w, []string{"MANIFEST", "KUBELET", "VERDICT", "UID", "UPGRADE"}, table); err != nil {
+	if err := cli.PrintTable(w, []string{"MANIFEST", "KUBELET", "VERDICT", "UID", "UPGRADE"}, table); err != nil {
 		return err
 	}
 	for _, line := range lines {
-		if _, err := fmt.Fprintln(w, cell(line)); err != nil {
+		if _, err := fmt.Fprintln(w, cli.Cell(line)); err != nil {
 			return err
 		}
 	}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/podconfigd/podconfigd/internal/cli"
 	"github.com/podconfigd/podconfigd/internal/version"
 )
 
@@ -13,13 +14,13 @@ func newVersionCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "version",
 		Short: "Print the version, and the version of the kubelet whose rules for pods it follows",
-		Args:  noArgs,
+		Args:  cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := checkOutput(output, "json", "yaml"); err != nil {
+			if err := cli.CheckOutput(output, "json", "yaml"); err != nil {
 				return err
 			}
 			if output != "" {
-				return printObject(cmd.OutOrStdout(), output, version.Get())
+				return cli.PrintObject(cmd.OutOrStdout(), output, version.Get())
 			}
 			_, err := fmt.Fprintln(cmd.OutOrStdout(), versionLine())
 			return err

@@ -69,13 +69,24 @@ func TestImportsPointOneWay(t *testing.T) {
 		"pkg/daemon/systemd":          {},
 		"pkg/daemon": {"pkg/daemon/systemd", "pkg/access", "pkg/auth", "pkg/config", "pkg/manifest", "pkg/sources", "pkg/sources/file", "pkg/sources/http", "pkg/sources/apiserver", "pkg/events",
 			"pkg/pleg", "pkg/pleg/cri", "pkg/pleg/recorder", "pkg/podstatus", "pkg/syncloop", "pkg/kubelet", "pkg/lookup", "pkg/mirror", "pkg/journal", "pkg/journal/history", "pkg/journal/store", "pkg/journal/wire", "pkg/server", "pkg/tracing", "api/config/v1alpha1", "api/stream/v1alpha1", "internal/smallfile", "internal/socketpath", "internal/version"},
-		"cmd/podconfigd": {"internal/hangup", "pkg/config", "pkg/daemon", "pkg/client", "pkg/journal/history", "pkg/manifest", "pkg/sources", "pkg/sources/file", "pkg/sources/apiserver",
-			"api/config/v1alpha1", "api/stream/v1alpha1", "internal/configfile", "internal/logsink", "internal/objectprint", "internal/option", "internal/objectyaml", "internal/ownership", "internal/poddiff", "internal/podfields", "internal/podtable", "internal/printable", "internal/proxy", "internal/shellword", "internal/socketpath", "internal/story", "internal/top", "internal/version"},
+		"internal/cli":         {"api/stream/v1alpha1", "internal/objectyaml", "internal/option", "internal/poddiff", "internal/printable", "pkg/client"},
+		"internal/cli/get":     {"internal/cli", "internal/objectprint", "internal/podfields", "internal/podtable", "pkg/client", "pkg/config"},
+		"internal/cli/history": {"api/stream/v1alpha1", "internal/cli", "internal/poddiff", "pkg/client", "pkg/config", "pkg/journal/history"},
+		"internal/cli/lookup":  {"api/stream/v1alpha1", "internal/cli", "pkg/client"},
+		"internal/cli/proxy":   {"internal/cli", "internal/proxy", "internal/shellword", "pkg/client"},
+		"internal/cli/release": {"internal/cli", "pkg/client"},
+		"internal/cli/resync":  {"internal/cli", "pkg/client"},
+		"internal/cli/status":  {"api/stream/v1alpha1", "internal/cli", "internal/story", "pkg/client"},
+		"internal/cli/top":     {"api/stream/v1alpha1", "internal/cli", "internal/objectyaml", "internal/poddiff", "internal/podtable", "internal/printable", "pkg/client", "pkg/config"},
+		"internal/cli/watch":   {"api/stream/v1alpha1", "internal/cli", "internal/poddiff", "pkg/client"},
+		"cmd/podconfigd": {"pkg/client", "pkg/config", "pkg/daemon", "pkg/manifest", "pkg/sources/file", "pkg/sources/apiserver", "api/config/v1alpha1", "api/stream/v1alpha1",
+			"internal/cli", "internal/cli/get", "internal/cli/history", "internal/cli/lookup", "internal/cli/proxy", "internal/cli/release", "internal/cli/resync", "internal/cli/status", "internal/cli/top", "internal/cli/watch",
+			"internal/configfile", "internal/hangup", "internal/logsink", "internal/option", "internal/ownership", "internal/poddiff", "internal/printable", "internal/socketpath", "internal/version"},
 	}
 	direct, _ := imports(t)
 	for name, imported := range direct {
 		allowed, listed := may[name]
-		if strings.HasPrefix(name, "pkg/") && !listed {
+		if (strings.HasPrefix(name, "pkg/") || strings.HasPrefix(name, "internal/cli")) && !listed {
 			t.Errorf("%s is not listed here", name)
 		}
 		if !listed {
@@ -95,6 +106,9 @@ func TestHeavyDependenciesStayWhereTheyAre(t *testing.T) {
 		for _, path := range imported {
 			if strings.HasPrefix(path, "k8s.io/kubernetes/") && name != "pkg/manifest" {
 				t.Errorf("%s imports %s: that is for pkg/manifest alone", name, path)
+			}
+			if path == "github.com/spf13/cobra" && !strings.HasPrefix(name, "cmd/") && !strings.HasPrefix(name, "internal/cli") {
+				t.Errorf("%s imports %s: that is for cmd and internal/cli alone", name, path)
 			}
 		}
 	}

@@ -1,0 +1,59 @@
+package cli
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+)
+
+// NoArgs refuses arguments. For a command with subcommands, the error reports an unknown
+// command.
+func NoArgs(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	what := "unexpected argument"
+	if cmd.HasAvailableSubCommands() {
+		what = "unknown command"
+	}
+	return fmt.Errorf("%s %q; see %q", what, args[0], cmd.CommandPath()+" --help")
+}
+
+// AtMostOneArg refuses a second argument, and an empty one. what names the argument in errors.
+func AtMostOneArg(what string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return nil
+		}
+		return SomeArgs(what, 1)(cmd, args)
+	}
+}
+
+// SomeArgs requires at least one argument and at most most; 0 is no maximum. It refuses a single
+// argument that is empty, which is usually an empty variable of a script. what names the argument
+// in errors.
+func SomeArgs(what string, most int) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		switch {
+		case len(args) == 0:
+			return fmt.Errorf("%s is missing; see %q", what, cmd.CommandPath()+" --help")
+		case most > 0 && len(args) > most:
+			return fmt.Errorf("unexpected argument %q; see %q", args[most], cmd.CommandPath()+" --help")
+		case most == 1 && args[0] == "":
+			return fmt.Errorf("the argument is empty: expected %s; see %q", what, cmd.CommandPath()+" --help")
+		}
+		return nil
+	}
+}
+
+// ExitError ends a command that has already printed everything with an exit code.
+type ExitError struct{ Code int }
+
+func (e *ExitError) Error() string { return fmt.Sprintf("exit code %d", e.Code) }
+
+var (
+	// ErrSilent is the error of a command that has already printed its errors.
+	ErrSilent = &ExitError{1}
+	// ErrUnhealthy is the error of a command that has printed what is wrong.
+	ErrUnhealthy = &ExitError{2}
+)

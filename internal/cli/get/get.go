@@ -1,0 +1,252 @@
+// Package get has the command get, which lists and watches pods.
+package get
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/cli-runtime/pkg/printers"
+
+	"github.com/podconfigd/podconfigd/internal/cli"
+	"github.com/podconfigd/podconfigd/internal/objectprint"
+	"github.com/podconfigd/podconfigd/internal/podfields"
+	"github.com/podconfigd/podconfigd/pkg/client"
+)
+
+// Options are the flags of get pods.
+type Options struct {
+	output, namespace, selector, fieldSelector      string
+	mirrorPods, all, noHeaders, showLabels, managed bool
+	watch, watchOnly, watchEvents, ignoreNotFound   bool
+	labelColumns                                    []string
+	names                                           []string
+}
+
+// NewCommand returns the command.
+func NewCommand() *cobra.Command {
+	cmd := &cobra.Command{Use: "get", Short: "Display resources of the daemon"}
+	cmd.AddCommand(newPodsCommand())
+	return cmd
+}
+
+func newPodsCommand() *cobra.Command {
+	var flags cli.ClientFlags
+	var o Options
+	pods := &cobra.Command{
+		Use:     "pods [NAME…]",
+		Aliases: []string{"pod", "po"},
+		Short:   "List the pods that belong on the node",
+		Long: `List the pods that belong on the node.
+
+The list has the pods of all namespaces. Use --namespace to select one namespace.
+Pass one or more names to select pods by name.
+
+The flags and the output formats are those of kubectl get, but for go-template, custom-columns
+and --sort-by: for these, run "podconfigd proxy" and kubectl. The table has columns of its own.
+Two sources can have a pod of the same name: the list has both.
+
+With --watch, the command prints the pods, and then each pod that changes, also across restarts
+of the daemon. As in the Kubernetes API, there is then one pod for each name. A removed pod is
+printed too: use --output-watch-events to distinguish it.`,
+		Example: `  # List all pods
+  podconfigd get pods
+
+  # List the pods of one namespace as JSON
+  podconfigd get pods -n kube-system -o json
+
+  # List one pod with its UID and images
+  podconfigd get pods web-node1 -o wide
+
+  # List the images of the pods with a label
+  podconfigd get pods -l app=web -o jsonpath='{.items[*].spec.containers[*].image}'
+
+  # Print each change of the pods
+  podconfigd get pods --watch --output-watch-events`,
+		RunE: func(cmd *cobra.Command, names []string) error {
+			o.names = names
+			if o.all {
+				o.namespace = "" // as for kubectl
+			}
+			if _, err := o.check(); err != nil {
+				return err
+			}
+			c, err := flags.Client()
+			if err != nil {
+				return err
+			}
+			return o.Run(cmd.Context(), c, cli.Streams(cmd))
+		},
+	}
+	flags.AddTo(pods)
+	f := pods.Flags()
+	f.StringVarP(&o.output, "output", "o", "", "Output format. One of: wide, "+strings.Join(objectprint.Formats, ", ")+". A format that ends in = has a template, or the path of a file with one. If empty, prints a table.")
+	f.StringVarP(&o.namespace, "namespace", "n", "", "Namespace of the pods. If empty, lists all namespaces.")
+	f.BoolVar(&o.mirrorPods, "mirror-pods", true, "Include mirror pods, which a kubelet creates in the apiserver for its static pods.")
+	f.BoolVarP(&o.all, "all-namespaces", "A", false, "List the pods of all namespaces and ignore --namespace. This is the default without --namespace.")
+	f.StringVarP(&o.selector, "selector", "l", "", "Select pods by label, for example app=web.")
+	f.StringVar(&o.fieldSelector, "field-selector", "", "Select pods by field, for example status.phase=Running.")
+	f.BoolVarP(&o.watch, "watch", "w", false, "After the list, print each pod that changes.")
+	f.BoolVar(&o.watchOnly, "watch-only", false, "Print each pod that changes, without the list.")
+	f.BoolVar(&o.watchEvents, "output-watch-events", false, "With --watch or --watch-only, print also what happened: ADDED, MODIFIED or DELETED.")
+	f.BoolVar(&o.noHeaders, "no-headers", false, "Print the table without headers.")
+	f.BoolVar(&o.showLabels, "show-labels", false, "Add the labels as the last column of the table.")
+	f.StringSliceVarP(&o.labelColumns, "label-columns", "L", nil, "Comma-separated list of labels to add as columns of the table.")
+	f.BoolVar(&o.managed, "show-managed-fields", false, "Keep managedFields in JSON and YAML. Requires --keep-managed-fields of the daemon.")
+	f.BoolVar(&o.ignoreNotFound, "ignore-not-found", false, "If a pod of a NAME does not exist, do not fail.")
+	return pods
+}
+
+// Run prints the pods.
+func (o *Options) Run(ctx context.Context, c *client.Client, streams cli.IOStreams) error {
+	selects, err := o.check()
+	if err != nil {
+		return err
+	}
+	out := streams.Out
+	table := o.output == "" || o.output == "wide"
+	var printer printers.ResourcePrinter
+	if table {
+		printer = &podPrinter{
+			client: c, ctx: ctx,
+			delegate: printers.NewTablePrinter(printers.PrintOptions{
+				NoHeaders: o.noHeaders, Wide: o.output == "wide", ShowLabels: o.showLabels, ColumnLabels: o.labelColumns,
+			}),
+		}
+	} else if printer, err = objectprint.New(o.output, objectprint.Options{ShowManagedFields: o.managed, Terminal: cli.IsTerminal(out)}); err != nil {
+		return fmt.Errorf("--output: %w", err)
+	}
+	if o.watch || o.watchOnly {
+		return newPodWatch(o, c, printer, selects, out, streams.ErrOut).run(ctx)
+	}
+	list, err := listPods(ctx, c)
+	if err != nil {
+		return err
+	}
+	list.Items = slices.DeleteFunc(list.Items, func(pod unstructured.Unstructured) bool { return !selects(&pod) })
+	if len(o.names) > 0 { // in the order of the arguments, as kubectl does
+		slices.SortStableFunc(list.Items, func(a, b unstructured.Unstructured) int {
+			return slices.Index(o.names, a.GetName()) - slices.Index(o.names, b.GetName())
+		})
+	}
+	return o.print(list, printer, table, out, streams.ErrOut)
+}
+
+// print prints a list. Its error names the pods that are not found.
+func (o *Options) print(list *unstructured.UnstructuredList, printer printers.ResourcePrinter, table bool, out, notes io.Writer) error {
+	var missing error
+	if !o.ignoreNotFound {
+		missing = notFound(o.names, list.Items)
+	}
+	switch {
+	case len(list.Items) == 0 && len(o.names) > 0:
+		return missing
+	case len(list.Items) == 0 && table:
+		fmt.Fprintln(notes, "No resources found")
+		return nil
+	}
+	failing := &failingWriter{Writer: out}
+	var err error
+	if len(list.Items) == 1 && len(o.names) == 1 && !table {
+		err = printer.PrintObj(&list.Items[0], failing)
+	} else {
+		err = printer.PrintObj(asList(list.Items), failing)
+	}
+	// Some printers ignore the errors of the writer.
+	return errors.Join(orElse(err, failing.err), missing)
+}
+
+// orElse returns the first error that is not nil.
+func orElse(err, other error) error {
+	if err != nil {
+		return err
+	}
+	return other
+}
+
+// failingWriter keeps the first error of a writer.
+type failingWriter struct {
+	io.Writer
+	err error
+}
+
+func (w *failingWriter) Write(p []byte) (int, error) {
+	n, err := w.Writer.Write(p)
+	if err != nil && w.err == nil {
+		w.err = err
+	}
+	return n, err
+}
+
+// onlyKubectl are output formats of kubectl that podconfigd does not have.
+var onlyKubectl = []string{"go-template", "custom-columns"}
+
+// UseKubectl is what to do for what only kubectl has.
+const UseKubectl = `run "podconfigd proxy", and kubectl with its address as --server`
+
+// checkFormat returns an error if there is no such format.
+func checkFormat(format string) error {
+	name, _, _ := strings.Cut(format, "=")
+	known := func(f string) bool { return strings.TrimSuffix(f, "=") == name }
+	switch {
+	case slices.Contains(onlyKubectl, strings.TrimSuffix(name, "-file")):
+		return fmt.Errorf("--output: podconfigd has no %s: %s", name, UseKubectl)
+	case format == "" || format == "wide" || slices.ContainsFunc(objectprint.Formats, known):
+		return nil
+	}
+	return cli.CheckOutput(format, append([]string{"wide"}, objectprint.Formats...)...)
+}
+
+// check validates the flags. It returns the condition that selects pods.
+func (o *Options) check() (selects func(*unstructured.Unstructured) bool, err error) {
+	if err := checkFormat(o.output); err != nil {
+		return nil, err
+	}
+	if len(o.names) > 0 && (o.selector != "" || o.fieldSelector != "") {
+		return nil, errors.New("NAME and a selector are both given: leave out one of them")
+	}
+	for _, name := range o.names {
+		if name == "" || strings.Contains(name, "/") {
+			return nil, fmt.Errorf("%q is not the name of a pod: expected NAME, and its namespace in --namespace", name)
+		}
+	}
+	byLabel, err := labels.Parse(o.selector)
+	if err != nil {
+		return nil, fmt.Errorf("--selector: %w", err)
+	}
+	byField, err := podfields.ParseAPI(o.fieldSelector)
+	if err != nil {
+		return nil, fmt.Errorf("--field-selector: %w", err)
+	}
+	return func(object *unstructured.Unstructured) bool {
+		_, mirror := object.GetAnnotations()[v1.MirrorPodAnnotationKey]
+		switch {
+		case mirror && !o.mirrorPods,
+			o.namespace != "" && object.GetNamespace() != o.namespace,
+			len(o.names) > 0 && !slices.Contains(o.names, object.GetName()):
+			return false
+		case byLabel.Empty() && byField.Empty():
+			return true
+		}
+		pod, err := podOf(object)
+		return err == nil && byLabel.Matches(labels.Set(pod.Labels)) && byField.Matches(podfields.Of(pod))
+	}, nil
+}
+
+// notFound returns one error that lists every name without a pod, or nil.
+func notFound(names []string, pods []unstructured.Unstructured) error {
+	var errs []error
+	for _, name := range names {
+		if !slices.ContainsFunc(pods, func(pod unstructured.Unstructured) bool { return pod.GetName() == name }) {
+			errs = append(errs, fmt.Errorf("pod %q not found", name))
+		}
+	}
+	return errors.Join(errs...)
+}

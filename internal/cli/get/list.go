@@ -1,0 +1,82 @@
+package get
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/json"
+
+	"github.com/podconfigd/podconfigd/pkg/client"
+)
+
+// listPods requests all pods, sorted by namespace and name. They are as in the Kubernetes API,
+// but those of all sources, also while a source has not delivered its pods yet.
+func listPods(ctx context.Context, c *client.Client) (*unstructured.UnstructuredList, error) {
+	query := url.Values{"mirrorPods": {"true"}, "resourceVersions": {"true"}}
+	list, err := getList(ctx, c, "/pods", query)
+	if refused, ok := errors.AsType[*client.RefusedError](err); ok && refused.Code == http.StatusBadRequest {
+		query.Del("resourceVersions") // an earlier version does not have it
+		list, err = getList(ctx, c, "/pods", query)
+	}
+	if err != nil {
+		return nil, err
+	}
+	slices.SortStableFunc(list.Items, func(a, b unstructured.Unstructured) int {
+		return cmp.Or(cmp.Compare(a.GetNamespace(), b.GetNamespace()), cmp.Compare(a.GetName(), b.GetName()))
+	})
+	return list, nil
+}
+
+// getList requests a list of pods.
+func getList(ctx context.Context, c *client.Client, path string, query url.Values) (*unstructured.UnstructuredList, error) {
+	body, err := c.Get(ctx, path, query)
+	if err != nil {
+		return nil, err
+	}
+	defer body.Close()
+	data, err := io.ReadAll(body)
+	if err != nil {
+		return nil, fmt.Errorf("reading the response to %s: %w", path, err)
+	}
+	var content map[string]any
+	if err := json.Unmarshal(data, &content); err != nil {
+		return nil, fmt.Errorf("reading the response to %s: %w", path, err)
+	}
+	list := new(unstructured.UnstructuredList)
+	list.Object = content
+	items, _ := content["items"].([]any) // none is an empty list
+	for _, item := range items {
+		if object, ok := item.(map[string]any); ok {
+			list.Items = append(list.Items, unstructured.Unstructured{Object: object})
+		}
+	}
+	delete(content, "items")
+	for i := range list.Items { // as items of the Kubernetes API have none
+		list.Items[i].SetAPIVersion("v1")
+		list.Items[i].SetKind("Pod")
+	}
+	return list, nil
+}
+
+// asList returns a list as kubectl prints it.
+func asList(items []unstructured.Unstructured) *unstructured.UnstructuredList {
+	return &unstructured.UnstructuredList{
+		Object: map[string]any{"apiVersion": "v1", "kind": "List", "metadata": map[string]any{"resourceVersion": ""}},
+		Items:  items,
+	}
+}
+
+// podOf converts an object to a pod.
+func podOf(object *unstructured.Unstructured) (*v1.Pod, error) {
+	pod := new(v1.Pod)
+	return pod, runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, pod)
+}

@@ -1,0 +1,117 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/util/duration"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	"github.com/podconfigd/podconfigd/internal/objectyaml"
+	"github.com/podconfigd/podconfigd/internal/printable"
+)
+
+// IOStreams are what a command reads and writes.
+type IOStreams = genericiooptions.IOStreams
+
+// Streams returns the streams of a command.
+func Streams(cmd *cobra.Command) IOStreams {
+	return IOStreams{In: cmd.InOrStdin(), Out: cmd.OutOrStdout(), ErrOut: cmd.ErrOrStderr()}
+}
+
+// CheckOutput returns an error if the format is not a known one. "" is the table.
+func CheckOutput(format string, known ...string) error {
+	if format == "" || slices.Contains(known, format) {
+		return nil
+	}
+	return fmt.Errorf("--output: unknown format %q: expected one of %s", format, strings.Join(known, ", "))
+}
+
+// PrintObject prints an object as json or yaml.
+func PrintObject(w io.Writer, format string, v any) error {
+	if format == "yaml" {
+		data, err := objectyaml.Marshal(v)
+		if err != nil {
+			return err
+		}
+		_, err = w.Write(data)
+		return err
+	}
+	return printJSON(w, v, "    ")
+}
+
+// PrintLine prints one of the objects of a stream: json as a line, yaml as a document.
+func PrintLine(w io.Writer, format string, v any) error {
+	if format == "json" {
+		return printJSON(w, v, "")
+	}
+	if _, err := io.WriteString(w, "---\n"); err != nil {
+		return err
+	}
+	return PrintObject(w, format, v)
+}
+
+// printJSON prints an object as JSON. What is not printable is escaped, and all values stay the same.
+func printJSON(w io.Writer, v any, indent string) error {
+	var text strings.Builder
+	encoder := json.NewEncoder(&text)
+	encoder.SetIndent("", indent)
+	if err := encoder.Encode(v); err != nil {
+		return err
+	}
+	_, err := io.WriteString(w, printable.JSON(text.String(), "\n"))
+	return err
+}
+
+// Cell returns the text for a table cell.
+func Cell(text string) string { return printable.Escape(text) }
+
+// Age returns how long ago a time was.
+func Age(t *time.Time) string {
+	if t == nil || t.IsZero() {
+		return "<none>"
+	}
+	return duration.HumanDuration(time.Since(*t))
+}
+
+// TableLines returns rows in columns, as kubectl prints them.
+func TableLines(header []string, rows [][]string) []string {
+	var out bytes.Buffer
+	table := tabwriter.NewWriter(&out, 0, 8, 3, ' ', 0)
+	fmt.Fprintln(table, strings.Join(header, "\t"))
+	for _, row := range rows {
+		clean := make([]string, len(row))
+		for i, text := range row {
+			clean[i] = Cell(text)
+		}
+		fmt.Fprintln(table, strings.Join(clean, "\t"))
+	}
+	_ = table.Flush() // a buffer does not fail
+	var lines []string
+	for line := range strings.Lines(out.String()) {
+		lines = append(lines, strings.TrimRight(line, " \n"))
+	}
+	return lines
+}
+
+// PrintTable prints rows in columns, as kubectl does.
+func PrintTable(w io.Writer, header []string, rows [][]string) error {
+	return PrintLines(w, TableLines(header, rows))
+}
+
+// PrintLines prints lines whose characters are printable.
+func PrintLines(w io.Writer, lines []string) error {
+	for _, line := range lines {
+		if _, err := fmt.Fprintln(w, line); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,63 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"sigs.k8s.io/yaml"
+
+	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
+	"github.com/podconfigd/podconfigd/internal/printable"
+)
+
+// An image or a file name can contain anything. It must not reach the terminal unescaped,
+// look like another row, or be reversed or hidden by invisible characters.
+func TestControlCharactersAreEscaped(t *testing.T) {
+	var out bytes.Buffer
+	if err := PrintTable(&out, []string{"NAME", "IMAGE"}, [][]string{{"a\tb", "i\x1b[31m\nnext"}, {"приложение", "i:1\u202e\u200b\ufeff"}}); err != nil {
+		t.Fatal(err)
+	}
+	want := `NAME         IMAGE
+a\tb         i\x1b[31m\nnext
+приложение   i:1\u202e\u200b\ufeff
+`
+	if diff := cmp.Diff(want, out.String()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// JSON and YAML have the value unchanged, in characters that are printable.
+func TestControlCharactersInObjects(t *testing.T) {
+	const name, escaped = "a\n\x1b[31m\u009b2J\u202e\U000e0001\x7f.yaml", `\u009b2J`
+	for command, write := range map[string]func(w io.Writer, format string) error{
+		"an object": func(w io.Writer, format string) error {
+			return PrintObject(w, format, v1alpha1.LookupPod{Source: name})
+		},
+		"one of many": func(w io.Writer, format string) error {
+			return PrintLine(w, format, &v1alpha1.HistoryRecord{Source: name})
+		},
+	} {
+		for _, format := range []string{"json", "yaml"} {
+			var out bytes.Buffer
+			if err := write(&out, format); err != nil {
+				t.Fatal(err)
+			}
+			if !printable.Is(out.String(), "\n") || !strings.Contains(out.String(), escaped) {
+				t.Errorf("%s as %s: %q", command, format, &out)
+			}
+			object := make(map[string]any)
+			if err := yaml.Unmarshal(out.Bytes(), &object); format == "yaml" && err != nil {
+				t.Error(err)
+			} else if err := json.Unmarshal(out.Bytes(), &object); format == "json" && err != nil {
+				t.Error(err)
+			}
+			if object["source"] != name {
+				t.Errorf("%s as %s: the value became %q", command, format, object["source"])
+			}
+		}
+	}
+}

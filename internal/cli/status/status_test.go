@@ -1,0 +1,78 @@
+package status
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/charmbracelet/x/ansi"
+
+	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
+)
+
+func TestADegradedSourceHoldsWhatWasSeen(t *testing.T) {
+	source := v1alpha1.SourceStatus{
+		Name: "http", Degraded: true, LastError: "refused", HTTP: &v1alpha1.HTTPStatus{URL: "http://h/"},
+	}
+	for seen, want := range map[bool]string{
+		false: "http://h/; degraded, no pods read yet: refused",
+		true:  "http://h/; degraded, keeping the last pods: refused",
+	} {
+		source.Seen = seen
+		if row := sourceRow(&source); row[len(row)-1] != want {
+			t.Errorf("seen %t: got %q, want %q", seen, row[len(row)-1], want)
+		}
+	}
+}
+
+func TestManifestsThatAreNotShown(t *testing.T) {
+	status := &v1alpha1.Status{Sources: []v1alpha1.SourceStatus{{Name: "file", File: &v1alpha1.FileStatus{
+		Manifests:        []v1alpha1.Manifest{{Path: "/m/a.yaml", State: v1alpha1.ManifestRejected, Message: "it is empty"}},
+		ManifestsOmitted: map[v1alpha1.ManifestState]int{v1alpha1.ManifestRejected: 7, v1alpha1.ManifestHeld: 2},
+	}}}}
+	var out strings.Builder
+	if err := overview(status).write(&out, false); err != nil {
+		t.Fatal(err)
+	}
+	if want := "it is empty\nand 2 more Held\nand 7 more Rejected\n"; !strings.HasSuffix(out.String(), want) {
+		t.Errorf("got %q, want it to end in %q", out.String(), want)
+	}
+}
+
+func TestARestoredSource(t *testing.T) {
+	source := v1alpha1.SourceStatus{Name: "http", Restored: true, Pods: 2, HTTP: &v1alpha1.HTTPStatus{URL: "http://h/"}}
+	if got, want := strings.Join(sourceRow(&source), "|"), "http|restored|2|<none>|http://h/"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	source.Degraded, source.LastError = true, "refused"
+	if got, want := sourceRow(&source)[4], "http://h/; degraded, keeping the last pods: refused"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestTheStateDirectory(t *testing.T) {
+	ago := time.Now().Add(-12*time.Minute - 30*time.Second) // in minutes, for the next half a minute
+	for want, state := range map[string]v1alpha1.StateStatus{
+		"Stored:    /state (2 files, 3 KiB)\n":   {Dir: "/state", Stored: true, Segments: 2, Bytes: 2049},
+		"Stored:    no, for 12m: disk is full\n": {Dir: "/state", FailedSince: &ago, LastError: "disk is full"},
+	} {
+		var out strings.Builder
+		if err := overview(&v1alpha1.Status{State: &state}).write(&out, false); err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("got %q, want %q", out.String(), want)
+		}
+	}
+}
+
+// Wide characters take two cells: a line with them must not wrap, which would scroll the screen.
+func TestPageWithWideCharactersFitsTheScreen(t *testing.T) {
+	p := new(page)
+	p.add(normal, "%s", strings.Repeat("漢", 30))
+	for width := 2; width < 70; width++ {
+		if got := ansi.StringWidth(p.cut(width, 5).lines[0].text); got > width {
+			t.Errorf("%d cells on a screen of %d", got, width)
+		}
+	}
+}

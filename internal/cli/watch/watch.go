@@ -1,0 +1,154 @@
+// Package watch has the command watch, which prints the stream.
+package watch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
+	"github.com/podconfigd/podconfigd/internal/cli"
+	"github.com/podconfigd/podconfigd/pkg/client"
+)
+
+// Options are the flags of watch.
+type Options struct {
+	client.Options
+	output, ops string
+	mirrorPods  bool
+}
+
+// NewCommand returns the command.
+func NewCommand() *cobra.Command {
+	var flags cli.ClientFlags
+	var opts Options
+	cmd := &cobra.Command{
+		Use:   "watch",
+		Short: "Print the stream of updates",
+		Long: `Print the stream of updates: first the current pods, then each change.
+
+When the connection to the daemon breaks, watch reconnects and resumes the stream.
+
+With -o json, the command prints one update per line, in the format of the socket.
+Updates that the daemon splits into frames are printed whole.`,
+		Example: `  # Print the current pods, then every change
+  podconfigd watch
+
+  # Print the names of changed pods in one namespace
+  podconfigd watch -n kube-system -o name
+
+  # Print the addresses of pods, and each change of one, as JSON
+  podconfigd watch --fields status.podIPs -o json
+
+  # Print the full set of pods after each change, as JSON
+  podconfigd watch --mode snapshot -o json`,
+		Args: cli.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := opts.check(); err != nil {
+				return err
+			}
+			c, err := flags.Client()
+			if err != nil {
+				return err
+			}
+			return opts.Run(cmd.Context(), c, cli.Streams(cmd))
+		},
+	}
+	flags.AddTo(cmd)
+	f := cmd.Flags()
+	f.StringVarP(&opts.output, "output", "o", "", "Output format. One of: json, yaml, name. If empty, prints a table.")
+	f.StringVar((*string)(&opts.Mode), "mode", "", "Mode of the stream. One of: incremental, snapshot-and-updates, snapshot. If empty, incremental.")
+	f.StringVar(&opts.ops, "ops", "", "Comma-separated list of operations. * selects all. If empty, selects ADD, UPDATE, REMOVE and DELETE, with RECONCILE in the incremental mode and SET in the other modes.")
+	f.StringVar(&opts.Source, "source", "", "Select pods of one source. One of: file, http, api, file:NAME, http:NAME.")
+	flags.CompleteSource(cmd)
+	f.StringVarP(&opts.Namespace, "namespace", "n", "", "Select pods of one namespace.")
+	f.StringVarP(&opts.LabelSelector, "selector", "l", "", "Select pods by label, for example app=web.")
+	f.StringVar(&opts.FieldSelector, "field-selector", "", "Select pods by field, for example metadata.name=web-node1.")
+	f.StringSliceVar(&opts.Fields, "fields", nil, "Comma-separated list of the fields of pods to print, for example spec.containers.image,status.podIPs. Changes of other fields are not printed. If empty, prints all.")
+	f.BoolVar(&opts.mirrorPods, "mirror-pods", true, "Include mirror pods, which a kubelet creates in the apiserver for its static pods.")
+	f.StringVar(&opts.Instance, "instance", "", "Instance of the --since revision. Requires --since.")
+	f.Int64Var(&opts.Since, "since", 0, "Resume after this revision. 0 to 9223372036854775807. If 0, the stream starts with the current pods.")
+	return cmd
+}
+
+// check returns an error for flags that do not fit together.
+func (o *Options) check() error {
+	if err := cli.CheckOutput(o.output, "json", "yaml", "name"); err != nil {
+		return err
+	}
+	if o.Since < 0 {
+		return fmt.Errorf("--since: %d is not a revision: expected 0 to %d", o.Since, math.MaxInt64)
+	}
+	if o.Instance != "" && o.Since == 0 {
+		return errors.New("--instance requires --since")
+	}
+	return nil
+}
+
+// Run prints the stream until the context is done.
+func (o *Options) Run(ctx context.Context, c *client.Client, streams cli.IOStreams) error {
+	stream, p := o.Options, newPrinter(o.output, streams.Out)
+	stream.NoMirrorPods = !o.mirrorPods
+	if o.ops != "" {
+		for op := range strings.SplitSeq(o.ops, ",") {
+			stream.Ops = append(stream.Ops, v1alpha1.Op(op))
+		}
+	}
+	var last string
+	stream.OnDisconnect = func(err error, _ time.Duration) {
+		if err.Error() != last { // once, not at each attempt
+			last = err.Error()
+			fmt.Fprintf(streams.ErrOut, "podconfigd: %v; reconnecting\n", err)
+		}
+	}
+	for update, err := range c.Updates(ctx, stream) {
+		if err != nil {
+			return err
+		}
+		if err := p.print(update); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// printer prints updates.
+type printer interface {
+	print(u *v1alpha1.Update) error
+}
+
+func newPrinter(output string, w io.Writer) printer {
+	switch output {
+	case "json", "yaml":
+		return &objectPrinter{w, output}
+	case "name":
+		return &namePrinter{w}
+	}
+	return newTablePrinter(w)
+}
+
+// objectPrinter prints each update as an object.
+type objectPrinter struct {
+	w      io.Writer
+	format string
+}
+
+func (p *objectPrinter) print(u *v1alpha1.Update) error { return cli.PrintLine(p.w, p.format, u) }
+
+// namePrinter prints an operation and a name for each pod.
+type namePrinter struct{ w io.Writer }
+
+func (p *namePrinter) print(u *v1alpha1.Update) error {
+	for _, pod := range u.Pods {
+		if _, err := fmt.Fprintln(p.w, cli.Cell(string(u.Op)+" pod/"+pod.Name)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
