@@ -59,11 +59,11 @@ func (c *Configuration) sort(errs []error) []error {
 // file does.
 func (c *Configuration) origin(path string) (from *layer, line int) {
 	for _, l := range slices.Backward(c.layers) {
-		value, is := lookUp(l.values, path)
-		if value == nil && is { // null is the default
+		value, ok := lookUp(l.values, path)
+		if value == nil && ok { // null is the default
 			return nil, 0
 		}
-		if is {
+		if ok {
 			line, _ := l.text.Locate(path)
 			return l, line
 		}

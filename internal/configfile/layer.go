@@ -113,7 +113,7 @@ func (l *layer) decode(want format) map[string]any {
 		maps.DeleteFunc(values, func(name string, value any) bool {
 			return !slices.Contains(want.fields, name) || isUnset(name, value)
 		})
-		if _, is := values["staticPodURL"]; !is {
+		if _, ok := values["staticPodURL"]; !ok {
 			delete(values, "staticPodURLHeader") // the kubelet ignores it
 		}
 		if data, err = json.Marshal(values); err != nil {
@@ -134,8 +134,8 @@ var restrictions = []string{"users", "uids", "groups", "gids", "authenticatedUse
 // refuseEmptyRestrictions adds a fault for each restriction of an access rule, and for access itself, that is
 // there without a value. Who takes the last name out of a list does not mean everybody.
 func (l *layer) refuseEmptyRestrictions(values map[string]any) {
-	access, is := values["access"]
-	if is && access == nil {
+	access, ok := values["access"]
+	if ok && access == nil {
 		l.found.Add(func() located.Fault {
 			return l.text.At("access", "no value: expected rules, or [] to show everything to all clients")
 		})
@@ -144,8 +144,8 @@ func (l *layer) refuseEmptyRestrictions(values map[string]any) {
 	for i, rule := range rules {
 		object, _ := rule.(map[string]any)
 		for _, name := range restrictions {
-			value, is := object[name]
-			if list, isList := value.([]any); is && (value == nil || value == "" || isList && len(list) == 0) {
+			value, ok := object[name]
+			if list, isList := value.([]any); ok && (value == nil || value == "" || isList && len(list) == 0) {
 				l.found.Add(func() located.Fault {
 					return l.text.At(fmt.Sprintf("access[%d].%s", i, name), "empty: expected at least one; leave the field out if the rule is for all")
 				})

@@ -42,7 +42,7 @@ func New(format string, o Options) (printers.ResourcePrinter, error) {
 	case !plain(name) && template == "":
 		return nil, fmt.Errorf("format %q: the template is missing: expected %s=TEMPLATE", format, name)
 	}
-	if base, found := strings.CutSuffix(name, "-file"); found {
+	if base, ok := strings.CutSuffix(name, "-file"); ok {
 		data, err := os.ReadFile(template)
 		if err != nil {
 			return nil, fmt.Errorf("reading the template: %w", err)

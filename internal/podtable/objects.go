@@ -49,7 +49,7 @@ const (
 func nodeRoles(node *v1.Node) []string {
 	var roles []string
 	for label, value := range node.Labels {
-		if role, found := strings.CutPrefix(label, rolePrefix); found && role != "" {
+		if role, ok := strings.CutPrefix(label, rolePrefix); ok && role != "" {
 			roles = append(roles, role)
 		} else if label == roleLabel && value != "" {
 			roles = append(roles, value)

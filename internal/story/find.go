@@ -118,7 +118,7 @@ func notFoundHint(name string, f *Facts) string {
 			names := []string{s.Name, s.Namespace + "/" + s.Name}
 			if s.Name == "" {
 				names = nil
-			} else if base, found := strings.CutSuffix(s.Name, "-"+strings.ToLower(f.Status.NodeName)); found {
+			} else if base, ok := strings.CutSuffix(s.Name, "-"+strings.ToLower(f.Status.NodeName)); ok {
 				names = append(names, base)
 			}
 			if s.Manifest != nil && s.Manifest.Path != "" {
@@ -170,9 +170,9 @@ func total(omitted map[v1alpha1.ManifestState]int) (sum int) {
 
 // podNamed returns the pod that NAMESPACE/NAME or NAME stands for; empty if it is a file.
 func podNamed(name string) Subject {
-	namespace, pod, found := strings.Cut(strings.TrimPrefix(name, "pod/"), "/")
+	namespace, pod, ok := strings.Cut(strings.TrimPrefix(name, "pod/"), "/")
 	switch {
-	case !found:
+	case !ok:
 		return Subject{Namespace: "default", Name: namespace}
 	case strings.Contains(pod, "/") || namespace == "" || pod == "":
 		return Subject{}

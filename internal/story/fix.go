@@ -64,7 +64,7 @@ func logsOf(p *v1alpha1.StoryPod, c *v1alpha1.StoryContainer) []string {
 		return nil
 	}
 	id := c.ID
-	if _, after, found := strings.Cut(id, "://"); found {
+	if _, after, ok := strings.Cut(id, "://"); ok {
 		id = after
 	}
 	return []string{"to read its log, run crictl logs " + id}
