@@ -1,14 +1,9 @@
 package journal
 
 import (
-	"context"
 	"time"
 
-	v1 "k8s.io/api/core/v1"
-
-	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/pkg/config"
-	"github.com/podconfigd/podconfigd/pkg/pleg"
 )
 
 // linger is how long an operation that is recorded on demand is still recorded after its
@@ -136,18 +131,5 @@ func (j *Journal) leaveLocked(ops Operations, now time.Time) {
 	}
 }
 
-// HandlePodLifecycleEvent appends a PLEG, if a subscriber requests the operation or
-// requested it within the last minutes.
-func (j *Journal) HandlePodLifecycleEvent(_ context.Context, pod *v1.Pod, e *pleg.PodLifecycleEvent) {
-	j.appendEvent(
-		config.PodUpdate{Op: config.PLEG, Source: j.intake.sourceOf(pod), Pods: []*v1.Pod{pod}},
-		&v1alpha1.Event{
-			Type: string(e.Type), PodUID: string(e.ID),
-			ContainerID: e.ContainerID, Container: e.Container, ExitCode: e.ExitCode,
-		}, time.Now())
-}
-
-// HandlePodOrphans appends a HOUSEKEEPING. The newest one is part of the current state.
-func (j *Journal) HandlePodOrphans(_ context.Context, pods []*v1.Pod) {
-	j.appendEvent(config.PodUpdate{Op: config.HOUSEKEEPING, Pods: pods}, nil, time.Now())
-}
+// Operations is a set of operations.
+type Operations map[config.PodOperation]bool

@@ -2,10 +2,13 @@ package journal
 
 import (
 	"context"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/pkg/config"
+	"github.com/podconfigd/podconfigd/pkg/pleg"
 )
 
 // HandlePodAdditions appends the update. With the methods below, the journal is a
@@ -40,4 +43,20 @@ func (j *Journal) HandlePodSyncs(_ context.Context, pods []*v1.Pod) {
 	for _, source := range order {
 		j.Append(config.PodUpdate{Op: config.SYNC, Source: source, Pods: bySource[source]})
 	}
+}
+
+// HandlePodLifecycleEvent appends a PLEG, if a subscriber requests the operation or
+// requested it within the last minutes.
+func (j *Journal) HandlePodLifecycleEvent(_ context.Context, pod *v1.Pod, e *pleg.PodLifecycleEvent) {
+	j.appendEvent(
+		config.PodUpdate{Op: config.PLEG, Source: j.intake.sourceOf(pod), Pods: []*v1.Pod{pod}},
+		&v1alpha1.Event{
+			Type: string(e.Type), PodUID: string(e.ID),
+			ContainerID: e.ContainerID, Container: e.Container, ExitCode: e.ExitCode,
+		}, time.Now())
+}
+
+// HandlePodOrphans appends a HOUSEKEEPING. The newest one is part of the current state.
+func (j *Journal) HandlePodOrphans(_ context.Context, pods []*v1.Pod) {
+	j.appendEvent(config.PodUpdate{Op: config.HOUSEKEEPING, Pods: pods}, nil, time.Now())
 }

@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"maps"
 	"sync"
 	"time"
 
@@ -52,77 +53,6 @@ func (in *intake) sourceOf(pod *v1.Pod) string {
 		}
 	}
 	return pod.Annotations[config.ConfigSourceAnnotationKey]
-}
-
-// Append appends an update. The updates of one set become visible together, with the
-// first update that does not have More. Append never waits for a subscriber.
-//
-// A SYNC is recorded only if a subscriber requests the operation or requested it within
-// the last minutes. Otherwise SYNCs would push updates out of the ring that are still
-// needed.
-func (j *Journal) Append(u config.PodUpdate) {
-	now := time.Now()
-	if !u.Op.IsConfig() {
-		j.appendEvent(u, nil, now)
-		return
-	}
-	in := &j.intake
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	in.pending = append(in.pending, u)
-	if u.More {
-		return
-	}
-	pods := make([][]*Pod, len(in.pending))
-	for i, u := range in.pending {
-		pods[i] = prepare(u)
-	}
-	before := in.bookmark
-	set := in.number(in.pending, pods, nil, now)
-	set.Origin = j.originOf(&u, now)
-	j.commit(set)
-	in.pending = nil
-	if in.bookmark != before && (in.bookmark.Ready || before.Restored(u.Source) || in.bookmark.Known() && !before.Known()) {
-		j.announce(now)
-	}
-}
-
-// announce appends a set with the bookmark, which stores changes of sources. So the bookmark has a
-// revision of its own, and a subscriber that has the updates before it can resume without missing it.
-func (j *Journal) announce(now time.Time, sources ...store.Source) {
-	set := j.intake.advance(now)
-	set.Readied, set.sources = true, sources
-	j.commit(set)
-}
-
-// appendEvent appends an update that is no config operation, if it is recorded now.
-func (j *Journal) appendEvent(u config.PodUpdate, event *v1alpha1.Event, now time.Time) {
-	pods := prepare(u)
-	j.intake.mu.Lock()
-	defer j.intake.mu.Unlock()
-	if j.wanted(u.Op, j.intake.head, now) {
-		j.commit(j.intake.number([]config.PodUpdate{u}, [][]*Pod{pods}, event, now))
-	}
-}
-
-// prepare makes the versions of the update's pods. It computes the size of each pod,
-// which takes time, so it runs before the lock.
-func prepare(u config.PodUpdate) []*Pod {
-	if u.Op == config.REMOVE {
-		return nil // it makes no versions
-	}
-	pods := make([]*Pod, len(u.Pods))
-	for i, object := range u.Pods {
-		var status *v1.PodStatus
-		if u.Statuses != nil {
-			status = u.Statuses[i]
-		}
-		pods[i] = newPod(u.Source, object, status)
-		if u.Files != nil {
-			pods[i].File = u.Files[i]
-		}
-	}
-	return pods
 }
 
 // number gives revisions to the updates of a set and applies them to the state.
@@ -211,4 +141,59 @@ func (in *intake) seen(u config.PodUpdate) {
 	if u.Op != config.REMOVE && !in.bookmark.Sources[u.Source].Seen {
 		in.bookmark = in.bookmark.with(u.Source)
 	}
+}
+
+// stored returns what is stored of a set: the updates of the config. Without any, the set
+// only advances the revision.
+func (in *intake) stored(s *Set) *store.Set {
+	set := &store.Set{First: s.First, Revision: s.Revision, Time: s.Time, Sources: s.sources}
+	byName := in.renumbered(s)
+	named := maps.Clone(byName) // those that are in no update
+	for _, u := range s.Updates {
+		if !u.Op.IsConfig() {
+			continue
+		}
+		pods := make([]store.Pod, len(u.Pods))
+		for i, p := range u.Pods {
+			pods[i] = store.Pod{Source: p.Source, Revision: p.Revision, Object: p.Merged, Status: p.Status, File: p.File}
+			if byName != nil {
+				pods[i].ByName = byName[p.key()]
+				delete(named, p.key())
+			}
+		}
+		set.Updates = append(set.Updates, store.Update{
+			Revision: u.Revision, Op: u.Op, Source: u.Source, StatusOnly: u.StatusOnly, Pods: pods,
+		})
+	}
+	for _, c := range s.Names {
+		if c.After != nil && named[c.After.key()] != 0 {
+			set.Named = append(set.Named, store.Pod{Source: c.After.Source, ByName: c.Revision, Object: c.After.Object})
+		}
+	}
+	return set
+}
+
+// renumbered returns the pods that have another revision under their name than in the
+// state; nil if there are none.
+func (in *intake) renumbered(s *Set) (byName map[podKey]int64) {
+	for _, c := range s.Names {
+		if c.After == nil || in.state[c.After.key()].Revision == c.After.Revision {
+			continue
+		}
+		if byName == nil {
+			byName = make(map[podKey]int64)
+		}
+		byName[c.After.key()] = c.After.Revision
+	}
+	return byName
+}
+
+// remember records the attributes of a source with the set, if they changed.
+func (in *intake) remember(set *Set, source string, attributes map[string]string) {
+	known := in.attributes[source]
+	if len(known) == 0 && len(attributes) == 0 || maps.Equal(known, attributes) {
+		return
+	}
+	in.attributes[source] = attributes
+	set.sources = append(set.sources, store.Source{Name: source, Seen: true, Time: set.Time, Attributes: attributes})
 }

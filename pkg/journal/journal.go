@@ -2,7 +2,6 @@ package journal
 
 import (
 	"cmp"
-	"maps"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -103,32 +102,6 @@ type Journal struct {
 	orders [orderCount]atomic.Pointer[any]
 }
 
-// Bookmark is the state of the sources.
-type Bookmark struct {
-	// Ready: every source has been seen.
-	Ready   bool
-	Sources map[string]v1alpha1.SourceState
-
-	// known means that once the pods of all sources were known. A source that is added later
-	// has no pods before its first set, so all pods are still known.
-	known bool
-}
-
-// with returns the bookmark after the source has been seen.
-func (b *Bookmark) with(source string) *Bookmark {
-	return b.after(func(sources map[string]v1alpha1.SourceState) { sources[source] = v1alpha1.SourceState{Seen: true} })
-}
-
-// after returns the bookmark after a change of the sources.
-func (b *Bookmark) after(change func(map[string]v1alpha1.SourceState)) *Bookmark {
-	next := &Bookmark{Ready: true, Sources: maps.Clone(b.Sources), known: b.Known()}
-	change(next.Sources)
-	for _, s := range next.Sources {
-		next.Ready = next.Ready && s.Seen
-	}
-	return next
-}
-
 // New returns a journal with what was recovered. Without that, it is empty and has a new
 // instance ID. Its revisions start at the current time in milliseconds, or above the floor
 // if that is later. So revisions of earlier instances are lower.
@@ -171,26 +144,6 @@ func (j *Journal) Instance() string {
 	j.mu.RLock()
 	defer j.mu.RUnlock()
 	return j.instance
-}
-
-// Unseen returns the names of the sources that have not been seen.
-func (j *Journal) Unseen() []string {
-	j.mu.RLock()
-	bookmark := j.bookmark
-	j.mu.RUnlock()
-	return bookmark.names(func(s v1alpha1.SourceState) bool { return !s.Seen })
-}
-
-// AllReady reports whether every source has been seen. It makes the journal a
-// config.SourcesReady. A source that was added counts at once, also while the update is being
-// stored.
-func (j *Journal) AllReady() bool {
-	j.intake.mu.Lock()
-	ready := j.intake.bookmark.Ready
-	j.intake.mu.Unlock()
-	j.mu.RLock()
-	defer j.mu.RUnlock()
-	return ready && j.bookmark.Ready
 }
 
 // Revision returns the newest revision.

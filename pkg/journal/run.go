@@ -79,12 +79,3 @@ func (j *Journal) Progress() {
 		j.changed = make(chan struct{})
 	}
 }
-
-// trim removes the newest set if it alone is too large and is old enough.
-func (j *Journal) trim(now time.Time) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	if n := j.ring.len(); n > 0 && j.bytes > j.maxBytes && now.Sub(j.ring.at(n-1).Time) >= oversized {
-		j.clearLocked()
-	}
-}

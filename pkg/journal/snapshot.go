@@ -6,8 +6,6 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/types"
-
-	"github.com/podconfigd/podconfigd/pkg/config"
 )
 
 // Order is the key of a snapshot, which has one pod for each, and the order of its pods.
@@ -120,39 +118,3 @@ func (s *Snapshot) Pods(from, to int) ([]*Pod, error) {
 	}
 	return s.read(from, to), nil
 }
-
-// At returns all pods as they were after a set, in the order of BySource. The error is a
-// CompactedError if the set has left the ring.
-func (j *Journal) At(revision int64) ([]*Pod, error) {
-	pods, _, err := j.at(revision)
-	return pods, err
-}
-
-// at is At. It also reports whether the set is the newest.
-func (j *Journal) at(revision int64) (pods []*Pod, newest bool, err error) {
-	j.mu.RLock()
-	if err := j.goneLocked(revision); err != nil {
-		j.mu.RUnlock()
-		return nil, false, err
-	}
-	newest = revision == j.head
-	past := make(map[podKey]*Pod)
-	j.undoLocked(revision, func(s *Set) { s.undo(func(key podKey, before *Pod) { past[key] = before }) })
-	pods = make([]*Pod, 0, len(j.state))
-	for key, p := range j.state {
-		if _, changed := past[key]; !changed {
-			pods = append(pods, p)
-		}
-	}
-	j.mu.RUnlock()
-	for _, p := range past {
-		if p != nil {
-			pods = append(pods, p)
-		}
-	}
-	sortPods(pods)
-	return pods, newest, nil
-}
-
-// Operations is a set of operations.
-type Operations map[config.PodOperation]bool

@@ -2,8 +2,10 @@ package journal
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -67,11 +69,82 @@ func (j *Journal) WaitSources(ctx context.Context, names []string) error {
 	}
 }
 
-// SetLimits changes Options.MaxUpdates and Options.MaxBytes. Sets beyond the new limits leave
-// the ring at once.
-func (j *Journal) SetLimits(maxUpdates int, maxBytes int64) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	j.maxUpdates, j.maxBytes = maxUpdates, maxBytes
-	j.shrinkLocked()
+// Unseen returns the names of the sources that have not been seen.
+func (j *Journal) Unseen() []string {
+	j.mu.RLock()
+	bookmark := j.bookmark
+	j.mu.RUnlock()
+	return bookmark.names(func(s v1alpha1.SourceState) bool { return !s.Seen })
+}
+
+// AllReady reports whether every source has been seen. It makes the journal a
+// config.SourcesReady. A source that was added counts at once, also while the update is being
+// stored.
+func (j *Journal) AllReady() bool {
+	j.intake.mu.Lock()
+	ready := j.intake.bookmark.Ready
+	j.intake.mu.Unlock()
+	j.mu.RLock()
+	defer j.mu.RUnlock()
+	return ready && j.bookmark.Ready
+}
+
+// Restored returns the names of the sources that are only restored, in order.
+func (j *Journal) Restored() []string {
+	j.mu.RLock()
+	bookmark := j.bookmark
+	j.mu.RUnlock()
+	return bookmark.AllRestored()
+}
+
+// CheckKnown returns an error with the sources that are neither seen nor restored, or nil.
+func (j *Journal) CheckKnown() error {
+	j.mu.RLock()
+	bookmark := j.bookmark
+	j.mu.RUnlock()
+	if bookmark.Known() {
+		return nil
+	}
+	return fmt.Errorf("waiting for sources: %s", strings.Join(bookmark.unknown(), ", "))
+}
+
+// WaitKnown waits until every source has been seen or restored. Its error is the context's
+// cause.
+func (j *Journal) WaitKnown(ctx context.Context) error {
+	for {
+		j.mu.RLock()
+		bookmark, changed := j.bookmark, j.changed
+		j.mu.RUnlock()
+		if bookmark.Known() {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-changed:
+		}
+	}
+}
+
+// Forget removes the pods of a source that is no longer configured. It returns their
+// number.
+func (j *Journal) Forget(source string) (pods int) {
+	in := &j.intake
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	u := config.PodUpdate{Op: config.REMOVE, Source: source}
+	for key, p := range in.state {
+		if key.source == source {
+			u.Pods = append(u.Pods, p.Merged)
+		}
+	}
+	slices.SortFunc(u.Pods, config.ComparePods)
+	set := in.advance(time.Now())
+	if len(u.Pods) > 0 {
+		in.head--
+		set = in.number([]config.PodUpdate{u}, make([][]*Pod, 1), nil, time.Now())
+	}
+	set.sources = []store.Source{{Name: source}}
+	j.commit(set)
+	return len(u.Pods)
 }

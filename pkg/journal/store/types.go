@@ -1,9 +1,12 @@
 package store
 
 import (
+	"os"
+	"strings"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/uuid"
 
 	"github.com/podconfigd/podconfigd/pkg/config"
 )
@@ -112,3 +115,11 @@ type Problem struct {
 	File, Aside string
 	Err         error
 }
+
+// bootID returns the kernel's boot ID, or an empty string.
+func bootID() string {
+	id, _ := os.ReadFile("/proc/sys/kernel/random/boot_id") // without one, each start counts as a start after a boot
+	return strings.TrimSpace(string(id))
+}
+
+func newInstance() string { return string(uuid.NewUUID()) }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strconv"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/protobuf/encoding/protowire"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -220,3 +221,12 @@ func (f *protobufForm) append(to []byte, revision int64) []byte {
 	}
 	return append(to, f.data[f.end:]...)
 }
+
+// encodes counts for the whole process, because an encoding belongs to no server.
+var encodes = prometheus.NewCounterVec(prometheus.CounterOpts{
+	Namespace: "podconfigd", Subsystem: "journal", Name: "pod_encodes_total",
+	Help: "Versions of pods encoded, by wire form; each is encoded once a form.",
+}, []string{"form"})
+
+// Encodes returns the metric of encoded versions of pods.
+func Encodes() *prometheus.CounterVec { return encodes }

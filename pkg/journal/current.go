@@ -1,7 +1,6 @@
 package journal
 
 import (
-	"cmp"
 	"maps"
 	"slices"
 
@@ -55,59 +54,6 @@ func (j *Journal) MirrorPods() map[types.NamespacedName]*v1.Pod {
 		}
 	}
 	return mirrors
-}
-
-// Named returns the pod of each name at a revision, by namespace and name, and the
-// revision. 0 means the newest revision. The error is a CompactedError if the journal no
-// longer has the revision.
-func (j *Journal) Named(at int64) ([]*Pod, int64, error) {
-	pods, revision, err := j.named(at)
-	if err != nil {
-		return nil, 0, err
-	}
-	slices.SortFunc(pods, func(a, b *Pod) int { return config.ComparePods(a.Object, b.Object) })
-	return pods, revision, nil
-}
-
-func (j *Journal) named(at int64) ([]*Pod, int64, error) {
-	j.mu.RLock()
-	defer j.mu.RUnlock()
-	revision := cmp.Or(at, j.head)
-	if err := j.goneLocked(revision); err != nil {
-		return nil, 0, err
-	}
-	past := make(map[types.NamespacedName]*Pod)
-	j.undoLocked(revision, func(s *Set) { s.undoNames(revision, past) })
-	pods := make([]*Pod, 0, len(j.names))
-	for name, present := range j.names {
-		if _, changed := past[name]; !changed {
-			pods = append(pods, present)
-		}
-	}
-	for _, pod := range past {
-		if pod != nil {
-			pods = append(pods, pod)
-		}
-	}
-	return pods, revision, nil
-}
-
-// undoLocked calls undo with each set that has an update after the revision, the newest
-// first.
-func (j *Journal) undoLocked(revision int64, undo func(*Set)) {
-	for i := j.ring.len() - 1; i >= 0 && j.ring.at(i).Revision > revision; i-- {
-		undo(j.ring.at(i))
-	}
-}
-
-// undoNames puts into past the pods of the names before the set's changes after the
-// revision; nil for none.
-func (s *Set) undoNames(revision int64, past map[types.NamespacedName]*Pod) {
-	for _, c := range slices.Backward(s.Names) {
-		if c.Revision > revision {
-			past[cmp.Or(c.Before, c.After).name()] = c.Before
-		}
-	}
 }
 
 // Shown is the current pod of each name and of each UID, as Set.Names and Set.UIDs change

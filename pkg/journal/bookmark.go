@@ -1,13 +1,37 @@
 package journal
 
 import (
-	"context"
-	"fmt"
+	"maps"
 	"slices"
-	"strings"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 )
+
+// Bookmark is the state of the sources.
+type Bookmark struct {
+	// Ready: every source has been seen.
+	Ready   bool
+	Sources map[string]v1alpha1.SourceState
+
+	// known means that once the pods of all sources were known. A source that is added later
+	// has no pods before its first set, so all pods are still known.
+	known bool
+}
+
+// with returns the bookmark after the source has been seen.
+func (b *Bookmark) with(source string) *Bookmark {
+	return b.after(func(sources map[string]v1alpha1.SourceState) { sources[source] = v1alpha1.SourceState{Seen: true} })
+}
+
+// after returns the bookmark after a change of the sources.
+func (b *Bookmark) after(change func(map[string]v1alpha1.SourceState)) *Bookmark {
+	next := &Bookmark{Ready: true, Sources: maps.Clone(b.Sources), known: b.Known()}
+	change(next.Sources)
+	for _, s := range next.Sources {
+		next.Ready = next.Ready && s.Seen
+	}
+	return next
+}
 
 // known reports whether the pods of a source are known: the source has been seen, or its
 // last set before a restart was restored.
@@ -47,41 +71,4 @@ func (b *Bookmark) names(selected func(v1alpha1.SourceState) bool) []string {
 	}
 	slices.Sort(names)
 	return names
-}
-
-// Restored returns the names of the sources that are only restored, in order.
-func (j *Journal) Restored() []string {
-	j.mu.RLock()
-	bookmark := j.bookmark
-	j.mu.RUnlock()
-	return bookmark.AllRestored()
-}
-
-// CheckKnown returns an error with the sources that are neither seen nor restored, or nil.
-func (j *Journal) CheckKnown() error {
-	j.mu.RLock()
-	bookmark := j.bookmark
-	j.mu.RUnlock()
-	if bookmark.Known() {
-		return nil
-	}
-	return fmt.Errorf("waiting for sources: %s", strings.Join(bookmark.unknown(), ", "))
-}
-
-// WaitKnown waits until every source has been seen or restored. Its error is the context's
-// cause.
-func (j *Journal) WaitKnown(ctx context.Context) error {
-	for {
-		j.mu.RLock()
-		bookmark, changed := j.bookmark, j.changed
-		j.mu.RUnlock()
-		if bookmark.Known() {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-changed:
-		}
-	}
 }
