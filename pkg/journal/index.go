@@ -89,8 +89,8 @@ func (x *index[K]) replace(before, after *Pod, revision int64) {
 }
 
 func (x *index[K]) touch(key K, revision int64) {
-	n, there := x.at[key]
-	if !there {
+	n, ok := x.at[key]
+	if !ok {
 		x.at[key] = len(x.touched)
 		x.touched = append(x.touched, touch[K]{key, x.of(key), revision, revision})
 		return

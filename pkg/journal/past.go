@@ -33,7 +33,7 @@ func (j *Journal) named(at int64) ([]*Pod, int64, error) {
 	j.undoLocked(revision, func(s *Set) { s.undoNames(revision, past) })
 	pods := make([]*Pod, 0, len(j.names))
 	for name, present := range j.names {
-		if _, changed := past[name]; !changed {
+		if _, ok := past[name]; !ok {
 			pods = append(pods, present)
 		}
 	}
@@ -64,7 +64,7 @@ func (j *Journal) at(revision int64) (pods []*Pod, newest bool, err error) {
 	j.undoLocked(revision, func(s *Set) { s.undo(func(key podKey, before *Pod) { past[key] = before }) })
 	pods = make([]*Pod, 0, len(j.state))
 	for key, p := range j.state {
-		if _, changed := past[key]; !changed {
+		if _, ok := past[key]; !ok {
 			pods = append(pods, p)
 		}
 	}

@@ -48,7 +48,7 @@ func (u *Update) Once() *Update {
 	first, last := make(map[types.UID]int, len(u.Pods)), make(map[types.UID]int, len(u.Pods))
 	for i, p := range u.Pods {
 		uid := p.Object.UID
-		if _, twice := first[uid]; !twice {
+		if _, ok := first[uid]; !ok {
 			first[uid] = i
 		}
 		last[uid] = i

@@ -97,8 +97,8 @@ func snapshot[K comparable](
 		j.undoLocked(s.Revision, func(set *Set) { undo(set, past) })
 		pods := make([]*Pod, to-from)
 		for i, key := range found.keys[from:to] {
-			pod, changed := past[key]
-			if !changed {
+			pod, ok := past[key]
+			if !ok {
 				pod = present(key)
 			}
 			pods[i] = pod

@@ -24,13 +24,13 @@ func (j *Journal) changeSource(u config.PodUpdate) {
 	defer in.mu.Unlock()
 	now, removed := time.Now(), u.Change == config.SourceRemoved
 	var changed []store.Source
-	if _, there := in.bookmark.Sources[u.Source]; !removed && !there && in.bookmark.Known() {
+	if _, ok := in.bookmark.Sources[u.Source]; !removed && !ok && in.bookmark.Known() {
 		changed = []store.Source{{Name: u.Source, Seen: true, Time: now}}
 	}
 	in.bookmark = in.bookmark.after(func(sources map[string]v1alpha1.SourceState) {
 		if removed {
 			delete(sources, u.Source)
-		} else if _, there := sources[u.Source]; !there {
+		} else if _, ok := sources[u.Source]; !ok {
 			sources[u.Source] = v1alpha1.SourceState{}
 		}
 	})

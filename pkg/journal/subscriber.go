@@ -51,7 +51,7 @@ func (j *Journal) Subscribe(mode string, ops Operations, client Client) *Subscri
 func (s *Subscriber) Close() {
 	s.journal.mu.Lock()
 	defer s.journal.mu.Unlock()
-	if _, there := s.journal.subscribers[s]; there {
+	if _, ok := s.journal.subscribers[s]; ok {
 		delete(s.journal.subscribers, s)
 		s.journal.leaveLocked(s.ops, time.Now())
 	}

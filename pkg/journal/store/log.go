@@ -274,7 +274,7 @@ func (l *Log) noteTooLarge(set *Set) {
 				continue
 			}
 			name := types.NamespacedName{Namespace: p.Object.Namespace, Name: p.Object.Name}
-			if _, known := l.tooLarge[key]; !known {
+			if _, ok := l.tooLarge[key]; !ok {
 				l.logger.Error(fmt.Errorf("the pod is larger than %d MiB", maxPod>>20), "The pod is not stored; the next start resets all subscribers",
 					"source", u.Source, "pod", name)
 			}

@@ -43,7 +43,7 @@ func (s *state) apply(set *Set, whole bool) {
 				s.pods[key] = Pod{u.Source, p.Revision, p.ByName, p.Object, p.Status, p.File, p.TooLarge}
 				continue
 			}
-			if before, there := s.pods[key]; there && whole {
+			if before, ok := s.pods[key]; ok && whole {
 				*p = before
 			}
 			delete(s.pods, key)
@@ -55,7 +55,7 @@ func (s *state) apply(set *Set, whole bool) {
 	}
 	for _, named := range set.Named {
 		key := podKey{named.Source, named.Object.UID}
-		if p, there := s.pods[key]; there {
+		if p, ok := s.pods[key]; ok {
 			p.ByName = named.ByName
 			s.pods[key] = p
 		}

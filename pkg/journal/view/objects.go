@@ -215,7 +215,7 @@ func (c *ObjectsCursor) apply(set *journal.Set) []ObjectEvent {
 	}
 	before, changed := make(map[string]*journal.Object), make(map[string]int64)
 	touch := func(name string, revision int64) {
-		if _, again := changed[name]; !again {
+		if _, ok := changed[name]; !ok {
 			if o := c.current[name]; c.shown(o) {
 				before[name] = o
 			}

@@ -73,8 +73,8 @@ func (s *Scope) object(o *journal.Object) *journal.Object {
 
 // withoutTraces returns a node without what tells of pods: the images and volumes on it.
 func withoutTraces(o *journal.Object) *journal.Object {
-	node, is := o.Object.(*v1.Node)
-	if !is {
+	node, ok := o.Object.(*v1.Node)
+	if !ok {
 		return o
 	}
 	shown := *node

@@ -90,16 +90,16 @@ func (v *uids) end(*journal.Snapshot) []*Frame { return nil }
 func (v *uids) present(pods []*journal.Pod, _ bool) (*Frame, int) {
 	var f *Frame
 	for i, p := range pods {
-		before, holds := v.held[p.Object.UID]
+		before := v.held[p.Object.UID]
 		op := config.ADD
 		switch seen := v.lens.see(p); {
-		case seen == nil && !holds:
+		case seen == nil && before == nil:
 			continue
 		case seen == nil:
 			op, p = config.REMOVE, before.gone(p.Object.UID)
-		case holds && before.revision == p.Revision:
+		case before != nil && before.revision == p.Revision:
 			continue
-		case holds:
+		case before != nil:
 			op, p = config.UPDATE, seen
 		default:
 			p = seen
