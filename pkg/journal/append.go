@@ -34,7 +34,7 @@ func (j *Journal) Append(u config.PodUpdate) {
 		pods[i] = prepare(u)
 	}
 	before := in.bookmark
-	set := in.number(in.pending, pods, nil, now)
+	set := j.number(in.pending, pods, nil, now)
 	set.Origin = j.originOf(&u, now)
 	j.commit(set)
 	in.pending = nil
@@ -57,7 +57,7 @@ func (j *Journal) appendEvent(u config.PodUpdate, event *v1alpha1.Event, now tim
 	j.intake.mu.Lock()
 	defer j.intake.mu.Unlock()
 	if j.wanted(u.Op, j.intake.head, now) {
-		j.commit(j.intake.number([]config.PodUpdate{u}, [][]*Pod{pods}, event, now))
+		j.commit(j.number([]config.PodUpdate{u}, [][]*Pod{pods}, event, now))
 	}
 }
 
@@ -81,12 +81,18 @@ func prepare(u config.PodUpdate) []*Pod {
 	return pods
 }
 
-// commit makes a set visible, once it is stored. It is the only way into the ring. The
-// intake is locked, so sets are committed in the order of their revisions.
-func (j *Journal) commit(set *Set) {
+// number gives revisions to new updates, and counts them.
+func (j *Journal) number(updates []config.PodUpdate, prepared [][]*Pod, event *v1alpha1.Event, now time.Time) *Set {
+	set := j.intake.number(updates, prepared, event, now)
 	for _, u := range set.Updates {
 		j.metrics.updates.WithLabelValues(u.Op.String(), u.Source).Inc()
 	}
+	return set
+}
+
+// commit makes a set visible, once it is stored. It is the only way into the ring. The
+// intake is locked, so sets are committed in the order of their revisions.
+func (j *Journal) commit(set *Set) {
 	if j.store == nil {
 		j.show(set, j.Instance())
 		return

@@ -58,6 +58,7 @@ type Journal struct {
 	reserve    func(int64) error
 	metrics    *metrics
 
+	// store is nil for a journal in memory, and while what is stored is restored.
 	store *store.Log
 
 	intake intake
@@ -116,7 +117,6 @@ func New(opts Options) *Journal {
 		maxUpdates: cmp.Or(opts.MaxUpdates, DefaultMaxUpdates),
 		maxBytes:   cmp.Or(opts.MaxBytes, DefaultMaxBytes),
 		reserve:    opts.Reserve,
-		store:      opts.Store,
 		head:       start, compacted: start, progress: start,
 		state:       make(map[podKey]*Pod),
 		names:       make(map[types.NamespacedName]*Pod),
@@ -133,6 +133,7 @@ func New(opts Options) *Journal {
 		j.restore(opts.Recovered, start)
 		j.objectsFrom, j.restarted = j.head+1, j.intake.head
 	}
+	j.store = opts.Store // it has what was restored
 	j.intake.restart(opts.Node, j.head)
 	j.objects = j.intake.objects.clone()
 	j.metrics = newMetrics(opts.Registerer, j)

@@ -72,7 +72,7 @@ func restored(p *store.Pod) *Pod {
 	return pod
 }
 
-// replay appends a stored set. It reports whether the set has the same revisions again.
+// replay commits a stored set. It reports whether the set has the same revisions again.
 func (j *Journal) replay(s *store.Set) (exact bool) {
 	in := &j.intake
 	if s.First > in.head+1 {
@@ -97,6 +97,6 @@ func (j *Journal) replay(s *store.Set) (exact bool) {
 	}
 	exact = set.Revision == s.Revision
 	in.head = s.Revision
-	j.show(set, j.instance)
+	j.commit(set)
 	return exact
 }

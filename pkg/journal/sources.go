@@ -39,7 +39,7 @@ func (j *Journal) changeSource(u config.PodUpdate) {
 		changed = []store.Source{{Name: u.Source}}
 	}
 	if len(u.Pods) > 0 {
-		set := in.number([]config.PodUpdate{u}, make([][]*Pod, 1), nil, now)
+		set := j.number([]config.PodUpdate{u}, make([][]*Pod, 1), nil, now)
 		set.sources, changed = changed, nil // stored together
 		j.commit(set)
 	}
@@ -142,7 +142,7 @@ func (j *Journal) Forget(source string) (pods int) {
 	set := in.advance(time.Now())
 	if len(u.Pods) > 0 {
 		in.head--
-		set = in.number([]config.PodUpdate{u}, make([][]*Pod, 1), nil, time.Now())
+		set = j.number([]config.PodUpdate{u}, make([][]*Pod, 1), nil, time.Now())
 	}
 	set.sources = []store.Source{{Name: source}}
 	j.commit(set)
