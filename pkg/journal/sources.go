@@ -51,14 +51,20 @@ func (j *Journal) changeSource(u config.PodUpdate) {
 	}
 }
 
-// WaitSources waits until these are the sources. Its error is the context's cause.
-func (j *Journal) WaitSources(ctx context.Context, names []string) error {
-	names = slices.Sorted(slices.Values(names))
+// present returns the present bookmark.
+func (j *Journal) present() *Bookmark {
+	j.mu.RLock()
+	defer j.mu.RUnlock()
+	return j.bookmark
+}
+
+// wait waits until the bookmark is as wanted. Its error is the context's cause.
+func (j *Journal) wait(ctx context.Context, wanted func(*Bookmark) bool) error {
 	for {
 		j.mu.RLock()
 		bookmark, changed := j.bookmark, j.changed
 		j.mu.RUnlock()
-		if slices.Equal(slices.Sorted(maps.Keys(bookmark.Sources)), names) {
+		if wanted(bookmark) {
 			return nil
 		}
 		select {
@@ -69,12 +75,19 @@ func (j *Journal) WaitSources(ctx context.Context, names []string) error {
 	}
 }
 
+// WaitSources waits until these are the sources. Its error is the context's cause.
+func (j *Journal) WaitSources(ctx context.Context, names []string) error {
+	names = slices.Sorted(slices.Values(names))
+	return j.wait(ctx, func(b *Bookmark) bool { return slices.Equal(slices.Sorted(maps.Keys(b.Sources)), names) })
+}
+
+// WaitKnown waits until every source has been seen or restored. Its error is the context's
+// cause.
+func (j *Journal) WaitKnown(ctx context.Context) error { return j.wait(ctx, (*Bookmark).Known) }
+
 // Unseen returns the names of the sources that have not been seen.
 func (j *Journal) Unseen() []string {
-	j.mu.RLock()
-	bookmark := j.bookmark
-	j.mu.RUnlock()
-	return bookmark.names(func(s v1alpha1.SourceState) bool { return !s.Seen })
+	return j.present().names(func(s v1alpha1.SourceState) bool { return !s.Seen })
 }
 
 // AllReady reports whether every source has been seen. It makes the journal a
@@ -84,46 +97,19 @@ func (j *Journal) AllReady() bool {
 	j.intake.mu.Lock()
 	ready := j.intake.bookmark.Ready
 	j.intake.mu.Unlock()
-	j.mu.RLock()
-	defer j.mu.RUnlock()
-	return ready && j.bookmark.Ready
+	return ready && j.present().Ready
 }
 
 // Restored returns the names of the sources that are only restored, in order.
-func (j *Journal) Restored() []string {
-	j.mu.RLock()
-	bookmark := j.bookmark
-	j.mu.RUnlock()
-	return bookmark.AllRestored()
-}
+func (j *Journal) Restored() []string { return j.present().AllRestored() }
 
 // CheckKnown returns an error with the sources that are neither seen nor restored, or nil.
 func (j *Journal) CheckKnown() error {
-	j.mu.RLock()
-	bookmark := j.bookmark
-	j.mu.RUnlock()
+	bookmark := j.present()
 	if bookmark.Known() {
 		return nil
 	}
 	return fmt.Errorf("waiting for sources: %s", strings.Join(bookmark.unknown(), ", "))
-}
-
-// WaitKnown waits until every source has been seen or restored. Its error is the context's
-// cause.
-func (j *Journal) WaitKnown(ctx context.Context) error {
-	for {
-		j.mu.RLock()
-		bookmark, changed := j.bookmark, j.changed
-		j.mu.RUnlock()
-		if bookmark.Known() {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-changed:
-		}
-	}
 }
 
 // Forget removes the pods of a source that is no longer configured. It returns their
@@ -139,10 +125,11 @@ func (j *Journal) Forget(source string) (pods int) {
 		}
 	}
 	slices.SortFunc(u.Pods, config.ComparePods)
-	set := in.advance(time.Now())
-	if len(u.Pods) > 0 {
-		in.head--
-		set = j.number([]config.PodUpdate{u}, make([][]*Pod, 1), nil, time.Now())
+	var set *Set
+	if now := time.Now(); len(u.Pods) > 0 {
+		set = j.number([]config.PodUpdate{u}, make([][]*Pod, 1), nil, now)
+	} else {
+		set = in.advance(now)
 	}
 	set.sources = []store.Source{{Name: source}}
 	j.commit(set)
