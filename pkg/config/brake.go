@@ -90,7 +90,7 @@ func (c *PodConfig) LimitRemovals(limit RemovalLimit) { c.removalLimit = limit }
 // SetRemovalLimit changes the limit while Run runs. A held set that is within the new limit is
 // merged. The error is the cause of the context.
 func (c *PodConfig) SetRemovalLimit(ctx context.Context, limit RemovalLimit) error {
-	return c.call(ctx, func(ctx context.Context) error {
+	return c.calls.Do(ctx, func(ctx context.Context) error {
 		c.removalLimit = limit
 		for _, source := range c.Sources() {
 			held := c.heldSet(source)
@@ -127,7 +127,7 @@ func (c *PodConfig) Held(source string) (held HeldSet, ok bool) {
 // none, or the cause of the context. A newer set can be held than the one that was looked at. If it removes more
 // than most pods, it stays held, and apierrors.IsConflict reports the error; nil is any number.
 func (c *PodConfig) Release(ctx context.Context, source string, most *int) error {
-	return c.call(ctx, func(ctx context.Context) error {
+	return c.calls.Do(ctx, func(ctx context.Context) error {
 		held := c.heldSet(source)
 		if held == nil {
 			why := "no set of it is held"

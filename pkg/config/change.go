@@ -11,7 +11,7 @@ import (
 // AddSource adds a source while Run runs. Its update comes before all sets of the source, so
 // that the source is not seen before its first set. The error is the cause of the context.
 func (c *PodConfig) AddSource(ctx context.Context, source string) error {
-	return c.call(ctx, func(ctx context.Context) error {
+	return c.calls.Do(ctx, func(ctx context.Context) error {
 		c.Channel(source)
 		return c.send(ctx, PodUpdate{Op: BOOKMARK, Source: source, Pods: []*v1.Pod{}, Change: SourceAdded})
 	})
@@ -22,7 +22,7 @@ func (c *PodConfig) AddSource(ctx context.Context, source string) error {
 // of the context.
 func (c *PodConfig) RemoveSource(ctx context.Context, source string) error {
 	c.mux.remove(source)
-	return c.call(ctx, func(ctx context.Context) error {
+	return c.calls.Do(ctx, func(ctx context.Context) error {
 		c.setHeld(source, nil)
 		c.mu.Lock()
 		c.sources.Delete(source)
@@ -38,7 +38,7 @@ func (c *PodConfig) RemoveSource(ctx context.Context, source string) error {
 // error is the cause of the context.
 func (c *PodConfig) DropSets(ctx context.Context, source string) error {
 	c.mux.remove(source)
-	return c.call(ctx, func(ctx context.Context) error {
+	return c.calls.Do(ctx, func(ctx context.Context) error {
 		if held := c.setHeld(source, nil); held != nil {
 			klog.FromContext(ctx).Info("Dropped a held set: the configuration of the source changed", "source", source, "origin", held.set.Origin)
 		}

@@ -117,7 +117,7 @@ func TestSetsOfAReplacedSourceAreDropped(t *testing.T) {
 		sets <- SourceSet{}
 		synctest.Wait()
 		dropped := make(chan error, 1)
-		if err := c.call(t.Context(), func(context.Context) error { // while it runs, no set is merged
+		if err := c.calls.Do(t.Context(), func(context.Context) error { // while it runs, no set is merged
 			sets <- SourceSet{Pods: []*v1.Pod{pod("a", "a"), pod("b", "b"), pod("late", "late")}}
 			go func() { dropped <- c.DropSets(t.Context(), "file") }()
 			synctest.Wait()

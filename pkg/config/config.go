@@ -7,6 +7,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/klog/v2"
+
+	"github.com/podconfigd/podconfigd/internal/mailbox"
 )
 
 // updatesBuffer is the capacity of the channel of updates. The kubelet uses the same.
@@ -19,8 +21,8 @@ type PodConfig struct {
 	mux     *mux
 	storage *podStorage
 	updates chan PodUpdate
-	// calls are requests for Run.
-	calls chan call
+	// calls are requests for Run, which owns the storage.
+	calls *mailbox.Mailbox
 	// removalLimit belongs to Run once it has started.
 	removalLimit RemovalLimit
 	// metrics are nil for none.
@@ -43,7 +45,7 @@ func NewPodConfig() *PodConfig {
 		updates: make(chan PodUpdate, updatesBuffer),
 		sources: sets.New[string](),
 
-		calls: make(chan call),
+		calls: mailbox.New(),
 		held:  make(map[string]*heldSet),
 	}
 }
@@ -96,8 +98,8 @@ func (c *PodConfig) Run(ctx context.Context) error {
 			if err := c.merge(ctx, in); err != nil {
 				return err
 			}
-		case r := <-c.calls:
-			r.result <- r.do(ctx)
+		case call := <-c.calls.Calls():
+			call(ctx)
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
 			}
@@ -145,27 +147,5 @@ func (c *PodConfig) send(ctx context.Context, u PodUpdate) error {
 		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)
-	}
-}
-
-// call is a request for Run, which owns the storage.
-type call struct {
-	do     func(context.Context) error
-	result chan<- error
-}
-
-// call makes Run call the function, and returns its error, or the cause of the context.
-func (c *PodConfig) call(ctx context.Context, do func(context.Context) error) error {
-	result := make(chan error, 1)
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case c.calls <- call{do, result}:
-	}
-	select { // Run may have ended
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case err := <-result:
-		return err
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
+	"github.com/podconfigd/podconfigd/internal/mailbox"
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/sources"
 )
@@ -21,9 +22,8 @@ type runner struct {
 	opener
 	registry  prometheus.Registerer
 	podConfig *config.PodConfig
-	// calls are requests for the goroutine of run. ended is closed when run has ended.
-	calls chan func(context.Context)
-	ended chan struct{}
+	// calls are requests for the goroutine of run.
+	calls *mailbox.Mailbox
 
 	// group has the running sources. It belongs to the goroutine of run.
 	group *errgroup.Group
@@ -49,7 +49,7 @@ var errSourceChanged = errors.New("the configuration of the source changed")
 func newRunner(o opener, registry prometheus.Registerer, podConfig *config.PodConfig) *runner {
 	return &runner{
 		opener: o, registry: registry, podConfig: podConfig,
-		calls: make(chan func(context.Context)), ended: make(chan struct{}), all: make(map[string]*source),
+		calls: mailbox.New(), all: make(map[string]*source),
 	}
 }
 
@@ -99,7 +99,7 @@ func (r *runner) statuses() []v1alpha1.SourceStatus {
 
 // run runs the sources until the context is done or one fails.
 func (r *runner) run(ctx context.Context) error {
-	defer close(r.ended)
+	defer r.calls.Close()
 	group, ctx := errgroup.WithContext(ctx)
 	r.group = group
 	for _, s := range r.all {
@@ -109,7 +109,7 @@ func (r *runner) run(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return group.Wait()
-		case call := <-r.calls:
+		case call := <-r.calls.Calls():
 			call(ctx)
 		}
 	}
@@ -140,20 +140,11 @@ func (r *runner) end(s *source) {
 // call makes the goroutine of run call the function, and waits for it. It waits for the start
 // of run.
 func (r *runner) call(ctx context.Context, do func(context.Context) error) error {
-	result := make(chan error, 1)
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-r.ended:
+	err := r.calls.Do(ctx, do)
+	if errors.Is(err, mailbox.ErrClosed) {
 		return ErrNotRunning
-	case r.calls <- func(ctx context.Context) { result <- do(ctx) }:
 	}
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case err := <-result:
-		return err
-	}
+	return err
 }
 
 // retire ends the sources that are not among these, with their pods, and those that changed. The

@@ -10,6 +10,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
+
+	"github.com/podconfigd/podconfigd/internal/mailbox"
 )
 
 // Generator emits events from the lists and the events of a runtime.
@@ -21,7 +23,7 @@ type Generator struct {
 	events  chan *PodLifecycleEvent
 	metrics *metrics
 	// calls has the functions that the goroutine of Run executes for other goroutines.
-	calls chan call
+	calls *mailbox.Mailbox
 	inbox *inbox
 	// demands has an element if Await demands a list.
 	demands chan struct{}
@@ -56,7 +58,7 @@ type Generator struct {
 // New returns a generator. It does nothing before Run.
 func New(opts Options) *Generator {
 	g := &Generator{
-		opts: opts.withDefaults(), events: make(chan *PodLifecycleEvent), calls: make(chan call), inbox: newInbox(), demands: make(chan struct{}, 1),
+		opts: opts.withDefaults(), events: make(chan *PodLifecycleEvent), calls: mailbox.New(), inbox: newInbox(), demands: make(chan struct{}, 1),
 		inspecting: make(map[types.UID]bool), later: make(map[types.UID]inspection), reinspect: make(map[types.UID]bool),
 		records: newRecords(), unread: make(map[types.UID]bool), state: generatorState{started: time.Now(), events: make(map[PodLifeCycleEventType]int64)},
 	}
@@ -95,9 +97,8 @@ func (g *Generator) Run(ctx context.Context) error {
 		case out <- first:
 			g.queue[0] = nil
 			g.queue = g.queue[1:]
-		case call := <-g.calls:
-			call.do(ctx)
-			close(call.done)
+		case call := <-g.calls.Calls():
+			call(ctx)
 		case <-received:
 			g.receive(ctx)
 		case <-g.timer.C:
@@ -112,20 +113,13 @@ func (g *Generator) Run(ctx context.Context) error {
 // the generator only pings the runtime.
 func (g *Generator) full() bool { return len(g.queue) >= maxQueue }
 
-// call is a function that the goroutine of Run executes.
-type call struct {
-	do   func(ctx context.Context)
-	done chan struct{}
-}
-
-// post executes do in the goroutine of Run, and waits for it.
-func (g *Generator) post(ctx context.Context, do func(ctx context.Context)) {
-	c := call{do: do, done: make(chan struct{})}
-	select {
-	case <-ctx.Done():
-	case g.calls <- c:
-		<-c.done
-	}
+// post executes do in the goroutine of Run, and waits for it. It reports whether do has ended before
+// the context.
+func (g *Generator) post(ctx context.Context, do func(ctx context.Context)) (ended bool) {
+	return g.calls.Do(ctx, func(ctx context.Context) error {
+		do(ctx)
+		return nil
+	}) == nil
 }
 
 // SetPeriods changes RelistPeriod, RelistThreshold and, with the threshold, CallTimeout while

@@ -23,11 +23,10 @@ func (g *Generator) follow(ctx context.Context) {
 			return
 		}
 		var settled bool
-		g.post(ctx, func(ctx context.Context) {
+		if g.post(ctx, func(ctx context.Context) {
 			g.receive(ctx)
 			settled = g.streamBroke(ctx, err)
-		})
-		if settled {
+		}) && settled {
 			backoff = streamRetries
 		}
 		pause := backoff.Step()

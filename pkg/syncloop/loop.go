@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 
+	"github.com/podconfigd/podconfigd/internal/mailbox"
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/pleg"
 	"github.com/podconfigd/podconfigd/pkg/podstatus"
@@ -78,7 +79,7 @@ type Loop struct {
 	// incomplete is true while more updates of the last set follow.
 	incomplete bool
 	metrics    *metrics
-	calls      chan call
+	calls      *mailbox.Mailbox
 	backoff    map[types.UID]*backoff
 	orphans    []types.UID
 	kubelet    Kubelet
@@ -91,7 +92,7 @@ func New(opts Options) *Loop {
 	l := &Loop{
 		handler: opts.Handler, pods: newPodManager(), sourcesReady: opts.SourcesReady, pleg: opts.PLEG,
 		queue: newSyncQueue(cmp.Or(opts.SyncFrequency, DefaultSyncFrequency)), statuses: newStatuses(opts.Status),
-		kubelet: opts.Kubelet, calls: make(chan call), backoff: make(map[types.UID]*backoff),
+		kubelet: opts.Kubelet, calls: mailbox.New(), backoff: make(map[types.UID]*backoff),
 	}
 	if l.pleg == nil {
 		l.pleg = pleg.None{}
@@ -158,9 +159,8 @@ func (l *Loop) syncLoopIteration(ctx context.Context, configCh <-chan config.Pod
 	case r := <-readings:
 		l.metrics.iterations.WithLabelValues("status").Inc()
 		l.recorded(ctx, r)
-	case c := <-l.calls:
-		l.metrics.iterations.WithLabelValues(c.what).Inc()
-		c.result <- c.do(ctx)
+	case call := <-l.calls.Calls():
+		call(ctx)
 	case <-syncCh:
 		l.metrics.iterations.WithLabelValues("sync").Inc()
 		l.syncDue(ctx)
@@ -239,4 +239,14 @@ func (l *Loop) housekeep(ctx context.Context) {
 			"expected", housekeepingWarningDuration, "actual", duration.Round(time.Millisecond))
 	}
 	logger.V(4).Info("SyncLoop (housekeeping) end", "duration", duration.Round(time.Millisecond))
+}
+
+// SetSyncFrequency changes Options.SyncFrequency while Run runs. A pod that would be due later
+// than with the new one gets a new time. The error is the cause of the context.
+func (l *Loop) SetSyncFrequency(ctx context.Context, frequency time.Duration) error {
+	return l.calls.Do(ctx, func(context.Context) error {
+		l.metrics.iterations.WithLabelValues("reload").Inc()
+		l.queue.setPeriod(frequency, time.Now())
+		return nil
+	})
 }

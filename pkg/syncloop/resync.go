@@ -35,7 +35,10 @@ func (b *backoff) over(now time.Time) bool { return now.Sub(b.next) > b.wait }
 // context. apierrors.SuggestsClientDelay returns the seconds until the next request can
 // succeed.
 func (l *Loop) Resync(ctx context.Context, namespace, name string) error {
-	return l.call(ctx, "resync", func(ctx context.Context) error { return l.resync(ctx, namespace, name) })
+	return l.calls.Do(ctx, func(ctx context.Context) error {
+		l.metrics.iterations.WithLabelValues("resync").Inc()
+		return l.resync(ctx, namespace, name)
+	})
 }
 
 func (l *Loop) resync(ctx context.Context, namespace, name string) error {
