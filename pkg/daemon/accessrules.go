@@ -23,11 +23,8 @@ import (
 // directory.
 type servedRules struct{ path string }
 
-// accessRulesName is the name of the file, and newSuffix comes after it while it is written.
-const (
-	accessRulesName = "access-rules"
-	newSuffix       = ".new"
-)
+// accessRulesName is the name of the file.
+const accessRulesName = "access-rules"
 
 func (s *state) servedRules() servedRules {
 	if s.log == nil {
@@ -79,37 +76,10 @@ func (f servedRules) write(text string) error {
 		}
 		return nil
 	}
-	if err := replaceFile(f.path, text); err != nil {
+	if err := smallfile.Replace(f.path, text); err != nil {
 		return fmt.Errorf("writing the fingerprint of the access rules: %w", err)
 	}
 	return nil
-}
-
-// replaceFile replaces a file of the state directory.
-func replaceFile(path, text string) error {
-	temp := path + newSuffix
-	err := writeNew(temp, text)
-	if err == nil {
-		err = os.Rename(temp, path)
-	}
-	if err != nil {
-		_ = os.Remove(temp) // the first error is the one to report
-	}
-	return err
-}
-
-// writeNew writes a new file. What is in its place is left from an earlier run, or a link; it is
-// replaced.
-func writeNew(name, text string) error {
-	if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	file, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = file.WriteString(text)
-	return errors.Join(err, file.Close())
 }
 
 // warnOfNames logs that rules with names hide pods from clients over TCP with these names.

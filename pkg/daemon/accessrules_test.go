@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/podconfigd/podconfigd/internal/smallfile"
 	"github.com/podconfigd/podconfigd/pkg/access"
 )
 
@@ -63,7 +64,7 @@ func TestRulesAreNotWrittenThroughALink(t *testing.T) {
 	dir := t.TempDir()
 	other := filepath.Join(dir, "other")
 	rules := servedRules{filepath.Join(dir, accessRulesName)}
-	if err := errors.Join(os.WriteFile(other, []byte("precious"), 0o600), os.Symlink(other, rules.path+newSuffix)); err != nil {
+	if err := errors.Join(os.WriteFile(other, []byte("precious"), 0o600), os.Symlink(other, rules.path+smallfile.NewSuffix)); err != nil {
 		t.Fatal(err)
 	}
 	if err := rules.replacing(); err != nil {

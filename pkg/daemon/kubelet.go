@@ -59,7 +59,7 @@ func (s *state) rememberKubelet(m kubelet.Memory) error {
 	if err != nil {
 		return err
 	}
-	return replaceFile(filepath.Join(s.dir, kubeletName), string(data)+"\n")
+	return smallfile.Replace(filepath.Join(s.dir, kubeletName), string(data)+"\n")
 }
 
 // setNode takes the Node of the apiserver; nil if it has none.

@@ -4,6 +4,7 @@ import (
 	"io/fs"
 	"strings"
 
+	"github.com/podconfigd/podconfigd/internal/smallfile"
 	"github.com/podconfigd/podconfigd/pkg/journal/store"
 	"github.com/podconfigd/podconfigd/pkg/server"
 )
@@ -17,10 +18,10 @@ func MadeFile(e fs.DirEntry) bool {
 		return true
 	case !e.Type().IsRegular():
 		return false
-	case store.IsFile(name), server.IsSocketLock(name), name == accessRulesName, name == accessRulesName+newSuffix,
-		name == kubeletName, name == kubeletName+newSuffix:
+	case store.IsFile(name), server.IsSocketLock(name), name == accessRulesName, name == accessRulesName+smallfile.NewSuffix,
+		name == kubeletName, name == kubeletName+smallfile.NewSuffix:
 		return true
 	}
 	_, unfinished, found := strings.Cut(name, revisionSuffix)
-	return found && (unfinished == "" || strings.HasPrefix(name, "."))
+	return found && (unfinished == "" || unfinished == smallfile.NewSuffix || strings.HasPrefix(name, ".")) // the last one by an earlier version
 }

@@ -12,7 +12,7 @@ func TestMadeFile(t *testing.T) {
 	files := fstest.MapFS{}
 	for name, mode := range map[string]fs.FileMode{
 		"podconfigd.sock": fs.ModeSocket, "any": fs.ModeSocket,
-		"any.revision": 0, ".any.revision123": 0,
+		"any.revision": 0, "any.revision.new": 0, ".any.revision123": 0,
 		"lock": 0, "journal-0000000001.log": 0, "journal-0000000002.log.damaged-20261122T000000Z+": 0,
 		"access-rules": 0, "access-rules.new": 0, ".podconfigd.sock.lock": 0,
 	} {

@@ -47,22 +47,12 @@ const maxFloor = 253402300800000
 // reserve writes a revision to the file. It creates the directory if it is missing: like the
 // socket, it may be removed while the daemon runs.
 func (r revisions) reserve(ceiling int64) error {
-	dir := filepath.Dir(r.path)
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return fmt.Errorf("writing %s: %w", r.path, err)
+	err := os.MkdirAll(filepath.Dir(r.path), 0o755)
+	if err == nil {
+		err = smallfile.Replace(r.path, strconv.FormatInt(ceiling, 10)+"\n")
 	}
-	f, err := os.CreateTemp(dir, "."+filepath.Base(r.path))
 	if err != nil {
-		return err
-	}
-	_, err = f.WriteString(strconv.FormatInt(ceiling, 10) + "\n")
-	if err := errors.Join(err, f.Close()); err != nil {
-		_ = os.Remove(f.Name()) // the first error is the one to report
-		return fmt.Errorf("writing %s: %w", f.Name(), err)
-	}
-	if err := os.Rename(f.Name(), r.path); err != nil { // for example if it is a mount point
-		_ = os.Remove(f.Name()) // as above
-		return err
+		return fmt.Errorf("writing %s: %w", r.path, err)
 	}
 	return nil
 }
