@@ -2,13 +2,11 @@ package poddiff
 
 import (
 	"bytes"
-	"maps"
 
 	"github.com/rogpeppe/go-internal/diff"
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podconfigd/podconfigd/internal/objectyaml"
-	"github.com/podconfigd/podconfigd/pkg/config"
 )
 
 // Unified returns the unified diff of the manifests of two versions of a pod. One of them
@@ -39,9 +37,6 @@ func named(pod *v1.Pod) (name string, manifest []byte, err error) {
 func Manifest(pod *v1.Pod) ([]byte, error) {
 	shown := *pod
 	shown.ManagedFields = nil
-	shown.Annotations = maps.Clone(pod.Annotations)
-	for _, key := range []string{config.ConfigSourceAnnotationKey, config.ConfigFirstSeenAnnotationKey, config.ConfigHashAnnotationKey} {
-		delete(shown.Annotations, key)
-	}
+	shown.Annotations = writtenAnnotations(pod)
 	return objectyaml.Marshal(&shown)
 }

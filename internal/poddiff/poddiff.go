@@ -22,7 +22,7 @@ const maxValue = 40
 func Compare(before, after *v1.Pod) []string {
 	var d differ
 	d.compare("metadata.labels", generic(before.Labels), generic(after.Labels))
-	d.compare("metadata.annotations", annotations(before), annotations(after))
+	d.compare("metadata.annotations", generic(writtenAnnotations(before)), generic(writtenAnnotations(after)))
 	d.compare("metadata.deletionTimestamp", generic(before.DeletionTimestamp), generic(after.DeletionTimestamp))
 	// The conversion costs a hundred times as much as the comparison.
 	if !reflect.DeepEqual(&before.Spec, &after.Spec) {
@@ -34,14 +34,13 @@ func Compare(before, after *v1.Pod) []string {
 	return d.lines
 }
 
-func annotations(pod *v1.Pod) any {
-	kept := maps.Clone(pod.Annotations)
-	for _, key := range []string{
-		config.ConfigSourceAnnotationKey, config.ConfigFirstSeenAnnotationKey, config.ConfigHashAnnotationKey,
-	} {
-		delete(kept, key)
+// writtenAnnotations returns the annotations without those that no user writes.
+func writtenAnnotations(pod *v1.Pod) map[string]string {
+	written := maps.Clone(pod.Annotations)
+	for _, key := range config.AddedAnnotations {
+		delete(written, key)
 	}
-	return generic(kept)
+	return written
 }
 
 // generic converts a value to the types of JSON.

@@ -11,10 +11,7 @@ import (
 
 // ownAnnotations are set by podconfigd and the kubelet, not by users. They stay in all forms:
 // clients need them to tell static pods and mirror pods.
-var ownAnnotations = []string{
-	config.ConfigSourceAnnotationKey, config.ConfigFirstSeenAnnotationKey, config.ConfigHashAnnotationKey,
-	v1.MirrorPodAnnotationKey, config.OwnMirrorAnnotationKey,
-}
+var ownAnnotations = append(slices.Clip(config.AddedAnnotations), v1.MirrorPodAnnotationKey, config.OwnMirrorAnnotationKey)
 
 // redact returns the pod without what can have secrets, except for the listed annotations.
 func redact(pod *v1.Pod, annotations []string) *v1.Pod {

@@ -19,6 +19,9 @@ const (
 	ConfigHashAnnotationKey      = "kubernetes.io/config.hash"
 )
 
+// AddedAnnotations are the annotations that no user writes: the merge and the sources add them.
+var AddedAnnotations = []string{ConfigSourceAnnotationKey, ConfigFirstSeenAnnotationKey, ConfigHashAnnotationKey}
+
 // OwnMirrorAnnotationKey marks a mirror pod that podconfigd created. The source of the apiserver gives it the
 // value AdoptedMirror if a kubelet has written its status.
 const (
