@@ -57,10 +57,12 @@ type batch struct {
 	always bool
 }
 
-// fits reports whether a pod can be added. The first one always can.
-func (f *Frame) fits(p *journal.Pod) bool {
-	return len(f.Pods) == 0 || f.size+p.Size() <= PieceSize
-}
+// fits reports whether a piece with so many pods, together of that size, can have another one. It
+// always has one.
+func fits(pods, size int, p *journal.Pod) bool { return pods == 0 || size+p.Size() <= PieceSize }
+
+// fits reports whether a pod can be added.
+func (f *Frame) fits(p *journal.Pod) bool { return fits(len(f.Pods), f.size, p) }
 
 func (f *Frame) add(p *journal.Pod) {
 	f.Pods = append(f.Pods, p)
@@ -74,7 +76,7 @@ func pieces(whole *Frame, batches ...batch) []*Frame {
 	for _, b := range batches {
 		start, size := 0, 0
 		for i, p := range b.pods {
-			if i > start && size+p.Size() > PieceSize {
+			if !fits(i-start, size, p) {
 				frames = append(frames, piece(whole, b.op, b.pods[start:i:i], size))
 				start, size = i, 0
 			}

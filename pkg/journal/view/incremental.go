@@ -30,26 +30,19 @@ func (v *incremental) present(pods []*journal.Pod, last bool) (*Frame, int) {
 		return v.close(), 0
 	}
 	f := &Frame{Instance: v.instance, Op: config.ADD, Source: source, Restored: v.sources.Restored(source)}
-	for i, p := range pods {
-		if p.Source != source {
-			return v.whole(f), i
-		}
-		if p = v.lens.see(p); p == nil {
-			continue
-		}
-		if !f.fits(p) {
-			f.Continues, v.open = true, source
-			return f, i
-		}
-		f.add(p)
+	n := slices.IndexFunc(pods, func(p *journal.Pod) bool { return p.Source != source })
+	ends := last || n >= 0 // otherwise, more pods of the source may follow
+	if n < 0 {
+		n = len(pods)
 	}
-	if !last { // more pods of the source may follow
-		if nonempty(f) != nil {
-			f.Continues, v.open = true, source
-		}
-		return nonempty(f), len(pods)
+	taken := v.lens.fill(f, pods[:n])
+	if ends && taken == n {
+		return v.whole(f), n
 	}
-	return v.whole(f), len(pods)
+	if nonempty(f) != nil {
+		f.Continues, v.open = true, source
+	}
+	return nonempty(f), taken
 }
 
 // whole returns the last piece of a source's ADD; nil for none.

@@ -73,6 +73,21 @@ func (l *lens) filter(pods []*journal.Pod) []*journal.Pod {
 	return seen
 }
 
+// fill adds the pods that the subscriber gets to the frame, until one does not fit. It returns how
+// many it took.
+func (l *lens) fill(f *Frame, pods []*journal.Pod) (taken int) {
+	for i, p := range pods {
+		if p = l.see(p); p == nil {
+			continue
+		}
+		if !f.fits(p) {
+			return i
+		}
+		f.add(p)
+	}
+	return len(pods)
+}
+
 // change returns what the subscriber sees of a change of a pod: the version before and the
 // version after, nil for none. Both are nil if nothing changes for the subscriber.
 func (l *lens) change(before, after *journal.Pod) (was, is *journal.Pod) {

@@ -65,16 +65,11 @@ func (v *names) behind(err error) error { return cmp.Or(v.failed, err) }
 // present returns the first pods as an ADD.
 func (v *names) present(pods []*journal.Pod, _ bool) (*Frame, int) {
 	f := &Frame{Instance: v.instance, Op: config.ADD}
-	for i, p := range pods {
-		if p = v.lens.see(p); p == nil {
-			continue
-		}
-		if !f.fits(p) {
-			return f, i
-		}
-		f.put(p, p.Revision)
+	taken := v.lens.fill(f, pods)
+	for _, p := range f.Pods {
+		f.Revisions = append(f.Revisions, p.Revision)
 	}
-	return nonempty(f), len(pods)
+	return nonempty(f), taken
 }
 
 func (f *Frame) put(p *journal.Pod, revision int64) {

@@ -30,21 +30,18 @@ func (v *snapshots) present(pods []*journal.Pod, last bool) (*Frame, int) {
 		return nil, len(pods)
 	}
 	f := &Frame{Instance: v.instance, Op: config.SET, Source: config.AllSource, Continues: true}
-	for i, p := range pods {
-		if p = v.lens.see(p); p == nil {
-			continue
-		}
-		if !f.fits(p) {
-			return f, i
-		}
-		f.add(p)
-		f.Restored = f.Restored || v.sources.Restored(p.Source)
-	}
-	if last {
+	taken := v.lens.fill(f, pods)
+	f.Restored = anyRestored(f.Pods, v.sources)
+	if last && taken == len(pods) {
 		v.open, f.Continues = false, false
-		return f, len(pods)
+		return f, taken
 	}
-	return nonempty(f), len(pods)
+	return nonempty(f), taken
+}
+
+// anyRestored reports whether one of the pods is from before a restart.
+func anyRestored(pods []*journal.Pod, sources *journal.Bookmark) bool {
+	return slices.ContainsFunc(pods, func(p *journal.Pod) bool { return sources.Restored(p.Source) })
 }
 
 // end returns the SET if there are no pods.
@@ -83,7 +80,7 @@ func (v *snapshots) set(set *journal.Set) ([]*Frame, error) {
 		}
 		frames = pieces(frameOf(revision), batch{op: config.SET, pods: v.lens.filter(pods), always: true})
 		for _, f := range frames {
-			f.Restored = slices.ContainsFunc(f.Pods, func(p *journal.Pod) bool { return set.Bookmark.Restored(p.Source) })
+			f.Restored = anyRestored(f.Pods, set.Bookmark)
 		}
 	} else {
 		v.states.Pass(set)
