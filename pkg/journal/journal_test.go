@@ -12,36 +12,18 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podconfigd/podconfigd/internal/testutil/podtest"
 	"github.com/podconfigd/podconfigd/pkg/config"
 )
 
-// pod returns a pod whose UID is its name; content is "name" or "name=image".
-func pod(content string) *v1.Pod {
-	name, image, _ := strings.Cut(content, "=")
-	return &v1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID(name)},
-		Spec:       v1.PodSpec{Containers: []v1.Container{{Name: "c", Image: image}}},
-	}
-}
+var (
+	pod    = podtest.Pod
+	update = podtest.Update
+)
 
-func update(op config.PodOperation, contents ...string) config.PodUpdate {
-	u := config.PodUpdate{Op: op, Source: "file", Pods: []*v1.Pod{}}
-	for _, content := range contents {
-		u.Pods = append(u.Pods, pod(content))
-	}
-	return u
-}
-
-// appendSet appends updates as one set.
-func appendSet(j *Journal, updates ...config.PodUpdate) {
-	for i, u := range updates {
-		u.More = i < len(updates)-1
-		j.Append(u)
-	}
-}
+func appendSet(j *Journal, updates ...config.PodUpdate) { podtest.AppendSet(j, updates...) }
 
 func newJournal(opts Options) *Journal {
 	if opts.Sources == nil {

@@ -7,34 +7,17 @@ import (
 	"strings"
 	"testing"
 
-	v1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podconfigd/podconfigd/internal/testutil/podtest"
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/journal"
 )
 
-// pod returns a pod whose UID is its name; content is "name" or "name=image".
-func pod(content string) *v1.Pod {
-	name, image, _ := strings.Cut(content, "=")
-	return &v1.Pod{
-		ObjectMeta: metav1.ObjectMeta{
-			Namespace: "default", Name: name, UID: types.UID(name), Labels: map[string]string{"image": image},
-			Annotations: map[string]string{config.ConfigSourceAnnotationKey: "file"},
-		},
-		Spec: v1.PodSpec{Containers: []v1.Container{{Name: "c", Image: image}}},
-	}
-}
-
-// update returns an update of the source "file".
-func update(op config.PodOperation, contents ...string) config.PodUpdate {
-	u := config.PodUpdate{Op: op, Source: "file", Pods: []*v1.Pod{}}
-	for _, content := range contents {
-		u.Pods = append(u.Pods, pod(content))
-	}
-	return u
-}
+var (
+	pod    = podtest.Pod
+	update = podtest.Update
+)
 
 // testJournal is a journal with its first revision.
 type testJournal struct {
@@ -61,13 +44,7 @@ type testCursor struct {
 	*Cursor
 }
 
-// appendSet appends updates as one set.
-func appendSet(j *testJournal, updates ...config.PodUpdate) {
-	for i, u := range updates {
-		u.More = i < len(updates)-1
-		j.Append(u)
-	}
-}
+func appendSet(j *testJournal, updates ...config.PodUpdate) { podtest.AppendSet(j, updates...) }
 
 // drain returns all available frames, and the error of the cursor.
 func drain(c *Cursor) (frames []*Frame, err error) {
