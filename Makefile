@@ -115,17 +115,23 @@ help: ## List the targets
 build: ## Build the static binary, bin/podconfigd
 	$(SHARED) build $(TAGS) -ldflags '$(LDFLAGS)' -o $(BIN) ./cmd/podconfigd
 
+# The servers are built while the packages are tested, which do not need them.
 .PHONY: test
-test: test-deps components ## Run all tests, those of the packages with the race detector, and the short tests of the nested modules
-	@$(MAKE) --no-print-directory -j2 test-race test-programs
+test: test-deps ## Run all tests, those of the packages with the race detector, and the short tests of the nested modules
+	@$(MAKE) --no-print-directory -j3 test-race test-soak test-programs
 
 .PHONY: test-race
 test-race:
 	@echo '==> tests of the packages, with the race detector'
-	$(LAZY) CGO_ENABLED=1 $(GO) test $(TAGS) $(FAST) -race -count=1 -p $(PACKAGES) -timeout $(TEST_TIMEOUT) ./test/soak ./pkg/... ./internal/... ./cmd/... ./api/... ./hack/...
+	$(LAZY) CGO_ENABLED=1 $(GO) test $(TAGS) $(FAST) -race -count=1 -p $(PACKAGES) -timeout $(TEST_TIMEOUT) ./pkg/... ./internal/... ./cmd/... ./api/... ./hack/...
+
+.PHONY: test-soak
+test-soak: components
+	@echo '==> a short soak test, with the race detector'
+	$(LAZY) CGO_ENABLED=1 $(GO) test $(TAGS) $(FAST) -race -count=1 -timeout $(TEST_TIMEOUT) ./test/soak
 
 .PHONY: test-programs
-test-programs:
+test-programs: components
 	@echo '==> tests of the program, and exhaustive tests of the packages'
 	$(LAZY) $(SHARED) test $(TAGS) $(FAST) -count=1 -p $(PACKAGES) -timeout $(TEST_TIMEOUT) $(PROGRAMS)
 	$(LAZY) $(SHARED) test $(TAGS) $(FAST) -count=1 -timeout $(TEST_TIMEOUT) -run '^($(EXHAUSTIVE_TESTS))$$' $(sort $(dir $(EXHAUSTIVE)))
