@@ -35,6 +35,7 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/journal"
 	"github.com/podconfigd/podconfigd/pkg/server"
+	"github.com/podconfigd/podconfigd/pkg/server/socket"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -55,7 +56,7 @@ type daemon struct {
 func newDaemon(t *testing.T) *daemon {
 	t.Helper()
 	d := &daemon{socket: filepath.Join(testutil.ShortDir(t), "s"), Journal: journal.New(journal.Options{})}
-	l, err := server.Listen(t.Context(), server.ListenOptions{Path: d.socket, Mode: 0o600})
+	l, err := socket.Listen(t.Context(), socket.ListenOptions{Path: d.socket, Mode: 0o600})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -23,26 +23,27 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
+	"github.com/podconfigd/podconfigd/internal/testutil"
 	"github.com/podconfigd/podconfigd/pkg/client"
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/journal"
 	"github.com/podconfigd/podconfigd/pkg/server"
-
-	"github.com/podconfigd/podconfigd/internal/testutil"
+	"github.com/podconfigd/podconfigd/pkg/server/conn"
+	"github.com/podconfigd/podconfigd/pkg/server/socket"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // serve serves a journal on the socket until stop is called.
-func serve(t *testing.T, j *journal.Journal, socket string) (stop func()) {
+func serve(t *testing.T, j *journal.Journal, path string) (stop func()) {
 	t.Helper()
-	l, err := server.Listen(t.Context(), server.ListenOptions{Path: socket, Mode: 0o600})
+	l, err := socket.Listen(t.Context(), socket.ListenOptions{Path: path, Mode: 0o600})
 	if err != nil {
 		t.Fatal(err)
 	}
 	// All clients are in this process. On a busy machine, disconnected clients count for
 	// some time.
-	many := server.Limits{Subscribers: 1 << 14, SubscribersPerPeer: 1 << 14}
+	many := conn.Limits{Subscribers: 1 << 14, SubscribersPerPeer: 1 << 14}
 	s := server.New(server.Options{Journal: j, Status: j.Status, Gatherer: prometheus.NewRegistry(), Limits: many})
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error)

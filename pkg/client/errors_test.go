@@ -12,15 +12,15 @@ import (
 
 	"github.com/podconfigd/podconfigd/internal/testutil"
 	"github.com/podconfigd/podconfigd/pkg/client"
-	"github.com/podconfigd/podconfigd/pkg/server"
+	"github.com/podconfigd/podconfigd/pkg/server/socket"
 )
 
 // The kernel names the other end of a connection by the name under which the daemon created
 // its socket. Errors name the path that users know.
 func TestErrorsNameTheSocket(t *testing.T) {
 	dir := testutil.ShortDir(t)
-	socket := filepath.Join(dir, "podconfigd.sock")
-	l, err := server.Listen(t.Context(), server.ListenOptions{Path: socket, Mode: 0o600})
+	path := filepath.Join(dir, "podconfigd.sock")
+	l, err := socket.Listen(t.Context(), socket.ListenOptions{Path: path, Mode: 0o600})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,11 +42,11 @@ func TestErrorsNameTheSocket(t *testing.T) {
 		}
 		ended <- failed
 	}()
-	c := client.New(socket)
+	c := client.New(path)
 	check := func(what string, err error) {
 		t.Helper()
-		if !errors.Is(err, syscall.ECONNRESET) || !strings.Contains(err.Error(), socket+": ") || strings.Contains(err.Error(), dir+"/.") {
-			t.Errorf("%s: %v, want a reset connection to %s", what, err, socket)
+		if !errors.Is(err, syscall.ECONNRESET) || !strings.Contains(err.Error(), path+": ") || strings.Contains(err.Error(), dir+"/.") {
+			t.Errorf("%s: %v, want a reset connection to %s", what, err, path)
 		}
 	}
 	_, err = c.Status(t.Context())

@@ -11,6 +11,7 @@ import (
 
 	"github.com/podconfigd/podconfigd/pkg/auth"
 	"github.com/podconfigd/podconfigd/pkg/server"
+	"github.com/podconfigd/podconfigd/pkg/server/socket"
 	"github.com/podconfigd/podconfigd/pkg/sources/apiserver"
 )
 
@@ -30,7 +31,7 @@ type https struct {
 // newHTTPS reads the files of https addresses; nil if there are no such addresses.
 func (d *Daemon) newHTTPS(ctx context.Context) (_ *https, err error) {
 	c := &d.config
-	if !c.listensOn(server.SchemeHTTPS) {
+	if !c.listensOn(socket.SchemeHTTPS) {
 		return nil, nil //nolint:nilnil // there is nothing, and nothing is wrong
 	}
 	logger := klog.FromContext(ctx)
@@ -79,7 +80,7 @@ func (d *Daemon) certificates(logger klog.Logger) (auth.Certificates, error) {
 	addresses := []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback}
 	texts := d.self.addresses()
 	for _, listen := range c.Listen {
-		if address, err := server.ParseAddress(listen); err == nil {
+		if address, err := socket.ParseAddress(listen); err == nil {
 			texts = append(texts, address.Host)
 		}
 	}
@@ -97,7 +98,7 @@ func (d *Daemon) certificates(logger klog.Logger) (auth.Certificates, error) {
 
 // serve serves a listener.
 func (h *https) serve(ctx context.Context, s *server.Server, l net.Listener) error {
-	klog.FromContext(ctx).Info("Serving with TLS, authentication and authorization", "address", server.SchemeHTTPS+"://"+l.Addr().String())
+	klog.FromContext(ctx).Info("Serving with TLS, authentication and authorization", "address", socket.SchemeHTTPS+"://"+l.Addr().String())
 	return s.RunHTTPS(ctx, l, h.config, h.auth)
 }
 

@@ -6,7 +6,7 @@ import (
 
 	"github.com/podconfigd/podconfigd/internal/smallfile"
 	"github.com/podconfigd/podconfigd/pkg/journal/store"
-	"github.com/podconfigd/podconfigd/pkg/server"
+	"github.com/podconfigd/podconfigd/pkg/server/socket"
 )
 
 // MadeFile reports whether an entry of a directory looks like a file that a daemon created: a
@@ -18,7 +18,7 @@ func MadeFile(e fs.DirEntry) bool {
 		return true
 	case !e.Type().IsRegular():
 		return false
-	case store.IsFile(name), server.IsSocketLock(name), name == accessRulesName, name == accessRulesName+smallfile.NewSuffix,
+	case store.IsFile(name), socket.IsLock(name), name == accessRulesName, name == accessRulesName+smallfile.NewSuffix,
 		name == kubeletName, name == kubeletName+smallfile.NewSuffix:
 		return true
 	}

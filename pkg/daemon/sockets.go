@@ -11,17 +11,18 @@ import (
 
 	"github.com/podconfigd/podconfigd/pkg/daemon/systemd"
 	"github.com/podconfigd/podconfigd/pkg/server"
+	"github.com/podconfigd/podconfigd/pkg/server/socket"
 )
 
 // sockets are the listeners of the daemon.
 type sockets struct {
-	open []socket
+	open []opened
 	// passed are the sockets of the service manager that are not among the others.
 	passed systemd.Sockets
 }
 
-// socket is a listener, and what serves it.
-type socket struct {
+// opened is a listener, and what serves it.
+type opened struct {
 	net.Listener
 	serve serving
 }
@@ -34,7 +35,7 @@ func by(run func(*server.Server, context.Context, net.Listener) error) serving {
 	return func(ctx context.Context, with *server.Server, l net.Listener) error { return run(with, ctx, l) }
 }
 
-func (s *sockets) add(l net.Listener, serve serving) { s.open = append(s.open, socket{l, serve}) }
+func (s *sockets) add(l net.Listener, serve serving) { s.open = append(s.open, opened{l, serve}) }
 
 // listen opens all sockets, or none. It takes those that the service manager passed to the
 // process. secure is for https addresses.
@@ -52,7 +53,7 @@ func listen(ctx context.Context, c *Config, secure *https) (_ *sockets, err erro
 		}
 	}
 	mode, _ := parseMode(*c.SocketMode) // it is valid
-	opts := server.ListenOptions{Path: *c.Socket, Flag: "--socket", Mode: mode, Group: c.SocketGroup}
+	opts := socket.ListenOptions{Path: *c.Socket, Flag: "--socket", Mode: mode, Group: c.SocketGroup}
 	if err := s.addUnix(ctx, opts, by((*server.Server).Run)); err != nil {
 		return nil, err
 	}
@@ -76,12 +77,12 @@ func listen(ctx context.Context, c *Config, secure *https) (_ *sockets, err erro
 }
 
 // listen listens on an address of Listen.
-func (s *sockets) listen(ctx context.Context, text string, opts server.ListenOptions, secure *https) error {
-	address, err := server.ParseAddress(text)
+func (s *sockets) listen(ctx context.Context, text string, opts socket.ListenOptions, secure *https) error {
+	address, err := socket.ParseAddress(text)
 	if err != nil {
 		return err
 	}
-	if address.Scheme == server.SchemeUnix {
+	if address.Scheme == socket.SchemeUnix {
 		opts.Path, opts.Flag = address.Path, "--listen"
 		return s.addUnix(ctx, opts, by((*server.Server).RunSocket))
 	}
@@ -91,23 +92,23 @@ func (s *sockets) listen(ctx context.Context, text string, opts server.ListenOpt
 			return err
 		}
 	}
-	if address.Scheme == server.SchemeHTTPS {
+	if address.Scheme == socket.SchemeHTTPS {
 		s.add(l, secure.serve)
 		return nil
 	}
 	s.add(l, func(ctx context.Context, with *server.Server, l net.Listener) error {
-		klog.FromContext(ctx).Info("Serving without authentication, read-only", "address", server.SchemeHTTP+"://"+l.Addr().String())
+		klog.FromContext(ctx).Info("Serving without authentication, read-only", "address", socket.SchemeHTTP+"://"+l.Addr().String())
 		return with.RunReadOnly(ctx, l)
 	})
 	return nil
 }
 
 // addUnix listens on a unix socket: that of the service manager, or a new one.
-func (s *sockets) addUnix(ctx context.Context, opts server.ListenOptions, serve serving) error {
-	listen := server.Listen
+func (s *sockets) addUnix(ctx context.Context, opts socket.ListenOptions, serve serving) error {
+	listen := socket.Listen
 	if passed := s.passed.Unix(opts.Path); passed != nil {
-		listen = func(ctx context.Context, opts server.ListenOptions) (net.Listener, error) {
-			return server.Adopt(ctx, opts, passed)
+		listen = func(ctx context.Context, opts socket.ListenOptions) (net.Listener, error) {
+			return socket.Adopt(ctx, opts, passed)
 		}
 	}
 	l, err := listen(ctx, opts)
@@ -121,7 +122,7 @@ func (s *sockets) addUnix(ctx context.Context, opts server.ListenOptions, serve 
 func (s *sockets) addMetrics(ctx context.Context, address string) (err error) {
 	var l net.Listener
 	if host, port, err := net.SplitHostPort(address); err == nil {
-		l = s.passed.TCP(server.Address{Host: host, Port: portOf(port)}.ListensAt)
+		l = s.passed.TCP(socket.Address{Host: host, Port: portOf(port)}.ListensAt)
 	}
 	if l == nil {
 		l, err = new(net.ListenConfig).Listen(ctx, "tcp", address)

@@ -14,7 +14,7 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/kubelet"
 	"github.com/podconfigd/podconfigd/pkg/pleg/cri"
-	"github.com/podconfigd/podconfigd/pkg/server"
+	"github.com/podconfigd/podconfigd/pkg/server/socket"
 )
 
 // Validate sets the fields that are left out, and returns every fault of the configuration in one error. It joins
@@ -103,12 +103,12 @@ func (c *Config) validateHTTP(found *faults) {
 // directory before an address that is not a path.
 func validateSocketPath(found *faults, field FieldName, path string) {
 	switch {
-	case slices.Contains(strings.Split(path, "/"), server.SchemeUnix+":"):
+	case slices.Contains(strings.Split(path, "/"), socket.SchemeUnix+":"):
 		found.add(field, "%q: expected a path: leave out unix://", path)
 	case strings.HasSuffix(path, "/"):
 		found.add(field, "%q: the path is a directory: expected the path of a socket", path)
 	default:
-		if err := server.CheckSocketPath(path); err != nil {
+		if err := socket.CheckPath(path); err != nil {
 			found.add(field, "%w", err)
 		}
 	}
@@ -127,7 +127,7 @@ func (c *Config) validateSockets(found *faults) {
 	if _, err := parseMode(*c.SocketMode); err != nil {
 		found.add("socketMode", "%w", err)
 	}
-	if err := server.CheckGroup(c.SocketGroup); err != nil {
+	if err := socket.CheckGroup(c.SocketGroup); err != nil {
 		found.add("socketGroup", "%w", err)
 	}
 	if c.PodsAPISocket != "" && c.PodsAPISocket == *c.Socket {

@@ -4,32 +4,32 @@ import (
 	"path/filepath"
 	"slices"
 
-	"github.com/podconfigd/podconfigd/pkg/server"
+	"github.com/podconfigd/podconfigd/pkg/server/socket"
 )
 
 // listensOn reports whether an address of Listen has one of the schemes.
 func (c *Config) listensOn(schemes ...string) bool {
 	return slices.ContainsFunc(c.Listen, func(text string) bool {
-		address, err := server.ParseAddress(text)
+		address, err := socket.ParseAddress(text)
 		return err == nil && slices.Contains(schemes, address.Scheme)
 	})
 }
 
 // validateListen checks Listen.
 func (c *Config) validateListen(found *faults) {
-	var seen []server.Address
+	var seen []socket.Address
 	for i, text := range c.Listen {
 		field := indexed("listen", i)
-		address, err := server.ParseAddress(text)
+		address, err := socket.ParseAddress(text)
 		switch {
 		case err != nil:
 			found.add(field, "%w", err)
-		case address.Scheme == server.SchemeUnix && address.Path == filepath.Clean(*c.Socket):
+		case address.Scheme == socket.SchemeUnix && address.Path == filepath.Clean(*c.Socket):
 			found.add(field, "%q: same path as %v: remove one of them", text, FieldName("socket"))
-		case address.Scheme == server.SchemeUnix && c.PodsAPISocket != "" && address.Path == filepath.Clean(c.PodsAPISocket):
+		case address.Scheme == socket.SchemeUnix && c.PodsAPISocket != "" && address.Path == filepath.Clean(c.PodsAPISocket):
 			found.add(field, "%q: same path as %v: remove one of them", text, FieldName("podsAPISocket"))
-		case address.Scheme == server.SchemeUnix && server.CheckSocketPath(address.Path) != nil:
-			found.add(field, "%q: %w", text, server.CheckSocketPath(address.Path))
+		case address.Scheme == socket.SchemeUnix && socket.CheckPath(address.Path) != nil:
+			found.add(field, "%q: %w", text, socket.CheckPath(address.Path))
 		case slices.ContainsFunc(seen, address.Same):
 			found.add(field, "%q: given twice: remove one of them", text)
 		}
@@ -43,7 +43,7 @@ func (c *Config) validateHTTPS(found *faults) {
 	const mode, kubeconfig = FieldName("authorization.mode"), FieldName("kubeconfig")
 	found.pair("tlsCertFile", c.TLSCertFile, "tlsPrivateKeyFile", c.TLSPrivateKeyFile)
 	m := c.Authorization.Mode
-	if !c.listensOn(server.SchemeHTTPS) {
+	if !c.listensOn(socket.SchemeHTTPS) {
 		return // the other fields have no effect
 	}
 	switch {

@@ -1,10 +1,8 @@
 package server
 
 import (
-	"net"
 	"net/http"
 	"os"
-	"slices"
 	"strings"
 	"testing"
 
@@ -18,12 +16,13 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/access"
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/journal"
+	"github.com/podconfigd/podconfigd/pkg/server/conn"
 )
 
 // serveRules serves a journal with access rules.
 func serveRules(t *testing.T, rules ...access.Rule) *daemon {
 	t.Helper()
-	return serveWithLimits(t, journal.Options{}, Limits{}, func(o *Options) { o.Policy = access.NewPolicy(rules) })
+	return serveWithLimits(t, journal.Options{}, conn.Limits{}, func(o *Options) { o.Policy = access.NewPolicy(rules) })
 }
 
 // me is a rule for the user of the test.
@@ -109,58 +108,6 @@ func TestAClientThatSeesNothing(t *testing.T) {
 	}
 }
 
-// Supplementary groups count. The user and the groups of a process are those of the kernel.
-func TestGroupsOfAProcess(t *testing.T) {
-	l, err := net.Listen("unix", t.TempDir()+"/s")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	client, err := net.Dial("unix", l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer client.Close()
-	server, err := l.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer server.Close()
-	socket, ok := server.(*net.UnixConn)
-	if !ok {
-		t.Fatal("not a unix socket")
-	}
-	s := processSubject(socket)
-	want, err := os.Getgroups()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if s.UID == nil || *s.UID != uint32(os.Getuid()) || !slices.Contains(s.GIDs, uint32(os.Getgid())) {
-		t.Errorf("%+v", s)
-	}
-	for _, gid := range want {
-		if !slices.Contains(s.GIDs, uint32(gid)) {
-			t.Errorf("group %d is missing in %v", gid, s.GIDs)
-		}
-	}
-}
-
-func TestMapsAll(t *testing.T) {
-	for lines, want := range map[string]bool{
-		"         0          0 4294967295\n": true,
-		"0 100000 65536\n":                   false,
-		"0 1000 1\n1 100000 65536\n":         false,
-		"":                                   false,
-	} {
-		if got := mapsAll(lines); got != want {
-			t.Errorf("%q: %v", lines, got)
-		}
-	}
-	if id := unknownID("/nonexistent", "/nonexistent"); id != 65534 {
-		t.Errorf("without a mapping, the ID is %d", id)
-	}
-}
-
 // The stream of a redacted pod has no values. A change of one sends nothing.
 func TestStreamOfRedactedPods(t *testing.T) {
 	d := serveRules(t, me(access.Redacted))
@@ -186,7 +133,7 @@ func TestStreamOfRedactedPods(t *testing.T) {
 // Over TLS, the subject is the authenticated user, with HTTP/1.1, HTTP/2 and gRPC. It has no UID:
 // the daemon's user is another one.
 func TestSubjectOverTLS(t *testing.T) {
-	s := serveHTTPS(t, Limits{}, func(o *Options) {
+	s := serveHTTPS(t, conn.Limits{}, func(o *Options) {
 		o.Policy = access.NewPolicy([]access.Rule{
 			{AuthenticatedUsers: []string{"all"}, View: access.Redacted}, me(access.Full), {AuthenticatedGroups: []string{"system:authenticated"}, Namespaces: []string{"none"}, View: access.Full},
 		})

@@ -17,6 +17,7 @@ import (
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/pkg/access"
 	"github.com/podconfigd/podconfigd/pkg/journal"
+	"github.com/podconfigd/podconfigd/pkg/server/conn"
 )
 
 // fileNames are the names of a system whose /etc/passwd may be unreadable.
@@ -45,7 +46,7 @@ func (f *fileNames) tester(other access.Level) *access.Policy {
 // answer to a client that sees nothing.
 func TestRequestsWithoutReadableNames(t *testing.T) {
 	names := new(fileNames)
-	d := serveWithLimits(t, journal.Options{}, Limits{}, func(o *Options) { o.Policy = names.tester(access.None) })
+	d := serveWithLimits(t, journal.Options{}, conn.Limits{}, func(o *Options) { o.Policy = names.tester(access.None) })
 	d.add("canary", 1)
 	names.broken.Store(true)
 	for _, path := range pathsOfCanary {
@@ -82,7 +83,7 @@ func TestRequestsWithoutReadableNames(t *testing.T) {
 // reset to nothing. A client that resumes has lost nothing.
 func TestStreamsWithoutReadableNames(t *testing.T) {
 	names := new(fileNames)
-	d := serveWithLimits(t, journal.Options{}, Limits{}, func(o *Options) { o.Policy = names.tester(access.None) })
+	d := serveWithLimits(t, journal.Options{}, conn.Limits{}, func(o *Options) { o.Policy = names.tester(access.None) })
 	d.add("a", 1)
 	stream := d.read(t, "")
 	stream.expect(t, v1alpha1.OpAdd, "a")

@@ -10,11 +10,12 @@ import (
 	"time"
 
 	"github.com/podconfigd/podconfigd/pkg/journal"
+	"github.com/podconfigd/podconfigd/pkg/server/conn"
 )
 
 // A client that announces a body and does not send it gets an answer at once.
 func TestMissingBodiesAreAnsweredAtOnce(t *testing.T) {
-	d := serveWithLimits(t, journal.Options{}, Limits{ListTimeout: time.Hour}, func(o *Options) {
+	d := serveWithLimits(t, journal.Options{}, conn.Limits{ListTimeout: time.Hour}, func(o *Options) {
 		o.Resync = func(context.Context, string, string) error { return nil }
 	})
 	d.add("a", 1)
@@ -72,7 +73,7 @@ func ask(t *testing.T, conn net.Conn, line, rest string) (answer func() int) {
 // The same holds for the other sockets and for connections beyond the limit.
 func TestMissingBodiesElsewhere(t *testing.T) {
 	const body = "Content-Length: 100\r\n\r\n{"
-	d := serveWithLimits(t, journal.Options{}, Limits{ListTimeout: time.Hour})
+	d := serveWithLimits(t, journal.Options{}, conn.Limits{ListTimeout: time.Hour})
 	pods, err := net.Dial("unix", d.pods)
 	if err != nil {
 		t.Fatal(err)
@@ -81,7 +82,7 @@ func TestMissingBodiesElsewhere(t *testing.T) {
 	if got := ask(t, pods, "POST /pods", body)(); got != http.StatusNotFound {
 		t.Errorf("the socket of the Pods API: %d", got)
 	}
-	full := serveWithLimits(t, journal.Options{}, Limits{ConnectionsPerPeer: 1})
+	full := serveWithLimits(t, journal.Options{}, conn.Limits{ConnectionsPerPeer: 1})
 	held := full.dial(t)
 	request(t, held, "/livez", "")
 	if _, err := held.Read(make([]byte, 16)); err != nil {
@@ -91,8 +92,8 @@ func TestMissingBodiesElsewhere(t *testing.T) {
 		t.Errorf("a connection beyond the limit: %d", got)
 	}
 	var options Options
-	serveWithLimits(t, journal.Options{}, Limits{}, func(o *Options) { options = *o })
-	metrics, err := net.Dial("tcp", serveMetrics(t, New(Options{Gatherer: options.Gatherer, Limits: Limits{ListTimeout: time.Hour}})))
+	serveWithLimits(t, journal.Options{}, conn.Limits{}, func(o *Options) { options = *o })
+	metrics, err := net.Dial("tcp", serveMetrics(t, New(Options{Gatherer: options.Gatherer, Limits: conn.Limits{ListTimeout: time.Hour}})))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,7 +109,7 @@ func TestMissingBodiesElsewhere(t *testing.T) {
 // A review is answered too if its body does not come, before the client must have read the
 // answer.
 func TestReviewsWithoutABodyAreAnswered(t *testing.T) {
-	d := serveWithLimits(t, journal.Options{}, Limits{ListTimeout: 600 * time.Millisecond})
+	d := serveWithLimits(t, journal.Options{}, conn.Limits{ListTimeout: 600 * time.Millisecond})
 	for _, body := range []string{"Content-Length: 100\r\n\r\n{", "Transfer-Encoding: chunked\r\n\r\n5\r\n{"} {
 		got := ask(t, d.dial(t), "POST /apis/authorization.k8s.io/v1/selfsubjectaccessreviews", body)()
 		if got != http.StatusBadRequest {

@@ -33,6 +33,8 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/journal/store"
 	"github.com/podconfigd/podconfigd/pkg/lookup"
 	"github.com/podconfigd/podconfigd/pkg/pleg"
+	"github.com/podconfigd/podconfigd/pkg/server/conn"
+	"github.com/podconfigd/podconfigd/pkg/server/internal/params"
 )
 
 // A canary is a pod that the rules hide. Everything about it has the word canary.
@@ -80,7 +82,7 @@ func serveCanaries(t *testing.T, rules []access.Rule) (*daemon, *Server) {
 	uid := uint32(4294960000)
 	d := serveWithLimits(t, journal.Options{Node: &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node1"}, Status: v1.NodeStatus{
 		Images: []v1.ContainerImage{{Names: []string{"canary"}}}, VolumesInUse: []v1.UniqueVolumeName{"canary"},
-	}}}, Limits{}, func(o *Options) {
+	}}}, conn.Limits{}, func(o *Options) {
 		o.Policy = access.NewPolicy(rules)
 		l = lookup.New(lookup.Options{Journal: o.Journal, Runtime: canaryRuntime{}})
 		o.Lookup = l
@@ -303,7 +305,7 @@ func readUntil(t *testing.T, in io.Reader, mark string) string {
 // canaryCalls have the calls of each gRPC method, and return their responses.
 var canaryCalls = map[string]func(context.Context, *grpc.ClientConn) ([]proto.Message, error){
 	"podconfigd.v1alpha1.PodConfig/Watch": func(ctx context.Context, c *grpc.ClientConn) ([]proto.Message, error) {
-		s, err := podconfigd.NewPodConfigClient(c).Watch(ctx, &podconfigd.WatchRequest{Ops: slices.Collect(maps.Keys(operations))})
+		s, err := podconfigd.NewPodConfigClient(c).Watch(ctx, &podconfigd.WatchRequest{Ops: slices.Collect(maps.Keys(params.Operations))})
 		return untilBookmark(s, err, func(m *podconfigd.WatchResponse) bool { return m.GetInitialSyncComplete() })
 	},
 	"podconfigd.v1alpha1.PodConfig/List": func(ctx context.Context, c *grpc.ClientConn) ([]proto.Message, error) {
@@ -402,7 +404,7 @@ func TestNoCallHasACanary(t *testing.T) {
 		"some": d.grpc(t, d.socket), "some by the Pods API": d.grpc(t, d.pods), "nothing": hidden.grpc(t, hidden.socket), "all": full.grpc(t, full.socket),
 	}
 	leaks := 0
-	for service, info := range server.newGRPC(t.Context(), false).GetServiceInfo() {
+	for service, info := range server.rpc.NewServer(t.Context(), false).GetServiceInfo() {
 		for _, method := range info.Methods {
 			call := canaryCalls[strings.Replace(service, ".v1alpha.", ".v1.", 1)+"/"+method.Name] // of reflection
 			if call == nil {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/podconfigd/podconfigd/pkg/journal"
+	"github.com/podconfigd/podconfigd/pkg/server/conn"
 )
 
 // streamPaths are the streams of HTTP.
@@ -51,7 +52,7 @@ func eachStream(t *testing.T, test func(t *testing.T, d *daemon, path string)) {
 	t.Helper()
 	for _, path := range streamPaths {
 		t.Run(strings.Split(path, "?")[0][1:], func(t *testing.T) {
-			d := serveWithLimits(t, journal.Options{}, Limits{Subscribers: 1, Connections: 20})
+			d := serveWithLimits(t, journal.Options{}, conn.Limits{Subscribers: 1, Connections: 20})
 			d.add("a", 1)
 			test(t, d, path)
 			d.free(t)

@@ -1,11 +1,6 @@
-// Package server serves the journal on a unix socket.
-//
-// # The socket
-//
-// [Listen] creates the socket file with its mode and group under another name, and then
-// renames it. So no client finds a half-made socket. Listen replaces the file of a daemon
-// that has ended. If another process serves the path, or the file is not a socket, Listen
-// returns an error and does not touch the file. Closing the listener removes the file.
+// Package server serves the journal on unix sockets and addresses. It joins package socket, which makes
+// the sockets, package conn, which has the connections and their limits, and the protocols: packages
+// rest, kubeapi and rpc.
 //
 // # Protocols
 //
@@ -23,5 +18,5 @@
 //
 // Each subscriber has a goroutine and a cursor. A subscriber that stops reading blocks only
 // its own writes. It is not dropped. If it falls behind the journal, it gets a reset and
-// the current state. [Limits] bound what one client process may have.
+// the current state. [conn.Limits] bound what one client process may have.
 package server

@@ -20,6 +20,7 @@ import (
 
 	"github.com/podconfigd/podconfigd/pkg/access"
 	"github.com/podconfigd/podconfigd/pkg/auth"
+	"github.com/podconfigd/podconfigd/pkg/server/conn"
 	"github.com/podconfigd/podconfigd/pkg/server/internal/respond"
 )
 
@@ -60,11 +61,11 @@ type guard struct {
 	auth    Auth
 	metrics *metrics
 	// failing limits the requests without valid credentials.
-	failing *rates
+	failing *conn.Rates
 	// others and proven are the places of requests.
 	others, proven authPlaces
 	// refusals counts the refused requests whose answer is not read.
-	refusals counter
+	refusals *conn.Counter
 	// logged has the denials that were logged.
 	logged  *cache.LRUExpireCache
 	logging *rate.Limiter
@@ -72,9 +73,9 @@ type guard struct {
 
 func newGuard(a Auth, m *metrics) *guard {
 	return &guard{
-		auth: a, metrics: m, failing: newRates(failuresPerSecond, failureBurst), logged: cache.NewLRUExpireCache(maxLogged),
+		auth: a, metrics: m, failing: conn.NewRates(failuresPerSecond, failureBurst), logged: cache.NewLRUExpireCache(maxLogged),
 		logging:  rate.NewLimiter(rate.Every(time.Minute/denialsPerMin), denialBurst),
-		refusals: counter{what: "refused requests at a time", all: math.MaxInt, each: maxRefusing},
+		refusals: conn.NewCounter("refused requests at a time", math.MaxInt, maxRefusing),
 		others:   newAuthPlaces(failureBurst), proven: newAuthPlaces(maxReviews),
 	}
 }
@@ -83,22 +84,22 @@ func newGuard(a Auth, m *metrics) *guard {
 // places of their own, which others of their address can't take.
 type authPlaces struct {
 	// pending counts the requests, reviews the tokens that are being reviewed.
-	pending, reviews counter
+	pending, reviews *conn.Counter
 }
 
 // newAuthPlaces returns places with so many reviews for each address.
 func newAuthPlaces(reviews int) authPlaces {
 	return authPlaces{
-		pending: counter{what: "requests to authenticate at a time", all: math.MaxInt, each: maxPending},
-		reviews: counter{what: "tokens to review at a time", all: maxReviews, each: reviews},
+		pending: conn.NewCounter("requests to authenticate at a time", math.MaxInt, maxPending),
+		reviews: conn.NewCounter("tokens to review at a time", maxReviews, reviews),
 	}
 }
 
 // guard passes on the requests that are allowed, with their subject in the context.
 func (g *guard) guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if conn := connFrom(r.Context()); conn != nil {
-			r.TLS = conn.tlsState()
+		if conn := conn.From(r.Context()); conn != nil {
+			r.TLS = conn.TLSState()
 		}
 		u, err := g.authenticate(w, r)
 		if err != nil {
@@ -115,29 +116,29 @@ func (g *guard) guard(next http.Handler) http.Handler {
 			return
 		}
 		subject := access.Subject{Authenticated: true, User: u.GetName(), Groups: u.GetGroups()}
-		next.ServeHTTP(w, r.WithContext(withSubject(r.Context(), subject)))
+		next.ServeHTTP(w, r.WithContext(conn.WithSubject(r.Context(), subject)))
 	})
 }
 
 // authenticate returns the user of a request. With an error, it has answered.
 func (g *guard) authenticate(w http.ResponseWriter, r *http.Request) (user.Info, error) {
-	peer := peerFrom(r.Context())
+	peer := conn.PeerFrom(r.Context())
 	proven, places := g.auth.Proven(r), &g.others
 	if proven {
 		places = &g.proven
 	}
-	done, refusal := places.pending.take(peer)
+	done, refusal := places.pending.Take(peer)
 	if refusal != nil {
 		g.tooMany(w, r, peer, 0)
 		return nil, refusal
 	}
 	defer done()
-	wait := g.failing.wait(peer)
+	wait := g.failing.Wait(peer)
 	u, err := g.auth.Authenticate(r.WithContext(auth.WithAdmission(r.Context(), func() (func(), bool) {
-		if !proven && g.failing.wait(peer) > 0 {
+		if !proven && g.failing.Wait(peer) > 0 {
 			return nil, false
 		}
-		done, refusal := places.reviews.take(peer)
+		done, refusal := places.reviews.Take(peer)
 		return done, refusal == nil
 	})))
 	switch {
@@ -148,7 +149,7 @@ func (g *guard) authenticate(w http.ResponseWriter, r *http.Request) (user.Info,
 	case wait > 0 && !proven, errors.Is(err, auth.ErrNotAdmitted):
 		g.tooMany(w, r, peer, wait)
 	default:
-		g.failing.take(peer)
+		g.failing.Take(peer)
 		g.log(r, "unauthorized", peer.String(), err)
 		g.refuse(w, r, codes.Unauthenticated, http.StatusUnauthorized, metav1.StatusReasonUnauthorized, "Unauthorized")
 	}
@@ -156,7 +157,7 @@ func (g *guard) authenticate(w http.ResponseWriter, r *http.Request) (user.Info,
 }
 
 // tooMany refuses a request because of the failures of its address.
-func (g *guard) tooMany(w http.ResponseWriter, r *http.Request, peer peerID, wait time.Duration) {
+func (g *guard) tooMany(w http.ResponseWriter, r *http.Request, peer conn.Peer, wait time.Duration) {
 	g.metrics.rejections.WithLabelValues("rate").Inc()
 	w.Header().Set("Retry-After", strconv.Itoa(int(wait/time.Second)+1))
 	g.refuse(w, r, codes.ResourceExhausted, http.StatusTooManyRequests, metav1.StatusReasonTooManyRequests,
@@ -173,7 +174,7 @@ func (g *guard) unavailable(w http.ResponseWriter, r *http.Request, err error) {
 // refuse answers a request that is not allowed. A client can leave the answers on the streams of
 // HTTP/2 unread. Beyond a number of them, the streams of its address are reset.
 func (g *guard) refuse(w http.ResponseWriter, r *http.Request, code codes.Code, status int, reason metav1.StatusReason, message string) {
-	done, beyond := g.refusals.take(peerFrom(r.Context()))
+	done, beyond := g.refusals.Take(conn.PeerFrom(r.Context()))
 	if beyond != nil {
 		panic(http.ErrAbortHandler)
 	}
@@ -187,13 +188,13 @@ func (g *guard) refuse(w http.ResponseWriter, r *http.Request, code codes.Code, 
 // log counts a denial, and logs it once for each subject.
 func (g *guard) log(r *http.Request, reason, subject string, err error) {
 	g.metrics.rejections.WithLabelValues(reason).Inc()
-	key := reason + " " + cut(subject)
+	key := reason + " " + conn.Cut(subject)
 	if _, known := g.logged.Get(key); known || !g.logging.Allow() {
 		return
 	}
 	g.logged.Add(key, nil, loggedFor)
 	klog.FromContext(r.Context()).Info("Denied a request; further ones of this subject are not logged for an hour",
-		"reason", reason, "address", r.RemoteAddr, "method", r.Method, "path", cut(r.URL.Path), "err", err)
+		"reason", reason, "address", r.RemoteAddr, "method", r.Method, "path", conn.Cut(r.URL.Path), "err", err)
 }
 
 // deny answers a request, or a call of gRPC.

@@ -20,6 +20,7 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 
 	"github.com/podconfigd/podconfigd/pkg/auth"
+	"github.com/podconfigd/podconfigd/pkg/server/conn"
 )
 
 var served = http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
@@ -28,7 +29,7 @@ var served = http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
 func (g *guard) ask(address, token string) (code int) {
 	r := httptest.NewRequest(http.MethodGet, "/pods", http.NoBody)
 	r.Header.Set("Authorization", "Bearer "+token)
-	r = r.WithContext(context.WithValue(r.Context(), peerKey{}, networkOf(netip.MustParseAddr(address))))
+	r = r.WithContext(conn.WithPeer(r.Context(), conn.NetworkPeer(netip.MustParseAddr(address))))
 	w := httptest.NewRecorder()
 	defer func() {
 		if p := recover(); p == http.ErrAbortHandler { //nolint:errorlint // as net/http
@@ -218,7 +219,7 @@ func TestProvenTokensOverTLS(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := serveHTTPSWith(t, a, Limits{})
+	s := serveHTTPSWith(t, a, conn.Limits{})
 	good, bad := s.client(t, 2), s.client(t, 2)
 	if code := s.do(t, good, "GET", "/pods", "good").code; code != http.StatusOK {
 		t.Fatalf("at first: %d", code)
@@ -243,7 +244,7 @@ const provenLonger = time.Hour + time.Minute
 // A client without credentials that does not read its answers holds little: beyond a number of
 // requests of its address, the streams are reset.
 func TestRefusalsThatNobodyReads(t *testing.T) {
-	s := serveHTTPS(t, Limits{})
+	s := serveHTTPS(t, conn.Limits{})
 	const conns, streams = 4, 200
 	clients := make([]*h2, conns)
 	for i := range clients {

@@ -21,6 +21,7 @@ import (
 	"github.com/podconfigd/podconfigd/internal/testutil"
 	"github.com/podconfigd/podconfigd/pkg/auth"
 	"github.com/podconfigd/podconfigd/pkg/journal"
+	"github.com/podconfigd/podconfigd/pkg/server/conn"
 )
 
 // callsWithOneRequest are all calls that begin with one message.
@@ -99,25 +100,19 @@ func repeated(method string, n int) []string {
 	return methods
 }
 
-func (c *counter) inUse() int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.total
-}
-
 // A call whose message does not come takes no place from others, on a socket and on a loopback
 // address.
 func TestHalfCallsHoldNoPlaces(t *testing.T) {
-	d := serveLookup(t, Limits{Lists: 1, Subscribers: 1, Connections: 20, ConnectionsPerPeer: 20})
+	d := serveLookup(t, conn.Limits{Lists: 1, Subscribers: 1, Connections: 20, ConnectionsPerPeer: 20})
 	local := d.serveAlsoLocal(t)
-	for where, dial := range map[*places]func() net.Conn{
-		&d.limits.sockets: func() net.Conn { return d.dial(t) },
-		&d.limits.local:   func() net.Conn { return dialFrom(t, "127.0.0.1", local) },
+	for where, dial := range map[*conn.Places]func() net.Conn{
+		&d.limits.Sockets: func() net.Conn { return d.dial(t) },
+		&d.limits.Local:   func() net.Conn { return dialFrom(t, "127.0.0.1", local) },
 	} {
 		reading := slices.DeleteFunc(slices.Clone(callsWithOneRequest), func(method string) bool { return auth.AttributesOf(http.MethodPost, method).Verb != "get" })
 		halfCalls(t, dial(), nil, reading...)
-		testutil.Until(t, "the calls are open", func() bool { return where.calls.inUse() == len(reading) })
-		if lists, streams := where.lists.inUse(), where.subscribers.inUse(); lists != 0 || streams != 0 {
+		testutil.Until(t, "the calls are open", func() bool { return where.Calls.InUse() == len(reading) })
+		if lists, streams := where.Lists.InUse(), where.Subscribers.InUse(); lists != 0 || streams != 0 {
 			t.Errorf("half calls have %d lists and %d streams", lists, streams)
 		}
 	}
@@ -132,7 +127,7 @@ func TestHalfCallsHoldNoPlaces(t *testing.T) {
 // A call has as much time for its message as a request for its body. The message is complete with
 // the end of the client's half.
 func TestHalfCallsEnd(t *testing.T) {
-	d := serveWithLimits(t, journal.Options{}, Limits{ListTimeout: 300 * time.Millisecond}, posting)
+	d := serveWithLimits(t, journal.Options{}, conn.Limits{ListTimeout: 300 * time.Millisecond}, posting)
 	for name, data := range map[string][]byte{
 		"nothing": nil, "half a prefix": {0, 0}, "half a message": {0, 0, 0, 0, 9, 1}, "a message without an end": {0, 0, 0, 0, 0},
 	} {
@@ -143,61 +138,61 @@ func TestHalfCallsEnd(t *testing.T) {
 		}
 		_ = conn.Close()
 	}
-	testutil.Until(t, "no call is left", func() bool { return d.limits.sockets.calls.inUse() == 0 })
+	testutil.Until(t, "no call is left", func() bool { return d.limits.Sockets.Calls.InUse() == 0 })
 }
 
 // The calls of a process are limited over all of its connections.
 func TestOpenCallsAreLimited(t *testing.T) {
 	const each = 32 // streams
-	d := serveLookup(t, Limits{SubscribersPerPeer: each})
-	const calls = callsPerSubscriber * each
-	for range callsPerSubscriber {
+	d := serveLookup(t, conn.Limits{SubscribersPerPeer: each})
+	const calls = openCallsPerStream * each
+	for range openCallsPerStream {
 		halfCalls(t, d.dial(t), nil, repeated(podconfigd.PodConfig_Lookup_FullMethodName, each)...)
 	}
-	testutil.Until(t, "the calls are open", func() bool { return d.limits.sockets.calls.inUse() == calls })
+	testutil.Until(t, "the calls are open", func() bool { return d.limits.Sockets.Calls.InUse() == calls })
 	conn := d.dial(t)
 	framer := halfCalls(t, conn, nil, repeated(podconfigd.PodConfig_Lookup_FullMethodName, each)...)
 	if got := endOf(t, conn, framer, each); got[fmt.Sprint(uint32(codes.ResourceExhausted))] != each {
 		t.Errorf("further calls end with the codes %v", got)
 	}
-	if d.limits.sockets.calls.inUse() != calls {
-		t.Errorf("%d calls are open", d.limits.sockets.calls.inUse())
+	if d.limits.Sockets.Calls.InUse() != calls {
+		t.Errorf("%d calls are open", d.limits.Sockets.Calls.InUse())
 	}
 	if code, _ := d.get(t, "/pods"); code != http.StatusOK {
 		t.Errorf("a list: %d", code)
 	}
 	// gRPC keeps a little of each refused call, so a connection has a limited number of them.
 	conn = d.dial(t)
-	framer = halfCalls(t, conn, nil, repeated(podconfigd.PodConfig_Lookup_FullMethodName, 2*maxRefusedCalls)...)
+	framer = halfCalls(t, conn, nil, repeated(podconfigd.PodConfig_Lookup_FullMethodName, 2*callsToRefuse)...)
 	_ = conn.SetReadDeadline(time.Now().Add(endsWithin))
 	var err error
 	for err == nil {
 		_, err = framer.ReadFrame()
 	}
 	if errors.Is(err, os.ErrDeadlineExceeded) {
-		t.Errorf("after %d refused calls, the connection is open", 2*maxRefusedCalls)
+		t.Errorf("after %d refused calls, the connection is open", 2*callsToRefuse)
 	}
 }
 
 // The requests of an address are limited over all of its connections, also those whose body does not
 // come.
 func TestOpenRequestsOverTLSAreLimited(t *testing.T) {
-	s := serveHTTPS(t, Limits{SubscribersPerPeer: 1})
+	s := serveHTTPS(t, conn.Limits{SubscribersPerPeer: 1})
 	s.add("a", 1)
 	c := s.dialH2(t, 1<<16)
 	review := "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
-	for i := range minCalls {
+	for i := range fewestOpenCalls {
 		if stream := uint32(2*i + 1); i%2 == 0 {
 			c.call(stream, podconfigd.PodConfig_Lookup_FullMethodName)
 		} else {
 			c.open(stream, false, "POST", review, "content-type", "application/json")
 		}
 	}
-	calls := &s.server.limits.remote.calls
-	testutil.Until(t, "the requests are open", func() bool { return calls.inUse() == minCalls })
+	calls := &s.server.limits.Remote.Calls
+	testutil.Until(t, "the requests are open", func() bool { return calls.InUse() == fewestOpenCalls })
 	resp := s.do(t, s.client(t, 2), "GET", "/pods", "all")
 	refused(t, resp.code, resp.text(t), "too many open calls: loopback has 64")
 	_ = resp.body.Close()
 	_ = c.conn.Close()
-	testutil.Until(t, "no request is left", func() bool { return calls.inUse() == 0 })
+	testutil.Until(t, "no request is left", func() bool { return calls.InUse() == 0 })
 }

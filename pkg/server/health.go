@@ -5,7 +5,7 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/podconfigd/podconfigd/pkg/server/kubeapi"
+	"github.com/podconfigd/podconfigd/pkg/server/internal/respond"
 )
 
 // Check is one health check.
@@ -58,7 +58,7 @@ func (s *Server) unready() error {
 	return nil
 }
 
-func (s *Server) handleHealth(mux kubeapi.Router) {
+func (s *Server) handleHealth(mux respond.Router) {
 	live := append([]Check{ping}, s.opts.Live...)
 	mux.HandleFunc("/healthz", healthHandler("healthz", http.StatusInternalServerError, live))
 	mux.HandleFunc("/livez", healthHandler("livez", http.StatusInternalServerError, live))

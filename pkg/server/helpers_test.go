@@ -22,10 +22,22 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
+	"github.com/podconfigd/podconfigd/internal/testutil"
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/journal"
+	"github.com/podconfigd/podconfigd/pkg/server/conn"
+	"github.com/podconfigd/podconfigd/pkg/server/socket"
+)
 
-	"github.com/podconfigd/podconfigd/internal/testutil"
+// Limits of pkg/server/conn and pkg/server/rpc that tests reach.
+const (
+	openCallsPerStream = 3
+	fewestOpenCalls    = 64
+	connectsAtOnce     = 256
+	callsToRefuse      = 250
+	refusalsOfScrapes  = 8
+	longestText        = 256
+	messagePrefix      = 5
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -36,7 +48,7 @@ type daemon struct {
 	socket, pods string
 	http         *http.Client
 	server       *Server
-	limits       *limiter
+	limits       *conn.Limiter
 	sick         atomic.Pointer[string]
 }
 
@@ -59,18 +71,18 @@ func (d *daemon) ready() error {
 
 func serveJournal(t *testing.T, opts journal.Options) *daemon {
 	t.Helper()
-	return serveWithLimits(t, opts, Limits{})
+	return serveWithLimits(t, opts, conn.Limits{})
 }
 
 // errStopped is the cause with which tests stop a server.
 var errStopped = errors.New("the test has ended")
 
-// endsWithin is how long the server may take to end, in addition to drainTimeout, on a
+// endsWithin is how long the server may take to end, in addition to DrainTimeout, on a
 // busy machine.
 const endsWithin = 10 * time.Second
 
 // serveWithLimits serves a journal. change may change other options of the server.
-func serveWithLimits(t *testing.T, opts journal.Options, limits Limits, change ...func(*Options)) *daemon {
+func serveWithLimits(t *testing.T, opts journal.Options, limits conn.Limits, change ...func(*Options)) *daemon {
 	t.Helper()
 	registry := prometheus.NewRegistry()
 	opts.Registerer = registry
@@ -80,7 +92,7 @@ func serveWithLimits(t *testing.T, opts journal.Options, limits Limits, change .
 	dir := testutil.ShortDir(t)
 	d := &daemon{journal: journal.New(opts), socket: filepath.Join(dir, "s.sock"), pods: filepath.Join(dir, "p.sock")}
 	listen := func(path string) net.Listener {
-		l, err := Listen(t.Context(), ListenOptions{Path: path, Mode: 0o600})
+		l, err := socket.Listen(t.Context(), socket.ListenOptions{Path: path, Mode: 0o600})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -112,7 +124,7 @@ func serveWithLimits(t *testing.T, opts journal.Options, limits Limits, change .
 				t.Errorf("Run returned %v", err)
 			}
 		}
-		if took := time.Since(start); took > drainTimeout+endsWithin {
+		if took := time.Since(start); took > conn.DrainTimeout+endsWithin {
 			t.Errorf("Run took %v to end", took)
 		}
 	})

@@ -32,6 +32,7 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/journal"
 	"github.com/podconfigd/podconfigd/pkg/journal/history"
 	"github.com/podconfigd/podconfigd/pkg/journal/store"
+	"github.com/podconfigd/podconfigd/pkg/server/conn"
 )
 
 // journalLog is a log on disk, as a daemon writes it.
@@ -85,7 +86,7 @@ func (l *journalLog) change(op config.PodOperation, source, name, image string) 
 // serve serves the history of the log.
 func (l *journalLog) serve(change ...func(*Options)) *daemon {
 	l.t.Helper()
-	return serveWithLimits(l.t, journal.Options{}, Limits{}, append(change, func(o *Options) {
+	return serveWithLimits(l.t, journal.Options{}, conn.Limits{}, append(change, func(o *Options) {
 		o.History = func(opts history.Options) iter.Seq2[*v1alpha1.HistoryRecord, error] { return history.Read(l.dir, opts) }
 	})...)
 }
@@ -363,7 +364,7 @@ func TestHistoryOverGRPC(t *testing.T) {
 // errors.
 func TestHistoryHidesFaults(t *testing.T) {
 	var fault error
-	d := serveWithLimits(t, journal.Options{}, Limits{}, func(o *Options) {
+	d := serveWithLimits(t, journal.Options{}, conn.Limits{}, func(o *Options) {
 		o.Policy = access.NewPolicy([]access.Rule{me(access.Redacted)})
 		o.History = func(history.Options) iter.Seq2[*v1alpha1.HistoryRecord, error] {
 			return func(yield func(*v1alpha1.HistoryRecord, error) bool) {
@@ -399,53 +400,6 @@ func TestNoHistory(t *testing.T) {
 	}
 }
 
-// The start of a period is computed for the first page. Later pages keep it.
-func TestAPeriodBeginsAtTheFirstPage(t *testing.T) {
-	now := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
-	first, err := parseHistory("since=10m", now)
-	if err != nil {
-		t.Fatal(err)
-	}
-	next, err := parseHistory("since=10m&continue="+first.token(history.Position{Instance: "i", Revision: 7}), now.Add(time.Hour))
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := history.Options{Since: now.Add(-10 * time.Minute), After: history.Position{Instance: "i", Revision: 7}}
-	if diff := gocmp.Diff(want, next.opts); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
-}
-
-// Any query is either accepted completely or refused with a reason. The token of an
-// accepted one continues it.
-func FuzzParseHistory(f *testing.F) {
-	now := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
-	first, err := parseHistory("since=10m&pod=a/b", now)
-	if err != nil {
-		f.Fatal(err)
-	}
-	for _, query := range []string{
-		"", "since=10m&source=file&pod=a/b&pods=true&limit=7", "since=0000-01-01T00:00:00%2B23:59", "since=9999-12-31T23:59:59-23:59", "limit=-1", "continue=x",
-		"since=10m&pod=a/b&continue=" + first.token(history.Position{Instance: "i", Revision: 1}),
-	} {
-		f.Add(query)
-	}
-	f.Fuzz(func(t *testing.T, query string) {
-		q, err := parseHistory(query, now)
-		if err != nil {
-			if err.Error() == "" {
-				t.Error("refused without a reason")
-			}
-			return
-		}
-		next := *q
-		last := history.Position{Instance: "i", Revision: 7}
-		if err := next.resume(q.token(last)); err != nil || next.opts.After != last || !next.opts.Since.Equal(q.opts.Since) {
-			t.Errorf("%q: %v, %+v after %+v", query, err, next.opts, q.opts)
-		}
-	})
-}
-
 // The end of the log can't be read, and the log fails. What is missing at the end has no position of
 // its own: it comes with the page of the last record, once.
 func TestHistoryPagesEndWithGaps(t *testing.T) {
@@ -470,7 +424,7 @@ func TestHistoryPagesEndWithGaps(t *testing.T) {
 		}
 	}
 	d := l.serve()
-	d.server.opts.History = func(opts history.Options) iter.Seq2[*v1alpha1.HistoryRecord, error] {
+	d.server.rest.History = func(opts history.Options) iter.Seq2[*v1alpha1.HistoryRecord, error] {
 		return func(yield func(*v1alpha1.HistoryRecord, error) bool) {
 			for r, err := range history.Read(l.dir, opts) {
 				if !yield(r, err) || err != nil {

@@ -11,63 +11,50 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podconfigd/podconfigd/pkg/server/conn"
+	"github.com/podconfigd/podconfigd/pkg/server/rpc"
 )
 
 // RunHTTPS serves everything over HTTPS to clients that authenticate and are authorized: HTTP/1.1,
 // HTTP/2 and gRPC.
 func (s *Server) RunHTTPS(ctx context.Context, l net.Listener, config *tls.Config, auth Auth) error {
-	split := newSplitter(l, &s.limits.remote.gate)
-	split.places = &s.limits.remote
-	split.tls = config
-	split.connects = newRates(connectsPerSecond, connectBurst)
-	split.tooMany = s.metrics.rejections.WithLabelValues("rate").Inc
-	calls := s.newGRPC(ctx, false, gated)
+	split := conn.NewSplitter(l, &s.limits.Remote)
+	split.Secure(config, s.metrics.rejections.WithLabelValues("rate").Inc)
+	calls := s.rpc.NewServer(ctx, false, rpc.Gated)
 	defer calls.Stop()
 	guard := newGuard(auth, s.metrics)
-	handler := withControl(guard.guard(s.limitRequests(byProtocol(calls, s.handler()))))
+	handler := conn.WithDeadlines(guard.guard(s.limitRequests(byProtocol(calls, s.handler()))))
 	group, ctx := errgroup.WithContext(ctx)
-	serving := untilSplit(ctx, group, split)
-	group.Go(func() error { return s.serve(serving, split.plain, handler) })
-	group.Go(func() error { return s.serveHTTP2(serving, split.modern, handler) })
-	group.Go(func() error { return serve(serving, split.refusedPlain, s.refuser(refuseAll)) })
-	group.Go(func() error { return serve(serving, split.refusedModern, overHTTP2(s.refuser(refuseAll))) })
+	serving := conn.UntilSplit(ctx, group, split)
+	group.Go(func() error { return s.serve(serving, split.Plain, handler) })
+	group.Go(func() error { return s.serveHTTP2(serving, split.Modern, handler) })
+	group.Go(func() error { return serve(serving, split.RefusedPlain, refuser(refuseAll)) })
+	group.Go(func() error { return serve(serving, split.RefusedModern, overHTTP2(refuser(refuseAll))) })
 	return group.Wait()
 }
-
-// Sizes of the windows that a client over HTTP/2 gets. Requests are small.
-const (
-	connectionWindow = 128 << 10
-	streamWindow     = 64 << 10
-)
 
 // serveHTTP2 serves HTTP/2 with the server of net/http.
 func (s *Server) serveHTTP2(ctx context.Context, l net.Listener, handler http.Handler) error {
 	return serve(ctx, l, overHTTP2(&http.Server{
 		Handler:           handler,
-		ReadHeaderTimeout: headerTimeout,
-		ReadTimeout:       s.limits.listTimeout, // of the body of a request
-		WriteTimeout:      s.limits.listTimeout, // of an answer; subscribe removes it for a stream
-		IdleTimeout:       idleTimeout,
+		ReadHeaderTimeout: conn.HeaderTimeout,
+		ReadTimeout:       s.limits.ListTimeout, // of the body of a request
+		WriteTimeout:      s.limits.ListTimeout, // of an answer; subscribe removes it for a stream
+		IdleTimeout:       conn.IdleTimeout,
 		HTTP2: &http.HTTP2Config{
 			MaxConcurrentStreams:          maxConcurrentStreams,
-			MaxReceiveBufferPerConnection: connectionWindow,
-			MaxReceiveBufferPerStream:     streamWindow,
+			MaxReceiveBufferPerConnection: conn.ConnectionWindow,
+			MaxReceiveBufferPerStream:     conn.StreamWindow,
 		},
 	}))
 }
-
-// Limits of new connections to https addresses, by address. A handshake costs up to two
-// milliseconds of CPU time.
-const (
-	connectsPerSecond = 50
-	connectBurst      = 256
-)
 
 // limitRequests limits the open requests of an address. Each request of HTTP/2 is a stream of its
 // connection, and can be held open by a body that does not come.
 func (s *Server) limitRequests(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		release, refusal := s.call(r.Context())
+		release, refusal := s.limits.Call(r.Context())
 		if refusal != nil {
 			deny(w, r, codes.ResourceExhausted, http.StatusTooManyRequests, metav1.StatusReasonTooManyRequests, refusal.Error())
 			return
@@ -92,16 +79,11 @@ func overHTTP2(server *http.Server) *http.Server {
 // here, because one connection can carry both calls and requests.
 func byProtocol(calls *grpc.Server, rest http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !isGRPC(r) {
+		if isGRPC(r) {
+			rpc.ServeCall(calls, w, r)
+		} else {
 			rest.ServeHTTP(w, r)
-			return
 		}
-		body := newMessageGate(r.Body)
-		ctx := context.WithValue(r.Context(), messageGateKey{}, body)
-		r = r.WithContext(ctx)
-		r.Body = body
-		withoutDeadlines(ctx) // gRPC has its own
-		calls.ServeHTTP(w, r)
 	})
 }
 

@@ -25,6 +25,8 @@ import (
 	podconfigd "github.com/podconfigd/podconfigd/api/podconfigd/v1alpha1"
 	"github.com/podconfigd/podconfigd/pkg/auth"
 	"github.com/podconfigd/podconfigd/pkg/journal"
+	"github.com/podconfigd/podconfigd/pkg/server/conn"
+	"github.com/podconfigd/podconfigd/pkg/server/socket"
 )
 
 // someAuth knows the tokens "all", and "pods" which may only get nodes/pods.
@@ -55,13 +57,13 @@ type secured struct {
 	roots   *x509.CertPool
 }
 
-func serveHTTPS(t *testing.T, limits Limits, change ...func(*Options)) *secured {
+func serveHTTPS(t *testing.T, limits conn.Limits, change ...func(*Options)) *secured {
 	t.Helper()
 	return serveHTTPSWith(t, someAuth{}, limits, change...)
 }
 
 // serveHTTPSWith is serveHTTPS with another Auth.
-func serveHTTPSWith(t *testing.T, guarding Auth, limits Limits, change ...func(*Options)) *secured {
+func serveHTTPSWith(t *testing.T, guarding Auth, limits conn.Limits, change ...func(*Options)) *secured {
 	t.Helper()
 	s := &secured{roots: x509.NewCertPool()}
 	s.daemon = serveWithLimits(t, journal.Options{}, limits, append(change, func(o *Options) {
@@ -78,7 +80,7 @@ func serveHTTPSWith(t *testing.T, guarding Auth, limits Limits, change ...func(*
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := Address{Scheme: SchemeHTTPS, Host: "127.0.0.1"}.Listen(t.Context())
+	l, err := socket.Address{Scheme: socket.SchemeHTTPS, Host: "127.0.0.1"}.Listen(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,7 +96,7 @@ func serveHTTPSWith(t *testing.T, guarding Auth, limits Limits, change ...func(*
 		if err := <-done; !errors.Is(err, errStopped) {
 			t.Errorf("RunHTTPS returned %v", err)
 		}
-		if took := time.Since(start); took > drainTimeout+endsWithin {
+		if took := time.Since(start); took > conn.DrainTimeout+endsWithin {
 			t.Errorf("RunHTTPS took %v to end", took)
 		}
 	})
@@ -158,7 +160,7 @@ func (s *secured) grpcConn(t *testing.T, token string) (*grpc.ClientConn, contex
 }
 
 func TestHTTPSWithHTTP1AndHTTP2(t *testing.T) {
-	s := serveHTTPS(t, Limits{}, posting)
+	s := serveHTTPS(t, conn.Limits{}, posting)
 	s.add("a", 1)
 	for _, major := range []int{1, 2} {
 		client := s.client(t, major)
@@ -213,7 +215,7 @@ func (d *daemon) noSubscribers(t *testing.T) {
 }
 
 func TestGRPCOverTLS(t *testing.T) {
-	s := serveHTTPS(t, Limits{}, posting)
+	s := serveHTTPS(t, conn.Limits{}, posting)
 	s.add("a", 1)
 	conn, ctx := s.grpcConn(t, "all")
 	client := podconfigd.NewPodConfigClient(conn)
@@ -254,7 +256,7 @@ func TestGRPCOverTLS(t *testing.T) {
 
 // Requests and calls share a connection of HTTP/2.
 func TestRequestsAndCallsOnOneConnection(t *testing.T) {
-	s := serveHTTPS(t, Limits{RemoteConnectionsPerPeer: 1})
+	s := serveHTTPS(t, conn.Limits{RemoteConnectionsPerPeer: 1})
 	s.add("a", 1)
 	client := s.client(t, 2)
 	for range 3 {
@@ -273,7 +275,7 @@ func TestRequestsAndCallsOnOneConnection(t *testing.T) {
 		}
 		data, err := io.ReadAll(resp.Body)
 		_ = resp.Body.Close()
-		if err != nil || len(data) < prefixSize || resp.Trailer.Get("Grpc-Status") != "0" {
+		if err != nil || len(data) < messagePrefix || resp.Trailer.Get("Grpc-Status") != "0" {
 			t.Fatalf("List: %q, %v, %v", data, resp.Trailer, err)
 		}
 	}
@@ -281,7 +283,7 @@ func TestRequestsAndCallsOnOneConnection(t *testing.T) {
 
 // Plain HTTP on an https address gets the answer of net/http.
 func TestPlainHTTPOnTheTLSPort(t *testing.T) {
-	s := serveHTTPS(t, Limits{})
+	s := serveHTTPS(t, conn.Limits{})
 	resp, err := http.Get("http://" + s.address + "/pods")
 	if err != nil {
 		t.Fatal(err)
@@ -296,7 +298,7 @@ func TestPlainHTTPOnTheTLSPort(t *testing.T) {
 // An address that fails to authenticate too often is refused for a while. TestRatesOfManyPeers has
 // the others.
 func TestFailedAuthenticationsAreLimited(t *testing.T) {
-	s := serveHTTPS(t, Limits{})
+	s := serveHTTPS(t, conn.Limits{})
 	client := s.client(t, 2)
 	attempt := func() *reply { return s.do(t, client, "GET", "/pods", "wrong") }
 	resp, failures := attempt(), 0
@@ -315,7 +317,7 @@ func TestFailedAuthenticationsAreLimited(t *testing.T) {
 
 // Connections beyond the limit of an address are refused.
 func TestRemoteConnectionsAreLimited(t *testing.T) {
-	s := serveHTTPS(t, Limits{RemoteConnectionsPerPeer: 2})
+	s := serveHTTPS(t, conn.Limits{RemoteConnectionsPerPeer: 2})
 	for range 2 {
 		conn, err := net.Dial("tcp", s.address) // a handshake that is never finished
 		if err != nil {
@@ -332,7 +334,7 @@ func TestRemoteConnectionsAreLimited(t *testing.T) {
 
 // A subscriber that does not read over TLS does not stop the others, or the server.
 func TestSubscribersOverTLSThatDoNotRead(t *testing.T) {
-	s := serveHTTPS(t, Limits{})
+	s := serveHTTPS(t, conn.Limits{})
 	for _, major := range []int{1, 2} {
 		s.do(t, s.client(t, major), "GET", "/v1alpha1/updates", "all") // never read
 	}

@@ -3,13 +3,11 @@ package server
 import (
 	"bytes"
 	"crypto/tls"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
-	"net/netip"
 	"os"
 	"slices"
 	"strings"
@@ -18,10 +16,11 @@ import (
 
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
-	"golang.org/x/time/rate"
 	reflectionpb "google.golang.org/grpc/reflection/grpc_reflection_v1"
 
 	podconfigd "github.com/podconfigd/podconfigd/api/podconfigd/v1alpha1"
+	"github.com/podconfigd/podconfigd/pkg/server/conn"
+	"github.com/podconfigd/podconfigd/pkg/server/internal/servertest"
 )
 
 // h2 is a client of HTTP/2 that sends frames of its own.
@@ -91,14 +90,10 @@ func (c *h2) until(what string, wanted func(http2.Frame) bool) http2.Frame {
 	}
 }
 
-func message(payload []byte) []byte {
-	return append(binary.BigEndian.AppendUint32([]byte{0}, uint32(len(payload))), payload...)
-}
-
 // A call with many messages works through the gate, also if the client sends them all before it
 // reads an answer.
 func TestManyMessagesOverTLS(t *testing.T) {
-	s := serveHTTPS(t, Limits{})
+	s := serveHTTPS(t, conn.Limits{})
 	conn, ctx := s.grpcConn(t, "all")
 	stream, err := reflectionpb.NewServerReflectionClient(conn).ServerReflectionInfo(ctx)
 	if err != nil {
@@ -126,70 +121,12 @@ func TestManyMessagesOverTLS(t *testing.T) {
 	}
 }
 
-// The gate gives gRPC one message more than it has taken.
-func TestMessageGate(t *testing.T) {
-	var body bytes.Buffer
-	for i := range 3 {
-		body.Write(message([]byte(fmt.Sprintf("message %d", i))))
-	}
-	gate := newMessageGate(io.NopCloser(&body))
-	size := len(message([]byte("message 0")))
-	read := make(chan int, 100)
-	done := make(chan error)
-	go func() {
-		buffer := make([]byte, 3)
-		for {
-			n, err := gate.Read(buffer)
-			if n > 0 {
-				read <- n
-			}
-			if err != nil {
-				done <- err
-				return
-			}
-		}
-	}()
-	total := 0
-	upTo := func(want int) {
-		t.Helper()
-		for total < want {
-			total += <-read
-		}
-		if total != want {
-			t.Fatalf("%d bytes were read, want %d", total, want)
-		}
-	}
-	upTo(size)
-	gate.take()
-	upTo(2 * size)
-	gate.take()
-	upTo(3 * size)
-	gate.take() // the end
-	if err := <-done; !errors.Is(err, io.EOF) {
-		t.Error(err)
-	}
-
-	large := newMessageGate(io.NopCloser(bytes.NewReader(message(make([]byte, maxHeader+1)))))
-	if data, err := io.ReadAll(large); err == nil || len(data) != prefixSize || !strings.Contains(err.Error(), "65537 bytes") {
-		t.Errorf("a message that is too large: %d bytes, %v", len(data), err)
-	}
-
-	closing := newMessageGate(io.NopCloser(bytes.NewReader(append(message(nil), message(nil)...))))
-	go func() { _, err := io.ReadAll(closing); done <- err }()
-	if err := closing.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := <-done; !errors.Is(err, io.ErrClosedPipe) {
-		t.Errorf("after Close: %v", err)
-	}
-}
-
 // A message that is too large is refused, and the daemon does not read it.
 func TestLargeMessages(t *testing.T) {
-	s := serveHTTPS(t, Limits{})
-	conn, ctx := s.grpcConn(t, "all")
-	if _, err := podconfigd.NewPodConfigClient(conn).List(ctx, &podconfigd.ListRequest{
-		Selector: &podconfigd.PodSelector{LabelSelector: strings.Repeat("a", maxHeader)},
+	s := serveHTTPS(t, conn.Limits{})
+	client, ctx := s.grpcConn(t, "all")
+	if _, err := podconfigd.NewPodConfigClient(client).List(ctx, &podconfigd.ListRequest{
+		Selector: &podconfigd.PodSelector{LabelSelector: strings.Repeat("a", conn.MaxHeader)},
 	}); err == nil {
 		t.Error("a large message was taken")
 	}
@@ -197,14 +134,14 @@ func TestLargeMessages(t *testing.T) {
 
 // Calls whose answers nobody reads end, one by one, and the connection goes on.
 func TestAnswersOverTLSThatNobodyReads(t *testing.T) {
-	s := serveHTTPS(t, Limits{Lists: 1, ListTimeout: 300 * time.Millisecond})
+	s := serveHTTPS(t, conn.Limits{Lists: 1, ListTimeout: 300 * time.Millisecond})
 	s.add("a", 64<<10)
 	c := s.dialH2(t, 0)
 	for i, begin := range []func(stream uint32){
 		func(stream uint32) { c.open(stream, true, "GET", "/pods") },
 		func(stream uint32) {
 			c.call(stream, "/podconfigd.v1alpha1.PodConfig/List")
-			if err := c.WriteData(stream, true, message(nil)); err != nil {
+			if err := c.WriteData(stream, true, servertest.Message(nil)); err != nil {
 				t.Fatal(err)
 			}
 		},
@@ -235,7 +172,7 @@ func (s *secured) listedHere(t *testing.T) {
 
 // Streams that are reset, on a connection that is not read, leave nothing behind.
 func TestStreamsThatAreResetOverTLS(t *testing.T) {
-	s := serveHTTPS(t, Limits{Subscribers: 4, SubscribersPerPeer: 4})
+	s := serveHTTPS(t, conn.Limits{Subscribers: 4, SubscribersPerPeer: 4})
 	for i := range 16 {
 		s.add(fmt.Sprint(i), 64<<10)
 	}
@@ -252,7 +189,7 @@ func TestStreamsThatAreResetOverTLS(t *testing.T) {
 			c.open(stream, true, "GET", "/api/v1/pods?watch=true")
 		case 2:
 			c.call(stream, "/podconfigd.v1alpha1.PodConfig/Watch")
-			if err := c.WriteData(stream, true, message(nil)); err != nil {
+			if err := c.WriteData(stream, true, servertest.Message(nil)); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -274,7 +211,7 @@ func TestSlowClientsOverTLS(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits for timeouts")
 	}
-	s := serveHTTPS(t, Limits{})
+	s := serveHTTPS(t, conn.Limits{})
 	silent, err := net.Dial("tcp", s.address)
 	if err != nil {
 		t.Fatal(err)
@@ -300,9 +237,9 @@ func TestSlowClientsOverTLS(t *testing.T) {
 		t.Errorf("meanwhile: %d", code)
 	}
 	start := time.Now()
-	for what, conn := range map[string]net.Conn{"silent": silent, "half": half, "header": header} {
-		_ = conn.SetReadDeadline(time.Now().Add(2*headerTimeout + endsWithin))
-		if _, err := io.Copy(io.Discard, conn); errors.Is(err, os.ErrDeadlineExceeded) || time.Since(start) > headerTimeout+endsWithin {
+	for what, c := range map[string]net.Conn{"silent": silent, "half": half, "header": header} {
+		_ = c.SetReadDeadline(time.Now().Add(2*conn.HeaderTimeout + endsWithin))
+		if _, err := io.Copy(io.Discard, c); errors.Is(err, os.ErrDeadlineExceeded) || time.Since(start) > conn.HeaderTimeout+endsWithin {
 			t.Errorf("%s: open for %v: %v", what, time.Since(start), err)
 		}
 	}
@@ -310,7 +247,7 @@ func TestSlowClientsOverTLS(t *testing.T) {
 
 // A stream over HTTP/1.1 ends when its client sends anything, as on the socket.
 func TestClientsOverTLSThatSpeak(t *testing.T) {
-	s := serveHTTPS(t, Limits{})
+	s := serveHTTPS(t, conn.Limits{})
 	conn, err := (&tls.Dialer{Config: &tls.Config{RootCAs: s.roots}}).DialContext(t.Context(), "tcp", s.address)
 	if err != nil {
 		t.Fatal(err)
@@ -330,7 +267,7 @@ func TestClientsOverTLSThatSpeak(t *testing.T) {
 
 // An address that connects too often is cut off. TestRatesOfManyPeers has the others.
 func TestConnectionsAreRated(t *testing.T) {
-	s := serveHTTPS(t, Limits{RemoteConnections: 4 * connectBurst, RemoteConnectionsPerPeer: 4 * connectBurst})
+	s := serveHTTPS(t, conn.Limits{RemoteConnections: 4 * connectsAtOnce, RemoteConnectionsPerPeer: 4 * connectsAtOnce})
 	connect := func() net.Conn {
 		conn, err := net.Dial("tcp", s.address)
 		if err != nil {
@@ -340,8 +277,8 @@ func TestConnectionsAreRated(t *testing.T) {
 		return conn
 	}
 	first := connect()
-	closed := make(chan struct{}, 2*connectBurst)
-	for range 2 * connectBurst {
+	closed := make(chan struct{}, 2*connectsAtOnce)
+	for range 2 * connectsAtOnce {
 		conn := connect()
 		go func() {
 			if _, err := conn.Read(make([]byte, 1)); errors.Is(err, io.EOF) {
@@ -352,28 +289,10 @@ func TestConnectionsAreRated(t *testing.T) {
 	// Which of them are closed depends on the time, since some more are allowed every second.
 	select {
 	case <-closed:
-	case <-time.After(headerTimeout / 2):
+	case <-time.After(conn.HeaderTimeout / 2):
 		t.Error("all connections are open")
 	}
 	if err := tls.Client(first, &tls.Config{RootCAs: s.roots, ServerName: "127.0.0.1"}).HandshakeContext(t.Context()); err != nil {
 		t.Errorf("the first connection: %v", err)
-	}
-}
-
-// Many addresses fill no memory.
-func TestRatesOfManyPeers(t *testing.T) {
-	r := newRates(rate.Every(time.Hour), 1)
-	for i := range 10 * maxRated {
-		r.take(networkOf(netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)})))
-	}
-	if n := len(r.limiters.Keys()); n > maxRated {
-		t.Errorf("%d peers", n)
-	}
-	peer := networkOf(netip.MustParseAddr("10.0.0.0"))
-	if r.wait(peer) > 0 || !r.take(peer) || r.take(peer) || r.wait(peer) <= 0 {
-		t.Error("the rate of a peer that was forgotten")
-	}
-	if other := networkOf(netip.MustParseAddr("10.0.0.1")); r.wait(other) > 0 || !r.take(other) {
-		t.Error("the rate of another peer")
 	}
 }

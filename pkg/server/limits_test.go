@@ -21,6 +21,7 @@ import (
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/internal/testutil"
 	"github.com/podconfigd/podconfigd/pkg/journal"
+	"github.com/podconfigd/podconfigd/pkg/server/conn"
 )
 
 // otherProcess is the environment variable that makes this test binary another process.
@@ -84,7 +85,7 @@ func refused(t *testing.T, code int, body, want string) {
 // A process with the maximum number of streams gets no more, in each protocol. Another
 // process does, until the total is reached.
 func TestLimitsOfSubscribers(t *testing.T) {
-	d := serveWithLimits(t, journal.Options{}, Limits{Subscribers: 3, SubscribersPerPeer: 2})
+	d := serveWithLimits(t, journal.Options{}, conn.Limits{Subscribers: 3, SubscribersPerPeer: 2})
 	d.add("a", 1)
 	mine := []*subscriber{d.read(t, ""), d.read(t, "")}
 	for _, r := range mine {
@@ -130,16 +131,13 @@ func TestLimitsOfSubscribers(t *testing.T) {
 	}
 	_ = mine[0].body.Close()
 	testutil.Until(t, "a place is free", func() bool {
-		subscribers := &d.limits.sockets.subscribers
-		subscribers.mu.Lock()
-		defer subscribers.mu.Unlock()
-		return subscribers.total == 2
+		return d.limits.Sockets.Subscribers.InUse() == 2
 	})
 	d.read(t, "").expect(t, v1alpha1.OpAdd, "a", "b")
 }
 
 func TestLimitsOfLists(t *testing.T) {
-	d := serveWithLimits(t, journal.Options{}, Limits{ListsPerPeer: 1})
+	d := serveWithLimits(t, journal.Options{}, conn.Limits{ListsPerPeer: 1})
 	for i := range 32 {
 		d.add(fmt.Sprint(i), 64<<10)
 	}
@@ -172,7 +170,7 @@ func TestLimitsOfLists(t *testing.T) {
 }
 
 func TestLimitsOfConnections(t *testing.T) {
-	d := serveWithLimits(t, journal.Options{}, Limits{ConnectionsPerPeer: 3})
+	d := serveWithLimits(t, journal.Options{}, conn.Limits{ConnectionsPerPeer: 3})
 	d.add("a", 1)
 	held := d.read(t, "")
 	held.expect(t, v1alpha1.OpAdd, "a")
@@ -227,7 +225,7 @@ func TestLimitOfTheQuery(t *testing.T) {
 	if code, body := d.get(t, "/v1alpha1/updates?labelSelector="+strings.Repeat("a", maxQuery)); code != http.StatusRequestURITooLong || !strings.Contains(body, "the query is 16398 bytes long") {
 		t.Errorf("%d %s", code, body)
 	}
-	huge := &podconfigd.WatchRequest{Selector: &podconfigd.PodSelector{LabelSelector: strings.Repeat("a", maxHeader)}}
+	huge := &podconfigd.WatchRequest{Selector: &podconfigd.PodSelector{LabelSelector: strings.Repeat("a", conn.MaxHeader)}}
 	stream, err := podconfigd.NewPodConfigClient(d.grpc(t, d.socket)).Watch(t.Context(), huge)
 	if err != nil {
 		t.Fatal(err)

@@ -5,15 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
-	"os"
 	"strings"
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
@@ -24,6 +21,8 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/journal"
 	"github.com/podconfigd/podconfigd/pkg/journal/view"
+	"github.com/podconfigd/podconfigd/pkg/server/conn"
+	"github.com/podconfigd/podconfigd/pkg/server/socket"
 )
 
 // posting has a server take the requests that change something.
@@ -33,7 +32,7 @@ func posting(o *Options) {
 }
 
 // serveLocal serves a journal also on a loopback address.
-func serveLocal(t *testing.T, limits Limits, change ...func(*Options)) (d *daemon, address string) {
+func serveLocal(t *testing.T, limits conn.Limits, change ...func(*Options)) (d *daemon, address string) {
 	t.Helper()
 	var server *Server
 	d = serveWithLimits(t, journal.Options{}, limits, append(change, func(o *Options) {
@@ -41,7 +40,7 @@ func serveLocal(t *testing.T, limits Limits, change ...func(*Options)) (d *daemo
 		copied.Registerer = nil
 		server = New(copied)
 	})...)
-	l, err := Address{Scheme: SchemeHTTP, Host: "127.0.0.1"}.Listen(t.Context())
+	l, err := socket.Address{Scheme: socket.SchemeHTTP, Host: "127.0.0.1"}.Listen(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,7 +58,7 @@ func serveLocal(t *testing.T, limits Limits, change ...func(*Options)) (d *daemo
 }
 
 func TestTheReadOnlyAddress(t *testing.T) {
-	d, address := serveLocal(t, Limits{}, posting)
+	d, address := serveLocal(t, conn.Limits{}, posting)
 	d.add("a", 1)
 	for _, r := range []struct {
 		method, path string
@@ -95,7 +94,7 @@ func TestTheReadOnlyAddress(t *testing.T) {
 }
 
 func TestTheReadOnlyAddressSpeaksGRPC(t *testing.T) {
-	d, address := serveLocal(t, Limits{}, posting)
+	d, address := serveLocal(t, conn.Limits{}, posting)
 	d.add("a", 1)
 	conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
@@ -120,7 +119,7 @@ func TestTheReadOnlyAddressSpeaksGRPC(t *testing.T) {
 
 // A web page must not read the pods through the browser of a user of the node.
 func TestTheReadOnlyAddressAndWebPages(t *testing.T) {
-	_, address := serveLocal(t, Limits{})
+	_, address := serveLocal(t, conn.Limits{})
 	for _, r := range []struct {
 		host, header, value string
 		code                int
@@ -166,130 +165,10 @@ func TestTheReadOnlyAddressAndWebPages(t *testing.T) {
 	}
 }
 
-// tcpPair returns the two ends of a connection over TCP.
-func tcpPair(t *testing.T) (server *admittedConn, client net.Conn) {
-	t.Helper()
-	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	if client, err = new(net.Dialer).DialContext(t.Context(), "tcp", l.Addr().String()); err != nil {
-		t.Fatal(err)
-	}
-	conn, err := l.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
-	limitUnsent(conn)
-	t.Cleanup(func() { _, _ = conn.Close(), client.Close() })
-	return newAdmittedConn(conn, l.Addr(), nil, func() {}), client
-}
-
-// fillUntil writes to a connection until a write times out, again until drained returns an error, and
-// returns how much was written. drained may find room if a busy kernel sent more after the write.
-func fillUntil(t *testing.T, p *pace, want error, drained func() error) (written int64) {
-	t.Helper()
-	for {
-		for err := error(nil); !errors.Is(err, os.ErrDeadlineExceeded); {
-			if err = p.conn.SetWriteDeadline(time.Now().Add(100 * time.Millisecond)); err != nil {
-				t.Fatal(err)
-			}
-			var n int
-			n, err = p.conn.Write(make([]byte, 64<<10))
-			if written += int64(n); err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
-				t.Fatal(err)
-			}
-		}
-		err := drained()
-		if errors.Is(err, want) {
-			return written
-		} else if n := unsent(t, p); err != nil || n > maxUnsent/2 {
-			t.Fatalf("with %d bytes unsent, the pace returns %v, not %v", n, err, want)
-		}
-	}
-}
-
-// unsent returns how many bytes the kernel has not sent.
-func unsent(t *testing.T, p *pace) (n int) {
-	t.Helper()
-	if err := p.raw.Control(func(fd uintptr) { n, _ = unix.IoctlGetInt(int(fd), unix.SIOCOUTQNSD) }); err != nil {
-		t.Fatal(err)
-	}
-	return n
-}
-
-// The pace waits for a client over TCP that does not read, also with gRPC, and goes on as soon
-// as the client reads.
-func TestPaceOverTCP(t *testing.T) {
-	for _, call := range []bool{false, true} {
-		conn, client := tcpPair(t)
-		p := newPace(conn)
-		p.call = call
-		written := fillUntil(t, p, os.ErrDeadlineExceeded, func() error { return p.drained(t.Context()) })
-		endless := func() {
-			if err := conn.SetWriteDeadline(time.Time{}); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if call {
-			written += fillUntil(t, p, context.Canceled, func() error {
-				endless()
-				ctx, cancel := context.WithCancel(t.Context())
-				done := make(chan error)
-				go func() { done <- p.drained(ctx) }()
-				cancel()
-				return <-done
-			})
-		}
-		endless()
-		done := make(chan error)
-		go func() { done <- p.drained(t.Context()) }()
-		if _, err := io.CopyN(io.Discard, client, written); err != nil {
-			t.Fatal(err)
-		}
-		if err := <-done; err != nil {
-			t.Errorf("after the client has read everything: %v", err)
-		}
-	}
-}
-
-// The pace is woken also if no write was blocked before.
-func TestPaceOverTCPThatNeverBlocked(t *testing.T) {
-	conn, client := tcpPair(t)
-	if err := client.(*net.TCPConn).SetReadBuffer(4 << 10); err != nil {
-		t.Fatal(err)
-	}
-	p := newPace(conn)
-	written := int64(0)
-	for unsent(t, p) <= maxUnsent/2+8<<10 {
-		n, err := conn.Write(make([]byte, 4<<10))
-		if err != nil {
-			t.Fatal(err)
-		}
-		written += int64(n)
-	}
-	done := make(chan error)
-	go func() { done <- p.drained(t.Context()) }()
-	if _, err := io.CopyN(io.Discard, client, written); err != nil {
-		t.Fatal(err)
-	}
-	select {
-	case err := <-done:
-		if err != nil {
-			t.Error(err)
-		}
-	case <-time.After(10 * time.Second):
-		t.Error("the pace still waits after the client has read everything")
-		_ = conn.Conn.Close()
-		<-done
-	}
-}
-
 // A client over TCP that does not read holds no more of the kernel's memory than a client of the
 // socket, and its cursor keeps nothing.
 func TestAClientOverTCPThatDoesNotRead(t *testing.T) {
-	d, address := serveLocal(t, Limits{})
+	d, address := serveLocal(t, conn.Limits{})
 	conn, err := net.Dial("tcp", address)
 	if err != nil {
 		t.Fatal(err)

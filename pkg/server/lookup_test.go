@@ -30,6 +30,8 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/journal"
 	"github.com/podconfigd/podconfigd/pkg/lookup"
 	"github.com/podconfigd/podconfigd/pkg/pleg"
+	"github.com/podconfigd/podconfigd/pkg/server/conn"
+	"github.com/podconfigd/podconfigd/pkg/server/internal/backend"
 )
 
 // containers are the records of a runtime: one container of a pod, and one that was removed.
@@ -51,7 +53,7 @@ func (containers) Await(...string) (<-chan struct{}, func()) { return nil, func(
 func (containers) Behind(time.Time) error                    { return nil }
 
 // serveLookup serves lookups on the records of containers, and of the pod web.
-func serveLookup(t *testing.T, limits Limits) *daemon {
+func serveLookup(t *testing.T, limits conn.Limits) *daemon {
 	t.Helper()
 	var l *lookup.Lookup
 	d := serveWithLimits(t, journal.Options{}, limits, func(o *Options) {
@@ -88,7 +90,7 @@ var revisions = regexp.MustCompile(`("revision":) *"([0-9]+)"`)
 
 // gRPC returns what HTTP returns.
 func TestLookup(t *testing.T) {
-	d := serveLookup(t, Limits{})
+	d := serveLookup(t, conn.Limits{})
 	api := podconfigd.NewPodConfigClient(d.grpc(t, d.socket))
 	for query, request := range map[string]*podconfigd.LookupRequest{
 		"containerID=running":       {Target: &podconfigd.LookupRequest_ContainerId{ContainerId: "running"}},
@@ -125,7 +127,7 @@ func TestLookup(t *testing.T) {
 }
 
 func TestParametersOfLookup(t *testing.T) {
-	d := serveLookup(t, Limits{})
+	d := serveLookup(t, conn.Limits{})
 	for query, want := range map[string]string{
 		"":                                    "expected one of containerID, podUID, podIP, pid and cgroup",
 		"podUID=":                             "expected one of containerID, podUID, podIP, pid and cgroup",
@@ -163,14 +165,14 @@ func TestParametersOfLookup(t *testing.T) {
 			t.Errorf("%s: %d %s, want %d", query, code, body, want.code)
 		}
 	}
-	if code, body := serveJournal(t, journal.Options{}).get(t, "/v1alpha1/lookup?podUID=web"); code != http.StatusServiceUnavailable || !strings.Contains(body, errNoLookup.Error()) {
+	if code, body := serveJournal(t, journal.Options{}).get(t, "/v1alpha1/lookup?podUID=web"); code != http.StatusServiceUnavailable || !strings.Contains(body, backend.ErrNoLookup.Error()) {
 		t.Errorf("%d %s", code, body)
 	}
 }
 
 // Any possible number is accepted, or the error names it.
 func TestNumbersOfLookup(t *testing.T) {
-	d := serveLookup(t, Limits{})
+	d := serveLookup(t, conn.Limits{})
 	api := podconfigd.NewPodConfigClient(d.grpc(t, d.socket))
 	try := func(query, field string, taken bool, request *podconfigd.LookupRequest) {
 		t.Helper()
@@ -217,7 +219,7 @@ func TestNumbersOfLookup(t *testing.T) {
 // A query that waits delays neither the stream nor other queries. Each answer has the ID of
 // its query.
 func TestLookupStream(t *testing.T) {
-	d := serveLookup(t, Limits{Subscribers: 2, SubscribersPerPeer: 2})
+	d := serveLookup(t, conn.Limits{Subscribers: 2, SubscribersPerPeer: 2})
 	stream, err := podconfigd.NewPodConfigClient(d.grpc(t, d.socket)).LookupStream(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -277,7 +279,7 @@ func TestLookupStream(t *testing.T) {
 
 // The wait of a client that leaves ends, and so does its place.
 func TestLookupOfAClientThatLeaves(t *testing.T) {
-	d := serveLookup(t, Limits{Subscribers: 1, SubscribersPerPeer: 1, Connections: 20, ConnectionsPerPeer: 20})
+	d := serveLookup(t, conn.Limits{Subscribers: 1, SubscribersPerPeer: 1, Connections: 20, ConnectionsPerPeer: 20})
 	for _, leave := range []func(){
 		func() {
 			conn := d.dial(t)
@@ -325,16 +327,13 @@ func TestLookupOfAClientThatLeaves(t *testing.T) {
 func (d *daemon) waits(t *testing.T, n int) {
 	t.Helper()
 	testutil.Until(t, fmt.Sprint(n, " lookups wait"), func() bool {
-		c := &d.limits.sockets.waits
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		return c.total == n
+		return d.limits.Sockets.Waits.InUse() == n
 	})
 }
 
 // When the server stops, waits end. The cleanup of serveLookup checks the time.
 func TestLookupWhenTheServerStops(t *testing.T) {
-	d := serveLookup(t, Limits{})
+	d := serveLookup(t, conn.Limits{})
 	request(t, d.dial(t), "/v1alpha1/lookup?podIP=10.0.0.9&wait=1m", "")
 	stream, err := podconfigd.NewPodConfigClient(d.grpc(t, d.socket)).LookupStream(context.Background())
 	if err != nil {

@@ -22,12 +22,14 @@ import (
 	"github.com/podconfigd/podconfigd/internal/testutil"
 	"github.com/podconfigd/podconfigd/pkg/access"
 	"github.com/podconfigd/podconfigd/pkg/journal"
+	"github.com/podconfigd/podconfigd/pkg/server/conn"
+	"github.com/podconfigd/podconfigd/pkg/server/socket"
 )
 
 // serveAlsoLocal serves the same server on a loopback address.
 func (d *daemon) serveAlsoLocal(t *testing.T) (address string) {
 	t.Helper()
-	l, err := Address{Scheme: SchemeHTTP, Host: "127.0.0.1"}.Listen(t.Context())
+	l, err := socket.Address{Scheme: socket.SchemeHTTP, Host: "127.0.0.1"}.Listen(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +74,7 @@ func askOn(t *testing.T, conn net.Conn, path string) (code int, body string) {
 
 // All loopback addresses are one peer, and it takes no place from the clients of the sockets.
 func TestLoopbackIsOnePeer(t *testing.T) {
-	d := serveWithLimits(t, journal.Options{}, Limits{Subscribers: 2, SubscribersPerPeer: 2, Lists: 1, Connections: 64, ConnectionsPerPeer: 16})
+	d := serveWithLimits(t, journal.Options{}, conn.Limits{Subscribers: 2, SubscribersPerPeer: 2, Lists: 1, Connections: 64, ConnectionsPerPeer: 16})
 	d.add("a", 8<<20)
 	address := d.serveAlsoLocal(t)
 	for i := range 2 {
@@ -87,10 +89,10 @@ func TestLoopbackIsOnePeer(t *testing.T) {
 	}
 	code, body = askOn(t, dialFrom(t, "127.0.0.5", address), "/pods")
 	refused(t, code, body, "too many lists at a time")
-	for d.limits.local.connections.inUse() < 16 {
-		n := d.limits.local.connections.inUse()
+	for d.limits.Local.Connections.InUse() < 16 {
+		n := d.limits.Local.Connections.InUse()
 		dialFrom(t, fmt.Sprintf("127.0.1.%d", n+1), address)
-		testutil.Until(t, "it is counted", func() bool { return d.limits.local.connections.inUse() > n })
+		testutil.Until(t, "it is counted", func() bool { return d.limits.Local.Connections.InUse() > n })
 	}
 	code, body = askOn(t, dialFrom(t, "127.0.0.6", address), "/pods")
 	refused(t, code, body, "too many connections: loopback has 16")
@@ -147,7 +149,7 @@ func (d *daemon) open(t *testing.T) {
 // A user has no more than half of the streams of the sockets. All users leave a part to root and the
 // user of the daemon, and these leave one to the users.
 func TestPartsOfUsers(t *testing.T) {
-	d := serveWithLimits(t, journal.Options{}, Limits{Subscribers: 8, SubscribersPerPeer: 8, Connections: 100})
+	d := serveWithLimits(t, journal.Options{}, conn.Limits{Subscribers: 8, SubscribersPerPeer: 8, Connections: 100})
 	d.open(t)
 	stream := func(uid int) (code int, body string) { return askOn(t, dialAs(t, d.socket, uid), "/v1alpha1/updates") }
 	opened := func(uid, n int) {
@@ -171,7 +173,7 @@ func TestPartsOfUsers(t *testing.T) {
 
 // Root leaves a part to other users.
 func TestThePartOfRoot(t *testing.T) {
-	d := serveWithLimits(t, journal.Options{}, Limits{Subscribers: 8, SubscribersPerPeer: 8, Connections: 100})
+	d := serveWithLimits(t, journal.Options{}, conn.Limits{Subscribers: 8, SubscribersPerPeer: 8, Connections: 100})
 	d.open(t)
 	for range 7 {
 		if code, body := askOn(t, dialAs(t, d.socket, 0), "/v1alpha1/updates"); code != http.StatusOK {
@@ -188,18 +190,18 @@ func TestThePartOfRoot(t *testing.T) {
 // The parts of connections, lists, lookups and calls are those of streams. A user that has all of its
 // connections does not keep root from connecting.
 func TestPartsOfConnections(t *testing.T) {
-	d := serveWithLimits(t, journal.Options{}, Limits{Connections: 16, ConnectionsPerPeer: 16})
+	d := serveWithLimits(t, journal.Options{}, conn.Limits{Connections: 16, ConnectionsPerPeer: 16})
 	d.open(t)
 	for range 8 {
 		dialAs(t, d.socket, 64001)
 	}
-	testutil.Until(t, "they are counted", func() bool { return d.limits.sockets.connections.inUse() == 8 })
+	testutil.Until(t, "they are counted", func() bool { return d.limits.Sockets.Connections.InUse() == 8 })
 	code, body := askOn(t, dialAs(t, d.socket, 64001), "/pods")
 	refused(t, code, body, "too many connections: user 64001 has 8")
 	for range 4 {
 		dialAs(t, d.socket, 64002)
 	}
-	testutil.Until(t, "they are counted", func() bool { return d.limits.sockets.connections.inUse() == 12 })
+	testutil.Until(t, "they are counted", func() bool { return d.limits.Sockets.Connections.InUse() == 12 })
 	code, body = askOn(t, dialAs(t, d.socket, 64003), "/pods")
 	refused(t, code, body, "too many connections: the users have 12")
 	if code, body := askOn(t, dialAs(t, d.socket, 0), "/pods"); code != http.StatusOK {
@@ -209,11 +211,11 @@ func TestPartsOfConnections(t *testing.T) {
 
 // A client that sees nothing is refused by the rules, and takes no place.
 func TestAClientThatSeesNothingTakesNoPlace(t *testing.T) {
-	d := serveWithLimits(t, journal.Options{}, Limits{}, func(o *Options) { o.Policy = access.NewPolicy([]access.Rule{notMe(access.Full)}) })
-	for _, c := range []*counter{&d.limits.sockets.lists, &d.limits.sockets.subscribers, &d.limits.sockets.waits} {
-		c.mu.Lock()
-		c.all = 0
-		c.mu.Unlock()
+	d := serveWithLimits(t, journal.Options{}, conn.Limits{Lists: 1, Subscribers: 1}, func(o *Options) { o.Policy = access.NewPolicy([]access.Rule{notMe(access.Full)}) })
+	for _, take := range []func(context.Context) (func(), error){d.limits.List, d.limits.Subscriber, d.limits.Wait} {
+		if _, refusal := take(t.Context()); refusal != nil { // it is the last place
+			t.Fatal(refusal)
+		}
 	}
 	for _, path := range append([]string{"/v1alpha1/runtime", "/v1alpha1/history", "/pods/", "/v1alpha1/lookup?podUID=a&wait=1s&pods=true"}, pathsOfCanary...) {
 		if code, body := d.get(t, path); code != http.StatusForbidden {

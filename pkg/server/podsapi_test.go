@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	prometheustest "github.com/prometheus/client_golang/prometheus/testutil"
-
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"

@@ -18,6 +18,7 @@ import (
 
 	podconfigd "github.com/podconfigd/podconfigd/api/podconfigd/v1alpha1"
 	"github.com/podconfigd/podconfigd/pkg/journal"
+	"github.com/podconfigd/podconfigd/pkg/server/conn"
 )
 
 func TestRelease(t *testing.T) {
@@ -65,7 +66,8 @@ func TestRelease(t *testing.T) {
 	if got := strings.Join(released, " "); got != "file http api file 0" {
 		t.Errorf("released %s", got)
 	}
-	api := &podConfigAPI{server: New(opts)}
+	d := serveWithLimits(t, journal.Options{}, conn.Limits{}, func(o *Options) { o.Release = opts.Release })
+	api := podconfigd.NewPodConfigClient(d.grpc(t, d.socket))
 	for source, want := range map[string]codes.Code{
 		"file": codes.OK, "http": codes.NotFound, "api": codes.Unavailable, "": codes.InvalidArgument, "kubelet": codes.InvalidArgument,
 	} {

@@ -15,6 +15,7 @@ import (
 
 	podconfigd "github.com/podconfigd/podconfigd/api/podconfigd/v1alpha1"
 	"github.com/podconfigd/podconfigd/pkg/journal"
+	"github.com/podconfigd/podconfigd/pkg/server/conn"
 )
 
 func TestResync(t *testing.T) {
@@ -59,7 +60,8 @@ func TestResync(t *testing.T) {
 	if got := strings.Join(asked, " "); got != "default/a default/none default/often default/ended" {
 		t.Errorf("asked for %s", got)
 	}
-	api := &podConfigAPI{server: New(opts)}
+	d := serveWithLimits(t, journal.Options{}, conn.Limits{}, func(o *Options) { o.Resync = opts.Resync })
+	api := podconfigd.NewPodConfigClient(d.grpc(t, d.socket))
 	for name, want := range map[string]codes.Code{
 		"a": codes.OK, "none": codes.NotFound, "often": codes.ResourceExhausted, "ended": codes.Unavailable, "A": codes.InvalidArgument,
 	} {

@@ -5,13 +5,11 @@ import (
 	"iter"
 	"net"
 	"net/http"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/health"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/pkg/access"
@@ -19,18 +17,13 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/journal/history"
 	"github.com/podconfigd/podconfigd/pkg/journal/view"
 	"github.com/podconfigd/podconfigd/pkg/lookup"
+	"github.com/podconfigd/podconfigd/pkg/server/conn"
+	"github.com/podconfigd/podconfigd/pkg/server/internal/backend"
+	"github.com/podconfigd/podconfigd/pkg/server/internal/respond"
 	"github.com/podconfigd/podconfigd/pkg/server/kubeapi"
-)
-
-const (
-	// headerTimeout is the time in which a client must send the header of a request.
-	// maxHeader is the maximum size of a header in bytes.
-	headerTimeout = 10 * time.Second
-	maxHeader     = 64 << 10
-	// idleTimeout is the time after which a connection without a request is closed.
-	idleTimeout = 2 * time.Minute
-	// drainTimeout is the time in which requests must end when the server stops.
-	drainTimeout = time.Second
+	"github.com/podconfigd/podconfigd/pkg/server/rest"
+	"github.com/podconfigd/podconfigd/pkg/server/rpc"
+	"github.com/podconfigd/podconfigd/pkg/server/socket"
 )
 
 // Options configures a server.
@@ -61,7 +54,7 @@ type Options struct {
 	// Version is the object of /version.
 	Version any
 	// Limits limits what clients may have.
-	Limits Limits
+	Limits conn.Limits
 	// Registerer registers the metrics of the server; nil for none. Gatherer has the metrics
 	// that /metrics serves.
 	Registerer prometheus.Registerer
@@ -70,16 +63,12 @@ type Options struct {
 
 // Server serves the journal.
 type Server struct {
-	gate    *view.Gate
-	denied  denied
 	opts    Options
+	gate    *view.Gate
 	metrics *metrics
-	limits  *limiter
-	health  *health.Server
-	// statuses makes answers with the status.
-	statuses *answers
-	// historyReads has an element for each page of history that is being read.
-	historyReads chan struct{}
+	limits  *conn.Limiter
+	rest    *rest.API
+	rpc     *rpc.Services
 }
 
 // New returns a server. It does nothing before Run.
@@ -87,81 +76,98 @@ func New(opts Options) *Server {
 	gate := view.NewGate(opts.Journal, opts.Policy)
 	gate.Distrust(opts.PolicyAfter)
 	opts.Journal = nil // handlers get pods only through the gate
-	s := &Server{
-		gate: gate, opts: opts, metrics: newMetrics(opts.Registerer),
-		limits: newLimiter(opts.Limits), health: health.NewServer(),
-		statuses:     newAnswers(),
-		historyReads: make(chan struct{}, maxHistoryReads),
-	}
-	s.limits.count(s.metrics)
-	return s
+	m := newMetrics(opts.Registerer)
+	limits := conn.NewLimiter(opts.Limits, m.limited)
+	b := backend.New(gate, limits, opts.Status, m.frames, m.denials)
+	b.Runtime, b.Lookup, b.History = opts.Runtime, opts.Lookup, opts.History
+	b.Resync, b.Release = opts.Resync, opts.Release
+	return &Server{opts: opts, gate: gate, metrics: m, limits: limits, rest: rest.New(b, opts.Version), rpc: rpc.New(b)}
 }
 
 // Run serves the listener until the context is done. Then it ends every stream, closes the
 // listener, and returns the cause of the context.
 func (s *Server) Run(ctx context.Context, l net.Listener) error {
 	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return s.updateHealth(ctx) })
+	group.Go(func() error { return s.rpc.UpdateHealth(ctx, s.unready) })
 	group.Go(func() error { return s.RunSocket(ctx, l) })
 	return group.Wait()
 }
 
 // RunSocket serves the same as Run on a further socket, while Run runs.
 func (s *Server) RunSocket(ctx context.Context, l net.Listener) error {
-	return s.run(ctx, l, s.handler(), func(ctx context.Context) *grpc.Server { return s.newGRPC(ctx, false) })
+	return s.run(ctx, l, s.handler(), func(ctx context.Context) *grpc.Server { return s.rpc.NewServer(ctx, false) })
 }
 
 // RunPodsAPI serves only the Pods API of the kubelet, on a socket of its own as the kubelet
 // does. It can run at the same time as Run.
 func (s *Server) RunPodsAPI(ctx context.Context, l net.Listener) error {
-	return s.run(ctx, l, http.HandlerFunc(onlyGRPC), func(ctx context.Context) *grpc.Server { return s.newGRPC(ctx, true) })
+	return s.run(ctx, l, http.HandlerFunc(onlyGRPC), func(ctx context.Context) *grpc.Server { return s.rpc.NewServer(ctx, true) })
 }
 
 func (s *Server) run(ctx context.Context, l net.Listener, plain http.Handler, modern func(context.Context) *grpc.Server) error {
-	places := &s.limits.sockets
-	if l.Addr().Network() != "unix" {
-		places = &s.limits.local
-	}
-	split := newSplitter(l, &places.gate)
-	split.places = places
+	split := conn.NewSplitter(l, s.limits.At(l.Addr()))
 	group, ctx := errgroup.WithContext(ctx)
-	serving := untilSplit(ctx, group, split)
-	if kept, ok := l.(*listener); ok {
-		remakes := s.metrics.remakes.WithLabelValues(l.Addr().String())
-		group.Go(func() error { return kept.keep(ctx, remakes.Inc) })
-	}
-	group.Go(func() error { return s.serve(serving, split.plain, plain) })
-	group.Go(func() error { return serveGRPC(serving, modern(serving), split.modern) })
-	group.Go(func() error { return serve(serving, split.refusedPlain, s.refuser(s.handleHealth)) })
-	group.Go(func() error { return serveGRPC(serving, s.grpcRefuser(), split.refusedModern) })
+	serving := conn.UntilSplit(ctx, group, split)
+	group.Go(func() error { return socket.Keep(ctx, l, s.metrics.remakes.WithLabelValues(l.Addr().String()).Inc) })
+	group.Go(func() error { return s.serve(serving, split.Plain, plain) })
+	group.Go(func() error { return rpc.Serve(serving, modern(serving), split.Modern) })
+	group.Go(func() error { return serve(serving, split.RefusedPlain, refuser(s.handleHealth)) })
+	group.Go(func() error { return rpc.Serve(serving, s.rpc.Refuser(), split.RefusedModern) })
 	return group.Wait()
 }
 
+// SetLimits changes the limits while the server runs. Connections and streams beyond a new limit
+// stay until they end. The number of streams in one gRPC connection and ListTimeout do not
+// change.
+func (s *Server) SetLimits(l conn.Limits) { s.limits.Set(l) }
+
+// SetPolicy replaces the access rules. A stream whose client sees something else by them gets a
+// reset, a watch of the Kubernetes API ends with 410, and the client lists again. It returns the
+// last revision that was served by the rules before.
+func (s *Server) SetPolicy(policy *access.Policy) (before int64) { return s.gate.SetPolicy(policy) }
+
 // MaxConnections returns the maximum number of open connections to sockets.
-func (s *Server) MaxConnections() int {
-	all, _ := s.limits.sockets.connections.limits()
-	return all
-}
+func (s *Server) MaxConnections() int { return s.limits.MaxConnections() }
 
 // RunMetrics serves only metrics and health, for a listener that is not limited to the
 // users of the socket.
 func (s *Server) RunMetrics(ctx context.Context, l net.Listener) error {
 	mux := http.NewServeMux()
-	s.handleMetrics(mux, func(ctx context.Context) (func(), error) { return s.limits.scrapes.take(peerFrom(ctx)) })
-	split := newSplitter(l, &s.limits.tcp)
+	s.handleMetrics(mux)
+	split := conn.NewSplitter(l, &s.limits.Metrics)
 	group, ctx := errgroup.WithContext(ctx)
-	serving := untilSplit(ctx, group, split)
-	for _, side := range []*handedOn{split.plain, split.modern} { // net/http refuses HTTP/2
-		group.Go(func() error { return s.serve(serving, side, readOnly(mux)) })
+	serving := conn.UntilSplit(ctx, group, split)
+	for _, side := range []*conn.Side{split.Plain, split.Modern} { // net/http refuses HTTP/2
+		group.Go(func() error { return s.serve(serving, side, rest.ReadOnly(mux)) })
 	}
-	for _, side := range []*handedOn{split.refusedPlain, split.refusedModern} {
-		group.Go(func() error { return serve(serving, side, s.refuser(s.handleHealth)) })
+	for _, side := range []*conn.Side{split.RefusedPlain, split.RefusedModern} {
+		group.Go(func() error { return serve(serving, side, refuser(s.handleHealth)) })
 	}
 	return group.Wait()
 }
 
+// handler returns the handler of all HTTP requests.
+func (s *Server) handler() http.Handler { return s.rest.HandlePosts(s.reads()) }
+
+// reads returns the handler of the requests that change nothing.
+func (s *Server) reads() http.Handler {
+	mux := http.NewServeMux()
+	s.route(mux)
+	return kubeapi.Writes(rest.NotKubelet(rest.ReadOnly(mux)), s.limits.ListTimeout/3, s.rest.SeesPods)
+}
+
+// route adds the paths of the requests that change nothing.
+func (s *Server) route(mux respond.Router) {
+	s.rest.Route(mux)
+	s.handleMetrics(mux)
+	kubeapi.Register(mux, kubeapi.Options{
+		Gate: s.gate, Scope: s.rest.Scope, ReadyTimeout: kubeapi.DefaultReadyTimeout, ListTimeout: s.limits.ListTimeout,
+		List: s.limits.List, Subscribe: s.limits.Subscribe, Client: conn.HTTPClient,
+	})
+}
+
 // handleMetrics serves health and metrics. Requests for metrics take a place.
-func (s *Server) handleMetrics(mux kubeapi.Router, take placeOf) {
+func (s *Server) handleMetrics(mux respond.Router) {
 	s.handleHealth(mux)
-	mux.HandleFunc("/metrics", limited(take, promhttp.HandlerFor(s.opts.Gatherer, promhttp.HandlerOpts{}).ServeHTTP))
+	mux.HandleFunc("/metrics", rest.Limited(s.limits, promhttp.HandlerFor(s.opts.Gatherer, promhttp.HandlerOpts{}).ServeHTTP))
 }

@@ -2,31 +2,23 @@ package server
 
 import (
 	"bufio"
-	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
-	"os"
 	"strings"
-	"sync"
-	"sync/atomic"
-	"syscall"
 	"testing"
-	"testing/synctest"
 	"time"
 
-	"github.com/go-logr/logr/funcr"
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc/codes"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/status"
-	"k8s.io/klog/v2"
 
 	podconfigd "github.com/podconfigd/podconfigd/api/podconfigd/v1alpha1"
 	"github.com/podconfigd/podconfigd/internal/testutil"
 	"github.com/podconfigd/podconfigd/pkg/journal"
+	"github.com/podconfigd/podconfigd/pkg/server/conn"
 )
 
 // askOn makes a request on its own connection, which the answer ends.
@@ -49,10 +41,10 @@ func (d *daemon) askOn(t *testing.T, conn net.Conn, path string) (code int, body
 // Health is answered even if all connections are in use.
 func TestHealthWhereAllConnectionsAreTaken(t *testing.T) {
 	for name, test := range map[string]struct {
-		limits Limits
+		limits conn.Limits
 		have   int
 	}{
-		"in all": {Limits{Connections: 2}, 2}, "for the process": {Limits{ConnectionsPerPeer: 2}, 2}, "by descriptors": {Limits{Descriptors: 64}, 40},
+		"in all": {conn.Limits{Connections: 2}, 2}, "for the process": {conn.Limits{ConnectionsPerPeer: 2}, 2}, "by descriptors": {conn.Limits{Descriptors: 64}, 40},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := serveWithLimits(t, journal.Options{}, test.limits)
@@ -103,7 +95,7 @@ func TestHealthWhereAllConnectionsAreTaken(t *testing.T) {
 // The same over TCP.
 func TestHealthWhereAllConnectionsOfTCPAreTaken(t *testing.T) {
 	d := serveJournal(t, journal.Options{})
-	address := serveMetrics(t, New(Options{Gatherer: prometheus.NewRegistry(), Limits: Limits{ScrapeConnections: 2}}))
+	address := serveMetrics(t, New(Options{Gatherer: prometheus.NewRegistry(), Limits: conn.Limits{ScrapeConnections: 2}}))
 	dial := func() net.Conn {
 		conn, err := net.Dial("tcp", address)
 		if err != nil {
@@ -127,7 +119,7 @@ func TestHealthWhereAllConnectionsOfTCPAreTaken(t *testing.T) {
 // Clients that connect and send nothing take no place from health.
 func TestHealthBesideIdleConnections(t *testing.T) {
 	d := serveJournal(t, journal.Options{})
-	address := serveMetrics(t, New(Options{Gatherer: prometheus.NewRegistry(), Limits: Limits{ScrapeConnections: 2}}))
+	address := serveMetrics(t, New(Options{Gatherer: prometheus.NewRegistry(), Limits: conn.Limits{ScrapeConnections: 2}}))
 	dial := func() net.Conn {
 		conn, err := net.Dial("tcp", address)
 		if err != nil {
@@ -136,7 +128,7 @@ func TestHealthBesideIdleConnections(t *testing.T) {
 		t.Cleanup(func() { _ = conn.Close() })
 		return conn
 	}
-	for range 2 + 3*maxScrapeRefusals {
+	for range 2 + 3*refusalsOfScrapes {
 		dial()
 	}
 	for range 3 {
@@ -144,48 +136,4 @@ func TestHealthBesideIdleConnections(t *testing.T) {
 			t.Errorf("/livez: %d, closes: %v", code, closes)
 		}
 	}
-}
-
-// starved is a listener that has no file descriptors for its connections for some time.
-type starved struct {
-	net.Listener
-	until time.Time
-	tries atomic.Int32
-	done  chan struct{}
-	close sync.Once
-}
-
-func (s *starved) Accept() (net.Conn, error) {
-	s.tries.Add(1)
-	if time.Now().Before(s.until) {
-		return nil, &net.OpError{Op: "accept", Net: "unix", Err: os.NewSyscallError("accept4", syscall.EMFILE)}
-	}
-	<-s.done
-	return nil, net.ErrClosed
-}
-
-func (s *starved) Close() error   { s.close.Do(func() { close(s.done) }); return nil }
-func (s *starved) Addr() net.Addr { return &net.UnixAddr{Name: "/run/s", Net: "unix"} }
-
-func TestAcceptBacksOffAndLogsOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var lines []string
-		logger := funcr.New(func(_, line string) { lines = append(lines, line) }, funcr.Options{})
-		ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), logger))
-		l := &starved{until: time.Now().Add(time.Minute), done: make(chan struct{})}
-		split := newSplitter(l, &newLimiter(Limits{}).sockets.gate)
-		done := make(chan error)
-		go func() { done <- split.run(ctx) }()
-		time.Sleep(2 * time.Minute) //nolint:forbidigo // time is virtual
-		cancel()
-		if err := <-done; !errors.Is(err, context.Canceled) {
-			t.Error(err)
-		}
-		if n := l.tries.Load(); n > 80 {
-			t.Errorf("%d attempts in a minute", n)
-		}
-		if len(lines) != 1 || !strings.Contains(lines[0], "too many open files") {
-			t.Errorf("logged %q", lines)
-		}
-	})
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/access"
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/journal"
+	"github.com/podconfigd/podconfigd/pkg/server/conn"
 )
 
 // serveFullStatus serves the pod seen of file, and a status in which each field is set. It has a
@@ -35,7 +36,7 @@ func serveFullStatus(t *testing.T, rules ...access.Rule) *daemon {
 	problem.Namespace, problem.Name = "default", "seen"
 	status.MirrorPods.Problems = append(status.MirrorPods.Problems, problem)
 	status.Subscribers[0].UID = &uid
-	d := serveWithLimits(t, journal.Options{}, Limits{}, func(o *Options) {
+	d := serveWithLimits(t, journal.Options{}, conn.Limits{}, func(o *Options) {
 		o.Policy = access.NewPolicy(rules)
 		o.Status = func() v1alpha1.Status { return status }
 		o.Runtime = func() v1alpha1.RuntimePods {

@@ -23,6 +23,9 @@ import (
 	"github.com/podconfigd/podconfigd/internal/testutil"
 	"github.com/podconfigd/podconfigd/pkg/auth"
 	"github.com/podconfigd/podconfigd/pkg/journal"
+	"github.com/podconfigd/podconfigd/pkg/server/conn"
+	"github.com/podconfigd/podconfigd/pkg/server/internal/servertest"
+	"github.com/podconfigd/podconfigd/pkg/server/rpc"
 )
 
 // spellings are ways to write a path, with what stands before and behind its first slash and the path
@@ -73,7 +76,7 @@ func raw(t *testing.T, conn net.Conn, method, target string) (code int, body str
 // No way to write a target changes something over the read-only port.
 func TestTargetsOfTheReadOnlyAddress(t *testing.T) {
 	var writes atomic.Int64
-	_, address := serveLocal(t, Limits{}, counted(&writes))
+	_, address := serveLocal(t, conn.Limits{}, counted(&writes))
 	dial := func() net.Conn {
 		conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", address)
 		if err != nil {
@@ -91,7 +94,7 @@ func TestTargetsOfTheReadOnlyAddress(t *testing.T) {
 	for _, path := range []string{podconfigd.PodConfig_Release_FullMethodName, podconfigd.PodConfig_Resync_FullMethodName} {
 		targets := append(spelled(path), path[1:])
 		conn := dial()
-		framer := halfCalls(t, conn, message(nil), targets...)
+		framer := halfCalls(t, conn, servertest.Message(nil), targets...)
 		if ended := endOf(t, conn, framer, len(targets)); ended["0"] != 0 {
 			t.Errorf("%s: the calls ended with %v", path, ended)
 		}
@@ -106,7 +109,7 @@ func TestTargetsOfTheReadOnlyAddress(t *testing.T) {
 // nodes/pods does not get the status, and changes nothing.
 func TestTargetsOverTLS(t *testing.T) {
 	var writes atomic.Int64
-	s := serveHTTPS(t, Limits{}, counted(&writes))
+	s := serveHTTPS(t, conn.Limits{}, counted(&writes))
 	for path, method := range map[string]string{"/v1alpha1/status": http.MethodGet, "/v1alpha1/history": http.MethodGet, "/v1alpha1/release": http.MethodPost} {
 		for _, target := range spelled(path) {
 			conn, err := (&tls.Dialer{Config: &tls.Config{RootCAs: s.roots}}).DialContext(t.Context(), "tcp", s.address)
@@ -139,7 +142,7 @@ func (s *secured) rawHTTP2(t *testing.T, method, target string, fields ...string
 	c.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
 	c.open(1, len(fields) == 0, method, target, append(fields, "authorization", "Bearer pods")...)
 	if len(fields) > 0 {
-		if err := c.WriteData(1, true, message(nil)); err != nil {
+		if err := c.WriteData(1, true, servertest.Message(nil)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -165,13 +168,13 @@ func (s *secured) rawHTTP2(t *testing.T, method, target string, fields ...string
 // Each call of the daemon is known to read or to write. All that is not known to read is refused at
 // the read-only port, and takes more than reading at the https addresses.
 func TestAllCallsAreKnown(t *testing.T) {
-	d := serveWithLimits(t, journal.Options{}, Limits{})
+	d := serveWithLimits(t, journal.Options{}, conn.Limits{})
 	writes := map[string]bool{podconfigd.PodConfig_Resync_FullMethodName: true, podconfigd.PodConfig_Release_FullMethodName: true}
 	calls := []string{"/podconfigd.v1alpha1.PodConfig/New", "/v1alpha1.Pods/New", "/grpc.health.v1.Health/New", "/grpc.reflection.v1.ServerReflection/New", "/new.Service/Get", podconfigd.PodConfig_Release_FullMethodName[1:], ""}
 	for _, call := range calls {
 		writes[call] = true
 	}
-	for name, service := range d.server.newGRPC(t.Context(), false).GetServiceInfo() {
+	for name, service := range d.server.rpc.NewServer(t.Context(), false).GetServiceInfo() {
 		for _, m := range service.Methods {
 			calls = append(calls, "/"+name+"/"+m.Name)
 		}
@@ -180,7 +183,7 @@ func TestAllCallsAreKnown(t *testing.T) {
 		t.Errorf("the daemon has only the calls %v", calls)
 	}
 	for _, call := range calls {
-		err := refuseWrites(nil, nil, &grpc.StreamServerInfo{FullMethod: call}, func(any, grpc.ServerStream) error { return nil })
+		err := rpc.RefuseWrites("it writes")(nil, nil, &grpc.StreamServerInfo{FullMethod: call}, func(any, grpc.ServerStream) error { return nil })
 		if refused := status.Code(err) == codes.PermissionDenied; refused != writes[call] {
 			t.Errorf("%s is refused: %v; add it to the rules of pkg/auth if it only reads, and otherwise here", call, refused)
 		}

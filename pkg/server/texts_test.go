@@ -3,13 +3,11 @@ package server
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"net/http"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"unicode/utf8"
 
 	"google.golang.org/grpc"
@@ -19,6 +17,7 @@ import (
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/internal/testutil"
 	"github.com/podconfigd/podconfigd/pkg/journal"
+	"github.com/podconfigd/podconfigd/pkg/server/conn"
 )
 
 // A User-Agent is cut, over HTTP, the Kubernetes API and gRPC, at the end of a character.
@@ -61,68 +60,17 @@ func TestUserAgentsAreCut(t *testing.T) {
 		t.Fatalf("%d subscribers", len(status.Subscribers))
 	}
 	for _, s := range status.Subscribers {
-		if agent := s.UserAgent; len(agent) < maxText || len(agent) > maxText+len("…") || !utf8.ValidString(agent) || !strings.HasSuffix(agent, "…") {
+		if agent := s.UserAgent; len(agent) < longestText || len(agent) > longestText+len("…") || !utf8.ValidString(agent) || !strings.HasSuffix(agent, "…") {
 			t.Errorf("%d bytes: %q", len(agent), agent)
 		}
 	}
-}
-
-func TestCut(t *testing.T) {
-	for text, want := range map[string]string{
-		"":                                 "",
-		strings.Repeat("x", maxText):       strings.Repeat("x", maxText),
-		strings.Repeat("x", maxText+1):     strings.Repeat("x", maxText) + "…",
-		"x" + strings.Repeat("é", maxText): "x" + strings.Repeat("é", (maxText-1)/2) + "…",
-	} {
-		if got := cut(text); got != want {
-			t.Errorf("%q, want %q", got, want)
-		}
-	}
-}
-
-// Requests that come while an answer is made get the next answer, which is made once. So no answer
-// is older than its request.
-func TestAnswersAreMadeOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a, made, begin := newAnswers(), 0, make(chan struct{})
-		var requests sync.WaitGroup
-		get := func(want string) {
-			requests.Go(func() {
-				data, err := a.get("key", func() ([]byte, error) {
-					made++
-					n := byte('0' + made)
-					<-begin
-					return []byte{n}, nil
-				})
-				if err != nil || string(data) != want {
-					t.Errorf("%s, %v, want %s", data, err, want)
-				}
-			})
-		}
-		get("1")
-		synctest.Wait()
-		for range 63 {
-			get("2")
-		}
-		synctest.Wait()
-		begin <- struct{}{}
-		synctest.Wait()
-		get("3")
-		synctest.Wait()
-		close(begin)
-		requests.Wait()
-		data, err := a.get("key", func() ([]byte, error) { return nil, errors.New("failed") })
-		if made != 3 || data != nil || err == nil {
-			t.Errorf("made %d answers; then %s, %v", made, data, err)
-		}
-	})
 }
 
 // Clients that ask for the status at the same time share it, over a socket.
 func TestTheStatusIsMadeOnce(t *testing.T) {
 	var made atomic.Int32
 	begun, proceed := make(chan struct{}, 1), make(chan struct{})
-	d := serveWithLimits(t, journal.Options{}, Limits{ListsPerPeer: 64}, func(o *Options) {
+	d := serveWithLimits(t, journal.Options{}, conn.Limits{ListsPerPeer: 64}, func(o *Options) {
 		status := o.Status
 		o.Status = func() v1alpha1.Status {
 			if made.Add(1) == 1 {
@@ -146,7 +94,7 @@ func TestTheStatusIsMadeOnce(t *testing.T) {
 	for range others {
 		get()
 	}
-	testutil.Until(t, "all have come", func() bool { return d.limits.sockets.lists.inUse() == 1+others })
+	testutil.Until(t, "all have come", func() bool { return d.limits.Sockets.Lists.InUse() == 1+others })
 	close(proceed)
 	requests.Wait()
 	if n := made.Load(); n > others/2 { // some may come after the second is begun

@@ -25,6 +25,7 @@ import (
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/pkg/journal"
 	"github.com/podconfigd/podconfigd/pkg/journal/history"
+	"github.com/podconfigd/podconfigd/pkg/server/conn"
 )
 
 // unreadCall makes a call of gRPC whose answer can't be sent: the client's window is
@@ -88,7 +89,7 @@ var bigCalls = []string{"/podconfigd.v1alpha1.PodConfig/List", "/podconfigd.v1al
 
 // A list of gRPC that nobody reads is under way until it is read, or given up.
 func TestListsOfGRPCThatNobodyReads(t *testing.T) {
-	d := serveWithLimits(t, journal.Options{}, Limits{Lists: 1})
+	d := serveWithLimits(t, journal.Options{}, conn.Limits{Lists: 1})
 	d.add("a", 1)
 	for _, method := range bigCalls {
 		conn := d.dial(t)
@@ -123,7 +124,7 @@ func TestListsOfGRPCThatNobodyReads(t *testing.T) {
 }
 
 func TestAnswersThatNobodyReadsHaveADeadline(t *testing.T) {
-	d := serveWithLimits(t, journal.Options{}, Limits{Lists: 1, ListTimeout: 200 * time.Millisecond})
+	d := serveWithLimits(t, journal.Options{}, conn.Limits{Lists: 1, ListTimeout: 200 * time.Millisecond})
 	d.add("a", 1)
 	for _, call := range []struct{ method, message string }{
 		{bigCalls[0], ""}, {bigCalls[1], ""}, {bigCalls[2], ""}, {"/v1alpha1.Pods/GetPod", "\x0a\x01a"},
@@ -156,8 +157,8 @@ func TestAnswersOfHTTPThatNobodyReads(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits for timeouts")
 	}
-	d := serveWithLimits(t, journal.Options{}, Limits{Lists: 1}, large)
-	short := serveWithLimits(t, journal.Options{}, Limits{Lists: 1, ListTimeout: 500 * time.Millisecond}, large)
+	d := serveWithLimits(t, journal.Options{}, conn.Limits{Lists: 1}, large)
+	short := serveWithLimits(t, journal.Options{}, conn.Limits{Lists: 1, ListTimeout: 500 * time.Millisecond}, large)
 	for i := range 16 {
 		d.add(fmt.Sprint(i), 64<<10)
 		short.add(fmt.Sprint(i), 64<<10)
@@ -207,10 +208,10 @@ func TestMetricsThatNobodyReads(t *testing.T) {
 		t.Skip("waits for timeouts")
 	}
 	var options *Options
-	serveWithLimits(t, journal.Options{}, Limits{}, large, func(o *Options) { options = o })
+	serveWithLimits(t, journal.Options{}, conn.Limits{}, large, func(o *Options) { options = o })
 	options.Registerer.MustRegister(prometheus.NewGauge(prometheus.GaugeOpts{Name: "larger", Help: strings.Repeat("x", 16<<20)}))
 	address := serveMetrics(t, New(Options{
-		Gatherer: options.Gatherer, Limits: Limits{Lists: 1, Scrapes: 2, ListTimeout: 5 * time.Second},
+		Gatherer: options.Gatherer, Limits: conn.Limits{Lists: 1, Scrapes: 2, ListTimeout: 5 * time.Second},
 	}))
 	var stuck []net.Conn
 	for range 2 {
@@ -243,7 +244,7 @@ func TestStreamsWithAnEndThatNobodyReads(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits for timeouts")
 	}
-	d := serveWithLimits(t, journal.Options{}, Limits{Subscribers: 1, Connections: 20})
+	d := serveWithLimits(t, journal.Options{}, conn.Limits{Subscribers: 1, Connections: 20})
 	for i := range 32 {
 		d.add(fmt.Sprint(i), 64<<10)
 	}
@@ -264,7 +265,7 @@ func TestStreamsWithAnEndThatNobodyReads(t *testing.T) {
 
 // A call gives its place back at its end, also if nothing is read of its connection any more.
 func TestCallsThatEndOnAConnectionThatNobodyReads(t *testing.T) {
-	d := serveWithLimits(t, journal.Options{}, Limits{Subscribers: 1, Connections: 20})
+	d := serveWithLimits(t, journal.Options{}, conn.Limits{Subscribers: 1, Connections: 20})
 	for i := range 32 {
 		d.add(fmt.Sprint(i), 64<<10)
 	}

@@ -23,6 +23,7 @@ import (
 	"github.com/podconfigd/podconfigd/internal/testutil"
 	"github.com/podconfigd/podconfigd/internal/testutil/canary"
 	"github.com/podconfigd/podconfigd/pkg/access"
+	"github.com/podconfigd/podconfigd/pkg/server/internal/params"
 )
 
 // The table of everything that leaves the daemon: each request of canaryPaths in each form, each call
@@ -125,7 +126,7 @@ func (s *sightings) complete(t *testing.T) {
 // journeyCalls are the calls that stream, with a function that receives.
 var journeyCalls = map[string]func(context.Context, *grpc.ClientConn) (func() (proto.Message, error), error){
 	"podconfigd.v1alpha1.PodConfig/Watch": func(ctx context.Context, c *grpc.ClientConn) (func() (proto.Message, error), error) {
-		s, err := podconfigd.NewPodConfigClient(c).Watch(ctx, &podconfigd.WatchRequest{Ops: slices.Collect(maps.Keys(operations))})
+		s, err := podconfigd.NewPodConfigClient(c).Watch(ctx, &podconfigd.WatchRequest{Ops: slices.Collect(maps.Keys(params.Operations))})
 		return func() (proto.Message, error) { return s.Recv() }, err
 	},
 	"v1alpha1.Pods/WatchPods": func(ctx context.Context, c *grpc.ClientConn) (func() (proto.Message, error), error) {
@@ -224,7 +225,7 @@ func (w *world) lookAtHTTP(t *testing.T, s *sightings, streams bool) {
 			}
 		}
 	}
-	for path := range w.server.posts() {
+	for path := range w.server.rest.Posts() {
 		for _, query := range postQueries[path] {
 			_, answer := w.ask(t, "POST "+path+"?"+query)
 			s.look(t, path, answer, nil)
@@ -265,7 +266,7 @@ func (w *world) lookAtGRPC(t *testing.T, s *sightings) {
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	conn := w.grpc(t, w.socket)
-	for service, info := range w.server.newGRPC(t.Context(), false).GetServiceInfo() {
+	for service, info := range w.server.rpc.NewServer(t.Context(), false).GetServiceInfo() {
 		for _, method := range info.Methods {
 			name := strings.Replace(service, ".v1alpha.", ".v1.", 1) + "/" + method.Name
 			call, journey := canaryCalls[name], journeyCalls[name]

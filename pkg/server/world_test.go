@@ -22,6 +22,7 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/journal/store"
 	"github.com/podconfigd/podconfigd/pkg/lookup"
 	"github.com/podconfigd/podconfigd/pkg/pleg"
+	"github.com/podconfigd/podconfigd/pkg/server/conn"
 )
 
 // world is a daemon with a state directory. It has pods in which each field is set and which are shown by
@@ -90,7 +91,7 @@ func newWorld(t *testing.T, dir string, level access.Level) *world {
 	go func() { done <- log.Run(ctx) }()
 	t.Cleanup(func() { cancel(); <-done })
 	w := &world{level: level, replaced: "replaced-1"}
-	w.daemon = serveWithLimits(t, journal.Options{Sources: []string{"file"}, Store: log, Recovered: recovered}, Limits{}, func(o *Options) {
+	w.daemon = serveWithLimits(t, journal.Options{Sources: []string{"file"}, Store: log, Recovered: recovered}, conn.Limits{}, func(o *Options) {
 		o.Policy = filledRules(level)
 		l := lookup.New(lookup.Options{Journal: o.Journal, Runtime: filledRuntime{}})
 		o.Lookup = l

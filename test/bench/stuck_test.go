@@ -18,6 +18,7 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/journal"
 	"github.com/podconfigd/podconfigd/pkg/server"
+	"github.com/podconfigd/podconfigd/pkg/server/conn"
 )
 
 // Stuck subscribers request a stream and read nothing.
@@ -105,7 +106,7 @@ func stuckBytes(b *testing.B, ask []byte) (heap, stacks int64) {
 		updates.Append(config.PodUpdate{Op: op, Source: config.FileSource, Pods: pods})
 	}
 	change(config.ADD)
-	s := server.New(server.Options{Journal: updates, Limits: server.Limits{Subscribers: 2 * stuckSubscribers, SubscribersPerPeer: 2 * stuckSubscribers}})
+	s := server.New(server.Options{Journal: updates, Limits: conn.Limits{Subscribers: 2 * stuckSubscribers, SubscribersPerPeer: 2 * stuckSubscribers}})
 	ctx, cancel := context.WithCancel(b.Context())
 	done := make(chan error, 1)
 	go func() { done <- s.Run(ctx, l) }()

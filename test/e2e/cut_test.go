@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/prometheus/client_golang/prometheus"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -22,13 +23,13 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/internal/testutil"
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/journal"
 	"github.com/podconfigd/podconfigd/pkg/server"
+	"github.com/podconfigd/podconfigd/pkg/server/conn"
+	"github.com/podconfigd/podconfigd/pkg/server/socket"
 )
 
 // cutEvery is the distance of the positions at which TestInformersAreCut cuts
@@ -84,13 +85,13 @@ func newCutServer(t *testing.T) *cutServer {
 		journal: journal.New(journal.Options{Sources: []string{config.ApiserverSource, config.FileSource}}),
 		socket:  filepath.Join(testutil.ShortDir(t), "s"),
 	}
-	l, err := server.Listen(t.Context(), server.ListenOptions{Path: s.socket, Mode: 0o600})
+	l, err := socket.Listen(t.Context(), socket.ListenOptions{Path: s.socket, Mode: 0o600})
 	if err != nil {
 		t.Fatal(err)
 	}
 	served := server.New(server.Options{
 		Journal: s.journal, Status: func() v1alpha1.Status { return s.journal.Status() },
-		Gatherer: prometheus.NewRegistry(), Limits: server.Limits{Subscribers: 1 << 16, SubscribersPerPeer: 1 << 16},
+		Gatherer: prometheus.NewRegistry(), Limits: conn.Limits{Subscribers: 1 << 16, SubscribersPerPeer: 1 << 16},
 	})
 	ctx, cancel := context.WithCancel(klog.NewContext(context.Background(), klog.Logger{}))
 	done := make(chan error, 1)

@@ -32,7 +32,8 @@ type Options struct {
 	ListTimeout time.Duration
 	// List and Subscribe count a list or a stream until release is called. If a limit is
 	// reached, they return a refusal.
-	List, Subscribe func(context.Context) (release func(), refusal error)
+	List      func(context.Context) (release func(), refusal error)
+	Subscribe func(*http.Request) (release func(), refusal error)
 	// Client returns the client of a request, and the [view.Options] Drained for its watch.
 	Client func(*http.Request) (client journal.Client, drained func(context.Context) error)
 }
@@ -40,13 +41,8 @@ type Options struct {
 // handler serves the API.
 type handler struct{ opts Options }
 
-// Router takes handlers: an http.ServeMux, or a list of paths in a test.
-type Router interface {
-	HandleFunc(pattern string, handler func(http.ResponseWriter, *http.Request))
-}
-
 // Register adds the paths of the API to the mux.
-func Register(mux Router, opts Options) {
+func Register(mux respond.Router, opts Options) {
 	h := &handler{opts}
 	paths := map[string]http.HandlerFunc{
 		"/api":        discovery(apiVersions, coreGroup()),

@@ -46,12 +46,13 @@ func serveWith(t *testing.T, opts journal.Options, change func(*Options)) *api {
 	}
 	a := &api{journal: journal.New(opts)}
 	a.base = a.journal.State().Revision
-	none := func(context.Context) (func(), error) { return func() {}, nil }
 	mux := http.NewServeMux()
 	gate := view.NewGate(a.journal, nil)
 	apiOptions := Options{
 		Gate: gate, Scope: func(context.Context) (*view.Scope, error) { return gate.Scope(access.Subject{}) }, ReadyTimeout: 50 * time.Millisecond, ListTimeout: time.Minute,
-		List: none, Subscribe: none, Client: func(*http.Request) (journal.Client, func(context.Context) error) { return journal.Client{}, nil },
+		List:      func(context.Context) (func(), error) { return func() {}, nil },
+		Subscribe: func(*http.Request) (func(), error) { return func() {}, nil },
+		Client:    func(*http.Request) (journal.Client, func(context.Context) error) { return journal.Client{}, nil },
 	}
 	change(&apiOptions)
 	Register(mux, apiOptions)

@@ -32,7 +32,7 @@ const maxBuffer = 64 << 10
 // watch sends events until the client disconnects, the server stops, or the timeout of the
 // request expires.
 func (h *handler) watch(w http.ResponseWriter, r *http.Request, o *options) {
-	release, refusal := h.opts.Subscribe(r.Context())
+	release, refusal := h.opts.Subscribe(r)
 	if refusal != nil {
 		respond.Status(w, respond.TooMany(refusal))
 		return

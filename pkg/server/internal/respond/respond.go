@@ -13,6 +13,11 @@ import (
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 )
 
+// Router takes handlers: an http.ServeMux, or a list of paths in a test.
+type Router interface {
+	HandleFunc(pattern string, handler func(http.ResponseWriter, *http.Request))
+}
+
 // Error answers with a metav1.Status.
 func Error(w http.ResponseWriter, code int, reason metav1.StatusReason, message string) {
 	Status(w, StatusOf(code, reason, message))

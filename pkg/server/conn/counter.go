@@ -1,0 +1,123 @@
+package conn
+
+import (
+	"fmt"
+	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Counter limits one kind of resource, in total and by peer. If each is 0, a peer has no limit.
+type Counter struct {
+	what      string
+	all, each int
+
+	mu    sync.Mutex
+	total int
+	peers map[Peer]int
+	// users is what each user has on the sockets, common what all users together have that are not
+	// trusted, and trusted what the trusted ones have.
+	users           map[uint32]int
+	common, trusted int
+	// refused counts the refusals; nil for none.
+	refused prometheus.Counter
+}
+
+// NewCounter returns a counter of what the text names, with its limits.
+func NewCounter(what string, all, each int) *Counter {
+	return &Counter{what: what, all: all, each: each}
+}
+
+// setLimits takes the limits of another counter. What is in use stays.
+func (c *Counter) setLimits(other *Counter) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.all, c.each = other.all, other.each
+}
+
+// limits returns the limits.
+func (c *Counter) limits() (all, each int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.all, c.each
+}
+
+// Parts of a total on the sockets. A user has at most half of it, rounded up. A quarter, rounded
+// down, is left to root and the user of the daemon. An eighth, rounded down, is left to the others.
+func userPart(all int) int    { return all - all/2 }
+func commonPart(all int) int  { return all - all/4 }
+func trustedPart(all int) int { return all - all/8 }
+
+// Take counts one more for the peer until release is called. If a limit is reached, refusal
+// names it and release does nothing.
+func (c *Counter) Take(p Peer) (release func(), refusal error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if refusal := c.full(p); refusal != nil {
+		if c.refused != nil {
+			c.refused.Inc()
+		}
+		return func() {}, refusal
+	}
+	c.add(p, 1)
+	return func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.add(p, -1)
+	}, nil
+}
+
+// InUse returns how many are taken.
+func (c *Counter) InUse() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.total
+}
+
+// full returns the limit that the peer has reached; nil for none.
+func (c *Counter) full(p Peer) error {
+	switch {
+	case p.known && c.each > 0 && c.peers[p] >= c.each:
+		return fmt.Errorf("too many %s: %v has %d, and no more are allowed to one", c.what, p, c.each)
+	case c.total >= c.all:
+		return fmt.Errorf("too many %s: there are %d, and no more are allowed in all", c.what, c.all)
+	case !p.process():
+		return nil
+	case p.trusted():
+		if most := trustedPart(c.all); c.trusted >= most {
+			return fmt.Errorf("too many %s: root and the user of podconfigd have %d, and the rest is for other users", c.what, most)
+		}
+		return nil
+	}
+	if most := userPart(c.all); c.users[p.uid] >= most {
+		return fmt.Errorf("too many %s: user %d has %d, and no more are allowed to one user", c.what, p.uid, most)
+	}
+	if most := commonPart(c.all); c.common >= most {
+		return fmt.Errorf("too many %s: the users have %d, and the rest is for root and the user of podconfigd", c.what, most)
+	}
+	return nil
+}
+
+// add counts n more for the peer.
+func (c *Counter) add(p Peer, n int) {
+	c.total += n
+	count(&c.peers, p, n)
+	switch {
+	case !p.process():
+	case p.trusted():
+		c.trusted += n
+	default:
+		c.common += n
+		count(&c.users, p.uid, n)
+	}
+}
+
+// count adds n to a number of a map, which has no zeros.
+func count[K comparable](numbers *map[K]int, key K, n int) {
+	if *numbers == nil {
+		*numbers = make(map[K]int)
+	}
+	if (*numbers)[key] += n; (*numbers)[key] == 0 {
+		delete(*numbers, key)
+	}
+}

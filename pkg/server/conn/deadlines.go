@@ -1,0 +1,88 @@
+package conn
+
+import (
+	"context"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// Bounds of all connections.
+const (
+	// HeaderTimeout is the time in which a client must send the header of a request.
+	// MaxHeader is the maximum size of a header in bytes.
+	HeaderTimeout = 10 * time.Second
+	MaxHeader     = 64 << 10
+	// IdleTimeout is the time after which a connection without a request is closed.
+	IdleTimeout = 2 * time.Minute
+	// DrainTimeout is the time in which requests must end when the server stops.
+	DrainTimeout = time.Second
+)
+
+// Sizes of the windows that a client over HTTP/2 gets. Requests are small.
+const (
+	ConnectionWindow = 128 << 10
+	StreamWindow     = 64 << 10
+)
+
+// deadlines sets the deadlines of a request over HTTP/2, until its handler returns. A goroutine of
+// gRPC can outlive the handler.
+type deadlines struct {
+	mu       sync.Mutex
+	response *http.ResponseController // nil after the handler has returned
+}
+
+type deadlinesKey struct{}
+
+// WithDeadlines adds a control to the context of a request over HTTP/2. A stream of HTTP/2 has
+// deadlines of its own.
+func WithDeadlines(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.ProtoMajor == 2 {
+			c := &deadlines{response: http.NewResponseController(w)}
+			defer c.end()
+			r = r.WithContext(context.WithValue(r.Context(), deadlinesKey{}, c))
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+func deadlinesFrom(ctx context.Context) *deadlines {
+	c, _ := ctx.Value(deadlinesKey{}).(*deadlines)
+	return c
+}
+
+func (c *deadlines) end() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.response = nil
+}
+
+// WithoutDeadlines removes the deadlines of the request of the context, over HTTP/2.
+func WithoutDeadlines(ctx context.Context) {
+	c := deadlinesFrom(ctx)
+	if c == nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.response != nil {
+		_ = c.response.SetReadDeadline(time.Time{}) // fails if the stream has ended
+		_ = c.response.SetWriteDeadline(time.Time{})
+	}
+}
+
+// EndWithin gives the answer to the request of the context this time for what is not written yet. After it, the stream
+// of HTTP/2 is reset, and the connection stays. It returns false if the request is not over HTTP/2.
+func EndWithin(ctx context.Context, timeout time.Duration) (ok bool) {
+	c := deadlinesFrom(ctx)
+	if c == nil {
+		return false
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.response != nil {
+		_ = c.response.SetWriteDeadline(time.Now().Add(timeout)) // fails if the stream has ended
+	}
+	return true
+}

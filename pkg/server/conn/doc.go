@@ -1,0 +1,7 @@
+// Package conn has the connections of the server: what protocol they speak, whose they are, and how many
+// a client may have.
+//
+// A [Splitter] accepts the connections of a listener, and passes each to one of four servers: by
+// protocol, and by whether the limits allow it. [From] returns the connection of a request. A [Limiter]
+// counts what each client uses. A [Pace] lets a stream wait until its client has read.
+package conn

@@ -1,0 +1,95 @@
+package conn
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// Peer identifies the client process of a connection, or the address of a client over TCP.
+// The zero value is an unknown process. A process outside the PID namespace of the daemon has
+// PID 0. All such processes of a user have the same Peer.
+type Peer struct {
+	known bool
+	pid   int32
+	uid   uint32
+	// network is the address over TCP: one IPv4 address, or a /64 network of IPv6, which is what
+	// one host can have. All clients of loopback addresses are one peer, whatever address they
+	// chose: nobody knows who they are.
+	network netip.Prefix
+}
+
+// String describes the process or the address for error messages.
+func (p Peer) String() string {
+	switch {
+	case p.network == loopbackPeer.network:
+		return "loopback"
+	case p.network.IsSingleIP():
+		return p.network.Addr().String()
+	case p.network.IsValid():
+		return p.network.String()
+	case p.pid == 0:
+		return fmt.Sprintf("user %d, outside of podconfigd's PID namespace,", p.uid)
+	}
+	return fmt.Sprintf("process %d", p.pid)
+}
+
+// peerOf returns the client process of a connection, or its address.
+func peerOf(conn net.Conn) Peer {
+	conn = kernelConn(conn)
+	if tcp, ok := conn.RemoteAddr().(*net.TCPAddr); ok {
+		// A host can connect to its loopback addresses from each of its addresses.
+		if own, ok := conn.LocalAddr().(*net.TCPAddr); ok && own.IP.IsLoopback() {
+			return loopbackPeer
+		}
+		return NetworkPeer(tcp.AddrPort().Addr())
+	}
+	uc, ok := conn.(*net.UnixConn)
+	if !ok {
+		return Peer{}
+	}
+	raw, err := uc.SyscallConn()
+	if err != nil {
+		return Peer{}
+	}
+	var cred *unix.Ucred
+	var credErr error
+	err = raw.Control(func(fd uintptr) {
+		cred, credErr = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
+	})
+	if err != nil || credErr != nil {
+		return Peer{}
+	}
+	return Peer{known: true, pid: cred.Pid, uid: cred.Uid}
+}
+
+// loopbackPeer is the peer of all loopback addresses.
+var loopbackPeer = Peer{known: true, network: netip.MustParsePrefix("127.0.0.0/8")}
+
+// process reports whether the peer is a process whose user is known.
+func (p Peer) process() bool { return p.known && !p.network.IsValid() }
+
+// trusted reports whether the peer is a process of root or of the user of the daemon, and not one
+// of a user without an ID here, which the kernel may show with such an ID.
+func (p Peer) trusted() bool {
+	return p.process() && (p.uid == 0 || p.uid == daemonUser) && p.uid != localIDs().unknownUser
+}
+
+var daemonUser = uint32(os.Geteuid())
+
+// NetworkPeer returns the peer with that address.
+func NetworkPeer(ip netip.Addr) Peer {
+	ip = ip.Unmap().WithZone("")
+	if ip.IsLoopback() {
+		return loopbackPeer
+	}
+	bits := ip.BitLen()
+	if ip.Is6() {
+		bits = 64
+	}
+	network, err := ip.Prefix(bits)
+	return Peer{known: err == nil, network: network}
+}

@@ -1,0 +1,85 @@
+package rest
+
+import (
+	"fmt"
+	"net/http"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podconfigd/podconfigd/pkg/journal/view"
+	"github.com/podconfigd/podconfigd/pkg/server/conn"
+	"github.com/podconfigd/podconfigd/pkg/server/internal/backend"
+	"github.com/podconfigd/podconfigd/pkg/server/internal/respond"
+)
+
+// API serves HTTP.
+type API struct {
+	*backend.Backend
+	version any
+}
+
+// New returns what serves the backend. version is the object of /version.
+func New(b *backend.Backend, version any) *API { return &API{Backend: b, version: version} }
+
+// Route adds the paths of the requests that change nothing.
+func (a *API) Route(mux respond.Router) {
+	mux.HandleFunc("/v1alpha1/updates", a.scoped(a.updates))
+	mux.HandleFunc("/v1alpha1/status", Limited(a.Limits, a.status))
+	mux.HandleFunc("/v1alpha1/runtime", a.listed(a.containerRuntime))
+	mux.HandleFunc("/v1alpha1/history", a.listed(a.history))
+	mux.HandleFunc("/v1alpha1/lookup", a.scoped(a.lookup))
+	mux.HandleFunc("/pods", a.listed(a.pods))
+	mux.HandleFunc("/pods/{$}", a.listed(a.pods))
+	mux.HandleFunc("/version", func(w http.ResponseWriter, _ *http.Request) { respond.JSON(w, a.version) })
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		respond.Error(w, http.StatusNotFound, metav1.StatusReasonNotFound, fmt.Sprintf(
+			"there is nothing at %s; there is /v1alpha1/updates, /v1alpha1/status, /v1alpha1/runtime, /v1alpha1/history, /v1alpha1/lookup, /v1alpha1/resync, /v1alpha1/release, /pods, /api, /healthz, /livez, /readyz, /metrics and /version",
+			r.URL.Path))
+	})
+}
+
+// ReadOnly refuses every method but GET and HEAD.
+func ReadOnly(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodGet && r.Method != http.MethodHead {
+			w.Header().Set("Allow", "GET, HEAD")
+			respond.Error(w, http.StatusMethodNotAllowed, metav1.StatusReasonMethodNotAllowed,
+				fmt.Sprintf("%s is not supported: podconfigd is read-only", r.Method))
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// Limited has a request take the place of a list until the handler returns.
+func Limited(limits *conn.Limiter, handle http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		release, refusal := limits.List(r.Context())
+		if refusal != nil {
+			respond.Status(w, respond.TooMany(refusal))
+			return
+		}
+		defer release()
+		handle(w, r)
+	}
+}
+
+// listed passes the scope of the client to a handler, and counts the request as a list. A client
+// that sees nothing takes no place.
+func (a *API) listed(handle func(http.ResponseWriter, *http.Request, *view.Scope)) http.HandlerFunc {
+	return a.scoped(func(w http.ResponseWriter, r *http.Request, scope *view.Scope) {
+		Limited(a.Limits, func(w http.ResponseWriter, r *http.Request) { handle(w, r, scope) })(w, r)
+	})
+}
+
+// scoped passes the scope of the client to a handler, and refuses a client that sees nothing.
+func (a *API) scoped(handle func(http.ResponseWriter, *http.Request, *view.Scope)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		scope, err := a.Scope(r.Context())
+		if err != nil {
+			answerError(w, err)
+			return
+		}
+		handle(w, r, scope)
+	}
+}

@@ -1,0 +1,67 @@
+package rest
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podconfigd/podconfigd/pkg/server/internal/respond"
+)
+
+// kubeletPaths are the paths of the kubelet that podconfigd does not serve, and all paths
+// below them, with what serves the same here.
+//
+// kubelet: pkg/kubelet/server/server.go.
+var kubeletPaths = map[string]string{
+	"/attach":           execInstead,
+	"/checkpoint":       execInstead,
+	"/configz":          "/v1alpha1/status has the state of podconfigd",
+	"/containerLogs":    execInstead,
+	"/cri":              execInstead,
+	"/debug":            measureInstead,
+	"/exec":             execInstead,
+	"/flagz":            "/v1alpha1/status has the state of podconfigd",
+	"/logs":             "podconfigd writes its log to stderr",
+	"/metrics/cadvisor": measureInstead,
+	"/metrics/probes":   "podconfigd runs no probes",
+	"/metrics/resource": measureInstead,
+	"/metrics/slis":     measureInstead,
+	"/portForward":      execInstead,
+	"/run":              execInstead,
+	"/runningpods":      "/v1alpha1/runtime has the pods of the container runtime",
+	"/spec":             "/api/v1/nodes has what podconfigd knows of the node",
+	"/stats":            "podconfigd measures no pods; /metrics has its own metrics",
+	"/statusz":          "/v1alpha1/status has the state of podconfigd",
+}
+
+const (
+	execInstead    = "podconfigd runs nothing in containers, and reads nothing from them; use crictl"
+	measureInstead = "podconfigd measures no pods; /metrics has its own metrics"
+)
+
+// NotKubelet answers 404 for the paths of the kubelet, and passes all other requests on.
+func NotKubelet(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if path, instead := kubeletPath(r.URL.Path); path != "" {
+			respond.Error(w, http.StatusNotFound, metav1.StatusReasonNotFound, fmt.Sprintf(
+				"%s is a path of the kubelet, and podconfigd is no kubelet: %s", path, instead))
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// kubeletPath returns the path of the kubelet to which a path belongs, and what there is
+// instead; "" for none.
+func kubeletPath(path string) (of, instead string) {
+	parts := strings.SplitN(strings.TrimPrefix(path, "/"), "/", 3)
+	for n := 1; n <= min(2, len(parts)); n++ {
+		of = "/" + strings.Join(parts[:n], "/")
+		if instead = kubeletPaths[of]; instead != "" {
+			return of, instead
+		}
+	}
+	return "", ""
+}

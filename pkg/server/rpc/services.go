@@ -1,0 +1,139 @@
+package rpc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/encoding"
+	"google.golang.org/grpc/health"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/reflection"
+	"google.golang.org/grpc/status"
+	"google.golang.org/grpc/tap"
+	podsv1alpha1 "k8s.io/kubelet/pkg/apis/pods/v1alpha1"
+
+	"github.com/podconfigd/podconfigd/api/podconfigd/v1alpha1"
+	"github.com/podconfigd/podconfigd/pkg/auth"
+	"github.com/podconfigd/podconfigd/pkg/server/conn"
+	"github.com/podconfigd/podconfigd/pkg/server/internal/backend"
+)
+
+// pingInterval is the minimum interval between keepalive pings of a gRPC client.
+const pingInterval = 10 * time.Second
+
+// grpcWriteBuffer is the maximum number of bytes that are written in one system call. A
+// connection has a write buffer only during a write. grpcReadBuffer is small, because requests
+// are small.
+const (
+	grpcWriteBuffer = 64 << 10
+	grpcReadBuffer  = 2 << 10
+)
+
+// Services are the services of gRPC.
+type Services struct {
+	*backend.Backend
+	health *health.Server
+}
+
+// New returns services of the backend.
+func New(b *backend.Backend) *Services { return &Services{Backend: b, health: health.NewServer()} }
+
+// NewServer returns a server with all gRPC services, or with only the Pods API of the kubelet.
+// Its streams end when the context is done. first are called before all others.
+func (s *Services) NewServer(ctx context.Context, podsAPIOnly bool, first ...grpc.StreamServerInterceptor) *grpc.Server {
+	g := grpc.NewServer(
+		grpc.ChainStreamInterceptor(first...),
+		grpc.Creds(connCredentials{}),
+		grpc.ForceServerCodecV2(sharedCodec{encoding.GetCodecV2("proto")}),
+		grpc.WriteBufferSize(grpcWriteBuffer),
+		grpc.ReadBufferSize(grpcReadBuffer),
+		grpc.MaxHeaderListSize(conn.MaxHeader),
+		grpc.MaxRecvMsgSize(conn.MaxHeader), // as for a query over HTTP
+		grpc.MaxConcurrentStreams(uint32(s.Limits.MaxStreams())),
+		// Without these, gRPC lets a client that sends much have up to 16 MiB unread on each stream.
+		grpc.StaticStreamWindowSize(conn.StreamWindow),
+		grpc.StaticConnWindowSize(conn.ConnectionWindow),
+		grpc.InTapHandle(s.openCall),
+		grpc.ConnectionTimeout(conn.HeaderTimeout),
+		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: conn.IdleTimeout}),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: pingInterval, PermitWithoutStream: true}),
+		grpc.ChainStreamInterceptor(s.limitStream, func(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
+			return untilDone(ctx, srv, stream, handle)
+		}),
+	)
+	s.register(g, &podsv1alpha1.Pods_ServiceDesc, &podsAPI{services: s}) //nolint:contextcheck // a call has its own
+	if !podsAPIOnly {
+		s.register(g, &v1alpha1.PodConfig_ServiceDesc, &podConfigAPI{services: s}) //nolint:contextcheck // as above
+	}
+	s.register(g, &healthpb.Health_ServiceDesc, s.health) //nolint:contextcheck // as above
+	reflection.Register(g)
+	return g
+}
+
+// openCall counts a call until it ends. It runs before the call has a goroutine: that of a refused call
+// would keep its headers until it gets its turn.
+func (s *Services) openCall(ctx context.Context, _ *tap.Info) (context.Context, error) {
+	ctx = withCallConn(ctx)
+	release, refusal := s.Limits.Call(ctx)
+	if refusal == nil {
+		context.AfterFunc(ctx, release)
+		return ctx, nil
+	}
+	if conn := conn.From(ctx); conn != nil {
+		conn.RefuseCall()
+	}
+	return ctx, status.Error(codes.ResourceExhausted, refusal.Error())
+}
+
+// Serve serves a listener until the context is done.
+func Serve(ctx context.Context, g *grpc.Server, l net.Listener) error {
+	failed := make(chan error, 1)
+	go func() { failed <- g.Serve(l) }()
+	select {
+	case err := <-failed:
+		return fmt.Errorf("serving gRPC on %s: %w", l.Addr(), err)
+	case <-ctx.Done():
+	}
+	// Stop closes the connections of clients that do not read.
+	cut := time.AfterFunc(conn.DrainTimeout, g.Stop)
+	defer cut.Stop()
+	g.GracefulStop()
+	if err := <-failed; err != nil && !errors.Is(err, grpc.ErrServerStopped) {
+		return fmt.Errorf("serving gRPC on %s: %w", l.Addr(), err)
+	}
+	return context.Cause(ctx)
+}
+
+// Refuser serves connections beyond the limit. It serves health, and refuses all other calls.
+func (s *Services) Refuser() *grpc.Server {
+	g := grpc.NewServer(
+		grpc.Creds(connCredentials{}),
+		grpc.ConnectionTimeout(conn.RefusalTime),
+		grpc.MaxHeaderListSize(conn.MaxHeader),
+		grpc.MaxRecvMsgSize(conn.MaxHeader),
+		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionAge: conn.RefusalTime, MaxConnectionAgeGrace: conn.RefusalTime}),
+		grpc.InTapHandle(func(ctx context.Context, _ *tap.Info) (context.Context, error) { return withCallConn(ctx), nil }),
+		grpc.UnknownServiceHandler(func(_ any, stream grpc.ServerStream) error {
+			return status.Error(codes.ResourceExhausted, conn.From(stream.Context()).Refusal().Error())
+		}),
+	)
+	healthpb.RegisterHealthServer(g, s.health)
+	return g
+}
+
+// RefuseWrites refuses the calls that are not known to read only. why is the reason.
+func RefuseWrites(why string) grpc.StreamServerInterceptor {
+	return func(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
+		if auth.AttributesOf(http.MethodPost, info.FullMethod).Verb != "get" {
+			return status.Error(codes.PermissionDenied, why)
+		}
+		return handle(srv, stream)
+	}
+}

@@ -1,0 +1,190 @@
+package rpc
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/mem"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+	podsv1alpha1 "k8s.io/kubelet/pkg/apis/pods/v1alpha1"
+
+	"github.com/podconfigd/podconfigd/api/podconfigd/v1alpha1"
+	stream "github.com/podconfigd/podconfigd/api/stream/v1alpha1"
+	"github.com/podconfigd/podconfigd/pkg/server/conn"
+	"github.com/podconfigd/podconfigd/pkg/server/internal/backend"
+)
+
+// listCalls are the calls whose answers can be as large as all pods together.
+var listCalls = map[string]bool{
+	podsv1alpha1.Pods_ListPods_FullMethodName: true,
+	v1alpha1.PodConfig_List_FullMethodName:    true,
+	v1alpha1.PodConfig_Status_FullMethodName:  true,
+	v1alpha1.PodConfig_History_FullMethodName: true,
+}
+
+// register registers a service. Its calls with one response are handled by answer, as gRPC itself
+// waits for the message of such a call without a limit of time.
+func (s *Services) register(g *grpc.Server, desc *grpc.ServiceDesc, service any) {
+	streams := slices.Clone(desc.Streams)
+	for _, method := range desc.Methods {
+		enter := s.enter("/" + desc.ServiceName + "/" + method.MethodName)
+		streams = append(streams, grpc.StreamDesc{StreamName: method.MethodName, Handler: func(service any, stream grpc.ServerStream) error {
+			return s.answer(stream, func(ctx context.Context) (any, error) {
+				return method.Handler(service, ctx, func(m any) error { return s.receive(stream, m) }, enter)
+			})
+		}})
+	}
+	g.RegisterService(&grpc.ServiceDesc{
+		ServiceName: desc.ServiceName, HandlerType: desc.HandlerType, Streams: streams, Metadata: desc.Metadata,
+	}, service)
+}
+
+// receive receives the message of a call that has one. A client has as much time for it as for the
+// body of a request.
+func (s *Services) receive(stream grpc.ServerStream, m any) error {
+	received := make(chan error, 1)
+	go func() { received <- stream.RecvMsg(m) }() // it returns when the call ends
+	within := s.Limits.ListTimeout / 3
+	timeout := time.NewTimer(within)
+	defer timeout.Stop()
+	select {
+	case err := <-received:
+		return err
+	case <-timeout.C:
+		return status.Errorf(codes.DeadlineExceeded, "the client did not send the request within %v", within)
+	}
+}
+
+// enter returns what is called with the message of a call, before its handler; nil for nothing. A
+// list takes its place here, so that a client holds none before it has sent its message. A client
+// that sees nothing takes none.
+func (s *Services) enter(method string) grpc.UnaryServerInterceptor {
+	if !listCalls[method] {
+		return nil
+	}
+	return func(ctx context.Context, request any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
+		ofAll := method == v1alpha1.PodConfig_Status_FullMethodName // everybody gets the status
+		if sees, err := s.SeesPods(ctx); !ofAll && (err != nil || !sees) {
+			return handle(ctx, request) // refuses the client
+		}
+		release, refusal := s.Limits.List(ctx)
+		if refusal != nil {
+			return nil, status.Error(codes.ResourceExhausted, refusal.Error())
+		}
+		afterWritten(ctx, release)
+		if ofAll {
+			return s.statusMessage(ctx)
+		}
+		return handle(ctx, request)
+	}
+}
+
+// answer handles a call with one response, until the response is written. gRPC itself returns from such a call while the response waits for the flow
+// deadlines window of the client. A client that never opens its window could accumulate
+// responses.
+func (s *Services) answer(stream grpc.ServerStream, handle func(context.Context) (any, error)) error {
+	ctx := stream.Context()
+	var written releases
+	defer func() { written.all() }()
+	response, err := handle(context.WithValue(ctx, releaseKey{}, &written))
+	if err != nil {
+		return err
+	}
+	if response, err = share(response); err != nil {
+		return err
+	}
+	return s.sendWritten(ctx, stream, response)
+}
+
+// releases has the functions to call after the response of a call is written.
+type releases []func()
+
+type releaseKey struct{}
+
+func (r releases) all() {
+	for _, f := range r {
+		f()
+	}
+}
+
+// afterWritten calls f after the response of the call of the context is written.
+func afterWritten(ctx context.Context, f func()) {
+	if r, ok := ctx.Value(releaseKey{}).(*releases); ok {
+		*r = append(*r, f)
+	} else {
+		f()
+	}
+}
+
+// sendWritten sends a response, and returns after it is written.
+func (s *Services) sendWritten(ctx context.Context, stream grpc.ServerStream, response any) error {
+	written := make(chan struct{})
+	if err := stream.SendMsg(tracked{response, func() { close(written) }}); err != nil {
+		return err
+	}
+	timeout := time.NewTimer(s.Limits.ListTimeout)
+	defer timeout.Stop()
+	select {
+	case <-written:
+		return nil
+	case <-ctx.Done():
+		return status.FromContextError(ctx.Err()).Err()
+	case <-timeout.C:
+		if c := conn.From(ctx); c != nil && !conn.EndWithin(ctx, 0) {
+			_ = c.Close() // gRPC can't abort a single response
+		}
+		return status.Error(codes.DeadlineExceeded, "the client did not read the response in time")
+	}
+}
+
+// share returns a response with pods as a shared message. So a response that waits for its
+// client has no copy of the pods.
+func share(response any) (any, error) {
+	switch r := response.(type) {
+	case *podsv1alpha1.ListPodsResponse:
+		return sharedPods(nil, listPods, r.GetPods()), nil
+	case *podsv1alpha1.GetPodResponse:
+		return sharedPods(nil, getPod, [][]byte{r.GetPod()}), nil
+	case *v1alpha1.ListResponse:
+		pods := r.GetPods()
+		r.Pods = nil
+		head, err := proto.Marshal(r)
+		if err != nil {
+			return nil, status.Error(codes.Internal, err.Error())
+		}
+		return sharedPods(head, responseListPods, pods), nil
+	}
+	return response, nil
+}
+
+// Field numbers of the pods in podsv1alpha1.ListPodsResponse, podsv1alpha1.GetPodResponse
+// and v1alpha1.ListResponse.
+const (
+	listPods         = 1
+	getPod           = 1
+	responseListPods = 4
+)
+
+// statusMessage returns the status as a message. It has the same field names as the JSON object.
+func (s *Services) statusMessage(ctx context.Context) (any, error) {
+	data, err := s.StatusAnswer(ctx, "protobuf", func(status *stream.Status) ([]byte, error) {
+		data, err := backend.StatusJSON(status)
+		if err != nil {
+			return nil, err
+		}
+		response := new(v1alpha1.StatusResponse)
+		if err := (protojson.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(data, response); err != nil {
+			return nil, err
+		}
+		return proto.Marshal(response)
+	})
+	if err != nil {
+		return nil, status.Error(codes.Internal, err.Error())
+	}
+	return shared{mem.SliceBuffer(data)}, nil
+}
