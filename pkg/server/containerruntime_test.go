@@ -17,7 +17,7 @@ func TestRuntimePods(t *testing.T) {
 	get := func(code int, want string) {
 		t.Helper()
 		w := httptest.NewRecorder()
-		New(opts).handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/v1alpha1/runtime", nil))
+		New(opts).handler(false).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/v1alpha1/runtime", nil))
 		if w.Code != code || !strings.Contains(w.Body.String(), want) {
 			t.Errorf("%d %s, want %d %s", w.Code, w.Body, code, want)
 		}

@@ -12,6 +12,8 @@ import (
 
 	"github.com/podconfigd/podconfigd/pkg/server/conn"
 	"github.com/podconfigd/podconfigd/pkg/server/internal/respond"
+	"github.com/podconfigd/podconfigd/pkg/server/kubeapi"
+	"github.com/podconfigd/podconfigd/pkg/server/rest"
 )
 
 // onlyGRPC answers plain HTTP on a socket that speaks only gRPC.
@@ -58,6 +60,36 @@ func serve(ctx context.Context, l net.Listener, server *http.Server) error {
 	return context.Cause(ctx)
 }
 
+// handler returns the handler of all HTTP requests. One that is readOnly refuses those that change
+// something.
+func (s *Server) handler(readOnly bool) http.Handler {
+	mux := http.NewServeMux()
+	s.route(mux)
+	posts, reads := s.rest.Posts(), rest.ReadOnly(mux)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		path := r.URL.Path
+		switch post := posts[path]; {
+		case post != nil && readOnly:
+			respond.Error(w, http.StatusForbidden, metav1.StatusReasonForbidden, errReadOnly)
+		case post != nil:
+			post(w, r)
+		case r.Method != http.MethodGet && r.Method != http.MethodHead && kubeapi.Has(path):
+			s.kubeapi.Write(w, r)
+		case rest.OfKubelet(path):
+			rest.NotKubelet(w, r)
+		default:
+			reads.ServeHTTP(w, r)
+		}
+	})
+}
+
+// route adds the paths of the requests that change nothing.
+func (s *Server) route(mux respond.Router) {
+	s.rest.Route(mux)
+	s.kubeapi.Route(mux)
+	s.handleMetrics(mux)
+}
+
 // bodyWait is the time for which the server waits for a body that no handler reads.
 const bodyWait = 100 * time.Millisecond
 
@@ -65,8 +97,13 @@ const bodyWait = 100 * time.Millisecond
 // does not detect that a client has gone while the body of its request is missing. For other
 // methods, net/http reads the body before it sends the answer. If the body does not arrive
 // soon, net/http sends the answer and closes the connection.
+//
+// It also notes that the connection has a request, and lets a request over HTTP/2 have deadlines of its
+// own.
 func wellFormed(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		r, done := conn.WithDeadlines(w, r)
+		defer done()
 		if conn := conn.From(r.Context()); conn != nil {
 			conn.Begin()
 		}

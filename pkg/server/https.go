@@ -24,7 +24,7 @@ func (s *Server) RunHTTPS(ctx context.Context, l net.Listener, config *tls.Confi
 	calls := s.rpc.NewServer(ctx, false, rpc.Gated)
 	defer calls.Stop()
 	guard := newGuard(auth, s.metrics)
-	handler := conn.WithDeadlines(guard.guard(s.limitRequests(byProtocol(calls, s.handler()))))
+	handler := guard.guard(s.byProtocol(calls, s.handler(false)))
 	group, ctx := errgroup.WithContext(ctx)
 	serving := conn.UntilSplit(ctx, group, split)
 	group.Go(func() error { return s.serve(serving, split.Plain, handler) })
@@ -50,20 +50,6 @@ func (s *Server) serveHTTP2(ctx context.Context, l net.Listener, handler http.Ha
 	}))
 }
 
-// limitRequests limits the open requests of an address. Each request of HTTP/2 is a stream of its
-// connection, and can be held open by a body that does not come.
-func (s *Server) limitRequests(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		release, refusal := s.limits.Call(r.Context())
-		if refusal != nil {
-			deny(w, r, codes.ResourceExhausted, http.StatusTooManyRequests, metav1.StatusReasonTooManyRequests, refusal.Error())
-			return
-		}
-		defer release()
-		next.ServeHTTP(w, r)
-	})
-}
-
 // maxConcurrentStreams is the maximum number of requests at a time on one connection of HTTP/2. It
 // is the default of net/http. The limits of streams, lists and calls apply besides.
 const maxConcurrentStreams = 250
@@ -75,10 +61,18 @@ func overHTTP2(server *http.Server) *http.Server {
 	return server
 }
 
-// byProtocol passes the calls of gRPC on to its server. The server of gRPC has no HTTP/2 of its own
-// here, because one connection can carry both calls and requests.
-func byProtocol(calls *grpc.Server, rest http.Handler) http.Handler {
+// byProtocol passes the calls of gRPC on to its server, and other requests to rest. The server of gRPC
+// has no HTTP/2 of its own here, because one connection can carry both calls and requests. It limits
+// the open requests of an address: each request of HTTP/2 is a stream of its connection, and can be
+// held open by a body that does not come.
+func (s *Server) byProtocol(calls *grpc.Server, rest http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		release, refusal := s.limits.Call(r.Context())
+		if refusal != nil {
+			deny(w, r, codes.ResourceExhausted, http.StatusTooManyRequests, metav1.StatusReasonTooManyRequests, refusal.Error())
+			return
+		}
+		defer release()
 		if isGRPC(r) {
 			rpc.ServeCall(calls, w, r)
 		} else {

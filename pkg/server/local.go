@@ -17,7 +17,7 @@ import (
 // port of the kubelet. It serves everything but the requests that change something. It refuses
 // requests that a web page makes from a browser.
 func (s *Server) RunReadOnly(ctx context.Context, l net.Listener) error {
-	return s.run(ctx, l, notFromWebPages(s.rest.RefusePosts(s.reads(), errReadOnly)), func(ctx context.Context) *grpc.Server {
+	return s.run(ctx, l, notFromWebPages(s.handler(true)), func(ctx context.Context) *grpc.Server {
 		return s.rpc.NewServer(ctx, false, rpc.RefuseWrites(errReadOnly))
 	})
 }

@@ -38,7 +38,7 @@ func TestRelease(t *testing.T) {
 		}
 		return nil
 	}
-	handler := New(opts).handler()
+	handler := New(opts).handler(false)
 	for _, c := range []struct {
 		method, query string
 		code          int
@@ -88,7 +88,7 @@ func TestRelease(t *testing.T) {
 		t.Errorf("gRPC: released %s", got)
 	}
 	w := httptest.NewRecorder()
-	New(Options{Journal: opts.Journal, Gatherer: opts.Gatherer}).handler().ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/v1alpha1/release?source=file", nil))
+	New(Options{Journal: opts.Journal, Gatherer: opts.Gatherer}).handler(false).ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/v1alpha1/release?source=file", nil))
 	if w.Code != http.StatusMethodNotAllowed {
 		t.Errorf("without the function: %d", w.Code)
 	}

@@ -33,7 +33,7 @@ func TestResync(t *testing.T) {
 		}
 		return nil
 	}
-	handler := New(opts).handler()
+	handler := New(opts).handler(false)
 	for _, c := range []struct {
 		method, query string
 		code          int

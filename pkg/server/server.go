@@ -68,6 +68,7 @@ type Server struct {
 	metrics *metrics
 	limits  *conn.Limiter
 	rest    *rest.API
+	kubeapi *kubeapi.API
 	rpc     *rpc.Services
 }
 
@@ -81,7 +82,9 @@ func New(opts Options) *Server {
 	b := backend.New(gate, limits, opts.Status, m.frames, m.denials)
 	b.Runtime, b.Lookup, b.History = opts.Runtime, opts.Lookup, opts.History
 	b.Resync, b.Release = opts.Resync, opts.Release
-	return &Server{opts: opts, gate: gate, metrics: m, limits: limits, rest: rest.New(b, opts.Version), rpc: rpc.New(b)}
+	return &Server{
+		opts: opts, gate: gate, metrics: m, limits: limits, rest: rest.New(b, opts.Version), kubeapi: kubeapi.New(b), rpc: rpc.New(b),
+	}
 }
 
 // Run serves the listener until the context is done. Then it ends every stream, closes the
@@ -95,7 +98,7 @@ func (s *Server) Run(ctx context.Context, l net.Listener) error {
 
 // RunSocket serves the same as Run on a further socket, while Run runs.
 func (s *Server) RunSocket(ctx context.Context, l net.Listener) error {
-	return s.run(ctx, l, s.handler(), func(ctx context.Context) *grpc.Server { return s.rpc.NewServer(ctx, false) })
+	return s.run(ctx, l, s.handler(false), func(ctx context.Context) *grpc.Server { return s.rpc.NewServer(ctx, false) })
 }
 
 // RunPodsAPI serves only the Pods API of the kubelet, on a socket of its own as the kubelet
@@ -144,26 +147,6 @@ func (s *Server) RunMetrics(ctx context.Context, l net.Listener) error {
 		group.Go(func() error { return serve(serving, side, refuser(s.handleHealth)) })
 	}
 	return group.Wait()
-}
-
-// handler returns the handler of all HTTP requests.
-func (s *Server) handler() http.Handler { return s.rest.HandlePosts(s.reads()) }
-
-// reads returns the handler of the requests that change nothing.
-func (s *Server) reads() http.Handler {
-	mux := http.NewServeMux()
-	s.route(mux)
-	return kubeapi.Writes(rest.NotKubelet(rest.ReadOnly(mux)), s.limits.ListTimeout/3, s.rest.SeesPods)
-}
-
-// route adds the paths of the requests that change nothing.
-func (s *Server) route(mux respond.Router) {
-	s.rest.Route(mux)
-	s.handleMetrics(mux)
-	kubeapi.Register(mux, kubeapi.Options{
-		Gate: s.gate, Scope: s.rest.Scope, ReadyTimeout: kubeapi.DefaultReadyTimeout, ListTimeout: s.limits.ListTimeout,
-		List: s.limits.List, Subscribe: s.limits.Subscribe, Client: conn.HTTPClient,
-	})
 }
 
 // handleMetrics serves health and metrics. Requests for metrics take a place.

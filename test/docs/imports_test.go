@@ -67,7 +67,7 @@ func TestImportsPointOneWay(t *testing.T) {
 		"pkg/server/conn":                {"pkg/access", "pkg/journal", "pkg/journal/view"},
 		"pkg/server/rest":                {"api/stream/v1alpha1", "pkg/journal/history", "pkg/journal/view", "pkg/journal/wire", "pkg/server/conn", "pkg/server/internal/backend", "pkg/server/internal/params", "pkg/server/internal/respond"},
 		"pkg/server/rpc":                 {"api/podconfigd/v1alpha1", "api/stream/v1alpha1", "pkg/access", "pkg/auth", "pkg/config", "pkg/journal", "pkg/journal/history", "pkg/journal/view", "pkg/journal/wire", "pkg/lookup", "pkg/server/conn", "pkg/server/internal/backend", "pkg/server/internal/params"},
-		"pkg/server/kubeapi":             {"internal/podfields", "internal/podtable", "pkg/config", "pkg/journal", "pkg/journal/view", "pkg/journal/wire", "pkg/server/internal/respond"},
+		"pkg/server/kubeapi":             {"internal/podfields", "internal/podtable", "pkg/config", "pkg/journal", "pkg/journal/view", "pkg/journal/wire", "pkg/server/conn", "pkg/server/internal/backend", "pkg/server/internal/respond"},
 		"pkg/server/internal/backend":    {"api/stream/v1alpha1", "pkg/access", "pkg/config", "pkg/journal", "pkg/journal/history", "pkg/journal/view", "pkg/lookup", "pkg/server/conn", "pkg/server/internal/params", "pkg/server/internal/respond"},
 		"pkg/server/internal/params":     {"api/podconfigd/v1alpha1", "internal/podfields", "internal/podmask", "pkg/config", "pkg/journal", "pkg/journal/history", "pkg/journal/view", "pkg/lookup"},
 		"pkg/server/internal/respond":    {"api/stream/v1alpha1"},

@@ -34,17 +34,14 @@ type deadlines struct {
 
 type deadlinesKey struct{}
 
-// WithDeadlines adds a control to the context of a request over HTTP/2. A stream of HTTP/2 has
-// deadlines of its own.
-func WithDeadlines(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.ProtoMajor == 2 {
-			c := &deadlines{response: http.NewResponseController(w)}
-			defer c.end()
-			r = r.WithContext(context.WithValue(r.Context(), deadlinesKey{}, c))
-		}
-		next.ServeHTTP(w, r)
-	})
+// WithDeadlines adds its deadlines to the context of a request over HTTP/2: a stream of HTTP/2 has its
+// own. done is called when the handler returns.
+func WithDeadlines(w http.ResponseWriter, r *http.Request) (with *http.Request, done func()) {
+	if r.ProtoMajor != 2 {
+		return r, func() {}
+	}
+	c := &deadlines{response: http.NewResponseController(w)}
+	return r.WithContext(context.WithValue(r.Context(), deadlinesKey{}, c)), c.end
 }
 
 func deadlinesFrom(ctx context.Context) *deadlines {

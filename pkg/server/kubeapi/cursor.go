@@ -9,6 +9,7 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/journal"
 	"github.com/podconfigd/podconfigd/pkg/journal/view"
+	"github.com/podconfigd/podconfigd/pkg/server/conn"
 )
 
 // cursor is the position of a watch in the journal.
@@ -35,9 +36,9 @@ func eventType(op config.PodOperation) watch.EventType {
 // podCursor watches pods.
 type podCursor struct{ *view.Cursor }
 
-func watchPods(h *handler, r *http.Request, o *options) cursor {
-	opts := view.NamesOptions{Options: view.Options{Selector: o.selector}, Since: h.since(o)}
-	opts.Client, opts.Drained = h.opts.Client(r)
+func watchPods(a *API, r *http.Request, o *options) cursor {
+	opts := view.NamesOptions{Options: view.Options{Selector: o.selector}, Since: a.since(o)}
+	opts.Client, opts.Drained = conn.HTTPClient(r)
 	return podCursor{o.scope.Names(opts)}
 }
 
@@ -70,20 +71,20 @@ func (s *stream) frame(f *view.Frame) error {
 // objectCursor watches nodes or namespaces.
 type objectCursor struct{ *view.ObjectsCursor }
 
-func watchObjects(kind journal.Kind) func(*handler, *http.Request, *options) cursor {
-	return func(h *handler, r *http.Request, o *options) cursor {
-		return h.watchObjects(r, o, view.ObjectsOptions{Kind: kind, Match: o.selects})
+func watchObjects(kind journal.Kind) func(*API, *http.Request, *options) cursor {
+	return func(a *API, r *http.Request, o *options) cursor {
+		return a.watchObjects(r, o, view.ObjectsOptions{Kind: kind, Match: o.selects})
 	}
 }
 
 // watchNothing watches a resource that never has objects.
-func watchNothing(h *handler, r *http.Request, o *options) cursor {
-	return h.watchObjects(r, o, view.ObjectsOptions{Match: func(*journal.Object) bool { return false }})
+func watchNothing(a *API, r *http.Request, o *options) cursor {
+	return a.watchObjects(r, o, view.ObjectsOptions{Match: func(*journal.Object) bool { return false }})
 }
 
-func (h *handler) watchObjects(r *http.Request, o *options, opts view.ObjectsOptions) cursor {
-	opts.Since = h.since(o)
-	opts.Client, _ = h.opts.Client(r)
+func (a *API) watchObjects(r *http.Request, o *options, opts view.ObjectsOptions) cursor {
+	opts.Since = a.since(o)
+	opts.Client, _ = conn.HTTPClient(r)
 	return objectCursor{o.scope.WatchObjects(opts)}
 }
 

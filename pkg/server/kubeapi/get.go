@@ -11,16 +11,16 @@ import (
 )
 
 // one answers a request for one object.
-func (h *handler) one(w http.ResponseWriter, r *http.Request, res *resource) {
+func (a *API) one(w http.ResponseWriter, r *http.Request, res *resource) {
 	opts, status := parseOptions(r, res)
 	if status != nil {
 		respond.Status(w, status)
 		return
 	}
-	if opts.scope = h.scope(w, r); opts.scope == nil || !h.ready(w, r) {
+	if opts.scope = a.scopeOf(w, r); opts.scope == nil || !a.ready(w, r) {
 		return
 	}
-	if head := h.opts.Gate.Revision(); opts.revision > head {
+	if head := a.Gate.Revision(); opts.revision > head {
 		respond.Status(w, tooLarge(opts.revision, head))
 		return
 	}

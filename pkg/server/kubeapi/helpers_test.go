@@ -2,7 +2,6 @@ package kubeapi
 
 import (
 	"bufio"
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -17,10 +16,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/podconfigd/podconfigd/pkg/access"
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/journal"
 	"github.com/podconfigd/podconfigd/pkg/journal/view"
+	"github.com/podconfigd/podconfigd/pkg/server/conn"
+	"github.com/podconfigd/podconfigd/pkg/server/internal/backend"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -36,27 +36,29 @@ type api struct {
 
 func serve(t *testing.T, opts journal.Options) *api {
 	t.Helper()
-	return serveWith(t, opts, func(*Options) {})
+	return serveWith(t, opts, func(*API) {})
 }
 
-func serveWith(t *testing.T, opts journal.Options, change func(*Options)) *api {
+func serveWith(t *testing.T, opts journal.Options, change func(*API)) *api {
 	t.Helper()
 	if opts.Sources == nil {
 		opts.Sources = []string{config.FileSource}
 	}
 	a := &api{journal: journal.New(opts)}
 	a.base = a.journal.State().Revision
+	limits := conn.NewLimiter(conn.Limits{ListTimeout: time.Minute}, nil)
+	served := New(backend.New(view.NewGate(a.journal, nil), limits, a.journal.Status, nil, nil))
+	served.readyTimeout = 50 * time.Millisecond
+	change(served)
 	mux := http.NewServeMux()
-	gate := view.NewGate(a.journal, nil)
-	apiOptions := Options{
-		Gate: gate, Scope: func(context.Context) (*view.Scope, error) { return gate.Scope(access.Subject{}) }, ReadyTimeout: 50 * time.Millisecond, ListTimeout: time.Minute,
-		List:      func(context.Context) (func(), error) { return func() {}, nil },
-		Subscribe: func(*http.Request) (func(), error) { return func() {}, nil },
-		Client:    func(*http.Request) (journal.Client, func(context.Context) error) { return journal.Client{}, nil },
-	}
-	change(&apiOptions)
-	Register(mux, apiOptions)
-	server := httptest.NewServer(Writes(mux, time.Minute, func(context.Context) (bool, error) { return true, nil }))
+	served.Route(mux)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodGet && r.Method != http.MethodHead && Has(r.URL.Path) {
+			served.Write(w, r)
+		} else {
+			mux.ServeHTTP(w, r)
+		}
+	}))
 	a.url, a.http = server.URL, server.Client()
 	t.Cleanup(func() {
 		server.CloseClientConnections()

@@ -23,14 +23,14 @@ type page struct {
 }
 
 // list answers with a list.
-func (h *handler) list(w http.ResponseWriter, r *http.Request, o *options) {
-	release, refusal := h.opts.List(r.Context())
+func (a *API) list(w http.ResponseWriter, r *http.Request, o *options) {
+	release, refusal := a.Limits.List(r.Context())
 	if refusal != nil {
 		respond.Status(w, respond.TooMany(refusal))
 		return
 	}
 	defer release()
-	page, status := h.page(o)
+	page, status := a.page(o)
 	if status != nil {
 		respond.Status(w, status)
 		return
@@ -44,13 +44,13 @@ func (h *handler) list(w http.ResponseWriter, r *http.Request, o *options) {
 		respond.Error(w, http.StatusInternalServerError, metav1.StatusReasonInternalError, err.Error())
 		return
 	}
-	respond.Within(w, h.opts.ListTimeout)
+	respond.Within(w, a.Limits.ListTimeout)
 	w.Header().Set("Content-Type", o.form.contentType)
 	_, _ = w.Write(data) // the client may have gone away
 }
 
 // page returns the requested page.
-func (h *handler) page(o *options) (*page, *metav1.Status) {
+func (a *API) page(o *options) (*page, *metav1.Status) {
 	var at int64
 	switch {
 	case o.next != nil:
@@ -58,7 +58,7 @@ func (h *handler) page(o *options) (*page, *metav1.Status) {
 	case o.match == metav1.ResourceVersionMatchExact:
 		at = o.revision
 	}
-	if head := h.opts.Gate.Revision(); o.revision > head {
+	if head := a.Gate.Revision(); o.revision > head {
 		return nil, tooLarge(o.revision, head)
 	}
 	items, revision, err := o.resource.list(o, at)

@@ -203,8 +203,8 @@ func TestEmptyResources(t *testing.T) {
 
 // A client sees the namespaces in which it sees a pod.
 func TestNamespacesThatAClientSees(t *testing.T) {
-	a := serveWith(t, journal.Options{Node: testNode("a")}, func(opts *Options) {
-		opts.Gate.SetPolicy(access.NewPolicy([]access.Rule{{
+	a := serveWith(t, journal.Options{Node: testNode("a")}, func(served *API) {
+		served.Gate.SetPolicy(access.NewPolicy([]access.Rule{{
 			LabelSelector: labels.SelectorFromSet(labels.Set{"version": "public"}), View: access.Full,
 		}}))
 	})

@@ -57,18 +57,18 @@ func openAPIIndex(w http.ResponseWriter, _ *http.Request) {
 }
 
 // openAPI answers with the document.
-func (h *handler) openAPI(w http.ResponseWriter, r *http.Request) {
+func (a *API) openAPI(w http.ResponseWriter, r *http.Request) {
 	if accepted(r, jsonType) == "" {
 		respond.Status(w, notAcceptable(r))
 		return
 	}
-	release, refusal := h.opts.List(r.Context())
+	release, refusal := a.Limits.List(r.Context())
 	if refusal != nil {
 		respond.Status(w, respond.TooMany(refusal))
 		return
 	}
 	defer release()
-	respond.Within(w, h.opts.ListTimeout)
+	respond.Within(w, a.Limits.ListTimeout)
 	header := w.Header()
 	header.Set("Etag", `"`+openAPIHash()+`"`)
 	header.Set("Vary", "Accept-Encoding")

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -29,8 +30,15 @@ type review interface {
 	Unmarshal(data []byte) error
 }
 
-// answerReview decodes a review, calls fill to set its status, and answers with the review.
-func answerReview[R review](w http.ResponseWriter, r *http.Request, kind string, review R, fill func(R) error) {
+// answerReview decodes a review, calls fill to set its status, and answers with the review. sees is
+// whether the client sees any pod.
+func answerReview[R review](a *API, w http.ResponseWriter, r *http.Request, kind string, review R, fill func(review R, sees bool) error) {
+	sees, err := a.SeesPods(r.Context())
+	if err != nil {
+		respond.Error(w, http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable, err.Error())
+		return
+	}
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(a.Limits.ListTimeout / 3)) // the writer of a test may have no deadlines
 	f := negotiate(r, nil)
 	if f == nil || f.table {
 		respond.Status(w, notAcceptable(r))
@@ -41,7 +49,7 @@ func answerReview[R review](w http.ResponseWriter, r *http.Request, kind string,
 		err = decodeReview(data, kind, review)
 	}
 	if err == nil {
-		err = fill(review)
+		err = fill(review, sees)
 	}
 	if err != nil {
 		respond.BadRequest(w, fmt.Errorf("reading a %s: %w", kind, err))
@@ -65,7 +73,7 @@ func answerReview[R review](w http.ResponseWriter, r *http.Request, kind string,
 
 // decodeReview decodes a review of that kind from JSON or protobuf.
 func decodeReview(data []byte, kind string, review review) error {
-	var is metav1.TypeMeta
+	var given metav1.TypeMeta
 	if raw, ok := bytes.CutPrefix(data, magic); ok {
 		var unknown runtime.Unknown
 		if err := unknown.Unmarshal(raw); err != nil {
@@ -74,58 +82,54 @@ func decodeReview(data []byte, kind string, review review) error {
 		if err := review.Unmarshal(unknown.Raw); err != nil {
 			return err
 		}
-		is = metav1.TypeMeta{APIVersion: unknown.APIVersion, Kind: unknown.Kind}
+		given = metav1.TypeMeta{APIVersion: unknown.APIVersion, Kind: unknown.Kind}
 	} else if err := json.Unmarshal(data, review); err != nil {
 		return err
-	} else if err := json.Unmarshal(data, &is); err != nil {
+	} else if err := json.Unmarshal(data, &given); err != nil {
 		return err
 	}
-	if want := authorizationv1.SchemeGroupVersion.String(); is.Kind != kind || is.APIVersion != want {
-		return fmt.Errorf("expected apiVersion %s, kind %s, got apiVersion %q, kind %q", want, kind, is.APIVersion, is.Kind)
+	if want := authorizationv1.SchemeGroupVersion.String(); given.Kind != kind || given.APIVersion != want {
+		return fmt.Errorf("expected apiVersion %s, kind %s, got apiVersion %q, kind %q", want, kind, given.APIVersion, given.Kind)
 	}
 	return nil
 }
 
 // reviewAccess sets whether the client is allowed to do something. sees is whether it sees any pod.
-func reviewAccess(sees bool) func(*authorizationv1.SelfSubjectAccessReview) error {
-	return func(review *authorizationv1.SelfSubjectAccessReview) error {
-		resource, path := review.Spec.ResourceAttributes, review.Spec.NonResourceAttributes
-		if (resource == nil) == (path == nil) {
-			return errors.New("expected one of spec.resourceAttributes and spec.nonResourceAttributes")
-		}
-		status := &review.Status
-		*status = authorizationv1.SubjectAccessReviewStatus{
-			Reason: "podconfigd serves the Kubernetes API read-only: only get, list and watch of " + resourceNames(),
-		}
-		switch {
-		case resource == nil:
-			status.Allowed = path.Verb == "get" && slices.ContainsFunc(readPaths, func(served string) bool { return covers(served, path.Path) })
-		case !sees:
-			status.Reason = "no access rule of podconfigd shows any pod to you"
-		default:
-			status.Allowed = resource.Group == "" && slices.Contains([]string{"", "*", "v1"}, resource.Version) &&
-				resourceOf(resource.Resource) != nil && resource.Subresource == "" && slices.Contains(readVerbs, resource.Verb)
-		}
-		return nil
+func reviewAccess(review *authorizationv1.SelfSubjectAccessReview, sees bool) error {
+	resource, path := review.Spec.ResourceAttributes, review.Spec.NonResourceAttributes
+	if (resource == nil) == (path == nil) {
+		return errors.New("expected one of spec.resourceAttributes and spec.nonResourceAttributes")
 	}
+	status := &review.Status
+	*status = authorizationv1.SubjectAccessReviewStatus{
+		Reason: "podconfigd serves the Kubernetes API read-only: only get, list and watch of " + resourceNames(),
+	}
+	switch {
+	case resource == nil:
+		status.Allowed = path.Verb == "get" && slices.ContainsFunc(readPaths, func(served string) bool { return covers(served, path.Path) })
+	case !sees:
+		status.Reason = "no access rule of podconfigd shows any pod to you"
+	default:
+		status.Allowed = resource.Group == "" && slices.Contains([]string{"", "*", "v1"}, resource.Version) &&
+			resourceOf(resource.Resource) != nil && resource.Subresource == "" && slices.Contains(readVerbs, resource.Verb)
+	}
+	return nil
 }
 
 // reviewRules sets what the client is allowed to do. sees is whether it sees any pod.
-func reviewRules(sees bool) func(*authorizationv1.SelfSubjectRulesReview) error {
-	return func(review *authorizationv1.SelfSubjectRulesReview) error {
-		review.Status = authorizationv1.SubjectRulesReviewStatus{
-			ResourceRules:    []authorizationv1.ResourceRule{},
-			NonResourceRules: []authorizationv1.NonResourceRule{{Verbs: []string{"get"}, NonResourceURLs: readPaths}},
-		}
-		if sees {
-			var names []string
-			for _, res := range resources {
-				names = append(names, res.Name)
-			}
-			review.Status.ResourceRules = []authorizationv1.ResourceRule{{Verbs: readVerbs, APIGroups: []string{""}, Resources: names}}
-		}
-		return nil
+func reviewRules(review *authorizationv1.SelfSubjectRulesReview, sees bool) error {
+	review.Status = authorizationv1.SubjectRulesReviewStatus{
+		ResourceRules:    []authorizationv1.ResourceRule{},
+		NonResourceRules: []authorizationv1.NonResourceRule{{Verbs: []string{"get"}, NonResourceURLs: readPaths}},
 	}
+	if sees {
+		var names []string
+		for _, res := range resources {
+			names = append(names, res.Name)
+		}
+		review.Status.ResourceRules = []authorizationv1.ResourceRule{{Verbs: readVerbs, APIGroups: []string{""}, Resources: names}}
+	}
+	return nil
 }
 
 // readPaths are the paths other than resources that clients may get, in the syntax of RBAC rules.

@@ -16,6 +16,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/podconfigd/podconfigd/pkg/journal"
+	"github.com/podconfigd/podconfigd/pkg/server/conn"
 	"github.com/podconfigd/podconfigd/pkg/server/internal/respond"
 )
 
@@ -31,15 +32,15 @@ const maxBuffer = 64 << 10
 
 // watch sends events until the client disconnects, the server stops, or the timeout of the
 // request expires.
-func (h *handler) watch(w http.ResponseWriter, r *http.Request, o *options) {
-	release, refusal := h.opts.Subscribe(r)
+func (a *API) watch(w http.ResponseWriter, r *http.Request, o *options) {
+	release, refusal := a.Limits.Subscribe(r)
 	if refusal != nil {
 		respond.Status(w, respond.TooMany(refusal))
 		return
 	}
 	defer release()
 	if o.initial != nil && *o.initial {
-		if head := h.opts.Gate.Revision(); o.revision > head {
+		if head := a.Gate.Revision(); o.revision > head {
 			respond.Status(w, tooLarge(o.revision, head))
 			return
 		}
@@ -52,7 +53,7 @@ func (h *handler) watch(w http.ResponseWriter, r *http.Request, o *options) {
 		defer cancel()
 		_ = http.NewResponseController(w).SetWriteDeadline(end.Add(endWait)) // the writer of a test may have no deadlines
 	}
-	cursor := o.resource.watch(h, r, o)
+	cursor := o.resource.watch(a, r, o)
 	defer cursor.Close()
 	contentType := o.form.contentType
 	if o.form.protobuf {
@@ -64,17 +65,17 @@ func (h *handler) watch(w http.ResponseWriter, r *http.Request, o *options) {
 	if r.Method == http.MethodHead {
 		return
 	}
-	s := &stream{options: o, initial: h.since(o) == nil}
+	s := &stream{options: o, initial: a.since(o) == nil}
 	err := s.run(ctx, w, cursor)
-	client, _ := h.opts.Client(r)
+	client, _ := conn.HTTPClient(r)
 	klog.FromContext(ctx).V(3).Info("Watch ended", "resource", o.resource.Name, "reason", err, "pid", client.PID, "userAgent", client.UserAgent)
 }
 
 // since returns the revision at which a watch starts; nil to start with the current objects.
-func (h *handler) since(o *options) *int64 {
+func (a *API) since(o *options) *int64 {
 	switch {
 	case o.initial != nil && !*o.initial && o.revision == 0:
-		return new(h.opts.Gate.Revision())
+		return new(a.Gate.Revision())
 	case o.initial == nil && o.revision != 0, o.initial != nil && !*o.initial:
 		return &o.revision
 	}

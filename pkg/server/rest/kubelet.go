@@ -41,16 +41,17 @@ const (
 	measureInstead = "podconfigd measures no pods; /metrics has its own metrics"
 )
 
-// NotKubelet answers 404 for the paths of the kubelet, and passes all other requests on.
-func NotKubelet(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if path, instead := kubeletPath(r.URL.Path); path != "" {
-			respond.Error(w, http.StatusNotFound, metav1.StatusReasonNotFound, fmt.Sprintf(
-				"%s is a path of the kubelet, and podconfigd is no kubelet: %s", path, instead))
-			return
-		}
-		next.ServeHTTP(w, r)
-	})
+// OfKubelet reports whether a path is one of the kubelet that podconfigd does not serve.
+func OfKubelet(path string) bool {
+	of, _ := kubeletPath(path)
+	return of != ""
+}
+
+// NotKubelet answers a request for a path of the kubelet.
+func NotKubelet(w http.ResponseWriter, r *http.Request) {
+	path, instead := kubeletPath(r.URL.Path)
+	respond.Error(w, http.StatusNotFound, metav1.StatusReasonNotFound, fmt.Sprintf(
+		"%s is a path of the kubelet, and podconfigd is no kubelet: %s", path, instead))
 }
 
 // kubeletPath returns the path of the kubelet to which a path belongs, and what there is

@@ -14,44 +14,33 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/server/internal/respond"
 )
 
-// Posts returns the paths that take a POST, each with its function.
-func (a *API) Posts() map[string]func(*http.Request) error {
-	posts := make(map[string]func(*http.Request) error)
+// Posts returns the handlers of the paths that take a POST.
+func (a *API) Posts() map[string]http.HandlerFunc {
+	posts := make(map[string]http.HandlerFunc)
 	if a.Resync != nil {
-		posts["/v1alpha1/resync"] = a.postResync
+		posts["/v1alpha1/resync"] = post(a.postResync)
 	}
 	if a.Release != nil {
-		posts["/v1alpha1/release"] = a.postRelease
+		posts["/v1alpha1/release"] = post(a.postRelease)
 	}
 	return posts
 }
 
-// HandlePosts serves the paths that take a POST, and passes all other requests on.
-func (a *API) HandlePosts(next http.Handler) http.Handler {
-	posts := a.Posts()
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		post := posts[r.URL.Path]
-		switch {
-		case post == nil:
-			next.ServeHTTP(w, r)
-		case r.Method != http.MethodPost:
+// post answers a POST that has succeeded, or failed with an error that may have a status.
+func post(do func(*http.Request) error) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodPost {
 			w.Header().Set("Allow", http.MethodPost)
 			respond.Error(w, http.StatusMethodNotAllowed, metav1.StatusReasonMethodNotAllowed,
 				fmt.Sprintf("%s is not supported here: POST it", r.Method))
-		default:
-			answerPost(w, post(r))
+			return
 		}
-	})
-}
-
-// answerPost answers a POST that has succeeded, or failed with an error that may have a
-// status.
-func answerPost(w http.ResponseWriter, err error) {
-	if err == nil {
+		if err := do(r); err != nil {
+			answerError(w, err)
+			return
+		}
 		respond.JSON(w, metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusSuccess, Code: http.StatusOK})
-		return
 	}
-	answerError(w, err)
 }
 
 // answerError answers with the status of an error.
@@ -96,16 +85,4 @@ func (a *API) postRelease(r *http.Request) error {
 		most = new(int(n))
 	}
 	return a.ReleaseSource(r.Context(), values["source"], most)
-}
-
-// RefusePosts refuses the paths that take a POST, and passes all other requests on. why is the reason.
-func (a *API) RefusePosts(next http.Handler, why string) http.Handler {
-	posts := a.Posts()
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if posts[r.URL.Path] != nil {
-			respond.Error(w, http.StatusForbidden, metav1.StatusReasonForbidden, why)
-			return
-		}
-		next.ServeHTTP(w, r)
-	})
 }
