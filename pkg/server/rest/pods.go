@@ -2,8 +2,6 @@ package rest
 
 import (
 	"bufio"
-	"errors"
-	"fmt"
 	"net/http"
 
 	"k8s.io/klog/v2"
@@ -17,38 +15,18 @@ import (
 // listBuffer is the number of bytes of a list that are written at once.
 const listBuffer = 16 << 10
 
-// pods answers with the current pods. Like /pods of the kubelet, the answer has mirror pods
-// only if the query has mirrorPods=true. With
-// resourceVersions=true, pods are as in the Kubernetes API.
+// pods answers with the current pods.
 func (a *API) pods(w http.ResponseWriter, r *http.Request, scope *view.Scope) {
-	values, err := params.Parameters(r.URL.RawQuery, []string{"mirrorPods", "fields", "resourceVersions"})
+	query, err := params.ParsePods(r.URL.RawQuery)
 	if err != nil {
 		respond.BadRequest(w, err)
 		return
 	}
-	mirrorPods, err := params.ParseBool(values["mirrorPods"], false)
-	if err != nil {
-		respond.BadRequest(w, fmt.Errorf("parameter \"mirrorPods\": %w", err))
-		return
-	}
-	fields, err := params.ParseFields(values["fields"])
-	if err != nil {
-		respond.BadRequest(w, fmt.Errorf("parameter \"fields\": %w", err))
-		return
-	}
-	versions, err := params.ParseBool(values["resourceVersions"], false)
-	if err == nil && versions && fields != nil {
-		err = errors.New("not supported with \"fields\"")
-	}
-	if err != nil {
-		respond.BadRequest(w, fmt.Errorf("parameter \"resourceVersions\": %w", err))
-		return
-	}
 	write := wire.WriteList
-	if versions {
+	if query.Versions {
 		write = wire.WriteObjects
 	}
-	state, err := scope.State(view.Selector{NoMirrorPods: !mirrorPods}, fields)
+	state, err := scope.State(query.Selector, query.Fields)
 	if err != nil {
 		answerError(w, err)
 		return

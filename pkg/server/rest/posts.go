@@ -64,7 +64,7 @@ func statusOf(err error) metav1.Status {
 }
 
 func (a *API) postResync(r *http.Request) error {
-	values, err := params.Parameters(r.URL.RawQuery, []string{"namespace", "name"})
+	values, err := params.Parameters(r.URL.RawQuery, "namespace", "name")
 	if err != nil {
 		return apierrors.NewBadRequest(err.Error())
 	}
@@ -72,7 +72,7 @@ func (a *API) postResync(r *http.Request) error {
 }
 
 func (a *API) postRelease(r *http.Request) error {
-	values, err := params.Parameters(r.URL.RawQuery, []string{"source", "removes"})
+	values, err := params.Parameters(r.URL.RawQuery, "source", "removes")
 	if err != nil {
 		return apierrors.NewBadRequest(err.Error())
 	}

@@ -28,3 +28,6 @@ func callError(err error) error {
 	}
 	return status.Error(code, err.Error())
 }
+
+// invalid returns the gRPC error for a request that is invalid.
+func invalid(err error) error { return status.Error(codes.InvalidArgument, err.Error()) }

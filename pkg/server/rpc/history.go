@@ -22,9 +22,9 @@ func (a *podConfigAPI) History(ctx context.Context, request *v1alpha1.HistoryReq
 	if a.services.History == nil {
 		return nil, status.Error(codes.FailedPrecondition, backend.ErrNoHistory.Error())
 	}
-	query, err := params.HistoryRequest(request)
+	query, err := params.History(request)
 	if err != nil {
-		return nil, status.Error(codes.InvalidArgument, err.Error())
+		return nil, invalid(err)
 	}
 	scope, err := a.services.Scope(ctx)
 	if err != nil {

@@ -21,9 +21,9 @@ import (
 
 // Lookup returns which pod an ID, an IP, a process or a cgroup belongs to.
 func (a *podConfigAPI) Lookup(ctx context.Context, request *v1alpha1.LookupRequest) (*v1alpha1.LookupResponse, error) {
-	query, err := params.LookupQuery(request)
+	query, err := params.Lookup(request)
 	if err != nil {
-		return nil, err
+		return nil, invalid(err)
 	}
 	scope, release, err := a.admit(ctx, query)
 	if err != nil {
@@ -95,12 +95,12 @@ func (s *lookupStream) failed() error {
 
 // take answers a query, or starts its wait.
 func (s *lookupStream) take(ctx context.Context, request *v1alpha1.LookupStreamRequest) {
-	query, err := params.LookupQuery(request.GetQuery())
-	var scope *view.Scope
-	var release func()
-	if err == nil {
-		scope, release, err = s.api.admit(ctx, query)
+	query, err := params.Lookup(request.GetQuery())
+	if err != nil {
+		s.send(ctx, request.GetId(), nil, invalid(err), false)
+		return
 	}
+	scope, release, err := s.api.admit(ctx, query)
 	switch {
 	case err != nil:
 		s.send(ctx, request.GetId(), nil, err, false)

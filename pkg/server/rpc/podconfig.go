@@ -24,9 +24,9 @@ type podConfigAPI struct {
 
 // Watch sends the stream of updates.
 func (a *podConfigAPI) Watch(request *v1alpha1.WatchRequest, stream grpc.ServerStreamingServer[v1alpha1.WatchResponse]) error {
-	opts, err := params.WatchOptions(request)
+	opts, err := params.Updates(request)
 	if err != nil {
-		return status.Error(codes.InvalidArgument, err.Error())
+		return invalid(err)
 	}
 	scope, err := a.services.Scope(stream.Context())
 	if err != nil {
@@ -41,13 +41,9 @@ func (a *podConfigAPI) Watch(request *v1alpha1.WatchRequest, stream grpc.ServerS
 
 // List returns the current pods.
 func (a *podConfigAPI) List(ctx context.Context, request *v1alpha1.ListRequest) (*v1alpha1.ListResponse, error) {
-	selector, err := params.PodSelector(request.GetSelector())
+	selector, fields, err := params.List(request)
 	if err != nil {
-		return nil, status.Error(codes.InvalidArgument, err.Error())
-	}
-	fields, err := params.FieldsOf(request.GetFields())
-	if err != nil {
-		return nil, status.Error(codes.InvalidArgument, err.Error())
+		return nil, invalid(err)
 	}
 	scope, err := a.services.Scope(ctx)
 	if err != nil {

@@ -1,0 +1,129 @@
+package params
+
+import (
+	"cmp"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/podconfigd/podconfigd/api/podconfigd/v1alpha1"
+	"github.com/podconfigd/podconfigd/pkg/config"
+	"github.com/podconfigd/podconfigd/pkg/journal/history"
+)
+
+const (
+	defaultHistoryLimit = 500
+	maxHistoryLimit     = 10000
+)
+
+// HistoryQuery is a request for a page.
+type HistoryQuery struct {
+	Opts  history.Options
+	Limit int
+	// selection are the parameters that must be the same for all pages.
+	selection string
+}
+
+// historyToken is the content of a token: base64 of JSON. Clients must not rely on it.
+type historyToken struct {
+	Instance string `json:"i"`
+	Revision int64  `json:"r"`
+	// Since is the start of the first page. If the request has a period, each page would
+	// start later than the one before.
+	Since     time.Time `json:"t"`
+	Selection string    `json:"s"`
+}
+
+var errHistoryToken = errors.New("invalid: expected the token of the previous page")
+
+// Token returns the token of the page after a record.
+func (q *HistoryQuery) Token(last history.Position) string {
+	data, err := json.Marshal(historyToken{last.Instance, last.Revision, q.Opts.Since, q.selection})
+	if err != nil { // the year of Since has more than four digits, which parsing prevents
+		return ""
+	}
+	return base64.RawURLEncoding.EncodeToString(data)
+}
+
+// resume continues after the page of a token.
+func (q *HistoryQuery) resume(token string) error {
+	if token == "" {
+		return nil
+	}
+	var t historyToken
+	data, err := base64.RawURLEncoding.DecodeString(token)
+	if err != nil || json.Unmarshal(data, &t) != nil || t.Instance == "" || t.Revision <= 0 {
+		return errHistoryToken
+	}
+	if t.Selection != q.selection {
+		return errors.New("it is of a request with other parameters: pass the same since, source, pod and pods")
+	}
+	q.Opts.After, q.Opts.Since = history.Position{Instance: t.Instance, Revision: t.Revision}, t.Since
+	return nil
+}
+
+// ParseHistory parses the query of /v1alpha1/history.
+func ParseHistory(raw string, now time.Time) (*HistoryQuery, error) {
+	q, err := parseQuery(raw, "since", "source", "pod", "pods", "limit", "continue")
+	if err != nil {
+		return nil, err
+	}
+	v := q.values
+	h := &HistoryQuery{selection: strings.Join([]string{v["since"], v["source"], v["pod"], v["pods"]}, " ")}
+	h.Opts.Since, err = history.ParseSince(v["since"], now)
+	q.add("since", err)
+	h.Opts.Pods = q.bool("pods", false)
+	limit := int64(0)
+	if v["limit"] != "" {
+		if limit, err = strconv.ParseInt(v["limit"], 10, 64); err != nil {
+			limit = -1
+		}
+	}
+	h.setLimit(&q.faults, limit, strconv.Quote(v["limit"]))
+	h.complete(&q.faults, v["source"], v["pod"], v["continue"])
+	return h, q.err()
+}
+
+// historyFields are the names of fields that differ from those of HTTP.
+var historyFields = map[string]string{"continue": "continue_token"}
+
+// History converts a request for the history.
+func History(request *v1alpha1.HistoryRequest) (*HistoryQuery, error) {
+	f := faults{fields: historyFields}
+	h := new(HistoryQuery)
+	since := ""
+	if t := request.GetSince(); t != nil {
+		f.add("since", t.CheckValid())
+		h.Opts.Since = t.AsTime()
+		since = h.Opts.Since.Format(time.RFC3339Nano)
+	}
+	h.selection = fmt.Sprint(since, " ", request.GetSource(), " ", request.GetPod(), " ", request.GetPods())
+	h.Opts.Pods = request.GetPods()
+	h.setLimit(&f, request.GetLimit(), request.GetLimit())
+	h.complete(&f, request.GetSource(), request.GetPod(), request.GetContinueToken())
+	return h, f.err()
+}
+
+// setLimit sets the number of records of a page; 0 for the default.
+func (q *HistoryQuery) setLimit(f *faults, limit int64, given any) {
+	if limit < 0 || limit > maxHistoryLimit {
+		f.add("limit", fmt.Errorf("%v is not a number of records: expected 1 to %d, or 0 for %d", given, maxHistoryLimit, defaultHistoryLimit))
+	}
+	q.Limit = int(cmp.Or(limit, defaultHistoryLimit))
+}
+
+// complete parses what is text in all protocols. A request with other faults does not continue a page.
+func (q *HistoryQuery) complete(f *faults, source, pod, token string) {
+	var err error
+	q.Opts.Source, err = config.ParseSource(source)
+	f.add("source", err)
+	q.Opts.Pod, err = history.ParsePod(pod)
+	f.add("pod", err)
+	if len(f.errs) == 0 {
+		f.add("continue", q.resume(token))
+	}
+}

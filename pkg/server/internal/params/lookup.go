@@ -1,0 +1,75 @@
+package params
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podconfigd/podconfigd/api/podconfigd/v1alpha1"
+	"github.com/podconfigd/podconfigd/pkg/lookup"
+)
+
+// ParseLookup parses the query of /v1alpha1/lookup.
+func ParseLookup(raw string) (*lookup.Query, error) {
+	q, err := parseQuery(raw, "containerID", "podUID", "podIP", "pid", "cgroup", "startTime", "wait", "pods")
+	if err != nil {
+		return nil, err
+	}
+	v := q.values
+	l := &lookup.Query{
+		ContainerID: v["containerID"], PodUID: types.UID(v["podUID"]), PodIP: v["podIP"], Cgroup: v["cgroup"],
+		Pods: q.bool("pods", false),
+	}
+	if s := v["pid"]; s != "" {
+		if l.PID, err = strconv.ParseInt(s, 10, 64); err != nil || l.PID == 0 {
+			l.PID = 1 // it is given
+			q.add("pid", fmt.Errorf("%q is not a PID: expected 1 to %d", s, math.MaxInt32))
+		}
+	}
+	if s := v["startTime"]; s != "" {
+		if l.StartTime, err = strconv.ParseUint(s, 10, 64); err != nil {
+			q.add("startTime", fmt.Errorf("%q is not a start time: expected field 22 of /proc/PID/stat", s))
+		}
+	}
+	if s := v["wait"]; s != "" {
+		if l.Wait, err = time.ParseDuration(s); err != nil {
+			q.add("wait", fmt.Errorf("%q is not a wait: expected 0s to %v", s, lookup.MaxWait))
+		}
+	}
+	q.checkLookup(l)
+	return l, q.err()
+}
+
+// lookupFields are the names of fields that differ from those of HTTP.
+var lookupFields = map[string]string{
+	"containerID": "container_id", "podUID": "pod_uid", "podIP": "pod_ip", "startTime": "start_time",
+	"": "target",
+}
+
+// Lookup converts a request for a lookup.
+func Lookup(request *v1alpha1.LookupRequest) (*lookup.Query, error) {
+	f := faults{fields: lookupFields}
+	l := &lookup.Query{
+		ContainerID: request.GetContainerId(), PodUID: types.UID(request.GetPodUid()), PodIP: request.GetPodIp(),
+		PID: int64(request.GetPid()), Cgroup: request.GetCgroup(),
+		StartTime: request.GetStartTime(), Pods: request.GetPods(),
+	}
+	if wait := request.GetWait(); wait != nil {
+		if err := wait.CheckValid(); err != nil {
+			f.add("wait", err)
+		} else {
+			l.Wait = wait.AsDuration()
+		}
+	}
+	f.checkLookup(l)
+	return l, f.err()
+}
+
+func (f *faults) checkLookup(l *lookup.Query) {
+	for _, fault := range l.Validate() {
+		f.add(fault.Name, fault.Err)
+	}
+}

@@ -1,0 +1,165 @@
+package params
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"google.golang.org/protobuf/types/known/fieldmaskpb"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/podconfigd/podconfigd/api/podconfigd/v1alpha1"
+	"github.com/podconfigd/podconfigd/internal/podfields"
+	"github.com/podconfigd/podconfigd/internal/podmask"
+	"github.com/podconfigd/podconfigd/pkg/config"
+	"github.com/podconfigd/podconfigd/pkg/journal"
+	"github.com/podconfigd/podconfigd/pkg/journal/view"
+)
+
+// ParseUpdates parses the query of /v1alpha1/updates.
+func ParseUpdates(raw string) (view.StreamOptions, error) {
+	var opts view.StreamOptions
+	q, err := parseQuery(raw, "mode", "instance", "since", "ops", "source", "namespace", "labelSelector", "fieldSelector", "mirrorPods", "fields")
+	if err != nil {
+		return opts, err
+	}
+	opts.Instance = q.values["instance"]
+	opts.Mode, err = view.ParseMode(q.values["mode"])
+	q.add("mode", err)
+	if s := q.values["since"]; s != "" {
+		since, err := strconv.ParseUint(s, 10, 63)
+		if err != nil {
+			q.add("since", notRevision(strconv.Quote(s)))
+		}
+		opts.Since = new(int64(since))
+	}
+	opts.Ops, err = parseOps(q.values["ops"])
+	q.add("ops", err)
+	opts.Fields, err = parseFields(q.values["fields"])
+	q.add("fields", err)
+	opts.Selector = q.selector(q.values["source"], q.values["labelSelector"], q.values["fieldSelector"])
+	opts.Selector.Namespace, opts.Selector.NoMirrorPods = q.values["namespace"], !q.bool("mirrorPods", true)
+	q.checkUpdates(&opts)
+	return opts, q.err()
+}
+
+// Pods is a request for /pods.
+type Pods struct {
+	Selector view.Selector
+	Fields   *podmask.Mask
+	// Versions is true if pods are as in the Kubernetes API.
+	Versions bool
+}
+
+// ParsePods parses the query of /pods. Like /pods of the kubelet, the answer has mirror pods only if the
+// query has mirrorPods=true.
+func ParsePods(raw string) (*Pods, error) {
+	q, err := parseQuery(raw, "mirrorPods", "fields", "resourceVersions")
+	if err != nil {
+		return nil, err
+	}
+	p := &Pods{Selector: view.Selector{NoMirrorPods: !q.bool("mirrorPods", false)}, Versions: q.bool("resourceVersions", false)}
+	p.Fields, err = parseFields(q.values["fields"])
+	q.add("fields", err)
+	if p.Versions && p.Fields != nil {
+		q.add("resourceVersions", errors.New("not supported with \"fields\""))
+	}
+	return p, q.err()
+}
+
+// selectorFields are the names of the fields of a message that has a selector.
+var selectorFields = map[string]string{
+	"source": "selector.source", "labelSelector": "selector.label_selector", "fieldSelector": "selector.field_selector",
+}
+
+// Updates converts a request for updates.
+func Updates(request *v1alpha1.WatchRequest) (view.StreamOptions, error) {
+	f := faults{fields: selectorFields}
+	opts := view.StreamOptions{Instance: request.GetInstance(), Since: request.Since}
+	mode, ok := modes[request.GetMode()]
+	if !ok {
+		f.add("mode", fmt.Errorf("%d is not a mode", request.GetMode()))
+	}
+	opts.Mode = mode
+	if opts.Since != nil && *opts.Since < 0 {
+		f.add("since", notRevision(*opts.Since))
+	}
+	if len(request.GetOps()) > 0 {
+		opts.Ops = make(journal.Operations)
+	}
+	for i, op := range request.GetOps() {
+		o, ok := Operations[op]
+		if !ok {
+			f.add(fmt.Sprintf("ops[%d]", i), fmt.Errorf("%v is not an operation", op))
+			continue
+		}
+		opts.Ops[o] = true
+	}
+	opts.Selector, opts.Fields = f.selection(request.GetSelector(), request.GetFields())
+	f.checkUpdates(&opts)
+	return opts, f.err()
+}
+
+// List converts a request for a list.
+func List(request *v1alpha1.ListRequest) (view.Selector, *podmask.Mask, error) {
+	f := faults{fields: selectorFields}
+	selector, fields := f.selection(request.GetSelector(), request.GetFields())
+	return selector, fields, f.err()
+}
+
+// checkUpdates checks what depends on several parameters.
+func (f *faults) checkUpdates(opts *view.StreamOptions) {
+	if opts.Since == nil && opts.Instance != "" {
+		f.add("instance", errors.New("requires since"))
+	}
+	f.add("ops", checkOps(opts))
+}
+
+func notRevision(given any) error {
+	return fmt.Errorf("%v is not a revision: expected 0 to %d", given, math.MaxInt64)
+}
+
+func (f *faults) selector(source, labelSelector, fieldSelector string) (s view.Selector) {
+	var err error
+	s.Source, err = config.ParseSource(source)
+	f.add("source", err)
+	s.Labels, err = labels.Parse(labelSelector)
+	f.add("labelSelector", err)
+	s.Fields, err = podfields.Parse(fieldSelector)
+	f.add("fieldSelector", err)
+	return s
+}
+
+// selection converts which pods a message selects, and which of their fields. Paths have the names of
+// fields in JSON, or, as from the JSON of a field mask, in snake case.
+func (f *faults) selection(s *v1alpha1.PodSelector, mask *fieldmaskpb.FieldMask) (view.Selector, *podmask.Mask) {
+	paths := slices.Clone(mask.GetPaths())
+	for i, path := range paths {
+		names, subscript, _ := strings.Cut(path, "[")
+		words := strings.Split(names, "_")
+		for k, word := range words[1:] {
+			if word != "" {
+				words[k+1] = strings.ToUpper(word[:1]) + word[1:]
+			}
+		}
+		if paths[i] = strings.Join(words, ""); subscript != "" {
+			paths[i] += "[" + subscript
+		}
+	}
+	fields, err := podmask.Parse(paths)
+	f.add("fields", err)
+	selector := f.selector(s.GetSource(), s.GetLabelSelector(), s.GetFieldSelector())
+	selector.Namespace, selector.NoMirrorPods = s.GetNamespace(), s.GetNoMirrorPods()
+	return selector, fields
+}
+
+// parseFields parses a list of fields. The empty list is nil, for all fields.
+func parseFields(list string) (*podmask.Mask, error) {
+	if list == "" {
+		return nil, nil //nolint:nilnil // nil is all fields
+	}
+	return podmask.Parse(strings.Split(list, ","))
+}
