@@ -21,7 +21,7 @@ import (
 func (s *Server) RunHTTPS(ctx context.Context, l net.Listener, config *tls.Config, auth Auth) error {
 	split := conn.NewSplitter(l, &s.limits.Remote)
 	split.Secure(config, s.metrics.rejections.WithLabelValues("rate").Inc)
-	calls := s.rpc.NewServer(ctx, false, rpc.Gated)
+	calls := s.rpc.NewServer(ctx, false)
 	defer calls.Stop()
 	guard := newGuard(auth, s.metrics)
 	handler := guard.guard(s.byProtocol(calls, s.handler(false)))

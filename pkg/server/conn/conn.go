@@ -188,7 +188,22 @@ func (c *Conn) TLSState() *tls.ConnectionState {
 // LocalAddr returns the address of the listener.
 func (c *Conn) LocalAddr() net.Addr { return c.local }
 
-// NetConn returns the underlying connection, which has the credentials of the peer.
+// clientAddr is the address of the client of a connection.
+type clientAddr struct {
+	net.Addr
+	conn *Conn
+}
+
+// RemoteAddr returns the address of the client. gRPC passes it on to calls; see Of.
+func (c *Conn) RemoteAddr() net.Addr { return clientAddr{c.Conn.RemoteAddr(), c} }
+
+// Of returns the connection whose client has that address; nil if it is of no Conn.
+func Of(address net.Addr) *Conn {
+	a, _ := address.(clientAddr)
+	return a.conn
+}
+
+// NetConn returns the underlying connection, which has the credentials of the client.
 func (c *Conn) NetConn() net.Conn { return c.Conn }
 
 // Refusal returns the reason why only health is served; nil for a connection within the limits.

@@ -29,7 +29,7 @@ func (a *podConfigAPI) Lookup(ctx context.Context, request *v1alpha1.LookupReque
 	if err != nil {
 		return nil, err
 	}
-	afterWritten(ctx, release)
+	callFrom(ctx).defers(release)
 	return a.lookup(ctx, scope, query)
 }
 

@@ -50,7 +50,6 @@ func New(b *backend.Backend) *Services { return &Services{Backend: b, health: he
 func (s *Services) NewServer(ctx context.Context, podsAPIOnly bool, first ...grpc.StreamServerInterceptor) *grpc.Server {
 	g := grpc.NewServer(
 		grpc.ChainStreamInterceptor(first...),
-		grpc.Creds(connCredentials{}),
 		grpc.ForceServerCodecV2(sharedCodec{encoding.GetCodecV2("proto")}),
 		grpc.WriteBufferSize(grpcWriteBuffer),
 		grpc.ReadBufferSize(grpcReadBuffer),
@@ -64,9 +63,7 @@ func (s *Services) NewServer(ctx context.Context, podsAPIOnly bool, first ...grp
 		grpc.ConnectionTimeout(conn.HeaderTimeout),
 		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: conn.IdleTimeout}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: pingInterval, PermitWithoutStream: true}),
-		grpc.ChainStreamInterceptor(s.limitStream, func(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
-			return untilDone(ctx, srv, stream, handle)
-		}),
+		grpc.ChainStreamInterceptor(s.intercept(ctx)),
 	)
 	s.register(g, &podsv1alpha1.Pods_ServiceDesc, &podsAPI{services: s}) //nolint:contextcheck // a call has its own
 	if !podsAPIOnly {
@@ -75,21 +72,6 @@ func (s *Services) NewServer(ctx context.Context, podsAPIOnly bool, first ...grp
 	s.register(g, &healthpb.Health_ServiceDesc, s.health) //nolint:contextcheck // as above
 	reflection.Register(g)
 	return g
-}
-
-// openCall counts a call until it ends. It runs before the call has a goroutine: that of a refused call
-// would keep its headers until it gets its turn.
-func (s *Services) openCall(ctx context.Context, _ *tap.Info) (context.Context, error) {
-	ctx = withCallConn(ctx)
-	release, refusal := s.Limits.Call(ctx)
-	if refusal == nil {
-		context.AfterFunc(ctx, release)
-		return ctx, nil
-	}
-	if conn := conn.From(ctx); conn != nil {
-		conn.RefuseCall()
-	}
-	return ctx, status.Error(codes.ResourceExhausted, refusal.Error())
 }
 
 // Serve serves a listener until the context is done.
@@ -114,12 +96,11 @@ func Serve(ctx context.Context, g *grpc.Server, l net.Listener) error {
 // Refuser serves connections beyond the limit. It serves health, and refuses all other calls.
 func (s *Services) Refuser() *grpc.Server {
 	g := grpc.NewServer(
-		grpc.Creds(connCredentials{}),
 		grpc.ConnectionTimeout(conn.RefusalTime),
 		grpc.MaxHeaderListSize(conn.MaxHeader),
 		grpc.MaxRecvMsgSize(conn.MaxHeader),
 		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionAge: conn.RefusalTime, MaxConnectionAgeGrace: conn.RefusalTime}),
-		grpc.InTapHandle(func(ctx context.Context, _ *tap.Info) (context.Context, error) { return withCallConn(ctx), nil }),
+		grpc.InTapHandle(func(ctx context.Context, _ *tap.Info) (context.Context, error) { return withConn(ctx), nil }),
 		grpc.UnknownServiceHandler(func(_ any, stream grpc.ServerStream) error {
 			return status.Error(codes.ResourceExhausted, conn.From(stream.Context()).Refusal().Error())
 		}),

@@ -27,37 +27,28 @@ var listCalls = map[string]bool{
 	v1alpha1.PodConfig_History_FullMethodName: true,
 }
 
-// register registers a service. Its calls with one response are handled by answer, as gRPC itself
-// waits for the message of such a call without a limit of time.
+// register registers a service. Its calls with one response are streams, until the response is written.
+// gRPC itself waits for the message of such a call without a limit of time, and returns from the call
+// while the response waits for the flow control window of the client. A client that never opens its
+// window could accumulate responses.
 func (s *Services) register(g *grpc.Server, desc *grpc.ServiceDesc, service any) {
 	streams := slices.Clone(desc.Streams)
 	for _, method := range desc.Methods {
 		enter := s.enter("/" + desc.ServiceName + "/" + method.MethodName)
 		streams = append(streams, grpc.StreamDesc{StreamName: method.MethodName, Handler: func(service any, stream grpc.ServerStream) error {
-			return s.answer(stream, func(ctx context.Context) (any, error) {
-				return method.Handler(service, ctx, func(m any) error { return s.receive(stream, m) }, enter)
-			})
+			response, err := method.Handler(service, stream.Context(), stream.RecvMsg, enter)
+			if err == nil {
+				response, err = share(response)
+			}
+			if err != nil {
+				return err
+			}
+			return s.sendWritten(stream.Context(), stream, response)
 		}})
 	}
 	g.RegisterService(&grpc.ServiceDesc{
 		ServiceName: desc.ServiceName, HandlerType: desc.HandlerType, Streams: streams, Metadata: desc.Metadata,
 	}, service)
-}
-
-// receive receives the message of a call that has one. A client has as much time for it as for the
-// body of a request.
-func (s *Services) receive(stream grpc.ServerStream, m any) error {
-	received := make(chan error, 1)
-	go func() { received <- stream.RecvMsg(m) }() // it returns when the call ends
-	within := s.Limits.ListTimeout / 3
-	timeout := time.NewTimer(within)
-	defer timeout.Stop()
-	select {
-	case err := <-received:
-		return err
-	case <-timeout.C:
-		return status.Errorf(codes.DeadlineExceeded, "the client did not send the request within %v", within)
-	}
 }
 
 // enter returns what is called with the message of a call, before its handler; nil for nothing. A
@@ -76,48 +67,11 @@ func (s *Services) enter(method string) grpc.UnaryServerInterceptor {
 		if refusal != nil {
 			return nil, status.Error(codes.ResourceExhausted, refusal.Error())
 		}
-		afterWritten(ctx, release)
+		callFrom(ctx).defers(release)
 		if ofAll {
 			return s.statusMessage(ctx)
 		}
 		return handle(ctx, request)
-	}
-}
-
-// answer handles a call with one response, until the response is written. gRPC itself returns from such a call while the response waits for the flow
-// deadlines window of the client. A client that never opens its window could accumulate
-// responses.
-func (s *Services) answer(stream grpc.ServerStream, handle func(context.Context) (any, error)) error {
-	ctx := stream.Context()
-	var written releases
-	defer func() { written.all() }()
-	response, err := handle(context.WithValue(ctx, releaseKey{}, &written))
-	if err != nil {
-		return err
-	}
-	if response, err = share(response); err != nil {
-		return err
-	}
-	return s.sendWritten(ctx, stream, response)
-}
-
-// releases has the functions to call after the response of a call is written.
-type releases []func()
-
-type releaseKey struct{}
-
-func (r releases) all() {
-	for _, f := range r {
-		f()
-	}
-}
-
-// afterWritten calls f after the response of the call of the context is written.
-func afterWritten(ctx context.Context, f func()) {
-	if r, ok := ctx.Value(releaseKey{}).(*releases); ok {
-		*r = append(*r, f)
-	} else {
-		f()
 	}
 }
 

@@ -12,20 +12,20 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/server/internal/servertest"
 )
 
-// The gate gives gRPC one message more than it has taken.
-func TestMessageGate(t *testing.T) {
+// The body gives gRPC one message more than it has taken.
+func TestCallBody(t *testing.T) {
 	var body bytes.Buffer
 	for i := range 3 {
 		body.Write(servertest.Message([]byte(fmt.Sprintf("message %d", i))))
 	}
-	gate := newMessageGate(io.NopCloser(&body))
+	served := newCallBody(io.NopCloser(&body))
 	size := len(servertest.Message([]byte("message 0")))
 	read := make(chan int, 100)
 	done := make(chan error)
 	go func() {
 		buffer := make([]byte, 3)
 		for {
-			n, err := gate.Read(buffer)
+			n, err := served.Read(buffer)
 			if n > 0 {
 				read <- n
 			}
@@ -46,21 +46,21 @@ func TestMessageGate(t *testing.T) {
 		}
 	}
 	upTo(size)
-	gate.take()
+	served.take()
 	upTo(2 * size)
-	gate.take()
+	served.take()
 	upTo(3 * size)
-	gate.take() // the end
+	served.take() // the end
 	if err := <-done; !errors.Is(err, io.EOF) {
 		t.Error(err)
 	}
 
-	large := newMessageGate(io.NopCloser(bytes.NewReader(servertest.Message(make([]byte, conn.MaxHeader+1)))))
+	large := newCallBody(io.NopCloser(bytes.NewReader(servertest.Message(make([]byte, conn.MaxHeader+1)))))
 	if data, err := io.ReadAll(large); err == nil || len(data) != prefixSize || !strings.Contains(err.Error(), "65537 bytes") {
 		t.Errorf("a message that is too large: %d bytes, %v", len(data), err)
 	}
 
-	closing := newMessageGate(io.NopCloser(bytes.NewReader(append(servertest.Message(nil), servertest.Message(nil)...))))
+	closing := newCallBody(io.NopCloser(bytes.NewReader(append(servertest.Message(nil), servertest.Message(nil)...))))
 	go func() { _, err := io.ReadAll(closing); done <- err }()
 	if err := closing.Close(); err != nil {
 		t.Fatal(err)

@@ -1,0 +1,148 @@
+package rpc
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/status"
+	"google.golang.org/grpc/tap"
+
+	"github.com/podconfigd/podconfigd/pkg/server/conn"
+	"github.com/podconfigd/podconfigd/pkg/server/internal/backend"
+)
+
+// withConn adds the connection of a call to its context.
+func withConn(ctx context.Context) context.Context {
+	if p, ok := peer.FromContext(ctx); ok {
+		if c := conn.Of(p.Addr); c != nil {
+			return conn.With(ctx, c)
+		}
+	}
+	return ctx
+}
+
+// openCall counts a call until it ends. It runs before the call has a goroutine: that of a refused call
+// would keep its headers until it gets its turn.
+func (s *Services) openCall(ctx context.Context, _ *tap.Info) (context.Context, error) {
+	ctx = withConn(ctx)
+	release, refusal := s.Limits.Call(ctx)
+	if refusal == nil {
+		context.AfterFunc(ctx, release)
+		return ctx, nil
+	}
+	if c := conn.From(ctx); c != nil {
+		c.RefuseCall()
+	}
+	return ctx, status.Error(codes.ResourceExhausted, refusal.Error())
+}
+
+// call is a call of any service.
+type call struct {
+	grpc.ServerStream
+	services *Services
+	info     *grpc.StreamServerInfo
+	// ctx ends with the call and with the server.
+	ctx context.Context
+	// body is that of a call behind a server of net/http; nil for others.
+	body *callBody
+	// atEnd has what is called when the call has ended.
+	atEnd []func()
+}
+
+type callKey struct{}
+
+// callFrom returns the call of the context.
+func callFrom(ctx context.Context) *call {
+	c, _ := ctx.Value(callKey{}).(*call)
+	return c
+}
+
+// finalTimeout is the time in which a client over HTTP/2 must read the end of a call.
+const finalTimeout = 10 * time.Second
+
+// intercept returns what handles all calls, until the context of the server is done.
+func (s *Services) intercept(server context.Context) grpc.StreamServerInterceptor {
+	return func(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
+		ctx, cancel := context.WithCancel(stream.Context())
+		defer cancel()
+		stop := context.AfterFunc(server, cancel)
+		defer stop()
+		c := &call{ServerStream: stream, services: s, info: info, body: bodyFrom(ctx)}
+		c.ctx = context.WithValue(ctx, callKey{}, c)
+		defer c.end()
+		err := c.handle(srv, handle)
+		conn.EndWithin(ctx, finalTimeout)
+		if server.Err() != nil {
+			return status.Error(codes.Unavailable, backend.ErrStopping.Error())
+		}
+		return err
+	}
+}
+
+// handle handles the call. A stream of any service counts as a subscriber. One with one request takes
+// its place after its request has arrived.
+func (c *call) handle(srv any, handle grpc.StreamHandler) error {
+	if c.info.IsServerStream && c.info.IsClientStream {
+		if err := c.subscribe(); err != nil {
+			return err
+		}
+	}
+	return handle(srv, c)
+}
+
+// defers has f called when the call has ended, and its response is written.
+func (c *call) defers(f func()) { c.atEnd = append(c.atEnd, f) }
+
+func (c *call) end() {
+	for _, f := range c.atEnd {
+		f()
+	}
+}
+
+// Context returns the context of the call.
+func (c *call) Context() context.Context { return c.ctx }
+
+// RecvMsg receives a message. If the call has only one, a client has as much time for it as for the
+// body of a request.
+func (c *call) RecvMsg(m any) error {
+	if c.body != nil {
+		c.body.take()
+	}
+	if c.info.IsClientStream {
+		return c.ServerStream.RecvMsg(m)
+	}
+	received := make(chan error, 1)
+	go func() { received <- c.ServerStream.RecvMsg(m) }() // it returns when the call ends
+	within := c.services.Limits.ListTimeout / 3
+	timeout := time.NewTimer(within)
+	defer timeout.Stop()
+	select {
+	case err := <-received:
+		if err != nil || !c.info.IsServerStream {
+			return err
+		}
+		return c.subscribe()
+	case <-timeout.C:
+		return status.Errorf(codes.DeadlineExceeded, "the client did not send the request within %v", within)
+	}
+}
+
+// subscribe takes the place of a subscriber until the call ends. A client that sees nothing takes none,
+// and gets an error, where the access rules apply.
+func (c *call) subscribe() error {
+	if !strings.HasPrefix(c.info.FullMethod, "/grpc.") {
+		if _, err := c.services.Scope(c.ctx); err != nil {
+			return callError(err)
+		}
+	}
+	release, refusal := c.services.Limits.Subscriber(c.ctx)
+	if refusal != nil {
+		return status.Error(codes.ResourceExhausted, refusal.Error())
+	}
+	c.defers(release)
+	return nil
+}

@@ -1,0 +1,114 @@
+package rpc
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"net/http"
+	"sync"
+
+	"google.golang.org/grpc"
+
+	"github.com/podconfigd/podconfigd/pkg/server/conn"
+)
+
+// callBody is the body of a call of gRPC. Behind a server of net/http, gRPC reads a body as fast
+// as it comes, into memory that has no limit. So the body gives it one message more than it has
+// taken, and then waits. What the client has sent besides is held by the window of HTTP/2.
+type callBody struct {
+	body io.ReadCloser
+	// left is how many bytes of the current message are left, with its prefix. prefix has the
+	// bytes of the prefix that were read.
+	left   int
+	prefix []byte
+
+	mu sync.Mutex // guards what follows
+	// taken is how many messages gRPC asked for, given is how many it has begun to get.
+	taken, given int
+	closed       bool
+	changed      sync.Cond
+}
+
+// prefixSize is the size of the prefix of a message: a flag and the length.
+const prefixSize = 5
+
+func newCallBody(body io.ReadCloser) *callBody {
+	b := &callBody{body: body}
+	b.changed.L = &b.mu
+	return b
+}
+
+// Read reads from the current message, or waits until the next one may be read.
+func (b *callBody) Read(into []byte) (int, error) {
+	if len(into) == 0 {
+		return 0, nil
+	}
+	if b.left == 0 {
+		if err := b.wait(); err != nil {
+			return 0, err
+		}
+		b.left, b.prefix = prefixSize, b.prefix[:0]
+	}
+	n, err := b.body.Read(into[:min(len(into), b.left)])
+	b.left -= n
+	if missing := prefixSize - len(b.prefix); missing > 0 {
+		b.prefix = append(b.prefix, into[:n]...) // left was not more than the prefix
+		if len(b.prefix) == prefixSize {
+			size := binary.BigEndian.Uint32(b.prefix[1:])
+			if size > conn.MaxHeader { // gRPC refuses it from its prefix
+				return n, fmt.Errorf("a message has %d bytes: expected at most %d", size, conn.MaxHeader)
+			}
+			b.left = int(size)
+		}
+	}
+	return n, err
+}
+
+// wait waits until gRPC has taken the last message.
+func (b *callBody) wait() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for b.given > b.taken && !b.closed {
+		b.changed.Wait()
+	}
+	if b.closed {
+		return io.ErrClosedPipe
+	}
+	b.given++
+	return nil
+}
+
+// take says that gRPC asks for a message.
+func (b *callBody) take() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.taken++
+	b.changed.Broadcast()
+}
+
+// Close ends Read.
+func (b *callBody) Close() error {
+	b.mu.Lock()
+	b.closed = true
+	b.mu.Unlock()
+	b.changed.Broadcast()
+	return b.body.Close()
+}
+
+// ServeCall serves a call of gRPC behind a server of net/http.
+func ServeCall(calls *grpc.Server, w http.ResponseWriter, r *http.Request) {
+	body := newCallBody(r.Body)
+	ctx := context.WithValue(r.Context(), callBodyKey{}, body)
+	r = r.WithContext(ctx)
+	r.Body = body
+	conn.WithoutDeadlines(ctx) // gRPC has its own
+	calls.ServeHTTP(w, r)
+}
+
+type callBodyKey struct{}
+
+func bodyFrom(ctx context.Context) *callBody {
+	body, _ := ctx.Value(callBodyKey{}).(*callBody)
+	return body
+}
