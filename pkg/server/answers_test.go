@@ -39,8 +39,8 @@ func TestFieldsOfAnswers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		service, is := descriptor.(protoreflect.ServiceDescriptor)
-		if !is {
+		service, ok := descriptor.(protoreflect.ServiceDescriptor)
+		if !ok {
 			t.Fatalf("%s is no service", name)
 		}
 		for i := range service.Methods().Len() {

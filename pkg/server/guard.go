@@ -189,7 +189,7 @@ func (g *guard) refuse(w http.ResponseWriter, r *http.Request, code codes.Code, 
 func (g *guard) log(r *http.Request, reason, subject string, err error) {
 	g.metrics.rejections.WithLabelValues(reason).Inc()
 	key := reason + " " + conn.Cut(subject)
-	if _, known := g.logged.Get(key); known || !g.logging.Allow() {
+	if _, ok := g.logged.Get(key); ok || !g.logging.Allow() {
 		return
 	}
 	g.logged.Add(key, nil, loggedFor)

@@ -33,11 +33,11 @@ func podsInJSON(t *testing.T, answer string) (pods []sighting) {
 			}
 		case map[string]any:
 			for _, name := range []string{"op", "type"} {
-				if text, is := value[name].(string); is {
+				if text, ok := value[name].(string); ok {
 					op = text
 				}
 			}
-			if meta, is := value["metadata"].(map[string]any); is && slices.Contains(filledNames, fmt.Sprint(meta["name"])) {
+			if meta, ok := value["metadata"].(map[string]any); ok && slices.Contains(filledNames, fmt.Sprint(meta["name"])) {
 				pods = append(pods, sighting{op, decodePod(t, value)})
 				return
 			}
@@ -88,8 +88,8 @@ func podsInProtobuf(t *testing.T, answer string) (pods []sighting) {
 	if len(pods) > 0 {
 		return pods
 	}
-	data, is := strings.CutPrefix(answer, "k8s\x00")
-	if !is {
+	data, ok := strings.CutPrefix(answer, "k8s\x00")
+	if !ok {
 		return nil
 	}
 	var object runtime.Unknown

@@ -22,8 +22,8 @@ func callError(err error) error {
 	if err == nil {
 		return nil
 	}
-	code, known := callCodes[apierrors.ReasonForError(err)]
-	if !known {
+	code, ok := callCodes[apierrors.ReasonForError(err)]
+	if !ok {
 		code = codes.Unavailable
 	}
 	return status.Error(code, err.Error())

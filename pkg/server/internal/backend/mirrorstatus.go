@@ -17,10 +17,10 @@ func mirrorStatusFor(all *v1alpha1.MirrorStatus, grant *access.Grant, pods []*jo
 	for _, p := range pods {
 		name := types.NamespacedName{Namespace: p.Object.Namespace, Name: p.Object.Name}
 		levels[name] = max(levels[name], grant.Of(p.Source, p.Object).Level())
-		switch _, own := p.Object.Annotations[config.OwnMirrorAnnotationKey]; {
+		switch _, ok := p.Object.Annotations[config.OwnMirrorAnnotationKey]; {
 		case p.Source != config.ApiserverSource:
 			some.StaticPods++
-		case own:
+		case ok: // one of the mirror pods of podconfigd
 			some.Pods++
 		}
 	}

@@ -83,7 +83,7 @@ type denied struct {
 func (d *denied) first(subject string) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if _, logged := d.subjects[subject]; logged || len(d.subjects) >= maxDenied {
+	if _, ok := d.subjects[subject]; ok || len(d.subjects) >= maxDenied {
 		return false
 	}
 	if d.subjects == nil {
