@@ -23,19 +23,20 @@ type callBody struct {
 	left   int
 	prefix []byte
 
-	mu sync.Mutex // guards what follows
-	// taken is how many messages gRPC asked for, given is how many it has begun to get.
-	taken, given int
-	closed       bool
-	changed      sync.Cond
+	// more has an element for each message that gRPC may begin to get.
+	more chan struct{}
+	// closed is closed by Close.
+	closed chan struct{}
+	close  func()
 }
 
 // prefixSize is the size of the prefix of a message: a flag and the length.
 const prefixSize = 5
 
 func newCallBody(body io.ReadCloser) *callBody {
-	b := &callBody{body: body}
-	b.changed.L = &b.mu
+	b := &callBody{body: body, more: make(chan struct{}, 2), closed: make(chan struct{})}
+	b.close = sync.OnceFunc(func() { close(b.closed) })
+	b.take()
 	return b
 }
 
@@ -67,32 +68,26 @@ func (b *callBody) Read(into []byte) (int, error) {
 
 // wait waits until gRPC has taken the last message.
 func (b *callBody) wait() error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for b.given > b.taken && !b.closed {
-		b.changed.Wait()
-	}
-	if b.closed {
+	select {
+	case <-b.more:
+		return nil
+	case <-b.closed:
 		return io.ErrClosedPipe
 	}
-	b.given++
-	return nil
 }
 
-// take says that gRPC asks for a message.
+// take says that gRPC asks for a message. It has at most one that it has not begun to get, so that two
+// elements are enough: more are of a body that has ended.
 func (b *callBody) take() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.taken++
-	b.changed.Broadcast()
+	select {
+	case b.more <- struct{}{}:
+	default:
+	}
 }
 
 // Close ends Read.
 func (b *callBody) Close() error {
-	b.mu.Lock()
-	b.closed = true
-	b.mu.Unlock()
-	b.changed.Broadcast()
+	b.close()
 	return b.body.Close()
 }
 
