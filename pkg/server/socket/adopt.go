@@ -6,7 +6,6 @@ import (
 	"os"
 	"strconv"
 	"syscall"
-	"time"
 
 	"k8s.io/klog/v2"
 )
@@ -20,7 +19,7 @@ import (
 // socket unit is restarted.
 func Adopt(ctx context.Context, opts ListenOptions, passed *net.UnixListener) (net.Listener, error) {
 	file, err := os.Lstat(opts.Path)
-	if err == nil && connects(ctx, opts.Path) {
+	if err == nil && !isStale(dial(ctx, opts.Path)) {
 		if owner, ok := file.Sys().(*syscall.Stat_t); ok {
 			opts.Mode, opts.Group, opts.uid = file.Mode().Perm(), strconv.FormatUint(uint64(owner.Gid), 10), int(owner.Uid)+1
 		}
@@ -30,15 +29,4 @@ func Adopt(ctx context.Context, opts ListenOptions, passed *net.UnixListener) (n
 		"socket", opts.Path)
 	_ = passed.Close() // no client can connect to it
 	return Listen(ctx, opts)
-}
-
-// connects reports whether a process listens on the socket at the path.
-func connects(ctx context.Context, path string) bool {
-	ctx, cancel := context.WithTimeout(ctx, time.Second)
-	defer cancel()
-	conn, err := new(net.Dialer).DialContext(ctx, "unix", path)
-	if err == nil {
-		_ = conn.Close() // the connection was only a test
-	}
-	return !isStale(err)
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -102,7 +101,7 @@ func listen(ctx context.Context, opts ListenOptions) (_ *socket, err error) {
 
 	// The file gets its mode under a temporary name, and then its name by a rename. So no
 	// client finds a half-made socket, and a stale file is replaced in one step.
-	temp := filepath.Join(dir, "."+randomName())
+	temp := filepath.Join(dir, "."+rand.Text()[:8])
 	if n := max(len(temp), len(opts.Path)); n > maxSocketPath {
 		return nil, fmt.Errorf("the path has %d bytes: expected at most %d: choose another path with %s",
 			len(opts.Path), len(opts.Path)-(n-maxSocketPath), opts.Flag)
@@ -202,17 +201,24 @@ func checkFree(ctx context.Context, opts ListenOptions) error {
 	case info.Mode()&fs.ModeSocket == 0:
 		return fmt.Errorf("there is a file of that name that is not a socket; move it away or choose another path with %s", opts.Flag)
 	}
+	switch err := dial(ctx, path); {
+	case err == nil:
+		return fmt.Errorf("%w; stop it or choose another path with %s", errSocketInUse, opts.Flag)
+	case !isStale(err):
+		return fmt.Errorf("checking whether another process serves it: %w", err)
+	}
+	return nil
+}
+
+// dial tests whether a process listens on the socket at the path.
+func dial(ctx context.Context, path string) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	conn, err := new(net.Dialer).DialContext(ctx, "unix", path)
 	if err == nil {
 		_ = conn.Close() // the connection was only a test
-		return fmt.Errorf("%w; stop it or choose another path with %s", errSocketInUse, opts.Flag)
 	}
-	if isStale(err) {
-		return nil
-	}
-	return fmt.Errorf("checking whether another process serves it: %w", err)
+	return err
 }
 
 // isStale reports whether an error of a connect says that no process listens on the socket: its
@@ -236,10 +242,4 @@ func groupID(name string) (int, error) {
 		return 0, fmt.Errorf("%w: set another with --socket-group or socketGroup", err)
 	}
 	return strconv.Atoi(group.Gid)
-}
-
-func randomName() string {
-	b := make([]byte, 4)
-	_, _ = rand.Read(b) // never fails: see crypto/rand
-	return hex.EncodeToString(b)
 }
