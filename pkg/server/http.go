@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -25,15 +24,20 @@ func onlyGRPC(w http.ResponseWriter, _ *http.Request) {
 // maxQuery is the maximum size of a query in bytes.
 const maxQuery = 16 << 10
 
-// serve serves HTTP/1.1.
-func (s *Server) serve(ctx context.Context, l net.Listener, handler http.Handler) error {
-	return serve(ctx, l, &http.Server{
+// httpServer returns a server with the time that clients have.
+func (s *Server) httpServer(handler http.Handler) *http.Server {
+	return &http.Server{
 		Handler:           handler,
 		ReadHeaderTimeout: conn.HeaderTimeout,
 		ReadTimeout:       s.limits.ListTimeout, // of a request
-		WriteTimeout:      s.limits.ListTimeout, // of an answer; Conn.stream removes it for a stream
+		WriteTimeout:      s.limits.ListTimeout, // of an answer; Limiter.Subscribe removes it for a stream
 		IdleTimeout:       conn.IdleTimeout,
-	})
+		HTTP2: &http.HTTP2Config{
+			MaxConcurrentStreams:          maxConcurrentStreams,
+			MaxReceiveBufferPerConnection: conn.ConnectionWindow,
+			MaxReceiveBufferPerStream:     conn.StreamWindow,
+		},
+	}
 }
 
 func serve(ctx context.Context, l net.Listener, server *http.Server) error {
@@ -42,22 +46,11 @@ func serve(ctx context.Context, l net.Listener, server *http.Server) error {
 	server.BaseContext = func(net.Listener) context.Context { return ctx }
 	server.ConnContext = conn.With
 	server.ErrorLog = klogErrors(ctx)
-	failed := make(chan error, 1)
-	go func() { failed <- server.Serve(l) }()
-	select {
-	case err := <-failed:
-		return fmt.Errorf("serving %s: %w", l.Addr(), err)
-	case <-ctx.Done():
-	}
-	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), conn.DrainTimeout)
-	defer cancel()
-	if err := server.Shutdown(drain); err != nil {
-		_ = server.Close() // closes the connections of clients that do not read
-	}
-	if err := <-failed; !errors.Is(err, http.ErrServerClosed) {
-		return fmt.Errorf("serving %s: %w", l.Addr(), err)
-	}
-	return context.Cause(ctx)
+	return conn.Serve(ctx, l, server.Serve, http.ErrServerClosed, func(drain context.Context) {
+		if err := server.Shutdown(drain); err != nil {
+			_ = server.Close() // closes the connections of clients that do not read
+		}
+	})
 }
 
 // handler returns the handler of all HTTP requests. One that is readOnly refuses those that change

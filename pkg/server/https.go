@@ -27,27 +27,11 @@ func (s *Server) RunHTTPS(ctx context.Context, l net.Listener, config *tls.Confi
 	handler := guard.guard(s.byProtocol(calls, s.handler(false)))
 	group, ctx := errgroup.WithContext(ctx)
 	serving := conn.UntilSplit(ctx, group, split)
-	group.Go(func() error { return s.serve(serving, split.Plain, handler) })
-	group.Go(func() error { return s.serveHTTP2(serving, split.Modern, handler) })
+	group.Go(func() error { return serve(serving, split.Plain, s.httpServer(handler)) })
+	group.Go(func() error { return serve(serving, split.Modern, overHTTP2(s.httpServer(handler))) })
 	group.Go(func() error { return serve(serving, split.RefusedPlain, refuser(refuseAll)) })
 	group.Go(func() error { return serve(serving, split.RefusedModern, overHTTP2(refuser(refuseAll))) })
 	return group.Wait()
-}
-
-// serveHTTP2 serves HTTP/2 with the server of net/http.
-func (s *Server) serveHTTP2(ctx context.Context, l net.Listener, handler http.Handler) error {
-	return serve(ctx, l, overHTTP2(&http.Server{
-		Handler:           handler,
-		ReadHeaderTimeout: conn.HeaderTimeout,
-		ReadTimeout:       s.limits.ListTimeout, // of the body of a request
-		WriteTimeout:      s.limits.ListTimeout, // of an answer; subscribe removes it for a stream
-		IdleTimeout:       conn.IdleTimeout,
-		HTTP2: &http.HTTP2Config{
-			MaxConcurrentStreams:          maxConcurrentStreams,
-			MaxReceiveBufferPerConnection: conn.ConnectionWindow,
-			MaxReceiveBufferPerStream:     conn.StreamWindow,
-		},
-	}))
 }
 
 // maxConcurrentStreams is the maximum number of requests at a time on one connection of HTTP/2. It

@@ -112,7 +112,7 @@ func (s *Server) run(ctx context.Context, l net.Listener, plain http.Handler, mo
 	group, ctx := errgroup.WithContext(ctx)
 	serving := conn.UntilSplit(ctx, group, split)
 	group.Go(func() error { return socket.Keep(ctx, l, s.metrics.remakes.WithLabelValues(l.Addr().String()).Inc) })
-	group.Go(func() error { return s.serve(serving, split.Plain, plain) })
+	group.Go(func() error { return serve(serving, split.Plain, s.httpServer(plain)) })
 	group.Go(func() error { return rpc.Serve(serving, modern(serving), split.Modern) })
 	group.Go(func() error { return serve(serving, split.RefusedPlain, refuser(s.handleHealth)) })
 	group.Go(func() error { return rpc.Serve(serving, s.rpc.Refuser(), split.RefusedModern) })
@@ -141,7 +141,7 @@ func (s *Server) RunMetrics(ctx context.Context, l net.Listener) error {
 	group, ctx := errgroup.WithContext(ctx)
 	serving := conn.UntilSplit(ctx, group, split)
 	for _, side := range []*conn.Side{split.Plain, split.Modern} { // net/http refuses HTTP/2
-		group.Go(func() error { return s.serve(serving, side, rest.ReadOnly(mux)) })
+		group.Go(func() error { return serve(serving, side, s.httpServer(rest.ReadOnly(mux))) })
 	}
 	for _, side := range []*conn.Side{split.RefusedPlain, split.RefusedModern} {
 		group.Go(func() error { return serve(serving, side, refuser(s.handleHealth)) })

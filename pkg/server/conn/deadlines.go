@@ -2,6 +2,9 @@ package conn
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"net"
 	"net/http"
 	"sync"
 	"time"
@@ -24,6 +27,25 @@ const (
 	ConnectionWindow = 128 << 10
 	StreamWindow     = 64 << 10
 )
+
+// Serve calls serve until the context is done. Then it calls drain, which ends serve with the error
+// closed or none, with a context for DrainTimeout, and returns the cause of the context.
+func Serve(ctx context.Context, l net.Listener, serve func(net.Listener) error, closed error, drain func(context.Context)) error {
+	ended := make(chan error, 1)
+	go func() { ended <- serve(l) }()
+	select {
+	case err := <-ended:
+		return fmt.Errorf("serving %s: %w", l.Addr(), err)
+	case <-ctx.Done():
+	}
+	timed, cancel := context.WithTimeout(context.WithoutCancel(ctx), DrainTimeout)
+	defer cancel()
+	drain(timed)
+	if err := <-ended; err != nil && !errors.Is(err, closed) {
+		return fmt.Errorf("serving %s: %w", l.Addr(), err)
+	}
+	return context.Cause(ctx)
+}
 
 // deadlines sets the deadlines of a request over HTTP/2, until its handler returns. A goroutine of
 // gRPC can outlive the handler.

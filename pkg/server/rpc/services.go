@@ -2,8 +2,6 @@ package rpc
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"net"
 	"net/http"
 	"time"
@@ -76,21 +74,12 @@ func (s *Services) NewServer(ctx context.Context, podsAPIOnly bool, first ...grp
 
 // Serve serves a listener until the context is done.
 func Serve(ctx context.Context, g *grpc.Server, l net.Listener) error {
-	failed := make(chan error, 1)
-	go func() { failed <- g.Serve(l) }()
-	select {
-	case err := <-failed:
-		return fmt.Errorf("serving gRPC on %s: %w", l.Addr(), err)
-	case <-ctx.Done():
-	}
-	// Stop closes the connections of clients that do not read.
-	cut := time.AfterFunc(conn.DrainTimeout, g.Stop)
-	defer cut.Stop()
-	g.GracefulStop()
-	if err := <-failed; err != nil && !errors.Is(err, grpc.ErrServerStopped) {
-		return fmt.Errorf("serving gRPC on %s: %w", l.Addr(), err)
-	}
-	return context.Cause(ctx)
+	return conn.Serve(ctx, l, g.Serve, grpc.ErrServerStopped, func(drain context.Context) {
+		// Stop closes the connections of clients that do not read.
+		stop := context.AfterFunc(drain, g.Stop)
+		defer stop()
+		g.GracefulStop()
+	})
 }
 
 // Refuser serves connections beyond the limit. It serves health, and refuses all other calls.
