@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"iter"
-	"maps"
 	"net/http"
 	"os"
 	"slices"
@@ -34,7 +33,6 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/lookup"
 	"github.com/podconfigd/podconfigd/pkg/pleg"
 	"github.com/podconfigd/podconfigd/pkg/server/conn"
-	"github.com/podconfigd/podconfigd/pkg/server/internal/params"
 )
 
 // A canary is a pod that the rules hide. Everything about it has the word canary.
@@ -61,8 +59,8 @@ func canaryPod(version string) *v1.Pod {
 type canaryRuntime struct{ containers }
 
 func (canaryRuntime) FindContainer(id string) (pleg.Found, bool) {
-	uid, known := map[string]types.UID{strings.Repeat("c", 64): "canary-uid", strings.Repeat("d", 64): "canary-orphan"}[id]
-	return pleg.Found{UID: uid, Namespace: "canary-ns", Name: "canary-pod", Container: pleg.Container{ID: id, Name: "canary"}}, known
+	uid, ok := map[string]types.UID{strings.Repeat("c", 64): "canary-uid", strings.Repeat("d", 64): "canary-orphan"}[id]
+	return pleg.Found{UID: uid, Namespace: "canary-ns", Name: "canary-pod", Container: pleg.Container{ID: id, Name: "canary"}}, ok
 }
 
 func (canaryRuntime) FindPod(uid types.UID) (pleg.Found, bool) {
@@ -305,7 +303,7 @@ func readUntil(t *testing.T, in io.Reader, mark string) string {
 // canaryCalls have the calls of each gRPC method, and return their responses.
 var canaryCalls = map[string]func(context.Context, *grpc.ClientConn) ([]proto.Message, error){
 	"podconfigd.v1alpha1.PodConfig/Watch": func(ctx context.Context, c *grpc.ClientConn) ([]proto.Message, error) {
-		s, err := podconfigd.NewPodConfigClient(c).Watch(ctx, &podconfigd.WatchRequest{Ops: slices.Collect(maps.Keys(params.Operations))})
+		s, err := podconfigd.NewPodConfigClient(c).Watch(ctx, &podconfigd.WatchRequest{Ops: allOperations()})
 		return untilBookmark(s, err, func(m *podconfigd.WatchResponse) bool { return m.GetInitialSyncComplete() })
 	},
 	"podconfigd.v1alpha1.PodConfig/List": func(ctx context.Context, c *grpc.ClientConn) ([]proto.Message, error) {

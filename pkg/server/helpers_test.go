@@ -21,6 +21,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	podconfigd "github.com/podconfigd/podconfigd/api/podconfigd/v1alpha1"
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/internal/testutil"
 	"github.com/podconfigd/podconfigd/pkg/config"
@@ -231,4 +232,14 @@ func (d *daemon) dial(t *testing.T) net.Conn {
 	}
 	t.Cleanup(func() { _ = conn.Close() })
 	return conn
+}
+
+// allOperations returns the operations of the stream.
+func allOperations() (all []podconfigd.Operation) {
+	for number := range podconfigd.Operation_name {
+		if number != 0 {
+			all = append(all, podconfigd.Operation(number))
+		}
+	}
+	return all
 }

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -23,7 +22,6 @@ import (
 	"github.com/podconfigd/podconfigd/internal/testutil"
 	"github.com/podconfigd/podconfigd/internal/testutil/canary"
 	"github.com/podconfigd/podconfigd/pkg/access"
-	"github.com/podconfigd/podconfigd/pkg/server/internal/params"
 )
 
 // The table of everything that leaves the daemon: each request of canaryPaths in each form, each call
@@ -126,7 +124,7 @@ func (s *sightings) complete(t *testing.T) {
 // journeyCalls are the calls that stream, with a function that receives.
 var journeyCalls = map[string]func(context.Context, *grpc.ClientConn) (func() (proto.Message, error), error){
 	"podconfigd.v1alpha1.PodConfig/Watch": func(ctx context.Context, c *grpc.ClientConn) (func() (proto.Message, error), error) {
-		s, err := podconfigd.NewPodConfigClient(c).Watch(ctx, &podconfigd.WatchRequest{Ops: slices.Collect(maps.Keys(params.Operations))})
+		s, err := podconfigd.NewPodConfigClient(c).Watch(ctx, &podconfigd.WatchRequest{Ops: allOperations()})
 		return func() (proto.Message, error) { return s.Recv() }, err
 	},
 	"v1alpha1.Pods/WatchPods": func(ctx context.Context, c *grpc.ClientConn) (func() (proto.Message, error), error) {

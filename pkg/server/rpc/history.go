@@ -45,11 +45,7 @@ func historyRecord(r *stream.HistoryRecord) (*v1alpha1.HistoryRecord, int, error
 	message := &v1alpha1.HistoryRecord{
 		Instance: r.Instance, Revision: r.Revision, Source: r.Source,
 		Namespace: r.Namespace, Name: r.Name, Uid: r.UID, Changes: r.Changes, Gap: r.Gap, Replaced: r.Replaced,
-	}
-	for op, known := range params.Operations {
-		if known.String() == string(r.Op) {
-			message.Op = op
-		}
+		Op: params.Operation(string(r.Op)),
 	}
 	if r.Time != nil {
 		message.Time = timestamppb.New(*r.Time)

@@ -32,11 +32,7 @@ func watchResponse(f *view.Frame) ([]any, error) {
 	head := &v1alpha1.WatchResponse{
 		Instance: f.Instance, Revision: f.Revision, Source: f.Source, Message: f.Message,
 		InitialSyncComplete: f.InitialSyncComplete, Reset_: f.Reset, Restored: f.Restored, Continues: f.Continues,
-	}
-	for message, op := range params.Operations {
-		if op == f.Op {
-			head.Op = message
-		}
+		Op: params.Operation(f.Op.String()),
 	}
 	if !f.Time.IsZero() {
 		head.Time = timestamppb.New(f.Time)

@@ -18,18 +18,12 @@ var modes = map[v1alpha1.Mode]view.Mode{
 	v1alpha1.Mode_MODE_SNAPSHOT:             view.SnapshotMode,
 }
 
-// Operations maps the operations of protobuf to those of config.
-var Operations = map[v1alpha1.Operation]config.PodOperation{
-	v1alpha1.Operation_OPERATION_ADD:          config.ADD,
-	v1alpha1.Operation_OPERATION_UPDATE:       config.UPDATE,
-	v1alpha1.Operation_OPERATION_REMOVE:       config.REMOVE,
-	v1alpha1.Operation_OPERATION_DELETE:       config.DELETE,
-	v1alpha1.Operation_OPERATION_RECONCILE:    config.RECONCILE,
-	v1alpha1.Operation_OPERATION_SET:          config.SET,
-	v1alpha1.Operation_OPERATION_SYNC:         config.SYNC,
-	v1alpha1.Operation_OPERATION_PLEG:         config.PLEG,
-	v1alpha1.Operation_OPERATION_HOUSEKEEPING: config.HOUSEKEEPING,
-	v1alpha1.Operation_OPERATION_BOOKMARK:     config.BOOKMARK,
+// operationPrefix is what the names of operations in protobuf begin with.
+const operationPrefix = "OPERATION_"
+
+// Operation returns the operation of protobuf with the name of one of config.
+func Operation(name string) v1alpha1.Operation {
+	return v1alpha1.Operation(v1alpha1.Operation_value[operationPrefix+name])
 }
 
 // sent has the operations that each mode sends, except those of events and BOOKMARK.

@@ -91,8 +91,8 @@ func Updates(request *v1alpha1.WatchRequest) (view.StreamOptions, error) {
 		opts.Ops = make(journal.Operations)
 	}
 	for i, op := range request.GetOps() {
-		o, ok := Operations[op]
-		if !ok {
+		o, err := config.ParseOperation(strings.TrimPrefix(op.String(), operationPrefix))
+		if err != nil {
 			f.add(fmt.Sprintf("ops[%d]", i), fmt.Errorf("%v is not an operation", op))
 			continue
 		}
