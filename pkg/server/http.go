@@ -3,11 +3,14 @@ package server
 import (
 	"context"
 	"fmt"
+	"log"
 	"net"
 	"net/http"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/klog/v2"
 
 	"github.com/podconfigd/podconfigd/pkg/server/conn"
 	"github.com/podconfigd/podconfigd/pkg/server/internal/respond"
@@ -120,4 +123,33 @@ func wellFormed(next http.Handler) http.Handler {
 		}
 		next.ServeHTTP(w, r)
 	})
+}
+
+// refuser serves connections beyond the limit. It serves what handle adds, which is health,
+// because probes must not fail if there are many clients. It refuses all other requests.
+func refuser(handle func(respond.Router)) *http.Server {
+	mux := http.NewServeMux()
+	handle(mux)
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		respond.Status(w, respond.TooMany(conn.From(r.Context()).Refusal()))
+	})
+	server := &http.Server{Handler: mux, ReadTimeout: conn.RefusalTime, WriteTimeout: conn.RefusalTime}
+	server.SetKeepAlivesEnabled(false)
+	return server
+}
+
+// refuseAll adds nothing to a refuser. Its clients would have to authenticate for health.
+func refuseAll(respond.Router) {}
+
+// klogWriter logs the errors of net/http about single connections.
+type klogWriter struct{ logger klog.Logger }
+
+// Write logs a line.
+func (w klogWriter) Write(line []byte) (int, error) {
+	w.logger.V(2).Info("HTTP server", "message", strings.TrimSpace(string(line)))
+	return len(line), nil
+}
+
+func klogErrors(ctx context.Context) *log.Logger {
+	return log.New(klogWriter{klog.FromContext(ctx)}, "", 0)
 }

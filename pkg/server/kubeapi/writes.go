@@ -1,12 +1,19 @@
 package kubeapi
 
 import (
+	"bytes"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"net/http"
+	"slices"
 	"strings"
+	"time"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/podconfigd/podconfigd/pkg/server/internal/respond"
 )
@@ -33,4 +40,129 @@ func (a *API) Write(w http.ResponseWriter, r *http.Request) {
 		respond.Error(w, http.StatusMethodNotAllowed, metav1.StatusReasonMethodNotAllowed, fmt.Sprintf(
 			"%s is not supported: podconfigd is read-only; change pods at their source: the manifest directory, the manifest URL or the apiserver", r.Method))
 	}
+}
+
+const (
+	reviewsPrefix = "/apis/authorization.k8s.io/v1/"
+	// maxReview is the maximum size of a review in bytes.
+	maxReview = 64 << 10
+)
+
+// review is an object whose status is the answer.
+type review interface {
+	Marshal() ([]byte, error)
+	Unmarshal(data []byte) error
+}
+
+// answerReview decodes a review, calls fill to set its status, and answers with the review. sees is
+// whether the client sees any pod.
+func answerReview[R review](a *API, w http.ResponseWriter, r *http.Request, kind string, review R, fill func(review R, sees bool) error) {
+	sees, err := a.SeesPods(r.Context())
+	if err != nil {
+		respond.Error(w, http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable, err.Error())
+		return
+	}
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(a.Limits.ListTimeout / 3)) // the writer of a test may have no deadlines
+	f := negotiate(r, nil)
+	if f == nil || f.table {
+		respond.Status(w, notAcceptable(r))
+		return
+	}
+	data, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxReview))
+	if err == nil {
+		err = decodeReview(data, kind, review)
+	}
+	if err == nil {
+		err = fill(review, sees)
+	}
+	if err != nil {
+		respond.BadRequest(w, fmt.Errorf("reading a %s: %w", kind, err))
+		return
+	}
+	if f.protobuf {
+		if data, err = review.Marshal(); err == nil {
+			data, err = envelope(authorizationv1.SchemeGroupVersion.String(), kind, data)
+		}
+	} else {
+		data, err = json.Marshal(review)
+	}
+	if err != nil {
+		respond.Error(w, http.StatusInternalServerError, metav1.StatusReasonInternalError, err.Error())
+		return
+	}
+	w.Header().Set("Content-Type", f.contentType)
+	w.WriteHeader(http.StatusCreated)
+	_, _ = w.Write(data) // the client may have gone away
+}
+
+// decodeReview decodes a review of that kind from JSON or protobuf.
+func decodeReview(data []byte, kind string, review review) error {
+	var given metav1.TypeMeta
+	if raw, ok := bytes.CutPrefix(data, magic); ok {
+		var unknown runtime.Unknown
+		if err := unknown.Unmarshal(raw); err != nil {
+			return err
+		}
+		if err := review.Unmarshal(unknown.Raw); err != nil {
+			return err
+		}
+		given = metav1.TypeMeta{APIVersion: unknown.APIVersion, Kind: unknown.Kind}
+	} else if err := json.Unmarshal(data, review); err != nil {
+		return err
+	} else if err := json.Unmarshal(data, &given); err != nil {
+		return err
+	}
+	if want := authorizationv1.SchemeGroupVersion.String(); given.Kind != kind || given.APIVersion != want {
+		return fmt.Errorf("expected apiVersion %s, kind %s, got apiVersion %q, kind %q", want, kind, given.APIVersion, given.Kind)
+	}
+	return nil
+}
+
+// reviewAccess sets whether the client is allowed to do something. sees is whether it sees any pod.
+func reviewAccess(review *authorizationv1.SelfSubjectAccessReview, sees bool) error {
+	resource, path := review.Spec.ResourceAttributes, review.Spec.NonResourceAttributes
+	if (resource == nil) == (path == nil) {
+		return errors.New("expected one of spec.resourceAttributes and spec.nonResourceAttributes")
+	}
+	status := &review.Status
+	*status = authorizationv1.SubjectAccessReviewStatus{
+		Reason: "podconfigd serves the Kubernetes API read-only: only get, list and watch of " + resourceNames(),
+	}
+	switch {
+	case resource == nil:
+		status.Allowed = path.Verb == "get" && slices.ContainsFunc(readPaths, func(served string) bool { return covers(served, path.Path) })
+	case !sees:
+		status.Reason = "no access rule of podconfigd shows any pod to you"
+	default:
+		status.Allowed = resource.Group == "" && slices.Contains([]string{"", "*", "v1"}, resource.Version) &&
+			resourceOf(resource.Resource) != nil && resource.Subresource == "" && slices.Contains(readVerbs, resource.Verb)
+	}
+	return nil
+}
+
+// reviewRules sets what the client is allowed to do. sees is whether it sees any pod.
+func reviewRules(review *authorizationv1.SelfSubjectRulesReview, sees bool) error {
+	review.Status = authorizationv1.SubjectRulesReviewStatus{
+		ResourceRules:    []authorizationv1.ResourceRule{},
+		NonResourceRules: []authorizationv1.NonResourceRule{{Verbs: []string{"get"}, NonResourceURLs: readPaths}},
+	}
+	if sees {
+		var names []string
+		for _, res := range resources {
+			names = append(names, res.Name)
+		}
+		review.Status.ResourceRules = []authorizationv1.ResourceRule{{Verbs: readVerbs, APIGroups: []string{""}, Resources: names}}
+	}
+	return nil
+}
+
+// readPaths are the paths other than resources that clients may get, in the syntax of RBAC rules.
+var readPaths = []string{
+	"/api", "/api/*", "/apis", "/apis/*", "/healthz", "/livez", "/metrics", "/openapi/*", "/pods", "/readyz", "/v1alpha1/*", "/version",
+}
+
+// covers reports whether a rule applies to a path.
+func covers(rule, path string) bool {
+	prefix, all := strings.CutSuffix(rule, "*")
+	return path == rule || (all && strings.HasPrefix(path, prefix))
 }

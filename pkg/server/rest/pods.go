@@ -4,10 +4,12 @@ import (
 	"bufio"
 	"net/http"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
 
 	"github.com/podconfigd/podconfigd/pkg/journal/view"
 	"github.com/podconfigd/podconfigd/pkg/journal/wire"
+	"github.com/podconfigd/podconfigd/pkg/server/internal/backend"
 	"github.com/podconfigd/podconfigd/pkg/server/internal/params"
 	"github.com/podconfigd/podconfigd/pkg/server/internal/respond"
 )
@@ -40,4 +42,57 @@ func (a *API) pods(w http.ResponseWriter, r *http.Request, scope *view.Scope) {
 	if err != nil {
 		klog.FromContext(r.Context()).V(3).Info("Writing the pods failed", "err", err)
 	}
+}
+
+// status answers with the status as JSON.
+func (a *API) status(w http.ResponseWriter, r *http.Request) {
+	data, err := a.StatusAnswer(r.Context(), "json", backend.StatusJSON)
+	if err != nil {
+		respond.Error(w, http.StatusInternalServerError, metav1.StatusReasonInternalError, err.Error())
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = w.Write(data) // fails only if the client has gone
+}
+
+// containerRuntime answers with the pods of the container runtime.
+func (a *API) containerRuntime(w http.ResponseWriter, _ *http.Request, scope *view.Scope) {
+	if a.Runtime == nil {
+		respond.Error(w, http.StatusNotFound, metav1.StatusReasonNotFound,
+			"there is no container runtime: name one with --container-runtime-endpoint")
+		return
+	}
+	runtime := a.RuntimePods(scope)
+	if err := scope.Err(); err != nil {
+		answerError(w, err)
+		return
+	}
+	respond.JSON(w, runtime)
+}
+
+// lookup answers which pod an ID, an IP, a process or a cgroup belongs to.
+func (a *API) lookup(w http.ResponseWriter, r *http.Request, scope *view.Scope) {
+	query, err := params.ParseLookup(r.URL.RawQuery)
+	if err != nil {
+		respond.BadRequest(w, err)
+		return
+	}
+	if query.Wait > 0 {
+		respond.Within(w, query.Wait+a.Limits.ListTimeout)
+	}
+	release, err := a.Admit(r.Context(), query)
+	if err != nil {
+		answerError(w, err)
+		return
+	}
+	defer release()
+	answer, err := a.Lookup.Find(r.Context(), scope, query)
+	if err != nil {
+		if r.Context().Err() != nil {
+			err = backend.ErrStopping
+		}
+		answerError(w, err)
+		return
+	}
+	respond.JSON(w, answer)
 }
