@@ -42,9 +42,9 @@ func (a *API) Route(mux respond.Router) {
 	for _, res := range resources {
 		all, one := res.paths()
 		for _, path := range all {
-			paths[path] = func(w http.ResponseWriter, r *http.Request) { a.all(w, r, res) }
+			paths[path] = a.reads(res, a.all)
 		}
-		paths[one] = func(w http.ResponseWriter, r *http.Request) { a.one(w, r, res) }
+		paths[one] = a.reads(res, a.one)
 	}
 	for path, handler := range paths {
 		mux.HandleFunc(path, handler)
@@ -71,16 +71,22 @@ func (a *API) ready(w http.ResponseWriter, r *http.Request) bool {
 	return false
 }
 
+// reads returns the handler of a resource. It answers invalid requests, and waits for the pods.
+func (a *API) reads(res *resource, answer func(http.ResponseWriter, *http.Request, *options)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		opts, status := parseOptions(r, res)
+		if status != nil {
+			respond.Status(w, status)
+			return
+		}
+		if opts.scope = a.scopeOf(w, r); opts.scope != nil && a.ready(w, r) {
+			answer(w, r, opts)
+		}
+	}
+}
+
 // all lists or watches.
-func (a *API) all(w http.ResponseWriter, r *http.Request, res *resource) {
-	opts, status := parseOptions(r, res)
-	if status != nil {
-		respond.Status(w, status)
-		return
-	}
-	if opts.scope = a.scopeOf(w, r); opts.scope == nil || !a.ready(w, r) {
-		return
-	}
+func (a *API) all(w http.ResponseWriter, r *http.Request, opts *options) {
 	if opts.watch {
 		a.watch(w, r, opts)
 	} else {

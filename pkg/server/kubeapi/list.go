@@ -101,15 +101,8 @@ func (p *page) meta() metav1.ListMeta {
 }
 
 // one answers a request for one object.
-func (a *API) one(w http.ResponseWriter, r *http.Request, res *resource) {
-	opts, status := parseOptions(r, res)
-	if status != nil {
-		respond.Status(w, status)
-		return
-	}
-	if opts.scope = a.scopeOf(w, r); opts.scope == nil || !a.ready(w, r) {
-		return
-	}
+func (a *API) one(w http.ResponseWriter, r *http.Request, opts *options) {
+	res := opts.resource
 	if head := a.Gate.Revision(); opts.revision > head {
 		respond.Status(w, tooLarge(opts.revision, head))
 		return

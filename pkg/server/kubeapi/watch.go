@@ -1,13 +1,11 @@
 package kubeapi
 
 import (
-	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
 	"net/http"
 	"strconv"
-	"sync"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -20,15 +18,8 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/server/internal/respond"
 )
 
-// buffers are the buffers into which events are encoded. A watch has one only while it
-// writes.
-var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
-
 // endWait is the time in which a client must read what was sent before the end of its watch.
 const endWait = time.Second
-
-// maxBuffer is the maximum size of a buffer that is reused.
-const maxBuffer = 64 << 10
 
 // watch sends events until the client disconnects, the server stops, or the timeout of the
 // request expires.
@@ -85,7 +76,8 @@ func (a *API) since(o *options) *int64 {
 // stream writes the events of a watch.
 type stream struct {
 	*options
-	out *bytes.Buffer
+	// out has what is encoded, during write.
+	out []byte
 	// initial is true until the end of the current objects.
 	initial bool
 	// headed is true after the column definitions of a table were sent.
@@ -113,23 +105,14 @@ func (s *stream) run(ctx context.Context, w http.ResponseWriter, cursor cursor) 
 	}
 }
 
-// write calls encode, which encodes into s.out, and writes the result. A client that does not
-// read holds only the encoded bytes.
+// write calls encode, which encodes into s.out, and writes the result.
 func (s *stream) write(w http.ResponseWriter, encode func() error) error {
-	s.out, _ = buffers.Get().(*bytes.Buffer) // the pool has nothing else
-	s.out.Reset()
-	defer func() {
-		if s.out.Cap() <= maxBuffer {
-			buffers.Put(s.out)
-		}
-		s.out, s.buffer = nil, nil
-	}()
-	if err := encode(); err != nil {
-		return err
-	}
-	s.buffer = nil
-	_, err := w.Write(s.out.Bytes())
-	return err
+	return respond.Write(w, func(to []byte) ([]byte, error) {
+		s.out = to
+		err := encode()
+		to, s.out, s.buffer = s.out, nil, nil
+		return to, err
+	})
 }
 
 // end encodes an ERROR event with the reason why the watch ends.
@@ -186,16 +169,14 @@ func (s *stream) mark(revision int64, synced bool) error {
 // event encodes an event with an encoded object.
 func (s *stream) event(kind watch.EventType, object []byte) {
 	if !s.form.protobuf {
-		s.out.WriteString(`{"type":"` + string(kind) + `","object":`)
-		s.out.Write(object)
-		s.out.WriteString("}\n")
+		s.out = append(s.out, `{"type":"`+string(kind)+`","object":`...)
+		s.out = append(s.out, object...)
+		s.out = append(s.out, "}\n"...)
 		return
 	}
 	event := metav1.WatchEvent{Type: string(kind), Object: runtime.RawExtension{Raw: object}}
 	// apimachinery: pkg/util/framer NewLengthDelimitedFrameWriter.
-	var length [4]byte
 	data, _ := event.Marshal() // never fails for bytes and a string
-	binary.BigEndian.PutUint32(length[:], uint32(len(data)))
-	s.out.Write(length[:])
-	s.out.Write(data)
+	s.out = binary.BigEndian.AppendUint32(s.out, uint32(len(data)))
+	s.out = append(s.out, data...)
 }

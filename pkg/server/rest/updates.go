@@ -3,7 +3,6 @@ package rest
 import (
 	"context"
 	"net/http"
-	"sync"
 
 	"k8s.io/klog/v2"
 
@@ -14,13 +13,6 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/server/internal/params"
 	"github.com/podconfigd/podconfigd/pkg/server/internal/respond"
 )
-
-// buffers are the buffers into which frames are encoded. A subscriber has one only while it
-// writes.
-var buffers = sync.Pool{New: func() any { return new([]byte) }}
-
-// maxBuffer is the maximum size of a buffer that is reused.
-const maxBuffer = 64 << 10
 
 // updates serves the stream until the client disconnects or the server stops.
 func (a *API) updates(w http.ResponseWriter, r *http.Request, scope *view.Scope) {
@@ -60,33 +52,21 @@ func (a *API) stream(ctx context.Context, w http.ResponseWriter, cursor *view.Cu
 		if err != nil {
 			return err
 		}
-		if err := a.write(w, frames); err != nil {
+		n := len(frames)
+		if err := respond.Write(w, func(to []byte) ([]byte, error) { return appendLines(to, frames) }); err != nil {
 			return err
 		}
+		a.Frames.Add(float64(n))
 	}
 }
 
-// write encodes the frames, releases them, and then writes. So a client that does not read
-// holds only the encoded bytes.
-func (a *API) write(w http.ResponseWriter, frames []*view.Frame) (err error) {
-	buffer, _ := buffers.Get().(*[]byte) // the pool has nothing else
-	line := (*buffer)[:0]
-	defer func() {
-		if cap(line) <= maxBuffer {
-			*buffer = line
-			buffers.Put(buffer)
-		}
-	}()
+// appendLines encodes the frames, and releases them.
+func appendLines(to []byte, frames []*view.Frame) (_ []byte, err error) {
+	defer clear(frames)
 	for _, f := range frames {
-		if line, err = wire.AppendLine(line, f); err != nil {
-			return err
+		if to, err = wire.AppendLine(to, f); err != nil {
+			return nil, err
 		}
 	}
-	n := len(frames)
-	clear(frames)
-	if _, err := w.Write(line); err != nil {
-		return err
-	}
-	a.Frames.Add(float64(n))
-	return nil
+	return to, nil
 }

@@ -3,9 +3,11 @@ package respond
 
 import (
 	"encoding/json"
+	"io"
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -73,4 +75,25 @@ func Restored(w http.ResponseWriter, sources []string) {
 // Within sets a deadline for writing the answer. The server resets it at the next request.
 func Within(w http.ResponseWriter, timeout time.Duration) {
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(timeout)) // the writer of a test may have no deadlines
+}
+
+// buffers are the buffers into which streams are encoded. A stream has one only while it writes.
+var buffers = sync.Pool{New: func() any { return new([]byte) }}
+
+// maxBuffer is the maximum size of a buffer that is reused.
+const maxBuffer = 64 << 10
+
+// Write writes what encode appends to a buffer. So a client that does not read holds only the encoded
+// bytes, if encode releases what it has encoded.
+func Write(w io.Writer, encode func(to []byte) ([]byte, error)) error {
+	buffer, _ := buffers.Get().(*[]byte) // the pool has nothing else
+	data, err := encode((*buffer)[:0])
+	if err == nil {
+		_, err = w.Write(data)
+	}
+	if cap(data) <= maxBuffer {
+		*buffer = data
+		buffers.Put(buffer)
+	}
+	return err
 }
