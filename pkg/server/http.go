@@ -43,17 +43,20 @@ func (s *Server) httpServer(handler http.Handler) *http.Server {
 	}
 }
 
-func serve(ctx context.Context, l net.Listener, server *http.Server) error {
+// serving returns what serves a listener with a server.
+func serving(server *http.Server) conn.Server {
 	server.Handler = wellFormed(server.Handler)
 	server.MaxHeaderBytes = conn.MaxHeader
-	server.BaseContext = func(net.Listener) context.Context { return ctx }
 	server.ConnContext = conn.With
-	server.ErrorLog = klogErrors(ctx)
-	return conn.Serve(ctx, l, server.Serve, http.ErrServerClosed, func(drain context.Context) {
-		if err := server.Shutdown(drain); err != nil {
-			_ = server.Close() // closes the connections of clients that do not read
-		}
-	})
+	return func(ctx context.Context, l net.Listener) error {
+		server.BaseContext = func(net.Listener) context.Context { return ctx }
+		server.ErrorLog = klogErrors(ctx)
+		return conn.Serve(ctx, l, server.Serve, http.ErrServerClosed, func(drain context.Context) {
+			if err := server.Shutdown(drain); err != nil {
+				_ = server.Close() // closes the connections of clients that do not read
+			}
+		})
+	}
 }
 
 // handler returns the handler of all HTTP requests. One that is readOnly refuses those that change

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"strings"
 
-	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -25,13 +24,9 @@ func (s *Server) RunHTTPS(ctx context.Context, l net.Listener, config *tls.Confi
 	defer calls.Stop()
 	guard := newGuard(auth, s.metrics)
 	handler := guard.guard(s.byProtocol(calls, s.handler(false)))
-	group, ctx := errgroup.WithContext(ctx)
-	serving := conn.UntilSplit(ctx, group, split)
-	group.Go(func() error { return serve(serving, split.Plain, s.httpServer(handler)) })
-	group.Go(func() error { return serve(serving, split.Modern, overHTTP2(s.httpServer(handler))) })
-	group.Go(func() error { return serve(serving, split.RefusedPlain, refuser(refuseAll)) })
-	group.Go(func() error { return serve(serving, split.RefusedModern, overHTTP2(refuser(refuseAll))) })
-	return group.Wait()
+	return split.Run(ctx,
+		serving(s.httpServer(handler)), serving(overHTTP2(s.httpServer(handler))),
+		serving(refuser(refuseAll)), serving(overHTTP2(refuser(refuseAll))))
 }
 
 // maxConcurrentStreams is the maximum number of requests at a time on one connection of HTTP/2. It

@@ -108,14 +108,15 @@ func (s *Server) RunPodsAPI(ctx context.Context, l net.Listener) error {
 }
 
 func (s *Server) run(ctx context.Context, l net.Listener, plain http.Handler, modern func(context.Context) *grpc.Server) error {
-	split := conn.NewSplitter(l, s.limits.At(l.Addr()))
 	group, ctx := errgroup.WithContext(ctx)
-	serving := conn.UntilSplit(ctx, group, split)
 	group.Go(func() error { return socket.Keep(ctx, l, s.metrics.remakes.WithLabelValues(l.Addr().String()).Inc) })
-	group.Go(func() error { return serve(serving, split.Plain, s.httpServer(plain)) })
-	group.Go(func() error { return rpc.Serve(serving, modern(serving), split.Modern) })
-	group.Go(func() error { return serve(serving, split.RefusedPlain, refuser(s.handleHealth)) })
-	group.Go(func() error { return rpc.Serve(serving, s.rpc.Refuser(), split.RefusedModern) })
+	group.Go(func() error {
+		return conn.NewSplitter(l, s.limits.At(l.Addr())).Run(ctx, serving(s.httpServer(plain)), func(ctx context.Context, l net.Listener) error {
+			return rpc.Serve(ctx, modern(ctx), l)
+		}, serving(refuser(s.handleHealth)), func(ctx context.Context, l net.Listener) error {
+			return rpc.Serve(ctx, s.rpc.Refuser(), l)
+		})
+	})
 	return group.Wait()
 }
 
@@ -137,16 +138,9 @@ func (s *Server) MaxConnections() int { return s.limits.MaxConnections() }
 func (s *Server) RunMetrics(ctx context.Context, l net.Listener) error {
 	mux := http.NewServeMux()
 	s.handleMetrics(mux)
-	split := conn.NewSplitter(l, &s.limits.Metrics)
-	group, ctx := errgroup.WithContext(ctx)
-	serving := conn.UntilSplit(ctx, group, split)
-	for _, side := range []*conn.Side{split.Plain, split.Modern} { // net/http refuses HTTP/2
-		group.Go(func() error { return serve(serving, side, s.httpServer(rest.ReadOnly(mux))) })
-	}
-	for _, side := range []*conn.Side{split.RefusedPlain, split.RefusedModern} {
-		group.Go(func() error { return serve(serving, side, refuser(s.handleHealth)) })
-	}
-	return group.Wait()
+	all := func() conn.Server { return serving(s.httpServer(rest.ReadOnly(mux))) }
+	refused := func() conn.Server { return serving(refuser(s.handleHealth)) }
+	return conn.NewSplitter(l, &s.limits.Metrics).Run(ctx, all(), all(), refused(), refused()) // net/http refuses HTTP/2
 }
 
 // handleMetrics serves health and metrics. Requests for metrics take a place.

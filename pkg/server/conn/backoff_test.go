@@ -47,7 +47,7 @@ func TestAcceptBacksOffAndLogsOnce(t *testing.T) {
 		l := &starved{until: time.Now().Add(time.Minute), done: make(chan struct{})}
 		split := NewSplitter(l, &NewLimiter(Limits{}, nil).Sockets)
 		done := make(chan error)
-		go func() { done <- split.run(ctx) }()
+		go func() { done <- split.accept(ctx) }()
 		time.Sleep(2 * time.Minute) //nolint:forbidigo // time is virtual
 		cancel()
 		if err := <-done; !errors.Is(err, context.Canceled) {

@@ -29,39 +29,31 @@ type Splitter struct {
 	connects *Rates
 	tooMany  func()
 
-	Plain, Modern               *Side
-	RefusedPlain, RefusedModern *Side
+	plain, modern, refusedPlain, refusedModern *side
 
 	mu sync.Mutex // guards refused
 	// refused has the open connections that are kept only for their answer, oldest first.
-	refused []refusedConn
+	refused []*Conn
 }
 
-type refusedConn struct {
-	*Conn
-	peer Peer
-}
-
-// Side is a listener for connections that a splitter accepted.
-type Side struct {
+// side is a listener for connections that a splitter accepted.
+type side struct {
 	addr   net.Addr
 	conns  chan net.Conn
 	closed chan struct{}
 	close  func()
 }
 
+// NewSplitter returns a splitter of a listener. places are those of its address.
 func NewSplitter(l net.Listener, places *Places) *Splitter {
-	side := func() *Side {
+	made := func() *side {
 		closed := make(chan struct{})
-		return &Side{
+		return &side{
 			addr: l.Addr(), conns: make(chan net.Conn), closed: closed,
 			close: sync.OnceFunc(func() { close(closed) }),
 		}
 	}
-	return &Splitter{
-		listener: l, places: places,
-		Plain: side(), Modern: side(), RefusedPlain: side(), RefusedModern: side(),
-	}
+	return &Splitter{listener: l, places: places, plain: made(), modern: made(), refusedPlain: made(), refusedModern: made()}
 }
 
 // Secure makes the splitter speak TLS, and limits how often an address connects. tooMany is called
@@ -82,25 +74,34 @@ const (
 // the next daemon if the service manager has the socket.
 const lastTime = 200 * time.Millisecond
 
-// UntilSplit runs the splitter, and returns a context for the servers that get its connections. It
-// is done when they have begun to answer all connections that the splitter accepted: in a shutdown,
-// net/http drops a request that it has just read.
-func UntilSplit(ctx context.Context, group *errgroup.Group, s *Splitter) context.Context {
+// Server serves a listener until the context is done.
+type Server func(ctx context.Context, l net.Listener) error
+
+// Run accepts connections until the context is done, and passes them to the servers. It closes the
+// listener. The context of the servers is done when they have begun to answer all connections that were
+// accepted: in a shutdown, net/http drops a request that it has just read.
+func (s *Splitter) Run(ctx context.Context, plain, modern, refusedPlain, refusedModern Server) error {
+	group, ctx := errgroup.WithContext(ctx)
 	serving, stop := context.WithCancelCause(context.WithoutCancel(ctx))
 	group.Go(func() error {
-		err := s.run(ctx)
+		err := s.accept(ctx)
 		stop(err)
 		return err
 	})
-	return serving
+	for side, serve := range map[*side]Server{
+		s.plain: plain, s.modern: modern, s.refusedPlain: refusedPlain, s.refusedModern: refusedModern,
+	} {
+		group.Go(func() error { return serve(serving, side) })
+	}
+	return group.Wait()
 }
 
 // acceptRetries are the waits after a temporary error of Accept, for example too many open
 // files. net/http has the same waits.
 var acceptRetries = wait.Backoff{Duration: 5 * time.Millisecond, Factor: 2, Steps: 32, Cap: time.Second}
 
-// run accepts connections until the context is done. It closes the listener.
-func (s *Splitter) run(ctx context.Context) error {
+// accept accepts connections until the context is done. It closes the listener.
+func (s *Splitter) accept(ctx context.Context) error {
 	var looking sync.WaitGroup
 	defer looking.Wait()
 	ctx, cancel := context.WithCancel(ctx)
@@ -167,13 +168,13 @@ func (s *Splitter) admit(conn net.Conn) (admitted *Conn) {
 	}
 	admitted = newConn(conn, s.listener.Addr(), refusal, func() {
 		s.mu.Lock()
-		s.refused = slices.DeleteFunc(s.refused, func(c refusedConn) bool { return c.Conn == admitted })
+		s.refused = slices.DeleteFunc(s.refused, func(c *Conn) bool { return c == admitted })
 		s.mu.Unlock()
 		giveBack()
 	})
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.refused = append(s.refused, refusedConn{admitted, id})
+	s.refused = append(s.refused, admitted)
 	return admitted
 }
 
@@ -201,21 +202,21 @@ func (s *Splitter) oldest(id Peer) *Conn {
 		func(p Peer) bool { return p == id },
 		func(p Peer) bool { return id.process() && p.process() && p.uid == id.uid },
 	} {
-		if i := slices.IndexFunc(s.refused, func(c refusedConn) bool { return same(c.peer) }); i >= 0 {
-			return s.refused[i].Conn
+		if i := slices.IndexFunc(s.refused, func(c *Conn) bool { return same(c.peer) }); i >= 0 {
+			return s.refused[i]
 		}
 	}
 	if len(s.refused) == 0 {
 		return nil
 	}
-	return s.refused[0].Conn
+	return s.refused[0]
 }
 
 // handOn detects the protocol of the connection and passes it to the server for it.
 func (s *Splitter) handOn(ctx context.Context, conn *Conn) {
-	patience, plain, modern := HeaderTimeout, s.Plain, s.Modern
+	patience, plain, modern := HeaderTimeout, s.plain, s.modern
 	if conn.refusal != nil {
-		patience, plain, modern = RefusalTime, s.RefusedPlain, s.RefusedModern
+		patience, plain, modern = RefusalTime, s.refusedPlain, s.refusedModern
 	}
 	_ = conn.SetDeadline(time.Now().Add(patience)) // if the connection is closed, reads fail too
 	hurried := make(chan struct{})
@@ -239,16 +240,16 @@ func (s *Splitter) handOn(ctx context.Context, conn *Conn) {
 	}
 	_ = conn.SetDeadline(time.Time{})
 	conn.head, conn.http1 = head, !http2
-	side := plain
+	to := plain
 	if http2 {
-		side = modern
+		to = modern
 	}
 	select {
-	case side.conns <- conn:
+	case to.conns <- conn:
 		if conn.http1 {
 			conn.awaitRequest(ctx)
 		}
-	case <-side.closed:
+	case <-to.closed:
 		_ = conn.Close() // the server has failed
 	}
 }
@@ -298,7 +299,7 @@ func peek(conn net.Conn) (head []byte, modern bool, err error) {
 }
 
 // Accept returns the next connection.
-func (h *Side) Accept() (net.Conn, error) {
+func (h *side) Accept() (net.Conn, error) {
 	select {
 	case conn := <-h.conns:
 		return conn, nil
@@ -308,10 +309,10 @@ func (h *Side) Accept() (net.Conn, error) {
 }
 
 // Close ends Accept.
-func (h *Side) Close() error {
+func (h *side) Close() error {
 	h.close()
 	return nil
 }
 
 // Addr returns the address of the listener of the splitter.
-func (h *Side) Addr() net.Addr { return h.addr }
+func (h *side) Addr() net.Addr { return h.addr }
