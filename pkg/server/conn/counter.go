@@ -143,6 +143,7 @@ type Rates struct {
 	limiters *cache.LRUExpireCache
 }
 
+// NewRates returns rates with so many per second, and so many at once.
 func NewRates(perSecond rate.Limit, burst int) *Rates {
 	return &Rates{perSecond: perSecond, burst: burst, limiters: cache.NewLRUExpireCache(maxRated)}
 }

@@ -74,6 +74,7 @@ func httpPace(r *http.Request) *Pace {
 	return p
 }
 
+// CallPace returns the pace of a call of gRPC.
 func CallPace(ctx context.Context) *Pace {
 	p := newPace(From(ctx))
 	p.call, p.shared = true, deadlinesFrom(ctx) != nil

@@ -16,6 +16,7 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/journal/view"
 )
 
+// StatusJSON encodes a status as JSON.
 func StatusJSON(status *v1alpha1.Status) ([]byte, error) {
 	data, err := json.Marshal(status)
 	return append(data, '\n'), err

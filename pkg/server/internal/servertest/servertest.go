@@ -25,6 +25,7 @@ func TakeOver(path string) (net.Listener, error) {
 	return l, os.Rename(path+".new", path)
 }
 
+// Message returns a message of gRPC with its prefix.
 func Message(payload []byte) []byte {
 	return append(binary.BigEndian.AppendUint32([]byte{0}, uint32(len(payload))), payload...)
 }
