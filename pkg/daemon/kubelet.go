@@ -8,6 +8,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podconfigd/podconfigd/internal/smallfile"
 	"github.com/podconfigd/podconfigd/pkg/kubelet"
@@ -25,7 +26,7 @@ func (d *Daemon) newFinder(decoder *manifest.Decoder, registry prometheus.Regist
 	c := &d.config
 	opts := kubelet.Options{
 		Decoder: decoder, Version: *c.KubeletVersion, Remembered: d.state.kubelet(), Registerer: registry,
-		BootID:   lineOf("/proc/sys/kernel/random/boot_id"),
+		Restored: d.state.restoredUIDs(),
 		Presence: kubelet.Presence(*c.KubeletPresence), HealthzURL: kubelet.DefaultHealthzURL,
 	}
 	if d.runtime != nil {
@@ -51,6 +52,17 @@ func (s *state) kubelet() *kubelet.Memory {
 		return nil
 	}
 	return memory
+}
+
+// restoredUIDs returns the UIDs of the restored pods of all sources.
+func (s *state) restoredUIDs() map[types.UID]bool {
+	uids := make(map[types.UID]bool)
+	for _, r := range s.restored {
+		for _, pod := range r.Pods {
+			uids[pod.UID] = true
+		}
+	}
+	return uids
 }
 
 // rememberKubelet writes what is known of the kubelet.

@@ -24,6 +24,9 @@ const (
 	lookPeriod = 10 * time.Second
 	// reportDelay is the time after which it is reported that nothing was found.
 	reportDelay = 2 * AskTimeout
+	// oddAfter is how long a kubelet runs static pods under UIDs that no rules give, and none under one that is
+	// known, until they are adopted. In between, the other manifests are read.
+	oddAfter = 2 * time.Second
 	// maxNames limits the number of names of static pods that are remembered.
 	maxNames = 1 << 16
 )
@@ -55,8 +58,8 @@ type Options struct {
 	// without a state directory.
 	Remembered *Memory
 	Remember   func(Memory) error
-	// BootID is the boot ID of the machine.
-	BootID string
+	// Restored has the UIDs of the pods of the last run.
+	Restored map[types.UID]bool
 	// Presence says whether a kubelet runs on the node: PresenceAuto to find out. HealthzURL is the
 	// health check of a kubelet; empty for none.
 	Presence   Presence
@@ -74,8 +77,9 @@ type Finder struct {
 	found found
 	// memory is what was stored last.
 	memory Memory
-	// node is the version in the Node; empty if it is not known.
-	node string
+	// node is the version in the Node; empty if it is not known. nodeAt is when it changed; zero if it has not.
+	node   string
+	nodeAt moment
 	// seq counts the looks at the sandboxes.
 	seq int
 	// sandboxes has when each sandbox of a static pod was first seen, by ID.
@@ -84,8 +88,10 @@ type Finder struct {
 	running map[types.NamespacedName]*sighting
 	// mirrors has the mirror pod of each, if a kubelet created it.
 	mirrors map[types.NamespacedName]*sighting
-	// odd means that the kubelet gives static pods UIDs that no rules give: they are adopted.
-	odd bool
+	// odd means that the kubelet gives static pods UIDs that no rules give: they are adopted. oddSince is when it
+	// began to look so; zero if it does not.
+	odd      bool
+	oddSince time.Time
 	// decoded has the UID of each static pod that was decoded, by the rules.
 	decoded map[types.NamespacedName]types.UID
 	logged  string
@@ -100,8 +106,8 @@ type sighting struct {
 	id     string
 	uid    types.UID
 	at     moment
-	// known means that the pod was decoded with this UID, or that the rules of another minor give it.
-	// unknown means that no rules give it.
+	// known means that the pod was decoded with this UID, that the rules of another minor give it, or that it is
+	// that of a pod of the last run. unknown means that no rules give it.
 	known, unknown bool
 	// of is the UID by the rules of the version of the manifest that it runs; empty if it was not decoded.
 	of types.UID
@@ -111,17 +117,19 @@ type sighting struct {
 // valid.
 func New(opts Options) *Finder {
 	f := &Finder{
-		opts: opts, notices: make(chan struct{}, 1),
+		opts: opts, notices: make(chan struct{}, 1), sandboxes: make(map[string]moment),
 		running: make(map[types.NamespacedName]*sighting), mirrors: make(map[types.NamespacedName]*sighting), decoded: make(map[types.NamespacedName]types.UID),
 	}
 	f.found = found{version: manifest.Base.String(), minor: manifest.Base, source: SourceBase}
 	if m := opts.Remembered; m != nil {
 		if minor, err := manifest.ParseMinor(m.Version); err == nil {
 			f.memory, f.odd = *m, m.Odd
-			f.found = found{version: m.Version, minor: minor, source: SourceState}
-			if m.BootID == opts.BootID && opts.BootID != "" {
-				f.found.at = moment{seq: 1, created: m.Evidence} // as if it were of the first look
+			for _, id := range m.Sandboxes {
+				f.seq++
+				f.sandboxes[id] = moment{seq: f.seq}
 			}
+			f.seq++
+			f.found = found{version: m.Version, minor: minor, source: SourceState, at: moment{seq: f.seq}}
 		}
 	}
 	if minor, err := manifest.ParseMinor(opts.Version); err == nil {
@@ -183,16 +191,18 @@ func (f *Finder) Run(ctx context.Context) error {
 		case <-ticker.C:
 			f.probe(ctx)
 		}
+		again := false
 		if f.opts.Pods != nil {
-			if pods, listed := f.opts.Pods(); listed && f.look(pods) {
-				f.opts.Decoder.Again()
+			if pods, listed := f.opts.Pods(); listed {
+				again = f.look(pods)
 			}
 		}
-		if f.decide() {
-			f.opts.Decoder.Again()
-		}
+		again = f.decide() || again
 		f.report(ctx, patient)
 		f.remember(ctx)
+		if again {
+			f.opts.Decoder.Again()
+		}
 	}
 }
 
@@ -279,8 +289,8 @@ func (f *Finder) Decoded(name types.NamespacedName, uid types.UID) (running type
 	}
 	s.known = s.known || s.uid == uid
 	s.of = cmp.Or(s.of, uid)
-	if f.found.source == SourceFlag {
-		return ""
+	if f.found.source == SourceFlag || s.known && s.uid != uid {
+		return "" // it has nothing more to say: the sandbox is that of another version of the manifest
 	}
 	return s.uid
 }
@@ -302,6 +312,10 @@ func (f *Finder) Identified(name types.NamespacedName, running types.UID, by man
 	if s == nil || s.uid != running {
 		return false // another one is there by now
 	}
+	if by == 0 && f.opts.Restored[running] && !f.odd {
+		s.known = true // of an earlier version of the manifest
+		return false
+	}
 	if by == 0 {
 		s.unknown = true
 		f.Notice() // to decide
@@ -312,9 +326,9 @@ func (f *Finder) Identified(name types.NamespacedName, running types.UID, by man
 	return false
 }
 
-// decide decides for the node whether the UIDs of its kubelet are adopted: it runs static pods under UIDs
-// that no rules give, and none under one that is known. It reports whether that has changed. If some are
-// known, the others are those of earlier versions of the manifests.
+// decide decides for the node whether the UIDs of its kubelet are adopted: for a while, it runs static pods
+// under UIDs that no rules give, and none under one that is known. It reports whether that has changed. If
+// some are known, the others are those of earlier versions of the manifests.
 func (f *Finder) decide() (changed bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -322,38 +336,20 @@ func (f *Finder) decide() (changed bool) {
 	for _, s := range f.running {
 		known, unknown = known || s.known, unknown || s.unknown && !s.known
 	}
-	odd := unknown && !known || f.odd && !known
+	switch {
+	case known || !unknown:
+		f.oddSince = time.Time{}
+	case f.oddSince.IsZero():
+		f.oddSince = time.Now()
+		time.AfterFunc(oddAfter, f.Notice)
+	}
+	odd := !known && (f.odd || !f.oddSince.IsZero() && time.Since(f.oddSince) >= oddAfter)
 	changed = odd != f.odd
 	f.odd = odd
+	if f.nodeAt.after(f.found.at) {
+		f.followNode() // it may have waited for the end of the sandboxes
+	}
 	return changed
-}
-
-// SetNode takes the version of the kubelet in the Node; empty if there is no Node. A version that
-// changes is that of a kubelet that has just started. The first one can be old: the kubelet that
-// runs may not have written it.
-func (f *Finder) SetNode(version string) {
-	minor, err := manifest.ParseMinor(version)
-	if err != nil {
-		return
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	before := f.node
-	f.node = version
-	next := found{version: version, minor: minor, source: SourceNode}
-	switch {
-	case before == version:
-		return
-	case before != "":
-		f.seq++
-		next.at = moment{seq: f.seq}
-		if f.found.source == SourceSandboxes || f.found.source == SourceMirrorPods {
-			next.source = f.found.source
-		}
-	case f.memory.Node == version && f.found.source == SourceState:
-		return // it said so before what is remembered was found
-	}
-	f.offer(next)
 }
 
 // offer takes a version if it is better or newer evidence than the present one.
@@ -396,29 +392,5 @@ func (f *Finder) report(ctx context.Context, patient bool) {
 	f.mu.Unlock()
 	if !known {
 		klog.FromContext(ctx).Info("Following the rules of a kubelet", "version", now.version, "rules", now.minor.Nearest(), "source", now.source)
-	}
-}
-
-// remember stores what was found, if it has changed. What is not known is stored too: another release has
-// another base, and the same pods.
-func (f *Finder) remember(ctx context.Context) {
-	f.mu.Lock()
-	now := f.found
-	memory := Memory{Version: now.version, Source: now.source, Evidence: now.at.created, BootID: f.opts.BootID, Node: f.node, Odd: f.odd}
-	if now.source == SourceState {
-		memory = f.memory
-		memory.Odd = f.odd
-		memory.Node = cmp.Or(f.node, memory.Node)
-	}
-	store := f.opts.Remember != nil && memory != f.memory
-	if store {
-		f.memory = memory
-	}
-	f.mu.Unlock()
-	if !store {
-		return
-	}
-	if err := f.opts.Remember(memory); err != nil {
-		klog.FromContext(ctx).Error(err, "Failed to remember the version of the kubelet")
 	}
 }

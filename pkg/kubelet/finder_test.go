@@ -38,7 +38,7 @@ func newWorld(t *testing.T) *world {
 	t.Helper()
 	w := &world{t: t, clock: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
 	w.opts = Options{
-		BootID: "boot", Presence: PresenceNo,
+		Presence: PresenceNo,
 		List:     func(context.Context) ([]*pleg.Pod, error) { return w.sandboxes, nil },
 		Remember: func(m Memory) error { w.memory = &m; return nil },
 	}
@@ -179,6 +179,52 @@ func TestUpgrade(t *testing.T) {
 	}
 }
 
+// The clock is set back, and the kubelet is upgraded while podconfigd is down. The old sandboxes may still be there.
+func TestClockSetBack(t *testing.T) {
+	for _, gone := range []bool{false, true} {
+		w := newWorld(t)
+		w.run(34, "web")
+		w.run(34, "api")
+		w.start("web", "api")
+		w.clock = w.clock.Add(-time.Hour)
+		if gone {
+			w.sandboxes = nil
+		}
+		w.run(37, "web")
+		for range 3 {
+			w.restart("web", "api")
+			if got := w.decoder.Minor(); got != 37 {
+				t.Errorf("old sandboxes gone: %t: the rules of %v, want 1.37", gone, got)
+			}
+		}
+	}
+}
+
+// A runtime with very many sandboxes does not make the file grow.
+func TestManySandboxes(t *testing.T) {
+	w := newWorld(t)
+	for i := range maxSandboxes + 10 {
+		w.runAs(types.UID(fmt.Sprint(i)), "stray")
+	}
+	w.run(34, "web")
+	w.start("web")
+	w.restart("web")
+	if n := len(w.memory.Sandboxes); n != maxSandboxes || w.memory.Sandboxes[n-1] != fmt.Sprint(w.ids) {
+		t.Errorf("%d sandboxes are remembered", n)
+	}
+}
+
+// What is remembered before a new sandbox is identified does not take it for an old one.
+func TestEndsBeforeASandboxIsIdentified(t *testing.T) {
+	w := newWorld(t)
+	w.run(34, "web")
+	w.start("web")
+	w.run(37, "web")
+	w.finder.look(w.sandboxes)
+	w.restart("web")
+	w.want(37, SourceSandboxes)
+}
+
 // An upgrade while podconfigd is down is found at its start.
 func TestUpgradeWhileDown(t *testing.T) {
 	w := newWorld(t)
@@ -189,7 +235,7 @@ func TestUpgradeWhileDown(t *testing.T) {
 	w.want(37, SourceSandboxes)
 }
 
-// Without a kubelet, the version is the one that is remembered. After another boot, any sandbox is newer.
+// Without a kubelet, the version is the one that is remembered. A sandbox that was not there is newer.
 func TestMemory(t *testing.T) {
 	w := newWorld(t)
 	w.run(35, "web")
@@ -201,7 +247,6 @@ func TestMemory(t *testing.T) {
 	w.restart("web")
 	w.want(35, SourceState)
 
-	w.opts.BootID = "another"
 	w.clock = w.clock.Add(-time.Hour) // the clock of the board is behind
 	w.run(36, "web")
 	w.restart("web")
@@ -234,9 +279,32 @@ func TestNode(t *testing.T) {
 		t.Errorf("version %s", got)
 	}
 	w.finder.SetNode("v1.38.1") // a kubelet of an unknown minor starts
-	w.want(manifest.Base, SourceSandboxes)
+	w.want(36, SourceSandboxes)
+	w.finder.decide()
+	w.want(36, SourceSandboxes)
+	w.sandboxes = nil
+	w.runAs("of-1.38", "web")
+	w.look("web")
+	w.finder.decide()
+	w.want(manifest.Base, SourceNode)
 	if s := w.finder.Status(); s.Version != "v1.38.1" || s.Detail == "" {
 		t.Errorf("%+v", s)
+	}
+}
+
+// A Node that is older than it was does not change the UIDs of what runs.
+func TestOldNode(t *testing.T) {
+	w := newWorld(t)
+	w.run(36, "web")
+	w.start("web")
+	for _, version := range []string{"v1.36.3", "v1.34.4", "v1.36.3", "v1.34.4"} { // two apiservers, one of them behind
+		w.finder.SetNode(version)
+		w.finder.decide()
+		w.read("web")
+		w.want(36, SourceSandboxes)
+		w.restart("web")
+		w.want(36, SourceSandboxes)
+		w.finder.SetNode("v1.36.2")
 	}
 }
 
@@ -247,6 +315,10 @@ func TestNodeAfterARestart(t *testing.T) {
 	w.start("web")
 	w.finder.SetNode("v1.34.4")
 	w.sandboxes = nil
+	w.restart("web")
+	w.finder.SetNode("v1.34.4")
+	w.want(36, SourceState)
+	w.restart("web") // it ends before the Node is known
 	w.restart("web")
 	w.finder.SetNode("v1.34.4")
 	w.want(36, SourceState)
@@ -302,7 +374,9 @@ func (w *world) uid(name string) types.UID {
 
 // The UIDs of a kubelet that no rules give are taken from its sandboxes, for all pods of the node or for
 // none. The status says so.
-func TestOddUIDs(t *testing.T) {
+func TestOddUIDs(t *testing.T) { synctest.Test(t, testOddUIDs) }
+
+func testOddUIDs(t *testing.T) {
 	w := newWorld(t)
 	w.runAs("odd", "web")
 	w.runAs("odd-api", "api")
@@ -311,6 +385,10 @@ func TestOddUIDs(t *testing.T) {
 	if s := w.finder.Status(); s.OtherUIDs != 2 || s.Detail == "" {
 		t.Errorf("%+v", s)
 	}
+	if w.finder.decide() || w.uid("web") == "odd" {
+		t.Error("the UIDs are adopted before the other manifests may be read")
+	}
+	pass(oddAfter)
 	if !w.finder.decide() || w.uid("web") != "odd" || w.uid("api") != "odd-api" || w.finder.decide() {
 		t.Errorf("UIDs %s and %s", w.uid("web"), w.uid("api"))
 	}
@@ -339,10 +417,14 @@ func TestOddUIDs(t *testing.T) {
 }
 
 // A sandbox of an earlier version of the manifest is not that of the new one.
-func TestOddUIDOfAnEdit(t *testing.T) {
+func TestOddUIDOfAnEdit(t *testing.T) { synctest.Test(t, testOddUIDOfAnEdit) }
+
+func testOddUIDOfAnEdit(t *testing.T) {
 	w := newWorld(t)
 	w.runAs("odd", "web")
 	w.start("web")
+	w.finder.decide()
+	pass(oddAfter)
 	w.finder.decide()
 	decode := func(data string) types.UID {
 		pod, _, err := w.decoder.DecodeFile(path("web"), []byte(data))
@@ -365,6 +447,57 @@ func TestOddUIDOfAnEdit(t *testing.T) {
 	}
 	if got := decode(edited); got != "odd-2" {
 		t.Errorf("the edited pod has UID %s", got)
+	}
+}
+
+// pass lets virtual time pass.
+func pass(d time.Duration) {
+	time.Sleep(d) //nolint:forbidigo // virtual time
+	synctest.Wait()
+}
+
+// A pod that was edited while podconfigd was down still runs under the UID of the last run: that is the UID of
+// the earlier version.
+func TestEditedWhileDown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.run(37, "web")
+		w.opts.Restored = map[types.UID]bool{"of-the-version-before": true}
+		w.sandboxes = nil
+		w.runAs("of-the-version-before", "web")
+		w.restart("web")
+		w.finder.decide()
+		pass(oddAfter)
+		if w.finder.decide() || w.uid("web") == "of-the-version-before" {
+			t.Error("the edited pod has the UID of the version before")
+		}
+		if others := w.finder.Others(); len(others) > 0 {
+			t.Errorf("other UIDs %v", others)
+		}
+	})
+}
+
+// counting counts how often the UID of a pod is looked for in the rules of the other minors.
+type counting struct {
+	*Finder
+	identified int
+}
+
+func (c *counting) Identified(name types.NamespacedName, running types.UID, by manifest.Minor) bool {
+	c.identified++
+	return c.Finder.Identified(name, running, by)
+}
+
+// A pod that is edited costs nothing more beside the sandbox of the version before.
+func TestAnEditIdentifiesNothing(t *testing.T) {
+	w := newWorld(t)
+	w.run(37, "web")
+	w.start("web")
+	count := &counting{Finder: w.finder}
+	w.decoder.Compare(count)
+	edited := strings.Replace(string(data("web")), "image: i", "image: j", 1)
+	if _, _, err := w.decoder.DecodeFile(path("web"), []byte(edited)); err != nil || count.identified > 0 {
+		t.Errorf("identified %d times, %v", count.identified, err)
 	}
 }
 
@@ -410,7 +543,7 @@ func TestRun(t *testing.T) {
 		w.read("web")
 		synctest.Wait()
 		w.want(34, SourceSandboxes)
-		if w.memory == nil || w.memory.Version != "1.34" || w.memory.BootID != "boot" {
+		if w.memory == nil || w.memory.Version != "1.34" || len(w.memory.Sandboxes) != 1 {
 			t.Errorf("remembered %+v", w.memory)
 		}
 		cancel()

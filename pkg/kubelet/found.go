@@ -63,17 +63,3 @@ type found struct {
 	source  Source
 	at      moment
 }
-
-// Memory is what is remembered across a restart.
-type Memory struct {
-	// Version is the version of the kubelet. Source is where it was from.
-	Version string `json:"version"`
-	Source  Source `json:"source"`
-	// Evidence is the time of creation of what showed it, and BootID the boot of the machine at that
-	// time. Node is the version in the Node object; empty if it was not known.
-	Evidence time.Time `json:"evidence,omitzero"`
-	BootID   string    `json:"bootID,omitempty"`
-	Node     string    `json:"node,omitempty"`
-	// Odd is true if the UIDs of the kubelet were adopted.
-	Odd bool `json:"odd,omitempty"`
-}

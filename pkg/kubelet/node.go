@@ -1,0 +1,58 @@
+package kubelet
+
+import "github.com/podconfigd/podconfigd/pkg/manifest"
+
+// SetNode takes the version of the kubelet in the Node; empty if there is no Node. A version that
+// changes is that of a kubelet that has just started. The first one can be old: the kubelet that
+// runs may not have written it.
+func (f *Finder) SetNode(version string) {
+	if _, err := manifest.ParseMinor(version); err != nil {
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	before := f.node
+	f.node = version
+	switch {
+	case before == version:
+		return
+	case before != "":
+		f.seq++
+		f.nodeAt = moment{seq: f.seq}
+	case f.memory.Node == version && f.found.source == SourceState:
+		return // it said so before what is remembered was found
+	}
+	f.followNode()
+}
+
+// followNode takes the version in the Node, if nothing that runs shows another one. A Node can be older than it
+// was: another apiserver answers, or etcd was restored.
+func (f *Finder) followNode() {
+	minor, err := manifest.ParseMinor(f.node)
+	if err != nil {
+		return
+	}
+	live := f.found.source == SourceSandboxes || f.found.source == SourceMirrorPods
+	switch {
+	case live && minor == f.found.minor:
+		f.found.version = f.node // with the patch version
+		return
+	case live && f.nodeAt.after(f.found.at) && !f.confirmed():
+		f.found.source = SourceNode // what showed the other one is gone
+	}
+	f.offer(found{version: f.node, minor: minor, source: SourceNode, at: f.nodeAt})
+}
+
+// confirmed reports whether a static pod runs under a UID that is known.
+func (f *Finder) confirmed() bool {
+	shown := f.running
+	if f.found.source == SourceMirrorPods {
+		shown = f.mirrors
+	}
+	for _, s := range shown {
+		if s.known {
+			return true
+		}
+	}
+	return false
+}
