@@ -3,6 +3,7 @@ package daemon
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
 	"path/filepath"
 
@@ -11,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podconfigd/podconfigd/internal/smallfile"
+	"github.com/podconfigd/podconfigd/pkg/journal/store"
 	"github.com/podconfigd/podconfigd/pkg/kubelet"
 	"github.com/podconfigd/podconfigd/pkg/manifest"
 )
@@ -38,17 +40,31 @@ func (d *Daemon) newFinder(decoder *manifest.Decoder, registry prometheus.Regist
 	return kubelet.New(opts)
 }
 
-// kubelet returns what is remembered of the kubelet; nil if nothing is.
+// kubelet returns what is remembered of the kubelet; nil if nothing is. What can't be read is a problem that
+// report logs.
 func (s *state) kubelet() *kubelet.Memory {
 	if s.log == nil {
 		return nil
 	}
-	data, err := smallfile.Read(filepath.Join(s.dir, kubeletName))
+	path := filepath.Join(s.dir, kubeletName)
+	data, err := smallfile.Read(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		if len(s.recovered.Sources) > 0 {
+			return &kubelet.Memory{Version: beforeVersions}
+		}
+		return nil
+	}
 	memory := new(kubelet.Memory)
-	switch {
-	case errors.Is(err, fs.ErrNotExist) && len(s.recovered.Sources) > 0:
-		return &kubelet.Memory{Version: beforeVersions}
-	case err != nil || json.Unmarshal(data, memory) != nil:
+	if err == nil {
+		err = json.Unmarshal(data, memory)
+	}
+	if err == nil {
+		_, err = manifest.ParseMinor(memory.Version)
+	}
+	if err != nil {
+		s.recovered.Problems = append(s.recovered.Problems, store.Problem{
+			File: kubeletName, Err: fmt.Errorf("reading the version of the kubelet: %w: if static pods have other UIDs now, set --kubelet-version", err),
+		})
 		return nil
 	}
 	return memory

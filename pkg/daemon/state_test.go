@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/go-logr/logr/funcr"
+
+	"github.com/podconfigd/podconfigd/pkg/journal/store"
 )
 
 // stateIn returns a configuration with a state directory.
@@ -74,5 +76,41 @@ func TestStateDirectoryOfAnotherUser(t *testing.T) {
 	}
 	if advise(nil) != nil || advise(syscall.ENOSPC) != syscall.ENOSPC { //nolint:errorlint // it is the same
 		t.Error("another error has changed")
+	}
+}
+
+// A start says that it can't read the version of the kubelet, because static pods get other UIDs then.
+func TestTheRememberedKubeletCantBeRead(t *testing.T) {
+	for data, want := range map[string]bool{`{"version":"1.35","source":"state"}`: false, `{"version":`: true, `{}`: true, `{"version":"2.5"}`: true, "": true} {
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, kubeletName), []byte(data), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s, err := openState(stateIn(dir), "node1", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		memory, log := s.kubelet(), ""
+		s.report(funcr.New(func(_, args string) { log += args + "\n" }, funcr.Options{}))
+		s.close()
+		if got := strings.Contains(log, "set --kubelet-version"); got != want || (memory == nil) != want {
+			t.Errorf("%s: remembered %+v, log %s", data, memory, log)
+		}
+	}
+}
+
+// A state directory of a release that did not remember the kubelet is taken for one of 1.36. A new one is not.
+func TestAStateDirectoryWithoutAKubelet(t *testing.T) {
+	s, err := openState(stateIn(t.TempDir()), "node1", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.close()
+	if memory := s.kubelet(); memory != nil {
+		t.Errorf("a new directory remembers %+v", memory)
+	}
+	s.recovered.Sources = map[string]store.Source{"file": {}}
+	if memory := s.kubelet(); memory == nil || memory.Version != "1.36" {
+		t.Errorf("an earlier release is taken for %+v", memory)
 	}
 }
