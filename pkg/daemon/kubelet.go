@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"slices"
 
 	"github.com/prometheus/client_golang/prometheus"
 	v1 "k8s.io/api/core/v1"
@@ -95,5 +96,15 @@ func (d *Daemon) setNode(node *v1.Node) {
 	d.self.setRemote(node)
 	if node != nil {
 		d.kubelet.SetNode(node.Status.NodeInfo.KubeletVersion)
+		d.kubelet.SetLost(kubeletLost(node))
 	}
+}
+
+// kubeletLost reports whether the kubelet of the node no longer renews its lease.
+//
+// kube-controller-manager: pkg/controller/nodelifecycle/node_lifecycle_controller.go tryUpdateNodeHealth.
+func kubeletLost(node *v1.Node) bool {
+	return slices.ContainsFunc(node.Status.Conditions, func(c v1.NodeCondition) bool {
+		return c.Type == v1.NodeReady && c.Status == v1.ConditionUnknown
+	})
 }

@@ -501,6 +501,20 @@ func TestAnEditIdentifiesNothing(t *testing.T) {
 	}
 }
 
+// Mirror pods that a kubelet left behind do not show that there is one.
+func TestMirrorPodsOfALostKubelet(t *testing.T) {
+	f := New(Options{Decoder: manifest.NewDecoder("node1"), Presence: PresenceAuto})
+	f.probe(t.Context())
+	mirror := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web-node1", UID: "1", Annotations: map[string]string{v1.MirrorPodAnnotationKey: "u"}}}
+	f.MirrorPod(mirror, false)
+	for _, lost := range []bool{false, true, false} {
+		f.SetLost(lost)
+		if f.Present() == lost {
+			t.Errorf("the Node says lost: %t: present %t", lost, f.Present())
+		}
+	}
+}
+
 func TestPresence(t *testing.T) {
 	healthz := httptest.NewServer(http.NotFoundHandler())
 	defer healthz.Close()

@@ -56,3 +56,10 @@ func (f *Finder) confirmed() bool {
 	}
 	return false
 }
+
+// SetLost takes whether the Node says that its kubelet no longer answers.
+func (f *Finder) SetLost(lost bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.lost = lost
+}

@@ -29,7 +29,8 @@ const (
 )
 
 // Present reports whether a kubelet runs on the node: the configuration says so, a mirror pod is a
-// kubelet's, or its health check answers. Before the first check it counts as present.
+// kubelet's, or its health check answers. Before the first check it counts as present. Mirror pods stay in the
+// apiserver when a kubelet is gone, so they do not count if the Node says that it no longer answers.
 func (f *Finder) Present() bool {
 	switch f.opts.Presence {
 	case PresenceYes:
@@ -39,7 +40,7 @@ func (f *Finder) Present() bool {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return len(f.mirrors) > 0 || !f.probed || !f.answered.IsZero() && time.Since(f.answered) < absentAfter
+	return len(f.mirrors) > 0 && !f.lost || !f.probed || !f.answered.IsZero() && time.Since(f.answered) < absentAfter
 }
 
 // probe asks for the health of the kubelet. Any answer shows that it is there.
