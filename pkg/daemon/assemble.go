@@ -100,11 +100,8 @@ func (d *Daemon) required(find *lookup.Lookup) []part {
 	return []part{
 		{name: "merge", run: d.podConfig.Run},
 		{
-			name: sourcesPart,
-			run: func(ctx context.Context) error {
-				d.kubelet.Ask(ctx) // the first sets have the UIDs of the kubelet
-				return d.sources.run(ctx)
-			},
+			name:  sourcesPart,
+			run:   func(ctx context.Context) error { return d.sources.run(ctx, d.kubelet.Ask) },
 			ready: []server.Check{{Name: "sources", Check: d.checkSources}},
 		},
 		{name: "kubelet", run: d.kubelet.Run, status: func(status *v1alpha1.Status) { status.Kubelet = d.kubelet.Status() }},

@@ -29,7 +29,7 @@ func (d *Daemon) newFinder(decoder *manifest.Decoder, registry prometheus.Regist
 	c := &d.config
 	opts := kubelet.Options{
 		Decoder: decoder, Version: *c.KubeletVersion, Remembered: d.state.kubelet(), Registerer: registry,
-		Restored: d.state.restoredUIDs(),
+		Restored: d.state.restoredUIDs(), Node: c.Kubeconfig != "",
 		Presence: kubelet.Presence(*c.KubeletPresence), HealthzURL: kubelet.DefaultHealthzURL,
 	}
 	if d.runtime != nil {
@@ -94,10 +94,11 @@ func (s *state) rememberKubelet(m kubelet.Memory) error {
 // setNode takes the Node of the apiserver; nil if it has none.
 func (d *Daemon) setNode(node *v1.Node) {
 	d.self.setRemote(node)
-	if node != nil {
-		d.kubelet.SetNode(node.Status.NodeInfo.KubeletVersion)
-		d.kubelet.SetLost(kubeletLost(node))
+	if node == nil {
+		node = new(v1.Node)
 	}
+	d.kubelet.SetNode(node.Status.NodeInfo.KubeletVersion)
+	d.kubelet.SetLost(kubeletLost(node))
 }
 
 // kubeletLost reports whether the kubelet of the node no longer renews its lease.

@@ -97,14 +97,22 @@ func (r *runner) statuses() []v1alpha1.SourceStatus {
 	return all
 }
 
-// run runs the sources until the context is done or one fails.
-func (r *runner) run(ctx context.Context) error {
+// run runs the sources until the context is done or one fails. Those of manifests start after ask, so that their
+// first sets have the UIDs of the kubelet. Meanwhile the apiserver says which Node it has.
+func (r *runner) run(ctx context.Context, ask func(context.Context)) error {
 	defer r.calls.Close()
 	group, ctx := errgroup.WithContext(ctx)
 	r.group = group
-	for _, s := range r.all {
-		r.start(ctx, s)
+	start := func(ofAPI bool) {
+		for name, s := range r.all {
+			if (name == config.ApiserverSource) == ofAPI {
+				r.start(ctx, s)
+			}
+		}
 	}
+	start(true)
+	ask(ctx)
+	start(false)
 	for {
 		select {
 		case <-ctx.Done():

@@ -54,6 +54,8 @@ type Options struct {
 	// runtime.
 	List func(context.Context) ([]*pleg.Pod, error)
 	Pods func() ([]*pleg.Pod, bool)
+	// Node means that an apiserver has the Node: SetNode is called.
+	Node bool
 	// Remembered is what was remembered at the last run; nil for nothing. Remember stores it; nil
 	// without a state directory.
 	Remembered *Memory
@@ -72,6 +74,9 @@ type Options struct {
 type Finder struct {
 	opts    Options
 	notices chan struct{}
+	// nodeAsked is closed when the apiserver has said which Node it has.
+	nodeAsked chan struct{}
+	nodeOnce  sync.Once
 
 	mu    sync.Mutex
 	found found
@@ -119,7 +124,7 @@ type sighting struct {
 // valid.
 func New(opts Options) *Finder {
 	f := &Finder{
-		opts: opts, notices: make(chan struct{}, 1), sandboxes: make(map[string]moment),
+		opts: opts, notices: make(chan struct{}, 1), nodeAsked: make(chan struct{}), sandboxes: make(map[string]moment),
 		running: make(map[types.NamespacedName]*sighting), mirrors: make(map[types.NamespacedName]*sighting), decoded: make(map[types.NamespacedName]types.UID),
 	}
 	f.found = found{version: manifest.Base.String(), minor: manifest.Base, source: SourceBase}
@@ -148,17 +153,34 @@ func New(opts Options) *Finder {
 	return f
 }
 
-// Ask asks the runtime for its sandboxes, for at most AskTimeout. The first sets wait for it.
+// Ask asks the runtime for its sandboxes, and if it runs no static pods, waits for the Node, for at most
+// AskTimeout. The first sets wait for it.
 func (f *Finder) Ask(ctx context.Context) {
 	defer f.remember(ctx)
-	if f.opts.List == nil || f.fixed() {
+	if f.fixed() {
 		return
 	}
 	asking, cancel := context.WithTimeout(ctx, AskTimeout)
 	defer cancel()
-	if pods, err := f.opts.List(asking); err == nil { // the PLEG reports a runtime that does not answer
-		f.look(pods)
+	if f.opts.List != nil {
+		if pods, err := f.opts.List(asking); err == nil { // the PLEG reports a runtime that does not answer
+			f.look(pods)
+		}
 	}
+	if !f.opts.Node || f.runs() {
+		return
+	}
+	select {
+	case <-f.nodeAsked:
+	case <-asking.Done():
+	}
+}
+
+// runs reports whether a static pod runs.
+func (f *Finder) runs() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.running) > 0
 }
 
 func (f *Finder) fixed() bool {

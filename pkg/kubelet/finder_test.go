@@ -133,6 +133,40 @@ func TestNothingIsKnown(t *testing.T) {
 	w.want(manifest.Base, SourceState)
 }
 
+// Without sandboxes, the first sets wait for the Node, for at most a second.
+func TestAskForTheNode(t *testing.T) {
+	for _, test := range []struct {
+		node  string
+		after time.Duration
+		hangs bool
+		want  manifest.Minor
+		waits time.Duration
+	}{
+		{"v1.34.4", 100 * time.Millisecond, false, 34, 100 * time.Millisecond},
+		{"", 100 * time.Millisecond, false, manifest.Base, 100 * time.Millisecond}, // there is no Node
+		{"v1.34.4", time.Hour, false, manifest.Base, AskTimeout},
+		{"v1.34.4", time.Hour, true, manifest.Base, AskTimeout},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			w.opts.Node, w.opts.Decoder = true, manifest.NewDecoder("node1")
+			w.opts.List = func(ctx context.Context) ([]*pleg.Pod, error) {
+				if test.hangs {
+					<-ctx.Done()
+				}
+				return nil, ctx.Err()
+			}
+			f, began := New(w.opts), time.Now()
+			timer := time.AfterFunc(test.after, func() { f.SetNode(test.node) })
+			f.Ask(t.Context())
+			if took := time.Since(began); took != test.waits || w.opts.Decoder.Minor() != test.want {
+				t.Errorf("%+v: rules of %v after %v", test, w.opts.Decoder.Minor(), took)
+			}
+			timer.Stop()
+		})
+	}
+}
+
 // Each minor is found by the sandboxes that run when podconfigd starts.
 func TestSandboxes(t *testing.T) {
 	for _, m := range manifest.Minors() {

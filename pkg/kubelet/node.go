@@ -6,6 +6,7 @@ import "github.com/podconfigd/podconfigd/pkg/manifest"
 // changes is that of a kubelet that has just started. The first one can be old: the kubelet that
 // runs may not have written it.
 func (f *Finder) SetNode(version string) {
+	defer f.nodeOnce.Do(func() { close(f.nodeAsked) })
 	if _, err := manifest.ParseMinor(version); err != nil {
 		return
 	}
