@@ -67,7 +67,7 @@ func (d *Daemon) assembleLoop(registry *prometheus.Registry, tracer []part) {
 	loop := syncloop.Options{
 		Handler: d.journal, SourcesReady: d.journal, Registerer: registry,
 		PLEG: pleg.None{}, SyncFrequency: c.SyncFrequency.Duration, Restored: d.state.updates(),
-		Status: c.statusOptions(d.self.hostIPs), Kubelet: d.kubelet,
+		Status: c.statusOptions(d.self.hostIPs, d.kubelet.Minor), Kubelet: d.kubelet,
 	}
 	find := lookup.Options{Journal: d.journal}
 	policy := access.NewPolicy(c.rules())

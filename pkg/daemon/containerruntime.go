@@ -84,12 +84,13 @@ func (r *runtime) close() {
 	}
 }
 
-// statusOptions returns which pods get a status from the runtime. hostIPs returns the addresses of the node.
-func (c *Config) statusOptions(hostIPs func() []string) syncloop.StatusOptions {
+// statusOptions returns which pods get a status from the runtime. hostIPs returns the addresses of the node,
+// and minor the version of its kubelet.
+func (c *Config) statusOptions(hostIPs func() []string, minor func() int) syncloop.StatusOptions {
 	if !*c.RuntimeStatus {
 		return syncloop.StatusOptions{}
 	}
-	opts := syncloop.StatusOptions{Sources: []string{config.FileSource, config.HTTPSource}, NodeIPs: hostIPs}
+	opts := syncloop.StatusOptions{Sources: []string{config.FileSource, config.HTTPSource}, NodeIPs: hostIPs, Minor: minor}
 	if c.RuntimeStatusAPIPods {
 		opts.Sources = append(opts.Sources, config.ApiserverSource)
 	}

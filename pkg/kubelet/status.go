@@ -31,6 +31,9 @@ func (f *Finder) others() (names []types.NamespacedName) {
 	return names
 }
 
+// Minor returns the minor version whose rules are followed.
+func (f *Finder) Minor() int { return int(f.opts.Decoder.Minor()) }
+
 // Status returns what was found, how, and what is odd about it.
 func (f *Finder) Status() *v1alpha1.KubeletStatus {
 	present := f.Present()

@@ -77,7 +77,7 @@ func (g *generator) generateAPIPodStatus(status *v1.PodStatus) {
 
 // kubelet: pkg/kubelet/kubelet_pods.go convertStatusToAPIStatus.
 func (g *generator) convertStatusToAPIStatus() *v1.PodStatus {
-	status := &v1.PodStatus{QOSClass: podQOS(g.pod)}
+	status := &v1.PodStatus{QOSClass: podQOS(g.pod, g.node.Minor)}
 	setPodIPs(status, sortPodIPs(g.podIPs(), g.node.IPs))
 
 	spec := &g.pod.Spec

@@ -37,9 +37,38 @@ func TestQOS(t *testing.T) {
 			for _, resources := range c.containers {
 				pod.Spec.Containers = append(pod.Spec.Containers, v1.Container{Resources: resources})
 			}
-			if got := podQOS(pod); got != c.want {
+			if got := podQOS(pod, 0); got != c.want {
 				t.Errorf("got %s, want %s", got, c.want)
 			}
 		})
+	}
+}
+
+// The resources of a pod count from 1.34 on, and empty ones until 1.36.
+func TestQOSOfMinors(t *testing.T) {
+	one := v1.ResourceList{v1.ResourceCPU: resource.MustParse("1"), v1.ResourceMemory: resource.MustParse("1Gi")}
+	guaranteed := v1.ResourceRequirements{Requests: one, Limits: one}
+	for minor, want := range map[int][3]v1.PodQOSClass{ // without resources, with empty ones, with some
+		33: {v1.PodQOSBestEffort, v1.PodQOSBestEffort, v1.PodQOSBestEffort},
+		34: {v1.PodQOSBestEffort, v1.PodQOSBestEffort, v1.PodQOSGuaranteed},
+		36: {v1.PodQOSBestEffort, v1.PodQOSBestEffort, v1.PodQOSGuaranteed},
+		37: {v1.PodQOSBestEffort, v1.PodQOSBestEffort, v1.PodQOSGuaranteed},
+	} {
+		for i, resources := range []*v1.ResourceRequirements{nil, {}, &guaranteed} {
+			pod := &v1.Pod{Spec: v1.PodSpec{Resources: resources, Containers: []v1.Container{{}}}}
+			if got := Generate(Input{Pod: pod, Record: new(Record), Node: Node{Minor: minor}}).QOSClass; got != want[i] {
+				t.Errorf("1.%d, resources %v: got %s, want %s", minor, resources, got, want[i])
+			}
+		}
+	}
+	// The containers are guaranteed, and the pod has empty resources.
+	pod := &v1.Pod{Spec: v1.PodSpec{Resources: new(v1.ResourceRequirements), Containers: []v1.Container{{Resources: guaranteed}}}}
+	for minor, want := range map[int]v1.PodQOSClass{
+		0: v1.PodQOSGuaranteed, 33: v1.PodQOSGuaranteed, 34: v1.PodQOSBestEffort, 35: v1.PodQOSBestEffort, 36: v1.PodQOSBestEffort,
+		37: v1.PodQOSGuaranteed, 38: v1.PodQOSGuaranteed,
+	} {
+		if got := podQOS(pod, minor); got != want {
+			t.Errorf("1.%d: got %s, want %s", minor, got, want)
+		}
 	}
 }

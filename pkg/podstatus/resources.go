@@ -17,14 +17,14 @@ const (
 	minMilliCPULimit = 10
 )
 
-// podQOS returns the QoS class of the pod, by the rule of 1.37. Before, resources of the pod counted even if they were empty.
+// podQOS returns the QoS class of the pod, by the rule of a minor version of the kubelet; 0 for the newest.
 //
 // kubelet: pkg/apis/core/v1/helper/qos/qos.go GetPodQOS.
-func podQOS(pod *v1.Pod) v1.PodQOSClass {
+func podQOS(pod *v1.Pod, minor int) v1.PodQOSClass {
 	if pod.Status.QOSClass != "" {
 		return pod.Status.QOSClass
 	}
-	if resourcehelper.IsPodLevelResourcesSet(pod) {
+	if podResourcesCount(pod, minor) {
 		return qosOf(pod.Spec.Resources)
 	}
 	var all v1.PodQOSClass
@@ -32,6 +32,16 @@ func podQOS(pod *v1.Pod) v1.PodQOSClass {
 		all = together(all, qosOf(&container.Resources))
 	}
 	return cmp.Or(all, v1.PodQOSBestEffort)
+}
+
+// podResourcesCount reports whether the resources of the pod make its QoS class, instead of those of its
+// containers. Up to 1.33 they never do. From 1.34 to 1.36 they do even if they are empty.
+func podResourcesCount(pod *v1.Pod, minor int) bool {
+	switch minor {
+	case 34, 35, 36:
+		return pod.Spec.Resources != nil
+	}
+	return (minor == 0 || minor > 36) && resourcehelper.IsPodLevelResourcesSet(pod)
 }
 
 // qosOf returns the QoS class of CPU and memory: BestEffort without both, Guaranteed if the request of both is the

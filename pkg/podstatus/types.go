@@ -25,6 +25,8 @@ type Node struct {
 	// IPs are the addresses of the node: one, or one of each IP family. The first one is the
 	// host IP.
 	IPs []string
+	// Minor is the minor version of the kubelet whose rules count, such as 36; 0 for the newest.
+	Minor int
 }
 
 // Input is what a status is computed from.

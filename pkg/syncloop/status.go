@@ -34,6 +34,8 @@ type StatusOptions struct {
 	Sources []string
 	// NodeIPs returns the addresses of the node: one, or one of each IP family. nil for none.
 	NodeIPs func() []string
+	// Minor returns the minor version of the kubelet whose rules count. nil for the newest.
+	Minor func() int
 	// Recorder is nil without a runtime.
 	Recorder Recorder
 }
@@ -58,7 +60,10 @@ func newStatuses(opts StatusOptions) statuses {
 	if s.NodeIPs == nil {
 		s.NodeIPs = func() []string { return nil }
 	}
-	s.node.IPs = s.NodeIPs()
+	if s.Minor == nil {
+		s.Minor = func() int { return 0 }
+	}
+	s.node.IPs, s.node.Minor = s.NodeIPs(), s.Minor()
 	return s
 }
 
@@ -192,6 +197,7 @@ func (l *Loop) take(ctx context.Context, u config.PodUpdate) config.PodUpdate {
 	if !l.statuses.enabled() {
 		return u
 	}
+	l.followKubelet() // the set may have the UIDs of another one
 	for _, pod := range u.Pods {
 		if _, wanted := l.pods.get(pod.UID); !wanted {
 			l.statuses.forget(pod.UID)
@@ -284,7 +290,22 @@ func (l *Loop) seekUnread() {
 	}
 }
 
-// refresh computes all statuses again if the addresses of the node changed. If the node has
+// renewAll makes reconcile compute all statuses again.
+func (l *Loop) renewAll() {
+	for uid := range l.pods.byUID {
+		l.statuses.waiting[uid] = true
+	}
+}
+
+// followKubelet makes reconcile compute all statuses again if the rules of another kubelet count.
+func (l *Loop) followKubelet() {
+	if minor := l.statuses.Minor(); minor != l.statuses.node.Minor {
+		l.statuses.node.Minor = minor
+		l.renewAll()
+	}
+}
+
+// refresh computes all statuses again if the addresses of the node or the rules of its kubelet changed. If the node has
 // none any more, the last ones stay: a network that is set up again is no change. After the first
 // list of the runtime, it seeks every pod: of those that the runtime does not have, there are
 // no events.
@@ -300,9 +321,8 @@ func (l *Loop) refresh(ctx context.Context) {
 	}
 	if ips := l.statuses.NodeIPs(); len(ips) > 0 && !slices.Equal(ips, l.statuses.node.IPs) {
 		l.statuses.node.IPs = ips
-		for uid := range l.pods.byUID {
-			l.statuses.waiting[uid] = true
-		}
+		l.renewAll()
 	}
+	l.followKubelet()
 	l.reconcile(ctx)
 }

@@ -4,11 +4,13 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -423,6 +425,31 @@ func TestStatusKeepsTheNodesAddress(t *testing.T) {
 		set()
 		set("192.0.2.2")
 		h.expect(t, "RECONCILE status a:Running on 192.0.2.2 containerd://1")
+		h.stop(t)
+	})
+}
+
+// The QoS class is that of the kubelet, also when another one is found.
+func TestStatusFollowsTheKubelet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var minor atomic.Int64
+		minor.Store(36)
+		h := runStatus(t, func(opts *Options, _ *statusHarness) { opts.Status.Minor = func() int { return int(minor.Load()) } })
+		one := v1.ResourceList{v1.ResourceCPU: resource.MustParse("1"), v1.ResourceMemory: resource.MustParse("1Gi")}
+		a := static("a")
+		a.Spec.Resources = new(v1.ResourceRequirements)
+		a.Spec.Containers[0].Resources = v1.ResourceRequirements{Requests: one, Limits: one}
+		class := func() v1.PodQOSClass { return h.loop.pods.byUID["a"][0].status.QOSClass }
+		h.add("file", a)
+		h.running("a", "1")
+		if got := class(); got != v1.PodQOSBestEffort {
+			t.Errorf("1.36: %s", got)
+		}
+		minor.Store(37)
+		pass(2 * housekeepingPeriod)
+		if got := class(); got != v1.PodQOSGuaranteed {
+			t.Errorf("1.37: %s", got)
+		}
 		h.stop(t)
 	})
 }
