@@ -15,7 +15,7 @@ type Decoder struct {
 	evidence Evidence
 
 	mu      sync.Mutex
-	minor   Minor
+	rules   Rules
 	changed chan struct{}
 }
 
@@ -31,13 +31,13 @@ type Evidence interface {
 
 // NewDecoder returns a decoder for the node with the name, with the rules of the base.
 func NewDecoder(nodeName types.NodeName) *Decoder {
-	return &Decoder{nodeName: nodeName, minor: Base, changed: make(chan struct{})}
+	return &Decoder{nodeName: nodeName, rules: Rules{minor: Base}, changed: make(chan struct{})}
 }
 
 // For returns a decoder with the rules of the kubelet of a minor, or of the nearest known one. It has no
 // evidence.
 func (d *Decoder) For(m Minor) *Decoder {
-	return &Decoder{nodeName: d.nodeName, minor: m.Nearest(), changed: make(chan struct{})}
+	return &Decoder{nodeName: d.nodeName, rules: Rules{minor: m.Nearest()}, changed: make(chan struct{})}
 }
 
 // Compare compares the UIDs of decoded pods with the evidence. It must be called before the first pod
@@ -48,15 +48,29 @@ func (d *Decoder) Compare(e Evidence) { d.evidence = e }
 func (d *Decoder) Minor() Minor {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.minor
+	return d.rules.minor
+}
+
+// Rules are what a pod is decoded by. A pod that was decoded by other ones must be decoded again.
+type Rules struct {
+	minor Minor
+	// renewed counts the calls of Again.
+	renewed int
+}
+
+// Rules returns the rules that are used.
+func (d *Decoder) Rules() Rules {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.rules
 }
 
 // Use makes the decoder use the rules of a minor, or of the nearest known one.
 func (d *Decoder) Use(m Minor) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if m = m.Nearest(); m != d.minor {
-		d.minor = m
+	if m = m.Nearest(); m != d.rules.minor {
+		d.rules.minor = m
 		d.renew()
 	}
 }
@@ -65,6 +79,7 @@ func (d *Decoder) Use(m Minor) {
 func (d *Decoder) Again() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	d.rules.renewed++
 	d.renew()
 }
 

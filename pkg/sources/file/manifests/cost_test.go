@@ -2,10 +2,13 @@ package manifests
 
 import (
 	"fmt"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podconfigd/podconfigd/pkg/manifest"
 )
@@ -45,5 +48,54 @@ func TestAChangeDoesNotCostTheOtherFiles(t *testing.T) {
 	}
 	if reads > 1 || decodes > 1 {
 		t.Errorf("%.2f reads and %.2f decodings for each change", reads, decodes)
+	}
+}
+
+// finding finds another kubelet with the first pod that is decoded.
+type finding struct {
+	decoder *manifest.Decoder
+	decoded int
+}
+
+func (f *finding) Decoded(types.NamespacedName, types.UID) types.UID {
+	if f.decoded++; f.decoded == 1 {
+		f.decoder.Use(36)
+	}
+	return ""
+}
+
+func (*finding) Identified(types.NamespacedName, types.UID, manifest.Minor) bool { return false }
+
+// When another kubelet is found while the first files are decoded, only those before are decoded again. New
+// evidence makes all be decoded again.
+func TestOnlyWhatIsOutdatedIsDecodedAgain(t *testing.T) {
+	b := newBench(t)
+	decoder := manifest.NewDecoder("n")
+	decoder.Compare(&finding{decoder: decoder})
+	b.set = New(Options{Path: b.dir, Decoder: decoder, Impatient: true})
+	for _, name := range []string{"a", "b", "c"} {
+		b.write(name+".yaml", pod(name, "1"))
+	}
+	b.lookAll()
+	for _, want := range []float64{3, 4, 4} {
+		if got := testutil.ToFloat64(b.set.looker.metrics.decodes); got != want {
+			t.Errorf("decoded %v times, want %v", got, want)
+		}
+		b.set.Outdate()
+		b.set.LookAgain(t.Context())
+	}
+	pods, _ := b.set.Pods()
+	for _, pod := range pods {
+		name := strings.TrimSuffix(pod.Name, "-n")
+		path := filepath.Join(b.dir, name+".yaml")
+		if want, _, err := decoder.For(36).DecodeFile(path, fmt.Appendf(nil, podManifest, name, "1")); err != nil || pod.UID != want.UID {
+			t.Errorf("%s has UID %s: %v", name, pod.UID, err)
+		}
+	}
+	decoder.Again()
+	b.set.Outdate()
+	b.set.LookAgain(t.Context())
+	if got := testutil.ToFloat64(b.set.looker.metrics.decodes); got != 7 {
+		t.Errorf("after new evidence, decoded %v times, want 7", got)
 	}
 }

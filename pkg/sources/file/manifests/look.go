@@ -70,7 +70,8 @@ type knowledge struct {
 	sig     signature
 	trusted bool // sig was settled when the file was read
 	content uint64
-	decoded bool // content is the hash of the bytes of pod or fault
+	decoded bool           // content is the hash of the bytes of pod or fault
+	rules   manifest.Rules // they were decoded by
 }
 
 // sight is the result of a look at one path.
@@ -172,10 +173,11 @@ func (l *looker) read(path string, isLink bool, known knowledge, s *sight) {
 	s.trusted = s.sig.settled(at)
 	s.content = maphash.Bytes(contentSeed, data)
 	if known.decoded && known.content == s.content {
-		s.same = true
+		s.same, s.rules = true, known.rules
 		return
 	}
 	l.metrics.decodes.Inc()
+	s.rules = l.decoder.Rules()
 	at = time.Now()
 	s.pod, s.warnings, err = l.decoder.DecodeFile(l.as, data)
 	l.metrics.decodeDuration.Observe(time.Since(at).Seconds())

@@ -180,10 +180,11 @@ func (s *Set) LookAgain(ctx context.Context) (changed bool) {
 	return s.lookAt(ctx, s.names())
 }
 
-// Outdate makes the next look at each file decode it, even if it is unchanged.
+// Outdate makes the next look at each file that was decoded by other rules decode it, even if it is unchanged.
 func (s *Set) Outdate() {
+	rules := s.looker.decoder.Rules()
 	for _, f := range s.files {
-		f.decoded = false
+		f.decoded = f.decoded && f.rules == rules
 	}
 }
 
