@@ -2,18 +2,23 @@ package manifest
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
 	api "k8s.io/kubernetes/pkg/apis/core"
+	"k8s.io/utils/dump"
 
 	"github.com/podconfigd/podconfigd/internal/located"
+	"github.com/podconfigd/podconfigd/internal/testutil/canary"
 )
 
 // kubeletsDecode decodes as the kubelet does.
@@ -120,6 +125,48 @@ func FuzzDecodeURL(f *testing.F) {
 			}
 			if item.Pod.UID == "" || !strings.HasSuffix(item.Pod.Name, "-node") || item.Pod.Namespace == "" || item.Name+"-node" != item.Pod.Name {
 				t.Errorf("incomplete: %q %v", item.Name, item.Pod.ObjectMeta)
+			}
+		}
+	})
+}
+
+// The text that makes the UID is that of the library that the kubelet uses, for whatever a manifest holds. The
+// rules of every minor decode it without a panic, and the same bytes give the same UID.
+func FuzzMinors(f *testing.F) {
+	whole := &v1.Pod{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}}
+	canary.Fill(&whole.ObjectMeta, 1)
+	canary.Fill(&whole.Spec, 1)
+	canary.Fill(&whole.Status, 1)
+	data, err := json.Marshal(whole)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(data)
+	f.Add([]byte(good))
+	f.Add([]byte(good + "  resources: {limits: {cpu: 1, hugepages-2Mi: 4Mi}}\n  hostUsers: false\n"))
+	f.Add([]byte(good + "status: {startTime: '2020-01-01T00:00:00Z', conditions: [{lastProbeTime: '2020-01-01T00:00:00Z'}], podIPs: [{ip: x}]}\n"))
+	f.Add([]byte(`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a","creationTimestamp":"2020-01-01T00:00:00+01:00","deletionTimestamp":"2020-01-01T00:00:00Z"},"spec":{"containers":[{"name":"c","image":"d","resources":{"limits":{"cpu":"1e3"}}}],"volumes":[{"name":"v","image":{}}],"tolerations":[{"tolerationSeconds":0}]}}`))
+	decoders := make([]*Decoder, 0, len(Minors()))
+	for _, m := range Minors() {
+		decoders = append(decoders, NewDecoder("node").For(m))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if pod, err := kubeletsDecode(data); err == nil && !tooMany(data) {
+			pod.CreationTimestamp = metav1.Time{} // its hash depends on what Go caches in a time zone
+			if got, want := string(dumperOf(Base).dump(nil, pod)), dump.ForHash(pod); got != want {
+				t.Errorf("the text is\n%s\nwant\n%s", got, want)
+			}
+		}
+		for i, d := range decoders {
+			pod, _, err := d.DecodeFile("/m/f", data)
+			if err != nil {
+				if strings.Contains(err.Error(), "panic") {
+					t.Errorf("%v: %v", Minors()[i], err)
+				}
+				continue
+			}
+			if again, _, err := d.DecodeFile("/m/f", data); err != nil || again.UID != pod.UID {
+				t.Errorf("%v: UIDs %s and %v, %v", Minors()[i], pod.UID, again, err)
 			}
 		}
 	})
