@@ -54,7 +54,7 @@ func (o *validateOptions) minors(ctx context.Context, notes io.Writer) ([]manife
 // parseMinors returns the versions of a list such as 1.34,1.36-1.37, the oldest first.
 func parseMinors(list string) (minors []manifest.Minor, err error) {
 	for part := range strings.SplitSeq(list, ",") {
-		first, last, ok := strings.Cut(part, "-1.") // a version may have a suffix such as -eks
+		first, last, ok := strings.Cut(strings.ReplaceAll(part, "-v1.", "-1."), "-1.") // a version may have a suffix such as -eks
 		if !ok {
 			last = first
 		} else {
@@ -103,7 +103,7 @@ type kubeletVerdict struct {
 
 // compare prints what each kubelet makes of the manifests.
 func (o *validateOptions) compare(ctx context.Context, minors []manifest.Minor, paths []string, output string, out, notes io.Writer) error {
-	var rows []*kubeletVerdict
+	rows := []*kubeletVerdict{} // an empty list in JSON
 	failed := false
 	for _, path := range paths {
 		before := make(map[string]*kubeletVerdict)
