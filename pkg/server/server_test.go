@@ -111,6 +111,13 @@ func TestOtherPaths(t *testing.T) {
 	if resp.StatusCode != http.StatusMethodNotAllowed || resp.Header.Get("Allow") != "GET, HEAD" {
 		t.Errorf("POST: %s, Allow %q", resp.Status, resp.Header.Get("Allow"))
 	}
+	head, err := d.http.Head("http://localhost/pods")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _ = head.Body.Close(); head.StatusCode != http.StatusOK {
+		t.Errorf("HEAD: %s", head.Status)
+	}
 }
 
 // Clients that misbehave do not affect others, which get every update. The server ends in
