@@ -101,9 +101,8 @@ func (d *Daemon) setNode(node *v1.Node) {
 	d.kubelet.SetLost(kubeletLost(node))
 }
 
-// kubeletLost reports whether the kubelet of the node no longer renews its lease.
-//
-// kube-controller-manager: pkg/controller/nodelifecycle/node_lifecycle_controller.go tryUpdateNodeHealth.
+// kubeletLost reports whether the kubelet of the node no longer renews its lease: the controller
+// manager says so in the Ready condition.
 func kubeletLost(node *v1.Node) bool {
 	return slices.ContainsFunc(node.Status.Conditions, func(c v1.NodeCondition) bool {
 		return c.Type == v1.NodeReady && c.Status == v1.ConditionUnknown
