@@ -53,6 +53,10 @@ type Conn struct {
 	written int64
 	closed  bool
 	flushed sync.Cond
+	// writing is true during a Write. ahead is how many bytes of HTTP/2 were read during writes, since
+	// the last Read that began without one.
+	writing bool
+	ahead   int
 	// between is true if the last byte that Read returned ended the header of a request.
 	between bool
 	// waiting waits until the connection is writable; nil if no call does.
@@ -95,6 +99,9 @@ func (c *Conn) Read(into []byte) (int, error) {
 	if n > 0 {
 		c.between = c.scan.ended
 	}
+	if c.writing {
+		c.ahead += n
+	}
 	if !c.streaming || n == 0 && err == nil {
 		return n, err
 	}
@@ -110,6 +117,9 @@ func (c *Conn) read(into []byte) (n int, err error) {
 		n = copy(into, c.head)
 		c.head = c.head[n:]
 	} else {
+		if !c.http1 {
+			into = c.mayRead(into)
+		}
 		n, err = c.Conn.Read(into)
 		err = c.named(err)
 	}
@@ -123,10 +133,33 @@ func (c *Conn) read(into []byte) (n int, err error) {
 	return n, err
 }
 
+// maxAhead is how many bytes are read over HTTP/2 from a client that does not read what is written to
+// it. The end of a call is in memory until it is written, and a client could begin further calls. It is
+// enough for a client that resets each of its calls.
+const maxAhead = 4 << 10
+
+// mayRead returns the part of a buffer into which to read now. While the client does not read, it waits
+// for the write once there was maxAhead.
+func (c *Conn) mayRead(into []byte) []byte {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for c.writing && c.ahead >= maxAhead && !c.closed {
+		c.flushed.Wait()
+	}
+	if !c.writing || c.closed {
+		c.ahead = 0
+	}
+	return into[:min(len(into), maxAhead-c.ahead)]
+}
+
 // Write writes to the client, and counts.
 func (c *Conn) Write(data []byte) (int, error) {
+	c.mu.Lock()
+	c.writing = true
+	c.mu.Unlock()
 	n, err := c.Conn.Write(data)
 	c.mu.Lock()
+	c.writing = false
 	c.written += int64(n)
 	c.mu.Unlock()
 	c.flushed.Broadcast()
