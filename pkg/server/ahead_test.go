@@ -3,11 +3,9 @@ package server
 import (
 	"bytes"
 	"errors"
-	"net"
 	"os"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"golang.org/x/net/http2"
@@ -15,56 +13,6 @@ import (
 
 	"github.com/podconfigd/podconfigd/pkg/journal"
 )
-
-// While a client over HTTP/2 does not read, podconfigd reads no more than a little from it. It goes on
-// when the client reads, and ends when the connection is closed.
-func TestReadAheadOfAWrite(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		client, server := net.Pipe()
-		defer client.Close()
-		conn := newAdmittedConn(server, &net.UnixAddr{}, nil, func() {})
-		go func() { _, _ = client.Write(make([]byte, 10*maxAhead)) }()
-		read := 0
-		go func() {
-			for into := make([]byte, 3000); ; {
-				n, err := conn.Read(into)
-				if read += n; err != nil {
-					read = -1
-					return
-				}
-			}
-		}()
-		synctest.Wait()
-		if read != 10*maxAhead {
-			t.Errorf("%d bytes were read while nothing was written, want all", read)
-		}
-		for range 2 {
-			read = 0
-			go func() { _, _ = conn.Write([]byte("unread")) }()
-			synctest.Wait()
-			go func() { _, _ = client.Write(make([]byte, 10*maxAhead)) }()
-			synctest.Wait()
-			if read > maxAhead+3000 || read < maxAhead {
-				t.Errorf("%d bytes were read during a write, want %d", read, maxAhead)
-			}
-			if _, err := client.Read(make([]byte, 6)); err != nil {
-				t.Fatal(err)
-			}
-			synctest.Wait()
-			if read != 10*maxAhead {
-				t.Errorf("%d bytes were read after the write, want all", read)
-			}
-		}
-		go func() { _, _ = conn.Write([]byte("unread")) }()
-		go func() { _, _ = client.Write(make([]byte, 10*maxAhead)) }()
-		synctest.Wait()
-		_ = conn.Close()
-		synctest.Wait()
-		if read != -1 {
-			t.Error("a read goes on after the connection is closed")
-		}
-	})
-}
 
 // gRPC refuses a call with another content type before anything of podconfigd is asked, quotes the type,
 // and keeps the refusal until it is written. A client that does not read gets rid of a few of them only.

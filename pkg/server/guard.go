@@ -194,7 +194,7 @@ func (g *guard) log(r *http.Request, reason, subject string, err error) {
 	}
 	g.logged.Add(key, nil, loggedFor)
 	klog.FromContext(r.Context()).Info("Denied a request; further ones of this subject are not logged for an hour",
-		"reason", reason, "address", r.RemoteAddr, "method", r.Method, "path", conn.Cut(r.URL.Path), "err", err)
+		"reason", reason, "address", r.RemoteAddr, "method", conn.Cut(r.Method), "path", conn.Cut(r.URL.Path), "err", err)
 }
 
 // deny answers a request, or a call of gRPC.

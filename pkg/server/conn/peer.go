@@ -7,11 +7,11 @@ import (
 	"net/http"
 	"net/netip"
 	"os"
-	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/podconfigd/podconfigd/pkg/journal"
+	"github.com/podconfigd/podconfigd/pkg/server/internal/respond"
 )
 
 // Peer identifies the client process of a connection, or the address of a client over TCP.
@@ -122,12 +122,5 @@ const maxText = 256
 
 // Cut returns the text without what is beyond maxText. It keeps no longer text in memory.
 func Cut(text string) string {
-	if len(text) <= maxText {
-		return text
-	}
-	end := maxText
-	for end > maxText-utf8.UTFMax && !utf8.RuneStart(text[end]) {
-		end--
-	}
-	return text[:end] + "…"
+	return respond.Cut(text, maxText)
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/podconfigd/podconfigd/pkg/server/conn"
 	"github.com/podconfigd/podconfigd/pkg/server/internal/backend"
+	"github.com/podconfigd/podconfigd/pkg/server/internal/respond"
 )
 
 // withConn adds the connection of a call to its context.
@@ -29,8 +30,11 @@ func withConn(ctx context.Context) context.Context {
 
 // openCall counts a call until it ends. It runs before the call has a goroutine: that of a refused call
 // would keep its headers until it gets its turn.
-func (s *Services) openCall(ctx context.Context, _ *tap.Info) (context.Context, error) {
+func (s *Services) openCall(ctx context.Context, info *tap.Info) (context.Context, error) {
 	ctx = withConn(ctx)
+	if name := conn.Cut(info.FullMethodName); name != info.FullMethodName { // gRPC would quote all of it
+		return ctx, status.Errorf(codes.Unimplemented, "unknown method %s", name)
+	}
 	release, refusal := s.Limits.Call(ctx)
 	if refusal == nil {
 		context.AfterFunc(ctx, release)
@@ -81,8 +85,16 @@ func (s *Services) intercept(server context.Context) grpc.StreamServerIntercepto
 		if server.Err() != nil {
 			return status.Error(codes.Unavailable, backend.ErrStopping.Error())
 		}
-		return err
+		return short(err)
 	}
+}
+
+// short cuts the message of the error of a call.
+func short(err error) error {
+	if failure, ok := status.FromError(err); ok && len(failure.Message()) > respond.MaxMessage {
+		return status.Error(failure.Code(), respond.Cut(failure.Message(), respond.MaxMessage))
+	}
+	return err
 }
 
 // handle handles the call. A stream of any service counts as a subscriber. One with one request takes

@@ -17,6 +17,7 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/journal/view"
 	"github.com/podconfigd/podconfigd/pkg/lookup"
 	"github.com/podconfigd/podconfigd/pkg/server/internal/params"
+	"github.com/podconfigd/podconfigd/pkg/server/internal/respond"
 )
 
 // Lookup returns which pod an ID, an IP, a process or a cgroup belongs to.
@@ -124,7 +125,7 @@ func (s *lookupStream) send(ctx context.Context, id uint64, answer *v1alpha1.Loo
 	if err != nil {
 		failure := status.Convert(err)
 		response.Result = &v1alpha1.LookupStreamResponse_Error{Error: &v1alpha1.LookupError{
-			Code: int32(failure.Code()), Message: failure.Message(),
+			Code: int32(failure.Code()), Message: respond.Cut(failure.Message(), respond.MaxMessage),
 		}}
 	}
 	s.mu.Lock()

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -25,9 +26,29 @@ func Error(w http.ResponseWriter, code int, reason metav1.StatusReason, message 
 	Status(w, StatusOf(code, reason, message))
 }
 
+// MaxMessage is how many bytes of the message of an error are sent. Messages quote what the client sent,
+// and a client may not read them.
+const MaxMessage = 2 << 10
+
+// Cut returns the text without what is beyond a number of bytes. It keeps no longer text in memory.
+func Cut(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	end := most
+	for end > most-utf8.UTFMax && !utf8.RuneStart(text[end]) {
+		end--
+	}
+	return text[:end] + "…"
+}
+
 // Status answers with the status. It sets the header Retry-After if the details of the status
 // have retryAfterSeconds.
 func Status(w http.ResponseWriter, status *metav1.Status) {
+	status.Message = Cut(status.Message, MaxMessage)
+	if status.Details != nil {
+		status.Details.Name = Cut(status.Details.Name, MaxMessage)
+	}
 	w.Header().Set("Content-Type", "application/json")
 	if status.Details != nil && status.Details.RetryAfterSeconds > 0 {
 		w.Header().Set("Retry-After", strconv.Itoa(int(status.Details.RetryAfterSeconds)))
