@@ -112,7 +112,7 @@ func handler(daemon http.RoundTripper) http.Handler {
 			refuse(w, r, code, why)
 			return
 		}
-		pass.ServeHTTP(w, r)
+		pass.ServeHTTP(final{w}, r)
 	})
 }
 

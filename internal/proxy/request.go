@@ -3,6 +3,7 @@ package proxy
 import (
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"net/http"
 	"net/http/httputil"
@@ -59,9 +60,44 @@ func passAnswer(r *http.Response) error {
 	if r.StatusCode == http.StatusSwitchingProtocols {
 		return errors.New("the server switches protocols, which podconfigd does not")
 	}
-	maps.DeleteFunc(r.Header, func(name string, _ []string) bool { return !slices.Contains(passingAnswers, name) })
+	keepPassing(r.Header)
+	keepPassing(r.Trailer)
+	r.Body = trailed{r.Body, r}
 	return nil
 }
+
+func keepPassing(header http.Header) {
+	maps.DeleteFunc(header, func(name string, _ []string) bool { return !slices.Contains(passingAnswers, name) })
+}
+
+// trailed is the body of an answer. The trailers come with its end.
+type trailed struct {
+	io.ReadCloser
+	answer *http.Response
+}
+
+// Read leaves out of the trailers what does not pass.
+func (t trailed) Read(into []byte) (int, error) {
+	n, err := t.ReadCloser.Read(into)
+	if err != nil {
+		keepPassing(t.answer.Trailer)
+	}
+	return n, err
+}
+
+// final writes the answer to a request. It leaves out the informational ones before it: their headers
+// pass no list.
+type final struct{ http.ResponseWriter }
+
+// WriteHeader writes the header of the answer.
+func (f final) WriteHeader(code int) {
+	if code >= http.StatusOK {
+		f.ResponseWriter.WriteHeader(code)
+	}
+}
+
+// Unwrap returns the writer, for its Flush.
+func (f final) Unwrap() http.ResponseWriter { return f.ResponseWriter }
 
 // check returns the status and the reason with which a request is refused. The status is 0 for a
 // request that passes: one that only reads, whose path is the same for every server.

@@ -2,7 +2,9 @@ package proxy
 
 import (
 	"encoding/json"
+	"io"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strconv"
 	"strings"
@@ -353,4 +355,36 @@ func callsOf(t *testing.T, d *daemon) (calls []string) {
 		t.Errorf("the daemon has only the calls %v", calls)
 	}
 	return calls
+}
+
+// What comes before an answer, and behind it, has no other headers than the answer.
+func TestHeadersAroundAnswers(t *testing.T) {
+	gateway := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Set-Cookie", "session=owner")
+		w.WriteHeader(http.StatusEarlyHints)
+		w.Header().Set("Trailer", "Set-Cookie, Grpc-Status")
+		_, _ = w.Write([]byte("{}"))
+		w.(http.Flusher).Flush()
+		w.Header().Set("Grpc-Status", "0")
+		w.Header().Set(http.TrailerPrefix+"X-Auth-Token", "owner")
+	}))
+	t.Cleanup(gateway.Close)
+	by := new(http.Transport)
+	t.Cleanup(by.CloseIdleConnections)
+	address, _ := proxiedBy(t, roundTripper(func(r *http.Request) (*http.Response, error) {
+		r.URL.Scheme, r.URL.Host = "http", strings.TrimPrefix(gateway.URL, "http://")
+		return by.RoundTrip(r)
+	}))
+	conn := dial(t, address)
+	defer conn.Close()
+	if _, err := conn.Write([]byte("GET /pods HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")); err != nil {
+		t.Fatal(err)
+	}
+	answer, err := io.ReadAll(conn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(string(answer), "owner") || !strings.HasPrefix(string(answer), "HTTP/1.1 200") || !strings.Contains(string(answer), "Grpc-Status: 0") {
+		t.Errorf("got %s", answer)
+	}
 }
