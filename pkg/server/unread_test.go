@@ -314,3 +314,24 @@ func TestWatchesThatEndInTime(t *testing.T) {
 		d.add("b", 1)
 	}
 }
+
+// One pod that is large has its place among the lists too. A small one takes none.
+func TestALargePodThatNobodyReads(t *testing.T) {
+	d := serveWithLimits(t, journal.Options{}, conn.Limits{Lists: 1})
+	d.add("large", 1<<20)
+	d.add("small", 1)
+	conn := d.dial(t)
+	request(t, conn, "/api/v1/namespaces/default/pods/large", "")
+	if _, err := conn.Read(make([]byte, 16)); err != nil {
+		t.Fatal(err)
+	}
+	for _, other := range []string{"/pods", "/api/v1/namespaces/default/pods/large"} {
+		code, body := d.get(t, other)
+		refused(t, code, body, "too many lists at a time: there are 1")
+	}
+	if code, body := d.get(t, "/api/v1/namespaces/default/pods/small"); code != http.StatusOK {
+		t.Errorf("a small pod: %d %.200s", code, body)
+	}
+	_ = conn.Close()
+	d.listed(t, "the client is gone")
+}

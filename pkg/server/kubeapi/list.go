@@ -100,6 +100,9 @@ func (p *page) meta() metav1.ListMeta {
 	return meta
 }
 
+// largeObject is the size in bytes beyond which an answer with one object counts as a list.
+const largeObject = 64 << 10
+
 // one answers a request for one object.
 func (a *API) one(w http.ResponseWriter, r *http.Request, opts *options) {
 	res := opts.resource
@@ -129,6 +132,15 @@ func (a *API) one(w http.ResponseWriter, r *http.Request, opts *options) {
 	if err != nil {
 		respond.Error(w, http.StatusInternalServerError, metav1.StatusReasonInternalError, err.Error())
 		return
+	}
+	if len(data) > largeObject {
+		release, refusal := a.Limits.List(r.Context())
+		if refusal != nil {
+			respond.Status(w, respond.TooMany(refusal))
+			return
+		}
+		defer release()
+		respond.Within(w, a.Limits.ListTimeout)
 	}
 	w.Header().Set("Content-Type", opts.form.contentType)
 	_, _ = w.Write(data) // the client may have gone away
