@@ -19,6 +19,7 @@ import (
 	"golang.org/x/net/http2"
 	authenticationv1 "k8s.io/api/authentication/v1"
 
+	"github.com/podconfigd/podconfigd/internal/testutil"
 	"github.com/podconfigd/podconfigd/pkg/auth"
 	"github.com/podconfigd/podconfigd/pkg/server/conn"
 )
@@ -272,4 +273,37 @@ func TestRefusalsThatNobodyReads(t *testing.T) {
 		<-time.After(time.Millisecond)
 	}
 	t.Errorf("%d requests without credentials hold %d goroutines, want at most %d", conns*streams, held, maxRefusing)
+}
+
+// The same applies to requests with credentials beyond the limit of open requests.
+func TestRequestsBeyondTheLimitThatNobodyReads(t *testing.T) {
+	s := serveHTTPS(t, conn.Limits{SubscribersPerPeer: 1})
+	calls := &s.server.limits.Remote.Calls
+	c := s.dialH2(t, 0)
+	for i := range uint32(fewestOpenCalls) {
+		c.open(2*i+1, false, "POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", "content-type", "application/json")
+	}
+	testutil.Until(t, "the requests are open", func() bool { return calls.InUse() == fewestOpenCalls })
+	const conns, streams = 4, 200
+	reset := 0
+	for range conns {
+		c := s.dialH2(t, 0)
+		for i := range uint32(streams) {
+			c.open(2*i+1, true, "GET", "/pods")
+		}
+		answered := make(map[uint32]bool)
+		c.until("an answer on each stream", func(f http2.Frame) bool {
+			switch f.(type) {
+			case *http2.RSTStreamFrame:
+				reset++
+				answered[f.Header().StreamID] = true
+			case *http2.HeadersFrame:
+				answered[f.Header().StreamID] = true
+			}
+			return len(answered) == streams
+		})
+	}
+	if least := conns*streams - maxRefusing; reset < least {
+		t.Errorf("%d of %d requests were reset, want at least %d", reset, conns*streams, least)
+	}
 }

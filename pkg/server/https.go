@@ -23,7 +23,7 @@ func (s *Server) RunHTTPS(ctx context.Context, l net.Listener, config *tls.Confi
 	calls := s.rpc.NewServer(ctx, false)
 	defer calls.Stop()
 	guard := newGuard(auth, s.metrics)
-	handler := guard.guard(s.byProtocol(calls, s.handler(false)))
+	handler := guard.guard(s.byProtocol(guard, calls, s.handler(false)))
 	return split.Run(ctx,
 		serving(s.httpServer(handler)), serving(overHTTP2(s.httpServer(handler))),
 		serving(refuser(refuseAll)), serving(overHTTP2(refuser(refuseAll))))
@@ -43,12 +43,12 @@ func overHTTP2(server *http.Server) *http.Server {
 // byProtocol passes the calls of gRPC on to its server, and other requests to rest. The server of gRPC
 // has no HTTP/2 of its own here, because one connection can carry both calls and requests. It limits
 // the open requests of an address: each request of HTTP/2 is a stream of its connection, and can be
-// held open by a body that does not come.
-func (s *Server) byProtocol(calls *grpc.Server, rest http.Handler) http.Handler {
+// held open by a body that does not come. The refused ones are those of the guard.
+func (s *Server) byProtocol(guard *guard, calls *grpc.Server, rest http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		release, refusal := s.limits.Call(r.Context())
 		if refusal != nil {
-			deny(w, r, codes.ResourceExhausted, http.StatusTooManyRequests, metav1.StatusReasonTooManyRequests, refusal.Error())
+			guard.refuse(w, r, codes.ResourceExhausted, http.StatusTooManyRequests, metav1.StatusReasonTooManyRequests, refusal.Error())
 			return
 		}
 		defer release()
