@@ -160,6 +160,25 @@ func mergedBy(n *yaml.Node) []*yaml.Node {
 	return mappings
 }
 
+// Again returns the line of the second key with the name at the top level; 0 for none.
+func (t *Text) Again(name string) int {
+	root := t.tree()
+	if root == nil || root.Kind != yaml.MappingNode {
+		return 0
+	}
+	first := true
+	for i := 0; i+1 < len(root.Content); i += 2 {
+		switch key := root.Content[i]; {
+		case nameOfKey(key) != name:
+		case first:
+			first = false
+		default:
+			return key.Line
+		}
+	}
+	return 0
+}
+
 // Duplicates returns a fault for each duplicate key of a mapping. The note is added to each
 // message.
 func (t *Text) Duplicates(note string) (found Findings) {

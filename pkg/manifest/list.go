@@ -10,6 +10,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 
 	"github.com/podconfigd/podconfigd/internal/located"
 )
@@ -68,6 +69,9 @@ func (d *Decoder) DecodeURL(url string, data []byte) (items iter.Seq[Item], err 
 		}
 		return func(yield func(Item) bool) { yield(item) }, nil
 	}
+	if err := t.itemsTwice(duplicates); err != nil {
+		return nil, err
+	}
 	if keys := keysLike(raw, "items"); len(keys) > 1 {
 		return nil, t.refuse(ReasonInvalid, t.At("items", "the list has the keys %s: with a decoder that ignores case, one of them hides the other", strings.Join(keys, " and ")))
 	} else if list.Items == nil || keys[0] != "items" {
@@ -80,6 +84,42 @@ func (d *Decoder) DecodeURL(url string, data []byte) (items iter.Seq[Item], err 
 			}
 		}
 	}, nil
+}
+
+// itemsTwice returns an error if a list in YAML has its items twice. The conversion to JSON keeps only the last ones.
+func (t *text) itemsTwice(duplicates located.Findings) error {
+	var line int
+	switch {
+	case utilyaml.IsJSONBuffer(t.Data): // keysLike finds them
+	case len(t.Data) > located.MaxLength:
+		line = secondItems(t.Data)
+	case len(duplicates.Faults()) > 0:
+		line = t.Again("items")
+	}
+	if line == 0 {
+		return nil
+	}
+	return t.refuse(ReasonInvalid, Fault{Line: line, Field: "items", Message: "duplicate key: one of the lists hides the other"})
+}
+
+// secondItems returns the line of the second key items that is indented least, or 0. For a large text, a tree of its
+// nodes takes too much memory.
+func secondItems(data []byte) (second int) {
+	number, least := 0, len(data)
+	for line := range bytes.Lines(data) {
+		number++
+		key := bytes.TrimLeft(line, " ")
+		indent := len(line) - len(key)
+		name, _, found := bytes.Cut(key, []byte{':'})
+		switch {
+		case !found || string(bytes.Trim(name, "\"' ")) != "items":
+		case indent < least:
+			least, second = indent, 0
+		case indent == least && second == 0:
+			second = number
+		}
+	}
+	return second
 }
 
 // rawItems are the items of a PodList.
