@@ -113,9 +113,6 @@ func (l *layer) decode(want format) map[string]any {
 		maps.DeleteFunc(values, func(name string, value any) bool {
 			return !slices.Contains(want.fields, name) || isUnset(name, value)
 		})
-		if _, ok := values["staticPodURL"]; !ok {
-			delete(values, "staticPodURLHeader") // the kubelet ignores it
-		}
 		if data, err = json.Marshal(values); err != nil {
 			return l.refuse(located.Fault{Message: err.Error()})
 		}

@@ -83,8 +83,21 @@ func (c *Configuration) load(files Files) error {
 			o.Copy(&c.PodConfigdConfiguration, &c.flags.PodConfigdConfiguration)
 		}
 	}
+	c.dropUnusedHeader()
 	c.requireParts()
 	return nil
+}
+
+// dropUnusedHeader drops a header of a KubeletConfiguration if nothing gives a URL: the kubelet ignores it.
+func (c *Configuration) dropUnusedHeader() {
+	own := c.changed("manifest-url-header")
+	for _, l := range c.layers {
+		_, is := l.values["staticPodURLHeader"]
+		own = own || is && l.flag != "--kubelet-config"
+	}
+	if c.StaticPodURL == "" && !own {
+		c.StaticPodURLHeader = nil
+	}
 }
 
 // Check returns every fault of the files and of the configuration as a whole.
