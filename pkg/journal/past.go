@@ -97,11 +97,14 @@ func (j *Journal) States() *States { return &States{journal: j} }
 // After returns the pods after a set, in the order of BySource. The error is a CompactedError if the set has
 // left the ring.
 func (s *States) After(set *Set) ([]*Pod, error) {
-	if pods := s.pass(set); pods != nil {
-		return pods, nil
+	if s.pass(set) {
+		if pods := s.read(); pods != nil {
+			return pods, nil
+		}
 	}
 	pods, newest, err := s.journal.at(set.Revision)
 	if err != nil || newest { // usually, the next set is a while away
+		s.Forget()
 		return pods, err
 	}
 	s.revision, s.pods = set.Revision, make([]weak.Pointer[Pod], len(pods))
@@ -111,56 +114,142 @@ func (s *States) After(set *Set) ([]*Pod, error) {
 	return pods, nil
 }
 
-// Pass takes a set after which the state is not needed.
+// Pass takes a set after which the state is not needed, or that was in After. Each set must be in one of both.
 func (s *States) Pass(set *Set) { s.pass(set) }
 
-// Forget must be called if a set was neither in After nor in Pass.
+// Forget must be called if the next set does not follow the one before.
 func (s *States) Forget() { s.revision, s.pods = 0, nil }
 
-// pass applies the set to the state, and returns the pods; nil if they are not known.
-func (s *States) pass(set *Set) []*Pod {
-	if s.revision == 0 {
-		return nil
-	}
-	pods := make([]*Pod, len(s.pods), len(s.pods)+1)
+// read returns the pods; nil if one was freed.
+func (s *States) read() []*Pod {
+	pods := make([]*Pod, len(s.pods), len(s.pods)+1) // never nil
 	for i, kept := range s.pods {
-		pods[i] = kept.Value()
-	}
-	known := !slices.Contains(pods, nil)
-	if set.Revision > s.revision { // otherwise the subscriber gets the rest of its frames
-		s.revision = set.Revision
-		for _, u := range set.Updates {
-			for i := 0; i < len(u.Pods) && known && u.Op.IsConfig(); i++ {
-				pods, known = s.replace(pods, u, i)
-			}
+		if pods[i] = kept.Value(); pods[i] == nil {
+			return nil
 		}
-	}
-	if !known {
-		s.Forget()
-		return nil
 	}
 	return pods
 }
 
-// replace replaces the version before the update by that of the update, and reports whether the state had
-// the version before.
-func (s *States) replace(pods []*Pod, u *Update, i int) ([]*Pod, bool) {
-	before, after := u.Before[i], u.Pods[i]
-	if before != nil {
-		at, found := slices.BinarySearchFunc(pods, before, comparePods)
-		if !found {
-			return nil, false
-		}
-		pods, s.pods = slices.Delete(pods, at, at+1), slices.Delete(s.pods, at, at+1)
+// pass applies the set to the state, and reports whether the state after it is known.
+func (s *States) pass(set *Set) bool {
+	if s.revision == 0 {
+		return false
 	}
-	if u.Op != config.REMOVE {
-		at, found := slices.BinarySearchFunc(pods, after, comparePods)
-		if found {
-			return nil, false
+	if set.Revision > s.revision { // otherwise the subscriber gets the rest of its frames
+		s.revision = set.Revision
+		if s.pods = s.applied(set.versions()); s.pods == nil {
+			s.Forget()
 		}
-		pods, s.pods = slices.Insert(pods, at, after), slices.Insert(s.pods, at, weak.Make(after))
 	}
-	return pods, true
+	return s.revision != 0
+}
+
+// versions returns the versions that the set brings, as true, and those before it that it replaces or
+// removes, as false.
+func (s *Set) versions() map[*Pod]bool {
+	versions := make(map[*Pod]bool)
+	for _, u := range s.Updates {
+		for i := 0; i < len(u.Pods) && u.Op.IsConfig(); i++ {
+			before, after := u.Before[i], u.Pods[i]
+			if before == after && u.Op != config.REMOVE {
+				continue
+			}
+			if versions[before] {
+				delete(versions, before) // the set brought it
+			} else if before != nil {
+				versions[before] = false
+			}
+			if u.Op != config.REMOVE {
+				versions[after] = true
+			}
+		}
+	}
+	return versions
+}
+
+// applied returns the state with the versions, or nil if it did not have those that go. It copies the state: to
+// delete and to insert each version in place costs the square of a set that has all pods.
+func (s *States) applied(versions map[*Pod]bool) []weak.Pointer[Pod] {
+	next, edits := slices.Clone(s.pods), []edit(nil)
+	for p, comes := range versions {
+		if !comes {
+			continue
+		}
+		at, there, ok := s.find(p)
+		if stays, changed := versions[there]; !ok || there != nil && (stays || !changed) {
+			return nil
+		}
+		if there == nil {
+			edits = append(edits, edit{at, p})
+			continue
+		}
+		next[at] = weak.Make(p)
+		delete(versions, there)
+	}
+	for p, comes := range versions {
+		if comes {
+			continue
+		}
+		at, there, ok := s.find(p)
+		if !ok || there != p {
+			return nil
+		}
+		edits = append(edits, edit{at, nil})
+	}
+	return edited(next, edits)
+}
+
+// find returns the index of a pod, or where it would be, and the version that is there; nil for none. ok is false
+// if a pod of the state was freed.
+func (s *States) find(p *Pod) (at int, there *Pod, ok bool) {
+	ok = true
+	at, found := slices.BinarySearchFunc(s.pods, p, func(kept weak.Pointer[Pod], p *Pod) int {
+		if there = kept.Value(); there == nil {
+			ok = false
+			return 0
+		}
+		return comparePods(there, p)
+	})
+	if !found {
+		return at, nil, ok
+	}
+	there = s.pods[at].Value()
+	return at, there, ok && there != nil
+}
+
+// edit is a pod that comes before the index, or nil if the one at the index goes.
+type edit struct {
+	at  int
+	pod *Pod
+}
+
+// edited returns the pods with the edits.
+func edited(pods []weak.Pointer[Pod], edits []edit) []weak.Pointer[Pod] {
+	if len(edits) == 0 {
+		return pods
+	}
+	slices.SortFunc(edits, func(a, b edit) int {
+		switch {
+		case a.at != b.at:
+			return cmp.Compare(a.at, b.at)
+		case a.pod == nil: // comes last
+			return 1
+		case b.pod == nil:
+			return -1
+		}
+		return comparePods(a.pod, b.pod)
+	})
+	next, from := make([]weak.Pointer[Pod], 0, len(pods)+len(edits)), 0
+	for _, e := range edits {
+		next = append(next, pods[from:e.at]...)
+		if from = e.at; e.pod == nil {
+			from++
+		} else {
+			next = append(next, weak.Make(e.pod))
+		}
+	}
+	return append(next, pods[from:]...)
 }
 
 // undoLocked calls undo with each set that has an update after the revision, the newest

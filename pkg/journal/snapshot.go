@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"sync"
+	"weak"
 
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -62,6 +64,31 @@ func (j *Journal) Snapshot(order Order) *Snapshot {
 type sorted[K comparable] struct {
 	revision int64
 	keys     []K
+
+	// mu guards the fields below. It is locked after Journal.mu.
+	mu sync.Mutex
+	// past has the version at the revision of each key that later sets have changed, up to the revision undone. To undo
+	// these sets for each piece costs the square of a set that has all pods. It holds no pods: the ring does.
+	past   map[K]weak.Pointer[Pod]
+	undone int64
+}
+
+// undoLocked takes the sets since the last call. undo puts into a map the pods of the keys before a set.
+func (o *sorted[K]) undoLocked(j *Journal, undo func(s *Set, past map[K]*Pod)) {
+	if o.undone == j.head {
+		return
+	}
+	past := make(map[K]*Pod)
+	j.undoLocked(max(o.revision, o.undone), func(set *Set) { undo(set, past) })
+	if o.past == nil {
+		o.past = make(map[K]weak.Pointer[Pod], len(past))
+	}
+	for key, pod := range past {
+		if _, earlier := o.past[key]; !earlier {
+			o.past[key] = weak.Make(pod)
+		}
+	}
+	o.undone = j.head
 }
 
 // snapshot makes a snapshot. It sorts the keys outside of the lock, once for all
@@ -93,15 +120,16 @@ func snapshot[K comparable](
 	}
 	s.Len = len(found.keys)
 	s.read = func(from, to int) []*Pod {
-		past := make(map[K]*Pod)
-		j.undoLocked(s.Revision, func(set *Set) { undo(set, past) })
+		found.mu.Lock()
+		defer found.mu.Unlock()
+		found.undoLocked(j, undo)
 		pods := make([]*Pod, to-from)
 		for i, key := range found.keys[from:to] {
-			pod, ok := past[key]
-			if !ok {
-				pod = present(key)
+			if past, ok := found.past[key]; ok {
+				pods[i] = past.Value()
+			} else {
+				pods[i] = present(key)
 			}
-			pods[i] = pod
 		}
 		return pods
 	}

@@ -49,6 +49,21 @@ func TestAUIDTwiceInAnUpdate(t *testing.T) {
 	expect(t, c, "4 ADD a=1")
 }
 
+// Also a subscriber of snapshots that selects pods gets a UID once, in its last version.
+func TestAUIDTwiceBesideSnapshots(t *testing.T) {
+	j := newJournal(journal.Options{})
+	appendSet(j, update(config.ADD, "a=1"))
+	c := j.watch(StreamOptions{Mode: SnapshotAndUpdatesMode, Options: Options{Selector: Selector{Labels: mustLabels("image=1")}}})
+	defer c.Close()
+	expect(t, c, "- SET a=1", "2 BOOKMARK synced ready")
+	u := update(config.UPDATE, "a=1", "b=1", "c=1")
+	for _, p := range u.Pods {
+		p.UID = "a"
+	}
+	appendSet(j, u)
+	expect(t, c, "5 UPDATE c=1")
+}
+
 // The text of a selector that matches nothing is the same as that of one that matches
 // everything.
 func TestASelectorOfNothing(t *testing.T) {

@@ -54,14 +54,8 @@ func (v *snapshots) end(s *journal.Snapshot) (frames []*Frame) {
 }
 
 func (v *snapshots) frames(set *journal.Set) ([]*Frame, error) {
-	others := true
-	defer func() {
-		if others {
-			v.states.Forget()
-		}
-	}()
+	defer v.states.Pass(set) // also if another subscriber has computed the frames
 	return journal.Once(&set.Memo, v.key, func() ([]*Frame, error) {
-		others = false
 		if len(set.Updates) > 0 && !set.Updates[0].Op.IsConfig() {
 			return v.update(set.Updates[0]), nil
 		}
@@ -82,8 +76,6 @@ func (v *snapshots) set(set *journal.Set) ([]*Frame, error) {
 		for _, f := range frames {
 			f.Restored = anyRestored(f.Pods, set.Bookmark)
 		}
-	} else {
-		v.states.Pass(set)
 	}
 	if v.mode == SnapshotAndUpdatesMode {
 		for _, u := range set.Updates {
@@ -143,8 +135,9 @@ func (v *snapshots) changed(u *journal.Update) []*Frame {
 		return v.update(u)
 	}
 	var same []*journal.Pod
-	for i := range u.Pods {
-		if was, is := v.lens.changeIn(u, i); was != nil && is != nil {
+	once := u.Once()
+	for i := range once.Pods {
+		if was, is := v.lens.changeIn(once, i); was != nil && is != nil {
 			same = append(same, is)
 		}
 	}
