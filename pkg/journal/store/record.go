@@ -228,10 +228,15 @@ func appendPod(dst []byte, p *Pod, nameOnly, withSource bool) ([]byte, error) {
 		meta = appendMessage(meta, podFile, appendInt(file, fileMode, f.Mode))
 	}
 	dst = protowire.AppendTag(dst, setPod, protowire.BytesType)
-	size := 0
+	size, status := 0, []byte(nil)
 	if !nameOnly {
-		size = p.Object.Size()
-		if p.TooLarge = p.tooLarge(size); p.TooLarge {
+		var err error
+		if size = p.Object.Size(); p.Status != nil {
+			if status, err = p.Status.Marshal(); err != nil {
+				return nil, fmt.Errorf("encoding the status of pod %s/%s: %w", p.Object.Namespace, p.Object.Name, err)
+			}
+		}
+		if p.TooLarge = size+len(status) > maxPod; p.TooLarge {
 			meta, nameOnly = appendInt(meta, podTooLarge, 1), true
 		}
 	}
@@ -242,10 +247,6 @@ func appendPod(dst []byte, p *Pod, nameOnly, withSource bool) ([]byte, error) {
 		return protowire.AppendBytes(dst, meta), nil
 	}
 	if p.Status != nil {
-		status, err := p.Status.Marshal()
-		if err != nil {
-			return nil, fmt.Errorf("encoding the status of pod %s/%s: %w", p.Object.Namespace, p.Object.Name, err)
-		}
 		meta = appendMessage(meta, podStatus, status)
 	}
 	// The object comes last, and is encoded in place.
@@ -259,14 +260,6 @@ func appendPod(dst []byte, p *Pod, nameOnly, withSource bool) ([]byte, error) {
 		return nil, fmt.Errorf("encoding pod %s/%s: %w", p.Object.Namespace, p.Object.Name, err)
 	}
 	return dst, nil
-}
-
-// tooLarge reports whether only the name of the pod is stored. The size is that of its object.
-func (p *Pod) tooLarge(size int) bool {
-	if p.Status != nil && size > maxPod/2 {
-		size += p.Status.Size()
-	}
-	return size > maxPod
 }
 
 func appendSource(dst []byte, s *Source) []byte {

@@ -78,6 +78,22 @@ func TestAPodThatIsTooLarge(t *testing.T) {
 	})
 }
 
+// The object and the status of a pod count together.
+func TestAStatusThatIsTooLarge(t *testing.T) {
+	p := Pod{Revision: 1, Object: &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "a", UID: "a", Annotations: map[string]string{"a": strings.Repeat("x", maxPod/4)}}}}
+	for length, fits := range map[int]bool{maxPod / 2: true, maxPod: false} {
+		p.Status = &v1.PodStatus{Message: strings.Repeat("x", length)}
+		set := &Set{First: 1, Revision: 1, Time: time.Unix(1, 0), Updates: []Update{{Revision: 1, Op: config.ADD, Source: "file", Pods: []Pod{p}}}}
+		frames, err := encodeSet(set, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := decodeSets(t, frames)[0].Updates[0].Pods[0]; got.TooLarge == fits || set.Updates[0].Pods[0].TooLarge == fits {
+			t.Errorf("a status of %d bytes: too large %t", length, got.TooLarge)
+		}
+	}
+}
+
 // A set with very many names continues in other frames.
 func TestASetWithManyNames(t *testing.T) {
 	set := &Set{First: 1, Revision: 1, Time: time.Unix(1, 0)}
