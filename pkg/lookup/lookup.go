@@ -183,10 +183,13 @@ func (l *Lookup) findContainer(q *Query, containers []CgroupContainer, f *findin
 			switch {
 			case ok && l.answerContainer(q, &recorded, f):
 				return
-			case ok:
-				f.ids = append(f.ids, hiddenID+c.ID)
+			case ok: // those inside it are not of the runtime
+				f.ids, known = append(f.ids, hiddenID+c.ID), i+1
 			default:
 				f.ids = append(f.ids, c.ID)
+			}
+			if ok {
+				break
 			}
 		}
 		if c.PodUID != "" && l.knows(c.PodUID) {
