@@ -11,6 +11,8 @@ import (
 
 	kubeletconfig "k8s.io/kubelet/config/v1beta1"
 	"sigs.k8s.io/yaml"
+
+	"github.com/podconfigd/podconfigd/pkg/daemon"
 )
 
 // fieldTypes returns the types of the fields by their names in the file.
@@ -98,6 +100,30 @@ func TestZeroValuesOfAKubeletConfiguration(t *testing.T) {
 		if got := &loaded.Config; *got.FileCheckFrequency != *want.FileCheckFrequency || *got.HTTPCheckFrequency != *want.HTTPCheckFrequency ||
 			*got.SyncFrequency != *want.SyncFrequency || *got.EventBurst != *want.EventBurst || *got.EventRecordQPS != 0 || len(got.StaticPodURLHeader) != 0 {
 			t.Errorf("%s: got %+v", fields, got)
+		}
+	}
+}
+
+// The URL of a header can come from the command line or from another file.
+func TestAHeaderWhoseURLComesFromElsewhere(t *testing.T) {
+	dir := write(t, map[string]string{
+		"kubelet": "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nstaticPodURLHeader: {A: [b]}\n",
+		"c":       header + "staticPodURL: http://x\n",
+	})
+	kubelet := filepath.Join(dir, "kubelet")
+	for _, test := range []struct {
+		files Files
+		flags *Flags
+	}{
+		{Files{KubeletConfig: kubelet}, flags(func(c *daemon.Config) { c.StaticPodURL = "http://x" }, "manifest-url")},
+		{Files{KubeletConfig: kubelet, Config: filepath.Join(dir, "c")}, flags(nil)},
+	} {
+		loaded, err := Load(test.files, test.flags)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := loaded.StaticPodURLHeader; len(got["A"]) != 1 {
+			t.Errorf("got the headers %v", got)
 		}
 	}
 }
