@@ -9,33 +9,34 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Growth returns how many times as much processor time work takes for eight times as much input: about 8 if it is
-// proportional, 64 if it is its square. prepare returns the work for n. The work must stay on its goroutine: other
+// proportional is more than the growth of work that is proportional, on any machine, and less than that of a square.
+const proportional = 24
+
+// GrowsInProportion fails if work takes more than in proportion to its input: eight times the input takes about eight
+// times the processor time, and 64 times if it is the square. prepare returns the work for n. What a busy machine
+// adds is left out: the work must be too slow each of several times. The work must stay on its goroutine: other
 // goroutines and processes do not count.
-func Growth(tb testing.TB, n int, prepare func(n int) (work func())) float64 {
+func GrowsInProportion(tb testing.TB, n int, prepare func(n int) (work func())) {
 	tb.Helper()
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
-	least := func(n int) (least time.Duration) {
-		for range 3 {
-			work := prepare(n)
-			runtime.GC()
-			began := threadTime(tb)
-			work()
-			if took := threadTime(tb) - began; least == 0 || took < least {
-				least = took
-			}
-		}
-		return least
+	measure := func(n int) time.Duration {
+		work := prepare(n)
+		runtime.GC()
+		began := threadTime(tb)
+		work()
+		return threadTime(tb) - began
 	}
-	few, many := least(n), least(8*n)
-	tb.Logf("%v for %d, %v for %d", few, n, many, 8*n)
-	return float64(many) / float64(few)
+	var few, many time.Duration
+	for range 5 {
+		few = min(measure(n), measure(n), measure(n))
+		if many = measure(8 * n); many <= proportional*few {
+			return
+		}
+	}
+	tb.Errorf("%v for %d, %v for %d: eight times as many take %.0f times as long", few, n, many, 8*n, float64(many)/float64(few))
 }
-
-// Proportional is more than Growth of work that is proportional, on any machine, and less than that of a square.
-const Proportional = 28
 
 func threadTime(tb testing.TB) time.Duration {
 	tb.Helper()
