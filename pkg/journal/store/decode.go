@@ -6,53 +6,8 @@ import (
 	"io"
 	"time"
 
-	"google.golang.org/protobuf/encoding/protowire"
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
-
-	"github.com/podconfigd/podconfigd/pkg/config"
 )
-
-// field is one protobuf field: a number or bytes.
-type field struct {
-	number protowire.Number
-	value  uint64
-	bytes  []byte
-}
-
-func (f *field) int() int64      { return int64(f.value) }
-func (f *field) text() string    { return string(f.bytes) }
-func (f *field) time() time.Time { return time.Unix(0, int64(f.value)).UTC() }
-
-// eachField calls visit with each field of a message. It skips fields with other wire
-// types, which are from a later version.
-func eachField(message []byte, visit func(f *field) error) error {
-	for len(message) > 0 {
-		number, wireType, n := protowire.ConsumeTag(message)
-		if n < 0 {
-			return fmt.Errorf("%w: %w", errDamaged, protowire.ParseError(n))
-		}
-		message = message[n:]
-		f := field{number: number}
-		switch wireType {
-		case protowire.VarintType:
-			f.value, n = protowire.ConsumeVarint(message)
-		case protowire.BytesType:
-			f.bytes, n = protowire.ConsumeBytes(message)
-		default:
-			f.number = 0
-			n = protowire.ConsumeFieldValue(number, wireType, message)
-		}
-		if n < 0 {
-			return fmt.Errorf("%w: %w", errDamaged, protowire.ParseError(n))
-		}
-		message = message[n:]
-		if err := visit(&f); err != nil {
-			return err
-		}
-	}
-	return nil
-}
 
 // readPreamble reads the start of a segment, and returns the format version.
 func readPreamble(r io.Reader) (uint32, error) {
@@ -75,37 +30,16 @@ func readPreamble(r io.Reader) (uint32, error) {
 
 func decodeHeader(body []byte) (*header, error) {
 	h := new(header)
-	err := eachField(body, func(f *field) error {
-		switch f.number {
-		case headerInstance:
-			h.Instance = f.text()
-		case headerNode:
-			h.Node = f.text()
-		case headerBootID:
-			h.BootID = f.text()
-		case headerCreated:
-			h.Created = f.time()
-		case headerBase:
-			h.Base = f.int()
-		case headerCeiling:
-			h.Ceiling = f.int()
-		case headerPredecessor:
-			h.Predecessor = f.value
-		case headerPredecessorSize:
-			h.PredecessorSize = f.int()
-		case headerLatest:
-			h.Latest = f.time()
-		case headerPassed:
-			h.Passed = time.Duration(f.int())
-		case headerRolled:
-			h.Rolled = f.value != 0
-		}
-		return nil
-	})
+	err := decode(body, h.fields)
 	if err == nil && h.Instance == "" {
 		err = fmt.Errorf("%w: no instance in the header", errDamaged)
 	}
 	return h, err
+}
+
+func decodeCeiling(body []byte) (ceiling int64, err error) {
+	err = decode(body, func(c *codec) { number(c, headerCeiling, &ceiling) })
+	return ceiling, err
 }
 
 // setDecoder assembles a set, or a snapshot, from its pieces.
@@ -120,39 +54,30 @@ func (d *setDecoder) add(body []byte) error {
 	if d.set == nil {
 		d.set, d.passed = new(Set), 0
 	}
-	return eachField(body, func(f *field) error {
-		switch f.number {
-		case setFirst:
-			d.set.First = f.int()
-		case setRevision:
-			d.set.Revision = f.int()
-		case setTime:
-			d.set.Time = f.time()
-		case setPassed:
-			d.passed = time.Duration(f.int())
+	set := d.set
+	m := mark{set.First, set.Revision, set.Time, d.passed}
+	c := codec{rest: body}
+	for c.next() {
+		m.fields(&c)
+		switch c.number {
 		case setUpdate:
-			u, err := decodeUpdate(f.bytes)
-			d.set.Updates = append(d.set.Updates, u)
-			return err
+			set.Updates = append(set.Updates, Update{})
+			c.err = decode(c.bytes, set.Updates[len(set.Updates)-1].fields)
 		case setPod:
-			if len(d.set.Updates) == 0 {
+			if len(set.Updates) == 0 {
 				return fmt.Errorf("%w: a pod without an update", errDamaged)
 			}
-			u := &d.set.Updates[len(d.set.Updates)-1]
-			p, err := decodePod(f.bytes, u.Source)
-			u.Pods = append(u.Pods, p)
-			return err
+			u := &set.Updates[len(set.Updates)-1]
+			u.Pods = append(u.Pods, c.pod(u.Source))
 		case setNamed:
-			p, err := decodePod(f.bytes, "")
-			d.set.Named = append(d.set.Named, p)
-			return err
+			set.Named = append(set.Named, c.pod(""))
 		case setSource:
-			s, err := decodeSource(f.bytes)
-			d.set.Sources = append(d.set.Sources, s)
-			return err
+			set.Sources = append(set.Sources, Source{})
+			c.err = decode(c.bytes, set.Sources[len(set.Sources)-1].fields)
 		}
-		return nil
-	})
+	}
+	set.First, set.Revision, set.Time, d.passed = m.first, m.revision, m.time, m.passed
+	return c.err
 }
 
 // take returns the set, which is now complete.
@@ -162,114 +87,28 @@ func (d *setDecoder) take() *Set {
 	return set
 }
 
-func decodeUpdate(message []byte) (Update, error) {
-	var u Update
-	err := eachField(message, func(f *field) error {
-		switch f.number {
-		case updateOp:
-			u.Op = config.PodOperation(f.int() - 1)
-		case updateSource:
-			u.Source = f.text()
-		case updateRevision:
-			u.Revision = f.int()
-		case updateStatusOnly:
-			u.StatusOnly = f.value != 0
-		}
-		return nil
-	})
-	return u, err
-}
-
-func decodePod(message []byte, source string) (Pod, error) {
-	p := Pod{Source: source, Object: new(v1.Pod)}
-	err := eachField(message, func(f *field) error {
-		switch f.number {
-		case podRevision:
-			p.Revision = f.int()
-		case podByName:
-			p.ByName = f.int()
-		case podSource:
-			p.Source = f.text()
+// pod returns the pod in the field that was read. It has the source, unless it names another one.
+func (c *codec) pod(source string) Pod {
+	r, p := record{source: source}, Pod{Object: new(v1.Pod)}
+	in := codec{rest: c.bytes}
+	for in.next() {
+		r.fields(&in)
+		switch in.number {
 		case podObject:
-			if err := p.Object.Unmarshal(f.bytes); err != nil {
-				return fmt.Errorf("%w: a pod: %w", errDamaged, err)
+			if err := p.Object.Unmarshal(in.bytes); err != nil {
+				in.err = fmt.Errorf("%w: a pod: %w", errDamaged, err)
 			}
-		case podNamespace:
-			p.Object.Namespace = f.text()
-		case podName:
-			p.Object.Name = f.text()
-		case podUID:
-			p.Object.UID = types.UID(f.text())
-		case podTooLarge:
-			p.TooLarge = f.value != 0
 		case podStatus:
 			p.Status = new(v1.PodStatus)
-			if err := p.Status.Unmarshal(f.bytes); err != nil {
-				return fmt.Errorf("%w: the status of a pod: %w", errDamaged, err)
+			if err := p.Status.Unmarshal(in.bytes); err != nil {
+				in.err = fmt.Errorf("%w: the status of a pod: %w", errDamaged, err)
 			}
-		case podFile:
-			p.File = new(config.File)
-			return decodeFile(f.bytes, p.File)
 		}
-		return nil
-	})
-	return p, err
-}
-
-func decodeFile(message []byte, file *config.File) error {
-	return eachField(message, func(f *field) error {
-		switch f.number {
-		case filePath:
-			file.Path = f.text()
-		case fileUID:
-			file.UID = uint32(f.value)
-		case fileGID:
-			file.GID = uint32(f.value)
-		case fileMode:
-			file.Mode = uint32(f.value)
-		}
-		return nil
-	})
-}
-
-func decodeSource(message []byte) (Source, error) {
-	var s Source
-	err := eachField(message, func(f *field) error {
-		switch f.number {
-		case sourceName:
-			s.Name = f.text()
-		case sourceSeen:
-			s.Seen = f.value != 0
-		case sourceTime:
-			s.Time = f.time()
-		case sourceAttribute:
-			var key, value string
-			err := eachField(f.bytes, func(f *field) error {
-				switch f.number {
-				case attributeKey:
-					key = f.text()
-				case attributeValue:
-					value = f.text()
-				}
-				return nil
-			})
-			if s.Attributes == nil {
-				s.Attributes = make(map[string]string)
-			}
-			s.Attributes[key] = value
-			return err
-		}
-		return nil
-	})
-	return s, err
-}
-
-func decodeCeiling(body []byte) (ceiling int64, err error) {
-	err = eachField(body, func(f *field) error {
-		if f.number == headerCeiling {
-			ceiling = f.int()
-		}
-		return nil
-	})
-	return ceiling, err
+	}
+	c.err = in.err
+	p.Source, p.Revision, p.ByName, p.File, p.TooLarge = r.source, r.revision, r.byName, r.file, r.tooLarge
+	if r.uid != "" || r.name != "" {
+		p.Object.Namespace, p.Object.Name, p.Object.UID = r.namespace, r.name, r.uid
+	}
+	return p
 }

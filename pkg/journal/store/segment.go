@@ -186,12 +186,12 @@ func (r *reader) record(k kind, body []byte, d *setDecoder, t *tail, visit func(
 	case kindTakeover:
 		t.counts = true
 	case kindStop:
-		stop := setDecoder{}
-		if err := stop.add(body); err != nil {
+		var stop mark
+		if err := decode(body, stop.fields); err != nil {
 			return err
 		}
 		if stop.passed != 0 {
-			t.time, t.known = stop.set.Time, known{stop.passed, stop.set.Time}
+			t.time, t.known = stop.time, known{stop.passed, stop.time}
 		}
 	case kindPiece:
 		return d.add(body)
