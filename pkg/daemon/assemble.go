@@ -27,11 +27,14 @@ func (d *Daemon) assemble(registry *prometheus.Registry) error {
 	d.warning = err
 	names := c.sources()
 	d.self = &node{name: d.node, configured: isAddress(c.NodeIP), addresses: nodeIPs(c.NodeIP, d.node)}
-	d.journal = journal.New(journal.Options{
+	opts := journal.Options{
 		Sources: names, MaxUpdates: int(*c.JournalMaxUpdates), MaxBytes: *c.JournalMaxBytes, Registerer: registry,
-		Floor: floor, Reserve: d.revisions.reserve, Store: d.state.log, Recovered: d.state.recovered,
-		Node: d.self.local(),
-	})
+		Floor: floor, Reserve: d.revisions.reserve, Node: d.self.local(),
+	}
+	if log := d.state.log; log != nil {
+		opts.Store, opts.Recovered = log, &d.state.recovered.Recovered
+	}
+	d.journal = journal.New(opts)
 	d.self.put = d.journal.PutNode
 	d.state.restore(d.journal, names)
 	for name, r := range d.state.restored {
@@ -65,7 +68,7 @@ func (d *Daemon) assemble(registry *prometheus.Registry) error {
 func (d *Daemon) assembleLoop(registry *prometheus.Registry, tracer []part) {
 	c := &d.config
 	loop := syncloop.Options{
-		Handler: d.journal, SourcesReady: d.journal, Registerer: registry,
+		Handler: handler{d.journal}, SourcesReady: d.journal, Registerer: registry,
 		PLEG: pleg.None{}, SyncFrequency: c.SyncFrequency.Duration, Restored: d.state.updates(),
 		Status: c.statusOptions(d.self.hostIPs, d.kubelet.Minor), Kubelet: d.kubelet,
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
+	"github.com/podconfigd/podconfigd/pkg/journal"
 	"github.com/podconfigd/podconfigd/pkg/journal/history"
 	"github.com/podconfigd/podconfigd/pkg/journal/store"
 )
@@ -33,9 +34,9 @@ func TestHistoryWhileNothingIsStored(t *testing.T) {
 		cancel()
 		<-done
 	}()
-	shown := make(chan store.Commit, 1)
+	shown := make(chan journal.Commit, 1)
 	first := recovered.Reserved + 1
-	log.Append(&store.Set{First: first, Revision: first}, func(c store.Commit) { shown <- c })
+	log.Append(&journal.Set{First: first, Revision: first}, func(c journal.Commit) { shown <- c })
 	if c := <-shown; c.Stored {
 		t.Fatal("it was stored")
 	}

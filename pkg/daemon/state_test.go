@@ -9,7 +9,7 @@ import (
 
 	"github.com/go-logr/logr/funcr"
 
-	"github.com/podconfigd/podconfigd/pkg/journal/store"
+	"github.com/podconfigd/podconfigd/pkg/journal"
 )
 
 // stateIn returns a configuration with a state directory.
@@ -109,7 +109,7 @@ func TestAStateDirectoryWithoutAKubelet(t *testing.T) {
 	if memory := s.kubelet(); memory != nil {
 		t.Errorf("a new directory remembers %+v", memory)
 	}
-	s.recovered.Sources = map[string]store.Source{"file": {}}
+	s.recovered.Sources = map[string]journal.Source{"file": {}}
 	if memory := s.kubelet(); memory == nil || memory.Version != "1.36" {
 		t.Errorf("an earlier release is taken for %+v", memory)
 	}

@@ -7,7 +7,6 @@ import (
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/pkg/config"
-	"github.com/podconfigd/podconfigd/pkg/journal/store"
 )
 
 // Append appends an update. The updates of one set become visible together, with the
@@ -45,9 +44,9 @@ func (j *Journal) Append(u config.PodUpdate) {
 
 // announce appends a set with the bookmark, which stores changes of sources. So the bookmark has a
 // revision of its own, and a subscriber that has the updates before it can resume without missing it.
-func (j *Journal) announce(now time.Time, sources ...store.Source) {
+func (j *Journal) announce(now time.Time, sources ...Source) {
 	set := j.intake.advance(now)
-	set.Readied, set.sources = true, sources
+	set.Readied, set.Sources = true, sources
 	j.commit(set)
 }
 
@@ -97,7 +96,7 @@ func (j *Journal) commit(set *Set) {
 		j.show(set, j.Instance())
 		return
 	}
-	j.store.Append(j.intake.stored(set), func(c store.Commit) { j.show(set, c.Instance) })
+	j.store.Append(set, func(c Commit) { j.show(set, c.Instance) })
 }
 
 // show applies a set to the state that subscribers read, adds it to the ring and wakes

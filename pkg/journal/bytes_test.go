@@ -8,8 +8,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/pkg/config"
-	"github.com/podconfigd/podconfigd/pkg/pleg"
 )
 
 // heldByRing returns the bytes of the versions in the ring that are not current. Each
@@ -80,7 +80,7 @@ func TestBytesAreWhatTheRingHolds(t *testing.T) {
 		for step := range 100 {
 			switch r.IntN(8) {
 			case 0:
-				j.HandlePodLifecycleEvent(t.Context(), sourced("p1=other"), &pleg.PodLifecycleEvent{ID: "p1"})
+				j.RecordEvent(sourced("p1=other"), &v1alpha1.Event{PodUID: "p1"})
 			case 1:
 				j.HandlePodOrphans(t.Context(), []*v1.Pod{pod(fmt.Sprint("orphan", r.IntN(5)))})
 			case 2:

@@ -50,7 +50,7 @@
 //
 // # Durability
 //
-// With a store, a set becomes visible after it is stored. The intake gives revisions to
+// With a [Store], a set becomes visible after it is stored. The intake gives revisions to
 // updates and is ahead of what subscribers see. Only [Journal] commit leads from one to
 // the other. At a start, the journal begins with the stored state and replays the stored
 // sets. Replayed, they have the same revisions, so subscribers resume.

@@ -1,4 +1,4 @@
-package journal
+package journal_test
 
 import (
 	"context"
@@ -14,15 +14,18 @@ import (
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podconfigd/podconfigd/internal/testutil/podtest"
 	"github.com/podconfigd/podconfigd/pkg/config"
+	"github.com/podconfigd/podconfigd/pkg/journal"
 	"github.com/podconfigd/podconfigd/pkg/journal/store"
 )
 
 // durable is a journal with a store.
 type durable struct {
-	*Journal
+	*journal.Journal
 	recovered *store.Recovered
 	stop      func()
 }
@@ -39,7 +42,7 @@ func startDurable(t *testing.T, opts store.Options, sources ...string) *durable 
 		sources = []string{"api", "file"}
 	}
 	d := &durable{recovered: recovered}
-	d.Journal = New(Options{Sources: sources, Store: log, Recovered: recovered})
+	d.Journal = journal.New(journal.Options{Sources: sources, Store: log, Recovered: &recovered.Recovered})
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error)
 	go func() { done <- log.Run(ctx) }()
@@ -54,14 +57,10 @@ func startDurable(t *testing.T, opts store.Options, sources ...string) *durable 
 // settle waits until all that was committed is visible.
 func (d *durable) settle(t *testing.T) {
 	t.Helper()
-	d.intake.mu.Lock()
-	head := d.intake.head
-	d.intake.mu.Unlock()
+	taken := d.Taken()
 	for {
-		d.mu.RLock()
-		shown, changed := d.head, d.changed
-		d.mu.RUnlock()
-		if shown >= head || shown == d.recovered.Revision && head == d.gaps[len(d.gaps)-1].before {
+		shown, changed, gapEnd := d.Visible()
+		if shown >= taken || shown == d.recovered.Revision && taken == gapEnd {
 			return
 		}
 		select {
@@ -77,7 +76,7 @@ func (d *durable) settle(t *testing.T) {
 func TestRunBeginsAfterAFirstSet(t *testing.T) {
 	opts := store.Options{Dir: t.TempDir()}
 	before := startDurable(t, opts)
-	before.Append(config.PodUpdate{Op: config.ADD, Source: "file", Pods: []*v1.Pod{pod("a")}})
+	before.Append(config.PodUpdate{Op: config.ADD, Source: "file", Pods: []*v1.Pod{podtest.Pod("a")}})
 	before.settle(t)
 	before.stop()
 
@@ -91,18 +90,18 @@ func TestRunBeginsAfterAFirstSet(t *testing.T) {
 		cancel()
 		_ = log.Run(ctx) // closes the log
 	}()
-	j := New(Options{Sources: []string{"file"}, Store: log, Recovered: recovered})
-	head := j.intake.head
-	j.begin()
-	if got := j.intake.head; got != head+1 {
+	j := journal.New(journal.Options{Sources: []string{"file"}, Store: log, Recovered: &recovered.Recovered})
+	head := j.Taken()
+	j.Begin()
+	if got := j.Taken(); got != head+1 {
 		t.Errorf("without a set, the revision is %d, want %d", got, head+1)
 	}
 
-	j = New(Options{Sources: []string{"file"}, Store: log, Recovered: recovered})
-	j.Append(config.PodUpdate{Op: config.ADD, Source: "file", Pods: []*v1.Pod{pod("b")}}) // the log does not run
-	head = j.intake.head
-	j.begin()
-	if got := j.intake.head; got != head {
+	j = journal.New(journal.Options{Sources: []string{"file"}, Store: log, Recovered: &recovered.Recovered})
+	j.Append(config.PodUpdate{Op: config.ADD, Source: "file", Pods: []*v1.Pod{podtest.Pod("b")}}) // the log does not run
+	head = j.Taken()
+	j.Begin()
+	if got := j.Taken(); got != head {
 		t.Errorf("after a set, the revision is %d, want %d", got, head)
 	}
 }
@@ -114,7 +113,7 @@ func TestAnAddedSourceIsKnownAfterARestart(t *testing.T) {
 		opts := store.Options{Dir: t.TempDir()}
 		d := startDurable(t, opts, "file")
 		if known {
-			d.Append(config.PodUpdate{Op: config.ADD, Source: "file", Pods: []*v1.Pod{pod("a")}})
+			d.Append(config.PodUpdate{Op: config.ADD, Source: "file", Pods: []*v1.Pod{podtest.Pod("a")}})
 		}
 		d.HandleSourceChange(t.Context(), config.PodUpdate{Op: config.BOOKMARK, Source: "http", Change: config.SourceAdded})
 		for restart := range 3 {
@@ -137,9 +136,9 @@ type life struct {
 
 func (l *life) step(d *durable) {
 	if l.random.IntN(8) == 0 {
-		d.Append(config.PodUpdate{Op: config.SYNC, Source: "file", Pods: []*v1.Pod{pod("a")}})
-		s := d.Subscribe("", Operations{config.SYNC: true}, Client{})
-		d.Append(config.PodUpdate{Op: config.SYNC, Source: "file", Pods: []*v1.Pod{pod("a"), pod("b")}})
+		d.Append(config.PodUpdate{Op: config.SYNC, Source: "file", Pods: []*v1.Pod{podtest.Pod("a")}})
+		s := d.Subscribe("", journal.Operations{config.SYNC: true}, journal.Client{})
+		d.Append(config.PodUpdate{Op: config.SYNC, Source: "file", Pods: []*v1.Pod{podtest.Pod("a"), podtest.Pod("b")}})
 		s.Close()
 		return
 	}
@@ -153,9 +152,9 @@ func (l *life) step(d *durable) {
 			return
 		}
 	}
-	removes, adds, updates := update(config.REMOVE), update(config.ADD), update(config.UPDATE)
+	removes, adds, updates := podtest.Update(config.REMOVE), podtest.Update(config.ADD), podtest.Update(config.UPDATE)
 	for range 1 + l.random.IntN(4) {
-		p := pod(fmt.Sprintf("%c=%d", 'a'+rune(l.random.IntN(5)), l.random.Int()))
+		p := podtest.Pod(fmt.Sprintf("%c=%d", 'a'+rune(l.random.IntN(5)), l.random.Int()))
 		p.UID = types.UID(fmt.Sprintf("%s-%s-%d", source, p.Name, l.random.IntN(2)))
 		if source == "api" && l.random.IntN(2) == 0 {
 			p.Annotations = map[string]string{v1.MirrorPodAnnotationKey: "x"}
@@ -186,7 +185,7 @@ func (l *life) step(d *durable) {
 	if source == "api" {
 		set[len(set)-1].Attributes = map[string]string{"n": fmt.Sprint(l.random.Int())}
 	}
-	appendSet(d.Journal, set...)
+	podtest.AppendSet(d, set...)
 }
 
 // status returns a status from the runtime, or nil.
@@ -208,7 +207,7 @@ type told struct {
 
 func tell(t *testing.T, d *durable) told {
 	t.Helper()
-	describe := func(p *Pod) string {
+	describe := func(p *journal.Pod) string {
 		if p == nil {
 			return "none"
 		}
@@ -234,8 +233,7 @@ func tell(t *testing.T, d *durable) told {
 	for _, p := range named {
 		all.Names = append(all.Names, describe(p))
 	}
-	for i := range d.ring.len() {
-		set := d.ring.at(i)
+	for _, set := range d.Sets() {
 		if set.Readied || len(set.Updates) == 1 && !set.Updates[0].Op.IsConfig() {
 			continue // not stored
 		}
@@ -246,7 +244,7 @@ func tell(t *testing.T, d *durable) told {
 				text += describe(u.Before[k]) + " -> " + describe(u.Pods[k]) + "\n"
 			}
 		}
-		for _, changes := range [][]Change{set.Names, set.UIDs} {
+		for _, changes := range [][]journal.Change{set.Names, set.UIDs} {
 			for _, c := range changes {
 				text += fmt.Sprintf("%d: %s -> %s\n", c.Revision, describe(c.Before), describe(c.After))
 			}
@@ -301,9 +299,9 @@ func TestASetIsVisibleOnceItIsStored(t *testing.T) {
 	opts := store.Options{Dir: t.TempDir(), FS: &faultyFS{FS: store.OS, write: func() error { <-hold; return nil }}}
 	d := startDurable(t, opts)
 	revision := d.Revision()
-	changed := d.Subscribe("", nil, Client{})
+	changed := d.Subscribe("", nil, journal.Client{})
 	defer changed.Close()
-	appendSet(d.Journal, update(config.ADD, "a"))
+	podtest.AppendSet(d, podtest.Update(config.ADD, "a"))
 	if d.Revision() != revision || len(d.State().Pods) != 0 || d.ByUID("a") != nil {
 		t.Error("a set is visible that is not stored")
 	}
@@ -325,11 +323,11 @@ func TestASetThatIsNotStoredHasANewInstance(t *testing.T) {
 		return nil
 	}}}
 	d := startDurable(t, opts)
-	appendSet(d.Journal, update(config.ADD, "a"))
+	podtest.AppendSet(d, podtest.Update(config.ADD, "a"))
 	d.settle(t)
 	before := d.State()
 	broken.Store(true)
-	appendSet(d.Journal, update(config.ADD, "b"))
+	podtest.AppendSet(d, podtest.Update(config.ADD, "b"))
 	d.settle(t)
 	after := d.State()
 	if after.Instance == before.Instance || len(after.Pods) != 2 {
@@ -343,7 +341,7 @@ func TestASetThatIsNotStoredHasANewInstance(t *testing.T) {
 	if _, err := d.After(before.Revision, nil, 1); err == nil {
 		t.Error("a subscriber goes on where an update was not stored")
 	}
-	appendSet(d.Journal, update(config.ADD, "c"))
+	podtest.AppendSet(d, podtest.Update(config.ADD, "c"))
 	d.settle(t)
 	if d.Instance() != after.Instance || d.Resumable(after.Instance, after.Revision, nil) != nil {
 		t.Error("the next set began another instance")
@@ -357,7 +355,7 @@ func TestASetThatIsNotStoredHasANewInstance(t *testing.T) {
 	if d.Instance() != before.Instance || d.Revision() != before.Revision {
 		t.Errorf("instance %s revision %d, want %s, %d", d.Instance(), d.Revision(), before.Instance, before.Revision)
 	}
-	appendSet(d.Journal, update(config.ADD, "d"))
+	podtest.AppendSet(d, podtest.Update(config.ADD, "d"))
 	d.settle(t)
 	for revision := before.Revision + 1; revision <= last; revision++ {
 		if err := d.Resumable("", revision, nil); err == nil {
@@ -373,17 +371,17 @@ func TestASetThatIsNotStoredHasANewInstance(t *testing.T) {
 func TestOperationsThatAreNotStoredHaveAHole(t *testing.T) {
 	opts := store.Options{Dir: t.TempDir()}
 	d := startDurable(t, opts)
-	appendSet(d.Journal, update(config.ADD, "a"))
+	podtest.AppendSet(d, podtest.Update(config.ADD, "a"))
 	d.settle(t)
 	revision := d.Revision()
 	d.stop()
 	d = startDurable(t, opts)
 	for _, op := range []config.PodOperation{config.SYNC, config.PLEG, config.HOUSEKEEPING} {
-		if err := d.Resumable("", revision, Operations{op: true}); err == nil {
+		if err := d.Resumable("", revision, journal.Operations{op: true}); err == nil {
 			t.Errorf("%s is resumed across a restart", op)
 		}
 	}
-	if err := d.Resumable("", revision, Operations{config.ADD: true}); err != nil {
+	if err := d.Resumable("", revision, journal.Operations{config.ADD: true}); err != nil {
 		t.Error(err)
 	}
 }
@@ -392,14 +390,13 @@ func TestOperationsThatAreNotStoredHaveAHole(t *testing.T) {
 func TestReservedRevisionsIncludeTheGap(t *testing.T) {
 	opts := store.Options{Dir: t.TempDir()}
 	d := startDurable(t, opts)
-	appendSet(d.Journal, update(config.ADD, "a"))
+	podtest.AppendSet(d, podtest.Update(config.ADD, "a"))
 	d.settle(t)
 	d.stop()
 	d = startDurable(t, opts)
 	var ceiling int64
-	d.reserve = func(revision int64) error { ceiling = revision; return nil }
-	d.reserveFrom(t.Context(), 0)
-	appendSet(d.Journal, update(config.ADD, "b"))
+	d.ReserveWith(t.Context(), func(revision int64) error { ceiling = revision; return nil })
+	podtest.AppendSet(d, podtest.Update(config.ADD, "b"))
 	d.settle(t)
 	if d.Revision() > ceiling {
 		t.Errorf("revision %d is above the ceiling %d", d.Revision(), ceiling)
@@ -411,10 +408,10 @@ func TestReservedRevisionsIncludeTheGap(t *testing.T) {
 func TestSourcesAfterARestart(t *testing.T) {
 	opts := store.Options{Dir: t.TempDir()}
 	d := startDurable(t, opts)
-	gone := update(config.ADD, "gone")
+	gone := podtest.Update(config.ADD, "gone")
 	gone.Source = "http"
-	appendSet(d.Journal, update(config.ADD, "a"))
-	appendSet(d.Journal, gone)
+	podtest.AppendSet(d, podtest.Update(config.ADD, "a"))
+	podtest.AppendSet(d, gone)
 	d.settle(t)
 	d.stop()
 
@@ -432,7 +429,7 @@ func TestSourcesAfterARestart(t *testing.T) {
 	if d.ByUID("gone") != nil || d.ByUID("a") == nil {
 		t.Error("the pods of a source that is not configured are still there, or others are not")
 	}
-	appendSet(d.Journal, update(config.ADD))
+	podtest.AppendSet(d, podtest.Update(config.ADD))
 	d.settle(t)
 	if d.Restored() != nil || !slices.Equal(d.Unseen(), []string{"api"}) {
 		t.Errorf("restored %v, unseen %v after the source's first set", d.Restored(), d.Unseen())
@@ -467,4 +464,42 @@ func (f *faultyFile) Write(p []byte) (int, error) {
 	}
 	n, err := f.Appender.Write(p)
 	return n, errors.Join(err)
+}
+
+// Nobody resumes from a revision of objects before a restart: their changes are not stored.
+// Pods go on.
+func TestObjectsAfterARestart(t *testing.T) {
+	dir := store.Options{Dir: t.TempDir()}
+	first := startDurable(t, dir, "file")
+	first.Append(podtest.Update(config.ADD, "x"))
+	first.PutNode(&v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node1"}})
+	first.settle(t)
+	before := first.Revision()
+	first.stop()
+	s := startDurable(t, dir, "file")
+	if got, _, err := s.Objects(journal.Namespaces, 0); err != nil || len(got) != 1 || got[0].Object.GetName() != "default" {
+		t.Errorf("restored: %v, %v", got, err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = s.Run(ctx) // ends with the context
+	}()
+	defer func() { cancel(); <-ended }()
+	s.Await(before + 1)
+	if err := s.Resumable("", before, nil); err != nil {
+		t.Errorf("pods: %v", err)
+	}
+	if err := s.ObjectsResumable(before); !isCompacted(err) {
+		t.Errorf("objects: %v", err)
+	}
+	if err := s.ObjectsResumable(s.Revision()); err != nil {
+		t.Errorf("objects from the revision after the restart: %v", err)
+	}
+}
+
+func isCompacted(err error) bool {
+	_, ok := errors.AsType[*journal.CompactedError](err)
+	return ok
 }

@@ -8,11 +8,10 @@ import (
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/pkg/config"
-	"github.com/podconfigd/podconfigd/pkg/pleg"
 )
 
-// HandlePodAdditions appends the update. With the methods below, the journal is a
-// syncloop.SyncHandler.
+// HandlePodAdditions appends the update. With the methods below, the journal handles what the sync
+// loop does, but RecordEvent has the event as subscribers get it.
 func (j *Journal) HandlePodAdditions(_ context.Context, update config.PodUpdate) { j.Append(update) }
 
 // HandlePodUpdates appends the update.
@@ -45,15 +44,10 @@ func (j *Journal) HandlePodSyncs(_ context.Context, pods []*v1.Pod) {
 	}
 }
 
-// HandlePodLifecycleEvent appends a PLEG, if a subscriber requests the operation or
-// requested it within the last minutes.
-func (j *Journal) HandlePodLifecycleEvent(_ context.Context, pod *v1.Pod, e *pleg.PodLifecycleEvent) {
-	j.appendEvent(
-		config.PodUpdate{Op: config.PLEG, Source: j.intake.sourceOf(pod), Pods: []*v1.Pod{pod}},
-		&v1alpha1.Event{
-			Type: string(e.Type), PodUID: string(e.ID),
-			ContainerID: e.ContainerID, Container: e.Container, ExitCode: e.ExitCode,
-		}, time.Now())
+// RecordEvent appends a PLEG, if a subscriber requests the operation or requested it within the last
+// minutes.
+func (j *Journal) RecordEvent(pod *v1.Pod, e *v1alpha1.Event) {
+	j.appendEvent(config.PodUpdate{Op: config.PLEG, Source: j.intake.sourceOf(pod), Pods: []*v1.Pod{pod}}, e, time.Now())
 }
 
 // HandlePodOrphans appends a HOUSEKEEPING. The newest one is part of the current state.

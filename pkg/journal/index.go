@@ -66,7 +66,7 @@ func (x *index[K]) first() map[K]*Pod {
 // renumber gives the pod another revision in this index, if it is the pod of its key.
 func (x *index[K]) renumber(p *Pod, revision int64) {
 	if pods := x.pods[x.key(p)]; pods[0].key() == p.key() {
-		pods[0] = pods[0].at(revision)
+		pods[0] = pods[0].At(revision)
 	}
 }
 
@@ -164,7 +164,7 @@ func revised(names *index[types.NamespacedName], head int64) ([]Change, int64) {
 		}
 		// In this index, the pod has this revision. It was present before under another
 		// name or behind another pod, or the change has a revision after head.
-		changes[i].After = c.After.at(c.Revision)
+		changes[i].After = c.After.At(c.Revision)
 		names.pods[c.After.name()][0] = changes[i].After
 	}
 	return changes, head

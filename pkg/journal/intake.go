@@ -11,7 +11,6 @@ import (
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/pkg/config"
-	"github.com/podconfigd/podconfigd/pkg/journal/store"
 )
 
 // intake gives revisions to updates. While a set is being stored, the intake is ahead of
@@ -105,7 +104,7 @@ func (in *intake) take(set *Set, u *Update, n int, object *v1.Pod, prepared *Pod
 	pod := prepared
 	switch {
 	case u.Op == config.REMOVE && before == nil: // the merge removes only what it added
-		pod = NewPod(u.Source, object).at(in.head)
+		pod = NewPod(u.Source, object).At(in.head)
 	case u.Op == config.REMOVE, before != nil && before.Merged == object && (!u.Op.IsConfig() || before.Status == pod.Status):
 		pod = before
 	default:
@@ -143,51 +142,6 @@ func (in *intake) seen(u config.PodUpdate) {
 	}
 }
 
-// stored returns what is stored of a set: the updates of the config. Without any, the set
-// only advances the revision.
-func (in *intake) stored(s *Set) *store.Set {
-	set := &store.Set{First: s.First, Revision: s.Revision, Time: s.Time, Sources: s.sources}
-	byName := in.renumbered(s)
-	named := maps.Clone(byName) // those that are in no update
-	for _, u := range s.Updates {
-		if !u.Op.IsConfig() {
-			continue
-		}
-		pods := make([]store.Pod, len(u.Pods))
-		for i, p := range u.Pods {
-			pods[i] = store.Pod{Source: p.Source, Revision: p.Revision, Object: p.Merged, Status: p.Status, File: p.File}
-			if byName != nil {
-				pods[i].ByName = byName[p.key()]
-				delete(named, p.key())
-			}
-		}
-		set.Updates = append(set.Updates, store.Update{
-			Revision: u.Revision, Op: u.Op, Source: u.Source, StatusOnly: u.StatusOnly, Pods: pods,
-		})
-	}
-	for _, c := range s.Names {
-		if c.After != nil && named[c.After.key()] != 0 {
-			set.Named = append(set.Named, store.Pod{Source: c.After.Source, ByName: c.Revision, Object: c.After.Object})
-		}
-	}
-	return set
-}
-
-// renumbered returns the pods that have another revision under their name than in the
-// state; nil if there are none.
-func (in *intake) renumbered(s *Set) (byName map[podKey]int64) {
-	for _, c := range s.Names {
-		if c.After == nil || in.state[c.After.key()].Revision == c.After.Revision {
-			continue
-		}
-		if byName == nil {
-			byName = make(map[podKey]int64)
-		}
-		byName[c.After.key()] = c.After.Revision
-	}
-	return byName
-}
-
 // remember records the attributes of a source with the set, if they changed.
 func (in *intake) remember(set *Set, source string, attributes map[string]string) {
 	known := in.attributes[source]
@@ -195,5 +149,5 @@ func (in *intake) remember(set *Set, source string, attributes map[string]string
 		return
 	}
 	in.attributes[source] = attributes
-	set.sources = append(set.sources, store.Source{Name: source, Seen: true, Time: set.Time, Attributes: attributes})
+	set.Sources = append(set.Sources, Source{Name: source, Seen: true, Time: set.Time, Attributes: attributes})
 }

@@ -13,7 +13,6 @@ import (
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/pkg/config"
-	"github.com/podconfigd/podconfigd/pkg/journal/store"
 )
 
 // Defaults of Options.
@@ -42,8 +41,8 @@ type Options struct {
 	Reserve func(ceiling int64) error
 	// Store makes the journal durable; nil to keep it in memory. Recovered is what the
 	// store had at the start.
-	Store     *store.Log
-	Recovered *store.Recovered
+	Store     Store
+	Recovered *Recovered
 	// Node is the node, until the first PutNode; nil for none.
 	Node *v1.Node
 	// Registerer is for the journal's metrics; nil for none.
@@ -59,7 +58,7 @@ type Journal struct {
 	metrics    *metrics
 
 	// store is nil for a journal in memory, and while what is stored is restored.
-	store *store.Log
+	store Store
 
 	intake intake
 

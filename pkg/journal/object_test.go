@@ -1,8 +1,6 @@
 package journal
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -13,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podconfigd/podconfigd/pkg/config"
-	"github.com/podconfigd/podconfigd/pkg/journal/store"
 )
 
 // in returns an update of pods, "namespace/name=image". The UID depends on the image.
@@ -139,42 +136,4 @@ func TestAllMetadataOfNamespaces(t *testing.T) {
 	if got, want := shownObjects(t, j, Namespaces, base, 0), "a@4=1 b@6 c@7"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
-}
-
-// Nobody resumes from a revision of objects before a restart: their changes are not stored.
-// Pods go on.
-func TestObjectsAfterARestart(t *testing.T) {
-	dir := store.Options{Dir: t.TempDir()}
-	first := startDurable(t, dir, "file")
-	appendSet(first.Journal, in(config.ADD, "a/x=1"))
-	first.PutNode(&v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node1"}})
-	first.settle(t)
-	before := first.Revision()
-	first.stop()
-	s := startDurable(t, dir, "file")
-	if got := shownObjects(t, s.Journal, Namespaces, before, 0); got != "a@0" {
-		t.Errorf("restored: %q", got)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		_ = s.Run(ctx) // ends with the context
-	}()
-	defer func() { cancel(); <-ended }()
-	s.await(before + 1)
-	if err := s.Resumable("", before, nil); err != nil {
-		t.Errorf("pods: %v", err)
-	}
-	if err := s.ObjectsResumable(before); !isCompacted(err) {
-		t.Errorf("objects: %v", err)
-	}
-	if err := s.ObjectsResumable(s.Revision()); err != nil {
-		t.Errorf("objects from the revision after the restart: %v", err)
-	}
-}
-
-func isCompacted(err error) bool {
-	_, ok := errors.AsType[*CompactedError](err)
-	return ok
 }

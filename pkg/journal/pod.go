@@ -30,6 +30,9 @@ type Pod struct {
 	File *config.File
 	// Fields are the only fields that Object has; nil for all.
 	Fields *podmask.Mask
+	// TooLarge is true for a stored version that was too large to be stored. Only namespace, name and UID of
+	// Object are known.
+	TooLarge bool
 	// Memo caches the encodings of the version.
 	*Memo
 
@@ -55,8 +58,8 @@ func newPod(source string, merged *v1.Pod, status *v1.PodStatus) *Pod {
 // Size returns the pod's size as protobuf, in bytes.
 func (p *Pod) Size() int { return p.size }
 
-// at returns the same version with another revision.
-func (p *Pod) at(revision int64) *Pod {
+// At returns the same version with another revision.
+func (p *Pod) At(revision int64) *Pod {
 	if p.Revision == revision {
 		return p
 	}
@@ -89,7 +92,7 @@ func sortPods(pods []*Pod) { slices.SortFunc(pods, comparePods) }
 // made once for each key, and has the revision and the source of the pod.
 func (p *Pod) Derive(key any, compute func(*v1.Pod) *v1.Pod) *Pod {
 	form, _ := Once(p.Memo, key, func() (*Pod, error) { return p.form(nil, compute), nil }) // it never fails
-	return form.at(p.Revision)
+	return form.At(p.Revision)
 }
 
 func (p *Pod) form(fields *podmask.Mask, compute func(*v1.Pod) *v1.Pod) *Pod {
@@ -103,7 +106,7 @@ func (p *Pod) form(fields *podmask.Mask, compute func(*v1.Pod) *v1.Pod) *Pod {
 // the form.
 func (p *Pod) Only(fields *podmask.Mask) *Pod {
 	forms, _ := Once(p.Memo, onlyKey{}, func() (*masked, error) { return new(masked), nil }) // it never fails
-	return forms.of(p, fields).at(p.Revision)
+	return forms.of(p, fields).At(p.Revision)
 }
 
 // onlyKey is the key of the masked forms in the memo of a pod.

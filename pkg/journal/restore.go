@@ -5,7 +5,6 @@ import (
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/pkg/config"
-	"github.com/podconfigd/podconfigd/pkg/journal/store"
 )
 
 // gap is a range of revisions, between after and before, that no update of this instance
@@ -15,7 +14,7 @@ type gap struct{ after, before int64 }
 
 // restore starts the journal with what was stored: the state, the newest sets, and the
 // revisions. Each source that was seen is restored until it is seen again.
-func (j *Journal) restore(r *store.Recovered, floor int64) {
+func (j *Journal) restore(r *Recovered, floor int64) {
 	in := &j.intake
 	configured := in.bookmark.Sources
 	in.bookmark = &Bookmark{Sources: make(map[string]v1alpha1.SourceState)}
@@ -49,31 +48,22 @@ func (j *Journal) restore(r *store.Recovered, floor int64) {
 }
 
 // load loads the stored state.
-func (in *intake) load(r *store.Recovered) {
-	for i := range r.Pods {
-		p := restored(&r.Pods[i])
+func (in *intake) load(r *Recovered) {
+	for _, p := range r.Pods {
 		in.state[p.key()] = p
 		in.names.replace(nil, p, 0)
 		in.uids.replace(nil, p, 0)
 	}
 	in.names.take()
 	in.uids.take()
-	for i := range r.Pods {
-		if p := &r.Pods[i]; p.ByName != 0 {
-			in.names.renumber(restored(p), p.ByName)
-		}
+	for _, p := range r.Named {
+		in.names.renumber(p, p.Revision)
 	}
 	in.head = r.Base
 }
 
-func restored(p *store.Pod) *Pod {
-	pod := newPod(p.Source, p.Object, p.Status)
-	pod.Revision, pod.File = p.Revision, p.File
-	return pod
-}
-
 // replay commits a stored set. It reports whether the set has the same revisions again.
-func (j *Journal) replay(s *store.Set) (exact bool) {
+func (j *Journal) replay(s *Set) (exact bool) {
 	in := &j.intake
 	if s.First > in.head+1 {
 		j.gaps = append(j.gaps, gap{in.head, s.First - 1})
@@ -84,12 +74,11 @@ func (j *Journal) replay(s *store.Set) (exact bool) {
 		updates, pods := make([]config.PodUpdate, len(s.Updates)), make([][]*Pod, len(s.Updates))
 		for i, u := range s.Updates {
 			updates[i] = config.PodUpdate{Op: u.Op, Source: u.Source, StatusOnly: u.StatusOnly}
-			for k := range u.Pods {
-				updates[i].Pods = append(updates[i].Pods, u.Pods[k].Object)
-				pods[i] = append(pods[i], restored(&u.Pods[k]))
-			}
-			if u.Op == config.REMOVE {
-				pods[i] = nil
+			for _, p := range u.Pods {
+				updates[i].Pods = append(updates[i].Pods, p.Merged)
+				if u.Op != config.REMOVE {
+					pods[i] = append(pods[i], new(*p)) // it gets its revision again
+				}
 			}
 		}
 		set = in.number(updates, pods, nil, s.Time)

@@ -10,7 +10,6 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
-	"github.com/podconfigd/podconfigd/internal/testutil/recovered"
 	"github.com/podconfigd/podconfigd/pkg/config"
 )
 
@@ -37,7 +36,7 @@ func TestKnown(t *testing.T) {
 }
 
 func TestARestoredSource(t *testing.T) {
-	j := newJournal(Options{Sources: []string{"file", "api"}, Recovered: recovered.Of(map[string][]*v1.Pod{"file": {pod("a")}})})
+	j := newJournal(Options{Sources: []string{"file", "api"}, Recovered: recoveredOf("file", pod("a"))})
 	if got := j.Restored(); !slices.Equal(got, []string{"file"}) {
 		t.Errorf("restored: %v", got)
 	}
@@ -63,7 +62,7 @@ func TestARestoredSource(t *testing.T) {
 // WaitKnown returns when the last source is seen or restored.
 func TestWaitKnown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		j := newJournal(Options{Sources: []string{"file", "api"}, Recovered: recovered.Of(map[string][]*v1.Pod{"api": {pod("a")}})})
+		j := newJournal(Options{Sources: []string{"file", "api"}, Recovered: recoveredOf("api", pod("a"))})
 		done := make(chan error, 1)
 		go func() { done <- j.WaitKnown(t.Context()) }()
 		synctest.Wait()
@@ -97,8 +96,18 @@ func TestARemovedSourceIsForgottenWithItsPods(t *testing.T) {
 		first := j.Revision()
 		j.HandleSourceChange(t.Context(), config.PodUpdate{Op: config.REMOVE, Source: "file", Change: config.SourceRemoved, Pods: pods})
 		reading, err := j.After(first, nil, 10)
-		if err != nil || len(reading.Sets) != 1+len(pods) || len(reading.Sets[0].sources) != 1 || reading.Sets[0].sources[0].Seen {
+		if err != nil || len(reading.Sets) != 1+len(pods) || len(reading.Sets[0].Sources) != 1 || reading.Sets[0].Sources[0].Seen {
 			t.Errorf("with %d pods: %+v, %v", len(pods), reading.Sets, err)
 		}
+	}
+}
+
+// recoveredOf returns the state of an earlier run in which a source had a pod. (A test of this package can't
+// import internal/testutil/recovered.)
+func recoveredOf(source string, object *v1.Pod) *Recovered {
+	const base = 1 << 50 // later than the time in milliseconds
+	return &Recovered{
+		Instance: "restored", Base: base, Revision: base, Reserved: base - 1,
+		Pods: []*Pod{NewStored(source, object, nil, base, nil)}, Sources: map[string]Source{source: {Name: source, Seen: true}},
 	}
 }

@@ -1,4 +1,4 @@
-package journal
+package journal_test
 
 import (
 	"fmt"
@@ -7,7 +7,9 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podconfigd/podconfigd/internal/testutil/podtest"
 	"github.com/podconfigd/podconfigd/pkg/config"
+	"github.com/podconfigd/podconfigd/pkg/journal"
 	"github.com/podconfigd/podconfigd/pkg/journal/store"
 )
 
@@ -18,23 +20,23 @@ func TestARestartAfterAnEventOfSeveralPods(t *testing.T) {
 		t.Run(op.String(), func(t *testing.T) {
 			opts := store.Options{Dir: t.TempDir()}
 			d := startDurable(t, opts)
-			d.Subscribe("", Operations{config.SYNC: true}, Client{})
-			d.Append(update(config.ADD, "a", "b"))
+			d.Subscribe("", journal.Operations{config.SYNC: true}, journal.Client{})
+			d.Append(podtest.Update(config.ADD, "a", "b"))
 			d.settle(t)
 			before := d.Revision()
-			d.Append(update(op, "a", "b"))
+			d.Append(podtest.Update(op, "a", "b"))
 			d.settle(t)
 			after := d.Revision()
 			if after != before+2 {
 				t.Fatalf("revisions %d and %d", before, after)
 			}
-			d.Append(update(config.UPDATE, "a=2"))
+			d.Append(podtest.Update(config.UPDATE, "a=2"))
 			d.settle(t)
 			d.stop()
 
 			d = startDurable(t, opts)
 			for _, revision := range []int64{before, after} {
-				if err := d.Resumable(d.Instance(), revision, Operations{config.UPDATE: true}); err != nil {
+				if err := d.Resumable(d.Instance(), revision, journal.Operations{config.UPDATE: true}); err != nil {
 					t.Errorf("resuming from %d: %v", revision, err)
 				}
 			}
@@ -47,22 +49,22 @@ func TestARestartAfterAnEventOfSeveralPods(t *testing.T) {
 func TestARevisionByNameIsKept(t *testing.T) {
 	opts := store.Options{Dir: t.TempDir(), SegmentBytes: 1 << 10, ReplayBytes: 1}
 	d := startDurable(t, opts)
-	a, f := update(config.ADD), update(config.ADD)
+	a, f := podtest.Update(config.ADD), podtest.Update(config.ADD)
 	a.Source = "api"
-	pa, pf := pod("x=1"), pod("x=2")
+	pa, pf := podtest.Pod("x=1"), podtest.Pod("x=2")
 	pa.UID, pf.UID = "ua", "uf"
 	a.Pods, f.Pods = []*v1.Pod{pa}, []*v1.Pod{pf}
-	appendSet(d.Journal, a)
-	appendSet(d.Journal, f)
+	podtest.AppendSet(d, a)
+	podtest.AppendSet(d, f)
 	a.Op = config.REMOVE
-	appendSet(d.Journal, a)
+	podtest.AppendSet(d, a)
 	d.settle(t)
 	name := types.NamespacedName{Namespace: pa.Namespace, Name: pa.Name}
 	want := d.ByName(name).Revision
 	for i := range 2 {
 		d.stop()
 		d = startDurable(t, opts)
-		appendSet(d.Journal, update(config.ADD, fmt.Sprintf("y%d", i)))
+		podtest.AppendSet(d, podtest.Update(config.ADD, fmt.Sprintf("y%d", i)))
 		d.settle(t)
 	}
 	if got := d.ByName(name).Revision; got != want {

@@ -8,7 +8,6 @@ import (
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/pkg/config"
-	"github.com/podconfigd/podconfigd/pkg/journal/store"
 )
 
 // Update is one update. It is immutable.
@@ -87,6 +86,8 @@ type Set struct {
 	Names, UIDs []Change
 	// Objects are the changes of nodes and namespaces, in the order of revisions.
 	Objects []ObjectChange
+	// Sources are the changes of sources to store, except for their pods.
+	Sources []Source
 	// Bookmark is the state of the sources after the set. A set that is Readied sends it to
 	// subscribers, and has no updates: every source is seen or known now, a source that was only
 	// restored is seen, or a source was added or removed.
@@ -99,8 +100,6 @@ type Set struct {
 
 	// size is the memory of the versions that only the set holds.
 	size int64
-	// sources are the changes of sources to store, except for their pods.
-	sources []store.Source
 }
 
 // count is what the set counts in the ring: its updates, or one if it has only objects, or

@@ -12,7 +12,6 @@ import (
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/pkg/config"
-	"github.com/podconfigd/podconfigd/pkg/journal/store"
 )
 
 // changeSource appends the update of a source that was added or removed. The removed pods come
@@ -23,9 +22,9 @@ func (j *Journal) changeSource(u config.PodUpdate) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	now, removed := time.Now(), u.Change == config.SourceRemoved
-	var changed []store.Source
+	var changed []Source
 	if _, ok := in.bookmark.Sources[u.Source]; !removed && !ok && in.bookmark.Known() {
-		changed = []store.Source{{Name: u.Source, Seen: true, Time: now}}
+		changed = []Source{{Name: u.Source, Seen: true, Time: now}}
 	}
 	in.bookmark = in.bookmark.after(func(sources map[string]v1alpha1.SourceState) {
 		if removed {
@@ -36,11 +35,11 @@ func (j *Journal) changeSource(u config.PodUpdate) {
 	})
 	if removed {
 		delete(in.attributes, u.Source)
-		changed = []store.Source{{Name: u.Source}}
+		changed = []Source{{Name: u.Source}}
 	}
 	if len(u.Pods) > 0 {
 		set := j.number([]config.PodUpdate{u}, make([][]*Pod, 1), nil, now)
-		set.sources, changed = changed, nil // stored together
+		set.Sources, changed = changed, nil // stored together
 		j.commit(set)
 	}
 	j.announce(now, changed...)
@@ -131,7 +130,7 @@ func (j *Journal) Forget(source string) (pods int) {
 	} else {
 		set = in.advance(now)
 	}
-	set.sources = []store.Source{{Name: source}}
+	set.Sources = []Source{{Name: source}}
 	j.commit(set)
 	return len(u.Pods)
 }

@@ -1,11 +1,13 @@
-package journal
+package journal_test
 
 import (
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/podconfigd/podconfigd/internal/testutil/podtest"
 	"github.com/podconfigd/podconfigd/pkg/config"
+	"github.com/podconfigd/podconfigd/pkg/journal"
 	"github.com/podconfigd/podconfigd/pkg/journal/store"
 )
 
@@ -15,10 +17,10 @@ import (
 func TestStatusIsNoSet(t *testing.T) {
 	opts := store.Options{Dir: t.TempDir()}
 	d := startDurable(t, opts)
-	set := update(config.ADD, "a")
+	set := podtest.Update(config.ADD, "a")
 	set.Source, set.Attributes = "file", map[string]string{"ETag": "1"}
 	set.Files = []*config.File{{Path: "a.yaml"}}
-	appendSet(d.Journal, set)
+	podtest.AppendSet(d, set)
 	a := set.Pods[0]
 	status := func(phase v1.PodPhase) config.PodUpdate {
 		return config.PodUpdate{
@@ -54,12 +56,12 @@ func TestStatusIsNoSet(t *testing.T) {
 
 // A SYNC has the version of the pod that subscribers have. A new status is a new version.
 func TestVersionsWithAStatus(t *testing.T) {
-	j := New(Options{Sources: []string{"file"}})
-	s := j.Subscribe("", Operations{config.SYNC: true}, Client{})
+	j := journal.New(journal.Options{Sources: []string{"file"}})
+	s := j.Subscribe("", journal.Operations{config.SYNC: true}, journal.Client{})
 	defer s.Close()
-	u := update(config.ADD, "a")
+	u := podtest.Update(config.ADD, "a")
 	u.Statuses = []*v1.PodStatus{{Phase: v1.PodRunning}}
-	appendSet(j, u)
+	podtest.AppendSet(j, u)
 	first := j.State().Pods[0]
 	j.Append(config.PodUpdate{Op: config.SYNC, Source: u.Source, Pods: u.Pods})
 	reading, err := j.After(first.Revision, nil, 10)
@@ -67,7 +69,7 @@ func TestVersionsWithAStatus(t *testing.T) {
 		t.Errorf("the SYNC is %v (%v)", reading, err)
 	}
 	u.Op, u.StatusOnly, u.Statuses = config.RECONCILE, true, nil
-	appendSet(j, u)
+	podtest.AppendSet(j, u)
 	if second := j.State().Pods[0]; second.Object != u.Pods[0] || second.Revision <= first.Revision {
 		t.Errorf("without a status, the pod has phase %s at %d", second.Object.Status.Phase, second.Revision)
 	}

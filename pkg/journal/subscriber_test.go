@@ -5,8 +5,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/pkg/config"
-	"github.com/podconfigd/podconfigd/pkg/pleg"
 )
 
 // Closing a subscriber twice does not affect another one that requests the same.
@@ -20,7 +20,7 @@ func TestCloseTwice(t *testing.T) {
 		closed.Close()
 		time.Sleep(linger) //nolint:forbidigo // virtual time
 		before := j.Revision()
-		j.HandlePodLifecycleEvent(t.Context(), pod("a"), &pleg.PodLifecycleEvent{ID: "a"})
+		j.RecordEvent(pod("a"), &v1alpha1.Event{PodUID: "a"})
 		if j.Revision() == before {
 			t.Error("an event that a subscriber asks for is not recorded")
 		}
@@ -38,7 +38,7 @@ func TestLag(t *testing.T) {
 		t.Errorf("lag %d after an update of two pods and a bookmark", got)
 	}
 	s.MoveTo(j.Revision())
-	j.HandlePodLifecycleEvent(t.Context(), pod("a"), &pleg.PodLifecycleEvent{ID: "a"}) // not recorded
+	j.RecordEvent(pod("a"), &v1alpha1.Event{PodUID: "a"}) // not recorded
 	before := j.Revision()
 	asks := j.Subscribe("", Operations{config.PLEG: true}, Client{})
 	defer asks.Close()

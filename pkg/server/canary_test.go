@@ -134,7 +134,7 @@ func (d *daemon) disturb(t *testing.T) {
 	}
 	put(config.UPDATE, canaryPod("2"))
 	put(config.SYNC, canaryPod("2"))
-	d.journal.HandlePodLifecycleEvent(t.Context(), canaryPod("2"), &pleg.PodLifecycleEvent{ID: "canary-uid", Type: pleg.ContainerDied, ContainerID: "canary"})
+	d.journal.RecordEvent(canaryPod("2"), &v1alpha1.Event{PodUID: "canary-uid", Type: string(pleg.ContainerDied), ContainerID: "canary"})
 	d.journal.HandlePodOrphans(t.Context(), []*v1.Pod{{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "canary-2", UID: "canary-2"}}})
 	put(config.DELETE, canaryPod("3"))
 	put(config.REMOVE, canaryPod("3"))

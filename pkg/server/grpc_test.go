@@ -130,8 +130,8 @@ func TestWatchSendsTheSameAsTheLines(t *testing.T) {
 	}
 	change(config.UPDATE, podWith("a", "y"), podWith("mirror-c", "z"))
 	change(config.SYNC, podWith("a", "y"))
-	d.journal.HandlePodLifecycleEvent(t.Context(), podWith("a", "y"), &pleg.PodLifecycleEvent{
-		ID: "a", Type: pleg.ContainerDied, ContainerID: "c1", Container: "c", ExitCode: new(int32(3)),
+	d.journal.RecordEvent(podWith("a", "y"), &v1alpha1.Event{
+		PodUID: "a", Type: string(pleg.ContainerDied), ContainerID: "c1", Container: "c", ExitCode: new(int32(3)),
 	})
 	d.journal.HandlePodOrphans(t.Context(), []*v1.Pod{podWith("orphan", "")})
 	d.journal.HandlePodOrphans(t.Context(), nil)

@@ -67,17 +67,18 @@ func (l *journalLog) change(op config.PodOperation, source, name, image string) 
 	l.t.Helper()
 	l.revision++
 	l.now = l.now.Add(time.Second)
-	pod := store.Pod{Source: source, Revision: l.revision, Object: &v1.Pod{
+	var file *config.File
+	if source == config.FileSource {
+		file = &config.File{Path: "/m/" + name + "\xff.yaml", UID: 1000, Mode: 0o640}
+	}
+	pod := journal.NewStored(source, &v1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID(name)},
 		Spec:       v1.PodSpec{Containers: []v1.Container{{Name: "c", Image: image}}},
-	}}
-	if source == config.FileSource {
-		pod.File = &config.File{Path: "/m/" + name + "\xff.yaml", UID: 1000, Mode: 0o640}
-	}
-	shown := make(chan store.Commit, 1)
-	l.log.Append(&store.Set{First: l.revision, Revision: l.revision, Time: l.now, Updates: []store.Update{
-		{Revision: l.revision, Op: op, Source: source, Pods: []store.Pod{pod}},
-	}}, func(c store.Commit) { shown <- c })
+	}, nil, l.revision, file)
+	shown := make(chan journal.Commit, 1)
+	l.log.Append(&journal.Set{First: l.revision, Revision: l.revision, Time: l.now, Updates: []*journal.Update{
+		{First: l.revision, Revision: l.revision, Op: op, Source: source, Pods: []*journal.Pod{pod}},
+	}}, func(c journal.Commit) { shown <- c })
 	if c := <-shown; !c.Stored {
 		l.t.Fatal("a change was not stored")
 	}

@@ -91,7 +91,7 @@ func newWorld(t *testing.T, dir string, level access.Level) *world {
 	go func() { done <- log.Run(ctx) }()
 	t.Cleanup(func() { cancel(); <-done })
 	w := &world{level: level, replaced: "replaced-1"}
-	w.daemon = serveWithLimits(t, journal.Options{Sources: []string{"file"}, Store: log, Recovered: recovered}, conn.Limits{}, func(o *Options) {
+	w.daemon = serveWithLimits(t, journal.Options{Sources: []string{"file"}, Store: log, Recovered: &recovered.Recovered}, conn.Limits{}, func(o *Options) {
 		o.Policy = filledRules(level)
 		l := lookup.New(lookup.Options{Journal: o.Journal, Runtime: filledRuntime{}})
 		o.Lookup = l
@@ -157,7 +157,7 @@ func (w *world) journey() (mark string) {
 	mixed.Status = filledPod("edited", "edited", 1).Status
 	w.put(config.RECONCILE, false, mixed)
 	w.put(config.SYNC, false, mixed)
-	w.journal.HandlePodLifecycleEvent(ctx, mixed, &pleg.PodLifecycleEvent{ID: "edited", Type: pleg.ContainerDied, ContainerID: "c"})
+	w.journal.RecordEvent(mixed, &v1alpha1.Event{PodUID: "edited", Type: string(pleg.ContainerDied), ContainerID: "c"})
 	w.journal.HandlePodOrphans(ctx, []*v1.Pod{{ObjectMeta: metav1.ObjectMeta{Namespace: "orphans", Name: "canary:orphan;1?query", UID: "orphan"}}})
 	w.put(config.DELETE, false, filledPod("edited", "edited", 1))
 

@@ -14,6 +14,7 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/journal"
 	"github.com/podconfigd/podconfigd/pkg/journal/store"
 	"github.com/podconfigd/podconfigd/pkg/journal/view"
+	"github.com/podconfigd/podconfigd/pkg/pleg"
 	"github.com/podconfigd/podconfigd/pkg/syncloop"
 )
 
@@ -64,6 +65,11 @@ func BenchmarkStateFileToStream(b *testing.B) {
 	}
 }
 
+// handler is a journal of a sync loop without a runtime.
+type handler struct{ *journal.Journal }
+
+func (handler) HandlePodLifecycleEvent(context.Context, *v1.Pod, *pleg.PodLifecycleEvent) {}
+
 // BenchmarkStateBurst is a burst of 2,000 watch events, each of one of 500 pods: from the
 // UndeltaStore through the merge, the sync loop and the journal to a subscriber.
 func BenchmarkStateBurst(b *testing.B) {
@@ -78,7 +84,7 @@ func BenchmarkStateBurst(b *testing.B) {
 				if err != nil {
 					b.Fatal(err)
 				}
-				opts.Store, opts.Recovered = log, recovered
+				opts.Store, opts.Recovered = log, &recovered.Recovered
 				go func() {
 					defer close(stopped)
 					_ = log.Run(ctx) // the cause of the context
@@ -90,7 +96,7 @@ func BenchmarkStateBurst(b *testing.B) {
 			c := config.NewPodConfig()
 			sets := c.Channel("api")
 			go func() { _ = c.Run(ctx) }()
-			loop := syncloop.New(syncloop.Options{Handler: j, SourcesReady: j})
+			loop := syncloop.New(syncloop.Options{Handler: handler{j}, SourcesReady: j})
 			go func() { _ = loop.Run(ctx, c.Updates()) }()
 			undelta := cache.NewUndeltaStore(func(objects []any) {
 				set := make([]*v1.Pod, 0, len(objects))

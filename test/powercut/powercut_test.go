@@ -19,6 +19,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/podconfigd/podconfigd/pkg/config"
+	"github.com/podconfigd/podconfigd/pkg/journal"
 	"github.com/podconfigd/podconfigd/pkg/journal/store"
 )
 
@@ -98,9 +99,9 @@ func contents(r *store.Recovered) map[types.UID]int64 {
 	return pods
 }
 
-func (w *world) set() *store.Set {
-	set := &store.Set{First: w.revision + 1, Time: time.Now()}
-	u := store.Update{Op: config.UPDATE, Source: "api"}
+func (w *world) set() *journal.Set {
+	set := &journal.Set{First: w.revision + 1, Time: time.Now()}
+	u := &journal.Update{First: w.revision + 1, Op: config.UPDATE, Source: "api"}
 	if w.random.IntN(4) == 0 {
 		u.Op = config.REMOVE
 	}
@@ -109,7 +110,7 @@ func (w *world) set() *store.Set {
 		name := fmt.Sprintf("pod-%d", w.random.IntN(10))
 		p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID(name)}}
 		p.Spec.NodeName = strings.Repeat("x", w.random.IntN(2000))
-		u.Pods = append(u.Pods, store.Pod{Source: "api", Revision: w.revision, Object: p})
+		u.Pods = append(u.Pods, journal.NewStored("api", p, nil, w.revision, nil))
 		if u.Op == config.REMOVE {
 			delete(w.pods, p.UID)
 		} else {
@@ -117,7 +118,7 @@ func (w *world) set() *store.Set {
 		}
 	}
 	u.Revision, set.Revision = w.revision, w.revision
-	set.Updates = []store.Update{u}
+	set.Updates = []*journal.Update{u}
 	w.note()
 	return set
 }
@@ -142,8 +143,8 @@ func run(t *testing.T, opts store.Options, w *world, sets int, shown func(int64)
 	go func() { done <- log.Run(ctx) }()
 	for range sets {
 		set := w.set()
-		written := make(chan store.Commit)
-		log.Append(set, func(c store.Commit) {
+		written := make(chan journal.Commit)
+		log.Append(set, func(c journal.Commit) {
 			shown(set.Revision)
 			written <- c
 		})

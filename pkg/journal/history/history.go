@@ -79,7 +79,7 @@ func Read(dir string, opts Options) iter.Seq2[*v1alpha1.HistoryRecord, error] {
 }
 
 func (o *Options) selects(r *store.Record) bool {
-	switch pod := r.Pod.Object; {
+	switch {
 	case r.Gap != "":
 		return true
 	case o.Source != "" && r.Source != o.Source:
@@ -87,7 +87,7 @@ func (o *Options) selects(r *store.Record) bool {
 	case o.Pod == types.NamespacedName{}:
 		return true
 	default:
-		return pod != nil && pod.Namespace == o.Pod.Namespace && pod.Name == o.Pod.Name
+		return r.Pod != nil && r.Pod.Object.Namespace == o.Pod.Namespace && r.Pod.Object.Name == o.Pod.Name
 	}
 }
 
@@ -101,10 +101,14 @@ func record(r *store.Record, pods bool) *v1alpha1.HistoryRecord {
 		return out
 	}
 	out.Op, out.Source = v1alpha1.Op(r.Op.String()), r.Source
-	pod, before := r.Pod.Shown(), r.Before.Shown()
-	if pod == nil {
+	if r.Pod == nil {
 		return out
 	}
+	var before *v1.Pod
+	if r.Before != nil {
+		before = r.Before.Object
+	}
+	pod := r.Pod.Object
 	out.Namespace, out.Name, out.UID = pod.Namespace, pod.Name, string(pod.UID)
 	if f := r.Pod.File; f != nil {
 		out.File = &v1alpha1.HistoryFile{Path: valid(f.Path), UID: f.UID, GID: f.GID, Mode: mode(f)}

@@ -12,11 +12,12 @@ import (
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/pkg/config"
+	"github.com/podconfigd/podconfigd/pkg/journal"
 	"github.com/podconfigd/podconfigd/pkg/journal/store"
 )
 
-func version(labels map[string]string, file config.File) store.Pod {
-	return store.Pod{File: &file, Object: &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", UID: "1", Labels: labels}}}
+func version(labels map[string]string, file config.File) *journal.Pod {
+	return &journal.Pod{File: &file, Object: &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", UID: "1", Labels: labels}}}
 }
 
 // Who may write to the file is as important as what is in it.

@@ -1,10 +1,9 @@
 package history
 
 import (
-	v1 "k8s.io/api/core/v1"
-
 	"github.com/podconfigd/podconfigd/pkg/access"
 	"github.com/podconfigd/podconfigd/pkg/config"
+	"github.com/podconfigd/podconfigd/pkg/journal"
 	"github.com/podconfigd/podconfigd/pkg/journal/store"
 )
 
@@ -12,12 +11,12 @@ import (
 // to see is in an ADD, and one that it no longer sees in a REMOVE. It reports whether the client
 // sees the record.
 func show(g *access.Grant, r *store.Record) bool {
-	if g == nil || r.Gap != "" || r.Pod.Object == nil {
+	if g == nil || r.Gap != "" || r.Pod == nil {
 		return true
 	}
 	var is, was access.Level
-	r.Pod, is = shown(g, r.Source, &r.Pod)
-	r.Before, was = shown(g, r.Source, &r.Before)
+	r.Pod, is = shown(g, r.Source, r.Pod)
+	r.Before, was = shown(g, r.Source, r.Before)
 	// From here on, the record has no version that the client may not see.
 	switch {
 	case was == access.None && (is == access.None || r.Op == config.REMOVE): // also a removed pod of which nothing is known
@@ -37,20 +36,20 @@ func show(g *access.Grant, r *store.Record) bool {
 	return true
 }
 
-// shown returns a version in the form that the grant gives, and its level. It has no object if it
-// is hidden, or if there is no version.
-func shown(g *access.Grant, source string, p *store.Pod) (store.Pod, access.Level) {
-	whole := p.Shown()
-	if whole == nil {
-		return store.Pod{}, access.None
+// shown returns a version in the form that the grant gives, and its level. It is nil if it is hidden,
+// or if there is no version.
+func shown(g *access.Grant, source string, p *journal.Pod) (*journal.Pod, access.Level) {
+	if p == nil {
+		return nil, access.None
 	}
-	form := g.Of(source, whole)
-	out := store.Pod{Source: p.Source, Revision: p.Revision, ByName: p.ByName, Object: form.Apply(whole), File: p.File}
+	form := g.Of(source, p.Object)
+	object := form.Apply(p.Object)
+	if object == nil {
+		return nil, access.None
+	}
+	out := &journal.Pod{Source: p.Source, Revision: p.Revision, Object: object, File: p.File}
 	if form.Level() < access.Redacted {
 		out.File = nil
-	}
-	if out.Object == (*v1.Pod)(nil) {
-		return store.Pod{}, access.None
 	}
 	return out, form.Level()
 }

@@ -6,14 +6,17 @@ import (
 	"time"
 
 	"github.com/podconfigd/podconfigd/pkg/config"
+	"github.com/podconfigd/podconfigd/pkg/journal"
 )
 
-// large returns a pod of about 4 kB.
-func large(m *model, uid int) Pod {
+// large returns an update of a pod of about 4 kB.
+func large(m *model, uid int) *journal.Set {
 	m.revision++
 	p := m.pod(config.ApiserverSource, uid)
-	p.Object.Spec.SchedulerName = strings.Repeat("x", 4000)
-	return p
+	p.Merged.Spec.SchedulerName = strings.Repeat("x", 4000)
+	return &journal.Set{First: m.revision, Revision: m.revision, Time: time.Now(), Updates: []*journal.Update{
+		{First: m.revision, Op: config.UPDATE, Source: p.Source, Revision: m.revision, Pods: []*journal.Pod{p}},
+	}}
 }
 
 // BenchmarkAppend stores one update of a pod of 4 kB at a time, on the disk of the
@@ -21,12 +24,9 @@ func large(m *model, uid int) Pod {
 func BenchmarkAppend(b *testing.B) {
 	p, recovered := start(b, Options{Dir: b.TempDir(), Node: "node"})
 	m := newModel(1, recovered)
-	shown := make(chan Commit, 1)
+	shown := make(chan journal.Commit, 1)
 	for b.Loop() {
-		pod := large(m, m.random.IntN(110))
-		p.log.Append(&Set{First: m.revision, Revision: m.revision, Time: time.Now(), Updates: []Update{
-			{Op: config.UPDATE, Source: pod.Source, Revision: m.revision, Pods: []Pod{pod}},
-		}}, func(c Commit) { shown <- c })
+		p.log.Append(large(m, m.random.IntN(110)), func(c journal.Commit) { shown <- c })
 		if c := <-shown; !c.Stored {
 			b.Fatal(p.log.Status().Err)
 		}
@@ -40,10 +40,7 @@ func BenchmarkOpen(b *testing.B) {
 	p, recovered := start(b, opts)
 	m := newModel(1, recovered)
 	for n := range 1000 {
-		pod := large(m, n%500)
-		p.append(&Set{First: m.revision, Revision: m.revision, Time: time.Now(), Updates: []Update{
-			{Op: config.UPDATE, Source: pod.Source, Revision: m.revision, Pods: []Pod{pod}},
-		}})
+		p.append(large(m, n%500))
 	}
 	p.end()
 	for b.Loop() {

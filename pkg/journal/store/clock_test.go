@@ -6,6 +6,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/podconfigd/podconfigd/pkg/journal"
 )
 
 // The clock is set back by an hour, then by a year, while the log is written and between two
@@ -27,7 +29,7 @@ func TestAClockThatIsSetBack(t *testing.T) {
 			}
 			for range 20 {
 				m.now = opts.Now()
-				if c := p.append(m.set()); c != (Commit{instance, true}) {
+				if c := p.append(m.set()); c != (journal.Commit{Instance: instance, Stored: true}) {
 					t.Fatalf("round %d: %+v", round, c)
 				}
 				<-time.After(time.Second)

@@ -12,16 +12,17 @@ import (
 	"testing/synctest"
 
 	"github.com/podconfigd/podconfigd/internal/testutil"
+	"github.com/podconfigd/podconfigd/pkg/journal"
 )
 
 // written returns a directory with several segments, whose process was killed, and the
 // states that were shown, by revision.
-func written(t *testing.T, sets int) (*memFS, *model, map[int64]map[podKey]Pod) {
+func written(t *testing.T, sets int) (*memFS, *model, map[int64]map[podKey]kept) {
 	t.Helper()
 	fs := newMemFS()
 	p, recovered := start(t, options(fs))
 	m := newModel(7, recovered)
-	shown := map[int64]map[podKey]Pod{m.revision: {}}
+	shown := map[int64]map[podKey]kept{m.revision: {}}
 	for range sets {
 		p.append(m.set())
 		shown[m.revision] = maps.Clone(m.pods)
@@ -33,7 +34,7 @@ func written(t *testing.T, sets int) (*memFS, *model, map[int64]map[podKey]Pod) 
 }
 
 // withState appends the end of a snapshot.
-func withState(data []byte, sources map[string]Source) []byte {
+func withState(data []byte, sources map[string]journal.Source) []byte {
 	data, err := appendState(data, sources)
 	if err != nil {
 		panic(err)
@@ -42,6 +43,8 @@ func withState(data []byte, sources map[string]Source) []byte {
 }
 
 func segmentsOf(fs *memFS) []string {
+	fs.mu.Lock() // the log may be running
+	defer fs.mu.Unlock()
 	var names []string
 	for name := range fs.files {
 		if strings.HasSuffix(name, segmentSuffix) {
@@ -109,7 +112,7 @@ func TestAFlippedByte(t *testing.T) {
 	})
 }
 
-func equalStates(a, b map[podKey]Pod) bool {
+func equalStates(a, b map[podKey]kept) bool {
 	if len(a) != len(b) {
 		return false
 	}
@@ -142,7 +145,7 @@ func TestWhatIsSetAside(t *testing.T) {
 			return data
 		}},
 		{"damaged snapshot", "damaged", func(*memFS) []byte {
-			data := withState(encodeHeader(&header{Instance: "i", Node: "node"}), map[string]Source{"file": {Name: "file"}})
+			data := withState(encodeHeader(&header{Instance: "i", Node: "node"}), map[string]journal.Source{"file": {Name: "file"}})
 			data[len(data)-1]++
 			return data
 		}},
@@ -231,9 +234,9 @@ func TestADirectoryThatCantBeUsed(t *testing.T) {
 // Recovery takes any bytes.
 func FuzzRecovery(f *testing.F) {
 	m := newModel(1, &Recovered{})
-	data := withState(encodeHeader(&header{Instance: "i", Node: "node", BootID: "boot-1"}), map[string]Source{"file": {Name: "file", Seen: true}})
+	data := withState(encodeHeader(&header{Instance: "i", Node: "node", BootID: "boot-1"}), map[string]journal.Source{"file": {Name: "file", Seen: true}})
 	for range 4 {
-		frames, err := encodeSet(m.set(), 0)
+		frames, _, err := encodeSet(m.set(), 0)
 		if err != nil {
 			f.Fatal(err)
 		}

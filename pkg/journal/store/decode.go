@@ -7,6 +7,8 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/podconfigd/podconfigd/pkg/journal"
 )
 
 // readPreamble reads the start of a segment, and returns the format version.
@@ -44,7 +46,7 @@ func decodeCeiling(body []byte) (ceiling int64, err error) {
 
 // setDecoder assembles a set, or a snapshot, from its pieces.
 type setDecoder struct {
-	set *Set
+	set *journal.Set
 	// passed is the time that had passed at the set, or 0.
 	passed time.Duration
 }
@@ -52,7 +54,7 @@ type setDecoder struct {
 // add adds the next piece.
 func (d *setDecoder) add(body []byte) error {
 	if d.set == nil {
-		d.set, d.passed = new(Set), 0
+		d.set, d.passed = new(journal.Set), 0
 	}
 	set := d.set
 	m := mark{set.First, set.Revision, set.Time, d.passed}
@@ -61,19 +63,24 @@ func (d *setDecoder) add(body []byte) error {
 		m.fields(&c)
 		switch c.number {
 		case setUpdate:
-			set.Updates = append(set.Updates, Update{})
-			c.err = decode(c.bytes, set.Updates[len(set.Updates)-1].fields)
+			u := &journal.Update{First: m.first}
+			if n := len(set.Updates); n > 0 {
+				u.First = set.Updates[n-1].Revision + 1
+			}
+			c.err = decode(c.bytes, func(c *codec) { updateFields(c, u) })
+			set.Updates = append(set.Updates, u)
 		case setPod:
 			if len(set.Updates) == 0 {
 				return fmt.Errorf("%w: a pod without an update", errDamaged)
 			}
-			u := &set.Updates[len(set.Updates)-1]
-			u.Pods = append(u.Pods, c.pod(u.Source))
+			u := set.Updates[len(set.Updates)-1]
+			u.Pods = append(u.Pods, d.pod(&c, u.Source))
 		case setNamed:
-			set.Named = append(set.Named, c.pod(""))
+			d.pod(&c, "")
 		case setSource:
-			set.Sources = append(set.Sources, Source{})
-			c.err = decode(c.bytes, set.Sources[len(set.Sources)-1].fields)
+			var source journal.Source
+			c.err = decode(c.bytes, func(c *codec) { sourceFields(c, &source) })
+			set.Sources = append(set.Sources, source)
 		}
 	}
 	set.First, set.Revision, set.Time, d.passed = m.first, m.revision, m.time, m.passed
@@ -81,34 +88,38 @@ func (d *setDecoder) add(body []byte) error {
 }
 
 // take returns the set, which is now complete.
-func (d *setDecoder) take() *Set {
+func (d *setDecoder) take() *journal.Set {
 	set := d.set
 	d.set = nil
 	return set
 }
 
-// pod returns the pod in the field that was read. It has the source, unless it names another one.
-func (c *codec) pod(source string) Pod {
-	r, p := record{source: source}, Pod{Object: new(v1.Pod)}
-	in := codec{rest: c.bytes}
-	for in.next() {
-		r.fields(&in)
-		switch in.number {
+// pod returns the pod in the field that was read. It has the source, unless it names another one. Its
+// revision under its name, if that is another one, is added to the names of the set.
+func (d *setDecoder) pod(c *codec, source string) *journal.Pod {
+	r, object := record{source: source}, new(v1.Pod)
+	var status *v1.PodStatus
+	c.err = decode(c.bytes, func(c *codec) {
+		r.fields(c)
+		switch c.number {
 		case podObject:
-			if err := p.Object.Unmarshal(in.bytes); err != nil {
-				in.err = fmt.Errorf("%w: a pod: %w", errDamaged, err)
+			if err := object.Unmarshal(c.bytes); err != nil {
+				c.err = fmt.Errorf("%w: a pod: %w", errDamaged, err)
 			}
 		case podStatus:
-			p.Status = new(v1.PodStatus)
-			if err := p.Status.Unmarshal(in.bytes); err != nil {
-				in.err = fmt.Errorf("%w: the status of a pod: %w", errDamaged, err)
+			status = new(v1.PodStatus)
+			if err := status.Unmarshal(c.bytes); err != nil {
+				c.err = fmt.Errorf("%w: the status of a pod: %w", errDamaged, err)
 			}
 		}
-	}
-	c.err = in.err
-	p.Source, p.Revision, p.ByName, p.File, p.TooLarge = r.source, r.revision, r.byName, r.file, r.tooLarge
+	})
 	if r.uid != "" || r.name != "" {
-		p.Object.Namespace, p.Object.Name, p.Object.UID = r.namespace, r.name, r.uid
+		object.Namespace, object.Name, object.UID = r.namespace, r.name, r.uid
+	}
+	p := journal.NewStored(r.source, object, status, r.revision, r.file)
+	p.TooLarge = r.tooLarge
+	if r.byName != 0 {
+		d.set.Names = append(d.set.Names, journal.Change{Revision: r.byName, After: p.At(r.byName)})
 	}
 	return p
 }

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/podconfigd/podconfigd/internal/testutil"
+	"github.com/podconfigd/podconfigd/pkg/journal"
 )
 
 // A small disk becomes full, and has space again. Then a process starts while it is mounted
@@ -36,7 +37,7 @@ func TestADiskThatIsFullOrReadOnly(t *testing.T) {
 		_, err = f.Write(make([]byte, 4096))
 	}
 	f.Close()
-	var full Commit
+	var full journal.Commit
 	for n := 0; full.Instance == "" || full.Stored; n++ {
 		if full = p.append(m.set()); n > 100 {
 			t.Fatal("the full disk was not noticed")
@@ -49,7 +50,7 @@ func TestADiskThatIsFullOrReadOnly(t *testing.T) {
 		t.Fatal(err)
 	}
 	testutil.Until(t, "the log heals", func() bool { return p.log.Status().Err == nil })
-	if c := p.append(m.set()); c != (Commit{full.Instance, true}) {
+	if c := p.append(m.set()); c != (journal.Commit{Instance: full.Instance, Stored: true}) {
 		t.Errorf("%+v", c)
 	}
 
@@ -69,7 +70,7 @@ func TestADiskThatIsFullOrReadOnly(t *testing.T) {
 		t.Fatal(err)
 	}
 	testutil.Until(t, "the log heals", func() bool { return p.log.Status().Err == nil })
-	if c := p.append(m.set()); c != (Commit{readOnly.Instance, true}) {
+	if c := p.append(m.set()); c != (journal.Commit{Instance: readOnly.Instance, Stored: true}) {
 		t.Errorf("%+v", c)
 	}
 	p.end()

@@ -3,16 +3,16 @@
 //
 // # The seam to the journal
 //
-// A [Set] is the unit: what one set of a source changed, with the revision of each pod.
-// The journal gives it to [Log.Append] once it has its revisions, and shows it when the
+// A set of the journal is the unit: what one set of a source changed, with the revision of each
+// pod. [Log] is a [journal.Store]: the journal gives it the set once it has its revisions, and shows it when the
 // log calls back, which is after write(2) has returned. The callback has the instance
 // under which to show the set. If that is another instance than before, the journal takes
 // it over first: its subscribers are reset. So what could not be stored is never shown
 // under an instance that a later start restores.
 //
 // Every revision that anybody sees must have been appended, also one that comes with a
-// bookmark or with an operation that is not stored. A Set without updates is enough: it
-// only moves the revision.
+// bookmark or with an operation that is not stored. A set without updates is enough: it
+// only moves the revision. Of the updates, those of the config are stored.
 //
 // At a start, [Open] returns what the journal begins with, as [Recovered]:
 //

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/podconfigd/podconfigd/pkg/config"
+	"github.com/podconfigd/podconfigd/pkg/journal"
 )
 
 // encodeHeader returns the preamble and the frame of the header.
@@ -29,9 +30,10 @@ func appendRecord(dst []byte, k kind, fields func(*codec)) []byte {
 	return c.out
 }
 
-// encodeSet returns the frames of a set. passed is the time that has passed; 0 if that follows from the
-// clock. It notes in the set which pods are too large.
-func encodeSet(s *Set, passed time.Duration) ([]byte, error) {
+// encodeSet returns the frames of a set, and the pods of which only the names are stored, because they
+// are too large. Of its updates, those of the config are stored. passed is the time that has passed; 0 if
+// that follows from the clock.
+func encodeSet(s *journal.Set, passed time.Duration) (frames []byte, tooLarge map[*journal.Pod]bool, err error) {
 	start := 0
 	c := codec{out: beginFrame(nil, kindPiece)}
 	split := func() (err error) {
@@ -43,60 +45,74 @@ func encodeSet(s *Set, passed time.Duration) ([]byte, error) {
 		return err
 	}
 	(&mark{s.First, s.Revision, s.Time, passed}).fields(&c)
-	for i := range s.Updates {
-		u := &s.Updates[i]
-		c.message(setUpdate, true, u.fields)
-		for k := range u.Pods {
-			err := split()
-			if err != nil {
-				return nil, err
+	byName := renumbered(s)
+	named := maps.Clone(byName) // those that are in no update
+	for _, u := range s.Updates {
+		if !u.Op.IsConfig() {
+			continue
+		}
+		c.message(setUpdate, true, func(c *codec) { updateFields(c, u) })
+		for _, p := range u.Pods {
+			if err := split(); err != nil {
+				return nil, nil, err
 			}
-			if c.out, err = appendPod(c.out, &u.Pods[k], u.Op == config.REMOVE, false); err != nil {
-				return nil, err
+			var large bool
+			if c.out, large, err = appendPod(c.out, p, byName[keyOf(p)], u.Op == config.REMOVE, false); err != nil {
+				return nil, nil, err
 			}
+			if large {
+				if tooLarge == nil {
+					tooLarge = make(map[*journal.Pod]bool)
+				}
+				tooLarge[p] = true
+			}
+			delete(named, keyOf(p))
 		}
 	}
-	for i := range s.Named {
-		if err := split(); err != nil {
-			return nil, err
+	for _, change := range s.Names {
+		if change.After == nil || named[keyOf(change.After)] == 0 {
+			continue
 		}
-		p := &s.Named[i]
-		c.message(setNamed, true, (&record{source: p.Source, uid: p.Object.UID, byName: p.ByName}).fields)
+		if err := split(); err != nil {
+			return nil, nil, err
+		}
+		c.message(setNamed, true, (&record{source: change.After.Source, uid: change.After.Object.UID, byName: change.Revision}).fields)
 	}
 	for i := range s.Sources {
-		c.message(setSource, true, s.Sources[i].fields)
+		c.message(setSource, true, func(c *codec) { sourceFields(c, &s.Sources[i]) })
 	}
 	c.out[start+frameHead] = byte(kindSet)
-	return c.out, endFrame(c.out, start)
+	return c.out, tooLarge, endFrame(c.out, start)
 }
 
-// appendPod appends a pod as a field, and notes whether it is too large. If the update names its source,
-// the pod does not need to.
-func appendPod(dst []byte, p *Pod, nameOnly, withSource bool) ([]byte, error) {
-	r := record{revision: p.Revision, byName: p.ByName, file: p.File}
+// appendPod appends a pod as a field, and reports whether it is too large. byName is its revision under its
+// name; 0 if that is its own. If the update names its source, the pod does not need to.
+func appendPod(dst []byte, p *journal.Pod, byName int64, nameOnly, withSource bool) (_ []byte, tooLarge bool, _ error) {
+	r := record{revision: p.Revision, byName: byName, file: p.File}
 	if withSource {
 		r.source = p.Source
 	}
-	size := 0
+	object, size, status := p.Merged, 0, []byte(nil)
 	if !nameOnly {
-		size = p.Object.Size()
-		r.tooLarge = p.tooLarge(size)
-		p.TooLarge, nameOnly = r.tooLarge, r.tooLarge
+		if size = object.Size(); p.Status != nil {
+			var err error
+			if status, err = p.Status.Marshal(); err != nil {
+				return nil, false, fmt.Errorf("encoding the status of pod %s/%s: %w", object.Namespace, object.Name, err)
+			}
+		}
+		r.tooLarge = size+len(status) > maxPod // only the name of such a pod is stored
+		nameOnly = r.tooLarge
 	}
 	if nameOnly {
-		r.namespace, r.name, r.uid = p.Object.Namespace, p.Object.Name, p.Object.UID
+		r.namespace, r.name, r.uid = object.Namespace, object.Name, object.UID
 	}
 	meta := newInner()
 	defer inners.Put(meta)
 	r.fields(meta)
 	if nameOnly {
-		return appendBytes(dst, setPod, meta.out), nil
+		return appendBytes(dst, setPod, meta.out), r.tooLarge, nil
 	}
 	if p.Status != nil {
-		status, err := p.Status.Marshal()
-		if err != nil {
-			return nil, fmt.Errorf("encoding the status of pod %s/%s: %w", p.Object.Namespace, p.Object.Name, err)
-		}
 		meta.out = appendBytes(meta.out, podStatus, status)
 	}
 	// The object comes last, and is encoded in place.
@@ -107,27 +123,19 @@ func appendPod(dst []byte, p *Pod, nameOnly, withSource bool) ([]byte, error) {
 	dst = protowire.AppendVarint(dst, uint64(size))
 	n := len(dst)
 	dst = slices.Grow(dst, size)[:n+size]
-	if _, err := p.Object.MarshalToSizedBuffer(dst[n:]); err != nil {
-		return nil, fmt.Errorf("encoding pod %s/%s: %w", p.Object.Namespace, p.Object.Name, err)
+	if _, err := object.MarshalToSizedBuffer(dst[n:]); err != nil {
+		return nil, false, fmt.Errorf("encoding pod %s/%s: %w", object.Namespace, object.Name, err)
 	}
-	return dst, nil
-}
-
-// tooLarge reports whether only the name of the pod is stored. The size is that of its object.
-func (p *Pod) tooLarge(size int) bool {
-	if p.Status != nil && size > maxPod/2 {
-		size += p.Status.Size()
-	}
-	return size > maxPod
+	return dst, false, nil
 }
 
 // appendState appends the last frame of a snapshot.
-func appendState(dst []byte, sources map[string]Source) ([]byte, error) {
+func appendState(dst []byte, sources map[string]journal.Source) ([]byte, error) {
 	start := len(dst)
 	c := codec{out: beginFrame(dst, kindState)}
 	for _, name := range slices.Sorted(maps.Keys(sources)) {
 		s := sources[name]
-		c.message(setSource, true, s.fields)
+		c.message(setSource, true, func(c *codec) { sourceFields(c, &s) })
 	}
 	return c.out, endFrame(c.out, start)
 }

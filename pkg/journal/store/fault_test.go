@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/podconfigd/podconfigd/internal/testutil"
+	"github.com/podconfigd/podconfigd/pkg/journal"
 )
 
 // errCrash is what a file system says whose process is dead.
@@ -104,7 +105,7 @@ func crashOnce(t *testing.T, c *crash) {
 	}
 
 	instance, stored := recovered.Instance, m.revision // what must come back
-	states := map[int64]map[podKey]Pod{m.revision: maps.Clone(m.pods)}
+	states := map[int64]map[podKey]kept{m.revision: maps.Clone(m.pods)}
 	files.setFault(c.before)
 	p, recovered = start(t, opts)
 	broken := recovered.Instance != instance
@@ -183,7 +184,7 @@ func TestAFailureHeals(t *testing.T) {
 				case "gone":
 					files.removeAll("/state")
 				case "sync":
-					if c := p.append(m.set()); c != (Commit{recovered.Instance, true}) {
+					if c := p.append(m.set()); c != (journal.Commit{Instance: recovered.Instance, Stored: true}) {
 						t.Fatalf("%+v", c)
 					}
 				}
@@ -212,7 +213,7 @@ func TestAFailureHeals(t *testing.T) {
 				if err := p.log.Status().Err; err != nil {
 					t.Fatalf("not healed: %v", err)
 				}
-				if c := p.append(m.set()); c != (Commit{first.Instance, true}) {
+				if c := p.append(m.set()); c != (journal.Commit{Instance: first.Instance, Stored: true}) {
 					t.Fatalf("%+v", c)
 				}
 				if written != last {
@@ -251,7 +252,7 @@ func TestAFailureWithoutASet(t *testing.T) {
 		}
 		files.setFault(nil)
 		<-time.After(5 * time.Second)
-		if c := p.append(m.set()); c != (Commit{recovered.Instance, true}) {
+		if c := p.append(m.set()); c != (journal.Commit{Instance: recovered.Instance, Stored: true}) {
 			t.Errorf("%+v", c)
 		}
 		p.end()
@@ -288,7 +289,7 @@ func TestAWriteThatHangs(t *testing.T) {
 			}
 			<-time.After(time.Second)
 		}
-		if c := p.append(m.set()); c != (Commit{first.Instance, true}) {
+		if c := p.append(m.set()); c != (journal.Commit{Instance: first.Instance, Stored: true}) {
 			t.Errorf("not healed: %+v", c)
 		}
 		close(hang)
@@ -436,7 +437,7 @@ func TestFilesOfARemovedDirectoryAreForgotten(t *testing.T) {
 		}
 		files.removeAll(opts.Dir)
 		<-time.After(10 * time.Second) // it heals
-		if c := p.append(m.set()); c != (Commit{recovered.Instance, true}) {
+		if c := p.append(m.set()); c != (journal.Commit{Instance: recovered.Instance, Stored: true}) {
 			t.Fatalf("%+v", c)
 		}
 		for range 300 {

@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podconfigd/podconfigd/pkg/config"
+	"github.com/podconfigd/podconfigd/pkg/journal"
 )
 
 var update = flag.Bool("update", false, "write the directory of the present format, and the expectations of all")
@@ -34,19 +35,23 @@ func goldenFiles(t *testing.T) map[string][]byte {
 		}
 	}
 	file := &config.File{Path: "/etc/kubernetes/manifests/etcd.yaml", UID: 7, GID: 8, Mode: 0o640}
-	sets := []*Set{
-		{First: 1001, Revision: 1002, Time: now, Updates: []Update{{Op: config.ADD, Source: "file", Revision: 1002,
-			Pods: []Pod{{Source: "file", Revision: 1001, ByName: 1002, Object: pod("etcd", "etcd:1"), File: file}}}}},
-		{First: 1003, Revision: 1003, Time: now.Add(time.Second), Updates: []Update{{Op: config.ADD, Source: "api", Revision: 1003}},
-			Sources: []Source{{Name: "api", Seen: true, Time: now.Add(time.Second), Attributes: map[string]string{"ETag": `"1"`, "Last-Modified": "x"}}}},
-		{First: 1004, Revision: 1005, Time: now.Add(2 * time.Second), Updates: []Update{
-			{Op: config.REMOVE, Source: "file", Revision: 1004, Pods: []Pod{{Source: "file", Object: pod("etcd", "")}}},
-			{Op: config.RECONCILE, Source: "api", Revision: 1005, Pods: []Pod{{Source: "api", Revision: 1005, Object: pod("web", "web:1")}}},
+	stored := func(source string, revision int64, object *v1.Pod, status *v1.PodStatus, file *config.File) []*journal.Pod {
+		return []*journal.Pod{journal.NewStored(source, object, status, revision, file)}
+	}
+	etcd := stored("file", 1001, pod("etcd", "etcd:1"), nil, file)
+	sets := []*journal.Set{
+		{First: 1001, Revision: 1002, Time: now, Updates: []*journal.Update{{First: 1001, Op: config.ADD, Source: "file", Revision: 1002, Pods: etcd}},
+			Names: []journal.Change{{Revision: 1002, After: etcd[0].At(1002)}}},
+		{First: 1003, Revision: 1003, Time: now.Add(time.Second), Updates: []*journal.Update{{First: 1003, Op: config.ADD, Source: "api", Revision: 1003}},
+			Sources: []journal.Source{{Name: "api", Seen: true, Time: now.Add(time.Second), Attributes: map[string]string{"ETag": `"1"`, "Last-Modified": "x"}}}},
+		{First: 1004, Revision: 1005, Time: now.Add(2 * time.Second), Updates: []*journal.Update{
+			{First: 1004, Op: config.REMOVE, Source: "file", Revision: 1004, Pods: stored("file", 0, pod("etcd", ""), nil, nil)},
+			{First: 1005, Op: config.RECONCILE, Source: "api", Revision: 1005, Pods: stored("api", 1005, pod("web", "web:1"), nil, nil)},
 		}},
 		{First: 1006, Revision: 1006, Time: now.Add(3 * time.Second)},
-		{First: 1007, Revision: 1007, Time: now.Add(4 * time.Second), Updates: []Update{{
-			Op: config.RECONCILE, Source: "api", Revision: 1007, StatusOnly: true,
-			Pods: []Pod{{Source: "api", Revision: 1007, Object: pod("web", "web:1"), Status: &v1.PodStatus{Phase: v1.PodFailed, PodIP: "10.0.0.7"}}},
+		{First: 1007, Revision: 1007, Time: now.Add(4 * time.Second), Updates: []*journal.Update{{
+			First: 1007, Op: config.RECONCILE, Source: "api", Revision: 1007, StatusOnly: true,
+			Pods: stored("api", 1007, pod("web", "web:1"), &v1.PodStatus{Phase: v1.PodFailed, PodIP: "10.0.0.7"}, nil),
 		}}},
 	}
 	first := withState(encodeHeader(&header{Instance: "instance-1", Node: "node", BootID: "boot-1", Created: now, Base: 1000, Ceiling: 5000, Passed: beginning}), nil)
@@ -62,7 +67,7 @@ func goldenFiles(t *testing.T) map[string][]byte {
 	second = beginFrame(second, kindPods)
 	for _, p := range at.sorted() {
 		var err error
-		if second, err = appendPod(second, &p, false, true); err != nil {
+		if second, _, err = appendPod(second, p.Pod, p.byName, false, true); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -73,14 +78,14 @@ func goldenFiles(t *testing.T) map[string][]byte {
 	return map[string][]byte{segmentName(1): append(first, encoded(t, sets[2])...), segmentName(2): appendStop(second, now.Add(time.Minute), beginning+time.Minute)}
 }
 
-func encoded(t *testing.T, set *Set) []byte {
+func encoded(t *testing.T, set *journal.Set) []byte {
 	t.Helper()
 	return encodedAfter(t, set, 0)
 }
 
-func encodedAfter(t *testing.T, set *Set, passed time.Duration) []byte {
+func encodedAfter(t *testing.T, set *journal.Set, passed time.Duration) []byte {
 	t.Helper()
-	frames, err := encodeSet(set, passed)
+	frames, _, err := encodeSet(set, passed)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -155,13 +160,93 @@ func readGolden(t *testing.T, dir string) []byte {
 		t.Fatal(err)
 	}
 	found := struct {
-		Recovered *Recovered
+		Recovered goldenRecovered
 		Ceiling   int64
-		History   []Record
-	}{recovered, l.next.header.Ceiling, read(t, files, HistoryOptions{})}
+		History   []goldenRecord
+	}{goldenOf(recovered), l.next.header.Ceiling, nil}
+	for _, r := range read(t, files, HistoryOptions{}) {
+		found.History = append(found.History, goldenRecord{
+			r.Time, r.Instance, r.Revision, r.Op, r.Source, podOf(r.Pod), podOf(r.Before), r.Replaced, r.Gap,
+		})
+	}
 	data, err := json.MarshalIndent(found, "", "  ")
 	if err != nil {
 		t.Fatal(err)
 	}
 	return append(data, '\n')
+}
+
+// These are the parts of an expectation.
+type (
+	goldenRecovered struct {
+		Instance                 string
+		Resumed                  bool
+		Reason                   string
+		Revision, Reserved, Base int64
+		Pods                     []goldenPod
+		Sets                     []goldenSet
+		Sources                  map[string]journal.Source
+		Problems                 []Problem
+	}
+	goldenSet struct {
+		First, Revision int64
+		Time            time.Time
+		Updates         []goldenUpdate
+		Named           []goldenPod
+		Sources         []journal.Source
+	}
+	goldenUpdate struct {
+		Revision   int64
+		Op         config.PodOperation
+		Source     string
+		StatusOnly bool
+		Pods       []goldenPod
+	}
+	goldenPod struct {
+		Source           string
+		Revision, ByName int64
+		Object           *v1.Pod
+		Status           *v1.PodStatus
+		File             *config.File
+		TooLarge         bool
+	}
+	goldenRecord struct {
+		Time        time.Time
+		Instance    string
+		Revision    int64
+		Op          config.PodOperation
+		Source      string
+		Pod, Before goldenPod
+		Replaced    bool
+		Gap         string
+	}
+)
+
+func podOf(p *journal.Pod) goldenPod {
+	if p == nil {
+		return goldenPod{}
+	}
+	return goldenPod{p.Source, p.Revision, 0, p.Merged, p.Status, p.File, p.TooLarge}
+}
+
+func goldenOf(r *Recovered) goldenRecovered {
+	out := goldenRecovered{r.Instance, r.Resumed, r.Reason, r.Revision, r.Reserved, r.Base, nil, nil, r.Sources, r.Problems}
+	for _, p := range r.Pods {
+		out.Pods = append(out.Pods, podOf(p))
+	}
+	for _, set := range r.Sets {
+		golden := goldenSet{set.First, set.Revision, set.Time, nil, nil, set.Sources}
+		byName := renumbered(set)
+		for _, u := range set.Updates {
+			update := goldenUpdate{u.Revision, u.Op, u.Source, u.StatusOnly, nil}
+			for _, p := range u.Pods {
+				pod := podOf(p)
+				pod.ByName = byName[keyOf(p)]
+				update.Pods = append(update.Pods, pod)
+			}
+			golden.Updates = append(golden.Updates, update)
+		}
+		out.Sets = append(out.Sets, golden)
+	}
+	return out
 }

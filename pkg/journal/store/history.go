@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/podconfigd/podconfigd/pkg/config"
+	"github.com/podconfigd/podconfigd/pkg/journal"
 )
 
 // HistoryOptions select records.
@@ -35,12 +36,12 @@ type Record struct {
 	Revision int64
 	Op       config.PodOperation
 	Source   string
-	// Pod is the new version. In a REMOVE, it is the removed version. Its Object is nil
-	// for an update without pods.
-	Pod Pod
+	// Pod is the new version. In a REMOVE, it is the removed version. It is nil for an update
+	// without pods.
+	Pod *journal.Pod
 	// Before is the version before. In an ADD, it is the pod of the same name that the same
-	// set removed: an edited static pod has another UID. Its Object is nil if there was none.
-	Before Pod
+	// set removed: an edited static pod has another UID. It is nil if there was none.
+	Before *journal.Pod
 	// Replaced is true in a REMOVE if the same set adds a pod of the same name.
 	Replaced bool
 	// Gap is the reason why changes are missing before the next record, or after the last.
@@ -52,7 +53,7 @@ type Record struct {
 // ends the sequence. An empty directory has no records.
 func History(fsys FS, dir string, opts HistoryOptions) iter.Seq2[Record, error] {
 	return func(yield func(Record, error) bool) {
-		h := &historian{fs: fsys, dir: dir, opts: opts, yield: yield, state: newState(), removed: make(map[nameKey]Pod), added: make(map[nameKey]bool)}
+		h := &historian{fs: fsys, dir: dir, opts: opts, yield: yield, state: newState(), removed: make(map[nameKey]*journal.Pod), added: make(map[nameKey]bool)}
 		if err := h.run(); err != nil && !errors.Is(err, errEnough) {
 			yield(Record{}, err)
 		}
@@ -72,7 +73,7 @@ type historian struct {
 	state *state
 	// removed are the pods that the current set has removed. added are the names that it
 	// adds.
-	removed map[nameKey]Pod
+	removed map[nameKey]*journal.Pod
 	added   map[nameKey]bool
 	// last is the previous segment.
 	last *segment
@@ -211,7 +212,7 @@ func (h *historian) read(s *segment, until int64, aside map[uint64]string) error
 		return err
 	}
 	h.state.load(snapshot, s.header.Base)
-	end := file.sets(s, until, func(set *Set) error { return h.set(s, set) })
+	end := file.sets(s, until, func(set *journal.Set) error { return h.set(s, set) })
 	h.last, h.broken = s, ""
 	switch {
 	case errors.Is(end.err, errEnough):
@@ -252,55 +253,52 @@ func (h *historian) gap(s *segment, aside map[uint64]string) error {
 }
 
 // set yields the records of a set.
-func (h *historian) set(s *segment, set *Set) error {
-	revision := set.First
+func (h *historian) set(s *segment, set *journal.Set) error {
 	h.names(set)
-	for i := range set.Updates {
-		u := &set.Updates[i]
+	for _, u := range set.Updates {
 		if len(u.Pods) == 0 {
-			if err := h.record(s, set, u, u.Revision, &Pod{}); err != nil {
+			if err := h.record(s, set, u, u.Revision, nil); err != nil {
 				return err
 			}
 		}
-		for k := range u.Pods {
-			if err := h.record(s, set, u, revision+int64(k), &u.Pods[k]); err != nil {
+		for k, p := range u.Pods {
+			if err := h.record(s, set, u, u.First+int64(k), p); err != nil {
 				return err
 			}
 			// One by one: a set may have a pod twice.
-			h.state.apply(&Set{Time: set.Time, Revision: h.state.revision, Updates: []Update{{Op: u.Op, Source: u.Source, Pods: u.Pods[k : k+1]}}}, false)
+			one := &journal.Update{Op: u.Op, Source: u.Source, Pods: u.Pods[k : k+1]}
+			h.state.apply(&journal.Set{Time: set.Time, Revision: h.state.revision, Updates: []*journal.Update{one}}, false)
 		}
-		revision = u.Revision + 1
 	}
-	h.state.apply(&Set{Revision: set.Revision, Sources: set.Sources}, false)
+	h.state.apply(&journal.Set{Revision: set.Revision, Sources: set.Sources}, false)
 	return nil
 }
 
 // names finds the names that a set adds.
-func (h *historian) names(set *Set) {
+func (h *historian) names(set *journal.Set) {
 	clear(h.removed)
 	clear(h.added)
-	for i := range set.Updates {
-		u := &set.Updates[i]
+	for i, u := range set.Updates {
 		if i == 0 || u.Op != config.ADD {
 			continue // nothing was removed before
 		}
-		for k := range u.Pods {
-			h.added[nameKey{u.Source, u.Pods[k].Object.Namespace, u.Pods[k].Object.Name}] = true
+		for _, p := range u.Pods {
+			h.added[nameKey{u.Source, p.Object.Namespace, p.Object.Name}] = true
 		}
 	}
 }
 
-func (h *historian) record(s *segment, set *Set, u *Update, revision int64, p *Pod) error {
-	r := Record{Time: set.Time, Instance: s.header.Instance, Revision: revision, Op: u.Op, Source: u.Source, Pod: *p}
-	if p.Object != nil {
+func (h *historian) record(s *segment, set *journal.Set, u *journal.Update, revision int64, p *journal.Pod) error {
+	r := Record{Time: set.Time, Instance: s.header.Instance, Revision: revision, Op: u.Op, Source: u.Source, Pod: p}
+	if p != nil {
 		name := nameKey{u.Source, p.Object.Namespace, p.Object.Name}
-		r.Before = h.state.pods[podKey{u.Source, p.Object.UID}]
+		r.Before = h.state.pods[podKey{u.Source, p.Object.UID}].Pod
 		switch {
-		case u.Op == config.REMOVE && r.Before.Object != nil:
+		case u.Op == config.REMOVE && r.Before != nil:
 			r.Pod = r.Before
 			r.Replaced = h.added[name]
 			h.removed[name] = r.Before
-		case u.Op == config.ADD && r.Before.Object == nil:
+		case u.Op == config.ADD && r.Before == nil:
 			r.Before = h.removed[name]
 		}
 	}

@@ -11,15 +11,16 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podconfigd/podconfigd/pkg/config"
+	"github.com/podconfigd/podconfigd/pkg/journal"
 )
 
 // wanted returns the records of the model's sets.
-func wanted(instance string, sets []*Set) []Record {
+func wanted(instance string, sets []*journal.Set) []Record {
 	var records []Record
-	pods := make(map[podKey]Pod)
+	pods := make(map[podKey]*journal.Pod)
 	for _, set := range sets {
 		revision := set.First
-		removed, added := make(map[string]Pod), make(map[string]bool)
+		removed, added := make(map[string]*journal.Pod), make(map[string]bool)
 		for i, u := range set.Updates {
 			for _, p := range u.Pods {
 				added[u.Source+p.Object.Name] = added[u.Source+p.Object.Name] || i > 0 && u.Op == config.ADD
@@ -35,7 +36,7 @@ func wanted(instance string, sets []*Set) []Record {
 					removed[name] = p
 					r.Replaced = added[name]
 				case config.ADD:
-					if r.Before.Object == nil {
+					if r.Before == nil {
 						r.Before = removed[name]
 					}
 				}
@@ -118,26 +119,26 @@ func TestHistoryOfAReplacedPod(t *testing.T) {
 		files := newMemFS()
 		p, recovered := start(t, options(files))
 		m := newModel(1, recovered)
-		pod := func(uid types.UID, name string) Pod {
+		pod := func(uid types.UID, name string) *journal.Pod {
 			pod := m.pod(config.FileSource, 1)
-			pod.Object.UID, pod.Object.Name, pod.ByName = uid, name, 0
+			pod.Object.UID, pod.Object.Name = uid, name
 			return pod
+		}
+		update := func(first int64, op config.PodOperation, pods ...*journal.Pod) *journal.Update {
+			return &journal.Update{First: first, Revision: first + int64(len(pods)) - 1, Op: op, Source: config.FileSource, Pods: pods}
 		}
 		first, other, second := pod("1", "web"), pod("2", "db"), pod("3", "web")
 		r := recovered.Revision
-		p.append(&Set{First: r + 1, Revision: r + 2, Updates: []Update{{Revision: r + 2, Op: config.ADD, Source: config.FileSource, Pods: []Pod{first, other}}}})
-		p.append(&Set{First: r + 3, Revision: r + 5, Updates: []Update{
-			{Revision: r + 4, Op: config.REMOVE, Source: config.FileSource, Pods: []Pod{first, other}},
-			{Revision: r + 5, Op: config.ADD, Source: config.FileSource, Pods: []Pod{second}},
-		}})
-		p.append(&Set{First: r + 6, Revision: r + 6, Updates: []Update{{Revision: r + 6, Op: config.ADD, Source: config.FileSource, Pods: []Pod{other}}}})
+		p.append(&journal.Set{First: r + 1, Revision: r + 2, Updates: []*journal.Update{update(r+1, config.ADD, first, other)}})
+		p.append(&journal.Set{First: r + 3, Revision: r + 5, Updates: []*journal.Update{update(r+3, config.REMOVE, first, other), update(r+5, config.ADD, second)}})
+		p.append(&journal.Set{First: r + 6, Revision: r + 6, Updates: []*journal.Update{update(r+6, config.ADD, other)}})
 		p.end()
 		for _, after := range []int64{0, r + 2, r + 4} {
 			records := read(t, files, HistoryOptions{After: after})
 			replaced, added := records[len(records)-2], records[len(records)-1]
 			equal(t, "replaced", replaced.Before, first)
 			equal(t, "before it was replaced", replacedOf(records), map[string]bool{"web": after < r+3, "db": false})
-			equal(t, "added in a later set", added.Before, Pod{})
+			equal(t, "added in a later set", added.Before, (*journal.Pod)(nil))
 		}
 	})
 }

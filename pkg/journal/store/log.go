@@ -16,6 +16,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/podconfigd/podconfigd/pkg/config"
+	"github.com/podconfigd/podconfigd/pkg/journal"
 )
 
 // Defaults of Options.
@@ -159,7 +160,7 @@ type entry struct {
 	number uint64
 	frames []byte
 	// show is called once; nil after that.
-	show func(Commit)
+	show func(journal.Commit)
 }
 
 // Open reads the directory. The error is ErrLocked if another process uses it. All other
@@ -239,19 +240,19 @@ func (l *Log) enter() error {
 // called when the set must be shown: in the order of sets, one at a time, from another
 // goroutine, within about a second. After the log is closed, it is not called. Append
 // does not wait.
-func (l *Log) Append(set *Set, show func(Commit)) {
+func (l *Log) Append(set *journal.Set, show func(journal.Commit)) {
 	passed := time.Duration(0)
 	if l.passing.clockWasSet(set.Time) {
 		passed = l.passing.passed()
 	}
-	frames, err := encodeSet(set, passed)
+	frames, tooLarge, err := encodeSet(set, passed)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.mode == closed || l.closing {
 		return
 	}
 	l.state.apply(set, false)
-	l.noteTooLarge(set)
+	l.noteTooLarge(set, tooLarge)
 	if l.state.ceiling-set.Revision < reserve/2 {
 		l.state.ceiling = set.Revision + reserve
 		frames = appendCeiling(frames, l.state.ceiling)
@@ -263,13 +264,14 @@ func (l *Log) Append(set *Set, show func(Commit)) {
 }
 
 // noteTooLarge logs the pods of a set of which only the names are stored.
-func (l *Log) noteTooLarge(set *Set) {
-	for i := range set.Updates {
-		u := &set.Updates[i]
-		for k := range u.Pods {
-			p := &u.Pods[k]
+func (l *Log) noteTooLarge(set *journal.Set, tooLarge map[*journal.Pod]bool) {
+	for _, u := range set.Updates {
+		if !u.Op.IsConfig() {
+			continue
+		}
+		for _, p := range u.Pods {
 			key := podKey{u.Source, p.Object.UID}
-			if u.Op == config.REMOVE || !p.TooLarge {
+			if u.Op == config.REMOVE || !tooLarge[p] {
 				delete(l.tooLarge, key)
 				continue
 			}
@@ -283,7 +285,7 @@ func (l *Log) noteTooLarge(set *Set) {
 	}
 }
 
-func (l *Log) enqueueLocked(frames []byte, show func(Commit)) {
+func (l *Log) enqueueLocked(frames []byte, show func(journal.Commit)) {
 	l.numbered++
 	e := &entry{l.numbered, frames, show}
 	l.queue = append(l.queue, e)

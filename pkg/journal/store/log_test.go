@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/podconfigd/podconfigd/pkg/config"
+	"github.com/podconfigd/podconfigd/pkg/journal"
 )
 
 func TestASetComesBack(t *testing.T) {
@@ -20,7 +21,7 @@ func TestASetComesBack(t *testing.T) {
 		before := newState()
 		for range rapid.IntRange(1, 8).Draw(rt, "sets") {
 			set := m.set()
-			frames, err := encodeSet(set, 0)
+			frames, _, err := encodeSet(set, 0)
 			if err != nil {
 				rt.Fatal(err)
 			}
@@ -35,7 +36,7 @@ func TestASetComesBack(t *testing.T) {
 	})
 }
 
-func decodeSets(t rapid.TB, frames []byte) []*Set {
+func decodeSets(t rapid.TB, frames []byte) []*journal.Set {
 	fs := newMemFS()
 	data := withState(encodeHeader(&header{Instance: "i"}), nil)
 	fs.dirs["/d"], fs.files["/d/s"] = true, new(append(data, frames...))
@@ -46,8 +47,8 @@ func decodeSets(t rapid.TB, frames []byte) []*Set {
 	if _, err := r.snapshot(true); err != nil {
 		t.Fatal(err)
 	}
-	var sets []*Set
-	end := r.sets(s, s.size, func(set *Set) error {
+	var sets []*journal.Set
+	end := r.sets(s, s.size, func(set *journal.Set) error {
 		sets = append(sets, set)
 		return nil
 	})
@@ -64,7 +65,7 @@ func TestAProcessThatIsKilledGoesOn(t *testing.T) {
 		m := newModel(1, recovered)
 		for kill := range 20 {
 			for range 30 {
-				if c := p.append(m.set()); c != (Commit{m.instance, true}) {
+				if c := p.append(m.set()); c != (journal.Commit{Instance: m.instance, Stored: true}) {
 					t.Fatalf("%+v", c)
 				}
 			}
@@ -84,9 +85,9 @@ func TestAProcessThatIsKilledGoesOn(t *testing.T) {
 	})
 }
 
-func sameSet(a, b *Set) bool {
-	x, _ := encodeSet(a, 0)
-	y, _ := encodeSet(b, 0)
+func sameSet(a, b *journal.Set) bool {
+	x, _, _ := encodeSet(a, 0)
+	y, _, _ := encodeSet(b, 0)
 	return bytes.Equal(x, y)
 }
 
@@ -268,7 +269,7 @@ func TestASetLargerThanAWrite(t *testing.T) {
 		})
 		p, recovered := start(t, options(fs))
 		m := newModel(6, recovered)
-		set := &Set{First: m.revision + 1, Time: m.now, Updates: []Update{{Op: config.ADD, Source: "api"}}}
+		set := &journal.Set{First: m.revision + 1, Time: m.now, Updates: []*journal.Update{{First: m.revision + 1, Op: config.ADD, Source: "api"}}}
 		m.padding = 4 << 10
 		for i := range 1000 {
 			m.revision++

@@ -18,6 +18,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/podconfigd/podconfigd/pkg/config"
+	"github.com/podconfigd/podconfigd/pkg/journal"
 )
 
 // model is a journal in short: it gives sets their revisions, and knows what they add up to.
@@ -27,10 +28,10 @@ type model struct {
 	revision int64
 	// reserved is the revision that the next set must be above.
 	reserved int64
-	pods     map[podKey]Pod
+	pods     map[podKey]kept
 	now      time.Time
 	// sets are all that were made.
-	sets []*Set
+	sets []*journal.Set
 	// padding is how large pods are.
 	padding int
 }
@@ -43,29 +44,35 @@ func newModel(seed uint64, r *Recovered) *model {
 
 // begin takes what was recovered, as a journal does.
 func (m *model) begin(r *Recovered) {
-	m.instance, m.revision, m.reserved, m.pods = r.Instance, r.Revision, r.Reserved, make(map[podKey]Pod)
-	for _, p := range r.Pods {
-		m.pods[podKey{p.Source, p.Object.UID}] = p
-	}
-	for _, set := range r.Sets {
-		applyTo(m.pods, set)
-	}
+	m.instance, m.revision, m.reserved, m.pods = r.Instance, r.Revision, r.Reserved, final(r)
 }
 
 // applyTo is written again here, so that a fault of the package's own does not hide itself.
-func applyTo(pods map[podKey]Pod, set *Set) {
+func applyTo(pods map[podKey]kept, set *journal.Set) {
 	for _, u := range set.Updates {
 		for _, p := range u.Pods {
 			if u.Op == config.REMOVE {
 				delete(pods, podKey{u.Source, p.Object.UID})
 			} else {
-				pods[podKey{u.Source, p.Object.UID}] = p
+				pods[podKey{u.Source, p.Object.UID}] = kept{Pod: p}
 			}
+		}
+	}
+	renumber(pods, set.Names)
+}
+
+// renumber gives pods other revisions under their names.
+func renumber(pods map[podKey]kept, names []journal.Change) {
+	for _, c := range names {
+		key := podKey{c.After.Source, c.After.Object.UID}
+		if p, ok := pods[key]; ok {
+			p.byName = c.Revision
+			pods[key] = p
 		}
 	}
 }
 
-func (m *model) pod(source string, uid int) Pod {
+func (m *model) pod(source string, uid int) *journal.Pod {
 	name := fmt.Sprintf("pod-%d", uid)
 	object := &v1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
@@ -74,31 +81,27 @@ func (m *model) pod(source string, uid int) Pod {
 		},
 		Spec: v1.PodSpec{NodeName: "node", Containers: []v1.Container{{Name: "c", Image: string(make([]byte, m.padding))}}},
 	}
-	p := Pod{Source: source, Revision: m.revision, Object: object}
 	if source == config.FileSource {
-		p.File = &config.File{Path: "/etc/kubernetes/manifests/" + name + ".yaml", UID: 1000, Mode: 0o640}
+		return journal.NewStored(source, object, nil, m.revision, &config.File{Path: "/etc/kubernetes/manifests/" + name + ".yaml", UID: 1000, Mode: 0o640})
 	}
-	if m.random.IntN(8) == 0 {
-		p.ByName = m.revision + 1
-	}
-	return p
+	return journal.NewStored(source, object, nil, m.revision, nil)
 }
 
 // set makes the next set.
-func (m *model) set() *Set {
+func (m *model) set() *journal.Set {
 	m.now = m.now.Add(time.Millisecond)
 	m.revision = max(m.revision, m.reserved)
-	set := &Set{First: m.revision + 1, Time: m.now}
+	set := &journal.Set{First: m.revision + 1, Time: m.now}
 	source := []string{config.FileSource, config.ApiserverSource}[m.random.IntN(2)]
 	for range m.random.IntN(3) {
-		u := Update{Op: config.UPDATE, Source: source}
+		u := &journal.Update{First: m.revision + 1, Op: config.UPDATE, Source: source}
 		if m.random.IntN(3) == 0 {
 			u.Op = config.REMOVE
 			keys := slices.SortedFunc(maps.Keys(m.pods), cmpKeys)
 			for _, key := range keys {
 				if key.source == source && m.random.IntN(4) == 0 {
 					m.revision++
-					u.Pods = append(u.Pods, m.pods[key])
+					u.Pods = append(u.Pods, m.pods[key].Pod)
 				}
 			}
 		} else {
@@ -112,13 +115,20 @@ func (m *model) set() *Set {
 		}
 		u.Revision = m.revision
 		set.Updates = append(set.Updates, u)
-		applyTo(m.pods, &Set{Updates: []Update{u}})
+		applyTo(m.pods, &journal.Set{Updates: []*journal.Update{u}})
 	}
 	if len(set.Updates) == 0 {
 		m.revision++
 	}
+	for _, key := range slices.SortedFunc(maps.Keys(m.pods), cmpKeys) {
+		if p := m.pods[key]; m.random.IntN(16) == 0 { // whether it is in an update or not
+			m.revision++
+			set.Names = append(set.Names, journal.Change{Revision: m.revision, After: p.At(m.revision)})
+		}
+	}
+	renumber(m.pods, set.Names)
 	if m.random.IntN(4) == 0 {
-		set.Sources = []Source{{Name: source, Seen: true, Time: m.now, Attributes: map[string]string{"ETag": fmt.Sprint(m.revision)}}}
+		set.Sources = []journal.Source{{Name: source, Seen: true, Time: m.now, Attributes: map[string]string{"ETag": fmt.Sprint(m.revision)}}}
 	}
 	set.Revision = m.revision
 	m.sets = append(m.sets, set)
@@ -158,9 +168,9 @@ func run(l *Log) *process {
 }
 
 // append appends a set and waits until it is shown.
-func (p *process) append(set *Set) Commit {
-	shown := make(chan Commit, 1)
-	p.log.Append(set, func(c Commit) { shown <- c })
+func (p *process) append(set *journal.Set) journal.Commit {
+	shown := make(chan journal.Commit, 1)
+	p.log.Append(set, func(c journal.Commit) { shown <- c })
 	return <-shown
 }
 
@@ -171,10 +181,13 @@ func (p *process) end() {
 }
 
 // final returns the state that a result describes.
-func final(r *Recovered) map[podKey]Pod {
-	pods := make(map[podKey]Pod)
+func final(r *Recovered) map[podKey]kept {
+	pods := make(map[podKey]kept)
 	for _, p := range r.Pods {
-		pods[podKey{p.Source, p.Object.UID}] = p
+		pods[podKey{p.Source, p.Object.UID}] = kept{Pod: p}
+	}
+	for _, p := range r.Named {
+		renumber(pods, []journal.Change{{Revision: p.Revision, After: p}})
 	}
 	for _, set := range r.Sets {
 		applyTo(pods, set)
@@ -182,9 +195,45 @@ func final(r *Recovered) map[podKey]Pod {
 	return pods
 }
 
+// storedPod and storedSet have what is stored of a pod and a set.
+type (
+	storedPod struct {
+		Source   string
+		Revision int64
+		Merged   *v1.Pod
+		Status   *v1.PodStatus
+		File     *config.File
+		TooLarge bool
+	}
+	storedSet struct {
+		First, Revision int64
+		Time            time.Time
+		Updates         []*journal.Update
+		Names           map[podKey]int64
+		Sources         []journal.Source
+	}
+)
+
+var asStored = gocmp.Options{
+	gocmp.Transformer("pod", func(p *journal.Pod) *storedPod {
+		if p == nil {
+			return nil
+		}
+		return &storedPod{p.Source, p.Revision, p.Merged, p.Status, p.File, p.TooLarge}
+	}),
+	gocmp.Transformer("set", func(s *journal.Set) *storedSet {
+		names := make(map[podKey]int64)
+		for _, c := range s.Names {
+			names[keyOf(c.After)] = c.Revision
+		}
+		return &storedSet{s.First, s.Revision, s.Time, s.Updates, names, s.Sources}
+	}),
+	gocmp.AllowUnexported(kept{}, podKey{}),
+}
+
 func equal(tb testing.TB, what string, got, want any) {
 	tb.Helper()
-	if diff := gocmp.Diff(want, got); diff != "" {
+	if diff := gocmp.Diff(want, got, asStored); diff != "" {
 		tb.Errorf("%s (-want +got):\n%s", what, diff)
 	}
 }

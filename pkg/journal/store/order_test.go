@@ -6,6 +6,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/podconfigd/podconfigd/pkg/journal"
 )
 
 // A failure while a set is being shown does not let a later set pass it.
@@ -19,7 +21,7 @@ func TestAFailureWhileASetIsShown(t *testing.T) {
 
 		var shown []int
 		hold := make(chan struct{})
-		p.log.Append(m.set(), func(Commit) {
+		p.log.Append(m.set(), func(journal.Commit) {
 			<-hold
 			shown = append(shown, 1)
 		})
@@ -32,7 +34,7 @@ func TestAFailureWhileASetIsShown(t *testing.T) {
 		})
 		<-time.After(2 * syncEvery)
 		done := make(chan struct{})
-		p.log.Append(m.set(), func(Commit) {
+		p.log.Append(m.set(), func(journal.Commit) {
 			shown = append(shown, 2)
 			close(done)
 		})

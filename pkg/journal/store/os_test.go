@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/podconfigd/podconfigd/internal/testutil"
+	"github.com/podconfigd/podconfigd/pkg/journal"
 )
 
 // On a real file system: what is written comes back, and nobody else can read it.
@@ -19,7 +20,7 @@ func TestOnDisk(t *testing.T) {
 	m := newModel(1, recovered)
 	m.padding = 1000
 	for range 50 {
-		if c := p.append(m.set()); c != (Commit{recovered.Instance, true}) {
+		if c := p.append(m.set()); c != (journal.Commit{Instance: recovered.Instance, Stored: true}) {
 			t.Fatalf("%+v", c)
 		}
 	}
@@ -71,7 +72,7 @@ func TestTheDirectoryIsRemoved(t *testing.T) {
 		t.Fatal(err)
 	}
 	testutil.Until(t, "the log heals", func() bool { return p.log.Status().Err == nil })
-	if c := p.append(m.set()); c != (Commit{first.Instance, true}) {
+	if c := p.append(m.set()); c != (journal.Commit{Instance: first.Instance, Stored: true}) {
 		t.Errorf("%+v", c)
 	}
 	p.end()
@@ -133,7 +134,7 @@ func TestACopyTakesThePlaceOfTheDirectory(t *testing.T) {
 		names, err := filepath.Glob(filepath.Join(opts.Dir, "journal-*.log"))
 		return err == nil && len(names) == 2 && p.log.Status().Err == nil
 	})
-	if c := p.append(m.set()); c != (Commit{recovered.Instance, true}) {
+	if c := p.append(m.set()); c != (journal.Commit{Instance: recovered.Instance, Stored: true}) {
 		t.Errorf("%+v", c)
 	}
 	p.end()

@@ -7,6 +7,8 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
+
+	"github.com/podconfigd/podconfigd/pkg/journal"
 )
 
 // preparation is a segment that is being created while sets are written elsewhere.
@@ -16,8 +18,8 @@ type preparation struct {
 	// from is the number of the last set in the snapshot. pods and sources are the
 	// snapshot.
 	from    uint64
-	pods    []Pod
-	sources map[string]Source
+	pods    []kept
+	sources map[string]journal.Source
 	// before is the segment that is written in the meantime, or nil.
 	before Appender
 	// queue has the sets after the snapshot. behind is their size.
@@ -134,7 +136,7 @@ func (l *Log) make(n *preparation) error {
 			start, begun = len(buffer), true
 			buffer = beginFrame(buffer, kindPods)
 		}
-		if buffer, err = appendPod(buffer, &n.pods[i], false, true); err != nil {
+		if buffer, _, err = appendPod(buffer, n.pods[i].Pod, n.pods[i].byName, false, true); err != nil {
 			return err
 		}
 		if len(buffer)-start > pieceBytes || i == len(n.pods)-1 {

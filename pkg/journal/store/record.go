@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podconfigd/podconfigd/pkg/config"
+	"github.com/podconfigd/podconfigd/pkg/journal"
 )
 
 // The content of a frame is protobuf fields, so that a later version can add fields. The
@@ -87,7 +88,7 @@ const (
 
 const updateOp protowire.Number = 1
 
-func (u *Update) fields(c *codec) {
+func updateFields(c *codec, u *journal.Update) {
 	op := int64(u.Op) + 1
 	if number(c, updateOp, &op); c.number == updateOp {
 		u.Op = config.PodOperation(op - 1)
@@ -134,7 +135,7 @@ const (
 	podStatus protowire.Number = 9
 )
 
-func (s *Source) fields(c *codec) {
+func sourceFields(c *codec, s *journal.Source) {
 	text(c, 1, &s.Name)
 	boolean(c, 2, &s.Seen)
 	instant(c, 3, &s.Time)

@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/podconfigd/podconfigd/pkg/journal"
 )
 
 // recovery reads a directory at a start.
@@ -32,8 +34,8 @@ type recovery struct {
 
 	state *state
 	base  int64
-	pods  []Pod
-	sets  []*Set
+	pods  []kept
+	sets  []*journal.Set
 	// end is the tail of the last segment.
 	end tail
 }
@@ -221,7 +223,7 @@ func (r *recovery) loadSegment(s *segment, first bool, until int64) error {
 		r.state.load(snapshot, s.header.Base)
 		r.base, r.pods, r.sets = s.header.Base, r.state.sorted(), nil
 	}
-	r.end = file.sets(s, until, func(set *Set) error {
+	r.end = file.sets(s, until, func(set *journal.Set) error {
 		r.state.apply(set, true)
 		r.sets = append(r.sets, set)
 		return nil
@@ -290,22 +292,30 @@ func (r *recovery) reserved() int64 {
 
 // result returns the result for the journal.
 func (r *recovery) result() *Recovered {
-	result := &Recovered{Reason: r.fresh(), Sources: maps.Clone(r.state.sources), Problems: r.problems}
+	result := &Recovered{Reason: r.fresh(), Problems: r.problems}
+	pods := r.pods
 	if n := len(r.segments); n > 0 && r.end.err != nil {
 		result.Problems = append(result.Problems, Problem{File: r.segments[n-1].name,
 			Err: fmt.Errorf("cut at byte %d of %d: %w", r.end.good, r.segments[n-1].size, r.end.err)})
 	}
 	if result.Reason == "" {
 		result.Instance, result.Resumed = r.segments[len(r.segments)-1].header.Instance, true
-		result.Revision, result.Base, result.Pods, result.Sets = r.state.revision, r.base, r.pods, r.sets
+		result.Revision, result.Base, result.Sets = r.state.revision, r.base, r.sets
 		result.Reserved = r.reserved()
 	} else {
 		r.state.dropTooLarge()
-		result.Sources = maps.Clone(r.state.sources)
+		pods = r.state.sorted()
 		result.Instance = newInstance()
 		r.state.revision = max(r.now.UnixMilli(), r.reserved()+1)
-		result.Revision, result.Base, result.Pods = r.state.revision, r.state.revision, r.state.sorted()
+		result.Revision, result.Base = r.state.revision, r.state.revision
 		result.Reserved = r.state.revision
+	}
+	result.Sources = maps.Clone(r.state.sources)
+	for _, p := range pods {
+		result.Pods = append(result.Pods, p.Pod)
+		if p.byName != 0 {
+			result.Named = append(result.Named, p.At(p.byName))
+		}
 	}
 	r.state.ceiling = result.Reserved + reserve
 	return result

@@ -4,6 +4,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/podconfigd/podconfigd/pkg/journal"
 )
 
 // A client that knows only a revision may have it from an instance that was not stored. No
@@ -30,7 +32,7 @@ func TestRevisionsThatWereNotStoredAreNotGivenAgain(t *testing.T) {
 				instance, stored := recovered.Instance, 0
 				for round := range 5 {
 					for range 20 {
-						if c := p.append(m.set()); c != (Commit{instance, true}) {
+						if c := p.append(m.set()); c != (journal.Commit{Instance: instance, Stored: true}) {
 							t.Fatalf("round %d: %+v", round, c)
 						}
 						synctest.Wait() // a new segment is begun now

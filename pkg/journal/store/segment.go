@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/podconfigd/podconfigd/pkg/journal"
 )
 
 const (
@@ -104,8 +106,8 @@ func (r *reader) header() (*header, error) {
 
 // snapshot reads the snapshot, which follows the header. If decode is false, it only
 // checks that it is there.
-func (r *reader) snapshot(decode bool) (*Set, error) {
-	d := setDecoder{set: &Set{Updates: make([]Update, 1)}}
+func (r *reader) snapshot(decode bool) (*journal.Set, error) {
+	d := setDecoder{set: &journal.Set{Updates: []*journal.Update{{}}}}
 	for {
 		k, body, err := r.next()
 		switch {
@@ -148,7 +150,7 @@ type tail struct {
 
 // sets reads the records after the snapshot, up to an offset, and calls visit with each
 // complete set.
-func (r *reader) sets(s *segment, until int64, visit func(*Set) error) tail {
+func (r *reader) sets(s *segment, until int64, visit func(*journal.Set) error) tail {
 	t := tail{counts: !s.header.Rolled, good: r.offset, revision: s.header.Base, time: s.header.Created, ceiling: s.header.Ceiling}
 	var d setDecoder
 	for r.offset < until {
@@ -173,7 +175,7 @@ func (r *reader) sets(s *segment, until int64, visit func(*Set) error) tail {
 }
 
 // record handles one record.
-func (r *reader) record(k kind, body []byte, d *setDecoder, t *tail, visit func(*Set) error) error {
+func (r *reader) record(k kind, body []byte, d *setDecoder, t *tail, visit func(*journal.Set) error) error {
 	if d.set != nil && k != kindPiece && k != kindSet {
 		return fmt.Errorf("%w before byte %d: a set has no end", errDamaged, r.offset)
 	}

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podconfigd/podconfigd/pkg/config"
+	"github.com/podconfigd/podconfigd/pkg/journal"
 )
 
 // state is the result of the sets. It shares its pods with the journal.
@@ -17,8 +18,15 @@ type state struct {
 	revision, ceiling int64
 	// latest is the latest time of all sets.
 	latest  time.Time
-	pods    map[podKey]Pod
-	sources map[string]Source
+	pods    map[podKey]kept
+	sources map[string]journal.Source
+}
+
+// kept is a pod of the state.
+type kept struct {
+	*journal.Pod
+	// byName is the revision of the version under its name; 0 if it is that of the version.
+	byName int64
 }
 
 // podKey identifies a pod: versions of the same pod have the same key.
@@ -27,39 +35,60 @@ type podKey struct {
 	uid    types.UID
 }
 
+func keyOf(p *journal.Pod) podKey { return podKey{p.Source, p.Object.UID} }
+
 func newState() *state {
-	return &state{pods: make(map[podKey]Pod), sources: make(map[string]Source)}
+	return &state{pods: make(map[podKey]kept), sources: make(map[string]journal.Source)}
+}
+
+// renumbered returns the pods that have got another revision under their name than that of their version.
+func renumbered(set *journal.Set) (byName map[podKey]int64) {
+	for _, c := range set.Names {
+		if c.After == nil || isVersion(set, c) {
+			continue
+		}
+		if byName == nil {
+			byName = make(map[podKey]int64)
+		}
+		byName[keyOf(c.After)] = c.Revision
+	}
+	return byName
+}
+
+// isVersion reports whether the pod that a name got is a version that the set made.
+func isVersion(set *journal.Set, c journal.Change) bool {
+	for _, u := range set.Updates {
+		if i := c.Revision - u.First; u.Op.IsConfig() && i >= 0 && i < int64(len(u.Pods)) {
+			return u.Pods[i].Revision == c.Revision && keyOf(u.Pods[i]) == keyOf(c.After)
+		}
+	}
+	return false
 }
 
 // apply applies a set to the state. A stored REMOVE has only the names of its pods. If
 // whole is true, its pods are replaced by the versions that it removes.
-func (s *state) apply(set *Set, whole bool) {
-	for i := range set.Updates {
-		u := &set.Updates[i]
-		for k := range u.Pods {
-			p := &u.Pods[k]
+func (s *state) apply(set *journal.Set, whole bool) {
+	for _, u := range set.Updates {
+		if !u.Op.IsConfig() {
+			continue
+		}
+		for k, p := range u.Pods {
 			key := podKey{u.Source, p.Object.UID}
 			if u.Op != config.REMOVE {
-				s.pods[key] = Pod{u.Source, p.Revision, p.ByName, p.Object, p.Status, p.File, p.TooLarge}
+				s.pods[key] = kept{Pod: p}
 				continue
 			}
 			if before, ok := s.pods[key]; ok && whole {
-				*p = before
+				u.Pods[k] = before.Pod
 			}
 			delete(s.pods, key)
 		}
-		if source := s.sources[u.Source]; u.Op.IsConfig() && u.Source != "" && !u.StatusOnly {
+		if source := s.sources[u.Source]; u.Source != "" && !u.StatusOnly {
 			source.Name, source.Seen, source.Time = u.Source, true, set.Time
 			s.sources[u.Source] = source
 		}
 	}
-	for _, named := range set.Named {
-		key := podKey{named.Source, named.Object.UID}
-		if p, ok := s.pods[key]; ok {
-			p.ByName = named.ByName
-			s.pods[key] = p
-		}
-	}
+	s.renumber(renumbered(set))
 	for _, source := range set.Sources {
 		if source.Seen {
 			s.sources[source.Name] = source
@@ -73,15 +102,23 @@ func (s *state) apply(set *Set, whole bool) {
 	}
 }
 
-// load loads a snapshot.
-func (s *state) load(snapshot *Set, base int64) {
-	clear(s.pods)
-	clear(s.sources)
-	for i := range snapshot.Updates {
-		for _, p := range snapshot.Updates[i].Pods {
-			s.pods[podKey{p.Source, p.Object.UID}] = p
+func (s *state) renumber(byName map[podKey]int64) {
+	for key, revision := range byName {
+		if p, ok := s.pods[key]; ok {
+			p.byName = revision
+			s.pods[key] = p
 		}
 	}
+}
+
+// load loads a snapshot.
+func (s *state) load(snapshot *journal.Set, base int64) {
+	clear(s.pods)
+	clear(s.sources)
+	for _, p := range snapshot.Updates[0].Pods {
+		s.pods[keyOf(p)] = kept{Pod: p}
+	}
+	s.renumber(renumbered(snapshot))
 	for _, source := range snapshot.Sources {
 		s.sources[source.Name] = source
 	}
@@ -89,8 +126,8 @@ func (s *state) load(snapshot *Set, base int64) {
 }
 
 // tooLarge returns the pods of which only the names were stored.
-func (s *state) tooLarge() []Pod {
-	var found []Pod
+func (s *state) tooLarge() []kept {
+	var found []kept
 	for _, p := range s.pods {
 		if p.TooLarge {
 			found = append(found, p)
@@ -103,7 +140,7 @@ func (s *state) tooLarge() []Pod {
 // everything again.
 func (s *state) dropTooLarge() {
 	for _, p := range s.tooLarge() {
-		delete(s.pods, podKey{p.Source, p.Object.UID})
+		delete(s.pods, keyOf(p.Pod))
 		source := s.sources[p.Source]
 		source.Attributes = nil
 		s.sources[p.Source] = source
@@ -111,12 +148,12 @@ func (s *state) dropTooLarge() {
 }
 
 // sorted returns the pods by source, namespace, name and UID.
-func (s *state) sorted() []Pod {
+func (s *state) sorted() []kept {
 	return sortPods(slices.Collect(maps.Values(s.pods)))
 }
 
-func sortPods(pods []Pod) []Pod {
-	slices.SortFunc(pods, func(a, b Pod) int {
+func sortPods(pods []kept) []kept {
+	slices.SortFunc(pods, func(a, b kept) int {
 		return cmp.Or(strings.Compare(a.Source, b.Source), strings.Compare(a.Object.Namespace, b.Object.Namespace),
 			strings.Compare(a.Object.Name, b.Object.Name), cmp.Compare(a.Object.UID, b.Object.UID))
 	})

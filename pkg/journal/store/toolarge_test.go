@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podconfigd/podconfigd/pkg/config"
+	"github.com/podconfigd/podconfigd/pkg/journal"
 )
 
 // Of a pod that does not fit in a frame, the name is stored, and other pods are stored. Until it is gone, a
@@ -22,20 +23,20 @@ func TestAPodThatIsTooLarge(t *testing.T) {
 		fs := newMemFS()
 		p, recovered := start(t, options(fs))
 		revision := recovered.Reserved
-		set := func(op config.PodOperation, pods ...Pod) *Set {
-			first := revision + 1
-			for i := range pods {
+		set := func(op config.PodOperation, objects ...*v1.Pod) *journal.Set {
+			u := &journal.Update{First: revision + 1, Op: op, Source: "http"}
+			for _, object := range objects {
 				revision++
-				pods[i].Source, pods[i].Revision = "http", revision
+				u.Pods = append(u.Pods, journal.NewStored("http", object, nil, revision, nil))
 			}
-			return &Set{First: first, Revision: revision, Time: time.Now(),
-				Updates: []Update{{Revision: revision, Op: op, Source: "http", Pods: pods}},
-				Sources: []Source{{Name: "http", Seen: true, Attributes: map[string]string{"etag": "1"}}}}
+			u.Revision = revision
+			return &journal.Set{First: u.First, Revision: revision, Time: time.Now(), Updates: []*journal.Update{u},
+				Sources: []journal.Source{{Name: "http", Seen: true, Attributes: map[string]string{"etag": "1"}}}}
 		}
-		pod := func(name string, size int) Pod {
-			return Pod{Object: &v1.Pod{ObjectMeta: metav1.ObjectMeta{
+		pod := func(name string, size int) *v1.Pod {
+			return &v1.Pod{ObjectMeta: metav1.ObjectMeta{
 				Namespace: "default", Name: name, UID: types.UID(name), Annotations: map[string]string{"a": strings.Repeat("x", size)},
-			}}}
+			}}
 		}
 		restart := func() {
 			p.end()
@@ -80,15 +81,16 @@ func TestAPodThatIsTooLarge(t *testing.T) {
 
 // The object and the status of a pod count together.
 func TestAStatusThatIsTooLarge(t *testing.T) {
-	p := Pod{Revision: 1, Object: &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "a", UID: "a", Annotations: map[string]string{"a": strings.Repeat("x", maxPod/4)}}}}
+	object := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "a", UID: "a", Annotations: map[string]string{"a": strings.Repeat("x", maxPod/4)}}}
+	p := &journal.Pod{Revision: 1, Object: object, Merged: object}
 	for length, fits := range map[int]bool{maxPod / 2: true, maxPod: false} {
 		p.Status = &v1.PodStatus{Message: strings.Repeat("x", length)}
-		set := &Set{First: 1, Revision: 1, Time: time.Unix(1, 0), Updates: []Update{{Revision: 1, Op: config.ADD, Source: "file", Pods: []Pod{p}}}}
-		frames, err := encodeSet(set, 0)
+		set := &journal.Set{First: 1, Revision: 1, Time: time.Unix(1, 0), Updates: []*journal.Update{{Revision: 1, Op: config.ADD, Source: "file", Pods: []*journal.Pod{p}}}}
+		frames, tooLarge, err := encodeSet(set, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := decodeSets(t, frames)[0].Updates[0].Pods[0]; got.TooLarge == fits || set.Updates[0].Pods[0].TooLarge == fits {
+		if got := decodeSets(t, frames)[0].Updates[0].Pods[0]; got.TooLarge == fits || tooLarge[p] == fits {
 			t.Errorf("a status of %d bytes: too large %t", length, got.TooLarge)
 		}
 	}
@@ -96,16 +98,17 @@ func TestAStatusThatIsTooLarge(t *testing.T) {
 
 // A set with very many names continues in other frames.
 func TestASetWithManyNames(t *testing.T) {
-	set := &Set{First: 1, Revision: 1, Time: time.Unix(1, 0)}
+	set := &journal.Set{First: 1, Revision: 1, Time: time.Unix(1, 0)}
 	for i := range 100_000 {
-		set.Named = append(set.Named, Pod{Source: "file", ByName: 1, Object: &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: types.UID(fmt.Sprint(i))}}})
+		p := journal.NewPod("file", &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: types.UID(fmt.Sprint(i))}})
+		set.Names = append(set.Names, journal.Change{Revision: 1, After: p.At(1)})
 	}
-	frames, err := encodeSet(set, 0)
+	frames, _, err := encodeSet(set, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	got := decodeSets(t, frames)
-	if len(got) != 1 || len(got[0].Named) != len(set.Named) {
+	if len(got) != 1 || len(got[0].Names) != len(set.Names) {
 		t.Fatalf("%d sets came back", len(got))
 	}
 	if first := frames[:frameHead]; int(first[0])|int(first[1])<<8|int(first[2])<<16|int(first[3])<<24 > 2*pieceBytes {

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/podconfigd/podconfigd/pkg/journal"
 )
 
 // A start reads only the newest segments. Damage in an older one is found after it: the
@@ -41,7 +43,7 @@ func TestDamageInASegmentThatTheStartDoesNotRead(t *testing.T) {
 				equal(t, "state", final(again), m.pods)
 				<-time.After(time.Duration(len(names)+1) * syncEvery)
 				m.begin(again)
-				if c := p.append(m.set()); c != (Commit{again.Instance, true}) {
+				if c := p.append(m.set()); c != (journal.Commit{Instance: again.Instance, Stored: true}) {
 					t.Errorf("%+v", c)
 				}
 				left := files.clone()

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"syscall"
 	"time"
+
+	"github.com/podconfigd/podconfigd/pkg/journal"
 )
 
 // write is the goroutine that writes sets and shows them. If a write hangs, another
@@ -77,7 +79,7 @@ func writeAll(file Appender, entries []*entry, buffer []byte, watch *time.Timer)
 type batch struct {
 	entries []*entry
 	file    Appender
-	commit  Commit
+	commit  journal.Commit
 }
 
 // take waits for sets. It returns nil if this writer must end.
@@ -98,7 +100,7 @@ func (l *Log) take(generation int) *batch {
 				l.instance, l.unstored = newInstance(), true
 			}
 			l.inflight, l.queue, l.showing = l.queue, nil, true
-			return &batch{l.inflight, nil, Commit{Instance: l.instance}}
+			return &batch{l.inflight, nil, journal.Commit{Instance: l.instance}}
 		case l.mode == healthy && len(l.queue) > 0:
 			n, size := 0, 0
 			for n < len(l.queue) && (n == 0 || size+len(l.queue[n].frames) <= batchBytes) {
@@ -107,7 +109,7 @@ func (l *Log) take(generation int) *batch {
 			}
 			l.inflight = slices.Clone(l.queue[:n])
 			l.queue = slices.Delete(l.queue, 0, n)
-			return &batch{l.inflight, l.file, Commit{Instance: l.instance, Stored: true}}
+			return &batch{l.inflight, l.file, journal.Commit{Instance: l.instance, Stored: true}}
 		case l.closing && (len(l.queue) == 0 || l.mode == opening):
 			return nil
 		default:

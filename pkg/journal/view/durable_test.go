@@ -17,7 +17,7 @@ func startDurable(t *testing.T, dir string) (j *journal.Journal, stop func()) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	j = journal.New(journal.Options{Sources: []string{"file"}, Store: log, Recovered: recovered})
+	j = journal.New(journal.Options{Sources: []string{"file"}, Store: log, Recovered: &recovered.Recovered})
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error)
 	go func() { done <- log.Run(ctx) }()

@@ -5,6 +5,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/journal"
 	"github.com/podconfigd/podconfigd/pkg/pleg"
@@ -25,7 +26,7 @@ func TestUpdatesOfTheLoopHaveTheSourceOfThePod(t *testing.T) {
 	expect(t, c, "3 BOOKMARK synced ready")
 	expect(t, other, "3 BOOKMARK synced ready")
 	j.HandlePodSyncs(t.Context(), named.Pods)
-	j.HandlePodLifecycleEvent(t.Context(), named.Pods[0], &pleg.PodLifecycleEvent{ID: "a", Type: pleg.ContainerStarted})
+	j.RecordEvent(named.Pods[0], &v1alpha1.Event{PodUID: "a", Type: string(pleg.ContainerStarted)})
 	expect(t, c, "4 SYNC a", "5 PLEG a")
 	expect(t, other)
 }

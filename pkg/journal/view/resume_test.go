@@ -133,7 +133,7 @@ func opsOf(mode Mode) journal.Operations {
 func unrecorded(t *testing.T, j *testJournal) {
 	t.Helper()
 	p, e := died("a")
-	j.HandlePodLifecycleEvent(t.Context(), p, e)
+	j.RecordEvent(p, e)
 	j.watch(StreamOptions{Ops: journal.Operations{config.PLEG: true}}).Close()
 }
 

@@ -9,23 +9,23 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/fields"
 
+	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/journal"
 	"github.com/podconfigd/podconfigd/pkg/pleg"
 )
 
-func died(name string) (*v1.Pod, *pleg.PodLifecycleEvent) {
-	return pod(name), &pleg.PodLifecycleEvent{ID: pod(name).UID, Type: pleg.ContainerDied, ContainerID: "id", Container: "c", ExitCode: new(int32(3))}
+func died(name string) (*v1.Pod, *v1alpha1.Event) {
+	return pod(name), &v1alpha1.Event{PodUID: name, Type: string(pleg.ContainerDied), ContainerID: "id", Container: "c", ExitCode: new(int32(3))}
 }
 
 func TestEventsAreSentOnRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := newJournal(journal.Options{})
-		ctx := t.Context()
 		j.Append(update(config.ADD, "a"))
 		nobody := pod("a")
 		nobody.Labels = nil
-		j.HandlePodLifecycleEvent(ctx, nobody, &pleg.PodLifecycleEvent{ID: "a", Type: pleg.ContainerStarted})
+		j.RecordEvent(nobody, &v1alpha1.Event{PodUID: "a", Type: string(pleg.ContainerStarted)})
 
 		asks := j.watch(StreamOptions{Ops: journal.Operations{config.PLEG: true, config.ADD: true}})
 		other := j.watch(StreamOptions{})
@@ -33,7 +33,7 @@ func TestEventsAreSentOnRequest(t *testing.T) {
 		expect(t, asks, "- ADD a", "3 BOOKMARK synced ready")
 		expect(t, other, "- ADD a", "3 BOOKMARK synced ready")
 		p, e := died("a")
-		j.HandlePodLifecycleEvent(ctx, p, e)
+		j.RecordEvent(p, e)
 		frames := asks.drain()
 		if got := show(j, frames); got != "4 PLEG a" {
 			t.Fatalf("got %s", got)
@@ -44,13 +44,13 @@ func TestEventsAreSentOnRequest(t *testing.T) {
 		expect(t, other)
 		// A subscriber that returns soon gets the events of the meantime.
 		asks.Close()
-		j.HandlePodLifecycleEvent(ctx, p, e)
+		j.RecordEvent(p, e)
 		since := frames[0].Revision
 		back := j.watch(StreamOptions{Ops: journal.Operations{config.PLEG: true}, Since: &since})
 		expect(t, back, "5 PLEG a")
 		back.Close()
 		time.Sleep(5 * time.Minute) //nolint:forbidigo // virtual time
-		j.HandlePodLifecycleEvent(ctx, p, e)
+		j.RecordEvent(p, e)
 		if j.Revision() != since+1 {
 			t.Errorf("an event that nobody asked for got revision %d", j.Revision()-j.first)
 		}
@@ -79,7 +79,7 @@ func TestEventsAreSelectedByTheirPod(t *testing.T) {
 	a.drain()
 	for _, name := range []string{"a", "b"} {
 		p, e := died(name)
-		j.HandlePodLifecycleEvent(t.Context(), p, e)
+		j.RecordEvent(p, e)
 	}
 	frames := a.drain()
 	if got := show(j, frames); got != "1 PLEG a" || frames[0].Event == nil {

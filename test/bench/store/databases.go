@@ -15,6 +15,7 @@ import (
 	_ "modernc.org/sqlite"
 
 	"github.com/podconfigd/podconfigd/pkg/config"
+	"github.com/podconfigd/podconfigd/pkg/journal"
 	"github.com/podconfigd/podconfigd/pkg/journal/store"
 )
 
@@ -22,7 +23,7 @@ type ownLog struct {
 	log *store.Log
 	// first is the newest revision at the start, and begin what is added to those of put.
 	first, begin int64
-	shown        chan store.Commit
+	shown        chan journal.Commit
 	stop         context.CancelFunc
 	done         chan error
 }
@@ -33,7 +34,7 @@ func openLog(dir string) (database, error) {
 		return nil, err
 	}
 	ctx, stop := context.WithCancel(context.Background())
-	l := &ownLog{log, recovered.Revision, 0, make(chan store.Commit, 1), stop, make(chan error, 1)}
+	l := &ownLog{log, recovered.Revision, 0, make(chan journal.Commit, 1), stop, make(chan error, 1)}
 	if !recovered.Resumed {
 		l.begin = recovered.Revision
 	}
@@ -43,9 +44,9 @@ func openLog(dir string) (database, error) {
 
 func (l *ownLog) put(revision int64, pod *v1.Pod) error {
 	revision += l.begin
-	l.log.Append(&store.Set{First: revision, Revision: revision, Time: time.Now(), Updates: []store.Update{{
-		Revision: revision, Op: config.UPDATE, Source: "api", Pods: []store.Pod{{Source: "api", Revision: revision, Object: pod}},
-	}}}, func(c store.Commit) { l.shown <- c })
+	l.log.Append(&journal.Set{First: revision, Revision: revision, Time: time.Now(), Updates: []*journal.Update{{
+		First: revision, Revision: revision, Op: config.UPDATE, Source: "api", Pods: []*journal.Pod{journal.NewStored("api", pod, nil, revision, nil)},
+	}}}, func(c journal.Commit) { l.shown <- c })
 	if c := <-l.shown; !c.Stored {
 		return l.log.Status().Err
 	}
