@@ -46,7 +46,7 @@ func Find(name string, f *Facts) (Subject, error) {
 			return s, nil
 		}
 	}
-	return Subject{}, fmt.Errorf("pod or manifest %q: %w%s", name, ErrNotFound, notFoundHint(name, f))
+	return Subject{}, fmt.Errorf("pod or manifest %q %w%s", name, ErrNotFound, notFoundHint(name, f))
 }
 
 // String names the subject as Find takes it.
@@ -132,7 +132,7 @@ func notFoundHint(name string, f *Facts) string {
 		}
 	}
 	if meant := similar.To(name, known); meant != "" {
-		return fmt.Sprintf(": did you mean %q?", meant)
+		return strings.TrimSuffix(fmt.Sprintf(": did you mean %q? %s", meant, rejected(f)), " ")
 	}
 	var hints []string
 	if strings.HasPrefix(filepath.Base(name), ".") {
@@ -155,10 +155,46 @@ func notFoundHint(name string, f *Facts) string {
 			hints = append(hints, fmt.Sprintf("the status of the source %s does not list %d more manifests", source.Name, n))
 		}
 	}
+	if text := rejected(f); text != "" {
+		hints = append(hints, text)
+	}
 	if len(hints) == 0 {
 		return ""
 	}
 	return ": " + strings.Join(hints, "; ")
+}
+
+// maxRejected is the maximum number of rejected manifests that a hint names.
+const maxRejected = 5
+
+// rejected says how many manifests are rejected, and which; empty if none is.
+func rejected(f *Facts) string {
+	var names []string
+	more := 0
+	for _, m := range manifests(f) {
+		if m.State == v1alpha1.ManifestRejected {
+			names = append(names, filepath.Base(m.Path))
+		}
+	}
+	for i := range f.Status.Sources {
+		_, omitted := Manifests(&f.Status.Sources[i])
+		more += omitted[v1alpha1.ManifestRejected]
+	}
+	if n := len(names) - maxRejected; n > 0 {
+		names, more = names[:maxRejected], more+n
+	}
+	switch n := len(names) + more; {
+	case n == 0:
+		return ""
+	case n == 1 && more == 0:
+		return "1 manifest is rejected: " + names[0]
+	default:
+		text := fmt.Sprintf("%d manifests are rejected: %s", n, strings.Join(names, ", "))
+		if more > 0 {
+			text += fmt.Sprintf(", and %d more", more)
+		}
+		return text
+	}
 }
 
 func total(omitted map[v1alpha1.ManifestState]int) (sum int) {

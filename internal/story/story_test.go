@@ -49,11 +49,11 @@ func TestFind(t *testing.T) {
 		"/m/../m/bad.yaml":      "/m/bad.yaml",
 		"other.yaml":            "/m/other.yaml",
 		"twice":                 `"twice" is ambiguous: expected one of default/twice, other/twice`,
-		"wbe":                   `pod or manifest "wbe": not found: did you mean "web"?`,
-		"bad.yml":               `pod or manifest "bad.yml": not found: did you mean "bad.yaml"?`,
-		".hidden.yaml":          `pod or manifest ".hidden.yaml": not found: files whose names begin with a dot are ignored; the source file reads /m`,
-		"something-else":        `pod or manifest "something-else": not found: the source file reads /m`,
-		strings.Repeat("x", 99): `pod or manifest "` + strings.Repeat("x", 99) + `": not found: the source file reads /m`,
+		"wbe":                   `pod or manifest "wbe" not found: did you mean "web"? 1 manifest is rejected: bad.yaml`,
+		"bad.yml":               `pod or manifest "bad.yml" not found: did you mean "bad.yaml"? 1 manifest is rejected: bad.yaml`,
+		".hidden.yaml":          `pod or manifest ".hidden.yaml" not found: files whose names begin with a dot are ignored; the source file reads /m; 1 manifest is rejected: bad.yaml`,
+		"something-else":        `pod or manifest "something-else" not found: the source file reads /m; 1 manifest is rejected: bad.yaml`,
+		strings.Repeat("x", 99): `pod or manifest "` + strings.Repeat("x", 99) + `" not found: the source file reads /m; 1 manifest is rejected: bad.yaml`,
 	} {
 		subject, err := Find(name, facts())
 		got := subject.String()
@@ -81,7 +81,7 @@ func TestFindOnARelativePath(t *testing.T) {
 func TestFindBeforeASourceIsSeen(t *testing.T) {
 	f := facts()
 	f.Status.Sources = append(f.Status.Sources, v1alpha1.SourceStatus{Name: "api", LastError: "refused", API: &v1alpha1.APIStatus{}})
-	if _, err := Find("something-else", f); err == nil || !strings.HasSuffix(err.Error(), "the source api has not delivered its pods yet: refused") {
+	if _, err := Find("something-else", f); err == nil || !strings.HasSuffix(err.Error(), "the source api has not delivered its pods yet: refused; 1 manifest is rejected: bad.yaml") {
 		t.Error(err)
 	}
 }

@@ -3,6 +3,7 @@ package manifest
 import (
 	"bytes"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"runtime/debug"
@@ -29,6 +30,9 @@ import (
 // kubelet: pkg/kubelet/config/common.go maxConfigLength, and utilio.ReadAtMost, which
 // refuses the limit itself.
 const MaxLength = 10 << 20
+
+// maxName is the maximum length of a name that a refused manifest is known by.
+const maxName = 253
 
 // configHashAnnotationKey is the annotation with the pod's UID.
 //
@@ -80,6 +84,9 @@ func (d *Decoder) DecodeFile(path string, data []byte) (pod *v1.Pod, warnings []
 	if err == nil {
 		pod, err = d.finish(t, internal, json, origin{file: path}, &found)
 	}
+	if refused, ok := errors.AsType[*Error](err); ok && refused.Reason != ReasonNotAPod {
+		d.name(refused, json)
+	}
 	found.AddAll(duplicates)
 	if line, n := located.LaterDocuments(data); n > 0 {
 		found.Add(func() Fault {
@@ -88,6 +95,18 @@ func (d *Decoder) DecodeFile(path string, data []byte) (pod *v1.Pod, warnings []
 		})
 	}
 	return pod, found.Bounded(), err
+}
+
+// name names the pod of a refused manifest, if the manifest has a name that can be one.
+func (d *Decoder) name(refused *Error, json []byte) {
+	if named := nameOf(json); named.Name != "" && max(len(named.Name), len(named.Namespace)) <= maxName {
+		refused.Namespace, refused.Name = named.Namespace, d.podName(named.Name)
+	}
+}
+
+// podName returns the name that the kubelet gives a static pod.
+func (d *Decoder) podName(name string) string {
+	return name + "-" + strings.ToLower(string(d.nodeName))
 }
 
 // panicked returns the error for a manifest that makes the decoder or a rule panic, or nil. Otherwise the
@@ -189,7 +208,7 @@ func (d *Decoder) applyDefaults(m Minor, pod *api.Pod, from origin) {
 	if pod.UID == "" {
 		pod.UID = d.uid(m, pod, from)
 	}
-	pod.Name = pod.Name + "-" + strings.ToLower(string(d.nodeName))
+	pod.Name = d.podName(pod.Name)
 	if pod.Namespace == "" {
 		pod.Namespace = metav1.NamespaceDefault
 	}

@@ -238,7 +238,8 @@ type Manifest struct {
 	// State is the outcome.
 	State ManifestState `json:"state"`
 	// Namespace, Name and UID identify the pod of the manifest, or of its last usable
-	// version.
+	// version. A rejected manifest has the name of the pod that it describes, if it can be
+	// read, and no UID.
 	Namespace string `json:"namespace,omitempty"`
 	Name      string `json:"name,omitempty"`
 	UID       string `json:"uid,omitempty"`

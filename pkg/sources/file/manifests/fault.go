@@ -17,20 +17,22 @@ const (
 	reasonCyclicLink   = "CyclicLink"
 )
 
-// fault is a reason, and the faults of a manifest.
+// fault is a reason, and the faults of a manifest. namespace and name are those of its pod; empty
+// if they are not known.
 type fault struct {
-	reason string
-	faults []manifest.Fault
+	reason          string
+	faults          []manifest.Fault
+	namespace, name string
 }
 
 func newFault(reason, message string) *fault {
-	return &fault{reason, []manifest.Fault{{Message: message}}}
+	return &fault{reason: reason, faults: []manifest.Fault{{Message: message}}}
 }
 
 // faultOf returns the fault for an error, without the path, which the verdict has.
 func faultOf(err error) *fault {
 	if refused, ok := errors.AsType[*manifest.Error](err); ok {
-		return &fault{string(refused.Reason), refused.Faults}
+		return &fault{string(refused.Reason), refused.Faults, refused.Namespace, refused.Name}
 	}
 	switch {
 	case errors.Is(err, syscall.ELOOP):

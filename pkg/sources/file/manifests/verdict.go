@@ -56,8 +56,11 @@ func (s *Set) pass(ctx context.Context, f *file) {
 	default:
 		return // it is still being written for the first time
 	}
-	if f.pod != nil {
+	switch {
+	case f.pod != nil:
 		v.Namespace, v.Name, v.UID = f.pod.Namespace, f.pod.Name, string(f.pod.UID)
+	case f.fault != nil:
+		v.Namespace, v.Name = f.fault.namespace, f.fault.name
 	}
 	if reflect.DeepEqual(v, f.verdict) {
 		return
