@@ -15,6 +15,8 @@ func ChangeOf(r *v1alpha1.HistoryRecord) string {
 	switch {
 	case r.Gap != "":
 		return r.Gap
+	case r.Name == "" && r.Op == v1alpha1.OpAdd:
+		return "first set, nothing changed"
 	case r.Replaced:
 		return "replaced"
 	case len(r.Changes) == 0:

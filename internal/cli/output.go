@@ -7,9 +7,9 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
+	"github.com/liggitt/tabwriter"
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/util/duration"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
@@ -81,29 +81,44 @@ func Age(t *time.Time) string {
 	return duration.HumanDuration(time.Since(*t))
 }
 
-// TableLines returns rows in columns, as kubectl prints them.
-func TableLines(header []string, rows [][]string) []string {
-	var out bytes.Buffer
-	table := tabwriter.NewWriter(&out, 0, 8, 3, ' ', 0)
-	fmt.Fprintln(table, strings.Join(header, "\t"))
+// Columns returns rows in columns, as kubectl prints them. Rows are aligned with those before.
+type Columns struct {
+	header []string
+	out    bytes.Buffer
+	table  *tabwriter.Writer
+}
+
+// NewColumns returns columns with a header, which comes before the first rows.
+func NewColumns(header ...string) *Columns {
+	c := &Columns{header: header}
+	c.table = tabwriter.NewWriter(&c.out, 0, 8, 3, ' ', tabwriter.RememberWidths)
+	return c
+}
+
+// Lines returns the lines of rows.
+func (c *Columns) Lines(rows [][]string) (lines []string) {
+	if c.header != nil {
+		fmt.Fprintln(c.table, strings.Join(c.header, "\t"))
+		c.header = nil
+	}
 	for _, row := range rows {
 		clean := make([]string, len(row))
 		for i, text := range row {
 			clean[i] = Cell(text)
 		}
-		fmt.Fprintln(table, strings.Join(clean, "\t"))
+		fmt.Fprintln(c.table, strings.Join(clean, "\t"))
 	}
-	_ = table.Flush() // a buffer does not fail
-	var lines []string
-	for line := range strings.Lines(out.String()) {
+	_ = c.table.Flush() // a buffer does not fail
+	for line := range strings.Lines(c.out.String()) {
 		lines = append(lines, strings.TrimRight(line, " \n"))
 	}
+	c.out.Reset()
 	return lines
 }
 
 // PrintTable prints rows in columns, as kubectl does.
 func PrintTable(w io.Writer, header []string, rows [][]string) error {
-	return PrintLines(w, TableLines(header, rows))
+	return PrintLines(w, NewColumns(header...).Lines(rows))
 }
 
 // PrintLines prints lines whose characters are printable.

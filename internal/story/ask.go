@@ -1,15 +1,16 @@
 package story
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net/http"
-	"strings"
 
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
+	"github.com/podconfigd/podconfigd/internal/podname"
 	"github.com/podconfigd/podconfigd/pkg/client"
 )
 
@@ -44,13 +45,14 @@ func removed(ctx context.Context, c *client.Client, name string, f *Facts, missi
 	if !errors.Is(missing, ErrNotFound) {
 		return Subject{}, missing
 	}
-	subject := podNamed(name)
-	if subject.Name == "" {
-		return Subject{}, missing
+	pod, err := podname.Parse(name, "")
+	if err != nil {
+		return Subject{}, missing // it is a path
 	}
+	subject := Subject{Namespace: cmp.Or(pod.Namespace, "default"), Name: pod.Name}
 	// The name in a manifest is without that of the node.
 	inManifest := subject
-	inManifest.Name += "-" + strings.ToLower(f.Status.NodeName)
+	inManifest.Name = podname.Static(subject.Name, f.Status.NodeName)
 	for _, s := range []Subject{subject, inManifest} {
 		if err := f.askChanges(ctx, c, &s); err == nil && len(f.Changes) > 0 {
 			return s, nil

@@ -10,23 +10,24 @@ import (
 	"strings"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
+	"github.com/podconfigd/podconfigd/internal/podname"
 	"github.com/podconfigd/podconfigd/internal/similar"
 )
 
 // ErrNotFound means that the daemon has no pod and no manifest of the name.
 var ErrNotFound = errors.New("not found")
 
-// Find returns the pod or the manifest with a name: NAME or NAMESPACE/NAME of a pod, or the
-// path or the base name of a manifest. The name of a static pod may be that in its manifest,
-// without the name of the node. The error names similar ones, or all if there are several.
+// Find returns the pod or the manifest with a name: that of a pod, as package podname understands
+// it, or the path or the base name of a manifest. The error names similar ones, or all if there are
+// several.
 func Find(name string, f *Facts) (Subject, error) {
 	name = strings.TrimPrefix(name, "pod/")
+	pod, _ := podname.Parse(name, "") // without a name, it is a path
 	for _, fits := range []func(s *Subject) bool{
-		func(s *Subject) bool { return s.Name != "" && s.Namespace+"/"+s.Name == name },
-		func(s *Subject) bool { return s.Name != "" && s.Name == name },
+		func(s *Subject) bool { return pod.Exact(s.Namespace, s.Name) },
 		func(s *Subject) bool { return s.onPath(name) },
 		func(s *Subject) bool { return s.Manifest != nil && filepath.Base(s.Manifest.Path) == name },
-		func(s *Subject) bool { return s.Name != "" && s.of(name, f.Status.NodeName) },
+		func(s *Subject) bool { return pod.InManifest(s.Namespace, s.Name, f.Status.NodeName) },
 	} {
 		found := make(map[string]Subject)
 		for s := range subjects(f) {
@@ -71,13 +72,6 @@ func (s *Subject) onPath(path string) bool {
 	// A relative path is relative to the directory of the daemon, which is not known.
 	return s.Manifest.Path == absolute ||
 		!filepath.IsAbs(s.Manifest.Path) && strings.HasSuffix(absolute, string(filepath.Separator)+filepath.Clean(s.Manifest.Path))
-}
-
-// of reports whether the name, with or without a namespace, is that of a static pod in its
-// manifest.
-func (s *Subject) of(name, node string) bool {
-	suffix := "-" + strings.ToLower(node)
-	return s.Name == name+suffix || s.Namespace+"/"+s.Name == name+suffix
 }
 
 // subjects are all pods and manifests.
@@ -202,16 +196,4 @@ func total(omitted map[v1alpha1.ManifestState]int) (sum int) {
 		sum += n
 	}
 	return sum
-}
-
-// podNamed returns the pod that NAMESPACE/NAME or NAME stands for; empty if it is a file.
-func podNamed(name string) Subject {
-	namespace, pod, ok := strings.Cut(strings.TrimPrefix(name, "pod/"), "/")
-	switch {
-	case !ok:
-		return Subject{Namespace: "default", Name: namespace}
-	case strings.Contains(pod, "/") || namespace == "" || pod == "":
-		return Subject{}
-	}
-	return Subject{Namespace: namespace, Name: pod}
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/podconfigd/podconfigd/internal/cli"
 	"github.com/podconfigd/podconfigd/internal/objectprint"
 	"github.com/podconfigd/podconfigd/internal/podfields"
+	"github.com/podconfigd/podconfigd/internal/podname"
 	"github.com/podconfigd/podconfigd/pkg/client"
 )
 
@@ -27,7 +28,9 @@ type Options struct {
 	mirrorPods, all, noHeaders, showLabels, managed bool
 	watch, watchOnly, watchEvents, ignoreNotFound   bool
 	labelColumns                                    []string
-	names                                           []string
+	// args are the arguments, and names what they stand for.
+	args  []string
+	names []wanted
 }
 
 // NewCommand returns the command.
@@ -47,7 +50,8 @@ func newPodsCommand() *cobra.Command {
 		Long: `List the pods that belong on the node.
 
 The list has the pods of all namespaces. Use --namespace to select one namespace.
-Pass one or more names to select pods by name.
+Pass one or more names to select pods by name. A NAME can be NAMESPACE/NAME. That of a static pod
+can be the name in its manifest, without the name of the node. An exact name wins.
 
 The flags and the output formats are those of kubectl get, but for go-template, custom-columns
 and --sort-by: for these, run "podconfigd proxy" and kubectl. The table has columns of its own.
@@ -71,7 +75,7 @@ printed too: use --output-watch-events to distinguish it.`,
   # Print each change of the pods
   podconfigd get pods --watch --output-watch-events`,
 		RunE: func(cmd *cobra.Command, names []string) error {
-			o.names = names
+			o.args = names
 			if o.all {
 				o.namespace = "" // as for kubectl
 			}
@@ -131,20 +135,15 @@ func (o *Options) Run(ctx context.Context, c *client.Client, streams cli.IOStrea
 		return err
 	}
 	list.Items = slices.DeleteFunc(list.Items, func(pod unstructured.Unstructured) bool { return !selects(&pod) })
-	if len(o.names) > 0 { // in the order of the arguments, as kubectl does
-		slices.SortStableFunc(list.Items, func(a, b unstructured.Unstructured) int {
-			return slices.Index(o.names, a.GetName()) - slices.Index(o.names, b.GetName())
-		})
+	var missing error
+	if len(o.names) > 0 {
+		list.Items, missing = o.choose(list.Items)
 	}
-	return o.print(list, printer, table, out, streams.ErrOut)
+	return o.print(list, missing, printer, table, out, streams.ErrOut)
 }
 
-// print prints a list. Its error names the pods that are not found.
-func (o *Options) print(list *unstructured.UnstructuredList, printer printers.ResourcePrinter, table bool, out, notes io.Writer) error {
-	var missing error
-	if !o.ignoreNotFound {
-		missing = notFound(o.names, list.Items)
-	}
+// print prints a list. It returns the error missing, which names the pods that are not found.
+func (o *Options) print(list *unstructured.UnstructuredList, missing error, printer printers.ResourcePrinter, table bool, out, notes io.Writer) error {
 	switch {
 	case len(list.Items) == 0 && len(o.names) > 0:
 		return missing
@@ -209,13 +208,16 @@ func (o *Options) check() (selects func(*unstructured.Unstructured) bool, err er
 	if err := checkFormat(o.output); err != nil {
 		return nil, err
 	}
-	if len(o.names) > 0 && (o.selector != "" || o.fieldSelector != "") {
+	if len(o.args) > 0 && (o.selector != "" || o.fieldSelector != "") {
 		return nil, errors.New("NAME and a selector are both given: leave out one of them")
 	}
-	for _, name := range o.names {
-		if name == "" || strings.Contains(name, "/") {
-			return nil, fmt.Errorf("%q is not the name of a pod: expected NAME, and its namespace in --namespace", name)
+	o.names = nil
+	for _, arg := range o.args {
+		name, err := podname.Parse(arg, o.namespace)
+		if err != nil {
+			return nil, err
 		}
+		o.names = append(o.names, wanted{Name: name})
 	}
 	byLabel, err := labels.Parse(o.selector)
 	if err != nil {
@@ -230,7 +232,7 @@ func (o *Options) check() (selects func(*unstructured.Unstructured) bool, err er
 		switch {
 		case mirror && !o.mirrorPods,
 			o.namespace != "" && object.GetNamespace() != o.namespace,
-			len(o.names) > 0 && !slices.Contains(o.names, object.GetName()):
+			len(o.names) > 0 && !slices.ContainsFunc(o.names, func(w wanted) bool { return w.fits(object) }):
 			return false
 		case byLabel.Empty() && byField.Empty():
 			return true
@@ -238,15 +240,4 @@ func (o *Options) check() (selects func(*unstructured.Unstructured) bool, err er
 		pod, err := podOf(object)
 		return err == nil && byLabel.Matches(labels.Set(pod.Labels)) && byField.Matches(podfields.Of(pod))
 	}, nil
-}
-
-// notFound returns one error that lists every name without a pod, or nil.
-func notFound(names []string, pods []unstructured.Unstructured) error {
-	var errs []error
-	for _, name := range names {
-		if !slices.ContainsFunc(pods, func(pod unstructured.Unstructured) bool { return pod.GetName() == name }) {
-			errs = append(errs, fmt.Errorf("pod %q not found", name))
-		}
-	}
-	return errors.Join(errs...)
 }

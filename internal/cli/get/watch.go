@@ -164,8 +164,10 @@ func (w *podWatch) list(ctx context.Context) error {
 	}
 	items := slices.DeleteFunc(list.Items, func(pod unstructured.Unstructured) bool { return !w.selects(&pod) })
 	first := w.revision == ""
-	if err := notFound(w.opts.names, items); first && len(w.opts.names) > 0 && err != nil && !w.opts.ignoreNotFound {
-		return err
+	if first && len(w.opts.names) > 0 {
+		if items, err = w.opts.choose(items); err != nil {
+			return err
+		}
 	}
 	if first && w.opts.watchOnly {
 		for i := range items {

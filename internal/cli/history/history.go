@@ -5,16 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"io/fs"
-	"iter"
-	"os"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/internal/cli"
 	"github.com/podconfigd/podconfigd/pkg/client"
 	"github.com/podconfigd/podconfigd/pkg/config"
@@ -27,7 +21,9 @@ const defaultStateDir = "/var/lib/podconfigd"
 // Options are the flags of history.
 type Options struct {
 	client.HistoryOptions
+	pod    cli.PodFlags
 	output string
+	follow bool
 	// stateDir is read instead of asking the daemon. fallback is read if no daemon runs. It is
 	// empty for a daemon of another machine.
 	stateDir, fallback string
@@ -38,7 +34,7 @@ func NewCommand() *cobra.Command {
 	var opts Options
 	var flags cli.ClientFlags
 	cmd := &cobra.Command{
-		Use:   "history",
+		Use:   "history [POD]",
 		Short: "Show what changed on the node",
 		Long: `Show what changed on the node, oldest first: when, which pod, from which source and
 from which manifest file. OWNER and MODE are those of the file when the daemon read it.
@@ -50,17 +46,31 @@ not connect to a daemon.
 An edited static pod has another UID. Its change is a REMOVE and an ADD. A line with the
 operation GAP says that changes are missing, and why.
 
+With POD, show only its changes. POD is NAME or NAMESPACE/NAME. The name of a static pod can
+be that in its manifest, without the name of the node. An exact name wins.
+
+With --follow, print also each further change, until the command is interrupted.
+
 With -o json, the command prints one change per line.`,
 		Example: `  # Show the changes of the last ten minutes
   podconfigd history --since 10m
 
   # Show how the manifest of one pod changed
-  podconfigd history --pod kube-system/etcd-node1 --diff
+  podconfigd history etcd -n kube-system --diff
+
+  # Show all changes, and each further one
+  podconfigd history -f
 
   # Show the changes in a copy of a state directory
   podconfigd history --state-dir ./copy -o json`,
-		Args: cli.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		Args: cli.AtMostOneArg("POD"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 && opts.pod.Pod != "" {
+				return errors.New("POD and --pod are both given: leave out one of them")
+			}
+			if len(args) > 0 {
+				opts.pod.Pod = args[0]
+			}
 			var c *client.Client
 			if opts.stateDir == "" {
 				var err error
@@ -77,7 +87,9 @@ With -o json, the command prints one change per line.`,
 	flags.AddTo(cmd)
 	f := cmd.Flags()
 	f.StringVar(&opts.Since, "since", "", "Show changes since a time, for example 2026-01-02T15:04:05Z, or since a period before now, for example 10m. If empty, shows all.")
-	f.StringVar(&opts.Pod, "pod", "", "Select the changes of one pod, as NAMESPACE/NAME.")
+	f.StringVar(&opts.pod.Pod, "pod", "", "Select the changes of one pod, as POD.")
+	f.StringVarP(&opts.pod.Namespace, "namespace", "n", "", "Select the changes of the pods of one namespace.")
+	f.BoolVarP(&opts.follow, "follow", "f", false, "After the history, print each further change.")
 	f.StringVar(&opts.Source, "source", "", "Select the changes by one source. One of: file, http, api, file:NAME, http:NAME.")
 	flags.CompleteSource(cmd)
 	f.BoolVar(&opts.Pods, "diff", false, "Show the difference of the manifests for each change. With -o, each change has the pod before and after it.")
@@ -91,45 +103,24 @@ func (o *Options) Run(ctx context.Context, c *client.Client, streams cli.IOStrea
 	if err := cli.CheckOutput(o.output, "json", "yaml"); err != nil {
 		return err
 	}
-	records, err := o.records(ctx, c, streams.ErrOut)
-	if err != nil {
+	if _, err := o.selection(time.Now()); err != nil {
 		return err
 	}
-	return printHistory(newHistoryPrinter(o.output, o.Pods, streams.Out), records, streams.ErrOut)
-}
-
-// records returns the selected changes.
-func (o *Options) records(ctx context.Context, c *client.Client, notes io.Writer) (iter.Seq2[*v1alpha1.HistoryRecord, error], error) {
-	selection, err := o.selection(time.Now())
-	if err != nil {
-		return nil, err
-	}
+	r := &reader{Options: o, client: c, notes: streams.ErrOut}
 	if o.stateDir != "" {
 		if exists, err := history.Exists(o.stateDir); err == nil && !exists {
-			return nil, fmt.Errorf("reading the history in %s: there is no journal: is this the --state-dir of podconfigd?", o.stateDir)
+			return fmt.Errorf("reading the history in %s: there is no journal: is this the --state-dir of podconfigd?", o.stateDir)
 		}
-		return fromDirectory(o.stateDir, selection), nil // it has the error of a directory that can't be read
+		r.dir = o.stateDir // the read has the error of a directory that can't be read
 	}
-	return func(yield func(*v1alpha1.HistoryRecord, error) bool) {
-		for record, err := range c.History(ctx, o.HistoryOptions) {
-			if o.fallback == "" || !notRunning(err) {
-				if !yield(record, err) {
-					return
-				}
-				continue
-			}
-			if _, missing := os.Stat(o.fallback); missing != nil {
-				yield(nil, fmt.Errorf("%w; to read the history without a daemon, set --state-dir", err))
-				return
-			}
-			fmt.Fprintf(notes, "podconfigd: %v; reading %s\n", err, o.fallback)
-			fromDirectory(o.fallback, selection)(yield)
-			return
-		}
-	}, nil
+	p := newHistoryPrinter(o.output, o.Pods, streams.Out)
+	if !o.follow {
+		return printHistory(p, r.records(ctx), streams.ErrOut)
+	}
+	return r.followHistory(ctx, p)
 }
 
-// selection converts the flags. Its error names every invalid one.
+// selection converts the flags, but for the pod. Its error names every invalid one.
 func (o *Options) selection(now time.Time) (selection history.Options, err error) {
 	selection.Pods = o.Pods
 	var errs []error
@@ -140,31 +131,11 @@ func (o *Options) selection(now time.Time) (selection history.Options, err error
 	}
 	selection.Since, err = history.ParseSince(o.Since, now)
 	fail("--since", err)
-	selection.Pod, err = history.ParsePod(o.Pod)
-	fail("--pod", err)
+	if o.pod.Pod != "" {
+		_, err = o.pod.Name()
+		fail("POD", err)
+	}
 	selection.Source, err = config.ParseSource(o.Source)
 	fail("--source", err)
 	return selection, errors.Join(errs...)
-}
-
-// notRunning reports whether the error of a connection means that no daemon runs.
-func notRunning(err error) bool {
-	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED)
-}
-
-// fromDirectory reads a state directory. Its error has a likely cause.
-func fromDirectory(dir string, selection history.Options) iter.Seq2[*v1alpha1.HistoryRecord, error] {
-	return func(yield func(*v1alpha1.HistoryRecord, error) bool) {
-		for record, err := range history.Read(dir, selection) {
-			switch {
-			case errors.Is(err, fs.ErrNotExist):
-				err = fmt.Errorf("%w: is this the --state-dir of podconfigd?", err)
-			case errors.Is(err, fs.ErrPermission):
-				err = fmt.Errorf("%w: only the user of the daemon and root can read it", err)
-			}
-			if !yield(record, err) {
-				return
-			}
-		}
-	}
 }

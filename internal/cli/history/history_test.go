@@ -70,7 +70,7 @@ func TestTheTableOfHistory(t *testing.T) {
 2026-11-22 01:02:03   REMOVE   file     default/web   /m/a\x1b[31m\n.yaml   root:root               0640   replaced
 2026-11-22 01:02:03   ADD      file     default/web   /m/web.yaml           3999999999:3999999998   0666   recreated: spec.containers[c].image: i:1 → i:2
 2026-11-22 01:02:03   UPDATE   api      default/db    -                     -                       -      a; b; c; and 1 more
-2026-11-22 01:02:03   ADD      http     -             -                     -                       -
+2026-11-22 01:02:03   ADD      http     -             -                     -                       -      first set, nothing changed
 -                     GAP      -        -             -                     -                       -      journal-0000000001.log: damaged
 `
 	if diff := cmp.Diff(want, printed(t, "", false)); diff != "" {
@@ -160,9 +160,9 @@ func TestHistoryWithoutADaemon(t *testing.T) {
 	if _, err := read(); !errors.Is(err, os.ErrNotExist) || !strings.Contains(err.Error(), "elsewhere: no such file or directory: is this the --state-dir of podconfigd?") {
 		t.Error(err)
 	}
-	opts.Since, opts.Pod, opts.Source = "x", "y", "z"
+	opts.Since, opts.pod.Pod, opts.Source = "x", "/y", "z"
 	_, err := read()
-	for _, flag := range []string{"--since: ", "--pod: ", "--source: "} {
+	for _, flag := range []string{"--since: ", "POD: ", "--source: "} {
 		if err == nil || !strings.Contains(err.Error(), flag) {
 			t.Errorf("%s is not in %v", flag, err)
 		}

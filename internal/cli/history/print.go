@@ -25,7 +25,10 @@ func newHistoryPrinter(output string, withDiff bool, w io.Writer) historyPrinter
 	case withDiff:
 		return &diffPrinter{w, make(cli.Owners)}
 	}
-	return &historyTable{w: w, owners: make(cli.Owners)}
+	return &historyTable{
+		w: w, owners: make(cli.Owners),
+		columns: cli.NewColumns("TIME", "OP", "SOURCE", "POD", "FILE", "OWNER", "MODE", "CHANGED"),
+	}
 }
 
 // printHistory prints the changes. If there are none, it says so on notes.
@@ -67,6 +70,8 @@ type historyTable struct {
 	w      io.Writer
 	owners cli.Owners
 	rows   [][]string
+	// columns aligns the rows with those before.
+	columns *cli.Columns
 }
 
 func (t *historyTable) print(r *v1alpha1.HistoryRecord) error {
@@ -83,7 +88,7 @@ func (t *historyTable) flush() error {
 	}
 	rows := t.rows
 	t.rows = nil
-	return cli.PrintTable(t.w, []string{"TIME", "OP", "SOURCE", "POD", "FILE", "OWNER", "MODE", "CHANGED"}, rows)
+	return cli.PrintLines(t.w, t.columns.Lines(rows))
 }
 
 // diffPrinter prints a line for each change, and then the difference of the manifests.

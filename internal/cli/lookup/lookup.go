@@ -16,9 +16,11 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	v1 "k8s.io/api/core/v1"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/internal/cli"
+	"github.com/podconfigd/podconfigd/internal/podname"
 	"github.com/podconfigd/podconfigd/pkg/client"
 )
 
@@ -27,10 +29,9 @@ const maxWait = time.Minute
 
 // Options are the flags of lookup.
 type Options struct {
-	output, by string
-	wait       time.Duration
-	// subject is the argument.
-	subject string
+	output, by   string
+	wait         time.Duration
+	cli.PodFlags // the argument, which may be another one than a pod
 }
 
 // NewCommand returns the command.
@@ -38,7 +39,7 @@ func NewCommand() *cobra.Command {
 	var flags cli.ClientFlags
 	var opts Options
 	cmd := &cobra.Command{
-		Use:   "lookup PID|CONTAINER-ID|IP|UID|CGROUP",
+		Use:   "lookup PID|CONTAINER-ID|IP|UID|CGROUP|POD",
 		Short: "Show which pod and container a process, an ID or an IP belongs to",
 		Long: `Show which pod and container a process, a container ID, an IP, a pod UID or a cgroup
 belongs to.
@@ -46,6 +47,9 @@ belongs to.
 The form of the argument decides: a number is a process in the PID namespace of the daemon,
 a path is a cgroup, and so on. Use --by if the form is ambiguous. A container ID can be
 shortened if the container is in the runtime, as crictl prints it.
+
+An argument that is none of these can also be a pod, as NAME or NAMESPACE/NAME. The name of a
+static pod can be that in its manifest, without the name of the node. An exact name wins.
 
 Containers and pods that ended are known for a minute.`,
 		Example: `  # Show the pod of a process
@@ -56,9 +60,9 @@ Containers and pods that ended are known for a minute.`,
 
   # Show all pods on the network of the host, as JSON
   podconfigd lookup -o json 192.168.0.10`,
-		Args: cli.SomeArgs("PID, CONTAINER-ID, IP, UID or CGROUP", 1),
+		Args: cli.SomeArgs("PID, CONTAINER-ID, IP, UID, CGROUP or POD", 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			opts.subject = args[0]
+			opts.Pod = args[0]
 			if _, err := opts.query(); err != nil {
 				return err
 			}
@@ -71,8 +75,9 @@ Containers and pods that ended are known for a minute.`,
 		},
 	}
 	flags.AddTo(cmd)
+	opts.PodFlags.AddTo(cmd)
 	cmd.Flags().StringVarP(&opts.output, "output", "o", "", "Output format. One of: json, yaml, name, wide. If empty, prints a table.")
-	cmd.Flags().StringVar(&opts.by, "by", "", "Meaning of the argument. One of: pid, container, ip, uid, cgroup. If empty, its form decides.")
+	cmd.Flags().StringVar(&opts.by, "by", "", "Meaning of the argument. One of: pid, container, ip, uid, cgroup, pod. If empty, its form decides.")
 	cmd.Flags().DurationVar(&opts.wait, "wait", 0, "Time to wait until the container and its pod are known. 0s to 1m.")
 	return cmd
 }
@@ -82,7 +87,7 @@ func (o *Options) query() (client.LookupQuery, error) {
 	if err := cli.CheckOutput(o.output, "json", "yaml", "name", "wide"); err != nil {
 		return client.LookupQuery{}, err
 	}
-	query, err := lookupQuery(o.by, o.subject)
+	query, err := lookupQuery(o.by, o.Pod)
 	if err != nil {
 		return client.LookupQuery{}, err
 	}
@@ -98,11 +103,40 @@ func (o *Options) Run(ctx context.Context, c *client.Client, streams cli.IOStrea
 	if err != nil {
 		return err
 	}
+	pod, err := o.isPod(ctx, c)
+	if err != nil {
+		return err
+	}
+	if pod != nil {
+		query = client.LookupQuery{PodUID: string(pod.UID), Wait: o.wait}
+		if o.by == "" {
+			fmt.Fprintf(streams.ErrOut, "podconfigd: %s is the name of the pod %s/%s\n", cli.Cell(o.Pod), pod.Namespace, pod.Name)
+		}
+	}
 	found, err := lookUp(ctx, c, query)
 	if err != nil {
 		return err
 	}
 	return printLookup(streams.Out, o.output, found)
+}
+
+// notPod matches what can't be the name of a pod: a cgroup, an ID with its runtime, and an ID or the start of one.
+var notPod = regexp.MustCompile(`^/|://|/.*/|^[0-9a-f]+$`)
+
+// isPod returns the pod that the argument names, or nil if it is something else.
+func (o *Options) isPod(ctx context.Context, c *client.Client) (*v1.Pod, error) {
+	if o.by == "pod" {
+		return o.Find(ctx, c)
+	}
+	if form := formOf(o.Pod); o.by != "" || form != "container" && form != "cgroup" || notPod.MatchString(o.Pod) {
+		return nil, nil //nolint:nilnil // it is not a pod
+	}
+	pod, err := o.Find(ctx, c)
+	_, refused := errors.AsType[*client.RefusedError](err)
+	if refused || errors.Is(err, podname.ErrNotFound) {
+		return nil, nil //nolint:nilnil // it is not a pod
+	}
+	return pod, err
 }
 
 // uid matches the UIDs of the apiserver, and those of static pods.
@@ -111,27 +145,17 @@ var uid = regexp.MustCompile(`^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12
 // lookupQuery returns the query for an argument.
 func lookupQuery(by, arg string) (client.LookupQuery, error) {
 	if strings.TrimSpace(arg) == "" {
-		return client.LookupQuery{}, errors.New("the argument is empty: expected PID, CONTAINER-ID, IP, UID or CGROUP; see \"podconfigd lookup --help\"")
+		return client.LookupQuery{}, errors.New("the argument is empty: expected PID, CONTAINER-ID, IP, UID, CGROUP or POD; see \"podconfigd lookup --help\"")
 	}
-	pid, notPID := strconv.Atoi(arg)
-	_, notIP := netip.ParseAddr(arg)
-	form := "container"
-	switch {
-	case notPID == nil && pid <= math.MaxInt32:
-		form = "pid"
-	case notIP == nil:
-		form = "ip"
-	case uid.MatchString(arg):
-		form = "uid"
-	case strings.Contains(arg, "/") && !strings.Contains(arg, "://"):
-		form = "cgroup"
-	}
-	switch cmp.Or(by, form) {
+	switch cmp.Or(by, formOf(arg)) {
 	case "pid":
-		if notPID != nil || pid < 1 || pid > math.MaxInt32 {
+		pid, err := strconv.Atoi(arg)
+		if err != nil || pid < 1 || pid > math.MaxInt32 {
 			return client.LookupQuery{}, fmt.Errorf("%q is not a PID: expected 1 to %d", arg, math.MaxInt32)
 		}
 		return client.LookupQuery{PID: pid}, nil
+	case "pod":
+		return client.LookupQuery{}, nil // its UID follows
 	case "container":
 		return client.LookupQuery{ContainerID: arg}, nil
 	case "ip":
@@ -141,7 +165,24 @@ func lookupQuery(by, arg string) (client.LookupQuery, error) {
 	case "cgroup":
 		return client.LookupQuery{Cgroup: arg}, nil
 	}
-	return client.LookupQuery{}, fmt.Errorf("--by: unknown value %q: expected one of pid, container, ip, uid, cgroup", by)
+	return client.LookupQuery{}, fmt.Errorf("--by: unknown value %q: expected one of pid, container, ip, uid, cgroup, pod", by)
+}
+
+// formOf returns what an argument is by its form.
+func formOf(arg string) string {
+	pid, notPID := strconv.Atoi(arg)
+	_, notIP := netip.ParseAddr(arg)
+	switch {
+	case notPID == nil && pid <= math.MaxInt32:
+		return "pid"
+	case notIP == nil:
+		return "ip"
+	case uid.MatchString(arg):
+		return "uid"
+	case strings.Contains(arg, "/") && !strings.Contains(arg, "://"):
+		return "cgroup"
+	}
+	return "container"
 }
 
 // lookUp requests the answer. It completes a shortened container ID.

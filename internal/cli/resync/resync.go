@@ -4,7 +4,6 @@ package resync
 import (
 	"context"
 	"fmt"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -13,28 +12,30 @@ import (
 )
 
 // Options are the pod of resync.
-type Options struct{ namespace, name string }
+type Options struct{ cli.PodFlags }
 
 // NewCommand returns the command.
 func NewCommand() *cobra.Command {
 	var flags cli.ClientFlags
 	var opts Options
 	cmd := &cobra.Command{
-		Use:   "resync NAMESPACE/NAME",
+		Use:   "resync POD",
 		Short: "Send a SYNC for one pod to its subscribers",
 		Long: `Send a SYNC for one pod to its subscribers.
 
 The SYNC has the pod unchanged. Only subscribers that request the SYNC operation get it.
 The command does not wait for the next periodic SYNC (--sync-frequency of the daemon).
-Repeated requests for the same pod are refused for a time that grows with each request.`,
+Repeated requests for the same pod are refused for a time that grows with each request.
+
+POD is NAME or NAMESPACE/NAME. The name of a static pod can be that in its manifest,
+without the name of the node. An exact name wins.`,
 		Example: `  # Send a SYNC for the pod etcd-node1
   podconfigd resync kube-system/etcd-node1`,
-		Args: cli.SomeArgs("NAMESPACE/NAME", 1),
+		Args: cli.SomeArgs("POD", 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			var ok bool
-			opts.namespace, opts.name, ok = strings.Cut(args[0], "/")
-			if !ok || opts.namespace == "" || opts.name == "" || strings.Contains(opts.name, "/") {
-				return fmt.Errorf("%q is not a pod: expected NAMESPACE/NAME", args[0])
+			opts.Pod = args[0]
+			if _, err := opts.Name(); err != nil {
+				return err
 			}
 			c, err := flags.Client()
 			if err != nil {
@@ -44,14 +45,19 @@ Repeated requests for the same pod are refused for a time that grows with each r
 		},
 	}
 	flags.AddTo(cmd)
+	opts.PodFlags.AddTo(cmd)
 	return cmd
 }
 
 // Run asks the daemon to send the SYNC.
 func (o *Options) Run(ctx context.Context, c *client.Client, streams cli.IOStreams) error {
-	if err := c.Resync(ctx, o.namespace, o.name); err != nil {
+	pod, err := o.Resolve(ctx, c)
+	if err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(streams.Out, "pod/%s resynced\n", o.name)
+	if err := c.Resync(ctx, pod.Namespace, pod.Name); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(streams.Out, "pod/%s resynced\n", pod.Name)
 	return err
 }

@@ -59,7 +59,7 @@ func (p *page) table(header []string, rows []tableRow) {
 	for i := range rows {
 		texts[i] = rows[i].cells
 	}
-	for i, line := range cli.TableLines(header, texts) {
+	for i, line := range cli.NewColumns(header...).Lines(texts) {
 		s := heading
 		if i > 0 {
 			s = rows[i-1].severity

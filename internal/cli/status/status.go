@@ -5,6 +5,7 @@ package status
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 
 	"github.com/spf13/cobra"
@@ -20,8 +21,8 @@ type Options struct {
 	output string
 	color  cli.ColorFlag
 	watch  bool
-	// subject is the pod or manifest; empty for the daemon.
-	subject string
+	// PodFlags have the pod or manifest; empty for the daemon.
+	cli.PodFlags
 }
 
 // NewCommand returns the command.
@@ -44,8 +45,8 @@ verdict on the manifest with its line, the source, the state of the containers, 
 manifests and pods of the same name, and the last changes.
 
 POD is NAME or NAMESPACE/NAME. The name of a static pod can be that in its manifest,
-without the name of the node. FILE is the path of a manifest, or its name without the
-directory.
+without the name of the node. An exact name wins. FILE is the path of a manifest, or its
+name without the directory.
 
 The exit code is 0 if nothing is wrong, 1 if the command fails, and 2 if something is wrong:
 a manifest is not accepted, a source is degraded or has not delivered its pods, updates are
@@ -70,7 +71,7 @@ interrupted. On a terminal, it redraws the screen.`,
 		Args: cli.AtMostOneArg("POD or FILE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				opts.subject = args[0]
+				opts.Pod = args[0]
 			}
 			if err := opts.check(); err != nil {
 				return err
@@ -86,6 +87,7 @@ interrupted. On a terminal, it redraws the screen.`,
 		},
 	}
 	flags.AddTo(cmd)
+	opts.PodFlags.AddTo(cmd)
 	cmd.Flags().StringVarP(&opts.output, "output", "o", "", "Output format. One of: json, yaml. If empty, prints text.")
 	cmd.Flags().StringVar((*string)(&opts.color), "color", string(cli.ColorAuto), "When to color the text. One of: auto, always, never.")
 	cmd.Flags().BoolVarP(&opts.watch, "watch", "w", false, "Print the status again at each change.")
@@ -97,7 +99,19 @@ func (o *Options) check() error {
 	if err := cli.CheckOutput(o.output, "json", "yaml"); err != nil {
 		return err
 	}
+	if o.Namespace != "" && o.Pod == "" {
+		return errors.New("--namespace requires POD")
+	}
 	return o.color.Check()
+}
+
+// subject returns the argument, with its namespace if it is a pod.
+func (o *Options) subject() (string, error) {
+	if o.Namespace == "" {
+		return o.Pod, nil
+	}
+	name, err := o.Name()
+	return name.String(), err
 }
 
 // Run prints the status. It returns cli.ErrUnhealthy if something is wrong.
@@ -127,14 +141,18 @@ type report struct {
 
 // ask requests the status of the daemon, or the story of the subject.
 func (o *Options) ask(ctx context.Context, c *client.Client) (*report, error) {
-	if o.subject == "" {
+	subject, err := o.subject()
+	if err != nil {
+		return nil, err
+	}
+	if subject == "" {
 		status, err := c.Status(ctx)
 		if err != nil {
 			return nil, err
 		}
 		return &report{status, overview(status), len(story.Problems(status)) == 0}, nil
 	}
-	s, err := story.Ask(ctx, c, o.subject)
+	s, err := story.Ask(ctx, c, subject)
 	if err != nil {
 		return nil, err
 	}

@@ -20,8 +20,9 @@ import (
 // Options are the flags of watch.
 type Options struct {
 	client.Options
-	output, ops string
-	mirrorPods  bool
+	cli.PodFlags
+	output, ops     string
+	mirrorPods, all bool
 }
 
 // NewCommand returns the command.
@@ -29,9 +30,12 @@ func NewCommand() *cobra.Command {
 	var flags cli.ClientFlags
 	var opts Options
 	cmd := &cobra.Command{
-		Use:   "watch",
+		Use:   "watch [POD]",
 		Short: "Print the stream of updates",
 		Long: `Print the stream of updates: first the current pods, then each change.
+
+With POD, print only its updates. POD is NAME or NAMESPACE/NAME of a pod that the daemon has. The
+name of a static pod can be that in its manifest, without the name of the node. An exact name wins.
 
 When the connection to the daemon breaks, watch reconnects and resumes the stream.
 
@@ -39,6 +43,9 @@ With -o json, the command prints one update per line, in the format of the socke
 Updates that the daemon splits into frames are printed whole.`,
 		Example: `  # Print the current pods, then every change
   podconfigd watch
+
+  # Print the changes of one pod
+  podconfigd watch web
 
   # Print the names of changed pods in one namespace
   podconfigd watch -n kube-system -o name
@@ -48,8 +55,11 @@ Updates that the daemon splits into frames are printed whole.`,
 
   # Print the full set of pods after each change, as JSON
   podconfigd watch --mode snapshot -o json`,
-		Args: cli.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		Args: cli.AtMostOneArg("POD"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				opts.Pod = args[0]
+			}
 			if err := opts.check(); err != nil {
 				return err
 			}
@@ -67,7 +77,8 @@ Updates that the daemon splits into frames are printed whole.`,
 	f.StringVar(&opts.ops, "ops", "", "Comma-separated list of operations. * selects all. If empty, selects ADD, UPDATE, REMOVE and DELETE, with RECONCILE in the incremental mode and SET in the other modes.")
 	f.StringVar(&opts.Source, "source", "", "Select pods of one source. One of: file, http, api, file:NAME, http:NAME.")
 	flags.CompleteSource(cmd)
-	f.StringVarP(&opts.Namespace, "namespace", "n", "", "Select pods of one namespace.")
+	f.StringVarP(&opts.PodFlags.Namespace, "namespace", "n", "", "Select pods of one namespace.")
+	f.BoolVarP(&opts.all, "all-namespaces", "A", false, "Select pods of all namespaces and ignore --namespace. This is the default without --namespace.")
 	f.StringVarP(&opts.LabelSelector, "selector", "l", "", "Select pods by label, for example app=web.")
 	f.StringVar(&opts.FieldSelector, "field-selector", "", "Select pods by field, for example metadata.name=web-node1.")
 	f.StringSliceVar(&opts.Fields, "fields", nil, "Comma-separated list of the fields of pods to print, for example spec.containers.image,status.podIPs. Changes of other fields are not printed. If empty, prints all.")
@@ -88,13 +99,30 @@ func (o *Options) check() error {
 	if o.Instance != "" && o.Since == 0 {
 		return errors.New("--instance requires --since")
 	}
-	return nil
+	if o.all { // as for kubectl
+		o.PodFlags.Namespace = ""
+	}
+	if o.Pod == "" {
+		return nil
+	}
+	if o.FieldSelector != "" || o.LabelSelector != "" {
+		return errors.New("POD and a selector are both given: leave out one of them")
+	}
+	_, err := o.Name()
+	return err
 }
 
 // Run prints the stream until the context is done.
 func (o *Options) Run(ctx context.Context, c *client.Client, streams cli.IOStreams) error {
 	stream, p := o.Options, newPrinter(o.output, streams.Out)
-	stream.NoMirrorPods = !o.mirrorPods
+	stream.NoMirrorPods, stream.Namespace = !o.mirrorPods, o.PodFlags.Namespace
+	if o.Pod != "" {
+		pod, err := o.Resolve(ctx, c)
+		if err != nil {
+			return fmt.Errorf("%w; to wait for a pod, use --field-selector=metadata.name=NAME", err)
+		}
+		stream.Namespace, stream.FieldSelector = pod.Namespace, "metadata.name="+pod.Name
+	}
 	if o.ops != "" {
 		for op := range strings.SplitSeq(o.ops, ",") {
 			stream.Ops = append(stream.Ops, v1alpha1.Op(op))
