@@ -22,6 +22,8 @@ import (
 
 // validateOptions configure the verdicts, and when the command fails.
 type validateOptions struct {
+	// stdin is the manifest of the FILE "-".
+	stdin                  []byte
 	hostname, manifestPath string
 	kubelets               string
 	strict                 bool
@@ -39,7 +41,7 @@ func newValidateCommand() *cobra.Command {
 		Short: "Check manifests as the daemon does",
 		Long: `Check manifests as the daemon does. No daemon needs to run.
 
-FILE is a manifest or a directory. For a directory, the command checks each manifest in
+FILE is a manifest or a directory, or - for a manifest on standard input. For a directory, the command checks each manifest in
 it, and also that no two manifests give the same pod name. The command checks each FILE
 independently of the others.
 
@@ -49,7 +51,7 @@ is for FILE as given. With --pod-manifest-path, it is for a file of the same nam
 directory. The directory need not exist.
 
 Faults that the kubelet ignores, for example a misspelled field or a duplicate key, are
-warnings.
+warnings, and so are keys and values such as n, on and yes, which become booleans.
 
 The UID, the defaults and the verdict are those of the kubelet of the daemon on this machine,
 or without a daemon, of the newest known one. With several versions in --kubelet-version, the
@@ -64,6 +66,9 @@ The exit code is 1 if a manifest can't be used by one of the kubelets. With --st
   # Check two manifests before they are copied, and fail on warnings
   podconfigd validate --strict --pod-manifest-path=/etc/kubernetes/manifests web.yaml db.yaml
 
+  # Check the output of a template, and list its faults as objects
+  helm template chart | podconfigd validate -o json -
+
   # Show what an upgrade of the kubelet changes
   podconfigd validate --kubelet-version=1.34,1.36,1.37 /etc/kubernetes/manifests`,
 		Args: cli.SomeArgs("FILE", 0),
@@ -73,6 +78,12 @@ The exit code is 1 if a manifest can't be used by one of the kubelets. With --st
 			}
 			if len(as.values) > 1 {
 				return errors.New("--pod-manifest-path: expected one path: validate the files of each path on their own")
+			}
+			if slices.Contains(paths, stdin) {
+				var err error
+				if opts.stdin, err = manifest.Read(cmd.InOrStdin()); err != nil {
+					return fmt.Errorf("reading standard input: %w", err)
+				}
 			}
 			// The source logs its verdicts, which are printed below.
 			ctx := klog.NewContext(cmd.Context(), klog.Logger{})
@@ -106,6 +117,12 @@ The exit code is 1 if a manifest can't be used by one of the kubelets. With --st
 	return cmd
 }
 
+// stdin is the FILE that stands for standard input, and inStdin its name in the output.
+const (
+	stdin   = "-"
+	inStdin = "standard input"
+)
+
 // fails reports whether the command fails because of the verdict.
 func (o *validateOptions) fails(v file.Verdict) bool {
 	return v.State != v1alpha1.ManifestAccepted || o.strict && len(v.Warnings) > 0
@@ -118,6 +135,10 @@ func (o *validateOptions) validate(ctx context.Context, minor manifest.Minor, pa
 	}
 	var verdicts []file.Verdict
 	for _, path := range paths {
+		if path == stdin {
+			verdicts = append(verdicts, file.Judge(manifest.NewDecoder(node).For(minor), inStdin, o.stdin))
+			continue
+		}
 		found, err := file.Check(ctx, file.Options{Path: path, Decoder: manifest.NewDecoder(node).For(minor)}, o.manifestPath)
 		if err != nil {
 			v := file.Verdict{File: path, Faults: []manifest.Fault{{Message: err.Error()}}}
@@ -132,11 +153,36 @@ func (o *validateOptions) validate(ctx context.Context, minor manifest.Minor, pa
 	return verdicts, nil
 }
 
+// located is a verdict with its faults.
+type located struct {
+	v1alpha1.Manifest
+	Faults []faultObject `json:"faults,omitempty"`
+}
+
+// faultObject is a fault or a warning of a manifest.
+type faultObject struct {
+	Line    int    `json:"line,omitempty"`
+	Field   string `json:"field,omitempty"`
+	Reason  string `json:"reason"`
+	Warning bool   `json:"warning,omitempty"`
+}
+
+// faultsOf returns the faults of a verdict, and then its warnings.
+func faultsOf(v *file.Verdict) (faults []faultObject) {
+	for _, f := range v.Faults {
+		faults = append(faults, faultObject{f.Line, f.Field, f.Message, false})
+	}
+	for _, f := range v.Warnings {
+		faults = append(faults, faultObject{f.Line, f.Field, f.Message, true})
+	}
+	return faults
+}
+
 func printVerdicts(w io.Writer, output string, verdicts []file.Verdict) error {
 	if output != "" {
-		objects := make([]v1alpha1.Manifest, len(verdicts))
-		for i, v := range verdicts {
-			objects[i] = v.Manifest
+		objects := make([]located, len(verdicts))
+		for i := range verdicts {
+			objects[i] = located{verdicts[i].Manifest, faultsOf(&verdicts[i])}
 		}
 		return cli.PrintObject(w, output, objects)
 	}
@@ -155,6 +201,9 @@ func printVerdicts(w io.Writer, output string, verdicts []file.Verdict) error {
 func verdictLines(v *file.Verdict) []string {
 	if v.State == v1alpha1.ManifestAccepted {
 		lines := []string{fmt.Sprintf("%s: ok: pod %s/%s, path %s, UID %s", v.File, v.Namespace, v.Name, v.Path, v.UID)}
+		if v.UID == "" { // it would depend on the path
+			lines[0] = fmt.Sprintf("%s: ok: pod %s/%s", v.File, v.Namespace, v.Name)
+		}
 		return append(lines, warningLines(v)...)
 	}
 	verdict := fmt.Sprintf("%s: %s: %s", v.File, v.State, v.Reason)

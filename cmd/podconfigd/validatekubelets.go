@@ -91,7 +91,7 @@ func knownMinor(version string) (manifest.Minor, error) {
 type kubeletVerdict struct {
 	// Kubelet is the minor version.
 	Kubelet string `json:"kubelet"`
-	v1alpha1.Manifest
+	located
 	// UIDChanges is true if the UID is another one than with the kubelet before: the upgrade starts the pod again.
 	UIDChanges bool `json:"uidChanges,omitempty"`
 	// Differs has the fields that are different from those with the kubelet before.
@@ -119,8 +119,8 @@ func (o *validateOptions) compare(ctx context.Context, minors []manifest.Minor, 
 			}
 			for _, v := range verdicts {
 				failed = failed || o.fails(v)
-				row := &kubeletVerdict{Kubelet: m.String(), Manifest: v.Manifest, verdict: v}
-				row.decode(o.hostname, m)
+				row := &kubeletVerdict{Kubelet: m.String(), located: located{v.Manifest, faultsOf(&v)}, verdict: v}
+				row.decode(o, m)
 				row.since(before[v.File])
 				before[v.File] = row
 				found = append(found, row)
@@ -139,12 +139,16 @@ func (o *validateOptions) compare(ctx context.Context, minors []manifest.Minor, 
 }
 
 // decode sets the pod of an accepted manifest.
-func (k *kubeletVerdict) decode(hostname string, m manifest.Minor) {
-	node, err := daemon.NodeName(hostname)
+func (k *kubeletVerdict) decode(o *validateOptions, m manifest.Minor) {
+	node, err := daemon.NodeName(o.hostname)
 	if err != nil || k.State != v1alpha1.ManifestAccepted {
 		return
 	}
-	if data, err := os.ReadFile(k.verdict.File); err == nil {
+	data := o.stdin
+	if k.verdict.File != inStdin {
+		data, err = os.ReadFile(k.verdict.File)
+	}
+	if err == nil {
 		k.pod, _, _ = manifest.NewDecoder(node).For(m).DecodeFile(k.Path, data) // it was accepted
 	}
 }

@@ -22,7 +22,7 @@ func newText(file string, data []byte) *text { return &text{located.New(file, da
 func (t *text) item(i int) *text { return &text{t.Item(i)} }
 
 // toJSON converts the manifest to JSON, as the kubelet does, and returns its duplicate
-// keys.
+// keys, and the keys and values that unexpectedly become booleans.
 //
 // The strict conversion gives the same JSON as the kubelet's or fails. So it is tried
 // first. It costs a lookup for each key, and a second conversion would cost as much as
@@ -36,7 +36,7 @@ func (t *text) toJSON() (data []byte, duplicates located.Findings, err error) {
 	large := len(t.Data) > located.MaxLength
 	if !isJSON && !large {
 		if data, err = yaml.YAMLToJSONStrict(t.Data); err == nil {
-			return data, located.Findings{}, nil
+			return data, t.Booleans(), nil
 		}
 	}
 	data, err = utilyaml.ToJSON(t.Data)
@@ -46,7 +46,9 @@ func (t *text) toJSON() (data []byte, duplicates located.Findings, err error) {
 	case isJSON || large:
 		return data, located.Findings{}, nil
 	}
-	return data, t.Duplicates("; only the last value counts"), nil
+	found := t.Duplicates("; only the last value counts")
+	found.AddAll(t.Booleans())
+	return data, found, nil
 }
 
 // strictFaults returns the faults for the errors of the strict decoder: unknown fields

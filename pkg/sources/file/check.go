@@ -3,13 +3,21 @@ package file
 import (
 	"context"
 	"errors"
+	"io/fs"
+	"os"
 
+	"github.com/podconfigd/podconfigd/pkg/manifest"
 	"github.com/podconfigd/podconfigd/pkg/sources/file/follow"
 	"github.com/podconfigd/podconfigd/pkg/sources/file/manifests"
 )
 
 // Verdict is the verdict on a manifest, with its faults and warnings one by one.
 type Verdict = manifests.Verdict
+
+// Judge returns the verdict on a manifest that is in no file. It has no UID, which would depend on the path.
+func Judge(decoder *manifest.Decoder, name string, data []byte) Verdict {
+	return manifests.Judge(decoder, name, data)
+}
 
 // Check returns the verdicts that a source with these options has at its first listing.
 // It watches nothing, and does not wait for files that are being written. An empty path,
@@ -21,6 +29,9 @@ func Check(ctx context.Context, opts Options, as string) ([]Verdict, error) {
 	}
 	path := follow.Clean(opts.Path)
 	names, dir, err := follow.List(path)
+	if info, missing := os.Lstat(path); err != nil && missing == nil && info.Mode()&fs.ModeSymlink != 0 {
+		names, dir, err = []string{follow.Single}, false, nil // the verdict says where the link leads
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -79,3 +79,18 @@ func texts(path string, faults []manifest.Fault) (lines []string) {
 	}
 	return lines
 }
+
+// Judge returns the verdict on a manifest that is in no file.
+func Judge(decoder *manifest.Decoder, name string, data []byte) Verdict {
+	pod, warnings, err := decoder.DecodeFile(name, data)
+	v := Verdict{File: name, Warnings: warnings}
+	v.Path, v.State, v.Manifest.Warnings = name, v1alpha1.ManifestAccepted, texts(name, warnings)
+	if err != nil {
+		f := faultOf(err)
+		v.State, v.Reason, v.Message = v1alpha1.ManifestRejected, f.reason, sources.ShortText(strings.Join(texts(name, f.faults), "; "))
+		v.Namespace, v.Name, v.Faults = f.namespace, f.name, f.faults
+		return v
+	}
+	v.Namespace, v.Name = pod.Namespace, pod.Name
+	return v
+}

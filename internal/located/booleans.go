@@ -1,0 +1,87 @@
+package located
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// yes and no are the words that are booleans in YAML 1.1, which the kubelet reads. In YAML 1.2, they
+// are texts.
+var (
+	yes = []string{"y", "yes", "on"}
+	no  = []string{"n", "no", "off"}
+)
+
+// boolean returns what YAML 1.1 makes of a word. Words are in lower case, in upper case, or have an
+// upper-case first letter.
+func boolean(word string) (value, ok bool) {
+	lower := strings.ToLower(word)
+	if word != lower && word[1:] != lower[1:] && word != strings.ToUpper(word) {
+		return false, false
+	}
+	value = slices.Contains(yes, lower)
+	return value, value || slices.Contains(no, lower)
+}
+
+// hasBooleans reports whether the text can have such a word. It costs little, unlike the tree.
+func (t *Text) hasBooleans() bool {
+	start := -1
+	for i := range len(t.Data) + 1 {
+		if i < len(t.Data) && (t.Data[i]|0x20) >= 'a' && (t.Data[i]|0x20) <= 'z' {
+			if start < 0 {
+				start = i
+			}
+			continue
+		}
+		if start >= 0 && i-start <= len("yes") {
+			if _, ok := boolean(string(t.Data[start:i])); ok {
+				return true
+			}
+		}
+		start = -1
+	}
+	return false
+}
+
+// Booleans returns a fault for each key and each value that looks like a text, and becomes a boolean.
+func (t *Text) Booleans() (found Findings) {
+	if !t.hasBooleans() {
+		return found
+	}
+	root := t.tree()
+	if root == nil {
+		return found
+	}
+	report := func(n *yaml.Node, path, what string) {
+		if n.Kind != yaml.ScalarNode || n.Style != 0 || n.Value == "" || len(n.Value) > len("yes") {
+			return
+		}
+		if value, ok := boolean(n.Value); ok {
+			found.Add(func() Fault {
+				return Fault{n.Line, path, fmt.Sprintf("YAML 1.1 reads the %s %s as %t: write \"%s\" for the text", what, n.Value, value, n.Value)}
+			})
+		}
+	}
+	var look func(n *yaml.Node, path string)
+	look = func(n *yaml.Node, path string) {
+		switch n.Kind { //nolint:exhaustive // an alias is visited at its anchor
+		case yaml.SequenceNode:
+			for i, item := range n.Content {
+				look(item, fmt.Sprintf("%s[%d]", path, i))
+			}
+		case yaml.MappingNode:
+			for i := 0; i+1 < len(n.Content); i += 2 {
+				below := join(path, nameOfKey(n.Content[i]))
+				report(n.Content[i], below, "key")
+				look(n.Content[i+1], below)
+			}
+		case yaml.ScalarNode:
+			report(n, path, "value")
+		}
+	}
+	look(root, "")
+	return found
+}
