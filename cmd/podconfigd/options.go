@@ -35,9 +35,10 @@ func (o *daemonOptions) addTo(cmd *cobra.Command) {
 	o.addFlags(cmd.Flags())
 	for i := range v1alpha1.Options {
 		if option := &v1alpha1.Options[i]; len(option.Values) > 0 && option.Flag != "" {
-			_ = cmd.RegisterFlagCompletionFunc(option.Flag, cobra.FixedCompletions(option.Values, cobra.ShellCompDirectiveNoFileComp)) // fails only if there is no such flag
+			cli.CompleteFlag(cmd, option.Flag, option.Values...)
 		}
 	}
+	cli.CompleteFlag(cmd, "logging-format", "text", "json")
 }
 
 func (o *daemonOptions) addFlags(flags *pflag.FlagSet) {

@@ -114,6 +114,7 @@ The exit code is 1 if a manifest can't be used by one of the kubelets. With --st
 		"Versions of the kubelet whose rules to check by, for example 1.34,1.37 or 1.34-1.37. If empty, uses that of the daemon on this machine, or the newest known one.")
 	cmd.Flags().BoolVar(&opts.strict, "strict", false, "Fail if there are warnings, for example unknown fields and duplicate keys.")
 	cmd.Flags().StringVarP(&output, "output", "o", "", "Output format. One of: json, yaml. If empty, prints text.")
+	cli.CompleteFlag(cmd, "output", "json", "yaml")
 	return cmd
 }
 

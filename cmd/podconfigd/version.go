@@ -27,6 +27,7 @@ func newVersionCommand() *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVarP(&output, "output", "o", "", "Output format. One of: json, yaml. If empty, prints one line.")
+	cli.CompleteFlag(cmd, "output", "json", "yaml")
 	return cmd
 }
 

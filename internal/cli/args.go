@@ -4,6 +4,8 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
+
+	"github.com/podconfigd/podconfigd/internal/similar"
 )
 
 // NoArgs refuses arguments. For a command with subcommands, the error reports an unknown
@@ -12,11 +14,20 @@ func NoArgs(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
-	what := "unexpected argument"
-	if cmd.HasAvailableSubCommands() {
-		what = "unknown command"
+	if !cmd.HasAvailableSubCommands() {
+		return fmt.Errorf("unexpected argument %q; see %q", args[0], cmd.CommandPath()+" --help")
 	}
-	return fmt.Errorf("%s %q; see %q", what, args[0], cmd.CommandPath()+" --help")
+	names := func(yield func(string) bool) {
+		for _, below := range cmd.Commands() {
+			if below.IsAvailableCommand() && !yield(below.Name()) {
+				return
+			}
+		}
+	}
+	if meant := similar.To(args[0], names); meant != "" {
+		return fmt.Errorf("unknown command %q: did you mean %q?", args[0], meant)
+	}
+	return fmt.Errorf("unknown command %q; see %q", args[0], cmd.CommandPath()+" --help")
 }
 
 // AtMostOneArg refuses a second argument, and an empty one. what names the argument in errors.

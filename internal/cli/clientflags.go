@@ -40,7 +40,7 @@ func (f *ClientFlags) AddTo(cmd *cobra.Command) {
 	SetSection(flags, "Connection", "socket", "server", "certificate-authority", "client-certificate", "client-key", "tls-server-name",
 		"insecure-skip-tls-verify", "token", "token-file")
 	for _, name := range []string{"server", "token", "tls-server-name"} {
-		_ = cmd.RegisterFlagCompletionFunc(name, cobra.NoFileCompletions) // fails only if there is no such flag
+		CompleteFlag(cmd, name)
 	}
 }
 

@@ -105,6 +105,8 @@ printed too: use --output-watch-events to distinguish it.`,
 	f.StringSliceVarP(&o.labelColumns, "label-columns", "L", nil, "Comma-separated list of labels to add as columns of the table.")
 	f.BoolVar(&o.managed, "show-managed-fields", false, "Keep managedFields in JSON and YAML. Requires --keep-managed-fields of the daemon.")
 	f.BoolVar(&o.ignoreNotFound, "ignore-not-found", false, "If a pod of a NAME does not exist, do not fail.")
+	flags.CompletePods(pods, 0)
+	cli.CompleteFlag(pods, "output", append([]string{"wide"}, objectprint.Formats...)...)
 	return pods
 }
 

@@ -95,6 +95,8 @@ With -o json, the command prints one change per line.`,
 	f.BoolVar(&opts.Pods, "diff", false, "Show the difference of the manifests for each change. With -o, each change has the pod before and after it.")
 	f.StringVar(&opts.stateDir, "state-dir", "", "State directory to read without connecting to a daemon.")
 	f.StringVarP(&opts.output, "output", "o", "", "Output format. One of: json, yaml. If empty, prints a table.")
+	flags.CompletePods(cmd, 1)
+	cli.CompleteFlag(cmd, "output", "json", "yaml")
 	return cmd
 }
 

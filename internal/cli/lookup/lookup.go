@@ -78,6 +78,9 @@ Containers and pods that ended are known for a minute.`,
 	opts.PodFlags.AddTo(cmd)
 	cmd.Flags().StringVarP(&opts.output, "output", "o", "", "Output format. One of: json, yaml, name, wide. If empty, prints a table.")
 	cmd.Flags().StringVar(&opts.by, "by", "", "Meaning of the argument. One of: pid, container, ip, uid, cgroup, pod. If empty, its form decides.")
+	flags.CompletePods(cmd, 1)
+	cli.CompleteFlag(cmd, "output", "json", "yaml", "name", "wide")
+	cli.CompleteFlag(cmd, "by", "pid", "container", "ip", "uid", "cgroup", "pod")
 	cmd.Flags().DurationVar(&opts.wait, "wait", 0, "Time to wait until the container and its pod are known. 0s to 1m.")
 	return cmd
 }

@@ -82,8 +82,11 @@ interrupted. On a terminal, it redraws the screen.`,
 			}
 			return opts.Run(cmd.Context(), c, cli.Streams(cmd))
 		},
-		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-			return completeSubject(&flags, args)
+		ValidArgsFunction: func(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
+			if len(args) > 0 {
+				return nil, cobra.ShellCompDirectiveNoFileComp
+			}
+			return append(manifestNames(&flags), flags.Pods(cmd, word)...), cobra.ShellCompDirectiveDefault
 		},
 	}
 	flags.AddTo(cmd)
@@ -91,6 +94,9 @@ interrupted. On a terminal, it redraws the screen.`,
 	cmd.Flags().StringVarP(&opts.output, "output", "o", "", "Output format. One of: json, yaml. If empty, prints text.")
 	cmd.Flags().StringVar((*string)(&opts.color), "color", string(cli.ColorAuto), "When to color the text. One of: auto, always, never.")
 	cmd.Flags().BoolVarP(&opts.watch, "watch", "w", false, "Print the status again at each change.")
+	flags.CompleteNamespace(cmd)
+	cli.CompleteFlag(cmd, "output", "json", "yaml")
+	cli.CompleteFlag(cmd, "color", string(cli.ColorAuto), string(cli.ColorAlways), string(cli.ColorNever))
 	return cmd
 }
 

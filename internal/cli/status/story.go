@@ -9,11 +9,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spf13/cobra"
-
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/internal/cli"
 	"github.com/podconfigd/podconfigd/internal/story"
+	"github.com/podconfigd/podconfigd/pkg/client"
 )
 
 // severities are those of the health of a pod.
@@ -166,19 +165,13 @@ func addChanges(p *page, s *v1alpha1.Story) {
 	p.table([]string{"CHANGE", "OP", "SOURCE", "FILE", "OWNER", "CHANGED"}, rows)
 }
 
-// completeSubject completes the names of pods and manifests.
-func completeSubject(flags *cli.ClientFlags, args []string) ([]string, cobra.ShellCompDirective) {
-	if len(args) > 0 {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	c, err := flags.Client()
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveDefault
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), cli.CompletionTimeout)
-	defer cancel()
-	var names []string
-	if status, err := c.Status(ctx); err == nil {
+// manifestNames returns the names of the manifests of the daemon for a completion.
+func manifestNames(flags *cli.ClientFlags) (names []string) {
+	flags.Ask(func(ctx context.Context, c *client.Client) {
+		status, err := c.Status(ctx)
+		if err != nil {
+			return
+		}
 		for i := range status.Sources {
 			shown, _ := story.Manifests(&status.Sources[i])
 			for j := range shown {
@@ -187,11 +180,6 @@ func completeSubject(flags *cli.ClientFlags, args []string) ([]string, cobra.She
 				}
 			}
 		}
-	}
-	if pods, err := c.Pods(ctx); err == nil {
-		for i := range pods.Items {
-			names = append(names, pods.Items[i].Namespace+"/"+pods.Items[i].Name)
-		}
-	}
-	return names, cobra.ShellCompDirectiveDefault
+	})
+	return names
 }

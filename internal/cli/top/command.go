@@ -59,6 +59,7 @@ colors if the environment variable NO_COLOR is set.`,
 	f := cmd.Flags()
 	f.StringVarP(&config.Stream.Namespace, "namespace", "n", "", "Show pods and updates of one namespace.")
 	f.StringVarP(&config.Stream.LabelSelector, "selector", "l", "", "Show pods and updates by label, for example app=web.")
+	flags.CompleteNamespace(cmd)
 	return cmd
 }
 

@@ -83,6 +83,13 @@ Updates that the daemon splits into frames are printed whole.`,
 	f.StringVar(&opts.FieldSelector, "field-selector", "", "Select pods by field, for example metadata.name=web-node1.")
 	f.StringSliceVar(&opts.Fields, "fields", nil, "Comma-separated list of the fields of pods to print, for example spec.containers.image,status.podIPs. Changes of other fields are not printed. If empty, prints all.")
 	f.BoolVar(&opts.mirrorPods, "mirror-pods", true, "Include mirror pods, which a kubelet creates in the apiserver for its static pods.")
+	flags.CompletePods(cmd, 1)
+	cli.CompleteFlag(cmd, "output", "json", "yaml", "name")
+	cli.CompleteFlag(cmd, "mode", string(v1alpha1.ModeIncremental), string(v1alpha1.ModeSnapshotAndUpdates), string(v1alpha1.ModeSnapshot))
+	cli.CompleteList(cmd, "ops", "ADD", "UPDATE", "REMOVE", "DELETE", "RECONCILE", "SET", "SYNC", "PLEG", "HOUSEKEEPING", "*")
+	cli.CompleteList(cmd, "fields", "metadata.name", "metadata.namespace", "metadata.uid", "metadata.labels", "metadata.annotations", "spec.nodeName",
+		"spec.containers", "spec.containers.name", "spec.containers.image", "spec.hostNetwork", "spec.volumes", "status.phase", "status.podIPs",
+		"status.hostIPs", "status.conditions", "status.containerStatuses", "status.startTime")
 	f.StringVar(&opts.Instance, "instance", "", "Instance of the --since revision. Requires --since.")
 	f.Int64Var(&opts.Since, "since", 0, "Resume after this revision. 0 to 9223372036854775807. If 0, the stream starts with the current pods.")
 	return cmd
