@@ -149,9 +149,12 @@ func (s *state) report(logger logr.Logger) {
 	for _, r := range s.restored {
 		pods += len(r.Pods)
 	}
-	if r := s.recovered; r.Resumed {
+	switch r := s.recovered; {
+	case r.Resumed:
 		logger.Info("Restored the journal: subscribers can resume", "instance", r.Instance, "revision", r.Revision, "pods", pods)
-	} else {
+	case r.Reason == store.NoJournal:
+		logger.Info("Made a journal in the state directory", "instance", r.Instance)
+	default:
 		logger.Info("Started a new journal: subscribers start again", "instance", r.Instance, "reason", r.Reason, "pods", pods)
 	}
 	for name, pods := range s.forgotten {

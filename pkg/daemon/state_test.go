@@ -39,8 +39,8 @@ func TestStateDirectoryReport(t *testing.T) {
 		mode      os.FileMode
 		want, not string
 	}{
-		{0o700, "there is no journal yet", "Other users"},
-		{0o755, "there is no journal yet", "Other users"},
+		{0o700, `"Made a journal in the state directory"`, "subscribers start again"},
+		{0o755, `"Made a journal in the state directory"`, "Other users"},
 		{0o770, `"Other users can write to the state directory, and so change the pods that the next start restores; run chmod 0700"`, "Error"},
 		{os.ModeSticky | 0o777, `"mode"="1777"`, "Error"},
 	} {

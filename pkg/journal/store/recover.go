@@ -247,13 +247,16 @@ func (r *recovery) loadSegment(s *segment, first bool, until int64) error {
 	return r.end.err
 }
 
+// NoJournal is the reason of a start with an empty directory, at which nothing is lost.
+const NoJournal = "there is no journal yet"
+
 // fresh returns why the instance can't continue; empty if it can.
 func (r *recovery) fresh() string {
 	if r.distrust != "" {
 		return r.distrust
 	}
 	if len(r.segments) == 0 {
-		return "there is no journal yet"
+		return NoJournal
 	}
 	if lost := r.state.tooLarge(); len(lost) > 0 {
 		return fmt.Sprintf("pod %s/%s was too large to be stored", lost[0].Object.Namespace, lost[0].Object.Name)
