@@ -8,8 +8,8 @@ import (
 	"github.com/podconfigd/podconfigd/internal/shellword"
 )
 
-// fixManifest says what to do about a manifest that is not accepted.
-func fixManifest(m *v1alpha1.Manifest) []string {
+// FixManifest says what to do about a manifest that is not accepted.
+func FixManifest(m *v1alpha1.Manifest) []string {
 	path := m.Path
 	if path == "" {
 		return []string{"correct it in the list at the manifest URL"}

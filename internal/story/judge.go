@@ -42,7 +42,7 @@ func manifestFinding(s *v1alpha1.Story, _ *Facts) *finding {
 	if m.Path != "" {
 		what += " " + m.Path
 	}
-	found := &finding{health: v1alpha1.Unhealthy, fix: fixManifest(m)}
+	found := &finding{health: v1alpha1.Unhealthy, fix: FixManifest(m)}
 	switch m.State {
 	case v1alpha1.ManifestHeld:
 		found.summary = fmt.Sprintf("%s can't be used, and the pod is that of its last good version: %s", what, m.Message)

@@ -100,6 +100,31 @@ func TestTheCursorStaysOnItsRow(t *testing.T) {
 	}
 }
 
+// All tables have their titles on a screen that has room for them.
+func TestTitlesOfColumns(t *testing.T) {
+	for size, want := range map[[2]int]bool{{120, 32}: true, {200, 32}: true, {80, 28}: true, {80, 24}: false} {
+		m := filled(t, 3)
+		m.Update(tea.WindowSizeMsg{Width: size[0], Height: size[1]})
+		screen := ansi.Strip(strings.Join(m.screen(), "\n"))
+		for _, title := range []string{"DETAIL", "VERDICT", "RESETS"} {
+			if got := strings.Contains(screen, title); got != want {
+				t.Errorf("%v: %s is shown: %v\n%s", size, title, got, screen)
+			}
+		}
+	}
+}
+
+// A manifest that is not accepted has what to do about it.
+func TestTheVerdictHasItsMend(t *testing.T) {
+	m := filled(t, 1)
+	for _, key := range "2\r" {
+		m.Update(tea.KeyPressMsg{Code: key, Text: strings.Trim(string(key), "\r")})
+	}
+	if screen := ansi.Strip(strings.Join(m.screen(), "\n")); !strings.Contains(screen, "Fix        correct /m/日本.yaml:7") || !strings.Contains(screen, "run podconfigd validate") {
+		t.Errorf("the screen:\n%s", screen)
+	}
+}
+
 // The cost of a screen does not depend on the number of pods.
 func BenchmarkScreen(b *testing.B) {
 	for _, pods := range []int{100, 5000} {

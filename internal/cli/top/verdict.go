@@ -2,6 +2,9 @@ package top
 
 import (
 	"regexp"
+
+	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
+	"github.com/podconfigd/podconfigd/internal/story"
 )
 
 // verdictDetail returns the detail of a manifest.
@@ -13,6 +16,12 @@ func (m *model) verdictDetail(of *manifest) *detail {
 	lines := m.fields("Manifest", of.Path, "Line", faultLine(of.Message), "Source", of.source, "Verdict", verdict, "Pod", of.podName(), "UID", of.UID)
 	if of.Message != "" {
 		lines = append(lines, nil, []span{{clean(of.Message), m.styles.verdict(of.State)}})
+	}
+	if of.State != v1alpha1.ManifestAccepted {
+		lines = append(lines, nil)
+		for _, fix := range story.FixManifest(&of.Manifest) {
+			lines = append(lines, m.fields("Fix", fix)...)
+		}
 	}
 	for _, warning := range of.Warnings {
 		lines = append(lines, nil, []span{{"warning: " + clean(warning), m.styles.warn}})

@@ -16,7 +16,7 @@ type area struct {
 }
 
 // headedHeight is the height of the screen from which all tables have a header.
-const headedHeight = 40
+const headedHeight = 28
 
 // columnsOf returns the panes of each column of the screen.
 func (m *model) columnsOf() [][]int {
