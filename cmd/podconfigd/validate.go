@@ -85,26 +85,7 @@ The exit code is 1 if a manifest can't be used by one of the kubelets. With --st
 					return fmt.Errorf("reading standard input: %w", err)
 				}
 			}
-			// The source logs its verdicts, which are printed below.
-			ctx := klog.NewContext(cmd.Context(), klog.Logger{})
-			minors, err := opts.minors(ctx, cmd.ErrOrStderr())
-			if err != nil {
-				return err
-			}
-			if len(minors) > 1 {
-				return opts.compare(ctx, minors, paths, output, cmd.OutOrStdout(), cmd.ErrOrStderr())
-			}
-			verdicts, err := opts.validate(ctx, minors[0], paths, cmd.ErrOrStderr())
-			if err != nil {
-				return err
-			}
-			if err := printVerdicts(cmd.OutOrStdout(), output, verdicts); err != nil {
-				return err
-			}
-			if slices.ContainsFunc(verdicts, opts.fails) {
-				return cli.ErrSilent
-			}
-			return nil
+			return opts.run(cmd.Context(), paths, output, cli.Streams(cmd))
 		},
 	}
 	cmd.Flags().StringVar(&opts.hostname, "hostname-override", "", "Name of the node. If empty, uses the hostname.")
@@ -123,6 +104,30 @@ const (
 	stdin   = "-"
 	inStdin = "standard input"
 )
+
+// run prints the verdicts.
+func (o *validateOptions) run(ctx context.Context, paths []string, output string, streams cli.IOStreams) error {
+	// The source logs its verdicts, which are printed below.
+	ctx = klog.NewContext(ctx, klog.Logger{})
+	minors, err := o.minors(ctx, streams.ErrOut)
+	if err != nil {
+		return err
+	}
+	if len(minors) > 1 {
+		return o.compare(ctx, minors, paths, output, streams.Out, streams.ErrOut)
+	}
+	verdicts, err := o.validate(ctx, minors[0], paths, streams.ErrOut)
+	if err != nil {
+		return err
+	}
+	if err := printVerdicts(streams.Out, output, verdicts); err != nil {
+		return err
+	}
+	if slices.ContainsFunc(verdicts, o.fails) {
+		return cli.ErrSilent
+	}
+	return nil
+}
 
 // fails reports whether the command fails because of the verdict.
 func (o *validateOptions) fails(v file.Verdict) bool {

@@ -61,7 +61,7 @@ func (t *Text) Booleans() (found Findings) {
 		}
 		if value, ok := boolean(n.Value); ok {
 			found.Add(func() Fault {
-				return Fault{n.Line, path, fmt.Sprintf("YAML 1.1 reads the %s %s as %t: write \"%s\" for the text", what, n.Value, value, n.Value)}
+				return Fault{n.Line, path, fmt.Sprintf("YAML 1.1 reads the %s %s as %t: write %q for the text", what, n.Value, value, n.Value)}
 			})
 		}
 	}

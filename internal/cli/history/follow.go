@@ -54,7 +54,7 @@ func (r *reader) followHistory(ctx context.Context, p historyPrinter) error {
 		for record, err := range r.records(ctx) {
 			switch {
 			case ctx.Err() != nil:
-				return nil //nolint:nilerr // the command was interrupted
+				return nil // the command was interrupted
 			case err != nil && first:
 				return err
 			case err != nil && err.Error() != failure:

@@ -150,8 +150,11 @@ func (r *reader) podInDirectory() (string, error) {
 	type pod struct{ namespace, name, node string }
 	var pods []pod
 	known := make(map[pod]bool)
-	for record := range history.Read(r.dir, history.Options{Pods: true}) {
-		if record == nil || record.Name == "" {
+	for record, err := range history.Read(r.dir, history.Options{Pods: true}) {
+		if err != nil {
+			break // the read of the changes has the error, too
+		}
+		if record.Name == "" {
 			continue
 		}
 		p := pod{namespace: record.Namespace, name: record.Name}

@@ -75,7 +75,7 @@ Containers and pods that ended are known for a minute.`,
 		},
 	}
 	flags.AddTo(cmd)
-	opts.PodFlags.AddTo(cmd)
+	opts.AddTo(cmd)
 	cmd.Flags().StringVarP(&opts.output, "output", "o", "", "Output format. One of: json, yaml, name, wide. If empty, prints a table.")
 	cmd.Flags().StringVar(&opts.by, "by", "", "Meaning of the argument. One of: pid, container, ip, uid, cgroup, pod. If empty, its form decides.")
 	flags.CompletePods(cmd, 1)

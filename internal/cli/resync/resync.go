@@ -45,7 +45,7 @@ without the name of the node. An exact name wins.`,
 		},
 	}
 	flags.AddTo(cmd)
-	opts.PodFlags.AddTo(cmd)
+	opts.AddTo(cmd)
 	flags.CompletePods(cmd, 1)
 	return cmd
 }

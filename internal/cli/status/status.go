@@ -90,7 +90,7 @@ interrupted. On a terminal, it redraws the screen.`,
 		},
 	}
 	flags.AddTo(cmd)
-	opts.PodFlags.AddTo(cmd)
+	opts.AddTo(cmd)
 	cmd.Flags().StringVarP(&opts.output, "output", "o", "", "Output format. One of: json, yaml. If empty, prints text.")
 	cmd.Flags().StringVar((*string)(&opts.color), "color", string(cli.ColorAuto), "When to color the text. One of: auto, always, never.")
 	cmd.Flags().BoolVarP(&opts.watch, "watch", "w", false, "Print the status again at each change.")
