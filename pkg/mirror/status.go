@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"time"
 
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
@@ -14,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podconfigd/podconfigd/pkg/config"
+	"github.com/podconfigd/podconfigd/pkg/podstatus"
 )
 
 // reconcilePeriod is the minimum time after which a status that another client changed is written
@@ -102,7 +102,7 @@ func statusPatch(static, mirror *v1.Pod) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	after, err := json.Marshal(v1.Pod{Status: mergeStatus(&mirror.Status, &static.Status)})
+	after, err := json.Marshal(v1.Pod{Status: podstatus.Merge(&mirror.Status, &static.Status)})
 	if err != nil {
 		return nil, err
 	}
@@ -112,60 +112,10 @@ func statusPatch(static, mirror *v1.Pod) ([]byte, error) {
 	}
 	after, err = json.Marshal(v1.Pod{
 		ObjectMeta: metav1.ObjectMeta{UID: mirror.UID, ResourceVersion: mirror.ResourceVersion},
-		Status:     mergeStatus(&mirror.Status, &static.Status),
+		Status:     podstatus.Merge(&mirror.Status, &static.Status),
 	})
 	if err != nil {
 		return nil, err
 	}
 	return jsonpatch.CreateMergePatch(before, after)
-}
-
-// mergeStatus returns the status of a static pod, with what others than a kubelet wrote to its
-// mirror pod.
-//
-// kubelet: pkg/kubelet/status/status_manager.go mergePodStatus.
-func mergeStatus(mirror, static *v1.PodStatus) v1.PodStatus {
-	merged := *static
-	merged.Conditions = mergeConditions(mirror.Conditions, static.Conditions)
-	merged.NominatedNodeName = mirror.NominatedNodeName
-	merged.ResourceClaimStatuses = mirror.ResourceClaimStatuses
-	merged.ExtendedResourceClaimStatus = mirror.ExtendedResourceClaimStatus
-	merged.NodeAllocatableResourceClaimStatuses = mirror.NodeAllocatableResourceClaimStatuses
-	merged.VolumeHealth = mirror.VolumeHealth
-	if merged.QOSClass == "" {
-		merged.QOSClass = mirror.QOSClass
-	}
-	return merged
-}
-
-// mergeConditions replaces the conditions that a kubelet writes. The order stays.
-func mergeConditions(mirror, static []v1.PodCondition) (merged []v1.PodCondition) {
-	of := func(all []v1.PodCondition, kind v1.PodConditionType) int {
-		return slices.IndexFunc(all, func(c v1.PodCondition) bool { return c.Type == kind })
-	}
-	for i := range mirror {
-		if !isKubelets(mirror[i].Type) {
-			merged = append(merged, mirror[i])
-		} else if n := of(static, mirror[i].Type); n >= 0 {
-			merged = append(merged, static[n])
-		}
-	}
-	for i := range static {
-		if isKubelets(static[i].Type) && of(mirror, static[i].Type) < 0 {
-			merged = append(merged, static[i])
-		}
-	}
-	return merged
-}
-
-// isKubelets reports whether a kubelet writes the condition.
-//
-// kubelet: pkg/kubelet/types/pod_status.go PodConditionsByKubelet.
-func isKubelets(condition v1.PodConditionType) bool {
-	return slices.Contains(kubeletsConditions, condition)
-}
-
-var kubeletsConditions = []v1.PodConditionType{
-	v1.PodScheduled, v1.PodReady, v1.PodInitialized, v1.ContainersReady, v1.PodResizeInProgress, v1.PodResizePending,
-	v1.PodReadyToStartContainers, v1.AllContainersRestarting,
 }

@@ -1,0 +1,144 @@
+package podstatus
+
+import (
+	"slices"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// Stands reports whether the status that a kubelet gave a pod still says what the runtime reports: each container is
+// the same attempt in the same state. Then what only the kubelet knew, such as the results of probes, stands. A
+// record that is nil changes nothing.
+func Stands(status *v1.PodStatus, record *Record) bool {
+	if record == nil {
+		return true
+	}
+	r := newRuntimeStatus(record)
+	known := 0
+	for _, list := range [][]v1.ContainerStatus{status.InitContainerStatuses, status.ContainerStatuses, status.EphemeralContainerStatuses} {
+		for i := range list {
+			newest := r.find(list[i].Name)
+			if newest == nil {
+				// An attempt that ended can be removed. One that runs can't.
+				if list[i].State.Running != nil {
+					return false
+				}
+				continue
+			}
+			known++
+			if !isAttempt(&list[i], newest) {
+				return false
+			}
+		}
+	}
+	names := make(map[string]bool, known)
+	for _, c := range r.containers {
+		names[containerName(c)] = true
+	}
+	return len(names) == known
+}
+
+// isAttempt reports whether the status of a container is that of an attempt, in its present state.
+func isAttempt(status *v1.ContainerStatus, attempt *runtimeapi.ContainerStatus) bool {
+	if !strings.HasSuffix(status.ContainerID, "://"+attempt.GetId()) {
+		return false
+	}
+	switch attempt.GetState() {
+	case runtimeapi.ContainerState_CONTAINER_RUNNING:
+		return status.State.Running != nil
+	case runtimeapi.ContainerState_CONTAINER_EXITED:
+		return stage(status) >= 2
+	}
+	return stage(status) != 1
+}
+
+// OnlyKubelet reports whether the status of a pod has what only a kubelet knows: the result of a probe, why a container
+// waits, or why the pod failed. Generate never says that by itself.
+func OnlyKubelet(pod *v1.Pod, status *v1.PodStatus) bool {
+	if status.Reason != "" && status.Reason != pod.Status.Reason {
+		return true
+	}
+	for container := range initAndRegular(&pod.Spec) {
+		c := findStatus(status.ContainerStatuses, container.Name)
+		if c == nil {
+			c = findStatus(status.InitContainerStatuses, container.Name)
+		}
+		switch {
+		case c == nil:
+		case c.State.Running != nil:
+			ready, started := container.ReadinessProbe != nil && c.Ready, container.StartupProbe != nil && c.Started != nil && *c.Started
+			if ready || started {
+				return true
+			}
+		case c.State.Waiting != nil:
+			switch c.State.Waiting.Reason {
+			case "", containerCreating, podInitializing, restartingAllContainers:
+			default:
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// WithAddresses returns the status that a kubelet gave a pod, with the addresses that a kubelet without an apiserver
+// leaves empty. It is the same pointer if there are none to add.
+//
+// kubelet: pkg/kubelet/kubelet_pods.go generateAPIPodStatus, which sets them only if it has an apiserver.
+func WithAddresses(status *v1.PodStatus, in Input) *v1.PodStatus {
+	rejected := status.Phase == v1.PodFailed && len(status.ContainerStatuses) == 0
+	if status.HostIP != "" || rejected || len(in.Node.IPs) == 0 {
+		return status
+	}
+	with := *status
+	setHostIPs(&with, in.Node.IPs)
+	if with.PodIP == "" && in.Record != nil {
+		g := generator{pod: in.Pod, runtime: newRuntimeStatus(in.Record), old: &v1.PodStatus{}, node: in.Node, in: in}
+		if in.Previous != nil {
+			g.old = in.Previous
+		}
+		with.PodIPs = nil
+		setPodIPs(&with, sortPodIPs(g.podIPs(), in.Node.IPs))
+	}
+	if in.Pod.Spec.HostNetwork {
+		with.PodIPs = slices.Clone(with.PodIPs)
+		setHostNetworkPodIPs(&with, in.Node.IPs)
+	}
+	return &with
+}
+
+// Merge returns the status that a kubelet gave a pod of the apiserver, with what others than a kubelet wrote there.
+//
+// kubelet: pkg/kubelet/status/status_manager.go mergePodStatus.
+func Merge(apiserver, kubelet *v1.PodStatus) v1.PodStatus {
+	merged := *kubelet
+	merged.Conditions = mergeConditions(apiserver.Conditions, kubelet.Conditions)
+	merged.NominatedNodeName = apiserver.NominatedNodeName
+	merged.ResourceClaimStatuses = apiserver.ResourceClaimStatuses
+	merged.ExtendedResourceClaimStatus = apiserver.ExtendedResourceClaimStatus
+	merged.NodeAllocatableResourceClaimStatuses = apiserver.NodeAllocatableResourceClaimStatuses
+	merged.VolumeHealth = apiserver.VolumeHealth
+	if merged.QOSClass == "" {
+		merged.QOSClass = apiserver.QOSClass
+	}
+	return merged
+}
+
+// mergeConditions replaces the conditions that a kubelet writes. The order stays.
+func mergeConditions(apiserver, kubelet []v1.PodCondition) (merged []v1.PodCondition) {
+	for i := range apiserver {
+		if !isOwnedByKubelet(apiserver[i].Type) {
+			merged = append(merged, apiserver[i])
+		} else if c := findCondition(kubelet, apiserver[i].Type); c != nil {
+			merged = append(merged, *c)
+		}
+	}
+	for i := range kubelet {
+		if isOwnedByKubelet(kubelet[i].Type) && findCondition(apiserver, kubelet[i].Type) == nil {
+			merged = append(merged, kubelet[i])
+		}
+	}
+	return merged
+}

@@ -1,0 +1,96 @@
+package podstatus
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	v1 "k8s.io/api/core/v1"
+)
+
+// TestStands shows what ends the last status of a kubelet that is away: a container that is not as it says.
+func TestStands(t *testing.T) {
+	l := newLife(v1.RestartPolicyAlways, "init!", "a", "b").sandbox("10.0.0.1").run("init").exit("init", 0, "Completed").run("a", "b")
+	status := l.sync()
+	if !Stands(status, nil) || !Stands(status, l.input().Record) {
+		t.Error("it does not stand although nothing changed")
+	}
+	waits := status.DeepCopy()
+	waits.ContainerStatuses[0].LastTerminationState.Terminated = &v1.ContainerStateTerminated{ContainerID: waits.ContainerStatuses[0].ContainerID}
+	waits.ContainerStatuses[0].State = v1.ContainerState{Waiting: &v1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}}
+	if Stands(waits, l.input().Record) {
+		t.Error("a container that runs waits")
+	}
+	l.exit("a", 1, "Error")
+	if Stands(status, l.input().Record) {
+		t.Error("a container has ended")
+	}
+	if !Stands(waits, l.input().Record) {
+		t.Error("a container that has ended waits for its next attempt, and that does not stand")
+	}
+	l.tick().run("a")
+	if Stands(status, l.input().Record) || Stands(waits, l.input().Record) {
+		t.Error("a container has started again")
+	}
+	if status = l.sync(); !Stands(status, l.input().Record) {
+		t.Error("the new status does not stand")
+	}
+	if l.remove("init", 0); !Stands(status, l.input().Record) {
+		t.Error("a container that had ended is gone")
+	}
+	if l.remove("a", 0); Stands(status, l.input().Record) {
+		t.Error("a container that ran is gone")
+	}
+	if Stands(&v1.PodStatus{}, l.input().Record) {
+		t.Error("the runtime has a container that the status does not have")
+	}
+}
+
+// TestOnlyKubelet shows which statuses say what only a kubelet knows. Generate says none of that.
+func TestOnlyKubelet(t *testing.T) {
+	l := newLife(v1.RestartPolicyAlways, "a").sandbox("10.0.0.1").run("a")
+	l.pod.Spec.Containers[0].ReadinessProbe, l.pod.Spec.Containers[0].StartupProbe = new(v1.Probe), new(v1.Probe)
+	ours := l.sync()
+	for name, change := range map[string]func(*v1.PodStatus){
+		"ready":   func(s *v1.PodStatus) { s.ContainerStatuses[0].Ready = true },
+		"started": func(s *v1.PodStatus) { s.ContainerStatuses[0].Started = new(true) },
+		"waits": func(s *v1.PodStatus) {
+			s.ContainerStatuses[0].State = v1.ContainerState{Waiting: &v1.ContainerStateWaiting{Reason: "ErrImagePull"}}
+		},
+		"evicted": func(s *v1.PodStatus) { s.Reason = "Evicted" },
+	} {
+		status := ours.DeepCopy()
+		if change(status); !OnlyKubelet(l.pod, status) {
+			t.Errorf("%s: it is taken for our own", name)
+		}
+	}
+	if OnlyKubelet(l.pod, ours) || OnlyKubelet(l.pod, newLife(v1.RestartPolicyAlways, "a").sync()) {
+		t.Error("our own status is taken for that of a kubelet")
+	}
+}
+
+// TestWithAddresses adds the addresses that a kubelet without an apiserver leaves empty, and no others.
+func TestWithAddresses(t *testing.T) {
+	l := newLife(v1.RestartPolicyAlways, "a").sandbox("10.0.0.1").run("a")
+	ours := l.sync()
+	theirs := ours.DeepCopy()
+	theirs.HostIP, theirs.HostIPs, theirs.PodIP, theirs.PodIPs = "", nil, "", nil
+	before := theirs.DeepCopy()
+	if diff := cmp.Diff(ours, WithAddresses(theirs, l.input())); diff != "" {
+		t.Errorf("without an apiserver:\n%s", diff)
+	}
+	if diff := cmp.Diff(before, theirs); diff != "" {
+		t.Errorf("the status of the kubelet was changed:\n%s", diff)
+	}
+	known := theirs.DeepCopy()
+	known.HostIP = "198.51.100.1"
+	rejected := &v1.PodStatus{Phase: v1.PodFailed, Reason: "NodeAffinity"}
+	for _, status := range []*v1.PodStatus{known, rejected} {
+		if got := WithAddresses(status, l.input()); got != status {
+			t.Errorf("%+v", got)
+		}
+	}
+	l.pod.Spec.HostNetwork = true
+	if got := WithAddresses(theirs, Input{Pod: l.pod, Node: l.node}); got.PodIP != l.node.IPs[0] || got.HostIP != l.node.IPs[0] {
+		t.Errorf("in the network of the host: %q, %q", got.PodIP, got.HostIP)
+	}
+}

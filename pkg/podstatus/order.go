@@ -1,0 +1,94 @@
+package podstatus
+
+import (
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Order is the order of two statuses of one pod, as far as their times and counters show it. A status has no
+// version.
+type Order int
+
+// The orders.
+const (
+	// Unordered: nothing shows which of them is newer, or there is evidence for both.
+	Unordered Order = iota
+	// Newer: the second status is newer.
+	Newer
+	// Older: the second status is older.
+	Older
+)
+
+// Compare returns the order of two statuses of a kubelet.
+func Compare(before, after *v1.PodStatus) Order {
+	var e evidence
+	e.times(before.StartTime, after.StartTime)
+	e.add(int(after.ObservedGeneration - before.ObservedGeneration))
+	for i := range after.Conditions {
+		c := &after.Conditions[i]
+		if old := findCondition(before.Conditions, c.Type); old != nil {
+			e.times(&old.LastTransitionTime, &c.LastTransitionTime)
+		}
+	}
+	for _, list := range [][2][]v1.ContainerStatus{
+		{before.InitContainerStatuses, after.InitContainerStatuses},
+		{before.ContainerStatuses, after.ContainerStatuses},
+		{before.EphemeralContainerStatuses, after.EphemeralContainerStatuses},
+	} {
+		for i := range list[1] {
+			if old := findStatus(list[0], list[1][i].Name); old != nil {
+				e.container(old, &list[1][i])
+			}
+		}
+	}
+	switch {
+	case e.newer && !e.older:
+		return Newer
+	case e.older && !e.newer:
+		return Older
+	}
+	return Unordered
+}
+
+// evidence is what speaks for each order.
+type evidence struct{ newer, older bool }
+
+// add adds evidence: positive for Newer, negative for Older.
+func (e *evidence) add(sign int) {
+	e.newer = e.newer || sign > 0
+	e.older = e.older || sign < 0
+}
+
+// times compares two times, which are in seconds. A missing one is no evidence.
+func (e *evidence) times(before, after *metav1.Time) {
+	if !before.IsZero() && !after.IsZero() {
+		e.add(after.Compare(before.Time))
+	}
+}
+
+// container compares the life of a container: it restarts, and each attempt waits, runs and ends.
+func (e *evidence) container(before, after *v1.ContainerStatus) {
+	switch {
+	case before.RestartCount != after.RestartCount:
+		e.add(int(after.RestartCount - before.RestartCount))
+	case before.ContainerID == after.ContainerID:
+		e.add(stage(after) - stage(before))
+	case before.ContainerID == "":
+		e.add(1) // its first attempt
+	case after.ContainerID == "":
+		e.add(-1)
+	}
+}
+
+// stage is how far an attempt of a container is: it waits, runs, has ended, or waits for the next attempt.
+func stage(c *v1.ContainerStatus) int {
+	switch last := c.LastTerminationState.Terminated; {
+	case c.State.Running != nil:
+		return 1
+	case c.State.Terminated != nil:
+		return 2
+	case c.State.Waiting != nil && last != nil && last.ContainerID == c.ContainerID && c.ContainerID != "":
+		return 3
+	}
+	return 0
+}
