@@ -17,6 +17,10 @@ const ContentType = "application/x-ndjson"
 // none. Over gRPC, it is metadata of the Pods API.
 const RestoredHeader = "Podconfigd-Restored"
 
+// PodsAPIHeader is metadata of each answer of podconfigd's Pods API. The kubelet's has none, so a client can
+// distinguish them.
+const PodsAPIHeader = "Podconfigd-Pods-Api"
+
 // Update is one line of the stream.
 type Update struct {
 	// Instance identifies the state of the daemon. A revision is valid only for its
@@ -94,7 +98,7 @@ type Status struct {
 type KubeletStatus struct {
 	// Version is the version of the kubelet, such as 1.34, or v1.34.4 if more is known.
 	Version string `json:"version"`
-	// Source is how the version was found: flag, sandboxes, mirrorPods, node, state, or base if nothing
+	// Source is how the version was found: flag, sandboxes, podsAPI, mirrorPods, node, state, or base if nothing
 	// shows it.
 	Source string `json:"source"`
 	// Rules is the minor version whose rules are used: that of the kubelet, or the nearest known one.
@@ -105,6 +109,26 @@ type KubeletStatus struct {
 	OtherUIDs int `json:"otherUIDs,omitempty"`
 	// Detail is what is odd, and what to do about it.
 	Detail string `json:"detail,omitempty"`
+	// PodsAPI is the connection to the kubelet's Pods API; not set if there is no kubelet that has one.
+	PodsAPI *KubeletPodsAPI `json:"podsAPI,omitempty"`
+}
+
+// KubeletPodsAPI is the connection to the Pods API of the kubelet, which gives the status of pods.
+type KubeletPodsAPI struct {
+	// Socket is the path of the kubelet's socket.
+	Socket string `json:"socket"`
+	// Connected is true while the kubelet gives the status of pods. Otherwise the last status stands since Since, and
+	// LastError gives the reason.
+	Connected bool       `json:"connected"`
+	Since     *time.Time `json:"since,omitempty"`
+	LastError string     `json:"lastError,omitempty"`
+	// Pods is the number of pods that the kubelet has, and Statuses how many of them have a status from it.
+	Pods     int `json:"pods"`
+	Statuses int `json:"statuses"`
+	// UnknownToKubelet are pods of the sources that the kubelet does not have, and UnknownToSources are pods of the
+	// kubelet that no source has: NAMESPACE/NAME, at most 100 of each.
+	UnknownToKubelet []string `json:"unknownToKubelet,omitempty"`
+	UnknownToSources []string `json:"unknownToSources,omitempty"`
 }
 
 // StateStatus is the state of the journal's log in the state directory.

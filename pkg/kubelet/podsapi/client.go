@@ -1,0 +1,200 @@
+package podsapi
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+)
+
+// DefaultPath is the socket of a kubelet with its default root directory.
+//
+// kubelet: pkg/kubelet/kubelet_getters.go getPodsAPIDir, pkg/kubelet/apis/pods/constants.go.
+const DefaultPath = "/var/lib/kubelet/pods-api/pods-api.sock"
+
+// Values of the configuration that are not a path.
+const (
+	Auto = "auto"
+	None = "none"
+)
+
+const (
+	// AskTimeout is the longest time that the start waits for the kubelet.
+	AskTimeout = time.Second
+	// firstRetry and lastRetry are the minimum and maximum wait before the Client connects again. After a connection
+	// that lasted steady, it does not wait: the kubelet dropped it.
+	firstRetry = 50 * time.Millisecond
+	lastRetry  = 2 * time.Second
+	steady     = 10 * time.Second
+	// awayAfter is how long the kubelet does not answer until it counts as away.
+	awayAfter = 2 * time.Second
+)
+
+// Options configure a Client.
+type Options struct {
+	// Path is the path of the kubelet's socket. If it is empty, the Client uses DefaultPath if a kubelet serves it.
+	Path string
+	// Interval is the time between two lists of all pods. It finds what the kubelet lost in silence.
+	Interval time.Duration
+	// Registerer registers the metrics; nil for none.
+	Registerer prometheus.Registerer
+	// Connected is called when all pods are known; nil for nothing.
+	Connected func()
+}
+
+// Client is a client of the kubelet's Pods API. It is safe for concurrent use.
+type Client struct {
+	path     string
+	auto     bool
+	interval time.Duration
+	metrics  *metrics
+	notice   func()
+	statuses *statuses
+	// first is closed when the first connection has all pods, or has failed.
+	first     chan struct{}
+	firstOnce sync.Once
+
+	mu        sync.Mutex // guards what follows
+	connected bool
+	since     time.Time // of connected
+	// known is true once the kubelet has answered.
+	known bool
+	// dropped is true after the kubelet dropped the watch, until the next one.
+	dropped   bool
+	lastError string
+	// ours is the file of a socket that podconfigd serves itself.
+	ours os.FileInfo
+}
+
+// New returns a client. It does nothing before Run.
+func New(opts Options) *Client {
+	c := &Client{
+		path: cmp.Or(opts.Path, DefaultPath), auto: opts.Path == "", interval: opts.Interval,
+		notice:   opts.Connected,
+		statuses: newStatuses(), first: make(chan struct{}),
+	}
+	c.metrics = newMetrics(opts.Registerer, c)
+	return c
+}
+
+// Ask waits until the statuses are those of the kubelet, or the first try has failed, for at most AskTimeout. What was
+// known before a restart stands until then.
+func (c *Client) Ask(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, AskTimeout)
+	defer cancel()
+	select {
+	case <-ctx.Done():
+	case <-c.first:
+	}
+}
+
+// Watch returns a channel that receives when Changed has pods.
+func (c *Client) Watch() <-chan struct{} { return c.statuses.notices }
+
+// Changed returns the pods whose status changed, each at most once in a second.
+func (c *Client) Changed() []types.UID { return c.statuses.take() }
+
+// Status returns the last status that the kubelet gave a pod; nil if it gave none. live is false while the kubelet is
+// away. The status is immutable.
+func (c *Client) Status(uid types.UID) (status *v1.PodStatus, live bool) {
+	c.statuses.mu.Lock()
+	defer c.statuses.mu.Unlock()
+	if e := c.statuses.pods[uid]; e != nil {
+		status = e.status
+	}
+	return status, c.statuses.live
+}
+
+// Run connects to the kubelet, again and again, until the context is done. It returns the cause of the context.
+func (c *Client) Run(ctx context.Context) error {
+	defer c.statuses.stop()
+	away := time.AfterFunc(awayAfter, c.goneAway)
+	defer away.Stop()
+	var wait time.Duration
+	for {
+		began := time.Now()
+		err := c.session(ctx, func() {
+			away.Stop()
+			c.setConnected(ctx)
+		})
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		c.firstOnce.Do(func() { close(c.first) })
+		if c.lost(ctx, err) {
+			away.Reset(awayAfter)
+		}
+		if time.Since(began) >= steady {
+			wait = 0
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(wait):
+		}
+		wait = min(max(firstRetry, 2*wait), lastRetry)
+	}
+}
+
+// goneAway is called some time after the connection ended.
+func (c *Client) goneAway() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.connected {
+		c.statuses.setLive(false)
+	}
+}
+
+// setConnected records that all pods are known.
+func (c *Client) setConnected(ctx context.Context) {
+	c.mu.Lock()
+	dropped := c.dropped
+	c.connected, c.known, c.since, c.lastError, c.dropped = true, true, time.Now(), "", false
+	c.statuses.setLive(true)
+	c.mu.Unlock()
+	c.firstOnce.Do(func() { close(c.first) })
+	if c.notice != nil {
+		c.notice()
+	}
+	logger := klog.FromContext(ctx)
+	if dropped {
+		logger = logger.V(2)
+	}
+	logger.Info("The kubelet gives the status of pods", "socket", c.path)
+}
+
+// lost records that the connection ended, or that there is none. It reports whether there was one.
+func (c *Client) lost(ctx context.Context, err error) (was bool) {
+	absent := errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) || errors.Is(err, errOurs)
+	c.mu.Lock()
+	absent = absent && c.auto && !c.known
+	was = c.connected
+	if was {
+		c.since, c.dropped = time.Now(), isDrop(err)
+	}
+	c.connected = false
+	before := c.lastError
+	if c.lastError = ""; !absent {
+		c.lastError = err.Error()
+	}
+	now := c.lastError
+	quiet := c.dropped
+	c.mu.Unlock()
+	if now == before {
+		return was
+	}
+	logger := klog.FromContext(ctx)
+	if quiet {
+		logger = logger.V(2)
+	}
+	logger.Info("The kubelet's Pods API does not answer; the last status of pods stands", "socket", c.path, "err", err)
+	return was
+}

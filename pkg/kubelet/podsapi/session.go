@@ -1,0 +1,298 @@
+package podsapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"golang.org/x/time/rate"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"k8s.io/apimachinery/pkg/types"
+	podsv1alpha1 "k8s.io/kubelet/pkg/apis/pods/v1alpha1"
+)
+
+const (
+	// callTimeout is the longest time that the kubelet takes to answer.
+	callTimeout = 10 * time.Second
+	// maxRate and maxBurst limit ListPods and GetPod. The kubelet answers 100 a second with a burst of 10, for all its
+	// clients together. More pods than maxGets are asked for by one list.
+	maxRate  = 20
+	maxBurst = 4
+	maxGets  = maxBurst
+	// refusedRetry is the wait after the kubelet refused a request, because its clients ask too often.
+	refusedRetry = 200 * time.Millisecond
+	// maxRefused is the number of refusals in a row after which the Client connects again, which gives all pods too.
+	maxRefused = 25
+)
+
+var errSilent = fmt.Errorf("the kubelet does not answer within %v", callTimeout)
+
+// session is one watch.
+type session struct {
+	*Client
+
+	api     podsv1alpha1.PodsClient
+	stream  podsv1alpha1.Pods_WatchPodsClient
+	limiter *rate.Limiter
+	doubts  doubts
+}
+
+// session connects, watches, and returns why that ended. It calls synced when the pods are all known.
+func (c *Client) session(ctx context.Context, synced func()) error {
+	conn, shut, err := c.connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer shut()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	silent := time.AfterFunc(callTimeout, func() { cancel(errSilent) })
+	defer silent.Stop()
+	s := &session{
+		Client: c, api: podsv1alpha1.NewPodsClient(conn), limiter: rate.NewLimiter(maxRate, maxBurst), doubts: newDoubts(),
+	}
+	c.metrics.connections.Inc()
+	if err := s.open(ctx); err != nil {
+		return because(ctx, err)
+	}
+	silent.Stop()
+	synced()
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return s.receive(ctx) })
+	group.Go(func() error { return s.confirm(ctx) })
+	return group.Wait()
+}
+
+// because returns the cause of a context that ended, otherwise the error.
+func because(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return err
+}
+
+// isDrop reports whether the kubelet dropped the client, which it does if the client is 100 events behind.
+func isDrop(err error) bool { return status.Code(err) == codes.ResourceExhausted }
+
+// isRefused reports whether the kubelet refused a request, because its clients together ask too often.
+func isRefused(err error) bool { return status.Code(err) == codes.ResourceExhausted }
+
+// open opens the watch, and takes the pods that it begins with.
+func (s *session) open(ctx context.Context) (err error) {
+	asked, list := s.statuses.now(), s.statuses.begin()
+	if s.stream, err = s.api.WatchPods(ctx, &podsv1alpha1.WatchPodsRequest{}); err != nil {
+		return fmt.Errorf("watching the kubelet's pods: %w", err)
+	}
+	header, err := s.stream.Header()
+	if err != nil {
+		return fmt.Errorf("watching the kubelet's pods: %w", err)
+	}
+	if err := s.refuseOurs(header); err != nil {
+		return err
+	}
+	for {
+		event, err := s.stream.Recv()
+		if err != nil {
+			return fmt.Errorf("watching the kubelet's pods: %w", err)
+		}
+		if event.GetType() == podsv1alpha1.EventType_INITIAL_SYNC_COMPLETE {
+			s.statuses.end(asked, list)
+			return nil
+		}
+		p, err := decode(event.GetPod())
+		if err != nil {
+			return err
+		}
+		if _, err := s.statuses.listed(&p, asked, list); err != nil {
+			return err
+		}
+	}
+}
+
+// receive takes the events after the first ones.
+func (s *session) receive(ctx context.Context) error {
+	for {
+		event, err := s.stream.Recv()
+		if err != nil {
+			if isDrop(err) {
+				s.metrics.drops.Inc()
+			}
+			return because(ctx, fmt.Errorf("watching the kubelet's pods: %w", err))
+		}
+		s.metrics.events.Inc()
+		if event.GetType() == podsv1alpha1.EventType_INITIAL_SYNC_COMPLETE {
+			continue
+		}
+		p, err := decode(event.GetPod())
+		if err != nil {
+			return err
+		}
+		doubt, err := s.statuses.event(&p, event.GetType() == podsv1alpha1.EventType_DELETED)
+		if err != nil {
+			return err
+		}
+		if doubt {
+			s.doubts.add(p.uid)
+		}
+	}
+}
+
+// confirm asks for the pods about which there are doubts, and in each interval for all.
+func (s *session) confirm(ctx context.Context) error {
+	ticker := time.NewTicker(s.interval)
+	defer ticker.Stop()
+	refused := 0
+	for {
+		all := false
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-ticker.C:
+			all = true
+		case <-s.doubts.wake:
+		}
+		uids := s.doubts.take()
+		err := s.ask(ctx, uids, all)
+		switch {
+		case err == nil:
+			refused = 0
+			if all {
+				ticker.Reset(s.interval)
+			}
+		case isRefused(err) && refused < maxRefused:
+			refused++
+			s.doubts.add(uids...)
+			if all {
+				ticker.Reset(refusedRetry)
+			}
+			select {
+			case <-ctx.Done():
+			case <-time.After(refusedRetry):
+			}
+		default:
+			return err
+		}
+	}
+}
+
+// ask asks for some pods, or for all.
+func (s *session) ask(ctx context.Context, uids []types.UID, all bool) error {
+	if all || len(uids) > maxGets {
+		return s.list(ctx)
+	}
+	for _, uid := range uids {
+		if err := s.get(ctx, uid); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// list asks for all pods.
+func (s *session) list(ctx context.Context) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, callTimeout, errSilent)
+	defer cancel()
+	if err := s.limiter.Wait(ctx); err != nil {
+		return because(ctx, err)
+	}
+	asked, list := s.statuses.now(), s.statuses.begin()
+	s.metrics.requests.WithLabelValues(listPods).Inc()
+	response, err := s.api.ListPods(ctx, &podsv1alpha1.ListPodsRequest{})
+	if err != nil {
+		return because(ctx, fmt.Errorf("listing the kubelet's pods: %w", err))
+	}
+	for _, data := range response.GetPods() {
+		p, err := decode(data)
+		if err != nil {
+			return err
+		}
+		doubt, err := s.statuses.listed(&p, asked, list)
+		if err != nil {
+			return err
+		}
+		if doubt {
+			s.doubts.add(p.uid)
+		}
+	}
+	s.statuses.end(asked, list)
+	return nil
+}
+
+// get asks for one pod.
+func (s *session) get(ctx context.Context, uid types.UID) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, callTimeout, errSilent)
+	defer cancel()
+	if err := s.limiter.Wait(ctx); err != nil {
+		return because(ctx, err)
+	}
+	asked := s.statuses.now()
+	s.metrics.requests.WithLabelValues(getPod).Inc()
+	response, err := s.api.GetPod(ctx, &podsv1alpha1.GetPodRequest{PodUID: string(uid)})
+	doubt := false
+	switch {
+	case status.Code(err) == codes.NotFound:
+		doubt = s.statuses.missing(uid, asked)
+	case err != nil:
+		return because(ctx, fmt.Errorf("asking the kubelet for the pod with the UID %s: %w", uid, err))
+	default:
+		p, err := decode(response.GetPod())
+		if err != nil {
+			return err
+		}
+		if p.uid != uid {
+			return errors.New("the kubelet gave another pod than the one that was asked for")
+		}
+		if doubt, err = s.statuses.answer(&p, asked); err != nil {
+			return err
+		}
+	}
+	if doubt {
+		s.doubts.add(uid)
+	}
+	return nil
+}
+
+// doubts are the pods that GetPod has to decide about.
+type doubts struct {
+	wake chan struct{}
+
+	mu   sync.Mutex // guards uids
+	uids map[types.UID]struct{}
+}
+
+func newDoubts() doubts {
+	return doubts{wake: make(chan struct{}, 1), uids: make(map[types.UID]struct{})}
+}
+
+func (d *doubts) add(uids ...types.UID) {
+	if len(uids) == 0 {
+		return
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, uid := range uids {
+		d.uids[uid] = struct{}{}
+	}
+	select {
+	case d.wake <- struct{}{}:
+	default:
+	}
+}
+
+// take returns the pods, in order, and forgets them.
+func (d *doubts) take() []types.UID {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	uids := make([]types.UID, 0, len(d.uids))
+	for uid := range d.uids {
+		uids = append(uids, uid)
+	}
+	clear(d.uids)
+	slices.Sort(uids)
+	return uids
+}

@@ -1,0 +1,269 @@
+package podsapi
+
+import (
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podconfigd/podconfigd/pkg/podstatus"
+)
+
+// changePeriod is the minimum time between two changes of a pod that are passed on. The last one is always passed on.
+const changePeriod = time.Second
+
+// statuses has the last status of each pod that the kubelet has.
+type statuses struct {
+	mu   sync.Mutex // guards what follows
+	pods map[types.UID]*entry
+	// events counts the events.
+	events uint64
+	// lists counts the complete lists of pods, and the initial events of a watch are one.
+	lists uint64
+	// live is true while the kubelet answers.
+	live bool
+	// changed are the pods whose changes were not passed on yet. due is set while a timer waits for one of them.
+	changed map[types.UID]struct{}
+	due     *time.Timer
+	notices chan struct{}
+}
+
+// entry is a pod of the kubelet.
+type entry struct {
+	name   types.NamespacedName
+	source string
+	// status is nil if the kubelet has not computed one yet. sum is the hash of its encoding.
+	status *v1.PodStatus
+	sum    uint64
+	// event is the number of its last event, and list the number of the last list that has it.
+	event, list uint64
+	// told is when a change was last passed on.
+	told time.Time
+}
+
+func newStatuses() *statuses {
+	return &statuses{pods: make(map[types.UID]*entry), changed: make(map[types.UID]struct{}), notices: make(chan struct{}, 1)}
+}
+
+// now returns the number of the last event: what is asked from now on is at least as new.
+func (s *statuses) now() uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.events
+}
+
+// begin begins a complete list, and returns its number.
+func (s *statuses) begin() uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lists++
+	return s.lists
+}
+
+// event takes an event. It reports whether GetPod has to decide about the pod.
+func (s *statuses) event(p *pod, deleted bool) (doubt bool, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e := s.entryOf(p)
+	s.events++
+	e.event = s.events
+	if deleted {
+		return true, nil
+	}
+	if p.sum == e.sum && e.status != nil {
+		return false, nil
+	}
+	status, err := p.status()
+	switch {
+	case err != nil:
+		return false, err
+	case isPlaceholder(status):
+		return true, nil
+	case e.status != nil && podstatus.Compare(e.status, status) != podstatus.Newer:
+		return true, nil
+	}
+	s.put(p, e, status)
+	return false, nil
+}
+
+// answer takes a pod of an answer to a request that was sent after the event with the number asked. It reports
+// whether GetPod has to decide: an event came since, and nothing shows which of them is newer.
+func (s *statuses) answer(p *pod, asked uint64) (doubt bool, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.answered(p, asked)
+}
+
+// listed takes a pod of a complete list, as answer.
+func (s *statuses) listed(p *pod, asked, list uint64) (doubt bool, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.entryOf(p).list = list
+	return s.answered(p, asked)
+}
+
+// answered is answer. The caller has locked the mutex.
+func (s *statuses) answered(p *pod, asked uint64) (doubt bool, err error) {
+	e := s.entryOf(p)
+	if p.sum == e.sum && e.status != nil {
+		return false, nil
+	}
+	status, err := p.status()
+	if err != nil || isPlaceholder(status) {
+		return false, err
+	}
+	if e.event > asked && e.status != nil && podstatus.Compare(e.status, status) != podstatus.Newer {
+		return true, nil
+	}
+	s.put(p, e, status)
+	return false, nil
+}
+
+// end ends a complete list: the kubelet does not have the other pods.
+func (s *statuses) end(asked, list uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for uid, e := range s.pods {
+		if e.list != list && e.event <= asked {
+			s.remove(uid)
+		}
+	}
+}
+
+// missing takes the answer that the kubelet does not have a pod.
+func (s *statuses) missing(uid types.UID, asked uint64) (doubt bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e := s.pods[uid]
+	if e == nil {
+		return false
+	}
+	if e.event > asked {
+		return true
+	}
+	s.remove(uid)
+	return false
+}
+
+// entryOf returns the entry of a pod. The caller has locked the mutex.
+func (s *statuses) entryOf(p *pod) *entry {
+	e := s.pods[p.uid]
+	if e == nil {
+		e = &entry{name: p.name}
+		s.pods[p.uid] = e
+	}
+	if p.source != "" { // DELETED has none
+		e.source = p.source
+	}
+	return e
+}
+
+func (s *statuses) put(p *pod, e *entry, status *v1.PodStatus) {
+	e.status, e.sum = status, p.sum
+	s.change(p.uid, e)
+}
+
+func (s *statuses) remove(uid types.UID) {
+	e := s.pods[uid]
+	delete(s.pods, uid)
+	if e.status != nil {
+		s.changed[uid] = struct{}{}
+		s.notify()
+	}
+}
+
+// setLive records whether the kubelet answers.
+func (s *statuses) setLive(live bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.live == live {
+		return
+	}
+	s.live = live
+	for uid, e := range s.pods {
+		s.change(uid, e)
+	}
+}
+
+// change passes a change on, at the latest after the period. The caller has locked the mutex.
+func (s *statuses) change(uid types.UID, e *entry) {
+	s.changed[uid] = struct{}{}
+	if wait := time.Until(e.told.Add(changePeriod)); wait > 0 {
+		if s.due == nil {
+			s.due = time.AfterFunc(wait, s.ring)
+		}
+		return
+	}
+	s.notify()
+}
+
+// ring is called when a change is due.
+func (s *statuses) ring() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.due = nil
+	s.notify()
+}
+
+func (s *statuses) notify() {
+	select {
+	case s.notices <- struct{}{}:
+	default:
+	}
+}
+
+// stop stops the timer.
+func (s *statuses) stop() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.due != nil {
+		s.due.Stop()
+		s.due = nil
+	}
+}
+
+// take returns the pods whose changes are due.
+func (s *statuses) take() (uids []types.UID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Now()
+	next := time.Duration(0)
+	for uid := range s.changed {
+		if e := s.pods[uid]; e != nil {
+			if wait := e.told.Add(changePeriod).Sub(now); wait > 0 {
+				if next == 0 || wait < next {
+					next = wait
+				}
+				continue
+			}
+			e.told = now
+		}
+		delete(s.changed, uid)
+		uids = append(uids, uid)
+	}
+	if next > 0 && s.due == nil {
+		s.due = time.AfterFunc(next, s.ring)
+	}
+	return uids
+}
+
+// startingMessage is the message of the condition Ready of a pod of the apiserver whose status the kubelet has not
+// computed since its start.
+//
+// kubelet: pkg/kubelet/apis/pods/server.go getEffectivePodStatus.
+const startingMessage = "Kubelet is initializing pod containers"
+
+// isPlaceholder reports whether the kubelet has not computed this status: it gives the one that the pod came with. Each
+// one that it computes has a start time.
+func isPlaceholder(status *v1.PodStatus) bool {
+	if status.StartTime == nil {
+		return true
+	}
+	for i := range status.Conditions {
+		if c := &status.Conditions[i]; c.Type == v1.PodReady && c.Message == startingMessage {
+			return true
+		}
+	}
+	return false
+}
