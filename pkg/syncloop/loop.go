@@ -159,6 +159,9 @@ func (l *Loop) syncLoopIteration(ctx context.Context, configCh <-chan config.Pod
 	case r := <-readings:
 		l.metrics.iterations.WithLabelValues("status").Inc()
 		l.recorded(ctx, r)
+	case <-l.statuses.kubeletNotices():
+		l.metrics.iterations.WithLabelValues("kubelet").Inc()
+		l.takeKubelet(ctx)
 	case call := <-l.calls.Calls():
 		call(ctx)
 	case <-syncCh:

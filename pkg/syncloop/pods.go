@@ -29,6 +29,8 @@ type sourcePod struct {
 	// status is the status that is shown instead of the pod's own, or nil. generated is the
 	// last one that was computed, even if the one in the mirror pod is shown.
 	status, generated *v1.PodStatus
+	// by says by whom the status is.
+	by StatusBy
 	// panicked is true if the last computation of the status panicked.
 	panicked bool
 }

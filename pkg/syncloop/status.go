@@ -38,6 +38,8 @@ type StatusOptions struct {
 	Minor func() int
 	// Recorder is nil without a runtime.
 	Recorder Recorder
+	// Kubelet gives the status that the kubelet gave a pod of any source; nil without the kubelet's Pods API.
+	Kubelet KubeletStatuses
 }
 
 // statuses computes the status of pods. Only the goroutine of the loop uses it.
@@ -67,7 +69,7 @@ func newStatuses(opts StatusOptions) statuses {
 	return s
 }
 
-func (s *statuses) enabled() bool { return len(s.Sources) > 0 }
+func (s *statuses) enabled() bool { return len(s.Sources) > 0 || s.Kubelet != nil }
 
 // readings returns the channel of records.
 func (s *statuses) readings() <-chan podstatus.Reading {
@@ -82,8 +84,9 @@ func (s *statuses) readings() <-chan podstatus.Reading {
 func (s *statuses) restored(u config.PodUpdate, pods *podManager) {
 	for _, pod := range u.Pods {
 		s.waiting[pod.UID] = true
-		if s.Recorder == nil {
-			pods.of(u.Source, pod.UID).generated = nil
+		p := pods.of(u.Source, pod.UID)
+		if s.Recorder == nil && !s.ofKubelet(p) {
+			p.generated = nil
 		}
 	}
 }
@@ -107,34 +110,44 @@ func (s *statuses) covers(p *sourcePod) bool {
 
 // of returns the status to show of a pod, or nil for its own. An unchanged status is the same
 // pointer as before.
+func (s *statuses) of(ctx context.Context, p *sourcePod, mirror *v1.Pod) *v1.PodStatus {
+	status, by := s.fromKubelet(p)
+	if status == nil {
+		status, by = s.computed(ctx, p, mirror)
+	}
+	p.by = by
+	switch {
+	case status == nil || equality.Semantic.DeepEqual(status, &p.pod.Status):
+		return nil
+	case p.status != nil && equality.Semantic.DeepEqual(status, p.status):
+		return p.status
+	}
+	return status
+}
+
+// computed returns the status by our own rules; nil if nothing is known.
 //
 // For a static pod, the status in its mirror pod counts if a kubelet wrote it.
-func (s *statuses) of(ctx context.Context, p *sourcePod, mirror *v1.Pod) *v1.PodStatus {
+func (s *statuses) computed(ctx context.Context, p *sourcePod, mirror *v1.Pod) (*v1.PodStatus, StatusBy) {
 	if !s.covers(p) {
-		return nil
+		return nil, BySource
 	}
 	record := s.records[p.pod.UID]
 	if record == nil && p.generated == nil && mirror == nil && !p.pod.Spec.HostNetwork {
-		return nil // nothing is known
+		return nil, BySource // nothing is known
 	}
 	status := s.tryGenerate(ctx, p, record)
 	if status == nil {
-		return nil
+		return nil, BySource
 	}
 	if p.generated != nil && equality.Semantic.DeepEqual(status, p.generated) {
 		status = p.generated // it is not kept twice
 	}
 	p.generated = status
 	if mirror != nil && mirrors(mirror, p.pod) && written(mirror) {
-		status = &mirror.Status
+		return &mirror.Status, ByMirrorPod
 	}
-	switch {
-	case equality.Semantic.DeepEqual(status, &p.pod.Status):
-		return nil
-	case p.status != nil && equality.Semantic.DeepEqual(status, p.status):
-		return p.status
-	}
-	return status
+	return status, ByRuntime
 }
 
 // tryGenerate computes the status of a pod. It returns nil if that panics: the pod, and what the runtime

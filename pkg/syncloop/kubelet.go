@@ -1,0 +1,111 @@
+package syncloop
+
+import (
+	"context"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podconfigd/podconfigd/pkg/config"
+	"github.com/podconfigd/podconfigd/pkg/podstatus"
+)
+
+// KubeletStatuses has the statuses that the kubelet of the node gave its pods.
+type KubeletStatuses interface {
+	// Watch returns a channel that receives when Changed has pods.
+	Watch() <-chan struct{}
+	// Changed returns the pods whose status may have changed since the last call.
+	Changed() []types.UID
+	// Status returns the last status that the kubelet gave a pod; nil if it gave none. live is false while the kubelet
+	// is away.
+	Status(uid types.UID) (status *v1.PodStatus, live bool)
+}
+
+// StatusBy says by whom the status of a pod is.
+type StatusBy string
+
+// The values of StatusBy.
+const (
+	// BySource: the pod came with it.
+	BySource StatusBy = "source"
+	// ByKubelet: the kubelet gives it. ByKubeletBefore: the kubelet gave it, and is away.
+	ByKubelet       StatusBy = "kubelet"
+	ByKubeletBefore StatusBy = "kubeletBefore"
+	// ByMirrorPod: a kubelet wrote it to the mirror pod.
+	ByMirrorPod StatusBy = "mirrorPod"
+	// ByRuntime: it is computed from the state of the containers in the runtime.
+	ByRuntime StatusBy = "runtime"
+)
+
+// fromKubelet returns the status that the kubelet gave a pod; nil if it gave none, or if it is away and its status no
+// longer holds: other states go on from it by our own rules.
+func (s *statuses) fromKubelet(p *sourcePod) (*v1.PodStatus, StatusBy) {
+	if s.Kubelet == nil {
+		return nil, ""
+	}
+	record := s.records[p.pod.UID]
+	status, live := s.Kubelet.Status(p.pod.UID)
+	by := ByKubelet
+	switch {
+	case live && status != nil:
+	case status == nil && s.ofKubelet(p):
+		status, by = p.generated, ByKubeletBefore
+	default:
+		by = ByKubeletBefore
+	}
+	if status == nil || by == ByKubeletBefore && !s.stands(p, status, record) {
+		return nil, ""
+	}
+	if p.source == config.ApiserverSource {
+		status = new(podstatus.Merge(&p.pod.Status, status))
+	} else {
+		status = podstatus.WithAddresses(status, podstatus.Input{Pod: p.pod, Record: record, Previous: p.generated, Node: s.node})
+	}
+	p.generated = status
+	return status, by
+}
+
+// ofKubelet reports whether the last status of a static pod has what only a kubelet knows: a kubelet gave it, and this
+// process has not heard of that kubelet.
+func (s *statuses) ofKubelet(p *sourcePod) bool {
+	return s.Kubelet != nil && p.generated != nil && p.source != config.ApiserverSource && podstatus.OnlyKubelet(p.pod, p.generated)
+}
+
+// stands reports whether the last status that a kubelet gave stands while it is away. For a pod of the apiserver, others
+// can have written a newer one there.
+func (s *statuses) stands(p *sourcePod, status *v1.PodStatus, record *podstatus.Record) bool {
+	if p.source == config.ApiserverSource {
+		return podstatus.Compare(status, &p.pod.Status) == podstatus.Older
+	}
+	return podstatus.Stands(status, record)
+}
+
+// kubeletNotices returns the channel of the kubelet's statuses.
+func (s *statuses) kubeletNotices() <-chan struct{} {
+	if s.Kubelet == nil {
+		return nil
+	}
+	return s.Kubelet.Watch()
+}
+
+// takeKubelet takes the changes of the kubelet's statuses.
+func (l *Loop) takeKubelet(ctx context.Context) {
+	for _, uid := range l.statuses.Kubelet.Changed() {
+		if _, wanted := l.pods.get(uid); wanted {
+			l.statuses.waiting[uid] = true
+		}
+	}
+	l.reconcile(ctx)
+}
+
+// StatusBy returns by whom the status of each pod of a UID is, by source. The error is the cause of the context.
+func (l *Loop) StatusBy(ctx context.Context, uid types.UID) (by map[string]string, err error) {
+	err = l.calls.Do(ctx, func(context.Context) error {
+		by = make(map[string]string)
+		for _, p := range l.pods.all(uid) {
+			by[p.source] = string(p.by)
+		}
+		return nil
+	})
+	return by, err
+}
