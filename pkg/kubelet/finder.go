@@ -54,6 +54,9 @@ type Options struct {
 	// runtime.
 	List func(context.Context) ([]*pleg.Pod, error)
 	Pods func() ([]*pleg.Pod, bool)
+	// Statics returns the UIDs of the static pods in the kubelet's Pods API; nil while it does not answer. The function is
+	// nil without it.
+	Statics func() map[types.NamespacedName]types.UID
 	// Node means that an apiserver has the Node: SetNode is called.
 	Node bool
 	// Remembered is what was remembered at the last run; nil for nothing. Remember stores it; nil
@@ -162,10 +165,13 @@ func (f *Finder) Ask(ctx context.Context) {
 	}
 	asking, cancel := context.WithTimeout(ctx, AskTimeout)
 	defer cancel()
+	var pods []*pleg.Pod
+	var err error
 	if f.opts.List != nil {
-		if pods, err := f.opts.List(asking); err == nil { // the PLEG reports a runtime that does not answer
-			f.look(pods)
-		}
+		pods, err = f.opts.List(asking) // the PLEG reports a runtime that does not answer
+	}
+	if err == nil && (f.opts.List != nil || f.opts.Statics != nil) {
+		f.look(pods)
 	}
 	if !f.opts.Node || f.runs() {
 		return
@@ -215,12 +221,7 @@ func (f *Finder) Run(ctx context.Context) error {
 		case <-ticker.C:
 			f.probe(ctx)
 		}
-		again := false
-		if f.opts.Pods != nil {
-			if pods, listed := f.opts.Pods(); listed {
-				again = f.look(pods)
-			}
-		}
+		again := f.lookAgain()
 		again = f.decide() || again
 		f.report(ctx, patient)
 		f.remember(ctx)
@@ -230,9 +231,23 @@ func (f *Finder) Run(ctx context.Context) error {
 	}
 }
 
-// look takes the newest ready sandbox of each static pod. It reports whether one of them has to be
+// lookAgain looks at what is recorded by now, as look.
+func (f *Finder) lookAgain() (unknown bool) {
+	var pods []*pleg.Pod
+	listed := f.opts.Pods == nil && f.opts.Statics != nil
+	if f.opts.Pods != nil {
+		pods, listed = f.opts.Pods()
+	}
+	return listed && f.look(pods)
+}
+
+// look takes the newest ready sandbox of each static pod, and what the kubelet itself says about it. It reports whether one of them has to be
 // identified: the kubelet runs a pod under another UID than the one that was decoded.
 func (f *Finder) look(pods []*pleg.Pod) (unknown bool) {
+	var statics map[types.NamespacedName]types.UID
+	if f.opts.Statics != nil {
+		statics = f.opts.Statics()
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.seq++
@@ -259,6 +274,9 @@ func (f *Finder) look(pods []*pleg.Pod) (unknown bool) {
 		}
 	}
 	f.sandboxes = seen
+	for name, uid := range statics {
+		newest[name] = &sighting{source: SourcePodsAPI, id: string(uid), uid: uid, at: moment{seq: f.seq, created: time.Now()}}
+	}
 	for name, now := range newest {
 		if before := f.running[name]; before != nil && before.id == now.id {
 			newest[name] = before
@@ -343,7 +361,7 @@ func (f *Finder) Identified(name types.NamespacedName, running types.UID, by man
 	if by == 0 {
 		s.unknown = true
 		f.Notice() // to decide
-		return f.odd && s.source == SourceSandboxes && s.of == f.decoded[name]
+		return f.odd && s.source != SourceMirrorPods && s.of == f.decoded[name]
 	}
 	s.known = true
 	f.offer(found{version: by.String(), minor: by, source: s.source, at: s.at})
@@ -382,7 +400,7 @@ func (f *Finder) offer(next found) {
 	switch by := next.source.rank() - now.source.rank(); {
 	case now.source == SourceFlag, by < 0:
 		return
-	case now.source == SourceState && next.source == SourceSandboxes && next.minor != now.minor && !next.at.after(now.at):
+	case now.source == SourceState && next.source.rank() == SourceSandboxes.rank() && next.minor != now.minor && !next.at.after(now.at):
 		return // an old sandbox that is still there
 	case by == 0 && !next.at.after(now.at):
 		return

@@ -598,3 +598,58 @@ func TestRun(t *testing.T) {
 		<-done
 	})
 }
+
+// statics makes the Pods API of a kubelet of a minor have pods; none without names.
+func (w *world) statics(m manifest.Minor, names ...string) {
+	w.t.Helper()
+	var uids map[types.NamespacedName]types.UID
+	for _, name := range names {
+		pod, _, err := manifest.NewDecoder("node1").For(m).DecodeFile(path(name), data(name))
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		if uids == nil {
+			uids = make(map[types.NamespacedName]types.UID)
+		}
+		uids[types.NamespacedName{Namespace: "default", Name: name + "-node1"}] = pod.UID
+	}
+	w.opts.Statics = func() map[types.NamespacedName]types.UID { return uids }
+	w.finder.opts.Statics = w.opts.Statics
+}
+
+// Each minor is found by its Pods API alone, without a runtime.
+func TestPodsAPI(t *testing.T) {
+	for _, m := range manifest.Minors() {
+		w := newWorld(t)
+		w.opts.List, w.opts.Presence = nil, PresenceAuto
+		w.statics(m, "web")
+		w.start("api", "web")
+		w.want(m, SourcePodsAPI)
+		if s := w.finder.Status(); !s.Present || s.OtherUIDs > 0 {
+			t.Errorf("%v: %+v", m, s)
+		}
+	}
+}
+
+// A kubelet is upgraded to one with a Pods API, which shows the new UIDs before the new sandboxes run, and rolled back to
+// one without.
+func TestUpgradeToAPodsAPI(t *testing.T) {
+	w := newWorld(t)
+	w.run(34, "web")
+	w.start("web")
+	w.want(34, SourceSandboxes)
+	w.statics(37, "web")
+	w.look("web")
+	w.want(37, SourcePodsAPI)
+	w.run(37, "web")
+	w.look("web")
+	w.want(37, SourcePodsAPI)
+	w.statics(37)
+	w.look("web")
+	if got := w.decoder.Minor(); got != 37 {
+		t.Errorf("while the kubelet is away: %v", got)
+	}
+	w.run(34, "web")
+	w.look("web")
+	w.want(34, SourceSandboxes)
+}

@@ -15,6 +15,8 @@ const (
 	SourceFlag Source = "flag"
 	// SourceSandboxes: the sandboxes of static pods run under UIDs that the version gives.
 	SourceSandboxes Source = "sandboxes"
+	// SourcePodsAPI: the kubelet's Pods API has static pods under UIDs that the version gives.
+	SourcePodsAPI Source = "podsAPI"
 	// SourceMirrorPods: the mirror pods of a kubelet have UIDs that the version gives.
 	SourceMirrorPods Source = "mirrorPods"
 	// SourceNode: the Node in the apiserver names the version.
@@ -30,7 +32,7 @@ func (s Source) rank() int {
 	switch s {
 	case SourceFlag:
 		return 5
-	case SourceSandboxes:
+	case SourceSandboxes, SourcePodsAPI: // the newer one counts
 		return 4
 	case SourceMirrorPods:
 		return 3

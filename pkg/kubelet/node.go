@@ -33,7 +33,7 @@ func (f *Finder) followNode() {
 	if err != nil {
 		return
 	}
-	live := f.found.source == SourceSandboxes || f.found.source == SourceMirrorPods
+	live := f.found.source.rank() >= SourceMirrorPods.rank() && f.found.source != SourceFlag
 	switch {
 	case live && minor == f.found.minor:
 		f.found.version = f.node // with the patch version

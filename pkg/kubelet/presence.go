@@ -28,15 +28,18 @@ const (
 	absentAfter = 5 * time.Minute
 )
 
-// Present reports whether a kubelet runs on the node: the configuration says so, a mirror pod is a
-// kubelet's, or its health check answers. Before the first check it counts as present. Mirror pods stay in the
-// apiserver when a kubelet is gone, so they do not count if the Node says that it no longer answers.
+// Present reports whether a kubelet runs on the node: the configuration says so, its Pods API or its health check
+// answers, or a mirror pod is a kubelet's. Before the first check it counts as present. Mirror pods stay in the apiserver
+// when a kubelet is gone, so they do not count if the Node says that it no longer answers.
 func (f *Finder) Present() bool {
 	switch f.opts.Presence {
 	case PresenceYes:
 		return true
 	case PresenceNo:
 		return false
+	}
+	if f.opts.Statics != nil && f.opts.Statics() != nil {
+		return true
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
