@@ -47,6 +47,7 @@ func (d *Daemon) assemble(registry *prometheus.Registry) error {
 		return err
 	}
 	decoder := manifest.NewDecoder(d.node)
+	d.podsAPI = d.newPodsAPI(registry)
 	d.kubelet = d.newFinder(decoder, registry)
 	d.sources = newRunner(opener{
 		node: d.node, decoder: decoder,
@@ -83,10 +84,18 @@ func (d *Daemon) assembleLoop(registry *prometheus.Registry, tracer []part) {
 		d.self.version = d.runtime.client.Version
 		d.runtime.connect(&loop, &find, &serve)
 	}
-	d.loop, serve.Lookup = syncloop.New(loop), lookup.New(find)
+	if d.podsAPI != nil {
+		loop.Status.Kubelet = d.podsAPI
+	}
+	d.loop = syncloop.New(loop)
+	find.StatusBy = d.loop.StatusBy
+	serve.Lookup = lookup.New(find)
 	d.parts = slices.Concat(d.required(serve.Lookup), tracer, d.state.parts())
 	if d.runtime != nil {
 		d.parts = append(d.parts, d.runtime.part())
+	}
+	if d.podsAPI != nil {
+		d.parts = append(d.parts, d.podsAPIPart())
 	}
 	d.parts = append(d.parts, d.apiserverParts(registry)...)
 	serve.Resync = d.loop.Resync
@@ -103,8 +112,13 @@ func (d *Daemon) required(find *lookup.Lookup) []part {
 	return []part{
 		{name: "merge", run: d.podConfig.Run},
 		{
-			name:  sourcesPart,
-			run:   func(ctx context.Context) error { return d.sources.run(ctx, d.kubelet.Ask) },
+			name: sourcesPart,
+			run: func(ctx context.Context) error {
+				return d.sources.run(ctx, func(ctx context.Context) {
+					d.askKubelet(ctx)
+					d.kubelet.Ask(ctx)
+				})
+			},
 			ready: []server.Check{{Name: "sources", Check: d.checkSources}},
 		},
 		{name: "kubelet", run: d.kubelet.Run, status: func(status *v1alpha1.Status) { status.Kubelet = d.kubelet.Status() }},
@@ -115,7 +129,10 @@ func (d *Daemon) required(find *lookup.Lookup) []part {
 		{name: "node", run: d.self.run},
 		{
 			name: loopPart,
-			run:  func(ctx context.Context) error { return d.loop.Run(ctx, d.podConfig.Updates()) },
+			run: func(ctx context.Context) error {
+				d.askKubelet(ctx)
+				return d.loop.Run(ctx, d.podConfig.Updates())
+			},
 			reload: func(ctx context.Context, c *Config) error {
 				return d.loop.SetSyncFrequency(ctx, c.SyncFrequency.Duration)
 			},

@@ -19,6 +19,7 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/journal"
 	"github.com/podconfigd/podconfigd/pkg/journal/wire"
 	"github.com/podconfigd/podconfigd/pkg/kubelet"
+	"github.com/podconfigd/podconfigd/pkg/kubelet/podsapi"
 	"github.com/podconfigd/podconfigd/pkg/server"
 	"github.com/podconfigd/podconfigd/pkg/syncloop"
 )
@@ -42,6 +43,8 @@ type Daemon struct {
 	// runtime is nil without a container runtime.
 	runtime *runtime
 	kubelet *kubelet.Finder
+	// podsAPI is nil if the configuration turns it off.
+	podsAPI *podsapi.Client
 	loop    *syncloop.Loop
 	journal *journal.Journal
 	server  *server.Server

@@ -35,6 +35,9 @@ func (d *Daemon) newFinder(decoder *manifest.Decoder, registry prometheus.Regist
 	if d.runtime != nil {
 		opts.List, opts.Pods = d.runtime.client.Pods, d.runtime.generator.Pods
 	}
+	if d.podsAPI != nil {
+		opts.Statics = d.podsAPI.Statics
+	}
 	if d.state.log != nil {
 		opts.Remember = d.state.rememberKubelet
 	}

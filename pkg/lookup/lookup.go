@@ -28,6 +28,8 @@ type Options struct {
 	Journal *journal.Journal
 	// Runtime is nil without a container runtime.
 	Runtime Runtime
+	// StatusBy returns by whom the status of each pod of a UID is, by source; nil if that is not known.
+	StatusBy func(ctx context.Context, uid types.UID) (map[string]string, error)
 	// Proc is the directory of procfs. The default is /proc.
 	Proc string
 }
@@ -38,6 +40,7 @@ type Lookup struct {
 	runtime Runtime
 	pods    *pods
 	proc    string
+	by      func(ctx context.Context, uid types.UID) (map[string]string, error)
 }
 
 // New returns a Lookup. It does not wait for pods before Run.
@@ -45,7 +48,7 @@ func New(opts Options) *Lookup {
 	if opts.Proc == "" {
 		opts.Proc = "/proc"
 	}
-	return &Lookup{journal: opts.Journal, runtime: opts.Runtime, pods: newPods(opts.Journal), proc: opts.Proc}
+	return &Lookup{journal: opts.Journal, runtime: opts.Runtime, pods: newPods(opts.Journal), proc: opts.Proc, by: opts.StatusBy}
 }
 
 // Run follows the journal until the context is done, and returns the cause of the context.
@@ -83,7 +86,23 @@ func (l *Lookup) Find(ctx context.Context, scope *view.Scope, q *Query) (*v1alph
 	if len(found.answer.Pods) == 0 {
 		return nil, hide(scope, q, l.unknown(t, found))
 	}
-	return found.answer, nil
+	return found.answer, l.addStatusBy(ctx, q, found.answer)
+}
+
+// addStatusBy adds by whom the status of the pods is to the answer for a UID. The error is the cause of the context.
+func (l *Lookup) addStatusBy(ctx context.Context, q *Query, answer *v1alpha1.Lookup) error {
+	if l.by == nil || q.PodUID == "" {
+		return nil
+	}
+	for i := range answer.Pods {
+		p := &answer.Pods[i]
+		by, err := l.by(ctx, types.UID(p.UID))
+		if err != nil {
+			return err
+		}
+		p.StatusBy = by[p.Source]
+	}
+	return nil
 }
 
 // target is what a query selects: an IP, a pod, or a container.

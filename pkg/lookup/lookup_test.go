@@ -291,6 +291,27 @@ func TestWholePods(t *testing.T) {
 	})
 }
 
+// By whom the status is, is asked only for a UID: the sync loop answers it.
+func TestByWhomTheStatusIs(t *testing.T) {
+	onNode(t, true, func(n *node) {
+		n.deliver(config.ADD, "file", pod("web", "10.0.0.1"))
+		asked := 0
+		n.by = func(_ context.Context, uid types.UID) (map[string]string, error) {
+			asked++
+			return map[string]string{"file": "kubelet of " + string(uid), "api": "source"}, nil
+		}
+		for q, want := range map[Query]string{{PodUID: "web"}: "kubelet of web", {PodIP: "10.0.0.1"}: ""} {
+			answer, err := n.Find(n.t.Context(), nil, &q)
+			if err != nil || answer.Pods[0].StatusBy != want {
+				t.Errorf("%+v: got %+v, %v", q, answer, err)
+			}
+		}
+		if asked != 1 {
+			t.Errorf("asked %d times", asked)
+		}
+	})
+}
+
 func TestWithoutARuntime(t *testing.T) {
 	onNode(t, false, func(n *node) {
 		n.deliver(config.ADD, "file", pod("web"))

@@ -32,6 +32,7 @@ func serveFullStatus(t *testing.T, rules ...access.Rule) *daemon {
 	}
 	file.File.Watch, status.Runtime.Endpoint, status.State.Dir = "inotify", "unix:///run/cri.sock", "/state"
 	status.Kubelet.Version, status.Kubelet.Source, status.Kubelet.Rules = "v1.36.3", "sandboxes", "1.36"
+	status.Kubelet.PodsAPI.Socket = "/pods-api.sock"
 	problem := status.MirrorPods.Problems[0]
 	problem.Namespace, problem.Name = "default", "seen"
 	status.MirrorPods.Problems = append(status.MirrorPods.Problems, problem)
@@ -76,7 +77,7 @@ func TestStatusByView(t *testing.T) {
 				t.Errorf("%v over %s (-want +got):\n%s", level, protocol, diff)
 			}
 		}
-		for _, number := range []string{`"held"`, `"settling"`, `"overflows"`, `"manifestsOmitted"`, `"problemsOmitted"`, `"otherUIDs"`, `"containers":3`} {
+		for _, number := range []string{`"held"`, `"settling"`, `"overflows"`, `"manifestsOmitted"`, `"problemsOmitted"`, `"otherUIDs"`, `"statuses":1`, `"unknownTo`, `"containers":3`} {
 			if strings.Contains(body, number) {
 				t.Errorf("%v: %s is shown: %s", level, number, body)
 			}

@@ -155,6 +155,19 @@ type PodConfigdConfiguration struct {
 	// +flag=kubelet-presence
 	// +defaultValue=auto
 	KubeletPresence *string `json:"kubeletPresence,omitempty"`
+	// kubeletPodsAPI is the path of the socket of the kubelet's Pods API, which kubelet 1.37 has by default. podconfigd takes
+	// the status of pods from it. auto is /var/lib/kubelet/pods-api/pods-api.sock, if a kubelet serves it; none is no status
+	// from the kubelet.
+	// +flag=kubelet-pods-api
+	// +defaultValue=auto
+	KubeletPodsAPI *string `json:"kubeletPodsAPI,omitempty"`
+	// kubeletPodsAPICheckFrequency is the interval between lists of all pods of the kubelet's Pods API, in addition to its
+	// events. It is the longest time for which a status is out of date if the kubelet loses events.
+	// +flag=kubelet-pods-api-check-frequency
+	// +defaultValue=30s
+	// +minimum=1s
+	// +maximum=24h
+	KubeletPodsAPICheckFrequency *metav1.Duration `json:"kubeletPodsAPICheckFrequency,omitempty"`
 	// containerRuntimeEndpoint is the CRI socket of the container runtime, for example
 	// unix:///run/containerd/containerd.sock. If empty, podconfigd connects to no runtime and the
 	// stream has no PLEG or HOUSEKEEPING updates.

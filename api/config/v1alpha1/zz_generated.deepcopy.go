@@ -237,6 +237,16 @@ func (in *PodConfigdConfiguration) DeepCopyInto(out *PodConfigdConfiguration) {
 		*out = new(string)
 		**out = **in
 	}
+	if in.KubeletPodsAPI != nil {
+		in, out := &in.KubeletPodsAPI, &out.KubeletPodsAPI
+		*out = new(string)
+		**out = **in
+	}
+	if in.KubeletPodsAPICheckFrequency != nil {
+		in, out := &in.KubeletPodsAPICheckFrequency, &out.KubeletPodsAPICheckFrequency
+		*out = new(v1.Duration)
+		**out = **in
+	}
 	if in.ContainerRuntimeEvents != nil {
 		in, out := &in.ContainerRuntimeEvents, &out.ContainerRuntimeEvents
 		*out = new(bool)

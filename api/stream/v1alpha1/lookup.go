@@ -32,6 +32,10 @@ type LookupPod struct {
 	Phase       string   `json:"phase,omitempty"`
 	PodIPs      []string `json:"podIPs,omitempty"`
 	HostNetwork bool     `json:"hostNetwork,omitempty"`
+	// StatusBy says by whom the status of the pod is, if the query is for a UID: kubelet, kubeletBefore (the kubelet is
+	// away, and its last status stands), mirrorPod, runtime (computed from the state of the containers), or source (the
+	// pod came with it).
+	StatusBy string `json:"statusBy,omitempty"`
 	// Container is the container or sandbox that the query selects. It is not set if the
 	// query selects a pod.
 	Container *LookupContainer `json:"container,omitempty"`

@@ -31,6 +31,9 @@ func overview(s *v1alpha1.Status) *page {
 	p.label(normal, "Up:", cli.Age(&s.StartTime))
 	if k := s.Kubelet; k != nil {
 		p.label(kubeletSeverity(k), "Kubelet:", kubeletText(k))
+		if k.PodsAPI != nil {
+			addPodsAPI(p, k.PodsAPI)
+		}
 	}
 	if s.State != nil {
 		p.label(storedSeverity(s.State), "Stored:", stored(s.State))
@@ -59,7 +62,7 @@ func overview(s *v1alpha1.Status) *page {
 // kubeletText says which kubelet's rules are followed, and how it was found.
 func kubeletText(k *v1alpha1.KubeletStatus) string {
 	how := map[string]string{
-		"flag": "as configured", "sandboxes": "found by what runs", "mirrorPods": "found by its mirror pods",
+		"flag": "as configured", "sandboxes": "found by what runs", "podsAPI": "found by its Pods API", "mirrorPods": "found by its mirror pods",
 		"node": "as the Node says", "state": "as at the last run", "base": "not known, the newest rules",
 	}[k.Source]
 	text := fmt.Sprintf("%s (%s)", k.Version, cmp.Or(how, k.Source))

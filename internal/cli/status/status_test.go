@@ -66,6 +66,27 @@ func TestTheStateDirectory(t *testing.T) {
 	}
 }
 
+func TestThePodsAPIOfTheKubelet(t *testing.T) {
+	ago := time.Now().Add(-12*time.Minute - 30*time.Second) // in minutes, for the next half a minute
+	for want, api := range map[string]v1alpha1.KubeletPodsAPI{
+		"Health:    ok\n": {Connected: true},
+		"Pods API:  /s, for 12m: the status of 3 of 4 pods is by the kubelet\n           the kubelet does not have a/1, a/2, a/3, a/4, a/5 and 2 more\n           the kubelet has, and no source does: b/1\n": {
+			Socket: "/s", Connected: true, Since: &ago, Pods: 4, Statuses: 3,
+			UnknownToKubelet: []string{"a/1", "a/2", "a/3", "a/4", "a/5", "a/6", "a/7"}, UnknownToSources: []string{"b/1"},
+		},
+		"Health:    the kubelet's Pods API does not answer\n":                                            {},
+		"Pods API:  /s does not answer, for 12m; the last status of 3 pods stands: connection refused\n": {Socket: "/s", Since: &ago, Statuses: 3, LastError: "connection refused"},
+	} {
+		var out strings.Builder
+		if err := overview(&v1alpha1.Status{Kubelet: &v1alpha1.KubeletStatus{PodsAPI: &api}}).write(&out, false); err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("got %q, want %q", out.String(), want)
+		}
+	}
+}
+
 // Wide characters take two cells: a line with them must not wrap, which would scroll the screen.
 func TestPageWithWideCharactersFitsTheScreen(t *testing.T) {
 	p := new(page)

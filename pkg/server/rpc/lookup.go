@@ -147,7 +147,7 @@ func lookupResponse(answer *stream.Lookup) (*v1alpha1.LookupResponse, error) {
 		p := &answer.Pods[i]
 		pod := &v1alpha1.LookupPod{
 			Namespace: p.Namespace, Name: p.Name, Uid: p.UID, Labels: p.Labels, Source: p.Source, Revision: p.Revision,
-			Phase: p.Phase, PodIps: p.PodIPs, HostNetwork: p.HostNetwork, Ended: timestamp(p.Ended),
+			Phase: p.Phase, PodIps: p.PodIPs, HostNetwork: p.HostNetwork, Ended: timestamp(p.Ended), StatusBy: p.StatusBy,
 		}
 		if c := p.Container; c != nil {
 			pod.Container = &v1alpha1.LookupContainer{

@@ -33,9 +33,12 @@ type podsAPI struct {
 var podsSelector = view.Selector{NoMirrorPods: true}
 
 // scope returns what the client sees. It returns an error if that is nothing, or unless every
-// source has been seen or restored. Metadata of the answer name the sources that are only
-// restored.
+// source has been seen or restored. Metadata of the answer name podconfigd, and the sources that are
+// only restored.
 func (a *podsAPI) scope(ctx context.Context) (*view.Scope, error) {
+	if err := grpc.SetHeader(ctx, metadata.Pairs(v1alpha1.PodsAPIHeader, "true")); err != nil {
+		return nil, err
+	}
 	scope, err := a.services.Scope(ctx)
 	if err != nil {
 		return nil, callError(err)

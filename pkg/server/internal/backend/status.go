@@ -108,6 +108,9 @@ func (b *Backend) statusFor(scope *view.Scope) v1alpha1.Status {
 		if k.Detail != "" {
 			some.Kubelet.Detail = hiddenDetail
 		}
+		if a := k.PodsAPI; a != nil { // the other fields count or name pods
+			some.Kubelet.PodsAPI = &v1alpha1.KubeletPodsAPI{Socket: a.Socket, Connected: a.Connected, Since: a.Since, LastError: hide(a.LastError)}
+		}
 	}
 	if m := all.MirrorPods; m != nil {
 		some.MirrorPods = mirrorStatusFor(m, grant, pods)
