@@ -110,7 +110,7 @@ func phaseFinding(s *v1alpha1.Story, _ *Facts) *finding {
 	case v1.PodSucceeded:
 		return &finding{v1alpha1.Healthy, "the pod completed", nil}
 	case v1.PodFailed:
-		return &finding{v1alpha1.Unhealthy, "the pod failed" + because(s.Pod.Reason, s.Pod.Message) + containerReasons(s.Pod), logsOf(s.Pod, nil)}
+		return &finding{v1alpha1.Unhealthy, "the pod failed" + because(s.Pod.Reason, s.Pod.Message) + containerReasons(s.Pod), fixFailed(s.Pod)}
 	}
 	return nil
 }
@@ -124,12 +124,20 @@ func containerFinding(s *v1alpha1.Story, _ *Facts) *finding {
 		c := &s.Pod.Containers[i]
 		switch {
 		case c.State == "waiting" && !slices.Contains(starting, c.Reason):
-			return &finding{v1alpha1.Unhealthy, fmt.Sprintf("the container %s waits%s", c.Name, because(c.Reason, c.Message)), logsOf(s.Pod, c)}
+			return &finding{v1alpha1.Unhealthy, fmt.Sprintf("the container %s waits%s%s", c.Name, because(c.Reason, c.Message), before(c)), fixWaiting(s.Pod, c)}
 		case c.State == "terminated" && c.ExitCode != nil && *c.ExitCode != 0:
 			return &finding{v1alpha1.Unhealthy, fmt.Sprintf("the container %s ended with the exit code %d%s", c.Name, *c.ExitCode, because(c.Reason, c.Message)), logsOf(s.Pod, c)}
 		}
 	}
 	return nil
+}
+
+// before says how the attempt before ended.
+func before(c *v1alpha1.StoryContainer) string {
+	if c.LastExitCode == nil {
+		return ""
+	}
+	return fmt.Sprintf("; its last attempt ended with the exit code %d%s", *c.LastExitCode, because(c.LastReason, ""))
 }
 
 // runtimeFinding says whether the pod runs.

@@ -34,7 +34,7 @@ func podOf(pod *v1.Pod, f *Facts) *v1alpha1.StoryPod {
 		}
 	}
 	if version := f.Versions[p.UID]; version != nil && version.Source != "" {
-		p.Source, p.Revision = version.Source, version.Revision
+		p.Source, p.Revision, p.StatusBy = version.Source, version.Revision, version.StatusBy
 	}
 	if running := runtimePod(f, p.UID); running != nil {
 		p.Sandbox = running.CreatedAt

@@ -48,6 +48,9 @@ func Problems(status *v1alpha1.Status) (problems []string) {
 	} else if k != nil && k.OtherUIDs > 1 {
 		problems = append(problems, fmt.Sprintf("%d static pods run under other UIDs", k.OtherUIDs))
 	}
+	if k := status.Kubelet; k != nil && k.PodsAPI != nil && !k.PodsAPI.Connected {
+		problems = append(problems, "the kubelet's Pods API does not answer")
+	}
 	if status.MirrorPods != nil {
 		problems = append(problems, mirrorProblems(status.MirrorPods)...)
 	}

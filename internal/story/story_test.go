@@ -248,6 +248,44 @@ func TestStoryOfContainers(t *testing.T) {
 	}
 }
 
+// What only the kubelet knows comes with what to do about it.
+func TestStoryOfWhatTheKubeletKnows(t *testing.T) {
+	waiting := func(reason, message string) func(*v1.Pod) {
+		return func(p *v1.Pod) {
+			p.Status.Phase = v1.PodPending
+			p.Status.ContainerStatuses = []v1.ContainerStatus{{
+				Name: "c", ContainerID: "containerd://1234", State: v1.ContainerState{Waiting: &v1.ContainerStateWaiting{Reason: reason, Message: message}},
+			}}
+		}
+	}
+	failed := func(reason, message string) func(*v1.Pod) {
+		return func(p *v1.Pod) { p.Status.Phase, p.Status.Reason, p.Status.Message = v1.PodFailed, reason, message }
+	}
+	for want, change := range map[string]func(*v1.Pod){
+		"the container c waits: CrashLoopBackOff: back-off 40s restarting failed container=c; its last attempt ended with the exit code 3: Error: " +
+			"to read its log, run crictl logs 1234|correct why it ends; the kubelet starts it again after the back-off, or at once if the manifest changes": func(p *v1.Pod) {
+			waiting("CrashLoopBackOff", "back-off 40s restarting failed container=c")(p)
+			p.Status.ContainerStatuses[0].LastTerminationState.Terminated = &v1.ContainerStateTerminated{ExitCode: 3, Reason: "Error"}
+		},
+		"the container c waits: ErrImagePull: not found: check that the node can pull the image i: its name, the registry, and imagePullSecrets":          waiting("ErrImagePull", "not found"),
+		"the container c waits: ErrImageNeverPull: load the image i onto the node, or change imagePullPolicy of the container":                            waiting("ErrImageNeverPull", ""),
+		"the container c waits: InvalidImageName: correct the name of the image i":                                                                        waiting("InvalidImageName", ""),
+		"the container c waits: CreateContainerConfigError: no configmap: create what the message names, or correct the reference to it in the pod":       waiting("CreateContainerConfigError", "no configmap"),
+		"the container c waits: RunContainerError: to read its log, run crictl logs 1234":                                                                 waiting("RunContainerError", ""),
+		"the pod failed: Evicted: too large: make the pod use less of what the message names, or raise its limit; the pod does not start again by itself": failed("Evicted", "too large"),
+		"the pod failed: DeadlineExceeded: Pod was active on the node longer than: raise activeDeadlineSeconds of the pod, or make it end earlier":        failed("DeadlineExceeded", "Pod was active on the node longer than"),
+	} {
+		f := facts()
+		f.Versions = map[string]*v1alpha1.LookupPod{"web": {Source: "file", Revision: 7, StatusBy: "kubelet"}}
+		f.Pods[0].Spec.Containers[0].Image = "i"
+		change(&f.Pods[0])
+		s := Tell(Subject{Namespace: "default", Name: "web-node1"}, f)
+		if got := s.Summary + ": " + strings.Join(s.Fix, "|"); got != want || s.Health != v1alpha1.Unhealthy || s.Pod.StatusBy != "kubelet" {
+			t.Errorf("got %s: %s, by %q\nwant %s", s.Health, got, s.Pod.StatusBy, want)
+		}
+	}
+}
+
 // A command can be copied to a shell, whatever the name of the file is.
 func TestCommandsAreQuoted(t *testing.T) {
 	f := facts()

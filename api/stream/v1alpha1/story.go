@@ -80,6 +80,8 @@ type StoryPod struct {
 	Ready    string   `json:"ready,omitempty"`
 	Restarts string   `json:"restarts,omitempty"`
 	PodIPs   []string `json:"podIPs,omitempty"`
+	// StatusBy says by whom the status is, as in LookupPod.
+	StatusBy string `json:"statusBy,omitempty"`
 	// Sandbox is the creation time of the newest sandbox in the container runtime; nil if the
 	// runtime has none, or is not known.
 	Sandbox *time.Time `json:"sandbox,omitempty"`

@@ -88,7 +88,7 @@ func addPod(p *page, pod *v1alpha1.StoryPod) {
 	if pod.Deleting != nil {
 		p.label(warning, "Deleted:", pod.Deleting.Local().Format(time.DateTime))
 	}
-	p.label(normal, "Status:", fmt.Sprintf("%s, %s ready, %s restarts", pod.Status, pod.Ready, pod.Restarts))
+	p.label(normal, "Status:", fmt.Sprintf("%s, %s ready, %s restarts%s", pod.Status, pod.Ready, pod.Restarts, statusBy(pod.StatusBy)))
 	if len(pod.PodIPs) > 0 {
 		p.label(normal, "IP:", strings.Join(pod.PodIPs, ", "))
 	}
