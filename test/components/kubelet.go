@@ -20,6 +20,8 @@ import (
 type Kubelet struct {
 	*Process
 	readOnly string
+	// Root is its root directory, and PodsAPI the socket of its Pods API, which 1.37 has.
+	Root, PodsAPI string
 }
 
 // Kubelets are the versions of StartKubeletVersion: component names, by minor.
@@ -53,13 +55,14 @@ func StartKubeletVersion(tb testing.TB, r *Runtime, minor, node, manifests strin
 	// Their cgroups are removed after the containers.
 	tb.Cleanup(func() { r.removeAll(tb) })
 
-	k := &Kubelet{readOnly: FreeAddress(tb)}
+	k := &Kubelet{readOnly: FreeAddress(tb), Root: filepath.Join(dir, "root")}
+	k.PodsAPI = filepath.Join(k.Root, "pods-api", "pods-api.sock")
 	_, port, _ := net.SplitHostPort(k.readOnly)
 	_, health, _ := net.SplitHostPort(FreeAddress(tb))
 	_, secure, _ := net.SplitHostPort(FreeAddress(tb))
 	config := writeFile(tb, filepath.Join(dir, "config.yaml"), fmt.Appendf(nil, kubeletConfig, dir, manifests, r.Socket, port, health, secure))
 	k.Process = newProcess(tb, dir, Kubelets[minor], append([]string{
-		"--config=" + config, "--root-dir=" + dir + "/root", "--cert-dir=" + dir + "/pki", "--hostname-override=" + node,
+		"--config=" + config, "--root-dir=" + k.Root, "--cert-dir=" + dir + "/pki", "--hostname-override=" + node,
 	}, flags...)...)
 	k.args = append([]string{"--mount", "--propagation", "private", k.name}, k.args...)
 	k.name = unshare
