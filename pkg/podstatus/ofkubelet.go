@@ -49,7 +49,7 @@ func isAttempt(status *v1.ContainerStatus, attempt *runtimeapi.ContainerStatus) 
 	case runtimeapi.ContainerState_CONTAINER_RUNNING:
 		return status.State.Running != nil
 	case runtimeapi.ContainerState_CONTAINER_EXITED:
-		return stage(status) >= 2
+		return stage(status) == 2
 	}
 	return stage(status) != 1
 }

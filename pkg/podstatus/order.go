@@ -73,6 +73,8 @@ func (e *evidence) container(before, after *v1.ContainerStatus) {
 		e.add(int(after.RestartCount - before.RestartCount))
 	case before.ContainerID == after.ContainerID:
 		e.add(stage(after) - stage(before))
+	case before.LastTerminationState.Terminated != nil || after.LastTerminationState.Terminated != nil:
+		// An attempt that is gone has no ID either.
 	case before.ContainerID == "":
 		e.add(1) // its first attempt
 	case after.ContainerID == "":
@@ -80,7 +82,9 @@ func (e *evidence) container(before, after *v1.ContainerStatus) {
 	}
 }
 
-// stage is how far an attempt of a container is: it waits, runs, has ended, or waits for the next attempt.
+// stage is how far an attempt of a container is: it waits, runs, or has ended. One that has ended is shown as terminated
+// or as waiting for the next attempt. A kubelet that forgets why it waits, for example because it starts again, goes back
+// from waiting to terminated.
 func stage(c *v1.ContainerStatus) int {
 	switch last := c.LastTerminationState.Terminated; {
 	case c.State.Running != nil:
@@ -88,7 +92,7 @@ func stage(c *v1.ContainerStatus) int {
 	case c.State.Terminated != nil:
 		return 2
 	case c.State.Waiting != nil && last != nil && last.ContainerID == c.ContainerID && c.ContainerID != "":
-		return 3
+		return 2
 	}
 	return 0
 }

@@ -29,7 +29,6 @@ func TestCompare(t *testing.T) {
 		status(v1.ContainerStatus{ContainerID: "a", State: running}, 1),
 		status(v1.ContainerStatus{ContainerID: "a", State: running}, 2),
 		status(v1.ContainerStatus{ContainerID: "a", State: ended("a")}, 2),
-		status(v1.ContainerStatus{ContainerID: "a", State: waiting, LastTerminationState: ended("a")}, 2),
 		status(v1.ContainerStatus{ContainerID: "b", State: running, RestartCount: 1}, 2),
 		status(v1.ContainerStatus{ContainerID: "b", State: running, RestartCount: 1}, 3),
 	}
@@ -46,14 +45,22 @@ func TestCompare(t *testing.T) {
 			t.Errorf("%d with itself: %v", i, got)
 		}
 	}
+	// A kubelet can forget why a container waits, and an attempt that is gone has no ID.
+	waits := status(v1.ContainerStatus{ContainerID: "a", State: waiting, LastTerminationState: ended("a")}, 2)
+	gone := status(v1.ContainerStatus{State: waiting, LastTerminationState: ended("")}, 2)
+	for _, other := range []*v1.PodStatus{waits, gone} {
+		if a, b := Compare(life[4], other), Compare(other, life[4]); a != Unordered || b != Unordered {
+			t.Errorf("an attempt that ended: %v, %v", a, b)
+		}
+	}
 	// Evidence for both.
-	if got := Compare(life[7], status(v1.ContainerStatus{ContainerID: "c", State: running, RestartCount: 2}, 1)); got != Unordered {
+	if got := Compare(life[6], status(v1.ContainerStatus{ContainerID: "c", State: running, RestartCount: 2}, 1)); got != Unordered {
 		t.Errorf("%v", got)
 	}
 	if got := Compare(life[0], &v1.PodStatus{ObservedGeneration: 2}); got != Newer {
 		t.Errorf("of a newer spec: %v", got)
 	}
-	if got := Compare(life[7], &v1.PodStatus{StartTime: at(9)}); got != Newer {
+	if got := Compare(life[6], &v1.PodStatus{StartTime: at(9)}); got != Newer {
 		t.Errorf("after a restart: %v", got)
 	}
 }
