@@ -8,6 +8,7 @@ import (
 	"os"
 	"sync"
 	"testing"
+	"time"
 
 	"golang.org/x/time/rate"
 	"google.golang.org/grpc"
@@ -24,9 +25,8 @@ import (
 // kubelet is the part of a kubelet that serves the Pods API.
 type kubelet struct {
 	socket string
-	// lost is how many of a thousand events are lost in silence, and swapped how many come after the next event
-	// of their pod.
-	lost, swapped int
+	// lost is how many of a thousand events are lost in silence, and late how many are delayed.
+	lost, late int
 
 	mu       sync.Mutex
 	pods     kubepod.Manager
@@ -53,7 +53,7 @@ func (k *kubelet) start(tb testing.TB, all ...*v1.Pod) {
 	manager.SetPods(all)
 	statuses := kubestatus.NewManager(nil, manager, notYet{}, notYet{})
 	server := pods.NewPodsServer(pods.NewBroadcaster(ctx), manager, statuses, nil)
-	statuses.AddPodUpdateNotifier(&bus{to: server, lost: k.lost, swapped: k.swapped, held: make(map[types.UID]func())})
+	statuses.AddPodUpdateNotifier(&bus{to: server, lost: k.lost, late: k.late})
 	_ = os.Remove(k.socket) // it may not be there
 	l, err := new(net.ListenConfig).Listen(ctx, "unix", k.socket)
 	if err != nil {
@@ -111,38 +111,31 @@ func (k *kubelet) status(uid types.UID) (v1.PodStatus, bool) {
 	return k.statuses.GetPodStatus(uid)
 }
 
-// bus is the way of the events to the server. It loses some, as the server does if its buffer is full, and swaps some, as
-// two goroutines of the kubelet do that change one pod.
+// bus is the way of the events to the server. It loses some, as the server does if its buffer is full, and delays some, so
+// that they come after later ones, as two goroutines of the kubelet do that change one pod.
 type bus struct {
-	to            kubestatus.PodUpdateNotifier
-	lost, swapped int
-
-	mu   sync.Mutex
-	held map[types.UID]func()
+	to         kubestatus.PodUpdateNotifier
+	lost, late int
 }
 
+// delay is that of late events. In it, a pod usually has another event.
+const delay = 10 * time.Millisecond
+
 func (b *bus) OnPodUpdated(logger klog.Logger, pod *v1.Pod, status v1.PodStatus, isAdded bool) {
-	b.pass(pod.UID, func() { b.to.OnPodUpdated(logger, pod, status, isAdded) })
+	b.pass(func() { b.to.OnPodUpdated(logger, pod, status, isAdded) })
 }
 
 func (b *bus) OnPodRemoved(logger klog.Logger, pod *v1.Pod) {
-	b.pass(pod.UID, func() { b.to.OnPodRemoved(logger, pod) })
+	b.pass(func() { b.to.OnPodRemoved(logger, pod) })
 }
 
-func (b *bus) pass(uid types.UID, send func()) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	before := b.held[uid]
-	delete(b.held, uid)
+func (b *bus) pass(send func()) {
 	switch n := rand.IntN(1000); { //nolint:gosec // it is a test
 	case n < b.lost:
-	case n < b.lost+b.swapped && before == nil:
-		b.held[uid] = send
+	case n < b.lost+b.late:
+		time.AfterFunc(delay, send)
 	default:
 		send()
-	}
-	if before != nil {
-		before()
 	}
 }
 

@@ -141,6 +141,7 @@ func TestLive(t *testing.T) {
 	n.logDelays(t)
 
 	t.Log("podconfigd is killed")
+	killed := time.Now()
 	_ = n.cmd.Process.Kill()
 	_ = n.cmd.Wait()
 	n.startPodconfigd(t)
@@ -148,6 +149,7 @@ func TestLive(t *testing.T) {
 	t.Log("the kubelet is killed")
 	n.kubelet.Kill(t)
 	n.stands(t)
+	n.nothingBetween(t, killed)
 	n.kubelet.Start(t)
 	n.settle(t, false)
 	n.cost(t)
@@ -304,7 +306,13 @@ func (n *node) settle(t *testing.T, log bool) {
 	t.Helper()
 	began := time.Now()
 	for name, manifest := range manifests {
-		testutil.Eventually(t, func() error {
+		last := error(nil)
+		testutil.Eventually(t, func() (err error) {
+			defer func() {
+				if err != nil {
+					last = err
+				}
+			}()
 			theirs, ours, err := n.both(t)
 			if err != nil {
 				return err
@@ -322,8 +330,8 @@ func (n *node) settle(t *testing.T, log bool) {
 			}
 			return nil
 		})
-		if log {
-			t.Logf("%s: the same after %v", name, time.Since(began).Round(time.Millisecond))
+		if log || last != nil {
+			t.Logf("%s: the same after %v; before: %v", name, time.Since(began).Round(time.Millisecond), last)
 		}
 	}
 	t.Logf("all the same after %v", time.Since(began).Round(time.Millisecond))
@@ -349,6 +357,20 @@ func (n *node) stands(t *testing.T) {
 		name := strings.TrimSuffix(pod.Name, "-node1")
 		if slices.Contains(steady, name) && !manifests[name].want(&pod.Status) {
 			t.Errorf("%s: while the kubelet is away: %s", name, asJSON(pod.Status))
+		}
+	}
+}
+
+// nothingBetween checks that a subscriber saw no other status of the steady pods since a time.
+func (n *node) nothingBetween(t *testing.T, since time.Time) {
+	t.Helper()
+	n.ours.mu.Lock()
+	defer n.ours.mu.Unlock()
+	for _, name := range steady {
+		for _, m := range n.ours.pods[name+"-node1"] {
+			if m.at.After(since) && !manifests[name].want(m.status) {
+				t.Errorf("%s: %v after the kill, a subscriber saw %s", name, m.at.Sub(since), asJSON(m.status))
+			}
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 	v1 "k8s.io/api/core/v1"
@@ -149,11 +151,11 @@ func (w *watcher) fail(format string, args ...any) {
 	w.failures = append(w.failures, fmt.Sprintf(format, args...))
 }
 
-// TestChanges feeds the server with changes as fast as they come. It loses events in silence, swaps events, drops the
+// TestChanges feeds the server with changes as fast as they come. It loses events in silence, delays events, drops the
 // client, and restarts the kubelet. The last status of each pod is right within the interval, and an older status never replaces a newer one.
 func TestChanges(t *testing.T) {
 	klog.SetLogger(logr.Discard()) // the server logs a line for each change
-	k := &kubelet{socket: filepath.Join(testutil.ShortDir(t), "s"), lost: 20, swapped: 50}
+	k := &kubelet{socket: filepath.Join(testutil.ShortDir(t), "s"), lost: 50, late: 50}
 	lives := make([]*life, podCount)
 	all := make([]*v1.Pod, podCount)
 	for i := range lives {
@@ -162,7 +164,8 @@ func TestChanges(t *testing.T) {
 	}
 	k.start(t, all...)
 	t.Cleanup(func() { k.kill() })
-	client := podsapi.New(podsapi.Options{Path: k.socket, Interval: interval})
+	registry := prometheus.NewRegistry()
+	client := podsapi.New(podsapi.Options{Path: k.socket, Interval: interval, Registerer: registry})
 	w := &watcher{client: client, lives: lives}
 	ctx, cancel := context.WithCancel(logr.NewContext(t.Context(), logr.Discard()))
 	var running sync.WaitGroup
@@ -185,15 +188,24 @@ func TestChanges(t *testing.T) {
 			running.Go(func() { ask(ctx, k.socket, 3*time.Second) })
 		}
 		half := changes / rounds / 2
-		change(k, moving, half, seed)
+		var pause time.Duration
+		if round%2 == 1 {
+			pause = time.Millisecond // the client keeps up
+		}
+		change(k, moving, half, seed, pause)
 		if round%3 == 2 {
 			k.kill()
+			started := time.Now()
 			k.start(t, all...)
+			testutil.Until(t, "the client has the pods of the new kubelet", func() bool {
+				r := client.Report(nil)
+				return r.Connected && r.Since.After(started)
+			})
 			for _, l := range lives { // as the kubelet finds out
 				k.set(l.pod, &l.status)
 			}
 		}
-		change(k, moving, half, seed+1000)
+		change(k, moving, half, seed+1000, pause)
 		slowest = max(slowest, settle(t, k, client, lives))
 		for _, l := range lives {
 			l.known.Store(l.n > 0)
@@ -206,6 +218,11 @@ func TestChanges(t *testing.T) {
 	defer w.mu.Unlock()
 	t.Logf("%d changes: right after at most %v; %d steps back, the longest %v; memory %+d KiB",
 		changes, slowest.Round(time.Millisecond), w.steps, w.longest.Round(time.Millisecond), (int64(after.HeapAlloc)-int64(before.HeapAlloc))>>10)
+	counts := counted(t, registry)
+	t.Logf("%v", counts)
+	if counts["drops"] == 0 || counts["events"] < changes/4 {
+		t.Errorf("the client was not dropped, or got few events: %v", counts)
+	}
 	if slowest > interval+slack {
 		t.Errorf("a status was right only after %v", slowest)
 	}
@@ -220,8 +237,25 @@ func TestChanges(t *testing.T) {
 	}
 }
 
-// change makes changes from several goroutines, each with pods of its own.
-func change(k *kubelet, lives []*life, n int, seed uint64) {
+// counted returns the counters of the client, without what all have in common.
+func counted(t *testing.T, registry *prometheus.Registry) map[string]int {
+	t.Helper()
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	counts := make(map[string]int)
+	for _, family := range families {
+		name := strings.TrimSuffix(strings.TrimPrefix(family.GetName(), "podconfigd_kubelet_pods_api_"), "_total")
+		for _, m := range family.GetMetric() {
+			counts[name] += int(m.GetCounter().GetValue())
+		}
+	}
+	return counts
+}
+
+// change makes changes from several goroutines, each with pods of its own and with a pause after each change.
+func change(k *kubelet, lives []*life, n int, seed uint64, pause time.Duration) {
 	var running sync.WaitGroup
 	for worker := range workers {
 		running.Go(func() {
@@ -232,6 +266,9 @@ func change(k *kubelet, lives []*life, n int, seed uint64) {
 				l := mine[r.IntN(share)]
 				l.next(r)
 				k.set(l.pod, &l.status)
+				if pause > 0 {
+					<-time.After(pause)
+				}
 			}
 		})
 	}
@@ -315,4 +352,28 @@ func TestFinal(t *testing.T) {
 	k.kill()
 	k.start(t)
 	testutil.Until(t, "the pod is forgotten", func() bool { status, _ := client.Status(l.pod.UID); return status == nil })
+}
+
+// TestSilence loses every event. Each status is found within the interval.
+func TestSilence(t *testing.T) {
+	klog.SetLogger(logr.Discard())
+	k := &kubelet{socket: filepath.Join(testutil.ShortDir(t), "s"), lost: 1000}
+	l := &life{pod: podOf(0)}
+	k.start(t, l.pod)
+	t.Cleanup(func() { k.kill() })
+	const short = 200 * time.Millisecond
+	client := podsapi.New(podsapi.Options{Path: k.socket, Interval: short})
+	ctx, cancel := context.WithCancel(logr.NewContext(t.Context(), logr.Discard()))
+	var running sync.WaitGroup
+	t.Cleanup(func() { cancel(); running.Wait() })
+	running.Go(func() { _ = client.Run(ctx) }) // it ends with the context
+	testutil.Until(t, "the client is connected", func() bool { return client.Report(nil).Connected })
+	r := rand.New(rand.NewPCG(1, 1)) //nolint:gosec // it is a test
+	for range 10 {
+		l.next(r)
+		k.set(l.pod, &l.status)
+		if took := settle(t, k, client, []*life{l}); took > short+slack {
+			t.Errorf("a status that was lost in silence was found after %v", took)
+		}
+	}
 }
