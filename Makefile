@@ -4,7 +4,7 @@ MODULE := github.com/podconfigd/podconfigd
 GO ?= go
 
 # Nested modules, which ./... does not include.
-NESTED_MODULES := test/bench test/conformance test/powercut test/clients
+NESTED_MODULES := test/bench test/conformance test/powercut test/clients test/browser
 nested := $(patsubst %/go.mod,%,$(wildcard $(addsuffix /go.mod,$(NESTED_MODULES))))
 # A module without tests, whose databases take long to compile: it is only linted.
 LINTED_MODULES := test/bench/store
@@ -159,6 +159,8 @@ demo: build ## Build, then run examples/demo.sh
 .PHONY: pictures
 pictures: build ## Make the pictures of the README, docs/images/*.svg, from the program in tmux
 	hack/pictures.sh $(BIN) docs/images
+	axe=$$(CACHE='$(CACHE)' hack/browser.sh) && cd test/browser && \
+		AXE=$$axe PODCONFIGD='$(CURDIR)/$(BIN)' PICTURES='$(CURDIR)/docs/images' $(SHARED) test -count=1 -run '^TestPictures$$' .
 
 .PHONY: lint
 lint: $(GOLANGCI_LINT) lint-api lint-platforms ## Check formatting, linters, the interfaces, generated code, go.mod files and scripts
@@ -220,6 +222,11 @@ conformance: ## Compare SEQUENCES random sequences of sets, MANIFESTS random man
 kubelets-record: ## Record the field lists of the kubelets of each minor version, and what they make of the manifests of test/kubelets
 	hack/kubelets.sh '$(CACHE)/kubelets' --schemas
 	$(SHARED) test $(TAGS) -count=1 ./test/kubelets -run TestRecorded -args -kubelets '$(CACHE)/kubelets' -update
+
+.PHONY: browser
+browser: build ## Drive the page in Chromium: live changes, restarts, hostile manifests, access rules, 5,000 pods, 200 updates a second
+	axe=$$(CACHE='$(CACHE)' hack/browser.sh) && cd test/browser && \
+		AXE=$$axe PODCONFIGD='$(CURDIR)/$(BIN)' $(SHARED) test -count=1 -timeout 30m -v .
 
 .PHONY: clients
 clients: components ## Run clients of other projects during changes and kills; installs them into CACHE

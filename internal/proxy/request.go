@@ -52,6 +52,7 @@ var passingHeaders = []string{
 var passingAnswers = []string{
 	"Allow", "Cache-Control", "Content-Encoding", "Content-Length", "Content-Type", "Date", "Etag", "Retry-After", "Vary", "Warning",
 	"X-Content-Type-Options", v1alpha1.RestoredHeader,
+	"Content-Security-Policy", "Cross-Origin-Opener-Policy", "Cross-Origin-Resource-Policy", "Referrer-Policy", "X-Frame-Options", // of the page
 	"Grpc-Accept-Encoding", "Grpc-Encoding", "Grpc-Message", "Grpc-Status", "Grpc-Status-Details-Bin",
 }
 

@@ -35,15 +35,3 @@ type Subject struct {
 	Manifest *v1alpha1.Manifest
 	Source   string
 }
-
-// Manifests returns the verdicts of a source on its manifests, and how many it does not list,
-// by state.
-func Manifests(s *v1alpha1.SourceStatus) (shown []v1alpha1.Manifest, omitted map[v1alpha1.ManifestState]int) {
-	switch {
-	case s.File != nil:
-		return s.File.Manifests, s.File.ManifestsOmitted
-	case s.HTTP != nil:
-		return s.HTTP.Manifests, s.HTTP.ManifestsOmitted
-	}
-	return nil, nil
-}

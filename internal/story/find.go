@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
+	"github.com/podconfigd/podconfigd/internal/mend"
 	"github.com/podconfigd/podconfigd/internal/podname"
 	"github.com/podconfigd/podconfigd/internal/similar"
 )
@@ -95,7 +96,7 @@ func manifests(f *Facts) iter.Seq2[string, *v1alpha1.Manifest] {
 	return func(yield func(string, *v1alpha1.Manifest) bool) {
 		for i := range f.Status.Sources {
 			source := &f.Status.Sources[i]
-			shown, _ := Manifests(source)
+			shown, _ := mend.Manifests(source)
 			for j := range shown {
 				if !yield(source.Name, &shown[j]) {
 					return
@@ -134,7 +135,7 @@ func notFoundHint(name string, f *Facts) string {
 	}
 	for i := range f.Status.Sources {
 		source := &f.Status.Sources[i]
-		_, omitted := Manifests(source)
+		_, omitted := mend.Manifests(source)
 		switch {
 		case !source.Seen && source.LastError != "":
 			hints = append(hints, fmt.Sprintf("the source %s has not delivered its pods yet: %s", source.Name, source.LastError))
@@ -171,7 +172,7 @@ func rejected(f *Facts) string {
 		}
 	}
 	for i := range f.Status.Sources {
-		_, omitted := Manifests(&f.Status.Sources[i])
+		_, omitted := mend.Manifests(&f.Status.Sources[i])
 		more += omitted[v1alpha1.ManifestRejected]
 	}
 	if n := len(names) - maxRejected; n > 0 {

@@ -1,57 +1,10 @@
 package story
 
 import (
-	"fmt"
 	"strings"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
-	"github.com/podconfigd/podconfigd/internal/shellword"
 )
-
-// FixManifest says what to do about a manifest that is not accepted.
-func FixManifest(m *v1alpha1.Manifest) []string {
-	path := m.Path
-	if path == "" {
-		return []string{"correct it in the list at the manifest URL"}
-	}
-	place := path
-	if line := lineOf(m.Message); line > 0 {
-		place = fmt.Sprintf("%s:%d", path, line)
-	}
-	check := "to check it before it is read, run podconfigd validate " + shellword.Quote(path)
-	switch m.Reason {
-	case "Empty":
-		return []string{"write a v1 Pod to " + path + ", or remove the file"}
-	case "TooLarge":
-		return []string{"make " + path + " smaller: the limits are 10 MiB and 100,000 values"}
-	case "NotAPod":
-		return []string{"put one v1 Pod into " + path + ", and other objects into the apiserver", check}
-	case "Forbidden":
-		return []string{"remove the reference at " + place + ": a static pod can't refer to API objects", check}
-	case "Duplicate":
-		return []string{"rename the pod in " + path + ", or remove one of the manifests"}
-	case "IsDirectory", "NotRegular":
-		return []string{"replace " + path + " by a regular file, or remove it"}
-	case "DanglingLink", "CyclicLink":
-		return []string{"correct the symbolic link " + path + ", or remove it"}
-	case "Unreadable":
-		return []string{"let the user of podconfigd read " + path}
-	}
-	return []string{"correct " + place, check}
-}
-
-// fixSource says what to do about a degraded source.
-func fixSource(s *v1alpha1.SourceStatus) []string {
-	switch {
-	case s.File != nil:
-		return []string{"make " + s.File.Path + " readable again; an empty directory removes the pods"}
-	case s.HTTP != nil:
-		return []string{"check what the server answers at " + s.HTTP.URL}
-	case s.API != nil:
-		return []string{"check the apiserver " + s.API.Server + ", and the credentials in --kubeconfig of podconfigd"}
-	}
-	return nil
-}
 
 // fixFailed says what to do about a pod that failed.
 func fixFailed(p *v1alpha1.StoryPod) []string {

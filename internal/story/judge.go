@@ -9,7 +9,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
-	"github.com/podconfigd/podconfigd/pkg/config"
+	"github.com/podconfigd/podconfigd/internal/mend"
 )
 
 // finding is a fact that determines the health.
@@ -42,7 +42,7 @@ func manifestFinding(s *v1alpha1.Story, _ *Facts) *finding {
 	if m.Path != "" {
 		what += " " + m.Path
 	}
-	found := &finding{health: v1alpha1.Unhealthy, fix: FixManifest(m)}
+	found := &finding{health: v1alpha1.Unhealthy, fix: mend.Manifest(m)}
 	switch m.State {
 	case v1alpha1.ManifestHeld:
 		found.summary = fmt.Sprintf("%s can't be used, and the pod is that of its last good version: %s", what, m.Message)
@@ -79,14 +79,9 @@ func sourceFinding(s *v1alpha1.Story, _ *Facts) *finding {
 	switch {
 	case source == nil:
 		return nil
-	case source.Held != nil:
+	case source.Degraded || source.Held != nil:
 		return &finding{
-			v1alpha1.Unhealthy, fmt.Sprintf("the source %s is degraded, and the pod is that of its last set: %s", source.Name, source.LastError),
-			[]string{"to apply the set that is held, run " + config.ReleaseCommand(source.Name, source.Held.Removes) + "; otherwise put back what is missing in the source"},
-		}
-	case source.Degraded:
-		return &finding{
-			v1alpha1.Unhealthy, fmt.Sprintf("the source %s is degraded, and the pod is that of its last set: %s", source.Name, source.LastError), fixSource(source),
+			v1alpha1.Unhealthy, fmt.Sprintf("the source %s is degraded, and the pod is that of its last set: %s", source.Name, source.LastError), mend.Source(source),
 		}
 	case source.Restored && !source.Seen:
 		return &finding{

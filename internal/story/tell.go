@@ -1,11 +1,10 @@
 package story
 
 import (
-	"regexp"
 	"slices"
-	"strconv"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
+	"github.com/podconfigd/podconfigd/internal/mend"
 	"github.com/podconfigd/podconfigd/pkg/config"
 )
 
@@ -30,9 +29,9 @@ func Tell(subject Subject, f *Facts) *v1alpha1.Story {
 		source, s.Manifest = manifestOf(s, f)
 	}
 	if s.Manifest != nil {
-		s.Path, s.Line = s.Manifest.Path, lineOf(s.Manifest.Message)
+		s.Path, s.Line = s.Manifest.Path, mend.Line(s.Manifest.Message)
 		if s.Line == 0 && len(s.Manifest.Warnings) > 0 {
-			s.Line = lineOf(s.Manifest.Warnings[0])
+			s.Line = mend.Line(s.Manifest.Warnings[0])
 		}
 	} else if s.Pod != nil {
 		source = s.Pod.Source
@@ -134,20 +133,4 @@ func sourceOf(name string, f *Facts) *v1alpha1.SourceStatus {
 		return &source
 	}
 	return nil
-}
-
-// position is the file and the line at the start of a fault.
-var position = regexp.MustCompile(`^[^:]*:([0-9]+): `)
-
-// lineOf returns the line of a fault, or 0.
-func lineOf(message string) int {
-	found := position.FindStringSubmatch(message)
-	if found == nil {
-		return 0
-	}
-	line, err := strconv.Atoi(found[1])
-	if err != nil {
-		return 0
-	}
-	return line
 }

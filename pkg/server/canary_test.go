@@ -198,7 +198,7 @@ func formsOf(request string) []string {
 	if !strings.Contains(request, "/pods/") && !strings.Contains(request, "watch=true") {
 		meta = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 	}
-	return []string{"", "application/vnd.kubernetes.protobuf", "application/json;as=Table;g=meta.k8s.io;v=v1", meta}
+	return []string{"", "application/vnd.kubernetes.protobuf", "application/json;as=Table;g=meta.k8s.io;v=v1", meta, "application/yaml"}
 }
 
 // patterns lists the patterns of a server.

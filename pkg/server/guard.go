@@ -18,6 +18,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/klog/v2"
 
+	"github.com/podconfigd/podconfigd/internal/page"
 	"github.com/podconfigd/podconfigd/pkg/access"
 	"github.com/podconfigd/podconfigd/pkg/auth"
 	"github.com/podconfigd/podconfigd/pkg/server/conn"
@@ -117,6 +118,23 @@ func (g *guard) guard(next http.Handler) http.Handler {
 		}
 		subject := access.Subject{Authenticated: true, User: u.GetName(), Groups: u.GetGroups()}
 		next.ServeHTTP(w, r.WithContext(conn.WithSubject(r.Context(), subject)))
+	})
+}
+
+// open serves the page's files without authentication: they hold nothing of the node. An address may leave
+// as many of them unread as answers to refused requests.
+func (g *guard) open(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !page.Wanted(r) {
+			next.ServeHTTP(w, r)
+			return
+		}
+		done, beyond := g.refusals.Take(conn.PeerFrom(r.Context()))
+		if beyond != nil {
+			panic(http.ErrAbortHandler)
+		}
+		defer done()
+		page.Serve(w, r)
 	})
 }
 

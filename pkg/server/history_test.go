@@ -13,6 +13,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -132,6 +133,11 @@ func TestHistorySelects(t *testing.T) {
 		"since=2562047h&limit=0":                      all,
 		"since=2100-01-01T00:00:00Z":                  "",
 		"limit=10000":                                 all,
+		"until=2026-11-22T12:00:02Z":                  "ADD file/a, ADD http/b",
+		"until=2562047h":                              "",
+		"newest=true":                                 "REMOVE http/b, UPDATE file/a, ADD http/b, ADD file/a",
+		"newest=true&source=file":                     "UPDATE file/a, ADD file/a",
+		"newest=true&since=2026-11-22T12:00:02Z&until=2026-11-22T12:00:03Z": "UPDATE file/a, ADD http/b",
 	} {
 		if page := d.page(t, query); short(page.Records) != want || page.Continue != "" || page.Records == nil {
 			t.Errorf("%s: %s, continue %q, want %s", query, short(page.Records), page.Continue, want)
@@ -211,6 +217,52 @@ func TestPagesOfHistory(t *testing.T) {
 		if seen < least || seen > added {
 			t.Errorf("%s: %d records, want %d to %d", protocol, seen, least, added)
 		}
+	}
+}
+
+// The newest first: the pages are those of the whole history from its end, and what happens meanwhile is on
+// none of them.
+func TestPagesOfTheNewest(t *testing.T) {
+	l := newLog(t, store.Options{})
+	for i := range 50 {
+		l.change(config.ADD, "file", fmt.Sprint("p", i), "i")
+	}
+	d := l.serve()
+	api := podconfigd.NewPodConfigClient(d.grpc(t, d.socket))
+	var names, namesOfGRPC []string
+	until := timestamppb.New(l.now.Add(time.Hour))
+	for pages, token := 0, ""; pages == 0 || token != ""; pages++ {
+		page := d.page(t, "newest=true&limit=7&continue="+token)
+		for i := range page.Records {
+			names = append(names, page.Records[i].Name)
+		}
+		if token = page.Continue; token != "" && len(page.Records) != 7 {
+			t.Fatalf("a page has %d records", len(page.Records))
+		}
+	}
+	for pages, token := 0, ""; pages == 0 || token != ""; pages++ {
+		page, err := api.History(t.Context(), &podconfigd.HistoryRequest{Newest: true, Limit: 9, ContinueToken: token, Until: until})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range page.GetRecords() {
+			namesOfGRPC = append(namesOfGRPC, r.GetName())
+		}
+		l.change(config.ADD, "file", fmt.Sprint("later", pages), "i")
+		token = page.GetContinueToken()
+	}
+	var want []string
+	for i := range 50 {
+		want = append(want, fmt.Sprint("p", 49-i))
+	}
+	for _, got := range [][]string{names, namesOfGRPC} {
+		if diff := gocmp.Diff(want, got); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+	}
+	token := d.page(t, "newest=true&limit=1").Continue
+	if code, body := d.get(t, "/v1alpha1/history?limit=1&continue="+token); code != http.StatusBadRequest {
+		t.Errorf("a token of the other order: %d %s", code, body)
 	}
 }
 
@@ -451,6 +503,15 @@ func TestHistoryPagesEndWithGaps(t *testing.T) {
 		}
 		if len(records) != len(whole) {
 			t.Errorf("limit %d: %d records, want %d", limit, len(records), len(whole))
+		}
+		var newest []v1alpha1.HistoryRecord
+		for token := "first"; token != ""; {
+			page := d.page(t, query+"&newest=true&continue="+strings.TrimPrefix(token, "first"))
+			newest, token = append(newest, page.Records...), page.Continue
+		}
+		slices.Reverse(newest)
+		if diff := gocmp.Diff(whole, newest); diff != "" {
+			t.Errorf("limit %d, the newest first (-want +got):\n%s", limit, diff)
 		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
 
+	"github.com/podconfigd/podconfigd/internal/page"
 	"github.com/podconfigd/podconfigd/pkg/server/conn"
 	"github.com/podconfigd/podconfigd/pkg/server/internal/respond"
 	"github.com/podconfigd/podconfigd/pkg/server/kubeapi"
@@ -65,7 +66,7 @@ func (s *Server) handler(readOnly bool) http.Handler {
 	mux := http.NewServeMux()
 	s.route(mux)
 	posts, reads := s.rest.Posts(), rest.ReadOnly(mux)
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return page.Or(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		path := r.URL.Path
 		switch post := posts[path]; {
 		case post != nil && readOnly:
@@ -79,7 +80,7 @@ func (s *Server) handler(readOnly bool) http.Handler {
 		default:
 			reads.ServeHTTP(w, r)
 		}
-	})
+	}))
 }
 
 // route adds the paths of the requests that change nothing.

@@ -23,7 +23,7 @@ func (s *Server) RunHTTPS(ctx context.Context, l net.Listener, config *tls.Confi
 	calls := s.rpc.NewServer(ctx, false)
 	defer calls.Stop()
 	guard := newGuard(auth, s.metrics)
-	handler := guard.guard(s.byProtocol(guard, calls, s.handler(false)))
+	handler := guard.open(guard.guard(s.byProtocol(guard, calls, s.handler(false))))
 	return split.Run(ctx,
 		serving(s.httpServer(handler)), serving(overHTTP2(s.httpServer(handler))),
 		serving(refuser(refuseAll)), serving(overHTTP2(refuser(refuseAll))))

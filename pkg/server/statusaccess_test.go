@@ -55,8 +55,8 @@ var statusTexts = map[access.Level][]string{
 	access.Redacted: {"sources[].api.server", "sources[].file.manifests[].path", "sources[].file.path", "sources[].http.manifests[].path", "sources[].http.url"},
 	access.Full: {
 		"mirrorPods.problems[].message", "sources[].api.server",
-		"sources[].file.manifests[].message", "sources[].file.manifests[].path", "sources[].file.manifests[].warnings[]", "sources[].file.path",
-		"sources[].http.manifests[].message", "sources[].http.manifests[].path", "sources[].http.manifests[].warnings[]", "sources[].http.url",
+		"sources[].file.manifests[].fault.lines[]", "sources[].file.manifests[].message", "sources[].file.manifests[].path", "sources[].file.manifests[].warnings[]", "sources[].file.path",
+		"sources[].http.manifests[].fault.lines[]", "sources[].http.manifests[].message", "sources[].http.manifests[].path", "sources[].http.manifests[].warnings[]", "sources[].http.url",
 	},
 }
 

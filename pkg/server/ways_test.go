@@ -169,9 +169,12 @@ func TestWaysOutByView(t *testing.T) {
 // lookAtHistory looks at all pages.
 func (w *world) lookAtHistory(t *testing.T, s *sightings) {
 	t.Helper()
-	for token := "first"; token != ""; {
+	for token, newest := "first", false; token != "" || !newest; {
+		if token == "" {
+			token, newest = "first", true
+		}
 		page := new(v1alpha1.History)
-		answer, _ := w.answer(t, "/v1alpha1/history?pods=true&continue="+strings.TrimPrefix(token, "first"), "")
+		answer, _ := w.answer(t, fmt.Sprintf("/v1alpha1/history?pods=true&newest=%v&continue=%s", newest, strings.TrimPrefix(token, "first")), "")
 		if err := json.Unmarshal([]byte(answer), page); err != nil {
 			t.Fatalf("%v in %.500s", err, answer)
 		}
@@ -179,8 +182,11 @@ func (w *world) lookAtHistory(t *testing.T, s *sightings) {
 		token = page.Continue
 	}
 	api := podconfigd.NewPodConfigClient(w.grpc(t, w.socket))
-	for token := "first"; token != ""; {
-		page, err := api.History(t.Context(), &podconfigd.HistoryRequest{Pods: true, ContinueToken: strings.TrimPrefix(token, "first")})
+	for token, newest := "first", false; token != "" || !newest; {
+		if token == "" {
+			token, newest = "first", true
+		}
+		page, err := api.History(t.Context(), &podconfigd.HistoryRequest{Pods: true, Newest: newest, ContinueToken: strings.TrimPrefix(token, "first")})
 		if err != nil {
 			t.Fatal(err)
 		}

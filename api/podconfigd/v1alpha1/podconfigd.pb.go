@@ -1521,6 +1521,10 @@ type HistoryRequest struct {
 	// continue_token is that of the previous page. The other fields except limit must be the
 	// same as for that page.
 	ContinueToken string `protobuf:"bytes,6,opt,name=continue_token,json=continueToken,proto3" json:"continue_token,omitempty"`
+	// until is the time of the last change. If it is not set, there is no end.
+	Until *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=until,proto3" json:"until,omitempty"`
+	// newest requests the newest change first. Each page is read from the start of the history.
+	Newest        bool `protobuf:"varint,8,opt,name=newest,proto3" json:"newest,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1595,6 +1599,20 @@ func (x *HistoryRequest) GetContinueToken() string {
 		return x.ContinueToken
 	}
 	return ""
+}
+
+func (x *HistoryRequest) GetUntil() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Until
+	}
+	return nil
+}
+
+func (x *HistoryRequest) GetNewest() bool {
+	if x != nil {
+		return x.Newest
+	}
+	return false
 }
 
 // HistoryResponse is a page of changes.
@@ -2128,7 +2146,9 @@ type StatusResponse struct {
 	// mirror_pods is set if the daemon creates mirror pods.
 	MirrorPods *MirrorStatus `protobuf:"bytes,12,opt,name=mirror_pods,json=mirrorPods,proto3" json:"mirror_pods,omitempty"`
 	// kubelet is the kubelet whose rules are followed.
-	Kubelet       *KubeletStatus `protobuf:"bytes,13,opt,name=kubelet,proto3" json:"kubelet,omitempty"`
+	Kubelet *KubeletStatus `protobuf:"bytes,13,opt,name=kubelet,proto3" json:"kubelet,omitempty"`
+	// problems is what is wrong, for people. If it is empty, the daemon is healthy.
+	Problems      []string `protobuf:"bytes,14,rep,name=problems,proto3" json:"problems,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2250,6 +2270,13 @@ func (x *StatusResponse) GetMirrorPods() *MirrorStatus {
 func (x *StatusResponse) GetKubelet() *KubeletStatus {
 	if x != nil {
 		return x.Kubelet
+	}
+	return nil
+}
+
+func (x *StatusResponse) GetProblems() []string {
+	if x != nil {
+		return x.Problems
 	}
 	return nil
 }
@@ -2965,7 +2992,9 @@ type SourceStatus struct {
 	Restored bool `protobuf:"varint,11,opt,name=restored,proto3" json:"restored,omitempty"`
 	// held is set while the newest set of the source is not merged, because it would remove
 	// too many pods. The source is degraded.
-	Held          *HeldSet `protobuf:"bytes,12,opt,name=held,proto3" json:"held,omitempty"`
+	Held *HeldSet `protobuf:"bytes,12,opt,name=held,proto3" json:"held,omitempty"`
+	// fix is what to do about a source that is degraded, for people.
+	Fix           []string `protobuf:"bytes,13,rep,name=fix,proto3" json:"fix,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3080,6 +3109,13 @@ func (x *SourceStatus) GetRestored() bool {
 func (x *SourceStatus) GetHeld() *HeldSet {
 	if x != nil {
 		return x.Held
+	}
+	return nil
+}
+
+func (x *SourceStatus) GetFix() []string {
+	if x != nil {
+		return x.Fix
 	}
 	return nil
 }
@@ -3460,7 +3496,11 @@ type Manifest struct {
 	Reason  string `protobuf:"bytes,6,opt,name=reason,proto3" json:"reason,omitempty"`
 	Message string `protobuf:"bytes,7,opt,name=message,proto3" json:"message,omitempty"`
 	// warnings are faults that the kubelet ignores without a message.
-	Warnings      []string `protobuf:"bytes,8,rep,name=warnings,proto3" json:"warnings,omitempty"`
+	Warnings []string `protobuf:"bytes,8,rep,name=warnings,proto3" json:"warnings,omitempty"`
+	// fault is where the first fault is in the file, if its line is known.
+	Fault *ManifestFault `protobuf:"bytes,9,opt,name=fault,proto3" json:"fault,omitempty"`
+	// fix is what to do about a manifest that is not accepted, for people.
+	Fix           []string `protobuf:"bytes,10,rep,name=fix,proto3" json:"fix,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3551,6 +3591,82 @@ func (x *Manifest) GetWarnings() []string {
 	return nil
 }
 
+func (x *Manifest) GetFault() *ManifestFault {
+	if x != nil {
+		return x.Fault
+	}
+	return nil
+}
+
+func (x *Manifest) GetFix() []string {
+	if x != nil {
+		return x.Fix
+	}
+	return nil
+}
+
+// ManifestFault is where a fault is: the lines around it, as podconfigd read them.
+type ManifestFault struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// line is the line of the fault. lines begin at first_line: at most 7, cut after 200 bytes.
+	Line          int32    `protobuf:"varint,1,opt,name=line,proto3" json:"line,omitempty"`
+	FirstLine     int32    `protobuf:"varint,2,opt,name=first_line,json=firstLine,proto3" json:"first_line,omitempty"`
+	Lines         []string `protobuf:"bytes,3,rep,name=lines,proto3" json:"lines,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ManifestFault) Reset() {
+	*x = ManifestFault{}
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[38]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ManifestFault) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ManifestFault) ProtoMessage() {}
+
+func (x *ManifestFault) ProtoReflect() protoreflect.Message {
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[38]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ManifestFault.ProtoReflect.Descriptor instead.
+func (*ManifestFault) Descriptor() ([]byte, []int) {
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{38}
+}
+
+func (x *ManifestFault) GetLine() int32 {
+	if x != nil {
+		return x.Line
+	}
+	return 0
+}
+
+func (x *ManifestFault) GetFirstLine() int32 {
+	if x != nil {
+		return x.FirstLine
+	}
+	return 0
+}
+
+func (x *ManifestFault) GetLines() []string {
+	if x != nil {
+		return x.Lines
+	}
+	return nil
+}
+
 // Subscriber is one open stream.
 type Subscriber struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -3577,7 +3693,7 @@ type Subscriber struct {
 
 func (x *Subscriber) Reset() {
 	*x = Subscriber{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[38]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3589,7 +3705,7 @@ func (x *Subscriber) String() string {
 func (*Subscriber) ProtoMessage() {}
 
 func (x *Subscriber) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[38]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3602,7 +3718,7 @@ func (x *Subscriber) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Subscriber.ProtoReflect.Descriptor instead.
 func (*Subscriber) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{38}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *Subscriber) GetId() int64 {
@@ -3794,14 +3910,16 @@ const file_podconfigd_v1alpha1_podconfigd_proto_rawDesc = "" +
 	"\x06result\";\n" +
 	"\vLookupError\x12\x12\n" +
 	"\x04code\x18\x01 \x01(\x05R\x04code\x12\x18\n" +
-	"\amessage\x18\x02 \x01(\tR\amessage\"\xbd\x01\n" +
+	"\amessage\x18\x02 \x01(\tR\amessage\"\x87\x02\n" +
 	"\x0eHistoryRequest\x120\n" +
 	"\x05since\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x12\x16\n" +
 	"\x06source\x18\x02 \x01(\tR\x06source\x12\x10\n" +
 	"\x03pod\x18\x03 \x01(\tR\x03pod\x12\x12\n" +
 	"\x04pods\x18\x04 \x01(\bR\x04pods\x12\x14\n" +
 	"\x05limit\x18\x05 \x01(\x03R\x05limit\x12%\n" +
-	"\x0econtinue_token\x18\x06 \x01(\tR\rcontinueToken\"v\n" +
+	"\x0econtinue_token\x18\x06 \x01(\tR\rcontinueToken\x120\n" +
+	"\x05until\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\x05until\x12\x16\n" +
+	"\x06newest\x18\b \x01(\bR\x06newest\"v\n" +
 	"\x0fHistoryResponse\x12<\n" +
 	"\arecords\x18\x01 \x03(\v2\".podconfigd.v1alpha1.HistoryRecordR\arecords\x12%\n" +
 	"\x0econtinue_token\x18\x02 \x01(\tR\rcontinueToken\"\xab\x03\n" +
@@ -3836,7 +3954,7 @@ const file_podconfigd_v1alpha1_podconfigd_proto_rawDesc = "" +
 	"\n" +
 	"\b_removes\"\x11\n" +
 	"\x0fReleaseResponse\"\x0f\n" +
-	"\rStatusRequest\"\xe0\x04\n" +
+	"\rStatusRequest\"\xfc\x04\n" +
 	"\x0eStatusResponse\x12\x1a\n" +
 	"\binstance\x18\x01 \x01(\tR\binstance\x12\x1a\n" +
 	"\brevision\x18\x02 \x01(\x03R\brevision\x12\x1c\n" +
@@ -3853,7 +3971,8 @@ const file_podconfigd_v1alpha1_podconfigd_proto_rawDesc = "" +
 	"\x05state\x18\v \x01(\v2 .podconfigd.v1alpha1.StateStatusR\x05state\x12B\n" +
 	"\vmirror_pods\x18\f \x01(\v2!.podconfigd.v1alpha1.MirrorStatusR\n" +
 	"mirrorPods\x12<\n" +
-	"\akubelet\x18\r \x01(\v2\".podconfigd.v1alpha1.KubeletStatusR\akubelet\"\xe8\x01\n" +
+	"\akubelet\x18\r \x01(\v2\".podconfigd.v1alpha1.KubeletStatusR\akubelet\x12\x1a\n" +
+	"\bproblems\x18\x0e \x03(\tR\bproblems\"\xe8\x01\n" +
 	"\rKubeletStatus\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\tR\aversion\x12\x16\n" +
 	"\x06source\x18\x02 \x01(\tR\x06source\x12\x14\n" +
@@ -3922,7 +4041,7 @@ const file_podconfigd_v1alpha1_podconfigd_proto_rawDesc = "" +
 	"containers\x1a:\n" +
 	"\fEmittedEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"\xef\x03\n" +
+	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"\x81\x04\n" +
 	"\fSourceStatus\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04seen\x18\x02 \x01(\bR\x04seen\x12\x1a\n" +
@@ -3938,7 +4057,8 @@ const file_podconfigd_v1alpha1_podconfigd_proto_rawDesc = "" +
 	"\x03api\x18\n" +
 	" \x01(\v2\x1e.podconfigd.v1alpha1.APIStatusR\x03api\x12\x1a\n" +
 	"\brestored\x18\v \x01(\bR\brestored\x120\n" +
-	"\x04held\x18\f \x01(\v2\x1c.podconfigd.v1alpha1.HeldSetR\x04held\"\x9b\x01\n" +
+	"\x04held\x18\f \x01(\v2\x1c.podconfigd.v1alpha1.HeldSetR\x04held\x12\x10\n" +
+	"\x03fix\x18\r \x03(\tR\x03fix\"\x9b\x01\n" +
 	"\aHeldSet\x12\x18\n" +
 	"\aremoves\x18\x01 \x01(\x05R\aremoves\x12\x12\n" +
 	"\x04pods\x18\x02 \x01(\x05R\x04pods\x120\n" +
@@ -3976,7 +4096,7 @@ const file_podconfigd_v1alpha1_podconfigd_proto_rawDesc = "" +
 	"\n" +
 	"last_event\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\tlastEvent\x12\x18\n" +
 	"\arelists\x18\x06 \x01(\x05R\arelists\x12%\n" +
-	"\x0ewatch_restarts\x18\a \x01(\x05R\rwatchRestarts\"\xc6\x01\n" +
+	"\x0ewatch_restarts\x18\a \x01(\x05R\rwatchRestarts\"\x92\x02\n" +
 	"\bManifest\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12\x14\n" +
 	"\x05state\x18\x02 \x01(\tR\x05state\x12\x1c\n" +
@@ -3985,7 +4105,15 @@ const file_podconfigd_v1alpha1_podconfigd_proto_rawDesc = "" +
 	"\x03uid\x18\x05 \x01(\tR\x03uid\x12\x16\n" +
 	"\x06reason\x18\x06 \x01(\tR\x06reason\x12\x18\n" +
 	"\amessage\x18\a \x01(\tR\amessage\x12\x1a\n" +
-	"\bwarnings\x18\b \x03(\tR\bwarnings\"\xa6\x02\n" +
+	"\bwarnings\x18\b \x03(\tR\bwarnings\x128\n" +
+	"\x05fault\x18\t \x01(\v2\".podconfigd.v1alpha1.ManifestFaultR\x05fault\x12\x10\n" +
+	"\x03fix\x18\n" +
+	" \x03(\tR\x03fix\"X\n" +
+	"\rManifestFault\x12\x12\n" +
+	"\x04line\x18\x01 \x01(\x05R\x04line\x12\x1d\n" +
+	"\n" +
+	"first_line\x18\x02 \x01(\x05R\tfirstLine\x12\x14\n" +
+	"\x05lines\x18\x03 \x03(\tR\x05lines\"\xa6\x02\n" +
 	"\n" +
 	"Subscriber\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x03R\x02id\x12\x10\n" +
@@ -4043,7 +4171,7 @@ func file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP() []byte {
 }
 
 var file_podconfigd_v1alpha1_podconfigd_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_podconfigd_v1alpha1_podconfigd_proto_msgTypes = make([]protoimpl.MessageInfo, 44)
+var file_podconfigd_v1alpha1_podconfigd_proto_msgTypes = make([]protoimpl.MessageInfo, 45)
 var file_podconfigd_v1alpha1_podconfigd_proto_goTypes = []any{
 	(Operation)(0),                // 0: podconfigd.v1alpha1.Operation
 	(Mode)(0),                     // 1: podconfigd.v1alpha1.Mode
@@ -4085,98 +4213,101 @@ var file_podconfigd_v1alpha1_podconfigd_proto_goTypes = []any{
 	(*HTTPStatus)(nil),            // 37: podconfigd.v1alpha1.HTTPStatus
 	(*APIStatus)(nil),             // 38: podconfigd.v1alpha1.APIStatus
 	(*Manifest)(nil),              // 39: podconfigd.v1alpha1.Manifest
-	(*Subscriber)(nil),            // 40: podconfigd.v1alpha1.Subscriber
-	nil,                           // 41: podconfigd.v1alpha1.Bookmark.SourcesEntry
-	nil,                           // 42: podconfigd.v1alpha1.LookupPod.LabelsEntry
-	nil,                           // 43: podconfigd.v1alpha1.RuntimeStatus.EmittedEntry
-	nil,                           // 44: podconfigd.v1alpha1.FileStatus.ManifestsOmittedEntry
-	nil,                           // 45: podconfigd.v1alpha1.HTTPStatus.ManifestsOmittedEntry
-	(*fieldmaskpb.FieldMask)(nil), // 46: google.protobuf.FieldMask
-	(*timestamppb.Timestamp)(nil), // 47: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 48: google.protobuf.Duration
+	(*ManifestFault)(nil),         // 40: podconfigd.v1alpha1.ManifestFault
+	(*Subscriber)(nil),            // 41: podconfigd.v1alpha1.Subscriber
+	nil,                           // 42: podconfigd.v1alpha1.Bookmark.SourcesEntry
+	nil,                           // 43: podconfigd.v1alpha1.LookupPod.LabelsEntry
+	nil,                           // 44: podconfigd.v1alpha1.RuntimeStatus.EmittedEntry
+	nil,                           // 45: podconfigd.v1alpha1.FileStatus.ManifestsOmittedEntry
+	nil,                           // 46: podconfigd.v1alpha1.HTTPStatus.ManifestsOmittedEntry
+	(*fieldmaskpb.FieldMask)(nil), // 47: google.protobuf.FieldMask
+	(*timestamppb.Timestamp)(nil), // 48: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 49: google.protobuf.Duration
 }
 var file_podconfigd_v1alpha1_podconfigd_proto_depIdxs = []int32{
 	1,  // 0: podconfigd.v1alpha1.WatchRequest.mode:type_name -> podconfigd.v1alpha1.Mode
 	0,  // 1: podconfigd.v1alpha1.WatchRequest.ops:type_name -> podconfigd.v1alpha1.Operation
 	2,  // 2: podconfigd.v1alpha1.WatchRequest.selector:type_name -> podconfigd.v1alpha1.PodSelector
-	46, // 3: podconfigd.v1alpha1.WatchRequest.fields:type_name -> google.protobuf.FieldMask
-	47, // 4: podconfigd.v1alpha1.WatchResponse.time:type_name -> google.protobuf.Timestamp
+	47, // 3: podconfigd.v1alpha1.WatchRequest.fields:type_name -> google.protobuf.FieldMask
+	48, // 4: podconfigd.v1alpha1.WatchResponse.time:type_name -> google.protobuf.Timestamp
 	0,  // 5: podconfigd.v1alpha1.WatchResponse.op:type_name -> podconfigd.v1alpha1.Operation
 	6,  // 6: podconfigd.v1alpha1.WatchResponse.bookmark:type_name -> podconfigd.v1alpha1.Bookmark
 	5,  // 7: podconfigd.v1alpha1.WatchResponse.event:type_name -> podconfigd.v1alpha1.Event
-	41, // 8: podconfigd.v1alpha1.Bookmark.sources:type_name -> podconfigd.v1alpha1.Bookmark.SourcesEntry
+	42, // 8: podconfigd.v1alpha1.Bookmark.sources:type_name -> podconfigd.v1alpha1.Bookmark.SourcesEntry
 	2,  // 9: podconfigd.v1alpha1.ListRequest.selector:type_name -> podconfigd.v1alpha1.PodSelector
-	46, // 10: podconfigd.v1alpha1.ListRequest.fields:type_name -> google.protobuf.FieldMask
+	47, // 10: podconfigd.v1alpha1.ListRequest.fields:type_name -> google.protobuf.FieldMask
 	6,  // 11: podconfigd.v1alpha1.ListResponse.bookmark:type_name -> podconfigd.v1alpha1.Bookmark
-	48, // 12: podconfigd.v1alpha1.LookupRequest.wait:type_name -> google.protobuf.Duration
+	49, // 12: podconfigd.v1alpha1.LookupRequest.wait:type_name -> google.protobuf.Duration
 	12, // 13: podconfigd.v1alpha1.LookupResponse.pods:type_name -> podconfigd.v1alpha1.LookupPod
-	42, // 14: podconfigd.v1alpha1.LookupPod.labels:type_name -> podconfigd.v1alpha1.LookupPod.LabelsEntry
+	43, // 14: podconfigd.v1alpha1.LookupPod.labels:type_name -> podconfigd.v1alpha1.LookupPod.LabelsEntry
 	13, // 15: podconfigd.v1alpha1.LookupPod.container:type_name -> podconfigd.v1alpha1.LookupContainer
-	47, // 16: podconfigd.v1alpha1.LookupPod.ended:type_name -> google.protobuf.Timestamp
-	47, // 17: podconfigd.v1alpha1.LookupContainer.ended:type_name -> google.protobuf.Timestamp
+	48, // 16: podconfigd.v1alpha1.LookupPod.ended:type_name -> google.protobuf.Timestamp
+	48, // 17: podconfigd.v1alpha1.LookupContainer.ended:type_name -> google.protobuf.Timestamp
 	10, // 18: podconfigd.v1alpha1.LookupStreamRequest.query:type_name -> podconfigd.v1alpha1.LookupRequest
 	11, // 19: podconfigd.v1alpha1.LookupStreamResponse.answer:type_name -> podconfigd.v1alpha1.LookupResponse
 	16, // 20: podconfigd.v1alpha1.LookupStreamResponse.error:type_name -> podconfigd.v1alpha1.LookupError
-	47, // 21: podconfigd.v1alpha1.HistoryRequest.since:type_name -> google.protobuf.Timestamp
-	19, // 22: podconfigd.v1alpha1.HistoryResponse.records:type_name -> podconfigd.v1alpha1.HistoryRecord
-	47, // 23: podconfigd.v1alpha1.HistoryRecord.time:type_name -> google.protobuf.Timestamp
-	0,  // 24: podconfigd.v1alpha1.HistoryRecord.op:type_name -> podconfigd.v1alpha1.Operation
-	20, // 25: podconfigd.v1alpha1.HistoryRecord.file:type_name -> podconfigd.v1alpha1.HistoryFile
-	47, // 26: podconfigd.v1alpha1.StatusResponse.start_time:type_name -> google.protobuf.Timestamp
-	34, // 27: podconfigd.v1alpha1.StatusResponse.sources:type_name -> podconfigd.v1alpha1.SourceStatus
-	40, // 28: podconfigd.v1alpha1.StatusResponse.subscribers:type_name -> podconfigd.v1alpha1.Subscriber
-	33, // 29: podconfigd.v1alpha1.StatusResponse.runtime:type_name -> podconfigd.v1alpha1.RuntimeStatus
-	32, // 30: podconfigd.v1alpha1.StatusResponse.state:type_name -> podconfigd.v1alpha1.StateStatus
-	29, // 31: podconfigd.v1alpha1.StatusResponse.mirror_pods:type_name -> podconfigd.v1alpha1.MirrorStatus
-	27, // 32: podconfigd.v1alpha1.StatusResponse.kubelet:type_name -> podconfigd.v1alpha1.KubeletStatus
-	28, // 33: podconfigd.v1alpha1.KubeletStatus.pods_api:type_name -> podconfigd.v1alpha1.KubeletPodsAPI
-	47, // 34: podconfigd.v1alpha1.KubeletPodsAPI.since:type_name -> google.protobuf.Timestamp
-	30, // 35: podconfigd.v1alpha1.MirrorStatus.stopped:type_name -> podconfigd.v1alpha1.MirrorStop
-	31, // 36: podconfigd.v1alpha1.MirrorStatus.problems:type_name -> podconfigd.v1alpha1.MirrorProblem
-	47, // 37: podconfigd.v1alpha1.MirrorStop.since:type_name -> google.protobuf.Timestamp
-	47, // 38: podconfigd.v1alpha1.MirrorStop.until:type_name -> google.protobuf.Timestamp
-	47, // 39: podconfigd.v1alpha1.MirrorProblem.since:type_name -> google.protobuf.Timestamp
-	47, // 40: podconfigd.v1alpha1.StateStatus.failed_since:type_name -> google.protobuf.Timestamp
-	47, // 41: podconfigd.v1alpha1.RuntimeStatus.last_relist:type_name -> google.protobuf.Timestamp
-	43, // 42: podconfigd.v1alpha1.RuntimeStatus.emitted:type_name -> podconfigd.v1alpha1.RuntimeStatus.EmittedEntry
-	47, // 43: podconfigd.v1alpha1.SourceStatus.degraded_since:type_name -> google.protobuf.Timestamp
-	47, // 44: podconfigd.v1alpha1.SourceStatus.last_change:type_name -> google.protobuf.Timestamp
-	36, // 45: podconfigd.v1alpha1.SourceStatus.file:type_name -> podconfigd.v1alpha1.FileStatus
-	37, // 46: podconfigd.v1alpha1.SourceStatus.http:type_name -> podconfigd.v1alpha1.HTTPStatus
-	38, // 47: podconfigd.v1alpha1.SourceStatus.api:type_name -> podconfigd.v1alpha1.APIStatus
-	35, // 48: podconfigd.v1alpha1.SourceStatus.held:type_name -> podconfigd.v1alpha1.HeldSet
-	47, // 49: podconfigd.v1alpha1.HeldSet.since:type_name -> google.protobuf.Timestamp
-	47, // 50: podconfigd.v1alpha1.HeldSet.until:type_name -> google.protobuf.Timestamp
-	39, // 51: podconfigd.v1alpha1.FileStatus.manifests:type_name -> podconfigd.v1alpha1.Manifest
-	44, // 52: podconfigd.v1alpha1.FileStatus.manifests_omitted:type_name -> podconfigd.v1alpha1.FileStatus.ManifestsOmittedEntry
-	47, // 53: podconfigd.v1alpha1.HTTPStatus.last_success:type_name -> google.protobuf.Timestamp
-	39, // 54: podconfigd.v1alpha1.HTTPStatus.manifests:type_name -> podconfigd.v1alpha1.Manifest
-	45, // 55: podconfigd.v1alpha1.HTTPStatus.manifests_omitted:type_name -> podconfigd.v1alpha1.HTTPStatus.ManifestsOmittedEntry
-	47, // 56: podconfigd.v1alpha1.APIStatus.last_list:type_name -> google.protobuf.Timestamp
-	47, // 57: podconfigd.v1alpha1.APIStatus.last_event:type_name -> google.protobuf.Timestamp
-	47, // 58: podconfigd.v1alpha1.Subscriber.since:type_name -> google.protobuf.Timestamp
-	7,  // 59: podconfigd.v1alpha1.Bookmark.SourcesEntry.value:type_name -> podconfigd.v1alpha1.SourceState
-	3,  // 60: podconfigd.v1alpha1.PodConfig.Watch:input_type -> podconfigd.v1alpha1.WatchRequest
-	8,  // 61: podconfigd.v1alpha1.PodConfig.List:input_type -> podconfigd.v1alpha1.ListRequest
-	25, // 62: podconfigd.v1alpha1.PodConfig.Status:input_type -> podconfigd.v1alpha1.StatusRequest
-	17, // 63: podconfigd.v1alpha1.PodConfig.History:input_type -> podconfigd.v1alpha1.HistoryRequest
-	10, // 64: podconfigd.v1alpha1.PodConfig.Lookup:input_type -> podconfigd.v1alpha1.LookupRequest
-	14, // 65: podconfigd.v1alpha1.PodConfig.LookupStream:input_type -> podconfigd.v1alpha1.LookupStreamRequest
-	21, // 66: podconfigd.v1alpha1.PodConfig.Resync:input_type -> podconfigd.v1alpha1.ResyncRequest
-	23, // 67: podconfigd.v1alpha1.PodConfig.Release:input_type -> podconfigd.v1alpha1.ReleaseRequest
-	4,  // 68: podconfigd.v1alpha1.PodConfig.Watch:output_type -> podconfigd.v1alpha1.WatchResponse
-	9,  // 69: podconfigd.v1alpha1.PodConfig.List:output_type -> podconfigd.v1alpha1.ListResponse
-	26, // 70: podconfigd.v1alpha1.PodConfig.Status:output_type -> podconfigd.v1alpha1.StatusResponse
-	18, // 71: podconfigd.v1alpha1.PodConfig.History:output_type -> podconfigd.v1alpha1.HistoryResponse
-	11, // 72: podconfigd.v1alpha1.PodConfig.Lookup:output_type -> podconfigd.v1alpha1.LookupResponse
-	15, // 73: podconfigd.v1alpha1.PodConfig.LookupStream:output_type -> podconfigd.v1alpha1.LookupStreamResponse
-	22, // 74: podconfigd.v1alpha1.PodConfig.Resync:output_type -> podconfigd.v1alpha1.ResyncResponse
-	24, // 75: podconfigd.v1alpha1.PodConfig.Release:output_type -> podconfigd.v1alpha1.ReleaseResponse
-	68, // [68:76] is the sub-list for method output_type
-	60, // [60:68] is the sub-list for method input_type
-	60, // [60:60] is the sub-list for extension type_name
-	60, // [60:60] is the sub-list for extension extendee
-	0,  // [0:60] is the sub-list for field type_name
+	48, // 21: podconfigd.v1alpha1.HistoryRequest.since:type_name -> google.protobuf.Timestamp
+	48, // 22: podconfigd.v1alpha1.HistoryRequest.until:type_name -> google.protobuf.Timestamp
+	19, // 23: podconfigd.v1alpha1.HistoryResponse.records:type_name -> podconfigd.v1alpha1.HistoryRecord
+	48, // 24: podconfigd.v1alpha1.HistoryRecord.time:type_name -> google.protobuf.Timestamp
+	0,  // 25: podconfigd.v1alpha1.HistoryRecord.op:type_name -> podconfigd.v1alpha1.Operation
+	20, // 26: podconfigd.v1alpha1.HistoryRecord.file:type_name -> podconfigd.v1alpha1.HistoryFile
+	48, // 27: podconfigd.v1alpha1.StatusResponse.start_time:type_name -> google.protobuf.Timestamp
+	34, // 28: podconfigd.v1alpha1.StatusResponse.sources:type_name -> podconfigd.v1alpha1.SourceStatus
+	41, // 29: podconfigd.v1alpha1.StatusResponse.subscribers:type_name -> podconfigd.v1alpha1.Subscriber
+	33, // 30: podconfigd.v1alpha1.StatusResponse.runtime:type_name -> podconfigd.v1alpha1.RuntimeStatus
+	32, // 31: podconfigd.v1alpha1.StatusResponse.state:type_name -> podconfigd.v1alpha1.StateStatus
+	29, // 32: podconfigd.v1alpha1.StatusResponse.mirror_pods:type_name -> podconfigd.v1alpha1.MirrorStatus
+	27, // 33: podconfigd.v1alpha1.StatusResponse.kubelet:type_name -> podconfigd.v1alpha1.KubeletStatus
+	28, // 34: podconfigd.v1alpha1.KubeletStatus.pods_api:type_name -> podconfigd.v1alpha1.KubeletPodsAPI
+	48, // 35: podconfigd.v1alpha1.KubeletPodsAPI.since:type_name -> google.protobuf.Timestamp
+	30, // 36: podconfigd.v1alpha1.MirrorStatus.stopped:type_name -> podconfigd.v1alpha1.MirrorStop
+	31, // 37: podconfigd.v1alpha1.MirrorStatus.problems:type_name -> podconfigd.v1alpha1.MirrorProblem
+	48, // 38: podconfigd.v1alpha1.MirrorStop.since:type_name -> google.protobuf.Timestamp
+	48, // 39: podconfigd.v1alpha1.MirrorStop.until:type_name -> google.protobuf.Timestamp
+	48, // 40: podconfigd.v1alpha1.MirrorProblem.since:type_name -> google.protobuf.Timestamp
+	48, // 41: podconfigd.v1alpha1.StateStatus.failed_since:type_name -> google.protobuf.Timestamp
+	48, // 42: podconfigd.v1alpha1.RuntimeStatus.last_relist:type_name -> google.protobuf.Timestamp
+	44, // 43: podconfigd.v1alpha1.RuntimeStatus.emitted:type_name -> podconfigd.v1alpha1.RuntimeStatus.EmittedEntry
+	48, // 44: podconfigd.v1alpha1.SourceStatus.degraded_since:type_name -> google.protobuf.Timestamp
+	48, // 45: podconfigd.v1alpha1.SourceStatus.last_change:type_name -> google.protobuf.Timestamp
+	36, // 46: podconfigd.v1alpha1.SourceStatus.file:type_name -> podconfigd.v1alpha1.FileStatus
+	37, // 47: podconfigd.v1alpha1.SourceStatus.http:type_name -> podconfigd.v1alpha1.HTTPStatus
+	38, // 48: podconfigd.v1alpha1.SourceStatus.api:type_name -> podconfigd.v1alpha1.APIStatus
+	35, // 49: podconfigd.v1alpha1.SourceStatus.held:type_name -> podconfigd.v1alpha1.HeldSet
+	48, // 50: podconfigd.v1alpha1.HeldSet.since:type_name -> google.protobuf.Timestamp
+	48, // 51: podconfigd.v1alpha1.HeldSet.until:type_name -> google.protobuf.Timestamp
+	39, // 52: podconfigd.v1alpha1.FileStatus.manifests:type_name -> podconfigd.v1alpha1.Manifest
+	45, // 53: podconfigd.v1alpha1.FileStatus.manifests_omitted:type_name -> podconfigd.v1alpha1.FileStatus.ManifestsOmittedEntry
+	48, // 54: podconfigd.v1alpha1.HTTPStatus.last_success:type_name -> google.protobuf.Timestamp
+	39, // 55: podconfigd.v1alpha1.HTTPStatus.manifests:type_name -> podconfigd.v1alpha1.Manifest
+	46, // 56: podconfigd.v1alpha1.HTTPStatus.manifests_omitted:type_name -> podconfigd.v1alpha1.HTTPStatus.ManifestsOmittedEntry
+	48, // 57: podconfigd.v1alpha1.APIStatus.last_list:type_name -> google.protobuf.Timestamp
+	48, // 58: podconfigd.v1alpha1.APIStatus.last_event:type_name -> google.protobuf.Timestamp
+	40, // 59: podconfigd.v1alpha1.Manifest.fault:type_name -> podconfigd.v1alpha1.ManifestFault
+	48, // 60: podconfigd.v1alpha1.Subscriber.since:type_name -> google.protobuf.Timestamp
+	7,  // 61: podconfigd.v1alpha1.Bookmark.SourcesEntry.value:type_name -> podconfigd.v1alpha1.SourceState
+	3,  // 62: podconfigd.v1alpha1.PodConfig.Watch:input_type -> podconfigd.v1alpha1.WatchRequest
+	8,  // 63: podconfigd.v1alpha1.PodConfig.List:input_type -> podconfigd.v1alpha1.ListRequest
+	25, // 64: podconfigd.v1alpha1.PodConfig.Status:input_type -> podconfigd.v1alpha1.StatusRequest
+	17, // 65: podconfigd.v1alpha1.PodConfig.History:input_type -> podconfigd.v1alpha1.HistoryRequest
+	10, // 66: podconfigd.v1alpha1.PodConfig.Lookup:input_type -> podconfigd.v1alpha1.LookupRequest
+	14, // 67: podconfigd.v1alpha1.PodConfig.LookupStream:input_type -> podconfigd.v1alpha1.LookupStreamRequest
+	21, // 68: podconfigd.v1alpha1.PodConfig.Resync:input_type -> podconfigd.v1alpha1.ResyncRequest
+	23, // 69: podconfigd.v1alpha1.PodConfig.Release:input_type -> podconfigd.v1alpha1.ReleaseRequest
+	4,  // 70: podconfigd.v1alpha1.PodConfig.Watch:output_type -> podconfigd.v1alpha1.WatchResponse
+	9,  // 71: podconfigd.v1alpha1.PodConfig.List:output_type -> podconfigd.v1alpha1.ListResponse
+	26, // 72: podconfigd.v1alpha1.PodConfig.Status:output_type -> podconfigd.v1alpha1.StatusResponse
+	18, // 73: podconfigd.v1alpha1.PodConfig.History:output_type -> podconfigd.v1alpha1.HistoryResponse
+	11, // 74: podconfigd.v1alpha1.PodConfig.Lookup:output_type -> podconfigd.v1alpha1.LookupResponse
+	15, // 75: podconfigd.v1alpha1.PodConfig.LookupStream:output_type -> podconfigd.v1alpha1.LookupStreamResponse
+	22, // 76: podconfigd.v1alpha1.PodConfig.Resync:output_type -> podconfigd.v1alpha1.ResyncResponse
+	24, // 77: podconfigd.v1alpha1.PodConfig.Release:output_type -> podconfigd.v1alpha1.ReleaseResponse
+	70, // [70:78] is the sub-list for method output_type
+	62, // [62:70] is the sub-list for method input_type
+	62, // [62:62] is the sub-list for extension type_name
+	62, // [62:62] is the sub-list for extension extendee
+	0,  // [0:62] is the sub-list for field type_name
 }
 
 func init() { file_podconfigd_v1alpha1_podconfigd_proto_init() }
@@ -4199,14 +4330,14 @@ func file_podconfigd_v1alpha1_podconfigd_proto_init() {
 		(*LookupStreamResponse_Error)(nil),
 	}
 	file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[21].OneofWrappers = []any{}
-	file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[38].OneofWrappers = []any{}
+	file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[39].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_podconfigd_v1alpha1_podconfigd_proto_rawDesc), len(file_podconfigd_v1alpha1_podconfigd_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   44,
+			NumMessages:   45,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -90,6 +90,8 @@ type Status struct {
 	MirrorPods *MirrorStatus `json:"mirrorPods,omitempty"`
 	// Kubelet is the kubelet whose rules are followed; not set by a daemon without sources of static pods.
 	Kubelet *KubeletStatus `json:"kubelet,omitempty"`
+	// Problems is what is wrong, for people. If it is empty, the daemon is healthy.
+	Problems []string `json:"problems,omitempty"`
 	// Subscribers has the subscribers of the stream, oldest first.
 	Subscribers []Subscriber `json:"subscribers"`
 }
@@ -144,6 +146,14 @@ type StateStatus struct {
 	Bytes    int64 `json:"bytes"`
 }
 
+// ManifestFault is where a fault is: the lines around it, as podconfigd read them.
+type ManifestFault struct {
+	// Line is the line of the fault. Lines begin at FirstLine: at most 7, cut after 200 bytes.
+	Line      int      `json:"line"`
+	FirstLine int      `json:"firstLine"`
+	Lines     []string `json:"lines"`
+}
+
 // SourceStatus is the state of one source.
 type SourceStatus struct {
 	Name string `json:"name"`
@@ -162,6 +172,8 @@ type SourceStatus struct {
 	// LastChange is the time at which the source last delivered a set.
 	LastChange *time.Time `json:"lastChange,omitempty"`
 	Pods       int        `json:"pods"`
+	// Fix is what to do about a source that is degraded, for people.
+	Fix []string `json:"fix,omitempty"`
 	// File is set for a file source, HTTP for an HTTP source, API for the apiserver.
 	File *FileStatus `json:"file,omitempty"`
 	HTTP *HTTPStatus `json:"http,omitempty"`
@@ -273,6 +285,10 @@ type Manifest struct {
 	Message string `json:"message,omitempty"`
 	// Warnings are faults that the kubelet ignores without a message.
 	Warnings []string `json:"warnings,omitempty"`
+	// Fault is where the first fault is in the file, if its line is known.
+	Fault *ManifestFault `json:"fault,omitempty"`
+	// Fix is what to do about a manifest that is not accepted, for people.
+	Fix []string `json:"fix,omitempty"`
 }
 
 // Subscriber is one open stream.

@@ -12,13 +12,13 @@ import (
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/internal/cli"
-	"github.com/podconfigd/podconfigd/internal/story"
+	"github.com/podconfigd/podconfigd/internal/mend"
 )
 
 // overview returns the status of the daemon. What is wrong comes first.
 func overview(s *v1alpha1.Status) *page {
 	p := new(page)
-	if problems := story.Problems(s); len(problems) > 0 {
+	if problems := mend.Problems(s); len(problems) > 0 {
 		p.label(bad, "Health:", strings.Join(problems, ", "))
 	} else {
 		p.label(good, "Health:", "ok")
@@ -116,7 +116,7 @@ func sourcesSection(s *v1alpha1.Status) *page {
 
 func manifestsSection(source *v1alpha1.SourceStatus) *page {
 	p := new(page)
-	shown, omitted := story.Manifests(source)
+	shown, omitted := mend.Manifests(source)
 	if len(shown) == 0 {
 		return p
 	}

@@ -11,7 +11,7 @@ import (
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/internal/cli"
-	"github.com/podconfigd/podconfigd/internal/story"
+	"github.com/podconfigd/podconfigd/internal/mend"
 	"github.com/podconfigd/podconfigd/pkg/client"
 )
 
@@ -173,7 +173,7 @@ func manifestNames(flags *cli.ClientFlags) (names []string) {
 			return
 		}
 		for i := range status.Sources {
-			shown, _ := story.Manifests(&status.Sources[i])
+			shown, _ := mend.Manifests(&status.Sources[i])
 			for j := range shown {
 				if shown[j].Path != "" {
 					names = append(names, filepath.Base(shown[j].Path))

@@ -4,7 +4,7 @@ import (
 	"regexp"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
-	"github.com/podconfigd/podconfigd/internal/story"
+	"github.com/podconfigd/podconfigd/internal/mend"
 )
 
 // verdictDetail returns the detail of a manifest.
@@ -19,7 +19,7 @@ func (m *model) verdictDetail(of *manifest) *detail {
 	}
 	if of.State != v1alpha1.ManifestAccepted {
 		lines = append(lines, nil)
-		for _, fix := range story.FixManifest(&of.Manifest) {
+		for _, fix := range mend.Manifest(&of.Manifest) {
 			lines = append(lines, m.fields("Fix", fix)...)
 		}
 	}

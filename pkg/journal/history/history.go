@@ -30,8 +30,8 @@ var ErrCompacted = store.ErrCompacted
 
 // Options select records. A gap is always selected: nobody knows what is missing there.
 type Options struct {
-	// Since is the time of the first record; zero for all.
-	Since time.Time
+	// Since is the time of the first record, and Until that of the last; zero for all.
+	Since, Until time.Time
 	// Source is the name of a source; empty for all.
 	Source string
 	// Pod is the name of a pod; empty for all.
@@ -42,6 +42,8 @@ type Options struct {
 	Grant *access.Grant
 	// After is the position of a record, to get only the later ones.
 	After Position
+	// Before is a revision, to get only the records of lower ones; 0 for all.
+	Before int64
 }
 
 // Position is the place of a record. The zero value is before all records.
@@ -68,6 +70,9 @@ func Read(dir string, opts Options) iter.Seq2[*v1alpha1.HistoryRecord, error] {
 				yield(nil, fmt.Errorf("reading the history in %s: %w", dir, err))
 				return
 			}
+			if opts.Before > 0 && r.Revision >= opts.Before {
+				return
+			}
 			if !opts.selects(&r) || !show(opts.Grant, &r) {
 				continue
 			}
@@ -80,6 +85,8 @@ func Read(dir string, opts Options) iter.Seq2[*v1alpha1.HistoryRecord, error] {
 
 func (o *Options) selects(r *store.Record) bool {
 	switch {
+	case !o.Until.IsZero() && r.Time.After(o.Until):
+		return false
 	case r.Gap != "":
 		return true
 	case o.Source != "" && r.Source != o.Source:

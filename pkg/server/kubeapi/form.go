@@ -17,12 +17,16 @@ import (
 const (
 	jsonType     = "application/json"
 	protobufType = "application/vnd.kubernetes.protobuf"
+	// yamlType is that of one object, for people.
+	yamlType = "application/yaml"
 )
 
 // form is the format of an answer.
 type form struct {
 	contentType string
 	protobuf    bool
+	// yaml converts the JSON of one object.
+	yaml bool
 	// kind is the kind as which objects are served. requested is the kind that the request
 	// names, or empty.
 	kind      *kind
@@ -41,6 +45,9 @@ func negotiate(r *http.Request, whole *kind) *form {
 	accept := strings.Join(r.Header.Values("Accept"), ",")
 	if accept == "" {
 		accept = jsonType
+	}
+	if accept == yamlType && r.PathValue("name") != "" {
+		return &form{contentType: yamlType, yaml: true, kind: whole}
 	}
 	for _, clause := range goautoneg.ParseAccept(accept) {
 		if f := formOf(&clause, whole); f != nil {

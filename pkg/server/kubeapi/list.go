@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podconfigd/podconfigd/internal/objectyaml"
 	"github.com/podconfigd/podconfigd/pkg/journal"
 	"github.com/podconfigd/podconfigd/pkg/server/internal/respond"
 )
@@ -128,6 +129,9 @@ func (a *API) one(w http.ResponseWriter, r *http.Request, opts *options) {
 		data, err = opts.form.tableOf(true, found.version(), found)
 	} else {
 		data, err = opts.form.object(nil, found, found.version())
+	}
+	if opts.form.yaml && err == nil {
+		data, err = objectyaml.Marshal(json.RawMessage(data))
 	}
 	if err != nil {
 		respond.Error(w, http.StatusInternalServerError, metav1.StatusReasonInternalError, err.Error())

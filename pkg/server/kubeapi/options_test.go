@@ -3,6 +3,7 @@ package kubeapi
 import (
 	"cmp"
 	"fmt"
+	"io"
 	"math"
 	"net/http"
 	"strconv"
@@ -109,7 +110,7 @@ func TestAcceptedForms(t *testing.T) {
 		"application/yaml, application/json;q=0.1":                          jsonType,
 		"application/json;as=Table;g=meta.k8s.io;v=v2, application/json":    jsonType,
 		"application/json;stream=watch":                                     jsonType,
-		"application/yaml":                                                  "",
+		"application/yaml;q=0.5":                                            "",
 		"text/html":                                                         "",
 		"application/json;as=Table;g=meta.k8s.io":                           "",
 		"application/json;as=Pods;g=meta.k8s.io;v=v1":                       "",
@@ -130,6 +131,20 @@ func TestAcceptedForms(t *testing.T) {
 				want = ""
 			}
 		}
+	}
+}
+
+// One object is also served as YAML, for people. A list is not.
+func TestYAML(t *testing.T) {
+	a := serve(t, journal.Options{})
+	a.change(config.ADD, "file", "a/x=1")
+	answer := a.do(t, http.MethodGet, "/api/v1/namespaces/a/pods/x", yamlType, "")
+	body, err := io.ReadAll(answer.body)
+	if kind := answer.header.Get("Content-Type"); err != nil || answer.code != http.StatusOK || kind != yamlType || !strings.HasPrefix(string(body), "apiVersion: v1\nkind: Pod\n") {
+		t.Errorf("%d %s %s, %v", answer.code, kind, body, err)
+	}
+	if list := a.do(t, http.MethodGet, "/api/v1/pods", yamlType, ""); list.code != http.StatusNotAcceptable {
+		t.Errorf("a list: %d", list.code)
 	}
 }
 

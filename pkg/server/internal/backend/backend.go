@@ -2,22 +2,18 @@
 package backend
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"iter"
 
 	"github.com/prometheus/client_golang/prometheus"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
-	"github.com/podconfigd/podconfigd/pkg/access"
 	"github.com/podconfigd/podconfigd/pkg/journal/history"
 	"github.com/podconfigd/podconfigd/pkg/journal/view"
 	"github.com/podconfigd/podconfigd/pkg/lookup"
 	"github.com/podconfigd/podconfigd/pkg/server/conn"
-	"github.com/podconfigd/podconfigd/pkg/server/internal/params"
 	"github.com/podconfigd/podconfigd/pkg/server/internal/respond"
 )
 
@@ -83,69 +79,4 @@ func (b *Backend) Admit(ctx context.Context, query *lookup.Query) (release func(
 		taken = append(taken, giveBack)
 	}
 	return release, nil
-}
-
-const (
-	// historyPageBytes is the size after which a page ends.
-	historyPageBytes = 1 << 20
-	// maxHistoryReads is the maximum number of pages that are read at the same time. Each
-	// holds the pods of the node. The others wait.
-	maxHistoryReads = 2
-)
-
-// ErrNoHistory is the answer of a daemon without a state directory.
-var ErrNoHistory = errors.New("there is no history: start podconfigd with --state-dir")
-
-// ErrHistoryCompacted is the answer to a token whose next page is gone.
-var ErrHistoryCompacted = errors.New("the changes after the previous page were deleted, because they were too old or too large: request the history from the start")
-
-// hiddenGap replaces the reason of a gap, which can be an error, and errHiddenHistory an error, for a
-// client that does not see everything.
-const hiddenGap = "changes are missing: the access rules hide the reason"
-
-var errHiddenHistory = errors.New("reading the history failed: the access rules hide the error")
-
-func hideHistoryError(grant *access.Grant, err error) error {
-	if err == nil || grant == nil || errors.Is(err, history.ErrCompacted) {
-		return err
-	}
-	return errHiddenHistory
-}
-
-// HistoryPage reads a page. encode returns a record as it is sent, and its size. next is the
-// token of the next page; empty on the last one. A gap at the end has no revision of its own, so
-// no token could be of the place behind it: it is on the page of the record before it.
-func HistoryPage[T any](ctx context.Context, b *Backend, scope *view.Scope, query *params.HistoryQuery, encode func(*v1alpha1.HistoryRecord) (T, int, error)) (page []T, next string, err error) {
-	select {
-	case b.historyReads <- struct{}{}:
-		defer func() { <-b.historyReads }()
-	case <-ctx.Done():
-		return nil, "", context.Cause(ctx)
-	}
-	size := 0
-	query.Opts.Grant = scope.Grant()
-	if err := scope.Err(); err != nil {
-		return nil, "", err
-	}
-	last := query.Opts.After
-	for record, err := range b.History(query.Opts) {
-		if err := cmp.Or(hideHistoryError(query.Opts.Grant, err), context.Cause(ctx)); err != nil {
-			return nil, "", err
-		}
-		if record.Gap != "" && query.Opts.Grant != nil {
-			record.Gap = hiddenGap
-		}
-		if record.Revision > last.Revision && (len(page) >= query.Limit || size >= historyPageBytes) {
-			return page, query.Token(last), nil
-		}
-		encoded, n, err := encode(record)
-		if err != nil {
-			return nil, "", fmt.Errorf("encoding the change of revision %d: %w", record.Revision, err)
-		}
-		page, size = append(page, encoded), size+n
-		if record.Revision > last.Revision {
-			last = history.Position{Instance: record.Instance, Revision: record.Revision}
-		}
-	}
-	return page, "", nil
 }

@@ -35,6 +35,7 @@ func (b *Backend) StatusAnswer(ctx context.Context, form string, encode func(*v1
 	}
 	return b.statuses.get(key, func() ([]byte, error) {
 		status := b.statusFor(scope)
+		diagnose(&status, scope.Grant() == nil)
 		return encode(&status)
 	})
 }
@@ -210,7 +211,7 @@ func verdicts(all []v1alpha1.Manifest, seen map[podID]access.Level) []v1alpha1.M
 			verdict.Path = m.Path
 		}
 		if level >= access.Full {
-			verdict.Message, verdict.Warnings = m.Message, m.Warnings
+			verdict.Message, verdict.Warnings, verdict.Fault = m.Message, m.Warnings, m.Fault
 		}
 		some = append(some, verdict)
 	}

@@ -24,6 +24,8 @@ const (
 type HistoryQuery struct {
 	Opts  history.Options
 	Limit int
+	// Newest has the newest record first.
+	Newest bool
 	// selection are the parameters that must be the same for all pages.
 	selection string
 }
@@ -34,7 +36,9 @@ type historyToken struct {
 	Revision int64  `json:"r"`
 	// Since is the start of the first page. If the request has a period, each page would
 	// start later than the one before.
-	Since     time.Time `json:"t"`
+	Since time.Time `json:"t"`
+	// Until is the end of the first page, for the same reason.
+	Until     time.Time `json:"u,omitzero"`
 	Selection string    `json:"s"`
 }
 
@@ -42,7 +46,7 @@ var errHistoryToken = errors.New("invalid: expected the token of the previous pa
 
 // Token returns the token of the page after a record.
 func (q *HistoryQuery) Token(last history.Position) string {
-	data, err := json.Marshal(historyToken{last.Instance, last.Revision, q.Opts.Since, q.selection})
+	data, err := json.Marshal(historyToken{last.Instance, last.Revision, q.Opts.Since, q.Opts.Until, q.selection})
 	if err != nil { // the year of Since has more than four digits, which parsing prevents
 		return ""
 	}
@@ -60,15 +64,27 @@ func (q *HistoryQuery) resume(token string) error {
 		return errHistoryToken
 	}
 	if t.Selection != q.selection {
-		return errors.New("it is of a request with other parameters: pass the same since, source, pod and pods")
+		return errors.New("it is of a request with other parameters: pass the same since, until, source, pod, pods and newest")
 	}
-	q.Opts.After, q.Opts.Since = history.Position{Instance: t.Instance, Revision: t.Revision}, t.Since
+	q.Opts.Since, q.Opts.Until = t.Since, t.Until
+	if q.Newest {
+		q.Opts.Before = t.Revision
+		return nil
+	}
+	q.Opts.After = history.Position{Instance: t.Instance, Revision: t.Revision}
 	return nil
+}
+
+// selectOrder adds the end and the order to the selection. Tokens without both are as before there were any.
+func (q *HistoryQuery) selectOrder(until string) {
+	if until != "" || q.Newest {
+		q.selection += fmt.Sprint(" ", until, " ", q.Newest)
+	}
 }
 
 // ParseHistory parses the query of /v1alpha1/history.
 func ParseHistory(raw string, now time.Time) (*HistoryQuery, error) {
-	q, err := parseQuery(raw, "since", "source", "pod", "pods", "limit", "continue")
+	q, err := parseQuery(raw, "since", "source", "pod", "pods", "limit", "continue", "until", "newest")
 	if err != nil {
 		return nil, err
 	}
@@ -76,6 +92,10 @@ func ParseHistory(raw string, now time.Time) (*HistoryQuery, error) {
 	h := &HistoryQuery{selection: strings.Join([]string{v["since"], v["source"], v["pod"], v["pods"]}, " ")}
 	h.Opts.Since, err = history.ParseSince(v["since"], now)
 	q.add("since", err)
+	h.Opts.Until, err = history.ParseSince(v["until"], now)
+	q.add("until", err)
+	h.Newest = q.bool("newest", false)
+	h.selectOrder(v["until"])
 	h.Opts.Pods = q.bool("pods", false)
 	limit := int64(0)
 	if v["limit"] != "" {
@@ -95,13 +115,20 @@ var historyFields = map[string]string{"continue": "continue_token"}
 func History(request *v1alpha1.HistoryRequest) (*HistoryQuery, error) {
 	f := faults{fields: historyFields}
 	h := new(HistoryQuery)
-	since := ""
+	since, until := "", ""
 	if t := request.GetSince(); t != nil {
 		f.add("since", t.CheckValid())
 		h.Opts.Since = t.AsTime()
 		since = h.Opts.Since.Format(time.RFC3339Nano)
 	}
+	if t := request.GetUntil(); t != nil {
+		f.add("until", t.CheckValid())
+		h.Opts.Until = t.AsTime()
+		until = h.Opts.Until.Format(time.RFC3339Nano)
+	}
+	h.Newest = request.GetNewest()
 	h.selection = fmt.Sprint(since, " ", request.GetSource(), " ", request.GetPod(), " ", request.GetPods())
+	h.selectOrder(until)
 	h.Opts.Pods = request.GetPods()
 	h.setLimit(&f, request.GetLimit(), request.GetLimit())
 	h.complete(&f, request.GetSource(), request.GetPod(), request.GetContinueToken())

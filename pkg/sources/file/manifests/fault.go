@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"syscall"
 
+	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/pkg/manifest"
 )
 
@@ -18,11 +19,12 @@ const (
 )
 
 // fault is a reason, and the faults of a manifest. namespace and name are those of its pod; empty
-// if they are not known.
+// if they are not known. lines are those around the first fault.
 type fault struct {
 	reason          string
 	faults          []manifest.Fault
 	namespace, name string
+	lines           *v1alpha1.ManifestFault
 }
 
 func newFault(reason, message string) *fault {
@@ -32,7 +34,7 @@ func newFault(reason, message string) *fault {
 // faultOf returns the fault for an error, without the path, which the verdict has.
 func faultOf(err error) *fault {
 	if refused, ok := errors.AsType[*manifest.Error](err); ok {
-		return &fault{string(refused.Reason), refused.Faults, refused.Namespace, refused.Name}
+		return &fault{reason: string(refused.Reason), faults: refused.Faults, namespace: refused.Namespace, name: refused.Name}
 	}
 	switch {
 	case errors.Is(err, syscall.ELOOP):

@@ -183,6 +183,7 @@ func (l *looker) read(path string, isLink bool, known knowledge, s *sight) {
 	l.metrics.decodeDuration.Observe(time.Since(at).Seconds())
 	if err != nil {
 		s.fault = faultOf(err)
+		s.fault.lines = around(data, s.fault.faults)
 	} else {
 		s.file = describe(path, info)
 	}

@@ -42,6 +42,7 @@ func (s *Set) pass(ctx context.Context, f *file) {
 	v := v1alpha1.Manifest{Path: f.as, Warnings: texts(f.path, f.warnings)}
 	if f.fault != nil {
 		v.Reason, v.Message = f.fault.reason, sources.ShortText(strings.Join(texts(f.path, f.fault.faults), "; "))
+		v.Fault = f.fault.lines
 	}
 	switch {
 	case f.serving != nil && f.fault == nil:

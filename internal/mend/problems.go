@@ -1,4 +1,5 @@
-package story
+// Package mend says what is wrong with a daemon and with manifests, and what to do about it.
+package mend
 
 import (
 	"fmt"
@@ -82,4 +83,16 @@ func mirrorProblems(m *v1alpha1.MirrorStatus) (problems []string) {
 		problems = append(problems, fmt.Sprintf("requests for %d mirror pods fail", n))
 	}
 	return problems
+}
+
+// Manifests returns the verdicts of a source on its manifests, and how many it does not list,
+// by state.
+func Manifests(s *v1alpha1.SourceStatus) (shown []v1alpha1.Manifest, omitted map[v1alpha1.ManifestState]int) {
+	switch {
+	case s.File != nil:
+		return s.File.Manifests, s.File.ManifestsOmitted
+	case s.HTTP != nil:
+		return s.HTTP.Manifests, s.HTTP.ManifestsOmitted
+	}
+	return nil, nil
 }

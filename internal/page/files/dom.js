@@ -1,0 +1,52 @@
+// Everything that others chose is text: this is the only place where elements are made, and it knows no markup.
+
+// Control and direction characters would hide or reorder what follows. They are shown as escapes.
+// eslint-disable-next-line no-control-regex
+const hidden = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]/g
+const escapeOf = c => '\\u' + c.charCodeAt(0).toString(16).padStart(4, '0')
+export const visible = text => String(text).replace(hidden, escapeOf)
+// line is visible text in one line.
+export const line = text => visible(text).replace(/[\t\n]/g, c => c === '\n' ? '⏎' : '⇥')
+
+// h returns an element. Properties that begin with "on" are listeners, and those that the element does not
+// have are attributes.
+export function h(tag, props, ...children) {
+  const e = document.createElement(tag)
+  for (const [name, value] of Object.entries(props ?? {})) {
+    if (value == null || value === false) continue
+    if (name.startsWith('on')) e.addEventListener(name.slice(2), value)
+    else if (name === 'class') e.className = value
+    else e.setAttribute(name, value === true ? '' : value)
+  }
+  e.append(...children.flat(Infinity).filter(c => c != null && c !== false).map(c => c instanceof Node ? c : visible(c)))
+  return e
+}
+
+export const $ = id => document.getElementById(id)
+
+// show replaces the content of an element if it differs, so that a selection and the focus stay.
+export function show(e, ...children) {
+  const made = h('div', null, ...children)
+  const key = made.textContent + [...made.querySelectorAll('[class],[title]')].map(c => c.className + c.title).join()
+  if (e.shown === key) return
+  e.shown = key
+  e.replaceChildren(...made.childNodes)
+}
+
+// set changes the text of an element if it differs.
+export function set(e, text) {
+  if (e.textContent !== text) e.textContent = text
+}
+
+export function age(time, now = Date.now()) {
+  const s = Math.max(0, Math.round((now - new Date(time)) / 1000))
+  if (!time || Number.isNaN(s)) return '–'
+  if (s < 120) return s + 's'
+  if (s < 7200) return Math.floor(s / 60) + 'm'
+  if (s < 172800) return Math.floor(s / 3600) + 'h'
+  return Math.floor(s / 86400) + 'd'
+}
+
+export const clock = t => new Date(t).toLocaleTimeString('en-GB')
+export const day = t => new Date(t).toLocaleDateString('en-CA')
+export const plural = (n, what) => `${n.toLocaleString('en')} ${what}${n === 1 ? '' : 's'}`
