@@ -94,7 +94,7 @@ type Finder struct {
 	seq int
 	// sandboxes has when each sandbox of a static pod was first seen, by ID.
 	sandboxes map[string]moment
-	// running has the newest ready sandbox of each name of a static pod.
+	// running has the newest ready sandbox of each name of a static pod; nil before the first look.
 	running map[types.NamespacedName]*sighting
 	// mirrors has the mirror pod of each, if a kubelet created it.
 	mirrors map[types.NamespacedName]*sighting
@@ -128,7 +128,7 @@ type sighting struct {
 func New(opts Options) *Finder {
 	f := &Finder{
 		opts: opts, notices: make(chan struct{}, 1), nodeAsked: make(chan struct{}), sandboxes: make(map[string]moment),
-		running: make(map[types.NamespacedName]*sighting), mirrors: make(map[types.NamespacedName]*sighting), decoded: make(map[types.NamespacedName]types.UID),
+		mirrors: make(map[types.NamespacedName]*sighting), decoded: make(map[types.NamespacedName]types.UID),
 	}
 	f.found = found{version: manifest.Base.String(), minor: manifest.Base, source: SourceBase}
 	if m := opts.Remembered; m != nil {
@@ -269,7 +269,7 @@ func (f *Finder) look(pods []*pleg.Pod) (unknown bool) {
 			}
 			seen[c.ID] = at
 			if n := newest[name]; c.State == pleg.StateRunning && (n == nil || at.after(n.at)) {
-				newest[name] = &sighting{source: SourceSandboxes, id: c.ID, uid: pod.UID, at: at}
+				newest[name] = &sighting{source: SourceSandboxes, id: c.ID, uid: pod.UID, at: at, of: f.memory.Adopted[c.ID]}
 			}
 		}
 	}
@@ -417,6 +417,7 @@ func (f *Finder) offer(next found) {
 		for _, s := range f.running {
 			s.of = "" // it is by other rules
 		}
+		f.memory.Adopted = nil
 		f.opts.Decoder.Use(next.minor)
 	}
 	f.Notice()

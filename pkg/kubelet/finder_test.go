@@ -484,6 +484,42 @@ func testOddUIDOfAnEdit(t *testing.T) {
 	}
 }
 
+// A manifest is edited while podconfigd is down, and the sandbox of the version before still runs under a UID that no
+// rules give. The edited pod does not get that UID. It gets that of its own sandbox.
+func TestOddUIDOfAnEditWhileDown(t *testing.T) { synctest.Test(t, testOddUIDOfAnEditWhileDown) }
+
+func testOddUIDOfAnEditWhileDown(t *testing.T) {
+	w := newWorld(t)
+	w.runAs("odd", "web")
+	w.runAs("odd-api", "api")
+	w.start("web", "api")
+	w.finder.decide()
+	pass(oddAfter)
+	w.finder.decide()
+	w.read("web", "api")
+	w.opts.Restored = map[types.UID]bool{"odd": true, "odd-api": true}
+	w.restart()
+	edited := []byte(strings.Replace(string(data("web")), "image: i", "image: j", 1))
+	decode := func() types.UID {
+		pod, _, err := w.decoder.DecodeFile(path("web"), edited)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return pod.UID
+	}
+	if got := decode(); got == "odd" {
+		t.Error("the edited pod has the UID of the sandbox of the version before")
+	}
+	if got := w.uid("api"); got != "odd-api" {
+		t.Errorf("the pod that was not edited has UID %s", got)
+	}
+	w.runAs("odd-2", "web")
+	w.finder.look(w.sandboxes)
+	if got := decode(); got != "odd-2" {
+		t.Errorf("with a sandbox of its own, the edited pod has UID %s", got)
+	}
+}
+
 // pass lets virtual time pass.
 func pass(d time.Duration) {
 	time.Sleep(d) //nolint:forbidigo // virtual time

@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 )
 
@@ -24,6 +25,9 @@ type Memory struct {
 	Node string `json:"node,omitempty"`
 	// Odd is true if the UIDs of the kubelet were adopted.
 	Odd bool `json:"odd,omitempty"`
+	// Adopted has the UID by the rules of the version of the manifest that each sandbox runs, by ID of the sandbox, if
+	// UIDs were adopted. A manifest that is edited while podconfigd is down has another one.
+	Adopted map[string]types.UID `json:"adopted,omitempty"`
 }
 
 // remember stores what was found, if it has changed. What is not known is stored too: another release has
@@ -31,7 +35,7 @@ type Memory struct {
 func (f *Finder) remember(ctx context.Context) {
 	f.mu.Lock()
 	memory := Memory{
-		Version: f.found.version, Source: f.found.source, Sandboxes: f.notNewer(), Node: cmp.Or(f.node, f.memory.Node), Odd: f.odd,
+		Version: f.found.version, Source: f.found.source, Sandboxes: f.notNewer(), Node: cmp.Or(f.node, f.memory.Node), Odd: f.odd, Adopted: f.adopted(),
 	}
 	if f.found.source == SourceState {
 		memory.Version, memory.Source = f.memory.Version, f.memory.Source
@@ -47,6 +51,24 @@ func (f *Finder) remember(ctx context.Context) {
 	if err := f.opts.Remember(memory); err != nil {
 		klog.FromContext(ctx).Error(err, "Failed to remember the version of the kubelet")
 	}
+}
+
+// adopted returns the UID by the rules of what each sandbox runs, if UIDs are adopted.
+func (f *Finder) adopted() map[string]types.UID {
+	if f.running == nil { // the runtime has not answered yet
+		return f.memory.Adopted
+	}
+	var uids map[string]types.UID
+	for _, s := range f.running {
+		if !f.odd || s.known || s.of == "" {
+			continue
+		}
+		if uids == nil {
+			uids = make(map[string]types.UID)
+		}
+		uids[s.id] = s.of
+	}
+	return uids
 }
 
 // notNewer returns the sandboxes that were there when the version was found, in the order in which they were
