@@ -54,9 +54,13 @@ type answerSoFar struct {
 	first                error
 }
 
+// errOutdated means that an answer must be decoded again.
+var errOutdated = errors.New("the items were decoded by the rules of another kubelet")
+
 // apply applies the items of an answer, until the context is done. It reports whether the
-// set changed. An answer without a valid item changes nothing and is an error.
-func (s *podSet) apply(ctx context.Context, items iter.Seq[manifest.Item]) (changed bool, err error) {
+// set changed. An answer without a valid item changes nothing and is an error. If outdated is closed, it
+// returns errOutdated without decoding the other items.
+func (s *podSet) apply(ctx context.Context, items iter.Seq[manifest.Item], outdated <-chan struct{}) (changed bool, err error) {
 	before := s.serving()
 	s.refused = refusals{}
 	for _, state := range s.pods {
@@ -69,6 +73,11 @@ func (s *podSet) apply(ctx context.Context, items iter.Seq[manifest.Item]) (chan
 		}
 		s.take(item, &seen)
 		seen.items++
+		select {
+		case <-outdated:
+			return !slices.Equal(before, s.serving()), errOutdated
+		default:
+		}
 	}
 	s.unusable = seen.items > 0 && seen.bad == seen.items
 	if s.unusable {

@@ -233,14 +233,10 @@ func (s *Source) decode(ctx context.Context, answer answer) (changed bool, unusa
 		if err != nil {
 			return changed, err, nil
 		}
-		renewed, err := s.pods.apply(ctx, items) // decodes each item
-		if changed = changed || renewed; err != nil {
+		renewed, err := s.pods.apply(ctx, items, s.outdated) // decodes each item
+		changed = changed || renewed
+		if !errors.Is(err, errOutdated) {
 			return changed, nil, err
-		}
-		select {
-		case <-s.outdated:
-		default:
-			return changed, nil, nil
 		}
 	}
 }

@@ -689,7 +689,7 @@ func FuzzBodies(f *testing.F) {
 			if err != nil {
 				continue
 			}
-			changed, err := pods.apply(t.Context(), items)
+			changed, err := pods.apply(t.Context(), items, nil)
 			now := pods.serving()
 			if err != nil && changed {
 				t.Errorf("it can't be used, and changes something: %v", err)
@@ -706,7 +706,7 @@ func FuzzBodies(f *testing.F) {
 			}
 			if items, err = decoder.DecodeURL("http://example.com/", body); err != nil {
 				t.Errorf("the same body again: %v", err)
-			} else if changed, _ := pods.apply(t.Context(), items); changed {
+			} else if changed, _ := pods.apply(t.Context(), items, nil); changed {
 				t.Error("the same body again changes something")
 			}
 			if got := len(pods.verdicts().Shown()); got < len(now) {
@@ -728,7 +728,7 @@ func TestAMissingPodGivesWayToOneWithItsUID(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := pods.apply(t.Context(), all); err != nil {
+			if _, err := pods.apply(t.Context(), all, nil); err != nil {
 				t.Fatal(err)
 			}
 		}

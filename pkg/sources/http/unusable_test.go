@@ -69,7 +69,7 @@ func (a applier) apply(body string) error {
 	if err != nil {
 		a.Fatal(err)
 	}
-	_, err = a.pods.apply(a.Context(), items)
+	_, err = a.pods.apply(a.Context(), items, nil)
 	return err
 }
 
@@ -231,7 +231,7 @@ func TestTheEndInTheMiddleOfAnAnswer(t *testing.T) {
 				cancel()
 			}
 		}
-	})
+	}, nil)
 	if !errors.Is(err, context.Canceled) || decoded != 11 {
 		t.Errorf("%d items were decoded, and the error is %v", decoded, err)
 	}
