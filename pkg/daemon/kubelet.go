@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
-	"slices"
 
 	"github.com/prometheus/client_golang/prometheus"
 	v1 "k8s.io/api/core/v1"
@@ -101,13 +100,15 @@ func (d *Daemon) setNode(node *v1.Node) {
 		node = new(v1.Node)
 	}
 	d.kubelet.SetNode(node.Status.NodeInfo.KubeletVersion)
-	d.kubelet.SetLost(kubeletLost(node))
+	d.kubelet.SetReady(readyCondition(node))
 }
 
-// kubeletLost reports whether the kubelet of the node no longer renews its lease: the controller
-// manager says so in the Ready condition.
-func kubeletLost(node *v1.Node) bool {
-	return slices.ContainsFunc(node.Status.Conditions, func(c v1.NodeCondition) bool {
-		return c.Type == v1.NodeReady && c.Status == v1.ConditionUnknown
-	})
+// readyCondition returns the Ready condition; nil if there is none.
+func readyCondition(node *v1.Node) *v1.NodeCondition {
+	for i := range node.Status.Conditions {
+		if c := &node.Status.Conditions[i]; c.Type == v1.NodeReady {
+			return c
+		}
+	}
+	return nil
 }

@@ -88,8 +88,10 @@ type Finder struct {
 	// node is the version in the Node; empty if it is not known. nodeAt is when it changed; zero if it has not.
 	node   string
 	nodeAt moment
-	// lost means that the Node says that its kubelet no longer answers.
-	lost bool
+	// lost means that the Node says that its kubelet no longer answers. heartbeat is when its kubelet last wrote
+	// the Ready condition; zero if the Node does not say that it answers.
+	lost      bool
+	heartbeat time.Time
 	// seq counts the looks at the sandboxes.
 	seq int
 	// sandboxes has when each sandbox of a static pod was first seen, by ID.

@@ -577,12 +577,41 @@ func TestMirrorPodsOfALostKubelet(t *testing.T) {
 	f.probe(t.Context())
 	mirror := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web-node1", UID: "1", Annotations: map[string]string{v1.MirrorPodAnnotationKey: "u"}}}
 	f.MirrorPod(mirror, false)
-	for _, lost := range []bool{false, true, false} {
-		f.SetLost(lost)
-		if f.Present() == lost {
-			t.Errorf("the Node says lost: %t: present %t", lost, f.Present())
+	for _, ready := range []*v1.NodeCondition{
+		nil, {Status: v1.ConditionTrue}, {Status: v1.ConditionUnknown, LastHeartbeatTime: metav1.Now()}, {Status: v1.ConditionFalse},
+	} {
+		f.SetReady(ready)
+		if lost := ready != nil && ready.Status == v1.ConditionUnknown; f.Present() == lost {
+			t.Errorf("the Node says %v: present %t", ready, f.Present())
 		}
 	}
+}
+
+// The Node shows a kubelet without static pods whose health check has another port, as long as it writes its conditions.
+func TestPresenceByTheNode(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := New(Options{Decoder: manifest.NewDecoder("node1"), Presence: PresenceAuto})
+		f.probe(t.Context())
+		written := metav1.Now()
+		for _, test := range []struct {
+			ready *v1.NodeCondition
+			want  bool
+		}{
+			{nil, false},
+			{&v1.NodeCondition{Status: v1.ConditionTrue, LastHeartbeatTime: written}, true},
+			{&v1.NodeCondition{Status: v1.ConditionFalse, LastHeartbeatTime: written}, true},
+			{&v1.NodeCondition{Status: v1.ConditionTrue}, false}, // no kubelet wrote it
+			{&v1.NodeCondition{Status: v1.ConditionUnknown, LastHeartbeatTime: written}, false},
+			{&v1.NodeCondition{Status: v1.ConditionTrue, LastHeartbeatTime: written}, true},
+		} {
+			if f.SetReady(test.ready); f.Present() != test.want {
+				t.Errorf("%+v: present %t", test.ready, !test.want)
+			}
+		}
+		if pass(heartbeatAfter); f.Present() {
+			t.Error("a kubelet that no longer writes its conditions is present")
+		}
+	})
 }
 
 func TestPresence(t *testing.T) {

@@ -1,6 +1,12 @@
 package kubelet
 
-import "github.com/podconfigd/podconfigd/pkg/manifest"
+import (
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podconfigd/podconfigd/pkg/manifest"
+)
 
 // SetNode takes the version of the kubelet in the Node; empty if there is no Node. A version that
 // changes is that of a kubelet that has just started. The first one can be old: the kubelet that
@@ -58,9 +64,16 @@ func (f *Finder) confirmed() bool {
 	return false
 }
 
-// SetLost takes whether the Node says that its kubelet no longer answers.
-func (f *Finder) SetLost(lost bool) {
+// SetReady takes the Ready condition of the Node; nil if it has none.
+func (f *Finder) SetReady(ready *v1.NodeCondition) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.lost = lost
+	f.lost, f.heartbeat = false, time.Time{}
+	switch {
+	case ready == nil:
+	case ready.Status == v1.ConditionUnknown:
+		f.lost = true
+	default:
+		f.heartbeat = ready.LastHeartbeatTime.Time
+	}
 }

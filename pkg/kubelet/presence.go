@@ -26,11 +26,17 @@ const (
 	// absentAfter is how long a kubelet does not answer until it counts as absent. An upgrade of it
 	// takes less.
 	absentAfter = 5 * time.Minute
+	// heartbeatAfter is twice the interval at which a kubelet writes the conditions of its Node.
+	//
+	// kubelet: nodeStatusReportFrequency.
+	heartbeatAfter = 10 * time.Minute
 )
 
 // Present reports whether a kubelet runs on the node: the configuration says so, its Pods API or its health check
-// answers, or a mirror pod is a kubelet's. Before the first check it counts as present. Mirror pods stay in the apiserver
-// when a kubelet is gone, so they do not count if the Node says that it no longer answers.
+// answers, the Node is ready or not ready as its kubelet wrote within the last minutes, or a mirror pod is a kubelet's.
+// Before the first check it counts as present. The Ready condition becomes Unknown within a minute after the kubelet
+// ceased to renew its Lease, so the Lease is not asked for. Mirror pods stay in the apiserver when a kubelet is gone, so
+// they do not count if the Node says that it no longer answers.
 func (f *Finder) Present() bool {
 	switch f.opts.Presence {
 	case PresenceYes:
@@ -43,7 +49,15 @@ func (f *Finder) Present() bool {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return len(f.mirrors) > 0 && !f.lost || !f.probed || !f.answered.IsZero() && time.Since(f.answered) < absentAfter
+	if !f.probed || len(f.mirrors) > 0 && !f.lost {
+		return true
+	}
+	return isWithin(f.heartbeat, heartbeatAfter) || isWithin(f.answered, absentAfter)
+}
+
+// isWithin reports whether a time that is not zero is less than that ago.
+func isWithin(at time.Time, ago time.Duration) bool {
+	return !at.IsZero() && time.Since(at) < ago
 }
 
 // probe asks for the health of the kubelet. Any answer shows that it is there.
