@@ -1,18 +1,13 @@
 package kubelet
 
 import (
-	"cmp"
 	"context"
-	"fmt"
 	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/klog/v2"
 
-	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/manifest"
 	"github.com/podconfigd/podconfigd/pkg/pleg"
 )
@@ -110,19 +105,6 @@ type Finder struct {
 	// probed means that the health check was asked, and answered is when it last answered.
 	probed   bool
 	answered time.Time
-}
-
-// sighting is the newest ready sandbox of a static pod, or its mirror pod.
-type sighting struct {
-	source Source
-	id     string
-	uid    types.UID
-	at     moment
-	// known means that the pod was decoded with this UID, that the rules of another minor give it, or that it is
-	// that of a pod of the last run. unknown means that no rules give it.
-	known, unknown bool
-	// of is the UID by the rules of the version of the manifest that it runs; empty if it was not decoded.
-	of types.UID
 }
 
 // New returns a Finder. The decoder uses the version that is known so far. The version of the options is
@@ -230,212 +212,5 @@ func (f *Finder) Run(ctx context.Context) error {
 		if again {
 			f.opts.Decoder.Again()
 		}
-	}
-}
-
-// lookAgain looks at what is recorded by now, as look.
-func (f *Finder) lookAgain() (unknown bool) {
-	var pods []*pleg.Pod
-	listed := f.opts.Pods == nil && f.opts.Statics != nil
-	if f.opts.Pods != nil {
-		pods, listed = f.opts.Pods()
-	}
-	return listed && f.look(pods)
-}
-
-// look takes the newest ready sandbox of each static pod, and what the kubelet itself says about it. It reports whether one of them has to be
-// identified: the kubelet runs a pod under another UID than the one that was decoded.
-func (f *Finder) look(pods []*pleg.Pod) (unknown bool) {
-	var statics map[types.NamespacedName]types.UID
-	if f.opts.Statics != nil {
-		statics = f.opts.Statics()
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.seq++
-	seen := make(map[string]moment)
-	newest := make(map[types.NamespacedName]*sighting)
-	for _, pod := range pods {
-		if pod.Source != config.FileSource && pod.Source != config.HTTPSource {
-			continue
-		}
-		name := types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}
-		for i := range pod.Containers {
-			c := &pod.Containers[i]
-			if !c.Sandbox {
-				continue
-			}
-			at, known := f.sandboxes[c.ID]
-			if !known {
-				at = moment{seq: f.seq, created: c.CreatedAt}
-			}
-			seen[c.ID] = at
-			if n := newest[name]; c.State == pleg.StateRunning && (n == nil || at.after(n.at)) {
-				newest[name] = &sighting{source: SourceSandboxes, id: c.ID, uid: pod.UID, at: at, of: f.memory.Adopted[c.ID]}
-			}
-		}
-	}
-	f.sandboxes = seen
-	for name, uid := range statics {
-		newest[name] = &sighting{source: SourcePodsAPI, id: string(uid), uid: uid, at: moment{seq: f.seq, created: time.Now()}}
-	}
-	for name, now := range newest {
-		if before := f.running[name]; before != nil && before.id == now.id {
-			newest[name] = before
-			continue
-		}
-		unknown = unknown || f.differs(name, now.uid)
-	}
-	f.running = newest
-	return unknown && f.found.source != SourceFlag
-}
-
-// differs reports whether the static pod of that name was decoded with another UID.
-func (f *Finder) differs(name types.NamespacedName, uid types.UID) bool {
-	decoded, known := f.decoded[name]
-	return known && decoded != uid
-}
-
-// MirrorPod takes a mirror pod of the apiserver that is there, or that was removed.
-func (f *Finder) MirrorPod(pod *v1.Pod, removed bool) {
-	if config.IsOwnMirrorPod(pod) {
-		return
-	}
-	name := types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}
-	uid := types.UID(pod.Annotations[v1.MirrorPodAnnotationKey])
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	before := f.mirrors[name]
-	switch {
-	case removed:
-		if before != nil && before.id == string(pod.UID) {
-			delete(f.mirrors, name)
-		}
-	case before == nil || before.id != string(pod.UID):
-		f.mirrors[name] = &sighting{source: SourceMirrorPods, id: string(pod.UID), uid: uid, at: moment{created: pod.CreationTimestamp.Time}}
-		if f.running[name] == nil && f.differs(name, uid) && f.found.source != SourceFlag {
-			f.opts.Decoder.Again()
-		}
-	}
-}
-
-// Decoded takes the UID of a pod that was decoded. It is a part of [manifest.Evidence].
-func (f *Finder) Decoded(name types.NamespacedName, uid types.UID) (running types.UID) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if len(f.decoded) >= maxNames {
-		clear(f.decoded)
-	}
-	f.decoded[name] = uid
-	s := f.seen(name)
-	if s == nil {
-		return ""
-	}
-	s.known = s.known || s.uid == uid
-	s.of = cmp.Or(s.of, uid)
-	if f.found.source == SourceFlag || s.known && s.uid != uid {
-		return "" // it has nothing more to say: the sandbox is that of another version of the manifest
-	}
-	return s.uid
-}
-
-// seen returns the sandbox of a static pod, otherwise its mirror pod, otherwise nil.
-func (f *Finder) seen(name types.NamespacedName) *sighting {
-	if s := f.running[name]; s != nil {
-		return s
-	}
-	return f.mirrors[name]
-}
-
-// Identified takes the minor that gives a pod the UID under which the kubelet runs it. It is a part of
-// [manifest.Evidence].
-func (f *Finder) Identified(name types.NamespacedName, running types.UID, by manifest.Minor) (adopt bool) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	s := f.seen(name)
-	if s == nil || s.uid != running {
-		return false // another one is there by now
-	}
-	if by == 0 && f.opts.Restored[running] && !f.odd {
-		s.known = true // of an earlier version of the manifest
-		return false
-	}
-	if by == 0 {
-		s.unknown = true
-		f.Notice() // to decide
-		return f.odd && s.source != SourceMirrorPods && s.of == f.decoded[name]
-	}
-	s.known = true
-	f.offer(found{version: by.String(), minor: by, source: s.source, at: s.at})
-	return false
-}
-
-// decide decides for the node whether the UIDs of its kubelet are adopted: for a while, it runs static pods
-// under UIDs that no rules give, and none under one that is known. It reports whether that has changed. If
-// some are known, the others are those of earlier versions of the manifests.
-func (f *Finder) decide() (changed bool) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	known, unknown := false, false
-	for _, s := range f.running {
-		known, unknown = known || s.known, unknown || s.unknown && !s.known
-	}
-	switch {
-	case known || !unknown:
-		f.oddSince = time.Time{}
-	case f.oddSince.IsZero():
-		f.oddSince = time.Now()
-		time.AfterFunc(oddAfter, f.Notice)
-	}
-	odd := !known && (f.odd || !f.oddSince.IsZero() && time.Since(f.oddSince) >= oddAfter)
-	changed = odd != f.odd
-	f.odd = odd
-	if f.nodeAt.after(f.found.at) {
-		f.followNode() // it may have waited for the end of the sandboxes
-	}
-	return changed
-}
-
-// offer takes a version if it is better or newer evidence than the present one.
-func (f *Finder) offer(next found) {
-	now := &f.found
-	switch by := next.source.rank() - now.source.rank(); {
-	case now.source == SourceFlag, by < 0:
-		return
-	case now.source == SourceState && next.source.rank() == SourceSandboxes.rank() && next.minor != now.minor && !next.at.after(now.at):
-		return // an old sandbox that is still there
-	case by == 0 && !next.at.after(now.at):
-		return
-	}
-	if next.minor == now.minor && len(now.version) > len(next.version) {
-		next.version = now.version // such as v1.34.4, for 1.34
-	}
-	changed := next.minor != now.minor
-	if !changed && now.at.after(next.at) {
-		next.at = now.at // remembered
-	}
-	f.found = next
-	if changed {
-		for _, s := range f.running {
-			s.of = "" // it is by other rules
-		}
-		f.memory.Adopted = nil
-		f.opts.Decoder.Use(next.minor)
-	}
-	f.Notice()
-}
-
-// report logs what was found, once. If it is patient, it waits for something better than the base.
-func (f *Finder) report(ctx context.Context, patient bool) {
-	f.mu.Lock()
-	now := f.found
-	line := fmt.Sprintf("%v %v", now.minor, now.source)
-	known := line == f.logged || patient && now.source == SourceBase
-	if !known {
-		f.logged = line
-	}
-	f.mu.Unlock()
-	if !known {
-		klog.FromContext(ctx).Info("Following the rules of a kubelet", "version", now.version, "rules", now.minor.Nearest(), "source", now.source)
 	}
 }

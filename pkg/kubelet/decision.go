@@ -1,0 +1,79 @@
+package kubelet
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"k8s.io/klog/v2"
+)
+
+// decide decides for the node whether the UIDs of its kubelet are adopted: for a while, it runs static pods
+// under UIDs that no rules give, and none under one that is known. It reports whether that has changed. If
+// some are known, the others are those of earlier versions of the manifests.
+func (f *Finder) decide() (changed bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	known, unknown := false, false
+	for _, s := range f.running {
+		known, unknown = known || s.known, unknown || s.unknown && !s.known
+	}
+	switch {
+	case known || !unknown:
+		f.oddSince = time.Time{}
+	case f.oddSince.IsZero():
+		f.oddSince = time.Now()
+		time.AfterFunc(oddAfter, f.Notice)
+	}
+	odd := !known && (f.odd || !f.oddSince.IsZero() && time.Since(f.oddSince) >= oddAfter)
+	changed = odd != f.odd
+	f.odd = odd
+	if f.nodeAt.after(f.found.at) {
+		f.followNode() // it may have waited for the end of the sandboxes
+	}
+	return changed
+}
+
+// offer takes a version if it is better or newer evidence than the present one.
+func (f *Finder) offer(next found) {
+	now := &f.found
+	switch by := next.source.rank() - now.source.rank(); {
+	case now.source == SourceFlag, by < 0:
+		return
+	case now.source == SourceState && next.source.rank() == SourceSandboxes.rank() && next.minor != now.minor && !next.at.after(now.at):
+		return // an old sandbox that is still there
+	case by == 0 && !next.at.after(now.at):
+		return
+	}
+	if next.minor == now.minor && len(now.version) > len(next.version) {
+		next.version = now.version // such as v1.34.4, for 1.34
+	}
+	changed := next.minor != now.minor
+	if !changed && now.at.after(next.at) {
+		next.at = now.at // remembered
+	}
+	f.found = next
+	if changed {
+		for _, s := range f.running {
+			s.of = "" // it is by other rules
+		}
+		f.memory.Adopted = nil
+		f.opts.Decoder.Use(next.minor)
+	}
+	f.Notice()
+}
+
+// report logs what was found, once. If it is patient, it waits for something better than the base.
+func (f *Finder) report(ctx context.Context, patient bool) {
+	f.mu.Lock()
+	now := f.found
+	line := fmt.Sprintf("%v %v", now.minor, now.source)
+	known := line == f.logged || patient && now.source == SourceBase
+	if !known {
+		f.logged = line
+	}
+	f.mu.Unlock()
+	if !known {
+		klog.FromContext(ctx).Info("Following the rules of a kubelet", "version", now.version, "rules", now.minor.Nearest(), "source", now.source)
+	}
+}
