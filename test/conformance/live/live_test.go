@@ -3,7 +3,6 @@ package live
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -17,6 +16,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
@@ -56,11 +56,13 @@ type world struct {
 	flags   []string
 	runtime *components.Runtime
 	kubelet *components.Kubelet
+	program string
 	cmd     *exec.Cmd
 	client  *client.Client
 
 	mu    sync.Mutex
-	lines []string
+	saw   []line
+	has   map[types.UID]*v1.Pod // the pods of the subscriber
 	began time.Time
 	stop  context.CancelFunc
 	ended chan struct{}
@@ -72,7 +74,7 @@ func newWorld(t *testing.T) *world {
 	if testing.Short() || os.Geteuid() != 0 {
 		t.Skip("runs kubelets, which takes root")
 	}
-	w := &world{dir: testutil.ShortDir(t), runtime: components.StartRuntime(t, components.Containerd)}
+	w := &world{dir: testutil.ShortDir(t), program: testutil.MustProgram(t, ".", "./cmd/podconfigd"), runtime: components.StartRuntime(t, components.Containerd)}
 	w.path = w.manifests()
 	if err := os.Mkdir(w.manifests(), 0o755); err != nil {
 		t.Fatal(err)
@@ -91,6 +93,7 @@ func newWorld(t *testing.T) *world {
 func TestAnotherPath(t *testing.T) {
 	w := newWorld(t)
 	w.path = filepath.Join(w.dir, "link")
+	w.flags = []string{"--kubelet-presence", "present"} // neither has it the default port, nor are there mirror pods
 	if err := os.Symlink(w.manifests(), w.path); err != nil {
 		t.Fatal(err)
 	}
@@ -103,15 +106,16 @@ func TestAnotherPath(t *testing.T) {
 	if err != nil || status.Kubelet.OtherUIDs != len(pods)-1 || status.Kubelet.Detail == "" {
 		t.Errorf("%+v, %v", status.Kubelet, err)
 	}
-	w.lookups(t, theirs)
-	w.noOrphans(t)
+	w.everything(t, theirs)
 	w.end(t)
 }
 
-// TestUpgrades upgrades the kubelet and rolls it back, while podconfigd runs and while it is down.
-func TestUpgrades(t *testing.T) { newWorld(t).upgrade(t) }
+// TestUpgrades upgrades the kubelet and rolls it back, while podconfigd runs and while it is down. That the kubelet
+// is there is known by its health check.
+func TestUpgrades(t *testing.T) { newWorld(t).upgrade(t, "--healthz-port=10248") }
 
-// TestUpgradesWithAnAPIServer does the same with an apiserver, which has the Node and mirror pods.
+// TestUpgradesWithAnAPIServer does the same with an apiserver, which has the Node and mirror pods. That the kubelet
+// is there is known by them: its health check has another port.
 func TestUpgradesWithAnAPIServer(t *testing.T) {
 	w := newWorld(t)
 	cluster := components.Start(t)
@@ -125,12 +129,14 @@ func (w *world) upgrade(t *testing.T, flags ...string) {
 	w.kubelet = components.StartKubeletVersion(t, w.runtime, first, "node1", w.manifests(), flags...)
 	w.settled(t)
 	w.start(t)
-	w.check(t, first, "at the start")
+	theirs := w.check(t, first, "at the start")
 	for minor := range strings.SplitSeq(others, ",") {
+		before := theirs
 		w.begin()
 		w.kubelet.Replace(t, minor)
 		t.Logf("the kubelet %s answers after %v", minor, time.Since(w.began).Round(time.Millisecond))
-		w.check(t, minor, "while podconfigd runs")
+		theirs = w.check(t, minor, "while podconfigd runs")
+		w.oneSwitch(t, before, theirs)
 	}
 	for minor := range strings.SplitSeq(others, ",") {
 		w.end(t)
@@ -148,9 +154,8 @@ func (w *world) manifests() string { return filepath.Join(w.dir, "manifests") }
 func (w *world) start(t *testing.T) {
 	t.Helper()
 	socket := filepath.Join(w.dir, "s")
-	w.cmd = exec.Command(testutil.MustProgram(t, ".", "./cmd/podconfigd"), append(slices.Clone(w.flags), "--pod-manifest-path", w.path, "--hostname-override", "node1",
-		"--socket", socket, "--container-runtime-endpoint", "unix://"+w.runtime.Socket, "--node-ip", "192.0.2.7", "--state-dir", filepath.Join(w.dir, "state"),
-		"--kubelet-presence", "present")...)
+	w.cmd = exec.Command(w.program, append(slices.Clone(w.flags), "--pod-manifest-path", w.path, "--hostname-override", "node1",
+		"--socket", socket, "--container-runtime-endpoint", "unix://"+w.runtime.Socket, "--node-ip", "192.0.2.7", "--state-dir", filepath.Join(w.dir, "state"))...)
 	log := &testutil.Buffer{}
 	w.cmd.Stderr = log
 	if err := w.cmd.Start(); err != nil {
@@ -166,39 +171,11 @@ func (w *world) start(t *testing.T) {
 	})
 	w.client = client.New(socket)
 	w.begin()
+	w.has = make(map[types.UID]*v1.Pod)
 	var ctx context.Context
 	ctx, w.stop = context.WithCancel(t.Context())
 	w.ended = make(chan struct{})
 	go w.subscribe(ctx)
-}
-
-// subscribe notes what a subscriber sees.
-func (w *world) subscribe(ctx context.Context) {
-	defer close(w.ended)
-	for u, err := range w.client.Updates(ctx, client.Options{Ops: ops, NoMirrorPods: true}) {
-		if err != nil {
-			continue // until the socket is there
-		}
-		var names []string
-		for _, pod := range u.Pods {
-			names = append(names, fmt.Sprintf("%s %.8s", pod.Name, pod.UID))
-		}
-		slices.Sort(names)
-		event := ""
-		if u.Event != nil {
-			event = " " + u.Event.Type
-		}
-		w.mu.Lock()
-		w.lines = append(w.lines, fmt.Sprintf("%8.3f s  %s%s %s", time.Since(w.began).Seconds(), u.Op, event, strings.Join(names, ", ")))
-		w.mu.Unlock()
-	}
-}
-
-// begin starts to count the time and the lines.
-func (w *world) begin() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.began, w.lines = time.Now(), nil
 }
 
 func (w *world) end(t *testing.T) {
@@ -250,39 +227,35 @@ func (w *world) settled(t *testing.T) map[string]*v1.Pod {
 }
 
 // check waits until podconfigd shows what the kubelet runs.
-func (w *world) check(t *testing.T, minor, when string) {
+func (w *world) check(t *testing.T, minor, when string) map[string]*v1.Pod {
 	t.Helper()
-	var found time.Duration
-	var theirs map[string]*v1.Pod
 	testutil.Eventually(t, func() error {
 		status, err := w.client.Status(t.Context())
 		if err != nil {
 			return err
 		}
-		if k := status.Kubelet; k == nil || k.Rules != minor || k.Source != "sandboxes" {
+		if k := status.Kubelet; k == nil || k.Rules != minor || k.Source != "sandboxes" || !k.Present {
 			return fmt.Errorf("podconfigd found %+v, want %s", k, minor)
 		}
-		found = time.Since(w.began)
 		return nil
 	})
-	theirs = w.settled(t)
+	found := time.Since(w.began)
+	theirs := w.settled(t)
 	testutil.Eventually(t, func() error { return w.same(t, theirs) })
 	t.Logf("kubelet %s, %s: found after %v, all the same after %v", minor, when, found.Round(time.Millisecond), time.Since(w.began).Round(time.Millisecond))
-	w.lookups(t, theirs)
-	w.noOrphans(t)
+	w.everything(t, theirs)
+	return theirs
 }
 
-// noOrphans shows what a subscriber saw. HOUSEKEEPING names nothing.
-func (w *world) noOrphans(t *testing.T) {
+// everything checks what depends on the UIDs.
+func (w *world) everything(t *testing.T, theirs map[string]*v1.Pod) {
 	t.Helper()
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	t.Logf("a subscriber saw:\n%s", strings.Join(w.lines, "\n"))
-	for _, line := range w.lines {
-		if _, orphans, is := strings.Cut(line, string(v1alpha1.OpHousekeeping)); is && strings.TrimSpace(orphans) != "" {
-			t.Errorf("HOUSEKEEPING is not empty: %s", line)
-		}
-	}
+	w.stories(t, theirs)
+	w.cgroups(t)
+	w.lookups(t, theirs)
+	w.restart(t, theirs["plain-node1"])
+	testutil.Eventually(t, func() error { return w.subscriberHas(theirs) })
+	w.noOrphans(t)
 }
 
 // same compares the UIDs, the phases and the status of the daemon.
@@ -298,16 +271,25 @@ func (w *world) same(t *testing.T, theirs map[string]*v1.Pod) error {
 	return err
 }
 
-// sameUIDs compares the UIDs and the phases.
-func (w *world) sameUIDs(t *testing.T, theirs map[string]*v1.Pod) error {
+// static returns the pods of podconfigd, without mirror pods.
+func (w *world) static(t *testing.T) ([]v1.Pod, error) {
 	t.Helper()
 	list, err := w.client.Pods(t.Context())
 	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(list.Items, func(pod v1.Pod) bool { return pod.Annotations[v1.MirrorPodAnnotationKey] != "" }), nil
+}
+
+// sameUIDs compares the UIDs and the phases.
+func (w *world) sameUIDs(t *testing.T, theirs map[string]*v1.Pod) error {
+	t.Helper()
+	ours, err := w.static(t)
+	if err != nil {
 		return err
 	}
-	list.Items = slices.DeleteFunc(list.Items, func(pod v1.Pod) bool { return pod.Annotations[v1.MirrorPodAnnotationKey] != "" })
-	for i := range list.Items {
-		pod := &list.Items[i]
+	for i := range ours {
+		pod := &ours[i]
 		other := theirs[pod.Name]
 		switch {
 		case other == nil:
@@ -318,55 +300,8 @@ func (w *world) sameUIDs(t *testing.T, theirs map[string]*v1.Pod) error {
 			return fmt.Errorf("%s: namespace %s, phase %s", pod.Name, pod.Namespace, pod.Status.Phase)
 		}
 	}
-	if len(list.Items) != len(theirs) {
-		return fmt.Errorf("%d pods, the kubelet has %d", len(list.Items), len(theirs))
+	if len(ours) != len(theirs) {
+		return fmt.Errorf("%d pods, the kubelet has %d", len(ours), len(theirs))
 	}
 	return nil
-}
-
-// lookups looks each container up in each way, as agents do.
-func (w *world) lookups(t *testing.T, theirs map[string]*v1.Pod) {
-	t.Helper()
-	list, err := w.runtime.CRI.ListContainers(t.Context(), &runtimeapi.ListContainersRequest{
-		Filter: &runtimeapi.ContainerFilter{State: &runtimeapi.ContainerStateValue{State: runtimeapi.ContainerState_CONTAINER_RUNNING}},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	var took []time.Duration
-	for _, c := range list.GetContainers() {
-		name := c.GetLabels()["io.kubernetes.pod.name"]
-		if pod := theirs[name]; pod == nil || c.GetLabels()["io.kubernetes.pod.uid"] != string(pod.UID) {
-			continue // it ends
-		}
-		pid := w.runtime.PID(t, c.GetId())
-		cgroup, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
-		if err != nil {
-			t.Fatal(err)
-		}
-		for what, query := range map[string]client.LookupQuery{
-			"pid": {PID: pid}, "container": {ContainerID: c.GetId()}, "cgroup": {Cgroup: string(cgroup)},
-			"sandbox": {ContainerID: c.GetPodSandboxId()}, "uid": {PodUID: string(theirs[name].UID)},
-		} {
-			query.Wait = 5 * time.Second
-			begin := time.Now()
-			answer, err := w.client.Lookup(t.Context(), query)
-			took = append(took, time.Since(begin))
-			switch {
-			case err != nil:
-				t.Errorf("%s of %s: %v", what, name, err)
-			case len(answer.Pods) != 1 || answer.Pods[0].Name != name || answer.Pods[0].Source != "file" || answer.Pods[0].UID != string(theirs[name].UID):
-				t.Errorf("%s of %s: %+v", what, name, answer.Pods)
-			}
-		}
-	}
-	if len(took) == 0 {
-		t.Fatal(errors.New("there are no containers"))
-	}
-	slices.Sort(took)
-	p99 := took[len(took)*99/100]
-	t.Logf("%d waiting lookups: median %v, p99 %v", len(took), took[len(took)/2], p99)
-	if p99 > time.Second {
-		t.Errorf("waiting lookups wait: p99 %v", p99)
-	}
 }

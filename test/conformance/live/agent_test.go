@@ -1,0 +1,192 @@
+package live
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
+	"github.com/podconfigd/podconfigd/internal/testutil"
+	"github.com/podconfigd/podconfigd/pkg/client"
+)
+
+const (
+	// rounds is how often each lookup is made. slowest limits the time of all but one in a hundred.
+	rounds  = 10
+	slowest = 10 * time.Millisecond
+)
+
+// running returns the containers that run, by ID of the container.
+func (w *world) running(t *testing.T) []*runtimeapi.Container {
+	t.Helper()
+	list, err := w.runtime.CRI.ListContainers(t.Context(), &runtimeapi.ListContainersRequest{
+		Filter: &runtimeapi.ContainerFilter{State: &runtimeapi.ContainerStateValue{State: runtimeapi.ContainerState_CONTAINER_RUNNING}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list.GetContainers()
+}
+
+// stories asks for the status of each pod, and of the daemon, on the command line.
+func (w *world) stories(t *testing.T, theirs map[string]*v1.Pod) {
+	t.Helper()
+	status := func(args ...string) string {
+		cmd := exec.CommandContext(t.Context(), w.program, append([]string{"status", "--socket", filepath.Join(w.dir, "s")}, args...)...)
+		out, err := cmd.CombinedOutput()
+		if exit := new(exec.ExitError); err != nil && !errors.As(err, &exit) { // other UIDs are an error too
+			t.Fatal(err)
+		}
+		return string(out)
+	}
+	for name, pod := range theirs {
+		if text := status(pod.Namespace + "/" + name); !strings.Contains(text, "Healthy") || !strings.Contains(text, string(pod.UID)) {
+			t.Errorf("status %s says:\n%s", name, text)
+		}
+	}
+	t.Logf("status says:\n%s", status())
+}
+
+var podOfCgroup = regexp.MustCompile(`/pod([0-9a-f-]+)/`)
+
+// cgroups matches each container to its pod by the cgroup, as an agent does that has the pods of podconfigd.
+func (w *world) cgroups(t *testing.T) {
+	t.Helper()
+	ours, err := w.static(t)
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := make(map[string]string)
+	for i := range ours {
+		uid := string(ours[i].UID)
+		names[uid] = ours[i].Name
+		if hash := ours[i].Annotations["kubernetes.io/config.hash"]; hash != "" && hash != uid {
+			t.Errorf("the config.hash of %s is %s, its UID %s", ours[i].Name, hash, uid)
+		}
+	}
+	matched := make(map[string]bool)
+	for _, c := range w.running(t) {
+		path, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", w.runtime.PID(t, c.GetId())))
+		if err != nil {
+			t.Fatal(err)
+		}
+		match := podOfCgroup.FindSubmatch(path)
+		name := c.GetLabels()["io.kubernetes.pod.name"]
+		if match == nil || names[string(match[1])] != name {
+			t.Errorf("no pod has the cgroup of %s: %s", name, path)
+			continue
+		}
+		matched[name] = true
+	}
+	t.Logf("%d of %d pods match a cgroup", len(matched), len(pods))
+	if len(matched) != len(pods) {
+		t.Errorf("only %v match", slices.Collect(maps.Keys(matched)))
+	}
+}
+
+// lookups looks each container up in each way, as agents do.
+func (w *world) lookups(t *testing.T, theirs map[string]*v1.Pod) {
+	t.Helper()
+	type lookup struct {
+		name  string
+		query client.LookupQuery
+	}
+	ours, err := w.static(t)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ips := make(map[string]string)
+	for i := range ours {
+		ips[ours[i].Name] = ours[i].Status.PodIP
+	}
+	var all []lookup
+	for _, c := range w.running(t) {
+		pid := w.runtime.PID(t, c.GetId())
+		cgroup, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
+		if err != nil {
+			t.Fatal(err)
+		}
+		name := c.GetLabels()["io.kubernetes.pod.name"]
+		for _, query := range []client.LookupQuery{
+			{PID: pid}, {ContainerID: c.GetId()}, {Cgroup: string(cgroup)}, {ContainerID: c.GetPodSandboxId()},
+			{PodUID: string(theirs[name].UID)}, {PodIP: ips[name]},
+		} {
+			query.Wait = 5 * time.Second
+			all = append(all, lookup{name, query})
+		}
+	}
+	testutil.Within(t, slowest, "a waiting lookup, of a hundred the slowest but one", func() time.Duration {
+		var took []time.Duration
+		for range rounds {
+			for _, l := range all {
+				begin := time.Now()
+				answer, err := w.client.Lookup(t.Context(), l.query)
+				took = append(took, time.Since(begin))
+				if err != nil || !finds(answer, theirs[l.name], l.query.PodIP != "") {
+					t.Fatalf("looking up %s by %+v: %+v, %v", l.name, l.query, answer, err)
+				}
+			}
+		}
+		slices.Sort(took)
+		p99 := took[len(took)*99/100]
+		t.Logf("%d waiting lookups: median %v, p99 %v, slowest %v", len(took), took[len(took)/2], p99, took[len(took)-1])
+		return p99
+	})
+}
+
+// finds reports whether a lookup found the pod, with its source and labels. An IP of the node finds others too.
+func finds(answer *v1alpha1.Lookup, pod *v1.Pod, others bool) bool {
+	return (others || len(answer.Pods) == 1) && slices.ContainsFunc(answer.Pods, func(p v1alpha1.LookupPod) bool {
+		return p.Namespace == pod.Namespace && p.Name == pod.Name && p.UID == string(pod.UID) && p.Source == "file" && maps.Equal(p.Labels, pod.Labels)
+	})
+}
+
+// restart ends the container of a pod. The subscriber sees the PLEG of its end and of its start, and the RECONCILE of
+// its restart, under the UID of the kubelet.
+func (w *world) restart(t *testing.T, pod *v1.Pod) {
+	t.Helper()
+	seen := len(w.lines())
+	for _, c := range w.running(t) {
+		if c.GetLabels()["io.kubernetes.pod.uid"] == string(pod.UID) {
+			if err := syscall.Kill(w.runtime.PID(t, c.GetId()), syscall.SIGKILL); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	began := time.Now()
+	testutil.Eventually(t, func() error {
+		got := make(map[string]bool)
+		for _, l := range w.lines()[seen:] {
+			for _, p := range l.update.Pods {
+				switch {
+				case p.UID != pod.UID:
+				case l.update.Op == v1alpha1.OpPLEG:
+					got[l.update.Event.Type] = true
+				case l.update.Op == v1alpha1.OpReconcile:
+					for i := range p.Status.ContainerStatuses {
+						got["RECONCILE"] = got["RECONCILE"] || p.Status.ContainerStatuses[i].RestartCount > 0 && p.Status.ContainerStatuses[i].State.Running != nil
+					}
+				}
+			}
+		}
+		for _, what := range []string{"ContainerDied", "ContainerStarted", "RECONCILE"} {
+			if !got[what] {
+				return fmt.Errorf("the subscriber saw only %v of the restart of %s", got, pod.Name)
+			}
+		}
+		return nil
+	})
+	t.Logf("the subscriber saw PLEG and RECONCILE of a restart within %v", time.Since(began).Round(time.Millisecond))
+}
