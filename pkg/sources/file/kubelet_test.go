@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
+	"github.com/podconfigd/podconfigd/internal/testutil"
 	"github.com/podconfigd/podconfigd/pkg/manifest"
 )
 
@@ -103,4 +104,48 @@ func TestKubeletVersion(t *testing.T) {
 	}
 	kubelet.decoder.Use(37)
 	expectUIDs(t, h.next().Pods, want)
+}
+
+// order notes the UIDs in the order in which pods are decoded.
+type order struct {
+	mu   sync.Mutex
+	uids []types.UID
+}
+
+func (o *order) Decoded(_ types.NamespacedName, uid types.UID) types.UID {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.uids = append(o.uids, uid)
+	return ""
+}
+
+func (o *order) Identified(types.NamespacedName, types.UID, manifest.Minor) bool { return false }
+
+// When all manifests are decoded again, a file whose pod has its name from another file is decoded after that one,
+// also if its name is before it.
+func TestShadowedFilesAreDecodedLast(t *testing.T) {
+	dir := t.TempDir()
+	decoder, o := manifest.NewDecoder("node1"), new(order)
+	decoder.Compare(o)
+	const pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: web}\nspec: {containers: [{name: c, image: %q}]}\n"
+	write(t, filepath.Join(dir, "b.yaml"), fmt.Sprintf(pod, "1"))
+	h := run(t, dir, Options{Decoder: decoder})
+	served := h.expect("web=1")[0].UID
+	write(t, filepath.Join(dir, "a.yaml"), fmt.Sprintf(pod, "2"))
+	h.verdict("a.yaml", v1alpha1.ManifestShadowed, "taken by b.yaml")
+	o.mu.Lock()
+	o.uids = nil
+	o.mu.Unlock()
+	decoder.Again()
+	testutil.Eventually(t, func() error {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		if len(o.uids) < 2 {
+			return fmt.Errorf("%d pods were decoded again", len(o.uids))
+		}
+		if o.uids[0] != served || o.uids[1] == served {
+			t.Errorf("decoded %v, want first %s, which is served", o.uids, served)
+		}
+		return nil
+	})
 }

@@ -44,7 +44,8 @@ func (s *Set) examine(ctx context.Context, names []string) (changed bool) {
 	return changed
 }
 
-// lookAll looks at all the files, in parallel if there are many.
+// lookAll looks at all the files: first at those whose pods are served, then at those whose name or UID is taken. Of
+// two pods of a name, the one that is decoded first is compared with the sandbox of that name.
 func (s *Set) lookAll(files []*file) []sight {
 	sights := make([]sight, len(files))
 	lookAt := func(i int) {
@@ -58,24 +59,40 @@ func (s *Set) lookAll(files []*file) []sight {
 		l.impatient = l.impatient || !f.busySince.IsZero() && time.Since(f.busySince) > busyLimit
 		sights[i] = l.look(f.path, f.knowledge)
 	}
-	workers := min(runtime.GOMAXPROCS(0), len(files)/4)
-	if workers < 2 {
-		for i := range files {
-			lookAt(i)
-		}
+	isShadowed := func(f *file) bool { return f.conflict != "" }
+	if !slices.ContainsFunc(files, isShadowed) {
+		each(len(files), lookAt)
 		return sights
+	}
+	for _, shadowed := range [...]bool{false, true} {
+		each(len(files), func(i int) {
+			if isShadowed(files[i]) == shadowed {
+				lookAt(i)
+			}
+		})
+	}
+	return sights
+}
+
+// each calls do with 0 to n-1, in parallel if they are many. It returns when all calls have.
+func each(n int, do func(i int)) {
+	workers := min(runtime.GOMAXPROCS(0), n/4)
+	if workers < 2 {
+		for i := range n {
+			do(i)
+		}
+		return
 	}
 	var next atomic.Int64
 	var wg sync.WaitGroup
 	for range workers {
 		wg.Go(func() {
-			for i := int(next.Add(1)) - 1; i < len(files); i = int(next.Add(1)) - 1 {
-				lookAt(i)
+			for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
+				do(i)
 			}
 		})
 	}
 	wg.Wait()
-	return sights
 }
 
 // apply applies the result of a look to the file. It reports whether the file has another
