@@ -20,6 +20,7 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/journal/view"
 	"github.com/podconfigd/podconfigd/pkg/journal/wire"
 	"github.com/podconfigd/podconfigd/pkg/server"
+	"github.com/podconfigd/podconfigd/pkg/server/conn"
 )
 
 // BenchmarkLines measures how fast 100 subscribers that only read get lines of the
@@ -186,7 +187,7 @@ func serveJournal(tb testing.TB, l net.Listener, run func(*server.Server, contex
 	tb.Helper()
 	updates := journal.New(journal.Options{Sources: []string{config.FileSource}})
 	updates.Append(config.PodUpdate{Op: config.ADD, Source: config.FileSource, Pods: pods})
-	s := server.New(server.Options{Journal: updates})
+	s := server.New(server.Options{Journal: updates, Limits: conn.Limits{Subscribers: 4096, SubscribersPerPeer: 4096}})
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() {

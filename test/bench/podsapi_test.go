@@ -145,10 +145,15 @@ func (w *podsWatch) update(tb testing.TB, n int) {
 
 // next changes the next pod.
 func (w *podsWatch) next() {
-	pod := *w.pods[w.made%len(w.pods)]
-	pod.Annotations = map[string]string{"version": fmt.Sprint(w.made)}
+	w.change(changed(w.pods, w.made))
 	w.made++
-	w.change(&pod)
+}
+
+// changed returns the i-th change of the pods.
+func changed(pods []*v1.Pod, i int) *v1.Pod {
+	pod := *pods[i%len(pods)]
+	pod.Annotations = map[string]string{"version": fmt.Sprint(i)}
+	return &pod
 }
 
 // heldVersions are the versions that a subscriber has.
