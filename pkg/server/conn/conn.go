@@ -154,13 +154,22 @@ func (c *Conn) mayRead(into []byte) []byte {
 
 // Write writes to the client, and counts.
 func (c *Conn) Write(data []byte) (int, error) {
+	n, err := c.counted(func() (int64, error) {
+		n, err := c.Conn.Write(data)
+		return int64(n), err
+	})
+	return int(n), err
+}
+
+// counted calls write, and counts what it writes.
+func (c *Conn) counted(write func() (int64, error)) (int64, error) {
 	c.mu.Lock()
 	c.writing = true
 	c.mu.Unlock()
-	n, err := c.Conn.Write(data)
+	n, err := write()
 	c.mu.Lock()
 	c.writing = false
-	c.written += int64(n)
+	c.written += n
 	c.mu.Unlock()
 	c.flushed.Broadcast()
 	return n, c.named(err)

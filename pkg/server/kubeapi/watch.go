@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"io"
 	"net/http"
 	"strconv"
 	"time"
@@ -57,7 +58,7 @@ func (a *API) watch(w http.ResponseWriter, r *http.Request, o *options) {
 		return
 	}
 	s := &stream{options: o, initial: a.since(o) == nil}
-	err := s.run(ctx, w, cursor)
+	err := s.run(ctx, w, conn.StreamWriter(w, r), cursor)
 	client, _ := conn.HTTPClient(r)
 	klog.FromContext(ctx).V(3).Info("Watch ended", "resource", o.resource.Name, "reason", err, "pid", client.PID, "userAgent", client.UserAgent)
 }
@@ -85,7 +86,7 @@ type stream struct {
 	buffer []byte
 }
 
-func (s *stream) run(ctx context.Context, w http.ResponseWriter, cursor cursor) error {
+func (s *stream) run(ctx context.Context, w http.ResponseWriter, out io.Writer, cursor cursor) error {
 	control := http.NewResponseController(w)
 	for {
 		if err := control.Flush(); err != nil { // the first flush sends the header
@@ -94,19 +95,19 @@ func (s *stream) run(ctx context.Context, w http.ResponseWriter, cursor cursor) 
 		encode, err := cursor.next(ctx, s)
 		if compacted, ok := errors.AsType[*journal.CompactedError](err); ok {
 			_ = control.SetWriteDeadline(time.Now().Add(endWait)) // as in watch
-			return s.write(w, func() error { return s.end(expired(compacted)) })
+			return s.write(out, func() error { return s.end(expired(compacted)) })
 		}
 		if err != nil {
 			return err
 		}
-		if err := s.write(w, encode); err != nil {
+		if err := s.write(out, encode); err != nil {
 			return err
 		}
 	}
 }
 
 // write calls encode, which encodes into s.out, and writes the result.
-func (s *stream) write(w http.ResponseWriter, encode func() error) error {
+func (s *stream) write(w io.Writer, encode func() error) error {
 	return respond.Write(w, func(to []byte) ([]byte, error) {
 		s.out = to
 		err := encode()

@@ -1,7 +1,6 @@
 package rest
 
 import (
-	"context"
 	"net/http"
 
 	"k8s.io/klog/v2"
@@ -36,24 +35,24 @@ func (a *API) updates(w http.ResponseWriter, r *http.Request, scope *view.Scope)
 	opts.Client, opts.Drained = conn.HTTPClient(r)
 	cursor := scope.Stream(opts)
 	defer cursor.Close()
-	err = a.stream(r.Context(), w, cursor)
+	err = a.stream(w, r, cursor)
 	klog.FromContext(r.Context()).V(3).Info("Subscriber left", "reason", err,
 		"pid", opts.Client.PID, "userAgent", opts.Client.UserAgent)
 }
 
 // stream writes the frames of the cursor until an error, and returns the error.
-func (a *API) stream(ctx context.Context, w http.ResponseWriter, cursor *view.Cursor) error {
-	control := http.NewResponseController(w)
+func (a *API) stream(w http.ResponseWriter, r *http.Request, cursor *view.Cursor) error {
+	control, out := http.NewResponseController(w), conn.StreamWriter(w, r)
 	for {
 		if err := control.Flush(); err != nil { // the first flush sends the header
 			return err
 		}
-		frames, err := cursor.Next(ctx)
+		frames, err := cursor.Next(r.Context())
 		if err != nil {
 			return err
 		}
 		n := len(frames)
-		if err := respond.Write(w, func(to []byte) ([]byte, error) { return appendLines(to, frames) }); err != nil {
+		if err := respond.Write(out, func(to []byte) ([]byte, error) { return appendLines(to, frames) }); err != nil {
 			return err
 		}
 		a.Frames.Add(float64(n))

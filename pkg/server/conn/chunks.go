@@ -1,0 +1,52 @@
+package conn
+
+import (
+	"crypto/tls"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+)
+
+// StreamWriter returns what writes the parts of a response after its header was flushed. It writes each at
+// once, as net/http does when it is flushed.
+//
+// For a chunk of more than its buffer of 4 KiB, net/http makes three system calls, and each can wake the client.
+// Over HTTP/1.1 without TLS, StreamWriter makes one. The last chunk is that of net/http.
+func StreamWriter(w http.ResponseWriter, r *http.Request) io.Writer {
+	c := From(r.Context())
+	if c == nil || !c.http1 || !r.ProtoAtLeast(1, 1) {
+		return w
+	}
+	if _, ok := c.Conn.(*tls.Conn); ok {
+		return w
+	}
+	return &chunkWriter{conn: c}
+}
+
+// chunkWriter writes chunks of HTTP/1.1.
+type chunkWriter struct {
+	conn *Conn
+	head []byte
+	// parts are head, data and end of a chunk. left are those that are not written.
+	parts [3][]byte
+	left  net.Buffers
+}
+
+var chunkEnd = []byte("\r\n")
+
+// Write writes a chunk.
+func (w *chunkWriter) Write(data []byte) (int, error) {
+	if len(data) == 0 {
+		return 0, nil // it would be the last chunk
+	}
+	w.head = append(strconv.AppendInt(w.head[:0], int64(len(data)), 16), chunkEnd...)
+	w.parts = [...][]byte{w.head, data, chunkEnd}
+	w.left = w.parts[:]
+	defer clear(w.parts[:])
+	_, err := w.conn.counted(func() (int64, error) { return w.left.WriteTo(w.conn.Conn) })
+	if err != nil {
+		return 0, err
+	}
+	return len(data), nil
+}
