@@ -14,6 +14,7 @@ import (
 	"github.com/podconfigd/podconfigd/api/config/v1alpha1"
 	"github.com/podconfigd/podconfigd/internal/cli"
 	"github.com/podconfigd/podconfigd/internal/configfile"
+	"github.com/podconfigd/podconfigd/internal/footprint"
 	"github.com/podconfigd/podconfigd/pkg/daemon"
 	"github.com/podconfigd/podconfigd/pkg/sources/apiserver"
 )
@@ -101,11 +102,16 @@ func start(loaded *configfile.Configuration) (*daemon.Daemon, error) {
 // runDaemon runs the daemon until the context is done, and reloads its configuration.
 func runDaemon(ctx context.Context, d *daemon.Daemon, r *reloader) error {
 	running, stop := context.WithCancel(klog.NewContext(ctx, klog.Background()))
-	var reloads sync.WaitGroup
-	reloads.Go(func() { r.run(running, d) })
+	var others sync.WaitGroup
+	others.Go(func() { r.run(running, d) })
+	others.Go(func() {
+		if err := footprint.Run(running); err != nil {
+			klog.FromContext(running).V(2).Info("Could not drop what the start left in memory", "err", err)
+		}
+	})
 	err := d.Run(running)
 	stop()
-	reloads.Wait()
+	others.Wait()
 	if ctx.Err() == nil {
 		return err
 	}
