@@ -129,3 +129,25 @@ func TestSandboxesOfTheKubelet(t *testing.T) {
 		h.stop(t)
 	})
 }
+
+// A set that gives a static pod another UID removes it and adds it. Between the two, it has no pod of that name, and
+// the sandboxes of the kubelet are no orphans.
+func TestNoOrphansWithinASet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := run(t, "file")
+		kubelet := new(present)
+		kubelet.Store(true)
+		h.loop.kubelet = kubelet
+		h.send(config.ADD, "file", "web")
+		h.events.pods.Store(&[]*pleg.Pod{{UID: "web", Namespace: "default", Name: "web", Source: "file"}, {UID: "next", Namespace: "default", Name: "web", Source: "file"}})
+		web := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", UID: "web"}}
+		h.updates <- config.PodUpdate{Op: config.REMOVE, Source: "file", Pods: []*v1.Pod{web}, More: true}
+		pass(3 * housekeepingPeriod)
+		next := web.DeepCopy()
+		next.UID = "next"
+		h.updates <- config.PodUpdate{Op: config.ADD, Source: "file", Pods: []*v1.Pod{next}}
+		pass(3 * housekeepingPeriod)
+		h.expect(t, "additions ADD web", "removes REMOVE web", "additions ADD web")
+		h.stop(t)
+	})
+}

@@ -233,6 +233,10 @@ func (l *Loop) housekeep(ctx context.Context) {
 		logger.V(4).Info("SyncLoop (housekeeping, skipped): sources aren't ready yet")
 		return
 	}
+	if l.incomplete { // a pod that its set removes and adds under another UID is no orphan in between
+		logger.V(4).Info("SyncLoop (housekeeping, skipped): more updates of a set follow")
+		return
+	}
 	start := time.Now()
 	l.findOrphans(ctx)
 	duration := time.Since(start)
