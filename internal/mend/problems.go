@@ -44,16 +44,25 @@ func Problems(status *v1alpha1.Status) (problems []string) {
 	if status.Runtime != nil && !status.Runtime.Healthy {
 		problems = append(problems, "container runtime unhealthy")
 	}
-	if k := status.Kubelet; k != nil && k.OtherUIDs == 1 {
-		problems = append(problems, "1 static pod runs under another UID")
-	} else if k != nil && k.OtherUIDs > 1 {
-		problems = append(problems, fmt.Sprintf("%d static pods run under other UIDs", k.OtherUIDs))
-	}
-	if k := status.Kubelet; k != nil && k.PodsAPI != nil && !k.PodsAPI.Connected {
-		problems = append(problems, "the kubelet's Pods API does not answer")
+	if status.Kubelet != nil {
+		problems = append(problems, kubeletProblems(status.Kubelet)...)
 	}
 	if status.MirrorPods != nil {
 		problems = append(problems, mirrorProblems(status.MirrorPods)...)
+	}
+	return problems
+}
+
+// kubeletProblems lists what is odd between podconfigd and the kubelet.
+func kubeletProblems(k *v1alpha1.KubeletStatus) (problems []string) {
+	switch {
+	case k.OtherUIDs == 1:
+		problems = append(problems, "1 static pod runs under another UID")
+	case k.OtherUIDs > 1:
+		problems = append(problems, fmt.Sprintf("%d static pods run under other UIDs", k.OtherUIDs))
+	}
+	if k.PodsAPI != nil && !k.PodsAPI.Connected {
+		problems = append(problems, "the kubelet's Pods API does not answer")
 	}
 	return problems
 }

@@ -94,11 +94,13 @@ func (w *node) start(beside bool, remembered *kubelet.Memory) *manifests.Set {
 // reportCPU starts to measure the CPU time of the process, which other programs disturb less than the time. The
 // result reports it.
 func reportCPU(b *testing.B) func() {
+	b.Helper()
 	before := cpu(b)
 	return func() { b.ReportMetric(float64(cpu(b)-before)/1e3/float64(b.N), "cpu-µs/op") }
 }
 
 func cpu(b *testing.B) int64 {
+	b.Helper()
 	var usage syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
 		b.Fatal(err)

@@ -192,7 +192,7 @@ func (d *Decoder) uid(m Minor, pod *api.Pod, from origin) types.UID {
 		pod.TypeMeta = from.kind
 	}
 	hasher := m.newHash()
-	_, _ = hasher.Write(dumperOf(m).dump(nil, pod)) // it never fails
+	_, _ = hasher.Write(dumperOf(m).dump(pod)) // it never fails
 	if from.file != "" {
 		fmt.Fprintf(hasher, "host:%s", d.nodeName)
 		fmt.Fprintf(hasher, "file:%s", from.file)

@@ -82,10 +82,10 @@ func newDumper(m Minor) *dumper {
 	return d
 }
 
-// dump appends the text of the pod.
-func (d *dumper) dump(text []byte, pod *api.Pod) []byte {
+// dump returns the text of the pod.
+func (d *dumper) dump(pod *api.Pod) []byte {
 	value := reflect.ValueOf(pod).Elem()
-	return d.printers[value.Type()](append(text, "(*core.Pod)"...), value, &dumping{pod: pod})
+	return d.printers[value.Type()]([]byte("(*core.Pod)"), value, &dumping{pod: pod})
 }
 
 // printer returns the printer of the values of a type.

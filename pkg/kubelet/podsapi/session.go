@@ -233,7 +233,7 @@ func (s *session) get(ctx context.Context, uid types.UID) error {
 	asked := s.statuses.now()
 	s.metrics.requests.WithLabelValues(getPod).Inc()
 	response, err := s.api.GetPod(ctx, &podsv1alpha1.GetPodRequest{PodUID: string(uid)})
-	doubt := false
+	var doubt bool
 	switch {
 	case status.Code(err) == codes.NotFound:
 		doubt = s.statuses.missing(uid, asked)

@@ -101,7 +101,7 @@ func TestWhichStatusCounts(t *testing.T) {
 	event(encoded(t, "a", "three", 3), false, false, "three")
 	answer(encoded(t, "a", "two", 2), asked, true, "three")
 	answer(encoded(t, "a", "four", 4), asked, false, "four")
-	if s.missing("uid-of-a", asked) != true || s.message() != "four" {
+	if !s.missing("uid-of-a", asked) || s.message() != "four" {
 		t.Error("an older answer removes the pod")
 	}
 
