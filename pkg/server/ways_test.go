@@ -32,7 +32,7 @@ import (
 // wholePods are the ways out that have pods in the form of the view, with the operations that each
 // must show. All others have no text of a pod.
 var wholePods = map[string][]string{
-	"/v1alpha1/updates":                   {"ADD", "UPDATE", "REMOVE", "DELETE", "RECONCILE", "SET", "SYNC", "PLEG"},
+	"/v1alpha1/updates":                   {"ADD", "UPDATE", "REMOVE", "DELETE", "RECONCILE", "SET", "SYNC", "PLEG", "HOUSEKEEPING"},
 	"/v1alpha1/history":                   {"ADD", "UPDATE", "REMOVE", "DELETE", "RECONCILE"},
 	"/v1alpha1/lookup":                    {""},
 	"/pods":                               {""},
@@ -40,7 +40,7 @@ var wholePods = map[string][]string{
 	"/api/v1/pods":                        {"", "ADDED", "MODIFIED", "DELETED"},
 	"/api/v1/namespaces/{namespace}/pods": {"", "ADDED", "MODIFIED", "DELETED"},
 	"/api/v1/namespaces/{namespace}/pods/{name}": {""},
-	"podconfigd.v1alpha1.PodConfig/Watch":        {"ADD", "UPDATE", "REMOVE", "DELETE", "RECONCILE", "SYNC", "PLEG"},
+	"podconfigd.v1alpha1.PodConfig/Watch":        {"ADD", "UPDATE", "REMOVE", "DELETE", "RECONCILE", "SYNC", "PLEG", "HOUSEKEEPING"},
 	"podconfigd.v1alpha1.PodConfig/List":         {""},
 	"podconfigd.v1alpha1.PodConfig/History":      {"ADD", "UPDATE", "REMOVE", "DELETE", "RECONCILE"},
 	"podconfigd.v1alpha1.PodConfig/Lookup":       {""},
@@ -255,7 +255,8 @@ func (w *world) follow(t *testing.T, stream io.Reader, ends bool) string {
 		return answer + string(end)
 	}
 	answer += readUntil(t, stream, mark)
-	return answer + readUntil(t, stream, w.widen())
+	answer += readUntil(t, stream, w.widen())
+	return answer[:strings.LastIndexByte(answer, '\n')+1] // a text that is cut is no text of a field
 }
 
 // postQueries are the queries of each path that takes a POST.

@@ -38,8 +38,8 @@ type world struct {
 	resume string
 }
 
-// filledNames are the pods in which each field is set.
-var filledNames = []string{"edited", "replaced", "removed"}
+// filledNames are the pods in which each field is set. The pod orphan is only in the runtime.
+var filledNames = []string{"edited", "replaced", "removed", "orphan"}
 
 // filledPod returns a version of such a pod.
 func filledPod(name, uid string, version int64) *v1.Pod {
@@ -55,7 +55,7 @@ func filledPod(name, uid string, version int64) *v1.Pod {
 func filledRules(level access.Level) *access.Policy {
 	return access.NewPolicy([]access.Rule{
 		{LabelSelector: labels.SelectorFromSet(labels.Set{"filled": "true"}), View: level},
-		{Namespaces: []string{"orphans"}, View: access.None},
+		{Namespaces: []string{"orphans"}, View: level},
 		{View: access.Full},
 	})
 }
@@ -158,7 +158,9 @@ func (w *world) journey() (mark string) {
 	w.put(config.RECONCILE, false, mixed)
 	w.put(config.SYNC, false, mixed)
 	w.journal.RecordEvent(mixed, &v1alpha1.Event{PodUID: "edited", Type: string(pleg.ContainerDied), ContainerID: "c"})
-	w.journal.HandlePodOrphans(ctx, []*v1.Pod{{ObjectMeta: metav1.ObjectMeta{Namespace: "orphans", Name: "canary:orphan;1?query", UID: "orphan"}}})
+	orphan := filledPod("orphan", "orphan", int64(w.journeys))
+	orphan.Namespace = "orphans"
+	w.journal.HandlePodOrphans(ctx, []*v1.Pod{orphan})
 	w.put(config.DELETE, false, filledPod("edited", "edited", 1))
 
 	was, is := w.replaced, "replaced-1"
