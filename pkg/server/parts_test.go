@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 	"google.golang.org/grpc/codes"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/status"
 	podsv1alpha1 "k8s.io/kubelet/pkg/apis/pods/v1alpha1"
 
@@ -256,5 +257,13 @@ func TestAClientThatSeesNothingTakesNoPlace(t *testing.T) {
 		if err := call(t.Context()); status.Code(err) != codes.PermissionDenied || errors.Is(err, io.EOF) {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+	// Health is for everybody. Its streams take places.
+	health, err := healthpb.NewHealthClient(conn).Watch(t.Context(), nil)
+	if err == nil {
+		_, err = health.Recv()
+	}
+	if status.Code(err) != codes.ResourceExhausted {
+		t.Errorf("Watch of grpc.health.v1: %v", err)
 	}
 }
