@@ -88,11 +88,8 @@ func (d *Decoder) DecodeFile(path string, data []byte) (pod *v1.Pod, warnings []
 		d.name(refused, json)
 	}
 	found.AddAll(duplicates)
-	if line, n := located.LaterDocuments(data); n > 0 {
-		found.Add(func() Fault {
-			return Fault{Line: line, Message: fmt.Sprintf(
-				"%d more YAML document(s) after the first are ignored, as the kubelet does: put each pod in its own file", n)}
-		})
+	for _, f := range laterDocuments(data, "put each pod in its own file") {
+		found.Add(func() Fault { return f })
 	}
 	return pod, found.Bounded(), err
 }
@@ -107,6 +104,15 @@ func (d *Decoder) name(refused *Error, json []byte) {
 // podName returns the name that the kubelet gives a static pod.
 func (d *Decoder) podName(name string) string {
 	return name + "-" + strings.ToLower(string(d.nodeName))
+}
+
+// laterDocuments returns the warning that there are YAML documents after the first, or none.
+func laterDocuments(data []byte, instead string) []Fault {
+	line, n := located.LaterDocuments(data)
+	if n == 0 {
+		return nil
+	}
+	return []Fault{{Line: line, Message: fmt.Sprintf("%d more YAML document(s) after the first are ignored, as the kubelet does: %s", n, instead)}}
 }
 
 // panicked returns the error for a manifest that makes the decoder or a rule panic, or nil. Otherwise the

@@ -36,7 +36,8 @@ const maxItems = 50_000
 // sequence reaches it. The URL is part of the pods' UIDs.
 //
 // The error, if there is one, is an [*Error] and applies to the whole answer. A PodList
-// must have items, which may be an empty list.
+// must have items, which may be an empty list. That further YAML documents are ignored is a
+// warning on the first item.
 //
 // kubelet: pkg/kubelet/config/common.go tryDecodeSinglePod, tryDecodePodList.
 func (d *Decoder) DecodeURL(url string, data []byte) (items iter.Seq[Item], err error) {
@@ -53,6 +54,10 @@ func (d *Decoder) DecodeURL(url string, data []byte) (items iter.Seq[Item], err 
 	if err != nil {
 		return nil, err
 	}
+	later := laterDocuments(data, "serve a PodList")
+	for i := range later {
+		later[i].Line = 0 // an answer has no lines
+	}
 	var list struct {
 		metav1.TypeMeta
 		Items *rawItems
@@ -67,6 +72,7 @@ func (d *Decoder) DecodeURL(url string, data []byte) (items iter.Seq[Item], err 
 		if refused, ok := item.Err.(*Error); ok && (refused.Reason == ReasonNotAPod || refused.Reason == ReasonNotYAML) { //nolint:errorlint // it is not wrapped
 			return nil, refused
 		}
+		item.Warnings = append(item.Warnings, later...)
 		return func(yield func(Item) bool) { yield(item) }, nil
 	}
 	if err := t.itemsTwice(duplicates); err != nil {
@@ -79,7 +85,11 @@ func (d *Decoder) DecodeURL(url string, data []byte) (items iter.Seq[Item], err 
 	}
 	return func(yield func(Item) bool) {
 		for i, raw := range *list.Items {
-			if !yield(d.decodeListItem(t.item(i), url, raw, duplicates)) {
+			item := d.decodeListItem(t.item(i), url, raw, duplicates)
+			if i == 0 {
+				item.Warnings = append(item.Warnings, later...)
+			}
+			if !yield(item) {
 				return
 			}
 		}

@@ -25,3 +25,21 @@ func TestWarningsOnItems(t *testing.T) {
 	s.serve(list(item("a", "1")))
 	h.await("no warning", func(s v1alpha1.SourceStatus) bool { return len(s.HTTP.Manifests[0].Warnings) == 0 })
 }
+
+// A kubelet reads the first YAML document of an answer. That there are others is a warning on its first pod.
+func TestSeveralDocuments(t *testing.T) {
+	pods := map[string][]string{"a pod": {"a=1"}, "a list": {"a=1", "b=1"}}
+	for name, first := range map[string]string{
+		"a pod":  single("a", "1"),
+		"a list": list(item("a", "1"), item("b", "1")),
+	} {
+		s := newSite(t, false)
+		s.serve(first + "\n---\n" + list(item("c", "1")) + "\n")
+		h := runWith(t, t.Context(), Options{URL: s.URL})
+		h.expect(pods[name]...)
+		h.await(name, func(s v1alpha1.SourceStatus) bool {
+			return len(s.HTTP.Manifests) > 0 && len(s.HTTP.Manifests[0].Warnings) == 1 &&
+				s.HTTP.Manifests[0].Warnings[0] == "1 more YAML document(s) after the first are ignored, as the kubelet does: serve a PodList"
+		})
+	}
+}
