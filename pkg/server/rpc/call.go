@@ -80,7 +80,7 @@ func (s *Services) intercept(server context.Context) grpc.StreamServerIntercepto
 		c := &call{ServerStream: stream, services: s, info: info, body: bodyFrom(ctx)}
 		c.ctx = context.WithValue(ctx, callKey{}, c)
 		defer c.end()
-		err := c.handle(srv, handle) //nolint:contextcheck // as below
+		err := c.handle(srv, handle)      //nolint:contextcheck // as below
 		conn.EndWithin(ctx, finalTimeout) //nolint:contextcheck // it is that of the stream
 		if server.Err() != nil {
 			return status.Error(codes.Unavailable, backend.ErrStopping.Error())
