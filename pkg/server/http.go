@@ -103,8 +103,8 @@ const bodyWait = 100 * time.Millisecond
 func wellFormed(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		r, done := conn.WithDeadlines(w, r)
-		defer done() //nolint:contextcheck // it is that of the request
-		if conn := conn.From(r.Context()); conn != nil {
+		defer done()
+		if conn := conn.From(r.Context()); conn != nil { //nolint:contextcheck // it is that of the request
 			conn.Begin()
 		}
 		if isGRPC(r) {

@@ -77,10 +77,10 @@ func (s *Services) intercept(server context.Context) grpc.StreamServerIntercepto
 		defer cancel()
 		stop := context.AfterFunc(server, cancel)
 		defer stop()
-		c := &call{ServerStream: stream, services: s, info: info, body: bodyFrom(ctx)}
+		c := &call{ServerStream: stream, services: s, info: info, body: bodyFrom(ctx)} //nolint:contextcheck // it is that of the stream
 		c.ctx = context.WithValue(ctx, callKey{}, c)
 		defer c.end()
-		err := c.handle(srv, handle)      //nolint:contextcheck // as below
+		err := c.handle(srv, handle)
 		conn.EndWithin(ctx, finalTimeout) //nolint:contextcheck // it is that of the stream
 		if server.Err() != nil {
 			return status.Error(codes.Unavailable, backend.ErrStopping.Error())
