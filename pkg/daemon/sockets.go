@@ -27,12 +27,14 @@ type opened struct {
 	serve serving
 }
 
-// serving serves a listener until the context is done.
-type serving func(ctx context.Context, with *server.Server, l net.Listener) error
+// serving returns what serves a listener until the context is done. It logs before.
+type serving func(ctx context.Context, with *server.Server, l net.Listener) (run func() error)
 
 // by is a method of the server as serving.
 func by(run func(*server.Server, context.Context, net.Listener) error) serving {
-	return func(ctx context.Context, with *server.Server, l net.Listener) error { return run(with, ctx, l) }
+	return func(ctx context.Context, with *server.Server, l net.Listener) func() error {
+		return func() error { return run(with, ctx, l) }
+	}
 }
 
 func (s *sockets) add(l net.Listener, serve serving) { s.open = append(s.open, opened{l, serve}) }
@@ -96,9 +98,9 @@ func (s *sockets) listen(ctx context.Context, text string, opts socket.ListenOpt
 		s.add(l, secure.serve)
 		return nil
 	}
-	s.add(l, func(ctx context.Context, with *server.Server, l net.Listener) error {
+	s.add(l, func(ctx context.Context, with *server.Server, l net.Listener) func() error {
 		klog.FromContext(ctx).Info("Serving without authentication, read-only", "address", socket.SchemeHTTP+"://"+l.Addr().String())
-		return with.RunReadOnly(ctx, l)
+		return func() error { return with.RunReadOnly(ctx, l) }
 	})
 	return nil
 }
@@ -154,6 +156,6 @@ func (s *sockets) close() {
 // serve serves all sockets.
 func (s *sockets) serve(ctx context.Context, group *errgroup.Group, with *server.Server) {
 	for _, l := range s.open {
-		group.Go(func() error { return l.serve(ctx, with, l.Listener) })
+		group.Go(l.serve(ctx, with, l.Listener))
 	}
 }

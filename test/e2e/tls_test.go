@@ -65,7 +65,7 @@ func TestCommandsOverHTTPS(t *testing.T) {
 	for _, flags := range [][]string{certFlags, {"--token-file", tokenFile}, {"--token", "t1"}} {
 		for _, test := range []struct{ args, want string }{
 			{"status", "Node:      node1\n"}, {"get pods", "default     web-node1"}, {"history", "default/web-node1"},
-			{"lookup 00000000-0000-0000-0000-000000000000", "no source has it"}, {"resync default/none", "pod default/none"},
+			{"lookup 00000000-0000-0000-0000-000000000000", "no source has it"}, {"resync default/none", `pod "default/none" not found`},
 		} {
 			check(test.want, append(strings.Fields(test.args), flags...)...)
 		}
