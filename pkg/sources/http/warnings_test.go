@@ -34,7 +34,7 @@ func TestSeveralDocuments(t *testing.T) {
 		"a list": list(item("a", "1"), item("b", "1")),
 	} {
 		s := newSite(t, false)
-		s.serve(first + "\n---\n" + list(item("c", "1")) + "\n")
+		s.serve("# YAML\n" + first + "\n---\n" + list(item("c", "1")) + "\n")
 		h := runWith(t, t.Context(), Options{URL: s.URL})
 		h.expect(pods[name]...)
 		h.await(name, func(s v1alpha1.SourceStatus) bool {
