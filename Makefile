@@ -4,10 +4,11 @@ MODULE := github.com/podconfigd/podconfigd
 GO ?= go
 
 # Nested modules, which ./... does not include.
-NESTED_MODULES := test/bench test/conformance test/powercut test/clients test/browser
+NESTED_MODULES := test/bench test/conformance test/powercut test/clients
 nested := $(patsubst %/go.mod,%,$(wildcard $(addsuffix /go.mod,$(NESTED_MODULES))))
-# A module without tests, whose databases take long to compile: it is only linted.
-LINTED_MODULES := test/bench/store
+# Modules that are only linted: one without tests, whose databases take long to compile, and one whose tests need a
+# browser (make browser).
+LINTED_MODULES := test/bench/store test/browser
 # Modules whose packages are not compiled for the other targets. test/conformance/status
 # compiles the whole kubelet, and test/conformance/merge an earlier version of Kubernetes.
 # test/clients/otelcol is in none of these lists: go mod tidy wants dependencies of other projects'
