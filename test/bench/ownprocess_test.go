@@ -23,6 +23,7 @@ var ownServers = map[string]func(tb testing.TB, l net.Listener) (change func(i i
 	"kubelet-pods-api":    changing(startKubeletPodsAPI),
 	"podconfigd-lines":    startLines,
 	"plain-write": func(tb testing.TB, l net.Listener) func(int) {
+		tb.Helper()
 		return startPlainWrites(lineOf(tb, benchPod(0)), ownSubscribers(tb))(tb, l)
 	},
 }
@@ -30,6 +31,7 @@ var ownServers = map[string]func(tb testing.TB, l net.Listener) (change func(i i
 // changing makes a server of the Pods API that changes one of its pods after the other.
 func changing(start func(testing.TB, net.Listener, []*v1.Pod) func(*v1.Pod)) func(testing.TB, net.Listener) func(int) {
 	return func(tb testing.TB, l net.Listener) func(int) {
+		tb.Helper()
 		var pods []*v1.Pod
 		for i := range changers {
 			pods = append(pods, benchPod(i))
@@ -41,6 +43,7 @@ func changing(start func(testing.TB, net.Listener, []*v1.Pod) func(*v1.Pod)) fun
 
 // ownSubscribers returns how many subscribers the server in this process will have.
 func ownSubscribers(tb testing.TB) (n int) {
+	tb.Helper()
 	if _, err := fmt.Sscan(os.Getenv("PODCONFIGD_BENCH_SUBSCRIBERS"), &n); err != nil {
 		tb.Fatal(err)
 	}
@@ -73,6 +76,7 @@ func BenchmarkDelivery(b *testing.B) {
 			b.Run(fmt.Sprintf("subscribers=%d/peer=%s", subscribers, name), func(b *testing.B) {
 				var server *process
 				start := func(tb testing.TB, l net.Listener) func(int) {
+					tb.Helper()
 					var change func(int)
 					server, change = startServer(tb, name, l, subscribers)
 					return change
@@ -81,6 +85,7 @@ func BenchmarkDelivery(b *testing.B) {
 				var settle func()
 				if strings.HasSuffix(name, "pods-api") {
 					w := newPodsWatch(b, func(tb testing.TB, l net.Listener, _ []*v1.Pod) func(*v1.Pod) {
+						tb.Helper()
 						change := start(tb, l)
 						return func(*v1.Pod) { change(0) }
 					}, subscribers, false)
@@ -124,7 +129,10 @@ func startServer(tb testing.TB, name string, l net.Listener, subscribers int) (*
 		cmd.Cancel = func() error { return in.Close() }
 	}, "-test.run=^TestServe$", "-test.timeout=0", "-test.cpuprofile="+os.Getenv("BENCH_SERVER_PROFILE"))
 	lines := bufio.NewScanner(out)
-	for lines.Scan() && lines.Text() != "serving" {
+	for lines.Scan() {
+		if lines.Text() == "serving" {
+			break
+		}
 	}
 	return p, func(int) {
 		if _, err := io.WriteString(in, "\n"); err != nil {
