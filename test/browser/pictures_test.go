@@ -17,14 +17,14 @@ func TestPictures(t *testing.T) {
 		t.Skip("PICTURES is not set: make pictures sets it")
 	}
 	d := newDaemon(t)
-	for _, name := range strings.Fields("etcd kube-proxy coredns node-exporter fluent-bit checkout payments ledger search gateway") {
+	for name := range strings.FieldsSeq("etcd kube-proxy coredns node-exporter fluent-bit checkout payments ledger search gateway") {
 		d.write(name+".yaml", pod(name, name+":1.0"))
 	}
 	p := newTab(t)
 	p.do(emulation.SetDeviceMetricsOverride(1280, 760, 1, false))
 	p.open(d.url)
 	p.until(row("search-node1"))
-	for _, name := range strings.Fields("checkout payments gateway checkout") {
+	for name := range strings.FieldsSeq("checkout payments gateway checkout") {
 		d.write(name+".yaml", pod(name, name+":1."+string(mustJSON(len(name)))))
 		p.until(has("#updates", name+":1."+string(mustJSON(len(name)))))
 		d.write(name+".yaml", pod(name, name+":2.0"))

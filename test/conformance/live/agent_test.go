@@ -84,7 +84,7 @@ func (w *world) cgroups(t *testing.T) {
 		}
 		match := podOfCgroup.FindSubmatch(path)
 		name := c.GetLabels()["io.kubernetes.pod.name"]
-		if match == nil || names[string(match[1])] != name {
+		if len(match) == 0 || names[string(match[1])] != name {
 			t.Errorf("no pod has the cgroup of %s: %s", name, path)
 			continue
 		}
