@@ -104,11 +104,7 @@ func runDaemon(ctx context.Context, d *daemon.Daemon, r *reloader) error {
 	running, stop := context.WithCancel(klog.NewContext(ctx, klog.Background()))
 	var others sync.WaitGroup
 	others.Go(func() { r.run(running, d) })
-	others.Go(func() {
-		if err := footprint.Run(running); err != nil {
-			klog.FromContext(running).V(2).Info("Could not drop what the start left in memory", "err", err)
-		}
-	})
+	others.Go(func() { footprint.Run(running) })
 	err := d.Run(running)
 	stop()
 	others.Wait()
