@@ -64,7 +64,7 @@ func (c *Client) connect(ctx context.Context) (client *grpc.ClientConn, shut fun
 	}, nil
 }
 
-// refuseOurs returns an error if a podconfigd serves the socket, whatever its path is and whoever made it.
+// refuseOurs returns an error if a podconfigd serves the socket, also through a link or as another process.
 func (c *Client) refuseOurs(header metadata.MD) error {
 	if len(header.Get(v1alpha1.PodsAPIHeader)) == 0 {
 		return nil
