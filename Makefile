@@ -82,7 +82,7 @@ TEST_TIMEOUT ?= 15m
 # process, where the detector does not see it. They run without it. test/soak builds a program that has it.
 # Those that take longest are first.
 WITH_TESTS = $(sort $(patsubst %/,%,$(dir $(wildcard test/*/*_test.go))))
-PROGRAMS = $(addprefix ./,test/e2e test/script $(filter-out test/e2e test/script test/soak $(NESTED_MODULES),$(WITH_TESTS)))
+PROGRAMS = $(addprefix ./,test/e2e test/script $(filter-out test/e2e test/script test/soak $(NESTED_MODULES) $(LINTED_MODULES),$(WITH_TESTS)))
 # EXHAUSTIVE are the files with tests that try very many cases: internal/testutil/exhaustive.go. These
 # tests run without the race detector too, with all cases.
 EXHAUSTIVE = $(shell grep -rlE 'testutil[.](Exhaustive|Stride)' --include='*_test.go' ./pkg ./internal ./cmd 2>/dev/null)

@@ -56,7 +56,7 @@ func TestPressed(t *testing.T) {
 
 	used := &usage{t: t, daemon: p.daemon, state: state}
 	updates, begun := 0, time.Now()
-	for next := begun; time.Since(begun) < *press; {
+	for next := begun; time.Since(begun) < *press || !used.enough(); {
 		for n := range ahead {
 			p.write(p.random.IntN(len(p.versions)/ahead)*ahead + n)
 			updates++

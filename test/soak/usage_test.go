@@ -95,6 +95,9 @@ func (u *usage) number(line *regexp.Regexp, text []byte) int {
 	return n
 }
 
+// enough says whether each quarter has a sample.
+func (u *usage) enough() bool { return len(u.samples[0]) >= 4 }
+
 // judge compares the last quarter with the second, if the run was long enough for the journal
 // and the state directory to be full.
 func (u *usage) judge() {
@@ -102,9 +105,6 @@ func (u *usage) judge() {
 	for i, q := range quantities {
 		s := u.samples[i]
 		quarter := len(s) / 4
-		if quarter == 0 {
-			u.t.Fatalf("%d samples", len(s))
-		}
 		var medians []int
 		for k := range 4 {
 			medians = append(medians, slices.Sorted(slices.Values(s[k*quarter : (k+1)*quarter]))[quarter/2])
