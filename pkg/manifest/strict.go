@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/podconfigd/podconfigd/internal/located"
+	"github.com/podconfigd/podconfigd/internal/plainyaml"
 )
 
 var podType = reflect.TypeFor[v1.Pod]()
@@ -35,6 +36,9 @@ func (t *text) toJSON() (data []byte, duplicates located.Findings, err error) {
 	isJSON := utilyaml.IsJSONBuffer(t.Data) // the decoder finds its duplicates
 	large := len(t.Data) > located.MaxLength
 	if !isJSON && !large {
+		if data, ok := plainyaml.ToJSON(t.Data); ok { // without a duplicate, and without a boolean of YAML 1.1
+			return data, located.Findings{}, nil
+		}
 		if data, err = yaml.YAMLToJSONStrict(t.Data); err == nil {
 			return data, t.Booleans(), nil
 		}
