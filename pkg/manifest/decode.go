@@ -13,7 +13,9 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
+	serializerjson "k8s.io/apimachinery/pkg/runtime/serializer/json"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
@@ -41,7 +43,29 @@ const configHashAnnotationKey = "kubernetes.io/config.hash"
 
 // decoder reads every registered version, applies defaults and returns the internal type.
 // It also reports unknown and duplicate fields, which the kubelet's decoder ignores.
-var decoder = serializer.NewCodecFactory(legacyscheme.Scheme, serializer.EnableStrict).UniversalDecoder()
+var (
+	codecs  = serializer.NewCodecFactory(legacyscheme.Scheme, serializer.EnableStrict)
+	decoder = codecs.UniversalDecoder()
+	// plainDecoder does the same for the JSON of plainyaml.
+	plainDecoder = codecs.CodecForVersions(nil, serializerjson.NewSerializerWithOptions(plainMeta{},
+		legacyscheme.Scheme, legacyscheme.Scheme, serializerjson.SerializerOptions{Strict: true}), nil, runtime.InternalGroupVersioner)
+)
+
+// plainMeta finds the kind of an object in the JSON of plainyaml.
+type plainMeta struct {
+	serializerjson.SimpleMetaFactory
+}
+
+// Interpret returns the kind. Reading a whole pod for it takes a tenth of the time of decoding. The members are
+// sorted and in ASCII, so a pod begins with the two that make the kind, and no later member has one of their names in
+// another case, which would count instead.
+func (m plainMeta) Interpret(json []byte) (*schema.GroupVersionKind, error) {
+	if bytes.HasPrefix(json, []byte(`{"apiVersion":"v1","kind":"Pod",`)) {
+		gvk := v1.SchemeGroupVersion.WithKind("Pod")
+		return &gvk, nil
+	}
+	return m.SimpleMetaFactory.Interpret(json)
+}
 
 // ErrTooLarge is the error for a manifest of MaxLength bytes or more.
 var ErrTooLarge error = refuse(ReasonTooLarge, "10 MiB or more: a manifest must be smaller")
@@ -131,7 +155,11 @@ func (t *text) decodePod(json []byte) (pod *api.Pod, warnings located.Findings, 
 	if tooMany(json) {
 		return nil, warnings, errTooManyValues
 	}
-	obj, err := runtime.Decode(decoder, json)
+	d := decoder
+	if t.isPlain {
+		d = plainDecoder
+	}
+	obj, err := runtime.Decode(d, json)
 	if strict, ok := runtime.AsStrictDecodingError(err); ok && obj != nil {
 		warnings, err = t.strictFaults(strict.Errors()), nil
 	}

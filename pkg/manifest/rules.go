@@ -4,7 +4,6 @@ import (
 	"crypto/md5" //nolint:gosec // older kubelets use it
 	"fmt"
 	"hash"
-	"hash/fnv"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
@@ -30,7 +29,7 @@ func (m Minor) newHash() hash.Hash {
 	if m <= 34 {
 		return md5.New() //nolint:gosec // as the kubelet does
 	}
-	return fnv.New128a()
+	return newFNV128a()
 }
 
 // validationOptions returns the options of the validation. Up to 1.34, the kubelet passes none.

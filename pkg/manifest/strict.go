@@ -15,12 +15,16 @@ import (
 var podType = reflect.TypeFor[v1.Pod]()
 
 // text is the text of a manifest. It returns the line of a field.
-type text struct{ *located.Text }
+type text struct {
+	*located.Text
+	// isPlain says that its JSON is from plainyaml.
+	isPlain bool
+}
 
-func newText(file string, data []byte) *text { return &text{located.New(file, data)} }
+func newText(file string, data []byte) *text { return &text{Text: located.New(file, data)} }
 
 // item returns the text of an item of a list.
-func (t *text) item(i int) *text { return &text{t.Item(i)} }
+func (t *text) item(i int) *text { return &text{Text: t.Item(i)} }
 
 // toJSON converts the manifest to JSON, as the kubelet does, and returns its duplicate
 // keys, and the keys and values that unexpectedly become booleans.
@@ -36,7 +40,7 @@ func (t *text) toJSON() (data []byte, duplicates located.Findings, err error) {
 	isJSON := utilyaml.IsJSONBuffer(t.Data) // the decoder finds its duplicates
 	large := len(t.Data) > located.MaxLength
 	if !isJSON && !large {
-		if data, ok := plainyaml.ToJSON(t.Data); ok { // without a duplicate, and without a boolean of YAML 1.1
+		if data, t.isPlain = plainyaml.ToJSON(t.Data); t.isPlain { // it has no duplicate, and no boolean of YAML 1.1
 			return data, located.Findings{}, nil
 		}
 		if data, err = yaml.YAMLToJSONStrict(t.Data); err == nil {
