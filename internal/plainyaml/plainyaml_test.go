@@ -1,6 +1,7 @@
 package plainyaml
 
 import (
+	"bytes"
 	"flag"
 	"math/rand/v2"
 	"os"
@@ -21,7 +22,7 @@ func compare(t *testing.T, data []byte) (converted bool) {
 		return false
 	}
 	want, err := yaml.YAMLToJSONStrict(data)
-	if err != nil || string(got) != string(want) {
+	if err != nil || !bytes.Equal(got, want) {
 		t.Fatalf("%q is\n%s\nand the library has\n%s, %v", data, got, want, err)
 	}
 	return true
