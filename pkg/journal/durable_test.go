@@ -17,7 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/podconfigd/podconfigd/internal/testutil/podtest"
+	"github.com/podconfigd/podconfigd/internal/testutil/journaltest"
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/journal"
 	"github.com/podconfigd/podconfigd/pkg/journal/store"
@@ -76,7 +76,7 @@ func (d *durable) settle(t *testing.T) {
 func TestRunBeginsAfterAFirstSet(t *testing.T) {
 	opts := store.Options{Dir: t.TempDir()}
 	before := startDurable(t, opts)
-	before.Append(config.PodUpdate{Op: config.ADD, Source: "file", Pods: []*v1.Pod{podtest.Pod("a")}})
+	before.Append(config.PodUpdate{Op: config.ADD, Source: "file", Pods: []*v1.Pod{journaltest.Pod("a")}})
 	before.settle(t)
 	before.stop()
 
@@ -98,7 +98,7 @@ func TestRunBeginsAfterAFirstSet(t *testing.T) {
 	}
 
 	j = journal.New(journal.Options{Sources: []string{"file"}, Store: log, Recovered: &recovered.Recovered})
-	j.Append(config.PodUpdate{Op: config.ADD, Source: "file", Pods: []*v1.Pod{podtest.Pod("b")}}) // the log does not run
+	j.Append(config.PodUpdate{Op: config.ADD, Source: "file", Pods: []*v1.Pod{journaltest.Pod("b")}}) // the log does not run
 	head = j.Taken()
 	j.Begin()
 	if got := j.Taken(); got != head {
@@ -113,7 +113,7 @@ func TestAnAddedSourceIsKnownAfterARestart(t *testing.T) {
 		opts := store.Options{Dir: t.TempDir()}
 		d := startDurable(t, opts, "file")
 		if known {
-			d.Append(config.PodUpdate{Op: config.ADD, Source: "file", Pods: []*v1.Pod{podtest.Pod("a")}})
+			d.Append(config.PodUpdate{Op: config.ADD, Source: "file", Pods: []*v1.Pod{journaltest.Pod("a")}})
 		}
 		d.HandleSourceChange(t.Context(), config.PodUpdate{Op: config.BOOKMARK, Source: "http", Change: config.SourceAdded})
 		for restart := range 3 {
@@ -136,9 +136,9 @@ type life struct {
 
 func (l *life) step(d *durable) {
 	if l.random.IntN(8) == 0 {
-		d.Append(config.PodUpdate{Op: config.SYNC, Source: "file", Pods: []*v1.Pod{podtest.Pod("a")}})
+		d.Append(config.PodUpdate{Op: config.SYNC, Source: "file", Pods: []*v1.Pod{journaltest.Pod("a")}})
 		s := d.Subscribe("", journal.Operations{config.SYNC: true}, journal.Client{})
-		d.Append(config.PodUpdate{Op: config.SYNC, Source: "file", Pods: []*v1.Pod{podtest.Pod("a"), podtest.Pod("b")}})
+		d.Append(config.PodUpdate{Op: config.SYNC, Source: "file", Pods: []*v1.Pod{journaltest.Pod("a"), journaltest.Pod("b")}})
 		s.Close()
 		return
 	}
@@ -152,9 +152,9 @@ func (l *life) step(d *durable) {
 			return
 		}
 	}
-	removes, adds, updates := podtest.Update(config.REMOVE), podtest.Update(config.ADD), podtest.Update(config.UPDATE)
+	removes, adds, updates := journaltest.Update(config.REMOVE), journaltest.Update(config.ADD), journaltest.Update(config.UPDATE)
 	for range 1 + l.random.IntN(4) {
-		p := podtest.Pod(fmt.Sprintf("%c=%d", 'a'+rune(l.random.IntN(5)), l.random.Int()))
+		p := journaltest.Pod(fmt.Sprintf("%c=%d", 'a'+rune(l.random.IntN(5)), l.random.Int()))
 		p.UID = types.UID(fmt.Sprintf("%s-%s-%d", source, p.Name, l.random.IntN(2)))
 		if source == "api" && l.random.IntN(2) == 0 {
 			p.Annotations = map[string]string{v1.MirrorPodAnnotationKey: "x"}
@@ -185,7 +185,7 @@ func (l *life) step(d *durable) {
 	if source == "api" {
 		set[len(set)-1].Attributes = map[string]string{"n": fmt.Sprint(l.random.Int())}
 	}
-	podtest.AppendSet(d, set...)
+	journaltest.AppendSet(d, set...)
 }
 
 // status returns a status from the runtime, or nil.
@@ -301,7 +301,7 @@ func TestASetIsVisibleOnceItIsStored(t *testing.T) {
 	revision := d.Revision()
 	changed := d.Subscribe("", nil, journal.Client{})
 	defer changed.Close()
-	podtest.AppendSet(d, podtest.Update(config.ADD, "a"))
+	journaltest.AppendSet(d, journaltest.Update(config.ADD, "a"))
 	if d.Revision() != revision || len(d.State().Pods) != 0 || d.ByUID("a") != nil {
 		t.Error("a set is visible that is not stored")
 	}
@@ -323,11 +323,11 @@ func TestASetThatIsNotStoredHasANewInstance(t *testing.T) {
 		return nil
 	}}}
 	d := startDurable(t, opts)
-	podtest.AppendSet(d, podtest.Update(config.ADD, "a"))
+	journaltest.AppendSet(d, journaltest.Update(config.ADD, "a"))
 	d.settle(t)
 	before := d.State()
 	broken.Store(true)
-	podtest.AppendSet(d, podtest.Update(config.ADD, "b"))
+	journaltest.AppendSet(d, journaltest.Update(config.ADD, "b"))
 	d.settle(t)
 	after := d.State()
 	if after.Instance == before.Instance || len(after.Pods) != 2 {
@@ -341,7 +341,7 @@ func TestASetThatIsNotStoredHasANewInstance(t *testing.T) {
 	if _, err := d.After(before.Revision, nil, 1); err == nil {
 		t.Error("a subscriber goes on where an update was not stored")
 	}
-	podtest.AppendSet(d, podtest.Update(config.ADD, "c"))
+	journaltest.AppendSet(d, journaltest.Update(config.ADD, "c"))
 	d.settle(t)
 	if d.Instance() != after.Instance || d.Resumable(after.Instance, after.Revision, nil) != nil {
 		t.Error("the next set began another instance")
@@ -355,7 +355,7 @@ func TestASetThatIsNotStoredHasANewInstance(t *testing.T) {
 	if d.Instance() != before.Instance || d.Revision() != before.Revision {
 		t.Errorf("instance %s revision %d, want %s, %d", d.Instance(), d.Revision(), before.Instance, before.Revision)
 	}
-	podtest.AppendSet(d, podtest.Update(config.ADD, "d"))
+	journaltest.AppendSet(d, journaltest.Update(config.ADD, "d"))
 	d.settle(t)
 	for revision := before.Revision + 1; revision <= last; revision++ {
 		if err := d.Resumable("", revision, nil); err == nil {
@@ -371,7 +371,7 @@ func TestASetThatIsNotStoredHasANewInstance(t *testing.T) {
 func TestOperationsThatAreNotStoredHaveAHole(t *testing.T) {
 	opts := store.Options{Dir: t.TempDir()}
 	d := startDurable(t, opts)
-	podtest.AppendSet(d, podtest.Update(config.ADD, "a"))
+	journaltest.AppendSet(d, journaltest.Update(config.ADD, "a"))
 	d.settle(t)
 	revision := d.Revision()
 	d.stop()
@@ -390,13 +390,13 @@ func TestOperationsThatAreNotStoredHaveAHole(t *testing.T) {
 func TestReservedRevisionsIncludeTheGap(t *testing.T) {
 	opts := store.Options{Dir: t.TempDir()}
 	d := startDurable(t, opts)
-	podtest.AppendSet(d, podtest.Update(config.ADD, "a"))
+	journaltest.AppendSet(d, journaltest.Update(config.ADD, "a"))
 	d.settle(t)
 	d.stop()
 	d = startDurable(t, opts)
 	var ceiling int64
 	d.ReserveWith(t.Context(), func(revision int64) error { ceiling = revision; return nil })
-	podtest.AppendSet(d, podtest.Update(config.ADD, "b"))
+	journaltest.AppendSet(d, journaltest.Update(config.ADD, "b"))
 	d.settle(t)
 	if d.Revision() > ceiling {
 		t.Errorf("revision %d is above the ceiling %d", d.Revision(), ceiling)
@@ -408,10 +408,10 @@ func TestReservedRevisionsIncludeTheGap(t *testing.T) {
 func TestSourcesAfterARestart(t *testing.T) {
 	opts := store.Options{Dir: t.TempDir()}
 	d := startDurable(t, opts)
-	gone := podtest.Update(config.ADD, "gone")
+	gone := journaltest.Update(config.ADD, "gone")
 	gone.Source = "http"
-	podtest.AppendSet(d, podtest.Update(config.ADD, "a"))
-	podtest.AppendSet(d, gone)
+	journaltest.AppendSet(d, journaltest.Update(config.ADD, "a"))
+	journaltest.AppendSet(d, gone)
 	d.settle(t)
 	d.stop()
 
@@ -429,7 +429,7 @@ func TestSourcesAfterARestart(t *testing.T) {
 	if d.ByUID("gone") != nil || d.ByUID("a") == nil {
 		t.Error("the pods of a source that is not configured are still there, or others are not")
 	}
-	podtest.AppendSet(d, podtest.Update(config.ADD))
+	journaltest.AppendSet(d, journaltest.Update(config.ADD))
 	d.settle(t)
 	if d.Restored() != nil || !slices.Equal(d.Unseen(), []string{"api"}) {
 		t.Errorf("restored %v, unseen %v after the source's first set", d.Restored(), d.Unseen())
@@ -471,7 +471,7 @@ func (f *faultyFile) Write(p []byte) (int, error) {
 func TestObjectsAfterARestart(t *testing.T) {
 	dir := store.Options{Dir: t.TempDir()}
 	first := startDurable(t, dir, "file")
-	first.Append(podtest.Update(config.ADD, "x"))
+	first.Append(journaltest.Update(config.ADD, "x"))
 	first.PutNode(&v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node1"}})
 	first.settle(t)
 	before := first.Revision()

@@ -14,16 +14,15 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/podconfigd/podconfigd/internal/testutil/podtest"
+	"github.com/podconfigd/podconfigd/internal/testutil/journaltest"
 	"github.com/podconfigd/podconfigd/pkg/config"
 )
 
 var (
-	pod    = podtest.Pod
-	update = podtest.Update
+	pod       = journaltest.Pod
+	update    = journaltest.Update
+	appendSet = journaltest.AppendSet
 )
-
-func appendSet(j *Journal, updates ...config.PodUpdate) { podtest.AppendSet(j, updates...) }
 
 func newJournal(opts Options) *Journal {
 	if opts.Sources == nil {

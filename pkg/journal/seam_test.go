@@ -7,7 +7,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/podconfigd/podconfigd/internal/testutil/podtest"
+	"github.com/podconfigd/podconfigd/internal/testutil/journaltest"
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/journal"
 	"github.com/podconfigd/podconfigd/pkg/journal/store"
@@ -21,16 +21,16 @@ func TestARestartAfterAnEventOfSeveralPods(t *testing.T) {
 			opts := store.Options{Dir: t.TempDir()}
 			d := startDurable(t, opts)
 			d.Subscribe("", journal.Operations{config.SYNC: true}, journal.Client{})
-			d.Append(podtest.Update(config.ADD, "a", "b"))
+			d.Append(journaltest.Update(config.ADD, "a", "b"))
 			d.settle(t)
 			before := d.Revision()
-			d.Append(podtest.Update(op, "a", "b"))
+			d.Append(journaltest.Update(op, "a", "b"))
 			d.settle(t)
 			after := d.Revision()
 			if after != before+2 {
 				t.Fatalf("revisions %d and %d", before, after)
 			}
-			d.Append(podtest.Update(config.UPDATE, "a=2"))
+			d.Append(journaltest.Update(config.UPDATE, "a=2"))
 			d.settle(t)
 			d.stop()
 
@@ -49,22 +49,22 @@ func TestARestartAfterAnEventOfSeveralPods(t *testing.T) {
 func TestARevisionByNameIsKept(t *testing.T) {
 	opts := store.Options{Dir: t.TempDir(), SegmentBytes: 1 << 10, ReplayBytes: 1}
 	d := startDurable(t, opts)
-	a, f := podtest.Update(config.ADD), podtest.Update(config.ADD)
+	a, f := journaltest.Update(config.ADD), journaltest.Update(config.ADD)
 	a.Source = "api"
-	pa, pf := podtest.Pod("x=1"), podtest.Pod("x=2")
+	pa, pf := journaltest.Pod("x=1"), journaltest.Pod("x=2")
 	pa.UID, pf.UID = "ua", "uf"
 	a.Pods, f.Pods = []*v1.Pod{pa}, []*v1.Pod{pf}
-	podtest.AppendSet(d, a)
-	podtest.AppendSet(d, f)
+	journaltest.AppendSet(d, a)
+	journaltest.AppendSet(d, f)
 	a.Op = config.REMOVE
-	podtest.AppendSet(d, a)
+	journaltest.AppendSet(d, a)
 	d.settle(t)
 	name := types.NamespacedName{Namespace: pa.Namespace, Name: pa.Name}
 	want := d.ByName(name).Revision
 	for i := range 2 {
 		d.stop()
 		d = startDurable(t, opts)
-		podtest.AppendSet(d, podtest.Update(config.ADD, fmt.Sprintf("y%d", i)))
+		journaltest.AppendSet(d, journaltest.Update(config.ADD, fmt.Sprintf("y%d", i)))
 		d.settle(t)
 	}
 	if got := d.ByName(name).Revision; got != want {

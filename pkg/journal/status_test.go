@@ -5,7 +5,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/podconfigd/podconfigd/internal/testutil/podtest"
+	"github.com/podconfigd/podconfigd/internal/testutil/journaltest"
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/journal"
 	"github.com/podconfigd/podconfigd/pkg/journal/store"
@@ -17,10 +17,10 @@ import (
 func TestStatusIsNoSet(t *testing.T) {
 	opts := store.Options{Dir: t.TempDir()}
 	d := startDurable(t, opts)
-	set := podtest.Update(config.ADD, "a")
+	set := journaltest.Update(config.ADD, "a")
 	set.Source, set.Attributes = "file", map[string]string{"ETag": "1"}
 	set.Files = []*config.File{{Path: "a.yaml"}}
-	podtest.AppendSet(d, set)
+	journaltest.AppendSet(d, set)
 	a := set.Pods[0]
 	status := func(phase v1.PodPhase) config.PodUpdate {
 		return config.PodUpdate{
@@ -59,9 +59,9 @@ func TestVersionsWithAStatus(t *testing.T) {
 	j := journal.New(journal.Options{Sources: []string{"file"}})
 	s := j.Subscribe("", journal.Operations{config.SYNC: true}, journal.Client{})
 	defer s.Close()
-	u := podtest.Update(config.ADD, "a")
+	u := journaltest.Update(config.ADD, "a")
 	u.Statuses = []*v1.PodStatus{{Phase: v1.PodRunning}}
-	podtest.AppendSet(j, u)
+	journaltest.AppendSet(j, u)
 	first := j.State().Pods[0]
 	j.Append(config.PodUpdate{Op: config.SYNC, Source: u.Source, Pods: u.Pods})
 	reading, err := j.After(first.Revision, nil, 10)
@@ -69,7 +69,7 @@ func TestVersionsWithAStatus(t *testing.T) {
 		t.Errorf("the SYNC is %v (%v)", reading, err)
 	}
 	u.Op, u.StatusOnly, u.Statuses = config.RECONCILE, true, nil
-	podtest.AppendSet(j, u)
+	journaltest.AppendSet(j, u)
 	if second := j.State().Pods[0]; second.Object != u.Pods[0] || second.Revision <= first.Revision {
 		t.Errorf("without a status, the pod has phase %s at %d", second.Object.Status.Phase, second.Revision)
 	}

@@ -9,14 +9,15 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/podconfigd/podconfigd/internal/testutil/podtest"
+	"github.com/podconfigd/podconfigd/internal/testutil/journaltest"
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/journal"
 )
 
 var (
-	pod    = podtest.Pod
-	update = podtest.Update
+	pod       = journaltest.Pod
+	update    = journaltest.Update
+	appendSet = journaltest.AppendSet
 )
 
 // testJournal is a journal with its first revision.
@@ -43,8 +44,6 @@ type testCursor struct {
 	of *testJournal
 	*Cursor
 }
-
-func appendSet(j *testJournal, updates ...config.PodUpdate) { podtest.AppendSet(j, updates...) }
 
 // drain returns all available frames, and the error of the cursor.
 func drain(c *Cursor) (frames []*Frame, err error) {
