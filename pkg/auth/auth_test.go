@@ -29,17 +29,11 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	"k8s.io/apiserver/pkg/authentication/user"
+
+	"github.com/podconfigd/podconfigd/internal/testutil"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-func write(t *testing.T, path, content string) string {
-	t.Helper()
-	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return path
-}
 
 func withToken(token string) *http.Request {
 	r := &http.Request{Header: http.Header{}}
@@ -68,7 +62,7 @@ func shows(t *testing.T, a *Auth, r *http.Request, want string) {
 
 func TestTokenFile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		path := write(t, filepath.Join(t.TempDir(), "tokens"), "s3cret,alice,1\nt0ken,bob,2,\"g1,g2\"\n")
+		path := testutil.WriteFile(t, filepath.Join(t.TempDir(), "tokens"), "s3cret,alice,1\nt0ken,bob,2,\"g1,g2\"\n")
 		a, err := New(Options{TokenFile: path})
 		if err != nil {
 			t.Fatal(err)
@@ -78,14 +72,14 @@ func TestTokenFile(t *testing.T) {
 		shows(t, a, withToken("S3cret"), "")
 		shows(t, a, withToken(""), "")
 
-		write(t, path, "other,carol,3\n")
+		testutil.WriteFile(t, path, "other,carol,3\n")
 		shows(t, a, withToken("s3cret"), "alice system:authenticated") // read at most once a second
 		<-time.After(reloadInterval)
 		shows(t, a, withToken("s3cret"), "")
 		shows(t, a, withToken("other"), "carol system:authenticated")
 
 		for _, bad := range []string{"other\n", "\"", ",x,1\n"} {
-			write(t, path, bad)
+			testutil.WriteFile(t, path, bad)
 			<-time.After(reloadInterval)
 			shows(t, a, withToken("other"), "carol system:authenticated") // the last good file
 		}
@@ -94,7 +88,7 @@ func TestTokenFile(t *testing.T) {
 		}
 		<-time.After(reloadInterval)
 		shows(t, a, withToken("other"), "carol system:authenticated")
-		write(t, path, "")
+		testutil.WriteFile(t, path, "")
 		<-time.After(reloadInterval)
 		shows(t, a, withToken("other"), "")
 	})
@@ -113,13 +107,13 @@ func TestBadTokenFiles(t *testing.T) {
 		"\"s3cret,alice,1":                    "line 1: extraneous or missing",
 		strings.Repeat("s3cret,a,1\n", 200e3): "at most 1048576 bytes",
 	} {
-		path := write(t, filepath.Join(dir, "tokens"), content)
+		path := testutil.WriteFile(t, filepath.Join(dir, "tokens"), content)
 		_, err := New(Options{TokenFile: path})
 		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), path) || strings.Contains(err.Error(), "s3cret") {
 			t.Errorf("%.20q: %v, want %s", content, err, want)
 		}
 	}
-	if _, err := New(Options{ClientCAFile: write(t, filepath.Join(dir, "ca"), "no PEM")}); err == nil || !strings.Contains(err.Error(), "ca: ") {
+	if _, err := New(Options{ClientCAFile: testutil.WriteFile(t, filepath.Join(dir, "ca"), "no PEM")}); err == nil || !strings.Contains(err.Error(), "ca: ") {
 		t.Errorf("a file without certificates: %v", err)
 	}
 }
@@ -178,7 +172,7 @@ func (i *issuer) pem() string {
 // connections.
 func TestClientCertificates(t *testing.T) {
 	first, second := newIssuer(t), newIssuer(t)
-	path := write(t, filepath.Join(t.TempDir(), "ca"), first.pem())
+	path := testutil.WriteFile(t, filepath.Join(t.TempDir(), "ca"), first.pem())
 	a, err := New(Options{ClientCAFile: path})
 	if err != nil {
 		t.Fatal(err)
@@ -197,14 +191,14 @@ func TestClientCertificates(t *testing.T) {
 		r.TLS = &tls.ConnectionState{PeerCertificates: []*x509.Certificate{cert}}
 		shows(t, a, r, "")
 	}
-	write(t, path, second.pem())
+	testutil.WriteFile(t, path, second.pem())
 	a.clientCAs.checked = time.Now().Add(-reloadInterval)
 	shows(t, a, mine, "")
 	shows(t, a, other, "mallory system:authenticated system:masters")
 }
 
 func TestAnonymous(t *testing.T) {
-	path := write(t, filepath.Join(t.TempDir(), "tokens"), "s3cret,alice,1\n")
+	path := testutil.WriteFile(t, filepath.Join(t.TempDir(), "tokens"), "s3cret,alice,1\n")
 	a, err := New(Options{TokenFile: path, Anonymous: true})
 	if err != nil {
 		t.Fatal(err)
@@ -371,8 +365,8 @@ func TestCertificateFiles(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		write(t, filepath.Join(dir, name+".key"), string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})))
-		write(t, filepath.Join(dir, name+".crt"), string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert})))
+		testutil.WriteFile(t, filepath.Join(dir, name+".key"), string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})))
+		testutil.WriteFile(t, filepath.Join(dir, name+".crt"), string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert})))
 	}
 	first, err := SelfSigned("n1", []net.IP{net.IPv4(127, 0, 0, 1)})
 	if err != nil {

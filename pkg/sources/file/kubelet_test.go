@@ -13,6 +13,7 @@ import (
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/internal/testutil"
+	"github.com/podconfigd/podconfigd/internal/testutil/podtest"
 	"github.com/podconfigd/podconfigd/pkg/manifest"
 )
 
@@ -75,7 +76,7 @@ func expectUIDs(t *testing.T, pods []*v1.Pod, want map[string]types.UID) {
 func TestKubeletVersion(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"a", "b", "c", "d", "e", "f", "g", "h", "i"} {
-		if err := os.WriteFile(filepath.Join(dir, name+".yaml"), fmt.Appendf(nil, podManifest, name, "1"), 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, name+".yaml"), []byte(podtest.Manifest(name, "1")), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -128,10 +129,10 @@ func TestShadowedFilesAreDecodedLast(t *testing.T) {
 	decoder, o := manifest.NewDecoder("node1"), new(order)
 	decoder.Compare(o)
 	const pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: web}\nspec: {containers: [{name: c, image: %q}]}\n"
-	write(t, filepath.Join(dir, "b.yaml"), fmt.Sprintf(pod, "1"))
+	testutil.WriteFile(t, filepath.Join(dir, "b.yaml"), fmt.Sprintf(pod, "1"))
 	h := run(t, dir, Options{Decoder: decoder})
 	served := h.expect("web=1")[0].UID
-	write(t, filepath.Join(dir, "a.yaml"), fmt.Sprintf(pod, "2"))
+	testutil.WriteFile(t, filepath.Join(dir, "a.yaml"), fmt.Sprintf(pod, "2"))
 	h.verdict("a.yaml", v1alpha1.ManifestShadowed, "taken by b.yaml")
 	o.mu.Lock()
 	o.uids = nil

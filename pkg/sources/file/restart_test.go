@@ -3,7 +3,6 @@ package file
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -15,21 +14,13 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
+	"github.com/podconfigd/podconfigd/internal/testutil"
+	"github.com/podconfigd/podconfigd/internal/testutil/podtest"
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/manifest"
 	"github.com/podconfigd/podconfigd/pkg/sources"
 	"github.com/podconfigd/podconfigd/pkg/sources/sourcetest"
 )
-
-// write writes a manifest without a running source.
-func write(t *testing.T, path, data string) {
-	t.Helper()
-	if err := os.WriteFile(path, []byte(data), 0o600); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func podOf(name, image string) string { return fmt.Sprintf(podManifest, name, image) }
 
 // before runs a source on the path until its first set, and returns what the next process
 // restores.
@@ -91,13 +82,13 @@ func TestRestartWithABadManifest(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			a, b := filepath.Join(dir, "a.yaml"), filepath.Join(dir, "b.yaml")
-			write(t, a, podOf("a", "1"))
-			write(t, b, podOf("b", "1"))
+			testutil.WriteFile(t, a, podtest.Manifest("a", "1"))
+			testutil.WriteFile(t, b, podtest.Manifest("b", "1"))
 			restored := before(t, dir)
 			if err := spoil(a); err != nil {
 				t.Fatal(err)
 			}
-			write(t, b, podOf("b", "2"))
+			testutil.WriteFile(t, b, podtest.Manifest("b", "2"))
 
 			h := run(t, dir, Options{Restored: restored})
 			set := h.next()
@@ -122,7 +113,7 @@ func TestRestartWithABadManifest(t *testing.T) {
 // A pod whose manifest is as before is sent once, and not again.
 func TestRestartWithoutAChange(t *testing.T) {
 	dir := t.TempDir()
-	write(t, filepath.Join(dir, "a.yaml"), podOf("a", "1"))
+	testutil.WriteFile(t, filepath.Join(dir, "a.yaml"), podtest.Manifest("a", "1"))
 	h := run(t, dir, Options{Restored: before(t, dir)})
 	h.expect("a=1")
 	h.silent()
@@ -133,11 +124,11 @@ func TestRestartWithoutAChange(t *testing.T) {
 // lexical order.
 func TestRestartWithAClash(t *testing.T) {
 	for clash, other := range map[string]string{
-		"name": podOf("x", "2"),
-		"UID":  strings.Replace(podOf("other", "2"), "{name: other", "{uid: u, name: other", 1),
+		"name": podtest.Manifest("x", "2"),
+		"UID":  strings.Replace(podtest.Manifest("other", "2"), "{name: other", "{uid: u, name: other", 1),
 	} {
 		for name, incumbent := range map[string]string{
-			"unchanged": podOf("x", "1"), "changed": podOf("x", "3"), "bad": "kind: [",
+			"unchanged": podtest.Manifest("x", "1"), "changed": podtest.Manifest("x", "3"), "bad": "kind: [",
 		} {
 			t.Run(clash+", "+name, func(t *testing.T) {
 				if clash == "UID" {
@@ -145,10 +136,10 @@ func TestRestartWithAClash(t *testing.T) {
 				}
 				dir := t.TempDir()
 				a, b := filepath.Join(dir, "a.yaml"), filepath.Join(dir, "b.yaml")
-				write(t, b, strings.Replace(podOf("x", "1"), "{name: x", "{uid: u, name: x", 1))
+				testutil.WriteFile(t, b, strings.Replace(podtest.Manifest("x", "1"), "{name: x", "{uid: u, name: x", 1))
 				restored := before(t, dir)
-				write(t, a, other)
-				write(t, b, incumbent)
+				testutil.WriteFile(t, a, other)
+				testutil.WriteFile(t, b, incumbent)
 
 				h := run(t, dir, Options{Restored: restored})
 				image := "1"
@@ -171,9 +162,9 @@ func TestRestartWithAClash(t *testing.T) {
 func TestRestartWithoutAFile(t *testing.T) {
 	dir := t.TempDir()
 	a, b := filepath.Join(dir, "a.yaml"), filepath.Join(dir, "b.yaml")
-	write(t, b, podOf("x", "1"))
+	testutil.WriteFile(t, b, podtest.Manifest("x", "1"))
 	restored := before(t, dir)
-	write(t, a, podOf("x", "2"))
+	testutil.WriteFile(t, a, podtest.Manifest("x", "2"))
 	if err := os.Remove(b); err != nil {
 		t.Fatal(err)
 	}
@@ -190,7 +181,7 @@ func TestRestartWithoutAFile(t *testing.T) {
 func TestRestartWithAnEmptyDirectory(t *testing.T) {
 	dir := t.TempDir()
 	a := filepath.Join(dir, "a.yaml")
-	write(t, a, podOf("a", "1"))
+	testutil.WriteFile(t, a, podtest.Manifest("a", "1"))
 	restored := before(t, dir)
 	if err := os.Remove(a); err != nil {
 		t.Fatal(err)
@@ -222,7 +213,7 @@ func TestRestartWithoutThePath(t *testing.T) {
 				if err := os.Mkdir(dir, 0o700); err != nil {
 					t.Fatal(err)
 				}
-				write(t, filepath.Join(dir, "a.yaml"), podOf("a", "1"))
+				testutil.WriteFile(t, filepath.Join(dir, "a.yaml"), podtest.Manifest("a", "1"))
 				path, elsewhere := filepath.Join(dir, base), filepath.Join(top, "elsewhere")
 				restored := before(t, path)
 				if err := test.take(path, elsewhere); err != nil {
@@ -251,7 +242,7 @@ func TestRestartWithoutThePathThatReturnsEmpty(t *testing.T) {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	write(t, filepath.Join(dir, "a.yaml"), podOf("a", "1"))
+	testutil.WriteFile(t, filepath.Join(dir, "a.yaml"), podtest.Manifest("a", "1"))
 	restored := before(t, dir)
 	if err := os.RemoveAll(dir); err != nil {
 		t.Fatal(err)
@@ -271,19 +262,19 @@ func TestRestartWithAFileInsteadOfADirectory(t *testing.T) {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	write(t, filepath.Join(dir, "a.yaml"), podOf("a", "1"))
+	testutil.WriteFile(t, filepath.Join(dir, "a.yaml"), podtest.Manifest("a", "1"))
 	restored := before(t, dir)
 	if err := os.RemoveAll(dir); err != nil {
 		t.Fatal(err)
 	}
 	t.Run("good", func(t *testing.T) {
-		write(t, dir, podOf("c", "1"))
+		testutil.WriteFile(t, dir, podtest.Manifest("c", "1"))
 		h := run(t, dir, Options{Restored: restored})
 		h.expect("c=1", "a=1")
 		h.expect("c=1")
 	})
 	t.Run("bad", func(t *testing.T) {
-		write(t, dir, "kind: [")
+		testutil.WriteFile(t, dir, "kind: [")
 		h := run(t, dir, Options{Restored: restored, Period: 20 * time.Millisecond})
 		h.waitForStatus(func(status v1alpha1.SourceStatus) bool {
 			return status.Degraded && strings.Contains(status.LastError, "can't be used")
@@ -296,7 +287,7 @@ func TestRestartWithAFileInsteadOfADirectory(t *testing.T) {
 		h.expectAtLast("c=1")
 	})
 	t.Run("bad, then gone", func(t *testing.T) {
-		write(t, dir, "kind: [")
+		testutil.WriteFile(t, dir, "kind: [")
 		h := run(t, dir, Options{Restored: restored})
 		h.waitForStatus(func(status v1alpha1.SourceStatus) bool { return status.Degraded })
 		if err := os.Remove(dir); err != nil {
@@ -312,12 +303,12 @@ func TestRestartWithAFileInsteadOfADirectory(t *testing.T) {
 // A path that is a directory now, where it was a file.
 func TestRestartWithADirectoryInsteadOfAFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "manifests")
-	write(t, path, podOf("a", "1"))
+	testutil.WriteFile(t, path, podtest.Manifest("a", "1"))
 	restored := before(t, path)
 	if err := errors.Join(os.Remove(path), os.Mkdir(path, 0o700)); err != nil {
 		t.Fatal(err)
 	}
-	write(t, filepath.Join(path, "c.yaml"), podOf("c", "1"))
+	testutil.WriteFile(t, filepath.Join(path, "c.yaml"), podtest.Manifest("c", "1"))
 	h := run(t, path, Options{Restored: restored})
 	h.expect("a=1", "c=1")
 	h.expect("c=1")
@@ -326,9 +317,9 @@ func TestRestartWithADirectoryInsteadOfAFile(t *testing.T) {
 // A single file that is bad at the start comes back in its last good version.
 func TestRestartWithABadSingleFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.yaml")
-	write(t, path, podOf("a", "1"))
+	testutil.WriteFile(t, path, podtest.Manifest("a", "1"))
 	restored := before(t, path)
-	write(t, path, "kind: [")
+	testutil.WriteFile(t, path, "kind: [")
 	h := run(t, path, Options{Restored: restored})
 	same(t, h.expect("a=1")[0], restored)
 	h.verdict("a.yaml", v1alpha1.ManifestHeld, "its last good pod is kept")
@@ -347,9 +338,9 @@ func TestRestartWithAnotherPath(t *testing.T) {
 		t.Fatal(err)
 	}
 	a := filepath.Join(dir, "a.yaml")
-	write(t, a, podOf("a", "1"))
+	testutil.WriteFile(t, a, podtest.Manifest("a", "1"))
 	restored := before(t, dir)
-	write(t, a, "kind: [")
+	testutil.WriteFile(t, a, "kind: [")
 	link := filepath.Join(t.TempDir(), "link")
 	if err := os.Symlink(dir, link); err != nil {
 		t.Fatal(err)

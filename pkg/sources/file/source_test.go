@@ -18,12 +18,11 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podconfigd/podconfigd/internal/testutil"
+	"github.com/podconfigd/podconfigd/internal/testutil/podtest"
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/manifest"
 	"github.com/podconfigd/podconfigd/pkg/sources/file/follow"
 )
-
-const podManifest = "apiVersion: v1\nkind: Pod\nmetadata: {name: %s}\nspec: {containers: [{name: c, image: %q}]}\n"
 
 // fakeWatcher reports the events of the test, for cases that inotify can't produce on
 // request.
@@ -98,7 +97,7 @@ func (h *harness) metric(name string) float64 {
 // prepare writes a manifest to another place, and rename moves it into the directory.
 func (h *harness) prepare(name, image string) {
 	h.t.Helper()
-	data := fmt.Sprintf(podManifest, strings.TrimSuffix(name, ".yaml"), image)
+	data := podtest.Manifest(strings.TrimSuffix(name, ".yaml"), image)
 	if err := os.WriteFile(filepath.Join(h.temp, name), []byte(data), 0o644); err != nil {
 		h.t.Fatal(err)
 	}
@@ -315,7 +314,7 @@ func TestAFileThatIsWrittenContinuously(t *testing.T) {
 		}
 	})
 	t.Cleanup(func() { close(stop); writing.Wait() })
-	if err := os.WriteFile(filepath.Join(dir, "a.yaml"), fmt.Appendf(nil, podManifest, "a", "1"), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "a.yaml"), []byte(podtest.Manifest("a", "1")), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	h := run(t, dir, Options{})
@@ -328,7 +327,7 @@ func TestWaitingForAReleasedUID(t *testing.T) {
 	h := run(t, t.TempDir(), Options{})
 	h.expect()
 	put := func(file, name, uid string) {
-		data := strings.Replace(fmt.Sprintf(podManifest, name, "1"), "{name: "+name, "{uid: "+uid+", name: "+name, 1)
+		data := strings.Replace(podtest.Manifest(name, "1"), "{name: "+name, "{uid: "+uid+", name: "+name, 1)
 		temp := filepath.Join(t.TempDir(), "temp")
 		if err := errors.Join(os.WriteFile(temp, []byte(data), 0o644), os.Rename(temp, filepath.Join(h.dir, file))); err != nil {
 			t.Fatal(err)

@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podconfigd/podconfigd/internal/testutil/podtest"
 	"github.com/podconfigd/podconfigd/pkg/manifest"
 )
 
@@ -20,9 +21,9 @@ func TestAChangeDoesNotCostTheOtherFiles(t *testing.T) {
 		b := newBench(t)
 		b.set = New(Options{Path: b.dir, Decoder: manifest.NewDecoder("n"), Impatient: true, Registerer: prometheus.NewRegistry()})
 		for i := range others {
-			b.write(fmt.Sprintf("b%d.yaml", i), pod(fmt.Sprint("b", i), "1"))
+			b.write(fmt.Sprintf("b%d.yaml", i), podtest.Manifest(fmt.Sprint("b", i), "1"))
 		}
-		b.write("a.yaml", pod("a", "0"))
+		b.write("a.yaml", podtest.Manifest("a", "0"))
 		b.lookAll()
 		metrics := b.set.looker.metrics
 		reads, decodes = testutil.ToFloat64(metrics.reads), testutil.ToFloat64(metrics.decodes)
@@ -30,7 +31,7 @@ func TestAChangeDoesNotCostTheOtherFiles(t *testing.T) {
 		image := 0
 		allocations = testing.AllocsPerRun(changes, func() { // one more than that
 			image++
-			b.write("a.yaml", pod("a", fmt.Sprint(image)))
+			b.write("a.yaml", podtest.Manifest("a", fmt.Sprint(image)))
 			b.set.Distrust([]string{"a.yaml"})
 			if !b.set.Look(t.Context(), []string{"a.yaml"}) {
 				t.Fatal("nothing changed")
@@ -74,7 +75,7 @@ func TestOnlyWhatIsOutdatedIsDecodedAgain(t *testing.T) {
 	decoder.Compare(&finding{decoder: decoder})
 	b.set = New(Options{Path: b.dir, Decoder: decoder, Impatient: true})
 	for _, name := range []string{"a", "b", "c"} {
-		b.write(name+".yaml", pod(name, "1"))
+		b.write(name+".yaml", podtest.Manifest(name, "1"))
 	}
 	b.lookAll()
 	for _, want := range []float64{3, 4, 4} {
@@ -88,7 +89,7 @@ func TestOnlyWhatIsOutdatedIsDecodedAgain(t *testing.T) {
 	for _, pod := range pods {
 		name := strings.TrimSuffix(pod.Name, "-n")
 		path := filepath.Join(b.dir, name+".yaml")
-		if want, _, err := decoder.For(36).DecodeFile(path, fmt.Appendf(nil, podManifest, name, "1")); err != nil || pod.UID != want.UID {
+		if want, _, err := decoder.For(36).DecodeFile(path, []byte(podtest.Manifest(name, "1"))); err != nil || pod.UID != want.UID {
 			t.Errorf("%s has UID %s: %v", name, pod.UID, err)
 		}
 	}

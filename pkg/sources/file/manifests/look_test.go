@@ -1,7 +1,6 @@
 package manifests
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -9,10 +8,9 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
+	"github.com/podconfigd/podconfigd/internal/testutil/podtest"
 	"github.com/podconfigd/podconfigd/pkg/manifest"
 )
-
-const podManifest = "apiVersion: v1\nkind: Pod\nmetadata: {name: %s}\nspec: {containers: [{name: c, image: %q}]}\n"
 
 // A file that is removed between the look and the open is gone, not a dangling link.
 func TestReadOfAFileThatIsGone(t *testing.T) {
@@ -33,7 +31,7 @@ func TestReadOfAFileThatIsGone(t *testing.T) {
 func TestSignatures(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.yaml")
 	write := func(image string) {
-		if err := os.WriteFile(path, fmt.Appendf(nil, podManifest, "a", image), 0o644); err != nil {
+		if err := os.WriteFile(path, []byte(podtest.Manifest("a", image)), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/podconfigd/podconfigd/internal/testutil/podtest"
 	"github.com/podconfigd/podconfigd/pkg/manifest"
 	"github.com/podconfigd/podconfigd/pkg/sources/file/follow"
 )
@@ -67,16 +68,14 @@ func (b *bench) states() (states string) {
 	return strings.TrimSpace(states)
 }
 
-func pod(name, image string) string { return fmt.Sprintf(podManifest, name, image) }
-
 // Only the files that are looked at change the set.
 func TestLook(t *testing.T) {
 	b := newBench(t)
 	if b.lookAll() {
 		t.Error("an empty directory changed an empty set")
 	}
-	b.write("a.yaml", pod("a", "1"))
-	b.write("b.yaml", pod("b", "1"))
+	b.write("a.yaml", podtest.Manifest("a", "1"))
+	b.write("b.yaml", podtest.Manifest("b", "1"))
 	if changed := b.set.Look(t.Context(), []string{"a.yaml"}); !changed {
 		t.Error("a.yaml changed nothing")
 	}
@@ -99,8 +98,8 @@ func TestLook(t *testing.T) {
 // grace period.
 func TestTakingOver(t *testing.T) {
 	b := newBench(t)
-	b.write("a.yaml", pod("x", "1"))
-	b.write("b.yaml", pod("x", "2"))
+	b.write("a.yaml", podtest.Manifest("x", "1"))
+	b.write("b.yaml", podtest.Manifest("x", "2"))
 	b.lookAll()
 	b.expect("x=1")
 	if got := b.states(); got != "a.yaml Accepted b.yaml Shadowed" {
@@ -128,7 +127,7 @@ func TestTakingOver(t *testing.T) {
 // takes.
 func TestHold(t *testing.T) {
 	b := newBench(t)
-	b.write("a.yaml", pod("a", "1"))
+	b.write("a.yaml", podtest.Manifest("a", "1"))
 	b.lookAll()
 	b.remove("a.yaml")
 	b.lookAll()
@@ -146,7 +145,7 @@ func TestHold(t *testing.T) {
 // again until the path changes: not even one that was missing just before.
 func TestAReplacedDirectoryIsNotLookedAtAgain(t *testing.T) {
 	b := newBench(t)
-	b.write("a.yaml", pod("a", "1"))
+	b.write("a.yaml", podtest.Manifest("a", "1"))
 	b.lookAll()
 	b.remove("a.yaml")
 	b.lookAll()
@@ -165,7 +164,7 @@ func TestAReplacedDirectoryIsNotLookedAtAgain(t *testing.T) {
 	}
 	b.expect("a=1")
 
-	if err := os.WriteFile(b.dir, []byte(pod("c", "1")), 0o600); err != nil {
+	if err := os.WriteFile(b.dir, []byte(podtest.Manifest("c", "1")), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	b.lookAll()
@@ -181,7 +180,7 @@ func TestAs(t *testing.T) {
 	b, elsewhere := newBench(t), newBench(t)
 	elsewhere.set = New(Options{Path: elsewhere.dir, As: b.dir, Decoder: manifest.NewDecoder("n"), Impatient: true})
 	for _, bench := range []*bench{b, elsewhere} {
-		bench.write("a.yaml", pod("a", "1"))
+		bench.write("a.yaml", podtest.Manifest("a", "1"))
 		bench.lookAll()
 	}
 	v, other := b.set.Verdicts()[0], elsewhere.set.Verdicts()[0]
@@ -201,7 +200,7 @@ func TestAnUnreadableFileComesBack(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := os.WriteFile(target, []byte(pod("a", "1")), 0o644); err != nil {
+	if err := os.WriteFile(target, []byte(podtest.Manifest("a", "1")), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	point(target)
