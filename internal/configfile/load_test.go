@@ -14,6 +14,7 @@ import (
 
 	"github.com/podconfigd/podconfigd/api/config/v1alpha1"
 	"github.com/podconfigd/podconfigd/internal/socketpath"
+	"github.com/podconfigd/podconfigd/internal/testutil"
 	"github.com/podconfigd/podconfigd/pkg/daemon"
 )
 
@@ -24,13 +25,7 @@ func write(t *testing.T, files map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()
 	for name, data := range files {
-		path := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(data), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testutil.WriteFile(t, filepath.Join(dir, name), data)
 	}
 	return dir
 }

@@ -23,6 +23,8 @@ import (
 	"k8s.io/kubernetes/cmd/kubeadm/app/phases/etcd"
 	kubeadmconfig "k8s.io/kubernetes/cmd/kubeadm/app/util/config"
 	"sigs.k8s.io/yaml"
+
+	"github.com/podconfigd/podconfigd/internal/testutil"
 )
 
 // The pods of k8s.io/api's own testdata, which have every field at once and are not
@@ -43,7 +45,7 @@ func TestPodsOfTheAPIsTestdata(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		write(t, dir, fmt.Sprintf("whole-%d-%s", i, filepath.Base(path)), string(data))
+		testutil.WriteFile(t, filepath.Join(dir, fmt.Sprintf("whole-%d-%s", i, filepath.Base(path))), string(data))
 		if !strings.HasSuffix(path, "core.v1.Pod.json") {
 			continue
 		}
@@ -107,7 +109,7 @@ func writeJSON(t *testing.T, dir string, pod *v1.Pod) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	write(t, dir, pod.Name+".json", string(data))
+	testutil.WriteFile(t, filepath.Join(dir, pod.Name+".json"), string(data))
 }
 
 // The static pods that kubeadm writes for a control plane.
@@ -126,7 +128,7 @@ func TestKubeadmsControlPlane(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		write(t, dir, name+".yaml", string(data))
+		testutil.WriteFile(t, filepath.Join(dir, name+".yaml"), string(data))
 	}
 	want := []string{"kube-apiserver", "kube-controller-manager", "kube-scheduler", "etcd"}
 	for i, name := range want {
@@ -264,7 +266,7 @@ func TestEveryFieldOfTheSpec(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		write(t, dir, fmt.Sprintf("pod-%d.json", i), string(data))
+		testutil.WriteFile(t, filepath.Join(dir, fmt.Sprintf("pod-%d.json", i)), string(data))
 	}
 	for i, e := range edits {
 		put(i, e)

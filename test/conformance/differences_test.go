@@ -161,7 +161,7 @@ func awaitWatches(t *testing.T, dir string, n int) {
 func put(t *testing.T, dir, file, name, image string) {
 	t.Helper()
 	data := fmt.Sprintf("apiVersion: v1\nkind: Pod\nmetadata: {name: %s}\nspec: {containers: [{name: c, image: %q}]}\n", name, image)
-	temp := write(t, t.TempDir(), file, data)
+	temp := testutil.WriteFile(t, filepath.Join(t.TempDir(), file), data)
 	must(t, os.Rename(temp, filepath.Join(dir, file)))
 }
 
@@ -177,7 +177,7 @@ func TestDifferenceManifestTurnsBad(t *testing.T) {
 	dir := t.TempDir()
 	put(t, dir, "a.yaml", "a", "1")
 	kubelet, ours := onPath(t, dir, soon, "ADD a=1")
-	temp := write(t, t.TempDir(), "a.yaml", "kind: [")
+	temp := testutil.WriteFile(t, filepath.Join(t.TempDir(), "a.yaml"), "kind: [")
 	must(t, os.Rename(temp, filepath.Join(dir, "a.yaml")))
 	kubelet.expect(t, "REMOVE a=1")
 	ours.silent(t)
@@ -207,7 +207,7 @@ func TestTheSamePathAbsentAtTheStart(t *testing.T) {
 func TestTheSameSingleFileInvalidAtTheStart(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	path := write(t, dir, "a.yaml", "kind: [")
+	path := testutil.WriteFile(t, filepath.Join(dir, "a.yaml"), "kind: [")
 	kubelet := kubeletSide(t, func(ctx context.Context, c *kubeletconfig.PodConfig) {
 		kubeletconfig.NewSourceFile(logr.Discard(), path, node, soon, c.Channel(ctx, "file"))
 	})

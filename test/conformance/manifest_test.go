@@ -19,6 +19,7 @@ import (
 	"k8s.io/klog/v2"
 	kubeletconfig "k8s.io/kubernetes/pkg/kubelet/config"
 
+	"github.com/podconfigd/podconfigd/internal/testutil"
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/manifest"
 	"github.com/podconfigd/podconfigd/pkg/sources/file"
@@ -81,15 +82,6 @@ func compare(t *testing.T, path string) []string {
 	return names
 }
 
-func write(t *testing.T, dir, name, data string) string {
-	t.Helper()
-	path := filepath.Join(dir, name)
-	if err := os.WriteFile(path, []byte(data), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	return path
-}
-
 const podHead = "apiVersion: v1\nkind: Pod\nmetadata: {name: %s}\nspec:\n  containers: [{name: c, image: i}]\n"
 
 // The names of the manifests below say whether they are good. So the test can't pass if
@@ -105,7 +97,7 @@ func TestManifestsGiveTheKubeletsPods(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		write(t, dir, filepath.Base(path), string(data))
+		testutil.WriteFile(t, filepath.Join(dir, filepath.Base(path)), string(data))
 	}
 	want := len(examples)
 	for i, spec := range []string{
@@ -125,16 +117,16 @@ func TestManifestsGiveTheKubeletsPods(t *testing.T) {
 		"  unknownField: 5\n",
 		"---\nkind: Other\n",
 	} {
-		write(t, dir, fmt.Sprintf("accepted-%02d.yaml", i), fmt.Sprintf(podHead, fmt.Sprintf("accepted-%02d", i))+spec)
+		testutil.WriteFile(t, filepath.Join(dir, fmt.Sprintf("accepted-%02d.yaml", i)), fmt.Sprintf(podHead, fmt.Sprintf("accepted-%02d", i))+spec)
 		want++
 	}
 	for i, data := range odd("odd") {
-		write(t, dir, fmt.Sprintf("odd-%02d.yaml", i), strings.ReplaceAll(data, "odd", fmt.Sprintf("odd-%02d", i)))
+		testutil.WriteFile(t, filepath.Join(dir, fmt.Sprintf("odd-%02d.yaml", i)), strings.ReplaceAll(data, "odd", fmt.Sprintf("odd-%02d", i)))
 		want++
 	}
-	write(t, dir, "utf16.yaml", utf16le(fmt.Sprintf(podHead, "utf16")))
+	testutil.WriteFile(t, filepath.Join(dir, "utf16.yaml"), utf16le(fmt.Sprintf(podHead, "utf16")))
 	want++
-	write(t, dir, "accepted-uid.yaml", strings.Replace(fmt.Sprintf(podHead, "uid"), "{name: uid}", "{name: uid, uid: own, namespace: ns, annotations: {a: b}, labels: {c: d}}", 1))
+	testutil.WriteFile(t, filepath.Join(dir, "accepted-uid.yaml"), strings.Replace(fmt.Sprintf(podHead, "uid"), "{name: uid}", "{name: uid, uid: own, namespace: ns, annotations: {a: b}, labels: {c: d}}", 1))
 	want++
 	for i, data := range []string{
 		"", "x: [", "kind: Pod", "apiVersion: v1\nkind: List\nitems: []", "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: d}",
@@ -150,9 +142,9 @@ func TestManifestsGiveTheKubeletsPods(t *testing.T) {
 		"{apiVersion: v1, kind: Pod, metadata: {name: flow}, spec: {containers: [{name: c, image: i}]}}",
 		fmt.Sprintf(podHead, "number") + "  hostname: 5\n", fmt.Sprintf(podHead, "half") + "  hostname: \"half",
 	} {
-		write(t, dir, fmt.Sprintf("refused-%02d.yaml", i), data)
+		testutil.WriteFile(t, filepath.Join(dir, fmt.Sprintf("refused-%02d.yaml", i)), data)
 	}
-	write(t, dir, ".hidden.yaml", fmt.Sprintf(podHead, "hidden"))
+	testutil.WriteFile(t, filepath.Join(dir, ".hidden.yaml"), fmt.Sprintf(podHead, "hidden"))
 	if got := compare(t, dir); len(got) != want {
 		t.Errorf("%d pods, want %d: %v", len(got), want, got)
 	}
@@ -185,7 +177,7 @@ func utf16le(s string) string {
 // The UID depends on the spelling of the path.
 func TestPathsGiveTheKubeletsUIDs(t *testing.T) {
 	dir := t.TempDir()
-	path := write(t, dir, "web.yaml", fmt.Sprintf(podHead, "web"))
+	path := testutil.WriteFile(t, filepath.Join(dir, "web.yaml"), fmt.Sprintf(podHead, "web"))
 	t.Chdir(dir)
 	for _, path := range []string{dir, dir + "/", dir + "//", dir + "/.", ".", "./", path, "web.yaml", "./web.yaml", "../" + filepath.Base(dir)} {
 		t.Run(path, func(t *testing.T) {

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/podconfigd/podconfigd/internal/testutil"
 )
 
 var (
@@ -59,7 +61,7 @@ var configFlags = []string{"--pod-manifest-path=/etc/kubernetes/manifests", "--m
 func compareConfiguration(t *testing.T, now version, config string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "podconfigd.yaml")
-	write(t, path, config)
+	testutil.WriteFile(t, path, config)
 	if out, err := exec.CommandContext(t.Context(), now.podconfigd, "config", "check", "--config="+path).CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}

@@ -72,7 +72,7 @@ func TestRecordedFlags(t *testing.T) {
 func TestRecordedConfiguration(t *testing.T) {
 	if *record {
 		_, before := versions(t)
-		write(t, configFile, output(t, before.podconfigd, append([]string{"config", "print"}, configFlags...)...))
+		testutil.WriteFile(t, configFile, output(t, before.podconfigd, append([]string{"config", "print"}, configFlags...)...))
 	}
 	config, err := os.ReadFile(configFile)
 	if err != nil {
@@ -188,7 +188,7 @@ func recordDaemon(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	write(t, positionFile, status.Instance+" "+strconv.FormatInt(status.Revision, 10)+"\n")
+	testutil.WriteFile(t, positionFile, status.Instance+" "+strconv.FormatInt(status.Revision, 10)+"\n")
 	m.put(t, recordedPods[1])
 	testutil.Until(t, "the second pod", func() bool {
 		status, err := client.New(m.socket).Status(t.Context())

@@ -190,13 +190,6 @@ func (m *machine) instance(t *testing.T) string {
 	return status.Instance
 }
 
-func write(t *testing.T, path, text string) {
-	t.Helper()
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-}
-
 // Both versions start with a state directory of the oldest format, and have what happened.
 func TestStateDirectoryOfTheOldestFormat(t *testing.T) {
 	now, before := versions(t)
