@@ -7,10 +7,9 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
-	"github.com/podconfigd/podconfigd/pkg/config"
+	"github.com/podconfigd/podconfigd/internal/testutil/podtest"
 )
 
 // facts has a file source with a manifest in each state, and the pods of those that give one.
@@ -31,11 +30,7 @@ func facts() *Facts {
 }
 
 func pod(namespace, name, uid, source string) v1.Pod {
-	return v1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: types.UID(uid), Annotations: map[string]string{config.ConfigSourceAnnotationKey: source}},
-		Spec:       v1.PodSpec{Containers: []v1.Container{{Name: "c", Image: "i"}}},
-		Status:     v1.PodStatus{Phase: v1.PodPending},
-	}
+	return *podtest.Pod(name+"=i", podtest.In(namespace), podtest.UID(uid), podtest.From(source), podtest.Phase(v1.PodPending))
 }
 
 func TestFind(t *testing.T) {

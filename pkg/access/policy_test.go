@@ -6,8 +6,9 @@ import (
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/podconfigd/podconfigd/internal/testutil/podtest"
 )
 
 func selector(t *testing.T, text string) labels.Selector {
@@ -20,7 +21,7 @@ func selector(t *testing.T, text string) labels.Selector {
 }
 
 func pod(namespace, app string) *v1.Pod {
-	return &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "p", Labels: map[string]string{"app": app}}}
+	return podtest.Pod("p", podtest.In(namespace), podtest.Label("app", app))
 }
 
 func grantOf(t *testing.T, rules []Rule, s Subject) *Grant {

@@ -5,20 +5,16 @@ import (
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podconfigd/podconfigd/internal/testutil"
+	"github.com/podconfigd/podconfigd/internal/testutil/podtest"
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/journal"
 )
 
 // statusPod returns a pod that runs a container on a network.
 func statusPod(name, uid, containerID string, ips ...string) *v1.Pod {
-	p := &v1.Pod{}
-	p.Namespace, p.Name, p.UID = "default", name, types.UID(uid)
-	for _, ip := range ips {
-		p.Status.PodIPs = append(p.Status.PodIPs, v1.PodIP{IP: ip})
-	}
+	p := podtest.Pod(name, podtest.UID(uid), podtest.IPs(ips...))
 	p.Status.ContainerStatuses = []v1.ContainerStatus{{Name: "other"}, {Name: "app", ContainerID: containerID}}
 	return p
 }

@@ -16,10 +16,10 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/internal/testutil"
+	"github.com/podconfigd/podconfigd/internal/testutil/podtest"
 	"github.com/podconfigd/podconfigd/pkg/client"
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/journal"
@@ -96,10 +96,7 @@ func appendUpdates(j *journal.Journal, size int, updates ...string) {
 		u := config.PodUpdate{Op: op, Source: "file", More: i < len(updates)-1}
 		for _, word := range words[1:] {
 			name, version, _ := strings.Cut(word, "=")
-			p := &v1.Pod{}
-			p.Name, p.UID = name, types.UID(name)
-			p.Annotations = map[string]string{"version": version, "x": strings.Repeat("x", size)}
-			u.Pods = append(u.Pods, p)
+			u.Pods = append(u.Pods, podtest.Pod(name, podtest.Annotation("version", version), podtest.Annotation("x", strings.Repeat("x", size))))
 		}
 		j.Append(u)
 	}

@@ -12,18 +12,13 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podconfigd/podconfigd/internal/testutil/podtest"
 )
 
 // pod returns a pod with the name and UID, changed by the functions.
 func pod(name, uid string, change ...func(*v1.Pod)) *v1.Pod {
-	p := &v1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default", UID: types.UID(uid)},
-		Spec:       v1.PodSpec{Containers: []v1.Container{{Name: "c", Image: "image:1"}}},
-	}
-	for _, f := range change {
-		f(p)
-	}
-	return p
+	return podtest.Pod(name+"=image:1", append([]func(*v1.Pod){podtest.UID(uid)}, change...)...)
 }
 
 func image(image string) func(*v1.Pod) {

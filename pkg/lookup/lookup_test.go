@@ -15,6 +15,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podconfigd/podconfigd/internal/testutil/podtest"
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/journal"
 	"github.com/podconfigd/podconfigd/pkg/pleg"
@@ -190,16 +191,7 @@ func (n *node) deliver(op config.PodOperation, source string, pods ...*v1.Pod) {
 
 // pod returns a pod whose UID is its name, with IPs.
 func pod(name string, ips ...string) *v1.Pod {
-	p := new(v1.Pod)
-	p.Namespace, p.Name, p.UID, p.Labels = "default", name, types.UID(name), map[string]string{"app": name}
-	p.Status.Phase = v1.PodRunning
-	for _, ip := range ips {
-		p.Status.PodIPs = append(p.Status.PodIPs, v1.PodIP{IP: ip})
-	}
-	if len(ips) > 0 {
-		p.Status.PodIP = ips[0]
-	}
-	return p
+	return podtest.Pod(name, podtest.Label("app", name), podtest.Phase(v1.PodRunning), podtest.IPs(ips...))
 }
 
 // mirrorOf returns a mirror pod.

@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
+	"github.com/podconfigd/podconfigd/internal/testutil/podtest"
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/journal"
 )
@@ -101,12 +102,9 @@ func (w *world) seen(sources ...string) {
 
 // staticPod returns a static pod.
 func staticPod(name, hash string, status v1.PodStatus) *v1.Pod {
-	return &v1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID(hash), Annotations: map[string]string{
-			config.ConfigHashAnnotationKey: hash, config.ConfigSourceAnnotationKey: "file",
-		}},
-		Spec: v1.PodSpec{NodeName: "node1"}, Status: status,
-	}
+	p := podtest.Pod(name, podtest.UID(hash), podtest.Static(hash), podtest.Status(status))
+	p.Spec.NodeName = "node1"
+	return p
 }
 
 var begin = metav1.NewTime(time.Unix(1e9, 0))

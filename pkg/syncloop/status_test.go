@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/podconfigd/podconfigd/internal/testutil/podtest"
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/pleg"
 	"github.com/podconfigd/podconfigd/pkg/podstatus"
@@ -105,25 +106,9 @@ func runStatus(t *testing.T, change func(*Options, *statusHarness)) *statusHarne
 
 // static returns a static pod of one container.
 func static(name string) *v1.Pod {
-	return &v1.Pod{
-		ObjectMeta: metav1.ObjectMeta{
-			Namespace: "default", Name: name, UID: types.UID(name),
-			Annotations: map[string]string{config.ConfigSourceAnnotationKey: "file", config.ConfigHashAnnotationKey: "hash-of-" + name},
-		},
-		Spec:   v1.PodSpec{Containers: []v1.Container{{Name: "c", Image: "i"}}, RestartPolicy: v1.RestartPolicyAlways},
-		Status: v1.PodStatus{Phase: v1.PodPending},
-	}
-}
-
-// mirrorOf returns the mirror pod of a static pod, with a status.
-func mirrorOf(pod *v1.Pod, status v1.PodStatus) *v1.Pod {
-	return &v1.Pod{
-		ObjectMeta: metav1.ObjectMeta{
-			Namespace: pod.Namespace, Name: pod.Name, UID: "mirror-of-" + pod.UID,
-			Annotations: map[string]string{v1.MirrorPodAnnotationKey: pod.Annotations[config.ConfigHashAnnotationKey]},
-		},
-		Status: status,
-	}
+	p := podtest.Pod(name+"=i", podtest.Static("hash-of-"+name), podtest.Phase(v1.PodPending))
+	p.Spec.RestartPolicy = v1.RestartPolicyAlways
+	return p
 }
 
 func (h *statusHarness) update(u config.PodUpdate) {
@@ -227,7 +212,7 @@ func TestStatusOfAMirrorPod(t *testing.T) {
 		h := runStatus(t, nil)
 		a, now := static("a"), metav1.Now()
 		h.add("file", a)
-		mirror := mirrorOf(a, v1.PodStatus{Phase: v1.PodFailed, HostIP: "198.51.100.1", StartTime: &now})
+		mirror := podtest.Mirror(a, podtest.Status(v1.PodStatus{Phase: v1.PodFailed, HostIP: "198.51.100.1", StartTime: &now}))
 		h.add("api", mirror)
 		h.expect(t, "ADD a:Pending", "ADD mirror-of-a:Failed on 198.51.100.1", "RECONCILE status a:Failed on 198.51.100.1")
 		h.running("a", "1")
@@ -253,7 +238,7 @@ func TestStatusOfAMirrorPod(t *testing.T) {
 			"RECONCILE mirror-of-a:Failed on 198.51.100.1", kubelet,
 			"REMOVE mirror-of-a:Failed on 198.51.100.1", own)
 		// The mirror pod may be known first.
-		h.add("api", mirrorOf(static("b"), v1.PodStatus{Phase: v1.PodSucceeded, StartTime: &now}))
+		h.add("api", podtest.Mirror(static("b"), podtest.Status(v1.PodStatus{Phase: v1.PodSucceeded, StartTime: &now})))
 		h.add("file", static("b"))
 		h.expect(t, "ADD mirror-of-b:Succeeded", "ADD b:Succeeded")
 		h.stop(t)

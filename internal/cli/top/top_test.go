@@ -9,21 +9,16 @@ import (
 	tea "charm.land/bubbletea/v2"
 	"github.com/charmbracelet/x/ansi"
 	v1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
+	"github.com/podconfigd/podconfigd/internal/testutil/podtest"
 )
 
 // start is the time of the tests.
 var start = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
 func testPod(i int, image string) *v1.Pod {
-	return &v1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: fmt.Sprintf("pod%04d", i), UID: types.UID(fmt.Sprint(i))},
-		Spec:       v1.PodSpec{Containers: []v1.Container{{Name: "c", Image: image}}},
-		Status:     v1.PodStatus{Phase: v1.PodPending},
-	}
+	return podtest.Pod(fmt.Sprintf("pod%04d=%s", i, image), podtest.UID(fmt.Sprint(i)), podtest.Phase(v1.PodPending))
 }
 
 // filled returns a model with that many pods, and a row in each pane.
