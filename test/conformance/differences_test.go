@@ -26,6 +26,7 @@ import (
 	kubelettypes "k8s.io/kubernetes/pkg/kubelet/types"
 
 	"github.com/podconfigd/podconfigd/internal/testutil"
+	"github.com/podconfigd/podconfigd/internal/testutil/podtest"
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/journal"
 	"github.com/podconfigd/podconfigd/pkg/journal/view"
@@ -277,14 +278,6 @@ func (s *site) serve(body string) {
 	s.body = body
 }
 
-func podList(items ...string) string {
-	return `{"apiVersion":"v1","kind":"PodList","items":[` + strings.Join(items, ",") + `]}`
-}
-
-func podItem(name, image string) string {
-	return fmt.Sprintf(`{"metadata":{"name":%q},"spec":{"containers":[{"name":"c","image":%q}]}}`, name, image)
-}
-
 func onURL(t *testing.T, url string, logger logr.Logger) (kubelet, ours *side) {
 	t.Helper()
 	kubelet = kubeletSide(t, func(ctx context.Context, c *kubeletconfig.PodConfig) {
@@ -297,7 +290,7 @@ func onURL(t *testing.T, url string, logger logr.Logger) (kubelet, ours *side) {
 
 func TestDifferenceBodyOfNoLength(t *testing.T) {
 	t.Parallel()
-	a := podList(podItem("a", "1"))
+	a := podtest.List(podtest.Item("a", "1"))
 	s := newSite(t, a)
 	kubelet, ours := onURL(t, s.URL, logr.Discard())
 	kubelet.expect(t, "ADD a=1")
@@ -308,7 +301,7 @@ func TestDifferenceBodyOfNoLength(t *testing.T) {
 	s.serve(a)
 	kubelet.silent(t) // the kubelet takes it for the last answer
 	ours.silent(t)    // the pod was never removed
-	s.serve(podList())
+	s.serve(podtest.List())
 	kubelet.silent(t)
 	ours.expect(t, "REMOVE a=1")
 }
@@ -342,7 +335,7 @@ func TestDifferenceGarbageIsSuccessfullyRead(t *testing.T) {
 
 func TestDifferenceOneBadPodInAList(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, podList(podItem("good", "1"), podItem("bad", "")))
+	s := newSite(t, podtest.List(podtest.Item("good", "1"), podtest.Item("bad", "")))
 	kubelet, ours := onURL(t, s.URL, logr.Discard())
 	ours.expect(t, "ADD good=1")
 	kubelet.silent(t)
@@ -359,7 +352,7 @@ func TestDifferenceSlowSubscriber(t *testing.T) {
 		return []*v1.Pod{p}
 	}
 	const many = 200 // the kubelet's channel has a capacity of 50
-	dir, other := t.TempDir(), newSite(t, podList())
+	dir, other := t.TempDir(), newSite(t, podtest.List())
 	put(t, dir, "a.yaml", "a", "0")
 	c := kubeletconfig.NewPodConfig(&record.FakeRecorder{}, noSLI{})
 	ctx := klog.NewContext(context.Background(), logr.Discard())

@@ -19,6 +19,7 @@ import (
 	"k8s.io/klog/v2"
 	kubeletconfig "k8s.io/kubernetes/pkg/kubelet/config"
 
+	"github.com/podconfigd/podconfigd/internal/testutil/podtest"
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/manifest"
 	"github.com/podconfigd/podconfigd/pkg/sources/http"
@@ -110,17 +111,17 @@ func TestURLAnswersOfEachShape(t *testing.T) {
 		{name: "a Pod that can't be decoded", body: `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"},"spec":{"containers":5}}`},
 		{name: "a Pod without a name", body: `{"apiVersion":"v1","kind":"Pod","spec":{"containers":[{"name":"c","image":"i"}]}}`},
 		{name: "a Pod that refers to a ConfigMap", body: `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"},"spec":{"containers":[{"name":"c","image":"i","envFrom":[{"configMapRef":{"name":"m"}}]}]}}`},
-		{name: "a PodList of one bad Pod", body: podList(podItem("a", ""))},
-		{name: "a PodList of bad Pods of other names", body: podList(podItem("b", ""), podItem("c", ""))},
-		{name: "a PodList of bad Pods, one without a name", body: podList(podItem("b", ""), `{"metadata":{}}`)},
-		{name: "an empty PodList", body: podList(), kubelet: says{seen, removed}, ours: says{seen, removed}},
+		{name: "a PodList of one bad Pod", body: podtest.List(podtest.Item("a", ""))},
+		{name: "a PodList of bad Pods of other names", body: podtest.List(podtest.Item("b", ""), podtest.Item("c", ""))},
+		{name: "a PodList of bad Pods, one without a name", body: podtest.List(podtest.Item("b", ""), `{"metadata":{}}`)},
+		{name: "an empty PodList", body: podtest.List(), kubelet: says{seen, removed}, ours: says{seen, removed}},
 		{name: "a PodList without items", body: `{"apiVersion":"v1","kind":"PodList"}`, kubelet: says{seen, removed}, differsByDesign: true},
 		{name: "an empty body", body: "", kubelet: says{seen, removed}, differsByDesign: true},
 		{name: "a body of white space", body: " \n"},
 		{name: "another kind", body: `{"apiVersion":"v1","kind":"Service","metadata":{"name":"s"}}`},
-		{name: "a List", body: `{"apiVersion":"v1","kind":"List","items":[` + podItem("a", "2") + `]}`},
-		{name: "another version", body: strings.Replace(podList(podItem("a", "2")), `"v1"`, `"v2"`, 1)},
-		{name: "half an answer", body: podList(podItem("a", "2"))[:40]},
+		{name: "a List", body: `{"apiVersion":"v1","kind":"List","items":[` + podtest.Item("a", "2") + `]}`},
+		{name: "another version", body: strings.Replace(podtest.List(podtest.Item("a", "2")), `"v1"`, `"v2"`, 1)},
+		{name: "half an answer", body: podtest.List(podtest.Item("a", "2"))[:40]},
 		{name: "no YAML", body: "kind: ["},
 	} {
 		if !test.differsByDesign && test.kubelet != test.ours {
@@ -145,7 +146,7 @@ func TestURLAnswersOfEachShape(t *testing.T) {
 			})
 			t.Run("later", func(t *testing.T) {
 				t.Parallel()
-				s := newSite(t, podList(podItem("a", "1")))
+				s := newSite(t, podtest.List(podtest.Item("a", "1")))
 				kubelet, ours := onURL(t, s.URL, logr.Discard())
 				kubelet.expect(t, "ADD a=1")
 				ours.expect(t, "ADD a=1")
