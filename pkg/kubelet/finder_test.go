@@ -29,6 +29,7 @@ type world struct {
 	finder    *Finder
 	decoder   *manifest.Decoder
 	sandboxes []*pleg.Pod
+	current   manifest.Minor // of the kubelet in randomUpgrades
 	clock     time.Time
 	ids       int
 	memory    *Memory
