@@ -220,17 +220,18 @@ func run(t *testing.T, r *components.Runtime, uid string, args ...string) (sandb
 	return sandbox, container
 }
 
-func TestFiftyPods(t *testing.T) {
+// Pods are started ten at a time.
+func TestManyPods(t *testing.T) {
 	each(t, func(t *testing.T, r *components.Runtime, name string) {
 		t.Helper()
 		w := watch(t, r.Socket, pleg.Options{})
 		w.mode(t, name)
 		var wg sync.WaitGroup
 		var want []string
-		for i := range 50 {
+		for i := range 15 {
 			uid := fmt.Sprintf("pod%02d", i)
 			want = append(want, "Started "+uid+"/sandbox", "?Started "+uid+"/c", fmt.Sprintf("Died %s/c %d", uid, i%3))
-			if i%10 == 0 { // ten at a time
+			if i%10 == 0 {
 				wg.Wait()
 			}
 			wg.Go(func() { run(t, r, uid, "exit", fmt.Sprint(i%3)) })
@@ -338,40 +339,47 @@ func TestTheStreamBreaks(t *testing.T) {
 	}
 }
 
+// The runtime restarts at once, and again after it was away for longer than the longest wait between two connections.
+// Each time, a container dies meanwhile.
 func TestTheRuntimeRestarts(t *testing.T) {
-	for _, down := range []time.Duration{0, 11 * time.Second} {
-		t.Run(down.String(), func(t *testing.T) {
-			each(t, func(t *testing.T, r *components.Runtime, name string) {
-				t.Helper()
-				w := watch(t, r.Socket, pleg.Options{RelistPeriod: 200 * time.Millisecond})
-				w.mode(t, name)
-				run(t, r, "stays", "pause")
-				_, dies := run(t, r, "dies", "pause")
-				sandbox, _ := run(t, r, "goes", "pause")
-				w.await(t, "Started stays/sandbox", "Started stays/c",
-					"Started dies/sandbox", "Started dies/c", "Started goes/sandbox", "Started goes/c")
-				process := r.PID(t, dies)
-				r.Kill(t)
-				if err := syscall.Kill(process, syscall.SIGKILL); err != nil {
-					t.Fatal(err)
-				}
-				if down > 0 {
-					until(t, "that it is gone is noticed", func() bool { return w.Status().LastError != "" })
-				}
-				<-time.After(down)
-				r.Start(t)
-				r.Await(t)
-				// containerd 2.4 does not request the code from its shim, and returns
-				// 255.
-				w.await(t, fmt.Sprint("Died dies/c ", r.ExitCode(t, dies)))
-				r.RemoveSandbox(t, sandbox)
-				w.await(t, "?Died goes/c", "?Died goes/c 137", "Removed goes/c", "Died goes/sandbox", "Removed goes/sandbox")
-				w.quiet(t)
-				w.mode(t, name)
-				if n := w.Status().Fallbacks; n != map[string]int64{components.Containerd: 1}[name] {
-					t.Errorf("%d fallbacks", n)
-				}
-			})
-		})
+	each(t, func(t *testing.T, r *components.Runtime, name string) {
+		t.Helper()
+		w := watch(t, r.Socket, pleg.Options{RelistPeriod: 200 * time.Millisecond})
+		w.mode(t, name)
+		run(t, r, "stays", "pause")
+		_, first := run(t, r, "first", "pause")
+		_, second := run(t, r, "second", "pause")
+		sandbox, _ := run(t, r, "goes", "pause")
+		w.await(t, "Started stays/sandbox", "Started stays/c", "Started first/sandbox", "Started first/c",
+			"Started second/sandbox", "Started second/c", "Started goes/sandbox", "Started goes/c")
+		w.restart(t, r, first, 0)
+		// containerd 2.4 does not request the code from its shim, and returns 255.
+		w.await(t, fmt.Sprint("Died first/c ", r.ExitCode(t, first)))
+		w.mode(t, name)
+		w.restart(t, r, second, 4*time.Second)
+		w.await(t, fmt.Sprint("Died second/c ", r.ExitCode(t, second)))
+		r.RemoveSandbox(t, sandbox)
+		w.await(t, "?Died goes/c", "?Died goes/c 137", "Removed goes/c", "Died goes/sandbox", "Removed goes/sandbox")
+		w.quiet(t)
+		w.mode(t, name)
+		if n := w.Status().Fallbacks; n != map[string]int64{components.Containerd: 2}[name] {
+			t.Errorf("%d fallbacks", n)
+		}
+	})
+}
+
+// restart kills the runtime and the process of a container, and starts the runtime again after that time.
+func (w *observer) restart(t *testing.T, r *components.Runtime, container string, down time.Duration) {
+	t.Helper()
+	process := r.PID(t, container)
+	r.Kill(t)
+	if err := syscall.Kill(process, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
 	}
+	if down > 0 {
+		until(t, "that it is gone is noticed", func() bool { return w.Status().LastError != "" })
+		<-time.After(down)
+	}
+	r.Start(t)
+	r.Await(t)
 }
