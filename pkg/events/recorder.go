@@ -15,6 +15,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
+	"github.com/podconfigd/podconfigd/internal/metric"
 )
 
 const (
@@ -76,6 +77,21 @@ type Recorder struct {
 	failures    failures
 	// serial is the number in the name of the last event: a time in nanoseconds.
 	serial int64
+}
+
+type metrics struct {
+	written  *prometheus.CounterVec
+	failures prometheus.Counter
+	pending  prometheus.Gauge
+}
+
+func newMetrics(reg prometheus.Registerer) *metrics {
+	in := metric.In(reg, "events")
+	return &metrics{
+		written:  in.CounterVec("written_total", "Events that were written to the apiserver, by reason.", "reason", reasons...),
+		failures: in.Counter("failures_total", "Events that could not be written. They are tried again."),
+		pending:  in.Gauge("pending", "Events that are not written yet."),
+	}
 }
 
 // New returns a Recorder.

@@ -2,7 +2,8 @@ package mirror
 
 import (
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promauto"
+
+	"github.com/podconfigd/podconfigd/internal/metric"
 )
 
 // The operations of requests, in metrics.
@@ -17,31 +18,14 @@ type metrics struct {
 	requests, errors *prometheus.CounterVec
 }
 
-// newMetrics registers the metrics. If reg is nil, it registers none.
 func newMetrics(reg prometheus.Registerer) *metrics {
-	const namespace, subsystem = "podconfigd", "mirror"
-	factory := promauto.With(reg)
-	m := &metrics{
-		pods: factory.NewGauge(prometheus.GaugeOpts{
-			Namespace: namespace, Subsystem: subsystem, Name: "pods",
-			Help: "Number of mirror pods that podconfigd has in the apiserver for static pods.",
-		}),
-		stopped: factory.NewGauge(prometheus.GaugeOpts{
-			Namespace: namespace, Subsystem: subsystem, Name: "stopped",
-			Help: "1 while no mirror pods are created, because another client manages those of the node; otherwise 0.",
-		}),
-		requests: factory.NewCounterVec(prometheus.CounterOpts{
-			Namespace: namespace, Subsystem: subsystem, Name: "requests_total",
-			Help: "Number of successful requests for mirror pods, by operation: create, delete or status.",
-		}, []string{"operation"}),
-		errors: factory.NewCounterVec(prometheus.CounterOpts{
-			Namespace: namespace, Subsystem: subsystem, Name: "errors_total",
-			Help: "Number of failed requests for mirror pods, by operation: create, delete or status.",
-		}, []string{"operation"}),
+	in := metric.In(reg, "mirror")
+	return &metrics{
+		pods:    in.Gauge("pods", "Number of mirror pods that podconfigd has in the apiserver for static pods."),
+		stopped: in.Gauge("stopped", "1 while no mirror pods are created, because another client manages those of the node; otherwise 0."),
+		requests: in.CounterVec("requests_total", "Number of successful requests for mirror pods, by operation: create, delete or status.",
+			"operation", opCreate, opDelete, opStatus),
+		errors: in.CounterVec("errors_total", "Number of failed requests for mirror pods, by operation: create, delete or status.",
+			"operation", opCreate, opDelete, opStatus),
 	}
-	for _, op := range []string{opCreate, opDelete, opStatus} {
-		m.requests.WithLabelValues(op)
-		m.errors.WithLabelValues(op)
-	}
-	return m
 }

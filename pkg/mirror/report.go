@@ -8,6 +8,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
+	"github.com/podconfigd/podconfigd/internal/metric"
 )
 
 // maxProblems is the maximum number of problems in the status.
@@ -29,7 +30,7 @@ func (p *pass) show(ctx context.Context) {
 		}
 	}
 	p.metrics.pods.Set(float64(shown.Pods))
-	p.metrics.stopped.Set(map[bool]float64{true: 1}[shown.Stopped != nil])
+	p.metrics.stopped.Set(metric.Bool(shown.Stopped != nil))
 	p.mu.Lock()
 	before := p.shown.Stopped
 	p.shown = shown

@@ -5,10 +5,11 @@ import (
 	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promauto"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"k8s.io/klog/v2"
+
+	"github.com/podconfigd/podconfigd/internal/metric"
 )
 
 // exporter exports spans with another one, until it is canceled. It logs when exports begin to
@@ -29,11 +30,9 @@ type exporter struct {
 func newExporter(inner *otlptrace.Exporter, reg prometheus.Registerer) *exporter {
 	e := &exporter{Exporter: inner, logger: klog.Background()}
 	e.ctx, e.cancel = context.WithCancel(context.Background())
-	counter := func(name, help string) prometheus.Counter {
-		return promauto.With(reg).NewCounter(prometheus.CounterOpts{Namespace: "podconfigd", Subsystem: "tracing", Name: name, Help: help})
-	}
-	e.exported = counter("exported_spans_total", "Number of spans that were exported to the collector.")
-	e.failed = counter("failed_spans_total", "Number of spans that were lost because an export failed.")
+	in := metric.In(reg, "tracing")
+	e.exported = in.Counter("exported_spans_total", "Number of spans that were exported to the collector.")
+	e.failed = in.Counter("failed_spans_total", "Number of spans that were lost because an export failed.")
 	return e
 }
 
