@@ -19,7 +19,7 @@ func inMountNamespace(t *testing.T) bool {
 		return true
 	}
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v")
-	cmd.Env = append(os.Environ(), inside+"=1")
+	cmd.Env = append(os.Environ(), inside+"=1", "GORACE=atexit_sleep_ms=0")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS}
 	if os.Geteuid() != 0 {
 		cmd.SysProcAttr = &syscall.SysProcAttr{
@@ -41,6 +41,7 @@ func inMountNamespace(t *testing.T) bool {
 // A mount over the path, over a directory above it or over a file in it takes effect at
 // once, and so does an unmount. Neither waits for the next poll or relist.
 func TestMounts(t *testing.T) {
+	t.Parallel()
 	if !inMountNamespace(t) {
 		return
 	}

@@ -45,7 +45,7 @@ func (h *harness) silent() {
 	select {
 	case set := <-h.sets:
 		h.t.Fatalf("%d pods are sent", len(set.Pods))
-	case <-time.After(200 * time.Millisecond):
+	case <-time.After(100 * time.Millisecond):
 	}
 }
 
@@ -73,6 +73,7 @@ func same(t *testing.T, pod *v1.Pod, restored sources.Restored) {
 // A manifest that is bad at the start comes back in its last good version, until it is
 // good again or gone.
 func TestRestartWithABadManifest(t *testing.T) {
+	t.Parallel()
 	for name, spoil := range map[string]func(path string) error{
 		"not YAML":       func(path string) error { return os.WriteFile(path, []byte("kind: ["), 0o600) },
 		"empty":          func(path string) error { return os.Truncate(path, 0) },
@@ -112,6 +113,7 @@ func TestRestartWithABadManifest(t *testing.T) {
 
 // A pod whose manifest is as before is sent once, and not again.
 func TestRestartWithoutAChange(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	testutil.WriteFile(t, filepath.Join(dir, "a.yaml"), podtest.Manifest("a", "1"))
 	h := run(t, dir, Options{Restored: before(t, dir)})
@@ -123,6 +125,7 @@ func TestRestartWithoutAChange(t *testing.T) {
 // Who had a name or a UID keeps it across a restart, also if the other file is first in
 // lexical order.
 func TestRestartWithAClash(t *testing.T) {
+	t.Parallel()
 	for clash, other := range map[string]string{
 		"name": podtest.Manifest("x", "2"),
 		"UID":  strings.Replace(podtest.Manifest("other", "2"), "{name: other", "{uid: u, name: other", 1),
@@ -194,6 +197,7 @@ func TestRestartWithAnEmptyDirectory(t *testing.T) {
 // A path that does not exist or can't be read at the start is not empty if there are
 // restored pods. The source sends nothing and is degraded until the path is back.
 func TestRestartWithoutThePath(t *testing.T) {
+	t.Parallel()
 	for name, test := range map[string]struct {
 		because string
 		take    func(path, elsewhere string) error
@@ -258,6 +262,7 @@ func TestRestartWithoutThePathThatReturnsEmpty(t *testing.T) {
 
 // A path that is a file now, where it was a directory.
 func TestRestartWithAFileInsteadOfADirectory(t *testing.T) {
+	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "manifests")
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		t.Fatal(err)
@@ -333,6 +338,7 @@ func TestRestartWithABadSingleFile(t *testing.T) {
 // Pods from a path of another spelling do not belong to the source, also if it is the same
 // directory, because their UIDs depend on the spelling.
 func TestRestartWithAnotherPath(t *testing.T) {
+	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "manifests")
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		t.Fatal(err)

@@ -288,6 +288,7 @@ func TestUnreadableAtTheStartSendsNothing(t *testing.T) {
 
 // A file that is written continuously does not delay the others.
 func TestAFileThatIsWrittenContinuously(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	endless, err := os.Create(filepath.Join(dir, "log"))
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 
 // While the file system hangs, the pods stay, the status says so, and Run can be ended.
 func TestHungFileSystem(t *testing.T) {
+	t.Parallel()
 	if !inMountNamespace(t) {
 		return
 	}

@@ -121,6 +121,11 @@ func TestHostileAnswers(t *testing.T) {
 	const chunked = ok + "Transfer-Encoding: chunked\r\n\r\n"
 	// The maximum number of bytes, including the kernel's buffers on both sides.
 	const headers, body = 8 << 20, 32 << 20
+	var bomb strings.Builder // a MiB in a KiB; any number of them is one file
+	z := gzip.NewWriter(&bomb)
+	if _, err := io.WriteString(z, strings.Repeat("\n", 1<<20)); err != nil || z.Close() != nil {
+		t.Fatal(err)
+	}
 	for _, test := range []struct {
 		name, because string
 		answer        func(w net.Conn)
@@ -129,7 +134,7 @@ func TestHostileAnswers(t *testing.T) {
 		{"an endless body", "10 MiB", func(w net.Conn) { forever(w, ok+"\r\n") }, body},
 		{"an endless body in chunks", "10 MiB", func(w net.Conn) {
 			_, _ = io.WriteString(w, chunked)
-			forever(w, "4\r\na: 1\r\n")
+			forever(w, "100\r\n"+strings.Repeat("a: 1\n...", 32)+"\r\n")
 		}, body},
 		{"a body of any length that is announced", "10 MiB", func(w net.Conn) {
 			_, _ = io.WriteString(w, ok+"Content-Length: 9223372036854775807\r\n\r\n")
@@ -147,8 +152,7 @@ func TestHostileAnswers(t *testing.T) {
 		}, headers},
 		{"a gzip bomb", "10 MiB", func(w net.Conn) {
 			_, _ = io.WriteString(w, ok+"Content-Encoding: gzip\r\n\r\n")
-			z := gzip.NewWriter(w)
-			forever(z, strings.Repeat("\n", 4096))
+			forever(w, bomb.String())
 		}, headers},
 		{"endless headers", "response headers", func(w net.Conn) {
 			_, _ = io.WriteString(w, ok)
