@@ -124,7 +124,7 @@ test: test-deps ## Run all tests, those of the packages with the race detector, 
 .PHONY: test-race
 test-race:
 	@echo '==> tests of the packages, with the race detector'
-	$(LAZY) CGO_ENABLED=1 $(GO) test $(TAGS) $(FAST) -race -count=1 -p $(PACKAGES) -timeout $(TEST_TIMEOUT) ./pkg/... ./internal/... ./cmd/... ./api/... ./hack/...
+	$(LAZY) GORACE=atexit_sleep_ms=0 CGO_ENABLED=1 $(GO) test $(TAGS) $(FAST) -race -count=1 -p $(PACKAGES) -timeout $(TEST_TIMEOUT) ./pkg/... ./internal/... ./cmd/... ./api/... ./hack/...
 
 .PHONY: test-soak
 test-soak: components
