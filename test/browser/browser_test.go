@@ -114,7 +114,14 @@ func has(selector, text string) string {
 
 // row is the row in sight with a text.
 func row(text string) string {
-	return `[...document.querySelectorAll('#pod-rows .row:not([hidden])')].find(r => r.textContent.includes(` + string(mustJSON(text)) + `))`
+	return `[...document.querySelectorAll('#pods .rows .row:not([hidden])')].find(r => r.textContent.includes(` + string(mustJSON(text)) + `))`
+}
+
+// openParts opens all parts of the pod that is open.
+func (p *tab) openParts() {
+	p.t.Helper()
+	p.eval(`for (const part of document.querySelectorAll('#pod details')) part.open = true`, nil)
+	p.until(`[...document.querySelectorAll('#pod details > div')].every(part => part.textContent !== '')`)
 }
 
 // key presses a key in the element that has the focus.

@@ -20,19 +20,54 @@ const frames = `(() => {
 	requestAnimationFrame(now => { last = now; requestAnimationFrame(next) })
 })()`
 
-// heap returns the bytes of live objects of the page.
-func (p *tab) heap() (used float64) {
+// longestFrame is the longest frame that a page may have, in milliseconds.
+const longestFrame = 500
+
+// probe measures the frames of an empty page in a browser of its own: how long the machine lets any page wait.
+func probe(t *testing.T) *tab {
+	t.Helper()
+	p := newTab(t)
+	p.do(chromedp.Navigate("about:blank"))
+	p.eval(frames, nil)
+	return p
+}
+
+// frameLimit returns how long the longest frame of a page may be, in milliseconds. On a machine that lets an empty
+// page wait for more than half of the limit, it is that wait longer.
+func (p *tab) frameLimit() float64 {
 	p.t.Helper()
-	p.do(performance.Enable(), heapprofiler.CollectGarbage(), chromedp.ActionFunc(func(ctx context.Context) error {
+	if wait := p.number(`window.longest`); wait > longestFrame/2 {
+		return longestFrame + wait
+	}
+	return longestFrame
+}
+
+// metric returns a figure that the browser has of the page.
+func (p *tab) metric(name string) (value float64) {
+	p.t.Helper()
+	p.do(performance.Enable(), chromedp.ActionFunc(func(ctx context.Context) error {
 		metrics, err := performance.GetMetrics().Do(ctx)
 		for _, m := range metrics {
-			if m.Name == "JSHeapUsedSize" {
-				used = m.Value
+			if m.Name == name {
+				value = m.Value
 			}
 		}
 		return err
 	}))
-	return used
+	return value
+}
+
+// heap returns the bytes of live objects of the page.
+func (p *tab) heap() (used float64) {
+	p.t.Helper()
+	p.do(heapprofiler.CollectGarbage())
+	return p.metric("JSHeapUsedSize")
+}
+
+// busy returns the seconds of CPU time that the main thread of the page used.
+func (p *tab) busy() float64 {
+	p.t.Helper()
+	return p.metric("ThreadTime")
 }
 
 // 5,000 pods scroll smoothly: only the rows in sight are elements.
@@ -50,6 +85,7 @@ func TestManyPods(t *testing.T) {
 	p.open(d.url)
 	p.until(has("#pod-count", "5,000"))
 	loaded := time.Since(begin)
+	empty := probe(t)
 	p.eval(frames, nil)
 	p.eval(`(async () => {
 		const box = document.querySelector('#pods')
@@ -59,30 +95,31 @@ func TestManyPods(t *testing.T) {
 		}
 	})()`, nil)
 	p.until(row("p4999-node1"))
-	longest, rows := p.number(`window.longest`), p.number(`document.querySelectorAll('#pod-rows .row').length`)
+	longest, rows := p.number(`window.longest`), p.number(`document.querySelectorAll('#pods .rows .row').length`)
 	t.Logf("%d pods: shown after %v, longest frame while scrolling %.0f ms, %v rows, heap %.0f MB", pods, loaded.Round(time.Millisecond), longest, rows, p.heap()/1e6)
-	if rows > 100 || longest > 250 {
-		t.Errorf("%v rows, the longest frame took %v ms", rows, longest)
+	if limit := empty.frameLimit(); rows > 100 || longest > limit {
+		t.Errorf("%v rows, the longest frame took %v ms, the limit is %v ms", rows, longest, limit)
 	}
-	p.eval(frames, nil)
 	p.eval(`(() => { const f = document.querySelector('#filter'); f.value = 'p123'; f.dispatchEvent(new Event('input')) })()`, nil)
 	p.until(has("#pod-count", "10 of 5,000"))
 }
 
-// 200 updates a second for a minute neither freeze the page nor grow its memory. An edited static pod is
-// a REMOVE and an ADD.
+// 200 updates a second for a minute neither freeze the page nor grow its memory, and keep its main thread idle for
+// most of the time. An edited static pod is a REMOVE and an ADD.
 func TestPressed(t *testing.T) {
 	const pods, seconds = 500, 60
 	d := newDaemon(t)
 	for i := range pods {
 		d.write(fmt.Sprintf("p%03d.yaml", i), pod(fmt.Sprintf("p%03d", i), "i:0"))
 	}
+	empty := probe(t)
 	p := newTab(t)
 	p.open(d.url)
 	p.until(has("#pod-count", "500"))
 	p.eval(frames, nil)
 	var early float64
 	first := p.text(`document.querySelector('#facts dd').textContent`)
+	begin, used, usedByEmpty := time.Now(), p.busy(), empty.busy()
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	for i := range 100 * seconds {
@@ -95,12 +132,18 @@ func TestPressed(t *testing.T) {
 		}
 	}
 	p.until(has("#updates", fmt.Sprintf("i:%d", 100*seconds)))
+	// The frames that are measured have a price of their own, which the empty page pays, too.
+	busy := ((p.busy() - used) - (empty.busy() - usedByEmpty)) / time.Since(begin).Seconds()
+	longest, drawn, limit := p.number(`window.longest`), p.number(`window.drawn`), empty.frameLimit()
 	late := p.heap()
-	longest, drawn := p.number(`window.longest`), p.number(`window.drawn`)
-	t.Logf("%d writes, revisions %s to %s: longest frame %.0f ms of %.0f frames, heap %.1f MB after 20 s, %.1f MB at the end",
-		100*seconds, first, p.text(`document.querySelector('#facts dd').textContent`), longest, drawn, early/1e6, late/1e6)
-	if longest > 500 {
-		t.Errorf("the longest frame took %v ms", longest)
+	t.Logf("%d writes, revisions %s to %s: longest frame %.0f ms of %.0f frames, %.0f ms of %.0f in an empty page, main thread busy for %.1f %%, heap %.1f MB after 20 s, %.1f MB at the end",
+		100*seconds, first, p.text(`document.querySelector('#facts dd').textContent`), longest, drawn,
+		empty.number(`window.longest`), empty.number(`window.drawn`), 100*busy, early/1e6, late/1e6)
+	if longest > limit {
+		t.Errorf("the longest frame took %v ms, the limit is %v ms", longest, limit)
+	}
+	if busy > 0.15 {
+		t.Errorf("the main thread is busy for %.1f %% of the time", 100*busy)
 	}
 	if late > early+16e6 {
 		t.Errorf("the page grew from %v to %v bytes", early, late)

@@ -39,7 +39,7 @@ func TestLive(t *testing.T) {
 	d.remove("api.yaml")
 	p.until(`!` + row("api-node1"))
 
-	p.until(`document.querySelectorAll('#pod-rows .row:not([hidden])').length === 1`)
+	p.until(`document.querySelectorAll('#pods .rows .row:not([hidden])').length === 1`)
 	d.kill()
 	p.until(has("#live", "not connected"))
 	d.write("later.yaml", pod("later", "i"))
@@ -52,7 +52,7 @@ func TestLive(t *testing.T) {
 
 	p.do(chromedp.Navigate(d.url + "/"))
 	p.until(has("#updates", "default/later-node1")) // of the history, newest first
-	p.until(`document.querySelectorAll('#updates tr').length > 5`)
+	p.until(`document.querySelectorAll('#updates .rows .row:not([hidden])').length > 5`)
 }
 
 // hostile is a text with markup, control characters and characters that change the direction.
@@ -73,22 +73,15 @@ func TestHostile(t *testing.T) {
 	p.until(`document.querySelectorAll('#manifests li').length === 2`)
 	p.until(has("#manifests", `\u202e`))
 	p.eval(row("good-node1")+`.click()`, nil)
-	for _, name := range []string{"Containers", "Conditions", "History", "YAML"} {
-		p.eval(`document.querySelector('#tab-`+name+`').click()`, nil)
-		p.until(`document.querySelector('#detail-body').textContent !== ''`)
-		if name == "YAML" {
-			p.until(has("#detail-body pre", "onerror"))
-		}
-		if name == "Containers" {
-			p.until(has("#detail-body", `\u202e`))
-		}
-		p.until(`document.querySelectorAll('img').length === 1 && document.querySelectorAll('script').length === 1`)
-	}
+	p.openParts()
+	p.until(has("#containers", `\u202e`))
+	p.until(has("#yaml pre", "onerror"))
+	p.until(`document.querySelectorAll('img').length === 1 && document.querySelectorAll('script').length === 1`)
 	p.eval(`document.querySelector('#detail').close()`, nil)
 	d.write("good.yaml", `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"good","annotations":{"a":"b"}},"spec":{"containers":[{"name":"main","image":"i"}]}}`)
-	p.until(has("#updates tr", "onerror")) // the newest one
-	p.eval(`document.querySelector('#updates [data-i] .link').click()`, nil)
-	p.until(has("#detail-body", "onerror"))
+	p.until(has("#updates .rows .row", "onerror")) // the newest one
+	p.eval(`document.querySelector('#updates .rows .row').click()`, nil)
+	p.until(has("#update", "onerror"))
 	p.until(`document.querySelectorAll('img').length === 1 && window.pwned === undefined`)
 	raw := p.number(`[...document.body.innerText.matchAll(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200e\u200f\u202a-\u202e\u2066-\u2069]/g)].length`)
 	if raw != 0 {
@@ -120,12 +113,8 @@ func TestAccess(t *testing.T) {
 		p.until(has("#manifests", "Held"))
 		seen := p.text(`document.documentElement.textContent`)
 		p.eval(row("web-node1")+`.click()`, nil)
-		for _, name := range []string{"Containers", "Conditions", "History", "YAML"} {
-			p.eval(`document.querySelector('#tab-`+name+`').click()`, nil)
-			p.until(`document.querySelector('#detail-body').shown`)
-			seen += p.text(`document.documentElement.textContent`)
-		}
-		p.until(has("#detail-body", "uid:"))
+		p.openParts()
+		p.until(has("#yaml", "uid:"))
 		seen += p.text(`document.documentElement.textContent`)
 		if shown := strings.Contains(seen, secret); shown != (view == "full") {
 			t.Errorf("%s: the value is shown: %v", view, shown)
@@ -225,8 +214,16 @@ func TestKeyboard(t *testing.T) {
 	p.key(kb.End, kb.Enter)
 	p.until(`document.querySelector('#detail').open && document.querySelector('#detail').contains(document.activeElement)`)
 	p.until(has("#detail-title", "c-node1"))
-	p.key(kb.ArrowRight)
-	p.until(`document.activeElement.id === 'tab-Conditions' && document.activeElement.getAttribute('aria-selected') === 'true'`)
+	p.until(`!document.querySelector('#yaml').open`)
+	for range 5 { // the parts of the pod, and what scrolls
+		p.key(kb.Tab)
+		if p.text(`document.activeElement.parentElement.id`) == "yaml" {
+			break
+		}
+	}
+	p.until(`document.activeElement.parentElement.id === 'yaml'`)
+	p.key(kb.Enter)
+	p.until(has("#yaml pre", "c-node1"))
 	p.key(kb.Escape)
 	p.until(`!document.querySelector('#detail').open && document.activeElement.id === 'pods'`)
 	p.eval(`document.querySelector('#timeline').focus()`, nil)
@@ -248,10 +245,8 @@ func TestAxe(t *testing.T) {
 		p.until(has("#manifests mark", "containerPort"))
 		p.axe(scheme)
 		p.eval(row("web-node1")+`.click()`, nil)
-		for _, name := range []string{"Containers", "Conditions", "History", "YAML"} {
-			p.eval(`document.querySelector('#tab-`+name+`').click()`, nil)
-			p.until(`document.querySelector('#detail-body').shown`)
-			p.axe(scheme + ", " + name)
-		}
+		p.openParts()
+		p.until(has("#yaml", "uid:"))
+		p.axe(scheme + ", with a pod")
 	}
 }

@@ -43,8 +43,8 @@ func TestPictures(t *testing.T) {
 		}
 	}
 	picture("page.png")
-	p.eval(row("checkout-node1")+`.click(); document.querySelector('#tab-History').click()`, nil)
-	p.until(has("#detail-body", "checkout:2.0"))
+	p.eval(row("checkout-node1")+`.click()`, nil)
+	p.until(has("#history", "checkout:2.0"))
 	p.do(emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: "dark"}}))
 	picture("page-pod.png")
 }

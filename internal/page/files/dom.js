@@ -35,18 +35,21 @@ export function show(e, ...children) {
 
 // set changes the text of an element if it differs.
 export function set(e, text) {
-  if (e.textContent !== text) e.textContent = text
+  if (e.shown === text) return
+  e.shown = text
+  e.textContent = text
 }
 
+const units = [['d', 86400], ['h', 3600], ['m', 60]]
 export function age(time, now = Date.now()) {
   const s = Math.max(0, Math.round((now - new Date(time)) / 1000))
   if (!time || Number.isNaN(s)) return '–'
-  if (s < 120) return s + 's'
-  if (s < 7200) return Math.floor(s / 60) + 'm'
-  if (s < 172800) return Math.floor(s / 3600) + 'h'
-  return Math.floor(s / 86400) + 'd'
+  const [unit, size] = units.find(([, seconds]) => s >= 2 * seconds) ?? ['s', 1]
+  return Math.floor(s / size) + unit
 }
 
-export const clock = t => new Date(t).toLocaleTimeString('en-GB')
-export const day = t => new Date(t).toLocaleDateString('en-CA')
+const clocks = new Intl.DateTimeFormat('en-GB', { timeStyle: 'medium' })
+const days = new Intl.DateTimeFormat('en-CA')
+export const clock = time => clocks.format(time)
+export const day = time => days.format(time)
 export const plural = (n, what) => `${n.toLocaleString('en')} ${what}${n === 1 ? '' : 's'}`

@@ -32,11 +32,13 @@ function healthOf(row, pod) {
   return pod.status?.containerStatuses?.length ? 'wait' : 'none'
 }
 
+export const keyOf = (source, { namespace, name }) => `${source}/${namespace}/${name}`
+
 export function rowOf(source, pod) {
   const { metadata, spec = {}, status = {} } = pod
   const containers = status.containerStatuses ?? []
   const row = {
-    key: source + '/' + metadata.uid, source, pod, namespace: metadata.namespace, name: metadata.name,
+    key: keyOf(source, metadata), source, pod, namespace: metadata.namespace, name: metadata.name,
     status: reasonOf(pod), restarts: containers.reduce((n, c) => n + c.restartCount, 0),
     ready: `${containers.filter(c => c.ready).length}/${spec.containers?.length ?? containers.length}`,
     created: Date.parse(created(pod)) || 0, ip: status.podIP ?? '',
@@ -46,30 +48,26 @@ export function rowOf(source, pod) {
   return row
 }
 
-// diff lists the fields that differ in two objects, at most limit.
-export function diff(a, b, limit = 30, path = '', out = []) {
-  if (a === b || out.length >= limit) return out
-  const plain = v => v === null || typeof v !== 'object'
-  if (plain(a) || plain(b)) {
-    if (a !== undefined || b !== undefined) out.push({ path: path.slice(1), was: brief(a), is: brief(b) })
-    return out
+// fields returns the values of an object by their paths. The items of a list have their names.
+function fields(value, path = '', found = new Map()) {
+  if (value === null || typeof value !== 'object') return found.set(path, value)
+  for (const [key, below] of Object.entries(value)) {
+    fields(below, Array.isArray(value) ? `${path}[${below?.name ?? key}]` : path ? `${path}.${key}` : key, found)
   }
-  const named = Array.isArray(a) && Array.isArray(b) && [...a, ...b].every(v => v?.name !== undefined)
-  const [from, to] = named ? [byName(a), byName(b)] : [a, b]
-  for (const key of new Set([...Object.keys(from), ...Object.keys(to)])) {
-    diff(from[key], to[key], limit, named || Array.isArray(a) ? `${path}[${key}]` : `${path}.${key}`, out)
-  }
-  return out
+  return found
 }
 
-const byName = list => Object.fromEntries(list.map(v => [v.name, v]))
-
-function brief(v) {
-  if (v === undefined) return '(none)'
-  const text = typeof v === 'string' ? v : JSON.stringify(v)
+function brief(value) {
+  const text = value === undefined ? '(none)' : String(value)
   return text.length > 200 ? text.slice(0, 200) + '…' : text
 }
 
-// ours are the annotations that a source sets at each start.
+// ours are the fields that a source sets at each start.
 const ours = /^metadata\.(annotations\.kubernetes\.io\/config\.(seen|hash)|uid|resourceVersion|creationTimestamp|generation)$/
-export const changes = (was, is) => diff(was, is).filter(d => !ours.test(d.path)).map(d => `${d.path}: ${d.was} → ${d.is}`)
+
+// changes lists the fields that differ in two versions of a pod, at most 30.
+export function changes(before, after) {
+  const [was, is] = [fields(before), fields(after)]
+  const paths = [...new Map([...was, ...is]).keys()].filter(path => was.get(path) !== is.get(path) && !ours.test(path))
+  return paths.slice(0, 30).map(path => `${path}: ${brief(was.get(path))} → ${brief(is.get(path))}`)
+}

@@ -1,8 +1,8 @@
 // The status: health and what is wrong first, then the sources, the manifests and the subscribers.
 import { $, age, h, line, plural, set, show } from './dom.js'
 
-const lags = new Map() // the last lags of each subscriber
-const samples = 60
+let lags = new Map() // the last lags of each subscriber
+const samples = 30
 
 export function statusText(s) {
   const problems = s.problems ?? []
@@ -22,20 +22,19 @@ export function statusText(s) {
 }
 
 // kubeletText says which kubelet's rules are followed, and how it was found.
-function kubeletText(k) {
-  const how = {
-    flag: 'as configured', sandboxes: 'found by what runs', mirrorPods: 'found by its mirror pods', node: 'as the Node says', state: 'as at the last run',
-  }[k.source]
-  return how ? `${k.version}, ${how}` : `not known, rules of ${k.rules}`
-}
+const found = { flag: 'as configured', sandboxes: 'found by what runs', mirrorPods: 'found by its mirror pods', node: 'as the Node says', state: 'as at the last run' }
+const kubeletText = k => found[k.source] ? `${k.version}, ${found[k.source]}` : `not known, rules of ${k.rules}`
 
 function source(s) {
   const bad = s.degraded || !s.seen
   const where = s.file?.path ?? s.http?.url ?? s.api?.server ?? ''
   const state = s.degraded ? '▲ degraded' : s.seen ? '● ok' : s.restored ? '◐ restored' : '◐ waiting'
-  return h('tr', null, h('td', { class: 'id' }, line(s.name)), h('td', { class: bad ? 'is-bad' : 'is-ok' }, state),
-    h('td', { class: 'num' }, s.pods.toLocaleString('en')), h('td', { class: 'num' }, age(s.lastChange)),
-    h('td', { class: 'what' }, h('div', { class: 'id', title: line(where) }, line(where)), s.lastError && h('div', { class: 'is-bad' }, line(s.lastError)), (s.fix ?? []).map(f => h('div', { class: 'fix' }, line(f)))))
+  return [
+    h('tr', null, h('td', { class: 'id' }, line(s.name)), h('td', { class: bad ? 'is-bad' : 'is-ok' }, state),
+      h('td', { class: 'num' }, s.pods.toLocaleString('en')), h('td', { class: 'num' }, age(s.lastChange))),
+    h('tr', { class: 'below' }, h('td', { colspan: 4, class: 'what' }, h('div', { class: 'id muted' }, line(where)),
+      s.lastError && h('p', { class: 'is-bad' }, line(s.lastError)), (s.fix ?? []).map(f => h('p', { class: 'fix' }, line(f))))),
+  ]
 }
 
 const states = { Accepted: '●', Held: '◐', Shadowed: '◌', Rejected: '▲' }
@@ -52,41 +51,29 @@ function manifests(s) {
   $('all-accepted').hidden = !good.length
 }
 
+const faultLine = (fault, text, number) => number === fault.line
+  ? h('mark', null, `▶${String(number).padStart(5)} │ `, line(text), '\n')
+  : h('span', null, ` ${String(number).padStart(5)} │ `, line(text), '\n')
+
 function manifest(m) {
   const pod = m.name ? `${m.namespace}/${m.name}` : ''
   return h('li', null,
     h('div', { class: 'top' }, h('span', { class: m.state === 'Accepted' ? 'is-wait' : 'is-bad' }, `${states[m.state] ?? '▲'} ${m.state}`),
       h('span', { class: 'id grow', title: line(m.path ?? '') }, line((m.path ?? pod ?? '–').split('/').at(-1))), h('span', { class: 'muted' }, line(pod))),
     m.message && h('p', null, line(m.message)), (m.warnings ?? []).map(w => h('p', null, 'warning: ', line(w))),
-    m.fault && h('pre', { class: 'fault', tabindex: 0, 'aria-label': `Lines around line ${m.fault.line}` }, m.fault.lines.map((text, i) => {
-      const number = m.fault.firstLine + i
-      const marked = number === m.fault.line
-      return h(marked ? 'mark' : 'span', null, `${marked ? '▶' : ' '}${String(number).padStart(5)} │ `, line(text), '\n')
-    })),
+    m.fault && h('pre', { class: 'fault', tabindex: 0, 'aria-label': `Lines around line ${m.fault.line}` }, m.fault.lines.map((text, i) => faultLine(m.fault, text, m.fault.firstLine + i))),
     (m.fix ?? []).map(f => h('p', { class: 'fix' }, line(f))))
 }
 
 function subscribers(all) {
-  const ids = new Set(all.map(s => s.id))
-  for (const id of lags.keys()) if (!ids.has(id)) lags.delete(id)
-  for (const s of all) lags.set(s.id, [...lags.get(s.id) ?? [], s.lag].slice(-samples))
+  lags = new Map(all.map(s => [s.id, [...lags.get(s.id) ?? [], s.lag].slice(-samples)]))
   set($('subscriber-count'), String(all.length))
   show($('subscribers'), all.slice(0, 200).map(s => h('tr', null,
-    h('td', { class: 'id what' }, line(s.user ? `${s.user}@${s.address}` : s.address ?? `pid ${s.pid}`), h('div', { class: 'muted agent', title: line(s.userAgent ?? '') }, line(s.userAgent ?? ''))),
+    h('td', { class: 'id what' }, line(s.user ? `${s.user}@${s.address}` : s.address ?? `pid ${s.pid}`), h('div', { class: 'muted grow agent', title: line(s.userAgent ?? '') }, line(s.userAgent ?? ''))),
     h('td', null, line(s.mode)), h('td', { class: 'num' }, s.lag.toLocaleString('en')),
-    h('td', { class: 'plot', title: `lag of the last ${samples * 2} s: ${lags.get(s.id).join(' ')}` }, plot(lags.get(s.id))),
+    h('td', { class: 'plot', title: `lag of the last ${samples * 2} s: ${lags.get(s.id).join(' ')}` }, h('span', { 'aria-hidden': 'true' }, plot(lags.get(s.id)))),
     h('td', { class: 'num' }, s.resets ?? 0), h('td', { class: 'num' }, age(s.since)))))
 }
 
-// plot draws lags. The number beside it is the last one.
-function plot(values) {
-  const canvas = h('canvas', { width: 120, height: 32, 'aria-hidden': 'true' })
-  const c = canvas.getContext('2d')
-  const most = Math.max(1, ...values)
-  c.strokeStyle = getComputedStyle(document.body).getPropertyValue('--accent')
-  c.lineWidth = 2
-  c.beginPath()
-  values.forEach((v, i) => c.lineTo(118 - (values.length - 1 - i) * 2, 30 - 27 * v / most))
-  c.stroke()
-  return canvas
-}
+// plot draws lags with characters. The number beside it is the last one.
+const plot = values => values.map(v => '▁▂▃▄▅▆▇█'[Math.round(7 * v / Math.max(1, ...values))]).join('')

@@ -1,0 +1,77 @@
+// The pods of the stream, in a table that filters and sorts.
+import { $, age, h, set } from './dom.js'
+import { openPod } from './detail.js'
+import { makeGrid } from './grid.js'
+import { changes, healths, rowOf } from './pod.js'
+
+const columns = [
+  { id: 'namespace', title: 'Namespace' },
+  { id: 'name', title: 'Name' },
+  { id: 'ready', title: 'Ready' },
+  { id: 'status', title: 'Status', text: r => `${healths[r.health][0]} ${r.status}`, look: r => 'is-' + r.health, hint: r => healths[r.health][1] },
+  { id: 'restarts', title: 'Restarts', first: -1 },
+  { id: 'created', title: 'Age', first: -1, text: r => age(r.created) },
+  { id: 'source', title: 'Source' },
+  { id: 'ip', title: 'IP', text: r => r.ip || '–' },
+]
+const compare = (a, b) => a < b ? -1 : a > b ? 1 : 0
+const count = n => n.toLocaleString('en')
+
+const grid = makeGrid($('pods'), columns, openPod, c => h('button', { type: 'button', tabindex: '-1', onclick: () => sortBy(c) }, c.title))
+const rows = new Map()
+const removed = new Map() // the last versions of removed pods: the next with that name differs from them
+let sort = 'namespace'
+let direction = 1
+let changed = true
+
+export function clear() {
+  rows.clear()
+  changed = true
+}
+
+export const named = key => rows.get(key)
+
+// apply takes a pod of an update. It returns its row, and what changed.
+export function apply(update, pod) {
+  const row = rowOf(update.source, pod)
+  const was = rows.get(row.key)?.pod ?? removed.get(row.key)
+  changed = true
+  removed.delete(row.key)
+  if (update.op === 'REMOVE') {
+    row.gone = true
+    rows.delete(row.key)
+    removed.set(row.key, pod)
+    if (removed.size > 200) removed.delete(removed.keys().next().value)
+    return [row]
+  }
+  rows.set(row.key, row)
+  return [row, was && changes(was, pod)]
+}
+
+function sortBy(column) {
+  direction = sort === column.id ? -direction : column.first ?? 1
+  sort = column.id
+  changed = true
+  draw()
+}
+
+$('filter').addEventListener('input', () => { changed = true; draw() })
+
+export function draw() {
+  if (changed) arrange()
+  grid.draw()
+}
+
+// arrange filters and sorts the rows.
+function arrange() {
+  changed = false
+  const words = $('filter').value.toLowerCase().split(/\s+/).filter(Boolean)
+  const all = [...rows.values()]
+  const shown = words.length ? all.filter(r => words.every(w => r.words.includes(w))) : all
+  shown.sort((a, b) => direction * compare(a[sort], b[sort]) || compare(a.namespace, b.namespace) || compare(a.name, b.name))
+  columns.forEach((c, i) => { grid.titles[i].ariaSort = c.id !== sort ? 'none' : direction > 0 ? 'ascending' : 'descending' })
+  set($('pod-count'), words.length ? `${count(shown.length)} of ${count(all.length)}` : count(all.length))
+  $('no-pods').hidden = shown.length > 0
+  set($('no-pods'), all.length ? 'No pod matches the filter.' : 'No pods.')
+  grid.show(shown)
+}
