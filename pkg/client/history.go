@@ -25,11 +25,9 @@ type HistoryOptions struct {
 	Pods bool
 }
 
-// History returns the changes that the daemon has on disk, oldest first if opts does not say
-// otherwise. It requests one
-// page after the other. An error ends the sequence. It is a [RefusedError] with code 404 if
-// the daemon has no state directory, and with code 410 if the daemon deleted changes after
-// the last page.
+// History returns the changes that the daemon has on disk, oldest first if opts does not say otherwise. It requests one
+// page after the other. An error ends the sequence. It is a [RefusedError] with code 404 if the daemon has no state
+// directory, and with code 410 if the daemon deleted changes after the last page.
 func (c *Client) History(ctx context.Context, opts HistoryOptions) iter.Seq2[*v1alpha1.HistoryRecord, error] {
 	first := make(url.Values)
 	for name, value := range map[string]string{"since": opts.Since, "until": opts.Until, "source": opts.Source, "pod": opts.Pod} {
@@ -39,6 +37,7 @@ func (c *Client) History(ctx context.Context, opts HistoryOptions) iter.Seq2[*v1
 	}
 	if opts.Newest {
 		first.Set("newest", strconv.FormatBool(true))
+		first.Set("limit", "10000") // the maximum: the daemon reads the whole history for each page
 	}
 	if opts.Pods {
 		first.Set("pods", strconv.FormatBool(true))

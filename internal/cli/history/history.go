@@ -39,6 +39,9 @@ func NewCommand() *cobra.Command {
 		Long: `Show what changed on the node, oldest first: when, which pod, from which source and
 from which manifest file. OWNER and MODE are those of the file when the daemon read it.
 
+With --newest, the newest change is first. The daemon reads its whole history for each page of
+about 1 MiB, up to --state-max-bytes.
+
 The daemon keeps the history in its --state-dir. If no daemon serves the socket, the
 command reads ` + defaultStateDir + `. With --state-dir, it reads that directory and does
 not connect to a daemon.
@@ -54,6 +57,12 @@ With --follow, print also each further change, until the command is interrupted.
 With -o json, the command prints one change per line.`,
 		Example: `  # Show the changes of the last ten minutes
   podconfigd history --since 10m
+
+  # Show the last changes
+  podconfigd history --newest | head
+
+  # Show what changed in an hour
+  podconfigd history --since 2026-01-02T15:00:00Z --until 2026-01-02T16:00:00Z
 
   # Show how the manifest of one pod changed
   podconfigd history etcd -n kube-system --diff
@@ -87,6 +96,8 @@ With -o json, the command prints one change per line.`,
 	flags.AddTo(cmd)
 	f := cmd.Flags()
 	f.StringVar(&opts.Since, "since", "", "Show changes since a time, for example 2026-01-02T15:04:05Z, or since a period before now, for example 10m. If empty, shows all.")
+	f.StringVar(&opts.Until, "until", "", "Show changes until a time or until a period before now, in the form of --since. If empty, shows all.")
+	f.BoolVar(&opts.Newest, "newest", false, "Show the newest change first.")
 	f.StringVar(&opts.pod.Pod, "pod", "", "Select the changes of one pod, as POD.")
 	f.StringVarP(&opts.pod.Namespace, "namespace", "n", "", "Select the changes of the pods of one namespace.")
 	f.BoolVarP(&opts.follow, "follow", "f", false, "After the history, print each further change.")
@@ -133,6 +144,11 @@ func (o *Options) selection(now time.Time) (selection history.Options, err error
 	}
 	selection.Since, err = history.ParseSince(o.Since, now)
 	fail("--since", err)
+	selection.Until, err = history.ParseSince(o.Until, now)
+	fail("--until", err)
+	if o.follow && (o.Until != "" || o.Newest) {
+		errs = append(errs, errors.New("--follow can't be used with --until or --newest"))
+	}
 	if o.pod.Pod != "" {
 		_, err = o.pod.Name()
 		fail("POD", err)

@@ -160,9 +160,10 @@ func TestHistoryWithoutADaemon(t *testing.T) {
 	if _, err := read(); !errors.Is(err, os.ErrNotExist) || !strings.Contains(err.Error(), "elsewhere: no such file or directory: is this the --state-dir of podconfigd?") {
 		t.Error(err)
 	}
-	opts.Since, opts.pod.Pod, opts.Source = "x", "/y", "z"
+	opts.Since, opts.Until, opts.pod.Pod, opts.Source = "x", "x", "/y", "z"
+	opts.follow, opts.Newest = true, true
 	_, err := read()
-	for _, flag := range []string{"--since: ", "POD: ", "--source: "} {
+	for _, flag := range []string{"--since: ", "--until: ", "POD: ", "--source: ", "--follow can't be used with"} {
 		if err == nil || !strings.Contains(err.Error(), flag) {
 			t.Errorf("%s is not in %v", flag, err)
 		}
