@@ -148,7 +148,7 @@ func TestBodiesThatNobodyReads(t *testing.T) {
 		{http.MethodPatch, "/api/v1/namespaces/default/pods/a", http.StatusMethodNotAllowed},
 		{http.MethodDelete, "/api/v1/namespaces/default/pods/a", http.StatusMethodNotAllowed},
 		{http.MethodPost, "/apis/apps/v1/namespaces/default/deployments", http.StatusMethodNotAllowed},
-		{http.MethodPost, "/apis/authentication.k8s.io/v1/selfsubjectreviews", http.StatusNotFound},
+		{http.MethodPost, "/apis/authentication.k8s.io/v1/tokenreviews", http.StatusNotFound},
 		{http.MethodPut, "/pods", http.StatusMethodNotAllowed},
 		{http.MethodGet, "/pods", http.StatusBadRequest},
 		{http.MethodPost, "/v1alpha1/resync", http.StatusMethodNotAllowed},

@@ -13,6 +13,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
+	"github.com/podconfigd/podconfigd/internal/crictl"
 	"github.com/podconfigd/podconfigd/internal/loopback"
 )
 
@@ -34,8 +35,9 @@ var readingCalls = map[string]bool{
 	"/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo": true,
 }
 
-// reviews are the posts of the Kubernetes API that pass. They ask for the own access.
+// reviews are the posts of the Kubernetes API that pass. They ask for the own access, and for the own user.
 var reviews = map[string]bool{
+	"/apis/authentication.k8s.io/v1/selfsubjectreviews":      true,
 	"/apis/authorization.k8s.io/v1/selfsubjectaccessreviews": true,
 	"/apis/authorization.k8s.io/v1/selfsubjectrulesreviews":  true,
 }
@@ -117,8 +119,10 @@ func check(r *http.Request) (code int, why string) {
 	case isCall(r) && !readingCalls[path]:
 		return http.StatusForbidden, fmt.Sprintf("podconfigd proxy only reads: send the call %s to the socket, or to the https address, of podconfigd", path)
 	case isCall(r), isReview(r):
-	case under(path, "/apis/authorization.k8s.io/", "/apis/authentication.k8s.io/"): // kubectl auth whoami
+	case under(path, "/apis/authorization.k8s.io/", "/apis/authentication.k8s.io/"):
 		return http.StatusNotFound, "the server could not find the requested resource: podconfigd proxy passes only reviews of the own access"
+	case crictl.Instead(path) != "":
+		return http.StatusMethodNotAllowed, crictl.Instead(path)
 	case under(path, "/api/", "/apis/"):
 		return http.StatusMethodNotAllowed, r.Method + " is not supported: podconfigd is read-only; change pods at their source: the manifest directory, the manifest URL or the apiserver"
 	default:

@@ -163,7 +163,10 @@ func TestMethods(t *testing.T) {
 			t.Errorf("%s %s arrived as %s %s", r.method, r.target, seen.method, seen.target)
 		}
 	}
-	for _, target := range []string{"/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews/"} {
+	for _, target := range []string{
+		"/apis/authentication.k8s.io/v1/selfsubjectreviews",
+		"/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews/",
+	} {
 		sendHTTP1(t, address, http.MethodPost, target, bodies, "Content-Type", "application/json")
 		sendHTTP1(t, address, http.MethodPost, target, bodies, "Content-Type", "application/json", "Expect", "100-continue")
 		sendHTTP2(t, address, http.MethodPost, target, bodies, "content-type", "application/json")

@@ -175,6 +175,10 @@ func overHTTPS(t *testing.T, c *cluster) {
 	t.Run("client certificate", func(t *testing.T) { s.clientCertificate(t, c) })
 	t.Run("client-go", func(t *testing.T) { s.clientGo(t, d, tokens["pods"]) })
 	t.Run("curl", func(t *testing.T) { s.curl(t, ca, tokens["pods"]) })
+	t.Run("kubectl", func(t *testing.T) {
+		out := kubectl{s.address}.run(t, "--certificate-authority", ca, "--token", tokens["pods"], "auth", "whoami")
+		hasLines(t, out, "Username system:serviceaccount:default:https-pods", "Groups [system:serviceaccounts system:serviceaccounts:default system:authenticated]")
+	})
 	t.Run("gRPC", func(t *testing.T) { s.calls(t, tokens) })
 	t.Run("status", func(t *testing.T) { s.showsUsers(t, d, tokens["pods"]) })
 	t.Run("revoked", func(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podconfigd/podconfigd/pkg/journal"
+	"github.com/podconfigd/podconfigd/internal/crictl"
 	"github.com/podconfigd/podconfigd/pkg/server/internal/respond"
 )
 
@@ -32,6 +33,10 @@ func tooLarge(revision, head int64) *metav1.Status {
 }
 
 func notFound(w http.ResponseWriter, r *http.Request) {
+	if instead := crictl.Instead(r.URL.Path); instead != "" {
+		respond.Error(w, http.StatusNotFound, metav1.StatusReasonNotFound, instead)
+		return
+	}
 	respond.Error(w, http.StatusNotFound, metav1.StatusReasonNotFound, fmt.Sprintf(
 		"the server could not find the requested resource: there is nothing at %s; podconfigd has %s", r.URL.Path, resourceNames()))
 }

@@ -3,13 +3,16 @@ package kubeapi
 import (
 	"fmt"
 	"net/http"
+	"reflect"
 	"strings"
 	"testing"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/podconfigd/podconfigd/pkg/access"
 	"github.com/podconfigd/podconfigd/pkg/journal"
 )
 
@@ -67,6 +70,61 @@ func TestReviewsOfAccess(t *testing.T) {
 		if !apierrors.IsNotFound(err) {
 			t.Errorf("%s: another's access: %v", form, err)
 		}
+	}
+}
+
+// kubectl auth whoami asks who the client is.
+func TestReviewsOfTheUser(t *testing.T) {
+	uid := uint32(1000)
+	for name, c := range map[string]struct {
+		subject access.Subject
+		want    authenticationv1.UserInfo
+	}{
+		"certificate": {
+			access.Subject{Authenticated: true, User: "alice", Groups: []string{"readers"}},
+			authenticationv1.UserInfo{Username: "alice", Groups: []string{"readers"}},
+		},
+		"process":        {access.Subject{UID: &uid}, authenticationv1.UserInfo{Username: "uid:1000"}},
+		"read-only port": {access.Subject{}, authenticationv1.UserInfo{Username: "system:anonymous", Groups: []string{"system:unauthenticated"}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var got authenticationv1.SelfSubjectReview
+			if err := reviewUser(c.subject)(&got, true); err != nil || !reflect.DeepEqual(got.Status.UserInfo, c.want) {
+				t.Errorf("got %+v, %v", got.Status.UserInfo, err)
+			}
+		})
+	}
+	for form, client := range serve(t, journal.Options{}).clientsets(t) {
+		got, err := client.AuthenticationV1().SelfSubjectReviews().Create(t.Context(), &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
+		if err != nil || got.Status.UserInfo.Username == "" {
+			t.Errorf("%s: got %+v, %v", form, got, err)
+		}
+	}
+}
+
+// kubectl logs and exec say what to use instead.
+func TestWhatOnlyAKubeletHas(t *testing.T) {
+	a := serve(t, journal.Options{})
+	const pod = "/api/v1/namespaces/default/pods/web"
+	for name, c := range map[string]struct {
+		method, path string
+		code         int
+		want         string
+	}{
+		"logs":          {http.MethodGet, pod + "/log", http.StatusNotFound, "for example crictl logs, or kubectl"},
+		"exec":          {http.MethodPost, pod + "/exec?command=ls", http.StatusMethodNotAllowed, "for example crictl exec, or kubectl"},
+		"exec by GET":   {http.MethodGet, pod + "/exec?command=ls", http.StatusNotFound, "for example crictl exec, or kubectl"},
+		"port-forward":  {http.MethodPost, pod + "/portforward", http.StatusMethodNotAllowed, "for example crictl port-forward, or kubectl"},
+		"other":         {http.MethodGet, pod + "/ephemeralcontainers", http.StatusNotFound, "podconfigd has events, namespaces"},
+		"of a service":  {http.MethodGet, "/api/v1/namespaces/default/services/web/log", http.StatusNotFound, "podconfigd has events, namespaces"},
+		"deeper":        {http.MethodGet, pod + "/log/x", http.StatusNotFound, "podconfigd has events, namespaces"},
+		"another write": {http.MethodPost, pod + "/eviction", http.StatusMethodNotAllowed, "change pods at their source"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if code, answer := a.do(t, c.method, c.path, "", "").read(t); code != c.code || !strings.Contains(answer, c.want) {
+				t.Errorf("%d %s", code, answer)
+			}
+		})
 	}
 }
 

@@ -11,10 +11,15 @@ import (
 	"strings"
 	"time"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/podconfigd/podconfigd/internal/crictl"
+	"github.com/podconfigd/podconfigd/pkg/access"
+	"github.com/podconfigd/podconfigd/pkg/server/conn"
 	"github.com/podconfigd/podconfigd/pkg/server/internal/respond"
 )
 
@@ -30,11 +35,15 @@ func (a *API) Write(w http.ResponseWriter, r *http.Request) {
 	path := strings.TrimSuffix(r.URL.Path, "/")
 	switch {
 	case r.Method == http.MethodPost && path == reviewsPrefix+"selfsubjectaccessreviews":
-		answerReview(a, w, r, "SelfSubjectAccessReview", new(authorizationv1.SelfSubjectAccessReview), reviewAccess)
+		answerReview(a, w, r, authorizationv1.SchemeGroupVersion.WithKind("SelfSubjectAccessReview"), new(authorizationv1.SelfSubjectAccessReview), reviewAccess)
 	case r.Method == http.MethodPost && path == reviewsPrefix+"selfsubjectrulesreviews":
-		answerReview(a, w, r, "SelfSubjectRulesReview", new(authorizationv1.SelfSubjectRulesReview), reviewRules)
+		answerReview(a, w, r, authorizationv1.SchemeGroupVersion.WithKind("SelfSubjectRulesReview"), new(authorizationv1.SelfSubjectRulesReview), reviewRules)
+	case r.Method == http.MethodPost && path == whoamiPath:
+		answerReview(a, w, r, authenticationv1.SchemeGroupVersion.WithKind("SelfSubjectReview"), new(authenticationv1.SelfSubjectReview), reviewUser(conn.SubjectFrom(r.Context())))
 	case strings.HasPrefix(path, "/apis/authorization.k8s.io/"), strings.HasPrefix(path, "/apis/authentication.k8s.io/"):
 		notFound(w, r)
+	case crictl.Instead(path) != "":
+		respond.Error(w, http.StatusMethodNotAllowed, metav1.StatusReasonMethodNotAllowed, crictl.Instead(path))
 	default:
 		w.Header().Set("Allow", "GET, HEAD")
 		respond.Error(w, http.StatusMethodNotAllowed, metav1.StatusReasonMethodNotAllowed, fmt.Sprintf(
@@ -44,6 +53,7 @@ func (a *API) Write(w http.ResponseWriter, r *http.Request) {
 
 const (
 	reviewsPrefix = "/apis/authorization.k8s.io/v1/"
+	whoamiPath    = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 	// maxReview is the maximum size of a review in bytes.
 	maxReview = 64 << 10
 )
@@ -56,7 +66,7 @@ type review interface {
 
 // answerReview decodes a review, calls fill to set its status, and answers with the review. sees is
 // whether the client sees any pod.
-func answerReview[R review](a *API, w http.ResponseWriter, r *http.Request, kind string, review R, fill func(review R, sees bool) error) {
+func answerReview[R review](a *API, w http.ResponseWriter, r *http.Request, kind schema.GroupVersionKind, review R, fill func(review R, sees bool) error) {
 	sees, err := a.SeesPods(r.Context())
 	if err != nil {
 		respond.Error(w, http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable, err.Error())
@@ -76,12 +86,12 @@ func answerReview[R review](a *API, w http.ResponseWriter, r *http.Request, kind
 		err = fill(review, sees)
 	}
 	if err != nil {
-		respond.BadRequest(w, fmt.Errorf("reading a %s: %w", kind, err))
+		respond.BadRequest(w, fmt.Errorf("reading a %s: %w", kind.Kind, err))
 		return
 	}
 	if f.protobuf {
 		if data, err = review.Marshal(); err == nil {
-			data, err = envelope(authorizationv1.SchemeGroupVersion.String(), kind, data)
+			data, err = envelope(kind.GroupVersion().String(), kind.Kind, data)
 		}
 	} else {
 		data, err = json.Marshal(review)
@@ -96,7 +106,7 @@ func answerReview[R review](a *API, w http.ResponseWriter, r *http.Request, kind
 }
 
 // decodeReview decodes a review of that kind from JSON or protobuf.
-func decodeReview(data []byte, kind string, review review) error {
+func decodeReview(data []byte, kind schema.GroupVersionKind, review review) error {
 	var given metav1.TypeMeta
 	if raw, ok := bytes.CutPrefix(data, magic); ok {
 		var unknown runtime.Unknown
@@ -112,8 +122,8 @@ func decodeReview(data []byte, kind string, review review) error {
 	} else if err := json.Unmarshal(data, &given); err != nil {
 		return err
 	}
-	if want := authorizationv1.SchemeGroupVersion.String(); given.Kind != kind || given.APIVersion != want {
-		return fmt.Errorf("expected apiVersion %s, kind %s, got apiVersion %q, kind %q", want, kind, given.APIVersion, given.Kind)
+	if want := kind.GroupVersion().String(); given.Kind != kind.Kind || given.APIVersion != want {
+		return fmt.Errorf("expected apiVersion %s, kind %s, got apiVersion %q, kind %q", want, kind.Kind, given.APIVersion, given.Kind)
 	}
 	return nil
 }
@@ -154,6 +164,22 @@ func reviewRules(review *authorizationv1.SelfSubjectRulesReview, sees bool) erro
 		review.Status.ResourceRules = []authorizationv1.ResourceRule{{Verbs: readVerbs, APIGroups: []string{""}, Resources: names}}
 	}
 	return nil
+}
+
+// reviewUser returns a function that sets who the client is. A client without a name is the user with the UID of its
+// process, or nobody, with the names of the apiserver.
+func reviewUser(subject access.Subject) func(*authenticationv1.SelfSubjectReview, bool) error {
+	user := authenticationv1.UserInfo{Username: "system:anonymous", Groups: []string{"system:unauthenticated"}}
+	switch {
+	case subject.User != "":
+		user = authenticationv1.UserInfo{Username: subject.User, Groups: subject.Groups}
+	case subject.UID != nil:
+		user = authenticationv1.UserInfo{Username: fmt.Sprint("uid:", *subject.UID)}
+	}
+	return func(review *authenticationv1.SelfSubjectReview, _ bool) error {
+		review.Status.UserInfo = user
+		return nil
+	}
 }
 
 // readPaths are the paths other than resources that clients may get, in the syntax of RBAC rules.

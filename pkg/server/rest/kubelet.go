@@ -7,6 +7,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/podconfigd/podconfigd/internal/crictl"
 	"github.com/podconfigd/podconfigd/pkg/server/internal/respond"
 )
 
@@ -37,7 +38,7 @@ var kubeletPaths = map[string]string{
 }
 
 const (
-	execInstead    = "podconfigd runs nothing in containers, and reads nothing from them; use crictl"
+	execInstead    = crictl.Text
 	measureInstead = "podconfigd measures no pods; /metrics has its own metrics"
 )
 
