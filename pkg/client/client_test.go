@@ -27,6 +27,7 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/client"
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/journal"
+	"github.com/podconfigd/podconfigd/pkg/journal/view"
 	"github.com/podconfigd/podconfigd/pkg/server"
 	"github.com/podconfigd/podconfigd/pkg/server/conn"
 	"github.com/podconfigd/podconfigd/pkg/server/socket"
@@ -51,12 +52,15 @@ func serve(t *testing.T, j *journal.Journal, path string) (stop func()) {
 	return sync.OnceFunc(func() { cancel(); <-done })
 }
 
-// add appends an update. One of many pods is large.
-func add(j *journal.Journal, op config.PodOperation, names ...string) {
+// add appends an update.
+func add(j *journal.Journal, op config.PodOperation, names ...string) { addSized(j, 0, op, names...) }
+
+// addSized appends an update of pods with the size.
+func addSized(j *journal.Journal, size int, op config.PodOperation, names ...string) {
 	u := config.PodUpdate{Op: op, Source: "file", Pods: []*v1.Pod{}}
 	for _, name := range names {
 		u.Pods = append(u.Pods, &v1.Pod{ObjectMeta: metav1.ObjectMeta{
-			Name: name, UID: types.UID(name), Annotations: map[string]string{"large": strings.Repeat("x", len(names)<<11)},
+			Name: name, UID: types.UID(name), Annotations: map[string]string{"size": strings.Repeat("x", size)},
 		}})
 	}
 	j.Append(u)
@@ -136,9 +140,9 @@ func (s *scissors) pipe(t *testing.T, client net.Conn, to string) {
 // A subscriber that is disconnected after any line, or within the next one, and resumes,
 // gets each update once.
 func TestResumeAfterEveryCut(t *testing.T) {
-	whole := []string{"ADD a b", "BOOKMARK synced", "UPDATE a", strings.TrimSpace("ADD " + many(32)), "REMOVE b", "ADD last"}
+	whole := []string{"ADD a b", "BOOKMARK synced", "UPDATE a", "ADD m0 m1 m2 m3 m4", "REMOVE b", "ADD last"}
 	j := journal.New(journal.Options{Sources: []string{"file"}, MaxBytes: 1 << 30})
-	add(j, config.ADD, "a", "b")
+	addSized(j, view.PieceSize, config.ADD, "a", "b")
 	dir := testutil.ShortDir(t)
 	stop := serve(t, j, filepath.Join(dir, "s"))
 	defer stop()
@@ -147,16 +151,15 @@ func TestResumeAfterEveryCut(t *testing.T) {
 	begun := make(chan struct{})
 	go func() { // the rest comes after every subscriber could have read the state
 		<-begun
-		add(j, config.UPDATE, "a")
-		add(j, config.ADD, strings.Fields(many(32))...)
-		add(j, config.REMOVE, "b")
-		add(j, config.ADD, "last")
+		addSized(j, view.PieceSize, config.UPDATE, "a")
+		addSized(j, view.PieceSize, config.ADD, "m0", "m1", "m2", "m3", "m4")
+		addSized(j, view.PieceSize, config.REMOVE, "b")
+		addSized(j, view.PieceSize, config.ADD, "last")
 	}()
-	// Each pod is so large that it has its own line: three lines for the state, and 35
-	// for the changes.
+	// Each pod is so large that it has its own line: three lines for the state, and eight for the changes.
 	var reads sync.WaitGroup
 	var synced sync.WaitGroup
-	for _, lines := range []int{0, 1, 2, 3, 4, 5, 20, 35, 36, 37, 38} {
+	for _, lines := range []int{0, 1, 2, 3, 4, 5, 7, 8, 9, 10, 11} {
 		for _, bytes := range []int{0, 1, 60} {
 			synced.Add(1)
 			reads.Go(func() {
@@ -177,13 +180,6 @@ func TestResumeAfterEveryCut(t *testing.T) {
 	synced.Wait()
 	close(begun)
 	reads.Wait()
-}
-
-func many(n int) (names string) {
-	for i := range n {
-		names += fmt.Sprintf(" m%02d", i)
-	}
-	return strings.TrimSpace(names)
 }
 
 // collect returns the updates up to the pod "last".

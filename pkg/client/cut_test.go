@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -82,8 +83,6 @@ type history struct {
 	place func(j *journal.Journal) naive
 	// step is the distance of cuts within lines.
 	step int
-	// every means that only every so many of these cuts is tried; 0 means 1.
-	every int
 }
 
 // appendUpdates appends updates of pods "name=version". If there are several, they are one set.
@@ -115,23 +114,23 @@ func changesOf(size int) func(j *journal.Journal) {
 var histories = map[string]history{
 	"from the present state": {
 		before: func(j *journal.Journal) { appendUpdates(j, 0, "ADD a=1 b=1 c=1") },
-		then:   changesOf(0), step: 1,
+		then:   changesOf(0), step: 37,
 	},
 	"large updates": {
 		before: func(j *journal.Journal) { appendUpdates(j, 9<<10, "ADD a=1 b=1 c=1") },
-		then:   changesOf(9 << 10), step: 997,
+		then:   changesOf(9 << 10), step: 4999,
 	},
 	"its place is compacted": {
 		opts:   journal.Options{MaxUpdates: 2},
 		before: func(j *journal.Journal) { appendUpdates(j, 0, "ADD a=1 b=1 c=1"); changesOf(0)(j) },
-		then:   func(*journal.Journal) {}, step: 1,
+		then:   func(*journal.Journal) {}, step: 37,
 		place: func(j *journal.Journal) naive {
 			return naive{map[string]string{"a": "1", "old": "1"}, j.Status().Instance, j.Status().Compacted - 1}
 		},
 	},
 	"its place is of another instance": {
 		before: func(j *journal.Journal) { appendUpdates(j, 9<<10, "ADD a=1 b=1 c=1"); changesOf(9 << 10)(j) },
-		then:   func(*journal.Journal) {}, step: 997,
+		then:   func(*journal.Journal) {}, step: 4999,
 		place: func(*journal.Journal) naive {
 			return naive{map[string]string{"a": "1", "old": "1"}, "another", 1}
 		},
@@ -152,31 +151,14 @@ func TestCutAnywhere(t *testing.T) {
 		for name, h := range histories {
 			t.Run(reads+"/"+name, func(t *testing.T) {
 				t.Parallel()
-				if reads == "restarts" {
-					h.every = 7 // it connects for each update
+				cuts := h.cuts(t)
+				if reads == "restarts" { // it connects for each update
+					n := 0
+					cuts = slices.DeleteFunc(cuts, func(int) bool { n++; return n%3 != 0 })
 				}
-				h.cutAnywhere(t, read)
+				h.cut(t, read, cuts)
 			})
 		}
-	}
-}
-
-func (h *history) cutAnywhere(t *testing.T, read subscriber) {
-	t.Helper()
-	const together = 200
-	var cuts []int
-	for i, at := range h.cuts(t) {
-		if i%(max(1, h.every)*testutil.Stride(10)) == 0 {
-			cuts = append(cuts, at)
-		}
-	}
-	if testing.Short() && len(cuts) > together {
-		cuts = cuts[:together]
-	}
-	for len(cuts) > 0 && !t.Failed() {
-		n := min(together, len(cuts))
-		h.cut(t, read, cuts[:n])
-		cuts = cuts[n:]
 	}
 }
 
@@ -232,8 +214,8 @@ func (h *history) begin(j *journal.Journal) naive {
 	return from
 }
 
-// cuts returns the positions for cuts in a reply: all near the ends of lines, and some
-// between.
+// cuts returns the positions for cuts in a reply: all near the ends of lines, and some between. The size
+// of a chunk is a line too.
 func (h *history) cuts(t *testing.T) (cuts []int) {
 	t.Helper()
 	j := h.journal()
@@ -254,7 +236,7 @@ func (h *history) cuts(t *testing.T) (cuts []int) {
 			t.Fatal(err)
 		}
 		for i := range len(line) {
-			if (at+i)%h.step == 0 || i < 20 || i >= len(line)-20 {
+			if (at+i)%h.step == 0 || i == 0 || i == len(line)-1 {
 				cuts = append(cuts, at+i)
 			}
 		}
