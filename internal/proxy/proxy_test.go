@@ -13,7 +13,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -135,35 +134,34 @@ func TestAnswersAreThoseOfTheDaemon(t *testing.T) {
 	}
 }
 
-// The daemon answers a write without reading its body, however long it is.
+// A request that is refused has its answer, however long its body is, and whether its length is known.
 func TestBodiesThatNobodyReads(t *testing.T) {
 	d := newDaemon(t)
 	address, _ := proxied(t, d.socket)
-	body := bytes.Repeat([]byte("a"), 20<<20)
+	body := bytes.Repeat([]byte("a"), 20<<20) // more than the buffers of a connection
 	for _, test := range []struct {
 		method, path string
 		want         int
+		sizes        []int
 	}{
-		{http.MethodPost, "/api/v1/namespaces/default/pods", http.StatusMethodNotAllowed},
-		{http.MethodPatch, "/api/v1/namespaces/default/pods/a", http.StatusMethodNotAllowed},
-		{http.MethodDelete, "/api/v1/namespaces/default/pods/a", http.StatusMethodNotAllowed},
-		{http.MethodPost, "/apis/apps/v1/namespaces/default/deployments", http.StatusMethodNotAllowed},
-		{http.MethodPost, "/apis/authentication.k8s.io/v1/tokenreviews", http.StatusNotFound},
-		{http.MethodPut, "/pods", http.StatusMethodNotAllowed},
-		{http.MethodGet, "/pods", http.StatusBadRequest},
-		{http.MethodPost, "/v1alpha1/resync", http.StatusMethodNotAllowed},
+		{http.MethodPost, "/api/v1/namespaces/default/pods", http.StatusMethodNotAllowed, []int{1, 1000, 300_000, len(body)}},
+		{http.MethodPatch, "/api/v1/namespaces/default/pods/a", http.StatusMethodNotAllowed, []int{300_000}},
+		{http.MethodDelete, "/api/v1/namespaces/default/pods/a", http.StatusMethodNotAllowed, []int{300_000}},
+		{http.MethodPost, "/apis/apps/v1/namespaces/default/deployments", http.StatusMethodNotAllowed, []int{300_000}},
+		{http.MethodPost, "/apis/authentication.k8s.io/v1/tokenreviews", http.StatusNotFound, []int{1, 300_000}},
+		{http.MethodPut, "/pods", http.StatusMethodNotAllowed, []int{300_000}},
+		{http.MethodGet, "/pods", http.StatusBadRequest, []int{1, 1000, 300_000, len(body)}},
+		{http.MethodPost, "/v1alpha1/resync", http.StatusMethodNotAllowed, []int{1, 300_000}},
 	} {
-		for _, size := range []int{1, 1000, 300_000, len(body)} {
+		for _, size := range test.sizes {
 			for _, sized := range []bool{true, false} {
-				for range 5 {
-					r := request(t, test.method, "http://"+address+test.path)
-					r.Body = io.NopCloser(bytes.NewReader(body[:size]))
-					if r.ContentLength = -1; sized {
-						r.ContentLength = int64(size)
-					}
-					if got, message := do(t, r, once); got.StatusCode != test.want {
-						t.Fatalf("%s %s, %d bytes, sized %v: got %d %s, want %d", test.method, test.path, size, sized, got.StatusCode, message, test.want)
-					}
+				r := request(t, test.method, "http://"+address+test.path)
+				r.Body = io.NopCloser(bytes.NewReader(body[:size]))
+				if r.ContentLength = -1; sized {
+					r.ContentLength = int64(size)
+				}
+				if got, message := do(t, r, once); got.StatusCode != test.want {
+					t.Fatalf("%s %s, %d bytes, sized %v: got %d %s, want %d", test.method, test.path, size, sized, got.StatusCode, message, test.want)
 				}
 			}
 		}
@@ -173,24 +171,6 @@ func TestBodiesThatNobodyReads(t *testing.T) {
 	review.ContentLength = -1
 	if got, message := do(t, review, once); got.StatusCode != http.StatusCreated || !strings.Contains(message, `"allowed":true`) {
 		t.Errorf("a review: got %d %s", got.StatusCode, message)
-	}
-}
-
-// A client can take its time to send a body.
-func TestABodyThatComesLate(t *testing.T) {
-	d := newDaemon(t)
-	address, _ := proxied(t, d.socket)
-	rest, send := io.Pipe()
-	r := request(t, http.MethodPost, "http://"+address+"/api/v1/namespaces/default/pods")
-	r.Body, r.ContentLength = rest, 2
-	go func() {
-		_, _ = io.WriteString(send, "a")
-		time.Sleep(1200 * time.Millisecond) //nolint:forbidigo // longer than the timeouts of the daemon for bodies
-		_, _ = io.WriteString(send, "a")
-		_ = send.Close()
-	}()
-	if got, message := do(t, r, once); got.StatusCode != http.StatusMethodNotAllowed {
-		t.Errorf("got %d %q", got.StatusCode, message)
 	}
 }
 
@@ -228,67 +208,6 @@ func TestAStopIsNoAnswer(t *testing.T) {
 		if answer := <-answers; answer != "" {
 			t.Errorf("got %s", answer)
 		}
-	}
-}
-
-// A body that does not come has an answer all the same.
-func TestMissingBodies(t *testing.T) {
-	if testing.Short() {
-		t.Skip("waits for 15 s")
-	}
-	d := newDaemon(t)
-	address, _ := proxied(t, d.socket)
-	l, err := net.Listen("unix", filepath.Join(testutil.ShortDir(t), "s")) // a daemon that does not answer
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	mute, stop := proxied(t, l.Addr().String())
-	waiting := make(chan string, 1)
-	go func() {
-		r := request(t, http.MethodPost, "http://"+mute+"/apis/authorization.k8s.io/v1/selfsubjectaccessreviews")
-		r.Body, r.ContentLength = io.NopCloser(strings.NewReader("a")), 1
-		_, err := once.RoundTrip(r) //nolint:bodyclose // there is no answer
-		waiting <- fmt.Sprint(err)
-	}()
-	var clients sync.WaitGroup
-	for request, want := range map[string]string{
-		"POST /api/v1/namespaces/default/pods HTTP/1.1\r\nContent-Length: 100":                               "408",
-		"GET /pods HTTP/1.1\r\nContent-Length: 100":                                                          "408",
-		"POST /v1alpha1/resync HTTP/1.1\r\nTransfer-Encoding: chunked":                                       "408",
-		"POST /api/v1/namespaces/default/pods HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: 100":       "405",
-		"POST /apis/authorization.k8s.io/v1/selfsubjectaccessreviews HTTP/1.1\r\nContent-Length: 100":        "4",
-		"POST /apis/authorization.k8s.io/v1/selfsubjectrulesreviews/ HTTP/1.1\r\nTransfer-Encoding: chunked": "4",
-		"POST /api/v1/pods HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nno number":                          "400",
-	} {
-		clients.Go(func() {
-			conn, err := net.Dial("tcp", address)
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			defer conn.Close()
-			_, _ = fmt.Fprintf(conn, "%s\r\nHost: %s\r\n\r\n", request, address)
-			_ = conn.SetReadDeadline(time.Now().Add(testutil.Patience))
-			resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
-			if err != nil {
-				t.Errorf("%q: %v", request, err)
-				return
-			}
-			_ = resp.Body.Close()
-			if !strings.HasPrefix(resp.Status, want) || !resp.Close {
-				t.Errorf("%q: got %s, closed %t", request, resp.Status, resp.Close)
-			}
-		})
-	}
-	clients.Wait()
-	// The time for a body is none for the answer.
-	select {
-	case err := <-waiting:
-		t.Errorf("a request with a body ended: %v", err)
-	case <-time.After(time.Second):
-		stop()
-		<-waiting
 	}
 }
 

@@ -1,0 +1,137 @@
+package proxy
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// pipes is a listener whose connections are in memory, for virtual time.
+type pipes struct {
+	conns chan net.Conn
+	done  <-chan struct{}
+}
+
+func (p *pipes) Accept() (net.Conn, error) {
+	select {
+	case c := <-p.conns:
+		return c, nil
+	case <-p.done:
+		return nil, net.ErrClosed
+	}
+}
+
+func (p *pipes) Close() error   { return nil }
+func (p *pipes) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)} }
+
+func (p *pipes) dial() net.Conn {
+	ours, theirs := net.Pipe()
+	p.conns <- theirs
+	return ours
+}
+
+// inMemory serves a proxy on connections in memory until the end of the test.
+func inMemory(t *testing.T, by http.RoundTripper) *pipes {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	p := &pipes{make(chan net.Conn), ctx.Done()}
+	done := make(chan error)
+	go func() { done <- Serve(ctx, p, by) }()
+	t.Cleanup(func() {
+		cancel()
+		<-done
+	})
+	return p
+}
+
+// send sends the head of a request, then the parts of its body, one every period. It returns the answer,
+// and how long it took.
+func (p *pipes) send(t *testing.T, head string, period time.Duration, parts ...string) (resp *http.Response, took time.Duration) {
+	t.Helper()
+	start := time.Now()
+	conn := p.dial()
+	var sending sync.WaitGroup
+	sending.Go(func() {
+		_, _ = io.WriteString(conn, head+"\r\nHost: localhost\r\n\r\n")
+		for _, part := range parts {
+			<-time.After(period)
+			_, _ = io.WriteString(conn, part)
+		}
+	})
+	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		t.Fatalf("%q: %v", head, err)
+	}
+	took = time.Since(start)
+	_ = resp.Body.Close()
+	_ = conn.Close()
+	sending.Wait()
+	return resp, took
+}
+
+// A body that does not come has an answer all the same, after bodyTimeout.
+func TestMissingBodies(t *testing.T) {
+	const review = "/apis/authorization.k8s.io/v1/self"
+	for name, test := range map[string]struct {
+		head string
+		want string
+		took time.Duration
+	}{
+		"write":            {"POST /api/v1/namespaces/default/pods HTTP/1.1\r\nContent-Length: 100", "408", bodyTimeout},
+		"read":             {"GET /pods HTTP/1.1\r\nContent-Length: 100", "408", bodyTimeout},
+		"chunks":           {"POST /v1alpha1/resync HTTP/1.1\r\nTransfer-Encoding: chunked", "408", bodyTimeout},
+		"expects continue": {"POST /api/v1/namespaces/default/pods HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: 100", "405", 0},
+		"review":           {"POST " + review + "subjectaccessreviews HTTP/1.1\r\nContent-Length: 100", "408", bodyTimeout},
+		"review in chunks": {"POST " + review + "subjectrulesreviews/ HTTP/1.1\r\nTransfer-Encoding: chunked", "408", bodyTimeout},
+		"no chunk":         {"POST /api/v1/pods HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nno number", "400", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p := inMemory(t, roundTripper(func(r *http.Request) (*http.Response, error) {
+					return nil, fmt.Errorf("%s %s reaches the daemon", r.Method, r.URL)
+				}))
+				resp, took := p.send(t, test.head, 0)
+				if !strings.HasPrefix(resp.Status, test.want) || !resp.Close || took != test.took {
+					t.Errorf("got %s after %v, closed %t", resp.Status, took, resp.Close)
+				}
+			})
+		})
+	}
+}
+
+// A client can take its time to send a body, up to bodyTimeout.
+func TestABodyThatComesLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := inMemory(t, nil)
+		resp, took := p.send(t, "POST /api/v1/namespaces/default/pods HTTP/1.1\r\nContent-Length: 2", bodyTimeout/2-time.Second, "a", "a")
+		if resp.StatusCode != http.StatusMethodNotAllowed || took != bodyTimeout-2*time.Second {
+			t.Errorf("got %s after %v", resp.Status, took)
+		}
+	})
+}
+
+// The time for a body is none for the answer.
+func TestAnAnswerThatComesLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := inMemory(t, roundTripper(func(r *http.Request) (*http.Response, error) {
+			select {
+			case <-time.After(4 * bodyTimeout):
+				return &http.Response{StatusCode: http.StatusCreated, Body: http.NoBody}, nil
+			case <-r.Context().Done():
+				return nil, r.Context().Err()
+			}
+		}))
+		resp, took := p.send(t, "POST /apis/authorization.k8s.io/v1/selfsubjectaccessreviews HTTP/1.1\r\nContent-Length: 1", time.Second, "a")
+		if resp.StatusCode != http.StatusCreated || took != time.Second+4*bodyTimeout {
+			t.Errorf("got %s after %v", resp.Status, took)
+		}
+	})
+}
