@@ -17,6 +17,7 @@ import (
 // gRPC refuses a call with another content type before anything of podconfigd is asked, quotes the type,
 // and keeps the refusal until it is written. A client that does not read gets rid of a few of them only.
 func TestRefusedTypesThatNobodyReads(t *testing.T) {
+	t.Parallel() // it waits
 	d := serveJournal(t, journal.Options{})
 	conn := d.dial(t)
 	var header, out bytes.Buffer

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/podconfigd/podconfigd/internal/testutil"
 	"github.com/podconfigd/podconfigd/pkg/journal"
 	"github.com/podconfigd/podconfigd/pkg/server/conn"
 )
@@ -27,16 +28,14 @@ func request(t *testing.T, conn net.Conn, path, then string) {
 // free waits until the only place for a subscriber is free.
 func (d *daemon) free(t *testing.T) {
 	t.Helper()
-	for start := time.Now(); time.Since(start) < 10*time.Second; {
+	testutil.Until(t, "the place is given back", func() bool {
 		resp, err := d.http.Head("http://localhost/v1alpha1/updates")
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _ = resp.Body.Close(); resp.StatusCode == http.StatusOK {
-			return
-		}
-	}
-	t.Fatal("the place was not given back")
+		_ = resp.Body.Close()
+		return resp.StatusCode == http.StatusOK
+	})
 }
 
 // ended reads until the daemon has closed the connection.

@@ -27,6 +27,7 @@ import (
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/journal"
+	"github.com/podconfigd/podconfigd/pkg/journal/view"
 	"github.com/podconfigd/podconfigd/pkg/pleg"
 )
 
@@ -139,7 +140,7 @@ func TestWatchSendsTheSameAsTheLines(t *testing.T) {
 	change(config.DELETE, podWith("b", "x"))
 	change(config.REMOVE, podWith("b", "x"))
 	large := podWith("large", "x")
-	large.Annotations = map[string]string{"a": strings.Repeat("x", 900<<10)}
+	large.Annotations = map[string]string{"a": strings.Repeat("x", 2*view.PieceSize)}
 	large2 := large.DeepCopy()
 	large2.UID, large2.Name = "large2", "large2"
 	change(config.ADD, large, large2) // is split
@@ -296,6 +297,7 @@ func fill(v reflect.Value, n *int64) {
 }
 
 func TestHealthAndReflection(t *testing.T) {
+	t.Parallel() // it waits
 	d := serveJournal(t, journal.Options{})
 	conn := d.grpc(t, d.socket)
 	health := healthpb.NewHealthClient(conn)

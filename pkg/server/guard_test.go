@@ -265,14 +265,12 @@ func TestRefusalsThatNobodyReads(t *testing.T) {
 			return len(answered) == streams
 		})
 	}
-	var held int
-	for deadline := time.Now().Add(endsWithin); time.Now().Before(deadline); { // those that are refused end after their answer
-		if held = runtime.NumGoroutine() - before; held <= maxRefusing+32 {
-			return
+	testutil.Eventually(t, func() error { // those that are refused end after their answer
+		if held := runtime.NumGoroutine() - before; held > maxRefusing+32 {
+			return fmt.Errorf("%d requests without credentials hold %d goroutines, want at most %d", conns*streams, held, maxRefusing)
 		}
-		<-time.After(time.Millisecond)
-	}
-	t.Errorf("%d requests without credentials hold %d goroutines, want at most %d", conns*streams, held, maxRefusing)
+		return nil
+	})
 }
 
 // The same applies to requests with credentials beyond the limit of open requests.

@@ -169,8 +169,9 @@ func TestHistorySelects(t *testing.T) {
 
 // Each change comes once, in order, also while changes are added, over either protocol.
 func TestPagesOfHistory(t *testing.T) {
-	l := newLog(t, store.Options{MaxBytes: math.MaxInt32, SegmentBytes: 64 << 10})
-	for i := range 1000 {
+	const before = 150
+	l := newLog(t, store.Options{MaxBytes: math.MaxInt32}) // of several segments
+	for i := range before {
 		l.change(config.ADD, "file", fmt.Sprintf("p%d", i), "i")
 	}
 	d := l.serve()
@@ -194,7 +195,7 @@ func TestPagesOfHistory(t *testing.T) {
 			return names, page.GetContinueToken()
 		},
 	}
-	added := 1000
+	added := before
 	for protocol, read := range readers {
 		least, seen, pages, token := added, 0, 0, ""
 		for token != "" || pages == 0 {
@@ -208,7 +209,7 @@ func TestPagesOfHistory(t *testing.T) {
 				}
 				seen++
 			}
-			if pages++; pages%10 == 0 {
+			if pages++; pages%3 == 0 {
 				l.change(config.ADD, "file", fmt.Sprintf("p%d", added), "i")
 				added++
 			}
@@ -272,7 +273,7 @@ func TestPagesOfLargeRecords(t *testing.T) {
 	for i := range 4 {
 		l.change(config.ADD, "file", fmt.Sprint("p", i), strings.Repeat("x", 600<<10))
 	}
-	l.change(config.ADD, "file", "p4", strings.Repeat("x", 3<<20))
+	l.change(config.ADD, "file", "p4", strings.Repeat("x", 1100<<10))
 	d := l.serve()
 	api := podconfigd.NewPodConfigClient(d.grpc(t, d.socket))
 	var sizes, sizesOfGRPC []int

@@ -23,6 +23,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 
 	podconfigd "github.com/podconfigd/podconfigd/api/podconfigd/v1alpha1"
+	"github.com/podconfigd/podconfigd/internal/testutil"
 	"github.com/podconfigd/podconfigd/pkg/auth"
 	"github.com/podconfigd/podconfigd/pkg/journal"
 	"github.com/podconfigd/podconfigd/pkg/server/conn"
@@ -212,11 +213,7 @@ func TestHTTPSWithHTTP1AndHTTP2(t *testing.T) {
 // noSubscribers waits until there are no streams.
 func (d *daemon) noSubscribers(t *testing.T) {
 	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); len(d.journal.Status().Subscribers) > 0; {
-		if time.Now().After(deadline) {
-			t.Fatalf("there are subscribers left: %+v", d.journal.Status().Subscribers)
-		}
-	}
+	testutil.Until(t, "there are no subscribers", func() bool { return len(d.journal.Status().Subscribers) == 0 })
 }
 
 func TestGRPCOverTLS(t *testing.T) {

@@ -19,6 +19,7 @@ import (
 	reflectionpb "google.golang.org/grpc/reflection/grpc_reflection_v1"
 
 	podconfigd "github.com/podconfigd/podconfigd/api/podconfigd/v1alpha1"
+	"github.com/podconfigd/podconfigd/internal/testutil"
 	"github.com/podconfigd/podconfigd/pkg/server/conn"
 	"github.com/podconfigd/podconfigd/pkg/server/internal/servertest"
 )
@@ -160,14 +161,9 @@ func TestAnswersOverTLSThatNobodyReads(t *testing.T) {
 func (s *secured) listedHere(t *testing.T) {
 	t.Helper()
 	client := s.client(t, 1)
-	for deadline := time.Now().Add(10 * time.Second); ; {
-		if s.do(t, client, http.MethodHead, "/pods", "all").code == http.StatusOK {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatal("the place of the list was not given back")
-		}
-	}
+	testutil.Until(t, "the place of the list is given back", func() bool {
+		return s.do(t, client, http.MethodHead, "/pods", "all").code == http.StatusOK
+	})
 }
 
 // Streams that are reset, on a connection that is not read, leave nothing behind.
@@ -193,11 +189,7 @@ func TestStreamsThatAreResetOverTLS(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		for deadline := time.Now().Add(10 * time.Second); len(s.journal.Status().Subscribers) == 0 && i%3 != 1; {
-			if time.Now().After(deadline) {
-				t.Fatalf("stream %d was not opened", stream)
-			}
-		}
+		testutil.Until(t, "the stream is open", func() bool { return i%3 == 1 || len(s.journal.Status().Subscribers) > 0 })
 		if err := c.WriteRSTStream(stream, http2.ErrCodeCancel); err != nil {
 			t.Fatal(err)
 		}
@@ -211,6 +203,7 @@ func TestSlowClientsOverTLS(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits for timeouts")
 	}
+	t.Parallel() // it waits
 	s := serveHTTPS(t, conn.Limits{})
 	silent, err := net.Dial("tcp", s.address)
 	if err != nil {

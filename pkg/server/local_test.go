@@ -7,9 +7,9 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -18,6 +18,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	podconfigd "github.com/podconfigd/podconfigd/api/podconfigd/v1alpha1"
+	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
+	"github.com/podconfigd/podconfigd/internal/testutil"
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/journal"
 	"github.com/podconfigd/podconfigd/pkg/journal/view"
@@ -185,13 +187,7 @@ func TestAClientOverTCPThatDoesNotRead(t *testing.T) {
 	for i := range 64 {
 		d.journal.Append(config.PodUpdate{Op: config.ADD, Source: "file", Pods: []*v1.Pod{podWith(fmt.Sprint(i), pod)}})
 	}
-	var lag int64
-	for deadline := time.Now().Add(10 * time.Second); lag == 0 && time.Now().Before(deadline); {
-		for _, s := range d.journal.Status().Subscribers {
-			lag = max(lag, s.Lag)
-		}
-	}
-	if lag == 0 {
-		t.Error("a client that does not read has no lag")
-	}
+	testutil.Until(t, "a client that does not read has a lag", func() bool {
+		return slices.ContainsFunc(d.journal.Status().Subscribers, func(s v1alpha1.Subscriber) bool { return s.Lag > 0 })
+	})
 }

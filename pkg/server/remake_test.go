@@ -52,6 +52,7 @@ func TestASocketThatIsGoneIsMadeAgain(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits for the check of the socket")
 	}
+	t.Parallel()
 	d := serveJournal(t, journal.Options{})
 	d.add("a", 1)
 	before := d.read(t, "")
@@ -85,6 +86,7 @@ func TestASocketThatIsTakenIsLeftAlone(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits for the check of the socket")
 	}
+	t.Parallel()
 	d := serveJournal(t, journal.Options{})
 	other, err := servertest.TakeOver(d.socket)
 	if err != nil {

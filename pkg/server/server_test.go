@@ -272,6 +272,7 @@ func TestPodsHasMirrorPodsOnlyOnRequest(t *testing.T) {
 // A missing body would prevent net/http from detecting that the client is gone. HEAD has
 // no stream.
 func TestRequestsThatWouldNeverEnd(t *testing.T) {
+	t.Parallel() // it waits
 	d := serveJournal(t, journal.Options{})
 	d.add("a", 1)
 	for _, path := range []string{"/v1alpha1/updates", "/api/v1/pods?watch=true"} {

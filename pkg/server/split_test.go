@@ -40,6 +40,7 @@ func (d *daemon) askOn(t *testing.T, conn net.Conn, path string) (code int, body
 
 // Health is answered even if all connections are in use.
 func TestHealthWhereAllConnectionsAreTaken(t *testing.T) {
+	t.Parallel() // it waits
 	for name, test := range map[string]struct {
 		limits conn.Limits
 		have   int
