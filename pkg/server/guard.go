@@ -13,7 +13,6 @@ import (
 
 	"golang.org/x/time/rate"
 	"google.golang.org/grpc/codes"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/cache"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/klog/v2"
@@ -113,7 +112,7 @@ func (g *guard) guard(next http.Handler) http.Handler {
 		}
 		if err != nil {
 			g.log(r, "forbidden", u.GetName()+" "+err.Error(), err)
-			g.refuse(w, r, codes.PermissionDenied, http.StatusForbidden, metav1.StatusReasonForbidden, err.Error())
+			g.refuse(w, r, http.StatusForbidden, err.Error())
 			return
 		}
 		subject := access.Subject{Authenticated: true, User: u.GetName(), Groups: u.GetGroups()}
@@ -169,7 +168,7 @@ func (g *guard) authenticate(w http.ResponseWriter, r *http.Request) (user.Info,
 	default:
 		g.failing.Take(peer)
 		g.log(r, "unauthorized", peer.String(), err)
-		g.refuse(w, r, codes.Unauthenticated, http.StatusUnauthorized, metav1.StatusReasonUnauthorized, "Unauthorized")
+		g.refuse(w, r, http.StatusUnauthorized, "Unauthorized")
 	}
 	return nil, err
 }
@@ -178,26 +177,26 @@ func (g *guard) authenticate(w http.ResponseWriter, r *http.Request) (user.Info,
 func (g *guard) tooMany(w http.ResponseWriter, r *http.Request, peer conn.Peer, wait time.Duration) {
 	g.metrics.rejections.WithLabelValues("rate").Inc()
 	w.Header().Set("Retry-After", strconv.Itoa(int(wait/time.Second)+1))
-	g.refuse(w, r, codes.ResourceExhausted, http.StatusTooManyRequests, metav1.StatusReasonTooManyRequests,
+	g.refuse(w, r, http.StatusTooManyRequests,
 		fmt.Sprintf("too many requests of %v without valid credentials: try again later", peer))
 }
 
 // unavailable refuses a request because the apiserver can't be asked. The client gets no details.
 func (g *guard) unavailable(w http.ResponseWriter, r *http.Request, err error) {
 	g.log(r, "unavailable", "", err)
-	g.refuse(w, r, codes.Unavailable, http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable,
+	g.refuse(w, r, http.StatusServiceUnavailable,
 		auth.ErrUnavailable.Error()+" whether the request is allowed: try again later")
 }
 
 // refuse answers a request that is not allowed. A client can leave the answers on the streams of
 // HTTP/2 unread. Beyond a number of them, the streams of its address are reset.
-func (g *guard) refuse(w http.ResponseWriter, r *http.Request, code codes.Code, status int, reason metav1.StatusReason, message string) {
+func (g *guard) refuse(w http.ResponseWriter, r *http.Request, status int, message string) {
 	done, beyond := g.refusals.Take(conn.PeerFrom(r.Context()))
 	if beyond != nil {
 		panic(http.ErrAbortHandler)
 	}
 	defer done()
-	deny(w, r, code, status, reason, message)
+	deny(w, r, status, message)
 	if r.ProtoMajor == 2 && !isGRPC(r) { // a call has no body
 		_ = http.NewResponseController(w).Flush() // waits for the client
 	}
@@ -215,14 +214,22 @@ func (g *guard) log(r *http.Request, reason, subject string, err error) {
 		"reason", reason, "address", r.RemoteAddr, "method", conn.Cut(r.Method), "path", conn.Cut(r.URL.Path), "err", err)
 }
 
+// callCodes has the code of gRPC for each status of HTTP with which a request is refused.
+var callCodes = map[int]codes.Code{
+	http.StatusUnauthorized:       codes.Unauthenticated,
+	http.StatusForbidden:          codes.PermissionDenied,
+	http.StatusTooManyRequests:    codes.ResourceExhausted,
+	http.StatusServiceUnavailable: codes.Unavailable,
+}
+
 // deny answers a request, or a call of gRPC.
-func deny(w http.ResponseWriter, r *http.Request, code codes.Code, status int, reason metav1.StatusReason, message string) {
+func deny(w http.ResponseWriter, r *http.Request, status int, message string) {
 	if !isGRPC(r) {
-		respond.Error(w, status, reason, message)
+		respond.Error(w, status, message)
 		return
 	}
 	w.Header().Set("Content-Type", "application/grpc")
-	w.Header().Set("Grpc-Status", strconv.Itoa(int(code)))
+	w.Header().Set("Grpc-Status", strconv.Itoa(int(callCodes[status])))
 	w.Header().Set("Grpc-Message", strings.ReplaceAll(url.QueryEscape(message), "+", " "))
 	w.WriteHeader(http.StatusOK) // without a body, the header is all of the answer
 }

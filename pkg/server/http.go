@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
 
 	"github.com/podconfigd/podconfigd/internal/page"
@@ -21,7 +20,7 @@ import (
 
 // onlyGRPC answers plain HTTP on a socket that speaks only gRPC.
 func onlyGRPC(w http.ResponseWriter, _ *http.Request) {
-	respond.Error(w, http.StatusNotFound, metav1.StatusReasonNotFound,
+	respond.Error(w, http.StatusNotFound,
 		"this socket speaks gRPC only, as the kubelet's Pods API; podconfigd's own socket speaks HTTP too")
 }
 
@@ -70,7 +69,7 @@ func (s *Server) handler(readOnly bool) http.Handler {
 		path := r.URL.Path
 		switch post := posts[path]; {
 		case post != nil && readOnly:
-			respond.Error(w, http.StatusForbidden, metav1.StatusReasonForbidden, errReadOnly)
+			respond.Error(w, http.StatusForbidden, errReadOnly)
 		case post != nil:
 			post(w, r)
 		case r.Method != http.MethodGet && r.Method != http.MethodHead && kubeapi.Has(path):
@@ -113,7 +112,7 @@ func wellFormed(next http.Handler) http.Handler {
 		}
 		if r.ContentLength != 0 && (r.Method == http.MethodGet || r.Method == http.MethodHead) {
 			w.Header().Set("Connection", "close")
-			respond.Error(w, http.StatusBadRequest, metav1.StatusReasonBadRequest, r.Method+" takes no body")
+			respond.Error(w, http.StatusBadRequest, r.Method+" takes no body")
 			return
 		}
 		if r.ContentLength != 0 {
@@ -121,7 +120,7 @@ func wellFormed(next http.Handler) http.Handler {
 			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyWait))
 		}
 		if n := len(r.URL.RawQuery); n > maxQuery {
-			respond.Error(w, http.StatusRequestURITooLong, metav1.StatusReasonBadRequest,
+			respond.Error(w, http.StatusRequestURITooLong,
 				fmt.Sprintf("the query is %d bytes long: it may have %d", n, maxQuery))
 			return
 		}

@@ -8,8 +8,6 @@ import (
 	"strings"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podconfigd/podconfigd/pkg/server/conn"
 	"github.com/podconfigd/podconfigd/pkg/server/rpc"
@@ -48,7 +46,7 @@ func (s *Server) byProtocol(guard *guard, calls *grpc.Server, rest http.Handler)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		release, refusal := s.limits.Call(r.Context())
 		if refusal != nil {
-			guard.refuse(w, r, codes.ResourceExhausted, http.StatusTooManyRequests, metav1.StatusReasonTooManyRequests, refusal.Error())
+			guard.refuse(w, r, http.StatusTooManyRequests, refusal.Error())
 			return
 		}
 		defer release()

@@ -6,7 +6,6 @@ import (
 	"net/http"
 
 	"google.golang.org/grpc"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podconfigd/podconfigd/internal/loopback"
 	"github.com/podconfigd/podconfigd/pkg/server/internal/respond"
@@ -29,7 +28,7 @@ const errReadOnly = "this address is read-only: send the request to the unix soc
 func notFromWebPages(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if why := loopback.WebPage(r); why != "" {
-			respond.Error(w, http.StatusForbidden, metav1.StatusReasonForbidden, why)
+			respond.Error(w, http.StatusForbidden, why)
 			return
 		}
 		next.ServeHTTP(w, r)

@@ -48,7 +48,7 @@ func discovery(v any, groups ...apidiscoveryv2.APIGroupDiscovery) http.HandlerFu
 		}
 		data, err := json.Marshal(all)
 		if err != nil { // can't happen
-			respond.Error(w, http.StatusInternalServerError, metav1.StatusReasonInternalError, err.Error())
+			respond.Error(w, http.StatusInternalServerError, err.Error())
 			return
 		}
 		w.Header().Set("Content-Type", aggregatedType)

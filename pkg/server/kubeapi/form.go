@@ -98,7 +98,7 @@ func (f *form) fits(list bool) *metav1.Status {
 	default:
 		return nil
 	}
-	return respond.StatusOf(http.StatusNotAcceptable, metav1.StatusReasonNotAcceptable,
+	return respond.StatusOf(http.StatusNotAcceptable,
 		fmt.Sprintf("you requested %s, but the requested object is %s", f.requested, problem))
 }
 

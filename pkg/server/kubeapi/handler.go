@@ -64,7 +64,7 @@ func (a *API) ready(w http.ResponseWriter, r *http.Request) bool {
 		respond.Restored(w, a.Gate.Restored())
 		return true
 	}
-	status := respond.StatusOf(http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable,
+	status := respond.StatusOf(http.StatusServiceUnavailable,
 		fmt.Sprintf("the pods are not known yet: %v", a.Gate.CheckKnown()))
 	status.Details = &metav1.StatusDetails{RetryAfterSeconds: 1}
 	respond.Status(w, status)
@@ -100,9 +100,9 @@ func (a *API) scopeOf(w http.ResponseWriter, r *http.Request) *view.Scope {
 	if err == nil {
 		return scope
 	}
-	status := respond.StatusOf(http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable, err.Error())
+	status := respond.StatusOf(http.StatusServiceUnavailable, err.Error())
 	if apierrors.IsForbidden(err) {
-		status = respond.StatusOf(http.StatusForbidden, metav1.StatusReasonForbidden, err.Error())
+		status = respond.StatusOf(http.StatusForbidden, err.Error())
 		status.Details = &metav1.StatusDetails{Kind: "pods"}
 	}
 	respond.Status(w, status)

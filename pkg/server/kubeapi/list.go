@@ -46,7 +46,7 @@ func (a *API) list(w http.ResponseWriter, r *http.Request, o *options) {
 	}
 	data, err := list(page)
 	if err != nil {
-		respond.Error(w, http.StatusInternalServerError, metav1.StatusReasonInternalError, err.Error())
+		respond.Error(w, http.StatusInternalServerError, err.Error())
 		return
 	}
 	respond.Within(w, a.Limits.ListTimeout)
@@ -71,7 +71,7 @@ func (a *API) page(o *options) (*page, *metav1.Status) {
 		return nil, expired(compacted)
 	}
 	if err != nil {
-		return nil, respond.StatusOf(http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable, err.Error())
+		return nil, respond.StatusOf(http.StatusServiceUnavailable, err.Error())
 	}
 	p := &page{items: items, revision: revision}
 	if o.next != nil {
@@ -115,10 +115,10 @@ func (a *API) one(w http.ResponseWriter, r *http.Request, opts *options) {
 	found := res.get(opts.scope, name)
 	if found == nil {
 		if err := opts.scope.Err(); err != nil {
-			respond.Error(w, http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable, err.Error())
+			respond.Error(w, http.StatusServiceUnavailable, err.Error())
 			return
 		}
-		status := respond.StatusOf(http.StatusNotFound, metav1.StatusReasonNotFound, fmt.Sprintf("%s %q not found", res.Name, name.Name))
+		status := respond.StatusOf(http.StatusNotFound, fmt.Sprintf("%s %q not found", res.Name, name.Name))
 		status.Details = &metav1.StatusDetails{Name: name.Name, Kind: res.Name}
 		respond.Status(w, status)
 		return
@@ -134,7 +134,7 @@ func (a *API) one(w http.ResponseWriter, r *http.Request, opts *options) {
 		data, err = objectyaml.Marshal(json.RawMessage(data))
 	}
 	if err != nil {
-		respond.Error(w, http.StatusInternalServerError, metav1.StatusReasonInternalError, err.Error())
+		respond.Error(w, http.StatusInternalServerError, err.Error())
 		return
 	}
 	if len(data) > largeObject {

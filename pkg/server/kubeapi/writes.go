@@ -43,10 +43,10 @@ func (a *API) Write(w http.ResponseWriter, r *http.Request) {
 	case strings.HasPrefix(path, "/apis/authorization.k8s.io/"), strings.HasPrefix(path, "/apis/authentication.k8s.io/"):
 		notFound(w, r)
 	case crictl.Instead(path) != "":
-		respond.Error(w, http.StatusMethodNotAllowed, metav1.StatusReasonMethodNotAllowed, crictl.Instead(path))
+		respond.Error(w, http.StatusMethodNotAllowed, crictl.Instead(path))
 	default:
 		w.Header().Set("Allow", "GET, HEAD")
-		respond.Error(w, http.StatusMethodNotAllowed, metav1.StatusReasonMethodNotAllowed, fmt.Sprintf(
+		respond.Error(w, http.StatusMethodNotAllowed, fmt.Sprintf(
 			"%s is not supported: podconfigd is read-only; change pods at their source: the manifest directory, the manifest URL or the apiserver", r.Method))
 	}
 }
@@ -69,7 +69,7 @@ type review interface {
 func answerReview[R review](a *API, w http.ResponseWriter, r *http.Request, kind schema.GroupVersionKind, review R, fill func(review R, sees bool) error) {
 	sees, err := a.SeesPods(r.Context())
 	if err != nil {
-		respond.Error(w, http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable, err.Error())
+		respond.Error(w, http.StatusServiceUnavailable, err.Error())
 		return
 	}
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(a.Limits.ListTimeout / 3)) // the writer of a test may have no deadlines
@@ -97,7 +97,7 @@ func answerReview[R review](a *API, w http.ResponseWriter, r *http.Request, kind
 		data, err = json.Marshal(review)
 	}
 	if err != nil {
-		respond.Error(w, http.StatusInternalServerError, metav1.StatusReasonInternalError, err.Error())
+		respond.Error(w, http.StatusInternalServerError, err.Error())
 		return
 	}
 	w.Header().Set("Content-Type", f.contentType)

@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"net/http"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"github.com/podconfigd/podconfigd/pkg/journal/view"
 	"github.com/podconfigd/podconfigd/pkg/server/conn"
 	"github.com/podconfigd/podconfigd/pkg/server/internal/backend"
@@ -32,7 +30,7 @@ func (a *API) Route(mux respond.Router) {
 	mux.HandleFunc("/pods/{$}", a.listed(a.pods))
 	mux.HandleFunc("/version", func(w http.ResponseWriter, _ *http.Request) { respond.JSON(w, a.version) })
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		respond.Error(w, http.StatusNotFound, metav1.StatusReasonNotFound, fmt.Sprintf(
+		respond.Error(w, http.StatusNotFound, fmt.Sprintf(
 			"there is nothing at %s; there is /v1alpha1/updates, /v1alpha1/status, /v1alpha1/runtime, /v1alpha1/history, /v1alpha1/lookup, /v1alpha1/resync, /v1alpha1/release, /pods, /api, /healthz, /livez, /readyz, /metrics and /version",
 			r.URL.Path))
 	})
@@ -43,7 +41,7 @@ func ReadOnly(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodGet && r.Method != http.MethodHead {
 			w.Header().Set("Allow", "GET, HEAD")
-			respond.Error(w, http.StatusMethodNotAllowed, metav1.StatusReasonMethodNotAllowed,
+			respond.Error(w, http.StatusMethodNotAllowed,
 				fmt.Sprintf("%s is not supported: podconfigd is read-only", r.Method))
 			return
 		}

@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
@@ -22,7 +21,7 @@ import (
 // history answers with a page of the changes on disk.
 func (a *API) history(w http.ResponseWriter, r *http.Request, scope *view.Scope) {
 	if a.History == nil {
-		respond.Error(w, http.StatusNotFound, metav1.StatusReasonNotFound, backend.ErrNoHistory.Error())
+		respond.Error(w, http.StatusNotFound, backend.ErrNoHistory.Error())
 		return
 	}
 	query, err := params.ParseHistory(r.URL.RawQuery, time.Now())
@@ -36,10 +35,10 @@ func (a *API) history(w http.ResponseWriter, r *http.Request, scope *view.Scope)
 	})
 	switch {
 	case errors.Is(err, history.ErrCompacted):
-		respond.Error(w, http.StatusGone, metav1.StatusReasonExpired, fmt.Sprintf("parameter \"continue\": %v", backend.ErrHistoryCompacted))
+		respond.Error(w, http.StatusGone, fmt.Sprintf("parameter \"continue\": %v", backend.ErrHistoryCompacted))
 		return
 	case err != nil:
-		respond.Error(w, http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable, err.Error())
+		respond.Error(w, http.StatusServiceUnavailable, err.Error())
 		return
 	}
 	respond.Within(w, a.Limits.ListTimeout)

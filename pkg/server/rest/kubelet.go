@@ -5,8 +5,6 @@ import (
 	"net/http"
 	"strings"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"github.com/podconfigd/podconfigd/internal/crictl"
 	"github.com/podconfigd/podconfigd/pkg/server/internal/respond"
 )
@@ -51,7 +49,7 @@ func OfKubelet(path string) bool {
 // NotKubelet answers a request for a path of the kubelet.
 func NotKubelet(w http.ResponseWriter, r *http.Request) {
 	path, instead := kubeletPath(r.URL.Path)
-	respond.Error(w, http.StatusNotFound, metav1.StatusReasonNotFound, fmt.Sprintf(
+	respond.Error(w, http.StatusNotFound, fmt.Sprintf(
 		"%s is a path of the kubelet, and podconfigd is no kubelet: %s", path, instead))
 }
 

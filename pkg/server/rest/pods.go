@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"net/http"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
 
 	"github.com/podconfigd/podconfigd/pkg/journal/view"
@@ -48,7 +47,7 @@ func (a *API) pods(w http.ResponseWriter, r *http.Request, scope *view.Scope) {
 func (a *API) status(w http.ResponseWriter, r *http.Request) {
 	data, err := a.StatusAnswer(r.Context(), "json", backend.StatusJSON)
 	if err != nil {
-		respond.Error(w, http.StatusInternalServerError, metav1.StatusReasonInternalError, err.Error())
+		respond.Error(w, http.StatusInternalServerError, err.Error())
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
@@ -58,7 +57,7 @@ func (a *API) status(w http.ResponseWriter, r *http.Request) {
 // containerRuntime answers with the pods of the container runtime.
 func (a *API) containerRuntime(w http.ResponseWriter, _ *http.Request, scope *view.Scope) {
 	if a.Runtime == nil {
-		respond.Error(w, http.StatusNotFound, metav1.StatusReasonNotFound,
+		respond.Error(w, http.StatusNotFound,
 			"there is no container runtime: name one with --container-runtime-endpoint")
 		return
 	}

@@ -31,7 +31,7 @@ func post(do func(*http.Request) error) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodPost {
 			w.Header().Set("Allow", http.MethodPost)
-			respond.Error(w, http.StatusMethodNotAllowed, metav1.StatusReasonMethodNotAllowed,
+			respond.Error(w, http.StatusMethodNotAllowed,
 				fmt.Sprintf("%s is not supported here: POST it", r.Method))
 			return
 		}
@@ -43,24 +43,17 @@ func post(do func(*http.Request) error) http.HandlerFunc {
 	}
 }
 
-// answerError answers with the status of an error.
+// answerError answers with the code and the reason of an error. An error without a status means that the
+// daemon can't answer now.
 func answerError(w http.ResponseWriter, err error) {
 	if seconds, ok := apierrors.SuggestsClientDelay(err); ok {
 		w.Header().Set("Retry-After", strconv.Itoa(seconds))
 	}
-	status := statusOf(err)
-	respond.Error(w, int(status.Code), status.Reason, status.Message)
-}
-
-// statusOf returns the status of an error. An error without one means that the daemon can't
-// answer now.
-func statusOf(err error) metav1.Status {
-	status := apierrors.NewServiceUnavailable("").ErrStatus
+	status := respond.StatusOf(http.StatusServiceUnavailable, err.Error())
 	if known, ok := errors.AsType[*apierrors.StatusError](err); ok {
-		status = known.ErrStatus
+		status.Code, status.Reason = known.ErrStatus.Code, known.ErrStatus.Reason
 	}
-	status.Message = err.Error()
-	return status
+	respond.Status(w, status)
 }
 
 func (a *API) postResync(r *http.Request) error {

@@ -9,7 +9,6 @@ import (
 	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/klog/v2"
@@ -71,7 +70,7 @@ func (b *Backend) deny(ctx context.Context, scope *view.Scope, what, why string)
 		klog.FromContext(ctx).Info("Refused a client by the access rules; further refusals of it are only counted",
 			"subject", who, "gids", slices.Concat([]uint32{}, subject.GIDs), "groups", slices.Concat([]string{}, subject.Groups), "request", what, "reason", why)
 	}
-	return &apierrors.StatusError{ErrStatus: *respond.StatusOf(http.StatusForbidden, metav1.StatusReasonForbidden,
+	return &apierrors.StatusError{ErrStatus: *respond.StatusOf(http.StatusForbidden,
 		fmt.Sprintf("%s may not %s: %s", who, what, why))}
 }
 
@@ -121,7 +120,7 @@ func (b *Backend) ResyncPod(ctx context.Context, namespace, name string) error {
 		return err
 	}
 	if !sees { // as for a pod that is not there
-		return &apierrors.StatusError{ErrStatus: *respond.StatusOf(http.StatusNotFound, metav1.StatusReasonNotFound,
+		return &apierrors.StatusError{ErrStatus: *respond.StatusOf(http.StatusNotFound,
 			fmt.Sprintf("resyncing pod %s/%s: no such pod", namespace, name))}
 	}
 	return b.Resync(ctx, namespace, name)

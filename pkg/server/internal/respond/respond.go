@@ -22,9 +22,7 @@ type Router interface {
 }
 
 // Error answers with a metav1.Status.
-func Error(w http.ResponseWriter, code int, reason metav1.StatusReason, message string) {
-	Status(w, StatusOf(code, reason, message))
-}
+func Error(w http.ResponseWriter, code int, message string) { Status(w, StatusOf(code, message)) }
 
 // MaxMessage is how many bytes of the message of an error are sent. Messages quote what the client sent,
 // and a client may not read them.
@@ -57,27 +55,43 @@ func Status(w http.ResponseWriter, status *metav1.Status) {
 	_ = json.NewEncoder(w).Encode(status) // fails only if the client has gone
 }
 
-// StatusOf returns the status of a failure.
-func StatusOf(code int, reason metav1.StatusReason, message string) *metav1.Status {
+// reasons has the reason of each code, as in the Kubernetes API.
+var reasons = map[int]metav1.StatusReason{
+	http.StatusBadRequest:          metav1.StatusReasonBadRequest,
+	http.StatusUnauthorized:        metav1.StatusReasonUnauthorized,
+	http.StatusForbidden:           metav1.StatusReasonForbidden,
+	http.StatusNotFound:            metav1.StatusReasonNotFound,
+	http.StatusMethodNotAllowed:    metav1.StatusReasonMethodNotAllowed,
+	http.StatusNotAcceptable:       metav1.StatusReasonNotAcceptable,
+	http.StatusGone:                metav1.StatusReasonExpired,
+	http.StatusRequestURITooLong:   metav1.StatusReasonBadRequest,
+	http.StatusTooManyRequests:     metav1.StatusReasonTooManyRequests,
+	http.StatusInternalServerError: metav1.StatusReasonInternalError,
+	http.StatusServiceUnavailable:  metav1.StatusReasonServiceUnavailable,
+	http.StatusGatewayTimeout:      metav1.StatusReasonTimeout,
+}
+
+// StatusOf returns the status of a failure. Its reason follows from the code.
+func StatusOf(code int, message string) *metav1.Status {
 	return &metav1.Status{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"},
 		Status:   metav1.StatusFailure,
 		Code:     int32(code),
-		Reason:   reason,
+		Reason:   reasons[code],
 		Message:  message,
 	}
 }
 
 // TooMany returns the status of a request beyond a limit.
 func TooMany(refusal error) *metav1.Status {
-	status := StatusOf(http.StatusTooManyRequests, metav1.StatusReasonTooManyRequests, refusal.Error())
+	status := StatusOf(http.StatusTooManyRequests, refusal.Error())
 	status.Details = &metav1.StatusDetails{RetryAfterSeconds: 1}
 	return status
 }
 
 // BadRequest answers that the request is invalid.
 func BadRequest(w http.ResponseWriter, err error) {
-	Error(w, http.StatusBadRequest, metav1.StatusReasonBadRequest, err.Error())
+	Error(w, http.StatusBadRequest, err.Error())
 }
 
 // JSON answers with an object as JSON.
