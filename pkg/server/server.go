@@ -133,16 +133,6 @@ func (s *Server) SetPolicy(policy *access.Policy) (before int64) { return s.gate
 // MaxConnections returns the maximum number of open connections to sockets.
 func (s *Server) MaxConnections() int { return s.limits.MaxConnections() }
 
-// RunMetrics serves only metrics and health, for a listener that is not limited to the
-// users of the socket.
-func (s *Server) RunMetrics(ctx context.Context, l net.Listener) error {
-	mux := http.NewServeMux()
-	s.handleMetrics(mux)
-	all := func() conn.Server { return serving(s.httpServer(rest.ReadOnly(mux))) }
-	refused := func() conn.Server { return serving(refuser(s.handleHealth)) }
-	return conn.NewSplitter(l, &s.limits.Metrics).Run(ctx, all(), all(), refused(), refused()) // net/http refuses HTTP/2
-}
-
 // handleMetrics serves health and metrics. Requests for metrics take a place.
 func (s *Server) handleMetrics(mux respond.Router) {
 	s.handleHealth(mux)
