@@ -3,18 +3,16 @@ package client
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
-	"strconv"
 	"time"
 
-	v1 "k8s.io/api/core/v1"
-
-	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // Client is a client of one daemon. It is safe for concurrent use.
@@ -88,99 +86,9 @@ func (c *Client) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// Ping returns an error if the daemon can't be reached. It returns a [RefusedError] if the
-// daemon does not accept the credentials, or is not healthy.
-func (c *Client) Ping(ctx context.Context) error {
-	body, err := c.get(ctx, "/healthz", nil)
-	if err != nil {
-		return err
-	}
-	return body.Close()
-}
-
-// Status returns the daemon's status.
-func (c *Client) Status(ctx context.Context) (*v1alpha1.Status, error) {
-	var status v1alpha1.Status
-	return &status, c.getJSON(ctx, "/v1alpha1/status", nil, &status)
-}
-
-// Pods returns the current pods, including mirror pods.
-func (c *Client) Pods(ctx context.Context) (*v1.PodList, error) {
-	var pods v1.PodList
-	return &pods, c.getJSON(ctx, "/pods", url.Values{"mirrorPods": {"true"}}, &pods)
-}
-
-// Get requests a path of the daemon for which the client has no method, for example /pods or
-// /api/v1/pods. It returns the body of a successful answer, which the caller closes, and a
-// [RefusedError] for any other answer.
-func (c *Client) Get(ctx context.Context, path string, query url.Values) (io.ReadCloser, error) {
-	return c.get(ctx, path, query)
-}
-
-// Runtime returns the pods of the container runtime. It returns a [RefusedError] with code
-// 404 if the daemon has no runtime.
-func (c *Client) Runtime(ctx context.Context) (*v1alpha1.RuntimePods, error) {
-	var pods v1alpha1.RuntimePods
-	return &pods, c.getJSON(ctx, "/v1alpha1/runtime", nil, &pods)
-}
-
-// Resync sends a SYNC for one pod. It returns a [RefusedError] with code 404 if there is no
-// such pod, and with 429 if there are too many requests for the pod.
-func (c *Client) Resync(ctx context.Context, namespace, name string) error {
-	body, err := c.do(ctx, http.MethodPost, "/v1alpha1/resync", url.Values{"namespace": {namespace}, "name": {name}})
-	if err != nil {
-		return err
-	}
-	return body.Close()
-}
-
-// Release merges the held set of a source, which removes pods. It returns a [RefusedError]
-// with code 404 if no set of the source is held.
-func (c *Client) Release(ctx context.Context, source string) error {
-	return c.release(ctx, url.Values{"source": {source}})
-}
-
-// ReleaseUpTo is Release if the held set removes at most that number of pods: a newer set can be held than the
-// one that was looked at. Otherwise it returns a [RefusedError] with code 409.
-func (c *Client) ReleaseUpTo(ctx context.Context, source string, removes int) error {
-	return c.release(ctx, url.Values{"source": {source}, "removes": {strconv.Itoa(removes)}})
-}
-
-func (c *Client) release(ctx context.Context, query url.Values) error {
-	body, err := c.do(ctx, http.MethodPost, "/v1alpha1/release", query)
-	if err != nil {
-		return err
-	}
-	return body.Close()
-}
-
-func (c *Client) getJSON(ctx context.Context, path string, query url.Values, into any) error {
-	return c.getJSONWith(ctx, c.http, path, query, into)
-}
-
-func (c *Client) getJSONWith(ctx context.Context, with *http.Client, path string, query url.Values, into any) error {
-	body, err := c.doWith(ctx, with, http.MethodGet, path, query)
-	if err != nil {
-		return err
-	}
-	defer body.Close()
-	if err := json.NewDecoder(body).Decode(into); err != nil {
-		return fmt.Errorf("reading the response to %s: %w", path, err)
-	}
-	return nil
-}
-
-// get returns the body of a successful response. It returns a [RefusedError] for any other
+// do sends a request. It returns the body of a successful response, and a [RefusedError] for any other
 // response.
-func (c *Client) get(ctx context.Context, path string, query url.Values) (io.ReadCloser, error) {
-	return c.do(ctx, http.MethodGet, path, query)
-}
-
-func (c *Client) do(ctx context.Context, method, path string, query url.Values) (io.ReadCloser, error) {
-	return c.doWith(ctx, c.http, method, path, query)
-}
-
-func (c *Client) doWith(ctx context.Context, with *http.Client, method, path string, query url.Values) (io.ReadCloser, error) {
+func (c *Client) do(ctx context.Context, with *http.Client, method, path string, query url.Values) (io.ReadCloser, error) {
 	target := *c.address.base()
 	target.RawPath = target.EscapedPath() + path // our paths need no escapes
 	target.Path += path
@@ -199,4 +107,37 @@ func (c *Client) doWith(ctx context.Context, with *http.Client, method, path str
 	}
 	defer resp.Body.Close()
 	return nil, c.address.refused(resp)
+}
+
+// RefusedError is an error response of the daemon.
+type RefusedError struct {
+	// Code is the HTTP status.
+	Code    int
+	Message string
+}
+
+// Error returns the message of the daemon. Over TCP, an error of the credentials, or of
+// another server, also has the request.
+func (e *RefusedError) Error() string { return e.Message }
+
+// maxError is how much is read of an error response.
+const maxError = 1 << 20
+
+// readRefusal returns the message of an error response, or its body if podconfigd did not
+// send it.
+func readRefusal(resp *http.Response) (message string, body []byte) {
+	body, _ = io.ReadAll(io.LimitReader(resp.Body, maxError)) // part of it is enough
+	var status metav1.Status
+	if err := json.Unmarshal(body, &status); err != nil {
+		return "", body
+	}
+	return status.Message, nil
+}
+
+// withoutURL returns the error of a request without the URL of the request.
+func withoutURL(err error) error {
+	if of, ok := errors.AsType[*url.Error](err); ok {
+		return of.Err
+	}
+	return err
 }

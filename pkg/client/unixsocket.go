@@ -63,6 +63,15 @@ func (u *unixSocket) dialError(err error) error {
 	return fmt.Errorf("connecting to %s: %w%s", u.path, err, hint)
 }
 
+// refused returns the error of a response.
+func (u *unixSocket) refused(resp *http.Response) error {
+	message, _ := readRefusal(resp)
+	if message == "" {
+		message = resp.Status
+	}
+	return &RefusedError{Code: resp.StatusCode, Message: message}
+}
+
 // wsaRefused is ECONNREFUSED of sockets on Windows. Other systems have no such number.
 const wsaRefused = syscall.Errno(10061)
 

@@ -104,7 +104,7 @@ type subscription struct {
 // read delivers the updates of one connection. It returns errStopped if the caller ended the
 // loop, and otherwise the reason why the connection ended.
 func (s *subscription) read(ctx context.Context, yield func(*v1alpha1.Update) bool) error {
-	body, err := s.client.get(ctx, "/v1alpha1/updates", s.query())
+	body, err := s.client.Get(ctx, "/v1alpha1/updates", s.query())
 	if err != nil {
 		return err
 	}
