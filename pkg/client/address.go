@@ -46,15 +46,14 @@ const unixScheme = "unix://"
 // userinfo matches what may be a password in a URL that can't be parsed.
 var userinfo = regexp.MustCompile("//.*@")
 
-// Config is the address of a daemon, and the credentials for it. Its fields have the names of
-// those of rest.Config in client-go.
+// Config is the address of a daemon, and the credentials for it. Its fields are named as in rest.Config of
+// client-go.
 type Config struct {
-	// Server is the address: unix:///PATH, http://HOST:PORT or https://HOST:PORT. All requests
-	// have the path of an address as their prefix.
+	// Server is the address: unix:///PATH, http://HOST:PORT or https://HOST:PORT. If the address has a
+	// path, it is the prefix of all requests.
 	Server string
-	// BearerToken authenticates the client. BearerTokenFile has such a token, and comes before
-	// BearerToken. It is read for each request, so that the token can change. Both require
-	// https.
+	// BearerToken authenticates the client. BearerTokenFile is a file with the token. It takes precedence
+	// over BearerToken, and is read for each request, so that the token can change. Both require https.
 	BearerToken, BearerTokenFile string
 	// TLSClientConfig requires https.
 	TLSClientConfig
@@ -62,7 +61,7 @@ type Config struct {
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
-// TLSClientConfig is the configuration of TLS. The data fields come before the files.
+// TLSClientConfig is the configuration of TLS. The data fields take precedence over the files.
 type TLSClientConfig struct {
 	// Insecure accepts any certificate of the server.
 	Insecure bool

@@ -57,7 +57,7 @@ func (c *Cache) ByContainerID(id string) (pod *v1.Pod, container string, found b
 	return pod, container, true
 }
 
-// first returns the pod of an index value that counts. The others are copies.
+// first returns the first pod in the order of compareCopies.
 func first(pods map[cacheKey]*v1.Pod) (*v1.Pod, bool) {
 	if len(pods) == 0 {
 		return nil, false
@@ -66,7 +66,7 @@ func first(pods map[cacheKey]*v1.Pod) (*v1.Pod, bool) {
 	return pods[slices.MinFunc(keys, func(a, b cacheKey) int { return compareCopies(pods, a, b) })], true
 }
 
-// compareCopies compares pods that stand for the same: the pod that counts is less, and mirror pods come last.
+// compareCopies orders pods with the same name or UID: by source and UID, mirror pods last.
 func compareCopies(pods map[cacheKey]*v1.Pod, a, b cacheKey) int {
 	rank := func(key cacheKey) int {
 		if _, mirror := pods[key].Annotations[v1.MirrorPodAnnotationKey]; mirror {

@@ -19,8 +19,8 @@ import (
 const (
 	// handshakeTimeout is the timeout for TLS.
 	handshakeTimeout = 10 * time.Second
-	// A connection whose other end is gone ends after pingAfter without a byte, and pingTimeout
-	// without an answer. Both are those of client-go.
+	// A connection is closed if nothing arrives for pingAfter, and then no answer to a ping for
+	// pingTimeout. client-go has the same values.
 	pingAfter   = 30 * time.Second
 	pingTimeout = 15 * time.Second
 )
@@ -105,8 +105,8 @@ func endsConnection(err error) bool {
 		strings.Contains(err.Error(), "remote error: tls: ") || strings.Contains(err.Error(), "client conn could not be established")
 }
 
-// refused returns the error of a response. If the daemon did not write it, or if it is
-// because of the credentials, the error has the request.
+// refused returns the error of a response. The error names the request if the daemon did not write the
+// response, or if it refuses the credentials.
 func (s *tcpServer) refused(resp *http.Response) error {
 	message, body := readRefusal(resp)
 	refused := &RefusedError{Code: resp.StatusCode, Message: message}

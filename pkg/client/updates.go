@@ -50,11 +50,10 @@ type Options struct {
 	Once bool
 }
 
-// Updates yields the updates of the stream until the context is done. It ends with an error
-// if the daemon refuses the request, if the certificate of the server can't be verified, or,
-// with Once, if the connection fails. After an update has been delivered, Updates retries
-// where the cause may pass: too many subscribers, credentials that are not accepted, an error
-// of the server, a certificate.
+// Updates yields the updates of the stream until the context is done. It ends with an error if the daemon
+// refuses the request, if the certificate of the server can't be verified, or, with Once, if the
+// connection fails. After an update has been delivered, Updates retries if the cause may pass: too many
+// subscribers, credentials that are not accepted, an error of the server, a certificate.
 func (c *Client) Updates(ctx context.Context, opts Options) iter.Seq2[*v1alpha1.Update, error] {
 	return func(yield func(*v1alpha1.Update, error) bool) {
 		s := &subscription{client: c, opts: opts, instance: opts.Instance, since: opts.Since}
@@ -63,7 +62,7 @@ func (c *Client) Updates(ctx context.Context, opts Options) iter.Seq2[*v1alpha1.
 			before, began := s.since, time.Now()
 			err := s.read(ctx, func(u *v1alpha1.Update) bool { return yield(u, nil) })
 			if s.since != before || time.Since(began) > retries.Cap {
-				backoff = retries // otherwise, the daemon ends each stream before the subscriber gets on
+				backoff = retries // a daemon that ends each stream early is asked less and less often
 			}
 			switch {
 			case errors.Is(err, errStopped) || ctx.Err() != nil:
@@ -87,7 +86,7 @@ func (c *Client) Updates(ctx context.Context, opts Options) iter.Seq2[*v1alpha1.
 // errStopped means that the caller ended the loop.
 var errStopped = errors.New("stopped")
 
-// subscription is the position in the stream, over all connections.
+// subscription is the position in the stream, across connections.
 type subscription struct {
 	client *Client
 	opts   Options
@@ -131,10 +130,10 @@ func (s *subscription) read(ctx context.Context, yield func(*v1alpha1.Update) bo
 	}
 }
 
-// refused reports whether a retry is useless. After updates were delivered, some refusals are
-// temporary: all subscribers may reconnect at the same time, a token may be renewed, and the
-// daemon, which may have to ask an apiserver about the credentials, may be unable to. A server
-// whose certificate can't be verified at first will not become another one.
+// refused reports whether a retry is useless. After updates were delivered, some refusals are temporary:
+// all subscribers may reconnect at the same time, a token may be renewed, and the daemon, which may have
+// to ask an apiserver about the credentials, may be unable to. If the certificate of the server can't be
+// verified at first, a retry does not help.
 func (s *subscription) refused(err error) bool {
 	if refusal, ok := errors.AsType[*RefusedError](err); ok {
 		temporary := refusal.Code == http.StatusTooManyRequests || refusal.Code == http.StatusUnauthorized || refusal.Code >= http.StatusInternalServerError
@@ -175,7 +174,7 @@ func (s *subscription) query() url.Values {
 // take delivers an update after its last line. It returns false if the caller ended the loop.
 func (s *subscription) take(u *v1alpha1.Update, yield func(*v1alpha1.Update) bool) bool {
 	if u.Reset {
-		s.parts = nil // what had begun is void
+		s.parts = nil // the pieces before the reset are void
 	}
 	if n := len(s.parts); n > 0 && s.parts[n-1].Op == u.Op && s.parts[n-1].Source == u.Source {
 		s.parts[n-1].Pods = append(s.parts[n-1].Pods, u.Pods...)
