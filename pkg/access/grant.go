@@ -19,8 +19,8 @@ type Grant struct {
 	key   unique.Handle[string]
 }
 
-// Key identifies what a grant gives. Grants with the same key give the same, also if they are
-// of different policies.
+// Key identifies what a grant shows. Grants with the same key show the same, even if they are of different
+// policies.
 type Key struct{ handle unique.Handle[string] }
 
 // Key returns the key of the grant.
@@ -31,7 +31,8 @@ func (g *Grant) Key() Key {
 	return Key{g.key}
 }
 
-// newGrant returns the grant of the rules that matching says apply or hide.
+// newGrant returns the grant of a subject. matching says for each rule whether it applies to the subject,
+// or hides its pods.
 func newGrant(rules []Rule, matching []byte) *Grant {
 	g := new(Grant)
 	for i := range rules {
@@ -44,7 +45,7 @@ func newGrant(rules []Rule, matching []byte) *Grant {
 		}
 		g.rules = append(g.rules, rule)
 		if !rules[i].restricts() {
-			break // no pod gets further
+			break // later rules match no pod
 		}
 	}
 	// A pod that no rule matches is hidden anyway.
@@ -88,8 +89,8 @@ func (r *Rule) selects(source, namespace string) bool {
 		(len(r.Namespaces) == 0 || slices.Contains(r.Namespaces, namespace))
 }
 
-// AtLeast returns the least form of all pods of a source and a namespace. It is for pods of
-// which no more is known. If source or namespace is empty, it is unknown too.
+// AtLeast returns the least form that a pod of a source and a namespace can have. Use it for pods of which
+// no more is known. If source or namespace is empty, it is not known either.
 func (g *Grant) AtLeast(source, namespace string) Form {
 	if g == nil {
 		return formOf(Full, nil)

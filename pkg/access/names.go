@@ -8,10 +8,11 @@ import (
 	"time"
 )
 
-// ErrNames means that it is not known which rules apply to a subject. It can be known later.
+// ErrNames means that the names of a subject can't be read now, so that it is not known which rules apply
+// to it.
 var ErrNames = errors.New("reading the names")
 
-// Names gives the names of users and groups. The name of one without a name is empty. An error
+// Names gives the names of users and groups. A user or group without a name has an empty one. An error
 // means that the name can't be read. It is safe for concurrent use.
 type Names interface {
 	User(uid uint32) (string, error)

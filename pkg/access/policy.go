@@ -98,8 +98,8 @@ func (p *Policy) Named(s Subject) (Subject, error) {
 // What a rule does for a subject.
 const (
 	applies = 1
-	// hides is for an authenticated subject that has the name of one of this machine. Earlier versions
-	// did not tell them apart. If a rule just did not match any more, a later one could show more.
+	// hides is for an authenticated subject with the name of a user or group of this machine. Earlier
+	// versions applied the rule to both. If the rule did not match any more, a later rule could show more.
 	hides = 2
 )
 

@@ -182,8 +182,8 @@ func redactState(s *v1.ContainerState) {
 	}
 }
 
-// metadata returns the names, UID, labels, node and status of the pod, and the names of its
-// containers, which the status has too. What is new in the API is not in it.
+// metadata returns the names, UID, labels, node and status of the pod, and the names of its containers,
+// which the status has too. Fields that the API gets later are not in it.
 func metadata(pod *v1.Pod) *v1.Pod {
 	out := &v1.Pod{Status: metadataStatus(&pod.Status)}
 	out.Name, out.GenerateName, out.Namespace, out.UID, out.Labels = pod.Name, pod.GenerateName, pod.Namespace, pod.UID, pod.Labels
