@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Attributes are what a request does: a verb on one of some subresources of the node. Permission
-// for one of them is enough.
+// Attributes are the permission that a request requires: a verb on a subresource of the node. Permission
+// for one of the subresources is enough.
 type Attributes struct {
 	Verb         string
 	Subresources []string
@@ -28,15 +28,15 @@ var (
 	ofProxy   = []string{subresourceProxy}
 )
 
-// rule gives the requests for a path and what is below it their attributes. An empty verb is
-// that of the method of HTTP.
+// rule has the attributes of the requests for a path and the paths below it. If verb is empty, it follows
+// from the method of HTTP.
 type rule struct {
 	path         string
 	verb         string
 	subresources []string
 }
 
-// rules are searched in their order. Every path that is in none is nodes/proxy.
+// The first rule that matches counts. A path without a rule requires nodes/proxy.
 //
 // kubelet: pkg/kubelet/server/auth.go GetRequestAttributes, with KubeletFineGrainedAuthz.
 var rules = []rule{
