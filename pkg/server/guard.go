@@ -26,11 +26,12 @@ import (
 
 // Auth authenticates and authorizes requests; see [auth.Auth].
 type Auth interface {
-	// Authenticate returns the user of a request. Its TLS and its header Authorization count.
+	// Authenticate returns the user of a request. It uses only the state of TLS and the header
+	// Authorization.
 	Authenticate(r *http.Request) (user.Info, error)
 	// Proven reports whether the apiserver lately said that the token of a request is valid.
 	Proven(r *http.Request) bool
-	// Authorize returns nil if the user is allowed that.
+	// Authorize returns nil if the user has the permission.
 	Authorize(ctx context.Context, u user.Info, attributes auth.Attributes) error
 }
 
@@ -51,18 +52,18 @@ const (
 // Limits of the log of denials.
 const (
 	loggedFor     = time.Hour // a subject is logged once in that time
-	maxLogged     = 1024      // so many subjects are known
+	maxLogged     = 1024      // the maximum number of subjects that are remembered
 	denialBurst   = 20
 	denialsPerMin = 10
 )
 
-// guard lets requests pass that are authenticated and authorized.
+// guard passes on requests that are authenticated and authorized.
 type guard struct {
 	auth    Auth
 	metrics *metrics
 	// failing limits the requests without valid credentials.
 	failing *conn.Rates
-	// others and proven are the places of requests.
+	// proven has the places of requests with a proven token, others those of all other requests.
 	others, proven authPlaces
 	// refusals counts the refused requests whose answer is not read.
 	refusals *conn.Counter
@@ -80,14 +81,14 @@ func newGuard(a Auth, m *metrics) *guard {
 	}
 }
 
-// authPlaces are those of requests that are being authenticated. Requests with a token that is proven have
-// places of their own, which others of their address can't take.
+// authPlaces limits the requests that are being authenticated. Requests with a proven token have their own
+// places, so that other requests of the same address can't take them.
 type authPlaces struct {
 	// pending counts the requests, reviews the tokens that are being reviewed.
 	pending, reviews *conn.Counter
 }
 
-// newAuthPlaces returns places with so many reviews for each address.
+// newAuthPlaces returns places. reviews is the maximum number of reviews of an address at a time.
 func newAuthPlaces(reviews int) authPlaces {
 	return authPlaces{
 		pending: conn.NewCounter("requests to authenticate at a time", math.MaxInt, maxPending),
@@ -120,8 +121,8 @@ func (g *guard) guard(next http.Handler) http.Handler {
 	})
 }
 
-// open serves the page's files without authentication: they hold nothing of the node. An address may leave
-// as many of them unread as answers to refused requests.
+// open serves the page's files without authentication: they contain nothing about the node. An address may
+// have as many unread files as unread refusals.
 func (g *guard) open(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !page.Wanted(r) {
@@ -137,7 +138,7 @@ func (g *guard) open(next http.Handler) http.Handler {
 	})
 }
 
-// authenticate returns the user of a request. With an error, it has answered.
+// authenticate returns the user of a request. If it returns an error, it has answered the request.
 func (g *guard) authenticate(w http.ResponseWriter, r *http.Request) (user.Info, error) {
 	peer := conn.PeerFrom(r.Context())
 	proven, places := g.auth.Proven(r), &g.others
@@ -188,8 +189,8 @@ func (g *guard) unavailable(w http.ResponseWriter, r *http.Request, err error) {
 		auth.ErrUnavailable.Error()+" whether the request is allowed: try again later")
 }
 
-// refuse answers a request that is not allowed. A client can leave the answers on the streams of
-// HTTP/2 unread. Beyond a number of them, the streams of its address are reset.
+// refuse answers a request that is not allowed. A client may not read the answers on its streams of
+// HTTP/2. If an address has too many unread answers, further streams are reset.
 func (g *guard) refuse(w http.ResponseWriter, r *http.Request, status int, message string) {
 	done, beyond := g.refusals.Take(conn.PeerFrom(r.Context()))
 	if beyond != nil {

@@ -27,7 +27,7 @@ func onlyGRPC(w http.ResponseWriter, _ *http.Request) {
 // maxQuery is the maximum size of a query in bytes.
 const maxQuery = 16 << 10
 
-// httpServer returns a server with the time that clients have.
+// httpServer returns a server with the timeouts for clients.
 func (s *Server) httpServer(handler http.Handler) *http.Server {
 	return &http.Server{
 		Handler:           handler,
@@ -43,7 +43,7 @@ func (s *Server) httpServer(handler http.Handler) *http.Server {
 	}
 }
 
-// serving returns what serves a listener with a server.
+// serving returns a conn.Server that serves with an http.Server.
 func serving(server *http.Server) conn.Server {
 	server.Handler = wellFormed(server.Handler)
 	server.MaxHeaderBytes = conn.MaxHeader
@@ -59,7 +59,7 @@ func serving(server *http.Server) conn.Server {
 	}
 }
 
-// handler returns the handler of all HTTP requests. One that is readOnly refuses those that change
+// handler returns the handler of all HTTP requests. If readOnly is true, it refuses requests that change
 // something.
 func (s *Server) handler(readOnly bool) http.Handler {
 	mux := http.NewServeMux()
@@ -97,8 +97,8 @@ const bodyWait = 100 * time.Millisecond
 // methods, net/http reads the body before it sends the answer. If the body does not arrive
 // soon, net/http sends the answer and closes the connection.
 //
-// It also notes that the connection has a request, and lets a request over HTTP/2 have deadlines of its
-// own.
+// It also tells the connection that a request has begun, and gives a request over HTTP/2 its own
+// deadlines.
 func wellFormed(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		r, done := conn.WithDeadlines(w, r)
@@ -128,8 +128,8 @@ func wellFormed(next http.Handler) http.Handler {
 	})
 }
 
-// refuser serves connections beyond the limit. It serves what handle adds, which is health,
-// because probes must not fail if there are many clients. It refuses all other requests.
+// refuser returns the server for connections beyond the limit. It serves the paths that handle adds:
+// health, because probes must not fail if there are many clients. It refuses all other requests.
 func refuser(handle func(respond.Router)) *http.Server {
 	mux := http.NewServeMux()
 	handle(mux)
@@ -141,7 +141,7 @@ func refuser(handle func(respond.Router)) *http.Server {
 	return server
 }
 
-// refuseAll adds nothing to a refuser. Its clients would have to authenticate for health.
+// refuseAll adds no path to a refuser: over https, health requires authentication.
 func refuseAll(respond.Router) {}
 
 // klogWriter logs the errors of net/http about single connections.

@@ -31,8 +31,8 @@ type Options struct {
 	Journal *journal.Journal
 	// Policy has the access rules; nil shows everything to all clients.
 	Policy *access.Policy
-	// PolicyAfter is the last revision that may have been served by other access rules before the
-	// start; 0 for none. Streams do not resume from it or from before.
+	// PolicyAfter is the last revision that may have been served by other access rules before the start; 0
+	// for none. Streams do not resume from this revision or an earlier one.
 	PolicyAfter int64
 	// Status returns the object of /v1alpha1/status.
 	Status func() v1alpha1.Status
@@ -48,8 +48,8 @@ type Options struct {
 	// Resync sends a SYNC for one pod; nil if that is not possible. An error with a status,
 	// see k8s.io/apimachinery/pkg/api/errors, is the answer. Other errors are answered 503.
 	Resync func(ctx context.Context, namespace, name string) error
-	// Release merges the held set of a source; nil if sets are never held. Its errors are
-	// answered like those of Resync.
+	// Release merges the held set of a source; nil if sets are never held. If most is not nil, the set may
+	// remove at most that many pods. Errors are answered like those of Resync.
 	Release func(ctx context.Context, source string, most *int) error
 	// Version is the object of /version.
 	Version any
@@ -125,9 +125,9 @@ func (s *Server) run(ctx context.Context, l net.Listener, plain http.Handler, mo
 // change.
 func (s *Server) SetLimits(l conn.Limits) { s.limits.Set(l) }
 
-// SetPolicy replaces the access rules. A stream whose client sees something else by them gets a
-// reset, a watch of the Kubernetes API ends with 410, and the client lists again. It returns the
-// last revision that was served by the rules before.
+// SetPolicy replaces the access rules. If a client sees something else than before, its streams get a
+// reset, and its watches of the Kubernetes API end with 410, so that it lists again. SetPolicy returns the
+// last revision that was served by the previous rules.
 func (s *Server) SetPolicy(policy *access.Policy) (before int64) { return s.gate.SetPolicy(policy) }
 
 // MaxConnections returns the maximum number of open connections to sockets.

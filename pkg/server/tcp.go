@@ -51,10 +51,9 @@ func overHTTP2(server *http.Server) *http.Server {
 	return server
 }
 
-// byProtocol passes the calls of gRPC on to its server, and other requests to rest. The server of gRPC
-// has no HTTP/2 of its own here, because one connection can carry both calls and requests. It limits
-// the open requests of an address: each request of HTTP/2 is a stream of its connection, and can be
-// held open by a body that does not come. The refused ones are those of the guard.
+// byProtocol passes calls of gRPC to calls, and other requests to rest. net/http speaks HTTP/2 for both,
+// because one connection can carry both. byProtocol limits the open requests of an address: a client can
+// hold a stream of HTTP/2 open by not sending the body. It refuses further requests as the guard does.
 func (s *Server) byProtocol(guard *guard, calls *grpc.Server, rest http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		release, refusal := s.limits.Call(r.Context())

@@ -74,7 +74,7 @@ func newConn(conn net.Conn, local net.Addr, refusal error, release func()) *Conn
 	return c
 }
 
-// Begin says that a handler has a request.
+// Begin records that a handler has the first request.
 func (c *Conn) Begin() { c.beginOne.Do(func() { close(c.begun) }) }
 
 // awaitRequest waits until a handler has the first request. When the context is done, it waits no
@@ -133,13 +133,13 @@ func (c *Conn) read(into []byte) (n int, err error) {
 	return n, err
 }
 
-// maxAhead is how many bytes are read over HTTP/2 from a client that does not read what is written to
-// it. The end of a call is in memory until it is written, and a client could begin further calls. It is
-// enough for a client that resets each of its calls.
+// maxAhead is the maximum number of bytes that are read over HTTP/2 while a write waits for the client.
+// Without it, a client that does not read could begin more and more calls, whose ends would wait in
+// memory. It is enough for a client that resets each of its calls.
 const maxAhead = 4 << 10
 
-// mayRead returns the part of a buffer into which to read now. While the client does not read, it waits
-// for the write once there was maxAhead.
+// mayRead returns the part of a buffer that may be filled now. If maxAhead bytes were read during a write,
+// it waits for the end of the write.
 func (c *Conn) mayRead(into []byte) []byte {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -239,7 +239,7 @@ type clientAddr struct {
 // RemoteAddr returns the address of the client. gRPC passes it on to calls; see Of.
 func (c *Conn) RemoteAddr() net.Addr { return clientAddr{c.Conn.RemoteAddr(), c} }
 
-// Of returns the connection whose client has that address; nil if it is of no Conn.
+// Of returns the connection of an address from RemoteAddr; nil for any other address.
 func Of(address net.Addr) *Conn {
 	a, _ := address.(clientAddr)
 	return a.conn
@@ -251,8 +251,8 @@ func (c *Conn) NetConn() net.Conn { return c.Conn }
 // Refusal returns the reason why only health is served; nil for a connection within the limits.
 func (c *Conn) Refusal() error { return c.refusal }
 
-// RefuseCall counts a call of gRPC that was refused. gRPC keeps a little of each until the connection
-// ends, so that RefuseCall closes a connection that has too many.
+// RefuseCall counts a call of gRPC that was refused. gRPC keeps some memory for each until the connection
+// ends. So RefuseCall closes a connection that has too many.
 func (c *Conn) RefuseCall() {
 	if c.refusedCalls.Add(1) >= maxRefusedCalls {
 		_ = c.Close()

@@ -18,20 +18,20 @@ type Counter struct {
 	mu    sync.Mutex
 	total int
 	peers map[Peer]int
-	// users is what each user has on the sockets, common what all users together have that are not
-	// trusted, and trusted what the trusted ones have.
+	// users has the number of each user on the sockets. trusted is the sum of the trusted users, common
+	// that of all others.
 	users           map[uint32]int
 	common, trusted int
 	// refused counts the refusals; nil for none.
 	refused prometheus.Counter
 }
 
-// NewCounter returns a counter of what the text names, with its limits.
+// NewCounter returns a counter with its limits. what names the resource in errors.
 func NewCounter(what string, all, each int) *Counter {
 	return &Counter{what: what, all: all, each: each}
 }
 
-// setLimits takes the limits of another counter. What is in use stays.
+// setLimits copies the limits of another counter. What is in use stays.
 func (c *Counter) setLimits(other *Counter) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -45,8 +45,8 @@ func (c *Counter) limits() (all, each int) {
 	return c.all, c.each
 }
 
-// Parts of a total on the sockets. A user has at most half of it, rounded up. A quarter, rounded
-// down, is left to root and the user of the daemon. An eighth, rounded down, is left to the others.
+// On the sockets, a user gets at most half of a total, rounded up. A quarter, rounded down, is reserved
+// for root and the user of the daemon. An eighth, rounded down, is reserved for all other users.
 func userPart(all int) int    { return all - all/2 }
 func commonPart(all int) int  { return all - all/4 }
 func trustedPart(all int) int { return all - all/8 }
@@ -126,8 +126,8 @@ func count[K comparable](numbers *map[K]int, key K, n int) {
 }
 
 const (
-	// maxRated is how many peers have a rate of their own. The one that was not seen for the
-	// longest time is forgotten first, so that many addresses fill no memory.
+	// maxRated is the maximum number of peers whose rate is known. The peer that was not seen for the
+	// longest time is forgotten first. So many addresses do not fill the memory.
 	maxRated = 1024
 	// ratedFor is the time after which a peer is forgotten.
 	ratedFor = 10 * time.Minute
@@ -137,13 +137,13 @@ const (
 type Rates struct {
 	perSecond rate.Limit
 	burst     int
-	// adding is held while a limiter is added: two of one peer would each count a part.
+	// adding is held while a limiter is added: two limiters of one peer would each count only a part.
 	adding sync.Mutex
 	// limiters has a *rate.Limiter for each peer.
 	limiters *cache.LRUExpireCache
 }
 
-// NewRates returns rates with so many per second, and so many at once.
+// NewRates returns rates: each peer has burst at once, and perSecond after that.
 func NewRates(perSecond rate.Limit, burst int) *Rates {
 	return &Rates{perSecond: perSecond, burst: burst, limiters: cache.NewLRUExpireCache(maxRated)}
 }

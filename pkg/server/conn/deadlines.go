@@ -28,8 +28,9 @@ const (
 	StreamWindow     = 64 << 10
 )
 
-// Serve calls serve until the context is done. Then it calls drain, which ends serve with the error
-// closed or none, with a context for DrainTimeout, and returns the cause of the context.
+// Serve calls serve, and returns its error if it ends by itself. When the context is done, Serve calls
+// drain with a context that lasts DrainTimeout, waits for serve, and returns the cause of the context.
+// drain makes serve return nil or the error closed.
 func Serve(ctx context.Context, l net.Listener, serve func(net.Listener) error, closed error, drain func(context.Context)) error {
 	ended := make(chan error, 1)
 	go func() { ended <- serve(l) }()
@@ -56,8 +57,8 @@ type deadlines struct {
 
 type deadlinesKey struct{}
 
-// WithDeadlines adds its deadlines to the context of a request over HTTP/2: a stream of HTTP/2 has its
-// own. done is called when the handler returns.
+// WithDeadlines adds the deadlines of a request over HTTP/2 to its context: each stream of HTTP/2 has its
+// own. The caller calls done when the handler returns.
 func WithDeadlines(w http.ResponseWriter, r *http.Request) (with *http.Request, done func()) {
 	if r.ProtoMajor != 2 {
 		return r, func() {}
@@ -91,8 +92,9 @@ func WithoutDeadlines(ctx context.Context) {
 	}
 }
 
-// EndWithin gives the answer to the request of the context this time for what is not written yet. After it, the stream
-// of HTTP/2 is reset, and the connection stays. It returns false if the request is not over HTTP/2.
+// EndWithin limits the time for writing the rest of the answer to the request of the context. After the
+// timeout, the stream of HTTP/2 is reset, and the connection stays. EndWithin returns false for a request
+// over HTTP/1.1.
 func EndWithin(ctx context.Context, timeout time.Duration) (ok bool) {
 	c := deadlinesFrom(ctx)
 	if c == nil {

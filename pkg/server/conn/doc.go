@@ -1,5 +1,5 @@
-// Package conn has the connections of the server: what protocol they speak, whose they are, and how many
-// a client may have.
+// Package conn accepts the connections of the server. It detects their protocol and their client, and
+// limits what a client may have.
 //
 // A [Splitter] accepts the connections of a listener, and passes each to one of four servers: by
 // protocol, and by whether the limits allow it. [From] returns the connection of a request. A [Limiter]

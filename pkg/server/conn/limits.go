@@ -69,8 +69,8 @@ const (
 
 // Limiter counts what each peer uses.
 type Limiter struct {
-	// Sockets, local and remote are the places on the sockets, on loopback addresses and on https
-	// addresses. metrics are those on addresses that are only for metrics: its lists are the scrapes.
+	// Sockets, Local and Remote are the places on sockets, on loopback addresses and on https addresses.
+	// Metrics are the places on addresses that serve only metrics: there, a list is a scrape.
 	Sockets, Local, Remote, Metrics Places
 	ListTimeout                     time.Duration
 }

@@ -24,8 +24,8 @@ type Pace struct {
 	call, shared bool
 	// buffer is the size of the socket's buffer; 0 until it is known.
 	buffer int
-	// handed is how many bytes gRPC was given since written was the number of bytes that the
-	// connection had written. net/http writes at once.
+	// written is the number of bytes that the connection had written when Drained returned last. handed is
+	// the number of bytes that gRPC was given since then. net/http writes at once.
 	handed, written int64
 	// pending is how many of these bytes gRPC has not written.
 	pending int64
@@ -237,12 +237,12 @@ func (c *Conn) flush(ctx context.Context, bytes int64) (written int64, err error
 	return c.written, nil
 }
 
-// wake makes flush look again.
+// wake makes flush check again.
 func (c *Conn) wake() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.flushed.Broadcast()
 }
 
-// HandOver says that gRPC was given so many bytes.
+// HandOver counts the bytes that gRPC was given.
 func (p *Pace) HandOver(bytes int) { p.handed += int64(bytes) }

@@ -99,7 +99,7 @@ func NetworkPeer(ip netip.Addr) Peer {
 	return Peer{known: err == nil, network: network}
 }
 
-// HTTPClient returns the client of an HTTP request, and the Drained of its cursor.
+// HTTPClient returns the client of an HTTP request, and the function Drained of its cursor.
 func HTTPClient(r *http.Request) (journal.Client, func(context.Context) error) {
 	return ClientOf(r.Context(), r.UserAgent()), httpPace(r).Drained
 }
@@ -120,7 +120,7 @@ func ClientOf(ctx context.Context, userAgent string) journal.Client {
 // maxText is how many bytes of a text that a client chose are kept and shown.
 const maxText = 256
 
-// Cut returns the text without what is beyond maxText. It keeps no longer text in memory.
+// Cut returns at most maxText bytes of the text. The result does not keep the longer text in memory.
 func Cut(text string) string {
 	return respond.Cut(text, maxText)
 }

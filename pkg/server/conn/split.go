@@ -44,7 +44,7 @@ type side struct {
 	close  func()
 }
 
-// NewSplitter returns a splitter of a listener. places are those of its address.
+// NewSplitter returns a splitter of a listener. places are the places for its clients.
 func NewSplitter(l net.Listener, places *Places) *Splitter {
 	made := func() *side {
 		closed := make(chan struct{})
@@ -69,9 +69,9 @@ const (
 	connectBurst      = 256
 )
 
-// lastTime is the time that a client whose connection was accepted just before the server stops
-// has for its request. No other server can answer it, whereas clients that connect later wait for
-// the next daemon if the service manager has the socket.
+// lastTime is the time that a client has for its request if its connection was accepted just before the
+// server stops. No other server can answer this request. Clients that connect later wait for the next
+// daemon, if the service manager has the socket.
 const lastTime = 200 * time.Millisecond
 
 // Server serves a listener until the context is done.

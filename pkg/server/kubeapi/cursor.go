@@ -14,8 +14,8 @@ import (
 
 // cursor is the position of a watch in the journal.
 type cursor interface {
-	// next waits for events, and returns a function that encodes them into the stream. The
-	// error is a CompactedError, the cause of the context, or that of a scope that can't be renewed.
+	// next waits for events, and returns a function that encodes them into the stream. The error is a
+	// CompactedError, the cause of the context, or an error of the scope.
 	next(ctx context.Context, s *stream) (encode func() error, err error)
 	Close()
 }

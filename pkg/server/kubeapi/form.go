@@ -17,7 +17,7 @@ import (
 const (
 	jsonType     = "application/json"
 	protobufType = "application/vnd.kubernetes.protobuf"
-	// yamlType is that of one object, for people.
+	// yamlType is served only for one object.
 	yamlType = "application/yaml"
 )
 
@@ -38,9 +38,8 @@ type form struct {
 	include metav1.IncludeObjectPolicy
 }
 
-// negotiate returns the format with the greatest weight that the request accepts and this
-// server has, or nil.
-// whole is the kind of the resource.
+// negotiate returns the format with the greatest weight that the request accepts and this server has; nil
+// if there is none. whole is the kind of the resource.
 func negotiate(r *http.Request, whole *kind) *form {
 	accept := strings.Join(r.Header.Values("Accept"), ",")
 	if accept == "" {

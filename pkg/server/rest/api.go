@@ -19,7 +19,7 @@ type API struct {
 	version any
 }
 
-// New returns what serves the backend. version is the object of /version.
+// New returns the API of a backend. version is the object of /version.
 func New(b *backend.Backend, version any) *API { return &API{Backend: b, version: version} }
 
 // Route adds the paths of the requests that change nothing.
@@ -52,7 +52,7 @@ func ReadOnly(next http.Handler) http.Handler {
 	})
 }
 
-// Limited has a request take the place of a list until the handler returns.
+// Limited returns a handler that counts each request as a list until handle returns.
 func Limited(limits *conn.Limiter, handle http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		release, refusal := limits.List(r.Context())

@@ -9,8 +9,8 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/server/internal/respond"
 )
 
-// kubeletPaths are the paths of the kubelet that podconfigd does not serve, and all paths
-// below them, with what serves the same here.
+// kubeletPaths has the paths of the kubelet that podconfigd does not serve, and what to use instead. They
+// include the paths below them.
 //
 // kubelet: pkg/kubelet/server/server.go.
 var kubeletPaths = map[string]string{

@@ -26,7 +26,7 @@ func (a *API) Posts() map[string]http.HandlerFunc {
 	return posts
 }
 
-// post answers a POST that has succeeded, or failed with an error that may have a status.
+// post returns the handler of a POST. It answers with success, or with the error of do.
 func post(do func(*http.Request) error) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodPost {

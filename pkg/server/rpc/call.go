@@ -28,8 +28,8 @@ func withConn(ctx context.Context) context.Context {
 	return ctx
 }
 
-// openCall counts a call until it ends. It runs before the call has a goroutine: that of a refused call
-// would keep its headers until it gets its turn.
+// openCall counts a call until it ends. It runs before gRPC starts a goroutine for the call: the goroutine
+// of a refused call would keep the headers in memory until it is scheduled.
 func (s *Services) openCall(ctx context.Context, info *tap.Info) (context.Context, error) {
 	ctx = withConn(ctx)
 	if name := conn.Cut(info.FullMethodName); name != info.FullMethodName { // gRPC would quote all of it
@@ -53,9 +53,9 @@ type call struct {
 	info     *grpc.StreamServerInfo
 	// ctx ends with the call and with the server.
 	ctx context.Context
-	// body is that of a call behind a server of net/http; nil for others.
+	// body is the body of a call that net/http has received; nil for other calls.
 	body *callBody
-	// atEnd has what is called when the call has ended.
+	// atEnd has the functions to call when the call has ended.
 	atEnd []func()
 }
 
@@ -70,7 +70,7 @@ func callFrom(ctx context.Context) *call {
 // finalTimeout is the time in which a client over HTTP/2 must read the end of a call.
 const finalTimeout = 10 * time.Second
 
-// intercept returns what handles all calls, until the context of the server is done.
+// intercept returns the interceptor of all calls. The calls end when the context of the server is done.
 func (s *Services) intercept(server context.Context) grpc.StreamServerInterceptor {
 	return func(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
 		ctx, cancel := context.WithCancel(stream.Context())
@@ -97,8 +97,8 @@ func short(err error) error {
 	return err
 }
 
-// handle handles the call. A stream of any service counts as a subscriber. One with one request takes
-// its place after its request has arrived.
+// handle handles the call. A stream of any service counts as a subscriber: from its start if the client
+// streams, too, and otherwise after its request has arrived.
 func (c *call) handle(srv any, handle grpc.StreamHandler) error {
 	if c.info.IsServerStream && c.info.IsClientStream {
 		if err := c.subscribe(); err != nil {
@@ -120,8 +120,7 @@ func (c *call) end() {
 // Context returns the context of the call.
 func (c *call) Context() context.Context { return c.ctx }
 
-// RecvMsg receives a message. If the call has only one, a client has as much time for it as for the
-// body of a request.
+// RecvMsg receives a message. If the client sends only one, it must arrive within a third of ListTimeout.
 func (c *call) RecvMsg(m any) error {
 	if c.body != nil {
 		c.body.take()
@@ -145,8 +144,8 @@ func (c *call) RecvMsg(m any) error {
 	}
 }
 
-// subscribe takes the place of a subscriber until the call ends. A client that sees nothing takes none,
-// and gets an error, where the access rules apply.
+// subscribe counts the call as a subscriber until it ends. It refuses a client that sees no pod, except
+// for the services of gRPC itself.
 func (c *call) subscribe() error {
 	if !strings.HasPrefix(c.info.FullMethod, "/grpc.") {
 		if _, err := c.services.Scope(c.ctx); err != nil {

@@ -13,9 +13,9 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/server/conn"
 )
 
-// callBody is the body of a call of gRPC. Behind a server of net/http, gRPC reads a body as fast
-// as it comes, into memory that has no limit. So the body gives it one message more than it has
-// taken, and then waits. What the client has sent besides is held by the window of HTTP/2.
+// callBody is the body of a call of gRPC. Behind a server of net/http, gRPC reads a body as fast as it
+// comes, into memory that has no limit. So callBody lets gRPC read one message ahead, and then waits until
+// the call receives it. The flow control of HTTP/2 holds back the rest.
 type callBody struct {
 	body io.ReadCloser
 	// left is how many bytes of the current message are left, with its prefix. prefix has the
@@ -76,8 +76,8 @@ func (b *callBody) wait() error {
 	}
 }
 
-// take says that gRPC asks for a message. It has at most one that it has not begun to get, so that two
-// elements are enough: more are of a body that has ended.
+// take allows gRPC to read one more message. It never has more than two that are not read, except after
+// the end of the body, when further ones are dropped.
 func (b *callBody) take() {
 	select {
 	case b.more <- struct{}{}:

@@ -34,7 +34,7 @@ func (a *podConfigAPI) Lookup(ctx context.Context, request *v1alpha1.LookupReque
 	return a.lookup(ctx, scope, query)
 }
 
-// admit asks the access rules, and then counts a query. Its errors have a code.
+// admit applies the access rules to a query, and then the limits. Its errors have a code.
 func (a *podConfigAPI) admit(ctx context.Context, query *lookup.Query) (scope *view.Scope, release func(), err error) {
 	if scope, err = a.services.Scope(ctx); err == nil {
 		release, err = a.services.Admit(ctx, query)

@@ -45,8 +45,8 @@ type Services struct {
 // New returns services of the backend.
 func New(b *backend.Backend) *Services { return &Services{Backend: b, health: health.NewServer()} }
 
-// NewServer returns a server with all gRPC services, or with only the Pods API of the kubelet.
-// Its streams end when the context is done. first are called before all others.
+// NewServer returns a server with all gRPC services, or with only the Pods API of the kubelet. Its streams
+// end when the context is done. The interceptors in first run before all others.
 func (s *Services) NewServer(ctx context.Context, podsAPIOnly bool, first ...grpc.StreamServerInterceptor) *grpc.Server {
 	g := grpc.NewServer(
 		grpc.ChainStreamInterceptor(first...),
@@ -56,7 +56,7 @@ func (s *Services) NewServer(ctx context.Context, podsAPIOnly bool, first ...grp
 		grpc.MaxHeaderListSize(conn.MaxHeader),
 		grpc.MaxRecvMsgSize(conn.MaxHeader), // as for a query over HTTP
 		grpc.MaxConcurrentStreams(uint32(s.Limits.MaxStreams())),
-		// Without these, gRPC lets a client that sends much have up to 16 MiB unread on each stream.
+		// Without these, gRPC buffers up to 16 MiB of each stream that it has not read.
 		grpc.StaticStreamWindowSize(conn.StreamWindow),
 		grpc.StaticConnWindowSize(conn.ConnectionWindow),
 		grpc.InTapHandle(s.openCall),

@@ -27,10 +27,10 @@ var listCalls = map[string]bool{
 	v1alpha1.PodConfig_History_FullMethodName: true,
 }
 
-// register registers a service. Its calls with one response are streams, until the response is written.
-// gRPC itself waits for the message of such a call without a limit of time, and returns from the call
-// while the response waits for the flow control window of the client. A client that never opens its
-// window could accumulate responses.
+// register registers a service. It turns unary calls into streams, which end after the response is
+// written. gRPC itself would wait for the request without a timeout, and would end the call while the
+// response waits for the flow control window of the client. A client that never opens its window could
+// accumulate responses.
 func (s *Services) register(g *grpc.Server, desc *grpc.ServiceDesc, service any) {
 	streams := slices.Clone(desc.Streams)
 	for _, method := range desc.Methods {
@@ -51,9 +51,9 @@ func (s *Services) register(g *grpc.Server, desc *grpc.ServiceDesc, service any)
 	}, service)
 }
 
-// enter returns what is called with the message of a call, before its handler; nil for nothing. A
-// list takes its place here, so that a client holds none before it has sent its message. A client
-// that sees nothing takes none.
+// enter returns the interceptor of a unary call; nil for none. It runs after the request has arrived, and
+// counts lists: a client takes no place before it has sent its request. A client that sees nothing takes
+// none.
 func (s *Services) enter(method string) grpc.UnaryServerInterceptor {
 	if !listCalls[method] {
 		return nil
@@ -96,8 +96,8 @@ func (s *Services) sendWritten(ctx context.Context, stream grpc.ServerStream, re
 	}
 }
 
-// share returns a response with pods as a shared message. So a response that waits for its
-// client has no copy of the pods.
+// share returns a response with pods as a shared message. While it waits for its client, it has no copy of
+// the pods.
 func share(response any) (any, error) {
 	switch r := response.(type) {
 	case *podsv1alpha1.ListPodsResponse:

@@ -1,4 +1,5 @@
-// Package backend has what the requests of all protocols are answered from, as the access rules allow.
+// Package backend answers the requests of all protocols. It applies the access rules and the limits, and
+// gives handlers the pods, the status, the history and lookups.
 package backend
 
 import (
@@ -17,8 +18,8 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/server/internal/respond"
 )
 
-// Backend has what the requests of all protocols are answered from. Status, Runtime, Lookup, History,
-// Resync and Release are those of server.Options.
+// Backend is what the handlers of all protocols share. Status, Runtime, Lookup, History, Resync and
+// Release are described in server.Options.
 type Backend struct {
 	Gate    *view.Gate
 	Limits  *conn.Limiter
@@ -52,8 +53,8 @@ var ErrNoLookup = errors.New("this server answers no lookups")
 // ErrStopping is the answer to a request that the end of the server interrupts.
 var ErrStopping = errors.New("podconfigd is stopping")
 
-// Admit counts a query of a client, if it waits or asks for pods, until release is called
-// after the answer. Its error has a status.
+// Admit counts a query that waits or requests pods against the limits. The caller calls release after the
+// answer. The error has a status, or is ErrNoLookup.
 func (b *Backend) Admit(ctx context.Context, query *lookup.Query) (release func(), err error) {
 	if b.Lookup == nil {
 		return nil, ErrNoLookup

@@ -28,8 +28,8 @@ var ErrNoHistory = errors.New("there is no history: start podconfigd with --stat
 // ErrHistoryCompacted is the answer to a token whose next page is gone.
 var ErrHistoryCompacted = errors.New("the changes after the previous page were deleted, because they were too old or too large: request the history from the start")
 
-// hiddenGap replaces the reason of a gap, which can be an error, and errHiddenHistory an error, for a
-// client that does not see everything.
+// A client that does not see everything gets hiddenGap instead of the reason of a gap, and
+// errHiddenHistory instead of an error.
 const hiddenGap = "changes are missing: the access rules hide the reason"
 
 var errHiddenHistory = errors.New("reading the history failed: the access rules hide the error")
@@ -41,7 +41,8 @@ func hideHistoryError(grant *access.Grant, err error) error {
 	return errHiddenHistory
 }
 
-// hideIn replaces what can be an error in a record, and returns what ends the page.
+// hideIn hides the reason of a gap from a client that does not see everything. It returns the error that
+// ends the page, if there is one.
 func hideIn(ctx context.Context, query *params.HistoryQuery, record *v1alpha1.HistoryRecord, err error) error {
 	if err := cmp.Or(hideHistoryError(query.Opts.Grant, err), context.Cause(ctx)); err != nil {
 		return err
@@ -52,9 +53,9 @@ func hideIn(ctx context.Context, query *params.HistoryQuery, record *v1alpha1.Hi
 	return nil
 }
 
-// HistoryPage reads a page. encode returns a record as it is sent, and its size. next is the
-// token of the next page; empty on the last one. A gap at the end has no revision of its own, so
-// no token could be of the place behind it: it is on the page of the record before it.
+// HistoryPage reads a page. encode encodes a record, and returns its size. next is the token of the next
+// page; empty on the last one. A gap at the end has no revision, so that no token can point behind it. It
+// is on the page of the record before it.
 func HistoryPage[T any](ctx context.Context, b *Backend, scope *view.Scope, query *params.HistoryQuery, encode func(*v1alpha1.HistoryRecord) (T, int, error)) (page []T, next string, err error) {
 	select {
 	case b.historyReads <- struct{}{}:
@@ -90,8 +91,8 @@ func HistoryPage[T any](ctx context.Context, b *Backend, scope *view.Scope, quer
 	return page, "", nil
 }
 
-// newest are the last records that were read, as they are sent. Those of one revision stay together: a
-// gap at the end has the revision of the record before it.
+// newest has the last records that were read, encoded. Records of one revision stay on one page. A gap at
+// the end counts to the revision of the record before it.
 type newest[T any] struct {
 	records []newestRecord[T]
 	size    int
@@ -105,7 +106,7 @@ type newestRecord[T any] struct {
 	size    int
 }
 
-// add adds a record, and leaves out the oldest ones that are too many.
+// add adds a record, and drops the oldest revisions while there are too many.
 func (n *newest[T]) add(r newestRecord[T], limit int) {
 	if i := len(n.records) - 1; i >= 0 && r.at.Revision <= n.records[i].at.Revision {
 		r.at = n.records[i].at

@@ -20,11 +20,11 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/server/internal/respond"
 )
 
-// The server has no journal: all that handlers get of pods comes from a view.Scope, which has
-// the pods that the client may see, in the form in which it may see them.
+// Handlers have no access to the journal. They get pods only from a view.Scope, which has the pods that
+// the client may see, in the form that it may see.
 
-// anyScope returns what the client of the request sees, which can be nothing. With an error, it is
-// not known what the client may see, and the scope shows nothing.
+// anyScope returns what the client of the request sees, which can be nothing. If it returns an error, it
+// is not known what the client may see, and the scope shows nothing.
 func (b *Backend) anyScope(ctx context.Context) (*view.Scope, error) {
 	scope, err := b.Gate.Scope(conn.SubjectFrom(ctx))
 	if err != nil && b.denied.first(err.Error()) {
@@ -46,7 +46,7 @@ func (b *Backend) SeesPods(ctx context.Context) (bool, error) {
 }
 
 // Scope returns what the client of the request sees. If that is nothing, the error is Forbidden of
-// apierrors. If it can't be told, the error has no status: the client tries again.
+// apierrors. If the rules can't be applied now, the error has no status, and the client can try again.
 func (b *Backend) Scope(ctx context.Context) (*view.Scope, error) {
 	scope, err := b.anyScope(ctx)
 	switch {
@@ -77,7 +77,7 @@ func (b *Backend) deny(ctx context.Context, scope *view.Scope, what, why string)
 // maxDenied is the maximum number of subjects and errors that are logged.
 const maxDenied = 1024
 
-// denied has the subjects whose refusal was logged, and the errors by which no rules apply.
+// denied remembers what was logged: the subjects that were refused, and the errors of applying the rules.
 type denied struct {
 	mu       sync.Mutex
 	subjects map[string]struct{}

@@ -41,8 +41,9 @@ func (b *Backend) StatusAnswer(ctx context.Context, form string, encode func(*v1
 	})
 }
 
-// answers makes an answer once for all requests that come before it is begun. So what many clients
-// do not read is one answer, and each answer is made after its request.
+// answers makes one answer for all requests that wait for it. Requests that arrive while an answer is
+// being made get the next one, so that no answer is older than its request. Clients that do not read share
+// one answer in memory.
 type answers struct {
 	group singleflight.Group
 	// making has an element while an answer is made.
@@ -72,9 +73,9 @@ const hiddenDetail = "the access rules hide the detail"
 // hiddenPlace replaces the path or URL of a source.
 const hiddenPlace = "<hidden>"
 
-// statusFor returns the status without what the client may not see. It counts the pods that the
-// client sees. For a client that does not see everything, it is made of what is listed here, so
-// that nothing new is shown without a look.
+// statusFor returns the status without what the client may not see. The number of pods is that of the pods
+// that the client sees. For a client that does not see everything, statusFor copies only the fields that
+// it lists, so that no new field is shown by accident.
 func (b *Backend) statusFor(scope *view.Scope) v1alpha1.Status {
 	all := b.Status()
 	grant := scope.Grant()
@@ -127,9 +128,9 @@ func (b *Backend) statusFor(scope *view.Scope) v1alpha1.Status {
 	return some
 }
 
-// sourceStatusFor returns the status of a source to a client that sees the pods in seen. Where the
-// source reads is part of its pods that are not reduced to their metadata. Other numbers than that
-// of the pods are shown to a client that sees every pod of the source.
+// sourceStatusFor returns the status of a source to a client that sees the pods in seen. A client that
+// sees a pod of the source at the level Redacted or Full sees the path or URL. A client that sees every
+// pod of the source sees the other numbers, too.
 func sourceStatusFor(all *v1alpha1.SourceStatus, grant *access.Grant, seen map[podID]access.Level) v1alpha1.SourceStatus {
 	some := v1alpha1.SourceStatus{
 		Name: all.Name, Seen: all.Seen, Restored: all.Restored, Degraded: all.Degraded, DegradedSince: all.DegradedSince,
@@ -170,7 +171,7 @@ func sourceStatusFor(all *v1alpha1.SourceStatus, grant *access.Grant, seen map[p
 }
 
 // runtimeStatusFor returns the status of the container runtime, with the number of pods and containers
-// that the client sees. The metrics have the other numbers too.
+// that the client sees. All other numbers are in the metrics, too.
 func (b *Backend) runtimeStatusFor(all *v1alpha1.RuntimeStatus, scope *view.Scope) *v1alpha1.RuntimeStatus {
 	some := &v1alpha1.RuntimeStatus{
 		Endpoint: all.Endpoint, Events: all.Events, EventsError: hide(all.EventsError), Healthy: all.Healthy,
@@ -197,9 +198,8 @@ func hide(err string) string {
 // podID identifies a pod of a source, also if two have the same UID.
 type podID struct{ namespace, name, uid string }
 
-// verdicts returns the verdicts on the manifests of the pods in seen. The file is part of those
-// that are not reduced to their metadata. The texts can quote the manifest, so they are part of
-// those that are seen in full.
+// verdicts returns the verdicts on the manifests of the pods in seen. The file requires the level
+// Redacted. The texts require the level Full, because they can quote the manifest.
 func verdicts(all []v1alpha1.Manifest, seen map[podID]access.Level) []v1alpha1.Manifest {
 	some := make([]v1alpha1.Manifest, 0, len(seen))
 	for _, m := range all {
@@ -228,8 +228,8 @@ func (b *Backend) RuntimePods(scope *view.Scope) v1alpha1.RuntimePods {
 	return runtime
 }
 
-// mirrorStatusFor returns the status of mirror pods without what the client may not see. pods
-// are those that it sees.
+// mirrorStatusFor returns the status of mirror pods without what the client may not see. pods are the pods
+// that it sees.
 func mirrorStatusFor(all *v1alpha1.MirrorStatus, grant *access.Grant, pods []*journal.Pod) *v1alpha1.MirrorStatus {
 	some := &v1alpha1.MirrorStatus{Waiting: hide(all.Waiting)}
 	levels := make(map[types.NamespacedName]access.Level)
@@ -260,8 +260,8 @@ func mirrorStatusFor(all *v1alpha1.MirrorStatus, grant *access.Grant, pods []*jo
 	return some
 }
 
-// diagnose adds what is wrong and what to do about it. It is made of what the client sees: of its status
-// without what the access rules hide. everything says that they hide nothing.
+// diagnose adds the problems and their fixes. It uses only the status that the client sees. everything is
+// true if the access rules hide nothing.
 func diagnose(s *v1alpha1.Status, everything bool) {
 	s.Problems = mend.Problems(s)
 	s.Sources = slices.Clone(s.Sources) // what is below is shared
@@ -281,8 +281,8 @@ func diagnose(s *v1alpha1.Status, everything bool) {
 	}
 }
 
-// mended returns the verdicts with what to do. A verdict without a message is one of which the access rules
-// hide the reason.
+// mended returns the verdicts with their fixes. If the access rules hide the message of a verdict, it gets
+// no fix.
 func mended(all []v1alpha1.Manifest) []v1alpha1.Manifest {
 	all = slices.Clone(all)
 	for i := range all {

@@ -75,7 +75,8 @@ func (q *HistoryQuery) resume(token string) error {
 	return nil
 }
 
-// selectOrder adds the end and the order to the selection. Tokens without both are as before there were any.
+// selectOrder adds the parameters until and newest to the selection, if they are given. So a token of an
+// earlier version, which did not have these parameters, stays valid.
 func (q *HistoryQuery) selectOrder(until string) {
 	if until != "" || q.Newest {
 		q.selection += fmt.Sprint(" ", until, " ", q.Newest)
@@ -143,7 +144,8 @@ func (q *HistoryQuery) setLimit(f *faults, limit int64, given any) {
 	q.Limit = int(cmp.Or(limit, defaultHistoryLimit))
 }
 
-// complete parses what is text in all protocols. A request with other faults does not continue a page.
+// complete parses the parameters that are text in all protocols. If the request has faults, the token is
+// not checked.
 func (q *HistoryQuery) complete(f *faults, source, pod, token string) {
 	var err error
 	q.Opts.Source, err = config.ParseSource(source)

@@ -1,6 +1,6 @@
-// Package params parses the requests for updates, lists, the history and lookups, from the queries of
-// HTTP and the messages of gRPC. Each has one type and one set of rules. Its errors name every invalid
-// parameter, as the protocol calls it.
+// Package params parses the requests for updates, lists, the history and lookups, from queries of HTTP and
+// messages of gRPC. Both protocols share one type and one set of rules for each request. An error names
+// every invalid parameter, by its name in the protocol.
 package params
 
 import (
@@ -60,13 +60,14 @@ func Parameters(query string, known ...string) (map[string]string, error) {
 
 // faults are the faults of a request.
 type faults struct {
-	// fields has the names of the fields of a message that differ from those of HTTP; nil for a query.
+	// fields maps parameters of HTTP to the fields of the message of gRPC whose names differ. It is nil
+	// for a query.
 	fields map[string]string
 	errs   []error
 }
 
-// add adds the fault of a parameter, which has its name of HTTP. The request itself has an empty name.
-// An error that is nil is no fault.
+// add adds a fault. name is the name of the parameter in HTTP; it is empty for a fault of the whole
+// request. If err is nil, add does nothing.
 func (f *faults) add(name string, err error) {
 	if err == nil {
 		return

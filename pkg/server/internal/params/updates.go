@@ -70,7 +70,7 @@ func ParsePods(raw string) (*Pods, error) {
 	return p, q.err()
 }
 
-// selectorFields are the names of the fields of a message that has a selector.
+// selectorFields maps parameters of HTTP to the fields of a message with a selector.
 var selectorFields = map[string]string{
 	"source": "selector.source", "labelSelector": "selector.label_selector", "fieldSelector": "selector.field_selector",
 }
@@ -133,8 +133,8 @@ func (f *faults) selector(source, labelSelector, fieldSelector string) (s view.S
 	return s
 }
 
-// selection converts which pods a message selects, and which of their fields. Paths have the names of
-// fields in JSON, or, as from the JSON of a field mask, in snake case.
+// selection converts the selector and the field mask of a message. The paths of the mask are names of
+// fields in JSON, or the same names in snake case: protojson converts the paths of a mask.
 func (f *faults) selection(s *v1alpha1.PodSelector, mask *fieldmaskpb.FieldMask) (view.Selector, *podmask.Mask) {
 	paths := slices.Clone(mask.GetPaths())
 	for i, path := range paths {

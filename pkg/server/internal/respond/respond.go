@@ -1,4 +1,5 @@
-// Package respond writes the answers that all parts of the server have in common.
+// Package respond writes answers over HTTP: errors as metav1.Status, objects as JSON, and the parts of
+// streams.
 package respond
 
 import (
@@ -28,7 +29,8 @@ func Error(w http.ResponseWriter, code int, message string) { Status(w, StatusOf
 // and a client may not read them.
 const MaxMessage = 2 << 10
 
-// Cut returns the text without what is beyond a number of bytes. It keeps no longer text in memory.
+// Cut returns at most that many bytes of the text, with an ellipsis if the text is longer. The result does
+// not keep the longer text in memory.
 func Cut(text string, most int) string {
 	if len(text) <= most {
 		return text
@@ -118,8 +120,8 @@ var buffers = sync.Pool{New: func() any { return new([]byte) }}
 // maxBuffer is the maximum size of a buffer that is reused.
 const maxBuffer = 64 << 10
 
-// Write writes what encode appends to a buffer. So a client that does not read holds only the encoded
-// bytes, if encode releases what it has encoded.
+// Write writes the bytes that encode appends. A client that does not read holds only these bytes in
+// memory, if encode releases the objects that it has encoded.
 func Write(w io.Writer, encode func(to []byte) ([]byte, error)) error {
 	buffer, _ := buffers.Get().(*[]byte) // the pool has nothing else
 	data, err := encode((*buffer)[:0])
