@@ -43,7 +43,7 @@ type node struct {
 type field struct {
 	index []int
 	name  string
-	// always is whether Kubernetes never leaves out the field.
+	// always is true if the JSON of Kubernetes always has the field.
 	always bool
 	node   *node
 }

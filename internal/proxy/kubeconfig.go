@@ -8,7 +8,7 @@ import (
 	"os"
 )
 
-// mark is the first line of a kubeconfig, by which a file that can be replaced is known.
+// mark is the first line of a kubeconfig of WriteKubeconfig. A file that begins with it can be replaced.
 const mark = "# Written by podconfigd proxy.\n"
 
 // Kubeconfig returns a kubeconfig for the address of a proxy.

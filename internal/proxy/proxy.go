@@ -46,8 +46,8 @@ const (
 	drainTimeout = time.Second
 )
 
-// Serve passes requests to the daemon until the context is done. Then it ends all streams and
-// closes the listener. The daemon is what sends requests to it: *client.Client.
+// Serve passes requests to the daemon until the context is done. Then it ends all streams and closes the
+// listener. daemon sends requests to it: a *client.Client.
 func Serve(ctx context.Context, l net.Listener, daemon http.RoundTripper) error {
 	requests, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
@@ -116,9 +116,9 @@ func handler(daemon http.RoundTripper) http.Handler {
 	})
 }
 
-// readBody reads the body of a request, within limits of time and size. It keeps that of a review. A
-// sender that still writes when its request is refused would take that for a failure, and miss the
-// answer. A client that expects 100 Continue sends no body.
+// readBody reads the body of a request, within limits of time and size. It keeps the body of a review. A
+// client that still writes its body when its request is refused could see a broken connection instead of
+// the answer. A client that expects 100 Continue has not sent its body.
 func readBody(w http.ResponseWriter, r *http.Request) error {
 	if r.ContentLength == 0 || isCall(r) || !isReview(r) && r.Header.Get("Expect") != "" {
 		return nil

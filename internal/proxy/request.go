@@ -42,8 +42,8 @@ var reviews = map[string]bool{
 	"/apis/authorization.k8s.io/v1/selfsubjectrulesreviews":  true,
 }
 
-// passingHeaders are the headers of a request that pass. All others stay: with some of them, a client
-// could be another user for a gateway, or change the method or the path.
+// passingHeaders are the headers of a request that pass. All others are removed: with some of them, a
+// client could be another user for a gateway, or change the method or the path.
 var passingHeaders = []string{
 	"Accept", "Accept-Encoding", "Content-Type", "If-None-Match", "User-Agent",
 	"Grpc-Accept-Encoding", "Grpc-Encoding", "Grpc-Timeout", "Te",
@@ -88,8 +88,8 @@ func (t trailed) Read(into []byte) (int, error) {
 	return n, err
 }
 
-// final writes the answer to a request. It leaves out the informational ones before it: their headers
-// pass no list.
+// final writes the answer to a request. It leaves out informational answers: their headers are not
+// filtered.
 type final struct{ http.ResponseWriter }
 
 // WriteHeader writes the header of the answer.
@@ -148,8 +148,8 @@ func isReview(r *http.Request) bool {
 // semicolon, behind which some servers read parameters.
 const marks = "/-._~!$&'()*+,:=@"
 
-// unclean returns why the target of a request is refused; "" if it is a path that no server can read
-// as another one. No part of it has an escape that matters, also if a server removes escapes twice.
+// unclean returns why the target of a request is refused; "" if it is a path that no server can read as
+// another one. It has no escape that matters, even if a server removes escapes twice.
 func unclean(target *url.URL) (why string) {
 	path := target.Path
 	if target.Scheme != "" || target.Opaque != "" || target.Host != "" || !strings.HasPrefix(path, "/") {
@@ -187,7 +187,7 @@ func badPath(c rune) string {
 	return fmt.Sprintf("the path of the request has %q: only letters, digits, / and %s are allowed: send the path without escapes", c, marks[1:])
 }
 
-// rewrite makes the request for the daemon, of nothing but what was checked.
+// rewrite makes the request for the daemon. It copies only what was checked.
 func rewrite(r *httputil.ProxyRequest) {
 	r.Out.URL = &url.URL{Path: r.In.URL.Path}
 	r.Out.Host, r.Out.TransferEncoding, r.Out.Trailer = "", nil, nil
