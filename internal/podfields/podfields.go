@@ -1,4 +1,10 @@
 // Package podfields selects pods by field, as the apiserver does.
+//
+//	selector, err := podfields.Parse("status.phase=Running")
+//	if err != nil {
+//		return err
+//	}
+//	matches := selector.Matches(podfields.Of(pod))
 package podfields
 
 import (
@@ -26,15 +32,13 @@ var (
 
 // Parse parses a field selector of podconfigd's own interfaces. Its error has the first
 // field that is not supported, and the supported fields.
-func Parse(s string) (fields.Selector, error) { return parse(s, allFields) }
+func Parse(s string) (fields.Selector, error) { return ParseOnly(s, allFields) }
 
 // ParseAPI parses a field selector of the Kubernetes API, as Parse does.
-func ParseAPI(s string) (fields.Selector, error) { return parse(s, apiFields) }
+func ParseAPI(s string) (fields.Selector, error) { return ParseOnly(s, apiFields) }
 
 // ParseOnly parses a field selector with those fields.
-func ParseOnly(s string, supported []string) (fields.Selector, error) { return parse(s, supported) }
-
-func parse(s string, supported []string) (fields.Selector, error) {
+func ParseOnly(s string, supported []string) (fields.Selector, error) {
 	selector, err := fields.ParseSelector(s)
 	if err != nil {
 		return nil, err

@@ -1,4 +1,10 @@
 // Package podmask reduces pods to some of their fields.
+//
+//	mask, err := podmask.Parse([]string{"spec.containers.image", "metadata.labels['app']"})
+//	if err != nil {
+//		return err
+//	}
+//	small := mask.Apply(pod)
 package podmask
 
 import (

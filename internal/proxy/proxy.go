@@ -1,4 +1,10 @@
 // Package proxy serves a daemon on a loopback port, without credentials, for reading.
+//
+//	daemon := client.New(client.DefaultSocket())
+//	return proxy.Serve(ctx, l, daemon)
+//
+// It passes only requests that read. A request must have a path that no server can read as another
+// one. Only known headers pass, in both directions.
 package proxy
 
 import (

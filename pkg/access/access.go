@@ -1,8 +1,18 @@
 // Package access decides what a client sees of a pod.
 //
-// A [Policy] is a list of rules. [Policy.For] gives the [Grant] of a subject: the rules that
-// apply to it. The grant gives the [Form] of each pod: the first rule whose selectors match
-// decides, and a pod that no rule matches is hidden. Without rules, everything is shown.
+//	policy := access.NewPolicy([]access.Rule{
+//		{Users: []string{"agent"}, View: access.Redacted},
+//		{Groups: []string{"admin"}, View: access.Full},
+//	})
+//	grant, err := policy.For(subject)
+//	if err != nil {
+//		return err
+//	}
+//	pod = grant.Of(source, pod).Apply(pod) // nil if the subject may not see it
+//
+// A [Policy] is a list of rules. [Policy.For] returns the [Grant] of a subject: the rules that
+// apply to it. The grant has the [Form] of each pod: the first rule whose selectors match
+// decides. A pod that no rule matches is hidden. Without rules, everything is shown.
 //
 // No subject is special: root sees what the rules show it.
 package access
@@ -30,11 +40,17 @@ const (
 	Full
 )
 
-var levelNames = []string{"none", "metadata", "redacted", "full"}
+// levelNames has the names of the levels in the config file.
+var levelNames = [...]string{None: "none", Metadata: "metadata", Redacted: "redacted", Full: "full"}
+
+// expectedLevels names all levels in errors, the greatest first.
+var expectedLevels = fmt.Sprintf("expected %v, %v, %v or %v", Full, Redacted, Metadata, None)
+
+func (l Level) valid() bool { return l >= None && l <= Full }
 
 // String returns the name of the level in the config file.
 func (l Level) String() string {
-	if l < None || l > Full {
+	if !l.valid() {
 		return fmt.Sprintf("Level(%d)", int(l))
 	}
 	return levelNames[l]
@@ -42,10 +58,10 @@ func (l Level) String() string {
 
 // ParseLevel returns the level with that name.
 func ParseLevel(name string) (Level, error) {
-	if i := slices.Index(levelNames, name); i >= 0 {
+	if i := slices.Index(levelNames[:], name); i >= 0 {
 		return Level(i), nil
 	}
-	return None, fmt.Errorf("unknown view %q: expected full, redacted, metadata or none", name)
+	return None, fmt.Errorf("unknown view %q: %s", name, expectedLevels)
 }
 
 // Subject is who asks: the client process of a unix socket, or the authenticated user of a

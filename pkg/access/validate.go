@@ -63,8 +63,8 @@ func (r *Rule) faults(checkSource func(string) error) (found []Fault) {
 	check("annotations", r.Annotations, func(key string) error {
 		return problem(key, "annotation key", validation.IsQualifiedName(strings.ToLower(key)))
 	})
-	if r.View < None || r.View > Full {
-		found = append(found, Fault{Field: "view", Err: fmt.Errorf("%v: expected full, redacted, metadata or none", r.View)})
+	if !r.View.valid() {
+		found = append(found, Fault{Field: "view", Err: fmt.Errorf("%v: %s", r.View, expectedLevels)})
 	}
 	if len(r.Annotations) > 0 && r.View != Redacted {
 		found = append(found, Fault{Field: "annotations", Err: fmt.Errorf("only for a rule with the view %v, not %v: remove them or change the view", Redacted, r.View)})
