@@ -35,14 +35,15 @@ func TestFieldSelectors(t *testing.T) {
 		{"status.podIPs=", true},
 		{"status.podIPs!=10.0.0.1", true},
 	} {
-		selector, err := Parse(c.selector)
-		if err != nil {
-			t.Errorf("%q: %v", c.selector, err)
-			continue
-		}
-		if got := selector.Matches(Of(pod)); got != c.want {
-			t.Errorf("%q matches: %t, want %t", c.selector, got, c.want)
-		}
+		t.Run(c.selector, func(t *testing.T) {
+			selector, err := Parse(c.selector)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := selector.Matches(Of(pod)); got != c.want {
+				t.Errorf("%q matches: %t, want %t", c.selector, got, c.want)
+			}
+		})
 	}
 	for selector, pod := range map[string]*v1.Pod{
 		"spec.hostNetwork=false": {},
@@ -52,18 +53,22 @@ func TestFieldSelectors(t *testing.T) {
 		// If the two differ, the apiserver uses podIP.
 		"status.podIP=10.0.0.3": {Status: v1.PodStatus{PodIP: "10.0.0.3", PodIPs: []v1.PodIP{{IP: "10.0.0.4"}}}},
 	} {
-		if s, err := Parse(selector); err != nil || !s.Matches(Of(pod)) {
-			t.Errorf("%q does not match %+v (%v)", selector, pod, err)
-		}
+		t.Run(selector, func(t *testing.T) {
+			if s, err := Parse(selector); err != nil || !s.Matches(Of(pod)) {
+				t.Errorf("%q does not match %+v (%v)", selector, pod, err)
+			}
+		})
 	}
 	for selector, want := range map[string]string{
 		"spec.foo=1":             "field label not supported: spec.foo; supported are metadata.uid, metadata.name, metadata.namespace,",
 		"metadata.name=x,spec=1": "field label not supported: spec;",
 		"metadata.name":          "invalid selector",
 	} {
-		if _, err := Parse(selector); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%q: got %v, want %s", selector, err, want)
-		}
+		t.Run(selector, func(t *testing.T) {
+			if _, err := Parse(selector); err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%q: got %v, want %s", selector, err, want)
+			}
+		})
 	}
 }
 

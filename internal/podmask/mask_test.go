@@ -68,20 +68,22 @@ func TestMasks(t *testing.T) {
 		{"metadata.creationTimestamp", `{"kind":"Pod","apiVersion":"v1","metadata":{"creationTimestamp":"1970-01-01T00:00:01Z","name":"a","namespace":"n","uid":"u"}}`},
 		{"status.message", identity + "}"},
 	} {
-		m := mask(t, strings.Split(c.paths, ",")...)
-		pod := testPod()
-		got := m.Apply(pod)
-		data, err := m.JSON(got)
-		if err != nil || string(data) != c.want {
-			t.Errorf("%s: %v\n got %s\nwant %s", c.paths, err, data, c.want)
-		}
-		var decoded v1.Pod
-		if err := json.Unmarshal(data, &decoded); err != nil {
-			t.Errorf("%s: %v", c.paths, err)
-		}
-		if diff := cmp.Diff(testPod(), pod); diff != "" {
-			t.Errorf("%s: the pod was changed: %s", c.paths, diff)
-		}
+		t.Run(c.paths, func(t *testing.T) {
+			m := mask(t, strings.Split(c.paths, ",")...)
+			pod := testPod()
+			got := m.Apply(pod)
+			data, err := m.JSON(got)
+			if err != nil || string(data) != c.want {
+				t.Errorf("%s: %v\n got %s\nwant %s", c.paths, err, data, c.want)
+			}
+			var decoded v1.Pod
+			if err := json.Unmarshal(data, &decoded); err != nil {
+				t.Errorf("%s: %v", c.paths, err)
+			}
+			if diff := cmp.Diff(testPod(), pod); diff != "" {
+				t.Errorf("%s: the pod was changed: %s", c.paths, diff)
+			}
+		})
 	}
 }
 
@@ -142,9 +144,11 @@ func TestInvalidMasks(t *testing.T) {
 		"metadata.labels['']":          `is not a field`,
 		"spec.containers[0].name":      `is not a field`,
 	} {
-		if m, err := Parse([]string{path}); err == nil || m != nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%q: %v, want %s", path, err, want)
-		}
+		t.Run(path, func(t *testing.T) {
+			if m, err := Parse([]string{path}); err == nil || m != nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%q: %v, want %s", path, err, want)
+			}
+		})
 	}
 	if _, err := Parse(make([]string, maxPaths+1)); err == nil || !strings.Contains(err.Error(), "257 fields are too many") {
 		t.Error(err)

@@ -120,25 +120,27 @@ func TestSizesOfBodies(t *testing.T) {
 		{"/api/v1/pods", maxBody, http.StatusMethodNotAllowed},
 		{"/api/v1/pods", maxBody + 1, http.StatusRequestEntityTooLarge},
 	} {
-		for _, modern := range []bool{true, false} {
-			sized := modern == (test.size == maxReview || test.size == maxBody+1) // each version with both, and a large body only once
-			by := &http.Transport{DisableKeepAlives: true, Protocols: new(http.Protocols)}
-			by.Protocols.SetHTTP1(!modern)
-			by.Protocols.SetUnencryptedHTTP2(modern)
-			r := request(t, http.MethodPost, "http://"+address+test.path)
-			r.Body = io.NopCloser(io.LimitReader(zeros{}, int64(test.size)))
-			if r.ContentLength = -1; sized {
-				r.ContentLength = int64(test.size)
-			}
-			if resp, err := by.RoundTrip(r); err == nil { // a client that still writes can miss the answer
-				if _ = resp.Body.Close(); resp.StatusCode != test.want {
-					t.Errorf("%s, %d bytes, sized %v, HTTP/2 %v: got %d, want %d", test.path, test.size, sized, modern, resp.StatusCode, test.want)
+		t.Run(fmt.Sprintf("%s %d bytes", test.path, test.size), func(t *testing.T) {
+			for _, modern := range []bool{true, false} {
+				sized := modern == (test.size == maxReview || test.size == maxBody+1) // each version with both, and a large body only once
+				by := &http.Transport{DisableKeepAlives: true, Protocols: new(http.Protocols)}
+				by.Protocols.SetHTTP1(!modern)
+				by.Protocols.SetUnencryptedHTTP2(modern)
+				r := request(t, http.MethodPost, "http://"+address+test.path)
+				r.Body = io.NopCloser(io.LimitReader(zeros{}, int64(test.size)))
+				if r.ContentLength = -1; sized {
+					r.ContentLength = int64(test.size)
 				}
-			} else if test.want != http.StatusRequestEntityTooLarge {
-				t.Errorf("%s, %d bytes, sized %v, HTTP/2 %v: %v", test.path, test.size, sized, modern, err)
+				if resp, err := by.RoundTrip(r); err == nil { // a client that still writes can miss the answer
+					if _ = resp.Body.Close(); resp.StatusCode != test.want {
+						t.Errorf("%s, %d bytes, sized %v, HTTP/2 %v: got %d, want %d", test.path, test.size, sized, modern, resp.StatusCode, test.want)
+					}
+				} else if test.want != http.StatusRequestEntityTooLarge {
+					t.Errorf("%s, %d bytes, sized %v, HTTP/2 %v: %v", test.path, test.size, sized, modern, err)
+				}
+				by.CloseIdleConnections()
 			}
-			by.CloseIdleConnections()
-		}
+		})
 	}
 	for _, r := range g.take() {
 		if len(r.body) != maxReview {

@@ -117,20 +117,22 @@ func TestAnswersAreThoseOfTheDaemon(t *testing.T) {
 		"/pods", "/healthz?verbose", "/api/v1/pods", "/api/v1/namespaces/default/pods/none", "/v1alpha1/updates?mode=x",
 		"/none", "/api/v1/namespaces/a/pods/", "/v1alpha1/lookup?podUID=u", "/openapi/v3",
 	} {
-		for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodDelete} {
-			if method == http.MethodDelete && !strings.HasPrefix(path, "/api/") {
-				continue // the proxy has an answer of its own
+		t.Run(path, func(t *testing.T) {
+			for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodDelete} {
+				if method == http.MethodDelete && !strings.HasPrefix(path, "/api/") {
+					continue // the proxy has an answer of its own
+				}
+				resp, body := do(t, request(t, method, "http://"+address+path), once)
+				want, wantBody := do(t, request(t, method, "http://"+address+path), client.New(d.socket))
+				for _, h := range []http.Header{resp.Header, want.Header} {
+					h.Del("Date")
+					h.Del("Audit-Id")
+				}
+				if resp.StatusCode != want.StatusCode || body != wantBody || fmt.Sprint(resp.Header) != fmt.Sprint(want.Header) || resp.ContentLength != want.ContentLength {
+					t.Errorf("%s %s: got %d %v %q, want %d %v %q", method, path, resp.StatusCode, resp.Header, body, want.StatusCode, want.Header, wantBody)
+				}
 			}
-			resp, body := do(t, request(t, method, "http://"+address+path), once)
-			want, wantBody := do(t, request(t, method, "http://"+address+path), client.New(d.socket))
-			for _, h := range []http.Header{resp.Header, want.Header} {
-				h.Del("Date")
-				h.Del("Audit-Id")
-			}
-			if resp.StatusCode != want.StatusCode || body != wantBody || fmt.Sprint(resp.Header) != fmt.Sprint(want.Header) || resp.ContentLength != want.ContentLength {
-				t.Errorf("%s %s: got %d %v %q, want %d %v %q", method, path, resp.StatusCode, resp.Header, body, want.StatusCode, want.Header, wantBody)
-			}
-		}
+		})
 	}
 }
 
@@ -153,18 +155,20 @@ func TestBodiesThatNobodyReads(t *testing.T) {
 		{http.MethodGet, "/pods", http.StatusBadRequest, []int{1, 1000, 300_000, len(body)}},
 		{http.MethodPost, "/v1alpha1/resync", http.StatusMethodNotAllowed, []int{1, 300_000}},
 	} {
-		for _, size := range test.sizes {
-			for _, sized := range []bool{true, false} {
-				r := request(t, test.method, "http://"+address+test.path)
-				r.Body = io.NopCloser(bytes.NewReader(body[:size]))
-				if r.ContentLength = -1; sized {
-					r.ContentLength = int64(size)
-				}
-				if got, message := do(t, r, once); got.StatusCode != test.want {
-					t.Fatalf("%s %s, %d bytes, sized %v: got %d %s, want %d", test.method, test.path, size, sized, got.StatusCode, message, test.want)
+		t.Run(test.method+" "+test.path, func(t *testing.T) {
+			for _, size := range test.sizes {
+				for _, sized := range []bool{true, false} {
+					r := request(t, test.method, "http://"+address+test.path)
+					r.Body = io.NopCloser(bytes.NewReader(body[:size]))
+					if r.ContentLength = -1; sized {
+						r.ContentLength = int64(size)
+					}
+					if got, message := do(t, r, once); got.StatusCode != test.want {
+						t.Fatalf("%s %s, %d bytes, sized %v: got %d %s, want %d", test.method, test.path, size, sized, got.StatusCode, message, test.want)
+					}
 				}
 			}
-		}
+		})
 	}
 	review := request(t, http.MethodPost, "http://"+address+"/apis/authorization.k8s.io/v1/selfsubjectaccessreviews")
 	review.Body = io.NopCloser(strings.NewReader(`{"kind":"SelfSubjectAccessReview","apiVersion":"authorization.k8s.io/v1","spec":{"resourceAttributes":{"verb":"get","resource":"pods"}}}`))
@@ -328,10 +332,12 @@ func TestRefusedRequests(t *testing.T) {
 	d := newDaemon(t)
 	address, _ := proxied(t, d.socket)
 	for _, path := range []string{"/v1alpha1/resync?namespace=default&name=a", "/v1alpha1/release?source=file", "/podconfigd.v1alpha1.PodConfig/Release"} {
-		resp, body := do(t, request(t, http.MethodPost, "http://"+address+path), once)
-		if resp.StatusCode != http.StatusMethodNotAllowed || !strings.Contains(body, `"message":"podconfigd proxy only reads: `) {
-			t.Errorf("%s: %d %s", path, resp.StatusCode, body)
-		}
+		t.Run(path, func(t *testing.T) {
+			resp, body := do(t, request(t, http.MethodPost, "http://"+address+path), once)
+			if resp.StatusCode != http.StatusMethodNotAllowed || !strings.Contains(body, `"message":"podconfigd proxy only reads: `) {
+				t.Errorf("%s: %d %s", path, resp.StatusCode, body)
+			}
+		})
 	}
 	if n := d.writes.Load(); n != 0 {
 		t.Errorf("the daemon was asked to change something %d times", n)
@@ -342,15 +348,17 @@ func TestRefusedRequests(t *testing.T) {
 		"Sec-Fetch-Site: cross-site": 403, "Sec-Fetch-Site: none": 200,
 		"Origin: http://evil.example": 403,
 	} {
-		r := request(t, http.MethodGet, "http://"+address+"/pods")
-		name, value, _ := strings.Cut(header, ": ")
-		r.Header.Set(name, value)
-		if name == "Host" {
-			r.Host = value
-		}
-		if resp, body := do(t, r, once); resp.StatusCode != want {
-			t.Errorf("%s: %d %s, want %d", header, resp.StatusCode, body, want)
-		}
+		t.Run(header, func(t *testing.T) {
+			r := request(t, http.MethodGet, "http://"+address+"/pods")
+			name, value, _ := strings.Cut(header, ": ")
+			r.Header.Set(name, value)
+			if name == "Host" {
+				r.Host = value
+			}
+			if resp, body := do(t, r, once); resp.StatusCode != want {
+				t.Errorf("%s: %d %s, want %d", header, resp.StatusCode, body, want)
+			}
+		})
 	}
 	review := request(t, http.MethodPost, "http://"+address+"/apis/authorization.k8s.io/v1/selfsubjectaccessreviews")
 	review.Body = io.NopCloser(strings.NewReader(`{"apiVersion":"authorization.k8s.io/v1","kind":"SelfSubjectAccessReview","spec":{"resourceAttributes":{"verb":"get","resource":"pods"}}}`))
@@ -410,10 +418,12 @@ func TestWriteKubeconfigToOddPaths(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"fifo", "directory", "link", "dangling", "endless"} {
-		want := "writing the kubeconfig: " + in(name) + " exists, and podconfigd proxy has not written it: choose another file"
-		if err := WriteKubeconfig(in(name), "127.0.0.1:2"); err == nil || err.Error() != want {
-			t.Errorf("%s: %v", name, err)
-		}
+		t.Run(name, func(t *testing.T) {
+			want := "writing the kubeconfig: " + in(name) + " exists, and podconfigd proxy has not written it: choose another file"
+			if err := WriteKubeconfig(in(name), "127.0.0.1:2"); err == nil || err.Error() != want {
+				t.Errorf("%s: %v", name, err)
+			}
+		})
 	}
 	if _, err := os.Lstat(in("nowhere")); !errors.Is(err, os.ErrNotExist) {
 		t.Error("a dangling link was followed")

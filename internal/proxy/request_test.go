@@ -80,12 +80,14 @@ func TestRefusalsOfTargets(t *testing.T) {
 		"/pods?a=%zz":     `the query of the request can't be parsed: invalid URL escape "%zz": send NAME=VALUE, joined by &`,
 		"/pods?a#b":       "the query of the request has '#': escape it with %",
 	} {
-		code, answer := sendHTTP1(t, address, http.MethodGet, target, "")
-		var refusal metav1.Status
-		if err := json.Unmarshal([]byte(answer), &refusal); err != nil || code != http.StatusBadRequest || refusal.Code != http.StatusBadRequest ||
-			refusal.Kind != "Status" || refusal.Reason != metav1.StatusReasonBadRequest || refusal.Message != want {
-			t.Errorf("%s: %d %s\nwant %s", target, code, answer, want)
-		}
+		t.Run(target, func(t *testing.T) {
+			code, answer := sendHTTP1(t, address, http.MethodGet, target, "")
+			var refusal metav1.Status
+			if err := json.Unmarshal([]byte(answer), &refusal); err != nil || code != http.StatusBadRequest || refusal.Code != http.StatusBadRequest ||
+				refusal.Kind != "Status" || refusal.Reason != metav1.StatusReasonBadRequest || refusal.Message != want {
+				t.Errorf("%s: %d %s\nwant %s", target, code, answer, want)
+			}
+		})
 	}
 }
 
@@ -105,18 +107,20 @@ func TestCleanTargets(t *testing.T) {
 		"/readyz/sources%2Dready?verbose":    "/readyz/sources-ready?verbose",
 		"/openapi/v3/api/v1?hash=ABC%2F1%3D": "/openapi/v3/api/v1?hash=ABC%2F1%3D",
 	} {
-		for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodOptions} {
-			code, answer := sendHTTP1(t, address, method, target, "")
-			seen := g.take()
-			if code != http.StatusOK || len(seen) != 1 || seen[0].method != method || seen[0].target != prefix+want {
-				t.Errorf("HTTP/1.1 %s %s: %d %s %v", method, target, code, answer, seen)
+		t.Run(target, func(t *testing.T) {
+			for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodOptions} {
+				code, answer := sendHTTP1(t, address, method, target, "")
+				seen := g.take()
+				if code != http.StatusOK || len(seen) != 1 || seen[0].method != method || seen[0].target != prefix+want {
+					t.Errorf("HTTP/1.1 %s %s: %d %s %v", method, target, code, answer, seen)
+				}
+				status, answer, _ := sendHTTP2(t, address, method, target, "")
+				seen = g.take()
+				if status != "200" || len(seen) != 1 || seen[0].method != method || seen[0].target != prefix+want {
+					t.Errorf("HTTP/2 %s %s: %s %s %v", method, target, status, answer, seen)
+				}
 			}
-			status, answer, _ := sendHTTP2(t, address, method, target, "")
-			seen = g.take()
-			if status != "200" || len(seen) != 1 || seen[0].method != method || seen[0].target != prefix+want {
-				t.Errorf("HTTP/2 %s %s: %s %s %v", method, target, status, answer, seen)
-			}
-		}
+		})
 	}
 }
 
@@ -151,17 +155,19 @@ func TestMethods(t *testing.T) {
 		{"HEAD", "/pods", "body", 400},
 		{"OPTIONS", "/pods", "body", 400},
 	} {
-		if code, answer := sendHTTP1(t, address, r.method, r.target, r.body); code != r.want {
-			t.Errorf("HTTP/1.1 %s %s: %d %s, want %d", r.method, r.target, code, answer, r.want)
-		}
-		if r.method != http.MethodConnect {
-			if code, answer, _ := sendHTTP2(t, address, r.method, r.target, r.body); code != strconv.Itoa(r.want) {
-				t.Errorf("HTTP/2 %s %s: %s %s, want %d", r.method, r.target, code, answer, r.want)
+		t.Run(r.method+" "+r.target, func(t *testing.T) {
+			if code, answer := sendHTTP1(t, address, r.method, r.target, r.body); code != r.want {
+				t.Errorf("HTTP/1.1 %s %s: %d %s, want %d", r.method, r.target, code, answer, r.want)
 			}
-		}
-		for _, seen := range g.take() {
-			t.Errorf("%s %s arrived as %s %s", r.method, r.target, seen.method, seen.target)
-		}
+			if r.method != http.MethodConnect {
+				if code, answer, _ := sendHTTP2(t, address, r.method, r.target, r.body); code != strconv.Itoa(r.want) {
+					t.Errorf("HTTP/2 %s %s: %s %s, want %d", r.method, r.target, code, answer, r.want)
+				}
+			}
+			for _, seen := range g.take() {
+				t.Errorf("%s %s arrived as %s %s", r.method, r.target, seen.method, seen.target)
+			}
+		})
 	}
 	for _, target := range []string{
 		"/apis/authentication.k8s.io/v1/selfsubjectreviews",

@@ -60,9 +60,11 @@ func TestFirstMatchingRule(t *testing.T) {
 		{Subject{}, "api", pod("monitoring", "web"), Metadata, "nobody, a rule for all"},
 		{Subject{User: "other"}, "api", pod("default", "x"), Full, "everything"},
 	} {
-		if got := grantOf(t, rules, c.s).Of(c.source, c.pod).Level(); got != c.want {
-			t.Errorf("%s: %v, want %v", c.description, got, c.want)
-		}
+		t.Run(c.description, func(t *testing.T) {
+			if got := grantOf(t, rules, c.s).Of(c.source, c.pod).Level(); got != c.want {
+				t.Errorf("%s: %v, want %v", c.description, got, c.want)
+			}
+		})
 	}
 }
 
@@ -132,11 +134,13 @@ func TestKeys(t *testing.T) {
 		"sources":     func(r *Rule) { r.Sources = []string{"file"} },
 		"labels":      func(r *Rule) { r.LabelSelector = labels.Nothing() },
 	} {
-		other := rules[0]
-		change(&other)
-		if key == grantOf(t, []Rule{other}, someone).Key() {
-			t.Errorf("another %s has the same key", name)
-		}
+		t.Run(name, func(t *testing.T) {
+			other := rules[0]
+			change(&other)
+			if key == grantOf(t, []Rule{other}, someone).Key() {
+				t.Errorf("another %s has the same key", name)
+			}
+		})
 	}
 	if key == (Key{}) || grantOf(t, []Rule{{View: None}}, someone).Key() == (Key{}) {
 		t.Error("a grant has the key of everything")

@@ -74,10 +74,12 @@ func TestAttributesOf(t *testing.T) {
 		{"GET", "", "get", "proxy"},
 		{"POST", "/apis/authorization.k8s.io/../../v1alpha1/release", "create", "proxy"},
 	} {
-		got := AttributesOf(row.method, row.path)
-		if got.Verb != row.verb || strings.Join(got.Subresources, ",") != row.subresources {
-			t.Errorf("%s %s: %+v, want %s of %s", row.method, row.path, got, row.verb, row.subresources)
-		}
+		t.Run(row.method+" "+row.path, func(t *testing.T) {
+			got := AttributesOf(row.method, row.path)
+			if got.Verb != row.verb || strings.Join(got.Subresources, ",") != row.subresources {
+				t.Errorf("%s %s: %+v, want %s of %s", row.method, row.path, got, row.verb, row.subresources)
+			}
+		})
 	}
 }
 

@@ -107,11 +107,13 @@ func TestBadTokenFiles(t *testing.T) {
 		"\"s3cret,alice,1":                    "line 1: extraneous or missing",
 		strings.Repeat("s3cret,a,1\n", 200e3): "at most 1048576 bytes",
 	} {
-		path := testutil.WriteFile(t, filepath.Join(dir, "tokens"), content)
-		_, err := New(Options{TokenFile: path})
-		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), path) || strings.Contains(err.Error(), "s3cret") {
-			t.Errorf("%.20q: %v, want %s", content, err, want)
-		}
+		t.Run(want, func(t *testing.T) {
+			path := testutil.WriteFile(t, filepath.Join(dir, "tokens"), content)
+			_, err := New(Options{TokenFile: path})
+			if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), path) || strings.Contains(err.Error(), "s3cret") {
+				t.Errorf("%.20q: %v, want %s", content, err, want)
+			}
+		})
 	}
 	if _, err := New(Options{ClientCAFile: testutil.WriteFile(t, filepath.Join(dir, "ca"), "no PEM")}); err == nil || !strings.Contains(err.Error(), "ca: ") {
 		t.Errorf("a file without certificates: %v", err)

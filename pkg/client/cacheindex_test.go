@@ -50,9 +50,11 @@ func TestCacheIndexes(t *testing.T) {
 	for ip, want := range map[string]string{
 		"10.0.0.1": "host web web", "::ffff:10.0.0.1": "host web web", "FD00:0::0001": "web", "10.0.0.2": "", "x": "",
 	} {
-		if got := names(cache.ByIP(ip)); got != want {
-			t.Errorf("by IP %s: got %q, want %q", ip, got, want)
-		}
+		t.Run(ip, func(t *testing.T) {
+			if got := names(cache.ByIP(ip)); got != want {
+				t.Errorf("by IP %s: got %q, want %q", ip, got, want)
+			}
+		})
 	}
 
 	restarted := statusPod("host", "u2", "cri-o://c3", "10.0.0.2")

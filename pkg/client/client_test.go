@@ -253,10 +253,12 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 		file:                          "the socket is from an earlier run",
 		"":                            "set --socket or PODCONFIGD_SOCKET",
 	} {
-		_, err := client.New(socket).Pods(t.Context())
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%q: %v", socket, err)
-		}
+		t.Run(want, func(t *testing.T) {
+			_, err := client.New(socket).Pods(t.Context())
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%q: %v", socket, err)
+			}
+		})
 	}
 }
 

@@ -374,12 +374,14 @@ func TestConnectionErrors(t *testing.T) {
 	}
 	_ = closed.Close() // no other server gets its port
 	for name, test := range tests {
-		_, err := mustClient(t, test.config).Status(t.Context())
-		for i, want := range test.want {
-			if err == nil || !strings.Contains(err.Error(), want) || i == len(test.want)-1 && !strings.HasSuffix(err.Error(), want) {
-				t.Errorf("%s: the error is %v, want %q", name, err, want)
+		t.Run(name, func(t *testing.T) {
+			_, err := mustClient(t, test.config).Status(t.Context())
+			for i, want := range test.want {
+				if err == nil || !strings.Contains(err.Error(), want) || i == len(test.want)-1 && !strings.HasSuffix(err.Error(), want) {
+					t.Errorf("%s: the error is %v, want %q", name, err, want)
+				}
 			}
-		}
+		})
 	}
 
 	// A certificate that can't be verified ends the stream. Only the first one: see retries.
@@ -422,9 +424,11 @@ func TestInvalidConfig(t *testing.T) {
 		{client.Config{Server: "https://node1", TLSClientConfig: client.TLSClientConfig{CertFile: none, KeyData: key}}, "reading the client certificate: open " + none},
 		{client.Config{Server: "https://node1", TLSClientConfig: client.TLSClientConfig{CertFile: certFile, KeyFile: keyFile}}, "client certificate " + certFile + " with key " + keyFile + ": tls: private key does not match public key"},
 	} {
-		if _, err := client.NewForConfig(test.config); err == nil || !strings.Contains(err.Error(), test.want) {
-			t.Errorf("the error is %v, want %q", err, test.want)
-		}
+		t.Run(test.want, func(t *testing.T) {
+			if _, err := client.NewForConfig(test.config); err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("the error is %v, want %q", err, test.want)
+			}
+		})
 	}
 }
 

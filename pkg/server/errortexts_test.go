@@ -36,16 +36,18 @@ func TestErrorsQuoteNoLongText(t *testing.T) {
 		{"GET", "/v1alpha1/updates?" + long[:5<<10], ""},
 		{"P" + strings.Repeat("O", 50<<10), "/pods", ""},
 	} {
-		req, err := http.NewRequestWithContext(t.Context(), r.method, "http://localhost"+r.path, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if r.accept != "" {
-			req.Header.Set("Accept", r.accept)
-		}
-		if code, body := roundTrip(t, d.http, req); code < 400 || len(body) > longest {
-			t.Errorf("%.20s %.60s: %d with %d bytes", r.method, r.path, code, len(body))
-		}
+		t.Run(fmt.Sprintf("%.20s %.60s", r.method, r.path), func(t *testing.T) {
+			req, err := http.NewRequestWithContext(t.Context(), r.method, "http://localhost"+r.path, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if r.accept != "" {
+				req.Header.Set("Accept", r.accept)
+			}
+			if code, body := roundTrip(t, d.http, req); code < 400 || len(body) > longest {
+				t.Errorf("%.20s %.60s: %d with %d bytes", r.method, r.path, code, len(body))
+			}
+		})
 	}
 	conn := d.grpc(t, d.socket)
 	pods, api := podsv1alpha1.NewPodsClient(conn), podconfigd.NewPodConfigClient(conn)
@@ -84,10 +86,12 @@ func TestErrorsQuoteNoLongText(t *testing.T) {
 			return conn.Invoke(ctx, "/v1alpha1.Pods/"+long, &podsv1alpha1.GetPodRequest{}, &podsv1alpha1.GetPodResponse{})
 		},
 	} {
-		err := call(t.Context())
-		if message := status.Convert(err).Message(); err == nil || message == "" || len(message) > respond.MaxMessage+len("…") {
-			t.Errorf("%s: %d bytes: %.80v", name, len(message), err)
-		}
+		t.Run(name, func(t *testing.T) {
+			err := call(t.Context())
+			if message := status.Convert(err).Message(); err == nil || message == "" || len(message) > respond.MaxMessage+len("…") {
+				t.Errorf("%s: %d bytes: %.80v", name, len(message), err)
+			}
+		})
 	}
 }
 

@@ -31,17 +31,19 @@ func TestFieldsOfTheStream(t *testing.T) {
 	d.addressed(config.ADD, "x", "10.0.0.1")
 	const want = `"pods":[{"kind":"Pod","apiVersion":"v1","metadata":{"name":"a","namespace":"default","uid":"a"},"status":{"podIPs":[{"ip":"10.0.0.1"}]}}]`
 	for mode, op := range map[string]v1alpha1.Op{"incremental": v1alpha1.OpUpdate, "snapshot": v1alpha1.OpSet, "snapshot-and-updates": v1alpha1.OpUpdate} {
-		d.addressed(config.UPDATE, "x", "10.0.0.1")
-		r := d.read(t, "?fields=status.podIPs&mode="+mode)
-		if !r.scanner.Scan() || !strings.Contains(r.scanner.Text(), want) {
-			t.Errorf("%s: %s, want %s", mode, r.scanner.Text(), want)
-		}
-		r.expect(t, v1alpha1.OpBookmark)
-		d.addressed(config.UPDATE, "y", "10.0.0.1")
-		d.addressed(config.UPDATE, "z", "10.0.0.2")
-		if u := r.expect(t, op, "a"); u.Pods[0].Status.PodIPs[0].IP != "10.0.0.2" || u.Pods[0].Labels != nil || len(u.Pods[0].Spec.Containers) > 0 {
-			t.Errorf("%s: %+v", mode, u.Pods[0])
-		}
+		t.Run(mode, func(t *testing.T) {
+			d.addressed(config.UPDATE, "x", "10.0.0.1")
+			r := d.read(t, "?fields=status.podIPs&mode="+mode)
+			if !r.scanner.Scan() || !strings.Contains(r.scanner.Text(), want) {
+				t.Errorf("%s: %s, want %s", mode, r.scanner.Text(), want)
+			}
+			r.expect(t, v1alpha1.OpBookmark)
+			d.addressed(config.UPDATE, "y", "10.0.0.1")
+			d.addressed(config.UPDATE, "z", "10.0.0.2")
+			if u := r.expect(t, op, "a"); u.Pods[0].Status.PodIPs[0].IP != "10.0.0.2" || u.Pods[0].Labels != nil || len(u.Pods[0].Spec.Containers) > 0 {
+				t.Errorf("%s: %+v", mode, u.Pods[0])
+			}
+		})
 	}
 	// A selector is of the whole pod.
 	r := d.read(t, "?fields=status.podIPs&labelSelector=app=z")

@@ -185,14 +185,16 @@ func TestWatchSaysWhichFieldIsWrong(t *testing.T) {
 		"selector.label_selector: ":                                   {Selector: &podconfigd.PodSelector{LabelSelector: "=="}},
 		`selector.field_selector: field label not supported: spec.x;`: {Selector: &podconfigd.PodSelector{FieldSelector: "spec.x=1"}},
 	} {
-		stream, err := api.Watch(t.Context(), request)
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, err = stream.Recv()
-		if status.Code(err) != codes.InvalidArgument || !strings.Contains(err.Error(), want) {
-			t.Errorf("got %v, want %s", err, want)
-		}
+		t.Run(want, func(t *testing.T) {
+			stream, err := api.Watch(t.Context(), request)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = stream.Recv()
+			if status.Code(err) != codes.InvalidArgument || !strings.Contains(err.Error(), want) {
+				t.Errorf("got %v, want %s", err, want)
+			}
+		})
 	}
 	if _, err := api.List(t.Context(), &podconfigd.ListRequest{Selector: &podconfigd.PodSelector{LabelSelector: "=="}}); status.Code(err) != codes.InvalidArgument {
 		t.Errorf("List: %v", err)

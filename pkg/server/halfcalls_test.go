@@ -131,12 +131,14 @@ func TestHalfCallsEnd(t *testing.T) {
 	for name, data := range map[string][]byte{
 		"nothing": nil, "half a prefix": {0, 0}, "half a message": {0, 0, 0, 0, 9, 1}, "a message without an end": {0, 0, 0, 0, 0},
 	} {
-		conn := d.dial(t)
-		framer := halfCalls(t, conn, data, callsWithOneRequest...)
-		if got, want := endOf(t, conn, framer, len(callsWithOneRequest)), len(callsWithOneRequest); got[fmt.Sprint(uint32(codes.DeadlineExceeded))] != want {
-			t.Errorf("%s: the calls end with the codes %v, want %d DeadlineExceeded", name, got, want)
-		}
-		_ = conn.Close()
+		t.Run(name, func(t *testing.T) {
+			conn := d.dial(t)
+			framer := halfCalls(t, conn, data, callsWithOneRequest...)
+			if got, want := endOf(t, conn, framer, len(callsWithOneRequest)), len(callsWithOneRequest); got[fmt.Sprint(uint32(codes.DeadlineExceeded))] != want {
+				t.Errorf("%s: the calls end with the codes %v, want %d DeadlineExceeded", name, got, want)
+			}
+			_ = conn.Close()
+		})
 	}
 	testutil.Until(t, "no call is left", func() bool { return d.limits.Sockets.Calls.InUse() == 0 })
 }

@@ -139,9 +139,11 @@ func TestHistorySelects(t *testing.T) {
 		"newest=true&source=file":                     "UPDATE file/a, ADD file/a",
 		"newest=true&since=2026-11-22T12:00:02Z&until=2026-11-22T12:00:03Z": "UPDATE file/a, ADD http/b",
 	} {
-		if page := d.page(t, query); short(page.Records) != want || page.Continue != "" || page.Records == nil {
-			t.Errorf("%s: %s, continue %q, want %s", query, short(page.Records), page.Continue, want)
-		}
+		t.Run(query, func(t *testing.T) {
+			if page := d.page(t, query); short(page.Records) != want || page.Continue != "" || page.Records == nil {
+				t.Errorf("%s: %s, continue %q, want %s", query, short(page.Records), page.Continue, want)
+			}
+		})
 	}
 	if code, body := d.get(t, "/v1alpha1/history?source=api"); code != http.StatusOK || body != `{"records":[]}`+"\n" {
 		t.Errorf("no records: %d %s", code, body)
@@ -324,11 +326,13 @@ func TestInvalidHistoryRequests(t *testing.T) {
 		"continue=" + token + "&since=1000000h": `parameter "continue": it is of a request with other parameters`,
 		"continue=" + token + "&pod=default/a&limit=9": `parameter "continue": it is of a request with other parameters`,
 	} {
-		code, body := d.get(t, "/v1alpha1/history?"+query)
-		var answer metav1.Status
-		if err := json.Unmarshal([]byte(body), &answer); err != nil || code != http.StatusBadRequest || !strings.Contains(answer.Message, want) {
-			t.Errorf("%s: %d %s, want %s", query, code, body, want)
-		}
+		t.Run(query, func(t *testing.T) {
+			code, body := d.get(t, "/v1alpha1/history?"+query)
+			var answer metav1.Status
+			if err := json.Unmarshal([]byte(body), &answer); err != nil || code != http.StatusBadRequest || !strings.Contains(answer.Message, want) {
+				t.Errorf("%s: %d %s, want %s", query, code, body, want)
+			}
+		})
 	}
 	if page := d.page(t, "limit=5&continue="+token); short(page.Records) != "ADD file/b" {
 		t.Errorf("another limit: %s", short(page.Records))
@@ -343,9 +347,11 @@ func TestInvalidHistoryRequests(t *testing.T) {
 		"continue_token: ": {ContinueToken: token},
 		"since: ":          {Since: &timestamppb.Timestamp{Nanos: -1}},
 	} {
-		if _, err := api.History(t.Context(), request); status.Code(err) != codes.InvalidArgument || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v: %v, want %s", request, err, want)
-		}
+		t.Run(want, func(t *testing.T) {
+			if _, err := api.History(t.Context(), request); status.Code(err) != codes.InvalidArgument || !strings.Contains(err.Error(), want) {
+				t.Errorf("%v: %v, want %s", request, err, want)
+			}
+		})
 	}
 }
 

@@ -27,14 +27,16 @@ func TestPathsOfTheKubelet(t *testing.T) {
 		"/logs/":                       "writes its log to stderr",
 		"/specs":                       "there is nothing at /specs",
 	} {
-		for _, method := range []string{http.MethodGet, http.MethodPost} {
-			if method == http.MethodPost && path == "/specs" {
-				continue // podconfigd is read-only
+		t.Run(path, func(t *testing.T) {
+			for _, method := range []string{http.MethodGet, http.MethodPost} {
+				if method == http.MethodPost && path == "/specs" {
+					continue // podconfigd is read-only
+				}
+				code, body := d.request(t, method, path)
+				if code != http.StatusNotFound || !strings.Contains(body, want) || strings.Contains(body, `\n`) {
+					t.Errorf("%s %s: %d %s", method, path, code, body)
+				}
 			}
-			code, body := d.request(t, method, path)
-			if code != http.StatusNotFound || !strings.Contains(body, want) || strings.Contains(body, `\n`) {
-				t.Errorf("%s %s: %d %s", method, path, code, body)
-			}
-		}
+		})
 	}
 }

@@ -77,13 +77,15 @@ func TestTheReadOnlyAddress(t *testing.T) {
 		{"GET", "/v1alpha1/release?source=file", 403, "this address is read-only"},
 		{"DELETE", "/api/v1/namespaces/default/pods/a", 405, "podconfigd is read-only"},
 	} {
-		req, err := http.NewRequestWithContext(t.Context(), r.method, "http://"+address+r.path, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if code, body := roundTrip(t, http.DefaultClient, req); code != r.code || !strings.Contains(body, r.want) {
-			t.Errorf("%s %s: %d %s, want %d %s", r.method, r.path, code, body, r.code, r.want)
-		}
+		t.Run(r.method+" "+r.path, func(t *testing.T) {
+			req, err := http.NewRequestWithContext(t.Context(), r.method, "http://"+address+r.path, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if code, body := roundTrip(t, http.DefaultClient, req); code != r.code || !strings.Contains(body, r.want) {
+				t.Errorf("%s %s: %d %s, want %d %s", r.method, r.path, code, body, r.code, r.want)
+			}
+		})
 	}
 	stream, err := http.Get("http://" + address + "/v1alpha1/updates")
 	if err != nil {
@@ -145,25 +147,27 @@ func TestTheReadOnlyAddressAndWebPages(t *testing.T) {
 		{"", "Origin", "null", 403},
 		{"", "Origin", "http://" + address, 200},
 	} {
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+address+"/pods", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		req.Host = r.host
-		if r.header != "" {
-			req.Header.Set(r.header, r.value)
-		}
-		resp, err := http.DefaultClient.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
-		_ = resp.Body.Close()
-		if resp.StatusCode != r.code {
-			t.Errorf("%+v: %s", r, resp.Status)
-		}
-		if cors := resp.Header.Get("Access-Control-Allow-Origin"); cors != "" {
-			t.Errorf("%+v: Access-Control-Allow-Origin: %s", r, cors)
-		}
+		t.Run(strings.TrimSpace(r.host+" "+r.header+" "+r.value), func(t *testing.T) {
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+address+"/pods", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			req.Host = r.host
+			if r.header != "" {
+				req.Header.Set(r.header, r.value)
+			}
+			resp, err := http.DefaultClient.Do(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = resp.Body.Close()
+			if resp.StatusCode != r.code {
+				t.Errorf("%+v: %s", r, resp.Status)
+			}
+			if cors := resp.Header.Get("Access-Control-Allow-Origin"); cors != "" {
+				t.Errorf("%+v: Access-Control-Allow-Origin: %s", r, cors)
+			}
+		})
 	}
 }
 

@@ -146,11 +146,13 @@ func TestParametersOfLookup(t *testing.T) {
 		"podUID=web&pods=some":                `parameter "pods": expected true or false, got "some"`,
 		"podIP=x&pid=x":                       "parameter \"pid\": \"x\" is not a PID: expected 1 to 2147483647\nparameter \"podIP\": \"x\" is not",
 	} {
-		code, body := d.get(t, "/v1alpha1/lookup?"+query)
-		var s metav1.Status
-		if err := json.Unmarshal([]byte(body), &s); err != nil || code != http.StatusBadRequest || s.Reason != metav1.StatusReasonBadRequest || !strings.Contains(s.Message, want) {
-			t.Errorf("%s: %d %s, want %s", query, code, s.Message, want)
-		}
+		t.Run(fmt.Sprintf("%.60s", query), func(t *testing.T) {
+			code, body := d.get(t, "/v1alpha1/lookup?"+query)
+			var s metav1.Status
+			if err := json.Unmarshal([]byte(body), &s); err != nil || code != http.StatusBadRequest || s.Reason != metav1.StatusReasonBadRequest || !strings.Contains(s.Message, want) {
+				t.Errorf("%s: %d %s, want %s", query, code, s.Message, want)
+			}
+		})
 	}
 	for query, want := range map[string]struct {
 		code   int
@@ -159,11 +161,13 @@ func TestParametersOfLookup(t *testing.T) {
 		"containerID=none": {http.StatusNotFound, metav1.StatusReasonNotFound},
 		"pid=2147483647":   {http.StatusNotFound, metav1.StatusReasonNotFound},
 	} {
-		code, body := d.get(t, "/v1alpha1/lookup?"+query)
-		var s metav1.Status
-		if err := json.Unmarshal([]byte(body), &s); err != nil || code != want.code || s.Reason != want.reason || !strings.HasPrefix(s.Message, "looking up ") {
-			t.Errorf("%s: %d %s, want %d", query, code, body, want.code)
-		}
+		t.Run(query, func(t *testing.T) {
+			code, body := d.get(t, "/v1alpha1/lookup?"+query)
+			var s metav1.Status
+			if err := json.Unmarshal([]byte(body), &s); err != nil || code != want.code || s.Reason != want.reason || !strings.HasPrefix(s.Message, "looking up ") {
+				t.Errorf("%s: %d %s, want %d", query, code, body, want.code)
+			}
+		})
 	}
 	if code, body := serveJournal(t, journal.Options{}).get(t, "/v1alpha1/lookup?podUID=web"); code != http.StatusServiceUnavailable || !strings.Contains(body, backend.ErrNoLookup.Error()) {
 		t.Errorf("%d %s", code, body)

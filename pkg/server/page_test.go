@@ -30,19 +30,21 @@ func TestThePageOnTheReadOnlyAddress(t *testing.T) {
 		{"/page/app.js", "*/*", "Origin", "http://evil.example", 403, "requests of web pages are not served"},
 		{"/", browserAccept, "Host", "evil.example", 403, "expected localhost"},
 	} {
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+address+r.path, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		req.Header.Set("Accept", r.accept)
-		if r.header == "Host" {
-			req.Host = r.value
-		} else if r.header != "" {
-			req.Header.Set(r.header, r.value)
-		}
-		if code, body := roundTrip(t, http.DefaultClient, req); code != r.code || !strings.Contains(body, r.want) {
-			t.Errorf("%+v: %d %.300s", r, code, body)
-		}
+		t.Run(strings.TrimSpace(r.path+" "+r.header+" "+r.value), func(t *testing.T) {
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+address+r.path, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			req.Header.Set("Accept", r.accept)
+			if r.header == "Host" {
+				req.Host = r.value
+			} else if r.header != "" {
+				req.Header.Set(r.header, r.value)
+			}
+			if code, body := roundTrip(t, http.DefaultClient, req); code != r.code || !strings.Contains(body, r.want) {
+				t.Errorf("%+v: %d %.300s", r, code, body)
+			}
+		})
 	}
 }
 

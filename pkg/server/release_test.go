@@ -57,11 +57,13 @@ func TestRelease(t *testing.T) {
 		{"POST", "source=file&force=1", 400, `unknown parameter \"force\"`},
 		{"GET", "source=file", 405, "POST it"},
 	} {
-		w := httptest.NewRecorder()
-		handler.ServeHTTP(w, httptest.NewRequest(c.method, "/v1alpha1/release?"+c.query, nil))
-		if w.Code != c.code || !strings.Contains(w.Body.String(), c.message) {
-			t.Errorf("%s %s: %d %s, want %d %s", c.method, c.query, w.Code, w.Body, c.code, c.message)
-		}
+		t.Run(c.method+" "+c.query, func(t *testing.T) {
+			w := httptest.NewRecorder()
+			handler.ServeHTTP(w, httptest.NewRequest(c.method, "/v1alpha1/release?"+c.query, nil))
+			if w.Code != c.code || !strings.Contains(w.Body.String(), c.message) {
+				t.Errorf("%s %s: %d %s, want %d %s", c.method, c.query, w.Code, w.Body, c.code, c.message)
+			}
+		})
 	}
 	if got := strings.Join(released, " "); got != "file http api file 0" {
 		t.Errorf("released %s", got)
@@ -71,10 +73,12 @@ func TestRelease(t *testing.T) {
 	for source, want := range map[string]codes.Code{
 		"file": codes.OK, "http": codes.NotFound, "api": codes.Unavailable, "": codes.InvalidArgument, "kubelet": codes.InvalidArgument,
 	} {
-		_, err := api.Release(t.Context(), &podconfigd.ReleaseRequest{Source: source})
-		if status.Code(err) != want {
-			t.Errorf("gRPC: %s: %v, want %v", source, err, want)
-		}
+		t.Run(source, func(t *testing.T) {
+			_, err := api.Release(t.Context(), &podconfigd.ReleaseRequest{Source: source})
+			if status.Code(err) != want {
+				t.Errorf("gRPC: %s: %v, want %v", source, err, want)
+			}
+		})
 	}
 	released = nil
 	for removes, want := range map[int64]codes.Code{

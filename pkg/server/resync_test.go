@@ -48,14 +48,16 @@ func TestResync(t *testing.T) {
 		{"POST", "namespace=default&name=a&force=1", 400, `unknown parameter \"force\"`},
 		{"GET", "namespace=default&name=a", 405, "POST it"},
 	} {
-		w := httptest.NewRecorder()
-		handler.ServeHTTP(w, httptest.NewRequest(c.method, "/v1alpha1/resync?"+c.query, nil))
-		if w.Code != c.code || !strings.Contains(w.Body.String(), c.message) {
-			t.Errorf("%s %s: %d %s, want %d %s", c.method, c.query, w.Code, w.Body, c.code, c.message)
-		}
-		if after := w.Header().Get("Retry-After"); (after == "2") != (c.code == 429) {
-			t.Errorf("%s %s: Retry-After %q", c.method, c.query, after)
-		}
+		t.Run(c.method+" "+c.query, func(t *testing.T) {
+			w := httptest.NewRecorder()
+			handler.ServeHTTP(w, httptest.NewRequest(c.method, "/v1alpha1/resync?"+c.query, nil))
+			if w.Code != c.code || !strings.Contains(w.Body.String(), c.message) {
+				t.Errorf("%s %s: %d %s, want %d %s", c.method, c.query, w.Code, w.Body, c.code, c.message)
+			}
+			if after := w.Header().Get("Retry-After"); (after == "2") != (c.code == 429) {
+				t.Errorf("%s %s: Retry-After %q", c.method, c.query, after)
+			}
+		})
 	}
 	if got := strings.Join(asked, " "); got != "default/a default/none default/often default/ended" {
 		t.Errorf("asked for %s", got)
@@ -65,9 +67,11 @@ func TestResync(t *testing.T) {
 	for name, want := range map[string]codes.Code{
 		"a": codes.OK, "none": codes.NotFound, "often": codes.ResourceExhausted, "ended": codes.Unavailable, "A": codes.InvalidArgument,
 	} {
-		_, err := api.Resync(t.Context(), &podconfigd.ResyncRequest{Namespace: "default", Name: name})
-		if status.Code(err) != want {
-			t.Errorf("gRPC: %s: %v, want %v", name, err, want)
-		}
+		t.Run(name, func(t *testing.T) {
+			_, err := api.Resync(t.Context(), &podconfigd.ResyncRequest{Namespace: "default", Name: name})
+			if status.Code(err) != want {
+				t.Errorf("gRPC: %s: %v, want %v", name, err, want)
+			}
+		})
 	}
 }

@@ -65,14 +65,16 @@ func TestParametersAtFaultAreNamed(t *testing.T) {
 		"since=1&since=2":                          `parameter "since": given 2 times`,
 		"%zz":                                      "parsing the query: ",
 	} {
-		code, body := d.get(t, "/v1alpha1/updates?"+query)
-		var status metav1.Status
-		if err := json.Unmarshal([]byte(body), &status); err != nil || status.Kind != "Status" || status.Reason != metav1.StatusReasonBadRequest {
-			t.Errorf("%s: %v in %s", query, err, body)
-		}
-		if code != http.StatusBadRequest || !strings.Contains(status.Message, want) {
-			t.Errorf("%s: %d %s, want %s", query, code, status.Message, want)
-		}
+		t.Run(query, func(t *testing.T) {
+			code, body := d.get(t, "/v1alpha1/updates?"+query)
+			var status metav1.Status
+			if err := json.Unmarshal([]byte(body), &status); err != nil || status.Kind != "Status" || status.Reason != metav1.StatusReasonBadRequest {
+				t.Errorf("%s: %v in %s", query, err, body)
+			}
+			if code != http.StatusBadRequest || !strings.Contains(status.Message, want) {
+				t.Errorf("%s: %d %s, want %s", query, code, status.Message, want)
+			}
+		})
 	}
 }
 
@@ -88,9 +90,11 @@ func TestOtherPaths(t *testing.T) {
 		"/version":         `{"version":"test"}`,
 		"/metrics":         `podconfigd_journal_updates_total{op="ADD",source="file"} 1`,
 	} {
-		if code, body := d.get(t, path); code != http.StatusOK || !strings.Contains(body, want) {
-			t.Errorf("%s: %d %s, want %s", path, code, body, want)
-		}
+		t.Run(path, func(t *testing.T) {
+			if code, body := d.get(t, path); code != http.StatusOK || !strings.Contains(body, want) {
+				t.Errorf("%s: %d %s, want %s", path, code, body, want)
+			}
+		})
 	}
 	if code, body := d.get(t, "/nothing"); code != http.StatusNotFound || !strings.Contains(body, "/v1alpha1/updates") {
 		t.Errorf("/nothing: %d %s", code, body)
@@ -221,14 +225,16 @@ func TestRunMetricsServesNoPods(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	address := serveMetrics(t, New(Options{Journal: journal.New(journal.Options{}), Registerer: registry, Gatherer: registry}))
 	for path, want := range map[string]int{"/metrics": 200, "/healthz": 200, "/pods": 404, "/v1alpha1/updates": 404} {
-		resp, err := http.Get("http://" + address + path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		_ = resp.Body.Close()
-		if resp.StatusCode != want {
-			t.Errorf("%s: %d, want %d", path, resp.StatusCode, want)
-		}
+		t.Run(path, func(t *testing.T) {
+			resp, err := http.Get("http://" + address + path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = resp.Body.Close()
+			if resp.StatusCode != want {
+				t.Errorf("%s: %d, want %d", path, resp.StatusCode, want)
+			}
+		})
 	}
 }
 
@@ -239,30 +245,34 @@ func TestPodsHasMirrorPodsOnlyOnRequest(t *testing.T) {
 	for path, want := range map[string]string{
 		"/pods": "a b", "/pods/": "a b", "/pods?mirrorPods=false": "a b", "/pods?mirrorPods=true": "a b mirror-a", "/pods/?mirrorPods=1": "a b mirror-a",
 	} {
-		code, body := d.get(t, path)
-		var list v1.PodList
-		if err := json.Unmarshal([]byte(body), &list); err != nil || code != http.StatusOK {
-			t.Fatalf("%s: %d, %v", path, code, err)
-		}
-		var names []string
-		for i := range list.Items {
-			names = append(names, list.Items[i].Name)
-		}
-		slices.Sort(names)
-		if got := strings.Join(names, " "); got != want {
-			t.Errorf("%s: %s, want %s", path, got, want)
-		}
+		t.Run(path, func(t *testing.T) {
+			code, body := d.get(t, path)
+			var list v1.PodList
+			if err := json.Unmarshal([]byte(body), &list); err != nil || code != http.StatusOK {
+				t.Fatalf("%s: %d, %v", path, code, err)
+			}
+			var names []string
+			for i := range list.Items {
+				names = append(names, list.Items[i].Name)
+			}
+			slices.Sort(names)
+			if got := strings.Join(names, " "); got != want {
+				t.Errorf("%s: %s, want %s", path, got, want)
+			}
+		})
 	}
 	for query, want := range map[string]string{
 		"mirrorPods=yes": `parameter "mirrorPods": expected true or false, got "yes"`, "mirrorpods=true": `unknown parameter "mirrorpods": expected one of mirrorPods`,
 		"resourceVersions=x": `parameter "resourceVersions": expected true or false, got "x"`, "resourceVersions=true&fields=spec": `parameter "resourceVersions": not supported with "fields"`,
 		"mirrorPods=true&mirrorPods=true": `parameter "mirrorPods": given 2 times`,
 	} {
-		code, body := d.get(t, "/pods?"+query)
-		var status metav1.Status
-		if err := json.Unmarshal([]byte(body), &status); err != nil || code != http.StatusBadRequest || !strings.Contains(status.Message, want) {
-			t.Errorf("%s: %d %s, %v, want %s", query, code, body, err, want)
-		}
+		t.Run(query, func(t *testing.T) {
+			code, body := d.get(t, "/pods?"+query)
+			var status metav1.Status
+			if err := json.Unmarshal([]byte(body), &status); err != nil || code != http.StatusBadRequest || !strings.Contains(status.Message, want) {
+				t.Errorf("%s: %d %s, %v, want %s", query, code, body, err, want)
+			}
+		})
 	}
 	if code, _ := d.get(t, "/pods/a"); code != http.StatusNotFound {
 		t.Errorf("/pods/a: %d", code)

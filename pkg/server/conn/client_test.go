@@ -12,8 +12,10 @@ func TestCut(t *testing.T) {
 		strings.Repeat("x", maxText+1):     strings.Repeat("x", maxText) + "…",
 		"x" + strings.Repeat("é", maxText): "x" + strings.Repeat("é", (maxText-1)/2) + "…",
 	} {
-		if got := Cut(text); got != want {
-			t.Errorf("%q, want %q", got, want)
-		}
+		t.Run(text, func(t *testing.T) {
+			if got := Cut(text); got != want {
+				t.Errorf("%q, want %q", got, want)
+			}
+		})
 	}
 }

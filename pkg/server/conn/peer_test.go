@@ -10,8 +10,10 @@ func TestPeersOverTCP(t *testing.T) {
 		"10.1.2.3": "10.1.2.3", "::ffff:10.1.2.3": "10.1.2.3", "2001:db8:1:2:3:4:5:6": "2001:db8:1:2::/64",
 		"fe80::1%eth0": "fe80::/64", "::1": "loopback", "127.0.0.2": "loopback", "::ffff:127.1.2.3": "loopback",
 	} {
-		if id := NetworkPeer(netip.MustParseAddr(ip)); !id.known || id.String() != want {
-			t.Errorf("%s: %v, want %s", ip, id, want)
-		}
+		t.Run(ip, func(t *testing.T) {
+			if id := NetworkPeer(netip.MustParseAddr(ip)); !id.known || id.String() != want {
+				t.Errorf("%s: %v, want %s", ip, id, want)
+			}
+		})
 	}
 }

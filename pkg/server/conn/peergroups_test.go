@@ -50,9 +50,11 @@ func TestMapsAll(t *testing.T) {
 		"0 1000 1\n1 100000 65536\n":         false,
 		"":                                   false,
 	} {
-		if got := mapsAll(lines); got != want {
-			t.Errorf("%q: %v", lines, got)
-		}
+		t.Run(lines, func(t *testing.T) {
+			if got := mapsAll(lines); got != want {
+				t.Errorf("%q: %v", lines, got)
+			}
+		})
 	}
 	if id := unknownID("/nonexistent", "/nonexistent"); id != 65534 {
 		t.Errorf("without a mapping, the ID is %d", id)

@@ -41,9 +41,11 @@ func TestLists(t *testing.T) {
 		fmt.Sprintf("/api/v1/pods?resourceVersionMatch=NotOlderThan&resourceVersion=%d", a.base+2): "a/x=2@4 a/z=1@3 b/y=1@1",
 		"/api/v1/pods?pretty=true&unknown=1":                                                       "a/x=2@4 a/z=1@3 b/y=1@1",
 	} {
-		if got, _ := a.list(t, path); got != want {
-			t.Errorf("%s: got %q, want %q", path, got, want)
-		}
+		t.Run(path, func(t *testing.T) {
+			if got, _ := a.list(t, path); got != want {
+				t.Errorf("%s: got %q, want %q", path, got, want)
+			}
+		})
 	}
 	var pod v1.Pod
 	code, body := a.get(t, "/api/v1/namespaces/a/pods/x", "")
@@ -142,14 +144,16 @@ func TestWhatIsWrongIsSaid(t *testing.T) {
 		"/api/v1/namespaces/a/pods/x/log":                                             "404 NotFound the server could not find the requested resource: there is nothing at /api/v1/namespaces/a/pods/x/log",
 		"/apis/apps/v1/deployments":                                                   "404 NotFound the server could not find the requested resource",
 	} {
-		code, body := a.get(t, path, "")
-		var status metav1.Status
-		if err := json.Unmarshal([]byte(body), &status); err != nil || status.Kind != "Status" || int(status.Code) != code {
-			t.Errorf("%s: %d %s", path, code, body)
-		}
-		if got := fmt.Sprintf("%d %s %s", code, status.Reason, status.Message); !strings.HasPrefix(got, want) {
-			t.Errorf("%s: got %s, want %s", path, got, want)
-		}
+		t.Run(path, func(t *testing.T) {
+			code, body := a.get(t, path, "")
+			var status metav1.Status
+			if err := json.Unmarshal([]byte(body), &status); err != nil || status.Kind != "Status" || int(status.Code) != code {
+				t.Errorf("%s: %d %s", path, code, body)
+			}
+			if got := fmt.Sprintf("%d %s %s", code, status.Reason, status.Message); !strings.HasPrefix(got, want) {
+				t.Errorf("%s: got %s, want %s", path, got, want)
+			}
+		})
 	}
 	if code, body := a.get(t, "/api/v1/pods", "application/cbor, text/html"); code != http.StatusNotAcceptable || !strings.Contains(body, "application/vnd.kubernetes.protobuf") {
 		t.Errorf("of no form: %d %s", code, body)

@@ -180,11 +180,13 @@ func TestMetadataThatAreNotServed(t *testing.T) {
 		{"/api/v1/pods", "application/json;as=PartialObjectMetadataList", "only the following media types are accepted"},
 		{"/api/v1/pods", "application/yaml;" + list, "only the following media types are accepted"},
 	} {
-		code, body := a.get(t, c.path, c.accept)
-		var status metav1.Status
-		if err := json.Unmarshal([]byte(body), &status); err != nil || code != http.StatusNotAcceptable || status.Reason != metav1.StatusReasonNotAcceptable || !strings.HasPrefix(status.Message, c.want) {
-			t.Errorf("%s, %s: %d %s, want %s", c.path, c.accept, code, body, c.want)
-		}
+		t.Run(c.path+" "+c.accept, func(t *testing.T) {
+			code, body := a.get(t, c.path, c.accept)
+			var status metav1.Status
+			if err := json.Unmarshal([]byte(body), &status); err != nil || code != http.StatusNotAcceptable || status.Reason != metav1.StatusReasonNotAcceptable || !strings.HasPrefix(status.Message, c.want) {
+				t.Errorf("%s, %s: %d %s, want %s", c.path, c.accept, code, body, c.want)
+			}
+		})
 	}
 	if code, body := a.get(t, "/api/v1/pods", "application/json;"+list+"x,application/json"); code != http.StatusOK || !strings.Contains(body, `"kind":"PodList"`) {
 		t.Errorf("what is not known before JSON: %d %s", code, body)

@@ -96,27 +96,29 @@ func TestMetadataOfObjects(t *testing.T) {
 		"nodes":      fmt.Sprintf("node1 map[zone:a] %d", a.base),
 		"namespaces": fmt.Sprintf("web map[kubernetes.io/metadata.name:web] %d", a.base+1),
 	} {
-		for form, client := range a.metadataClientsOf(t, resource) {
-			list, err := client.List(t.Context(), metav1.ListOptions{})
-			if err != nil || len(list.Items) != 1 {
-				t.Fatalf("%s: %+v, %v", form, list, err)
-			}
-			one, err := client.Get(t.Context(), list.Items[0].Name, metav1.GetOptions{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			w, err := client.Watch(t.Context(), metav1.ListOptions{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			event, _ := (<-w.ResultChan()).Object.(*metav1.PartialObjectMetadata)
-			w.Stop()
-			for _, got := range []*metav1.PartialObjectMetadata{&list.Items[0], one, event} {
-				if shown := fmt.Sprint(got.Name, " ", got.Labels, " ", got.ResourceVersion); shown != want {
-					t.Errorf("%s %s: got %s, want %s", form, resource, shown, want)
+		t.Run(resource, func(t *testing.T) {
+			for form, client := range a.metadataClientsOf(t, resource) {
+				list, err := client.List(t.Context(), metav1.ListOptions{})
+				if err != nil || len(list.Items) != 1 {
+					t.Fatalf("%s: %+v, %v", form, list, err)
+				}
+				one, err := client.Get(t.Context(), list.Items[0].Name, metav1.GetOptions{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				w, err := client.Watch(t.Context(), metav1.ListOptions{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				event, _ := (<-w.ResultChan()).Object.(*metav1.PartialObjectMetadata)
+				w.Stop()
+				for _, got := range []*metav1.PartialObjectMetadata{&list.Items[0], one, event} {
+					if shown := fmt.Sprint(got.Name, " ", got.Labels, " ", got.ResourceVersion); shown != want {
+						t.Errorf("%s %s: got %s, want %s", form, resource, shown, want)
+					}
 				}
 			}
-		}
+		})
 	}
 }
 
@@ -211,9 +213,11 @@ func TestNamespacesThatAClientSees(t *testing.T) {
 	a.change(config.ADD, "file", "web/x=public")
 	a.change(config.ADD, "file", "db/y=1")
 	for path, want := range map[string]int{"/api/v1/namespaces/web": 200, "/api/v1/namespaces/db": 404, "/api/v1/nodes/node1": 200} {
-		if code, body := a.get(t, path, ""); code != want {
-			t.Errorf("%s: %d %s", path, code, body)
-		}
+		t.Run(path, func(t *testing.T) {
+			if code, body := a.get(t, path, ""); code != want {
+				t.Errorf("%s: %d %s", path, code, body)
+			}
+		})
 	}
 	_, body := a.get(t, "/api/v1/namespaces", "")
 	var list v1.NamespaceList

@@ -32,12 +32,14 @@ func TestNumbers(t *testing.T) {
 		{"/api/v1/pods?watch=true&", "resourceVersion", math.MaxInt64, pod, "200 Expired"},
 		{"/api/v1/namespaces/a/pods/x?", "resourceVersion", math.MaxInt64, pod, "504 Too large resource version"},
 	} {
-		largest, more := strconv.FormatInt(c.largest, 10), strconv.FormatUint(uint64(c.largest)+1, 10)
-		want := map[string]string{"0": c.zero, largest: c.withLargest}
-		for _, value := range []string{"0", largest, more, "9223372036854775807", "9223372036854775808", "18446744073709551616", "-1", "1e3", "0x1", "x"} {
-			expected := cmp.Or(want[value], fmt.Sprintf(`400 parameter \"%s\": expected a whole number from 0 to %d, got \"%s\"`, c.parameter, c.largest, value))
-			a.expectBeginning(t, c.path+c.parameter+"="+value, expected)
-		}
+		t.Run(c.path+c.parameter, func(t *testing.T) {
+			largest, more := strconv.FormatInt(c.largest, 10), strconv.FormatUint(uint64(c.largest)+1, 10)
+			want := map[string]string{"0": c.zero, largest: c.withLargest}
+			for _, value := range []string{"0", largest, more, "9223372036854775807", "9223372036854775808", "18446744073709551616", "-1", "1e3", "0x1", "x"} {
+				expected := cmp.Or(want[value], fmt.Sprintf(`400 parameter \"%s\": expected a whole number from 0 to %d, got \"%s\"`, c.parameter, c.largest, value))
+				a.expectBeginning(t, c.path+c.parameter+"="+value, expected)
+			}
+		})
 	}
 	// A limit that is not positive means none, as in the apiserver.
 	for _, path := range []string{"/api/v1/pods?limit=", "/api/v1/pods?watch=true&limit="} {
@@ -118,19 +120,21 @@ func TestAcceptedForms(t *testing.T) {
 		"application/vnd.kubernetes.protobuf;as=Table;g=meta.k8s.io;v=v1":   "",
 		";;,/,q=,": "",
 	} {
-		for _, path := range []string{"/api/v1/pods", "/api/v1/namespaces/a/pods/x"} {
-			answer := a.do(t, http.MethodGet, path, accept, "")
-			got, wantCode := answer.header.Get("Content-Type"), http.StatusOK
-			if want == "" {
-				wantCode, want = http.StatusNotAcceptable, jsonType
+		t.Run(accept, func(t *testing.T) {
+			for _, path := range []string{"/api/v1/pods", "/api/v1/namespaces/a/pods/x"} {
+				answer := a.do(t, http.MethodGet, path, accept, "")
+				got, wantCode := answer.header.Get("Content-Type"), http.StatusOK
+				if want == "" {
+					wantCode, want = http.StatusNotAcceptable, jsonType
+				}
+				if answer.code != wantCode || got != want {
+					t.Errorf("%s, Accept: %s: %d %s, want %d %s", path, accept, answer.code, got, wantCode, want)
+				}
+				if wantCode == http.StatusNotAcceptable {
+					want = ""
+				}
 			}
-			if answer.code != wantCode || got != want {
-				t.Errorf("%s, Accept: %s: %d %s, want %d %s", path, accept, answer.code, got, wantCode, want)
-			}
-			if wantCode == http.StatusNotAcceptable {
-				want = ""
-			}
-		}
+		})
 	}
 }
 

@@ -139,9 +139,11 @@ func TestBrokenReviews(t *testing.T) {
 		`{"kind":"SelfSubjectAccessReview","apiVersion":"authorization.k8s.io/v1beta1"}`: `got apiVersion \"authorization.k8s.io/v1beta1\"`,
 		strings.Repeat(" ", 64<<10+1): "request body too large",
 	} {
-		code, answer := a.do(t, http.MethodPost, "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", "", body).read(t)
-		if code != http.StatusBadRequest || !strings.Contains(answer, want) {
-			t.Errorf("%.80q: %d %s, want %s", body, code, answer, want)
-		}
+		t.Run(want, func(t *testing.T) {
+			code, answer := a.do(t, http.MethodPost, "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", "", body).read(t)
+			if code != http.StatusBadRequest || !strings.Contains(answer, want) {
+				t.Errorf("%.80q: %d %s, want %s", body, code, answer, want)
+			}
+		})
 	}
 }

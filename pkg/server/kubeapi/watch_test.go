@@ -159,20 +159,22 @@ func TestTables(t *testing.T) {
 	a.change(config.ADD, "file", "a/x=1")
 	const accept = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
 	for include, want := range map[string]string{"": "PartialObjectMetadata", "Metadata": "PartialObjectMetadata", "Object": "Pod", "None": ""} {
-		_, body := a.get(t, "/api/v1/pods?includeObject="+include, accept)
-		var table metav1.Table
-		if err := json.Unmarshal([]byte(body), &table); err != nil || table.Kind != "Table" || len(table.Rows) != 1 || len(table.ColumnDefinitions) != 9 {
-			t.Fatalf("%v in %s", err, body)
-		}
-		var object v1.Pod
-		if want != "" {
-			if err := json.Unmarshal(table.Rows[0].Object.Raw, &object); err != nil || a.show(t, &object) != "a/x=1@1" {
-				t.Errorf("%v in %s", err, body)
+		t.Run(include, func(t *testing.T) {
+			_, body := a.get(t, "/api/v1/pods?includeObject="+include, accept)
+			var table metav1.Table
+			if err := json.Unmarshal([]byte(body), &table); err != nil || table.Kind != "Table" || len(table.Rows) != 1 || len(table.ColumnDefinitions) != 9 {
+				t.Fatalf("%v in %s", err, body)
 			}
-		}
-		if object.Kind != want {
-			t.Errorf("includeObject=%s gives a %q", include, object.Kind)
-		}
+			var object v1.Pod
+			if want != "" {
+				if err := json.Unmarshal(table.Rows[0].Object.Raw, &object); err != nil || a.show(t, &object) != "a/x=1@1" {
+					t.Errorf("%v in %s", err, body)
+				}
+			}
+			if object.Kind != want {
+				t.Errorf("includeObject=%s gives a %q", include, object.Kind)
+			}
+		})
 	}
 	if _, body := a.get(t, "/api/v1/namespaces/a/pods/x", accept); !strings.Contains(body, `"cells":["x","0/1","Pending","0","\u003cunknown\u003e"`) {
 		t.Errorf("get: %s", body)

@@ -53,13 +53,15 @@ func TestParseAddress(t *testing.T) {
 		"http://127.0.0.1:1\n":             "invalid control character",
 		"http://127.0.0.1:1 http://x.de:1": "invalid",
 	} {
-		a, err := ParseAddress(text)
-		switch {
-		case err == nil && a.String() != want:
-			t.Errorf("%q: %s, want %s", text, a, want)
-		case err != nil && !strings.Contains(err.Error(), want):
-			t.Errorf("%q: %v, want %s", text, err, want)
-		}
+		t.Run(text, func(t *testing.T) {
+			a, err := ParseAddress(text)
+			switch {
+			case err == nil && a.String() != want:
+				t.Errorf("%q: %s, want %s", text, a, want)
+			case err != nil && !strings.Contains(err.Error(), want):
+				t.Errorf("%q: %v, want %s", text, err, want)
+			}
+		})
 	}
 }
 
@@ -102,12 +104,14 @@ func TestListensAt(t *testing.T) {
 		{"https://192.0.2.1:10250", "[::]:10250", false},
 		{"unix:///run/s", "127.0.0.1:10255", false},
 	} {
-		address, err := ParseAddress(test.address)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := address.ListensAt(netip.MustParseAddrPort(test.at)); got != test.want {
-			t.Errorf("%s at %s: %v", test.address, test.at, got)
-		}
+		t.Run(test.address+" "+test.at, func(t *testing.T) {
+			address, err := ParseAddress(test.address)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := address.ListensAt(netip.MustParseAddrPort(test.at)); got != test.want {
+				t.Errorf("%s at %s: %v", test.address, test.at, got)
+			}
+		})
 	}
 }
