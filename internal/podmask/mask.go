@@ -40,12 +40,12 @@ func (m *Mask) Key() Key {
 
 // node selects in a value. A node without children selects all of it.
 type node struct {
-	// fields are those of a struct, keys those of a map.
+	// fields are selected fields of a struct, keys selected keys of a map.
 	fields []field
 	keys   []string
 }
 
-// field is a field of a struct. Fields of an inlined struct are those of the struct around it.
+// field is a field of a struct. The fields of an inlined struct belong to the struct around it.
 type field struct {
 	index []int
 	name  string

@@ -65,7 +65,7 @@ func Serve(ctx context.Context, l net.Listener, daemon http.RoundTripper) error 
 			MaxReceiveBufferPerConnection: connectionWindow, MaxReceiveBufferPerStream: streamWindow, MaxReadFrameSize: maxFrame,
 		},
 		BaseContext: func(net.Listener) context.Context { return requests },
-		ErrorLog:    log.New(io.Discard, "", 0), // what it has is about clients, and not for the user
+		ErrorLog:    log.New(io.Discard, "", 0), // its messages are about clients, not for the user
 	}
 	server.Protocols.SetHTTP1(true)
 	server.Protocols.SetUnencryptedHTTP2(true) // gRPC
@@ -161,7 +161,7 @@ func codeOf(err error) int {
 }
 
 // callCodes are the codes of gRPC: INVALID_ARGUMENT, PERMISSION_DENIED, RESOURCE_EXHAUSTED and
-// UNAVAILABLE. reasons are those of the Kubernetes API.
+// UNAVAILABLE. reasons are the reasons of the Kubernetes API.
 var (
 	callCodes = map[int]int{http.StatusBadRequest: 3, http.StatusForbidden: 7, http.StatusTooManyRequests: 8, http.StatusBadGateway: 14}
 	reasons   = map[int]metav1.StatusReason{

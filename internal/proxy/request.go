@@ -102,8 +102,8 @@ func (f final) WriteHeader(code int) {
 // Unwrap returns the writer, for its Flush.
 func (f final) Unwrap() http.ResponseWriter { return f.ResponseWriter }
 
-// check returns the status and the reason with which a request is refused. The status is 0 for a
-// request that passes: one that only reads, whose path is the same for every server.
+// check returns the status and the reason with which a request is refused. The status is 0 for a request
+// that passes: it only reads, and every server reads its path in the same way.
 func check(r *http.Request) (code int, why string) {
 	if why := loopback.WebPage(r); why != "" {
 		return http.StatusForbidden, why

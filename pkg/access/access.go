@@ -67,14 +67,14 @@ func ParseLevel(name string) (Level, error) {
 // Subject is who asks: the client process of a unix socket, or the authenticated user of a
 // TCP connection.
 type Subject struct {
-	// Authenticated is true for the user of a TCP connection: User and Groups are those of a
-	// certificate or a token. Otherwise, they are names of this machine.
+	// Authenticated is true for the user of a TCP connection: User and Groups come from a certificate or a
+	// token. Otherwise, they are names of this machine.
 	Authenticated bool
 	// User and Groups are names. For the client process of a unix socket, they may be empty:
 	// a Policy that needs them reads the names of UID and GIDs from the system.
 	User   string
 	Groups []string
-	// UID and GIDs are those of the client process, with its supplementary groups. UID is nil
+	// UID and GIDs are the IDs of the client process. GIDs has its supplementary groups, too. UID is nil
 	// over TCP, and for a process whose user the daemon can't tell.
 	UID  *uint32
 	GIDs []uint32
@@ -97,9 +97,9 @@ func (s *Subject) String() string {
 
 // Rule gives subjects a level for pods. A list that is empty restricts nothing.
 type Rule struct {
-	// Users, UIDs, Groups and GIDs are subjects of this machine, AuthenticatedUsers and
-	// AuthenticatedGroups those of certificates and tokens. A subject that is in one of them matches.
-	// If all are empty, every subject matches.
+	// Users, UIDs, Groups and GIDs are subjects of this machine. AuthenticatedUsers and
+	// AuthenticatedGroups are subjects of certificates and tokens. A subject matches if it is in one of
+	// these lists. If all are empty, every subject matches.
 	Users, Groups                           []string
 	UIDs, GIDs                              []uint32
 	AuthenticatedUsers, AuthenticatedGroups []string

@@ -117,7 +117,7 @@ type Form struct{ handle unique.Handle[form] }
 
 type form struct {
 	level Level
-	// annotations are the keys of those that stay, separated by spaces.
+	// annotations has the keys of the annotations that stay, separated by spaces.
 	annotations string
 }
 
@@ -152,8 +152,8 @@ func Same(a, b *v1.Pod) bool {
 	return samePod(&x, &y)
 }
 
-// Apply returns the pod in this form; nil for None. It does not change the pod. The result
-// shares with it what is the same.
+// Apply returns the pod in this form; nil for None. It does not change the pod. The result shares
+// unchanged parts with the pod.
 func (f Form) Apply(pod *v1.Pod) *v1.Pod {
 	switch f.Level() {
 	case Full:

@@ -13,8 +13,8 @@ import (
 // rules: everything is shown.
 type Policy struct {
 	rules []Rule
-	// named is true if a rule has the name of a user or group of this machine, and separate if one has
-	// that of an authenticated one.
+	// named is true if a rule names a user or group of this machine. separate is true if a rule names an
+	// authenticated user or group.
 	named, separate bool
 	names           Names
 
@@ -28,7 +28,7 @@ const maxGrants = 1024
 // NewPolicy returns the policy of rules that Validate accepts; nil if there are none.
 func NewPolicy(rules []Rule) *Policy { return NewPolicyWithNames(rules, system) }
 
-// NewPolicyWithNames is NewPolicy with other names than those of the system.
+// NewPolicyWithNames is NewPolicy with names from another source than the system.
 func NewPolicyWithNames(rules []Rule, names Names) *Policy {
 	if len(rules) == 0 {
 		return nil
@@ -103,8 +103,9 @@ const (
 	hides = 2
 )
 
-// NamesAuthenticated reports whether the rules tell authenticated users from those of this machine. If
-// they have only names of this machine, a rule hides its pods from authenticated users with these names.
+// NamesAuthenticated reports whether the rules distinguish authenticated users from users of this machine.
+// If the rules have only names of this machine, a rule hides its pods from authenticated users with these
+// names.
 func (p *Policy) NamesAuthenticated() bool { return p == nil || p.separate || !p.named }
 
 // matches reports whether the rule is for the subject.
@@ -133,7 +134,7 @@ func overlap[T comparable](a, b []T) bool {
 func (r *Rule) key() string {
 	selector := ""
 	if r.restrictsLabels() {
-		selector = "=" + r.LabelSelector.String() // that of a selector that matches nothing is empty
+		selector = "=" + r.LabelSelector.String() // the text of a selector that matches nothing is empty
 	}
 	return fmt.Sprintf("%q %q %q %v %q", sortedSet(r.Sources), sortedSet(r.Namespaces), selector, r.View, sortedSet(r.annotations()))
 }
@@ -145,7 +146,7 @@ func (r *Rule) restricts() bool {
 	return len(r.Sources)+len(r.Namespaces) > 0 || r.restrictsLabels()
 }
 
-// annotations are those that the rule keeps.
+// annotations returns the keys of the annotations that the rule keeps.
 func (r *Rule) annotations() []string {
 	if r.View != Redacted {
 		return nil

@@ -81,7 +81,7 @@ var verbs = map[string]string{
 func AttributesOf(method, requestPath string) Attributes {
 	attributes := Attributes{Verb: verbs[method], Subresources: ofProxy}
 	if path.Clean(requestPath) != strings.TrimSuffix(requestPath, "/") {
-		return attributes // the path is not what it seems to be
+		return attributes // another server may read it as another path
 	}
 	for _, r := range rules {
 		rest, ok := strings.CutPrefix(requestPath, r.path)

@@ -14,6 +14,5 @@
 // decides what a user may do (SubjectAccessReview): a verb on a subresource of the node, see
 // [AttributesOf].
 //
-// It uses the parts of k8s.io/apiserver that are small. docs/adr has the measurement for those that are
-// not.
+// It uses the small parts of k8s.io/apiserver. docs/adr has the measurements of the large ones.
 package auth

@@ -11,24 +11,24 @@ import (
 	"github.com/podconfigd/podconfigd/internal/smallfile"
 )
 
-// reloadInterval is the time for which files are not read again.
+// reloadInterval is the minimum time between two reads of the files.
 const reloadInterval = time.Second
 
-// reloaded is a value that is made of files. It is made again when it is used and the files
-// have changed. If they can't be used, the last value stays.
+// reloaded is a value that is parsed from files. When the value is used and the files have changed, they
+// are parsed again. If that fails, the last value stays.
 type reloaded[T any] struct {
 	logger klog.Logger
 	files  []string
 	parse  func(contents [][]byte) (T, error)
 
 	mu sync.Mutex // guards what follows
-	// checked is when the files were read last. sum is of their contents.
+	// checked is the time of the last read. sum is the hash of the contents.
 	checked time.Time
 	sum     [sha256.Size]byte
 	value   T
 }
 
-// newReloaded returns a value made of the files, or the reason why they can't be used.
+// newReloaded returns the value of the files, or the reason why they can't be used.
 func newReloaded[T any](logger klog.Logger, parse func(contents [][]byte) (T, error), files ...string) (*reloaded[T], error) {
 	r := &reloaded[T]{logger: logger, files: files, parse: parse}
 	err := r.load()
@@ -47,7 +47,7 @@ func (r *reloaded[T]) get() T {
 	return r.value
 }
 
-// load makes the value if the files have changed since the last attempt.
+// load parses the files if they have changed since the last attempt.
 func (r *reloaded[T]) load() error {
 	contents := make([][]byte, len(r.files))
 	var failed error
@@ -65,7 +65,7 @@ func (r *reloaded[T]) load() error {
 	first := r.checked.IsZero()
 	r.checked = time.Now()
 	if !first && sum == r.sum {
-		return nil // also if it was not usable, which is logged once
+		return nil // an error of the same contents is logged only once
 	}
 	r.sum = sum
 	if failed != nil {

@@ -20,7 +20,7 @@ import (
 const (
 	// maxAnswers is how many answers of each kind are kept.
 	maxAnswers = 1024
-	// provenFor is how long after a review a token is called proven.
+	// provenFor is the time after a review for which a token counts as proven.
 	provenFor = time.Hour
 	// reviewTimeout is the time for a review.
 	reviewTimeout = 10 * time.Second
@@ -50,9 +50,9 @@ var ErrNotAdmitted = errors.New("the token is not reviewed")
 
 type admissionKey struct{}
 
-// WithAdmission returns a context for a request. admit is called before the apiserver is asked about
-// its token, and returns false to prevent that, or a function that is called with the answer. It is
-// not called if the answer is known.
+// WithAdmission returns a context for a request. admit is called before the apiserver is asked about the
+// token of the request, and not if the answer is known. If admit returns false, the apiserver is not
+// asked. done is called when there is an answer.
 func WithAdmission(ctx context.Context, admit func() (done func(), ok bool)) context.Context {
 	return context.WithValue(ctx, admissionKey{}, admit)
 }

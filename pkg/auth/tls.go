@@ -32,7 +32,7 @@ func CertificateFiles(logger klog.Logger, certFile, keyFile string) (Certificate
 	return r.get, nil
 }
 
-// selfSignedFor is how long a self-signed certificate is valid, as that of the kubelet.
+// selfSignedFor is the validity of a self-signed certificate. The kubelet has the same.
 const selfSignedFor = 365 * 24 * time.Hour
 
 // SelfSigned returns a new certificate for the names, which is not kept anywhere.
@@ -61,10 +61,10 @@ func SelfSigned(node string, addresses []net.IP) (*tls.Certificate, error) {
 	return &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: leaf}, err
 }
 
-// selfSignedRenewal is how long before its end a self-signed certificate is replaced.
+// selfSignedRenewal is the time before its expiry at which a self-signed certificate is replaced.
 const selfSignedRenewal = 30 * 24 * time.Hour
 
-// SelfSignedCertificates returns a certificate of SelfSigned, and another one before it expires.
+// SelfSignedCertificates returns a certificate of SelfSigned, and replaces it before it expires.
 func SelfSignedCertificates(logger klog.Logger, node string, addresses []net.IP) (Certificates, error) {
 	var mu sync.Mutex // guards current
 	var current *tls.Certificate

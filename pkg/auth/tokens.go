@@ -15,7 +15,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 )
 
-// tokens are the users of a token file, by the hash of their token. So the time of a search tells
+// tokens has the users of a token file, by the hash of their token. So the time that a search takes tells
 // nothing about a token.
 type tokens map[[sha256.Size]byte]*user.DefaultInfo
 

@@ -68,8 +68,8 @@ type TLSClientConfig struct {
 	// ServerName is the name in the certificate of the server; the host of the address if
 	// empty.
 	ServerName string
-	// CAFile has the CA certificates that verify the server; those of the system if empty. It
-	// is read again when the server's certificate can't be verified.
+	// CAFile has the CA certificates that verify the server; if it is empty, the CA certificates of the
+	// system do. It is read again when the server's certificate can't be verified.
 	CAFile string
 	// CertFile and KeyFile are the client certificate and its key. They are read for each
 	// connection.

@@ -18,8 +18,8 @@ import (
 type CacheOptions struct {
 	// Options selects the pods. Mode, Ops and Once must be empty.
 	Options
-	// Indexers has a function for each index, in addition to those of ByUID, ByIP and
-	// ByContainerID. It returns the index values of a pod.
+	// Indexers has a function for each index, in addition to the indexes of ByUID, ByIP and ByContainerID.
+	// It returns the index values of a pod.
 	Indexers map[string]func(*v1.Pod) []string
 	// OnChange, if set, is called for each pod that is added (before is nil), removed (after
 	// is nil) or changed in spec, status, labels, annotations or deletion. It is not called

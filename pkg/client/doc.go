@@ -13,11 +13,10 @@
 //	c, err := client.NewForConfig(client.Config{Server: "https://node1:10250", BearerTokenFile: "token",
 //		TLSClientConfig: client.TLSClientConfig{CAFile: "ca.crt"}})
 //
-// The loop continues after restarts of the daemon and lost connections. The client
-// resumes by instance and revision. It waits between attempts with backoff and jitter,
-// also if there are too many subscribers in the meantime. If it can't resume, the loop
-// gets an update with Reset: forget every pod, the current pods follow. Updates that the
-// daemon splits into frames are delivered whole.
+// The loop continues after restarts of the daemon and lost connections. The client resumes by instance and
+// revision. It waits between attempts with backoff and jitter, also if there are too many subscribers in
+// the meantime. If the client can't resume, the loop gets an update with Reset: forget every pod. The
+// current pods follow. Updates that the daemon splits into frames are delivered whole.
 //
 // For only the current pods, run a [Cache]. It follows the stream, and supports lists,
 // names and indexes, among them UIDs, IPs and container IDs.

@@ -55,7 +55,7 @@ func (c *Config) token() (string, error) {
 	return token, nil
 }
 
-// readCA returns the CA certificates; nil for those of the system.
+// readCA returns the CA certificates; nil means the CA certificates of the system.
 func (c *Config) readCA() ([]byte, error) {
 	if c.CAData != nil || c.CAFile == "" {
 		return c.CAData, nil
@@ -133,7 +133,7 @@ func (r *reloading) RoundTrip(req *http.Request) (*http.Response, error) {
 	return r.transport().RoundTrip(req)
 }
 
-// reload reads the CA, and reports whether it differs from that of the transport.
+// reload reads the CA, and reports whether it differs from the CA of the transport.
 func (r *reloading) reload(failed *http.Transport) bool {
 	ca, err := r.server.config.readCA()
 	if err != nil {

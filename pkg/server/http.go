@@ -116,7 +116,7 @@ func wellFormed(next http.Handler) http.Handler {
 			return
 		}
 		if r.ContentLength != 0 {
-			// Not all writers have deadlines, for example that of a test.
+			// Not all writers have deadlines, for example those of tests.
 			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyWait))
 		}
 		if n := len(r.URL.RawQuery); n > maxQuery {

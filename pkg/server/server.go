@@ -49,7 +49,7 @@ type Options struct {
 	// see k8s.io/apimachinery/pkg/api/errors, is the answer. Other errors are answered 503.
 	Resync func(ctx context.Context, namespace, name string) error
 	// Release merges the held set of a source; nil if sets are never held. If most is not nil, the set may
-	// remove at most that many pods. Errors are answered like those of Resync.
+	// remove at most that many pods. Errors are answered as for Resync.
 	Release func(ctx context.Context, source string, most *int) error
 	// Version is the object of /version.
 	Version any

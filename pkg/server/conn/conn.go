@@ -32,7 +32,7 @@ type Conn struct {
 	// refusal is the reason why only health is served; nil for a connection within the limits.
 	refusal error
 	release func()
-	// places are those for the requests of the connection.
+	// places are the places for the requests of the connection.
 	places *Places
 	// refusedCalls counts the calls of gRPC that were refused because too many are open.
 	refusedCalls atomic.Int32
@@ -161,7 +161,7 @@ func (c *Conn) Write(data []byte) (int, error) {
 	return int(n), err
 }
 
-// counted calls write, and counts what it writes.
+// counted calls write, and counts the bytes that it writes.
 func (c *Conn) counted(write func() (int64, error)) (int64, error) {
 	c.mu.Lock()
 	c.writing = true
@@ -270,7 +270,7 @@ func With(ctx context.Context, conn net.Conn) context.Context {
 	return context.WithValue(ctx, connKey{}, conn)
 }
 
-// WithPeer adds a connection of which only the peer is known.
+// WithPeer adds a connection that has only a peer, for tests of other packages.
 func WithPeer(ctx context.Context, peer Peer) context.Context {
 	return With(ctx, &Conn{peer: peer})
 }

@@ -11,8 +11,8 @@ import (
 // StreamWriter returns what writes the parts of a response after its header was flushed. It writes each at
 // once, as net/http does when it is flushed.
 //
-// For a chunk of more than its buffer of 4 KiB, net/http makes three system calls, and each can wake the client.
-// Over HTTP/1.1 without TLS, StreamWriter makes one. The last chunk is that of net/http.
+// For a chunk of more than its buffer of 4 KiB, net/http makes three system calls, and each can wake the
+// client. Over HTTP/1.1 without TLS, StreamWriter makes one. net/http writes the last chunk.
 func StreamWriter(w http.ResponseWriter, r *http.Request) io.Writer {
 	c := From(r.Context())
 	if c == nil || !c.http1 || !r.ProtoAtLeast(1, 1) {
@@ -28,7 +28,7 @@ func StreamWriter(w http.ResponseWriter, r *http.Request) io.Writer {
 type chunkWriter struct {
 	conn *Conn
 	head []byte
-	// parts are head, data and end of a chunk. left are those that are not written.
+	// parts are the head, the data and the end of a chunk. left has the parts that are not written.
 	parts [3][]byte
 	left  net.Buffers
 }

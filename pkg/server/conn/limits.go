@@ -31,7 +31,7 @@ type Limits struct {
 	RemoteConnections, RemoteConnectionsPerPeer int
 	// ScrapeConnections limits the open connections over TCP.
 	ScrapeConnections int
-	// Network is true if there are addresses of the network, besides those of RunMetrics.
+	// Network is true if the server listens on TCP addresses other than those of RunMetrics.
 	Network bool
 	// Descriptors limits the file descriptors of all connections together. 0 is no limit.
 	Descriptors int
@@ -75,7 +75,7 @@ type Limiter struct {
 	ListTimeout                     time.Duration
 }
 
-// Places counts what the clients of one kind of address use.
+// Places counts what clients use on one kind of address.
 type Places struct {
 	// Connections counts the connections, refusals those beyond the limit that are kept for their answer.
 	Connections, refusals Counter

@@ -215,8 +215,8 @@ func (c *Conn) bytesWritten() int64 {
 	return c.written
 }
 
-// flush waits until so many bytes were written, and returns how many were. It returns an error
-// if the connection is closed or the context is done.
+// flush waits until the connection has written that many bytes, and returns how many it has written. It
+// returns an error if the connection is closed or the context is done.
 func (c *Conn) flush(ctx context.Context, bytes int64) (written int64, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

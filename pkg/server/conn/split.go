@@ -21,7 +21,7 @@ import (
 // the preface of HTTP/2 is gRPC, every other connection is HTTP/1.1.
 type Splitter struct {
 	listener net.Listener
-	// places are those for the connections and their requests.
+	// places are the places for the connections and their requests.
 	places *Places
 	// tls is the configuration of TLS; nil for none.
 	tls *tls.Config
@@ -178,9 +178,8 @@ func (s *Splitter) admit(conn net.Conn) (admitted *Conn) {
 	return admitted
 }
 
-// refuse counts a connection that is kept only for its answer. If there are too many, it
-// closes the oldest one: clients that send nothing must not keep out those that ask for
-// health.
+// refuse counts a connection that is kept only for its answer. If there are too many, it closes the oldest
+// one: clients that send nothing must not keep out clients that ask for health.
 func (s *Splitter) refuse(id Peer) (release func(), beyond error) {
 	if release, beyond = s.places.refusals.Take(id); beyond == nil {
 		return release, nil
@@ -271,7 +270,7 @@ func handshake(ctx context.Context, conn *Conn) error {
 	return err
 }
 
-// speaksHTTP reports whether the first bytes of a connection are those of a request of HTTP/1.
+// speaksHTTP reports whether a connection begins with a request of HTTP/1.
 func speaksHTTP(head [5]byte) bool {
 	switch string(head[:]) {
 	case "GET /", "HEAD ", "POST ", "PUT /", "OPTIO", "DELET", "PATCH":

@@ -94,7 +94,8 @@ func (a *API) all(w http.ResponseWriter, r *http.Request, opts *options) {
 	}
 }
 
-// scopeOf returns what the client sees. If that is nothing or can't be told, it answers and returns nil.
+// scopeOf returns what the client sees. If that is nothing, or if the rules can't be applied, it answers
+// and returns nil.
 func (a *API) scopeOf(w http.ResponseWriter, r *http.Request) *view.Scope {
 	scope, err := a.Scope(r.Context())
 	if err == nil {

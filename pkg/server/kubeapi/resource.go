@@ -26,8 +26,8 @@ type resource struct {
 	//
 	// apiserver: k8s.io/kubernetes/pkg/apis/core/v1 AddFieldLabelConversionsFor….
 	fields []string
-	// list returns the selected objects at a revision, by namespace and name, and the
-	// revision. 0 means the newest revision. The error is a CompactedError, or that of Scope.Err.
+	// list returns the selected objects at a revision, by namespace and name, and the revision. 0 means
+	// the newest revision. The error is a CompactedError, or from Scope.Err.
 	list func(o *options, at int64) ([]item, int64, error)
 	// get returns an object, or nil.
 	get func(scope *view.Scope, name types.NamespacedName) item
@@ -89,8 +89,7 @@ var resources = []*resource{
 	},
 }
 
-// paths returns the paths of the resource: those of lists and watches, and that of one
-// object.
+// paths returns the paths of the resource: the paths of lists and watches, and the path of one object.
 func (res *resource) paths() (all []string, one string) {
 	if res.Namespaced {
 		in := "/api/v1/namespaces/{namespace}/" + res.Name

@@ -77,7 +77,7 @@ func (a *API) since(o *options) *int64 {
 // stream writes the events of a watch.
 type stream struct {
 	*options
-	// out has what is encoded, during write.
+	// out has the encoded events, during write.
 	out []byte
 	// initial is true until the end of the current objects.
 	initial bool

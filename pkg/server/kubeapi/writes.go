@@ -23,7 +23,7 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/server/internal/respond"
 )
 
-// Has reports whether a path is below those of the API.
+// Has reports whether a path belongs to the API.
 func Has(path string) bool {
 	path = strings.TrimSuffix(path, "/")
 	return strings.HasPrefix(path, "/api/") || strings.HasPrefix(path, "/apis/")

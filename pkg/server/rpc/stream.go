@@ -34,7 +34,7 @@ func userAgent(ctx context.Context) string {
 func sendFrames(s *Services, stream grpc.ServerStream, p *conn.Pace, cursor *view.Cursor, encode func(*view.Frame) ([]any, error)) error {
 	defer cursor.Close()
 	ctx := stream.Context()
-	// A program that has this package can have compressors. The pace counts what it hands to gRPC.
+	// A program that embeds the server can register compressors. The pace counts uncompressed bytes.
 	if err := grpc.SetSendCompressor(ctx, encoding.Identity); err != nil {
 		return err
 	}

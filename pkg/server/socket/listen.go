@@ -62,8 +62,8 @@ func CheckPath(path string) error {
 	return nil
 }
 
-// CheckGroup returns an error if the name or number can't be that of a group. Whether there is a
-// group with a name depends on the machine, so Listen checks that.
+// CheckGroup returns an error if no group can have the name or number. Whether there is a group with a
+// name depends on the machine, so Listen checks that.
 func CheckGroup(group string) error {
 	if strings.Trim(strings.TrimPrefix(group, "-"), "0123456789") != "" || group == "" {
 		return nil
@@ -146,9 +146,9 @@ func bind(ctx context.Context, name string, mode fs.FileMode) (*net.UnixListener
 
 var errNotOurs = errors.New("another process has replaced it: let only the user of podconfigd write to its directory")
 
-// claim gives the file of a socket of this process its mode, owner and group. -1 leaves the owner
-// or the group as it is. Everything is done with the file itself, so a link or another file in its
-// place is an error and stays as it is.
+// claim gives the file of a socket of this process its mode, owner and group. -1 leaves the owner or the
+// group as it is. claim works on the open file, not on its name. If a link or another file has replaced
+// the socket, claim returns an error and does not change it.
 func claim(name string, mode fs.FileMode, uid, gid int) (fs.FileInfo, error) {
 	file, err := os.OpenFile(name, unix.O_PATH|unix.O_NOFOLLOW, 0)
 	if err != nil {

@@ -62,9 +62,9 @@ func isAt(file *os.File, name string) bool {
 	return err == nil && os.SameFile(ours, there)
 }
 
-// lockFormer takes the lock of earlier versions too, so that one that starts at the same time
-// waits. That lock is the directory. Every user that can open the directory can hold it, so
-// lockFormer returns nil after a short time.
+// lockFormer takes the lock of earlier versions too, so that an earlier version that starts at the same
+// time waits. That lock is the directory. Every user who can open the directory can hold it. So lockFormer
+// gives up after a short time, and returns nil.
 func lockFormer(ctx context.Context, dir string) *os.File {
 	file, err := os.Open(dir)
 	if err != nil {

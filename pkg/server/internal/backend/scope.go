@@ -33,7 +33,7 @@ func (b *Backend) anyScope(ctx context.Context) (*view.Scope, error) {
 	return scope, err
 }
 
-// statusScope returns what the client sees in the status, which is also served without pods.
+// statusScope returns what the client sees in the status. A client that sees no pod gets the status, too.
 func (b *Backend) statusScope(ctx context.Context) *view.Scope {
 	scope, _ := b.anyScope(ctx)
 	return scope
@@ -60,7 +60,7 @@ func (b *Backend) Scope(ctx context.Context) (*view.Scope, error) {
 
 // deny counts a refusal, logs the first of each subject, and returns its error.
 func (b *Backend) deny(ctx context.Context, scope *view.Scope, what, why string) error {
-	if err := scope.Err(); err != nil { // nobody knows what the rules allow
+	if err := scope.Err(); err != nil { // it is not known what the rules allow
 		return err
 	}
 	b.Denials.Inc()
@@ -97,8 +97,8 @@ func (d *denied) first(subject string) bool {
 	return true
 }
 
-// ResyncPod sends a SYNC for one pod to its subscribers. Its errors are those of
-// Options.Resync, and a BadRequest of apierrors if no pod can have the name.
+// ResyncPod sends a SYNC for one pod to its subscribers. It returns an error of Options.Resync, or
+// BadRequest of apierrors if no pod can have the name.
 func (b *Backend) ResyncPod(ctx context.Context, namespace, name string) error {
 	for _, p := range []struct{ parameter, value string }{{"namespace", namespace}, {"name", name}} {
 		if p.value == "" {
@@ -126,9 +126,9 @@ func (b *Backend) ResyncPod(ctx context.Context, namespace, name string) error {
 	return b.Resync(ctx, namespace, name)
 }
 
-// ReleaseSource merges the held set of a source. Its errors are those of Options.Release, and a
-// BadRequest of apierrors if no source can have the name. most is the number of pods that the set may remove;
-// nil for any.
+// ReleaseSource merges the held set of a source. It returns an error of Options.Release, or BadRequest of
+// apierrors if no source can have the name. most is the number of pods that the set may remove; nil for
+// any.
 func (b *Backend) ReleaseSource(ctx context.Context, name string, most *int) error {
 	source, err := config.ParseSource(name)
 	if err == nil && source == "" {

@@ -28,7 +28,7 @@ func StatusJSON(status *v1alpha1.Status) ([]byte, error) {
 func (b *Backend) StatusAnswer(ctx context.Context, form string, encode func(*v1alpha1.Status) ([]byte, error)) ([]byte, error) {
 	scope := b.statusScope(ctx)
 	key := form
-	if grant := scope.Grant(); grant != nil { // the subscribers are those of the user
+	if grant := scope.Grant(); grant != nil { // the status has only the subscribers of the user
 		key = fmt.Sprintf("%s %p", form, grant)
 		if uid := scope.Subject().UID; uid != nil {
 			key += fmt.Sprint(" ", *uid)
@@ -264,7 +264,7 @@ func mirrorStatusFor(all *v1alpha1.MirrorStatus, grant *access.Grant, pods []*jo
 // true if the access rules hide nothing.
 func diagnose(s *v1alpha1.Status, everything bool) {
 	s.Problems = mend.Problems(s)
-	s.Sources = slices.Clone(s.Sources) // what is below is shared
+	s.Sources = slices.Clone(s.Sources) // the sources of other answers stay
 	for i := range s.Sources {
 		source := &s.Sources[i]
 		if everything {

@@ -109,7 +109,7 @@ func ParseHistory(raw string, now time.Time) (*HistoryQuery, error) {
 	return h, q.err()
 }
 
-// historyFields are the names of fields that differ from those of HTTP.
+// historyFields has the names of fields that differ from the parameters of HTTP.
 var historyFields = map[string]string{"continue": "continue_token"}
 
 // History converts a request for the history.

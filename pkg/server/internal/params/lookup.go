@@ -43,7 +43,7 @@ func ParseLookup(raw string) (*lookup.Query, error) {
 	return l, q.err()
 }
 
-// lookupFields are the names of fields that differ from those of HTTP.
+// lookupFields has the names of fields that differ from the parameters of HTTP.
 var lookupFields = map[string]string{
 	"containerID": "container_id", "podUID": "pod_uid", "podIP": "pod_ip", "startTime": "start_time",
 	"": "target",

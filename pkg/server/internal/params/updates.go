@@ -171,7 +171,7 @@ var modes = map[v1alpha1.Mode]view.Mode{
 	v1alpha1.Mode_MODE_SNAPSHOT:             view.SnapshotMode,
 }
 
-// operationPrefix is what the names of operations in protobuf begin with.
+// operationPrefix is the prefix of the names of operations in protobuf.
 const operationPrefix = "OPERATION_"
 
 // Operation returns the operation of protobuf with the name of one of config.
@@ -179,7 +179,7 @@ func Operation(name string) v1alpha1.Operation {
 	return v1alpha1.Operation(v1alpha1.Operation_value[operationPrefix+name])
 }
 
-// sent has the operations that each mode sends, except those of events and BOOKMARK.
+// sent has the operations that each mode sends, without events and BOOKMARK.
 var sent = map[view.Mode][]config.PodOperation{
 	view.IncrementalMode:        {config.ADD, config.UPDATE, config.REMOVE, config.DELETE, config.RECONCILE},
 	view.SnapshotAndUpdatesMode: {config.SET, config.UPDATE, config.DELETE, config.RECONCILE},

@@ -25,8 +25,8 @@ type Router interface {
 // Error answers with a metav1.Status.
 func Error(w http.ResponseWriter, code int, message string) { Status(w, StatusOf(code, message)) }
 
-// MaxMessage is how many bytes of the message of an error are sent. Messages quote what the client sent,
-// and a client may not read them.
+// MaxMessage is the maximum size of the message of an error. A message can quote the request, and stays in
+// memory if the client does not read it.
 const MaxMessage = 2 << 10
 
 // Cut returns at most that many bytes of the text, with an ellipsis if the text is longer. The result does
