@@ -5,59 +5,39 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/podconfigd/podconfigd/internal/testutil"
 )
 
-// pipes is a listener whose connections are in memory, for virtual time.
-type pipes struct {
-	conns chan net.Conn
-	done  <-chan struct{}
-}
-
-func (p *pipes) Accept() (net.Conn, error) {
-	select {
-	case c := <-p.conns:
-		return c, nil
-	case <-p.done:
-		return nil, net.ErrClosed
-	}
-}
-
-func (p *pipes) Close() error   { return nil }
-func (p *pipes) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)} }
-
-func (p *pipes) dial() net.Conn {
-	ours, theirs := net.Pipe()
-	p.conns <- theirs
-	return ours
-}
-
 // inMemory serves a proxy on connections in memory until the end of the test.
-func inMemory(t *testing.T, by http.RoundTripper) *pipes {
+func inMemory(t *testing.T, by http.RoundTripper) *testutil.Pipes {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
-	p := &pipes{make(chan net.Conn), ctx.Done()}
+	l := testutil.NewPipes()
 	done := make(chan error)
-	go func() { done <- Serve(ctx, p, by) }()
+	go func() { done <- Serve(ctx, l, by) }()
 	t.Cleanup(func() {
 		cancel()
 		<-done
 	})
-	return p
+	return l
 }
 
-// send sends the head of a request, then the parts of its body, one every period. It returns the answer,
+// send sends the head of a request to a proxy, then the parts of its body, one every period. It returns the answer,
 // and how long it took.
-func (p *pipes) send(t *testing.T, head string, period time.Duration, parts ...string) (resp *http.Response, took time.Duration) {
+func send(t *testing.T, l *testutil.Pipes, head string, period time.Duration, parts ...string) (resp *http.Response, took time.Duration) {
 	t.Helper()
 	start := time.Now()
-	conn := p.dial()
+	conn, err := l.Dial()
+	if err != nil {
+		t.Fatal(err)
+	}
 	var sending sync.WaitGroup
 	sending.Go(func() {
 		_, _ = io.WriteString(conn, head+"\r\nHost: localhost\r\n\r\n")
@@ -66,7 +46,7 @@ func (p *pipes) send(t *testing.T, head string, period time.Duration, parts ...s
 			_, _ = io.WriteString(conn, part)
 		}
 	})
-	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	resp, err = http.ReadResponse(bufio.NewReader(conn), nil)
 	if err != nil {
 		t.Fatalf("%q: %v", head, err)
 	}
@@ -95,10 +75,10 @@ func TestMissingBodies(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				p := inMemory(t, roundTripper(func(r *http.Request) (*http.Response, error) {
+				l := inMemory(t, roundTripper(func(r *http.Request) (*http.Response, error) {
 					return nil, fmt.Errorf("%s %s reaches the daemon", r.Method, r.URL)
 				}))
-				resp, took := p.send(t, test.head, 0)
+				resp, took := send(t, l, test.head, 0)
 				if !strings.HasPrefix(resp.Status, test.want) || !resp.Close || took != test.took {
 					t.Errorf("got %s after %v, closed %t", resp.Status, took, resp.Close)
 				}
@@ -110,8 +90,8 @@ func TestMissingBodies(t *testing.T) {
 // A client can take its time to send a body, up to bodyTimeout.
 func TestABodyThatComesLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := inMemory(t, nil)
-		resp, took := p.send(t, "POST /api/v1/namespaces/default/pods HTTP/1.1\r\nContent-Length: 2", bodyTimeout/2-time.Second, "a", "a")
+		l := inMemory(t, nil)
+		resp, took := send(t, l, "POST /api/v1/namespaces/default/pods HTTP/1.1\r\nContent-Length: 2", bodyTimeout/2-time.Second, "a", "a")
 		if resp.StatusCode != http.StatusMethodNotAllowed || took != bodyTimeout-2*time.Second {
 			t.Errorf("got %s after %v", resp.Status, took)
 		}
@@ -121,7 +101,7 @@ func TestABodyThatComesLate(t *testing.T) {
 // The time for a body is none for the answer.
 func TestAnAnswerThatComesLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := inMemory(t, roundTripper(func(r *http.Request) (*http.Response, error) {
+		l := inMemory(t, roundTripper(func(r *http.Request) (*http.Response, error) {
 			select {
 			case <-time.After(4 * bodyTimeout):
 				return &http.Response{StatusCode: http.StatusCreated, Body: http.NoBody}, nil
@@ -129,7 +109,7 @@ func TestAnAnswerThatComesLate(t *testing.T) {
 				return nil, r.Context().Err()
 			}
 		}))
-		resp, took := p.send(t, "POST /apis/authorization.k8s.io/v1/selfsubjectaccessreviews HTTP/1.1\r\nContent-Length: 1", time.Second, "a")
+		resp, took := send(t, l, "POST /apis/authorization.k8s.io/v1/selfsubjectaccessreviews HTTP/1.1\r\nContent-Length: 1", time.Second, "a")
 		if resp.StatusCode != http.StatusCreated || took != time.Second+4*bodyTimeout {
 			t.Errorf("got %s after %v", resp.Status, took)
 		}

@@ -6,37 +6,13 @@ import (
 	"log"
 	"net"
 	"net/http"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/podconfigd/podconfigd/internal/testutil"
 	"github.com/podconfigd/podconfigd/pkg/client"
 )
-
-// pipes is a listener whose connections are in memory.
-type pipes struct {
-	conns  chan net.Conn
-	closed chan struct{}
-	close  func()
-}
-
-func newPipes() *pipes {
-	closed := make(chan struct{})
-	return &pipes{conns: make(chan net.Conn), closed: closed, close: sync.OnceFunc(func() { close(closed) })}
-}
-
-func (p *pipes) Accept() (net.Conn, error) {
-	select {
-	case c := <-p.conns:
-		return c, nil
-	case <-p.closed:
-		return nil, net.ErrClosed
-	}
-}
-
-func (p *pipes) Close() error   { p.close(); return nil }
-func (p *pipes) Addr() net.Addr { return &net.TCPAddr{} }
 
 // deaf is a connection whose other end is gone when dead is closed: nothing arrives anymore.
 type deaf struct {
@@ -59,7 +35,7 @@ func TestAServerThatVanishes(t *testing.T) {
 	p := newPKI(t, "ca")
 	config := p.serverTLS(t)
 	synctest.Test(t, func(t *testing.T) {
-		l, dead := newPipes(), make(chan struct{})
+		l, dead := testutil.NewPipes(), make(chan struct{})
 		sent := make(chan struct{})
 		s := &http.Server{
 			TLSConfig: config, ErrorLog: log.New(io.Discard, "", 0), ReadHeaderTimeout: time.Minute,
@@ -75,12 +51,8 @@ func TestAServerThatVanishes(t *testing.T) {
 		c := mustClient(t, client.Config{
 			Server: "https://127.0.0.1:1", TLSClientConfig: client.TLSClientConfig{Insecure: true}, // the clock of the test is earlier than the certificate
 			Dial: func(context.Context, string, string) (net.Conn, error) {
-				ours, theirs := net.Pipe()
-				select {
-				case l.conns <- theirs:
-				case <-l.closed:
-				}
-				return &deaf{ours, dead}, nil
+				ours, err := l.Dial()
+				return &deaf{ours, dead}, err
 			},
 		})
 		ctx, cancel := context.WithCancel(t.Context())
