@@ -69,7 +69,7 @@ func TestResync(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := api.Resync(t.Context(), &podconfigd.ResyncRequest{Namespace: "default", Name: name})
-			if status.Code(err) != want {
+			if status.Code(err) != want || want == codes.InvalidArgument && !strings.HasPrefix(status.Convert(err).Message(), "name: ") {
 				t.Errorf("gRPC: %s: %v, want %v", name, err, want)
 			}
 		})

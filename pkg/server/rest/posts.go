@@ -3,7 +3,6 @@ package rest
 import (
 	"errors"
 	"fmt"
-	"math"
 	"net/http"
 	"strconv"
 
@@ -57,25 +56,17 @@ func answerError(w http.ResponseWriter, err error) {
 }
 
 func (a *API) postResync(r *http.Request) error {
-	values, err := params.Parameters(r.URL.RawQuery, "namespace", "name")
+	pod, err := params.ParseResync(r.URL.RawQuery)
 	if err != nil {
 		return apierrors.NewBadRequest(err.Error())
 	}
-	return a.ResyncPod(r.Context(), values["namespace"], values["name"])
+	return a.ResyncPod(r.Context(), pod)
 }
 
 func (a *API) postRelease(r *http.Request) error {
-	values, err := params.Parameters(r.URL.RawQuery, "source", "removes")
+	query, err := params.ParseRelease(r.URL.RawQuery)
 	if err != nil {
 		return apierrors.NewBadRequest(err.Error())
 	}
-	var most *int
-	if text, ok := values["removes"]; ok {
-		n, err := strconv.ParseUint(text, 10, 31)
-		if err != nil {
-			return apierrors.NewBadRequest(fmt.Sprintf("parameter %q: expected a number of pods, 0 to %d, got %q", "removes", math.MaxInt32, text))
-		}
-		most = new(int(n))
-	}
-	return a.ReleaseSource(r.Context(), values["source"], most)
+	return a.ReleaseSource(r.Context(), query)
 }

@@ -3,7 +3,6 @@ package rpc
 import (
 	"context"
 	"fmt"
-	"math"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -71,19 +70,20 @@ func (a *podConfigAPI) List(ctx context.Context, request *v1alpha1.ListRequest) 
 
 // Resync sends a SYNC for one pod to its subscribers.
 func (a *podConfigAPI) Resync(ctx context.Context, request *v1alpha1.ResyncRequest) (*v1alpha1.ResyncResponse, error) {
-	return &v1alpha1.ResyncResponse{}, callError(a.services.ResyncPod(ctx, request.GetNamespace(), request.GetName()))
+	pod, err := params.Resync(request)
+	if err != nil {
+		return nil, invalid(err)
+	}
+	return &v1alpha1.ResyncResponse{}, callError(a.services.ResyncPod(ctx, pod))
 }
 
 // Release merges the held set of a source.
 func (a *podConfigAPI) Release(ctx context.Context, request *v1alpha1.ReleaseRequest) (*v1alpha1.ReleaseResponse, error) {
-	var most *int
-	if request.Removes != nil {
-		if request.GetRemoves() < 0 || request.GetRemoves() > math.MaxInt32 {
-			return nil, status.Errorf(codes.InvalidArgument, "removes: expected a number of pods, 0 to %d, got %d", math.MaxInt32, request.GetRemoves())
-		}
-		most = new(int(request.GetRemoves()))
+	query, err := params.Release(request)
+	if err != nil {
+		return nil, invalid(err)
 	}
-	return &v1alpha1.ReleaseResponse{}, callError(a.services.ReleaseSource(ctx, request.GetSource(), most))
+	return &v1alpha1.ReleaseResponse{}, callError(a.services.ReleaseSource(ctx, query))
 }
 
 func bookmark(b *journal.Bookmark) *v1alpha1.Bookmark {

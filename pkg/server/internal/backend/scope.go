@@ -10,13 +10,12 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/klog/v2"
 
 	"github.com/podconfigd/podconfigd/pkg/access"
-	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/journal/view"
 	"github.com/podconfigd/podconfigd/pkg/server/conn"
+	"github.com/podconfigd/podconfigd/pkg/server/internal/params"
 	"github.com/podconfigd/podconfigd/pkg/server/internal/respond"
 )
 
@@ -97,17 +96,8 @@ func (d *denied) first(subject string) bool {
 	return true
 }
 
-// ResyncPod sends a SYNC for one pod to its subscribers. It returns an error of Options.Resync, or
-// BadRequest of apierrors if no pod can have the name.
-func (b *Backend) ResyncPod(ctx context.Context, namespace, name string) error {
-	for _, p := range []struct{ parameter, value string }{{"namespace", namespace}, {"name", name}} {
-		if p.value == "" {
-			return apierrors.NewBadRequest(fmt.Sprintf("parameter %q: required", p.parameter))
-		}
-		if problems := validation.IsDNS1123Subdomain(p.value); len(problems) > 0 {
-			return apierrors.NewBadRequest(fmt.Sprintf("parameter %q: %q: %s", p.parameter, p.value, problems[0]))
-		}
-	}
+// ResyncPod sends a SYNC for one pod to its subscribers. It returns an error of Options.Resync.
+func (b *Backend) ResyncPod(ctx context.Context, pod types.NamespacedName) error {
 	if b.Resync == nil {
 		return errors.New("this server sends no SYNC on request")
 	}
@@ -115,28 +105,18 @@ func (b *Backend) ResyncPod(ctx context.Context, namespace, name string) error {
 	if err != nil {
 		return err
 	}
-	sees := scope.Sees(types.NamespacedName{Namespace: namespace, Name: name})
+	sees := scope.Sees(pod)
 	if err := scope.Err(); err != nil {
 		return err
 	}
 	if !sees { // as for a pod that is not there
-		return &apierrors.StatusError{ErrStatus: *respond.StatusOf(http.StatusNotFound,
-			fmt.Sprintf("resyncing pod %s/%s: no such pod", namespace, name))}
+		return &apierrors.StatusError{ErrStatus: *respond.StatusOf(http.StatusNotFound, fmt.Sprintf("resyncing pod %v: no such pod", pod))}
 	}
-	return b.Resync(ctx, namespace, name)
+	return b.Resync(ctx, pod.Namespace, pod.Name)
 }
 
-// ReleaseSource merges the held set of a source. It returns an error of Options.Release, or BadRequest of
-// apierrors if no source can have the name. most is the number of pods that the set may remove; nil for
-// any.
-func (b *Backend) ReleaseSource(ctx context.Context, name string, most *int) error {
-	source, err := config.ParseSource(name)
-	if err == nil && source == "" {
-		err = errors.New("required")
-	}
-	if err != nil {
-		return apierrors.NewBadRequest(fmt.Sprintf("parameter %q: %v", "source", err))
-	}
+// ReleaseSource merges the held set of a source. It returns an error of Options.Release.
+func (b *Backend) ReleaseSource(ctx context.Context, query *params.ReleaseQuery) error {
 	if b.Release == nil {
 		return errors.New("this server holds no sets")
 	}
@@ -144,8 +124,8 @@ func (b *Backend) ReleaseSource(ctx context.Context, name string, most *int) err
 	if err != nil {
 		return err
 	}
-	if scope.Grant().AtLeast(source, "").Level() != access.Full {
-		return b.deny(ctx, scope, "release the set of source "+source, "the access rules do not show all of its pods to it in full")
+	if scope.Grant().AtLeast(query.Source, "").Level() != access.Full {
+		return b.deny(ctx, scope, "release the set of source "+query.Source, "the access rules do not show all of its pods to it in full")
 	}
-	return b.Release(ctx, source, most)
+	return b.Release(ctx, query.Source, query.Most)
 }
