@@ -141,7 +141,7 @@ func TestWhatIsWrongIsSaid(t *testing.T) {
 		"/api/v1/pods?watch=true&continue=" + new(continuation{1, "a", "x"}).String(): `400 BadRequest parameter "continue": not allowed in a watch`,
 		"/api/v1/pods?resourceVersion=99999999999999":                                 "504 Timeout Too large resource version: 99999999999999, current: ",
 		"/api/v1/namespaces/a/pods/nope":                                              `404 NotFound pods "nope" not found`,
-		"/api/v1/namespaces/a/pods/x/log":                                             "404 NotFound the server could not find the requested resource: there is nothing at /api/v1/namespaces/a/pods/x/log",
+		"/api/v1/namespaces/a/pods/x/log":                                             "404 NotFound podconfigd runs nothing in containers, and reads nothing from them: use crictl on the node, for example crictl logs",
 		"/apis/apps/v1/deployments":                                                   "404 NotFound the server could not find the requested resource",
 	} {
 		t.Run(path, func(t *testing.T) {
