@@ -27,8 +27,7 @@ func redact(pod *v1.Pod, annotations []string) *v1.Pod {
 	})
 	out.Spec.Volumes = each(pod.Spec.Volumes, redactVolume)
 	if s := pod.Spec.SecurityContext; s != nil && s.WindowsOptions != nil {
-		out.Spec.SecurityContext = new(*s)
-		out.Spec.SecurityContext.WindowsOptions = redactWindows(s.WindowsOptions)
+		out.Spec.SecurityContext = changed(s, func(s *v1.PodSecurityContext) { s.WindowsOptions = changed(s.WindowsOptions, redactWindows) })
 	}
 	redactStatus(&out.Status)
 	return &out
@@ -59,104 +58,73 @@ func each[T any](list []T, change func(*T)) []T {
 	return list
 }
 
+// changed returns a copy of a value with a change; nil for nil.
+func changed[T any](value *T, change func(*T)) *T {
+	if value == nil {
+		return nil
+	}
+	value = new(*value)
+	change(value)
+	return value
+}
+
 func redactContainer(c *v1.Container) {
 	c.Command, c.Args = nil, nil
 	c.Env = each(c.Env, func(e *v1.EnvVar) { e.Value = "" })
-	c.LivenessProbe = redactProbe(c.LivenessProbe)
-	c.ReadinessProbe = redactProbe(c.ReadinessProbe)
-	c.StartupProbe = redactProbe(c.StartupProbe)
-	if l := c.Lifecycle; l != nil {
-		c.Lifecycle = new(*l)
-		c.Lifecycle.PostStart = redactHandler(l.PostStart)
-		c.Lifecycle.PreStop = redactHandler(l.PreStop)
-	}
+	c.LivenessProbe = changed(c.LivenessProbe, redactProbe)
+	c.ReadinessProbe = changed(c.ReadinessProbe, redactProbe)
+	c.StartupProbe = changed(c.StartupProbe, redactProbe)
+	c.Lifecycle = changed(c.Lifecycle, func(l *v1.Lifecycle) {
+		l.PostStart = changed(l.PostStart, redactHandler)
+		l.PreStop = changed(l.PreStop, redactHandler)
+	})
 	if s := c.SecurityContext; s != nil && s.WindowsOptions != nil {
-		c.SecurityContext = new(*s)
-		c.SecurityContext.WindowsOptions = redactWindows(s.WindowsOptions)
+		c.SecurityContext = changed(s, func(s *v1.SecurityContext) { s.WindowsOptions = changed(s.WindowsOptions, redactWindows) })
 	}
 }
 
-func redactProbe(p *v1.Probe) *v1.Probe {
-	if p == nil {
-		return nil
-	}
-	p = new(*p)
-	p.Exec, p.HTTPGet = redactExec(p.Exec), redactGet(p.HTTPGet)
-	return p
+func redactProbe(p *v1.Probe) {
+	p.Exec, p.HTTPGet = changed(p.Exec, redactExec), changed(p.HTTPGet, redactGet)
 }
 
-func redactHandler(h *v1.LifecycleHandler) *v1.LifecycleHandler {
-	if h == nil {
-		return nil
-	}
-	h = new(*h)
-	h.Exec, h.HTTPGet = redactExec(h.Exec), redactGet(h.HTTPGet)
-	return h
+func redactHandler(h *v1.LifecycleHandler) {
+	h.Exec, h.HTTPGet = changed(h.Exec, redactExec), changed(h.HTTPGet, redactGet)
 }
 
-func redactExec(e *v1.ExecAction) *v1.ExecAction {
-	if e == nil {
-		return nil
-	}
-	return new(v1.ExecAction)
-}
+func redactExec(e *v1.ExecAction) { *e = v1.ExecAction{} }
 
 // redactGet removes the headers and the query.
-func redactGet(g *v1.HTTPGetAction) *v1.HTTPGetAction {
-	if g == nil {
-		return nil
-	}
-	g = new(*g)
+func redactGet(g *v1.HTTPGetAction) {
 	g.HTTPHeaders = nil
 	g.Path, _, _ = strings.Cut(g.Path, "?")
-	return g
 }
 
-func redactWindows(w *v1.WindowsSecurityContextOptions) *v1.WindowsSecurityContextOptions {
-	w = new(*w)
-	w.GMSACredentialSpec = nil
-	return w
-}
+func redactWindows(w *v1.WindowsSecurityContextOptions) { w.GMSACredentialSpec = nil }
 
 // redactVolume removes what drivers and signers get, and URLs, which can have passwords.
 func redactVolume(v *v1.Volume) {
-	if s := v.CSI; s != nil {
-		v.CSI = new(*s)
-		v.CSI.VolumeAttributes = nil
-	}
-	if s := v.FlexVolume; s != nil {
-		v.FlexVolume = new(*s)
-		v.FlexVolume.Options = nil
-	}
-	if s := v.GitRepo; s != nil {
-		v.GitRepo = new(*s)
-		v.GitRepo.Repository = ""
-	}
-	if s := v.AzureDisk; s != nil {
-		v.AzureDisk = new(*s)
-		v.AzureDisk.DataDiskURI = ""
-	}
-	if s := v.ScaleIO; s != nil {
-		v.ScaleIO = new(*s)
-		v.ScaleIO.Gateway = ""
-	}
-	if s := v.Ephemeral; s != nil && s.VolumeClaimTemplate != nil {
-		v.Ephemeral = new(*s)
-		v.Ephemeral.VolumeClaimTemplate = new(*s.VolumeClaimTemplate)
-		v.Ephemeral.VolumeClaimTemplate.Annotations = nil
-		v.Ephemeral.VolumeClaimTemplate.ManagedFields = nil
-	}
-	if s := v.Projected; s != nil {
-		v.Projected = new(*s)
-		v.Projected.Sources = each(s.Sources, func(p *v1.VolumeProjection) {
-			if c := p.PodCertificate; c != nil {
-				// What a signer gets is left out. It is not in all versions of the API.
-				p.PodCertificate = &v1.PodCertificateProjection{
-					SignerName: c.SignerName, KeyType: c.KeyType, MaxExpirationSeconds: c.MaxExpirationSeconds,
-					CredentialBundlePath: c.CredentialBundlePath, KeyPath: c.KeyPath, CertificateChainPath: c.CertificateChainPath,
-				}
-			}
+	v.CSI = changed(v.CSI, func(s *v1.CSIVolumeSource) { s.VolumeAttributes = nil })
+	v.FlexVolume = changed(v.FlexVolume, func(s *v1.FlexVolumeSource) { s.Options = nil })
+	v.GitRepo = changed(v.GitRepo, func(s *v1.GitRepoVolumeSource) { s.Repository = "" })
+	v.AzureDisk = changed(v.AzureDisk, func(s *v1.AzureDiskVolumeSource) { s.DataDiskURI = "" })
+	v.ScaleIO = changed(v.ScaleIO, func(s *v1.ScaleIOVolumeSource) { s.Gateway = "" })
+	v.Ephemeral = changed(v.Ephemeral, func(s *v1.EphemeralVolumeSource) {
+		s.VolumeClaimTemplate = changed(s.VolumeClaimTemplate, func(c *v1.PersistentVolumeClaimTemplate) {
+			c.Annotations, c.ManagedFields = nil, nil
 		})
+	})
+	v.Projected = changed(v.Projected, func(s *v1.ProjectedVolumeSource) {
+		s.Sources = each(s.Sources, func(p *v1.VolumeProjection) {
+			p.PodCertificate = changed(p.PodCertificate, redactCertificate)
+		})
+	})
+}
+
+// redactCertificate removes what a signer gets. It is not in all versions of the API.
+func redactCertificate(c *v1.PodCertificateProjection) {
+	*c = v1.PodCertificateProjection{
+		SignerName: c.SignerName, KeyType: c.KeyType, MaxExpirationSeconds: c.MaxExpirationSeconds,
+		CredentialBundlePath: c.CredentialBundlePath, KeyPath: c.KeyPath, CertificateChainPath: c.CertificateChainPath,
 	}
 }
 
@@ -172,14 +140,8 @@ func redactStatus(s *v1.PodStatus) {
 }
 
 func redactState(s *v1.ContainerState) {
-	if w := s.Waiting; w != nil {
-		s.Waiting = new(*w)
-		s.Waiting.Message = ""
-	}
-	if t := s.Terminated; t != nil {
-		s.Terminated = new(*t)
-		s.Terminated.Message = ""
-	}
+	s.Waiting = changed(s.Waiting, func(w *v1.ContainerStateWaiting) { w.Message = "" })
+	s.Terminated = changed(s.Terminated, func(t *v1.ContainerStateTerminated) { t.Message = "" })
 }
 
 // metadata returns the names, UID, labels, node and status of the pod, and the names of its containers,
@@ -220,14 +182,13 @@ func metadataContainer(c *v1.ContainerStatus) {
 }
 
 func metadataState(s v1.ContainerState) v1.ContainerState {
-	out := v1.ContainerState{Running: s.Running}
-	if w := s.Waiting; w != nil {
-		out.Waiting = &v1.ContainerStateWaiting{Reason: w.Reason}
+	return v1.ContainerState{
+		Running: s.Running,
+		Waiting: changed(s.Waiting, func(w *v1.ContainerStateWaiting) { *w = v1.ContainerStateWaiting{Reason: w.Reason} }),
+		Terminated: changed(s.Terminated, func(t *v1.ContainerStateTerminated) {
+			*t = v1.ContainerStateTerminated{
+				ExitCode: t.ExitCode, Signal: t.Signal, Reason: t.Reason, StartedAt: t.StartedAt, FinishedAt: t.FinishedAt, ContainerID: t.ContainerID,
+			}
+		}),
 	}
-	if t := s.Terminated; t != nil {
-		out.Terminated = &v1.ContainerStateTerminated{
-			ExitCode: t.ExitCode, Signal: t.Signal, Reason: t.Reason, StartedAt: t.StartedAt, FinishedAt: t.FinishedAt, ContainerID: t.ContainerID,
-		}
-	}
-	return out
 }
