@@ -88,6 +88,14 @@ func (c *Client) getJSON(ctx context.Context, with *http.Client, path string, qu
 	return nil
 }
 
+// set sets a parameter, unless its value is zero.
+func set[T comparable](query url.Values, name string, value T) {
+	var zero T
+	if value != zero {
+		query.Set(name, fmt.Sprint(value))
+	}
+}
+
 // LookupQuery selects a pod, or a container and its pod. Exactly one of the first five fields
 // must be set.
 type LookupQuery struct {
@@ -116,19 +124,14 @@ type LookupQuery struct {
 // code 503 if the daemon does not know yet, or has no container runtime.
 func (c *Client) Lookup(ctx context.Context, q LookupQuery) (*v1alpha1.Lookup, error) {
 	query := make(url.Values, 2)
-	set := func(name, value string, given bool) {
-		if given {
-			query.Set(name, value)
-		}
-	}
-	set("containerID", q.ContainerID, q.ContainerID != "")
-	set("podUID", q.PodUID, q.PodUID != "")
-	set("podIP", q.PodIP, q.PodIP != "")
-	set("pid", strconv.Itoa(q.PID), q.PID != 0)
-	set("cgroup", q.Cgroup, q.Cgroup != "")
-	set("startTime", strconv.FormatUint(q.StartTime, 10), q.StartTime != 0)
-	set("wait", q.Wait.String(), q.Wait != 0)
-	set("pods", "true", q.Pods)
+	set(query, "containerID", q.ContainerID)
+	set(query, "podUID", q.PodUID)
+	set(query, "podIP", q.PodIP)
+	set(query, "pid", q.PID)
+	set(query, "cgroup", q.Cgroup)
+	set(query, "startTime", q.StartTime)
+	set(query, "wait", q.Wait)
+	set(query, "pods", q.Pods)
 	answer := new(v1alpha1.Lookup)
 	return answer, c.getJSON(ctx, c.lookups, "/v1alpha1/lookup", query, answer)
 }
@@ -154,17 +157,14 @@ type HistoryOptions struct {
 // the last page.
 func (c *Client) History(ctx context.Context, opts HistoryOptions) iter.Seq2[*v1alpha1.HistoryRecord, error] {
 	first := make(url.Values)
-	for name, value := range map[string]string{"since": opts.Since, "until": opts.Until, "source": opts.Source, "pod": opts.Pod} {
-		if value != "" {
-			first.Set(name, value)
-		}
-	}
+	set(first, "since", opts.Since)
+	set(first, "until", opts.Until)
+	set(first, "source", opts.Source)
+	set(first, "pod", opts.Pod)
+	set(first, "pods", opts.Pods)
 	if opts.Newest {
-		first.Set("newest", strconv.FormatBool(true))
-		first.Set("limit", "10000") // the maximum: the daemon reads the whole history for each page
-	}
-	if opts.Pods {
-		first.Set("pods", strconv.FormatBool(true))
+		set(first, "newest", true)
+		set(first, "limit", 10000) // the maximum: the daemon reads the whole history for each page
 	}
 	return func(yield func(*v1alpha1.HistoryRecord, error) bool) {
 		query := maps.Clone(first)

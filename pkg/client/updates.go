@@ -10,7 +10,6 @@ import (
 	"iter"
 	"net/http"
 	"net/url"
-	"strconv"
 	"strings"
 	"time"
 
@@ -145,28 +144,23 @@ func (s *subscription) refused(err error) bool {
 
 func (s *subscription) query() url.Values {
 	query := url.Values{}
-	set := func(name, value string) {
-		if value != "" {
-			query.Set(name, value)
-		}
-	}
-	set("mode", string(s.opts.Mode))
+	set(query, "mode", s.opts.Mode)
 	ops := make([]string, len(s.opts.Ops))
 	for i, op := range s.opts.Ops {
 		ops[i] = string(op)
 	}
-	set("ops", strings.Join(ops, ","))
-	set("source", s.opts.Source)
-	set("namespace", s.opts.Namespace)
-	set("labelSelector", s.opts.LabelSelector)
-	set("fieldSelector", s.opts.FieldSelector)
-	set("fields", strings.Join(s.opts.Fields, ","))
+	set(query, "ops", strings.Join(ops, ","))
+	set(query, "source", s.opts.Source)
+	set(query, "namespace", s.opts.Namespace)
+	set(query, "labelSelector", s.opts.LabelSelector)
+	set(query, "fieldSelector", s.opts.FieldSelector)
+	set(query, "fields", strings.Join(s.opts.Fields, ","))
 	if s.opts.NoMirrorPods {
 		query.Set("mirrorPods", "false")
 	}
 	if s.since != 0 {
-		set("instance", s.instance)
-		query.Set("since", strconv.FormatInt(s.since, 10))
+		set(query, "instance", s.instance)
+		set(query, "since", s.since)
 	}
 	return query
 }
