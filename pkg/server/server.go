@@ -136,5 +136,5 @@ func (s *Server) MaxConnections() int { return s.limits.MaxConnections() }
 // handleMetrics serves health and metrics. Requests for metrics take a place.
 func (s *Server) handleMetrics(mux respond.Router) {
 	s.handleHealth(mux)
-	mux.HandleFunc("/metrics", rest.Limited(s.limits, promhttp.HandlerFor(s.opts.Gatherer, promhttp.HandlerOpts{}).ServeHTTP))
+	mux.HandleFunc("/metrics", s.limits.Listed(promhttp.HandlerFor(s.opts.Gatherer, promhttp.HandlerOpts{}).ServeHTTP))
 }

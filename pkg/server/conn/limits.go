@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/podconfigd/podconfigd/pkg/server/internal/respond"
 )
 
 // Limits prevents one client from taking what other clients need. A peer is a client
@@ -215,6 +217,19 @@ func (l *Limiter) Subscriber(ctx context.Context) (release func(), refusal error
 // List counts a list until release is called.
 func (l *Limiter) List(ctx context.Context) (release func(), refusal error) {
 	return l.of(ctx).Lists.Take(PeerFrom(ctx))
+}
+
+// Listed returns a handler that counts each request as a list until handle returns.
+func (l *Limiter) Listed(handle http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		release, refusal := l.List(r.Context())
+		if refusal != nil {
+			respond.Status(w, respond.TooMany(refusal))
+			return
+		}
+		defer release()
+		handle(w, r)
+	}
 }
 
 // Wait counts a lookup that waits until release is called.

@@ -36,7 +36,7 @@ func (a *API) Route(mux respond.Router) {
 		"/apis":       discovery(apiGroups),
 		"/openapi/v2": openAPIEmpty,
 		"/openapi/v3": openAPIIndex,
-		openAPIPath:   a.openAPI,
+		openAPIPath:   a.Limits.Listed(a.openAPI),
 		"/api/v1":     object(apiResources()),
 	}
 	for _, res := range resources {
@@ -90,7 +90,7 @@ func (a *API) all(w http.ResponseWriter, r *http.Request, opts *options) {
 	if opts.watch {
 		a.watch(w, r, opts)
 	} else {
-		a.list(w, r, opts)
+		a.Limits.Listed(func(w http.ResponseWriter, r *http.Request) { a.list(w, r, opts) })(w, r)
 	}
 }
 

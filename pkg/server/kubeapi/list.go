@@ -29,12 +29,6 @@ type page struct {
 
 // list answers with a list.
 func (a *API) list(w http.ResponseWriter, r *http.Request, o *options) {
-	release, refusal := a.Limits.List(r.Context())
-	if refusal != nil {
-		respond.Status(w, respond.TooMany(refusal))
-		return
-	}
-	defer release()
 	page, status := a.page(o)
 	if status != nil {
 		respond.Status(w, status)

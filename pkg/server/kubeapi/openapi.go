@@ -62,12 +62,6 @@ func (a *API) openAPI(w http.ResponseWriter, r *http.Request) {
 		respond.Status(w, notAcceptable(r))
 		return
 	}
-	release, refusal := a.Limits.List(r.Context())
-	if refusal != nil {
-		respond.Status(w, respond.TooMany(refusal))
-		return
-	}
-	defer release()
 	respond.Within(w, a.Limits.ListTimeout)
 	header := w.Header()
 	header.Set("Etag", `"`+openAPIHash()+`"`)

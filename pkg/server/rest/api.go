@@ -8,7 +8,6 @@ import (
 	"net/http"
 
 	"github.com/podconfigd/podconfigd/pkg/journal/view"
-	"github.com/podconfigd/podconfigd/pkg/server/conn"
 	"github.com/podconfigd/podconfigd/pkg/server/internal/backend"
 	"github.com/podconfigd/podconfigd/pkg/server/internal/respond"
 )
@@ -25,7 +24,7 @@ func New(b *backend.Backend, version any) *API { return &API{Backend: b, version
 // Route adds the paths of the requests that change nothing.
 func (a *API) Route(mux respond.Router) {
 	mux.HandleFunc("/v1alpha1/updates", a.scoped(a.updates))
-	mux.HandleFunc("/v1alpha1/status", Limited(a.Limits, a.status))
+	mux.HandleFunc("/v1alpha1/status", a.Limits.Listed(a.status))
 	mux.HandleFunc("/v1alpha1/runtime", a.listed(a.containerRuntime))
 	mux.HandleFunc("/v1alpha1/history", a.listed(a.history))
 	mux.HandleFunc("/v1alpha1/lookup", a.scoped(a.lookup))
@@ -52,24 +51,11 @@ func ReadOnly(next http.Handler) http.Handler {
 	})
 }
 
-// Limited returns a handler that counts each request as a list until handle returns.
-func Limited(limits *conn.Limiter, handle http.HandlerFunc) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		release, refusal := limits.List(r.Context())
-		if refusal != nil {
-			respond.Status(w, respond.TooMany(refusal))
-			return
-		}
-		defer release()
-		handle(w, r)
-	}
-}
-
 // listed passes the scope of the client to a handler, and counts the request as a list. A client
 // that sees nothing takes no place.
 func (a *API) listed(handle func(http.ResponseWriter, *http.Request, *view.Scope)) http.HandlerFunc {
 	return a.scoped(func(w http.ResponseWriter, r *http.Request, scope *view.Scope) {
-		Limited(a.Limits, func(w http.ResponseWriter, r *http.Request) { handle(w, r, scope) })(w, r)
+		a.Limits.Listed(func(w http.ResponseWriter, r *http.Request) { handle(w, r, scope) })(w, r)
 	})
 }
 

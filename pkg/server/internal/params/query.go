@@ -18,13 +18,6 @@ type query struct {
 	values map[string]string
 }
 
-// parseQuery returns the parameters of a query. It returns an error if one is unknown or is given more
-// than once.
-func parseQuery(raw string, known ...string) (*query, error) {
-	values, err := Parameters(raw, known...)
-	return &query{values: values}, err
-}
-
 // bool parses a boolean parameter. It returns fallback if the parameter is empty.
 func (q *query) bool(name string, fallback bool) bool {
 	s := q.values[name]
@@ -38,10 +31,10 @@ func (q *query) bool(name string, fallback bool) bool {
 	return value
 }
 
-// Parameters returns the parameters of the query. It returns an error if one is unknown or is
-// given more than once.
-func Parameters(query string, known ...string) (map[string]string, error) {
-	values, err := url.ParseQuery(query)
+// parseQuery returns the parameters of a query. It returns an error if one is unknown or is given more
+// than once.
+func parseQuery(raw string, known ...string) (*query, error) {
+	values, err := url.ParseQuery(raw)
 	if err != nil {
 		return nil, fmt.Errorf("parsing the query: %w", err)
 	}
@@ -55,7 +48,7 @@ func Parameters(query string, known ...string) (map[string]string, error) {
 		}
 		single[name] = all[0]
 	}
-	return single, nil
+	return &query{values: single}, nil
 }
 
 // faults are the faults of a request.
