@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -114,4 +115,46 @@ func TestAnAnswerThatComesLate(t *testing.T) {
 			t.Errorf("got %s after %v", resp.Status, took)
 		}
 	})
+}
+
+// A request that is refused has its answer, however long its body is, and whether its length is known.
+func TestBodiesThatNobodyReads(t *testing.T) {
+	d := newDaemon(t)
+	address, _ := proxied(t, d.socket)
+	body := bytes.Repeat([]byte("a"), 20<<20) // more than the buffers of a connection
+	for _, test := range []struct {
+		method, path string
+		want         int
+		sizes        []int
+	}{
+		{http.MethodPost, "/api/v1/namespaces/default/pods", http.StatusMethodNotAllowed, []int{1, 1000, 300_000, len(body)}},
+		{http.MethodPatch, "/api/v1/namespaces/default/pods/a", http.StatusMethodNotAllowed, []int{300_000}},
+		{http.MethodDelete, "/api/v1/namespaces/default/pods/a", http.StatusMethodNotAllowed, []int{300_000}},
+		{http.MethodPost, "/apis/apps/v1/namespaces/default/deployments", http.StatusMethodNotAllowed, []int{300_000}},
+		{http.MethodPost, "/apis/authentication.k8s.io/v1/tokenreviews", http.StatusNotFound, []int{1, 300_000}},
+		{http.MethodPut, "/pods", http.StatusMethodNotAllowed, []int{300_000}},
+		{http.MethodGet, "/pods", http.StatusBadRequest, []int{1, 1000, 300_000, len(body)}},
+		{http.MethodPost, "/v1alpha1/resync", http.StatusMethodNotAllowed, []int{1, 300_000}},
+	} {
+		t.Run(test.method+" "+test.path, func(t *testing.T) {
+			for _, size := range test.sizes {
+				for _, sized := range []bool{true, false} {
+					r := request(t, test.method, "http://"+address+test.path)
+					r.Body = io.NopCloser(bytes.NewReader(body[:size]))
+					if r.ContentLength = -1; sized {
+						r.ContentLength = int64(size)
+					}
+					if got, message := do(t, r, once); got.StatusCode != test.want {
+						t.Fatalf("%s %s, %d bytes, sized %v: got %d %s, want %d", test.method, test.path, size, sized, got.StatusCode, message, test.want)
+					}
+				}
+			}
+		})
+	}
+	review := request(t, http.MethodPost, "http://"+address+"/apis/authorization.k8s.io/v1/selfsubjectaccessreviews")
+	review.Body = io.NopCloser(strings.NewReader(`{"kind":"SelfSubjectAccessReview","apiVersion":"authorization.k8s.io/v1","spec":{"resourceAttributes":{"verb":"get","resource":"pods"}}}`))
+	review.ContentLength = -1
+	if got, message := do(t, review, once); got.StatusCode != http.StatusCreated || !strings.Contains(message, `"allowed":true`) {
+		t.Errorf("a review: got %d %s", got.StatusCode, message)
+	}
 }

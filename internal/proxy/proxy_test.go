@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,11 +9,9 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"os"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
@@ -133,48 +130,6 @@ func TestAnswersAreThoseOfTheDaemon(t *testing.T) {
 				}
 			}
 		})
-	}
-}
-
-// A request that is refused has its answer, however long its body is, and whether its length is known.
-func TestBodiesThatNobodyReads(t *testing.T) {
-	d := newDaemon(t)
-	address, _ := proxied(t, d.socket)
-	body := bytes.Repeat([]byte("a"), 20<<20) // more than the buffers of a connection
-	for _, test := range []struct {
-		method, path string
-		want         int
-		sizes        []int
-	}{
-		{http.MethodPost, "/api/v1/namespaces/default/pods", http.StatusMethodNotAllowed, []int{1, 1000, 300_000, len(body)}},
-		{http.MethodPatch, "/api/v1/namespaces/default/pods/a", http.StatusMethodNotAllowed, []int{300_000}},
-		{http.MethodDelete, "/api/v1/namespaces/default/pods/a", http.StatusMethodNotAllowed, []int{300_000}},
-		{http.MethodPost, "/apis/apps/v1/namespaces/default/deployments", http.StatusMethodNotAllowed, []int{300_000}},
-		{http.MethodPost, "/apis/authentication.k8s.io/v1/tokenreviews", http.StatusNotFound, []int{1, 300_000}},
-		{http.MethodPut, "/pods", http.StatusMethodNotAllowed, []int{300_000}},
-		{http.MethodGet, "/pods", http.StatusBadRequest, []int{1, 1000, 300_000, len(body)}},
-		{http.MethodPost, "/v1alpha1/resync", http.StatusMethodNotAllowed, []int{1, 300_000}},
-	} {
-		t.Run(test.method+" "+test.path, func(t *testing.T) {
-			for _, size := range test.sizes {
-				for _, sized := range []bool{true, false} {
-					r := request(t, test.method, "http://"+address+test.path)
-					r.Body = io.NopCloser(bytes.NewReader(body[:size]))
-					if r.ContentLength = -1; sized {
-						r.ContentLength = int64(size)
-					}
-					if got, message := do(t, r, once); got.StatusCode != test.want {
-						t.Fatalf("%s %s, %d bytes, sized %v: got %d %s, want %d", test.method, test.path, size, sized, got.StatusCode, message, test.want)
-					}
-				}
-			}
-		})
-	}
-	review := request(t, http.MethodPost, "http://"+address+"/apis/authorization.k8s.io/v1/selfsubjectaccessreviews")
-	review.Body = io.NopCloser(strings.NewReader(`{"kind":"SelfSubjectAccessReview","apiVersion":"authorization.k8s.io/v1","spec":{"resourceAttributes":{"verb":"get","resource":"pods"}}}`))
-	review.ContentLength = -1
-	if got, message := do(t, review, once); got.StatusCode != http.StatusCreated || !strings.Contains(message, `"allowed":true`) {
-		t.Errorf("a review: got %d %s", got.StatusCode, message)
 	}
 }
 
@@ -386,46 +341,5 @@ func TestWithoutADaemon(t *testing.T) {
 	defer conn.Close()
 	if _, err := podconfigd.NewPodConfigClient(conn).List(t.Context(), &podconfigd.ListRequest{}); status.Code(err) != codes.Unavailable || !strings.Contains(err.Error(), "is podconfigd running") {
 		t.Errorf("List: %v", err)
-	}
-}
-
-func TestWriteKubeconfig(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "config")
-	for _, address := range []string{"127.0.0.1:1", "127.0.0.1:2"} {
-		if err := WriteKubeconfig(path, address); err != nil {
-			t.Fatal(err)
-		}
-		if data, err := os.ReadFile(path); err != nil || !strings.Contains(string(data), "server: http://"+address+"\n") {
-			t.Errorf("%s, %v", data, err)
-		}
-	}
-	if err := os.WriteFile(path, []byte("kind: Config\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := WriteKubeconfig(path, "127.0.0.1:1"); err == nil || !strings.Contains(err.Error(), path+" exists, and podconfigd proxy has not written it: choose another file") {
-		t.Error(err)
-	}
-}
-
-// A path that is no regular file is refused at once. A link is not followed.
-func TestWriteKubeconfigToOddPaths(t *testing.T) {
-	dir := t.TempDir()
-	in := func(name string) string { return filepath.Join(dir, name) }
-	if err := errors.Join(
-		syscall.Mkfifo(in("fifo"), 0o600), os.Mkdir(in("directory"), 0o700), WriteKubeconfig(in("config"), "127.0.0.1:1"),
-		os.Symlink("config", in("link")), os.Symlink("nowhere", in("dangling")), os.Symlink("/dev/zero", in("endless")),
-	); err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range []string{"fifo", "directory", "link", "dangling", "endless"} {
-		t.Run(name, func(t *testing.T) {
-			want := "writing the kubeconfig: " + in(name) + " exists, and podconfigd proxy has not written it: choose another file"
-			if err := WriteKubeconfig(in(name), "127.0.0.1:2"); err == nil || err.Error() != want {
-				t.Errorf("%s: %v", name, err)
-			}
-		})
-	}
-	if _, err := os.Lstat(in("nowhere")); !errors.Is(err, os.ErrNotExist) {
-		t.Error("a dangling link was followed")
 	}
 }
