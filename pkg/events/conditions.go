@@ -12,23 +12,22 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
+	"github.com/podconfigd/podconfigd/internal/mend"
 	"github.com/podconfigd/podconfigd/pkg/config"
 )
 
 // The reasons of the events.
 const (
-	// ReasonManifestRejected, ReasonManifestHeld and ReasonManifestShadowed are those of a
-	// manifest with that state. ReasonManifestAccepted is the reason when it ends.
+	// A manifest has one of the first three states. ReasonManifestAccepted: it is accepted again.
 	ReasonManifestRejected = "ManifestRejected"
 	ReasonManifestHeld     = "ManifestHeld"
 	ReasonManifestShadowed = "ManifestShadowed"
 	ReasonManifestAccepted = "ManifestAccepted"
-	// ReasonSourceDegraded is the reason while a source can't be read, ReasonSourceRecovered
-	// when it can be read again.
+	// ReasonSourceDegraded: a source can't be read. ReasonSourceRecovered: it can be read again.
 	ReasonSourceDegraded  = "SourceDegraded"
 	ReasonSourceRecovered = "SourceRecovered"
-	// ReasonRemovalHeld is the reason while a set is held because it would remove too many
-	// pods, ReasonRemovalHoldEnded when no set of the source is held any more.
+	// ReasonRemovalHeld: a set is held, because it would remove too many pods. ReasonRemovalHoldEnded: no set of the
+	// source is held any more.
 	ReasonRemovalHeld      = "RemovalHeld"
 	ReasonRemovalHoldEnded = "RemovalHoldEnded"
 )
@@ -39,9 +38,9 @@ var reasons = []string{
 	ReasonSourceDegraded, ReasonSourceRecovered, ReasonRemovalHeld, ReasonRemovalHoldEnded,
 }
 
-// apiPatience is the time for which requests of the apiserver source must fail until there is an
-// event. While the apiserver is away, an event can't be written. When it is back, the source
-// recovers first: the longest wait for its next request is 10 seconds.
+// apiPatience is how long the requests of the apiserver source must fail before there is an event. An event can't be
+// written while the apiserver is away. When the apiserver is back, the source recovers first: it waits at most 10 seconds
+// for its next request.
 const apiPatience = 30 * time.Second
 
 // kind is a kind of condition.
@@ -54,23 +53,22 @@ const (
 	manifestsOmitted
 )
 
-// subject is what a condition is about. It stays the same while the condition changes. A file is
-// known by its path, because the name in it may change. An item of a list has a name, or only a
-// position, which is its path.
+// subject is what a condition is about. It stays the same while the condition changes. A file has only a path here,
+// because the name in it may change. An item of a list has a name. If it has no name, its position is the path.
 type subject struct {
 	kind            kind
 	source, path    string
 	namespace, name string
 }
 
-// report is what an event says.
+// report is the type, the reason and the message of an event.
 type report struct{ eventType, reason, message string }
 
-// condition is something in the status that has an event.
+// condition is a fault in the status, which has an event.
 type condition struct {
 	subject
 	report
-	// pod is the name of the manifest's pod; zero if it is not known.
+	// pod is the pod of the manifest; zero if it is not known.
 	pod types.NamespacedName
 }
 
@@ -78,8 +76,7 @@ func warning(s subject, reason, format string, args ...any) condition {
 	return condition{subject: s, report: report{v1.EventTypeWarning, reason, fmt.Sprintf("source %s: ", s.source) + fmt.Sprintf(format, args...)}}
 }
 
-// conditionsOf returns the conditions in the status of the sources: first those of sources, then
-// those of manifests.
+// conditionsOf returns the conditions in the status: first about sources, then about manifests.
 func conditionsOf(sources []v1alpha1.SourceStatus, now time.Time) (all []condition) {
 	for i := range sources {
 		s := &sources[i]
@@ -99,7 +96,7 @@ func conditionsOf(sources []v1alpha1.SourceStatus, now time.Time) (all []conditi
 	return all
 }
 
-// outcomes are the reasons and texts of the states that have an event.
+// outcomes has the states of manifests that have an event, with its reason and its text.
 var outcomes = map[v1alpha1.ManifestState]struct{ reason, text string }{
 	v1alpha1.ManifestRejected: {ReasonManifestRejected, "a manifest is rejected"},
 	v1alpha1.ManifestHeld:     {ReasonManifestHeld, "a manifest can't be used"},
@@ -107,7 +104,7 @@ var outcomes = map[v1alpha1.ManifestState]struct{ reason, text string }{
 }
 
 func manifestsOf(s *v1alpha1.SourceStatus) (all []condition) {
-	manifests, omitted := verdictsOf(s)
+	manifests, omitted := mend.Manifests(s)
 	for i := range manifests {
 		m := &manifests[i]
 		outcome := outcomes[m.State]
@@ -133,24 +130,13 @@ func manifestsOf(s *v1alpha1.SourceStatus) (all []condition) {
 	return all
 }
 
-func verdictsOf(s *v1alpha1.SourceStatus) ([]v1alpha1.Manifest, map[v1alpha1.ManifestState]int) {
-	switch {
-	case s.File != nil:
-		return s.File.Manifests, s.File.ManifestsOmitted
-	case s.HTTP != nil:
-		return s.HTTP.Manifests, s.HTTP.ManifestsOmitted
-	}
-	return nil, nil
-}
-
-// placed returns the message of a verdict with the path of the file, or with the name of the item.
-// If it begins with the file name and the line, it needs only the directory.
+// placed returns the message of a verdict behind the path of the file, or behind the name of the item. A message that
+// begins with the file name and the line gets only the directory.
 func placed(m *v1alpha1.Manifest) string {
-	title := titleOf(m)
 	if dir, file := path.Split(m.Path); file != "" && strings.HasPrefix(m.Message, file+":") {
 		return dir + m.Message
 	}
-	return title + ": " + m.Message
+	return titleOf(m) + ": " + m.Message
 }
 
 func titleOf(m *v1alpha1.Manifest) string {
@@ -160,8 +146,7 @@ func titleOf(m *v1alpha1.Manifest) string {
 	return m.Namespace + "/" + m.Name
 }
 
-// ended returns what an event says when the condition has ended, and whether there is such an
-// event. There is none if the subject is gone.
+// ended returns the event about the end of a condition. It returns false if there is none, because the subject is gone.
 func ended(s *subject, sources []v1alpha1.SourceStatus) (report, bool) {
 	i := slices.IndexFunc(sources, func(status v1alpha1.SourceStatus) bool { return status.Name == s.source })
 	if i < 0 {
@@ -176,7 +161,7 @@ func ended(s *subject, sources []v1alpha1.SourceStatus) (report, bool) {
 	case removalHeld:
 		return normal(ReasonRemovalHoldEnded, "no set is held any more")
 	case manifest:
-		manifests, _ := verdictsOf(&sources[i])
+		manifests, _ := mend.Manifests(&sources[i])
 		for j := range manifests {
 			if m := &manifests[j]; m.State == v1alpha1.ManifestAccepted && accepts(m, s) {
 				return normal(ReasonManifestAccepted, "manifest %s is accepted", titleOf(m))
@@ -187,7 +172,7 @@ func ended(s *subject, sources []v1alpha1.SourceStatus) (report, bool) {
 	return report{}, false
 }
 
-// accepts reports whether an accepted manifest is the one of the subject.
+// accepts reports whether an accepted manifest is the manifest of the subject.
 func accepts(m *v1alpha1.Manifest, s *subject) bool {
 	if s.path != "" && m.Path != "" {
 		return m.Path == s.path

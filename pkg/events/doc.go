@@ -1,26 +1,25 @@
-// Package events writes Kubernetes Events for the conditions in the status: manifests that are
-// Rejected, Held or Shadowed, sources that are degraded, and sets that the removal brake holds.
+// Package events writes Kubernetes Events about manifests that are Rejected, Held or Shadowed, sources that are
+// degraded, and sets that the removal brake holds:
 //
-// Each event is on the Node. An event for a manifest is also on the mirror pod of its name, if
-// there is one.
+//	r := events.New(events.Options{Node: "node1", Client: apiserver, Sources: status, MirrorPods: mirrors})
+//	err := r.Run(ctx)
+//
+// Each event is on the Node. An event about a manifest is also on the mirror pod of the same name, if there is one.
 //
 // # What is written
 //
-// The [Recorder] looks at the status every second, and compares it with what it has written. It
-// writes one event for each change of a condition, and one when the condition ends. A condition
-// that can't be written now, because of a limit, missing permissions or an apiserver that does
-// not answer, is written later if it still exists. So there is no queue, and nothing that the
-// status has is lost. A condition that ends before it could be written is not written.
+// The [Recorder] reads the status every second. Each fault in it is a condition. The Recorder writes one event when a
+// condition begins or changes, and one when it ends. If it can't write now, because of a limit, missing permissions or an
+// apiserver that does not answer, it writes later what is still true then. There is no queue, and nothing that the status
+// has is lost. A condition that ends before it was written has no event.
 //
-// client-go's [k8s.io/client-go/tools/record.EventCorrelator] counts equal events in one object,
-// and aggregates events of one manifest that differ only by their message. client-go's
-// EventRecorder is not used: it drops the events that the apiserver rejects, the events after the
-// first 25 of an object, and all of them after 12 attempts, and its goroutines can't be waited
-// for.
+// client-go's [k8s.io/client-go/tools/record.EventCorrelator] counts equal events in one object, and aggregates events
+// about one manifest that differ only in their message. client-go's EventRecorder is not used, because it loses events:
+// those that the apiserver rejects, those after the first 25 of an object, and all of them after 12 attempts. Its
+// goroutines also can't be waited for.
 //
 // # Limits
 //
-// All requests have the rate of Options.QPS and Options.Burst. Events for manifests and for one
-// condition have lower rates of their own, so that manifests that change all the time do not fill
-// the apiserver.
+// Options.QPS and Options.Burst limit all requests. Events about manifests have a second limit, and events about one
+// condition a third one. So manifests that change all the time do not fill the apiserver.
 package events

@@ -14,19 +14,17 @@ import (
 const (
 	// component is the source of the events.
 	component = "podconfigd"
-	// maxMessage is the maximum length of a message in bytes, as for the note of
-	// events.k8s.io/v1.
+	// maxMessage is the maximum length of a message in bytes. It is the limit of the note in events.k8s.io/v1.
 	maxMessage = 1024
 )
 
-// nodeRef returns the reference to the Node. "kubectl describe node" looks for the UID of the
-// node, and for its name as UID.
+// nodeRef returns the reference to the Node. Its UID is the name of the Node: "kubectl describe node" looks for that too.
 func nodeRef(node types.NodeName) v1.ObjectReference {
 	return v1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: string(node), UID: types.UID(node)}
 }
 
-// mirrorRef returns the reference to a static pod, for events on its mirror pod. "kubectl describe
-// pod" looks for the value of the mirror pod's annotation as UID.
+// mirrorRef returns the reference to a mirror pod. Its UID is that of the static pod: "kubectl describe pod" looks for
+// the UID in the annotation of a mirror pod.
 func mirrorRef(mirror *v1.Pod) v1.ObjectReference {
 	return v1.ObjectReference{
 		APIVersion: "v1", Kind: "Pod", Namespace: mirror.Namespace, Name: mirror.Name,
@@ -34,7 +32,7 @@ func mirrorRef(mirror *v1.Pod) v1.ObjectReference {
 	}
 }
 
-// newEvent returns an event with a name of its own.
+// newEvent returns an event with a new name.
 //
 // client-go: makeEvent in tools/record/event.go.
 func (r *Recorder) newEvent(on *v1.ObjectReference, what report, at time.Time) *v1.Event {
@@ -58,7 +56,7 @@ func namespaceOf(on *v1.ObjectReference) string {
 	return on.Namespace
 }
 
-// shorten returns the beginning of a message that is too long.
+// shorten cuts a message that is too long.
 func shorten(message string) string {
 	const ellipsis = "…"
 	if len(message) <= maxMessage {

@@ -12,20 +12,20 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// The waits after failures grow from firstRetry to lastRetry. An apiserver can ask for a wait of
-// up to lastRetry. While events of a namespace are forbidden, the waits grow to lastDenied.
+// The waits after failures grow from firstRetry to lastRetry. The apiserver can ask for a wait of at most lastRetry.
+// While events in a namespace are forbidden, the waits grow to lastDenied.
 const (
 	firstRetry = time.Second
 	lastRetry  = time.Minute
 	lastDenied = 5 * time.Minute
-	// logBurst is the number of lines that are logged at once, logEvery the interval of further
-	// ones. There is one line for the first of a series of failures, and one for its end.
+	// logBurst is the number of lines that are logged at once, logEvery the interval of further lines. A series of
+	// failures has a line at its first failure and a line at its end.
 	logBurst = 10
 	logEvery = time.Minute
 )
 
-// failures are the series of failures that have not ended: by namespace if the apiserver rejects
-// the events of one, otherwise with an empty name.
+// failures has the series of failures that have not ended. The key is the namespace if the apiserver rejects the events
+// of one namespace. Otherwise it is empty, and the series concerns all events.
 type failures struct {
 	series map[string]*series
 	lines  *rate.Limiter
@@ -41,7 +41,7 @@ func newFailures() failures {
 	return failures{series: make(map[string]*series), lines: rate.NewLimiter(rate.Every(logEvery), logBurst)}
 }
 
-// waiting reports whether events of a namespace, or all for an empty name, have to wait.
+// waiting reports whether the events of a namespace have to wait. With an empty name, it reports whether all have to.
 func (f *failures) waiting(namespace string, now time.Time) bool {
 	s := f.series[namespace]
 	return s != nil && now.Before(s.next)
@@ -66,7 +66,7 @@ func (f *failures) add(ctx context.Context, namespace string, err error, now tim
 	s.next, s.wait = now.Add(in), min(2*s.wait, last)
 }
 
-// log logs a failure, but not too many. It returns whether it did.
+// log logs a failure unless too many were logged. It reports whether it has logged.
 func (f *failures) log(ctx context.Context, err error, message, namespace string) bool {
 	if !f.lines.Allow() {
 		return false

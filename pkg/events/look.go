@@ -14,10 +14,9 @@ import (
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 )
 
-// entryBurst is the number of events for one condition that are written at once. Further ones are
-// written at the rate of one each entryEvery.
+// Of the events about one condition, entryBurst are written at once, and then one each entryEvery.
 //
-// client-go: the refill of EventSourceObjectSpamFilter, which is for all events of an object.
+// client-go: EventSourceObjectSpamFilter has this rate for all events of an object.
 const (
 	entryBurst = 10
 	entryEvery = 5 * time.Minute
@@ -29,19 +28,18 @@ type key struct {
 	on v1.ObjectReference
 }
 
-// entry is what is known of the events for a condition.
+// entry is the state of the events about a condition.
 type entry struct {
-	// written is the last event, or what the apiserver rejected for good; zero if the condition
-	// has ended and that was written, or is not to be written.
+	// written is the last event that was written, or that the apiserver rejected for good. It is zero if the end of
+	// the condition is dealt with.
 	written report
-	// next is what is to be written, if it is not written, and since is the time from which it
-	// is.
+	// next is the event that is due. It equals written if none is due. since is when it became due.
 	next  report
 	since time.Time
-	// live means that the last look has seen the condition.
+	// live means that the last look saw the condition.
 	live  bool
 	limit *rate.Limiter
-	// correlated is the event for next, after the first attempt to write it.
+	// correlated is the event to send for next. It is nil before the first attempt.
 	correlated *record.EventCorrelateResult
 }
 
@@ -51,8 +49,8 @@ type due struct {
 	*entry
 }
 
-// look compares the status with what has been written. It returns what is to be written: first
-// for sources, then for manifests, each the oldest first.
+// look compares the status with what was written. It returns the events that are due: about sources, then about
+// manifests, the oldest first.
 func (r *Recorder) look(now time.Time) (all []due) {
 	sources := r.opts.Sources()
 	for _, e := range r.entries {
@@ -105,7 +103,7 @@ func (s *subject) rank() int {
 	return 0
 }
 
-// want notes that the condition exists. Of two with the same key, the first counts.
+// want notes that a condition exists. If two conditions have the same key, the first one counts.
 func (r *Recorder) want(k key, what report, now time.Time) {
 	e := r.entries[k]
 	switch {
@@ -119,8 +117,8 @@ func (r *Recorder) want(k key, what report, now time.Time) {
 	e.set(what, now)
 }
 
-// unwant notes that the condition no longer exists. Its end has an event if the condition had
-// one, and if the object of the event still exists.
+// unwant notes that a condition no longer exists. Its end has an event if its beginning had one and the object of the
+// event still exists.
 func (r *Recorder) unwant(k key, e *entry, sources []v1alpha1.SourceStatus, mirrors *map[types.NamespacedName]*v1.Pod, now time.Time) {
 	if e.written.eventType != v1.EventTypeWarning {
 		e.written, e.next = report{}, report{}

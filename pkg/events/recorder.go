@@ -21,8 +21,8 @@ import (
 const (
 	// period is the interval between looks at the status.
 	period = time.Second
-	// manifestBurst is the number of events for manifests that are written at once. Further ones
-	// are written at the rate of one each manifestEvery. The log of verdicts has the same limits.
+	// Of the events about manifests, manifestBurst are written at once, and then one each manifestEvery. The log of
+	// verdicts has the same limits.
 	manifestBurst = 200
 	manifestEvery = 10 * time.Second
 	// cacheSize is the number of events that the correlator knows.
@@ -39,17 +39,13 @@ const (
 
 // Options configure a Recorder.
 type Options struct {
-	// Node is the node of the events.
-	Node types.NodeName
-	// Client writes to the apiserver.
+	Node   types.NodeName
 	Client Client
-	// Sources returns the status of the sources. Held is set, but a source is not degraded
-	// because of it.
+	// Sources returns the status of the sources. A source with Held is not degraded for that reason alone.
 	Sources func() []v1alpha1.SourceStatus
-	// MirrorPods returns the mirror pods of the node by name.
+	// MirrorPods returns the mirror pods of the node.
 	MirrorPods func() map[types.NamespacedName]*v1.Pod
-	// QPS and Burst limit the requests. For a QPS of 0, there is no limit. A Burst of 0 is
-	// DefaultBurst.
+	// QPS and Burst limit the requests. A QPS of 0 is no limit, a Burst of 0 is DefaultBurst.
 	QPS, Burst int
 	// Registerer is for metrics; nil for none.
 	Registerer prometheus.Registerer
@@ -65,13 +61,13 @@ type Client interface {
 type Recorder struct {
 	opts    Options
 	metrics *metrics
-	// limits are QPS and Burst, if they have changed.
+	// limits has the QPS and the burst that Run has not taken yet.
 	limits atomic.Pointer[[2]int]
 
-	// The rest belongs to Run.
+	// Only Run uses the following fields.
 	entries     map[key]*entry
 	correlator  *record.EventCorrelator
-	correlating *subject // of the event that is being correlated
+	correlating *subject // of the event that correlator handles now
 	requests    *rate.Limiter
 	manifests   *rate.Limiter
 	failures    failures
@@ -108,14 +104,14 @@ func New(opts Options) *Recorder {
 			s := r.correlating
 			return aggregate + "\x00" + s.source + "\x00" + s.path + "\x00" + s.namespace + "\x00" + s.name, local
 		},
-		// The Recorder itself limits the events, so that none is lost.
+		// The correlator would drop events. The Recorder limits them itself, and loses none.
 		BurstSize: math.MaxInt32, QPS: math.MaxInt32,
 	})
 	r.SetLimits(opts.QPS, opts.Burst)
 	return r
 }
 
-// SetLimits changes the limits of requests. It can be called while Run runs.
+// SetLimits changes the limits of requests, also while Run runs.
 func (r *Recorder) SetLimits(qps, burst int) { r.limits.Store(&[2]int{qps, burst}) }
 
 // Run writes events until the context is done. It returns the cause of the context.

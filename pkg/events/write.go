@@ -16,7 +16,7 @@ import (
 // requestTimeout is the maximum time for a request.
 const requestTimeout = 10 * time.Second
 
-// write writes what is due, until the time at which the status has to be looked at again.
+// write writes the events that are due. It stops at the time of the next look.
 func (r *Recorder) write(ctx context.Context, all []due, until time.Time) {
 	for _, d := range all {
 		now := time.Now()
@@ -38,7 +38,7 @@ func (r *Recorder) write(ctx context.Context, all []due, until time.Time) {
 	}
 }
 
-// writeOne writes an event, and reports whether the apiserver has answered for good.
+// writeOne writes an event. It reports false if the event has to be tried again.
 func (r *Recorder) writeOne(ctx context.Context, d due) bool {
 	if d.correlated == nil {
 		r.correlating = &d.subject
@@ -69,7 +69,7 @@ func (r *Recorder) writeOne(ctx context.Context, d due) bool {
 	return true
 }
 
-// isFinal reports whether the same request would be rejected again.
+// isFinal reports whether the apiserver would reject the same request again.
 func isFinal(err error) bool {
 	return apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsRequestEntityTooLargeError(err)
 }

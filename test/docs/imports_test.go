@@ -54,7 +54,7 @@ func TestImportsPointOneWay(t *testing.T) {
 		"pkg/sources/file/manifests":     {"api/stream/v1alpha1", "pkg/config", "pkg/manifest", "pkg/sources", "pkg/sources/file/follow"},
 		"pkg/sources/http":               {"internal/smallfile", "internal/version", "api/stream/v1alpha1", "pkg/config", "pkg/manifest", "pkg/sources"},
 		"pkg/sources/apiserver":          {"internal/smallfile", "api/stream/v1alpha1", "pkg/config", "pkg/sources"},
-		"pkg/events":                     {"internal/metric", "api/stream/v1alpha1", "pkg/config"},
+		"pkg/events":                     {"internal/mend", "internal/metric", "api/stream/v1alpha1", "pkg/config"},
 		"pkg/sources/sourcetest":         {"pkg/config", "pkg/sources"},
 		"pkg/journal":                    {"internal/podmask", "pkg/config", "api/stream/v1alpha1"},
 		"pkg/journal/store":              {"internal/lockfile", "pkg/config", "pkg/journal"},
