@@ -8,9 +8,8 @@ import (
 )
 
 const (
-	// firstRetry and lastRetry are the shortest and the longest wait after a failure. The wait
-	// doubles with each failure. The longest is that of a kubelet, which syncs a pod every
-	// minute.
+	// firstRetry and lastRetry are the shortest and the longest wait after a failure. The wait doubles with each failure.
+	// A kubelet waits as long at most: it syncs a pod every minute.
 	firstRetry = time.Second
 	lastRetry  = time.Minute
 	// retryJitter is the maximum random extension of a wait, as a fraction of it.
@@ -23,7 +22,7 @@ type backoff struct {
 	next time.Time
 }
 
-// failed starts the next wait. It is at least what the apiserver asks for.
+// failed starts the next wait. If the apiserver asks for a longer one, it counts.
 func (b *backoff) failed(now time.Time, err error) {
 	b.wait = min(max(2*b.wait, firstRetry), lastRetry)
 	wait := b.wait + time.Duration(rand.Float64()*retryJitter*float64(b.wait))
@@ -44,8 +43,8 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// answered reports whether the error is an answer of the apiserver about one pod. Otherwise the
-// next request fails too.
+// answered reports whether the error is an answer of the apiserver about one pod. Any other error concerns the next
+// request too.
 func answered(err error) bool {
 	return apierrors.ReasonForError(err) != "" && !apierrors.IsUnauthorized(err) && !apierrors.IsTooManyRequests(err) &&
 		!apierrors.IsInternalError(err) && !apierrors.IsServiceUnavailable(err) && !apierrors.IsTimeout(err) && !apierrors.IsServerTimeout(err)

@@ -10,24 +10,22 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/journal"
 )
 
-// book has the pods of a state, by name.
+// book has the pods of a state of the journal, by name.
 type book struct {
-	// mirrorsKnown is whether the apiserver source is seen, and complete whether all sources
-	// are.
+	// mirrorsKnown means that the apiserver source is seen, complete that all sources are.
 	mirrorsKnown, complete bool
 	// names are all names with a static pod or a mirror pod.
 	names   map[types.NamespacedName]bool
 	statics map[types.NamespacedName]static
 	mirrors map[types.NamespacedName]*v1.Pod
-	// bound are the other pods that the apiserver has bound to the node.
+	// bound has the other pods of the apiserver on the node.
 	bound map[types.NamespacedName]bool
 }
 
 // static is a static pod.
 type static struct {
 	pod *v1.Pod
-	// seen is false if the pod is from before a restart, and its source is not
-	// seen yet.
+	// seen is false if the pod was restored after a restart, and its source is not seen yet.
 	seen bool
 }
 
@@ -48,7 +46,7 @@ func newBook(state *journal.State) *book {
 			b.bound[nameOf(p.Object)] = true
 		}
 	}
-	for _, p := range state.Pods { // by source
+	for _, p := range state.Pods { // ordered by source
 		if p.Source == config.ApiserverSource || hashOf(p.Object) == "" {
 			continue
 		}
@@ -62,8 +60,8 @@ func newBook(state *journal.State) *book {
 	return b
 }
 
-// prefer reports whether a static pod comes before another one with the same name, of an earlier
-// source: the one that has the mirror pod stays.
+// prefer reports whether a static pod replaces the one of an earlier source with the same name. The pod that already has
+// the mirror pod is preferred.
 func prefer(mirror *v1.Pod, s, before static) bool {
 	if mirror == nil || isMirrorOf(mirror, before.pod) {
 		return false
@@ -84,7 +82,7 @@ func compareNames(a, b types.NamespacedName) int {
 // kubelet: pkg/kubelet/pod/mirror_client.go getPodHash.
 func hashOf(static *v1.Pod) string { return static.Annotations[config.ConfigHashAnnotationKey] }
 
-// isMirrorOf reports whether a mirror pod is that of this version of a static pod with its name.
+// isMirrorOf reports whether a mirror pod belongs to this version of the static pod with its name.
 //
 // kubelet: pkg/kubelet/pod/pod_manager.go IsMirrorPodOf.
 func isMirrorOf(mirror, static *v1.Pod) bool {

@@ -1,17 +1,19 @@
-// Package mirror keeps a mirror pod in the apiserver for each static pod of the node, as a
-// kubelet does. It is for nodes without a kubelet.
+// Package mirror keeps a mirror pod in the apiserver for each static pod of a node without a kubelet, as a kubelet does:
 //
-// A [Manager] compares the pods in the journal: the static pods of the file and HTTP sources,
-// and the mirror pods of the apiserver source. It creates a mirror pod that is missing, replaces
-// one whose static pod changed, deletes one whose static pod is gone, and writes the status of
-// the static pod to its mirror pod.
+//	m := mirror.New(mirror.Options{Journal: j, Client: apiserver, Node: node})
+//	err := m.Run(ctx)
 //
-//   - Only mirror pods with the annotation [config.OwnMirrorAnnotationKey] are changed.
-//   - Nothing happens before the apiserver source is seen, a mirror pod is created or replaced
-//     only if the source of its static pod is seen, and deleted only if all sources are seen.
+// A [Manager] compares the pods in the journal: the static pods of the file and HTTP sources with the mirror pods of the
+// apiserver source. It creates a mirror pod that is missing, replaces it if its static pod changed, and deletes it if its
+// static pod is gone. It writes the status of the static pod to the mirror pod. One goroutine makes all requests, one at a
+// time.
+//
+// What a Manager guarantees:
+//
+//   - It changes only mirror pods with the annotation [config.OwnMirrorAnnotationKey].
+//   - It does nothing before the apiserver source is seen. It creates or replaces a mirror pod only if the source of its
+//     static pod is seen. It deletes a mirror pod only if all sources are seen.
 //   - Each request has the UID of the pod as its precondition.
-//   - If another client creates or deletes mirror pods of the node, or if a kubelet writes their
-//     status, a kubelet manages the node: no more mirror pods are created.
-//
-// One goroutine makes all requests, one at a time.
+//   - It creates no more mirror pods if a kubelet manages the node: another client creates or deletes mirror pods there, or
+//     a kubelet writes their status.
 package mirror

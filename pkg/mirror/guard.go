@@ -11,32 +11,33 @@ import (
 )
 
 const (
-	// foreignHold is how long creation stays stopped after the last mirror pod of another
-	// client is gone. A kubelet creates a missing one in less time.
+	// foreignHold is how long creation stays stopped after the last mirror pod of another client is gone. A kubelet would
+	// create it again in less time.
 	foreignHold = 2 * time.Minute
-	// firstHold and lastHold are how long creation stays stopped after another client interfered
-	// with a mirror pod of podconfigd. It doubles each time.
+	// After another client interfered with a mirror pod of podconfigd, creation stays stopped for firstHold. The time
+	// doubles with each further interference, up to lastHold.
 	firstHold = 10 * time.Minute
 	lastHold  = time.Hour
 )
 
 // guard decides whether another client manages the mirror pods of the node.
 type guard struct {
-	// foreign is a mirror pod of another client, seen last at foreignSeen. foreignGone is the time
-	// of the first pass without it; zero while there is one. The pass before can be long ago.
+	// foreign is a mirror pod of another client. foreignSeen is the last pass that saw one. foreignGone is the first pass
+	// after that; zero while there is one. A long time can lie between the two passes.
 	foreign      types.NamespacedName
 	foreignSince time.Time
 	foreignSeen  time.Time
 	foreignGone  time.Time
 
-	// interfered is how another client interfered with a mirror pod; empty if none did. It does
-	// not count if the node no longer has the UID owner: its mirror pods are garbage then.
+	// interfered says how another client interfered with a mirror pod; empty if none did. owner is the UID of the node
+	// that owned the mirror pod. If the node has another UID now, the interference does not count: the garbage collector
+	// deletes the mirror pods of the earlier node.
 	interfered string
 	owner      types.UID
 	since      time.Time
 	until      time.Time
 	hold       time.Duration
-	// fights is set if another client writes the status.
+	// fights means that another client writes the status.
 	fights bool
 }
 
@@ -60,8 +61,8 @@ func (g *guard) sawInterference(now time.Time, how string, owner types.UID, figh
 	}
 }
 
-// check returns why creation is stopped, and whether the status is not written either; nil if it
-// is not stopped. A pass calls it once, after it has recorded what it saw.
+// check returns why creation is stopped; nil if it is not. quiet means that the status is not written either. A pass
+// calls check after it has recorded what it saw.
 func (g *guard) check(now time.Time, node *v1.Node) (stop *v1alpha1.MirrorStop, quiet bool) {
 	switch {
 	case g.foreignSeen.IsZero() || g.foreignSeen.Equal(now): // there is none, or this pass saw one
@@ -92,7 +93,7 @@ func (g *guard) check(now time.Time, node *v1.Node) (stop *v1alpha1.MirrorStop, 
 	return nil, false
 }
 
-// wake returns when check can give another result; zero for never.
+// wake returns the time at which the result of check can change; zero for never.
 func (g *guard) wake() (at time.Time) {
 	if !g.foreignGone.IsZero() {
 		at = g.foreignGone.Add(foreignHold)

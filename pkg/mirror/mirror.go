@@ -23,10 +23,9 @@ const (
 	// kubelet: kubeAPIQPS and kubeAPIBurst.
 	requestsPerSecond = 50
 	burst             = 100
-	// settle is the time in which changes of the journal are collected.
+	// settle is how long changes of the journal are collected before a pass.
 	settle = 100 * time.Millisecond
-	// unconfirmed is how long a request counts whose effect the apiserver source does not
-	// show.
+	// unconfirmed is how long the Manager relies on a request before the apiserver source shows its effect.
 	unconfirmed = time.Minute
 )
 
@@ -48,8 +47,7 @@ type Client interface {
 type Options struct {
 	Journal *journal.Journal
 	Client  Client
-	// Node returns the node as the apiserver has it; nil if it does not have it. After a
-	// change of it, the journal changes.
+	// Node returns the Node of the apiserver; nil if there is none. The journal changes after each change of the Node.
 	Node func() *v1.Node
 	// Registerer registers the metrics; nil for none.
 	Registerer prometheus.Registerer
@@ -63,17 +61,16 @@ type Manager struct {
 	limiter *rate.Limiter
 	metrics *metrics
 
-	// The fields below belong to the goroutine of Run.
+	// Only the goroutine of Run uses the following fields.
 
-	// entries has what is known of each name, apart from the journal.
+	// entries has what the journal does not have about each name.
 	entries map[types.NamespacedName]*entry
-	// known are the mirror pods of the last pass that were right.
+	// known has the mirror pods that matched their static pods in the last pass.
 	known map[types.UID]knownMirror
-	// revision is that of the journal up to which removed has the pods that the apiserver removed
-	// since the last pass.
+	// removed has the pods that the apiserver removed since the last pass, up to this revision of the journal.
 	revision int64
 	removed  map[types.UID]bool
-	// deletions are the recent requests to delete a mirror pod.
+	// deletions has the recent requests to delete a mirror pod.
 	deletions map[types.UID]*deletion
 	guard     guard
 	// outage is the wait while the apiserver does not answer.
@@ -84,33 +81,31 @@ type Manager struct {
 	shown v1alpha1.MirrorStatus
 }
 
-// entry is what is known of a name with a static pod.
+// entry is the state of the requests for one name.
 type entry struct {
 	backoff backoff
 	// problem is the error of the last request; empty if it succeeded.
 	problem string
 	since   time.Time
-	// kept is the UID of a deleted mirror pod that finalizers keep.
+	// kept is the UID of a deleted mirror pod that the apiserver keeps because of its finalizers.
 	kept types.UID
-	// made is the mirror pod that was created, until the apiserver source has it.
+	// made is the mirror pod that was created. It is nil once the apiserver source has it.
 	made   *v1.Pod
 	madeAt time.Time
-	// static and mirror were compared last. written is the status of the mirror pod after it
-	// was written, at writtenAt.
+	// static and mirror are the pods that were compared last. written is the status that the mirror pod got at writtenAt.
 	static, mirror *v1.Pod
 	written        *v1.PodStatus
 	writtenAt      time.Time
 }
 
-// knownMirror is a mirror pod that was right.
+// knownMirror is a mirror pod that matched its static pod.
 type knownMirror struct {
 	name  types.NamespacedName
 	hash  string
 	owner types.UID
 }
 
-// deletion is a request to delete a mirror pod. done is set if the apiserver no longer has the
-// pod.
+// deletion is a request to delete a mirror pod. done means that the apiserver no longer has the pod.
 type deletion struct {
 	at   time.Time
 	done bool
@@ -126,8 +121,8 @@ func New(opts Options) *Manager {
 	}
 }
 
-// Run keeps the mirror pods until the context is done. It returns the cause of the context.
-// The mirror pods stay.
+// Run keeps the mirror pods until the context is done, and returns the cause of the context. It leaves the mirror pods in
+// the apiserver.
 func (m *Manager) Run(ctx context.Context) error {
 	m.revision = m.journal.Revision()
 	for {
@@ -141,8 +136,8 @@ func (m *Manager) Run(ctx context.Context) error {
 	}
 }
 
-// readRemoved reads which pods the apiserver removed: one that came and went between two passes is
-// in no state. If the journal no longer has the updates, the pod counts for the time unconfirmed.
+// readRemoved reads which pods the apiserver removed. No state of the journal has a pod that came and went between two
+// passes. If the journal no longer has the updates, the time unconfirmed ends the wait for such a pod.
 func (m *Manager) readRemoved() {
 	for {
 		r, err := m.journal.After(m.revision, nil, 64)
@@ -167,7 +162,7 @@ func (m *Manager) readRemoved() {
 	}
 }
 
-// wait returns when the journal is past the revision, or at a time if it is not zero.
+// wait returns when the journal is past the revision, or at the time next; zero for no time.
 func (m *Manager) wait(ctx context.Context, revision int64, next time.Time) error {
 	var due <-chan time.Time
 	if !next.IsZero() {
@@ -192,8 +187,8 @@ func (m *Manager) wait(ctx context.Context, revision int64, next time.Time) erro
 	}
 }
 
-// pass makes the requests that are due for a state. It returns the time at which there is more
-// to do without a change of the state; zero for none.
+// pass makes the requests that a state needs. It returns when the next pass is due if the state does not change; zero for
+// never.
 func (m *Manager) pass(ctx context.Context, state *journal.State) time.Time {
 	b := newBook(state)
 	p := &pass{Manager: m, book: b, node: m.node()}

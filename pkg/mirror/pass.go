@@ -18,24 +18,22 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/config"
 )
 
-// pass is one comparison of all pods, with the requests that follow from it.
+// pass compares all pods once, and makes the requests that follow.
 type pass struct {
 	*Manager
 	book *book
 	node *v1.Node
-	// stop is why no mirror pods are created; nil if they are. quiet is whether their status is
-	// not written either.
+	// stop is why no mirror pods are created; nil if they are. quiet means that their status is not written either.
 	stop  *v1alpha1.MirrorStop
 	quiet bool
-	// next is when there is more to do; zero for never.
+	// next is when the next pass is due; zero for never.
 	next time.Time
 }
 
-// again makes the next pass start at that time at the latest.
+// again makes the next pass due at the time, or earlier.
 func (p *pass) again(at time.Time) { p.next = earlier(p.next, at) }
 
-// observe compares the mirror pods with those of the last pass: others than this manager may
-// have created or deleted some.
+// observe compares the mirror pods with the last pass, to find what other clients created or deleted.
 func (p *pass) observe(now time.Time) {
 	there := make(map[types.UID]bool, len(p.book.mirrors))
 	for name, mirror := range p.book.mirrors {
@@ -65,7 +63,7 @@ func (p *pass) observe(now time.Time) {
 	p.again(p.guard.wake())
 }
 
-// expire forgets requests whose effect is not confirmed, and names that have no pod. there are the
+// expire forgets requests whose effect was not confirmed in time, and names without a pod. there has the UIDs of the
 // mirror pods of the apiserver source.
 func (p *pass) expire(now time.Time, there map[types.UID]bool) {
 	for uid, d := range p.deletions {
@@ -95,8 +93,8 @@ func (p *pass) isMade(uid types.UID) bool {
 	return e != nil && e.made != nil && e.made.UID == uid
 }
 
-// vanished handles a mirror pod that is gone, or is being deleted. If its static pod still has it
-// and it was not deleted here, another client deletes mirror pods.
+// vanished handles a mirror pod that is gone, or is being deleted. If its static pod is unchanged and the Manager did not
+// delete the mirror pod, another client did.
 func (p *pass) vanished(now time.Time, uid types.UID) {
 	k, was := p.known[uid]
 	if !was || p.deletions[uid] != nil {
@@ -108,7 +106,7 @@ func (p *pass) vanished(now time.Time, uid types.UID) {
 	p.guard.sawInterference(now, fmt.Sprintf("another client deleted the mirror pod %s", k.name), k.owner, false)
 }
 
-// current returns the mirror pod of a name, as far as it is known.
+// current returns the mirror pod of a name: that of the apiserver source, or the one that was just created.
 func (p *pass) current(name types.NamespacedName) *v1.Pod {
 	mirror := p.book.mirrors[name]
 	if mirror != nil && p.deletions[mirror.UID] != nil && p.deletions[mirror.UID].done {
@@ -161,20 +159,20 @@ func (p *pass) sync(ctx context.Context, name types.NamespacedName) {
 	p.create(ctx, e, s.pod)
 }
 
-// mayDelete reports whether a mirror pod can be deleted. While creation is stopped, it can be that
-// of another podconfigd, unless it was that of a static pod here, or is being deleted.
+// mayDelete reports whether a mirror pod may be deleted. While creation is stopped, a mirror pod can belong to another
+// podconfigd. It does not if it matched a static pod here, or is already being deleted.
 func (p *pass) mayDelete(mirror *v1.Pod) bool {
 	_, ours := p.known[mirror.UID]
 	return p.stop == nil || ours || p.deletions[mirror.UID] != nil || mirror.DeletionTimestamp != nil
 }
 
-// errNameTaken is why a static pod has no mirror pod.
-var errNameTaken = errors.New("creating the mirror pod: the apiserver has bound another pod with this name to the node")
+// Why a static pod has no mirror pod although the apiserver answers.
+var (
+	errNameTaken  = errors.New("creating the mirror pod: the apiserver has bound another pod with this name to the node")
+	errFinalizers = errors.New("the apiserver keeps it until others remove its finalizers")
+)
 
-// errFinalizers is why a deleted mirror pod stays, and its static pod has no other.
-var errFinalizers = errors.New("the apiserver keeps it until others remove its finalizers")
-
-// create creates the mirror pod of a static pod, if that is allowed now.
+// create creates the mirror pod of a static pod, unless creation is stopped or the Node is missing.
 //
 // kubelet: pkg/kubelet/pod/mirror_client.go CreateMirrorPod.
 func (p *pass) create(ctx context.Context, e *entry, static *v1.Pod) {
@@ -259,7 +257,7 @@ func (p *pass) succeeded(e *entry, op string) {
 	e.solved()
 }
 
-// released ends the wait for a deleted mirror pod whose finalizers were removed. mirror is the present one.
+// released ends the wait for the finalizers of a deleted mirror pod, if the present mirror pod is another one or nil.
 func (e *entry) released(mirror *v1.Pod) {
 	if e.kept != "" && (mirror == nil || mirror.UID != e.kept) {
 		e.kept = ""
@@ -269,7 +267,7 @@ func (e *entry) released(mirror *v1.Pod) {
 
 func (e *entry) solved() { e.backoff, e.problem, e.since = backoff{}, "", time.Time{} }
 
-// remember records the mirror pods that are right.
+// remember records the mirror pods that match their static pods.
 func (p *pass) remember() {
 	clear(p.known)
 	for name, s := range p.book.statics {

@@ -14,7 +14,7 @@ import (
 // maxProblems is the maximum number of problems in the status.
 const maxProblems = 50
 
-// show updates the status and the metrics, and logs when creation stops and goes on.
+// show updates the status and the metrics. It logs when creation stops and when it goes on.
 func (p *pass) show(ctx context.Context) {
 	shown := v1alpha1.MirrorStatus{Pods: len(p.known), StaticPods: len(p.book.statics), Waiting: p.waiting(), Stopped: p.stop}
 	for _, name := range slices.SortedFunc(maps.Keys(p.entries), compareNames) {
@@ -43,7 +43,7 @@ func (p *pass) show(ctx context.Context) {
 	}
 }
 
-// waiting returns what the creation of mirror pods waits for; empty if it does not wait.
+// waiting returns what the creation of mirror pods waits for; empty if for nothing.
 func (p *pass) waiting() string {
 	switch {
 	case !p.book.mirrorsKnown:

@@ -16,14 +16,12 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/podstatus"
 )
 
-// reconcilePeriod is the minimum time after which a status that another client changed is written
-// again.
+// reconcilePeriod is the minimum time between two writes of a status that another client changes.
 //
 // kubelet: syncPeriod in pkg/kubelet/status/status_manager.go.
 const reconcilePeriod = 10 * time.Second
 
-// writeStatus writes the status of a static pod to its mirror pod, if it differs. The mirror pod
-// of the source can be older than that of the apiserver, so it is requested first.
+// writeStatus writes the status of a static pod to its mirror pod, if it differs.
 //
 // kubelet: pkg/kubelet/status/status_manager.go syncPod.
 func (p *pass) writeStatus(ctx context.Context, e *entry, static, mirror *v1.Pod) {
@@ -60,8 +58,9 @@ func (p *pass) writeStatus(ctx context.Context, e *entry, static, mirror *v1.Pod
 	e.static, e.mirror = static, mirror
 }
 
-// patchStatus writes the status of a static pod to its mirror pod, and returns the mirror pod as
-// the apiserver has it then; nil if it is another one, or changed in between.
+// patchStatus writes the status of a static pod to its mirror pod, and returns the mirror pod after that. It requests the
+// mirror pod first, because the one of the source can be old. It returns nil if the mirror pod was replaced, or changed
+// during the write.
 func (p *pass) patchStatus(ctx context.Context, static, mirror *v1.Pod) (*v1.Pod, error) {
 	if err := p.limiter.Wait(ctx); err != nil {
 		return nil, err
@@ -95,8 +94,8 @@ func (p *pass) patchStatus(ctx context.Context, static, mirror *v1.Pod) (*v1.Pod
 	return written, err
 }
 
-// statusPatch returns a merge patch that gives a mirror pod the status of its static pod; nil if
-// it has it. The patch fails if the mirror pod has changed.
+// statusPatch returns a merge patch that gives a mirror pod the status of its static pod; nil if it already has that
+// status. The apiserver rejects the patch if the mirror pod has changed.
 func statusPatch(static, mirror *v1.Pod) ([]byte, error) {
 	before, err := json.Marshal(v1.Pod{Status: mirror.Status})
 	if err != nil {
