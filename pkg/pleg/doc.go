@@ -1,28 +1,34 @@
-// Package pleg is the pod lifecycle event generator. It emits an event for each change of
-// a container in the container runtime.
+// Package pleg is the pod lifecycle event generator. It emits an event for each change of a container in the container
+// runtime:
+//
+//	runtime, err := cri.New("unix:///run/containerd/containerd.sock")
+//	...
+//	g := pleg.New(pleg.Options{Runtime: runtime})
+//	go g.Run(ctx)
+//	for event := range g.Watch() {
+//		fmt.Println(event.Type, event.Namespace, event.Name, event.Container)
+//	}
+//
+// Package pleg/cri implements the runtime with CRI. Without a runtime, use [None].
 //
 // # Sources of changes
 //
-// A [Generator] lists the sandboxes and containers of the runtime every second and
-// compares them with its records. If the runtime has an event stream, the generator
-// applies its events to the same records, and lists the runtime rarely. A change of a
-// record emits an event. So a change that both a list and an event report is emitted once.
-// If the event stream misses a change, the next list finds it.
+// A [Generator] lists the sandboxes and containers of the runtime every second and compares the list with its records. If
+// the runtime has an event stream, the generator applies these events to the same records, and lists the runtime rarely.
+// Each change of a record emits an event. So a change that a list and an event both report is emitted once. If the event
+// stream misses a change, the next list finds it.
 //
 // # Late reports
 //
-// Lists and events can arrive out of order. The state of a container changes only from
-// created to running to exited to gone, and its ID is never reused. So a report with an
-// earlier state is old, and the generator ignores it. If a list does not have a container,
-// the container is gone only if it was recorded before the list was requested.
+// Lists and events can arrive out of order. The state of a container only goes from created to running to exited to gone,
+// and its ID is never reused. So a report with an earlier state is old, and the generator ignores it. A container that a
+// list does not have is gone only if it was recorded before the list was requested.
 //
 // # Slow runtimes
 //
-// Every call to the runtime has a deadline and its own goroutine. A list that hangs delays
-// only lists. An inspection that hangs delays only its pod. The events of other pods are
-// not delayed. The generator never waits for the receiver of its events.
+// Each call to the runtime has a deadline and its own goroutine. A list that hangs delays only lists. An inspection that
+// hangs delays only the events of its pod. The generator never waits for the receiver of its events.
 //
-// The types and rules are those of the kubelet (pkg/kubelet/pleg). The shared records of
-// events and lists are different: see docs/explanation/kubelet-differences.md. Package pleg/cri
-// implements the runtime with CRI. Without a runtime, use [None].
+// The types and rules are those of the kubelet (pkg/kubelet/pleg). The kubelet does not share records between events and
+// lists: see docs/explanation/kubelet-differences.md.
 package pleg

@@ -16,16 +16,15 @@ import (
 
 // Generator emits events from the lists and the events of a runtime.
 //
-// Only the goroutine of Run changes the records. Other goroutines call the runtime and
-// pass the results to it.
+// Only the goroutine of Run changes the records. Other goroutines call the runtime and pass it the results.
 type Generator struct {
 	opts    Options
 	events  chan *PodLifecycleEvent
 	metrics *metrics
-	// calls has the functions that the goroutine of Run executes for other goroutines.
+	// calls has the functions that other goroutines pass to the goroutine of Run.
 	calls *mailbox.Mailbox
 	inbox *inbox
-	// demands has an element if Await demands a list.
+	// demands has an element if Await demands a list that Run does not know of yet.
 	demands chan struct{}
 	group   sync.WaitGroup
 
@@ -40,7 +39,7 @@ type Generator struct {
 	listTook   time.Duration
 	inspecting map[types.UID]bool
 	waiting    []inspection
-	// later has the pods of the newest list that were being inspected at that time.
+	// later has the newest list of each pod that was being inspected when the list came.
 	later map[types.UID]inspection
 	// reinspect has the pods whose inspection failed.
 	reinspect map[types.UID]bool
@@ -50,8 +49,7 @@ type Generator struct {
 	mu      sync.Mutex
 	records *records
 	state   generatorState
-	// unread has the listed pods whose record is missing, or has only what events showed: exit codes
-	// are not known yet.
+	// unread has the listed pods whose record is incomplete: their exit codes are still being requested.
 	unread map[types.UID]bool
 }
 
@@ -109,12 +107,11 @@ func (g *Generator) Run(ctx context.Context) error {
 	}
 }
 
-// full reports whether too many emitted events wait for their receiver. Until it takes some,
-// the generator only pings the runtime.
+// full reports whether too many emitted events wait for their receiver. While they do, the generator only pings the
+// runtime.
 func (g *Generator) full() bool { return len(g.queue) >= maxQueue }
 
-// post executes do in the goroutine of Run, and waits for it. It reports whether do has ended before
-// the context.
+// post executes do in the goroutine of Run. It returns when do has ended, or reports false if the context ended first.
 func (g *Generator) post(ctx context.Context, do func(ctx context.Context)) (ended bool) {
 	return g.calls.Do(ctx, func(ctx context.Context) error {
 		do(ctx)
@@ -127,7 +124,7 @@ func (g *Generator) post(ctx context.Context, do func(ctx context.Context)) (end
 func (g *Generator) SetPeriods(ctx context.Context, period, threshold time.Duration) {
 	g.post(ctx, func(context.Context) {
 		next := Options{RelistPeriod: period, RelistThreshold: threshold}.withDefaults()
-		g.mu.Lock() // Run reads these options without the lock, others with it
+		g.mu.Lock() // the goroutine of Run reads these options without the lock, all others with it
 		g.opts.RelistPeriod, g.opts.RelistThreshold, g.opts.CallTimeout = next.RelistPeriod, next.RelistThreshold, next.CallTimeout
 		g.mu.Unlock()
 		if !g.relisting {
@@ -170,7 +167,7 @@ func (g *Generator) due(ctx context.Context) {
 	})
 }
 
-// calling records when the list or ping that is under way was requested.
+// calling records when the current list or ping was requested; zero for none.
 func (g *Generator) calling(since time.Time) {
 	g.mu.Lock()
 	g.state.called = since
@@ -192,14 +189,14 @@ func (g *Generator) relistIn(now time.Time) time.Duration {
 	return s.listed.Add(period).Sub(now)
 }
 
-// seldomLocked reports whether the generator relies on events and lists rarely. It does not
-// while a container is about to start, because containerd sends no event if the start fails.
+// seldomLocked reports whether the generator relies on events and lists rarely. While a container is about to start, it
+// lists at each period: containerd sends no event if the start fails.
 func (g *Generator) seldomLocked(now time.Time) bool {
 	return g.state.evented && !g.records.starting(now)
 }
 
-// schedule sets the timer. The period starts at the response, as in the kubelet, so that a
-// slow runtime is not called without a pause.
+// schedule sets the timer. As in the kubelet, the period starts at the response, so a slow runtime has a pause between
+// two calls.
 func (g *Generator) schedule() {
 	wait := g.opts.RelistPeriod
 	g.mu.Lock()
@@ -213,8 +210,7 @@ func (g *Generator) schedule() {
 	g.timer.Reset(wait)
 }
 
-// relistAfter schedules one more list after that time. If a list is running then, the list
-// follows a period later.
+// relistAfter schedules one more list after the wait. If a list is running at that time, the new one follows a period later.
 func (g *Generator) relistAfter(wait time.Duration) {
 	if g.again && wait > 0 {
 		return // a list is already due, do not delay it
@@ -272,8 +268,7 @@ func (g *Generator) relisted(ctx context.Context, begin time.Time, pods []*Pod, 
 	}
 }
 
-// failed logs an error if it differs from the previous one. It reports whether err is not
-// nil.
+// failed logs an error if it differs from the previous one. It reports whether there is an error.
 func (g *Generator) failed(ctx context.Context, what string, err error) bool {
 	logger := klog.FromContext(ctx)
 	if err == nil {

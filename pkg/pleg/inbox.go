@@ -2,24 +2,23 @@ package pleg
 
 import "sync"
 
-// maxInbox is the maximum size of the received events that were not handled yet, in bytes
-// as of size. It is enough for thousands of events.
+// maxInbox is the maximum size of the events that wait to be handled, in bytes as counted by size. It has room for
+// thousands of events.
 const maxInbox = 4 << 20
 
-// inbox has the received events of the stream until the goroutine of Run handles them. So
-// receiving never waits: containerd drops no event for a slow client, but blocks.
+// inbox has the received events of the stream until the goroutine of Run handles them. So receiving never waits:
+// containerd does not drop events for a slow client. It blocks.
 type inbox struct {
-	// ready has an element after a change.
+	// ready has an element when there is something to take.
 	ready chan struct{}
 
 	mu      sync.Mutex
 	content received
-	// size is the size of the events, and most its maximum.
+	// size is the size of the events, most the maximum size.
 	size, most int
 }
 
-// received is what came from the stream: first its opening, then dropped events, then
-// events.
+// received is what came from the stream, in this order: its opening, dropped events, events.
 type received struct {
 	opened  bool
 	dropped int64
@@ -28,7 +27,7 @@ type received struct {
 
 func newInbox() *inbox { return &inbox{ready: make(chan struct{}, 1), most: maxInbox} }
 
-// open adds the opening of a stream. Of an earlier stream, nothing may be left.
+// open adds the opening of a stream. The caller has taken everything of an earlier stream.
 func (b *inbox) open() {
 	b.mu.Lock()
 	b.content.opened = true

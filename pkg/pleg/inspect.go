@@ -8,16 +8,15 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// inspection is a pod of a list.
+// inspection is a pod of a list that was requested at the time listed.
 type inspection struct {
 	uid    types.UID
 	pod    *Pod // nil if the pod is gone
 	listed time.Time
 }
 
-// reconcile updates the record of a pod from a list, and emits the changes. If a change
-// needs an exit code, another goroutine requests it first. Until then the record does not
-// change, and the newest of any further lists waits.
+// reconcile updates the record of a pod from a list, and emits the changes. If a change needs an exit code, another
+// goroutine requests it first. Until it has the code, the record does not change. If more lists come, the newest one waits.
 //
 // kubelet: pkg/kubelet/pleg/generic.go reconcilePodRecord.
 func (g *Generator) reconcile(ctx context.Context, i inspection) {
@@ -47,7 +46,7 @@ func (g *Generator) reconcile(ctx context.Context, i inspection) {
 	g.inspect(ctx, i, exits(changes))
 }
 
-// exits returns the exited containers whose exit code is not known.
+// exits returns the IDs of the exited containers whose exit code is not known.
 func exits(changes []change) (ids []string) {
 	for _, c := range changes {
 		if c.to == StateExited && !c.container.Sandbox && c.container.ExitCode == nil {
@@ -57,7 +56,7 @@ func exits(changes []change) (ids []string) {
 	return ids
 }
 
-// inspect requests the exit codes of containers of a pod.
+// inspect requests the exit codes of containers of one pod.
 func (g *Generator) inspect(ctx context.Context, i inspection, ids []string) {
 	timeout := g.opts.CallTimeout
 	g.group.Go(func() {
@@ -74,7 +73,7 @@ func (g *Generator) inspect(ctx context.Context, i inspection, ids []string) {
 	})
 }
 
-// inspected handles the result of an inspection, and starts waiting ones.
+// inspected handles the result of an inspection, and starts those that wait.
 func (g *Generator) inspected(ctx context.Context, i inspection, codes map[string]*int32, err error) {
 	delete(g.inspecting, i.uid)
 	later, relisted := g.later[i.uid]
@@ -113,9 +112,8 @@ func (g *Generator) inspected(ctx context.Context, i inspection, codes map[strin
 	}
 }
 
-// conclude applies the changes and emits their events. If an earlier inspection of the pod
-// failed and nothing changed, it emits a PodSync. relisted is whether a later list of the pod
-// follows.
+// conclude applies the changes and emits their events. If an earlier inspection of the pod failed and nothing changed, it
+// emits a PodSync. relisted means that the caller reconciles a later list of the pod next.
 func (g *Generator) conclude(ctx context.Context, i inspection, changes []change, relisted bool) {
 	g.mu.Lock()
 	events := g.records.apply(i.uid, i.pod, changes, i.listed)

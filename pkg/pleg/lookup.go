@@ -8,18 +8,17 @@ import (
 )
 
 const (
-	// KnownAfterEnd is how long FindContainer and FindPod return what the runtime removed. maxEnded
-	// limits the number of removed containers.
+	// KnownAfterEnd is how long FindContainer and FindPod find what the runtime has removed. maxEnded limits the number
+	// of removed containers.
 	KnownAfterEnd = time.Minute
 	maxEnded      = 2048
-	// minDemandPause is the minimum time between two lists that Await causes. A runtime whose
-	// lists take long gets a longer pause, so that it spends at most a tenth of its time on
-	// them.
+	// minDemandPause is the minimum time between two lists that Await causes. The pause is also
+	// demandShare times as long as a list takes: a slow runtime spends at most a tenth of its time on lists.
 	minDemandPause = 50 * time.Millisecond
 	demandShare    = 10
 )
 
-// Found is a container or sandbox, and its pod.
+// Found is a container or sandbox with its pod.
 type Found struct {
 	UID             types.UID
 	Namespace, Name string
@@ -27,8 +26,7 @@ type Found struct {
 	Since time.Time
 	// Container is the container. FindPod does not set it.
 	Container Container
-	// Ended is the time at which the container, or for FindPod the pod, was removed from the
-	// runtime; zero if the runtime has it.
+	// Ended is when the runtime removed the container, or for FindPod the pod; zero if the runtime has it.
 	Ended time.Time
 }
 
@@ -58,17 +56,16 @@ func (g *Generator) FindPod(uid types.UID) (Found, bool) {
 	return last, known && time.Since(last.Ended) <= KnownAfterEnd
 }
 
-// Behind returns the reason why the records may not have what the runtime had at a time; nil
-// if they have. A zero time is the last list of a runtime that answers.
+// Behind returns why the records may lack something that the runtime had at the time; nil if they are complete. With a zero
+// time, it is enough that the runtime answers and was listed once.
 func (g *Generator) Behind(at time.Time) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.state.behind(at)
 }
 
-// Await returns a channel that is closed when a container, a sandbox or a pod with one of
-// the IDs is recorded. It also lists the runtime at once, or as soon as demandPause allows.
-// The caller must call stop.
+// Await returns a channel that is closed when a container, a sandbox or a pod with one of the IDs is recorded. The runtime is
+// listed at once, or as soon as demandPause allows. The caller must call stop.
 func (g *Generator) Await(ids ...string) (recorded <-chan struct{}, stop func()) {
 	w := make(chan struct{})
 	g.mu.Lock()
@@ -112,7 +109,7 @@ func (g *Generator) demandPause() time.Duration {
 	return time.Until(g.listEnded.Add(pause))
 }
 
-// found returns the pod of the record.
+// found returns the pod of a record.
 func (rec *record) found() Found {
 	f := Found{UID: rec.uid, Namespace: rec.namespace, Name: rec.name}
 	for _, k := range rec.containers {
@@ -153,7 +150,7 @@ func (a awaited) leave(w chan struct{}, ids []string) {
 	}
 }
 
-// ended has the containers that were removed within KnownAfterEnd.
+// ended has the containers that were removed in the last KnownAfterEnd.
 type ended struct {
 	containers map[string]Found
 	order      []string
@@ -172,7 +169,7 @@ func (e *ended) add(f Found) {
 	e.forget(f.Ended)
 }
 
-// forget removes the containers that were removed long ago, and those beyond the limit.
+// forget forgets containers after KnownAfterEnd, and the oldest ones beyond the limit.
 func (e *ended) forget(now time.Time) {
 	n := 0
 	for n < len(e.order) && (len(e.order)-n > maxEnded || now.Sub(e.containers[e.order[n]].Ended) > KnownAfterEnd) {
@@ -184,7 +181,7 @@ func (e *ended) forget(now time.Time) {
 	}
 }
 
-// of returns the newest removed container of a pod.
+// of returns the container of a pod that was removed last.
 func (e *ended) of(uid types.UID) (last Found, known bool) {
 	for _, f := range e.containers {
 		if f.UID == uid && !f.Ended.Before(last.Ended) {

@@ -16,8 +16,8 @@ const (
 	DefaultRelistPeriod        = time.Second
 	defaultEventedRelistPeriod = 5 * time.Minute
 	DefaultRelistThreshold     = 3 * time.Minute
-	// defaultCallTimeout is well below the threshold, so that a call that hangs is retried
-	// before the threshold. A shorter threshold reduces it.
+	// defaultCallTimeout is far below the threshold: a call that hangs is retried before the generator is unhealthy. A
+	// shorter threshold reduces the timeout.
 	defaultCallTimeout = DefaultRelistThreshold / 6
 )
 
@@ -25,13 +25,13 @@ const (
 	// pingPeriod is the maximum interval between pings while lists are rare. A short
 	// threshold reduces it.
 	pingPeriod = 10 * time.Second
-	// unimplementedRetry is the wait before the event stream is retried if the runtime does
-	// not implement it. The runtime may be replaced by one that does.
+	// unimplementedRetry is the wait before the event stream is retried if the runtime has none. An upgraded runtime can
+	// have one.
 	unimplementedRetry = 5 * time.Minute
 	// maxInspections is the maximum number of concurrent inspections.
 	maxInspections = 32
-	// maxQueue is the number of emitted events, not yet received, from which on there are no
-	// further ones until some are received.
+	// maxQueue is how many emitted events may wait for their receiver. Beyond that, the generator emits no further ones
+	// until some are received.
 	maxQueue = 10000
 )
 
@@ -42,17 +42,16 @@ var streamRetries = wait.Backoff{Duration: 50 * time.Millisecond, Factor: 2, Jit
 // Options configures a generator. A duration of 0 is its default.
 type Options struct {
 	Runtime Runtime
-	// RelistPeriod is the interval between lists of the runtime. EventedRelistPeriod is the
-	// interval while the generator relies on the events of the runtime.
+	// RelistPeriod is the interval between lists of the runtime. While the generator relies on the events of the runtime,
+	// the interval is EventedRelistPeriod.
 	RelistPeriod, EventedRelistPeriod time.Duration
 	// RelistOnly means that the generator does not request the events of the runtime.
 	RelistOnly bool
-	// RelistThreshold is the time without an answer from the runtime after which the
-	// generator is unhealthy.
+	// RelistThreshold is how long the runtime may not answer before the generator is unhealthy.
 	RelistThreshold time.Duration
 	// CallTimeout is the timeout of each call to the runtime.
 	CallTimeout time.Duration
-	// Emitted is called when events are emitted; nil for no call. It does not wait.
+	// Emitted is called when events are emitted; nil for no call. It must not block.
 	Emitted func()
 	// Registerer registers the metrics of the generator; nil for none.
 	Registerer prometheus.Registerer

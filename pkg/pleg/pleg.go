@@ -11,7 +11,7 @@ const (
 	ContainerStarted PodLifeCycleEventType = "ContainerStarted"
 	// ContainerDied: a container exited, or was removed before its exit was observed.
 	ContainerDied PodLifeCycleEventType = "ContainerDied"
-	// ContainerRemoved: a container was removed. A ContainerDied always comes before.
+	// ContainerRemoved: a container was removed. Its ContainerDied was emitted before.
 	ContainerRemoved PodLifeCycleEventType = "ContainerRemoved"
 	// PodSync: a change that has no other event.
 	PodSync PodLifeCycleEventType = "PodSync"
@@ -44,11 +44,9 @@ type PodLifecycleEventGenerator interface {
 	Watch() <-chan *PodLifecycleEvent
 	// Healthy reports whether the generator works. The error gives the reason if not.
 	Healthy() (bool, error)
-	// Pods returns the pods of the runtime, ordered by UID. It returns false before the
-	// first list.
+	// Pods returns the pods of the runtime, ordered by UID. It returns false before the first list.
 	Pods() ([]*Pod, bool)
-	// Pod returns a pod of the runtime, or nil if the runtime has none with that UID. It
-	// returns false as long as that is not known.
+	// Pod returns the pod with a UID, or nil if the runtime has none. It returns false as long as that is not known.
 	Pod(uid types.UID) (*Pod, bool)
 }
 

@@ -8,20 +8,19 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// tombstoneAge is how long a removed container is recorded, so that a late report does not
-// add it again.
+// tombstoneAge is how long the ID of a removed container is kept, so that a late report does not add it again.
 const tombstoneAge = 10 * time.Minute
 
-// startingAge is how long a created container counts as about to start.
+// startingAge is how long a created container is expected to start.
 const startingAge = time.Minute
 
 // records has the known state of the pods of the runtime. A change of a record emits an
 // event.
 type records struct {
 	pods map[types.UID]*record
-	// owner has the pod of each container and sandbox.
+	// owner has the pod of each container and sandbox, by ID.
 	owner map[string]types.UID
-	// gone has the removed containers and the time of their removal.
+	// gone has when each removed container was removed, by ID.
 	gone map[string]time.Time
 	// ended and awaited are for FindContainer, FindPod and Await.
 	ended   ended
@@ -37,11 +36,9 @@ type record struct {
 
 type known struct {
 	Container
-	// since is the time at which the first event of the container arrived, or the first list
-	// with the container was requested.
-	since time.Time
-	// changed is the same for its present state.
-	changed time.Time
+	// since is when the container was first reported, changed when its present state was. The time of a report is when the
+	// event arrived or the list was requested.
+	since, changed time.Time
 }
 
 func newRecords() *records {
@@ -57,19 +54,18 @@ type change struct {
 	from, to  State
 }
 
-// late reports whether a reported state is older than the known state. A container never
-// returns to an earlier state, except from unknown.
+// late reports whether a reported state is older than the recorded one. A container returns to an earlier state only from
+// unknown.
 func late(from, to State) bool { return from != StateUnknown && to < from }
 
-// returns reports whether the container is a sandbox that is ready again: the CRI shows
-// one as not ready while the runtime cannot reach it, too. Only a list that was requested
-// after it was not ready counts.
+// returns reports whether a list shows a sandbox that is ready again. CRI also reports a sandbox as not ready while the
+// runtime can't reach it. The list counts only if it was requested after the report that the sandbox is not ready.
 func (k *known) returns(c Container, listed time.Time) bool {
 	return c.Sandbox && k.State == StateExited && c.State == StateRunning && k.changed.Before(listed)
 }
 
-// compare returns the changes of a pod in a list that was requested at the given time. A
-// container that is not in the list is gone if it was recorded before that time.
+// compare returns how a list changes a pod. listed is when the list was requested. A container that the list does not have
+// is gone if it was recorded before that time.
 func (r *records) compare(uid types.UID, pod *Pod, listed time.Time) (changes []change) {
 	rec := r.pods[uid]
 	reported := make(map[string]bool)
@@ -101,8 +97,7 @@ func (r *records) compare(uid types.UID, pod *Pod, listed time.Time) (changes []
 	return changes
 }
 
-// sortChanges orders containers before sandboxes, as the kubelet does, and older ones
-// before newer ones.
+// sortChanges orders containers before sandboxes, as the kubelet does, and older ones first.
 func sortChanges(changes []change) {
 	slices.SortFunc(changes, func(a, b change) int {
 		if a.container.Sandbox != b.container.Sandbox {
@@ -115,8 +110,8 @@ func sortChanges(changes []change) {
 	})
 }
 
-// apply applies the changes to the records, and returns their events. at is the time at
-// which the event arrived or the list was requested.
+// apply applies the changes to the records, and returns their events. at is when the event arrived or the list was
+// requested.
 func (r *records) apply(uid types.UID, pod *Pod, changes []change, at time.Time) (events []*PodLifecycleEvent) {
 	rec := r.pods[uid]
 	if rec == nil {
@@ -187,11 +182,11 @@ var eventStates = map[RuntimeEventType]State{
 	EventCreated: StateCreated, EventStarted: StateRunning, EventStopped: StateExited, EventDeleted: StateNone,
 }
 
-// take applies an event of the runtime, and returns the events to emit. It returns false
-// if the event has too little data, so that a list is necessary.
+// take applies an event of the runtime, and returns the events to emit. It returns false if the event has too little data
+// and a list is necessary.
 //
-// The pod in the event may be from a later time. So only its names and exit codes are used.
-// The other containers have their own events.
+// The pod in the event can be of a later time than the event. So take uses only its names and its exit code. The other
+// containers of the pod have their own events.
 func (r *records) take(e RuntimeEvent, now time.Time) (events []*PodLifecycleEvent, enough bool) {
 	to := eventStates[e.Type]
 	if _, gone := r.gone[e.ContainerID]; gone {

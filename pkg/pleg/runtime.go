@@ -8,11 +8,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// ErrNoEvents is returned by a runtime without an event stream.
+// ErrNoEvents means that a runtime has no event stream.
 var ErrNoEvents = errors.New("the runtime has no event stream")
 
-// Runtime is a container runtime. Each call returns when its context is done. A Runtime
-// must be safe for concurrent use.
+// Runtime is a container runtime. Each call returns when its context is done. A Runtime is safe for concurrent use.
 type Runtime interface {
 	// Pods lists every pod that has a sandbox or a container, in any state.
 	Pods(ctx context.Context) ([]*Pod, error)
@@ -20,16 +19,15 @@ type Runtime interface {
 	ExitCode(ctx context.Context, containerID string) (*int32, error)
 	// Ping returns nil if the runtime answers.
 	Ping(ctx context.Context) error
-	// Events calls opened when the stream is open, and then handle for each event, one at a
-	// time, until the stream breaks. Neither of them waits. It never returns nil. It returns
-	// ErrNoEvents if the runtime has no event stream.
+	// Events calls opened when the stream is open, and then handle for each event, one at a time. Both return at once.
+	// When the stream breaks, Events returns the error. It is ErrNoEvents if the runtime has no event stream.
 	Events(ctx context.Context, opened func(), handle func(RuntimeEvent)) error
 }
 
 // State is the state of a container.
 type State int
 
-// The states, in the order in which a container goes through them.
+// The states, in the order of the life of a container.
 const (
 	StateNone State = iota // not recorded, or removed
 	StateCreated
@@ -48,8 +46,7 @@ func (s State) String() string {
 type Pod struct {
 	UID             types.UID
 	Namespace, Name string
-	// Source is the source of the kubelet that started the pod: file, http or api. It is empty if it is
-	// not known.
+	// Source is the source from which the kubelet has the pod: file, http or api; empty if it is not known.
 	//
 	// kubelet: pkg/kubelet/types ConfigSourceAnnotationKey.
 	Source string

@@ -11,27 +11,23 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 )
 
-// answerTime is the time that a list or a ping may take before the records may be behind.
+// answerTime is how long a list or a ping may take before the records count as behind.
 const answerTime = time.Second
 
-// keptDurations is the number of relists whose durations are kept for the percentiles.
+// keptDurations is the number of lists from which the percentiles of the duration are computed.
 const keptDurations = 512
 
 // generatorState is the state of the generator, apart from its records.
 type generatorState struct {
 	started time.Time
-	// listed is the time at which the last successful list was requested.
-	listed time.Time
-	// active is the time at which the last successful list or ping was requested.
-	active time.Time
-	// called is the time at which the list or ping that is under way was requested; zero if
-	// none is.
-	called time.Time
+	// listed is when the last successful list was requested, active when the last successful list or ping was. called
+	// is when the current list or ping was requested; zero if there is none.
+	listed, active, called time.Time
 	// lastError is the error of the last list or ping; empty if it succeeded.
 	lastError string
 
-	// evented is true if the generator relies on events and lists rarely. It becomes true
-	// with the first list that was requested after opened. opened is zero without a stream.
+	// evented means that the generator relies on events and lists rarely. It begins with the first list that was
+	// requested after opened. opened is zero without a stream.
 	evented           bool
 	opened            time.Time
 	streamError       string
@@ -70,7 +66,7 @@ func (s *generatorState) ping(begin time.Time, err error) {
 	s.active = begin
 }
 
-// behind is Generator.Behind.
+// behind implements Generator.Behind.
 func (s *generatorState) behind(at time.Time) error {
 	switch {
 	case s.lastError != "":
@@ -85,8 +81,7 @@ func (s *generatorState) behind(at time.Time) error {
 	return nil
 }
 
-// Healthy reports whether the runtime answered within the threshold. At the start, the
-// generator is healthy until the threshold has passed.
+// Healthy reports whether the runtime answered within the threshold. A generator that has just started is healthy.
 //
 // kubelet: pkg/kubelet/pleg/generic.go Healthy, which is unhealthy until the first list.
 func (g *Generator) Healthy() (bool, error) {
@@ -119,8 +114,8 @@ func (g *Generator) Pods() ([]*Pod, bool) {
 	return g.records.snapshot(), true
 }
 
-// Pod returns a pod of the runtime, or nil if the runtime has none with that UID. It returns
-// false before the first list, and while the exit codes of a new pod are being requested.
+// Pod returns the pod with a UID, or nil if the runtime has none. It returns false before the first list, and while the
+// exit codes of a new pod are being requested.
 func (g *Generator) Pod(uid types.UID) (*Pod, bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -135,8 +130,7 @@ func (g *Generator) Pod(uid types.UID) (*Pod, bool) {
 
 // Status is the status of a generator.
 type Status struct {
-	// Evented is true while the generator relies on the events of the runtime. If false,
-	// StreamError gives the reason.
+	// Evented means that the generator relies on the events of the runtime. If it does not, StreamError says why.
 	Evented     bool
 	StreamError string
 	// Pods and Containers count the pods and containers of the runtime, without sandboxes.
@@ -145,8 +139,8 @@ type Status struct {
 	// the error of the last list or ping; empty if it succeeded.
 	LastRelist *time.Time
 	LastError  string
-	// Relists counts the lists, RelistErrors the failed ones. P50 and P99 are percentiles of
-	// the duration of the most recent lists.
+	// Relists counts the lists, RelistErrors the failed lists. P50 and P99 are percentiles of the duration of the last
+	// lists.
 	Relists, RelistErrors int64
 	P50, P99              time.Duration
 	// Received counts the events from the runtime, Events the emitted events. Fallbacks

@@ -41,8 +41,8 @@ func (g *Generator) follow(ctx context.Context) {
 	}
 }
 
-// receive handles what came from the stream. If the receiver of the emitted events is far
-// behind, it drops the events: a list finds the changes later.
+// receive handles what came from the stream. If the receiver of the emitted events is far behind, it drops the events of the
+// runtime. A list finds the changes later.
 func (g *Generator) receive(ctx context.Context) {
 	r := g.inbox.take()
 	if g.full() {
@@ -59,10 +59,9 @@ func (g *Generator) receive(ctx context.Context) {
 	}
 }
 
-// streamOpened handles the opening of the stream. It is not known yet whether and since
-// when the runtime serves the stream. So the generator relies on events only after a list
-// that was requested one period later, or after the first event. That list has every
-// earlier change.
+// streamOpened handles the opening of the stream. The runtime may not serve the stream yet. So the generator relies on
+// events only after a list that has all earlier changes: a list that is requested after the first event, or one period
+// after the opening.
 func (g *Generator) streamOpened() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -85,8 +84,8 @@ func (g *Generator) streamed(ctx context.Context, e RuntimeEvent) {
 	}
 }
 
-// eventsDropped returns to relisting until a list that is requested from now on. It has the
-// changes of the dropped events.
+// eventsDropped makes the generator rely on lists, until a list that is requested from now on has the changes of the
+// dropped events.
 func (g *Generator) eventsDropped(ctx context.Context, n int64) {
 	g.metrics.dropped.Add(float64(n))
 	g.mu.Lock()
@@ -107,7 +106,7 @@ func (g *Generator) eventsDropped(ctx context.Context, n int64) {
 	g.relistAfter(0)
 }
 
-// streamBroke returns to relisting. It reports whether the generator relied on the stream.
+// streamBroke makes the generator rely on lists. It reports whether it relied on the stream.
 func (g *Generator) streamBroke(ctx context.Context, err error) bool {
 	logger := klog.FromContext(ctx)
 	g.mu.Lock()

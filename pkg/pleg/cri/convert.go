@@ -11,10 +11,9 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/pleg"
 )
 
-// podUIDLabel is the label with which a kubelet marks the pod of a container. It is used
-// only if the sandbox of the container is gone.
+// The labels with which a kubelet marks containers. Those of the pod are used only if the sandbox of the container is gone.
 //
-// kubelet: k8s.io/kubelet/pkg/types KubernetesPodUIDLabel and those beside it.
+// kubelet: k8s.io/kubelet/pkg/types/labels.go.
 const (
 	podUIDLabel       = "io.kubernetes.pod.uid"
 	podNameLabel      = "io.kubernetes.pod.name"
@@ -92,7 +91,7 @@ var eventTypes = map[runtimeapi.ContainerEventType]pleg.RuntimeEventType{
 	runtimeapi.ContainerEventType_CONTAINER_DELETED_EVENT: pleg.EventDeleted,
 }
 
-// convertEvent converts an event. It returns false if the type of the event is unknown.
+// convertEvent converts an event. It returns false for an unknown type.
 func convertEvent(e *runtimeapi.ContainerEventResponse) (pleg.RuntimeEvent, bool) {
 	kind, known := eventTypes[e.GetContainerEventType()]
 	event := pleg.RuntimeEvent{Type: kind, ContainerID: e.GetContainerId()}

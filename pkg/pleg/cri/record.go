@@ -14,8 +14,8 @@ import (
 
 var _ recorder.Reader = (*Runtime)(nil)
 
-// Record requests the status of sandboxes and containers. It leaves out those that are
-// gone, and the fields that no status needs, because the records stay in memory.
+// Record requests the status of sandboxes and containers. It leaves out those that are gone. The records stay in memory, so
+// it also leaves out the fields that no status needs.
 //
 // kubelet: pkg/kubelet/kuberuntime/kuberuntime_manager.go GetPodStatus.
 func (r *Runtime) Record(ctx context.Context, sandboxIDs, containerIDs []string) (*podstatus.Record, string, error) {
@@ -45,15 +45,14 @@ func (r *Runtime) Record(ctx context.Context, sandboxIDs, containerIDs []string)
 			record.Containers = append(record.Containers, trim(c))
 		}
 	}
-	name, err := r.Name(ctx) // that of the runtime which gave the record, also if the connection is new
+	name, err := r.Name(ctx) // after the requests: they may have connected to another runtime
 	if err != nil {
 		return nil, "", err
 	}
 	return record, name, nil
 }
 
-// trim leaves out what no status needs. Of the labels, that is all but the name of the
-// container, and of the mounts all but those that are read-only.
+// trim leaves out what no status needs: all labels but the name of the container, and all mounts that are not read-only.
 func trim(c *runtimeapi.ContainerStatus) *runtimeapi.ContainerStatus {
 	if name := c.GetLabels()[containerNameLabel]; name != "" {
 		c.Labels = map[string]string{containerNameLabel: name}

@@ -1,3 +1,9 @@
+// Package cri implements the container runtime of package pleg with CRI:
+//
+//	runtime, err := cri.New("unix:///run/containerd/containerd.sock")
+//	...
+//	defer runtime.Close()
+//	pods, err := runtime.Pods(ctx)
 package cri
 
 import (
@@ -21,8 +27,8 @@ import (
 )
 
 const (
-	// firstRetry and lastRetry are the minimum and maximum wait before a reconnect. The
-	// default maximum of gRPC is two minutes, but a runtime restarts in seconds.
+	// firstRetry and lastRetry are the minimum and maximum wait before a reconnect. A runtime restarts in seconds. The
+	// default maximum of gRPC is two minutes.
 	firstRetry = 100 * time.Millisecond
 	lastRetry  = 3 * time.Second
 	// maxMessage is the maximum size of a response. A list of all containers can be large.
@@ -33,22 +39,20 @@ const (
 
 // Runtime is a container runtime with a CRI socket.
 //
-// It uses the generated client instead of k8s.io/cri-client. The constructor of cri-client
-// fails if the runtime does not answer. cri-client also logs the errors that it returns,
-// and depends on the gRPC instrumentation of OpenTelemetry.
+// It uses the generated client, not k8s.io/cri-client. The constructor of cri-client fails if the runtime does not answer.
+// cri-client also logs the errors that it returns, and depends on the gRPC instrumentation of OpenTelemetry.
 type Runtime struct {
 	conn   *grpc.ClientConn
 	client runtimeapi.RuntimeServiceClient
 	path   string // of its socket
-	// name is the name of the runtime. It is nil until the runtime has answered on the present connection:
-	// another runtime can get the socket.
+	// name is the name of the runtime. It is nil until the runtime has answered on the present connection, because the
+	// socket can be that of another runtime after a reconnect.
 	name atomic.Pointer[string]
 }
 
 var _ pleg.Runtime = (*Runtime)(nil)
 
-// New returns the runtime at an endpoint, which is a path or a unix:// URL. New does not
-// connect. The caller must close the runtime.
+// New returns the runtime at an endpoint: a path or a unix:// URL. It does not connect. The caller must close the runtime.
 func New(endpoint string) (*Runtime, error) {
 	path, err := SocketPath(endpoint)
 	if err != nil {

@@ -1,5 +1,11 @@
-// Package recorder reads what a container runtime reports about pods. It is apart from pleg,
-// so that users of pleg do not depend on the messages of CRI.
+// Package recorder reads what a container runtime reports about pods, on request:
+//
+//	r := recorder.New(recorder.Options{Reader: runtime, Pod: generator.Pod})
+//	go r.Run(ctx)
+//	r.Request(uid)
+//	reading := <-r.Watch()
+//
+// It is not part of package pleg, so that users of pleg do not depend on the messages of CRI.
 package recorder
 
 import (
@@ -22,24 +28,23 @@ const (
 	DefaultPeriod = time.Second
 	// recordRetry is the wait after a record that could not be read.
 	recordRetry = 5 * time.Second
-	// recordReaders is the number of records that are read at the same time. A record that
-	// takes longer than slowRecord does not count any more.
+	// recordReaders is the number of records that are read at the same time. A record that takes longer than slowRecord
+	// no longer counts.
 	recordReaders = 4
 	slowRecord    = time.Second
 )
 
 // Reader reads what a runtime reports about the sandboxes and containers of a pod.
 type Reader interface {
-	// Record returns the status of each of the sandboxes and containers that the runtime still
-	// has, and the name of the runtime.
+	// Record returns the name of the runtime, and the status of each of the sandboxes and containers that the runtime
+	// still has.
 	Record(ctx context.Context, sandboxIDs, containerIDs []string) (record *podstatus.Record, runtime string, err error)
 }
 
 // Options configures a recorder. A duration of 0 is its default.
 type Options struct {
 	Reader Reader
-	// Pod returns a pod of the runtime, or nil if the runtime has none with that UID. It
-	// returns false as long as that is not known.
+	// Pod returns the pod with a UID, or nil if the runtime has none. It returns false as long as that is not known.
 	Pod func(uid types.UID) (*pleg.Pod, bool)
 	// Period is the minimum time between two readings of a pod.
 	Period time.Duration
@@ -47,8 +52,8 @@ type Options struct {
 	CallTimeout time.Duration
 }
 
-// Recorder reads the records of pods on request. A pod that is requested more often than
-// once in a period is read once at its end. So the last state is always read.
+// Recorder reads the records of pods on request. A pod that is requested several times in a period is read once, at the end
+// of the period. So the last state is always read.
 //
 // kubelet: pkg/kubelet/pleg/generic.go updateCache, which reads at each change.
 type Recorder struct {
@@ -56,9 +61,9 @@ type Recorder struct {
 	readings chan podstatus.Reading
 
 	mu sync.Mutex
-	// queue has goroutines of its own. It is nil before Run.
+	// queue has its own goroutines. It is nil before Run.
 	queue workqueue.TypedDelayingInterface[types.UID]
-	// requested are the pods that were requested and not forgotten.
+	// requested has the pods that were requested and not forgotten.
 	requested map[types.UID]*requested
 }
 
@@ -66,7 +71,7 @@ type Recorder struct {
 type requested struct {
 	// read is the time of the last reading.
 	read time.Time
-	// failed is true if the last attempt failed.
+	// failed means that the last attempt failed.
 	failed bool
 }
 
@@ -93,7 +98,7 @@ func (r *Recorder) Request(uid types.UID) {
 	}
 }
 
-// Forget forgets a pod that is of no interest any more.
+// Forget ends the readings of a pod.
 func (r *Recorder) Forget(uid types.UID) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -142,8 +147,8 @@ func (r *Recorder) Run(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-// serve reads one record, unless it is too early or the pod was forgotten. It calls leave if
-// the runtime takes long, so that other pods need not wait.
+// serve reads one record, unless it is too early or the pod was forgotten. If the runtime takes long, it calls leave to make
+// place for other pods.
 func (r *Recorder) serve(ctx context.Context, uid types.UID, leave func()) {
 	r.mu.Lock()
 	wanted := r.requested[uid]
@@ -161,7 +166,7 @@ func (r *Recorder) serve(ctx context.Context, uid types.UID, leave func()) {
 	}
 	pod, listed := r.opts.Pod(uid)
 	if !listed {
-		r.queue.AddAfter(uid, recordRetry) // if it is listed, an event requests it earlier
+		r.queue.AddAfter(uid, recordRetry) // an event requests it earlier if it is listed earlier
 		return
 	}
 	slow := time.AfterFunc(slowRecord, leave)

@@ -1,2 +1,0 @@
-// Package cri implements the container runtime of package pleg with CRI.
-package cri
