@@ -10,21 +10,19 @@ import (
 
 // CgroupContainer is a container that a cgroup names.
 type CgroupContainer struct {
-	// ID is the ID of the container or sandbox; empty for a process that belongs to a pod
-	// and to none of its containers.
+	// ID is the ID of the container or sandbox; empty for a cgroup of a pod that is in none of its containers.
 	ID string
 	// PodUID is the UID of the pod; empty if the cgroup does not name it.
 	PodUID types.UID
 }
 
 var (
-	// containerCgroup is the name of a cgroup of a container: its ID, which can follow the
-	// name of the runtime, and can be a scope of systemd.
+	// containerCgroup matches the cgroup of a container: its ID, with or without the name of the runtime before it and
+	// the ".scope" of systemd after it.
 	containerCgroup = lazily(`^(?:(.*)[-_])?([0-9a-f]{64})(?:\.scope)?$`)
-	// podSlice and podDirectory are the names of the cgroup of a pod, with the systemd driver
-	// and with the cgroupfs driver of the kubelet. The directory is below one whose name ends
-	// in kubepods. A daemon in a cgroup namespace of its own may not see that one. Then it
-	// matches only the UIDs that Kubernetes makes: podNamespaced.
+	// podSlice matches the cgroup of a pod with the kubelet's systemd driver, podDirectory with its cgroupfs driver. The
+	// directory is below one whose name ends in kubepods. A daemon in its own cgroup namespace may not see that one: then
+	// podNamespaced also has to match, which accepts only the UIDs that Kubernetes makes.
 	//
 	// kubelet: pkg/kubelet/cm/pod_container_manager_linux.go GetPodContainerName,
 	// pkg/kubelet/cm/cgroup_manager_linux.go ToSystemd.
@@ -34,14 +32,14 @@ var (
 	podNamespaced = lazily(`^pod([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{32})$`)
 )
 
-// lazily compiles an expression at its first use: most daemons never need it, and the memory of
-// all expressions of this package is 180 kB.
+// lazily compiles an expression at its first use. All expressions of this package take 180 kB, and most daemons never use
+// them.
 func lazily(expression string) func() *regexp.Regexp {
 	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expression) })
 }
 
-// ParseCgroup returns the containers that a cgroup names, the outermost first: a container
-// can run containers itself. It accepts a path, and the lines of /proc/PID/cgroup.
+// ParseCgroup returns the containers that a cgroup names, the outermost first. There are several if a container runs
+// containers itself. It accepts a path, and the lines of /proc/PID/cgroup.
 func ParseCgroup(s string) []CgroupContainer {
 	var best []CgroupContainer
 	for line := range strings.Lines(s) {
@@ -54,8 +52,8 @@ func ParseCgroup(s string) []CgroupContainer {
 	return best
 }
 
-// rank orders the containers of the lines of a process. With cgroup v1, the process can be in
-// a cgroup of its container for some controllers only.
+// rank orders what the lines of a process name. With cgroup v1, only some controllers may have the process in a cgroup of its
+// container.
 func rank(found []CgroupContainer) int {
 	best := 0
 	for _, c := range found {

@@ -15,7 +15,7 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/pleg"
 )
 
-// Runtime has the records of the container runtime. It is a pleg.Generator.
+// Runtime has the records of the container runtime. A pleg.Generator implements it.
 type Runtime interface {
 	FindContainer(id string) (pleg.Found, bool)
 	FindPod(uid types.UID) (pleg.Found, bool)
@@ -28,9 +28,9 @@ type Options struct {
 	Journal *journal.Journal
 	// Runtime is nil without a container runtime.
 	Runtime Runtime
-	// StatusBy returns by whom the status of each pod of a UID is, by source; nil if that is not known.
+	// StatusBy returns who computed the status of the pods with a UID, by source; nil if that is not known.
 	StatusBy func(ctx context.Context, uid types.UID) (map[string]string, error)
-	// Proc is the directory of procfs. The default is /proc.
+	// Proc is the directory of procfs; empty for /proc.
 	Proc string
 }
 
@@ -43,7 +43,7 @@ type Lookup struct {
 	by      func(ctx context.Context, uid types.UID) (map[string]string, error)
 }
 
-// New returns a Lookup. It does not wait for pods before Run.
+// New returns a Lookup. Find answers at once before Run, and no pod of a source ends a wait.
 func New(opts Options) *Lookup {
 	if opts.Proc == "" {
 		opts.Proc = "/proc"
@@ -64,13 +64,12 @@ func (l *Lookup) Run(ctx context.Context) error {
 	}
 }
 
-// Find answers a query that Validate accepts. Its errors have a status, see
-// k8s.io/apimachinery/pkg/api/errors: NotFound, or ServiceUnavailable if the answer is not
-// known yet, or requires a runtime that is not there. If the context is done while the query
-// waits, the error is the cause of the context.
+// Find answers a query that Validate accepts. Its errors have a status, see k8s.io/apimachinery/pkg/api/errors: NotFound, or
+// ServiceUnavailable if the answer is not known yet, or requires a runtime and there is none. If the context is done while
+// the query waits, the error is the cause of the context.
 //
-// The scope has the pods that the client may see; nil for all. A pod that is hidden is answered
-// as one that is not there, also after the same wait.
+// The scope has the pods that the client may see; nil for all. The answer about a hidden pod is the same as about a pod that
+// does not exist, and comes after the same wait.
 func (l *Lookup) Find(ctx context.Context, scope *view.Scope, q *Query) (*v1alpha1.Lookup, error) {
 	t, err := l.target(q)
 	if err != nil {
@@ -89,7 +88,7 @@ func (l *Lookup) Find(ctx context.Context, scope *view.Scope, q *Query) (*v1alph
 	return found.answer, l.addStatusBy(ctx, q, found.answer)
 }
 
-// addStatusBy adds by whom the status of the pods is to the answer for a UID. The error is the cause of the context.
+// addStatusBy adds to the answer for a UID who computed the status of the pods. The error is the cause of the context.
 func (l *Lookup) addStatusBy(ctx context.Context, q *Query, answer *v1alpha1.Lookup) error {
 	if l.by == nil || q.PodUID == "" {
 		return nil
@@ -107,31 +106,30 @@ func (l *Lookup) addStatusBy(ctx context.Context, q *Query, answer *v1alpha1.Loo
 
 // target is what a query selects: an IP, a pod, or a container.
 type target struct {
-	// what names it in errors.
+	// what names the target in errors.
 	what string
-	// scope is that of the client; nil for everything.
+	// scope is the scope of the client; nil for everything.
 	scope *view.Scope
 	ip    netip.Addr
 	uid   types.UID
-	// containers are the containers that a cgroup names, the outermost first. The runtime
-	// has one of them at most.
+	// containers are the containers that a cgroup names, the outermost first. The runtime has at most one of them.
 	containers []CgroupContainer
-	// asked is the start of the wait, and until its end. Both are zero without one.
+	// asked is the start of the wait, and until its end. Both are zero without a wait.
 	asked, until time.Time
 }
 
-// finding is what is known about a target.
+// finding is the answer that is known now, and what can make it better.
 type finding struct {
 	answer *v1alpha1.Lookup
 	scope  *view.Scope
-	// ids and keys are what is awaited in the runtime and in the sources, until a time. They
-	// are empty if the answer is complete.
+	// ids are awaited in the runtime and keys in the sources, until the given time. They are empty if the answer is
+	// complete.
 	ids   []string
 	keys  []any
 	until time.Time
 }
 
-// improves reports whether to wait for a better answer.
+// improves reports whether a better answer can come.
 func (f *finding) improves(now time.Time) bool {
 	return len(f.ids)+len(f.keys) > 0 && now.Before(f.until)
 }
@@ -182,8 +180,8 @@ func (l *Lookup) findUID(q *Query, uid types.UID, f *finding) {
 	}
 }
 
-// hiddenID makes an ID that the runtime never has, in place of that of a container or a pod that
-// is hidden. So the wait for it is the same as for one that is not there.
+// hiddenID makes an ID that the runtime never has. It replaces the ID of a hidden container or pod, so that the wait is the
+// same as for one that does not exist.
 const hiddenID = "hidden:"
 
 // seesOrphan reports whether the client sees a pod that no source has.
@@ -191,8 +189,8 @@ func (f *finding) seesOrphan(recorded pleg.Found) bool {
 	return f.scope.Grant().AtLeast("", recorded.Namespace).Level() != access.None
 }
 
-// findContainer finds the container of which the runtime has a record, or only its pod. The outermost one
-// counts: a container that may write below its own cgroup can give a cgroup there any name.
+// findContainer finds the outermost of the containers that the runtime has, or only its pod. The inner ones do not count: a
+// container that may write below its own cgroup can give a cgroup there any name.
 func (l *Lookup) findContainer(q *Query, containers []CgroupContainer, f *finding) {
 	known := len(containers) // the containers from here on are inside a pod that is known
 	for i, c := range containers {
@@ -230,7 +228,7 @@ func (l *Lookup) findContainer(q *Query, containers []CgroupContainer, f *findin
 	}
 }
 
-// answerContainer answers with a container of the runtime, and reports false if it is hidden.
+// answerContainer answers with a container of the runtime. It reports false if the container is hidden.
 func (l *Lookup) answerContainer(q *Query, recorded *pleg.Found, f *finding) bool {
 	if known := l.findPod(q, recorded.UID, f); len(f.answer.Pods) == 0 && (known || !f.seesOrphan(*recorded)) {
 		return false
@@ -244,7 +242,7 @@ func (l *Lookup) answerContainer(q *Query, recorded *pleg.Found, f *finding) boo
 	return true
 }
 
-// knows reports whether a source or the runtime has a pod with the UID.
+// knows reports whether a source or the runtime has a pod with a UID.
 func (l *Lookup) knows(uid types.UID) bool {
 	if l.runtime != nil {
 		if _, ok := l.runtime.FindPod(uid); ok {
@@ -254,8 +252,7 @@ func (l *Lookup) knows(uid types.UID) bool {
 	return l.pods.has(uid)
 }
 
-// findPod adds the pod of a UID in the sources, unless it is hidden. It reports whether there is
-// one.
+// findPod adds the pod of the sources with a UID, unless it is hidden. It reports whether there is such a pod.
 func (l *Lookup) findPod(q *Query, uid types.UID, f *finding) (known bool) {
 	l.pods.read(f.answer, func() {
 		p, ended := l.pods.ofUID(uid)
@@ -267,8 +264,8 @@ func (l *Lookup) findPod(q *Query, uid types.UID, f *finding) (known bool) {
 	return known
 }
 
-// orphan adds a pod that only the runtime has. A source is about to deliver it only if the
-// runtime does not have it for long.
+// orphan adds a pod that only the runtime has. If the runtime has had it for longer than the wait, no source is about to
+// deliver it.
 func (f *finding) orphan(q *Query, recorded pleg.Found) {
 	p := v1alpha1.LookupPod{Namespace: recorded.Namespace, Name: recorded.Name, UID: string(recorded.UID)}
 	if !recorded.Ended.IsZero() {
@@ -281,7 +278,7 @@ func (f *finding) orphan(q *Query, recorded pleg.Found) {
 	f.answer.Pods = append(f.answer.Pods, p)
 }
 
-// sourcePod returns a pod of a source.
+// sourcePod returns a pod of a source as an answer shows it.
 func sourcePod(q *Query, p *journal.Pod, ended *time.Time) v1alpha1.LookupPod {
 	o := p.Object
 	found := v1alpha1.LookupPod{

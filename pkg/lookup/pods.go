@@ -16,15 +16,15 @@ import (
 )
 
 const (
-	// knownAfterEnd is how long a removed pod is known. maxEnded limits their number.
+	// knownAfterEnd is how long a removed pod is found. maxEnded limits the number of removed pods.
 	knownAfterEnd = pleg.KnownAfterEnd
 	maxEnded      = 2048
 	// syncBatch is the number of sets that are read from the journal at once.
 	syncBatch = 64
 )
 
-// pods indexes the pods of the journal. It is brought up to date before each query, so that
-// an answer has every change that its client has seen on the stream.
+// pods is an index of the pods of the journal. Each query first reads the new sets of the journal, so an answer has every
+// change that its client has seen on the stream.
 type pods struct {
 	journal *journal.Journal
 
@@ -33,15 +33,14 @@ type pods struct {
 	revision int64
 	buffer   []*journal.Set
 	byUID    map[types.UID]*journal.Pod
-	// byStatic has the mirror pod of each static pod by the UID of the static pod.
+	// byStatic has mirror pods by the UID of their static pods.
 	byStatic map[types.UID]*journal.Pod
 	// byIP has the pods that the Kubernetes API shows.
 	byIP map[netip.Addr][]*journal.Pod
-	// ended has the removed pods, the oldest first, and endedUIDs has their UIDs.
+	// ended has the removed pods, the oldest first. endedUIDs has their UIDs.
 	ended     []endedPod
 	endedUIDs map[types.UID]struct{}
-	// waiting has the channels that are closed when a key gets a pod: a types.UID or a
-	// netip.Addr.
+	// waiting has the channels to close when a key gets a pod. A key is a types.UID or a netip.Addr.
 	waiting map[any][]chan struct{}
 }
 
@@ -59,15 +58,15 @@ func newPods(j *journal.Journal) *pods {
 	}
 }
 
-// sync applies what the journal has. It returns the channel that is closed when the journal
-// has more.
+// sync applies the new sets of the journal. It returns a channel that is closed when the journal has another one.
 func (p *pods) sync() <-chan struct{} {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.syncLocked()
 }
 
-// read brings the pods up to date, sets instance and revision of an answer, and calls do.
+// read applies the new sets of the journal, sets the instance and the revision of an answer, and calls do with the mutex
+// locked.
 func (p *pods) read(answer *v1alpha1.Lookup, do func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -118,7 +117,7 @@ func (p *pods) take(s *journal.Set) {
 	}
 }
 
-// restart replaces all pods by those of the journal, which no longer has the changes since the
+// restart replaces all pods by the present ones of the journal. It is for a journal that no longer has the sets after the
 // revision.
 func (p *pods) restart() {
 	now := p.journal.Shown()
@@ -140,7 +139,7 @@ func (p *pods) restart() {
 	}
 }
 
-// changeUID replaces the pod of a UID. Either may be nil.
+// changeUID replaces the pod with a UID. before is nil for a new pod, after for a removed one.
 func (p *pods) changeUID(before, after *journal.Pod, at time.Time) {
 	if before != nil {
 		delete(p.byUID, before.Object.UID)
@@ -162,7 +161,8 @@ func (p *pods) changeUID(before, after *journal.Pod, at time.Time) {
 	}
 }
 
-// changeName replaces the pod of a name. Either may be nil.
+// changeName replaces the pod that the Kubernetes API shows under a name. before is nil for a new name, after for a
+// removed one.
 func (p *pods) changeName(before, after *journal.Pod) {
 	if before != nil {
 		for _, ip := range ips(before.Object) {
@@ -191,13 +191,13 @@ func (p *pods) end(pod *journal.Pod, at time.Time) {
 // unend removes a pod that is back.
 func (p *pods) unend(uid types.UID) {
 	if _, ended := p.endedUIDs[uid]; !ended {
-		return // an update must not cost a walk over all of them
+		return // most pods: do not search the list
 	}
 	delete(p.endedUIDs, uid)
 	p.ended = slices.DeleteFunc(p.ended, func(e endedPod) bool { return e.Object.UID == uid })
 }
 
-// forget removes the pods that ended long ago, and those beyond the limit.
+// forget forgets pods after knownAfterEnd, and the oldest ones beyond the limit.
 func (p *pods) forget(now time.Time) {
 	n := max(0, len(p.ended)-maxEnded)
 	for n < len(p.ended) && now.Sub(p.ended[n].at) > knownAfterEnd {
@@ -209,8 +209,7 @@ func (p *pods) forget(now time.Time) {
 	p.ended = slices.Delete(p.ended, 0, n)
 }
 
-// expiry returns a channel that gets a value when a removed pod is to be forgotten; nil if there
-// is none.
+// expiry returns a channel that receives when the oldest removed pod is due to be forgotten; nil if there is none.
 func (p *pods) expiry() <-chan time.Time {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -220,7 +219,7 @@ func (p *pods) expiry() <-chan time.Time {
 	return time.After(time.Until(p.ended[0].at.Add(knownAfterEnd + time.Nanosecond)))
 }
 
-// ofUID returns the pod of a UID, or of the static pod with that UID, and when it ended.
+// ofUID returns the pod with a UID, or the mirror pod of the static pod with that UID, and when it ended.
 func (p *pods) ofUID(uid types.UID) (pod *journal.Pod, at *time.Time) {
 	if pod := cmp.Or(p.byUID[uid], p.byStatic[uid]); pod != nil {
 		return pod, nil
@@ -234,8 +233,8 @@ func (p *pods) ofUID(uid types.UID) (pod *journal.Pod, at *time.Time) {
 	return nil, nil
 }
 
-// ofIP calls found with the pods of an IP: first those that run, then those that completed,
-// then those that ended, the last one first.
+// ofIP calls found for each pod with an IP: first pods that can run, then completed pods, then removed pods, the newest
+// first.
 func (p *pods) ofIP(ip netip.Addr, found func(pod *journal.Pod, at *time.Time)) {
 	present := slices.Clone(p.byIP[ip])
 	slices.SortFunc(present, func(a, b *journal.Pod) int {
@@ -257,8 +256,7 @@ func (p *pods) ofIP(ip netip.Addr, found func(pod *journal.Pod, at *time.Time)) 
 	}
 }
 
-// await returns a channel that is closed when one of the keys gets a pod. The caller must call
-// stop.
+// await returns a channel that is closed when one of the keys gets a pod. The caller must call stop.
 func (p *pods) await(keys []any) (found <-chan struct{}, stop func()) {
 	w := make(chan struct{})
 	p.mu.Lock()
@@ -282,7 +280,7 @@ func (p *pods) await(keys []any) (found <-chan struct{}, stop func()) {
 func (p *pods) wake(key any) {
 	for _, w := range p.waiting[key] {
 		select {
-		case <-w: // another key of the same call
+		case <-w: // closed for another key of the same call
 		default:
 			close(w)
 		}
@@ -314,8 +312,7 @@ func ips(pod *v1.Pod) []netip.Addr {
 	return all
 }
 
-// completed reports whether the containers of a pod will not run again. Another pod may have
-// its IP.
+// completed reports whether the containers of a pod never run again. Another pod can have its IP.
 func completed(pod *journal.Pod) bool {
 	return pod.Object.Status.Phase == v1.PodSucceeded || pod.Object.Status.Phase == v1.PodFailed
 }

@@ -12,7 +12,7 @@ import (
 	"syscall"
 )
 
-// process finds the containers that the cgroup of a process names.
+// process adds to the target the containers that the cgroup of the process names.
 func (l *Lookup) process(q *Query, t *target) (*target, error) {
 	dir := filepath.Join(l.proc, strconv.FormatInt(q.PID, 10))
 	var cgroup []byte
@@ -35,7 +35,7 @@ func (l *Lookup) process(q *Query, t *target) (*target, error) {
 			return nil, unavailable(t.what, err)
 		}
 		if before == after {
-			break // otherwise another process got the PID in the meantime
+			break // otherwise, another process has got the PID: try again
 		}
 	}
 	if t.containers = ParseCgroup(string(cgroup)); len(t.containers) == 0 {
@@ -50,7 +50,7 @@ func startTime(dir string) (uint64, error) {
 	if err != nil {
 		return 0, err
 	}
-	// The name of the process is in parentheses. It can have any character.
+	// The name of the process is in parentheses, and can have any character.
 	const fromState = 22 - 3 // the state is field 3, the start time field 22
 	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
 	if len(fields) <= fromState {
@@ -59,7 +59,7 @@ func startTime(dir string) (uint64, error) {
 	return strconv.ParseUint(string(fields[fromState]), 10, 64)
 }
 
-// shownCgroup returns the cgroup for an error: the longest path.
+// shownCgroup returns what an error shows of the cgroups of a process: the longest path.
 func shownCgroup(lines string) string {
 	first := ""
 	for line := range strings.Lines(lines) {

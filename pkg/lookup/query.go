@@ -13,11 +13,9 @@ import (
 // MaxWait is the maximum wait of a query.
 const MaxWait = time.Minute
 
-// Query is a question. Exactly one of the first five fields must be set. Check them with
-// Validate.
+// Query is what a client asks. Exactly one of the first five fields must be set, which Validate checks.
 type Query struct {
-	// ContainerID is the ID of a container or sandbox, as in the runtime or with the name of
-	// the runtime before it: containerd://ID.
+	// ContainerID is the ID of a container or sandbox, also with the name of the runtime before it: containerd://ID.
 	ContainerID string
 	PodUID      types.UID
 	PodIP       string
@@ -26,10 +24,10 @@ type Query struct {
 	// Cgroup is a path below the root of cgroups, or a line of /proc/PID/cgroup.
 	Cgroup string
 
-	// StartTime is the start time of the process of PID, in clock ticks after boot: field 22
-	// of /proc/PID/stat. If the process has another one, it is not found. 0 is any.
+	// StartTime is the start time of the process, in clock ticks after boot: field 22 of /proc/PID/stat. A process with
+	// another start time is not found. 0 matches any.
 	StartTime uint64
-	// Wait is how long to wait for an answer.
+	// Wait is how long to wait for an answer, at most.
 	Wait time.Duration
 	// Pods adds the whole pods to the answer.
 	Pods bool
@@ -50,13 +48,13 @@ const (
 
 // Fault is an invalid field of a query.
 type Fault struct {
-	// Name is containerID, podUID, podIP, pid, cgroup, startTime or wait. It is empty if no
-	// target is set.
+	// Name is the field: containerID, podUID, podIP, pid, cgroup, startTime or wait. It is empty if none of the first
+	// five is set.
 	Name string
 	Err  error
 }
 
-// Validate returns every fault of the query.
+// Validate returns all faults of the query.
 func (q *Query) Validate() []Fault {
 	var faults []Fault
 	fail := func(name string, err error) {
@@ -135,7 +133,7 @@ func (q *Query) checkCgroup() error {
 // bare returns the ID of a container without the name of the runtime.
 func bare(id string) string { return id[len(scheme().FindString(id)):] }
 
-// parseIP parses an IP address. An IPv4 address that is written as IPv6 is an IPv4 address.
+// parseIP parses an IP address. It returns an IPv4 address for one that is written as IPv6.
 func parseIP(s string) (netip.Addr, bool) {
 	ip, err := netip.ParseAddr(s)
 	return ip.Unmap(), err == nil && ip.Zone() == ""

@@ -12,7 +12,7 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/journal/view"
 )
 
-// errNoRuntime is the answer to a question that requires a container runtime.
+// errNoRuntime answers a query that requires a container runtime.
 var errNoRuntime = errors.New("there is no container runtime: name one with --container-runtime-endpoint")
 
 // target returns what the query selects.
@@ -92,8 +92,8 @@ func (l *Lookup) unknown(t *target, f *finding) error {
 	return notFound(t.what, fmt.Sprintf("the container runtime does not have its container %s", c.ID))
 }
 
-// hide replaces the reason why something is not found, unless the client may see everything:
-// reasons name cgroups, containers and pods.
+// hide replaces the reason why something is not found, because reasons name cgroups, containers and pods. A client that may
+// see everything gets the reason.
 func hide(scope *view.Scope, q *Query, err error) error {
 	if reason := scope.Err(); reason != nil {
 		return unavailable(q.what(), reason)
