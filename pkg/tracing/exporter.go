@@ -12,12 +12,12 @@ import (
 	"github.com/podconfigd/podconfigd/internal/metric"
 )
 
-// exporter exports spans with another one, until it is canceled. It logs when exports begin to
-// fail and when they succeed again. An export that fails costs its spans.
+// exporter exports spans with the embedded exporter, until it is canceled. It logs when exports begin to fail and when they
+// succeed again. The spans of a failed export are lost.
 type exporter struct {
 	*otlptrace.Exporter
 
-	// ctx ends all exports.
+	// ctx ends all exports. cancel cancels it.
 	ctx              context.Context //nolint:containedctx // the life of the exporter
 	cancel           context.CancelFunc
 	exported, failed prometheus.Counter
@@ -36,7 +36,7 @@ func newExporter(inner *otlptrace.Exporter, reg prometheus.Registerer) *exporter
 	return e
 }
 
-// start connects, without waiting for the collector.
+// start connects. It does not wait for the collector.
 func (e *exporter) start(ctx context.Context) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -48,7 +48,7 @@ func (e *exporter) start(ctx context.Context) error {
 func (e *exporter) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlySpan) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	stop := context.AfterFunc(e.ctx, cancel) //nolint:contextcheck // it is that of the exporter
+	stop := context.AfterFunc(e.ctx, cancel) //nolint:contextcheck // the context of the exporter
 	defer stop()
 	err := e.Exporter.ExportSpans(ctx, spans)
 	e.mu.Lock()

@@ -12,11 +12,11 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/config"
 )
 
-// maxWrites is the maximum number of writes that have a span of their own. All are counted.
+// maxWrites is the maximum number of writes with a span. All writes are counted.
 const maxWrites = 32
 
-// trace is the trace of one set. It ends when each subscriber has reported. Then it has no span any
-// more: the journal keeps it as long as the set.
+// trace is the trace of one set. It ends when all subscribers have reported. Then it drops its span, because the journal
+// keeps the trace as long as the set.
 type trace struct {
 	of     *Tracer
 	tracer oteltrace.Tracer
@@ -25,11 +25,11 @@ type trace struct {
 	began  time.Time
 
 	mu sync.Mutex // guards the fields below
-	// recorded means that waiting is known: how many subscribers have not reported. Before, it
-	// is negative.
+	// recorded means that the number of subscribers was added to waiting, which counts those that have not reported.
+	// Reports that come before make it negative.
 	recorded, ended bool
 	waiting, writes int
-	// last is the end of the last step.
+	// last is when the last step ended.
 	last time.Time
 }
 
@@ -45,7 +45,7 @@ func (tr *trace) step(name string, started, ended time.Time, attributes ...attri
 func (tr *trace) Merged(started time.Time, updates []config.PodUpdate) {
 	tr.mu.Lock()
 	defer tr.mu.Unlock()
-	if tr.ended { // to make room for others
+	if tr.ended { // to make room for another trace
 		return
 	}
 	ops, pods := make([]string, len(updates)), 0
@@ -91,7 +91,7 @@ func (tr *trace) Skipped() {
 	tr.unlock()
 }
 
-// unlock unlocks the trace, and ends it if no subscriber is waited for.
+// unlock unlocks the trace, and ends it if all subscribers have reported.
 func (tr *trace) unlock() {
 	done := tr.recorded && tr.waiting <= 0
 	tr.mu.Unlock()
@@ -100,7 +100,7 @@ func (tr *trace) unlock() {
 	}
 }
 
-// end ends the trace with its last step.
+// end ends the trace at the end of its last step.
 func (tr *trace) end() {
 	tr.mu.Lock()
 	ended := tr.ended

@@ -20,14 +20,14 @@ import (
 )
 
 const (
-	// DefaultEndpoint is the default of OTLP over gRPC.
+	// DefaultEndpoint is the default endpoint of OTLP over gRPC.
 	DefaultEndpoint = "localhost:4317"
-	// maxOpen is the maximum number of traces that wait for subscribers, and maxWait is how long
-	// they wait. Then they end with the last write.
+	// maxOpen is the maximum number of traces that wait for subscribers, maxWait how long they wait. After that, a trace
+	// ends without the missing writes.
 	maxOpen = 64
 	maxWait = 10 * time.Second
-	// batchTime is how long spans wait for others, and exportTime how long an export takes at
-	// most. At the end, the spans that wait get flushTime.
+	// batchTime is how long spans are collected, exportTime the longest time of an export. When Run ends, the last export
+	// has flushTime.
 	batchTime  = time.Second
 	exportTime = 5 * time.Second
 	flushTime  = 500 * time.Millisecond
@@ -35,8 +35,8 @@ const (
 
 // Options configure a Tracer.
 type Options struct {
-	// Endpoint is the address of the collector as gRPC names it; DefaultEndpoint if empty. The
-	// connection is not encrypted.
+	// Endpoint is the address of the collector in gRPC's syntax; DefaultEndpoint if empty. The connection is not
+	// encrypted.
 	Endpoint string
 	// SamplingRatePerMillion is how many of a million sets are traced.
 	SamplingRatePerMillion int32
@@ -53,20 +53,20 @@ type Tracer struct {
 	// tracer is nil before Run: until then, nothing is traced.
 	tracer atomic.Pointer[oteltrace.Tracer]
 
-	mu   sync.Mutex // guards open; never locked together with that of a trace
+	mu   sync.Mutex // guards open; never locked together with the mutex of a trace
 	open []*trace
 }
 
 // New returns a Tracer. It does nothing before Run.
 func New(opts Options) *Tracer {
-	// A failed export is not repeated: the next spans may arrive.
+	// A failed export is not retried: it would delay the next spans.
 	inner := otlptracegrpc.NewUnstarted(
 		otlptracegrpc.WithEndpoint(cmp.Or(opts.Endpoint, DefaultEndpoint)), otlptracegrpc.WithInsecure(),
 		otlptracegrpc.WithRetry(otlptracegrpc.RetryConfig{}), otlptracegrpc.WithTimeout(exportTime))
 	return &Tracer{opts: opts, exporter: newExporter(inner, opts.Registerer)}
 }
 
-// provider returns what makes and exports spans.
+// provider returns the maker and exporter of spans.
 func (t *Tracer) provider() *sdktrace.TracerProvider {
 	return sdktrace.NewTracerProvider(
 		sdktrace.WithSampler(sdktrace.TraceIDRatioBased(float64(t.opts.SamplingRatePerMillion)/1e6)),
@@ -77,7 +77,7 @@ func (t *Tracer) provider() *sdktrace.TracerProvider {
 	)
 }
 
-// Trace begins a trace at the event of the set.
+// Trace begins the trace of a set, at its event.
 func (t *Tracer) Trace(source string, event config.Event) config.Trace {
 	tracer := t.tracer.Load()
 	if tracer == nil {
@@ -110,7 +110,7 @@ func (t *Tracer) remove(tr *trace) {
 	t.open = slices.DeleteFunc(t.open, func(o *trace) bool { return o == tr })
 }
 
-// endBefore ends the traces that began before.
+// endBefore ends the traces that began before the limit.
 func (t *Tracer) endBefore(limit time.Time) {
 	t.mu.Lock()
 	var late []*trace
@@ -125,8 +125,8 @@ func (t *Tracer) endBefore(limit time.Time) {
 	}
 }
 
-// Run makes and exports traces until the context is done. Then it exports what it can at once, and
-// returns the cause.
+// Run makes and exports traces until the context is done. Then it exports the last spans within flushTime, and returns the
+// cause of the context.
 func (t *Tracer) Run(ctx context.Context) error {
 	if err := t.exporter.start(ctx); err != nil {
 		klog.FromContext(ctx).Error(err, "Failed to export traces; nothing is traced", "endpoint", t.opts.Endpoint)
