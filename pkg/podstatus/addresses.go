@@ -30,7 +30,7 @@ func (g *generator) podIPs() []string {
 	return ips
 }
 
-// sandboxIPs returns the addresses of a sandbox, none if one of them can't be parsed.
+// sandboxIPs returns the addresses of a sandbox. If one of them can't be parsed, it returns none.
 //
 // kubelet: pkg/kubelet/kuberuntime/kuberuntime_sandbox.go determinePodSandboxIPs.
 func sandboxIPs(sandbox *runtimeapi.PodSandboxStatus) []string {
@@ -88,8 +88,8 @@ func setHostIPs(status *v1.PodStatus, nodeIPs []string) {
 	}
 }
 
-// setHostNetworkPodIPs gives a pod in the host network the addresses of the node. An
-// address that the pod has stays. A second one is added if it is of another IP family.
+// setHostNetworkPodIPs gives a pod in the host network the addresses of the node. If the pod already has an address, it keeps
+// it, and gets only an address of the other IP family.
 func setHostNetworkPodIPs(status *v1.PodStatus, nodeIPs []string) {
 	if len(nodeIPs) == 0 {
 		return

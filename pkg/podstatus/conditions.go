@@ -9,6 +9,8 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
+// Reasons of conditions.
+//
 // kubelet: pkg/kubelet/status/generate.go.
 const (
 	podCompleted                = "PodCompleted"
@@ -19,6 +21,8 @@ const (
 	restartAllContainersStarted = "RestartAllContainersStarted"
 )
 
+// The reason and the messages of the condition PodReadyToStartContainers.
+//
 // kubelet: pkg/kubelet/types/constants.go.
 const (
 	podSandboxNotReady                 = "PodSandboxNotReady"
@@ -29,8 +33,7 @@ const (
 	podSandboxWithoutIP                = "pod sandbox has no IP address"
 )
 
-// setConditions sets the conditions: first those that are not the kubelet's, as the pod has
-// them.
+// setConditions sets the conditions: first the pod's conditions that others than the kubelet set, then those of the kubelet.
 func (g *generator) setConditions(status *v1.PodStatus) {
 	for _, condition := range g.pod.Status.Conditions {
 		if !isOwnedByKubelet(condition.Type) {
@@ -153,7 +156,7 @@ func (g *generator) containersReadyCondition(status *v1.PodStatus) v1.PodConditi
 	return g.condition(v1.ContainersReady, v1.ConditionTrue, "", "")
 }
 
-// unknownProbes is what a message says about containers whose probes decide.
+// unknownProbes returns the end of a message about containers whose condition depends on probes.
 func unknownProbes(names []string) string {
 	if len(names) == 0 {
 		return ""
@@ -161,7 +164,7 @@ func unknownProbes(names []string) string {
 	return fmt.Sprintf(", containers whose probe results are not known here: %s", names)
 }
 
-// podReadyCondition has to be called before the status has the kubelet's conditions.
+// podReadyCondition must be called before the status has the kubelet's conditions.
 //
 // kubelet: pkg/kubelet/status/generate.go GeneratePodReadyCondition.
 func (g *generator) podReadyCondition(status *v1.PodStatus) v1.PodCondition {

@@ -2,12 +2,15 @@ package podstatus
 
 import (
 	"cmp"
+	"path/filepath"
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
+// Reasons of the states of containers, and the exit code of a container whose end is not known.
+//
 // kubelet: pkg/kubelet/kubelet_pods.go, pkg/kubelet/container/runtime.go.
 const (
 	podInitializing               = "PodInitializing"
@@ -17,7 +20,7 @@ const (
 	exitCodeOfUnknown       int32 = 137
 )
 
-// kind is the list of the pod that a container is in.
+// kind says which list of the pod has a container.
 type kind int
 
 const (
@@ -26,8 +29,8 @@ const (
 	ephemeral
 )
 
-// containerStatuses returns the statuses of the containers: init containers in the order of
-// the pod, others by name. It returns nil if there are none.
+// containerStatuses returns the statuses of containers. Init containers have the order of the pod. All others are ordered by
+// name. It returns nil if there are no containers.
 //
 // kubelet: pkg/kubelet/kubelet_pods.go convertToAPIContainerStatuses.
 func (g *generator) containerStatuses(containers []v1.Container, old []v1.ContainerStatus, kind kind, restarting bool) []v1.ContainerStatus {
@@ -63,8 +66,8 @@ func (g *generator) containerStatus(container *v1.Container, old *v1.ContainerSt
 	return status
 }
 
-// missingContainerStatus returns the status of a container of which the runtime has nothing:
-// it was never created, or it was removed after it ended.
+// missingContainerStatus returns the status of a container that the runtime does not have: it was never created, or it was
+// removed after it ended.
 func (g *generator) missingContainerStatus(container *v1.Container, old *v1.ContainerStatus, restarting bool) *v1.ContainerStatus {
 	status := &v1.ContainerStatus{
 		Name:         container.Name,
@@ -96,7 +99,7 @@ func (g *generator) missingContainerStatus(container *v1.Container, old *v1.Cont
 		}
 		status.RestartCount = old.RestartCount + 1
 	case old.State.Running != nil && status.LastTerminationState.Terminated == nil:
-		// The container ran, and nothing reports how it ended.
+		// The container ran, and its end is not known.
 		status.LastTerminationState.Terminated = &v1.ContainerStateTerminated{
 			Reason:   containerStatusUnknown,
 			Message:  "The container could not be located when the pod was deleted.  The container used to be Running",
@@ -109,8 +112,8 @@ func (g *generator) missingContainerStatus(container *v1.Container, old *v1.Cont
 	return status
 }
 
-// inferCompleted takes an init container that is gone as completed once a container of the
-// pod was created. Sidecars are restarted instead.
+// inferCompleted sets the state of an init container that the runtime no longer has: if a container of the pod was created, the
+// init container has completed. It does not concern sidecars, which are restarted.
 func (g *generator) inferCompleted(container *v1.Container, status *v1.ContainerStatus) {
 	if status.State.Waiting == nil || isRestartableInitContainer(container) || !g.runtime.hasAnyRegularContainerCreated(&g.pod.Spec) {
 		return
@@ -132,7 +135,7 @@ func (g *generator) convertContainerStatus(cri *runtimeapi.ContainerStatus, old 
 	}
 	if old != nil {
 		status.RestartCount = max(status.RestartCount, old.RestartCount)
-		// The attempt before may have been removed from the runtime.
+		// The runtime may have removed the attempt before.
 		if old.ContainerID != status.ContainerID && old.State.Terminated != nil {
 			status.LastTerminationState.Terminated = old.State.Terminated.DeepCopy()
 		} else {
@@ -170,7 +173,7 @@ func (g *generator) convertContainerStatus(cri *runtimeapi.ContainerStatus, old 
 	return status
 }
 
-// unlocatedContainer is the end of a container of which the runtime knows no end.
+// unlocatedContainer returns the state of a container whose end the runtime does not know.
 func unlocatedContainer() *v1.ContainerStateTerminated {
 	return &v1.ContainerStateTerminated{
 		Reason:   containerStatusUnknown,
@@ -197,6 +200,49 @@ func containerUser(cri *runtimeapi.ContainerStatus) *v1.ContainerUser {
 func findStatus(statuses []v1.ContainerStatus, name string) *v1.ContainerStatus {
 	if i := slices.IndexFunc(statuses, func(status v1.ContainerStatus) bool { return status.Name == name }); i >= 0 {
 		return &statuses[i]
+	}
+	return nil
+}
+
+// volumeMounts returns the status of the volume mounts of a container. The runtime reports one field of it: whether a mount is
+// recursively read-only. That is not known before the runtime has the container. All other fields are from the pod.
+//
+// kubelet: pkg/kubelet/kubelet_pods.go convertToAPIContainerStatuses.
+func volumeMounts(container *v1.Container, cri *runtimeapi.ContainerStatus, old *v1.ContainerStatus) []v1.VolumeMountStatus {
+	var mounts []v1.VolumeMountStatus
+	for _, mount := range container.VolumeMounts {
+		status := v1.VolumeMountStatus{Name: mount.Name, MountPath: mount.MountPath, ReadOnly: mount.ReadOnly}
+		if mount.ReadOnly {
+			status.RecursiveReadOnly = recursiveReadOnly(&mount, cri, old)
+		}
+		mounts = append(mounts, status)
+	}
+	return mounts
+}
+
+func recursiveReadOnly(mount *v1.VolumeMount, cri *runtimeapi.ContainerStatus, old *v1.ContainerStatus) *v1.RecursiveReadOnlyMode {
+	if mount.RecursiveReadOnly == nil || *mount.RecursiveReadOnly == v1.RecursiveReadOnlyDisabled {
+		return new(v1.RecursiveReadOnlyDisabled)
+	}
+	path := mount.MountPath
+	if !filepath.IsAbs(path) {
+		path = "/" + path
+	}
+	for _, found := range cri.GetMounts() {
+		if found.GetContainerPath() != path {
+			continue
+		}
+		if found.GetRecursiveReadOnly() {
+			return new(v1.RecursiveReadOnlyEnabled)
+		}
+		return new(v1.RecursiveReadOnlyDisabled)
+	}
+	if old != nil {
+		for _, status := range old.VolumeMounts {
+			if status.MountPath == mount.MountPath && status.RecursiveReadOnly != nil {
+				return new(*status.RecursiveReadOnly)
+			}
+		}
 	}
 	return nil
 }

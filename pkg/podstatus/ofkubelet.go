@@ -8,9 +8,9 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// Stands reports whether the status that a kubelet gave a pod still says what the runtime reports: each container is
-// the same attempt in the same state. Then what only the kubelet knew, such as the results of probes, stands. A
-// record that is nil changes nothing.
+// Stands reports whether a status from a kubelet still agrees with the runtime: each container is the same attempt in the same
+// state. If so, what only the kubelet knew is still valid, such as the results of probes. A nil record agrees with any
+// status.
 func Stands(status *v1.PodStatus, record *Record) bool {
 	if record == nil {
 		return true
@@ -21,7 +21,7 @@ func Stands(status *v1.PodStatus, record *Record) bool {
 		for i := range list {
 			newest := r.find(list[i].Name)
 			if newest == nil {
-				// An attempt that ended can be removed. One that runs can't.
+				// The runtime can remove an attempt that ended, but none that runs.
 				if list[i].State.Running != nil {
 					return false
 				}
@@ -40,7 +40,7 @@ func Stands(status *v1.PodStatus, record *Record) bool {
 	return len(names) == known
 }
 
-// isAttempt reports whether the status of a container is that of an attempt, in its present state.
+// isAttempt reports whether the status of a container describes an attempt in its present state.
 func isAttempt(status *v1.ContainerStatus, attempt *runtimeapi.ContainerStatus) bool {
 	if !strings.HasSuffix(status.ContainerID, "://"+attempt.GetId()) {
 		return false
@@ -54,8 +54,8 @@ func isAttempt(status *v1.ContainerStatus, attempt *runtimeapi.ContainerStatus) 
 	return stage(status) != 1
 }
 
-// OnlyKubelet reports whether the status of a pod has what only a kubelet knows: the result of a probe, why a container
-// waits, or why the pod failed. Generate never says that by itself.
+// OnlyKubelet reports whether the status of a pod has something that only a kubelet knows: the result of a probe, why a
+// container waits, or why the pod failed. Generate can't find that out.
 func OnlyKubelet(pod *v1.Pod, status *v1.PodStatus) bool {
 	if status.Reason != "" && status.Reason != pod.Status.Reason {
 		return true
@@ -83,8 +83,8 @@ func OnlyKubelet(pod *v1.Pod, status *v1.PodStatus) bool {
 	return false
 }
 
-// WithAddresses returns the status that a kubelet gave a pod, with the addresses that a kubelet without an apiserver
-// leaves empty. It is the same pointer if there are none to add.
+// WithAddresses adds the addresses to a status from a kubelet. A kubelet without an apiserver leaves them empty. If there is
+// nothing to add, WithAddresses returns the same pointer.
 //
 // kubelet: pkg/kubelet/kubelet_pods.go generateAPIPodStatus, which sets them only if it has an apiserver.
 func WithAddresses(status *v1.PodStatus, in Input) *v1.PodStatus {
@@ -109,7 +109,7 @@ func WithAddresses(status *v1.PodStatus, in Input) *v1.PodStatus {
 	return &with
 }
 
-// Merge returns the status that a kubelet gave a pod of the apiserver, with what others than a kubelet wrote there.
+// Merge returns the status from a kubelet, with the fields and conditions that others wrote in the apiserver.
 //
 // kubelet: pkg/kubelet/status/status_manager.go mergePodStatus.
 func Merge(apiserver, kubelet *v1.PodStatus) v1.PodStatus {
@@ -126,7 +126,7 @@ func Merge(apiserver, kubelet *v1.PodStatus) v1.PodStatus {
 	return merged
 }
 
-// mergeConditions replaces the conditions that a kubelet writes. The order stays.
+// mergeConditions replaces the conditions that a kubelet writes, and keeps the order.
 func mergeConditions(apiserver, kubelet []v1.PodCondition) (merged []v1.PodCondition) {
 	for i := range apiserver {
 		if !isOwnedByKubelet(apiserver[i].Type) {

@@ -5,13 +5,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Order is the order of two statuses of one pod, as far as their times and counters show it. A status has no
-// version.
+// Order is the order of two statuses of one pod. A status has no version, so only its times and counters show the order.
 type Order int
 
 // The orders.
 const (
-	// Unordered: nothing shows which of them is newer, or there is evidence for both.
+	// Unordered: there is evidence for neither order, or for both.
 	Unordered Order = iota
 	// Newer: the second status is newer.
 	Newer
@@ -19,7 +18,7 @@ const (
 	Older
 )
 
-// Compare returns the order of two statuses of a kubelet.
+// Compare returns the order of two statuses from a kubelet.
 func Compare(before, after *v1.PodStatus) Order {
 	var e evidence
 	e.times(before.StartTime, after.StartTime)
@@ -50,7 +49,7 @@ func Compare(before, after *v1.PodStatus) Order {
 	return Unordered
 }
 
-// evidence is what speaks for each order.
+// evidence says whether something shows each order.
 type evidence struct{ newer, older bool }
 
 // add adds evidence: positive for Newer, negative for Older.
@@ -59,14 +58,14 @@ func (e *evidence) add(sign int) {
 	e.older = e.older || sign < 0
 }
 
-// times compares two times, which are in seconds. A missing one is no evidence.
+// times compares two times, which have a resolution of one second. A missing time is no evidence.
 func (e *evidence) times(before, after *metav1.Time) {
 	if !before.IsZero() && !after.IsZero() {
 		e.add(after.Compare(before.Time))
 	}
 }
 
-// container compares the life of a container: it restarts, and each attempt waits, runs and ends.
+// container compares how far the life of a container is: it restarts, and each attempt waits, runs and ends.
 func (e *evidence) container(before, after *v1.ContainerStatus) {
 	switch {
 	case before.RestartCount != after.RestartCount:
@@ -74,7 +73,7 @@ func (e *evidence) container(before, after *v1.ContainerStatus) {
 	case before.ContainerID == after.ContainerID:
 		e.add(stage(after) - stage(before))
 	case before.LastTerminationState.Terminated != nil || after.LastTerminationState.Terminated != nil:
-		// An attempt that is gone has no ID either.
+		// A missing ID shows nothing: an attempt that is gone has none either.
 	case before.ContainerID == "":
 		e.add(1) // its first attempt
 	case after.ContainerID == "":
@@ -82,9 +81,8 @@ func (e *evidence) container(before, after *v1.ContainerStatus) {
 	}
 }
 
-// stage is how far an attempt of a container is: it waits, runs, or has ended. One that has ended is shown as terminated
-// or as waiting for the next attempt. A kubelet that forgets why it waits, for example because it starts again, goes back
-// from waiting to terminated.
+// stage returns how far an attempt of a container is: 0 if it waits, 1 if it runs, 2 if it has ended. The state of an ended
+// attempt is terminated, or waiting for the next attempt. A kubelet that restarts sets it back from waiting to terminated.
 func stage(c *v1.ContainerStatus) int {
 	switch last := c.LastTerminationState.Terminated; {
 	case c.State.Running != nil:

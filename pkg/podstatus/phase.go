@@ -6,19 +6,19 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// counts are the containers of a pod by what they mean for its phase.
+// counts has the numbers of containers that determine the phase of a pod.
 type counts struct {
 	// Init containers that are not sidecars.
 	initPending, initFailed int
 	// Sidecars that have not started.
 	sidecarPending int
-	// Sidecars and containers.
+	// Sidecars and regular containers.
 	unknown, running, waiting int
-	// Containers. Final ones are not restarted.
+	// Regular containers that have ended. Those in final are not restarted.
 	stopped, final, succeeded int
 }
 
-// getPhase returns the phase of the pod. The statuses have to have Started set.
+// getPhase returns the phase of the pod. Started must be set in all statuses.
 //
 // kubelet: pkg/kubelet/kubelet_pods.go getPhase.
 func (g *generator) getPhase(status *v1.PodStatus) v1.PodPhase {
@@ -37,7 +37,7 @@ func (g *generator) getPhase(status *v1.PodStatus) v1.PodPhase {
 		c.addRegular(&spec.Containers[i], spec, findStatus(status.ContainerStatuses, spec.Containers[i].Name))
 	}
 
-	// Sidecars that restart don't make a pod pending whose containers have run.
+	// Once containers of the pod have run, a sidecar that restarts does not make it pending.
 	sidecarPending := c.sidecarPending > 0 && !g.runtime.hasAnyActiveRegularContainerStarted(spec)
 	switch {
 	case c.initFailed > 0:
@@ -58,8 +58,7 @@ func (g *generator) getPhase(status *v1.PodStatus) v1.PodPhase {
 	}
 }
 
-// isTerminated reports whether the pod was deleted and has stopped: no container is
-// restarted any more, whatever its restart policy.
+// isTerminated reports whether the pod was deleted and has stopped. Then no container is restarted, whatever its policy.
 func (g *generator) isTerminated() bool {
 	return g.pod.DeletionTimestamp != nil && g.runtime.isStopped()
 }
@@ -116,8 +115,8 @@ func (c *counts) addRegular(container *v1.Container, spec *v1.PodSpec, status *v
 	}
 }
 
-// lastTermination returns how the container ended if it does not run: its state, or its last
-// state if it waits. It returns nil if it runs or never ran.
+// lastTermination returns how a container that does not run ended: its state, or its last state if it waits. It returns nil if
+// the container runs or never ran.
 func lastTermination(status *v1.ContainerStatus) *v1.ContainerStateTerminated {
 	switch {
 	case status == nil || status.State.Running != nil:
@@ -134,8 +133,7 @@ func isRestartable(container *v1.Container, spec *v1.PodSpec, terminated *v1.Con
 	return terminated.Reason == restartingAllContainers || containerShouldRestart(container, spec, terminated.ExitCode)
 }
 
-// keepPhase keeps a terminal phase, and the reason and the message of a phase that did not
-// change.
+// keepPhase keeps a terminal phase. If the phase did not change, it keeps the reason and the message.
 func (g *generator) keepPhase(status *v1.PodStatus) {
 	if !isTerminal(status.Phase) {
 		switch {
@@ -149,7 +147,7 @@ func (g *generator) keepPhase(status *v1.PodStatus) {
 		status.Reason = cmp.Or(g.old.Reason, g.pod.Status.Reason)
 		status.Message = cmp.Or(g.old.Message, g.pod.Status.Message)
 	}
-	// A terminal phase that the apiserver has is final.
+	// A terminal phase in the apiserver is final.
 	if isTerminal(g.pod.Status.Phase) {
 		status.Phase = g.pod.Status.Phase
 	}

@@ -1,14 +1,65 @@
+// Package podstatus computes the status of a pod from the state of its containers in the runtime, by the rules of the kubelet:
+//
+//	status := podstatus.Generate(podstatus.Input{Pod: pod, Record: record, Previous: previous, Node: node, Now: time.Now()})
+//
+// Generate is a pure function of its input. The functions have the names of the kubelet's functions. The feature gates have
+// the defaults of the kubelet version in go.mod.
+//
+// A status never says more than the runtime reports. Only the kubelet that runs the pod knows the results of probes, the
+// deadlines of a pod, and why a container can't be created.
 package podstatus
 
 import (
+	"time"
+
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// Generate returns the status of a pod. It changes nothing of its input, and the status
-// shares nothing with it.
+// Record has what the runtime reports about a pod. It is immutable.
 //
-// Without a record, the status before stays if it has containers. Otherwise the status is
-// that of the pod, with the addresses of the node if the pod uses the host network.
+// kubelet: pkg/kubelet/container/runtime.go PodStatus.
+type Record struct {
+	// Sandboxes and Containers have all sandboxes and containers of the pod, in any order.
+	Sandboxes  []*runtimeapi.PodSandboxStatus
+	Containers []*runtimeapi.ContainerStatus
+}
+
+// Node has the facts about the node that a status needs.
+type Node struct {
+	// Runtime is the name of the runtime, such as "containerd". The IDs of containers begin with it.
+	Runtime string
+	// IPs has one address of the node, or one of each IP family. The first one is the host IP.
+	IPs []string
+	// Minor is the minor version of the kubelet whose rules apply, such as 36; 0 for the newest.
+	Minor int
+}
+
+// Input is the input of Generate.
+type Input struct {
+	Pod *v1.Pod
+	// Record is nil without a runtime, and before the runtime has answered.
+	Record *Record
+	// Previous is the last status that Generate returned for the pod; nil for none.
+	Previous *v1.PodStatus
+	Node     Node
+	Now      time.Time
+}
+
+// Reading is the record of the pod with a UID.
+type Reading struct {
+	UID types.UID
+	// Record is empty if the runtime has nothing of the pod.
+	Record *Record
+	// Runtime is the name of the runtime.
+	Runtime string
+}
+
+// Generate returns the status of a pod. It does not change its input, and the status shares no memory with it.
+//
+// Without a record, it returns the previous status if that has containers. Otherwise, it returns the status that the pod came
+// with, and adds the addresses of the node if the pod uses the host network.
 func Generate(in Input) *v1.PodStatus {
 	if in.Record == nil {
 		return withoutRecord(in)
@@ -36,11 +87,11 @@ func withoutRecord(in Input) *v1.PodStatus {
 	return status
 }
 
-// generator has what a status is computed from, in the form that the rules need.
+// generator has the input of Generate in the form that the rules need.
 type generator struct {
 	pod     *v1.Pod
 	runtime runtimeStatus
-	// old is a copy of the status before.
+	// old is a copy of the previous status.
 	old  *v1.PodStatus
 	node Node
 	in   Input
@@ -60,7 +111,7 @@ func newGenerator(in Input) *generator {
 	}
 }
 
-// generateAPIPodStatus completes a status that has the containers.
+// generateAPIPodStatus completes a status that has only the containers.
 //
 // kubelet: pkg/kubelet/kubelet_pods.go generateAPIPodStatus.
 func (g *generator) generateAPIPodStatus(status *v1.PodStatus) {
@@ -91,8 +142,8 @@ func (g *generator) convertStatusToAPIStatus() *v1.PodStatus {
 	status.EphemeralContainerStatuses = g.containerStatuses(ephemerals, g.old.EphemeralContainerStatuses, ephemeral, restarting)
 
 	setPodResources(status, g.pod)
-	// The kubelet never writes these, except for the health of volumes, which is not known here.
-	// They stay as the apiserver has them.
+	// These fields stay as they are in the apiserver. The kubelet writes only one of them, the health of volumes, which
+	// is not known here.
 	apiserver := g.pod.Status.DeepCopy()
 	status.ResourceClaimStatuses = apiserver.ResourceClaimStatuses
 	status.ExtendedResourceClaimStatus = apiserver.ExtendedResourceClaimStatus

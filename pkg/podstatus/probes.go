@@ -4,8 +4,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// updatePodStatus sets Started and Ready. A container with a startup probe is not known to
-// have started, and one with a readiness probe is not known to be ready.
+// updatePodStatus sets Started and Ready. The results of probes are not known here. So a container with a startup probe counts
+// as not started, and a container with a readiness probe counts as not ready.
 //
 // kubelet: pkg/kubelet/prober/prober_manager.go UpdatePodStatus.
 func (g *generator) updatePodStatus(status *v1.PodStatus) {
@@ -35,8 +35,7 @@ func updateStarted(container *v1.Container, status *v1.ContainerStatus) bool {
 	return started
 }
 
-// unknownReadiness returns the containers that run and that only a probe can say to be
-// ready, in the order of the condition's message.
+// unknownReadiness returns the running containers whose readiness depends on a probe, in the order of the condition's message.
 func (g *generator) unknownReadiness(status *v1.PodStatus) []string {
 	var names []string
 	for container := range initAndRegular(&g.pod.Spec) {
@@ -56,7 +55,7 @@ func (g *generator) unknownReadiness(status *v1.PodStatus) []string {
 	return names
 }
 
-// unknownStart returns the sidecars that run and that only a probe can say to have started.
+// unknownStart returns the running sidecars whose start depends on a probe.
 func (g *generator) unknownStart(status *v1.PodStatus) []string {
 	var names []string
 	for i := range g.pod.Spec.InitContainers {

@@ -9,6 +9,8 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
+// Labels and annotations of containers and pods, and the number of attempts that a status shows.
+//
 // kubelet: pkg/kubelet/kuberuntime/labels.go.
 const (
 	containerNameLabel         = "io.kubernetes.container.name"
@@ -18,7 +20,7 @@ const (
 	maxAttempts            int = 2
 )
 
-// runtimeStatus is a record in the order of the kubelet: the newest first.
+// runtimeStatus is a record, ordered as in the kubelet: the newest first.
 //
 // kubelet: pkg/kubelet/kuberuntime/helpers.go podSandboxByCreatedThenID.
 type runtimeStatus struct {
@@ -91,9 +93,8 @@ func (r runtimeStatus) isStopped() bool {
 	})
 }
 
-// hasAnyActiveRegularContainerStarted reports whether a container of the pod was created in
-// its present sandbox. The status of a container does not have its sandbox. A container that
-// is older than the sandbox belongs to an earlier one.
+// hasAnyActiveRegularContainerStarted reports whether a regular container of the pod was created in its present sandbox. The
+// status of a container does not name its sandbox. A container that is older than the sandbox belongs to an earlier one.
 //
 // kubelet: pkg/kubelet/container/helpers.go HasAnyActiveRegularContainerStarted.
 func (r runtimeStatus) hasAnyActiveRegularContainerStarted(spec *v1.PodSpec) bool {
@@ -103,8 +104,7 @@ func (r runtimeStatus) hasAnyActiveRegularContainerStarted(spec *v1.PodSpec) boo
 	})
 }
 
-// hasAnyRegularContainerCreated reports whether a container of the pod was created, in any
-// of its sandboxes.
+// hasAnyRegularContainerCreated reports whether a regular container of the pod was created, in any of its sandboxes.
 //
 // kubelet: pkg/kubelet/kuberuntime/kuberuntime_container.go HasAnyRegularContainerCreated.
 func (r runtimeStatus) hasAnyRegularContainerCreated(spec *v1.PodSpec) bool {
@@ -118,8 +118,7 @@ func hasContainer(containers []v1.Container, name string) bool {
 	return slices.ContainsFunc(containers, func(container v1.Container) bool { return container.Name == name })
 }
 
-// containerName is the name of the container in its pod. Only containers that a kubelet
-// created have the label.
+// containerName returns the name of a container. Only containers that a kubelet created have the label.
 func containerName(container *runtimeapi.ContainerStatus) string {
 	if name, ok := container.GetLabels()[containerNameLabel]; ok {
 		return name
@@ -127,8 +126,7 @@ func containerName(container *runtimeapi.ContainerStatus) string {
 	return container.GetMetadata().GetName()
 }
 
-// restartCount is the restart count of the container. Only containers that a kubelet
-// created have the annotation.
+// restartCount returns the restart count of a container. Only containers that a kubelet created have the annotation.
 func restartCount(container *runtimeapi.ContainerStatus) int32 {
 	if count, err := strconv.ParseInt(container.GetAnnotations()[restartCountAnnotation], 10, 32); err == nil {
 		return int32(count)
@@ -136,7 +134,7 @@ func restartCount(container *runtimeapi.ContainerStatus) int32 {
 	return int32(container.GetMetadata().GetAttempt())
 }
 
-// isStaticPod reports whether the pod does not come from an apiserver.
+// isStaticPod reports whether the pod is from another source than an apiserver.
 //
 // kubelet: pkg/kubelet/types/pod_update.go IsStaticPod.
 func isStaticPod(pod *v1.Pod) bool {

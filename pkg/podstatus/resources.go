@@ -9,6 +9,8 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
+// Units and limits of the resources in cgroups.
+//
 // kubelet: pkg/kubelet/cm/helpers_linux.go.
 const (
 	minShares        = 2
@@ -17,7 +19,7 @@ const (
 	minMilliCPULimit = 10
 )
 
-// podQOS returns the QoS class of the pod, by the rule of a minor version of the kubelet; 0 for the newest.
+// podQOS returns the QoS class of the pod, by the rules of a minor version of the kubelet; 0 for the newest.
 //
 // kubelet: pkg/apis/core/v1/helper/qos/qos.go GetPodQOS.
 func podQOS(pod *v1.Pod, minor int) v1.PodQOSClass {
@@ -34,8 +36,8 @@ func podQOS(pod *v1.Pod, minor int) v1.PodQOSClass {
 	return cmp.Or(all, v1.PodQOSBestEffort)
 }
 
-// podResourcesCount reports whether the resources of the pod make its QoS class, instead of those of its
-// containers. Up to 1.33 they never do. From 1.34 to 1.36 they do even if they are empty.
+// podResourcesCount reports whether the QoS class is computed from the resources of the pod, not from those of its containers.
+// Until 1.33 it never is. From 1.34 to 1.36, empty resources of the pod count too.
 func podResourcesCount(pod *v1.Pod, minor int) bool {
 	switch minor {
 	case 34, 35, 36:
@@ -44,8 +46,8 @@ func podResourcesCount(pod *v1.Pod, minor int) bool {
 	return (minor == 0 || minor > 36) && resourcehelper.IsPodLevelResourcesSet(pod)
 }
 
-// qosOf returns the QoS class of CPU and memory: BestEffort without both, Guaranteed if the request of both is the
-// limit, and Burstable in all other cases.
+// qosOf returns the QoS class of the CPU and the memory: BestEffort if both are missing, Guaranteed if the request equals the
+// limit for both, and Burstable otherwise.
 func qosOf(resources *v1.ResourceRequirements) (all v1.PodQOSClass) {
 	for _, name := range []v1.ResourceName{v1.ResourceCPU, v1.ResourceMemory} {
 		request, limit := resources.Requests[name], resources.Limits[name]
@@ -60,7 +62,7 @@ func qosOf(resources *v1.ResourceRequirements) (all v1.PodQOSClass) {
 	return all
 }
 
-// together returns the class of two parts. before is empty for the first one.
+// together returns the class of a whole with two parts. before is empty for the first part.
 func together(before, class v1.PodQOSClass) v1.PodQOSClass {
 	if before == "" || before == class {
 		return class
@@ -68,8 +70,8 @@ func together(before, class v1.PodQOSClass) v1.PodQOSClass {
 	return v1.PodQOSBurstable
 }
 
-// setPodResources sets the resources of the pod as it is declared. A kubelet reads those of
-// a running pod of an apiserver from its cgroup.
+// setPodResources sets the resources as the pod declares them. A kubelet reads the resources of a running pod of an apiserver
+// from its cgroup.
 //
 // kubelet: pkg/kubelet/kubelet_pods.go getEffectiveAllocatedResources.
 func setPodResources(status *v1.PodStatus, pod *v1.Pod) {
@@ -90,9 +92,8 @@ func nonEmpty(list v1.ResourceList) v1.ResourceList {
 	return list.DeepCopy()
 }
 
-// containerResources returns the resources of a container: those of the pod, and those that
-// the runtime reports of a running container. The runtime does not report the request of
-// memory.
+// containerResources returns the resources of a container: what the pod declares, replaced by what the runtime reports if the
+// container runs. The runtime does not report the memory request.
 //
 // kubelet: pkg/kubelet/kubelet_pods.go convertToAPIContainerStatuses.
 func containerResources(container *v1.Container, status *v1.ContainerStatus, cri *runtimeapi.ContainerStatus, old *v1.ContainerStatus) *v1.ResourceRequirements {
@@ -115,9 +116,8 @@ func containerResources(container *v1.Container, status *v1.ContainerStatus, cri
 	return resources
 }
 
-// setActual sets a resource to what the runtime reports. If both that and what the pod asks
-// for are below what the runtime can express, it stays. Without a report, what was before
-// stays.
+// setActual sets a resource to the reported quantity. It does not if the reported and the declared quantity are both at most the
+// floor, which is the least that the runtime can express. Without a report, it sets the quantity of the previous status.
 func setActual(list, before v1.ResourceList, name v1.ResourceName, actual *resource.Quantity, floor int64) {
 	if actual == nil {
 		if quantity, ok := before[name]; ok {
@@ -131,7 +131,7 @@ func setActual(list, before v1.ResourceList, name v1.ResourceName, actual *resou
 	}
 }
 
-// actualResources are the resources that the runtime reports, nil if it does not.
+// actualResources has the resources that the runtime reports; nil if it does not report them.
 type actualResources struct {
 	cpuRequest, cpuLimit, memoryLimit *resource.Quantity
 }

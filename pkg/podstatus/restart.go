@@ -14,8 +14,8 @@ func isRestartableInitContainer(container *v1.Container) bool {
 	return container.RestartPolicy != nil && *container.RestartPolicy == v1.ContainerRestartPolicyAlways
 }
 
-// containerShouldRestart reports whether a container is restarted after it exited: by its
-// rules, else by its policy, else by the policy of the pod.
+// containerShouldRestart reports whether a container is restarted after it exited. The rules of the container decide, otherwise
+// its policy, otherwise the policy of the pod.
 //
 // kubelet: pkg/api/v1/pod/util.go ContainerShouldRestart.
 func containerShouldRestart(container *v1.Container, spec *v1.PodSpec, exitCode int32) bool {
@@ -79,8 +79,7 @@ func allContainersCouldRestart(spec *v1.PodSpec) bool {
 	return false
 }
 
-// shouldAllContainersRestart reports whether all containers of the pod are being restarted
-// because one of them exited.
+// shouldAllContainersRestart reports whether one container exited in such a way that all containers of the pod restart.
 //
 // kubelet: pkg/kubelet/container/helpers.go ShouldAllContainersRestart.
 func (g *generator) shouldAllContainersRestart() bool {

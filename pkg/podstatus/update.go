@@ -8,14 +8,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// maxTerminationMessages is the limit of the termination messages of a pod in bytes. Each
-// container has an equal share.
+// maxTerminationMessages is the limit of all termination messages of a pod in bytes. Each container has an equal share.
 //
 // kubelet: pkg/kubelet/container/runtime.go MaxPodTerminationMessageLogLength.
 const maxTerminationMessages = 12 << 10
 
-// updateStatus sets what the status has of its history: transition times, the time of the
-// start and the generation.
+// updateStatus sets what depends on the previous status: transition times, the start time and the generation.
 //
 // kubelet: pkg/kubelet/status/status_manager.go updateStatusInternal.
 func (g *generator) updateStatus(status *v1.PodStatus) {
@@ -51,9 +49,8 @@ func truncateMessage(terminated *v1.ContainerStateTerminated, limit int) {
 	}
 }
 
-// startTime returns when the pod started. It never changes. Without a status before, as
-// after a restart without a state directory, it is when the first sandbox that is left was
-// created: the kubelet would show the time of its own restart.
+// startTime returns when the pod started. It never changes. If there is no previous status, for example after a restart without
+// a state directory, it is when the oldest sandbox was created. The kubelet would take the time of its own restart.
 func (g *generator) startTime(now metav1.Time) *metav1.Time {
 	if !g.old.StartTime.IsZero() {
 		return g.old.StartTime.DeepCopy()
@@ -66,8 +63,8 @@ func (g *generator) startTime(now metav1.Time) *metav1.Time {
 	return &now
 }
 
-// isIllegalTransition reports whether a container that has ended for good would run again.
-// The kubelet then keeps the status that it has.
+// isIllegalTransition reports whether a container that has ended for good would run again. Then the kubelet keeps the previous
+// status.
 //
 // kubelet: pkg/kubelet/status/status_manager.go checkContainerStateTransition.
 func (g *generator) isIllegalTransition(status *v1.PodStatus) bool {
@@ -97,8 +94,8 @@ func (g *generator) isIllegalTransition(status *v1.PodStatus) bool {
 	return false
 }
 
-// terminatePod ends a pod of which nothing runs and nothing will run: a container whose end
-// is not known is taken as failed, and the phase becomes terminal.
+// terminatePod ends a pod that does not run and never will. A container whose end is not known has failed, and the phase becomes
+// terminal.
 //
 // kubelet: pkg/kubelet/status/status_manager.go TerminatePod.
 func (g *generator) terminatePod(status *v1.PodStatus) {
@@ -135,7 +132,7 @@ func (g *generator) hasPodInitialized(status *v1.PodStatus) bool {
 			return true
 		}
 	}
-	// A status that came with the pod can have more or fewer containers than the pod.
+	// The status that came with the pod can have other containers than the pod.
 	i := len(statuses) - 1
 	if i < 0 || i >= len(spec) || spec[i].Name != statuses[i].Name {
 		return false
@@ -152,8 +149,7 @@ func (g *generator) hasPodInitialized(status *v1.PodStatus) bool {
 	return false
 }
 
-// initializedContainers returns the init containers but the last ones that never ran, and at
-// least one.
+// initializedContainers returns the init containers up to the last one that ran, and at least one.
 //
 // kubelet: pkg/kubelet/status/status_manager.go initializedContainers.
 func initializedContainers(statuses []v1.ContainerStatus) []v1.ContainerStatus {
