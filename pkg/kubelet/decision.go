@@ -8,9 +8,9 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// decide decides for the node whether the UIDs of its kubelet are adopted: for a while, it runs static pods
-// under UIDs that no rules give, and none under one that is known. It reports whether that has changed. If
-// some are known, the others are those of earlier versions of the manifests.
+// decide decides whether the UIDs of the kubelet are adopted, and reports whether that has changed. They are adopted if no
+// rules give any of them for the time oddAfter. If the rules give some of them, the others belong to earlier versions of the
+// manifests.
 func (f *Finder) decide() (changed bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -29,12 +29,12 @@ func (f *Finder) decide() (changed bool) {
 	changed = odd != f.odd
 	f.odd = odd
 	if f.nodeAt.after(f.found.at) {
-		f.followNode() // it may have waited for the end of the sandboxes
+		f.followNode() // the sandboxes that showed another version may be gone
 	}
 	return changed
 }
 
-// offer takes a version if it is better or newer evidence than the present one.
+// offer takes a version if its evidence is better or newer than that of the present one.
 func (f *Finder) offer(next found) {
 	now := &f.found
 	switch by := next.source.rank() - now.source.rank(); {
@@ -50,12 +50,12 @@ func (f *Finder) offer(next found) {
 	}
 	changed := next.minor != now.minor
 	if !changed && now.at.after(next.at) {
-		next.at = now.at // remembered
+		next.at = now.at // what was remembered is newer
 	}
 	f.found = next
 	if changed {
 		for _, s := range f.running {
-			s.of = "" // it is by other rules
+			s.of = "" // the other rules give another UID
 		}
 		f.memory.Adopted = nil
 		f.opts.Decoder.Use(next.minor)
@@ -63,7 +63,7 @@ func (f *Finder) offer(next found) {
 	f.Notice()
 }
 
-// report logs what was found, once. If it is patient, it waits for something better than the base.
+// report logs what was found, if it has changed. If patient, it does not log the base: something better may be found.
 func (f *Finder) report(ctx context.Context, patient bool) {
 	f.mu.Lock()
 	now := f.found

@@ -12,20 +12,20 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/pleg"
 )
 
-// sighting is the newest ready sandbox of a static pod, or its mirror pod.
+// sighting is how a static pod was seen: its newest ready sandbox, its entry in the Pods API, or its mirror pod.
 type sighting struct {
 	source Source
 	id     string
 	uid    types.UID
 	at     moment
-	// known means that the pod was decoded with this UID, that the rules of another minor give it, or that it is
-	// that of a pod of the last run. unknown means that no rules give it.
+	// known means that the UID is explained: the present rules or those of another minor give it, or a pod of the last
+	// run had it. unknown means that no rules give it.
 	known, unknown bool
-	// of is the UID by the rules of the version of the manifest that it runs; empty if it was not decoded.
+	// of is the UID that the rules give the version of the manifest that runs; empty if that version was not decoded.
 	of types.UID
 }
 
-// lookAgain looks at what is recorded by now, as look.
+// lookAgain calls look with the recorded pods of the runtime.
 func (f *Finder) lookAgain() (unknown bool) {
 	var pods []*pleg.Pod
 	listed := f.opts.Pods == nil && f.opts.Statics != nil
@@ -35,8 +35,8 @@ func (f *Finder) lookAgain() (unknown bool) {
 	return listed && f.look(pods)
 }
 
-// look takes the newest ready sandbox of each static pod, and what the kubelet itself says about it. It reports whether one of them has to be
-// identified: the kubelet runs a pod under another UID than the one that was decoded.
+// look records how each static pod is seen: its newest ready sandbox, or its entry in the kubelet's Pods API. It reports
+// whether the UID of one of them has to be identified, because the rules give the pod another one.
 func (f *Finder) look(pods []*pleg.Pod) (unknown bool) {
 	var statics map[types.NamespacedName]types.UID
 	if f.opts.Statics != nil {
@@ -88,7 +88,7 @@ func (f *Finder) differs(name types.NamespacedName, uid types.UID) bool {
 	return known && decoded != uid
 }
 
-// MirrorPod takes a mirror pod of the apiserver that is there, or that was removed.
+// MirrorPod records a mirror pod of the apiserver, or its removal.
 func (f *Finder) MirrorPod(pod *v1.Pod, removed bool) {
 	if config.IsOwnMirrorPod(pod) {
 		return
@@ -111,7 +111,8 @@ func (f *Finder) MirrorPod(pod *v1.Pod, removed bool) {
 	}
 }
 
-// Decoded takes the UID of a pod that was decoded. It is a part of [manifest.Evidence].
+// Decoded records the UID that the rules give a pod. It returns the UID under which the kubelet runs the pod; empty if that
+// needs no explanation. It is a part of [manifest.Evidence].
 func (f *Finder) Decoded(name types.NamespacedName, uid types.UID) (running types.UID) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -126,7 +127,7 @@ func (f *Finder) Decoded(name types.NamespacedName, uid types.UID) (running type
 	s.known = s.known || s.uid == uid
 	s.of = cmp.Or(s.of, uid)
 	if f.found.source == SourceFlag || s.known && s.uid != uid {
-		return "" // it has nothing more to say: the sandbox is that of another version of the manifest
+		return "" // the sandbox belongs to another version of the manifest
 	}
 	return s.uid
 }
@@ -139,17 +140,17 @@ func (f *Finder) seen(name types.NamespacedName) *sighting {
 	return f.mirrors[name]
 }
 
-// Identified takes the minor that gives a pod the UID under which the kubelet runs it. It is a part of
-// [manifest.Evidence].
+// Identified records which minor gives a pod the UID under which the kubelet runs it; 0 for none. It reports whether the pod
+// gets that UID although no rules give it. It is a part of [manifest.Evidence].
 func (f *Finder) Identified(name types.NamespacedName, running types.UID, by manifest.Minor) (adopt bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	s := f.seen(name)
 	if s == nil || s.uid != running {
-		return false // another one is there by now
+		return false // the pod has another sandbox by now
 	}
 	if by == 0 && f.opts.Restored[running] && !f.odd {
-		s.known = true // of an earlier version of the manifest
+		s.known = true // the UID of an earlier version of the manifest
 		return false
 	}
 	if by == 0 {

@@ -13,23 +13,23 @@ import (
 )
 
 const (
-	// AskTimeout is the longest time that the first sets wait for the runtime.
+	// AskTimeout is the longest time that Ask takes. The first sets of the sources wait for it.
 	AskTimeout = time.Second
-	// lookPeriod is the interval at which the sandboxes are looked at without a notice of a change.
+	// lookPeriod is the interval between looks at the sandboxes if there is no notice of a change.
 	lookPeriod = 10 * time.Second
-	// reportDelay is the time after which it is reported that nothing was found.
+	// reportDelay is when it is logged that nothing was found.
 	reportDelay = 2 * AskTimeout
-	// oddAfter is how long a kubelet runs static pods under UIDs that no rules give, and none under one that is
-	// known, until they are adopted. In between, the other manifests are read.
+	// oddAfter is how long all UIDs of the kubelet's static pods must be unknown, which means that no rules give them,
+	// before they are adopted. In that time, the other manifests are read.
 	oddAfter = 2 * time.Second
-	// maxNames limits the number of names of static pods that are remembered.
+	// maxNames limits the number of static pods in Finder.decoded.
 	maxNames = 1 << 16
 )
 
-// Auto is the version of a configuration that leaves it to the Finder.
+// Auto is the configured version if the Finder is to find it.
 const Auto = "auto"
 
-// CheckVersion returns an error for what is neither a version nor Auto.
+// CheckVersion returns an error if the value is neither a version nor Auto.
 func CheckVersion(value string) error {
 	if value == "" || value == Auto {
 		return nil
@@ -40,28 +40,25 @@ func CheckVersion(value string) error {
 
 // Options configure a Finder.
 type Options struct {
-	// Decoder is told which rules to use. It compares the pods that it decodes with what the Finder
-	// expects.
+	// Decoder reports the pods that it decodes to the Finder, which sets its rules.
 	Decoder *manifest.Decoder
-	// Version is the version that the configuration sets, or Auto.
+	// Version is the configured version, or Auto.
 	Version string
-	// List lists the pods of the runtime, and Pods returns those that were last recorded. nil without a
-	// runtime.
+	// List lists the pods of the runtime, Pods returns the recorded ones. Both are nil without a runtime.
 	List func(context.Context) ([]*pleg.Pod, error)
 	Pods func() ([]*pleg.Pod, bool)
-	// Statics returns the UIDs of the static pods in the kubelet's Pods API; nil while it does not answer. The function is
-	// nil without it.
+	// Statics returns the UIDs of the static pods in the kubelet's Pods API; nil while the API does not answer. The
+	// function is nil without a Pods API.
 	Statics func() map[types.NamespacedName]types.UID
-	// Node means that an apiserver has the Node: SetNode is called.
+	// Node means that there is an apiserver: SetNode will be called.
 	Node bool
-	// Remembered is what was remembered at the last run; nil for nothing. Remember stores it; nil
-	// without a state directory.
+	// Remembered is the Memory of the last run; nil for none. Remember stores one; nil without a state directory.
 	Remembered *Memory
 	Remember   func(Memory) error
 	// Restored has the UIDs of the pods of the last run.
 	Restored map[types.UID]bool
-	// Presence says whether a kubelet runs on the node: PresenceAuto to find out. HealthzURL is the
-	// health check of a kubelet; empty for none.
+	// Presence says whether a kubelet runs on the node. With PresenceAuto, the Finder finds out. HealthzURL is the health
+	// check of the kubelet; empty for none.
 	Presence   Presence
 	HealthzURL string
 	// Registerer registers the metrics; nil for none.
@@ -72,19 +69,19 @@ type Options struct {
 type Finder struct {
 	opts    Options
 	notices chan struct{}
-	// nodeAsked is closed when the apiserver has said which Node it has.
+	// nodeAsked is closed by the first SetNode.
 	nodeAsked chan struct{}
 	nodeOnce  sync.Once
 
 	mu    sync.Mutex
 	found found
-	// memory is what was stored last.
+	// memory was stored last.
 	memory Memory
-	// node is the version in the Node; empty if it is not known. nodeAt is when it changed; zero if it has not.
+	// node is the version in the Node; empty if it is not known. nodeAt is when it last changed; zero for never.
 	node   string
 	nodeAt moment
-	// lost means that the Node says that its kubelet no longer answers. heartbeat is when its kubelet last wrote
-	// the Ready condition; zero if the Node does not say that it answers.
+	// lost means that the Node's Ready condition is Unknown: its kubelet no longer answers. Otherwise, heartbeat is when
+	// the kubelet last wrote that condition; zero without the condition.
 	lost      bool
 	heartbeat time.Time
 	// seq counts the looks at the sandboxes.
@@ -93,21 +90,21 @@ type Finder struct {
 	sandboxes map[string]moment
 	// running has the newest ready sandbox of each name of a static pod; nil before the first look.
 	running map[types.NamespacedName]*sighting
-	// mirrors has the mirror pod of each, if a kubelet created it.
+	// mirrors has the mirror pods that a kubelet created.
 	mirrors map[types.NamespacedName]*sighting
-	// odd means that the kubelet gives static pods UIDs that no rules give: they are adopted. oddSince is when it
-	// began to look so; zero if it does not.
+	// odd means that the UIDs of the kubelet are adopted, because no rules give them. oddSince is since when all UIDs are
+	// unknown; zero if one is known.
 	odd      bool
 	oddSince time.Time
-	// decoded has the UID of each static pod that was decoded, by the rules.
+	// decoded has the UID that the present rules give each static pod.
 	decoded map[types.NamespacedName]types.UID
 	logged  string
-	// probed means that the health check was asked, and answered is when it last answered.
+	// probed means that the health check was requested. answered is when it last answered.
 	probed   bool
 	answered time.Time
 }
 
-// New returns a Finder. The decoder uses the version that is known so far. The version of the options is
+// New returns a Finder, and makes the decoder use the version that is known so far. The version in the options must be
 // valid.
 func New(opts Options) *Finder {
 	f := &Finder{
@@ -140,8 +137,7 @@ func New(opts Options) *Finder {
 	return f
 }
 
-// Ask asks the runtime for its sandboxes, and if it runs no static pods, waits for the Node, for at most
-// AskTimeout. The first sets wait for it.
+// Ask lists the sandboxes of the runtime. If it runs no static pods, Ask waits for the Node. It takes AskTimeout at most.
 func (f *Finder) Ask(ctx context.Context) {
 	defer f.remember(ctx)
 	if f.fixed() {

@@ -6,10 +6,10 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/manifest"
 )
 
-// Source is where a version is from.
+// Source says what showed a version.
 type Source string
 
-// The sources, the best first.
+// The sources, the best one first.
 const (
 	// SourceFlag: the configuration sets the version.
 	SourceFlag Source = "flag"
@@ -27,7 +27,7 @@ const (
 	SourceBase Source = "base"
 )
 
-// rank orders the sources.
+// rank is higher for a better source.
 func (s Source) rank() int {
 	switch s {
 	case SourceFlag:
@@ -44,8 +44,8 @@ func (s Source) rank() int {
 	return 0
 }
 
-// moment orders what was observed. What was observed later is newer, whatever the clock says. What was
-// observed at once is ordered by its time of creation.
+// moment is when something was observed. Later observations are newer, whatever the clock says. Things that one look
+// observed are ordered by their creation time.
 type moment struct {
 	seq     int
 	created time.Time
@@ -58,7 +58,7 @@ func (m moment) after(other moment) bool {
 	return m.created.After(other.created)
 }
 
-// found is a version of the kubelet, and how it was found.
+// found is a version of the kubelet, and the evidence for it.
 type found struct {
 	version string // such as 1.34, or v1.34.4 from a Node
 	minor   manifest.Minor

@@ -10,28 +10,28 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// maxSandboxes limits the number of sandboxes that are remembered. Of more, the newest are.
+// maxSandboxes limits the number of sandboxes that are remembered. If there are more, the newest are remembered.
 const maxSandboxes = 4096
 
 // Memory is what is remembered across a restart.
 type Memory struct {
-	// Version is the version of the kubelet. Source is where it was from.
+	// Version is the version of the kubelet. Source says what showed it.
 	Version string `json:"version"`
 	Source  Source `json:"source"`
-	// Sandboxes are the IDs of the sandboxes of static pods that are not newer than what showed the version, in
-	// the order in which they were seen. All others are newer, whatever the clock says.
+	// Sandboxes has the IDs of the sandboxes of static pods that were seen before the evidence for the version, or with
+	// it, in the order in which they were seen. Any other sandbox is newer, whatever the clock says.
 	Sandboxes []string `json:"sandboxes,omitempty"`
 	// Node is the version in the Node object; empty if it was not known.
 	Node string `json:"node,omitempty"`
-	// Odd is true if the UIDs of the kubelet were adopted.
+	// Odd means that the UIDs of the kubelet were adopted.
 	Odd bool `json:"odd,omitempty"`
-	// Adopted has the UID by the rules of the version of the manifest that each sandbox runs, by ID of the sandbox, if
-	// UIDs were adopted. A manifest that is edited while podconfigd is down has another one.
+	// Adopted has, if UIDs were adopted, the UID that the rules give the manifest of each sandbox, by ID of the sandbox. If
+	// the manifest is edited while podconfigd is down, the rules give another one.
 	Adopted map[string]types.UID `json:"adopted,omitempty"`
 }
 
-// remember stores what was found, if it has changed. What is not known is stored too: another release has
-// another base, and the same pods.
+// remember stores what was found, if it has changed. It also stores the base, if nothing is known: the next release has
+// another base, and the pods must keep their UIDs.
 func (f *Finder) remember(ctx context.Context) {
 	f.mu.Lock()
 	memory := Memory{
@@ -53,7 +53,7 @@ func (f *Finder) remember(ctx context.Context) {
 	}
 }
 
-// adopted returns the UID by the rules of what each sandbox runs, if UIDs are adopted.
+// adopted returns Memory.Adopted.
 func (f *Finder) adopted() map[string]types.UID {
 	if f.running == nil { // the runtime has not answered yet
 		return f.memory.Adopted
@@ -71,8 +71,7 @@ func (f *Finder) adopted() map[string]types.UID {
 	return uids
 }
 
-// notNewer returns the sandboxes that were there when the version was found, in the order in which they were
-// seen.
+// notNewer returns Memory.Sandboxes.
 func (f *Finder) notNewer() (ids []string) {
 	for id, at := range f.sandboxes {
 		if !at.after(f.found.at) {

@@ -8,9 +8,8 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/manifest"
 )
 
-// SetNode takes the version of the kubelet in the Node; empty if there is no Node. A version that
-// changes is that of a kubelet that has just started. The first one can be old: the kubelet that
-// runs may not have written it.
+// SetNode sets the version of the kubelet in the Node; empty if there is no Node. If the version changes, a kubelet has just
+// started and written it. The first version can be old: the present kubelet may not have written its own yet.
 func (f *Finder) SetNode(version string) {
 	defer f.nodeOnce.Do(func() { close(f.nodeAsked) })
 	if _, err := manifest.ParseMinor(version); err != nil {
@@ -27,13 +26,13 @@ func (f *Finder) SetNode(version string) {
 		f.seq++
 		f.nodeAt = moment{seq: f.seq}
 	case f.memory.Node == version && f.found.source == SourceState:
-		return // it said so before what is remembered was found
+		return // the Node had it before the evidence that is remembered
 	}
 	f.followNode()
 }
 
-// followNode takes the version in the Node, if nothing that runs shows another one. A Node can be older than it
-// was: another apiserver answers, or etcd was restored.
+// followNode takes the version in the Node, if no static pod that runs shows another one. The version can be older than
+// before: another apiserver answers, or etcd was restored.
 func (f *Finder) followNode() {
 	minor, err := manifest.ParseMinor(f.node)
 	if err != nil {
@@ -45,7 +44,7 @@ func (f *Finder) followNode() {
 		f.found.version = f.node // with the patch version
 		return
 	case live && f.nodeAt.after(f.found.at) && !f.confirmed():
-		f.found.source = SourceNode // what showed the other one is gone
+		f.found.source = SourceNode // the evidence for the other version is gone
 	}
 	f.offer(found{version: f.node, minor: minor, source: SourceNode, at: f.nodeAt})
 }
@@ -64,7 +63,7 @@ func (f *Finder) confirmed() bool {
 	return false
 }
 
-// SetReady takes the Ready condition of the Node; nil if it has none.
+// SetReady sets the Ready condition of the Node; nil if it has none.
 func (f *Finder) SetReady(ready *v1.NodeCondition) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -23,8 +23,7 @@ const DefaultHealthzURL = "http://127.0.0.1:10248/healthz"
 
 const (
 	probeTimeout = time.Second
-	// absentAfter is how long a kubelet does not answer until it counts as absent. An upgrade of it
-	// takes less.
+	// absentAfter is how long a kubelet may not answer before it counts as absent. An upgrade takes less.
 	absentAfter = 5 * time.Minute
 	// heartbeatAfter is twice the interval at which a kubelet writes the conditions of its Node.
 	//
@@ -32,11 +31,16 @@ const (
 	heartbeatAfter = 10 * time.Minute
 )
 
-// Present reports whether a kubelet runs on the node: the configuration says so, its Pods API or its health check
-// answers, the Node is ready or not ready as its kubelet wrote within the last minutes, or a mirror pod is a kubelet's.
-// Before the first check it counts as present. The Ready condition becomes Unknown within a minute after the kubelet
-// ceased to renew its Lease, so the Lease is not asked for. Mirror pods stay in the apiserver when a kubelet is gone, so
-// they do not count if the Node says that it no longer answers.
+// Present reports whether a kubelet runs on the node. Each of these shows one:
+//
+//   - the configuration
+//   - its Pods API or its health check answers
+//   - it wrote the Ready condition of the Node within heartbeatAfter
+//   - it created a mirror pod, unless the Ready condition is Unknown: the apiserver keeps the mirror pods of a kubelet that
+//     is gone
+//
+// Before the first health check, a kubelet counts as present. The Lease of the Node is not read: within a minute after the
+// kubelet stops renewing it, the Ready condition is Unknown.
 func (f *Finder) Present() bool {
 	switch f.opts.Presence {
 	case PresenceYes:
@@ -55,12 +59,12 @@ func (f *Finder) Present() bool {
 	return isWithin(f.heartbeat, heartbeatAfter) || isWithin(f.answered, absentAfter)
 }
 
-// isWithin reports whether a time that is not zero is less than that ago.
+// isWithin reports whether a time is less than a duration ago. It is false for the zero time.
 func isWithin(at time.Time, ago time.Duration) bool {
 	return !at.IsZero() && time.Since(at) < ago
 }
 
-// probe asks for the health of the kubelet. Any answer shows that it is there.
+// probe requests the health check of the kubelet. Any answer shows that there is a kubelet.
 func (f *Finder) probe(ctx context.Context) {
 	if f.opts.Presence == PresenceYes || f.opts.Presence == PresenceNo {
 		return
@@ -82,5 +86,5 @@ func (f *Finder) probe(ctx context.Context) {
 	}
 }
 
-// probes is a client without proxies, which keeps no connections.
+// probes uses no proxy and keeps no connections.
 var probes = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}

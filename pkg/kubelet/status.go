@@ -11,8 +11,8 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/manifest"
 )
 
-// Others returns the static pods that run under a UID that podconfigd can't explain, in order: it is
-// neither that of an earlier version of the manifest, nor that of another kubelet.
+// Others returns the static pods whose UID podconfigd can't explain, ordered by name: neither an earlier version of the
+// manifest nor the rules of another kubelet give that UID.
 func (f *Finder) Others() []types.NamespacedName {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -34,7 +34,7 @@ func (f *Finder) others() (names []types.NamespacedName) {
 // Minor returns the minor version whose rules are followed.
 func (f *Finder) Minor() int { return int(f.opts.Decoder.Minor()) }
 
-// Status returns what was found, how, and what is odd about it.
+// Status returns what was found and how, and what is wrong with it.
 func (f *Finder) Status() *v1alpha1.KubeletStatus {
 	present := f.Present()
 	f.mu.Lock()
@@ -58,7 +58,7 @@ func (f *Finder) Status() *v1alpha1.KubeletStatus {
 	return s
 }
 
-// advice returns what to do about pods that run under other UIDs.
+// advice says what to do about static pods with an unexplained UID.
 func (f *Finder) advice() string {
 	if f.found.source == SourceFlag {
 		return ": unset --kubelet-version to find the version"

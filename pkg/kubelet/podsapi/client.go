@@ -27,22 +27,23 @@ const (
 )
 
 const (
-	// AskTimeout is the longest time that the start waits for the kubelet.
+	// AskTimeout is the longest time that Ask waits for the kubelet.
 	AskTimeout = time.Second
 	// firstRetry and lastRetry are the minimum and maximum wait before the Client connects again. After a connection
-	// that lasted steady, it does not wait: the kubelet dropped it.
+	// that lasted for the time steady, the Client does not wait.
 	firstRetry = 50 * time.Millisecond
 	lastRetry  = 2 * time.Second
 	steady     = 10 * time.Second
-	// awayAfter is how long the kubelet does not answer until it counts as away.
+	// awayAfter is how long the kubelet may not answer before it counts as away.
 	awayAfter = 2 * time.Second
 )
 
 // Options configure a Client.
 type Options struct {
-	// Path is the path of the kubelet's socket. If it is empty, the Client uses DefaultPath if a kubelet serves it.
+	// Path is the path of the kubelet's socket. If it is empty, the path is DefaultPath, and it is no error if no kubelet
+	// serves it.
 	Path string
-	// Interval is the time between two lists of all pods. It finds what the kubelet lost in silence.
+	// Interval is the time between two lists of all pods. They find changes whose events the kubelet has lost.
 	Interval time.Duration
 	// Registerer registers the metrics; nil for none.
 	Registerer prometheus.Registerer
@@ -65,12 +66,12 @@ type Client struct {
 	mu        sync.Mutex // guards what follows
 	connected bool
 	since     time.Time // of connected
-	// known is true once the kubelet has answered.
+	// known means that the kubelet has answered once.
 	known bool
-	// dropped is true after the kubelet dropped the watch, until the next one.
+	// dropped means that the kubelet dropped the watch, and there is no new one yet.
 	dropped   bool
 	lastError string
-	// ours is the file of a socket that podconfigd serves itself.
+	// ours is the file of a socket that a podconfigd serves.
 	ours os.FileInfo
 }
 
@@ -85,8 +86,7 @@ func New(opts Options) *Client {
 	return c
 }
 
-// Ask waits until the statuses are those of the kubelet, or the first try has failed, for at most AskTimeout. What was
-// known before a restart stands until then.
+// Ask waits until the statuses of the kubelet are known, or the first connection has failed, for at most AskTimeout.
 func (c *Client) Ask(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, AskTimeout)
 	defer cancel()
@@ -96,14 +96,14 @@ func (c *Client) Ask(ctx context.Context) {
 	}
 }
 
-// Watch returns a channel that receives when Changed has pods.
+// Watch returns a channel that receives when Changed has pods to return.
 func (c *Client) Watch() <-chan struct{} { return c.statuses.notices }
 
-// Changed returns the pods whose status changed, each at most once in a second.
+// Changed returns the pods whose status changed, each at most once a second.
 func (c *Client) Changed() []types.UID { return c.statuses.take() }
 
-// Status returns the last status that the kubelet gave a pod; nil if it gave none. live is false while the kubelet is
-// away. The status is immutable.
+// Status returns the last status that the kubelet sent of a pod; nil if it sent none. live is false while the kubelet is away.
+// The status is immutable.
 func (c *Client) Status(uid types.UID) (status *v1.PodStatus, live bool) {
 	c.statuses.mu.Lock()
 	defer c.statuses.mu.Unlock()
@@ -113,7 +113,7 @@ func (c *Client) Status(uid types.UID) (status *v1.PodStatus, live bool) {
 	return status, c.statuses.live
 }
 
-// Run connects to the kubelet, again and again, until the context is done. It returns the cause of the context.
+// Run stays connected to the kubelet until the context is done. It returns the cause of the context.
 func (c *Client) Run(ctx context.Context) error {
 	defer c.statuses.stop()
 	away := time.AfterFunc(awayAfter, c.goneAway)
@@ -144,7 +144,7 @@ func (c *Client) Run(ctx context.Context) error {
 	}
 }
 
-// goneAway is called some time after the connection ended.
+// goneAway is called awayAfter after the connection ended.
 func (c *Client) goneAway() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -153,7 +153,7 @@ func (c *Client) goneAway() {
 	}
 }
 
-// setConnected records that all pods are known.
+// setConnected records that the connection has all pods.
 func (c *Client) setConnected(ctx context.Context) {
 	c.mu.Lock()
 	dropped := c.dropped
@@ -171,7 +171,7 @@ func (c *Client) setConnected(ctx context.Context) {
 	logger.Info("The kubelet gives the status of pods", "socket", c.path)
 }
 
-// lost records that the connection ended, or that there is none. It reports whether there was one.
+// lost records that the connection ended, or could not be made. It reports whether there was one.
 func (c *Client) lost(ctx context.Context, err error) (was bool) {
 	absent := errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) || errors.Is(err, errOurs)
 	c.mu.Lock()

@@ -21,7 +21,8 @@ const (
 	entryKey, entryValue                                              = 1, 2
 )
 
-// pod is what is taken of a pod. Its spec, which is most of it, is not decoded.
+// pod has the parts of a pod that the Client needs. Its spec, which is the largest part, is not decoded: that would take a
+// hundred times as long for a pod that has not changed.
 type pod struct {
 	uid    types.UID
 	name   types.NamespacedName
@@ -35,7 +36,7 @@ var seed = maphash.MakeSeed()
 
 var errEncoding = errors.New("the kubelet sent a pod that is not valid protobuf")
 
-// decode takes what is needed of an encoded pod.
+// decode returns the parts of an encoded pod.
 func decode(data []byte) (p pod, err error) {
 	err = fields(data, func(field protowire.Number, value []byte) error {
 		switch field {
@@ -89,7 +90,7 @@ func (p *pod) status() (*v1.PodStatus, error) {
 	return status, nil
 }
 
-// fields calls a function for each field of a message that has a length.
+// fields calls do for each length-delimited field of a message.
 func fields(data []byte, do func(field protowire.Number, value []byte) error) error {
 	for len(data) > 0 {
 		field, kind, n := protowire.ConsumeTag(data)

@@ -1,17 +1,28 @@
 // Package podsapi is a client of the kubelet's Pods API. It keeps the last status of each pod, which has what only the
-// kubelet knows: results of probes, reasons of waiting containers, deadlines and evictions.
+// kubelet knows: results of probes, reasons of waiting containers, deadlines and evictions:
 //
-// The server has no order: the initial events, the later events, and the answers to ListPods and GetPod overtake each
-// other, events of one pod can swap, and a status has no version. So the Client trusts the time at which it asked:
+//	c := podsapi.New(podsapi.Options{Interval: time.Minute})
+//	go c.Run(ctx)
+//	<-c.Watch()
+//	for _, uid := range c.Changed() {
+//		status, live := c.Status(uid)
+//		...
+//	}
 //
-//   - An answer is at least as new as each event that came before its request. It replaces the status, unless
-//     an event came in between.
-//   - An event replaces the status only if its times and counters show that it is newer. Otherwise GetPod decides.
-//   - DELETED comes for a pod that is finished. It has no status, so GetPod has the final one.
+// # Which status is newer
 //
-// The kubelet drops a client that is 100 events behind, and loses events in silence if it is 1,000 behind itself. After
-// a drop, the Client connects again, and gets all pods. What was lost in silence, it finds by a list in each
-// interval.
+// The server keeps no order: the initial events, the later events, and the answers to ListPods and GetPod overtake each
+// other. Events of one pod can swap. A status has no version. So the Client relies on the time of its requests:
+//
+//   - An answer is at least as new as each event that came before the request. It replaces the status, unless another event
+//     came in between.
+//   - An event replaces the status only if its times and counters show that it is newer. Otherwise, the Client calls GetPod.
+//   - The event DELETED has no status. It means that a pod is finished. GetPod returns the final status.
+//
+// # Lost events
+//
+// The kubelet drops a client that is 100 events behind. The Client then connects again, and gets all pods. A kubelet that is
+// itself 1,000 events behind loses events and does not say so. The Client finds these changes with a list in each interval.
 //
 // kubelet: pkg/kubelet/apis/pods/server.go of v1.37; KEP-4188.
 package podsapi

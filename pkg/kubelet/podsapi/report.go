@@ -13,8 +13,8 @@ import (
 // maxUnknown is the maximum number of pods that a status lists.
 const maxUnknown = 100
 
-// Report returns the status of the connection; nil if there was none yet, and none is configured. ours are the names of the pods
-// of the sources that a kubelet has, by UID.
+// Report returns the status of the connection; nil if none is configured and there was none yet. ours has the names of the
+// pods of the sources that a kubelet should have, by UID.
 func (c *Client) Report(ours map[types.UID]types.NamespacedName) *v1alpha1.KubeletPodsAPI {
 	c.mu.Lock()
 	r := &v1alpha1.KubeletPodsAPI{Socket: c.path, Connected: c.connected, LastError: c.lastError}
@@ -50,7 +50,7 @@ func (c *Client) names() map[types.UID]types.NamespacedName {
 	return names
 }
 
-// missing returns the first names of the pods of one that the other does not have.
+// missing returns the names of the first pods in one that are not in other.
 func missing(one, other map[types.UID]types.NamespacedName) (names []string) {
 	var found []types.NamespacedName
 	for uid, name := range one {
@@ -67,7 +67,7 @@ func missing(one, other map[types.UID]types.NamespacedName) (names []string) {
 	return names
 }
 
-// Statics returns the UIDs of the kubelet's static pods by name; none while it is away.
+// Statics returns the UIDs of the kubelet's static pods by name; nil without a connection.
 func (c *Client) Statics() map[types.NamespacedName]types.UID {
 	c.mu.Lock()
 	connected := c.connected

@@ -19,20 +19,20 @@ import (
 const (
 	// callTimeout is the longest time that the kubelet takes to answer.
 	callTimeout = 10 * time.Second
-	// maxRate and maxBurst limit ListPods and GetPod. The kubelet answers 100 a second with a burst of 10, for all its
-	// clients together. More pods than maxGets are asked for by one list.
+	// maxRate and maxBurst limit ListPods and GetPod. The kubelet answers 100 requests a second with a burst of 10, of
+	// all its clients together. For more pods than maxGets, one list is requested.
 	maxRate  = 20
 	maxBurst = 4
 	maxGets  = maxBurst
-	// refusedRetry is the wait after the kubelet refused a request, because its clients ask too often.
+	// refusedRetry is the wait after the kubelet refused a request because its clients together sent too many.
 	refusedRetry = 200 * time.Millisecond
-	// maxRefused is the number of refusals in a row after which the Client connects again, which gives all pods too.
+	// After maxRefused refusals in a row, the Client connects again, and gets all pods in that way.
 	maxRefused = 25
 )
 
 var errSilent = fmt.Errorf("the kubelet does not answer within %v", callTimeout)
 
-// session is one watch.
+// session is one watch with its requests.
 type session struct {
 	*Client
 
@@ -42,7 +42,7 @@ type session struct {
 	doubts  doubts
 }
 
-// session connects, watches, and returns why that ended. It calls synced when the pods are all known.
+// session connects and watches until that fails, and returns the error. It calls synced when all pods are known.
 func (c *Client) session(ctx context.Context, synced func()) error {
 	conn, shut, err := c.connect(ctx)
 	if err != nil {
@@ -76,13 +76,13 @@ func because(ctx context.Context, err error) error {
 	return err
 }
 
-// isDrop reports whether the kubelet dropped the client, which it does if the client is 100 events behind.
+// isDrop reports whether the kubelet ended the watch because the client was 100 events behind.
 func isDrop(err error) bool { return status.Code(err) == codes.ResourceExhausted }
 
-// isRefused reports whether the kubelet refused a request, because its clients together ask too often.
+// isRefused reports whether the kubelet refused a request because its clients together sent too many.
 func isRefused(err error) bool { return status.Code(err) == codes.ResourceExhausted }
 
-// open opens the watch, and takes the pods that it begins with.
+// open opens the watch, and takes the initial events.
 func (s *session) open(ctx context.Context) (err error) {
 	asked, list := s.statuses.now(), s.statuses.begin()
 	if s.stream, err = s.api.WatchPods(ctx, &podsv1alpha1.WatchPodsRequest{}); err != nil {
@@ -114,7 +114,7 @@ func (s *session) open(ctx context.Context) (err error) {
 	}
 }
 
-// receive takes the events after the first ones.
+// receive takes the events after the initial ones.
 func (s *session) receive(ctx context.Context) error {
 	for {
 		event, err := s.stream.Recv()
@@ -142,7 +142,7 @@ func (s *session) receive(ctx context.Context) error {
 	}
 }
 
-// confirm asks for the pods about which there are doubts, and in each interval for all.
+// confirm requests the pods in doubt, and in each interval all pods.
 func (s *session) confirm(ctx context.Context) error {
 	ticker := time.NewTicker(s.interval)
 	defer ticker.Stop()
@@ -180,7 +180,7 @@ func (s *session) confirm(ctx context.Context) error {
 	}
 }
 
-// ask asks for some pods, or for all.
+// ask requests some pods, or all.
 func (s *session) ask(ctx context.Context, uids []types.UID, all bool) error {
 	if all || len(uids) > maxGets {
 		return s.list(ctx)
@@ -193,7 +193,7 @@ func (s *session) ask(ctx context.Context, uids []types.UID, all bool) error {
 	return nil
 }
 
-// list asks for all pods.
+// list requests all pods.
 func (s *session) list(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, callTimeout, errSilent)
 	defer cancel()
@@ -223,7 +223,7 @@ func (s *session) list(ctx context.Context) error {
 	return nil
 }
 
-// get asks for one pod.
+// get requests one pod.
 func (s *session) get(ctx context.Context, uid types.UID) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, callTimeout, errSilent)
 	defer cancel()
@@ -257,7 +257,7 @@ func (s *session) get(ctx context.Context, uid types.UID) error {
 	return nil
 }
 
-// doubts are the pods that GetPod has to decide about.
+// doubts has the pods in doubt: it is not known which of their statuses is the newest, so GetPod has to decide.
 type doubts struct {
 	wake chan struct{}
 
@@ -284,7 +284,7 @@ func (d *doubts) add(uids ...types.UID) {
 	}
 }
 
-// take returns the pods, in order, and forgets them.
+// take returns the pods, ordered by UID, and forgets them.
 func (d *doubts) take() []types.UID {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -14,7 +14,7 @@ import (
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 )
 
-// maxMessage is the maximum size of an answer: a list of all pods is one message.
+// maxMessage is the maximum size of an answer. A list of all pods is one message.
 const maxMessage = 64 << 20
 
 var (
@@ -22,7 +22,7 @@ var (
 	errOnce = errors.New("the connection was closed")
 )
 
-// connect connects to the socket. The connection is not made again when it ends. The caller must call shut.
+// connect connects to the socket. The client does not reconnect by itself. The caller must call shut.
 func (c *Client) connect(ctx context.Context) (client *grpc.ClientConn, shut func(), err error) {
 	file, err := os.Stat(c.path)
 	if err != nil {
@@ -37,7 +37,7 @@ func (c *Client) connect(ctx context.Context) (client *grpc.ClientConn, shut fun
 	conn, err := new(net.Dialer).DialContext(ctx, "unix", c.path)
 	if err != nil {
 		if op, ok := errors.AsType[*net.OpError](err); ok {
-			err = op.Err // the path is added
+			err = op.Err // the error below has the path
 		}
 		return nil, nil, fmt.Errorf("connecting to the kubelet at %s: %w", c.path, err)
 	}
@@ -64,7 +64,7 @@ func (c *Client) connect(ctx context.Context) (client *grpc.ClientConn, shut fun
 	}, nil
 }
 
-// refuseOurs returns an error if a podconfigd serves the socket, also through a link or as another process.
+// refuseOurs returns an error if a podconfigd serves the socket: this one, also through a link, or another process.
 func (c *Client) refuseOurs(header metadata.MD) error {
 	if len(header.Get(v1alpha1.PodsAPIHeader)) == 0 {
 		return nil

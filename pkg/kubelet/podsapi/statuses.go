@@ -10,7 +10,7 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/podstatus"
 )
 
-// changePeriod is the minimum time between two changes of a pod that are passed on. The last one is always passed on.
+// changePeriod is the minimum time between two changes of a pod that are passed on. The last change is always passed on.
 const changePeriod = time.Second
 
 // statuses has the last status of each pod that the kubelet has.
@@ -19,11 +19,11 @@ type statuses struct {
 	pods map[types.UID]*entry
 	// events counts the events.
 	events uint64
-	// lists counts the complete lists of pods, and the initial events of a watch are one.
+	// lists counts the complete lists of pods. The initial events of a watch are one list.
 	lists uint64
-	// live is true while the kubelet answers.
+	// live is false while the kubelet is away.
 	live bool
-	// changed are the pods whose changes were not passed on yet. due is set while a timer waits for one of them.
+	// changed has the pods whose change was not passed on yet. due is the timer for the first of them; nil for none.
 	changed map[types.UID]struct{}
 	due     *time.Timer
 	notices chan struct{}
@@ -36,9 +36,9 @@ type entry struct {
 	// status is nil if the kubelet has not computed one yet. sum is the hash of its encoding.
 	status *v1.PodStatus
 	sum    uint64
-	// event is the number of its last event, and list the number of the last list that has it.
+	// event is the number of the pod's last event, list the number of the last list with the pod.
 	event, list uint64
-	// told is when a change was last passed on.
+	// told is when a change of the pod was last passed on.
 	told time.Time
 }
 
@@ -46,7 +46,7 @@ func newStatuses() *statuses {
 	return &statuses{pods: make(map[types.UID]*entry), changed: make(map[types.UID]struct{}), notices: make(chan struct{}, 1)}
 }
 
-// now returns the number of the last event: what is asked from now on is at least as new.
+// now returns the number of the last event. The answer to a later request is at least as new as that event.
 func (s *statuses) now() uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -87,15 +87,15 @@ func (s *statuses) event(p *pod, deleted bool) (doubt bool, err error) {
 	return false, nil
 }
 
-// answer takes a pod of an answer to a request that was sent after the event with the number asked. It reports
-// whether GetPod has to decide: an event came since, and nothing shows which of them is newer.
+// answer takes the pod of an answer. asked is the number of the last event before the request. It reports whether GetPod has
+// to decide: an event came since, and nothing shows that the answer is newer.
 func (s *statuses) answer(p *pod, asked uint64) (doubt bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.answered(p, asked)
 }
 
-// listed takes a pod of a complete list, as answer.
+// listed takes a pod of a complete list, like answer.
 func (s *statuses) listed(p *pod, asked, list uint64) (doubt bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -103,7 +103,7 @@ func (s *statuses) listed(p *pod, asked, list uint64) (doubt bool, err error) {
 	return s.answered(p, asked)
 }
 
-// answered is answer. The caller has locked the mutex.
+// answered is answer with the mutex locked.
 func (s *statuses) answered(p *pod, asked uint64) (doubt bool, err error) {
 	e := s.entryOf(p)
 	if p.sum == e.sum && e.status != nil {
@@ -120,7 +120,7 @@ func (s *statuses) answered(p *pod, asked uint64) (doubt bool, err error) {
 	return false, nil
 }
 
-// end ends a complete list: the kubelet does not have the other pods.
+// end ends a complete list. Pods that are not in it, and had no event since the request, are gone.
 func (s *statuses) end(asked, list uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -131,7 +131,7 @@ func (s *statuses) end(asked, list uint64) {
 	}
 }
 
-// missing takes the answer that the kubelet does not have a pod.
+// missing takes the answer that the kubelet does not have a pod. It reports whether GetPod has to decide, like answer.
 func (s *statuses) missing(uid types.UID, asked uint64) (doubt bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -186,7 +186,7 @@ func (s *statuses) setLive(live bool) {
 	}
 }
 
-// change passes a change on, at the latest after the period. The caller has locked the mutex.
+// change passes a change on, at once or when changePeriod is over. The caller has locked the mutex.
 func (s *statuses) change(uid types.UID, e *entry) {
 	s.changed[uid] = struct{}{}
 	if wait := time.Until(e.told.Add(changePeriod)); wait > 0 {
@@ -198,7 +198,7 @@ func (s *statuses) change(uid types.UID, e *entry) {
 	s.notify()
 }
 
-// ring is called when a change is due.
+// ring passes on a change that is due.
 func (s *statuses) ring() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -254,8 +254,8 @@ func (s *statuses) take() (uids []types.UID) {
 // kubelet: pkg/kubelet/apis/pods/server.go getEffectivePodStatus.
 const startingMessage = "Kubelet is initializing pod containers"
 
-// isPlaceholder reports whether the kubelet has not computed this status: it gives the one that the pod came with. Each
-// one that it computes has a start time.
+// isPlaceholder reports whether the kubelet has not computed this status. Until it has, it sends the status that the pod came
+// with. A computed status always has a start time.
 func isPlaceholder(status *v1.PodStatus) bool {
 	if status.StartTime == nil {
 		return true
