@@ -1,10 +1,10 @@
 //go:build linux && (amd64 || arm64)
 
-// Package hangup ignores SIGHUP from the initialization of the package on. Without that, the signal ends the
-// process until main runs, and the packages before it take tens of milliseconds.
+// Package hangup makes a program ignore SIGHUP from the start: import it for its effect.
 //
-// The package is initialized before almost all others, because of its name and because it imports only
-// syscall. Package os/signal comes late. Once it knows the signal, by Ignore or Notify, it decides.
+// Without it, the signal ends a process whose packages are still being initialized, which takes tens of milliseconds. Go
+// initializes hangup before almost all other packages, because of its name and because it imports only syscall. The effect
+// ends when the program calls Ignore or Notify of os/signal for SIGHUP.
 package hangup
 
 import (

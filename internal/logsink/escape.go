@@ -8,11 +8,11 @@ import (
 	"github.com/podconfigd/podconfigd/internal/printable"
 )
 
-// oneLine returns a record as one printable line. A record has texts that others chose: paths of
-// requests, names of files, errors. With a line break, they could forge a record of their own.
+// oneLine returns a record as one printable line. A record has text that others chose, such as paths of requests, names of
+// files and errors. A line break in it could forge another record.
 //
-// Values of several lines are quoted. Everything else that is not printable is escaped as in JSON:
-// in a record of JSON it can only be in a value, which stays the same.
+// oneLine quotes values of several lines, and escapes everything else that is not printable as JSON does. In a JSON record,
+// only values can have such characters, so the record stays equal.
 func oneLine(record []byte) []byte {
 	text, ended := strings.CutSuffix(string(record), "\n")
 	if strings.Contains(text, "=<\n") {
@@ -25,7 +25,7 @@ func oneLine(record []byte) []byte {
 	return []byte(text)
 }
 
-// block matches a value of several lines as klog writes it: each line follows a tab.
+// block matches a value of several lines as klog writes it: each line begins with a tab.
 var block = regexp.MustCompile(`=<\n(\t[^\n]*\n)+ >`)
 
 func quote(block string) string {

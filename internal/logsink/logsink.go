@@ -1,6 +1,11 @@
-// Package logsink prevents logging from blocking the program. Log lines wait in a bounded
-// queue if the stream is slow, stuck or broken. Lines that do not fit are dropped and
-// counted. Each record becomes one printable line, so that no text in it can forge a line.
+// Package logsink writes a log without ever blocking the program:
+//
+//	sink := logsink.New(os.Stderr, logsink.DefaultSize, func(lines int64) { klog.InfoS("Dropped log lines", "lines", lines) })
+//	defer sink.Close(time.Second)
+//	klog.SetOutput(sink)
+//
+// If the stream is slow, stuck or broken, log lines wait in a bounded queue. Lines that do not fit are dropped and counted.
+// Each record becomes one printable line, so no text in a record can forge another line.
 package logsink
 
 import (
@@ -19,10 +24,9 @@ type Sink struct {
 	size      int
 	onDropped func(lines int64)
 
-	// dropped counts all dropped lines, lost those that are not reported yet.
+	// dropped counts all dropped lines, lost the dropped lines that are not reported yet.
 	dropped, lost atomic.Int64
-	// noting means that the current line is the report of dropped lines, which always
-	// fits.
+	// noting means that the current line reports dropped lines. It always fits.
 	noting atomic.Bool
 
 	// mu guards the fields below.
@@ -34,10 +38,9 @@ type Sink struct {
 	done   chan struct{}
 }
 
-// New returns a sink for a stream, with at most size bytes of waiting lines. After lines
-// were dropped, it calls onDropped with their number when the next line is written.
-// onDropped may write a line to the sink, which follows the waiting lines. Close ends the
-// sink's goroutine.
+// New returns a sink for a stream, and starts its goroutine, which Close ends. At most size bytes of lines wait. If lines were
+// dropped, onDropped is called with their number after the next line is written. onDropped may write a line to the sink. That
+// line follows the waiting ones.
 func New(stream io.Writer, size int, onDropped func(lines int64)) *Sink {
 	s := &Sink{stream: stream, size: size, onDropped: onDropped, wake: make(chan struct{}, 1), done: make(chan struct{})}
 	go s.run()
@@ -64,8 +67,7 @@ func (s *Sink) Write(record []byte) (int, error) {
 // Dropped returns the number of dropped lines.
 func (s *Sink) Dropped() int64 { return s.dropped.Load() }
 
-// Close waits until the queued lines are written, at most for the limit. It abandons a
-// stuck write.
+// Close waits until the queued lines are written, for at most the limit. Then it abandons a stuck write.
 func (s *Sink) Close(limit time.Duration) {
 	s.mu.Lock()
 	s.closed = true

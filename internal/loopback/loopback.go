@@ -1,4 +1,4 @@
-// Package loopback has the rules of servers on loopback addresses that do not authenticate.
+// Package loopback protects servers without authentication on loopback addresses from web pages in a browser.
 package loopback
 
 import (
@@ -9,18 +9,18 @@ import (
 	"strings"
 )
 
-// Name is the name of the loopback addresses.
+// Name is the host name of the loopback addresses.
 const Name = "localhost"
 
-// Host reports whether a host without its port is a loopback address, or its name.
+// Host reports whether a host, without a port, is a loopback address or Name.
 func Host(host string) bool {
 	ip, err := netip.ParseAddr(host)
 	return strings.EqualFold(host, Name) || err == nil && ip.Unmap().IsLoopback()
 }
 
-// WebPage returns why a request is that of a web page in a browser; "" if it is not. A page can
-// have a name that resolves to a loopback address (DNS rebinding). Its requests have that name
-// as their host. Requests to another host than that of the page are marked by the browser.
+// WebPage returns why a request must be from a web page in a browser; empty if it is not. The host name of a page can resolve
+// to a loopback address (DNS rebinding). Then its requests have that name as their host. The browser marks all other requests
+// of pages with headers.
 func WebPage(r *http.Request) (why string) {
 	host := (&url.URL{Host: r.Host}).Hostname()
 	if r.Host != "" && !Host(host) { // HTTP/1.0 has no host

@@ -1,4 +1,9 @@
-// Package mailbox makes a goroutine that owns some state call functions for other goroutines.
+// Package mailbox lets other goroutines run functions in the goroutine that owns some state:
+//
+//	err := box.Do(ctx, func(ctx context.Context) error { state.n++; return nil }) // in any goroutine
+//
+//	case call := <-box.Calls(): // in the loop of the owner
+//		call(ctx)
 package mailbox
 
 import (
@@ -6,10 +11,10 @@ import (
 	"errors"
 )
 
-// ErrClosed is returned by Do after Close.
+// ErrClosed is the error of Do after Close.
 var ErrClosed = errors.New("its owner has ended")
 
-// Mailbox has the functions that its owner is to call.
+// Mailbox passes functions to its owner.
 type Mailbox struct {
 	calls  chan func(context.Context)
 	closed chan struct{}
@@ -20,14 +25,14 @@ func New() *Mailbox {
 	return &Mailbox{calls: make(chan func(context.Context)), closed: make(chan struct{})}
 }
 
-// Calls has one function at a time. The owner must call each that it receives, with its context.
+// Calls returns the channel of functions. The owner must call each function that it receives, with its own context.
 func (m *Mailbox) Calls() <-chan func(context.Context) { return m.calls }
 
-// Close makes Do return ErrClosed from now on. Without it, Do waits for its context.
+// Close makes Do return ErrClosed from now on. Without Close, Do waits for the end of its context if the owner has ended.
 func (m *Mailbox) Close() { close(m.closed) }
 
-// Do makes the owner call the function, and returns its error, or the cause of the context. It waits
-// for the start of the owner. If the context ends first, the owner may still call the function.
+// Do makes the owner call the function, and returns the error of the function. It also waits for an owner that has not
+// started. If the context ends first, Do returns its cause, and the owner may still call the function.
 func (m *Mailbox) Do(ctx context.Context, do func(context.Context) error) error {
 	result := make(chan error, 1)
 	select {

@@ -59,10 +59,10 @@ func Source(s *v1alpha1.SourceStatus) []string {
 	return nil
 }
 
-// position is the file and the line at the start of a fault.
+// position matches the file and the line at the start of the message of a fault.
 var position = regexp.MustCompile(`^[^:]*:([0-9]+): `)
 
-// Line returns the line of a fault, or 0.
+// Line returns the line in the message of a fault; 0 if there is none.
 func Line(message string) int {
 	found := position.FindStringSubmatch(message)
 	if found == nil {

@@ -1,4 +1,7 @@
-// Package mend says what is wrong with a daemon and with manifests, and what to do about it.
+// Package mend says what is wrong with a daemon, its sources and manifests, and what to do about it:
+//
+//	fmt.Println(mend.Problems(status)) // [2 manifests Rejected source http degraded]
+//	fmt.Println(mend.Manifest(manifest)) // [correct web.yaml:7 ...]
 package mend
 
 import (
@@ -7,9 +10,8 @@ import (
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 )
 
-// Problems lists what is wrong with a daemon: its sources and their manifests, the state
-// directory, the container runtime and the mirror pods. The daemon is healthy if there are none.
-// The state of pods in the runtime does not count.
+// Problems lists what is wrong with a daemon: with its sources and manifests, the state directory, the container runtime, the
+// kubelet and the mirror pods. Without problems, the daemon is healthy. The state of pods in the runtime does not count.
 func Problems(status *v1alpha1.Status) (problems []string) {
 	states := make(map[v1alpha1.ManifestState]int)
 	for i := range status.Sources {
@@ -53,7 +55,7 @@ func Problems(status *v1alpha1.Status) (problems []string) {
 	return problems
 }
 
-// kubeletProblems lists what is odd between podconfigd and the kubelet.
+// kubeletProblems lists how podconfigd and the kubelet disagree.
 func kubeletProblems(k *v1alpha1.KubeletStatus) (problems []string) {
 	switch {
 	case k.OtherUIDs == 1:
@@ -78,8 +80,7 @@ func stateProblems(s *v1alpha1.StateStatus) []string {
 	return nil
 }
 
-// mirrorProblems lists what is wrong with the mirror pods. Waiting for the node is normal: it may
-// register later.
+// mirrorProblems lists what is wrong with the mirror pods. Waiting for the Node is no problem: it may register later.
 func mirrorProblems(m *v1alpha1.MirrorStatus) (problems []string) {
 	if m.Stopped != nil {
 		problems = append(problems, "mirror pods stopped")
@@ -94,8 +95,7 @@ func mirrorProblems(m *v1alpha1.MirrorStatus) (problems []string) {
 	return problems
 }
 
-// Manifests returns the verdicts of a source on its manifests, and how many it does not list,
-// by state.
+// Manifests returns the verdicts that the status of a source lists, and by state the number of those that it omits.
 func Manifests(s *v1alpha1.SourceStatus) (shown []v1alpha1.Manifest, omitted map[v1alpha1.ManifestState]int) {
 	switch {
 	case s.File != nil:

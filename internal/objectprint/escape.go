@@ -11,13 +11,13 @@ import (
 	"github.com/podconfigd/podconfigd/internal/printable"
 )
 
-// escaped escapes what a printer prints, but no line breaks and tabs.
+// escaped escapes what a printer prints, except line breaks and tabs.
 type escaped struct {
 	printers.ResourcePrinter
 	escape func(text, keep string) string
 }
 
-// PrintObj prints an object. If the printer fails, it prints what the printer had too.
+// PrintObj prints an object. If the printer fails, PrintObj still prints what the printer wrote before.
 func (p *escaped) PrintObj(object runtime.Object, w io.Writer) error {
 	var text bytes.Buffer
 	failed := p.ResourcePrinter.PrintObj(object, &text)
@@ -27,8 +27,7 @@ func (p *escaped) PrintObj(object runtime.Object, w io.Writer) error {
 	return failed
 }
 
-// bare returns the printer of a format whose output is the bare values. A program gets them as they
-// are, as from kubectl.
+// bare returns a printer of bare values. It escapes them for a terminal. A program gets them unchanged, as from kubectl.
 func (o Options) bare(p printers.ResourcePrinter) printers.ResourcePrinter {
 	if !o.Terminal {
 		return p

@@ -1,5 +1,9 @@
-// Package objectprint prints objects in output formats of kubectl, with the printers of
-// k8s.io/cli-runtime: docs/adr/0010-printers-of-kubectl.md.
+// Package objectprint prints objects in the output formats of kubectl, with the printers of k8s.io/cli-runtime:
+//
+//	p, err := objectprint.New("jsonpath={.metadata.name}", objectprint.Options{})
+//	err = p.PrintObj(pod, os.Stdout)
+//
+// docs/adr/0010-printers-of-kubectl.md has the reasons.
 package objectprint
 
 import (
@@ -12,7 +16,7 @@ import (
 	"github.com/podconfigd/podconfigd/internal/printable"
 )
 
-// Formats are the output formats. Those that end in = have a template or the path of a file.
+// Formats has the output formats. After a format that ends in =, a template or the path of a file follows.
 var Formats = []string{
 	"name", "json", "yaml", "jsonpath=", "jsonpath-as-json=", "jsonpath-file=",
 }
@@ -20,12 +24,11 @@ var Formats = []string{
 // Options configure a printer.
 type Options struct {
 	ShowManagedFields bool
-	// Terminal means that the output is a terminal. Then what is not printable is also escaped
-	// in the formats whose output is the bare values.
+	// Terminal means that the output is a terminal. Then the formats that print bare values escape what is not printable.
 	Terminal bool
 }
 
-// New returns the printer for a format. It returns nil if there is no such format.
+// New returns the printer for a format; nil if there is no such format.
 //
 // kubectl: pkg/cmd/get get_flags.go PrintFlags.ToPrinter.
 func New(format string, o Options) (printers.ResourcePrinter, error) {

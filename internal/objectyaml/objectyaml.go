@@ -12,22 +12,21 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Marshal returns the YAML of an object. Unlike yaml.Marshal, it accepts text with the control
-// characters that JSON allows and YAML does not, as in a name of a file. Text with characters that
-// are not printable is in double quotes, with the characters escaped. So the values stay the same,
-// and a terminal can show them.
+// Marshal returns the YAML of an object. Text with characters that are not printable is in double quotes, with these
+// characters escaped. So a terminal can show it, and the values stay the same. yaml.Marshal fails for some control characters
+// that JSON allows, for example in the name of a file.
 func Marshal(object any) ([]byte, error) {
 	data, err := json.Marshal(object)
 	if err != nil {
 		return nil, err
 	}
-	var quoted []string // a word that replaces the text, and the text
+	var quoted []string // pairs of a word that stands for a text, and the quoted text
 	data = literal.ReplaceAllFunc(data, func(l []byte) []byte {
 		var text string
 		if json.Unmarshal(l, &text) != nil || !strings.ContainsFunc(text, missed) && !strings.Contains(text, mark) {
 			return l
 		}
-		word := fmt.Sprintf("%s%dX", mark, len(quoted)) // none begins with another
+		word := fmt.Sprintf("%s%dX", mark, len(quoted)) // no word is the beginning of another
 		quoted = append(quoted, word, strconv.Quote(text))
 		return []byte(`"` + word + `"`)
 	})
@@ -38,11 +37,10 @@ func Marshal(object any) ([]byte, error) {
 	return []byte(strings.NewReplacer(quoted...).Replace(string(data))), nil
 }
 
-// missed reports whether YAML has the character as it is, or refuses it. Those below 0x20 are
-// escaped.
+// missed reports whether a character is not printable and yaml does not escape it. It does escape those below 0x20.
 func missed(r rune) bool { return r >= 0x7f && !unicode.IsPrint(r) }
 
-// mark begins the words that replace texts. A text that has it is replaced too.
+// mark is the beginning of the words that stand for texts. A text that contains it is replaced too.
 const mark = "EscapedText"
 
 // literal matches a string of JSON.

@@ -9,8 +9,7 @@ import (
 	"github.com/podconfigd/podconfigd/internal/objectyaml"
 )
 
-// Unified returns the unified diff of the manifests of two versions of a pod. One of them
-// can be nil.
+// Unified returns the unified diff of the manifests of two versions of a pod. One version can be nil.
 func Unified(before, after *v1.Pod) (string, error) {
 	was, old, err := named(before)
 	if err != nil {
@@ -32,8 +31,7 @@ func named(pod *v1.Pod) (name string, manifest []byte, err error) {
 	return pod.Namespace + "/" + pod.Name, manifest, err
 }
 
-// Manifest returns the YAML of a pod, without what the merge and the apiserver add for
-// themselves.
+// Manifest returns a pod as YAML, without the managed fields and the annotations that podconfigd adds.
 func Manifest(pod *v1.Pod) ([]byte, error) {
 	shown := *pod
 	shown.ManagedFields = nil

@@ -1,4 +1,9 @@
-// Package poddiff describes the differences of two versions of a pod in a few words.
+// Package poddiff describes how two versions of a pod differ:
+//
+//	poddiff.Compare(before, after) // spec.containers[c].image: web:1 → web:2
+//	poddiff.Unified(before, after) // a unified diff of the manifests
+//
+// A [Stream] describes what each update of a stream changes.
 package poddiff
 
 import (
@@ -17,14 +22,14 @@ import (
 // maxValue is the maximum length of a shown value in characters.
 const maxValue = 40
 
-// Compare returns a line for each difference of the pods, in the order of the fields'
-// paths. It ignores the annotations of the merge.
+// Compare returns a line for each difference, ordered by the paths of the fields. It ignores the annotations that podconfigd
+// adds.
 func Compare(before, after *v1.Pod) []string {
 	var d differ
 	d.compare("metadata.labels", generic(before.Labels), generic(after.Labels))
 	d.compare("metadata.annotations", generic(writtenAnnotations(before)), generic(writtenAnnotations(after)))
 	d.compare("metadata.deletionTimestamp", generic(before.DeletionTimestamp), generic(after.DeletionTimestamp))
-	// The conversion costs a hundred times as much as the comparison.
+	// The conversion to JSON takes a hundred times as long as this comparison.
 	if !reflect.DeepEqual(&before.Spec, &after.Spec) {
 		d.compare("spec", generic(before.Spec), generic(after.Spec))
 	}
@@ -34,7 +39,7 @@ func Compare(before, after *v1.Pod) []string {
 	return d.lines
 }
 
-// writtenAnnotations returns the annotations without those that no user writes.
+// writtenAnnotations returns the annotations that podconfigd has not added.
 func writtenAnnotations(pod *v1.Pod) map[string]string {
 	written := maps.Clone(pod.Annotations)
 	for _, key := range config.AddedAnnotations {
@@ -43,7 +48,7 @@ func writtenAnnotations(pod *v1.Pod) map[string]string {
 	return written
 }
 
-// generic converts a value to the types of JSON.
+// generic converts a value to JSON types.
 func generic(v any) any {
 	data, err := json.Marshal(v)
 	if err != nil {
@@ -92,8 +97,8 @@ func isEmpty(v any) bool {
 	return false
 }
 
-// asMap returns an object's fields, or a list's elements by name or, if they have none,
-// by index.
+// asMap returns the fields of an object, or the elements of a list. The key of an element is its name, or its index if it has no
+// name.
 func asMap(v any) (map[string]any, bool) {
 	switch v := v.(type) {
 	case map[string]any:
@@ -130,7 +135,7 @@ func show(v any) string {
 	case string:
 		s = v
 	default:
-		data, _ := json.Marshal(v) // it is from JSON
+		data, _ := json.Marshal(v) // never fails: v is from JSON
 		s = string(data)
 	}
 	if runes := []rune(s); len(runes) > maxValue {

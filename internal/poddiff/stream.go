@@ -11,13 +11,13 @@ import (
 )
 
 const (
-	// maxChanges is the maximum number of differences on a line. maxRemoved is the maximum
-	// number of removed pods that are kept, to show what their successors changed.
+	// maxChanges is the maximum number of differences in a Summary. maxRemoved is the maximum number of removed pods that
+	// are kept, to compare them with a new pod of the same name.
 	maxChanges = 3
 	maxRemoved = 1000
 )
 
-// Stream keeps the pods of a stream of updates, to describe what each update changes.
+// Stream keeps the pods of a stream of updates. So it can describe what each update changes.
 type Stream struct {
 	present map[types.UID]*v1.Pod
 	removed map[types.NamespacedName]*v1.Pod
@@ -31,8 +31,7 @@ func NewStream() *Stream {
 // Reset forgets the present pods.
 func (s *Stream) Reset() { clear(s.present) }
 
-// Take keeps the pod of an ADD, UPDATE, REMOVE, DELETE, RECONCILE or SET, and returns the
-// change.
+// Take keeps the pod of an ADD, UPDATE, REMOVE, DELETE, RECONCILE or SET, and returns the change of the pod.
 func (s *Stream) Take(op v1alpha1.Op, pod *v1.Pod) Change {
 	name := types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}
 	before := s.present[pod.UID]
@@ -51,15 +50,14 @@ func (s *Stream) Take(op v1alpha1.Op, pod *v1.Pod) Change {
 	return Change{Op: op, Before: before, After: pod}
 }
 
-// Change is the change of one pod. Before is nil for a pod that is new, After for one that
-// is removed. An ADD has a Before if it replaces a removed pod with the same name.
+// Change is the change of one pod. Before is nil for a new pod, After for a removed one. An ADD has a Before if the pod replaces
+// a removed pod with the same name.
 type Change struct {
 	Op            v1alpha1.Op
 	Before, After *v1.Pod
 }
 
-// String describes the change on one line: the images of a new pod, otherwise the
-// differences.
+// String describes the change in one line: the images of a new pod, or the differences.
 func (c Change) String() string {
 	added := c.Op == v1alpha1.OpAdd || c.Op == v1alpha1.OpSet
 	switch {
@@ -75,7 +73,7 @@ func (c Change) String() string {
 	return ""
 }
 
-// Summary joins the first differences.
+// Summary joins the first maxChanges differences.
 func Summary(changes []string) string {
 	switch n := len(changes) - maxChanges; {
 	case len(changes) == 0:

@@ -1,8 +1,11 @@
-// Package podname has the rule by which all commands understand the name of a pod.
+// Package podname finds the pod that a user names on the command line:
 //
-// A user writes NAME or NAMESPACE/NAME. Without a namespace, pods of all namespaces have the name. The name of a static
-// pod can be that in its manifest, without the name of the node. An exact name wins: if a pod is called web, then web is
-// that pod, also if there is a static pod web-node1.
+//	name, err := podname.Parse("kube-system/web", "")
+//	found := podname.Find(name, pods, keyOf)
+//
+// A user writes NAME or NAMESPACE/NAME. Without a namespace, the name matches in all namespaces. A static pod has a second
+// name: the one in its manifest, which is shorter by the name of the node. The full name comes first: if there are pods web
+// and web-node1, then web is the pod web.
 package podname
 
 import (
@@ -12,11 +15,10 @@ import (
 	"strings"
 )
 
-// Name is what a user calls a pod. An empty namespace stands for all.
+// Name is a name that a user wrote. An empty namespace means all namespaces.
 type Name struct{ Namespace, Name string }
 
-// Parse reads NAME or NAMESPACE/NAME, also with "pod/" before it. namespace is that of the flag
-// --namespace, or empty.
+// Parse reads NAME or NAMESPACE/NAME, also with "pod/" before it. namespace is the value of the flag --namespace.
 func Parse(text, namespace string) (Name, error) {
 	n := Name{Name: strings.TrimPrefix(text, "pod/")}
 	if before, after, ok := strings.Cut(n.Name, "/"); ok {
@@ -36,7 +38,7 @@ func Parse(text, namespace string) (Name, error) {
 	return n, nil
 }
 
-// String is the name as it was written.
+// String returns the name as the user wrote it.
 func (n Name) String() string {
 	if n.Namespace == "" {
 		return n.Name
@@ -44,18 +46,18 @@ func (n Name) String() string {
 	return n.Namespace + "/" + n.Name
 }
 
-// Exact reports whether a pod has the name.
+// Exact reports whether the name is the full name of a pod.
 func (n Name) Exact(namespace, name string) bool {
 	return n.Name != "" && n.Name == name && (n.Namespace == "" || n.Namespace == namespace)
 }
 
-// InManifest reports whether a static pod of the node has the name in its manifest.
+// InManifest reports whether the name is the one in the manifest of a static pod of the node.
 func (n Name) InManifest(namespace, name, node string) bool {
 	return node != "" && n.Exact(namespace, strings.TrimSuffix(name, "-"+strings.ToLower(node))) && n.Name != name
 }
 
-// Find returns the items that have the name: those that are called so, or if none is, those that
-// have it in their manifest. of returns the namespace, the name and the node of an item.
+// Find returns the items whose full name is the name. If there are none, it returns the items that have the name in their
+// manifest. of returns the namespace, the name and the node of an item.
 func Find[T any](n Name, items []T, of func(*T) (namespace, name, node string)) []T {
 	pick := func(fits func(namespace, name, node string) bool) (found []T) {
 		for i := range items {
@@ -71,13 +73,14 @@ func Find[T any](n Name, items []T, of func(*T) (namespace, name, node string)) 
 	return pick(n.InManifest)
 }
 
-// ErrNotFound means that there is no pod of the name.
+// ErrNotFound means that there is no pod with the name.
 var ErrNotFound = errors.New("not found")
 
-// Static returns the name that a static pod has on a node, if its manifest has the name.
+// Static returns the full name of a static pod on a node. name is the one in its manifest.
 func Static(name, node string) string { return name + "-" + strings.ToLower(node) }
 
-// One returns the one pod among the names NAMESPACE/NAME that were found. They may repeat.
+// One returns the only pod among the found pods NAMESPACE/NAME. It is an error if there are several or none. Duplicates count
+// once.
 func (n Name) One(found []string) (string, error) {
 	slices.Sort(found)
 	switch found = slices.Compact(found); len(found) {

@@ -1,4 +1,6 @@
-// Package podtable makes the rows of tables of pods, as kubectl shows them.
+// Package podtable makes the rows of the tables that kubectl shows of pods, nodes and namespaces:
+//
+//	podtable.Cells(pod, time.Now()) // web-node1, 1/1, Running, 0, 5m, ...
 package podtable
 
 import (
@@ -11,9 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 )
 
-// Cells returns the cells of a pod in the columns of the apiserver: name, ready, status,
-// restarts, age, and the wide columns. test/conformance compares
-// them with the apiserver.
+// Cells returns the cells of a pod in the columns of the apiserver: name, ready, status, restarts, age, and the wide columns.
+// test/conformance compares them with the apiserver.
 //
 // apiserver: k8s.io/kubernetes/pkg/printers/internalversion printPod.
 func Cells(pod *v1.Pod, now time.Time) []any {

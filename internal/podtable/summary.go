@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// summary is the state of the containers of a pod as a table shows it.
+// summary is the part of a row that depends on the containers of a pod.
 type summary struct {
 	ready, containers int
 	reason            string
@@ -59,8 +59,8 @@ func (s *summary) count(c *v1.ContainerStatus) {
 	}
 }
 
-// initContainers adds the init containers up to the first that has not completed. It returns
-// whether there is one, and the share of the sidecars.
+// initContainers adds the init containers up to the first one that has not completed. initializing means that there is one.
+// sidecars has the restarts of the sidecars alone.
 func (s *summary) initContainers(pod *v1.Pod) (initializing bool, sidecars summary) {
 	isSidecar := make(map[string]bool)
 	for i := range pod.Spec.InitContainers {
@@ -96,8 +96,7 @@ func (s *summary) initContainers(pod *v1.Pod) (initializing bool, sidecars summa
 	return false, sidecars
 }
 
-// mainContainers adds the containers in reverse order, so that the first container with a
-// reason determines the reason of the pod.
+// mainContainers adds the containers in reverse order, so that the reason of the pod is that of the first container with one.
 func (s *summary) mainContainers(pod *v1.Pod) {
 	running, failure := false, ""
 	for i := range slices.Backward(pod.Status.ContainerStatuses) {

@@ -1,4 +1,8 @@
-// Package printable makes text of others safe for a terminal and for a log.
+// Package printable makes text from others safe to show in a terminal, a log, YAML or a shell:
+//
+//	fmt.Println(printable.Escape("a\x1b[2Jb")) // a\x1b[2Jb
+//
+// Control characters can move the cursor or break a row. Invisible characters can hide text or reverse its order.
 package printable
 
 import (
@@ -10,16 +14,15 @@ import (
 	"unicode/utf16"
 )
 
-// Escape escapes what is not printable as Go does. Control characters can move the cursor or
-// break the row, and invisible characters can reverse or hide text.
+// Escape replaces each character that is not printable by an escape sequence of Go.
 func Escape(text string) string { return EscapeBut(text, "") }
 
-// EscapeBut is Escape that leaves the characters in keep as they are.
+// EscapeBut is Escape, but keeps the characters in keep.
 func EscapeBut(text, keep string) string {
 	return escape(text, keep, func(r rune) string { return strings.Trim(strconv.QuoteRune(r), "'") })
 }
 
-// JSON is EscapeBut for JSON, and escapes as JSON does: all values stay the same.
+// JSON is EscapeBut with the escape sequences of JSON, for text that is JSON. Its values stay the same.
 func JSON(text, keep string) string { return escape(text, keep, quoteJSON) }
 
 func quoteJSON(r rune) string {
@@ -35,7 +38,7 @@ func quoteJSON(r rune) string {
 	return fmt.Sprintf(`\u%04x`, r)
 }
 
-// Is reports whether the text has nothing to escape but the characters in keep.
+// Is reports whether EscapeBut changes nothing.
 func Is(text, keep string) bool {
 	return !strings.ContainsFunc(text, func(r rune) bool { return escapes(r, keep) })
 }
@@ -57,7 +60,7 @@ func escape(text, keep string, quote func(rune) string) string {
 	return escaped.String()
 }
 
-// Writer returns a writer that escapes each text but line breaks and tabs.
+// Writer returns a writer that escapes what is written, except line breaks and tabs.
 func Writer(w io.Writer) io.Writer { return writer{w} }
 
 type writer struct{ io.Writer }

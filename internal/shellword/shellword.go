@@ -3,7 +3,7 @@ package shellword
 
 import "strings"
 
-// plain are characters without a meaning in a shell.
+// plain has characters without a special meaning in a shell.
 const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-"
 
 // Quote returns a text as one word of a shell.

@@ -1,4 +1,4 @@
-// Package similar finds the name that somebody meant.
+// Package similar finds the name that a user meant, for errors such as "did you mean ...?".
 package similar
 
 import (
@@ -10,7 +10,7 @@ import (
 // maxName is more than the length of any name.
 const maxName = 64
 
-// To returns the name of the known ones that is most similar; empty if none is similar.
+// To returns the known name that is most similar to a name; empty if none is similar.
 func To(name string, known iter.Seq[string]) string {
 	if len(name) > maxName {
 		return ""

@@ -6,9 +6,8 @@ import (
 	"path/filepath"
 )
 
-// Default returns the default path of the daemon's socket:
-// /run/podconfigd/podconfigd.sock for root, else podconfigd/podconfigd.sock in
-// XDG_RUNTIME_DIR. It is empty if XDG_RUNTIME_DIR is not set.
+// Default returns the default path: /run/podconfigd/podconfigd.sock for root, and podconfigd/podconfigd.sock in
+// XDG_RUNTIME_DIR for other users. It is empty if XDG_RUNTIME_DIR is not set.
 func Default() string {
 	dir := "/run"
 	if os.Geteuid() != 0 {

@@ -14,9 +14,9 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/client"
 )
 
-// Ask requests the facts about a pod or a manifest from a daemon, and returns their story.
-// The name is as for [Find]. What a user may not read, or the daemon does not have, is listed
-// in the story. Only the status and the pods are necessary.
+// Ask requests the facts about a pod or a manifest from a daemon, and tells their story. [Find] explains the name. Only the
+// status and the pods are necessary. If the user may not read another fact, or the daemon does not have it, the story says
+// so.
 func Ask(ctx context.Context, c *client.Client, name string) (*v1alpha1.Story, error) {
 	f := &Facts{}
 	var err error
@@ -40,7 +40,7 @@ func Ask(ctx context.Context, c *client.Client, name string) (*v1alpha1.Story, e
 	return Tell(subject, f), nil
 }
 
-// removed returns a pod that only the history has, or the error missing.
+// removed returns a pod that only the history has. If there is none, it returns the error missing.
 func removed(ctx context.Context, c *client.Client, name string, f *Facts, missing error) (Subject, error) {
 	if !errors.Is(missing, ErrNotFound) {
 		return Subject{}, missing
@@ -50,7 +50,7 @@ func removed(ctx context.Context, c *client.Client, name string, f *Facts, missi
 		return Subject{}, missing // it is a path
 	}
 	subject := Subject{Namespace: cmp.Or(pod.Namespace, "default"), Name: pod.Name}
-	// The name in a manifest is without that of the node.
+	// The name in a manifest does not have the name of the node.
 	inManifest := subject
 	inManifest.Name = podname.Static(subject.Name, f.Status.NodeName)
 	for _, s := range []Subject{subject, inManifest} {
@@ -61,7 +61,7 @@ func removed(ctx context.Context, c *client.Client, name string, f *Facts, missi
 	return Subject{}, missing
 }
 
-// askMore requests the runtime, the revisions of the pods, and the changes.
+// askMore requests the pods of the runtime, the revisions of the pods, and the changes.
 func (f *Facts) askMore(ctx context.Context, c *client.Client, s *Subject) error {
 	if f.Status.Runtime != nil {
 		runtime, err := c.Runtime(ctx)
@@ -120,7 +120,7 @@ func (f *Facts) askChanges(ctx context.Context, c *client.Client, s *Subject) er
 	return nil
 }
 
-// answered notes that the daemon refused to answer. It returns any other error.
+// answered notes that the daemon refused to answer. It returns any other error as it is.
 func (f *Facts) answered(what string, err error) error {
 	if refused, ok := errors.AsType[*client.RefusedError](err); ok && refused.Code != http.StatusUnauthorized {
 		f.Unanswered = append(f.Unanswered, fmt.Sprintf("%s: %s", what, refused.Message))

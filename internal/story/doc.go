@@ -1,8 +1,10 @@
-// Package story answers why a pod does not run: it puts together what a daemon knows of one
-// pod or one manifest, judges its health, and names what to do.
+// Package story answers why a pod does not run. It collects what a daemon knows about one pod or one manifest, judges its
+// health, and says what to do:
 //
-// [Ask] requests the facts and tells the story. A program that has the facts uses [Find] and
-// [Tell].
+//	s, err := story.Ask(ctx, client, "kube-system/web")
+//	fmt.Println(s.Health, s.Summary, s.Fix)
+//
+// [Ask] requests the facts from the daemon. A program that already has them calls [Find] and [Tell].
 package story
 
 import (
@@ -14,15 +16,15 @@ import (
 // Facts are the answers of a daemon.
 type Facts struct {
 	Status *v1alpha1.Status
-	// Pods are all pods, with mirror pods.
+	// Pods has all pods, also mirror pods.
 	Pods []v1.Pod
-	// Runtime are the pods of the container runtime. It is nil if the daemon has none.
+	// Runtime has the pods of the container runtime; nil without a runtime.
 	Runtime *v1alpha1.RuntimePods
-	// Versions has the answer to a lookup of a pod, by its UID. A pod may be missing.
+	// Versions has the answers to lookups of pods, by UID. Pods can be missing.
 	Versions map[string]*v1alpha1.LookupPod
-	// Changes are the last changes of the pod, oldest first.
+	// Changes has the last changes of the pod, oldest first.
 	Changes []v1alpha1.HistoryRecord
-	// Unanswered lists what the daemon did not answer, and why.
+	// Unanswered lists the questions that the daemon did not answer, with the reasons.
 	Unanswered []string
 }
 
@@ -30,8 +32,7 @@ type Facts struct {
 type Subject struct {
 	// Namespace and Name identify the pod. They are empty for a manifest without a pod.
 	Namespace, Name string
-	// Manifest is the manifest that was asked for, of the source Source. It is nil if the pod
-	// was asked for.
+	// Manifest is the manifest that the user named, Source its source. Manifest is nil if the user named the pod.
 	Manifest *v1alpha1.Manifest
 	Source   string
 }

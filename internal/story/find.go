@@ -15,12 +15,11 @@ import (
 	"github.com/podconfigd/podconfigd/internal/similar"
 )
 
-// ErrNotFound means that the daemon has no pod and no manifest of the name.
+// ErrNotFound means that the daemon has no pod and no manifest with the name.
 var ErrNotFound = errors.New("not found")
 
-// Find returns the pod or the manifest with a name: that of a pod, as package podname understands
-// it, or the path or the base name of a manifest. The error names similar ones, or all if there are
-// several.
+// Find returns the pod or the manifest with a name: the name of a pod as in package podname, or the path or the base name of a
+// manifest. If there is none, the error names a similar one. If there are several, the error names them all.
 func Find(name string, f *Facts) (Subject, error) {
 	name = strings.TrimPrefix(name, "pod/")
 	pod, _ := podname.Parse(name, "") // without a name, it is a path
@@ -35,7 +34,7 @@ func Find(name string, f *Facts) (Subject, error) {
 			if !fits(&s) {
 				continue
 			}
-			// Several manifests can have the name of a pod: the pod is one subject.
+			// Several manifests can have the name of a pod. The pod is only one subject.
 			if byName := s.Name != "" && !s.onPath(name) && (s.Manifest == nil || filepath.Base(s.Manifest.Path) != name); byName {
 				s = Subject{Namespace: s.Namespace, Name: s.Name}
 			}
@@ -51,7 +50,7 @@ func Find(name string, f *Facts) (Subject, error) {
 	return Subject{}, fmt.Errorf("pod or manifest %q %w%s", name, ErrNotFound, notFoundHint(name, f))
 }
 
-// String names the subject as Find takes it.
+// String returns a name of the subject that Find accepts.
 func (s Subject) String() string {
 	if s.Manifest != nil && s.Manifest.Path != "" {
 		return s.Manifest.Path
@@ -70,12 +69,12 @@ func (s *Subject) onPath(path string) bool {
 	if err != nil || !strings.Contains(path, string(filepath.Separator)) {
 		return false
 	}
-	// A relative path is relative to the directory of the daemon, which is not known.
+	// A relative path of a manifest is relative to the directory of the daemon, which is not known.
 	return s.Manifest.Path == absolute ||
 		!filepath.IsAbs(s.Manifest.Path) && strings.HasSuffix(absolute, string(filepath.Separator)+filepath.Clean(s.Manifest.Path))
 }
 
-// subjects are all pods and manifests.
+// subjects yields all pods and manifests.
 func subjects(f *Facts) iter.Seq[Subject] {
 	return func(yield func(Subject) bool) {
 		for i := range f.Pods {
@@ -91,7 +90,7 @@ func subjects(f *Facts) iter.Seq[Subject] {
 	}
 }
 
-// manifests are all verdicts with their source.
+// manifests yields all verdicts with the names of their sources.
 func manifests(f *Facts) iter.Seq2[string, *v1alpha1.Manifest] {
 	return func(yield func(string, *v1alpha1.Manifest) bool) {
 		for i := range f.Status.Sources {
@@ -106,7 +105,7 @@ func manifests(f *Facts) iter.Seq2[string, *v1alpha1.Manifest] {
 	}
 }
 
-// notFoundHint names what was meant, or why it is not there.
+// notFoundHint returns the end of the error of Find: a similar name, or why the name may be missing.
 func notFoundHint(name string, f *Facts) string {
 	known := func(yield func(string) bool) {
 		for s := range subjects(f) {
@@ -162,7 +161,7 @@ func notFoundHint(name string, f *Facts) string {
 // maxRejected is the maximum number of rejected manifests that a hint names.
 const maxRejected = 5
 
-// rejected says how many manifests are rejected, and which; empty if none is.
+// rejected says how many manifests are rejected, and which; empty for none.
 func rejected(f *Facts) string {
 	var names []string
 	more := 0

@@ -12,14 +12,14 @@ import (
 	"github.com/podconfigd/podconfigd/internal/mend"
 )
 
-// finding is a fact that determines the health.
+// finding is the health that a fact shows, with the reason and what to do.
 type finding struct {
 	health  v1alpha1.Health
 	summary string
 	fix     []string
 }
 
-// judge sets the health, with the first finding that applies.
+// judge sets the health from the first finding that applies.
 func judge(s *v1alpha1.Story, f *Facts) {
 	for _, look := range []func(*v1alpha1.Story, *Facts) *finding{
 		manifestFinding, absentFinding, sourceFinding, deletionFinding, phaseFinding, containerFinding, runtimeFinding,
@@ -29,7 +29,6 @@ func judge(s *v1alpha1.Story, f *Facts) {
 			return
 		}
 	}
-	s.Health, s.Summary = v1alpha1.Unknown, "the pod has the status "+s.Pod.Status
 }
 
 // manifestFinding says what is wrong with the manifest.
@@ -73,7 +72,7 @@ func absentFinding(s *v1alpha1.Story, _ *Facts) *finding {
 	return found
 }
 
-// sourceFinding applies if the pod may be out of date.
+// sourceFinding applies if the pod may be outdated, because its source can't be read.
 func sourceFinding(s *v1alpha1.Story, _ *Facts) *finding {
 	source := s.Source
 	switch {
@@ -110,10 +109,10 @@ func phaseFinding(s *v1alpha1.Story, _ *Facts) *finding {
 	return nil
 }
 
-// starting are reasons of containers that wait although nothing is wrong.
+// starting has the reasons of waiting containers that are no fault.
 var starting = []string{"", "ContainerCreating", "PodInitializing"}
 
-// containerFinding applies if a container says that something is wrong.
+// containerFinding applies if the state of a container shows a fault.
 func containerFinding(s *v1alpha1.Story, _ *Facts) *finding {
 	for i := range s.Pod.Containers {
 		c := &s.Pod.Containers[i]
@@ -127,7 +126,7 @@ func containerFinding(s *v1alpha1.Story, _ *Facts) *finding {
 	return nil
 }
 
-// before says how the attempt before ended.
+// before says how the attempt before the present one ended.
 func before(c *v1alpha1.StoryContainer) string {
 	if c.LastExitCode == nil {
 		return ""
@@ -135,7 +134,7 @@ func before(c *v1alpha1.StoryContainer) string {
 	return fmt.Sprintf("; its last attempt ended with the exit code %d%s", *c.LastExitCode, because(c.LastReason, ""))
 }
 
-// runtimeFinding says whether the pod runs.
+// runtimeFinding says whether the pod runs. It always applies.
 func runtimeFinding(s *v1alpha1.Story, f *Facts) *finding {
 	p := s.Pod
 	known := slices.ContainsFunc(p.Containers, func(c v1alpha1.StoryContainer) bool { return c.State != "" })
@@ -162,7 +161,7 @@ func runtimeFinding(s *v1alpha1.Story, f *Facts) *finding {
 	}
 }
 
-// noStarter says where to look if no agent starts pods.
+// noStarter says what to check if no agent starts pods.
 func noStarter(status *v1alpha1.Status) string {
 	if len(status.Subscribers) == 0 {
 		return "check that the agent that runs pods is running: podconfigd does not start pods, and has no subscribers"

@@ -30,7 +30,7 @@ func podOf(pod *v1.Pod, f *Facts) *v1alpha1.StoryPod {
 	}
 	for source, m := range manifests(f) {
 		if m.UID == p.UID && m.State != v1alpha1.ManifestShadowed && m.Namespace == pod.Namespace && m.Name == pod.Name {
-			p.Source = source // the annotation has only the kind of the source
+			p.Source = source // the name; the annotation has only the kind of the source
 		}
 	}
 	if version := f.Versions[p.UID]; version != nil && version.Source != "" {
@@ -91,7 +91,7 @@ func fill(c *v1alpha1.StoryContainer, s *v1.ContainerStatus) {
 	}
 }
 
-// complete adds what only the runtime knows, of pods whose status nobody writes.
+// complete adds the states of containers that the status does not have, from the runtime.
 func complete(containers []v1alpha1.StoryContainer, running *v1alpha1.RuntimePod) {
 	states := map[string]string{"created": "waiting", "running": "running", "exited": "terminated"}
 	for i := range containers {

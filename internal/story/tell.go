@@ -47,8 +47,8 @@ func Tell(subject Subject, f *Facts) *v1alpha1.Story {
 	return s
 }
 
-// mirrorProblemOf returns why a static pod has no mirror pod; empty if it has one, or if nothing
-// is known. m is nil if the daemon creates none.
+// mirrorProblemOf returns why a static pod has no mirror pod; empty if it has one or the reason is not known. m is nil if the
+// daemon creates no mirror pods.
 func mirrorProblemOf(s *v1alpha1.Story, m *v1alpha1.MirrorStatus) string {
 	if m == nil || s.Pod == nil || s.Pod.Mirror || s.Pod.Source == config.ApiserverSource {
 		return ""
@@ -67,7 +67,7 @@ func mirrorProblemOf(s *v1alpha1.Story, m *v1alpha1.MirrorStatus) string {
 	return m.Waiting
 }
 
-// addPods adds the pods of the name. That of the manifest's UID comes first, and then one that is
+// addPods adds the pods with the name. The main pod is the one with the UID of the manifest, otherwise the first one that is
 // not a mirror pod.
 func addPods(s *v1alpha1.Story, f *Facts, uid string) {
 	rank := func(p *v1alpha1.StoryPod) int {
@@ -96,8 +96,8 @@ func addPods(s *v1alpha1.Story, f *Facts, uid string) {
 	}
 }
 
-// manifestOf returns the manifest of the story's pod and its source. If no source has the
-// pod, it is a manifest of the name.
+// manifestOf returns the manifest of the story's pod, and its source. If no source has the pod, it returns the first manifest
+// with the name.
 func manifestOf(s *v1alpha1.Story, f *Facts) (source string, found *v1alpha1.Manifest) {
 	for name, m := range manifests(f) {
 		if m.Namespace != s.Namespace || m.Name != s.Name {
@@ -113,7 +113,7 @@ func manifestOf(s *v1alpha1.Story, f *Facts) (source string, found *v1alpha1.Man
 	return source, found
 }
 
-// sourceOf returns a source without its manifests, or nil.
+// sourceOf returns the status of a source without its manifests; nil if there is no such source.
 func sourceOf(name string, f *Facts) *v1alpha1.SourceStatus {
 	for i := range f.Status.Sources {
 		if f.Status.Sources[i].Name != name {

@@ -1,4 +1,4 @@
-// Package version has the version of podconfigd.
+// Package version returns the version of the running binary.
 package version
 
 import (
@@ -14,15 +14,14 @@ var version = ""
 type Info struct {
 	// Version is the release or commit.
 	Version string `json:"version"`
-	// Kubernetes is the Kubernetes release whose rules for pods are built in.
+	// Kubernetes is the Kubernetes release whose rules for pods are built in; "unknown" in a binary that has only the
+	// client commands.
 	Kubernetes string `json:"kubernetes"`
-	// KubeletVersion is the version of the kubelet whose rules for pods are built in; empty in a
-	// binary that has only the client commands.
+	// KubeletVersion is the same, and empty in a binary that has only the client commands.
 	KubeletVersion string `json:"kubeletVersion,omitempty"`
 	GoVersion      string `json:"goVersion"`
 	Platform       string `json:"platform"`
-	// Major, Minor and GitVersion are those of Kubernetes, as clients of its API expect
-	// them.
+	// Major, Minor and GitVersion describe Kubernetes in the form that clients of its API expect.
 	Major      string `json:"major"`
 	Minor      string `json:"minor"`
 	GitVersion string `json:"gitVersion"`
