@@ -70,7 +70,7 @@ func (d *Daemon) assembleLoop(registry *prometheus.Registry, tracer []part) {
 	c := &d.config
 	loop := syncloop.Options{
 		Handler: handler{d.journal}, SourcesReady: d.journal, Registerer: registry,
-		PLEG: pleg.None{}, SyncFrequency: c.SyncFrequency.Duration, Restored: d.state.updates(),
+		PLEG: pleg.None{}, SyncFrequency: c.SyncFrequency.Duration, Restored: d.state.updates,
 		Status: c.statusOptions(d.self.hostIPs, d.kubelet.Minor), Kubelet: d.kubelet,
 	}
 	find := lookup.Options{Journal: d.journal}
@@ -87,7 +87,7 @@ func (d *Daemon) assembleLoop(registry *prometheus.Registry, tracer []part) {
 	if d.podsAPI != nil {
 		loop.Status.Kubelet = d.podsAPI
 	}
-	d.loop = syncloop.New(loop)
+	d.loop, d.state.updates = syncloop.New(loop), nil
 	find.StatusBy = d.loop.StatusBy
 	serve.Lookup = lookup.New(find)
 	d.parts = slices.Concat(d.required(serve.Lookup), tracer, d.state.parts())

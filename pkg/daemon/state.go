@@ -28,10 +28,10 @@ type state struct {
 	dir       string
 	log       *store.Log
 	recovered *store.Recovered
-	// restored are the pods of each source that was seen before the start, and shown the
-	// same pods as they were shown.
+	// restored are the pods of each configured source that was seen before the start. updates add
+	// the same pods to the sync loop.
 	restored map[string]sources.Restored
-	shown    []*journal.Pod
+	updates  []config.PodUpdate
 	// forgotten are the sources that are no longer configured, with their number of pods.
 	forgotten map[string]int
 }
@@ -53,53 +53,40 @@ func openState(c *Config, node types.NodeName, registry prometheus.Registerer) (
 	return &state{dir: c.StateDir, log: log, recovered: recovered}, nil
 }
 
-// restore finds what each configured source had before the start. The journal forgets the
-// others.
+// restore gives each configured source the pods that it had before the start. The journal, which has all that was
+// recovered, forgets the other sources.
 func (s *state) restore(j *journal.Journal, configured []string) {
 	if s.log == nil {
 		return
 	}
 	s.restored, s.forgotten = make(map[string]sources.Restored), make(map[string]int)
-	pods := j.State().Pods
-	s.shown = pods
 	for name, source := range s.recovered.Sources {
 		switch {
 		case !source.Seen:
 		case slices.Contains(configured, name):
-			s.restored[name] = restoredOf(name, pods, source.Attributes)
+			s.restoreSource(name, source.Attributes)
 		default:
 			s.forgotten[name] = j.Forget(name)
 		}
 	}
+	r := s.recovered
+	r.Current, r.Pods, r.Named, r.Sets = nil, nil, nil, nil // the journal has them, and drops what is too old
 }
 
-func restoredOf(source string, pods []*journal.Pod, attributes map[string]string) sources.Restored {
+func (s *state) restoreSource(name string, attributes map[string]string) {
 	r := sources.Restored{Pods: []*v1.Pod{}, Files: make(map[types.UID]*config.File), Attributes: attributes}
-	for _, p := range pods {
-		if p.Source != source {
+	u := config.PodUpdate{Op: config.ADD, Source: name}
+	for _, p := range s.recovered.Current {
+		if p.Source != name {
 			continue
 		}
 		r.Pods = append(r.Pods, p.Merged)
 		if p.File != nil {
 			r.Files[p.Merged.UID] = p.File
 		}
+		u.Pods, u.Files, u.Statuses = append(u.Pods, p.Merged), append(u.Files, p.File), append(u.Statuses, p.Status)
 	}
-	return r
-}
-
-// updates returns the restored pods as additions, for the sync loop.
-func (s *state) updates() (updates []config.PodUpdate) {
-	for name := range s.restored {
-		u := config.PodUpdate{Op: config.ADD, Source: name}
-		for _, p := range s.shown {
-			if p.Source == name {
-				u.Pods, u.Files, u.Statuses = append(u.Pods, p.Merged), append(u.Files, p.File), append(u.Statuses, p.Status)
-			}
-		}
-		updates = append(updates, u)
-	}
-	s.shown = nil
-	return updates
+	s.restored[name], s.updates = r, append(s.updates, u)
 }
 
 // parts are the part that writes the log.

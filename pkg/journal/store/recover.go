@@ -314,6 +314,9 @@ func (r *recovery) result() *Recovered {
 		result.Reserved = r.state.revision
 	}
 	result.Sources = maps.Clone(r.state.sources)
+	for _, p := range r.state.sorted() {
+		result.Current = append(result.Current, p.Pod)
+	}
 	for _, p := range pods {
 		result.Pods = append(result.Pods, p.Pod)
 		if p.byName != 0 {

@@ -13,6 +13,8 @@ import (
 type Recovered struct {
 	journal.Recovered
 
+	// Current are the pods at Revision, by source, namespace, name and UID: Pods with the changes of Sets.
+	Current []*journal.Pod
 	// Resumed is true if the instance is that of the last process. Otherwise Reason is
 	// why it is new.
 	Resumed bool
