@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/prometheus/client_golang/prometheus"
+	v1 "k8s.io/api/core/v1"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/internal/version"
@@ -140,4 +141,14 @@ func (d *Daemon) required(find *lookup.Lookup) []part {
 		},
 		{name: "lookup", run: find.Run},
 	}
+}
+
+// handler makes the journal the syncloop.SyncHandler.
+type handler struct{ *journal.Journal }
+
+// HandlePodLifecycleEvent gives the journal the event as subscribers get it.
+func (h handler) HandlePodLifecycleEvent(_ context.Context, pod *v1.Pod, e *pleg.PodLifecycleEvent) {
+	h.RecordEvent(pod, &v1alpha1.Event{
+		Type: string(e.Type), PodUID: string(e.ID), ContainerID: e.ContainerID, Container: e.Container, ExitCode: e.ExitCode,
+	})
 }

@@ -2,7 +2,6 @@ package daemon
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -23,10 +22,6 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/server"
 	"github.com/podconfigd/podconfigd/pkg/syncloop"
 )
-
-// loopThreshold is the time without an iteration of the sync loop after which the daemon
-// is not live. The tickers of the loop start an iteration every second.
-const loopThreshold = 30 * time.Second
 
 // Daemon has all parts of podconfigd.
 type Daemon struct {
@@ -62,6 +57,7 @@ type Daemon struct {
 // New returns a daemon with that configuration. The error lists every fault of the
 // configuration.
 func New(c Config) (*Daemon, error) { //nolint:gocritic // it is called once, and embedders pass what they made
+
 	c.PodConfigdConfiguration = *c.DeepCopy()
 	if err := c.Validate(); err != nil {
 		return nil, err
@@ -143,44 +139,24 @@ func (d *Daemon) Reloading(ctx context.Context) (done func()) {
 	return d.notifier.Reloading(ctx)
 }
 
-// faults are those of the daemon itself.
-func (d *Daemon) faults() error {
-	if err := d.checkLoop(); err != nil {
-		return fmt.Errorf("syncloop: %w", err)
-	}
-	return nil
+// part is something that the daemon runs. What is not configured is no part. All fields but name and run are optional.
+type part struct {
+	// name is the one by which options name the part that takes their changes.
+	name string
+	// run returns when the context is done, or with an error, which ends the daemon.
+	run func(context.Context) error
+	// reload takes a changed configuration while run runs. Its error is the cause of the context.
+	reload func(context.Context, *Config) error
+	// status adds what the part knows.
+	status func(*v1alpha1.Status)
+	// live and ready are checks of /livez and /readyz.
+	live, ready []server.Check
 }
 
-func (d *Daemon) checkLoop() error {
-	last := d.loop.LastActive()
-	if last.IsZero() {
-		last = d.started
+// reloaded is the reload of a part that takes a changed configuration without waiting.
+func reloaded(take func(*Config)) func(context.Context, *Config) error {
+	return func(_ context.Context, c *Config) error {
+		take(c)
+		return nil
 	}
-	if idle := time.Since(last); idle > loopThreshold {
-		return fmt.Errorf("the sync loop was last active %v ago: the threshold is %v", idle.Round(time.Second), loopThreshold)
-	}
-	return nil
-}
-
-// status returns the status of the journal, completed by the daemon, the sources and the
-// runtime.
-func (d *Daemon) status() v1alpha1.Status {
-	status := d.journal.Status()
-	status.NodeName, status.StartTime = string(d.node), d.started
-	for i := range status.Sources {
-		merged := &status.Sources[i]
-		if source, ok := d.sources.status(merged.Name); ok {
-			source.Seen, source.Restored, source.Pods = merged.Seen, merged.Restored, merged.Pods
-			*merged = source
-		}
-		if held, ok := d.podConfig.Held(merged.Name); ok {
-			showHeld(merged, held)
-		}
-	}
-	for _, p := range d.parts {
-		if p.status != nil {
-			p.status(&status)
-		}
-	}
-	return status
 }

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,9 +12,12 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/internal/smallfile"
+	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/journal/store"
 	"github.com/podconfigd/podconfigd/pkg/kubelet"
+	"github.com/podconfigd/podconfigd/pkg/kubelet/podsapi"
 	"github.com/podconfigd/podconfigd/pkg/manifest"
 )
 
@@ -111,4 +115,40 @@ func readyCondition(node *v1.Node) *v1.NodeCondition {
 		}
 	}
 	return nil
+}
+
+// newPodsAPI returns the client of the kubelet's Pods API; nil for none.
+func (d *Daemon) newPodsAPI(registry prometheus.Registerer) *podsapi.Client {
+	c := &d.config
+	path := *c.KubeletPodsAPI
+	switch path {
+	case podsapi.None:
+		return nil
+	case podsapi.Auto:
+		path = ""
+	}
+	return podsapi.New(podsapi.Options{
+		Path: path, Interval: c.KubeletPodsAPICheckFrequency.Duration, Registerer: registry,
+		Connected: func() { d.kubelet.Notice() },
+	})
+}
+
+// podsAPIPart takes the status of pods from the kubelet. The kubelet has all pods of the journal but mirror pods.
+func (d *Daemon) podsAPIPart() part {
+	return part{name: "podsAPI", run: d.podsAPI.Run, status: func(status *v1alpha1.Status) {
+		ours := make(map[types.UID]types.NamespacedName)
+		for _, p := range d.journal.State().Pods {
+			if !config.IsMirrorPod(p.Object) {
+				ours[p.Object.UID] = types.NamespacedName{Namespace: p.Object.Namespace, Name: p.Object.Name}
+			}
+		}
+		status.Kubelet.PodsAPI = d.podsAPI.Report(ours)
+	}}
+}
+
+// askKubelet waits for the kubelet for a short time, so that what it said before a restart stands.
+func (d *Daemon) askKubelet(ctx context.Context) {
+	if d.podsAPI != nil {
+		d.podsAPI.Ask(ctx)
+	}
 }

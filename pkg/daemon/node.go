@@ -2,6 +2,8 @@ package daemon
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"os"
 	goruntime "runtime"
 	"strconv"
@@ -13,7 +15,33 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
 )
+
+// NodeName returns the name of the node, with the rules of the kubelet: the override, or
+// the hostname if the override is empty, in lower case.
+//
+// kubelet: k8s.io/component-helpers/node/util GetHostname.
+func NodeName(override string) (types.NodeName, error) {
+	name, hint := override, ""
+	if name == "" {
+		hint = "; set another with --hostname-override"
+		hostname, err := os.Hostname()
+		if err != nil {
+			return "", fmt.Errorf("reading the hostname: %w; set the node name with --hostname-override", err)
+		}
+		name = hostname
+	}
+	name = strings.ToLower(strings.TrimSpace(name))
+	if name == "" {
+		return "", errors.New("the node name is empty" + hint)
+	}
+	// The name of every static pod ends in it, and the apiserver accepts only such node names.
+	if problems := validation.IsDNS1123Subdomain(name); len(problems) > 0 {
+		return "", fmt.Errorf("invalid node name %q: %s%s", name, problems[0], hint)
+	}
+	return types.NodeName(name), nil
+}
 
 const (
 	// nodePeriod is the interval at which what the daemon knows of the node is read again.

@@ -9,8 +9,6 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/podconfigd/podconfigd/api/config/v1alpha1"
-	"github.com/podconfigd/podconfigd/pkg/server/conn"
-	"github.com/podconfigd/podconfigd/pkg/server/socket"
 )
 
 // ErrNotRunning is returned by Reload after Run has returned.
@@ -136,13 +134,4 @@ func (d *Daemon) apply(ctx context.Context, c *Config, parts map[string]bool) er
 		}
 	}
 	return nil
-}
-
-// limits returns the limits of the server.
-func (c *Config) limits() conn.Limits {
-	return conn.Limits{
-		Subscribers: int(*c.MaxSubscribers), SubscribersPerPeer: int(*c.MaxSubscribersPerProcess),
-		Network:     c.listensOn(socket.SchemeHTTP, socket.SchemeHTTPS),
-		Descriptors: max(1, descriptorLimit()-reservedDescriptors-descriptorsPerSource*(len(c.FileSources)+len(c.HTTPSources))),
-	}
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io/fs"
 	"net"
+	"net/url"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,6 +15,7 @@ import (
 	"github.com/podconfigd/podconfigd/internal/socketpath"
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/kubelet"
+	"github.com/podconfigd/podconfigd/pkg/kubelet/podsapi"
 	"github.com/podconfigd/podconfigd/pkg/pleg/cri"
 	"github.com/podconfigd/podconfigd/pkg/server/socket"
 )
@@ -160,5 +163,101 @@ func (c *Config) validateThreshold(found *faults) {
 	if c.PLEGRelistThreshold.Duration < least && !found.has("plegRelistPeriod") && !found.has("plegRelistThreshold") {
 		found.add("plegRelistThreshold", "%v is too short for %v=%v: expected %v or more",
 			c.PLEGRelistThreshold.Duration, FieldName("plegRelistPeriod"), c.PLEGRelistPeriod.Duration, least)
+	}
+}
+
+// validateTracing checks what the kubelet checks.
+//
+// kubelet: ValidateTracingConfiguration in k8s.io/component-base/tracing/api/v1.
+func (c *Config) validateTracing(found *faults) {
+	if c.Tracing.Endpoint == "" {
+		return
+	}
+	endpoint := c.Tracing.Endpoint
+	if !strings.Contains(endpoint, "//") {
+		endpoint = "dns://" + endpoint
+	}
+	address, err := url.Parse(endpoint)
+	if err != nil || !slices.Contains([]string{"dns", "unix", "unix-abstract"}, address.Scheme) {
+		found.add("tracing.endpoint", "%q is not an address of gRPC: expected HOST:PORT, dns:///HOST:PORT or unix:///PATH", c.Tracing.Endpoint)
+	}
+}
+
+// validateKubeletPodsAPI refuses what is not a path, and a socket of podconfigd itself. In auto, such a socket is not
+// used.
+func (c *Config) validateKubeletPodsAPI(found *faults) {
+	const field = "kubeletPodsAPI"
+	path := *c.KubeletPodsAPI
+	if path == podsapi.Auto || path == podsapi.None {
+		return
+	}
+	validateSocketPath(found, field, path)
+	own := []string{*c.Socket, c.PodsAPISocket}
+	for _, text := range c.Listen {
+		if address, err := socket.ParseAddress(text); err == nil {
+			own = append(own, address.Path)
+		}
+	}
+	switch {
+	case found.has(field):
+	case !filepath.IsAbs(path):
+		found.add(field, "%q: expected %s, %s, or an absolute path, for example %s", path, podsapi.Auto, podsapi.None, podsapi.DefaultPath)
+	case slices.ContainsFunc(own, func(other string) bool { return filepath.Clean(other) == filepath.Clean(path) }):
+		found.add(field, "%s", fmt.Sprintf("%s is a socket of podconfigd itself: expected that of the kubelet", path))
+	}
+}
+
+// listensOn reports whether an address of Listen has one of the schemes.
+func (c *Config) listensOn(schemes ...string) bool {
+	return slices.ContainsFunc(c.Listen, func(text string) bool {
+		address, err := socket.ParseAddress(text)
+		return err == nil && slices.Contains(schemes, address.Scheme)
+	})
+}
+
+// validateListen checks Listen.
+func (c *Config) validateListen(found *faults) {
+	var seen []socket.Address
+	for i, text := range c.Listen {
+		field := indexed("listen", i)
+		address, err := socket.ParseAddress(text)
+		switch {
+		case err != nil:
+			found.add(field, "%w", err)
+		case address.Scheme == socket.SchemeUnix && address.Path == filepath.Clean(*c.Socket):
+			found.add(field, "%q: same path as %v: remove one of them", text, FieldName("socket"))
+		case address.Scheme == socket.SchemeUnix && c.PodsAPISocket != "" && address.Path == filepath.Clean(c.PodsAPISocket):
+			found.add(field, "%q: same path as %v: remove one of them", text, FieldName("podsAPISocket"))
+		case address.Scheme == socket.SchemeUnix && socket.CheckPath(address.Path) != nil:
+			found.add(field, "%q: %w", text, socket.CheckPath(address.Path))
+		case slices.ContainsFunc(seen, address.Same):
+			found.add(field, "%q: given twice: remove one of them", text)
+		}
+		seen = append(seen, address)
+	}
+	c.validateHTTPS(found)
+}
+
+// validateHTTPS checks the fields that are for https addresses.
+func (c *Config) validateHTTPS(found *faults) {
+	const mode, kubeconfig = FieldName("authorization.mode"), FieldName("kubeconfig")
+	found.pair("tlsCertFile", c.TLSCertFile, "tlsPrivateKeyFile", c.TLSPrivateKeyFile)
+	m := c.Authorization.Mode
+	if !c.listensOn(socket.SchemeHTTPS) {
+		return // the other fields have no effect
+	}
+	switch {
+	case m == modeWebhook && !c.apiserver():
+		found.add(mode, "%s requires %v", m, kubeconfig)
+	case m == "" && !c.apiserver():
+		found.add(mode, "the default %s requires %v: set that, or %s to allow everything to users that are authenticated", modeWebhook, kubeconfig, modeAlwaysAllow)
+	}
+	a := &c.Authentication
+	switch {
+	case a.Webhook.Enabled && !c.apiserver():
+		found.add("authentication.webhook.enabled", "requires %v", kubeconfig)
+	case !c.apiserver() && a.X509.ClientCAFile == "" && a.TokenAuthFile == "" && !a.Anonymous.Enabled:
+		found.add("listen", "https requires a way to authenticate clients: set %v, %v, %v or %v",
+			FieldName("authentication.x509.clientCAFile"), FieldName("authentication.tokenAuthFile"), kubeconfig, FieldName("authentication.anonymous.enabled"))
 	}
 }

@@ -1,6 +1,8 @@
 package daemon
 
 import (
+	"errors"
+	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -16,6 +18,7 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/journal"
 	"github.com/podconfigd/podconfigd/pkg/kubelet"
 	"github.com/podconfigd/podconfigd/pkg/manifest"
+	"github.com/podconfigd/podconfigd/pkg/server"
 )
 
 // A source whose first set is held is not ready, and degraded. Its restored pods stay.
@@ -81,5 +84,49 @@ func TestAHeldSourceIsDegraded(t *testing.T) {
 	showHeld(&status, held)
 	if want := strings.Replace(reason, "held;", "held until 01:02:03;", 1); status.LastError != want || !status.Held.Until.Equal(held.Until) {
 		t.Errorf("within the limit: %+v", status)
+	}
+}
+
+// The daemon is not ready while a source is only restored. The error tells such sources from
+// those that have no pods yet.
+func TestReadinessNamesTheSources(t *testing.T) {
+	d := &Daemon{podConfig: config.NewPodConfig(), journal: journal.New(journal.Options{
+		Sources: []string{"api", "file", "http"}, Recovered: recovered.Of(map[string][]*v1.Pod{"api": {{}}}),
+	})}
+	for _, step := range []struct{ source, want string }{
+		{"file", "waiting for sources: api (restored: serving its last known pods), http"},
+		{"http", "waiting for sources: api (restored: serving its last known pods)"},
+		{"api", ""},
+	} {
+		d.journal.Append(config.PodUpdate{Op: config.ADD, Source: step.source})
+		got := ""
+		if err := d.checkSources(); err != nil {
+			got = err.Error()
+		}
+		if got != step.want {
+			t.Errorf("after %s: got %q, want %q", step.source, got, step.want)
+		}
+	}
+}
+
+// A runtime that does not answer is in the status, and does not end the daemon.
+func TestTheWatchdogDoesNotDependOnTheRuntime(t *testing.T) {
+	c := Config{}
+	c.StaticPodPath, c.Socket, c.HostnameOverride = t.TempDir(), new(filepath.Join(t.TempDir(), "s")), "node1"
+	c.ContainerRuntimeEndpoint, c.NotifyServiceManager = "unix:///no/such/socket", true
+	t.Setenv("NOTIFY_SOCKET", filepath.Join(t.TempDir(), "notify"))
+	t.Setenv("WATCHDOG_USEC", "10000000")
+	t.Setenv("WATCHDOG_PID", "")
+	d, err := New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.runtime.close()
+	d.parts = append(d.parts, part{live: []server.Check{{Name: "pleg", Check: func() error { return errors.New("last seen active 4m ago") }}}})
+	if err := d.notifier.Live(); err != nil {
+		t.Errorf("the watchdog sees %v", err)
+	}
+	if status := d.notifier.Status(); !strings.Contains(status, "last seen active 4m ago") {
+		t.Errorf("the status is %q", status)
 	}
 }

@@ -1,0 +1,146 @@
+package daemon
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+
+	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
+	"github.com/podconfigd/podconfigd/pkg/config"
+	"github.com/podconfigd/podconfigd/pkg/server"
+)
+
+// loopThreshold is the time without an iteration of the sync loop after which the daemon
+// is not live. The tickers of the loop start an iteration every second.
+const loopThreshold = 30 * time.Second
+
+// faults are those of the daemon itself.
+func (d *Daemon) faults() error {
+	if err := d.checkLoop(); err != nil {
+		return fmt.Errorf("syncloop: %w", err)
+	}
+	return nil
+}
+
+func (d *Daemon) checkLoop() error {
+	last := d.loop.LastActive()
+	if last.IsZero() {
+		last = d.started
+	}
+	if idle := time.Since(last); idle > loopThreshold {
+		return fmt.Errorf("the sync loop was last active %v ago: the threshold is %v", idle.Round(time.Second), loopThreshold)
+	}
+	return nil
+}
+
+// status returns the status of the journal, completed by the daemon, the sources and the
+// runtime.
+func (d *Daemon) status() v1alpha1.Status {
+	status := d.journal.Status()
+	status.NodeName, status.StartTime = string(d.node), d.started
+	for i := range status.Sources {
+		merged := &status.Sources[i]
+		if source, ok := d.sources.status(merged.Name); ok {
+			source.Seen, source.Restored, source.Pods = merged.Seen, merged.Restored, merged.Pods
+			*merged = source
+		}
+		if held, ok := d.podConfig.Held(merged.Name); ok {
+			showHeld(merged, held)
+		}
+	}
+	for _, p := range d.parts {
+		if p.status != nil {
+			p.status(&status)
+		}
+	}
+	return status
+}
+
+// checks returns the checks of /livez and /readyz, in the order of the parts.
+func (d *Daemon) checks() (live, ready []server.Check) {
+	for _, p := range d.parts {
+		live, ready = append(live, p.live...), append(ready, p.ready...)
+	}
+	return live, ready
+}
+
+// checkSources returns an error with the sources that have not been seen, or nil.
+func (d *Daemon) checkSources() error {
+	unseen, restored := d.journal.Unseen(), d.journal.Restored()
+	if len(unseen) == 0 {
+		return nil
+	}
+	for i, source := range unseen {
+		if !slices.Contains(restored, source) {
+			continue
+		}
+		why := "restored: serving its last known pods"
+		if held, is := d.podConfig.Held(source); is {
+			why += fmt.Sprintf("; its first set would remove %d of %d pods and is held", held.Removes, held.Pods)
+		}
+		unseen[i] += " (" + why + ")"
+	}
+	return fmt.Errorf("waiting for sources: %s", strings.Join(unseen, ", "))
+}
+
+// statusLine returns the number of pods, and why the daemon is not ready or not live, for the service manager.
+func (d *Daemon) statusLine() string {
+	parts := []string{fmt.Sprintf("Serving %d pods", d.journal.Status().Pods)}
+	live, ready := d.checks()
+	for _, c := range slices.Concat(ready, live) {
+		if err := c.Check(); err != nil {
+			parts = append(parts, err.Error())
+		}
+	}
+	return strings.Join(parts, "; ")
+}
+
+// removalLimit returns RemovalBrake, which is valid.
+func (c *Config) removalLimit() config.RemovalLimit {
+	if c.RemovalBrake == nil {
+		return config.RemovalLimit{}
+	}
+	limit, _ := config.ParseRemovalLimit(c.RemovalBrake.String())
+	return limit
+}
+
+// showHeld adds a held set to the status of its source, which is degraded.
+func showHeld(status *v1alpha1.SourceStatus, held config.HeldSet) {
+	status.Held = heldSet(held)
+	until := ""
+	if status.Held.Until != nil {
+		until = " until " + held.Until.Local().Format(time.TimeOnly)
+	}
+	reason := fmt.Sprintf("a set that would remove %d of %d pods is held%s; to apply it, run %q",
+		held.Removes, held.Pods, until, config.ReleaseCommand(status.Name, held.Removes))
+	if status.LastError != "" {
+		reason += "; " + status.LastError
+	}
+	status.LastError = reason
+	if !status.Degraded || status.DegradedSince == nil || held.Since.Before(*status.DegradedSince) {
+		status.Degraded, status.DegradedSince = true, &held.Since
+	}
+}
+
+func heldSet(held config.HeldSet) *v1alpha1.HeldSet {
+	set := &v1alpha1.HeldSet{Removes: held.Removes, Pods: held.Pods, Since: held.Since}
+	if !held.Until.IsZero() {
+		set.Until = &held.Until
+	}
+	return set
+}
+
+// registerHeld registers the metric of the held set of a source.
+func registerHeld(reg prometheus.Registerer, c *config.PodConfig, source string) {
+	promauto.With(reg).NewGaugeFunc(prometheus.GaugeOpts{
+		Namespace: "podconfigd", Name: "held_removals",
+		Help: "How many pods the held set of the source would remove; 0 if no set is held.",
+	}, func() float64 {
+		held, _ := c.Held(source)
+		return float64(held.Removes)
+	})
+}
