@@ -14,6 +14,7 @@ import (
 
 	"github.com/podconfigd/podconfigd/pkg/access"
 	"github.com/podconfigd/podconfigd/pkg/journal"
+	"github.com/podconfigd/podconfigd/pkg/server/conn"
 )
 
 func TestReviewsOfAccess(t *testing.T) {
@@ -89,7 +90,7 @@ func TestReviewsOfTheUser(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got authenticationv1.SelfSubjectReview
-			if err := reviewUser(c.subject)(&got, true); err != nil || !reflect.DeepEqual(got.Status.UserInfo, c.want) {
+			if err := reviewUser(conn.WithSubject(t.Context(), c.subject))(&got, true); err != nil || !reflect.DeepEqual(got.Status.UserInfo, c.want) {
 				t.Errorf("got %+v, %v", got.Status.UserInfo, err)
 			}
 		})

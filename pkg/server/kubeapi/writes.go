@@ -2,6 +2,7 @@ package kubeapi
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -18,7 +19,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/podconfigd/podconfigd/internal/crictl"
-	"github.com/podconfigd/podconfigd/pkg/access"
 	"github.com/podconfigd/podconfigd/pkg/server/conn"
 	"github.com/podconfigd/podconfigd/pkg/server/internal/respond"
 )
@@ -39,7 +39,7 @@ func (a *API) Write(w http.ResponseWriter, r *http.Request) {
 	case r.Method == http.MethodPost && path == reviewsPrefix+"selfsubjectrulesreviews":
 		answerReview(a, w, r, authorizationv1.SchemeGroupVersion.WithKind("SelfSubjectRulesReview"), new(authorizationv1.SelfSubjectRulesReview), reviewRules)
 	case r.Method == http.MethodPost && path == whoamiPath:
-		answerReview(a, w, r, authenticationv1.SchemeGroupVersion.WithKind("SelfSubjectReview"), new(authenticationv1.SelfSubjectReview), reviewUser(conn.SubjectFrom(r.Context())))
+		answerReview(a, w, r, authenticationv1.SchemeGroupVersion.WithKind("SelfSubjectReview"), new(authenticationv1.SelfSubjectReview), reviewUser(r.Context()))
 	case strings.HasPrefix(path, "/apis/authorization.k8s.io/"), strings.HasPrefix(path, "/apis/authentication.k8s.io/"):
 		notFound(w, r)
 	case crictl.Instead(path) != "":
@@ -166,9 +166,10 @@ func reviewRules(review *authorizationv1.SelfSubjectRulesReview, sees bool) erro
 	return nil
 }
 
-// reviewUser returns a function that sets who the client is. A client without a name is the user with the UID of its
-// process, or nobody, with the names of the apiserver.
-func reviewUser(subject access.Subject) func(*authenticationv1.SelfSubjectReview, bool) error {
+// reviewUser returns a function that sets who the client of a request is. A client without a name is the user with the UID of
+// its process, or nobody, with the names of the apiserver.
+func reviewUser(ctx context.Context) func(*authenticationv1.SelfSubjectReview, bool) error {
+	subject := conn.SubjectFrom(ctx)
 	user := authenticationv1.UserInfo{Username: "system:anonymous", Groups: []string{"system:unauthenticated"}}
 	switch {
 	case subject.User != "":
