@@ -44,6 +44,16 @@ type Error struct {
 	file string
 }
 
+// FirstLine returns the line of the first fault whose line is known, or 0.
+func FirstLine(faults []Fault) int {
+	for _, f := range faults {
+		if f.Line > 0 {
+			return f.Line
+		}
+	}
+	return 0
+}
+
 // Error returns the faults of the manifest in one line.
 func (e *Error) Error() string {
 	texts := make([]string, len(e.Faults))

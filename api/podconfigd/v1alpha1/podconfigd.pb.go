@@ -3497,7 +3497,7 @@ type Manifest struct {
 	Message string `protobuf:"bytes,7,opt,name=message,proto3" json:"message,omitempty"`
 	// warnings are faults that the kubelet ignores without a message.
 	Warnings []string `protobuf:"bytes,8,rep,name=warnings,proto3" json:"warnings,omitempty"`
-	// fault is where the first fault is in the file, if its line is known.
+	// fault is where the first fault is in the file, or in the answer of the URL, if its line is known.
 	Fault *ManifestFault `protobuf:"bytes,9,opt,name=fault,proto3" json:"fault,omitempty"`
 	// fix is what to do about a manifest that is not accepted, for people.
 	Fix           []string `protobuf:"bytes,10,rep,name=fix,proto3" json:"fix,omitempty"`

@@ -285,7 +285,7 @@ type Manifest struct {
 	Message string `json:"message,omitempty"`
 	// Warnings are faults that the kubelet ignores without a message.
 	Warnings []string `json:"warnings,omitempty"`
-	// Fault is where the first fault is in the file, if its line is known.
+	// Fault is where the first fault is in the file, or in the answer of the URL, if its line is known.
 	Fault *ManifestFault `json:"fault,omitempty"`
 	// Fix is what to do about a manifest that is not accepted, for people.
 	Fix []string `json:"fix,omitempty"`

@@ -12,7 +12,9 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/pkg/manifest"
+	"github.com/podconfigd/podconfigd/pkg/sources"
 )
 
 // podKey is the name of a pod in a manifest.
@@ -24,8 +26,9 @@ func (k podKey) String() string { return k.namespace + "/" + k.name }
 type podState struct {
 	// pod is the last good version. It is in the set.
 	pod *v1.Pod
-	// fault is the fault of the current version. warnings are what the kubelet ignores.
+	// fault is the fault of the current version, and lines are the lines around it. warnings are what the kubelet ignores.
 	fault    *manifest.Error
+	lines    *v1alpha1.ManifestFault
 	warnings []manifest.Fault
 	// present means that the pod is in the last answer. Otherwise it is held, and missing
 	// is the number of answers without it.
@@ -44,8 +47,13 @@ type podSet struct {
 
 func newPodSet() *podSet { return &podSet{pods: make(map[podKey]*podState)} }
 
+// maxFaultLines is the number of faulty items of an answer for which the lines around the fault are kept. To find them,
+// the answer is read again from its start.
+const maxFaultLines = 20
+
 // answerSoFar is the state of reading an answer.
 type answerSoFar struct {
+	body  []byte
 	names map[podKey]struct{}
 	uids  map[types.UID]podKey
 	// nameless counts the items whose name can't be read, and bad the invalid ones. first
@@ -57,16 +65,16 @@ type answerSoFar struct {
 // errOutdated means that an answer must be decoded again.
 var errOutdated = errors.New("the items were decoded by the rules of another kubelet")
 
-// apply applies the items of an answer, until the context is done. It reports whether the
+// apply applies the items of an answer, whose bytes are body, until the context is done. It reports whether the
 // set changed. An answer without a valid item changes nothing and is an error. If outdated is closed, it
 // returns errOutdated without decoding the other items.
-func (s *podSet) apply(ctx context.Context, items iter.Seq[manifest.Item], outdated <-chan struct{}) (changed bool, err error) {
+func (s *podSet) apply(ctx context.Context, body []byte, items iter.Seq[manifest.Item], outdated <-chan struct{}) (changed bool, err error) {
 	before := s.serving()
 	s.refused = refusals{}
 	for _, state := range s.pods {
-		state.present, state.fault, state.warnings = false, nil, nil
+		state.present, state.fault, state.lines, state.warnings = false, nil, nil, nil
 	}
-	seen := answerSoFar{names: make(map[podKey]struct{}), uids: make(map[types.UID]podKey)}
+	seen := answerSoFar{body: body, names: make(map[podKey]struct{}), uids: make(map[types.UID]podKey)}
 	for item := range items {
 		if ctx.Err() != nil {
 			return false, context.Cause(ctx)
@@ -96,6 +104,7 @@ func (s *podSet) take(item manifest.Item, seen *answerSoFar) {
 	key := podKey{item.Namespace, item.Name}
 	place := fmt.Sprintf("items[%d]", seen.items)
 	fault, invalid := errors.AsType[*manifest.Error](item.Err)
+	var lines *v1alpha1.ManifestFault
 	if invalid {
 		label := place
 		if item.Name != "" {
@@ -104,10 +113,13 @@ func (s *podSet) take(item manifest.Item, seen *answerSoFar) {
 		if seen.bad++; seen.bad == 1 {
 			seen.first = fmt.Errorf("%s: %w", label, fault)
 		}
+		if seen.bad <= maxFaultLines {
+			lines = sources.FaultLines(seen.body, manifest.FirstLine(fault.Faults))
+		}
 	}
 	if item.Name == "" {
 		seen.nameless++
-		s.refused.reject(place, key, fault)
+		s.refused.reject(place, key, fault, lines)
 		return
 	}
 	if _, twice := seen.names[key]; twice {
@@ -118,10 +130,11 @@ func (s *podSet) take(item manifest.Item, seen *answerSoFar) {
 	state := s.pods[key]
 	if fault != nil {
 		if state == nil {
-			s.refused.reject("", key, fault)
+			s.refused.reject("", key, fault, lines)
 			return
 		}
-		state.present, state.missing, state.fault, state.warnings = true, 0, fault, item.Warnings
+		state.present, state.missing = true, 0
+		state.fault, state.lines, state.warnings = fault, lines, item.Warnings
 		return
 	}
 	if other, taken := seen.uids[item.Pod.UID]; taken {

@@ -233,7 +233,7 @@ func (s *Source) decode(ctx context.Context, answer answer) (changed bool, unusa
 		if err != nil {
 			return changed, err, nil
 		}
-		renewed, err := s.pods.apply(ctx, items, s.outdated) // decodes each item
+		renewed, err := s.pods.apply(ctx, answer.body, items, s.outdated) // decodes each item
 		changed = changed || renewed
 		if !errors.Is(err, errOutdated) {
 			return changed, nil, err

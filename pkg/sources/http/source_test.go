@@ -690,7 +690,7 @@ func FuzzBodies(f *testing.F) {
 			if err != nil {
 				continue
 			}
-			changed, err := pods.apply(t.Context(), items, nil)
+			changed, err := pods.apply(t.Context(), body, items, nil)
 			now := pods.serving()
 			if err != nil && changed {
 				t.Errorf("it can't be used, and changes something: %v", err)
@@ -707,7 +707,7 @@ func FuzzBodies(f *testing.F) {
 			}
 			if items, err = decoder.DecodeURL("http://example.com/", body); err != nil {
 				t.Errorf("the same body again: %v", err)
-			} else if changed, _ := pods.apply(t.Context(), items, nil); changed {
+			} else if changed, _ := pods.apply(t.Context(), body, items, nil); changed {
 				t.Error("the same body again changes something")
 			}
 			if got := len(pods.verdicts().Shown()); got < len(now) {
@@ -729,7 +729,7 @@ func TestAMissingPodGivesWayToOneWithItsUID(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := pods.apply(t.Context(), all, nil); err != nil {
+			if _, err := pods.apply(t.Context(), nil, all, nil); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr/funcr"
+	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
 
@@ -69,7 +70,7 @@ func (a applier) apply(body string) error {
 	if err != nil {
 		a.Fatal(err)
 	}
-	_, err = a.pods.apply(a.Context(), items, nil)
+	_, err = a.pods.apply(a.Context(), []byte(body), items, nil)
 	return err
 }
 
@@ -221,11 +222,55 @@ func TestLongTexts(t *testing.T) {
 	}
 }
 
+// A verdict on an item has the lines around its fault in the answer, for the first ones.
+func TestLinesAroundAFaultOfAnItem(t *testing.T) {
+	const good = "- metadata: {name: %[1]s}\n  spec:\n    containers:\n    - name: c\n      image: i\n"
+	const bad = "- metadata: {name: %[1]s}\n  spec:\n    containers:\n    - name: c\n      image: 1\n"
+	body := func(items ...string) string {
+		return "apiVersion: v1\nkind: PodList\nitems:\n" + strings.Join(items, "")
+	}
+	a := applier{t, newPodSet()}
+	if err := a.apply(body(fmt.Sprintf(good, "a"))); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.apply(body(fmt.Sprintf(bad, "a"), fmt.Sprintf(bad, "b"), fmt.Sprintf(good, "c"))); err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]*v1alpha1.ManifestFault{
+		"a-node1": {Line: 8, FirstLine: 5, Lines: []string{"  spec:", "    containers:", "    - name: c", "      image: 1", "- metadata: {name: b}", "  spec:", "    containers:"}},
+		"b":       {Line: 13, FirstLine: 10, Lines: []string{"  spec:", "    containers:", "    - name: c", "      image: 1", "- metadata: {name: c}", "  spec:", "    containers:"}},
+		"c-node1": nil,
+	}
+	got := make(map[string]*v1alpha1.ManifestFault)
+	for _, v := range a.pods.verdicts().Shown() {
+		got[v.Name] = v.Fault
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	items := []string{fmt.Sprintf(good, "z")}
+	for i := range 2 * maxFaultLines {
+		items = append(items, fmt.Sprintf(bad, fmt.Sprint("p", i)))
+	}
+	if err := a.apply(body(items...)); err != nil {
+		t.Fatal(err)
+	}
+	kept := 0
+	for _, v := range a.pods.verdicts().Shown() {
+		if v.Fault != nil {
+			kept++
+		}
+	}
+	if kept != maxFaultLines {
+		t.Errorf("the lines of %d faults are kept", kept)
+	}
+}
+
 // Decoding of an answer stops when the context is done.
 func TestTheEndInTheMiddleOfAnAnswer(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	decoded := 0
-	_, err := newPodSet().apply(ctx, func(yield func(manifest.Item) bool) {
+	_, err := newPodSet().apply(ctx, nil, func(yield func(manifest.Item) bool) {
 		for decoded = 1; yield(manifest.Item{Namespace: "default", Name: fmt.Sprint(decoded), Pod: &v1.Pod{}}); decoded++ {
 			if decoded == 10 {
 				cancel()

@@ -13,10 +13,10 @@ import (
 // refusals are the verdicts on items without a pod, as many as are shown.
 type refusals struct{ sources.Verdicts }
 
-func (r *refusals) reject(place string, key podKey, fault *manifest.Error) {
+func (r *refusals) reject(place string, key podKey, fault *manifest.Error, lines *v1alpha1.ManifestFault) {
 	r.Add(v1alpha1.Manifest{
 		Path: place, State: v1alpha1.ManifestRejected, Namespace: key.namespace, Name: key.name,
-		Reason: string(fault.Reason), Message: fault.Error(),
+		Reason: string(fault.Reason), Message: fault.Error(), Fault: lines,
 	})
 }
 
@@ -43,6 +43,7 @@ func (s *podSet) verdicts() *sources.Verdicts {
 			v.State, v.Reason, v.Message = v1alpha1.ManifestShadowed, sources.ReasonDuplicate, fmt.Sprintf("the pod's UID is taken by %s", first)
 		case state.fault != nil:
 			v.State, v.Reason, v.Message = v1alpha1.ManifestHeld, string(state.fault.Reason), state.fault.Error()+"; its last good pod is kept"
+			v.Fault = state.lines
 		case !state.present && s.unusable:
 			v.State, v.Reason, v.Message = v1alpha1.ManifestHeld, "Missing", "not in the answer, which has no valid pod"
 		case !state.present:

@@ -13,6 +13,7 @@ import (
 
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/manifest"
+	"github.com/podconfigd/podconfigd/pkg/sources"
 )
 
 const (
@@ -183,7 +184,7 @@ func (l *looker) read(path string, isLink bool, known knowledge, s *sight) {
 	l.metrics.decodeDuration.Observe(time.Since(at).Seconds())
 	if err != nil {
 		s.fault = faultOf(err)
-		s.fault.lines = around(data, s.fault.faults)
+		s.fault.lines = sources.FaultLines(data, manifest.FirstLine(s.fault.faults))
 	} else {
 		s.file = describe(path, info)
 	}

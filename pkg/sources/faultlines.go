@@ -1,11 +1,10 @@
-package manifests
+package sources
 
 import (
 	"bytes"
 	"strings"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
-	"github.com/podconfigd/podconfigd/pkg/manifest"
 )
 
 const (
@@ -15,17 +14,11 @@ const (
 	maxLine     = 200
 )
 
-// around returns the lines around the first fault whose line is known, or nil.
-func around(data []byte, faults []manifest.Fault) *v1alpha1.ManifestFault {
-	for _, f := range faults {
-		if f.Line > 0 {
-			return linesOf(data, f.Line)
-		}
+// FaultLines returns the lines of a manifest around a line, or nil if it does not have that line.
+func FaultLines(data []byte, line int) *v1alpha1.ManifestFault {
+	if line <= 0 {
+		return nil
 	}
-	return nil
-}
-
-func linesOf(data []byte, line int) *v1alpha1.ManifestFault {
 	found := &v1alpha1.ManifestFault{Line: line, FirstLine: max(1, line-linesAround)}
 	number := 0
 	for text := range bytes.Lines(data) {
