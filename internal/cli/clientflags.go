@@ -2,6 +2,7 @@ package cli
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -71,6 +72,22 @@ func (f *ClientFlags) Client() (*client.Client, error) {
 		return nil, errors.New(flag + " requires --server=https://HOST:PORT")
 	}
 	return client.New(f.socket), nil
+}
+
+// RunE returns the RunE of a command: take takes the arguments and checks the flags, and run runs the command with a client of the
+// daemon.
+func (f *ClientFlags) RunE(take func(cmd *cobra.Command, args []string) error, run func(context.Context, *client.Client, IOStreams) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		if err := take(cmd, args); err != nil {
+			return err
+		}
+		c, err := f.Client()
+		if err != nil {
+			return err
+		}
+		defer c.CloseIdleConnections()
+		return run(cmd.Context(), c, Streams(cmd))
+	}
 }
 
 // Local reports whether the address is a unix socket.

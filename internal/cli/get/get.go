@@ -74,20 +74,14 @@ printed too: use --output-watch-events to distinguish it.`,
 
   # Print each change of the pods
   podconfigd get pods --watch --output-watch-events`,
-		RunE: func(cmd *cobra.Command, names []string) error {
+		RunE: flags.RunE(func(_ *cobra.Command, names []string) error {
 			o.args = names
 			if o.all {
 				o.namespace = "" // as for kubectl
 			}
-			if _, err := o.check(); err != nil {
-				return err
-			}
-			c, err := flags.Client()
-			if err != nil {
-				return err
-			}
-			return o.Run(cmd.Context(), c, cli.Streams(cmd))
-		},
+			_, err := o.check()
+			return err
+		}, o.Run),
 	}
 	flags.AddTo(pods)
 	f := pods.Flags()
@@ -189,7 +183,7 @@ func (w *failingWriter) Write(p []byte) (int, error) {
 // onlyKubectl are output formats of kubectl that podconfigd does not have.
 var onlyKubectl = []string{"go-template", "custom-columns"}
 
-// UseKubectl is what to do for what only kubectl has.
+// UseKubectl says how to use kubectl instead, for what podconfigd does not have.
 const UseKubectl = `run "podconfigd proxy", and kubectl with its address as --server`
 
 // checkFormat returns an error if there is no such format.

@@ -18,8 +18,8 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/client"
 )
 
-// listPods requests all pods, sorted by namespace and name. They are as in the Kubernetes API,
-// but those of all sources, also while a source has not delivered its pods yet.
+// listPods requests all pods, sorted by namespace and name. Each pod is as in the
+// Kubernetes API. Unlike there, the list does not wait for sources that have not delivered their pods yet.
 func listPods(ctx context.Context, c *client.Client) (*unstructured.UnstructuredList, error) {
 	query := url.Values{"mirrorPods": {"true"}, "resourceVersions": {"true"}}
 	list, err := getList(ctx, c, "/pods", query)

@@ -9,7 +9,7 @@ import (
 	"github.com/podconfigd/podconfigd/internal/podname"
 )
 
-// wanted is the pod of an argument. exact is true once a pod was found that is called so.
+// wanted is the name that an argument gives. exact is true once a pod with exactly this name was found.
 type wanted struct {
 	podname.Name
 	exact bool
@@ -27,7 +27,7 @@ func identity(pod *unstructured.Unstructured) (namespace, name, node string) {
 }
 
 // choose returns the pods of the arguments, in their order, as kubectl does. The error lists every
-// name without a pod. From then on, a name that was found stands for these pods.
+// name without a pod. A name that was found means the same pods in all later calls.
 func (o *Options) choose(pods []unstructured.Unstructured) (chosen []unstructured.Unstructured, missing error) {
 	var errs []error
 	var names []wanted

@@ -121,8 +121,8 @@ func (p *podPrinter) cells(pod *v1.Pod) []any {
 	return cells
 }
 
-// runtimeColumns returns the READY, STATUS, RESTARTS and AGE columns of the pod: those of kubectl,
-// but for the age, which is that of the sandbox.
+// runtimeColumns returns the READY, STATUS, RESTARTS and AGE columns of the pod: as kubectl
+// prints them. Only the age is different: it is that of the sandbox.
 func runtimeColumns(running cli.RuntimePods, pod *v1.Pod) []string {
 	row := make([]string, 0, 4)
 	for _, cell := range podtable.Cells(pod, time.Now())[1:4] {

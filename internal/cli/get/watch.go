@@ -145,7 +145,7 @@ func (w *podWatch) follow(ctx context.Context) error {
 	}
 }
 
-// expired takes the place of a revision that the daemon no longer has.
+// expired forgets a revision that the daemon no longer has.
 const expired = "expired"
 
 func (w *podWatch) gone(err error) error {

@@ -61,18 +61,11 @@ Containers and pods that ended are known for a minute.`,
   # Show all pods on the network of the host, as JSON
   podconfigd lookup -o json 192.168.0.10`,
 		Args: cli.SomeArgs("PID, CONTAINER-ID, IP, UID, CGROUP or POD", 1),
-		RunE: func(cmd *cobra.Command, args []string) error {
+		RunE: flags.RunE(func(_ *cobra.Command, args []string) error {
 			opts.Pod = args[0]
-			if _, err := opts.query(); err != nil {
-				return err
-			}
-			c, err := flags.Client()
-			if err != nil {
-				return err
-			}
-			defer c.CloseIdleConnections()
-			return opts.Run(cmd.Context(), c, cli.Streams(cmd))
-		},
+			_, err := opts.query()
+			return err
+		}, opts.Run),
 	}
 	flags.AddTo(cmd)
 	opts.AddTo(cmd)

@@ -33,8 +33,11 @@ func NewCommand() *cobra.Command {
 	var opts Options
 	cmd := &cobra.Command{
 		Use:   "proxy",
-		Short: "Serve the daemon on a loopback port, for kubectl and curl",
-		Long: `Serve the daemon on a loopback port, for kubectl and curl, until the command is stopped.
+		Short: "Serve the daemon on a loopback port, for a browser, kubectl and curl",
+		Long: `Serve the daemon on a loopback port, for a browser, kubectl and curl, until the command is
+stopped.
+
+A browser gets a page that shows the node, live. The command prints its address.
 
 The port speaks what the daemon speaks: the stream, the Kubernetes API, the kubelet's APIs
 and gRPC. It only reads: all other requests are refused, for example resync and release, and
@@ -42,7 +45,7 @@ so are targets that are no plain path. It passes no credentials of clients.
 
 Every user and every program of this machine can use the port while the command runs, with
 the permissions of the user who runs it. The mode of the socket does not protect the port.
-Requests of web pages are refused: the Host of a request must be a loopback address or
+Requests of other web pages are refused: the Host of a request must be a loopback address or
 localhost.
 
 The command prints a kubeconfig for the port. With --kubeconfig-out, it writes it to a file.`,
@@ -55,16 +58,7 @@ The command prints a kubeconfig for the port. With --kubeconfig-out, it writes i
   # Use it
   kubectl --kubeconfig node1.kubeconfig get pods -A -w`,
 		Args: cli.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := opts.check(); err != nil {
-				return err
-			}
-			c, err := flags.Client()
-			if err != nil {
-				return err
-			}
-			return opts.Run(cmd.Context(), c, cli.Streams(cmd))
-		},
+		RunE: flags.RunE(func(*cobra.Command, []string) error { return opts.check() }, opts.Run),
 	}
 	flags.AddTo(cmd)
 	cmd.Flags().StringVar(&opts.address, "address", "127.0.0.1", "Loopback IP address to serve on.")
@@ -119,9 +113,9 @@ func reach(ctx context.Context, c *client.Client) error {
 	return err
 }
 
-// explain prints the address, and commands that use it.
+// explain prints the address, that of the page, and commands that use it.
 func (o *Options) explain(out io.Writer, address string) error {
-	text := fmt.Sprintf("Starting to serve on %s\n\nIn another terminal:\n\n", address)
+	text := fmt.Sprintf("Starting to serve on %[1]s\n\nIn a browser, a page that shows the node:\n\nhttp://%[1]s/\n\nIn another terminal:\n\n", address)
 	kubeconfig := o.kubeconfigOut
 	if kubeconfig == "" {
 		kubeconfig = "podconfigd.kubeconfig"

@@ -45,17 +45,13 @@ set of the source is limited again. A newer set can be held than the one that yo
 			}
 			return flags.Sources()
 		},
-		RunE: func(cmd *cobra.Command, args []string) error {
+		RunE: flags.RunE(func(cmd *cobra.Command, args []string) error {
 			opts.source, opts.limited = args[0], cmd.Flags().Changed("removes")
 			if opts.removes < 0 || opts.removes > math.MaxInt32 {
 				return fmt.Errorf("--removes: %d is out of range: expected 0 to %d", opts.removes, math.MaxInt32)
 			}
-			c, err := flags.Client()
-			if err != nil {
-				return err
-			}
-			return opts.Run(cmd.Context(), c, cli.Streams(cmd))
-		},
+			return nil
+		}, opts.Run),
 	}
 	flags.AddTo(cmd)
 	cmd.Flags().IntVar(&opts.removes, "removes", 0, "Number of pods that the set may remove: 0 to 2147483647. If the newest held set removes more, it stays held. (default any number)")

@@ -32,17 +32,11 @@ without the name of the node. An exact name wins.`,
 		Example: `  # Send a SYNC for the pod etcd-node1
   podconfigd resync kube-system/etcd-node1`,
 		Args: cli.SomeArgs("POD", 1),
-		RunE: func(cmd *cobra.Command, args []string) error {
+		RunE: flags.RunE(func(_ *cobra.Command, args []string) error {
 			opts.Pod = args[0]
-			if _, err := opts.Name(); err != nil {
-				return err
-			}
-			c, err := flags.Client()
-			if err != nil {
-				return err
-			}
-			return opts.Run(cmd.Context(), c, cli.Streams(cmd))
-		},
+			_, err := opts.Name()
+			return err
+		}, opts.Run),
 	}
 	flags.AddTo(cmd)
 	opts.AddTo(cmd)

@@ -47,3 +47,67 @@ func runtimeSection(r *v1alpha1.RuntimeStatus) *page {
 func seconds(s float64) string {
 	return time.Duration(s * float64(time.Second)).Round(100 * time.Microsecond).String()
 }
+
+// shownUnknown is the number of names in the status. --output=json has more.
+const shownUnknown = 5
+
+// addPodsAPI adds the connection to the kubelet's Pods API.
+func addPodsAPI(p *page, a *v1alpha1.KubeletPodsAPI) {
+	if a.Connected {
+		p.label(normal, "Pods API:", fmt.Sprintf("%s, for %s: the status of %d of %d pods is by the kubelet", a.Socket, cli.Age(a.Since), a.Statuses, a.Pods))
+	} else {
+		p.label(bad, "Pods API:", fmt.Sprintf("%s does not answer, for %s; the last status of %d pods stands: %s", a.Socket, cli.Age(a.Since), a.Statuses, a.LastError))
+	}
+	if len(a.UnknownToKubelet) > 0 {
+		p.label(warning, "", "the kubelet does not have "+someOf(a.UnknownToKubelet))
+	}
+	if len(a.UnknownToSources) > 0 {
+		p.label(warning, "", "the kubelet has, and no source does: "+someOf(a.UnknownToSources))
+	}
+}
+
+// someOf lists the first names, and counts the others.
+func someOf(names []string) string {
+	if n := len(names) - shownUnknown; n > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:shownUnknown], ", "), n)
+	}
+	return strings.Join(names, ", ")
+}
+
+// statusBy names what the status of a pod is from.
+func statusBy(by string) string {
+	text := map[string]string{
+		"kubelet": ", by the kubelet", "kubeletBefore": ", by the kubelet, which is away", "mirrorPod": ", by the kubelet, in the mirror pod",
+		"runtime": ", by the container runtime",
+	}
+	return text[by]
+}
+
+// mirrorPodsSection returns the status of the mirror pods.
+func mirrorPodsSection(m *v1alpha1.MirrorStatus) *page {
+	p := new(page)
+	state, severity := "", normal
+	switch {
+	case m.Stopped != nil:
+		state, severity = ", stopped: "+m.Stopped.Reason, bad
+		if m.Stopped.Until != nil {
+			state += "; tries again at " + m.Stopped.Until.Local().Format(time.TimeOnly)
+		}
+	case m.Waiting != "":
+		state, severity = ", waiting: "+m.Waiting, warning
+	}
+	p.label(severity, "Mirrors:", fmt.Sprintf("%d of %d static pods%s", m.Pods, m.StaticPods, state))
+	if len(m.Problems) == 0 {
+		return p
+	}
+	rows := make([]tableRow, 0, len(m.Problems))
+	for i := range m.Problems {
+		problem := &m.Problems[i]
+		rows = append(rows, tableRow{[]string{problem.Namespace + "/" + problem.Name, cli.Age(&problem.Since), problem.Message}, bad})
+	}
+	p.table([]string{"MIRROR POD", "SINCE", "PROBLEM"}, rows)
+	if m.ProblemsOmitted > 0 {
+		p.add(bad, "and %d more", m.ProblemsOmitted)
+	}
+	return p
+}

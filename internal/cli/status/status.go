@@ -70,19 +70,12 @@ interrupted. On a terminal, it redraws the screen.`,
   # Watch a pod start
   podconfigd status kube-system/etcd-node1 --watch`,
 		Args: cli.AtMostOneArg("POD or FILE"),
-		RunE: func(cmd *cobra.Command, args []string) error {
+		RunE: flags.RunE(func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				opts.Pod = args[0]
 			}
-			if err := opts.check(); err != nil {
-				return err
-			}
-			c, err := flags.Client()
-			if err != nil {
-				return err
-			}
-			return opts.Run(cmd.Context(), c, cli.Streams(cmd))
-		},
+			return opts.check()
+		}, opts.Run),
 		ValidArgsFunction: func(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
 			if len(args) > 0 {
 				return nil, cobra.ShellCompDirectiveNoFileComp

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"iter"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -63,6 +64,18 @@ func storyPage(s *v1alpha1.Story) *page {
 		}
 	}
 	return p
+}
+
+// StoryLines returns the lines that the command prints for a pod or a manifest, each with the SGR code of its color. The
+// code is empty for a line without a color.
+func StoryLines(s *v1alpha1.Story) iter.Seq2[string, string] {
+	return func(yield func(string, string) bool) {
+		for _, line := range storyPage(s).lines {
+			if !yield(line.text, sgr[line.severity]) {
+				return
+			}
+		}
+	}
 }
 
 func verdictSeverity(m *v1alpha1.Manifest) severity {

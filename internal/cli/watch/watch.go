@@ -56,19 +56,12 @@ Updates that the daemon splits into frames are printed whole.`,
   # Print the full set of pods after each change, as JSON
   podconfigd watch --mode snapshot -o json`,
 		Args: cli.AtMostOneArg("POD"),
-		RunE: func(cmd *cobra.Command, args []string) error {
+		RunE: flags.RunE(func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				opts.Pod = args[0]
 			}
-			if err := opts.check(); err != nil {
-				return err
-			}
-			c, err := flags.Client()
-			if err != nil {
-				return err
-			}
-			return opts.Run(cmd.Context(), c, cli.Streams(cmd))
-		},
+			return opts.check()
+		}, opts.Run),
 	}
 	flags.AddTo(cmd)
 	f := cmd.Flags()
