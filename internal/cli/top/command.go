@@ -26,7 +26,7 @@ func NewCommand() *cobra.Command {
 last updates with their rate, and the subscribers with their lag.
 
 Keys select a pane and a row, filter the lists, and open the YAML, the history and the
-differences of a pod, or the verdict on a manifest. The key ? lists them.
+differences of a pod, why it runs or not, or the verdict on a manifest. The key ? lists them.
 
 If the connection to the daemon breaks, top reconnects and resumes the stream. It has no
 colors if the environment variable NO_COLOR is set.`,

@@ -21,10 +21,11 @@ const (
 	pageYAML page = iota
 	pageHistory
 	pageDiff
+	pageWhy
 	pageCount
 )
 
-var pages = map[string]page{"y": pageYAML, "h": pageHistory, "d": pageDiff}
+var pages = map[string]page{"y": pageYAML, "h": pageHistory, "d": pageDiff, "w": pageWhy}
 
 // detail shows one pod, manifest, source, update or subscriber on the whole screen.
 type detail struct {
@@ -40,7 +41,7 @@ type detail struct {
 	wrapped [][]span
 	width   int
 	offset  int
-	// request is the number of the last request of the history.
+	// request is the number of the last request for what a page shows.
 	request int
 }
 
@@ -94,11 +95,16 @@ func (d *detail) show(p page) tea.Cmd {
 		d.offset = 0
 	}
 	d.active = p
-	if p != pageYAML {
-		return d.requestHistory(p == pageDiff)
+	switch p {
+	case pageYAML:
+		d.request++ // an answer for another page comes too late
+		d.showYAML()
+		return nil
+	case pageWhy:
+		return d.loadWhy()
+	default:
+		return d.loadHistory(p == pageDiff)
 	}
-	d.showYAML()
-	return nil
 }
 
 func (d *detail) showYAML() {

@@ -22,6 +22,7 @@ func (m *model) footer() string {
 		hint("y", "YAML")
 		hint("h", "history")
 		hint("d", "diff")
+		hint("w", "why")
 		hint("↑↓", "scroll")
 		hint("esc", "back")
 	case m.detail != nil:
@@ -36,6 +37,7 @@ func (m *model) footer() string {
 		hint("tab", "pane")
 		hint("↑↓", "select")
 		hint("enter", "open")
+		hint("w", "why")
 		hint("h", "history")
 		hint("d", "diff")
 		hint("?", "help")
@@ -58,6 +60,7 @@ func (m *model) helpLines() []string {
 		{"y", "YAML of the pod of the row"},
 		{"h", "history of the pod, newest first"},
 		{"d", "differences between the versions of the pod"},
+		{"w", "why the pod runs or not, and what to do; for a source or a manifest: what is wrong"},
 		{"/", "filter pods, manifests and updates: all words must occur"},
 		{"esc", "go back, or clear the filter"},
 		{"ctrl+z", "suspend"},
@@ -73,7 +76,7 @@ func (d *detail) draw() []string {
 	s := d.m.styles
 	spans := []span{{d.title, s.focused}, {"  ", nil}}
 	if d.pod != "" {
-		for p, name := range []string{"YAML", "history", "diff"} {
+		for p, name := range []string{"YAML", "history", "diff", "why"} {
 			style := s.dim
 			if page(p) == d.active {
 				style = slices.Clip(s.title).Underline(true)

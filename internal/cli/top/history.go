@@ -8,81 +8,102 @@ import (
 	"time"
 
 	tea "charm.land/bubbletea/v2"
+	"github.com/charmbracelet/x/ansi"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
+	"github.com/podconfigd/podconfigd/internal/cli/status"
 	"github.com/podconfigd/podconfigd/internal/poddiff"
+	"github.com/podconfigd/podconfigd/internal/story"
 	"github.com/podconfigd/podconfigd/pkg/client"
 )
 
 const (
 	// maxHistory is the number of changes of a pod that are shown.
-	maxHistory     = 200
-	historyTimeout = 20 * time.Second
+	maxHistory  = 200
+	loadTimeout = 20 * time.Second
 )
 
-// historyMsg is the answer to a request of the history.
-type historyMsg struct {
+// loadedMsg is what the daemon answered for a page of a pod. lines makes the lines to show of it.
+type loadedMsg struct {
 	request int
-	diff    bool
-	records []*v1alpha1.HistoryRecord // oldest first
-	err     error
+	lines   func() [][]span
 }
 
-// requestHistory requests the changes of the pod.
-func (d *detail) requestHistory(diff bool) tea.Cmd {
+// load asks the daemon for what a page shows. ask runs beside the view, and what it returns runs in the view.
+func (d *detail) load(what string, ask func(ctx context.Context, c *client.Client) func() [][]span) tea.Cmd {
 	d.request++
-	request, pod, c, ctx := d.request, d.pod, d.m.config.Client, d.m.ctx
+	request, c, ctx := d.request, d.m.config.Client, d.m.ctx
 	if len(d.lines) == 0 {
-		d.set([]span{{"waiting for the history", d.m.styles.dim}})
+		d.set([]span{{"waiting for " + what, d.m.styles.dim}})
 	}
 	return func() tea.Msg {
-		ctx, cancel := context.WithTimeout(ctx, historyTimeout)
+		ctx, cancel := context.WithTimeout(ctx, loadTimeout)
 		defer cancel()
-		msg := historyMsg{request: request, diff: diff}
-		for r, err := range c.History(ctx, client.HistoryOptions{Pod: pod, Pods: diff}) {
+		return loadedMsg{request, ask(ctx, c)}
+	}
+}
+
+// loadHistory shows the changes of the pod, newest first, with the differences of its manifests if diff.
+func (d *detail) loadHistory(diff bool) tea.Cmd {
+	return d.load("the history", func(ctx context.Context, c *client.Client) func() [][]span {
+		var records []*v1alpha1.HistoryRecord
+		for r, err := range c.History(ctx, client.HistoryOptions{Pod: d.pod, Pods: diff, Newest: true}) {
 			if err != nil {
-				msg.err = err
+				return func() [][]span { return d.seenLines(err, diff) }
+			}
+			if records = append(records, r); len(records) == maxHistory {
 				break
 			}
-			if len(msg.records) == maxHistory {
-				copy(msg.records, msg.records[1:])
-				msg.records = msg.records[:maxHistory-1]
-			}
-			msg.records = append(msg.records, r)
 		}
-		return msg
-	}
+		return func() [][]span { return d.historyLines(records, diff) }
+	})
 }
 
-// setHistory shows the changes, newest first. Without a history, it shows the changes since
-// the start of the view.
-func (d *detail) setHistory(msg historyMsg) {
-	if d.active == pageYAML {
-		return
-	}
+// seenLines returns the lines of the changes since the start of the view, and why there are no others.
+func (d *detail) seenLines(err error, diff bool) [][]span {
 	s := d.m.styles
-	var lines [][]span
-	if msg.err != nil {
-		style := s.bad
-		if refusal, ok := errors.AsType[*client.RefusedError](msg.err); ok && refusal.Code == http.StatusNotFound {
-			style = s.warn // the daemon has no state directory
-		}
-		lines = append(lines, []span{{clean(msg.err.Error()), style}}, nil, []span{{"Changes since the start of this view:", s.dim}}, nil)
-		msg.records = d.m.changesOf(d.pod)
+	style := s.bad
+	if refusal, ok := errors.AsType[*client.RefusedError](err); ok && refusal.Code == http.StatusNotFound {
+		style = s.warn // the daemon has no state directory
 	}
-	if len(msg.records) == 0 {
-		lines = append(lines, []span{{"no changes", s.dim}})
-	}
-	for _, r := range slices.Backward(msg.records) {
-		lines = append(lines, d.m.recordLines(r, msg.diff)...)
-	}
-	d.set(lines...)
+	lines := [][]span{{{clean(err.Error()), style}}, nil, {{"Changes since the start of this view:", s.dim}}, nil}
+	return append(lines, d.historyLines(d.m.changesOf(d.pod), diff)...)
 }
 
-// changesOf returns the changes of a pod that the stream sent.
+// historyLines returns the lines of changes.
+func (d *detail) historyLines(records []*v1alpha1.HistoryRecord, diff bool) (lines [][]span) {
+	if len(records) == 0 {
+		return [][]span{{{"no changes", d.m.styles.dim}}}
+	}
+	for _, r := range records {
+		lines = append(lines, d.m.recordLines(r, diff)...)
+	}
+	return lines
+}
+
+// loadWhy shows why the pod runs or not, and what to do, as "podconfigd status POD" prints it.
+func (d *detail) loadWhy() tea.Cmd {
+	return d.load("the status of the pod", func(ctx context.Context, c *client.Client) func() [][]span {
+		told, err := story.Ask(ctx, c, d.pod)
+		if err != nil {
+			return func() [][]span { return [][]span{{{clean(err.Error()), d.m.styles.bad}}} }
+		}
+		var lines [][]span
+		for text, code := range status.StoryLines(told) {
+			var style ansi.Style
+			if code != "" {
+				style = ansi.Style{code}
+			}
+			lines = append(lines, []span{{clean(text), style}})
+		}
+		return func() [][]span { return lines }
+	})
+}
+
+// changesOf returns the changes of a pod that the stream sent, newest first.
 func (m *model) changesOf(pod string) []*v1alpha1.HistoryRecord {
 	var records []*v1alpha1.HistoryRecord
-	for _, u := range m.updates.all {
+	for _, u := range slices.Backward(m.updates.all) {
 		if u.pod != pod {
 			continue
 		}

@@ -38,7 +38,7 @@ func (m *model) press(msg tea.KeyPressMsg) tea.Cmd {
 		m.focus = int(key[0] - '1')
 	case "enter":
 		return m.open(pageYAML)
-	case "y", "h", "d":
+	case "y", "h", "d", "w":
 		return m.openPod(pages[key])
 	default:
 		m.navigate(key)
@@ -109,7 +109,7 @@ func (m *model) open(page page) tea.Cmd {
 	return m.detail.show(page)
 }
 
-// openPod opens the pod of the row of the cursor.
+// openPod opens the pod of the row of the cursor. Why a row without a pod is as it is, is in what enter opens.
 func (m *model) openPod(page page) tea.Cmd {
 	p, l := m.panes[m.focus], m.lists[m.focus]
 	if l.cursor >= p.len() {
@@ -124,7 +124,10 @@ func (m *model) openPod(page page) tea.Cmd {
 	case paneManifests:
 		name = m.verdicts.shown[l.cursor].podName()
 	}
-	if name == "" {
+	switch {
+	case name == "" && page == pageWhy:
+		return m.open(page)
+	case name == "":
 		return nil
 	}
 	m.detail = m.podDetail(name)
@@ -137,7 +140,7 @@ func (m *model) pressInDetail(msg tea.KeyPressMsg) tea.Cmd {
 		m.detail = nil
 	case "?":
 		m.help = true
-	case "y", "h", "d":
+	case "y", "h", "d", "w":
 		if m.detail.pod != "" {
 			return m.detail.show(pages[key])
 		}

@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/charmbracelet/x/ansi"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
+	"github.com/podconfigd/podconfigd/internal/mend"
 )
 
 // manifest is a row of the manifests.
@@ -34,14 +36,7 @@ func (v *verdicts) take(status *v1alpha1.Status) {
 	*v = verdicts{}
 	for i := range status.Sources {
 		s := &status.Sources[i]
-		var of []v1alpha1.Manifest
-		var omitted map[v1alpha1.ManifestState]int
-		switch {
-		case s.File != nil:
-			of, omitted = s.File.Manifests, s.File.ManifestsOmitted
-		case s.HTTP != nil:
-			of, omitted = s.HTTP.Manifests, s.HTTP.ManifestsOmitted
-		}
+		of, omitted := mend.Manifests(s)
 		for _, m := range of {
 			v.all = append(v.all, &manifest{m, s.Name})
 			if m.State != v1alpha1.ManifestAccepted {
@@ -143,4 +138,33 @@ func (s *styles) verdict(state v1alpha1.ManifestState) ansi.Style {
 		return s.bad
 	}
 	return s.warn
+}
+
+// verdictDetail returns the detail of a manifest.
+func (m *model) verdictDetail(of *manifest) *detail {
+	verdict := string(of.State)
+	if of.Reason != "" {
+		verdict += " (" + of.Reason + ")"
+	}
+	line := ""
+	if n := mend.Line(of.Message); n > 0 {
+		line = strconv.Itoa(n)
+	}
+	lines := m.fields("Manifest", of.Path, "Line", line, "Source", of.source, "Verdict", verdict, "Pod", of.podName(), "UID", of.UID)
+	if of.Message != "" {
+		lines = append(lines, nil, []span{{clean(of.Message), m.styles.verdict(of.State)}})
+	}
+	if of.State != v1alpha1.ManifestAccepted {
+		lines = append(lines, nil)
+		for _, fix := range mend.Manifest(&of.Manifest) {
+			lines = append(lines, m.fields("Fix", fix)...)
+		}
+	}
+	for _, warning := range of.Warnings {
+		lines = append(lines, nil, []span{{"warning: " + clean(warning), m.styles.warn}})
+	}
+	if name := of.podName(); name != "" {
+		lines = append(lines, nil, []span{{"In the list, y, h, d and w open the YAML, the history, the differences and the health of the pod.", m.styles.dim}})
+	}
+	return m.newDetail("Manifest "+of.Path, lines)
 }

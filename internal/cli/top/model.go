@@ -111,9 +111,9 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		if m.detail != nil && m.touched[m.detail.pod] {
 			cmd = m.detail.show(m.detail.active)
 		}
-	case historyMsg:
+	case loadedMsg:
 		if m.detail != nil && m.detail.request == msg.request {
-			m.detail.setHistory(msg)
+			m.detail.set(msg.lines()...)
 		}
 	}
 	m.arrange()

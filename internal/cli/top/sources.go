@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
+	"github.com/podconfigd/podconfigd/internal/mend"
 )
 
 // sourcesPane shows the sources and their state.
@@ -58,7 +59,15 @@ func (p sourcesPane) open(i int) *detail {
 		http.Manifests = nil
 		s.HTTP = &http
 	}
-	return p.m.objectDetail("Source "+s.Name, &s)
+	d := p.m.objectDetail("Source "+s.Name, &s)
+	wrong := p.m.fields("Error", s.LastError)
+	for _, fix := range mend.Source(&s) {
+		wrong = append(wrong, p.m.fields("Fix", fix)...)
+	}
+	if len(wrong) > 0 {
+		d.lines = append(append(wrong, nil), d.lines...)
+	}
+	return d
 }
 
 // sourceDetail describes what the source reads, or what is wrong with it.

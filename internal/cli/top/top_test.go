@@ -97,15 +97,20 @@ func TestTheCursorStaysOnItsRow(t *testing.T) {
 
 // All tables have their titles on a screen that has room for them.
 func TestTitlesOfColumns(t *testing.T) {
-	for size, want := range map[[2]int]bool{{120, 32}: true, {200, 32}: true, {80, 28}: true, {80, 24}: false} {
-		m := filled(t, 3)
-		m.Update(tea.WindowSizeMsg{Width: size[0], Height: size[1]})
-		screen := ansi.Strip(strings.Join(m.screen(), "\n"))
-		for _, title := range []string{"DETAIL", "VERDICT", "RESETS"} {
-			if got := strings.Contains(screen, title); got != want {
-				t.Errorf("%v: %s is shown: %v\n%s", size, title, got, screen)
+	for name, c := range map[string]struct {
+		width, height int
+		want          bool
+	}{"common": {120, 32, true}, "wide": {200, 32, true}, "just high enough": {80, 28, true}, "low": {80, 24, false}} {
+		t.Run(name, func(t *testing.T) {
+			m := filled(t, 3)
+			m.Update(tea.WindowSizeMsg{Width: c.width, Height: c.height})
+			screen := ansi.Strip(strings.Join(m.screen(), "\n"))
+			for _, title := range []string{"DETAIL", "VERDICT", "RESETS"} {
+				if got := strings.Contains(screen, title); got != c.want {
+					t.Errorf("%s is shown: %v\n%s", title, got, screen)
+				}
 			}
-		}
+		})
 	}
 }
 
@@ -117,6 +122,23 @@ func TestTheVerdictHasItsMend(t *testing.T) {
 	}
 	if screen := ansi.Strip(strings.Join(m.screen(), "\n")); !strings.Contains(screen, "Fix        correct /m/日本.yaml:7") || !strings.Contains(screen, "run podconfigd validate") {
 		t.Errorf("the screen:\n%s", screen)
+	}
+}
+
+// The key w of a source has what is wrong with it, and what to do.
+func TestASourceHasItsMend(t *testing.T) {
+	m := filled(t, 1)
+	m.Update(statusMsg{status: &v1alpha1.Status{Sources: []v1alpha1.SourceStatus{
+		{Name: "file", Degraded: true, LastError: "reading /m: permission denied", File: &v1alpha1.FileStatus{Path: "/m"}},
+	}}})
+	for _, key := range "1w" {
+		m.Update(tea.KeyPressMsg{Code: key, Text: string(key)})
+	}
+	screen := ansi.Strip(strings.Join(m.screen(), "\n"))
+	for _, want := range []string{"Error      reading /m: permission denied", "Fix        make /m readable again", "degraded: true"} {
+		if !strings.Contains(screen, want) {
+			t.Errorf("%q is not on the screen:\n%s", want, screen)
+		}
 	}
 }
 
