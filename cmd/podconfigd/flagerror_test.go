@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// An error of a flag has no value that can be a secret: the log of the daemon has the error.
+// The error of a flag never contains a value that can be a secret, because the daemon logs the error.
 func TestErrorsOfFlagsHaveNoSecrets(t *testing.T) {
 	for want, args := range map[string][]string{
 		`invalid argument for "--manifest-url" flag: a second URL with the name "a"`:          {"--manifest-url=a=http://h/?t=s3cret", "--manifest-url=a=http://u:s3cret@h/"},

@@ -138,7 +138,7 @@ func TestNumbersOfFlags(t *testing.T) {
 	}
 }
 
-// The test above has all flags that take a number.
+// numbers lists every flag that takes a number.
 func TestAllNumbersOfFlagsAreTried(t *testing.T) {
 	types := []string{"bool", "string", "stringSlice", "colonSeparatedMultimapStringString", "name:value", "[NAME=]PATH", "[NAME=]URL"}
 	var look func(cmd *cobra.Command)

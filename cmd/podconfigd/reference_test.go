@@ -99,7 +99,7 @@ func walkCommands(cmd *cobra.Command, visit func(*cobra.Command)) {
 	}
 }
 
-// sharedFlags are the flags that "watch" and "status" share, but for those of the output.
+// sharedFlags are the flags that "watch" and "status" share, without the flags for the output.
 func sharedFlags(root *cobra.Command) (shared []*pflag.Flag) {
 	find := func(name string) *pflag.FlagSet {
 		cmd, _, err := root.Find([]string{name})

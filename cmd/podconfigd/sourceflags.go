@@ -29,7 +29,7 @@ type sourceFlag struct {
 	unnamed *string
 	// add adds a source with a name.
 	add func(name, place string)
-	// values are those of the flag.
+	// values are the arguments of the flag, in their order.
 	values []string
 }
 

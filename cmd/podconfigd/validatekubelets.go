@@ -92,9 +92,9 @@ type kubeletVerdict struct {
 	// Kubelet is the minor version.
 	Kubelet string `json:"kubelet"`
 	located
-	// UIDChanges is true if the UID is another one than with the kubelet before: the upgrade starts the pod again.
+	// UIDChanges is true if this kubelet gives the pod another UID than the kubelet before. An upgrade then starts the pod again.
 	UIDChanges bool `json:"uidChanges,omitempty"`
-	// Differs has the fields that are different from those with the kubelet before.
+	// Differs lists the fields that this kubelet sets to other values than the kubelet before.
 	Differs []string `json:"differs,omitempty"`
 
 	verdict file.Verdict
