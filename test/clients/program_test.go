@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/podconfigd/podconfigd/internal/testutil"
 )
@@ -105,14 +106,37 @@ func python(t *testing.T, n *node) view {
 	return lastLine(t, exec.CommandContext(context.Background(), installed(t, "python"), n.config(t, "informer.py")))
 }
 
-// nodeJS runs the informer of @kubernetes/client-node.
+// nodeJS runs the informer of @kubernetes/client-node. Without https, it takes the kubeconfig of podconfigd proxy.
 func nodeJS(t *testing.T, n *node) view {
 	t.Helper()
-	n.kubeconfig(t, "tokenFile:", "token-file:") // its own name of the field
+	if n.durable {
+		n.kubeconfig(t, "tokenFile:", "token-file:") // its own name of the field
+	} else {
+		n.proxy(t)
+	}
 	// Node.js looks for packages beside the script.
 	modules := installed(t, "node")
 	if err := os.Symlink(modules, filepath.Join(n.dir, "node_modules")); err != nil {
 		t.Fatal(err)
 	}
 	return lastLine(t, exec.CommandContext(context.Background(), "node", n.config(t, "informer.mjs")))
+}
+
+// proxy runs podconfigd proxy until the test ends. It writes the kubeconfig before it prints its address.
+func (n *node) proxy(t *testing.T) {
+	t.Helper()
+	testutil.Eventually(t, func() error { return n.client.Ping(t.Context()) })
+	serving := make(chan struct{})
+	run(t, exec.CommandContext(context.Background(), binary, "proxy",
+		"--socket", n.socket, "--port", "0", "--kubeconfig-out", filepath.Join(n.dir, "kubeconfig")),
+		func(line string) {
+			if strings.HasPrefix(line, "Starting to serve") {
+				close(serving)
+			}
+		})
+	select {
+	case <-serving:
+	case <-time.After(time.Minute):
+		t.Fatal("podconfigd proxy does not serve")
+	}
 }
