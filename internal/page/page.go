@@ -1,5 +1,9 @@
-// Package page has the page that shows a node in a browser. Its files hold nothing of the node: the code in
-// them reads the interfaces that all clients have, with the rights of the browser.
+// Package page has the page that shows a node in a browser:
+//
+//	mux := page.Or(api) // browsers get the page at /, all other requests go to api
+//
+// The files of the page hold nothing of the node. Their code reads the interfaces that all clients have, with the rights
+// of the browser.
 package page
 
 import (
@@ -89,7 +93,7 @@ func Serve(w http.ResponseWriter, r *http.Request) {
 	http.ServeContent(w, r, f.name, time.Time{}, bytes.NewReader(f.data))
 }
 
-// Or serves the page, and passes all other requests on.
+// Or returns a handler that serves the page, and passes all other requests to next.
 func Or(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if Wanted(r) {

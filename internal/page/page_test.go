@@ -87,22 +87,24 @@ func TestTheSizeOfThePage(t *testing.T) {
 
 func TestHeaders(t *testing.T) {
 	for name, text := range contents(t) {
-		resp := answer(t, http.MethodGet, Prefix+name, nil)
-		if body := resp.Body.String(); resp.Code != http.StatusOK || body != text {
-			t.Errorf("%s: %d, %d bytes", name, resp.Code, len(body))
-		}
-		for header, value := range Headers {
-			if got := resp.Header().Get(header); got != value {
-				t.Errorf("%s: %s: %q", name, header, got)
+		t.Run(name, func(t *testing.T) {
+			resp := answer(t, http.MethodGet, Prefix+name, nil)
+			if body := resp.Body.String(); resp.Code != http.StatusOK || body != text {
+				t.Errorf("%d, %d bytes", resp.Code, len(body))
 			}
-		}
-		if kind := resp.Header().Get("Content-Type"); kind == "" || strings.HasSuffix(name, ".js") && kind != "text/javascript; charset=utf-8" {
-			t.Errorf("%s: Content-Type: %q", name, kind)
-		}
-		known := map[string]string{"If-None-Match": resp.Header().Get("Etag")}
-		if again := answer(t, http.MethodGet, Prefix+name, known); again.Code != http.StatusNotModified {
-			t.Errorf("%s with its ETag: %d", name, again.Code)
-		}
+			for header, value := range Headers {
+				if got := resp.Header().Get(header); got != value {
+					t.Errorf("%s: %q", header, got)
+				}
+			}
+			if kind := resp.Header().Get("Content-Type"); kind == "" || strings.HasSuffix(name, ".js") && kind != "text/javascript; charset=utf-8" {
+				t.Errorf("Content-Type: %q", kind)
+			}
+			known := map[string]string{"If-None-Match": resp.Header().Get("Etag")}
+			if again := answer(t, http.MethodGet, Prefix+name, known); again.Code != http.StatusNotModified {
+				t.Errorf("with its ETag: %d", again.Code)
+			}
+		})
 	}
 	for _, part := range []string{"default-src 'none'", "script-src 'self';", "frame-ancestors 'none'", "require-trusted-types-for 'script'"} {
 		if !strings.Contains(policy, part) || strings.Contains(policy, "unsafe") {
@@ -114,26 +116,28 @@ func TestHeaders(t *testing.T) {
 // Other clients than browsers get at / what they got before there was a page.
 func TestWhatIsServed(t *testing.T) {
 	const browser = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
-	for _, r := range []struct {
+	for name, r := range map[string]struct {
 		method, target, accept string
 		code                   int
 	}{
-		{"GET", "/", browser, 200},
-		{"HEAD", "/", browser, 200},
-		{"GET", "/?x=1", browser, 200},
-		{"GET", "/page/app.js", "*/*", 200},
-		{"GET", "/", "*/*", 418},
-		{"GET", "/", "", 418},
-		{"GET", "/", "application/json", 418},
-		{"POST", "/", browser, 418},
-		{"POST", "/page/app.js", browser, 418},
-		{"GET", "/page/", browser, 418},
-		{"GET", "/page/page.go", browser, 418},
-		{"GET", "/page/../page.go", browser, 418},
-		{"GET", "/pods", browser, 418},
+		"browser":                  {"GET", "/", browser, 200},
+		"HEAD":                     {"HEAD", "/", browser, 200},
+		"query":                    {"GET", "/?x=1", browser, 200},
+		"script":                   {"GET", "/page/app.js", "*/*", 200},
+		"any type":                 {"GET", "/", "*/*", 418},
+		"no type":                  {"GET", "/", "", 418},
+		"JSON":                     {"GET", "/", "application/json", 418},
+		"POST":                     {"POST", "/", browser, 418},
+		"POST of a file":           {"POST", "/page/app.js", browser, 418},
+		"folder":                   {"GET", "/page/", browser, 418},
+		"source":                   {"GET", "/page/page.go", browser, 418},
+		"file outside":             {"GET", "/page/../page.go", browser, 418},
+		"another path of a client": {"GET", "/pods", browser, 418},
 	} {
-		if resp := answer(t, r.method, r.target, map[string]string{"Accept": r.accept}); resp.Code != r.code {
-			t.Errorf("%+v: %d", r, resp.Code)
-		}
+		t.Run(name, func(t *testing.T) {
+			if resp := answer(t, r.method, r.target, map[string]string{"Accept": r.accept}); resp.Code != r.code {
+				t.Errorf("%d", resp.Code)
+			}
+		})
 	}
 }

@@ -22,7 +22,7 @@ export function statusText(s) {
 }
 
 // kubeletText says which kubelet's rules are followed, and how it was found.
-const found = { flag: 'as configured', sandboxes: 'found by what runs', mirrorPods: 'found by its mirror pods', node: 'as the Node says', state: 'as at the last run' }
+const found = { flag: 'as configured', sandboxes: 'found by what runs', podsAPI: 'found by its Pods API', mirrorPods: 'found by its mirror pods', node: 'as the Node says', state: 'as at the last run' }
 const kubeletText = k => found[k.source] ? `${k.version}, ${found[k.source]}` : `not known, rules of ${k.rules}`
 
 function source(s) {
