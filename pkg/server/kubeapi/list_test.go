@@ -142,6 +142,7 @@ func TestWhatIsWrongIsSaid(t *testing.T) {
 		"/api/v1/pods?resourceVersion=99999999999999":                                 "504 Timeout Too large resource version: 99999999999999, current: ",
 		"/api/v1/namespaces/a/pods/nope":                                              `404 NotFound pods "nope" not found`,
 		"/api/v1/namespaces/a/pods/x/log":                                             "404 NotFound podconfigd runs nothing in containers, and reads nothing from them: use crictl on the node, for example crictl logs",
+		"/api/v1/namespaces/a/pods/x/status":                                          "404 NotFound the server could not find the requested resource: there is nothing at /api/v1/namespaces/a/pods/x/status",
 		"/apis/apps/v1/deployments":                                                   "404 NotFound the server could not find the requested resource",
 	} {
 		t.Run(path, func(t *testing.T) {
