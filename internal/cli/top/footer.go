@@ -39,7 +39,6 @@ func (m *model) footer() string {
 		hint("enter", "open")
 		hint("w", "why")
 		hint("h", "history")
-		hint("d", "diff")
 		hint("?", "help")
 		hint("q", "quit")
 	}
