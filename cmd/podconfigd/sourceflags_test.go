@@ -41,9 +41,11 @@ func TestNamesOfSources(t *testing.T) {
 		strings.Repeat("a", 63) + "=b": {strings.Repeat("a", 63), "b"},
 		strings.Repeat("a", 64) + "=b": {"", strings.Repeat("a", 64) + "=b"},
 	} {
-		if name, place := splitSource(value); name != want[0] || place != want[1] {
-			t.Errorf("%q: %q and %q", value, name, place)
-		}
+		t.Run(value, func(t *testing.T) {
+			if name, place := splitSource(value); name != want[0] || place != want[1] {
+				t.Errorf("%q and %q", name, place)
+			}
+		})
 	}
 }
 
@@ -63,15 +65,20 @@ func TestRepeatedSources(t *testing.T) {
 }
 
 func TestRepeatedSourcesThatAreRefused(t *testing.T) {
-	for want, args := range map[string][]string{
-		"a second PATH without a name: give it one, as NAME=PATH":                        {"--pod-manifest-path=/a", "--pod-manifest-path=/b"},
-		`a second PATH with the name "x": give it another name`:                          {"--pod-manifest-path=x=/a", "--pod-manifest-path=x=/b"},
-		"source http:x has no URL":                                                       {"--manifest-url=x="},
-		`--manifest-url: source http:x: manifest URL "ftp://h/": expected http or https`: {"--manifest-url=x=ftp://u:p@h/?token=t"},
-		"--manifest-url-cert-file: requires --manifest-url-key-file":                     {"--manifest-url=x=http://h/", "--manifest-url-cert-file=c"},
+	for name, c := range map[string]struct {
+		want string
+		args []string
+	}{
+		"no name, twice": {"a second PATH without a name: give it one, as NAME=PATH", []string{"--pod-manifest-path=/a", "--pod-manifest-path=/b"}},
+		"a name twice":   {`a second PATH with the name "x": give it another name`, []string{"--pod-manifest-path=x=/a", "--pod-manifest-path=x=/b"}},
+		"no URL":         {"source http:x has no URL", []string{"--manifest-url=x="}},
+		"other scheme":   {`--manifest-url: source http:x: manifest URL "ftp://h/": expected http or https`, []string{"--manifest-url=x=ftp://u:p@h/?token=t"}},
+		"no key":         {"--manifest-url-cert-file: requires --manifest-url-key-file", []string{"--manifest-url=x=http://h/", "--manifest-url-cert-file=c"}},
 	} {
-		if _, err := parsed(t, args...); err == nil || !strings.HasSuffix(err.Error(), want) || strings.Contains(err.Error(), "\n") {
-			t.Errorf("%v: %v, want %s", args, err, want)
-		}
+		t.Run(name, func(t *testing.T) {
+			if _, err := parsed(t, c.args...); err == nil || !strings.HasSuffix(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
+				t.Errorf("%v, want %s", err, c.want)
+			}
+		})
 	}
 }

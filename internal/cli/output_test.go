@@ -41,23 +41,23 @@ func TestControlCharactersInObjects(t *testing.T) {
 			return PrintLine(w, format, &v1alpha1.HistoryRecord{Source: name})
 		},
 	} {
-		for _, format := range []string{"json", "yaml"} {
-			var out bytes.Buffer
-			if err := write(&out, format); err != nil {
-				t.Fatal(err)
-			}
-			if !printable.Is(out.String(), "\n") || !strings.Contains(out.String(), escaped) {
-				t.Errorf("%s as %s: %q", command, format, &out)
-			}
-			object := make(map[string]any)
-			if err := yaml.Unmarshal(out.Bytes(), &object); format == "yaml" && err != nil {
-				t.Error(err)
-			} else if err := json.Unmarshal(out.Bytes(), &object); format == "json" && err != nil {
-				t.Error(err)
-			}
-			if object["source"] != name {
-				t.Errorf("%s as %s: the value became %q", command, format, object["source"])
-			}
+		for format, unmarshal := range map[string]func([]byte, any) error{
+			"json": json.Unmarshal,
+			"yaml": func(data []byte, object any) error { return yaml.Unmarshal(data, object) },
+		} {
+			t.Run(command+" as "+format, func(t *testing.T) {
+				var out bytes.Buffer
+				if err := write(&out, format); err != nil {
+					t.Fatal(err)
+				}
+				if !printable.Is(out.String(), "\n") || !strings.Contains(out.String(), escaped) {
+					t.Errorf("%q", &out)
+				}
+				object := make(map[string]any)
+				if err := unmarshal(out.Bytes(), &object); err != nil || object["source"] != name {
+					t.Errorf("%v: the value became %q", err, object["source"])
+				}
+			})
 		}
 	}
 }

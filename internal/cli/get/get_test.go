@@ -27,22 +27,24 @@ func run(ctx context.Context, server string, out io.Writer, flags ...string) err
 // Over https, a user may be allowed to read the pods, and not the container runtime.
 func TestGetPodsWithoutTheRuntime(t *testing.T) {
 	for code, want := range map[int]string{http.StatusForbidden: "", http.StatusNotFound: "", http.StatusInternalServerError: "500 Internal Server Error"} {
-		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if r.URL.Path != "/pods" {
-				w.WriteHeader(code)
-				return
+		t.Run(http.StatusText(code), func(t *testing.T) {
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if r.URL.Path != "/pods" {
+					w.WriteHeader(code)
+					return
+				}
+				_, _ = io.WriteString(w, `{"items":[{"metadata":{"name":"web","namespace":"default"},"spec":{"containers":[{"name":"c"}]}}]}`)
+			}))
+			t.Cleanup(server.Close)
+			var out bytes.Buffer
+			err := run(t.Context(), server.URL, &out)
+			switch {
+			case want == "" && (err != nil || !strings.HasPrefix(out.String(), "NAMESPACE   NAME   SOURCE   CONTAINERS   SEEN\ndefault     web ")):
+				t.Errorf("%v, %s", err, &out)
+			case want != "" && (err == nil || !strings.Contains(err.Error(), want)):
+				t.Errorf("%v, want %s", err, want)
 			}
-			_, _ = io.WriteString(w, `{"items":[{"metadata":{"name":"web","namespace":"default"},"spec":{"containers":[{"name":"c"}]}}]}`)
-		}))
-		t.Cleanup(server.Close)
-		var out bytes.Buffer
-		err := run(t.Context(), server.URL, &out)
-		switch {
-		case want == "" && (err != nil || !strings.HasPrefix(out.String(), "NAMESPACE   NAME   SOURCE   CONTAINERS   SEEN\ndefault     web ")):
-			t.Errorf("%d: %v, %s", code, err, &out)
-		case want != "" && (err == nil || !strings.Contains(err.Error(), want)):
-			t.Errorf("%d: %v, want %s", code, err, want)
-		}
+		})
 	}
 }
 

@@ -52,38 +52,52 @@ func TestARestoredSource(t *testing.T) {
 
 func TestTheStateDirectory(t *testing.T) {
 	ago := time.Now().Add(-12*time.Minute - 30*time.Second) // in minutes, for the next half a minute
-	for want, state := range map[string]v1alpha1.StateStatus{
-		"Stored:    /state (2 files, 3 KiB)\n":   {Dir: "/state", Stored: true, Segments: 2, Bytes: 2049},
-		"Stored:    no, for 12m: disk is full\n": {Dir: "/state", FailedSince: &ago, LastError: "disk is full"},
+	for name, c := range map[string]struct {
+		state v1alpha1.StateStatus
+		want  string
+	}{
+		"stored":    {v1alpha1.StateStatus{Dir: "/state", Stored: true, Segments: 2, Bytes: 2049}, "Stored:    /state (2 files, 3 KiB)\n"},
+		"full disk": {v1alpha1.StateStatus{Dir: "/state", FailedSince: &ago, LastError: "disk is full"}, "Stored:    no, for 12m: disk is full\n"},
 	} {
-		var out strings.Builder
-		if err := overview(&v1alpha1.Status{State: &state}).write(&out, false); err != nil {
-			t.Fatal(err)
-		}
-		if !strings.Contains(out.String(), want) {
-			t.Errorf("got %q, want %q", out.String(), want)
-		}
+		t.Run(name, func(t *testing.T) { contains(t, &v1alpha1.Status{State: &c.state}, c.want) })
 	}
 }
 
 func TestThePodsAPIOfTheKubelet(t *testing.T) {
 	ago := time.Now().Add(-12*time.Minute - 30*time.Second) // in minutes, for the next half a minute
-	for want, api := range map[string]v1alpha1.KubeletPodsAPI{
-		"Health:    ok\n": {Connected: true},
-		"Pods API:  /s, for 12m: the status of 3 of 4 pods is by the kubelet\n           the kubelet does not have a/1, a/2, a/3, a/4, a/5 and 2 more\n           the kubelet has, and no source does: b/1\n": {
-			Socket: "/s", Connected: true, Since: &ago, Pods: 4, Statuses: 3,
-			UnknownToKubelet: []string{"a/1", "a/2", "a/3", "a/4", "a/5", "a/6", "a/7"}, UnknownToSources: []string{"b/1"},
+	for name, c := range map[string]struct {
+		api  v1alpha1.KubeletPodsAPI
+		want string
+	}{
+		"healthy": {v1alpha1.KubeletPodsAPI{Connected: true}, "Health:    ok\n"},
+		"other pods": {
+			v1alpha1.KubeletPodsAPI{
+				Socket: "/s", Connected: true, Since: &ago, Pods: 4, Statuses: 3,
+				UnknownToKubelet: []string{"a/1", "a/2", "a/3", "a/4", "a/5", "a/6", "a/7"}, UnknownToSources: []string{"b/1"},
+			},
+			"Pods API:  /s, for 12m: the status of 3 of 4 pods is by the kubelet\n           the kubelet does not have a/1, a/2, a/3, a/4, a/5 and 2 more\n           the kubelet has, and no source does: b/1\n",
 		},
-		"Health:    the kubelet's Pods API does not answer\n":                                            {},
-		"Pods API:  /s does not answer, for 12m; the last status of 3 pods stands: connection refused\n": {Socket: "/s", Since: &ago, Statuses: 3, LastError: "connection refused"},
+		"a problem": {v1alpha1.KubeletPodsAPI{}, "Health:    the kubelet's Pods API does not answer\n"},
+		"no answer": {
+			v1alpha1.KubeletPodsAPI{Socket: "/s", Since: &ago, Statuses: 3, LastError: "connection refused"},
+			"Pods API:  /s does not answer, for 12m; the last status of 3 pods stands: connection refused\n",
+		},
 	} {
-		var out strings.Builder
-		if err := overview(&v1alpha1.Status{Kubelet: &v1alpha1.KubeletStatus{PodsAPI: &api}}).write(&out, false); err != nil {
-			t.Fatal(err)
-		}
-		if !strings.Contains(out.String(), want) {
-			t.Errorf("got %q, want %q", out.String(), want)
-		}
+		t.Run(name, func(t *testing.T) {
+			contains(t, &v1alpha1.Status{Kubelet: &v1alpha1.KubeletStatus{PodsAPI: &c.api}}, c.want)
+		})
+	}
+}
+
+// contains checks that the text of a status has a part.
+func contains(t *testing.T, status *v1alpha1.Status, want string) {
+	t.Helper()
+	var out strings.Builder
+	if err := overview(status).write(&out, false); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(out.String(), want) {
+		t.Errorf("got %q, want %q", out.String(), want)
 	}
 }
 
