@@ -21,7 +21,7 @@ func TestPictures(t *testing.T) {
 		d.write(name+".yaml", pod(name, name+":1.0"))
 	}
 	p := newTab(t)
-	p.do(emulation.SetDeviceMetricsOverride(1280, 760, 1, false))
+	p.do(emulation.SetDeviceMetricsOverride(1280, 860, 1, false))
 	p.open(d.url)
 	p.until(row("search-node1"))
 	for name := range strings.FieldsSeq("checkout payments gateway checkout") {
@@ -46,5 +46,6 @@ func TestPictures(t *testing.T) {
 	p.eval(row("checkout-node1")+`.click()`, nil)
 	p.until(has("#history", "checkout:2.0"))
 	p.do(emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: "dark"}}))
+	p.eval(`new Promise(done => setTimeout(done, 2000))`, nil) // the timeline is drawn each second
 	picture("page-pod.png")
 }
