@@ -90,7 +90,7 @@ func (a *API) all(w http.ResponseWriter, r *http.Request, opts *options) {
 	if opts.watch {
 		a.watch(w, r, opts)
 	} else {
-		a.Limits.Listed(func(w http.ResponseWriter, r *http.Request) { a.list(w, r, opts) })(w, r)
+		a.Limits.Listed(func(w http.ResponseWriter, _ *http.Request) { a.list(w, opts) })(w, r)
 	}
 }
 

@@ -28,7 +28,7 @@ type page struct {
 }
 
 // list answers with a list.
-func (a *API) list(w http.ResponseWriter, r *http.Request, o *options) {
+func (a *API) list(w http.ResponseWriter, o *options) {
 	page, status := a.page(o)
 	if status != nil {
 		respond.Status(w, status)
