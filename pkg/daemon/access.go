@@ -28,7 +28,7 @@ func (c *Config) rules() []access.Rule {
 	return rules
 }
 
-// toRule returns a rule, without what is faulty.
+// toRule returns a rule. It leaves out the faulty parts, and adds their faults.
 func toRule(in *v1alpha1.AccessRule, found *faults, path FieldName) access.Rule {
 	view, err := access.ParseLevel(in.View)
 	if err != nil {
@@ -73,11 +73,10 @@ func checkSource(name string) error {
 	return err
 }
 
-// servedRules is a file in the state directory with a fingerprint of the access rules by which
-// clients are served, and the last revision that may have been served by other rules. After a
-// restart, no stream resumes from that revision or before: what its client has is by the rules
-// before. If there never were rules, there is no file. The path is empty without a state
-// directory.
+// servedRules is a file in the state directory. It has a fingerprint of the access rules in effect, and the last
+// revision that clients may have got under other rules. After a restart, no stream resumes from that revision or an
+// earlier one: its client may hold pods that the rules hide now. If there never were rules, there is no file. Without
+// a state directory, the path is empty.
 type servedRules struct{ path string }
 
 // accessRulesName is the name of the file.
@@ -90,8 +89,8 @@ func (s *state) servedRules() servedRules {
 	return servedRules{filepath.Join(s.dir, accessRulesName)}
 }
 
-// others returns the last revision that may have been served by other rules than these; 0 for
-// none. head is the last revision of all.
+// others returns the last revision that clients may have got under other rules than these; 0 for none. head is the
+// last revision of all.
 func (f servedRules) others(p *access.Policy, head int64) int64 {
 	if f.path == "" {
 		return 0 // there is nothing to resume
@@ -111,7 +110,7 @@ func (f servedRules) others(p *access.Policy, head int64) int64 {
 // fingerprintOf returns a word that identifies the rules.
 func fingerprintOf(p *access.Policy) string { return cmp.Or(p.Fingerprint(), "none") }
 
-// set writes the file: after the revision, clients are served by these rules.
+// set writes the file. After the revision others, clients get what these rules show.
 func (f servedRules) set(p *access.Policy, others int64) error {
 	if p == nil && others == 0 {
 		return f.write("")

@@ -10,8 +10,8 @@ import (
 	"github.com/podconfigd/podconfigd/api/config/v1alpha1"
 )
 
-// Config is the configuration of a daemon: that of the configuration file, and what only a program can give. Set
-// at least one source. Fields that are left out have their defaults, which are in v1alpha1.Options.
+// Config is the configuration of a daemon. It has the fields of the configuration file, and fields that only a program
+// can set. Set at least one source. Fields that are left out have their defaults, which are in v1alpha1.Options.
 type Config struct {
 	v1alpha1.PodConfigdConfiguration
 
@@ -23,10 +23,10 @@ type Config struct {
 	// STATUS=, STOPPING=1, and WATCHDOG=1 while the sync loop works. The command sets it.
 	NotifyServiceManager bool
 	// SocketActivation serves the listening sockets that the service manager passed to the
-	// process (LISTEN_FDS) instead of making those with the same addresses. Each of them must be
-	// in the configuration. Run takes them out of the environment. The command sets it.
+	// process (LISTEN_FDS), instead of opening sockets with the same addresses. The configuration must have the
+	// address of each of them. Run takes them out of the environment. The command sets it.
 	SocketActivation bool
-	// Collectors are metrics of the program around the daemon, which /metrics serves too.
+	// Collectors are further metrics of the program. /metrics serves them too.
 	Collectors []prometheus.Collector
 }
 
@@ -38,8 +38,9 @@ func (c *Config) setDefaults() {
 // apiserver reports whether the apiserver is a source.
 func (c *Config) apiserver() bool { return c.Kubeconfig != "" || c.InCluster }
 
-// toHeader returns headers with canonical names; nil without any, so that none compares as equal. Of names that
-// differ in case, the values are in the order of the names: the same file always gives the same headers.
+// toHeader returns headers with canonical names. Without headers, it returns nil, so that nil and an empty map compare
+// as equal. If names differ only in case, their values are in the order of the names: the same file always gives
+// the same headers.
 func toHeader(in map[string][]string) http.Header {
 	if len(in) == 0 {
 		return nil

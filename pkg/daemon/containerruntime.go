@@ -28,7 +28,7 @@ type runtime struct {
 	recorder  *recorder.Recorder
 }
 
-// newRuntime returns the runtime; nil if none is configured. changed is called when it has other pods.
+// newRuntime returns the runtime; nil if none is configured. changed is called when the pods of the runtime change.
 func newRuntime(c *Config, registry prometheus.Registerer, changed func()) (*runtime, error) {
 	if c.ContainerRuntimeEndpoint == "" {
 		return nil, nil //nolint:nilnil // there is none, and nothing is wrong

@@ -25,7 +25,7 @@ import (
 
 // Daemon has all parts of podconfigd.
 type Daemon struct {
-	// config is the configuration of the start. current is what the daemon runs with. It
+	// config is the configuration at the start. current is the configuration after the last reload. It
 	// belongs to the goroutine of sources.run.
 	config  Config
 	current Config
@@ -45,7 +45,7 @@ type Daemon struct {
 	server  *server.Server
 	// notifier is nil without a service manager.
 	notifier *systemd.Notifier
-	// parts are all that Run runs besides the server and the notifier.
+	// parts are the parts that Run runs, besides the server and the notifier.
 	parts []part
 
 	state     *state
@@ -139,21 +139,22 @@ func (d *Daemon) Reloading(ctx context.Context) (done func()) {
 	return d.notifier.Reloading(ctx)
 }
 
-// part is something that the daemon runs. What is not configured is no part. All fields but name and run are optional.
+// part is something that the daemon runs. Only what is configured is a part. All fields except name and run are
+// optional.
 type part struct {
-	// name is the one by which options name the part that takes their changes.
+	// name is the name of the part in v1alpha1.Options: an option names the part that takes its changes.
 	name string
 	// run returns when the context is done, or with an error, which ends the daemon.
 	run func(context.Context) error
 	// reload takes a changed configuration while run runs. Its error is the cause of the context.
 	reload func(context.Context, *Config) error
-	// status adds what the part knows.
+	// status adds the part's own status.
 	status func(*v1alpha1.Status)
 	// live and ready are checks of /livez and /readyz.
 	live, ready []server.Check
 }
 
-// reloaded is the reload of a part that takes a changed configuration without waiting.
+// reloaded returns the reload function of a part that takes a changed configuration without waiting.
 func reloaded(take func(*Config)) func(context.Context, *Config) error {
 	return func(_ context.Context, c *Config) error {
 		take(c)

@@ -59,7 +59,7 @@ func (r revisions) reserve(ceiling int64) error {
 	return nil
 }
 
-// MadeFile reports whether an entry of a directory looks like a file that a daemon created: a
+// MadeFile reports whether an entry of a directory looks like a file that podconfigd created: a
 // socket, its lock, the revision beside it, or a file of the state directory.
 func MadeFile(e fs.DirEntry) bool {
 	name := e.Name()

@@ -21,14 +21,14 @@ const (
 	modeAlwaysAllow = "AlwaysAllow"
 )
 
-// https is what https addresses need.
+// https has the authentication and the certificates of https addresses.
 type https struct {
 	auth   *auth.Auth
 	config *tls.Config
 	poster *apiserver.Poster // nil if the apiserver is not asked
 }
 
-// newHTTPS reads the files of https addresses; nil if there are no such addresses.
+// newHTTPS reads the files for https addresses. It returns nil if no https address is configured.
 func (d *Daemon) newHTTPS(ctx context.Context) (_ *https, err error) {
 	c := &d.config
 	if !c.listensOn(socket.SchemeHTTPS) {
@@ -62,7 +62,7 @@ func (d *Daemon) newHTTPS(ctx context.Context) (_ *https, err error) {
 	return h, nil
 }
 
-// ofFile gives an error of a file the field that has its path.
+// ofFile adds to the error of a file the field that has its path.
 func ofFile(err error) error {
 	if file, ok := errors.AsType[*auth.FileError](err); ok {
 		return fmt.Errorf("%v: %w", FieldName(file.Field), err)
@@ -70,8 +70,8 @@ func ofFile(err error) error {
 	return err
 }
 
-// certificates returns the certificate of https addresses. As the kubelet, the daemon makes one if
-// it gets none, but it does not store it.
+// certificates returns the certificate of https addresses. Like the kubelet, the daemon makes one if
+// none is configured. Unlike the kubelet, it does not store it.
 func (d *Daemon) certificates(logger klog.Logger) (auth.Certificates, error) {
 	c := &d.config
 	if c.TLSCertFile != "" {
@@ -108,7 +108,7 @@ func (h *https) close() {
 	}
 }
 
-// reviewsTokens reports whether the apiserver is asked about tokens: if that is configured, or if
+// reviewsTokens reports whether the apiserver reviews tokens: if that is configured, or if
 // there is no other way to authenticate.
 func (c *Config) reviewsTokens() bool {
 	a := &c.Authentication

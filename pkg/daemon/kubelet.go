@@ -1,7 +1,6 @@
 package daemon
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,22 +11,19 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/internal/smallfile"
-	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/journal/store"
 	"github.com/podconfigd/podconfigd/pkg/kubelet"
-	"github.com/podconfigd/podconfigd/pkg/kubelet/podsapi"
 	"github.com/podconfigd/podconfigd/pkg/manifest"
 )
 
 // kubeletName is the name of the file in the state directory that remembers the version of the kubelet.
 const kubeletName = "kubelet.json"
 
-// beforeVersions is the version whose rules a release without that file had.
+// beforeVersions is the version of the kubelet whose rules applied in releases that did not write that file.
 const beforeVersions = "1.36"
 
-// newFinder returns what finds the kubelet of the node.
+// newFinder returns the finder of the node's kubelet.
 func (d *Daemon) newFinder(decoder *manifest.Decoder, registry prometheus.Registerer) *kubelet.Finder {
 	c := &d.config
 	opts := kubelet.Options{
@@ -47,8 +43,8 @@ func (d *Daemon) newFinder(decoder *manifest.Decoder, registry prometheus.Regist
 	return kubelet.New(opts)
 }
 
-// kubelet returns what is remembered of the kubelet; nil if nothing is. What can't be read is a problem that
-// report logs.
+// kubelet returns what is remembered about the kubelet; nil if nothing is. If the file can't be read, report logs
+// the problem.
 func (s *state) kubelet() *kubelet.Memory {
 	if s.log == nil {
 		return nil
@@ -88,7 +84,7 @@ func (s *state) restoredUIDs() map[types.UID]bool {
 	return uids
 }
 
-// rememberKubelet writes what is known of the kubelet.
+// rememberKubelet writes what is known about the kubelet.
 func (s *state) rememberKubelet(m kubelet.Memory) error {
 	data, err := json.Marshal(m)
 	if err != nil {
@@ -115,40 +111,4 @@ func readyCondition(node *v1.Node) *v1.NodeCondition {
 		}
 	}
 	return nil
-}
-
-// newPodsAPI returns the client of the kubelet's Pods API; nil for none.
-func (d *Daemon) newPodsAPI(registry prometheus.Registerer) *podsapi.Client {
-	c := &d.config
-	path := *c.KubeletPodsAPI
-	switch path {
-	case podsapi.None:
-		return nil
-	case podsapi.Auto:
-		path = ""
-	}
-	return podsapi.New(podsapi.Options{
-		Path: path, Interval: c.KubeletPodsAPICheckFrequency.Duration, Registerer: registry,
-		Connected: func() { d.kubelet.Notice() },
-	})
-}
-
-// podsAPIPart takes the status of pods from the kubelet. The kubelet has all pods of the journal but mirror pods.
-func (d *Daemon) podsAPIPart() part {
-	return part{name: "podsAPI", run: d.podsAPI.Run, status: func(status *v1alpha1.Status) {
-		ours := make(map[types.UID]types.NamespacedName)
-		for _, p := range d.journal.State().Pods {
-			if !config.IsMirrorPod(p.Object) {
-				ours[p.Object.UID] = types.NamespacedName{Namespace: p.Object.Namespace, Name: p.Object.Name}
-			}
-		}
-		status.Kubelet.PodsAPI = d.podsAPI.Report(ours)
-	}}
-}
-
-// askKubelet waits for the kubelet for a short time, so that what it said before a restart stands.
-func (d *Daemon) askKubelet(ctx context.Context) {
-	if d.podsAPI != nil {
-		d.podsAPI.Ask(ctx)
-	}
 }

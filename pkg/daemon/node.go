@@ -44,17 +44,17 @@ func NodeName(override string) (types.NodeName, error) {
 }
 
 const (
-	// nodePeriod is the interval at which what the daemon knows of the node is read again.
+	// nodePeriod is the interval at which the daemon reads its own information about the node again.
 	nodePeriod = 30 * time.Second
 	// versionTimeout is the time in which the container runtime must tell its version.
 	versionTimeout = 2 * time.Second
 )
 
-// node has the object of the node: that of the apiserver, or without one, what the daemon
+// node has the object of the node. It is the object in the apiserver or, without one, an object with what the daemon
 // itself knows.
 type node struct {
 	name types.NodeName
-	// configured means that addresses are those of the configuration.
+	// configured means that addresses returns the addresses in the configuration.
 	configured bool
 	addresses  func() []string
 	// version returns the name and version of the container runtime; nil without one.
@@ -69,7 +69,7 @@ type node struct {
 	runtime string
 }
 
-// local returns what the daemon knows of the node. It has no conditions and nothing
+// local returns an object with what the daemon itself knows about the node. It has no conditions and nothing
 // allocatable: only a kubelet decides on these.
 //
 // kubelet: pkg/kubelet/kubelet_node_status.go initialNode, pkg/kubelet/nodestatus.
@@ -143,8 +143,8 @@ func (n *node) setRemote(remote *v1.Node) {
 	n.putCurrent()
 }
 
-// hostIPs returns the addresses that are the host IPs of pods: those of the configuration, else those that the
-// apiserver has of the node, else those that are found on the machine.
+// hostIPs returns the host IPs of pods: the addresses in the configuration, or else in the node's object in the
+// apiserver, or else those of the machine.
 //
 // kubelet: pkg/kubelet/kubelet_getters.go getHostIPsAnyWay.
 func (n *node) hostIPs() []string {
@@ -171,7 +171,7 @@ func (n *node) putCurrent() {
 	}
 }
 
-// run reads again what the daemon knows of the node, until the context is done.
+// run reads the daemon's own information about the node every nodePeriod, until the context is done.
 func (n *node) run(ctx context.Context) error {
 	ticker := time.NewTicker(nodePeriod)
 	defer ticker.Stop()

@@ -78,7 +78,7 @@ func hostIPs(n *v1.Node) (ips []string) {
 
 // nodeIPs returns a function that returns the addresses of the node. Without an address in
 // the configuration, it is the name of the node, if that is an address. Otherwise it is the address of the
-// interface with the default route, which may change; none if there is no such interface.
+// interface with the default route, which may change. Without such an interface, there is none.
 //
 // kubelet: pkg/kubelet/nodestatus/setters.go NodeAddress, which also resolves the name.
 func nodeIPs(configured string, name types.NodeName) func() []string {

@@ -17,7 +17,7 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/sources"
 )
 
-// runner runs the sources. They change while it runs.
+// runner runs the sources. A reload changes them while it runs.
 type runner struct {
 	opener
 	registry  prometheus.Registerer
@@ -97,8 +97,8 @@ func (r *runner) statuses() []v1alpha1.SourceStatus {
 	return all
 }
 
-// run runs the sources until the context is done or one fails. Those of manifests start after ask, so that their
-// first sets have the UIDs of the kubelet. Meanwhile the apiserver says which Node it has.
+// run runs the sources until the context is done or one fails. The source of the apiserver starts first. Sources of
+// manifests start after ask has returned, so that their first sets have the UIDs of the kubelet.
 func (r *runner) run(ctx context.Context, ask func(context.Context)) error {
 	defer r.calls.Close()
 	group, ctx := errgroup.WithContext(ctx)
@@ -155,10 +155,12 @@ func (r *runner) call(ctx context.Context, do func(context.Context) error) error
 	return err
 }
 
-// retire ends the sources that are not among these, with their pods, and those that changed. The
-// pods of a source that changed stay until the first set of the new one, so its sets that are not
-// merged are dropped. New sources are added first, and are not seen. So the pods of a source that
-// gets another name are no orphans in between. retire and begin are called in the goroutine of run.
+// retire ends the sources that are not in specs, and removes their pods. It also ends each source whose configuration
+// changed. The pods of such a source stay until the first set of its successor, and sets that are not merged yet are
+// dropped.
+//
+// retire adds new sources first, as sources that are not seen. So the pods of a source that gets another name
+// are no orphans in between. retire and begin are called in the goroutine of run.
 func (r *runner) retire(ctx context.Context, specs []sourceSpec) error {
 	for _, spec := range specs {
 		if r.all[spec.name] == nil {
@@ -185,7 +187,7 @@ func (r *runner) retire(ctx context.Context, specs []sourceSpec) error {
 	return nil
 }
 
-// begin starts the sources that retire added, and those that it ended because they changed.
+// begin starts the sources that retire added, and the successors of the sources that it ended because they changed.
 func (r *runner) begin(ctx context.Context, specs []sourceSpec) error {
 	for _, spec := range specs {
 		if r.runs(spec) {

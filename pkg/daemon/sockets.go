@@ -20,7 +20,7 @@ import (
 // sockets are the listeners of the daemon.
 type sockets struct {
 	open []opened
-	// passed are the sockets of the service manager that are not among the others.
+	// passed are the sockets of the service manager that are not taken yet.
 	passed systemd.Sockets
 }
 
@@ -42,8 +42,8 @@ func by(run func(*server.Server, context.Context, net.Listener) error) serving {
 
 func (s *sockets) add(l net.Listener, serve serving) { s.open = append(s.open, opened{l, serve}) }
 
-// listen opens all sockets, or none. It takes those that the service manager passed to the
-// process. secure is for https addresses.
+// listen opens all sockets, or none. If the service manager passed a socket with the same address, listen takes that.
+// secure is for https addresses.
 func listen(ctx context.Context, c *Config, secure *https) (_ *sockets, err error) {
 	s := new(sockets)
 	defer func() {

@@ -23,8 +23,8 @@ type sourceSpec struct {
 	name string
 	// field is the field that adds the source. Errors name it.
 	field FieldName
-	// options are file.Options, http.Options or apiserver.Options, with what the
-	// configuration says.
+	// options are file.Options, http.Options or apiserver.Options. Only the fields that come from the configuration
+	// are set.
 	options any
 }
 
@@ -52,7 +52,7 @@ func (c *Config) specs() (specs []sourceSpec) {
 	return specs
 }
 
-// fileSources returns all file sources with their fields, first the one without a name.
+// fileSources returns all file sources with their fields. The source without a name is first.
 func (c *Config) fileSources() iter.Seq2[FieldName, v1alpha1.FileSource] {
 	return func(yield func(FieldName, v1alpha1.FileSource) bool) {
 		if c.StaticPodPath != "" && !yield("staticPodPath", v1alpha1.FileSource{Path: c.StaticPodPath}) {
@@ -66,7 +66,7 @@ func (c *Config) fileSources() iter.Seq2[FieldName, v1alpha1.FileSource] {
 	}
 }
 
-// httpSources returns all HTTP sources with their fields, first the one without a name.
+// httpSources returns all HTTP sources with their fields. The source without a name is first.
 func (c *Config) httpSources() iter.Seq2[FieldName, v1alpha1.HTTPSource] {
 	unnamed := v1alpha1.HTTPSource{
 		URL: c.StaticPodURL, Header: c.StaticPodURLHeader,

@@ -18,7 +18,7 @@ import (
 // is not live. The tickers of the loop start an iteration every second.
 const loopThreshold = 30 * time.Second
 
-// faults are those of the daemon itself.
+// faults returns why the daemon itself is not live, or nil.
 func (d *Daemon) faults() error {
 	if err := d.checkLoop(); err != nil {
 		return fmt.Errorf("syncloop: %w", err)

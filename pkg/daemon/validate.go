@@ -15,7 +15,6 @@ import (
 	"github.com/podconfigd/podconfigd/internal/socketpath"
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/kubelet"
-	"github.com/podconfigd/podconfigd/pkg/kubelet/podsapi"
 	"github.com/podconfigd/podconfigd/pkg/pleg/cri"
 	"github.com/podconfigd/podconfigd/pkg/server/socket"
 )
@@ -166,7 +165,7 @@ func (c *Config) validateThreshold(found *faults) {
 	}
 }
 
-// validateTracing checks what the kubelet checks.
+// validateTracing makes the checks of the kubelet.
 //
 // kubelet: ValidateTracingConfiguration in k8s.io/component-base/tracing/api/v1.
 func (c *Config) validateTracing(found *faults) {
@@ -180,30 +179,6 @@ func (c *Config) validateTracing(found *faults) {
 	address, err := url.Parse(endpoint)
 	if err != nil || !slices.Contains([]string{"dns", "unix", "unix-abstract"}, address.Scheme) {
 		found.add("tracing.endpoint", "%q is not an address of gRPC: expected HOST:PORT, dns:///HOST:PORT or unix:///PATH", c.Tracing.Endpoint)
-	}
-}
-
-// validateKubeletPodsAPI refuses what is not a path, and a socket of podconfigd itself. In auto, such a socket is not
-// used.
-func (c *Config) validateKubeletPodsAPI(found *faults) {
-	const field = "kubeletPodsAPI"
-	path := *c.KubeletPodsAPI
-	if path == podsapi.Auto || path == podsapi.None {
-		return
-	}
-	validateSocketPath(found, field, path)
-	own := []string{*c.Socket, c.PodsAPISocket}
-	for _, text := range c.Listen {
-		if address, err := socket.ParseAddress(text); err == nil {
-			own = append(own, address.Path)
-		}
-	}
-	switch {
-	case found.has(field):
-	case !filepath.IsAbs(path):
-		found.add(field, "%q: expected %s, %s, or an absolute path, for example %s", path, podsapi.Auto, podsapi.None, podsapi.DefaultPath)
-	case slices.ContainsFunc(own, func(other string) bool { return filepath.Clean(other) == filepath.Clean(path) }):
-		found.add(field, "%s", fmt.Sprintf("%s is a socket of podconfigd itself: expected that of the kubelet", path))
 	}
 }
 

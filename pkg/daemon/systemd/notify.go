@@ -1,5 +1,10 @@
-// Package systemd connects the daemon to the service manager that started it: notifications and the watchdog
-// (sd_notify), and sockets that it passed (socket activation). Without a service manager, there is nothing to connect to.
+// Package systemd connects the daemon to the service manager that started it.
+//
+//	notifier := systemd.NewNotifier(systemd.Options{Live: live, Status: status})
+//	sockets, err := systemd.Passed()
+//
+// A [Notifier] sends notifications and keeps the watchdog quiet (sd_notify). [Sockets] are the listening sockets that
+// the service manager passed (socket activation). Without a service manager, there is neither.
 package systemd
 
 import (
@@ -21,7 +26,7 @@ const (
 	notifyTimeout = time.Second
 )
 
-// Options are what a Notifier says.
+// Options are the functions from which a Notifier gets what it reports.
 type Options struct {
 	// Live are the faults of the daemon itself: while there is one, the watchdog gets no ping.
 	Live func() error
@@ -29,8 +34,8 @@ type Options struct {
 	Status func() string
 }
 
-// Notifier reports to the service manager, for example systemd, how the daemon is: when it is ready, and
-// after that its status and, as long as it is live, that it is.
+// Notifier reports to the service manager, for example systemd: that the daemon is ready, then its status, and, as
+// long as it is live, a ping for the watchdog.
 //
 // sd_notify(3), sd_watchdog_enabled(3).
 type Notifier struct {
@@ -115,7 +120,7 @@ func (m *Notifier) Run(ctx context.Context) error {
 	}
 }
 
-// report sends the assignments that are due. Those that fail are due again.
+// report sends the assignments that are due. If that fails, they are due again.
 func (m *Notifier) report(ctx context.Context) {
 	if state, status := m.state(ctx); m.send(ctx, state) {
 		m.ready, m.said = true, status
@@ -148,9 +153,9 @@ func (m *Notifier) state(ctx context.Context) (state []string, status string) {
 	return state, status
 }
 
-// send sends assignments. If the service manager does not read, it gives up after a moment.
-// Until the service manager reads again, the goroutine of the notification remains, and
-// further ones are left out. It reports whether the assignments were sent, or will be.
+// send sends assignments. It reports whether they were sent, or will be. If the service manager does not read, send
+// gives up after a moment, but the goroutine of the notification remains. Until the service manager reads again,
+// send sends nothing further.
 func (m *Notifier) send(ctx context.Context, state []string) bool {
 	if len(state) == 0 {
 		return false

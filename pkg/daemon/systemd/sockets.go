@@ -98,7 +98,7 @@ func (p *Sockets) Unix(path string) *net.UnixListener {
 	return l
 }
 
-// samePath reports whether two paths are those of one socket file.
+// samePath reports whether two paths lead to the same socket file.
 func samePath(a, b string) bool {
 	if filepath.Clean(a) == filepath.Clean(b) {
 		return true
@@ -130,7 +130,8 @@ func (p *Sockets) take(fits func(net.Listener) bool) net.Listener {
 	return taken
 }
 
-// Left returns an error for the sockets that were not taken. fields are those of the configuration that take sockets.
+// Left returns an error for the sockets that were not taken. fields names the fields of the configuration that can
+// take a socket.
 func (p Sockets) Left(fields string) error {
 	var errs []error
 	for _, s := range p {

@@ -1,0 +1,76 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"slices"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
+	"github.com/podconfigd/podconfigd/pkg/config"
+	"github.com/podconfigd/podconfigd/pkg/kubelet/podsapi"
+	"github.com/podconfigd/podconfigd/pkg/server/socket"
+)
+
+// newPodsAPI returns the client of the kubelet's Pods API; nil for none.
+func (d *Daemon) newPodsAPI(registry prometheus.Registerer) *podsapi.Client {
+	c := &d.config
+	path := *c.KubeletPodsAPI
+	switch path {
+	case podsapi.None:
+		return nil
+	case podsapi.Auto:
+		path = ""
+	}
+	return podsapi.New(podsapi.Options{
+		Path: path, Interval: c.KubeletPodsAPICheckFrequency.Duration, Registerer: registry,
+		Connected: func() { d.kubelet.Notice() },
+	})
+}
+
+// podsAPIPart takes the status of pods from the kubelet. The kubelet has all pods of the journal, except mirror pods.
+func (d *Daemon) podsAPIPart() part {
+	return part{name: "podsAPI", run: d.podsAPI.Run, status: func(status *v1alpha1.Status) {
+		ours := make(map[types.UID]types.NamespacedName)
+		for _, p := range d.journal.State().Pods {
+			if !config.IsMirrorPod(p.Object) {
+				ours[p.Object.UID] = types.NamespacedName{Namespace: p.Object.Namespace, Name: p.Object.Name}
+			}
+		}
+		status.Kubelet.PodsAPI = d.podsAPI.Report(ours)
+	}}
+}
+
+// askKubelet waits for the kubelet for a short time. So the statuses that it gave before a restart stay.
+func (d *Daemon) askKubelet(ctx context.Context) {
+	if d.podsAPI != nil {
+		d.podsAPI.Ask(ctx)
+	}
+}
+
+// validateKubeletPodsAPI requires an absolute path that is not a socket of podconfigd itself. With auto, such a socket
+// is not used anyway.
+func (c *Config) validateKubeletPodsAPI(found *faults) {
+	const field = "kubeletPodsAPI"
+	path := *c.KubeletPodsAPI
+	if path == podsapi.Auto || path == podsapi.None {
+		return
+	}
+	validateSocketPath(found, field, path)
+	own := []string{*c.Socket, c.PodsAPISocket}
+	for _, text := range c.Listen {
+		if address, err := socket.ParseAddress(text); err == nil {
+			own = append(own, address.Path)
+		}
+	}
+	switch {
+	case found.has(field):
+	case !filepath.IsAbs(path):
+		found.add(field, "%q: expected %s, %s, or an absolute path, for example %s", path, podsapi.Auto, podsapi.None, podsapi.DefaultPath)
+	case slices.ContainsFunc(own, func(other string) bool { return filepath.Clean(other) == filepath.Clean(path) }):
+		found.add(field, "%s", fmt.Sprintf("%s is a socket of podconfigd itself: expected that of the kubelet", path))
+	}
+}
