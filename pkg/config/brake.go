@@ -46,7 +46,7 @@ func (l RemovalLimit) String() string {
 	return l.limit.String()
 }
 
-// of returns how many pods a set may remove from a source with that many pods. A share is
+// of returns how many pods a set may remove from a source that has the given number of pods. A share is
 // rounded down, but not below 1: the removal of one pod is never a mass removal.
 func (l RemovalLimit) of(pods int) (limit int, limited bool) {
 	if l == (RemovalLimit{}) {
@@ -123,9 +123,9 @@ func (c *PodConfig) Held(source string) (held HeldSet, ok bool) {
 	return h.HeldSet, true
 }
 
-// Release merges the held set of a source. It returns an error that apierrors.IsNotFound reports if there is
-// none, or the cause of the context. A newer set can be held than the one that was looked at. If it removes more
-// than most pods, it stays held, and apierrors.IsConflict reports the error; nil is any number.
+// Release merges the held set of a source. If no set is held, apierrors.IsNotFound reports the error. Since the caller
+// looked at the held set, a newer one may have replaced it. So a set that removes more pods than most stays held, and
+// apierrors.IsConflict reports the error; nil means no limit. Otherwise, an error is the cause of the context.
 func (c *PodConfig) Release(ctx context.Context, source string, most *int) error {
 	return c.calls.Do(ctx, func(ctx context.Context) error {
 		held := c.heldSet(source)
@@ -157,7 +157,7 @@ func ReleaseCommand(source string, removes int) string {
 	return fmt.Sprintf("podconfigd release %s --removes=%d", source, removes)
 }
 
-// setHeld replaces the held set of a source, and returns the one before. Only Run calls it.
+// setHeld replaces the held set of a source, and returns the previous one. Only Run calls it.
 func (c *PodConfig) setHeld(source string, held *heldSet) (before *heldSet) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -198,22 +198,22 @@ func (c *PodConfig) hold(ctx context.Context, in sourcedSet) bool {
 	return true
 }
 
-// unhold ends the hold of a source that has taken the removal back, and returns the set.
+// unhold ends the hold of a source whose set is within the limit, and returns the set.
 func (c *PodConfig) unhold(ctx context.Context, source string) sourcedSet {
 	held := c.setHeld(source, nil)
 	klog.FromContext(ctx).Info("No longer holding a set: the source has a set within the limit", "source", source, "origin", held.set.Origin)
 	return held.released(source)
 }
 
-// released returns the set without its event: how long it was held is no delay.
+// released returns the set without its event, because the time for which it was held does not count as a delay.
 func (h *heldSet) released(source string) sourcedSet {
 	set := h.set
 	set.Event = Event{}
 	return sourcedSet{source, set}
 }
 
-// settled returns a channel that is sent on when the first held set is due; nil if none will
-// be. Its source is returned too.
+// settled returns a channel that receives when the first held set is due, and the source of that set. The channel is
+// nil if no held set has a time at which it is due.
 func (c *PodConfig) settled() (due <-chan time.Time, source string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -229,8 +229,8 @@ func (c *PodConfig) settled() (due <-chan time.Time, source string) {
 	return time.After(time.Until(first)), source
 }
 
-// over reports whether the set would remove more pods of the source than the limit. It also
-// returns how many of how many it would remove. It changes nothing that a merge depends on.
+// over reports whether the set would remove more pods of the source than the limit. It also returns how many it would
+// remove, and how many the source has. It changes nothing that a merge depends on.
 func (s *podStorage) over(limit RemovalLimit, source string, set []*v1.Pod) (removes, pods int, over bool) {
 	before := s.sources[source]
 	if before == nil {

@@ -1,6 +1,13 @@
 // Package config merges the pods of several sources into one ordered sequence of
 // updates, as the kubelet does.
 //
+//	pods := config.NewPodConfig()
+//	sets := pods.Channel(config.FileSource) // the source sends its sets here
+//	go pods.Run(ctx)
+//	for update := range pods.Updates() {
+//		handle(update.Op, update.Source, update.Pods)
+//	}
+//
 // Each source gets its own channel from [PodConfig.Channel]. It sends its full set of pods
 // each time the set changes. The pod storage compares the set with the previous set of the
 // same source. The differences are sent on the channel of [PodConfig.Updates]: for one set

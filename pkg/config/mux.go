@@ -25,8 +25,8 @@ type mux struct {
 	listeners sync.WaitGroup
 }
 
-// input is the channel of a source. stop ends its listener, which closes stopped; it is nil
-// while there is no listener.
+// input is the channel of a source. stop ends the listener of the channel; it is nil without a listener. The listener
+// closes stopped when it ends.
 type input struct {
 	sets    chan SourceSet
 	stop    context.CancelFunc

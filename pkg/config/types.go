@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -42,8 +43,8 @@ const (
 	AllSource = "*"
 )
 
-// NamedSource returns the name of the source of that kind, FileSource or HTTPSource, with
-// that name of its own: the kind itself if the name is empty, otherwise "file:NAME".
+// NamedSource returns the full name of a source: "file:NAME" for the kind FileSource, "http:NAME" for HTTPSource. If
+// the name is empty, it returns the kind.
 func NamedSource(kind, name string) string {
 	if name == "" {
 		return kind
@@ -57,7 +58,7 @@ func SourceKind(source string) string {
 	return kind
 }
 
-// IsSourceName reports whether a source can have this name of its own: it is a DNS label.
+// IsSourceName reports whether name can be the NAME in "file:NAME" or "http:NAME": it is a DNS label.
 func IsSourceName(name string) bool { return len(validation.IsDNS1123Label(name)) == 0 }
 
 // ParseSource returns the name of a source, or an empty string for all sources.
@@ -146,9 +147,9 @@ type PodUpdate struct {
 	// StatusOnly is true for a RECONCILE of the sync loop: Statuses changed, and the source
 	// sent nothing.
 	StatusOnly bool
-	// Attributes are those of the set, in its last update.
+	// Attributes are the attributes of the set. Only its last update has them.
 	Attributes map[string]string
-	// Event is that of the set.
+	// Event is the event of the set.
 	Event Event
 	// Change is set if the source itself was added or removed while PodConfig runs.
 	Change SourceChange
@@ -162,8 +163,8 @@ const (
 	// SourceAdded: the source is new, and not seen. The update has no pods, and the operation
 	// BOOKMARK.
 	SourceAdded SourceChange = iota + 1
-	// SourceRemoved: the source is gone. The update is the REMOVE of its pods, which may be
-	// none, and the last update of the source.
+	// SourceRemoved: the source is gone. The update is a REMOVE of its pods, which may be
+	// none. It is the last update of the source.
 	SourceRemoved
 )
 
@@ -175,8 +176,8 @@ type File struct {
 	Mode uint32
 }
 
-// WithStatus returns the pod with another status, in a copy that shares everything else; or
-// the pod itself if the status is nil.
+// WithStatus returns a copy of the pod with another status. The copy shares everything else with the pod. If the
+// status is nil, WithStatus returns the pod itself.
 func WithStatus(pod *v1.Pod, status *v1.PodStatus) *v1.Pod {
 	if status == nil {
 		return pod
@@ -194,7 +195,7 @@ type SourceSet struct {
 	Origin string
 	// Files has the manifest file of each pod of Pods; nil if the pods are not from files.
 	Files []*File
-	// Attributes are what the source needs to go on from this set after a restart, such as
+	// Attributes are further data that the source needs after a restart to continue from this set, such as
 	// an ETag. They are stored with the set and restored with its pods.
 	Attributes map[string]string
 	// Event is what made the source send the set.
@@ -221,4 +222,38 @@ func KubeletWroteStatus(pod *v1.Pod) bool {
 	return slices.ContainsFunc(pod.ManagedFields, func(f metav1.ManagedFieldsEntry) bool {
 		return f.Manager == "kubelet" && f.Subresource == "status"
 	})
+}
+
+// SourcesReady reports whether every source has been seen. A source has been seen when its
+// first set was merged and the updates of that set were handled. The handler of the updates
+// implements it.
+//
+// kubelet: pkg/kubelet/config/sources.go SourcesReady.
+type SourcesReady interface {
+	AllReady() bool
+}
+
+// Event is what made a source send a set. It travels with the set, so that the delay of an
+// update is known at each step. The zero value is no event: then the delay is not measured.
+type Event struct {
+	// Time is when the event arrived at the source: an event of inotify, the answer of a
+	// server, an event of a watch, or the start of the listing that noticed the change. An
+	// event that waited while the source was busy counts from when the source became busy.
+	Time time.Time
+	// Began is when the source began to read the change, and Read when it had the set.
+	Began, Read time.Time
+	// Trace records the way of the set; nil for none. PodConfig begins it.
+	Trace Trace
+}
+
+// immediate is the longest time that it takes to receive an event that was already there.
+const immediate = 50 * time.Microsecond
+
+// ArrivedAt returns when the event arrived that is received now. The wait for it began at idle. An event that was already
+// there arrived during the work before: then the result is the start of that work, began. A zero began is unknown.
+func ArrivedAt(idle, began time.Time) time.Time {
+	if now := time.Now(); began.IsZero() || now.Sub(idle) >= immediate {
+		return now
+	}
+	return began
 }

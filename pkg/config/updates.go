@@ -75,11 +75,11 @@ func ComparePods(a, b *v1.Pod) int {
 	)
 }
 
-// searched is the number of pods of an update for which the set is searched. For more, an index is faster.
+// searched is the maximum number of pods for which filesOf searches the set. For more pods, an index is faster.
 const searched = 8
 
-// filesOf returns the files of the pods of an update, which a set has. An update of one pod must not cost an index
-// of thousands.
+// filesOf returns the file of each pod of an update, from the set. For an update of few pods, it does not make an index
+// of the set, which can have thousands of pods.
 func filesOf(pods []*v1.Pod, set *SourceSet) []*File {
 	if set.Files == nil {
 		return nil
