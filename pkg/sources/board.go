@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 	"golang.org/x/time/rate"
 	"k8s.io/klog/v2"
 
@@ -63,7 +64,7 @@ func (l *changeLog) add(logger klog.Logger, text string, changed bool, since tim
 }
 
 // NewBoard returns a board with that status. The gauge is 1 while the source is
-// degraded. The metrics are those of NewMetrics.
+// degraded. m is from NewMetrics.
 func NewBoard(status v1alpha1.SourceStatus, degraded prometheus.Gauge, m *Metrics) *Board {
 	return &Board{
 		status: status, degraded: degraded, metrics: m,
@@ -96,10 +97,9 @@ func (b *Board) Update(change func(*v1alpha1.SourceStatus)) {
 	change(&b.status)
 }
 
-// Failed records that the source can't be read. It logs the error with the message, but
-// not if it is the same error as the last. A very long error is cut. If there are many
-// changes, only some are logged, and the next line has their number. It returns whether it
-// logged the error.
+// Failed records that the source can't be read. It logs the error with the message, unless the last line of the log
+// has the same error. A very long error is cut. If there are many changes, only some are logged, and the next line has
+// the number of the others. Failed returns whether it logged the error.
 func (b *Board) Failed(ctx context.Context, err error, message string, keysAndValues ...any) (logged bool) {
 	b.degraded.Set(1)
 	b.metrics.errors.WithLabelValues(string(ReasonOf(err))).Inc()
@@ -144,4 +144,37 @@ func (b *Board) Succeeded(ctx context.Context, message string) (logged bool) {
 func (b *Board) Sent() {
 	now := time.Now()
 	b.Update(func(status *v1alpha1.SourceStatus) { status.LastChange = &now })
+}
+
+// Metrics are the metrics that every source has.
+type Metrics struct {
+	lastSuccess prometheus.Gauge
+	errors      *prometheus.CounterVec
+}
+
+// NewMetrics registers the metrics of a source unless reg is nil.
+func NewMetrics(reg prometheus.Registerer) *Metrics {
+	factory := promauto.With(reg)
+	return &Metrics{
+		lastSuccess: factory.NewGauge(prometheus.GaugeOpts{
+			Namespace: "podconfigd", Subsystem: "source", Name: "last_success_timestamp_seconds",
+			Help: "Unix time at which the source was last read without an error. 0 before the first time.",
+		}),
+		errors: factory.NewCounterVec(prometheus.CounterOpts{
+			Namespace: "podconfigd", Subsystem: "source", Name: "errors_total",
+			Help: "Number of attempts to read the source that failed, by reason.",
+		}, []string{"reason"}),
+	}
+}
+
+// Succeeded records that the source was read without an error.
+func (m *Metrics) Succeeded() { m.lastSuccess.SetToCurrentTime() }
+
+// NewDecodeDuration registers the histogram of the time to decode a manifest unless reg is nil.
+func NewDecodeDuration(reg prometheus.Registerer) prometheus.Observer {
+	return promauto.With(reg).NewHistogram(prometheus.HistogramOpts{
+		Namespace: "podconfigd", Subsystem: "source", Name: "decode_duration_seconds",
+		Help:    "Time to decode, default and validate a manifest file, or the answer of a URL, in seconds.",
+		Buckets: []float64{0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1},
+	})
 }

@@ -10,13 +10,15 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"strconv"
 	"syscall"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Reason is why an attempt to read a source failed, as the label of a metric. There are few.
+// Reason is why an attempt to read a source failed, as the label of a metric.
 type Reason string
 
 // The reasons.
@@ -59,8 +61,8 @@ func Because(reason Reason, err error) error {
 	return because{err, reason}
 }
 
-// ReasonOf returns the reason of an error of a source: that of Because, or what the kind of the
-// error says.
+// ReasonOf returns the reason of an error of a source: the reason given to Because, or else the reason that
+// follows from the kind of the error.
 func ReasonOf(err error) Reason {
 	if b, ok := errors.AsType[because](err); ok {
 		return b.reason
@@ -141,4 +143,17 @@ func ReasonOfCode(code int) Reason {
 		return ReasonHTTPServerError
 	}
 	return ReasonUnexpectedAnswer
+}
+
+// RetryAfter returns the wait of a Retry-After header, whose value is a number of seconds
+// or a date. It returns most for any longer wait, and 0 for an invalid value.
+func RetryAfter(value string, now time.Time, most time.Duration) time.Duration {
+	seconds, err := strconv.ParseInt(value, 10, 64)
+	if err == nil || errors.Is(err, strconv.ErrRange) {
+		return time.Duration(min(max(seconds, 0), int64(most/time.Second))) * time.Second
+	}
+	if at, err := http.ParseTime(value); err == nil {
+		return min(max(at.Sub(now), 0), most)
+	}
+	return 0
 }

@@ -19,8 +19,8 @@ import (
 //   - Unavailable is not empty. A source that can't read sends nothing and keeps its last set.
 //     Its status has the reason and the time.
 //   - Every send also selects on the context. Run returns the context's cause within a second
-//     of the context's end. By then, every goroutine that it started has ended, except for one
-//     that a system call holds, which sends nothing any more.
+//     of the context's end. By then, every goroutine that it started has ended. The exception is a
+//     goroutine that a system call blocks. It sends nothing any more.
 //   - Run never closes sets.
 //   - A pod is shared and read-only after it was sent. A pod that did not change is sent as the
 //     same pointer, so the cost of a set depends on the changes.
@@ -36,8 +36,8 @@ type Source interface {
 	Status() v1alpha1.SourceStatus
 }
 
-// Predecessor is a source from whose last set another one can go on, as after a restart. It is
-// replaced while the daemon runs, for example because its configuration changed.
+// Predecessor is a source that can hand its last set to its successor, as after a restart. A source gets a successor
+// while the daemon runs, for example because its configuration changed.
 type Predecessor interface {
 	// Last returns the last set of the source. It is called after Run has returned.
 	Last() Restored
@@ -50,7 +50,7 @@ type Restored struct {
 	Pods []*v1.Pod
 	// Files has the manifest file of each pod, by UID, if the pods are from files.
 	Files map[types.UID]*config.File
-	// Attributes are those of the set.
+	// Attributes are the attributes of the set.
 	Attributes map[string]string
 }
 

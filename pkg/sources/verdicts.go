@@ -14,7 +14,7 @@ import (
 )
 
 // The verdicts in the status and the log are limited. The authors of manifests may write
-// very many, whose names change each time.
+// very many manifests, with other names each time.
 const (
 	// maxAccepted and maxOthers are the maximum number of manifests of each state in the
 	// status.
@@ -24,16 +24,15 @@ const (
 	// maxWarnings is the maximum number of warnings on a manifest.
 	maxText     = 2048
 	maxWarnings = 20
-	// logBurst is the number of verdicts that are logged at once. Further ones are logged
-	// at the rate of one each logEvery. A line of its own counts the others, at most one
-	// each countEvery.
+	// logBurst is the number of verdicts that are logged at once. After that, one verdict is logged each logEvery.
+	// The others are counted in a line of their own, at most once each countEvery.
 	logBurst   = 200
 	logEvery   = 10 * time.Second
 	countEvery = time.Minute
 )
 
-// Verdicts are the verdicts on the manifests of a source: those that are shown, and the
-// number of others. The zero value has none.
+// Verdicts are the verdicts on the manifests of a source: the verdicts that are shown, and the
+// number of the others. The zero value has none.
 type Verdicts struct {
 	shown  []v1alpha1.Manifest
 	counts map[v1alpha1.ManifestState]int

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"net"
 	nethttp "net/http"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
@@ -92,8 +94,8 @@ func newConnector(kubeconfig, userAgent string) *connector {
 	}
 }
 
-// get returns the client to use, if there is one, a channel that is closed when there is
-// another, and the reason if the current files can't be used.
+// get returns the client to use; nil if there is none. changed is closed when the files change. broken
+// is why the current files can't be used.
 func (c *connector) get() (current *client, changed <-chan struct{}, broken error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -138,6 +140,25 @@ func (c *connector) replaced(client *client) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.current != client
+}
+
+// try makes a request with the current client. If the apiserver does not accept its credentials, or another client
+// has replaced it, try makes the request once more, with the client that there is then. It returns the client of the
+// last request; nil if there are no usable credentials.
+func (c *connector) try(request func(*client) error) (*client, error) {
+	for attempt := 0; ; attempt++ {
+		client, _, broken := c.get()
+		if client == nil {
+			return nil, errors.Join(errors.New("there are no usable credentials"), broken)
+		}
+		switch err := request(client); {
+		case attempt == 0 && (apierrors.IsUnauthorized(err) || refusedInTLS(err)):
+			c.distrust(client)
+		case attempt == 0 && errors.Is(err, errReplaced):
+		default:
+			return client, err
+		}
+	}
 }
 
 func (c *connector) close() {
@@ -201,7 +222,7 @@ func (c *client) connect(conf *rest.Config, userAgent string, dial connrotation.
 	}
 	conf.Wrap(func(next nethttp.RoundTripper) nethttp.RoundTripper { return &notingTransport{next} })
 	conf.UserAgent = cmp.Or(userAgent, rest.DefaultKubernetesUserAgent())
-	conf.QPS = -1 // no limit: there is one watch, and the gate delays attempts
+	conf.QPS = -1 // no limit: there is one watch, and Source.attempts has the delays
 	conf.APIPath, conf.GroupVersion = "/api", &v1.SchemeGroupVersion
 	conf.NegotiatedSerializer = codecs.WithoutConversion()
 	conf.ContentType = runtime.ContentTypeProtobuf
@@ -215,8 +236,8 @@ func (c *client) connect(conf *rest.Config, userAgent string, dial connrotation.
 // errReplaced is the error of a dial that ended after its client was closed. Nothing was sent.
 var errReplaced = fmt.Errorf("the credentials changed: %w", net.ErrClosed)
 
-// dialContext dials. It closes the connection if the client was closed meanwhile: a transport goes
-// on with a dial whose request has ended.
+// dialContext dials. If the client was closed meanwhile, it closes the connection: a transport continues
+// a dial after its request has ended.
 func (c *client) dialContext(ctx context.Context, network, address string) (net.Conn, error) {
 	conn, err := c.dialer.DialContext(ctx, network, address)
 	if err == nil && c.closed.Load() {
@@ -230,4 +251,29 @@ func (c *client) dialContext(ctx context.Context, network, address string) (net.
 func (c *client) close() {
 	c.closed.Store(true)
 	c.dialer.CloseAll()
+}
+
+// answer is the part of the answer to a request that client-go does not return.
+type answer struct {
+	// retryAfter is the wait that the server asks for; 0 if none. client-go ignores it if
+	// the answer also has a Status.
+	retryAfter time.Duration
+}
+
+type answerKey struct{}
+
+// note returns a context whose requests record their answers in a.
+func (a *answer) note(ctx context.Context) context.Context {
+	return context.WithValue(ctx, answerKey{}, a)
+}
+
+// notingTransport records the answers to requests whose context is from answer.note.
+type notingTransport struct{ next nethttp.RoundTripper }
+
+func (t *notingTransport) RoundTrip(req *nethttp.Request) (*nethttp.Response, error) {
+	resp, err := t.next.RoundTrip(req)
+	if a, ok := req.Context().Value(answerKey{}).(*answer); ok && err == nil && resp.StatusCode >= 400 {
+		a.retryAfter = sources.RetryAfter(resp.Header.Get("Retry-After"), time.Now(), maxRetryAfter)
+	}
+	return resp, err
 }

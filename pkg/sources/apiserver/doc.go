@@ -1,5 +1,8 @@
 // Package apiserver is the source of the pods that an apiserver has bound to the node.
 //
+//	source := apiserver.New(apiserver.Options{Kubeconfig: "/etc/kubernetes/kubelet.conf", Node: "node1"})
+//	err := source.Run(ctx, sets)
+//
 // A Reflector of client-go lists and watches the pods with spec.nodeName=<node> and fills
 // an UndeltaStore. Each change of the store is the source's set, as in the kubelet
 // (pkg/kubelet/config/apiserver.go). Pods are transferred as protobuf and stored without
@@ -11,8 +14,8 @@
 //
 // # Requests to the apiserver
 //
-// Every request passes one gate. All requests share one backoff of up to ten seconds, or
-// the wait of the apiserver's Retry-After, up to a minute. Each failure is counted,
+// All requests share one backoff of up to ten seconds. If the apiserver asks for a longer wait
+// with Retry-After, the source waits that long, up to a minute. Each failure is counted,
 // logged once and shown in the status. Every wait ends with the context.
 //
 // After a watch has ended, the source compares its pods with the metadata in the

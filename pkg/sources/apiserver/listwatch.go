@@ -41,6 +41,19 @@ func (s *Source) listWatch(logger klog.Logger, store *store) *cache.ListWatch {
 		Source: s, logger: logger, store: store,
 		selector: fields.OneTermEqualSelector("spec.nodeName", string(s.node)).String(),
 	}
+	return s.requests(logger, l.list, func(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
+		opts.Watch = true
+		if opts.SendInitialEvents != nil {
+			return l.watchList(ctx, opts)
+		}
+		return l.watch(ctx, opts)
+	})
+}
+
+// requests returns the requests of a Reflector. They log with the logger.
+func (s *Source) requests(logger klog.Logger, list func(context.Context, metav1.ListOptions) (runtime.Object, error),
+	watches func(context.Context, metav1.ListOptions) (watch.Interface, error),
+) *cache.ListWatch {
 	return &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
 			// The Reflector does not wait for a list that it no longer needs, and may
@@ -49,15 +62,10 @@ func (s *Source) listWatch(logger klog.Logger, store *store) *cache.ListWatch {
 				return nil, context.Cause(ctx)
 			}
 			defer s.calls.running.Done()
-			return l.list(klog.NewContext(ctx, logger), opts)
+			return list(klog.NewContext(ctx, logger), opts)
 		},
 		WatchFuncWithContext: func(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
-			ctx = klog.NewContext(ctx, logger)
-			opts.Watch = true
-			if opts.SendInitialEvents != nil {
-				return l.watchList(ctx, opts)
-			}
-			return l.watch(ctx, opts)
+			return watches(klog.NewContext(ctx, logger), opts)
 		},
 	}
 }
@@ -156,7 +164,7 @@ func (l *listWatch) watch(ctx context.Context, opts metav1.ListOptions) (watch.I
 		l.logger.Info("The apiserver's pods differ from the pods held; listing all pods", "resourceVersion", at)
 		return nil, apierrors.NewResourceExpired("the apiserver's pods differ from the pods held")
 	}
-	l.gate.succeeded(ctx, w.first != nil)
+	l.attempts.succeeded(ctx, w.first != nil)
 	l.observe(ctx, w, !followsList)
 	return w, nil
 }

@@ -2,9 +2,7 @@ package apiserver
 
 import (
 	"context"
-	"fmt"
 	"sync"
-	"time"
 
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -21,14 +19,15 @@ import (
 const metadataEvents = runtime.ContentTypeProtobuf + ";as=PartialObjectMetadata;g=meta.k8s.io;v=v1," +
 	runtime.ContentTypeJSON + ";as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 
-// follower follows objects beside the pods, with a Reflector. What fails is logged once, and
-// does not make the source degraded: the pods do not depend on it.
+// follower follows objects beside the pods, with a Reflector. A failure is logged once. It
+// does not make the source degraded, because the pods do not depend on these objects.
 type follower struct {
 	*Source
 	resource, selector string
 	metadata           bool
 	object             any
-	// put hands on an object, forget one that is gone, and replace all: another one is gone.
+	// put is called with each version of an object, forget with the name of an object that is gone, and
+	// replace with the list of all objects.
 	put     func(metav1.Object)
 	forget  func(name string)
 	replace func([]metav1.Object)
@@ -128,18 +127,8 @@ func (s *Source) follow(ctx context.Context) {
 
 func (f *follower) run(ctx context.Context) {
 	logger := klog.FromContext(ctx)
-	reflector := cache.NewReflectorWithOptions(&cache.ListWatch{
-		ListWithContextFunc: func(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
-			if !f.calls.begin() { // as for the pods
-				return nil, context.Cause(ctx)
-			}
-			defer f.calls.running.Done()
-			return f.list(klog.NewContext(ctx, logger), opts)
-		},
-		WatchFuncWithContext: func(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
-			return f.watch(klog.NewContext(ctx, logger), opts)
-		},
-	}, f.object, f, cache.ReflectorOptions{Name: f.resource, Logger: &logger})
+	reflector := cache.NewReflectorWithOptions(f.requests(logger, f.list, f.watch), f.object, f,
+		cache.ReflectorOptions{Name: f.resource, Logger: &logger})
 	reflector.RunWithContext(quiet(ctx))
 }
 
@@ -171,18 +160,9 @@ func (f *follower) watch(ctx context.Context, opts metav1.ListOptions) (watch.In
 	if err != nil {
 		return nil, f.failed(ctx, client, err)
 	}
-	request, cancel := context.WithCancelCause(ctx)
-	tooLong := time.AfterFunc(answerTimeout, func() { cancel(fmt.Errorf("no answer within %v", answerTimeout)) })
 	opts.Watch = true
-	w, err := f.request(client, &opts, metadataEvents).Watch(request)
-	if !tooLong.Stop() {
-		if err == nil {
-			w.Stop()
-		}
-		err = context.Cause(request)
-	}
+	w, cancel, err := startWatch(ctx, f.request(client, &opts, metadataEvents))
 	if err != nil {
-		cancel(nil)
 		return nil, f.failed(ctx, client, err)
 	}
 	f.succeeded(ctx)
@@ -238,7 +218,7 @@ func (f *follower) Add(object any) error {
 	return nil
 }
 
-// Update replaces the object, as Add does.
+// Update replaces the object.
 func (f *follower) Update(object any) error { return f.Add(object) }
 
 // Delete forgets the object.
@@ -249,7 +229,7 @@ func (f *follower) Delete(object any) error {
 	return nil
 }
 
-// Replace replaces all objects, also those that a Source before this one has handed on.
+// Replace replaces all objects, also the objects of a Source that ran before this one.
 func (f *follower) Replace(list []any, _ string) error {
 	objects := make([]metav1.Object, 0, len(list))
 	for _, object := range list {

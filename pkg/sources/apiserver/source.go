@@ -50,14 +50,14 @@ type Options struct {
 }
 
 // Objects receives objects beside the pods. They are read-only, and the calls come from several
-// goroutines. What is nil is not requested.
+// goroutines. A function that is nil gets no calls, and its objects are not requested.
 type Objects struct {
 	// Node is called with each version of the node, or with nil when the apiserver no longer
 	// has it. The first call comes before the first set.
 	Node func(*v1.Node)
 	// Namespace is called with each version of the metadata of every namespace, or with nil
-	// when it is gone. Namespaces is called with each list of the metadata of all namespaces: all
-	// others are gone. The first list comes before the first set, unless it fails.
+	// when the namespace is gone. Namespaces is called with each list of the metadata of all namespaces: a
+	// namespace that is not in it is gone. The first list comes before the first set, unless it fails.
 	Namespace  func(name string, meta *metav1.ObjectMeta)
 	Namespaces func(all []*metav1.ObjectMeta)
 }
@@ -70,11 +70,11 @@ type Source struct {
 	objects   Objects
 	board     *board
 	metrics   *metrics
-	gate      *gate
+	attempts  *attempts
 	calls     calls
 }
 
-// calls are the Reflector's calls that it does not wait for, and their goroutines.
+// calls are the calls of the Reflector, and their goroutines. The Reflector does not wait for them.
 type calls struct {
 	mu      sync.Mutex
 	ended   bool
@@ -107,7 +107,7 @@ func New(opts Options) *Source {
 		opts.Objects.Namespace = nil
 	}
 	return &Source{
-		node: opts.Node, keep: opts.KeepManagedFields, objects: opts.Objects, metrics: m, board: b, gate: newGate(b, m),
+		node: opts.Node, keep: opts.KeepManagedFields, objects: opts.Objects, metrics: m, board: b, attempts: newAttempts(b, m),
 		connector: newConnector(opts.Kubeconfig, opts.UserAgent),
 	}
 }
@@ -145,7 +145,7 @@ func (s *Source) reflector(ctx context.Context, sets chan<- config.SourceSet) *c
 	logger := klog.FromContext(ctx)
 	return cache.NewReflectorWithOptions(s.listWatch(logger, store), &v1.Pod{}, store, cache.ReflectorOptions{
 		Name: "pods", Logger: &logger,
-		Backoff: &wait.Backoff{}, // none: the gate has the backoff
+		Backoff: &wait.Backoff{}, // none: attempts has the backoff
 	})
 }
 
@@ -190,7 +190,7 @@ func (s *Source) waitForNode(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.gate.calm()
+	s.attempts.calm()
 	s.board.update(func(status *v1alpha1.APIStatus) { status.NodeKnown = true })
 	s.putNode(node)
 	return nil
@@ -199,8 +199,8 @@ func (s *Source) waitForNode(ctx context.Context) error {
 // unknownNodeError is the apiserver's answer if it does not have the node.
 type unknownNodeError struct{ error }
 
-// ask calls do, when the gate allows it, until it succeeds. It returns an error only if
-// final reports true for it, or the context is done.
+// ask calls do until it succeeds, with pauses after failures. It returns an error only if
+// final reports true for it, or if the context is done.
 func (s *Source) ask(ctx context.Context, final func(error) bool, do func(context.Context, *client) error) error {
 	for {
 		client, err := s.turn(ctx)
@@ -219,7 +219,7 @@ func (s *Source) ask(ctx context.Context, final func(error) bool, do func(contex
 		if client != nil {
 			err = client.refused(err)
 		}
-		s.gate.failed(ctx, err, answer.retryAfter)
+		s.attempts.failed(ctx, err, answer.retryAfter)
 		if final(err) {
 			return err
 		}
@@ -231,8 +231,8 @@ func (s *Source) ask(ctx context.Context, final func(error) bool, do func(contex
 func (s *Source) turn(ctx context.Context) (*client, error) {
 	for {
 		client, changed, broken := s.connector.get()
-		s.gate.read(ctx, broken)
-		pause := s.gate.pause()
+		s.attempts.read(ctx, broken)
+		pause := s.attempts.pause()
 		switch {
 		case pause <= 0 && client == nil:
 			return nil, broken
@@ -245,12 +245,12 @@ func (s *Source) turn(ctx context.Context) (*client, error) {
 			return nil, context.Cause(ctx)
 		case <-time.After(pause):
 		case <-changed:
-			s.gate.calm()
+			s.attempts.calm()
 		}
 	}
 }
 
-// quiet returns a context in which client-go does not log. The gate logs the failures.
+// quiet returns a context in which client-go does not log: attempts logs the failures.
 // With -v=4, client-go logs too.
 func quiet(ctx context.Context) context.Context {
 	if klog.FromContext(ctx).V(4).Enabled() {
@@ -269,7 +269,7 @@ func (s *Source) followFiles(ctx context.Context) {
 			return
 		case <-ticker.C:
 			_, _, broken := s.connector.get()
-			s.gate.read(ctx, broken)
+			s.attempts.read(ctx, broken)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package apiserver
 
 import (
 	"hash/maphash"
+	"sync"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -21,7 +22,7 @@ type store struct {
 	keepManagedFields bool
 	// prints are the fingerprints of the pods' metadata with managedFields, by key.
 	prints map[cache.ObjectName]metaPrint
-	// arrivals has when the objects arrived, and arrived is that of the newest change.
+	// arrivals has the times at which the objects arrived. arrived is when the newest change did.
 	arrivals arrivals
 	arrived  time.Time
 }
@@ -87,7 +88,7 @@ func (s *store) take(object any) {
 
 // resume compares the store, which is at a resourceVersion, with a list of the apiserver
 // that has a version. It returns the resourceVersion from which a watch makes the store
-// equal to the apiserver. It returns none if there is no such watch and all pods must be
+// equal to the apiserver. If there is no such watch, ok is false, and all pods must be
 // listed.
 //
 // The result is correct even if the apiserver does not have the history of the store.
@@ -128,4 +129,70 @@ func printOf(meta *metav1.ObjectMeta) metaPrint {
 		return 0 // this type of message can't fail
 	}
 	return metaPrint(maphash.Bytes(printSeed, data))
+}
+
+// arrivals has the times at which answers and events arrived, until the Reflector has put them
+// into the store.
+type arrivals struct {
+	mu sync.Mutex
+	// list is the arrival of the newest complete list. waiting are the objects of events, the
+	// oldest first. The Reflector takes them in this order, one at a time.
+	list    time.Time
+	waiting []arrival
+	// began is when the newest event arrived.
+	began time.Time
+}
+
+type arrival struct {
+	object any
+	at     time.Time
+}
+
+// maxArrivals is more than there can be at a time. Each watch that ends may leave one.
+const maxArrivals = 16
+
+// received returns when the event arrived that is received now. The wait for it began at idle.
+func (a *arrivals) received(idle time.Time) time.Time {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	at := config.ArrivedAt(idle, a.began)
+	a.began = time.Now()
+	return at
+}
+
+// listed records the arrival of a complete list.
+func (a *arrivals) listed(at time.Time) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.list, a.waiting = at, nil
+}
+
+// event records the arrival of an object.
+func (a *arrivals) event(object any, at time.Time) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if len(a.waiting) == maxArrivals {
+		a.waiting = a.waiting[1:]
+	}
+	a.waiting = append(a.waiting, arrival{object, at})
+}
+
+// ofList returns the arrival of the newest list.
+func (a *arrivals) ofList() time.Time {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.list
+}
+
+// of returns when an object arrived; zero if that is unknown. It forgets the object, and the objects before it.
+func (a *arrivals) of(object any) time.Time {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for i, w := range a.waiting {
+		if w.object == object {
+			a.waiting = append(a.waiting[:0], a.waiting[i+1:]...)
+			return w.at
+		}
+	}
+	return time.Time{}
 }

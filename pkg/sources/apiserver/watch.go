@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/rest"
 
 	"github.com/podconfigd/podconfigd/pkg/sources"
 )
@@ -39,8 +40,8 @@ type observedWatch struct {
 	// resourceVersion then.
 	begun time.Time
 	at    string
-	// lists means that the events are a list, up to a bookmark. After that, active means
-	// that there was an event, and bookmarks that there was a bookmark.
+	// lists means that the events are part of the initial list, which ends with a bookmark. active means
+	// that there was an event after the list, and bookmarks that there was a bookmark after it.
 	lists, active, bookmarks bool
 	// first is an event that came with the start of the watch.
 	first   *watch.Event
@@ -60,26 +61,33 @@ func (w *observedWatch) Stop() {
 
 // open makes one request for a watch.
 func (l *listWatch) open(ctx context.Context, client *client, opts metav1.ListOptions) (*observedWatch, error) {
-	ctx, cancel := context.WithCancelCause(ctx) // ends with the watch
-	tooLong := time.AfterFunc(answerTimeout, func() {
-		cancel(fmt.Errorf("no answer within %v", answerTimeout))
-	})
 	opts.FieldSelector = l.selector
-	inner, err := client.rest.Get().Resource("pods").VersionedParams(&opts, metav1.ParameterCodec).MaxRetries(0).Watch(ctx)
-	if !tooLong.Stop() {
-		if err == nil {
-			inner.Stop()
-		}
-		err = context.Cause(ctx)
-	}
+	inner, cancel, err := startWatch(ctx, client.rest.Get().Resource("pods").VersionedParams(&opts, metav1.ParameterCodec).MaxRetries(0))
 	if err != nil {
-		cancel(nil)
 		return nil, fmt.Errorf("watching pods: %w", err)
 	}
 	return &observedWatch{
 		inner: inner, client: client, cancel: cancel, begun: time.Now(), at: opts.ResourceVersion, lists: opts.SendInitialEvents != nil,
 		events: make(chan watch.Event), stopped: make(chan struct{}),
 	}, nil
+}
+
+// startWatch makes a request for a watch, and waits for the start of the answer. cancel ends the watch.
+func startWatch(ctx context.Context, request *rest.Request) (w watch.Interface, cancel context.CancelCauseFunc, err error) {
+	ctx, cancel = context.WithCancelCause(ctx)
+	tooLong := time.AfterFunc(answerTimeout, func() { cancel(fmt.Errorf("no answer within %v", answerTimeout)) })
+	w, err = request.Watch(ctx)
+	if !tooLong.Stop() {
+		if err == nil {
+			w.Stop()
+		}
+		err = context.Cause(ctx)
+	}
+	if err != nil {
+		cancel(nil)
+		return nil, nil, err
+	}
+	return w, cancel, nil
 }
 
 // stands returns after the watch has had an event or has lasted for some time. If the
@@ -152,7 +160,7 @@ func (l *listWatch) patience(w *observedWatch) (time.Duration, error) {
 	switch {
 	case w.lists:
 		return answerTimeout, fmt.Errorf("no event for %v", answerTimeout)
-	case w.bookmarks || l.gate.isSilent():
+	case w.bookmarks || l.attempts.isSilent():
 		return silence, errSilent
 	}
 	return maxWatch, errEnded
@@ -176,7 +184,7 @@ func (l *listWatch) forward(ctx context.Context, w *observedWatch, event watch.E
 		l.store.arrivals.listed(at)
 	}
 	if !w.lists {
-		l.gate.succeeded(ctx, true)
+		l.attempts.succeeded(ctx, true)
 	}
 	w.send(event)
 }
@@ -186,14 +194,14 @@ func (l *listWatch) forward(ctx context.Context, w *observedWatch, event watch.E
 func (l *listWatch) ended(ctx context.Context, w *observedWatch, err error) {
 	lasted := !w.lists && time.Since(w.begun) >= lasting
 	if lasted {
-		l.gate.calm()
+		l.attempts.calm()
 	}
 	switch {
 	case l.connector.replaced(w.client), lasted && errors.Is(err, errEnded):
 	case w.lists:
-		l.gate.failed(ctx, fmt.Errorf("watching pods: the watch ended before its initial list was complete: %w", err), 0)
+		l.attempts.failed(ctx, fmt.Errorf("watching pods: the watch ended before its initial list was complete: %w", err), 0)
 	default:
-		l.gate.failed(ctx, fmt.Errorf("watching pods: %w", err), 0)
+		l.attempts.failed(ctx, fmt.Errorf("watching pods: %w", err), 0)
 	}
 	switch {
 	case w.lists: // the Reflector lists, instead of watching a list again

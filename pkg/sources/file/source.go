@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"sync/atomic"
 	"time"
@@ -57,15 +58,14 @@ type Source struct {
 	follower *follow.Follower
 	set      *manifests.Set
 	decoder  *manifest.Decoder
-	// outdated is closed when the manifests must be decoded again: by the rules of another kubelet.
+	// outdated is closed when the manifests must be decoded again, by the rules of another kubelet.
 	outdated <-chan struct{}
 
 	// known means that a set can be sent: the path was read, or was absent at the start.
 	known bool
 	// absent means that the path was absent at the start and still is.
 	absent bool
-	// held means that the path is an unusable file where a directory was, whose pods are
-	// held.
+	// held means that a directory was replaced by an unusable file. The pods of the directory are held.
 	held bool
 	sent bool
 
@@ -250,4 +250,52 @@ func (s *Source) available(ctx context.Context) {
 	s.known, s.absent = true, false
 	s.board.update(func(status *v1alpha1.FileStatus) { status.Absent = false })
 	s.board.Succeeded(ctx, "The manifest path can be read again")
+}
+
+const (
+	// stuckAfter is how long an access to the files takes before the source counts as degraded.
+	stuckAfter = 10 * time.Second
+	// stopGrace is how long Run waits for an access to the files after its context is done.
+	stopGrace = 500 * time.Millisecond
+)
+
+// Run sends the set of pods at each change until the context is done, and returns
+// its cause.
+//
+// A system call on a file system that does not answer, for example that of a server that is gone,
+// can't be interrupted. Then the source is degraded, and Run returns without its goroutine. The
+// goroutine ends when the file system answers. It sends nothing any more.
+func (s *Source) Run(ctx context.Context, sets chan<- config.SourceSet) error {
+	ctx = klog.NewContext(ctx, klog.FromContext(ctx).WithValues("source", s.name, "path", s.path))
+	done := make(chan error, 1)
+	go func() { done <- s.follow(ctx, sets) }()
+	look := time.NewTicker(max(s.stuckAfter/4, time.Millisecond))
+	defer look.Stop()
+	for {
+		select {
+		case err := <-done:
+			return err
+		case <-look.C:
+			if took := s.follower.Busy(); took >= s.stuckAfter && s.stuck.CompareAndSwap(false, true) {
+				s.board.Failed(ctx, fmt.Errorf("reading the path takes longer than %v: the file system may not answer", s.stuckAfter),
+					"Failed to read the manifest path, keeping its last pods")
+				s.follower.Relist()
+			}
+		case <-ctx.Done():
+			return s.abandon(ctx, done)
+		}
+	}
+}
+
+// abandon waits for the end of follow, but not for long.
+func (s *Source) abandon(ctx context.Context, done <-chan error) error {
+	grace := time.NewTimer(stopGrace)
+	defer grace.Stop()
+	select {
+	case err := <-done:
+		return err
+	case <-grace.C:
+		klog.FromContext(ctx).Info("Stopped reading the manifest path, although its file system does not answer")
+		return context.Cause(ctx)
+	}
 }

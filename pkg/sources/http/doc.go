@@ -25,7 +25,7 @@
 // certificate remove nothing. Then the source is degraded. At the start, it is not seen
 // until the first good answer. In a PodList with a valid pod, each item has its own
 // verdict. An invalid item is reported, and its last good version stays. Only a PodList
-// can remove pods: those that are not in it, or all if its items are empty.
+// can remove pods: the pods that are not in it, or all pods if its items are empty.
 //
 // An item whose name can't be read may be any of the missing pods. While there is such an
 // item, missing pods are held. If further pods are missing, and there are more missing

@@ -26,7 +26,8 @@ func (k podKey) String() string { return k.namespace + "/" + k.name }
 type podState struct {
 	// pod is the last good version. It is in the set.
 	pod *v1.Pod
-	// fault is the fault of the current version, and lines are the lines around it. warnings are what the kubelet ignores.
+	// fault is the fault of the current version, and lines are the lines around it. warnings are faults that the kubelet
+	// ignores.
 	fault    *manifest.Error
 	lines    *v1alpha1.ManifestFault
 	warnings []manifest.Fault
@@ -56,8 +57,8 @@ type answerSoFar struct {
 	body  []byte
 	names map[podKey]struct{}
 	uids  map[types.UID]podKey
-	// nameless counts the items whose name can't be read, and bad the invalid ones. first
-	// is the error of the first invalid one.
+	// nameless counts the items whose name can't be read, and bad the invalid items. first
+	// is the error of the first invalid item.
 	items, nameless, bad int
 	first                error
 }
@@ -154,10 +155,10 @@ func (s *podSet) take(item manifest.Item, seen *answerSoFar) {
 	}
 }
 
-// drop removes missing pods. A missing pod may be one whose name can't be read. While
-// there are such items, it is held. If there are more missing pods than such items,
-// further missing pods cause the removal of those that were missing before. So the number
-// of held pods is limited.
+// drop removes missing pods. nameless is the number of items whose name can't be read. Each of them may be one of the
+// missing pods, so missing pods are held while there are such items. If there are more missing pods than such items,
+// each further missing pod causes the removal of the pods that were missing before. So the number of held pods is
+// limited.
 func (s *podSet) drop(nameless int) {
 	missing, further := 0, false
 	for _, state := range s.pods {
@@ -198,8 +199,8 @@ func (s *podSet) serving() []*v1.Pod {
 	return pods
 }
 
-// counting returns the name that counts of each UID: one whose current version is good, else one that is in
-// the last answer, else the first.
+// counting returns for each UID the name that counts. If several pods have the UID, a pod whose current version is good
+// counts, or else a pod that is in the last answer, or else the first.
 func (s *podSet) counting() map[types.UID]podKey {
 	rank := func(key podKey) int {
 		switch state := s.pods[key]; {

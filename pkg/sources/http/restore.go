@@ -90,7 +90,7 @@ func (s *podSet) restore(pods []*v1.Pod) {
 }
 
 // flawless reports whether each item of the last answer gave a pod, without a warning. A
-// 304 after a restart would hide what is wrong with the others.
+// 304 after a restart would hide the faults of the others.
 func (s *podSet) flawless() bool {
 	if len(s.refused.Shown()) > 0 {
 		return false

@@ -1,3 +1,12 @@
+// Package sourcetest tests a source against the contract in package sources. A source
+// uses it as follows:
+//
+//	func TestContract(t *testing.T) {
+//		sourcetest.Run(t, func(t *testing.T) sourcetest.Place { return newPlace(t) })
+//	}
+//
+// A Place is what the source reads, with methods that change it and make it unavailable.
+// It should be real: a directory, a web server, an apiserver.
 package sourcetest
 
 import (
@@ -19,7 +28,7 @@ type Place interface {
 	// Remove removes the pod with the name.
 	Remove(t *testing.T, name string)
 	// Break makes the place unavailable. Mend makes it available again. Its pods are the
-	// same, or those that were changed in the meantime.
+	// same, except for changes in the meantime.
 	Break(t *testing.T)
 	Mend(t *testing.T)
 }

@@ -14,6 +14,8 @@ import (
 	"github.com/fsnotify/fsnotify"
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/klog/v2"
+
+	"github.com/podconfigd/podconfigd/pkg/config"
 )
 
 const (
@@ -46,16 +48,6 @@ type Options struct {
 	Open func() (Watcher, error)
 	// Wake returns a channel that is closed when the path must be listed again; nil for none.
 	Wake func() <-chan struct{}
-}
-
-// Status is how changes are found.
-type Status struct {
-	// Watch is WatchInotify, or WatchPolling if inotify is not available. WatchError is
-	// the reason.
-	Watch, WatchError string
-	// Overflows is the number of times that inotify lost events and the path was listed
-	// again.
-	Overflows int
 }
 
 // Change is the files that may have changed.
@@ -97,18 +89,6 @@ type Follower struct {
 	began time.Time
 }
 
-// immediate is the longest time in which an event is received that was already there.
-const immediate = 50 * time.Microsecond
-
-// arrived returns when an event came that is received now, after waiting since idle. If it was
-// already there, it came during the work before, at its start at the earliest.
-func (f *Follower) arrived(idle time.Time) time.Time {
-	if now := time.Now(); now.Sub(idle) >= immediate {
-		return now
-	}
-	return f.began
-}
-
 // New returns a Follower. It does nothing before Changes.
 func New(opts Options) *Follower {
 	if opts.PollPeriod == 0 {
@@ -130,10 +110,6 @@ func New(opts Options) *Follower {
 		watches:    watches{open: opts.Open},
 	}
 }
-
-// Status returns how changes are found. Only the goroutine that ranges over Changes may
-// call it.
-func (f *Follower) Status() Status { return f.status }
 
 // Changes yields a listing and then each change, until the context is done. It also
 // yields a change, possibly without files, when again fires. The caller uses it for files
@@ -165,7 +141,7 @@ func (f *Follower) next(ctx context.Context, relist, poll, again <-chan time.Tim
 		case <-ctx.Done():
 			return Change{}, false
 		case event := <-f.watches.events():
-			at := f.arrived(idle)
+			at := config.ArrivedAt(idle, f.began)
 			f.work()
 			change = f.affected(ctx, f.drain(event))
 			change.At = at
@@ -199,7 +175,7 @@ func (f *Follower) next(ctx context.Context, relist, poll, again <-chan time.Tim
 	}
 }
 
-// drain returns the event and those in the queue after it.
+// drain returns the event and the events in the queue after it.
 func (f *Follower) drain(event fsnotify.Event) []fsnotify.Event {
 	events := []fsnotify.Event{event}
 	for len(events) < maxEvents {
@@ -294,9 +270,9 @@ func (f *Follower) followPath(ctx context.Context) {
 	}
 }
 
-// followLinks does the same for the files of these names that are links. It returns the
-// names, and also the other links if a directory is newly watched, because its earlier
-// changes were not reported.
+// followLinks resolves the named files that are links, and watches all directories that affect them. It returns the
+// names. If a directory is newly watched, it also returns the names of all other links, because earlier changes in
+// that directory were not reported.
 func (f *Follower) followLinks(ctx context.Context, names []string) []string {
 	for range maxResolves {
 		changed := false

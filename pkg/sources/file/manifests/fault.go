@@ -9,7 +9,7 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/manifest"
 )
 
-// Reasons in addition to those of packages manifest and sources.
+// Reasons in addition to the reasons in packages manifest and sources.
 const (
 	reasonDirectory    = "IsDirectory"
 	reasonNotRegular   = "NotRegular"
@@ -18,8 +18,8 @@ const (
 	reasonCyclicLink   = "CyclicLink"
 )
 
-// fault is a reason, and the faults of a manifest. namespace and name are those of its pod; empty
-// if they are not known. lines are those around the first fault.
+// fault is a reason, and the faults of a manifest. namespace and name are the name of its pod; empty
+// if it is not known. lines are the lines around the first fault.
 type fault struct {
 	reason          string
 	faults          []manifest.Fault

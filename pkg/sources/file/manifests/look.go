@@ -9,6 +9,9 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+	"golang.org/x/sys/unix"
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podconfigd/podconfigd/pkg/config"
@@ -206,5 +209,62 @@ func beingWritten(f *os.File, modified time.Time) bool {
 		return age < unsureWindow
 	default:
 		return false
+	}
+}
+
+// writerCount is whether processes have a file open for writing, as far as this can be
+// known.
+type writerCount int
+
+const (
+	unknownWriters writerCount = iota
+	noWriters
+	someWriters
+)
+
+// writers returns whether a process has the file open for writing. fsnotify does not
+// deliver IN_CLOSE_WRITE. But a read lease is granted only on a file that nobody has open
+// for writing. So writers takes one and releases it at once. This needs the file's owner
+// or CAP_LEASE, and a local file system. Otherwise the answer is unknown.
+func writers(f *os.File) writerCount {
+	conn, err := f.SyscallConn()
+	if err != nil {
+		return unknownWriters
+	}
+	count := unknownWriters
+	err = conn.Control(func(fd uintptr) {
+		_, err := unix.FcntlInt(fd, unix.F_SETLEASE, unix.F_RDLCK)
+		switch {
+		case err == nil:
+			count = noWriters
+			_, _ = unix.FcntlInt(fd, unix.F_SETLEASE, unix.F_UNLCK) // closing the file releases it too
+		case errors.Is(err, unix.EAGAIN):
+			count = someWriters
+		}
+	})
+	if err != nil {
+		return unknownWriters
+	}
+	return count
+}
+
+type metrics struct {
+	reads, decodes prometheus.Counter
+	decodeDuration prometheus.Observer
+}
+
+// newMetrics registers the metrics unless reg is nil.
+func newMetrics(reg prometheus.Registerer) *metrics {
+	factory := promauto.With(reg)
+	counter := func(name, help string) prometheus.Counter {
+		return factory.NewCounter(prometheus.CounterOpts{
+			Namespace: "podconfigd", Subsystem: "file_source", Name: name, Help: help,
+		})
+	}
+	return &metrics{
+		decodeDuration: sources.NewDecodeDuration(reg),
+
+		reads:   counter("reads_total", "Manifest files read."),
+		decodes: counter("decodes_total", "Manifest files decoded."),
 	}
 }

@@ -145,7 +145,7 @@ func (s *Set) renewed(f *file) {
 	}
 }
 
-// Look looks at the named files and at those that are due, and updates the set. It
+// Look looks at the named files and at the files that are due, and updates the set. It
 // reports whether the set changed.
 func (s *Set) Look(ctx context.Context, names []string) (changed bool) {
 	now := time.Now()

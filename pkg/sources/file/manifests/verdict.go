@@ -14,7 +14,7 @@ import (
 // Verdict is the verdict on a file, with its faults and warnings one by one.
 type Verdict struct {
 	v1alpha1.Manifest
-	// File is the file that was read. The verdict's Path is the one of the pod's UID.
+	// File is the file that was read. The verdict's Path is the path that the pod's UID depends on.
 	File             string
 	Faults, Warnings []manifest.Fault
 }

@@ -34,12 +34,12 @@ const (
 // time.
 var retries = wait.Backoff{Duration: 125 * time.Millisecond, Factor: 2, Jitter: 1, Steps: 32, Cap: lastRetry / 2}
 
-// gate is passed by every request. All requests share one backoff. The gate counts, logs
-// and shows each failure.
+// attempts spaces out the attempts to reach the apiserver. All requests share one backoff. Each failure is counted,
+// logged and shown in the status.
 //
 // A series of failures ends after a watch has lasted. A successful request does not end
 // it: the next one can fail at once, for example if lists work and watches don't.
-type gate struct {
+type attempts struct {
 	board   *board
 	metrics *metrics
 
@@ -49,7 +49,7 @@ type gate struct {
 	// asking is why the last attempt failed. files is why the kubeconfig, or a file in
 	// it, can't be used.
 	asking, files error
-	// silent means that a watch went silent, and the next ones had no events either.
+	// silent means that a watch went silent, and that the watches after it had no events either.
 	silent bool
 	// logged has the logged errors of this series. unresolved means that an error was
 	// logged after the last logged success.
@@ -57,28 +57,28 @@ type gate struct {
 	unresolved bool
 }
 
-func newGate(b *board, m *metrics) *gate {
-	return &gate{board: b, metrics: m, backoff: retries, logged: make(map[string]bool)}
+func newAttempts(b *board, m *metrics) *attempts {
+	return &attempts{board: b, metrics: m, backoff: retries, logged: make(map[string]bool)}
 }
 
 // pause returns the wait until the next attempt.
-func (g *gate) pause() time.Duration {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return time.Until(g.next)
+func (a *attempts) pause() time.Duration {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return time.Until(a.next)
 }
 
-// failed records that an attempt, or the watch that it started, failed. The server may
-// have asked for a wait.
-func (g *gate) failed(ctx context.Context, err error, retryAfter time.Duration) {
+// failed records that an attempt failed, or the watch that it started. retryAfter is the wait that the
+// server asked for; 0 if none.
+func (a *attempts) failed(ctx context.Context, err error, retryAfter time.Duration) {
 	if ctx.Err() != nil {
 		return
 	}
-	g.metrics.failures.Inc()
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.silent = errors.Is(err, errSilent)
-	in := g.backoff.Step()
+	a.metrics.failures.Inc()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.silent = errors.Is(err, errSilent)
+	in := a.backoff.Step()
 	if _, ok := errors.AsType[unknownNodeError](err); ok {
 		in = min(in, nodeRetry)
 	}
@@ -86,69 +86,69 @@ func (g *gate) failed(ctx context.Context, err error, retryAfter time.Duration) 
 		retryAfter = max(retryAfter, time.Duration(min(seconds, int(maxRetryAfter/time.Second)))*time.Second)
 	}
 	in = max(in, min(retryAfter, maxRetryAfter))
-	g.next = time.Now().Add(in)
-	g.asking = stable(err)
-	g.show(ctx, "retryIn", in.Round(time.Millisecond))
+	a.next = time.Now().Add(in)
+	a.asking = stable(err)
+	a.show(ctx, "retryIn", in.Round(time.Millisecond))
 }
 
 // succeeded records that there is a watch, and whether it had an event (active).
-func (g *gate) succeeded(ctx context.Context, active bool) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.silent = g.silent && !active
-	if (g.asking != nil || g.unresolved && g.files == nil) && !g.silent {
-		g.asking = nil
-		g.show(ctx)
+func (a *attempts) succeeded(ctx context.Context, active bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.silent = a.silent && !active
+	if (a.asking != nil || a.unresolved && a.files == nil) && !a.silent {
+		a.asking = nil
+		a.show(ctx)
 	}
 }
 
-// isSilent reports whether a watch went silent, and the next ones had no events either.
-func (g *gate) isSilent() bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.silent
+// isSilent reports whether a watch went silent, and the watches after it had no events either.
+func (a *attempts) isSilent() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.silent
 }
 
 // calm ends the series of failures.
-func (g *gate) calm() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.backoff, g.next = retries, time.Time{}
-	clear(g.logged)
+func (a *attempts) calm() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.backoff, a.next = retries, time.Time{}
+	clear(a.logged)
 }
 
 // read records whether the files can be used.
-func (g *gate) read(ctx context.Context, broken error) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if broken != nil || g.files != nil {
-		g.files = broken
-		g.show(ctx)
+func (a *attempts) read(ctx context.Context, broken error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if broken != nil || a.files != nil {
+		a.files = broken
+		a.show(ctx)
 	}
 }
 
-// show updates the board. What the board does not log, because it has logged much, is logged
+// show updates the board. The board logs only some of the changes. A change that it did not log is logged
 // by a later call. The caller holds the lock.
-func (g *gate) show(ctx context.Context, keysAndValues ...any) {
-	err := g.files
+func (a *attempts) show(ctx context.Context, keysAndValues ...any) {
+	err := a.files
 	if err == nil {
-		err = g.asking
+		err = a.asking
 	}
-	log := g.unresolved
+	log := a.unresolved
 	if err != nil {
-		log = !g.logged[err.Error()] && len(g.logged) < loggedErrors
+		log = !a.logged[err.Error()] && len(a.logged) < loggedErrors
 	}
 	if !log {
 		ctx = klog.NewContext(ctx, logr.Discard())
 	}
 	if err == nil {
-		if g.board.Succeeded(ctx, "Requests to the apiserver succeed again") {
-			g.unresolved = false
+		if a.board.Succeeded(ctx, "Requests to the apiserver succeed again") {
+			a.unresolved = false
 		}
 		return
 	}
-	if g.board.Failed(ctx, err, "A request to the apiserver failed, keeping the last pods", keysAndValues...) {
-		g.unresolved, g.logged[err.Error()] = true, true
+	if a.board.Failed(ctx, err, "A request to the apiserver failed, keeping the last pods", keysAndValues...) {
+		a.unresolved, a.logged[err.Error()] = true, true
 	}
 }
 

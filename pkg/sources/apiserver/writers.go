@@ -4,14 +4,57 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 )
+
+// Poster posts requests to the apiserver of a kubeconfig, which it reads again when it changes.
+type Poster struct{ connector *connector }
+
+// NewPoster returns a Poster for a kubeconfig, or for the service account of the pod if the path is
+// empty. It does nothing before Post.
+func NewPoster(kubeconfig, userAgent string) *Poster {
+	return &Poster{newConnector(kubeconfig, userAgent)}
+}
+
+// Post posts JSON to a path, and returns the answer. If the apiserver does not accept the
+// credentials, Post tries once more, with a new connection and the credentials as they are now.
+func (p *Poster) Post(ctx context.Context, path string, body []byte) ([]byte, error) {
+	return p.request(ctx, http.MethodPost, path, runtime.ContentTypeJSON, body)
+}
+
+// Patch sends a patch of a type to a path, and returns the answer. It tries twice, like Post.
+func (p *Poster) Patch(ctx context.Context, path string, patch types.PatchType, body []byte) ([]byte, error) {
+	return p.request(ctx, http.MethodPatch, path, string(patch), body)
+}
+
+func (p *Poster) request(ctx context.Context, method, path, contentType string, body []byte) (answer []byte, err error) {
+	client, err := p.connector.try(func(client *client) (err error) {
+		result := client.rest.Verb(method).AbsPath(path).SetHeader("Content-Type", contentType).
+			SetHeader("Accept", runtime.ContentTypeJSON).Body(body).Do(ctx)
+		if err = result.Error(); err != nil { // unlike the error of Raw, it has the message of the answer
+			return err
+		}
+		answer, err = result.Raw()
+		return err
+	})
+	switch {
+	case client == nil:
+		return nil, err
+	case err != nil:
+		return nil, fmt.Errorf("%s %s%s: %w", method, client.server, path, client.refused(err))
+	}
+	return answer, nil
+}
+
+// Close closes the connections.
+func (p *Poster) Close() { p.connector.close() }
 
 // writeTimeout is the maximum time until the answer to a request of a PodWriter.
 const writeTimeout = 10 * time.Second
@@ -72,28 +115,25 @@ func (w *PodWriter) PatchStatus(ctx context.Context, namespace, name string, pat
 // Close closes the connections.
 func (w *PodWriter) Close() { w.connector.close() }
 
-func (w *PodWriter) do(ctx context.Context, request func(rest.Interface) *rest.Request) (*v1.Pod, error) {
+func (w *PodWriter) do(ctx context.Context, request func(rest.Interface) *rest.Request) (pod *v1.Pod, err error) {
 	ctx, cancel := context.WithTimeout(quiet(ctx), writeTimeout)
 	defer cancel()
-	for attempt := 0; ; attempt++ {
-		client, _, broken := w.connector.get()
-		if client == nil {
-			return nil, errors.Join(errors.New("there are no usable credentials"), broken)
-		}
+	client, err := w.connector.try(func(client *client) error {
 		object, err := request(client.rest).MaxRetries(0).Do(ctx).Get()
-		switch {
-		case err == nil:
-			pod, is := object.(*v1.Pod)
-			if !is {
-				return nil, fmt.Errorf("%w: %T: expected a pod", errNoPod, object)
-			}
-			return pod, nil
-		case attempt == 0 && (apierrors.IsUnauthorized(err) || refusedInTLS(err)):
-			w.connector.distrust(client)
-			continue
-		case attempt == 0 && errors.Is(err, errReplaced):
-			continue // with the client that replaced it
+		if err != nil {
+			return err
 		}
+		var ok bool
+		if pod, ok = object.(*v1.Pod); !ok {
+			return fmt.Errorf("%w: %T: expected a pod", errNoPod, object)
+		}
+		return nil
+	})
+	switch {
+	case client == nil:
+		return nil, err
+	case err != nil:
 		return nil, client.refused(stable(err))
 	}
+	return pod, nil
 }

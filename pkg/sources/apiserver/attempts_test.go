@@ -15,9 +15,9 @@ import (
 // A failure that lasts is logged, and so is its end, however often requests have failed and
 // succeeded before.
 func TestAFailureThatLastsIsLogged(t *testing.T) {
-	for name, between := range map[string]func(*gate){
-		"in one series":          func(*gate) {},
-		"in a series of its own": (*gate).calm,
+	for name, between := range map[string]func(*attempts){
+		"in one series":          func(*attempts) {},
+		"in a series of its own": (*attempts).calm,
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -25,7 +25,7 @@ func TestAFailureThatLastsIsLogged(t *testing.T) {
 				log := func(_, args string) { last = args }
 				ctx := klog.NewContext(context.Background(), funcr.New(log, funcr.Options{}))
 				m := newMetrics(nil)
-				g := newGate(newBoard(m), m)
+				g := newAttempts(newBoard(m), m)
 				for range 100 {
 					g.failed(ctx, errors.New("the watch broke"), 0)
 					<-time.After(time.Second)
