@@ -1,4 +1,9 @@
-// Package syncloop is the sync loop of the kubelet. It has four inputs: the updates of the
+// Package syncloop is the sync loop of the kubelet.
+//
+//	loop := syncloop.New(syncloop.Options{Handler: handler, SourcesReady: handler})
+//	err := loop.Run(ctx, podConfig.Updates())
+//
+// It has four inputs: the updates of the
 // config, the events of the runtime, a ticker for pods that are due for a sync, and a
 // ticker for housekeeping.
 //

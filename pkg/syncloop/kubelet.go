@@ -21,7 +21,7 @@ type KubeletStatuses interface {
 	Status(uid types.UID) (status *v1.PodStatus, live bool)
 }
 
-// StatusBy says by whom the status of a pod is.
+// StatusBy says who made the status of a pod.
 type StatusBy string
 
 // The values of StatusBy.
@@ -37,8 +37,8 @@ const (
 	ByRuntime StatusBy = "runtime"
 )
 
-// fromKubelet returns the status that the kubelet gave a pod; nil if it gave none, or if it is away and its status no
-// longer holds: other states go on from it by our own rules.
+// fromKubelet returns the status that the kubelet gave a pod. It returns nil if the kubelet gave none. It also returns
+// nil if the kubelet is away and its status no longer holds: then our own rules derive the next status from it.
 func (s *statuses) fromKubelet(p *sourcePod) (*v1.PodStatus, StatusBy) {
 	if s.Kubelet == nil {
 		return nil, ""
@@ -65,14 +65,14 @@ func (s *statuses) fromKubelet(p *sourcePod) (*v1.PodStatus, StatusBy) {
 	return status, by
 }
 
-// ofKubelet reports whether the last status of a static pod has what only a kubelet knows: a kubelet gave it, and this
-// process has not heard of that kubelet.
+// ofKubelet reports whether the last status of a static pod has data that only a kubelet knows. So a kubelet gave it,
+// before a restart of this process.
 func (s *statuses) ofKubelet(p *sourcePod) bool {
 	return s.Kubelet != nil && p.generated != nil && p.source != config.ApiserverSource && podstatus.OnlyKubelet(p.pod, p.generated)
 }
 
-// stands reports whether the last status that a kubelet gave stands while it is away. For a pod of the apiserver, others
-// can have written a newer one there.
+// stands reports whether the last status that a kubelet gave still holds while the kubelet is away. For a pod of the
+// apiserver, somebody else may have written a newer status there.
 func (s *statuses) stands(p *sourcePod, status *v1.PodStatus, record *podstatus.Record) bool {
 	if p.source == config.ApiserverSource {
 		return podstatus.Compare(status, &p.pod.Status) == podstatus.Older
@@ -98,7 +98,8 @@ func (l *Loop) takeKubelet(ctx context.Context) {
 	l.reconcile(ctx)
 }
 
-// StatusBy returns by whom the status of each pod of a UID is, by source. The error is the cause of the context.
+// StatusBy returns who made the status of the pod with the UID, for each source that has one. The error is the
+// cause of the context.
 func (l *Loop) StatusBy(ctx context.Context, uid types.UID) (by map[string]string, err error) {
 	err = l.calls.Do(ctx, func(context.Context) error {
 		by = make(map[string]string)

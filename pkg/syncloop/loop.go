@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
@@ -256,4 +257,59 @@ func (l *Loop) SetSyncFrequency(ctx context.Context, frequency time.Duration) er
 		l.queue.setPeriod(frequency, time.Now())
 		return nil
 	})
+}
+
+// SyncHandler handles the inputs of the loop. The methods have the names of the kubelet.
+// They take the whole update, with operation and source. So a handler can distinguish a
+// DELETE from an UPDATE without looking at each pod, as the handler of the kubelet must.
+//
+// kubelet: pkg/kubelet/kubelet.go SyncHandler.
+type SyncHandler interface {
+	HandlePodAdditions(ctx context.Context, update config.PodUpdate)
+	// HandlePodUpdates handles UPDATE, and DELETE, which is a graceful deletion.
+	HandlePodUpdates(ctx context.Context, update config.PodUpdate)
+	HandlePodRemoves(ctx context.Context, update config.PodUpdate)
+	HandlePodReconcile(ctx context.Context, update config.PodUpdate)
+	// HandleSourceChange handles a source that was added, or was removed with its pods. The
+	// kubelet has no such method: its sources do not change while it runs.
+	HandleSourceChange(ctx context.Context, update config.PodUpdate)
+	// HandlePodSyncs handles unchanged pods that are due for a sync.
+	HandlePodSyncs(ctx context.Context, pods []*v1.Pod)
+	// HandlePodLifecycleEvent handles an event of the runtime. pod is the current pod. If no
+	// source has the pod, it has only namespace, name and UID.
+	HandlePodLifecycleEvent(ctx context.Context, pod *v1.Pod, event *pleg.PodLifecycleEvent)
+	// HandlePodOrphans handles all pods in the runtime that are in no source. The loop calls
+	// it when these pods change. They have only namespace, name and UID.
+	HandlePodOrphans(ctx context.Context, pods []*v1.Pod)
+}
+
+type metrics struct {
+	iterations   *prometheus.CounterVec
+	housekeeping prometheus.Histogram
+}
+
+// newMetrics registers the metrics of the loop. If reg is nil, it registers none.
+func newMetrics(reg prometheus.Registerer, l *Loop) *metrics {
+	const namespace, subsystem = "podconfigd", "sync_loop"
+	factory := promauto.With(reg)
+	factory.NewGaugeFunc(prometheus.GaugeOpts{
+		Namespace: namespace, Subsystem: subsystem, Name: "last_active_timestamp_seconds",
+		Help: "Unix time at which the last iteration of the sync loop ended. 0 before the first.",
+	}, func() float64 {
+		at := l.LastActive()
+		if at.IsZero() {
+			return 0
+		}
+		return float64(at.UnixNano()) / 1e9
+	})
+	return &metrics{
+		iterations: factory.NewCounterVec(prometheus.CounterOpts{
+			Namespace: namespace, Subsystem: subsystem, Name: "iterations_total",
+			Help: "Number of iterations of the sync loop, by channel.",
+		}, []string{"channel"}),
+		housekeeping: factory.NewHistogram(prometheus.HistogramOpts{
+			Namespace: namespace, Subsystem: subsystem, Name: "housekeeping_duration_seconds",
+			Help: "Duration of housekeeping in seconds.", Buckets: prometheus.ExponentialBuckets(0.0001, 10, 6),
+		}),
+	}
 }

@@ -27,9 +27,9 @@ type sourcePod struct {
 	pod    *v1.Pod
 	file   *config.File
 	// status is the status that is shown instead of the pod's own, or nil. generated is the
-	// last one that was computed, even if the one in the mirror pod is shown.
+	// last status that was computed, even if the status in the mirror pod is shown.
 	status, generated *v1.PodStatus
-	// by says by whom the status is.
+	// by says who made the status.
 	by StatusBy
 	// panicked is true if the last computation of the status panicked.
 	panicked bool

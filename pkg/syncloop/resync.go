@@ -29,11 +29,10 @@ type backoff struct {
 // over reports whether the backoff has expired, so that the next wait is firstResync.
 func (b *backoff) over(now time.Time) bool { return now.Sub(b.next) > b.wait }
 
-// Resync sends a SYNC for the pods with that name at once, as if they were due. It
-// returns an error that apierrors.IsNotFound reports if there is no such pod, one that
-// apierrors.IsTooManyRequests reports if the pod is requested too often, or the cause of the
-// context. apierrors.SuggestsClientDelay returns the seconds until the next request can
-// succeed.
+// Resync sends a SYNC for the pods with the name at once, as if they were due. If there is no such pod,
+// apierrors.IsNotFound reports the error. If the pod is requested too often, apierrors.IsTooManyRequests reports it, and
+// apierrors.SuggestsClientDelay returns the seconds until the next request can succeed. Otherwise, an error is the
+// cause of the context.
 func (l *Loop) Resync(ctx context.Context, namespace, name string) error {
 	return l.calls.Do(ctx, func(ctx context.Context) error {
 		l.metrics.iterations.WithLabelValues("resync").Inc()

@@ -34,7 +34,7 @@ type StatusOptions struct {
 	Sources []string
 	// NodeIPs returns the addresses of the node: one, or one of each IP family. nil for none.
 	NodeIPs func() []string
-	// Minor returns the minor version of the kubelet whose rules count. nil for the newest.
+	// Minor returns the minor version of the kubelet whose rules apply. nil for the newest.
 	Minor func() int
 	// Recorder is nil without a runtime.
 	Recorder Recorder
@@ -265,8 +265,8 @@ func (l *Loop) recorded(ctx context.Context, r podstatus.Reading) {
 	l.reconcile(ctx)
 }
 
-// reconcile sends a RECONCILE for each waiting pod whose status changed, unless a set is not
-// complete: its updates become visible together.
+// reconcile sends a RECONCILE for each waiting pod whose status changed. It sends nothing while a set is not
+// complete, because the updates of a set become visible together.
 func (l *Loop) reconcile(ctx context.Context) {
 	if l.incomplete || len(l.statuses.waiting) == 0 {
 		return
@@ -319,9 +319,8 @@ func (l *Loop) followKubelet() {
 }
 
 // refresh computes all statuses again if the addresses of the node or the rules of its kubelet changed. If the node has
-// none any more, the last ones stay: a network that is set up again is no change. After the first
-// list of the runtime, it seeks every pod: of those that the runtime does not have, there are
-// no events.
+// no addresses any more, the last ones stay: a network that is set up again is no change. After the first list of the
+// runtime, refresh seeks every pod, because there are no events for pods that the runtime does not have.
 func (l *Loop) refresh(ctx context.Context) {
 	if !l.statuses.enabled() {
 		return
