@@ -31,15 +31,15 @@ type layer struct {
 	found      located.Findings
 	// broken is set if the file is not a configuration.
 	broken bool
-	// dropped are the fields whose values are of a wrong type. They are not in values.
+	// dropped are the fields with a value of a wrong type. They are not in values.
 	dropped []string
 }
 
-// format is what a file must be, and what of it is used.
+// format says which kind of object a file must have, and which of its fields are used.
 type format struct {
 	apiVersion, kind string
-	// fields are the fields that are used; nil if the file may have no other ones than those
-	// of configType.
+	// fields are the fields that are used; nil if the file may have only the fields of
+	// configType.
 	fields []string
 }
 
@@ -118,7 +118,8 @@ func (l *layer) decode(want format) map[string]any {
 		}
 	} else {
 		l.found.AddAll(text.Duplicates(""))
-		l.found.AddAll(text.Unknown(data, configType))
+		l.found.AddAll(text.Unknown(data, configType, ""))
+		l.found.AddAll(text.Nulls(data, configType))
 	}
 	l.dropMismatches(values, data)
 	l.refuseEmptyRestrictions(values)
@@ -129,7 +130,7 @@ func (l *layer) decode(want format) map[string]any {
 var restrictions = []string{"users", "uids", "groups", "gids", "authenticatedUsers", "authenticatedGroups", "sources", "namespaces", "labelSelector"}
 
 // refuseEmptyRestrictions adds a fault for each restriction of an access rule, and for access itself, that is
-// there without a value. Who takes the last name out of a list does not mean everybody.
+// there without a value. A user who takes the last name out of a list does not mean everybody.
 func (l *layer) refuseEmptyRestrictions(values map[string]any) {
 	access, ok := values["access"]
 	if ok && access == nil {

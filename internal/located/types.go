@@ -61,21 +61,14 @@ func Decode(data []byte) (value any, err error) {
 	return value, err
 }
 
-// Unknown returns a fault for each field in the JSON of the type that the type does not have,
-// and for each item of a list that is null.
-func (t *Text) Unknown(data []byte, typ reflect.Type) (found Findings) {
+// Unknown returns a fault for each field in the JSON of the type that the type does not have. The note is added to
+// each message.
+func (t *Text) Unknown(data []byte, typ reflect.Type, note string) (found Findings) {
 	value, err := Decode(data)
 	if err != nil {
 		return found
 	}
 	Walk(value, typ, "", func(path string, typ reflect.Type, value any) {
-		if items, ok := value.([]any); ok && typ.Kind() == reflect.Slice {
-			for i, item := range items {
-				if item == nil {
-					found.Add(func() Fault { return t.At(fmt.Sprintf("%s[%d]", path, i), "no value") })
-				}
-			}
-		}
 		object, isObject := value.(map[string]any)
 		if !isObject || typ.Kind() != reflect.Struct || decodesItself(typ) {
 			return
@@ -86,12 +79,29 @@ func (t *Text) Unknown(data []byte, typ reflect.Type) (found Findings) {
 				continue
 			}
 			found.Add(func() Fault {
-				message := "unknown field"
+				message := "unknown field" + note
 				if nearest := similar.To(name, maps.Keys(known)); nearest != "" {
 					message += "; did you mean " + nearest + "?"
 				}
 				return t.At(join(path, name), "%s", message)
 			})
+		}
+	})
+	return found
+}
+
+// Nulls returns a fault for each item of a list that is null.
+func (t *Text) Nulls(data []byte, typ reflect.Type) (found Findings) {
+	value, err := Decode(data)
+	if err != nil {
+		return found
+	}
+	Walk(value, typ, "", func(path string, _ reflect.Type, value any) {
+		items, _ := value.([]any)
+		for i, item := range items {
+			if item == nil {
+				found.Add(func() Fault { return t.At(fmt.Sprintf("%s[%d]", path, i), "no value") })
+			}
 		}
 	})
 	return found
@@ -207,7 +217,7 @@ func wanted[T any](value any, name string) string {
 	return name
 }
 
-// secret matches the paths of values that may be secret: those of environment variables and
+// secret matches the paths of values that may be secret: values of environment variables and of
 // HTTP headers.
 var secret = regexp.MustCompile(`\]\.value$|[hH]eader(\[.*)?$`)
 

@@ -161,7 +161,7 @@ func (t *text) decodePod(json []byte) (pod *api.Pod, warnings located.Findings, 
 	}
 	obj, err := runtime.Decode(d, json)
 	if strict, ok := runtime.AsStrictDecodingError(err); ok && obj != nil {
-		warnings, err = t.strictFaults(strict.Errors()), nil
+		warnings, err = t.strictFaults(strict.Errors(), json), nil
 	}
 	if err != nil {
 		return nil, warnings, t.undecodable(err, json)

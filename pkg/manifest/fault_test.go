@@ -330,19 +330,26 @@ func TestFaultsOfItems(t *testing.T) {
 	}
 }
 
+// A warning on an unknown field names the known field at the same place that is most similar.
 func TestNearest(t *testing.T) {
-	for path, want := range map[string]string{
-		"spec.containers[0].imagePullPolcy": "imagePullPolicy",
-		"spec.containers[12].Ports":         "ports",
-		"spec.initContainer":                "initContainers",
-		"specs":                             "spec",
-		"metadata.lables":                   "labels",
-		"spec.nonsense":                     "",
-		"spec." + strings.Repeat("x", 1000): "",
-		"spec.containers[0].env[0].valueFrom.fieldRef.fieldpath": "fieldPath",
+	for name, test := range map[string]struct{ pod, want string }{
+		"an item of a list": {`{"spec": {"containers": [{"imagePullPolcy": 1}]}}`, "spec.containers[0].imagePullPolcy: unknown field; did you mean imagePullPolicy?"},
+		"another case":      {`{"spec": {"containers": [{}, {"Ports": 1}]}}`, "spec.containers[1].Ports: unknown field; did you mean ports?"},
+		"a letter less":     {`{"spec": {"initContainer": 1}}`, "spec.initContainer: unknown field; did you mean initContainers?"},
+		"at the top":        {`{"specs": 1}`, "specs: unknown field; did you mean spec?"},
+		"two letters":       {`{"metadata": {"lables": 1}}`, "metadata.lables: unknown field; did you mean labels?"},
+		"nothing similar":   {`{"spec": {"nonsense": 1}}`, "spec.nonsense: unknown field"},
+		"very long":         {`{"spec": {"` + strings.Repeat("x", 100) + `": 1}}`, "spec." + strings.Repeat("x", 100) + ": unknown field"},
+		"far below": {
+			`{"spec": {"containers": [{"env": [{"valueFrom": {"fieldRef": {"fieldpath": 1}}}]}]}}`,
+			"spec.containers[0].env[0].valueFrom.fieldRef.fieldpath: unknown field; did you mean fieldPath?",
+		},
 	} {
-		if got := located.Nearest(podType, path); got != want {
-			t.Errorf("nearest to %s is %q, want %q", path, got, want)
-		}
+		t.Run(name, func(t *testing.T) {
+			found := newText("", []byte(test.pod)).Unknown([]byte(test.pod), podType, "")
+			if faults := found.Faults(); len(faults) != 1 || faults[0].In("") != test.want {
+				t.Errorf("got %v, want %s", faults, test.want)
+			}
+		})
 	}
 }

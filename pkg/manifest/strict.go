@@ -61,22 +61,16 @@ func (t *text) toJSON() (data []byte, duplicates located.Findings, err error) {
 
 // strictFaults returns the faults for the errors of the strict decoder: unknown fields
 // and, in JSON, duplicate fields.
-func (t *text) strictFaults(errs []error) (found located.Findings) {
+func (t *text) strictFaults(errs []error, json []byte) located.Findings {
+	found := t.Unknown(json, podType, ", ignored")
 	for _, err := range errs {
 		strict, ok := err.(interface{ FieldPath() string })
-		if !ok {
+		switch {
+		case !ok:
 			found.Add(func() Fault { return Fault{Message: err.Error()} })
-			continue
+		case !strings.HasPrefix(err.Error(), "unknown field"):
+			found.Add(func() Fault { return t.At(strict.FieldPath(), "duplicate key") })
 		}
-		path := strict.FieldPath()
-		message := "duplicate key"
-		if strings.HasPrefix(err.Error(), "unknown field") {
-			message = "unknown field, ignored"
-			if known := located.Nearest(podType, path); known != "" {
-				message += "; did you mean " + known + "?"
-			}
-		}
-		found.Add(func() Fault { return t.At(path, "%s", message) })
 	}
 	return found
 }
