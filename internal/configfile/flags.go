@@ -13,8 +13,8 @@ import (
 	"github.com/podconfigd/podconfigd/internal/option"
 )
 
-// AddFlags adds the flags of all options but those of the log to a configuration, which has all defaults. own has the values of flags
-// that set more than one field.
+// AddFlags adds the flags of all options, except the options of the log. The flags set fields of config, which has all
+// defaults. own has the values of flags that set more than one field.
 func AddFlags(flags *pflag.FlagSet, config *v1alpha1.PodConfigdConfiguration, own map[string]pflag.Value) {
 	for i := range v1alpha1.Options {
 		o := &v1alpha1.Options[i]
@@ -31,7 +31,7 @@ func AddFlags(flags *pflag.FlagSet, config *v1alpha1.PodConfigdConfiguration, ow
 	}
 }
 
-// bind adds the flag for the field, of which it has a pointer.
+// bind adds the flag of an option. field is a pointer to the field that it sets.
 func bind(flags *pflag.FlagSet, o *option.Option, field any) {
 	switch p := field.(type) {
 	case *string:

@@ -43,14 +43,14 @@ type Configuration struct {
 
 	flags  *Flags
 	layers []*layer
-	// faults are those of the files and of the log. refused are the fields that have them.
+	// faults are the faults of the files and of the log's configuration. refused are the faulty fields.
 	faults  []error
 	refused []string
 }
 
 // Load reads the files, and returns the configuration from them and from the flags. A flag on
-// the command line wins. The error has every fault of files that are no configuration. Load can be called
-// again to reload the files.
+// the command line wins. The error has every fault of the files that can't be read as a configuration. Load can be
+// called again to reload the files.
 func Load(files Files, flags *Flags) (*Configuration, error) {
 	c := &Configuration{Config: flags.Config, flags: flags}
 	c.PodConfigdConfiguration = *flags.DeepCopy()
@@ -142,9 +142,8 @@ func readLayers(files Files) (layers []*layer, err error) {
 	return layers, nil
 }
 
-// dropins returns the files of a directory and of its subdirectories, in lexical order. It skips
-// what begins with two dots: in a mounted ConfigMap, these have the files that are linked beside
-// them.
+// dropins returns the files of a directory and of its subdirectories, in lexical order. It skips names that begin with
+// two dots: in a mounted ConfigMap, such directories have the targets of the links beside them.
 //
 // kubelet: cmd/kubelet/app/server.go mergeKubeletConfigurations.
 func dropins(dir string) (paths []string, err error) {
@@ -190,8 +189,8 @@ func (c *Configuration) merge() error {
 	return nil
 }
 
-// requireParts refuses each named source without a name or without a place. The
-// daemon takes a source without a name for the one of staticPodPath or staticPodURL.
+// requireParts refuses each item of fileSources and httpSources without a name or without a place. The
+// daemon would take a source without a name for the source of staticPodPath or staticPodURL.
 func (c *Configuration) requireParts() {
 	require := func(list string, i int, name, value, expected string) {
 		if value == "" {
@@ -218,3 +217,10 @@ func (c *Configuration) isFaulty(path string) bool {
 		return below || above
 	})
 }
+
+// kubeletFormat is a KubeletConfiguration. The fields that podconfigd has under the same name
+// with the same meaning are used.
+var kubeletFormat = format{"kubelet.config.k8s.io/v1beta1", "KubeletConfiguration", []string{
+	"staticPodPath", "staticPodURL", "staticPodURLHeader", "fileCheckFrequency", "httpCheckFrequency", "syncFrequency",
+	"containerRuntimeEndpoint", "eventRecordQPS", "eventBurst",
+}}

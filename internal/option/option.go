@@ -1,4 +1,7 @@
-// Package option has what is common to all options of the daemon: their table, and what follows from it.
+// Package option describes the options of the daemon in one table.
+//
+//	path := "fileSources[1].path"
+//	fmt.Println(v1alpha1.Options.Flag(path), v1alpha1.Options.Check(config))
 //
 // The table is generated from the type of the configuration file, where an option is one field with its
 // comment and its markers. From the table follow the defaults, the flags and their help, the checks of ranges,
@@ -33,14 +36,14 @@ type Option struct {
 // SectionKey is the annotation of a flag that has its heading in the help.
 const SectionKey = "section"
 
-// IsOfLog reports whether the option is that of the log, whose package adds the flag and applies the value.
+// IsOfLog reports whether the option belongs to the log. The package of the log adds its flag and applies its value.
 func (o *Option) IsOfLog() bool { return strings.HasPrefix(o.Path, "logging.") }
 
 // Table has all options, in the order of the file.
 type Table []Option
 
-// Of returns the option that has the path, or of which the path is a part. The rest is what follows in the
-// path: [1].path.
+// Of returns the option with the path, or the option that the path leads into. The rest is the end of the
+// path after the option, such as [1].path.
 func (t Table) Of(path string) (o *Option, rest string) {
 	for i := range t {
 		if rest, ok := Below(path, t[i].Path); ok {

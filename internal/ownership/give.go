@@ -37,9 +37,9 @@ var (
 // Give creates a directory, unless it exists, and gives it to the owner with the files in it. A
 // directory that belongs to the owner stays as it is.
 //
-// A directory with something that made does not know is an error that changes nothing: it is one
-// of the system, or of another program. So is a symbolic link in place of the directory, and a file
-// that has another name elsewhere. Of root's capabilities, Give needs CAP_CHOWN only.
+// Give changes nothing and returns an error if made does not report true for each entry: the directory may belong to
+// the system, or to another program. The same holds for a symbolic link in place of the directory, and for a file
+// that has another name elsewhere. Of root's capabilities, Give needs only CAP_CHOWN.
 func Give(dir string, owner Owner, made func(fs.DirEntry) bool) error {
 	if dir == "" {
 		return errNoDirectory
@@ -76,8 +76,8 @@ func chown(f *os.File, to Owner) error {
 	return unix.Fchownat(int(f.Fd()), "", to.UID, to.GID, unix.AT_EMPTY_PATH)
 }
 
-// give gives the directory. Without CAP_DAC_OVERRIDE, root has to take a directory first that only
-// another user may read. It goes back if it can't be given.
+// give gives the directory. Without CAP_DAC_OVERRIDE, root can't read a directory that only another user may read. So
+// give first gives such a directory to root. If the rest fails, it gives the directory back.
 func give(top *os.File, owner Owner, made func(fs.DirEntry) bool) error {
 	before, err := ownerOf(top)
 	if err != nil || before == owner {
@@ -100,7 +100,7 @@ func give(top *os.File, owner Owner, made func(fs.DirEntry) bool) error {
 // lostAndFound is in the top directory of a file system, and is the system's.
 const lostAndFound = "lost+found"
 
-// giveAll gives the directory last, so that an interrupted one is given again.
+// giveAll gives the files, and the directory last. So a call after an interrupted one gives everything again.
 func giveAll(top *os.File, owner Owner, made func(fs.DirEntry) bool) error {
 	dir, err := openAt(top, ".", unix.O_RDONLY|unix.O_DIRECTORY)
 	if err != nil {

@@ -3,6 +3,7 @@
 package smallfile
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -54,4 +55,35 @@ func kind(mode fs.FileMode) string {
 		return "a device"
 	}
 	return mode.Type().String()
+}
+
+// NewSuffix comes after the name of a file while Replace writes it.
+const NewSuffix = ".new"
+
+// Replace replaces a file, which only its owner can read. At any time, a reader finds either the previous contents or
+// the whole text. A link in its place is replaced, not followed.
+func Replace(path, text string) error {
+	temp := path + NewSuffix
+	err := writeNew(temp, text)
+	if err == nil {
+		err = os.Rename(temp, path)
+	}
+	if err != nil {
+		_ = os.Remove(temp) // the first error is the one to report
+	}
+	return err
+}
+
+// writeNew writes a new file. If there is a file or a link in its place, for example from an earlier run, it is
+// replaced.
+func writeNew(name, text string) error {
+	if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	file, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = file.WriteString(text)
+	return errors.Join(err, file.Close())
 }
