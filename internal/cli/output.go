@@ -14,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
-	"github.com/podconfigd/podconfigd/internal/objectyaml"
 	"github.com/podconfigd/podconfigd/internal/printable"
 )
 
@@ -37,7 +36,7 @@ func CheckOutput(format string, known ...string) error {
 // PrintObject prints an object as json or yaml.
 func PrintObject(w io.Writer, format string, v any) error {
 	if format == "yaml" {
-		data, err := objectyaml.Marshal(v)
+		data, err := printable.YAML(v)
 		if err != nil {
 			return err
 		}

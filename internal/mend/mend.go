@@ -6,7 +6,7 @@ import (
 	"strconv"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
-	"github.com/podconfigd/podconfigd/internal/shellword"
+	"github.com/podconfigd/podconfigd/internal/printable"
 	"github.com/podconfigd/podconfigd/pkg/config"
 )
 
@@ -20,7 +20,7 @@ func Manifest(m *v1alpha1.Manifest) []string {
 	if line := Line(m.Message); line > 0 {
 		place = fmt.Sprintf("%s:%d", path, line)
 	}
-	check := "to check it before it is read, run podconfigd validate " + shellword.Quote(path)
+	check := "to check it before it is read, run podconfigd validate " + printable.ShellWord(path)
 	switch m.Reason {
 	case "Empty":
 		return []string{"write a v1 Pod to " + path + ", or remove the file"}

@@ -7,7 +7,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/cli-runtime/pkg/printers"
 
-	"github.com/podconfigd/podconfigd/internal/objectyaml"
 	"github.com/podconfigd/podconfigd/internal/printable"
 )
 
@@ -42,7 +41,7 @@ type yamlPrinter struct{ documents int }
 
 // PrintObj prints an object.
 func (p *yamlPrinter) PrintObj(object runtime.Object, w io.Writer) error {
-	data, err := objectyaml.Marshal(object)
+	data, err := printable.YAML(object)
 	if err != nil {
 		return err
 	}

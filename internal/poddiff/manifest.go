@@ -6,7 +6,7 @@ import (
 	"github.com/rogpeppe/go-internal/diff"
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/podconfigd/podconfigd/internal/objectyaml"
+	"github.com/podconfigd/podconfigd/internal/printable"
 )
 
 // Unified returns the unified diff of the manifests of two versions of a pod. One version can be nil.
@@ -36,5 +36,5 @@ func Manifest(pod *v1.Pod) ([]byte, error) {
 	shown := *pod
 	shown.ManagedFields = nil
 	shown.Annotations = writtenAnnotations(pod)
-	return objectyaml.Marshal(&shown)
+	return printable.YAML(&shown)
 }

@@ -60,6 +60,15 @@ func escape(text, keep string, quote func(rune) string) string {
 	return escaped.String()
 }
 
+// ShellWord returns a text as one word of a shell.
+func ShellWord(text string) string {
+	const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-"
+	if text != "" && strings.Trim(text, plain) == "" {
+		return text
+	}
+	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
+}
+
 // Writer returns a writer that escapes what is written, except line breaks and tabs.
 func Writer(w io.Writer) io.Writer { return writer{w} }
 

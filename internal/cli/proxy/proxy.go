@@ -15,8 +15,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/podconfigd/podconfigd/internal/cli"
+	"github.com/podconfigd/podconfigd/internal/printable"
 	"github.com/podconfigd/podconfigd/internal/proxy"
-	"github.com/podconfigd/podconfigd/internal/shellword"
 	"github.com/podconfigd/podconfigd/pkg/client"
 )
 
@@ -121,7 +121,7 @@ func (o *Options) explain(out io.Writer, address string) error {
 		kubeconfig = "podconfigd.kubeconfig"
 		text += fmt.Sprintf("cat > %s <<'END'\n%sEND\n", kubeconfig, proxy.Kubeconfig(address))
 	}
-	text += fmt.Sprintf("kubectl --kubeconfig %s get pods -A -w\n\ncurl -N http://%s/v1alpha1/updates\n", shellword.Quote(kubeconfig), address)
+	text += fmt.Sprintf("kubectl --kubeconfig %s get pods -A -w\n\ncurl -N http://%s/v1alpha1/updates\n", printable.ShellWord(kubeconfig), address)
 	_, err := io.WriteString(out, text)
 	return err
 }

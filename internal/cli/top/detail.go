@@ -10,8 +10,8 @@ import (
 	"github.com/charmbracelet/x/ansi"
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/podconfigd/podconfigd/internal/objectyaml"
 	"github.com/podconfigd/podconfigd/internal/poddiff"
+	"github.com/podconfigd/podconfigd/internal/printable"
 )
 
 // page is a page of the detail of a pod.
@@ -79,7 +79,7 @@ func (m *model) podDetail(name string) *detail {
 
 // objectDetail returns the detail of an object of the status.
 func (m *model) objectDetail(title string, object any) *detail {
-	data, err := objectyaml.Marshal(object)
+	data, err := printable.YAML(object)
 	if err != nil {
 		return m.newDetail(title, [][]span{{{clean(err.Error()), m.styles.bad}}})
 	}

@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/podconfigd/podconfigd/internal/objectyaml"
+	"github.com/podconfigd/podconfigd/internal/printable"
 	"github.com/podconfigd/podconfigd/pkg/journal"
 	"github.com/podconfigd/podconfigd/pkg/server/internal/respond"
 )
@@ -125,7 +125,7 @@ func (a *API) one(w http.ResponseWriter, r *http.Request, opts *options) {
 		data, err = opts.form.object(nil, found, found.version())
 	}
 	if opts.form.yaml && err == nil {
-		data, err = objectyaml.Marshal(json.RawMessage(data))
+		data, err = printable.YAML(json.RawMessage(data))
 	}
 	if err != nil {
 		respond.Error(w, http.StatusInternalServerError, err.Error())

@@ -1,5 +1,4 @@
-// Package objectyaml prints objects as YAML.
-package objectyaml
+package printable
 
 import (
 	"encoding/json"
@@ -12,10 +11,10 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Marshal returns the YAML of an object. Text with characters that are not printable is in double quotes, with these
+// YAML returns the YAML of an object. Text with characters that are not printable is in double quotes, with these
 // characters escaped. So a terminal can show it, and the values stay the same. yaml.Marshal fails for some control characters
 // that JSON allows, for example in the name of a file.
-func Marshal(object any) ([]byte, error) {
+func YAML(object any) ([]byte, error) {
 	data, err := json.Marshal(object)
 	if err != nil {
 		return nil, err

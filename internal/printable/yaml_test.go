@@ -1,4 +1,4 @@
-package objectyaml
+package printable
 
 import (
 	"testing"
@@ -7,12 +7,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"sigs.k8s.io/yaml"
 
-	"github.com/podconfigd/podconfigd/internal/printable"
 	"github.com/podconfigd/podconfigd/internal/testutil"
 )
 
 // All characters that JSON can have survive, and are printable.
-func TestControlCharactersAreEscaped(t *testing.T) {
+func TestYAMLOfEachCharacter(t *testing.T) {
 	testutil.Exhaustive(t)
 	for r := rune(0); r <= 0xe01ff; r++ {
 		switch r {
@@ -25,11 +24,11 @@ func TestControlCharactersAreEscaped(t *testing.T) {
 			continue
 		}
 		want := "a" + string(r) + "b"
-		data, err := Marshal(map[string]string{"text": want})
+		data, err := YAML(map[string]string{"text": want})
 		if err != nil {
 			t.Fatalf("%U: %v", r, err)
 		}
-		if !printable.Is(string(data), "\n") {
+		if !Is(string(data), "\n") {
 			t.Errorf("%U: %q", r, data)
 		}
 		var got map[string]string
@@ -40,13 +39,13 @@ func TestControlCharactersAreEscaped(t *testing.T) {
 }
 
 // Only texts that need it are quoted, wherever they are, and no text is taken for one of them.
-func TestMarshalEscapes(t *testing.T) {
+func TestYAMLEscapes(t *testing.T) {
 	object := map[string]any{
 		"a":       "first\nsecond\tx\n",
 		"b":       []string{"\u202e\\ \"x\"\nnext", "EscapedText0X", "\u009b2J"},
 		"k\x1b[m": map[string]string{"n": "приложение", "o": "\U000e0001"},
 	}
-	data, err := Marshal(object)
+	data, err := YAML(object)
 	if err != nil {
 		t.Fatal(err)
 	}
