@@ -1,6 +1,7 @@
 package mend
 
 import (
+	"cmp"
 	"strings"
 	"testing"
 
@@ -11,7 +12,7 @@ import (
 // the node may register later.
 func TestProblemsOfMirrorPods(t *testing.T) {
 	for want, mirrors := range map[string]v1alpha1.MirrorStatus{
-		"":                               {StaticPods: 2, Pods: 1, Waiting: "the apiserver does not have the node"},
+		"none":                           {StaticPods: 2, Pods: 1, Waiting: "the apiserver does not have the node"},
 		"mirror pods stopped":            {StaticPods: 2, Stopped: &v1alpha1.MirrorStop{Reason: "a kubelet"}},
 		"requests for 1 mirror pod fail": {StaticPods: 2, Pods: 1, Problems: make([]v1alpha1.MirrorProblem, 1)},
 		"requests for 7 mirror pods fail": {
@@ -21,9 +22,11 @@ func TestProblemsOfMirrorPods(t *testing.T) {
 			StaticPods: 2, Stopped: &v1alpha1.MirrorStop{Reason: "a kubelet"}, Problems: make([]v1alpha1.MirrorProblem, 2),
 		},
 	} {
-		if got := strings.Join(Problems(&v1alpha1.Status{MirrorPods: &mirrors}), ", "); got != want {
-			t.Errorf("got %q, want %q", got, want)
-		}
+		t.Run(want, func(t *testing.T) {
+			if got := cmp.Or(strings.Join(Problems(&v1alpha1.Status{MirrorPods: &mirrors}), ", "), "none"); got != want {
+				t.Errorf("got %q, want %q", got, want)
+			}
+		})
 	}
 }
 
@@ -37,8 +40,10 @@ func TestManifest(t *testing.T) {
 		"write a v1 Pod to /m/a.yaml, or remove the file":                                           {Path: "/m/a.yaml", Reason: "Empty"},
 		"correct the symbolic link /m/a.yaml, or remove it":                                         {Path: "/m/a.yaml", Reason: "DanglingLink"},
 	} {
-		if got := strings.Join(Manifest(&m), ", "); got != want {
-			t.Errorf("got %q, want %q", got, want)
-		}
+		t.Run(want, func(t *testing.T) {
+			if got := strings.Join(Manifest(&m), ", "); got != want {
+				t.Errorf("got %q, want %q", got, want)
+			}
+		})
 	}
 }

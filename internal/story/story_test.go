@@ -50,14 +50,16 @@ func TestFind(t *testing.T) {
 		"something-else":        `pod or manifest "something-else" not found: the source file reads /m; 1 manifest is rejected: bad.yaml`,
 		strings.Repeat("x", 99): `pod or manifest "` + strings.Repeat("x", 99) + `" not found: the source file reads /m; 1 manifest is rejected: bad.yaml`,
 	} {
-		subject, err := Find(name, facts())
-		got := subject.String()
-		if err != nil {
-			got = err.Error()
-		}
-		if got != want {
-			t.Errorf("%s: got %s, want %s", name, got, want)
-		}
+		t.Run(name, func(t *testing.T) {
+			subject, err := Find(name, facts())
+			got := subject.String()
+			if err != nil {
+				got = err.Error()
+			}
+			if got != want {
+				t.Errorf("got %s, want %s", got, want)
+			}
+		})
 	}
 }
 
@@ -66,9 +68,11 @@ func TestFindOnARelativePath(t *testing.T) {
 	f := facts()
 	f.Status.Sources[0].File.Manifests[0].Path = "m/bad.yaml"
 	for name, want := range map[string]bool{"/srv/m/bad.yaml": true, "m/bad.yaml": true, "./m/bad.yaml": true, "/m/bad.yaml": true, "/srv/n/bad.yaml": false, "bad.yaml": true} {
-		if s, err := Find(name, f); want != (err == nil && s.String() == "m/bad.yaml") {
-			t.Errorf("%s: got %v, %v", name, s, err)
-		}
+		t.Run(name, func(t *testing.T) {
+			if s, err := Find(name, f); want != (err == nil && s.String() == "m/bad.yaml") {
+				t.Errorf("got %v, %v", s, err)
+			}
+		})
 	}
 }
 
@@ -96,15 +100,17 @@ func TestStoryOfManifests(t *testing.T) {
 			v1alpha1.Unknown, 0, "whether the pod runs is not known: the apiserver has no status of its containers", "check that a kubelet runs on the node",
 		},
 	} {
-		f := facts()
-		subject, err := Find(name, f)
-		if err != nil {
-			t.Fatal(err)
-		}
-		s := Tell(subject, f)
-		if s.Health != want.health || s.Line != want.line || !strings.HasPrefix(s.Summary, want.summary) || len(s.Fix) == 0 || !strings.HasPrefix(s.Fix[0], want.fix) {
-			t.Errorf("%s: got %+v", name, s)
-		}
+		t.Run(name, func(t *testing.T) {
+			f := facts()
+			subject, err := Find(name, f)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s := Tell(subject, f)
+			if s.Health != want.health || s.Line != want.line || !strings.HasPrefix(s.Summary, want.summary) || len(s.Fix) == 0 || !strings.HasPrefix(s.Fix[0], want.fix) {
+				t.Errorf("got %+v", s)
+			}
+		})
 	}
 }
 
@@ -143,11 +149,13 @@ func TestStoryWithoutAMirrorPod(t *testing.T) {
 		"stopped, made before": {&v1alpha1.MirrorStatus{Stopped: &v1alpha1.MirrorStop{Reason: "a kubelet"}}, []v1.Pod{mirror}, ""},
 		"waiting":              {&v1alpha1.MirrorStatus{Waiting: "for the node"}, nil, "for the node"},
 	} {
-		f := facts()
-		f.Pods, f.Status.MirrorPods = append(test.others, f.Pods...), test.mirrors
-		if got := Tell(Subject{Namespace: "default", Name: "web-node1"}, f).MirrorProblem; got != test.want {
-			t.Errorf("%s: got %q, want %q", name, got, test.want)
-		}
+		t.Run(name, func(t *testing.T) {
+			f := facts()
+			f.Pods, f.Status.MirrorPods = append(test.others, f.Pods...), test.mirrors
+			if got := Tell(Subject{Namespace: "default", Name: "web-node1"}, f).MirrorProblem; got != test.want {
+				t.Errorf("got %q, want %q", got, test.want)
+			}
+		})
 	}
 }
 
@@ -176,12 +184,14 @@ func TestStoryOfASource(t *testing.T) {
 			s.Seen, s.Restored = false, true
 		},
 	} {
-		f := facts()
-		change(&f.Status.Sources[0])
-		s := Tell(Subject{Namespace: "default", Name: "web-node1"}, f)
-		if got := string(s.Health) + ": " + s.Summary + ": " + strings.Join(s.Fix, "|"); !strings.HasPrefix(got, want) {
-			t.Errorf("got %s, want %s", got, want)
-		}
+		t.Run(want, func(t *testing.T) {
+			f := facts()
+			change(&f.Status.Sources[0])
+			s := Tell(Subject{Namespace: "default", Name: "web-node1"}, f)
+			if got := string(s.Health) + ": " + s.Summary + ": " + strings.Join(s.Fix, "|"); !strings.HasPrefix(got, want) {
+				t.Errorf("got %s, want %s", got, want)
+			}
+		})
 	}
 }
 
@@ -234,12 +244,14 @@ func TestStoryOfContainers(t *testing.T) {
 			f.Status.Runtime = &v1alpha1.RuntimeStatus{Endpoint: "unix:///c", LastError: "refused"}
 		},
 	} {
-		f := facts()
-		change(f, &f.Pods[0])
-		s := Tell(Subject{Namespace: "default", Name: "web-node1"}, f)
-		if got := string(s.Health) + ": " + s.Summary + ": " + strings.Join(s.Fix, "|"); !strings.HasPrefix(got, want) {
-			t.Errorf("got %s, want %s", got, want)
-		}
+		t.Run(want, func(t *testing.T) {
+			f := facts()
+			change(f, &f.Pods[0])
+			s := Tell(Subject{Namespace: "default", Name: "web-node1"}, f)
+			if got := string(s.Health) + ": " + s.Summary + ": " + strings.Join(s.Fix, "|"); !strings.HasPrefix(got, want) {
+				t.Errorf("got %s, want %s", got, want)
+			}
+		})
 	}
 }
 
@@ -270,14 +282,16 @@ func TestStoryOfWhatTheKubeletKnows(t *testing.T) {
 		"the pod failed: Evicted: too large: make the pod use less of what the message names, or raise its limit; the pod does not start again by itself": failed("Evicted", "too large"),
 		"the pod failed: DeadlineExceeded: Pod was active on the node longer than: raise activeDeadlineSeconds of the pod, or make it end earlier":        failed("DeadlineExceeded", "Pod was active on the node longer than"),
 	} {
-		f := facts()
-		f.Versions = map[string]*v1alpha1.LookupPod{"web": {Source: "file", Revision: 7, StatusBy: "kubelet"}}
-		f.Pods[0].Spec.Containers[0].Image = "i"
-		change(&f.Pods[0])
-		s := Tell(Subject{Namespace: "default", Name: "web-node1"}, f)
-		if got := s.Summary + ": " + strings.Join(s.Fix, "|"); got != want || s.Health != v1alpha1.Unhealthy || s.Pod.StatusBy != "kubelet" {
-			t.Errorf("got %s: %s, by %q\nwant %s", s.Health, got, s.Pod.StatusBy, want)
-		}
+		t.Run(want, func(t *testing.T) {
+			f := facts()
+			f.Versions = map[string]*v1alpha1.LookupPod{"web": {Source: "file", Revision: 7, StatusBy: "kubelet"}}
+			f.Pods[0].Spec.Containers[0].Image = "i"
+			change(&f.Pods[0])
+			s := Tell(Subject{Namespace: "default", Name: "web-node1"}, f)
+			if got := s.Summary + ": " + strings.Join(s.Fix, "|"); got != want || s.Health != v1alpha1.Unhealthy || s.Pod.StatusBy != "kubelet" {
+				t.Errorf("got %s: %s, by %q\nwant %s", s.Health, got, s.Pod.StatusBy, want)
+			}
+		})
 	}
 }
 
