@@ -1,0 +1,82 @@
+package kubelet
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"testing/synctest"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podconfigd/podconfigd/pkg/manifest"
+)
+
+// Mirror pods that a kubelet left behind do not show that there is one.
+func TestMirrorPodsOfALostKubelet(t *testing.T) {
+	f := New(Options{Decoder: manifest.NewDecoder("node1"), Presence: PresenceAuto})
+	f.probe(t.Context())
+	mirror := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web-node1", UID: "1", Annotations: map[string]string{v1.MirrorPodAnnotationKey: "u"}}}
+	f.MirrorPod(mirror, false)
+	for _, ready := range []*v1.NodeCondition{
+		nil, {Status: v1.ConditionTrue}, {Status: v1.ConditionUnknown, LastHeartbeatTime: metav1.Now()}, {Status: v1.ConditionFalse},
+	} {
+		f.SetReady(ready)
+		if lost := ready != nil && ready.Status == v1.ConditionUnknown; f.Present() == lost {
+			t.Errorf("the Node says %v: present %t", ready, f.Present())
+		}
+	}
+}
+
+// The Node shows a kubelet without static pods whose health check has another port, as long as it writes its conditions.
+func TestPresenceByTheNode(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := New(Options{Decoder: manifest.NewDecoder("node1"), Presence: PresenceAuto})
+		f.probe(t.Context())
+		written := metav1.Now()
+		for _, test := range []struct {
+			ready *v1.NodeCondition
+			want  bool
+		}{
+			{nil, false},
+			{&v1.NodeCondition{Status: v1.ConditionTrue, LastHeartbeatTime: written}, true},
+			{&v1.NodeCondition{Status: v1.ConditionFalse, LastHeartbeatTime: written}, true},
+			{&v1.NodeCondition{Status: v1.ConditionTrue}, false}, // no kubelet wrote it
+			{&v1.NodeCondition{Status: v1.ConditionUnknown, LastHeartbeatTime: written}, false},
+			{&v1.NodeCondition{Status: v1.ConditionTrue, LastHeartbeatTime: written}, true},
+		} {
+			if f.SetReady(test.ready); f.Present() != test.want {
+				t.Errorf("%+v: present %t", test.ready, !test.want)
+			}
+		}
+		if pass(heartbeatAfter); f.Present() {
+			t.Error("a kubelet that no longer writes its conditions is present")
+		}
+	})
+}
+
+func TestPresence(t *testing.T) {
+	healthz := httptest.NewServer(http.NotFoundHandler())
+	defer healthz.Close()
+	for name, test := range map[string]struct {
+		presence Presence
+		url      string
+		want     bool
+	}{
+		"healthy":            {PresenceAuto, healthz.URL, true},
+		"no answer":          {PresenceAuto, "http://127.0.0.1:1/healthz", false},
+		"configured":         {PresenceYes, "http://127.0.0.1:1/healthz", true},
+		"configured without": {PresenceNo, healthz.URL, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := New(Options{Decoder: manifest.NewDecoder("node1"), Presence: test.presence, HealthzURL: test.url})
+			if test.presence == PresenceAuto && !f.Present() {
+				t.Error("before it was asked, the kubelet counts as absent")
+			}
+			f.probe(t.Context())
+			if got := f.Present(); got != test.want {
+				t.Errorf("%+v: present %t", test, got)
+			}
+		})
+	}
+}
