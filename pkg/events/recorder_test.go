@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr/funcr"
+	"go.uber.org/goleak"
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -24,6 +25,8 @@ import (
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // apiserver stores events. It is the Client, and the source of the status.
 type apiserver struct {

@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"go.uber.org/goleak"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -20,6 +21,8 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/journal"
 	"github.com/podconfigd/podconfigd/pkg/pleg"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // node is a Lookup with a runtime that only tests change.
 type node struct {

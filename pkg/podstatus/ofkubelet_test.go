@@ -58,10 +58,12 @@ func TestOnlyKubelet(t *testing.T) {
 		},
 		"evicted": func(s *v1.PodStatus) { s.Reason = "Evicted" },
 	} {
-		status := ours.DeepCopy()
-		if change(status); !OnlyKubelet(l.pod, status) {
-			t.Errorf("%s: it is taken for our own", name)
-		}
+		t.Run(name, func(t *testing.T) {
+			status := ours.DeepCopy()
+			if change(status); !OnlyKubelet(l.pod, status) {
+				t.Error("it is taken for our own")
+			}
+		})
 	}
 	if OnlyKubelet(l.pod, ours) || OnlyKubelet(l.pod, newLife(v1.RestartPolicyAlways, "a").sync()) {
 		t.Error("our own status is taken for that of a kubelet")
