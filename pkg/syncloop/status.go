@@ -127,7 +127,8 @@ func (s *statuses) of(ctx context.Context, p *sourcePod, mirror *v1.Pod) *v1.Pod
 
 // computed returns the status by our own rules; nil if nothing is known.
 //
-// For a static pod, the status in its mirror pod counts if a kubelet wrote it.
+// For a static pod, the status in its mirror pod counts if a kubelet wrote it, as long as it says what the runtime reports:
+// a kubelet writes it later, and an apiserver can refuse it.
 func (s *statuses) computed(ctx context.Context, p *sourcePod, mirror *v1.Pod) (*v1.PodStatus, StatusBy) {
 	if !s.covers(p) {
 		return nil, BySource
@@ -144,7 +145,7 @@ func (s *statuses) computed(ctx context.Context, p *sourcePod, mirror *v1.Pod) (
 		status = p.generated // it is not kept twice
 	}
 	p.generated = status
-	if mirror != nil && mirrors(mirror, p.pod) && written(mirror) {
+	if mirror != nil && mirrors(mirror, p.pod) && written(mirror) && podstatus.Stands(&mirror.Status, record) {
 		return &mirror.Status, ByMirrorPod
 	}
 	return status, ByRuntime

@@ -212,9 +212,11 @@ func TestStatusOfAMirrorPod(t *testing.T) {
 		h := runStatus(t, nil)
 		a, now := static("a"), metav1.Now()
 		h.add("file", a)
-		mirror := podtest.Mirror(a, podtest.Status(v1.PodStatus{Phase: v1.PodFailed, HostIP: "198.51.100.1", StartTime: &now}))
+		mirror := podtest.Mirror(a, podtest.Status(v1.PodStatus{
+			Phase: v1.PodFailed, HostIP: "198.51.100.1", StartTime: &now, ContainerStatuses: runs("1"),
+		}))
 		h.add("api", mirror)
-		h.expect(t, "ADD a:Pending", "ADD mirror-of-a:Failed on 198.51.100.1", "RECONCILE status a:Failed on 198.51.100.1")
+		h.expect(t, "ADD a:Pending", "ADD mirror-of-a:Failed on 198.51.100.1 containerd://1", "RECONCILE status a:Failed on 198.51.100.1 containerd://1")
 		h.running("a", "1")
 		h.expect(t)
 		unwritten := mirror.DeepCopy()
@@ -229,18 +231,47 @@ func TestStatusOfAMirrorPod(t *testing.T) {
 			h.update(config.PodUpdate{Op: config.RECONCILE, Source: "api", Pods: []*v1.Pod{m}})
 		}
 		h.update(config.PodUpdate{Op: config.REMOVE, Source: "api", Pods: []*v1.Pod{mirror}})
-		kubelet, own := "RECONCILE status a:Failed on 198.51.100.1", "RECONCILE status a:Running on 192.0.2.1 containerd://1"
+		kubelet, own := "RECONCILE status a:Failed on 198.51.100.1 containerd://1", "RECONCILE status a:Running on 192.0.2.1 containerd://1"
 		h.expect(t, "RECONCILE mirror-of-a:Pending", own,
-			"RECONCILE mirror-of-a:Failed on 198.51.100.1", kubelet,
-			"RECONCILE mirror-of-a:Failed on 198.51.100.1", own,
-			"RECONCILE mirror-of-a:Failed on 198.51.100.1", kubelet,
-			"RECONCILE mirror-of-a:Failed on 198.51.100.1", own,
-			"RECONCILE mirror-of-a:Failed on 198.51.100.1", kubelet,
-			"REMOVE mirror-of-a:Failed on 198.51.100.1", own)
+			"RECONCILE mirror-of-a:Failed on 198.51.100.1 containerd://1", kubelet,
+			"RECONCILE mirror-of-a:Failed on 198.51.100.1 containerd://1", own,
+			"RECONCILE mirror-of-a:Failed on 198.51.100.1 containerd://1", kubelet,
+			"RECONCILE mirror-of-a:Failed on 198.51.100.1 containerd://1", own,
+			"RECONCILE mirror-of-a:Failed on 198.51.100.1 containerd://1", kubelet,
+			"REMOVE mirror-of-a:Failed on 198.51.100.1 containerd://1", own)
 		// The mirror pod may be known first.
 		h.add("api", podtest.Mirror(static("b"), podtest.Status(v1.PodStatus{Phase: v1.PodSucceeded, StartTime: &now})))
 		h.add("file", static("b"))
 		h.expect(t, "ADD mirror-of-b:Succeeded", "ADD b:Succeeded")
+		h.stop(t)
+	})
+}
+
+// runs is the status of a container that runs.
+func runs(id string) []v1.ContainerStatus {
+	return []v1.ContainerStatus{{Name: "c", ContainerID: "containerd://" + id, State: v1.ContainerState{Running: &v1.ContainerStateRunning{}}}}
+}
+
+// The status in a mirror pod counts no longer when the runtime runs other containers: the kubelet writes it later, or the
+// apiserver refuses it.
+func TestStatusOfAnOldMirrorPod(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := runStatus(t, nil)
+		a, now := static("a"), metav1.Now()
+		h.add("file", a)
+		mirror := podtest.Mirror(a, podtest.Status(v1.PodStatus{
+			Phase: v1.PodRunning, HostIP: "198.51.100.1", StartTime: &now, ContainerStatuses: runs("1"),
+		}))
+		h.add("api", mirror)
+		h.running("a", "1")
+		h.running("a", "2")
+		written := mirror.DeepCopy()
+		written.Status.ContainerStatuses = runs("2")
+		h.update(config.PodUpdate{Op: config.RECONCILE, Source: "api", Pods: []*v1.Pod{written}})
+		h.expect(t, "ADD a:Pending", "ADD mirror-of-a:Running on 198.51.100.1 containerd://1",
+			"RECONCILE status a:Running on 198.51.100.1 containerd://1",
+			"RECONCILE status a:Running on 192.0.2.1 containerd://2",
+			"RECONCILE mirror-of-a:Running on 198.51.100.1 containerd://2", "RECONCILE status a:Running on 198.51.100.1 containerd://2")
 		h.stop(t)
 	})
 }
