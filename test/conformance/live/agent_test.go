@@ -15,7 +15,6 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/internal/testutil"
@@ -27,18 +26,6 @@ const (
 	rounds  = 10
 	slowest = 10 * time.Millisecond
 )
-
-// running returns the containers that run, by ID of the container.
-func (w *world) running(t *testing.T) []*runtimeapi.Container {
-	t.Helper()
-	list, err := w.runtime.CRI.ListContainers(t.Context(), &runtimeapi.ListContainersRequest{
-		Filter: &runtimeapi.ContainerFilter{State: &runtimeapi.ContainerStateValue{State: runtimeapi.ContainerState_CONTAINER_RUNNING}},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return list.GetContainers()
-}
 
 // stories asks for the status of each pod, and of the daemon, on the command line.
 func (w *world) stories(t *testing.T, theirs map[string]*v1.Pod) {
@@ -52,9 +39,12 @@ func (w *world) stories(t *testing.T, theirs map[string]*v1.Pod) {
 		return string(out)
 	}
 	for name, pod := range theirs {
-		if text := status(pod.Namespace + "/" + name); !strings.Contains(text, "Healthy") || !strings.Contains(text, string(pod.UID)) {
-			t.Errorf("status %s says:\n%s", name, text)
-		}
+		testutil.Eventually(t, func() error { // a kubelet without a Pods API writes Ready to the mirror pod a while later
+			if text := status(pod.Namespace + "/" + name); !strings.Contains(text, "Healthy") || !strings.Contains(text, string(pod.UID)) {
+				return fmt.Errorf("status %s says:\n%s", name, text)
+			}
+			return nil
+		})
 	}
 	t.Logf("status says:\n%s", status())
 }
@@ -153,31 +143,25 @@ func finds(answer *v1alpha1.Lookup, pod *v1.Pod, others bool) bool {
 	})
 }
 
-// restart ends the container of a pod. The subscriber sees the PLEG of its end and of its start, and the RECONCILE of
-// its restart, under the UID of the kubelet.
+// restart ends the container of a pod. The subscriber sees the PLEG of its end and of the start of the next one, and the
+// RECONCILE of that, under the UID of the kubelet.
 func (w *world) restart(t *testing.T, pod *v1.Pod) {
 	t.Helper()
+	ids, err := containers(pod)
+	if err != nil || len(ids) != 1 {
+		t.Fatal(ids, err)
+	}
 	seen := len(w.lines())
-	for _, c := range w.running(t) {
-		if c.GetLabels()["io.kubernetes.pod.uid"] == string(pod.UID) {
-			if err := syscall.Kill(w.runtime.PID(t, c.GetId()), syscall.SIGKILL); err != nil {
-				t.Fatal(err)
-			}
-		}
+	if err := syscall.Kill(w.runtime.PID(t, ids[0]), syscall.SIGKILL); err != nil {
+		t.Fatal(err)
 	}
 	began := time.Now()
 	testutil.Eventually(t, func() error {
 		got := make(map[string]bool)
 		for _, l := range w.lines()[seen:] {
 			for _, p := range l.update.Pods {
-				switch {
-				case p.UID != pod.UID:
-				case l.update.Op == v1alpha1.OpPLEG:
-					got[l.update.Event.Type] = true
-				case l.update.Op == v1alpha1.OpReconcile:
-					for i := range p.Status.ContainerStatuses {
-						got["RECONCILE"] = got["RECONCILE"] || p.Status.ContainerStatuses[i].RestartCount > 0 && p.Status.ContainerStatuses[i].State.Running != nil
-					}
+				if p.UID == pod.UID {
+					got[sign(l.update, p, ids[0])] = true
 				}
 			}
 		}
@@ -189,4 +173,17 @@ func (w *world) restart(t *testing.T, pod *v1.Pod) {
 		return nil
 	})
 	t.Logf("the subscriber saw PLEG and RECONCILE of a restart within %v", time.Since(began).Round(time.Millisecond))
+}
+
+// sign returns what an update says about the restart of a container; empty for nothing.
+func sign(u *v1alpha1.Update, pod *v1.Pod, died string) string {
+	switch {
+	case u.Op == v1alpha1.OpPLEG && u.Event.Container != "" && (u.Event.ContainerID == died) == (u.Event.Type == "ContainerDied"):
+		return u.Event.Type
+	case u.Op == v1alpha1.OpReconcile:
+		if ids, err := containers(pod); err == nil && ids[0] != died && pod.Status.ContainerStatuses[0].RestartCount > 0 {
+			return string(u.Op)
+		}
+	}
+	return ""
 }

@@ -2,6 +2,7 @@
 package live
 
 import (
+	"bufio"
 	"context"
 	"flag"
 	"fmt"
@@ -17,7 +18,6 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/internal/testutil"
@@ -63,6 +63,7 @@ type world struct {
 	mu    sync.Mutex
 	saw   []line
 	has   map[types.UID]*v1.Pod // the pods of the subscriber
+	last  *v1alpha1.Update      // the last update with a revision
 	began time.Time
 	stop  context.CancelFunc
 	ended chan struct{}
@@ -136,14 +137,18 @@ func (w *world) upgrade(t *testing.T, flags ...string) {
 		w.kubelet.Replace(t, minor)
 		t.Logf("the kubelet %s answers after %v", minor, time.Since(w.began).Round(time.Millisecond))
 		theirs = w.check(t, minor, "while podconfigd runs")
-		w.oneSwitch(t, before, theirs)
+		lines := w.lines()
+		w.oneSwitch(t, before, theirs, lines)
+		w.cameToRun(t, before, theirs, lines)
 	}
 	for minor := range strings.SplitSeq(others, ",") {
 		w.end(t)
+		before, last := theirs, w.last
 		w.kubelet.Replace(t, minor)
 		w.settled(t)
 		w.start(t)
-		w.check(t, minor, "while podconfigd is down")
+		theirs = w.check(t, minor, "while podconfigd is down")
+		w.oneSwitch(t, before, theirs, w.resumed(t, last))
 	}
 	w.end(t)
 }
@@ -189,43 +194,6 @@ func (w *world) end(t *testing.T) {
 	}
 }
 
-// settled waits until the kubelet runs all pods, each in one sandbox.
-func (w *world) settled(t *testing.T) map[string]*v1.Pod {
-	t.Helper()
-	var theirs map[string]*v1.Pod
-	testutil.Eventually(t, func() error {
-		var err error
-		if theirs, err = w.kubelet.Pods(t); err != nil {
-			return err
-		}
-		list, err := w.runtime.CRI.ListPodSandbox(t.Context(), &runtimeapi.ListPodSandboxRequest{})
-		if err != nil {
-			return err
-		}
-		ready := map[string]int{}
-		for _, s := range list.GetItems() {
-			pod := theirs[s.GetMetadata().GetName()]
-			if s.GetState() != runtimeapi.PodSandboxState_SANDBOX_READY {
-				continue
-			}
-			if pod == nil || string(pod.UID) != s.GetMetadata().GetUid() {
-				return fmt.Errorf("sandbox of %s is still there", s.GetMetadata().GetName())
-			}
-			ready[pod.Name]++
-		}
-		if len(theirs) != len(pods) || len(ready) != len(pods) {
-			return fmt.Errorf("the kubelet has %d pods and %d sandboxes", len(theirs), len(ready))
-		}
-		for _, pod := range theirs {
-			if pod.Status.Phase != v1.PodRunning {
-				return fmt.Errorf("%s is %s", pod.Name, pod.Status.Phase)
-			}
-		}
-		return nil
-	})
-	return theirs
-}
-
 // check waits until podconfigd shows what the kubelet runs.
 func (w *world) check(t *testing.T, minor, when string) map[string]*v1.Pod {
 	t.Helper()
@@ -240,8 +208,13 @@ func (w *world) check(t *testing.T, minor, when string) map[string]*v1.Pod {
 		return nil
 	})
 	found := time.Since(w.began)
-	theirs := w.settled(t)
-	testutil.Eventually(t, func() error { return w.same(t, theirs) })
+	var theirs map[string]*v1.Pod
+	testutil.Eventually(t, func() (err error) {
+		if theirs, err = w.runs(t); err == nil {
+			err = w.same(t, theirs)
+		}
+		return err
+	})
 	t.Logf("kubelet %s, %s: found after %v, all the same after %v", minor, when, found.Round(time.Millisecond), time.Since(w.began).Round(time.Millisecond))
 	w.everything(t, theirs)
 	return theirs
@@ -253,12 +226,14 @@ func (w *world) everything(t *testing.T, theirs map[string]*v1.Pod) {
 	w.stories(t, theirs)
 	w.cgroups(t)
 	w.lookups(t, theirs)
+	cleanups := w.cleanups(t)
 	w.restart(t, theirs["plain-node1"])
 	testutil.Eventually(t, func() error { return w.subscriberHas(theirs) })
-	w.noOrphans(t)
+	testutil.Until(t, "podconfigd looks for orphans", func() bool { return w.cleanups(t) > cleanups })
+	w.noOrphans(t, theirs)
 }
 
-// same compares the UIDs, the phases and the status of the daemon.
+// same compares the UIDs, the containers and the status of the daemon.
 func (w *world) same(t *testing.T, theirs map[string]*v1.Pod) error {
 	t.Helper()
 	if err := w.sameUIDs(t, theirs); err != nil {
@@ -281,12 +256,15 @@ func (w *world) static(t *testing.T) ([]v1.Pod, error) {
 	return slices.DeleteFunc(list.Items, func(pod v1.Pod) bool { return pod.Annotations[v1.MirrorPodAnnotationKey] != "" }), nil
 }
 
-// sameUIDs compares the UIDs and the phases.
+// sameUIDs compares the UIDs and the containers, all of which run. Lookups by IP take one.
 func (w *world) sameUIDs(t *testing.T, theirs map[string]*v1.Pod) error {
 	t.Helper()
 	ours, err := w.static(t)
 	if err != nil {
 		return err
+	}
+	if len(ours) != len(theirs) {
+		return fmt.Errorf("%d pods, the kubelet has %d", len(ours), len(theirs))
 	}
 	for i := range ours {
 		pod := &ours[i]
@@ -296,12 +274,34 @@ func (w *world) sameUIDs(t *testing.T, theirs map[string]*v1.Pod) error {
 			return fmt.Errorf("the kubelet does not have %s", pod.Name)
 		case other.UID != pod.UID:
 			return fmt.Errorf("%s: the kubelet's UID is %s, ours %s", pod.Name, other.UID, pod.UID)
-		case other.Namespace != pod.Namespace, pod.Status.Phase != v1.PodRunning:
-			return fmt.Errorf("%s: namespace %s, phase %s", pod.Name, pod.Namespace, pod.Status.Phase)
+		case other.Namespace != pod.Namespace, pod.Status.PodIP == "":
+			return fmt.Errorf("%s: namespace %s, IP %q", pod.Name, pod.Namespace, pod.Status.PodIP)
+		}
+		want, err := containers(other)
+		if err != nil {
+			return err
+		}
+		if got, err := containers(pod); err != nil || !slices.Equal(got, want) {
+			return fmt.Errorf("%s: containers %v, want %v, %v", pod.Name, got, want, err)
 		}
 	}
-	if len(ours) != len(theirs) {
-		return fmt.Errorf("%d pods, the kubelet has %d", len(ours), len(theirs))
-	}
 	return nil
+}
+
+// cleanups returns how often podconfigd looked for orphans.
+func (w *world) cleanups(t *testing.T) (count int) {
+	t.Helper()
+	body, err := w.client.Get(t.Context(), "/metrics", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer body.Close()
+	const name = "podconfigd_sync_loop_housekeeping_duration_seconds_count"
+	for lines := bufio.NewScanner(body); lines.Scan(); {
+		if _, err := fmt.Sscanf(lines.Text(), name+" %d", &count); err == nil {
+			return count
+		}
+	}
+	t.Fatalf("no metric %s", name)
+	return 0
 }

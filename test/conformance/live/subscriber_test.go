@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
+	"github.com/podconfigd/podconfigd/internal/testutil"
 	"github.com/podconfigd/podconfigd/pkg/client"
 )
 
@@ -25,6 +26,9 @@ type line struct {
 func (l line) String() string {
 	u := l.update
 	text := fmt.Sprintf("%8.3f s  %s", l.at.Seconds(), u.Op)
+	if u.Reset {
+		text += " reset"
+	}
 	if u.Restored {
 		text += " restored"
 	}
@@ -44,10 +48,16 @@ func (w *world) subscribe(ctx context.Context) {
 	defer close(w.ended)
 	for u, err := range w.client.Updates(ctx, client.Options{Ops: ops, NoMirrorPods: true}) {
 		if err != nil {
-			continue // until the socket is there
+			return
 		}
 		w.mu.Lock()
 		w.saw = append(w.saw, line{time.Since(w.began), u})
+		if u.Revision != 0 {
+			w.last = u
+		}
+		if u.Reset {
+			clear(w.has)
+		}
 		for _, pod := range u.Pods {
 			switch u.Op {
 			case v1alpha1.OpAdd, v1alpha1.OpUpdate, v1alpha1.OpReconcile:
@@ -58,6 +68,29 @@ func (w *world) subscribe(ctx context.Context) {
 		}
 		w.mu.Unlock()
 	}
+}
+
+// resumed returns what a subscriber sees that resumes after the last update of an earlier run, up to the first set of this one.
+// It does not ask for PLEG, which nobody recorded in between.
+func (w *world) resumed(t *testing.T, last *v1alpha1.Update) (lines []line) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), testutil.Patience)
+	defer cancel()
+	for u, err := range w.client.Updates(ctx, client.Options{Instance: last.Instance, Since: last.Revision, NoMirrorPods: true}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		at := time.Duration(0) // a BOOKMARK has no time
+		if u.Time != nil {
+			at = u.Time.Sub(w.began)
+		}
+		lines = append(lines, line{at, u})
+		if u.Reset || u.Op == v1alpha1.OpBookmark && u.Sources["file"].Seen {
+			break
+		}
+	}
+	t.Logf("a subscriber that resumed saw:\n%s", text(lines))
+	return lines
 }
 
 // begin starts to count the time and the lines.
@@ -74,17 +107,23 @@ func (w *world) lines() []line {
 	return slices.Clone(w.saw)
 }
 
-// noOrphans shows what the subscriber saw. HOUSEKEEPING names nothing.
-func (w *world) noOrphans(t *testing.T) {
+// noOrphans shows what the subscriber saw. HOUSEKEEPING names nothing, though the runtime still has sandboxes of pods under
+// their former UIDs.
+func (w *world) noOrphans(t *testing.T, theirs map[string]*v1.Pod) {
 	t.Helper()
-	var text strings.Builder
-	for _, l := range w.lines() {
-		text.WriteString(l.String() + "\n")
+	lines := w.lines()
+	for _, l := range lines {
 		if l.update.Op == v1alpha1.OpHousekeeping && len(l.update.Pods) > 0 {
 			t.Errorf("HOUSEKEEPING is not empty: %v", l)
 		}
 	}
-	t.Logf("a subscriber saw:\n%s", text.String())
+	runtime, err := w.client.Runtime(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	former := slices.DeleteFunc(runtime.Pods, func(p v1alpha1.RuntimePod) bool { return p.UID == string(theirs[p.Name].UID) })
+	t.Logf("HOUSEKEEPING does not name the sandboxes of %d pods under former UIDs", len(former))
+	t.Logf("a subscriber saw:\n%s", text(lines))
 }
 
 // subscriberHas compares the pods that the subscriber has.
@@ -102,43 +141,66 @@ func (w *world) subscriberHas(theirs map[string]*v1.Pod) error {
 	return nil
 }
 
-// oneSwitch checks that the pods changed their UIDs once, in one set, and that each came to run under its new one.
-func (w *world) oneSwitch(t *testing.T, before, after map[string]*v1.Pod) {
-	t.Helper()
-	removes, adds := make(map[types.UID]string), make(map[types.UID]string)
+// changed returns the pods whose UIDs differ, by the UID before and by the UID after.
+func changed(before, after map[string]*v1.Pod) (removes, adds map[types.UID]string) {
+	removes, adds = make(map[types.UID]string), make(map[types.UID]string)
 	for name, pod := range after {
 		if old := before[name]; old.UID != pod.UID {
 			removes[old.UID], adds[pod.UID] = name, name
 		}
 	}
+	return removes, adds
+}
+
+// oneSwitch checks that the pods changed their UIDs once, in one set.
+func (w *world) oneSwitch(t *testing.T, before, after map[string]*v1.Pod, lines []line) {
+	t.Helper()
+	removes, adds := changed(before, after)
 	if len(adds) != len(pods)-1 {
 		t.Fatalf("%d UIDs differ", len(adds))
 	}
 	seen := make(map[v1alpha1.Op][]line)
-	reconciled, started := make(map[types.UID]string), make(map[types.UID]string)
-	for _, l := range w.lines() {
-		u := l.update
-		seen[u.Op] = append(seen[u.Op], l)
-		for _, pod := range u.Pods {
-			switch {
-			case adds[pod.UID] == "":
-			case u.Op == v1alpha1.OpReconcile && pod.Status.Phase == v1.PodRunning:
-				reconciled[pod.UID] = pod.Name
-			case u.Op == v1alpha1.OpPLEG && u.Event.Type == "ContainerStarted":
-				started[pod.UID] = pod.Name
-			}
-		}
+	for _, l := range lines {
+		seen[l.update.Op] = append(seen[l.update.Op], l)
 	}
 	for op, want := range map[v1alpha1.Op]map[types.UID]string{v1alpha1.OpRemove: removes, v1alpha1.OpAdd: adds} {
 		if lines := seen[op]; len(lines) != 1 || !maps.Equal(uids(lines[0]), want) {
-			t.Errorf("the subscriber saw %v, want one %s of %v", lines, op, want)
+			t.Errorf("a subscriber saw %v, want one %s of %v", lines, op, want)
 			continue
 		}
 		t.Logf("%s after %v", op, seen[op][0].at.Round(time.Millisecond))
 	}
-	if !maps.Equal(reconciled, adds) || !maps.Equal(started, adds) {
-		t.Errorf("RECONCILE of %v, PLEG of %v, want both of %v", reconciled, started, adds)
+}
+
+// cameToRun checks that the subscriber saw each pod start under its new UID.
+func (w *world) cameToRun(t *testing.T, before, after map[string]*v1.Pod, lines []line) {
+	t.Helper()
+	_, adds := changed(before, after)
+	ran, started := make(map[types.UID]string), make(map[types.UID]string)
+	for _, l := range lines {
+		u := l.update
+		for _, pod := range u.Pods {
+			switch {
+			case adds[pod.UID] == "":
+			case u.Op == v1alpha1.OpPLEG && u.Event.Type == "ContainerStarted":
+				started[pod.UID] = pod.Name
+			case pod.Status.Phase == v1.PodRunning: // by RECONCILE, or in the ADD of a machine that is slow
+				ran[pod.UID] = pod.Name
+			}
+		}
 	}
+	if !maps.Equal(ran, adds) || !maps.Equal(started, adds) {
+		t.Errorf("%v came to run, PLEG of %v, want both of %v", ran, started, adds)
+	}
+}
+
+// text has a line for each.
+func text(lines []line) string {
+	var b strings.Builder
+	for _, l := range lines {
+		b.WriteString(l.String() + "\n")
+	}
+	return b.String()
 }
 
 func uids(l line) map[types.UID]string {
