@@ -80,3 +80,17 @@ func TestPresence(t *testing.T) {
 		})
 	}
 }
+
+// A kubelet whose health check no longer answers is present for a while: an upgrade of it takes less.
+func TestPresenceByAnEarlierAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := New(Options{Decoder: manifest.NewDecoder("node1"), Presence: PresenceAuto})
+		f.probed, f.answered = true, time.Now()
+		if pass(absentAfter - time.Second); !f.Present() {
+			t.Error("a kubelet that answered a while ago is absent")
+		}
+		if pass(time.Second); f.Present() {
+			t.Error("a kubelet that has not answered for long is present")
+		}
+	})
+}
