@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"syscall"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
@@ -46,6 +47,7 @@ func StartKubeletVersion(tb testing.TB, r *Runtime, minor, node, manifests strin
 	if err != nil {
 		tb.Fatal(err)
 	}
+	alone(tb)
 	dir, err := os.MkdirTemp("", "kubelet")
 	if err != nil {
 		tb.Fatal(err)
@@ -68,6 +70,20 @@ func StartKubeletVersion(tb testing.TB, r *Runtime, minor, node, manifests strin
 	k.name = unshare
 	k.start(tb)
 	return k
+}
+
+// alone waits until no other test has a kubelet on this machine, and keeps others from starting one until the test ends:
+// a kubelet ends what runs in the cgroups of pods that it does not have. go test runs packages at the same time.
+func alone(tb testing.TB) {
+	tb.Helper()
+	lock, err := os.OpenFile(filepath.Join(os.TempDir(), "podconfigd-kubelet.lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { lock.Close() })
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
+		tb.Fatalf("waiting for the kubelets of other tests: %v", err)
+	}
 }
 
 // program is the index of the kubelet's path in the arguments of unshare.
