@@ -81,8 +81,9 @@ TEST_TIMEOUT ?= 15m
 # PROGRAMS are the packages whose tests run the built program and the real servers: a race is in another
 # process, where the detector does not see it. They run without it. test/soak builds a program that has it.
 # Those that take longest are first.
-WITH_TESTS = $(sort $(patsubst %/,%,$(dir $(wildcard test/*/*_test.go))))
-PROGRAMS = $(addprefix ./,test/e2e test/script $(filter-out test/e2e test/script test/soak $(NESTED_MODULES) $(LINTED_MODULES),$(WITH_TESTS)))
+LONGEST = test/e2e/apiserver test/e2e/clients test/e2e/daemon test/e2e/runtime test/script
+WITH_TESTS = $(sort $(patsubst %/,%,$(dir $(wildcard test/*/*_test.go test/e2e/*/*_test.go))))
+PROGRAMS = $(addprefix ./,$(LONGEST) $(filter-out $(LONGEST) test/soak $(NESTED_MODULES) $(LINTED_MODULES),$(WITH_TESTS)))
 # EXHAUSTIVE are the files with tests that try very many cases: internal/testutil/exhaustive.go. These
 # tests run without the race detector too, with all cases.
 EXHAUSTIVE = $(shell grep -rlE 'testutil[.](Exhaustive|Stride)' --include='*_test.go' ./pkg ./internal ./cmd 2>/dev/null)

@@ -1,0 +1,182 @@
+package daemon
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
+	"github.com/podconfigd/podconfigd/internal/testutil"
+	"github.com/podconfigd/podconfigd/pkg/client"
+	"github.com/podconfigd/podconfigd/test/e2e"
+)
+
+// notifications are what a daemon tells its service manager.
+type notifications struct{ *net.UnixConn }
+
+func listenForNotifications(t *testing.T, path string) notifications {
+	t.Helper()
+	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	return notifications{conn}
+}
+
+// expect waits for a notification with the prefix.
+func (n notifications) expect(t *testing.T, prefix string) {
+	t.Helper()
+	_ = n.SetReadDeadline(time.Now().Add(testutil.Patience))
+	buffer := make([]byte, 4096)
+	for {
+		size, err := n.Read(buffer)
+		if err != nil {
+			t.Fatalf("no %q: %v", prefix, err)
+		}
+		if strings.HasPrefix(string(buffer[:size]), prefix) {
+			return
+		}
+	}
+}
+
+// changes waits for the next updates with pods, "OP source pod pod".
+func changes(t *testing.T, s *e2e.Stream, want ...string) {
+	t.Helper()
+	for _, line := range want {
+		got := ""
+		for got == "" {
+			select {
+			case u := <-s.Updates:
+				if u.Op == v1alpha1.OpBookmark {
+					continue
+				}
+				got = string(u.Op) + " " + u.Source
+				for _, p := range u.Pods {
+					got += " " + p.Name
+				}
+			case <-time.After(testutil.Patience):
+				t.Fatalf("no %q", line)
+			}
+		}
+		if got != line {
+			t.Fatalf("got %q, want %q", got, line)
+		}
+	}
+}
+
+// logged waits until the log has the line.
+func logged(t *testing.T, d *e2e.Daemon, want string) {
+	t.Helper()
+	testutil.Eventually(t, func() error {
+		if !strings.Contains(d.Log.String(), want) {
+			return fmt.Errorf("the log has no %s", want)
+		}
+		return nil
+	})
+}
+
+// SIGHUP loads the config file again. A subscriber sees what changes, and nothing else.
+func TestSIGHUPReloads(t *testing.T) {
+	t.Parallel()
+	dir := testutil.ShortDir(t)
+	put := func(source, name string) {
+		t.Helper()
+		path := filepath.Join(dir, source, name+".yaml")
+		manifest := fmt.Sprintf("apiVersion: v1\nkind: Pod\nmetadata: {name: %s}\nspec: {containers: [{name: c, image: i}]}\n", name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(filepath.Join(dir, name), []byte(manifest), 0o644), os.Rename(filepath.Join(dir, name), path)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, source := range []string{"manifests", "x", "b"} {
+		put(source, source+"1")
+	}
+	file := filepath.Join(dir, "config.yaml")
+	configure := func(lines string) {
+		t.Helper()
+		content := "apiVersion: config.podconfigd.dev/v1alpha1\nkind: PodConfigdConfiguration\n" +
+			"hostnameOverride: node1\nsocket: " + dir + "/s\nstaticPodPath: " + dir + "/manifests\n" + lines
+		if err := os.WriteFile(file, []byte(content), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	configure("fileSources: [{name: x, path: " + dir + "/x}]\n")
+	notes := listenForNotifications(t, filepath.Join(dir, "n"))
+	cmd := exec.Command(e2e.Binary, "--config="+file)
+	cmd.Env = append(os.Environ(), "NOTIFY_SOCKET="+filepath.Join(dir, "n"))
+	d := e2e.StartCommand(t, dir, cmd)
+	notes.expect(t, "READY=1")
+	s := d.Watch(t, client.Options{})
+	e2e.SyncUp(t, s)
+	reload := func(want string) {
+		t.Helper()
+		if err := d.Cmd.Process.Signal(syscall.SIGHUP); err != nil {
+			t.Fatal(err)
+		}
+		notes.expect(t, "RELOADING=1\nMONOTONIC_USEC=")
+		notes.expect(t, "READY=1")
+		logged(t, d, want)
+	}
+
+	configure("fileSources: [{name: b, path: " + dir + "/b}]\nlogging: {verbosity: 2}\nsocketMode: \"0600\"\n")
+	reload(`"Reloaded the configuration" changed=["fileSources","logging.verbosity"] needRestart=["socketMode"]`)
+	changes(t, s, "REMOVE file:x x1-node1", "ADD file:b b1-node1")
+	logged(t, d, `"Removing the pods of a source that is no longer configured" source="file:x" pods=1`)
+	put("b", "b2")
+	changes(t, s, "ADD file:b b2-node1")
+	logged(t, d, `"SyncLoop ADD" source="file:b" pods=["default/b2-node1"]`) // -v=2
+
+	configure("fileSources: [{name: z, path: " + dir + "/z}]\nsyncFrequency: soon\nsurprise: true\n")
+	reload(`"Could not reload the configuration, nothing has changed" err="`)
+	for _, want := range []string{file + ":7: syncFrequency", file + ":8: "} {
+		logged(t, d, want)
+	}
+	put("b", "b3")
+	changes(t, s, "ADD file:b b3-node1")
+
+	configure("fileSources: [{name: b, path: " + dir + "/b}]\n")
+	reload(`"Reloaded the configuration" changed=["logging.verbosity"] needRestart=[]`)
+	for range 100 {
+		if err := d.Cmd.Process.Signal(syscall.SIGHUP); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put("manifests", "m2")
+	changes(t, s, "ADD file m2-node1")
+	if took, err := d.End(t, syscall.SIGTERM); err != nil || took > 5*time.Second {
+		t.Errorf("it ended with %v after %v", err, took)
+	}
+	if log := d.Log.String(); strings.Count(log, "Could not reload") != 1 {
+		t.Error("the log has other failures")
+	}
+}
+
+// SIGHUP is ignored before the packages are initialized that take long: in that time, it would end the daemon.
+func TestSIGHUPAtTheStart(t *testing.T) {
+	t.Parallel()
+	cmd := exec.CommandContext(t.Context(), e2e.Binary, "version")
+	cmd.Env = append(os.Environ(), "GODEBUG=inittrace=1")
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	var order []string
+	for line := range strings.Lines(string(out)) {
+		if fields := strings.Fields(line); len(fields) > 1 && fields[0] == "init" {
+			order = append(order, fields[1])
+		}
+	}
+	at := slices.IndexFunc(order, func(name string) bool { return strings.HasSuffix(name, "/internal/hangup") })
+	late := slices.IndexFunc(order, func(name string) bool { return strings.HasPrefix(name, "k8s.io/") })
+	if at < 0 || at > 40 || late < at {
+		t.Errorf("of %d packages, that which ignores SIGHUP is number %d, and the first of Kubernetes number %d", len(order), at, late)
+	}
+}
