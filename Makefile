@@ -237,9 +237,10 @@ clients: components ## Run clients of other projects during changes and kills; i
 	cd test/clients && CACHE='$(CACHE)' $(SHARED) test -count=1 -timeout 1h -v ./...
 
 .PHONY: soak
-soak: ## Change the sources STEPS times, kill the daemon KILLS times, check what subscribers receive; then update PODS pods for PRESS
+soak: ## Change the sources STEPS times, kill the daemon KILLS times, check what subscribers receive; run STEPS metamorphic tests; update PODS pods for PRESS
 	CGO_ENABLED=1 $(GO) test $(TAGS) -race -count=1 -timeout 0 -v ./test/soak -run '^Test(Durable)?Histories$$' \
 		-args -seed $(SEED) -steps $(STEPS) -kills $(KILLS) -restarts $(KILLS)
+	$(SHARED) test $(TAGS) -count=1 -timeout 0 -v ./test/metamorphic -args -seed $(SEED) -runs $(STEPS)
 	$(GO) test $(TAGS) -count=1 -timeout 0 -v ./test/soak -run '^TestPressed$$' -args -seed $(SEED) -pods $(PODS) -press $(PRESS)
 
 .PHONY: image
