@@ -114,6 +114,7 @@ func (p *page) reloads() {
 // reloads are the parts of the daemon that take changes while it runs, with what happens.
 var reloads = []struct{ part, text string }{
 	{"sources", "Sources are added, removed and changed: [sources.md](sources.md#change-sources-while-podconfigd-runs)."},
+	{"podsAPI", "podconfigd connects to the kubelet again. With another path, it forgets the statuses that it got."},
 	{"brake", "A held set that is within the new limit is applied."},
 	{"access", "The rules count at once: [access.md](access.md#when-the-rules-change)."},
 	{"events", "The new limits count for the next event."},

@@ -85,9 +85,7 @@ func (d *Daemon) assembleLoop(registry *prometheus.Registry, tracer []part) {
 		d.self.version = d.runtime.client.Version
 		d.runtime.connect(&loop, &find, &serve)
 	}
-	if d.podsAPI != nil {
-		loop.Status.Kubelet = d.podsAPI
-	}
+	loop.Status.Kubelet = d.podsAPI
 	d.loop, d.state.updates = syncloop.New(loop), nil
 	find.StatusBy = d.loop.StatusBy
 	serve.Lookup = lookup.New(find)
@@ -95,9 +93,7 @@ func (d *Daemon) assembleLoop(registry *prometheus.Registry, tracer []part) {
 	if d.runtime != nil {
 		d.parts = append(d.parts, d.runtime.part())
 	}
-	if d.podsAPI != nil {
-		d.parts = append(d.parts, d.podsAPIPart())
-	}
+	d.parts = append(d.parts, d.statusOfKubelet())
 	d.parts = append(d.parts, d.apiserverParts(registry)...)
 	serve.Resync = d.loop.Resync
 	serve.Live, serve.Ready = d.checks()
@@ -116,7 +112,7 @@ func (d *Daemon) required(find *lookup.Lookup) []part {
 			name: sourcesPart,
 			run: func(ctx context.Context) error {
 				return d.sources.run(ctx, func(ctx context.Context) {
-					d.askKubelet(ctx)
+					d.podsAPI.Ask(ctx)
 					d.kubelet.Ask(ctx)
 				})
 			},
@@ -131,7 +127,7 @@ func (d *Daemon) required(find *lookup.Lookup) []part {
 		{
 			name: loopPart,
 			run: func(ctx context.Context) error {
-				d.askKubelet(ctx)
+				d.podsAPI.Ask(ctx)
 				return d.loop.Run(ctx, d.podConfig.Updates())
 			},
 			reload: func(ctx context.Context, c *Config) error {

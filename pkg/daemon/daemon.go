@@ -38,7 +38,6 @@ type Daemon struct {
 	// runtime is nil without a container runtime.
 	runtime *runtime
 	kubelet *kubelet.Finder
-	// podsAPI is nil if the configuration turns it off.
 	podsAPI *podsapi.Client
 	loop    *syncloop.Loop
 	journal *journal.Journal

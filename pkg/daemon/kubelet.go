@@ -29,13 +29,10 @@ func (d *Daemon) newFinder(decoder *manifest.Decoder, registry prometheus.Regist
 	opts := kubelet.Options{
 		Decoder: decoder, Version: *c.KubeletVersion, Remembered: d.state.kubelet(), Registerer: registry,
 		Restored: d.state.restoredUIDs(), Node: c.Kubeconfig != "",
-		Presence: kubelet.Presence(*c.KubeletPresence), HealthzURL: kubelet.DefaultHealthzURL,
+		Statics: d.podsAPI.Statics, Presence: kubelet.Presence(*c.KubeletPresence), HealthzURL: kubelet.DefaultHealthzURL,
 	}
 	if d.runtime != nil {
 		opts.List, opts.Pods = d.runtime.client.Pods, d.runtime.generator.Pods
-	}
-	if d.podsAPI != nil {
-		opts.Statics = d.podsAPI.Statics
 	}
 	if d.state.log != nil {
 		opts.Remember = d.state.rememberKubelet

@@ -1,7 +1,6 @@
 package daemon
 
 import (
-	"context"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -15,39 +14,33 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/server/socket"
 )
 
-// newPodsAPI returns the client of the kubelet's Pods API; nil for none.
+// newPodsAPI returns the client of the kubelet's Pods API.
 func (d *Daemon) newPodsAPI(registry prometheus.Registerer) *podsapi.Client {
 	c := &d.config
-	path := *c.KubeletPodsAPI
-	switch path {
-	case podsapi.None:
-		return nil
-	case podsapi.Auto:
-		path = ""
-	}
 	return podsapi.New(podsapi.Options{
-		Path: path, Interval: c.KubeletPodsAPICheckFrequency.Duration, Registerer: registry,
+		Path: *c.KubeletPodsAPI, Interval: c.KubeletPodsAPICheckFrequency.Duration, Registerer: registry,
+		Ours: d.kubeletPods, Apiserver: slices.Contains(c.sources(), config.ApiserverSource),
 		Connected: func() { d.kubelet.Notice() },
 	})
 }
 
-// podsAPIPart takes the status of pods from the kubelet. The kubelet has all pods of the journal, except mirror pods.
-func (d *Daemon) podsAPIPart() part {
-	return part{name: "podsAPI", run: d.podsAPI.Run, status: func(status *v1alpha1.Status) {
-		ours := make(map[types.UID]types.NamespacedName)
-		for _, p := range d.journal.State().Pods {
-			if !config.IsMirrorPod(p.Object) {
-				ours[p.Object.UID] = types.NamespacedName{Namespace: p.Object.Namespace, Name: p.Object.Name}
-			}
+// kubeletPods returns the pods that a kubelet has: all but mirror pods.
+func (d *Daemon) kubeletPods() map[types.UID]types.NamespacedName {
+	pods := make(map[types.UID]types.NamespacedName)
+	for _, p := range d.journal.State().Pods {
+		if !config.IsMirrorPod(p.Object) {
+			pods[p.Object.UID] = types.NamespacedName{Namespace: p.Object.Namespace, Name: p.Object.Name}
 		}
-		status.Kubelet.PodsAPI = d.podsAPI.Report(ours)
-	}}
+	}
+	return pods
 }
 
-// askKubelet waits for the kubelet for a short time. So the statuses that it gave before a restart stay.
-func (d *Daemon) askKubelet(ctx context.Context) {
-	if d.podsAPI != nil {
-		d.podsAPI.Ask(ctx)
+// statusOfKubelet takes the status of pods from the kubelet.
+func (d *Daemon) statusOfKubelet() part {
+	return part{
+		name: podsAPIPart, run: d.podsAPI.Run,
+		reload: reloaded(func(c *Config) { d.podsAPI.Configure(*c.KubeletPodsAPI, c.KubeletPodsAPICheckFrequency.Duration) }),
+		status: func(status *v1alpha1.Status) { status.Kubelet.PodsAPI = d.podsAPI.Report() },
 	}
 }
 

@@ -24,6 +24,7 @@ const (
 	eventsPart  = "events"
 	accessPart  = "access"
 	limitsPart  = "limits"
+	podsAPIPart = "podsAPI"
 	journalPart = "journal"
 	statePart   = "state"
 )

@@ -12,6 +12,8 @@ import (
 
 // KubeletStatuses has the statuses that the kubelet of the node gave its pods.
 type KubeletStatuses interface {
+	// Enabled reports whether the configuration has a Pods API of the kubelet. If that changes, Changed has all pods.
+	Enabled() bool
 	// Watch returns a channel that receives when Changed has pods.
 	Watch() <-chan struct{}
 	// Changed returns the pods whose status may have changed since the last call.
@@ -40,7 +42,7 @@ const (
 // fromKubelet returns the status that the kubelet gave a pod. It returns nil if the kubelet gave none. It also returns
 // nil if the kubelet is away and its status no longer holds: then our own rules derive the next status from it.
 func (s *statuses) fromKubelet(p *sourcePod) (*v1.PodStatus, StatusBy) {
-	if s.Kubelet == nil {
+	if !s.hasKubelet() {
 		return nil, ""
 	}
 	record := s.records[p.pod.UID]
@@ -68,8 +70,10 @@ func (s *statuses) fromKubelet(p *sourcePod) (*v1.PodStatus, StatusBy) {
 // ofKubelet reports whether the last status of a static pod has data that only a kubelet knows. So a kubelet gave it,
 // before a restart of this process.
 func (s *statuses) ofKubelet(p *sourcePod) bool {
-	return s.Kubelet != nil && p.generated != nil && p.source != config.ApiserverSource && podstatus.OnlyKubelet(p.pod, p.generated)
+	return s.hasKubelet() && p.generated != nil && p.source != config.ApiserverSource && podstatus.OnlyKubelet(p.pod, p.generated)
 }
+
+func (s *statuses) hasKubelet() bool { return s.Kubelet != nil && s.Kubelet.Enabled() }
 
 // stands reports whether the last status that a kubelet gave still holds while the kubelet is away. For a pod of the
 // apiserver, somebody else may have written a newer status there.

@@ -17,11 +17,14 @@ type kubelet struct {
 	changed  []types.UID
 	statuses map[types.UID]*v1.PodStatus
 	live     bool
+	disabled bool
 }
 
 func newKubelet() *kubelet {
 	return &kubelet{notices: make(chan struct{}), statuses: make(map[types.UID]*v1.PodStatus), live: true}
 }
+
+func (k *kubelet) Enabled() bool { return !k.disabled }
 
 func (k *kubelet) Watch() <-chan struct{} { return k.notices }
 
@@ -122,16 +125,18 @@ func TestStatusOfTheKubelet(t *testing.T) {
 // does not: with other options, it is another one.
 func TestRestoredStatusOfTheKubelet(t *testing.T) {
 	for name, test := range map[string]struct {
-		last *v1.PodStatus
-		want []string
+		last     *v1.PodStatus
+		disabled bool
+		want     []string
 	}{
-		"of the kubelet": {statusOf("1", v1.PodRunning), nil},
-		"ours":           {&v1.PodStatus{Phase: v1.PodPending, HostIP: "198.51.100.1"}, []string{"RECONCILE status a:Running on 192.0.2.1 containerd://1"}},
+		"of the kubelet":                  {statusOf("1", v1.PodRunning), false, nil},
+		"of a kubelet without a Pods API": {statusOf("1", v1.PodRunning), true, []string{"RECONCILE status a:Running on 192.0.2.1 containerd://1"}},
+		"ours":                            {&v1.PodStatus{Phase: v1.PodPending, HostIP: "198.51.100.1"}, false, []string{"RECONCILE status a:Running on 192.0.2.1 containerd://1"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				k := newKubelet()
-				k.live = false
+				k.live, k.disabled = false, test.disabled
 				h := runStatus(t, func(opts *Options, _ *statusHarness) {
 					opts.Status.Kubelet = k
 					opts.Restored = []config.PodUpdate{{

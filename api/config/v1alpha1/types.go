@@ -160,6 +160,7 @@ type PodConfigdConfiguration struct {
 	// from the kubelet.
 	// +flag=kubelet-pods-api
 	// +defaultValue=auto
+	// +reload=podsAPI
 	KubeletPodsAPI *string `json:"kubeletPodsAPI,omitempty"`
 	// kubeletPodsAPICheckFrequency is the interval between lists of all pods of the kubelet's Pods API, in addition to its
 	// events. It is the longest time for which a status is out of date if the kubelet loses events.
@@ -167,6 +168,7 @@ type PodConfigdConfiguration struct {
 	// +defaultValue=30s
 	// +minimum=1s
 	// +maximum=24h
+	// +reload=podsAPI
 	KubeletPodsAPICheckFrequency *metav1.Duration `json:"kubeletPodsAPICheckFrequency,omitempty"`
 	// containerRuntimeEndpoint is the CRI socket of the container runtime, for example
 	// unix:///run/containerd/containerd.sock. If empty, podconfigd connects to no runtime and the

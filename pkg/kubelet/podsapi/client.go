@@ -1,7 +1,6 @@
 package podsapi
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"io/fs"
@@ -32,38 +31,50 @@ const (
 	// firstRetry and lastRetry are the minimum and maximum wait before the Client connects again. After a connection
 	// that lasted for the time steady, the Client does not wait.
 	firstRetry = 50 * time.Millisecond
-	lastRetry  = 2 * time.Second
+	lastRetry  = 500 * time.Millisecond
 	steady     = 10 * time.Second
 	// awayAfter is how long the kubelet may not answer before it counts as away.
 	awayAfter = 2 * time.Second
 )
 
+var errConfigured = errors.New("the configuration of the kubelet's Pods API has changed")
+
 // Options configure a Client.
 type Options struct {
-	// Path is the path of the kubelet's socket. If it is empty, the path is DefaultPath, and it is no error if no kubelet
-	// serves it.
+	// Path is the path of the kubelet's socket, or Auto, or None. With Auto, the Client uses DefaultPath if a kubelet
+	// serves it. An empty path is Auto.
 	Path string
 	// Interval is the time between two lists of all pods. They find changes whose events the kubelet has lost.
 	Interval time.Duration
 	// Registerer registers the metrics; nil for none.
 	Registerer prometheus.Registerer
+	// Ours returns the pods of the sources that a kubelet has, by UID; nil for none.
+	Ours func() map[types.UID]types.NamespacedName
+	// Apiserver is whether one of the sources is the apiserver. Otherwise, its pods are not unknown to the sources.
+	Apiserver bool
 	// Connected is called when all pods are known; nil for nothing.
 	Connected func()
 }
 
 // Client is a client of the kubelet's Pods API. It is safe for concurrent use.
 type Client struct {
-	path     string
-	auto     bool
-	interval time.Duration
-	metrics  *metrics
-	notice   func()
-	statuses *statuses
+	timeout time.Duration // callTimeout
+	metrics *metrics
+	notice  func()
+	// ours and apiserver are those of Options.
+	ours      func() map[types.UID]types.NamespacedName
+	apiserver bool
+	statuses  *statuses
 	// first is closed when the first connection has all pods, or has failed.
 	first     chan struct{}
 	firstOnce sync.Once
 
-	mu        sync.Mutex // guards what follows
+	mu sync.Mutex // guards what follows. Only the goroutine of Run writes settings.
+	settings
+	// next are the settings of Configure that Run has not taken yet, and end ends its session.
+	next *settings
+	end  context.CancelCauseFunc
+
 	connected bool
 	since     time.Time // of connected
 	// known means that the kubelet has answered once.
@@ -71,19 +82,76 @@ type Client struct {
 	// dropped means that the kubelet dropped the watch, and there is no new one yet.
 	dropped   bool
 	lastError string
-	// ours is the file of a socket that a podconfigd serves.
-	ours os.FileInfo
+	// own is the file of a socket that a podconfigd serves.
+	own os.FileInfo
+}
+
+// settings are what Configure changes.
+type settings struct {
+	path      string
+	auto, off bool
+	interval  time.Duration
+}
+
+func newSettings(path string, interval time.Duration) settings {
+	s := settings{path: path, interval: interval}
+	switch path {
+	case Auto, "":
+		s.path, s.auto = DefaultPath, true
+	case None:
+		s.path, s.off = "", true
+	}
+	return s
 }
 
 // New returns a client. It does nothing before Run.
 func New(opts Options) *Client {
 	c := &Client{
-		path: cmp.Or(opts.Path, DefaultPath), auto: opts.Path == "", interval: opts.Interval,
-		notice:   opts.Connected,
+		settings: newSettings(opts.Path, opts.Interval),
+		timeout:  callTimeout, notice: opts.Connected, ours: opts.Ours, apiserver: opts.Apiserver,
 		statuses: newStatuses(), first: make(chan struct{}),
+	}
+	if c.ours == nil {
+		c.ours = func() map[types.UID]types.NamespacedName { return nil }
 	}
 	c.metrics = newMetrics(opts.Registerer, c)
 	return c
+}
+
+// Enabled reports whether the configuration has a Pods API of the kubelet.
+func (c *Client) Enabled() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return !c.off
+}
+
+// Configure changes the path and the interval of Options. It does not wait until that has an effect.
+func (c *Client) Configure(path string, interval time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.next = new(newSettings(path, interval))
+	if c.end != nil {
+		c.end(errConfigured)
+	}
+}
+
+// begin takes the settings of Configure, and returns the context of the next session. If the path is another one, what
+// the kubelet gave is forgotten.
+func (c *Client) begin(ctx context.Context) context.Context {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.end != nil {
+		c.end(nil)
+	}
+	if next := c.next; next != nil {
+		if next.path != c.path {
+			c.known, c.dropped, c.lastError, c.since, c.own = false, false, "", time.Time{}, nil
+			c.statuses.forget()
+		}
+		c.settings, c.next = *next, nil
+	}
+	ctx, c.end = context.WithCancelCause(ctx)
+	return ctx
 }
 
 // Ask waits until the statuses of the kubelet are known, or the first connection has failed, for at most AskTimeout.
@@ -120,8 +188,8 @@ func (c *Client) Run(ctx context.Context) error {
 	defer away.Stop()
 	var wait time.Duration
 	for {
-		began := time.Now()
-		err := c.session(ctx, func() {
+		began, session := time.Now(), c.begin(ctx)
+		err := c.session(session, func() {
 			away.Stop()
 			c.setConnected(ctx)
 		})
@@ -136,8 +204,7 @@ func (c *Client) Run(ctx context.Context) error {
 			wait = 0
 		}
 		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
+		case <-session.Done():
 		case <-time.After(wait):
 		}
 		wait = min(max(firstRetry, 2*wait), lastRetry)
@@ -171,8 +238,19 @@ func (c *Client) setConnected(ctx context.Context) {
 	logger.Info("The kubelet gives the status of pods", "socket", c.path)
 }
 
+// disconnect records that Configure ended the connection. It reports whether there was one.
+func (c *Client) disconnect() (was bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	was, c.connected = c.connected, false
+	return was
+}
+
 // lost records that the connection ended, or could not be made. It reports whether there was one.
 func (c *Client) lost(ctx context.Context, err error) (was bool) {
+	if errors.Is(err, errConfigured) {
+		return c.disconnect()
+	}
 	absent := errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) || errors.Is(err, errOurs)
 	c.mu.Lock()
 	absent = absent && c.auto && !c.known
@@ -183,7 +261,7 @@ func (c *Client) lost(ctx context.Context, err error) (was bool) {
 	c.connected = false
 	before := c.lastError
 	if c.lastError = ""; !absent {
-		c.lastError = err.Error()
+		c.lastError = short(err.Error())
 	}
 	now := c.lastError
 	quiet := c.dropped
@@ -195,6 +273,6 @@ func (c *Client) lost(ctx context.Context, err error) (was bool) {
 	if quiet {
 		logger = logger.V(2)
 	}
-	logger.Info("The kubelet's Pods API does not answer; the last status of pods stands", "socket", c.path, "err", err)
+	logger.Info("The kubelet's Pods API does not answer; the last status of pods stands", "socket", c.path, "err", now)
 	return was
 }

@@ -17,6 +17,7 @@
 //   - An answer is at least as new as each event that came before the request. It replaces the status, unless another event
 //     came in between.
 //   - An event replaces the status only if its times and counters show that it is newer. Otherwise, the Client calls GetPod.
+//   - The events that a watch begins with replace no status that looks newer. A list does.
 //   - The event DELETED has no status. It means that a pod is finished. GetPod returns the final status.
 //
 // # Lost events

@@ -3,6 +3,7 @@ package podsapi
 import (
 	"cmp"
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -10,61 +11,80 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/config"
 )
 
-// maxUnknown is the maximum number of pods that a status lists.
-const maxUnknown = 100
+const (
+	// maxUnknown is the maximum number of pods that a status lists.
+	maxUnknown = 100
+	// maxText is the maximum length of a text of the kubelet in logs and in the status, in bytes.
+	maxText = 1000
+)
 
-// Report returns the status of the connection; nil if none is configured and there was none yet. ours has the names of the
-// pods of the sources that a kubelet should have, by UID.
-func (c *Client) Report(ours map[types.UID]types.NamespacedName) *v1alpha1.KubeletPodsAPI {
+// Report returns the status of the connection; nil if none is configured and there was none yet.
+func (c *Client) Report() *v1alpha1.KubeletPodsAPI {
 	c.mu.Lock()
 	r := &v1alpha1.KubeletPodsAPI{Socket: c.path, Connected: c.connected, LastError: c.lastError}
-	since, expected := c.since, c.known || !c.auto
+	since, expected := c.since, c.expected()
 	c.mu.Unlock()
 	if !expected {
 		return nil
 	}
-	theirs := c.names()
 	if !since.IsZero() {
 		r.Since = new(since)
 	}
-	r.Pods = len(theirs)
-	for uid := range theirs {
-		if status, _ := c.Status(uid); status != nil {
-			r.Statuses++
-		}
-	}
-	if r.Connected {
-		r.UnknownToKubelet, r.UnknownToSources = missing(ours, theirs), missing(theirs, ours)
-	}
+	r.Pods, r.Statuses = c.statuses.count()
+	toKubelet, toSources := c.unknown()
+	r.UnknownToKubelet, r.UnknownToSources = texts(toKubelet), texts(toSources)
 	return r
 }
 
-// names returns the names of the kubelet's pods.
-func (c *Client) names() map[types.UID]types.NamespacedName {
+// expected reports whether there has to be a kubelet. The caller has locked the mutex.
+func (c *Client) expected() bool { return !c.off && (c.known || !c.auto) }
+
+// unknown returns the pods of the sources that the kubelet does not have, and those of the kubelet that no source has;
+// none while it is away.
+func (c *Client) unknown() (toKubelet, toSources []types.NamespacedName) {
+	c.mu.Lock()
+	connected := c.connected
+	c.mu.Unlock()
+	if !connected {
+		return nil, nil
+	}
+	ours := c.ours()
 	c.statuses.mu.Lock()
 	defer c.statuses.mu.Unlock()
-	names := make(map[types.UID]types.NamespacedName, len(c.statuses.pods))
-	for uid, e := range c.statuses.pods {
-		names[uid] = e.name
-	}
-	return names
-}
-
-// missing returns the names of the first pods in one that are not in other.
-func missing(one, other map[types.UID]types.NamespacedName) (names []string) {
-	var found []types.NamespacedName
-	for uid, name := range one {
-		if _, has := other[uid]; !has {
-			found = append(found, name)
+	for uid, name := range ours {
+		if c.statuses.pods[uid] == nil {
+			toKubelet = append(toKubelet, name)
 		}
 	}
-	slices.SortFunc(found, func(a, b types.NamespacedName) int {
+	for uid, e := range c.statuses.pods {
+		if _, has := ours[uid]; !has && (e.source != config.ApiserverSource || c.apiserver) {
+			toSources = append(toSources, e.name)
+		}
+	}
+	return toKubelet, toSources
+}
+
+// count returns the number of pods, and of those with a status.
+func (s *statuses) count() (pods, known int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, e := range s.pods {
+		if e.status != nil {
+			known++
+		}
+	}
+	return len(s.pods), known
+}
+
+// texts returns the first names, in order.
+func texts(names []types.NamespacedName) (first []string) {
+	slices.SortFunc(names, func(a, b types.NamespacedName) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 	})
-	for _, name := range found[:min(len(found), maxUnknown)] {
-		names = append(names, name.String())
+	for _, name := range names[:min(len(names), maxUnknown)] {
+		first = append(first, short(name.String()))
 	}
-	return names
+	return first
 }
 
 // Statics returns the UIDs of the kubelet's static pods by name; nil without a connection.
@@ -84,4 +104,12 @@ func (c *Client) Statics() map[types.NamespacedName]types.UID {
 		}
 	}
 	return uids
+}
+
+// short returns the beginning of a text that is too long.
+func short(text string) string {
+	if len(text) <= maxText {
+		return text
+	}
+	return strings.ToValidUTF8(text[:maxText], "") + "…"
 }

@@ -44,6 +44,11 @@ type session struct {
 
 // session connects and watches until that fails, and returns the error. It calls synced when all pods are known.
 func (c *Client) session(ctx context.Context, synced func()) error {
+	if c.off {
+		c.firstOnce.Do(func() { close(c.first) })
+		<-ctx.Done()
+		return context.Cause(ctx)
+	}
 	conn, shut, err := c.connect(ctx)
 	if err != nil {
 		return err
@@ -51,7 +56,7 @@ func (c *Client) session(ctx context.Context, synced func()) error {
 	defer shut()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	silent := time.AfterFunc(callTimeout, func() { cancel(errSilent) })
+	silent := time.AfterFunc(c.timeout, func() { cancel(errSilent) })
 	defer silent.Stop()
 	s := &session{
 		Client: c, api: podsv1alpha1.NewPodsClient(conn), limiter: rate.NewLimiter(maxRate, maxBurst), doubts: newDoubts(),
@@ -64,7 +69,11 @@ func (c *Client) session(ctx context.Context, synced func()) error {
 	synced()
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return s.receive(ctx) })
-	group.Go(func() error { return s.confirm(ctx) })
+	group.Go(func() error {
+		err := s.confirm(ctx)
+		cancel(err) // of the watch: otherwise, receive waits for a kubelet that does not answer
+		return err
+	})
 	return group.Wait()
 }
 
@@ -100,15 +109,22 @@ func (s *session) open(ctx context.Context) (err error) {
 		if err != nil {
 			return fmt.Errorf("watching the kubelet's pods: %w", err)
 		}
-		if event.GetType() == podsv1alpha1.EventType_INITIAL_SYNC_COMPLETE {
+		switch event.GetType() {
+		case podsv1alpha1.EventType_ADDED:
+		case podsv1alpha1.EventType_INITIAL_SYNC_COMPLETE:
 			s.statuses.end(asked, list)
 			return nil
+		default:
+			continue
 		}
 		p, err := decode(event.GetPod())
 		if err != nil {
 			return err
 		}
-		if _, err := s.statuses.listed(&p, asked, list); err != nil {
+		if err := s.statuses.began(&p, asked, list); err != nil {
+			return err
+		}
+		if err := s.statuses.bounded(); err != nil {
 			return err
 		}
 	}
@@ -125,7 +141,9 @@ func (s *session) receive(ctx context.Context) error {
 			return because(ctx, fmt.Errorf("watching the kubelet's pods: %w", err))
 		}
 		s.metrics.events.Inc()
-		if event.GetType() == podsv1alpha1.EventType_INITIAL_SYNC_COMPLETE {
+		switch event.GetType() {
+		case podsv1alpha1.EventType_ADDED, podsv1alpha1.EventType_MODIFIED, podsv1alpha1.EventType_DELETED:
+		default: // a later version of the kubelet may have others, also without a pod
 			continue
 		}
 		p, err := decode(event.GetPod())
@@ -134,6 +152,9 @@ func (s *session) receive(ctx context.Context) error {
 		}
 		doubt, err := s.statuses.event(&p, event.GetType() == podsv1alpha1.EventType_DELETED)
 		if err != nil {
+			return err
+		}
+		if err := s.statuses.bounded(); err != nil {
 			return err
 		}
 		if doubt {
@@ -195,7 +216,7 @@ func (s *session) ask(ctx context.Context, uids []types.UID, all bool) error {
 
 // list requests all pods.
 func (s *session) list(ctx context.Context) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, callTimeout, errSilent)
+	ctx, cancel := context.WithTimeoutCause(ctx, s.timeout, errSilent)
 	defer cancel()
 	if err := s.limiter.Wait(ctx); err != nil {
 		return because(ctx, err)
@@ -220,12 +241,12 @@ func (s *session) list(ctx context.Context) error {
 		}
 	}
 	s.statuses.end(asked, list)
-	return nil
+	return s.statuses.bounded()
 }
 
 // get requests one pod.
 func (s *session) get(ctx context.Context, uid types.UID) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, callTimeout, errSilent)
+	ctx, cancel := context.WithTimeoutCause(ctx, s.timeout, errSilent)
 	defer cancel()
 	if err := s.limiter.Wait(ctx); err != nil {
 		return because(ctx, err)

@@ -29,9 +29,9 @@ func (c *Client) connect(ctx context.Context) (client *grpc.ClientConn, shut fun
 		return nil, nil, fmt.Errorf("connecting to the kubelet: %w", err)
 	}
 	c.mu.Lock()
-	ours := c.ours
+	own := c.own
 	c.mu.Unlock()
-	if ours != nil && os.SameFile(ours, file) && ours.ModTime().Equal(file.ModTime()) {
+	if own != nil && os.SameFile(own, file) && own.ModTime().Equal(file.ModTime()) {
 		return nil, nil, fmt.Errorf("%s: %w", c.path, errOurs)
 	}
 	conn, err := new(net.Dialer).DialContext(ctx, "unix", c.path)
@@ -71,7 +71,7 @@ func (c *Client) refuseOurs(header metadata.MD) error {
 	}
 	if file, err := os.Stat(c.path); err == nil {
 		c.mu.Lock()
-		c.ours = file
+		c.own = file
 		c.mu.Unlock()
 	}
 	return fmt.Errorf("%s: %w", c.path, errOurs)

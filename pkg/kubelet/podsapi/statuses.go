@@ -1,6 +1,7 @@
 package podsapi
 
 import (
+	"fmt"
 	"sync"
 	"time"
 
@@ -13,10 +14,21 @@ import (
 // changePeriod is the minimum time between two changes of a pod that are passed on. The last change is always passed on.
 const changePeriod = time.Second
 
+const (
+	// maxSize is the maximum size of all statuses, encoded. A kubelet that has more could not list them in one message.
+	maxSize = maxMessage
+	// entrySize is about what an entry takes without its status and its names.
+	entrySize = 256
+)
+
+var errTooMuch = fmt.Errorf("the kubelet gave more than %d MiB of statuses, and none is used", maxSize>>20)
+
 // statuses has the last status of each pod that the kubelet has.
 type statuses struct {
 	mu   sync.Mutex // guards what follows
 	pods map[types.UID]*entry
+	// size is that of all entries, in bytes. limit is maxSize.
+	size, limit int
 	// events counts the events.
 	events uint64
 	// lists counts the complete lists of pods. The initial events of a watch are one list.
@@ -36,6 +48,8 @@ type entry struct {
 	// status is nil if the kubelet has not computed one yet. sum is the hash of its encoding.
 	status *v1.PodStatus
 	sum    uint64
+	// size is that of the entry, in bytes. The status is counted as it is encoded.
+	size int
 	// event is the number of the pod's last event, list the number of the last list with the pod.
 	event, list uint64
 	// told is when a change of the pod was last passed on.
@@ -43,7 +57,9 @@ type entry struct {
 }
 
 func newStatuses() *statuses {
-	return &statuses{pods: make(map[types.UID]*entry), changed: make(map[types.UID]struct{}), notices: make(chan struct{}, 1)}
+	return &statuses{
+		pods: make(map[types.UID]*entry), limit: maxSize, changed: make(map[types.UID]struct{}), notices: make(chan struct{}, 1),
+	}
 }
 
 // now returns the number of the last event. The answer to a later request is at least as new as that event.
@@ -103,6 +119,26 @@ func (s *statuses) listed(p *pod, asked, list uint64) (doubt bool, err error) {
 	return s.answered(p, asked)
 }
 
+// began takes one of the pods that a watch begins with. For a pod of the apiserver, a kubelet that has just started
+// gives the status that the apiserver has, until it computes one. So a status that is older than the last one does not
+// replace it. If it is right nevertheless, the next list has it.
+//
+// kubelet: pkg/kubelet/apis/pods/server.go getEffectivePodStatus.
+func (s *statuses) began(p *pod, asked, list uint64) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e := s.entryOf(p)
+	e.list = list
+	if e.status != nil && p.sum != e.sum {
+		status, err := p.status()
+		if err != nil || podstatus.Compare(e.status, status) == podstatus.Older {
+			return err
+		}
+	}
+	_, err := s.answered(p, asked)
+	return err
+}
+
 // answered is answer with the mutex locked.
 func (s *statuses) answered(p *pod, asked uint64) (doubt bool, err error) {
 	e := s.entryOf(p)
@@ -152,6 +188,7 @@ func (s *statuses) entryOf(p *pod) *entry {
 	if e == nil {
 		e = &entry{name: p.name}
 		s.pods[p.uid] = e
+		s.resize(e, entrySize+len(p.uid)+len(p.name.Namespace)+len(p.name.Name))
 	}
 	if p.source != "" { // DELETED has none
 		e.source = p.source
@@ -161,11 +198,44 @@ func (s *statuses) entryOf(p *pod) *entry {
 
 func (s *statuses) put(p *pod, e *entry, status *v1.PodStatus) {
 	e.status, e.sum = status, p.sum
+	s.resize(e, entrySize+len(p.uid)+len(p.name.Namespace)+len(p.name.Name)+len(p.raw))
 	s.change(p.uid, e)
+}
+
+// resize records the size of an entry.
+func (s *statuses) resize(e *entry, size int) {
+	s.size += size - e.size
+	e.size = size
+}
+
+// bounded forgets all pods, and returns an error, if the kubelet gave too much.
+func (s *statuses) bounded() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.size <= s.limit {
+		return nil
+	}
+	s.removeAll()
+	return errTooMuch
+}
+
+// forget forgets all pods.
+func (s *statuses) forget() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.live = false
+	s.removeAll()
+}
+
+func (s *statuses) removeAll() {
+	for uid := range s.pods {
+		s.remove(uid)
+	}
 }
 
 func (s *statuses) remove(uid types.UID) {
 	e := s.pods[uid]
+	s.resize(e, 0)
 	delete(s.pods, uid)
 	if e.status != nil {
 		s.changed[uid] = struct{}{}

@@ -1,6 +1,7 @@
 package podsapi
 
 import (
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -207,4 +208,48 @@ func TestAway(t *testing.T) {
 		default:
 		}
 	})
+}
+
+// TestBeginningOfAWatch: for a pod of the apiserver, a kubelet that has just started gives the status that the apiserver
+// has. It replaces no newer one before the next list.
+func TestBeginningOfAWatch(t *testing.T) {
+	s := newStatuses()
+	if _, err := s.event(encoded(t, "a", "two", 2), false); err != nil {
+		t.Fatal(err)
+	}
+	begin := func(message string, restarts int32, want string) {
+		t.Helper()
+		asked, list := s.now(), s.begin()
+		if err := s.began(encoded(t, "a", message, restarts), asked, list); err != nil {
+			t.Fatal(err)
+		}
+		if s.end(asked, list); s.message() != want {
+			t.Errorf("%s, want %s", s.message(), want)
+		}
+	}
+	begin("one", 1, "two")
+	begin("", 0, "two")
+	begin("other", 2, "other")
+	begin("three", 3, "three")
+	if _, err := s.listed(encoded(t, "a", "one", 1), s.now(), s.begin()); err != nil || s.message() != "one" {
+		t.Errorf("%s, %v", s.message(), err)
+	}
+}
+
+// TestSize is that of all that is kept.
+func TestSize(t *testing.T) {
+	s := newStatuses()
+	for _, message := range []string{"one", strings.Repeat("m", 1000), "three"} {
+		p := encoded(t, "a", message, int32(len(s.pods)))
+		if _, err := s.listed(p, s.now(), s.begin()); err != nil {
+			t.Fatal(err)
+		}
+		if want := entrySize + len("uid-of-a") + len("default") + len("a") + len(p.raw); s.size != want || s.bounded() != nil {
+			t.Errorf("%d bytes, want %d", s.size, want)
+		}
+	}
+	s.limit = s.size - 1
+	if err := s.bounded(); err == nil || s.size != 0 || s.message() != "none" || len(s.take()) != 1 {
+		t.Errorf("%v, %d bytes, %s", err, s.size, s.message())
+	}
 }

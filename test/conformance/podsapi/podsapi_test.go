@@ -198,7 +198,7 @@ func TestChanges(t *testing.T) {
 			started := time.Now()
 			k.start(t, all...)
 			testutil.Until(t, "the client has the pods of the new kubelet", func() bool {
-				r := client.Report(nil)
+				r := client.Report()
 				return r.Connected && r.Since.After(started)
 			})
 			for _, l := range lives { // as the kubelet finds out
@@ -367,7 +367,7 @@ func TestSilence(t *testing.T) {
 	var running sync.WaitGroup
 	t.Cleanup(func() { cancel(); running.Wait() })
 	running.Go(func() { _ = client.Run(ctx) }) // it ends with the context
-	testutil.Until(t, "the client is connected", func() bool { return client.Report(nil).Connected })
+	testutil.Until(t, "the client is connected", func() bool { return client.Report().Connected })
 	r := rand.New(rand.NewPCG(1, 1)) //nolint:gosec // it is a test
 	for range 10 {
 		l.next(r)

@@ -1,0 +1,271 @@
+package podsapi
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	prometheustest "github.com/prometheus/client_golang/prometheus/testutil"
+	"google.golang.org/grpc"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	podsv1alpha1 "k8s.io/kubelet/pkg/apis/pods/v1alpha1"
+
+	"github.com/podconfigd/podconfigd/internal/testutil"
+)
+
+// badKubelet is a server of the Pods API that does what no kubelet does.
+type badKubelet struct {
+	podsv1alpha1.UnimplementedPodsServer
+
+	watch func(podsv1alpha1.Pods_WatchPodsServer) error
+	// list never answers if it is nil.
+	list func(context.Context) (*podsv1alpha1.ListPodsResponse, error)
+}
+
+func (k *badKubelet) WatchPods(_ *podsv1alpha1.WatchPodsRequest, stream podsv1alpha1.Pods_WatchPodsServer) error {
+	return k.watch(stream)
+}
+
+func (k *badKubelet) ListPods(ctx context.Context, _ *podsv1alpha1.ListPodsRequest) (*podsv1alpha1.ListPodsResponse, error) {
+	if k.list == nil {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	return k.list(ctx)
+}
+
+func (*badKubelet) GetPod(ctx context.Context, _ *podsv1alpha1.GetPodRequest) (*podsv1alpha1.GetPodResponse, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+// run serves it, and runs a client of it.
+func (k *badKubelet) run(t *testing.T, interval time.Duration, prepare func(*Client)) *Client {
+	t.Helper()
+	c := New(Options{Path: k.serve(t), Interval: interval})
+	prepare(c)
+	run(t, c)
+	return c
+}
+
+// serve serves it, and returns the path of its socket.
+func (k *badKubelet) serve(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(testutil.ShortDir(t), "s")
+	l, err := new(net.ListenConfig).Listen(t.Context(), "unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := grpc.NewServer()
+	podsv1alpha1.RegisterPodsServer(server, k)
+	var running sync.WaitGroup
+	running.Go(func() { _ = server.Serve(l) }) // it ends with Stop
+	t.Cleanup(func() { server.Stop(); running.Wait() })
+	return path
+}
+
+// run runs a client.
+func run(t *testing.T, c *Client) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() { _ = c.Run(ctx) }) // it ends with the context
+	t.Cleanup(func() { cancel(); running.Wait() })
+}
+
+// event returns an event of a pod.
+func event(t *testing.T, kind podsv1alpha1.EventType, uid types.UID) *podsv1alpha1.WatchPodsEvent {
+	t.Helper()
+	pod := v1.Pod{Status: v1.PodStatus{Phase: v1.PodPending, StartTime: new(metav1.Unix(1, 0))}}
+	pod.Namespace, pod.Name, pod.UID = "default", "a", uid
+	data, err := pod.Marshal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &podsv1alpha1.WatchPodsEvent{Type: kind, Pod: data}
+}
+
+var synced = &podsv1alpha1.WatchPodsEvent{Type: podsv1alpha1.EventType_INITIAL_SYNC_COMPLETE}
+
+// TestHungKubelet answers the watch, and then nothing any more. The Client notices that by the list in each interval.
+func TestHungKubelet(t *testing.T) {
+	watches := make(chan struct{}, 100)
+	k := &badKubelet{
+		watch: func(stream podsv1alpha1.Pods_WatchPodsServer) error {
+			watches <- struct{}{}
+			if len(watches) == 1 {
+				_ = stream.Send(synced)
+			}
+			<-stream.Context().Done()
+			return nil
+		},
+	}
+	c := k.run(t, 10*time.Millisecond, func(c *Client) { c.timeout = 500 * time.Millisecond })
+	testutil.Until(t, "the Client notices it", func() bool {
+		r := c.Report()
+		return !r.Connected && r.LastError == errSilent.Error() && len(watches) > 1
+	})
+}
+
+// TestUnknownEvents of a later version, with a pod and without, end no watch.
+func TestUnknownEvents(t *testing.T) {
+	const later = 99
+	k := &badKubelet{watch: func(stream podsv1alpha1.Pods_WatchPodsServer) error {
+		for _, e := range []*podsv1alpha1.WatchPodsEvent{
+			{}, {Type: later}, synced, {}, {Type: later}, synced,
+			event(t, later, "b"), event(t, podsv1alpha1.EventType_ADDED, "a"),
+		} {
+			if err := stream.Send(e); err != nil {
+				return err
+			}
+		}
+		<-stream.Context().Done()
+		return nil
+	}}
+	c := k.run(t, time.Hour, func(*Client) {})
+	testutil.Until(t, "the Client has the pod after them", func() bool { pods, _ := c.statuses.count(); return pods == 1 })
+	if watches := prometheustest.ToFloat64(c.metrics.connections); watches != 1 {
+		t.Errorf("%v watches", watches)
+	}
+}
+
+// TestTooMuch: a kubelet that gives other pods without end does not take all memory, and a text without end is cut.
+func TestTooMuch(t *testing.T) {
+	const limit = 64 << 10
+	for name, kind := range map[string]podsv1alpha1.EventType{"at_the_beginning": podsv1alpha1.EventType_ADDED, "later": podsv1alpha1.EventType_DELETED} {
+		t.Run(name, func(t *testing.T) {
+			k := &badKubelet{watch: func(stream podsv1alpha1.Pods_WatchPodsServer) error {
+				if name == "later" {
+					if err := stream.Send(synced); err != nil {
+						return err
+					}
+				}
+				for i := byte(0); ; i++ {
+					uid := types.UID(strings.Repeat(string('a'+rune(i%26)), 1<<10+int(i)))
+					if err := stream.Send(event(t, kind, uid)); err != nil {
+						return err
+					}
+				}
+			}}
+			c := k.run(t, time.Hour, func(c *Client) { c.statuses.limit = limit })
+			testutil.Until(t, "the Client refuses it", func() bool { return c.Report().LastError == errTooMuch.Error() })
+			c.statuses.mu.Lock()
+			defer c.statuses.mu.Unlock()
+			if c.statuses.size > limit+4<<10 {
+				t.Errorf("%d bytes are kept", c.statuses.size)
+			}
+		})
+	}
+	if text := short(strings.Repeat("ä", maxText)); len(text) > maxText+len("…") || !strings.HasSuffix(text, "ä…") {
+		t.Errorf("%d bytes: %.20q", len(text), text)
+	}
+}
+
+// TestUnknownPods are those that one side does not have. Without the apiserver as a source, its pods are not unknown.
+func TestUnknownPods(t *testing.T) {
+	for name, apiserver := range map[string]bool{"with_the_apiserver": true, "without": false} {
+		t.Run(name, func(t *testing.T) {
+			registry := prometheus.NewPedanticRegistry()
+			c := New(Options{Apiserver: apiserver, Registerer: registry, Ours: func() map[types.UID]types.NamespacedName {
+				return map[types.UID]types.NamespacedName{"a": {Namespace: "n", Name: "a"}, "b": {Namespace: "n", Name: "b"}, "c": {Namespace: "m", Name: "c"}}
+			}})
+			for _, p := range []pod{
+				{uid: "a", source: "file", name: types.NamespacedName{Namespace: "n", Name: "a"}},
+				{uid: "e", source: "file", name: types.NamespacedName{Namespace: "n", Name: "e"}},
+				{uid: "d", source: "api", name: types.NamespacedName{Namespace: "n", Name: "d"}},
+			} {
+				c.statuses.entryOf(&p)
+			}
+			check := func(lost, toKubelet, toSources int) {
+				t.Helper()
+				want := fmt.Sprintf(`
+# HELP podconfigd_kubelet_pods_api_lost 1 while the kubelet does not answer, although it did before, or the path of its socket is configured; otherwise 0.
+# TYPE podconfigd_kubelet_pods_api_lost gauge
+podconfigd_kubelet_pods_api_lost %d
+# HELP podconfigd_kubelet_pods_api_unknown_pods Number of pods that one side does not have: the kubelet, or the sources. 0 while the kubelet does not answer.
+# TYPE podconfigd_kubelet_pods_api_unknown_pods gauge
+podconfigd_kubelet_pods_api_unknown_pods{to="kubelet"} %d
+podconfigd_kubelet_pods_api_unknown_pods{to="sources"} %d
+`, lost, toKubelet, toSources)
+				if err := prometheustest.GatherAndCompare(registry, strings.NewReader(want), "podconfigd_kubelet_pods_api_lost", "podconfigd_kubelet_pods_api_unknown_pods"); err != nil {
+					t.Error(err)
+				}
+			}
+			check(0, 0, 0)
+			c.setConnected(t.Context())
+			wantSources := []string{"n/e"}
+			if apiserver {
+				wantSources = []string{"n/d", "n/e"}
+			}
+			check(0, 2, len(wantSources))
+			if r := c.Report(); r.Pods != 3 || !slices.Equal(r.UnknownToKubelet, []string{"m/c", "n/b"}) || !slices.Equal(r.UnknownToSources, wantSources) {
+				t.Errorf("%+v", r)
+			}
+			c.lost(t.Context(), errSilent)
+			check(1, 0, 0)
+		})
+	}
+}
+
+// TestConfigure changes the path and the interval while the Client runs. Another path has nothing of the one before.
+func TestConfigure(t *testing.T) {
+	serve := func(uid types.UID, lists chan<- types.UID) string {
+		k := &badKubelet{
+			watch: func(stream podsv1alpha1.Pods_WatchPodsServer) error {
+				_ = stream.Send(event(t, podsv1alpha1.EventType_ADDED, uid))
+				_ = stream.Send(synced)
+				<-stream.Context().Done()
+				return nil
+			},
+			list: func(context.Context) (*podsv1alpha1.ListPodsResponse, error) {
+				select {
+				case lists <- uid:
+				default:
+				}
+				return &podsv1alpha1.ListPodsResponse{Pods: [][]byte{event(t, 0, uid).GetPod()}}, nil
+			},
+		}
+		return k.serve(t)
+	}
+	lists := make(chan types.UID, 1)
+	one, other := serve("one", lists), serve("other", lists)
+	c := New(Options{Path: None, Interval: time.Hour})
+	run(t, c)
+	c.Ask(t.Context())
+	if c.Enabled() || c.Report() != nil {
+		t.Errorf("%+v", c.Report())
+	}
+	has := func(uid types.UID) {
+		t.Helper()
+		testutil.Until(t, "the status of "+string(uid), func() bool { status, live := c.Status(uid); return status != nil && live })
+	}
+	c.Configure(one, time.Hour)
+	has("one")
+	c.Configure(other, time.Hour)
+	has("other")
+	if status, _ := c.Status("one"); status != nil || len(lists) > 0 {
+		t.Errorf("%+v is still there, %d lists", status, len(lists))
+	}
+	c.Configure(other, 10*time.Millisecond)
+	if uid := <-lists; uid != "other" {
+		t.Errorf("%s is asked", uid)
+	}
+	has("other")
+	c.Changed()
+	c.Configure(None, time.Hour)
+	testutil.Until(t, "nothing is known any more", func() bool { status, live := c.Status("other"); return status == nil && !live })
+	if uids := c.Changed(); !slices.Equal(uids, []types.UID{"other"}) || c.Enabled() || c.Report() != nil {
+		t.Errorf("%v, %+v", uids, c.Report())
+	}
+	c.Configure(Auto, time.Hour)
+	testutil.Until(t, "it is auto", c.Enabled)
+}
