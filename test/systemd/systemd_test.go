@@ -3,6 +3,7 @@ package systemd
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -14,7 +15,13 @@ import (
 	"sync"
 	"testing"
 
+	"google.golang.org/grpc"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	podsv1alpha1 "k8s.io/kubelet/pkg/apis/pods/v1alpha1"
+
 	"github.com/podconfigd/podconfigd/internal/testutil"
+	"github.com/podconfigd/podconfigd/pkg/kubelet/podsapi"
 	"github.com/podconfigd/podconfigd/test/machine"
 )
 
@@ -139,6 +146,7 @@ func TestTheService(t *testing.T) {
 	}
 	t.Run("analyze", n.testAnalyze)
 	t.Run("lookup", n.testLookup)
+	t.Run("kubelet", n.testKubelet)
 	t.Run("reload", n.testReload)
 	t.Run("restarts", n.testRestarts)
 	t.Run("watchdog", n.testWatchdog)
@@ -284,4 +292,74 @@ func (n *node) testWatchdog(t *testing.T) {
 	testutil.Until(t, "the log has the timeout of the watchdog", func() bool {
 		return strings.Contains(n.Log("podconfigd.service"), "Watchdog timeout")
 	})
+}
+
+// kubelet serves the Pods API as a kubelet does that has one pod.
+type kubelet struct {
+	podsv1alpha1.UnimplementedPodsServer
+
+	pod v1.Pod
+}
+
+func (k *kubelet) WatchPods(_ *podsv1alpha1.WatchPodsRequest, stream podsv1alpha1.Pods_WatchPodsServer) error {
+	data, err := k.pod.Marshal()
+	if err != nil {
+		return err
+	}
+	for _, e := range []*podsv1alpha1.WatchPodsEvent{
+		{Type: podsv1alpha1.EventType_ADDED, Pod: data}, {Type: podsv1alpha1.EventType_INITIAL_SYNC_COMPLETE},
+	} {
+		if err := stream.Send(e); err != nil {
+			return err
+		}
+	}
+	<-stream.Context().Done()
+	return nil
+}
+
+// The service takes the status of pods from the socket of a kubelet, which only root may open: from one that starts
+// later, and from one that starts again.
+func (n *node) testKubelet(t *testing.T) {
+	pods := new(v1.PodList)
+	body, err := n.get("/pods")
+	if err == nil {
+		err = json.Unmarshal([]byte(body), pods)
+	}
+	if err != nil || len(pods.Items) == 0 {
+		t.Fatalf("%v: %s", err, body)
+	}
+	n.Run(t, "install", "--directory", "--mode=0700", filepath.Dir(podsapi.DefaultPath))
+	for _, message := range []string{"at first", "again"} {
+		k := &kubelet{pod: pods.Items[0]}
+		k.pod.Status = v1.PodStatus{Phase: v1.PodRunning, StartTime: new(metav1.Now()), Message: message}
+		path := n.Path(podsapi.DefaultPath)
+		_ = os.Remove(path) // a kubelet that was killed leaves it
+		l, err := new(net.ListenConfig).Listen(t.Context(), "unix", path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.(*net.UnixListener).SetUnlinkOnClose(false) //nolint:errcheck // it is one
+		if err := os.Chmod(path, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		server := grpc.NewServer()
+		podsv1alpha1.RegisterPodsServer(server, k)
+		served := make(chan struct{})
+		go func() {
+			defer close(served)
+			_ = server.Serve(l) // it ends with Stop
+		}()
+		testutil.Eventually(t, func() error {
+			body, err := n.get("/pods")
+			if err == nil && !strings.Contains(body, fmt.Sprintf(`"message":%q`, message)) {
+				err = errors.New(body)
+			}
+			return err
+		})
+		server.Stop()
+		<-served
+	}
+	if out, _ := n.Try("podconfigd", "status"); !strings.Contains(out, podsapi.DefaultPath+" does not answer") {
+		t.Errorf("the status has no lost kubelet:\n%s", out)
+	}
 }
