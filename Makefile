@@ -216,7 +216,7 @@ conformance: ## Compare SEQUENCES random sequences of sets, MANIFESTS random man
 	hack/kubelets.sh '$(CACHE)/kubelets'
 	$(SHARED) test $(TAGS) -count=1 -v ./test/kubelets -args -kubelets '$(CACHE)/kubelets' -seed $(SEED) -manifests $(MANIFESTS)
 	CACHE='$(CACHE)' hack/components.sh kubelet kubelet-1.34 kubelet-1.36 >/dev/null
-	cd test/conformance && $(SHARED) test $(TAGS) -count=1 -v ./...
+	cd test/conformance && $(SHARED) test $(TAGS) -count=1 -timeout 1h -v ./...
 	cd test/conformance/merge && $(SHARED) vet . && $(SHARED) test -count=1 -timeout 0 -v . -sequences $(SEQUENCES)
 	cd test/conformance/status && $(SHARED) vet . && $(SHARED) test -count=1 -timeout 1h -v . -rapid.checks=$(STATUSES)
 	$(GO) test $(TAGS) -count=1 -v ./test/upgrade -earlier

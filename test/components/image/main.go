@@ -3,6 +3,7 @@
 //	image pause         waits for a signal, as the container of a sandbox does
 //	image exit N        exits with N at once
 //	image sleep D [N]   waits for D (as in 1s), then exits with N, 0 if left out
+//	image fill FILE N   writes N bytes to a file, waits for a signal, and fails: an evicted pod must not succeed
 package main
 
 import (
@@ -28,6 +29,13 @@ func run(args []string) int {
 		return 0
 	case args[0] == "exit" && len(args) == 2:
 		return number(args[1])
+	case args[0] == "fill" && len(args) == 3:
+		if err := os.WriteFile(args[1], make([]byte, number(args[2])), 0o600); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		<-end
+		return 1
 	case args[0] == "sleep" && len(args) >= 2:
 		d, err := time.ParseDuration(args[1])
 		if err != nil {
