@@ -32,7 +32,7 @@ func TestRowsOfOtherTables(t *testing.T) {
 		}
 		return table.Rows[0].Cells
 	}
-	for seed := range 20_000 {
+	for seed := range objects() {
 		r := rand.New(rand.NewPCG(uint64(seed), 0))
 		node := nodeInSomeState(r)
 		if diff := cmp.Diff(row(node, &api.Node{}), podtable.NodeCells(node, time.Now())); diff != "" {

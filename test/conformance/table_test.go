@@ -23,7 +23,7 @@ import (
 func TestRowsOfTables(t *testing.T) {
 	generator := printers.NewTableGenerator().With(printersinternal.AddHandlers)
 	seen := make(map[any]bool)
-	for seed := range 20_000 {
+	for seed := range objects() {
 		pod := podInSomeState(rand.New(rand.NewPCG(uint64(seed), 0)))
 		var internal api.Pod
 		if err := legacyscheme.Scheme.Convert(pod, &internal, nil); err != nil {
@@ -43,6 +43,14 @@ func TestRowsOfTables(t *testing.T) {
 	if len(seen) < 30 {
 		t.Errorf("only %d different states: %v", len(seen), seen)
 	}
+}
+
+// objects is the number of random objects of each kind that are compared.
+func objects() int {
+	if testing.Short() {
+		return 2_000
+	}
+	return 20_000
 }
 
 func pick[T any](r *rand.Rand, values ...T) T { return values[r.IntN(len(values))] }
