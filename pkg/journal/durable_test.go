@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podconfigd/podconfigd/internal/testutil"
 	"github.com/podconfigd/podconfigd/internal/testutil/journaltest"
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/journal"
@@ -257,7 +258,7 @@ func tell(t *testing.T, d *durable) told {
 // After a restart, the journal has the instance, the revisions, the state and the ring of
 // before, also after several restarts, with names that several sources have.
 func TestARestartRestoresWhatSubscribersGot(t *testing.T) {
-	for seed := range uint64(20) {
+	for seed := range uint64(20 / testutil.Stride(4)) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			opts := store.Options{Dir: t.TempDir(), SegmentBytes: 2 << 10}
 			l := &life{rand.New(rand.NewPCG(seed, 1)), map[string]map[types.UID]*v1.Pod{"api": {}, "file": {}}}

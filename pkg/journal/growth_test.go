@@ -23,7 +23,8 @@ func many(n int, source, image string) []*v1.Pod {
 
 // A set whose names another source has too takes time in proportion to its pods: when it comes, and when it goes.
 func TestTwoSourcesOfTheSameNamesGrowInProportion(t *testing.T) {
-	testutil.GrowsInProportion(t, 3000, func(n int) func() {
+	testutil.Exhaustive(t)
+	testutil.GrowsInProportion(t, 1000, func(n int) func() {
 		file, http := many(n, "file", ""), many(n, "http", "")
 		j := newJournal(Options{Sources: []string{"file", "http"}})
 		j.Append(config.PodUpdate{Op: config.ADD, Source: "http", Pods: http})
@@ -36,13 +37,14 @@ func TestTwoSourcesOfTheSameNamesGrowInProportion(t *testing.T) {
 
 // The state after a set follows from the state before in proportion to its pods, also if the set has all of them.
 func TestStatesGrowInProportion(t *testing.T) {
+	testutil.Exhaustive(t)
 	for op, sets := range map[config.PodOperation]func(n int) [][]*v1.Pod{
 		config.ADD:    func(n int) [][]*v1.Pod { return [][]*v1.Pod{many(n, "file", "")} },
 		config.UPDATE: func(n int) [][]*v1.Pod { return [][]*v1.Pod{many(n, "http", "1"), many(n, "http", "2")} },
 		config.REMOVE: func(n int) [][]*v1.Pod { return [][]*v1.Pod{many(n, "http", "")} },
 	} {
 		t.Run(op.String(), func(t *testing.T) {
-			testutil.GrowsInProportion(t, 3000, func(n int) func() {
+			testutil.GrowsInProportion(t, 1000, func(n int) func() {
 				j := newJournal(Options{Sources: []string{"file", "http"}, MaxBytes: 1 << 40})
 				start := j.Revision()
 				j.Append(config.PodUpdate{Op: config.ADD, Source: "http", Pods: many(n, "http", "")})
@@ -76,9 +78,10 @@ func TestStatesGrowInProportion(t *testing.T) {
 // A subscriber that starts reads the pods in pieces. A set with all pods that comes meanwhile is undone once, for
 // all pieces.
 func TestStartsGrowInProportion(t *testing.T) {
+	testutil.Exhaustive(t)
 	for _, order := range []Order{BySource, ByName, ByUID} {
 		t.Run(fmt.Sprint(order), func(t *testing.T) {
-			testutil.GrowsInProportion(t, 3000, func(n int) func() {
+			testutil.GrowsInProportion(t, 1000, func(n int) func() {
 				j := newJournal(Options{MaxBytes: 1 << 40})
 				j.Append(config.PodUpdate{Op: config.ADD, Source: "file", Pods: many(n, "file", "1")})
 				snapshot := j.Snapshot(order)

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/podconfigd/podconfigd/internal/testutil"
 	"github.com/podconfigd/podconfigd/pkg/config"
 )
 
@@ -16,7 +17,7 @@ func TestStatesFollowFromEachOther(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
 	j := newJournal(Options{})
 	present := map[string]bool{}
-	for n := range 2000 {
+	for n := range 2000 / testutil.Stride(4) {
 		set := map[config.PodOperation][]string{}
 		for range 1 + r.IntN(4) {
 			name := fmt.Sprint("p", r.IntN(30))

@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/podconfigd/podconfigd/internal/testutil"
 	"github.com/podconfigd/podconfigd/pkg/journal"
 )
 
@@ -122,7 +123,7 @@ func TestAClockThatJumpsForward(t *testing.T) {
 					p, recovered := start(t, opts)
 					m := newModel(1, recovered)
 					stored := 0
-					for boot := range 20 { // in less than a day
+					for boot := range 20 / testutil.Stride(2) { // in less than a day
 						for range 12 {
 							m.now = opts.Now()
 							p.append(m.set())
@@ -167,6 +168,7 @@ func TestAClockThatJumpsForward(t *testing.T) {
 
 // What is older than MaxAge goes, also if no process lives for long.
 func TestAgeOverRestarts(t *testing.T) {
+	testutil.Exhaustive(t)
 	for _, cleanly := range []bool{false, true} {
 		t.Run(fmt.Sprint("stopped cleanly ", cleanly), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

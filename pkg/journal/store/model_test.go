@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"testing"
 	"time"
@@ -89,7 +90,7 @@ func (m *model) pod(source string, uid int) *journal.Pod {
 
 // set makes the next set.
 func (m *model) set() *journal.Set {
-	m.now = m.now.Add(time.Millisecond)
+	m.now = m.now.Add(time.Millisecond).Round(0).UTC() // as it is read
 	m.revision = max(m.revision, m.reserved)
 	set := &journal.Set{First: m.revision + 1, Time: m.now}
 	source := []string{config.FileSource, config.ApiserverSource}[m.random.IntN(2)]
@@ -231,8 +232,12 @@ var asStored = gocmp.Options{
 	gocmp.AllowUnexported(kept{}, podKey{}),
 }
 
+// equal compares got and want. cmp.Diff is slow, so it is called only if they may differ.
 func equal(tb testing.TB, what string, got, want any) {
 	tb.Helper()
+	if reflect.DeepEqual(got, want) {
+		return
+	}
 	if diff := gocmp.Diff(want, got, asStored); diff != "" {
 		tb.Errorf("%s (-want +got):\n%s", what, diff)
 	}

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podconfigd/podconfigd/internal/testutil"
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/journal"
 )
@@ -19,6 +20,7 @@ import (
 // Of a pod that does not fit in a frame, the name is stored, and other pods are stored. Until it is gone, a
 // start begins a new instance without it, whose source has to deliver everything again.
 func TestAPodThatIsTooLarge(t *testing.T) {
+	testutil.Exhaustive(t)
 	synctest.Test(t, func(t *testing.T) {
 		fs := newMemFS()
 		p, recovered := start(t, options(fs))
@@ -81,6 +83,7 @@ func TestAPodThatIsTooLarge(t *testing.T) {
 
 // The object and the status of a pod count together.
 func TestAStatusThatIsTooLarge(t *testing.T) {
+	testutil.Exhaustive(t)
 	object := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "a", UID: "a", Annotations: map[string]string{"a": strings.Repeat("x", maxPod/4)}}}
 	p := &journal.Pod{Revision: 1, Object: object, Merged: object}
 	for length, fits := range map[int]bool{maxPod / 2: true, maxPod: false} {
@@ -98,6 +101,7 @@ func TestAStatusThatIsTooLarge(t *testing.T) {
 
 // A set with very many names continues in other frames.
 func TestASetWithManyNames(t *testing.T) {
+	testutil.Exhaustive(t)
 	set := &journal.Set{First: 1, Revision: 1, Time: time.Unix(1, 0)}
 	for i := range 100_000 {
 		p := journal.NewPod("file", &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: types.UID(fmt.Sprint(i))}})

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/podconfigd/podconfigd/internal/testutil"
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/journal"
 )
@@ -90,7 +91,7 @@ func TestResumeFromEveryRevision(t *testing.T) {
 		}
 		pods, names := states(t, j)
 		odd := Selector{Labels: mustLabels("image in (1, 3, 5)")}
-		for since := j.Status().Compacted; since <= j.Revision(); since++ {
+		for since := j.Status().Compacted; since <= j.Revision(); since += int64(testutil.Stride(3)) {
 			for _, selector := range []Selector{{}, odd, podsAPI, {Source: "file"}} {
 				for _, mode := range []Mode{IncrementalMode, SnapshotMode, SnapshotAndUpdatesMode} {
 					s := resumed(selector, mode, journal.BySource, since, pods[since])
