@@ -1,6 +1,8 @@
 package journal
 
 import (
+	"context"
+	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -8,6 +10,51 @@ import (
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/pkg/config"
 )
+
+// HandlePodAdditions appends the update. With the methods below, the journal handles what the sync
+// loop does, but RecordEvent has the event as subscribers get it.
+func (j *Journal) HandlePodAdditions(_ context.Context, update config.PodUpdate) { j.Append(update) }
+
+// HandlePodUpdates appends the update.
+func (j *Journal) HandlePodUpdates(_ context.Context, update config.PodUpdate) { j.Append(update) }
+
+// HandlePodRemoves appends the update.
+func (j *Journal) HandlePodRemoves(_ context.Context, update config.PodUpdate) { j.Append(update) }
+
+// HandlePodReconcile appends the update.
+func (j *Journal) HandlePodReconcile(_ context.Context, update config.PodUpdate) { j.Append(update) }
+
+// HandleSourceChange adds a source or removes one, and tells all subscribers with a bookmark.
+func (j *Journal) HandleSourceChange(_ context.Context, update config.PodUpdate) {
+	j.changeSource(update)
+}
+
+// HandlePodSyncs appends a SYNC for each source that has any of the pods.
+func (j *Journal) HandlePodSyncs(_ context.Context, pods []*v1.Pod) {
+	bySource := make(map[string][]*v1.Pod)
+	var order []string
+	for _, pod := range pods {
+		source := j.intake.sourceOf(pod)
+		if bySource[source] == nil {
+			order = append(order, source)
+		}
+		bySource[source] = append(bySource[source], pod)
+	}
+	for _, source := range order {
+		j.Append(config.PodUpdate{Op: config.SYNC, Source: source, Pods: bySource[source]})
+	}
+}
+
+// RecordEvent appends a PLEG, if a subscriber requests the operation or requested it within the last
+// minutes.
+func (j *Journal) RecordEvent(pod *v1.Pod, e *v1alpha1.Event) {
+	j.appendEvent(config.PodUpdate{Op: config.PLEG, Source: j.intake.sourceOf(pod), Pods: []*v1.Pod{pod}}, e, time.Now())
+}
+
+// HandlePodOrphans appends a HOUSEKEEPING. The newest one is part of the current state.
+func (j *Journal) HandlePodOrphans(_ context.Context, pods []*v1.Pod) {
+	j.appendEvent(config.PodUpdate{Op: config.HOUSEKEEPING, Pods: pods}, nil, time.Now())
+}
 
 // Append appends an update. The updates of one set become visible together, with the
 // first update that does not have More. Append never waits for a subscriber.
@@ -155,5 +202,45 @@ func applyChanges[K comparable](pods map[K]*Pod, changes []Change, key func(*Pod
 		} else {
 			delete(pods, key(c.Before))
 		}
+	}
+}
+
+// memoized is the number of newest sets that keep the frames of views.
+const memoized = 64
+
+func (j *Journal) pushLocked(set *Set) {
+	j.ring.push(set)
+	j.updates += set.count()
+	j.bytes += set.size
+	j.shrinkLocked()
+	if n := j.ring.len(); n > memoized {
+		j.ring.at(n - 1 - memoized).forget()
+	}
+}
+
+// shrinkLocked removes the oldest sets beyond the limits. The newest set stays, and if it has only
+// the bookmark, the set before it too.
+func (j *Journal) shrinkLocked() {
+	keep := 1
+	if n := j.ring.len(); n > 0 && j.ring.at(n-1).Readied {
+		keep = 2
+	}
+	for j.ring.len() > keep && (j.updates > j.maxUpdates || j.bytes > j.maxBytes) {
+		j.popLocked()
+	}
+}
+
+func (j *Journal) popLocked() {
+	set := j.ring.pop()
+	j.updates -= set.count()
+	j.bytes -= set.size
+	j.compacted = set.Revision
+	j.gaps = slices.DeleteFunc(j.gaps, func(g gap) bool { return g.before <= j.compacted })
+}
+
+// clearLocked empties the ring.
+func (j *Journal) clearLocked() {
+	for j.ring.len() > 0 {
+		j.popLocked()
 	}
 }

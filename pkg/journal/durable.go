@@ -1,10 +1,12 @@
 package journal
 
 import (
+	"maps"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/pkg/config"
 )
 
@@ -58,4 +60,87 @@ func NewStored(source string, merged *v1.Pod, status *v1.PodStatus, revision int
 	p := newPod(source, merged, status)
 	p.Revision, p.File = revision, file
 	return p
+}
+
+// gap is a range of revisions, between after and before, that no update of this instance
+// has. An earlier process may have shown them under an instance that was not stored. A
+// client that knows only a revision must not resume from one of them.
+type gap struct{ after, before int64 }
+
+// restore starts the journal with what was stored: the state, the newest sets, and the
+// revisions. Each source that was seen is restored until it is seen again.
+func (j *Journal) restore(r *Recovered, floor int64) {
+	in := &j.intake
+	configured := in.bookmark.Sources
+	in.bookmark = &Bookmark{Sources: make(map[string]v1alpha1.SourceState)}
+	for name, source := range r.Sources {
+		in.bookmark.Sources[name] = v1alpha1.SourceState{Seen: true}
+		in.attributes[name] = source.Attributes
+	}
+	in.load(r)
+	j.instance = r.Instance
+	j.head, j.compacted = r.Base, r.Base
+	j.state, j.names, j.uids = maps.Clone(in.state), in.names.first(), in.uids.first()
+	exact := true
+	for _, set := range r.Sets {
+		exact = j.replay(set) && exact
+	}
+	if !exact { // written by a version that numbers differently: everybody starts again
+		j.clearLocked()
+		j.compacted = r.Revision
+	}
+	in.bookmark = &Bookmark{Sources: configured}
+	for name := range configured {
+		in.bookmark.Sources[name] = v1alpha1.SourceState{Restored: r.Sources[name].Seen}
+	}
+	in.head = max(floor, r.Reserved+1)
+	j.gaps = append(j.gaps, gap{r.Revision, in.head})
+	j.head, j.progress, j.bookmark = r.Revision, r.Revision, in.bookmark
+	// What is not stored was not recorded.
+	for _, op := range []config.PodOperation{config.SYNC, config.PLEG, config.HOUSEKEEPING} {
+		j.demandLocked(op).hole = r.Revision
+	}
+}
+
+// load loads the stored state.
+func (in *intake) load(r *Recovered) {
+	for _, p := range r.Pods {
+		in.state[p.key()] = p
+		in.names.replace(nil, p, 0)
+		in.uids.replace(nil, p, 0)
+	}
+	in.names.take()
+	in.uids.take()
+	for _, p := range r.Named {
+		in.names.renumber(p, p.Revision)
+	}
+	in.head = r.Base
+}
+
+// replay commits a stored set. It reports whether the set has the same revisions again.
+func (j *Journal) replay(s *Set) (exact bool) {
+	in := &j.intake
+	if s.First > in.head+1 {
+		j.gaps = append(j.gaps, gap{in.head, s.First - 1})
+		in.head = s.First - 1
+	}
+	set := &Set{First: s.First, Revision: s.Revision, Time: s.Time, Bookmark: in.bookmark}
+	if len(s.Updates) > 0 {
+		updates, pods := make([]config.PodUpdate, len(s.Updates)), make([][]*Pod, len(s.Updates))
+		for i, u := range s.Updates {
+			updates[i] = config.PodUpdate{Op: u.Op, Source: u.Source, StatusOnly: u.StatusOnly}
+			for _, p := range u.Pods {
+				updates[i].Pods = append(updates[i].Pods, p.Merged)
+				if u.Op != config.REMOVE {
+					pods[i] = append(pods[i], new(*p)) // it gets its revision again
+				}
+			}
+		}
+		set = in.number(updates, pods, nil, s.Time)
+		set.Objects = nil // those of PutNode and PutNamespace are not stored
+	}
+	exact = set.Revision == s.Revision
+	in.head = s.Revision
+	j.commit(set)
+	return exact
 }

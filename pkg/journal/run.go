@@ -79,3 +79,21 @@ func (j *Journal) Progress() {
 		j.changed = make(chan struct{})
 	}
 }
+
+// SetLimits changes Options.MaxUpdates and Options.MaxBytes. Sets beyond the new limits leave
+// the ring at once.
+func (j *Journal) SetLimits(maxUpdates int, maxBytes int64) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.maxUpdates, j.maxBytes = maxUpdates, maxBytes
+	j.shrinkLocked()
+}
+
+// trim removes the newest set if it alone is too large and is old enough.
+func (j *Journal) trim(now time.Time) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if n := j.ring.len(); n > 0 && j.bytes > j.maxBytes && now.Sub(j.ring.at(n-1).Time) >= oversized {
+		j.clearLocked()
+	}
+}

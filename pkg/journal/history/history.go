@@ -14,11 +14,13 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/internal/poddiff"
 	"github.com/podconfigd/podconfigd/pkg/access"
 	"github.com/podconfigd/podconfigd/pkg/config"
+	"github.com/podconfigd/podconfigd/pkg/journal"
 	"github.com/podconfigd/podconfigd/pkg/journal/store"
 )
 
@@ -166,4 +168,91 @@ func object(pod *v1.Pod) *v1.Pod {
 	whole := *pod
 	whole.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}
 	return &whole
+}
+
+// show reduces a record to what a grant shows, as the stream does: a pod that the client starts
+// to see is in an ADD, and one that it no longer sees in a REMOVE. It reports whether the client
+// sees the record.
+func show(g *access.Grant, r *store.Record) bool {
+	if g == nil || r.Gap != "" || r.Pod == nil {
+		return true
+	}
+	var is, was access.Level
+	r.Pod, is = shown(g, r.Source, r.Pod)
+	r.Before, was = shown(g, r.Source, r.Before)
+	// From here on, the record has no version that the client may not see.
+	switch {
+	case was == access.None && (is == access.None || r.Op == config.REMOVE): // also a removed pod of which nothing is known
+		return false
+	case is == access.None && r.Op == config.ADD: // Before is another pod
+		return false
+	case r.Op == config.REMOVE: // both are the removed version
+		// The pod that takes over the name can be hidden.
+		r.Replaced = r.Replaced && g.AtLeast(r.Source, r.Pod.Object.Namespace).Level() != access.None
+	case is == access.None:
+		r.Op, r.Pod, r.Replaced = config.REMOVE, r.Before, false
+	case was == access.None && r.Op != config.ADD:
+		r.Op = config.ADD
+	case r.Op != config.ADD && was < access.Full && is < access.Full && access.Same(r.Before.Object, r.Pod.Object) && sameFile(r.Before.File, r.Pod.File):
+		return false
+	}
+	return true
+}
+
+// shown returns a version in the form that the grant gives, and its level. It is nil if it is hidden,
+// or if there is no version.
+func shown(g *access.Grant, source string, p *journal.Pod) (*journal.Pod, access.Level) {
+	if p == nil {
+		return nil, access.None
+	}
+	form := g.Of(source, p.Object)
+	object := form.Apply(p.Object)
+	if object == nil {
+		return nil, access.None
+	}
+	out := &journal.Pod{Source: p.Source, Revision: p.Revision, Object: object, File: p.File}
+	if form.Level() < access.Redacted {
+		out.File = nil
+	}
+	return out, form.Level()
+}
+
+func sameFile(a, b *config.File) bool {
+	return a == b || a != nil && b != nil && *a == *b
+}
+
+// ParseSince parses the start of a history: a period before now, as in 10m, or a time in the
+// format of RFC 3339. It is zero if the text is empty.
+func ParseSince(s string, now time.Time) (time.Time, error) {
+	if s == "" {
+		return time.Time{}, nil
+	}
+	if period, err := time.ParseDuration(s); err == nil {
+		if period <= 0 {
+			return time.Time{}, fmt.Errorf("%s is not a period: expected more than 0s", s)
+		}
+		return now.Add(-period), nil
+	}
+	at, err := time.Parse(time.RFC3339, s)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("%q is neither a period nor a time: expected for example 10m or 2026-01-02T15:04:05Z", s)
+	}
+	return at, nil
+}
+
+// ParsePod parses the name of a pod. An empty one is no error.
+func ParsePod(s string) (types.NamespacedName, error) {
+	if s == "" {
+		return types.NamespacedName{}, nil
+	}
+	namespace, name, ok := strings.Cut(s, "/")
+	if !ok {
+		return types.NamespacedName{}, fmt.Errorf("%q is not a pod: expected NAMESPACE/NAME", s)
+	}
+	for _, part := range []string{namespace, name} {
+		if problems := validation.IsDNS1123Subdomain(part); len(problems) > 0 {
+			return types.NamespacedName{}, fmt.Errorf("%q is not a pod: %q: %s", s, part, problems[0])
+		}
+	}
+	return types.NamespacedName{Namespace: namespace, Name: name}, nil
 }

@@ -15,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 
-	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/journal"
 )
 
@@ -260,28 +259,6 @@ func (l *Log) Append(set *journal.Set, show func(journal.Commit)) {
 	l.enqueueLocked(frames, show)
 	if err != nil {
 		l.failLocked(err)
-	}
-}
-
-// noteTooLarge logs the pods of a set of which only the names are stored.
-func (l *Log) noteTooLarge(set *journal.Set, tooLarge map[*journal.Pod]bool) {
-	for _, u := range set.Updates {
-		if !u.Op.IsConfig() {
-			continue
-		}
-		for _, p := range u.Pods {
-			key := podKey{u.Source, p.Object.UID}
-			if u.Op == config.REMOVE || !tooLarge[p] {
-				delete(l.tooLarge, key)
-				continue
-			}
-			name := types.NamespacedName{Namespace: p.Object.Namespace, Name: p.Object.Name}
-			if _, ok := l.tooLarge[key]; !ok {
-				l.logger.Error(fmt.Errorf("the pod is larger than %d MiB", maxPod>>20), "The pod is not stored; the next start resets all subscribers",
-					"source", u.Source, "pod", name)
-			}
-			l.tooLarge[key] = name
-		}
 	}
 }
 

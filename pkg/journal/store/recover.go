@@ -7,13 +7,44 @@ import (
 	"io/fs"
 	"maps"
 	"math"
-	"path/filepath"
+	"os"
 	"slices"
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/uuid"
+
 	"github.com/podconfigd/podconfigd/pkg/journal"
 )
+
+// Recovered is the start of a journal.
+type Recovered struct {
+	journal.Recovered
+
+	// Current are the pods at Revision, by source, namespace, name and UID: Pods with the changes of Sets.
+	Current []*journal.Pod
+	// Resumed is true if the instance is that of the last process. Otherwise Reason is
+	// why it is new.
+	Resumed bool
+	Reason  string
+	// Problems are for the log of the daemon.
+	Problems []Problem
+}
+
+// Problem is a problem that was found at a start.
+type Problem struct {
+	// File is the name of the file, and Aside its new name if it was set aside.
+	File, Aside string
+	Err         error
+}
+
+// bootID returns the kernel's boot ID, or an empty string.
+func bootID() string {
+	id, _ := os.ReadFile("/proc/sys/kernel/random/boot_id") // without one, each start counts as a start after a boot
+	return strings.TrimSpace(string(id))
+}
+
+func newInstance() string { return string(uuid.NewUUID()) }
 
 // recovery reads a directory at a start.
 type recovery struct {
@@ -140,42 +171,6 @@ func (r *recovery) reject(s *segment, err error) {
 		}
 	}
 	r.problems = append(r.problems, problem)
-}
-
-const labelDamaged = "damaged"
-
-// setAside renames a file that is no longer used, and returns its new name.
-func setAside(fsys FS, dir, name, label string, now time.Time) (string, error) {
-	aside := fmt.Sprintf("%s.%s-%s", name, label, now.UTC().Format("20060102T150405Z"))
-	names, err := fsys.List(dir)
-	for slices.Contains(names, aside) {
-		aside += "+"
-	}
-	if err == nil {
-		err = fsys.Rename(filepath.Join(dir, name), filepath.Join(dir, aside))
-	}
-	if err != nil {
-		return "", fmt.Errorf("setting %s aside: %w", name, err)
-	}
-	return aside, errors.Join(dropAside(fsys, dir, label), fsys.SyncDir(dir))
-}
-
-// maxAside is the number of files that are kept of those that were set aside for one reason.
-const maxAside = 4
-
-// dropAside removes the oldest files that were set aside with a label, beyond maxAside.
-func dropAside(fsys FS, dir, label string) error {
-	names, err := fsys.List(dir)
-	names = slices.DeleteFunc(names, func(name string) bool {
-		_, aside, ok := segmentNumber(name)
-		return !ok || !aside || !strings.Contains(name, segmentSuffix+"."+label+"-")
-	})
-	slices.Sort(names) // by the numbers of the segments, which grow
-	for len(names) > maxAside && err == nil {
-		err = fsys.Remove(filepath.Join(dir, names[0]))
-		names = names[1:]
-	}
-	return err
 }
 
 // load reads the newest segments, as far as the ring may go back. If a segment can't be

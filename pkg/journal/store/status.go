@@ -2,6 +2,7 @@ package store
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -9,6 +10,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podconfigd/podconfigd/pkg/config"
+	"github.com/podconfigd/podconfigd/pkg/journal"
 )
 
 // Status is the status of a log.
@@ -39,6 +43,28 @@ func (l *Log) Status() Status {
 	}
 	s.TooLarge = slices.SortedFunc(maps.Values(l.tooLarge), func(a, b types.NamespacedName) int { return cmp.Compare(a.String(), b.String()) })
 	return s
+}
+
+// noteTooLarge logs the pods of a set of which only the names are stored.
+func (l *Log) noteTooLarge(set *journal.Set, tooLarge map[*journal.Pod]bool) {
+	for _, u := range set.Updates {
+		if !u.Op.IsConfig() {
+			continue
+		}
+		for _, p := range u.Pods {
+			key := podKey{u.Source, p.Object.UID}
+			if u.Op == config.REMOVE || !tooLarge[p] {
+				delete(l.tooLarge, key)
+				continue
+			}
+			name := types.NamespacedName{Namespace: p.Object.Namespace, Name: p.Object.Name}
+			if _, ok := l.tooLarge[key]; !ok {
+				l.logger.Error(fmt.Errorf("the pod is larger than %d MiB", maxPod>>20), "The pod is not stored; the next start resets all subscribers",
+					"source", u.Source, "pod", name)
+			}
+			l.tooLarge[key] = name
+		}
+	}
 }
 
 type metrics struct {

@@ -5,78 +5,8 @@ import (
 	"slices"
 	"weak"
 
-	"k8s.io/apimachinery/pkg/types"
-
 	"github.com/podconfigd/podconfigd/pkg/config"
 )
-
-// Named returns the pod of each name at a revision, by namespace and name, and the
-// revision. 0 means the newest revision. The error is a CompactedError if the journal no
-// longer has the revision.
-func (j *Journal) Named(at int64) ([]*Pod, int64, error) {
-	pods, revision, err := j.named(at)
-	if err != nil {
-		return nil, 0, err
-	}
-	slices.SortFunc(pods, func(a, b *Pod) int { return config.ComparePods(a.Object, b.Object) })
-	return pods, revision, nil
-}
-
-func (j *Journal) named(at int64) ([]*Pod, int64, error) {
-	j.mu.RLock()
-	defer j.mu.RUnlock()
-	revision := cmp.Or(at, j.head)
-	if err := j.goneLocked(revision); err != nil {
-		return nil, 0, err
-	}
-	past := make(map[types.NamespacedName]*Pod)
-	j.undoLocked(revision, func(s *Set) { s.undoNames(revision, past) })
-	pods := make([]*Pod, 0, len(j.names))
-	for name, present := range j.names {
-		if _, ok := past[name]; !ok {
-			pods = append(pods, present)
-		}
-	}
-	for _, pod := range past {
-		if pod != nil {
-			pods = append(pods, pod)
-		}
-	}
-	return pods, revision, nil
-}
-
-// At returns all pods as they were after a set, in the order of BySource. The error is a
-// CompactedError if the set has left the ring.
-func (j *Journal) At(revision int64) ([]*Pod, error) {
-	pods, _, err := j.at(revision)
-	return pods, err
-}
-
-// at is At. It also reports whether the set is the newest.
-func (j *Journal) at(revision int64) (pods []*Pod, newest bool, err error) {
-	j.mu.RLock()
-	if err := j.goneLocked(revision); err != nil {
-		j.mu.RUnlock()
-		return nil, false, err
-	}
-	newest = revision == j.head
-	past := make(map[podKey]*Pod)
-	j.undoLocked(revision, func(s *Set) { s.undo(func(key podKey, before *Pod) { past[key] = before }) })
-	pods = make([]*Pod, 0, len(j.state))
-	for key, p := range j.state {
-		if _, ok := past[key]; !ok {
-			pods = append(pods, p)
-		}
-	}
-	j.mu.RUnlock()
-	for _, p := range past {
-		if p != nil {
-			pods = append(pods, p)
-		}
-	}
-	sortPods(pods)
-	return pods, newest, nil
-}
 
 // States has the state after each set, for a subscriber that reads one set after the other. It follows
 // from the state after the set before: to undo, for each set, all sets after it costs the square of the ring.
@@ -250,22 +180,4 @@ func edited(pods []weak.Pointer[Pod], edits []edit) []weak.Pointer[Pod] {
 		}
 	}
 	return append(next, pods[from:]...)
-}
-
-// undoLocked calls undo with each set that has an update after the revision, the newest
-// first.
-func (j *Journal) undoLocked(revision int64, undo func(*Set)) {
-	for i := j.ring.len() - 1; i >= 0 && j.ring.at(i).Revision > revision; i-- {
-		undo(j.ring.at(i))
-	}
-}
-
-// undoNames puts into past the pods of the names before the set's changes after the
-// revision; nil for none.
-func (s *Set) undoNames(revision int64, past map[types.NamespacedName]*Pod) {
-	for _, c := range slices.Backward(s.Names) {
-		if c.Revision > revision {
-			past[cmp.Or(c.Before, c.After).name()] = c.Before
-		}
-	}
 }

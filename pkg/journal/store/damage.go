@@ -7,7 +7,10 @@ import (
 	"io"
 	"io/fs"
 	"math"
+	"path/filepath"
 	"slices"
+	"strings"
+	"time"
 )
 
 // verify checks the checksums of one segment that the start did not read. A damaged one is
@@ -63,6 +66,42 @@ func verifySegment(fsys FS, dir string, s *segment, until int64) error {
 			return nil
 		}
 		return fmt.Errorf("%w: it is shorter than %d bytes", errDamaged, until)
+	}
+	return err
+}
+
+const labelDamaged = "damaged"
+
+// setAside renames a file that is no longer used, and returns its new name.
+func setAside(fsys FS, dir, name, label string, now time.Time) (string, error) {
+	aside := fmt.Sprintf("%s.%s-%s", name, label, now.UTC().Format("20060102T150405Z"))
+	names, err := fsys.List(dir)
+	for slices.Contains(names, aside) {
+		aside += "+"
+	}
+	if err == nil {
+		err = fsys.Rename(filepath.Join(dir, name), filepath.Join(dir, aside))
+	}
+	if err != nil {
+		return "", fmt.Errorf("setting %s aside: %w", name, err)
+	}
+	return aside, errors.Join(dropAside(fsys, dir, label), fsys.SyncDir(dir))
+}
+
+// maxAside is the number of files that are kept of those that were set aside for one reason.
+const maxAside = 4
+
+// dropAside removes the oldest files that were set aside with a label, beyond maxAside.
+func dropAside(fsys FS, dir, label string) error {
+	names, err := fsys.List(dir)
+	names = slices.DeleteFunc(names, func(name string) bool {
+		_, aside, ok := segmentNumber(name)
+		return !ok || !aside || !strings.Contains(name, segmentSuffix+"."+label+"-")
+	})
+	slices.Sort(names) // by the numbers of the segments, which grow
+	for len(names) > maxAside && err == nil {
+		err = fsys.Remove(filepath.Join(dir, names[0]))
+		names = names[1:]
 	}
 	return err
 }
