@@ -11,8 +11,9 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/config"
 )
 
-// HandlePodAdditions appends the update. With the methods below, the journal handles what the sync
-// loop does, but RecordEvent has the event as subscribers get it.
+// The journal is a handler of the sync loop. It appends what the sync loop gives to the methods below.
+
+// HandlePodAdditions appends the update.
 func (j *Journal) HandlePodAdditions(_ context.Context, update config.PodUpdate) { j.Append(update) }
 
 // HandlePodUpdates appends the update.
@@ -45,8 +46,8 @@ func (j *Journal) HandlePodSyncs(_ context.Context, pods []*v1.Pod) {
 	}
 }
 
-// RecordEvent appends a PLEG, if a subscriber requests the operation or requested it within the last
-// minutes.
+// RecordEvent appends a PLEG with the event, if a subscriber requests the operation or requested it
+// within the last minutes.
 func (j *Journal) RecordEvent(pod *v1.Pod, e *v1alpha1.Event) {
 	j.appendEvent(config.PodUpdate{Op: config.PLEG, Source: j.intake.sourceOf(pod), Pods: []*v1.Pod{pod}}, e, time.Now())
 }
@@ -89,15 +90,15 @@ func (j *Journal) Append(u config.PodUpdate) {
 	}
 }
 
-// announce appends a set with the bookmark, which stores changes of sources. So the bookmark has a
-// revision of its own, and a subscriber that has the updates before it can resume without missing it.
+// announce appends a set with the bookmark and the changes of sources to store. So the bookmark has
+// its own revision. A subscriber that resumes before it does not miss it.
 func (j *Journal) announce(now time.Time, sources ...Source) {
 	set := j.intake.advance(now)
 	set.Readied, set.Sources = true, sources
 	j.commit(set)
 }
 
-// appendEvent appends an update that is no config operation, if it is recorded now.
+// appendEvent appends an update whose operation is not one of the config, if it is recorded now.
 func (j *Journal) appendEvent(u config.PodUpdate, event *v1alpha1.Event, now time.Time) {
 	pods := prepare(u)
 	j.intake.mu.Lock()
@@ -107,8 +108,8 @@ func (j *Journal) appendEvent(u config.PodUpdate, event *v1alpha1.Event, now tim
 	}
 }
 
-// prepare makes the versions of the update's pods. It computes the size of each pod,
-// which takes time, so it runs before the lock.
+// prepare makes the versions of the update's pods. It computes the size of each pod, which takes
+// time. So an event is prepared before the intake is locked.
 func prepare(u config.PodUpdate) []*Pod {
 	if u.Op == config.REMOVE {
 		return nil // it makes no versions

@@ -2,6 +2,23 @@
 // any revision that the journal still has. The journal only stores: package view selects
 // what a subscriber gets, and package wire encodes it.
 //
+// A writer appends updates. A reader asks for the sets after a revision, and waits for more:
+//
+//	j := journal.New(journal.Options{Sources: []string{"file"}})
+//	j.Append(config.PodUpdate{Op: config.ADD, Source: "file", Pods: pods})
+//	for revision := start; ; {
+//		reading, err := j.After(revision, nil, 64)
+//		if err != nil {
+//			return err // the journal no longer has these revisions
+//		}
+//		for _, set := range reading.Sets {
+//			revision = set.Revision
+//		}
+//		if reading.Changed != nil {
+//			<-reading.Changed
+//		}
+//	}
+//
 // # Guarantees
 //
 // The stream of one subscriber is
@@ -50,8 +67,8 @@
 //
 // # Durability
 //
-// With a [Store], a set becomes visible after it is stored. The intake gives revisions to
-// updates and is ahead of what subscribers see. Only [Journal] commit leads from one to
-// the other. At a start, the journal begins with the stored state and replays the stored
-// sets. Replayed, they have the same revisions, so subscribers resume.
+// With a [Store], a set becomes visible after it is stored. The intake (intake.go) gives
+// revisions to updates and is ahead of what subscribers see. The method commit (append.go) is
+// the only way from the intake to subscribers. At a start, the journal begins with the stored
+// state and commits the stored sets again. They get the same revisions, so subscribers resume.
 package journal

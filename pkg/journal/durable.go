@@ -10,7 +10,7 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/config"
 )
 
-// Store stores sets. That of package store is on disk.
+// Store stores sets. Package store has one that is on disk.
 type Store interface {
 	// Append adds the next set. It does not wait. show is called when the set must be shown: in the
 	// order of sets, one at a time, from another goroutine.
@@ -44,11 +44,12 @@ type Recovered struct {
 	// Reserved is not below any revision that an earlier process may have shown. The next
 	// set is above it.
 	Reserved int64
-	// Pods are the state at the revision Base. Sets came after it. Of an update, they have only
+	// Pods are the state at the revision Base. Sets are the sets after it. Their updates have only
 	// operation, source and pods.
 	Base int64
 	Pods []*Pod
-	// Named are those of Pods that have another revision under their name, with that revision.
+	// Named has each of Pods whose name has another revision than the pod, with the revision of
+	// the name.
 	Named []*Pod
 	Sets  []*Set
 	// Sources are the sources at Revision, by name.
@@ -62,13 +63,13 @@ func NewStored(source string, merged *v1.Pod, status *v1.PodStatus, revision int
 	return p
 }
 
-// gap is a range of revisions, between after and before, that no update of this instance
-// has. An earlier process may have shown them under an instance that was not stored. A
-// client that knows only a revision must not resume from one of them.
+// gap is a range of revisions, between after and before. No update of this instance has one of
+// them. An earlier process may have shown them under an instance that was not stored. A client
+// that knows only a revision must not resume from one of them.
 type gap struct{ after, before int64 }
 
-// restore starts the journal with what was stored: the state, the newest sets, and the
-// revisions. Each source that was seen is restored until it is seen again.
+// restore starts the journal with the stored state, the newest stored sets and their revisions. A
+// source that had been seen counts as restored until it is seen again.
 func (j *Journal) restore(r *Recovered, floor int64) {
 	in := &j.intake
 	configured := in.bookmark.Sources

@@ -9,10 +9,8 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/config"
 )
 
-// An index has one pod for each name, or for each UID. If several sources have one, it is
-// the first by source and UID. A mirror pod counts only if there is no other, because it
-// is a copy of a static pod.
-
+// preferred orders the pods of one name or one UID. The first one counts: the first by source and
+// UID. A mirror pod counts only if there is no other, because it is a copy of a static pod.
 func preferred(a, b *Pod) int {
 	if am, bm := config.IsMirrorPod(a.Object), config.IsMirrorPod(b.Object); am != bm {
 		if bm {
@@ -124,10 +122,10 @@ type nameChange struct {
 	name types.NamespacedName
 }
 
-// revised returns the changes of the keys by the set that ends here, and the new head.
-// Each change has its own revision: that of the pod that caused it, or, if another change
-// has this revision already, one after head. A key whose pod has another UID than before
-// has two changes: the old pod is removed and the new one added.
+// revised returns the changes of the names by the set that ends here, and the new head. Each change
+// has its own revision: the revision of the pod that caused it. If another change has this revision
+// already, it is one after head. A name whose new pod has another UID has two changes: the old pod
+// is removed, and the new one is added.
 func revised(names *index[types.NamespacedName], head int64) ([]Change, int64) {
 	var all []nameChange
 	for _, t := range names.take() {

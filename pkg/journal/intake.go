@@ -28,7 +28,7 @@ type intake struct {
 	bookmark *Bookmark
 
 	namespaces namespaces
-	// attributes are those of each source, as they were stored last.
+	// attributes has, for each source, the attributes that were stored last.
 	attributes map[string]map[string]string
 }
 
@@ -41,8 +41,8 @@ func newIntake(head int64, bookmark *Bookmark) intake {
 	}
 }
 
-// sourceOf returns the name of the source of a current pod. The annotation of a pod has only
-// the kind of its source.
+// sourceOf returns the name of a current pod's source. The annotation of the pod is not enough: it
+// has only the kind of the source.
 func (in *intake) sourceOf(pod *v1.Pod) string {
 	in.mu.Lock()
 	defer in.mu.Unlock()

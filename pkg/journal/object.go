@@ -21,8 +21,8 @@ const (
 	kindCount
 )
 
-// objectFactor is the memory of an object per byte of its protobuf: that of a pod without its
-// encodings, see memoryFactor.
+// objectFactor is the memory of an object per byte of its protobuf. It is less than memoryFactor,
+// which also counts the encodings of a pod.
 const objectFactor = 6
 
 // Object is one version of a node or a namespace. It is immutable.
@@ -79,7 +79,7 @@ func (o *objects) apply(changes []ObjectChange) {
 	}
 }
 
-// namespaces has what the namespaces are made of.
+// namespaces has the data from which namespaces are made.
 type namespaces struct {
 	// pods is the number of names in each namespace.
 	pods map[string]int
@@ -103,9 +103,10 @@ func (n *namespaces) object(name string, revision int64) *Object {
 	return &Object{namespace, revision}
 }
 
-// changeNamespaces adds to the set the namespaces that its pods begin and end. A namespace that ends
-// and begins in one set does not change. The revision of such a change is that of the last
-// pod of the namespace that came or went, so no other change has it.
+// changeNamespaces adds changes of namespaces to the set. A namespace begins with the first name of a
+// pod in it, and ends with the last. If it ends and begins in one set, it does not change. The revision
+// of the change is the revision of the last pod that came to the namespace or left it. So no other
+// change has it.
 func (in *intake) changeNamespaces(set *Set) {
 	last := make(map[string]int64)
 	for _, c := range set.Names {
@@ -141,8 +142,8 @@ func (in *intake) change(set *Set, c ObjectChange) {
 	in.objects.apply(set.Objects[len(set.Objects)-1:])
 }
 
-// restart makes the objects after a restart. The changes before it were not stored, so no
-// one can resume from a revision before it.
+// restart makes the objects after a restart. Earlier changes of them were not stored, so nobody can
+// resume from an earlier revision.
 func (in *intake) restart(node *v1.Node, revision int64) {
 	in.objects, in.namespaces.pods = newObjects(), make(map[string]int)
 	if node != nil {

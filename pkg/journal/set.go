@@ -88,9 +88,9 @@ type Set struct {
 	Objects []ObjectChange
 	// Sources are the changes of sources to store, except for their pods.
 	Sources []Source
-	// Bookmark is the state of the sources after the set. A set that is Readied sends it to
-	// subscribers, and has no updates: every source is seen or known now, a source that was only
-	// restored is seen, or a source was added or removed.
+	// Bookmark is the state of the sources after the set. If Readied is true, subscribers get it,
+	// and the set has no updates. The reason is one of these: every source has been seen or is known
+	// now, a restored source has been seen, or a source was added or removed.
 	Bookmark *Bookmark
 	Readied  bool
 	// Origin is the event from which the set follows; nil for none.

@@ -10,7 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Order is the key of a snapshot, which has one pod for each, and the order of its pods.
+// Order is the order of the pods of a snapshot. It also selects them: the snapshot has one pod for
+// each source and UID, for each name, or for each UID.
 type Order int
 
 // The orders.
@@ -67,13 +68,15 @@ type sorted[K comparable] struct {
 
 	// mu guards the fields below. It is locked after Journal.mu.
 	mu sync.Mutex
-	// past has the version at the revision of each key that later sets have changed, up to the revision undone. To undo
-	// these sets for each piece costs the square of a set that has all pods. It holds no pods: the ring does.
+	// past has, for each key that changed after the revision and up to undone, the version at the
+	// revision. It is kept because to undo the sets again for each piece costs the square of a set
+	// that has all pods. The ring holds these pods, and past does not.
 	past   map[K]weak.Pointer[Pod]
 	undone int64
 }
 
-// undoLocked takes the sets since the last call. undo puts into a map the pods of the keys before a set.
+// undoLocked undoes the sets that came since the last call. The function undo puts into past the pods
+// that the keys had before a set.
 func (o *sorted[K]) undoLocked(j *Journal, undo func(s *Set, past map[K]*Pod)) {
 	if o.undone == j.head {
 		return

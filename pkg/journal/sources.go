@@ -20,8 +20,8 @@ type Bookmark struct {
 	Ready   bool
 	Sources map[string]v1alpha1.SourceState
 
-	// known means that once the pods of all sources were known. A source that is added later
-	// has no pods before its first set, so all pods are still known.
+	// known is true if the pods of all sources have been known before. A source that is added
+	// later has no pods before its first set, so all pods are still known.
 	known bool
 }
 
@@ -52,7 +52,7 @@ func (b *Bookmark) Known() bool { return b.known || len(b.unknown()) == 0 }
 // AnyKnown reports whether at least one source has been seen or restored.
 func (b *Bookmark) AnyKnown() bool { return len(b.unknown()) < len(b.Sources) }
 
-// Restored reports whether the source is only restored.
+// Restored reports whether the source is restored and not seen.
 func (b *Bookmark) Restored(source string) bool {
 	s := b.Sources[source]
 	return s.Restored && !s.Seen
@@ -63,7 +63,7 @@ func (b *Bookmark) unknown() []string {
 	return b.names(func(s v1alpha1.SourceState) bool { return !known(s) })
 }
 
-// AllRestored returns the names of the sources that are only restored, in order.
+// AllRestored returns the names of the sources that are restored and not seen, in order.
 func (b *Bookmark) AllRestored() []string {
 	return b.names(func(s v1alpha1.SourceState) bool { return s.Restored && !s.Seen })
 }
@@ -80,9 +80,10 @@ func (b *Bookmark) names(selected func(v1alpha1.SourceState) bool) []string {
 	return names
 }
 
-// changeSource appends the update of a source that was added or removed. The removed pods come
-// before the bookmark. The store forgets a removed source together with its pods. A source that was added when
-// all pods were known has none until its first set: that is known after a restart too.
+// changeSource appends the update of a source that was added or removed. The REMOVE of a source's
+// pods comes before the bookmark. Both the source and its pods leave the store with this set. A
+// source that is added while all pods are known is stored as seen: it has no pods before its first
+// set, also after a restart.
 func (j *Journal) changeSource(u config.PodUpdate) {
 	in := &j.intake
 	in.mu.Lock()
@@ -116,7 +117,7 @@ func (j *Journal) changeSource(u config.PodUpdate) {
 	}
 }
 
-// present returns the present bookmark.
+// present returns the current bookmark.
 func (j *Journal) present() *Bookmark {
 	j.mu.RLock()
 	defer j.mu.RUnlock()
@@ -165,7 +166,7 @@ func (j *Journal) AllReady() bool {
 	return ready && j.present().Ready
 }
 
-// Restored returns the names of the sources that are only restored, in order.
+// Restored returns the names of the sources that are restored and not seen, in order.
 func (j *Journal) Restored() []string { return j.present().AllRestored() }
 
 // CheckKnown returns an error with the sources that are neither seen nor restored, or nil.

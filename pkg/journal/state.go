@@ -57,8 +57,8 @@ func (j *Journal) MirrorPods() map[types.NamespacedName]*v1.Pod {
 	return mirrors
 }
 
-// Shown is the current pod of each name and of each UID, as Set.Names and Set.UIDs change
-// them. They have no order.
+// Shown is the current pod of each name and of each UID, in no order. Set.Names and Set.UIDs have
+// their changes.
 type Shown struct {
 	Instance    string
 	Revision    int64
@@ -96,18 +96,24 @@ func (j *Journal) named(at int64) ([]*Pod, int64, error) {
 	}
 	past := make(map[types.NamespacedName]*Pod)
 	j.undoLocked(revision, func(s *Set) { s.undoNames(revision, past) })
-	pods := make([]*Pod, 0, len(j.names))
-	for name, present := range j.names {
-		if _, ok := past[name]; !ok {
-			pods = append(pods, present)
+	return undone(j.names, past), revision, nil
+}
+
+// undone returns the pods of an earlier state. past has, for each key that has changed since then, the pod
+// that it had; nil for none.
+func undone[K comparable](present, past map[K]*Pod) []*Pod {
+	pods := make([]*Pod, 0, len(present))
+	for key, p := range present {
+		if _, ok := past[key]; !ok {
+			pods = append(pods, p)
 		}
 	}
-	for _, pod := range past {
-		if pod != nil {
-			pods = append(pods, pod)
+	for _, p := range past {
+		if p != nil {
+			pods = append(pods, p)
 		}
 	}
-	return pods, revision, nil
+	return pods
 }
 
 // At returns all pods as they were after a set, in the order of BySource. The error is a
@@ -117,7 +123,7 @@ func (j *Journal) At(revision int64) ([]*Pod, error) {
 	return pods, err
 }
 
-// at is At. It also reports whether the set is the newest.
+// at returns the pods like At, and whether the set is the newest.
 func (j *Journal) at(revision int64) (pods []*Pod, newest bool, err error) {
 	j.mu.RLock()
 	if err := j.goneLocked(revision); err != nil {
@@ -127,18 +133,8 @@ func (j *Journal) at(revision int64) (pods []*Pod, newest bool, err error) {
 	newest = revision == j.head
 	past := make(map[podKey]*Pod)
 	j.undoLocked(revision, func(s *Set) { s.undo(func(key podKey, before *Pod) { past[key] = before }) })
-	pods = make([]*Pod, 0, len(j.state))
-	for key, p := range j.state {
-		if _, ok := past[key]; !ok {
-			pods = append(pods, p)
-		}
-	}
+	pods = undone(j.state, past)
 	j.mu.RUnlock()
-	for _, p := range past {
-		if p != nil {
-			pods = append(pods, p)
-		}
-	}
 	sortPods(pods)
 	return pods, newest, nil
 }
@@ -151,8 +147,8 @@ func (j *Journal) undoLocked(revision int64, undo func(*Set)) {
 	}
 }
 
-// undoNames puts into past the pods of the names before the set's changes after the
-// revision; nil for none.
+// undoNames undoes the set's changes of names after the revision: it puts into past the pod that
+// each name had before; nil for none.
 func (s *Set) undoNames(revision int64, past map[types.NamespacedName]*Pod) {
 	for _, c := range slices.Backward(s.Names) {
 		if c.Revision > revision {

@@ -8,12 +8,12 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/config"
 )
 
-// States has the state after each set, for a subscriber that reads one set after the other. It follows
-// from the state after the set before: to undo, for each set, all sets after it costs the square of the ring.
-// It belongs to one goroutine.
+// States returns the state after each set, for a subscriber that reads one set after the other. It
+// makes each state from the state before: to undo all later sets for each set costs the square of the
+// ring. It belongs to one goroutine.
 //
-// It holds no pods, so that a slow subscriber keeps no old version in memory. As long as the ring has the
-// sets after the last one, all pods of the state after it are in the ring or present.
+// It holds no pods, so a slow subscriber keeps no old version in memory. While the ring has all sets
+// after the last one that was read, each pod of the state is current or in the ring.
 type States struct {
 	journal *Journal
 	// revision is that of the last set; 0 if the state after it is not known.
@@ -44,10 +44,11 @@ func (s *States) After(set *Set) ([]*Pod, error) {
 	return pods, nil
 }
 
-// Pass takes a set after which the state is not needed, or that was in After. Each set must be in one of both.
+// Pass takes a set without returning the state after it. Call After or Pass with each set. Both may
+// be called with the same set.
 func (s *States) Pass(set *Set) { s.pass(set) }
 
-// Forget must be called if the next set does not follow the one before.
+// Forget drops the state. Call it if the next set does not follow the last one.
 func (s *States) Forget() { s.revision, s.pods = 0, nil }
 
 // read returns the pods; nil if one was freed.
@@ -75,8 +76,8 @@ func (s *States) pass(set *Set) bool {
 	return s.revision != 0
 }
 
-// versions returns the versions that the set brings, as true, and those before it that it replaces or
-// removes, as false.
+// versions returns the versions that the set adds, with true, and the earlier versions that it
+// replaces or removes, with false.
 func (s *Set) versions() map[*Pod]bool {
 	versions := make(map[*Pod]bool)
 	for _, u := range s.Updates {
@@ -98,8 +99,9 @@ func (s *Set) versions() map[*Pod]bool {
 	return versions
 }
 
-// applied returns the state with the versions, or nil if it did not have those that go. It copies the state: to
-// delete and to insert each version in place costs the square of a set that has all pods.
+// applied returns the state after the versions of a set were added and removed. It returns nil if a
+// version to remove is not in the state. It copies the state: to delete and to insert each version in
+// place costs the square of a set that has all pods.
 func (s *States) applied(versions map[*Pod]bool) []weak.Pointer[Pod] {
 	next, edits := slices.Clone(s.pods), []edit(nil)
 	for p, comes := range versions {
@@ -130,8 +132,8 @@ func (s *States) applied(versions map[*Pod]bool) []weak.Pointer[Pod] {
 	return edited(next, edits)
 }
 
-// find returns the index of a pod, or where it would be, and the version that is there; nil for none. ok is false
-// if a pod of the state was freed.
+// find returns the index at which the pod is or would be, and the version that is there; nil for
+// none. ok is false if a pod of the state was freed.
 func (s *States) find(p *Pod) (at int, there *Pod, ok bool) {
 	ok = true
 	at, found := slices.BinarySearchFunc(s.pods, p, func(kept weak.Pointer[Pod], p *Pod) int {
@@ -148,7 +150,7 @@ func (s *States) find(p *Pod) (at int, there *Pod, ok bool) {
 	return at, there, ok && there != nil
 }
 
-// edit is a pod that comes before the index, or nil if the one at the index goes.
+// edit inserts a pod before the index. If the pod is nil, it deletes the pod at the index.
 type edit struct {
 	at  int
 	pod *Pod

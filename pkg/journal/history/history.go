@@ -170,9 +170,8 @@ func object(pod *v1.Pod) *v1.Pod {
 	return &whole
 }
 
-// show reduces a record to what a grant shows, as the stream does: a pod that the client starts
-// to see is in an ADD, and one that it no longer sees in a REMOVE. It reports whether the client
-// sees the record.
+// show reduces a record to what a grant shows, and reports whether the client sees it. As in the stream,
+// a pod that the client starts to see is an ADD, and a pod that it no longer sees is a REMOVE.
 func show(g *access.Grant, r *store.Record) bool {
 	if g == nil || r.Gap != "" || r.Pod == nil {
 		return true

@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// The age of a segment is the time that has passed since it was begun. The difference of two readings of
-// the clock is something else: the clock may be set in between, for example when NTP answers for the first
-// time. So a segment and a clean stop have the time that has passed since the directory was first used,
-// and a set has it if the clock was set before it in the same process.
+// The age of a segment is the time that has passed since it was begun. Two readings of the clock don't
+// give it: the clock may be set in between, for example when NTP answers for the first time. So the log
+// stores the time that has passed since the directory was first used: in each segment, at a clean stop,
+// and in a set if the process has noticed that the clock was set.
 
 // jump is how far the clock and the time that has passed may drift apart before the clock counts as set.
 const jump = time.Minute
@@ -31,8 +31,9 @@ func (p *passing) clockWasSet(reading time.Time) bool {
 	return (reading.Round(0).Sub(p.clock) - time.Since(p.opened)).Abs() > jump // Round leaves out what no clock sets
 }
 
-// passing returns the measurement of a process that opens the log. Between two processes, only the clock
-// is known. If it is wrong, it must not make the log old: at most the period counts.
+// passing starts the measurement of a process that opens the log. For the time between two processes,
+// only the clock is known. It may be wrong, so at most the period counts. Otherwise a wrong clock would
+// make the log too old.
 func (r *recovery) passing(period time.Duration) passing {
 	for i, s := range slices.Backward(r.segments) {
 		h := s.header

@@ -8,14 +8,15 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// codec says each field of a message once, for both ways: it appends the fields, or takes the one that
-// was read. A message calls it for all of its fields, in the order in which they are written.
+// codec encodes and decodes messages. A message has one function for both, which calls number, text
+// and so on for all of its fields, in the order in which they are written. While the codec encodes,
+// each call appends the field. While it decodes, only the call for the field that was read takes it.
 type codec struct {
 	// out is what was appended.
 	out []byte
 
-	// number is that of the field that was read; 0 while fields are appended. A field has a value or
-	// bytes. rest is what follows it.
+	// number is the number of the field that was read; 0 while fields are appended. The field has
+	// either a value or bytes. rest is the part of the message after it.
 	number protowire.Number
 	value  uint64
 	bytes  []byte
@@ -26,7 +27,7 @@ type codec struct {
 // inners append the messages that are fields. They are used again.
 var inners = sync.Pool{New: func() any { return new(codec) }}
 
-// newInner returns an empty one of inners.
+// newInner returns an empty codec from inners.
 func newInner() *codec {
 	c, _ := inners.Get().(*codec) // it has no others
 	c.out = c.out[:0]

@@ -1,6 +1,15 @@
 // Package store keeps what the journal has shown in an append-only log on disk, so that
 // a daemon that starts again goes on where the last one stopped.
 //
+//	log, recovered, err := store.Open(store.Options{Dir: dir, Node: node})
+//	if err != nil {
+//		return err
+//	}
+//	j := journal.New(journal.Options{Store: log, Recovered: &recovered.Recovered})
+//	go log.Run(ctx)
+//
+// [History] reads the changes that a directory has, also while a daemon writes to it.
+//
 // # The seam to the journal
 //
 // A set of the journal is the unit: what one set of a source changed, with the revision of each

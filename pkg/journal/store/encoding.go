@@ -32,9 +32,9 @@ func appendRecord(dst []byte, k kind, fields func(*codec)) []byte {
 	return c.out
 }
 
-// encodeSet returns the frames of a set, and the pods of which only the names are stored, because they
-// are too large. Of its updates, those of the config are stored. passed is the time that has passed; 0 if
-// that follows from the clock.
+// encodeSet returns the frames of a set, and the pods that are too large: only their names are stored.
+// Only the updates with an operation of the config are stored. passed is the time that has passed; 0 if
+// the clock is enough to tell it.
 func encodeSet(s *journal.Set, passed time.Duration) (frames []byte, tooLarge map[*journal.Pod]bool, err error) {
 	start := 0
 	c := codec{out: beginFrame(nil, kindPiece)}
@@ -87,8 +87,8 @@ func encodeSet(s *journal.Set, passed time.Duration) (frames []byte, tooLarge ma
 	return c.out, tooLarge, endFrame(c.out, start)
 }
 
-// appendPod appends a pod as a field, and reports whether it is too large. byName is its revision under its
-// name; 0 if that is its own. If the update names its source, the pod does not need to.
+// appendPod appends a pod as a field, and reports whether it is too large. byName is the revision of its
+// name; 0 if it is that of the version. withSource is true if no update before it names the source.
 func appendPod(dst []byte, p *journal.Pod, byName int64, nameOnly, withSource bool) (_ []byte, tooLarge bool, _ error) {
 	r := record{revision: p.Revision, byName: byName, file: p.File}
 	if withSource {
@@ -238,8 +238,8 @@ func (d *setDecoder) take() *journal.Set {
 	return set
 }
 
-// pod returns the pod in the field that was read. It has the source, unless it names another one. Its
-// revision under its name, if that is another one, is added to the names of the set.
+// pod returns the pod in the field that was read. Its source is the given one, unless the field has one.
+// If its name has another revision, this becomes a change of a name in the set.
 func (d *setDecoder) pod(c *codec, source string) *journal.Pod {
 	r, object := record{source: source}, new(v1.Pod)
 	var status *v1.PodStatus

@@ -99,7 +99,7 @@ type Log struct {
 	passing passing
 	metrics *metrics
 	logger  logr.Logger
-	// writers are the goroutines that write: one, and those that hang in a write.
+	// writers are the goroutines that write: the current one, and earlier ones that hang in a write.
 	writers sync.WaitGroup
 
 	// mu guards the fields below. It is not held during input and output.
@@ -138,10 +138,11 @@ type Log struct {
 	next *preparation
 	// segments are the earlier ones, the oldest first.
 	segments []*segment
-	// unread could not be read at the start. They are deleted together with the segments after them.
+	// unread are segments that could not be read at the start. They are deleted together with the
+	// segments after them.
 	unread []*segment
-	// superseded are the segments of which the next segment has everything. replaced is the segment whose
-	// place the next one takes, or nil.
+	// superseded are segments whose whole content is in the next segment. replaced is one of them, or
+	// nil: the next segment follows the same segment as it did.
 	superseded []*segment
 	replaced   *segment
 	lock       io.Closer

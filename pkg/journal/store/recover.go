@@ -53,8 +53,8 @@ type recovery struct {
 	replayBytes       int64
 	now               time.Time
 
-	// segments are those that count, the oldest first. leftovers are those without a
-	// complete snapshot, and unread those that can't be read now, and maybe later.
+	// segments are the segments that count, the oldest first. leftovers have no complete snapshot,
+	// or were never used. unread can't be read now, and maybe later.
 	segments  []*segment
 	leftovers []*segment
 	unread    []*segment
@@ -106,7 +106,7 @@ func (r *recovery) reset() {
 	r.state.ceiling = ceiling
 }
 
-// chain sorts segments. It separates those that do not count: a segment between another
+// chain sorts segments, and separates the segments that don't count. A segment between another
 // segment and its predecessor was never used.
 func chain(segments []*segment) (counting, between []*segment) {
 	slices.SortFunc(segments, func(a, b *segment) int { return cmp.Compare(b.number, a.number) })
@@ -273,13 +273,13 @@ func (r *recovery) fresh() string {
 // With it, revisions stay below 2^53, which JSON can represent, for thousands of years.
 const fastest = 64
 
-// longest is the longest time that counts for that. If more seems to have passed, the clock
-// was set. No process shows updates at the highest rate for so long.
+// longest limits the time since the last segment. If more seems to have passed, the clock was set.
+// No process shows updates at the highest rate for so long.
 const longest = 30 * 24 * time.Hour
 
-// reserved returns a revision that is not below any that was shown. Those that were not
-// stored are not known: a process that could store nothing may have shown any number of
-// them since the last segment was begun, as fast as it can.
+// reserved returns a revision that no shown revision exceeds. The log does not know revisions that
+// were shown and not stored. A process that could store nothing may have shown them since the last
+// segment was begun, as fast as it can.
 func (r *recovery) reserved() int64 {
 	reserved := max(r.state.ceiling, r.state.revision)
 	if n := len(r.segments); n > 0 {

@@ -53,8 +53,8 @@ type segment struct {
 	verified bool
 }
 
-// follows reports whether the header says how much of the segment before it counts. It does not if
-// one between them was set aside.
+// follows reports whether before is the predecessor of the segment, so that the header says how much
+// of it counts. It is not the predecessor if a segment between both was set aside.
 func (s *segment) follows(before *segment) bool { return s.header.Predecessor == before.number }
 
 var (
@@ -139,7 +139,7 @@ type tail struct {
 	time     time.Time
 	ceiling  int64
 	sets     int
-	// known is the last known time that had passed; zero if none is known but that of the header.
+	// known is the time that had passed at the last record that has it; zero if no record has it.
 	known known
 	// stopped means that the last record is a clean stop. counts means that the segment
 	// has all sets of its predecessor.

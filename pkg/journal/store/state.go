@@ -25,7 +25,7 @@ type state struct {
 // kept is a pod of the state.
 type kept struct {
 	*journal.Pod
-	// byName is the revision of the version under its name; 0 if it is that of the version.
+	// byName is the revision of the pod's name; 0 if the name has the revision of the version.
 	byName int64
 }
 
@@ -41,7 +41,7 @@ func newState() *state {
 	return &state{pods: make(map[podKey]kept), sources: make(map[string]journal.Source)}
 }
 
-// renumbered returns the pods that have got another revision under their name than that of their version.
+// renumbered returns the pods whose name got another revision than the version of the pod has.
 func renumbered(set *journal.Set) (byName map[podKey]int64) {
 	for _, c := range set.Names {
 		if c.After == nil || isVersion(set, c) {
@@ -125,7 +125,7 @@ func (s *state) load(snapshot *journal.Set, base int64) {
 	s.revision = base
 }
 
-// tooLarge returns the pods of which only the names were stored.
+// tooLarge returns the pods that were too large: only their names were stored.
 func (s *state) tooLarge() []kept {
 	var found []kept
 	for _, p := range s.pods {
@@ -136,7 +136,7 @@ func (s *state) tooLarge() []kept {
 	return sortPods(found)
 }
 
-// dropTooLarge drops the pods of which only the names were stored. Their sources have to deliver
+// dropTooLarge drops the pods that were too large. Without their attributes, their sources deliver
 // everything again.
 func (s *state) dropTooLarge() {
 	for _, p := range s.tooLarge() {

@@ -45,7 +45,7 @@ func (l *Log) Status() Status {
 	return s
 }
 
-// noteTooLarge logs the pods of a set of which only the names are stored.
+// noteTooLarge records and logs the pods of a set that are too large: only their names are stored.
 func (l *Log) noteTooLarge(set *journal.Set, tooLarge map[*journal.Pod]bool) {
 	for _, u := range set.Updates {
 		if !u.Op.IsConfig() {

@@ -63,9 +63,9 @@ type Cursor struct {
 
 	// scope is what the subscriber may see; nil for everything.
 	scope *Scope
-	// position is the revision that the subscriber has reached. skip is the number of
-	// frames of the next set that it has got. begun are all frames of this set, until the
-	// garbage collector frees them: most sets do not cache them.
+	// position is the revision that the subscriber has reached. skip is the number of frames of the
+	// next set that it has got. begun are all frames of this set: most sets do not cache their
+	// frames. The garbage collector may free them.
 	position int64
 	skip     int
 	begun    weak.Pointer[[]*Frame]
@@ -120,9 +120,8 @@ func (c *Cursor) Close() { c.subscriber.Close() }
 // Next returns the next frames, together about BatchSize. It waits until there are some
 // or the context is done. The slice is valid until the next call, and holds pods. So
 // encode the frames and clear the slice before you wait for the client. The error is the
-// context's cause, that of Options.Drained, a CompactedError if the view returns one, or that of a
-// scope that can't be renewed. Call it after all frames before are written: it measures their
-// delay.
+// context's cause, the error of Options.Drained, a CompactedError if the view returns one, or the error
+// of Scope.Err. Call Next after the last frames are written: it measures their delay.
 func (c *Cursor) Next(ctx context.Context) ([]*Frame, error) {
 	c.written()
 	if err := c.drain(ctx); err != nil {
@@ -284,8 +283,8 @@ func (c *Cursor) put(f *Frame) {
 	c.view.delivered(f)
 }
 
-// read is poll, while the access rules stay the same. If the subscriber sees something else
-// than before by them, it starts again. If that can't be told, the subscription ends.
+// read polls while the access rules stay the same. If they changed, and the subscriber sees something
+// else now, it starts again. If what it sees can't be determined, the subscription ends.
 func (c *Cursor) read() (changed <-chan struct{}, err error) {
 	if c.scope == nil {
 		return c.poll()
@@ -311,11 +310,12 @@ func (c *Cursor) read() (changed <-chan struct{}, err error) {
 	return c.poll()
 }
 
-// errNewRules ends a subscription, or starts it again, when its subscriber sees something else by
+// errNewRules ends a subscription, or starts it again, if its subscriber sees something else because of
 // new access rules.
 var errNewRules = journal.Compacted(journal.ResetAccess, "the access rules changed")
 
-// fellBehind handles a subscriber that fell behind, as the view does.
+// fellBehind ends the subscription of a subscriber that fell behind, or starts it again. The view
+// decides.
 func (c *Cursor) fellBehind(err error) error {
 	if final := c.view.behind(err); final != nil {
 		return final

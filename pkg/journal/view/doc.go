@@ -10,7 +10,20 @@
 //   - [UIDs]: the pod of each UID, for the kubelet's Pods API. A subscriber that falls behind
 //     gets the difference.
 //
-// Each can have a [Selector]. The newest sets cache the frames of views. So subscribers
+// A subscriber reads frames until it closes the view:
+//
+//	cursor := view.Stream(j, view.StreamOptions{Since: &revision})
+//	defer cursor.Close()
+//	for {
+//		frames, err := cursor.Next(ctx)
+//		if err != nil {
+//			return err
+//		}
+//		send(frames)
+//		clear(frames)
+//	}
+//
+// Each view can have a [Selector]. The newest sets cache the frames of views. So subscribers
 // with the same view and the same selector share them.
 //
 // # Frames

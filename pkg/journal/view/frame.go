@@ -23,14 +23,14 @@ const frameSize = 256
 type Frame struct {
 	// Instance is the journal's.
 	Instance string
-	// Revision is the one to resume from; 0 if the stream can't be resumed here.
+	// Revision is the revision to resume from; 0 if the stream can't be resumed after this frame.
 	Revision int64
 	// Time is when the update was recorded; zero in the first frames and bookmarks.
 	Time   time.Time
 	Op     config.PodOperation
 	Source string
 	Pods   []*journal.Pod
-	// Revisions are those of the pods, in the view Names. Each can be resumed from.
+	// Revisions are the revisions of the pods, in the view Names. A client can resume from each.
 	Revisions []int64
 
 	InitialSyncComplete, Reset, Continues bool
@@ -57,8 +57,8 @@ type batch struct {
 	always bool
 }
 
-// fits reports whether a piece with so many pods, together of that size, can have another one. It
-// always has one.
+// fits reports whether a piece can have the pod too. It has this number of pods already, and they have
+// this size together. A piece always has one pod.
 func fits(pods, size int, p *journal.Pod) bool { return pods == 0 || size+p.Size() <= PieceSize }
 
 // fits reports whether a pod can be added.

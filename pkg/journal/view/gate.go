@@ -10,8 +10,8 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/journal"
 )
 
-// Gate is the way of clients to the pods of a journal: through a Scope, which shows a subject
-// what the access rules allow.
+// Gate gives clients access to the pods of a journal. Each subject gets a Scope, which shows what the
+// access rules allow.
 type Gate struct {
 	journal *journal.Journal
 
@@ -29,7 +29,7 @@ type Gate struct {
 // pastPolicy is a policy that was replaced.
 type pastPolicy struct {
 	policy *access.Policy
-	// unknown is true if it is not known any more.
+	// unknown is true if the gate no longer has the policy.
 	unknown bool
 	// until is the last revision that was read with the policy.
 	until int64
@@ -44,16 +44,16 @@ func NewGate(j *journal.Journal, policy *access.Policy) *Gate {
 	return &Gate{journal: j, policy: policy, changed: make(chan struct{})}
 }
 
-// Distrust makes all streams of a revision and before start again: the policy by which they were
-// served is not known.
+// Distrust makes all streams start again that resume from a revision up to this one. The gate does
+// not know the policy that was in force then.
 func (g *Gate) Distrust(until int64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.past = []pastPolicy{{unknown: true, until: until}}
 }
 
-// SetPolicy replaces the policy. Subscribers that see something else now get a reset, or what
-// their protocol has for it. It returns the last revision that was read with the policy before.
+// SetPolicy replaces the policy. A subscriber for which something changes gets a reset, or the
+// equivalent of its protocol. SetPolicy returns the last revision that was read with the old policy.
 func (g *Gate) SetPolicy(policy *access.Policy) (before int64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -90,11 +90,11 @@ func (g *Gate) CheckKnown() error { return g.journal.CheckKnown() }
 // WaitKnown waits until every source has been seen or restored.
 func (g *Gate) WaitKnown(ctx context.Context) error { return g.journal.WaitKnown(ctx) }
 
-// Restored returns the names of the sources that are only restored.
+// Restored returns the names of the sources that are restored and not seen.
 func (g *Gate) Restored() []string { return g.journal.Restored() }
 
-// resumable returns nil if the subject saw the same at a revision as it does with the grant,
-// and otherwise the reason.
+// resumable returns nil if the subject had this grant at the revision, and otherwise why it can't
+// resume.
 func (g *Gate) resumable(s access.Subject, grant *access.Grant, revision int64) error {
 	g.mu.RLock()
 	defer g.mu.RUnlock()

@@ -13,9 +13,9 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/journal"
 )
 
-// lens gives what a subscriber sees of a pod: first the access rules decide on the form, then
-// the subscriber selects among the pods in that form. So what is hidden can't be selected by. At
-// the end, only the requested fields stay.
+// lens makes a pod what a subscriber gets. First, the access rules decide on its form. Then the
+// selector is applied to the pod in this form, so nobody can select by hidden values. Last, only the
+// requested fields stay.
 type lens struct {
 	selector Selector
 	// grant is nil if the subscriber may see everything.
@@ -30,8 +30,8 @@ func (l *lens) plain() bool { return l.grant == nil && l.fields == nil }
 // everything reports whether the subscriber gets all pods as they are.
 func (l *lens) everything() bool { return l.selects(true) }
 
-// selects reports whether the subscriber gets all pods of an update as they are. mirrors is
-// whether it has mirror pods.
+// selects reports whether the subscriber gets all pods of an update as they are. mirrors is true if
+// the update has mirror pods.
 func (l *lens) selects(mirrors bool) bool { return l.plain() && l.selector.selects(mirrors) }
 
 // see returns the pod as the subscriber gets it; nil for none.
@@ -161,8 +161,8 @@ func (s *Selector) selection() selection {
 	return key
 }
 
-// textOf returns the selector as text. The text of a selector that matches nothing is
-// empty, as is that of one that matches everything.
+// textOf returns the selector as text. A selector that matches nothing has the same empty text as one
+// that matches everything, so it gets another one here.
 func textOf(s interface {
 	fmt.Stringer
 	Empty() bool
@@ -174,8 +174,8 @@ func textOf(s interface {
 	return text
 }
 
-// selects reports whether the selector selects all pods of an update. mirrors is whether
-// it has mirror pods.
+// selects reports whether the selector selects all pods of an update. mirrors is true if the update
+// has mirror pods.
 func (s *Selector) selects(mirrors bool) bool {
 	return s.Source == "" && s.Namespace == "" && (!s.NoMirrorPods || !mirrors) &&
 		(s.Labels == nil || s.Labels.Empty()) && (s.Fields == nil || s.Fields.Empty())

@@ -17,10 +17,10 @@ type NamesOptions struct {
 	Since *int64
 }
 
-// Names starts a subscription to the pod of each name. A name that gets a pod is an ADD,
-// a name that loses its pod a REMOVE, any other change an UPDATE. Revisions has the
-// revision of each pod, also of the current pods, which come in the order of revisions. A
-// client can resume after each pod. A subscriber that falls behind gets a CompactedError.
+// Names starts a subscription to the pod of each name. A name that gets a pod is an ADD, a name that
+// loses its pod is a REMOVE, and any other change is an UPDATE. The current pods come in the order of
+// revisions. Frame.Revisions has the revision of each pod, and a client can resume after each. A
+// subscriber that falls behind gets a CompactedError.
 // The caller must close the cursor.
 func Names(j *journal.Journal, opts NamesOptions) *Cursor {
 	c := newCursor(j, string(IncrementalMode), nil, opts.Options)

@@ -151,7 +151,7 @@ func (c *ObjectsCursor) Next(ctx context.Context) ([]ObjectEvent, error) {
 	}
 }
 
-// read is poll, while the access rules stay the same.
+// read polls while the access rules stay the same.
 func (c *ObjectsCursor) read() (events []ObjectEvent, changed <-chan struct{}, err error) {
 	if c.scope == nil {
 		return c.poll()

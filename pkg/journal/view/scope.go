@@ -11,8 +11,8 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/journal"
 )
 
-// Scope is what a subject sees of a journal. A Scope that is nil shows everything: it is that of
-// cursors which do not come from a Gate.
+// Scope is what a subject sees of a journal. A nil Scope shows everything. Cursors that do not come from
+// a Gate have it.
 type Scope struct {
 	gate    *Gate
 	subject access.Subject
@@ -24,7 +24,7 @@ type Scope struct {
 // Subject returns the subject.
 func (s *Scope) Subject() access.Subject { return s.subject }
 
-// Grant returns the grant of the subject by the present rules; nil for everything.
+// Grant returns what the current rules grant to the subject; nil for everything.
 func (s *Scope) Grant() *access.Grant {
 	if s == nil {
 		return nil
@@ -34,8 +34,9 @@ func (s *Scope) Grant() *access.Grant {
 	return l.grant
 }
 
-// Err returns why the scope shows nothing, or nil if that is what the rules say. After a change of the rules, the names of the
-// subject can be needed, and reading them can fail. Call it before you answer that there is nothing.
+// Err returns an error if the scope shows nothing because its rules are not known. After a change of
+// the rules, the scope may have to read the names of the subject, and this can fail. Call Err before you
+// answer that a pod does not exist.
 func (s *Scope) Err() error {
 	if s == nil {
 		return nil
@@ -45,8 +46,8 @@ func (s *Scope) Err() error {
 	return err
 }
 
-// granted returns the grant by the rules that were the present ones when the scope was made; nil for
-// everything. A cursor replaces its scope when it reads.
+// granted returns what the rules granted when the scope was made; nil for everything. A cursor replaces
+// its scope when it reads.
 func (s *Scope) granted() *access.Grant {
 	if s == nil {
 		return nil
@@ -57,8 +58,8 @@ func (s *Scope) granted() *access.Grant {
 // See returns the pod as the subject sees it; nil if it is hidden.
 func (s *Scope) See(p *journal.Pod) *journal.Pod { return (&lens{grant: s.Grant()}).see(p) }
 
-// Sees reports whether the subject sees a pod of that name of any source, if there is one. A
-// subject that sees everything sees each name.
+// Sees reports whether the subject sees a pod of that name. A subject that sees everything sees each
+// name, even if there is no pod.
 func (s *Scope) Sees(name types.NamespacedName) bool {
 	if s.Grant() == nil {
 		return true
@@ -67,9 +68,8 @@ func (s *Scope) Sees(name types.NamespacedName) bool {
 	return slices.ContainsFunc(state.Pods, func(p *journal.Pod) bool { return p.Object.Name == name.Name })
 }
 
-// SeesRuntimePod reports whether the subject sees a pod of the container runtime, of which only
-// UID and namespace are known: the pod of that UID, or, if no source has it, all pods that it
-// can be.
+// SeesRuntimePod reports whether the subject sees a pod of the container runtime. Only its UID and
+// namespace are known. If no source has the UID, the subject must see all pods that it can be.
 func (s *Scope) SeesRuntimePod(uid types.UID, namespace string) bool {
 	l, unlock, _ := s.lens(Selector{})
 	defer unlock()
@@ -79,8 +79,8 @@ func (s *Scope) SeesRuntimePod(uid types.UID, namespace string) bool {
 	return l.grant.AtLeast("", namespace).Level() != access.None
 }
 
-// State returns the current state, with the pods that the subject sees and the selector
-// selects, and with only some fields of them, unless these are nil. The error is that of Err.
+// State returns the current state, with the pods that the subject sees and the selector selects. The
+// pods have only the fields; nil means all. The error is that of Err.
 func (s *Scope) State(selector Selector, fields *podmask.Mask) (journal.State, error) {
 	l, unlock, err := s.lens(selector)
 	defer unlock()
@@ -129,8 +129,8 @@ func (s *Scope) Named(at int64, selector Selector) ([]*journal.Pod, int64, error
 	return l.filter(pods), revision, err
 }
 
-// lens returns the lens by the present rules. They are not replaced before unlock. With an error,
-// it shows nothing.
+// lens returns the lens of the current rules. The rules are not replaced before unlock. With an error,
+// the lens shows nothing.
 func (s *Scope) lens(selector Selector) (l *lens, unlock func(), err error) {
 	s.gate.mu.RLock()
 	grant := s.grant
@@ -159,8 +159,8 @@ func (s *Scope) UIDs(opts Options) *Cursor {
 	return UIDs(s.gate.journal, opts)
 }
 
-// renewedLocked returns the scope by the present rules; nil if they have not been replaced. With
-// an error, it shows nothing. The mutex of the gate is read-locked.
+// renewedLocked returns a scope with the current rules; nil if the rules are still those of this scope.
+// With an error, the scope shows nothing. The mutex of the gate must be read-locked.
 func (s *Scope) renewedLocked() (*Scope, error) {
 	select {
 	case <-s.changed:
@@ -250,7 +250,7 @@ func (s *Scope) object(o *journal.Object) *journal.Object {
 	return withoutTraces(o)
 }
 
-// withoutTraces returns a node without what tells of pods: the images and volumes on it.
+// withoutTraces returns a node without fields that reveal pods: its images and volumes.
 func withoutTraces(o *journal.Object) *journal.Object {
 	node, ok := o.Object.(*v1.Node)
 	if !ok {

@@ -41,7 +41,7 @@ type held struct {
 	revision int64
 }
 
-// show makes the subscriber get all pods again: the versions that it has can be in other forms.
+// show makes the subscriber get all pods again: it may have them in other forms.
 func (v *uids) show(g *access.Grant) {
 	v.lens.grant = g
 	v.key = unique.Make(uidsKey{v.lens.key()})
@@ -52,7 +52,7 @@ func (v *uids) show(g *access.Grant) {
 
 func (v *uids) order() journal.Order { return journal.ByUID }
 
-// begin removes the pods that the subscriber has and that are gone.
+// begin returns a REMOVE of the pods that the subscriber has and that no longer exist.
 func (v *uids) begin(s *journal.Snapshot, _ string) []*Frame {
 	v.instance = s.Instance
 	if len(v.held) == 0 {
