@@ -102,8 +102,8 @@ func (p *Pod) form(fields *podmask.Mask, compute func(*v1.Pod) *v1.Pod) *Pod {
 	}
 }
 
-// Only returns the pod with only these fields. All who request the same fields at the same time share
-// the form.
+// Only returns the pod with only these fields. Subscribers that request the same fields at the same
+// time share this form.
 func (p *Pod) Only(fields *podmask.Mask) *Pod {
 	forms, _ := Once(p.Memo, onlyKey{}, func() (*masked, error) { return new(masked), nil }) // it never fails
 	return forms.of(p, fields).At(p.Revision)

@@ -28,10 +28,12 @@ func TestKnown(t *testing.T) {
 		"restored, seen":   {map[string]v1alpha1.SourceState{"file": seen, "api": restored}, true, true, []string{"api"}},
 		"restored, unseen": {map[string]v1alpha1.SourceState{"file": neither, "api": restored}, false, true, []string{"api"}},
 	} {
-		b := &Bookmark{Sources: test.sources}
-		if b.Known() != test.known || b.AnyKnown() != test.any || !slices.Equal(b.AllRestored(), test.restored) {
-			t.Errorf("%s: known %t, any %t, restored %v", name, b.Known(), b.AnyKnown(), b.AllRestored())
-		}
+		t.Run(name, func(t *testing.T) {
+			b := &Bookmark{Sources: test.sources}
+			if b.Known() != test.known || b.AnyKnown() != test.any || !slices.Equal(b.AllRestored(), test.restored) {
+				t.Errorf("known %t, any %t, restored %v", b.Known(), b.AnyKnown(), b.AllRestored())
+			}
+		})
 	}
 }
 

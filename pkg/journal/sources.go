@@ -124,7 +124,7 @@ func (j *Journal) present() *Bookmark {
 	return j.bookmark
 }
 
-// wait waits until the bookmark is as wanted. Its error is the context's cause.
+// wait waits until wanted returns true for the bookmark. Its error is the context's cause.
 func (j *Journal) wait(ctx context.Context, wanted func(*Bookmark) bool) error {
 	for {
 		j.mu.RLock()

@@ -4,6 +4,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/podconfigd/podconfigd/internal/testutil"
 )
 
 // A process is killed soon after each start, so that its tickers never tick. It still deletes
@@ -12,7 +14,7 @@ func TestACrashLoopStaysBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		files := newMemFS()
 		var m *model
-		for range 200 {
+		for range 200 / testutil.Stride(4) {
 			opts := options(files)
 			opts.MaxBytes = 40 << 10
 			p, recovered := start(t, opts)

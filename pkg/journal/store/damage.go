@@ -88,7 +88,7 @@ func setAside(fsys FS, dir, name, label string, now time.Time) (string, error) {
 	return aside, errors.Join(dropAside(fsys, dir, label), fsys.SyncDir(dir))
 }
 
-// maxAside is the number of files that are kept of those that were set aside for one reason.
+// maxAside is the maximum number of files that are kept for one reason to set them aside.
 const maxAside = 4
 
 // dropAside removes the oldest files that were set aside with a label, beyond maxAside.

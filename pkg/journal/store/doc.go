@@ -21,7 +21,7 @@
 //
 // Every revision that anybody sees must have been appended, also one that comes with a
 // bookmark or with an operation that is not stored. A set without updates is enough: it
-// only moves the revision. Of the updates, those of the config are stored.
+// only moves the revision. Only updates with an operation of the config are stored.
 //
 // At a start, [Open] returns what the journal begins with, as [Recovered]:
 //

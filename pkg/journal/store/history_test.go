@@ -10,6 +10,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podconfigd/podconfigd/internal/testutil"
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/journal"
 )
@@ -227,7 +228,7 @@ func TestHistoryAtEachStep(t *testing.T) {
 			}
 			return size, nil
 		})
-		for range 60 {
+		for range 60 / testutil.Stride(2) {
 			p.append(m.set())
 			mu.Lock()
 			shown++

@@ -11,7 +11,7 @@ import (
 )
 
 // keep does the work that no set waits for: it prepares segments, syncs, deletes old
-// segments, and verifies those that the start did not read.
+// segments, and verifies the segments that the start did not read.
 func (l *Log) keep(ctx context.Context) {
 	l.begin()
 	l.prune() // a process that is always killed soon must not fill the disk

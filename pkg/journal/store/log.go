@@ -118,8 +118,8 @@ type Log struct {
 	unstored bool
 	// generation is the generation of the current writer.
 	generation int
-	// queue has the sets that the writer has not taken. inflight has those that it
-	// writes.
+	// queue has the sets that the writer has not taken yet. inflight has the sets that it is
+	// writing.
 	queue, inflight []*entry
 	numbered        uint64
 	// showing means that a writer shows sets. After a failure, the next writer waits for it.

@@ -34,7 +34,7 @@ func segmentNumber(name string) (number uint64, aside, ok bool) {
 	return number, rest != "", ok && err == nil && number > 0
 }
 
-// IsSegment reports whether a log has records in files of that name, also those that it set aside.
+// IsSegment reports whether a file of this name is a segment of a log, or was set aside by it.
 func IsSegment(name string) bool {
 	_, _, ok := segmentNumber(name)
 	return ok

@@ -122,6 +122,7 @@ func TestASetWithManyNames(t *testing.T) {
 
 // No frame is made that a reader refuses.
 func TestAFrameThatIsTooLarge(t *testing.T) {
+	testutil.Exhaustive(t)
 	for size, fits := range map[int]bool{maxFrame - 1: true, maxFrame: false} {
 		if err := endFrame(append(beginFrame(nil, kindPods), make([]byte, size)...), 0); (err == nil) != fits {
 			t.Errorf("%d bytes: %v", size, err)

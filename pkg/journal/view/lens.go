@@ -20,7 +20,7 @@ type lens struct {
 	selector Selector
 	// grant is nil if the subscriber may see everything.
 	grant *access.Grant
-	// fields are those that the subscriber requests; nil for all.
+	// fields are the fields that the subscriber requests; nil for all.
 	fields *podmask.Mask
 }
 

@@ -78,7 +78,7 @@ func (c *ObjectsCursor) start() error {
 			return err
 		}
 	}
-	// The events of a set are those of the whole set. So within a set, the subscription
+	// The events of a set describe the whole set. So within a set, the subscription
 	// starts before it.
 	objects, revision, err := c.journal.Objects(c.Kind, c.journal.Boundary(at))
 	if err != nil {

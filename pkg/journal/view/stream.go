@@ -95,7 +95,7 @@ func Stream(j *journal.Journal, opts StreamOptions) *Cursor {
 // stream is the common part of the modes.
 type stream struct {
 	journal *journal.Journal
-	// instance and sources are those of the current state that is being sent.
+	// instance and sources belong to the current state that is being sent.
 	instance string
 	sources  *journal.Bookmark
 	lens     lens
