@@ -56,7 +56,6 @@ type Daemon struct {
 // New returns a daemon with that configuration. The error lists every fault of the
 // configuration.
 func New(c Config) (*Daemon, error) { //nolint:gocritic // it is called once, and embedders pass what they made
-
 	c.PodConfigdConfiguration = *c.DeepCopy()
 	if err := c.Validate(); err != nil {
 		return nil, err

@@ -91,6 +91,7 @@ func StartCommand(t *testing.T, dir string, cmd *exec.Cmd) *Daemon {
 	return d
 }
 
+// Mkdir makes the directory of manifests.
 func (d *Daemon) Mkdir(t *testing.T) {
 	t.Helper()
 	if err := os.MkdirAll(filepath.Join(d.Dir, "manifests"), 0o755); err != nil {
@@ -127,6 +128,7 @@ func (d *Daemon) End(t *testing.T, signal os.Signal) (took time.Duration, err er
 	return time.Since(begin), err
 }
 
+// Signal sends a signal to the daemon.
 func (d *Daemon) Signal(t *testing.T, signal syscall.Signal) {
 	t.Helper()
 	if err := d.Cmd.Process.Signal(signal); err != nil {

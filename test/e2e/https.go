@@ -49,7 +49,7 @@ func (d *Daemon) Await(t *testing.T, what string, is func() bool) {
 // Serving is what clients of the https address need.
 type Serving struct {
 	Address string
-	Ca      []byte
+	CA      []byte
 	Roots   *x509.CertPool
 }
 
@@ -65,6 +65,7 @@ func Certificate(t *testing.T, a *components.Authority, dir string) []string {
 	return []string{"--tls-cert-file", filepath.Join(dir, "tls.crt"), "--tls-private-key-file", filepath.Join(dir, "tls.key")}
 }
 
+// Client returns a client of the address that uses HTTP/1.1 or HTTP/2.
 func (s *Serving) Client(t *testing.T, major int, certificates ...tls.Certificate) *http.Client {
 	t.Helper()
 	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: s.Roots, Certificates: certificates}, ForceAttemptHTTP2: major == 2}
@@ -72,6 +73,7 @@ func (s *Serving) Client(t *testing.T, major int, certificates ...tls.Certificat
 	return &http.Client{Transport: transport}
 }
 
+// Get returns the status code, the major version of HTTP and the body of an answer.
 func (s *Serving) Get(t *testing.T, c *http.Client, method, path, token string) (code, major int, body string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, s.Address+path, nil)
@@ -104,12 +106,13 @@ func Local(t *testing.T, args ...string) (*Daemon, *Serving) {
 	(&Daemon{Dir: dir}).Mkdir(t)
 	d := Start(t, dir, append(append(Certificate(t, authority, dir), "--listen", "https://127.0.0.1:0",
 		"--token-auth-file", filepath.Join(dir, "tokens")), args...)...)
-	s := &Serving{Address: d.HTTPS(t), Ca: authority.PEM, Roots: x509.NewCertPool()}
-	s.Roots.AppendCertsFromPEM(s.Ca)
+	s := &Serving{Address: d.HTTPS(t), CA: authority.PEM, Roots: x509.NewCertPool()}
+	s.Roots.AppendCertsFromPEM(s.CA)
 	return d, s
 }
 
-func CaFile(t *testing.T, dir string, ca []byte) string {
+// CAFile writes the certificate of an authority into a file, and returns its path.
+func CAFile(t *testing.T, dir string, ca []byte) string {
 	t.Helper()
 	path := filepath.Join(dir, "ca.crt")
 	if err := os.WriteFile(path, ca, 0o600); err != nil {

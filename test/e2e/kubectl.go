@@ -98,6 +98,7 @@ func (d *Daemon) Kubectl(t *testing.T) Kubectl {
 	return Kubectl{"http://" + d.Bridge(t, "tcp", "127.0.0.1:0").Address}
 }
 
+// Command returns a command of kubectl that reads no configuration of this machine.
 func (k Kubectl) Command(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), components.Kubectl(t), append([]string{"--server", k.Server}, args...)...)

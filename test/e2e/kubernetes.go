@@ -33,10 +33,13 @@ type Dialer struct {
 	WatchLists atomic.Int32
 }
 
+// RoundTripper is a function that sends requests.
 type RoundTripper func(*http.Request) (*http.Response, error)
 
+// RoundTrip sends a request.
 func (f RoundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
+// Dial connects to the daemon, once connections can be made.
 func (d *Dialer) Dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	d.Held.RLock()
 	defer d.Held.RUnlock()
@@ -110,6 +113,7 @@ func (d *Daemon) Files() (*v1.PodList, error) {
 	return list, nil
 }
 
+// AwaitFiles waits until /pods has a pod for each manifest.
 func (d *Daemon) AwaitFiles(t *testing.T) {
 	t.Helper()
 	testutil.Eventually(t, func() error {

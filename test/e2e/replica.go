@@ -34,11 +34,13 @@ type Replica struct {
 	check func(op v1alpha1.Op, pod *v1.Pod) error
 }
 
+// Follow returns a replica of the daemon's pods, which is checked at the end of the test.
 func Follow(t *testing.T, d *Daemon) *Replica {
 	t.Helper()
 	return FollowWith(t, d, nil)
 }
 
+// FollowWith is Follow with a check of each pod in the stream.
 func FollowWith(t *testing.T, d *Daemon, check func(op v1alpha1.Op, pod *v1.Pod) error) *Replica {
 	t.Helper()
 	f := &Replica{
@@ -65,6 +67,7 @@ func FollowWith(t *testing.T, d *Daemon, check func(op v1alpha1.Op, pod *v1.Pod)
 	return f
 }
 
+// Fail reports that something in the stream is wrong. The lock is held.
 func (f *Replica) Fail(format string, args ...any) {
 	f.broken = append(f.broken, fmt.Errorf(format, args...))
 }

@@ -22,6 +22,7 @@ type Stream struct {
 	Updates chan *v1alpha1.Update
 }
 
+// Watch returns a new subscriber.
 func (d *Daemon) Watch(t *testing.T, opts client.Options) *Stream {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -57,14 +58,14 @@ func (s *Stream) Expect(t *testing.T, want ...string) {
 				t.Fatalf("no update for %v, want %q", testutil.Patience, line)
 			}
 		}
-		got := string(last.Op)
+		words := []string{string(last.Op)}
 		for _, p := range last.Pods {
-			got += " " + p.Name
+			words = append(words, p.Name)
 		}
 		if last.Reset {
-			got += " reset"
+			words = append(words, "reset")
 		}
-		if got != line {
+		if got := strings.Join(words, " "); got != line {
 			t.Fatalf("got %q, want %q", got, line)
 		}
 	}

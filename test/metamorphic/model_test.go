@@ -52,7 +52,7 @@ func (p pod) object() *v1.Pod {
 }
 
 // show returns what a subscriber of all fields must see of the pod at a level.
-func (p pod) show(level access.Level) string {
+func (p pod) show(level access.Level) string { //nolint:revive // it hides fields of the copy
 	switch level {
 	case access.Full:
 	case access.Redacted:

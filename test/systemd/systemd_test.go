@@ -338,7 +338,7 @@ func (n *node) testKubelet(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		l.(*net.UnixListener).SetUnlinkOnClose(false) //nolint:errcheck // it is one
+		l.(*net.UnixListener).SetUnlinkOnClose(false)
 		if err := os.Chmod(path, 0o600); err != nil {
 			t.Fatal(err)
 		}

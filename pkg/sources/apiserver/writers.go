@@ -38,7 +38,7 @@ func (p *Poster) request(ctx context.Context, method, path, contentType string, 
 	client, err := p.connector.try(func(client *client) (err error) {
 		result := client.rest.Verb(method).AbsPath(path).SetHeader("Content-Type", contentType).
 			SetHeader("Accept", runtime.ContentTypeJSON).Body(body).Do(ctx)
-		if err = result.Error(); err != nil { // unlike the error of Raw, it has the message of the answer
+		if err := result.Error(); err != nil { // unlike the error of Raw, it has the message of the answer
 			return err
 		}
 		answer, err = result.Raw()

@@ -85,8 +85,8 @@ func overHTTPS(t *testing.T, c *cluster) {
 		"--listen", "https://127.0.0.1:0", "--client-ca-file", ca, "--authentication-token-webhook",
 		"--authentication-token-webhook-cache-ttl", "1s", "--authorization-webhook-cache-authorized-ttl", "1s",
 		"--authorization-webhook-cache-unauthorized-ttl", "1s")...)
-	s := &e2e.Serving{Address: d.HTTPS(t), Ca: c.Authority.PEM, Roots: x509.NewCertPool()}
-	s.Roots.AppendCertsFromPEM(s.Ca)
+	s := &e2e.Serving{Address: d.HTTPS(t), CA: c.Authority.PEM, Roots: x509.NewCertPool()}
+	s.Roots.AppendCertsFromPEM(s.CA)
 	tokens := map[string]string{
 		"": "", "nobody": components.Nobody + "-token", "wrong": "wrong",
 		"admin": c.account(t, "https-admin", "system:kubelet-api-admin"), "metrics": c.account(t, "https-metrics", "https-metrics"),
@@ -203,7 +203,7 @@ func clientCertificate(t *testing.T, s *e2e.Serving, c *cluster) {
 // clientGo uses unmodified client-go, which speaks HTTP/2 by default.
 func clientGo(t *testing.T, s *e2e.Serving, d *e2e.Daemon, token string) {
 	for name, protocols := range map[string][]string{"HTTP/2": nil, "HTTP/1.1": {"http/1.1"}} {
-		conf := &rest.Config{Host: s.Address, BearerToken: token, TLSClientConfig: rest.TLSClientConfig{CAData: s.Ca, NextProtos: protocols}}
+		conf := &rest.Config{Host: s.Address, BearerToken: token, TLSClientConfig: rest.TLSClientConfig{CAData: s.CA, NextProtos: protocols}}
 		httpClient, err := rest.HTTPClientFor(conf)
 		if err != nil {
 			t.Fatal(err)
@@ -348,7 +348,7 @@ func TestHTTPSReloads(t *testing.T) {
 	})
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	remote, err := client.NewForConfig(client.Config{Server: s.Address, BearerToken: "s3cret", TLSClientConfig: client.TLSClientConfig{CAFile: e2e.CaFile(t, d.Dir, s.Ca)}})
+	remote, err := client.NewForConfig(client.Config{Server: s.Address, BearerToken: "s3cret", TLSClientConfig: client.TLSClientConfig{CAFile: e2e.CAFile(t, d.Dir, s.CA)}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -374,7 +374,7 @@ func TestHTTPSReloads(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(d.Dir, "tokens"), []byte("other,bob,2\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	rotated := &e2e.Serving{Address: s.Address, Ca: next.PEM, Roots: x509.NewCertPool()}
+	rotated := &e2e.Serving{Address: s.Address, CA: next.PEM, Roots: x509.NewCertPool()}
 	rotated.Roots.AppendCertsFromPEM(next.PEM)
 	d.Await(t, "the new certificate and the new token", func() bool {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.Address+"/readyz", nil)

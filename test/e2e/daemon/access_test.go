@@ -44,7 +44,7 @@ access:
 `
 
 // as returns a command of podconfigd of a user.
-func as(d *e2e.Daemon, ctx context.Context, who *syscall.Credential, args ...string) *exec.Cmd {
+func as(ctx context.Context, d *e2e.Daemon, who *syscall.Credential, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, filepath.Join(d.Dir, "podconfigd"), append(args, "--socket", d.Socket)...)
 	cmd.Dir = "/"
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: who}
@@ -54,7 +54,7 @@ func as(d *e2e.Daemon, ctx context.Context, who *syscall.Credential, args ...str
 // pods returns what a user sees, by name, or the error.
 func podsOf(t *testing.T, d *e2e.Daemon, who *syscall.Credential) (map[string]*v1.Pod, string) {
 	t.Helper()
-	cmd := as(d, t.Context(), who, "get", "pods", "-A", "-o", "json")
+	cmd := as(t.Context(), d, who, "get", "pods", "-A", "-o", "json")
 	var failure strings.Builder
 	cmd.Stderr = &failure
 	out, err := cmd.Output()
@@ -164,7 +164,7 @@ func TestAccessRulesOfUsers(t *testing.T) {
 func TestAccessRulesAreReplaced(t *testing.T) {
 	t.Parallel()
 	d := serveWithRules(t, accessRules)
-	watch := as(d, t.Context(), member, "watch", "-o", "json")
+	watch := as(t.Context(), d, member, "watch", "-o", "json")
 	lines := testutil.Buffer{}
 	watch.Stdout = &lines
 	if err := watch.Start(); err != nil {
@@ -246,7 +246,7 @@ func TestNamesOfCertificates(t *testing.T) {
 			if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			d, s := e2e.Local(t, "--config", config, "--client-ca-file", e2e.CaFile(t, dir, authority.PEM), "--authorization-mode", "AlwaysAllow")
+			d, s := e2e.Local(t, "--config", config, "--client-ca-file", e2e.CAFile(t, dir, authority.PEM), "--authorization-mode", "AlwaysAllow")
 			d.Put(t, "a", "i")
 			d.Await(t, "the pod", func() bool {
 				pods, err := d.Client.Pods(t.Context())
