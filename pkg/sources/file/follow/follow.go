@@ -14,8 +14,6 @@ import (
 	"github.com/fsnotify/fsnotify"
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/klog/v2"
-
-	"github.com/podconfigd/podconfigd/pkg/config"
 )
 
 const (
@@ -89,6 +87,19 @@ type Follower struct {
 	began time.Time
 }
 
+// immediate is the longest time that it takes to receive an event that was already there.
+const immediate = 50 * time.Microsecond
+
+// arrived returns when the event arrived that is received now. The wait for it began at idle. An event that was already
+// there arrived during the work before: then the result is the start of that work. config.ArrivedAt is the same rule,
+// but this package imports nothing that knows pods.
+func (f *Follower) arrived(idle time.Time) time.Time {
+	if now := time.Now(); now.Sub(idle) >= immediate {
+		return now
+	}
+	return f.began
+}
+
 // New returns a Follower. It does nothing before Changes.
 func New(opts Options) *Follower {
 	if opts.PollPeriod == 0 {
@@ -141,7 +152,7 @@ func (f *Follower) next(ctx context.Context, relist, poll, again <-chan time.Tim
 		case <-ctx.Done():
 			return Change{}, false
 		case event := <-f.watches.events():
-			at := config.ArrivedAt(idle, f.began)
+			at := f.arrived(idle)
 			f.work()
 			change = f.affected(ctx, f.drain(event))
 			change.At = at
