@@ -129,7 +129,7 @@ func (s *Supervisor) Serve(ctx context.Context) error {
 			expired = time.After(s.watchdog)
 		case <-expired:
 			_ = cmd.Process.Kill()
-			<-ended
+			<-ended //nolint:errcheck // killed
 			s.Mu.Lock()
 			s.Kills++
 			s.Mu.Unlock()

@@ -52,16 +52,17 @@ func (p pod) object() *v1.Pod {
 }
 
 // show returns what a subscriber of all fields must see of the pod at a level.
-func (p pod) show(level access.Level) string { //nolint:revive // it hides fields of the copy
+func (p pod) show(level access.Level) string {
+	seen := p
 	switch level {
 	case access.Full:
 	case access.Redacted:
-		p.secret, p.note = "", ""
+		seen.secret, seen.note = "", ""
 	case access.Metadata:
-		p.secret, p.note, p.image, p.message = "", "", "", ""
+		seen.secret, seen.note, seen.image, seen.message = "", "", "", ""
 	case access.None:
 	}
-	return fmt.Sprintf("%s/%s app=%s image=%s secret=%s note=%s message=%s deleted=%t", p.source, p.name(), p.app, p.image, p.secret, p.note, p.message, p.deleted)
+	return fmt.Sprintf("%s/%s app=%s image=%s secret=%s note=%s message=%s deleted=%t", p.source, p.name(), p.app, seen.image, seen.secret, seen.note, seen.message, p.deleted)
 }
 
 // showObject is show for what a subscriber got.
