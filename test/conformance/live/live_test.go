@@ -281,8 +281,12 @@ func (w *world) sameUIDs(t *testing.T, theirs map[string]*v1.Pod) error {
 		if err != nil {
 			return err
 		}
-		if got, err := containers(pod); err != nil || !slices.Equal(got, want) {
-			return fmt.Errorf("%s: containers %v, want %v, %v", pod.Name, got, want, err)
+		got, err := containers(pod)
+		if err != nil {
+			return err
+		}
+		if !slices.Equal(got, want) {
+			return fmt.Errorf("%s: containers %v, want %v", pod.Name, got, want)
 		}
 	}
 	return nil
