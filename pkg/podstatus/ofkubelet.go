@@ -3,8 +3,10 @@ package podstatus
 import (
 	"slices"
 	"strings"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
@@ -52,6 +54,38 @@ func isAttempt(status *v1.ContainerStatus, attempt *runtimeapi.ContainerStatus) 
 		return stage(status) == 2
 	}
 	return stage(status) != 1
+}
+
+// Ahead reports whether a status from a kubelet is newer than what the runtime reported last: a container has ended, or a newer
+// attempt of it has started. An attempt that the record does not have is newer if it has both a higher restart count and a later
+// start than the newest attempt in the record.
+func Ahead(status *v1.PodStatus, record *Record) bool {
+	r := newRuntimeStatus(record)
+	for _, list := range [][]v1.ContainerStatus{status.InitContainerStatuses, status.ContainerStatuses, status.EphemeralContainerStatuses} {
+		for i := range list {
+			if newest := r.find(list[i].Name); newest != nil && isAhead(&list[i], newest) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// isAhead reports whether the status of a container is newer than its newest attempt in the runtime.
+func isAhead(status *v1.ContainerStatus, attempt *runtimeapi.ContainerStatus) bool {
+	if strings.HasSuffix(status.ContainerID, "://"+attempt.GetId()) {
+		return attempt.GetState() == runtimeapi.ContainerState_CONTAINER_RUNNING && stage(status) == 2
+	}
+	var started metav1.Time
+	switch last := status.LastTerminationState.Terminated; {
+	case status.State.Running != nil:
+		started = status.State.Running.StartedAt
+	case status.State.Terminated != nil:
+		started = status.State.Terminated.StartedAt
+	case stage(status) == 2:
+		started = last.StartedAt
+	}
+	return status.RestartCount > restartCount(attempt) && started.Unix() >= time.Unix(0, attempt.GetCreatedAt()).Unix()
 }
 
 // OnlyKubelet reports whether the status of a pod has something that only a kubelet knows: the result of a probe, why a

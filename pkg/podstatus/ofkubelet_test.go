@@ -5,6 +5,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // TestStands shows what ends the last status of a kubelet that is away: a container that is not as it says.
@@ -42,6 +43,45 @@ func TestStands(t *testing.T) {
 	}
 	if Stands(&v1.PodStatus{}, l.input().Record) {
 		t.Error("the runtime has a container that the status does not have")
+	}
+}
+
+// TestAhead shows which statuses are newer than the record of the runtime.
+func TestAhead(t *testing.T) {
+	l := newLife(v1.RestartPolicyAlways, "a").sandbox("10.0.0.1").run("a")
+	first, running := l.sync(), l.input().Record
+	l.exit("a", 1, "Error")
+	ended, exited := l.sync(), l.input().Record
+	l.tick().run("a")
+	second, again := l.sync(), l.input().Record
+	other := second.DeepCopy()
+	other.ContainerStatuses[0].RestartCount = 0
+	for name, test := range map[string]struct {
+		status *v1.PodStatus
+		record *Record
+		want   bool
+	}{
+		"the same":                               {first, running, false},
+		"it ended":                               {ended, running, true},
+		"it started again":                       {second, running, true},
+		"it started again after an end":          {second, exited, true},
+		"it runs, and has ended":                 {first, exited, false},
+		"it runs, and has started again":         {first, again, false},
+		"it ended, and has started again":        {ended, again, false},
+		"another attempt, not of a higher count": {other, running, false},
+		"nothing is reported":                    {first, new(Record), false},
+		"no container":                           {new(v1.PodStatus), running, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := Ahead(test.status, test.record); got != test.want {
+				t.Errorf("got %t", got)
+			}
+		})
+	}
+	earlier := second.DeepCopy()
+	earlier.ContainerStatuses[0].State.Running.StartedAt = metav1.Unix(1, 0)
+	if Ahead(earlier, running) {
+		t.Error("an attempt of an earlier life of the runtime is ahead")
 	}
 }
 

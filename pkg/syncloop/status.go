@@ -127,8 +127,8 @@ func (s *statuses) of(ctx context.Context, p *sourcePod, mirror *v1.Pod) *v1.Pod
 
 // computed returns the status by our own rules; nil if nothing is known.
 //
-// For a static pod, the status in its mirror pod counts if a kubelet wrote it, as long as it says what the runtime reports:
-// a kubelet writes it later, and an apiserver can refuse it.
+// For a static pod, the status in its mirror pod counts if a kubelet wrote it, and it says what the runtime reports or is ahead
+// of that: a kubelet can write it later than the runtime reports a change, and earlier, and an apiserver can refuse it.
 func (s *statuses) computed(ctx context.Context, p *sourcePod, mirror *v1.Pod) (*v1.PodStatus, StatusBy) {
 	if !s.covers(p) {
 		return nil, BySource
@@ -145,10 +145,15 @@ func (s *statuses) computed(ctx context.Context, p *sourcePod, mirror *v1.Pod) (
 		status = p.generated // it is not kept twice
 	}
 	p.generated = status
-	if mirror != nil && mirrors(mirror, p.pod) && written(mirror) && podstatus.Stands(&mirror.Status, record) {
+	if mirror != nil && mirrors(mirror, p.pod) && written(mirror) && counts(&mirror.Status, record) {
 		return &mirror.Status, ByMirrorPod
 	}
 	return status, ByRuntime
+}
+
+// counts reports whether the status in a mirror pod is at least as new as the record of the runtime.
+func counts(status *v1.PodStatus, record *podstatus.Record) bool {
+	return podstatus.Stands(status, record) || podstatus.Ahead(status, record)
 }
 
 // tryGenerate computes the status of a pod. It returns nil if that panics: the pod, and what the runtime

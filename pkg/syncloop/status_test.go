@@ -276,6 +276,33 @@ func TestStatusOfAnOldMirrorPod(t *testing.T) {
 	})
 }
 
+// The kubelet can write the status in a mirror pod before podconfigd has listed the runtime again: then it counts too.
+func TestStatusOfAMirrorPodBeforeTheRuntime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := runStatus(t, nil)
+		a, now := static("a"), metav1.Now()
+		h.add("file", a)
+		mirror := podtest.Mirror(a, podtest.Status(v1.PodStatus{
+			Phase: v1.PodRunning, HostIP: "198.51.100.1", StartTime: &now, ContainerStatuses: runs("1"),
+		}))
+		h.add("api", mirror)
+		h.running("a", "1")
+		h.calls = nil
+		restarted := mirror.DeepCopy()
+		restarted.Status.ContainerStatuses = runs("2")
+		restarted.Status.ContainerStatuses[0].RestartCount = 1
+		restarted.Status.ContainerStatuses[0].State.Running.StartedAt = now
+		h.update(config.PodUpdate{Op: config.RECONCILE, Source: "api", Pods: []*v1.Pod{restarted}})
+		h.expect(t, "RECONCILE mirror-of-a:Running on 198.51.100.1 containerd://2", "RECONCILE status a:Running on 198.51.100.1 containerd://2")
+		if by := h.by(t, "file"); by != ByMirrorPod {
+			t.Error(by)
+		}
+		h.running("a", "2")
+		h.expect(t)
+		h.stop(t)
+	})
+}
+
 // Pods of the apiserver get a status only if that is configured and no kubelet wrote theirs.
 func TestStatusOfAPIPods(t *testing.T) {
 	pod := func(status v1.PodStatus) *v1.Pod {
