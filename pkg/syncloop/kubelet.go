@@ -12,9 +12,9 @@ import (
 
 // KubeletStatuses has the statuses that the kubelet of the node gave its pods.
 type KubeletStatuses interface {
-	// Enabled reports whether the configuration has a Pods API of the kubelet. If that changes, Changed has all pods.
+	// Enabled reports whether the configuration has a Pods API of the kubelet. If that changes, Watch receives.
 	Enabled() bool
-	// Watch returns a channel that receives when Changed has pods.
+	// Watch returns a channel that receives when Changed has pods, or Enabled has changed.
 	Watch() <-chan struct{}
 	// Changed returns the pods whose status may have changed since the last call.
 	Changed() []types.UID
@@ -94,6 +94,14 @@ func (s *statuses) kubeletNotices() <-chan struct{} {
 
 // takeKubelet takes the changes of the kubelet's statuses.
 func (l *Loop) takeKubelet(ctx context.Context) {
+	if has := l.statuses.hasKubelet(); has != l.statuses.had { // Changed does not have the pods that only a last run had from it
+		l.statuses.had = has
+		for uid := range l.pods.byUID {
+			for _, p := range l.pods.all(uid) {
+				l.statuses.renew(p)
+			}
+		}
+	}
 	for _, uid := range l.statuses.Kubelet.Changed() {
 		if _, wanted := l.pods.get(uid); wanted {
 			l.statuses.waiting[uid] = true

@@ -153,6 +153,59 @@ func TestRestoredStatusOfTheKubelet(t *testing.T) {
 	}
 }
 
+// A reload that turns the kubelet off leaves none of its statuses, with or without a runtime, also those from before a restart.
+func TestTheKubeletIsTurnedOff(t *testing.T) {
+	for name, test := range map[string]struct {
+		runtime, restored bool
+		want              string
+		by                StatusBy
+	}{
+		"with a runtime":                      {true, false, "RECONCILE status a:Running on 192.0.2.1 containerd://1", ByRuntime},
+		"with a runtime, from before a start": {true, true, "RECONCILE status a:Running on 192.0.2.1 containerd://1", ByRuntime},
+		"without one":                         {false, false, "RECONCILE status a:Pending", BySource},
+		"without one, from before a restart":  {false, true, "RECONCILE status a:Pending", BySource},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				k := newKubelet()
+				k.live = !test.restored
+				h := runStatus(t, func(opts *Options, _ *statusHarness) {
+					opts.Status.Kubelet = k
+					if !test.runtime {
+						opts.Status.Recorder = nil
+					}
+					if test.restored {
+						opts.Restored = []config.PodUpdate{{
+							Op: config.ADD, Source: "file", Pods: []*v1.Pod{probed("a")}, Statuses: []*v1.PodStatus{statusOf("1", v1.PodRunning)},
+						}}
+					}
+				})
+				if !test.restored {
+					h.add("file", probed("a"))
+				}
+				if test.runtime {
+					h.running("a", "1")
+				}
+				var changed []types.UID
+				if !test.restored {
+					k.gives("a", statusOf("1", v1.PodRunning))
+					changed = []types.UID{"a"}
+				}
+				synctest.Wait()
+				h.calls = nil
+				k.disabled = true
+				delete(k.statuses, "a")
+				k.leaves(false, changed...)
+				h.expect(t, test.want)
+				if by := h.by(t, "file"); by != test.by {
+					t.Error(by)
+				}
+				h.stop(t)
+			})
+		})
+	}
+}
+
 // A pod of the apiserver has what the kubelet says before the apiserver has it, with what others wrote there. While the
 // kubelet is away, what is newer in the apiserver counts.
 func TestStatusOfTheKubeletOfAPIPods(t *testing.T) {

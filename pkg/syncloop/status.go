@@ -51,6 +51,8 @@ type statuses struct {
 	waiting map[types.UID]bool
 	// listed is true after the first list of the runtime.
 	listed bool
+	// had is what hasKubelet last returned to takeKubelet.
+	had bool
 	// generate is podstatus.Generate.
 	generate func(podstatus.Input) *v1.PodStatus
 }
@@ -66,6 +68,7 @@ func newStatuses(opts StatusOptions) statuses {
 		s.Minor = func() int { return 0 }
 	}
 	s.node.IPs, s.node.Minor = s.NodeIPs(), s.Minor()
+	s.had = s.hasKubelet()
 	return s
 }
 
@@ -80,14 +83,18 @@ func (s *statuses) readings() <-chan podstatus.Reading {
 }
 
 // restored takes the pods of a source before a restart. Their statuses are computed again at
-// the start: with other options, they may get none. Without a runtime, no status stands.
+// the start: with other options, they may get none.
 func (s *statuses) restored(u config.PodUpdate, pods *podManager) {
 	for _, pod := range u.Pods {
-		s.waiting[pod.UID] = true
-		p := pods.of(u.Source, pod.UID)
-		if s.Recorder == nil && !s.ofKubelet(p) {
-			p.generated = nil
-		}
+		s.renew(pods.of(u.Source, pod.UID))
+	}
+}
+
+// renew makes reconcile compute the status of a pod again. Without a runtime, no status stands but that of a kubelet.
+func (s *statuses) renew(p *sourcePod) {
+	s.waiting[p.pod.UID] = true
+	if s.Recorder == nil && !s.ofKubelet(p) {
+		p.generated = nil
 	}
 }
 

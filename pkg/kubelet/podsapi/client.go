@@ -164,7 +164,7 @@ func (c *Client) Ask(ctx context.Context) {
 	}
 }
 
-// Watch returns a channel that receives when Changed has pods to return.
+// Watch returns a channel that receives when Changed has pods to return, or Enabled has changed.
 func (c *Client) Watch() <-chan struct{} { return c.statuses.notices }
 
 // Changed returns the pods whose status changed, each at most once a second.

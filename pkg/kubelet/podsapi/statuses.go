@@ -225,6 +225,7 @@ func (s *statuses) forget() {
 	defer s.mu.Unlock()
 	s.live = false
 	s.removeAll()
+	s.notify() // also without pods: Enabled may change
 }
 
 func (s *statuses) removeAll() {
