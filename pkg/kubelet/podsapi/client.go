@@ -33,6 +33,8 @@ const (
 	firstRetry = 50 * time.Millisecond
 	lastRetry  = 500 * time.Millisecond
 	steady     = 10 * time.Second
+	// excessRetry is the wait after the kubelet gave too much.
+	excessRetry = 30 * time.Second
 	// awayAfter is how long the kubelet may not answer before it counts as away.
 	awayAfter = 2 * time.Second
 )
@@ -175,7 +177,7 @@ func (c *Client) Changed() []types.UID { return c.statuses.take() }
 func (c *Client) Status(uid types.UID) (status *v1.PodStatus, live bool) {
 	c.statuses.mu.Lock()
 	defer c.statuses.mu.Unlock()
-	if e := c.statuses.pods[uid]; e != nil {
+	if e := c.statuses.pods[uid]; e != nil && !c.statuses.refused {
 		status = e.status
 	}
 	return status, c.statuses.live
@@ -200,15 +202,26 @@ func (c *Client) Run(ctx context.Context) error {
 		if c.lost(ctx, err) {
 			away.Reset(awayAfter)
 		}
-		if time.Since(began) >= steady {
-			wait = 0
-		}
+		wait = pause(wait, time.Since(began), err)
 		select {
 		case <-session.Done():
 		case <-time.After(wait):
 		}
 		wait = min(max(firstRetry, 2*wait), lastRetry)
 	}
+}
+
+// pause returns how long to wait before the next connection, after one that lasted for a time and failed. wait is the wait
+// that follows several failures. If the kubelet gave too much, the next connection costs as much, and is not likely to end
+// better.
+func pause(wait, lasted time.Duration, err error) time.Duration {
+	switch {
+	case errors.Is(err, errTooMuch):
+		return excessRetry
+	case lasted >= steady:
+		return 0
+	}
+	return wait
 }
 
 // goneAway is called awayAfter after the connection ended.

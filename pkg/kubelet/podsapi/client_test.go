@@ -29,6 +29,8 @@ type badKubelet struct {
 	watch func(podsv1alpha1.Pods_WatchPodsServer) error
 	// list never answers if it is nil.
 	list func(context.Context) (*podsv1alpha1.ListPodsResponse, error)
+	// get never answers if it is nil.
+	get func(uid types.UID) *podsv1alpha1.GetPodResponse
 }
 
 func (k *badKubelet) WatchPods(_ *podsv1alpha1.WatchPodsRequest, stream podsv1alpha1.Pods_WatchPodsServer) error {
@@ -43,9 +45,12 @@ func (k *badKubelet) ListPods(ctx context.Context, _ *podsv1alpha1.ListPodsReque
 	return k.list(ctx)
 }
 
-func (*badKubelet) GetPod(ctx context.Context, _ *podsv1alpha1.GetPodRequest) (*podsv1alpha1.GetPodResponse, error) {
-	<-ctx.Done()
-	return nil, ctx.Err()
+func (k *badKubelet) GetPod(ctx context.Context, r *podsv1alpha1.GetPodRequest) (*podsv1alpha1.GetPodResponse, error) {
+	if k.get == nil {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	return k.get(types.UID(r.GetPodUID())), nil
 }
 
 // run serves it, and runs a client of it.
@@ -165,6 +170,27 @@ func TestTooMuch(t *testing.T) {
 			}
 		})
 	}
+	t.Run("in_answers", func(t *testing.T) {
+		k := &badKubelet{
+			watch: func(stream podsv1alpha1.Pods_WatchPodsServer) error {
+				_ = stream.Send(synced)
+				_ = stream.Send(event(t, podsv1alpha1.EventType_DELETED, "a"))
+				<-stream.Context().Done()
+				return nil
+			},
+			get: func(uid types.UID) *podsv1alpha1.GetPodResponse {
+				pod := v1.Pod{Status: v1.PodStatus{Message: strings.Repeat("m", limit), StartTime: new(metav1.Unix(1, 0))}}
+				pod.UID = uid
+				data, err := pod.Marshal()
+				if err != nil {
+					t.Error(err)
+				}
+				return &podsv1alpha1.GetPodResponse{Pod: data}
+			},
+		}
+		c := k.run(t, time.Hour, func(c *Client) { c.statuses.limit = limit })
+		testutil.Until(t, "the Client refuses it", func() bool { return c.Report().LastError == errTooMuch.Error() })
+	})
 	if text := short(strings.Repeat("ä", maxText)); len(text) > maxText+len("…") || !strings.HasSuffix(text, "ä…") {
 		t.Errorf("%d bytes: %.20q", len(text), text)
 	}

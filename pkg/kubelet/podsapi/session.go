@@ -275,7 +275,7 @@ func (s *session) get(ctx context.Context, uid types.UID) error {
 	if doubt {
 		s.doubts.add(uid)
 	}
-	return nil
+	return s.statuses.bounded()
 }
 
 // doubts has the pods in doubt: it is not known which of their statuses is the newest, so GetPod has to decide.

@@ -35,6 +35,8 @@ type statuses struct {
 	lists uint64
 	// live is false while the kubelet is away.
 	live bool
+	// refused means that the kubelet gave too much. Until it gives a complete list, no status is used.
+	refused bool
 	// changed has the pods whose change was not passed on yet. due is the timer for the first of them; nil for none.
 	changed map[types.UID]struct{}
 	due     *time.Timer
@@ -215,6 +217,7 @@ func (s *statuses) bounded() error {
 	if s.size <= s.limit {
 		return nil
 	}
+	s.refused = true
 	s.removeAll()
 	return errTooMuch
 }
@@ -223,7 +226,7 @@ func (s *statuses) bounded() error {
 func (s *statuses) forget() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.live = false
+	s.live, s.refused = false, false
 	s.removeAll()
 	s.notify() // also without pods: Enabled may change
 }
@@ -248,10 +251,10 @@ func (s *statuses) remove(uid types.UID) {
 func (s *statuses) setLive(live bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.live == live {
+	if s.live == live && (!live || !s.refused) {
 		return
 	}
-	s.live = live
+	s.live, s.refused = live, s.refused && !live
 	for uid, e := range s.pods {
 		s.change(uid, e)
 	}

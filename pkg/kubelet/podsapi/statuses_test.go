@@ -253,3 +253,40 @@ func TestSize(t *testing.T) {
 		t.Errorf("%v, %d bytes, %s", err, s.size, s.message())
 	}
 }
+
+// TestRefused: of a kubelet that gives too much, no status is used before a list of it is complete. Each try costs as much as
+// the last one, so they are not made one after the other.
+func TestRefused(t *testing.T) {
+	c := New(Options{Interval: time.Hour})
+	s := c.statuses
+	give := func() {
+		t.Helper()
+		if _, err := s.listed(encoded(t, "a", "one", 1), s.now(), s.begin()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	shown := func(want bool) {
+		t.Helper()
+		if status, _ := c.Status("uid-of-a"); status != nil != want {
+			t.Errorf("the status is used: %t, want %t", !want, want)
+		}
+	}
+	give()
+	c.setConnected(t.Context())
+	shown(true)
+	s.limit = 1
+	err := s.bounded()
+	give()
+	shown(false)
+	if wait := pause(firstRetry, 0, err); wait != excessRetry {
+		t.Errorf("it waits %v", wait)
+	}
+	c.setConnected(t.Context())
+	shown(true)
+	if wait := pause(lastRetry, time.Second, errSilent); wait != lastRetry {
+		t.Errorf("it waits %v", wait)
+	}
+	if wait := pause(lastRetry, steady, errSilent); wait != 0 {
+		t.Errorf("it waits %v", wait)
+	}
+}
