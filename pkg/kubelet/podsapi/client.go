@@ -269,8 +269,9 @@ func (c *Client) lost(ctx context.Context, err error) (was bool) {
 	absent = absent && c.auto && !c.known
 	was = c.connected
 	if was {
-		c.since, c.dropped = time.Now(), isDrop(err)
+		c.since = time.Now()
 	}
+	c.dropped = (was || c.dropped) && isDrop(err)
 	c.connected = false
 	before := c.lastError
 	if c.lastError = ""; !absent {

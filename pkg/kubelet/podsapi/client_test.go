@@ -11,12 +11,16 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr/funcr"
 	"github.com/prometheus/client_golang/prometheus"
 	prometheustest "github.com/prometheus/client_golang/prometheus/testutil"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
 	podsv1alpha1 "k8s.io/kubelet/pkg/apis/pods/v1alpha1"
 
 	"github.com/podconfigd/podconfigd/internal/testutil"
@@ -294,4 +298,28 @@ func TestConfigure(t *testing.T) {
 	}
 	c.Configure(Auto, time.Hour)
 	testutil.Until(t, "it is auto", c.Enabled)
+}
+
+// TestLostAfterADrop: a drop is usual, and not logged. A kubelet that is gone after one is.
+func TestLostAfterADrop(t *testing.T) {
+	var lines []string
+	ctx := klog.NewContext(t.Context(), funcr.New(func(_, line string) { lines = append(lines, line) }, funcr.Options{}))
+	drop := status.Error(codes.ResourceExhausted, "dropped")
+	c := New(Options{Path: "/s"})
+	c.setConnected(ctx)
+	lines = nil
+	c.lost(ctx, drop)
+	c.lost(ctx, drop)
+	c.setConnected(ctx)
+	c.lost(ctx, drop)
+	if len(lines) > 0 {
+		t.Errorf("drops are logged: %q", lines)
+	}
+	c.lost(ctx, errSilent)
+	if len(lines) != 1 || !strings.Contains(lines[0], errSilent.Error()) {
+		t.Errorf("logged: %q", lines)
+	}
+	if c.setConnected(ctx); len(lines) != 2 {
+		t.Errorf("logged: %q", lines)
+	}
 }
