@@ -1,6 +1,7 @@
 package server
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -56,7 +57,7 @@ var statusTexts = map[access.Level][]string{
 	access.Full: {
 		"mirrorPods.problems[].message", "sources[].api.server",
 		"sources[].file.manifests[].fault.lines[]", "sources[].file.manifests[].message", "sources[].file.manifests[].path", "sources[].file.manifests[].warnings[]", "sources[].file.path",
-		"sources[].http.manifests[].fault.lines[]", "sources[].http.manifests[].message", "sources[].http.manifests[].path", "sources[].http.manifests[].warnings[]", "sources[].http.url",
+		"sources[].http.manifests[].message", "sources[].http.manifests[].path", "sources[].http.manifests[].warnings[]", "sources[].http.url",
 	},
 }
 
@@ -82,6 +83,36 @@ func TestStatusByView(t *testing.T) {
 				t.Errorf("%v: %s is shown: %s", level, number, body)
 			}
 		}
+	}
+}
+
+// The lines around the fault of an item of a URL can be lines of the items beside it. A client gets them if it sees every
+// pod of the source in full.
+func TestLinesOfItems(t *testing.T) {
+	inDefault := me(access.Full)
+	inDefault.Namespaces = []string{"default"}
+	elsewhere := me(access.Redacted)
+	ofFile := me(access.Full)
+	ofFile.Sources = []string{"file"}
+	for name, test := range map[string]struct {
+		rules []access.Rule
+		shown bool
+	}{
+		"all pods":              {[]access.Rule{me(access.Full)}, true},
+		"all pods of source":    {[]access.Rule{ofFile}, true},
+		"pods of one namespace": {[]access.Rule{inDefault}, false},
+		"the others redacted":   {[]access.Rule{inDefault, elsewhere}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, body := serveFullStatus(t, append(test.rules, notMe(access.Full))...).get(t, "/v1alpha1/status")
+			texts := canary.Texts(body)
+			if shown := slices.Contains(texts, "sources[].http.manifests[].fault.lines[]"); shown != test.shown {
+				t.Errorf("shown: %v, want %v", shown, test.shown)
+			}
+			if !slices.Contains(texts, "sources[].file.manifests[].fault.lines[]") {
+				t.Error("the lines of the file are not shown")
+			}
+		})
 	}
 }
 

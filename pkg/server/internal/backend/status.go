@@ -146,20 +146,21 @@ func sourceStatusFor(all *v1alpha1.SourceStatus, grant *access.Grant, seen map[p
 		}
 		return path
 	}
-	every := grant.AtLeast(all.Name, "").Level() > access.None
+	least := grant.AtLeast(all.Name, "").Level()
+	every := least > access.None
 	if every {
 		some.Held = all.Held
 	}
 	if f := all.File; f != nil {
 		some.File = &v1alpha1.FileStatus{
-			Path: where(f.Path), Absent: f.Absent, Watch: f.Watch, WatchError: hide(f.WatchError), Manifests: verdicts(f.Manifests, seen),
+			Path: where(f.Path), Absent: f.Absent, Watch: f.Watch, WatchError: hide(f.WatchError), Manifests: verdicts(f.Manifests, seen, true),
 		}
 		if every {
 			some.File.Overflows, some.File.Settling = f.Overflows, f.Settling
 		}
 	}
 	if h := all.HTTP; h != nil {
-		some.HTTP = &v1alpha1.HTTPStatus{URL: where(h.URL), LastSuccess: h.LastSuccess, Manifests: verdicts(h.Manifests, seen)}
+		some.HTTP = &v1alpha1.HTTPStatus{URL: where(h.URL), LastSuccess: h.LastSuccess, Manifests: verdicts(h.Manifests, seen, least == access.Full)}
 	}
 	if a := all.API; a != nil {
 		some.API = &v1alpha1.APIStatus{
@@ -199,8 +200,9 @@ func hide(err string) string {
 type podID struct{ namespace, name, uid string }
 
 // verdicts returns the verdicts on the manifests of the pods in seen. The file requires the level
-// Redacted. The texts require the level Full, because they can quote the manifest.
-func verdicts(all []v1alpha1.Manifest, seen map[podID]access.Level) []v1alpha1.Manifest {
+// Redacted. The texts require the level Full, because they can quote the manifest. Without lines, the lines around a
+// fault are left out: in the answer of a URL, they can be lines of the items beside it.
+func verdicts(all []v1alpha1.Manifest, seen map[podID]access.Level, lines bool) []v1alpha1.Manifest {
 	some := make([]v1alpha1.Manifest, 0, len(seen))
 	for _, m := range all {
 		level := seen[podID{m.Namespace, m.Name, m.UID}]
@@ -212,7 +214,10 @@ func verdicts(all []v1alpha1.Manifest, seen map[podID]access.Level) []v1alpha1.M
 			verdict.Path = m.Path
 		}
 		if level >= access.Full {
-			verdict.Message, verdict.Warnings, verdict.Fault = m.Message, m.Warnings, m.Fault
+			verdict.Message, verdict.Warnings = m.Message, m.Warnings
+			if lines {
+				verdict.Fault = m.Fault
+			}
 		}
 		some = append(some, verdict)
 	}
