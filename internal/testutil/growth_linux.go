@@ -1,41 +1,71 @@
 package testutil
 
 import (
+	"cmp"
+	"fmt"
+	"math/rand/v2"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
 )
 
-// proportional is more than the growth of work that is proportional, on any machine, and less than that of a square.
-const proportional = 24
+// proportional is how many times as much as the time to sort, work may grow that is proportional: more than it does on
+// any machine, and less than the square does.
+const proportional = 2.5
 
-// GrowsInProportion fails if work takes more than in proportion to its input: eight times the input takes about eight
-// times the processor time, and 64 times if it is the square. prepare returns the work for n. What a busy machine
-// adds is left out: the work must be too slow each of several times. The work must stay on its goroutine: other
-// goroutines and processes do not count.
+// GrowsInProportion fails if work takes more than in proportion to its input. prepare returns the work for n. The time
+// for n and for eight times as much is compared with the time to sort as many objects: with more objects, each takes
+// longer, because fewer of them are in the caches of the processor, and even fewer on a busy machine. What a busy
+// machine adds besides is left out: the time is that of the processor, and the work must be too slow each of several
+// times. The work must stay on its goroutine: other goroutines and processes do not count.
 func GrowsInProportion(tb testing.TB, n int, prepare func(n int) (work func())) {
 	tb.Helper()
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
-	measure := func(n int) time.Duration {
-		work := prepare(n)
+	measure := func(n int) (work, sort time.Duration) {
+		do, control := prepare(n), sorting(n)
 		runtime.GC()
 		began := threadTime(tb)
-		work()
-		return threadTime(tb) - began
+		do()
+		done := threadTime(tb)
+		control()
+		return done - began, threadTime(tb) - done
 	}
-	var few, many time.Duration
+	var tries []string
 	for range 5 {
-		few = min(measure(n), measure(n), measure(n))
-		if many = measure(8 * n); many <= proportional*few {
+		few, fewSorted := measure(n)
+		for range 2 {
+			work, sort := measure(n)
+			few, fewSorted = min(few, work), min(fewSorted, sort)
+		}
+		many, manySorted := measure(8 * n)
+		grows := float64(many) / float64(few) / (float64(manySorted) / float64(fewSorted))
+		if grows <= proportional {
 			return
 		}
+		tries = append(tries, fmt.Sprintf("%v and %v, sorted in %v and %v: %.1f", few, many, fewSorted, manySorted, grows))
 	}
-	tb.Errorf("%v for %d, %v for %d: eight times as many take %.0f times as long", few, n, many, 8*n, float64(many)/float64(few))
+	tb.Errorf("from %d to %d, the work grows more than %.1f times as much as the time to sort: %q", n, 8*n, proportional, tries)
+}
+
+// sorting returns work that sorts n objects by their names. Each object is as large as a small pod.
+func sorting(n int) (work func()) {
+	type object struct {
+		name string
+		_    [1 << 10]byte
+	}
+	objects := make([]*object, n)
+	for i, k := range rand.Perm(n) {
+		objects[i] = &object{name: fmt.Sprint("pod", k)}
+	}
+	return func() {
+		slices.SortFunc(objects, func(a, b *object) int { return cmp.Compare(a.name, b.name) })
+	}
 }
 
 func threadTime(tb testing.TB) time.Duration {
