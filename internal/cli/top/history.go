@@ -25,6 +25,7 @@ const (
 
 // loadedMsg is what the daemon answered for a page of a pod. lines makes the lines to show of it.
 type loadedMsg struct {
+	detail  *detail
 	request int
 	lines   func() [][]span
 }
@@ -39,7 +40,7 @@ func (d *detail) load(what string, ask func(ctx context.Context, c *client.Clien
 	return func() tea.Msg {
 		ctx, cancel := context.WithTimeout(ctx, loadTimeout)
 		defer cancel()
-		return loadedMsg{request, ask(ctx, c)}
+		return loadedMsg{d, request, ask(ctx, c)}
 	}
 }
 

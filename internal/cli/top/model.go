@@ -112,7 +112,7 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 			cmd = m.detail.show(m.detail.active)
 		}
 	case loadedMsg:
-		if m.detail != nil && m.detail.request == msg.request {
+		if m.detail == msg.detail && m.detail.request == msg.request { // otherwise, it comes too late
 			m.detail.set(msg.lines()...)
 		}
 	}

@@ -125,6 +125,29 @@ func TestTheVerdictHasItsMend(t *testing.T) {
 	}
 }
 
+// What the daemon answers for a pod is not shown on a page of another pod that was opened meanwhile.
+func TestAnAnswerThatComesTooLate(t *testing.T) {
+	for _, page := range "yhdw" {
+		t.Run(string(page), func(t *testing.T) {
+			m := filled(t, 2)
+			m.focus = panePods
+			m.openPod(pageHistory)
+			first := m.detail
+			m.pressInDetail(tea.KeyPressMsg{Code: tea.KeyEscape})
+			m.lists[panePods].cursor = 1
+			m.Update(tea.KeyPressMsg{Code: page, Text: string(page)})
+			before := strings.Join(m.screen(), "\n")
+			if !strings.Contains(before, "pod0001") {
+				t.Fatalf("the screen:\n%s", before)
+			}
+			m.Update(loadedMsg{first, 1, func() [][]span { return [][]span{{{"the history of pod0000", nil}}} }})
+			if after := strings.Join(m.screen(), "\n"); after != before {
+				t.Errorf("the screen:\n%s", ansi.Strip(after))
+			}
+		})
+	}
+}
+
 // The key w of a source has what is wrong with it, and what to do.
 func TestASourceHasItsMend(t *testing.T) {
 	m := filled(t, 1)
