@@ -131,7 +131,7 @@ test-race:
 .PHONY: test-soak
 test-soak: components
 	@echo '==> a short soak test, with the race detector'
-	$(LAZY) CGO_ENABLED=1 $(GO) test $(TAGS) $(FAST) -race -count=1 -timeout $(TEST_TIMEOUT) ./test/soak
+	$(LAZY) CGO_ENABLED=1 $(GO) test $(TAGS) $(FAST) -race -count=1 -timeout $(TEST_TIMEOUT) ./test/soak/...
 
 .PHONY: test-programs
 test-programs: components
