@@ -49,6 +49,7 @@ func TestRelease(t *testing.T) {
 		{"POST", "source=api", 503, "canceled"},
 		{"POST", "source=file&removes=0", 409, "too many"},
 		{"POST", "source=file&removes=-1", 400, `parameter \"removes\": expected a number of pods, 0 to 2147483647, got \"-1\"`},
+		{"POST", "source=file&removes=-0", 400, `parameter \"removes\": expected a number of pods, 0 to 2147483647, got \"-0\"`},
 		{"POST", "source=file&removes=", 400, `parameter \"removes\": expected a number of pods, 0 to 2147483647, got \"\"`},
 		{"POST", "source=file&removes=99999999999", 400, `parameter \"removes\": expected a number of pods, 0 to 2147483647`},
 		{"POST", "", 400, `parameter \"source\": required`},

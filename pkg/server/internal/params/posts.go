@@ -59,11 +59,11 @@ func ParseRelease(raw string) (*ReleaseQuery, error) {
 	}
 	r := new(ReleaseQuery)
 	if text, ok := q.values["removes"]; ok {
-		n, err := strconv.ParseInt(text, 10, 64)
-		if err != nil {
-			n = -1
+		most := int64(-1)
+		if n, err := strconv.ParseUint(text, 10, 31); err == nil { // neither +0 nor -0
+			most = int64(n)
 		}
-		r.setMost(&q.faults, n, strconv.Quote(text))
+		r.setMost(&q.faults, most, strconv.Quote(text))
 	}
 	r.setSource(&q.faults, q.values["source"])
 	return r, q.err()
