@@ -56,7 +56,7 @@ export const show = names => { sources = names }
 export function connected(live) {
   if (live && lost) lost.to = Date.now()
   if (!live && !lost) gaps = [...gaps, { from: Date.now() }].slice(-100)
-  lost = live ? null : gaps.at(-1)
+  lost = live ? null : lost ?? gaps.at(-1)
 }
 
 // x returns the pixel of a time, and timeAt the time of a pixel.
