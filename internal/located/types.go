@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"go.yaml.in/yaml/v3"
 	v1 "k8s.io/api/core/v1"
@@ -147,23 +148,31 @@ func decodesItself(typ reflect.Type) bool {
 	return reflect.PointerTo(typ).Implements(reflect.TypeFor[json.Unmarshaler]())
 }
 
+// fieldsByType has the results of fieldsOf by type. Reflection for each object of a manifest takes longer than decoding it.
+var fieldsByType sync.Map
+
 // fieldsOf returns the fields of a struct by their JSON names, including the fields of
-// inlined structs. It returns nil for other types.
+// inlined structs. It returns nil for other types. The caller must not change the result.
 func fieldsOf(typ reflect.Type) map[string]reflect.Type {
 	if typ.Kind() != reflect.Struct {
 		return nil
 	}
-	fields := make(map[string]reflect.Type)
+	if known, ok := fieldsByType.Load(typ); ok {
+		fields, _ := known.(map[string]reflect.Type)
+		return fields
+	}
+	found := make(map[string]reflect.Type)
 	for field := range typ.Fields() {
 		name, options, _ := strings.Cut(field.Tag.Get("json"), ",")
 		switch {
 		case name == "" && (field.Anonymous || options == "inline"):
-			maps.Copy(fields, fieldsOf(field.Type))
+			maps.Copy(found, fieldsOf(field.Type))
 		case name != "" && name != "-":
-			fields[name] = field.Type
+			found[name] = field.Type
 		}
 	}
-	return fields
+	fieldsByType.Store(typ, found)
+	return found
 }
 
 // expected returns what the type accepts, or an empty string if it accepts the value.

@@ -353,3 +353,23 @@ func TestNearest(t *testing.T) {
 		})
 	}
 }
+
+// To find an unknown field, the types of the API are looked at once, not for each object of a manifest.
+func TestUnknownFieldAmongManyObjects(t *testing.T) {
+	pod := "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec:\n%s  containers:\n" + strings.Repeat("  - {name: c, image: i}\n", 1000)
+	allocations := func(unknown string) float64 {
+		text := newText("/m/f", fmt.Appendf(nil, pod, unknown))
+		json, _, err := text.toJSON()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return testing.AllocsPerRun(2, func() {
+			if _, _, err := text.decodePod(json); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+	if without, with := allocations(""), allocations("  unknown: 1\n"); with > 4*without {
+		t.Errorf("%v allocations with an unknown field, %v without one", with, without)
+	}
+}
