@@ -20,6 +20,8 @@ type Item struct {
 	// Namespace and Name are from the manifest, without the node name. Both are empty if
 	// they can't be read.
 	Namespace, Name string
+	// PodName is the name of the pod as the kubelet gives it: Name and the node name.
+	PodName string
 	// Pod is the pod, or nil if Err is set.
 	Pod *v1.Pod
 	Err error
@@ -242,6 +244,9 @@ func (d *Decoder) decodeItem(t *text, from origin, raw []byte, duplicates locate
 		}
 	}
 	item.Warnings = found.Bounded()
+	if item.Name != "" {
+		item.PodName = d.podName(item.Name)
+	}
 	return item
 }
 

@@ -102,7 +102,7 @@ func (s *podSet) apply(ctx context.Context, body []byte, items iter.Seq[manifest
 
 // take applies one item.
 func (s *podSet) take(item manifest.Item, seen *answerSoFar) {
-	key := podKey{item.Namespace, item.Name}
+	key, pod := podKey{item.Namespace, item.Name}, podKey{item.Namespace, item.PodName}
 	place := fmt.Sprintf("items[%d]", seen.items)
 	fault, invalid := errors.AsType[*manifest.Error](item.Err)
 	var lines *v1alpha1.ManifestFault
@@ -120,18 +120,18 @@ func (s *podSet) take(item manifest.Item, seen *answerSoFar) {
 	}
 	if item.Name == "" {
 		seen.nameless++
-		s.refused.reject(place, key, fault, lines)
+		s.refused.reject(place, pod, fault, lines)
 		return
 	}
 	if _, twice := seen.names[key]; twice {
-		s.refused.shadow(place, key, "the pod's name is taken by an earlier item of the list")
+		s.refused.shadow(place, pod, "the pod's name is taken by an earlier item of the list")
 		return
 	}
 	seen.names[key] = struct{}{}
 	state := s.pods[key]
 	if fault != nil {
 		if state == nil {
-			s.refused.reject("", key, fault, lines)
+			s.refused.reject("", pod, fault, lines)
 			return
 		}
 		state.present, state.missing = true, 0
@@ -140,7 +140,7 @@ func (s *podSet) take(item manifest.Item, seen *answerSoFar) {
 	}
 	if other, taken := seen.uids[item.Pod.UID]; taken {
 		delete(s.pods, key)
-		s.refused.shadow("", key, fmt.Sprintf("the pod's UID is taken by %s, which is earlier in the list", other))
+		s.refused.shadow("", pod, fmt.Sprintf("the pod's UID is taken by %s, which is earlier in the list", other))
 		return
 	}
 	seen.uids[item.Pod.UID] = key

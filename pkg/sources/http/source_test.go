@@ -315,10 +315,10 @@ func TestEachItemIsJudgedForItself(t *testing.T) {
 	s.serve(list(item("a", "2"), `{"metadata":{"name":"b"},"spec":{}}`, `{"metadata":{"name":"c"},"spec":{"containers":5}}`))
 	h.expect("a=2", "b=1")
 	h.await("b held", verdict("b", v1alpha1.ManifestHeld, "spec.containers: Required value; its last good pod is kept"))
-	h.await("c rejected", verdict("c", v1alpha1.ManifestRejected, "spec.containers"))
+	h.await("c rejected", verdict("c-node1", v1alpha1.ManifestRejected, "spec.containers"))
 	s.serve(list(item("a", "3"), item("b", "2"), item("a", "4")))
 	h.expect("a=3", "b=2")
-	h.await("the second a shadowed", verdict("items[2]", v1alpha1.ManifestShadowed, "the pod's name is taken by an earlier item"))
+	h.await("the second a shadowed", verdict("items[2]a-node1", v1alpha1.ManifestShadowed, "the pod's name is taken by an earlier item"))
 	// An item without a readable name may be the missing pod.
 	s.serve(list(item("a", "5"), `"what"`))
 	h.expect("a=5", "b=2")
@@ -330,7 +330,7 @@ func TestEachItemIsJudgedForItself(t *testing.T) {
 	}
 	s.serve(list(uid("x"), uid("y")))
 	h.expect("x=1")
-	h.await("y shadowed", verdict("y", v1alpha1.ManifestShadowed, "the pod's UID is taken by default/x"))
+	h.await("y shadowed", verdict("y-node1", v1alpha1.ManifestShadowed, "the pod's UID is taken by default/x"))
 }
 
 func TestConditionalRequests(t *testing.T) {

@@ -238,7 +238,7 @@ func TestLinesAroundAFaultOfAnItem(t *testing.T) {
 	}
 	want := map[string]*v1alpha1.ManifestFault{
 		"a-node1": {Line: 8, FirstLine: 5, Lines: []string{"  spec:", "    containers:", "    - name: c", "      image: 1", "- metadata: {name: b}", "  spec:", "    containers:"}},
-		"b":       {Line: 13, FirstLine: 10, Lines: []string{"  spec:", "    containers:", "    - name: c", "      image: 1", "- metadata: {name: c}", "  spec:", "    containers:"}},
+		"b-node1": {Line: 13, FirstLine: 10, Lines: []string{"  spec:", "    containers:", "    - name: c", "      image: 1", "- metadata: {name: c}", "  spec:", "    containers:"}},
 		"c-node1": nil,
 	}
 	got := make(map[string]*v1alpha1.ManifestFault)

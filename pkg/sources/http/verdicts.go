@@ -13,16 +13,16 @@ import (
 // refusals are the verdicts on items without a pod, as many as are shown.
 type refusals struct{ sources.Verdicts }
 
-func (r *refusals) reject(place string, key podKey, fault *manifest.Error, lines *v1alpha1.ManifestFault) {
+func (r *refusals) reject(place string, pod podKey, fault *manifest.Error, lines *v1alpha1.ManifestFault) {
 	r.Add(v1alpha1.Manifest{
-		Path: place, State: v1alpha1.ManifestRejected, Namespace: key.namespace, Name: key.name,
+		Path: place, State: v1alpha1.ManifestRejected, Namespace: pod.namespace, Name: pod.name,
 		Reason: string(fault.Reason), Message: fault.Error(), Fault: lines,
 	})
 }
 
-func (r *refusals) shadow(place string, key podKey, by string) {
+func (r *refusals) shadow(place string, pod podKey, by string) {
 	r.Add(v1alpha1.Manifest{
-		Path: place, State: v1alpha1.ManifestShadowed, Namespace: key.namespace, Name: key.name,
+		Path: place, State: v1alpha1.ManifestShadowed, Namespace: pod.namespace, Name: pod.name,
 		Reason: sources.ReasonDuplicate, Message: by,
 	})
 }
