@@ -78,7 +78,7 @@ func someOf(names []string) string {
 func statusBy(by string) string {
 	text := map[string]string{
 		"kubelet": ", by the kubelet", "kubeletBefore": ", by the kubelet, which is away", "mirrorPod": ", by the kubelet, in the mirror pod",
-		"runtime": ", by the container runtime",
+		"runtime": ", by podconfigd",
 	}
 	return text[by]
 }

@@ -50,6 +50,36 @@ func TestARestoredSource(t *testing.T) {
 	}
 }
 
+func TestPlaceOfAManifest(t *testing.T) {
+	file := &v1alpha1.SourceStatus{Name: "file", File: &v1alpha1.FileStatus{Path: "<hidden>"}}
+	url := &v1alpha1.SourceStatus{Name: "http", HTTP: &v1alpha1.HTTPStatus{URL: "http://h/"}}
+	for name, c := range map[string]struct {
+		source *v1alpha1.SourceStatus
+		path   string
+		want   string
+	}{
+		"file":                {file, "/m/a.yaml", "/m/a.yaml, Accepted"},
+		"file that is hidden": {file, "", "<hidden>, Accepted"},
+		"item":                {url, "", "an item of the list, Accepted"},
+		"item without a name": {url, "items[1]", "items[1], Accepted"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			story := &v1alpha1.Story{Source: c.source, Manifest: &v1alpha1.Manifest{Path: c.path, State: v1alpha1.ManifestAccepted}}
+			containsText(t, storyPage(story), "Manifest:  "+c.want+"\n")
+		})
+	}
+}
+
+// Without a container runtime, podconfigd computes the status too.
+func TestBy(t *testing.T) {
+	for by, want := range map[string]string{"runtime": "Pending, 0/1 ready, 0 restarts, by podconfigd\n", "source": "Pending, 0/1 ready, 0 restarts\n"} {
+		t.Run(by, func(t *testing.T) {
+			pod := &v1alpha1.StoryPod{Status: "Pending", Ready: "0/1", Restarts: "0", StatusBy: by}
+			containsText(t, storyPage(&v1alpha1.Story{Pod: pod}), "Status:    "+want)
+		})
+	}
+}
+
 func TestTheStateDirectory(t *testing.T) {
 	ago := time.Now().Add(-12*time.Minute - 30*time.Second) // in minutes, for the next half a minute
 	for name, c := range map[string]struct {
@@ -92,8 +122,13 @@ func TestThePodsAPIOfTheKubelet(t *testing.T) {
 // contains checks that the text of a status has a part.
 func contains(t *testing.T, status *v1alpha1.Status, want string) {
 	t.Helper()
+	containsText(t, overview(status), want)
+}
+
+func containsText(t *testing.T, p *page, want string) {
+	t.Helper()
 	var out strings.Builder
-	if err := overview(status).write(&out, false); err != nil {
+	if err := p.write(&out, false); err != nil {
 		t.Fatal(err)
 	}
 	if !strings.Contains(out.String(), want) {

@@ -36,7 +36,7 @@ func storyPage(s *v1alpha1.Story) *page {
 		p.label(normal, "Pod:", s.Namespace+"/"+s.Name)
 	}
 	if m := s.Manifest; m != nil {
-		place := cmp.Or(m.Path, "an item of the list")
+		place := manifestPlace(m, s.Source != nil && s.Source.File != nil)
 		if s.Line > 0 && m.Path != "" {
 			place += ":" + strconv.Itoa(s.Line)
 		}
@@ -76,6 +76,15 @@ func StoryLines(s *v1alpha1.Story) iter.Seq2[string, string] {
 			}
 		}
 	}
+}
+
+// manifestPlace returns where a manifest is. An item of a manifest URL has no path. That of a file is missing if the access
+// rules hide it.
+func manifestPlace(m *v1alpha1.Manifest, ofFile bool) string {
+	if ofFile {
+		return cmp.Or(m.Path, "<hidden>")
+	}
+	return cmp.Or(m.Path, "an item of the list")
 }
 
 func verdictSeverity(m *v1alpha1.Manifest) severity {
@@ -145,7 +154,7 @@ func addOthers(p *page, s *v1alpha1.Story) {
 	rows := make([]tableRow, 0, len(s.OtherManifests)+len(s.OtherPods))
 	for i := range s.OtherManifests {
 		m := &s.OtherManifests[i]
-		rows = append(rows, tableRow{[]string{cmp.Or(m.Path, "an item of the list"), m.Source, string(m.State), m.Message}, verdictSeverity(&m.Manifest)})
+		rows = append(rows, tableRow{[]string{manifestPlace(&m.Manifest, strings.HasPrefix(m.Source, "file")), m.Source, string(m.State), m.Message}, verdictSeverity(&m.Manifest)})
 	}
 	for i := range s.OtherPods {
 		other := &s.OtherPods[i]
