@@ -121,7 +121,9 @@ func (s *state) report(logger logr.Logger) {
 		return
 	}
 	logger = logger.WithValues("stateDir", s.dir)
+	usable := true
 	for _, p := range s.recovered.Problems {
+		usable = usable && p.File != s.dir
 		logger := logger.WithValues("file", p.File)
 		if p.Aside != "" {
 			logger = logger.WithValues("setAside", p.Aside)
@@ -139,6 +141,7 @@ func (s *state) report(logger logr.Logger) {
 	switch r := s.recovered; {
 	case r.Resumed:
 		logger.Info("Restored the journal: subscribers can resume", "instance", r.Instance, "revision", r.Revision, "pods", pods)
+	case !usable && r.Reason == store.NoJournal: // the problem says why there is none
 	case r.Reason == store.NoJournal:
 		logger.Info("Made a journal in the state directory", "instance", r.Instance)
 	default:

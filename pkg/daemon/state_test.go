@@ -56,6 +56,13 @@ func TestStateDirectoryReport(t *testing.T) {
 	}
 }
 
+// No journal is made in a directory that can't be made.
+func TestStateDirectoryThatCannotBeMade(t *testing.T) {
+	if log := logged(t, "/proc/state"); !strings.Contains(log, "mkdir /proc/state: no such file or directory") || strings.Contains(log, "Made a journal") {
+		t.Error(log)
+	}
+}
+
 func TestStateDirectoryOfAnotherProcess(t *testing.T) {
 	dir := t.TempDir()
 	first, err := openState(stateIn(dir), "node1", nil)
