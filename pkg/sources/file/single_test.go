@@ -10,6 +10,7 @@ import (
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/internal/testutil"
+	"github.com/podconfigd/podconfigd/pkg/sources"
 )
 
 // A single file that is bad at the start is not an empty set. The source is not seen
@@ -102,6 +103,58 @@ func TestADirectoryIsReplacedByAFileThatCanNotBeUsed(t *testing.T) {
 			h.waitForStatus(func(status v1alpha1.SourceStatus) bool { return !status.Degraded })
 		})
 	}
+}
+
+// The file in place of a directory is removed too. The status says that the path is gone, and no longer that there is a file,
+// also when something else changes beside it.
+func TestAFileInPlaceOfADirectoryIsGone(t *testing.T) {
+	t.Parallel()
+	h := run(t, filepath.Join(t.TempDir(), "manifests"), Options{pollPeriod: 5 * time.Millisecond})
+	h.expect()
+	if err := os.Mkdir(h.dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	h.put("a.yaml", "1")
+	h.expect("a=1")
+	if err := errors.Join(os.RemoveAll(h.dir), os.WriteFile(h.dir, nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	h.waitForStatus(func(status v1alpha1.SourceStatus) bool { return strings.Contains(status.LastError, "can't be used") })
+	if err := os.Remove(h.dir); err != nil {
+		t.Fatal(err)
+	}
+	gone := func(status v1alpha1.SourceStatus) bool { return strings.Contains(status.LastError, "no such file") }
+	h.waitForStatus(gone)
+	replaced, before := h.failures(sources.ReasonReplaced), h.failures(sources.ReasonNotFound)
+	h.waitForStatus(func(v1alpha1.SourceStatus) bool {
+		if err := os.WriteFile(filepath.Join(filepath.Dir(h.dir), "other"), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return h.failures(sources.ReasonNotFound) >= before+10
+	})
+	if n := h.failures(sources.ReasonReplaced); n != replaced || !gone(h.source.Status()) {
+		t.Errorf("%v errors of a file that is gone: %+v", n-replaced, h.source.Status())
+	}
+	h.silent()
+}
+
+// failures returns the number of errors with a reason.
+func (h *harness) failures(reason sources.Reason) float64 {
+	h.t.Helper()
+	families, err := h.registry.Gather()
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	for _, family := range families {
+		for _, m := range family.GetMetric() {
+			for _, label := range m.GetLabel() {
+				if family.GetName() == "podconfigd_source_errors_total" && label.GetName() == "reason" && label.GetValue() == string(reason) {
+					return m.GetCounter().GetValue()
+				}
+			}
+		}
+	}
+	return 0
 }
 
 // waitForStatus waits for a status.

@@ -67,6 +67,8 @@ type Source struct {
 	absent bool
 	// held means that a directory was replaced by an unusable file. The pods of the directory are held.
 	held bool
+	// lost means that the path could not be read at the last attempt.
+	lost bool
 	sent bool
 
 	stuckAfter time.Duration
@@ -175,9 +177,11 @@ func (s *Source) take(ctx context.Context, change follow.Change) (changed bool) 
 		s.set.Outdate()
 		changed = s.set.LookAgain(ctx) || changed
 	}
+	s.lost = s.lost && !change.Listed
 	wasHeld := s.held
 	s.held = s.set.Unusable() && s.set.Len() > 0
 	switch {
+	case s.lost: // its error stands
 	case s.held:
 		s.board.Failed(ctx, sources.Because(sources.ReasonReplaced, errReplaced), "Failed to read the manifest path, keeping its last pods", "pods", s.set.Len())
 	case change.Listed || wasHeld:
@@ -242,6 +246,7 @@ func (s *Source) unavailable(ctx context.Context, err error) {
 		return
 	}
 	s.set.Hold()
+	s.lost = true
 	s.board.Failed(ctx, err, "Failed to read the manifest path, keeping its last pods", "pods", s.set.Len())
 }
 
