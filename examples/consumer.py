@@ -1,6 +1,7 @@
 import http.client
 import json
 import os
+import signal
 import socket
 import sys
 import time
@@ -64,6 +65,7 @@ def read(state):
         apply(state, json.loads(line))
 
 
+signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C ends it, without a traceback
 state = load()
 while True:
     try:
