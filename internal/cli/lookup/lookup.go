@@ -100,7 +100,8 @@ func (o *Options) Run(ctx context.Context, c *client.Client, streams cli.IOStrea
 		return err
 	}
 	pod, err := o.isPod(ctx, c)
-	if err != nil {
+	noPod := errors.Is(err, podname.ErrNotFound) && o.by == "" && o.Namespace == ""
+	if err != nil && !noPod {
 		return err
 	}
 	if pod != nil {
@@ -110,6 +111,9 @@ func (o *Options) Run(ctx context.Context, c *client.Client, streams cli.IOStrea
 		}
 	}
 	found, err := lookUp(ctx, c, query)
+	if err != nil && noPod {
+		return fmt.Errorf("%w; no pod has this name either", err)
+	}
 	if err != nil {
 		return err
 	}
@@ -119,7 +123,8 @@ func (o *Options) Run(ctx context.Context, c *client.Client, streams cli.IOStrea
 // notPod matches what can't be the name of a pod: a cgroup, an ID with its runtime, and an ID or the start of one.
 var notPod = regexp.MustCompile(`^/|://|/.*/|^[0-9a-f]+$`)
 
-// isPod returns the pod that the argument names, or nil if it is something else.
+// isPod returns the pod that the argument names, or nil if it is something else. If it may be the name of a pod, and no pod
+// has it, the error is podname.ErrNotFound.
 func (o *Options) isPod(ctx context.Context, c *client.Client) (*v1.Pod, error) {
 	if o.by == "pod" {
 		return o.Find(ctx, c)
@@ -128,8 +133,7 @@ func (o *Options) isPod(ctx context.Context, c *client.Client) (*v1.Pod, error) 
 		return nil, nil //nolint:nilnil // it is not a pod
 	}
 	pod, err := o.Find(ctx, c)
-	_, refused := errors.AsType[*client.RefusedError](err)
-	if refused || errors.Is(err, podname.ErrNotFound) {
+	if _, refused := errors.AsType[*client.RefusedError](err); refused {
 		return nil, nil //nolint:nilnil // it is not a pod
 	}
 	return pod, err
