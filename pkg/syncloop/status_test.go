@@ -212,9 +212,7 @@ func TestStatusOfAMirrorPod(t *testing.T) {
 		h := runStatus(t, nil)
 		a, now := static("a"), metav1.Now()
 		h.add("file", a)
-		mirror := podtest.Mirror(a, podtest.Status(v1.PodStatus{
-			Phase: v1.PodFailed, HostIP: "198.51.100.1", StartTime: &now, ContainerStatuses: runs("1"),
-		}))
+		mirror := runningMirror(a, v1.PodFailed)
 		h.add("api", mirror)
 		h.expect(t, "ADD a:Pending", "ADD mirror-of-a:Failed on 198.51.100.1 containerd://1", "RECONCILE status a:Failed on 198.51.100.1 containerd://1")
 		h.running("a", "1")
@@ -247,6 +245,14 @@ func TestStatusOfAMirrorPod(t *testing.T) {
 	})
 }
 
+// runningMirror returns a mirror pod with a status that a kubelet wrote while the container 1 ran.
+func runningMirror(static *v1.Pod, phase v1.PodPhase) *v1.Pod {
+	now := metav1.Now()
+	return podtest.Mirror(static, podtest.Status(v1.PodStatus{
+		Phase: phase, HostIP: "198.51.100.1", StartTime: &now, ContainerStatuses: runs("1"),
+	}))
+}
+
 // runs is the status of a container that runs.
 func runs(id string) []v1.ContainerStatus {
 	return []v1.ContainerStatus{{Name: "c", ContainerID: "containerd://" + id, State: v1.ContainerState{Running: &v1.ContainerStateRunning{}}}}
@@ -257,11 +263,9 @@ func runs(id string) []v1.ContainerStatus {
 func TestStatusOfAnOldMirrorPod(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := runStatus(t, nil)
-		a, now := static("a"), metav1.Now()
+		a := static("a")
 		h.add("file", a)
-		mirror := podtest.Mirror(a, podtest.Status(v1.PodStatus{
-			Phase: v1.PodRunning, HostIP: "198.51.100.1", StartTime: &now, ContainerStatuses: runs("1"),
-		}))
+		mirror := runningMirror(a, v1.PodRunning)
 		h.add("api", mirror)
 		h.running("a", "1")
 		h.running("a", "2")
@@ -282,9 +286,7 @@ func TestStatusOfAMirrorPodBeforeTheRuntime(t *testing.T) {
 		h := runStatus(t, nil)
 		a, now := static("a"), metav1.Now()
 		h.add("file", a)
-		mirror := podtest.Mirror(a, podtest.Status(v1.PodStatus{
-			Phase: v1.PodRunning, HostIP: "198.51.100.1", StartTime: &now, ContainerStatuses: runs("1"),
-		}))
+		mirror := runningMirror(a, v1.PodRunning)
 		h.add("api", mirror)
 		h.running("a", "1")
 		h.calls = nil

@@ -141,7 +141,7 @@ func (s *subscriber) read(w *world, n int) error {
 	return nil
 }
 
-// fail handles the error of a subscription. One that fell behind begins anew.
+// fail handles the error of a subscription. A subscriber that fell behind subscribes again.
 func (s *subscriber) fail(err error) error {
 	if err == nil {
 		return nil

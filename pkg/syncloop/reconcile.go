@@ -1,0 +1,169 @@
+package syncloop
+
+import (
+	"context"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+
+	"github.com/podconfigd/podconfigd/pkg/config"
+	"github.com/podconfigd/podconfigd/pkg/podstatus"
+)
+
+// withStatuses returns the update with the statuses of its pods, which the pod manager has
+// already.
+func (l *Loop) withStatuses(ctx context.Context, u config.PodUpdate) config.PodUpdate {
+	for i, pod := range u.Pods {
+		p := l.pods.of(u.Source, pod.UID)
+		if p == nil || p.pod != pod {
+			continue // the source has the UID twice
+		}
+		if p.status = l.statuses.of(ctx, p, l.pods.mirror(pod)); p.status == nil {
+			continue
+		}
+		if u.Statuses == nil {
+			u.Statuses = make([]*v1.PodStatus, len(u.Pods))
+		}
+		u.Statuses[i] = p.status
+	}
+	return u
+}
+
+// take prepares an update of the config: it records the pods, requests their state in the
+// runtime, and adds their statuses.
+func (l *Loop) take(ctx context.Context, u config.PodUpdate) config.PodUpdate {
+	mirrored := l.pods.take(u)
+	l.showMirrorPods(u)
+	if !l.statuses.enabled() {
+		return u
+	}
+	l.followKubelet() // the set may have the UIDs of another one
+	for _, pod := range u.Pods {
+		if _, wanted := l.pods.get(pod.UID); !wanted {
+			l.statuses.forget(pod.UID)
+		} else if l.statuses.records[pod.UID] == nil {
+			l.seekNew(pod.UID)
+		}
+	}
+	if u.Op != config.REMOVE {
+		u = l.withStatuses(ctx, u)
+	}
+	for _, uid := range mirrored {
+		l.statuses.waiting[uid] = true
+	}
+	return u
+}
+
+// seekNew requests the record of a pod in an update. If the runtime does not have the pod, the
+// record is empty, and known at once, so that the update has the status.
+func (l *Loop) seekNew(uid types.UID) {
+	if pod, listed := l.pleg.Pod(uid); listed && pod == nil && l.statuses.Recorder != nil {
+		l.statuses.records[uid] = new(podstatus.Record)
+		l.statuses.waiting[uid] = true
+		return
+	}
+	l.seek(uid)
+}
+
+// seek requests the record of a pod.
+func (l *Loop) seek(uid types.UID) {
+	if l.statuses.Recorder == nil || !slices.ContainsFunc(l.pods.all(uid), l.statuses.covers) {
+		return
+	}
+	l.statuses.Recorder.Request(uid)
+}
+
+// recorded takes a record from the runtime.
+func (l *Loop) recorded(ctx context.Context, r podstatus.Reading) {
+	if _, wanted := l.pods.get(r.UID); !wanted {
+		l.statuses.forget(r.UID)
+		return
+	}
+	if r.Runtime != "" {
+		l.statuses.node.Runtime = r.Runtime
+	}
+	l.statuses.records[r.UID] = r.Record
+	l.statuses.waiting[r.UID] = true
+	if pod, listed := l.pleg.Pod(r.UID); listed && pod == nil && len(r.Record.Containers)+len(r.Record.Sandboxes) > 0 {
+		// The runtime removed the pod since. If the event came before this record, nothing
+		// else requests another one.
+		l.statuses.Recorder.Request(r.UID)
+	}
+	l.reconcile(ctx)
+}
+
+// reconcile sends a RECONCILE for each waiting pod whose status changed. It sends nothing while a set is not
+// complete, because the updates of a set become visible together.
+func (l *Loop) reconcile(ctx context.Context) {
+	if l.incomplete || len(l.statuses.waiting) == 0 {
+		return
+	}
+	logger := klog.FromContext(ctx).V(4)
+	waiting := make([]types.UID, 0, len(l.statuses.waiting))
+	for uid := range l.statuses.waiting {
+		waiting = append(waiting, uid)
+	}
+	clear(l.statuses.waiting)
+	slices.Sort(waiting)
+	for _, uid := range waiting {
+		for _, p := range l.pods.all(uid) {
+			status := l.statuses.of(ctx, p, l.pods.mirror(p.pod))
+			if status == p.status {
+				continue
+			}
+			p.status = status
+			logger.Info("SyncLoop RECONCILE (status)", "source", p.source, "pod", klog.KObj(p.pod))
+			l.handler.HandlePodReconcile(ctx, config.PodUpdate{
+				Op: config.RECONCILE, Source: p.source, Pods: []*v1.Pod{p.pod}, Files: []*config.File{p.file},
+				Statuses: []*v1.PodStatus{status}, StatusOnly: true,
+			})
+		}
+	}
+}
+
+// seekUnread requests the records of all pods that have none.
+func (l *Loop) seekUnread() {
+	for uid := range l.pods.byUID {
+		if l.statuses.records[uid] == nil {
+			l.seek(uid)
+		}
+	}
+}
+
+// renewAll makes reconcile compute all statuses again.
+func (l *Loop) renewAll() {
+	for uid := range l.pods.byUID {
+		l.statuses.waiting[uid] = true
+	}
+}
+
+// followKubelet makes reconcile compute all statuses again if the rules of another kubelet count.
+func (l *Loop) followKubelet() {
+	if minor := l.statuses.Minor(); minor != l.statuses.node.Minor {
+		l.statuses.node.Minor = minor
+		l.renewAll()
+	}
+}
+
+// refresh computes all statuses again if the addresses of the node or the rules of its kubelet changed. If the node has
+// no addresses any more, the last ones stay: a network that is set up again is no change. After the first list of the
+// runtime, refresh seeks every pod, because there are no events for pods that the runtime does not have.
+func (l *Loop) refresh(ctx context.Context) {
+	if !l.statuses.enabled() {
+		return
+	}
+	if !l.statuses.listed {
+		_, l.statuses.listed = l.pleg.Pods()
+		if l.statuses.listed {
+			l.seekUnread()
+		}
+	}
+	if ips := l.statuses.NodeIPs(); len(ips) > 0 && !slices.Equal(ips, l.statuses.node.IPs) {
+		l.statuses.node.IPs = ips
+		l.renewAll()
+	}
+	l.followKubelet()
+	l.reconcile(ctx)
+}
