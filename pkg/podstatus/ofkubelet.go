@@ -145,7 +145,7 @@ func WithAddresses(status *v1.PodStatus, in Input) *v1.PodStatus {
 
 // Merge returns the status from a kubelet, with the fields and conditions that others wrote in the apiserver.
 //
-// kubelet: pkg/kubelet/status/status_manager.go mergePodStatus.
+// kubelet: pkg/kubelet/status/status_manager.go mergePodStatus, and updateStatusInternal for the health of volumes.
 func Merge(apiserver, kubelet *v1.PodStatus) v1.PodStatus {
 	merged := *kubelet
 	merged.Conditions = mergeConditions(apiserver.Conditions, kubelet.Conditions)
@@ -153,7 +153,9 @@ func Merge(apiserver, kubelet *v1.PodStatus) v1.PodStatus {
 	merged.ResourceClaimStatuses = apiserver.ResourceClaimStatuses
 	merged.ExtendedResourceClaimStatus = apiserver.ExtendedResourceClaimStatus
 	merged.NodeAllocatableResourceClaimStatuses = apiserver.NodeAllocatableResourceClaimStatuses
-	merged.VolumeHealth = apiserver.VolumeHealth
+	if len(merged.VolumeHealth) == 0 { // only its volume manager sets it, so most of its statuses do not have it
+		merged.VolumeHealth = apiserver.VolumeHealth
+	}
 	if merged.QOSClass == "" {
 		merged.QOSClass = apiserver.QOSClass
 	}

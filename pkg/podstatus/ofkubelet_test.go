@@ -136,3 +136,22 @@ func TestWithAddresses(t *testing.T) {
 		t.Errorf("in the network of the host: %q, %q", got.PodIP, got.HostIP)
 	}
 }
+
+// The health of volumes is the kubelet's. A status of it that has none keeps that of the apiserver.
+func TestMergeVolumeHealth(t *testing.T) {
+	health := func(name string) v1.PodStatus { return v1.PodStatus{VolumeHealth: []v1.PodVolumeHealth{{Name: name}}} }
+	for name, test := range map[string]struct {
+		apiserver, kubelet v1.PodStatus
+		want               string
+	}{
+		"only the kubelet's":   {kubelet: health("new"), want: "new"},
+		"only the apiserver's": {apiserver: health("old"), want: "old"},
+		"both":                 {apiserver: health("old"), kubelet: health("new"), want: "new"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := Merge(&test.apiserver, &test.kubelet).VolumeHealth; len(got) != 1 || got[0].Name != test.want {
+				t.Errorf("%v, want %s", got, test.want)
+			}
+		})
+	}
+}
