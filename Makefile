@@ -117,8 +117,8 @@ help: ## List the targets
 build: ## Build the static binary, bin/podconfigd
 	$(SHARED) build $(TAGS) -ldflags '$(LDFLAGS)' -o $(BIN) ./cmd/podconfigd
 
-# The servers are built while the packages are tested, which do not need them. Three at a time would only slow each
-# other down.
+# The servers are built while the packages are tested. A package that needs one waits for it. Three at a time would only
+# slow each other down.
 .PHONY: test
 test: test-deps ## Run all tests, those of the packages with the race detector, and the short tests of the nested modules
 	@$(MAKE) --no-print-directory -j2 test-race test-soak test-programs

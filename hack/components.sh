@@ -110,34 +110,26 @@ folder() {
 	fi
 }
 
-# provide NAME... builds the missing components of one folder.
+# provide NAME builds what is missing of the component's module: who needs containerd needs ctr and
+# the shim too.
 provide() {
-	local out name missing=()
+	local out name names=("$1") missing=()
+	for name in "${!module[@]}"; do [[ $name == "$1" || ${module[$name]} != "${module[$1]-}" ]] || names+=("$name"); done
 	out=$(folder "$1")
 	mkdir -p "$out"
 	# The lock is necessary because several test programs may start at the same time.
 	exec 9>"$out/lock"
-	for name in "$@"; do [[ -x $out/$name ]] || missing+=("$name"); done
-	[[ ${#missing[@]} -eq 0 ]] || flock 9
-	missing=()
-	for name in "$@"; do [[ -x $out/$name ]] || missing+=("$name"); done
-	if [[ ${#missing[@]} -gt 0 ]]; then
-		if [[ $1 == debian-containerd ]]; then
-			unpack "$out"
-		else
-			(cd "${module[$1]}" && build "$out" "${missing[@]}")
-		fi
+	flock 9
+	for name in "${names[@]}"; do [[ -x $out/$name ]] || missing+=("$name"); done
+	if [[ ${#missing[@]} -eq 0 ]]; then
+		:
+	elif [[ $1 == debian-containerd ]]; then
+		unpack "$out"
+	else
+		(cd "${module[$1]}" && build "$out" "${missing[@]}")
 	fi
 	exec 9>&-
 }
 
-declare -A together=()
-for name in "$@"; do
-	kind=${module[$name]-$name}
-	together[$kind]+="$name "
-done
-for kind in "${!together[@]}"; do
-	read -ra names <<<"${together[$kind]}"
-	provide "${names[@]}"
-done
+for name in "$@"; do provide "$name"; done
 for name in "$@"; do folder "$name"; done
