@@ -1,19 +1,40 @@
+// Package top is the live view of a daemon in a terminal: its sources, manifests, pods,
+// updates and subscribers.
+//
+// The feed reads the stream and polls the status, and sends both to the model as messages.
+// The model changes only in Update, and View draws it. All text of the daemon passes clean
+// before it is drawn, so that no control character of a manifest reaches the terminal.
 package top
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"os"
 	"os/signal"
 	"runtime"
+	"sync"
 	"syscall"
 
+	tea "charm.land/bubbletea/v2"
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
 	"github.com/podconfigd/podconfigd/internal/cli"
+	"github.com/podconfigd/podconfigd/pkg/client"
 )
+
+// Config configures the view.
+type Config struct {
+	Client *client.Client
+	// Stream selects the pods and updates.
+	Stream client.Options
+	// Address is shown while there is no connection. PID is the process that the list of
+	// subscribers marks as this view; 0 marks none.
+	Address string
+	PID     int
+}
 
 // NewCommand returns the command.
 func NewCommand() *cobra.Command {
@@ -48,7 +69,6 @@ colors if the environment variable NO_COLOR is set.`,
 			if flags.Local() {
 				config.PID = os.Getpid()
 			}
-			config.Input, config.Output = os.Stdin, os.Stdout
 			// The view ends with its terminal.
 			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGHUP)
 			defer stop()
@@ -74,6 +94,28 @@ func checkTerminal() error {
 	}
 	if name := os.Getenv("TERM"); runtime.GOOS != "windows" && (name == "" || name == "dumb") {
 		return fmt.Errorf("top: the terminal can't move its cursor (TERM=%s): %s", cmp.Or(name, `""`), instead)
+	}
+	return nil
+}
+
+// Run shows the view until the user quits or the context is done.
+func Run(ctx context.Context, config Config) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	m := newModel(ctx, &config)
+	program := tea.NewProgram(m, tea.WithContext(ctx), tea.WithInput(os.Stdin), tea.WithOutput(os.Stdout), tea.WithoutSignalHandler())
+	f := &feed{client: config.Client, opts: config.Stream, send: program.Send}
+	var feeding sync.WaitGroup
+	feeding.Go(func() { f.run(ctx) })
+	_, err := program.Run()
+	stopped := ctx.Err() != nil
+	cancel()
+	feeding.Wait()
+	if stopped && errors.Is(err, tea.ErrProgramKilled) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("drawing on the terminal: %w", err)
 	}
 	return nil
 }

@@ -36,21 +36,21 @@ type detail struct {
 	pod    string
 	last   *v1.Pod // the last version of the pod
 	active page
-	lines  [][]span
+	lines  []string // with styles
 	// wrapped are the lines cut at the width of the screen. offset is the first visible one.
-	wrapped [][]span
+	wrapped []string
 	width   int
 	offset  int
 	// request is the number of the last request for what a page shows.
 	request int
 }
 
-func (m *model) newDetail(title string, lines [][]span) *detail {
+func (m *model) newDetail(title string, lines []string) *detail {
 	return &detail{m: m, title: clean(title), lines: lines}
 }
 
 // set replaces the lines, and keeps the position.
-func (d *detail) set(lines ...[]span) {
+func (d *detail) set(lines ...string) {
 	d.lines = lines
 	d.width = 0
 }
@@ -60,8 +60,8 @@ func (d *detail) arrange() {
 	if d.width != d.m.width {
 		d.width = d.m.width
 		d.wrapped = nil
-		for _, spans := range d.lines {
-			d.wrapped = append(d.wrapped, wrap(d.width, spans...)...)
+		for _, line := range d.lines {
+			d.wrapped = append(d.wrapped, wrap(d.width, line)...)
 		}
 	}
 	d.offset = max(min(d.offset, len(d.wrapped)-d.m.detailHeight()), 0)
@@ -81,7 +81,7 @@ func (m *model) podDetail(name string) *detail {
 func (m *model) objectDetail(title string, object any) *detail {
 	data, err := printable.YAML(object)
 	if err != nil {
-		return m.newDetail(title, [][]span{{{clean(err.Error()), m.styles.bad}}})
+		return m.newDetail(title, []string{m.styles.bad.Styled(clean(err.Error()))})
 	}
 	return m.newDetail(title, m.yamlLines(string(data)))
 }
@@ -109,47 +109,45 @@ func (d *detail) show(p page) tea.Cmd {
 
 func (d *detail) showYAML() {
 	s := d.m.styles
-	object := d.m.pods.named(d.pod)
+	object := d.m.podNamed(d.pod)
 	gone := object == nil
 	if gone {
 		object = d.last
 	}
 	if object == nil {
-		d.set([]span{{"The pod is not on the node. Its history may have it: press h or d.", s.dim}})
+		d.set(s.dim.Styled("The pod is not on the node. Its history may have it: press h or d."))
 		return
 	}
 	d.last = object
 	manifest, err := poddiff.Manifest(object)
 	if err != nil {
-		d.set([]span{{clean(err.Error()), s.bad}})
+		d.set(s.bad.Styled(clean(err.Error())))
 		return
 	}
 	lines := d.m.yamlLines(string(manifest))
 	if gone {
-		lines = slices.Insert(lines, 0, []span{{"# The pod is no longer on the node. This is its last version.", s.warn}})
+		lines = slices.Insert(lines, 0, s.warn.Styled("# The pod is no longer on the node. This is its last version."))
 	}
 	d.set(lines...)
 }
 
 // yamlLines returns the lines of YAML, with the keys in another style.
-func (m *model) yamlLines(text string) [][]span {
-	var lines [][]span
+func (m *model) yamlLines(text string) (lines []string) {
 	for text := range strings.Lines(text) {
 		text = clean(strings.TrimSuffix(text, "\n"))
 		rest := strings.TrimLeft(text, " -")
 		key, value, ok := strings.Cut(rest, ":")
 		if !ok || key == "" || strings.ContainsAny(key, ` "'{[`) || value != "" && value[0] != ' ' {
-			lines = append(lines, []span{{text, nil}})
+			lines = append(lines, text)
 			continue
 		}
-		lines = append(lines, []span{{text[:len(text)-len(rest)], nil}, {key, m.styles.accent}, {":" + value, nil}})
+		lines = append(lines, text[:len(text)-len(rest)]+m.styles.accent.Styled(key)+":"+value)
 	}
 	return lines
 }
 
 // diffLines returns the lines of a unified diff.
-func (m *model) diffLines(text string) [][]span {
-	var lines [][]span
+func (m *model) diffLines(text string) (lines []string) {
 	for text := range strings.Lines(text) {
 		text = clean(strings.TrimSuffix(text, "\n"))
 		var style ansi.Style
@@ -163,17 +161,16 @@ func (m *model) diffLines(text string) [][]span {
 		case strings.HasPrefix(text, "-"):
 			style = m.styles.bad
 		}
-		lines = append(lines, []span{{text, style}})
+		lines = append(lines, style.Styled(text))
 	}
 	return lines
 }
 
 // fields returns lines with names and values. It leaves out empty values.
-func (m *model) fields(pairs ...string) [][]span {
-	var lines [][]span
+func (m *model) fields(pairs ...string) (lines []string) {
 	for i := 0; i+1 < len(pairs); i += 2 {
 		if pairs[i+1] != "" {
-			lines = append(lines, []span{{fit(pairs[i], 11), m.styles.accent}, {clean(pairs[i+1]), nil}})
+			lines = append(lines, m.styles.accent.Styled(fit(pairs[i], 11))+clean(pairs[i+1]))
 		}
 	}
 	return lines
@@ -191,7 +188,7 @@ func (m *model) updateDetail(u *update) *detail {
 		if err != nil {
 			text = err.Error()
 		}
-		lines = append(append(lines, nil), m.diffLines(text)...)
+		lines = append(append(lines, ""), m.diffLines(text)...)
 	}
 	return m.newDetail(strings.TrimSpace("Update "+string(u.op)+" "+u.pod), lines)
 }

@@ -3,18 +3,18 @@ package top
 import (
 	"fmt"
 	"slices"
+
+	"github.com/charmbracelet/x/ansi"
 )
 
 // footer returns the last line: the keys, or the filter.
 func (m *model) footer() string {
 	s := m.styles
 	if m.typing {
-		return line(m.width, span{"/", s.focused}, span{m.filter, nil}, span{"▏", s.focused}, span{"  enter keep  esc clear", s.dim})
+		return ansi.Truncate(s.focused.Styled("/")+m.filter+s.focused.Styled("▏")+s.dim.Styled("  enter keep  esc clear"), m.width, ellipsis)
 	}
-	var spans []span
-	hint := func(key, about string) {
-		spans = append(spans, span{key, s.title}, span{" " + about + "  ", s.dim})
-	}
+	hints := ""
+	hint := func(key, about string) { hints += s.title.Styled(key) + s.dim.Styled(" "+about+"  ") }
 	switch {
 	case m.help:
 		hint("any key", "back")
@@ -42,7 +42,7 @@ func (m *model) footer() string {
 		hint("?", "help")
 		hint("q", "quit")
 	}
-	return line(m.width, spans...)
+	return ansi.Truncate(hints, m.width, ellipsis)
 }
 
 // helpLines describe the keys.
@@ -65,7 +65,7 @@ func (m *model) helpLines() []string {
 		{"ctrl+z", "suspend"},
 		{"q, ctrl+c", "quit"},
 	} {
-		lines = append(lines, line(m.width, span{"  " + fit(row[0], 20), s.focused}, span{row[1], nil}))
+		lines = append(lines, ansi.Truncate(s.focused.Styled("  "+fit(row[0], 20))+row[1], m.width, ellipsis))
 	}
 	return lines
 }
@@ -73,23 +73,19 @@ func (m *model) helpLines() []string {
 // draw returns the lines of the detail.
 func (d *detail) draw() []string {
 	s := d.m.styles
-	spans := []span{{d.title, s.focused}, {"  ", nil}}
+	title := s.focused.Styled(d.title) + "  "
 	if d.pod != "" {
 		for p, name := range []string{"YAML", "history", "diff", "why"} {
 			style := s.dim
 			if page(p) == d.active {
 				style = slices.Clip(s.title).Underline(true)
 			}
-			spans = append(spans, span{name, style}, span{"  ", nil})
+			title += style.Styled(name) + "  "
 		}
 	}
 	height := d.m.detailHeight()
 	if len(d.wrapped) > height {
-		spans = append(spans, span{fmt.Sprintf("%d-%d of %d", d.offset+1, min(d.offset+height, len(d.wrapped)), len(d.wrapped)), s.dim})
+		title += s.dim.Styled(fmt.Sprintf("%d-%d of %d", d.offset+1, min(d.offset+height, len(d.wrapped)), len(d.wrapped)))
 	}
-	lines := []string{line(d.m.width, spans...)}
-	for _, wrapped := range d.wrapped[d.offset:min(d.offset+height, len(d.wrapped))] {
-		lines = append(lines, line(d.m.width, wrapped...))
-	}
-	return lines
+	return append([]string{ansi.Truncate(title, d.m.width, ellipsis)}, d.wrapped[d.offset:min(d.offset+height, len(d.wrapped))]...)
 }

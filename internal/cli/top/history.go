@@ -27,15 +27,15 @@ const (
 type loadedMsg struct {
 	detail  *detail
 	request int
-	lines   func() [][]span
+	lines   func() []string
 }
 
 // load asks the daemon for what a page shows. ask runs beside the view, and what it returns runs in the view.
-func (d *detail) load(what string, ask func(ctx context.Context, c *client.Client) func() [][]span) tea.Cmd {
+func (d *detail) load(what string, ask func(ctx context.Context, c *client.Client) func() []string) tea.Cmd {
 	d.request++
 	request, c, ctx := d.request, d.m.config.Client, d.m.ctx
 	if len(d.lines) == 0 {
-		d.set([]span{{"waiting for " + what, d.m.styles.dim}})
+		d.set(d.m.styles.dim.Styled("waiting for " + what))
 	}
 	return func() tea.Msg {
 		ctx, cancel := context.WithTimeout(ctx, loadTimeout)
@@ -46,35 +46,35 @@ func (d *detail) load(what string, ask func(ctx context.Context, c *client.Clien
 
 // loadHistory shows the changes of the pod, newest first, with the differences of its manifests if diff.
 func (d *detail) loadHistory(diff bool) tea.Cmd {
-	return d.load("the history", func(ctx context.Context, c *client.Client) func() [][]span {
+	return d.load("the history", func(ctx context.Context, c *client.Client) func() []string {
 		var records []*v1alpha1.HistoryRecord
 		for r, err := range c.History(ctx, client.HistoryOptions{Pod: d.pod, Pods: diff, Newest: true}) {
 			if err != nil {
-				return func() [][]span { return d.seenLines(err, diff) }
+				return func() []string { return d.seenLines(err, diff) }
 			}
 			if records = append(records, r); len(records) == maxHistory {
 				break
 			}
 		}
-		return func() [][]span { return d.historyLines(records, diff) }
+		return func() []string { return d.historyLines(records, diff) }
 	})
 }
 
 // seenLines returns the lines of the changes since the start of the view, and why there are no others.
-func (d *detail) seenLines(err error, diff bool) [][]span {
+func (d *detail) seenLines(err error, diff bool) []string {
 	s := d.m.styles
 	style := s.bad
 	if refusal, ok := errors.AsType[*client.RefusedError](err); ok && refusal.Code == http.StatusNotFound {
 		style = s.warn // the daemon has no state directory
 	}
-	lines := [][]span{{{clean(err.Error()), style}}, nil, {{"Changes since the start of this view:", s.dim}}, nil}
+	lines := []string{style.Styled(clean(err.Error())), "", s.dim.Styled("Changes since the start of this view:"), ""}
 	return append(lines, d.historyLines(d.m.changesOf(d.pod), diff)...)
 }
 
 // historyLines returns the lines of changes.
-func (d *detail) historyLines(records []*v1alpha1.HistoryRecord, diff bool) (lines [][]span) {
+func (d *detail) historyLines(records []*v1alpha1.HistoryRecord, diff bool) (lines []string) {
 	if len(records) == 0 {
-		return [][]span{{{"no changes", d.m.styles.dim}}}
+		return []string{d.m.styles.dim.Styled("no changes")}
 	}
 	for _, r := range records {
 		lines = append(lines, d.m.recordLines(r, diff)...)
@@ -84,27 +84,27 @@ func (d *detail) historyLines(records []*v1alpha1.HistoryRecord, diff bool) (lin
 
 // loadWhy shows why the pod runs or not, and what to do, as "podconfigd status POD" prints it.
 func (d *detail) loadWhy() tea.Cmd {
-	return d.load("the status of the pod", func(ctx context.Context, c *client.Client) func() [][]span {
+	return d.load("the status of the pod", func(ctx context.Context, c *client.Client) func() []string {
 		told, err := story.Ask(ctx, c, d.pod)
 		if err != nil {
-			return func() [][]span { return [][]span{{{clean(err.Error()), d.m.styles.bad}}} }
+			return func() []string { return []string{d.m.styles.bad.Styled(clean(err.Error()))} }
 		}
-		var lines [][]span
+		var lines []string
 		for text, code := range status.StoryLines(told) {
 			var style ansi.Style
 			if code != "" {
 				style = ansi.Style{code}
 			}
-			lines = append(lines, []span{{clean(text), style}})
+			lines = append(lines, style.Styled(clean(text)))
 		}
-		return func() [][]span { return lines }
+		return func() []string { return lines }
 	})
 }
 
 // changesOf returns the changes of a pod that the stream sent, newest first.
 func (m *model) changesOf(pod string) []*v1alpha1.HistoryRecord {
 	var records []*v1alpha1.HistoryRecord
-	for _, u := range slices.Backward(m.updates.all) {
+	for _, u := range slices.Backward(m.updates) {
 		if u.pod != pod {
 			continue
 		}
@@ -118,26 +118,26 @@ func (m *model) changesOf(pod string) []*v1alpha1.HistoryRecord {
 }
 
 // recordLines returns the lines of a change.
-func (m *model) recordLines(r *v1alpha1.HistoryRecord, diff bool) [][]span {
+func (m *model) recordLines(r *v1alpha1.HistoryRecord, diff bool) []string {
 	s := m.styles
 	at := "-"
 	if r.Time != nil {
 		at = r.Time.Local().Format(time.DateTime)
 	}
 	if r.Gap != "" {
-		return [][]span{{{at + "  ", s.dim}, {"GAP  ", s.warn}, {clean(r.Gap), nil}}}
+		return []string{s.dim.Styled(at+"  ") + s.warn.Styled("GAP  ") + clean(r.Gap)}
 	}
-	head := []span{{at + "  ", s.dim}, {fit(string(r.Op), 9) + "  ", s.op(r.Op)}, {clean(r.Source), nil}}
+	head := s.dim.Styled(at+"  ") + s.op(r.Op).Styled(fit(string(r.Op), 9)+"  ") + clean(r.Source)
 	if r.File != nil {
-		head = append(head, span{"  " + clean(r.File.Path), nil})
+		head += "  " + clean(r.File.Path)
 	}
 	if r.Replaced {
-		head = append(head, span{"  replaced", s.dim})
+		head += s.dim.Styled("  replaced")
 	}
-	lines := [][]span{head}
+	lines := []string{head}
 	if !diff {
 		for _, change := range r.Changes {
-			lines = append(lines, []span{{"  " + clean(change), nil}})
+			lines = append(lines, "  "+clean(change))
 		}
 		return lines
 	}
@@ -148,5 +148,5 @@ func (m *model) recordLines(r *v1alpha1.HistoryRecord, diff bool) [][]span {
 		}
 		lines = append(lines, m.diffLines(text)...)
 	}
-	return append(lines, nil)
+	return append(lines, "")
 }

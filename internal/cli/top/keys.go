@@ -71,11 +71,11 @@ func (m *model) typeFilter(key, text string) {
 
 // navigate moves the cursor of the focused pane.
 func (m *model) navigate(key string) {
-	rows := m.panes[m.focus].len()
-	if n := steps(key, m.areas[m.focus].rows, rows); n != 0 {
-		m.lists[m.focus].move(n, rows, m.panes[m.focus].key)
-		if m.focus == paneUpdates && m.lists[m.focus].cursor == 0 {
-			m.lists[m.focus].key = "" // stay at the newest
+	p := m.panes[m.focus]
+	if n := steps(key, p.height, len(p.shown)); n != 0 {
+		p.move(n)
+		if m.focus == paneUpdates && p.cursor == 0 {
+			p.key = "" // stay at the newest
 		}
 	}
 }
@@ -101,37 +101,24 @@ func steps(key string, page, rows int) int {
 
 // open opens the row of the cursor.
 func (m *model) open(page page) tea.Cmd {
-	p, l := m.panes[m.focus], m.lists[m.focus]
-	if l.cursor >= p.len() {
+	r := m.panes[m.focus].selected()
+	if r == nil {
 		return nil
 	}
-	m.detail = p.open(l.cursor)
+	m.detail = r.open()
 	return m.detail.show(page)
 }
 
 // openPod opens the pod of the row of the cursor. Why a row without a pod is as it is, is in what enter opens.
 func (m *model) openPod(page page) tea.Cmd {
-	p, l := m.panes[m.focus], m.lists[m.focus]
-	if l.cursor >= p.len() {
-		return nil
-	}
-	name := ""
-	switch m.focus {
-	case panePods:
-		name = m.pods.shown[l.cursor].name
-	case paneUpdates:
-		name = m.updates.shown[l.cursor].pod
-	case paneManifests:
-		name = m.verdicts.shown[l.cursor].podName()
-	}
-	switch {
-	case name == "" && page == pageWhy:
+	switch r := m.panes[m.focus].selected(); {
+	case r != nil && r.pod != "":
+		m.detail = m.podDetail(r.pod)
+		return m.detail.show(page)
+	case page == pageWhy:
 		return m.open(page)
-	case name == "":
-		return nil
 	}
-	m.detail = m.podDetail(name)
-	return m.detail.show(page)
+	return nil
 }
 
 func (m *model) pressInDetail(msg tea.KeyPressMsg) tea.Cmd {

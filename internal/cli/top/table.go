@@ -121,7 +121,7 @@ func (t *table) draw(s *styles, width int, headed bool, selected int) []string {
 
 // drawRow draws cells in columns. The cells of the selected row are bold.
 func drawRow(row []cell, widths []int, width int, selected bool) string {
-	var spans []span
+	var cells []string
 	for i, c := range row {
 		if widths[i] == 0 {
 			continue
@@ -130,10 +130,7 @@ func drawRow(row []cell, widths []int, width int, selected bool) string {
 		if selected {
 			style = slices.Clip(style).Bold()
 		}
-		if len(spans) > 0 {
-			spans = append(spans, span{strings.Repeat(" ", gap), nil})
-		}
-		spans = append(spans, span{fit(c.text, widths[i]), style})
+		cells = append(cells, style.Styled(fit(c.text, widths[i])))
 	}
-	return line(width, spans...)
+	return ansi.Truncate(strings.Join(cells, strings.Repeat(" ", gap)), width, ellipsis)
 }

@@ -23,47 +23,17 @@ func fit(text string, width int) string {
 	return text + strings.Repeat(" ", max(0, width-ansi.StringWidth(text)))
 }
 
-// span is text in a style.
-type span struct {
-	text  string
-	style ansi.Style
-}
-
-// wrap cuts spans into lines of the width.
-func wrap(width int, spans ...span) [][]span {
-	lines := [][]span{nil}
-	left := width
-	for _, s := range spans {
-		for s.text != "" {
-			text := ansi.Truncate(s.text, left, "")
-			if text == "" && left == width {
-				return lines // not even one character fits
-			}
-			s.text = strings.TrimPrefix(s.text, text)
-			left -= ansi.StringWidth(text)
-			last := len(lines) - 1
-			lines[last] = append(lines[last], span{text, s.style})
-			if s.text != "" {
-				lines = append(lines, nil)
-				left = width
-			}
+// wrap cuts a line, with its styles, into lines of the width.
+func wrap(width int, text string) (lines []string) {
+	for left := ansi.StringWidth(text); ; {
+		line := ansi.Truncate(text, width, "")
+		used := ansi.StringWidth(line)
+		lines = append(lines, line)
+		if left -= used; left <= 0 || used == 0 { // not even one character fits
+			return lines
 		}
+		text = ansi.TruncateLeft(text, used, "")
 	}
-	return lines
-}
-
-// line joins spans and cuts them at the width. The text must be clean.
-func line(width int, spans ...span) string {
-	var b strings.Builder
-	for _, s := range spans {
-		if width <= 0 {
-			break
-		}
-		text := ansi.Truncate(s.text, width, ellipsis)
-		width -= ansi.StringWidth(text)
-		b.WriteString(s.style.Styled(text))
-	}
-	return b.String()
 }
 
 // styles are the styles of the view. They use the 16 colors of the terminal, which fit its

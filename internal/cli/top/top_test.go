@@ -78,7 +78,7 @@ func TestTheCursorStaysOnItsRow(t *testing.T) {
 	for range 50 {
 		m.Update(tea.KeyPressMsg{Code: tea.KeyDown})
 	}
-	selected := func() string { return m.pods.shown[m.lists[panePods].cursor].name }
+	selected := func() string { return m.panes[panePods].selected().pod }
 	if got := selected(); got != "default/pod0050" {
 		t.Fatalf("selected %s", got)
 	}
@@ -134,13 +134,13 @@ func TestAnAnswerThatComesTooLate(t *testing.T) {
 			m.openPod(pageHistory)
 			first := m.detail
 			m.pressInDetail(tea.KeyPressMsg{Code: tea.KeyEscape})
-			m.lists[panePods].cursor = 1
+			m.panes[panePods].cursor = 1
 			m.Update(tea.KeyPressMsg{Code: page, Text: string(page)})
 			before := strings.Join(m.screen(), "\n")
 			if !strings.Contains(before, "pod0001") {
 				t.Fatalf("the screen:\n%s", before)
 			}
-			m.Update(loadedMsg{first, 1, func() [][]span { return [][]span{{{"the history of pod0000", nil}}} }})
+			m.Update(loadedMsg{first, 1, func() []string { return []string{"the history of pod0000"} }})
 			if after := strings.Join(m.screen(), "\n"); after != before {
 				t.Errorf("the screen:\n%s", ansi.Strip(after))
 			}

@@ -9,14 +9,13 @@ import (
 	"github.com/charmbracelet/x/ansi"
 )
 
-// area is the place of a pane: the number of its rows, without the title and the header.
-type area struct {
-	width, rows int
-	headed      bool
-}
-
-// headedHeight is the height of the screen from which all tables have a header.
-const headedHeight = 28
+const (
+	// wideWidth is the width from which the panes are in two columns, columnGap the space between these.
+	wideWidth = 150
+	columnGap = 2
+	// headedHeight is the height of the screen from which all tables have a header.
+	headedHeight = 28
+)
 
 // columnsOf returns the panes of each column of the screen.
 func (m *model) columnsOf() [][]int {
@@ -26,10 +25,7 @@ func (m *model) columnsOf() [][]int {
 	return [][]int{{paneSources, paneManifests, panePods, paneUpdates, paneSubscribers}}
 }
 
-// columnGap is the space between the columns of a wide screen.
-const columnGap = 2
-
-// arrange computes the areas, and places the cursors.
+// arrange gives each pane its place, and places the cursors.
 func (m *model) arrange() {
 	columns := m.columnsOf()
 	width := m.width
@@ -41,18 +37,18 @@ func (m *model) arrange() {
 			width = m.width - i*(width+columnGap)
 		}
 		shares := make([]share, len(column))
-		for j, p := range column {
-			shares[j] = m.share(p)
+		for j, of := range column {
+			shares[j] = m.share(of)
 		}
 		// The first line of the screen is the header, the last the footer.
 		for j, height := range divide(max(m.height-2, 0), shares) {
-			p := column[j]
-			headed := (m.height >= headedHeight || p == panePods) && m.panes[p].len() > 0 && height > 2
-			m.areas[p] = area{width: width, rows: height - 1, headed: headed}
-			if headed {
-				m.areas[p].rows--
+			p := m.panes[column[j]]
+			p.headed = (m.height >= headedHeight || column[j] == panePods) && len(p.shown) > 0 && height > 2
+			p.width, p.height = width, height-1
+			if p.headed {
+				p.height--
 			}
-			m.lists[p].place(m.panes[p].len(), m.areas[p].rows, m.panes[p].key)
+			p.place()
 		}
 	}
 	if m.detail != nil {
@@ -60,15 +56,23 @@ func (m *model) arrange() {
 	}
 }
 
+// share is what a pane wants of the height of a column.
+type share struct {
+	// least is the height that the pane gets first, want the height that it can use.
+	least, want int
+	// weight is the pane's part of what is left.
+	weight int
+}
+
 // share returns what a pane wants: the title, a header, and its rows. The focused pane gets
 // more.
-func (m *model) share(p int) share {
-	want := 1 + max(m.panes[p].len(), 1)
-	if m.height >= headedHeight || p == panePods {
+func (m *model) share(of int) share {
+	want := 1 + max(len(m.panes[of].shown), 1)
+	if m.height >= headedHeight || of == panePods {
 		want++
 	}
 	s := share{least: 3, want: want, weight: 1}
-	switch p {
+	switch of {
 	case panePods:
 		s.least, s.weight = 5, 3
 	case paneUpdates:
@@ -76,10 +80,36 @@ func (m *model) share(p int) share {
 	case paneManifests:
 		s.least = 4
 	}
-	if p == m.focus {
+	if of == m.focus {
 		s.weight *= 4
 	}
 	return s
+}
+
+// divide divides the height among panes. What no pane wants goes to the last.
+func divide(height int, shares []share) []int {
+	heights := make([]int, len(shares))
+	give := func(limit func(share) int) {
+		for height > 0 {
+			next := -1
+			for i, s := range shares {
+				if heights[i] < limit(s) && (next < 0 || heights[i]*shares[next].weight < heights[next]*s.weight) {
+					next = i
+				}
+			}
+			if next < 0 {
+				return
+			}
+			heights[next]++
+			height--
+		}
+	}
+	give(func(s share) int { return min(s.least, s.want) })
+	give(func(s share) int { return s.want })
+	if len(heights) > 0 {
+		heights[len(heights)-1] += height
+	}
+	return heights
 }
 
 // View draws the screen.
@@ -104,14 +134,19 @@ func (m *model) screen() []string {
 	default:
 		lines = append(lines, m.body()...)
 	}
-	lines = lines[:min(len(lines), m.height-1)]
-	for len(lines) < m.height-1 {
-		lines = append(lines, "")
-	}
+	lines = resize(lines, m.height-1)
 	for i := range lines {
 		lines[i] = ansi.Truncate(lines[i], m.width, "") // in a terminal of a few columns
 	}
 	return append(lines, m.footer())[:m.height]
+}
+
+// resize cuts lines at the height, or adds empty ones.
+func resize(lines []string, height int) []string {
+	for len(lines) < height {
+		lines = append(lines, "")
+	}
+	return lines[:height]
 }
 
 // body returns the lines of the panes.
@@ -120,119 +155,102 @@ func (m *model) body() []string {
 	var lines []string
 	for i, column := range columns {
 		var drawn []string
-		for _, p := range column {
-			drawn = append(drawn, m.drawPane(p)...)
+		for _, of := range column {
+			drawn = append(drawn, m.drawPane(of)...)
 		}
 		if i == 0 {
 			lines = drawn
 			continue
 		}
-		left := m.areas[columns[0][0]].width
-		for j := range max(len(lines), len(drawn)) {
-			if j == len(lines) {
-				lines = append(lines, "")
-			}
-			if j < len(drawn) {
-				lines[j] += strings.Repeat(" ", max(0, left-ansi.StringWidth(lines[j]))+columnGap) + drawn[j]
-			}
+		left := m.panes[columns[0][0]].width
+		lines = resize(lines, max(len(lines), len(drawn)))
+		for j, text := range drawn {
+			lines[j] += strings.Repeat(" ", max(0, left-ansi.StringWidth(lines[j]))+columnGap) + text
 		}
 	}
 	return lines
 }
 
 // drawPane returns the lines of a pane: the title, the header and the rows.
-func (m *model) drawPane(p int) []string {
-	a := m.areas[p]
-	if a.rows < 0 {
+func (m *model) drawPane(of int) []string {
+	p := m.panes[of]
+	if p.height < 0 {
 		return nil
 	}
-	lines := []string{m.paneTitle(p, a.width)}
-	rows := m.panes[p].len()
-	if rows == 0 && a.rows > 0 {
-		note, bad := m.panes[p].note()
+	lines := []string{m.paneTitle(of)}
+	if len(p.shown) == 0 && p.height > 0 {
+		note, bad := m.note(of)
 		style := m.styles.dim
 		if bad {
 			style = m.styles.bad
 		}
-		lines = append(lines, line(a.width, span{strings.Repeat(" ", marker), nil}, span{clean(note), style}))
+		lines = append(lines, ansi.Truncate(strings.Repeat(" ", marker)+style.Styled(clean(note)), p.width, ellipsis))
 	}
-	if rows > 0 {
-		l := m.lists[p]
-		t := table{columns: m.panes[p].columns()}
-		for i := l.offset; i < min(l.offset+a.rows, rows); i++ {
-			t.add(m.panes[p].row(i))
+	if len(p.shown) > 0 {
+		t := table{columns: p.columns}
+		for _, r := range p.shown[p.offset:min(p.offset+p.height, len(p.shown))] {
+			t.add(r.cells())
 		}
 		selected := -1
-		if p == m.focus {
-			selected = l.cursor - l.offset
+		if of == m.focus {
+			selected = p.cursor - p.offset
 		}
-		lines = append(lines, t.draw(m.styles, a.width, a.headed, selected)...)
+		lines = append(lines, t.draw(m.styles, p.width, p.headed, selected)...)
 	}
-	height := a.rows + 1
-	if a.headed {
+	height := p.height + 1
+	if p.headed {
 		height++
 	}
-	for len(lines) < height {
-		lines = append(lines, "")
-	}
-	return lines[:height]
+	return resize(lines, height)
 }
 
 // paneTitle returns the line with the title of a pane. That of the updates has the
 // sparkline.
-func (m *model) paneTitle(p, width int) string {
-	s := m.styles
-	name, about := m.panes[p].title()
+func (m *model) paneTitle(of int) string {
+	s, p := m.styles, m.panes[of]
 	title, rule := s.title, "─"
-	if p == m.focus {
+	if of == m.focus {
 		title, rule = s.focused, "━"
 	}
-	spans := []span{{name, title}, {strings.TrimRight(" "+clean(about), " ") + " ", s.dim}}
-	var right []span
-	if p == paneUpdates {
-		spans = []span{{name, title}, {" ", s.dim}}
-		right = []span{{" ", s.dim}, {m.rates.sparkline(min(width/3, 60)), s.accent}, {" " + m.rates.perSecond(), nil}}
+	left, right := title.Styled(p.name), ""
+	if of == paneUpdates {
+		left += " "
+		right = " " + s.accent.Styled(m.rates.sparkline(min(p.width/3, 60))) + " " + m.rates.perSecond()
+	} else {
+		left += s.dim.Styled(strings.TrimRight(" "+p.count(), " ") + " ")
 	}
-	used := 0
-	for _, part := range append(append([]span(nil), spans...), right...) {
-		used += ansi.StringWidth(part.text)
-	}
-	spans = append(spans, span{strings.Repeat(rule, max(width-used, 0)), s.dim})
-	return line(width, append(spans, right...)...)
+	left += s.dim.Styled(strings.Repeat(rule, max(p.width-ansi.StringWidth(left+right), 0)))
+	return ansi.Truncate(left+right, p.width, ellipsis)
 }
 
 // header returns the first line: the node and the state of the daemon.
 func (m *model) header() string {
-	s := m.styles
-	spans := []span{{"podconfigd", s.title}}
-	add := func(text string, style ansi.Style) {
-		spans = append(spans, span{"  ", nil}, span{clean(text), style})
-	}
-	if st := m.status; st != nil {
+	s, st := m.styles, m.status
+	line := s.title.Styled("podconfigd")
+	add := func(text string, style ansi.Style) { line += "  " + style.Styled(clean(text)) }
+	if st != nil {
 		add(cmp.Or(st.NodeName, "no node name"), s.focused)
 	}
-	if err := cmp.Or(m.down, m.statusErr); m.down != nil || m.statusErr != nil {
+	switch err := cmp.Or(m.down, m.statusErr); {
+	case err != nil:
 		add(fmt.Sprintf("disconnected, retrying: %v", err), s.bad)
-		return line(m.width, spans...)
-	}
-	st := m.status
-	if st == nil {
+	case st == nil:
 		add("connecting to "+m.config.Address, s.dim)
-		return line(m.width, spans...)
+	default:
+		if st.Ready {
+			add("ready", s.good)
+		} else {
+			add("waiting for sources", s.warn)
+		}
+		add(fmt.Sprintf("%d pods", st.Pods), nil)
+		add("up "+m.since(&st.StartTime), nil)
+		if st.State != nil && !st.State.Stored {
+			add("not stored: "+st.State.LastError, s.bad)
+		}
+		if r := st.Runtime; r != nil && !r.Healthy {
+			add("runtime: "+cmp.Or(r.LastError, "not healthy"), s.bad)
+		}
+		add(fmt.Sprintf("revision %d", st.Revision), s.dim)
 	}
-	if st.Ready {
-		add("ready", s.good)
-	} else {
-		add("waiting for sources", s.warn)
-	}
-	add(fmt.Sprintf("%d pods", st.Pods), nil)
-	add("up "+m.since(&st.StartTime), nil)
-	if st.State != nil && !st.State.Stored {
-		add("not stored: "+st.State.LastError, s.bad)
-	}
-	if r := st.Runtime; r != nil && !r.Healthy {
-		add("runtime: "+cmp.Or(r.LastError, "not healthy"), s.bad)
-	}
-	add(fmt.Sprintf("revision %d", st.Revision), s.dim)
-	return line(m.width, spans...)
+	return ansi.Truncate(line, m.width, ellipsis)
 }
