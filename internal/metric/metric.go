@@ -32,16 +32,26 @@ func (p Part) Counter(name, help string) prometheus.Counter {
 
 // CounterVec returns counters by the value of a label. Those of the given values exist from the start.
 func (p Part) CounterVec(name, help, label string, values ...string) *prometheus.CounterVec {
-	vec := p.factory.NewCounterVec(prometheus.CounterOpts(p.opts(name, help)), []string{label})
+	vec := p.Counters(name, help, label)
 	for _, value := range values {
 		vec.WithLabelValues(value)
 	}
 	return vec
 }
 
+// Counters returns counters by the values of several labels.
+func (p Part) Counters(name, help string, labels ...string) *prometheus.CounterVec {
+	return p.factory.NewCounterVec(prometheus.CounterOpts(p.opts(name, help)), labels)
+}
+
 // Gauge returns a gauge.
 func (p Part) Gauge(name, help string) prometheus.Gauge {
 	return p.factory.NewGauge(prometheus.GaugeOpts(p.opts(name, help)))
+}
+
+// GaugeVec returns gauges by the value of a label.
+func (p Part) GaugeVec(name, help, label string) *prometheus.GaugeVec {
+	return p.factory.NewGaugeVec(prometheus.GaugeOpts(p.opts(name, help)), []string{label})
 }
 
 // GaugeFunc registers a gauge whose value is read when metrics are requested.
@@ -51,10 +61,16 @@ func (p Part) GaugeFunc(name, help string, read func() float64) {
 
 // Histogram returns a histogram.
 func (p Part) Histogram(name, help string, buckets []float64) prometheus.Histogram {
-	o := p.opts(name, help)
-	return p.factory.NewHistogram(prometheus.HistogramOpts{
-		Namespace: o.Namespace, Subsystem: o.Subsystem, Name: o.Name, Help: o.Help, Buckets: buckets,
-	})
+	return p.factory.NewHistogram(p.histogram(name, help, buckets))
+}
+
+// HistogramVec returns histograms by the value of a label.
+func (p Part) HistogramVec(name, help string, buckets []float64, label string) *prometheus.HistogramVec {
+	return p.factory.NewHistogramVec(p.histogram(name, help, buckets), []string{label})
+}
+
+func (p Part) histogram(name, help string, buckets []float64) prometheus.HistogramOpts {
+	return prometheus.HistogramOpts{Namespace: "podconfigd", Subsystem: p.subsystem, Name: name, Help: help, Buckets: buckets}
 }
 
 // Bool returns 1 for true and 0 for false.

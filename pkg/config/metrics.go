@@ -4,7 +4,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promauto"
+
+	"github.com/podconfigd/podconfigd/internal/metric"
 )
 
 // mergeMetrics are the metrics of the merge. The arrays have an element for each operation of
@@ -17,20 +18,10 @@ type mergeMetrics struct {
 // Instrument registers the metrics of the merge. It is called before Run. Without it, there are
 // none.
 func (c *PodConfig) Instrument(reg prometheus.Registerer) {
-	const namespace, subsystem = "podconfigd", "merge"
-	factory := promauto.With(reg)
-	m := &mergeMetrics{duration: factory.NewHistogram(prometheus.HistogramOpts{
-		Namespace: namespace, Subsystem: subsystem, Name: "duration_seconds",
-		Help: "Time to merge a set, in seconds.", Buckets: prometheus.ExponentialBuckets(0.00001, 4, 9),
-	})}
-	operations := factory.NewCounterVec(prometheus.CounterOpts{
-		Namespace: namespace, Subsystem: subsystem, Name: "operations_total",
-		Help: "Number of operations that the merge emitted, by operation.",
-	}, []string{"op"})
-	pods := factory.NewCounterVec(prometheus.CounterOpts{
-		Namespace: namespace, Subsystem: subsystem, Name: "pods_total",
-		Help: "Number of pods in the operations that the merge emitted, by operation.",
-	}, []string{"op"})
+	in := metric.In(reg, "merge")
+	m := &mergeMetrics{duration: in.Histogram("duration_seconds", "Time to merge a set, in seconds.", prometheus.ExponentialBuckets(0.00001, 4, 9))}
+	operations := in.CounterVec("operations_total", "Number of operations that the merge emitted, by operation.", "op")
+	pods := in.CounterVec("pods_total", "Number of pods in the operations that the merge emitted, by operation.", "op")
 	for op := range m.operations {
 		name := PodOperation(op).String()
 		m.operations[op], m.pods[op] = operations.WithLabelValues(name), pods.WithLabelValues(name)

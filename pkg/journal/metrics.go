@@ -4,8 +4,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promauto"
 
+	"github.com/podconfigd/podconfigd/internal/metric"
 	"github.com/podconfigd/podconfigd/pkg/config"
 )
 
@@ -18,12 +18,9 @@ type metrics struct {
 
 // newMetrics registers the journal's metrics, if there is a registry.
 func newMetrics(reg prometheus.Registerer, j *Journal) *metrics {
-	opts := func(name, help string) prometheus.Opts {
-		return prometheus.Opts{Namespace: "podconfigd", Subsystem: "journal", Name: name, Help: help}
-	}
-	auto := promauto.With(reg)
+	in := metric.In(reg, "journal")
 	gauge := func(name, help string, read func() float64) {
-		auto.NewGaugeFunc(prometheus.GaugeOpts(opts(name, help)), func() float64 {
+		in.GaugeFunc(name, help, func() float64 {
 			j.mu.RLock()
 			defer j.mu.RUnlock()
 			return read()
@@ -35,12 +32,7 @@ func newMetrics(reg prometheus.Registerer, j *Journal) *metrics {
 	gauge("bytes", "About how much memory the pods take that only the ring holds.", func() float64 { return float64(j.bytes) })
 	gauge("pods", "Current pods.", func() float64 { return float64(len(j.state)) })
 	gauge("subscribers", "Subscribers of the stream.", func() float64 { return float64(len(j.subscribers)) })
-	gauge("ready", "1 once every source has been seen.", func() float64 {
-		if j.bookmark.Ready {
-			return 1
-		}
-		return 0
-	})
+	gauge("ready", "1 once every source has been seen.", func() float64 { return metric.Bool(j.bookmark.Ready) })
 	gauge("restored_sources", "Sources whose pods are from before a restart, because they have not been seen yet.",
 		func() float64 { return float64(len(j.bookmark.AllRestored())) })
 	gauge("slowest_subscriber_lag_revisions", "How many revisions the slowest subscriber is behind.", func() float64 {
@@ -51,22 +43,15 @@ func newMetrics(reg prometheus.Registerer, j *Journal) *metrics {
 		_, age := j.slowestLocked(time.Now())
 		return age.Seconds()
 	})
-	delay := func(name, help string) *prometheus.HistogramVec {
-		o := opts(name, help)
-		return auto.NewHistogramVec(prometheus.HistogramOpts{
-			Namespace: o.Namespace, Subsystem: o.Subsystem, Name: o.Name, Help: o.Help,
-			Buckets: []float64{0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10},
-		}, []string{"source"})
-	}
+	delays := []float64{0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10}
 	m := &metrics{
-		recorded: delay("update_delay_seconds",
-			"Time from the event at which a source read a change until subscribers can read the update, in seconds."),
-		delivered: delay("delivery_delay_seconds",
-			"Time from the event at which a source read a change until the update was written to a subscriber, in seconds. Each subscriber counts, if it was connected when the update was recorded."),
-		updates: auto.NewCounterVec(prometheus.CounterOpts(
-			opts("updates_total", "Updates taken, by operation and source.")), []string{"op", "source"}),
-		resets: auto.NewCounterVec(prometheus.CounterOpts(
-			opts("resets_total", "Resets of subscribers, to the current state, by reason.")), []string{"reason"}),
+		recorded: in.HistogramVec("update_delay_seconds",
+			"Time from the event at which a source read a change until subscribers can read the update, in seconds.", delays, "source"),
+		delivered: in.HistogramVec("delivery_delay_seconds",
+			"Time from the event at which a source read a change until the update was written to a subscriber, in seconds. Each subscriber counts, if it was connected when the update was recorded.",
+			delays, "source"),
+		updates: in.Counters("updates_total", "Updates taken, by operation and source.", "op", "source"),
+		resets:  in.CounterVec("resets_total", "Resets of subscribers, to the current state, by reason.", "reason"),
 	}
 	for _, reason := range ResetReasons() {
 		m.resets.WithLabelValues(string(reason))

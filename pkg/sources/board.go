@@ -7,17 +7,17 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promauto"
 	"golang.org/x/time/rate"
 	"k8s.io/klog/v2"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
+	"github.com/podconfigd/podconfigd/internal/metric"
 )
 
 // Board has the status of a source. The source writes it, others read it.
 type Board struct {
-	degraded prometheus.Gauge
-	metrics  *Metrics
+	degraded, lastSuccess prometheus.Gauge
+	errors                *prometheus.CounterVec
 
 	mu     sync.Mutex // guards the fields below; only Update's function is called under it
 	status v1alpha1.SourceStatus
@@ -63,12 +63,16 @@ func (l *changeLog) add(logger klog.Logger, text string, changed bool, since tim
 	return true, values
 }
 
-// NewBoard returns a board with that status. The gauge is 1 while the source is
-// degraded. m is from NewMetrics.
-func NewBoard(status v1alpha1.SourceStatus, degraded prometheus.Gauge, m *Metrics) *Board {
+// NewBoard returns a board with that status. It registers the metrics that every source has, unless reg is nil. One is
+// a gauge of the subsystem, which is 1 while the source is degraded.
+func NewBoard(status v1alpha1.SourceStatus, reg prometheus.Registerer, subsystem, degraded string) *Board {
+	in := metric.In(reg, "source")
 	return &Board{
-		status: status, degraded: degraded, metrics: m,
-		log: changeLog{limiter: rate.NewLimiter(rate.Every(changeEvery), changeBurst)},
+		status:      status,
+		degraded:    metric.In(reg, subsystem).Gauge("degraded", degraded),
+		lastSuccess: in.Gauge("last_success_timestamp_seconds", "Unix time at which the source was last read without an error. 0 before the first time."),
+		errors:      in.CounterVec("errors_total", "Number of attempts to read the source that failed, by reason.", "reason"),
+		log:         changeLog{limiter: rate.NewLimiter(rate.Every(changeEvery), changeBurst)},
 	}
 }
 
@@ -102,7 +106,7 @@ func (b *Board) Update(change func(*v1alpha1.SourceStatus)) {
 // the number of the others. Failed returns whether it logged the error.
 func (b *Board) Failed(ctx context.Context, err error, message string, keysAndValues ...any) (logged bool) {
 	b.degraded.Set(1)
-	b.metrics.errors.WithLabelValues(string(ReasonOf(err))).Inc()
+	b.errors.WithLabelValues(string(ReasonOf(err))).Inc()
 	logger := klog.FromContext(ctx)
 	text := ShortText(err.Error())
 	if text != err.Error() {
@@ -127,7 +131,7 @@ func (b *Board) Failed(ctx context.Context, err error, message string, keysAndVa
 // the source can't be read, with the limits of Failed. It returns whether it logged it.
 func (b *Board) Succeeded(ctx context.Context, message string) (logged bool) {
 	b.degraded.Set(0)
-	b.metrics.Succeeded()
+	b.WasRead()
 	logger := klog.FromContext(ctx)
 	var values []any
 	b.Update(func(status *v1alpha1.SourceStatus) {
@@ -146,35 +150,12 @@ func (b *Board) Sent() {
 	b.Update(func(status *v1alpha1.SourceStatus) { status.LastChange = &now })
 }
 
-// Metrics are the metrics that every source has.
-type Metrics struct {
-	lastSuccess prometheus.Gauge
-	errors      *prometheus.CounterVec
-}
-
-// NewMetrics registers the metrics of a source unless reg is nil.
-func NewMetrics(reg prometheus.Registerer) *Metrics {
-	factory := promauto.With(reg)
-	return &Metrics{
-		lastSuccess: factory.NewGauge(prometheus.GaugeOpts{
-			Namespace: "podconfigd", Subsystem: "source", Name: "last_success_timestamp_seconds",
-			Help: "Unix time at which the source was last read without an error. 0 before the first time.",
-		}),
-		errors: factory.NewCounterVec(prometheus.CounterOpts{
-			Namespace: "podconfigd", Subsystem: "source", Name: "errors_total",
-			Help: "Number of attempts to read the source that failed, by reason.",
-		}, []string{"reason"}),
-	}
-}
-
-// Succeeded records that the source was read without an error.
-func (m *Metrics) Succeeded() { m.lastSuccess.SetToCurrentTime() }
+// WasRead records that the source was read without an error.
+func (b *Board) WasRead() { b.lastSuccess.SetToCurrentTime() }
 
 // NewDecodeDuration registers the histogram of the time to decode a manifest unless reg is nil.
 func NewDecodeDuration(reg prometheus.Registerer) prometheus.Observer {
-	return promauto.With(reg).NewHistogram(prometheus.HistogramOpts{
-		Namespace: "podconfigd", Subsystem: "source", Name: "decode_duration_seconds",
-		Help:    "Time to decode, default and validate a manifest file, or the answer of a URL, in seconds.",
-		Buckets: []float64{0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1},
-	})
+	return metric.In(reg, "source").Histogram("decode_duration_seconds",
+		"Time to decode, default and validate a manifest file, or the answer of a URL, in seconds.",
+		[]float64{0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1})
 }

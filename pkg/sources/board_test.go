@@ -12,7 +12,7 @@ import (
 
 	"github.com/go-logr/logr/funcr"
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/testutil"
+	dto "github.com/prometheus/client_model/go"
 	"k8s.io/klog/v2"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
@@ -28,18 +28,29 @@ var (
 	_ sources.Source = (*http.Source)(nil)
 )
 
+// degraded returns the gauge of a board.
+func degraded(t *testing.T, reg prometheus.Gatherer) float64 {
+	t.Helper()
+	families, err := reg.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := slices.IndexFunc(families, func(f *dto.MetricFamily) bool { return f.GetName() == "podconfigd_test_degraded" })
+	return families[i].GetMetric()[0].GetGauge().GetValue()
+}
+
 // An error is logged once per cause, and its end once.
 func TestBoard(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var lines []string
 		ctx := klog.NewContext(context.Background(), funcr.New(func(_, args string) { lines = append(lines, args) }, funcr.Options{}))
-		gauge := prometheus.NewGauge(prometheus.GaugeOpts{Name: "degraded", Help: "1 while degraded."})
-		board := sources.NewBoard(v1alpha1.SourceStatus{Name: "s", File: &v1alpha1.FileStatus{}}, gauge, sources.NewMetrics(nil))
+		reg := prometheus.NewPedanticRegistry()
+		board := sources.NewBoard(v1alpha1.SourceStatus{Name: "s", File: &v1alpha1.FileStatus{}}, reg, "test", "1 while degraded.")
 		since := time.Now()
 		for _, message := range []string{"refused", "refused", "reset", "refused"} {
 			board.Failed(ctx, errors.New(message), "Reading failed")
 			status := board.Status()
-			if !status.Degraded || status.LastError != message || !status.DegradedSince.Equal(since) || testutil.ToFloat64(gauge) != 1 {
+			if !status.Degraded || status.LastError != message || !status.DegradedSince.Equal(since) || degraded(t, reg) != 1 {
 				t.Errorf("after %q: %+v", message, status)
 			}
 			<-time.After(time.Second)
@@ -62,7 +73,7 @@ func TestBoard(t *testing.T) {
 		board.Succeeded(ctx, "")
 		board.Sent()
 		status := board.Status()
-		if status.Degraded || status.DegradedSince != nil || status.LastError != "" || status.LastChange == nil || testutil.ToFloat64(gauge) != 0 {
+		if status.Degraded || status.DegradedSince != nil || status.LastError != "" || status.LastChange == nil || degraded(t, reg) != 0 {
 			t.Errorf("healthy again: %+v", status)
 		}
 		status.File.Path = "changed" // it is a copy
@@ -79,8 +90,8 @@ func TestBoardLogsABoundedNumberOfChanges(t *testing.T) {
 		var lines []string
 		log := func(_, args string) { lines = append(lines, args) }
 		ctx := klog.NewContext(context.Background(), funcr.New(log, funcr.Options{}))
-		gauge := prometheus.NewGauge(prometheus.GaugeOpts{Name: "degraded", Help: "1 while degraded."})
-		board := sources.NewBoard(v1alpha1.SourceStatus{Name: "s"}, gauge, sources.NewMetrics(nil))
+		reg := prometheus.NewPedanticRegistry()
+		board := sources.NewBoard(v1alpha1.SourceStatus{Name: "s"}, reg, "test", "1 while degraded.")
 		const polls = 3600
 		for i := range polls {
 			failed, text := i%2 == 0, ""
@@ -90,7 +101,7 @@ func TestBoardLogsABoundedNumberOfChanges(t *testing.T) {
 			} else {
 				board.Succeeded(ctx, "Reading succeeded again")
 			}
-			if status := board.Status(); status.Degraded != failed || status.LastError != text || testutil.ToFloat64(gauge) != float64(1-i%2) {
+			if status := board.Status(); status.Degraded != failed || status.LastError != text || degraded(t, reg) != float64(1-i%2) {
 				t.Fatalf("poll %d: %+v", i, status)
 			}
 			<-time.After(time.Second)

@@ -10,12 +10,12 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promauto"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 
 	"github.com/podconfigd/podconfigd/internal/mailbox"
+	"github.com/podconfigd/podconfigd/internal/metric"
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/pleg"
 	"github.com/podconfigd/podconfigd/pkg/podstatus"
@@ -290,12 +290,8 @@ type metrics struct {
 
 // newMetrics registers the metrics of the loop. If reg is nil, it registers none.
 func newMetrics(reg prometheus.Registerer, l *Loop) *metrics {
-	const namespace, subsystem = "podconfigd", "sync_loop"
-	factory := promauto.With(reg)
-	factory.NewGaugeFunc(prometheus.GaugeOpts{
-		Namespace: namespace, Subsystem: subsystem, Name: "last_active_timestamp_seconds",
-		Help: "Unix time at which the last iteration of the sync loop ended. 0 before the first.",
-	}, func() float64 {
+	in := metric.In(reg, "sync_loop")
+	in.GaugeFunc("last_active_timestamp_seconds", "Unix time at which the last iteration of the sync loop ended. 0 before the first.", func() float64 {
 		at := l.LastActive()
 		if at.IsZero() {
 			return 0
@@ -303,13 +299,7 @@ func newMetrics(reg prometheus.Registerer, l *Loop) *metrics {
 		return float64(at.UnixNano()) / 1e9
 	})
 	return &metrics{
-		iterations: factory.NewCounterVec(prometheus.CounterOpts{
-			Namespace: namespace, Subsystem: subsystem, Name: "iterations_total",
-			Help: "Number of iterations of the sync loop, by channel.",
-		}, []string{"channel"}),
-		housekeeping: factory.NewHistogram(prometheus.HistogramOpts{
-			Namespace: namespace, Subsystem: subsystem, Name: "housekeeping_duration_seconds",
-			Help: "Duration of housekeeping in seconds.", Buckets: prometheus.ExponentialBuckets(0.0001, 10, 6),
-		}),
+		iterations:   in.CounterVec("iterations_total", "Number of iterations of the sync loop, by channel.", "channel"),
+		housekeeping: in.Histogram("housekeeping_duration_seconds", "Duration of housekeeping in seconds.", prometheus.ExponentialBuckets(0.0001, 10, 6)),
 	}
 }

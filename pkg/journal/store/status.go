@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promauto"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podconfigd/podconfigd/internal/metric"
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/journal"
 )
@@ -74,23 +74,15 @@ type metrics struct {
 
 // newMetrics registers the log's metrics, if there is a registry.
 func newMetrics(reg prometheus.Registerer, l *Log) *metrics {
-	opts := func(name, help string) prometheus.Opts {
-		return prometheus.Opts{Namespace: "podconfigd", Subsystem: "store", Name: name, Help: help}
-	}
-	auto := promauto.With(reg)
+	in := metric.In(reg, "store")
 	gauge := func(name, help string, read func(Status) float64) {
-		auto.NewGaugeFunc(prometheus.GaugeOpts(opts(name, help)), func() float64 { return read(l.Status()) })
+		in.GaugeFunc(name, help, func() float64 { return read(l.Status()) })
 	}
-	gauge("healthy", "1 while updates are stored, 0 while the stream goes on from memory.", func(s Status) float64 {
-		if s.Err == nil {
-			return 1
-		}
-		return 0
-	})
+	gauge("healthy", "1 while updates are stored, 0 while the stream goes on from memory.", func(s Status) float64 { return metric.Bool(s.Err == nil) })
 	gauge("bytes", "Size of the segments.", func(s Status) float64 { return float64(s.Bytes) })
 	gauge("segments", "Number of segments.", func(s Status) float64 { return float64(s.Segments) })
 	return &metrics{
-		written:  auto.NewCounter(prometheus.CounterOpts(opts("written_bytes_total", "Bytes of updates written."))),
-		failures: auto.NewCounter(prometheus.CounterOpts(opts("failures_total", "Times that updates could not be stored any more."))),
+		written:  in.Counter("written_bytes_total", "Bytes of updates written."),
+		failures: in.Counter("failures_total", "Times that updates could not be stored any more."),
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/podconfigd/podconfigd/internal/metric"
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/journal"
 )
@@ -225,10 +226,7 @@ func (f *protobufForm) append(to []byte, revision int64) []byte {
 }
 
 // encodes counts for the whole process, because an encoding belongs to no server.
-var encodes = prometheus.NewCounterVec(prometheus.CounterOpts{
-	Namespace: "podconfigd", Subsystem: "journal", Name: "pod_encodes_total",
-	Help: "Versions of pods encoded, by wire form; each is encoded once a form.",
-}, []string{"form"})
+var encodes = metric.In(nil, "journal").CounterVec("pod_encodes_total", "Versions of pods encoded, by wire form; each is encoded once a form.", "form")
 
 // Encodes returns the metric of encoded versions of pods.
 func Encodes() *prometheus.CounterVec { return encodes }

@@ -40,8 +40,7 @@ var retries = wait.Backoff{Duration: 125 * time.Millisecond, Factor: 2, Jitter: 
 // A series of failures ends after a watch has lasted. A successful request does not end
 // it: the next one can fail at once, for example if lists work and watches don't.
 type attempts struct {
-	board   *board
-	metrics *metrics
+	board *board
 
 	mu      sync.Mutex // guards the fields below; the board's are locked under it
 	backoff wait.Backoff
@@ -57,8 +56,8 @@ type attempts struct {
 	unresolved bool
 }
 
-func newAttempts(b *board, m *metrics) *attempts {
-	return &attempts{board: b, metrics: m, backoff: retries, logged: make(map[string]bool)}
+func newAttempts(b *board) *attempts {
+	return &attempts{board: b, backoff: retries, logged: make(map[string]bool)}
 }
 
 // pause returns the wait until the next attempt.
@@ -74,7 +73,7 @@ func (a *attempts) failed(ctx context.Context, err error, retryAfter time.Durati
 	if ctx.Err() != nil {
 		return
 	}
-	a.metrics.failures.Inc()
+	a.board.metrics.failures.Inc()
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.silent = errors.Is(err, errSilent)

@@ -24,8 +24,7 @@ func TestAFailureThatLastsIsLogged(t *testing.T) {
 				var last string
 				log := func(_, args string) { last = args }
 				ctx := klog.NewContext(context.Background(), funcr.New(log, funcr.Options{}))
-				m := newMetrics(nil)
-				g := newAttempts(newBoard(m), m)
+				g := newAttempts(newBoard(nil))
 				for range 100 {
 					g.failed(ctx, errors.New("the watch broke"), 0)
 					<-time.After(time.Second)

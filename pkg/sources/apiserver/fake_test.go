@@ -298,7 +298,7 @@ func (f *fake) errors() (n int) {
 }
 
 // failures returns the metric.
-func (f *fake) failures() int { return int(testutil.ToFloat64(f.source.metrics.failures)) }
+func (f *fake) failures() int { return int(testutil.ToFloat64(f.source.board.metrics.failures)) }
 
 // has waits until the last set has this number of pods.
 func (f *fake) has(pods int) bool {

@@ -185,7 +185,7 @@ func (l *listWatch) compare(ctx context.Context, client *client, at string) (fro
 	if !ok {
 		result = "other"
 	}
-	l.metrics.comparisons.WithLabelValues(result).Inc()
+	l.board.metrics.comparisons.WithLabelValues(result).Inc()
 	return from, ok, nil
 }
 

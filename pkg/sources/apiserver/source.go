@@ -69,7 +69,6 @@ type Source struct {
 	keep      bool
 	objects   Objects
 	board     *board
-	metrics   *metrics
 	attempts  *attempts
 	calls     calls
 }
@@ -101,13 +100,12 @@ func (c *calls) end() {
 
 // New returns a source. It does nothing before Run.
 func New(opts Options) *Source {
-	m := newMetrics(opts.Registerer)
-	b := newBoard(m)
+	b := newBoard(opts.Registerer)
 	if !opts.NamespaceMetadata {
 		opts.Objects.Namespace = nil
 	}
 	return &Source{
-		node: opts.Node, keep: opts.KeepManagedFields, objects: opts.Objects, metrics: m, board: b, attempts: newAttempts(b, m),
+		node: opts.Node, keep: opts.KeepManagedFields, objects: opts.Objects, board: b, attempts: newAttempts(b),
 		connector: newConnector(opts.Kubeconfig, opts.UserAgent),
 	}
 }

@@ -89,7 +89,7 @@ func New(opts Options) *Source {
 		opts.Period = DefaultPeriod
 	}
 	name := cmp.Or(opts.Name, config.FileSource)
-	s := &Source{name: name, path: path, decoder: opts.Decoder, outdated: opts.Decoder.Changed(), stuckAfter: cmp.Or(opts.stuckAfter, stuckAfter), board: newBoard(name, path, newMetrics(opts.Registerer))}
+	s := &Source{name: name, path: path, decoder: opts.Decoder, outdated: opts.Decoder.Changed(), stuckAfter: cmp.Or(opts.stuckAfter, stuckAfter), board: newBoard(name, path, opts.Registerer)}
 	s.follower = follow.New(follow.Options{
 		Path: path, Period: opts.Period, PollPeriod: opts.pollPeriod, Registerer: opts.Registerer, Open: opts.openWatcher,
 		Wake: func() <-chan struct{} { return s.outdated },
@@ -240,7 +240,7 @@ func (s *Source) unavailable(ctx context.Context, err error) {
 		if !s.absent {
 			logger.Info("The manifest path does not exist yet; until it does, the source has no pods")
 		}
-		s.board.metrics.common.Succeeded()
+		s.board.WasRead()
 		s.known, s.absent = true, true
 		s.board.update(func(status *v1alpha1.FileStatus) { status.Absent = true })
 		return

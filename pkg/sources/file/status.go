@@ -6,35 +6,39 @@ import (
 	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
+	"github.com/podconfigd/podconfigd/internal/metric"
 	"github.com/podconfigd/podconfigd/pkg/sources"
 	"github.com/podconfigd/podconfigd/pkg/sources/file/follow"
 )
 
+// subsystem is part of the names of the metrics.
+const subsystem = "file_source"
+
 // board has the status. The source writes the changes, others read it.
 type board struct {
 	*sources.Board
-	metrics *metrics
+	manifests *prometheus.GaugeVec
 
 	mu       sync.Mutex // guards the fields below
 	verdicts map[string]v1alpha1.Manifest
 	states   map[v1alpha1.ManifestState]int
 }
 
-func newBoard(name, path string, m *metrics) *board {
-	for _, state := range v1alpha1.ManifestStates() {
-		m.manifests.WithLabelValues(string(state)).Set(0)
-	}
-	return &board{
+func newBoard(name, path string, reg prometheus.Registerer) *board {
+	b := &board{
 		Board: sources.NewBoard(v1alpha1.SourceStatus{
 			Name: name, File: &v1alpha1.FileStatus{Path: path, Watch: follow.WatchPolling},
-		}, m.degraded, m.common),
-		verdicts: make(map[string]v1alpha1.Manifest),
-		states:   make(map[v1alpha1.ManifestState]int),
-		metrics:  m,
+		}, reg, subsystem, "1 if the path can't be read. The last set stays."),
+		manifests: metric.In(reg, subsystem).GaugeVec("manifests", "Manifest files by state.", "state"),
+		verdicts:  make(map[string]v1alpha1.Manifest),
+		states:    make(map[v1alpha1.ManifestState]int),
 	}
+	for _, state := range v1alpha1.ManifestStates() {
+		b.count(state, 0)
+	}
+	return b
 }
 
 // update changes the part of the status that only the file source has.
@@ -66,7 +70,7 @@ func (b *board) judge(path string, v *v1alpha1.Manifest) {
 
 func (b *board) count(state v1alpha1.ManifestState, by int) {
 	b.states[state] += by
-	b.metrics.manifests.WithLabelValues(string(state)).Set(float64(b.states[state]))
+	b.manifests.WithLabelValues(string(state)).Set(float64(b.states[state]))
 }
 
 func (b *board) read() v1alpha1.SourceStatus {
@@ -89,25 +93,4 @@ func (b *board) all() []v1alpha1.Manifest {
 	}
 	slices.SortFunc(all, func(a, b v1alpha1.Manifest) int { return cmp.Compare(a.Path, b.Path) })
 	return all
-}
-
-type metrics struct {
-	common    *sources.Metrics
-	degraded  prometheus.Gauge
-	manifests *prometheus.GaugeVec
-}
-
-// newMetrics registers the metrics unless reg is nil.
-func newMetrics(reg prometheus.Registerer) *metrics {
-	factory := promauto.With(reg)
-	return &metrics{
-		common: sources.NewMetrics(reg),
-		degraded: factory.NewGauge(prometheus.GaugeOpts{
-			Namespace: "podconfigd", Subsystem: "file_source", Name: "degraded",
-			Help: "1 if the path can't be read. The last set stays.",
-		}),
-		manifests: factory.NewGaugeVec(prometheus.GaugeOpts{
-			Namespace: "podconfigd", Subsystem: "file_source", Name: "manifests", Help: "Manifest files by state.",
-		}, []string{"state"}),
-	}
 }

@@ -103,11 +103,10 @@ func New(opts Options) (*Source, error) {
 		return nil, err
 	}
 	shown := redact(target)
-	m := newMetrics(opts.Registerer)
 	name := cmp.Or(opts.Name, config.HTTPSource)
 	s := &Source{
 		identity: identity{opts.URL, opts.Header.Clone()}, name: name, shown: shown, period: cmp.Or(opts.Period, DefaultPeriod), decoder: opts.Decoder,
-		fetcher: newFetcher(target, opts), board: newBoard(name, shown, m), metrics: m,
+		fetcher: newFetcher(target, opts), board: newBoard(name, shown, opts.Registerer), metrics: newMetrics(opts.Registerer),
 		pods: newPodSet(),
 	}
 	pods, validator := s.restored(opts.Restored)

@@ -5,24 +5,30 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
+	"github.com/podconfigd/podconfigd/internal/metric"
 	"github.com/podconfigd/podconfigd/pkg/sources"
 )
+
+// subsystem is part of the names of the metrics.
+const subsystem = "http_source"
 
 // board has the status.
 type board struct {
 	*sources.Board
-	reporter *sources.Reporter
-	metrics  *metrics
+	reporter  *sources.Reporter
+	manifests *prometheus.GaugeVec
 }
 
-func newBoard(name, url string, m *metrics) *board {
-	return &board{reporter: sources.NewReporter(), Board: sources.NewBoard(v1alpha1.SourceStatus{
-		Name: name,
-		HTTP: &v1alpha1.HTTPStatus{URL: url, Manifests: []v1alpha1.Manifest{}},
-	}, m.degraded, m.common), metrics: m}
+func newBoard(name, url string, reg prometheus.Registerer) *board {
+	return &board{
+		Board: sources.NewBoard(v1alpha1.SourceStatus{
+			Name: name, HTTP: &v1alpha1.HTTPStatus{URL: url, Manifests: []v1alpha1.Manifest{}},
+		}, reg, subsystem, "1 if the URL can't be read. The last pods stay."),
+		reporter:  sources.NewReporter(),
+		manifests: metric.In(reg, subsystem).GaugeVec("manifests", "Pods of the URL, and items without a pod, by state.", "state"),
+	}
 }
 
 // succeeded records that the server gave a good answer.
@@ -34,29 +40,15 @@ func (b *board) succeeded(ctx context.Context) {
 
 type metrics struct {
 	decodes, failures prometheus.Counter
-	degraded          prometheus.Gauge
-	common            *sources.Metrics
-	manifests         *prometheus.GaugeVec
 	decodeDuration    prometheus.Observer
 }
 
 // newMetrics registers the source's metrics unless reg is nil.
 func newMetrics(reg prometheus.Registerer) *metrics {
-	const namespace, subsystem = "podconfigd", "http_source"
-	factory := promauto.With(reg)
+	in := metric.In(reg, subsystem)
 	return &metrics{
-		common: sources.NewMetrics(reg), decodeDuration: sources.NewDecodeDuration(reg),
-		manifests: factory.NewGaugeVec(prometheus.GaugeOpts{
-			Namespace: namespace, Subsystem: subsystem, Name: "manifests", Help: "Pods of the URL, and items without a pod, by state.",
-		}, []string{"state"}),
-		decodes: factory.NewCounter(prometheus.CounterOpts{
-			Namespace: namespace, Subsystem: subsystem, Name: "decodes_total", Help: "Answers that were decoded.",
-		}),
-		failures: factory.NewCounter(prometheus.CounterOpts{
-			Namespace: namespace, Subsystem: subsystem, Name: "failures_total", Help: "Failed requests.",
-		}),
-		degraded: factory.NewGauge(prometheus.GaugeOpts{
-			Namespace: namespace, Subsystem: subsystem, Name: "degraded", Help: "1 if the URL can't be read. The last pods stay.",
-		}),
+		decodes:        in.Counter("decodes_total", "Answers that were decoded."),
+		failures:       in.Counter("failures_total", "Failed requests."),
+		decodeDuration: sources.NewDecodeDuration(reg),
 	}
 }

@@ -59,7 +59,7 @@ func (s *podSet) verdicts() *sources.Verdicts {
 func (b *board) judge(ctx context.Context, verdicts *sources.Verdicts) {
 	shown, omitted := verdicts.Shown(), verdicts.Omitted()
 	for _, state := range v1alpha1.ManifestStates() {
-		b.metrics.manifests.WithLabelValues(string(state)).Set(float64(verdicts.Count(state)))
+		b.manifests.WithLabelValues(string(state)).Set(float64(verdicts.Count(state)))
 	}
 	var before []v1alpha1.Manifest
 	b.Update(func(status *v1alpha1.SourceStatus) {

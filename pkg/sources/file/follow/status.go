@@ -4,7 +4,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promauto"
+
+	"github.com/podconfigd/podconfigd/internal/metric"
 )
 
 // Status is how changes are found.
@@ -50,15 +51,10 @@ type metrics struct {
 
 // newMetrics registers the metrics unless reg is nil.
 func newMetrics(reg prometheus.Registerer) *metrics {
-	factory := promauto.With(reg)
-	opts := func(name, help string) prometheus.Opts {
-		return prometheus.Opts{Namespace: "podconfigd", Subsystem: "file_source", Name: name, Help: help}
-	}
+	in := metric.In(reg, "file_source")
 	return &metrics{
-		scans: factory.NewCounter(prometheus.CounterOpts(opts("scans_total", "Listings of the manifest path."))),
-		overflows: factory.NewCounter(prometheus.CounterOpts(opts("watch_overflows_total",
-			"Times that the inotify queue overflowed and the path was listed again."))),
-		watching: factory.NewGauge(prometheus.GaugeOpts(opts("watching",
-			"1 while inotify reports changes, 0 while the path is polled."))),
+		scans:     in.Counter("scans_total", "Listings of the manifest path."),
+		overflows: in.Counter("watch_overflows_total", "Times that the inotify queue overflowed and the path was listed again."),
+		watching:  in.Gauge("watching", "1 while inotify reports changes, 0 while the path is polled."),
 	}
 }

@@ -10,10 +10,10 @@ import (
 	"unicode/utf8"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promauto"
 	"golang.org/x/sys/unix"
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/podconfigd/podconfigd/internal/metric"
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/manifest"
 	"github.com/podconfigd/podconfigd/pkg/sources"
@@ -255,16 +255,10 @@ type metrics struct {
 
 // newMetrics registers the metrics unless reg is nil.
 func newMetrics(reg prometheus.Registerer) *metrics {
-	factory := promauto.With(reg)
-	counter := func(name, help string) prometheus.Counter {
-		return factory.NewCounter(prometheus.CounterOpts{
-			Namespace: "podconfigd", Subsystem: "file_source", Name: name, Help: help,
-		})
-	}
+	in := metric.In(reg, "file_source")
 	return &metrics{
+		reads:          in.Counter("reads_total", "Manifest files read."),
+		decodes:        in.Counter("decodes_total", "Manifest files decoded."),
 		decodeDuration: sources.NewDecodeDuration(reg),
-
-		reads:   counter("reads_total", "Manifest files read."),
-		decodes: counter("decodes_total", "Manifest files decoded."),
 	}
 }
