@@ -187,7 +187,9 @@ function drawGap(c, left, right, height, inks) {
   left = Math.max(left, gutter)
   if (right < left) return
   c.fillStyle = inks.bad
-  for (let y = 0; y < height; y += 5) c.fillRect(left, y, Math.max(right - left, 3), 1)
+  c.globalAlpha = 0.5
+  for (let y = 2; y < height; y += 4) c.fillRect(left, y, Math.max(right - left, 3), 1)
+  c.globalAlpha = 1
 }
 
 // drawBar draws how often each operation happened.
