@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/types"
@@ -19,17 +20,22 @@ func (d *Daemon) newPodsAPI(registry prometheus.Registerer) *podsapi.Client {
 	c := &d.config
 	return podsapi.New(podsapi.Options{
 		Path: *c.KubeletPodsAPI, Interval: c.KubeletPodsAPICheckFrequency.Duration, Registerer: registry,
-		Ours: d.kubeletPods, Apiserver: slices.Contains(c.sources(), config.ApiserverSource),
+		Ours: d.sourcePods, Apiserver: slices.Contains(c.sources(), config.ApiserverSource),
 		Connected: func() { d.kubelet.Notice() },
+		Without:   func(since time.Time) bool { return d.kubelet.WithoutPodsAPI(since) },
 	})
 }
 
-// kubeletPods returns the pods that a kubelet has: all but mirror pods.
-func (d *Daemon) kubeletPods() map[types.UID]types.NamespacedName {
-	pods := make(map[types.UID]types.NamespacedName)
+// sourcePods returns all pods but mirror pods. If two sources have a pod, it counts as that of a source of the kubelet.
+func (d *Daemon) sourcePods() map[types.UID]podsapi.SourcePod {
+	pods := make(map[types.UID]podsapi.SourcePod)
 	for _, p := range d.journal.State().Pods {
-		if !config.IsMirrorPod(p.Object) {
-			pods[p.Object.UID] = types.NamespacedName{Namespace: p.Object.Namespace, Name: p.Object.Name}
+		further := p.Source != config.SourceKind(p.Source)
+		if _, has := pods[p.Object.UID]; config.IsMirrorPod(p.Object) || has && further {
+			continue
+		}
+		pods[p.Object.UID] = podsapi.SourcePod{
+			NamespacedName: types.NamespacedName{Namespace: p.Object.Namespace, Name: p.Object.Name}, Further: further,
 		}
 	}
 	return pods

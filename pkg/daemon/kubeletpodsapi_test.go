@@ -2,8 +2,10 @@ package daemon_test
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -109,4 +111,25 @@ func TestReloadOfTheKubeletsPodsAPI(t *testing.T) {
 		t.Fatal(err)
 	}
 	phase(own)
+}
+
+// A kubelet has no further sources: it need not have their pods.
+func TestFurtherSourcesBesideAKubelet(t *testing.T) {
+	r := configured(t, "a")
+	path := filepath.Join(testutil.ShortDir(t), "k")
+	other := new(v1.Pod)
+	other.Namespace, other.Name, other.UID = "default", "other", "other"
+	serveStatus(t, path, other)
+	r.config.KubeletPodsAPI = new(path)
+	r.run()
+	testutil.Eventually(t, func() error {
+		status, err := client.New(*r.config.Socket).Status(t.Context())
+		if err != nil {
+			return err
+		}
+		if k := status.Kubelet.PodsAPI; k == nil || !slices.Equal(k.UnknownToKubelet, []string{"default/m1-n"}) {
+			return fmt.Errorf("%+v", k)
+		}
+		return nil
+	})
 }

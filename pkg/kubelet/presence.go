@@ -4,6 +4,8 @@ import (
 	"context"
 	"net/http"
 	"time"
+
+	"github.com/podconfigd/podconfigd/pkg/manifest"
 )
 
 // Presence says whether a kubelet runs on the node.
@@ -29,6 +31,10 @@ const (
 	//
 	// kubelet: nodeStatusReportFrequency.
 	heartbeatAfter = 10 * time.Minute
+	// firstPodsAPI is the first minor that has the Pods API by default. A kubelet serves it when its health check answers,
+	// or within podsAPIAfter.
+	firstPodsAPI manifest.Minor = 37
+	podsAPIAfter                = time.Minute
 )
 
 // Present reports whether a kubelet runs on the node. Each of these shows one:
@@ -57,6 +63,17 @@ func (f *Finder) Present() bool {
 		return true
 	}
 	return isWithin(f.heartbeat, heartbeatAfter) || isWithin(f.answered, absentAfter)
+}
+
+// WithoutPodsAPI reports whether a kubelet that has no Pods API runs on the node, if no socket was served since that time: the
+// Node names an older version, or the health check answers nevertheless.
+func (f *Finder) WithoutPodsAPI(unserved time.Time) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if minor, err := manifest.ParseMinor(f.node); err == nil && minor < firstPodsAPI {
+		return true
+	}
+	return f.answered.After(unserved.Add(podsAPIAfter))
 }
 
 // isWithin reports whether a time is less than a duration ago. It is false for the zero time.

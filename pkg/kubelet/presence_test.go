@@ -95,3 +95,26 @@ func TestPresenceByAnEarlierAnswer(t *testing.T) {
 		}
 	})
 }
+
+// A kubelet without a Pods API shows by its version in the Node, or by a health check that answers while nobody serves the socket.
+func TestWithoutPodsAPI(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for version, want := range map[string]bool{"": false, "v1.36.3": true, "v1.37.2": false} {
+			f := New(Options{Decoder: manifest.NewDecoder("node1"), Presence: PresenceAuto})
+			f.SetNode(version)
+			if f.WithoutPodsAPI(time.Now()) != want {
+				t.Errorf("%q: %t", version, !want)
+			}
+		}
+		f := New(Options{Decoder: manifest.NewDecoder("node1"), Presence: PresenceAuto})
+		unserved := time.Now()
+		f.answered = unserved.Add(podsAPIAfter)
+		if f.WithoutPodsAPI(unserved) {
+			t.Error("a kubelet that has just started has no Pods API")
+		}
+		f.answered = f.answered.Add(time.Second)
+		if !f.WithoutPodsAPI(unserved) {
+			t.Error("a kubelet that answers without a socket has a Pods API")
+		}
+	})
+}

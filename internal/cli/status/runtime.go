@@ -55,6 +55,9 @@ const shownUnknown = 5
 func addPodsAPI(p *page, a *v1alpha1.KubeletPodsAPI) {
 	if a.Connected {
 		p.label(normal, "Pods API:", fmt.Sprintf("%s, for %s: the status of %d of %d pods is by the kubelet", a.Socket, cli.Age(a.Since), a.Statuses, a.Pods))
+		if a.LastError != "" {
+			p.label(warning, "", a.LastError)
+		}
 	} else {
 		p.label(bad, "Pods API:", fmt.Sprintf("%s does not answer, for %s; the last status of %d pods stands: %s", a.Socket, cli.Age(a.Since), a.Statuses, a.LastError))
 	}

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -50,12 +51,22 @@ type Options struct {
 	Interval time.Duration
 	// Registerer registers the metrics; nil for none.
 	Registerer prometheus.Registerer
-	// Ours returns the pods of the sources that a kubelet has, by UID; nil for none.
-	Ours func() map[types.UID]types.NamespacedName
+	// Ours returns the pods of the sources, without mirror pods, by UID; nil for none.
+	Ours func() map[types.UID]SourcePod
 	// Apiserver is whether one of the sources is the apiserver. Otherwise, its pods are not unknown to the sources.
 	Apiserver bool
 	// Connected is called when all pods are known; nil for nothing.
 	Connected func()
+	// Without reports whether a kubelet that has no Pods API runs on the node, where no socket was served since that time.
+	// The Client asks with Auto. nil for no such kubelet.
+	Without func(since time.Time) bool
+}
+
+// SourcePod is a pod of a source.
+type SourcePod struct {
+	types.NamespacedName
+	// Further means that its source is not one of those that a kubelet has: one path, one URL and the apiserver.
+	Further bool
 }
 
 // Client is a client of the kubelet's Pods API. It is safe for concurrent use.
@@ -63,8 +74,9 @@ type Client struct {
 	timeout time.Duration // callTimeout
 	metrics *metrics
 	notice  func()
-	// ours and apiserver are those of Options.
-	ours      func() map[types.UID]types.NamespacedName
+	// ours, without and apiserver are those of Options.
+	ours      func() map[types.UID]SourcePod
+	without   func(since time.Time) bool
 	apiserver bool
 	statuses  *statuses
 	// first is closed when the first connection has all pods, or has failed.
@@ -81,6 +93,10 @@ type Client struct {
 	since     time.Time // of connected
 	// known means that the kubelet has answered once.
 	known bool
+	// unserved is since when nobody serves the socket; zero if somebody may.
+	unserved time.Time
+	// older means that the kubelet of the node has no Pods API.
+	older bool
 	// dropped means that the kubelet dropped the watch, and there is no new one yet.
 	dropped   bool
 	lastError string
@@ -110,21 +126,24 @@ func newSettings(path string, interval time.Duration) settings {
 func New(opts Options) *Client {
 	c := &Client{
 		settings: newSettings(opts.Path, opts.Interval),
-		timeout:  callTimeout, notice: opts.Connected, ours: opts.Ours, apiserver: opts.Apiserver,
+		timeout:  callTimeout, notice: opts.Connected, ours: opts.Ours, without: opts.Without, apiserver: opts.Apiserver,
 		statuses: newStatuses(), first: make(chan struct{}),
 	}
 	if c.ours == nil {
-		c.ours = func() map[types.UID]types.NamespacedName { return nil }
+		c.ours = func() map[types.UID]SourcePod { return nil }
+	}
+	if c.without == nil {
+		c.without = func(time.Time) bool { return false }
 	}
 	c.metrics = newMetrics(opts.Registerer, c)
 	return c
 }
 
-// Enabled reports whether the configuration has a Pods API of the kubelet.
+// Enabled reports whether the configuration has a Pods API of the kubelet, and the kubelet may have one.
 func (c *Client) Enabled() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return !c.off
+	return !c.off && !c.older
 }
 
 // Configure changes the path and the interval of Options. It does not wait until that has an effect.
@@ -147,13 +166,19 @@ func (c *Client) begin(ctx context.Context) context.Context {
 	}
 	if next := c.next; next != nil {
 		if next.path != c.path {
-			c.known, c.dropped, c.lastError, c.since, c.own = false, false, "", time.Time{}, nil
-			c.statuses.forget()
+			c.forget()
+			c.own = nil
 		}
 		c.settings, c.next = *next, nil
 	}
 	ctx, c.end = context.WithCancelCause(ctx)
 	return ctx
+}
+
+// forget forgets what the kubelet gave. The caller has locked the mutex.
+func (c *Client) forget() {
+	c.known, c.dropped, c.lastError, c.since, c.unserved, c.older = false, false, "", time.Time{}, time.Time{}, false
+	c.statuses.forget()
 }
 
 // Ask waits until the statuses of the kubelet are known, or the first connection has failed, for at most AskTimeout.
@@ -202,6 +227,7 @@ func (c *Client) Run(ctx context.Context) error {
 		if c.lost(ctx, err) {
 			away.Reset(awayAfter)
 		}
+		c.checkOlder(ctx, err)
 		wait = pause(wait, time.Since(began), err)
 		select {
 		case <-session.Done():
@@ -238,6 +264,7 @@ func (c *Client) setConnected(ctx context.Context) {
 	c.mu.Lock()
 	dropped := c.dropped
 	c.connected, c.known, c.since, c.lastError, c.dropped = true, true, time.Now(), "", false
+	c.unserved, c.older = time.Time{}, false
 	c.statuses.setLive(true)
 	c.mu.Unlock()
 	c.firstOnce.Do(func() { close(c.first) })
@@ -249,6 +276,32 @@ func (c *Client) setConnected(ctx context.Context) {
 		logger = logger.V(2)
 	}
 	logger.Info("The kubelet gives the status of pods", "socket", c.path)
+}
+
+// checkOlder records that nobody serves the socket, and that the kubelet has no Pods API. It then forgets what a kubelet gave
+// before.
+func (c *Client) checkOlder(ctx context.Context, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case !c.auto || !isUnserved(err):
+		c.unserved = time.Time{}
+	case c.unserved.IsZero():
+		c.unserved = time.Now()
+	}
+	if c.unserved.IsZero() || c.older || !c.without(c.unserved) {
+		return
+	}
+	if c.known {
+		klog.FromContext(ctx).Info("The kubelet has no Pods API any more; the status of pods is computed", "socket", c.path)
+	}
+	c.forget()
+	c.older = true
+}
+
+// isUnserved reports whether no kubelet serves the socket.
+func isUnserved(err error) bool {
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, errOurs)
 }
 
 // disconnect records that Configure ended the connection. It reports whether there was one.
@@ -264,7 +317,7 @@ func (c *Client) lost(ctx context.Context, err error) (was bool) {
 	if errors.Is(err, errConfigured) {
 		return c.disconnect()
 	}
-	absent := errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) || errors.Is(err, errOurs)
+	absent := isUnserved(err) || errors.Is(err, fs.ErrPermission)
 	c.mu.Lock()
 	absent = absent && c.auto && !c.known
 	was = c.connected

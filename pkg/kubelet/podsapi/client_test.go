@@ -3,11 +3,13 @@ package podsapi
 import (
 	"context"
 	"fmt"
+	"io/fs"
 	"net"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -141,7 +143,7 @@ func TestUnknownEvents(t *testing.T) {
 		return nil
 	}}
 	c := k.run(t, time.Hour, func(*Client) {})
-	testutil.Until(t, "the Client has the pod after them", func() bool { pods, _ := c.statuses.count(); return pods == 1 })
+	testutil.Until(t, "the Client has the pod after them", func() bool { pods, _, _ := c.statuses.count(); return pods == 1 })
 	if watches := prometheustest.ToFloat64(c.metrics.connections); watches != 1 {
 		t.Errorf("%v watches", watches)
 	}
@@ -205,11 +207,19 @@ func TestUnknownPods(t *testing.T) {
 	for name, apiserver := range map[string]bool{"with_the_apiserver": true, "without": false} {
 		t.Run(name, func(t *testing.T) {
 			registry := prometheus.NewPedanticRegistry()
-			c := New(Options{Apiserver: apiserver, Registerer: registry, Ours: func() map[types.UID]types.NamespacedName {
-				return map[types.UID]types.NamespacedName{"a": {Namespace: "n", Name: "a"}, "b": {Namespace: "n", Name: "b"}, "c": {Namespace: "m", Name: "c"}}
+			c := New(Options{Apiserver: apiserver, Registerer: registry, Ours: func() map[types.UID]SourcePod {
+				named := func(name types.NamespacedName, further bool) SourcePod {
+					return SourcePod{NamespacedName: name, Further: further}
+				}
+				return map[types.UID]SourcePod{
+					"a": named(types.NamespacedName{Namespace: "n", Name: "a"}, false), "b": named(types.NamespacedName{Namespace: "n", Name: "b"}, false),
+					"c": named(types.NamespacedName{Namespace: "m", Name: "c"}, false),
+					"f": named(types.NamespacedName{Namespace: "n", Name: "f"}, true), "g": named(types.NamespacedName{Namespace: "n", Name: "g"}, true),
+				}
 			}})
 			for _, p := range []pod{
 				{uid: "a", source: "file", name: types.NamespacedName{Namespace: "n", Name: "a"}},
+				{uid: "f", source: "file", name: types.NamespacedName{Namespace: "n", Name: "f"}},
 				{uid: "e", source: "file", name: types.NamespacedName{Namespace: "n", Name: "e"}},
 				{uid: "d", source: "api", name: types.NamespacedName{Namespace: "n", Name: "d"}},
 			} {
@@ -237,7 +247,7 @@ podconfigd_kubelet_pods_api_unknown_pods{to="sources"} %d
 				wantSources = []string{"n/d", "n/e"}
 			}
 			check(0, 2, len(wantSources))
-			if r := c.Report(); r.Pods != 3 || !slices.Equal(r.UnknownToKubelet, []string{"m/c", "n/b"}) || !slices.Equal(r.UnknownToSources, wantSources) {
+			if r := c.Report(); r.Pods != 4 || !slices.Equal(r.UnknownToKubelet, []string{"m/c", "n/b"}) || !slices.Equal(r.UnknownToSources, wantSources) {
 				t.Errorf("%+v", r)
 			}
 			c.lost(t.Context(), errSilent)
@@ -321,5 +331,113 @@ func TestLostAfterADrop(t *testing.T) {
 	}
 	if c.setConnected(ctx); len(lines) != 2 {
 		t.Errorf("logged: %q", lines)
+	}
+}
+
+// TestOlderKubelet goes back to a kubelet without the API. Nothing is lost then, and the status is computed again.
+func TestOlderKubelet(t *testing.T) {
+	refused := fmt.Errorf("connecting: %w", syscall.ECONNREFUSED)
+	for name, test := range map[string]struct {
+		path  string
+		err   error
+		older bool
+		want  bool
+	}{
+		"auto":                     {Auto, refused, true, true},
+		"auto_without_a_file":      {Auto, fs.ErrNotExist, true, true},
+		"auto_with_our_own_socket": {Auto, errOurs, true, true},
+		"a_path":                   {"/s", refused, true, false},
+		"served":                   {Auto, errSilent, true, false},
+		"no_other_kubelet":         {Auto, refused, false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var asked []time.Time
+			c := New(Options{Path: test.path, Without: func(since time.Time) bool { asked = append(asked, since); return test.older }})
+			connect := func() {
+				t.Helper()
+				if err := c.statuses.began(podFor(t, "a"), 0, 0); err != nil {
+					t.Fatal(err)
+				}
+				c.setConnected(t.Context())
+				if !c.Enabled() || c.Report() == nil || !c.Report().Connected {
+					t.Errorf("connected: enabled %t, %+v", c.Enabled(), c.Report())
+				}
+			}
+			connect()
+			c.Changed()
+			for range 2 {
+				c.lost(t.Context(), test.err)
+				c.checkOlder(t.Context(), test.err)
+			}
+			status, _ := c.Status("a")
+			if older := !c.Enabled(); older != test.want || (status == nil) != older || (c.Report() == nil) != older || older != slices.Contains(c.Changed(), "a") {
+				t.Errorf("older %t, status %v, %+v", older, status, c.Report())
+			}
+			if len(asked) == 2 && !asked[0].Equal(asked[1]) {
+				t.Errorf("the time since which nobody serves the socket changes: %v", asked)
+			}
+			connect()
+		})
+	}
+}
+
+func podFor(t *testing.T, uid types.UID) *pod {
+	t.Helper()
+	p, err := decode(event(t, 0, uid).GetPod())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &p
+}
+
+// TestLargeStatus leaves out a status that takes too much memory, also one that is small while it is encoded.
+func TestLargeStatus(t *testing.T) {
+	mounts := func(n int) []v1.ContainerStatus {
+		return []v1.ContainerStatus{{VolumeMounts: make([]v1.VolumeMountStatus, n)}}
+	}
+	for name, test := range map[string]struct {
+		status v1.PodStatus
+		large  bool
+	}{
+		"usual":      {v1.PodStatus{Conditions: make([]v1.PodCondition, 100), ContainerStatuses: mounts(1000)}, false},
+		"a_text":     {v1.PodStatus{Message: strings.Repeat("m", maxStatus+1)}, true},
+		"conditions": {v1.PodStatus{Conditions: make([]v1.PodCondition, maxElements)}, true},
+		"mounts":     {v1.PodStatus{ContainerStatuses: mounts(maxStatus / 40)}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := New(Options{})
+			take := func(status v1.PodStatus) {
+				t.Helper()
+				status.StartTime = new(metav1.Unix(1, 0))
+				object := v1.Pod{Status: status}
+				object.Namespace, object.Name, object.UID = "n", "a", "a"
+				data, err := object.Marshal()
+				if err != nil {
+					t.Fatal(err)
+				}
+				p, err := decode(data)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if _, err = c.statuses.answer(&p, 0); err != nil {
+					t.Fatal(err)
+				}
+			}
+			take(v1.PodStatus{Message: "small"})
+			c.setConnected(t.Context())
+			take(test.status)
+			status, _ := c.Status("a")
+			r := c.Report()
+			if large := strings.HasSuffix(r.LastError, "is not used: n/a"); large != test.large || (status == nil) != large || r.Statuses != map[bool]int{true: 0, false: 1}[large] {
+				t.Errorf("large %t, %+v", large, r)
+			}
+			if size := c.statuses.size; size > maxStatus+4<<10 {
+				t.Errorf("%d bytes are kept", size)
+			}
+			take(v1.PodStatus{Message: "small"})
+			if status, _ := c.Status("a"); status == nil || c.Report().LastError != "" {
+				t.Errorf("%v, %+v", status, c.Report())
+			}
+		})
 	}
 }

@@ -2,6 +2,7 @@ package podsapi
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -30,7 +31,12 @@ func (c *Client) Report() *v1alpha1.KubeletPodsAPI {
 	if !since.IsZero() {
 		r.Since = new(since)
 	}
-	r.Pods, r.Statuses = c.statuses.count()
+	var large []types.NamespacedName
+	r.Pods, r.Statuses, large = c.statuses.count()
+	if r.Connected && len(large) > 0 {
+		r.LastError = short(fmt.Sprintf("the status of %d pods takes more than %d MiB of memory, and is not used: %s",
+			len(large), maxStatus>>20, strings.Join(texts(large), ", ")))
+	}
 	toKubelet, toSources := c.unknown()
 	r.UnknownToKubelet, r.UnknownToSources = texts(toKubelet), texts(toSources)
 	return r
@@ -39,8 +45,8 @@ func (c *Client) Report() *v1alpha1.KubeletPodsAPI {
 // expected reports whether there has to be a kubelet. The caller has locked the mutex.
 func (c *Client) expected() bool { return !c.off && (c.known || !c.auto) }
 
-// unknown returns the pods of the sources that the kubelet does not have, and those of the kubelet that no source has;
-// none while it is away.
+// unknown returns the pods of the sources that the kubelet has to have and does not, and those of the kubelet that no
+// source has; none while it is away.
 func (c *Client) unknown() (toKubelet, toSources []types.NamespacedName) {
 	c.mu.Lock()
 	connected := c.connected
@@ -51,9 +57,9 @@ func (c *Client) unknown() (toKubelet, toSources []types.NamespacedName) {
 	ours := c.ours()
 	c.statuses.mu.Lock()
 	defer c.statuses.mu.Unlock()
-	for uid, name := range ours {
-		if c.statuses.pods[uid] == nil {
-			toKubelet = append(toKubelet, name)
+	for uid, pod := range ours {
+		if c.statuses.pods[uid] == nil && !pod.Further {
+			toKubelet = append(toKubelet, pod.NamespacedName)
 		}
 	}
 	for uid, e := range c.statuses.pods {
@@ -64,16 +70,19 @@ func (c *Client) unknown() (toKubelet, toSources []types.NamespacedName) {
 	return toKubelet, toSources
 }
 
-// count returns the number of pods, and of those with a status.
-func (s *statuses) count() (pods, known int) {
+// count returns the number of pods, and of those with a status, and the pods whose status is too large.
+func (s *statuses) count() (pods, known int, large []types.NamespacedName) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, e := range s.pods {
-		if e.status != nil {
+		switch {
+		case e.status != nil:
 			known++
+		case e.large:
+			large = append(large, e.name)
 		}
 	}
-	return len(s.pods), known
+	return len(s.pods), known, large
 }
 
 // texts returns the first names, in order.

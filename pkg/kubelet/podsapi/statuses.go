@@ -15,8 +15,8 @@ import (
 const changePeriod = time.Second
 
 const (
-	// maxSize is the maximum size of all statuses, encoded. A kubelet that has more could not list them in one message.
-	maxSize = maxMessage
+	// maxSize is the maximum memory that all statuses take, in bytes.
+	maxSize = 64 << 20
 	// entrySize is about what an entry takes without its status and its names.
 	entrySize = 256
 )
@@ -47,10 +47,12 @@ type statuses struct {
 type entry struct {
 	name   types.NamespacedName
 	source string
-	// status is nil if the kubelet has not computed one yet. sum is the hash of its encoding.
+	// status is nil if the kubelet has not computed one yet, or if it is large. sum is the hash of its encoding.
 	status *v1.PodStatus
 	sum    uint64
-	// size is that of the entry, in bytes. The status is counted as it is encoded.
+	// large means that the last status is larger than maxStatus.
+	large bool
+	// size is that of the entry, in bytes.
 	size int
 	// event is the number of the pod's last event, list the number of the last list with the pod.
 	event, list uint64
@@ -92,9 +94,9 @@ func (s *statuses) event(p *pod, deleted bool) (doubt bool, err error) {
 	if p.sum == e.sum && e.status != nil {
 		return false, nil
 	}
-	status, err := p.status()
+	status, err := s.read(p, e)
 	switch {
-	case err != nil:
+	case status == nil:
 		return false, err
 	case isPlaceholder(status):
 		return true, nil
@@ -110,7 +112,7 @@ func (s *statuses) event(p *pod, deleted bool) (doubt bool, err error) {
 func (s *statuses) answer(p *pod, asked uint64) (doubt bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.answered(p, asked)
+	return s.answered(p, asked, false)
 }
 
 // listed takes a pod of a complete list, like answer.
@@ -118,7 +120,7 @@ func (s *statuses) listed(p *pod, asked, list uint64) (doubt bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.entryOf(p).list = list
-	return s.answered(p, asked)
+	return s.answered(p, asked, false)
 }
 
 // began takes one of the pods that a watch begins with. For a pod of the apiserver, a kubelet that has just started
@@ -129,29 +131,29 @@ func (s *statuses) listed(p *pod, asked, list uint64) (doubt bool, err error) {
 func (s *statuses) began(p *pod, asked, list uint64) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	e := s.entryOf(p)
-	e.list = list
-	if e.status != nil && p.sum != e.sum {
-		status, err := p.status()
-		if err != nil || podstatus.Compare(e.status, status) == podstatus.Older {
-			return err
-		}
-	}
-	_, err := s.answered(p, asked)
+	s.entryOf(p).list = list
+	_, err := s.answered(p, asked, true) // no event came since
 	return err
 }
 
-// answered is answer with the mutex locked.
-func (s *statuses) answered(p *pod, asked uint64) (doubt bool, err error) {
+// answered is answer with the mutex locked. first means that the watch begins with the pod.
+func (s *statuses) answered(p *pod, asked uint64, first bool) (doubt bool, err error) {
 	e := s.entryOf(p)
 	if p.sum == e.sum && e.status != nil {
 		return false, nil
 	}
-	status, err := p.status()
-	if err != nil || isPlaceholder(status) {
+	status, err := s.read(p, e)
+	if status == nil || isPlaceholder(status) {
 		return false, err
 	}
-	if e.event > asked && e.status != nil && podstatus.Compare(e.status, status) != podstatus.Newer {
+	order := podstatus.Newer
+	if e.status != nil {
+		order = podstatus.Compare(e.status, status)
+	}
+	switch {
+	case first && order == podstatus.Older:
+		return false, nil
+	case e.event > asked && order != podstatus.Newer:
 		return true, nil
 	}
 	s.put(p, e, status)
@@ -190,7 +192,7 @@ func (s *statuses) entryOf(p *pod) *entry {
 	if e == nil {
 		e = &entry{name: p.name}
 		s.pods[p.uid] = e
-		s.resize(e, entrySize+len(p.uid)+len(p.name.Namespace)+len(p.name.Name))
+		s.resize(e, p.entrySize())
 	}
 	if p.source != "" { // DELETED has none
 		e.source = p.source
@@ -198,9 +200,32 @@ func (s *statuses) entryOf(p *pod) *entry {
 	return e
 }
 
+// entrySize returns the size of an entry without a status.
+func (p *pod) entrySize() int {
+	return entrySize + len(p.uid) + len(p.name.Namespace) + len(p.name.Name)
+}
+
+// read decodes a status. If it is too large, read returns nil, and the pod has no status until the next one.
+func (s *statuses) read(p *pod, e *entry) (status *v1.PodStatus, err error) {
+	large := p.isLarge()
+	if !large {
+		if status, err = p.status(); err != nil {
+			return nil, err
+		}
+		large = sizeOf(status) > maxStatus
+	}
+	if e.large = large; !large {
+		return status, nil
+	}
+	if e.status != nil {
+		s.put(p, e, nil)
+	}
+	return nil, nil
+}
+
 func (s *statuses) put(p *pod, e *entry, status *v1.PodStatus) {
 	e.status, e.sum = status, p.sum
-	s.resize(e, entrySize+len(p.uid)+len(p.name.Namespace)+len(p.name.Name)+len(p.raw))
+	s.resize(e, p.entrySize()+sizeOf(status))
 	s.change(p.uid, e)
 }
 

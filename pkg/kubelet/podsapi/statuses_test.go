@@ -244,8 +244,9 @@ func TestSize(t *testing.T) {
 		if _, err := s.listed(p, s.now(), s.begin()); err != nil {
 			t.Fatal(err)
 		}
-		if want := entrySize + len("uid-of-a") + len("default") + len("a") + len(p.raw); s.size != want || s.bounded() != nil {
-			t.Errorf("%d bytes, want %d", s.size, want)
+		least := entrySize + len("uid-of-a") + len("default") + len("a") + len(message)
+		if s.size < least || s.size > least+2<<10 || s.bounded() != nil {
+			t.Errorf("%d bytes, want at least %d", s.size, least)
 		}
 	}
 	s.limit = s.size - 1
@@ -288,5 +289,30 @@ func TestRefused(t *testing.T) {
 	}
 	if wait := pause(lastRetry, steady, errSilent); wait != 0 {
 		t.Errorf("it waits %v", wait)
+	}
+}
+
+// TestSizeOf counts what is behind the pointers of a status.
+func TestSizeOf(t *testing.T) {
+	const page = 1000
+	for name, test := range map[string]struct {
+		status v1.PodStatus
+		least  int
+	}{
+		"text":      {v1.PodStatus{Message: strings.Repeat("m", page)}, page},
+		"list":      {v1.PodStatus{Conditions: make([]v1.PodCondition, page)}, page * 100},
+		"inner":     {v1.PodStatus{ContainerStatuses: []v1.ContainerStatus{{VolumeMounts: make([]v1.VolumeMountStatus, page)}}}, page * 50},
+		"pointer":   {v1.PodStatus{ContainerStatuses: []v1.ContainerStatus{{State: v1.ContainerState{Waiting: &v1.ContainerStateWaiting{Message: strings.Repeat("m", page)}}}}}, page},
+		"map":       {v1.PodStatus{ContainerStatuses: []v1.ContainerStatus{{AllocatedResources: v1.ResourceList{v1.ResourceName(strings.Repeat("m", page)): {}}}}}, page},
+		"only_time": {v1.PodStatus{StartTime: new(metav1.Now())}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := sizeOf(&test.status); got < test.least || got > 2*test.least+1500 {
+				t.Errorf("%d bytes, want at least %d", got, test.least)
+			}
+		})
+	}
+	if got := sizeOf(nil); got != 0 {
+		t.Errorf("%d bytes without a status", got)
 	}
 }
