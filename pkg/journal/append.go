@@ -179,17 +179,14 @@ func (j *Journal) applyLocked(set *Set) {
 		if u.Op == config.HOUSEKEEPING {
 			j.orphans = u.Pods
 		}
-		if !u.Op.IsConfig() {
-			continue
-		}
-		for _, p := range u.Pods {
-			if u.Op == config.REMOVE {
-				delete(j.state, p.key())
-			} else {
-				j.state[p.key()] = p
-			}
-		}
 	}
+	set.redo(func(key podKey, after *Pod) {
+		if after != nil {
+			j.state[key] = after
+		} else {
+			delete(j.state, key)
+		}
+	})
 	applyChanges(j.names, set.Names, (*Pod).name)
 	applyChanges(j.uids, set.UIDs, (*Pod).uid)
 	j.objects.apply(set.Objects)

@@ -99,7 +99,7 @@ type Journal struct {
 	orphans []*Pod
 
 	// orders are the latest sort orders of Snapshot.
-	orders [orderCount]atomic.Pointer[any]
+	orders [orderCount]atomic.Pointer[sortedPods]
 }
 
 // New returns a journal with what was recovered. Without that, it is empty and has a new

@@ -146,3 +146,19 @@ func (s *Set) undo(put func(key podKey, before *Pod)) {
 		}
 	}
 }
+
+// redo calls put with the versions after the set, the oldest change first; nil for a pod that it removes.
+func (s *Set) redo(put func(key podKey, after *Pod)) {
+	for _, u := range s.Updates {
+		if !u.Op.IsConfig() {
+			continue
+		}
+		for _, p := range u.Pods {
+			after := p
+			if u.Op == config.REMOVE {
+				after = nil
+			}
+			put(p.key(), after)
+		}
+	}
+}

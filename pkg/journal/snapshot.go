@@ -4,10 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"slices"
-	"sync"
 	"weak"
-
-	"k8s.io/apimachinery/pkg/types"
 )
 
 // Order is the order of the pods of a snapshot. It also selects them: the snapshot has one pod for
@@ -38,105 +35,53 @@ type Snapshot struct {
 	Len int
 
 	journal *Journal
-	read    func(from, to int) []*Pod
+	pods    weakPods
 }
 
 // Snapshot returns the current state.
 func (j *Journal) Snapshot(order Order) *Snapshot {
-	switch order {
-	case ByName:
-		return snapshot(j, order, func() []*Pod { return slices.Collect(maps.Values(j.names)) },
-			func(a, b *Pod) int { return cmp.Compare(a.Revision, b.Revision) }, (*Pod).name, func(name types.NamespacedName) *Pod { return j.names[name] },
-			func(s *Set, past map[types.NamespacedName]*Pod) { s.undoNames(0, past) })
-	case ByUID:
-		return snapshot(j, order, func() []*Pod { return slices.Collect(maps.Values(j.uids)) },
-			func(a, b *Pod) int { return cmp.Compare(a.Object.UID, b.Object.UID) }, (*Pod).uid, func(uid types.UID) *Pod { return j.uids[uid] },
-			func(s *Set, past map[types.UID]*Pod) {
-				for _, c := range slices.Backward(s.UIDs) {
-					past[cmp.Or(c.Before, c.After).Object.UID] = c.Before
-				}
-			})
-	}
-	return snapshot(j, order, func() []*Pod { return slices.Collect(maps.Values(j.state)) }, comparePods, (*Pod).key, func(key podKey) *Pod { return j.state[key] },
-		func(s *Set, past map[podKey]*Pod) { s.undo(func(key podKey, before *Pod) { past[key] = before }) })
-}
-
-// sorted is the order of the keys at a revision.
-type sorted[K comparable] struct {
-	revision int64
-	keys     []K
-
-	// mu guards the fields below. It is locked after Journal.mu.
-	mu sync.Mutex
-	// past has, for each key that changed after the revision and up to undone, the version at the
-	// revision. It is kept because to undo the sets again for each piece costs the square of a set
-	// that has all pods. The ring holds these pods, and past does not.
-	past   map[K]weak.Pointer[Pod]
-	undone int64
-}
-
-// undoLocked undoes the sets that came since the last call. The function undo puts into past the pods
-// that the keys had before a set.
-func (o *sorted[K]) undoLocked(j *Journal, undo func(s *Set, past map[K]*Pod)) {
-	if o.undone == j.head {
-		return
-	}
-	past := make(map[K]*Pod)
-	j.undoLocked(max(o.revision, o.undone), func(set *Set) { undo(set, past) })
-	if o.past == nil {
-		o.past = make(map[K]weak.Pointer[Pod], len(past))
-	}
-	for key, pod := range past {
-		if _, earlier := o.past[key]; !earlier {
-			o.past[key] = weak.Make(pod)
-		}
-	}
-	o.undone = j.head
-}
-
-// snapshot makes a snapshot. It sorts the keys outside of the lock, once for all
-// subscribers that start at the same revision. present returns the current pod of a key.
-// undo puts into past the pods of the keys before a set.
-func snapshot[K comparable](
-	j *Journal, order Order, all func() []*Pod, compare func(a, b *Pod) int, keyOf func(*Pod) K,
-	present func(K) *Pod, undo func(s *Set, past map[K]*Pod),
-) *Snapshot {
-	var found *sorted[K]
-	if last := j.orders[order].Load(); last != nil {
-		found, _ = (*last).(*sorted[K]) // each order has one type
-	}
 	var pods []*Pod
 	j.mu.RLock()
 	s := &Snapshot{Instance: j.instance, Revision: j.head, Bookmark: j.bookmark, Orphans: j.orphans, journal: j}
-	if found == nil || found.revision != j.head {
-		found, pods = nil, all()
+	sorted := j.orders[order].Load()
+	if sorted == nil || sorted.revision != j.head {
+		sorted, pods = nil, j.podsLocked(order)
 	}
 	j.mu.RUnlock()
-	if found == nil {
-		slices.SortFunc(pods, compare)
-		found = &sorted[K]{revision: s.Revision, keys: make([]K, len(pods))}
-		for i, p := range pods {
-			found.keys[i] = keyOf(p)
-		}
-		next := any(found)
-		j.orders[order].Store(&next)
+	if sorted == nil {
+		slices.SortFunc(pods, order.compare)
+		sorted = &sortedPods{s.Revision, weaken(pods)}
+		j.orders[order].Store(sorted)
 	}
-	s.Len = len(found.keys)
-	s.read = func(from, to int) []*Pod {
-		found.mu.Lock()
-		defer found.mu.Unlock()
-		found.undoLocked(j, undo)
-		pods := make([]*Pod, to-from)
-		for i, key := range found.keys[from:to] {
-			if past, ok := found.past[key]; ok {
-				pods[i] = past.Value()
-			} else {
-				pods[i] = present(key)
-			}
-		}
-		return pods
-	}
+	s.Len, s.pods = len(sorted.pods), sorted.pods
 	return s
+}
+
+// podsLocked returns the current pods that an order selects.
+func (j *Journal) podsLocked(order Order) []*Pod {
+	switch order {
+	case ByName:
+		return slices.Collect(maps.Values(j.names))
+	case ByUID:
+		return slices.Collect(maps.Values(j.uids))
+	}
+	return slices.Collect(maps.Values(j.state))
+}
+
+func (o Order) compare(a, b *Pod) int {
+	switch o {
+	case ByName:
+		return cmp.Compare(a.Revision, b.Revision)
+	case ByUID:
+		return cmp.Compare(a.Object.UID, b.Object.UID)
+	}
+	return comparePods(a, b)
+}
+
+// sortedPods are the pods at a revision. All subscribers that start at this revision share them.
+type sortedPods struct {
+	revision int64
+	pods     weakPods
 }
 
 // Pods returns some of the pods, as they were at the snapshot's revision. The error is a
@@ -147,5 +92,28 @@ func (s *Snapshot) Pods(from, to int) ([]*Pod, error) {
 	if err := s.journal.behindLocked(s.Revision); err != nil {
 		return nil, err
 	}
-	return s.read(from, to), nil
+	return s.pods[from:to].pods(), nil
+}
+
+// weakPods are the pods of a state at a revision. They keep no pod in memory. While the ring has all sets after
+// the revision, each pod is current or in the ring.
+type weakPods []weak.Pointer[Pod]
+
+func weaken(pods []*Pod) weakPods {
+	weakened := make(weakPods, len(pods))
+	for i, p := range pods {
+		weakened[i] = weak.Make(p)
+	}
+	return weakened
+}
+
+// pods returns the pods; nil if one was freed.
+func (w weakPods) pods() []*Pod {
+	pods := make([]*Pod, len(w), len(w)+1) // never nil
+	for i, kept := range w {
+		if pods[i] = kept.Value(); pods[i] == nil {
+			return nil
+		}
+	}
+	return pods
 }
