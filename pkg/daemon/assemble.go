@@ -52,7 +52,7 @@ func (d *Daemon) assemble(registry *prometheus.Registry) error {
 	d.kubelet = d.newFinder(decoder, registry)
 	d.sources = newRunner(opener{
 		node: d.node, decoder: decoder,
-		objects: apiserver.Objects{Node: d.setNode, Namespace: d.journal.PutNamespace, Namespaces: d.journal.PutNamespaces},
+		objects: apiserver.Objects{Node: d.setNode, Namespaces: d.journal.PutNamespaces},
 	}, registry, d.podConfig)
 	for _, spec := range c.specs() {
 		s, err := d.sources.open(spec, d.state.restored[spec.name])

@@ -138,7 +138,7 @@ func (j *Journal) replay(s *Set) (exact bool) {
 			}
 		}
 		set = in.number(updates, pods, nil, s.Time)
-		set.Objects = nil // those of PutNode and PutNamespace are not stored
+		set.Objects = nil // those of PutNode and PutNamespaces are not stored
 	}
 	exact = set.Revision == s.Revision
 	in.head = s.Revision

@@ -166,36 +166,18 @@ func (j *Journal) PutNode(node *v1.Node) {
 	j.put(Nodes, node.Name, func(revision int64) *Object { return &Object{node, revision} })
 }
 
-// PutNamespace sets the metadata that a namespace has in the apiserver; nil for none. It is
-// kept also if the namespace has no pods here, until it gets some.
-func (j *Journal) PutNamespace(name string, meta *metav1.ObjectMeta) {
-	in := &j.intake
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	if meta != nil {
-		in.namespaces.metadata[name] = meta
-	} else {
-		delete(in.namespaces.metadata, name)
-	}
-	if in.objects[Namespaces][name] != nil {
-		j.put(Namespaces, name, func(revision int64) *Object { return in.namespaces.object(name, revision) })
-	}
-}
-
-// PutNamespaces sets the metadata of all namespaces in the apiserver.
+// PutNamespaces sets the metadata of all namespaces in the apiserver. The metadata of a namespace that has no pods here
+// waits for its first pod.
 func (j *Journal) PutNamespaces(all []*metav1.ObjectMeta) {
 	in := &j.intake
 	in.mu.Lock()
-	gone := maps.Clone(in.namespaces.metadata)
-	in.mu.Unlock()
+	defer in.mu.Unlock()
+	clear(in.namespaces.metadata)
 	for _, meta := range all {
-		delete(gone, meta.Name)
+		in.namespaces.metadata[meta.Name] = meta
 	}
-	for _, name := range slices.Sorted(maps.Keys(gone)) {
-		j.PutNamespace(name, nil)
-	}
-	for _, meta := range all {
-		j.PutNamespace(meta.Name, meta)
+	for _, name := range slices.Sorted(maps.Keys(in.objects[Namespaces])) {
+		j.put(Namespaces, name, func(revision int64) *Object { return in.namespaces.object(name, revision) })
 	}
 }
 

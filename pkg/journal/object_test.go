@@ -91,17 +91,17 @@ func TestMetadataOfNamespacesAndTheNode(t *testing.T) {
 	}
 	j := newJournal(Options{Node: node("0", 0)})
 	base := j.Revision()
-	j.PutNamespace("a", meta("1"))
-	j.PutNamespace("b", meta("1"))
+	put := func(all ...*metav1.ObjectMeta) { j.PutNamespaces(all) }
+	put(meta("1"))
 	appendSet(j, in(config.ADD, "a/x=1"))
-	j.PutNamespace("a", meta("1"))
+	put(meta("1"))
 	j.PutNode(node("0", 1))
 	if got := j.Revision() - base; got != 2 {
 		t.Errorf("%d revisions without changes, want 2", got)
 	}
-	j.PutNamespace("a", meta("2"))
+	put(meta("2"))
 	j.PutNode(node("1", 2))
-	j.PutNamespace("a", nil)
+	put()
 	if got, want := shownObjects(t, j, Namespaces, base, 0)+" "+shownObjects(t, j, Nodes, base, 0), "a@5 node1@4=1"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
@@ -112,7 +112,7 @@ func TestMetadataOfNamespacesAndTheNode(t *testing.T) {
 	}
 	gone := meta("3")
 	gone.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)}
-	j.PutNamespace("a", gone)
+	put(gone)
 	if namespace, ok := j.Object(Namespaces, "a").Object.(*v1.Namespace); !ok || namespace.Status.Phase != v1.NamespaceTerminating {
 		t.Errorf("a namespace with a deletionTimestamp is %+v", namespace)
 	}

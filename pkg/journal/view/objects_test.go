@@ -26,8 +26,9 @@ func (j *testJournal) put(op config.PodOperation, what string) {
 	j.Append(config.PodUpdate{Op: op, Source: "file", Pods: []*v1.Pod{p}})
 }
 
+// meta sets the metadata of the only namespace in the apiserver.
 func (j *testJournal) meta(name, v string) {
-	j.PutNamespace(name, &metav1.ObjectMeta{Name: name, Labels: map[string]string{"v": v}})
+	j.PutNamespaces([]*metav1.ObjectMeta{{Name: name, Labels: map[string]string{"v": v}}})
 }
 
 // red is what a subscriber sees with a rule for red pods.

@@ -31,7 +31,7 @@ func TestNodesAndNamespaces(t *testing.T) {
 	a := serve(t, journal.Options{Node: testNode("a")})
 	a.change(config.ADD, "file", "web/x=1")
 	a.change(config.ADD, "file", "db/y=1")
-	a.journal.PutNamespace("web", &metav1.ObjectMeta{Name: "web", Labels: map[string]string{"team": "blue"}, UID: "u"})
+	a.journal.PutNamespaces([]*metav1.ObjectMeta{{Name: "web", Labels: map[string]string{"team": "blue"}, UID: "u"}})
 	first := make(map[string]string)
 	for form, client := range a.clientsets(t) {
 		nodes, err := client.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{})

@@ -26,13 +26,11 @@ type follower struct {
 	resource, selector string
 	metadata           bool
 	object             any
-	// put is called with each version of an object, forget with the name of an object that is gone, and
-	// replace with the list of all objects.
-	put     func(metav1.Object)
-	forget  func(name string)
-	replace func([]metav1.Object)
+	// push is called with all objects, after each list and each change. So an object of a Source that ran before
+	// this one, and that is gone, is forgotten.
+	push func([]any)
 
-	// listed is closed after the first list, or the first failure.
+	// listed is called after the first list, or the first failure.
 	listed func()
 	// logged has the failures that were logged since the last watch that succeeded.
 	mu     sync.Mutex
@@ -41,23 +39,15 @@ type follower struct {
 
 // followNode follows the node, and followNamespaces the metadata of all namespaces.
 func (s *Source) followNode() *follower {
-	put := func(object metav1.Object) {
-		if node, ok := object.(*v1.Node); ok {
-			s.putNode(node)
-		}
-	}
 	return &follower{
 		Source: s, resource: "nodes", object: &v1.Node{}, logged: make(map[string]bool), listed: func() {},
 		selector: fields.OneTermEqualSelector(metav1.ObjectNameField, string(s.node)).String(),
-		put:      put,
-		forget:   func(string) { s.objects.Node(nil) },
-		replace: func(objects []metav1.Object) {
-			if len(objects) == 0 {
-				s.objects.Node(nil)
-			}
+		push: func(objects []any) {
+			var node *v1.Node
 			for _, object := range objects {
-				put(object)
+				node, _ = object.(*v1.Node) // the apiserver sends no others
 			}
+			s.putNode(node)
 		},
 	}
 }
@@ -66,17 +56,12 @@ func (s *Source) followNamespaces(listed func()) *follower {
 	return &follower{
 		Source: s, resource: "namespaces", metadata: true, object: &metav1.PartialObjectMetadata{},
 		logged: make(map[string]bool), listed: sync.OnceFunc(listed),
-		put: func(object metav1.Object) {
-			if meta := s.metadataOf(object); meta != nil {
-				s.objects.Namespace(meta.Name, meta)
-			}
-		},
-		forget: func(name string) { s.objects.Namespace(name, nil) },
-		replace: func(objects []metav1.Object) {
+		push: func(objects []any) {
 			all := make([]*metav1.ObjectMeta, 0, len(objects))
 			for _, object := range objects {
-				if meta := s.metadataOf(object); meta != nil {
-					all = append(all, meta)
+				if namespace, ok := object.(*metav1.PartialObjectMetadata); ok {
+					s.strip(&namespace.ObjectMeta)
+					all = append(all, &namespace.ObjectMeta)
 				}
 			}
 			s.objects.Namespaces(all)
@@ -84,26 +69,22 @@ func (s *Source) followNamespaces(listed func()) *follower {
 	}
 }
 
-// metadataOf returns the metadata of a namespace; nil for another object.
-func (s *Source) metadataOf(object metav1.Object) *metav1.ObjectMeta {
-	namespace, ok := object.(*metav1.PartialObjectMetadata)
-	if !ok {
-		return nil
-	}
-	if !s.keep {
-		namespace.ManagedFields = nil
-	}
-	return &namespace.ObjectMeta
-}
-
+// putNode passes the node on; nil if there is none.
 func (s *Source) putNode(node *v1.Node) {
 	if s.objects.Node == nil {
 		return
 	}
-	if !s.keep {
-		node.ManagedFields = nil
+	if node != nil {
+		s.strip(&node.ObjectMeta)
 	}
 	s.objects.Node(node)
+}
+
+// strip removes managedFields. An object that was passed on has none any more, and is not written to again.
+func (s *Source) strip(meta *metav1.ObjectMeta) {
+	if !s.keep && meta.ManagedFields != nil {
+		meta.ManagedFields = nil
+	}
 }
 
 // follow runs the followers until the context is done. It returns when the first list of
@@ -113,7 +94,7 @@ func (s *Source) follow(ctx context.Context) {
 		node := s.followNode()
 		s.calls.running.Go(func() { node.run(ctx) })
 	}
-	if s.objects.Namespace == nil {
+	if s.objects.Namespaces == nil {
 		return
 	}
 	listed := make(chan struct{})
@@ -127,7 +108,11 @@ func (s *Source) follow(ctx context.Context) {
 
 func (f *follower) run(ctx context.Context) {
 	logger := klog.FromContext(ctx)
-	reflector := cache.NewReflectorWithOptions(f.requests(logger, f.list, f.watch), f.object, f,
+	store := cache.NewUndeltaStore(func(objects []any) {
+		f.push(objects)
+		f.listed()
+	}, cache.MetaNamespaceKeyFunc)
+	reflector := cache.NewReflectorWithOptions(f.requests(logger, f.list, f.watch), f.object, store,
 		cache.ReflectorOptions{Name: f.resource, Logger: &logger})
 	reflector.RunWithContext(quiet(ctx))
 }
@@ -209,38 +194,3 @@ func (f *follower) succeeded(ctx context.Context) {
 		klog.FromContext(ctx).Info("Requests to the apiserver succeed again", "resource", f.resource)
 	}
 }
-
-// Add, Update, Delete, Replace and Resync make it the store of its Reflector.
-func (f *follower) Add(object any) error {
-	if object, ok := object.(metav1.Object); ok {
-		f.put(object)
-	}
-	return nil
-}
-
-// Update replaces the object.
-func (f *follower) Update(object any) error { return f.Add(object) }
-
-// Delete forgets the object.
-func (f *follower) Delete(object any) error {
-	if object, ok := object.(metav1.Object); ok {
-		f.forget(object.GetName())
-	}
-	return nil
-}
-
-// Replace replaces all objects, also the objects of a Source that ran before this one.
-func (f *follower) Replace(list []any, _ string) error {
-	objects := make([]metav1.Object, 0, len(list))
-	for _, object := range list {
-		if object, ok := object.(metav1.Object); ok {
-			objects = append(objects, object)
-		}
-	}
-	f.replace(objects)
-	f.listed()
-	return nil
-}
-
-// Resync does nothing.
-func (f *follower) Resync() error { return nil }

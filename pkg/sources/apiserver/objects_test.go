@@ -45,14 +45,8 @@ func (r *recorded) objects() Objects {
 			}
 			r.add("node %s", node.Labels["v"])
 		},
-		Namespace: func(name string, meta *metav1.ObjectMeta) {
-			if meta == nil {
-				r.add("no %s", name)
-				return
-			}
-			r.add("%s %s%d", name, meta.Labels["v"], len(meta.ManagedFields))
-		},
 		Namespaces: func(all []*metav1.ObjectMeta) {
+			slices.SortFunc(all, func(a, b *metav1.ObjectMeta) int { return strings.Compare(a.Name, b.Name) })
 			for _, meta := range all {
 				r.add("%s %s%d", meta.Name, meta.Labels["v"], len(meta.ManagedFields))
 			}
@@ -136,9 +130,9 @@ func TestObjectsBesideThePods(t *testing.T) {
 		}
 		for _, step := range []struct{ kind, resource, name, v, want string }{
 			{"MODIFIED", "nodes", "node", "2", "node 2"},
-			{"MODIFIED", "namespaces", "a", "2", "a 20"},
-			{"ADDED", "namespaces", "c", "1", "c 10"},
-			{"DELETED", "namespaces", "b", "1", "no b"},
+			{"MODIFIED", "namespaces", "a", "2", "a 20, b 10"},
+			{"ADDED", "namespaces", "c", "1", "a 20, b 10, c 10"},
+			{"DELETED", "namespaces", "b", "1", "a 20, c 10"},
 			{"DELETED", "nodes", "node", "2", "no node"},
 			{"ADDED", "nodes", "node", "3", "node 3"},
 		} {
@@ -254,11 +248,6 @@ func TestObjectsThatAreGoneBeforeTheFirstList(t *testing.T) {
 	var nodes []bool
 	objects := Objects{
 		Node: func(node *v1.Node) { nodes = append(nodes, node != nil) },
-		Namespace: func(name string, meta *metav1.ObjectMeta) {
-			if held[name] = meta != nil; meta == nil {
-				delete(held, name)
-			}
-		},
 		Namespaces: func(all []*metav1.ObjectMeta) {
 			clear(held)
 			for _, meta := range all {

@@ -38,8 +38,7 @@ type Options struct {
 	Node types.NodeName
 	// KeepManagedFields keeps the pods' metadata.managedFields.
 	KeepManagedFields bool
-	// NamespaceMetadata requests the metadata of all namespaces, if Objects has Namespace and
-	// Namespaces.
+	// NamespaceMetadata requests the metadata of all namespaces, if Objects has Namespaces.
 	NamespaceMetadata bool
 	// Objects receives objects beside the pods.
 	Objects Objects
@@ -55,10 +54,8 @@ type Objects struct {
 	// Node is called with each version of the node, or with nil when the apiserver no longer
 	// has it. The first call comes before the first set.
 	Node func(*v1.Node)
-	// Namespace is called with each version of the metadata of every namespace, or with nil
-	// when the namespace is gone. Namespaces is called with each list of the metadata of all namespaces: a
-	// namespace that is not in it is gone. The first list comes before the first set, unless it fails.
-	Namespace  func(name string, meta *metav1.ObjectMeta)
+	// Namespaces is called with the metadata of all namespaces, in no order, when one of them has changed. A
+	// namespace that is not among them is gone. The first call comes before the first set, unless the list fails.
 	Namespaces func(all []*metav1.ObjectMeta)
 }
 
@@ -102,7 +99,7 @@ func (c *calls) end() {
 func New(opts Options) *Source {
 	b := newBoard(opts.Registerer)
 	if !opts.NamespaceMetadata {
-		opts.Objects.Namespace = nil
+		opts.Objects.Namespaces = nil
 	}
 	return &Source{
 		node: opts.Node, keep: opts.KeepManagedFields, objects: opts.Objects, board: b, attempts: newAttempts(b),
