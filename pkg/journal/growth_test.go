@@ -24,7 +24,7 @@ func many(n int, source, image string) []*v1.Pod {
 // A set whose names another source has too takes time in proportion to its pods: when it comes, and when it goes.
 func TestTwoSourcesOfTheSameNamesGrowInProportion(t *testing.T) {
 	testutil.Exhaustive(t)
-	testutil.GrowsInProportion(t, 1200, func(n int) func() {
+	growsInProportion(t, 1200, func(n int) func() {
 		file, http := many(n, "file", ""), many(n, "http", "")
 		j := newJournal(Options{Sources: []string{"file", "http"}})
 		j.Append(config.PodUpdate{Op: config.ADD, Source: "http", Pods: http})
@@ -44,7 +44,7 @@ func TestStatesGrowInProportion(t *testing.T) {
 		config.REMOVE: func(n int) [][]*v1.Pod { return [][]*v1.Pod{many(n, "http", "")} },
 	} {
 		t.Run(op.String(), func(t *testing.T) {
-			testutil.GrowsInProportion(t, 1200, func(n int) func() {
+			growsInProportion(t, 1200, func(n int) func() {
 				j := newJournal(Options{Sources: []string{"file", "http"}, MaxBytes: 1 << 40})
 				start := j.Revision()
 				j.Append(config.PodUpdate{Op: config.ADD, Source: "http", Pods: many(n, "http", "")})
@@ -81,7 +81,7 @@ func TestStartsGrowInProportion(t *testing.T) {
 	testutil.Exhaustive(t)
 	for _, order := range []Order{BySource, ByName, ByUID} {
 		t.Run(fmt.Sprint(order), func(t *testing.T) {
-			testutil.GrowsInProportion(t, 1200, func(n int) func() {
+			growsInProportion(t, 1200, func(n int) func() {
 				j := newJournal(Options{MaxBytes: 1 << 40})
 				j.Append(config.PodUpdate{Op: config.ADD, Source: "file", Pods: many(n, "file", "1")})
 				snapshot := j.Snapshot(order)

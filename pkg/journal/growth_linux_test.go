@@ -1,4 +1,4 @@
-package testutil
+package journal
 
 import (
 	"cmp"
@@ -17,12 +17,12 @@ import (
 // any machine, and less than the square does.
 const proportional = 2.5
 
-// GrowsInProportion fails if work takes more than in proportion to its input. prepare returns the work for n. The time
+// growsInProportion fails if work takes more than in proportion to its input. prepare returns the work for n. The time
 // for n and for eight times as much is compared with the time to sort as many objects: with more objects, each takes
 // longer, because fewer of them are in the caches of the processor, and even fewer on a busy machine. What a busy
 // machine adds besides is left out: the time is that of the processor, and the work must be too slow each of several
 // times. The work must stay on its goroutine: other goroutines and processes do not count.
-func GrowsInProportion(tb testing.TB, n int, prepare func(n int) (work func())) {
+func growsInProportion(tb testing.TB, n int, prepare func(n int) (work func())) {
 	tb.Helper()
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
