@@ -196,9 +196,4 @@ func (s *state) status(status *v1alpha1.Status) {
 	if log.Err != nil {
 		status.State.LastError, status.State.FailedSince = advise(log.Err).Error(), &log.Since
 	}
-	for _, name := range log.TooLarge {
-		if status.State.LastError == "" {
-			status.State.LastError = fmt.Sprintf("pod %v is too large to be stored, so the next start resets all subscribers", name)
-		}
-	}
 }

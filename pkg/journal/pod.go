@@ -30,9 +30,6 @@ type Pod struct {
 	File *config.File
 	// Fields are the only fields that Object has; nil for all.
 	Fields *podmask.Mask
-	// TooLarge is true for a stored version that was too large to be stored. Only namespace, name and UID of
-	// Object are known.
-	TooLarge bool
 	// Memo caches the encodings of the version.
 	*Memo
 

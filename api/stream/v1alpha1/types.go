@@ -137,7 +137,7 @@ type KubeletPodsAPI struct {
 type StateStatus struct {
 	Dir string `json:"dir"`
 	// Stored is true if each update is stored before it is sent. Otherwise updates are not
-	// stored since FailedSince. LastError gives the reason, or says that a pod is too large to be stored.
+	// stored since FailedSince. LastError gives the reason.
 	Stored      bool       `json:"stored"`
 	FailedSince *time.Time `json:"failedSince,omitempty"`
 	LastError   string     `json:"lastError,omitempty"`

@@ -236,7 +236,7 @@ func FuzzRecovery(f *testing.F) {
 	m := newModel(1, &Recovered{})
 	data := withState(encodeHeader(&header{Instance: "i", Node: "node", BootID: "boot-1"}), map[string]journal.Source{"file": {Name: "file", Seen: true}})
 	for range 4 {
-		frames, _, err := encodeSet(m.set(), 0)
+		frames, err := encodeSet(m.set(), 0)
 		if err != nil {
 			f.Fatal(err)
 		}

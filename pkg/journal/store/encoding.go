@@ -32,10 +32,9 @@ func appendRecord(dst []byte, k kind, fields func(*codec)) []byte {
 	return c.out
 }
 
-// encodeSet returns the frames of a set, and the pods that are too large: only their names are stored.
-// Only the updates with an operation of the config are stored. passed is the time that has passed; 0 if
+// encodeSet returns the frames of a set. Only the updates with an operation of the config are stored. passed is the time that has passed; 0 if
 // the clock is enough to tell it.
-func encodeSet(s *journal.Set, passed time.Duration) (frames []byte, tooLarge map[*journal.Pod]bool, err error) {
+func encodeSet(s *journal.Set, passed time.Duration) (frames []byte, err error) {
 	start := 0
 	c := codec{out: beginFrame(nil, kindPiece)}
 	split := func() (err error) {
@@ -56,17 +55,10 @@ func encodeSet(s *journal.Set, passed time.Duration) (frames []byte, tooLarge ma
 		c.message(setUpdate, true, func(c *codec) { updateFields(c, u) })
 		for _, p := range u.Pods {
 			if err := split(); err != nil {
-				return nil, nil, err
+				return nil, err
 			}
-			var large bool
-			if c.out, large, err = appendPod(c.out, p, byName[keyOf(p)], u.Op == config.REMOVE, false); err != nil {
-				return nil, nil, err
-			}
-			if large {
-				if tooLarge == nil {
-					tooLarge = make(map[*journal.Pod]bool)
-				}
-				tooLarge[p] = true
+			if c.out, err = appendPod(c.out, p, byName[keyOf(p)], u.Op == config.REMOVE, false); err != nil {
+				return nil, err
 			}
 			delete(named, keyOf(p))
 		}
@@ -76,7 +68,7 @@ func encodeSet(s *journal.Set, passed time.Duration) (frames []byte, tooLarge ma
 			continue
 		}
 		if err := split(); err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 		c.message(setNamed, true, (&record{source: change.After.Source, uid: change.After.Object.UID, byName: change.Revision}).fields)
 	}
@@ -84,27 +76,17 @@ func encodeSet(s *journal.Set, passed time.Duration) (frames []byte, tooLarge ma
 		c.message(setSource, true, func(c *codec) { sourceFields(c, &s.Sources[i]) })
 	}
 	c.out[start+frameHead] = byte(kindSet)
-	return c.out, tooLarge, endFrame(c.out, start)
+	return c.out, endFrame(c.out, start)
 }
 
-// appendPod appends a pod as a field, and reports whether it is too large. byName is the revision of its
+// appendPod appends a pod as a field. byName is the revision of its
 // name; 0 if it is that of the version. withSource is true if no update before it names the source.
-func appendPod(dst []byte, p *journal.Pod, byName int64, nameOnly, withSource bool) (_ []byte, tooLarge bool, _ error) {
+func appendPod(dst []byte, p *journal.Pod, byName int64, nameOnly, withSource bool) ([]byte, error) {
 	r := record{revision: p.Revision, byName: byName, file: p.File}
 	if withSource {
 		r.source = p.Source
 	}
-	object, size, status := p.Merged, 0, []byte(nil)
-	if !nameOnly {
-		if size = object.Size(); p.Status != nil {
-			var err error
-			if status, err = p.Status.Marshal(); err != nil {
-				return nil, false, fmt.Errorf("encoding the status of pod %s/%s: %w", object.Namespace, object.Name, err)
-			}
-		}
-		r.tooLarge = size+len(status) > maxPod // only the name of such a pod is stored
-		nameOnly = r.tooLarge
-	}
+	object := p.Merged
 	if nameOnly {
 		r.namespace, r.name, r.uid = object.Namespace, object.Name, object.UID
 	}
@@ -112,12 +94,17 @@ func appendPod(dst []byte, p *journal.Pod, byName int64, nameOnly, withSource bo
 	defer inners.Put(meta)
 	r.fields(meta)
 	if nameOnly {
-		return appendBytes(dst, setPod, meta.out), r.tooLarge, nil
+		return appendBytes(dst, setPod, meta.out), nil
 	}
 	if p.Status != nil {
+		status, err := p.Status.Marshal()
+		if err != nil {
+			return nil, fmt.Errorf("encoding the status of pod %s/%s: %w", object.Namespace, object.Name, err)
+		}
 		meta.out = appendBytes(meta.out, podStatus, status)
 	}
 	// The object comes last, and is encoded in place.
+	size := object.Size()
 	dst = protowire.AppendTag(dst, setPod, protowire.BytesType)
 	dst = protowire.AppendVarint(dst, uint64(len(meta.out)+protowire.SizeTag(podObject)+protowire.SizeBytes(size)))
 	dst = append(dst, meta.out...)
@@ -126,9 +113,9 @@ func appendPod(dst []byte, p *journal.Pod, byName int64, nameOnly, withSource bo
 	n := len(dst)
 	dst = slices.Grow(dst, size)[:n+size]
 	if _, err := object.MarshalToSizedBuffer(dst[n:]); err != nil {
-		return nil, false, fmt.Errorf("encoding pod %s/%s: %w", object.Namespace, object.Name, err)
+		return nil, fmt.Errorf("encoding pod %s/%s: %w", object.Namespace, object.Name, err)
 	}
-	return dst, false, nil
+	return dst, nil
 }
 
 // appendState appends the last frame of a snapshot.
@@ -261,7 +248,6 @@ func (d *setDecoder) pod(c *codec, source string) *journal.Pod {
 		object.Namespace, object.Name, object.UID = r.namespace, r.name, r.uid
 	}
 	p := journal.NewStored(r.source, object, status, r.revision, r.file)
-	p.TooLarge = r.tooLarge
 	if r.byName != 0 {
 		d.set.Names = append(d.set.Names, journal.Change{Revision: r.byName, After: p.At(r.byName)})
 	}

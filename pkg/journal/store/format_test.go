@@ -67,7 +67,7 @@ func goldenFiles(t *testing.T) map[string][]byte {
 	second = beginFrame(second, kindPods)
 	for _, p := range at.sorted() {
 		var err error
-		if second, _, err = appendPod(second, p.Pod, p.byName, false, true); err != nil {
+		if second, err = appendPod(second, p.Pod, p.byName, false, true); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -85,7 +85,7 @@ func encoded(t *testing.T, set *journal.Set) []byte {
 
 func encodedAfter(t *testing.T, set *journal.Set, passed time.Duration) []byte {
 	t.Helper()
-	frames, _, err := encodeSet(set, passed)
+	frames, err := encodeSet(set, passed)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -208,7 +208,6 @@ type (
 		Object           *v1.Pod
 		Status           *v1.PodStatus
 		File             *config.File
-		TooLarge         bool
 	}
 	goldenRecord struct {
 		Time        time.Time
@@ -226,7 +225,7 @@ func podOf(p *journal.Pod) goldenPod {
 	if p == nil {
 		return goldenPod{}
 	}
-	return goldenPod{p.Source, p.Revision, 0, p.Merged, p.Status, p.File, p.TooLarge}
+	return goldenPod{p.Source, p.Revision, 0, p.Merged, p.Status, p.File}
 }
 
 func goldenOf(r *Recovered) goldenRecovered {

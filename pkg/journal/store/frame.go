@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"math"
 )
 
 // A frame starts with frameHead bytes: the length of its body, the body's checksum, and
@@ -14,13 +15,8 @@ import (
 // incomplete frame. The first byte of the body is its kind.
 const (
 	frameHead = 12
-	// maxFrame is the maximum size of a body, of a writer and of a reader: a manifest may have 10 MiB.
-	maxFrame = 64 << 20
-	// pieceBytes is the size after which a set continues in another frame.
+	// pieceBytes is the size after which a set continues in another frame. So a frame has at most one larger pod.
 	pieceBytes = 256 << 10
-	// maxPod is the maximum size of a pod. A frame has one more than pieceBytes at most. Of a larger pod,
-	// only the name is stored.
-	maxPod = maxFrame - 2*pieceBytes
 )
 
 // kind is the kind of a frame.
@@ -51,12 +47,12 @@ func beginFrame(dst []byte, k kind) []byte {
 	return append(append(dst, make([]byte, frameHead)...), byte(k))
 }
 
-// endFrame fills in the head of the frame that starts at the offset. The error is that its body is larger
-// than maxFrame.
+// endFrame fills in the head of the frame that starts at the offset. The error is that the head has no room for the
+// size of the body.
 func endFrame(dst []byte, start int) error {
 	head, body := dst[start:start+frameHead], dst[start+frameHead:]
-	if len(body) > maxFrame {
-		return fmt.Errorf("a record has %d bytes, and can have %d", len(body), maxFrame)
+	if uint64(len(body)) > math.MaxUint32 {
+		return fmt.Errorf("a record has %d bytes, and can have %d", len(body), uint32(math.MaxUint32))
 	}
 	binary.LittleEndian.PutUint32(head, uint32(len(body)))
 	binary.LittleEndian.PutUint32(head[4:], checksum(body))
@@ -96,7 +92,7 @@ func (f *frameReader) next() (kind, []byte, error) {
 	}
 	length := int64(binary.LittleEndian.Uint32(head[:]))
 	switch {
-	case checksum(head[:8]) != binary.LittleEndian.Uint32(head[8:]) || length == 0 || length > maxFrame:
+	case checksum(head[:8]) != binary.LittleEndian.Uint32(head[8:]) || length == 0:
 		return 0, nil, fmt.Errorf("%w at byte %d: not the head of a frame", errDamaged, f.offset)
 	case length > left-frameHead:
 		return 0, nil, errTorn

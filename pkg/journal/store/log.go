@@ -12,7 +12,6 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 
 	"github.com/podconfigd/podconfigd/pkg/journal"
@@ -110,8 +109,6 @@ type Log struct {
 	cause   error // of the last failure
 	since   time.Time
 	state   *state
-	// tooLarge are the pods of the state that are too large to be stored.
-	tooLarge map[podKey]types.NamespacedName
 	// instance is the instance under which sets are shown. unstored means that in the
 	// failed state, a set was shown that is not stored.
 	instance string
@@ -178,7 +175,7 @@ func Open(opts Options) (*Log, *Recovered, error) {
 	if opts.BootID == "" {
 		opts.BootID = bootID()
 	}
-	l := &Log{opts: opts, logger: logr.Discard(), kick: make(chan struct{}, 1), tooLarge: make(map[podKey]types.NamespacedName)}
+	l := &Log{opts: opts, logger: logr.Discard(), kick: make(chan struct{}, 1)}
 	l.changed = sync.NewCond(&l.mu)
 	l.metrics = newMetrics(opts.Registerer, l)
 	unusable := l.enter()
@@ -245,14 +242,13 @@ func (l *Log) Append(set *journal.Set, show func(journal.Commit)) {
 	if l.passing.clockWasSet(set.Time) {
 		passed = l.passing.passed()
 	}
-	frames, tooLarge, err := encodeSet(set, passed)
+	frames, err := encodeSet(set, passed)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.mode == closed || l.closing {
 		return
 	}
 	l.state.apply(set, false)
-	l.noteTooLarge(set, tooLarge)
 	if l.state.ceiling-set.Revision < reserve/2 {
 		l.state.ceiling = set.Revision + reserve
 		frames = appendCeiling(frames, l.state.ceiling)

@@ -21,7 +21,7 @@ func TestASetComesBack(t *testing.T) {
 		before := newState()
 		for range rapid.IntRange(1, 8).Draw(rt, "sets") {
 			set := m.set()
-			frames, _, err := encodeSet(set, 0)
+			frames, err := encodeSet(set, 0)
 			if err != nil {
 				rt.Fatal(err)
 			}
@@ -86,8 +86,8 @@ func TestAProcessThatIsKilledGoesOn(t *testing.T) {
 }
 
 func sameSet(a, b *journal.Set) bool {
-	x, _, _ := encodeSet(a, 0)
-	y, _, _ := encodeSet(b, 0)
+	x, _ := encodeSet(a, 0)
+	y, _ := encodeSet(b, 0)
 	return bytes.Equal(x, y)
 }
 

@@ -204,7 +204,6 @@ type (
 		Merged   *v1.Pod
 		Status   *v1.PodStatus
 		File     *config.File
-		TooLarge bool
 	}
 	storedSet struct {
 		First, Revision int64
@@ -220,7 +219,7 @@ var asStored = gocmp.Options{
 		if p == nil {
 			return nil
 		}
-		return &storedPod{p.Source, p.Revision, p.Merged, p.Status, p.File, p.TooLarge}
+		return &storedPod{p.Source, p.Revision, p.Merged, p.Status, p.File}
 	}),
 	gocmp.Transformer("set", func(s *journal.Set) *storedSet {
 		names := make(map[podKey]int64)

@@ -136,7 +136,7 @@ func (l *Log) make(n *preparation) error {
 			start, begun = len(buffer), true
 			buffer = beginFrame(buffer, kindPods)
 		}
-		if buffer, _, err = appendPod(buffer, n.pods[i].Pod, n.pods[i].byName, false, true); err != nil {
+		if buffer, err = appendPod(buffer, n.pods[i].Pod, n.pods[i].byName, false, true); err != nil {
 			return err
 		}
 		if len(buffer)-start > pieceBytes || i == len(n.pods)-1 {

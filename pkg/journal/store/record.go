@@ -103,7 +103,6 @@ type record struct {
 	revision, byName int64
 	source           string
 	file             *config.File
-	tooLarge         bool
 	// namespace, name and uid are set if there is no object.
 	namespace, name string
 	uid             types.UID
@@ -122,7 +121,6 @@ func (r *record) fields(c *codec) {
 		number(c, 3, &r.file.GID)
 		number(c, 4, &r.file.Mode)
 	})
-	boolean(c, 10, &r.tooLarge)
 	text(c, 5, &r.namespace)
 	text(c, 6, &r.name)
 	text(c, 7, &r.uid)

@@ -253,9 +253,6 @@ func (r *recovery) fresh() string {
 	if len(r.segments) == 0 {
 		return NoJournal
 	}
-	if lost := r.state.tooLarge(); len(lost) > 0 {
-		return fmt.Sprintf("pod %s/%s was too large to be stored", lost[0].Object.Namespace, lost[0].Object.Name)
-	}
 	last := r.segments[len(r.segments)-1]
 	booted := r.bootID == "" || last.header.BootID != r.bootID
 	switch {
@@ -301,7 +298,6 @@ func (r *recovery) result() *Recovered {
 		result.Revision, result.Base, result.Sets = r.state.revision, r.base, r.sets
 		result.Reserved = r.reserved()
 	} else {
-		r.state.dropTooLarge()
 		pods = r.state.sorted()
 		result.Instance = newInstance()
 		r.state.revision = max(r.now.UnixMilli(), r.reserved()+1)

@@ -125,37 +125,9 @@ func (s *state) load(snapshot *journal.Set, base int64) {
 	s.revision = base
 }
 
-// tooLarge returns the pods that were too large: only their names were stored.
-func (s *state) tooLarge() []kept {
-	var found []kept
-	for _, p := range s.pods {
-		if p.TooLarge {
-			found = append(found, p)
-		}
-	}
-	return sortPods(found)
-}
-
-// dropTooLarge drops the pods that were too large. Without their attributes, their sources deliver
-// everything again.
-func (s *state) dropTooLarge() {
-	for _, p := range s.tooLarge() {
-		delete(s.pods, keyOf(p.Pod))
-		source := s.sources[p.Source]
-		source.Attributes = nil
-		s.sources[p.Source] = source
-	}
-}
-
 // sorted returns the pods by source, namespace, name and UID.
 func (s *state) sorted() []kept {
-	return sortPods(slices.Collect(maps.Values(s.pods)))
-}
-
-func sortPods(pods []kept) []kept {
-	slices.SortFunc(pods, func(a, b kept) int {
-		return cmp.Or(strings.Compare(a.Source, b.Source), strings.Compare(a.Object.Namespace, b.Object.Namespace),
-			strings.Compare(a.Object.Name, b.Object.Name), cmp.Compare(a.Object.UID, b.Object.UID))
+	return slices.SortedFunc(maps.Values(s.pods), func(a, b kept) int {
+		return cmp.Or(strings.Compare(a.Source, b.Source), config.ComparePods(a.Object, b.Object))
 	})
-	return pods
 }

@@ -1,18 +1,11 @@
 package store
 
 import (
-	"cmp"
-	"fmt"
-	"maps"
-	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podconfigd/podconfigd/internal/metric"
-	"github.com/podconfigd/podconfigd/pkg/config"
-	"github.com/podconfigd/podconfigd/pkg/journal"
 )
 
 // Status is the status of a log.
@@ -25,8 +18,6 @@ type Status struct {
 	// Segments and Bytes are the number and size of the segments.
 	Segments int
 	Bytes    int64
-	// TooLarge are pods that are too large to be stored, by name. The other pods are stored.
-	TooLarge []types.NamespacedName
 }
 
 // Status returns the current status.
@@ -41,30 +32,7 @@ func (l *Log) Status() Status {
 	if l.file != nil {
 		s.Segments++
 	}
-	s.TooLarge = slices.SortedFunc(maps.Values(l.tooLarge), func(a, b types.NamespacedName) int { return cmp.Compare(a.String(), b.String()) })
 	return s
-}
-
-// noteTooLarge records and logs the pods of a set that are too large: only their names are stored.
-func (l *Log) noteTooLarge(set *journal.Set, tooLarge map[*journal.Pod]bool) {
-	for _, u := range set.Updates {
-		if !u.Op.IsConfig() {
-			continue
-		}
-		for _, p := range u.Pods {
-			key := podKey{u.Source, p.Object.UID}
-			if u.Op == config.REMOVE || !tooLarge[p] {
-				delete(l.tooLarge, key)
-				continue
-			}
-			name := types.NamespacedName{Namespace: p.Object.Namespace, Name: p.Object.Name}
-			if _, ok := l.tooLarge[key]; !ok {
-				l.logger.Error(fmt.Errorf("the pod is larger than %d MiB", maxPod>>20), "The pod is not stored; the next start resets all subscribers",
-					"source", u.Source, "pod", name)
-			}
-			l.tooLarge[key] = name
-		}
-	}
 }
 
 type metrics struct {
