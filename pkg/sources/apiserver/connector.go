@@ -3,13 +3,11 @@ package apiserver
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"net"
 	nethttp "net/http"
 	"os"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -23,7 +21,6 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/connrotation"
 
-	"github.com/podconfigd/podconfigd/internal/smallfile"
 	"github.com/podconfigd/podconfigd/pkg/sources"
 )
 
@@ -58,14 +55,10 @@ type client struct {
 	// dialer has the connections. closed is true if it has to have none.
 	dialer *connrotation.Dialer
 	closed atomic.Bool
-	// files are the files in the kubeconfig. sum is the fingerprint of them and of the
-	// kubeconfig.
+	// files are the kubeconfig and the files in it, of which it was made. sum is their fingerprint.
 	files []string
 	sum   fingerprint
 }
-
-// fingerprint identifies the contents of the files.
-type fingerprint [sha256.Size]byte
 
 // connector makes clients of a kubeconfig: a new one each time the files change.
 type connector struct {
@@ -75,8 +68,7 @@ type connector struct {
 	mu sync.Mutex
 	// current is made of the newest usable files.
 	current *client
-	// files are the files in the last kubeconfig. sum is the fingerprint of them and of
-	// the kubeconfig. broken is why they can't be used.
+	// files are the last kubeconfig and the files in it. sum is their fingerprint. broken is why they can't be used.
 	files  []string
 	sum    fingerprint
 	broken error
@@ -99,7 +91,7 @@ func newConnector(kubeconfig, userAgent string) *connector {
 func (c *connector) get() (current *client, changed <-chan struct{}, broken error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if sum := sumOf(append([]string{c.kubeconfig}, c.files...)); !c.closed && (sum != c.sum || c.current == nil || c.distrusted) {
+	if !c.closed && (fingerprintOf(c.files) != c.sum || c.current == nil || c.distrusted) {
 		c.load()
 	}
 	return c.current, c.changed, c.broken
@@ -168,38 +160,14 @@ func (c *connector) close() {
 	c.closed = true
 }
 
-// sumOf returns the fingerprint of the files. An unreadable file counts as such.
-func sumOf(files []string) fingerprint {
-	hash := sha256.New()
-	for _, file := range files {
-		if file == "" {
-			continue
-		}
-		data, err := smallfile.Read(file)
-		fmt.Fprintf(hash, "%q %d %v\n", file, len(data), err)
-		hash.Write(data)
-	}
-	return fingerprint(hash.Sum(nil))
-}
-
 // makeClient returns a client made of the kubeconfig. If it fails, the client has only
 // the files that were read.
 func (c *connector) makeClient() (*client, error) {
-	made := &client{}
-	conf, _, err := loadConfig(c.kubeconfig)
-	if err == nil {
-		made.files = slices.DeleteFunc([]string{conf.CAFile, conf.CertFile, conf.KeyFile}, func(name string) bool { return name == "" })
-	}
-	all := append([]string{c.kubeconfig}, made.files...)
-	made.sum = sumOf(all)
-	if err == nil {
-		conf, made.credentials, err = loadConfig(c.kubeconfig) // after the fingerprint
-	}
+	files := newReading()
+	conf, credentials, err := files.loadConfig(c.kubeconfig)
+	made := &client{credentials: credentials, files: files.names, sum: files.fingerprint()}
 	if err == nil {
 		err = made.connect(conf, c.userAgent, c.dial)
-	}
-	if sumOf(all) != made.sum { // they are being written: the next check reads them again
-		made.sum = fingerprint{}
 	}
 	if err != nil {
 		return made, fmt.Errorf("%s: %w", configName(c.kubeconfig), err)
@@ -209,12 +177,6 @@ func (c *connector) makeClient() (*client, error) {
 
 // connect gives the client its own connections, and no goroutine.
 func (c *client) connect(conf *rest.Config, userAgent string, dial connrotation.DialFunc) error {
-	// If client-go gets the contents of files, not their names, it starts no goroutine to
-	// reload them. Such a goroutine could not be stopped.
-	if err := loadFiles(conf); err != nil {
-		return err
-	}
-	conf.CAFile, conf.CertFile, conf.KeyFile = "", "", ""
 	c.dialer = connrotation.NewDialer(dial)
 	conf.Dial = c.dialContext
 	if conf.Proxy == nil {

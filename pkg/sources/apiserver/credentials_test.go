@@ -32,7 +32,7 @@ func TestCredentialsAreNamed(t *testing.T) {
 		conf := components.NewKubeconfig("https://127.0.0.1:1", nil)
 		conf.AuthInfos["user"] = user
 		components.WriteKubeconfig(t, path, conf)
-		_, got, _ := loadConfig(path) // some of the files do not exist
+		_, got, _ := newReading().loadConfig(path) // some of the files do not exist
 		if want := fmt.Sprintf("user %q of kubeconfig %s (%s)", "user", path, want); got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}

@@ -2,8 +2,10 @@ package apiserver
 
 import (
 	"cmp"
+	"crypto/sha256"
 	"errors"
 	"fmt"
+	"hash"
 	"io/fs"
 	"net"
 	"strings"
@@ -16,41 +18,63 @@ import (
 	"github.com/podconfigd/podconfigd/internal/smallfile"
 )
 
-// filesOf returns why a file that the kubeconfig names can't be read. client-go opens them
-// too, but a FIFO blocks it. For a missing file, it has the better error.
-func filesOf(file *clientcmdapi.Config) error {
-	context := file.Contexts[file.CurrentContext]
-	names := []string{file.Clusters[context.Cluster].CertificateAuthority}
-	if user := file.AuthInfos[context.AuthInfo]; user != nil {
-		names = append(names, user.ClientCertificate, user.ClientKey, user.TokenFile)
-	}
-	for _, name := range names {
-		if name == "" {
-			continue
-		}
-		if _, err := smallfile.Read(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
-	}
-	return nil
+// reading reads files, and takes a fingerprint of them. An unreadable file counts as such.
+type reading struct {
+	names []string
+	hash  hash.Hash
 }
 
-// loadFiles replaces the names of files by their contents. The token file stays: client-go
-// reads it again for later requests.
-func loadFiles(conf *rest.Config) error {
-	for _, f := range []struct {
-		name string
-		data *[]byte
-	}{{conf.CAFile, &conf.CAData}, {conf.CertFile, &conf.CertData}, {conf.KeyFile, &conf.KeyData}} {
-		if f.name == "" || len(*f.data) > 0 {
-			continue
-		}
-		var err error
-		if *f.data, err = smallfile.Read(f.name); err != nil {
-			return err
+// fingerprint identifies the contents of files.
+type fingerprint [sha256.Size]byte
+
+func newReading() *reading { return &reading{hash: sha256.New()} }
+
+func (r *reading) read(name string) ([]byte, error) {
+	data, err := smallfile.Read(name)
+	r.names = append(r.names, name)
+	fmt.Fprintf(r.hash, "%q %d %v\n", name, len(data), err)
+	r.hash.Write(data)
+	return data, err
+}
+
+func (r *reading) fingerprint() fingerprint { return fingerprint(r.hash.Sum(nil)) }
+
+// fingerprintOf returns the fingerprint of the files.
+func fingerprintOf(names []string) fingerprint {
+	r := newReading()
+	for _, name := range names {
+		_, _ = r.read(name) // an error is part of the fingerprint
+	}
+	return r.fingerprint()
+}
+
+// fill reads a file that is named, unless its content is known, and clears the name. client-go would start a goroutine
+// that reads it again, and that can't be stopped. A FIFO would block it.
+func (r *reading) fill(name *string, data *[]byte) (err error) {
+	if *name != "" && len(*data) == 0 {
+		*data, err = r.read(*name)
+	}
+	*name = ""
+	return err
+}
+
+// fillConfig reads the files that a usable kubeconfig names. It does not replace the file of the token: client-go reads
+// it again for later requests, and has the better error if it is missing.
+func (r *reading) fillConfig(file *clientcmdapi.Config) error {
+	context := file.Contexts[file.CurrentContext]
+	cluster, user := file.Clusters[context.Cluster], cmp.Or(file.AuthInfos[context.AuthInfo], &clientcmdapi.AuthInfo{})
+	err := cmp.Or(
+		r.fill(&cluster.CertificateAuthority, &cluster.CertificateAuthorityData),
+		r.fill(&user.ClientCertificate, &user.ClientCertificateData),
+		r.fill(&user.ClientKey, &user.ClientKeyData),
+	)
+	if err == nil && user.TokenFile != "" {
+		_, err = smallfile.Read(user.TokenFile)
+		if errors.Is(err, fs.ErrNotExist) {
+			err = nil
 		}
 	}
-	return nil
+	return err
 }
 
 func configName(kubeconfig string) string {
@@ -60,14 +84,16 @@ func configName(kubeconfig string) string {
 	return "kubeconfig " + kubeconfig
 }
 
-// loadConfig reads a kubeconfig, or the pod's service account if the path is empty. It
+// loadConfig reads a kubeconfig and the files that it names, or the pod's service account if the path is empty. It
 // also returns the name of the credentials.
-func loadConfig(kubeconfig string) (conf *rest.Config, credentials string, err error) {
+func (r *reading) loadConfig(kubeconfig string) (conf *rest.Config, credentials string, err error) {
 	if kubeconfig == "" {
-		conf, err = rest.InClusterConfig()
+		if conf, err = rest.InClusterConfig(); err == nil {
+			err = r.fill(&conf.CAFile, &conf.CAData)
+		}
 		return conf, "service account token " + serviceAccountToken, err
 	}
-	data, err := smallfile.Read(kubeconfig)
+	data, err := r.read(kubeconfig)
 	if err != nil {
 		return nil, "", err
 	}
@@ -88,11 +114,12 @@ func loadConfig(kubeconfig string) (conf *rest.Config, credentials string, err e
 	if err := clientcmd.ResolveLocalPaths(file); err != nil {
 		return nil, "", err
 	}
-	if err := filesOf(file); err != nil {
-		return nil, credentialsOf(kubeconfig, file), err
+	credentials = credentialsOf(kubeconfig, file)
+	if err := r.fillConfig(file); err != nil {
+		return nil, credentials, err
 	}
 	conf, err = clientcmd.NewNonInteractiveClientConfig(*file, "", &clientcmd.ConfigOverrides{}, nil).ClientConfig()
-	return conf, credentialsOf(kubeconfig, file), err
+	return conf, credentials, err
 }
 
 // usable returns what is missing in a kubeconfig. client-go's error is less clear,
