@@ -24,8 +24,10 @@ func TestUnusedMethodsAreNotLinked(t *testing.T) {
 		"main.newRootCommand": true, "k8s.io/api/core/v1.(*Pod).Marshal": true,
 		"text/template.(*state).evalField": false, "k8s.io/api/core/v1.Pod.SwaggerDoc": false, "net/http.(*Client).PostForm": false,
 	} {
-		if got := bytes.Contains(binary, []byte(name)); got != want {
-			t.Errorf("%s is linked: %v, want %v", name, got, want)
-		}
+		t.Run(name, func(t *testing.T) {
+			if got := bytes.Contains(binary, []byte(name)); got != want {
+				t.Errorf("%s is linked: %v, want %v", name, got, want)
+			}
+		})
 	}
 }

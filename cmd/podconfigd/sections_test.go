@@ -15,22 +15,24 @@ func TestHelp(t *testing.T) {
 		},
 		"get pods": {"\nAliases:\n  pods, pod, po\n", "\nFlags:\n", "\nConnection flags:\n"},
 	} {
-		var out bytes.Buffer
-		root := newRootCommand()
-		root.SetOut(&out)
-		root.SetArgs(append(strings.Fields(command), "--help"))
-		if err := root.Execute(); err != nil {
-			t.Fatal(err)
-		}
-		for _, want := range wants {
-			if !strings.Contains(out.String(), want) {
-				t.Errorf("%q: no %q in\n%s", command, want, &out)
+		t.Run("podconfigd "+command, func(t *testing.T) {
+			var out bytes.Buffer
+			root := newRootCommand()
+			root.SetOut(&out)
+			root.SetArgs(append(strings.Fields(command), "--help"))
+			if err := root.Execute(); err != nil {
+				t.Fatal(err)
 			}
-		}
-		for line := range strings.Lines(out.String()) {
-			if line = strings.TrimRight(line, "\n"); strings.HasSuffix(line, " ") || len(line) > helpWidth && strings.HasPrefix(line, "      ") {
-				t.Errorf("%q: the line %q", command, line)
+			for _, want := range wants {
+				if !strings.Contains(out.String(), want) {
+					t.Errorf("%q: no %q in\n%s", command, want, &out)
+				}
 			}
-		}
+			for line := range strings.Lines(out.String()) {
+				if line = strings.TrimRight(line, "\n"); strings.HasSuffix(line, " ") || len(line) > helpWidth && strings.HasPrefix(line, "      ") {
+					t.Errorf("%q: the line %q", command, line)
+				}
+			}
+		})
 	}
 }

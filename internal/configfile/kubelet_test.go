@@ -111,19 +111,21 @@ func TestAHeaderWhoseURLComesFromElsewhere(t *testing.T) {
 		"c":       header + "staticPodURL: http://x\n",
 	})
 	kubelet := filepath.Join(dir, "kubelet")
-	for _, test := range []struct {
+	for name, test := range map[string]struct {
 		files Files
 		flags *Flags
 	}{
-		{Files{KubeletConfig: kubelet}, flags(func(c *daemon.Config) { c.StaticPodURL = "http://x" }, "manifest-url")},
-		{Files{KubeletConfig: kubelet, Config: filepath.Join(dir, "c")}, flags(nil)},
+		"URL of a flag": {Files{KubeletConfig: kubelet}, flags(func(c *daemon.Config) { c.StaticPodURL = "http://x" }, "manifest-url")},
+		"URL of a file": {Files{KubeletConfig: kubelet, Config: filepath.Join(dir, "c")}, flags(nil)},
 	} {
-		loaded, err := Load(test.files, test.flags)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := loaded.StaticPodURLHeader; len(got["A"]) != 1 {
-			t.Errorf("got the headers %v", got)
-		}
+		t.Run(name, func(t *testing.T) {
+			loaded, err := Load(test.files, test.flags)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := loaded.StaticPodURLHeader; len(got["A"]) != 1 {
+				t.Errorf("got the headers %v", got)
+			}
+		})
 	}
 }

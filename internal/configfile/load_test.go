@@ -169,26 +169,28 @@ c.yaml:14: access[1].sources[0]: unknown source "x": expected file, http, api, f
 }
 
 func TestFilesThatAreNoConfiguration(t *testing.T) {
-	for data, want := range map[string]string{
-		"":                          "c: empty: expected apiVersion config.podconfigd.dev/v1alpha1, kind PodConfigdConfiguration",
-		"# nothing\n":               "c: empty: expected apiVersion",
-		"- a\n":                     "c:1: not an object: expected apiVersion",
-		"kind: [\n":                 "neither YAML nor JSON",
-		header + "---\n" + header:   "c:3: more than one YAML document",
-		"apiVersion: v1\nkind: Pod": `c:1: apiVersion: "v1": expected apiVersion config.podconfigd.dev/v1alpha1`,
-		strings.Replace(header, "PodConfigd", "Kubelet", 1): `c:2: kind: "KubeletConfiguration": expected`,
-		"kind: PodConfigdConfiguration\n":                   "apiVersion: required: expected apiVersion",
-		strings.Repeat("#", 10<<20):                         "c: expected at most 1048576 bytes",
-		header + "a: *nowhere\n":                            "c:3: neither YAML nor JSON: unknown anchor",
-		header + "maxSubscribers: .inf\n":                   "c:3: expected a finite number, got +Inf",
-		header + "socket: /.inf\nlimits: [1, -.Inf ] # x\n": "c:4: expected a finite number, got -Inf",
-		header + "maxSubscribers:\n  .nan\n":                "c:4: expected a finite number, got NaN",
+	for name, test := range map[string]struct{ data, want string }{
+		"empty":             {"", "c: empty: expected apiVersion config.podconfigd.dev/v1alpha1, kind PodConfigdConfiguration"},
+		"comment":           {"# nothing\n", "c: empty: expected apiVersion"},
+		"list":              {"- a\n", "c:1: not an object: expected apiVersion"},
+		"no YAML":           {"kind: [\n", "neither YAML nor JSON"},
+		"two documents":     {header + "---\n" + header, "c:3: more than one YAML document"},
+		"another group":     {"apiVersion: v1\nkind: Pod", `c:1: apiVersion: "v1": expected apiVersion config.podconfigd.dev/v1alpha1`},
+		"another kind":      {strings.Replace(header, "PodConfigd", "Kubelet", 1), `c:2: kind: "KubeletConfiguration": expected`},
+		"no version":        {"kind: PodConfigdConfiguration\n", "apiVersion: required: expected apiVersion"},
+		"too large":         {strings.Repeat("#", 10<<20), "c: expected at most 1048576 bytes"},
+		"unknown anchor":    {header + "a: *nowhere\n", "c:3: neither YAML nor JSON: unknown anchor"},
+		"infinity":          {header + "maxSubscribers: .inf\n", "c:3: expected a finite number, got +Inf"},
+		"negative infinity": {header + "socket: /.inf\nlimits: [1, -.Inf ] # x\n", "c:4: expected a finite number, got -Inf"},
+		"not a number":      {header + "maxSubscribers:\n  .nan\n", "c:4: expected a finite number, got NaN"},
 	} {
-		dir := write(t, map[string]string{"c": data})
-		_, err := load(Files{Config: filepath.Join(dir, "c")}, flags(nil))
-		if err == nil || !strings.Contains(strings.ReplaceAll(err.Error(), dir+"/", ""), want) {
-			t.Errorf("%.40q: got %v, want %q", data, err, want)
-		}
+		t.Run(name, func(t *testing.T) {
+			dir := write(t, map[string]string{"c": test.data})
+			_, err := load(Files{Config: filepath.Join(dir, "c")}, flags(nil))
+			if err == nil || !strings.Contains(strings.ReplaceAll(err.Error(), dir+"/", ""), test.want) {
+				t.Errorf("%.40q: got %v, want %q", test.data, err, test.want)
+			}
+		})
 	}
 	for _, data := range []string{
 		"\ufeff" + header + "kubeconfig: /k\n",
@@ -272,15 +274,17 @@ func TestExpensiveFiles(t *testing.T) {
 		"aliases": laughs.String(), "itself": "a: &a [*a]\n", "unknown": unknown.String(),
 		"deep": "a: " + strings.Repeat("[", 500_000), "long": "staticPodPath: [" + strings.Repeat("x", 1_000_000) + "]\n",
 	} {
-		dir := write(t, map[string]string{"c.yaml": header + data})
-		start := time.Now()
-		_, err := load(Files{Config: filepath.Join(dir, "c.yaml")}, flags(nil))
-		if err == nil || len(err.Error()) > 10_000 {
-			t.Errorf("%s: %.1000v", name, err)
-		}
-		if took := time.Since(start); took > 20*time.Second {
-			t.Errorf("%s: refused after %v", name, took)
-		}
+		t.Run(name, func(t *testing.T) {
+			dir := write(t, map[string]string{"c.yaml": header + data})
+			start := time.Now()
+			_, err := load(Files{Config: filepath.Join(dir, "c.yaml")}, flags(nil))
+			if err == nil || len(err.Error()) > 10_000 {
+				t.Errorf("%s: %.1000v", name, err)
+			}
+			if took := time.Since(start); took > 20*time.Second {
+				t.Errorf("%s: refused after %v", name, took)
+			}
+		})
 	}
 }
 
@@ -296,23 +300,25 @@ func TestEmptyItemsAreRefused(t *testing.T) {
 
 // A rule for nobody must not become one for everybody: a restriction without a value is a fault.
 func TestEmptyRestrictionsOfAccessRules(t *testing.T) {
-	for text, want := range map[string]string{
-		"access:\n":                            "c:4: access: no value",
-		"access:\n- users: []\n  view: full\n": "c:5: access[0].users: empty: expected at least one; leave the field out",
-		"access:\n- users:\n#  - prometheus\n  view: full\n":             "c:5: access[0].users: empty",
-		"access:\n- {uids: [], view: full}\n":                            "c:5: access[0].uids: empty",
-		"access:\n- {groups: [], view: full}\n":                          "c:5: access[0].groups: empty",
-		"access:\n- {gids: [], view: full}\n":                            "c:5: access[0].gids: empty",
-		"access:\n- {users: [a], sources: [], view: full}\n":             "c:5: access[0].sources: empty",
-		"access:\n- {users: [a], namespaces: null, view: full}\n":        "c:5: access[0].namespaces: empty",
-		"access:\n- {users: [a], labelSelector: '', view: full}\n":       "c:5: access[0].labelSelector: empty",
-		"access:\n- {users: [a], view: full}\n- {users: , view: full}\n": "c:6: access[1].users: empty",
+	for name, test := range map[string]struct{ text, want string }{
+		"access":            {"access:\n", "c:4: access: no value"},
+		"users":             {"access:\n- users: []\n  view: full\n", "c:5: access[0].users: empty: expected at least one; leave the field out"},
+		"users in comments": {"access:\n- users:\n#  - prometheus\n  view: full\n", "c:5: access[0].users: empty"},
+		"uids":              {"access:\n- {uids: [], view: full}\n", "c:5: access[0].uids: empty"},
+		"groups":            {"access:\n- {groups: [], view: full}\n", "c:5: access[0].groups: empty"},
+		"gids":              {"access:\n- {gids: [], view: full}\n", "c:5: access[0].gids: empty"},
+		"sources":           {"access:\n- {users: [a], sources: [], view: full}\n", "c:5: access[0].sources: empty"},
+		"namespaces":        {"access:\n- {users: [a], namespaces: null, view: full}\n", "c:5: access[0].namespaces: empty"},
+		"labelSelector":     {"access:\n- {users: [a], labelSelector: '', view: full}\n", "c:5: access[0].labelSelector: empty"},
+		"second rule":       {"access:\n- {users: [a], view: full}\n- {users: , view: full}\n", "c:6: access[1].users: empty"},
 	} {
-		dir := write(t, map[string]string{"c": header + "staticPodPath: /m\n" + text})
-		_, err := load(Files{Config: filepath.Join(dir, "c")}, flags(nil))
-		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
-			t.Errorf("%q: %v, want %s", text, err, want)
-		}
+		t.Run(name, func(t *testing.T) {
+			dir := write(t, map[string]string{"c": header + "staticPodPath: /m\n" + test.text})
+			_, err := load(Files{Config: filepath.Join(dir, "c")}, flags(nil))
+			if err == nil || !strings.Contains(err.Error(), test.want) || strings.Contains(err.Error(), "\n") {
+				t.Errorf("%q: %v, want %s", test.text, err, test.want)
+			}
+		})
 	}
 	dir := write(t, map[string]string{"c": header + "staticPodPath: /m\naccess: []\n"})
 	if _, err := load(Files{Config: filepath.Join(dir, "c")}, flags(nil)); err != nil {

@@ -94,15 +94,17 @@ func TestRecordsOfLibraries(t *testing.T) {
 }
 
 func TestOneLine(t *testing.T) {
-	for record, want := range map[string]string{
-		"I1 \"a\" k=\"\\x1b\"\n": "I1 \"a\" k=\"\\x1b\"\n",
-		"I1 \"a\" err=<\n\tfirst \"x\"\n\t\tsecond\x1b\n > k=<\n\t\n\t >\n >\n": `I1 "a" err="first \"x\"\n\tsecond\x1b" k="\n >"` + "\n",
-		"no end\nof line":                    `no end\nof line`,
-		"{\"a\":\"\u009b\U000e0001\x7f\"}\n": `{"a":"\u009b\udb40\udc01\u007f"}` + "\n",
-		"":                                   "",
+	for name, test := range map[string]struct{ record, want string }{
+		"one line":                  {"I1 \"a\" k=\"\\x1b\"\n", "I1 \"a\" k=\"\\x1b\"\n"},
+		"lines of values":           {"I1 \"a\" err=<\n\tfirst \"x\"\n\t\tsecond\x1b\n > k=<\n\t\n\t >\n >\n", `I1 "a" err="first \"x\"\n\tsecond\x1b" k="\n >"` + "\n"},
+		"a line that is not klog's": {"no end\nof line", `no end\nof line`},
+		"JSON":                      {"{\"a\":\"\u009b\U000e0001\x7f\"}\n", `{"a":"\u009b\udb40\udc01\u007f"}` + "\n"},
+		"empty":                     {"", ""},
 	} {
-		if got := string(oneLine([]byte(record))); got != want {
-			t.Errorf("%q: got %q, want %q", record, got, want)
-		}
+		t.Run(name, func(t *testing.T) {
+			if got := string(oneLine([]byte(test.record))); got != test.want {
+				t.Errorf("%q: got %q, want %q", test.record, got, test.want)
+			}
+		})
 	}
 }

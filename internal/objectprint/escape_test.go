@@ -21,14 +21,16 @@ func TestFormatsOnATerminal(t *testing.T) {
 		"jsonpath-as-json={.metadata.name}":  "[\n    \"x" + `\u001b[31m\u009b2J\u202e\u007f\r"` + "\n]\n",
 		"json":                               "", "yaml": "",
 	} {
-		p, err := New(format, Options{Terminal: true})
-		if err != nil {
-			t.Fatal(err)
-		}
-		var out bytes.Buffer
-		_ = p.PrintObj(object, &out)
-		if got := out.String(); !printable.Is(got, "\n\t") || got == "" || want != "" && got != want {
-			t.Errorf("%s: got %q, want %q", format, got, want)
-		}
+		t.Run(format, func(t *testing.T) {
+			p, err := New(format, Options{Terminal: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var out bytes.Buffer
+			_ = p.PrintObj(object, &out)
+			if got := out.String(); !printable.Is(got, "\n\t") || got == "" || want != "" && got != want {
+				t.Errorf("%s: got %q, want %q", format, got, want)
+			}
+		})
 	}
 }

@@ -83,10 +83,12 @@ func TestSameAndCopy(t *testing.T) {
 
 func TestTheOptionOfAPath(t *testing.T) {
 	for path, want := range map[string]string{"items[1].name": "[1].name", "inner.kind": "", "period": "", "periods": "none", "inner": "none"} {
-		o, rest := table.Of(path)
-		if (o == nil) != (want == "none") || o != nil && rest != want {
-			t.Errorf("%s: %v, %q", path, o, rest)
-		}
+		t.Run(path, func(t *testing.T) {
+			o, rest := table.Of(path)
+			if (o == nil) != (want == "none") || o != nil && rest != want {
+				t.Errorf("%s: %v, %q", path, o, rest)
+			}
+		})
 	}
 	if flag := table.Flag("inner.kind"); flag != "kind" {
 		t.Errorf("the flag is %q", flag)

@@ -1,6 +1,7 @@
 package similar
 
 import (
+	"cmp"
 	"slices"
 	"testing"
 )
@@ -12,8 +13,10 @@ func TestTo(t *testing.T) {
 		"wbe": "web", "WEB": "web", "socketGruop": "socketGroup", "socketgroups": "socketGroup",
 		"e": "e", "/": "", "*": "", "": "", "db": "",
 	} {
-		if got := To(name, slices.Values(known)); got != want {
-			t.Errorf("%q: got %q, want %q", name, got, want)
-		}
+		t.Run(cmp.Or(name, "empty"), func(t *testing.T) {
+			if got := To(name, slices.Values(known)); got != want {
+				t.Errorf("%q: got %q, want %q", name, got, want)
+			}
+		})
 	}
 }

@@ -33,15 +33,17 @@ func TestRead(t *testing.T) {
 		dir:                           "expected a regular file, got a directory",
 		filepath.Join(dir, "missing"): "no such file or directory",
 	} {
-		data, err := Read(path)
-		switch {
-		case want == "" && err != nil:
-			t.Errorf("%s: %v", path, err)
-		case want != "" && (err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), path)):
-			t.Errorf("%s: the error is %v, want %q", path, err, want)
-		case err != nil && len(data) > 0:
-			t.Errorf("%s: %d bytes with an error", path, len(data))
-		}
+		t.Run(filepath.Base(path), func(t *testing.T) {
+			data, err := Read(path)
+			switch {
+			case want == "" && err != nil:
+				t.Errorf("%s: %v", path, err)
+			case want != "" && (err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), path)):
+				t.Errorf("%s: the error is %v, want %q", path, err, want)
+			case err != nil && len(data) > 0:
+				t.Errorf("%s: %d bytes with an error", path, len(data))
+			}
+		})
 	}
 	if _, err := Read(filepath.Join(dir, "missing")); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the error is %v", err)

@@ -97,24 +97,26 @@ func TestAuthenticatedUsers(t *testing.T) {
 	root := Subject{User: "root", UID: new(uint32(0)), Groups: []string{"root", "cni"}, GIDs: []uint32{0, 7}}
 	certificate := Subject{Authenticated: true, User: "root", Groups: []string{"cni", "system:authenticated"}}
 	local, authenticated := Rule{Users: []string{"root"}, View: Full}, Rule{AuthenticatedUsers: []string{"root"}, View: Metadata}
-	for _, c := range []struct {
+	for name, c := range map[string]struct {
 		rules          []Rule
 		root, verified Level
 	}{
-		{[]Rule{local, {View: Redacted}}, Full, None}, // the second rule would show more than nothing
-		{[]Rule{local, authenticated}, Full, Metadata},
-		{[]Rule{authenticated, local}, Full, Metadata},
-		{[]Rule{authenticated, {View: Redacted}}, Redacted, Metadata},
-		{[]Rule{{Groups: []string{"cni"}, View: Full}}, Full, None},
-		{[]Rule{{AuthenticatedGroups: []string{"cni"}, View: Full}}, None, Full},
-		{[]Rule{{UIDs: []uint32{0}, GIDs: []uint32{7}, View: Full}, {View: Metadata}}, Full, Metadata},
-		{[]Rule{{Users: []string{"root"}, AuthenticatedGroups: []string{"system:authenticated"}, View: Redacted}}, Redacted, Redacted},
+		"a rule for all others":                {[]Rule{local, {View: Redacted}}, Full, None}, // the second rule would show more than nothing
+		"a rule for each":                      {[]Rule{local, authenticated}, Full, Metadata},
+		"a rule for each, the other way round": {[]Rule{authenticated, local}, Full, Metadata},
+		"all others redacted":                  {[]Rule{authenticated, {View: Redacted}}, Redacted, Metadata},
+		"a group of the machine":               {[]Rule{{Groups: []string{"cni"}, View: Full}}, Full, None},
+		"an authenticated group":               {[]Rule{{AuthenticatedGroups: []string{"cni"}, View: Full}}, None, Full},
+		"IDs":                                  {[]Rule{{UIDs: []uint32{0}, GIDs: []uint32{7}, View: Full}, {View: Metadata}}, Full, Metadata},
+		"a user or an authenticated group":     {[]Rule{{Users: []string{"root"}, AuthenticatedGroups: []string{"system:authenticated"}, View: Redacted}}, Redacted, Redacted},
 	} {
-		for s, want := range map[*Subject]Level{&root: c.root, &certificate: c.verified} {
-			if got := grantOf(t, c.rules, *s).Of("file", pod("a", "")).Level(); got != want {
-				t.Errorf("%v sees %v, want %v, by %+v", s, got, want, c.rules)
+		t.Run(name, func(t *testing.T) {
+			for s, want := range map[*Subject]Level{&root: c.root, &certificate: c.verified} {
+				if got := grantOf(t, c.rules, *s).Of("file", pod("a", "")).Level(); got != want {
+					t.Errorf("%v sees %v, want %v, by %+v", s, got, want, c.rules)
+				}
 			}
-		}
+		})
 	}
 	if NewPolicy([]Rule{local}).Fingerprint() == NewPolicy([]Rule{{Users: local.Users, AuthenticatedUsers: local.Users, View: Full}}).Fingerprint() {
 		t.Error("the fingerprint ignores authenticated users")
@@ -124,19 +126,21 @@ func TestAuthenticatedUsers(t *testing.T) {
 // The fingerprint of rules with names is not that of versions in which they were for authenticated users
 // too: no stream resumes from what those served. Others keep theirs.
 func TestFingerprintsOfBefore(t *testing.T) {
-	for _, c := range []struct {
+	for name, c := range map[string]struct {
 		rule Rule
 		same bool
 	}{
-		{Rule{View: Full}, true},
-		{Rule{UIDs: []uint32{0}, GIDs: []uint32{7}, View: Full}, true},
-		{Rule{Users: []string{"root"}, View: Full}, false},
-		{Rule{Groups: []string{"cni"}, View: Full}, false},
+		"all":     {Rule{View: Full}, true},
+		"IDs":     {Rule{UIDs: []uint32{0}, GIDs: []uint32{7}, View: Full}, true},
+		"a user":  {Rule{Users: []string{"root"}, View: Full}, false},
+		"a group": {Rule{Groups: []string{"cni"}, View: Full}, false},
 	} {
-		r := &c.rule
-		before := sha256.Sum256(fmt.Appendf(nil, "%q %q %d %d %s\n", sortedSet(r.Users), sortedSet(r.Groups), r.UIDs, r.GIDs, r.key()))
-		if same := NewPolicy([]Rule{c.rule}).Fingerprint() == hex.EncodeToString(before[:]); same != c.same {
-			t.Errorf("%+v: the fingerprint is that of before: %v", c.rule, same)
-		}
+		t.Run(name, func(t *testing.T) {
+			r := &c.rule
+			before := sha256.Sum256(fmt.Appendf(nil, "%q %q %d %d %s\n", sortedSet(r.Users), sortedSet(r.Groups), r.UIDs, r.GIDs, r.key()))
+			if same := NewPolicy([]Rule{c.rule}).Fingerprint() == hex.EncodeToString(before[:]); same != c.same {
+				t.Errorf("%+v: the fingerprint is that of before: %v", c.rule, same)
+			}
+		})
 	}
 }

@@ -70,23 +70,25 @@ func TestFirstMatchingRule(t *testing.T) {
 
 func TestSubjects(t *testing.T) {
 	uid := func(n uint32) *uint32 { return &n }
-	for _, c := range []struct {
+	for name, c := range map[string]struct {
 		rule Rule
 		s    Subject
 		want bool
 	}{
-		{Rule{}, Subject{}, true},
-		{Rule{UIDs: []uint32{0}}, Subject{}, false}, // over TCP, and with an unknown user
-		{Rule{UIDs: []uint32{0}}, Subject{UID: uid(0)}, true},
-		{Rule{UIDs: []uint32{1}}, Subject{UID: uid(0)}, false}, // root is not special
-		{Rule{Users: []string{""}}, Subject{}, false},
-		{Rule{GIDs: []uint32{7}}, Subject{UID: uid(1), GIDs: []uint32{1, 7}}, true},
-		{Rule{Users: []string{"x"}, GIDs: []uint32{7}}, Subject{UID: uid(1), GIDs: []uint32{7}}, true},
-		{Rule{AuthenticatedGroups: []string{"system:masters"}}, Subject{Authenticated: true, User: "u", Groups: []string{"system:masters"}}, true},
+		"all":                    {Rule{}, Subject{}, true},
+		"unknown user":           {Rule{UIDs: []uint32{0}}, Subject{}, false}, // over TCP, and with an unknown user
+		"root":                   {Rule{UIDs: []uint32{0}}, Subject{UID: uid(0)}, true},
+		"root is not special":    {Rule{UIDs: []uint32{1}}, Subject{UID: uid(0)}, false}, // root is not special
+		"no name":                {Rule{Users: []string{""}}, Subject{}, false},
+		"one of two groups":      {Rule{GIDs: []uint32{7}}, Subject{UID: uid(1), GIDs: []uint32{1, 7}}, true},
+		"not the user":           {Rule{Users: []string{"x"}, GIDs: []uint32{7}}, Subject{UID: uid(1), GIDs: []uint32{7}}, true},
+		"an authenticated group": {Rule{AuthenticatedGroups: []string{"system:masters"}}, Subject{Authenticated: true, User: "u", Groups: []string{"system:masters"}}, true},
 	} {
-		if got := c.rule.matches(&c.s); got != c.want {
-			t.Errorf("%+v matches %+v: %v", c.rule, c.s, got)
-		}
+		t.Run(name, func(t *testing.T) {
+			if got := c.rule.matches(&c.s); got != c.want {
+				t.Errorf("%+v matches %+v: %v", c.rule, c.s, got)
+			}
+		})
 	}
 }
 
@@ -164,21 +166,23 @@ func TestFingerprints(t *testing.T) {
 // Of a pod that is in no source, neither the source nor the labels are known. It gets the least
 // that it could get.
 func TestUnknownPods(t *testing.T) {
-	for _, c := range []struct {
+	for name, c := range map[string]struct {
 		rules []Rule
 		want  Level
 	}{
-		{[]Rule{{Namespaces: []string{"a"}, View: Metadata}}, Metadata},
-		{[]Rule{{Namespaces: []string{"b"}, View: Metadata}}, None},
-		{[]Rule{{Namespaces: []string{"a"}, LabelSelector: selector(t, "secret"), View: None}, {View: Full}}, None},
-		{[]Rule{{Namespaces: []string{"b"}, LabelSelector: selector(t, "secret"), View: None}, {View: Redacted}}, Redacted},
-		{[]Rule{{Sources: []string{"file"}, View: Metadata}, {View: Full}}, Metadata},
-		{[]Rule{{Sources: []string{"file"}, View: Full}}, None},
-		{[]Rule{{LabelSelector: selector(t, "x"), View: Redacted}, {Namespaces: []string{"a"}, View: Full}}, Redacted},
+		"namespace":                {[]Rule{{Namespaces: []string{"a"}, View: Metadata}}, Metadata},
+		"other namespace":          {[]Rule{{Namespaces: []string{"b"}, View: Metadata}}, None},
+		"nothing by label":         {[]Rule{{Namespaces: []string{"a"}, LabelSelector: selector(t, "secret"), View: None}, {View: Full}}, None},
+		"other namespace by label": {[]Rule{{Namespaces: []string{"b"}, LabelSelector: selector(t, "secret"), View: None}, {View: Redacted}}, Redacted},
+		"source first":             {[]Rule{{Sources: []string{"file"}, View: Metadata}, {View: Full}}, Metadata},
+		"source":                   {[]Rule{{Sources: []string{"file"}, View: Full}}, None},
+		"label first":              {[]Rule{{LabelSelector: selector(t, "x"), View: Redacted}, {Namespaces: []string{"a"}, View: Full}}, Redacted},
 	} {
-		if got := grantOf(t, c.rules, someone).Of("", pod("a", "")).Level(); got != c.want {
-			t.Errorf("%v: %v, want %v", c.rules, got, c.want)
-		}
+		t.Run(name, func(t *testing.T) {
+			if got := grantOf(t, c.rules, someone).Of("", pod("a", "")).Level(); got != c.want {
+				t.Errorf("%v: %v, want %v", c.rules, got, c.want)
+			}
+		})
 	}
 	g := grantOf(t, []Rule{{Sources: []string{"file"}, View: Full}, {Sources: []string{"api"}, Namespaces: []string{"a"}, View: Full}}, someone)
 	if g.AtLeast("file", "").Level() != Full || g.AtLeast("api", "").Level() != None || g.AtLeast("api", "a").Level() != Full {
@@ -214,16 +218,18 @@ func TestNamesOfProcesses(t *testing.T) {
 		t.Errorf("%v, %d names were read", err, numbers.asked)
 	}
 	p = NewPolicyWithNames([]Rule{{Users: []string{"someone"}, View: None}, {Groups: []string{"agents"}, View: Redacted}, {UIDs: []uint32{5, 13}, View: Metadata}}, names)
-	for _, c := range []struct {
+	for name, c := range map[string]struct {
 		s    Subject
 		want Level
 	}{
-		{process(1000, 7), None}, {process(1001, 1, 7), Redacted}, {process(5), Metadata}, {process(6), None},
-		{Subject{User: "someone"}, None}, {Subject{User: "u", Groups: []string{"agents"}}, Redacted},
+		"group of a user": {process(1000, 7), None}, "group of a process": {process(1001, 1, 7), Redacted}, "user": {process(5), Metadata}, "other user": {process(6), None},
+		"authenticated user": {Subject{User: "someone"}, None}, "authenticated group": {Subject{User: "u", Groups: []string{"agents"}}, Redacted},
 	} {
-		if g, err := p.For(c.s); err != nil || g.Of("file", pod("a", "")).Level() != c.want {
-			t.Errorf("%v: %v, %v", c.s, g, err)
-		}
+		t.Run(name, func(t *testing.T) {
+			if g, err := p.For(c.s); err != nil || g.Of("file", pod("a", "")).Level() != c.want {
+				t.Errorf("%v: %v, %v", c.s, g, err)
+			}
+		})
 	}
 	if g, err := p.For(process(13)); !errors.Is(err, errNoPasswd) || !g.Nothing() {
 		t.Errorf("with an error: %v, %v", g, err)

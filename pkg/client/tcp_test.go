@@ -202,16 +202,18 @@ func TestRoundTripKeepsThePath(t *testing.T) {
 		_, _ = io.WriteString(w, r.Method+" "+r.Host+" "+r.RequestURI)
 	}))
 	for prefix, want := range map[string]string{"": "GET HOST /a%2Fb/%C3%A4?x=1%2F", "/no%2Fde/": "GET HOST /no%2Fde/a%2Fb/%C3%A4?x=1%2F"} {
-		c := mustClient(t, client.Config{Server: s.URL + prefix, TLSClientConfig: client.TLSClientConfig{CAData: p.PEM}})
-		resp, err := (&http.Client{Transport: c}).Get("http://any/a%2Fb/%C3%A4?x=1%2F")
-		if err != nil {
-			t.Fatal(err)
-		}
-		body, err := io.ReadAll(resp.Body)
-		_ = resp.Body.Close()
-		if want := strings.Replace(want, "HOST", s.Listener.Addr().String(), 1); err != nil || string(body) != want {
-			t.Errorf("the server gets %q, %v, want %q", body, err, want)
-		}
+		t.Run("prefix "+prefix, func(t *testing.T) {
+			c := mustClient(t, client.Config{Server: s.URL + prefix, TLSClientConfig: client.TLSClientConfig{CAData: p.PEM}})
+			resp, err := (&http.Client{Transport: c}).Get("http://any/a%2Fb/%C3%A4?x=1%2F")
+			if err != nil {
+				t.Fatal(err)
+			}
+			body, err := io.ReadAll(resp.Body)
+			_ = resp.Body.Close()
+			if want := strings.Replace(want, "HOST", s.Listener.Addr().String(), 1); err != nil || string(body) != want {
+				t.Errorf("the server gets %q, %v, want %q", body, err, want)
+			}
+		})
 	}
 }
 

@@ -36,12 +36,14 @@ func TestRemovalLimit(t *testing.T) {
 		{"99%", 1, 1}, {"99%", 99, 98}, {"99%", 100, 99}, {"7%", 100, 7}, {"29%", 100, 29}, {"57%", 100, 57}, {"58%", 100, 58},
 		{"1", 1, 1}, {"5", 3, 5}, {"5", 1000, 5}, {"1000000", 7, 1000000},
 	} {
-		if got, limited := limitOf(t, test.text).of(test.pods); got != test.want || !limited {
-			t.Errorf("%s of %d: %d, %t, want %d", test.text, test.pods, got, limited, test.want)
-		}
-		if got := limitOf(t, test.text).String(); got != test.text {
-			t.Errorf("%s is shown as %s", test.text, got)
-		}
+		t.Run(fmt.Sprintf("%s of %d", test.text, test.pods), func(t *testing.T) {
+			if got, limited := limitOf(t, test.text).of(test.pods); got != test.want || !limited {
+				t.Errorf("%s of %d: %d, %t, want %d", test.text, test.pods, got, limited, test.want)
+			}
+			if got := limitOf(t, test.text).String(); got != test.text {
+				t.Errorf("%s is shown as %s", test.text, got)
+			}
+		})
 	}
 	if _, limited := limitOf(t, "").of(7); limited {
 		t.Error("there is a limit without a limit")

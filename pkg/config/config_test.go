@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -164,9 +165,11 @@ func TestOperationNames(t *testing.T) {
 
 func TestParseSource(t *testing.T) {
 	for name, want := range map[string]string{"": "", AllSource: "", "file": FileSource, "http": HTTPSource, "api": ApiserverSource, "file:a-1": "file:a-1", "http:b": "http:b"} {
-		if got, err := ParseSource(name); got != want || err != nil {
-			t.Errorf("%q is %q, %v", name, got, err)
-		}
+		t.Run(cmp.Or(name, "empty"), func(t *testing.T) {
+			if got, err := ParseSource(name); got != want || err != nil {
+				t.Errorf("%q is %q, %v", name, got, err)
+			}
+		})
 	}
 	if _, err := ParseSource("apiserver"); err == nil || err.Error() != `unknown source "apiserver": expected file, http, api, file:NAME or http:NAME` {
 		t.Errorf("apiserver: %v", err)

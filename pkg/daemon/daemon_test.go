@@ -1,6 +1,7 @@
 package daemon_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math"
@@ -98,10 +99,12 @@ func TestValidateAddresses(t *testing.T) {
 		`--listen: "unix:///run/p.sock": same path as --pods-api-socket`:                                {"unix:///run/p.sock"},
 		`--listen: "10255" has no scheme`:                                                               {"10255"},
 	} {
-		config.Listen = listen
-		if err := config.Validate(); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v: %v, want %s", listen, err, want)
-		}
+		t.Run(strings.Join(listen, ","), func(t *testing.T) {
+			config.Listen = listen
+			if err := config.Validate(); err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%v: %v, want %s", listen, err, want)
+			}
+		})
 	}
 }
 
@@ -113,17 +116,19 @@ func TestValidateSocketPaths(t *testing.T) {
 		`"/run/podconfigd/": the path is a directory: expected the path of a socket`: "/run/podconfigd/",
 		"empty: expected a path": "",
 	} {
-		config := valid()
-		config.Socket = new(path)
-		if err := config.Validate(); err == nil || !strings.HasPrefix(err.Error(), "--socket: "+want) {
-			t.Errorf("--socket %s: %v", path, err)
-		}
-		if config.Socket, config.PodsAPISocket = new("/run/s.sock"), path; path == "" {
-			continue // none
-		}
-		if err := config.Validate(); err == nil || err.Error() != "--pods-api-socket: "+want {
-			t.Errorf("--pods-api-socket %s: %v", path, err)
-		}
+		t.Run(cmp.Or(path, "empty"), func(t *testing.T) {
+			config := valid()
+			config.Socket = new(path)
+			if err := config.Validate(); err == nil || !strings.HasPrefix(err.Error(), "--socket: "+want) {
+				t.Errorf("--socket %s: %v", path, err)
+			}
+			if config.Socket, config.PodsAPISocket = new("/run/s.sock"), path; path == "" {
+				return // none
+			}
+			if err := config.Validate(); err == nil || err.Error() != "--pods-api-socket: "+want {
+				t.Errorf("--pods-api-socket %s: %v", path, err)
+			}
+		})
 	}
 }
 
@@ -178,8 +183,10 @@ func TestTheAddressOfTheNode(t *testing.T) {
 		"fe80::1":             `"fe80::1" is a link-local address`,
 		"169.254.1.1":         `"169.254.1.1" is a link-local address`,
 	} {
-		if err := withIP(bad).Validate(); err == nil || !strings.Contains(err.Error(), "--node-ip: ") || !strings.Contains(err.Error(), want) {
-			t.Errorf("%q: no %q in:\n%v", bad, want, err)
-		}
+		t.Run(bad, func(t *testing.T) {
+			if err := withIP(bad).Validate(); err == nil || !strings.Contains(err.Error(), "--node-ip: ") || !strings.Contains(err.Error(), want) {
+				t.Errorf("%q: no %q in:\n%v", bad, want, err)
+			}
+		})
 	}
 }

@@ -38,8 +38,10 @@ func TestAFieldOfAListHasTheFlagOfTheList(t *testing.T) {
 		"authentication.webhook.enabled": "--authentication-token-webhook",
 		"unknown":                        "unknown",
 	} {
-		if got := name.String(); got != want {
-			t.Errorf("%s is %q, want %q", string(name), got, want)
-		}
+		t.Run(string(name), func(t *testing.T) {
+			if got := name.String(); got != want {
+				t.Errorf("%s is %q, want %q", string(name), got, want)
+			}
+		})
 	}
 }

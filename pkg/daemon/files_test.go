@@ -142,14 +142,16 @@ func TestMadeFile(t *testing.T) {
 		files["foreign/"+name] = &fstest.MapFile{Mode: mode}
 	}
 	for dir, want := range map[string]bool{"ours": true, "foreign": false} {
-		entries, err := files.ReadDir(dir)
-		if err != nil || len(entries) < 9 {
-			t.Fatal(entries, err)
-		}
-		for _, e := range entries {
-			if got := MadeFile(e); got != want {
-				t.Errorf("%s %v: got %v", dir, e, got)
+		t.Run(dir, func(t *testing.T) {
+			entries, err := files.ReadDir(dir)
+			if err != nil || len(entries) < 9 {
+				t.Fatal(entries, err)
 			}
-		}
+			for _, e := range entries {
+				if got := MadeFile(e); got != want {
+					t.Errorf("%s %v: got %v", dir, e, got)
+				}
+			}
+		})
 	}
 }

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"os"
 	"path/filepath"
 	"strings"
@@ -89,20 +90,22 @@ func TestStateDirectoryOfAnotherUser(t *testing.T) {
 // A start says that it can't read the version of the kubelet, because static pods get other UIDs then.
 func TestTheRememberedKubeletCantBeRead(t *testing.T) {
 	for data, want := range map[string]bool{`{"version":"1.35","source":"state"}`: false, `{"version":`: true, `{}`: true, `{"version":"2.5"}`: true, "": true} {
-		dir := t.TempDir()
-		if err := os.WriteFile(filepath.Join(dir, kubeletName), []byte(data), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		s, err := openState(stateIn(dir), "node1", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		memory, log := s.kubelet(), ""
-		s.report(funcr.New(func(_, args string) { log += args + "\n" }, funcr.Options{}))
-		s.close()
-		if got := strings.Contains(log, "set --kubelet-version"); got != want || (memory == nil) != want {
-			t.Errorf("%s: remembered %+v, log %s", data, memory, log)
-		}
+		t.Run(cmp.Or(data, "empty"), func(t *testing.T) {
+			dir := t.TempDir()
+			if err := os.WriteFile(filepath.Join(dir, kubeletName), []byte(data), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			s, err := openState(stateIn(dir), "node1", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			memory, log := s.kubelet(), ""
+			s.report(funcr.New(func(_, args string) { log += args + "\n" }, funcr.Options{}))
+			s.close()
+			if got := strings.Contains(log, "set --kubelet-version"); got != want || (memory == nil) != want {
+				t.Errorf("%s: remembered %+v, log %s", data, memory, log)
+			}
+		})
 	}
 }
 

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"errors"
 	"path/filepath"
 	"strings"
@@ -73,11 +74,13 @@ func TestAHeldSourceIsDegraded(t *testing.T) {
 	held := config.HeldSet{Removes: 9, Pods: 11}
 	const reason = `a set that would remove 9 of 11 pods is held; to apply it, run "podconfigd release file --removes=9"`
 	for before, want := range map[string]string{"": reason, "opening /m: no such file": reason + "; opening /m: no such file"} {
-		status := v1alpha1.SourceStatus{Name: "file", Degraded: before != "", LastError: before}
-		showHeld(&status, held)
-		if !status.Degraded || status.LastError != want || status.DegradedSince == nil || status.Held.Removes != 9 || status.Held.Pods != 11 {
-			t.Errorf("%q: %+v", before, status)
-		}
+		t.Run(cmp.Or(before, "empty"), func(t *testing.T) {
+			status := v1alpha1.SourceStatus{Name: "file", Degraded: before != "", LastError: before}
+			showHeld(&status, held)
+			if !status.Degraded || status.LastError != want || status.DegradedSince == nil || status.Held.Removes != 9 || status.Held.Pods != 11 {
+				t.Errorf("%q: %+v", before, status)
+			}
+		})
 	}
 	held.Until = time.Date(2026, 11, 22, 1, 2, 3, 0, time.Local)
 	status := v1alpha1.SourceStatus{Name: "file"}

@@ -67,9 +67,11 @@ func TestNamespacesFollowThePods(t *testing.T) {
 		}
 	}
 	for at, want := range map[int64]string{1: "", 2: "b@2", 3: "a@3 b@2", 5: "a@3 b@2", 7: "b@2", 8: "b@2"} {
-		if got := shownObjects(t, j, Namespaces, base, at); got != want {
-			t.Errorf("at %d: got %q, want %q", at, got, want)
-		}
+		t.Run(fmt.Sprint(at), func(t *testing.T) {
+			if got := shownObjects(t, j, Namespaces, base, at); got != want {
+				t.Errorf("at %d: got %q, want %q", at, got, want)
+			}
+		})
 	}
 	namespace, ok := j.Object(Namespaces, "b").Object.(*v1.Namespace)
 	if !ok || namespace.Labels[v1.LabelMetadataName] != "b" || namespace.Status.Phase != v1.NamespaceActive {
@@ -106,9 +108,11 @@ func TestMetadataOfNamespacesAndTheNode(t *testing.T) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	for at, want := range map[int64]string{2: "a@1=1 node1@0=0", 3: "a@3=2 node1@0=0", 4: "a@3=2 node1@4=1"} {
-		if got := shownObjects(t, j, Namespaces, base, at) + " " + shownObjects(t, j, Nodes, base, at); got != want {
-			t.Errorf("at %d: got %q, want %q", at, got, want)
-		}
+		t.Run(fmt.Sprint(at), func(t *testing.T) {
+			if got := shownObjects(t, j, Namespaces, base, at) + " " + shownObjects(t, j, Nodes, base, at); got != want {
+				t.Errorf("at %d: got %q, want %q", at, got, want)
+			}
+		})
 	}
 	gone := meta("3")
 	gone.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)}

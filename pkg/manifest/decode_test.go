@@ -46,9 +46,11 @@ func TestDecodeFile(t *testing.T) {
 		// test/conformance compares it with the kubelet's.
 		{"UID", string(pod.UID), "7ded37cdc657097dc9407cef07f705d4"},
 	} {
-		if check.got != check.want {
-			t.Errorf("%s is %q, want %q", check.what, check.got, check.want)
-		}
+		t.Run(check.what, func(t *testing.T) {
+			if check.got != check.want {
+				t.Errorf("%s is %q, want %q", check.what, check.got, check.want)
+			}
+		})
 	}
 }
 
@@ -155,25 +157,30 @@ func TestRefusals(t *testing.T) {
 }
 
 func TestLaterDocuments(t *testing.T) {
-	for data, want := range map[string]int{
-		good:                              0,
-		"---\n" + good:                    0,
-		"# first\n---\n" + good:           0,
-		good + "---\n":                    0,
-		good + "---\n# nothing\n---\n":    0,
-		good + "---\n" + good:             1,
-		"---\n" + good + "--- {}\n---\n1": 2,
-		good + "----\n":                   0,
-		"a: |\n  x\n  ---\n  y\n":         0,
-		"%YAML 1.1\n# a\n---\n" + good:    0,
-		"\ufeff---\n" + good:              0,
-		good + "...\n":                    0,
-		good + "...\n" + good:             1,
-		good + "...\n%YAML 1.1\n---\n{}":  1,
+	for name, test := range map[string]struct {
+		data string
+		want int
+	}{
+		"one":                      {good, 0},
+		"one with a separator":     {"---\n" + good, 0},
+		"a comment first":          {"# first\n---\n" + good, 0},
+		"a separator last":         {good + "---\n", 0},
+		"a comment last":           {good + "---\n# nothing\n---\n", 0},
+		"two":                      {good + "---\n" + good, 1},
+		"an object and a number":   {"---\n" + good + "--- {}\n---\n1", 2},
+		"four hyphens":             {good + "----\n", 0},
+		"hyphens in a string":      {"a: |\n  x\n  ---\n  y\n", 0},
+		"a directive":              {"%YAML 1.1\n# a\n---\n" + good, 0},
+		"a byte order mark":        {"\ufeff---\n" + good, 0},
+		"an end":                   {good + "...\n", 0},
+		"one after an end":         {good + "...\n" + good, 1},
+		"a directive after an end": {good + "...\n%YAML 1.1\n---\n{}", 1},
 	} {
-		if _, got := located.LaterDocuments([]byte(data)); got != want {
-			t.Errorf("%d documents after the first, want %d, in\n%s", got, want, data)
-		}
+		t.Run(name, func(t *testing.T) {
+			if _, got := located.LaterDocuments([]byte(test.data)); got != test.want {
+				t.Errorf("%d documents after the first, want %d, in\n%s", got, test.want, test.data)
+			}
+		})
 	}
 	pod, warnings, err := decode(t, good+"---\nkind: Pod\n")
 	if err != nil || pod.Name != "web-node1" || len(warnings) != 1 || !strings.Contains(warnings[0].In("web.yaml"), "web.yaml:9: 1 more YAML document") {
@@ -183,10 +190,12 @@ func TestLaterDocuments(t *testing.T) {
 
 func TestRead(t *testing.T) {
 	for size, want := range map[int]error{0: nil, 100: nil, MaxLength - 1: nil, MaxLength: ErrTooLarge, MaxLength + 1: ErrTooLarge} {
-		data, err := Read(bytes.NewReader(make([]byte, size)))
-		if !errors.Is(err, want) || (err == nil && len(data) != size) {
-			t.Errorf("%d bytes gave %d and %v, want %v", size, len(data), err, want)
-		}
+		t.Run(fmt.Sprint(size), func(t *testing.T) {
+			data, err := Read(bytes.NewReader(make([]byte, size)))
+			if !errors.Is(err, want) || (err == nil && len(data) != size) {
+				t.Errorf("%d bytes gave %d and %v, want %v", size, len(data), err, want)
+			}
+		})
 	}
 }
 

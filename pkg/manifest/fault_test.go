@@ -297,36 +297,38 @@ func TestLargeManifests(t *testing.T) {
 func TestFaultsOfItems(t *testing.T) {
 	const item = `{"metadata":{"name":"a"},"spec":{"containers":[{"name":"c","image":"i","tti":true}]}}`
 	list := "apiVersion: v1\nkind: PodList\nitems:\n- " + item + "\n- metadata: {name: b, name: c}\n  spec: {containers: [{name: 5, image: i}]}\n- 1\n"
-	for _, test := range []struct {
+	for name, test := range map[string]struct {
 		data string
 		want []string
 	}{
-		{list, []string{
+		"YAML": {list, []string{
 			"line 4: spec.containers[0].tti: unknown field, ignored; did you mean tty?",
 			"line 5: metadata.name: duplicate key, also in line 5; only the last value counts",
 			"line 6: spec.containers[0].name: expected string, got number 5: put it in quotes",
 			"line 7: not a Kubernetes object: expected a v1 Pod",
 		}},
-		{`{"apiVersion":"v1","kind":"PodList","items":[` + item + `]}`, []string{
+		"JSON": {`{"apiVersion":"v1","kind":"PodList","items":[` + item + `]}`, []string{
 			"spec.containers[0].tti: unknown field, ignored; did you mean tty?",
 		}},
 	} {
-		items, err := NewDecoder("node").DecodeURL("http://example.com", []byte(test.data))
-		if err != nil {
-			t.Fatal(err)
-		}
-		var got []string
-		for item := range items {
-			for _, warning := range item.Warnings {
-				got = append(got, warning.In(""))
+		t.Run(name, func(t *testing.T) {
+			items, err := NewDecoder("node").DecodeURL("http://example.com", []byte(test.data))
+			if err != nil {
+				t.Fatal(err)
 			}
-			if item.Err != nil {
-				got = append(got, item.Err.Error())
+			var got []string
+			for item := range items {
+				for _, warning := range item.Warnings {
+					got = append(got, warning.In(""))
+				}
+				if item.Err != nil {
+					got = append(got, item.Err.Error())
+				}
 			}
-		}
-		if !slices.Equal(got, test.want) {
-			t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(test.want, "\n"))
-		}
+			if !slices.Equal(got, test.want) {
+				t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(test.want, "\n"))
+			}
+		})
 	}
 }
 

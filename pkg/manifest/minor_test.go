@@ -1,6 +1,7 @@
 package manifest
 
 import (
+	"cmp"
 	"strings"
 	"testing"
 
@@ -17,17 +18,19 @@ func TestParseMinor(t *testing.T) {
 		"1.36": 36, "v1.36.3": 36, "1.34.4": 34, "v1.34.4-eks-1a2b3c": 34, "v1.33.7+k3s1": 33, "1.38.0": 38,
 		"": 0, "1": 0, "1.": 0, "2.36": 0, "1.x": 0, "1.-3": 0, "36": 0, "v1.99999999": 0,
 	} {
-		got, err := ParseMinor(version)
-		if got != want || (err == nil) != (want != 0) {
-			t.Errorf("%q: got %v, %v, want %v", version, got, err, want)
-		}
+		t.Run(cmp.Or(version, "empty"), func(t *testing.T) {
+			got, err := ParseMinor(version)
+			if got != want || (err == nil) != (want != 0) {
+				t.Errorf("%q: got %v, %v, want %v", version, got, err, want)
+			}
+		})
 	}
 	if (Minor(32)).Known() || (Minor(38)).Known() || !Base.Known() || Minor(38).Nearest() != Base || Minor(20).Nearest() != Oldest {
 		t.Error("which minors are known is wrong")
 	}
 }
 
-// The text of a pod with all fields is that of the library that the kubelet uses.
+// The text of a pod with all fields equals the text of the library that the kubelet uses.
 func TestDump(t *testing.T) {
 	whole, pod := new(v1.Pod), new(api.Pod)
 	canary.Fill(whole, 1)
@@ -35,13 +38,15 @@ func TestDump(t *testing.T) {
 		t.Fatal(err)
 	}
 	for what, pod := range map[string]*api.Pod{"a pod with all fields": pod, "an empty pod": {}} {
-		if got, want := string(dumperOf(Base).dump(pod)), dump.ForHash(pod); got != want {
-			at := 0
-			for at < min(len(got), len(want)) && got[at] == want[at] {
-				at++
+		t.Run(what, func(t *testing.T) {
+			if got, want := string(dumperOf(Base).dump(pod)), dump.ForHash(pod); got != want {
+				at := 0
+				for at < min(len(got), len(want)) && got[at] == want[at] {
+					at++
+				}
+				t.Errorf("%s: after %q got %.100q, want %.100q", what, got[max(0, at-100):at], got[at:], want[at:])
 			}
-			t.Errorf("%s: after %q got %.100q, want %.100q", what, got[max(0, at-100):at], got[at:], want[at:])
-		}
+		})
 	}
 }
 
@@ -70,10 +75,12 @@ func TestNewFields(t *testing.T) {
 			"web.yaml:14: spec.volumes[0].emptyDir.mode: kubelet 1.33 does not know the field and ignores it",
 		36: "web.yaml:14: spec.volumes[0].emptyDir.mode: kubelet 1.36 does not know the field and ignores it",
 	} {
-		_, warnings, _ := NewDecoder("node1").For(m).DecodeFile("web.yaml", []byte(data))
-		if got := strings.Join(in(warnings), "\n"); got != want {
-			t.Errorf("%v: got\n%s\nwant\n%s", m, got, want)
-		}
+		t.Run(m.String(), func(t *testing.T) {
+			_, warnings, _ := NewDecoder("node1").For(m).DecodeFile("web.yaml", []byte(data))
+			if got := strings.Join(in(warnings), "\n"); got != want {
+				t.Errorf("%v: got\n%s\nwant\n%s", m, got, want)
+			}
+		})
 	}
 }
 

@@ -1,6 +1,7 @@
 package podstatus
 
 import (
+	"fmt"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
@@ -54,11 +55,14 @@ func TestQOSOfMinors(t *testing.T) {
 		36: {v1.PodQOSBestEffort, v1.PodQOSBestEffort, v1.PodQOSGuaranteed},
 		37: {v1.PodQOSBestEffort, v1.PodQOSBestEffort, v1.PodQOSGuaranteed},
 	} {
-		for i, resources := range []*v1.ResourceRequirements{nil, {}, &guaranteed} {
-			pod := &v1.Pod{Spec: v1.PodSpec{Resources: resources, Containers: []v1.Container{{}}}}
-			if got := Generate(Input{Pod: pod, Record: new(Record), Node: Node{Minor: minor}}).QOSClass; got != want[i] {
-				t.Errorf("1.%d, resources %v: got %s, want %s", minor, resources, got, want[i])
-			}
+		for i, name := range []string{"no", "empty", "guaranteed"} {
+			t.Run(fmt.Sprintf("%s resources of the pod/1.%d", name, minor), func(t *testing.T) {
+				resources := []*v1.ResourceRequirements{nil, {}, &guaranteed}[i]
+				pod := &v1.Pod{Spec: v1.PodSpec{Resources: resources, Containers: []v1.Container{{}}}}
+				if got := Generate(Input{Pod: pod, Record: new(Record), Node: Node{Minor: minor}}).QOSClass; got != want[i] {
+					t.Errorf("got %s, want %s", got, want[i])
+				}
+			})
 		}
 	}
 	// The containers are guaranteed, and the pod has empty resources.
@@ -67,8 +71,10 @@ func TestQOSOfMinors(t *testing.T) {
 		0: v1.PodQOSGuaranteed, 33: v1.PodQOSGuaranteed, 34: v1.PodQOSBestEffort, 35: v1.PodQOSBestEffort, 36: v1.PodQOSBestEffort,
 		37: v1.PodQOSGuaranteed, 38: v1.PodQOSGuaranteed,
 	} {
-		if got := podQOS(pod, minor); got != want {
-			t.Errorf("1.%d: got %s, want %s", minor, got, want)
-		}
+		t.Run(fmt.Sprintf("guaranteed containers/1.%d", minor), func(t *testing.T) {
+			if got := podQOS(pod, minor); got != want {
+				t.Errorf("got %s, want %s", got, want)
+			}
+		})
 	}
 }

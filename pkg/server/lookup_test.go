@@ -99,22 +99,24 @@ func TestLookup(t *testing.T) {
 		"podIP=fd00:0::1":           {Target: &podconfigd.LookupRequest_PodIp{PodIp: "fd00:0::1"}},
 		"cgroup=/kubepods/podweb/x": {Target: &podconfigd.LookupRequest_Cgroup{Cgroup: "/kubepods/podweb/x"}},
 	} {
-		want := d.lookup(t, query)
-		response, err := api.Lookup(t.Context(), request)
-		if err != nil {
-			t.Fatal(err)
-		}
-		data, err := protojson.Marshal(response)
-		if err != nil {
-			t.Fatal(err)
-		}
-		got := new(v1alpha1.Lookup)
-		if err := json.Unmarshal(revisions.ReplaceAll(data, []byte("$1$2")), got); err != nil {
-			t.Fatalf("%v in %s", err, data)
-		}
-		if diff := cmp.Diff(want, got); diff != "" || len(want.Pods) != 1 || want.Pods[0].Name != "web" {
-			t.Errorf("%s: %s", query, diff)
-		}
+		t.Run(query, func(t *testing.T) {
+			want := d.lookup(t, query)
+			response, err := api.Lookup(t.Context(), request)
+			if err != nil {
+				t.Fatal(err)
+			}
+			data, err := protojson.Marshal(response)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := new(v1alpha1.Lookup)
+			if err := json.Unmarshal(revisions.ReplaceAll(data, []byte("$1$2")), got); err != nil {
+				t.Fatalf("%v in %s", err, data)
+			}
+			if diff := cmp.Diff(want, got); diff != "" || len(want.Pods) != 1 || want.Pods[0].Name != "web" {
+				t.Errorf("%s: %s", query, diff)
+			}
+		})
 	}
 	var whole v1.Pod
 	response, err := api.Lookup(t.Context(), &podconfigd.LookupRequest{Target: &podconfigd.LookupRequest_PodUid{PodUid: "web"}, Pods: true})

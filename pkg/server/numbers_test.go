@@ -101,19 +101,21 @@ func TestNumbersOfHistory(t *testing.T) {
 		"0": true, "1": true, "10000": true, "-1": false, "10001": false, "9223372036854775807": false, "9223372036854775808": false,
 		"-9223372036854775808": false, "1e308": false, "1.5": false,
 	} {
-		code, body := d.get(t, "/v1alpha1/history?limit="+limit)
-		want := fmt.Sprintf(`parameter \"limit\": \"%s\" is not a number of records: expected 1 to 10000, or 0 for 500`, limit)
-		if taken != (code == http.StatusOK) || !taken && !strings.Contains(body, want) {
-			t.Errorf("limit=%s: %d %s", limit, code, body)
-		}
-		number, err := strconv.ParseInt(limit, 10, 64)
-		if err != nil {
-			continue
-		}
-		_, err = api.History(t.Context(), &podconfigd.HistoryRequest{Limit: number})
-		if taken != (err == nil) || !taken && !strings.Contains(err.Error(), "limit: ") {
-			t.Errorf("gRPC, limit %s: %v", limit, err)
-		}
+		t.Run(limit, func(t *testing.T) {
+			code, body := d.get(t, "/v1alpha1/history?limit="+limit)
+			want := fmt.Sprintf(`parameter \"limit\": \"%s\" is not a number of records: expected 1 to 10000, or 0 for 500`, limit)
+			if taken != (code == http.StatusOK) || !taken && !strings.Contains(body, want) {
+				t.Errorf("limit=%s: %d %s", limit, code, body)
+			}
+			number, err := strconv.ParseInt(limit, 10, 64)
+			if err != nil {
+				return
+			}
+			_, err = api.History(t.Context(), &podconfigd.HistoryRequest{Limit: number})
+			if taken != (err == nil) || !taken && !strings.Contains(err.Error(), "limit: ") {
+				t.Errorf("gRPC, limit %s: %v", limit, err)
+			}
+		})
 	}
 	for _, since := range []*timestamppb.Timestamp{
 		{Seconds: math.MaxInt64}, {Seconds: math.MinInt64}, {Seconds: 253402300800}, {Nanos: -1}, {Nanos: 1e9}, {Nanos: math.MaxInt32}, {Nanos: math.MinInt32},

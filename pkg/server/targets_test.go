@@ -111,18 +111,20 @@ func TestTargetsOverTLS(t *testing.T) {
 	var writes atomic.Int64
 	s := serveHTTPS(t, conn.Limits{}, counted(&writes))
 	for path, method := range map[string]string{"/v1alpha1/status": http.MethodGet, "/v1alpha1/history": http.MethodGet, "/v1alpha1/release": http.MethodPost} {
-		for _, target := range spelled(path) {
-			conn, err := (&tls.Dialer{Config: &tls.Config{RootCAs: s.roots}}).DialContext(t.Context(), "tcp", s.address)
-			if err != nil {
-				t.Fatal(err)
+		t.Run(path, func(t *testing.T) {
+			for _, target := range spelled(path) {
+				conn, err := (&tls.Dialer{Config: &tls.Config{RootCAs: s.roots}}).DialContext(t.Context(), "tcp", s.address)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if code, body := raw(t, conn, method, target); strings.Contains(body, `"instance"`) || code == http.StatusOK && !strings.HasPrefix(target, "/pods") {
+					t.Errorf("HTTP/1.1 %s %s: %d %s", method, target, code, body)
+				}
+				if code, body := s.rawHTTP2(t, method, target); strings.Contains(body, `"instance"`) || code == "200" && !strings.HasPrefix(target, "/pods") {
+					t.Errorf("HTTP/2 %s %s: %s %s", method, target, code, body)
+				}
 			}
-			if code, body := raw(t, conn, method, target); strings.Contains(body, `"instance"`) || code == http.StatusOK && !strings.HasPrefix(target, "/pods") {
-				t.Errorf("HTTP/1.1 %s %s: %d %s", method, target, code, body)
-			}
-			if code, body := s.rawHTTP2(t, method, target); strings.Contains(body, `"instance"`) || code == "200" && !strings.HasPrefix(target, "/pods") {
-				t.Errorf("HTTP/2 %s %s: %s %s", method, target, code, body)
-			}
-		}
+		})
 	}
 	for _, target := range append(spelled(podconfigd.PodConfig_Release_FullMethodName), podconfigd.PodConfig_Release_FullMethodName[1:]) {
 		if code, body := s.rawHTTP2(t, http.MethodPost, target, "content-type", "application/grpc", "te", "trailers"); code == "200 grpc 0" {

@@ -35,11 +35,13 @@ func TestReasons(t *testing.T) {
 		sources.ReasonHTTPClientError: {sources.Because(sources.ReasonOfCode(418), errors.New("418"))},
 		sources.ReasonOther:           {errors.New("what is this")},
 	} {
-		for _, err := range errs {
-			if got := sources.ReasonOf(fmt.Errorf("reading: %w", err)); got != want {
-				t.Errorf("%v: %s, want %s", err, got, want)
+		t.Run(string(want), func(t *testing.T) {
+			for _, err := range errs {
+				if got := sources.ReasonOf(fmt.Errorf("reading: %w", err)); got != want {
+					t.Errorf("%v: %s, want %s", err, got, want)
+				}
 			}
-		}
+		})
 	}
 	if err := sources.Because(sources.ReasonTLS, nil); err != nil {
 		t.Errorf("no error has a reason: %v", err)

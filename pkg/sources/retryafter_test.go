@@ -1,6 +1,7 @@
 package sources
 
 import (
+	"cmp"
 	"testing"
 	"time"
 )
@@ -14,8 +15,10 @@ func TestRetryAfter(t *testing.T) {
 		"3155760000": time.Hour, "Sat, 21 Nov 2126 00:00:00 GMT": time.Hour, "Fri, 31 Dec 9999 23:59:59 GMT": time.Hour,
 		"9223372036854775807": time.Hour, "99999999999999999999": time.Hour, "-99999999999999999999": 0,
 	} {
-		if got := RetryAfter(value, now, time.Hour); got != want {
-			t.Errorf("%q: %v, want %v", value, got, want)
-		}
+		t.Run(cmp.Or(value, "empty"), func(t *testing.T) {
+			if got := RetryAfter(value, now, time.Hour); got != want {
+				t.Errorf("%q: %v, want %v", value, got, want)
+			}
+		})
 	}
 }

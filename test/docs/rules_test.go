@@ -102,30 +102,32 @@ func TestEveryBlockIsRun(t *testing.T) {
 }
 
 func TestFaultsOfBlocks(t *testing.T) {
-	for markdown, want := range map[string]string{
-		"```sh\nls\n```":                                 "nothing runs",
-		"```\nls\n```":                                   "nothing runs",
-		"```text\npodconfigd watch\n```":                 "not in a console block",
-		"```console\nls\n```":                            "no line begins",
-		"<!-- run by TestNone -->\n```sh\nls\n```":       "no test is called TestNone",
-		"<!-- run by make none -->\n```sh\nls\n```":      "no such target",
-		"<!-- run by make test -->\n```sh\nls\n```":      "",
-		"<!-- run by none.txtar -->\n```sh\nls\n```":     "no such file",
-		"<!-- README.md -->\n```text\nnot there\n```":    "does not have this text",
-		"<!-- none.go -->\n```go\nx\n```":                "no such file",
-		"```console\n$ ls\n```":                          "",
-		"```console\n$ pkill -f server\n```":             "can end other programs",
-		"```console\n$ pkill server\n```":                "can end other programs",
-		"```console\n$ pkill -KILL -x server\n```":       "",
-		"```console\n$ pkill -f '^bin/server -v'\n```":   "",
-		"<!-- run by TestX -->\n```sh\nls\n```":          "",
-		"<!-- README.md -->\n```text\n# podconfigd\n```": "",
+	for name, test := range map[string]struct{ markdown, want string }{
+		"a shell block":               {"```sh\nls\n```", "nothing runs"},
+		"no language":                 {"```\nls\n```", "nothing runs"},
+		"a command in text":           {"```text\npodconfigd watch\n```", "not in a console block"},
+		"no prompt":                   {"```console\nls\n```", "no line begins"},
+		"unknown test":                {"<!-- run by TestNone -->\n```sh\nls\n```", "no test is called TestNone"},
+		"unknown target":              {"<!-- run by make none -->\n```sh\nls\n```", "no such target"},
+		"target":                      {"<!-- run by make test -->\n```sh\nls\n```", ""},
+		"unknown script":              {"<!-- run by none.txtar -->\n```sh\nls\n```", "no such file"},
+		"another text":                {"<!-- README.md -->\n```text\nnot there\n```", "does not have this text"},
+		"unknown file":                {"<!-- none.go -->\n```go\nx\n```", "no such file"},
+		"a command that runs":         {"```console\n$ ls\n```", ""},
+		"pkill by command line":       {"```console\n$ pkill -f server\n```", "can end other programs"},
+		"pkill by prefix":             {"```console\n$ pkill server\n```", "can end other programs"},
+		"pkill of a name":             {"```console\n$ pkill -KILL -x server\n```", ""},
+		"pkill by whole command line": {"```console\n$ pkill -f '^bin/server -v'\n```", ""},
+		"test":                        {"<!-- run by TestX -->\n```sh\nls\n```", ""},
+		"text of a file":              {"<!-- README.md -->\n```text\n# podconfigd\n```", ""},
 	} {
-		fenced, _ := blocks(markdown)
-		got := fenced[0].fault(map[string]bool{"TestX": true})
-		if want == "" && got != "" || !strings.Contains(got, want) {
-			t.Errorf("%q: fault %q, want %q", markdown, got, want)
-		}
+		t.Run(name, func(t *testing.T) {
+			fenced, _ := blocks(test.markdown)
+			got := fenced[0].fault(map[string]bool{"TestX": true})
+			if test.want == "" && got != "" || !strings.Contains(got, test.want) {
+				t.Errorf("%q: fault %q, want %q", test.markdown, got, test.want)
+			}
+		})
 	}
 	if _, indented := blocks("a\n\n    ls\n"); len(indented) != 1 {
 		t.Error("an indented block is not found")
@@ -136,11 +138,13 @@ func TestPatterns(t *testing.T) {
 	for output, matches := range map[string]bool{
 		"a\nb1": true, "a\n\nb1\n": true, "a\nx\ny\nb1\nc": true, "a": false, "a\nb": false, "a\nb12": true, "x\na\nb1": false,
 	} {
-		for _, shown := range [][]string{{"a", "…", "b…1…"}, {"a", "…", "b…1…", "…"}} {
-			if got := (&step{output: shown}).pattern().MatchString(output); got != matches {
-				t.Errorf("%q for %q: %v, want %v", output, shown, got, matches)
+		t.Run(strings.ReplaceAll(output, "\n", ","), func(t *testing.T) {
+			for _, shown := range [][]string{{"a", "…", "b…1…"}, {"a", "…", "b…1…", "…"}} {
+				if got := (&step{output: shown}).pattern().MatchString(output); got != matches {
+					t.Errorf("%q for %q: %v, want %v", output, shown, got, matches)
+				}
 			}
-		}
+		})
 	}
 }
 

@@ -99,10 +99,12 @@ func TestControlCharactersInFormats(t *testing.T) {
 		"jsonpath={..metadata.name}":         value,
 		"name":                               "pod/" + value + "\n",
 	} {
-		var out bytes.Buffer
-		err := run(t.Context(), server.URL, &out, "-o", format)
-		if err != nil || !strings.Contains(out.String(), want) || !strings.HasSuffix(want, value) && format != "name" && !printable.Is(out.String(), "\n") {
-			t.Errorf("%s: %v, %q, want %q", format, err, &out, want)
-		}
+		t.Run(format, func(t *testing.T) {
+			var out bytes.Buffer
+			err := run(t.Context(), server.URL, &out, "-o", format)
+			if err != nil || !strings.Contains(out.String(), want) || !strings.HasSuffix(want, value) && format != "name" && !printable.Is(out.String(), "\n") {
+				t.Errorf("%s: %v, %q, want %q", format, err, &out, want)
+			}
+		})
 	}
 }

@@ -84,17 +84,19 @@ func TestWatchPodsOverALostRevision(t *testing.T) {
 		"--watch":      "ADDED a 1,ADDED b 1,ADDED d 1,ADDED e 1,MODIFIED b 3,DELETED a 1,ADDED c 9,MODIFIED e 5,",
 		"--watch-only": "MODIFIED b 3,DELETED a 1,ADDED c 9,MODIFIED e 5,",
 	} {
-		d := &watchDaemon{
-			lists: []string{
-				watchList(2, watchPod("a", 1), watchPod("b", 1), watchPod("d", 1), watchPod("e", 1)),
-				watchList(9, watchPod("b", 3), watchPod("c", 9), watchPod("d", 1), watchPod("e", 5)),
-			},
-			watches: []string{`{"type":"MODIFIED","object":` + watchPod("b", 3) + `}` + watchExpired},
-		}
-		got := watchPods(t, d, flag, "--output-watch-events", "-o", "jsonpath={.type} {.object.metadata.name} {.object.metadata.resourceVersion},")
-		if got != want {
-			t.Errorf("%s: got %s, want %s", flag, got, want)
-		}
+		t.Run(flag, func(t *testing.T) {
+			d := &watchDaemon{
+				lists: []string{
+					watchList(2, watchPod("a", 1), watchPod("b", 1), watchPod("d", 1), watchPod("e", 1)),
+					watchList(9, watchPod("b", 3), watchPod("c", 9), watchPod("d", 1), watchPod("e", 5)),
+				},
+				watches: []string{`{"type":"MODIFIED","object":` + watchPod("b", 3) + `}` + watchExpired},
+			}
+			got := watchPods(t, d, flag, "--output-watch-events", "-o", "jsonpath={.type} {.object.metadata.name} {.object.metadata.resourceVersion},")
+			if got != want {
+				t.Errorf("%s: got %s, want %s", flag, got, want)
+			}
+		})
 	}
 }
 

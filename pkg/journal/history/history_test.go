@@ -70,9 +70,11 @@ func TestParse(t *testing.T) {
 		"2026-11-22T11:00:00.5Z":    now.Add(-time.Hour + time.Second/2),
 		"2026-11-22T13:00:00+02:00": now.Add(-time.Hour),
 	} {
-		if got, err := ParseSince(text, now); err != nil || !got.Equal(want) {
-			t.Errorf("%q: %v, %v, want %v", text, got, err, want)
-		}
+		t.Run("since "+text, func(t *testing.T) {
+			if got, err := ParseSince(text, now); err != nil || !got.Equal(want) {
+				t.Errorf("%q: %v, %v, want %v", text, got, err, want)
+			}
+		})
 	}
 	for _, text := range []string{"0s", "-1m", "10", "2562048h", "1e308", "yesterday", "2026-11-22", "2026-11-22T11:00:00"} {
 		if got, err := ParseSince(text, now); err == nil {

@@ -204,10 +204,12 @@ func TestScopeReads(t *testing.T) {
 	}
 	name := func(n string) types.NamespacedName { return types.NamespacedName{Namespace: "default", Name: n} }
 	for pod, sees := range map[string]bool{"a": true, "b": false, "c": false} {
-		if (s.WithName(name(pod)) != nil) != sees || (s.WithUID(types.UID(pod), Selector{}) != nil) != sees || s.Sees(name(pod)) != sees ||
-			s.SeesRuntimePod(types.UID(pod), "default") != sees {
-			t.Errorf("pod %s is wrong", pod)
-		}
+		t.Run(pod, func(t *testing.T) {
+			if (s.WithName(name(pod)) != nil) != sees || (s.WithUID(types.UID(pod), Selector{}) != nil) != sees || s.Sees(name(pod)) != sees ||
+				s.SeesRuntimePod(types.UID(pod), "default") != sees {
+				t.Errorf("pod %s is wrong", pod)
+			}
+		})
 	}
 }
 

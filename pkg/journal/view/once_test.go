@@ -50,20 +50,22 @@ func TestALargeSetIsReadOnce(t *testing.T) {
 			return Stream(j.Journal, StreamOptions{Options: o, Since: &before, Mode: SnapshotMode})
 		},
 	} {
-		matches := 0
-		c := begin(Options{Selector: Selector{Labels: counting{matches: &matches}}})
-		for seen := 0; seen < pods-1; {
-			frames, err := c.Next(t.Context())
-			if err != nil {
-				t.Fatal(err)
+		t.Run(name, func(t *testing.T) {
+			matches := 0
+			c := begin(Options{Selector: Selector{Labels: counting{matches: &matches}}})
+			for seen := 0; seen < pods-1; {
+				frames, err := c.Next(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, f := range frames {
+					seen += len(f.Pods)
+				}
 			}
-			for _, f := range frames {
-				seen += len(f.Pods)
+			c.Close()
+			if matches > 3*pods {
+				t.Errorf("%s: %d pods are matched %d times", name, pods, matches)
 			}
-		}
-		c.Close()
-		if matches > 3*pods {
-			t.Errorf("%s: %d pods are matched %d times", name, pods, matches)
-		}
+		})
 	}
 }

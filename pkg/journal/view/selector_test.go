@@ -22,21 +22,23 @@ func TestAUIDTwiceInAnUpdate(t *testing.T) {
 		}
 		return u
 	}
-	for _, test := range []struct {
+	for name, test := range map[string]struct {
 		add, want []string
 	}{
-		{[]string{"a=1", "b=2"}, nil},
-		{[]string{"a=1", "b=1", "c=2"}, nil},
-		{[]string{"a=2", "b=1"}, []string{"2 ADD b=1"}},
-		{[]string{"a=1", "b=2", "c=1"}, []string{"3 ADD c=1"}},
-		{[]string{"a=1", "b=1"}, []string{"2 ADD b=1"}},
+		"two UIDs":             {[]string{"a=1", "b=2"}, nil},
+		"the same UID first":   {[]string{"a=1", "b=1", "c=2"}, nil},
+		"the same UID last":    {[]string{"a=2", "b=1"}, []string{"2 ADD b=1"}},
+		"with another between": {[]string{"a=1", "b=2", "c=1"}, []string{"3 ADD c=1"}},
+		"the same UID only":    {[]string{"a=1", "b=1"}, []string{"2 ADD b=1"}},
 	} {
-		j := newJournal(journal.Options{})
-		c := j.watch(StreamOptions{Options: Options{Selector: Selector{Labels: mustLabels("image=1")}}})
-		expect(t, c, "0 BOOKMARK synced")
-		appendSet(j, same(test.add...))
-		expect(t, c, append(test.want, show(j, []*Frame{bookmark("", j.Revision(), &journal.Bookmark{Ready: true})}))...)
-		c.Close()
+		t.Run(name, func(t *testing.T) {
+			j := newJournal(journal.Options{})
+			c := j.watch(StreamOptions{Options: Options{Selector: Selector{Labels: mustLabels("image=1")}}})
+			expect(t, c, "0 BOOKMARK synced")
+			appendSet(j, same(test.add...))
+			expect(t, c, append(test.want, show(j, []*Frame{bookmark("", j.Revision(), &journal.Bookmark{Ready: true})}))...)
+			c.Close()
+		})
 	}
 	// The same version twice is one change.
 	j := newJournal(journal.Options{})

@@ -1,6 +1,7 @@
 package kubeapi
 
 import (
+	"cmp"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
@@ -29,9 +30,11 @@ func TestSelectionByPodIP(t *testing.T) {
 	with.expect(t, "ADDED a/x=1@2")
 	without.expect(t, "DELETED a/x=1@2")
 	for selector, want := range map[string]string{"10.0.0.1": "a/x=1@2", "10.0.0.2": "", "": ""} {
-		if got, _ := a.list(t, "/api/v1/pods?fieldSelector=status.podIP%3D"+selector); got != want {
-			t.Errorf("%q: got %q, want %q", selector, got, want)
-		}
+		t.Run(cmp.Or(selector, "empty"), func(t *testing.T) {
+			if got, _ := a.list(t, "/api/v1/pods?fieldSelector=status.podIP%3D"+selector); got != want {
+				t.Errorf("%q: got %q, want %q", selector, got, want)
+			}
+		})
 	}
 	status(config.RECONCILE, "10.0.0.2")
 	with.expect(t, "DELETED a/x=1@3")

@@ -29,13 +29,15 @@ func TestCredentialsAreNamed(t *testing.T) {
 		"command get-token":                    {Exec: &clientcmdapi.ExecConfig{Command: "get-token", APIVersion: "client.authentication.k8s.io/v1", InteractiveMode: "Never"}},
 		"no credentials":                       {},
 	} {
-		conf := components.NewKubeconfig("https://127.0.0.1:1", nil)
-		conf.AuthInfos["user"] = user
-		components.WriteKubeconfig(t, path, conf)
-		_, got, _ := newReading().loadConfig(path) // some of the files do not exist
-		if want := fmt.Sprintf("user %q of kubeconfig %s (%s)", "user", path, want); got != want {
-			t.Errorf("got %q, want %q", got, want)
-		}
+		t.Run(want, func(t *testing.T) {
+			conf := components.NewKubeconfig("https://127.0.0.1:1", nil)
+			conf.AuthInfos["user"] = user
+			components.WriteKubeconfig(t, path, conf)
+			_, got, _ := newReading().loadConfig(path) // some of the files do not exist
+			if want := fmt.Sprintf("user %q of kubeconfig %s (%s)", "user", path, want); got != want {
+				t.Errorf("got %q, want %q", got, want)
+			}
+		})
 	}
 }
 
@@ -54,22 +56,24 @@ func TestRefusedInTheHandshake(t *testing.T) {
 			user.ClientCertificateData, user.ClientKeyData = components.NewAuthority(t, "third").Issue(t, "me")
 		},
 	} {
-		path := filepath.Join(t.TempDir(), "kubeconfig")
-		ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
-		conf := components.NewKubeconfig(server.URL, ca)
-		issue(conf.AuthInfos["user"])
-		components.WriteKubeconfig(t, path, conf)
-		c := newConnector(path, "")
-		t.Cleanup(c.close)
-		client, _, err := c.get()
-		if err != nil {
-			t.Fatal(err)
-		}
-		err = client.refused(client.rest.Get().Resource("pods").Do(t.Context()).Error())
-		want := fmt.Sprintf("the apiserver refused the credentials of user %q of kubeconfig %s (", "user", path)
-		if err == nil || !strings.HasPrefix(err.Error(), want) {
-			t.Errorf("certificate %s: got %v, want %s…", name, err, want)
-		}
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "kubeconfig")
+			ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+			conf := components.NewKubeconfig(server.URL, ca)
+			issue(conf.AuthInfos["user"])
+			components.WriteKubeconfig(t, path, conf)
+			c := newConnector(path, "")
+			t.Cleanup(c.close)
+			client, _, err := c.get()
+			if err != nil {
+				t.Fatal(err)
+			}
+			err = client.refused(client.rest.Get().Resource("pods").Do(t.Context()).Error())
+			want := fmt.Sprintf("the apiserver refused the credentials of user %q of kubeconfig %s (", "user", path)
+			if err == nil || !strings.HasPrefix(err.Error(), want) {
+				t.Errorf("certificate %s: got %v, want %s…", name, err, want)
+			}
+		})
 	}
 }
 
@@ -88,13 +92,15 @@ func TestCredentialsAreInRegularFiles(t *testing.T) {
 			conf.AuthInfos["user"].ClientCertificate, conf.AuthInfos["user"].ClientKey = "fifo", "fifo"
 		},
 	} {
-		conf := components.NewKubeconfig("https://127.0.0.1:1", nil)
-		conf.AuthInfos["user"] = &clientcmdapi.AuthInfo{}
-		change(conf)
-		components.WriteKubeconfig(t, path, conf)
-		if _, err := (&connector{kubeconfig: path}).makeClient(); err == nil || !strings.Contains(err.Error(), fifo+": expected a regular file") {
-			t.Errorf("%s: %v", name, err)
-		}
+		t.Run(name, func(t *testing.T) {
+			conf := components.NewKubeconfig("https://127.0.0.1:1", nil)
+			conf.AuthInfos["user"] = &clientcmdapi.AuthInfo{}
+			change(conf)
+			components.WriteKubeconfig(t, path, conf)
+			if _, err := (&connector{kubeconfig: path}).makeClient(); err == nil || !strings.Contains(err.Error(), fifo+": expected a regular file") {
+				t.Errorf("%s: %v", name, err)
+			}
+		})
 	}
 	if _, err := (&connector{kubeconfig: fifo}).makeClient(); err == nil || !strings.Contains(err.Error(), "expected a regular file") {
 		t.Errorf("kubeconfig: %v", err)

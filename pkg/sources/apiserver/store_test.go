@@ -198,29 +198,31 @@ func TestReplaceComparesPods(t *testing.T) {
 // A mirror pod of podconfigd whose status a kubelet has written is marked: its status counts then. Others keep
 // their annotations.
 func TestAnAdoptedMirrorPodIsMarked(t *testing.T) {
-	for _, test := range []struct{ manager, subresource, own, want string }{
-		{"kubelet", "status", "true", config.AdoptedMirror},
-		{"podconfigd", "status", "true", "true"},
-		{"kubelet", "", "true", "true"},
-		{"kubelet", "status", "", ""},
+	for name, test := range map[string]struct{ manager, subresource, own, want string }{
+		"kubelet's status":     {"kubelet", "status", "true", config.AdoptedMirror},
+		"status of podconfigd": {"podconfigd", "status", "true", "true"},
+		"no status":            {"kubelet", "", "true", "true"},
+		"not ours":             {"kubelet", "status", "", ""},
 	} {
-		for _, keep := range []bool{true, false} {
-			pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "a", Annotations: map[string]string{}, ManagedFields: []metav1.ManagedFieldsEntry{
-				{Manager: test.manager, Subresource: test.subresource},
-			}}}
-			if test.own != "" {
-				pod.Annotations[config.OwnMirrorAnnotationKey] = test.own
+		t.Run(name, func(t *testing.T) {
+			for _, keep := range []bool{true, false} {
+				pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "a", Annotations: map[string]string{}, ManagedFields: []metav1.ManagedFieldsEntry{
+					{Manager: test.manager, Subresource: test.subresource},
+				}}}
+				if test.own != "" {
+					pod.Annotations[config.OwnMirrorAnnotationKey] = test.own
+				}
+				newStore(keep, func([]any) {}).take(pod)
+				if got := pod.Annotations[config.OwnMirrorAnnotationKey]; got != test.want || len(pod.ManagedFields) > 0 != keep {
+					t.Errorf("%+v: the annotation is %q, %d managedFields", test, got, len(pod.ManagedFields))
+				}
 			}
-			newStore(keep, func([]any) {}).take(pod)
-			if got := pod.Annotations[config.OwnMirrorAnnotationKey]; got != test.want || len(pod.ManagedFields) > 0 != keep {
-				t.Errorf("%+v: the annotation is %q, %d managedFields", test, got, len(pod.ManagedFields))
-			}
-		}
+		})
 	}
 }
 
-// An event has the time at which it arrived, also if the next one arrives before it is stored. One
-// that waited while the one before was handed on counts from there.
+// An event has the time at which it arrived, also if the next one arrives before it is stored. An
+// event that waited while the earlier one was handed on counts from that moment.
 func TestArrivals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var a arrivals

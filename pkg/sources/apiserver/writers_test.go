@@ -147,8 +147,10 @@ func TestPodWriterGetsNoPod(t *testing.T) {
 		},
 		"patch": func() (*v1.Pod, error) { return writer.PatchStatus(t.Context(), "ns", "a", []byte("{}")) },
 	} {
-		if pod, err := request(); pod != nil || err == nil || !strings.Contains(err.Error(), "expected a pod") {
-			t.Errorf("%s: %v, %v", name, pod, err)
-		}
+		t.Run(name, func(t *testing.T) {
+			if pod, err := request(); pod != nil || err == nil || !strings.Contains(err.Error(), "expected a pod") {
+				t.Errorf("%s: %v, %v", name, pod, err)
+			}
+		})
 	}
 }

@@ -18,9 +18,11 @@ func TestCredentialsAreInRegularFiles(t *testing.T) {
 	for name, opts := range map[string]Options{
 		"CA": {CAFile: fifo}, "certificate": {CertFile: fifo}, "key": {KeyFile: fifo}, "token": {BearerTokenFile: fifo},
 	} {
-		_, err := newTransport(target, opts).client()
-		if err == nil || !strings.Contains(err.Error(), fifo+": expected a regular file") {
-			t.Errorf("%s: %v", name, err)
-		}
+		t.Run(name, func(t *testing.T) {
+			_, err := newTransport(target, opts).client()
+			if err == nil || !strings.Contains(err.Error(), fifo+": expected a regular file") {
+				t.Errorf("%s: %v", name, err)
+			}
+		})
 	}
 }

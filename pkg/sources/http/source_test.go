@@ -630,22 +630,24 @@ func TestAnOlderFileInTheNewersPlace(t *testing.T) {
 
 func TestValidatorsThatCanBeReliedOn(t *testing.T) {
 	const date, old = "Sat, 21 Nov 2026 00:01:00 GMT", "Sat, 21 Nov 2026 00:00:00 GMT"
-	for _, test := range []struct {
+	for name, test := range map[string]struct {
 		etag, modified, date string
 		want                 validator
 	}{
-		{"", "", date, validator{}},
-		{`"e"`, "", date, validator{etag: `"e"`}},
-		{`"e"`, old, date, validator{etag: `"e"`}},
-		{"", old, date, validator{modified: old}},
-		{`"e"`, "Sat, 21 Nov 2026 00:00:59 GMT", date, validator{}},
-		{"", "Sat, 21 Nov 2026 00:00:59 GMT", date, validator{}},
-		{`"e"`, old, "", validator{}},
+		"none":                           {"", "", date, validator{}},
+		"ETag":                           {`"e"`, "", date, validator{etag: `"e"`}},
+		"ETag and an old modification":   {`"e"`, old, date, validator{etag: `"e"`}},
+		"an old modification":            {"", old, date, validator{modified: old}},
+		"ETag and a recent modification": {`"e"`, "Sat, 21 Nov 2026 00:00:59 GMT", date, validator{}},
+		"a recent modification":          {"", "Sat, 21 Nov 2026 00:00:59 GMT", date, validator{}},
+		"no date":                        {`"e"`, old, "", validator{}},
 	} {
-		header := nethttp.Header{"Etag": {test.etag}, "Last-Modified": {test.modified}, "Date": {test.date}}
-		if got := validatorOf(header); got != test.want {
-			t.Errorf("%+v: %+v", test, got)
-		}
+		t.Run(name, func(t *testing.T) {
+			header := nethttp.Header{"Etag": {test.etag}, "Last-Modified": {test.modified}, "Date": {test.date}}
+			if got := validatorOf(header); got != test.want {
+				t.Errorf("%+v: %+v", test, got)
+			}
+		})
 	}
 }
 

@@ -33,13 +33,15 @@ func TestSeveralDocuments(t *testing.T) {
 		"a pod":  single("a", "1"),
 		"a list": list(item("a", "1"), item("b", "1")),
 	} {
-		s := newSite(t, false)
-		s.serve("# YAML\n" + first + "\n---\n" + list(item("c", "1")) + "\n")
-		h := runWith(t, t.Context(), Options{URL: s.URL})
-		h.expect(pods[name]...)
-		h.await(name, func(s v1alpha1.SourceStatus) bool {
-			return len(s.HTTP.Manifests) > 0 && len(s.HTTP.Manifests[0].Warnings) == 1 &&
-				s.HTTP.Manifests[0].Warnings[0] == "1 more YAML document(s) after the first are ignored, as the kubelet does: serve a PodList"
+		t.Run(name, func(t *testing.T) {
+			s := newSite(t, false)
+			s.serve("# YAML\n" + first + "\n---\n" + list(item("c", "1")) + "\n")
+			h := runWith(t, t.Context(), Options{URL: s.URL})
+			h.expect(pods[name]...)
+			h.await(name, func(s v1alpha1.SourceStatus) bool {
+				return len(s.HTTP.Manifests) > 0 && len(s.HTTP.Manifests[0].Warnings) == 1 &&
+					s.HTTP.Manifests[0].Warnings[0] == "1 more YAML document(s) after the first are ignored, as the kubelet does: serve a PodList"
+			})
 		})
 	}
 }

@@ -331,9 +331,11 @@ func TestHTTPSWithoutTheApiserver(t *testing.T) {
 	components.WriteKubeconfig(t, kubeconfig, conf)
 	_, s := e2e.Local(t, "--kubeconfig", kubeconfig)
 	for token, want := range map[string]int{"s3cret": http.StatusServiceUnavailable, "wrong": http.StatusUnauthorized} {
-		if code, _, body := s.Get(t, s.Client(t, 2), "GET", "/pods", token); code != want {
-			t.Errorf("%s: %d %s", token, code, body)
-		}
+		t.Run(token, func(t *testing.T) {
+			if code, _, body := s.Get(t, s.Client(t, 2), "GET", "/pods", token); code != want {
+				t.Errorf("%s: %d %s", token, code, body)
+			}
+		})
 	}
 }
 

@@ -2,8 +2,8 @@ package history
 
 import "testing"
 
-// full is what a subscriber of everything is sent that is never cut. The update of 14 has
-// two pods, in two pieces.
+// full is what a subscriber of everything gets if it is never cut. The update of 14 has two pods,
+// in two pieces.
 const full = `
 ADD a@1/x
 BOOKMARK 10 synced
@@ -92,7 +92,7 @@ func TestStreamReliable(t *testing.T) {
 			connection(t, 0, "ADD a@1/x\nBOOKMARK 10 synced\nADD 11 b@2/x\nADD 14 c@4/x"),
 		},
 	})
-	// Nobody was sent 11.
+	// Nobody got 11.
 	refuses(t, Reliable, subscriber("all", connection(t, 0, "ADD a@1/x\nBOOKMARK 10 synced\nUPDATE 12 a@3/y")))
 	// A reset without a cause.
 	refuses(t, Reliable, subscriber("whole", connection(t, 0, full)), subscriber("reset",
@@ -156,9 +156,11 @@ func TestStreamBesideTheNode(t *testing.T) {
 	refusedFor(t, Reliable, Check(of("UPDATE 13 a@3/y"), opts))
 	// A bookmark has the revision of the node.
 	for update, right := range map[string]bool{"BOOKMARK 11": true, "BOOKMARK 12": false, "BOOKMARK 1000010": false} {
-		if r := Check(of(update), opts); (len(r.Violations) == 0) != right {
-			t.Errorf("%s: %v", update, r.Violations)
-		}
+		t.Run(update, func(t *testing.T) {
+			if r := Check(of(update), opts); (len(r.Violations) == 0) != right {
+				t.Errorf("%s: %v", update, r.Violations)
+			}
+		})
 	}
 	opts.Durable = true
 	if r := Check(of("BOOKMARK 1000010"), opts); len(r.Violations) > 0 {
