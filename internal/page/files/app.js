@@ -7,6 +7,9 @@ import * as timeline from './timeline.js'
 import * as detail from './detail.js'
 import { statusText } from './status.js'
 
+pods.onOpen(detail.openPod)
+timeline.onOpen(detail.openUpdate)
+
 let synced = false
 
 // apply takes a line of the stream. A mark of the timeline is a change of one pod, as in the history.

@@ -1,6 +1,5 @@
 // The pods of the stream, in a table that filters and sorts.
 import { $, age, h, set } from './dom.js'
-import { openPod } from './detail.js'
 import { makeGrid } from './grid.js'
 import { changes, healths, rowOf } from './pod.js'
 
@@ -17,7 +16,10 @@ const columns = [
 const compare = (a, b) => a < b ? -1 : a > b ? 1 : 0
 const count = n => n.toLocaleString('en')
 
-const grid = makeGrid($('pods'), columns, openPod, c => h('button', { type: 'button', tabindex: '-1', onclick: () => sortBy(c) }, c.title))
+let open = null
+export const onOpen = f => { open = f }
+
+const grid = makeGrid($('pods'), columns, row => open(row), c => h('button', { type: 'button', tabindex: '-1', onclick: () => sortBy(c) }, c.title))
 const rows = new Map()
 const removed = new Map() // the last versions of removed pods: the next with that name differs from them
 let sort = 'namespace'

@@ -1,6 +1,5 @@
 // The timeline: a lane for each source. What comes points up, what goes down, and what changes is in between.
 import { $, clock, day, line, plural, set } from './dom.js'
-import { openUpdate } from './detail.js'
 import { makeGrid } from './grid.js'
 
 const most = 20000 // marks that are kept, the newest 2,000 with what changed
@@ -18,7 +17,10 @@ const columns = [
 ]
 
 const canvas = $('timeline')
-const list = makeGrid($('updates'), columns, openUpdate)
+let open = null
+export const onOpen = f => { open = f }
+
+const list = makeGrid($('updates'), columns, mark => open(mark))
 // marks are the changes of pods: {time, op, source, revision, namespace, name, pod, changes, file}, the newest last.
 let marks = []
 let gaps = []
@@ -87,7 +89,7 @@ function pick(pixel, y) {
   const source = [...lanes.keys()][Math.floor(y / lane)]
   const far = m => Math.abs(x(m.time) - pixel)
   const near = marks.filter(m => m.source === source && far(m) < 8)
-  if (near.length) openUpdate(near.reduce((a, b) => far(a) <= far(b) ? a : b))
+  if (near.length) open(near.reduce((a, b) => far(a) <= far(b) ? a : b))
 }
 
 function wheel(e) {
