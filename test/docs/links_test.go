@@ -72,6 +72,23 @@ func TestEveryPageIsInTheIndex(t *testing.T) {
 	}
 }
 
+// file is the path of a file of the source tree between backquotes.
+var file = regexp.MustCompile("`((?:api|cmd|deploy|examples|hack|internal|pkg|test)/[\\w./-]+\\.\\w+)`")
+
+// A file that a page names exists. A file that was moved has its new place there too.
+func TestFilesInPagesExist(t *testing.T) {
+	for page, text := range testutil.Pages(t) {
+		if page == "CHANGELOG.md" {
+			continue // it has files of earlier versions
+		}
+		for _, m := range file.FindAllStringSubmatch(text, -1) {
+			if _, err := os.Stat(filepath.Join("..", "..", m[1])); err != nil {
+				t.Errorf("%s: %v", page, err)
+			}
+		}
+	}
+}
+
 // page is the path of a page in a comment or a message.
 var page = regexp.MustCompile(`\bdocs/[\w/-]+\.md\b`)
 
