@@ -14,7 +14,7 @@ import (
 
 var cases = flag.Int("cases", 100_000, "number of random texts of TestRandomTexts")
 
-// compare checks that a text that is converted is converted as the library does.
+// compare checks that ToJSON converts a text as the library does, or not at all.
 func compare(t *testing.T, data []byte) (converted bool) {
 	t.Helper()
 	got, ok := ToJSON(data)
@@ -68,12 +68,12 @@ func TestNotPlain(t *testing.T) {
 	}
 }
 
-// pieces are what texts are made of: what is plain, and what hardly differs from it.
+// pieces are the parts of random texts: plain YAML, and YAML that hardly differs from it.
 var pieces = strings.Split(`a|b|name|value|on|y|null|true|False|~|1|0|007|-1|1.5|1e3|0x1|0o7|0b1|1_0|100m|10.0.0.1|10.0.0.1:80|2020-01-01|2020-01-01T00:00:00Z|.5|.|..|./a|-.inf|--|--flag=x|-a|- |-|: |:| : |`+
 	` |  |    |#| #| # c|"|'|"a"|'a'|"1"|''|""|"a: b"|'a # b'|"\n"|[|]|{|}|[]|{}|[a]|[a, b]|{a: b}|{a: b, c: d}|,|, |&x|*x|!!str|\||>|?|? |%|@|<|<<|&|/|/etc/x|_|$(A)|(|=|;|a b|a:b|a#b|---|...|`+
 	"\n|\n|\n|\n  |\n  |\n- |\n  - |\n    |\na: |\n  a: |\nb:|\n---\n|\n...\n|\t|\r\n|ä|\x7f|e|E|+|+1|1e|1d|12e03|0b|1b|00|0|0.|1.|1..2|xyz: 1|a/b.c-d_e: f", "|")
 
-// Any text that is converted is converted as the library does.
+// ToJSON converts any text as the library does, or not at all.
 func TestRandomTexts(t *testing.T) {
 	converted := 0
 	for seed := range uint64(*cases) {

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// Pages returns the Markdown files of the documentation, by their path below the root: those at
-// the root itself and all below docs.
+// Pages returns the Markdown files of the documentation, by their path below the root: the files at
+// the root, and all files below docs.
 func Pages(tb testing.TB) map[string]string {
 	tb.Helper()
 	root, err := Root()

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// tags are those of "make build".
+// tags are the build tags of "make build".
 const tags = "-tags=grpcnotrace"
 
 // Program returns the path of a command, and builds it if it is not up to date. pkg is a

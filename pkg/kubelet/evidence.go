@@ -36,7 +36,7 @@ func (f *Finder) lookAgain() (unknown bool) {
 }
 
 // look records how each static pod is seen: its newest ready sandbox, or its entry in the kubelet's Pods API. It reports
-// whether the UID of one of them has to be identified, because the rules give the pod another one.
+// whether the UID of one of them has to be identified, because the rules give the pod another UID.
 func (f *Finder) look(pods []*pleg.Pod) (unknown bool) {
 	var statics map[types.NamespacedName]types.UID
 	if f.opts.Statics != nil {

@@ -19,8 +19,8 @@ const (
 	lookPeriod = 10 * time.Second
 	// reportDelay is when it is logged that nothing was found.
 	reportDelay = 2 * AskTimeout
-	// oddAfter is how long all UIDs of the kubelet's static pods must be unknown, which means that no rules give them,
-	// before they are adopted. In that time, the other manifests are read.
+	// After all UIDs of the kubelet's static pods were unknown for the time oddAfter, they are adopted. A UID is
+	// unknown if no rules give it. In that time, the sources read the other manifests.
 	oddAfter = 2 * time.Second
 	// maxNames limits the number of static pods in Finder.decoded.
 	maxNames = 1 << 16

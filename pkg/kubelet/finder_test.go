@@ -149,7 +149,7 @@ func TestManySandboxes(t *testing.T) {
 	}
 }
 
-// What is remembered before a new sandbox is identified does not take it for an old one.
+// A restart before a new sandbox is identified does not make it an old one.
 func TestEndsBeforeASandboxIsIdentified(t *testing.T) {
 	w := newWorld(t)
 	w.run(34, "web")

@@ -25,8 +25,8 @@ type Memory struct {
 	Node string `json:"node,omitempty"`
 	// Odd means that the UIDs of the kubelet were adopted.
 	Odd bool `json:"odd,omitempty"`
-	// Adopted has, if UIDs were adopted, the UID that the rules give the manifest of each sandbox, by ID of the sandbox. If
-	// the manifest is edited while podconfigd is down, the rules give another one.
+	// If UIDs were adopted, Adopted has the UID that the rules give the manifest of each sandbox, by ID of the sandbox. If
+	// the manifest is edited while podconfigd is down, the rules give another UID.
 	Adopted map[string]types.UID `json:"adopted,omitempty"`
 }
 

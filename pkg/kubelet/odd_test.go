@@ -10,8 +10,8 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/manifest"
 )
 
-// The UIDs of a kubelet that no rules give are taken from its sandboxes, for all pods of the node or for
-// none. The status says so.
+// If no rules give the UIDs of a kubelet, podconfigd takes them from its sandboxes, for all pods of the
+// node or for none. The status says so.
 func TestOddUIDs(t *testing.T) { synctest.Test(t, testOddUIDs) }
 
 func testOddUIDs(t *testing.T) {
@@ -42,7 +42,7 @@ func testOddUIDs(t *testing.T) {
 		t.Error("a sandbox without a manifest is identified")
 	}
 
-	// A new sandbox of a kubelet that is known.
+	// A kubelet of a known version starts a sandbox.
 	w.run(36, "api")
 	w.look("web", "api")
 	if !w.finder.decide() {
@@ -54,7 +54,7 @@ func testOddUIDs(t *testing.T) {
 	}
 }
 
-// A sandbox of an earlier version of the manifest is not that of the new one.
+// A sandbox of an earlier version of the manifest does not belong to the new version.
 func TestOddUIDOfAnEdit(t *testing.T) { synctest.Test(t, testOddUIDOfAnEdit) }
 
 func testOddUIDOfAnEdit(t *testing.T) {
@@ -145,7 +145,7 @@ func TestEditedWhileDown(t *testing.T) {
 	})
 }
 
-// counting counts how often the UID of a pod is looked for in the rules of the other minors.
+// counting counts how often the decoder looks for the UID of a pod in the rules of the other minors.
 type counting struct {
 	*Finder
 	identified int
@@ -156,7 +156,7 @@ func (c *counting) Identified(name types.NamespacedName, running types.UID, by m
 	return c.Finder.Identified(name, running, by)
 }
 
-// A pod that is edited costs nothing more beside the sandbox of the version before.
+// An edited pod costs nothing more while the sandbox of its earlier version still runs.
 func TestAnEditIdentifiesNothing(t *testing.T) {
 	w := newWorld(t)
 	w.run(37, "web")

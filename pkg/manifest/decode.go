@@ -56,9 +56,9 @@ type plainMeta struct {
 	serializerjson.SimpleMetaFactory
 }
 
-// Interpret returns the kind. Reading a whole pod for it takes a tenth of the time of decoding. The members are
-// sorted and in ASCII, so a pod begins with the two that make the kind, and no later member has one of their names in
-// another case, which would count instead.
+// Interpret returns the kind. Reading a whole pod for it would take a tenth of the time of decoding. The members are
+// sorted and in ASCII. So a pod begins with the two members that make the kind, and no later member has one of their
+// names in another case. Such a member would count instead.
 func (m plainMeta) Interpret(json []byte) (*schema.GroupVersionKind, error) {
 	if bytes.HasPrefix(json, []byte(`{"apiVersion":"v1","kind":"Pod",`)) {
 		gvk := v1.SchemeGroupVersion.WithKind("Pod")
@@ -176,7 +176,7 @@ func (t *text) decodePod(json []byte) (pod *api.Pod, warnings located.Findings, 
 	return pod, warnings, nil
 }
 
-// origin is the source of a manifest: a file or a URL. kind is that of an item of a list.
+// origin is the source of a manifest: a file or a URL. kind is the kind of an item of a list.
 type origin struct {
 	file, url string
 	isItem    bool
@@ -206,7 +206,7 @@ func (d *Decoder) finish(t *text, internal *api.Pod, json []byte, from origin, f
 	return pod, nil
 }
 
-// prepare makes of the object what the kubelet of the minor decodes.
+// prepare changes the object to what the kubelet of the minor decodes.
 func (m Minor) prepare(t *text, pod *api.Pod, found *located.Findings) error {
 	err := m.dropNewFields(t, pod, found)
 	if err == nil {
@@ -260,8 +260,9 @@ func (d *Decoder) applyDefaults(m Minor, pod *api.Pod, from origin) {
 	}
 }
 
-// dropStatus makes the status that of a pod which nothing has started. The kubelet keeps the status of a
-// manifest until it has computed its own. So it is part of the UID, and nothing else should believe it.
+// dropStatus gives the pod the status of a pod that nothing has started. The kubelet keeps the status of
+// a manifest until it has computed its own. So the status of the manifest is part of the UID. It must
+// have no other effect.
 func (t *text) dropStatus(pod *api.Pod, found *located.Findings) {
 	status := pod.Status
 	status.Phase = ""

@@ -51,7 +51,7 @@ func (d *Decoder) Minor() Minor {
 	return d.rules.minor
 }
 
-// Rules are what a pod is decoded by. A pod that was decoded by other ones must be decoded again.
+// Rules are the rules by which a pod is decoded. A pod that was decoded by other rules must be decoded again.
 type Rules struct {
 	minor Minor
 	// renewed counts the calls of Again.
@@ -115,7 +115,7 @@ func (d *Decoder) identify(t *text, m Minor, pod *api.Pod, json []byte, from ori
 	}
 }
 
-// minorOf returns the minor whose rules give the pod the UID; 0 if none but maybe that does.
+// minorOf returns the minor whose rules give the pod the UID; 0 if no minor does. It does not try the minor but.
 func (d *Decoder) minorOf(t *text, uid types.UID, but Minor, json []byte, from origin) Minor {
 	for m := Base; m >= Oldest; m-- {
 		if m == but {

@@ -27,7 +27,7 @@ var schemas embed.FS
 type dumper struct {
 	// structs are the fields of each struct of the schema.
 	structs map[string][]schemaField
-	// printers are those of the types that were needed so far.
+	// printers has the printers of the types that were needed so far.
 	printers map[reflect.Type]printer
 }
 
@@ -157,7 +157,7 @@ func (d *dumper) fieldPrinter(t reflect.Type, field schemaField) printer {
 	}
 }
 
-// ownField returns the field of a struct, without those of embedded structs.
+// ownField returns a field of the struct itself, not of an embedded struct.
 func ownField(t reflect.Type, name string) (reflect.StructField, bool) {
 	found, ok := t.FieldByName(name)
 	return found, ok && len(found.Index) == 1

@@ -36,8 +36,8 @@ type Error struct {
 	Reason Reason
 	// Faults are the faults, at least one, in the order of their lines.
 	Faults []Fault
-	// Namespace and Name are those of the pod that a file describes, as the kubelet would name it.
-	// They are empty if the manifest has none that can be read.
+	// Namespace and Name name the pod that a file describes, as the kubelet would name it. They are
+	// empty if they can't be read in the manifest.
 	Namespace, Name string
 	// file is the name of the file without its directory; empty if the manifest is not
 	// from a file.

@@ -130,7 +130,7 @@ func FuzzDecodeURL(f *testing.F) {
 	})
 }
 
-// The text that makes the UID is that of the library that the kubelet uses, for whatever a manifest holds. The
+// For any manifest, the text that makes the UID equals the text of the library that the kubelet uses. The
 // rules of every minor decode it without a panic, and the same bytes give the same UID.
 func FuzzMinors(f *testing.F) {
 	whole := &v1.Pod{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}}

@@ -182,8 +182,8 @@ func keysLike(object []byte, name string) (keys []string) {
 	return keys
 }
 
-// typed returns the object as one of apiVersion v1 and kind Pod, and its own ones. All other keys stay,
-// also those that it has twice.
+// typed returns the object with apiVersion v1 and kind Pod, and the apiVersion and kind that it had.
+// All other keys stay, also duplicate keys.
 func typed(object []byte) (pod []byte, own metav1.TypeMeta, ok bool) {
 	decoder := json.NewDecoder(bytes.NewReader(object))
 	if token, err := decoder.Token(); err != nil || token != json.Delim('{') {

@@ -12,7 +12,7 @@ type Minor int
 const (
 	// Oldest is the first minor whose rules are known.
 	Oldest Minor = 33
-	// Base is the last one: that of k8s.io/kubernetes in go.mod.
+	// Base is the newest known minor: the minor of k8s.io/kubernetes in go.mod.
 	Base Minor = 37
 )
 

@@ -25,7 +25,8 @@ func checkPlain(t *testing.T, data string) (isPlain bool) {
 	return true
 }
 
-// A manifest that plainyaml converts gives the same pod, warnings and error as with the decoder of all others.
+// A manifest that plainyaml converts gives the same pod, warnings and error as with the decoder for all other
+// manifests.
 func TestPlainDecoder(t *testing.T) {
 	data, err := os.ReadFile("../../internal/plainyaml/testdata/kubeadm.yaml")
 	if err != nil {

@@ -8,8 +8,9 @@ import (
 	corev1helper "k8s.io/kubernetes/pkg/apis/core/v1/helper"
 )
 
-// defaultPodResources sets the resources of the pod that follow from those of its containers. Kubelets
-// 1.34 to 1.36 do. Before, the feature was off. Since, only the apiserver does.
+// defaultPodResources sets the resources of the pod that follow from the resources of its containers.
+// Kubelets 1.34 to 1.36 do so. Before 1.34, the feature was off. Since 1.37, only the apiserver does
+// so.
 //
 // kubelet: pkg/apis/core/v1/defaults.go SetDefaults_Pod.
 func (m Minor) defaultPodResources(pod *api.Pod) error {
@@ -44,7 +45,7 @@ func defaultHugePages(pod *v1.Pod) {
 	}
 }
 
-// defaultRequests sets requests of the pod that has limits: those of the containers, otherwise the limits.
+// defaultRequests sets the requests of a pod that has limits: the requests of the containers, otherwise the limits.
 //
 // kubelet: pkg/apis/core/v1/defaults.go defaultPodRequests.
 func defaultRequests(pod *v1.Pod) {

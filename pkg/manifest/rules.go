@@ -18,9 +18,9 @@ import (
 	"github.com/podconfigd/podconfigd/internal/located"
 )
 
-// The rules below are those of older kubelets. They are written one by one, because the feature gates
-// of a process can emulate an older version only for all of it, and do not have all the rules.
-// test/kubelets compares each minor with its kubelet.
+// The rules below are the rules of older kubelets. Feature gates can't replace them: a process can
+// emulate an older version only as a whole, and the gates do not have all the rules. test/kubelets
+// compares each minor with its kubelet.
 
 // newHash returns the hash that makes the UID.
 //

@@ -41,7 +41,7 @@ func (t *text) validate(m Minor, pod *api.Pod, json []byte, isItem bool) error {
 }
 
 // validateReferences133 checks the references to objects of the API that kubelet 1.33 refuses. It runs
-// static pods with other references, and does not look at those of items of a PodList.
+// static pods with other references, and ignores the references of items of a PodList.
 //
 // kubelet: pkg/kubelet/config/common.go tryDecodeSinglePod.
 func (t *text) validateReferences133(pod *api.Pod, json []byte, isItem bool) error {
@@ -67,9 +67,9 @@ func (t *text) validateReferences133(pod *api.Pod, json []byte, isItem bool) err
 // nodeCritical is the priority of the class system-node-critical.
 const nodeCritical = scheduling.SystemCriticalPriority + 1000
 
-// warnOfPriority adds a warning about the priority of a static pod, if it is not that of
-// system-node-critical. The kubelet takes the priority as it is. The apiserver computes that of the
-// mirror pod from the class.
+// warnOfPriority adds a warning if the priority of a static pod is not the priority of
+// system-node-critical. The kubelet takes the priority as it is. The apiserver computes the
+// priority of the mirror pod from the class.
 //
 // kubelet: pkg/kubelet/config/common.go getStaticPodPriorityWarning.
 func (t *text) warnOfPriority(pod *api.Pod, found *located.Findings) {
@@ -93,7 +93,7 @@ func (t *text) warnOfPriority(pod *api.Pod, found *located.Findings) {
 }
 
 // warnOfMirror adds a warning if the pod says that it is a mirror pod, such as one that was saved from the
-// apiserver. Whoever leaves out mirror pods leaves it out.
+// apiserver. A program that leaves out mirror pods leaves it out.
 //
 // kubelet: pkg/kubelet/kubelet.go HandlePodAdditions, which starts no mirror pod.
 func (t *text) warnOfMirror(pod *api.Pod, found *located.Findings) {

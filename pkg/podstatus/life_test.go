@@ -55,7 +55,7 @@ func (l *life) tick() *life {
 	return l
 }
 
-// sandbox starts a sandbox. Those before are no longer ready.
+// sandbox starts a sandbox. Earlier sandboxes are no longer ready.
 func (l *life) sandbox(ips ...string) *life {
 	l.stopSandboxes()
 	sandbox := &runtimeapi.PodSandboxStatus{
@@ -130,7 +130,7 @@ func (l *life) exit(name string, code int32, reason string) *life {
 	})
 }
 
-// remove removes all attempts of a container but the last keep ones.
+// remove removes all attempts of a container, except for the newest ones: keep is their number.
 func (l *life) remove(name string, keep int) *life {
 	for i, container := range slices.Backward(l.containers) {
 		if containerName(container) == name {
@@ -288,7 +288,7 @@ func TestDeadContainersAreRemoved(t *testing.T) {
 	l.want(t, "Running "+initialized+" c=OOMKilled:137")
 	finished := l.status.ContainerStatuses[0].State.Terminated.FinishedAt
 	l.remove("c", 0).want(t, "Running "+initialized+" c=OOMKilled:137")
-	// A new container does not know of those before.
+	// A new container does not know of earlier ones.
 	l.run("c").want(t, "Running "+allReady+" c=running<OOMKilled:137*1!")
 	if last := l.status.ContainerStatuses[0].LastTerminationState.Terminated; last.ContainerID != "containerd://c-1" || !last.FinishedAt.Equal(&finished) {
 		t.Errorf("the last state is %v", last)
@@ -344,7 +344,7 @@ func TestSandboxWithoutAnAddress(t *testing.T) {
 	l := newLife(v1.RestartPolicyAlways, "c")
 	l.pod.Spec.HostNetwork = true
 	l.sandbox().want(t, "Pending "+initialized+" c=waiting:ContainerCreating")
-	// A sandbox in the host's network is not that of a pod in its own.
+	// A sandbox in the host's network is not used by a pod with a network of its own.
 	l.pod.Spec.HostNetwork = false
 	l.sandboxes[0].Network.Ip = "10.1.0.1"
 	l.want(t, "Pending Initialized c=waiting:ContainerCreating")
@@ -392,7 +392,7 @@ func TestDeletion(t *testing.T) {
 	l.want(t, "Failed i=ContainerStatusUnknown:137 c=waiting:PodInitializing")
 }
 
-// A status that can't be is refused. What is known to have ended is ended nevertheless.
+// An impossible status is refused. A container that is known to have ended stays ended.
 func TestDeletionAfterARefusedStatus(t *testing.T) {
 	l := newLife(v1.RestartPolicyNever, "c", "d").sandbox("10.1.0.1").run("c", "d").exit("c", 0, "Completed")
 	l.pod.Annotations["kubernetes.io/config.source"] = "api"

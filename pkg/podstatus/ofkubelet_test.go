@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// TestStands shows what ends the last status of a kubelet that is away: a container that is not as it says.
+// TestStands: the last status of a kubelet that is away stands until a container differs from it.
 func TestStands(t *testing.T) {
 	l := newLife(v1.RestartPolicyAlways, "init!", "a", "b").sandbox("10.0.0.1").run("init").exit("init", 0, "Completed").run("a", "b")
 	status := l.sync()

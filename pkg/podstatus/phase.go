@@ -14,7 +14,7 @@ type counts struct {
 	sidecarPending int
 	// Sidecars and regular containers.
 	unknown, running, waiting int
-	// Regular containers that have ended. Those in final are not restarted.
+	// Regular containers that have ended. final counts the containers that are not restarted.
 	stopped, final, succeeded int
 }
 

@@ -36,8 +36,8 @@ func podQOS(pod *v1.Pod, minor int) v1.PodQOSClass {
 	return cmp.Or(all, v1.PodQOSBestEffort)
 }
 
-// podResourcesCount reports whether the QoS class is computed from the resources of the pod, not from those of its containers.
-// Until 1.33 it never is. From 1.34 to 1.36, empty resources of the pod count too.
+// podResourcesCount reports whether the QoS class is computed from the resources of the pod, not from the resources of its
+// containers. Until 1.33 it never is. From 1.34 to 1.36, empty resources of the pod count too.
 func podResourcesCount(pod *v1.Pod, minor int) bool {
 	switch minor {
 	case 34, 35, 36:

@@ -77,7 +77,7 @@ func TestWithoutARuntime(t *testing.T) {
 	if diff := cmp.Diff(want, status); diff != "" {
 		t.Errorf("host network: %s", diff)
 	}
-	// The status of a pod that has none of the runtime is no status before.
+	// A status without the runtime does not count as a previous status.
 	l.status = status
 	l.sandbox().run("c").want(t, "Running "+allReady+" c=running!")
 	// After a restart, the status stands until the runtime answers.

@@ -6,7 +6,6 @@
 // "make bench" runs it, and so does "go test -bench ." in its folder. docs/explanation/performance.md
 // has the figures and their conditions. No test here fails because something took long.
 //
-// The times include the whole path between processes, and so other work on the machine.
-// B/op and allocs/op, if printed, are those of the benchmark's own process, which is not
-// the measured one.
+// The times include the whole path between processes, and so other work on the machine. B/op and
+// allocs/op, if printed, are of the benchmark's own process, not of the measured process.
 package bench

@@ -40,9 +40,9 @@ var podsServers = []struct {
 	{"kubelet", startKubeletPodsAPI},
 }
 
-// BenchmarkPodsAPI measures the cost of subscribers of the Pods API. Each op is one
-// changed pod. It is delivered when the kubelet's published client has it. The processor
-// time is that of both ends, which are in one process.
+// BenchmarkPodsAPI measures the cost of subscribers of the Pods API. Each op is one changed pod. It
+// is delivered when the kubelet's published client has it. The processor time includes both ends,
+// which are in one process.
 func BenchmarkPodsAPI(b *testing.B) {
 	for _, s := range podsServers {
 		b.Run("watchers=100/peer="+s.name, func(b *testing.B) {

@@ -38,8 +38,8 @@ func probe(t *testing.T) *tab {
 	return p
 }
 
-// frameLimit returns how long the longest frame of a page may be, in milliseconds. On a machine that lets an empty
-// page wait for more than half of the limit, it is that wait longer.
+// frameLimit returns how long the longest frame of a page may be, in milliseconds. If the machine lets an empty
+// page wait for more than half of the limit, this wait is added.
 func (p *tab) frameLimit() float64 {
 	p.t.Helper()
 	if wait := p.number(`window.longest`); wait > longestFrame/2 {

@@ -58,7 +58,7 @@ func TestLive(t *testing.T) {
 // hostile is a text with markup, control characters and characters that change the direction.
 const hostile = `<img src=x onerror=document.title=1><script>window.pwned=1</script>\u0001\u001b[31m\u202Eevil\u2066\u0000`
 
-// What others chose is text.
+// Texts from others are shown as text.
 func TestHostile(t *testing.T) {
 	d := newDaemon(t)
 	quoted := strings.ReplaceAll(hostile, `"`, `\"`)
@@ -169,7 +169,7 @@ func TestProxy(t *testing.T) {
 	}
 }
 
-// A narrow window, as that of a telephone, shows everything without scrolling sideways.
+// A narrow window, as on a telephone, shows everything without scrolling sideways.
 func TestNarrow(t *testing.T) {
 	d := newDaemon(t)
 	d.write("web.yaml", pod("a-name-that-is-rather-long-for-a-telephone-"+strings.Repeat("x", 100), "i"))

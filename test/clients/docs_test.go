@@ -8,8 +8,8 @@ import (
 	"github.com/podconfigd/podconfigd/internal/testutil"
 )
 
-// docs/how-to/clients.md has a part of each configuration that the tests run. That it is the same
-// text is checked by test/docs.
+// docs/how-to/clients.md has a part of each configuration that the tests run. test/docs checks that
+// it is the same text.
 func TestDocsAreWhatRuns(t *testing.T) {
 	page := testutil.Pages(t)["docs/how-to/clients.md"]
 	files, err := os.ReadDir("testdata")

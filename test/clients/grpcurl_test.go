@@ -14,8 +14,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// follower follows the stream with one grpcurl after the other: one that ends with the
-// daemon is followed by one that resumes.
+// follower follows the stream with grpcurl. When a grpcurl ends with the daemon, the next one
+// resumes.
 type follower struct {
 	grpcurl  string
 	server   []string

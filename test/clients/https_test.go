@@ -10,7 +10,7 @@ import (
 	"github.com/podconfigd/podconfigd/test/components"
 )
 
-// token is that of the clients over https.
+// token is the token of the clients over https.
 const token = "secret-of-the-agents"
 
 // serveHTTPS adds the https listeners to the daemon's flags.

@@ -24,7 +24,7 @@ type node struct {
 	dir, socket string
 	// http is the host and port of the plain listener.
 	http string
-	// https is that of the https listener. There is another one on port 10250 of ip.
+	// https is the host and port of the https listener. There is another one on port 10250 of ip.
 	https, ip string
 	// target is the port of the pods' metrics.
 	target string

@@ -45,12 +45,12 @@ func openTelemetry(t *testing.T, n *node) view {
 	return view{want: c.want, got: c.got}
 }
 
-// attributes are those that the processor adds.
+// attributes are the attributes that the processor adds.
 type attributes struct {
 	By, Namespace, Name, UID, Node, IP, Version, Container, Image, NamespaceLabel, Host string
 }
 
-// endpoint is one of the observer.
+// endpoint is an endpoint of the observer.
 type endpoint struct {
 	Endpoint, Type, Namespace, Name, UID, Version, Container string
 }

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// target is the server of the metrics of all pods. It answers on all loopback addresses,
-// and the IPs of the pods are such.
+// target is the server of the metrics of all pods. It answers on all loopback addresses, because
+// the IPs of the pods are loopback addresses.
 func target(t *testing.T) (port string) {
 	t.Helper()
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp4", "0.0.0.0:0")

@@ -39,7 +39,7 @@ func runTelegraf(t *testing.T, n *node) view {
 	return view{want: n.metrics, got: tg.got}
 }
 
-// metrics are the tags of the pods that Telegraf scrapes: those that are ready.
+// metrics are the tags of the pods that Telegraf scrapes: the ready pods.
 func (n *node) metrics(pods []v1.Pod) (lines []string) {
 	for i := range pods {
 		p := &pods[i]
@@ -55,8 +55,8 @@ func (n *node) metrics(pods []v1.Pod) (lines []string) {
 
 var tag = regexp.MustCompile(`(namespace|pod_name|version|url)=([^, ]+)`)
 
-// got returns the metrics from one scrape of steady-a to the next but one: at least those of
-// one gathering. The next call gets later ones.
+// got returns the metrics between a scrape of steady-a and the second scrape after it. They include
+// one whole gathering. The next call gets later metrics.
 func (tg *telegraf) got(context.Context) (lines []string, err error) {
 	tg.mu.Lock()
 	defer tg.mu.Unlock()

@@ -186,8 +186,7 @@ func WriteKubeconfig(tb testing.TB, path string, conf *Config) {
 	}
 }
 
-// grant creates the roles of deploy/kubernetes, those of its components too, and gives them to
-// User.
+// grant creates the roles of deploy/kubernetes and of its components, and gives them to User.
 func (c *Cluster) grant(tb testing.TB) {
 	tb.Helper()
 	for _, path := range roleFiles(tb) {

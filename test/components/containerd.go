@@ -29,7 +29,7 @@ const (
 	DebianContainerd = "debian-containerd"
 )
 
-// Runtime is a containerd of a test. It has the image [Image], and those of Load.
+// Runtime is a containerd of a test. It has the image [Image], and the images of Load.
 type Runtime struct {
 	*Process
 	// Socket is its CRI socket.

@@ -17,8 +17,8 @@ import (
 	"github.com/podconfigd/podconfigd/internal/podtable"
 )
 
-// TestRowsOfOtherTables compares the rows of nodes and namespaces with those of the
-// apiserver's own printers, for random objects.
+// TestRowsOfOtherTables compares the rows of nodes and namespaces with the rows of the apiserver's
+// own printers, for random objects.
 func TestRowsOfOtherTables(t *testing.T) {
 	generator := printers.NewTableGenerator().With(printersinternal.AddHandlers)
 	row := func(object, internal runtime.Object) []any {

@@ -18,8 +18,8 @@ import (
 	"github.com/podconfigd/podconfigd/internal/podtable"
 )
 
-// TestRowsOfTables compares the rows for kubectl with those of the apiserver's own
-// printers, for random pods.
+// TestRowsOfTables compares the rows for kubectl with the rows of the apiserver's own printers, for
+// random pods.
 func TestRowsOfTables(t *testing.T) {
 	generator := printers.NewTableGenerator().With(printersinternal.AddHandlers)
 	seen := make(map[any]bool)

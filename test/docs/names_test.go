@@ -29,8 +29,8 @@ var (
 	camel  = regexp.MustCompile(`\b(?:[a-z]+[A-Z]\w*|[A-Z][a-z]+[A-Z]\w+)`)
 )
 
-// source returns the identifiers and the words of strings of all Go files, those of other sources, and the comments
-// of the Go files that are no tests.
+// source returns the words of all sources, for Go files without their comments, and the comments of the Go files
+// that are no tests.
 func source(t *testing.T) (words map[string]bool, comments map[string]string) {
 	t.Helper()
 	root, err := testutil.Root()

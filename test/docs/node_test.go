@@ -30,8 +30,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// initNode gives the namespaces of this process what a node has. /etc is that of the machine,
-// with links, so that a page can add to it.
+// initNode gives the namespaces of this process what a node has. /etc has links to the files of the
+// machine's /etc, so that a page can add to it.
 func initNode(dir string) error {
 	etc := filepath.Join(dir, "etc")
 	if err := errors.Join(

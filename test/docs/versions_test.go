@@ -29,8 +29,8 @@ func readModFile(t *testing.T, path string) (file modFile) {
 	return file
 }
 
-// A go command uses the toolchain line of the module where it runs, and ignores those of others. So
-// all modules that compile this one have its line.
+// A go command uses the toolchain line of the module where it runs, and ignores the lines of other
+// modules. So all modules that compile this one have its line.
 func TestModulesHaveOneToolchain(t *testing.T) {
 	root, err := testutil.Root()
 	if err != nil {

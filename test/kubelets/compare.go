@@ -39,7 +39,7 @@ func canonical(pod json.RawMessage) string {
 		panic(err)
 	}
 	if o, ok := value.(object); ok {
-		delete(o, "kind") // that of an item of a list
+		delete(o, "kind") // an item of a list has one
 		delete(o, "apiVersion")
 		delete(o, "status") // podconfigd takes none from a manifest
 	}

@@ -86,8 +86,7 @@ func parse(f fragment) (o object) {
 	return o
 }
 
-// merge merges objects. Of lists of objects, the first elements are merged; to others, the new ones are
-// appended.
+// merge merges objects. In lists of objects, it merges the first elements. To other lists, it appends.
 func merge(into, from any) any {
 	switch from := from.(type) {
 	case object:

@@ -40,7 +40,7 @@ type comparison struct {
 	different int
 }
 
-// differs reports a manifest of which the kubelet makes something else.
+// differs reports a manifest for which the kubelet has another result.
 func (c *comparison) differs(t *testing.T, m *Manifest, theirs string) {
 	t.Helper()
 	for _, d := range differences {

@@ -41,8 +41,8 @@ type lacks struct {
 	old bool
 }
 
-// withoutRight has every right of deploy/kubernetes. The test fails for a right without which nothing
-// is refused. Without the list or the watch of the node and the namespaces, the first ones are there, and
+// withoutRight has every right of deploy/kubernetes. The test fails if nothing is refused without a
+// right. Without the list or the watch of the node and the namespaces, the first ones are there, and
 // changes come late or never.
 var withoutRight = map[right]lacks{
 	{"", "nodes", "get"}:        {everyList, `cannot get resource "nodes"`, false},
@@ -60,7 +60,7 @@ var withoutRight = map[right]lacks{
 	{"authorization.k8s.io", "subjectaccessreviews", "create"}: {[]string{"https"}, `cannot create resource "subjectaccessreviews"`, false},
 }
 
-// patchEvents is said of an event that comes again.
+// patchEvents is the message about an event that comes again.
 const patchEvents = `cannot patch resource "events"`
 
 // everyList are the lists of the Kubernetes API, which wait for the pods.

@@ -31,7 +31,7 @@ type pod struct {
 
 func (p pod) uid() string { return fmt.Sprintf("%s-%d", p.source, p.n) }
 
-// name is unique among sources: which one has the name is another test's.
+// name is unique among sources: other tests cover sources that share a name.
 func (p pod) name() string { return fmt.Sprintf("%s-n%d", p.source, p.n%5) }
 
 // mirror is not a field: for the merge, as for the kubelet, the annotation of a UID does not change.

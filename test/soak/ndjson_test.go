@@ -67,7 +67,7 @@ func (l *line) message() *history.Message {
 // ndjson follows /v1alpha1/updates.
 type ndjson struct{ *subscriber }
 
-// read reads one connection until it ends. That it ends is no error.
+// read reads one connection until it ends. The end is no error.
 func (s ndjson) read(ctx context.Context) error {
 	query := url.Values{}
 	for name, value := range map[string]string{

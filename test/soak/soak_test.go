@@ -29,8 +29,8 @@ var (
 // TestHistories has sources change at random, and judges what each subscriber received.
 func TestHistories(t *testing.T) {
 	random := seeded(t)
-	// In the small journal, subscribers that pause fall behind. In the large one, no reset is
-	// right but that of a new instance.
+	// In the small journal, subscribers that pause fall behind. In the large one, only a new
+	// instance may cause a reset.
 	t.Run("small journal", func(t *testing.T) { soak(t, random, history.Options{MaxUpdates: 40, Clashes: true}, false) })
 	t.Run("large journal", func(t *testing.T) { soak(t, random, history.Options{MaxUpdates: 1 << 20}, false) })
 	t.Run("with an apiserver", func(t *testing.T) {

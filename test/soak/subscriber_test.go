@@ -76,7 +76,7 @@ func (s *subscriber) take(ctx context.Context, m *history.Message) {
 // forget has the subscriber begin again.
 func (s *subscriber) forget() { s.instance, s.since = "", 0 }
 
-// key is what the subscriber tells pods apart by.
+// key is the key by which the subscriber distinguishes pods.
 func (s *subscriber) key(p history.Pod) string {
 	switch s.history.View {
 	case history.Names:

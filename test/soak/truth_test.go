@@ -17,7 +17,7 @@ type manifest struct {
 	namespace, name, uid, version, tier string
 	// size is how many bytes are added, so that some updates take several messages.
 	size int
-	// status and grace are those of a pod of the apiserver.
+	// status and grace are for a pod of the apiserver.
 	status, grace string
 	mirror        bool
 }
@@ -52,8 +52,8 @@ func (m manifest) pod(source string) history.Pod {
 // truth is what the sources have, by source and the name of the pod.
 type truth map[string]map[string]manifest
 
-// of returns what a subscriber must hold. Of two pods with the same key, the one counts that
-// is no mirror pod, then that of the first source.
+// of returns what a subscriber must hold. Of two pods with the same key, one that is no mirror pod
+// counts, then the pod of the first source.
 func (t truth) of(s *subscriber) map[string]history.Pod {
 	pods := make(map[string]history.Pod)
 	for _, source := range slices.Sorted(maps.Keys(t)) {

@@ -22,8 +22,8 @@ type usage struct {
 	samples [len(quantities)][]int
 }
 
-// quantities are what is sampled. The last quarter of the samples may have so much more than
-// the second: a share in percent, and a number.
+// quantities are what is sampled. The last quarter of the samples may exceed the second quarter by
+// a share in percent and a number.
 var quantities = [...]struct {
 	name         string
 	share, extra int

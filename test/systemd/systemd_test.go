@@ -138,7 +138,7 @@ func TestTheService(t *testing.T) {
 	testutil.Until(t, "the status of the service has the pod", func() bool {
 		return n.Show(t, "podconfigd.service", "StatusText") == "Serving 1 pods"
 	})
-	// The mode and the group are those of the socket unit, or of the configuration.
+	// The socket has the mode and the group of the socket unit, or of the configuration.
 	n.expectOwner(t, socketPath, "root:podconfigd 660")
 	n.expectOwner(t, "/run/podconfigd/agents.sock", "root:nogroup 660")
 	if out := n.Run(t, "podconfigd", "get", "pods", "--server=http://127.0.0.1:10255"); !strings.Contains(out, "web-node1") {

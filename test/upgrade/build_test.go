@@ -56,7 +56,7 @@ var previous = sync.OnceValues(func() (version, error) {
 	return v, v.build(dir)
 })
 
-// build builds what is missing. The probe is that of this version, with the packages of the earlier one.
+// build builds what is missing. The probe is of this version, with the packages of the earlier version.
 func (v version) build(dir string) error {
 	root, err := testutil.Root()
 	if err != nil {

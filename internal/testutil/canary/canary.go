@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// maxDepth is more than any object nests that does not nest itself.
+// maxDepth is deeper than any type nests that does not contain itself.
 const maxDepth = 24
 
 // leaves are the structs that are values, and not nodes.

@@ -80,7 +80,7 @@ func IPs(ips ...string) func(*v1.Pod) {
 	}
 }
 
-// Mirror returns the mirror pod of a static pod. Its UID is "mirror-of-" and that of the static pod.
+// Mirror returns the mirror pod of a static pod. Its UID is "mirror-of-" and the UID of the static pod.
 func Mirror(static *v1.Pod, changes ...func(*v1.Pod)) *v1.Pod {
 	m := &v1.Pod{ObjectMeta: metav1.ObjectMeta{
 		Namespace: static.Namespace, Name: static.Name, UID: "mirror-of-" + static.UID,

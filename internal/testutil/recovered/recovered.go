@@ -10,7 +10,7 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/journal"
 )
 
-// ahead is later than the time in milliseconds, from which a journal takes its first revision.
+// ahead is a revision above the time in milliseconds, at which a new journal begins.
 const ahead = 1 << 50
 
 // Of returns the state of an earlier run in which each source had these pods. The

@@ -194,7 +194,7 @@ func reseal(data []byte) []byte {
 	return data
 }
 
-// A directory that can't be read, or written, keeps nobody from starting.
+// A log also starts on a directory that can't be read, or written.
 func TestADirectoryThatCantBeUsed(t *testing.T) {
 	for _, op := range []string{"mkdir", "lock", "list", "open", "create", "write", "sync", "syncdir"} {
 		t.Run(op, func(t *testing.T) {

@@ -82,7 +82,7 @@ func TestADiskThatIsFullOrReadOnly(t *testing.T) {
 	equal(t, "state", final(again), m.pods)
 }
 
-// A small limit holds too: the present segment stays, but it is not much of the limit.
+// A small limit holds too. The present segment stays, and is a small part of the limit.
 func TestASmallLimitOfTheSize(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		files := newMemFS()

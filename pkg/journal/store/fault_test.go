@@ -16,10 +16,10 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/journal"
 )
 
-// errCrash is what a file system says whose process is dead.
+// errCrash is the error of a file system whose process is dead.
 var errCrash = errors.New("crash")
 
-// crash stops a process at its n-th operation. Of a write, a part may be kept.
+// crash stops a process at its n-th operation. A part of a write may be kept.
 type crash struct {
 	mu    sync.Mutex
 	at, n int
@@ -56,9 +56,9 @@ func (c *crash) operation() string {
 	return c.what
 }
 
-// A process is killed before each of its operations, and within each write: during a
-// start, commits, rolls, and the end. Nothing that was shown as stored is lost, and what
-// was shown under another instance is never taken for it.
+// A process is killed before each of its operations, and within each write: during a start,
+// commits, rolls, and the end. Nothing that was shown as stored is lost, and what was shown under
+// another instance never counts as stored.
 func TestACrashAtEachStep(t *testing.T) {
 	testutil.Exhaustive(t)
 	ops := make(map[string]int)
@@ -233,7 +233,7 @@ func TestAFailureHeals(t *testing.T) {
 	}
 }
 
-// A failure that no set meets resets nobody.
+// A failure resets nobody if no set comes while it lasts.
 func TestAFailureWithoutASet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		files := newMemFS()
@@ -259,8 +259,7 @@ func TestAFailureWithoutASet(t *testing.T) {
 	})
 }
 
-// A write that hangs holds the stream for a second, not longer. When it returns, nothing
-// comes of it.
+// A write that hangs holds the stream for a second, not longer. When it returns, it has no effect.
 func TestAWriteThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		files := newMemFS()
@@ -308,7 +307,7 @@ func TestAWriteThatHangs(t *testing.T) {
 	})
 }
 
-// An fsync that hangs holds nothing, however much comes meanwhile.
+// An fsync that hangs delays no set, however many come in the meantime.
 func TestAnFsyncThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		files := newMemFS()
@@ -390,7 +389,7 @@ func TestOldSegmentsAreDeleted(t *testing.T) {
 	})
 }
 
-// A process that is started again and again, and has nothing new, pushes nothing out.
+// A process that restarts again and again without a new set removes nothing from the history.
 func TestStartsDoNotPileUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		files := newMemFS()
@@ -423,8 +422,8 @@ func TestStartsDoNotPileUp(t *testing.T) {
 	})
 }
 
-// After the directory was removed, its files are forgotten. A file that has one of their
-// names is another one, and is not deleted in their place.
+// After the directory was removed, its files are forgotten. A new file with the same name is not
+// deleted in their place.
 func TestFilesOfARemovedDirectoryAreForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		files := newMemFS()
@@ -512,7 +511,7 @@ func TestADiskThatIsTooSmall(t *testing.T) {
 	})
 }
 
-// A segment that can't be read at a start for a moment is kept, and deleted when those after it are.
+// A segment that can't be read for a moment at a start is kept. It is deleted together with the segments after it.
 func TestAnUnreadSegmentIsDeletedInTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fs, _, _ := written(t, 60)

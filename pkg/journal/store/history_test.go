@@ -90,7 +90,7 @@ func TestHistory(t *testing.T) {
 	})
 }
 
-// It is the same while a daemon writes, and over stops and kills.
+// It is the same while a daemon writes, and across stops and kills.
 func TestHistoryOverStarts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		files := newMemFS()
@@ -204,8 +204,8 @@ func TestHistoryFromARecord(t *testing.T) {
 	})
 }
 
-// Whatever a running daemon, or a kill, leaves half-done, everything that was shown is there,
-// each once: also in the middle of beginning a new segment.
+// The history has everything that was shown, each once, whatever a running daemon or a kill leaves
+// half-done. This includes a new segment that is half begun.
 func TestHistoryAtEachStep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		files := newMemFS()

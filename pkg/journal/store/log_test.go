@@ -195,7 +195,7 @@ func TestATornTailIsCut(t *testing.T) {
 			if !again.Resumed || again.Revision != m.sets[n-1].Revision || len(again.Sets) != n {
 				t.Fatalf("cut at %d: %d sets up to %d, want %d up to %d: %s", cut, len(again.Sets), again.Revision, n, m.sets[n-1].Revision, again.Reason)
 			}
-			// What is appended then comes after what counts.
+			// New sets come after the sets that count.
 			next := newModel(uint64(cut), again)
 			p.append(next.set())
 			killed := torn.clone()
@@ -223,8 +223,7 @@ func TestASecondProcessIsKeptOut(t *testing.T) {
 	p.end()
 }
 
-// A new instance begins above all revisions that were given, also those that were lost,
-// and whatever the clock says.
+// A new instance begins above all earlier revisions, including lost ones, whatever the clock says.
 func TestRevisionsAreNotGivenAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		files := newMemFS()

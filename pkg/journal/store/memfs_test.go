@@ -21,8 +21,8 @@ type memFS struct {
 	locked map[string]bool
 	// open is how many files are open for writing.
 	open int
-	// fault, if set, is called before each operation, without the lock. If it returns an
-	// error, the operation fails. Of a write, the first n bytes are kept.
+	// fault, if set, is called before each operation, without the lock. If it returns an error, the
+	// operation fails. A failed write keeps its first n bytes.
 	fault func(op, name string, size int) (n int, err error)
 }
 

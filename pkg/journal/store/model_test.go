@@ -22,7 +22,7 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/journal"
 )
 
-// model is a journal in short: it gives sets their revisions, and knows what they add up to.
+// model is a journal in short: it gives sets their revisions, and knows the state after them.
 type model struct {
 	random   *rand.Rand
 	instance string

@@ -84,8 +84,8 @@ func TestTheDirectoryIsRemoved(t *testing.T) {
 	equal(t, "state", final(again), m.pods)
 }
 
-// What somebody put there under the name of a segment holds up no start, and no subscriber
-// after the next one.
+// A file that somebody put there under the name of a segment delays no start, and no subscriber
+// after the next start.
 func TestAFifoInThePlaceOfASegment(t *testing.T) {
 	opts := options(OS)
 	opts.Dir = t.TempDir()

@@ -103,8 +103,9 @@ func TestWholeSegmentsStay(t *testing.T) {
 	})
 }
 
-// Of a segment that was set aside, it is no longer known how much of the segment before it counts.
-// That one stays in the history, also if a write to it was cut. So it is over any number of starts.
+// After a segment was set aside, it is no longer known how much of the segment before it counts.
+// The segment before it stays in the history, even if a write to it was cut. This holds for any
+// number of starts.
 func TestStartsAfterASegmentThatWasSetAside(t *testing.T) {
 	for _, test := range []struct {
 		sets int // the segment is longer than the one before it, or shorter

@@ -53,7 +53,8 @@ type Options struct {
 	Registerer prometheus.Registerer
 	// Ours returns the pods of the sources, without mirror pods, by UID; nil for none.
 	Ours func() map[types.UID]SourcePod
-	// Apiserver is whether one of the sources is the apiserver. Otherwise, its pods are not unknown to the sources.
+	// Apiserver says whether one of the sources is the apiserver. If none is, the pods of the apiserver do not count as
+	// unknown to the sources.
 	Apiserver bool
 	// Connected is called when all pods are known; nil for nothing.
 	Connected func()
@@ -156,8 +157,8 @@ func (c *Client) Configure(path string, interval time.Duration) {
 	}
 }
 
-// begin takes the settings of Configure, and returns the context of the next session. If the path is another one, what
-// the kubelet gave is forgotten.
+// begin takes the settings of Configure, and returns the context of the next session. If the path has changed, it
+// forgets what the kubelet gave.
 func (c *Client) begin(ctx context.Context) context.Context {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -237,9 +238,9 @@ func (c *Client) Run(ctx context.Context) error {
 	}
 }
 
-// pause returns how long to wait before the next connection, after one that lasted for a time and failed. wait is the wait
-// that follows several failures. If the kubelet gave too much, the next connection costs as much, and is not likely to end
-// better.
+// pause returns how long to wait before the next connection. lasted is how long the last connection stood, err is why it
+// failed, and wait is the wait after several failures. If the kubelet gave too much, it will probably give too much again,
+// at the same cost.
 func pause(wait, lasted time.Duration, err error) time.Duration {
 	switch {
 	case errors.Is(err, errTooMuch):

@@ -107,7 +107,7 @@ func event(t *testing.T, kind podsv1alpha1.EventType, uid types.UID) *podsv1alph
 
 var synced = &podsv1alpha1.WatchPodsEvent{Type: podsv1alpha1.EventType_INITIAL_SYNC_COMPLETE}
 
-// TestHungKubelet answers the watch, and then nothing any more. The Client notices that by the list in each interval.
+// TestHungKubelet: the kubelet answers the watch, and then nothing more. The Client notices it at the next list.
 func TestHungKubelet(t *testing.T) {
 	watches := make(chan struct{}, 100)
 	k := &badKubelet{
@@ -127,7 +127,7 @@ func TestHungKubelet(t *testing.T) {
 	})
 }
 
-// TestUnknownEvents of a later version, with a pod and without, end no watch.
+// TestUnknownEvents: events of a later version, with a pod and without, do not end the watch.
 func TestUnknownEvents(t *testing.T) {
 	const later = 99
 	k := &badKubelet{watch: func(stream podsv1alpha1.Pods_WatchPodsServer) error {
@@ -202,7 +202,8 @@ func TestTooMuch(t *testing.T) {
 	}
 }
 
-// TestUnknownPods are those that one side does not have. Without the apiserver as a source, its pods are not unknown.
+// TestUnknownPods: a pod is unknown if only one side has it. Without the apiserver as a source, its pods are not
+// unknown.
 func TestUnknownPods(t *testing.T) {
 	for name, apiserver := range map[string]bool{"with_the_apiserver": true, "without": false} {
 		t.Run(name, func(t *testing.T) {
@@ -256,7 +257,8 @@ podconfigd_kubelet_pods_api_unknown_pods{to="sources"} %d
 	}
 }
 
-// TestConfigure changes the path and the interval while the Client runs. Another path has nothing of the one before.
+// TestConfigure changes the path and the interval while the Client runs. After a change of the path, nothing of the
+// earlier kubelet is left.
 func TestConfigure(t *testing.T) {
 	serve := func(uid types.UID, lists chan<- types.UID) string {
 		k := &badKubelet{
@@ -310,7 +312,7 @@ func TestConfigure(t *testing.T) {
 	testutil.Until(t, "it is auto", c.Enabled)
 }
 
-// TestLostAfterADrop: a drop is usual, and not logged. A kubelet that is gone after one is.
+// TestLostAfterADrop: a drop is usual, so it is not logged. That the kubelet is gone after a drop is logged.
 func TestLostAfterADrop(t *testing.T) {
 	var lines []string
 	ctx := klog.NewContext(t.Context(), funcr.New(func(_, line string) { lines = append(lines, line) }, funcr.Options{}))

@@ -27,7 +27,7 @@ var errTooMuch = fmt.Errorf("the kubelet gave more than %d MiB of statuses, and 
 type statuses struct {
 	mu   sync.Mutex // guards what follows
 	pods map[types.UID]*entry
-	// size is that of all entries, in bytes. limit is maxSize.
+	// size is the size of all entries, in bytes. limit is maxSize.
 	size, limit int
 	// events counts the events.
 	events uint64
@@ -52,7 +52,7 @@ type entry struct {
 	sum    uint64
 	// large means that the last status is larger than maxStatus.
 	large bool
-	// size is that of the entry, in bytes.
+	// size is the size of the entry, in bytes.
 	size int
 	// event is the number of the pod's last event, list the number of the last list with the pod.
 	event, list uint64

@@ -153,7 +153,8 @@ func TestLists(t *testing.T) {
 	}
 }
 
-// TestChangesOfAPod are passed on at once, and then at most once in a second, with the last one always.
+// TestChangesOfAPod: the first change is passed on at once, later changes at most once a second. The last change is
+// always passed on.
 func TestChangesOfAPod(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStatuses()
@@ -211,7 +212,7 @@ func TestAway(t *testing.T) {
 }
 
 // TestBeginningOfAWatch: for a pod of the apiserver, a kubelet that has just started gives the status that the apiserver
-// has. It replaces no newer one before the next list.
+// has. Until the next list, this status replaces no newer one.
 func TestBeginningOfAWatch(t *testing.T) {
 	s := newStatuses()
 	if _, err := s.event(encoded(t, "a", "two", 2), false); err != nil {
@@ -236,7 +237,7 @@ func TestBeginningOfAWatch(t *testing.T) {
 	}
 }
 
-// TestSize is that of all that is kept.
+// TestSize: the size counts everything that is kept.
 func TestSize(t *testing.T) {
 	s := newStatuses()
 	for _, message := range []string{"one", strings.Repeat("m", 1000), "three"} {
@@ -255,8 +256,8 @@ func TestSize(t *testing.T) {
 	}
 }
 
-// TestRefused: of a kubelet that gives too much, no status is used before a list of it is complete. Each try costs as much as
-// the last one, so they are not made one after the other.
+// TestRefused: after a kubelet gave too much, none of its statuses is used before a complete list. Each attempt costs as
+// much as the last one, so there is a wait between them.
 func TestRefused(t *testing.T) {
 	c := New(Options{Interval: time.Hour})
 	s := c.statuses

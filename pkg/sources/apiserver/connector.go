@@ -52,7 +52,7 @@ type client struct {
 	server string
 	// credentials names the user and the source of the credentials.
 	credentials string
-	// dialer has the connections. closed is true if it has to have none.
+	// dialer has the connections. If closed is true, it must have none.
 	dialer *connrotation.Dialer
 	closed atomic.Bool
 	// files are the kubeconfig and the files in it, of which it was made. sum is their fingerprint.

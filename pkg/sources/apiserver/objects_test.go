@@ -241,8 +241,8 @@ func TestObjectsWithoutAnAnswer(t *testing.T) {
 	}
 }
 
-// A source that takes the place of another one, as after a reload, knows nothing of what that one
-// had. What the apiserver has no longer is gone nevertheless.
+// A source that replaces another one, as after a reload, does not know the objects of the earlier
+// source. Objects that the apiserver no longer has are gone nevertheless.
 func TestObjectsThatAreGoneBeforeTheFirstList(t *testing.T) {
 	held := make(map[string]bool)
 	var nodes []bool

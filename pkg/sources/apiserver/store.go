@@ -151,7 +151,7 @@ type arrival struct {
 // maxArrivals is more than there can be at a time. Each watch that ends may leave one.
 const maxArrivals = 16
 
-// received returns when the event arrived that is received now. The wait for it began at idle.
+// received returns when the event arrived that is being received. The wait for this event began at idle.
 func (a *arrivals) received(idle time.Time) time.Time {
 	a.mu.Lock()
 	defer a.mu.Unlock()

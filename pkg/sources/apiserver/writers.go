@@ -64,8 +64,8 @@ var errNoPod = errors.New("reading the answer of the apiserver")
 
 // PodWriter reads, creates and deletes pods in the apiserver of a kubeconfig, and writes their
 // status. It reads the kubeconfig again when it changes. If the apiserver does not accept the
-// credentials, a request is tried once more, with a new connection and the credentials as they
-// are now. Its errors are those of the apiserver, see k8s.io/apimachinery/pkg/api/errors.
+// credentials, a request is tried once more, with a new connection and the credentials as they are
+// now. Its errors are the errors of the apiserver, see k8s.io/apimachinery/pkg/api/errors.
 type PodWriter struct{ connector *connector }
 
 // NewPodWriter returns a PodWriter for a kubeconfig, or for the service account of the pod if the

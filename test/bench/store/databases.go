@@ -21,7 +21,7 @@ import (
 
 type ownLog struct {
 	log *store.Log
-	// first is the newest revision at the start, and begin what is added to those of put.
+	// first is the newest revision at the start. begin is added to the revisions of put.
 	first, begin int64
 	shown        chan journal.Commit
 	stop         context.CancelFunc
@@ -205,7 +205,7 @@ func (p pebbleDB) last() (int64, error) {
 
 func (p pebbleDB) close() error { return p.db.Close() }
 
-// silent logs nothing but what ends the process.
+// silent logs only what ends the process.
 type silent struct{}
 
 func (silent) Infof(string, ...any)              {}

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// killAll kills each database while it writes, and prints how often updates were lost that
-// put had returned for.
+// killAll kills each database while it writes, and prints how often updates were lost after put had
+// returned.
 func killAll(kills int, dir string) error {
 	fmt.Printf("| | kills | updates lost at |\n|---|---|---|\n")
 	for i, d := range databases {

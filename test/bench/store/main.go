@@ -45,11 +45,11 @@ type database interface {
 	close() error
 }
 
-// databases are what is compared.
+// databases are the compared databases.
 var databases = []struct {
 	name string
 	open func(dir string) (database, error)
-	// share is which part of the updates it makes: some take long.
+	// share divides the number of updates: some databases are slow.
 	share int
 }{
 	{"own log", openLog, 1},
@@ -144,7 +144,7 @@ func measure(which, n int, every time.Duration, dir string) error {
 	return nil
 }
 
-// pod returns one of about 4 kB as protobuf.
+// pod returns a pod of about 4 kB as protobuf.
 func pod(random *rand.Rand, n int) *v1.Pod {
 	name := fmt.Sprintf("pod-%d", n)
 	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID("uid-of-" + name)}}
@@ -158,7 +158,7 @@ func pod(random *rand.Rand, n int) *v1.Pod {
 	return p
 }
 
-// number returns the number in the line of a file of /proc that begins so.
+// number returns the number after the beginning of a line, in a file of /proc.
 func number(file, line string) int64 {
 	data, err := os.ReadFile(file)
 	if err != nil {

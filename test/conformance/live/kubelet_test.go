@@ -13,7 +13,7 @@ import (
 )
 
 // settled waits until the kubelet and the runtime agree: each pod has one sandbox, and its containers run and no others.
-// A phase is not enough: that of a pod whose containers start again is Running.
+// A phase is not enough: a pod whose containers start again is Running.
 func (w *world) settled(t *testing.T) (theirs map[string]*v1.Pod) {
 	t.Helper()
 	testutil.Eventually(t, func() (err error) {

@@ -25,7 +25,7 @@ import (
 	"github.com/podconfigd/podconfigd/test/components"
 )
 
-// pods are the static pods. Their UIDs differ in each minor, but for own, which has one of its own.
+// pods are the static pods. Their UIDs differ in each minor. Only the pod own has a UID of its own.
 var pods = map[string]string{
 	"plain": `metadata: {name: plain}
 spec: {hostNetwork: true, terminationGracePeriodSeconds: 0, containers: [{name: c, image: IMAGE}]}`,
@@ -94,7 +94,7 @@ func newWorld(t *testing.T) *world {
 func TestAnotherPath(t *testing.T) {
 	w := newWorld(t)
 	w.path = filepath.Join(w.dir, "link")
-	w.flags = []string{"--kubelet-presence", "present"} // neither has it the default port, nor are there mirror pods
+	w.flags = []string{"--kubelet-presence", "present"} // it does not have the default port, and there are no mirror pods
 	if err := os.Symlink(w.manifests(), w.path); err != nil {
 		t.Fatal(err)
 	}
@@ -111,12 +111,12 @@ func TestAnotherPath(t *testing.T) {
 	w.end(t)
 }
 
-// TestUpgrades upgrades the kubelet and rolls it back, while podconfigd runs and while it is down. That the kubelet
-// is there is known by its health check.
+// TestUpgrades upgrades the kubelet and rolls it back, while podconfigd runs and while it is down. Its health check
+// shows that the kubelet is there.
 func TestUpgrades(t *testing.T) { newWorld(t).upgrade(t, "--healthz-port=10248") }
 
-// TestUpgradesWithAnAPIServer does the same with an apiserver, which has the Node and mirror pods. That the kubelet
-// is there is known by them: its health check has another port.
+// TestUpgradesWithAnAPIServer does the same with an apiserver, which has the Node and mirror pods. They show that
+// the kubelet is there: its health check has another port.
 func TestUpgradesWithAnAPIServer(t *testing.T) {
 	w := newWorld(t)
 	cluster := components.Start(t)

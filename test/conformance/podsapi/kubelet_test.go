@@ -118,7 +118,7 @@ type bus struct {
 	lost, late int
 }
 
-// delay is that of late events. In it, a pod usually has another event.
+// delay is the delay of late events. In this time, a pod usually has another event.
 const delay = 10 * time.Millisecond
 
 func (b *bus) OnPodUpdated(logger klog.Logger, pod *v1.Pod, status v1.PodStatus, isAdded bool) {
@@ -139,7 +139,7 @@ func (b *bus) pass(send func()) {
 	}
 }
 
-// podOf returns a pod as a kubelet has it that has just started.
+// podOf returns a pod as a kubelet has it just after its start.
 func podOf(i int) *v1.Pod {
 	name := fmt.Sprintf("pod-%04d", i)
 	pod := &v1.Pod{Spec: v1.PodSpec{

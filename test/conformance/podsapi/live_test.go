@@ -65,7 +65,8 @@ var manifests = map[string]struct {
 		func(s *v1.PodStatus) bool { return s.Reason == "Evicted" }},
 }
 
-// apiPods are the pods of manifests that TestLiveWithAnAPIServer creates in the apiserver, and staticPods those in files.
+// apiPods are the pods of manifests that TestLiveWithAnAPIServer creates in the apiserver, and staticPods the pods in
+// files.
 var (
 	apiPods    = []string{"plain", "probed", "flapping", "unready", "unlive", "crash", "noimage", "noconfig", "deadline", "evicted", "noinit", "sidecar"}
 	staticPods = []string{"probed", "unready"}
@@ -98,7 +99,8 @@ type node struct {
 	cmd     *exec.Cmd
 	client  *client.Client
 
-	// theirs are the statuses that a direct client of the kubelet got, and ours those that a subscriber of podconfigd got.
+	// theirs are the statuses that a direct client of the kubelet got, and ours the statuses that a subscriber of
+	// podconfigd got.
 	theirs, ours track
 }
 
@@ -246,7 +248,7 @@ func probed(t *testing.T) (port string) {
 	return port
 }
 
-// put creates a pod: in the apiserver, or as a file if its name is that of a static pod.
+// put creates a pod: in the apiserver, or as a file if it is one of the static pods.
 func (n *node) put(t *testing.T, pod, name string) {
 	t.Helper()
 	spec := strings.NewReplacer("IMAGE", components.Image, "PORT", n.port).Replace(manifests[name].spec)
@@ -541,7 +543,7 @@ func (n *node) logDelays(t *testing.T, since time.Time) {
 // quiet is the time for which logCost measures. Meanwhile, the test asks for nothing.
 const quiet = 30 * time.Second
 
-// logCost logs what podconfigd takes beside one without the Pods API, each with one subscriber.
+// logCost compares the cost of podconfigd with and without the Pods API, each with one subscriber, and logs it.
 func (n *node) logCost(t *testing.T, baseline *exec.Cmd) {
 	t.Helper()
 	names := []string{"podconfigd", "podconfigd without the Pods API"}

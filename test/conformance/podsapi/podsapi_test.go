@@ -324,8 +324,7 @@ func ask(ctx context.Context, socket string, period time.Duration) {
 	}
 }
 
-// TestFinal shows that the last status of a pod is that with which it finished, and that a pod which the kubelet removed
-// has none any more.
+// TestFinal shows that a pod keeps the status with which it finished, until the kubelet removes it.
 func TestFinal(t *testing.T) {
 	klog.SetLogger(logr.Discard())
 	k := &kubelet{socket: filepath.Join(testutil.ShortDir(t), "s")}

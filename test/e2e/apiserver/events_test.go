@@ -61,9 +61,10 @@ func (c *cluster) describe(t *testing.T, kind, name string) string {
 	return string(out)
 }
 
-// What the status has of manifests and sources is on the Node, and on the mirror pod, and kubectl
-// describe shows it. The permissions are those of rbac.yaml, with a mirror pod of another client,
-// and those of a node, with a mirror pod of podconfigd.
+// Events on the Node and on the mirror pod have the status of sources and manifests, and kubectl
+// describe shows them. In one case, podconfigd has the permissions of rbac.yaml, and another client
+// made the mirror pod. In the other, it has the permissions of a node, and made the mirror pod
+// itself.
 func eventsOnNodeAndMirrorPod(t *testing.T, c *cluster) {
 	const ownMirrors = "events-node"
 	identities := map[string]func(t *testing.T) string{
@@ -126,7 +127,7 @@ func eventsOnNodeAndMirrorPod(t *testing.T, c *cluster) {
 	}
 }
 
-// An apiserver that does not answer delays nothing, also not the end.
+// An apiserver that does not answer delays nothing, not even the end.
 func TestEventsOfAHangingApiserver(t *testing.T) {
 	t.Parallel()
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")

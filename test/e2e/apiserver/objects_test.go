@@ -20,8 +20,8 @@ import (
 	"github.com/podconfigd/podconfigd/test/e2e"
 )
 
-// objectsOfTheCluster compares the node and a namespace with those of the apiserver, while
-// they change there.
+// objectsOfTheCluster compares the node and a namespace with the apiserver's, while they change
+// there.
 func objectsOfTheCluster(t *testing.T, c *cluster) {
 	const node, namespace, empty = "objects", "objects", "objects-without-pods"
 	ctx := t.Context()
@@ -157,7 +157,7 @@ func alike(value any) any {
 	return object
 }
 
-// sameDiscovery compares the discovery documents, of what podconfigd serves.
+// sameDiscovery compares the discovery documents for what podconfigd serves.
 func sameDiscovery(t *testing.T, apiserver, podconfigd endpoint) {
 	t.Helper()
 	resources := func(e endpoint) map[string]metav1.APIResource {

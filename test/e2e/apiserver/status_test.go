@@ -14,9 +14,9 @@ import (
 	"github.com/podconfigd/podconfigd/test/e2e"
 )
 
-// Beside an apiserver, the status that a kubelet wrote counts: that of a mirror pod for its
-// static pod, and that of an API pod. Until a kubelet writes it, an API pod can have the status
-// from the runtime.
+// Beside an apiserver, the status that a kubelet wrote counts. A static pod has the status of its
+// mirror pod, and an API pod has its own. Until a kubelet writes one, an API pod can have the
+// status from the runtime.
 func statusBesideAKubelet(t *testing.T, c *cluster) {
 	r := components.StartRuntime(t, components.Containerd)
 	c.addNode(t, "status")

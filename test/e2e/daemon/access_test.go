@@ -159,8 +159,8 @@ func TestAccessRulesOfUsers(t *testing.T) {
 	}
 }
 
-// TestAccessRulesAreReplaced replaces the rules by which a stream is open with SIGHUP, and by a
-// restart, after which the stream resumes.
+// TestAccessRulesAreReplaced replaces the rules while a stream is open: with SIGHUP, and by a
+// restart.
 func TestAccessRulesAreReplaced(t *testing.T) {
 	t.Parallel()
 	d := serveWithRules(t, accessRules)
@@ -210,8 +210,8 @@ func TestAccessRulesAreReplaced(t *testing.T) {
 	if !reset || strings.Contains(after, "a-node1") || !strings.Contains(after, "b-node1") || strings.Contains(after, "PASSWORD") {
 		t.Errorf("after the restart: %s", after)
 	}
-	// With the same rules, the stream resumes, from a revision that it got by them: before the source
-	// delivers its first set, there is none.
+	// With the same rules, the stream resumes after a restart. It needs a revision that it got by
+	// these rules. Before the source delivers its first set, there is none.
 	testutil.Until(t, "the source is seen", func() bool {
 		_, after, _ := strings.Cut(lines.String(), `"message":"the access rules changed after revision`)
 		return strings.Contains(after, `"ready":true`)
@@ -224,7 +224,8 @@ func TestAccessRulesAreReplaced(t *testing.T) {
 	}
 }
 
-// A certificate of a user that is named as one of this machine gives nothing of what the rules show that one.
+// A certificate whose user has the name of a user of this machine does not show what the rules show the user of this
+// machine.
 func TestNamesOfCertificates(t *testing.T) {
 	t.Parallel()
 	authority := components.NewAuthority(t, "clients")

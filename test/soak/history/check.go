@@ -25,9 +25,9 @@ type Options struct {
 	// Node means that there is an apiserver. The node that it has takes a revision, which
 	// subscribers to pods do not get.
 	Node bool
-	// Durable means that the daemon has a state directory. A start goes on with the
-	// instance. It skips revisions, and so does the first start. No reset is right but that of a subscriber that fell
-	// behind, and no update is right that changes nothing.
+	// Durable means that the daemon has a state directory. A start goes on with the instance. It skips revisions, and
+	// so does the first start. Only a subscriber that fell behind may get a reset. An update that changes nothing is
+	// a fault.
 	Durable bool
 }
 

@@ -2,8 +2,7 @@ package history
 
 import "testing"
 
-// durable is what a subscriber of everything is sent. Before 2000000, the daemon was started
-// again.
+// durable is what a subscriber of everything gets. Before 2000000, the daemon was started again.
 const durable = `
 ADD a@1/x
 BOOKMARK 10 synced

@@ -5,7 +5,7 @@ package history
 type snapshotsCheck struct {
 	cursor
 
-	// saved and at are those of streamCheck.
+	// saved and at are as in streamCheck.
 	saved, at place
 	held      map[key]Pod
 	walker    *walker

@@ -22,8 +22,9 @@ func selected(state map[key]Pod, s Selection) map[key]Pod {
 	return out
 }
 
-// named returns the pod of each name, and byUID that of each UID, without mirror pods: a pod
-// that is no mirror pod, then the pod of the first source, then the one with the lowest UID.
+// named returns the pod of each name, and byUID the pod of each UID, without mirror pods. Of
+// several pods, one that is no mirror pod comes first, then the pod of the first source, then the
+// pod with the lowest UID.
 func named(state map[key]Pod, s Selection) map[name]Pod {
 	pods := first(state, (*Pod).name)
 	maps.DeleteFunc(pods, func(_ name, p Pod) bool { return !s.Matches(p) })

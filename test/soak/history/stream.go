@@ -24,7 +24,7 @@ type streamCheck struct {
 	// reset.
 	opening bool
 	before  place
-	// pieces are those of an update that continues.
+	// pieces are the pieces of an update that continues.
 	pieces []*Message
 }
 

@@ -14,11 +14,11 @@ type walker struct {
 	revision int64
 	state    map[key]Pod
 	known    bool
-	// set is the time of the newest update, and pods counts those of its set so far.
+	// set is the time of the newest update, and pods counts the pods of its set so far.
 	set  time.Time
 	pods int
-	// source is that of the newest update. firsts has the time of the first set of each source
-	// after a restart.
+	// source is the source of the newest update. firsts has the time of the first set of each
+	// source after a restart.
 	source string
 	firsts map[string]time.Time
 }

@@ -28,7 +28,7 @@ func show(t reflect.Type, shown map[reflect.Type]bool) {
 	}
 }
 
-// kind returns the kind of a type, with that of its elements.
+// kind returns the kind of a type and of its elements.
 func kind(t reflect.Type) string {
 	switch t.Kind() {
 	case reflect.Pointer, reflect.Slice, reflect.Map:
