@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// proportional is how many times as much as the time to sort, work may grow that is proportional: more than it does on
-// any machine, and less than the square does.
+// proportional limits the growth of the time of work, in relation to the growth of the time to sort. Proportional work
+// stays below it on every machine. Quadratic work exceeds it.
 const proportional = 2.5
 
 // growsInProportion fails if work takes more than in proportion to its input. prepare returns the work for n. The time
