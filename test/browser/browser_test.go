@@ -26,7 +26,7 @@ type tab struct {
 func newTab(t *testing.T, options ...chromedp.ExecAllocatorOption) *tab {
 	t.Helper()
 	options = append(append(chromedp.DefaultExecAllocatorOptions[:],
-		chromedp.NoSandbox, chromedp.DisableGPU, chromedp.UserDataDir(t.TempDir()), chromedp.WindowSize(1440, 900),
+		chromedp.NoSandbox, chromedp.DisableGPU, chromedp.UserDataDir(profile(t)), chromedp.WindowSize(1440, 900),
 		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true),
 	), options...)
 	allocator, cancel := chromedp.NewExecAllocator(t.Context(), options...)
@@ -45,6 +45,27 @@ func newTab(t *testing.T, options ...chromedp.ExecAllocatorOption) *tab {
 		}
 	})
 	return p
+}
+
+// profile returns a folder for a browser's files. It is removed when the browser's processes write no more: they end
+// later than the browser.
+func profile(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "browser")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		for end := time.Now().Add(patience); ; <-time.After(50 * time.Millisecond) {
+			if err := os.RemoveAll(dir); err == nil {
+				return
+			} else if time.Now().After(end) {
+				t.Error(err)
+				return
+			}
+		}
+	})
+	return dir
 }
 
 // open opens an address, and waits until the page is live.
