@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/utils/cpuset"
 )
 
 // NodeName returns the name of the node, with the rules of the kubelet: the override, or
@@ -98,8 +99,8 @@ func (n *node) local() *v1.Node {
 // capacity returns the processors and the memory of the machine.
 func capacity() v1.ResourceList {
 	all := v1.ResourceList{}
-	if n := countRanges(lineOf("/sys/devices/system/cpu/online")); n > 0 {
-		all[v1.ResourceCPU] = *resource.NewQuantity(n, resource.DecimalSI)
+	if cpus, err := cpuset.Parse(lineOf("/sys/devices/system/cpu/online")); err == nil && !cpus.IsEmpty() {
+		all[v1.ResourceCPU] = *resource.NewQuantity(int64(cpus.Size()), resource.DecimalSI)
 	}
 	// It is the first line: "MemTotal:       16384256 kB".
 	if f := strings.Fields(lineOf("/proc/meminfo")); len(f) == 3 && f[0] == "MemTotal:" {
@@ -108,24 +109,6 @@ func capacity() v1.ResourceList {
 		}
 	}
 	return all
-}
-
-// countRanges returns how many numbers are in a list of ranges such as "0-3,8"; 0 if it is
-// not one.
-func countRanges(list string) (n int64) {
-	for part := range strings.SplitSeq(list, ",") {
-		first, last, isRange := strings.Cut(part, "-")
-		if !isRange {
-			last = first
-		}
-		from, err := strconv.ParseInt(first, 10, 32)
-		to, err2 := strconv.ParseInt(last, 10, 32)
-		if err != nil || err2 != nil || to < from {
-			return 0
-		}
-		n += to - from + 1
-	}
-	return n
 }
 
 // lineOf returns the first line of a file, or nothing if it can't be read.

@@ -1,7 +1,6 @@
 package daemon
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,16 +13,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
-
-func TestCountRanges(t *testing.T) {
-	for list, want := range map[string]int64{"0": 1, "0-3": 4, "0-1,4,6-7": 5, "": 0, "x": 0, "3-1": 0, "0-": 0, "-1": 0, "0,": 0} {
-		t.Run(cmp.Or(list, "empty"), func(t *testing.T) {
-			if got := countRanges(list); got != want {
-				t.Errorf("%q: got %d, want %d", list, got, want)
-			}
-		})
-	}
-}
 
 // The node of the apiserver replaces what the daemon knows, for as long as there is one.
 func TestTheNode(t *testing.T) {

@@ -37,7 +37,7 @@ type runner struct {
 type source struct {
 	sources.Source
 	spec    sourceSpec
-	metrics *scope
+	metrics *prometheus.Registry
 	// stop ends Run. ended is closed when it has returned.
 	stop  context.CancelCauseFunc
 	ended chan struct{}
@@ -55,14 +55,18 @@ func newRunner(o opener, registry prometheus.Registerer, podConfig *config.PodCo
 
 // open makes a source that is not running. restored is its last set.
 func (r *runner) open(spec sourceSpec, restored sources.Restored) (*source, error) {
-	s := &source{spec: spec, metrics: newScope(r.registry, spec.name), ended: make(chan struct{})}
+	s := &source{spec: spec, metrics: prometheus.NewRegistry(), ended: make(chan struct{})}
 	var err error
 	if s.Source, err = r.opener.open(spec, s.metrics, restored); err != nil {
-		s.metrics.close()
 		return nil, &FieldError{Field: spec.field, format: "%w", args: []any{spec.named(err)}}
 	}
 	registerHeld(s.metrics, r.podConfig, spec.name)
-	return s, nil
+	return s, r.metricsOf(spec.name).Register(s.metrics)
+}
+
+// metricsOf returns the registerer for the metrics of a source. They have its name as a label.
+func (r *runner) metricsOf(name string) prometheus.Registerer {
+	return prometheus.WrapRegistererWith(prometheus.Labels{"source": name}, r.registry)
 }
 
 func (r *runner) put(name string, s *source) {
@@ -142,7 +146,7 @@ func (r *runner) start(ctx context.Context, s *source) {
 func (r *runner) end(s *source) {
 	s.stop(errSourceChanged)
 	<-s.ended
-	s.metrics.close()
+	r.metricsOf(s.spec.name).Unregister(s.metrics)
 }
 
 // call makes the goroutine of run call the function, and waits for it. It waits for the start
@@ -213,41 +217,4 @@ func (r *runner) begin(ctx context.Context, specs []sourceSpec) error {
 func (r *runner) runs(spec sourceSpec) bool {
 	s := r.all[spec.name]
 	return s != nil && reflect.DeepEqual(s.spec.options, spec.options)
-}
-
-// scope registers the metrics of one source, with the name of the source as a label.
-type scope struct {
-	prometheus.Registerer
-
-	collectors []prometheus.Collector
-}
-
-func newScope(registry prometheus.Registerer, source string) *scope {
-	return &scope{Registerer: prometheus.WrapRegistererWith(prometheus.Labels{"source": source}, registry)}
-}
-
-// Register registers a metric until close.
-func (s *scope) Register(c prometheus.Collector) error {
-	if err := s.Registerer.Register(c); err != nil {
-		return err
-	}
-	s.collectors = append(s.collectors, c)
-	return nil
-}
-
-// MustRegister registers metrics until close.
-func (s *scope) MustRegister(collectors ...prometheus.Collector) {
-	for _, c := range collectors {
-		if err := s.Register(c); err != nil {
-			panic(err)
-		}
-	}
-}
-
-// close unregisters all metrics.
-func (s *scope) close() {
-	for _, c := range s.collectors {
-		s.Unregister(c)
-	}
-	s.collectors = nil
 }

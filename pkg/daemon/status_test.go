@@ -39,7 +39,7 @@ func TestTheFirstSetIsHeld(t *testing.T) {
 		registry := prometheus.NewRegistry()
 		d.podConfig.LimitRemovals(limit)
 		d.podConfig.Restore("file", pods)
-		registerHeld(newScope(registry, "file"), d.podConfig, "file")
+		registerHeld((&runner{registry: registry}).metricsOf("file"), d.podConfig, "file")
 		sets := d.podConfig.Channel("file")
 		go func() { _ = d.podConfig.Run(t.Context()) }()
 		sets <- config.SourceSet{}
