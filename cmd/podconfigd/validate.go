@@ -8,8 +8,10 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
@@ -105,7 +107,7 @@ const (
 	inStdin = "standard input"
 )
 
-// run prints the verdicts.
+// run prints the verdicts of each kubelet on each manifest.
 func (o *validateOptions) run(ctx context.Context, paths []string, output string, streams cli.IOStreams) error {
 	// The source logs its verdicts, which are printed below.
 	ctx = klog.NewContext(ctx, klog.Logger{})
@@ -113,56 +115,69 @@ func (o *validateOptions) run(ctx context.Context, paths []string, output string
 	if err != nil {
 		return err
 	}
-	if len(minors) > 1 {
-		return o.compare(ctx, minors, paths, output, streams.Out, streams.ErrOut)
-	}
-	verdicts, err := o.validate(ctx, minors[0], paths, streams.ErrOut)
+	node, err := daemon.NodeName(o.hostname)
 	if err != nil {
 		return err
 	}
-	if err := printVerdicts(streams.Out, output, verdicts); err != nil {
+	all, failed := []*verdict{}, false // an empty list in JSON
+	for _, path := range paths {
+		before := make(map[string]*verdict)
+		var found []*verdict
+		for _, minor := range minors {
+			decoder := manifest.NewDecoder(node).For(minor)
+			for _, of := range o.validate(ctx, decoder, path) {
+				v := &verdict{Manifest: of.Manifest, Faults: faultsOf(&of), of: of}
+				failed = failed || v.State != v1alpha1.ManifestAccepted || o.strict && len(of.Warnings) > 0
+				if len(minors) > 1 {
+					v.Kubelet = minor.String()
+					v.compare(o.decode(decoder, v), before[of.File])
+				}
+				before[of.File] = v
+				found = append(found, v)
+			}
+		}
+		if len(found) == 0 {
+			fmt.Fprintln(streams.ErrOut, cli.Cell("No manifests found in "+path))
+		}
+		slices.SortStableFunc(found, func(a, b *verdict) int { return strings.Compare(a.of.File, b.of.File) })
+		all = append(all, found...)
+	}
+	if err := printVerdicts(streams.Out, output, all); err != nil {
 		return err
 	}
-	if slices.ContainsFunc(verdicts, o.fails) {
+	if failed {
 		return cli.ErrSilent
 	}
 	return nil
 }
 
-// fails reports whether the command fails because of the verdict.
-func (o *validateOptions) fails(v file.Verdict) bool {
-	return v.State != v1alpha1.ManifestAccepted || o.strict && len(v.Warnings) > 0
+// validate returns the verdicts on the manifests of a path.
+func (o *validateOptions) validate(ctx context.Context, decoder *manifest.Decoder, path string) []file.Verdict {
+	if path == stdin {
+		return []file.Verdict{file.Judge(decoder, inStdin, o.stdin)}
+	}
+	found, err := file.Check(ctx, file.Options{Path: path, Decoder: decoder}, o.manifestPath)
+	if err == nil {
+		return found
+	}
+	v := file.Verdict{File: path, Faults: []manifest.Fault{{Message: err.Error()}}}
+	v.Path, v.State, v.Reason, v.Message = path, v1alpha1.ManifestRejected, "Unreadable", err.Error()
+	return []file.Verdict{v}
 }
 
-func (o *validateOptions) validate(ctx context.Context, minor manifest.Minor, paths []string, notes io.Writer) ([]file.Verdict, error) {
-	node, err := daemon.NodeName(o.hostname)
-	if err != nil {
-		return nil, err
-	}
-	var verdicts []file.Verdict
-	for _, path := range paths {
-		if path == stdin {
-			verdicts = append(verdicts, file.Judge(manifest.NewDecoder(node).For(minor), inStdin, o.stdin))
-			continue
-		}
-		found, err := file.Check(ctx, file.Options{Path: path, Decoder: manifest.NewDecoder(node).For(minor)}, o.manifestPath)
-		if err != nil {
-			v := file.Verdict{File: path, Faults: []manifest.Fault{{Message: err.Error()}}}
-			v.Path, v.State, v.Reason, v.Message = path, v1alpha1.ManifestRejected, "Unreadable", err.Error()
-			found = []file.Verdict{v}
-		}
-		if len(found) == 0 {
-			fmt.Fprintln(notes, cli.Cell("No manifests found in "+path))
-		}
-		verdicts = append(verdicts, found...)
-	}
-	return verdicts, nil
-}
-
-// located is a verdict with its faults.
-type located struct {
+// verdict is the verdict of a kubelet on a manifest.
+type verdict struct {
+	// Kubelet is the minor version, if there are several.
+	Kubelet string `json:"kubelet,omitempty"`
 	v1alpha1.Manifest
 	Faults []faultObject `json:"faults,omitempty"`
+	// UIDChanges is true if this kubelet gives the pod another UID than the kubelet before. An upgrade then starts the pod again.
+	UIDChanges bool `json:"uidChanges,omitempty"`
+	// Differs lists the fields that this kubelet sets to other values than the kubelet before.
+	Differs []string `json:"differs,omitempty"`
+
+	of  file.Verdict
+	pod *v1.Pod
 }
 
 // faultObject is a fault or a warning of a manifest.
@@ -184,19 +199,31 @@ func faultsOf(v *file.Verdict) (faults []faultObject) {
 	return faults
 }
 
-func printVerdicts(w io.Writer, output string, verdicts []file.Verdict) error {
+// printVerdicts prints the verdicts: as objects, as a table with lines below if there are several kubelets, or as lines.
+func printVerdicts(w io.Writer, output string, verdicts []*verdict) error {
 	if output != "" {
-		objects := make([]located, len(verdicts))
-		for i := range verdicts {
-			objects[i] = located{verdicts[i].Manifest, faultsOf(&verdicts[i])}
-		}
-		return cli.PrintObject(w, output, objects)
+		return cli.PrintObject(w, output, verdicts)
 	}
+	var rows [][]string
+	var lines []string
 	for _, v := range verdicts {
-		for _, line := range verdictLines(&v) {
-			if _, err := fmt.Fprintln(w, cli.Cell(line)); err != nil {
-				return err
-			}
+		if v.Kubelet == "" {
+			lines = append(lines, verdictLines(&v.of)...)
+			continue
+		}
+		rows = append(rows, v.row())
+		for _, line := range v.lines() {
+			lines = append(lines, fmt.Sprintf("kubelet %s: %s", v.Kubelet, line))
+		}
+	}
+	if rows != nil {
+		if err := cli.PrintTable(w, []string{"MANIFEST", "KUBELET", "VERDICT", "UID", "UPGRADE"}, rows); err != nil {
+			return err
+		}
+	}
+	for _, line := range lines {
+		if _, err := fmt.Fprintln(w, cli.Cell(line)); err != nil {
+			return err
 		}
 	}
 	return nil

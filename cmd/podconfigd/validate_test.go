@@ -15,7 +15,7 @@ func TestControlCharactersInVerdictsAreEscaped(t *testing.T) {
 	var out bytes.Buffer
 	v := file.Verdict{File: "a\nb.yaml"}
 	v.State, v.Reason, v.Message = v1alpha1.ManifestRejected, "NotYAML", "what\x1b\u009b"
-	if err := printVerdicts(&out, "", []file.Verdict{v}); err != nil {
+	if err := printVerdicts(&out, "", []*verdict{{of: v}}); err != nil {
 		t.Fatal(err)
 	}
 	if want := `a\nb.yaml: Rejected: NotYAML: what\x1b\u009b` + "\n"; out.String() != want {

@@ -15,13 +15,10 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
-	"github.com/podconfigd/podconfigd/internal/cli"
 	"github.com/podconfigd/podconfigd/internal/poddiff"
 	"github.com/podconfigd/podconfigd/internal/socketpath"
 	"github.com/podconfigd/podconfigd/pkg/client"
-	"github.com/podconfigd/podconfigd/pkg/daemon"
 	"github.com/podconfigd/podconfigd/pkg/manifest"
-	"github.com/podconfigd/podconfigd/pkg/sources/file"
 )
 
 // askTimeout is how long validate waits for the daemon on this machine.
@@ -87,115 +84,50 @@ func knownMinor(version string) (manifest.Minor, error) {
 	return m, err
 }
 
-// kubeletVerdict is the verdict of one kubelet on a manifest.
-type kubeletVerdict struct {
-	// Kubelet is the minor version.
-	Kubelet string `json:"kubelet"`
-	located
-	// UIDChanges is true if this kubelet gives the pod another UID than the kubelet before. An upgrade then starts the pod again.
-	UIDChanges bool `json:"uidChanges,omitempty"`
-	// Differs lists the fields that this kubelet sets to other values than the kubelet before.
-	Differs []string `json:"differs,omitempty"`
-
-	verdict file.Verdict
-	pod     *v1.Pod
+// decode returns the pod of an accepted manifest; nil for another one.
+func (o *validateOptions) decode(decoder *manifest.Decoder, v *verdict) (pod *v1.Pod) {
+	data, err := o.stdin, error(nil)
+	if v.of.File != inStdin {
+		data, err = os.ReadFile(v.of.File)
+	}
+	if err == nil && v.State == v1alpha1.ManifestAccepted {
+		pod, _, _ = decoder.DecodeFile(v.Path, data) // it was accepted
+	}
+	return pod
 }
 
-// compare prints what each kubelet makes of the manifests.
-func (o *validateOptions) compare(ctx context.Context, minors []manifest.Minor, paths []string, output string, out, notes io.Writer) error {
-	rows := []*kubeletVerdict{} // an empty list in JSON
-	failed := false
-	for _, path := range paths {
-		before := make(map[string]*kubeletVerdict)
-		var found []*kubeletVerdict
-		for i, m := range minors {
-			says := notes
-			if i > 0 {
-				says = io.Discard // the same for each
-			}
-			verdicts, err := o.validate(ctx, m, []string{path}, says)
-			if err != nil {
-				return err
-			}
-			for _, v := range verdicts {
-				failed = failed || o.fails(v)
-				row := &kubeletVerdict{Kubelet: m.String(), located: located{v.Manifest, faultsOf(&v)}, verdict: v}
-				row.decode(o, m)
-				row.since(before[v.File])
-				before[v.File] = row
-				found = append(found, row)
-			}
-		}
-		slices.SortStableFunc(found, func(a, b *kubeletVerdict) int { return strings.Compare(a.verdict.File, b.verdict.File) })
-		rows = append(rows, found...)
-	}
-	if err := printKubelets(out, output, rows); err != nil {
-		return err
-	}
-	if failed {
-		return cli.ErrSilent
-	}
-	return nil
-}
-
-// decode sets the pod of an accepted manifest.
-func (k *kubeletVerdict) decode(o *validateOptions, m manifest.Minor) {
-	node, err := daemon.NodeName(o.hostname)
-	if err != nil || k.State != v1alpha1.ManifestAccepted {
+// compare sets the pod, and compares it with that of the kubelet before.
+func (v *verdict) compare(pod *v1.Pod, before *verdict) {
+	v.pod = pod
+	if before == nil || pod == nil || before.pod == nil {
 		return
 	}
-	data := o.stdin
-	if k.verdict.File != inStdin {
-		data, err = os.ReadFile(k.verdict.File)
-	}
-	if err == nil {
-		k.pod, _, _ = manifest.NewDecoder(node).For(m).DecodeFile(k.Path, data) // it was accepted
-	}
-}
-
-// since compares with the verdict of the kubelet before.
-func (k *kubeletVerdict) since(before *kubeletVerdict) {
-	if before == nil || k.pod == nil || before.pod == nil {
-		return
-	}
-	k.UIDChanges = k.pod.UID != before.pod.UID
-	a, b := before.pod.DeepCopy(), k.pod.DeepCopy()
+	v.UIDChanges = pod.UID != before.pod.UID
+	a, b := before.pod.DeepCopy(), pod.DeepCopy()
 	for _, pod := range []*v1.Pod{a, b} {
 		pod.UID = ""
 		delete(pod.Annotations, "kubernetes.io/config.hash")
 	}
-	k.Differs = poddiff.Compare(a, b)
+	v.Differs = poddiff.Compare(a, b)
 }
 
-func printKubelets(w io.Writer, output string, rows []*kubeletVerdict) error {
-	if output != "" {
-		return cli.PrintObject(w, output, rows)
+// row returns the row of a kubelet in the table.
+func (v *verdict) row() []string {
+	upgrade := ""
+	if v.UIDChanges {
+		upgrade = "restarts the pod"
 	}
-	table := make([][]string, len(rows))
-	var lines []string
-	for i, row := range rows {
-		upgrade := ""
-		if row.UIDChanges {
-			upgrade = "restarts the pod"
-		}
-		table[i] = []string{row.verdict.File, row.Kubelet, string(row.State), row.UID, upgrade}
-		for _, line := range verdictLines(&row.verdict)[1:] {
-			lines = append(lines, fmt.Sprintf("kubelet %s: %s", row.Kubelet, line))
-		}
-		if row.State != v1alpha1.ManifestAccepted && len(verdictLines(&row.verdict)) == 1 {
-			lines = append(lines, fmt.Sprintf("kubelet %s: %s: %s", row.Kubelet, row.verdict.File, row.Message))
-		}
-		for _, change := range row.Differs {
-			lines = append(lines, fmt.Sprintf("kubelet %s: %s: differs from the one before: %s", row.Kubelet, row.verdict.File, change))
-		}
+	return []string{v.of.File, v.Kubelet, string(v.State), v.UID, upgrade}
+}
+
+// lines returns what the row does not say.
+func (v *verdict) lines() []string {
+	lines := verdictLines(&v.of)
+	if v.State != v1alpha1.ManifestAccepted && len(lines) == 1 {
+		lines = append(lines, v.of.File+": "+v.Message)
 	}
-	if err := cli.PrintTable(w, []string{"MANIFEST", "KUBELET", "VERDICT", "UID", "UPGRADE"}, table); err != nil {
-		return err
+	for _, change := range v.Differs {
+		lines = append(lines, v.of.File+": differs from the one before: "+change)
 	}
-	for _, line := range lines {
-		if _, err := fmt.Fprintln(w, cli.Cell(line)); err != nil {
-			return err
-		}
-	}
-	return nil
+	return lines[1:]
 }
