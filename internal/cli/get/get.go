@@ -2,6 +2,8 @@
 package get
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +15,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/cli-runtime/pkg/printers"
 
 	"github.com/podconfigd/podconfigd/internal/cli"
@@ -147,37 +150,14 @@ func (o *Options) print(list *unstructured.UnstructuredList, missing error, prin
 		fmt.Fprintln(notes, "No resources found")
 		return nil
 	}
-	failing := &failingWriter{Writer: out}
-	var err error
+	var object runtime.Object = asList(list.Items)
 	if len(list.Items) == 1 && len(o.names) == 1 && !table {
-		err = printer.PrintObj(&list.Items[0], failing)
-	} else {
-		err = printer.PrintObj(asList(list.Items), failing)
+		object = &list.Items[0]
 	}
-	// Some printers ignore the errors of the writer.
-	return errors.Join(orElse(err, failing.err), missing)
-}
-
-// orElse returns the first error that is not nil.
-func orElse(err, other error) error {
-	if err != nil {
-		return err
-	}
-	return other
-}
-
-// failingWriter keeps the first error of a writer.
-type failingWriter struct {
-	io.Writer
-	err error
-}
-
-func (w *failingWriter) Write(p []byte) (int, error) {
-	n, err := w.Writer.Write(p)
-	if err != nil && w.err == nil {
-		w.err = err
-	}
-	return n, err
+	var text bytes.Buffer
+	err := printer.PrintObj(object, &text)
+	_, failed := text.WriteTo(out)
+	return errors.Join(cmp.Or(err, failed), missing)
 }
 
 // onlyKubectl are output formats of kubectl that podconfigd does not have.

@@ -33,7 +33,7 @@ func TestGetPodsWithoutTheRuntime(t *testing.T) {
 					w.WriteHeader(code)
 					return
 				}
-				_, _ = io.WriteString(w, `{"items":[{"metadata":{"name":"web","namespace":"default"},"spec":{"containers":[{"name":"c"}]}}]}`)
+				_, _ = io.WriteString(w, `{"kind":"PodList","apiVersion":"v1","items":[{"metadata":{"name":"web","namespace":"default"},"spec":{"containers":[{"name":"c"}]}}]}`)
 			}))
 			t.Cleanup(server.Close)
 			var out bytes.Buffer
@@ -74,7 +74,7 @@ func TestControlCharactersInPods(t *testing.T) {
 			w.WriteHeader(http.StatusNotFound)
 			return
 		}
-		_, _ = io.WriteString(w, `{"items":[{"metadata":{"name":"web","annotations":{"a":"\u202e\u009b2J\u001b[2J\b\u007f"}},"spec":{"containers":[{"name":"c","image":"i\u009b2J\b\u007f"}]}}]}`)
+		_, _ = io.WriteString(w, `{"kind":"PodList","apiVersion":"v1","items":[{"metadata":{"name":"web","annotations":{"a":"\u202e\u009b2J\u001b[2J\b\u007f"}},"spec":{"containers":[{"name":"c","image":"i\u009b2J\b\u007f"}]}}]}`)
 	}))
 	t.Cleanup(server.Close)
 	var out bytes.Buffer
@@ -89,7 +89,7 @@ func TestControlCharactersInPods(t *testing.T) {
 func TestControlCharactersInFormats(t *testing.T) {
 	const value = "x\x1b[31m\u009b2J\u202e\x7f"
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		_ = json.NewEncoder(w).Encode(map[string]any{"items": []any{map[string]any{"metadata": map[string]any{"name": value}}}})
+		_ = json.NewEncoder(w).Encode(map[string]any{"kind": "PodList", "apiVersion": "v1", "items": []any{map[string]any{"metadata": map[string]any{"name": value}}}})
 	}))
 	t.Cleanup(server.Close)
 	for format, want := range map[string]string{

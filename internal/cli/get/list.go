@@ -13,7 +13,6 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/json"
 
 	"github.com/podconfigd/podconfigd/internal/podname"
 	"github.com/podconfigd/podconfigd/pkg/client"
@@ -48,22 +47,9 @@ func getList(ctx context.Context, c *client.Client, path string, query url.Value
 	if err != nil {
 		return nil, fmt.Errorf("reading the response to %s: %w", path, err)
 	}
-	var content map[string]any
-	if err := json.Unmarshal(data, &content); err != nil {
-		return nil, fmt.Errorf("reading the response to %s: %w", path, err)
-	}
 	list := new(unstructured.UnstructuredList)
-	list.Object = content
-	items, _ := content["items"].([]any) // none is an empty list
-	for _, item := range items {
-		if object, ok := item.(map[string]any); ok {
-			list.Items = append(list.Items, unstructured.Unstructured{Object: object})
-		}
-	}
-	delete(content, "items")
-	for i := range list.Items { // as items of the Kubernetes API have none
-		list.Items[i].SetAPIVersion("v1")
-		list.Items[i].SetKind("Pod")
+	if err := list.UnmarshalJSON(data); err != nil {
+		return nil, fmt.Errorf("reading the response to %s: %w", path, err)
 	}
 	return list, nil
 }

@@ -1,8 +1,10 @@
 package get
 
 import (
+	"bytes"
+	"cmp"
 	"context"
-	stdjson "encoding/json"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -18,7 +20,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/json"
 	apiwatch "k8s.io/apimachinery/pkg/watch"
 	"k8s.io/cli-runtime/pkg/printers"
 
@@ -34,10 +35,11 @@ type podWatch struct {
 	client  *client.Client
 	printer printers.ResourcePrinter
 	selects func(*unstructured.Unstructured) bool
-	out     *failingWriter
-	// table aligns rows with those before.
-	table *tabwriter.Writer
-	notes io.Writer
+	// table aligns rows with those before. text has them until they are written to out. failed is the error of out.
+	table      *tabwriter.Writer
+	text       bytes.Buffer
+	out, notes io.Writer
+	failed     error
 	// revision is the last revision that was printed; empty before the first list. fresh is true
 	// if it is that of a list.
 	revision string
@@ -48,11 +50,12 @@ type podWatch struct {
 }
 
 func newPodWatch(o *Options, c *client.Client, printer printers.ResourcePrinter, selects func(*unstructured.Unstructured) bool, out, notes io.Writer) *podWatch {
-	failing := &failingWriter{Writer: out}
-	return &podWatch{
-		opts: o, client: c, printer: printer, selects: selects, out: failing, table: printers.GetNewTabWriter(failing), notes: notes,
+	w := &podWatch{
+		opts: o, client: c, printer: printer, selects: selects, out: out, notes: notes,
 		known: make(map[types.NamespacedName]*unstructured.Unstructured),
 	}
+	w.table = printers.GetNewTabWriter(&w.text)
+	return w
 }
 
 // errExpired means that the daemon no longer has the revision. The pods are listed again.
@@ -67,8 +70,8 @@ func (w *podWatch) run(ctx context.Context) error {
 			return nil //nolint:nilerr // the command was interrupted
 		}
 		switch {
-		case w.out.err != nil:
-			return w.out.err
+		case w.failed != nil:
+			return w.failed
 		case errors.Is(err, errExpired) && !w.fresh:
 			continue
 		case errors.Is(err, errExpired): // the next one may expire at once too
@@ -127,11 +130,11 @@ func (w *podWatch) follow(ctx context.Context) error {
 	}
 	defer body.Close()
 	w.failure = ""
-	decoder := stdjson.NewDecoder(body)
+	decoder := json.NewDecoder(body)
 	for {
 		var event struct {
 			Type   string
-			Object stdjson.RawMessage
+			Object json.RawMessage
 		}
 		if err := decoder.Decode(&event); err != nil {
 			if errors.Is(err, io.EOF) {
@@ -212,19 +215,18 @@ func podName(pod *unstructured.Unstructured) types.NamespacedName {
 
 // take prints an event.
 func (w *podWatch) take(kind apiwatch.EventType, data []byte) error {
-	var content map[string]any
-	if err := json.Unmarshal(data, &content); err != nil {
+	var object unstructured.Unstructured
+	if err := object.UnmarshalJSON(data); err != nil {
 		return fmt.Errorf("reading the watch: %w", err)
 	}
-	object := unstructured.Unstructured{Object: content}
 	if kind == apiwatch.Error {
-		code, _, _ := unstructured.NestedInt64(content, "code")        // 0 is another error
-		message, _, _ := unstructured.NestedString(content, "message") // it may have none
+		code, _, _ := unstructured.NestedInt64(object.Object, "code")        // 0 is another error
+		message, _, _ := unstructured.NestedString(object.Object, "message") // it may have none
 		return w.gone(&client.RefusedError{Code: int(code), Message: message})
 	}
 	var err error
 	if kind != apiwatch.Bookmark && w.selects(&object) {
-		err = orElse(w.print(kind, &object), w.flush())
+		err = cmp.Or(w.print(kind, &object), w.flush())
 	}
 	if _, ok := errors.AsType[*noRuntimeError](err); !ok { // otherwise the daemon sends it again
 		w.revision, w.fresh = object.GetResourceVersion(), false
@@ -248,4 +250,8 @@ func (w *podWatch) print(kind apiwatch.EventType, pod *unstructured.Unstructured
 }
 
 // flush writes the rows that were printed.
-func (w *podWatch) flush() error { return orElse(w.table.Flush(), w.out.err) }
+func (w *podWatch) flush() error {
+	_ = w.table.Flush() // a buffer does not fail
+	_, w.failed = w.text.WriteTo(w.out)
+	return w.failed
+}
