@@ -9,7 +9,7 @@ package systemd
 
 import (
 	"context"
-	"fmt"
+	"net"
 	"os"
 	"strings"
 	"time"
@@ -49,9 +49,8 @@ type Notifier struct {
 	// notes are notifications of Reloading.
 	notes chan note
 
-	busy      chan struct{} // has an element during a notification
-	ready     bool          // READY=1 was sent
-	said      string        // the last status that was sent
+	ready     bool   // READY=1 was sent
+	said      string // the last status that was sent
 	notLive   bool
 	complains bool // the last notification failed
 }
@@ -61,12 +60,23 @@ func NewNotifier(opts Options) *Notifier {
 	if os.Getenv("NOTIFY_SOCKET") == "" {
 		return nil
 	}
-	n := &Notifier{Options: opts, notes: make(chan note), busy: make(chan struct{}, 1), notify: func(state string) error {
-		_, err := sd.SdNotify(false, state)
-		return err
-	}}
+	n := &Notifier{Options: opts, notes: make(chan note), notify: notify}
 	n.watchdog, n.watchdogErr = sd.SdWatchdogEnabled(false)
 	return n
+}
+
+// notify sends assignments to the socket in the environment. It does not wait longer than notifyTimeout.
+func notify(state string) error {
+	conn, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: os.Getenv("NOTIFY_SOCKET"), Net: "unixgram"})
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	if err := conn.SetWriteDeadline(time.Now().Add(notifyTimeout)); err != nil {
+		return err
+	}
+	_, err = conn.Write([]byte(state))
+	return err
 }
 
 // note is a notification. sent is closed when it was sent, or the service manager did not read.
@@ -153,34 +163,15 @@ func (m *Notifier) state(ctx context.Context) (state []string, status string) {
 	return state, status
 }
 
-// send sends assignments. It reports whether they were sent, or will be. If the service manager does not read, send
-// gives up after a moment, but the goroutine of the notification remains. Until the service manager reads again,
-// send sends nothing further.
+// send sends assignments. It reports whether they were sent.
 func (m *Notifier) send(ctx context.Context, state []string) bool {
 	if len(state) == 0 {
 		return false
 	}
-	select {
-	case m.busy <- struct{}{}:
-	default:
-		return false
-	}
-	sent := make(chan error, 1)
-	go func() {
-		err := m.notify(strings.Join(state, "\n"))
-		<-m.busy
-		sent <- err
-	}()
-	var err error
-	late := false
-	select {
-	case err = <-sent:
-	case <-time.After(notifyTimeout):
-		late, err = true, fmt.Errorf("it did not read for %v", notifyTimeout)
-	}
+	err := m.notify(strings.Join(state, "\n"))
 	if err != nil && !m.complains {
 		klog.FromContext(ctx).Error(err, "Failed to notify the service manager (NOTIFY_SOCKET)")
 	}
 	m.complains = err != nil
-	return err == nil || late
+	return err == nil
 }
