@@ -19,6 +19,7 @@ import (
 	"github.com/podconfigd/podconfigd/internal/cli"
 	"github.com/podconfigd/podconfigd/internal/configfile"
 	"github.com/podconfigd/podconfigd/internal/logsink"
+	"github.com/podconfigd/podconfigd/internal/metric"
 )
 
 // newDaemonCommand returns the command that runs the daemon.
@@ -59,8 +60,11 @@ Without a subcommand, podconfigd runs the daemon.`,
 			}
 			sink := logsink.New(os.Stderr, logsink.DefaultSize, reportDropped)
 			defer sink.Close(logCloseTimeout)
-			r := newReloader(hups, loaded.Logging, func() (*configfile.Configuration, error) { return opts.load(cmd.Flags()) })
-			loaded.Collectors = append(loaded.Collectors, append(r.collectors(), droppedLines(sink))...)
+			metrics := prometheus.NewRegistry()
+			metric.In(metrics, "log").CounterFunc("dropped_lines_total", "Log lines that were dropped because stderr was not read or is broken.",
+				func() float64 { return float64(sink.Dropped()) })
+			r := newReloader(hups, metrics, loaded.Logging, func() (*configfile.Configuration, error) { return opts.load(cmd.Flags()) })
+			loaded.Collectors = append(loaded.Collectors, metrics)
 			d, err := start(loaded)
 			if err != nil {
 				return err
@@ -97,12 +101,4 @@ func startLogging(sink *logsink.Sink, config *logsapi.LoggingConfiguration, gate
 // reportDropped logs the number of dropped lines.
 func reportDropped(lines int64) {
 	klog.Background().Info("Log lines were dropped because stderr was not read", "lines", lines)
-}
-
-// droppedLines is the metric of dropped log lines.
-func droppedLines(sink *logsink.Sink) prometheus.Collector {
-	return prometheus.NewCounterFunc(prometheus.CounterOpts{
-		Namespace: "podconfigd", Subsystem: "log", Name: "dropped_lines_total",
-		Help: "Log lines that were dropped because stderr was not read or is broken.",
-	}, func() float64 { return float64(sink.Dropped()) })
 }

@@ -14,6 +14,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/podconfigd/podconfigd/internal/configfile"
+	"github.com/podconfigd/podconfigd/internal/metric"
 	"github.com/podconfigd/podconfigd/pkg/daemon"
 )
 
@@ -29,30 +30,17 @@ type reloader struct {
 	successful, success prometheus.Gauge
 }
 
-func newReloader(hups <-chan os.Signal, logging logsapi.LoggingConfiguration, load func() (*configfile.Configuration, error)) *reloader {
-	const namespace, subsystem = "podconfigd", "config"
+func newReloader(hups <-chan os.Signal, reg prometheus.Registerer, logging logsapi.LoggingConfiguration, load func() (*configfile.Configuration, error)) *reloader {
+	in := metric.In(reg, "config")
 	r := &reloader{
 		hups: hups, load: load, logging: logging,
-		reloads: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Namespace: namespace, Subsystem: subsystem, Name: "reloads_total", Help: "Reloads of the configuration, by result.",
-		}, []string{"result"}),
-		successful: prometheus.NewGauge(prometheus.GaugeOpts{
-			Namespace: namespace, Subsystem: subsystem, Name: "last_reload_successful", Help: "1 if the last attempt to load the configuration succeeded.",
-		}),
-		success: prometheus.NewGauge(prometheus.GaugeOpts{
-			Namespace: namespace, Subsystem: subsystem, Name: "last_reload_success_timestamp_seconds",
-			Help: "Unix time at which the configuration was last loaded without a fault.",
-		}),
+		reloads:    in.CounterVec("reloads_total", "Reloads of the configuration, by result.", "result", "success", "failure"),
+		successful: in.Gauge("last_reload_successful", "1 if the last attempt to load the configuration succeeded."),
+		success:    in.Gauge("last_reload_success_timestamp_seconds", "Unix time at which the configuration was last loaded without a fault."),
 	}
-	r.reloads.WithLabelValues("success")
-	r.reloads.WithLabelValues("failure")
 	r.successful.Set(1)
 	r.success.SetToCurrentTime()
 	return r
-}
-
-func (r *reloader) collectors() []prometheus.Collector {
-	return []prometheus.Collector{r.reloads, r.successful, r.success}
 }
 
 // run reloads the configuration until the context is done.

@@ -30,6 +30,11 @@ func (p Part) Counter(name, help string) prometheus.Counter {
 	return p.factory.NewCounter(prometheus.CounterOpts(p.opts(name, help)))
 }
 
+// CounterFunc registers a counter whose value is read when metrics are requested.
+func (p Part) CounterFunc(name, help string, read func() float64) {
+	p.factory.NewCounterFunc(prometheus.CounterOpts(p.opts(name, help)), read)
+}
+
 // CounterVec returns counters by the value of a label. Those of the given values exist from the start.
 func (p Part) CounterVec(name, help, label string, values ...string) *prometheus.CounterVec {
 	vec := p.Counters(name, help, label)

@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
+	"github.com/podconfigd/podconfigd/internal/metric"
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/server"
 )
@@ -136,10 +136,7 @@ func heldSet(held config.HeldSet) *v1alpha1.HeldSet {
 
 // registerHeld registers the metric of the held set of a source.
 func registerHeld(reg prometheus.Registerer, c *config.PodConfig, source string) {
-	promauto.With(reg).NewGaugeFunc(prometheus.GaugeOpts{
-		Namespace: "podconfigd", Name: "held_removals",
-		Help: "How many pods the held set of the source would remove; 0 if no set is held.",
-	}, func() float64 {
+	metric.In(reg, "").GaugeFunc("held_removals", "How many pods the held set of the source would remove; 0 if no set is held.", func() float64 {
 		held, _ := c.Held(source)
 		return float64(held.Removes)
 	})

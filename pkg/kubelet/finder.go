@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podconfigd/podconfigd/internal/metric"
 	"github.com/podconfigd/podconfigd/pkg/manifest"
 	"github.com/podconfigd/podconfigd/pkg/pleg"
 )
@@ -128,12 +129,8 @@ func New(opts Options) *Finder {
 	}
 	opts.Decoder.Use(f.found.minor)
 	opts.Decoder.Compare(f)
-	if opts.Registerer != nil {
-		opts.Registerer.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "podconfigd_static_pods_under_another_uid",
-			Help: "Number of static pods that run under a UID that no rules of a kubelet give them.",
-		}, func() float64 { return float64(len(f.Others())) }))
-	}
+	metric.In(opts.Registerer, "").GaugeFunc("static_pods_under_another_uid", "Number of static pods that run under a UID that no rules of a kubelet give them.",
+		func() float64 { return float64(len(f.Others())) })
 	return f
 }
 

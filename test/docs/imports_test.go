@@ -45,7 +45,7 @@ func TestImportsPointOneWay(t *testing.T) {
 		"pkg/manifest":                   {"internal/located", "internal/plainyaml"},
 		"pkg/podstatus":                  {},
 		"pkg/pleg":                       {"internal/metric", "internal/mailbox"},
-		"pkg/kubelet":                    {"api/stream/v1alpha1", "pkg/config", "pkg/manifest", "pkg/pleg"},
+		"pkg/kubelet":                    {"internal/metric", "api/stream/v1alpha1", "pkg/config", "pkg/manifest", "pkg/pleg"},
 		"pkg/kubelet/podsapi":            {"internal/metric", "api/stream/v1alpha1", "pkg/config", "pkg/podstatus"},
 		"pkg/pleg/cri":                   {"pkg/config", "pkg/pleg", "pkg/pleg/recorder", "pkg/podstatus"},
 		"pkg/pleg/recorder":              {"pkg/pleg", "pkg/podstatus"},
@@ -80,7 +80,7 @@ func TestImportsPointOneWay(t *testing.T) {
 		"pkg/client":                     {"api/stream/v1alpha1", "internal/smallfile", "internal/socketpath"},
 		"pkg/daemon/systemd":             {},
 		"pkg/daemon": {"pkg/daemon/systemd", "pkg/access", "pkg/auth", "pkg/config", "pkg/manifest", "pkg/sources", "pkg/sources/file", "pkg/sources/http", "pkg/sources/apiserver", "pkg/events",
-			"pkg/pleg", "pkg/pleg/cri", "pkg/pleg/recorder", "pkg/podstatus", "pkg/syncloop", "pkg/kubelet", "pkg/kubelet/podsapi", "pkg/lookup", "pkg/mirror", "pkg/journal", "pkg/journal/history", "pkg/journal/store", "pkg/journal/wire", "pkg/server", "pkg/server/conn", "pkg/server/socket", "pkg/tracing", "api/config/v1alpha1", "api/stream/v1alpha1", "internal/mailbox", "internal/smallfile", "internal/socketpath", "internal/version"},
+			"pkg/pleg", "pkg/pleg/cri", "pkg/pleg/recorder", "pkg/podstatus", "pkg/syncloop", "pkg/kubelet", "pkg/kubelet/podsapi", "pkg/lookup", "pkg/mirror", "pkg/journal", "pkg/journal/history", "pkg/journal/store", "pkg/journal/wire", "pkg/server", "pkg/server/conn", "pkg/server/socket", "pkg/tracing", "api/config/v1alpha1", "api/stream/v1alpha1", "internal/mailbox", "internal/metric", "internal/smallfile", "internal/socketpath", "internal/version"},
 		"internal/cli":         {"api/stream/v1alpha1", "internal/option", "internal/poddiff", "internal/printable", "pkg/client", "internal/podname", "internal/similar"},
 		"internal/cli/get":     {"internal/cli", "internal/objectprint", "internal/podfields", "internal/podtable", "pkg/client", "pkg/config", "internal/podname"},
 		"internal/cli/history": {"api/stream/v1alpha1", "internal/cli", "internal/poddiff", "pkg/client", "pkg/config", "pkg/journal/history", "internal/podname"},
@@ -93,7 +93,7 @@ func TestImportsPointOneWay(t *testing.T) {
 		"internal/cli/watch":   {"api/stream/v1alpha1", "internal/cli", "internal/poddiff", "pkg/client"},
 		"cmd/podconfigd": {"pkg/client", "pkg/config", "pkg/daemon", "pkg/manifest", "pkg/sources/file", "pkg/sources/apiserver", "api/config/v1alpha1", "api/stream/v1alpha1",
 			"internal/cli", "internal/cli/get", "internal/cli/history", "internal/cli/lookup", "internal/cli/proxy", "internal/cli/release", "internal/cli/resync", "internal/cli/status", "internal/cli/top", "internal/cli/watch",
-			"internal/configfile", "internal/hangup", "internal/logsink", "internal/option", "internal/ownership", "internal/poddiff", "internal/printable", "internal/socketpath", "internal/version"},
+			"internal/configfile", "internal/hangup", "internal/logsink", "internal/metric", "internal/option", "internal/ownership", "internal/poddiff", "internal/printable", "internal/socketpath", "internal/version"},
 	}
 	direct, _ := imports(t)
 	for name, imported := range direct {
