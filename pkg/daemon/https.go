@@ -96,10 +96,9 @@ func (d *Daemon) certificates(logger klog.Logger) (auth.Certificates, error) {
 	return certificates, nil
 }
 
-// serve is the serving of a listener.
-func (h *https) serve(ctx context.Context, s *server.Server, l net.Listener) func() error {
-	klog.FromContext(ctx).Info("Serving with TLS, authentication and authorization", "address", socket.SchemeHTTPS+"://"+l.Addr().String())
-	return func() error { return s.RunHTTPS(ctx, l, h.config, h.auth) }
+// serve serves a listener.
+func (h *https) serve(s *server.Server, ctx context.Context, l net.Listener) error { //nolint:revive // as the methods of the server
+	return s.RunHTTPS(ctx, l, h.config, h.auth)
 }
 
 func (h *https) close() {

@@ -24,23 +24,16 @@ type sockets struct {
 	passed systemd.Sockets
 }
 
-// opened is a listener, and what serves it.
+// opened is a listener.
 type opened struct {
 	net.Listener
 	serve serving
+	// note is logged with the address, which has the scheme; empty for nothing.
+	note, scheme string
 }
 
-// serving returns what serves a listener until the context is done. It logs before.
-type serving func(ctx context.Context, with *server.Server, l net.Listener) (run func() error)
-
-// by is a method of the server as serving.
-func by(run func(*server.Server, context.Context, net.Listener) error) serving {
-	return func(ctx context.Context, with *server.Server, l net.Listener) func() error {
-		return func() error { return run(with, ctx, l) }
-	}
-}
-
-func (s *sockets) add(l net.Listener, serve serving) { s.open = append(s.open, opened{l, serve}) }
+// serving is what serves a listener until the context is done: a method of the server.
+type serving func(*server.Server, context.Context, net.Listener) error
 
 // listen opens all sockets, or none. If the service manager passed a socket with the same address, listen takes that.
 // secure is for https addresses.
@@ -59,12 +52,12 @@ func listen(ctx context.Context, c *Config, secure *https) (_ *sockets, err erro
 	}
 	mode, _ := parseMode(*c.SocketMode) // it is valid
 	opts := socket.ListenOptions{Path: *c.Socket, Flag: "--socket", Mode: mode, Group: c.SocketGroup}
-	if err := s.addUnix(ctx, opts, by((*server.Server).Run)); err != nil {
+	if err := s.addUnix(ctx, opts, (*server.Server).Run); err != nil {
 		return nil, err
 	}
 	if c.PodsAPISocket != "" {
 		opts.Path, opts.Flag = c.PodsAPISocket, "--pods-api-socket"
-		if err := s.addUnix(ctx, opts, by((*server.Server).RunPodsAPI)); err != nil {
+		if err := s.addUnix(ctx, opts, (*server.Server).RunPodsAPI); err != nil {
 			return nil, err
 		}
 	}
@@ -89,7 +82,7 @@ func (s *sockets) listen(ctx context.Context, text string, opts socket.ListenOpt
 	}
 	if address.Scheme == socket.SchemeUnix {
 		opts.Path, opts.Flag = address.Path, "--listen"
-		return s.addUnix(ctx, opts, by((*server.Server).RunSocket))
+		return s.addUnix(ctx, opts, (*server.Server).RunSocket)
 	}
 	l := s.passed.TCP(address.ListensAt)
 	if l == nil {
@@ -97,14 +90,11 @@ func (s *sockets) listen(ctx context.Context, text string, opts socket.ListenOpt
 			return err
 		}
 	}
+	o := opened{l, (*server.Server).RunReadOnly, "Serving without authentication, read-only", address.Scheme}
 	if address.Scheme == socket.SchemeHTTPS {
-		s.add(l, secure.serve)
-		return nil
+		o.serve, o.note = secure.serve, "Serving with TLS, authentication and authorization"
 	}
-	s.add(l, func(ctx context.Context, with *server.Server, l net.Listener) func() error {
-		klog.FromContext(ctx).Info("Serving without authentication, read-only", "address", socket.SchemeHTTP+"://"+l.Addr().String())
-		return func() error { return with.RunReadOnly(ctx, l) }
-	})
+	s.open = append(s.open, o)
 	return nil
 }
 
@@ -118,7 +108,7 @@ func (s *sockets) addUnix(ctx context.Context, opts socket.ListenOptions, serve 
 	}
 	l, err := listen(ctx, opts)
 	if err == nil {
-		s.add(l, serve)
+		s.open = append(s.open, opened{Listener: l, serve: serve})
 	}
 	return err
 }
@@ -133,7 +123,7 @@ func (s *sockets) addMetrics(ctx context.Context, address string) (err error) {
 		l, err = new(net.ListenConfig).Listen(ctx, "tcp", address)
 	}
 	if err == nil {
-		s.add(l, by((*server.Server).RunMetrics))
+		s.open = append(s.open, opened{Listener: l, serve: (*server.Server).RunMetrics})
 	}
 	return err
 }
@@ -159,7 +149,10 @@ func (s *sockets) close() {
 // serve serves all sockets.
 func (s *sockets) serve(ctx context.Context, group *errgroup.Group, with *server.Server) {
 	for _, l := range s.open {
-		group.Go(l.serve(ctx, with, l.Listener))
+		if l.note != "" {
+			klog.FromContext(ctx).Info(l.note, "address", l.scheme+"://"+l.Addr().String())
+		}
+		group.Go(func() error { return l.serve(with, ctx, l.Listener) })
 	}
 }
 
