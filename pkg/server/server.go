@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
+	"github.com/podconfigd/podconfigd/internal/metric"
 	"github.com/podconfigd/podconfigd/pkg/access"
 	"github.com/podconfigd/podconfigd/pkg/journal"
 	"github.com/podconfigd/podconfigd/pkg/journal/history"
@@ -137,4 +138,30 @@ func (s *Server) MaxConnections() int { return s.limits.MaxConnections() }
 func (s *Server) handleMetrics(mux respond.Router) {
 	s.handleHealth(mux)
 	mux.HandleFunc("/metrics", s.limits.Listed(promhttp.HandlerFor(s.opts.Gatherer, promhttp.HandlerOpts{}).ServeHTTP))
+}
+
+type metrics struct {
+	frames, denials prometheus.Counter
+	// remakes counts how often a socket file was created again, by socket.
+	remakes *prometheus.CounterVec
+	// rejections counts requests to https addresses that were refused, by reason.
+	rejections *prometheus.CounterVec
+	// limited counts what was refused because a limit was reached, by limit.
+	limited *prometheus.CounterVec
+}
+
+// newMetrics registers the metrics of the server. If reg is nil, it registers none.
+func newMetrics(reg prometheus.Registerer) *metrics {
+	in := metric.In(reg, "server")
+	return &metrics{
+		frames:  in.Counter("stream_frames_total", "Number of frames sent to subscribers."),
+		denials: in.Counter("access_denials_total", "Number of requests refused by the access rules."),
+		remakes: in.CounterVec("socket_remakes_total", "Number of times that a missing socket file was created again.", "socket"),
+		limited: in.CounterVec("limit_refusals_total",
+			"Number of streams (subscribers), lists, scrapes, waiting lookups (waits), open calls (calls) and connections that were refused because a limit was reached, by limit.",
+			"limit"),
+		rejections: in.CounterVec("rejected_requests_total",
+			"Number of requests to https addresses that were refused: without valid credentials (unauthorized), not allowed (forbidden), the apiserver can not be asked (unavailable), or of an address with too many failures or connections (rate).",
+			"reason", "unauthorized", "forbidden", "unavailable", "rate"),
+	}
 }
