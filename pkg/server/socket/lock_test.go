@@ -95,28 +95,6 @@ func TestFilesInPlaceOfTheLock(t *testing.T) {
 	}
 }
 
-// Daemons of earlier versions lock the directory. While one of this version creates its socket, they
-// wait, and then find its socket.
-func TestEarlierVersionsWait(t *testing.T) {
-	dir := testutil.ShortDir(t)
-	unlock, err := lockSocket(t.Context(), filepath.Join(dir, "s.sock"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	f, err := os.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); !errors.Is(err, unix.EWOULDBLOCK) {
-		t.Errorf("while it is created: %v", err)
-	}
-	unlock()
-	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		t.Errorf("after that: %v", err)
-	}
-}
-
 // One of an earlier version that has its socket keeps it, also if a user holds the lock.
 func TestAnEarlierVersionKeepsItsSocket(t *testing.T) {
 	dir := testutil.ShortDir(t)
