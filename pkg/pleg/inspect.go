@@ -24,26 +24,18 @@ func (g *Generator) reconcile(ctx context.Context, i inspection) {
 		g.later[i.uid] = i // the next list may be minutes away
 		return
 	}
-	g.mu.Lock()
 	changes := g.records.compare(i.uid, i.pod, i.listed)
-	done := len(changes) == 0 && !g.reinspect[i.uid]
-	if done {
+	if len(changes) == 0 && !g.reinspect[i.uid] {
 		delete(g.unread, i.uid)
-	}
-	g.mu.Unlock()
-	if done {
 		return
 	}
-	if len(exits(changes)) == 0 {
-		g.conclude(ctx, i, changes, false)
+	ids := exits(changes)
+	if len(ids) == 0 {
+		g.conclude(i, changes, false)
 		return
 	}
 	g.inspecting[i.uid] = true
-	if len(g.inspecting)-len(g.waiting) > maxInspections {
-		g.waiting = append(g.waiting, i)
-		return
-	}
-	g.inspect(ctx, i, exits(changes))
+	g.group.Go(func() { g.inspect(ctx, i, ids) })
 }
 
 // exits returns the IDs of the exited containers whose exit code is not known.
@@ -56,32 +48,40 @@ func exits(changes []change) (ids []string) {
 	return ids
 }
 
-// inspect requests the exit codes of containers of one pod.
+// inspect requests the exit codes of containers of one pod. At most maxInspections do so at a time.
 func (g *Generator) inspect(ctx context.Context, i inspection, ids []string) {
+	select {
+	case <-ctx.Done():
+		return
+	case g.inspections <- struct{}{}:
+		defer func() { <-g.inspections }()
+	}
+	g.mu.Lock()
 	timeout := g.opts.CallTimeout
-	g.group.Go(func() {
-		call, cancel := context.WithTimeout(ctx, timeout)
-		defer cancel()
-		codes := make(map[string]*int32, len(ids))
-		var err error
-		for _, id := range ids {
-			if codes[id], err = g.opts.Runtime.ExitCode(call, id); err != nil {
-				break
-			}
+	g.mu.Unlock()
+	call, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	codes := make(map[string]*int32, len(ids))
+	var err error
+	for _, id := range ids {
+		if codes[id], err = g.opts.Runtime.ExitCode(call, id); err != nil {
+			break
 		}
-		g.post(ctx, func(ctx context.Context) { g.inspected(ctx, i, codes, err) })
-	})
+	}
+	g.do(ctx, func() { g.inspected(ctx, i, codes, err) })
 }
 
-// inspected handles the result of an inspection, and starts those that wait.
+// inspected handles the result of an inspection.
 func (g *Generator) inspected(ctx context.Context, i inspection, codes map[string]*int32, err error) {
 	delete(g.inspecting, i.uid)
 	later, relisted := g.later[i.uid]
 	delete(g.later, i.uid)
 	if err != nil {
 		if !g.reinspect[i.uid] {
-			klog.FromContext(ctx).Error(err, "Failed to inspect a pod, retrying at each list; further failures are only counted",
-				"pod", klog.KRef(i.pod.Namespace, i.pod.Name), "podUID", i.uid)
+			pod := klog.KRef(i.pod.Namespace, i.pod.Name)
+			g.note(func(logger klog.Logger) {
+				logger.Error(err, "Failed to inspect a pod, retrying at each list; further failures are only counted", "pod", pod, "podUID", i.uid)
+			})
 		}
 		g.reinspect[i.uid] = true // at the next list
 		g.relistAfter(g.opts.RelistPeriod)
@@ -92,38 +92,23 @@ func (g *Generator) inspected(ctx context.Context, i inspection, codes map[strin
 				i.pod.Containers[n].ExitCode = code
 			}
 		}
-		g.mu.Lock()
-		changes := g.records.compare(i.uid, i.pod, i.listed) // events may have changed the record
-		g.mu.Unlock()
-		g.conclude(ctx, i, changes, relisted)
+		g.conclude(i, g.records.compare(i.uid, i.pod, i.listed), relisted) // events may have changed the record
 		if relisted {
 			g.reconcile(ctx, later)
 		}
-	}
-	for len(g.waiting) > 0 && len(g.inspecting)-len(g.waiting) < maxInspections {
-		next := g.waiting[0]
-		g.waiting = g.waiting[1:]
-		delete(g.inspecting, next.uid)
-		if later, relisted := g.later[next.uid]; relisted {
-			next = later
-			delete(g.later, next.uid)
-		}
-		g.reconcile(ctx, next)
 	}
 }
 
 // conclude applies the changes and emits their events. If an earlier inspection of the pod failed and nothing changed, it
 // emits a PodSync. relisted means that the caller reconciles a later list of the pod next.
-func (g *Generator) conclude(ctx context.Context, i inspection, changes []change, relisted bool) {
-	g.mu.Lock()
+func (g *Generator) conclude(i inspection, changes []change, relisted bool) {
 	events := g.records.apply(i.uid, i.pod, changes, i.listed)
 	if !relisted || g.records.pods[i.uid] != nil {
 		delete(g.unread, i.uid)
 	}
-	g.mu.Unlock()
 	if len(events) == 0 && g.reinspect[i.uid] && i.pod != nil {
 		events = []*PodLifecycleEvent{{ID: i.uid, Type: PodSync, Namespace: i.pod.Namespace, Name: i.pod.Name}}
 	}
 	delete(g.reinspect, i.uid)
-	g.emit(ctx, events)
+	g.emit(events)
 }

@@ -100,10 +100,8 @@ func (g *Generator) demanded(ctx context.Context) {
 
 // demandPause returns the time until a list may be demanded.
 func (g *Generator) demandPause() time.Duration {
-	g.mu.Lock()
-	defer g.mu.Unlock()
 	pause := g.opts.RelistPeriod
-	if g.state.lastError == "" {
+	if g.state.LastError == "" {
 		pause = min(pause, max(minDemandPause, demandShare*g.listTook))
 	}
 	return time.Until(g.listEnded.Add(pause))

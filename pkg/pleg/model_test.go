@@ -227,6 +227,8 @@ type receiver struct {
 	*Generator
 	mu     sync.Mutex
 	events []*PodLifecycleEvent
+	// pause is the time that the receiver takes for each event.
+	pause  time.Duration
 	log    *logBuffer
 	cancel context.CancelFunc
 	done   sync.WaitGroup
@@ -256,7 +258,12 @@ func readLogging(t *testing.T, opts Options, log *logBuffer) *receiver {
 			case e := <-r.Watch():
 				r.mu.Lock()
 				r.events = append(r.events, e)
+				pause := r.pause
 				r.mu.Unlock()
+				select {
+				case <-ctx.Done():
+				case <-time.After(pause):
+				}
 			}
 		}
 	})
@@ -265,6 +272,7 @@ func readLogging(t *testing.T, opts Options, log *logBuffer) *receiver {
 
 // logBuffer is a log. It may be read after stop.
 type logBuffer struct {
+	mu sync.Mutex // guards writes
 	bytes.Buffer
 	// blocks is a part of a line that is not logged before released is closed, if not empty.
 	blocks   string
@@ -275,6 +283,8 @@ func (b *logBuffer) Write(line []byte) (int, error) {
 	if b.blocks != "" && bytes.Contains(line, []byte(b.blocks)) {
 		<-b.released
 	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	return b.Buffer.Write(line)
 }
 

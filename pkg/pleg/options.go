@@ -30,8 +30,8 @@ const (
 	unimplementedRetry = 5 * time.Minute
 	// maxInspections is the maximum number of concurrent inspections.
 	maxInspections = 32
-	// maxQueue is how many emitted events may wait for their receiver. Beyond that, the generator emits no further ones
-	// until some are received.
+	// maxQueue is how many emitted events may wait for their receiver. Beyond that, the generator drops the events of the
+	// runtime and requests no list until some are received.
 	maxQueue = 10000
 )
 

@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -34,11 +35,11 @@ func emitted(t *testing.T, events []*PodLifecycleEvent) map[string][]PodLifeCycl
 
 // Containers come and go at random times. Answers and events are delayed by up to several
 // periods. The stream of events breaks and returns, with or without the missed events. Some
-// events are dropped because they are too large.
+// events are dropped because the receiver is slow.
 // Every event is emitted at most once and in order. In the end, the events match the
 // runtime, whether events or lists come last.
 func TestRandomLives(t *testing.T) {
-	for seed := range uint64(60) { // each combination of what randomLives derives from the seed, except for the sizes of inboxes
+	for seed := range uint64(60) { // each combination of what randomLives derives from the seed, except for slow receivers
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { randomLives(t, seed) })
 		})
@@ -53,9 +54,12 @@ func randomLives(t *testing.T, seed uint64) {
 	m.noEvents, m.keeps, m.late = seed%4 == 0, seed%2 == 0, seed%5 == 0
 	r := read(t, Options{Runtime: m})
 	if seed%7 == 0 {
-		r.inbox.mu.Lock()
-		r.inbox.most = 500 // two or three containers
-		r.inbox.mu.Unlock()
+		r.Generator.mu.Lock()
+		r.most = 1
+		r.Generator.mu.Unlock()
+		r.mu.Lock()
+		r.pause = 200 * time.Millisecond
+		r.mu.Unlock()
 	}
 	final := make(map[string]State)
 	var alive []string
@@ -98,6 +102,9 @@ func randomLives(t *testing.T, seed uint64) {
 		case n == 0 || by[id][n-1] != want[state]:
 			t.Errorf("%s is %v, the events were %v", id, state, by[id])
 		}
+	}
+	if n := testutil.ToFloat64(r.metrics.dropped); (n > 0) != (seed%7 == 0 && !m.noEvents) {
+		t.Errorf("%v events were dropped", n)
 	}
 	if len(r.records.pods) > 5 {
 		t.Errorf("there are records of %d pods", len(r.records.pods))

@@ -7,8 +7,11 @@ import (
 	"slices"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/duration"
+
+	"github.com/podconfigd/podconfigd/internal/metric"
 )
 
 // answerTime is how long a list or a ping may take before the records count as behind.
@@ -19,48 +22,41 @@ const keptDurations = 512
 
 // generatorState is the state of the generator, apart from its records.
 type generatorState struct {
+	// Status has no numbers that Generator.Status counts. Evented begins with the first list that was requested after opened.
+	Status
 	started time.Time
 	// listed is when the last successful list was requested, active when the last successful list or ping was. called
 	// is when the current list or ping was requested; zero if there is none.
 	listed, active, called time.Time
-	// lastError is the error of the last list or ping; empty if it succeeded.
-	lastError string
-
-	// evented means that the generator relies on events and lists rarely. It begins with the first list that was
-	// requested after opened. opened is zero without a stream.
-	evented           bool
+	// opened is when the generator may begin to rely on the stream; zero without one.
 	opened            time.Time
-	streamError       string
 	saidUnimplemented bool
-
-	relists, relistErrors, received, fallbacks int64
-	events                                     map[PodLifeCycleEventType]int64
-	durations                                  []time.Duration
+	durations         []time.Duration
 }
 
 // relist records a list.
 func (s *generatorState) relist(begin, end time.Time, err error) {
-	s.relists++
+	s.Relists++
 	if len(s.durations) == keptDurations {
 		s.durations = s.durations[1:]
 	}
 	s.durations = append(s.durations, end.Sub(begin))
 	if err != nil {
-		s.relistErrors++
-		s.lastError = err.Error()
+		s.RelistErrors++
+		s.LastError = err.Error()
 		return
 	}
-	s.lastError = ""
+	s.LastError = ""
 	s.listed, s.active = begin, begin
 	if !s.opened.IsZero() && !begin.Before(s.opened) {
-		s.evented = true
+		s.Evented = true
 	}
 }
 
 // ping records a ping.
 func (s *generatorState) ping(begin time.Time, err error) {
 	if err != nil {
-		s.lastError = err.Error()
+		s.LastError = err.Error()
 		return
 	}
 	s.active = begin
@@ -69,8 +65,8 @@ func (s *generatorState) ping(begin time.Time, err error) {
 // behind implements Generator.Behind.
 func (s *generatorState) behind(at time.Time) error {
 	switch {
-	case s.lastError != "":
-		return fmt.Errorf("the container runtime does not answer: %s", s.lastError)
+	case s.LastError != "":
+		return fmt.Errorf("the container runtime does not answer: %s", s.LastError)
 	case s.listed.IsZero():
 		return errors.New("the container runtime has not answered yet")
 	case !s.called.IsZero() && time.Since(s.called) > answerTime:
@@ -97,8 +93,8 @@ func (g *Generator) Healthy() (bool, error) {
 	}
 	msg := fmt.Sprintf("pleg was last seen active %s ago; threshold %s",
 		duration.HumanDuration(idle), duration.HumanDuration(g.opts.RelistThreshold))
-	if g.state.lastError != "" {
-		msg += "; last error: " + g.state.lastError
+	if g.state.LastError != "" {
+		msg += "; last error: " + g.state.LastError
 	}
 	return false, errors.New(msg)
 }
@@ -155,12 +151,9 @@ func (g *Generator) Status() Status {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	s := &g.state
-	status := Status{
-		Evented: s.evented, StreamError: s.streamError, Pods: len(g.records.pods), LastError: s.lastError,
-		Relists: s.relists, RelistErrors: s.relistErrors,
-		Received: s.received, Fallbacks: s.fallbacks, Events: maps.Clone(s.events),
-	}
-	if s.evented {
+	status := s.Status
+	status.Pods, status.Events = len(g.records.pods), maps.Clone(s.Events)
+	if s.Evented {
 		status.StreamError = ""
 	}
 	if at := s.listed; !at.IsZero() {
@@ -178,4 +171,33 @@ func (g *Generator) Status() Status {
 		status.P50, status.P99 = sorted[n/2], sorted[min(n-1, n*99/100)]
 	}
 	return status
+}
+
+type metrics struct {
+	relists                     prometheus.Histogram
+	relistErrors, inspectErrors prometheus.Counter
+	fallbacks, dropped          prometheus.Counter
+	events                      *prometheus.CounterVec
+}
+
+func newMetrics(reg prometheus.Registerer, g *Generator) *metrics {
+	in := metric.In(reg, "pleg")
+	in.GaugeFunc("last_seen_seconds", "Unix time of the last list of the runtime. 0 before the first.", func() float64 {
+		if last := g.Status().LastRelist; last != nil {
+			return float64(last.UnixNano()) / 1e9
+		}
+		return 0
+	})
+	in.GaugeFunc("evented", "1 while the daemon relies on the events of the runtime, else 0.", func() float64 { return metric.Bool(g.Status().Evented) })
+	in.GaugeFunc("pods", "Number of pods in the runtime.", func() float64 { return float64(g.Status().Pods) })
+	in.GaugeFunc("containers", "Number of containers in the runtime, without sandboxes.", func() float64 { return float64(g.Status().Containers) })
+	return &metrics{
+		relists:       in.Histogram("relist_duration_seconds", "Duration of lists of the runtime in seconds.", prometheus.ExponentialBuckets(0.001, 4, 8)),
+		relistErrors:  in.Counter("relist_errors_total", "Number of failed lists of the runtime."),
+		inspectErrors: in.Counter("inspect_errors_total", "Number of failed inspections of pods."),
+		fallbacks:     in.Counter("fallbacks_total", "Number of times that the event stream of the runtime broke, or events were dropped, while the daemon relied on events."),
+		dropped:       in.Counter("dropped_events_total", "Number of events of the runtime that were dropped because too many were waiting. The daemon relists instead."),
+		events: in.CounterVec("events_total", "Number of emitted events, by type.", "type",
+			string(ContainerStarted), string(ContainerDied), string(ContainerRemoved), string(PodSync), string(ContainerChanged)),
+	}
 }

@@ -20,60 +20,63 @@ func (m *model) unsent() int {
 	return len(m.stream)
 }
 
-// stuck returns a generator whose goroutine hangs as soon as it relies on events, and a
-// function that ends that. Its pod has so many containers that every event is large.
-func stuck(t *testing.T, opts Options) (m *model, r *receiver, release func()) {
-	t.Helper()
-	m = newModel(1)
+// many returns a runtime with a pod of 200 running containers.
+func many() *model {
+	m := newModel(1)
 	for i := range 200 {
 		for _, to := range []State{StateCreated, StateRunning} {
 			m.step("p", fmt.Sprintf("c%03d", i), to)
 		}
 	}
-	opts.Runtime = m
-	log := &logBuffer{blocks: "Receiving events from the runtime", released: make(chan struct{})}
-	r = readLogging(t, opts, log)
-	pass(5 * time.Second)
-	r.take()
-	return m, r, func() { close(log.released) }
+	return m
 }
 
-// A runtime may block if its events are not received. So they are received while the
-// generator does something else, and handled after that.
+// A runtime may block if its events are not received. So they are received and emitted while a log line is not written.
 func TestReceivingNeverWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m, r, release := stuck(t, Options{})
+		m := many()
+		log := &logBuffer{blocks: "Receiving events from the runtime", released: make(chan struct{})}
+		r := readLogging(t, Options{Runtime: m}, log)
+		pass(5 * time.Second)
+		r.take()
 		for i := range 20 {
 			m.step("p", fmt.Sprintf("c%03d", i), StateExited)
 		}
 		synctest.Wait()
-		if n := m.unsent(); n > 0 {
-			t.Errorf("%d events are not received", n)
+		if n, s, got := m.unsent(), r.Status(), r.take(); n > 0 || len(got) < 20 || s.Fallbacks > 0 || s.Received != 20 {
+			t.Errorf("%d events are not received, status %+v, events %q", n, s, got)
 		}
-		release()
-		synctest.Wait()
-		if s, got := r.Status(), r.take(); len(got) < 20 || s.Fallbacks > 0 || s.Received != 20 {
-			t.Errorf("status %+v, events %q", s, got)
-		}
+		close(log.released)
 		r.stop()
 	})
 }
 
-// If too much waits, it is dropped. A list that is requested after that has the changes.
+// If too much waits, events are dropped. A list that is requested after that has the changes.
 func TestTooManyEventsAreDropped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		registry := prometheus.NewRegistry()
-		m, r, release := stuck(t, Options{Registerer: registry})
+		m := many()
+		r := read(t, Options{Runtime: m, Registerer: registry})
+		pass(5 * time.Second)
+		r.take()
+		r.Generator.mu.Lock()
+		r.most = 20
+		r.Generator.mu.Unlock()
+		r.mu.Lock()
+		r.pause = 3 * DefaultRelistPeriod
+		r.mu.Unlock()
 		var want []string
 		for i := range 200 {
 			m.step("p", fmt.Sprintf("c%03d", i), StateExited)
 			want = append(want, fmt.Sprintf("ContainerDied p/c%03d 4", i))
 		}
-		synctest.Wait()
-		if n, size := m.unsent(), r.inbox.size; n > 0 || size > maxInbox {
-			t.Errorf("%d events are not received; %d bytes wait", n, size)
+		pass(2 * DefaultRelistPeriod)
+		if n := m.unsent(); n > 0 {
+			t.Errorf("%d events are not received", n)
 		}
-		release()
+		r.mu.Lock()
+		r.pause = 0
+		r.mu.Unlock()
 		pass(5 * DefaultRelistPeriod)
 		got := r.take()
 		slices.Sort(got)
@@ -90,7 +93,7 @@ func TestTooManyEventsAreDropped(t *testing.T) {
 			t.Errorf("the next event: %q", got)
 		}
 		r.stop()
-		if n := strings.Count(r.log.String(), "Dropped events of the runtime"); n != 1 {
+		if n := strings.Count(r.log.String(), "Dropping events of the runtime"); n != 1 {
 			t.Errorf("the log has it %d times:\n%s", n, r.log)
 		}
 		if n, err := testutil.GatherAndCount(registry, "podconfigd_pleg_dropped_events_total"); n != 1 || err != nil {
@@ -124,7 +127,10 @@ func TestEmittedEventsAreBounded(t *testing.T) {
 		if ok, err := g.Healthy(); !ok {
 			t.Error(err)
 		}
-		if n, waits := m.unsent(), len(g.queue); n > 0 || waits > maxQueue+4 {
+		g.mu.Lock()
+		waits := len(g.queue)
+		g.mu.Unlock()
+		if n := m.unsent(); n > 0 || waits > maxQueue+4 {
 			t.Errorf("%d events are not received, %d wait", n, waits)
 		}
 		events := make([]*PodLifecycleEvent, 0, maxQueue)
