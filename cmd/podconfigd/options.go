@@ -14,6 +14,7 @@ import (
 	"github.com/podconfigd/podconfigd/api/config/v1alpha1"
 	"github.com/podconfigd/podconfigd/internal/cli"
 	"github.com/podconfigd/podconfigd/internal/configfile"
+	"github.com/podconfigd/podconfigd/internal/resident"
 	"github.com/podconfigd/podconfigd/pkg/daemon"
 	"github.com/podconfigd/podconfigd/pkg/sources/apiserver"
 )
@@ -103,6 +104,7 @@ func runDaemon(ctx context.Context, d *daemon.Daemon, r *reloader) error {
 	running, stop := context.WithCancel(klog.NewContext(ctx, klog.Background()))
 	var others sync.WaitGroup
 	others.Go(func() { r.run(running, d) })
+	others.Go(func() { resident.Keep(running) })
 	err := d.Run(running)
 	stop()
 	others.Wait()

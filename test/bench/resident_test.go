@@ -6,9 +6,9 @@ import (
 )
 
 const (
-	// settling is the wait before memory is measured. idling is how long processor time
-	// is measured after that.
-	settling = 5 * time.Second
+	// settling is the wait before memory is measured: after a minute, the daemon gives memory back. idling is how
+	// long processor time is measured after that.
+	settling = 70 * time.Second
 	idling   = 10 * time.Second
 )
 
