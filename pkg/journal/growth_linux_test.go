@@ -17,11 +17,11 @@ import (
 // stays below it on every machine. Quadratic work exceeds it.
 const proportional = 2.5
 
-// growsInProportion fails if work takes more than in proportion to its input. prepare returns the work for n. The time
-// for n and for eight times as much is compared with the time to sort as many objects: with more objects, each takes
-// longer, because fewer of them are in the caches of the processor, and even fewer on a busy machine. What a busy
-// machine adds besides is left out: the time is that of the processor, and the work must be too slow each of several
-// times. The work must stay on its goroutine: other goroutines and processes do not count.
+// growsInProportion fails if the time of work grows faster than its input. prepare returns the work for n objects. The
+// times for n and for 8n objects are compared with the times to sort as many objects. Both share one effect: with more
+// objects, each one takes longer, because fewer of them are in the caches of the processor, and even fewer on a busy
+// machine. Only the time of the processor counts, and the test fails only if every one of several attempts is too
+// slow. The work must stay on its goroutine, because other goroutines and processes do not count.
 func growsInProportion(tb testing.TB, n int, prepare func(n int) (work func())) {
 	tb.Helper()
 	runtime.LockOSThread()
