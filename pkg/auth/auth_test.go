@@ -1,7 +1,6 @@
 package auth
 
 import (
-	"bytes"
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -9,26 +8,19 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
-	"encoding/json"
 	"encoding/pem"
 	"errors"
-	"fmt"
 	"math/big"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
-	authenticationv1 "k8s.io/api/authentication/v1"
-	authorizationv1 "k8s.io/api/authorization/v1"
-	"k8s.io/apiserver/pkg/authentication/user"
 
 	"github.com/podconfigd/podconfigd/internal/testutil"
 )
@@ -208,197 +200,4 @@ func TestAnonymous(t *testing.T) {
 	shows(t, a, withToken(""), "system:anonymous system:unauthenticated")
 	shows(t, a, withToken("wrong"), "") // as the kubelet: wrong credentials are not anonymous
 	shows(t, a, withToken("s3cret"), "alice system:authenticated")
-}
-
-// apiserver answers reviews. It knows the token "good", and allows get of nodes/pods to everybody.
-type apiserver struct {
-	mu     sync.Mutex
-	asked  map[string]int
-	bodies []string
-	fail   error
-}
-
-func (s *apiserver) post(_ context.Context, path string, body []byte) ([]byte, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.asked == nil {
-		s.asked = make(map[string]int)
-	}
-	s.asked[path]++
-	s.bodies = append(s.bodies, string(body))
-	if s.fail != nil {
-		return nil, s.fail
-	}
-	switch path {
-	case tokenReviews:
-		var review authenticationv1.TokenReview
-		if err := json.Unmarshal(body, &review); err != nil {
-			return nil, err
-		}
-		if review.Spec.Token == "good" {
-			review.Status = authenticationv1.TokenReviewStatus{Authenticated: true, User: authenticationv1.UserInfo{
-				Username: "sa", Groups: []string{"g"}, Extra: map[string]authenticationv1.ExtraValue{"k": {"v"}},
-			}}
-		}
-		return json.Marshal(review)
-	case accessReviews:
-		var review authorizationv1.SubjectAccessReview
-		if err := json.Unmarshal(body, &review); err != nil {
-			return nil, err
-		}
-		a := review.Spec.ResourceAttributes
-		review.Status.Allowed = a.Verb == "get" && a.Subresource == "pods" && a.Name == "n1" && a.Resource == "nodes"
-		return json.Marshal(review)
-	}
-	return nil, fmt.Errorf("%s is not expected", path)
-}
-
-func TestReviewsAreCached(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		server := &apiserver{}
-		a, err := New(Options{NodeName: "n1", TokenReview: true, TokenTTL: 2 * time.Minute, AllowTTL: 5 * time.Minute, DenyTTL: 30 * time.Second, Post: server.post})
-		if err != nil {
-			t.Fatal(err)
-		}
-		var all sync.WaitGroup
-		for range 10 { // at the same time: one review
-			all.Go(func() { shows(t, a, withToken("good"), "sa g system:authenticated") })
-		}
-		all.Wait()
-		shows(t, a, withToken("bad"), "")
-		shows(t, a, withToken("bad"), "")
-		if n := server.asked[tokenReviews]; n != 2 {
-			t.Errorf("%d reviews of two tokens", n)
-		}
-		<-time.After(2*time.Minute + time.Second)
-		shows(t, a, withToken("good"), "sa g system:authenticated")
-		if n := server.asked[tokenReviews]; n != 3 {
-			t.Errorf("%d reviews after the TTL", n)
-		}
-
-		u := &user.DefaultInfo{Name: "sa", Groups: []string{"g"}, Extra: map[string][]string{"k": {"v"}}}
-		check := func(verb string, allowed bool, subresources ...string) {
-			t.Helper()
-			err := a.Authorize(t.Context(), u, Attributes{Verb: verb, Subresources: subresources})
-			var forbidden *ForbiddenError
-			if (err == nil) != allowed || err != nil && !errors.As(err, &forbidden) {
-				t.Errorf("%s %v: %v", verb, subresources, err)
-			}
-		}
-		check("get", true, "pods", "proxy")
-		check("get", true, "pods", "proxy")
-		if n := server.asked[accessReviews]; n != 1 {
-			t.Errorf("%d reviews of one access", n)
-		}
-		check("get", false, "healthz", "proxy")
-		check("create", false, "proxy")
-		check("create", false, "proxy")
-		if n := server.asked[accessReviews]; n != 4 {
-			t.Errorf("%d reviews, want 4", n)
-		}
-		<-time.After(31 * time.Second) // what is denied is known for a shorter time
-		check("create", false, "proxy")
-		check("get", true, "pods")
-		if n := server.asked[accessReviews]; n != 5 {
-			t.Errorf("%d reviews, want 5", n)
-		}
-		if last := server.bodies[len(server.bodies)-1]; !strings.Contains(last, `"extra":{"k":["v"]}`) || !strings.Contains(last, `"groups":["g"]`) {
-			t.Errorf("the review is %s", last)
-		}
-	})
-}
-
-// If the apiserver can't be asked, nobody gets in, and the next request asks again.
-func TestReviewsThatFail(t *testing.T) {
-	server := &apiserver{fail: errors.New("connection refused")}
-	a, err := New(Options{NodeName: "n1", TokenReview: true, TokenTTL: time.Minute, AllowTTL: time.Minute, DenyTTL: time.Minute, Post: server.post})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := a.Authenticate(withToken("good")); !errors.Is(err, ErrUnavailable) || errors.Is(err, ErrUnauthorized) {
-		t.Errorf("%v", err)
-	}
-	u := &user.DefaultInfo{Name: "sa"}
-	err = a.Authorize(t.Context(), u, Attributes{Verb: "get", Subresources: []string{"pods", "proxy"}})
-	if !errors.Is(err, ErrUnavailable) || !strings.Contains(err.Error(), "connection refused") {
-		t.Errorf("%v", err)
-	}
-	server.fail = nil
-	shows(t, a, withToken("good"), "sa g system:authenticated")
-	if err := a.Authorize(t.Context(), u, Attributes{Verb: "get", Subresources: []string{"pods", "proxy"}}); err != nil {
-		t.Error(err)
-	}
-}
-
-func TestAlwaysAllow(t *testing.T) {
-	a, err := New(Options{AlwaysAllow: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := a.Authorize(t.Context(), &user.DefaultInfo{Name: "x"}, AttributesOf("POST", "/v1alpha1/release")); err != nil {
-		t.Error(err)
-	}
-}
-
-// A self-signed certificate is replaced before it expires.
-func TestSelfSignedCertificates(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		get, err := SelfSignedCertificates(Options{}.Logger, "n1", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		first := get()
-		if get() != first {
-			t.Error("another certificate at once")
-		}
-		<-time.After(selfSignedFor - selfSignedRenewal + time.Hour)
-		second := get()
-		if second == first || time.Until(second.Leaf.NotAfter) < selfSignedFor-time.Hour {
-			t.Errorf("the certificate ends at %v", second.Leaf.NotAfter)
-		}
-	})
-}
-
-// The certificate of the server is reloaded, and a pair that does not fit leaves the last one.
-func TestCertificateFiles(t *testing.T) {
-	dir := t.TempDir()
-	put := func(name string, key any, cert []byte) {
-		der, err := x509.MarshalPKCS8PrivateKey(key)
-		if err != nil {
-			t.Fatal(err)
-		}
-		testutil.WriteFile(t, filepath.Join(dir, name+".key"), string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})))
-		testutil.WriteFile(t, filepath.Join(dir, name+".crt"), string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert})))
-	}
-	first, err := SelfSigned("n1", []net.IP{net.IPv4(127, 0, 0, 1)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	second, err := SelfSigned("n1", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	put("tls", first.PrivateKey, first.Certificate[0])
-	synctest.Test(t, func(t *testing.T) {
-		get, err := CertificateFiles(Options{}.Logger, filepath.Join(dir, "tls.crt"), filepath.Join(dir, "tls.key"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		is := func(want *tls.Certificate) {
-			t.Helper()
-			if !bytes.Equal(get().Certificate[0], want.Certificate[0]) {
-				t.Error("another certificate")
-			}
-		}
-		is(first)
-		put("tls", first.PrivateKey, second.Certificate[0]) // half of the change
-		<-time.After(reloadInterval)
-		is(first)
-		put("tls", second.PrivateKey, second.Certificate[0])
-		<-time.After(reloadInterval)
-		is(second)
-	})
-	if _, err := CertificateFiles(Options{}.Logger, filepath.Join(dir, "no.crt"), filepath.Join(dir, "tls.key")); err == nil || !strings.Contains(err.Error(), "no.crt") {
-		t.Errorf("a missing file: %v", err)
-	}
 }
