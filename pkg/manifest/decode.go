@@ -225,15 +225,12 @@ func (d *Decoder) uid(m Minor, pod *api.Pod, from origin) types.UID {
 	if m.hasKindOfItems() {
 		pod.TypeMeta = from.kind
 	}
-	hasher := m.newHash()
-	_, _ = hasher.Write(dumperOf(m).dump(pod)) // it never fails
+	where := "url:" + from.url
 	if from.file != "" {
-		fmt.Fprintf(hasher, "host:%s", d.nodeName)
-		fmt.Fprintf(hasher, "file:%s", from.file)
-	} else {
-		fmt.Fprintf(hasher, "url:%s", from.url)
+		where = "host:" + string(d.nodeName) + "file:" + from.file
 	}
-	return types.UID(hex.EncodeToString(hasher.Sum(nil)))
+	sum := hashed(m.newHash(), func(text []byte) []byte { return append(dumperOf(m).dump(text, pod), where...) })
+	return types.UID(hex.EncodeToString(sum))
 }
 
 // applyDefaults adds the properties of a static pod: UID, name, namespace, node, hash

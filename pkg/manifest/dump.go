@@ -3,6 +3,7 @@ package manifest
 import (
 	"embed"
 	"fmt"
+	"hash"
 	"reflect"
 	"slices"
 	"strconv"
@@ -82,10 +83,28 @@ func newDumper(m Minor) *dumper {
 	return d
 }
 
-// dump returns the text of the pod.
-func (d *dumper) dump(pod *api.Pod) []byte {
+// dump appends the text of the pod.
+func (d *dumper) dump(text []byte, pod *api.Pod) []byte {
 	value := reflect.ValueOf(pod).Elem()
-	return d.printers[value.Type()]([]byte("(*core.Pod)"), value, &dumping{pod: pod})
+	return d.printers[value.Type()](append(text, "(*core.Pod)"...), value, &dumping{pod: pod})
+}
+
+// texts are buffers for the texts of pods. Most are larger than the manifest. Growing a buffer to this size takes
+// longer than printing. maxText is the capacity of the largest buffer that is kept.
+var texts = sync.Pool{New: func() any { return new([]byte) }}
+
+const maxText = 64 << 10
+
+// hashed writes the text that add makes to the hash, and returns the sum.
+func hashed(h hash.Hash, add func(text []byte) []byte) []byte {
+	buffer, _ := texts.Get().(*[]byte) // the pool has nothing else
+	text := add((*buffer)[:0])
+	_, _ = h.Write(text) // it never fails
+	if cap(text) <= maxText {
+		*buffer = text
+		texts.Put(buffer)
+	}
+	return h.Sum(nil)
 }
 
 // printer returns the printer of the values of a type.
