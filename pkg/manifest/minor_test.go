@@ -2,10 +2,12 @@ package manifest
 
 import (
 	"cmp"
+	"reflect"
 	"strings"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
+	podutil "k8s.io/kubernetes/pkg/api/pod"
 	api "k8s.io/kubernetes/pkg/apis/core"
 	corev1 "k8s.io/kubernetes/pkg/apis/core/v1"
 	"k8s.io/utils/dump"
@@ -27,6 +29,19 @@ func TestParseMinor(t *testing.T) {
 	}
 	if (Minor(32)).Known() || (Minor(38)).Known() || !Base.Known() || Minor(38).Nearest() != Base || Minor(20).Nearest() != Oldest {
 		t.Error("which minors are known is wrong")
+	}
+}
+
+// The feature gates give each new pod the same options, also one whose environment variables need the relaxed rules.
+func TestTheOptionsOfTheGates(t *testing.T) {
+	for _, name := range []string{"A", "a b=c"} {
+		t.Run(name, func(t *testing.T) {
+			pod := &api.Pod{Spec: api.PodSpec{Containers: []api.Container{{Env: []api.EnvVar{{Name: name}}}}}}
+			want := podutil.GetValidationOptionsFromPodSpecAndMeta(&pod.Spec, nil, &pod.ObjectMeta, nil)
+			if got := gated(); !reflect.DeepEqual(got, want) {
+				t.Errorf("got %+v, want %+v", got, want)
+			}
+		})
 	}
 }
 

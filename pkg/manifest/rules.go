@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"hash"
 	"strings"
+	"sync"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/json"
@@ -35,10 +36,10 @@ func (m Minor) newHash() hash.Hash {
 // validationOptions returns the options of the validation. Up to 1.34, the kubelet passes none.
 //
 // kubelet: pkg/kubelet/config/common.go tryDecodeSinglePod, and the defaults of the feature gates.
-func (m Minor) validationOptions(pod *api.Pod) validation.PodValidationOptions {
+func (m Minor) validationOptions() validation.PodValidationOptions {
 	var opts validation.PodValidationOptions
 	if m >= 35 {
-		opts = podutil.GetValidationOptionsFromPodSpecAndMeta(&pod.Spec, nil, &pod.ObjectMeta, nil)
+		opts = gated()
 	}
 	if m == 35 {
 		opts.AllowRestartAllContainers, opts.InPlacePodLevelResourcesVerticalScalingEnabled = false, false
@@ -51,6 +52,12 @@ func (m Minor) validationOptions(pod *api.Pod) validation.PodValidationOptions {
 	opts.AllowEmptyImageVolumeReference = m <= 36
 	return opts
 }
+
+// gated returns the options that the feature gates give. They are the same for all new pods, and finding them takes as long
+// as decoding the YAML.
+var gated = sync.OnceValue(func() validation.PodValidationOptions {
+	return podutil.GetValidationOptionsFromPodSpecAndMeta(nil, nil, nil, nil)
+})
 
 // hasKindOfItems reports whether the UID of an item of a PodList depends on its kind.
 func (m Minor) hasKindOfItems() bool { return m >= 37 }

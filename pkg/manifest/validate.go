@@ -18,7 +18,7 @@ import (
 // isItem is true for an item of a PodList.
 func (t *text) validate(m Minor, pod *api.Pod, json []byte, isItem bool) error {
 	found := m.refusals(t, pod, json)
-	for _, err := range validation.ValidatePodCreate(pod, m.validationOptions(pod)) {
+	for _, err := range validation.ValidatePodCreate(pod, m.validationOptions()) {
 		if m.ignores(err) {
 			continue
 		}
