@@ -83,7 +83,7 @@ The exit code is 1 if a manifest can't be used by one of the kubelets. With --st
 			}
 			if slices.Contains(paths, stdin) {
 				var err error
-				if opts.stdin, err = manifest.Read(cmd.InOrStdin()); err != nil {
+				if opts.stdin, err = manifest.Read(cmd.InOrStdin(), 0); err != nil {
 					return fmt.Errorf("reading standard input: %w", err)
 				}
 			}

@@ -70,16 +70,17 @@ func (m plainMeta) Interpret(json []byte) (*schema.GroupVersionKind, error) {
 // ErrTooLarge is the error for a manifest of MaxLength bytes or more.
 var ErrTooLarge error = refuse(ReasonTooLarge, "10 MiB or more: a manifest must be smaller")
 
-// Read reads a manifest of less than MaxLength bytes.
-func Read(r io.Reader) ([]byte, error) {
-	data, err := io.ReadAll(io.LimitReader(r, MaxLength))
-	if err != nil {
+// Read reads a manifest of less than MaxLength bytes. It makes room for one of the given size at once; 0 if the size is
+// unknown.
+func Read(r io.Reader, size int64) ([]byte, error) {
+	data := bytes.NewBuffer(make([]byte, 0, bytes.MinRead+min(size, MaxLength)))
+	if _, err := data.ReadFrom(io.LimitReader(r, MaxLength)); err != nil {
 		return nil, err
 	}
-	if len(data) >= MaxLength {
+	if data.Len() >= MaxLength {
 		return nil, ErrTooLarge
 	}
-	return data, nil
+	return data.Bytes(), nil
 }
 
 // DecodeFile returns the pod of a manifest file. The path is part of the pod's UID and

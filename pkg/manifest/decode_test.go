@@ -191,9 +191,11 @@ func TestLaterDocuments(t *testing.T) {
 func TestRead(t *testing.T) {
 	for size, want := range map[int]error{0: nil, 100: nil, MaxLength - 1: nil, MaxLength: ErrTooLarge, MaxLength + 1: ErrTooLarge} {
 		t.Run(fmt.Sprint(size), func(t *testing.T) {
-			data, err := Read(bytes.NewReader(make([]byte, size)))
-			if !errors.Is(err, want) || (err == nil && len(data) != size) {
-				t.Errorf("%d bytes gave %d and %v, want %v", size, len(data), err, want)
+			for _, expected := range []int64{0, 10, int64(size), 1 << 60} {
+				data, err := Read(bytes.NewReader(make([]byte, size)), expected)
+				if !errors.Is(err, want) || (err == nil && len(data) != size) {
+					t.Errorf("%d bytes expected: gave %d and %v, want %v", expected, len(data), err, want)
+				}
 			}
 		})
 	}

@@ -100,7 +100,7 @@ func (f *fetcher) fetch(ctx context.Context) (answer, error) {
 	case resp.StatusCode != nethttp.StatusOK:
 		return a, sources.Because(sources.ReasonOfCode(resp.StatusCode), fmt.Errorf("the server answered %s", resp.Status))
 	}
-	if a.body, err = manifest.Read(resp.Body); err != nil {
+	if a.body, err = manifest.Read(resp.Body, 0); err != nil {
 		return a, f.explain("reading the answer", err)
 	}
 	a.sum = sha256.Sum256(a.body)

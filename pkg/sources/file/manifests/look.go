@@ -167,7 +167,7 @@ func (l *looker) read(path string, isLink bool, known knowledge, s *sight) {
 	}
 	at := time.Now()
 	_ = f.SetReadDeadline(at.Add(readPatience)) // fails for files that never block
-	data, err := manifest.Read(f)
+	data, err := manifest.Read(f, info.Size())
 	l.metrics.reads.Inc()
 	if err != nil {
 		s.fault = faultOf(err)
