@@ -44,7 +44,7 @@ func TestImportsPointOneWay(t *testing.T) {
 		"internal/plainyaml":             {},
 		"pkg/manifest":                   {"internal/located", "internal/plainyaml"},
 		"pkg/podstatus":                  {},
-		"pkg/pleg":                       {"internal/metric", "internal/mailbox"},
+		"pkg/pleg":                       {"internal/metric"},
 		"pkg/kubelet":                    {"internal/metric", "api/stream/v1alpha1", "pkg/config", "pkg/manifest", "pkg/pleg"},
 		"pkg/kubelet/podsapi":            {"internal/metric", "api/stream/v1alpha1", "pkg/config", "pkg/podstatus"},
 		"pkg/pleg/cri":                   {"pkg/config", "pkg/pleg", "pkg/pleg/recorder", "pkg/podstatus"},
@@ -67,7 +67,7 @@ func TestImportsPointOneWay(t *testing.T) {
 		"pkg/lookup":                     {"pkg/access", "pkg/journal", "pkg/journal/view", "pkg/pleg", "api/stream/v1alpha1"},
 		"pkg/mirror":                     {"internal/metric", "pkg/config", "pkg/journal", "pkg/podstatus", "api/stream/v1alpha1"},
 		"pkg/auth":                       {"internal/smallfile"},
-		"pkg/server":                     {"internal/page", "api/stream/v1alpha1", "internal/loopback", "pkg/access", "pkg/auth", "pkg/journal", "pkg/journal/history", "pkg/journal/view", "pkg/lookup", "pkg/server/conn", "pkg/server/internal/backend", "pkg/server/internal/respond", "pkg/server/kubeapi", "pkg/server/rest", "pkg/server/rpc", "pkg/server/socket"},
+		"pkg/server":                     {"internal/metric", "internal/page", "api/stream/v1alpha1", "internal/loopback", "pkg/access", "pkg/auth", "pkg/journal", "pkg/journal/history", "pkg/journal/view", "pkg/lookup", "pkg/server/conn", "pkg/server/internal/backend", "pkg/server/internal/respond", "pkg/server/kubeapi", "pkg/server/rest", "pkg/server/rpc", "pkg/server/socket"},
 		"pkg/server/socket":              {"internal/lockfile", "internal/loopback"},
 		"pkg/server/conn":                {"pkg/access", "pkg/journal", "pkg/journal/view", "pkg/server/internal/respond"},
 		"pkg/server/rest":                {"internal/crictl", "api/stream/v1alpha1", "pkg/journal/history", "pkg/journal/view", "pkg/journal/wire", "pkg/server/conn", "pkg/server/internal/backend", "pkg/server/internal/params", "pkg/server/internal/respond"},
@@ -93,7 +93,7 @@ func TestImportsPointOneWay(t *testing.T) {
 		"internal/cli/watch":   {"api/stream/v1alpha1", "internal/cli", "internal/poddiff", "pkg/client"},
 		"cmd/podconfigd": {"pkg/client", "pkg/config", "pkg/daemon", "pkg/manifest", "pkg/sources/file", "pkg/sources/apiserver", "api/config/v1alpha1", "api/stream/v1alpha1",
 			"internal/cli", "internal/cli/get", "internal/cli/history", "internal/cli/lookup", "internal/cli/proxy", "internal/cli/release", "internal/cli/resync", "internal/cli/status", "internal/cli/top", "internal/cli/watch",
-			"internal/configfile", "internal/hangup", "internal/logsink", "internal/metric", "internal/option", "internal/ownership", "internal/poddiff", "internal/printable", "internal/socketpath", "internal/version"},
+			"internal/configfile", "internal/hangup", "internal/logsink", "internal/metric", "internal/option", "internal/ownership", "internal/poddiff", "internal/printable", "internal/resident", "internal/socketpath", "internal/version"},
 	}
 	direct, _ := imports(t)
 	for name, imported := range direct {
