@@ -14,6 +14,7 @@ import (
 
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
+	"github.com/podconfigd/podconfigd/internal/testutil"
 	"github.com/podconfigd/podconfigd/test/components"
 )
 
@@ -104,5 +105,18 @@ func TestCredentialsAreInRegularFiles(t *testing.T) {
 	}
 	if _, err := (&connector{kubeconfig: fifo}).makeClient(); err == nil || !strings.Contains(err.Error(), "expected a regular file") {
 		t.Errorf("kubeconfig: %v", err)
+	}
+}
+
+// The certificate of the CA may be being written. Without one, the CAs of the system would count.
+func TestAnEmptyFileOfTheCA(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "kubeconfig")
+	ca := filepath.Join(filepath.Dir(path), "ca.crt")
+	testutil.WriteFile(t, ca, "")
+	conf := components.NewKubeconfig("https://127.0.0.1:1", nil)
+	conf.Clusters["cluster"].CertificateAuthority = ca
+	components.WriteKubeconfig(t, path, conf)
+	if _, err := (&connector{kubeconfig: path}).makeClient(); err == nil || !strings.Contains(err.Error(), ca+": the file is empty") {
+		t.Error(err)
 	}
 }

@@ -52,7 +52,9 @@ func fingerprintOf(names []string) fingerprint {
 // that reads it again, and that can't be stopped. A FIFO would block it.
 func (r *reading) fill(name *string, data *[]byte) (err error) {
 	if *name != "" && len(*data) == 0 {
-		*data, err = r.read(*name)
+		if *data, err = r.read(*name); err == nil && len(*data) == 0 { // as long as it is being written
+			err = fmt.Errorf("%s: the file is empty", *name)
+		}
 	}
 	*name = ""
 	return err
