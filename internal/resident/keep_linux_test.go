@@ -71,15 +71,22 @@ func TestClean(t *testing.T) {
 	const smaps = `00400000-01260000 r-xp 00000000 fe:00 1234      /usr/bin/podconfigd
 Size:              14720 kB
 Anonymous:             0 kB
+Swap:                  0 kB
 VmFlags: rd ex mr mw me sd
 01260000-02280000 r--p 00e60000 fe:00 1234      /usr/bin/podconfigd
 Anonymous:             0 kB
+Swap:                  0 kB
 02280000-02290000 r--p 01e80000 fe:00 1234      /usr/bin/podconfigd
 Anonymous:            64 kB
+Swap:                  0 kB
 02290000-02300000 rw-p 01e90000 fe:00 1234      /usr/bin/podconfigd
 Anonymous:             0 kB
+02300000-02310000 r--p 01ea0000 fe:00 1234      /usr/bin/podconfigd
+Anonymous:             0 kB
+Swap:                 64 kB
 7f0000000000-7f0000010000 r-xp 00000000 fe:00 99        /usr/lib/libc.so
 Anonymous:             0 kB
+Swap:                  0 kB
 7f0000020000-7f0000030000 r--p 00000000 00:00 0
 Anonymous:             0 kB
 `

@@ -42,7 +42,7 @@ func ofProgram() ([]mapping, error) {
 }
 
 // clean returns the mappings of the file that have its content: they can't be written, and no page of them was
-// written before, as the pages that a loader relocates.
+// written before, as the pages that a loader relocates. Such a page is anonymous, or swapped out.
 func clean(smaps io.Reader, file string) ([]mapping, error) {
 	var found []mapping
 	var m mapping
@@ -56,7 +56,10 @@ func clean(smaps io.Reader, file string) ([]mapping, error) {
 			if _, err := fmt.Sscanf(fields[0], "%x-%x", &m.start, &m.end); err != nil {
 				return nil, fmt.Errorf("reading a mapping: %w", err)
 			}
-		case candidate && fields[0] == "Anonymous:" && len(fields) > 1 && fields[1] == "0":
+		case len(fields) < 2:
+		case fields[0] == "Anonymous:":
+			candidate = candidate && fields[1] == "0"
+		case fields[0] == "Swap:" && candidate && fields[1] == "0": // it comes after Anonymous
 			found = append(found, m)
 		}
 	}
