@@ -41,8 +41,10 @@ type detail struct {
 	wrapped []string
 	width   int
 	offset  int
-	// request is the number of the last request for what a page shows.
-	request int
+	// request is the number of the last request for what a page shows. loading is true until its answer is there, stale if
+	// the pod changed meanwhile.
+	request        int
+	loading, stale bool
 }
 
 func (m *model) newDetail(title string, lines []string) *detail {
@@ -92,9 +94,10 @@ func (d *detail) show(p page) tea.Cmd {
 		return nil
 	}
 	if p != d.active {
-		d.offset = 0
+		d.offset, d.lines = 0, nil
 	}
 	d.active = p
+	d.loading, d.stale = false, false
 	switch p {
 	case pageYAML:
 		d.request++ // an answer for another page comes too late
@@ -105,6 +108,27 @@ func (d *detail) show(p page) tea.Cmd {
 	default:
 		return d.loadHistory(p == pageDiff)
 	}
+}
+
+// refresh shows the page again, because the pod changed. It waits for an answer that is on its way: a pod that changes faster
+// than the daemon answers would have none.
+func (d *detail) refresh() tea.Cmd {
+	if d.stale = d.loading; d.stale {
+		return nil
+	}
+	return d.show(d.active)
+}
+
+// take shows what the daemon answered. An answer for another page comes too late.
+func (d *detail) take(msg loadedMsg) tea.Cmd {
+	if d != msg.detail || d.request != msg.request {
+		return nil
+	}
+	d.set(msg.lines()...)
+	if d.loading = false; d.stale {
+		return d.show(d.active)
+	}
+	return nil
 }
 
 func (d *detail) showYAML() {

@@ -33,6 +33,7 @@ type loadedMsg struct {
 // load asks the daemon for what a page shows. ask runs beside the view, and what it returns runs in the view.
 func (d *detail) load(what string, ask func(ctx context.Context, c *client.Client) func() []string) tea.Cmd {
 	d.request++
+	d.loading = true
 	request, c, ctx := d.request, d.m.config.Client, d.m.ctx
 	if len(d.lines) == 0 {
 		d.set(d.m.styles.dim.Styled("waiting for " + what))

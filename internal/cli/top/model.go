@@ -82,11 +82,11 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	case eventsMsg:
 		m.takeEvents(msg)
 		if m.detail != nil && m.touched[m.detail.pod] {
-			cmd = m.detail.show(m.detail.active)
+			cmd = m.detail.refresh()
 		}
 	case loadedMsg:
-		if m.detail == msg.detail && m.detail.request == msg.request { // otherwise, it comes too late
-			m.detail.set(msg.lines()...)
+		if m.detail != nil {
+			cmd = m.detail.take(msg)
 		}
 	}
 	m.arrange()

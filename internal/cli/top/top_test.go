@@ -148,6 +148,41 @@ func TestAnAnswerThatComesTooLate(t *testing.T) {
 	}
 }
 
+// A pod that changes faster than the daemon answers has its pages all the same, and asks one question at a time.
+func TestAPodThatChangesWhileTheDaemonAnswers(t *testing.T) {
+	for _, page := range "hdw" {
+		t.Run(string(page), func(t *testing.T) {
+			m := filled(t, 1)
+			m.focus = panePods
+			m.openPod(pageYAML)
+			m.Update(tea.KeyPressMsg{Code: page, Text: string(page)})
+			if screen := strings.Join(m.screen(), "\n"); !strings.Contains(screen, "waiting for the ") {
+				t.Errorf("the page before it has its answer:\n%s", ansi.Strip(screen))
+			}
+			first := m.detail.request
+			for i := range 3 {
+				_, cmd := m.Update(eventsMsg{{update: &v1alpha1.Update{Op: v1alpha1.OpUpdate, Source: "file", Revision: int64(3 + i), Pods: []*v1.Pod{testPod(0, fmt.Sprint("i:", 3+i))}}}})
+				if cmd != nil {
+					t.Errorf("change %d asks again before there is an answer", i)
+				}
+			}
+			answer := func(request int) tea.Cmd {
+				_, cmd := m.Update(loadedMsg{m.detail, request, func() []string { return []string{fmt.Sprint("answer ", request)} }})
+				return cmd
+			}
+			if answer(first) == nil {
+				t.Error("a change since the question is not asked for")
+			}
+			if screen := strings.Join(m.screen(), "\n"); !strings.Contains(screen, fmt.Sprint("answer ", first)) {
+				t.Errorf("the answer is not on the screen:\n%s", ansi.Strip(screen))
+			}
+			if answer(m.detail.request) != nil {
+				t.Error("asked again without a change")
+			}
+		})
+	}
+}
+
 // The key w of a source has what is wrong with it, and what to do.
 func TestASourceHasItsMend(t *testing.T) {
 	m := filled(t, 1)
