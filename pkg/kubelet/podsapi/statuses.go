@@ -94,11 +94,14 @@ func (s *statuses) event(p *pod, deleted bool) (doubt bool, err error) {
 	if p.sum == e.sum && e.status != nil {
 		return false, nil
 	}
-	status, err := s.read(p, e)
+	status, err := p.read()
 	switch {
-	case status == nil:
+	case err != nil:
 		return false, err
-	case isPlaceholder(status):
+	case status == nil && e.status == nil:
+		e.large = true
+		return false, nil
+	case status == nil, e.large, isPlaceholder(status):
 		return true, nil
 	case e.status != nil && podstatus.Compare(e.status, status) != podstatus.Newer:
 		return true, nil
@@ -142,15 +145,17 @@ func (s *statuses) answered(p *pod, asked uint64, first bool) (doubt bool, err e
 	if p.sum == e.sum && e.status != nil {
 		return false, nil
 	}
-	status, err := s.read(p, e)
-	if status == nil || isPlaceholder(status) {
+	status, err := p.read()
+	if err != nil || status != nil && isPlaceholder(status) {
 		return false, err
 	}
 	order := podstatus.Newer
-	if e.status != nil {
+	if e.status != nil && status != nil {
 		order = podstatus.Compare(e.status, status)
 	}
 	switch {
+	case e.event > asked && (e.large || status == nil):
+		return true, nil
 	case first && order == podstatus.Older:
 		return false, nil
 	case e.event > asked && order != podstatus.Newer:
@@ -205,25 +210,23 @@ func (p *pod) entrySize() int {
 	return entrySize + len(p.uid) + len(p.name.Namespace) + len(p.name.Name)
 }
 
-// read decodes a status. If it is too large, read returns nil, and the pod has no status until the next one.
-func (s *statuses) read(p *pod, e *entry) (status *v1.PodStatus, err error) {
-	large := p.isLarge()
-	if !large {
-		if status, err = p.status(); err != nil {
-			return nil, err
-		}
-		large = sizeOf(status) > maxStatus
+// read decodes a status. It is nil if it is too large: nothing shows whether it is newer than another.
+func (p *pod) read() (*v1.PodStatus, error) {
+	if p.isLarge() {
+		return nil, nil //nolint:nilnil // there is none that can be used, and nothing is wrong
 	}
-	if e.large = large; !large {
-		return status, nil
+	status, err := p.status()
+	if err != nil || sizeOf(status) > maxStatus {
+		return nil, err
 	}
-	if e.status != nil {
-		s.put(p, e, nil)
-	}
-	return nil, nil
+	return status, nil
 }
 
+// put replaces the status. If it is nil, the pod has no status until the next one.
 func (s *statuses) put(p *pod, e *entry, status *v1.PodStatus) {
+	if e.large = status == nil; e.large && e.status == nil {
+		return
+	}
 	e.status, e.sum = status, p.sum
 	s.resize(e, p.entrySize()+sizeOf(status))
 	s.change(p.uid, e)

@@ -114,6 +114,48 @@ func TestWhichStatusCounts(t *testing.T) {
 	}
 }
 
+// TestWhichLargeStatusCounts: nothing shows whether a status that is not decoded is newer, so GetPod decides.
+func TestWhichLargeStatusCounts(t *testing.T) {
+	small := encoded(t, "a", "small", 2)
+	large := encoded(t, "a", strings.Repeat("m", maxStatus), 1)
+	for name, test := range map[string]struct {
+		first, event *pod
+		// doubted means that the event leads to doubt, and before is the status then.
+		doubted bool
+		before  string
+		// late is an answer to a request before the event.
+		late *pod
+	}{
+		"a_large_answer_before_an_event":  {encoded(t, "a", "one", 1), small, false, "small", large},
+		"a_small_answer_before_an_event":  {large, large, false, "none", small},
+		"a_large_event_before_an_answer":  {small, large, true, "small", small},
+		"a_small_event_before_an_answer":  {large, small, true, "none", large},
+		"another_answer_before_the_event": {small, large, true, "small", encoded(t, "a", "one", 1)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStatuses()
+			if _, err := s.answer(test.first, s.now()); err != nil {
+				t.Fatal(err)
+			}
+			asked := s.now()
+			if doubt, err := s.event(test.event, false); err != nil || doubt != test.doubted || s.message() != test.before {
+				t.Errorf("after the event: doubt %t, %v, status %s", doubt, err, s.message())
+			}
+			equal := test.late == test.first && !test.first.isLarge()
+			if doubt, err := s.answer(test.late, asked); err != nil || doubt == equal || s.message() != test.before {
+				t.Errorf("after an older answer: doubt %t, %v, status %s", doubt, err, s.message())
+			}
+			want := "small"
+			if test.event == large {
+				want = "none"
+			}
+			if doubt, err := s.answer(test.event, s.now()); err != nil || doubt || s.message() != want {
+				t.Errorf("after the last answer: doubt %t, %v, status %s", doubt, err, s.message())
+			}
+		})
+	}
+}
+
 // TestPlaceholderOfAPod from the apiserver: the kubelet has not computed its status since it started.
 func TestPlaceholderOfAPod(t *testing.T) {
 	status := &v1.PodStatus{StartTime: new(metav1.Unix(1, 0)), Conditions: []v1.PodCondition{{
