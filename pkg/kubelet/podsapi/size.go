@@ -12,16 +12,31 @@ const (
 	// maxStatus is the maximum memory that the status of a pod takes, in bytes. A status that takes more is not used. The
 	// apiserver takes pods of 1.5 MiB.
 	maxStatus = 4 << 20
-	// maxElements is the maximum number of conditions, containers and addresses together. An encoded one takes 2 bytes or
-	// more, and a decoded one takes hundreds.
+	// maxElements is the maximum number of conditions, containers and addresses together, and maxInner that of all that
+	// may be a message or a text, down to maxDepth. An encoded one takes 2 bytes or more, and a decoded one takes hundreds.
 	maxElements = 4096
+	maxInner    = 16 * maxElements
+	maxDepth    = 8
 )
 
 // isLarge reports whether a status is not even decoded.
 func (p *pod) isLarge() bool {
-	elements := 0
-	_ = fields(p.raw, func(protowire.Number, []byte) error { elements++; return nil }) // decoding returns the error
-	return len(p.raw) > maxStatus || elements > maxElements
+	return len(p.raw) > maxStatus || elements(p.raw, 1) > maxElements || elements(p.raw, maxDepth) > maxInner
+}
+
+// elements returns the number of length-delimited fields of a message and, down to a depth, of what these have. It stops
+// when there are too many.
+func elements(data []byte, depth int) (n int) {
+	_ = fields(data, func(_ protowire.Number, value []byte) error { // decoding returns the error
+		if n++; depth > 1 {
+			n += elements(value, depth-1)
+		}
+		if n > maxInner {
+			return errEncoding
+		}
+		return nil
+	})
+	return n
 }
 
 // sizeOf returns the memory that a status takes, in bytes.

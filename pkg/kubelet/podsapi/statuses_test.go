@@ -1,12 +1,14 @@
 package podsapi
 
 import (
+	"bytes"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
+	"google.golang.org/protobuf/encoding/protowire"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -153,6 +155,25 @@ func TestWhichLargeStatusCounts(t *testing.T) {
 				t.Errorf("after the last answer: doubt %t, %v, status %s", doubt, err, s.message())
 			}
 		})
+	}
+}
+
+// TestElements that are small on the wire, and take hundreds of MiB decoded, are not decoded.
+func TestElements(t *testing.T) {
+	const containerStatuses, volumeMounts = 8, 12
+	mounts := protowire.AppendTag(nil, volumeMounts, protowire.BytesType)
+	mounts = bytes.Repeat(protowire.AppendBytes(mounts, nil), maxInner)
+	status := protowire.AppendBytes(protowire.AppendTag(nil, containerStatuses, protowire.BytesType), mounts)
+	if !(&pod{raw: status}).isLarge() {
+		t.Errorf("a status of %d KiB with %d mounts is decoded", len(status)>>10, maxInner)
+	}
+	many := v1.PodStatus{ContainerStatuses: make([]v1.ContainerStatus, 200)}
+	for i := range many.ContainerStatuses {
+		many.ContainerStatuses[i].VolumeMounts = make([]v1.VolumeMountStatus, 50)
+	}
+	raw, err := many.Marshal()
+	if err != nil || (&pod{raw: raw}).isLarge() {
+		t.Errorf("a status with 200 containers is not decoded: %v", err)
 	}
 }
 
