@@ -43,7 +43,7 @@ def apply(state, update):
             state["pods"].pop(key, None)
         else:
             state["pods"][key] = pod
-        print(update["op"], name, flush=True)  # act on it here
+        print(update["op"], name, flush=True)  # act on it here; a kill before save repeats it
     if "revision" in update:
         state["instance"], state["since"] = update["instance"], update["revision"]
         save(state)

@@ -48,10 +48,9 @@ func (b *block) text() string { return strings.Join(b.lines, "\n") + "\n" }
 
 // step is a command and its documented output.
 type step struct {
-	line      int
-	command   string
-	output    []string
-	interrupt bool
+	line    int
+	command string
+	output  []string
 }
 
 // steps returns the commands of a console block.
@@ -65,8 +64,6 @@ func (b *block) steps() (all []step) {
 		case last < 0:
 		case isMore && len(all[last].output) == 0:
 			all[last].command += "\n" + more
-		case line == "^C":
-			all[last].interrupt = true
 		default:
 			all[last].output = append(all[last].output, line)
 		}

@@ -10,8 +10,9 @@
 //   - "console" is run, in order. A line that begins with "$ " is a command, and lines that begin
 //     with "> " continue it. The lines below are its output; "…" matches anything in a line, and
 //     alone in a line any number of lines. A command may continue to run after it has printed
-//     this output, unless the last line is "^C": then it is interrupted. "$ echo $?" prints the
-//     exit code of the command before, which may fail.
+//     this output. "$ echo $?" prints the exit code of the command before, which may fail.
+//     What a program prints says nothing of what it does next, such as a save: a page that
+//     kills the program first shows, by a command that only reads, that it is done.
 //   - <!-- file PATH --> writes the block to PATH on the node.
 //   - <!-- PATH --> says that the block is a part of this file of the source tree.
 //   - <!-- run by NAME --> says that the test, the scenario or "make NAME" runs what the block

@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -73,20 +72,17 @@ func (s *session) run(st step, mayFail bool) error {
 	ended, gone := make(chan error, 1), make(chan struct{})
 	go func() {
 		err := cmd.Wait()
-		close(gone)
 		ended <- err
+		close(gone)
 	}()
-	var once sync.Once
-	wait := func() (err error) { once.Do(func() { err = <-ended }); return err }
 	s.t.Cleanup(func() {
 		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) // usually it has ended
-		_ = wait()
+		<-gone
 	})
 	deadline := time.After(testutil.Patience)
 	for {
 		select {
 		case err := <-ended:
-			once.Do(func() {})
 			return s.result(cmd, st, err, strings.ReplaceAll(out.String(), "\r\n", "\n"), mayFail)
 		case <-deadline:
 			return fmt.Errorf("after %v it had printed:\n%s", testutil.Patience, out)
@@ -94,33 +90,31 @@ func (s *session) run(st step, mayFail bool) error {
 			if len(st.output) == 0 || mayFail || !st.pattern().MatchString(out.String()) {
 				continue
 			}
-			if st.interrupt {
-				_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGINT)
-				_ = wait() // its exit code is that of an interrupted command
-			}
 			s.running = append(s.running, running{st.command, gone})
 			return nil // it may continue to run
 		}
 	}
 }
 
-// otherOutput is the error for a command that printed something else than the page shows.
-type otherOutput struct{ out string }
+// otherResult is the error for a command that failed, or printed something else than the page
+// shows.
+type otherResult struct{ result, out string }
 
-func (e *otherOutput) Error() string { return "it printed:\n" + e.out }
+func (e *otherResult) Error() string { return e.result + ", and it printed:\n" + e.out }
 
-// reads is a command that only reads. It is repeated while podconfigd has not seen what the
-// command before it did.
+// reads is a command that only reads. It is repeated while what the page shows has not come yet:
+// a program that continues to run has not seen what the command before did, or has not written
+// the file.
 var reads = regexp.MustCompile(`^((bin/)?podconfigd (status|get|history|lookup)|curl|.*kubectl .*get|cat|jq|tail) `)
 
 func (s *session) runUntilShown(st step, mayFail bool) error {
 	if ended := ends.FindStringSubmatch(st.command); ended != nil {
 		defer s.awaitEnd(ended[1] + ended[2])
 	}
-	deadline := time.Now().Add(20 * time.Second)
+	deadline := time.Now().Add(testutil.Patience)
 	for {
 		err := s.run(st, mayFail)
-		if other := (*otherOutput)(nil); !errors.As(err, &other) || !reads.MatchString(st.command+" ") || time.Now().After(deadline) {
+		if other := (*otherResult)(nil); !errors.As(err, &other) || !reads.MatchString(st.command+" ") || time.Now().After(deadline) {
 			return err
 		}
 		<-time.After(50 * time.Millisecond)
@@ -149,13 +143,10 @@ func (s *session) awaitEnd(program string) {
 // result judges a command that has ended.
 func (s *session) result(cmd *exec.Cmd, st step, err error, out string, mayFail bool) error {
 	if s.last = cmd.ProcessState.ExitCode(); err != nil && !mayFail {
-		return fmt.Errorf("%w, and it printed:\n%s", err, out)
-	}
-	if st.interrupt {
-		return fmt.Errorf("it ended before it was interrupted, and printed:\n%s", out)
+		return &otherResult{err.Error(), out}
 	}
 	if len(st.output) > 0 && !st.pattern().MatchString(out) {
-		return &otherOutput{out}
+		return &otherResult{"it ended", out}
 	}
 	return nil
 }
