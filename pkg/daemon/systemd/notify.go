@@ -22,8 +22,10 @@ const (
 	// notifyPeriod is the maximum time between two updates of the status for the service
 	// manager.
 	notifyPeriod = 5 * time.Second
-	// notifyTimeout is the maximum wait for a service manager that does not read.
-	notifyTimeout = time.Second
+	// notifyTimeout is the maximum wait for a service manager that does not read, notifyAgainTimeout that for one that did
+	// not read before: the next reload and the stop do not wait for it again.
+	notifyTimeout      = time.Second
+	notifyAgainTimeout = 10 * time.Millisecond
 )
 
 // Options are the functions from which a Notifier gets what it reports.
@@ -41,7 +43,7 @@ type Options struct {
 type Notifier struct {
 	Options
 	// notify sends assignments such as READY=1.
-	notify func(state string) error
+	notify func(state string, timeout time.Duration) error
 	// watchdog is the time without WATCHDOG=1 after which the service manager ends the
 	// daemon; 0 for no limit.
 	watchdog    time.Duration
@@ -65,14 +67,14 @@ func NewNotifier(opts Options) *Notifier {
 	return n
 }
 
-// notify sends assignments to the socket in the environment. It does not wait longer than notifyTimeout.
-func notify(state string) error {
+// notify sends assignments to the socket in the environment.
+func notify(state string, timeout time.Duration) error {
 	conn, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: os.Getenv("NOTIFY_SOCKET"), Net: "unixgram"})
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
-	if err := conn.SetWriteDeadline(time.Now().Add(notifyTimeout)); err != nil {
+	if err := conn.SetWriteDeadline(time.Now().Add(timeout)); err != nil {
 		return err
 	}
 	_, err = conn.Write([]byte(state))
@@ -168,7 +170,11 @@ func (m *Notifier) send(ctx context.Context, state []string) bool {
 	if len(state) == 0 {
 		return false
 	}
-	err := m.notify(strings.Join(state, "\n"))
+	timeout := notifyTimeout
+	if m.complains {
+		timeout = notifyAgainTimeout
+	}
+	err := m.notify(strings.Join(state, "\n"), timeout)
 	if err != nil && !m.complains {
 		klog.FromContext(ctx).Error(err, "Failed to notify the service manager (NOTIFY_SOCKET)")
 	}

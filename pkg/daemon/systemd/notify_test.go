@@ -41,14 +41,14 @@ func manage(t *testing.T, watchdog time.Duration, refuses ...error) *managed {
 	m := &managed{line: "fine", reloads: make(chan note), refuses: errors.Join(refuses...)}
 	m.Notifier = &Notifier{
 		watchdog: watchdog, notes: m.reloads,
-		notify: func(state string) error {
+		notify: func(state string, timeout time.Duration) error {
 			m.mu.Lock()
 			blocked := m.blocked
 			m.mu.Unlock()
 			if blocked != nil {
 				select {
 				case <-blocked:
-				case <-time.After(notifyTimeout):
+				case <-time.After(timeout):
 					return os.ErrDeadlineExceeded
 				}
 			}
@@ -165,6 +165,22 @@ func TestTheServiceManagerDoesNotRead(t *testing.T) {
 	})
 }
 
+// A service manager that did not read delays no reload and no stop, also if the watchdog is due all the time.
+func TestAServiceManagerThatDoesNotReadIsWaitedForOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := manage(t, 2*time.Second)
+		m.after(t, 0, "READY=1 WATCHDOG=1 STATUS=fine")
+		m.set(func() { m.blocked = make(chan struct{}) })
+		m.after(t, 10*notifyTimeout)
+		begin := time.Now()
+		m.Reloading(t.Context())()
+		m.stop()
+		if d := time.Since(begin); d > 5*notifyAgainTimeout {
+			t.Errorf("a reload and a stop took %v", d)
+		}
+	})
+}
+
 // The wait for a real socket that nothing reads ends.
 func TestNotificationsThatAreNotRead(t *testing.T) {
 	path := filepath.Join(testutil.ShortDir(t), "s")
@@ -175,7 +191,7 @@ func TestNotificationsThatAreNotRead(t *testing.T) {
 	defer l.Close()
 	t.Setenv("NOTIFY_SOCKET", path)
 	for err == nil { // until the queue of the socket is full
-		err = notify("WATCHDOG=1")
+		err = notify("WATCHDOG=1", notifyTimeout)
 	}
 	if !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Error(err)
