@@ -180,7 +180,7 @@ func (j *Journal) applyLocked(set *Set) {
 			j.orphans = u.Pods
 		}
 	}
-	set.redo(func(key podKey, after *Pod) {
+	set.redo(func(key podKey, _, after *Pod) {
 		if after != nil {
 			j.state[key] = after
 		} else {

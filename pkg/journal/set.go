@@ -147,18 +147,19 @@ func (s *Set) undo(put func(key podKey, before *Pod)) {
 	}
 }
 
-// redo calls put with the versions after the set, the oldest change first; nil for a pod that it removes.
-func (s *Set) redo(put func(key podKey, after *Pod)) {
+// redo calls put with the versions before and after each change, the oldest change first. The version before is
+// nil for a pod that is new, the version after for one that the set removes.
+func (s *Set) redo(put func(key podKey, before, after *Pod)) {
 	for _, u := range s.Updates {
 		if !u.Op.IsConfig() {
 			continue
 		}
-		for _, p := range u.Pods {
+		for i, p := range u.Pods {
 			after := p
 			if u.Op == config.REMOVE {
 				after = nil
 			}
-			put(p.key(), after)
+			put(p.key(), u.Before[i], after)
 		}
 	}
 }

@@ -1,6 +1,9 @@
 package journal
 
-import "slices"
+import (
+	"slices"
+	"weak"
+)
 
 // States returns the state after each set, for a subscriber that reads one set after the other. It
 // makes each state from the state before: to undo all later sets for each set costs the square of the
@@ -49,27 +52,44 @@ func (s *States) pass(set *Set) bool {
 	return s.revision != 0
 }
 
-// follow applies the next set to the state.
+// follow applies the next set to the state. It copies the state: to delete and to insert each pod in
+// place costs the square of a set that has all pods.
 func (s *States) follow(set *Set) {
+	s.revision = set.Revision
 	changed := make(map[podKey]*Pod)
-	set.redo(func(key podKey, after *Pod) { changed[key] = after })
-	if s.revision = set.Revision; len(changed) == 0 {
-		return
-	}
-	pods := s.pods.pods()
-	if pods == nil { // one was freed
-		s.Forget()
-		return
-	}
-	pods = slices.DeleteFunc(pods, func(p *Pod) bool {
-		_, ok := changed[p.key()]
-		return ok
+	var places []*Pod // for each place in the order that the set may change, a pod that is there before or after
+	set.redo(func(key podKey, before, after *Pod) {
+		changed[key] = after
+		if before != nil {
+			places = append(places, before)
+		}
+		if after != nil && (before == nil || comparePods(before, after) != 0) {
+			places = append(places, after)
+		}
 	})
-	for _, after := range changed {
-		if after != nil {
-			pods = append(pods, after)
+	sortPods(places)
+	compare := func(kept weak.Pointer[Pod], p *Pod) int {
+		if there := kept.Value(); there != nil {
+			return comparePods(there, p)
+		}
+		s.revision = 0 // it was freed
+		return 0
+	}
+	next, rest := make(weakPods, 0, len(s.pods)+len(changed)), s.pods
+	for _, p := range places {
+		near := 1 // a set that has all pods has the next one too
+		for near < len(rest) && compare(rest[near-1], p) < 0 {
+			near *= 2
+		}
+		at, found := slices.BinarySearchFunc(rest[:min(near, len(rest))], p, compare)
+		next, rest = append(next, rest[:at]...), rest[at:]
+		if found {
+			rest = rest[1:]
+		}
+		if after := changed[p.key()]; after != nil && comparePods(after, p) == 0 {
+			next = append(next, weak.Make(after))
+			delete(changed, p.key()) // places can have it again
 		}
 	}
-	sortPods(pods)
-	s.pods = weaken(pods)
+	s.pods = append(next, rest...)
 }
