@@ -3,6 +3,7 @@ package apiserver
 import (
 	"context"
 	"sync"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -26,7 +27,7 @@ type follower struct {
 	resource, selector string
 	metadata           bool
 	object             any
-	// push is called with all objects, after each list and each change. So an object of a Source that ran before
+	// push is called with all objects, after lists and changes. So an object of a Source that ran before
 	// this one, and that is gone, is forgotten.
 	push func([]any)
 
@@ -36,6 +37,9 @@ type follower struct {
 	mu     sync.Mutex
 	logged map[string]bool
 }
+
+// passPause is the pause between two calls of push, in durations of such a call.
+const passPause = 20
 
 // followNode follows the node, and followNamespaces the metadata of all namespaces.
 func (s *Source) followNode() *follower {
@@ -108,13 +112,39 @@ func (s *Source) follow(ctx context.Context) {
 
 func (f *follower) run(ctx context.Context) {
 	logger := klog.FromContext(ctx)
-	store := cache.NewUndeltaStore(func(objects []any) {
-		f.push(objects)
-		f.listed()
+	changed := make(chan struct{}, 1)
+	store := cache.NewUndeltaStore(func([]any) {
+		select {
+		case changed <- struct{}{}:
+		default: // pass will look at the store anyway
+		}
 	}, cache.MetaNamespaceKeyFunc)
+	var passing sync.WaitGroup
+	defer passing.Wait()
+	passing.Go(func() { f.pass(ctx, store, changed) })
 	reflector := cache.NewReflectorWithOptions(f.requests(logger, f.list, f.watch), f.object, store,
 		cache.ReflectorOptions{Name: f.resource, Logger: &logger})
 	reflector.RunWithContext(quiet(ctx))
+}
+
+// pass passes on all objects after changes. Then it waits passPause times as long as that took, at most a second. Otherwise, a
+// burst with a change of each of 10,000 namespaces takes more than ten seconds of a processor.
+func (f *follower) pass(ctx context.Context, store cache.Store, changed <-chan struct{}) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-changed:
+		}
+		began := time.Now()
+		f.push(store.List())
+		f.listed()
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(min(passPause*time.Since(began), time.Second)):
+		}
+	}
 }
 
 func (f *follower) request(client *client, opts *metav1.ListOptions, accept string) *rest.Request {

@@ -1,6 +1,7 @@
 package apiserver
 
 import (
+	"context"
 	"fmt"
 	nethttp "net/http"
 	"slices"
@@ -12,6 +13,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
 )
 
 // recorded records calls of Objects.
@@ -278,4 +280,39 @@ func TestObjectsThatAreGoneBeforeTheFirstList(t *testing.T) {
 	if n := len(nodes); nodes[n-1] {
 		t.Error("the node is not gone")
 	}
+}
+
+// Passing on all objects takes longer the more there are. So a burst of changes is passed on a few times, and to its end.
+func TestABurstOfChangesOfObjects(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const changes, took = 1000, 5 * time.Millisecond
+		calls, last := 0, 0
+		f := &follower{listed: func() {}, push: func(objects []any) {
+			<-time.After(took)
+			calls, last = calls+1, len(objects)
+		}}
+		store, changed := cache.NewStore(func(object any) (string, error) { return fmt.Sprint(object), nil }), make(chan struct{}, 1)
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			f.pass(ctx, store, changed)
+		}()
+		for i := range changes {
+			if err := store.Add(i); err != nil {
+				t.Error(err)
+			}
+			select {
+			case changed <- struct{}{}:
+			default:
+			}
+			<-time.After(time.Millisecond)
+		}
+		<-time.After(time.Minute)
+		cancel()
+		<-done
+		if most := 2 + changes/int((passPause+1)*took/time.Millisecond); calls > most || last != changes {
+			t.Errorf("%d calls, want at most %d; %d objects at the end", calls, most, last)
+		}
+	})
 }

@@ -51,7 +51,7 @@ type Options struct {
 // Objects receives objects beside the pods. They are read-only, and the calls come from several
 // goroutines. A function that is nil gets no calls, and its objects are not requested.
 type Objects struct {
-	// Node is called with each version of the node, or with nil when the apiserver no longer
+	// Node is called with the newest version of the node, or with nil when the apiserver no longer
 	// has it. The first call comes before the first set.
 	Node func(*v1.Node)
 	// Namespaces is called with the metadata of all namespaces, in no order, when one of them has changed. A
