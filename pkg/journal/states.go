@@ -91,5 +91,6 @@ func (s *States) follow(set *Set) {
 			delete(changed, p.key()) // places can have it again
 		}
 	}
-	s.pods = append(next, rest...)
+	next = append(next, rest...)
+	s.pods = next
 }

@@ -3,6 +3,7 @@ package top
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/charmbracelet/x/ansi"
 )
@@ -73,19 +74,19 @@ func (m *model) helpLines() []string {
 // draw returns the lines of the detail.
 func (d *detail) draw() []string {
 	s := d.m.styles
-	title := s.focused.Styled(d.title) + "  "
+	title := []string{s.focused.Styled(d.title)}
 	if d.pod != "" {
 		for p, name := range []string{"YAML", "history", "diff", "why"} {
 			style := s.dim
 			if page(p) == d.active {
 				style = slices.Clip(s.title).Underline(true)
 			}
-			title += style.Styled(name) + "  "
+			title = append(title, style.Styled(name))
 		}
 	}
 	height := d.m.detailHeight()
 	if len(d.wrapped) > height {
-		title += s.dim.Styled(fmt.Sprintf("%d-%d of %d", d.offset+1, min(d.offset+height, len(d.wrapped)), len(d.wrapped)))
+		title = append(title, s.dim.Styled(fmt.Sprintf("%d-%d of %d", d.offset+1, min(d.offset+height, len(d.wrapped)), len(d.wrapped))))
 	}
-	return append([]string{ansi.Truncate(title, d.m.width, ellipsis)}, d.wrapped[d.offset:min(d.offset+height, len(d.wrapped))]...)
+	return append([]string{ansi.Truncate(strings.Join(title, "  "), d.m.width, ellipsis)}, d.wrapped[d.offset:min(d.offset+height, len(d.wrapped))]...)
 }

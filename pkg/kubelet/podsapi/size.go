@@ -55,8 +55,8 @@ func sizeBehind(v reflect.Value) (size int) {
 		if v.Type() == reflect.TypeFor[time.Time]() { // all have the same location
 			return 0
 		}
-		for i := range v.NumField() {
-			size += sizeBehind(v.Field(i))
+		for _, field := range v.Fields() {
+			size += sizeBehind(field)
 		}
 	case reflect.Slice:
 		size = v.Cap() * int(v.Type().Elem().Size())
