@@ -18,8 +18,6 @@ import (
 // and keeps the refusal until it is written. A client that does not read gets rid of a few of them only.
 func TestRefusedTypesThatNobodyReads(t *testing.T) {
 	t.Parallel() // it waits
-	d := serveJournal(t, journal.Options{})
-	conn := d.dial(t)
 	var header, out bytes.Buffer
 	encoder, framer := hpack.NewEncoder(&header), http2.NewFramer(&out, nil)
 	for _, f := range [][2]string{
@@ -44,6 +42,7 @@ func TestRefusedTypesThatNobodyReads(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	conn := serveJournal(t, journal.Options{}).dial(t) // now: a client that sends nothing for seconds is cut off
 	_ = conn.SetWriteDeadline(time.Now().Add(time.Second))
 	all := out.Len()
 	n, err := conn.Write(out.Bytes())
