@@ -31,7 +31,7 @@ func TestAnOptionIsAddedInOnePlace(t *testing.T) {
 		t.Skip("it builds the program")
 	}
 	dir := t.TempDir()
-	run := func(fails bool, name string, args ...string) string {
+	run := func(t *testing.T, fails bool, name string, args ...string) string {
 		t.Helper()
 		cmd := exec.CommandContext(t.Context(), name, args...)
 		// With the flags of the other builds, only what changes is compiled.
@@ -46,7 +46,7 @@ func TestAnOptionIsAddedInOnePlace(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	run(false, "sh", "-c", "cd '"+root+"' && tar c go.mod go.sum api cmd docs internal pkg hack/configdoc | tar x -C '"+dir+"'")
+	run(t, false, "sh", "-c", "cd '"+root+"' && tar c go.mod go.sum api cmd docs internal pkg hack/configdoc | tar x -C '"+dir+"'")
 	file := filepath.Join(dir, "api", "config", "v1alpha1", "types.go")
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -57,13 +57,13 @@ func TestAnOptionIsAddedInOnePlace(t *testing.T) {
 	if err := os.WriteFile(file, []byte(changed), 0o600); err != nil || changed == string(text) {
 		t.Fatal("the option was not added", err)
 	}
-	run(false, "go", "run", "./hack/configdoc", ".")
-	run(false, "go", "build", "-o", "podconfigd", "./cmd/podconfigd")
+	run(t, false, "go", "run", "./hack/configdoc", ".")
+	run(t, false, "go", "build", "-o", "podconfigd", "./cmd/podconfigd")
 	config := "apiVersion: config.podconfigd.dev/v1alpha1\nkind: PodConfigdConfiguration\nstaticPodPath: m\nspareBuckets: 10\n"
 	if err := os.WriteFile(filepath.Join(dir, "c.yaml"), []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for what, c := range map[string]struct {
+	for name, c := range map[string]struct {
 		fails bool
 		args  []string
 		want  string
@@ -80,9 +80,11 @@ func TestAnOptionIsAddedInOnePlace(t *testing.T) {
 		"page":     {false, []string{"cat", "docs/reference/config.md"}, "| `spareBuckets` | integer | `3` | `--spare-buckets` |"},
 		"reload":   {false, []string{"cat", "docs/reference/config.md"}, "`maxSubscribersPerProcess`, `spareBuckets` | New streams"},
 	} {
-		got := strings.Join(strings.Fields(run(c.fails, c.args[0], c.args[1:]...)), " ")
-		if !strings.Contains(got, c.want) {
-			t.Errorf("%s: no %q in %d characters: %.300s", what, c.want, len(got), got)
-		}
+		t.Run(name, func(t *testing.T) {
+			got := strings.Join(strings.Fields(run(t, c.fails, c.args[0], c.args[1:]...)), " ")
+			if !strings.Contains(got, c.want) {
+				t.Errorf("no %q in %d characters: %.300s", c.want, len(got), got)
+			}
+		})
 	}
 }

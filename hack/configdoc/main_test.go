@@ -157,13 +157,15 @@ func TestLimitsOfTheSchema(t *testing.T) {
 		for number, good := range map[int64]bool{
 			*limits.Minimum: true, *limits.Maximum: true, *limits.Minimum - 1: false, *limits.Maximum + 1: false,
 		} {
-			data := fmt.Appendf(nil, "%s%s: %d\n", head, name, number)
-			if err := load(t, data); (err == nil) != good {
-				t.Errorf("the daemon, %s: %d: %v", name, number, err)
-			}
-			if err := matches(t, schema, data); (err == nil) != good {
-				t.Errorf("the schema, %s: %d: %v", name, number, err)
-			}
+			t.Run(fmt.Sprintf("%s=%d", name, number), func(t *testing.T) {
+				data := fmt.Appendf(nil, "%s%s: %d\n", head, name, number)
+				if err := load(t, data); (err == nil) != good {
+					t.Errorf("the daemon: %v", err)
+				}
+				if err := matches(t, schema, data); (err == nil) != good {
+					t.Errorf("the schema: %v", err)
+				}
+			})
 		}
 	}
 	if tried < 6 {

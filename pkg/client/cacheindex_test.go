@@ -43,9 +43,11 @@ func TestCacheIndexes(t *testing.T) {
 		t.Error("an unknown UID is found")
 	}
 	for id, want := range map[string]string{"c1": "web", "containerd://c1": "web", "c2": "host", "x://c2": "host"} {
-		if p, name, ok := cache.ByContainerID(id); !ok || p.Name != want || name != "app" {
-			t.Errorf("by container ID %s: %v, %s, %t", id, p, name, ok)
-		}
+		t.Run(id, func(t *testing.T) {
+			if p, name, ok := cache.ByContainerID(id); !ok || p.Name != want || name != "app" {
+				t.Errorf("by container ID %s: %v, %s, %t", id, p, name, ok)
+			}
+		})
 	}
 	for ip, want := range map[string]string{
 		"10.0.0.1": "host web web", "::ffff:10.0.0.1": "host web web", "FD00:0::0001": "web", "10.0.0.2": "", "x": "",
@@ -62,9 +64,11 @@ func TestCacheIndexes(t *testing.T) {
 	deliver(config.RECONCILE, "file", restarted)
 	awaitNames(t, func() []*v1.Pod { return cache.ByIP("10.0.0.2") }, "host")
 	for id, want := range map[string]bool{"c3": true, "c2": true, "c9": false, "": false} {
-		if _, _, ok := cache.ByContainerID(id); ok != want {
-			t.Errorf("by container ID %s: %t", id, ok)
-		}
+		t.Run(id+" after a restart", func(t *testing.T) {
+			if _, _, ok := cache.ByContainerID(id); ok != want {
+				t.Errorf("by container ID %s: %t", id, ok)
+			}
+		})
 	}
 	if got := names(cache.ByIP("10.0.0.1")); got != "web web" {
 		t.Errorf("by the IP before: %q", got)

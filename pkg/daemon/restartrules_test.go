@@ -133,10 +133,15 @@ func TestResumeAfterAReloadAndARestart(t *testing.T) {
 	}
 	last := start(t, dir, source.URL, viewOf("b"))
 	defer last.stop()
-	for revision, reset := range map[string]bool{before: true, after: false} {
-		line, err := bufio.NewReader(last.get(t, "/v1alpha1/updates?since="+revision)).ReadString('\n')
-		if err != nil || strings.Contains(line, `"reset":true`) != reset {
-			t.Errorf("since %s: %v %s, want a reset: %v", revision, err, line, reset)
-		}
+	for name, test := range map[string]struct {
+		since string
+		reset bool
+	}{"before the reload": {before, true}, "after the reload": {after, false}} {
+		t.Run(name, func(t *testing.T) {
+			line, err := bufio.NewReader(last.get(t, "/v1alpha1/updates?since="+test.since)).ReadString('\n')
+			if err != nil || strings.Contains(line, `"reset":true`) != test.reset {
+				t.Errorf("since %s: %v %s, want a reset: %v", test.since, err, line, test.reset)
+			}
+		})
 	}
 }

@@ -35,25 +35,24 @@ func logged(t *testing.T, dir string) (log string) {
 
 // A start says what it found, and what to do about it.
 func TestStateDirectoryReport(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "state")
-	for _, test := range []struct {
+	for name, test := range map[string]struct {
 		mode      os.FileMode
 		want, not string
 	}{
-		{0o700, `"Made a journal in the state directory"`, "subscribers start again"},
-		{0o755, `"Made a journal in the state directory"`, "Other users"},
-		{0o770, `"Other users can write to the state directory, and so change the pods that the next start restores; run chmod 0700"`, "Error"},
-		{os.ModeSticky | 0o777, `"mode"="1777"`, "Error"},
+		"private":                 {0o700, `"Made a journal in the state directory"`, "subscribers start again"},
+		"readable by all":         {0o755, `"Made a journal in the state directory"`, "Other users"},
+		"writable by the group":   {0o770, `"Other users can write to the state directory, and so change the pods that the next start restores; run chmod 0700"`, "Error"},
+		"writable by all, sticky": {os.ModeSticky | 0o777, `"mode"="1777"`, "Error"},
 	} {
-		if err := os.MkdirAll(dir, 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Chmod(dir, test.mode); err != nil {
-			t.Fatal(err)
-		}
-		if log := logged(t, dir); !strings.Contains(log, test.want) || strings.Contains(log, test.not) {
-			t.Errorf("%v: %s", test.mode, log)
-		}
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			if err := os.Chmod(dir, test.mode); err != nil {
+				t.Fatal(err)
+			}
+			if log := logged(t, dir); !strings.Contains(log, test.want) || strings.Contains(log, test.not) {
+				t.Error(log)
+			}
+		})
 	}
 }
 

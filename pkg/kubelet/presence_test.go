@@ -31,29 +31,36 @@ func TestMirrorPodsOfALostKubelet(t *testing.T) {
 
 // The Node shows a kubelet without static pods whose health check has another port, as long as it writes its conditions.
 func TestPresenceByTheNode(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := New(Options{Decoder: manifest.NewDecoder("node1"), Presence: PresenceAuto})
-		f.probe(t.Context())
-		written := metav1.Now()
-		for _, test := range []struct {
-			ready *v1.NodeCondition
-			want  bool
-		}{
-			{nil, false},
-			{&v1.NodeCondition{Status: v1.ConditionTrue, LastHeartbeatTime: written}, true},
-			{&v1.NodeCondition{Status: v1.ConditionFalse, LastHeartbeatTime: written}, true},
-			{&v1.NodeCondition{Status: v1.ConditionTrue}, false}, // no kubelet wrote it
-			{&v1.NodeCondition{Status: v1.ConditionUnknown, LastHeartbeatTime: written}, false},
-			{&v1.NodeCondition{Status: v1.ConditionTrue, LastHeartbeatTime: written}, true},
-		} {
-			if f.SetReady(test.ready); f.Present() != test.want {
-				t.Errorf("%+v: present %t", test.ready, !test.want)
-			}
-		}
-		if pass(heartbeatAfter); f.Present() {
-			t.Error("a kubelet that no longer writes its conditions is present")
-		}
-	})
+	for name, test := range map[string]struct {
+		ready   *v1.NodeCondition
+		written bool
+		want    bool
+	}{
+		"no condition": {nil, false, false},
+		"ready":        {&v1.NodeCondition{Status: v1.ConditionTrue}, true, true},
+		"not ready":    {&v1.NodeCondition{Status: v1.ConditionFalse}, true, true},
+		"not written":  {&v1.NodeCondition{Status: v1.ConditionTrue}, false, false},
+		"unknown":      {&v1.NodeCondition{Status: v1.ConditionUnknown}, true, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := New(Options{Decoder: manifest.NewDecoder("node1"), Presence: PresenceAuto})
+				f.probe(t.Context())
+				if test.written {
+					test.ready.LastHeartbeatTime = metav1.Now()
+				}
+				for _, before := range []*v1.NodeCondition{nil, {Status: v1.ConditionTrue, LastHeartbeatTime: metav1.Now()}} {
+					f.SetReady(before)
+					if f.SetReady(test.ready); f.Present() != test.want {
+						t.Errorf("present %t, after %v", !test.want, before)
+					}
+				}
+				if pass(heartbeatAfter); f.Present() {
+					t.Error("a kubelet that no longer writes its conditions is present")
+				}
+			})
+		})
+	}
 }
 
 func TestPresence(t *testing.T) {
@@ -98,14 +105,19 @@ func TestPresenceByAnEarlierAnswer(t *testing.T) {
 
 // A kubelet without a Pods API shows by its version in the Node, or by a health check that answers while nobody serves the socket.
 func TestWithoutPodsAPI(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		for version, want := range map[string]bool{"": false, "v1.36.3": true, "v1.37.2": false} {
+	for name, test := range map[string]struct {
+		version string
+		want    bool
+	}{"no version": {"", false}, "v1.36": {"v1.36.3", true}, "v1.37": {"v1.37.2", false}} {
+		t.Run(name, func(t *testing.T) {
 			f := New(Options{Decoder: manifest.NewDecoder("node1"), Presence: PresenceAuto})
-			f.SetNode(version)
-			if f.WithoutPodsAPI(time.Now()) != want {
-				t.Errorf("%q: %t", version, !want)
+			f.SetNode(test.version)
+			if got := f.WithoutPodsAPI(time.Now()); got != test.want {
+				t.Errorf("%q: %t", test.version, got)
 			}
-		}
+		})
+	}
+	synctest.Test(t, func(t *testing.T) {
 		f := New(Options{Decoder: manifest.NewDecoder("node1"), Presence: PresenceAuto})
 		unserved := time.Now()
 		f.answered = unserved.Add(podsAPIAfter)

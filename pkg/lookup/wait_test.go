@@ -237,26 +237,35 @@ func TestANestedCgroupWithTheNameOfAnotherContainer(t *testing.T) {
 
 // Also a container that the client may not see is the outermost one: what it names is not of the runtime.
 func TestANestedCgroupInAHiddenContainer(t *testing.T) {
-	onNode(t, true, func(n *node) {
-		hidden, web := pod("hidden"), pod("web")
-		hidden.Namespace = "other"
-		n.deliver(config.ADD, "file", hidden, web)
-		n.runtime.set("hidden", "hidden", outer+" app running")
-		n.runtime.set("web", "web", inner+" app running")
-		n.pass(6 * time.Minute)
-		gate := view.NewGate(n.journal, access.NewPolicy([]access.Rule{{Namespaces: []string{web.Namespace}, View: access.Full}}))
-		scope, err := gate.Scope(access.Subject{User: "agent"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		for cgroup, found := range map[string]bool{"/k8s.io/" + inner: true, "/k8s.io/" + outer + "/" + inner: false, "/k8s.io/" + outer + "/kubepods/podweb/" + inner: false} {
-			answer, err := n.Find(t.Context(), scope, &Query{Cgroup: cgroup})
-			if (err == nil) != found {
-				t.Errorf("%s: %+v, %v", cgroup, answer, err)
-			}
-		}
-		n.clean()
-	})
+	for name, test := range map[string]struct {
+		cgroup string
+		found  bool
+	}{
+		"not nested":              {"/k8s.io/" + inner, true},
+		"nested":                  {"/k8s.io/" + outer + "/" + inner, false},
+		"nested, as in a kubelet": {"/k8s.io/" + outer + "/kubepods/podweb/" + inner, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onNode(t, true, func(n *node) {
+				hidden, web := pod("hidden"), pod("web")
+				hidden.Namespace = "other"
+				n.deliver(config.ADD, "file", hidden, web)
+				n.runtime.set("hidden", "hidden", outer+" app running")
+				n.runtime.set("web", "web", inner+" app running")
+				n.pass(6 * time.Minute)
+				gate := view.NewGate(n.journal, access.NewPolicy([]access.Rule{{Namespaces: []string{web.Namespace}, View: access.Full}}))
+				scope, err := gate.Scope(access.Subject{User: "agent"})
+				if err != nil {
+					t.Fatal(err)
+				}
+				answer, err := n.Find(t.Context(), scope, &Query{Cgroup: test.cgroup})
+				if (err == nil) != test.found {
+					t.Errorf("%s: %+v, %v", test.cgroup, answer, err)
+				}
+				n.clean()
+			})
+		})
+	}
 }
 
 // What a lookup finds after a wait is shown by the rules of that time.

@@ -19,7 +19,6 @@ func TestMissingBodiesAreAnsweredAtOnce(t *testing.T) {
 		o.Resync = func(context.Context, string, string) error { return nil }
 	})
 	d.add("a", 1)
-	var answers []func()
 	for line, want := range map[string]int{
 		"POST /pods":             http.StatusMethodNotAllowed,
 		"POST /v1alpha1/updates": http.StatusMethodNotAllowed,
@@ -35,20 +34,16 @@ func TestMissingBodiesAreAnsweredAtOnce(t *testing.T) {
 		"GET /pods":             http.StatusBadRequest,
 		"GET /v1alpha1/updates": http.StatusBadRequest,
 	} {
-		for _, body := range []string{
-			"Content-Length: 100\r\n\r\n", "Content-Length: 100\r\n\r\n{", "Content-Length: 1000000000\r\n\r\n{",
-			"Transfer-Encoding: chunked\r\n\r\n5\r\n{", "Expect: 100-continue\r\nContent-Length: 5\r\n\r\n",
-		} {
-			answer := ask(t, d.dial(t), line, body)
-			answers = append(answers, func() {
-				if got := answer(); got != want {
-					t.Errorf("%s, %q: %d, want %d", line, body, got, want)
+		t.Run(line, func(t *testing.T) {
+			for _, body := range []string{
+				"Content-Length: 100\r\n\r\n", "Content-Length: 100\r\n\r\n{", "Content-Length: 1000000000\r\n\r\n{",
+				"Transfer-Encoding: chunked\r\n\r\n5\r\n{", "Expect: 100-continue\r\nContent-Length: 5\r\n\r\n",
+			} {
+				if got := ask(t, d.dial(t), line, body)(); got != want {
+					t.Errorf("%q: %d, want %d", body, got, want)
 				}
-			})
-		}
-	}
-	for _, check := range answers {
-		check()
+			}
+		})
 	}
 }
 

@@ -105,16 +105,21 @@ func repeated(method string, n int) []string {
 func TestHalfCallsHoldNoPlaces(t *testing.T) {
 	d := serveLookup(t, conn.Limits{Lists: 1, Subscribers: 1, Connections: 20, ConnectionsPerPeer: 20})
 	local := d.serveAlsoLocal(t)
-	for where, dial := range map[*conn.Places]func() net.Conn{
-		&d.limits.Sockets: func() net.Conn { return d.dial(t) },
-		&d.limits.Local:   func() net.Conn { return dialFrom(t, "127.0.0.1", local) },
+	reading := slices.DeleteFunc(slices.Clone(callsWithOneRequest), func(method string) bool { return auth.AttributesOf(http.MethodPost, method).Verb != "get" })
+	for name, where := range map[string]struct {
+		places *conn.Places
+		conn   net.Conn
+	}{
+		"socket":   {&d.limits.Sockets, d.dial(t)},
+		"loopback": {&d.limits.Local, dialFrom(t, "127.0.0.1", local)},
 	} {
-		reading := slices.DeleteFunc(slices.Clone(callsWithOneRequest), func(method string) bool { return auth.AttributesOf(http.MethodPost, method).Verb != "get" })
-		halfCalls(t, dial(), nil, reading...)
-		testutil.Until(t, "the calls are open", func() bool { return where.Calls.InUse() == len(reading) })
-		if lists, streams := where.Lists.InUse(), where.Subscribers.InUse(); lists != 0 || streams != 0 {
-			t.Errorf("half calls have %d lists and %d streams", lists, streams)
-		}
+		t.Run(name, func(t *testing.T) {
+			halfCalls(t, where.conn, nil, reading...)
+			testutil.Until(t, "the calls are open", func() bool { return where.places.Calls.InUse() == len(reading) })
+			if lists, streams := where.places.Lists.InUse(), where.places.Subscribers.InUse(); lists != 0 || streams != 0 {
+				t.Errorf("half calls have %d lists and %d streams", lists, streams)
+			}
+		})
 	}
 	for _, path := range []string{"/pods", "/metrics", "/v1alpha1/status"} {
 		if code, body := d.get(t, path); code != http.StatusOK {

@@ -2,6 +2,7 @@ package server
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,49 +25,53 @@ func TestHTTPSWithHTTP1AndHTTP2(t *testing.T) {
 	s := serveHTTPS(t, conn.Limits{}, posting)
 	s.add("a", 1)
 	for _, major := range []int{1, 2} {
-		client := s.client(t, major)
-		for _, r := range []struct {
-			method, path, token string
-			code                int
-			want                string
-		}{
-			{"GET", "/pods", "all", 200, `"name":"a"`},
-			{"GET", "/pods", "pods", 200, `"name":"a"`},
-			{"GET", "/api/v1/pods", "pods", 200, `"name":"a"`},
-			{"GET", "/v1alpha1/status", "all", 200, `"instance"`},
-			{"GET", "/v1alpha1/status", "pods", 403, `Forbidden (user=pods, verb=get, resource=nodes, subresource(s)=[proxy])`},
-			{"GET", "/metrics", "pods", 403, `subresource(s)=[metrics]`},
-			{"GET", "/pods", "", 401, `"reason":"Unauthorized"`},
-			{"GET", "/pods", "wrong", 401, `"message":"Unauthorized"`},
-			{"GET", "/healthz", "", 401, "Unauthorized"},
-			{"POST", "/v1alpha1/release?source=file", "all", 200, "Success"},
-			{"POST", "/v1alpha1/release?source=file", "pods", 403, "verb=create"},
-			{"DELETE", "/api/v1/namespaces/default/pods/a", "all", 405, "podconfigd is read-only"},
-			{"GET", "/nothing", "all", 404, "there is nothing"},
-			{"GET", "/page/app.js", "", 200, "follow(apply, connection)"}, // the page's files have nothing of the node
-			{"GET", "/page/app.js", "wrong", 200, "follow(apply, connection)"},
-			{"GET", "/page/nothing.js", "", 401, "Unauthorized"},
-			{"GET", "/", "", 401, "Unauthorized"}, // no browser
-			{"POST", "/page/app.js", "", 401, "Unauthorized"},
-		} {
-			resp := s.do(t, client, r.method, r.path, r.token)
-			if body := resp.text(t); resp.code != r.code || !strings.Contains(body, r.want) || resp.major != major {
-				t.Errorf("HTTP/%d %s %s as %q: HTTP/%d %d %s; want %d %s", major, r.method, r.path, r.token, resp.major, resp.code, body, r.code, r.want)
+		t.Run(fmt.Sprintf("HTTP %d", major), func(t *testing.T) {
+			client := s.client(t, major)
+			for _, r := range []struct {
+				method, path, token string
+				code                int
+				want                string
+			}{
+				{"GET", "/pods", "all", 200, `"name":"a"`},
+				{"GET", "/pods", "pods", 200, `"name":"a"`},
+				{"GET", "/api/v1/pods", "pods", 200, `"name":"a"`},
+				{"GET", "/v1alpha1/status", "all", 200, `"instance"`},
+				{"GET", "/v1alpha1/status", "pods", 403, `Forbidden (user=pods, verb=get, resource=nodes, subresource(s)=[proxy])`},
+				{"GET", "/metrics", "pods", 403, `subresource(s)=[metrics]`},
+				{"GET", "/pods", "", 401, `"reason":"Unauthorized"`},
+				{"GET", "/pods", "wrong", 401, `"message":"Unauthorized"`},
+				{"GET", "/healthz", "", 401, "Unauthorized"},
+				{"POST", "/v1alpha1/release?source=file", "all", 200, "Success"},
+				{"POST", "/v1alpha1/release?source=file", "pods", 403, "verb=create"},
+				{"DELETE", "/api/v1/namespaces/default/pods/a", "all", 405, "podconfigd is read-only"},
+				{"GET", "/nothing", "all", 404, "there is nothing"},
+				{"GET", "/page/app.js", "", 200, "follow(apply, connection)"}, // the page's files have nothing of the node
+				{"GET", "/page/app.js", "wrong", 200, "follow(apply, connection)"},
+				{"GET", "/page/nothing.js", "", 401, "Unauthorized"},
+				{"GET", "/", "", 401, "Unauthorized"}, // no browser
+				{"POST", "/page/app.js", "", 401, "Unauthorized"},
+			} {
+				t.Run(fmt.Sprintf("%s %s as %s", r.method, r.path, cmp.Or(r.token, "nobody")), func(t *testing.T) {
+					resp := s.do(t, client, r.method, r.path, r.token)
+					if body := resp.text(t); resp.code != r.code || !strings.Contains(body, r.want) || resp.major != major {
+						t.Errorf("HTTP/%d %d %s; want %d %s", resp.major, resp.code, body, r.code, r.want)
+					}
+				})
 			}
-		}
-		stream := s.do(t, client, "GET", "/v1alpha1/updates", "pods")
-		lines := bufio.NewReader(stream.body)
-		for _, op := range []string{"ADD", "BOOKMARK"} {
-			if line, err := lines.ReadString('\n'); err != nil || !strings.Contains(line, `"op":"`+op+`"`) {
-				t.Fatalf("HTTP/%d: the stream has %q, %v", major, line, err)
+			stream := s.do(t, client, "GET", "/v1alpha1/updates", "pods")
+			lines := bufio.NewReader(stream.body)
+			for _, op := range []string{"ADD", "BOOKMARK"} {
+				if line, err := lines.ReadString('\n'); err != nil || !strings.Contains(line, `"op":"`+op+`"`) {
+					t.Fatalf("the stream has %q, %v", line, err)
+				}
 			}
-		}
-		s.add(fmt.Sprint(major), 1)
-		if line, err := lines.ReadString('\n'); err != nil || !strings.Contains(line, fmt.Sprintf(`"name":"%d"`, major)) {
-			t.Fatalf("HTTP/%d: the stream has %q, %v", major, line, err)
-		}
-		_ = stream.body.Close()
-		s.noSubscribers(t)
+			s.add(fmt.Sprint(major), 1)
+			if line, err := lines.ReadString('\n'); err != nil || !strings.Contains(line, fmt.Sprintf(`"name":"%d"`, major)) {
+				t.Fatalf("the stream has %q, %v", line, err)
+			}
+			_ = stream.body.Close()
+			s.noSubscribers(t)
+		})
 	}
 }
 

@@ -75,35 +75,37 @@ func TestRestoredPodsHaveAHeader(t *testing.T) {
 
 // The stream and its gRPC form mark restored pods in the same way.
 func TestRestoredPodsInTheStream(t *testing.T) {
-	for _, query := range []struct {
+	for name, query := range map[string]struct {
 		http string
 		grpc *podconfigd.WatchRequest
 		want string
 	}{
-		{"", &podconfigd.WatchRequest{}, "ADD restored; ADD restored; BOOKMARK api,file"},
-		{"?mode=snapshot", &podconfigd.WatchRequest{Mode: podconfigd.Mode_MODE_SNAPSHOT}, "SET restored; BOOKMARK api,file"},
-		{"?source=http", &podconfigd.WatchRequest{Selector: &podconfigd.PodSelector{Source: "http"}}, "BOOKMARK api,file"},
+		"updates":        {"", &podconfigd.WatchRequest{}, "ADD restored; ADD restored; BOOKMARK api,file"},
+		"sets":           {"?mode=snapshot", &podconfigd.WatchRequest{Mode: podconfigd.Mode_MODE_SNAPSHOT}, "SET restored; BOOKMARK api,file"},
+		"another source": {"?source=http", &podconfigd.WatchRequest{Selector: &podconfigd.PodSelector{Source: "http"}}, "BOOKMARK api,file"},
 	} {
-		d := serveRestored(t)
-		stream, err := podconfigd.NewPodConfigClient(d.grpc(t, d.socket)).Watch(t.Context(), query.grpc)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var got []string
-		compareUntil(t, query.http, d.read(t, query.http), stream, func(u *v1alpha1.Update) bool {
-			text := string(u.Op)
-			if u.Restored {
-				text += " restored"
+		t.Run(name, func(t *testing.T) {
+			d := serveRestored(t)
+			stream, err := podconfigd.NewPodConfigClient(d.grpc(t, d.socket)).Watch(t.Context(), query.grpc)
+			if err != nil {
+				t.Fatal(err)
 			}
-			if u.Op == v1alpha1.OpBookmark {
-				text += " " + strings.Join((&journal.Bookmark{Sources: u.Sources}).AllRestored(), ",")
+			var got []string
+			compareUntil(t, query.http, d.read(t, query.http), stream, func(u *v1alpha1.Update) bool {
+				text := string(u.Op)
+				if u.Restored {
+					text += " restored"
+				}
+				if u.Op == v1alpha1.OpBookmark {
+					text += " " + strings.Join((&journal.Bookmark{Sources: u.Sources}).AllRestored(), ",")
+				}
+				got = append(got, text)
+				return u.InitialSyncComplete
+			})
+			if strings.Join(got, "; ") != query.want {
+				t.Errorf("got %q, want %q", got, query.want)
 			}
-			got = append(got, text)
-			return u.InitialSyncComplete
 		})
-		if strings.Join(got, "; ") != query.want {
-			t.Errorf("%q: got %q, want %q", query.http, got, query.want)
-		}
 	}
 }
 

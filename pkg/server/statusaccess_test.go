@@ -65,24 +65,26 @@ var statusTexts = map[access.Level][]string{
 // of pods which it does not see. A field that is new is not shown.
 func TestStatusByView(t *testing.T) {
 	for level, want := range statusTexts {
-		rule := me(level)
-		rule.Namespaces = []string{"default"}
-		d := serveFullStatus(t, rule, notMe(access.Full))
-		_, body := d.get(t, "/v1alpha1/status")
-		grpc, err := podconfigd.NewPodConfigClient(d.grpc(t, d.socket)).Status(t.Context(), new(podconfigd.StatusRequest))
-		if err != nil {
-			t.Fatal(err)
-		}
-		for protocol, answer := range map[string]string{"HTTP": body, "gRPC": grpc.String()} {
-			if diff := cmp.Diff(want, canary.Texts(answer)); diff != "" {
-				t.Errorf("%v over %s (-want +got):\n%s", level, protocol, diff)
+		t.Run(level.String(), func(t *testing.T) {
+			rule := me(level)
+			rule.Namespaces = []string{"default"}
+			d := serveFullStatus(t, rule, notMe(access.Full))
+			_, body := d.get(t, "/v1alpha1/status")
+			grpc, err := podconfigd.NewPodConfigClient(d.grpc(t, d.socket)).Status(t.Context(), new(podconfigd.StatusRequest))
+			if err != nil {
+				t.Fatal(err)
 			}
-		}
-		for _, number := range []string{`"held"`, `"settling"`, `"overflows"`, `"manifestsOmitted"`, `"problemsOmitted"`, `"otherUIDs"`, `"statuses":1`, `"unknownTo`, `"containers":3`} {
-			if strings.Contains(body, number) {
-				t.Errorf("%v: %s is shown: %s", level, number, body)
+			for protocol, answer := range map[string]string{"HTTP": body, "gRPC": grpc.String()} {
+				if diff := cmp.Diff(want, canary.Texts(answer)); diff != "" {
+					t.Errorf("over %s (-want +got):\n%s", protocol, diff)
+				}
 			}
-		}
+			for _, number := range []string{`"held"`, `"settling"`, `"overflows"`, `"manifestsOmitted"`, `"problemsOmitted"`, `"otherUIDs"`, `"statuses":1`, `"unknownTo`, `"containers":3`} {
+				if strings.Contains(body, number) {
+					t.Errorf("%s is shown: %s", number, body)
+				}
+			}
+		})
 	}
 }
 

@@ -124,15 +124,17 @@ func TestListsOfGRPCThatNobodyReads(t *testing.T) {
 func TestAnswersThatNobodyReadsHaveADeadline(t *testing.T) {
 	d := serveWithLimits(t, journal.Options{}, conn.Limits{Lists: 1, ListTimeout: 200 * time.Millisecond})
 	d.add("a", 1)
-	for _, call := range []struct{ method, message string }{
-		{bigCalls[0], ""}, {bigCalls[1], ""}, {bigCalls[2], ""}, {"/v1alpha1.Pods/GetPod", "\x0a\x01a"},
+	for name, call := range map[string]struct{ method, message string }{
+		"List": {bigCalls[0], ""}, "Status": {bigCalls[1], ""}, "ListPods": {bigCalls[2], ""}, "GetPod": {"/v1alpha1.Pods/GetPod", "\x0a\x01a"},
 	} {
-		conn := d.dial(t)
-		unreadCall(t, conn, call.method, []byte(call.message))
-		if _, err := io.Copy(io.Discard, conn); err != nil && !strings.Contains(err.Error(), "reset by peer") {
-			t.Errorf("%s: the connection stands: %v", call.method, err)
-		}
-		d.listed(t, call.method+" had its time")
+		t.Run(name, func(t *testing.T) {
+			conn := d.dial(t)
+			unreadCall(t, conn, call.method, []byte(call.message))
+			if _, err := io.Copy(io.Discard, conn); err != nil && !strings.Contains(err.Error(), "reset by peer") {
+				t.Errorf("the connection stands: %v", err)
+			}
+			d.listed(t, "it had its time")
+		})
 	}
 }
 
@@ -167,7 +169,14 @@ func TestAnswersOfHTTPThatNobodyReads(t *testing.T) {
 		"/pods": true, "/pods/?mirrorPods=true": true, "/api/v1/pods": true, "/v1alpha1/status": true, "/v1alpha1/runtime": true, "/v1alpha1/history": true,
 		"/metrics": true, "/openapi/v3/api/v1": true, "/version": false, "/livez": false,
 	} {
-		if counts {
+		conn := short.dial(t)
+		request(t, conn, path, "")
+		_, _ = conn.Read(make([]byte, 16)) // a busy machine may answer too late
+		unread[path] = conn
+		if !counts {
+			continue
+		}
+		t.Run("the place of "+path, func(t *testing.T) {
 			conn := d.dial(t)
 			request(t, conn, path, "")
 			if _, err := conn.Read(make([]byte, 16)); err != nil {
@@ -178,15 +187,11 @@ func TestAnswersOfHTTPThatNobodyReads(t *testing.T) {
 				refused(t, code, body, "too many lists at a time: there are 1")
 			}
 			_ = conn.Close()
-			d.listed(t, path+" is gone")
-		}
-		conn := short.dial(t)
-		request(t, conn, path, "")
-		_, _ = conn.Read(make([]byte, 16)) // a busy machine may answer too late
-		unread[path] = conn
+			d.listed(t, "it is gone")
+		})
 	}
 	for path, conn := range unread {
-		closed(t, conn, path)
+		t.Run("the time of "+path, func(t *testing.T) { closed(t, conn, path) })
 	}
 	testutil.Until(t, "all places are given back", func() bool { return short.limits.Sockets.Lists.InUse() == 0 })
 }

@@ -122,9 +122,11 @@ pods api: web-node1
 				"get pods": "web-node1", "get pods -o name": "pod/web-node1", "get pods web-node1 -o yaml": "name: web-node1",
 				"status": "web.yaml", "status -o json": `"nodeName": "node1"`, "history": "web-node1", "resync default/web-node1": "web-node1",
 			} {
-				if got := m.ask(t, pair.client.podconfigd, strings.Fields(args)...); !strings.Contains(got, want) {
-					t.Errorf("%s: got\n%s, want %s", args, got, want)
-				}
+				t.Run(args, func(t *testing.T) {
+					if got := m.ask(t, pair.client.podconfigd, strings.Fields(args)...); !strings.Contains(got, want) {
+						t.Errorf("got\n%s, want %s", got, want)
+					}
+				})
 			}
 			watch := run(t, pair.client.podconfigd, "watch", "-o", "name", "--socket", m.socket)
 			testutil.Until(t, "the pod", func() bool { return strings.Contains(watch.log.String(), "web-node1") })

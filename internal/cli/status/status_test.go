@@ -1,6 +1,7 @@
 package status
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -11,17 +12,18 @@ import (
 )
 
 func TestADegradedSourceHoldsWhatWasSeen(t *testing.T) {
-	source := v1alpha1.SourceStatus{
-		Name: "http", Degraded: true, LastError: "refused", HTTP: &v1alpha1.HTTPStatus{URL: "http://h/"},
-	}
 	for seen, want := range map[bool]string{
 		false: "http://h/; degraded, no pods read yet: refused",
 		true:  "http://h/; degraded, keeping the last pods: refused",
 	} {
-		source.Seen = seen
-		if row := sourceRow(&source); row[len(row)-1] != want {
-			t.Errorf("seen %t: got %q, want %q", seen, row[len(row)-1], want)
-		}
+		t.Run(fmt.Sprintf("seen=%t", seen), func(t *testing.T) {
+			row := sourceRow(&v1alpha1.SourceStatus{
+				Name: "http", Seen: seen, Degraded: true, LastError: "refused", HTTP: &v1alpha1.HTTPStatus{URL: "http://h/"},
+			})
+			if got := row[len(row)-1]; got != want {
+				t.Errorf("got %q, want %q", got, want)
+			}
+		})
 	}
 }
 

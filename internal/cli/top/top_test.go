@@ -45,30 +45,30 @@ func filled(t *testing.T, pods int) *model {
 
 // No size of the terminal breaks the view: all lines fit, in each state.
 func TestTheViewFitsEachSize(t *testing.T) {
-	m := filled(t, 100)
 	for name, keys := range map[string]string{"panes": "", "help": "?", "manifest": "2\r", "pod": "3\r", "update": "4\r", "filter": "/p"} {
-		for _, key := range keys {
-			m.Update(tea.KeyPressMsg{Code: key, Text: strings.Trim(string(key), "\r")})
-		}
-		for width := range 170 {
-			for height := range 60 {
-				if width > 40 && width%16 != 0 || height > 10 && height%8 != 0 {
-					continue
-				}
-				m.Update(tea.WindowSizeMsg{Width: width, Height: height})
-				lines := m.screen()
-				if width > 0 && len(lines) != height {
-					t.Fatalf("%s, %dx%d: %d lines", name, width, height, len(lines))
-				}
-				for _, line := range lines {
-					if ansi.StringWidth(line) > width || strings.Contains(line, "\x1b[35m") {
-						t.Fatalf("%s, %dx%d: %q", name, width, height, line)
+		t.Run(name, func(t *testing.T) {
+			m := filled(t, 100)
+			for _, key := range keys {
+				m.Update(tea.KeyPressMsg{Code: key, Text: strings.Trim(string(key), "\r")})
+			}
+			for width := range 170 {
+				for height := range 60 {
+					if width > 40 && width%16 != 0 || height > 10 && height%8 != 0 {
+						continue
+					}
+					m.Update(tea.WindowSizeMsg{Width: width, Height: height})
+					lines := m.screen()
+					if width > 0 && len(lines) != height {
+						t.Fatalf("%dx%d: %d lines", width, height, len(lines))
+					}
+					for _, line := range lines {
+						if ansi.StringWidth(line) > width || strings.Contains(line, "\x1b[35m") {
+							t.Fatalf("%dx%d: %q", width, height, line)
+						}
 					}
 				}
 			}
-		}
-		m.typing, m.help, m.detail = false, false, nil
-		m.setFilter("")
+		})
 	}
 }
 

@@ -62,17 +62,13 @@ func TestNamesCannotResume(t *testing.T) {
 	j := newJournal(journal.Options{MaxUpdates: 1})
 	appendSet(j, update(config.ADD, "a"))
 	appendSet(j, update(config.ADD, "b"))
-	for _, test := range []struct {
-		since int64
-		want  string
-	}{
-		{j.Revision() + 1, "is unknown"},
-		{j.first, "is compacted"},
-	} {
-		c := Names(j.Journal, NamesOptions{Since: &test.since})
-		if _, err := c.Next(t.Context()); err == nil || !strings.Contains(err.Error(), test.want) {
-			t.Errorf("since %d: %v, want %q in it", test.since-j.first, err, test.want)
-		}
-		c.Close()
+	for want, since := range map[string]int64{"is unknown": j.Revision() + 1, "is compacted": j.first} {
+		t.Run(want, func(t *testing.T) {
+			c := Names(j.Journal, NamesOptions{Since: &since})
+			defer c.Close()
+			if _, err := c.Next(t.Context()); err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("since %d: %v, want %q in it", since-j.first, err, want)
+			}
+		})
 	}
 }

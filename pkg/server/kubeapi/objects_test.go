@@ -34,54 +34,65 @@ func TestNodesAndNamespaces(t *testing.T) {
 	a.journal.PutNamespaces([]*metav1.ObjectMeta{{Name: "web", Labels: map[string]string{"team": "blue"}, UID: "u"}})
 	first := make(map[string]string)
 	for form, client := range a.clientsets(t) {
-		nodes, err := client.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		node, err := client.CoreV1().Nodes().Get(t.Context(), "node1", metav1.GetOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		want := testNode("a")
-		want.ResourceVersion = fmt.Sprint(a.base)
-		for _, got := range []*v1.Node{node, &nodes.Items[0]} {
-			if diff := cmp.Diff(want, got); diff != "" {
-				t.Errorf("%s: %s", form, diff)
+		t.Run(form, func(t *testing.T) {
+			nodes, err := client.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{})
+			if err != nil {
+				t.Fatal(err)
 			}
-		}
-		namespaces, err := client.CoreV1().Namespaces().List(t.Context(), metav1.ListOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		first[form] = namespaces.String()
-		var shown []string
-		for i := range namespaces.Items {
-			ns := &namespaces.Items[i]
-			shown = append(shown, fmt.Sprint(ns.Name, ns.Labels, ns.UID, ns.Status.Phase))
-		}
-		if got, want := strings.Join(shown, " "), "dbmap[kubernetes.io/metadata.name:db]Active webmap[team:blue]uActive"; got != want {
-			t.Errorf("%s: got %s, want %s", form, got, want)
-		}
-		for selectors, want := range map[metav1.ListOptions]int{
-			{LabelSelector: "team=blue"}: 1, {FieldSelector: "metadata.name=db"}: 1, {FieldSelector: "status.phase=Active"}: 2,
-			{FieldSelector: "status.phase=Terminating"}: 0, {Limit: 1}: 1,
-		} {
-			if got, err := client.CoreV1().Namespaces().List(t.Context(), selectors); err != nil || len(got.Items) != want || (got.Continue == "") != (selectors.Limit == 0) {
-				t.Errorf("%s: %+v: %v, %v, want %d", form, selectors, got, err, want)
+			node, err := client.CoreV1().Nodes().Get(t.Context(), "node1", metav1.GetOptions{})
+			if err != nil {
+				t.Fatal(err)
 			}
-		}
-		for _, err := range []error{
-			errorOf(client.CoreV1().Nodes().Get(t.Context(), "other", metav1.GetOptions{})),
-			errorOf(client.CoreV1().Namespaces().Get(t.Context(), "other", metav1.GetOptions{})),
-			errorOf(client.CoreV1().Services("web").Get(t.Context(), "x", metav1.GetOptions{})),
-		} {
-			if !apierrors.IsNotFound(err) {
-				t.Errorf("%s: %v", form, err)
+			want := testNode("a")
+			want.ResourceVersion = fmt.Sprint(a.base)
+			for _, got := range []*v1.Node{node, &nodes.Items[0]} {
+				if diff := cmp.Diff(want, got); diff != "" {
+					t.Error(diff)
+				}
 			}
-		}
-		if _, err := client.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{FieldSelector: "spec.foo=1"}); !apierrors.IsBadRequest(err) {
-			t.Errorf("%s: %v", form, err)
-		}
+			namespaces, err := client.CoreV1().Namespaces().List(t.Context(), metav1.ListOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			first[form] = namespaces.String()
+			var shown []string
+			for i := range namespaces.Items {
+				ns := &namespaces.Items[i]
+				shown = append(shown, fmt.Sprint(ns.Name, ns.Labels, ns.UID, ns.Status.Phase))
+			}
+			if got, want := strings.Join(shown, " "), "dbmap[kubernetes.io/metadata.name:db]Active webmap[team:blue]uActive"; got != want {
+				t.Errorf("got %s, want %s", got, want)
+			}
+			for name, test := range map[string]struct {
+				options metav1.ListOptions
+				want    int
+			}{
+				"label":         {metav1.ListOptions{LabelSelector: "team=blue"}, 1},
+				"name":          {metav1.ListOptions{FieldSelector: "metadata.name=db"}, 1},
+				"phase":         {metav1.ListOptions{FieldSelector: "status.phase=Active"}, 2},
+				"no such phase": {metav1.ListOptions{FieldSelector: "status.phase=Terminating"}, 0},
+				"limit":         {metav1.ListOptions{Limit: 1}, 1},
+			} {
+				t.Run(name, func(t *testing.T) {
+					got, err := client.CoreV1().Namespaces().List(t.Context(), test.options)
+					if err != nil || len(got.Items) != test.want || (got.Continue == "") != (test.options.Limit == 0) {
+						t.Errorf("%v, %v, want %d", got, err, test.want)
+					}
+				})
+			}
+			for _, err := range []error{
+				errorOf(client.CoreV1().Nodes().Get(t.Context(), "other", metav1.GetOptions{})),
+				errorOf(client.CoreV1().Namespaces().Get(t.Context(), "other", metav1.GetOptions{})),
+				errorOf(client.CoreV1().Services("web").Get(t.Context(), "x", metav1.GetOptions{})),
+			} {
+				if !apierrors.IsNotFound(err) {
+					t.Error(err)
+				}
+			}
+			if _, err := client.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{FieldSelector: "spec.foo=1"}); !apierrors.IsBadRequest(err) {
+				t.Error(err)
+			}
+		})
 	}
 	if first[jsonType] != first[protobufType] {
 		t.Errorf("JSON and protobuf differ:\n%s\n%s", first[jsonType], first[protobufType])

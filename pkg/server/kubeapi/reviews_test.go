@@ -28,49 +28,53 @@ func TestReviewsOfAccess(t *testing.T) {
 		return authorizationv1.SelfSubjectAccessReviewSpec{NonResourceAttributes: &authorizationv1.NonResourceAttributes{Verb: verb, Path: path}}
 	}
 	for form, client := range a.clientsets(t) {
-		reviews := client.AuthorizationV1().SelfSubjectAccessReviews()
-		for _, c := range []struct {
-			spec authorizationv1.SelfSubjectAccessReviewSpec
-			want bool
-		}{
-			{resource("", "", "pods", "", "get"), true},
-			{resource("", "v1", "pods", "", "list"), true},
-			{resource("", "*", "pods", "", "watch"), true},
-			{resource("", "v2", "pods", "", "watch"), false},
-			{resource("", "v1", "pods", "", "create"), false},
-			{resource("", "v1", "pods", "", "*"), false},
-			{resource("", "v1", "pods", "log", "get"), false},
-			{resource("", "v1", "*", "", "get"), false},
-			{resource("*", "*", "*", "*", "*"), false},
-			{resource("", "v1", "nodes", "", "get"), true},
-			{resource("", "v1", "secrets", "", "get"), false},
-			{resource("apps", "v1", "pods", "", "get"), false},
-			{path("get", "/healthz"), true},
-			{path("get", "/openapi/v3/api/v1"), true},
-			{path("get", "/apis2"), false},
-			{path("get", "/"), false},
-			{path("post", "/healthz"), false},
-		} {
-			got, err := reviews.Create(t.Context(), &authorizationv1.SelfSubjectAccessReview{Spec: c.spec}, metav1.CreateOptions{})
-			if err != nil {
-				t.Fatalf("%s: %+v: %v", form, c.spec, err)
+		t.Run(form, func(t *testing.T) {
+			reviews := client.AuthorizationV1().SelfSubjectAccessReviews()
+			for name, c := range map[string]struct {
+				spec authorizationv1.SelfSubjectAccessReviewSpec
+				want bool
+			}{
+				"get pods":        {resource("", "", "pods", "", "get"), true},
+				"list pods":       {resource("", "v1", "pods", "", "list"), true},
+				"any version":     {resource("", "*", "pods", "", "watch"), true},
+				"another version": {resource("", "v2", "pods", "", "watch"), false},
+				"create pods":     {resource("", "v1", "pods", "", "create"), false},
+				"any verb":        {resource("", "v1", "pods", "", "*"), false},
+				"a subresource":   {resource("", "v1", "pods", "log", "get"), false},
+				"any resource":    {resource("", "v1", "*", "", "get"), false},
+				"anything":        {resource("*", "*", "*", "*", "*"), false},
+				"nodes":           {resource("", "v1", "nodes", "", "get"), true},
+				"secrets":         {resource("", "v1", "secrets", "", "get"), false},
+				"another group":   {resource("apps", "v1", "pods", "", "get"), false},
+				"get healthz":     {path("get", "/healthz"), true},
+				"the OpenAPI":     {path("get", "/openapi/v3/api/v1"), true},
+				"another path":    {path("get", "/apis2"), false},
+				"the root":        {path("get", "/"), false},
+				"post healthz":    {path("post", "/healthz"), false},
+			} {
+				t.Run(name, func(t *testing.T) {
+					got, err := reviews.Create(t.Context(), &authorizationv1.SelfSubjectAccessReview{Spec: c.spec}, metav1.CreateOptions{})
+					if err != nil {
+						t.Fatal(err)
+					}
+					if got.Status.Allowed != c.want || !strings.Contains(got.Status.Reason, "read-only") || got.Spec.String() != c.spec.String() {
+						t.Errorf("got %+v, want %t", got, c.want)
+					}
+				})
 			}
-			if got.Status.Allowed != c.want || !strings.Contains(got.Status.Reason, "read-only") || got.Spec.String() != c.spec.String() {
-				t.Errorf("%s: got %+v, want %t", form, got, c.want)
+			if _, err := reviews.Create(t.Context(), &authorizationv1.SelfSubjectAccessReview{}, metav1.CreateOptions{}); !apierrors.IsBadRequest(err) || !strings.Contains(err.Error(), "spec.resourceAttributes") {
+				t.Errorf("of nothing: %v", err)
 			}
-		}
-		if _, err := reviews.Create(t.Context(), &authorizationv1.SelfSubjectAccessReview{}, metav1.CreateOptions{}); !apierrors.IsBadRequest(err) || !strings.Contains(err.Error(), "spec.resourceAttributes") {
-			t.Errorf("%s: of nothing: %v", form, err)
-		}
-		rules, err := client.AuthorizationV1().SelfSubjectRulesReviews().Create(t.Context(),
-			&authorizationv1.SelfSubjectRulesReview{Spec: authorizationv1.SelfSubjectRulesReviewSpec{Namespace: "default"}}, metav1.CreateOptions{})
-		if err != nil || fmt.Sprint(rules.Status.ResourceRules) != "[{[get list watch] [] [events namespaces nodes pods services] []}]" || rules.Spec.Namespace != "default" {
-			t.Errorf("%s: rules %+v: %v", form, rules, err)
-		}
-		_, err = client.AuthorizationV1().SubjectAccessReviews().Create(t.Context(), &authorizationv1.SubjectAccessReview{}, metav1.CreateOptions{})
-		if !apierrors.IsNotFound(err) {
-			t.Errorf("%s: another's access: %v", form, err)
-		}
+			rules, err := client.AuthorizationV1().SelfSubjectRulesReviews().Create(t.Context(),
+				&authorizationv1.SelfSubjectRulesReview{Spec: authorizationv1.SelfSubjectRulesReviewSpec{Namespace: "default"}}, metav1.CreateOptions{})
+			if err != nil || fmt.Sprint(rules.Status.ResourceRules) != "[{[get list watch] [] [events namespaces nodes pods services] []}]" || rules.Spec.Namespace != "default" {
+				t.Errorf("rules %+v: %v", rules, err)
+			}
+			_, err = client.AuthorizationV1().SubjectAccessReviews().Create(t.Context(), &authorizationv1.SubjectAccessReview{}, metav1.CreateOptions{})
+			if !apierrors.IsNotFound(err) {
+				t.Errorf("another's access: %v", err)
+			}
+		})
 	}
 }
 

@@ -1,6 +1,7 @@
 package kubeapi
 
 import (
+	"context"
 	"encoding/json"
 	"net/http"
 	"strings"
@@ -20,29 +21,37 @@ func TestWritesAreRefused(t *testing.T) {
 	a := serve(t, journal.Options{})
 	a.change(config.ADD, "file", "a/x=1")
 	for form, client := range a.clientsets(t) {
-		pods := client.CoreV1().Pods("a")
-		pod := podOf("file", "a", "x", "2")
-		for write, do := range map[string]func() error{
-			"POST": func() error { _, err := pods.Create(t.Context(), pod, metav1.CreateOptions{}); return err },
-			"PUT":  func() error { _, err := pods.Update(t.Context(), pod, metav1.UpdateOptions{}); return err },
-			"PATCH": func() error {
-				_, err := pods.Patch(t.Context(), "x", types.MergePatchType, []byte("{}"), metav1.PatchOptions{})
-				return err
-			},
-			"DELETE":  func() error { return pods.Delete(t.Context(), "x", metav1.DeleteOptions{}) },
-			"DELETE ": func() error { return pods.DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{}) },
-			"PUT ":    func() error { _, err := pods.UpdateStatus(t.Context(), pod, metav1.UpdateOptions{}); return err },
-			"POST ": func() error {
-				_, err := client.CoreV1().ConfigMaps("a").Create(t.Context(), &v1.ConfigMap{}, metav1.CreateOptions{})
-				return err
-			},
-		} {
-			err := do()
-			want := strings.TrimSpace(write) + " is not supported: podconfigd is read-only; change pods at their source"
-			if !apierrors.IsMethodNotSupported(err) || !strings.HasPrefix(err.Error(), want) {
-				t.Errorf("%s, %s: %v, want %s", form, write, err, want)
+		t.Run(form, func(t *testing.T) {
+			pods := client.CoreV1().Pods("a")
+			pod := podOf("file", "a", "x", "2")
+			configMaps := client.CoreV1().ConfigMaps("a")
+			for name, write := range map[string]struct {
+				method string
+				do     func(ctx context.Context) error
+			}{
+				"create": {"POST", func(ctx context.Context) error { return errorOf(pods.Create(ctx, pod, metav1.CreateOptions{})) }},
+				"update": {"PUT", func(ctx context.Context) error { return errorOf(pods.Update(ctx, pod, metav1.UpdateOptions{})) }},
+				"patch": {"PATCH", func(ctx context.Context) error {
+					return errorOf(pods.Patch(ctx, "x", types.MergePatchType, []byte("{}"), metav1.PatchOptions{}))
+				}},
+				"delete": {"DELETE", func(ctx context.Context) error { return pods.Delete(ctx, "x", metav1.DeleteOptions{}) }},
+				"delete all": {"DELETE", func(ctx context.Context) error {
+					return pods.DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{})
+				}},
+				"update the status": {"PUT", func(ctx context.Context) error { return errorOf(pods.UpdateStatus(ctx, pod, metav1.UpdateOptions{})) }},
+				"another resource": {"POST", func(ctx context.Context) error {
+					return errorOf(configMaps.Create(ctx, &v1.ConfigMap{}, metav1.CreateOptions{}))
+				}},
+			} {
+				t.Run(name, func(t *testing.T) {
+					err := write.do(t.Context())
+					want := write.method + " is not supported: podconfigd is read-only; change pods at their source"
+					if !apierrors.IsMethodNotSupported(err) || !strings.HasPrefix(err.Error(), want) {
+						t.Errorf("%v, want %s", err, want)
+					}
+				})
 			}
-		}
+		})
 	}
 	for _, method := range []string{http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodOptions} {
 		code, answer := a.do(t, method, "/api/v1/namespaces/a/pods/x", "", "{}").read(t)

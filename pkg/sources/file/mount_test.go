@@ -42,43 +42,44 @@ func inMountNamespace(t *testing.T) bool {
 // once, and so does an unmount. Neither waits for the next poll or relist.
 func TestMounts(t *testing.T) {
 	t.Parallel()
-	if !inMountNamespace(t) {
-		return
-	}
-	top := t.TempDir()
-	dir, other := filepath.Join(top, "a", "manifests"), filepath.Join(top, "other")
-	if err := errors.Join(os.MkdirAll(dir, 0o755), os.MkdirAll(filepath.Join(other, "manifests"), 0o755)); err != nil {
-		t.Fatal(err)
-	}
-	h := run(t, dir, Options{pollPeriod: time.Hour})
-	h.expect()
-	h.put("a.yaml", "1")
-	h.expect("a=1")
-	h.prepare("a.yaml", "2")
-	if err := os.Rename(filepath.Join(h.temp, "a.yaml"), filepath.Join(other, "manifests", "a.yaml")); err != nil {
-		t.Fatal(err)
-	}
-	for _, test := range []struct {
-		name, source, target, fstype string
-		want                         []string
+	for name, test := range map[string]struct {
+		source, target string // an empty file system without a source
+		want           []string
 	}{
-		{"an empty file system over the path", "none", dir, "tmpfs", nil},
-		{"a directory over the path", filepath.Join(other, "manifests"), dir, "", []string{"a=2"}},
-		{"a directory over the one above", other, filepath.Dir(dir), "", []string{"a=2"}},
-		{"a file over a manifest", filepath.Join(other, "manifests", "a.yaml"), filepath.Join(dir, "a.yaml"), "", []string{"a=2"}},
+		"an empty file system over the path": {"", "a/manifests", nil},
+		"a directory over the path":          {"other/manifests", "a/manifests", []string{"a=2"}},
+		"a directory over the one above":     {"other", "a", []string{"a=2"}},
+		"a file over a manifest":             {"other/manifests/a.yaml", "a/manifests/a.yaml", []string{"a=2"}},
 	} {
-		t.Log(test.name)
-		flags := uintptr(0)
-		if test.fstype == "" {
-			flags = syscall.MS_BIND
-		}
-		if err := syscall.Mount(test.source, test.target, test.fstype, flags, ""); err != nil {
-			t.Fatal(err)
-		}
-		h.expect(test.want...)
-		if err := syscall.Unmount(test.target, syscall.MNT_DETACH); err != nil {
-			t.Fatal(err)
-		}
-		h.expect("a=1")
+		t.Run(name, func(t *testing.T) {
+			if !inMountNamespace(t) {
+				return
+			}
+			top := t.TempDir()
+			dir, other := filepath.Join(top, "a", "manifests"), filepath.Join(top, "other", "manifests")
+			if err := errors.Join(os.MkdirAll(dir, 0o755), os.MkdirAll(other, 0o755)); err != nil {
+				t.Fatal(err)
+			}
+			h := run(t, dir, Options{pollPeriod: time.Hour})
+			h.expect()
+			h.put("a.yaml", "1")
+			h.expect("a=1")
+			h.prepare("a.yaml", "2")
+			if err := os.Rename(filepath.Join(h.temp, "a.yaml"), filepath.Join(other, "a.yaml")); err != nil {
+				t.Fatal(err)
+			}
+			source, target, fstype, flags := filepath.Join(top, test.source), filepath.Join(top, test.target), "", uintptr(syscall.MS_BIND)
+			if test.source == "" {
+				source, fstype, flags = "none", "tmpfs", 0
+			}
+			if err := syscall.Mount(source, target, fstype, flags, ""); err != nil {
+				t.Fatal(err)
+			}
+			h.expect(test.want...)
+			if err := syscall.Unmount(target, syscall.MNT_DETACH); err != nil {
+				t.Fatal(err)
+			}
+			h.expect("a=1")
+		})
 	}
 }

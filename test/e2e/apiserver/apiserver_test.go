@@ -354,15 +354,17 @@ func endsWhileWaiting(t *testing.T, c *cluster) {
 		{"down", func() { p.Release(); p.Down() }, func(d *e2e.Daemon) bool { return api(t, d).Degraded }},
 		{"no node", p.Up, func(d *e2e.Daemon) bool { return strings.Contains(api(t, d).LastError, "does not have the node") }},
 	} {
-		disturbance.begin()
-		testutil.Within(t, 3*time.Second, "the end while the apiserver is "+disturbance.name, func() time.Duration {
-			d := c.daemon(t, "nowhere", path)
-			testutil.Until(t, "it waits", func() bool { return disturbance.waiting(d) })
-			took, err := d.End(t, syscall.SIGTERM)
-			if err != nil {
-				t.Errorf("%s: it ended with %v", disturbance.name, err)
-			}
-			return took
+		t.Run(disturbance.name, func(t *testing.T) {
+			disturbance.begin()
+			testutil.Within(t, 3*time.Second, "the end while the apiserver is "+disturbance.name, func() time.Duration {
+				d := c.daemon(t, "nowhere", path)
+				testutil.Until(t, "it waits", func() bool { return disturbance.waiting(d) })
+				took, err := d.End(t, syscall.SIGTERM)
+				if err != nil {
+					t.Errorf("it ended with %v", err)
+				}
+				return took
+			})
 		})
 	}
 }

@@ -1,6 +1,7 @@
 package apiserver
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -161,10 +162,12 @@ func table(t *testing.T, s *e2e.Serving, tokens map[string]string) {
 			{"wrong", "GET", "/pods", 401, "Unauthorized"},
 			{"", "GET", "/pods", 401, "Unauthorized"},
 		} {
-			code, proto, body := s.Get(t, one, row.method, row.path, tokens[row.user])
-			if code != row.code || proto != major || !strings.Contains(body, row.body) {
-				t.Errorf("HTTP/%d: %s %s as %q: %d %.300s, want %d %s", proto, row.method, row.path, row.user, code, body, row.code, row.body)
-			}
+			t.Run(fmt.Sprintf("HTTP %d %s %s as %s", major, row.method, row.path, cmp.Or(row.user, "no user")), func(t *testing.T) {
+				code, proto, body := s.Get(t, one, row.method, row.path, tokens[row.user])
+				if code != row.code || proto != major || !strings.Contains(body, row.body) {
+					t.Errorf("HTTP/%d: %d %.300s, want %d %s", proto, code, body, row.code, row.body)
+				}
+			})
 		}
 	}
 }
@@ -202,48 +205,50 @@ func clientCertificate(t *testing.T, s *e2e.Serving, c *cluster) {
 
 // clientGo uses unmodified client-go, which speaks HTTP/2 by default.
 func clientGo(t *testing.T, s *e2e.Serving, d *e2e.Daemon, token string) {
-	for name, protocols := range map[string][]string{"HTTP/2": nil, "HTTP/1.1": {"http/1.1"}} {
-		conf := &rest.Config{Host: s.Address, BearerToken: token, TLSClientConfig: rest.TLSClientConfig{CAData: s.CA, NextProtos: protocols}}
-		httpClient, err := rest.HTTPClientFor(conf)
-		if err != nil {
-			t.Fatal(err)
-		}
-		set, err := kubernetes.NewForConfigAndClient(conf, httpClient)
-		if err != nil {
-			t.Fatal(err)
-		}
-		list, err := set.CoreV1().Pods("").List(t.Context(), metav1.ListOptions{})
-		if err != nil || len(list.Items) != 2 {
-			t.Errorf("%s: %d pods, %v", name, len(list.Items), err)
-		}
-		seen := make(chan string, 10)
-		factory := informers.NewSharedInformerFactory(set, 0)
-		informer := factory.Core().V1().Pods().Informer()
-		if _, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: func(o any) { seen <- o.(*v1.Pod).Name }}); err != nil {
-			t.Fatal(err)
-		}
-		stop := make(chan struct{})
-		factory.Start(stop)
-		cache.WaitForCacheSync(stop, informer.HasSynced)
-		fresh := "new-" + strings.ToLower(strings.NewReplacer("/", "-", ".", "-").Replace(name))
-		d.Put(t, fresh, "image")
-		for got := ""; got != fresh+"-https"; {
-			select {
-			case got = <-seen:
-			case <-time.After(30 * time.Second):
-				t.Fatalf("%s: no event for the pod %s", name, fresh)
+	for name, protocols := range map[string][]string{"http2": nil, "http1": {"http/1.1"}} {
+		t.Run(name, func(t *testing.T) {
+			conf := &rest.Config{Host: s.Address, BearerToken: token, TLSClientConfig: rest.TLSClientConfig{CAData: s.CA, NextProtos: protocols}}
+			httpClient, err := rest.HTTPClientFor(conf)
+			if err != nil {
+				t.Fatal(err)
 			}
-		}
-		close(stop)
-		factory.Shutdown()
-		httpClient.CloseIdleConnections()
-		if err := os.Remove(filepath.Join(d.Dir, "manifests", fresh+".yaml")); err != nil {
-			t.Fatal(err)
-		}
-		one := s.Client(t, 2)
-		d.Await(t, "the pod to go", func() bool {
-			_, _, body := s.Get(t, one, "GET", "/pods", token)
-			return !strings.Contains(body, fresh)
+			set, err := kubernetes.NewForConfigAndClient(conf, httpClient)
+			if err != nil {
+				t.Fatal(err)
+			}
+			list, err := set.CoreV1().Pods("").List(t.Context(), metav1.ListOptions{})
+			if err != nil || len(list.Items) != 2 {
+				t.Errorf("%d pods, %v", len(list.Items), err)
+			}
+			seen := make(chan string, 10)
+			factory := informers.NewSharedInformerFactory(set, 0)
+			informer := factory.Core().V1().Pods().Informer()
+			if _, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: func(o any) { seen <- o.(*v1.Pod).Name }}); err != nil {
+				t.Fatal(err)
+			}
+			stop := make(chan struct{})
+			factory.Start(stop)
+			cache.WaitForCacheSync(stop, informer.HasSynced)
+			fresh := "new-" + name
+			d.Put(t, fresh, "image")
+			for got := ""; got != fresh+"-https"; {
+				select {
+				case got = <-seen:
+				case <-time.After(30 * time.Second):
+					t.Fatalf("no event for the pod %s", fresh)
+				}
+			}
+			close(stop)
+			factory.Shutdown()
+			httpClient.CloseIdleConnections()
+			if err := os.Remove(filepath.Join(d.Dir, "manifests", fresh+".yaml")); err != nil {
+				t.Fatal(err)
+			}
+			one := s.Client(t, 2)
+			d.Await(t, "the pod to go", func() bool {
+				_, _, body := s.Get(t, one, "GET", "/pods", token)
+				return !strings.Contains(body, fresh)
+			})
 		})
 	}
 }
@@ -270,24 +275,25 @@ func calls(t *testing.T, s *e2e.Serving, tokens map[string]string) {
 	defer conn.Close()
 	calls := podconfigd.NewPodConfigClient(conn)
 	for user, want := range map[string]codes.Code{"pods": codes.OK, "metrics": codes.PermissionDenied, "wrong": codes.Unauthenticated, "": codes.Unauthenticated} {
-		ctx, cancel := context.WithCancel(t.Context())
-		if user != "" {
-			ctx = metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+tokens[user])
-		}
-		if _, err := calls.List(ctx, &podconfigd.ListRequest{}); status.Code(err) != want {
-			t.Errorf("List as %q: %v", user, err)
-		}
-		stream, err := calls.Watch(ctx, &podconfigd.WatchRequest{})
-		if err == nil {
-			_, err = stream.Recv()
-		}
-		if status.Code(err) != want {
-			t.Errorf("Watch as %q: %v", user, err)
-		}
-		if _, err := calls.Resync(ctx, &podconfigd.ResyncRequest{Namespace: "default", Name: "over-https"}); status.Code(err) == codes.OK {
-			t.Errorf("Resync as %q is allowed", user)
-		}
-		cancel()
+		t.Run(cmp.Or(user, "no user"), func(t *testing.T) {
+			ctx := t.Context()
+			if user != "" {
+				ctx = metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+tokens[user])
+			}
+			if _, err := calls.List(ctx, &podconfigd.ListRequest{}); status.Code(err) != want {
+				t.Errorf("List: %v", err)
+			}
+			stream, err := calls.Watch(ctx, &podconfigd.WatchRequest{})
+			if err == nil {
+				_, err = stream.Recv()
+			}
+			if status.Code(err) != want {
+				t.Errorf("Watch: %v", err)
+			}
+			if _, err := calls.Resync(ctx, &podconfigd.ResyncRequest{Namespace: "default", Name: "over-https"}); status.Code(err) == codes.OK {
+				t.Error("Resync is allowed")
+			}
+		})
 	}
 }
 

@@ -96,17 +96,19 @@ func sameAnswers(t *testing.T, c *cluster) {
 		"=":                    all,
 		"metadata.name in (a)": "400",
 	} {
-		query := "?fieldSelector=" + url.QueryEscape(selector)
-		real, ours := apiserver.ask(t, path+query, ""), podconfigd.ask(t, path+query, "")
-		if real.code != ours.code || real.reason() != ours.reason() || real.names() != ours.names() {
-			t.Errorf("%s: the apiserver answers %d %s %q, podconfigd %d %s %q", selector, real.code, real.reason(), real.names(), ours.code, ours.reason(), ours.names())
-		}
-		if got := ours.names(); got != want && fmt.Sprint(ours.code) != want {
-			t.Errorf("%s: got %d %s, want %s", selector, ours.code, got, want)
-		}
-		if watched := podconfigd.ask(t, path+query+"&watch=true", protobuf).code; watched != ours.code {
-			t.Errorf("%s: a list is answered %d, a watch %d", selector, ours.code, watched)
-		}
+		t.Run("fieldSelector="+selector, func(t *testing.T) {
+			query := "?fieldSelector=" + url.QueryEscape(selector)
+			real, ours := apiserver.ask(t, path+query, ""), podconfigd.ask(t, path+query, "")
+			if real.code != ours.code || real.reason() != ours.reason() || real.names() != ours.names() {
+				t.Errorf("the apiserver answers %d %s %q, podconfigd %d %s %q", real.code, real.reason(), real.names(), ours.code, ours.reason(), ours.names())
+			}
+			if got := ours.names(); got != want && fmt.Sprint(ours.code) != want {
+				t.Errorf("got %d %s, want %s", ours.code, got, want)
+			}
+			if watched := podconfigd.ask(t, path+query+"&watch=true", protobuf).code; watched != ours.code {
+				t.Errorf("a list is answered %d, a watch %d", ours.code, watched)
+			}
+		})
 	}
 	sameForms(t, path, apiserver, podconfigd)
 	sameParameters(t, path, apiserver, podconfigd)
@@ -128,16 +130,18 @@ func sameForms(t *testing.T, path string, apiserver, podconfigd endpoint) {
 		{"/a", json + ";as=Table;g=meta.k8s.io;v=v1"},
 		{watch, json}, {watch, protobuf}, {watch, json + ";" + one}, {watch, protobuf + ";" + one}, {watch, json + ";stream=watch"}, {watch, protobuf + ";stream=watch"},
 	} {
-		real, ours := apiserver.ask(t, path+c.query, c.accept), podconfigd.ask(t, path+c.query, c.accept)
-		if real.code != ours.code || real.contentType != ours.contentType || real.reason() != ours.reason() {
-			t.Errorf("%s, Accept: %s: the apiserver answers %d %s %s, podconfigd %d %s %s", c.query, c.accept, real.code, real.contentType, real.reason(), ours.code, ours.contentType, ours.reason())
-		}
-		if strings.Contains(c.accept, "Table") || ours.code != http.StatusOK {
-			continue // a row's age and the columns' descriptions differ
-		}
-		if diff := cmp.Diff(real.object, ours.object); diff != "" {
-			t.Errorf("%s, Accept: %s: the apiserver (-) and podconfigd (+) differ: %s", c.query, c.accept, diff)
-		}
+		t.Run("pods"+c.query+" "+c.accept, func(t *testing.T) {
+			real, ours := apiserver.ask(t, path+c.query, c.accept), podconfigd.ask(t, path+c.query, c.accept)
+			if real.code != ours.code || real.contentType != ours.contentType || real.reason() != ours.reason() {
+				t.Errorf("the apiserver answers %d %s %s, podconfigd %d %s %s", real.code, real.contentType, real.reason(), ours.code, ours.contentType, ours.reason())
+			}
+			if strings.Contains(c.accept, "Table") || ours.code != http.StatusOK {
+				return // a row's age and the columns' descriptions differ
+			}
+			if diff := cmp.Diff(real.object, ours.object); diff != "" {
+				t.Errorf("the apiserver (-) and podconfigd (+) differ: %s", diff)
+			}
+		})
 	}
 }
 
@@ -151,10 +155,12 @@ func sameParameters(t *testing.T, path string, apiserver, podconfigd endpoint) {
 		"?resourceVersionMatch=Exact&resourceVersion=-1", "?labelSelector=%3D%3D", "?labelSelector=step%3D0", "?labelSelector=step+notin+(0)",
 		"/", "/a/", "/nope", "/nope/", "?unknown=1", "?timeout=10s", "?pretty=false",
 	} {
-		real, ours := apiserver.ask(t, path+query, ""), podconfigd.ask(t, path+query, "")
-		if real.code != ours.code || real.reason() != ours.reason() || real.names() != ours.names() {
-			t.Errorf("%s: the apiserver answers %d %s %q, podconfigd %d %s %q", query, real.code, real.reason(), real.names(), ours.code, ours.reason(), ours.names())
-		}
+		t.Run("pods"+query, func(t *testing.T) {
+			real, ours := apiserver.ask(t, path+query, ""), podconfigd.ask(t, path+query, "")
+			if real.code != ours.code || real.reason() != ours.reason() || real.names() != ours.names() {
+				t.Errorf("the apiserver answers %d %s %q, podconfigd %d %s %q", real.code, real.reason(), real.names(), ours.code, ours.reason(), ours.names())
+			}
+		})
 	}
 }
 

@@ -3,20 +3,18 @@ package daemon
 import (
 	"fmt"
 	"path/filepath"
-
 	"slices"
 	"strconv"
 	"syscall"
 	"testing"
 	"time"
 
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
-
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
 
 	podconfigdv1alpha1 "github.com/podconfigd/podconfigd/api/podconfigd/v1alpha1"
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
@@ -63,16 +61,21 @@ func TestOnlyWhatChangedWhileTheDaemonWasDown(t *testing.T) {
 	put("last", "image:1")
 
 	want := []string{"UPDATE pod-007-node1 image:2", "UPDATE pod-050-node1 image:2", "UPDATE pod-109-node1 image:2", "ADD last-node1 image:1"}
-	for name, got := range map[string][]string{
-		"a subscriber that stays": append(stayed, changesOf(t, stays, 1)...),
-		"the Go client":           changesOf(t, d.Watch(t, client.Options{Instance: at.Instance, Since: at.Revision}), len(want)),
-		"gRPC":                    grpcChanges(t, d, at, len(want)),
-		"the Kubernetes API":      kubernetesChanges(t, d, at.Revision, len(want)),
+	for name, changes := range map[string]func(t *testing.T) []string{
+		"a subscriber that stays": func(t *testing.T) []string { return append(stayed, changesOf(t, stays, 1)...) },
+		"the Go client": func(t *testing.T) []string {
+			return changesOf(t, d.Watch(t, client.Options{Instance: at.Instance, Since: at.Revision}), len(want))
+		},
+		"gRPC":               func(t *testing.T) []string { return grpcChanges(t, d, at, len(want)) },
+		"the Kubernetes API": func(t *testing.T) []string { return kubernetesChanges(t, d, at.Revision, len(want)) },
 	} {
-		slices.Sort(got[:len(got)-1]) // the order of files within an update does not matter
-		if !slices.Equal(got, want) {
-			t.Errorf("%s gets %q, want %q", name, got, want)
-		}
+		t.Run(name, func(t *testing.T) {
+			got := changes(t)
+			slices.Sort(got[:len(got)-1]) // the order of files within an update does not matter
+			if !slices.Equal(got, want) {
+				t.Errorf("got %q, want %q", got, want)
+			}
+		})
 	}
 }
 
