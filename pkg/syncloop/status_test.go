@@ -205,104 +205,9 @@ func TestStatusWaitsForTheEndOfASet(t *testing.T) {
 	})
 }
 
-// The status that a kubelet wrote in the mirror pod counts, not one that podconfigd wrote, nor
-// one of another version of the static pod.
-func TestStatusOfAMirrorPod(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h := runStatus(t, nil)
-		a, now := static("a"), metav1.Now()
-		h.add("file", a)
-		mirror := runningMirror(a, v1.PodFailed)
-		h.add("api", mirror)
-		h.expect(t, "ADD a:Pending", "ADD mirror-of-a:Failed on 198.51.100.1 containerd://1", "RECONCILE status a:Failed on 198.51.100.1 containerd://1")
-		h.running("a", "1")
-		h.expect(t)
-		unwritten := mirror.DeepCopy()
-		unwritten.Status = v1.PodStatus{Phase: v1.PodPending}
-		ours := mirror.DeepCopy()
-		ours.Annotations[config.OwnMirrorAnnotationKey] = "node1"
-		other := mirror.DeepCopy()
-		other.Annotations[v1.MirrorPodAnnotationKey] = "another"
-		adopted := ours.DeepCopy()
-		adopted.Annotations[config.OwnMirrorAnnotationKey] = config.AdoptedMirror
-		for _, m := range []*v1.Pod{unwritten, mirror, ours, adopted, other, mirror} {
-			h.update(config.PodUpdate{Op: config.RECONCILE, Source: "api", Pods: []*v1.Pod{m}})
-		}
-		h.update(config.PodUpdate{Op: config.REMOVE, Source: "api", Pods: []*v1.Pod{mirror}})
-		kubelet, own := "RECONCILE status a:Failed on 198.51.100.1 containerd://1", "RECONCILE status a:Running on 192.0.2.1 containerd://1"
-		h.expect(t, "RECONCILE mirror-of-a:Pending", own,
-			"RECONCILE mirror-of-a:Failed on 198.51.100.1 containerd://1", kubelet,
-			"RECONCILE mirror-of-a:Failed on 198.51.100.1 containerd://1", own,
-			"RECONCILE mirror-of-a:Failed on 198.51.100.1 containerd://1", kubelet,
-			"RECONCILE mirror-of-a:Failed on 198.51.100.1 containerd://1", own,
-			"RECONCILE mirror-of-a:Failed on 198.51.100.1 containerd://1", kubelet,
-			"REMOVE mirror-of-a:Failed on 198.51.100.1 containerd://1", own)
-		// The mirror pod may be known first.
-		h.add("api", podtest.Mirror(static("b"), podtest.Status(v1.PodStatus{Phase: v1.PodSucceeded, StartTime: &now})))
-		h.add("file", static("b"))
-		h.expect(t, "ADD mirror-of-b:Succeeded", "ADD b:Succeeded")
-		h.stop(t)
-	})
-}
-
-// runningMirror returns a mirror pod with a status that a kubelet wrote while the container 1 ran.
-func runningMirror(static *v1.Pod, phase v1.PodPhase) *v1.Pod {
-	now := metav1.Now()
-	return podtest.Mirror(static, podtest.Status(v1.PodStatus{
-		Phase: phase, HostIP: "198.51.100.1", StartTime: &now, ContainerStatuses: runs("1"),
-	}))
-}
-
 // runs is the status of a container that runs.
 func runs(id string) []v1.ContainerStatus {
 	return []v1.ContainerStatus{{Name: "c", ContainerID: "containerd://" + id, State: v1.ContainerState{Running: &v1.ContainerStateRunning{}}}}
-}
-
-// The status in a mirror pod counts no longer when the runtime runs other containers: the kubelet writes it later, or the
-// apiserver refuses it.
-func TestStatusOfAnOldMirrorPod(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h := runStatus(t, nil)
-		a := static("a")
-		h.add("file", a)
-		mirror := runningMirror(a, v1.PodRunning)
-		h.add("api", mirror)
-		h.running("a", "1")
-		h.running("a", "2")
-		written := mirror.DeepCopy()
-		written.Status.ContainerStatuses = runs("2")
-		h.update(config.PodUpdate{Op: config.RECONCILE, Source: "api", Pods: []*v1.Pod{written}})
-		h.expect(t, "ADD a:Pending", "ADD mirror-of-a:Running on 198.51.100.1 containerd://1",
-			"RECONCILE status a:Running on 198.51.100.1 containerd://1",
-			"RECONCILE status a:Running on 192.0.2.1 containerd://2",
-			"RECONCILE mirror-of-a:Running on 198.51.100.1 containerd://2", "RECONCILE status a:Running on 198.51.100.1 containerd://2")
-		h.stop(t)
-	})
-}
-
-// The kubelet can write the status in a mirror pod before podconfigd has listed the runtime again: then it counts too.
-func TestStatusOfAMirrorPodBeforeTheRuntime(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h := runStatus(t, nil)
-		a, now := static("a"), metav1.Now()
-		h.add("file", a)
-		mirror := runningMirror(a, v1.PodRunning)
-		h.add("api", mirror)
-		h.running("a", "1")
-		h.calls = nil
-		restarted := mirror.DeepCopy()
-		restarted.Status.ContainerStatuses = runs("2")
-		restarted.Status.ContainerStatuses[0].RestartCount = 1
-		restarted.Status.ContainerStatuses[0].State.Running.StartedAt = now
-		h.update(config.PodUpdate{Op: config.RECONCILE, Source: "api", Pods: []*v1.Pod{restarted}})
-		h.expect(t, "RECONCILE mirror-of-a:Running on 198.51.100.1 containerd://2", "RECONCILE status a:Running on 198.51.100.1 containerd://2")
-		if by := h.by(t, "file"); by != ByMirrorPod {
-			t.Error(by)
-		}
-		h.running("a", "2")
-		h.expect(t)
-		h.stop(t)
-	})
 }
 
 // Pods of the apiserver get a status only if that is configured and no kubelet wrote theirs.
@@ -345,37 +250,6 @@ func TestStatusOfAPIPods(t *testing.T) {
 	}
 }
 
-// A pod that was restored keeps its last status until the runtime answers. A runtime that does
-// not have the pod makes no event for it.
-func TestRestoredStatusStands(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		now := metav1.Now()
-		last := v1.PodStatus{Phase: v1.PodRunning, StartTime: &now, HostIP: "192.0.2.1", HostIPs: []v1.HostIP{{IP: "192.0.2.1"}}, ContainerStatuses: []v1.ContainerStatus{{
-			Name: "c", ContainerID: "containerd://0", State: v1.ContainerState{Running: &v1.ContainerStateRunning{}},
-		}}}
-		a := static("a")
-		h := runStatus(t, func(opts *Options, _ *statusHarness) {
-			opts.Restored = []config.PodUpdate{{
-				Op: config.ADD, Source: "file", Pods: []*v1.Pod{a}, Files: []*config.File{{Path: "a.yaml"}}, Statuses: []*v1.PodStatus{&last},
-			}}
-		})
-		pass(10 * housekeepingPeriod)
-		h.expect(t)
-		h.events.has()
-		pass(2 * housekeepingPeriod)
-		h.expect(t) // the recorder limits how often a status changes
-		if got := fmt.Sprint(h.readings.requested); got != "[a]" {
-			t.Errorf("requested %s", got)
-		}
-		h.readings.channel <- podstatus.Reading{UID: "a", Record: new(podstatus.Record)}
-		synctest.Wait()
-		if len(h.calls) != 1 || h.calls[0] == "RECONCILE status a:Running on 192.0.2.1 containerd://0" {
-			t.Errorf("after a list without the pod: %q", h.calls)
-		}
-		h.stop(t)
-	})
-}
-
 // A new address of the node changes the statuses.
 func TestStatusFollowsTheNodesAddress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -392,39 +266,6 @@ func TestStatusFollowsTheNodesAddress(t *testing.T) {
 		h.expect(t, "RECONCILE status a:Pending on 192.0.2.2")
 		h.stop(t)
 	})
-}
-
-// A status that was restored goes away if nothing keeps it up to date any more: the pods of its
-// source get no status, or there is no runtime.
-func TestRestoredStatusGoes(t *testing.T) {
-	now := metav1.Now()
-	last := v1.PodStatus{Phase: v1.PodRunning, StartTime: &now, HostIP: "192.0.2.1", ContainerStatuses: []v1.ContainerStatus{{
-		Name: "c", ContainerID: "containerd://0", State: v1.ContainerState{Running: &v1.ContainerStateRunning{}},
-	}}}
-	for _, test := range []struct {
-		name   string
-		change func(*StatusOptions)
-		want   []string
-	}{
-		{"a runtime", func(*StatusOptions) {}, nil},
-		{"no runtime", func(s *StatusOptions) { s.Recorder = nil }, []string{"RECONCILE status a:Pending"}},
-		{"turned off", func(s *StatusOptions) { *s = StatusOptions{} }, []string{"RECONCILE status a:Pending"}},
-		{"not of this source", func(s *StatusOptions) { s.Sources = []string{"http"} }, []string{"RECONCILE status a:Pending"}},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				h := runStatus(t, func(opts *Options, _ *statusHarness) {
-					test.change(&opts.Status)
-					opts.Restored = []config.PodUpdate{{
-						Op: config.ADD, Source: "file", Pods: []*v1.Pod{static("a")}, Files: []*config.File{{Path: "a.yaml"}}, Statuses: []*v1.PodStatus{&last},
-					}}
-				})
-				pass(2 * housekeepingPeriod)
-				h.expect(t, test.want...)
-				h.stop(t)
-			})
-		})
-	}
 }
 
 // A record can be older than the end of its pod in the runtime, of which the loop has the event

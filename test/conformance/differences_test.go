@@ -3,9 +3,7 @@ package conformance
 import (
 	"context"
 	"fmt"
-	"io"
 	nethttp "net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -17,7 +15,6 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
-	"github.com/go-logr/logr/funcr"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/tools/record"
@@ -32,7 +29,6 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/journal/view"
 	"github.com/podconfigd/podconfigd/pkg/manifest"
 	"github.com/podconfigd/podconfigd/pkg/sources/file"
-	"github.com/podconfigd/podconfigd/pkg/sources/http"
 )
 
 // The tests below show both sides of each intended difference in
@@ -251,94 +247,6 @@ func TestDifferenceTwoFilesOfOneName(t *testing.T) {
 	ours.silent(t)
 	must(t, os.Remove(filepath.Join(dir, "a.yaml"))) // the file that podconfigd uses
 	ours.expect(t, "REMOVE x=1", "ADD x=2")
-}
-
-// site is a server with the test's answers.
-type site struct {
-	*httptest.Server
-	mu   sync.Mutex
-	body string
-}
-
-func newSite(t *testing.T, body string) *site {
-	t.Helper()
-	s := &site{body: body}
-	s.Server = httptest.NewServer(nethttp.HandlerFunc(func(w nethttp.ResponseWriter, _ *nethttp.Request) {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		_, _ = io.WriteString(w, s.body)
-	}))
-	t.Cleanup(s.Close)
-	return s
-}
-
-func (s *site) serve(body string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.body = body
-}
-
-func onURL(t *testing.T, url string, logger logr.Logger) (kubelet, ours *side) {
-	t.Helper()
-	kubelet = kubeletSide(t, func(ctx context.Context, c *kubeletconfig.PodConfig) {
-		kubeletconfig.NewSourceURL(logger, url, nethttp.Header{}, node, soon, c.Channel(ctx, "http"))
-	})
-	source, err := http.New(http.Options{URL: url, Decoder: manifest.NewDecoder(node), Period: soon})
-	must(t, err)
-	return kubelet, ourSide(t, "http", source.Run)
-}
-
-func TestDifferenceBodyOfNoLength(t *testing.T) {
-	t.Parallel()
-	a := podtest.List(podtest.Item("a", "1"))
-	s := newSite(t, a)
-	kubelet, ours := onURL(t, s.URL, logr.Discard())
-	kubelet.expect(t, "ADD a=1")
-	ours.expect(t, "ADD a=1")
-	s.serve("")
-	kubelet.expect(t, "REMOVE a=1")
-	ours.silent(t)
-	s.serve(a)
-	kubelet.silent(t) // the kubelet takes it for the last answer
-	ours.silent(t)    // the pod was never removed
-	s.serve(podtest.List())
-	kubelet.silent(t)
-	ours.expect(t, "REMOVE a=1")
-}
-
-func TestDifferenceGarbageIsSuccessfullyRead(t *testing.T) {
-	t.Parallel()
-	var mu sync.Mutex
-	var log []string
-	logger := funcr.New(func(_, args string) {
-		mu.Lock()
-		defer mu.Unlock()
-		log = append(log, args)
-	}, funcr.Options{})
-	said := func(text string) bool {
-		mu.Lock()
-		defer mu.Unlock()
-		return slices.ContainsFunc(log, func(line string) bool { return strings.Contains(line, text) })
-	}
-	s := newSite(t, "kind: [")
-	kubelet, ours := onURL(t, s.URL, logger)
-	deadline := time.Now().Add(testutil.Patience)
-	for !said("Successfully read pods from URL") {
-		if time.Now().After(deadline) {
-			t.Fatalf("the kubelet does not say that it read garbage: %q", log)
-		}
-		<-time.After(10 * time.Millisecond)
-	}
-	kubelet.silent(t)
-	ours.silent(t) // the source is degraded, see TestFailuresHoldTheLastSet in pkg/sources/http
-}
-
-func TestDifferenceOneBadPodInAList(t *testing.T) {
-	t.Parallel()
-	s := newSite(t, podtest.List(podtest.Item("good", "1"), podtest.Item("bad", "")))
-	kubelet, ours := onURL(t, s.URL, logr.Discard())
-	ours.expect(t, "ADD good=1")
-	kubelet.silent(t)
 }
 
 // A subscriber that does not read stalls all sources of the kubelet. In podconfigd it

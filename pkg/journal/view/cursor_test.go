@@ -6,14 +6,9 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
-
-	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/journal"
@@ -86,62 +81,6 @@ func TestNoSnapshotBeforeASourceIsSeen(t *testing.T) {
 	expect(t, j.watch(StreamOptions{Mode: SnapshotMode}), "- SET", "1 BOOKMARK synced")
 }
 
-// A subscriber that is disconnected after any frame, and resumes, gets the same as
-// without the disconnect.
-func TestResumeAfterEveryFrame(t *testing.T) {
-	for _, mode := range []Mode{IncrementalMode, SnapshotAndUpdatesMode, SnapshotMode} {
-		for _, selector := range []Selector{{}, {Labels: mustLabels("image in (1,3)")}} {
-			t.Run(fmt.Sprintf("%s/%v", mode, selector.Labels), func(t *testing.T) {
-				j := newJournal(journal.Options{})
-				whole := j.watch(StreamOptions{Mode: mode, Options: Options{Selector: selector}})
-				frames := whole.drain()
-				makeChanges(j)
-				makeChanges(j)
-				frames = append(frames, whole.drain()...)
-				for cut := range frames {
-					since := frames[cut].Revision
-					if since == 0 {
-						continue
-					}
-					resumed := j.watch(StreamOptions{Mode: mode, Options: Options{Selector: selector}, Since: &since, Instance: j.Instance()})
-					if got, want := show(j, resumed.drain()), show(j, frames[cut+1:]); got != want {
-						t.Errorf("after %q: got\n%s\nwant\n%s", showFrame(j, frames[cut]), got, want)
-					}
-				}
-			})
-		}
-	}
-}
-
-func TestResumeFails(t *testing.T) {
-	j := newJournal(journal.Options{MaxUpdates: 2})
-	makeChanges(j)
-	revision := func(n int64) *int64 { n += j.first; return &n }
-	for _, test := range []struct {
-		name   string
-		opts   StreamOptions
-		reason string
-	}{
-		{"compacted", StreamOptions{Since: revision(5)}, "is compacted"},
-		{"of another instance", StreamOptions{Since: revision(10), Instance: "other"}, "belongs to instance other"},
-		{"of an instance before", StreamOptions{Since: revision(-1000)}, "is compacted"},
-		{"not there yet", StreamOptions{Since: revision(11)}, "is unknown"},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			c := j.watch(test.opts)
-			frames := c.drain()
-			if got, want := show(j, frames), "- BOOKMARK reset ready\n- ADD c=3\n10 BOOKMARK synced ready"; got != want {
-				t.Fatalf("got\n%s\nwant\n%s", got, want)
-			}
-			if !strings.Contains(frames[0].Message, test.reason) {
-				t.Errorf("the reset says %q, want %q in it", frames[0].Message, test.reason)
-			}
-		})
-	}
-	expect(t, j.watch(StreamOptions{Since: revision(8)}), "9 RECONCILE c=3", "10 REMOVE a=3")
-	expect(t, j.watch(StreamOptions{Since: revision(10)}))
-}
-
 func TestASubscriberThatFallsBehindIsReset(t *testing.T) {
 	j := newJournal(journal.Options{MaxUpdates: 4})
 	c := j.watch(StreamOptions{})
@@ -158,79 +97,6 @@ func TestASubscriberThatFallsBehindIsReset(t *testing.T) {
 	expect(t, c, "10 ADD r")
 	if got := j.Status().Subscribers[0].Resets; got != 1 {
 		t.Errorf("status says %d resets, want 1", got)
-	}
-}
-
-func mustLabels(s string) labels.Selector {
-	selector, err := labels.Parse(s)
-	if err != nil {
-		panic(err)
-	}
-	return selector
-}
-
-func TestSelectionIsOfPods(t *testing.T) {
-	j := newJournal(journal.Options{})
-	ones := j.watch(StreamOptions{Options: Options{Selector: Selector{Labels: mustLabels("image=1")}}})
-	expect(t, ones, "0 BOOKMARK synced")
-	appendSet(j, update(config.ADD, "a=1", "b=2"))
-	expect(t, ones, "2 ADD a=1", "3 BOOKMARK ready")
-	appendSet(j, update(config.UPDATE, "a=2", "b=1"))
-	expect(t, ones, "- REMOVE a=1 continues", "5 ADD b=1")
-	appendSet(j, update(config.UPDATE, "a=3"))
-	expect(t, ones)
-	appendSet(j, update(config.REMOVE, "a", "b"))
-	expect(t, ones, "8 REMOVE b=1")
-
-	appendSet(j, update(config.ADD, "x", "y"))
-	expect(t, j.watch(StreamOptions{Options: Options{Selector: Selector{Fields: fields.OneTermEqualSelector("metadata.name", "y")}}}),
-		"- ADD y", "10 BOOKMARK synced ready")
-	expect(t, j.watch(StreamOptions{Options: Options{Selector: Selector{Source: "api"}}}), "10 BOOKMARK synced ready")
-	expect(t, j.watch(StreamOptions{Options: Options{Selector: Selector{Namespace: "other"}}}), "10 BOOKMARK synced ready")
-}
-
-func TestMirrorPodsCanBeLeftOut(t *testing.T) {
-	j := newJournal(journal.Options{})
-	without := j.watch(StreamOptions{Options: Options{Selector: Selector{NoMirrorPods: true}}})
-	with := j.watch(StreamOptions{})
-	expect(t, without, "0 BOOKMARK synced")
-	expect(t, with, "0 BOOKMARK synced")
-	both := update(config.ADD, "mirror", "own")
-	both.Pods[0].Annotations[v1.MirrorPodAnnotationKey] = "hash"
-	appendSet(j, both)
-	expect(t, without, "2 ADD own", "3 BOOKMARK ready")
-	expect(t, with, "2 ADD mirror own", "3 BOOKMARK ready")
-	appendSet(j, update(config.REMOVE, "mirror"))
-	expect(t, without)
-	expect(t, with, "4 REMOVE mirror")
-}
-
-func TestASnapshotSubscriberGetsOnlyItsPods(t *testing.T) {
-	j := newJournal(journal.Options{})
-	c := j.watch(StreamOptions{Mode: SnapshotMode, Options: Options{Selector: Selector{Labels: mustLabels("image=1")}}})
-	expect(t, c, "0 BOOKMARK synced")
-	appendSet(j, update(config.ADD, "a=1", "b=2"))
-	expect(t, c, "2 SET a=1", "3 BOOKMARK ready")
-	appendSet(j, update(config.UPDATE, "b=3"))
-	expect(t, c)
-	appendSet(j, update(config.UPDATE, "b=1"))
-	expect(t, c, "5 SET a=1 b=1")
-}
-
-// A pod can start to match by any change, and is sent once.
-func TestASnapshotSubscriberGetsPodsThatStartToMatch(t *testing.T) {
-	for _, mode := range []Mode{SnapshotMode, SnapshotAndUpdatesMode} {
-		j := newJournal(journal.Options{})
-		c := j.watch(StreamOptions{Mode: mode, Options: Options{Selector: Selector{Labels: mustLabels("image=1")}}})
-		expect(t, c, "0 BOOKMARK synced")
-		appendSet(j, update(config.ADD, "a=2", "b=1"))
-		expect(t, c, "2 SET b=1", "3 BOOKMARK ready")
-		appendSet(j, update(config.RECONCILE, "a=1"))
-		expect(t, c, "4 SET a=1 b=1")
-		appendSet(j, update(config.UPDATE, "a=2"))
-		expect(t, c, "5 SET b=1")
-		appendSet(j, update(config.REMOVE, "b"), update(config.UPDATE, "a=1"))
-		expect(t, c, "7 SET a=1")
 	}
 }
 

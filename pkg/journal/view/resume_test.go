@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"github.com/podconfigd/podconfigd/internal/testutil"
@@ -161,4 +162,60 @@ func (s *testSubscriber) follow(t *testing.T, j *testJournal) {
 	s.read(t, j, 1<<20)
 	s.cut()
 	s.compare(t, j)
+}
+
+// A subscriber that is disconnected after any frame, and resumes, gets the same as
+// without the disconnect.
+func TestResumeAfterEveryFrame(t *testing.T) {
+	for _, mode := range []Mode{IncrementalMode, SnapshotAndUpdatesMode, SnapshotMode} {
+		for _, selector := range []Selector{{}, {Labels: mustLabels("image in (1,3)")}} {
+			t.Run(fmt.Sprintf("%s/%v", mode, selector.Labels), func(t *testing.T) {
+				j := newJournal(journal.Options{})
+				whole := j.watch(StreamOptions{Mode: mode, Options: Options{Selector: selector}})
+				frames := whole.drain()
+				makeChanges(j)
+				makeChanges(j)
+				frames = append(frames, whole.drain()...)
+				for cut := range frames {
+					since := frames[cut].Revision
+					if since == 0 {
+						continue
+					}
+					resumed := j.watch(StreamOptions{Mode: mode, Options: Options{Selector: selector}, Since: &since, Instance: j.Instance()})
+					if got, want := show(j, resumed.drain()), show(j, frames[cut+1:]); got != want {
+						t.Errorf("after %q: got\n%s\nwant\n%s", showFrame(j, frames[cut]), got, want)
+					}
+				}
+			})
+		}
+	}
+}
+
+func TestResumeFails(t *testing.T) {
+	j := newJournal(journal.Options{MaxUpdates: 2})
+	makeChanges(j)
+	revision := func(n int64) *int64 { n += j.first; return &n }
+	for _, test := range []struct {
+		name   string
+		opts   StreamOptions
+		reason string
+	}{
+		{"compacted", StreamOptions{Since: revision(5)}, "is compacted"},
+		{"of another instance", StreamOptions{Since: revision(10), Instance: "other"}, "belongs to instance other"},
+		{"of an instance before", StreamOptions{Since: revision(-1000)}, "is compacted"},
+		{"not there yet", StreamOptions{Since: revision(11)}, "is unknown"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			c := j.watch(test.opts)
+			frames := c.drain()
+			if got, want := show(j, frames), "- BOOKMARK reset ready\n- ADD c=3\n10 BOOKMARK synced ready"; got != want {
+				t.Fatalf("got\n%s\nwant\n%s", got, want)
+			}
+			if !strings.Contains(frames[0].Message, test.reason) {
+				t.Errorf("the reset says %q, want %q in it", frames[0].Message, test.reason)
+			}
+		})
+	}
+	expect(t, j.watch(StreamOptions{Since: revision(8)}), "9 RECONCILE c=3", "10 REMOVE a=3")
+	expect(t, j.watch(StreamOptions{Since: revision(10)}))
 }

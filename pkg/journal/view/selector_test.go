@@ -99,3 +99,76 @@ func TestTheFirstSetOfAnotherSource(t *testing.T) {
 		c.Close()
 	}
 }
+
+func mustLabels(s string) labels.Selector {
+	selector, err := labels.Parse(s)
+	if err != nil {
+		panic(err)
+	}
+	return selector
+}
+
+func TestSelectionIsOfPods(t *testing.T) {
+	j := newJournal(journal.Options{})
+	ones := j.watch(StreamOptions{Options: Options{Selector: Selector{Labels: mustLabels("image=1")}}})
+	expect(t, ones, "0 BOOKMARK synced")
+	appendSet(j, update(config.ADD, "a=1", "b=2"))
+	expect(t, ones, "2 ADD a=1", "3 BOOKMARK ready")
+	appendSet(j, update(config.UPDATE, "a=2", "b=1"))
+	expect(t, ones, "- REMOVE a=1 continues", "5 ADD b=1")
+	appendSet(j, update(config.UPDATE, "a=3"))
+	expect(t, ones)
+	appendSet(j, update(config.REMOVE, "a", "b"))
+	expect(t, ones, "8 REMOVE b=1")
+
+	appendSet(j, update(config.ADD, "x", "y"))
+	expect(t, j.watch(StreamOptions{Options: Options{Selector: Selector{Fields: fields.OneTermEqualSelector("metadata.name", "y")}}}),
+		"- ADD y", "10 BOOKMARK synced ready")
+	expect(t, j.watch(StreamOptions{Options: Options{Selector: Selector{Source: "api"}}}), "10 BOOKMARK synced ready")
+	expect(t, j.watch(StreamOptions{Options: Options{Selector: Selector{Namespace: "other"}}}), "10 BOOKMARK synced ready")
+}
+
+func TestMirrorPodsCanBeLeftOut(t *testing.T) {
+	j := newJournal(journal.Options{})
+	without := j.watch(StreamOptions{Options: Options{Selector: Selector{NoMirrorPods: true}}})
+	with := j.watch(StreamOptions{})
+	expect(t, without, "0 BOOKMARK synced")
+	expect(t, with, "0 BOOKMARK synced")
+	both := update(config.ADD, "mirror", "own")
+	both.Pods[0].Annotations[v1.MirrorPodAnnotationKey] = "hash"
+	appendSet(j, both)
+	expect(t, without, "2 ADD own", "3 BOOKMARK ready")
+	expect(t, with, "2 ADD mirror own", "3 BOOKMARK ready")
+	appendSet(j, update(config.REMOVE, "mirror"))
+	expect(t, without)
+	expect(t, with, "4 REMOVE mirror")
+}
+
+func TestASnapshotSubscriberGetsOnlyItsPods(t *testing.T) {
+	j := newJournal(journal.Options{})
+	c := j.watch(StreamOptions{Mode: SnapshotMode, Options: Options{Selector: Selector{Labels: mustLabels("image=1")}}})
+	expect(t, c, "0 BOOKMARK synced")
+	appendSet(j, update(config.ADD, "a=1", "b=2"))
+	expect(t, c, "2 SET a=1", "3 BOOKMARK ready")
+	appendSet(j, update(config.UPDATE, "b=3"))
+	expect(t, c)
+	appendSet(j, update(config.UPDATE, "b=1"))
+	expect(t, c, "5 SET a=1 b=1")
+}
+
+// A pod can start to match by any change, and is sent once.
+func TestASnapshotSubscriberGetsPodsThatStartToMatch(t *testing.T) {
+	for _, mode := range []Mode{SnapshotMode, SnapshotAndUpdatesMode} {
+		j := newJournal(journal.Options{})
+		c := j.watch(StreamOptions{Mode: mode, Options: Options{Selector: Selector{Labels: mustLabels("image=1")}}})
+		expect(t, c, "0 BOOKMARK synced")
+		appendSet(j, update(config.ADD, "a=2", "b=1"))
+		expect(t, c, "2 SET b=1", "3 BOOKMARK ready")
+		appendSet(j, update(config.RECONCILE, "a=1"))
+		expect(t, c, "4 SET a=1 b=1")
+		appendSet(j, update(config.UPDATE, "a=2"))
+		expect(t, c, "5 SET b=1")
+		appendSet(j, update(config.REMOVE, "b"), update(config.UPDATE, "a=1"))
+		expect(t, c, "7 SET a=1")
+	}
+}

@@ -1,14 +1,11 @@
 package podsapi
 
 import (
-	"bytes"
 	"strings"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"go.uber.org/goleak"
-	"google.golang.org/protobuf/encoding/protowire"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -48,33 +45,6 @@ func (s *statuses) message() string {
 		return e.status.Message
 	}
 	return "none"
-}
-
-func TestDecode(t *testing.T) {
-	p := encoded(t, "a", "m", 3)
-	status, err := p.status()
-	if err != nil || p.name.String() != "default/a" || p.uid != "uid-of-a" || p.source != "file" || status.Message != "m" {
-		t.Errorf("%+v, %+v, %v", p, status, err)
-	}
-	for _, data := range []string{"", "\x0a", "\x0a\x05abc", "\xff\xff\xff", "\x0a\x02\x0a\x09", "\x09abc"} {
-		if p, err := decode([]byte(data)); err == nil {
-			t.Errorf("%q gives %+v", data, p)
-		}
-	}
-	bad := pod{raw: []byte("\x0a\x09")}
-	if _, err := bad.status(); err == nil {
-		t.Error("a status that is not valid is taken")
-	}
-}
-
-// FuzzDecode takes any bytes that a kubelet may send.
-func FuzzDecode(f *testing.F) {
-	f.Add([]byte("\x0a\x05abc"))
-	f.Fuzz(func(_ *testing.T, data []byte) {
-		if p, err := decode(data); err == nil {
-			_, _ = p.status() // any answer is right
-		}
-	})
 }
 
 // TestWhichStatusCounts: an answer counts unless an event came since its request, an event only if it is newer, and
@@ -158,39 +128,6 @@ func TestWhichLargeStatusCounts(t *testing.T) {
 	}
 }
 
-// TestElements that are small on the wire, and take hundreds of MiB decoded, are not decoded.
-func TestElements(t *testing.T) {
-	const containerStatuses, volumeMounts = 8, 12
-	mounts := protowire.AppendTag(nil, volumeMounts, protowire.BytesType)
-	mounts = bytes.Repeat(protowire.AppendBytes(mounts, nil), maxInner)
-	status := protowire.AppendBytes(protowire.AppendTag(nil, containerStatuses, protowire.BytesType), mounts)
-	if !(&pod{raw: status}).isLarge() {
-		t.Errorf("a status of %d KiB with %d mounts is decoded", len(status)>>10, maxInner)
-	}
-	many := v1.PodStatus{ContainerStatuses: make([]v1.ContainerStatus, 200)}
-	for i := range many.ContainerStatuses {
-		many.ContainerStatuses[i].VolumeMounts = make([]v1.VolumeMountStatus, 50)
-	}
-	raw, err := many.Marshal()
-	if err != nil || (&pod{raw: raw}).isLarge() {
-		t.Errorf("a status with 200 containers is not decoded: %v", err)
-	}
-}
-
-// TestPlaceholderOfAPod from the apiserver: the kubelet has not computed its status since it started.
-func TestPlaceholderOfAPod(t *testing.T) {
-	status := &v1.PodStatus{StartTime: new(metav1.Unix(1, 0)), Conditions: []v1.PodCondition{{
-		Type: v1.PodReady, Status: v1.ConditionFalse, Reason: "ContainersNotReady", Message: startingMessage,
-	}}}
-	if !isPlaceholder(status) {
-		t.Error("it replaces a status")
-	}
-	status.Conditions[0].Message = "containers with unready status: [c]"
-	if isPlaceholder(status) {
-		t.Error("a status of the kubelet replaces nothing")
-	}
-}
-
 // TestLists: a pod that is not in a list is gone, unless an event came since the request.
 func TestLists(t *testing.T) {
 	s := newStatuses()
@@ -214,38 +151,6 @@ func TestLists(t *testing.T) {
 	if s.message() != "none" {
 		t.Error(s.message())
 	}
-}
-
-// TestChangesOfAPod: the first change is passed on at once, later changes at most once a second. The last change is
-// always passed on.
-func TestChangesOfAPod(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newStatuses()
-		defer s.stop()
-		began, taken := time.Now(), 0
-		done := make(chan struct{})
-		go func() {
-			defer close(done)
-			for range 3 {
-				<-s.notices
-				if uids := s.take(); len(uids) != 1 {
-					t.Errorf("%v", uids)
-				}
-				taken++
-				t.Log(time.Since(began), s.message())
-			}
-		}()
-		for restarts := range int32(10) { // never when a change is due
-			if _, err := s.event(encoded(t, "a", time.Since(began).String(), restarts), false); err != nil {
-				t.Fatal(err)
-			}
-			time.Sleep(150 * time.Millisecond) //nolint:forbidigo // virtual time
-		}
-		<-done
-		if took := time.Since(began); taken != 3 || took != 2*time.Second || s.message() != "1.35s" {
-			t.Errorf("%d changes were passed on in %v, the last one is of %s", taken, took, s.message())
-		}
-	})
 }
 
 // TestAway: that the kubelet is away, or is back, is a change of each pod.
@@ -297,86 +202,5 @@ func TestBeginningOfAWatch(t *testing.T) {
 	begin("three", 3, "three")
 	if _, err := s.listed(encoded(t, "a", "one", 1), s.now(), s.begin()); err != nil || s.message() != "one" {
 		t.Errorf("%s, %v", s.message(), err)
-	}
-}
-
-// TestSize: the size counts everything that is kept.
-func TestSize(t *testing.T) {
-	s := newStatuses()
-	for _, message := range []string{"one", strings.Repeat("m", 1000), "three"} {
-		p := encoded(t, "a", message, int32(len(s.pods)))
-		if _, err := s.listed(p, s.now(), s.begin()); err != nil {
-			t.Fatal(err)
-		}
-		least := entrySize + len("uid-of-a") + len("default") + len("a") + len(message)
-		if s.size < least || s.size > least+2<<10 || s.bounded() != nil {
-			t.Errorf("%d bytes, want at least %d", s.size, least)
-		}
-	}
-	s.limit = s.size - 1
-	if err := s.bounded(); err == nil || s.size != 0 || s.message() != "none" || len(s.take()) != 1 {
-		t.Errorf("%v, %d bytes, %s", err, s.size, s.message())
-	}
-}
-
-// TestRefused: after a kubelet gave too much, none of its statuses is used before a complete list. Each attempt costs as
-// much as the last one, so there is a wait between them.
-func TestRefused(t *testing.T) {
-	c := New(Options{Interval: time.Hour})
-	s := c.statuses
-	give := func() {
-		t.Helper()
-		if _, err := s.listed(encoded(t, "a", "one", 1), s.now(), s.begin()); err != nil {
-			t.Fatal(err)
-		}
-	}
-	shown := func(want bool) {
-		t.Helper()
-		if status, _ := c.Status("uid-of-a"); status != nil != want {
-			t.Errorf("the status is used: %t, want %t", !want, want)
-		}
-	}
-	give()
-	c.setConnected(t.Context())
-	shown(true)
-	s.limit = 1
-	err := s.bounded()
-	give()
-	shown(false)
-	if wait := pause(firstRetry, 0, err); wait != excessRetry {
-		t.Errorf("it waits %v", wait)
-	}
-	c.setConnected(t.Context())
-	shown(true)
-	if wait := pause(lastRetry, time.Second, errSilent); wait != lastRetry {
-		t.Errorf("it waits %v", wait)
-	}
-	if wait := pause(lastRetry, steady, errSilent); wait != 0 {
-		t.Errorf("it waits %v", wait)
-	}
-}
-
-// TestSizeOf counts what is behind the pointers of a status.
-func TestSizeOf(t *testing.T) {
-	const page = 1000
-	for name, test := range map[string]struct {
-		status v1.PodStatus
-		least  int
-	}{
-		"text":      {v1.PodStatus{Message: strings.Repeat("m", page)}, page},
-		"list":      {v1.PodStatus{Conditions: make([]v1.PodCondition, page)}, page * 100},
-		"inner":     {v1.PodStatus{ContainerStatuses: []v1.ContainerStatus{{VolumeMounts: make([]v1.VolumeMountStatus, page)}}}, page * 50},
-		"pointer":   {v1.PodStatus{ContainerStatuses: []v1.ContainerStatus{{State: v1.ContainerState{Waiting: &v1.ContainerStateWaiting{Message: strings.Repeat("m", page)}}}}}, page},
-		"map":       {v1.PodStatus{ContainerStatuses: []v1.ContainerStatus{{AllocatedResources: v1.ResourceList{v1.ResourceName(strings.Repeat("m", page)): {}}}}}, page},
-		"only_time": {v1.PodStatus{StartTime: new(metav1.Now())}, 0},
-	} {
-		t.Run(name, func(t *testing.T) {
-			if got := sizeOf(&test.status); got < test.least || got > 2*test.least+1500 {
-				t.Errorf("%d bytes, want at least %d", got, test.least)
-			}
-		})
-	}
-	if got := sizeOf(nil); got != 0 {
-		t.Errorf("%d bytes without a status", got)
 	}
 }
