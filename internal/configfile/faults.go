@@ -71,7 +71,7 @@ func (c *Configuration) origin(path string) (from *layer, line int) {
 	return nil, 0
 }
 
-// located returns the faults in the error of the daemon, where their values come from.
+// located returns the faults in the error of the daemon, each with the place that its value comes from.
 func (c *Configuration) located(err error) (errs []error) {
 	var faults []error
 	switch err := err.(type) { //nolint:errorlint // Validate joins the faults

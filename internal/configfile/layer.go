@@ -126,7 +126,7 @@ func (l *layer) decode(want format) map[string]any {
 	return values
 }
 
-// restrictions are the fields of an access rule that restrict it. Without one, the rule is for all.
+// restrictions are the fields of an access rule that restrict it. A rule without any of them is for all clients.
 var restrictions = []string{"users", "uids", "groups", "gids", "authenticatedUsers", "authenticatedGroups", "sources", "namespaces", "labelSelector"}
 
 // refuseEmptyRestrictions adds a fault for each restriction of an access rule, and for access itself, that is
@@ -161,8 +161,8 @@ func (l *layer) dropMismatches(values map[string]any, data []byte) {
 	}
 }
 
-// isUnset reports whether a value of a KubeletConfiguration is the same as none. Tools write
-// all fields, with the zero value for the default. Of eventRecordQPS, 0 is a value.
+// isUnset reports whether a value of a KubeletConfiguration is the same as none. Tools write all
+// fields, with the zero value for the default. For eventRecordQPS, 0 is a value of its own.
 //
 // kubelet: pkg/kubelet/apis/config/v1beta1/defaults.go SetDefaults_KubeletConfiguration.
 func isUnset(name string, value any) bool {

@@ -36,8 +36,8 @@ var expectations = map[reflect.Type]string{
 	reflect.TypeFor[resource.QuantityValue]():     "quantity such as 64Ki",
 }
 
-// Mismatches returns a fault for each value in the JSON of the type whose type is not the
-// type of its field. The decoder's error has only one of them, without list indices.
+// Mismatches returns a fault for each value in the JSON whose type does not fit its field in typ.
+// The decoder's error has only one of them, without list indices.
 func (t *Text) Mismatches(data []byte, typ reflect.Type) (found Findings) {
 	value, err := Decode(data)
 	if err != nil {
@@ -62,8 +62,7 @@ func Decode(data []byte) (value any, err error) {
 	return value, err
 }
 
-// Unknown returns a fault for each field in the JSON of the type that the type does not have. The note is added to
-// each message.
+// Unknown returns a fault for each field in the JSON that typ does not have. The note is added to each message.
 func (t *Text) Unknown(data []byte, typ reflect.Type, note string) (found Findings) {
 	value, err := Decode(data)
 	if err != nil {

@@ -17,7 +17,7 @@ var (
 	yamlAnchor = regexp.MustCompile(`^unknown anchor '(.*)' referenced$`)
 )
 
-// notFinite finds a number that YAML has and JSON has not.
+// notFinite finds a number that YAML has and JSON does not have.
 var notFinite = regexp.MustCompile(`(?mi)(?:^|[:,\[\s-])\s*[-+]?\.(?:inf|nan)\s*(?:[#,\]}]|$)`)
 
 // NotYAML returns the fault for the error of the parser.

@@ -35,7 +35,7 @@ func (p Part) CounterFunc(name, help string, read func() float64) {
 	p.factory.NewCounterFunc(prometheus.CounterOpts(p.opts(name, help)), read)
 }
 
-// CounterVec returns counters by the value of a label. Those of the given values exist from the start.
+// CounterVec returns counters by the value of a label. The counters of the given values exist from the start.
 func (p Part) CounterVec(name, help, label string, values ...string) *prometheus.CounterVec {
 	vec := p.Counters(name, help, label)
 	for _, value := range values {

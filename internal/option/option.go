@@ -4,8 +4,8 @@
 //	fmt.Println(v1alpha1.Options.Flag(path), v1alpha1.Options.Check(config))
 //
 // The table is generated from the type of the configuration file, where an option is one field with its
-// comment and its markers. From the table follow the defaults, the flags and their help, the checks of ranges,
-// and what a reload does.
+// comment and its markers. The defaults, the flags and their help, the checks of ranges, and what a reload
+// does follow from the table.
 package option
 
 import (

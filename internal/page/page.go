@@ -70,7 +70,7 @@ func load() map[string]file {
 	return all
 }
 
-// Wanted reports whether a request is for a file of the page. At /, browsers get it, and no other clients.
+// Wanted reports whether a request is for a file of the page. At /, only browsers get the page.
 func Wanted(r *http.Request) bool {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		return false

@@ -86,8 +86,8 @@ func (p *parser) sequence(column int) {
 	p.shut(']', first)
 }
 
-// inline reads a value that ends with the line, and goes to the next line. That must not be deeper than the
-// column: the value would go on in it.
+// inline reads a value that ends with the line, and goes to the next line. The next line must not be deeper
+// than the column, because the value would continue there.
 func (p *parser) inline(column int) {
 	switch p.line[0] {
 	case '"', '\'', '[', '{':

@@ -25,7 +25,7 @@ const maxDepth = 64
 // maxKey is the maximum length of a key in bytes. YAML's own limit is 1,024.
 const maxKey = 512
 
-// ToJSON converts plain YAML to JSON. It returns false for all other texts, also if they are no YAML.
+// ToJSON converts plain YAML to JSON. It returns false for all other texts, including texts that are not YAML.
 func ToJSON(data []byte) (json []byte, ok bool) {
 	for _, c := range data {
 		if (c < ' ' || c > '~') && c != '\n' {
@@ -41,7 +41,7 @@ func ToJSON(data []byte) (json []byte, ok bool) {
 	return p.json, true
 }
 
-// parser reads lines, and appends the JSON of what it has read. Once it has failed, nothing that it has is used.
+// parser reads lines, and appends the JSON of what it has read. Once it has failed, its result is not used.
 type parser struct {
 	// line is the current line without its indentation, from the place that was reached. indent is
 	// the column of this place. rest follows the line.
@@ -50,7 +50,7 @@ type parser struct {
 	done, failed bool // there is no line
 
 	json []byte
-	// members are those of the mappings that are open.
+	// members are the members of the open mappings.
 	members []member
 	sorted  []byte
 	depth   int

@@ -36,8 +36,8 @@ const (
 	// bodyTimeout is the time in which a client must send the body of a request. For a review, the
 	// daemon has a shorter one.
 	bodyTimeout = 15 * time.Second
-	// maxBody is the size up to which the body of a request is read. That of a review is kept, up to
-	// maxReview, as in the daemon.
+	// maxBody is the size up to which the body of a request is read. The body of a review is kept,
+	// up to maxReview, as in the daemon.
 	maxBody   = 32 << 20
 	maxReview = 64 << 10
 	// maxConnections is the number of open connections. Further ones wait. maxRequests is the number

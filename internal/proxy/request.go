@@ -35,7 +35,7 @@ var readingCalls = map[string]bool{
 	"/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo": true,
 }
 
-// reviews are the posts of the Kubernetes API that pass. They ask for the own access, and for the own user.
+// reviews are the posts of the Kubernetes API that pass. With them, a client asks for its own access and its own user.
 var reviews = map[string]bool{
 	"/apis/authentication.k8s.io/v1/selfsubjectreviews":      true,
 	"/apis/authorization.k8s.io/v1/selfsubjectaccessreviews": true,
@@ -49,8 +49,8 @@ var passingHeaders = []string{
 	"Grpc-Accept-Encoding", "Grpc-Encoding", "Grpc-Timeout", "Te",
 }
 
-// passingAnswers are the headers of an answer that pass. Among the others are cookies, with which every
-// user of the proxy could be its owner for a gateway.
+// passingAnswers are the headers of an answer that pass. The others include cookies. With a cookie, a
+// gateway could take every user of the proxy for its owner.
 var passingAnswers = []string{
 	"Allow", "Cache-Control", "Content-Encoding", "Content-Length", "Content-Type", "Date", "Etag", "Retry-After", "Vary", "Warning",
 	"X-Content-Type-Options", v1alpha1.RestoredHeader,

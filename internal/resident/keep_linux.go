@@ -16,7 +16,8 @@ const (
 	earliest = 3 * time.Second
 	interval = time.Second
 	idle     = interval / 50
-	// Later, the heap is looked at every period: so collections and the faults after them take little of a processor.
+	// After the start, the heap is checked once in each period. So collections, and the page faults after them, take little
+	// processor time.
 	period = time.Minute
 	// enough is the growth of the heap that is worth a collection, if it is also an eighth of the heap.
 	enough = 1 << 20

@@ -41,8 +41,9 @@ func ofProgram() ([]mapping, error) {
 	return clean(smaps, program)
 }
 
-// clean returns the mappings of the file that have its content: they can't be written, and no page of them was
-// written before, as the pages that a loader relocates. Such a page is anonymous, or swapped out.
+// clean returns the mappings that still have the content of the file: they can't be written, and none of their
+// pages was written before. A loader writes the pages that it relocates. A page that was written is anonymous,
+// or swapped out.
 func clean(smaps io.Reader, file string) ([]mapping, error) {
 	var found []mapping
 	var m mapping

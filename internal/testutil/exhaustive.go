@@ -2,9 +2,9 @@ package testutil
 
 import "testing"
 
-// Exhaustive skips a test with the race detector, with which it takes six times as long. "make test"
-// runs the packages whose tests call it without the race detector, too. Use it for tests that try
-// very many cases, if a test beside it shows the races.
+// Exhaustive skips a test that runs with the race detector, because it takes six times as long then.
+// "make test" runs the packages whose tests call Exhaustive also without the race detector. Use it
+// for tests that try very many cases, if a test beside it shows the races.
 func Exhaustive(tb testing.TB) {
 	tb.Helper()
 	if Race {
@@ -12,8 +12,9 @@ func Exhaustive(tb testing.TB) {
 	}
 }
 
-// Stride returns 1, or n with the race detector: such a test tries each of its cases without the race
-// detector, and one of n with it. "make test" runs the packages whose tests call it both ways.
+// Stride returns n with the race detector, and 1 without it. A test that calls Stride tries one of n
+// cases with the race detector, and all cases without it. "make test" runs the packages of such tests
+// both ways.
 func Stride(n int) int {
 	if Race {
 		return n

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Patience is the longest wait of a test. It limits how long a test hangs. It does not
-// mean that anything may take as long: a machine may be slow and busy.
+// Patience is the longest wait of a test. It limits how long a test hangs. It does not mean that
+// anything may take that long. A machine may be slow and busy.
 const Patience = 2 * time.Minute
 
 // pollPeriod is the time between two checks of a condition.

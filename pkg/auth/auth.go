@@ -37,8 +37,8 @@ type Options struct {
 	// asked. Its answers are valid for AllowTTL and DenyTTL.
 	AlwaysAllow       bool
 	AllowTTL, DenyTTL time.Duration
-	// Post posts JSON to a path of the apiserver, and returns the answer. It is required unless
-	// no review is.
+	// Post posts JSON to a path of the apiserver, and returns the answer. It is required for
+	// reviews, of tokens or of permissions.
 	Post func(ctx context.Context, path string, body []byte) ([]byte, error)
 	// Logger logs that a file is reloaded.
 	Logger klog.Logger

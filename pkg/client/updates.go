@@ -130,9 +130,9 @@ func (s *subscription) read(ctx context.Context, yield func(*v1alpha1.Update) bo
 }
 
 // refused reports whether a retry is useless. After updates were delivered, some refusals are temporary:
-// all subscribers may reconnect at the same time, a token may be renewed, and the daemon, which may have
-// to ask an apiserver about the credentials, may be unable to. If the certificate of the server can't be
-// verified at first, a retry does not help.
+// all subscribers may reconnect at the same time, a token may be renewed, or the daemon may not reach
+// the apiserver that it asks about the credentials. If the certificate of the server can't be verified
+// at first, a retry does not help.
 func (s *subscription) refused(err error) bool {
 	if refusal, ok := errors.AsType[*RefusedError](err); ok {
 		temporary := refusal.Code == http.StatusTooManyRequests || refusal.Code == http.StatusUnauthorized || refusal.Code >= http.StatusInternalServerError

@@ -47,13 +47,13 @@ type Tracer interface {
 	Trace(source string, event Event) Trace
 }
 
-// Trace records the way of one set from its event to the last subscriber. Its methods are safe
-// for concurrent use, and block nothing.
+// Trace records the path of one set from its event to the last subscriber. Its methods are safe for
+// concurrent use, and block nothing.
 type Trace interface {
 	// Merged records the merge, which began at started and ends now.
 	Merged(started time.Time, updates []PodUpdate)
-	// Recorded records that the set can be read, and by how many subscribers. Each subscriber reports Written
-	// or Skipped, or leaves.
+	// Recorded records how many subscribers can read the set. Each subscriber reports Written or Skipped, or
+	// leaves.
 	Recorded(started time.Time, revision int64, subscribers int)
 	// Written records that the subscriber's part of the set was written to it, from started
 	// to ended.

@@ -242,15 +242,16 @@ type Event struct {
 	Time time.Time
 	// Began is when the source began to read the change, and Read when it had the set.
 	Began, Read time.Time
-	// Trace records the way of the set; nil for none. PodConfig begins it.
+	// Trace records the path of the set; nil for none. PodConfig begins it.
 	Trace Trace
 }
 
 // immediate is the longest time that it takes to receive an event that was already there.
 const immediate = 50 * time.Microsecond
 
-// ArrivedAt returns when the event arrived that is received now. The wait for it began at idle. An event that was already
-// there arrived during the work before: then the result is the start of that work, began. A zero began is unknown.
+// ArrivedAt returns the arrival time of the event that is received now. The wait for it began at idle. If the event was
+// already there, it arrived during the work before the wait, and the result is the start of that work, began. A zero
+// began is unknown.
 func ArrivedAt(idle, began time.Time) time.Time {
 	if now := time.Now(); began.IsZero() || now.Sub(idle) >= immediate {
 		return now

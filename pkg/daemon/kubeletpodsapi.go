@@ -26,7 +26,8 @@ func (d *Daemon) newPodsAPI(registry prometheus.Registerer) *podsapi.Client {
 	})
 }
 
-// sourcePods returns all pods but mirror pods. If two sources have a pod, it counts as that of a source of the kubelet.
+// sourcePods returns all pods except mirror pods. If several sources have a pod, it is Further only if all of them are
+// further sources.
 func (d *Daemon) sourcePods() map[types.UID]podsapi.SourcePod {
 	pods := make(map[types.UID]podsapi.SourcePod)
 	for _, p := range d.journal.State().Pods {

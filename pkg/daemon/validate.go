@@ -102,8 +102,9 @@ func (c *Config) validateHTTP(found *faults) {
 	found.pair("staticPodURLCertFile", c.StaticPodURLCertFile, "staticPodURLKeyFile", c.StaticPodURLKeyFile)
 }
 
-// validateSocketPath refuses what would be a directory. The path of a configuration file has its
-// directory before an address that is not a path.
+// validateSocketPath refuses a directory, and an address in place of a path. In a configuration
+// file, an address becomes a path relative to the directory of the file, so the scheme can be in
+// the middle.
 func validateSocketPath(found *faults, field FieldName, path string) {
 	switch {
 	case slices.Contains(strings.Split(path, "/"), socket.SchemeUnix+":"):

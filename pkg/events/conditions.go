@@ -130,7 +130,7 @@ func manifestsOf(s *v1alpha1.SourceStatus) (all []condition) {
 	return all
 }
 
-// placed returns the message of a verdict behind the path of the file, or behind the name of the item. A message that
+// placed returns the message of a verdict after the path of the file, or after the name of the item. A message that
 // begins with the file name and the line gets only the directory.
 func placed(m *v1alpha1.Manifest) string {
 	if dir, file := path.Split(m.Path); file != "" && strings.HasPrefix(m.Message, file+":") {

@@ -30,8 +30,8 @@ type key struct {
 
 // entry is the state of the events about a condition.
 type entry struct {
-	// written is the last event that was written, or that the apiserver rejected for good. It is zero if the end of
-	// the condition is dealt with.
+	// written is the last event that was written, or that the apiserver rejected for good. It is zero once the end
+	// of the condition is handled.
 	written report
 	// next is the event that is due. It equals written if none is due. since is when it became due.
 	next  report

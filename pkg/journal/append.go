@@ -11,7 +11,7 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/config"
 )
 
-// The journal is a handler of the sync loop. It appends what the sync loop gives to the methods below.
+// The journal is a handler of the sync loop, which calls the methods below with its updates.
 
 // HandlePodAdditions appends the update.
 func (j *Journal) HandlePodAdditions(_ context.Context, update config.PodUpdate) { j.Append(update) }

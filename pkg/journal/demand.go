@@ -120,7 +120,7 @@ func (j *Journal) await(revision int64) {
 	}
 }
 
-// leaveLocked counts the subscriber no longer.
+// leaveLocked stops counting the subscriber.
 func (j *Journal) leaveLocked(ops Operations, now time.Time) {
 	for op, wanted := range ops {
 		if wanted && onDemand(op) {

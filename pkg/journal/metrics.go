@@ -81,7 +81,7 @@ func (j *Journal) originOf(u *config.PodUpdate, began time.Time) *Origin {
 	}
 }
 
-// shown records that as many subscribers can read the set.
+// shown records how many subscribers can read the set.
 func (o *Origin) shown(revision int64, subscribers int) {
 	if o == nil {
 		return
@@ -92,8 +92,8 @@ func (o *Origin) shown(revision int64, subscribers int) {
 	}
 }
 
-// Delivered records that all that a subscriber gets of the set was written to it, from started to
-// ended.
+// Delivered records that a subscriber has got its part of the set, which was written to it from
+// started to ended.
 func (o *Origin) Delivered(s *Subscriber, started, ended time.Time) {
 	o.delivered.Observe(ended.Sub(o.event.Time).Seconds())
 	if o.event.Trace != nil {

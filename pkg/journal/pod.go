@@ -45,8 +45,8 @@ const memoryFactor = 9
 // NewPod returns a version of a pod that is not in a journal yet.
 func NewPod(source string, object *v1.Pod) *Pod { return newPod(source, object, nil) }
 
-// newPod returns a version that has another status than the pod itself, unless the status
-// is nil.
+// newPod returns a version with the given status in place of the pod's own; nil keeps the pod's
+// own.
 func newPod(source string, merged *v1.Pod, status *v1.PodStatus) *Pod {
 	object := config.WithStatus(merged, status)
 	return &Pod{Object: object, Merged: merged, Status: status, Source: source, Memo: new(Memo), size: object.Size()}

@@ -46,7 +46,7 @@ func Compacted(reason ResetReason, message string) *CompactedError {
 	return &CompactedError{reason, message}
 }
 
-// Error has the revision.
+// Error returns the message, which names the revision.
 func (e *CompactedError) Error() string { return e.message }
 
 // Reading is the result of After.

@@ -6,8 +6,8 @@ import (
 )
 
 // States returns the state after each set, for a subscriber that reads one set after the other. It
-// makes each state from the state before: to undo all later sets for each set costs the square of the
-// ring. It belongs to one goroutine.
+// makes each state from the state before. Undoing all later sets for each set would cost the square
+// of the ring. It belongs to one goroutine.
 //
 // It holds no pods, so a slow subscriber keeps no old version in memory.
 type States struct {
@@ -52,8 +52,8 @@ func (s *States) pass(set *Set) bool {
 	return s.revision != 0
 }
 
-// follow applies the next set to the state. It copies the state: to delete and to insert each pod in
-// place costs the square of a set that has all pods.
+// follow applies the next set to the state. It copies the state. Deleting and inserting each pod in
+// place would cost the square of a set that has all pods.
 func (s *States) follow(set *Set) {
 	s.revision = set.Revision
 	changed := make(map[podKey]*Pod)

@@ -8,8 +8,8 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// decide decides whether to adopt the UIDs of the kubelet, and reports whether that has changed. It adopts them after no
-// rules gave any of them for the time oddAfter. If the rules give some of them, the others belong to earlier versions of the
+// decide decides whether to adopt the UIDs of the kubelet, and reports whether that has changed. It adopts them if no rules
+// have given any of them for the time oddAfter. If the rules give some of them, the others belong to earlier versions of the
 // manifests.
 func (f *Finder) decide() (changed bool) {
 	f.mu.Lock()

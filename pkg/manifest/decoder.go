@@ -88,7 +88,7 @@ func (d *Decoder) renew() {
 	d.changed = make(chan struct{})
 }
 
-// Changed returns a channel that is closed when what was decoded since then must be decoded again.
+// Changed returns a channel that is closed when pods that were decoded after the call must be decoded again.
 func (d *Decoder) Changed() <-chan struct{} {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -115,10 +115,10 @@ func (d *Decoder) identify(t *text, m Minor, pod *api.Pod, json []byte, from ori
 	}
 }
 
-// minorOf returns the minor whose rules give the pod the UID; 0 if no minor does. It does not try the minor but.
-func (d *Decoder) minorOf(t *text, uid types.UID, but Minor, json []byte, from origin) Minor {
+// minorOf returns the minor whose rules give the pod the UID; 0 if no minor does. It skips tried, whose rules do not.
+func (d *Decoder) minorOf(t *text, uid types.UID, tried Minor, json []byte, from origin) Minor {
 	for m := Base; m >= Oldest; m-- {
-		if m == but {
+		if m == tried {
 			continue
 		}
 		pod, _, err := t.decodePod(json)

@@ -40,9 +40,9 @@ type dumping struct {
 	pod *api.Pod
 	// depth counts the structs, slices and maps around the value.
 	depth int
-	// location is the depth at which the time zone of the process was printed; 0 if it was not. The
-	// library takes a pointer that comes back at a greater depth for a cycle, unless there was another
-	// pointer in between at the depth or above. All pointers of a pod but this one are different.
+	// location is the depth at which the time zone of the process was printed; 0 if it was not. If the
+	// same pointer comes again at a greater depth, the library prints a cycle, unless another pointer
+	// at this depth or above came in between. All other pointers of a pod are different.
 	location int
 }
 

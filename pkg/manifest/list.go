@@ -37,9 +37,9 @@ const maxItems = 50_000
 // most maxItems. Each item of a list has its own verdict. An item is decoded when the
 // sequence reaches it. The URL is part of the pods' UIDs.
 //
-// The error, if there is one, is an [*Error] and applies to the whole answer. A PodList
-// must have items, which may be an empty list. That further YAML documents are ignored is a
-// warning on the first item.
+// The error, if there is one, is an [*Error] and applies to the whole answer. A PodList must have
+// items, which may be an empty list. If further YAML documents are ignored, the first item has a
+// warning.
 //
 // kubelet: pkg/kubelet/config/common.go tryDecodeSinglePod, tryDecodePodList.
 func (d *Decoder) DecodeURL(url string, data []byte) (items iter.Seq[Item], err error) {

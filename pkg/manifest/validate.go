@@ -93,7 +93,7 @@ func (t *text) warnOfPriority(pod *api.Pod, found *located.Findings) {
 }
 
 // warnOfMirror adds a warning if the pod says that it is a mirror pod, such as one that was saved from the
-// apiserver. A program that leaves out mirror pods leaves it out.
+// apiserver. Programs that leave out mirror pods leave this pod out, too.
 //
 // kubelet: pkg/kubelet/kubelet.go HandlePodAdditions, which starts no mirror pod.
 func (t *text) warnOfMirror(pod *api.Pod, found *located.Findings) {

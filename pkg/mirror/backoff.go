@@ -9,7 +9,7 @@ import (
 
 const (
 	// firstRetry and lastRetry are the shortest and the longest wait after a failure. The wait doubles with each failure.
-	// A kubelet waits as long at most: it syncs a pod every minute.
+	// The longest wait of a kubelet is the same, because it syncs a pod every minute.
 	firstRetry = time.Second
 	lastRetry  = time.Minute
 	// retryJitter is the maximum random extension of a wait, as a fraction of it.
@@ -22,7 +22,7 @@ type backoff struct {
 	next time.Time
 }
 
-// failed starts the next wait. If the apiserver asks for a longer one, it counts.
+// failed starts the next wait. If the apiserver asks for a longer wait, failed starts that one.
 func (b *backoff) failed(now time.Time, err error) {
 	b.wait = min(max(2*b.wait, firstRetry), lastRetry)
 	wait := b.wait + time.Duration(rand.Float64()*retryJitter*float64(b.wait))

@@ -19,8 +19,8 @@ type Generator struct {
 	opts    Options // its periods are guarded by mu
 	events  chan *PodLifecycleEvent
 	metrics *metrics
-	// emitted has an element if the queue may have got its first event, demands if Await demands a list that Run does not
-	// know of yet.
+	// emitted has an element if the queue may have got its first event. demands has one if Await demands a list that Run
+	// does not know of yet.
 	emitted, demands chan struct{}
 	// inspections has an element for each inspection that calls the runtime.
 	inspections chan struct{}

@@ -36,8 +36,8 @@ type record struct {
 
 type known struct {
 	Container
-	// since is when the container was first reported, changed when its present state was. The time of a report is when the
-	// event arrived or the list was requested.
+	// since is when the container was first reported. changed is when its present state was first reported. The time of a
+	// report is when the event arrived or the list was requested.
 	since, changed time.Time
 }
 

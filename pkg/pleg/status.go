@@ -25,8 +25,8 @@ type generatorState struct {
 	// Status has no numbers that Generator.Status counts. Evented begins with the first list that was requested after opened.
 	Status
 	started time.Time
-	// listed is when the last successful list was requested, active when the last successful list or ping was. called
-	// is when the current list or ping was requested; zero if there is none.
+	// listed is when the last successful list was requested. active is when the last successful list or ping was
+	// requested. called is when the current list or ping was requested; zero if there is none.
 	listed, active, called time.Time
 	// opened is when the generator may begin to rely on the stream; zero without one.
 	opened            time.Time

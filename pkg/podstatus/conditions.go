@@ -33,7 +33,7 @@ const (
 	podSandboxWithoutIP                = "pod sandbox has no IP address"
 )
 
-// setConditions sets the conditions: first the pod's conditions that others than the kubelet set, then those of the kubelet.
+// setConditions sets the conditions: first the conditions of the pod that the kubelet does not set, then the kubelet's own.
 func (g *generator) setConditions(status *v1.PodStatus) {
 	for _, condition := range g.pod.Status.Conditions {
 		if !isOwnedByKubelet(condition.Type) {

@@ -1,4 +1,4 @@
-// Package tracing records the way of each set of a source as an OpenTelemetry trace, and exports the traces over gRPC (OTLP):
+// Package tracing records the path of each set of a source as an OpenTelemetry trace, and exports the traces over gRPC (OTLP):
 //
 //	t := tracing.New(tracing.Options{Endpoint: "localhost:4317", SamplingRatePerMillion: 1000000})
 //	go t.Run(ctx)

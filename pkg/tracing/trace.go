@@ -26,7 +26,7 @@ type trace struct {
 
 	mu sync.Mutex // guards the fields below
 	// recorded means that the number of subscribers was added to waiting, which counts those that have not reported.
-	// Reports that come before make it negative.
+	// A report that comes before makes waiting negative.
 	recorded, ended bool
 	waiting, writes int
 	// last is when the last step ended.

@@ -22,12 +22,12 @@ import (
 const (
 	// DefaultEndpoint is the default endpoint of OTLP over gRPC.
 	DefaultEndpoint = "localhost:4317"
-	// maxOpen is the maximum number of traces that wait for subscribers, maxWait how long they wait. After that, a trace
+	// maxOpen is the maximum number of traces that wait for subscribers. A trace waits for at most maxWait, and then
 	// ends without the missing writes.
 	maxOpen = 64
 	maxWait = 10 * time.Second
-	// batchTime is how long spans are collected, exportTime the longest time of an export. When Run ends, the last export
-	// has flushTime.
+	// batchTime is how long spans are collected. exportTime is the maximum time of an export, and flushTime of the last
+	// export when Run ends.
 	batchTime  = time.Second
 	exportTime = 5 * time.Second
 	flushTime  = 500 * time.Millisecond

@@ -133,7 +133,7 @@ func (o *Options) Run(ctx context.Context, c *client.Client, streams cli.IOStrea
 	return r.followHistory(ctx, p)
 }
 
-// selection converts the flags, but for the pod. Its error names every invalid one.
+// selection converts all flags except the pod. Its error names every invalid flag.
 func (o *Options) selection(now time.Time) (selection history.Options, err error) {
 	selection.Pods = o.Pods
 	var errs []error

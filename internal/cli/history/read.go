@@ -83,7 +83,7 @@ func (r *reader) inNamespace(record *v1alpha1.HistoryRecord) bool {
 	return record == nil || record.Gap != "" || r.pod.Namespace == "" || record.Namespace == r.pod.Namespace
 }
 
-// podOfDaemon returns the pod as NAMESPACE/NAME. A pod that is gone is one that the history has.
+// podOfDaemon returns the pod as NAMESPACE/NAME. A pod that is gone is looked up in the history.
 func (r *reader) podOfDaemon(ctx context.Context) (string, error) {
 	name, err := r.pod.Name()
 	if err != nil {
@@ -142,8 +142,9 @@ func (r *reader) fromDirectory(yield func(*v1alpha1.HistoryRecord, error) bool) 
 	}
 }
 
-// ordered returns the changes of a directory in the order of --newest. A directory is read from its oldest change: the
-// newest one first requires all of them. Their size on disk is limited, by --state-max-bytes of the daemon.
+// ordered returns the changes of a directory in the order of --newest. A directory is read from its oldest change, so
+// the order with the newest change first requires all of them. Their size on disk is limited, by --state-max-bytes of
+// the daemon.
 func (r *reader) ordered(oldestFirst records) records {
 	if !r.Newest {
 		return oldestFirst
@@ -165,7 +166,7 @@ func (r *reader) ordered(oldestFirst records) records {
 	}
 }
 
-// podInDirectory returns the pod as NAMESPACE/NAME. The directory has no name of the node: it is that of the pods.
+// podInDirectory returns the pod as NAMESPACE/NAME. The directory does not name the node, so its name comes from the pods.
 func (r *reader) podInDirectory() (string, error) {
 	name, err := r.pod.Name()
 	if err != nil {

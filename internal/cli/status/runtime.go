@@ -77,7 +77,7 @@ func someOf(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// statusBy names what the status of a pod is from.
+// statusBy names the origin of the status of a pod.
 func statusBy(by string) string {
 	text := map[string]string{
 		"kubelet": ", by the kubelet", "kubeletBefore": ", by the kubelet, which is away", "mirrorPod": ", by the kubelet, in the mirror pod",

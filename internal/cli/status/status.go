@@ -166,8 +166,8 @@ func (o *Options) print(out io.Writer, r *report) error {
 	return r.page.write(out, o.color.On(out))
 }
 
-// settled returns what is printed again if it changes: the report without times and numbers
-// that always change.
+// settled returns the report without times and numbers that always change. If the result changes,
+// the report is printed again.
 func (r *report) settled() (string, error) {
 	data, err := json.Marshal(r.object)
 	if err != nil {

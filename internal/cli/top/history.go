@@ -23,7 +23,7 @@ const (
 	loadTimeout = 20 * time.Second
 )
 
-// loadedMsg is what the daemon answered for a page of a pod. lines makes the lines to show of it.
+// loadedMsg is what the daemon answered for a page of a pod. lines makes the lines to show from it.
 type loadedMsg struct {
 	detail  *detail
 	request int

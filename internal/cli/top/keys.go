@@ -109,7 +109,7 @@ func (m *model) open(page page) tea.Cmd {
 	return m.detail.show(page)
 }
 
-// openPod opens the pod of the row of the cursor. Why a row without a pod is as it is, is in what enter opens.
+// openPod opens the pod of the row of the cursor. For a row without a pod, the detail that enter opens has the reasons.
 func (m *model) openPod(page page) tea.Cmd {
 	switch r := m.panes[m.focus].selected(); {
 	case r != nil && r.pod != "":

@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// maxDepth is deeper than any type nests that does not contain itself.
+// maxDepth is more than the depth of any type that does not contain itself.
 const maxDepth = 24
 
 // leaves are the structs that are values, and not nodes.

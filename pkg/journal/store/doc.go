@@ -19,9 +19,9 @@
 // it over first: its subscribers are reset. So what could not be stored is never shown
 // under an instance that a later start restores.
 //
-// Every revision that anybody sees must have been appended, also one that comes with a
-// bookmark or with an operation that is not stored. A set without updates is enough: it
-// only moves the revision. Only updates with an operation of the config are stored.
+// Every revision that anybody sees must have been appended, including a revision that comes with a
+// bookmark or with an operation that is not stored. A set without updates is enough: it only moves
+// the revision. Only updates with an operation of the config are stored.
 //
 // At a start, [Open] returns what the journal begins with, as [Recovered]:
 //

@@ -47,8 +47,8 @@ func beginFrame(dst []byte, k kind) []byte {
 	return append(append(dst, make([]byte, frameHead)...), byte(k))
 }
 
-// endFrame fills in the head of the frame that starts at the offset. The error is that the head has no room for the
-// size of the body.
+// endFrame fills in the head of the frame that starts at the offset. It returns an error if the size of the body
+// does not fit into the head.
 func endFrame(dst []byte, start int) error {
 	head, body := dst[start:start+frameHead], dst[start+frameHead:]
 	if uint64(len(body)) > math.MaxUint32 {

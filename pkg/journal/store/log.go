@@ -69,8 +69,8 @@ type Options struct {
 	Registerer prometheus.Registerer
 }
 
-// SetLimits changes Options.MaxAge and Options.MaxBytes. They hold from the next check on, a
-// second later at most.
+// SetLimits changes Options.MaxAge and Options.MaxBytes. The next check, at most a second later,
+// applies them.
 func (l *Log) SetLimits(maxAge time.Duration, maxBytes int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -139,7 +139,7 @@ type Log struct {
 	// segments after them.
 	unread []*segment
 	// superseded are segments whose whole content is in the next segment. replaced is one of them, or
-	// nil: the next segment follows the same segment as it did.
+	// nil. The next segment has the same predecessor as replaced.
 	superseded []*segment
 	replaced   *segment
 	lock       io.Closer
@@ -306,7 +306,7 @@ func (l *Log) Run(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-// Close ends a log that is not run, or not any more. What was appended is written.
+// Close ends a log that does not run, or no longer runs. It writes what was appended.
 func (l *Log) Close() error {
 	l.mu.Lock()
 	l.closing = true

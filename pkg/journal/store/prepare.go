@@ -207,7 +207,7 @@ func (l *Log) finish(n *preparation) error {
 	return nil
 }
 
-// dropSuperseded removes segments that have nothing that the current one does not have.
+// dropSuperseded removes the segments whose whole content is in the current one.
 func (l *Log) dropSuperseded() {
 	l.mu.Lock()
 	superseded := l.superseded

@@ -41,7 +41,7 @@ func newState() *state {
 	return &state{pods: make(map[podKey]kept), sources: make(map[string]journal.Source)}
 }
 
-// renumbered returns the pods whose name got another revision than the version of the pod has.
+// renumbered returns the pods whose name has another revision than the version of the pod.
 func renumbered(set *journal.Set) (byName map[podKey]int64) {
 	for _, c := range set.Names {
 		if c.After == nil || isVersion(set, c) {

@@ -58,8 +58,8 @@ type Options struct {
 	Apiserver bool
 	// Connected is called when all pods are known; nil for nothing.
 	Connected func()
-	// Without reports whether a kubelet that has no Pods API runs on the node, where no socket was served since that time.
-	// The Client asks with Auto. nil for no such kubelet.
+	// Without reports whether a kubelet without a Pods API runs on the node, if no socket was served since that time. The
+	// Client calls it only with Auto. nil means that there is no such kubelet.
 	Without func(since time.Time) bool
 }
 
@@ -94,7 +94,7 @@ type Client struct {
 	since     time.Time // of connected
 	// known means that the kubelet has answered once.
 	known bool
-	// unserved is since when nobody serves the socket; zero if somebody may.
+	// unserved is the time since which nobody serves the socket; zero if somebody may.
 	unserved time.Time
 	// older means that the kubelet of the node has no Pods API.
 	older bool

@@ -42,11 +42,11 @@ func (c *Client) Report() *v1alpha1.KubeletPodsAPI {
 	return r
 }
 
-// expected reports whether there has to be a kubelet. The caller has locked the mutex.
+// expected reports whether there must be a kubelet. The caller has locked the mutex.
 func (c *Client) expected() bool { return !c.off && (c.known || !c.auto) }
 
-// unknown returns the pods of the sources that the kubelet has to have and does not, and the pods of the kubelet that
-// no source has; none while it is away.
+// unknown returns the pods of the sources that are missing in the kubelet, and the pods of the kubelet that no source
+// has. While the kubelet is away, it returns none.
 func (c *Client) unknown() (toKubelet, toSources []types.NamespacedName) {
 	c.mu.Lock()
 	connected := c.connected

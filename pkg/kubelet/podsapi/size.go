@@ -12,8 +12,9 @@ const (
 	// maxStatus is the maximum memory that the status of a pod takes, in bytes. A status that takes more is not used. The
 	// apiserver takes pods of 1.5 MiB.
 	maxStatus = 4 << 20
-	// maxElements is the maximum number of conditions, containers and addresses together, and maxInner that of all that
-	// may be a message or a text, down to maxDepth. An encoded one takes 2 bytes or more, and a decoded one takes hundreds.
+	// maxElements is the maximum number of conditions, containers and addresses together. maxInner is the maximum number of
+	// fields that may be a message or a text, down to maxDepth. Such a field takes 2 bytes or more if it is encoded, and
+	// hundreds if it is decoded.
 	maxElements = 4096
 	maxInner    = 16 * maxElements
 	maxDepth    = 8
@@ -24,8 +25,8 @@ func (p *pod) isLarge() bool {
 	return len(p.raw) > maxStatus || elements(p.raw, 1) > maxElements || elements(p.raw, maxDepth) > maxInner
 }
 
-// elements returns the number of length-delimited fields of a message and, down to a depth, of what these have. It stops
-// when there are too many.
+// elements returns the number of length-delimited fields of a message and, down to a depth, of the fields inside them.
+// It stops when there are too many.
 func elements(data []byte, depth int) (n int) {
 	_ = fields(data, func(_ protowire.Number, value []byte) error { // decoding returns the error
 		if n++; depth > 1 {

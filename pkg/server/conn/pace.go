@@ -18,9 +18,9 @@ type Pace struct {
 	raw  syscall.RawConn
 	// tcp is true for a connection over TCP.
 	tcp bool
-	// call is true for a call of gRPC, and for a stream of HTTP/2: it can end while its
-	// connection stays. shared is true if others write to the connection too, so that what it has
-	// written says nothing about this stream. net/http writes at once then.
+	// call is true for a call of gRPC and for a stream of HTTP/2, which can end while its
+	// connection stays. shared is true if others write to the connection too. Then the bytes that
+	// it has written say nothing about this stream, and net/http writes at once.
 	call, shared bool
 	// buffer is the size of the socket's buffer; 0 until it is known.
 	buffer int
@@ -82,14 +82,14 @@ func CallPace(ctx context.Context) *Pace {
 }
 
 // Drained waits until everything was written, and at most a quarter of the socket's buffer is in
-// use. Then the next batch of a cursor fits into the buffer, and its write does not block. drained
-// returns an error if the connection is closed, its write deadline has passed, or the context of
-// a gRPC call is done. An HTTP request ends with its connection. With gRPC, drained checks only
-// after each BatchSize.
+// use. Then the next batch of a cursor fits into the buffer, and its write does not block. Drained
+// returns an error if the connection is closed, its write deadline has passed, or the context of a
+// gRPC call is done. An HTTP request ends with its connection. With gRPC, Drained checks only after
+// each BatchSize.
 //
-// While drained waits for the client, nothing else can write to the connection. gRPC writes in its
-// own goroutine, and holds a buffer of grpcWriteBuffer until it has written. So drained first
-// waits until gRPC has written.
+// While Drained waits for the client, nothing else can write to the connection. gRPC writes in its
+// own goroutine, and holds a buffer of grpcWriteBuffer until it has written. So Drained first waits
+// until gRPC has written.
 func (p *Pace) Drained(ctx context.Context) error {
 	if p.raw == nil || p.handed > 0 && p.handed < view.BatchSize {
 		return nil

@@ -81,9 +81,9 @@ func (s *socket) at(path string) bool {
 	return err == nil && os.SameFile(now, s.file)
 }
 
-// Keep creates the file of a socket of Listen or Adopt again if it is removed, or replaced by a socket
-// that no process serves, until the context is done. It calls made each time, and returns the cause of
-// the context. For another listener, it returns nil at once.
+// Keep watches the file of a socket of Listen or Adopt until the context is done, and returns the
+// cause of the context. If the file is removed, or replaced by a socket that no process serves, Keep
+// creates it again and calls made. For another listener, it returns nil at once.
 func Keep(ctx context.Context, l net.Listener, made func()) error {
 	if kept, ok := l.(*listener); ok {
 		return kept.keep(ctx, made)

@@ -55,7 +55,7 @@ type client struct {
 	// dialer has the connections. If closed is true, it must have none.
 	dialer *connrotation.Dialer
 	closed atomic.Bool
-	// files are the kubeconfig and the files in it, of which it was made. sum is their fingerprint.
+	// files are the kubeconfig and the files in it, from which the client was made. sum is their fingerprint.
 	files []string
 	sum   fingerprint
 }
@@ -127,7 +127,7 @@ func (c *connector) distrust(refused *client) {
 	c.distrusted = c.distrusted || c.current == refused
 }
 
-// replaced reports whether another client has replaced that one.
+// replaced reports whether another client has replaced this one.
 func (c *connector) replaced(client *client) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -135,8 +135,8 @@ func (c *connector) replaced(client *client) bool {
 }
 
 // try makes a request with the current client. If the apiserver does not accept its credentials, or another client
-// has replaced it, try makes the request once more, with the client that there is then. It returns the client of the
-// last request; nil if there are no usable credentials.
+// has replaced it, try makes the request once more, with the client that is current then. It returns the client of
+// the last request; nil if there are no usable credentials.
 func (c *connector) try(request func(*client) error) (*client, error) {
 	for attempt := 0; ; attempt++ {
 		client, _, broken := c.get()

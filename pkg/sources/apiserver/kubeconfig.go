@@ -103,7 +103,7 @@ func (r *reading) loadConfig(kubeconfig string) (conf *rest.Config, credentials 
 	if err != nil {
 		return nil, "", err
 	}
-	// As clientcmd.LoadFromFile: relative paths are relative to the kubeconfig.
+	// As in clientcmd.LoadFromFile, relative paths are relative to the kubeconfig.
 	for _, cluster := range file.Clusters {
 		cluster.LocationOfOrigin = kubeconfig
 	}

@@ -169,7 +169,8 @@ func (l *listWatch) watch(ctx context.Context, opts metav1.ListOptions) (watch.I
 	return w, nil
 }
 
-// compare returns the resourceVersion for the next watch, if there is one.
+// compare compares the store, which is at a resourceVersion, with the apiserver. It returns the resourceVersion for the
+// next watch, if there can be one.
 func (l *listWatch) compare(ctx context.Context, client *client, at string) (from string, ok bool, err error) {
 	// 0 means any state of the apiserver's cache.
 	list, err := l.get(ctx, client, metav1.ListOptions{ResourceVersion: "0"}, metadataOnly)

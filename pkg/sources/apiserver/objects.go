@@ -27,8 +27,8 @@ type follower struct {
 	resource, selector string
 	metadata           bool
 	object             any
-	// push is called with all objects, after lists and changes. So an object of a Source that ran before
-	// this one, and that is gone, is forgotten.
+	// push is called with all objects, after lists and changes. So an object that an earlier Source
+	// passed on, and that is gone now, is forgotten.
 	push func([]any)
 
 	// listed is called after the first list, or the first failure.
@@ -38,7 +38,7 @@ type follower struct {
 	logged map[string]bool
 }
 
-// passPause is the pause between two calls of push, in durations of such a call.
+// passPause is the pause after a call of push, as a multiple of the time that the call took.
 const passPause = 20
 
 // followNode follows the node, and followNamespaces the metadata of all namespaces.
@@ -84,7 +84,7 @@ func (s *Source) putNode(node *v1.Node) {
 	s.objects.Node(node)
 }
 
-// strip removes managedFields. An object that was passed on has none any more, and is not written to again.
+// strip removes managedFields. An object that was passed on has none left, so it is not written to again.
 func (s *Source) strip(meta *metav1.ObjectMeta) {
 	if !s.keep && meta.ManagedFields != nil {
 		meta.ManagedFields = nil
@@ -184,7 +184,7 @@ func (f *follower) watch(ctx context.Context, opts metav1.ListOptions) (watch.In
 	return &endingWatch{w, cancel}, nil
 }
 
-// endingWatch ends the context of a watch with it.
+// endingWatch cancels the context of a watch when the watch ends.
 type endingWatch struct {
 	watch.Interface
 	cancel context.CancelCauseFunc

@@ -22,7 +22,7 @@ type store struct {
 	keepManagedFields bool
 	// prints are the fingerprints of the pods' metadata with managedFields, by key.
 	prints map[cache.ObjectName]metaPrint
-	// arrivals has the times at which the objects arrived. arrived is when the newest change did.
+	// arrivals has the times at which the objects arrived. arrived is when the newest change arrived.
 	arrivals arrivals
 	arrived  time.Time
 }
@@ -151,7 +151,7 @@ type arrival struct {
 // maxArrivals is more than there can be at a time. Each watch that ends may leave one.
 const maxArrivals = 16
 
-// received returns when the event arrived that is being received. The wait for this event began at idle.
+// received returns the arrival time of the event that is being received. The wait for this event began at idle.
 func (a *arrivals) received(idle time.Time) time.Time {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -39,7 +39,7 @@
 //     empty directory at the path removes the pods. A path that never existed is an empty
 //     set.
 //   - The pods from before a restart are the last good pods of their files. So a manifest that
-//     is bad at the start comes back in its last good version, and who had a name or a UID
+//     is bad at the start comes back in its last good version, and the file that had a name or a UID
 //     keeps it. The path counts as read: if it is absent, the pods stay and the source is
 //     degraded. Pods of another path are not restored.
 //

@@ -230,8 +230,8 @@ func (s *Source) send(ctx context.Context, changed bool, event config.Event, set
 	return nil
 }
 
-// unavailable records that the path can't be read. A path that never existed, also not
-// before a restart, is an empty set. Any other keeps its set.
+// unavailable records that the path can't be read. A path that never existed, not even before a
+// restart, gives an empty set. Any other path keeps its set.
 func (s *Source) unavailable(ctx context.Context, err error) {
 	logger := klog.FromContext(ctx)
 	neverRead := !s.known || s.absent || !s.sent && s.set.Unusable()

@@ -3,15 +3,14 @@
 //
 // # Requests
 //
-// The source sends a request at the start and every period. Each is delayed by up to a
-// tenth of the period, so that many nodes do not send theirs at once. If the server sends
-// an ETag, or at least a Last-Modified, requests are conditional, and an answer without a
-// change is not decoded. Neither is a body that is the same as before. "Not modified"
-// counts only if it has the same ETag or time, because an older file may replace a newer
-// one. Every eleventh request has no condition, because a file may be replaced by another
-// of the same time, and a cache may answer without asking the server. After a failure,
-// the source waits for a second. The wait doubles with each failure, up to a minute.
-// Retry-After makes it longer, up to an hour. The first success ends it.
+// The source sends a request at the start and every period. Each is delayed by up to a tenth of the
+// period, so that many nodes do not send theirs at once. If the server sends an ETag, or at least a
+// Last-Modified, requests are conditional. An answer without a change is not decoded, nor an answer
+// with the same body as before. "Not modified" counts only if it has the same ETag or time, because
+// an older file may replace a newer one. Every eleventh request has no condition, because a file
+// may be replaced by another of the same time, and a cache may answer without asking the server.
+// After a failure, the source waits for a second. The wait doubles with each failure, up to a
+// minute. Retry-After makes it longer, up to an hour. The first success ends it.
 //
 // # Limits
 //
@@ -44,9 +43,9 @@
 //
 // # Secrets
 //
-// The configured headers and the bearer token are sent only to the host of the URL, not
-// to the target of a redirect to another host. Logs, errors and the status do not contain
-// them, nor the user and the query of the URL. What is stored for a restart has only digests.
+// The configured headers and the bearer token are sent only to the host of the URL, not to the
+// target of a redirect to another host. Logs, errors and the status contain neither these secrets
+// nor the user and the query of the URL. What is stored for a restart has only digests.
 //
 // kubelet: pkg/kubelet/config/http.go.
 package http

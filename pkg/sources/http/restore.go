@@ -19,8 +19,7 @@ import (
 const (
 	// attributeURL is a digest of the URL of the pods.
 	attributeURL = "url"
-	// attributeETag and attributeModified are the validator. attributeFor is a digest of
-	// what it is for.
+	// attributeETag and attributeModified are the validator. attributeFor is its purpose.
 	attributeETag     = "etag"
 	attributeModified = "modified"
 	attributeFor      = "for"
@@ -32,8 +31,8 @@ type identity struct {
 	header nethttp.Header
 }
 
-// attributes returns what is stored with a set, without secrets: the validator of the
-// answer that gave the pods, unless it is none.
+// attributes returns what is stored with a set, without secrets: the validator of the answer that
+// gave the pods, if it has one.
 func (i identity) attributes(pods []*v1.Pod, v validator) map[string]string {
 	attributes := map[string]string{attributeURL: digest(i.url)}
 	if v == (validator{}) {
@@ -60,8 +59,8 @@ func (i identity) restored(r sources.Restored) (pods []*v1.Pod, v validator) {
 	return r.Pods, validator{etag: r.Attributes[attributeETag], modified: r.Attributes[attributeModified]}
 }
 
-// purpose returns a digest of what a validator is for: a request, its pods, and this
-// version, because another may make other pods of the same answer.
+// purpose returns a digest of what a validator belongs to: the request, the pods of its answer, and
+// the version of podconfigd. Another version may make other pods of the same answer.
 func (i identity) purpose(pods []*v1.Pod) string {
 	parts := []string{fmt.Sprintf("%+v", version.Get()), i.url}
 	for _, name := range slices.Sorted(maps.Keys(i.header)) {

@@ -198,8 +198,8 @@ func (s *Source) pause(backoff *wait.Backoff, failed answer) time.Duration {
 	return max(min(backoff.Step(), s.period), failed.retryAfter)
 }
 
-// take applies the answer, and sends the set if it changed. Only if this succeeds is the
-// answer remembered.
+// take applies the answer, and sends the set if it changed. It remembers the answer only if this
+// succeeds.
 func (s *Source) take(ctx context.Context, answer answer, sets chan<- config.SourceSet) error {
 	s.metrics.decodes.Inc()
 	started := time.Now()
@@ -223,7 +223,7 @@ func (s *Source) take(ctx context.Context, answer answer, sets chan<- config.Sou
 	return s.send(ctx, answer, sets)
 }
 
-// decode applies the pods of an answer, and reports whether the set changed. What is decoded can make
+// decode applies the pods of an answer, and reports whether the set changed. A decoded pod can make
 // the decoder use the rules of another kubelet.
 func (s *Source) decode(ctx context.Context, answer answer) (changed bool, unusable, err error) {
 	for {

@@ -10,7 +10,7 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/sources"
 )
 
-// refusals are the verdicts on items without a pod, as many as are shown.
+// refusals are the verdicts on items without a pod, up to the number that is shown.
 type refusals struct{ sources.Verdicts }
 
 func (r *refusals) reject(place string, pod podKey, fault *manifest.Error, lines *v1alpha1.ManifestFault) {

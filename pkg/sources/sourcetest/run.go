@@ -19,8 +19,8 @@ import (
 const (
 	// patience is the longest wait for something that must come.
 	patience = 2 * time.Minute
-	// quiet is the wait after which nothing is assumed to come: several periods of the
-	// places under test, and more than the time for which a file must be missing.
+	// quiet is how long a test waits before it assumes that nothing comes. It is several periods of
+	// the places under test, and longer than a file must be missing.
 	quiet = 100 * time.Millisecond
 	// endsWithin is the longest time that Run may take to return: a second, on a busy
 	// machine.

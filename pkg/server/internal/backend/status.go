@@ -73,9 +73,9 @@ const hiddenDetail = "the access rules hide the detail"
 // hiddenPlace replaces the path or URL of a source.
 const hiddenPlace = "<hidden>"
 
-// statusFor returns the status without what the client may not see. The number of pods is that of the pods
-// that the client sees. For a client that does not see everything, statusFor copies only the fields that
-// it lists, so that no new field is shown by accident.
+// statusFor returns the status without what the client may not see. The number of pods counts only the
+// pods that the client sees. For a client that does not see everything, statusFor copies only the fields
+// that it lists, so that no new field is shown by accident.
 func (b *Backend) statusFor(scope *view.Scope) v1alpha1.Status {
 	all := b.Status()
 	grant := scope.Grant()

@@ -79,7 +79,7 @@ type Follower struct {
 	// cause is why changes can't be watched; empty if they are.
 	cause string
 
-	// busySince is the time since when the files are read; nil while waiting for a change.
+	// busySince is when the work on the newest change began; nil while waiting for a change.
 	busySince atomic.Pointer[time.Time]
 	// relist means that the path is listed at the next poll.
 	relist atomic.Bool
@@ -90,9 +90,9 @@ type Follower struct {
 // immediate is the longest time that it takes to receive an event that was already there.
 const immediate = 50 * time.Microsecond
 
-// arrived returns when the event arrived that is received now. The wait for it began at idle. An event that was already
-// there arrived during the work before: then the result is the start of that work. config.ArrivedAt is the same rule,
-// but this package imports nothing that knows pods.
+// arrived returns the arrival time of the event that is received now. The wait for it began at idle. If the event was already
+// there, it arrived during the work before the wait, and the result is the start of that work. config.ArrivedAt is the
+// same rule, but this package imports nothing that knows pods.
 func (f *Follower) arrived(idle time.Time) time.Time {
 	if now := time.Now(); now.Sub(idle) >= immediate {
 		return now
@@ -269,9 +269,9 @@ func (f *Follower) list(ctx context.Context) Change {
 	return Change{At: f.began, Began: f.began, Listed: true, Dir: isDir, Names: f.followLinks(ctx, names)}
 }
 
-// followPath resolves the path, and watches all directories that affect it before
-// anything is read. A directory may have changed before it was watched. So the path is
-// resolved again until all directories were watched before.
+// followPath resolves the path, and watches all directories that affect it before anything is read.
+// A directory may have changed before it was watched. So the path is resolved again until no
+// directory is newly watched.
 func (f *Follower) followPath(ctx context.Context) {
 	for range maxResolves {
 		f.root.hops, f.root.real, _ = resolve(f.path) // Stat has a better error

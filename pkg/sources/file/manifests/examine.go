@@ -44,8 +44,8 @@ func (s *Set) examine(ctx context.Context, names []string) (changed bool) {
 	return changed
 }
 
-// lookAll looks at all the files. It looks at files last whose pod has a name or a UID that belongs to another file: if
-// two pods have the same name, the pod that is decoded first is compared with the sandbox of that name.
+// lookAll looks at all the files. Files whose pod has a name or a UID of another file come last: if two pods have the
+// same name, the pod that is decoded first is compared with the sandbox of that name.
 func (s *Set) lookAll(files []*file) []sight {
 	sights := make([]sight, len(files))
 	lookAt := func(i int) {

@@ -7,9 +7,9 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/sources/file/follow"
 )
 
-// restore adds the pods from before a restart, as the last good pods of their files. Each
-// has its name and UID, until its file is gone or needs another. Pods of files outside the
-// path are not added. It returns their number.
+// restore adds the pods from before a restart, as the last good pods of their files. Each pod keeps
+// its name and UID until its file is gone or needs another. restore does not add pods of files
+// outside the path, and returns their number.
 func (s *Set) restore(restored sources.Restored) (dropped int) {
 	for _, pod := range restored.Pods {
 		source := restored.Files[pod.UID]

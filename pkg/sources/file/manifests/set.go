@@ -74,8 +74,8 @@ type Set struct {
 	claims  claims
 	// waiting are the files whose pod's name or UID belongs to another file.
 	waiting map[*file]struct{}
-	// noticed is when the change was noticed at which the set looks; zero for a further look.
-	// event is the earliest time at which one of the changes since Event was noticed.
+	// noticed is when the change that the set looks at was noticed; zero for a further look. event
+	// is when the earliest change since the last call of Event was noticed.
 	noticed, event time.Time
 	// dropped is the number of restored pods that are not from files at the path.
 	dropped int
@@ -94,9 +94,9 @@ type file struct {
 	fault    *fault
 	conflict string
 	warnings []manifest.Fault
-	// due is the time of the next look at a pending file. It is missing since goneSince,
-	// or it is being written and the last wait was busyWait, or there was no descriptor
-	// and the last wait was starvedWait.
+	// due is the time of the next look at a pending file. A missing file is missing since
+	// goneSince. The last wait for a file that is being written was busyWait, and for a file
+	// without a descriptor starvedWait.
 	due         time.Time
 	goneSince   time.Time
 	busyWait    time.Duration
@@ -127,12 +127,12 @@ func New(opts Options) *Set {
 // Dropped returns the number of restored pods that are not from files at the path.
 func (s *Set) Dropped() int { return s.dropped }
 
-// Notice sets when the change was noticed at which the next Look or LookAll looks; zero if it is
-// a further look at files that are pending.
+// Notice sets when the change was noticed that the next Look or LookAll looks at; zero for a
+// further look at pending files.
 func (s *Set) Notice(at time.Time) { s.noticed = at }
 
-// Event returns the earliest time at which one of the changes of the set since the last call was
-// noticed; zero without changes.
+// Event returns when the earliest change of the set since the last call was noticed; zero if there
+// was no change.
 func (s *Set) Event() (at time.Time) {
 	at, s.event = s.event, time.Time{}
 	return at
@@ -180,7 +180,7 @@ func (s *Set) LookAgain(ctx context.Context) (changed bool) {
 	return s.lookAt(ctx, s.names())
 }
 
-// Outdate makes the next look at each file that was decoded by other rules decode it, even if it is unchanged.
+// Outdate marks the files that were decoded by other rules. The next look at such a file decodes it, even if it is unchanged.
 func (s *Set) Outdate() {
 	rules := s.looker.decoder.Rules()
 	for _, f := range s.files {
