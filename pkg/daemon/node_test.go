@@ -91,3 +91,26 @@ func TestHostIPs(t *testing.T) {
 		})
 	}
 }
+
+// The addresses of the machine are not read again for each caller. An address that is missing is.
+func TestSometimes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var reads []time.Duration
+		began := time.Now()
+		addresses := sometimes(10*time.Second, func() []string {
+			reads = append(reads, time.Since(began))
+			if len(reads) < 3 {
+				return nil
+			}
+			return []string{fmt.Sprint(len(reads))}
+		})
+		var got []string
+		for range 10 {
+			got = append(got, fmt.Sprint(addresses()))
+			time.Sleep(2 * time.Second)
+		}
+		if want := "[[] [] [3] [3] [3] [3] [3] [4] [4] [4]]"; fmt.Sprint(got) != want {
+			t.Errorf("got %v, want %s, read at %v", got, want, reads)
+		}
+	})
+}

@@ -5,6 +5,8 @@ import (
 	"net"
 	"slices"
 	"strings"
+	"sync"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -97,11 +99,33 @@ func nodeIPs(configured string, name types.NodeName) func() []string {
 	if len(ips) > 0 {
 		unspecified = ips[0]
 	}
-	return func() []string {
+	return sometimes(addressPeriod, func() []string {
 		ip, err := utilnet.ResolveBindAddress(unspecified)
 		if err != nil || ip.IsLoopback() {
 			return nil
 		}
 		return []string{ip.String()}
+	})
+}
+
+// addressPeriod is how long the address of the interface with the default route is not read again. The kubelet reads it in
+// each node-status-update-frequency, 10 seconds by default.
+const addressPeriod = 10 * time.Second
+
+// sometimes returns a function that returns the last result of read. It calls read if that result is empty, or as old as the
+// period.
+func sometimes(period time.Duration, read func() []string) func() []string {
+	var (
+		mu   sync.Mutex
+		last []string
+		at   time.Time
+	)
+	return func() []string {
+		mu.Lock()
+		defer mu.Unlock()
+		if len(last) == 0 || time.Since(at) >= period {
+			last, at = read(), time.Now()
+		}
+		return last
 	}
 }

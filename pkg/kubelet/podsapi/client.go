@@ -30,10 +30,12 @@ const (
 	// AskTimeout is the longest time that Ask waits for the kubelet.
 	AskTimeout = time.Second
 	// firstRetry and lastRetry are the minimum and maximum wait before the Client connects again. After a connection
-	// that lasted for the time steady, the Client does not wait.
-	firstRetry = 50 * time.Millisecond
-	lastRetry  = 500 * time.Millisecond
-	steady     = 10 * time.Second
+	// that lasted for the time steady, the Client does not wait. absentRetry is the maximum wait on a node where no
+	// kubelet has served the socket yet.
+	firstRetry  = 50 * time.Millisecond
+	lastRetry   = 500 * time.Millisecond
+	absentRetry = 5 * time.Second
+	steady      = 10 * time.Second
 	// excessRetry is the wait after the kubelet gave too much.
 	excessRetry = 30 * time.Second
 	// awayAfter is how long the kubelet may not answer before it counts as away.
@@ -229,12 +231,15 @@ func (c *Client) Run(ctx context.Context) error {
 			away.Reset(awayAfter)
 		}
 		c.checkOlder(ctx, err)
+		if !c.absent(err) {
+			wait = min(wait, lastRetry)
+		}
 		wait = pause(wait, time.Since(began), err)
 		select {
 		case <-session.Done():
 		case <-time.After(wait):
 		}
-		wait = min(max(firstRetry, 2*wait), lastRetry)
+		wait = min(max(firstRetry, 2*wait), absentRetry)
 	}
 }
 
@@ -305,6 +310,13 @@ func isUnserved(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, errOurs)
 }
 
+// absent reports whether no kubelet is expected: the error is of a socket that no kubelet serves, and none has served it.
+func (c *Client) absent(err error) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.auto && !c.known && (isUnserved(err) || errors.Is(err, fs.ErrPermission))
+}
+
 // disconnect records that Configure ended the connection. It reports whether there was one.
 func (c *Client) disconnect() (was bool) {
 	c.mu.Lock()
@@ -318,9 +330,8 @@ func (c *Client) lost(ctx context.Context, err error) (was bool) {
 	if errors.Is(err, errConfigured) {
 		return c.disconnect()
 	}
-	absent := isUnserved(err) || errors.Is(err, fs.ErrPermission)
+	absent := c.absent(err)
 	c.mu.Lock()
-	absent = absent && c.auto && !c.known
 	was = c.connected
 	if was {
 		c.since = time.Now()

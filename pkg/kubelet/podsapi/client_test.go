@@ -4,10 +4,12 @@ import (
 	"context"
 	"fmt"
 	"io/fs"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-logr/logr/funcr"
@@ -296,6 +298,35 @@ func TestOlderKubelet(t *testing.T) {
 				t.Errorf("the time since which nobody serves the socket changes: %v", asked)
 			}
 			connect()
+		})
+	}
+}
+
+// TestRetries connects less often to a socket that no kubelet has served yet. Each attempt wakes the daemon.
+func TestRetries(t *testing.T) {
+	for name, test := range map[string]struct {
+		known bool
+		want  time.Duration
+	}{
+		"no_kubelet_yet":         {false, absentRetry},
+		"a_kubelet_that_is_away": {true, lastRetry},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var attempts []time.Time
+				c := New(Options{Path: Auto, Without: func(time.Time) bool { attempts = append(attempts, time.Now()); return false }})
+				c.path, c.known = filepath.Join(t.TempDir(), "s"), test.known
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				_ = c.Run(ctx) // the cause of the context
+				last := len(attempts) - 1
+				if first := attempts[2].Sub(attempts[1]); first != firstRetry {
+					t.Errorf("the second wait is %v", first)
+				}
+				if wait := attempts[last].Sub(attempts[last-1]); wait != test.want {
+					t.Errorf("the last wait is %v, want %v", wait, test.want)
+				}
+			})
 		})
 	}
 }
