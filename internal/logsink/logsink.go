@@ -13,6 +13,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/podconfigd/podconfigd/internal/await"
 )
 
 // DefaultSize is the maximum size in bytes of waiting log lines.
@@ -85,10 +87,7 @@ func (s *Sink) drop() {
 }
 
 func (s *Sink) notify() {
-	select {
-	case s.wake <- struct{}{}:
-	default:
-	}
+	await.Signal(s.wake)
 }
 
 func (s *Sink) run() {

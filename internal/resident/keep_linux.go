@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"k8s.io/klog/v2"
+
+	"github.com/podconfigd/podconfigd/internal/await"
 )
 
 const (
@@ -42,7 +44,7 @@ func Keep(ctx context.Context) {
 func (k *keeper) run(ctx context.Context) {
 	used := time.Duration(0)
 	for wait := earliest; ; wait = interval {
-		if !sleep(ctx, wait) {
+		if await.For(ctx, wait) != nil {
 			return
 		}
 		before := used
@@ -55,21 +57,11 @@ func (k *keeper) run(ctx context.Context) {
 	if err := k.unmap(); err != nil {
 		klog.FromContext(ctx).V(2).Info("Could not unmap the pages of the program", "err", err)
 	}
-	for last := k.held(); sleep(ctx, period); {
+	for last := k.held(); await.For(ctx, period) == nil; {
 		if now := k.held(); now >= last+max(enough, last/8) {
 			k.free()
 			last = k.held()
 		}
-	}
-}
-
-// sleep returns false if the context is done.
-func sleep(ctx context.Context, d time.Duration) bool {
-	select {
-	case <-ctx.Done():
-		return false
-	case <-time.After(d):
-		return true
 	}
 }
 

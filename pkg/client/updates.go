@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
+	"github.com/podconfigd/podconfigd/internal/await"
 )
 
 // retries are the waits before a reconnect: 25 to 50 ms at first, doubled each time, up to
@@ -74,10 +75,7 @@ func (c *Client) Updates(ctx context.Context, opts Options) iter.Seq2[*v1alpha1.
 			if opts.OnDisconnect != nil {
 				opts.OnDisconnect(err, pause)
 			}
-			select {
-			case <-ctx.Done():
-			case <-time.After(pause):
-			}
+			_ = await.For(ctx, pause)
 		}
 	}
 }

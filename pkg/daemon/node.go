@@ -17,6 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/utils/cpuset"
+
+	"github.com/podconfigd/podconfigd/internal/await"
 )
 
 // NodeName returns the name of the node, with the rules of the kubelet: the override, or
@@ -156,14 +158,10 @@ func (n *node) putCurrent() {
 
 // run reads the daemon's own information about the node every nodePeriod, until the context is done.
 func (n *node) run(ctx context.Context) error {
-	ticker := time.NewTicker(nodePeriod)
-	defer ticker.Stop()
 	for {
 		n.refresh(ctx)
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-ticker.C:
+		if err := await.For(ctx, nodePeriod); err != nil {
+			return err
 		}
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"k8s.io/klog/v2"
+
+	"github.com/podconfigd/podconfigd/internal/await"
 )
 
 const (
@@ -22,18 +24,14 @@ const (
 // of the ring, and reserves revisions.
 func (j *Journal) Run(ctx context.Context) error {
 	j.begin()
-	ticker := time.NewTicker(tick)
-	defer ticker.Stop()
 	ceiling := int64(0)
 	for {
 		ceiling = j.reserveFrom(ctx, ceiling)
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-ticker.C:
-			j.Progress()
-			j.trim(time.Now())
+		if err := await.For(ctx, tick); err != nil {
+			return err
 		}
+		j.Progress()
+		j.trim(time.Now())
 	}
 }
 

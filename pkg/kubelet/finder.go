@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podconfigd/podconfigd/internal/await"
 	"github.com/podconfigd/podconfigd/internal/metric"
 	"github.com/podconfigd/podconfigd/pkg/manifest"
 	"github.com/podconfigd/podconfigd/pkg/pleg"
@@ -174,10 +175,7 @@ func (f *Finder) fixed() bool {
 
 // Notice makes Run look at the sandboxes. It does not wait.
 func (f *Finder) Notice() {
-	select {
-	case f.notices <- struct{}{}:
-	default:
-	}
+	await.Signal(f.notices)
 }
 
 // Run looks at the sandboxes when they change, until the context is done.

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
+	"github.com/podconfigd/podconfigd/internal/await"
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/journal"
 )
@@ -179,12 +180,7 @@ func (m *Manager) wait(ctx context.Context, revision int64, next time.Time) erro
 		case <-r.Changed:
 		}
 	}
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-time.After(settle):
-		return nil
-	}
+	return await.For(ctx, settle)
 }
 
 // pass makes the requests that a state needs. It returns when the next pass is due if the state does not change; zero for

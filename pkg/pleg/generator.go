@@ -10,6 +10,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
+
+	"github.com/podconfigd/podconfigd/internal/await"
 )
 
 // Generator emits events from the lists and the events of a runtime.
@@ -292,10 +294,7 @@ func (g *Generator) emit(events []*PodLifecycleEvent) {
 		g.state.Events[e.Type]++
 	}
 	g.queue = append(g.queue, events...)
-	select {
-	case g.emitted <- struct{}{}:
-	default: // Run will look at the queue anyway
-	}
+	await.Signal(g.emitted) // Run will look at the queue anyway
 	g.note(func(logger klog.Logger) {
 		if g.opts.Emitted != nil {
 			g.opts.Emitted()

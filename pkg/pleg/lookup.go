@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podconfigd/podconfigd/internal/await"
 )
 
 const (
@@ -73,10 +75,7 @@ func (g *Generator) Await(ids ...string) (recorded <-chan struct{}, stop func())
 		g.records.awaited[id] = append(g.records.awaited[id], w)
 	}
 	g.mu.Unlock()
-	select {
-	case g.demands <- struct{}{}:
-	default: // a list is demanded already
-	}
+	await.Signal(g.demands) // unless a list is demanded already
 	return w, func() {
 		g.mu.Lock()
 		defer g.mu.Unlock()

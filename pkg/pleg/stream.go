@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"k8s.io/klog/v2"
+
+	"github.com/podconfigd/podconfigd/internal/await"
 )
 
 // follow receives the events of the runtime until the context is done.
@@ -31,10 +33,8 @@ func (g *Generator) follow(ctx context.Context) {
 		if errors.Is(err, ErrNoEvents) {
 			pause = unimplementedRetry
 		}
-		select {
-		case <-ctx.Done():
+		if await.For(ctx, pause) != nil {
 			return
-		case <-time.After(pause):
 		}
 	}
 }

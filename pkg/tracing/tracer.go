@@ -16,6 +16,7 @@ import (
 	oteltrace "go.opentelemetry.io/otel/trace"
 	"k8s.io/klog/v2"
 
+	"github.com/podconfigd/podconfigd/internal/await"
 	"github.com/podconfigd/podconfigd/pkg/config"
 )
 
@@ -135,14 +136,8 @@ func (t *Tracer) Run(ctx context.Context) error {
 	}
 	provider := t.provider()
 	t.tracer.Store(new(provider.Tracer("github.com/podconfigd/podconfigd")))
-	ticker := time.NewTicker(time.Second)
-	defer ticker.Stop()
-	for ctx.Err() == nil {
-		select {
-		case <-ctx.Done():
-		case <-ticker.C:
-			t.endBefore(time.Now().Add(-maxWait))
-		}
+	for await.For(ctx, time.Second) == nil {
+		t.endBefore(time.Now().Add(-maxWait))
 	}
 	t.tracer.Store(nil)
 	t.endBefore(time.Now())

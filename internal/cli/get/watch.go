@@ -23,6 +23,7 @@ import (
 	apiwatch "k8s.io/apimachinery/pkg/watch"
 	"k8s.io/cli-runtime/pkg/printers"
 
+	"github.com/podconfigd/podconfigd/internal/await"
 	"github.com/podconfigd/podconfigd/pkg/client"
 )
 
@@ -81,10 +82,8 @@ func (w *podWatch) run(ctx context.Context) error {
 			w.failure = err.Error()
 			fmt.Fprintf(w.notes, "podconfigd: %v; reconnecting\n", err)
 		}
-		select {
-		case <-ctx.Done():
+		if await.For(ctx, reconnectAfter) != nil {
 			return nil
-		case <-time.After(reconnectAfter):
 		}
 	}
 }

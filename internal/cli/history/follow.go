@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
+	"github.com/podconfigd/podconfigd/internal/await"
 )
 
 // followPeriod is the period in which --follow reads what is new.
@@ -47,8 +48,6 @@ func (n *newest) isNew(r *v1alpha1.HistoryRecord) bool {
 // only at the start. Later, it reports an error and tries again.
 func (r *reader) followHistory(ctx context.Context, p historyPrinter) error {
 	seen := &newest{changes: make(map[change]bool)}
-	tick := time.NewTicker(followPeriod)
-	defer tick.Stop()
 	failure := ""
 	for first := true; ; first = false {
 		for record, err := range r.records(ctx) {
@@ -77,10 +76,8 @@ func (r *reader) followHistory(ctx context.Context, p historyPrinter) error {
 		if !seen.at.IsZero() {
 			r.Since = seen.at.Format(time.RFC3339Nano)
 		}
-		select {
-		case <-ctx.Done():
+		if await.For(ctx, followPeriod) != nil {
 			return nil
-		case <-tick.C:
 		}
 	}
 }

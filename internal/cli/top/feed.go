@@ -8,6 +8,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
+	"github.com/podconfigd/podconfigd/internal/await"
 	"github.com/podconfigd/podconfigd/pkg/client"
 )
 
@@ -79,7 +80,7 @@ func (f *feed) read(ctx context.Context, events chan<- event) {
 			put(event{update: u, restart: restart})
 			restart = false
 		}
-		pause(ctx, refusedPeriod)
+		_ = await.For(ctx, refusedPeriod)
 	}
 }
 
@@ -109,15 +110,6 @@ func (f *feed) poll(ctx context.Context) {
 			return
 		}
 		f.send(statusMsg{status, err})
-		pause(ctx, statusPeriod)
-	}
-}
-
-func pause(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
+		_ = await.For(ctx, statusPeriod)
 	}
 }

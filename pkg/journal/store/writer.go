@@ -7,6 +7,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/podconfigd/podconfigd/internal/await"
 	"github.com/podconfigd/podconfigd/pkg/journal"
 )
 
@@ -224,8 +225,5 @@ func (l *Log) installLocked() {
 
 // wake makes Run check for work.
 func (l *Log) wake() {
-	select {
-	case l.kick <- struct{}{}:
-	default:
-	}
+	await.Signal(l.kick)
 }

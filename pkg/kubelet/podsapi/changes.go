@@ -4,6 +4,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podconfigd/podconfigd/internal/await"
 )
 
 // changePeriod is the minimum time between two changes of a pod that are passed on. The last change is always passed on.
@@ -18,7 +20,7 @@ func (s *statuses) change(uid types.UID, e *entry) {
 		}
 		return
 	}
-	s.notify()
+	await.Signal(s.notices)
 }
 
 // ring passes on a change that is due.
@@ -26,14 +28,7 @@ func (s *statuses) ring() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.due = nil
-	s.notify()
-}
-
-func (s *statuses) notify() {
-	select {
-	case s.notices <- struct{}{}:
-	default:
-	}
+	await.Signal(s.notices)
 }
 
 // stop stops the timer.

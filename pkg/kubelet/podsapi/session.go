@@ -14,6 +14,8 @@ import (
 	"google.golang.org/grpc/status"
 	"k8s.io/apimachinery/pkg/types"
 	podsv1alpha1 "k8s.io/kubelet/pkg/apis/pods/v1alpha1"
+
+	"github.com/podconfigd/podconfigd/internal/await"
 )
 
 const (
@@ -191,10 +193,7 @@ func (s *session) confirm(ctx context.Context) error {
 			if all {
 				ticker.Reset(refusedRetry)
 			}
-			select {
-			case <-ctx.Done():
-			case <-time.After(refusedRetry):
-			}
+			_ = await.For(ctx, refusedRetry)
 		default:
 			return err
 		}
@@ -299,10 +298,7 @@ func (d *doubts) add(uids ...types.UID) {
 	for _, uid := range uids {
 		d.uids[uid] = struct{}{}
 	}
-	select {
-	case d.wake <- struct{}{}:
-	default:
-	}
+	await.Signal(d.wake)
 }
 
 // take returns the pods, ordered by UID, and forgets them.

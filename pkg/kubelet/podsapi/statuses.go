@@ -8,6 +8,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podconfigd/podconfigd/internal/await"
 	"github.com/podconfigd/podconfigd/pkg/podstatus"
 )
 
@@ -253,7 +254,7 @@ func (s *statuses) forget() {
 	defer s.mu.Unlock()
 	s.live, s.refused = false, false
 	s.removeAll()
-	s.notify() // also without pods: Enabled may change
+	await.Signal(s.notices) // also without pods: Enabled may change
 }
 
 func (s *statuses) removeAll() {
@@ -268,7 +269,7 @@ func (s *statuses) remove(uid types.UID) {
 	delete(s.pods, uid)
 	if e.status != nil {
 		s.changed[uid] = struct{}{}
-		s.notify()
+		await.Signal(s.notices)
 	}
 }
 

@@ -14,6 +14,8 @@ import (
 	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/klog/v2"
+
+	"github.com/podconfigd/podconfigd/internal/await"
 )
 
 // Splitter accepts the connections of one listener and passes each to one of four servers:
@@ -132,10 +134,7 @@ func (s *Splitter) accept(ctx context.Context) error {
 		if failures++; failures == 1 {
 			logger.Error(err, "Failed to accept a connection; retrying")
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(backoff.Step()):
-		}
+		_ = await.For(ctx, backoff.Step())
 	}
 }
 

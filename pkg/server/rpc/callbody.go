@@ -10,6 +10,7 @@ import (
 
 	"google.golang.org/grpc"
 
+	"github.com/podconfigd/podconfigd/internal/await"
 	"github.com/podconfigd/podconfigd/pkg/server/conn"
 )
 
@@ -79,10 +80,7 @@ func (b *callBody) wait() error {
 // take allows gRPC to read one more message. It never has more than two that are not read, except after
 // the end of the body, when further ones are dropped.
 func (b *callBody) take() {
-	select {
-	case b.more <- struct{}{}:
-	default:
-	}
+	await.Signal(b.more)
 }
 
 // Close ends Read.

@@ -20,6 +20,7 @@ import (
 	podsv1alpha1 "k8s.io/kubelet/pkg/apis/pods/v1alpha1"
 
 	"github.com/podconfigd/podconfigd/api/podconfigd/v1alpha1"
+	"github.com/podconfigd/podconfigd/internal/await"
 	"github.com/podconfigd/podconfigd/pkg/auth"
 	"github.com/podconfigd/podconfigd/pkg/server/conn"
 	"github.com/podconfigd/podconfigd/pkg/server/internal/backend"
@@ -116,8 +117,6 @@ const healthPeriod = time.Second
 // UpdateHealth updates the state of grpc.health.v1, for the server and for each service, from
 // the checks of /readyz until the context is done. unready returns the first failure.
 func (s *Services) UpdateHealth(ctx context.Context, unready func() error) error {
-	ticker := time.NewTicker(healthPeriod)
-	defer ticker.Stop()
 	for {
 		state := healthpb.HealthCheckResponse_SERVING
 		if unready() != nil {
@@ -126,11 +125,9 @@ func (s *Services) UpdateHealth(ctx context.Context, unready func() error) error
 		for _, service := range []string{"", v1alpha1.PodConfig_ServiceDesc.ServiceName, podsv1alpha1.Pods_ServiceDesc.ServiceName} {
 			s.health.SetServingStatus(service, state)
 		}
-		select {
-		case <-ctx.Done():
+		if err := await.For(ctx, healthPeriod); err != nil {
 			s.health.Shutdown()
-			return context.Cause(ctx)
-		case <-ticker.C:
+			return err
 		}
 	}
 }

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"k8s.io/klog/v2"
+
+	"github.com/podconfigd/podconfigd/internal/await"
 )
 
 // keepPeriod is the interval at which the socket file is checked.
@@ -93,13 +95,9 @@ func Keep(ctx context.Context, l net.Listener, made func()) error {
 
 func (l *listener) keep(ctx context.Context, made func()) error {
 	logger := klog.FromContext(ctx)
-	ticker := time.NewTicker(keepPeriod)
-	defer ticker.Stop()
 	for logged := ""; ; {
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-ticker.C:
+		if err := await.For(ctx, keepPeriod); err != nil {
+			return err
 		}
 		again, err := l.restore(ctx)
 		switch {

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/podconfigd/podconfigd/internal/await"
 	"github.com/podconfigd/podconfigd/internal/lockfile"
 )
 
@@ -45,10 +46,8 @@ func lockSocket(ctx context.Context, socket string) (unlock func(), err error) {
 		case !errors.Is(err, lockfile.ErrLocked):
 			return nil, err
 		}
-		select {
-		case <-ctx.Done():
-			return nil, fmt.Errorf("waiting for the lock: %w", context.Cause(ctx))
-		case <-time.After(lockRetry):
+		if err := await.For(ctx, lockRetry); err != nil {
+			return nil, fmt.Errorf("waiting for the lock: %w", err)
 		}
 	}
 }

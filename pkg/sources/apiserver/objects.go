@@ -14,6 +14,8 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
+
+	"github.com/podconfigd/podconfigd/internal/await"
 )
 
 // metadataEvents is the Accept header of a watch of metadata.
@@ -114,10 +116,7 @@ func (f *follower) run(ctx context.Context) {
 	logger := klog.FromContext(ctx)
 	changed := make(chan struct{}, 1)
 	store := cache.NewUndeltaStore(func([]any) {
-		select {
-		case changed <- struct{}{}:
-		default: // pass will look at the store anyway
-		}
+		await.Signal(changed) // pass will look at the store anyway
 	}, cache.MetaNamespaceKeyFunc)
 	var passing sync.WaitGroup
 	defer passing.Wait()
@@ -139,10 +138,8 @@ func (f *follower) pass(ctx context.Context, store cache.Store, changed <-chan s
 		began := time.Now()
 		f.push(store.List())
 		f.listed()
-		select {
-		case <-ctx.Done():
+		if await.For(ctx, min(passPause*time.Since(began), time.Second)) != nil {
 			return
-		case <-time.After(min(passPause*time.Since(began), time.Second)):
 		}
 	}
 }

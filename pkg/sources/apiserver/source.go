@@ -17,6 +17,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
+	"github.com/podconfigd/podconfigd/internal/await"
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/sources"
 )
@@ -256,15 +257,8 @@ func quiet(ctx context.Context) context.Context {
 
 // followFiles checks the files also while there are no requests.
 func (s *Source) followFiles(ctx context.Context) {
-	ticker := time.NewTicker(filesPeriod)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-			_, _, broken := s.connector.get()
-			s.attempts.read(ctx, broken)
-		}
+	for await.For(ctx, filesPeriod) == nil {
+		_, _, broken := s.connector.get()
+		s.attempts.read(ctx, broken)
 	}
 }

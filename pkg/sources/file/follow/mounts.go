@@ -9,6 +9,8 @@ import (
 
 	"golang.org/x/sys/unix"
 	"k8s.io/klog/v2"
+
+	"github.com/podconfigd/podconfigd/internal/await"
 )
 
 // mountPause is the minimum time between two reports of mounts. A node that starts many
@@ -33,10 +35,7 @@ func watchMounts(ctx context.Context) *mounts {
 	}
 	m.running.Go(func() {
 		for m.wait(-1, unix.POLLPRI) {
-			select {
-			case m.changed <- struct{}{}:
-			default:
-			}
+			await.Signal(m.changed)
 			if !m.wait(mountPause, 0) {
 				return
 			}
