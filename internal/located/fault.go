@@ -6,7 +6,8 @@ import (
 	"slices"
 	"strings"
 	"unicode"
-	"unicode/utf8"
+
+	"github.com/podconfigd/podconfigd/internal/printable"
 )
 
 const (
@@ -100,17 +101,10 @@ func (f *Findings) Bounded() []Fault {
 
 // oneLine returns the text without control characters, truncated if it is too long.
 func oneLine(s string) string {
-	if len(s) > MaxFaultLength {
-		end := MaxFaultLength
-		for end > 0 && !utf8.RuneStart(s[end]) {
-			end--
-		}
-		s = s[:end] + "…"
-	}
 	return strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) {
 			return ' '
 		}
 		return r
-	}, s)
+	}, printable.Cut(s, MaxFaultLength))
 }

@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	logsapi "k8s.io/component-base/logs/api/v1"
 
+	"github.com/podconfigd/podconfigd/internal/printable"
 	"github.com/podconfigd/podconfigd/internal/similar"
 )
 
@@ -237,9 +238,7 @@ func got(path string, value any, node *yaml.Node, want string) string {
 		written = node.Value
 	}
 	const maxLength = 64
-	if len(written) > maxLength {
-		written = strings.ToValidUTF8(written[:maxLength], "") + "…"
-	}
+	written = printable.Cut(written, maxLength)
 	hint := ""
 	if want == "string" {
 		hint = ": put it in quotes"

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf16"
+	"unicode/utf8"
 )
 
 // Escape replaces each character that is not printable by an escape sequence of Go.
@@ -58,6 +59,19 @@ func escape(text, keep string, quote func(rune) string) string {
 		}
 	}
 	return escaped.String()
+}
+
+// Cut returns at most that many bytes of the text, with an ellipsis if the text is longer. The result does
+// not keep the longer text in memory.
+func Cut(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	end := most
+	for end > most-utf8.UTFMax && !utf8.RuneStart(text[end]) {
+		end--
+	}
+	return text[:end] + "…"
 }
 
 // ShellWord returns a text as one word of a shell.

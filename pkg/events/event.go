@@ -3,12 +3,13 @@ package events
 import (
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/record/util"
+
+	"github.com/podconfigd/podconfigd/internal/printable"
 )
 
 const (
@@ -58,13 +59,8 @@ func namespaceOf(on *v1.ObjectReference) string {
 
 // shorten cuts a message that is too long.
 func shorten(message string) string {
-	const ellipsis = "…"
 	if len(message) <= maxMessage {
 		return message
 	}
-	end := maxMessage - len(ellipsis)
-	for end > 0 && !utf8.RuneStart(message[end]) {
-		end--
-	}
-	return strings.ToValidUTF8(message[:end], "�") + ellipsis
+	return strings.ToValidUTF8(printable.Cut(message, maxMessage-len("…")), "�")
 }

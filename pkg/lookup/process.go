@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+
+	"github.com/podconfigd/podconfigd/internal/printable"
 )
 
 // process adds to the target the containers that the cgroup of the process names.
@@ -68,5 +70,5 @@ func shownCgroup(lines string) string {
 			first = path
 		}
 	}
-	return cut(first)
+	return printable.Cut(first, maxQuoted)
 }

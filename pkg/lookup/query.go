@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podconfigd/podconfigd/internal/printable"
 )
 
 // MaxWait is the maximum wait of a query.
@@ -44,6 +46,8 @@ var scheme = lazily(`^[a-z][a-z0-9+.-]*://`)
 const (
 	maxUID    = 253
 	maxCgroup = 4096 // PATH_MAX
+	// maxQuoted is how much of a text an error quotes, in bytes.
+	maxQuoted = 100
 )
 
 // Fault is an invalid field of a query.
@@ -97,21 +101,21 @@ func (q *Query) Validate() []Fault {
 
 func (q *Query) checkContainerID() error {
 	if !containerID().MatchString(bare(q.ContainerID)) {
-		return fmt.Errorf("%q is not a container ID: expected an ID such as 3f5a…, or containerd://3f5a…", cut(q.ContainerID))
+		return fmt.Errorf("%q is not a container ID: expected an ID such as 3f5a…, or containerd://3f5a…", printable.Cut(q.ContainerID, maxQuoted))
 	}
 	return nil
 }
 
 func (q *Query) checkPodUID() error {
 	if len(q.PodUID) > maxUID {
-		return fmt.Errorf("%q is not a UID: expected at most %d characters", cut(string(q.PodUID)), maxUID)
+		return fmt.Errorf("%q is not a UID: expected at most %d characters", printable.Cut(string(q.PodUID), maxQuoted), maxUID)
 	}
 	return nil
 }
 
 func (q *Query) checkPodIP() error {
 	if _, ok := parseIP(q.PodIP); !ok {
-		return fmt.Errorf("%q is not an IP address: expected one such as 10.0.0.1 or fd00::1", cut(q.PodIP))
+		return fmt.Errorf("%q is not an IP address: expected one such as 10.0.0.1 or fd00::1", printable.Cut(q.PodIP, maxQuoted))
 	}
 	return nil
 }
@@ -137,13 +141,4 @@ func bare(id string) string { return id[len(scheme().FindString(id)):] }
 func parseIP(s string) (netip.Addr, bool) {
 	ip, err := netip.ParseAddr(s)
 	return ip.Unmap(), err == nil && ip.Zone() == ""
-}
-
-// cut shortens what an error quotes.
-func cut(s string) string {
-	const limit = 100
-	if len(s) <= limit {
-		return s
-	}
-	return s[:limit] + "…"
 }

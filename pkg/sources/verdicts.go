@@ -3,14 +3,13 @@ package sources
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
-	"unicode/utf8"
 
 	"golang.org/x/time/rate"
 	"k8s.io/klog/v2"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
+	"github.com/podconfigd/podconfigd/internal/printable"
 )
 
 // The verdicts in the status and the log are limited. The authors of manifests may write
@@ -113,11 +112,7 @@ func ShortText(text string) string {
 	if len(text) <= maxText {
 		return text
 	}
-	end := maxText
-	for end > maxText-utf8.UTFMax && !utf8.RuneStart(text[end]) {
-		end--
-	}
-	return fmt.Sprintf("%s… (%d bytes)", strings.Clone(text[:end]), len(text))
+	return fmt.Sprintf("%s (%d bytes)", printable.Cut(text, maxText), len(text))
 }
 
 // Reporter logs verdicts. It belongs to one goroutine.

@@ -13,6 +13,9 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
+
+	"github.com/podconfigd/podconfigd/internal/await"
+	"github.com/podconfigd/podconfigd/internal/printable"
 )
 
 // DefaultPath is the socket of a kubelet with its default root directory.
@@ -235,10 +238,7 @@ func (c *Client) Run(ctx context.Context) error {
 			wait = min(wait, lastRetry)
 		}
 		wait = pause(wait, time.Since(began), err)
-		select {
-		case <-session.Done():
-		case <-time.After(wait):
-		}
+		_ = await.For(session, wait)
 		wait = min(max(firstRetry, 2*wait), absentRetry)
 	}
 }
@@ -340,7 +340,7 @@ func (c *Client) lost(ctx context.Context, err error) (was bool) {
 	c.connected = false
 	before := c.lastError
 	if c.lastError = ""; !absent {
-		c.lastError = short(err.Error())
+		c.lastError = printable.Cut(err.Error(), maxText)
 	}
 	now := c.lastError
 	quiet := c.dropped

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
+	"github.com/podconfigd/podconfigd/internal/printable"
 	"github.com/podconfigd/podconfigd/pkg/config"
 )
 
@@ -34,8 +35,8 @@ func (c *Client) Report() *v1alpha1.KubeletPodsAPI {
 	var large []types.NamespacedName
 	r.Pods, r.Statuses, large = c.statuses.count()
 	if r.Connected && len(large) > 0 {
-		r.LastError = short(fmt.Sprintf("the status of %d pods takes more than %d MiB of memory, and is not used: %s",
-			len(large), maxStatus>>20, strings.Join(texts(large), ", ")))
+		r.LastError = printable.Cut(fmt.Sprintf("the status of %d pods takes more than %d MiB of memory, and is not used: %s",
+			len(large), maxStatus>>20, strings.Join(texts(large), ", ")), maxText)
 	}
 	toKubelet, toSources := c.unknown()
 	r.UnknownToKubelet, r.UnknownToSources = texts(toKubelet), texts(toSources)
@@ -91,7 +92,7 @@ func texts(names []types.NamespacedName) (first []string) {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 	})
 	for _, name := range names[:min(len(names), maxUnknown)] {
-		first = append(first, short(name.String()))
+		first = append(first, printable.Cut(name.String(), maxText))
 	}
 	return first
 }
@@ -113,12 +114,4 @@ func (c *Client) Statics() map[types.NamespacedName]types.UID {
 		}
 	}
 	return uids
-}
-
-// short returns the beginning of a text that is too long.
-func short(text string) string {
-	if len(text) <= maxText {
-		return text
-	}
-	return strings.ToValidUTF8(text[:maxText], "") + "…"
 }

@@ -10,8 +10,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/podconfigd/podconfigd/internal/printable"
 	"github.com/podconfigd/podconfigd/pkg/journal"
-	"github.com/podconfigd/podconfigd/pkg/server/internal/respond"
 )
 
 // Peer identifies the client process of a connection, or the address of a client over TCP.
@@ -122,5 +122,5 @@ const maxText = 256
 
 // Cut returns at most maxText bytes of the text. The result does not keep the longer text in memory.
 func Cut(text string) string {
-	return respond.Cut(text, maxText)
+	return printable.Cut(text, maxText)
 }

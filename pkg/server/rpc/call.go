@@ -13,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/podconfigd/podconfigd/internal/printable"
 	"github.com/podconfigd/podconfigd/pkg/server/conn"
 	"github.com/podconfigd/podconfigd/pkg/server/internal/backend"
 	"github.com/podconfigd/podconfigd/pkg/server/internal/respond"
@@ -92,7 +93,7 @@ func (s *Services) intercept(server context.Context) grpc.StreamServerIntercepto
 // short cuts the message of the error of a call.
 func short(err error) error {
 	if failure, ok := status.FromError(err); ok && len(failure.Message()) > respond.MaxMessage {
-		return status.Error(failure.Code(), respond.Cut(failure.Message(), respond.MaxMessage))
+		return status.Error(failure.Code(), printable.Cut(failure.Message(), respond.MaxMessage))
 	}
 	return err
 }

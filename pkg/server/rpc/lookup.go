@@ -14,6 +14,7 @@ import (
 
 	"github.com/podconfigd/podconfigd/api/podconfigd/v1alpha1"
 	stream "github.com/podconfigd/podconfigd/api/stream/v1alpha1"
+	"github.com/podconfigd/podconfigd/internal/printable"
 	"github.com/podconfigd/podconfigd/pkg/journal/view"
 	"github.com/podconfigd/podconfigd/pkg/lookup"
 	"github.com/podconfigd/podconfigd/pkg/server/internal/params"
@@ -125,7 +126,7 @@ func (s *lookupStream) send(ctx context.Context, id uint64, answer *v1alpha1.Loo
 	if err != nil {
 		failure := status.Convert(err)
 		response.Result = &v1alpha1.LookupStreamResponse_Error{Error: &v1alpha1.LookupError{
-			Code: int32(failure.Code()), Message: respond.Cut(failure.Message(), respond.MaxMessage),
+			Code: int32(failure.Code()), Message: printable.Cut(failure.Message(), respond.MaxMessage),
 		}}
 	}
 	s.mu.Lock()

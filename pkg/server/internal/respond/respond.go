@@ -10,11 +10,11 @@ import (
 	"strings"
 	"sync"
 	"time"
-	"unicode/utf8"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
+	"github.com/podconfigd/podconfigd/internal/printable"
 )
 
 // Router takes handlers: an http.ServeMux, or a list of paths in a test.
@@ -29,25 +29,12 @@ func Error(w http.ResponseWriter, code int, message string) { Status(w, StatusOf
 // memory if the client does not read it.
 const MaxMessage = 2 << 10
 
-// Cut returns at most that many bytes of the text, with an ellipsis if the text is longer. The result does
-// not keep the longer text in memory.
-func Cut(text string, most int) string {
-	if len(text) <= most {
-		return text
-	}
-	end := most
-	for end > most-utf8.UTFMax && !utf8.RuneStart(text[end]) {
-		end--
-	}
-	return text[:end] + "…"
-}
-
 // Status answers with the status. It sets the header Retry-After if the details of the status
 // have retryAfterSeconds.
 func Status(w http.ResponseWriter, status *metav1.Status) {
-	status.Message = Cut(status.Message, MaxMessage)
+	status.Message = printable.Cut(status.Message, MaxMessage)
 	if status.Details != nil {
-		status.Details.Name = Cut(status.Details.Name, MaxMessage)
+		status.Details.Name = printable.Cut(status.Details.Name, MaxMessage)
 	}
 	w.Header().Set("Content-Type", "application/json")
 	if status.Details != nil && status.Details.RetryAfterSeconds > 0 {
