@@ -24,7 +24,8 @@ import (
 	"time"
 
 	"golang.org/x/net/netutil"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podconfigd/podconfigd/internal/failure"
 )
 
 const (
@@ -161,20 +162,8 @@ func codeOf(err error) int {
 }
 
 // callCodes are the codes of gRPC: INVALID_ARGUMENT, PERMISSION_DENIED, RESOURCE_EXHAUSTED and
-// UNAVAILABLE. reasons are the reasons of the Kubernetes API.
-var (
-	callCodes = map[int]int{http.StatusBadRequest: 3, http.StatusForbidden: 7, http.StatusTooManyRequests: 8, http.StatusBadGateway: 14}
-	reasons   = map[int]metav1.StatusReason{
-		http.StatusBadRequest:            metav1.StatusReasonBadRequest,
-		http.StatusForbidden:             metav1.StatusReasonForbidden,
-		http.StatusNotFound:              metav1.StatusReasonNotFound,
-		http.StatusMethodNotAllowed:      metav1.StatusReasonMethodNotAllowed,
-		http.StatusRequestTimeout:        metav1.StatusReasonTimeout,
-		http.StatusRequestEntityTooLarge: metav1.StatusReasonRequestEntityTooLarge,
-		http.StatusTooManyRequests:       metav1.StatusReasonTooManyRequests,
-		http.StatusBadGateway:            metav1.StatusReasonServiceUnavailable,
-	}
-)
+// UNAVAILABLE.
+var callCodes = map[int]int{http.StatusBadRequest: 3, http.StatusForbidden: 7, http.StatusTooManyRequests: 8, http.StatusBadGateway: 14}
 
 func refuse(w http.ResponseWriter, r *http.Request, code int, message string) {
 	header := w.Header()
@@ -189,8 +178,5 @@ func refuse(w http.ResponseWriter, r *http.Request, code int, message string) {
 		header.Set("Allow", "GET, HEAD")
 	}
 	w.WriteHeader(code)
-	_ = json.NewEncoder(w).Encode(metav1.Status{ // the client may be gone
-		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"},
-		Status:   metav1.StatusFailure, Reason: reasons[code], Code: int32(code), Message: message,
-	})
+	_ = json.NewEncoder(w).Encode(failure.Status(code, message)) // the client may be gone
 }

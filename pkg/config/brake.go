@@ -8,11 +8,11 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/klog/v2"
+
+	"github.com/podconfigd/podconfigd/internal/failure"
 )
 
 // maxRemovalLimit is the largest RemovalLimit that is a number.
@@ -134,17 +134,12 @@ func (c *PodConfig) Release(ctx context.Context, source string, most *int) error
 			if !slices.Contains(c.Sources(), source) {
 				why = `there is no such source: "podconfigd status" lists them`
 			}
-			return &apierrors.StatusError{ErrStatus: metav1.Status{
-				Status: metav1.StatusFailure, Code: http.StatusNotFound, Reason: metav1.StatusReasonNotFound,
-				Message: fmt.Sprintf("releasing source %s: %s", source, why),
-			}}
+			return failure.New(http.StatusNotFound, fmt.Sprintf("releasing source %s: %s", source, why))
 		}
 		if most != nil && held.Removes > *most {
-			return &apierrors.StatusError{ErrStatus: metav1.Status{
-				Status: metav1.StatusFailure, Code: http.StatusConflict, Reason: metav1.StatusReasonConflict,
-				Message: fmt.Sprintf("releasing source %s: the set that is held now removes %d of %d pods, more than %d: look at what is missing, then run %q",
-					source, held.Removes, held.Pods, *most, ReleaseCommand(source, held.Removes)),
-			}}
+			return failure.New(http.StatusConflict, fmt.Sprintf(
+				"releasing source %s: the set that is held now removes %d of %d pods, more than %d: look at what is missing, then run %q",
+				source, held.Removes, held.Pods, *most, ReleaseCommand(source, held.Removes)))
 		}
 		c.setHeld(source, nil)
 		klog.FromContext(ctx).Info("Released a held set", "source", source, "origin", held.set.Origin)

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/podconfigd/podconfigd/internal/failure"
 	"github.com/podconfigd/podconfigd/pkg/journal/view"
 )
 
@@ -105,15 +105,9 @@ func hide(scope *view.Scope, q *Query, err error) error {
 }
 
 func notFound(what, why string) error {
-	return failure(http.StatusNotFound, metav1.StatusReasonNotFound, fmt.Sprintf("looking up %s: %s", what, why))
+	return failure.New(http.StatusNotFound, fmt.Sprintf("looking up %s: %s", what, why))
 }
 
 func unavailable(what string, err error) error {
-	return failure(http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable, fmt.Sprintf("looking up %s: %v", what, err))
-}
-
-func failure(code int32, reason metav1.StatusReason, message string) error {
-	return &apierrors.StatusError{ErrStatus: metav1.Status{
-		Status: metav1.StatusFailure, Code: code, Reason: reason, Message: message,
-	}}
+	return failure.New(http.StatusServiceUnavailable, fmt.Sprintf("looking up %s: %v", what, err))
 }

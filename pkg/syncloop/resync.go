@@ -8,8 +8,9 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
+
+	"github.com/podconfigd/podconfigd/internal/failure"
 )
 
 const (
@@ -44,10 +45,7 @@ func (l *Loop) resync(ctx context.Context, namespace, name string) error {
 	what := fmt.Sprintf("resyncing pod %s/%s", namespace, name)
 	pods := l.pods.named(namespace, name)
 	if len(pods) == 0 {
-		return &apierrors.StatusError{ErrStatus: metav1.Status{
-			Status: metav1.StatusFailure, Code: http.StatusNotFound, Reason: metav1.StatusReasonNotFound,
-			Message: what + ": no such pod",
-		}}
+		return failure.New(http.StatusNotFound, what+": no such pod")
 	}
 	now := time.Now()
 	for _, pod := range pods {

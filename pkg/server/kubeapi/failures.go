@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podconfigd/podconfigd/internal/crictl"
+	"github.com/podconfigd/podconfigd/internal/failure"
 	"github.com/podconfigd/podconfigd/pkg/journal"
 	"github.com/podconfigd/podconfigd/pkg/server/internal/respond"
 )
@@ -16,14 +17,14 @@ import (
 //
 // apiserver: apierrors.NewResourceExpired.
 func expired(err *journal.CompactedError) *metav1.Status {
-	return respond.StatusOf(http.StatusGone, "too old resource version: "+err.Error())
+	return failure.Status(http.StatusGone, "too old resource version: "+err.Error())
 }
 
 // tooLarge is the status for a revision that does not exist yet.
 //
 // apiserver: apiserver/pkg/storage NewTooLargeResourceVersionError.
 func tooLarge(revision, head int64) *metav1.Status {
-	status := respond.StatusOf(http.StatusGatewayTimeout,
+	status := failure.Status(http.StatusGatewayTimeout,
 		fmt.Sprintf("Too large resource version: %d, current: %d", revision, head))
 	status.Details = &metav1.StatusDetails{
 		RetryAfterSeconds: 1,
@@ -42,12 +43,12 @@ func notFound(w http.ResponseWriter, r *http.Request) {
 }
 
 func badRequest(err error) *metav1.Status {
-	return respond.StatusOf(http.StatusBadRequest, err.Error())
+	return failure.Status(http.StatusBadRequest, err.Error())
 }
 
 // notAcceptable is the status for a format that is not served.
 func notAcceptable(r *http.Request) *metav1.Status {
-	return respond.StatusOf(http.StatusNotAcceptable, fmt.Sprintf(
+	return failure.Status(http.StatusNotAcceptable, fmt.Sprintf(
 		"only the following media types are accepted: %s and %s, both also with as=PartialObjectMetadata (for a list, as=PartialObjectMetadataList);g=meta.k8s.io;v=v1, "+
 			"and %s;as=Table;g=meta.k8s.io;v=v1; not %q",
 		jsonType, protobufType, jsonType, r.Header.Get("Accept")))

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/podconfigd/podconfigd/pkg/server/internal/respond"
+	"github.com/podconfigd/podconfigd/internal/failure"
 )
 
 const (
@@ -97,7 +97,7 @@ func (f *form) fits(list bool) *metav1.Status {
 	default:
 		return nil
 	}
-	return respond.StatusOf(http.StatusNotAcceptable,
+	return failure.Status(http.StatusNotAcceptable,
 		fmt.Sprintf("you requested %s, but the requested object is %s", f.requested, problem))
 }
 

@@ -9,6 +9,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/podconfigd/podconfigd/internal/failure"
 	"github.com/podconfigd/podconfigd/pkg/journal/view"
 	"github.com/podconfigd/podconfigd/pkg/server/internal/backend"
 	"github.com/podconfigd/podconfigd/pkg/server/internal/respond"
@@ -64,7 +65,7 @@ func (a *API) ready(w http.ResponseWriter, r *http.Request) bool {
 		respond.Restored(w, a.Gate.Restored())
 		return true
 	}
-	status := respond.StatusOf(http.StatusServiceUnavailable,
+	status := failure.Status(http.StatusServiceUnavailable,
 		fmt.Sprintf("the pods are not known yet: %v", a.Gate.CheckKnown()))
 	status.Details = &metav1.StatusDetails{RetryAfterSeconds: 1}
 	respond.Status(w, status)
@@ -101,9 +102,9 @@ func (a *API) scopeOf(w http.ResponseWriter, r *http.Request) *view.Scope {
 	if err == nil {
 		return scope
 	}
-	status := respond.StatusOf(http.StatusServiceUnavailable, err.Error())
+	status := failure.Status(http.StatusServiceUnavailable, err.Error())
 	if apierrors.IsForbidden(err) {
-		status = respond.StatusOf(http.StatusForbidden, err.Error())
+		status = failure.Status(http.StatusForbidden, err.Error())
 		status.Details = &metav1.StatusDetails{Kind: "pods"}
 	}
 	respond.Status(w, status)

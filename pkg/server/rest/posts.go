@@ -9,6 +9,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/podconfigd/podconfigd/internal/failure"
 	"github.com/podconfigd/podconfigd/pkg/server/internal/params"
 	"github.com/podconfigd/podconfigd/pkg/server/internal/respond"
 )
@@ -48,7 +49,7 @@ func answerError(w http.ResponseWriter, err error) {
 	if seconds, ok := apierrors.SuggestsClientDelay(err); ok {
 		w.Header().Set("Retry-After", strconv.Itoa(seconds))
 	}
-	status := respond.StatusOf(http.StatusServiceUnavailable, err.Error())
+	status := failure.Status(http.StatusServiceUnavailable, err.Error())
 	if known, ok := errors.AsType[*apierrors.StatusError](err); ok {
 		status.Code, status.Reason = known.ErrStatus.Code, known.ErrStatus.Reason
 	}

@@ -8,15 +8,14 @@ import (
 	"slices"
 	"sync"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 
+	"github.com/podconfigd/podconfigd/internal/failure"
 	"github.com/podconfigd/podconfigd/pkg/access"
 	"github.com/podconfigd/podconfigd/pkg/journal/view"
 	"github.com/podconfigd/podconfigd/pkg/server/conn"
 	"github.com/podconfigd/podconfigd/pkg/server/internal/params"
-	"github.com/podconfigd/podconfigd/pkg/server/internal/respond"
 )
 
 // Handlers have no access to the journal. They get pods only from a view.Scope, which has the pods that
@@ -69,8 +68,7 @@ func (b *Backend) deny(ctx context.Context, scope *view.Scope, what, why string)
 		klog.FromContext(ctx).Info("Refused a client by the access rules; further refusals of it are only counted",
 			"subject", who, "gids", slices.Concat([]uint32{}, subject.GIDs), "groups", slices.Concat([]string{}, subject.Groups), "request", what, "reason", why)
 	}
-	return &apierrors.StatusError{ErrStatus: *respond.StatusOf(http.StatusForbidden,
-		fmt.Sprintf("%s may not %s: %s", who, what, why))}
+	return failure.New(http.StatusForbidden, fmt.Sprintf("%s may not %s: %s", who, what, why))
 }
 
 // maxDenied is the maximum number of subjects and errors that are logged.
@@ -110,7 +108,7 @@ func (b *Backend) ResyncPod(ctx context.Context, pod types.NamespacedName) error
 		return err
 	}
 	if !sees { // as for a pod that is not there
-		return &apierrors.StatusError{ErrStatus: *respond.StatusOf(http.StatusNotFound, fmt.Sprintf("resyncing pod %v: no such pod", pod))}
+		return failure.New(http.StatusNotFound, fmt.Sprintf("resyncing pod %v: no such pod", pod))
 	}
 	return b.Resync(ctx, pod.Namespace, pod.Name)
 }

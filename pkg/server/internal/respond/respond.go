@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
+	"github.com/podconfigd/podconfigd/internal/failure"
 	"github.com/podconfigd/podconfigd/internal/printable"
 )
 
@@ -23,7 +24,7 @@ type Router interface {
 }
 
 // Error answers with a metav1.Status.
-func Error(w http.ResponseWriter, code int, message string) { Status(w, StatusOf(code, message)) }
+func Error(w http.ResponseWriter, code int, message string) { Status(w, failure.Status(code, message)) }
 
 // MaxMessage is the maximum size of the message of an error. A message can quote the request, and stays in
 // memory if the client does not read it.
@@ -44,36 +45,9 @@ func Status(w http.ResponseWriter, status *metav1.Status) {
 	_ = json.NewEncoder(w).Encode(status) // fails only if the client has gone
 }
 
-// reasons has the reason of each code, as in the Kubernetes API.
-var reasons = map[int]metav1.StatusReason{
-	http.StatusBadRequest:          metav1.StatusReasonBadRequest,
-	http.StatusUnauthorized:        metav1.StatusReasonUnauthorized,
-	http.StatusForbidden:           metav1.StatusReasonForbidden,
-	http.StatusNotFound:            metav1.StatusReasonNotFound,
-	http.StatusMethodNotAllowed:    metav1.StatusReasonMethodNotAllowed,
-	http.StatusNotAcceptable:       metav1.StatusReasonNotAcceptable,
-	http.StatusGone:                metav1.StatusReasonExpired,
-	http.StatusRequestURITooLong:   metav1.StatusReasonBadRequest,
-	http.StatusTooManyRequests:     metav1.StatusReasonTooManyRequests,
-	http.StatusInternalServerError: metav1.StatusReasonInternalError,
-	http.StatusServiceUnavailable:  metav1.StatusReasonServiceUnavailable,
-	http.StatusGatewayTimeout:      metav1.StatusReasonTimeout,
-}
-
-// StatusOf returns the status of a failure. Its reason follows from the code.
-func StatusOf(code int, message string) *metav1.Status {
-	return &metav1.Status{
-		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"},
-		Status:   metav1.StatusFailure,
-		Code:     int32(code),
-		Reason:   reasons[code],
-		Message:  message,
-	}
-}
-
 // TooMany returns the status of a request beyond a limit.
 func TooMany(refusal error) *metav1.Status {
-	status := StatusOf(http.StatusTooManyRequests, refusal.Error())
+	status := failure.Status(http.StatusTooManyRequests, refusal.Error())
 	status.Details = &metav1.StatusDetails{RetryAfterSeconds: 1}
 	return status
 }
