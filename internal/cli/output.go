@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
+	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/internal/printable"
 )
 
@@ -71,6 +72,14 @@ func printJSON(w io.Writer, v any, indent string) error {
 
 // Cell returns the text for a table cell.
 func Cell(text string) string { return printable.Escape(text) }
+
+// Address returns the address of a subscriber with its user; empty for a process.
+func Address(s *v1alpha1.Subscriber) string {
+	if s.User != "" {
+		return s.User + "@" + s.Address
+	}
+	return s.Address
+}
 
 // Age returns how long ago a time was.
 func Age(t *time.Time) string {

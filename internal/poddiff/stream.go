@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
+	"github.com/podconfigd/podconfigd/internal/podtable"
 )
 
 const (
@@ -68,7 +69,7 @@ func (c Change) String() string {
 	case c.Before != nil:
 		return Summary(Compare(c.Before, c.After))
 	case added:
-		return strings.Join(images(c.After), ", ")
+		return strings.Join(podtable.Images(c.After), ", ")
 	}
 	return ""
 }
@@ -82,12 +83,4 @@ func Summary(changes []string) string {
 		return strings.Join(changes[:maxChanges], "; ") + fmt.Sprintf("; and %d more", n)
 	}
 	return strings.Join(changes, "; ")
-}
-
-func images(pod *v1.Pod) []string {
-	var all []string
-	for i := range pod.Spec.Containers {
-		all = append(all, pod.Spec.Containers[i].Image)
-	}
-	return all
 }

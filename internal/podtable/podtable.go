@@ -33,6 +33,14 @@ func Cells(pod *v1.Pod, now time.Time) []any {
 	}
 }
 
+// Images returns the images of the containers of a pod.
+func Images(pod *v1.Pod) (images []string) {
+	for i := range pod.Spec.Containers {
+		images = append(images, pod.Spec.Containers[i].Image)
+	}
+	return images
+}
+
 func since(t metav1.Time, now time.Time) string {
 	if t.IsZero() {
 		return "<unknown>"

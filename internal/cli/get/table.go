@@ -113,7 +113,7 @@ func (p *podPrinter) cells(pod *v1.Pod) []any {
 	if p.running != nil {
 		row = append(row, cmp.Or(pod.Status.PodIP, "<none>"))
 	}
-	row = append(row, string(pod.UID), strings.Join(images(pod), ","))
+	row = append(row, string(pod.UID), strings.Join(podtable.Images(pod), ","))
 	cells := make([]any, len(row))
 	for i := range row {
 		cells[i] = cli.Cell(row[i])
@@ -132,12 +132,4 @@ func runtimeColumns(running cli.RuntimePods, pod *v1.Pod) []string {
 		return append(row, cli.Age(p.CreatedAt))
 	}
 	return append(row, "<none>")
-}
-
-func images(pod *v1.Pod) []string {
-	names := make([]string, len(pod.Spec.Containers))
-	for i := range pod.Spec.Containers {
-		names[i] = pod.Spec.Containers[i].Image
-	}
-	return names
 }

@@ -151,7 +151,7 @@ func subscribersSection(s *v1alpha1.Status) *page {
 	for i := range s.Subscribers {
 		sub := &s.Subscribers[i]
 		rows[i].cells = []string{
-			fmt.Sprint(sub.ID), clientOf(sub), sub.UserAgent, string(sub.Mode), fmt.Sprint(sub.Lag), fmt.Sprint(sub.Resets), cli.Age(&sub.Since),
+			fmt.Sprint(sub.ID), cmp.Or(cli.Address(sub), fmt.Sprint(sub.PID)), sub.UserAgent, string(sub.Mode), fmt.Sprint(sub.Lag), fmt.Sprint(sub.Resets), cli.Age(&sub.Since),
 		}
 	}
 	p.table([]string{"SUBSCRIBER", "CLIENT", "AGENT", "MODE", "LAG", "RESETS", "AGE"}, rows)
@@ -163,17 +163,6 @@ func storedSeverity(s *v1alpha1.StateStatus) severity {
 		return normal
 	}
 	return bad
-}
-
-// clientOf names the client of a subscriber: its process ID, or its address with the user.
-func clientOf(sub *v1alpha1.Subscriber) string {
-	switch {
-	case sub.User != "":
-		return sub.User + "@" + sub.Address
-	case sub.Address != "":
-		return sub.Address
-	}
-	return fmt.Sprint(sub.PID)
 }
 
 // stored describes where the journal is stored, or since when it is not.

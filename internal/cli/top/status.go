@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
+	"github.com/podconfigd/podconfigd/internal/cli"
 	"github.com/podconfigd/podconfigd/internal/mend"
 )
 
@@ -121,21 +122,10 @@ func (m *model) subscriberRow(s *v1alpha1.Subscriber) *row {
 	return &row{
 		key: fmt.Sprint(s.ID),
 		cells: func() []cell {
-			return []cell{{text: clientOf(s)}, lag, {text: fmt.Sprint(s.Resets)}, {text: string(s.Mode)}, {m.since(&s.Since), m.styles.dim}, {text: agent}}
+			return []cell{{text: cmp.Or(cli.Address(s), fmt.Sprint("pid ", s.PID))}, lag, {text: fmt.Sprint(s.Resets)}, {text: string(s.Mode)}, {m.since(&s.Since), m.styles.dim}, {text: agent}}
 		},
 		open: func() *detail { return m.objectDetail(fmt.Sprintf("Subscriber %d", s.ID), s) },
 	}
-}
-
-// clientOf names the client of a subscriber: its process, or its address with the user.
-func clientOf(s *v1alpha1.Subscriber) string {
-	switch {
-	case s.User != "":
-		return s.User + "@" + s.Address
-	case s.Address != "":
-		return s.Address
-	}
-	return fmt.Sprintf("pid %d", s.PID)
 }
 
 // manifest is a manifest of a source.
