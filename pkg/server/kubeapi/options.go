@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/podconfigd/podconfigd/pkg/journal/view"
+	"github.com/podconfigd/podconfigd/pkg/server/internal/params"
 )
 
 // options are the options of a request. Unknown parameters are ignored, as by the apiserver.
@@ -40,13 +41,9 @@ type options struct {
 
 // parser parses parameters and collects their faults.
 type parser struct {
+	params.Faults
 	resource *resource
 	query    url.Values
-	errs     []error
-}
-
-func (p *parser) fail(name string, err error) {
-	p.errs = append(p.errs, fmt.Errorf("parameter %q: %w", name, err))
 }
 
 func (p *parser) bool(name string) (value, given bool) {
@@ -56,7 +53,7 @@ func (p *parser) bool(name string) (value, given bool) {
 	}
 	value, err := strconv.ParseBool(s[0])
 	if err != nil {
-		p.fail(name, fmt.Errorf("expected true or false, got %q", s[0]))
+		p.Add(name, fmt.Errorf("expected true or false, got %q", s[0]))
 	}
 	return value, true
 }
@@ -72,7 +69,7 @@ func (p *parser) number(name string, smallest, largest int64) int64 {
 	}
 	n, err := strconv.ParseInt(s, 10, 64)
 	if err != nil || n < smallest || n > largest {
-		p.fail(name, fmt.Errorf("expected a whole number from %d to %d, got %q", smallest, largest, s))
+		p.Add(name, fmt.Errorf("expected a whole number from %d to %d, got %q", smallest, largest, s))
 	}
 	return n
 }
@@ -89,15 +86,13 @@ func parseOptions(r *http.Request, res *resource) (*options, *metav1.Status) {
 		return nil, notAcceptable(r)
 	}
 	o.form.columns = res.columns
-	if err := o.form.check(); err != nil {
-		p.fail("includeObject", err)
-	}
+	p.Add("includeObject", o.form.check())
 	o.revision, o.given = p.number("resourceVersion", 0, math.MaxInt64), query.Get("resourceVersion") != ""
 	if r.PathValue("name") == "" {
 		p.listOptions(o, r.PathValue("namespace"))
 	}
-	if len(p.errs) > 0 {
-		return nil, badRequest(errors.Join(p.errs...))
+	if err := p.Err(); err != nil {
+		return nil, badRequest(err)
 	}
 	if status := o.form.fits(r.PathValue("name") == "" && !o.watch); status != nil {
 		return nil, status
@@ -126,7 +121,7 @@ func (p *parser) listOptions(o *options, namespace string) {
 			err = errors.New("no revision or no name")
 		}
 		if err != nil {
-			p.fail("continue", fmt.Errorf("not a token of this server: %w", err))
+			p.Add("continue", fmt.Errorf("not a token of this server: %w", err))
 		}
 	}
 	p.check(o)
@@ -135,12 +130,10 @@ func (p *parser) listOptions(o *options, namespace string) {
 func (p *parser) selector(namespace string) view.Selector {
 	s := view.Selector{Namespace: namespace}
 	var err error
-	if s.Labels, err = labels.Parse(p.query.Get("labelSelector")); err != nil {
-		p.fail("labelSelector", err)
-	}
-	if s.Fields, err = p.resource.parseFields(p.query.Get("fieldSelector")); err != nil {
-		p.fail("fieldSelector", err)
-	}
+	s.Labels, err = labels.Parse(p.query.Get("labelSelector"))
+	p.Add("labelSelector", err)
+	s.Fields, err = p.resource.parseFields(p.query.Get("fieldSelector"))
+	p.Add("fieldSelector", err)
 	return s
 }
 
@@ -151,31 +144,31 @@ func (p *parser) check(o *options) {
 	if o.watch {
 		switch {
 		case o.initial != nil && o.match != metav1.ResourceVersionMatchNotOlderThan:
-			p.fail("sendInitialEvents", errors.New("requires resourceVersionMatch=NotOlderThan"))
+			p.Add("sendInitialEvents", errors.New("requires resourceVersionMatch=NotOlderThan"))
 		case o.initial == nil && o.match != "":
-			p.fail("resourceVersionMatch", errors.New("requires sendInitialEvents in a watch"))
+			p.Add("resourceVersionMatch", errors.New("requires sendInitialEvents in a watch"))
 		}
 		if o.next != nil { // limit is ignored, because clients send it
-			p.fail("continue", errors.New("not allowed in a watch"))
+			p.Add("continue", errors.New("not allowed in a watch"))
 		}
 		return
 	}
 	if o.initial != nil {
-		p.fail("sendInitialEvents", errors.New("only allowed in a watch"))
+		p.Add("sendInitialEvents", errors.New("only allowed in a watch"))
 	}
 	switch o.match {
 	case "":
 	case metav1.ResourceVersionMatchExact, metav1.ResourceVersionMatchNotOlderThan:
 		if !o.given {
-			p.fail("resourceVersionMatch", errors.New("requires resourceVersion"))
+			p.Add("resourceVersionMatch", errors.New("requires resourceVersion"))
 		}
 		if o.match == metav1.ResourceVersionMatchExact && o.given && o.revision == 0 {
-			p.fail("resourceVersionMatch", errors.New("resourceVersionMatch=Exact requires a resourceVersion other than 0"))
+			p.Add("resourceVersionMatch", errors.New("resourceVersionMatch=Exact requires a resourceVersion other than 0"))
 		}
 	default:
-		p.fail("resourceVersionMatch", fmt.Errorf("expected Exact or NotOlderThan, got %q", o.match))
+		p.Add("resourceVersionMatch", fmt.Errorf("expected Exact or NotOlderThan, got %q", o.match))
 	}
 	if o.next != nil && (o.revision != 0 || o.match != "") {
-		p.fail("continue", errors.New("not allowed together with resourceVersion or resourceVersionMatch"))
+		p.Add("continue", errors.New("not allowed together with resourceVersion or resourceVersionMatch"))
 	}
 }

@@ -92,9 +92,9 @@ func ParseHistory(raw string, now time.Time) (*HistoryQuery, error) {
 	v := q.values
 	h := &HistoryQuery{selection: strings.Join([]string{v["since"], v["source"], v["pod"], v["pods"]}, " ")}
 	h.Opts.Since, err = history.ParseSince(v["since"], now)
-	q.add("since", err)
+	q.Add("since", err)
 	h.Opts.Until, err = history.ParseSince(v["until"], now)
-	q.add("until", err)
+	q.Add("until", err)
 	h.Newest = q.bool("newest", false)
 	h.selectOrder(v["until"])
 	h.Opts.Pods = q.bool("pods", false)
@@ -104,9 +104,9 @@ func ParseHistory(raw string, now time.Time) (*HistoryQuery, error) {
 			limit = -1
 		}
 	}
-	h.setLimit(&q.faults, limit, strconv.Quote(v["limit"]))
-	h.complete(&q.faults, v["source"], v["pod"], v["continue"])
-	return h, q.err()
+	h.setLimit(&q.Faults, limit, strconv.Quote(v["limit"]))
+	h.complete(&q.Faults, v["source"], v["pod"], v["continue"])
+	return h, q.Err()
 }
 
 // historyFields has the names of fields that differ from the parameters of HTTP.
@@ -114,16 +114,16 @@ var historyFields = map[string]string{"continue": "continue_token"}
 
 // History converts a request for the history.
 func History(request *v1alpha1.HistoryRequest) (*HistoryQuery, error) {
-	f := faults{fields: historyFields}
+	f := Faults{fields: historyFields}
 	h := new(HistoryQuery)
 	since, until := "", ""
 	if t := request.GetSince(); t != nil {
-		f.add("since", t.CheckValid())
+		f.Add("since", t.CheckValid())
 		h.Opts.Since = t.AsTime()
 		since = h.Opts.Since.Format(time.RFC3339Nano)
 	}
 	if t := request.GetUntil(); t != nil {
-		f.add("until", t.CheckValid())
+		f.Add("until", t.CheckValid())
 		h.Opts.Until = t.AsTime()
 		until = h.Opts.Until.Format(time.RFC3339Nano)
 	}
@@ -133,26 +133,26 @@ func History(request *v1alpha1.HistoryRequest) (*HistoryQuery, error) {
 	h.Opts.Pods = request.GetPods()
 	h.setLimit(&f, request.GetLimit(), request.GetLimit())
 	h.complete(&f, request.GetSource(), request.GetPod(), request.GetContinueToken())
-	return h, f.err()
+	return h, f.Err()
 }
 
 // setLimit sets the number of records of a page; 0 for the default.
-func (q *HistoryQuery) setLimit(f *faults, limit int64, given any) {
+func (q *HistoryQuery) setLimit(f *Faults, limit int64, given any) {
 	if limit < 0 || limit > maxHistoryLimit {
-		f.add("limit", fmt.Errorf("%v is not a number of records: expected 1 to %d, or 0 for %d", given, maxHistoryLimit, defaultHistoryLimit))
+		f.Add("limit", fmt.Errorf("%v is not a number of records: expected 1 to %d, or 0 for %d", given, maxHistoryLimit, defaultHistoryLimit))
 	}
 	q.Limit = int(cmp.Or(limit, defaultHistoryLimit))
 }
 
 // complete parses the parameters that are text in all protocols. If the request has faults, the token is
 // not checked.
-func (q *HistoryQuery) complete(f *faults, source, pod, token string) {
+func (q *HistoryQuery) complete(f *Faults, source, pod, token string) {
 	var err error
 	q.Opts.Source, err = config.ParseSource(source)
-	f.add("source", err)
+	f.Add("source", err)
 	q.Opts.Pod, err = history.ParsePod(pod)
-	f.add("pod", err)
+	f.Add("pod", err)
 	if len(f.errs) == 0 {
-		f.add("continue", q.resume(token))
+		f.Add("continue", q.resume(token))
 	}
 }

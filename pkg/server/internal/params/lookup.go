@@ -26,21 +26,21 @@ func ParseLookup(raw string) (*lookup.Query, error) {
 	if s := v["pid"]; s != "" {
 		if l.PID, err = strconv.ParseInt(s, 10, 64); err != nil || l.PID == 0 {
 			l.PID = 1 // it is given
-			q.add("pid", fmt.Errorf("%q is not a PID: expected 1 to %d", s, math.MaxInt32))
+			q.Add("pid", fmt.Errorf("%q is not a PID: expected 1 to %d", s, math.MaxInt32))
 		}
 	}
 	if s := v["startTime"]; s != "" {
 		if l.StartTime, err = strconv.ParseUint(s, 10, 64); err != nil {
-			q.add("startTime", fmt.Errorf("%q is not a start time: expected field 22 of /proc/PID/stat", s))
+			q.Add("startTime", fmt.Errorf("%q is not a start time: expected field 22 of /proc/PID/stat", s))
 		}
 	}
 	if s := v["wait"]; s != "" {
 		if l.Wait, err = time.ParseDuration(s); err != nil {
-			q.add("wait", fmt.Errorf("%q is not a wait: expected 0s to %v", s, lookup.MaxWait))
+			q.Add("wait", fmt.Errorf("%q is not a wait: expected 0s to %v", s, lookup.MaxWait))
 		}
 	}
 	q.checkLookup(l)
-	return l, q.err()
+	return l, q.Err()
 }
 
 // lookupFields has the names of fields that differ from the parameters of HTTP.
@@ -51,7 +51,7 @@ var lookupFields = map[string]string{
 
 // Lookup converts a request for a lookup.
 func Lookup(request *v1alpha1.LookupRequest) (*lookup.Query, error) {
-	f := faults{fields: lookupFields}
+	f := Faults{fields: lookupFields}
 	l := &lookup.Query{
 		ContainerID: request.GetContainerId(), PodUID: types.UID(request.GetPodUid()), PodIP: request.GetPodIp(),
 		PID: int64(request.GetPid()), Cgroup: request.GetCgroup(),
@@ -59,17 +59,17 @@ func Lookup(request *v1alpha1.LookupRequest) (*lookup.Query, error) {
 	}
 	if wait := request.GetWait(); wait != nil {
 		if err := wait.CheckValid(); err != nil {
-			f.add("wait", err)
+			f.Add("wait", err)
 		} else {
 			l.Wait = wait.AsDuration()
 		}
 	}
 	f.checkLookup(l)
-	return l, f.err()
+	return l, f.Err()
 }
 
-func (f *faults) checkLookup(l *lookup.Query) {
+func (f *Faults) checkLookup(l *lookup.Query) {
 	for _, fault := range l.Validate() {
-		f.add(fault.Name, fault.Err)
+		f.Add(fault.Name, fault.Err)
 	}
 }

@@ -24,19 +24,19 @@ func ParseResync(raw string) (types.NamespacedName, error) {
 
 // Resync converts a request for a SYNC, and returns the pod.
 func Resync(request *v1alpha1.ResyncRequest) (types.NamespacedName, error) {
-	return (&faults{fields: sameNames}).pod(request.GetNamespace(), request.GetName())
+	return (&Faults{fields: sameNames}).pod(request.GetNamespace(), request.GetName())
 }
 
 // pod checks the name of a pod.
-func (f *faults) pod(namespace, name string) (types.NamespacedName, error) {
+func (f *Faults) pod(namespace, name string) (types.NamespacedName, error) {
 	for _, p := range []struct{ parameter, value string }{{"namespace", namespace}, {"name", name}} {
 		if p.value == "" {
-			f.add(p.parameter, errRequired)
+			f.Add(p.parameter, errRequired)
 		} else if problems := validation.IsDNS1123Subdomain(p.value); len(problems) > 0 {
-			f.add(p.parameter, fmt.Errorf("%q: %s", p.value, problems[0]))
+			f.Add(p.parameter, fmt.Errorf("%q: %s", p.value, problems[0]))
 		}
 	}
-	return types.NamespacedName{Namespace: namespace, Name: name}, f.err()
+	return types.NamespacedName{Namespace: namespace, Name: name}, f.Err()
 }
 
 // sameNames is for messages whose fields have the names of HTTP.
@@ -63,34 +63,34 @@ func ParseRelease(raw string) (*ReleaseQuery, error) {
 		if n, err := strconv.ParseUint(text, 10, 31); err == nil { // neither +0 nor -0
 			most = int64(n)
 		}
-		r.setMost(&q.faults, most, strconv.Quote(text))
+		r.setMost(&q.Faults, most, strconv.Quote(text))
 	}
-	r.setSource(&q.faults, q.values["source"])
-	return r, q.err()
+	r.setSource(&q.Faults, q.values["source"])
+	return r, q.Err()
 }
 
 // Release converts a request to merge the held set of a source.
 func Release(request *v1alpha1.ReleaseRequest) (*ReleaseQuery, error) {
-	f, r := &faults{fields: sameNames}, new(ReleaseQuery)
+	f, r := &Faults{fields: sameNames}, new(ReleaseQuery)
 	if request.Removes != nil {
 		r.setMost(f, request.GetRemoves(), request.GetRemoves())
 	}
 	r.setSource(f, request.GetSource())
-	return r, f.err()
+	return r, f.Err()
 }
 
-func (r *ReleaseQuery) setMost(f *faults, n int64, given any) {
+func (r *ReleaseQuery) setMost(f *Faults, n int64, given any) {
 	if n < 0 || n > math.MaxInt32 {
-		f.add("removes", fmt.Errorf("expected a number of pods, 0 to %d, got %v", math.MaxInt32, given))
+		f.Add("removes", fmt.Errorf("expected a number of pods, 0 to %d, got %v", math.MaxInt32, given))
 	}
 	r.Most = new(int(n))
 }
 
-func (r *ReleaseQuery) setSource(f *faults, name string) {
+func (r *ReleaseQuery) setSource(f *Faults, name string) {
 	source, err := config.ParseSource(name)
 	if err == nil && source == "" { // all sources
 		err = errRequired
 	}
-	f.add("source", err)
+	f.Add("source", err)
 	r.Source = source
 }

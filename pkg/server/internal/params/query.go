@@ -14,7 +14,7 @@ import (
 
 // query has the parameters of a query, and their faults.
 type query struct {
-	faults
+	Faults
 	values map[string]string
 }
 
@@ -26,7 +26,7 @@ func (q *query) bool(name string, fallback bool) bool {
 	}
 	value, err := strconv.ParseBool(s)
 	if err != nil {
-		q.add(name, fmt.Errorf("expected true or false, got %q", s))
+		q.Add(name, fmt.Errorf("expected true or false, got %q", s))
 	}
 	return value
 }
@@ -51,17 +51,17 @@ func parseQuery(raw string, known ...string) (*query, error) {
 	return &query{values: single}, nil
 }
 
-// faults are the faults of a request.
-type faults struct {
+// Faults are the faults of a request.
+type Faults struct {
 	// fields maps parameters of HTTP to the fields of the message of gRPC whose names differ. It is nil
 	// for a query.
 	fields map[string]string
 	errs   []error
 }
 
-// add adds a fault. name is the name of the parameter in HTTP; it is empty for a fault of the whole
-// request. If err is nil, add does nothing.
-func (f *faults) add(name string, err error) {
+// Add adds a fault. name is the name of the parameter in HTTP; it is empty for a fault of the whole
+// request. If err is nil, Add does nothing.
+func (f *Faults) Add(name string, err error) {
 	if err == nil {
 		return
 	}
@@ -77,5 +77,5 @@ func (f *faults) add(name string, err error) {
 	f.errs = append(f.errs, err)
 }
 
-// err returns all faults; nil for none.
-func (f *faults) err() error { return errors.Join(f.errs...) }
+// Err returns all faults; nil for none.
+func (f *Faults) Err() error { return errors.Join(f.errs...) }

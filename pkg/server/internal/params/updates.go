@@ -28,22 +28,22 @@ func ParseUpdates(raw string) (view.StreamOptions, error) {
 	}
 	opts.Instance = q.values["instance"]
 	opts.Mode, err = view.ParseMode(q.values["mode"])
-	q.add("mode", err)
+	q.Add("mode", err)
 	if s := q.values["since"]; s != "" {
 		since, err := strconv.ParseUint(s, 10, 63)
 		if err != nil {
-			q.add("since", notRevision(strconv.Quote(s)))
+			q.Add("since", notRevision(strconv.Quote(s)))
 		}
 		opts.Since = new(int64(since))
 	}
 	opts.Ops, err = parseOps(q.values["ops"])
-	q.add("ops", err)
+	q.Add("ops", err)
 	opts.Fields, err = parseFields(q.values["fields"])
-	q.add("fields", err)
+	q.Add("fields", err)
 	opts.Selector = q.selector(q.values["source"], q.values["labelSelector"], q.values["fieldSelector"])
 	opts.Selector.Namespace, opts.Selector.NoMirrorPods = q.values["namespace"], !q.bool("mirrorPods", true)
 	q.checkUpdates(&opts)
-	return opts, q.err()
+	return opts, q.Err()
 }
 
 // Pods is a request for /pods.
@@ -63,11 +63,11 @@ func ParsePods(raw string) (*Pods, error) {
 	}
 	p := &Pods{Selector: view.Selector{NoMirrorPods: !q.bool("mirrorPods", false)}, Versions: q.bool("resourceVersions", false)}
 	p.Fields, err = parseFields(q.values["fields"])
-	q.add("fields", err)
+	q.Add("fields", err)
 	if p.Versions && p.Fields != nil {
-		q.add("resourceVersions", errors.New("not supported with \"fields\""))
+		q.Add("resourceVersions", errors.New("not supported with \"fields\""))
 	}
-	return p, q.err()
+	return p, q.Err()
 }
 
 // selectorFields maps parameters of HTTP to the fields of a message with a selector.
@@ -77,15 +77,15 @@ var selectorFields = map[string]string{
 
 // Updates converts a request for updates.
 func Updates(request *v1alpha1.WatchRequest) (view.StreamOptions, error) {
-	f := faults{fields: selectorFields}
+	f := Faults{fields: selectorFields}
 	opts := view.StreamOptions{Instance: request.GetInstance(), Since: request.Since}
 	mode, ok := modes[request.GetMode()]
 	if !ok {
-		f.add("mode", fmt.Errorf("%d is not a mode", request.GetMode()))
+		f.Add("mode", fmt.Errorf("%d is not a mode", request.GetMode()))
 	}
 	opts.Mode = mode
 	if opts.Since != nil && *opts.Since < 0 {
-		f.add("since", notRevision(*opts.Since))
+		f.Add("since", notRevision(*opts.Since))
 	}
 	if len(request.GetOps()) > 0 {
 		opts.Ops = make(journal.Operations)
@@ -93,49 +93,49 @@ func Updates(request *v1alpha1.WatchRequest) (view.StreamOptions, error) {
 	for i, op := range request.GetOps() {
 		o, err := config.ParseOperation(strings.TrimPrefix(op.String(), operationPrefix))
 		if err != nil {
-			f.add(fmt.Sprintf("ops[%d]", i), fmt.Errorf("%v is not an operation", op))
+			f.Add(fmt.Sprintf("ops[%d]", i), fmt.Errorf("%v is not an operation", op))
 			continue
 		}
 		opts.Ops[o] = true
 	}
 	opts.Selector, opts.Fields = f.selection(request.GetSelector(), request.GetFields())
 	f.checkUpdates(&opts)
-	return opts, f.err()
+	return opts, f.Err()
 }
 
 // List converts a request for a list.
 func List(request *v1alpha1.ListRequest) (view.Selector, *podmask.Mask, error) {
-	f := faults{fields: selectorFields}
+	f := Faults{fields: selectorFields}
 	selector, fields := f.selection(request.GetSelector(), request.GetFields())
-	return selector, fields, f.err()
+	return selector, fields, f.Err()
 }
 
 // checkUpdates checks what depends on several parameters.
-func (f *faults) checkUpdates(opts *view.StreamOptions) {
+func (f *Faults) checkUpdates(opts *view.StreamOptions) {
 	if opts.Since == nil && opts.Instance != "" {
-		f.add("instance", errors.New("requires since"))
+		f.Add("instance", errors.New("requires since"))
 	}
-	f.add("ops", checkOps(opts))
+	f.Add("ops", checkOps(opts))
 }
 
 func notRevision(given any) error {
 	return fmt.Errorf("%v is not a revision: expected 0 to %d", given, math.MaxInt64)
 }
 
-func (f *faults) selector(source, labelSelector, fieldSelector string) (s view.Selector) {
+func (f *Faults) selector(source, labelSelector, fieldSelector string) (s view.Selector) {
 	var err error
 	s.Source, err = config.ParseSource(source)
-	f.add("source", err)
+	f.Add("source", err)
 	s.Labels, err = labels.Parse(labelSelector)
-	f.add("labelSelector", err)
+	f.Add("labelSelector", err)
 	s.Fields, err = podfields.Parse(fieldSelector)
-	f.add("fieldSelector", err)
+	f.Add("fieldSelector", err)
 	return s
 }
 
 // selection converts the selector and the field mask of a message. The paths of the mask are names of
 // fields in JSON, or the same names in snake case: protojson converts the paths of a mask.
-func (f *faults) selection(s *v1alpha1.PodSelector, mask *fieldmaskpb.FieldMask) (view.Selector, *podmask.Mask) {
+func (f *Faults) selection(s *v1alpha1.PodSelector, mask *fieldmaskpb.FieldMask) (view.Selector, *podmask.Mask) {
 	paths := slices.Clone(mask.GetPaths())
 	for i, path := range paths {
 		names, subscript, _ := strings.Cut(path, "[")
@@ -150,7 +150,7 @@ func (f *faults) selection(s *v1alpha1.PodSelector, mask *fieldmaskpb.FieldMask)
 		}
 	}
 	fields, err := podmask.Parse(paths)
-	f.add("fields", err)
+	f.Add("fields", err)
 	selector := f.selector(s.GetSource(), s.GetLabelSelector(), s.GetFieldSelector())
 	selector.Namespace, selector.NoMirrorPods = s.GetNamespace(), s.GetNoMirrorPods()
 	return selector, fields
