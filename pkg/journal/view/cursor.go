@@ -1,6 +1,7 @@
 package view
 
 import (
+	"cmp"
 	"context"
 	"runtime"
 	"time"
@@ -317,10 +318,11 @@ var errNewRules = journal.Compacted(journal.ResetAccess, "the access rules chang
 // fellBehind ends the subscription of a subscriber that fell behind, or starts it again. The view
 // decides.
 func (c *Cursor) fellBehind(err error) error {
-	if final := c.view.behind(err); final != nil {
+	final := c.view.behind(err)
+	c.subscriber.Reset(cmp.Or(final, err))
+	if final != nil {
 		return final
 	}
-	c.subscriber.Reset(err)
 	c.open(err.Error())
 	return nil
 }

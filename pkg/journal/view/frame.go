@@ -33,6 +33,9 @@ type Frame struct {
 	// Revisions are the revisions of the pods, in the view Names. A client can resume from each.
 	Revisions []int64
 
+	// Objects are the changes of nodes or namespaces, in the view Objects. Op is not set then.
+	Objects []ObjectEvent
+
 	InitialSyncComplete, Reset, Continues bool
 	// Restored is whether some of the pods are from before a restart, because
 	// their source has not been seen yet.

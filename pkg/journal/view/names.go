@@ -31,7 +31,6 @@ func Names(j *journal.Journal, opts NamesOptions) *Cursor {
 		c.open("")
 	} else if err := cmp.Or(j.Resumable("", *opts.Since, nil), opts.scope.resumable(*opts.Since)); err != nil {
 		v.failed = err
-		c.subscriber.Reset(err)
 	} else {
 		c.resume(*opts.Since)
 	}

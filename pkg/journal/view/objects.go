@@ -2,7 +2,6 @@ package view
 
 import (
 	"cmp"
-	"context"
 	"maps"
 	"slices"
 
@@ -10,255 +9,178 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/journal"
 )
 
-// ObjectsOptions are the options of Objects.
+// ObjectsOptions are the options of Objects. Selector and Fields are for pods.
 type ObjectsOptions struct {
+	Options
 	Kind journal.Kind
 	// Match selects objects; nil selects all.
 	Match func(*journal.Object) bool
 	// Since is the revision to resume from; nil to start with the current objects.
 	Since *int64
-	// Client is for the status.
-	Client journal.Client
-	// scope is what the subscriber sees; nil for everything. It sees the namespaces in which it
-	// sees a pod.
-	scope *Scope
 }
 
-// ObjectEvent is the change of an object: an ADD, an UPDATE or a REMOVE, or a BOOKMARK,
-// which has no object. A client can resume after each event.
+// ObjectEvent is the change of an object: an ADD, an UPDATE or a REMOVE. A client can resume after
+// each event.
 type ObjectEvent struct {
 	Op       config.PodOperation
 	Object   *journal.Object
 	Revision int64
-	// InitialSyncComplete is true for the bookmark after the current objects.
-	InitialSyncComplete bool
 }
 
-// ObjectsCursor is a subscription to the nodes or the namespaces. Its methods belong to one
-// goroutine.
-type ObjectsCursor struct {
-	ObjectsOptions
-
-	journal    *journal.Journal
-	subscriber *journal.Subscriber
-	// failed is why the subscription can't start.
-	failed error
-	// current are the objects at position. pods is the number of pods that the subscriber
-	// sees in each namespace, unless it sees all.
-	current  map[string]*journal.Object
-	pods     map[string]int
-	position int64
-	// sent is the newest revision that the subscriber got. Earlier events are not sent.
-	sent int64
-	// first are the events of the current objects, until they are returned.
-	first []ObjectEvent
-	sets  []*journal.Set
-}
-
-// Objects starts a subscription to the nodes or the namespaces. The caller must close it.
-// A subscriber that can't resume, or falls behind, gets a CompactedError from Next.
-func Objects(j *journal.Journal, opts ObjectsOptions) *ObjectsCursor {
-	c := &ObjectsCursor{ObjectsOptions: opts, journal: j, current: make(map[string]*journal.Object)}
-	c.subscriber = j.Subscribe(string(IncrementalMode), nil, opts.Client)
-	if c.failed = c.start(); c.failed != nil {
-		c.subscriber.Reset(c.failed)
-	}
+// Objects starts a subscription to the nodes or the namespaces. Frame.Objects has their changes. A subscriber that sees
+// not all pods sees the namespaces in which it sees one. The caller must close the cursor. A subscriber that can't
+// resume, or falls behind, gets a CompactedError from Next.
+func Objects(j *journal.Journal, opts ObjectsOptions) *Cursor {
+	c := newCursor(j, string(IncrementalMode), nil, opts.Options)
+	v := &objects{ObjectsOptions: opts, names: names{lens: lens{grant: opts.scope.granted()}}, current: make(map[string]*journal.Object)}
+	c.view = v
+	v.failed = v.start(c)
 	c.subscriber.MoveTo(c.position)
 	return c
 }
 
-// Close ends the subscription.
-func (c *ObjectsCursor) Close() { c.subscriber.Close() }
+// objects sends the changes of nodes or namespaces. It has no current pods, and fails as the view of names does.
+type objects struct {
+	ObjectsOptions
+	names
+	// current are the objects at the position of the cursor. pods is the number of pods that the subscriber sees in each
+	// namespace, unless it sees all.
+	current map[string]*journal.Object
+	pods    map[string]int
+	// since is the revision from which the subscriber resumed. It has the earlier events.
+	since int64
+	// applied is the revision of the last set that was applied, and last has the frame of its events.
+	applied int64
+	last    []*Frame
+}
 
-func (c *ObjectsCursor) start() error {
-	at := int64(0)
-	if c.Since != nil {
-		at = *c.Since
-		if err := cmp.Or(c.journal.ObjectsResumable(at), c.scope.resumable(at)); err != nil {
+func (v *objects) start(c *Cursor) error {
+	if v.Since != nil {
+		v.since = *v.Since
+		if err := cmp.Or(c.journal.ObjectsResumable(v.since), c.scope.resumable(v.since)); err != nil {
 			return err
 		}
 	}
 	// The events of a set describe the whole set. So within a set, the subscription
 	// starts before it.
-	objects, revision, err := c.journal.Objects(c.Kind, c.journal.Boundary(at))
+	all, revision, err := c.journal.Objects(v.Kind, c.journal.Boundary(v.since))
 	if err != nil {
 		return err
 	}
-	c.position, c.sent = revision, max(revision, at)
-	for _, o := range objects {
-		c.current[o.Object.GetName()] = o
+	for _, o := range all {
+		v.current[o.Object.GetName()] = o
 	}
-	if c.scope.granted() != nil && c.Kind == journal.Namespaces {
+	if v.lens.grant != nil && v.Kind == journal.Namespaces {
 		pods, _, err := c.journal.Named(revision)
 		if err != nil {
 			return err
 		}
-		c.pods = make(map[string]int)
+		v.pods = make(map[string]int)
 		for _, p := range pods {
-			c.count(p, 1)
+			v.count(p, 1)
 		}
 	}
-	if c.Since != nil {
+	c.position, c.sent = revision, max(revision, v.since)
+	if v.Since != nil {
 		return nil
 	}
-	for _, o := range objects {
-		if c.shown(o) {
-			c.first = append(c.first, ObjectEvent{Op: config.ADD, Object: c.scope.object(o), Revision: o.Revision})
+	var events []ObjectEvent
+	for _, o := range all {
+		if v.shown(o) {
+			events = append(events, v.event(config.ADD, o, o.Revision))
 		}
 	}
-	slices.SortFunc(c.first, byRevision) // a client can resume after each
-	c.first = append(c.first, ObjectEvent{Op: config.BOOKMARK, Revision: revision, InitialSyncComplete: true})
+	c.opening = &opening{snapshot: &journal.Snapshot{Revision: revision}, begin: frameOfObjects(events)}
 	return nil
 }
 
-func byRevision(a, b ObjectEvent) int { return cmp.Compare(a.Revision, b.Revision) }
+// event returns an event with the object as the subscriber sees it.
+func (v *objects) event(op config.PodOperation, o *journal.Object, revision int64) ObjectEvent {
+	if v.lens.grant != nil {
+		o = withoutTraces(o)
+	}
+	return ObjectEvent{op, o, revision}
+}
+
+// frameOfObjects returns a frame of the events, in the order of revisions; none without events.
+func frameOfObjects(events []ObjectEvent) []*Frame {
+	if len(events) == 0 {
+		return nil
+	}
+	slices.SortFunc(events, func(a, b ObjectEvent) int { return cmp.Compare(a.Revision, b.Revision) })
+	return []*Frame{{Revision: events[len(events)-1].Revision, Objects: events}}
+}
 
 // count counts a pod that the subscriber sees.
-func (c *ObjectsCursor) count(p *journal.Pod, n int) {
-	if (&lens{grant: c.scope.granted()}).see(p) != nil {
-		c.pods[p.Object.Namespace] += n
+func (v *objects) count(p *journal.Pod, n int) {
+	if v.lens.see(p) != nil {
+		v.pods[p.Object.Namespace] += n
 	}
 }
 
 // shown reports whether the subscriber has the object at this position.
-func (c *ObjectsCursor) shown(o *journal.Object) bool {
-	return o != nil && (c.pods == nil || c.pods[o.Object.GetName()] > 0) && (c.Match == nil || c.Match(o))
+func (v *objects) shown(o *journal.Object) bool {
+	return o != nil && (v.pods == nil || v.pods[o.Object.GetName()] > 0) && (v.Match == nil || v.Match(o))
 }
 
-// Next waits for events and returns them. The error is the context's cause, or a
-// CompactedError.
-func (c *ObjectsCursor) Next(ctx context.Context) ([]ObjectEvent, error) {
-	if c.failed != nil {
-		return nil, c.failed
+// frames returns a frame of the events of a set. The cursor can ask for it again.
+func (v *objects) frames(set *journal.Set) ([]*Frame, error) {
+	if set.Revision != v.applied {
+		events := slices.DeleteFunc(v.apply(set), func(e ObjectEvent) bool { return e.Revision <= v.since })
+		v.applied, v.last = set.Revision, frameOfObjects(events)
 	}
-	for {
-		if ctx.Err() != nil && c.first == nil {
-			return nil, context.Cause(ctx)
-		}
-		events, changed, err := c.read()
-		if len(events) > 0 || err != nil {
-			return events, err
-		}
-		if changed == nil {
-			continue
-		}
-		select {
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
-		case <-c.scope.replaced():
-		case <-changed:
-		}
-	}
-}
-
-// read polls while the access rules stay the same.
-func (c *ObjectsCursor) read() (events []ObjectEvent, changed <-chan struct{}, err error) {
-	if c.scope == nil {
-		return c.poll()
-	}
-	mu := &c.scope.gate.mu
-	mu.RLock()
-	defer mu.RUnlock()
-	next, err := c.scope.renewedLocked()
-	if err != nil {
-		return nil, nil, err
-	}
-	if next != nil {
-		if next.grant.Key() != c.scope.grant.Key() {
-			return nil, nil, errNewRules
-		}
-		c.scope = next
-	}
-	return c.poll()
-}
-
-// poll returns the events that are available. If it returns a channel, the channel is closed
-// when there are more.
-func (c *ObjectsCursor) poll() ([]ObjectEvent, <-chan struct{}, error) {
-	if first := c.first; first != nil {
-		c.first = nil
-		return first, nil, nil
-	}
-	reading, err := c.journal.After(c.position, c.sets[:0], lookahead)
-	if err != nil {
-		c.subscriber.Reset(err)
-		return nil, nil, err
-	}
-	c.sets = reading.Sets
-	defer clear(c.sets) // a cursor that waits holds nothing that has left the ring
-	var events []ObjectEvent
-	for _, set := range c.sets {
-		for _, e := range c.apply(set) {
-			if e.Revision > c.sent {
-				events = append(events, e)
-			}
-		}
-		c.position = set.Revision
-		if set.Origin != nil && c.subscriber.Live(set) {
-			set.Origin.Skipped()
-		}
-	}
-	c.subscriber.MoveTo(c.position)
-	if len(events) == 0 && reading.Changed != nil && c.sent < min(reading.Progress, c.position) {
-		events = []ObjectEvent{{Op: config.BOOKMARK, Revision: c.position}}
-	}
-	if n := len(events); n > 0 {
-		c.sent = events[n-1].Revision
-	}
-	return events, reading.Changed, nil
+	return v.last, nil
 }
 
 // apply applies a set and returns its events.
-func (c *ObjectsCursor) apply(set *journal.Set) []ObjectEvent {
-	if len(set.Objects) == 0 && (c.pods == nil || len(set.Names) == 0) {
+func (v *objects) apply(set *journal.Set) (events []ObjectEvent) {
+	if len(set.Objects) == 0 && (v.pods == nil || len(set.Names) == 0) {
 		return nil // usually
 	}
 	before, changed := make(map[string]*journal.Object), make(map[string]int64)
 	touch := func(name string, revision int64) {
 		if _, ok := changed[name]; !ok {
-			if o := c.current[name]; c.shown(o) {
+			if o := v.current[name]; v.shown(o) {
 				before[name] = o
 			}
 		}
 		changed[name] = max(changed[name], revision)
 	}
 	for i := range set.Objects {
-		if change := &set.Objects[i]; change.Kind == c.Kind {
+		if change := &set.Objects[i]; change.Kind == v.Kind {
 			touch(change.Name(), change.Revision)
 		}
 	}
-	if c.pods != nil {
+	if v.pods != nil {
 		for _, change := range set.Names {
 			touch(cmp.Or(change.After, change.Before).Object.Namespace, change.Revision)
-			c.count(change.Before, -1)
-			c.count(change.After, 1)
+			v.count(change.Before, -1)
+			v.count(change.After, 1)
 		}
 	}
 	for i := range set.Objects {
-		if change := &set.Objects[i]; change.Kind == c.Kind {
+		if change := &set.Objects[i]; change.Kind == v.Kind {
 			if change.After != nil {
-				c.current[change.Name()] = change.After
+				v.current[change.Name()] = change.After
 			} else {
-				delete(c.current, change.Name())
+				delete(v.current, change.Name())
 			}
 		}
 	}
-	var events []ObjectEvent
 	for name := range maps.Keys(changed) {
-		was, is := before[name], c.current[name]
-		if !c.shown(is) {
+		was, is := before[name], v.current[name]
+		if !v.shown(is) {
 			is = nil
 		}
 		switch {
 		case was == is:
 		case was == nil:
-			events = append(events, ObjectEvent{Op: config.ADD, Object: c.scope.object(is), Revision: changed[name]})
+			events = append(events, v.event(config.ADD, is, changed[name]))
 		case is == nil:
-			events = append(events, ObjectEvent{Op: config.REMOVE, Object: c.scope.object(was), Revision: changed[name]})
+			events = append(events, v.event(config.REMOVE, was, changed[name]))
 		default:
-			events = append(events, ObjectEvent{Op: config.UPDATE, Object: c.scope.object(is), Revision: changed[name]})
+			events = append(events, v.event(config.UPDATE, is, changed[name]))
 		}
 	}
-	slices.SortFunc(events, byRevision)
 	return events
 }

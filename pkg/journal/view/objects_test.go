@@ -1,7 +1,6 @@
 package view
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -37,50 +36,55 @@ func (j *testJournal) red(t *testing.T) *Scope {
 	return scopeOf(t, j.gate(rule(t, access.Full, "image=red")))
 }
 
-// events returns the events that are available.
-func (j *testJournal) events(t *testing.T, c *ObjectsCursor) (shown []string) {
+// events returns the events that are available. A bookmark has no object.
+func (j *testJournal) events(t *testing.T, c *Cursor) (shown []string) {
 	t.Helper()
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	all := func(events []ObjectEvent) {
-		for _, e := range events {
-			s := fmt.Sprintf("%v@%d", e.Op, e.Revision-j.first)
-			if e.Object != nil {
-				s = fmt.Sprintf("%v %s@%d", e.Op, e.Object.Object.GetName(), e.Revision-j.first)
-				if v := e.Object.Object.GetLabels()["v"]; v != "" {
-					s += "=" + v
-				}
+	for _, e := range available(t, c) {
+		s := fmt.Sprintf("%v@%d", e.Op, e.Revision-j.first)
+		if e.Object != nil {
+			s = fmt.Sprintf("%v %s@%d", e.Op, e.Object.Object.GetName(), e.Revision-j.first)
+			if v := e.Object.Object.GetLabels()["v"]; v != "" {
+				s += "=" + v
 			}
-			shown = append(shown, s)
 		}
+		shown = append(shown, s)
 	}
-	if c.first != nil {
-		first, err := c.Next(ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
-		all(first)
-	}
+	return shown
+}
+
+// available returns the events that are available, each bookmark as an event.
+func available(t *testing.T, c *Cursor) (events []ObjectEvent) {
+	t.Helper()
 	for {
-		events, changed, err := c.poll()
+		changed, err := c.read()
 		if err != nil {
 			t.Fatal(err)
 		}
-		all(events)
-		if len(events) == 0 && changed != nil {
-			return shown
+		events = append(events, eventsOf(c.out)...)
+		if len(c.out) == 0 && changed != nil {
+			return events
 		}
 	}
 }
 
-func (j *testJournal) expect(t *testing.T, c *ObjectsCursor, want string) {
+func eventsOf(frames []*Frame) (events []ObjectEvent) {
+	for _, f := range frames {
+		if f.Op == config.BOOKMARK {
+			events = append(events, ObjectEvent{Op: f.Op, Revision: f.Revision})
+		}
+		events = append(events, f.Objects...)
+	}
+	return events
+}
+
+func (j *testJournal) expect(t *testing.T, c *Cursor, want string) {
 	t.Helper()
 	if got := strings.Join(j.events(t, c), ", "); got != want {
 		t.Errorf("got %q\nwant %q", got, want)
 	}
 }
 
-func (j *testJournal) objects(t *testing.T, opts ObjectsOptions) *ObjectsCursor {
+func (j *testJournal) objects(t *testing.T, opts ObjectsOptions) *Cursor {
 	t.Helper()
 	c := Objects(j.Journal, opts)
 	t.Cleanup(c.Close)
@@ -92,7 +96,7 @@ func TestNamespacesAreWatched(t *testing.T) {
 	j.put(config.ADD, "b/x=red")
 	j.put(config.ADD, "a/x=blue")
 	every := j.objects(t, ObjectsOptions{Kind: journal.Namespaces})
-	some := j.objects(t, ObjectsOptions{Kind: journal.Namespaces, scope: j.red(t)})
+	some := j.objects(t, ObjectsOptions{Options: Options{scope: j.red(t)}, Kind: journal.Namespaces})
 	labeled := j.objects(t, ObjectsOptions{Kind: journal.Namespaces, Match: func(o *journal.Object) bool { return o.Object.GetLabels()["v"] == "1" }})
 	j.expect(t, every, "ADD b@1, ADD a@3, BOOKMARK@3")
 	j.expect(t, some, "ADD b@1, BOOKMARK@3")
@@ -108,7 +112,7 @@ func TestNamespacesAreWatched(t *testing.T) {
 	for since, want := range map[int64]string{
 		4: "UPDATE a@5=1, REMOVE b@6, REMOVE a@7=1", 5: "REMOVE b@6, REMOVE a@7=1", 7: "", 3: "ADD a@4, UPDATE a@5=1, REMOVE b@6, REMOVE a@7=1",
 	} {
-		j.expect(t, j.objects(t, ObjectsOptions{Kind: journal.Namespaces, scope: j.red(t), Since: new(j.first + since)}), want)
+		j.expect(t, j.objects(t, ObjectsOptions{Options: Options{scope: j.red(t)}, Kind: journal.Namespaces, Since: new(j.first + since)}), want)
 	}
 	// A subscriber that got no event gets a bookmark in time.
 	j.put(config.UPDATE, "a/x=green")
@@ -121,15 +125,15 @@ func TestTheNodeIsWatched(t *testing.T) {
 		return &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node1", Labels: map[string]string{"v": v}}}
 	}
 	j := newJournal(journal.Options{Node: node("0"), MaxUpdates: 3})
-	c := j.objects(t, ObjectsOptions{Kind: journal.Nodes, scope: j.red(t)})
+	c := j.objects(t, ObjectsOptions{Options: Options{scope: j.red(t)}, Kind: journal.Nodes})
 	j.expect(t, c, "ADD node1@0=0, BOOKMARK@0")
 	j.PutNode(node("1"))
 	j.put(config.ADD, "a/x=red")
-	j.expect(t, c, "UPDATE node1@1=1")
+	j.expect(t, c, "UPDATE node1@1=1, BOOKMARK@3") // all sources are known now
 	for i := range 4 {
 		j.PutNode(node(fmt.Sprint(i + 2)))
 	}
-	for _, gone := range []*ObjectsCursor{c, j.objects(t, ObjectsOptions{Kind: journal.Nodes, Since: new(j.first)})} {
+	for _, gone := range []*Cursor{c, j.objects(t, ObjectsOptions{Kind: journal.Nodes, Since: new(j.first)})} {
 		_, err := gone.Next(t.Context())
 		if _, ok := errors.AsType[*journal.CompactedError](err); !ok {
 			t.Errorf("a subscriber that is behind gets %v", err)
@@ -147,64 +151,35 @@ func TestObjectsAreResumedAnywhere(t *testing.T) {
 		if seed%2 == 0 {
 			sees = j.red(t)
 		}
-		type client struct {
-			since *int64
-			has   map[string]string
+		read := func(has map[string]string, since *int64, cut bool) *int64 {
+			cursor := Objects(j.Journal, ObjectsOptions{Options: Options{scope: sees}, Kind: journal.Namespaces, Since: since})
+			defer cursor.Close()
+			events := available(t, cursor)
+			if cut && len(events) > 0 {
+				events = events[:1+r.IntN(len(events))]
+			}
+			for _, e := range events {
+				if since = new(e.Revision); e.Object != nil {
+					has[e.Object.Object.GetName()] = e.Object.Object.GetLabels()["v"]
+				}
+				if e.Op == config.REMOVE {
+					delete(has, e.Object.Object.GetName())
+				}
+			}
+			return since
 		}
-		c := client{has: make(map[string]string)}
+		has, want := make(map[string]string), make(map[string]string)
+		var since *int64
 		for range 60 {
 			for range r.IntN(4) {
 				j.randomChange(r)
 			}
-			cursor := Objects(j.Journal, ObjectsOptions{Kind: journal.Namespaces, scope: sees, Since: c.since})
-			var events []ObjectEvent
-			if cursor.first != nil {
-				events, _ = cursor.Next(t.Context())
-			} else {
-				events, _, _ = cursor.poll()
-			}
-			if len(events) > 0 {
-				events = events[:1+r.IntN(len(events))] // cut
-			}
-			for _, e := range events {
-				if c.since = new(e.Revision); e.Object != nil {
-					c.has[e.Object.Object.GetName()] = e.Object.Object.GetLabels()["v"]
-				}
-				if e.Op == config.REMOVE {
-					delete(c.has, e.Object.Object.GetName())
-				}
-			}
-			cursor.Close()
+			since = read(has, since, true)
 		}
-		cursor := Objects(j.Journal, ObjectsOptions{Kind: journal.Namespaces, scope: sees, Since: c.since})
-		for {
-			events, changed, err := cursor.poll()
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, e := range events {
-				if e.Object != nil {
-					c.has[e.Object.Object.GetName()] = e.Object.Object.GetLabels()["v"]
-				}
-				if e.Op == config.REMOVE {
-					delete(c.has, e.Object.Object.GetName())
-				}
-			}
-			if len(events) == 0 && changed != nil {
-				break
-			}
-		}
-		cursor.Close()
-		want := make(map[string]string)
-		fresh := Objects(j.Journal, ObjectsOptions{Kind: journal.Namespaces, scope: sees})
-		for _, e := range fresh.first {
-			if e.Object != nil {
-				want[e.Object.Object.GetName()] = e.Object.Object.GetLabels()["v"]
-			}
-		}
-		fresh.Close()
-		if fmt.Sprint(c.has) != fmt.Sprint(want) {
-			t.Fatalf("seed %d: the client has %v, want %v", seed, c.has, want)
+		read(has, since, false)
+		read(want, nil, false)
+		if fmt.Sprint(has) != fmt.Sprint(want) {
+			t.Fatalf("seed %d: the client has %v, want %v", seed, has, want)
 		}
 	}
 }
@@ -248,10 +223,7 @@ func TestObjectsWhenRulesAreReplaced(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	events, err := nodes.Next(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	events := available(t, nodes)
 	for _, o := range []*journal.Object{listed[0], events[0].Object, scopeOf(t, g).Object(journal.Nodes, "node1")} {
 		if n, ok := o.Object.(*v1.Node); !ok || n.Status.Images != nil || n.Status.NodeInfo.KernelVersion != "7" {
 			t.Errorf("%+v", o.Object)
@@ -260,7 +232,7 @@ func TestObjectsWhenRulesAreReplaced(t *testing.T) {
 	g.SetPolicy(access.NewPolicy([]access.Rule{{Users: []string{"other"}}, rule(t, access.Full, "image=red")}))
 	j.expect(t, c, "")
 	g.SetPolicy(access.NewPolicy([]access.Rule{rule(t, access.Full, "image=blue")}))
-	for _, cursor := range []*ObjectsCursor{c, scopeOf(t, g).WatchObjects(ObjectsOptions{Kind: journal.Namespaces, Since: new(j.first + 1)})} {
+	for _, cursor := range []*Cursor{c, scopeOf(t, g).WatchObjects(ObjectsOptions{Kind: journal.Namespaces, Since: new(j.first + 1)})} {
 		_, err := cursor.Next(t.Context())
 		cursor.Close()
 		if _, compacted := errors.AsType[*journal.CompactedError](err); !compacted {

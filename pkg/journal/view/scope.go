@@ -221,7 +221,7 @@ func (s *Scope) Object(kind journal.Kind, name string) *journal.Object {
 }
 
 // WatchObjects starts a subscription as the function Objects does.
-func (s *Scope) WatchObjects(opts ObjectsOptions) *ObjectsCursor {
+func (s *Scope) WatchObjects(opts ObjectsOptions) *Cursor {
 	opts.scope = s
 	return Objects(s.gate.journal, opts)
 }
@@ -240,14 +240,6 @@ func seenObjects(j *journal.Journal, l *lens, kind journal.Kind, objects []*jour
 		namespaces[pod.Object.Namespace] = true
 	}
 	return slices.DeleteFunc(slices.Clone(objects), func(o *journal.Object) bool { return !namespaces[o.Object.GetName()] }), at, err
-}
-
-// object returns the object as the subject sees it.
-func (s *Scope) object(o *journal.Object) *journal.Object {
-	if s.granted() == nil {
-		return o
-	}
-	return withoutTraces(o)
 }
 
 // withoutTraces returns a node without fields that reveal pods: its images and volumes.

@@ -1,7 +1,6 @@
 package kubeapi
 
 import (
-	"context"
 	"net/http"
 
 	"k8s.io/apimachinery/pkg/watch"
@@ -12,47 +11,39 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/server/conn"
 )
 
-// cursor is the position of a watch in the journal.
-type cursor interface {
-	// next waits for events, and returns a function that encodes them into the stream. The error is a
-	// CompactedError, the cause of the context, or an error of the scope.
-	next(ctx context.Context, s *stream) (encode func() error, err error)
-	Close()
-}
-
-// eventType returns the type of an event.
-func eventType(op config.PodOperation) watch.EventType {
-	switch op {
-	case config.ADD:
-		return watch.Added
-	case config.REMOVE:
-		return watch.Deleted
-	case config.BOOKMARK:
-		return watch.Bookmark
-	}
-	return watch.Modified
-}
-
-// podCursor watches pods.
-type podCursor struct{ *view.Cursor }
-
-func watchPods(a *API, r *http.Request, o *options) cursor {
-	opts := view.NamesOptions{Options: view.Options{Selector: o.selector}, Since: a.since(o)}
+// viewOptions returns the options of the view of a watch.
+func (o *options) viewOptions(r *http.Request) view.Options {
+	opts := view.Options{Selector: o.selector}
 	opts.Client, opts.Drained = conn.HTTPClient(r)
-	return podCursor{o.scope.Names(opts)}
+	return opts
 }
 
-func (c podCursor) next(ctx context.Context, s *stream) (func() error, error) {
-	frames, err := c.Next(ctx)
-	return func() error {
-		for i, f := range frames {
-			frames[i] = nil
-			if err := s.frame(f); err != nil {
-				return err
-			}
+func watchPods(a *API, r *http.Request, o *options) *view.Cursor {
+	return o.scope.Names(view.NamesOptions{Options: o.viewOptions(r), Since: a.since(o)})
+}
+
+// watchObjects watches nodes or namespaces.
+func watchObjects(kind journal.Kind) func(*API, *http.Request, *options) *view.Cursor {
+	return func(a *API, r *http.Request, o *options) *view.Cursor {
+		return o.scope.WatchObjects(view.ObjectsOptions{Options: o.viewOptions(r), Kind: kind, Match: o.selects, Since: a.since(o)})
+	}
+}
+
+// watchNothing watches a resource that never has objects.
+func watchNothing(a *API, r *http.Request, o *options) *view.Cursor {
+	none := func(*journal.Object) bool { return false }
+	return o.scope.WatchObjects(view.ObjectsOptions{Options: o.viewOptions(r), Match: none, Since: a.since(o)})
+}
+
+// frames encodes the events of frames, and releases the frames.
+func (s *stream) frames(frames []*view.Frame) error {
+	for i, f := range frames {
+		frames[i] = nil
+		if err := s.frame(f); err != nil {
+			return err
 		}
-		return nil
-	}, err
+	}
+	return nil
 }
 
 // frame encodes the events of a frame.
@@ -65,43 +56,21 @@ func (s *stream) frame(f *view.Frame) error {
 			return err
 		}
 	}
+	for _, e := range f.Objects {
+		if err := s.object(eventType(e.Op), objectItem{e.Object}, e.Revision); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 
-// objectCursor watches nodes or namespaces.
-type objectCursor struct{ *view.ObjectsCursor }
-
-func watchObjects(kind journal.Kind) func(*API, *http.Request, *options) cursor {
-	return func(a *API, r *http.Request, o *options) cursor {
-		return a.watchObjects(r, o, view.ObjectsOptions{Kind: kind, Match: o.selects})
+// eventType returns the type of an event.
+func eventType(op config.PodOperation) watch.EventType {
+	switch op {
+	case config.ADD:
+		return watch.Added
+	case config.REMOVE:
+		return watch.Deleted
 	}
-}
-
-// watchNothing watches a resource that never has objects.
-func watchNothing(a *API, r *http.Request, o *options) cursor {
-	return a.watchObjects(r, o, view.ObjectsOptions{Match: func(*journal.Object) bool { return false }})
-}
-
-func (a *API) watchObjects(r *http.Request, o *options, opts view.ObjectsOptions) cursor {
-	opts.Since = a.since(o)
-	opts.Client, _ = conn.HTTPClient(r)
-	return objectCursor{o.scope.WatchObjects(opts)}
-}
-
-func (c objectCursor) next(ctx context.Context, s *stream) (func() error, error) {
-	events, err := c.Next(ctx)
-	return func() error {
-		for _, e := range events {
-			var err error
-			if e.Op == config.BOOKMARK {
-				err = s.mark(e.Revision, e.InitialSyncComplete)
-			} else {
-				err = s.object(eventType(e.Op), objectItem{e.Object}, e.Revision)
-			}
-			if err != nil {
-				return err
-			}
-		}
-		return nil
-	}, err
+	return watch.Modified
 }

@@ -32,7 +32,7 @@ type resource struct {
 	// get returns an object, or nil.
 	get func(scope *view.Scope, name types.NamespacedName) item
 	// watch starts a watch.
-	watch func(a *API, r *http.Request, o *options) cursor
+	watch func(a *API, r *http.Request, o *options) *view.Cursor
 }
 
 // readVerbs are the verbs that are allowed for all resources.

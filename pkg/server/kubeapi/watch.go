@@ -15,6 +15,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/podconfigd/podconfigd/pkg/journal"
+	"github.com/podconfigd/podconfigd/pkg/journal/view"
 	"github.com/podconfigd/podconfigd/pkg/server/conn"
 	"github.com/podconfigd/podconfigd/pkg/server/internal/respond"
 )
@@ -86,13 +87,13 @@ type stream struct {
 	buffer []byte
 }
 
-func (s *stream) run(ctx context.Context, w http.ResponseWriter, out io.Writer, cursor cursor) error {
+func (s *stream) run(ctx context.Context, w http.ResponseWriter, out io.Writer, cursor *view.Cursor) error {
 	control := http.NewResponseController(w)
 	for {
 		if err := control.Flush(); err != nil { // the first flush sends the header
 			return err
 		}
-		encode, err := cursor.next(ctx, s)
+		frames, err := cursor.Next(ctx)
 		if compacted, ok := errors.AsType[*journal.CompactedError](err); ok {
 			_ = control.SetWriteDeadline(time.Now().Add(endWait)) // as in watch
 			return s.write(out, func() error { return s.end(expired(compacted)) })
@@ -100,7 +101,7 @@ func (s *stream) run(ctx context.Context, w http.ResponseWriter, out io.Writer, 
 		if err != nil {
 			return err
 		}
-		if err := s.write(out, encode); err != nil {
+		if err := s.write(out, func() error { return s.frames(frames) }); err != nil {
 			return err
 		}
 	}
