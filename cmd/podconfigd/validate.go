@@ -56,9 +56,10 @@ Faults that the kubelet ignores, for example a misspelled field or a duplicate k
 warnings, and so are keys and values such as n, on and yes, which become booleans.
 
 The UID, the defaults and the verdict are those of the kubelet of the daemon on this machine,
-or without a daemon, of the newest known one. With several versions in --kubelet-version, the
-command prints a table: what each kubelet refuses, ignores, and sets to other defaults than the
-one before. A kubelet that is upgraded starts a pod again if its UID changes.
+or without a daemon, of the newest known one. For a version in --kubelet-version that is not
+known, the command uses the nearest rules, as the daemon does, and says so. With several
+versions, it prints a table: what each kubelet refuses, ignores, and sets to other defaults than
+the one before. A kubelet that is upgraded starts a pod again if its UID changes.
 
 The exit code is 1 if a manifest can't be used by one of the kubelets. With --strict, it is also
 1 if there is a warning.`,

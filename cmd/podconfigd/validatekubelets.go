@@ -27,7 +27,7 @@ const askTimeout = time.Second
 // minors returns the versions of the kubelet to check by. It notes which one it chose.
 func (o *validateOptions) minors(ctx context.Context, notes io.Writer) ([]manifest.Minor, error) {
 	if o.kubelets != "" {
-		minors, err := parseMinors(o.kubelets)
+		minors, err := parseMinors(o.kubelets, notes)
 		if err != nil {
 			return nil, fmt.Errorf("--kubelet-version: %w", err)
 		}
@@ -48,8 +48,8 @@ func (o *validateOptions) minors(ctx context.Context, notes io.Writer) ([]manife
 	return []manifest.Minor{manifest.Base}, nil
 }
 
-// parseMinors returns the versions of a list such as 1.34,1.36-1.37, the oldest first.
-func parseMinors(list string) (minors []manifest.Minor, err error) {
+// parseMinors returns the versions of a list such as 1.34,1.36-1.37, the oldest first. It notes which ones are not known.
+func parseMinors(list string, notes io.Writer) (minors []manifest.Minor, err error) {
 	for part := range strings.SplitSeq(list, ",") {
 		first, last, ok := strings.Cut(strings.ReplaceAll(part, "-v1.", "-1."), "-1.") // a version may have a suffix such as -eks
 		if !ok {
@@ -57,31 +57,28 @@ func parseMinors(list string) (minors []manifest.Minor, err error) {
 		} else {
 			last = "1." + last
 		}
-		from, err := knownMinor(first)
+		from, err := manifest.ParseMinor(strings.TrimSpace(first))
 		if err != nil {
 			return nil, err
 		}
-		to, err := knownMinor(last)
+		to, err := manifest.ParseMinor(strings.TrimSpace(last))
 		if err != nil {
 			return nil, err
 		}
 		if to < from {
 			return nil, fmt.Errorf("%q: expected the older version first", part)
 		}
-		for m := from; m <= to; m++ {
+		for _, m := range slices.Compact([]manifest.Minor{from, to}) {
+			if !m.Known() {
+				fmt.Fprintf(notes, "The rules of kubelet %v are not known: those of %v are used\n", m, m.Nearest())
+			}
+		}
+		for m := from.Nearest(); m <= to.Nearest(); m++ {
 			minors = append(minors, m)
 		}
 	}
 	slices.Sort(minors)
 	return slices.Compact(minors), nil
-}
-
-func knownMinor(version string) (manifest.Minor, error) {
-	m, err := manifest.ParseMinor(strings.TrimSpace(version))
-	if err == nil && !m.Known() {
-		err = fmt.Errorf("the rules of kubelet %v are not known: expected %v to %v", m, manifest.Oldest, manifest.Base)
-	}
-	return m, err
 }
 
 // decode returns the pod of an accepted manifest; nil for another one.
