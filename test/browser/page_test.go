@@ -173,7 +173,7 @@ func TestProxy(t *testing.T) {
 func TestNarrow(t *testing.T) {
 	d := newDaemon(t)
 	d.write("web.yaml", pod("a-name-that-is-rather-long-for-a-telephone-"+strings.Repeat("x", 100), "i"))
-	d.write("bad.yaml", strings.Replace(pod("bad", "i"), "8080", `"x"`, 1))
+	d.write("a-fault-in-a-file.yaml", strings.Replace(pod("a-pod-with-a-name-that-is-rather-long", "i"), "8080", `"x"`, 1))
 	p := newTab(t)
 	p.do(emulation.SetDeviceMetricsOverride(360, 740, 2, true))
 	p.open(d.url)
@@ -182,6 +182,12 @@ func TestNarrow(t *testing.T) {
 	if width := p.number(`document.documentElement.scrollWidth`); width > 360 {
 		t.Errorf("the page is %v pixels wide", width)
 	}
+	cut := p.text(`[...document.querySelectorAll('#manifests .id, #pods .head > div')].filter(e => e.scrollWidth > e.clientWidth).map(e => e.textContent).join()`)
+	if cut != "" {
+		t.Errorf("cut: %s", cut)
+	}
+	p.do(chromedp.Click("#problems a", chromedp.ByQuery))
+	p.until(`document.querySelector('#manifests-title').getBoundingClientRect().bottom < innerHeight`)
 	p.axe("narrow")
 	p.eval(row("a-name-that")+`.click()`, nil)
 	p.until(`document.querySelector('#detail').open`)

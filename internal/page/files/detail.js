@@ -42,7 +42,7 @@ function what(mark) {
 
 export function openUpdate(mark) {
   const row = named(mark.pod)
-  open(mark.name ? `${mark.namespace}/${mark.name}` : mark.op, null)
+  open(mark.name ? `${mark.namespace}/${mark.name}` : 'First set', null)
   show($('detail-about'), `${mark.op} · ${day(mark.time)} ${clock(mark.time)} · ${line(mark.source ?? '–')} · revision ${mark.revision ?? '–'}`)
   show($('update'),
     section('What changed', what(mark)),

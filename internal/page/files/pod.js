@@ -22,14 +22,13 @@ function reasonOf(pod) {
 }
 
 // The marks and the words of health: no state is shown by its colour alone.
-export const healths = { ok: ['●', 'healthy'], wait: ['◐', 'in progress'], bad: ['▲', 'unhealthy'], none: ['○', 'not known'] }
+export const healths = { ok: ['●', 'healthy'], wait: ['◐', 'in progress'], bad: ['▲', 'unhealthy'], none: ['○', 'status not known'] }
 
 function healthOf(row, pod) {
   if (/Completed|Succeeded/.test(row.status)) return 'ok'
   if (/Back|Err|Fail|Invalid|ExitCode|OOM|Evicted|Unknown/.test(row.status)) return 'bad'
-  if (row.status === 'Terminating') return 'wait'
   if (row.status === 'Running') return row.ready.split('/')[0] === row.ready.split('/')[1] ? 'ok' : 'wait'
-  return pod.status?.containerStatuses?.length ? 'wait' : 'none'
+  return row.status === 'Terminating' || pod.status?.containerStatuses?.length ? 'wait' : 'none'
 }
 
 export const keyOf = (source, { namespace, name }) => `${source}/${namespace}/${name}`

@@ -10,11 +10,12 @@ export function statusText(s) {
   set($('node'), line(s.nodeName))
   show($('health'), problems.length ? h('strong', { class: 'is-bad' }, '▲ ' + plural(problems.length, 'problem')) : h('strong', { class: 'is-ok' }, '● healthy'))
   show($('facts'), [
-    ['Revision', String(s.revision)], ['Up', age(s.startTime)], ['Pods', s.pods.toLocaleString('en')],
-    ['Kubelet', s.kubelet && kubeletText(s.kubelet)], ['Runtime', s.runtime && (s.runtime.healthy ? `${s.runtime.containers} containers` : '▲ does not answer')],
-    ['Stored', s.state ? (s.state.stored ? `${Math.ceil(s.state.bytes / 1024).toLocaleString('en')} KiB` : '▲ no') : 'in memory only'],
-  ].filter(([, v]) => v).map(([k, v]) => h('div', null, h('dt', null, k), h('dd', null, line(v)))))
-  show($('problems'), problems.map(p => h('li', null, '▲ ', line(p))))
+    ['Revision', String(s.revision), 'The number of the newest update'], ['Up', age(s.startTime)], ['Pods', s.pods.toLocaleString('en')],
+    ['Kubelet', s.kubelet && kubeletText(s.kubelet), 'The kubelet whose rules decide what a valid manifest is'],
+    ['Runtime', runtimeText(s.runtime), 'The container runtime, which knows the status of static pods: --container-runtime-endpoint'],
+    ['Stored', s.state ? (s.state.stored ? `${Math.ceil(s.state.bytes / 1024).toLocaleString('en')} KiB` : '▲ no') : 'in memory only', 'The pods and their history on disk: --state-dir'],
+  ].filter(([, v]) => v).map(([k, v, title]) => h('div', { title }, h('dt', null, k), h('dd', null, line(v)))))
+  show($('problems'), problems.map(p => h('li', null, h('a', { href: /manifest/.test(p) ? '#manifests-title' : '#sources-title' }, '▲ ', line(p)))))
   $('problems').hidden = !problems.length
   show($('sources'), s.sources.map(source))
   manifests(s)
@@ -24,6 +25,8 @@ export function statusText(s) {
 // kubeletText says which kubelet's rules are followed, and how it was found.
 const found = { flag: 'as configured', sandboxes: 'found by what runs', podsAPI: 'found by its Pods API', mirrorPods: 'found by its mirror pods', node: 'as the Node says', state: 'as at the last run' }
 const kubeletText = k => found[k.source] ? `${k.version}, ${found[k.source]}` : `not known, rules of ${k.rules}`
+
+const runtimeText = r => !r ? 'none' : r.healthy ? `${r.containers} containers` : '▲ does not answer'
 
 function source(s) {
   const bad = s.degraded || !s.seen
@@ -59,7 +62,7 @@ function manifest(m) {
   const pod = m.name ? `${m.namespace}/${m.name}` : ''
   return h('li', null,
     h('div', { class: 'top' }, h('span', { class: m.state === 'Accepted' ? 'is-wait' : 'is-bad' }, `${states[m.state] ?? '▲'} ${m.state}`),
-      h('span', { class: 'id grow', title: line(m.path ?? '') }, line((m.path ?? pod ?? '–').split('/').at(-1))), h('span', { class: 'muted' }, line(pod))),
+      h('span', { class: 'id', title: line(m.path ?? '') }, line((m.path ?? pod ?? '–').split('/').at(-1))), h('span', { class: 'muted' }, line(pod))),
     m.message && h('p', null, line(m.message)), (m.warnings ?? []).map(w => h('p', null, 'warning: ', line(w))),
     m.fault && h('pre', { class: 'fault', tabindex: 0, 'aria-label': `Lines around line ${m.fault.line}` }, m.fault.lines.map((text, i) => faultLine(m.fault, text, m.fault.firstLine + i))),
     (m.fix ?? []).map(f => h('p', { class: 'fix' }, line(f))))
@@ -69,7 +72,7 @@ function subscribers(all) {
   lags = new Map(all.map(s => [s.id, [...lags.get(s.id) ?? [], s.lag].slice(-samples)]))
   set($('subscriber-count'), String(all.length))
   show($('subscribers'), all.slice(0, 200).map(s => h('tr', null,
-    h('td', { class: 'id what' }, line(s.user ? `${s.user}@${s.address}` : s.address ?? `pid ${s.pid}`), h('div', { class: 'muted grow agent', title: line(s.userAgent ?? '') }, line(s.userAgent ?? ''))),
+    h('td', { class: 'id what' }, line(s.user ? `${s.user}@${s.address}` : s.address ?? `pid ${s.pid}`), h('div', { class: 'muted grow', title: line(s.userAgent ?? '') }, line(s.userAgent ?? ''))),
     h('td', null, line(s.mode)), h('td', { class: 'num' }, s.lag.toLocaleString('en')),
     h('td', { class: 'plot', title: `lag of the last ${samples * 2} s: ${lags.get(s.id).join(' ')}` }, h('span', { 'aria-hidden': 'true' }, plot(lags.get(s.id)))),
     h('td', { class: 'num' }, s.resets ?? 0), h('td', { class: 'num' }, age(s.since)))))

@@ -7,13 +7,15 @@ const lane = 38
 const gutter = 64
 const foot = 18
 const steps = [1, 5, 15, 30, 60, 300, 900, 1800, 3600, 10800, 21600, 43200, 86400, 604800].map(s => s * 1000)
-const signs = { ADD: '+', REMOVE: '−', DELETE: '×', UPDATE: '~', RECONCILE: '·' }
+const signs = { ADD: '+', REMOVE: '−', DELETE: '×', UPDATE: '~', RECONCILE: '·', 'FIRST SET': '·' }
+// kindOf is the operation of a mark. After a start, the first set of a source that changes nothing is an ADD without pods.
+const kindOf = m => m.name ? m.op : 'FIRST SET'
 const columns = [
   { id: 'time', title: 'Time', text: m => clock(m.time) },
-  { id: 'op', title: 'Update', text: m => `${signs[m.op] ?? '?'} ${m.op}`, look: m => 'op-' + m.op },
+  { id: 'op', title: 'Update', text: m => `${signs[kindOf(m)] ?? '?'} ${kindOf(m)}`, look: m => 'op-' + kindOf(m) },
   { id: 'source', title: 'Source' },
   { id: 'pod', title: 'Pod', text: m => m.name ? `${m.namespace}/${m.name}` : '–' },
-  { id: 'changed', title: 'Changed', text: m => m.name ? m.changes?.join('; ') ?? '' : 'first set, nothing changed' },
+  { id: 'changed', title: 'Changed', text: m => m.name ? m.changes?.join('; ') ?? '' : 'nothing changed' },
 ]
 
 const canvas = $('timeline')
@@ -129,11 +131,9 @@ export function draw() {
   const sighted = marks.filter(m => m.time >= from && m.time <= to)
   const counts = {}
   lanes = new Map(sources.map(source => [source, {}]))
-  for (const { op, source, time } of sighted) {
-    const bars = lanes.get(source) ?? lanes.set(source, {}).get(source)
-    const bar = bars[Math.round(x(time) / 4) * 4] ??= {} // those of 4 pixels are one bar
-    bar[op] = (bar[op] ?? 0) + 1
-    counts[op] = (counts[op] ?? 0) + 1
+  for (const m of sighted) {
+    const bars = lanes.get(m.source) ?? lanes.set(m.source, {}).get(m.source)
+    for (const sum of [counts, bars[Math.round(x(m.time) / 4) * 4] ??= {}]) sum[kindOf(m)] = (sum[kindOf(m)] ?? 0) + 1 // those of 4 pixels are one bar
   }
   plot()
   const missing = gaps.filter(g => g.from <= to && (g.to ?? to) >= from).length
@@ -163,24 +163,23 @@ function plot() {
   const names = [...lanes.keys()]
   names.forEach((source, i) => {
     const middle = (i + 0.5) * lane
-    c.fillStyle = inks.line
-    c.fillRect(gutter, middle, width - gutter, 1)
+    box(c, inks.line, gutter, middle, width - gutter, 1)
     for (const [at, bar] of Object.entries(lanes.get(source))) drawBar(c, bar, Number(at), middle, inks)
   })
-  c.fillStyle = inks.muted
   c.textAlign = 'left'
-  names.forEach((source, i) => c.fillText(line(source ?? '').slice(0, 10), 0, (i + 0.5) * lane))
+  names.forEach((source, i) => write(c, inks.muted, line(source ?? '').slice(0, 10), 0, (i + 0.5) * lane))
 }
+
+const box = (c, ink, ...sides) => { c.fillStyle = ink; c.fillRect(...sides) }
+const write = (c, ink, ...text) => { c.fillStyle = ink; c.fillText(...text) }
 
 function drawAxis(c, height, inks) {
   const step = steps.find(s => span / s < width / 150) ?? steps.at(-1)
   const offset = new Date(from).getTimezoneOffset() * 60e3
   for (let t = Math.ceil((from - offset) / step) * step + offset; t < to; t += step) {
     const at = Math.round(x(t))
-    c.fillStyle = inks.line
-    c.fillRect(at, 0, 1, height)
-    c.fillStyle = inks.muted
-    c.fillText(step >= 86400e3 ? day(t).slice(5) : step < 60e3 ? clock(t) : clock(t).slice(0, 5), Math.min(at, width - 24), height + foot / 2 + 2)
+    box(c, inks.line, at, 0, 1, height)
+    write(c, inks.muted, step >= 86400e3 ? day(t).slice(5) : step < 60e3 ? clock(t) : clock(t).slice(0, 5), Math.min(at, width - 24), height + foot / 2 + 2)
   }
 }
 
@@ -188,9 +187,8 @@ function drawAxis(c, height, inks) {
 function drawGap(c, left, right, height, inks) {
   left = Math.max(left, gutter)
   if (right < left) return
-  c.fillStyle = inks.bad
   c.globalAlpha = 0.5
-  for (let y = 2; y < height; y += 4) c.fillRect(left, y, Math.max(right - left, 3), 1)
+  for (let y = 2; y < height; y += 4) box(c, inks.bad, left, y, Math.max(right - left, 3), 1)
   c.globalAlpha = 1
 }
 
@@ -198,12 +196,8 @@ function drawGap(c, left, right, height, inks) {
 function drawBar(c, bar, at, middle, inks) {
   const size = n => n ? Math.min(lane / 2 - 2, 3 + 3 * Math.log2(n)) : 0
   const up = size(bar.ADD)
-  c.fillStyle = inks.good
-  c.fillRect(at - 1.5, middle - up, 3, up)
-  c.fillStyle = inks.bad
-  c.fillRect(at - 1.5, middle + 1, 3, size((bar.REMOVE ?? 0) + (bar.DELETE ?? 0)))
-  c.fillStyle = inks.accent
-  if (bar.UPDATE) c.fillText('◆', at, middle)
-  c.fillStyle = inks.muted
-  if (bar.RECONCILE) c.fillText('•', at, middle)
+  box(c, inks.good, at - 1.5, middle - up, 3, up)
+  box(c, inks.bad, at - 1.5, middle + 1, 3, size((bar.REMOVE ?? 0) + (bar.DELETE ?? 0)))
+  if (bar.UPDATE) write(c, inks.accent, '◆', at, middle)
+  if (bar.RECONCILE || bar['FIRST SET']) write(c, inks.muted, '•', at, middle)
 }
