@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
@@ -42,19 +43,23 @@ func TestUncleanTargets(t *testing.T) {
 	local, _ := proxied(t, d.socket)
 	for _, method := range []string{http.MethodGet, http.MethodPost} {
 		for _, target := range uncleanTargets {
-			for _, address := range []string{address, local} {
-				if code, answer := sendHTTP1(t, address, method, target, ""); code != http.StatusBadRequest {
-					t.Errorf("HTTP/1.1 %s %s: %d %s", method, target, code, answer)
+			t.Run(fmt.Sprintf("HTTP 1 %s %s", method, target), func(t *testing.T) {
+				for _, address := range []string{address, local} {
+					if code, answer := sendHTTP1(t, address, method, target, ""); code != http.StatusBadRequest {
+						t.Errorf("%d %s", code, answer)
+					}
 				}
-			}
+			})
 		}
 		for _, target := range append(uncleanTargets, targetsOfHTTP2...) {
-			for _, fields := range [][]string{nil, {"content-type", "application/grpc", "te", "trailers"}} {
-				code, answer, trailer := sendHTTP2(t, address, method, target, "", fields...)
-				if code != "400" && code != "reset" && trailer["grpc-status"] != "3" {
-					t.Errorf("HTTP/2 %s %q %s: %s %s %v", method, target, fields, code, answer, trailer)
+			t.Run(fmt.Sprintf("HTTP 2 %s %s", method, target), func(t *testing.T) {
+				for _, fields := range [][]string{nil, {"content-type", "application/grpc", "te", "trailers"}} {
+					code, answer, trailer := sendHTTP2(t, address, method, target, "", fields...)
+					if code != "400" && code != "reset" && trailer["grpc-status"] != "3" {
+						t.Errorf("%s: %s %s %v", fields, code, answer, trailer)
+					}
 				}
-			}
+			})
 		}
 		for _, r := range g.take() {
 			t.Errorf("%s %s arrived", r.method, r.target)

@@ -78,15 +78,19 @@ func TestAClientThatSeesNothing(t *testing.T) {
 	d := serveRules(t, notMe(access.Full))
 	d.add("canary", 1)
 	for _, path := range pathsOfCanary {
-		code, body := d.get(t, path)
-		if code != http.StatusForbidden || !strings.Contains(body, `"reason":"Forbidden"`) || !strings.Contains(body, "no access rule shows any to it") {
-			t.Errorf("%s: %d %s", path, code, body)
-		}
+		t.Run(path, func(t *testing.T) {
+			code, body := d.get(t, path)
+			if code != http.StatusForbidden || !strings.Contains(body, `"reason":"Forbidden"`) || !strings.Contains(body, "no access rule shows any to it") {
+				t.Errorf("%d %s", code, body)
+			}
+		})
 	}
 	for kind, spec := range reviews {
-		if _, body := d.review(t, kind, spec); !strings.Contains(body, `"allowed":false`) && !strings.Contains(body, `"resourceRules":[]`) {
-			t.Errorf("%s: %s", kind, body)
-		}
+		t.Run(kind, func(t *testing.T) {
+			if _, body := d.review(t, kind, spec); !strings.Contains(body, `"allowed":false`) && !strings.Contains(body, `"resourceRules":[]`) {
+				t.Error(body)
+			}
+		})
 	}
 	conn := d.grpc(t, d.socket)
 	_, err := podconfigd.NewPodConfigClient(conn).List(t.Context(), &podconfigd.ListRequest{})

@@ -74,56 +74,58 @@ func eventsOnNodeAndMirrorPod(t *testing.T, c *cluster) {
 		},
 	}
 	for node, kubeconfig := range identities {
-		owner, err := c.Client.CoreV1().Nodes().Create(t.Context(), &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}}, metav1.CreateOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		d := c.daemon(t, node, kubeconfig(t), "--removal-brake=50%", fmt.Sprintf("--create-mirror-pods=%t", node == ownMirrors))
-		d.PutFile(t, "broken", e2e.Broken)
-		c.awaitEvent(t, "Node", node, "Warning ManifestRejected", "broken.yaml:4: spec.containers[0].ports[0].containerPort")
-		testutil.Until(t, "the apiserver source", func() bool { return api(t, d).Seen })
-
-		if node != ownMirrors {
-			mirror := newPod("static-"+node, node)
-			mirror.Annotations = map[string]string{v1.MirrorPodAnnotationKey: "uid-of-" + node}
-			mirror.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: node, UID: owner.UID, Controller: new(true)}}
-			if _, err := c.Client.CoreV1().Pods("default").Create(t.Context(), mirror, metav1.CreateOptions{}); err != nil {
+		t.Run(node, func(t *testing.T) {
+			owner, err := c.Client.CoreV1().Nodes().Create(t.Context(), &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}}, metav1.CreateOptions{})
+			if err != nil {
 				t.Fatal(err)
 			}
-		}
-		d.PutFile(t, "static", e2e.Broken)
-		d.Put(t, "twin", "image")
-		d.PutFile(t, "twin2", "apiVersion: v1\nkind: Pod\nmetadata: {name: twin}\nspec: {containers: [{name: c, image: other}]}\n")
-		c.awaitEvent(t, "Node", node, "Warning ManifestHeld", "static.yaml:4: spec.containers[0].ports[0].containerPort")
-		c.awaitEvent(t, "Pod", "static-"+node, "Warning ManifestHeld", "static.yaml:4: spec.containers[0].ports[0].containerPort")
-		c.awaitEvent(t, "Node", node, "Warning ManifestShadowed", "twin2.yaml")
+			d := c.daemon(t, node, kubeconfig(t), "--removal-brake=50%", fmt.Sprintf("--create-mirror-pods=%t", node == ownMirrors))
+			d.PutFile(t, "broken", e2e.Broken)
+			c.awaitEvent(t, "Node", node, "Warning ManifestRejected", "broken.yaml:4: spec.containers[0].ports[0].containerPort")
+			testutil.Until(t, "the apiserver source", func() bool { return api(t, d).Seen })
 
-		d.Put(t, "static", "image")
-		c.awaitEvent(t, "Pod", "static-"+node, "Normal ManifestAccepted", "static.yaml")
-
-		manifests := filepath.Join(d.Dir, "manifests")
-		if err := os.Rename(manifests, manifests+"-away"); err != nil {
-			t.Fatal(err)
-		}
-		c.awaitEvent(t, "Node", node, "Warning SourceDegraded", "source file: it can't be read, keeping its last pods: ")
-		if err := os.Mkdir(manifests, 0o755); err != nil {
-			t.Fatal(err)
-		}
-		c.awaitEvent(t, "Node", node, "Warning RemovalHeld", `of 2 pods is held; to apply it, run "podconfigd release file --removes=`)
-		if err := errors.Join(os.Remove(manifests), os.Rename(manifests+"-away", manifests)); err != nil {
-			t.Fatal(err)
-		}
-		c.awaitEvent(t, "Node", node, "Normal RemovalHoldEnded", "source file: no set is held any more")
-		c.awaitEvent(t, "Node", node, "Normal SourceRecovered", "source file: it can be read again")
-		for _, described := range []string{c.describe(t, "node", node), c.describe(t, "pod", "static-"+node)} {
-			_, table, _ := strings.Cut(described, "\nEvents:")
-			if !strings.Contains(table, "podconfigd") || !strings.Contains(table, "ManifestHeld") {
-				t.Errorf("kubectl describe shows no event:\n%s", described)
+			if node != ownMirrors {
+				mirror := newPod("static-"+node, node)
+				mirror.Annotations = map[string]string{v1.MirrorPodAnnotationKey: "uid-of-" + node}
+				mirror.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: node, UID: owner.UID, Controller: new(true)}}
+				if _, err := c.Client.CoreV1().Pods("default").Create(t.Context(), mirror, metav1.CreateOptions{}); err != nil {
+					t.Fatal(err)
+				}
 			}
-		}
-		if log := d.Log.String(); strings.Contains(log, "vent to the apiserver") {
-			t.Errorf("it logged a failure of events:\n%s", log)
-		}
+			d.PutFile(t, "static", e2e.Broken)
+			d.Put(t, "twin", "image")
+			d.PutFile(t, "twin2", "apiVersion: v1\nkind: Pod\nmetadata: {name: twin}\nspec: {containers: [{name: c, image: other}]}\n")
+			c.awaitEvent(t, "Node", node, "Warning ManifestHeld", "static.yaml:4: spec.containers[0].ports[0].containerPort")
+			c.awaitEvent(t, "Pod", "static-"+node, "Warning ManifestHeld", "static.yaml:4: spec.containers[0].ports[0].containerPort")
+			c.awaitEvent(t, "Node", node, "Warning ManifestShadowed", "twin2.yaml")
+
+			d.Put(t, "static", "image")
+			c.awaitEvent(t, "Pod", "static-"+node, "Normal ManifestAccepted", "static.yaml")
+
+			manifests := filepath.Join(d.Dir, "manifests")
+			if err := os.Rename(manifests, manifests+"-away"); err != nil {
+				t.Fatal(err)
+			}
+			c.awaitEvent(t, "Node", node, "Warning SourceDegraded", "source file: it can't be read, keeping its last pods: ")
+			if err := os.Mkdir(manifests, 0o755); err != nil {
+				t.Fatal(err)
+			}
+			c.awaitEvent(t, "Node", node, "Warning RemovalHeld", `of 2 pods is held; to apply it, run "podconfigd release file --removes=`)
+			if err := errors.Join(os.Remove(manifests), os.Rename(manifests+"-away", manifests)); err != nil {
+				t.Fatal(err)
+			}
+			c.awaitEvent(t, "Node", node, "Normal RemovalHoldEnded", "source file: no set is held any more")
+			c.awaitEvent(t, "Node", node, "Normal SourceRecovered", "source file: it can be read again")
+			for _, described := range []string{c.describe(t, "node", node), c.describe(t, "pod", "static-"+node)} {
+				_, table, _ := strings.Cut(described, "\nEvents:")
+				if !strings.Contains(table, "podconfigd") || !strings.Contains(table, "ManifestHeld") {
+					t.Errorf("kubectl describe shows no event:\n%s", described)
+				}
+			}
+			if log := d.Log.String(); strings.Contains(log, "vent to the apiserver") {
+				t.Errorf("it logged a failure of events:\n%s", log)
+			}
+		})
 	}
 }
 
