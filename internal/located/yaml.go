@@ -20,6 +20,12 @@ var (
 // notFinite finds a number that YAML has and JSON does not have.
 var notFinite = regexp.MustCompile(`(?mi)(?:^|[:,\[\s-])\s*[-+]?\.(?:inf|nan)\s*(?:[#,\]}]|$)`)
 
+// indentation is what can stand before the first key or value of a line.
+var indentation = regexp.MustCompile(`^[ \t-]*`)
+
+// reserved finds a character that no text without quotes begins with.
+var reserved = regexp.MustCompile("(?:^|[:,[{-])[ \\t]*([@`%])")
+
 // NotYAML returns the fault for the error of the parser.
 func (t *Text) NotYAML(err error) Fault {
 	if number, ok := strings.CutPrefix(err.Error(), "json: unsupported value: "); ok {
@@ -33,7 +39,23 @@ func (t *Text) NotYAML(err error) Fault {
 	if line == 0 {
 		line = t.lineOf(message)
 	}
-	return Fault{Line: line, Message: "neither YAML nor JSON: " + message}
+	return Fault{Line: line, Message: "neither YAML nor JSON: " + t.explain(line, message)}
+}
+
+// explain returns a message of the parser. For a tab or a reserved character, it says what to do.
+func (t *Text) explain(line int, message string) string {
+	if line == 0 || !strings.Contains(message, "cannot start any token") && !strings.Contains(message, "tab character") {
+		return message
+	}
+	lines := bytes.SplitN(t.Data, []byte("\n"), line+1)
+	text := lines[min(line, len(lines))-1]
+	if bytes.ContainsRune(indentation.Find(text), '\t') {
+		return "a tab indents the line: use spaces"
+	}
+	if found := reserved.FindSubmatch(text); found != nil {
+		return "a text can't begin with " + string(found[1]) + ": put it in quotes"
+	}
+	return message
 }
 
 func parserError(err error) (line int, message string) {

@@ -8,6 +8,7 @@ package printable
 import (
 	"fmt"
 	"io"
+	"regexp"
 	"strconv"
 	"strings"
 	"unicode"
@@ -22,6 +23,12 @@ func Escape(text string) string { return EscapeBut(text, "") }
 func EscapeBut(text, keep string) string {
 	return escape(text, keep, func(r rune) string { return strings.Trim(strconv.QuoteRune(r), "'") })
 }
+
+// expression finds the regular expression that the library appends to a rule for names.
+var expression = regexp.MustCompile(`, regex used for validation is '[^']*'| \(regex used for validation is '[^']*'\)`)
+
+// Rule returns a message of the library about a rule, without its regular expression.
+func Rule(message string) string { return expression.ReplaceAllString(message, "") }
 
 // JSON is EscapeBut with the escape sequences of JSON, for text that is JSON. Its values stay the same.
 func JSON(text, keep string) string { return escape(text, keep, quoteJSON) }

@@ -8,6 +8,7 @@ import (
 	"net/http"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/internal/podname"
@@ -82,8 +83,8 @@ func (f *Facts) askMore(ctx context.Context, c *client.Client, s *Subject) error
 		}
 	}
 	c.CloseIdleConnections()
-	if s.Name == "" || f.Changes != nil {
-		return nil
+	if f.Changes != nil || len(validation.IsDNS1123Subdomain(s.Name)) > 0 {
+		return nil // a pod without a valid name has no history
 	}
 	return f.answered("the history", f.askChanges(ctx, c, s))
 }

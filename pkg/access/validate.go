@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/podconfigd/podconfigd/internal/printable"
 )
 
 // MaxRules is the maximum number of rules.
@@ -76,5 +78,5 @@ func problem(value, what string, problems []string) error {
 	if len(problems) == 0 {
 		return nil
 	}
-	return fmt.Errorf("%q is not a valid %s: %s", value, what, problems[0])
+	return fmt.Errorf("%q is not a valid %s: %s", value, what, printable.Rule(problems[0]))
 }

@@ -19,6 +19,7 @@ import (
 	"k8s.io/utils/cpuset"
 
 	"github.com/podconfigd/podconfigd/internal/await"
+	"github.com/podconfigd/podconfigd/internal/printable"
 )
 
 // NodeName returns the name of the node, with the rules of the kubelet: the override, or
@@ -41,7 +42,7 @@ func NodeName(override string) (types.NodeName, error) {
 	}
 	// The name of every static pod ends in it, and the apiserver accepts only such node names.
 	if problems := validation.IsDNS1123Subdomain(name); len(problems) > 0 {
-		return "", fmt.Errorf("invalid node name %q: %s%s", name, problems[0], hint)
+		return "", fmt.Errorf("invalid node name %q: %s%s", name, printable.Rule(problems[0]), hint)
 	}
 	return types.NodeName(name), nil
 }

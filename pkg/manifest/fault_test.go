@@ -109,7 +109,26 @@ var faultTests = []struct {
 		`web.yaml:1: apiVersion: expected string, got number 1: put it in quotes`,
 	}},
 	{"an error in the first line", "\tkind: Pod\n", ReasonNotYAML, []string{
-		`web.yaml:1: neither YAML nor JSON: found character that cannot start any token`,
+		`web.yaml:1: neither YAML nor JSON: a tab indents the line: use spaces`,
+	}},
+	{"a tab before a key", strings.Replace(good, "  name: web", "\tname: web", 1), ReasonNotYAML, []string{
+		`web.yaml:4: neither YAML nor JSON: a tab indents the line: use spaces`,
+	}},
+	{"a tab after spaces", strings.Replace(good, "    image:", "  \t  image:", 1), ReasonNotYAML, []string{
+		`web.yaml:8: neither YAML nor JSON: a tab indents the line: use spaces`,
+	}},
+	{"a tab after a dash", strings.Replace(good, "- name:", "-\tname:", 1), ReasonNotYAML, []string{
+		`web.yaml:7: neither YAML nor JSON: a tab indents the line: use spaces`,
+	}},
+	{"a tab in a block", inContainer("command:\n- |\n  a") + "\tb\n", ReasonNotYAML, []string{
+		`web.yaml:12: neither YAML nor JSON: a tab indents the line: use spaces`,
+	}},
+	{"a reserved character", inContainer("workingDir: @x"), ReasonNotYAML, []string{
+		`web.yaml:9: neither YAML nor JSON: a text can't begin with @: put it in quotes`,
+	}},
+	{"a name", strings.Replace(good, "  name: web\n", "  name: Web_1\n", 1), ReasonInvalid, []string{
+		`web.yaml:4: metadata.name: Invalid value: "Web_1-node1": a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', ` +
+			`and must start and end with an alphanumeric character (e.g. 'example.com')`,
 	}},
 	{"an error in a later line", good + "  a: b: c\n", ReasonNotYAML, []string{
 		`web.yaml:9: neither YAML nor JSON: mapping values are not allowed in this context`,

@@ -17,6 +17,7 @@ import (
 	netutils "k8s.io/utils/net"
 
 	"github.com/podconfigd/podconfigd/internal/located"
+	"github.com/podconfigd/podconfigd/internal/printable"
 )
 
 // The rules below are the rules of older kubelets. Feature gates can't replace them: a process can
@@ -84,7 +85,7 @@ func (m Minor) refusals(t *text, pod *api.Pod, data []byte) (found located.Findi
 	if dns := pod.Spec.DNSConfig; dns != nil {
 		for i, search := range dns.Searches {
 			for _, why := range utilvalidation.IsDNS1123Subdomain(strings.TrimSuffix(search, ".")) {
-				refuse(fmt.Sprintf("spec.dnsConfig.searches[%d]", i), "Invalid value: %q: %s", search, why)
+				refuse(fmt.Sprintf("spec.dnsConfig.searches[%d]", i), "Invalid value: %q: %s", search, printable.Rule(why))
 			}
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"k8s.io/kubernetes/pkg/apis/scheduling"
 
 	"github.com/podconfigd/podconfigd/internal/located"
+	"github.com/podconfigd/podconfigd/internal/printable"
 )
 
 // validate checks the rules of the API and the rules for static pods, as the kubelet of the minor does.
@@ -22,7 +23,7 @@ func (t *text) validate(m Minor, pod *api.Pod, json []byte, isItem bool) error {
 		if m.ignores(err) {
 			continue
 		}
-		found.Add(func() Fault { return t.At(err.Field, "%s", err.ErrorBody()) })
+		found.Add(func() Fault { return t.At(err.Field, "%s", printable.Rule(err.ErrorBody())) })
 	}
 	if len(found.Faults()) > 0 {
 		return t.refuseAll(ReasonInvalid, found)

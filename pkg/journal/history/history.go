@@ -18,6 +18,7 @@ import (
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/internal/poddiff"
+	"github.com/podconfigd/podconfigd/internal/printable"
 	"github.com/podconfigd/podconfigd/pkg/access"
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/journal"
@@ -250,7 +251,7 @@ func ParsePod(s string) (types.NamespacedName, error) {
 	}
 	for _, part := range []string{namespace, name} {
 		if problems := validation.IsDNS1123Subdomain(part); len(problems) > 0 {
-			return types.NamespacedName{}, fmt.Errorf("%q is not a pod: %q: %s", s, part, problems[0])
+			return types.NamespacedName{}, fmt.Errorf("%q is not a pod: %q: %s", s, part, printable.Rule(problems[0]))
 		}
 	}
 	return types.NamespacedName{Namespace: namespace, Name: name}, nil

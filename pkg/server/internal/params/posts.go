@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/podconfigd/podconfigd/api/podconfigd/v1alpha1"
+	"github.com/podconfigd/podconfigd/internal/printable"
 	"github.com/podconfigd/podconfigd/pkg/config"
 )
 
@@ -33,7 +34,7 @@ func (f *Faults) pod(namespace, name string) (types.NamespacedName, error) {
 		if p.value == "" {
 			f.Add(p.parameter, errRequired)
 		} else if problems := validation.IsDNS1123Subdomain(p.value); len(problems) > 0 {
-			f.Add(p.parameter, fmt.Errorf("%q: %s", p.value, problems[0]))
+			f.Add(p.parameter, fmt.Errorf("%q: %s", p.value, printable.Rule(problems[0])))
 		}
 	}
 	return types.NamespacedName{Namespace: namespace, Name: name}, f.Err()
