@@ -20,6 +20,7 @@ import (
 	"github.com/podconfigd/podconfigd/internal/cli/status"
 	"github.com/podconfigd/podconfigd/internal/cli/top"
 	"github.com/podconfigd/podconfigd/internal/cli/watch"
+	"github.com/podconfigd/podconfigd/internal/similar"
 )
 
 // newRootCommand returns the command of the daemon with its subcommands.
@@ -53,6 +54,11 @@ func flagError(cmd *cobra.Command, err error) error {
 		}
 		if unknown.GetSpecifiedName() == "sort-by" {
 			see = "; podconfigd does not sort: " + get.UseKubectl
+		}
+		var known []string
+		cmd.Flags().VisitAll(func(f *pflag.Flag) { known = append(known, f.Name) })
+		if meant := similar.To(unknown.GetSpecifiedName(), slices.Values(known)); meant != "" {
+			see = ": did you mean --" + meant + "?"
 		}
 		return errors.New(err.Error() + see)
 	}

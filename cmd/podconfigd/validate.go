@@ -39,8 +39,9 @@ func newValidateCommand() *cobra.Command {
 		add: func(_, place string) { opts.manifestPath = place },
 	}
 	cmd := &cobra.Command{
-		Use:   "validate FILE…",
-		Short: "Check manifests as the daemon does",
+		Use:        "validate FILE…",
+		SuggestFor: []string{"check", "lint"},
+		Short:      "Check manifests as the daemon does",
 		Long: `Check manifests as the daemon does. No daemon needs to run.
 
 FILE is a manifest or a directory, or - for a manifest on standard input. For a directory, the command checks each manifest in
@@ -160,6 +161,9 @@ func (o *validateOptions) validate(ctx context.Context, decoder *manifest.Decode
 	found, err := file.Check(ctx, file.Options{Path: path, Decoder: decoder}, o.manifestPath)
 	if err == nil {
 		return found
+	}
+	if strings.Contains(path, "://") {
+		err = errors.New("podconfigd validate reads files: to check a URL, pipe what it serves into podconfigd validate -")
 	}
 	v := file.Verdict{File: path, Faults: []manifest.Fault{{Message: err.Error()}}}
 	v.Path, v.State, v.Reason, v.Message = path, v1alpha1.ManifestRejected, "Unreadable", err.Error()

@@ -2,6 +2,8 @@ package cli
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -24,10 +26,20 @@ func NoArgs(cmd *cobra.Command, args []string) error {
 			}
 		}
 	}
-	if meant := similar.To(args[0], names); meant != "" {
-		return fmt.Errorf("unknown command %q: did you mean %q?", args[0], meant)
+	meant := similar.To(args[0], names)
+	for _, below := range cmd.Commands() {
+		if slices.Contains(below.SuggestFor, args[0]) {
+			meant = below.Name()
+		}
 	}
-	return fmt.Errorf("unknown command %q; see %q", args[0], cmd.CommandPath()+" --help")
+	known := ""
+	switch {
+	case meant != "":
+		return fmt.Errorf("unknown command %q: did you mean %q?", args[0], meant)
+	case cmd.HasParent():
+		known = ": expected one of " + strings.Join(slices.Sorted(names), ", ")
+	}
+	return fmt.Errorf("unknown command %q%s; see %q", args[0], known, cmd.CommandPath()+" --help")
 }
 
 // AtMostOneArg refuses a second argument, and an empty one. what names the argument in errors.

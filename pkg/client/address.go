@@ -118,9 +118,9 @@ func (c *Config) address() (address, error) {
 	}
 	u, err := url.Parse(c.Server)
 	switch {
-	case err != nil:
+	case err != nil && strings.Contains(c.Server, "://"):
 		return nil, fmt.Errorf("server %q: %w", userinfo.ReplaceAllString(c.Server, "//xxxxx@"), withoutURL(err))
-	case u.Scheme != "http" && u.Scheme != "https":
+	case err != nil || u.Scheme != "http" && u.Scheme != "https":
 		return nil, fmt.Errorf("server %q: expected https://HOST:PORT, http://HOST:PORT or unix:///PATH", c.Server)
 	case u.Hostname() == "":
 		return nil, fmt.Errorf("server %q: the host is missing: expected %s://HOST:PORT", c.Server, u.Scheme)

@@ -124,7 +124,7 @@ func ParseOperation(name string) (PodOperation, error) {
 			return PodOperation(i), nil
 		}
 	}
-	return 0, fmt.Errorf("unknown operation %q: expected one of %v", name, operationNames)
+	return 0, fmt.Errorf("unknown operation %q: expected one of %s", name, strings.Join(operationNames[:], ", "))
 }
 
 // IsConfig reports whether the merge emits the operation.

@@ -49,7 +49,7 @@ func TestParametersAtFaultAreNamed(t *testing.T) {
 	d := serveJournal(t, journal.Options{})
 	for query, want := range map[string]string{
 		"from=1":                `unknown parameter "from": expected one of mode, instance, since`,
-		"mode=all":              `parameter "mode": unknown mode "all": expected one of [incremental snapshot-and-updates snapshot]`,
+		"mode=all":              `parameter "mode": unknown mode "all": expected incremental, snapshot-and-updates or snapshot`,
 		"since=x":               `parameter "since": "x" is not a revision`,
 		"since=-1":              `parameter "since": "-1" is not a revision`,
 		"instance=i":            `parameter "instance": requires since`,
@@ -61,7 +61,7 @@ func TestParametersAtFaultAreNamed(t *testing.T) {
 		"labelSelector=%3D%3D":                     `parameter "labelSelector"`,
 		"fieldSelector=spec.foo%3D1":               `parameter "fieldSelector": field label not supported: spec.foo;`,
 		"mirrorPods=maybe":                         `parameter "mirrorPods": expected true or false, got "maybe"`,
-		"mode=a&since=b":                           "parameter \"mode\": unknown mode \"a\": expected one of [incremental snapshot-and-updates snapshot]\nparameter \"since\"",
+		"mode=a&since=b":                           "parameter \"mode\": unknown mode \"a\": expected incremental, snapshot-and-updates or snapshot\nparameter \"since\"",
 		"since=1&since=2":                          `parameter "since": given 2 times`,
 		"%zz":                                      "parsing the query: ",
 	} {

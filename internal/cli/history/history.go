@@ -34,8 +34,9 @@ func NewCommand() *cobra.Command {
 	var opts Options
 	var flags cli.ClientFlags
 	cmd := &cobra.Command{
-		Use:   "history [POD]",
-		Short: "Show what changed on the node",
+		Use:        "history [POD]",
+		SuggestFor: []string{"log", "events"},
+		Short:      "Show what changed on the node",
 		Long: `Show what changed on the node, oldest first: when, which pod, from which source and
 from which manifest file. OWNER and MODE are those of the file when the daemon read it.
 
@@ -146,6 +147,9 @@ func (o *Options) selection(now time.Time) (selection history.Options, err error
 	fail("--since", err)
 	selection.Until, err = history.ParseSince(o.Until, now)
 	fail("--until", err)
+	if !selection.Until.IsZero() && selection.Since.After(selection.Until) {
+		errs = append(errs, errors.New("--since is later than --until"))
+	}
 	if o.follow && (o.Until != "" || o.Newest) {
 		errs = append(errs, errors.New("--follow can't be used with --until or --newest"))
 	}

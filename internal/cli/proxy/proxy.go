@@ -32,8 +32,9 @@ func NewCommand() *cobra.Command {
 	var flags cli.ClientFlags
 	var opts Options
 	cmd := &cobra.Command{
-		Use:   "proxy",
-		Short: "Serve the daemon on a loopback port, for a browser, kubectl and curl",
+		Use:        "proxy",
+		SuggestFor: []string{"page", "ui"},
+		Short:      "Serve the daemon on a loopback port, for a browser, kubectl and curl",
 		Long: `Serve the daemon on a loopback port, for a browser, kubectl and curl, until the command is
 stopped.
 

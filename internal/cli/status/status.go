@@ -31,8 +31,9 @@ func NewCommand() *cobra.Command {
 	var flags cli.ClientFlags
 	opts := Options{color: cli.ColorAuto}
 	cmd := &cobra.Command{
-		Use:   "status [POD|FILE]",
-		Short: "Show the status of the daemon, or why a pod does not run",
+		Use:        "status [POD|FILE]",
+		SuggestFor: []string{"describe", "health"},
+		Short:      "Show the status of the daemon, or why a pod does not run",
 		Long: `Show the status of the daemon. What is wrong comes first:
 
 - its node, instance and revision

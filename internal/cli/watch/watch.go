@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"net/http"
+	"regexp"
 	"strings"
 	"time"
 
@@ -30,8 +32,9 @@ func NewCommand() *cobra.Command {
 	var flags cli.ClientFlags
 	var opts Options
 	cmd := &cobra.Command{
-		Use:   "watch [POD]",
-		Short: "Print the stream of updates",
+		Use:        "watch [POD]",
+		SuggestFor: []string{"follow", "stream", "tail"},
+		Short:      "Print the stream of updates",
 		Long: `Print the stream of updates: first the current pods, then each change.
 
 With POD, print only its updates. POD is NAME or NAMESPACE/NAME of a pod that the daemon has. The
@@ -137,13 +140,26 @@ func (o *Options) Run(ctx context.Context, c *client.Client, streams cli.IOStrea
 	}
 	for update, err := range c.Updates(ctx, stream) {
 		if err != nil {
-			return err
+			return asFlags(err)
 		}
 		if err := p.print(update); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// parameter finds the name of a parameter that the daemon refuses.
+var parameter = regexp.MustCompile(`parameter "(\w+)"`)
+
+// asFlags returns an error of the daemon with the names of the flags in place of those of the parameters.
+func asFlags(err error) error {
+	refused, ok := errors.AsType[*client.RefusedError](err)
+	if !ok || refused.Code != http.StatusBadRequest {
+		return err
+	}
+	text := parameter.ReplaceAllString(err.Error(), "--$1")
+	return errors.New(strings.NewReplacer("--fieldSelector", "--field-selector", "--labelSelector", "--selector").Replace(text))
 }
 
 // printer prints updates.

@@ -3,7 +3,6 @@ package view
 import (
 	"cmp"
 	"fmt"
-	"slices"
 	"unique"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
@@ -26,14 +25,13 @@ const (
 
 // ParseMode returns the mode with the name; IncrementalMode for an empty name.
 func ParseMode(name string) (Mode, error) {
-	modes := []Mode{IncrementalMode, SnapshotAndUpdatesMode, SnapshotMode}
-	if name == "" {
+	switch mode := Mode(name); mode {
+	case "":
 		return IncrementalMode, nil
+	case IncrementalMode, SnapshotAndUpdatesMode, SnapshotMode:
+		return mode, nil
 	}
-	if !slices.Contains(modes, Mode(name)) {
-		return "", fmt.Errorf("unknown mode %q: expected one of %v", name, modes)
-	}
-	return Mode(name), nil
+	return "", fmt.Errorf("unknown mode %q: expected %s, %s or %s", name, IncrementalMode, SnapshotAndUpdatesMode, SnapshotMode)
 }
 
 // StreamOptions are the options of Stream.
