@@ -120,6 +120,27 @@ func TestNamespacesAreWatched(t *testing.T) {
 	j.expect(t, every, "BOOKMARK@9")
 }
 
+// The changes after the current objects are more than the cursor returns at a time. It asks for the events of a set
+// twice.
+func TestEventsOfManySets(t *testing.T) {
+	j := newJournal(journal.Options{})
+	j.put(config.ADD, "a/x=red")
+	c := j.objects(t, ObjectsOptions{Kind: journal.Namespaces})
+	for i := range 2 * lookahead {
+		j.meta("a", fmt.Sprint(i))
+	}
+	for i, e := range available(t, c) {
+		switch {
+		case i == 0 && e.Op == config.ADD, i == 1 && e.Op == config.BOOKMARK:
+		case e.Object == nil || e.Op != config.UPDATE || e.Object.Object.GetLabels()["v"] != fmt.Sprint(i-2):
+			t.Fatalf("event %d is %+v", i, e)
+		case i == 2*lookahead+1:
+			return
+		}
+	}
+	t.Error("events are missing")
+}
+
 func TestTheNodeIsWatched(t *testing.T) {
 	node := func(v string) *v1.Node {
 		return &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node1", Labels: map[string]string{"v": v}}}
