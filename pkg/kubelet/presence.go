@@ -103,5 +103,8 @@ func (f *Finder) probe(ctx context.Context) {
 	}
 }
 
-// probes uses no proxy and keeps no connections.
-var probes = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+// probes uses no proxy, keeps no connections and follows no redirect: any program can have the port of a kubelet that is gone.
+var probes = &http.Client{
+	Transport:     &http.Transport{DisableKeepAlives: true},
+	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+}

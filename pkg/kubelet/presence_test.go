@@ -3,6 +3,7 @@ package kubelet
 import (
 	"net/http"
 	"net/http/httptest"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -60,6 +61,19 @@ func TestPresenceByTheNode(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// A program at the port of the health check can't make podconfigd send requests to others.
+func TestProbeFollowsNoRedirect(t *testing.T) {
+	var asked atomic.Bool
+	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked.Store(true) }))
+	defer other.Close()
+	healthz := httptest.NewServer(http.RedirectHandler(other.URL, http.StatusFound))
+	defer healthz.Close()
+	f := New(Options{Decoder: manifest.NewDecoder("node1"), Presence: PresenceAuto, HealthzURL: healthz.URL})
+	if f.probe(t.Context()); asked.Load() || !f.Present() {
+		t.Errorf("another server was asked: %t, present: %t", asked.Load(), f.Present())
 	}
 }
 
