@@ -73,6 +73,7 @@ func (f *Finder) SetReady(ready *v1.NodeCondition) {
 	case ready.Status == v1.ConditionUnknown:
 		f.lost = true
 	default:
-		f.heartbeat = ready.LastHeartbeatTime.Time
+		// If the clock was set back, the time is in the future. A later change of the clock does not change the age.
+		f.heartbeat = time.Now().Add(-max(0, time.Since(ready.LastHeartbeatTime.Time)))
 	}
 }

@@ -35,20 +35,22 @@ func TestPresenceByTheNode(t *testing.T) {
 	for name, test := range map[string]struct {
 		ready   *v1.NodeCondition
 		written bool
+		ahead   time.Duration // of the clock
 		want    bool
 	}{
-		"no condition": {nil, false, false},
-		"ready":        {&v1.NodeCondition{Status: v1.ConditionTrue}, true, true},
-		"not ready":    {&v1.NodeCondition{Status: v1.ConditionFalse}, true, true},
-		"not written":  {&v1.NodeCondition{Status: v1.ConditionTrue}, false, false},
-		"unknown":      {&v1.NodeCondition{Status: v1.ConditionUnknown}, true, false},
+		"no condition":   {nil, false, 0, false},
+		"ready":          {&v1.NodeCondition{Status: v1.ConditionTrue}, true, 0, true},
+		"not ready":      {&v1.NodeCondition{Status: v1.ConditionFalse}, true, 0, true},
+		"not written":    {&v1.NodeCondition{Status: v1.ConditionTrue}, false, 0, false},
+		"unknown":        {&v1.NodeCondition{Status: v1.ConditionUnknown}, true, 0, false},
+		"clock set back": {&v1.NodeCondition{Status: v1.ConditionTrue}, true, time.Hour, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := New(Options{Decoder: manifest.NewDecoder("node1"), Presence: PresenceAuto})
 				f.probe(t.Context())
 				if test.written {
-					test.ready.LastHeartbeatTime = metav1.Now()
+					test.ready.LastHeartbeatTime = metav1.NewTime(time.Now().Add(test.ahead))
 				}
 				for _, before := range []*v1.NodeCondition{nil, {Status: v1.ConditionTrue, LastHeartbeatTime: metav1.Now()}} {
 					f.SetReady(before)
