@@ -74,11 +74,21 @@ func (p *pod) metadata(field protowire.Number, value []byte) error {
 			return nil
 		})
 		if string(key) == config.ConfigSourceAnnotationKey {
-			p.source = string(text)
+			p.source = sourceOf(text)
 		}
 		return err
 	}
 	return nil
+}
+
+// sourceOf returns the source that a kubelet names; a text that no kubelet has takes no memory.
+func sourceOf(text []byte) string {
+	for _, source := range []string{config.FileSource, config.HTTPSource, config.ApiserverSource} {
+		if string(text) == source {
+			return source
+		}
+	}
+	return ""
 }
 
 // status decodes the status.

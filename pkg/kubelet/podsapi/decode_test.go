@@ -1,6 +1,7 @@
 package podsapi
 
 import (
+	"strings"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
@@ -12,6 +13,13 @@ func TestDecode(t *testing.T) {
 	status, err := p.status()
 	if err != nil || p.name.String() != "default/a" || p.uid != "uid-of-a" || p.source != "file" || status.Message != "m" {
 		t.Errorf("%+v, %+v, %v", p, status, err)
+	}
+	large := v1.Pod{}
+	large.UID, large.Annotations = "u", map[string]string{"kubernetes.io/config.source": strings.Repeat("s", 1<<20)}
+	if data, err := large.Marshal(); err != nil {
+		t.Error(err)
+	} else if p, err := decode(data); err != nil || p.source != "" {
+		t.Errorf("a source of %d bytes is kept, %v", len(p.source), err)
 	}
 	for _, data := range []string{"", "\x0a", "\x0a\x05abc", "\xff\xff\xff", "\x0a\x02\x0a\x09", "\x09abc"} {
 		if p, err := decode([]byte(data)); err == nil {
