@@ -118,6 +118,25 @@ func TestTooMuch(t *testing.T) {
 	})
 }
 
+// TestLargeAnswer: an answer that gRPC refuses is not requested again and again, as after a refusal of the kubelet.
+func TestLargeAnswer(t *testing.T) {
+	large := &podsv1alpha1.ListPodsResponse{Pods: [][]byte{make([]byte, maxMessage+1)}}
+	k := &badKubelet{
+		watch: func(stream podsv1alpha1.Pods_WatchPodsServer) error {
+			_ = stream.Send(synced)
+			<-stream.Context().Done()
+			return nil
+		},
+		list: func(context.Context) (*podsv1alpha1.ListPodsResponse, error) { return large, nil },
+	}
+	c := k.run(t, 10*time.Millisecond, func(*Client) {})
+	testutil.Until(t, "the Client connects again", func() bool { return prometheustest.ToFloat64(c.metrics.connections) >= 3 })
+	lists := prometheustest.ToFloat64(c.metrics.requests.WithLabelValues(listPods))
+	if watches := prometheustest.ToFloat64(c.metrics.connections); lists > watches {
+		t.Errorf("%v lists in %v watches", lists, watches)
+	}
+}
+
 // TestUnknownPods: a pod is unknown if only one side has it. Without the apiserver as a source, its pods are not
 // unknown.
 func TestUnknownPods(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -88,10 +89,13 @@ func because(ctx context.Context, err error) error {
 }
 
 // isDrop reports whether the kubelet ended the watch because the client was 100 events behind.
-func isDrop(err error) bool { return status.Code(err) == codes.ResourceExhausted }
+func isDrop(err error) bool { return isRefused(err) }
 
-// isRefused reports whether the kubelet refused a request because its clients together sent too many.
-func isRefused(err error) bool { return status.Code(err) == codes.ResourceExhausted }
+// isRefused reports whether the kubelet refused a request because its clients together sent too many. gRPC has the same code
+// for an answer that is larger than maxMessage.
+func isRefused(err error) bool {
+	return status.Code(err) == codes.ResourceExhausted && !strings.Contains(err.Error(), "larger than max")
+}
 
 // open opens the watch, and takes the initial events.
 func (s *session) open(ctx context.Context) (err error) {
