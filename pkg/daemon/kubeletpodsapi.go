@@ -22,7 +22,7 @@ func (d *Daemon) newPodsAPI(registry prometheus.Registerer) *podsapi.Client {
 		Path: *c.KubeletPodsAPI, Interval: c.KubeletPodsAPICheckFrequency.Duration, Registerer: registry,
 		Ours: d.sourcePods, Apiserver: slices.Contains(c.sources(), config.ApiserverSource),
 		Connected: func() { d.kubelet.Notice() },
-		Without:   func(since time.Time) bool { return d.kubelet.WithoutPodsAPI(since) },
+		Without:   func(since time.Time, before bool) bool { return d.kubelet.WithoutPodsAPI(since, before) },
 	})
 }
 

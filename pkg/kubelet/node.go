@@ -18,13 +18,14 @@ func (f *Finder) SetNode(version string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	before := f.node
+	if before == version {
+		return
+	}
 	f.node = version
 	switch {
-	case before == version:
-		return
 	case before != "":
 		f.seq++
-		f.nodeAt = moment{seq: f.seq}
+		f.nodeAt = moment{seq: f.seq, created: time.Now()}
 	case f.memory.Node == version && f.found.source == SourceState:
 		return // the Node had it before the evidence that is remembered
 	}

@@ -65,15 +65,21 @@ func (f *Finder) Present() bool {
 	return isWithin(f.heartbeat, heartbeatAfter) || isWithin(f.answered, absentAfter)
 }
 
-// WithoutPodsAPI reports whether a kubelet that has no Pods API runs on the node, if no socket was served since that time: the
-// Node names an older version, or the health check answers nevertheless.
-func (f *Finder) WithoutPodsAPI(unserved time.Time) bool {
+// WithoutPodsAPI reports whether a kubelet that has no Pods API runs on the node, if no socket was served since that time.
+// before says whether one was served before. Each of these shows such a kubelet:
+//
+//   - the Node names an older version. If a socket was served before, the version must have changed since: a kubelet 1.36 has the
+//     Pods API if its feature gate is on
+//   - the health check answers nevertheless, or the kubelet writes the Ready condition of the Node
+func (f *Finder) WithoutPodsAPI(unserved time.Time, before bool) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if minor, err := manifest.ParseMinor(f.node); err == nil && minor < firstPodsAPI {
+	minor, err := manifest.ParseMinor(f.node)
+	if err == nil && minor < firstPodsAPI && (!before || f.nodeAt.created.After(unserved)) {
 		return true
 	}
-	return f.answered.After(unserved.Add(podsAPIAfter))
+	late := unserved.Add(podsAPIAfter)
+	return f.answered.After(late) || f.heartbeat.After(late)
 }
 
 // isWithin reports whether a time is less than a duration ago. It is false for the zero time.

@@ -119,30 +119,51 @@ func TestPresenceByAnEarlierAnswer(t *testing.T) {
 	})
 }
 
-// A kubelet without a Pods API shows by its version in the Node, or by a health check that answers while nobody serves the socket.
+// A kubelet without a Pods API shows by its version in the Node, or by a health check that answers or a condition of the Node that it
+// writes while nobody serves the socket. A kubelet 1.36 that had the API can have it again after a restart.
 func TestWithoutPodsAPI(t *testing.T) {
 	for name, test := range map[string]struct {
 		version string
 		want    bool
 	}{"no version": {"", false}, "v1.36": {"v1.36.3", true}, "v1.37": {"v1.37.2", false}} {
 		t.Run(name, func(t *testing.T) {
-			f := New(Options{Decoder: manifest.NewDecoder("node1"), Presence: PresenceAuto})
-			f.SetNode(test.version)
-			if got := f.WithoutPodsAPI(time.Now()); got != test.want {
-				t.Errorf("%q: %t", test.version, got)
-			}
+			synctest.Test(t, func(t *testing.T) {
+				f := New(Options{Decoder: manifest.NewDecoder("node1"), Presence: PresenceAuto})
+				f.SetNode(test.version)
+				if got := f.WithoutPodsAPI(time.Now(), false); got != test.want {
+					t.Errorf("%q: %t", test.version, got)
+				}
+				if f.WithoutPodsAPI(time.Now(), true) {
+					t.Errorf("%q: a kubelet that restarts has no Pods API any more", test.version)
+				}
+				unserved := time.Now()
+				pass(time.Second)
+				f.SetNode("v1.36.4")
+				if got := f.WithoutPodsAPI(unserved, true); got != (test.version != "") { // the first version can be an old one
+					t.Errorf("v1.36.4 after %q: %t", test.version, got)
+				}
+			})
 		})
 	}
 	synctest.Test(t, func(t *testing.T) {
 		f := New(Options{Decoder: manifest.NewDecoder("node1"), Presence: PresenceAuto})
 		unserved := time.Now()
 		f.answered = unserved.Add(podsAPIAfter)
-		if f.WithoutPodsAPI(unserved) {
+		if f.WithoutPodsAPI(unserved, true) {
 			t.Error("a kubelet that has just started has no Pods API")
 		}
 		f.answered = f.answered.Add(time.Second)
-		if !f.WithoutPodsAPI(unserved) {
+		if !f.WithoutPodsAPI(unserved, true) {
 			t.Error("a kubelet that answers without a socket has a Pods API")
+		}
+		f.answered = time.Time{}
+		pass(podsAPIAfter)
+		for _, want := range []bool{false, true} {
+			f.SetReady(&v1.NodeCondition{Status: v1.ConditionTrue, LastHeartbeatTime: metav1.Now()})
+			if got := f.WithoutPodsAPI(unserved, true); got != want {
+				t.Errorf("a kubelet that writes its Node %v later: %t", time.Since(unserved), got)
+			}
+			pass(time.Second)
 		}
 	})
 }

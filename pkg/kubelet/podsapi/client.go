@@ -63,9 +63,9 @@ type Options struct {
 	Apiserver bool
 	// Connected is called when all pods are known; nil for nothing.
 	Connected func()
-	// Without reports whether a kubelet without a Pods API runs on the node, if no socket was served since that time. The
-	// Client calls it only with Auto. nil means that there is no such kubelet.
-	Without func(since time.Time) bool
+	// Without reports whether a kubelet without a Pods API runs on the node, if no socket was served since that time. before
+	// says whether a kubelet served it before. The Client calls it only with Auto. nil means that there is no such kubelet.
+	Without func(since time.Time, before bool) bool
 }
 
 // SourcePod is a pod of a source.
@@ -82,7 +82,7 @@ type Client struct {
 	notice  func()
 	// ours, without and apiserver are those of Options.
 	ours      func() map[types.UID]SourcePod
-	without   func(since time.Time) bool
+	without   func(since time.Time, before bool) bool
 	apiserver bool
 	statuses  *statuses
 	// first is closed when the first connection has all pods, or has failed.
@@ -139,7 +139,7 @@ func New(opts Options) *Client {
 		c.ours = func() map[types.UID]SourcePod { return nil }
 	}
 	if c.without == nil {
-		c.without = func(time.Time) bool { return false }
+		c.without = func(time.Time, bool) bool { return false }
 	}
 	c.metrics = newMetrics(opts.Registerer, c)
 	return c
@@ -295,7 +295,7 @@ func (c *Client) checkOlder(ctx context.Context, err error) {
 	case c.unserved.IsZero():
 		c.unserved = time.Now()
 	}
-	if c.unserved.IsZero() || c.older || !c.without(c.unserved) {
+	if c.unserved.IsZero() || c.older || !c.without(c.unserved, c.known) {
 		return
 	}
 	if c.known {

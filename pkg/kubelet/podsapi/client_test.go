@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -247,6 +248,60 @@ func TestConfigure(t *testing.T) {
 	testutil.Until(t, "it is auto", c.Enabled)
 }
 
+// TestUnreadyKubelet: a kubelet 1.36 that has just started lists the pods that its sources have given so far. The last status of
+// a pod that a source has stands. If the kubelet does not have the pod after the interval, the status is gone.
+func TestUnreadyKubelet(t *testing.T) {
+	asked, answer := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	again := make(chan struct{}, 1)
+	again <- struct{}{}
+	k := &badKubelet{
+		watch: func(stream podsv1alpha1.Pods_WatchPodsServer) error {
+			select {
+			case <-again: // the kubelet before its restart
+				for _, uid := range []types.UID{"a", "b", "gone"} {
+					_ = stream.Send(event(t, podsv1alpha1.EventType_ADDED, uid))
+				}
+				_ = stream.Send(synced)
+				return nil
+			default:
+			}
+			_ = stream.Send(synced)
+			_ = stream.Send(event(t, podsv1alpha1.EventType_ADDED, "b"))
+			<-stream.Context().Done()
+			return nil
+		},
+		list: func(ctx context.Context) (*podsv1alpha1.ListPodsResponse, error) {
+			once.Do(func() { close(asked) })
+			select {
+			case <-answer:
+			case <-ctx.Done():
+			}
+			return &podsv1alpha1.ListPodsResponse{Pods: [][]byte{event(t, 0, "b").GetPod()}}, nil
+		},
+	}
+	has := func(c *Client) (uids []types.UID) {
+		for _, uid := range []types.UID{"a", "b", "gone"} {
+			if status, _ := c.Status(uid); status != nil {
+				uids = append(uids, uid)
+			}
+		}
+		return uids
+	}
+	c := k.run(t, time.Second, func(c *Client) {
+		c.ours = func() map[types.UID]SourcePod {
+			name := types.NamespacedName{Namespace: "default", Name: "a"}
+			return map[types.UID]SourcePod{"a": {NamespacedName: name}, "b": {NamespacedName: name}}
+		}
+	})
+	<-asked // the interval is over
+	testutil.Until(t, "the status of the pod that a source has stands", func() bool {
+		return slices.Equal(has(c), []types.UID{"a", "b"}) && slices.Equal(c.Report().UnknownToKubelet, []string{"default/a"})
+	})
+	close(answer)
+	testutil.Until(t, "the status of the pod is gone", func() bool { return slices.Equal(has(c), []types.UID{"b"}) })
+}
+
 // TestLostAfterADrop: a drop is usual, so it is not logged. That the kubelet is gone after a drop is logged.
 func TestLostAfterADrop(t *testing.T) {
 	var lines []string
@@ -289,7 +344,12 @@ func TestOlderKubelet(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var asked []time.Time
-			c := New(Options{Path: test.path, Without: func(since time.Time) bool { asked = append(asked, since); return test.older }})
+			c := New(Options{Path: test.path, Without: func(since time.Time, before bool) bool {
+				if asked = append(asked, since); !before {
+					t.Error("the Client forgot that a kubelet served the socket")
+				}
+				return test.older
+			}})
 			connect := func() {
 				t.Helper()
 				if err := c.statuses.began(podFor(t, "a"), 0, 0); err != nil {
@@ -330,7 +390,7 @@ func TestRetries(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var attempts []time.Time
-				c := New(Options{Path: Auto, Without: func(time.Time) bool { attempts = append(attempts, time.Now()); return false }})
+				c := New(Options{Path: Auto, Without: func(time.Time, bool) bool { attempts = append(attempts, time.Now()); return false }})
 				c.path, c.known = filepath.Join(t.TempDir(), "s"), test.known
 				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 				defer cancel()

@@ -18,6 +18,8 @@
 //     came in between.
 //   - An event replaces the status only if its times and counters show that it is newer. Otherwise, the Client calls GetPod.
 //   - The events that a watch begins with replace no status that looks newer. A list does.
+//   - A pod that is not in a list is gone. Within an interval after the Client has connected, the status of a pod that a source
+//     has stands nevertheless: a kubelet 1.36 that has just started lists only the pods that its sources have given so far.
 //   - The event DELETED has no status. It means that a pod is finished. GetPod returns the final status.
 //
 // # Lost events

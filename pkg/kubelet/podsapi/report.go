@@ -59,7 +59,7 @@ func (c *Client) unknown() (toKubelet, toSources []types.NamespacedName) {
 	c.statuses.mu.Lock()
 	defer c.statuses.mu.Unlock()
 	for uid, pod := range ours {
-		if c.statuses.pods[uid] == nil && !pod.Further {
+		if e := c.statuses.pods[uid]; (e == nil || e.unlisted) && !pod.Further {
 			toKubelet = append(toKubelet, pod.NamespacedName)
 		}
 	}
@@ -109,7 +109,7 @@ func (c *Client) Statics() map[types.NamespacedName]types.UID {
 	defer c.statuses.mu.Unlock()
 	uids := make(map[types.NamespacedName]types.UID)
 	for uid, e := range c.statuses.pods {
-		if e.source == config.FileSource || e.source == config.HTTPSource {
+		if !e.unlisted && (e.source == config.FileSource || e.source == config.HTTPSource) {
 			uids[e.name] = uid
 		}
 	}

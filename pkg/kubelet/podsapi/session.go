@@ -43,6 +43,8 @@ type session struct {
 	stream  podsv1alpha1.Pods_WatchPodsClient
 	limiter *rate.Limiter
 	doubts  doubts
+	// synced is when all pods were known; zero before.
+	synced time.Time
 }
 
 // session connects and watches until that fails, and returns the error. It calls synced when all pods are known.
@@ -69,6 +71,7 @@ func (c *Client) session(ctx context.Context, synced func()) error {
 		return because(ctx, err)
 	}
 	silent.Stop()
+	s.synced = time.Now()
 	synced()
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return s.receive(ctx) })
@@ -118,7 +121,7 @@ func (s *session) open(ctx context.Context) (err error) {
 		switch event.GetType() {
 		case podsv1alpha1.EventType_ADDED:
 		case podsv1alpha1.EventType_INITIAL_SYNC_COMPLETE:
-			s.statuses.end(asked, list)
+			s.end(asked, list)
 			return nil
 		default:
 			continue
@@ -243,8 +246,20 @@ func (s *session) list(ctx context.Context) error {
 			s.doubts.add(p.uid)
 		}
 	}
-	s.statuses.end(asked, list)
+	s.end(asked, list)
 	return s.statuses.bounded()
+}
+
+// end ends a complete list. A kubelet 1.36 that has just started lists only the pods that its sources have given so far. So
+// for an interval, a pod that a source of podconfigd has is not gone.
+//
+// kubelet: pkg/kubelet/apis/pods/server.go; since 1.37, validateReady refuses requests until then.
+func (s *session) end(asked, list uint64) {
+	var kept map[types.UID]SourcePod
+	if s.synced.IsZero() || time.Since(s.synced) < s.interval {
+		kept = s.ours()
+	}
+	s.statuses.end(asked, list, kept)
 }
 
 // get requests one pod.

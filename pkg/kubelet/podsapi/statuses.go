@@ -54,6 +54,8 @@ type entry struct {
 	size int
 	// event is the number of the pod's last event, list the number of the last list with the pod.
 	event, list uint64
+	// unlisted means that the last list did not have the pod, and a source has it.
+	unlisted bool
 	// told is when a change of the pod was last passed on.
 	told time.Time
 }
@@ -163,12 +165,16 @@ func (s *statuses) answered(p *pod, asked uint64, first bool) (doubt bool, err e
 	return false, nil
 }
 
-// end ends a complete list. Pods that are not in it, and had no event since the request, are gone.
-func (s *statuses) end(asked, list uint64) {
+// end ends a complete list. Pods that are not in it, and had no event since the request, are gone. The status of those of them
+// that are in kept stands.
+func (s *statuses) end(asked, list uint64, kept map[types.UID]SourcePod) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for uid, e := range s.pods {
-		if e.list != list && e.event <= asked {
+		if e.list == list || e.event > asked {
+			continue
+		}
+		if _, e.unlisted = kept[uid]; !e.unlisted {
 			s.remove(uid)
 		}
 	}
@@ -197,6 +203,7 @@ func (s *statuses) entryOf(p *pod) *entry {
 		s.pods[p.uid] = e
 		s.resize(e, p.entrySize())
 	}
+	e.unlisted = false
 	if p.source != "" { // DELETED has none
 		e.source = p.source
 	}

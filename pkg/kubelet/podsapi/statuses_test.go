@@ -135,7 +135,7 @@ func TestLists(t *testing.T) {
 	if _, err := s.listed(encoded(t, "a", "one", 1), asked, list); err != nil {
 		t.Fatal(err)
 	}
-	s.end(asked, list)
+	s.end(asked, list, nil)
 	if s.message() != "one" {
 		t.Error(s.message())
 	}
@@ -143,11 +143,11 @@ func TestLists(t *testing.T) {
 	if _, err := s.event(encoded(t, "a", "two", 2), false); err != nil {
 		t.Fatal(err)
 	}
-	s.end(asked, list)
+	s.end(asked, list, nil)
 	if s.message() != "two" {
 		t.Error(s.message())
 	}
-	s.end(s.now(), s.begin())
+	s.end(s.now(), s.begin(), nil)
 	if s.message() != "none" {
 		t.Error(s.message())
 	}
@@ -192,7 +192,7 @@ func TestBeginningOfAWatch(t *testing.T) {
 		if err := s.began(encoded(t, "a", message, restarts), asked, list); err != nil {
 			t.Fatal(err)
 		}
-		if s.end(asked, list); s.message() != want {
+		if s.end(asked, list, nil); s.message() != want {
 			t.Errorf("%s, want %s", s.message(), want)
 		}
 	}
