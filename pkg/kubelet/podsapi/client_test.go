@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -300,6 +301,26 @@ func TestUnreadyKubelet(t *testing.T) {
 	})
 	close(answer)
 	testutil.Until(t, "the status of the pod is gone", func() bool { return slices.Equal(has(c), []types.UID{"b"}) })
+}
+
+// TestStatics: of two static pods of one name, the kubelet ends the earlier one. A pod that it did not list is not one of its.
+func TestStatics(t *testing.T) {
+	c := New(Options{})
+	name := types.NamespacedName{Namespace: "n", Name: "a"}
+	c.setConnected(t.Context())
+	for i := range 20 { // the order of a map is random
+		uid := types.UID(strconv.Itoa(i))
+		if _, err := c.statuses.event(&pod{uid: uid, name: name, source: "file"}, false); err != nil {
+			t.Fatal(err)
+		}
+		if got := c.Statics()[name]; got != uid {
+			t.Fatalf("%s, want %s", got, uid)
+		}
+	}
+	c.statuses.end(c.statuses.now(), c.statuses.begin(), map[types.UID]SourcePod{"19": {NamespacedName: name}})
+	if got := c.Statics(); len(got) > 0 {
+		t.Errorf("%v", got)
+	}
 }
 
 // TestLostAfterADrop: a drop is usual, so it is not logged. That the kubelet is gone after a drop is logged.

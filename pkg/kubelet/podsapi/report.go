@@ -108,9 +108,11 @@ func (c *Client) Statics() map[types.NamespacedName]types.UID {
 	c.statuses.mu.Lock()
 	defer c.statuses.mu.Unlock()
 	uids := make(map[types.NamespacedName]types.UID)
+	newest := make(map[types.NamespacedName]*entry) // a pod that the kubelet ends can have the name of a newer one
 	for uid, e := range c.statuses.pods {
-		if !e.unlisted && (e.source == config.FileSource || e.source == config.HTTPSource) {
-			uids[e.name] = uid
+		static := e.source == config.FileSource || e.source == config.HTTPSource
+		if before := newest[e.name]; static && !e.unlisted && (before == nil || before.first < e.first) {
+			uids[e.name], newest[e.name] = uid, e
 		}
 	}
 	return uids
