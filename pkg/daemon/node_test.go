@@ -107,7 +107,7 @@ func TestSometimes(t *testing.T) {
 		var got []string
 		for range 10 {
 			got = append(got, fmt.Sprint(addresses()))
-			time.Sleep(2 * time.Second)
+			<-time.After(2 * time.Second)
 		}
 		if want := "[[] [] [3] [3] [3] [3] [3] [4] [4] [4]]"; fmt.Sprint(got) != want {
 			t.Errorf("got %v, want %s, read at %v", got, want, reads)
