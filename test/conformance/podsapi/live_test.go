@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	podsv1alpha1 "k8s.io/kubelet/pkg/apis/pods/v1alpha1"
 
+	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/internal/testutil"
 	"github.com/podconfigd/podconfigd/pkg/kubelet/podsapi"
 	"github.com/podconfigd/podconfigd/test/components"
@@ -160,12 +161,25 @@ func (n *node) settle(t *testing.T, log bool) {
 func (n *node) connected(t *testing.T, want bool) {
 	t.Helper()
 	testutil.Eventually(t, func() error {
-		status, err := n.client.Status(t.Context())
-		if err == nil && status.Kubelet.PodsAPI.Connected != want {
+		api, err := n.podsAPI(t)
+		if err == nil && api.Connected != want {
 			err = fmt.Errorf("podconfigd is connected: %t", !want)
 		}
 		return err
 	})
+}
+
+// podsAPI returns what podconfigd says about the Pods API of the kubelet.
+func (n *node) podsAPI(t *testing.T) (*v1alpha1.KubeletPodsAPI, error) {
+	t.Helper()
+	status, err := n.client.Status(t.Context())
+	if err != nil {
+		return nil, err
+	}
+	if status.Kubelet.PodsAPI == nil {
+		return nil, fmt.Errorf("there is no Pods API: %s", asJSON(status.Kubelet))
+	}
+	return status.Kubelet.PodsAPI, nil
 }
 
 // stands checks that while the kubelet is away, the last status of pods that go on stands.

@@ -22,6 +22,7 @@ import (
 
 	"github.com/podconfigd/podconfigd/internal/testutil"
 	"github.com/podconfigd/podconfigd/pkg/client"
+	"github.com/podconfigd/podconfigd/pkg/kubelet/podsapi"
 	"github.com/podconfigd/podconfigd/test/components"
 )
 
@@ -87,6 +88,8 @@ type node struct {
 	// cluster is nil without an apiserver.
 	cluster *components.Cluster
 	runtime *components.Runtime
+	// minor is the version of the kubelet. 1.36 has its Pods API on.
+	minor   string
 	kubelet *components.Kubelet
 	cmd     *exec.Cmd
 	client  *client.Client
@@ -102,7 +105,7 @@ func newNode(t *testing.T) *node {
 		t.Skip("runs a kubelet, which takes root")
 	}
 	n := &node{
-		dir: testutil.ShortDir(t), runtime: components.StartRuntime(t, components.Containerd), port: probed(t), pods: make(map[string]string),
+		dir: testutil.ShortDir(t), runtime: components.StartRuntime(t, components.Containerd), port: probed(t), minor: "1.37", pods: make(map[string]string),
 	}
 	if err := os.Mkdir(n.manifests(), 0o755); err != nil {
 		t.Fatal(err)
@@ -117,7 +120,10 @@ func (n *node) startKubelet(t *testing.T) {
 	if n.cluster != nil {
 		flags = append(flags, "--kubeconfig="+n.cluster.Kubeconfig(t, filepath.Join(n.dir, "kubelet.conf"), "system:node:node1", "system:masters"))
 	}
-	n.kubelet = components.StartKubeletVersion(t, n.runtime, "1.37", "node1", n.manifests(), flags...)
+	if n.minor == "1.36" {
+		flags = append(flags, "--feature-gates=PodsAPI=true")
+	}
+	n.kubelet = components.StartKubeletVersion(t, n.runtime, n.minor, "node1", n.manifests(), flags...)
 	if err := os.Symlink(n.kubelet.PodsAPI, filepath.Join(n.dir, "pods-api")); err != nil {
 		t.Fatal(err)
 	}
@@ -171,7 +177,11 @@ func (n *node) put(t *testing.T, pod, name string) {
 
 func (n *node) startPodconfigd(t *testing.T) {
 	t.Helper()
-	n.cmd = n.start(t, "s", filepath.Join(n.dir, "pods-api"))
+	api := filepath.Join(n.dir, "pods-api")
+	if n.minor == "1.36" && n.cluster != nil {
+		api = podsapi.Auto // then the version in the Node counts
+	}
+	n.cmd = n.start(t, "s", api)
 	if n.client == nil {
 		n.client = client.New(filepath.Join(n.dir, "s"))
 	}
@@ -189,6 +199,11 @@ func (n *node) start(t *testing.T, socket, podsAPI string) *exec.Cmd {
 		args = append(args, "--kubeconfig", n.cluster.TokenKubeconfig(t, filepath.Join(n.dir, "kubeconfig-of-"+socket), components.User))
 	}
 	cmd := exec.Command(testutil.MustProgram(t, ".", "./cmd/podconfigd"), args...)
+	if podsAPI == podsapi.Auto { // with the kubelet's directory at its default path
+		cmd = exec.Command("unshare", slices.Concat([]string{
+			"--mount", "--propagation", "private", "sh", "-c", `mount --bind "$0" /var/lib/kubelet && exec "$@"`, n.kubelet.Root, cmd.Path,
+		}, args)...)
+	}
 	log := &testutil.Buffer{}
 	cmd.Stderr, cmd.SysProcAttr = log, &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := cmd.Start(); err != nil {
