@@ -83,7 +83,7 @@ func (w *podWatch) run(ctx context.Context) error {
 			fmt.Fprintf(w.notes, "podconfigd: %v; reconnecting\n", err)
 		}
 		if await.For(ctx, reconnectAfter) != nil {
-			return nil
+			return nil //nolint:nilerr // as above
 		}
 	}
 }
