@@ -176,7 +176,7 @@ func TestTheCommands(t *testing.T) {
 		{"--pod-manifest-path x --journal-max-updates 0", "--journal-max-updates"},
 		{"--socket-mode 9z", "or --kubeconfig\n--socket-mode"},
 		{"watch -o table", `--output: unknown format "table": expected one of json, yaml, name`},
-		{"watch --mode all", `parameter "mode": unknown mode "all"`},
+		{"watch --mode all", `--mode: unknown mode "all"`},
 		{"get pods nothing", `pod "nothing" not found`},
 		{"status --socket /nowhere", "is podconfigd running, and is this its socket?"},
 		{"validate /nowhere", "/nowhere: Rejected: Unreadable"},
