@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// For waits for the duration. If the context is done before, it returns its cause.
+// For waits for the duration. If the context is done first, For returns the cause of the context.
 func For(ctx context.Context, d time.Duration) error {
 	select {
 	case <-ctx.Done():
@@ -20,7 +20,7 @@ func For(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// Signal sends to the channel, unless its buffer is full: its receiver will look anyway.
+// Signal sends to the channel. If the buffer of the channel is full, the receiver still has a signal to take, and Signal does nothing.
 func Signal(changed chan<- struct{}) {
 	select {
 	case changed <- struct{}{}:

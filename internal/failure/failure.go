@@ -1,4 +1,4 @@
-// Package failure makes the statuses of the Kubernetes API that answer requests which fail:
+// Package failure makes the answers to requests that fail: statuses of the Kubernetes API.
 //
 //	return failure.New(http.StatusNotFound, "resyncing pod a/b: no such pod")
 package failure

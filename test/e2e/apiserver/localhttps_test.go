@@ -95,7 +95,7 @@ func TestHTTPSReloads(t *testing.T) {
 		_ = resp.Body.Close()
 		return resp.StatusCode == http.StatusOK
 	})
-	// The open connection has the old certificate. Its next request is authenticated anew.
+	// The open connection still has the old certificate. Its next request is authenticated again.
 	if code, _, _ := s.Get(t, old, "GET", "/readyz", "s3cret"); code != http.StatusUnauthorized {
 		t.Errorf("the old token on the old connection: %d", code)
 	}
