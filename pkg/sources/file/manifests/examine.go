@@ -38,6 +38,7 @@ func (s *Set) examine(ctx context.Context, names []string) (changed bool) {
 	}
 	changed, reassigned := s.assign(renewed)
 	for _, f := range slices.Concat(files, reassigned) {
+		s.serve(f)
 		s.pass(ctx, f)
 	}
 	s.reporter.Flush(ctx)
@@ -192,6 +193,9 @@ func (s *Set) assign(renewed []*file) (changed bool, waiting []*file) {
 				again = true // it released its claims, and another file may wait for them
 			}
 		}
+	}
+	if len(waiting) > 0 && len(s.waiting) == 0 {
+		s.waiting = make(map[*file]struct{}) // to read a map takes as long as when it was full
 	}
 	return changed, waiting
 }

@@ -27,6 +27,7 @@ func (s *Set) restore(restored sources.Restored) (dropped int) {
 		if !s.claims.acquire(f) {
 			s.waiting[f] = struct{}{}
 		}
+		s.serve(f)
 		s.dir = s.dir || name != follow.Single
 	}
 	return dropped

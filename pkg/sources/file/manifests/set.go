@@ -65,9 +65,11 @@ type Set struct {
 	reporter *sources.Reporter
 	// dir is whether the path is a directory.
 	dir bool
-	// files are the entries by name. order has them in the lexical order of their names.
-	files map[string]*file
-	order []*file
+	// files are the entries by name. order has them in the lexical order of their names, and serves has
+	// what the set has of each of them. It is read at each change, and to read each file would take longer.
+	files  map[string]*file
+	order  []*file
+	serves []served
 	// pending are the files to look at again: missing, being written, or without a
 	// descriptor to open them.
 	pending map[*file]struct{}
@@ -79,6 +81,12 @@ type Set struct {
 	noticed, event time.Time
 	// dropped is the number of restored pods that are not from files at the path.
 	dropped int
+}
+
+// served is the pod that a file serves, and the file as it was when the pod was read; nil for none.
+type served struct {
+	pod    *v1.Pod
+	source *config.File
 }
 
 // file is one entry of the directory, or the single file.
@@ -260,10 +268,10 @@ func (s *Set) Unusable() bool {
 
 // Pods returns the pods of all files, sorted by file name, and the file of each as it was when the pod was read.
 func (s *Set) Pods() ([]*v1.Pod, []*config.File) {
-	pods, files := make([]*v1.Pod, 0, len(s.order)), make([]*config.File, 0, len(s.order))
-	for _, f := range s.order {
-		if f.serving != nil {
-			pods, files = append(pods, f.serving), append(files, f.source)
+	pods, files := make([]*v1.Pod, 0, len(s.serves)), make([]*config.File, 0, len(s.serves))
+	for _, has := range s.serves {
+		if has.pod != nil {
+			pods, files = append(pods, has.pod), append(files, has.source)
 		}
 	}
 	return pods, files
@@ -271,8 +279,8 @@ func (s *Set) Pods() ([]*v1.Pod, []*config.File) {
 
 // Len returns the number of pods.
 func (s *Set) Len() (n int) {
-	for _, f := range s.order {
-		if f.serving != nil {
+	for _, has := range s.serves {
+		if has.pod != nil {
 			n++
 		}
 	}
@@ -302,15 +310,22 @@ func (s *Set) add(name string) *file {
 	}
 	s.files[name] = f
 	at, _ := s.place(name)
-	s.order = slices.Insert(s.order, at, f)
+	s.order, s.serves = slices.Insert(s.order, at, f), slices.Insert(s.serves, at, served{})
 	return f
+}
+
+// serve records what the file serves, if it has not been dropped.
+func (s *Set) serve(f *file) {
+	if at, found := s.place(f.name); found {
+		s.serves[at] = served{f.serving, f.source}
+	}
 }
 
 func (s *Set) drop(f *file) {
 	delete(s.files, f.name)
 	delete(s.pending, f)
 	if at, found := s.place(f.name); found {
-		s.order = slices.Delete(s.order, at, at+1)
+		s.order, s.serves = slices.Delete(s.order, at, at+1), slices.Delete(s.serves, at, at+1)
 	}
 	if s.judge != nil {
 		s.judge(f.as, nil)
