@@ -112,7 +112,7 @@ func (c *PodConfig) merge(ctx context.Context, in sourcedSet) error {
 	logger := klog.FromContext(ctx)
 	before, started := c.storage.count(in.source), time.Now()
 	result := c.storage.merge(in.source, in.set.Pods)
-	updates := result.podUpdates(in.source)
+	updates := result.podUpdates(in.source, &in.set)
 	c.metrics.merged(started, updates)
 	c.trace(&in, started, updates)
 	left := c.storage.count(in.source)
@@ -129,7 +129,7 @@ func (c *PodConfig) merge(ctx context.Context, in sourcedSet) error {
 			"pod", klog.KObj(d), "podUID", d.UID, "source", in.source)
 	}
 	for i, u := range updates {
-		u.Files, u.Event = filesOf(u.Pods, &in.set), in.set.Event
+		u.Event = in.set.Event
 		if i == len(updates)-1 {
 			u.Attributes = in.set.Attributes
 		}

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// A merge in which one pod changes makes as many allocations among 5,000 pods as among 50.
+// A merge in which one pod changes makes as many allocations among 5,000 pods as among 50, and looks up this pod only.
 func TestAMergeDoesNotCostTheOtherPods(t *testing.T) {
 	cost := func(others int) float64 {
 		storage := newPodStorage()
@@ -30,10 +30,13 @@ func TestAMergeDoesNotCostTheOtherPods(t *testing.T) {
 			image++
 			next := SourceSet{Pods: slices.Clone(set.Pods), Files: set.Files}
 			next.Pods[others/2] = put(others/2, image)
-			for _, u := range storage.merge(FileSource, next.Pods).podUpdates(FileSource) {
-				if files := filesOf(u.Pods, &next); len(files) != 1 || files[0].Path != fmt.Sprint(others/2) {
-					t.Fatalf("the files are %v", files)
+			for _, u := range storage.merge(FileSource, next.Pods).podUpdates(FileSource, &next) {
+				if len(u.Files) != 1 || u.Files[0].Path != fmt.Sprint(others/2) {
+					t.Fatalf("the files are %v", u.Files)
 				}
+			}
+			if left := storage.sources[FileSource].left; len(left) != 1 {
+				t.Fatalf("%d pods are looked up", len(left))
 			}
 			set = next
 		})

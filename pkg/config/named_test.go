@@ -12,7 +12,7 @@ import (
 func TestTheAnnotationHasTheKindOfTheSource(t *testing.T) {
 	for source, want := range map[string]string{"file": "file", "file:a": "file", "http:file": "http", "api": "api"} {
 		t.Run(source, func(t *testing.T) {
-			updates := newPodStorage().merge(source, []*v1.Pod{pod("a", "1")}).podUpdates(source)
+			updates := newPodStorage().merge(source, []*v1.Pod{pod("a", "1")}).podUpdates(source, &SourceSet{})
 			if u := updates[0]; u.Source != source || u.Pods[0].Annotations[ConfigSourceAnnotationKey] != want {
 				t.Errorf("%s: source %q, annotation %q", source, u.Source, u.Pods[0].Annotations[ConfigSourceAnnotationKey])
 			}

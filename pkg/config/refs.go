@@ -19,8 +19,12 @@ type refTable struct {
 	shift       uint8
 }
 
-// minRefs is the capacity of the smallest table.
-const minRefs = 16
+const (
+	// minRefs is the capacity of the smallest table.
+	minRefs = 16
+	// forgotten is the generation of refs that are not in the set.
+	forgotten = 0
+)
 
 // slot returns the slot of ref, or the slot for ref if the table does not have it. The
 // table must not be full.
@@ -103,10 +107,20 @@ func (t *refTable) remove(ref *v1.Pod) {
 	t.size--
 }
 
-// absent returns the entries that were not in the set of this generation.
-func (t *refTable) absent(generation uint32) (entries []*podEntry) {
-	for i, ref := range t.refs {
-		if ref != nil && t.generations[i] != generation {
+// forget marks refs, which must be in the table, as not in the set.
+func (t *refTable) forget(refs []*v1.Pod) {
+	for _, ref := range refs {
+		t.generations[t.slot(ref)] = forgotten
+	}
+}
+
+// absent returns the entries of those refs that are in the table and were not in the set of this generation.
+func (t *refTable) absent(refs []*v1.Pod, generation uint32) (entries []*podEntry) {
+	if t.size == 0 {
+		return nil
+	}
+	for _, ref := range refs {
+		if i := t.slot(ref); t.refs[i] != nil && t.generations[i] != generation {
 			entries = append(entries, t.entries[i])
 		}
 	}

@@ -40,7 +40,11 @@ func TestRefTable(t *testing.T) {
 			}
 		}
 		absent := make(map[*v1.Pod]bool)
-		for _, entry := range table.absent(1) {
+		all := make([]*v1.Pod, len(pods)) // also those that are not in the table
+		for i := range pods {
+			all[i] = &pods[i]
+		}
+		for _, entry := range table.absent(all, 1) {
 			absent[entry.ref] = true
 		}
 		for ref, generation := range model {
@@ -52,6 +56,25 @@ func TestRefTable(t *testing.T) {
 		}
 		if len(absent) > 0 {
 			t.Fatal("what was removed is there")
+		}
+	}
+}
+
+// A set that is held, and not merged, leaves no mark: that a pod occurs twice is still found in the next set.
+func TestAHeldSetLeavesNoMark(t *testing.T) {
+	for _, held := range []int{0, 1, 4} { // of five pods: few, or nearly all
+		storage := newPodStorage()
+		var set []*v1.Pod
+		for _, name := range []string{"a", "b", "c", "d", "e"} {
+			set = append(set, pod(name, name))
+		}
+		storage.merge("file", set)
+		if got := storage.sources["file"].removals(set[:held]); got != 5-held {
+			t.Errorf("the held set removes %d pods, want %d", got, 5-held)
+		}
+		again := append(set[:5:5], pod("e2", "e", image("2")))
+		if result := storage.merge("file", again); !result.ambiguous {
+			t.Errorf("after a held set of %d pods, two pods of one UID are not found", held)
 		}
 	}
 }

@@ -19,6 +19,7 @@ func (s *podStorage) restore(source string, set []*v1.Pod) {
 		pods.byName[nameOf(pod)] = entry
 		pods.refs.put(entry, pods.generation)
 	}
+	pods.last = set
 	s.sources[source] = pods
 }
 

@@ -39,16 +39,16 @@ func TestManagedFieldsAreThoseOfTheAdd(t *testing.T) {
 	managed := func(p *v1.Pod) { p.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "m"}} }
 	for _, restored := range []bool{false, true} {
 		s := newPodStorage()
-		added := s.merge(ApiserverSource, []*v1.Pod{pod("with", "1", managed), pod("without", "2")}).podUpdates(ApiserverSource)[0].Pods
+		added := s.merge(ApiserverSource, []*v1.Pod{pod("with", "1", managed), pod("without", "2")}).podUpdates(ApiserverSource, &SourceSet{})[0].Pods
 		if restored {
 			s = newPodStorage()
 			s.restore(ApiserverSource, fromDisk(t, added))
 		}
-		got := summary(s.merge(ApiserverSource, []*v1.Pod{pod("with", "1"), pod("without", "2", managed)}).podUpdates(ApiserverSource))
+		got := summary(s.merge(ApiserverSource, []*v1.Pod{pod("with", "1"), pod("without", "2", managed)}).podUpdates(ApiserverSource, &SourceSet{}))
 		if got != "" && got != "ADD" { // the first set is always announced
 			t.Errorf("restored %t: a change of managedFields alone gives %s", restored, got)
 		}
-		updates := s.merge(ApiserverSource, []*v1.Pod{pod("with", "1", image("2")), pod("without", "2", managed, image("2"))}).podUpdates(ApiserverSource)
+		updates := s.merge(ApiserverSource, []*v1.Pod{pod("with", "1", image("2")), pod("without", "2", managed, image("2"))}).podUpdates(ApiserverSource, &SourceSet{})
 		if got := summary(updates); got != "UPDATE with without" {
 			t.Fatal(got)
 		}
@@ -82,7 +82,7 @@ func TestTheFirstSetIsComparedWithWhatWasRestored(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			first := newPodStorage()
 			var before []*v1.Pod
-			for _, u := range first.merge("file", test.before).podUpdates("file") {
+			for _, u := range first.merge("file", test.before).podUpdates("file", &SourceSet{}) {
 				before = append(before, u.Pods...)
 			}
 			storage := newPodStorage()
@@ -90,10 +90,10 @@ func TestTheFirstSetIsComparedWithWhatWasRestored(t *testing.T) {
 			if n := storage.count("file"); n != len(before) {
 				t.Errorf("%d pods restored, want %d", n, len(before))
 			}
-			if got := summary(storage.merge("file", test.after).podUpdates("file")); got != test.want {
+			if got := summary(storage.merge("file", test.after).podUpdates("file", &SourceSet{})); got != test.want {
 				t.Errorf("got %q, want %q", got, test.want)
 			}
-			if got := summary(storage.merge("file", test.next).podUpdates("file")); got != test.then {
+			if got := summary(storage.merge("file", test.next).podUpdates("file", &SourceSet{})); got != test.then {
 				t.Errorf("then got %q, want %q", got, test.then)
 			}
 		})
@@ -104,18 +104,18 @@ func TestTheFirstSetIsComparedWithWhatWasRestored(t *testing.T) {
 // first seen is that of before the restart.
 func TestHeldPodsAndAnnotationsAfterARestart(t *testing.T) {
 	first := newPodStorage()
-	added := first.merge("file", []*v1.Pod{pod("a", "1"), pod("b", "2")}).podUpdates("file")[0].Pods
+	added := first.merge("file", []*v1.Pod{pod("a", "1"), pod("b", "2")}).podUpdates("file", &SourceSet{})[0].Pods
 	restored := fromDisk(t, added)
 	storage := newPodStorage()
 	storage.restore("file", restored)
-	updates := storage.merge("file", []*v1.Pod{restored[0], pod("b", "2", image("2"))}).podUpdates("file")
+	updates := storage.merge("file", []*v1.Pod{restored[0], pod("b", "2", image("2"))}).podUpdates("file", &SourceSet{})
 	if got := summary(updates); got != "UPDATE b" {
 		t.Fatal(got)
 	}
 	if got, want := updates[0].Pods[0].Annotations[ConfigFirstSeenAnnotationKey], added[1].Annotations[ConfigFirstSeenAnnotationKey]; got != want {
 		t.Errorf("first seen %s, want %s", got, want)
 	}
-	if got := summary(storage.merge("file", []*v1.Pod{pod("a", "1"), pod("b", "2", image("2"))}).podUpdates("file")); got != "" {
+	if got := summary(storage.merge("file", []*v1.Pod{pod("a", "1"), pod("b", "2", image("2"))}).podUpdates("file", &SourceSet{})); got != "" {
 		t.Errorf("a held pod whose manifest is good again: %q", got)
 	}
 }

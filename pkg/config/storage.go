@@ -25,7 +25,7 @@ func newPodStorage() *podStorage {
 type podEntry struct {
 	// ref is the last version from the source, pod the version in the last update.
 	ref, pod *v1.Pod
-	// found is the generation of the last set with another pointer for this pod.
+	// found is the number of the last set with another pointer for this pod.
 	found uint32
 	// restored means that ref was read from disk, and not from the source.
 	restored bool
@@ -42,16 +42,50 @@ type sourcePods struct {
 	refs   refTable
 	byUID  map[types.UID]*podEntry
 	byName map[podName]*podEntry
-	// generation counts the sets. spoken means that there was one.
+	// last are the refs of the table, in the order of the last set. left are those that may not be in the set that is
+	// compared with them.
+	last, left []*v1.Pod
+	// generation marks the refs of the set. It is the same for a set that differs little from the last one.
 	generation uint32
-	spoken     bool
+	// sets counts the sets.
+	sets uint32
 }
 
 func newSourcePods(size int) *sourcePods {
 	return &sourcePods{
 		byUID:  make(map[types.UID]*podEntry, size),
 		byName: make(map[podName]*podEntry, size),
+
+		generation: forgotten + 1,
 	}
+}
+
+// mark marks which refs of the table are in the set. It returns the refs of the set that are not in the table or occur a
+// second time in the set, and the number of the others. The set of a file source is the last one with a change in one place:
+// only what is between the same begin and the same end is looked up.
+func (p *sourcePods) mark(set []*v1.Pod) (fresh []*v1.Pod, kept int) {
+	begin, end := same(p.last, set)
+	if 2*(begin+end) < len(set) {
+		p.generation++
+		p.left = p.last
+		return p.refs.touch(set, p.generation)
+	}
+	p.left = p.last[begin : len(p.last)-end]
+	p.refs.forget(p.left)
+	fresh, kept = p.refs.touch(set[begin:len(set)-end], p.generation)
+	return fresh, begin + kept + end
+}
+
+// same returns how many refs are the same at the begin and at the end.
+func same(a, b []*v1.Pod) (begin, end int) {
+	n := min(len(a), len(b))
+	for begin < n && a[begin] == b[begin] {
+		begin++
+	}
+	for end < n-begin && a[len(a)-1-end] == b[len(b)-1-end] {
+		end++
+	}
+	return begin, end
 }
 
 // mergeResult has the changes of one set.
@@ -79,12 +113,12 @@ func (s *podStorage) merge(source string, set []*v1.Pod) *mergeResult {
 		pods = newSourcePods(len(set))
 		s.sources[source] = pods
 	}
-	result := &mergeResult{first: !pods.spoken}
-	pods.spoken = true
-	pods.generation++
+	result := &mergeResult{first: pods.sets == 0}
+	pods.sets++
 
-	fresh, kept := pods.refs.touch(set, pods.generation)
+	fresh, kept := pods.mark(set)
 	if len(fresh) == 0 && kept == len(pods.byUID) && kept == len(set) {
+		pods.last = set
 		return result
 	}
 	known, ambiguous := pods.find(fresh)
@@ -110,6 +144,7 @@ func (s *podStorage) merge(source string, set []*v1.Pod) *mergeResult {
 	if present < before {
 		pods.sweep(result)
 	}
+	pods.last = set
 	return result
 }
 
@@ -124,10 +159,10 @@ func (p *sourcePods) find(fresh []*v1.Pod) (known []*podEntry, ambiguous bool) {
 		switch {
 		case entry == nil || nameOf(entry.ref) != nameOf(ref):
 			renamed = true
-		case entry.found == p.generation:
+		case entry.found == p.sets:
 			return nil, true
 		default:
-			entry.found = p.generation
+			entry.found = p.sets
 		}
 		if entry != nil && p.inSet(entry) {
 			return nil, true
@@ -178,7 +213,7 @@ func (p *sourcePods) replace(entry *podEntry, ref *v1.Pod) {
 
 // sweep removes the entries that are not in the last set.
 func (p *sourcePods) sweep(result *mergeResult) {
-	for _, entry := range p.refs.absent(p.generation) {
+	for _, entry := range p.refs.absent(p.left, p.generation) {
 		p.refs.remove(entry.ref)
 		if name := nameOf(entry.ref); p.byName[name] == entry {
 			delete(p.byName, name)
@@ -196,7 +231,7 @@ func (p *sourcePods) sweep(result *mergeResult) {
 func (s *podStorage) mergeAmbiguous(source string, pods *sourcePods, set []*v1.Pod, result *mergeResult) {
 	result.ambiguous = true
 	next := newSourcePods(len(set))
-	next.generation, next.spoken = pods.generation, true
+	next.sets = pods.sets
 	names := make(map[podName]struct{}, len(set))
 	for _, ref := range set {
 		name := nameOf(ref)
@@ -222,6 +257,7 @@ func (s *podStorage) mergeAmbiguous(source string, pods *sourcePods, set []*v1.P
 	}
 	for _, entry := range next.byUID {
 		next.refs.put(entry, next.generation)
+		next.last = append(next.last, entry.ref)
 		next.byName[nameOf(entry.ref)] = entry
 	}
 	s.sources[source] = next

@@ -96,7 +96,7 @@ func TestMergeEmitsWhatTheKubeletDoes(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			storage := newPodStorage()
 			for i, set := range test.sets {
-				if got := summary(storage.merge("file", set).podUpdates("file")); got != test.want[i] {
+				if got := summary(storage.merge("file", set).podUpdates("file", &SourceSet{})); got != test.want[i] {
 					t.Errorf("set %d: got %q, want %q", i, got, test.want[i])
 				}
 			}
@@ -107,10 +107,10 @@ func TestMergeEmitsWhatTheKubeletDoes(t *testing.T) {
 func TestMergeKeepsSourcesApart(t *testing.T) {
 	storage := newPodStorage()
 	storage.merge("file", []*v1.Pod{pod("a", "1")})
-	if got := summary(storage.merge("api", []*v1.Pod{pod("a", "1")}).podUpdates("api")); got != "ADD a" {
+	if got := summary(storage.merge("api", []*v1.Pod{pod("a", "1")}).podUpdates("api", &SourceSet{})); got != "ADD a" {
 		t.Errorf("the same pod from another source: got %q, want an ADD", got)
 	}
-	if got := summary(storage.merge("file", nil).podUpdates("file")); got != "REMOVE a" {
+	if got := summary(storage.merge("file", nil).podUpdates("file", &SourceSet{})); got != "REMOVE a" {
 		t.Errorf("an empty set: got %q, want a REMOVE", got)
 	}
 }
@@ -118,13 +118,13 @@ func TestMergeKeepsSourcesApart(t *testing.T) {
 func TestMergeCarriesAnnotations(t *testing.T) {
 	storage := newPodStorage()
 	storage.now = func() time.Time { return time.Unix(1, 2).UTC() }
-	first := storage.merge("file", []*v1.Pod{pod("a", "1", annotation("k", "1"))}).podUpdates("file")
+	first := storage.merge("file", []*v1.Pod{pod("a", "1", annotation("k", "1"))}).podUpdates("file", &SourceSet{})
 	want := map[string]string{"k": "1", ConfigSourceAnnotationKey: "file", ConfigFirstSeenAnnotationKey: "1970-01-01T00:00:01.000000002Z"}
 	if diff := cmp.Diff(want, first[0].Pods[0].Annotations); diff != "" {
 		t.Errorf("annotations of an ADD (-want +got):\n%s", diff)
 	}
 	storage.now = time.Now
-	second := storage.merge("file", []*v1.Pod{pod("a", "1", annotation("k", "2"), image("2"))}).podUpdates("file")
+	second := storage.merge("file", []*v1.Pod{pod("a", "1", annotation("k", "2"), image("2"))}).podUpdates("file", &SourceSet{})
 	want["k"] = "2"
 	if diff := cmp.Diff(want, second[0].Pods[0].Annotations); diff != "" {
 		t.Errorf("annotations of an UPDATE (-want +got):\n%s", diff)
@@ -142,7 +142,7 @@ func TestMergeWritesIntoNothing(t *testing.T) {
 	var emittedCopies []*v1.Pod
 	for _, version := range versions {
 		sent = append(sent, version.DeepCopy())
-		for _, u := range storage.merge("file", []*v1.Pod{version}).podUpdates("file") {
+		for _, u := range storage.merge("file", []*v1.Pod{version}).podUpdates("file", &SourceSet{}) {
 			for _, p := range u.Pods {
 				emitted, emittedCopies = append(emitted, p), append(emittedCopies, p.DeepCopy())
 			}
@@ -163,7 +163,7 @@ func TestMergeDoesNotCompareKnownPointers(t *testing.T) {
 	a, b := pod("a", "1"), pod("b", "2")
 	storage.merge("file", []*v1.Pod{a, b})
 	a.Spec.Containers[0].Image = "changed in place"
-	if got := summary(storage.merge("file", []*v1.Pod{pod("b", "2", image("2")), a}).podUpdates("file")); got != "UPDATE b" {
+	if got := summary(storage.merge("file", []*v1.Pod{pod("b", "2", image("2")), a}).podUpdates("file", &SourceSet{})); got != "UPDATE b" {
 		t.Errorf("got %q, want UPDATE b alone", got)
 	}
 }
@@ -186,7 +186,7 @@ func TestMergeCostFollowsTheChange(t *testing.T) {
 			slices.Reverse(next[which+1:]) // the order does not matter
 			next[which] = versions[turn%2]
 			turn++
-			if u := storage.merge("file", next).podUpdates("file"); len(u) != 1 || u[0].Op != UPDATE {
+			if u := storage.merge("file", next).podUpdates("file", &SourceSet{}); len(u) != 1 || u[0].Op != UPDATE {
 				t.Fatalf("got %v, want one UPDATE", summary(u))
 			}
 		})
@@ -268,10 +268,15 @@ func FuzzMerge(f *testing.F) {
 		var set []*v1.Pod
 		for len(data) > 1 {
 			if data[0] == 0 {
+				if p := storage.sources["file"]; p != nil { // a set that is held leaves no trace
+					p.removals(set[:len(set)/2])
+					p.removals(set)
+				}
 				want := m.merge(set)
-				updates := storage.merge("file", set).podUpdates("file")
+				updates := storage.merge("file", set).podUpdates("file", &SourceSet{Pods: set, Files: filesFor(set)})
 				for _, u := range updates {
 					checkOrder(t, storage.sources["file"], u)
+					checkFiles(t, u)
 					slices.SortFunc(u.Pods, ComparePods) // the order of the model
 				}
 				if got := summary(updates); got != want {
@@ -288,6 +293,28 @@ func FuzzMerge(f *testing.F) {
 			set, data = append(set, pods[key]), data[2:]
 		}
 	})
+}
+
+// filesFor returns the files of the pods of a set.
+func filesFor(set []*v1.Pod) []*File {
+	files := make([]*File, len(set))
+	for i, pod := range set {
+		files[i] = &File{Path: string(pod.UID)}
+	}
+	return files
+}
+
+// checkFiles checks that each pod of an update has its file, unless it was removed.
+func checkFiles(t *testing.T, u PodUpdate) {
+	t.Helper()
+	for i, pod := range u.Pods {
+		switch file := u.Files[i]; {
+		case u.Op == REMOVE && file != nil:
+			t.Errorf("the pod %s was removed, and has the file %s", pod.Name, file.Path)
+		case u.Op != REMOVE && (file == nil || file.Path != string(pod.UID)):
+			t.Errorf("the pod %s with the UID %s has the file %v", pod.Name, pod.UID, file)
+		}
+	}
 }
 
 // checkOrder checks the order of an update's pods, which only a duplicate UID may break.

@@ -188,7 +188,7 @@ func WithStatus(pod *v1.Pod, status *v1.PodStatus) *v1.Pod {
 }
 
 // SourceSet is the full set of pods of a source at one moment. After the source has sent
-// the set, the pods are shared: nobody may write to them.
+// the set, it and its pods are shared: nobody may write to them.
 type SourceSet struct {
 	Pods []*v1.Pod
 	// Origin is the origin of the pods, for the log: a path, or a URL without secrets.

@@ -10,10 +10,10 @@ import (
 
 // podUpdates returns the updates of the set in the order of the kubelet: REMOVE, ADD,
 // UPDATE, DELETE, RECONCILE. If a first set has no ADD, UPDATE or DELETE, an empty ADD
-// comes before RECONCILE. More is true in all updates except the last.
+// comes before RECONCILE. More is true in all updates except the last. The updates have the files of the set.
 //
 // kubelet: pkg/kubelet/config/config.go Merge.
-func (r *mergeResult) podUpdates(source string) []PodUpdate {
+func (r *mergeResult) podUpdates(source string, set *SourceSet) []PodUpdate {
 	var updates []PodUpdate
 	add := func(op PodOperation, entries []*podEntry, always bool) {
 		if len(entries) == 0 && !always {
@@ -22,11 +22,18 @@ func (r *mergeResult) podUpdates(source string) []PodUpdate {
 		if n := len(updates); n > 0 {
 			updates[n-1].More = true
 		}
-		pods := sortedPods(entries)
-		if r.ambiguous {
-			lastOfUIDLast(pods, entries)
+		u := PodUpdate{Op: op, Source: source, Pods: make([]*v1.Pod, len(entries))}
+		sorted := r.sorted(entries)
+		for i, entry := range sorted {
+			u.Pods[i] = entry.pod
 		}
-		updates = append(updates, PodUpdate{Op: op, Source: source, Pods: pods})
+		if set.Files != nil {
+			u.Files = make([]*File, len(entries))
+			if op != REMOVE {
+				fileEach(u.Files, sorted, set)
+			}
+		}
+		updates = append(updates, u)
 	}
 	add(REMOVE, r.removes, false)
 	add(ADD, r.adds, false)
@@ -37,32 +44,29 @@ func (r *mergeResult) podUpdates(source string) []PodUpdate {
 	return updates
 }
 
-// sortedPods returns the pods of the entries, ordered by namespace, name and UID. The order
-// of the stream must not depend on the order of a map in a source.
-func sortedPods(entries []*podEntry) []*v1.Pod {
-	pods := make([]*v1.Pod, len(entries))
-	for i, entry := range entries {
-		pods[i] = entry.pod
+// sorted returns the entries ordered by the namespace, name and UID of their pods. The order of the stream must not depend
+// on the order of a map in a source.
+//
+// Of several pods with one UID, the storage keeps the last one of the set. This pod is the last one in the update too, so
+// that subscribers keep the same pod.
+func (r *mergeResult) sorted(entries []*podEntry) []*podEntry {
+	sorted := slices.SortedStableFunc(slices.Values(entries), func(a, b *podEntry) int { return ComparePods(a.pod, b.pod) })
+	if !r.ambiguous {
+		return sorted
 	}
-	slices.SortStableFunc(pods, ComparePods)
-	return pods
-}
-
-// lastOfUIDLast orders several pods of one UID. The storage keeps the last one of the set.
-// This pod becomes the last one in the update too, so that subscribers keep the same pod.
-func lastOfUIDLast(pods []*v1.Pod, entries []*podEntry) {
-	kept := make(map[types.UID]*v1.Pod, len(entries))
+	kept := make(map[types.UID]*podEntry, len(entries))
 	for _, entry := range entries {
-		kept[entry.pod.UID] = entry.pod
+		kept[entry.pod.UID] = entry
 	}
-	last := make(map[types.UID]int, len(pods))
-	for i, pod := range pods {
-		last[pod.UID] = i
+	last := make(map[types.UID]int, len(entries))
+	for i, entry := range sorted {
+		last[entry.pod.UID] = i
 	}
 	for uid, i := range last {
-		j := slices.Index(pods, kept[uid])
-		pods[i], pods[j] = pods[j], pods[i]
+		j := slices.Index(sorted, kept[uid])
+		sorted[i], sorted[j] = sorted[j], sorted[i]
 	}
+	return sorted
 }
 
 // ComparePods orders pods by namespace, name and UID. This is the order of the pods in an
@@ -75,33 +79,23 @@ func ComparePods(a, b *v1.Pod) int {
 	)
 }
 
-// searched is the maximum number of pods for which filesOf searches the set. For more pods, an index is faster.
+// searched is the maximum number of pods for which fileEach searches the set. For more pods, an index is faster.
 const searched = 8
 
-// filesOf returns the file of each pod of an update, from the set. For an update of few pods, it does not make an index
-// of the set, which can have thousands of pods.
-func filesOf(pods []*v1.Pod, set *SourceSet) []*File {
-	if set.Files == nil {
-		return nil
-	}
-	of := make([]*File, len(pods))
-	if len(pods) > searched {
-		files := make(map[types.UID]*File, len(set.Pods))
+// fileEach sets the file of each entry, from the set. For few entries, it does not make an index of the set, which can have
+// thousands of pods.
+func fileEach(files []*File, entries []*podEntry, set *SourceSet) {
+	if len(entries) > searched {
+		index := make(map[*v1.Pod]*File, len(set.Pods))
 		for i, pod := range set.Pods {
-			files[pod.UID] = set.Files[i]
+			index[pod] = set.Files[i]
 		}
-		for i, pod := range pods {
-			of[i] = files[pod.UID]
+		for i, entry := range entries {
+			files[i] = index[entry.ref]
 		}
-		return of
+		return
 	}
-	for i, pod := range pods {
-		for at, p := range slices.Backward(set.Pods) { // of two with one UID, the last counts
-			if p.UID == pod.UID {
-				of[i] = set.Files[at]
-				break
-			}
-		}
+	for i, entry := range entries {
+		files[i] = set.Files[slices.Index(set.Pods, entry.ref)]
 	}
-	return of
 }
