@@ -1,5 +1,5 @@
 // Package deepequal compares values as [reflect.DeepEqual] does, several times faster and
-// without allocations. It prepares the comparison once for each type.
+// without allocations. It prepares the comparison once for each type, at the first one.
 //
 // It is for types without cycles, such as those of the Kubernetes API.
 package deepequal
@@ -13,8 +13,8 @@ import (
 // Of returns a function that reports whether two values of the type are deeply equal, as
 // reflect.DeepEqual does.
 func Of[T any]() func(a, b *T) bool {
-	p := programs.of(reflect.TypeFor[T]())
-	return func(a, b *T) bool { return p.equal(unsafe.Pointer(a), unsafe.Pointer(b)) }
+	prepared := sync.OnceValue(func() *program { return programs.of(reflect.TypeFor[T]()) })
+	return func(a, b *T) bool { return prepared().equal(unsafe.Pointer(a), unsafe.Pointer(b)) }
 }
 
 // program is the list of steps that compare values of a type, including nested structs.

@@ -7,7 +7,6 @@ import (
 	"maps"
 	"math"
 	"reflect"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	logsapi "k8s.io/component-base/logs/api/v1"
 
+	"github.com/podconfigd/podconfigd/internal/lazyregexp"
 	"github.com/podconfigd/podconfigd/internal/printable"
 	"github.com/podconfigd/podconfigd/internal/similar"
 )
@@ -228,7 +228,7 @@ func wanted[T any](value any, name string) string {
 
 // secret matches the paths of values that may be secret: values of environment variables and of
 // HTTP headers.
-var secret = regexp.MustCompile(`\]\.value$|[hH]eader(\[.*)?$`)
+var secret = lazyregexp.New(`\]\.value$|[hH]eader(\[.*)?$`)
 
 // got describes a value, in its spelling in the text if that is known. It does not
 // repeat values that may be secret.
@@ -243,7 +243,7 @@ func got(path string, value any, node *yaml.Node, want string) string {
 	if want == "string" {
 		hint = ": put it in quotes"
 	}
-	if secret.MatchString(path) {
+	if secret().MatchString(path) {
 		written = ""
 	}
 	switch value.(type) {

@@ -15,6 +15,7 @@ import (
 	"net/http"
 	"path"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -50,9 +51,8 @@ var kinds = map[string]string{
 	".html": "text/html; charset=utf-8", ".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml",
 }
 
-var byPath = load()
-
-func load() map[string]file {
+// byPath returns the files by path.
+var byPath = sync.OnceValue(func() map[string]file {
 	all := make(map[string]file)
 	names, _ := fs.Glob(files, "files/*") // the pattern is valid
 	for _, name := range names {
@@ -68,20 +68,26 @@ func load() map[string]file {
 	}
 	all["/"] = all[Prefix+"index.html"]
 	return all
-}
+})
 
 // Wanted reports whether a request is for a file of the page. At /, only browsers get the page.
 func Wanted(r *http.Request) bool {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		return false
 	}
-	_, ok := byPath[r.URL.Path]
-	return ok && (r.URL.Path != "/" || strings.Contains(r.Header.Get("Accept"), "text/html"))
+	if r.URL.Path == "/" {
+		return strings.Contains(r.Header.Get("Accept"), "text/html")
+	}
+	if !strings.HasPrefix(r.URL.Path, Prefix) {
+		return false
+	}
+	_, ok := byPath()[r.URL.Path]
+	return ok
 }
 
 // Serve answers a request that is [Wanted].
 func Serve(w http.ResponseWriter, r *http.Request) {
-	f := byPath[r.URL.Path]
+	f := byPath()[r.URL.Path]
 	header := w.Header()
 	for name, value := range Headers {
 		header.Set(name, value)

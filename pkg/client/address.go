@@ -9,9 +9,9 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 
+	"github.com/podconfigd/podconfigd/internal/lazyregexp"
 	"github.com/podconfigd/podconfigd/internal/socketpath"
 )
 
@@ -44,7 +44,7 @@ func DefaultServer() string {
 const unixScheme = "unix://"
 
 // userinfo matches what may be a password in a URL that can't be parsed.
-var userinfo = regexp.MustCompile("//.*@")
+var userinfo = lazyregexp.New("//.*@")
 
 // Config is the address of a daemon, and the credentials for it. Its fields are named as in rest.Config of
 // client-go.
@@ -119,7 +119,7 @@ func (c *Config) address() (address, error) {
 	u, err := url.Parse(c.Server)
 	switch {
 	case err != nil && strings.Contains(c.Server, "://"):
-		return nil, fmt.Errorf("server %q: %w", userinfo.ReplaceAllString(c.Server, "//xxxxx@"), withoutURL(err))
+		return nil, fmt.Errorf("server %q: %w", userinfo().ReplaceAllString(c.Server, "//xxxxx@"), withoutURL(err))
 	case err != nil || u.Scheme != "http" && u.Scheme != "https":
 		return nil, fmt.Errorf("server %q: expected https://HOST:PORT, http://HOST:PORT or unix:///PATH", c.Server)
 	case u.Hostname() == "":

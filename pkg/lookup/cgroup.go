@@ -1,11 +1,11 @@
 package lookup
 
 import (
-	"regexp"
 	"strings"
-	"sync"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podconfigd/podconfigd/internal/lazyregexp"
 )
 
 // CgroupContainer is a container that a cgroup names.
@@ -19,24 +19,18 @@ type CgroupContainer struct {
 var (
 	// containerCgroup matches the cgroup of a container: its ID, with or without the name of the runtime before it and
 	// the ".scope" of systemd after it.
-	containerCgroup = lazily(`^(?:(.*)[-_])?([0-9a-f]{64})(?:\.scope)?$`)
+	containerCgroup = lazyregexp.New(`^(?:(.*)[-_])?([0-9a-f]{64})(?:\.scope)?$`)
 	// podSlice matches the cgroup of a pod with the kubelet's systemd driver, podDirectory with its cgroupfs driver. The
 	// directory is below one whose name ends in kubepods. A daemon in its own cgroup namespace may not see that one: then
 	// podNamespaced also has to match, which accepts only the UIDs that Kubernetes makes.
 	//
 	// kubelet: pkg/kubelet/cm/pod_container_manager_linux.go GetPodContainerName,
 	// pkg/kubelet/cm/cgroup_manager_linux.go ToSystemd.
-	podSlice     = lazily(`kubepods(?:-[^-]+)?-pod([^.]+)\.slice$`)
-	podDirectory = lazily(`^pod([^.]+)$`)
+	podSlice     = lazyregexp.New(`kubepods(?:-[^-]+)?-pod([^.]+)\.slice$`)
+	podDirectory = lazyregexp.New(`^pod([^.]+)$`)
 
-	podNamespaced = lazily(`^pod([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{32})$`)
+	podNamespaced = lazyregexp.New(`^pod([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{32})$`)
 )
-
-// lazily compiles an expression at its first use. All expressions of this package take 180 kB, and most daemons never use
-// them.
-func lazily(expression string) func() *regexp.Regexp {
-	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expression) })
-}
 
 // ParseCgroup returns the containers that a cgroup names, the outermost first. There are several if a container runs
 // containers itself. It accepts a path, and the lines of /proc/PID/cgroup.

@@ -9,6 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podconfigd/podconfigd/internal/lazyregexp"
 	"github.com/podconfigd/podconfigd/internal/printable"
 )
 
@@ -38,10 +39,10 @@ type Query struct {
 // containerID matches the IDs of containers.
 //
 // containerd: pkg/identifiers; the limit is ours.
-var containerID = lazily(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
+var containerID = lazyregexp.New(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
 
 // scheme matches the name of the runtime in the ID of a container status.
-var scheme = lazily(`^[a-z][a-z0-9+.-]*://`)
+var scheme = lazyregexp.New(`^[a-z][a-z0-9+.-]*://`)
 
 const (
 	maxUID    = 253

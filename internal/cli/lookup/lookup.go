@@ -10,7 +10,6 @@ import (
 	"math"
 	"net/http"
 	"net/netip"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -20,6 +19,7 @@ import (
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/internal/cli"
+	"github.com/podconfigd/podconfigd/internal/lazyregexp"
 	"github.com/podconfigd/podconfigd/internal/podname"
 	"github.com/podconfigd/podconfigd/pkg/client"
 )
@@ -121,7 +121,7 @@ func (o *Options) Run(ctx context.Context, c *client.Client, streams cli.IOStrea
 }
 
 // notPod matches what can't be the name of a pod: a cgroup, an ID with its runtime, and an ID or the start of one.
-var notPod = regexp.MustCompile(`^/|://|/.*/|^[0-9a-f]+$`)
+var notPod = lazyregexp.New(`^/|://|/.*/|^[0-9a-f]+$`)
 
 // isPod returns the pod that the argument names, or nil if it is something else. If it may be the name of a pod, and no pod
 // has it, the error is podname.ErrNotFound.
@@ -129,7 +129,7 @@ func (o *Options) isPod(ctx context.Context, c *client.Client) (*v1.Pod, error) 
 	if o.by == "pod" {
 		return o.Find(ctx, c)
 	}
-	if form := formOf(o.Pod); o.by != "" || form != "container" && form != "cgroup" || notPod.MatchString(o.Pod) {
+	if form := formOf(o.Pod); o.by != "" || form != "container" && form != "cgroup" || notPod().MatchString(o.Pod) {
 		return nil, nil //nolint:nilnil // it is not a pod
 	}
 	pod, err := o.Find(ctx, c)
@@ -140,7 +140,7 @@ func (o *Options) isPod(ctx context.Context, c *client.Client) (*v1.Pod, error) 
 }
 
 // uid matches the UIDs of the apiserver, and those of static pods.
-var uid = regexp.MustCompile(`^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$|^[0-9a-f]{32}$`)
+var uid = lazyregexp.New(`^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$|^[0-9a-f]{32}$`)
 
 // lookupQuery returns the query for an argument.
 func lookupQuery(by, arg string) (client.LookupQuery, error) {
@@ -177,7 +177,7 @@ func formOf(arg string) string {
 		return "pid"
 	case notIP == nil:
 		return "ip"
-	case uid.MatchString(arg):
+	case uid().MatchString(arg):
 		return "uid"
 	case strings.Contains(arg, "/") && !strings.Contains(arg, "://"):
 		return "cgroup"

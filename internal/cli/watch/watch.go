@@ -8,7 +8,6 @@ import (
 	"io"
 	"math"
 	"net/http"
-	"regexp"
 	"strings"
 	"time"
 
@@ -16,6 +15,7 @@ import (
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/internal/cli"
+	"github.com/podconfigd/podconfigd/internal/lazyregexp"
 	"github.com/podconfigd/podconfigd/pkg/client"
 )
 
@@ -150,7 +150,7 @@ func (o *Options) Run(ctx context.Context, c *client.Client, streams cli.IOStrea
 }
 
 // parameter finds the name of a parameter that the daemon refuses.
-var parameter = regexp.MustCompile(`parameter "(\w+)"`)
+var parameter = lazyregexp.New(`parameter "(\w+)"`)
 
 // asFlags returns an error of the daemon with the names of the flags in place of those of the parameters.
 func asFlags(err error) error {
@@ -158,7 +158,7 @@ func asFlags(err error) error {
 	if !ok || refused.Code != http.StatusBadRequest {
 		return err
 	}
-	text := parameter.ReplaceAllString(err.Error(), "--$1")
+	text := parameter().ReplaceAllString(err.Error(), "--$1")
 	return errors.New(strings.NewReplacer("--fieldSelector", "--field-selector", "--labelSelector", "--selector").Replace(text))
 }
 

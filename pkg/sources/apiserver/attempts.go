@@ -3,7 +3,6 @@ package apiserver
 import (
 	"context"
 	"errors"
-	"regexp"
 	"sync"
 	"time"
 
@@ -12,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/klog/v2"
 
+	"github.com/podconfigd/podconfigd/internal/lazyregexp"
 	"github.com/podconfigd/podconfigd/pkg/sources"
 )
 
@@ -152,11 +152,11 @@ func (a *attempts) show(ctx context.Context, keysAndValues ...any) {
 }
 
 // ports is the part of an error's text that differs between connections.
-var ports = regexp.MustCompile(`\S+:\d+->`)
+var ports = lazyregexp.New(`\S+:\d+->`)
 
 // stable returns the error with a text that does not depend on the connection.
 func stable(err error) error {
-	if text := ports.ReplaceAllString(err.Error(), ""); text != err.Error() {
+	if text := ports().ReplaceAllString(err.Error(), ""); text != err.Error() {
 		return sources.Because(sources.ReasonOf(err), errors.New(text))
 	}
 	return err

@@ -32,13 +32,13 @@ const dialTimeout = 4 * time.Second
 const serviceAccountToken = "/var/run/secrets/kubernetes.io/serviceaccount/token"
 
 // codecs has the core API and lists of metadata. The source requests nothing else.
-var codecs = func() serializer.CodecFactory {
+var codecs = sync.OnceValue(func() serializer.CodecFactory {
 	scheme := runtime.NewScheme()
 	metav1.AddToGroupVersion(scheme, v1.SchemeGroupVersion)
 	utilruntime.Must(metav1.AddMetaToScheme(scheme))
 	utilruntime.Must(v1.AddToScheme(scheme))
 	return serializer.NewCodecFactory(scheme)
-}()
+})
 
 // InCluster reports whether the process is in a pod with a service account.
 func InCluster() bool {
@@ -186,7 +186,7 @@ func (c *client) connect(conf *rest.Config, userAgent string, dial connrotation.
 	conf.UserAgent = cmp.Or(userAgent, rest.DefaultKubernetesUserAgent())
 	conf.QPS = -1 // no limit: there is one watch, and Source.attempts has the delays
 	conf.APIPath, conf.GroupVersion = "/api", &v1.SchemeGroupVersion
-	conf.NegotiatedSerializer = codecs.WithoutConversion()
+	conf.NegotiatedSerializer = codecs().WithoutConversion()
 	conf.ContentType = runtime.ContentTypeProtobuf
 	conf.AcceptContentTypes = wholeObjects
 	c.server = conf.Host
