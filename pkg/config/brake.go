@@ -242,8 +242,8 @@ func (s *podStorage) over(limit RemovalLimit, source string, set []*v1.Pod) (rem
 
 // removals returns how many pods the set would remove.
 func (p *sourcePods) removals(set []*v1.Pod) (removes int) {
-	fresh, kept := p.mark(set)
-	defer func() { p.refs.touch(p.left, p.generation) }() // the set is not merged yet, and may never be
+	left, fresh, kept := p.mark(set)
+	defer func() { p.refs.touch(left, p.generation) }() // the set is not merged yet, and may never be
 	if kept == len(p.byUID) {
 		return 0
 	}
@@ -251,7 +251,7 @@ func (p *sourcePods) removals(set []*v1.Pod) (removes int) {
 	for _, ref := range fresh {
 		uids[ref.UID], names[nameOf(ref)] = struct{}{}, struct{}{}
 	}
-	for _, entry := range p.refs.absent(p.left, p.generation) {
+	for _, entry := range p.refs.absent(left, p.generation) {
 		_, byUID := uids[entry.ref.UID]
 		_, byName := names[nameOf(entry.ref)]
 		if !byUID && !byName {

@@ -30,13 +30,13 @@ func TestAMergeDoesNotCostTheOtherPods(t *testing.T) {
 			image++
 			next := SourceSet{Pods: slices.Clone(set.Pods), Files: set.Files}
 			next.Pods[others/2] = put(others/2, image)
+			if left, _, _ := storage.sources[FileSource].mark(next.Pods); len(left) != 1 {
+				t.Fatalf("%d pods are looked up", len(left))
+			}
 			for _, u := range storage.merge(FileSource, next.Pods).podUpdates(FileSource, &next) {
 				if len(u.Files) != 1 || u.Files[0].Path != fmt.Sprint(others/2) {
 					t.Fatalf("the files are %v", u.Files)
 				}
-			}
-			if left := storage.sources[FileSource].left; len(left) != 1 {
-				t.Fatalf("%d pods are looked up", len(left))
 			}
 			set = next
 		})

@@ -42,9 +42,8 @@ type sourcePods struct {
 	refs   refTable
 	byUID  map[types.UID]*podEntry
 	byName map[podName]*podEntry
-	// last are the refs of the table, in the order of the last set. left are those that may not be in the set that is
-	// compared with them.
-	last, left []*v1.Pod
+	// last are the refs of the table, in the order of the last set.
+	last []*v1.Pod
 	// generation marks the refs of the set. It is the same for a set that differs little from the last one.
 	generation uint32
 	// sets counts the sets.
@@ -61,19 +60,19 @@ func newSourcePods(size int) *sourcePods {
 }
 
 // mark marks which refs of the table are in the set. It returns the refs of the set that are not in the table or occur a
-// second time in the set, and the number of the others. The set of a file source is the last one with a change in one place:
-// only what is between the same begin and the same end is looked up.
-func (p *sourcePods) mark(set []*v1.Pod) (fresh []*v1.Pod, kept int) {
+// second time in the set, and the number of the others. left are the refs of the table that may not be in the set. The set of
+// a file source is the last one with a change in one place: only what is between the same begin and the same end is looked up.
+func (p *sourcePods) mark(set []*v1.Pod) (left, fresh []*v1.Pod, kept int) {
 	begin, end := same(p.last, set)
 	if 2*(begin+end) < len(set) {
 		p.generation++
-		p.left = p.last
-		return p.refs.touch(set, p.generation)
+		fresh, kept = p.refs.touch(set, p.generation)
+		return p.last, fresh, kept
 	}
-	p.left = p.last[begin : len(p.last)-end]
-	p.refs.forget(p.left)
+	left = p.last[begin : len(p.last)-end]
+	p.refs.forget(left)
 	fresh, kept = p.refs.touch(set[begin:len(set)-end], p.generation)
-	return fresh, begin + kept + end
+	return left, fresh, begin + kept + end
 }
 
 // same returns how many refs are the same at the begin and at the end.
@@ -116,7 +115,7 @@ func (s *podStorage) merge(source string, set []*v1.Pod) *mergeResult {
 	result := &mergeResult{first: pods.sets == 0}
 	pods.sets++
 
-	fresh, kept := pods.mark(set)
+	left, fresh, kept := pods.mark(set)
 	if len(fresh) == 0 && kept == len(pods.byUID) && kept == len(set) {
 		pods.last = set
 		return result
@@ -142,7 +141,7 @@ func (s *podStorage) merge(source string, set []*v1.Pod) *mergeResult {
 		pods.replace(entry, ref)
 	}
 	if present < before {
-		pods.sweep(result)
+		pods.sweep(left, result)
 	}
 	pods.last = set
 	return result
@@ -211,9 +210,9 @@ func (p *sourcePods) replace(entry *podEntry, ref *v1.Pod) {
 	}
 }
 
-// sweep removes the entries that are not in the last set.
-func (p *sourcePods) sweep(result *mergeResult) {
-	for _, entry := range p.refs.absent(p.left, p.generation) {
+// sweep removes the entries of those refs that are not in the last set.
+func (p *sourcePods) sweep(left []*v1.Pod, result *mergeResult) {
+	for _, entry := range p.refs.absent(left, p.generation) {
 		p.refs.remove(entry.ref)
 		if name := nameOf(entry.ref); p.byName[name] == entry {
 			delete(p.byName, name)
