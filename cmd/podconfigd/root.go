@@ -47,6 +47,11 @@ var secretFlags = []string{"manifest-url", "manifest-url-header"}
 
 // flagError adds to the error of a flag what is expected, and removes a value that can be a secret.
 func flagError(cmd *cobra.Command, err error) error {
+	if cmd.HasAvailableSubCommands() { // the flag can be one of a command that is unknown
+		if unknown := cli.NoArgs(cmd, cmd.Flags().Args()); unknown != nil {
+			return unknown
+		}
+	}
 	see := fmt.Sprintf("; see %q", cmd.CommandPath()+" --help")
 	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok {
 		if short, _, ok := strings.Cut(unknown.GetSpecifiedShortnames(), "="); ok { // what follows can be a secret

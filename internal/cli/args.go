@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/podconfigd/podconfigd/internal/crictl"
 	"github.com/podconfigd/podconfigd/internal/similar"
 )
 
@@ -33,7 +34,9 @@ func NoArgs(cmd *cobra.Command, args []string) error {
 		}
 	}
 	known := ""
-	switch {
+	switch instead := crictl.Command(args[0]); {
+	case instead != "" && !cmd.HasParent():
+		return fmt.Errorf("unknown command %q: %s", args[0], instead)
 	case meant != "":
 		return fmt.Errorf("unknown command %q: did you mean %q?", args[0], meant)
 	case cmd.HasParent():

@@ -5,7 +5,11 @@
 //	}
 package crictl
 
-import "strings"
+import (
+	"maps"
+	"slices"
+	"strings"
+)
 
 // Text says what to use instead of podconfigd.
 const Text = "podconfigd runs nothing in containers, and reads nothing from them: use crictl on the node"
@@ -26,9 +30,22 @@ func Instead(path string) string {
 	if !ok || len(parts) != 4 || parts[1] != "pods" {
 		return ""
 	}
-	command := subresources[parts[3]]
-	if command == "" {
-		return ""
+	if command := subresources[parts[3]]; command != "" {
+		return forExample(command) + ", or kubectl with a kubeconfig of the apiserver"
 	}
-	return Text + ", for example " + command + ", or kubectl with a kubeconfig of the apiserver"
+	return ""
 }
+
+// Command returns what to use instead of a command of kubectl. It is empty for commands that are not for containers.
+func Command(kubectl string) string {
+	command := "crictl " + kubectl
+	switch {
+	case kubectl == "cp":
+		return Text
+	case slices.Contains(slices.Collect(maps.Values(subresources)), command):
+		return forExample(command)
+	}
+	return ""
+}
+
+func forExample(command string) string { return Text + ", for example " + command }

@@ -9,6 +9,7 @@
 package podname
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -45,6 +46,9 @@ func (n Name) String() string {
 	}
 	return n.Namespace + "/" + n.Name
 }
+
+// WithNamespace returns NAMESPACE/NAME. The namespace is default if the user wrote none.
+func (n Name) WithNamespace() string { return cmp.Or(n.Namespace, "default") + "/" + n.Name }
 
 // Exact reports whether the name is the full name of a pod.
 func (n Name) Exact(namespace, name string) bool {

@@ -89,7 +89,7 @@ func TestImportsPointOneWay(t *testing.T) {
 		"pkg/daemon/systemd":             {},
 		"pkg/daemon": {"pkg/daemon/systemd", "pkg/access", "pkg/auth", "pkg/config", "pkg/manifest", "pkg/sources", "pkg/sources/file", "pkg/sources/http", "pkg/sources/apiserver", "pkg/events",
 			"pkg/pleg", "pkg/pleg/cri", "pkg/pleg/recorder", "pkg/podstatus", "pkg/syncloop", "pkg/kubelet", "pkg/kubelet/podsapi", "pkg/lookup", "pkg/mirror", "pkg/journal", "pkg/journal/history", "pkg/journal/store", "pkg/journal/wire", "pkg/server", "pkg/server/conn", "pkg/server/socket", "pkg/tracing", "api/config/v1alpha1", "api/stream/v1alpha1", "internal/mailbox", "internal/smallfile", "internal/socketpath", "internal/version"},
-		"internal/cli":         {"api/stream/v1alpha1", "internal/option", "internal/poddiff", "pkg/client", "internal/podname", "internal/similar"},
+		"internal/cli":         {"api/stream/v1alpha1", "internal/crictl", "internal/option", "internal/poddiff", "pkg/client", "internal/podname", "internal/similar"},
 		"internal/cli/get":     {"internal/cli", "internal/objectprint", "internal/podfields", "internal/podtable", "pkg/client", "pkg/config", "internal/podname"},
 		"internal/cli/history": {"api/stream/v1alpha1", "internal/cli", "internal/poddiff", "pkg/client", "pkg/config", "pkg/journal/history", "internal/podname"},
 		"internal/cli/lookup":  {"api/stream/v1alpha1", "internal/cli", "pkg/client", "internal/podname"},

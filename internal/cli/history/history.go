@@ -154,7 +154,10 @@ func (o *Options) selection(now time.Time) (selection history.Options, err error
 		errs = append(errs, errors.New("--follow can't be used with --until or --newest"))
 	}
 	if o.pod.Pod != "" {
-		_, err = o.pod.Name()
+		name, err := o.pod.Name()
+		if err == nil {
+			_, err = history.ParsePod(name.WithNamespace())
+		}
 		fail("POD", err)
 	}
 	selection.Source, err = config.ParseSource(o.Source)

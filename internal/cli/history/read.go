@@ -1,7 +1,6 @@
 package history
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -100,7 +99,7 @@ func (r *reader) podOfDaemon(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	exact := cmp.Or(name.Namespace, "default") + "/" + name.Name
+	exact := name.WithNamespace()
 	for _, pod := range []string{exact, podname.Static(exact, status.NodeName)} {
 		for record, err := range r.client.History(ctx, client.HistoryOptions{Pod: pod}) {
 			if err == nil && record.Gap == "" {
@@ -198,7 +197,7 @@ func (r *reader) podInDirectory() (string, error) {
 	}
 	found, err := name.One(names)
 	if errors.Is(err, podname.ErrNotFound) {
-		return cmp.Or(name.Namespace, "default") + "/" + name.Name, nil
+		return name.WithNamespace(), nil
 	}
 	return found, err
 }

@@ -14,6 +14,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
+	"slices"
 	"sync"
 	"syscall"
 
@@ -56,7 +57,12 @@ colors if the environment variable NO_COLOR is set.`,
 
   # Show the pods of one namespace, of a daemon on another node
   podconfigd top -n kube-system --server https://node1:10250 --token-file token`,
-		Args: cli.NoArgs,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 && slices.Contains([]string{"pod", "pods", "node", "nodes"}, args[0]) { // kubectl top
+				return fmt.Errorf("unexpected argument %q: top shows what the daemon has, not the use of CPU and memory; see %q", args[0], cmd.CommandPath()+" --help")
+			}
+			return cli.NoArgs(cmd, args)
+		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := flags.Client()
 			if err != nil {
