@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"path/filepath"
 	"runtime"
 	"strconv"
@@ -38,6 +39,11 @@ const (
 	// slack is how much later than the interval a busy machine may be.
 	slack = 2 * time.Second
 )
+
+func TestMain(m *testing.M) {
+	klog.SetLogger(logr.Discard()) // the server logs a line for each change
+	os.Exit(m.Run())
+}
 
 // life is a pod and what the program did to it. Each status has the number of its change in its message.
 type life struct {
@@ -154,7 +160,6 @@ func (w *watcher) fail(format string, args ...any) {
 // TestChanges feeds the server with changes as fast as they come. It loses events in silence, delays events, drops the
 // client, and restarts the kubelet. The last status of each pod is right within the interval, and an older status never replaces a newer one.
 func TestChanges(t *testing.T) {
-	klog.SetLogger(logr.Discard()) // the server logs a line for each change
 	k := &kubelet{socket: filepath.Join(testutil.ShortDir(t), "s"), lost: 50, late: 50}
 	lives := make([]*life, podCount)
 	all := make([]*v1.Pod, podCount)
@@ -326,7 +331,6 @@ func ask(ctx context.Context, socket string, period time.Duration) {
 
 // TestFinal shows that a pod keeps the status with which it finished, until the kubelet removes it.
 func TestFinal(t *testing.T) {
-	klog.SetLogger(logr.Discard())
 	k := &kubelet{socket: filepath.Join(testutil.ShortDir(t), "s")}
 	l := &life{pod: podOf(0)}
 	k.start(t, l.pod)
@@ -355,7 +359,6 @@ func TestFinal(t *testing.T) {
 
 // TestSilence loses every event. Each status is found within the interval.
 func TestSilence(t *testing.T) {
-	klog.SetLogger(logr.Discard())
 	k := &kubelet{socket: filepath.Join(testutil.ShortDir(t), "s"), lost: 1000}
 	l := &life{pod: podOf(0)}
 	k.start(t, l.pod)
