@@ -21,8 +21,8 @@ import (
 	"github.com/podconfigd/podconfigd/test/components"
 )
 
-// TestLive runs podconfigd beside a kubelet 1.37 without an apiserver. Every field of the status is the kubelet's within a
-// second of its event, also after each of them was killed.
+// TestLive runs podconfigd beside a kubelet 1.37 without an apiserver. Every field of the status is the kubelet's by its event,
+// also after each of them was killed.
 func TestLive(t *testing.T) {
 	n := newNode(t)
 	for name := range manifests {
@@ -48,6 +48,7 @@ func TestLiveWithAnAPIServer(t *testing.T) {
 
 func (n *node) live(t *testing.T) {
 	t.Helper()
+	n.flags = []string{"--kubelet-pods-api-check-frequency=24h"} // so that events have to do
 	n.startPodconfigd(t)
 	n.startKubelet(t)
 	ctx, cancel := context.WithCancel(t.Context())

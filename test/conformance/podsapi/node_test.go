@@ -91,8 +91,10 @@ type node struct {
 	// minor is the version of the kubelet. 1.36 has its Pods API on.
 	minor   string
 	kubelet *components.Kubelet
-	cmd     *exec.Cmd
-	client  *client.Client
+	// flags are more flags of podconfigd.
+	flags  []string
+	cmd    *exec.Cmd
+	client *client.Client
 
 	// theirs are the statuses that a direct client of the kubelet got, and ours the statuses that a subscriber of
 	// podconfigd got.
@@ -195,6 +197,7 @@ func (n *node) start(t *testing.T, socket, podsAPI string) *exec.Cmd {
 		"--container-runtime-endpoint", "unix://" + n.runtime.Socket, "--node-ip", "192.0.2.7",
 		"--state-dir", filepath.Join(n.dir, "state-of-"+socket), "--kubelet-pods-api", podsAPI,
 	}
+	args = append(args, n.flags...)
 	if n.cluster != nil {
 		args = append(args, "--kubeconfig", n.cluster.TokenKubeconfig(t, filepath.Join(n.dir, "kubeconfig-of-"+socket), components.User))
 	}
