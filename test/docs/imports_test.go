@@ -94,7 +94,7 @@ func TestImportsPointOneWay(t *testing.T) {
 		"internal/cli/history": {"api/stream/v1alpha1", "internal/cli", "internal/poddiff", "pkg/client", "pkg/config", "pkg/journal/history", "internal/podname"},
 		"internal/cli/lookup":  {"api/stream/v1alpha1", "internal/cli", "pkg/client", "internal/podname"},
 		"internal/cli/proxy":   {"internal/cli", "internal/proxy", "pkg/client"},
-		"internal/cli/release": {"internal/cli", "pkg/client"},
+		"internal/cli/release": {"internal/cli", "pkg/client", "pkg/config"},
 		"internal/cli/resync":  {"internal/cli", "pkg/client"},
 		"internal/cli/status":  {"internal/mend", "api/stream/v1alpha1", "internal/cli", "internal/story", "pkg/client"},
 		"internal/cli/top":     {"api/stream/v1alpha1", "internal/cli", "internal/poddiff", "internal/podtable", "pkg/client", "pkg/config", "internal/cli/status", "internal/mend", "internal/story"},

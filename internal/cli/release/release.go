@@ -10,6 +10,7 @@ import (
 
 	"github.com/podconfigd/podconfigd/internal/cli"
 	"github.com/podconfigd/podconfigd/pkg/client"
+	"github.com/podconfigd/podconfigd/pkg/config"
 )
 
 // Options are the source and the flags of release.
@@ -49,6 +50,9 @@ set of the source is limited again. A newer set can be held than the one that yo
 			opts.source, opts.limited = args[0], cmd.Flags().Changed("removes")
 			if opts.removes < 0 || opts.removes > math.MaxInt32 {
 				return fmt.Errorf("--removes: %d is out of range: expected 0 to %d", opts.removes, math.MaxInt32)
+			}
+			if _, err := config.ParseSource(opts.source); err != nil {
+				return fmt.Errorf("SOURCE: %w", err)
 			}
 			return nil
 		}, opts.Run),
