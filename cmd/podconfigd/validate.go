@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -92,7 +93,7 @@ The exit code is 1 if a manifest can't be used by one of the kubelets. With --st
 			return opts.run(cmd.Context(), paths, output, cli.Streams(cmd))
 		},
 	}
-	cmd.Flags().StringVar(&opts.hostname, "hostname-override", "", "Name of the node. If empty, uses the hostname.")
+	cmd.Flags().StringVar(&opts.hostname, "hostname-override", "", "Name of the node. If empty, uses that of the daemon on this machine, or the hostname.")
 	cmd.Flags().Var(&as, "pod-manifest-path",
 		"Path of the directory that will contain the files, as the daemon gets it, with or without a name. The printed UIDs are for this directory.")
 	cmd.Flags().StringVar(&opts.kubelets, "kubelet-version", "",
@@ -113,11 +114,15 @@ const (
 func (o *validateOptions) run(ctx context.Context, paths []string, output string, streams cli.IOStreams) error {
 	// The source logs its verdicts, which are printed below.
 	ctx = klog.NewContext(ctx, klog.Logger{})
-	minors, err := o.minors(ctx, streams.ErrOut)
+	status := new(v1alpha1.Status)
+	if o.kubelets == "" || o.hostname == "" {
+		status = askDaemon(ctx)
+	}
+	minors, err := o.minors(status, streams.ErrOut)
 	if err != nil {
 		return err
 	}
-	node, err := daemon.NodeName(o.hostname)
+	node, err := daemon.NodeName(cmp.Or(o.hostname, status.NodeName))
 	if err != nil {
 		return err
 	}

@@ -24,8 +24,21 @@ import (
 // askTimeout is how long validate waits for the daemon on this machine.
 const askTimeout = time.Second
 
+// askDaemon returns the status of the daemon on this machine; an empty one if none answers.
+func askDaemon(ctx context.Context) *v1alpha1.Status {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	c := client.New(cmp.Or(os.Getenv(client.SocketEnv), socketpath.Default()))
+	defer c.CloseIdleConnections()
+	status, err := c.Status(ctx)
+	if err != nil {
+		return new(v1alpha1.Status)
+	}
+	return status
+}
+
 // minors returns the versions of the kubelet to check by. It notes which one it chose.
-func (o *validateOptions) minors(ctx context.Context, notes io.Writer) ([]manifest.Minor, error) {
+func (o *validateOptions) minors(status *v1alpha1.Status, notes io.Writer) ([]manifest.Minor, error) {
 	if o.kubelets != "" {
 		minors, err := parseMinors(o.kubelets, notes)
 		if err != nil {
@@ -33,12 +46,7 @@ func (o *validateOptions) minors(ctx context.Context, notes io.Writer) ([]manife
 		}
 		return minors, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
-	defer cancel()
-	c := client.New(cmp.Or(os.Getenv(client.SocketEnv), socketpath.Default()))
-	defer c.CloseIdleConnections()
-	status, err := c.Status(ctx)
-	if err == nil && status.Kubelet != nil {
+	if status.Kubelet != nil {
 		if minor, err := manifest.ParseMinor(status.Kubelet.Rules); err == nil && minor.Known() {
 			fmt.Fprintf(notes, "By the rules of kubelet %v, as the daemon on this machine\n", minor)
 			return []manifest.Minor{minor}, nil
