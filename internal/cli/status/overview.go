@@ -63,7 +63,7 @@ func overview(s *v1alpha1.Status) *page {
 func kubeletText(k *v1alpha1.KubeletStatus) string {
 	how := map[string]string{
 		"flag": "as configured", "sandboxes": "found by what runs", "podsAPI": "found by its Pods API", "mirrorPods": "found by its mirror pods",
-		"node": "as the Node says", "state": "as at the last run", "base": "not known, the newest rules",
+		"node": "as the Node says", "state": "the rules of the last run", "base": "not known, the newest rules",
 	}[k.Source]
 	text := fmt.Sprintf("%s (%s)", k.Version, cmp.Or(how, k.Source))
 	if k.Source == "base" {
@@ -170,7 +170,11 @@ func stored(s *v1alpha1.StateStatus) string {
 	if !s.Stored {
 		return fmt.Sprintf("no, for %s: %s", cli.Age(s.FailedSince), s.LastError)
 	}
-	text := fmt.Sprintf("%s (%d files, %d KiB)", s.Dir, s.Segments, (s.Bytes+1023)/1024)
+	files := "files"
+	if s.Segments == 1 {
+		files = "file"
+	}
+	text := fmt.Sprintf("%s (%d %s, %d KiB)", s.Dir, s.Segments, files, (s.Bytes+1023)/1024)
 	if s.LastError != "" {
 		text += ": " + s.LastError
 	}

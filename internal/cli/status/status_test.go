@@ -89,6 +89,7 @@ func TestTheStateDirectory(t *testing.T) {
 		want  string
 	}{
 		"stored":    {v1alpha1.StateStatus{Dir: "/state", Stored: true, Segments: 2, Bytes: 2049}, "Stored:    /state (2 files, 3 KiB)\n"},
+		"one file":  {v1alpha1.StateStatus{Dir: "/state", Stored: true, Segments: 1, Bytes: 1}, "Stored:    /state (1 file, 1 KiB)\n"},
 		"full disk": {v1alpha1.StateStatus{Dir: "/state", FailedSince: &ago, LastError: "disk is full"}, "Stored:    no, for 12m: disk is full\n"},
 	} {
 		t.Run(name, func(t *testing.T) { contains(t, &v1alpha1.Status{State: &c.state}, c.want) })

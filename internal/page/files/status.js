@@ -23,7 +23,7 @@ export function statusText(s) {
 }
 
 // kubeletText says which kubelet's rules are followed, and how it was found.
-const found = { flag: 'as configured', sandboxes: 'found by what runs', podsAPI: 'found by its Pods API', mirrorPods: 'found by its mirror pods', node: 'as the Node says', state: 'as at the last run' }
+const found = { flag: 'as configured', sandboxes: 'found by what runs', podsAPI: 'found by its Pods API', mirrorPods: 'found by its mirror pods', node: 'as the Node says', state: 'the rules of the last run' }
 const kubeletText = k => found[k.source] ? `${k.version}, ${found[k.source]}` : `not known, rules of ${k.rules}`
 
 const runtimeText = r => !r ? 'none' : r.healthy ? `${r.containers} containers` : '▲ does not answer'
