@@ -36,7 +36,6 @@ func TestTheStorageHoldsNoOtherPods(t *testing.T) {
 			for _, p := range set {
 				in[weak.Make(p)] = true
 			}
-			before = nil
 			runtime.GC()
 			for i, p := range held {
 				if p.Value() != nil && !in[p] {

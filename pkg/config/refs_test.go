@@ -2,6 +2,7 @@ package config
 
 import (
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
@@ -72,7 +73,7 @@ func TestAHeldSetLeavesNoMark(t *testing.T) {
 		if got := storage.sources["file"].removals(set[:held]); got != 5-held {
 			t.Errorf("the held set removes %d pods, want %d", got, 5-held)
 		}
-		again := append(set[:5:5], pod("e2", "e", image("2")))
+		again := slices.Concat(set, []*v1.Pod{pod("e2", "e", image("2"))})
 		if result := storage.merge("file", again); !result.ambiguous {
 			t.Errorf("after a held set of %d pods, two pods of one UID are not found", held)
 		}
