@@ -243,10 +243,10 @@ func (s *podStorage) over(limit RemovalLimit, source string, set []*v1.Pod) (rem
 // removals returns how many pods the set would remove.
 func (p *sourcePods) removals(set []*v1.Pod) (removes int) {
 	left, fresh, kept := p.mark(set)
-	defer func() { p.refs.touch(left, p.generation) }() // the set is not merged yet, and may never be
-	if kept == len(p.byUID) {
+	if kept == len(p.byUID) { // all are marked
 		return 0
 	}
+	defer func() { p.refs.touch(left, p.generation) }() // the set is not merged yet, and may never be
 	uids, names := make(map[types.UID]struct{}, len(fresh)), make(map[podName]struct{}, len(fresh))
 	for _, ref := range fresh {
 		uids[ref.UID], names[nameOf(ref)] = struct{}{}, struct{}{}

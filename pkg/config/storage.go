@@ -61,7 +61,7 @@ func newSourcePods(size int) *sourcePods {
 
 // mark marks which refs of the table are in the set. It returns the refs of the set that are not in the table or occur a
 // second time in the set, and the number of the others. left are the refs of the table that may not be in the set. The set of
-// a file source is the last one with a change in one place: only what is between the same begin and the same end is looked up.
+// a file source is the last one with a change in one place: only the refs between those that are the same at both ends are looked up.
 func (p *sourcePods) mark(set []*v1.Pod) (left, fresh []*v1.Pod, kept int) {
 	begin, end := same(p.last, set)
 	if 2*(begin+end) < len(set) {
@@ -75,7 +75,7 @@ func (p *sourcePods) mark(set []*v1.Pod) (left, fresh []*v1.Pod, kept int) {
 	return left, fresh, begin + kept + end
 }
 
-// same returns how many refs are the same at the begin and at the end.
+// same returns how many refs are the same at the beginning and, of the others, at the end.
 func same(a, b []*v1.Pod) (begin, end int) {
 	n := min(len(a), len(b))
 	for begin < n && a[begin] == b[begin] {
