@@ -41,7 +41,8 @@ func MustProgram(tb testing.TB, module, pkg string) string {
 }
 
 // build builds into the folder bin of the source tree, which git ignores. The go command
-// links only what is not up to date. Other test programs wait for the build.
+// links only what is not up to date. Other test programs wait for the build. The state of git is not
+// built in: it can change, and GOFLAGS of two test programs can say otherwise.
 func build(module, pkg, suffix, env string, flags ...string) (string, error) {
 	root, err := Root()
 	if err != nil {
@@ -60,7 +61,7 @@ func build(module, pkg, suffix, env string, flags ...string) (string, error) {
 		return "", fmt.Errorf("locking %s: %w", lock.Name(), err)
 	}
 	path := filepath.Join(into, filepath.Base(pkg)+suffix)
-	args := append([]string{"build", "-o", path}, flags...)
+	args := append([]string{"build", "-buildvcs=false", "-o", path}, flags...)
 	cmd := exec.CommandContext(context.Background(), "go", append(args, pkg)...)
 	cmd.Dir, cmd.Env = filepath.Join(root, module), append(os.Environ(), env)
 	if out, err := cmd.CombinedOutput(); err != nil {
