@@ -94,8 +94,9 @@ const bodyWait = 100 * time.Millisecond
 
 // wellFormed refuses queries that are too long, and a GET or HEAD with a body: net/http
 // does not detect that a client has gone while the body of its request is missing. For other
-// methods, net/http reads the body before it sends the answer. If the body does not arrive
-// soon, net/http sends the answer and closes the connection.
+// methods over HTTP/1.1, net/http reads the body before it sends the answer. If the body does not
+// arrive soon, net/http sends the answer and closes the connection. A handler that reads the body sets
+// a later deadline. Over HTTP/2 it could not: a deadline that has passed can't be moved.
 //
 // It also tells the connection that a request has begun, and gives a request over HTTP/2 its own
 // deadlines.
@@ -115,7 +116,7 @@ func wellFormed(next http.Handler) http.Handler {
 			respond.Error(w, http.StatusBadRequest, r.Method+" takes no body")
 			return
 		}
-		if r.ContentLength != 0 {
+		if r.ContentLength != 0 && r.ProtoMajor == 1 {
 			// Not all writers have deadlines, for example those of tests.
 			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyWait))
 		}
