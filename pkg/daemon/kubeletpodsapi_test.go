@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
-	"time"
 
 	"google.golang.org/grpc"
 	v1 "k8s.io/api/core/v1"
@@ -69,7 +68,7 @@ func TestReloadOfTheKubeletsPodsAPI(t *testing.T) {
 	with := r.config
 	with.KubeletPodsAPI = new(path)
 	current := func() *v1.Pod {
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), testutil.Patience)
 		defer cancel()
 		for u, err := range client.New(*r.config.Socket).Updates(ctx, client.Options{}) {
 			if err != nil {

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/podconfigd/podconfigd/internal/testutil"
 	"github.com/podconfigd/podconfigd/pkg/journal"
 	"github.com/podconfigd/podconfigd/pkg/server/conn"
 )
@@ -48,13 +49,13 @@ func TestMissingBodiesAreAnsweredAtOnce(t *testing.T) {
 }
 
 // ask sends a request with the rest of its header and some of its body. The answer is its
-// status code, or 0 if there is none within 10 seconds.
+// status code, or 0 if the connection ends without one.
 func ask(t *testing.T, conn net.Conn, line, rest string) (answer func() int) {
 	t.Helper()
 	if _, err := fmt.Fprintf(conn, "%s HTTP/1.1\r\nHost: localhost\r\n%s", line, rest); err != nil {
 		t.Fatal(err)
 	}
-	_ = conn.SetReadDeadline(time.Now().Add(10 * time.Second))
+	_ = conn.SetReadDeadline(time.Now().Add(testutil.Patience))
 	return func() int {
 		resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
 		if err != nil {
@@ -104,7 +105,7 @@ func TestMissingBodiesElsewhere(t *testing.T) {
 // A review is answered too if its body does not come, before the client must have read the
 // answer.
 func TestReviewsWithoutABodyAreAnswered(t *testing.T) {
-	d := serveWithLimits(t, journal.Options{}, conn.Limits{ListTimeout: 600 * time.Millisecond})
+	d := serveWithLimits(t, journal.Options{}, conn.Limits{ListTimeout: 6 * time.Second})
 	for _, body := range []string{"Content-Length: 100\r\n\r\n{", "Transfer-Encoding: chunked\r\n\r\n5\r\n{"} {
 		got := ask(t, d.dial(t), "POST /apis/authorization.k8s.io/v1/selfsubjectaccessreviews", body)()
 		if got != http.StatusBadRequest {

@@ -4,12 +4,12 @@ import (
 	"context"
 	"fmt"
 	"testing"
-	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/encoding/gzip"
 
 	podconfigd "github.com/podconfigd/podconfigd/api/podconfigd/v1alpha1"
+	"github.com/podconfigd/podconfigd/internal/testutil"
 	"github.com/podconfigd/podconfigd/pkg/journal"
 )
 
@@ -21,7 +21,7 @@ func TestPaceWithCompression(t *testing.T) {
 	for i := range pods {
 		d.add(fmt.Sprint(i), 64<<10)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), testutil.Patience)
 	defer cancel()
 	stream, err := podconfigd.NewPodConfigClient(d.grpc(t, d.socket)).Watch(ctx, &podconfigd.WatchRequest{}, grpc.UseCompressor(gzip.Name))
 	if err != nil {

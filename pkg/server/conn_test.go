@@ -41,7 +41,7 @@ func (d *daemon) free(t *testing.T) {
 // ended reads until the daemon has closed the connection.
 func ended(t *testing.T, conn net.Conn) {
 	t.Helper()
-	_ = conn.SetReadDeadline(time.Now().Add(10 * time.Second))
+	_ = conn.SetReadDeadline(time.Now().Add(testutil.Patience))
 	if _, err := io.Copy(io.Discard, conn); err != nil && !strings.Contains(err.Error(), "reset by peer") {
 		t.Fatalf("the stream goes on: %v", err)
 	}
@@ -138,7 +138,7 @@ func TestRequestsBeforeAStreamOnItsConnection(t *testing.T) {
 			"POST /v1alpha1/resync HTTP/1.1\r\nHost: localhost\r\nContent-Length: 6\r\n\r\na\r\n\r\nb")
 		request(t, conn, path, "")
 		var read strings.Builder
-		_ = conn.SetReadDeadline(time.Now().Add(10 * time.Second))
+		_ = conn.SetReadDeadline(time.Now().Add(testutil.Patience))
 		for buffer := make([]byte, 4096); !strings.Contains(read.String(), `"name":"a"`); {
 			n, err := conn.Read(buffer)
 			if err != nil {

@@ -74,7 +74,7 @@ func halfCalls(t *testing.T, conn net.Conn, data []byte, methods ...string) *htt
 func endOf(t *testing.T, conn net.Conn, framer *http2.Framer, calls int) map[string]int {
 	t.Helper()
 	codes := make(map[string]int)
-	_ = conn.SetReadDeadline(time.Now().Add(20 * time.Second))
+	_ = conn.SetReadDeadline(time.Now().Add(testutil.Patience))
 	for n := 0; n < calls; {
 		frame, err := framer.ReadFrame()
 		if err != nil {

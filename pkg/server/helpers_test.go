@@ -80,7 +80,7 @@ var errStopped = errors.New("the test has ended")
 
 // endsWithin is how long the server may take to end, in addition to DrainTimeout, on a
 // busy machine.
-const endsWithin = 10 * time.Second
+const endsWithin = time.Minute
 
 // serveWithLimits serves a journal. change may change other options of the server.
 func serveWithLimits(t *testing.T, opts journal.Options, limits conn.Limits, change ...func(*Options)) *daemon {

@@ -80,7 +80,7 @@ func (c *h2) call(stream uint32, method string) {
 // until reads frames until one is wanted, and returns it.
 func (c *h2) until(what string, wanted func(http2.Frame) bool) http2.Frame {
 	c.t.Helper()
-	_ = c.conn.SetReadDeadline(time.Now().Add(20 * time.Second))
+	_ = c.conn.SetReadDeadline(time.Now().Add(testutil.Patience))
 	for {
 		frame, err := c.ReadFrame()
 		if err != nil {
@@ -123,23 +123,28 @@ func TestManyMessagesOverTLS(t *testing.T) {
 	}
 }
 
-// slowAuth is someAuth that takes longer than a body may that nobody reads.
-type slowAuth struct{ someAuth }
+// slowAuth is someAuth that takes longer than a body may that nobody reads. It says when it is done.
+type slowAuth struct {
+	someAuth
+	done chan struct{}
+}
 
 func (a slowAuth) Authenticate(r *http.Request) (user.Info, error) {
-	time.Sleep(2 * bodyWait)
+	<-time.After(2 * bodyWait)
+	a.done <- struct{}{}
 	return a.someAuth.Authenticate(r)
 }
 
 // The body of a review may arrive after the client was authenticated, however long that took.
 func TestABodyThatArrivesAfterASlowAuthentication(t *testing.T) {
-	s := serveHTTPSWith(t, slowAuth{}, conn.Limits{})
+	slow := slowAuth{done: make(chan struct{})}
+	s := serveHTTPSWith(t, slow, conn.Limits{})
 	review := `{"apiVersion":"authorization.k8s.io/v1","kind":"SelfSubjectAccessReview","spec":{"nonResourceAttributes":{"path":"/api","verb":"get"}}}`
 	for _, major := range []int{1, 2} {
 		t.Run(fmt.Sprintf("HTTP %d", major), func(t *testing.T) {
 			body, send := io.Pipe()
 			go func() {
-				time.Sleep(3 * bodyWait)
+				<-slow.done
 				_, _ = io.WriteString(send, review)
 				_ = send.Close()
 			}()

@@ -24,7 +24,7 @@ import (
 // askOn makes a request on its own connection, which the answer ends.
 func (d *daemon) askOn(t *testing.T, conn net.Conn, path string) (code int, body string, closes bool) {
 	t.Helper()
-	_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
+	_ = conn.SetDeadline(time.Now().Add(testutil.Patience))
 	request(t, conn, path, "")
 	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
 	if err != nil {

@@ -57,7 +57,7 @@ func unreadCall(t *testing.T, conn net.Conn, method string, message []byte, fiel
 	if _, err := conn.Write(out.Bytes()); err != nil {
 		t.Fatal(err)
 	}
-	_ = conn.SetReadDeadline(time.Now().Add(10 * time.Second))
+	_ = conn.SetReadDeadline(time.Now().Add(testutil.Patience))
 	for {
 		frame, err := framer.ReadFrame()
 		if err != nil {

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
@@ -269,7 +268,7 @@ var postQueries = map[string][]string{
 // lookAtGRPC looks at each call, and at a journey of each stream.
 func (w *world) lookAtGRPC(t *testing.T, s *sightings) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), testutil.Patience)
 	defer cancel()
 	conn := w.grpc(t, w.socket)
 	for service, info := range w.server.rpc.NewServer(t.Context(), false).GetServiceInfo() {

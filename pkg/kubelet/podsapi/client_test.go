@@ -413,7 +413,7 @@ func TestRetries(t *testing.T) {
 				var attempts []time.Time
 				c := New(Options{Path: Auto, Without: func(time.Time, bool) bool { attempts = append(attempts, time.Now()); return false }})
 				c.path, c.known = filepath.Join(t.TempDir(), "s"), test.known
-				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				ctx, cancel := context.WithTimeout(t.Context(), testutil.Patience)
 				defer cancel()
 				_ = c.Run(ctx) // the cause of the context
 				last := len(attempts) - 1

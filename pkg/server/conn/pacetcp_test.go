@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/podconfigd/podconfigd/internal/testutil"
 )
 
 // tcpPair returns the two ends of a connection over TCP.
@@ -125,7 +127,7 @@ func TestPaceOverTCPThatNeverBlocked(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		}
-	case <-time.After(10 * time.Second):
+	case <-time.After(testutil.Patience):
 		t.Error("the pace still waits after the client has read everything")
 		_ = conn.Conn.Close()
 		<-done

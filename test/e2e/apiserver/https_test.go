@@ -29,6 +29,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	podconfigd "github.com/podconfigd/podconfigd/api/podconfigd/v1alpha1"
+	"github.com/podconfigd/podconfigd/internal/testutil"
 	"github.com/podconfigd/podconfigd/test/components"
 	"github.com/podconfigd/podconfigd/test/e2e"
 )
@@ -179,7 +180,7 @@ func clientCertificate(t *testing.T, s *e2e.Serving, c *cluster) {
 		}
 		return pair
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), testutil.Patience)
 	defer cancel()
 	reader := s.Client(t, 2, certOf(c.Authority, "https-readers"))
 	for { // until RBAC knows the binding
@@ -231,7 +232,7 @@ func clientGo(t *testing.T, s *e2e.Serving, d *e2e.Daemon, token string) {
 			for got := ""; got != fresh+"-https"; {
 				select {
 				case got = <-seen:
-				case <-time.After(30 * time.Second):
+				case <-time.After(testutil.Patience):
 					t.Fatalf("no event for the pod %s", fresh)
 				}
 			}

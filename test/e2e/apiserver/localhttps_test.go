@@ -111,7 +111,7 @@ func expectName(t *testing.T, names <-chan string, want string) {
 			if name == want {
 				return
 			}
-		case <-time.After(30 * time.Second):
+		case <-time.After(testutil.Patience):
 			t.Fatalf("no update with the pod %s", want)
 		}
 	}
@@ -137,7 +137,7 @@ func TestFaultsOfHTTPS(t *testing.T) {
 	} {
 		t.Run(flags, func(t *testing.T) {
 			args := append([]string{"--pod-manifest-path", dir, "--socket", filepath.Join(dir, "s")}, strings.Fields(flags)...)
-			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			ctx, cancel := context.WithTimeout(t.Context(), testutil.Patience)
 			out, err := exec.CommandContext(ctx, e2e.Binary, args...).CombinedOutput()
 			cancel()
 			if err == nil || !strings.Contains(string(out), want) {

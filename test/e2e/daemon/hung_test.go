@@ -67,7 +67,7 @@ func TestAHungFileSystem(t *testing.T) {
 		status, err := d.Client.Status(t.Context())
 		return err == nil && len(status.Sources) == 2
 	})
-	if took, err := d.End(t, syscall.SIGTERM); err != nil || took > 5*time.Second {
+	if took, err := d.End(t, syscall.SIGTERM); err != nil || took > 30*time.Second {
 		t.Errorf("the daemon ended in %v: %v\n%s", took, err, strings.TrimSpace(d.Log.String()))
 	}
 }

@@ -214,7 +214,7 @@ func TestConfigGoesOnWithoutARuntime(t *testing.T) {
 	sick("connect: connection refused")
 	r.Start(t)
 	well()
-	if took, err := d.End(t, syscall.SIGTERM); err != nil || took > 10*time.Second {
+	if took, err := d.End(t, syscall.SIGTERM); err != nil || took > 30*time.Second {
 		t.Errorf("it ended after %v with %v", took, err)
 	}
 }
@@ -239,7 +239,7 @@ func TestSIGTERMWhileTheRuntimeHangs(t *testing.T) {
 		<-time.After(time.Second)
 		return before > 0 && lists() == before
 	})
-	if took, err := d.End(t, syscall.SIGTERM); err != nil || took > 10*time.Second {
+	if took, err := d.End(t, syscall.SIGTERM); err != nil || took > 30*time.Second {
 		t.Errorf("it ended after %v with %v", took, err)
 	}
 }

@@ -13,6 +13,8 @@ import (
 	"github.com/fsnotify/fsnotify"
 	"github.com/go-logr/logr/funcr"
 	"k8s.io/klog/v2"
+
+	"github.com/podconfigd/podconfigd/internal/testutil"
 )
 
 // refusing is a watcher that can watch nothing.
@@ -98,7 +100,7 @@ func TestChanges(t *testing.T) {
 		t.Fatal(err)
 	}
 	write(filepath.Join(dir, ".hidden"), "")
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), testutil.Patience)
 	defer cancel()
 	again := make(chan time.Time, 1)
 	f := New(Options{Path: dir, Period: time.Hour, PollPeriod: time.Hour})
