@@ -77,7 +77,7 @@ FAST := -vet=off
 # tenth less time, and more memory up to the limit.
 LAZY := GOGC=400 GOMEMLIMIT=1GiB
 
-TEST_TIMEOUT ?= 15m
+TEST_TIMEOUT ?= 30m
 # PROGRAMS are the packages whose tests run the built program and the real servers: a race is in another
 # process, where the detector does not see it. They run without it. test/soak builds a program that has it.
 # Those that take longest are first.
