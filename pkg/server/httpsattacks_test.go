@@ -167,6 +167,21 @@ func TestABodyThatArrivesAfterASlowAuthentication(t *testing.T) {
 	}
 }
 
+// A request over HTTP/2 whose body does not come, and that nobody reads, has its answer at once.
+func TestMissingBodiesOverHTTP2(t *testing.T) {
+	s := serveHTTPS(t, conn.Limits{ListTimeout: time.Hour})
+	c := s.dialH2(t, 1<<16)
+	for i, path := range []string{"/pods", "/v1alpha1/resync?namespace=default", "/api/v1/namespaces/default/pods", "/nothing"} {
+		stream := uint32(2*i + 1)
+		c.open(stream, false, "POST", path, "content-type", "application/json")
+		c.until("the end of the answer of "+path, func(f http2.Frame) bool {
+			d, ok := f.(*http2.DataFrame)
+			return ok && d.StreamID == stream && d.StreamEnded()
+		})
+	}
+	testutil.Until(t, "no request is left", func() bool { return s.server.limits.Remote.Calls.InUse() == 0 })
+}
+
 // A message that is too large is refused, and the daemon does not read it.
 func TestLargeMessages(t *testing.T) {
 	s := serveHTTPS(t, conn.Limits{})
